@@ -1,0 +1,170 @@
+/* The DLPack 1.3 ABI, re-declared here by the dlbridge project; this is not the upstream file.
+ *
+ * Names, values and layout are those of the standard, and so is the include guard: where upstream's dlpack.h was included first, this file
+ * is empty, and it may be replaced by upstream's at any time. `make abi` compares the two. What the fields mean is told by the standard:
+ * https://dmlc.github.io/dlpack/latest/c_api.html
+ */
+#ifndef DLPACK_DLPACK_H_
+#define DLPACK_DLPACK_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define DLPACK_MAJOR_VERSION 1
+#define DLPACK_MINOR_VERSION 3
+
+#ifdef __cplusplus
+#define DLPACK_EXTERN_C extern "C"
+#else
+#define DLPACK_EXTERN_C
+#endif
+
+/* Linkage of DLL symbols; nothing in this file needs it. */
+#if !defined(_WIN32)
+#define DLPACK_DLL
+#elif defined(DLPACK_EXPORTS)
+#define DLPACK_DLL __declspec(dllexport)
+#else
+#define DLPACK_DLL __declspec(dllimport)
+#endif
+
+/* Bits of DLManagedTensorVersioned.flags. */
+#define DLPACK_FLAG_BITMASK_READ_ONLY (1UL << 0UL)
+#define DLPACK_FLAG_BITMASK_IS_COPIED (1UL << 1UL)
+#define DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED (1UL << 2UL)
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Same major: same layout. A larger minor only adds enumerators and flags. */
+typedef struct {
+  uint32_t major;
+  uint32_t minor;
+} DLPackVersion;
+
+/* Where memory lies. C++ gets the width that a C compiler picks by itself. */
+#ifdef __cplusplus
+typedef enum : int32_t {
+#else
+typedef enum {
+#endif
+  kDLCPU = 1,
+  kDLCUDA = 2,
+  kDLCUDAHost = 3, /* page-locked host memory */
+  kDLOpenCL = 4,
+  kDLVulkan = 7,
+  kDLMetal = 8,
+  kDLVPI = 9,
+  kDLROCM = 10,
+  kDLROCMHost = 11, /* page-locked host memory */
+  kDLExtDev = 12,   /* for experiments */
+  kDLCUDAManaged = 13,
+  kDLOneAPI = 14,
+  kDLWebGPU = 15,
+  kDLHexagon = 16,
+  kDLMAIA = 17,
+  kDLTrn = 18,
+} DLDeviceType;
+
+typedef struct {
+  DLDeviceType device_type;
+  int32_t device_id;
+} DLDevice;
+
+/* Values of DLDataType.code. */
+typedef enum {
+  kDLInt = 0U,
+  kDLUInt = 1U,
+  kDLFloat = 2U,
+  kDLOpaqueHandle = 3U,
+  kDLBfloat = 4U,
+  kDLComplex = 5U, /* bits count both parts */
+  kDLBool = 6U,
+  kDLFloat8_e3m4 = 7U,
+  kDLFloat8_e4m3 = 8U,
+  kDLFloat8_e4m3b11fnuz = 9U,
+  kDLFloat8_e4m3fn = 10U,
+  kDLFloat8_e4m3fnuz = 11U,
+  kDLFloat8_e5m2 = 12U,
+  kDLFloat8_e5m2fnuz = 13U,
+  kDLFloat8_e8m0fnu = 14U,
+  kDLFloat6_e2m3fn = 15U,
+  kDLFloat6_e3m2fn = 16U,
+  kDLFloat4_e2m1fn = 17U,
+} DLDataTypeCode;
+
+/* One element: `lanes` numbers of `bits` bits each, in native byte order. Elements below a byte are packed from the lowest bit up,
+ * unless DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED is set. */
+typedef struct {
+  uint8_t code;
+  uint8_t bits;
+  uint16_t lanes;
+} DLDataType;
+
+/* A view: it describes memory and owns none. Element (0, ..., 0) starts at data + byte_offset. */
+typedef struct {
+  void* data;
+  DLDevice device;
+  int32_t ndim;
+  DLDataType dtype;
+  int64_t* shape;
+  int64_t* strides; /* in elements; NULL only from producers older than 1.2, meaning row-major */
+  uint64_t byte_offset;
+} DLTensor;
+
+/* The managed tensor of before 1.0: no version, no flags. `deleter` may be NULL and ends `self` too. */
+typedef struct DLManagedTensor {
+  DLTensor dl_tensor;
+  void* manager_ctx;
+  void (*deleter)(struct DLManagedTensor* self);
+} DLManagedTensor;
+
+/* The managed tensor since 1.0. The fields up to `flags` keep their place in every major version. */
+typedef struct DLManagedTensorVersioned {
+  DLPackVersion version;
+  void* manager_ctx;
+  void (*deleter)(struct DLManagedTensorVersioned* self);
+  uint64_t flags;
+  DLTensor dl_tensor;
+} DLManagedTensorVersioned;
+
+/* The C exchange API: a table per Python type, found as the capsule `dlpack_exchange_api` in the type's attribute
+ * `__dlpack_c_exchange_api__`. Each function returns 0, or -1 with an error set; none of them synchronises a stream. */
+
+/* New memory like `prototype` (dtype, ndim, shape and device of it count). Errors go to SetError. */
+typedef int (*DLPackManagedTensorAllocator)(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_ctx,
+                                            void (*SetError)(void* error_ctx, const char* kind, const char* message));
+
+/* An owned share of the memory of a Python object. */
+typedef int (*DLPackManagedTensorFromPyObjectNoSync)(void* py_object, DLManagedTensorVersioned** out);
+
+/* A view of the memory of a Python object, good until control returns to its owner. */
+typedef int (*DLPackDLTensorFromPyObjectNoSync)(void* py_object, DLTensor* out);
+
+/* The stream that the producer works on now; NULL on the CPU. */
+typedef int (*DLPackCurrentWorkStream)(DLDeviceType device_type, int32_t device_id, void** out_current_stream);
+
+/* A Python object that takes over `tensor`. */
+typedef int (*DLPackManagedTensorToPyObjectNoSync)(DLManagedTensorVersioned* tensor, void** out_py_object);
+
+/* The part of the table that every major version shares; prev_api leads to an older table or is NULL. */
+typedef struct DLPackExchangeAPIHeader {
+  DLPackVersion version;
+  struct DLPackExchangeAPIHeader* prev_api;
+} DLPackExchangeAPIHeader;
+
+/* Only dltensor_from_py_object_no_sync may be NULL. */
+typedef struct DLPackExchangeAPI {
+  DLPackExchangeAPIHeader header;
+  DLPackManagedTensorAllocator managed_tensor_allocator;
+  DLPackManagedTensorFromPyObjectNoSync managed_tensor_from_py_object_no_sync;
+  DLPackManagedTensorToPyObjectNoSync managed_tensor_to_py_object_no_sync;
+  DLPackDLTensorFromPyObjectNoSync dltensor_from_py_object_no_sync;
+  DLPackCurrentWorkStream current_work_stream;
+} DLPackExchangeAPI;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* DLPACK_DLPACK_H_ */
