@@ -1,0 +1,735 @@
+package tens
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Label is what the label of a TENS message says: the tensors and what an application adds to them. The
+// JSON text of a parsed label aliases its bytes.
+type Label struct {
+	Tensors    []Tensor
+	Metadata   []byte     // TENS.metadata, a JSON object, nil where absent
+	Extra      Attributes // further attributes of TENS, in the order of the label
+	LabelExtra Attributes // further attributes of the label beside TENS, in its order
+	Absent     bool       // the message has no label of this kind, and so no tensors; see [Message.TENS]
+}
+
+// Attribute is a member of a JSON object.
+type Attribute struct {
+	Name  string // its escapes decoded
+	Value []byte // JSON text
+}
+
+// Attributes are the members of a JSON object, or some of them.
+type Attributes []Attribute
+
+// Get returns the JSON text of the attribute with this very name.
+func (a Attributes) Get(name string) (value []byte, ok bool) {
+	for i := range a {
+		if a[i].Name == name {
+			return a[i].Value, true
+		}
+	}
+	return nil, false
+}
+
+// ParseAttributes reads a JSON object, as strictly as a label, into its members. Their values alias it.
+//
+// Errors: [ErrLabelNotJSON], [ErrLabelNotObject], [ErrLabelTooDeep], [ErrDuplicateName].
+func ParseAttributes(object []byte) (Attributes, error) {
+	s := scanner{data: object, tensor: -1}
+	if err := s.label(); err != nil {
+		return nil, err
+	}
+	var a Attributes
+	for first := true; ; first = false {
+		more, err := s.member(first)
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			break
+		}
+		if err := s.extra(&a, 0); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.leave(0); err != nil {
+		return nil, err
+	}
+	if err := s.end(); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// ParseLabel reads the label of a TENS message, all of it and strictly. It knows no payload: whether the
+// parts are there and have the size of their tensors is for [Message.TENS] to say.
+//
+// Errors: [ErrLabelNotJSON], [ErrLabelNotObject], [ErrLabelTooDeep], [ErrDuplicateName], [ErrTENSMissing],
+// [ErrTENSInvalid], [ErrTensorInvalid], [ErrMetadataInvalid], those of the attributes of a tensor
+// ([ErrShapeInvalid] to [ErrPartInvalid]), [ErrPartOutOfRange] for a negative part and [ErrSizeOverflow].
+func ParseLabel(label []byte) (*Label, error) {
+	l, _, err := parseLabel(label)
+	return l, err
+}
+
+// TENS reads the label and checks it against the payload. The form TENS promises a TENS label; under any
+// other form a label that is no JSON object, or is one without the attribute TENS, is an application's own
+// and the message has no tensors: the Label is then empty and Absent. Under every form it is an error when
+// a label goes wrong behind the name TENS, or has names twice or nests too deep before it.
+//
+// Errors: those of [ParseLabel], [ErrPartOutOfRange], [ErrSizeMismatch]. A part is exactly as large as its
+// tensor, but that of a tensor of dtype 'V' may be smaller by less than a byte for each element: what its
+// size must be is for those to check who know what [Dlpack] says.
+func (m *Message) TENS() (*Label, error) {
+	l, met, err := parseLabel(m.Label)
+	if err != nil {
+		if m.Form != formTENS && !met {
+			switch err.(*Error).Kind {
+			case ErrLabelNotJSON, ErrLabelNotObject, ErrTENSMissing:
+				return &Label{Absent: true}, nil
+			}
+		}
+		return nil, err
+	}
+	if err := l.fit(m.Parts); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// SetTENS makes l the label of the message, written by [Label.Append], after checks against the payload
+// as in [Message.TENS]. It leaves the form alone. On an error the message is as before.
+func (m *Message) SetTENS(l *Label) error {
+	if err := l.fit(m.Parts); err != nil {
+		return err
+	}
+	label, err := l.Append(nil)
+	if err != nil {
+		return err
+	}
+	m.Label = label
+	return nil
+}
+
+// fit checks the tensors against the payload.
+func (l *Label) fit(parts [][]byte) error {
+	for i := range l.Tensors {
+		if err := l.Tensors[i].fit(parts); err != nil {
+			err.Tensor = i
+			return err
+		}
+	}
+	return nil
+}
+
+// parseLabel also says whether it met the attribute TENS, and does so in an error too.
+func parseLabel(text []byte) (l *Label, met bool, err error) {
+	r := reader{scanner: scanner{data: text, tensor: -1}}
+	if err := r.label(); err != nil {
+		return nil, false, err
+	}
+	l = new(Label)
+	for first := true; ; first = false {
+		more, err := r.member(first)
+		if err != nil {
+			return nil, met, err
+		}
+		if !more {
+			break
+		}
+		if string(r.name) != "TENS" {
+			err = r.extra(&l.LabelExtra, 0)
+		} else if met {
+			err = r.duplicate(r.at, r.name)
+		} else {
+			met = true
+			err = r.readTENS(l)
+		}
+		if err != nil {
+			return nil, met, err
+		}
+	}
+	if err := r.leave(0); err != nil {
+		return nil, met, err
+	}
+	if err := r.end(); err != nil {
+		return nil, met, err
+	}
+	if !met {
+		return nil, false, fault(ErrTENSMissing, "")
+	}
+	return l, true, nil
+}
+
+// label opens the object that a whole text must be.
+func (s *scanner) label() error {
+	if s.peek() == '{' {
+		return s.open()
+	}
+	value, err := s.raw()
+	if err != nil {
+		return err
+	}
+	if err := s.end(); err != nil {
+		return err
+	}
+	return s.fail(ErrLabelNotObject, 0, quote(value))
+}
+
+// extra reads an attribute that is not ours. Names are unique among those since base.
+func (s *scanner) extra(list *Attributes, base int) error {
+	if err := s.once(base); err != nil {
+		return err
+	}
+	name := string(s.name)
+	value, err := s.raw()
+	if err != nil {
+		return err
+	}
+	*list = append(*list, Attribute{name, value})
+	return nil
+}
+
+// reader reads a TENS label. The lists of its tensors are pieces of a few large ones.
+type reader struct {
+	scanner
+	sizes  []int64
+	orders []int
+	bools  []bool
+}
+
+// The attributes of a tensor, in the order in which they are written.
+const (
+	attrAscend = 1 << iota
+	attrDType
+	attrMetadata
+	attrOrder
+	attrPacking
+	attrPart
+	attrShape
+	attrWord
+)
+
+func (r *reader) readTENS(l *Label) error {
+	if r.peek() != '{' {
+		return r.refuse(ErrTENSInvalid, "an object")
+	}
+	if err := r.open(); err != nil {
+		return err
+	}
+	base := len(r.names)
+	var tensors, metadata bool
+	for first := true; ; first = false {
+		more, err := r.member(first)
+		if err != nil {
+			return err
+		}
+		if !more {
+			break
+		}
+		switch string(r.name) {
+		case "tensors":
+			if tensors {
+				return r.duplicate(r.at, r.name)
+			}
+			tensors = true
+			err = r.readTensors(l)
+		case "metadata":
+			if metadata {
+				return r.duplicate(r.at, r.name)
+			}
+			metadata = true
+			l.Metadata, err = r.readMetadata()
+		default:
+			err = r.extra(&l.Extra, base)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := r.leave(base); err != nil {
+		return err
+	}
+	if !tensors {
+		return r.fail(ErrTENSInvalid, r.pos-1, "no attribute tensors")
+	}
+	return nil
+}
+
+func (r *reader) readMetadata() ([]byte, error) {
+	r.attribute = "metadata"
+	if r.peek() != '{' {
+		return nil, r.refuse(ErrMetadataInvalid, "an object")
+	}
+	value, err := r.raw()
+	r.attribute = ""
+	return value, err
+}
+
+func (r *reader) readTensors(l *Label) error {
+	if r.peek() != '[' {
+		return r.refuse(ErrTENSInvalid, "an array of tensors")
+	}
+	if err := r.open(); err != nil {
+		return err
+	}
+	for i := 0; ; i++ {
+		more, err := r.element(i == 0)
+		if err != nil {
+			return err
+		}
+		if !more {
+			r.tensor = -1
+			return nil
+		}
+		if l.Tensors == nil {
+			l.Tensors = make([]Tensor, 0, 3)
+		}
+		l.Tensors = append(l.Tensors, Tensor{Part: i})
+		r.tensor = i
+		if err := r.readTensor(&l.Tensors[i]); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *reader) readTensor(t *Tensor) error {
+	if r.peek() != '{' {
+		return r.refuse(ErrTensorInvalid, "an object")
+	}
+	start := r.pos
+	if err := r.open(); err != nil {
+		return err
+	}
+	base := len(r.names)
+	var seen uint
+	for first := true; ; first = false {
+		more, err := r.member(first)
+		if err != nil {
+			return err
+		}
+		if !more {
+			break
+		}
+		var this uint
+		switch string(r.name) {
+		case "shape":
+			this = attrShape
+		case "word":
+			this = attrWord
+		case "dtype":
+			this = attrDType
+		case "part":
+			this = attrPart
+		case "order":
+			this = attrOrder
+		case "ascend":
+			this = attrAscend
+		case "metadata":
+			this = attrMetadata
+		case "packing":
+			this = attrPacking
+		case "pointer":
+			r.attribute = "pointer"
+			return r.refuse(ErrPointerUnsupported, "a part")
+		default:
+			if err := r.extra(&t.Extra, base); err != nil {
+				return err
+			}
+			continue
+		}
+		if seen&this != 0 {
+			return r.duplicate(r.at, r.name)
+		}
+		seen |= this
+		if err := r.readAttribute(t, this); err != nil {
+			return err
+		}
+	}
+	if err := r.leave(base); err != nil {
+		return err
+	}
+	var fault *Error
+	switch {
+	case seen&attrShape == 0:
+		fault = t.fault(ErrShapeInvalid, "shape", "no attribute shape")
+	case seen&attrWord == 0:
+		fault = t.fault(ErrWordInvalid, "word", "no attribute word")
+	case seen&attrDType == 0:
+		fault = t.fault(ErrDTypeInvalid, "dtype", "no attribute dtype")
+	default:
+		fault = t.check()
+	}
+	if fault != nil {
+		fault.Tensor, fault.Offset = r.tensor, start
+		return fault
+	}
+	return nil
+}
+
+func (r *reader) readAttribute(t *Tensor, which uint) (err error) {
+	switch which {
+	case attrShape:
+		r.attribute = "shape"
+		t.Shape, err = r.readShape()
+	case attrWord:
+		r.attribute = "word"
+		t.Word, err = r.readInt(ErrWordInvalid)
+	case attrDType:
+		r.attribute = "dtype"
+		t.DType, err = r.readDType()
+	case attrPart:
+		r.attribute = "part"
+		t.Part, err = r.readInt(ErrPartInvalid)
+	case attrOrder:
+		r.attribute = "order"
+		t.Order, err = r.readOrder()
+	case attrAscend:
+		r.attribute = "ascend"
+		t.Ascend, err = r.readAscend()
+	case attrMetadata:
+		t.Metadata, err = r.readMetadata()
+	case attrPacking:
+		r.attribute = "packing"
+		t.Packing, err = r.readPacking()
+	}
+	r.attribute = ""
+	return err
+}
+
+// readInt reads an integer that fits into an int.
+func (r *reader) readInt(kind error) (int, error) {
+	r.peek()
+	start := r.pos
+	v, err := r.integer(kind)
+	if err == nil && int64(int(v)) != v {
+		return 0, r.fail(kind, start, strconv.FormatInt(v, 10)+" is too large here")
+	}
+	return int(v), err
+}
+
+func (r *reader) readShape() ([]int64, error) {
+	if r.peek() != '[' {
+		return nil, r.refuse(ErrShapeInvalid, "an array")
+	}
+	if err := r.open(); err != nil {
+		return nil, err
+	}
+	if r.sizes == nil {
+		r.sizes = make([]int64, 0, 12)
+	}
+	start := len(r.sizes)
+	for {
+		more, err := r.element(len(r.sizes) == start)
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			return r.sizes[start:len(r.sizes):len(r.sizes)], nil
+		}
+		v, err := r.integer(ErrShapeInvalid)
+		if err != nil {
+			return nil, err
+		}
+		r.sizes = append(r.sizes, v)
+	}
+}
+
+func (r *reader) readOrder() ([]int, error) {
+	if r.peek() != '[' {
+		return nil, r.refuse(ErrOrderInvalid, "an array")
+	}
+	if err := r.open(); err != nil {
+		return nil, err
+	}
+	if r.orders == nil {
+		r.orders = make([]int, 0, 12)
+	}
+	start := len(r.orders)
+	for {
+		more, err := r.element(len(r.orders) == start)
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			return r.orders[start:len(r.orders):len(r.orders)], nil
+		}
+		v, err := r.readInt(ErrOrderInvalid)
+		if err != nil {
+			return nil, err
+		}
+		r.orders = append(r.orders, v)
+	}
+}
+
+func (r *reader) readAscend() ([]bool, error) {
+	if r.peek() != '[' {
+		return nil, r.refuse(ErrAscendInvalid, "an array")
+	}
+	if err := r.open(); err != nil {
+		return nil, err
+	}
+	if r.bools == nil {
+		r.bools = make([]bool, 0, 16)
+	}
+	start := len(r.bools)
+	for {
+		more, err := r.element(len(r.bools) == start)
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			return r.bools[start:len(r.bools):len(r.bools)], nil
+		}
+		switch r.peek() {
+		case 't':
+			err = r.literal("true")
+			r.bools = append(r.bools, true)
+		case 'f':
+			err = r.literal("false")
+			r.bools = append(r.bools, false)
+		default:
+			err = r.refuse(ErrAscendInvalid, "true or false")
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (r *reader) readDType() (byte, error) {
+	if r.peek() != '"' {
+		return 0, r.refuse(ErrDTypeInvalid, "a string")
+	}
+	start := r.pos
+	text, err := r.text()
+	if err != nil {
+		return 0, err
+	}
+	if len(text) != 1 {
+		return 0, r.fail(ErrDTypeUnknown, start, "dtype "+quote(text))
+	}
+	return text[0], nil
+}
+
+func (r *reader) readPacking() (string, error) {
+	if r.peek() != '"' {
+		return "", r.refuse(ErrPackingInvalid, "a string")
+	}
+	start := r.pos
+	text, err := r.text()
+	if err != nil {
+		return "", err
+	}
+	if string(text) != dense {
+		return "", r.fail(ErrPackingUnsupported, start, "packing "+quote(text))
+	}
+	return dense, nil
+}
+
+// Append appends the label as JSON text in the manner of the C++ peer: without white space, names in the
+// order of their bytes. Attributes with defaults are left out, but part and TENS.metadata are always
+// written. JSON text in the label goes out as it is but for white space. Nothing is written that
+// [ParseLabel] would not read; on an error dst is returned as it came.
+//
+// Errors: those of [ParseLabel], [ErrAttributeInvalid] for a further attribute whose name is one of the
+// specification's, comes twice or is not UTF-8, [ErrTENSMissing] for a label that is Absent.
+func (l *Label) Append(dst []byte) ([]byte, error) {
+	if l.Absent {
+		return dst, fault(ErrTENSMissing, "label that is absent")
+	}
+	w := writer{out: slices.Grow(dst, 48+80*len(l.Tensors)+len(l.Metadata)), tensor: -1}
+	label := w.object(l.LabelExtra)
+	w.member(&label, "TENS")
+	tens := w.object(l.Extra)
+	w.member(&tens, "metadata")
+	w.metadata(l.Metadata)
+	w.member(&tens, "tensors")
+	w.depth++
+	w.out = append(w.out, '[')
+	for i := range l.Tensors {
+		if i > 0 {
+			w.out = append(w.out, ',')
+		}
+		w.tensor = i
+		w.writeTensor(&l.Tensors[i])
+	}
+	w.tensor = -1
+	w.out = append(w.out, ']')
+	w.depth--
+	w.end(&tens)
+	w.end(&label)
+	if w.err != nil {
+		return dst, w.err
+	}
+	return w.out, nil
+}
+
+// writer writes objects whose members are ours and an application's, and keeps the first error.
+type writer struct {
+	out    []byte
+	depth  int
+	tensor int
+	err    error
+}
+
+// object is an object that is being written: what is left of the further attributes, sorted.
+type object struct {
+	extra Attributes
+	some  bool // whether a member was written
+}
+
+func (w *writer) fail(err *Error) {
+	if w.err == nil {
+		err.Tensor = w.tensor
+		w.err = err
+	}
+}
+
+// object begins an object.
+func (w *writer) object(extra Attributes) object {
+	w.depth++
+	w.out = append(w.out, '{')
+	byName := func(a, b Attribute) int { return strings.Compare(a.Name, b.Name) }
+	if !slices.IsSortedFunc(extra, byName) {
+		extra = slices.Clone(extra)
+		slices.SortFunc(extra, byName)
+	}
+	return object{extra: extra}
+}
+
+// member begins a member of ours, after the further attributes that come before it.
+func (w *writer) member(o *object, name string) {
+	w.reserve(o, name)
+	w.name(o, name)
+}
+
+// reserve writes the further attributes that come before a name of ours and refuses one of that name.
+func (w *writer) reserve(o *object, name string) {
+	for len(o.extra) > 0 && o.extra[0].Name < name {
+		w.further(o)
+	}
+	if len(o.extra) > 0 && o.extra[0].Name == name {
+		w.fail(&Error{Kind: ErrAttributeInvalid, Attribute: name, Offset: -1,
+			Detail: quote([]byte(name)) + " is a name of the specification"})
+	}
+}
+
+// end ends an object after the further attributes that are left.
+func (w *writer) end(o *object) {
+	for len(o.extra) > 0 {
+		w.further(o)
+	}
+	w.out = append(w.out, '}')
+	w.depth--
+}
+
+func (w *writer) further(o *object) {
+	a := o.extra[0]
+	if !utf8.ValidString(a.Name) {
+		w.fail(&Error{Kind: ErrAttributeInvalid, Attribute: a.Name, Offset: -1, Detail: quote([]byte(a.Name)) + " is not UTF-8"})
+	}
+	if o.extra = o.extra[1:]; len(o.extra) > 0 && o.extra[0].Name == a.Name {
+		w.fail(&Error{Kind: ErrAttributeInvalid, Attribute: a.Name, Offset: -1, Detail: quote([]byte(a.Name)) + " comes twice"})
+	}
+	w.name(o, a.Name)
+	w.value(a.Name, a.Value)
+}
+
+func (w *writer) name(o *object, name string) {
+	if o.some {
+		w.out = append(w.out, ',')
+	}
+	o.some = true
+	w.out = append(appendString(w.out, name), ':')
+}
+
+// value writes JSON text of the caller's.
+func (w *writer) value(attribute string, text []byte) {
+	s := scanner{data: text, depth: w.depth, tensor: w.tensor, attribute: attribute}
+	err := s.value()
+	if err == nil {
+		err = s.end()
+	}
+	if err != nil {
+		if w.err == nil {
+			w.err = err
+		}
+		return
+	}
+	w.out = appendCompact(w.out, text)
+}
+
+// metadata writes an object of the caller's, an empty one where there is none.
+func (w *writer) metadata(text []byte) {
+	if text == nil {
+		w.out = append(w.out, "{}"...)
+		return
+	}
+	if s := (scanner{data: text}); s.peek() != '{' {
+		w.fail(&Error{Kind: ErrMetadataInvalid, Attribute: "metadata", Offset: 0, Detail: "metadata " + quote(text)})
+		return
+	}
+	w.value("metadata", text)
+}
+
+func (w *writer) writeTensor(t *Tensor) {
+	if err := t.check(); err != nil {
+		w.fail(err)
+		return
+	}
+	o := w.object(t.Extra)
+	w.reserve(&o, "ascend")
+	if t.Ascend != nil {
+		w.name(&o, "ascend")
+		w.out = append(w.out, '[')
+		for d, up := range t.Ascend {
+			if d > 0 {
+				w.out = append(w.out, ',')
+			}
+			w.out = strconv.AppendBool(w.out, up)
+		}
+		w.out = append(w.out, ']')
+	}
+	w.member(&o, "dtype")
+	w.out = append(w.out, '"', t.DType, '"')
+	w.reserve(&o, "metadata")
+	if t.Metadata != nil {
+		w.name(&o, "metadata")
+		w.metadata(t.Metadata)
+	}
+	w.reserve(&o, "order")
+	if t.Order != nil {
+		w.name(&o, "order")
+		appendInts(w, t.Order)
+	}
+	w.reserve(&o, "packing")
+	if t.Packing != "" {
+		w.name(&o, "packing")
+		w.out = appendString(w.out, t.Packing)
+	}
+	w.member(&o, "part")
+	w.out = strconv.AppendInt(w.out, int64(t.Part), 10)
+	w.reserve(&o, "pointer")
+	w.member(&o, "shape")
+	appendInts(w, t.Shape)
+	w.member(&o, "word")
+	w.out = strconv.AppendInt(w.out, int64(t.Word), 10)
+	w.end(&o)
+}
+
+func appendInts[T int | int64](w *writer, list []T) {
+	w.out = append(w.out, '[')
+	for i, v := range list {
+		if i > 0 {
+			w.out = append(w.out, ',')
+		}
+		w.out = strconv.AppendInt(w.out, int64(v), 10)
+	}
+	w.out = append(w.out, ']')
+}

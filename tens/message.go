@@ -1,0 +1,143 @@
+package tens
+
+import (
+	"encoding/binary"
+	"strconv"
+)
+
+const (
+	// HeaderSize is the size of the coordinate header: origin, granule and seqno of 64 bits each.
+	HeaderSize = 24
+	// MaxLevel is the highest level of a message.
+	MaxLevel = 8
+
+	magic      = "ZIO"
+	prefixSize = 8 // magic, level, form
+)
+
+var formTENS = [4]byte{'T', 'E', 'N', 'S'}
+
+// Message is a ZIO message: prefix header, coordinate header and payload. A parsed message owns nothing:
+// its label and its parts are the bytes of the frames it was parsed from.
+type Message struct {
+	Level   int      // 0 to 8
+	Form    [4]byte  // as on the wire; see [MakeForm]
+	Label   []byte   // what follows the form in the prefix header, any bytes
+	Origin  uint64   // of the coordinate header, as the next two
+	Granule uint64   //
+	Seqno   uint64   //
+	Parts   [][]byte // payload
+}
+
+// MakeForm returns the form that a name of at most four bytes stands for, padded with spaces at its end.
+// A longer name is [ErrFormInvalid].
+func MakeForm(name string) ([4]byte, error) {
+	form := [4]byte{' ', ' ', ' ', ' '}
+	if len(name) > len(form) {
+		return form, fault(ErrFormInvalid, "form "+quote([]byte(name)))
+	}
+	copy(form[:], name)
+	return form, nil
+}
+
+// Parse reads a message from its frames: prefix, header, then the payload parts. Label and parts alias
+// the frames, and Parts is frames[2:]: nothing is copied. The label is not looked at; see [Message.TENS].
+//
+// Errors: [ErrTooFewFrames], [ErrPrefixShort], [ErrBadMagic], [ErrBadLevel], [ErrHeaderSize].
+func Parse(frames [][]byte) (*Message, error) {
+	if len(frames) < 2 {
+		return nil, fault(ErrTooFewFrames, strconv.Itoa(len(frames))+" of at least 2 frames")
+	}
+	level, form, label, err := ConsumePrefix(frames[0])
+	if err != nil {
+		return nil, err
+	}
+	origin, granule, seqno, err := ConsumeHeader(frames[1])
+	if err != nil {
+		return nil, err
+	}
+	return &Message{
+		Level: level, Form: form, Label: label,
+		Origin: origin, Granule: granule, Seqno: seqno,
+		Parts: frames[2:len(frames):len(frames)],
+	}, nil
+}
+
+// Validate reports whether the message can be written: its level must be one of 0 to 8, else the error is
+// [ErrBadLevel]. Form, label and parts may be any bytes.
+func (m *Message) Validate() error {
+	if m.Level < 0 || m.Level > MaxLevel {
+		return fault(ErrBadLevel, "level "+strconv.Itoa(m.Level))
+	}
+	return nil
+}
+
+// Frames returns the frames of the message: prefix and header, newly made, and the parts themselves, not
+// copied. It returns nil for a message that [Message.Validate] refuses.
+func (m *Message) Frames() [][]byte {
+	if m.Validate() != nil {
+		return nil
+	}
+	n := SizePrefix(m.Label)
+	heads := make([]byte, 0, n+HeaderSize)
+	heads = appendPrefix(heads, m.Level, m.Form, m.Label)
+	heads = AppendHeader(heads, m.Origin, m.Granule, m.Seqno)
+	frames := make([][]byte, 2, 2+len(m.Parts))
+	frames[0], frames[1] = heads[:n:n], heads[n:]
+	return append(frames, m.Parts...)
+}
+
+// AppendPrefix appends a prefix header: magic, level, form, label. A level outside of 0 to 8 is
+// [ErrBadLevel]; dst is then returned as it came.
+func AppendPrefix(dst []byte, level int, form [4]byte, label []byte) ([]byte, error) {
+	if err := (&Message{Level: level}).Validate(); err != nil {
+		return dst, err
+	}
+	return appendPrefix(dst, level, form, label), nil
+}
+
+func appendPrefix(dst []byte, level int, form [4]byte, label []byte) []byte {
+	dst = append(dst, magic...)
+	dst = append(dst, '0'+byte(level))
+	dst = append(dst, form[:]...)
+	return append(dst, label...)
+}
+
+// ConsumePrefix reads a prefix header, which is the whole frame. The label aliases it.
+//
+// Errors: [ErrPrefixShort], [ErrBadMagic], [ErrBadLevel].
+func ConsumePrefix(frame []byte) (level int, form [4]byte, label []byte, err error) {
+	if len(frame) < prefixSize {
+		return 0, form, nil, fault(ErrPrefixShort, strconv.Itoa(len(frame))+" of at least 8 bytes")
+	}
+	if string(frame[:len(magic)]) != magic {
+		return 0, form, nil, fault(ErrBadMagic, quote(frame[:len(magic)]))
+	}
+	level = int(frame[3]) - '0'
+	if level < 0 || level > MaxLevel {
+		return 0, form, nil, fault(ErrBadLevel, "level "+quote(frame[3:4]))
+	}
+	copy(form[:], frame[4:])
+	return level, form, frame[prefixSize:len(frame):len(frame)], nil
+}
+
+// SizePrefix is the size of a prefix header with this label.
+func SizePrefix(label []byte) int { return prefixSize + len(label) }
+
+// AppendHeader appends a coordinate header, [HeaderSize] bytes: origin, granule and seqno, each
+// little-endian.
+func AppendHeader(dst []byte, origin, granule, seqno uint64) []byte {
+	dst = binary.LittleEndian.AppendUint64(dst, origin)
+	dst = binary.LittleEndian.AppendUint64(dst, granule)
+	return binary.LittleEndian.AppendUint64(dst, seqno)
+}
+
+// ConsumeHeader reads a coordinate header, which is the whole frame: any size but [HeaderSize] is
+// [ErrHeaderSize].
+func ConsumeHeader(frame []byte) (origin, granule, seqno uint64, err error) {
+	if len(frame) != HeaderSize {
+		return 0, 0, 0, fault(ErrHeaderSize, strconv.Itoa(len(frame))+" bytes")
+	}
+	return binary.LittleEndian.Uint64(frame), binary.LittleEndian.Uint64(frame[8:]),
+		binary.LittleEndian.Uint64(frame[16:]), nil
+}

@@ -1,0 +1,146 @@
+package tens
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// longSize marks a size of four bytes, big-endian, that follows; a smaller first byte is the size itself.
+const longSize = 0xff
+
+// ParsePacked reads a message from its single-part form. Label and parts alias data.
+//
+// Errors: those of [Parse] and [ErrEncodingTruncated].
+func ParsePacked(data []byte) (*Message, error) {
+	frames, err := ConsumeFrames(data)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(frames)
+}
+
+// AppendPacked appends the single-part form of the message, which copies its parts. On an error, one of
+// [Message.PackedSize], dst is returned as it came.
+func (m *Message) AppendPacked(dst []byte) ([]byte, error) {
+	n, err := m.PackedSize()
+	if err != nil {
+		return dst, err
+	}
+	dst = slices.Grow(dst, n)
+	dst = appendSize(dst, SizePrefix(m.Label))
+	dst = appendPrefix(dst, m.Level, m.Form, m.Label)
+	dst = appendSize(dst, HeaderSize)
+	dst = AppendHeader(dst, m.Origin, m.Granule, m.Seqno)
+	for _, part := range m.Parts {
+		dst = append(appendSize(dst, len(part)), part...)
+	}
+	return dst, nil
+}
+
+// PackedSize is the size of the single-part form. A level outside of 0 to 8 is [ErrBadLevel], a frame of
+// more than 4 GiB - 1 is [ErrFrameTooLarge].
+func (m *Message) PackedSize() (int, error) {
+	if err := m.Validate(); err != nil {
+		return 0, err
+	}
+	prefix, err := sizeFrame(SizePrefix(m.Label), 0)
+	if err != nil {
+		return 0, err
+	}
+	total := prefix + 1 + HeaderSize
+	for i, part := range m.Parts {
+		n, err := sizeFrame(len(part), i+2)
+		if err != nil {
+			return 0, err
+		}
+		total += n
+	}
+	return total, nil
+}
+
+// AppendFrames appends frames in the single-part form: the size of each, then its bytes. A size below 255
+// takes one byte, any other five. A frame of more than 4 GiB - 1 is [ErrFrameTooLarge]; dst is then
+// returned as it came.
+func AppendFrames(dst []byte, frames [][]byte) ([]byte, error) {
+	n, err := SizeFrames(frames)
+	if err != nil {
+		return dst, err
+	}
+	dst = slices.Grow(dst, n)
+	for _, frame := range frames {
+		dst = append(appendSize(dst, len(frame)), frame...)
+	}
+	return dst, nil
+}
+
+// ConsumeFrames reads frames from the single-part form up to the end of data. They alias data. The long
+// size is taken for a short frame too. A size or a frame that data has no room for is
+// [ErrEncodingTruncated], before anything is allocated.
+func ConsumeFrames(data []byte) ([][]byte, error) {
+	count := 0
+	for at := 0; at < len(data); count++ {
+		_, end, ok := frameAt(data, at)
+		if !ok {
+			return nil, &Error{Kind: ErrEncodingTruncated, Tensor: -1, Offset: at,
+				Detail: "frame " + strconv.Itoa(count) + " in " + strconv.Itoa(len(data)-at) + " bytes"}
+		}
+		at = end
+	}
+	frames := make([][]byte, 0, count)
+	for at := 0; at < len(data); {
+		start, end, _ := frameAt(data, at)
+		frames = append(frames, data[start:end:end])
+		at = end
+	}
+	return frames, nil
+}
+
+// SizeFrames is the size of frames in the single-part form. A frame of more than 4 GiB - 1 is
+// [ErrFrameTooLarge].
+func SizeFrames(frames [][]byte) (int, error) {
+	total := 0
+	for i, frame := range frames {
+		n, err := sizeFrame(len(frame), i)
+		if err != nil {
+			return 0, err
+		}
+		total += n
+	}
+	return total, nil
+}
+
+// frameAt finds the frame whose size begins at data[at]; it is not ok where data ends before the frame.
+func frameAt(data []byte, at int) (start, end int, ok bool) {
+	size := uint64(data[at])
+	start = at + 1
+	if size == longSize {
+		if len(data)-start < 4 {
+			return 0, 0, false
+		}
+		size = uint64(binary.BigEndian.Uint32(data[start:]))
+		start += 4
+	}
+	if size > uint64(len(data)-start) {
+		return 0, 0, false
+	}
+	return start, start + int(size), true
+}
+
+func appendSize(dst []byte, n int) []byte {
+	if n < longSize {
+		return append(dst, byte(n))
+	}
+	return binary.BigEndian.AppendUint32(append(dst, longSize), uint32(n))
+}
+
+func sizeFrame(n, index int) (int, error) {
+	switch {
+	case n < longSize:
+		return n + 1, nil
+	case uint64(n) > math.MaxUint32:
+		return 0, fault(ErrFrameTooLarge, "frame "+strconv.Itoa(index)+" of "+strconv.Itoa(n)+" bytes")
+	}
+	return n + 5, nil
+}

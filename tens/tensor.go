@@ -1,0 +1,212 @@
+package tens
+
+import (
+	"math"
+	"math/bits"
+	"strconv"
+)
+
+// Tensor describes the tensor that a payload part holds.
+type Tensor struct {
+	Shape    []int64    // size of each dimension; empty for a tensor of rank 0, which has one element
+	Word     int        // bytes of an element
+	DType    byte       // 'f', 'i', 'u', 'c', 'b', or 'V' with the attribute [Dlpack]
+	Part     int        // index of the payload part
+	Order    []int      // dimensions from the one that varies fastest in memory to the slowest; nil is C order
+	Ascend   []bool     // by dimension, false where the index runs against the memory; nil is all true
+	Metadata []byte     // JSON object, nil where absent
+	Packing  string     // "" or "dense", which say the same
+	Extra    Attributes // further attributes, in the order of the label
+}
+
+// Dlpack names the attribute that says, in the words of DLPack, what the letters of dtype cannot. Its
+// meaning is no business of this package, but a tensor of dtype 'V' must have it.
+const Dlpack = "dlpack"
+
+const dense = "dense"
+
+// NumElements is the product of the shape. Sizes of 0 leave no elements, but the others must still have a
+// product that fits into 64 bits, as in NumPy: else the error is [ErrSizeOverflow]. A negative size is
+// [ErrShapeInvalid].
+func (t *Tensor) NumElements() (int64, error) {
+	n, _, err := t.size()
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// NumBytes is the product of the shape times Word. Errors: those of [Tensor.NumElements] and
+// [ErrWordInvalid].
+func (t *Tensor) NumBytes() (int64, error) {
+	_, n, err := t.size()
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// Strides returns the stride of each dimension and the place of element (0, …, 0) in its part, all in
+// elements: element i lies at offset plus the sum of i[d] * strides[d]. A dimension that does not ascend
+// has a negative stride. A size of 0 counts as 1 in the strides of the other dimensions, and offset is 0
+// where there are no elements.
+//
+// Errors: those of [Tensor.NumElements], [ErrOrderInvalid], [ErrAscendInvalid].
+func (t *Tensor) Strides() (strides []int64, offset int64, err error) {
+	return t.AppendStrides(make([]int64, 0, len(t.Shape)))
+}
+
+// AppendStrides appends the strides to dst and is else as [Tensor.Strides]. On an error dst is returned as
+// it came.
+func (t *Tensor) AppendStrides(dst []int64) (strides []int64, offset int64, err error) {
+	n, _, fault := t.size()
+	if fault == nil {
+		fault = t.layout()
+	}
+	if fault != nil {
+		return dst, 0, fault
+	}
+	base := len(dst)
+	for range t.Shape {
+		dst = append(dst, 0)
+	}
+	strides = dst[base:]
+	stride := int64(1)
+	for k := range t.Shape {
+		d := len(t.Shape) - 1 - k
+		if t.Order != nil {
+			d = t.Order[k]
+		}
+		strides[d] = stride
+		if t.Ascend != nil && !t.Ascend[d] {
+			strides[d] = -stride
+			if n > 0 {
+				offset += (t.Shape[d] - 1) * stride
+			}
+		}
+		stride *= max(t.Shape[d], 1)
+	}
+	return dst, offset, nil
+}
+
+// The checks below serve the reader and the writer alike. Their errors have no Offset, and a Tensor of -1
+// that a caller who knows better sets.
+
+func (t *Tensor) fault(kind error, attribute, detail string) *Error {
+	return &Error{Kind: kind, Tensor: -1, Attribute: attribute, Offset: -1, Detail: detail}
+}
+
+// size checks shape and word together and gives the count of elements and bytes.
+func (t *Tensor) size() (elements, bytes int64, err *Error) {
+	if t.Word < 1 {
+		return 0, 0, t.fault(ErrWordInvalid, "word", "word = "+strconv.Itoa(t.Word))
+	}
+	elements, empty := 1, false
+	for d, n := range t.Shape {
+		if n < 0 {
+			return 0, 0, t.fault(ErrShapeInvalid, "shape", "shape["+strconv.Itoa(d)+"] = "+strconv.FormatInt(n, 10))
+		}
+		if n == 0 {
+			empty = true
+			continue
+		}
+		high, low := bits.Mul64(uint64(elements), uint64(n))
+		if high != 0 || low > math.MaxInt64 {
+			return 0, 0, t.fault(ErrSizeOverflow, "shape", "product of shape up to shape["+strconv.Itoa(d)+"]")
+		}
+		elements = int64(low)
+	}
+	high, low := bits.Mul64(uint64(elements), uint64(t.Word))
+	if high != 0 || low > math.MaxInt64 {
+		return 0, 0, t.fault(ErrSizeOverflow, "shape", "product of shape and word")
+	}
+	if empty {
+		return 0, 0, nil
+	}
+	return elements, int64(low), nil
+}
+
+// layout checks order and ascend.
+func (t *Tensor) layout() *Error {
+	n := len(t.Shape)
+	if t.Ascend != nil && len(t.Ascend) != n {
+		return t.fault(ErrAscendInvalid, "ascend", strconv.Itoa(len(t.Ascend))+" entries for "+strconv.Itoa(n)+" dimensions")
+	}
+	if t.Order == nil {
+		return nil
+	}
+	if len(t.Order) != n {
+		return t.fault(ErrOrderInvalid, "order", strconv.Itoa(len(t.Order))+" entries for "+strconv.Itoa(n)+" dimensions")
+	}
+	var few [1]uint64
+	seen := few[:]
+	if n > 64 {
+		seen = make([]uint64, (n+63)/64)
+	}
+	for k, d := range t.Order {
+		if d < 0 || d >= n {
+			return t.fault(ErrOrderInvalid, "order", "order["+strconv.Itoa(k)+"] = "+strconv.Itoa(d)+" of "+strconv.Itoa(n)+" dimensions")
+		}
+		if seen[d/64]>>(d%64)&1 != 0 {
+			return t.fault(ErrOrderInvalid, "order", "order["+strconv.Itoa(k)+"] = "+strconv.Itoa(d)+" once more")
+		}
+		seen[d/64] |= 1 << (d % 64)
+	}
+	return nil
+}
+
+// check checks everything but metadata, the further attributes and the part's size.
+func (t *Tensor) check() *Error {
+	if _, _, err := t.size(); err != nil {
+		return err
+	}
+	if err := t.layout(); err != nil {
+		return err
+	}
+	if t.Part < 0 {
+		return t.fault(ErrPartOutOfRange, "part", "part = "+strconv.Itoa(t.Part))
+	}
+	if t.Packing != "" && t.Packing != dense {
+		return t.fault(ErrPackingUnsupported, "packing", "packing "+quote([]byte(t.Packing)))
+	}
+	good := false
+	switch t.DType {
+	case 'f':
+		good = t.Word == 2 || t.Word == 4 || t.Word == 8
+	case 'i', 'u':
+		good = t.Word == 1 || t.Word == 2 || t.Word == 4 || t.Word == 8
+	case 'c':
+		good = t.Word == 8 || t.Word == 16
+	case 'b':
+		good = t.Word == 1
+	case 'V':
+		if _, ok := t.Extra.Get(Dlpack); !ok {
+			return t.fault(ErrDTypeUnknown, "dtype", `dtype "V" without the attribute dlpack`)
+		}
+		good = true
+	default:
+		return t.fault(ErrDTypeUnknown, "dtype", "dtype "+quote([]byte{t.DType}))
+	}
+	if !good {
+		return t.fault(ErrDTypeWord, "word", "dtype "+quote([]byte{t.DType})+" with word "+strconv.Itoa(t.Word))
+	}
+	return nil
+}
+
+// fit checks the tensor against the payload: its part holds its elements and nothing else. Elements of
+// dtype 'V' may be packed tighter than whole bytes, which saves less than a byte of each.
+func (t *Tensor) fit(parts [][]byte) *Error {
+	_, want, err := t.size()
+	if err != nil {
+		return err
+	}
+	if t.Part < 0 || t.Part >= len(parts) {
+		return t.fault(ErrPartOutOfRange, "part", "part "+strconv.Itoa(t.Part)+" of "+strconv.Itoa(len(parts)))
+	}
+	have := int64(len(parts[t.Part]))
+	if have == want || t.DType == 'V' && have < want && have > want-want/int64(t.Word) {
+		return nil
+	}
+	return t.fault(ErrSizeMismatch, "part",
+		"part "+strconv.Itoa(t.Part)+" of "+strconv.FormatInt(have, 10)+" bytes for "+strconv.FormatInt(want, 10))
+}
