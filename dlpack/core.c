@@ -1,0 +1,543 @@
+#include "core.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+_Static_assert(sizeof(core_block) == 256, "Go lays a struct over core_block");
+_Static_assert(offsetof(core_block, managed) == 0, "deleters find their block at the tensor");
+_Static_assert(sizeof(core_home) == 64, "a home is one cache line");
+
+/* ---- fork ------------------------------------------------------------------------------------ */
+
+static int forked;
+
+static void note_fork(void) { __atomic_store_n(&forked, 1, __ATOMIC_RELAXED); }
+
+__attribute__((constructor)) static void watch_fork(void) { pthread_atfork(NULL, NULL, note_fork); }
+
+int core_forked(void) { return __atomic_load_n(&forked, __ATOMIC_RELAXED); }
+
+/* ---- releases -------------------------------------------------------------------------------- */
+
+void core_release_versioned(DLManagedTensorVersioned *managed) {
+  if (managed->deleter != NULL) managed->deleter(managed);
+}
+
+void core_release_legacy(DLManagedTensor *managed) {
+  if (managed->deleter != NULL) managed->deleter(managed);
+}
+
+void core_release_lent(void (*lender)(void *ctx), void *ctx) {
+  if (lender != NULL) lender(ctx);
+}
+
+/* ---- shares ---------------------------------------------------------------------------------- */
+
+void core_share_take(core_share *share) { __atomic_fetch_add(&share->count, 1, __ATOMIC_RELAXED); }
+
+void core_share_drop(core_share *share) {
+  if (__atomic_sub_fetch(&share->count, 1, __ATOMIC_ACQ_REL) == 0) share->release(share);
+}
+
+static void release_allocation(core_share *share) { free(share->ctx); }
+
+static void release_loan(core_share *share) {
+  void (*lender)(void *) = share->lender;
+  void *ctx = share->ctx;
+  free(share);
+  core_release_lent(lender, ctx);
+}
+
+static void release_share_versioned(core_share *share) {
+  DLManagedTensorVersioned *managed = share->ctx;
+  free(share);
+  core_release_versioned(managed);
+}
+
+static void release_share_legacy(core_share *share) {
+  DLManagedTensor *managed = share->ctx;
+  free(share);
+  core_release_legacy(managed);
+}
+
+/* The share lies in front of the data, in one allocation. Zeroed memory comes from calloc, which
+ * gets large ones from the system untouched. */
+core_share *core_share_alloc(size_t size, int zeroed) {
+  size_t room = sizeof(core_share) + CORE_ALIGNMENT;
+  if (size > SIZE_MAX - room) return NULL;
+  char *base = zeroed ? calloc(1, size + room) : malloc(size + room);
+  if (base == NULL) return NULL;
+  uintptr_t data = ((uintptr_t)base + room) & ~(uintptr_t)(CORE_ALIGNMENT - 1);
+  core_share *share = (core_share *)(data - sizeof(core_share));
+  share->count = 1;
+  share->release = release_allocation;
+  share->lender = NULL;
+  share->ctx = base;
+  share->data = (void *)data;
+  return share;
+}
+
+static core_share *make_share(void (*release)(core_share *), void (*lender)(void *), void *ctx) {
+  core_share *share = calloc(1, sizeof *share);
+  if (share == NULL) return NULL;
+  share->count = 1;
+  share->release = release;
+  share->lender = lender;
+  share->ctx = ctx;
+  return share;
+}
+
+core_share *core_share_lend(void (*lender)(void *ctx), void *ctx) {
+  return make_share(release_loan, lender, ctx);
+}
+
+core_share *core_share_versioned(DLManagedTensorVersioned *managed) {
+  return make_share(release_share_versioned, NULL, managed);
+}
+
+core_share *core_share_legacy(DLManagedTensor *managed) {
+  return make_share(release_share_legacy, NULL, managed);
+}
+
+/* ---- waking Go ------------------------------------------------------------------------------- */
+
+static int wake_fd = -1;
+static int64_t wake_threshold;
+static int64_t dead_bytes;
+
+void core_wake_by(int fd, int64_t threshold) {
+  wake_threshold = threshold;
+  __atomic_store_n(&wake_fd, fd, __ATOMIC_RELEASE);
+}
+
+int64_t *core_wake_bytes(void) { return &dead_bytes; }
+
+/* Writes once when the bytes pass the threshold; the next time is after Go has reset them. In a
+ * forked child the descriptor is the parent's. */
+static void wake(int64_t bytes) {
+  int64_t before = __atomic_fetch_add(&dead_bytes, bytes, __ATOMIC_RELAXED);
+  if (before >= wake_threshold || before + bytes < wake_threshold) return;
+  int fd = __atomic_load_n(&wake_fd, __ATOMIC_ACQUIRE);
+  if (fd < 0 || core_forked()) return;
+  int saved = errno;
+  uint64_t one = 1;
+  ssize_t written = write(fd, &one, sizeof one); /* fails only when it is full: Go wakes anyway */
+  (void)written;
+  errno = saved;
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+static uint64_t double_deletes;
+static int64_t live_exports;
+
+uint64_t core_double_deletes(void) { return __atomic_load_n(&double_deletes, __ATOMIC_RELAXED); }
+
+int64_t core_live_exports(void) { return __atomic_load_n(&live_exports, __ATOMIC_RELAXED); }
+
+/* The dead bytes are counted after the push, so that what Go has not reaped is never uncounted. The
+ * block may be in use again as soon as it is pushed. */
+static void delete_block(core_block *block) {
+  uint32_t state = CORE_LIVE;
+  if (!__atomic_compare_exchange_n(&block->state, &state, CORE_DEAD, 0, __ATOMIC_ACQ_REL,
+                                   __ATOMIC_RELAXED)) {
+    __atomic_fetch_add(&double_deletes, 1, __ATOMIC_RELAXED);
+    return;
+  }
+  core_share *share = block->share;
+  core_home *home = block->home;
+  int64_t bytes = (int64_t)(block->payload + sizeof *block);
+  core_block *top = __atomic_load_n(&home->dead, __ATOMIC_RELAXED);
+  do {
+    block->next = top;
+  } while (!__atomic_compare_exchange_n(&home->dead, &top, block, 1, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED));
+  if (home->drainer >= 0) {
+    wake(bytes);
+  } else {
+    __atomic_fetch_sub(&live_exports, 1, __ATOMIC_RELAXED);
+  }
+  if (share != NULL) core_share_drop(share);
+}
+
+void core_delete_versioned(DLManagedTensorVersioned *self) { delete_block((core_block *)self); }
+
+void core_delete_legacy(DLManagedTensor *self) { delete_block((core_block *)self); }
+
+static size_t block_size(int32_t rank) {
+  size_t more = rank > CORE_RANK_SMALL ? (size_t)(rank - CORE_RANK_SMALL) : 0;
+  return sizeof(core_block) + 2 * more * sizeof(int64_t);
+}
+
+core_block *core_slab(core_home *home, uint32_t count, uint32_t first_slot) {
+  size_t size = block_size(home->rank);
+  char *slab = NULL;
+  if (posix_memalign((void **)&slab, 64, size * count) != 0) return NULL;
+  memset(slab, 0, size * count);
+  for (uint32_t i = 0; i < count; i++) {
+    core_block *block = (core_block *)(slab + i * size);
+    block->home = home;
+    block->slot = first_slot + i;
+    block->dims = block->inline_dims;
+    block->next = i + 1 < count ? (core_block *)(slab + (i + 1) * size) : NULL;
+  }
+  return (core_block *)slab;
+}
+
+core_home *core_homes(int32_t count) {
+  core_home *homes = NULL;
+  size_t size = (size_t)count * sizeof *homes;
+  if (posix_memalign((void **)&homes, 64, size) != 0) return NULL;
+  memset(homes, 0, size);
+  return homes;
+}
+
+/* ---- exports without Go ---------------------------------------------------------------------- */
+
+/* Blocks that C code exports: one pool for each size of block, first in, first out. */
+static struct pool {
+  pthread_mutex_t mutex;
+  core_home home;
+  core_block *first, *last;
+  uint32_t free;
+} pools[2] = {
+    {.mutex = PTHREAD_MUTEX_INITIALIZER, .home = {.drainer = -1, .rank = CORE_RANK_SMALL}},
+    {.mutex = PTHREAD_MUTEX_INITIALIZER, .home = {.drainer = -1, .rank = CORE_RANK_MAX}},
+};
+
+static void pool_append(struct pool *pool, core_block *block) {
+  while (block != NULL) {
+    core_block *next = block->next;
+    __atomic_store_n(&block->state, CORE_FREE, __ATOMIC_RELAXED);
+    block->next = NULL;
+    if (pool->last != NULL) pool->last->next = block;
+    else pool->first = block;
+    pool->last = block;
+    pool->free++;
+    block = next;
+  }
+}
+
+static core_block *pool_take(struct pool *pool) {
+  if (pool->free <= CORE_QUARANTINE) {
+    pool_append(pool, __atomic_exchange_n(&pool->home.dead, NULL, __ATOMIC_ACQUIRE));
+  }
+  if (pool->free <= CORE_QUARANTINE) {
+    pool_append(pool, core_slab(&pool->home, 2 * CORE_QUARANTINE, 0));
+    if (pool->free <= CORE_QUARANTINE) return NULL;
+  }
+  core_block *block = pool->first;
+  pool->first = block->next;
+  pool->free--;
+  return block;
+}
+
+/* The pool's mutex is only tried: where another thread has it, or had it when this process was
+ * forked, a fresh block does as well. */
+static core_block *take_block(int32_t ndim) {
+  struct pool *pool = &pools[ndim > CORE_RANK_SMALL];
+  if (pthread_mutex_trylock(&pool->mutex) != 0) return core_slab(&pool->home, 1, 0);
+  core_block *block = pool_take(pool);
+  pthread_mutex_unlock(&pool->mutex);
+  return block;
+}
+
+/* Only a shape without elements can overflow here, and then no stride is ever followed. */
+static void row_major_strides(int64_t *strides, const int64_t *shape, int32_t ndim) {
+  int64_t step = 1;
+  for (int32_t d = ndim - 1; d >= 0; d--) {
+    strides[d] = step;
+    if (shape[d] > 1 && __builtin_mul_overflow(step, shape[d], &step)) step = INT64_MAX;
+  }
+}
+
+/* Memory that the host can address gets its offset folded into data. */
+static core_block *fill_block(core_share *share, const DLTensor *view, DLTensor *out,
+                              core_block *block) {
+  int32_t ndim = view->ndim;
+  int64_t *shape = block->dims, *strides = block->dims + ndim;
+  int empty = 0;
+  for (int32_t d = 0; d < ndim; d++) {
+    shape[d] = view->shape[d];
+    empty |= shape[d] == 0;
+  }
+  if (view->strides != NULL) {
+    for (int32_t d = 0; d < ndim; d++) strides[d] = view->strides[d];
+  } else {
+    row_major_strides(strides, shape, ndim);
+  }
+  out->data = view->data;
+  out->byte_offset = view->byte_offset;
+  if (core_host_readable(view->device.device_type)) {
+    out->data = empty ? NULL : (char *)view->data + view->byte_offset;
+    out->byte_offset = 0;
+  }
+  out->device = view->device;
+  out->ndim = ndim;
+  out->dtype = view->dtype;
+  out->shape = shape;
+  out->strides = strides;
+  block->share = share;
+  block->payload = 0;
+  core_share_take(share);
+  __atomic_fetch_add(&live_exports, 1, __ATOMIC_RELAXED);
+  __atomic_store_n(&block->state, CORE_LIVE, __ATOMIC_RELEASE);
+  return block;
+}
+
+DLManagedTensorVersioned *core_export_versioned(core_share *share, const DLTensor *view,
+                                                uint64_t flags) {
+  core_block *block = take_block(view->ndim);
+  if (block == NULL) return NULL;
+  DLManagedTensorVersioned *managed = &block->managed.versioned;
+  managed->version.major = DLPACK_MAJOR_VERSION;
+  managed->version.minor = DLPACK_MINOR_VERSION;
+  managed->manager_ctx = block;
+  managed->deleter = core_delete_versioned;
+  managed->flags = flags;
+  fill_block(share, view, &managed->dl_tensor, block);
+  return managed;
+}
+
+DLManagedTensor *core_export_legacy(core_share *share, const DLTensor *view) {
+  core_block *block = take_block(view->ndim);
+  if (block == NULL) return NULL;
+  DLManagedTensor *managed = &block->managed.legacy;
+  managed->manager_ctx = block;
+  managed->deleter = core_delete_legacy;
+  fill_block(share, view, &managed->dl_tensor, block);
+  return managed;
+}
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 4, 5))) static core_status fail(core_status status, char *message,
+                                                              size_t size, const char *format,
+                                                              ...) {
+  if (message != NULL && size > 0) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, size, format, args);
+    va_end(args);
+  }
+  return status;
+}
+
+int core_host_readable(int32_t device_type) {
+  return device_type == kDLCPU || device_type == kDLCUDAHost || device_type == kDLROCMHost;
+}
+
+static int known_dtype(DLDataType dtype) {
+  int bits = dtype.bits;
+  if (dtype.lanes == 0) return 0;
+  switch (dtype.code) {
+    case kDLInt:
+    case kDLUInt:
+      return bits == 2 || bits == 4 || bits == 8 || bits == 16 || bits == 32 || bits == 64;
+    case kDLFloat:
+      return bits == 16 || bits == 32 || bits == 64;
+    case kDLOpaqueHandle:
+      return bits == 8 || bits == 16 || bits == 32 || bits == 64 || bits == 128;
+    case kDLBfloat:
+      return bits == 16;
+    case kDLComplex:
+      return bits == 32 || bits == 64 || bits == 128;
+    case kDLBool:
+    case kDLFloat8_e3m4:
+    case kDLFloat8_e4m3:
+    case kDLFloat8_e4m3b11fnuz:
+    case kDLFloat8_e4m3fn:
+    case kDLFloat8_e4m3fnuz:
+    case kDLFloat8_e5m2:
+    case kDLFloat8_e5m2fnuz:
+    case kDLFloat8_e8m0fnu:
+      return bits == 8;
+    case kDLFloat6_e2m3fn:
+    case kDLFloat6_e3m2fn:
+      return bits == 6;
+    case kDLFloat4_e2m1fn:
+      return bits == 4;
+    default:
+      return 0;
+  }
+}
+
+#define FAIL(status, ...) return fail(status, message, size, __VA_ARGS__)
+
+core_status core_validate(const DLTensor *t, uint64_t flags, core_extent *out, char *message,
+                          size_t size) {
+  core_extent extent = {.count = 1, .row_major = 1};
+  if (t == NULL) FAIL(CORE_ERR_NULL, "tensor is NULL");
+  if ((uintptr_t)t % 8 != 0) FAIL(CORE_ERR_UNALIGNED, "tensor at %p is not aligned", (void *)t);
+  if (t->ndim < 0 || t->ndim > CORE_RANK_MAX)
+    FAIL(CORE_ERR_LAYOUT, "ndim = %" PRId32 " is not in 0..%d", t->ndim, CORE_RANK_MAX);
+  if (!known_dtype(t->dtype))
+    FAIL(CORE_ERR_DTYPE, "dtype = (code %d, bits %d, lanes %d) is not one that can be carried",
+         t->dtype.code, t->dtype.bits, t->dtype.lanes);
+  if (t->ndim > 0 && t->shape == NULL)
+    FAIL(CORE_ERR_NULL, "shape is NULL with ndim = %" PRId32, t->ndim);
+  if (t->ndim > 0 && ((uintptr_t)t->shape % 8 != 0 || (uintptr_t)t->strides % 8 != 0))
+    FAIL(CORE_ERR_UNALIGNED, "shape at %p or strides at %p is not aligned", (void *)t->shape,
+         (void *)t->strides);
+
+  int empty = 0;
+  for (int32_t d = 0; d < t->ndim; d++) {
+    if (t->shape[d] < 0)
+      FAIL(CORE_ERR_LAYOUT, "shape[%" PRId32 "] = %" PRId64, d, t->shape[d]);
+    empty |= t->shape[d] == 0;
+  }
+  for (int32_t d = 0; d < t->ndim && !empty; d++) {
+    if (__builtin_mul_overflow(extent.count, t->shape[d], &extent.count))
+      FAIL(CORE_ERR_OVERFLOW, "shape has more than 2^63-1 elements from axis %" PRId32 " on", d);
+  }
+  if (empty) extent.count = 0;
+
+  int64_t bits = (int64_t)t->dtype.bits * t->dtype.lanes;
+  int packed = bits % 8 != 0 && !(flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED);
+  int64_t item = (bits + 7) / 8;
+  if (packed) {
+    int64_t total;
+    if (__builtin_mul_overflow(extent.count, bits, &total) || total > INT64_MAX - 7)
+      FAIL(CORE_ERR_OVERFLOW, "%" PRId64 " elements of %" PRId64 " bits overflow", extent.count,
+           bits);
+    extent.nbytes = (total + 7) / 8;
+  } else if (__builtin_mul_overflow(extent.count, item, &extent.nbytes)) {
+    FAIL(CORE_ERR_OVERFLOW, "%" PRId64 " elements of %" PRId64 " bytes overflow", extent.count,
+         item);
+  }
+
+  /* The span: how far the strides lead from element (0, ..., 0), in elements, both ways. */
+  int64_t low = 0, high = 0, step = 1;
+  if (t->strides != NULL && !empty) {
+    for (int32_t d = t->ndim - 1; d >= 0; d--) {
+      if (t->shape[d] == 1) continue;
+      int64_t reach;
+      if (__builtin_mul_overflow(t->shape[d] - 1, t->strides[d], &reach) ||
+          (reach < 0 ? __builtin_add_overflow(low, reach, &low)
+                     : __builtin_add_overflow(high, reach, &high)))
+        FAIL(CORE_ERR_OVERFLOW, "strides[%" PRId32 "] = %" PRId64 " over shape[%" PRId32
+             "] = %" PRId64 " overflows", d, t->strides[d], d, t->shape[d]);
+      if (t->strides[d] != step) extent.row_major = 0;
+      step *= t->shape[d];
+    }
+  } else {
+    high = empty ? -1 : extent.count - 1;
+  }
+  if (empty) {
+    extent.low = extent.high = 0;
+  } else if (packed) {
+    if (!extent.row_major)
+      FAIL(CORE_ERR_LAYOUT, "packed elements of %" PRId64 " bits must be row-major without gaps",
+           bits);
+    extent.high = extent.nbytes;
+  } else if (__builtin_mul_overflow(low, item, &extent.low) ||
+             __builtin_add_overflow(high, (int64_t)1, &high) ||
+             __builtin_mul_overflow(high, item, &extent.high)) {
+    FAIL(CORE_ERR_OVERFLOW, "strides reach beyond 2^63-1 bytes");
+  }
+
+  if (!empty && t->data == NULL)
+    FAIL(CORE_ERR_NULL, "data is NULL with %" PRId64 " elements", extent.count);
+  if (!empty && core_host_readable(t->device.device_type)) {
+    uint64_t start;
+    if (__builtin_add_overflow((uint64_t)(uintptr_t)t->data, t->byte_offset, &start) ||
+        start < (uint64_t)-extent.low || start > UINT64_MAX - (uint64_t)extent.high)
+      FAIL(CORE_ERR_OVERFLOW, "byte_offset = %" PRIu64 " leads outside the address space",
+           t->byte_offset);
+  }
+  if (out != NULL) *out = extent;
+  return CORE_OK;
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+static void copy_items(char *dst, int64_t dst_step, const char *src, int64_t src_step, int64_t count,
+                       size_t itemsize) {
+  if (dst_step == (int64_t)itemsize && src_step == (int64_t)itemsize) {
+    memcpy(dst, src, (size_t)count * itemsize);
+    return;
+  }
+#define COPY_ITEMS(n) \
+  case n:             \
+    for (int64_t i = 0; i < count; i++) memcpy(dst + i * dst_step, src + i * src_step, n); \
+    return
+  switch (itemsize) {
+    COPY_ITEMS(1);
+    COPY_ITEMS(2);
+    COPY_ITEMS(4);
+    COPY_ITEMS(8);
+    COPY_ITEMS(16);
+    default:
+      for (int64_t i = 0; i < count; i++) memcpy(dst + i * dst_step, src + i * src_step, itemsize);
+  }
+#undef COPY_ITEMS
+}
+
+/* Outer dimensions are counted like the digits of a number; runs without gaps on both sides are
+ * merged into the inner one first. */
+void core_copy(void *dst, const int64_t *dst_strides, const void *src, const int64_t *src_strides,
+               const int64_t *shape, int32_t ndim, size_t itemsize) {
+  int64_t index[CORE_RANK_MAX] = {0};
+  int64_t run = 1, dst_step = (int64_t)itemsize, src_step = (int64_t)itemsize;
+  for (int32_t d = 0; d < ndim; d++) {
+    if (shape[d] == 0) return;
+  }
+  while (ndim > 0) {
+    int32_t d = ndim - 1;
+    if (run == 1) {
+      dst_step = dst_strides[d];
+      src_step = src_strides[d];
+    } else if (shape[d] != 1 && (dst_strides[d] != dst_step * run || src_strides[d] != src_step * run)) {
+      break;
+    }
+    run *= shape[d];
+    ndim--;
+  }
+  char *to = dst;
+  const char *from = src;
+  for (;;) {
+    copy_items(to, dst_step, from, src_step, run, itemsize);
+    int32_t d = ndim - 1;
+    for (; d >= 0; d--) {
+      to += dst_strides[d];
+      from += src_strides[d];
+      if (++index[d] < shape[d]) break;
+      to -= index[d] * dst_strides[d];
+      from -= index[d] * src_strides[d];
+      index[d] = 0;
+    }
+    if (d < 0) return;
+  }
+}
+
+core_status core_copy_compact(core_share **out, const DLTensor *t, uint64_t flags, char *message,
+                              size_t size) {
+  core_extent extent;
+  core_status status = core_validate(t, flags, &extent, message, size);
+  if (status != CORE_OK) return status;
+  if (!core_host_readable(t->device.device_type))
+    FAIL(CORE_ERR_DEVICE, "device type %d is not one the host can read", t->device.device_type);
+  core_share *share = core_share_alloc((size_t)extent.nbytes, 0);
+  if (share == NULL) FAIL(CORE_ERR_MEMORY, "no memory for %" PRId64 " bytes", extent.nbytes);
+  const char *src = (const char *)t->data + t->byte_offset;
+  if (extent.row_major) {
+    if (extent.nbytes > 0) memcpy(share->data, src, (size_t)extent.nbytes);
+  } else {
+    int64_t item = ((int64_t)t->dtype.bits * t->dtype.lanes + 7) / 8;
+    int64_t to[CORE_RANK_MAX], from[CORE_RANK_MAX];
+    row_major_strides(to, t->shape, t->ndim);
+    for (int32_t d = 0; d < t->ndim; d++) {
+      to[d] *= item;
+      from[d] = t->strides[d] * item;
+    }
+    core_copy(share->data, to, src, from, t->shape, t->ndim, (size_t)item);
+  }
+  *out = share;
+  return CORE_OK;
+}

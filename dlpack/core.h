@@ -1,0 +1,178 @@
+/* core.h: the C core of dlbridge. It is compiled twice: by cgo into package dlpack, and into the
+ * Python extension, where there is no Go. It knows four things:
+ *
+ *   share   counted ownership of memory that Go's collector does not see. The thread that drops the
+ *           last share runs the release, there and then.
+ *   block   one exported managed tensor: the struct a consumer gets, and behind it the private
+ *           words that its deleter trusts.
+ *   home    where a dead block goes: a lock-free stack that its owner drains.
+ *   checks  validation, allocation and copies of the memory a DLTensor describes.
+ *
+ * Nothing here enters Go, takes a lock that can be waited for, or changes errno in a deleter. Fields
+ * that threads share are plain integers touched by atomic builtins only, since Go lays structs of
+ * its own over these.
+ */
+#ifndef DLB_CORE_H_
+#define DLB_CORE_H_
+
+#include <dlpack/dlpack.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if DLPACK_MAJOR_VERSION != 1 || DLPACK_MINOR_VERSION < 3
+#error "dlbridge needs the DLPack ABI of version 1.3 or a later 1.x"
+#endif
+
+#if defined(_WIN32)
+#error "dlbridge does not support Windows: its ownership core needs POSIX"
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CORE_API __attribute__((visibility("hidden")))
+
+enum {
+  CORE_RANK_SMALL = 8,   /* dimensions that a small block has room for */
+  CORE_RANK_MAX = 256,   /* dimensions that anything here has room for */
+  CORE_ALIGNMENT = 256,  /* of memory of our own, as dlpack.h asks */
+  CORE_QUARANTINE = 64   /* dead blocks that are kept back before the oldest is used again */
+};
+
+/* ---- shares ---------------------------------------------------------------------------------- */
+
+/* A counted owner of memory. `count` holds one for each block that was exported on it, and one for
+ * whoever made it (all of Go's views together, or a Python Tensor). */
+typedef struct core_share core_share;
+struct core_share {
+  int64_t count;
+  void (*release)(core_share *share); /* runs once, when the count reaches zero; frees the share too */
+  void (*lender)(void *ctx);          /* lent memory: gives it back. May be NULL */
+  void *ctx;                          /* what release works on */
+  void *data;                         /* memory of our own: its first byte */
+};
+
+/* Memory of our own, CORE_ALIGNMENT aligned, with one share. NULL when there is none to be had. */
+CORE_API core_share *core_share_alloc(size_t size, int zeroed);
+/* Memory lent to us: lender(ctx) gives it back. */
+CORE_API core_share *core_share_lend(void (*lender)(void *ctx), void *ctx);
+/* Memory of a managed tensor we took over: its own deleter gives it back. */
+CORE_API core_share *core_share_versioned(DLManagedTensorVersioned *managed);
+CORE_API core_share *core_share_legacy(DLManagedTensor *managed);
+
+CORE_API void core_share_take(core_share *share);
+CORE_API void core_share_drop(core_share *share);
+
+/* Calls the deleter of a managed tensor, if it has one. */
+CORE_API void core_release_versioned(DLManagedTensorVersioned *managed);
+CORE_API void core_release_legacy(DLManagedTensor *managed);
+/* Calls a lender's release. */
+CORE_API void core_release_lent(void (*lender)(void *ctx), void *ctx);
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+enum { CORE_FREE = 0, CORE_LIVE = 1, CORE_DEAD = 2 };
+
+typedef struct core_block core_block;
+typedef struct core_home core_home;
+
+/* The first member is what the consumer sees and may change; the deleter reads none of it. */
+struct core_block {
+  union {
+    DLManagedTensorVersioned versioned;
+    DLManagedTensor legacy;
+  } managed;
+  core_block *next;   /* link of the dead stack, then of the free list */
+  uint32_t state;     /* CORE_FREE, CORE_LIVE, CORE_DEAD */
+  uint32_t slot;      /* Go's slot for what it pinned */
+  core_share *share;  /* what the block shares; NULL where Go pinned the memory */
+  core_home *home;
+  uint64_t payload;   /* bytes that stay pinned until Go reaps the block */
+  int64_t *dims;      /* shape, then strides; both consumers' pointers start out here */
+  int64_t inline_dims[2 * CORE_RANK_SMALL];
+};
+
+struct core_home {
+  core_block *dead;   /* pushed by deleters on any thread, taken whole by the owner */
+  int32_t drainer;    /* index of the pool of Go that drains it, or -1: the C side does, unwoken */
+  int32_t rank;       /* room for dimensions in its blocks */
+  char pad[48];       /* homes lie side by side: one cache line each */
+};
+
+/* The deleters that every exported block carries. Their addresses tell our own exports apart. */
+CORE_API void core_delete_versioned(DLManagedTensorVersioned *self);
+CORE_API void core_delete_legacy(DLManagedTensor *self);
+
+/* Deleter calls that found nothing to delete, since the start of the process. */
+CORE_API uint64_t core_double_deletes(void);
+
+/* `count` free blocks for dimensions up to home->rank, linked by next; NULL when there is no memory.
+ * They are never given back. */
+CORE_API core_block *core_slab(core_home *home, uint32_t count, uint32_t first_slot);
+CORE_API core_home *core_homes(int32_t count);
+
+/* Says where deleters write when `threshold` bytes of Go's are dead: an eventfd or a pipe. */
+CORE_API void core_wake_by(int fd, int64_t threshold);
+CORE_API int64_t *core_wake_bytes(void);
+
+/* Whether this process is a fork of the one that the core was started in. */
+CORE_API int core_forked(void);
+
+/* ---- exports without Go ---------------------------------------------------------------------- */
+
+/* An exported tensor on `share`, which it takes a share of. The strides are in elements, NULL for
+ * row-major. The description must have been validated. NULL when there is no memory. */
+CORE_API DLManagedTensorVersioned *core_export_versioned(core_share *share, const DLTensor *view,
+                                                         uint64_t flags);
+CORE_API DLManagedTensor *core_export_legacy(core_share *share, const DLTensor *view);
+/* Exports made by the two functions above that are still alive. */
+CORE_API int64_t core_live_exports(void);
+
+/* ---- checks and copies ----------------------------------------------------------------------- */
+
+/* What is wrong with a description. */
+typedef enum {
+  CORE_OK = 0,
+  CORE_ERR_NULL,      /* a pointer that must not be NULL is */
+  CORE_ERR_VERSION,
+  CORE_ERR_DTYPE,
+  CORE_ERR_DEVICE,
+  CORE_ERR_LAYOUT,    /* rank, shape or strides */
+  CORE_ERR_OVERFLOW,
+  CORE_ERR_READONLY,
+  CORE_ERR_UNALIGNED,
+  CORE_ERR_MEMORY     /* there is none to be had */
+} core_status;
+
+/* What a valid description comes to. */
+typedef struct core_extent {
+  int64_t count;     /* elements */
+  int64_t nbytes;    /* of `count` elements without gaps */
+  int64_t low;       /* byte offset, from element (0, ..., 0), of the lowest byte touched (<= 0) */
+  int64_t high;      /* and one past the highest */
+  int32_t row_major; /* without gaps, the last index fastest */
+} core_extent;
+
+/* Checks everything that can be checked of a description without touching the memory it describes.
+ * `message` (may be NULL) gets the place and the offending value. */
+CORE_API core_status core_validate(const DLTensor *tensor, uint64_t flags, core_extent *out,
+                                   char *message, size_t size);
+
+/* Whether the host may read the memory of a device of this type. */
+CORE_API int core_host_readable(int32_t device_type);
+
+/* Copies `shape` elements of `itemsize` bytes between two layouts; strides are in bytes. */
+CORE_API void core_copy(void *dst, const int64_t *dst_strides, const void *src,
+                        const int64_t *src_strides, const int64_t *shape, int32_t ndim,
+                        size_t itemsize);
+
+/* A row-major copy of a host tensor in memory of our own: a share whose data holds it. */
+CORE_API core_status core_copy_compact(core_share **out, const DLTensor *tensor, uint64_t flags,
+                                       char *message, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

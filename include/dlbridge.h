@@ -1,0 +1,264 @@
+/* dlbridge.h: the C interface of dlbridge, C99 and C++.
+ *
+ * A producer owns memory and describes it. A consumer reads it. A view describes memory and owns
+ * nothing. A managed tensor is a view plus a deleter that its holder calls exactly once. Here a
+ * tensor is a DLManagedTensorVersioned of DLPack; there is no second tensor type.
+ *
+ * Every function that can fail returns DLB_OK or a positive code, writes its one output through the
+ * first argument `out` (NULL or zero after an error), and describes the error in `error`, which the
+ * caller owns and which may be NULL. Nothing is ever printed, and no input crashes the process that
+ * is not a wild pointer.
+ */
+#ifndef DLBRIDGE_H_
+#define DLBRIDGE_H_
+
+#include <dlpack/dlpack.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define DLB_API __attribute__((visibility("default")))
+#else
+#define DLB_API
+#endif
+
+/* The interface's version: the major number is that of the library's SONAME. */
+#define DLB_VERSION_MAJOR 0
+#define DLB_VERSION_MINOR 1
+#define DLB_VERSION_PATCH 0
+
+enum {
+  DLB_OK = 0,
+  DLB_ERROR_NULL = 1,      /* a pointer that must not be NULL is */
+  DLB_ERROR_VERSION = 2,   /* a DLPack major version that is not 1 */
+  DLB_ERROR_DTYPE = 3,     /* a data type that cannot be carried */
+  DLB_ERROR_DEVICE = 4,    /* memory that the host cannot read */
+  DLB_ERROR_LAYOUT = 5,    /* rank, shape or strides */
+  DLB_ERROR_OVERFLOW = 6,  /* sizes beyond 2^63-1 */
+  DLB_ERROR_READONLY = 7,  /* what was asked for cannot say that the memory is read-only */
+  DLB_ERROR_UNALIGNED = 8, /* an address that its type does not allow */
+  DLB_ERROR_MEMORY = 9,    /* there is none to be had */
+  DLB_ERROR_FORMAT = 10,   /* malformed message */
+  DLB_ERROR_ARGUMENT = 11, /* an index out of range, or a value that makes no sense */
+  DLB_ERROR_FORKED = 12,   /* a call that needs Go, in a forked child: use spawn or exec */
+  DLB_ERROR_INTERNAL = 13  /* a defect of this library */
+};
+
+/* Where an error was, in words. Nothing in it needs to be freed. */
+typedef struct dlb_error {
+  int32_t code;
+  char message[508];
+} dlb_error;
+
+/* The library's version, "MAJOR.MINOR.PATCH".
+ * Ownership: static. Lifetime: the process. Threads: any. On error: cannot fail. */
+DLB_API const char *dlb_version(void);
+
+/* A short name of a code: "ok", "dtype", ...
+ * Ownership: static. Lifetime: the process. Threads: any. On error: "unknown" for other numbers. */
+DLB_API const char *dlb_error_name(int32_t code);
+
+/* ---- tensors: plain C, no Go runtime is entered, safe in a forked child ----------------------- */
+
+/* New memory on the CPU, 256-byte aligned, zeroed, row-major.
+ * Ownership: the caller owns *out and calls its deleter once. Lifetime: until then. Threads: any,
+ * the deleter too. On error: *out is NULL. */
+DLB_API int32_t dlb_tensor_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim,
+                                 const int64_t *shape, dlb_error *error);
+
+/* A tensor over memory of the caller's, described by `view` (strides NULL: row-major; shape and
+ * strides are copied) with DLPACK_FLAG_BITMASK_* flags. When the last share of the memory is
+ * released, release(ctx) runs once, on the thread that released it; release may be NULL.
+ * Ownership: the memory stays the caller's until release(ctx); *out is the caller's. Lifetime: until
+ * *out's deleter. Threads: any. On error: *out is NULL and release is not called. */
+DLB_API int32_t dlb_tensor_lend(DLManagedTensorVersioned **out, const DLTensor *view, uint64_t flags,
+                                void (*release)(void *ctx), void *ctx, dlb_error *error);
+
+/* A row-major copy in new memory, IS_COPIED set.
+ * Ownership: `tensor` is borrowed; *out is the caller's. Lifetime: until *out's deleter. Threads:
+ * any, while nobody writes. On error: *out is NULL. */
+DLB_API int32_t dlb_tensor_copy(DLManagedTensorVersioned **out,
+                                const DLManagedTensorVersioned *tensor, dlb_error *error);
+
+/* Checks all of a description that can be checked without touching its memory: version, rank, shape,
+ * strides, data type, overflow, NULL pointers.
+ * Ownership: borrowed. Lifetime: the call. Threads: any. On error: the code says what is wrong. */
+DLB_API int32_t dlb_tensor_validate(const DLManagedTensorVersioned *tensor, dlb_error *error);
+
+/* Bytes of the elements without gaps, packed where the type is packed.
+ * Ownership: borrowed. Lifetime: the call. Threads: any. On error: *out is 0. */
+DLB_API int32_t dlb_tensor_nbytes(int64_t *out, const DLManagedTensorVersioned *tensor,
+                                  dlb_error *error);
+
+/* The same tensor in the form of before DLPack 1.0 (jax and TensorFlow take no other). A read-only
+ * tensor is refused: that form cannot say so.
+ * Ownership: on success `tensor` is taken over by *out. Lifetime: until *out's deleter. Threads: any.
+ * On error: *out is NULL and `tensor` is still the caller's. */
+DLB_API int32_t dlb_tensor_to_legacy(DLManagedTensor **out, DLManagedTensorVersioned *tensor,
+                                     dlb_error *error);
+
+/* The other way. `flags` says what the old form could not (READ_ONLY).
+ * Ownership: on success `tensor` is taken over by *out. Lifetime: until *out's deleter. Threads: any.
+ * On error: *out is NULL and `tensor` is still the caller's. */
+DLB_API int32_t dlb_tensor_from_legacy(DLManagedTensorVersioned **out, DLManagedTensor *tensor,
+                                       uint64_t flags, dlb_error *error);
+
+/* Calls the tensor's deleter, if it has one. NULL is allowed.
+ * Ownership: ends the caller's. Lifetime: the tensor must not be used again. Threads: any. On error:
+ * cannot fail. */
+DLB_API void dlb_tensor_release(DLManagedTensorVersioned *tensor);
+
+/* ---- messages: ZIO messages and the tensors in them (ZIO TENS, sections 2 and 3) --------------- */
+
+/* Bytes with a way to give them back. `release` runs once, on any thread, when nothing views the
+ * bytes any more; it may be NULL. */
+typedef struct dlb_frame {
+  const void *data;
+  size_t size;
+  void (*release)(void *ctx);
+  void *ctx;
+  uint64_t flags; /* DLB_FRAME_WRITABLE or 0 */
+} dlb_frame;
+
+/* Tensors over the frame may be written to. Without it they carry READ_ONLY. */
+#define DLB_FRAME_WRITABLE ((uint64_t)1)
+
+/* A message: level, form, label, header, payload parts, and the tensors that the label describes. */
+typedef struct dlb_message dlb_message;
+
+/* Fixed-size fields of a message (ZIO message, prefix and coordinate headers). */
+typedef struct dlb_header {
+  int32_t level; /* 0 to 8 */
+  char form[4];  /* padded with spaces */
+  uint64_t origin;
+  uint64_t granule;
+  uint64_t seqno;
+} dlb_header;
+
+/* Text or bytes inside a message, not NUL-terminated. */
+typedef struct dlb_bytes {
+  const char *data;
+  size_t size;
+} dlb_bytes;
+
+/* Options of dlb_message_decode. */
+#define DLB_DECODE_MESSAGE_ONLY ((uint64_t)1) /* do not look at the label: no tensors */
+
+/* Reads a message of `count` frames: prefix, header, payload parts. Payloads are not copied: parts and
+ * tensors alias the frames.
+ * Ownership: on success the frames are the message's and of the tensors made from it; each is released
+ * once, when none of them needs it. *out is the caller's: dlb_message_free. Lifetime: until then; tensors
+ * live on. Threads: any, one at a time per message. On error: *out is NULL and no frame is released. */
+DLB_API int32_t dlb_message_decode(dlb_message **out, const dlb_frame *frames, size_t count,
+                                   uint64_t options, dlb_error *error);
+
+/* The same from the single-part form, one frame.
+ * Ownership, Lifetime, Threads, On error: as dlb_message_decode. */
+DLB_API int32_t dlb_message_unpack(dlb_message **out, const dlb_frame *packed, uint64_t options,
+                                   dlb_error *error);
+
+/* One tensor of a message to be made: a view of its memory, and its metadata. */
+typedef struct dlb_message_tensor {
+  DLManagedTensorVersioned *tensor;
+  dlb_bytes metadata; /* a JSON object; size 0 for none */
+} dlb_message_tensor;
+
+/* What a message to be made says beside its tensors. Zero-initialise it. */
+typedef struct dlb_message_fields {
+  dlb_header header;      /* form all zero: "TENS" */
+  dlb_bytes label;        /* a JSON object whose attributes the label gets beside TENS; size 0 for none */
+  dlb_bytes metadata;     /* TENS.metadata, a JSON object; size 0: {} */
+} dlb_message_fields;
+
+/* Makes a message of tensors. Row-major, permuted and reversed tensors without gaps are not copied:
+ * their memory is the payload part; others are compacted (dlb_message_copied says which).
+ * Ownership: on success every tensor is taken over. *out is the caller's: dlb_message_free. Lifetime:
+ * until then; frames taken out live on. Threads: any, one at a time per message. On error: *out is NULL
+ * and all tensors are still the caller's. */
+DLB_API int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *fields,
+                                   const dlb_message_tensor *tensors, size_t count, dlb_error *error);
+
+/* Makes a message of parts as they are; the label is any bytes.
+ * Ownership: on success the parts are taken over. *out is the caller's: dlb_message_free. Lifetime: until
+ * then. Threads: any, one at a time per message. On error: *out is NULL and no part is released. */
+DLB_API int32_t dlb_message_make(dlb_message **out, const dlb_header *header, dlb_bytes label,
+                                 const dlb_frame *parts, size_t count, dlb_error *error);
+
+/* Level, form, origin, granule and seqno.
+ * Ownership: a copy. Lifetime: none. Threads: any. On error: *out is zeroed. */
+DLB_API int32_t dlb_message_header(dlb_header *out, const dlb_message *message, dlb_error *error);
+
+/* The label's bytes.
+ * Ownership: the message's. Lifetime: until dlb_message_free. Threads: any. On error: *out is empty. */
+DLB_API int32_t dlb_message_label(dlb_bytes *out, const dlb_message *message, dlb_error *error);
+
+/* TENS.metadata as JSON text; data is NULL where the message has none.
+ * Ownership: the message's. Lifetime: until dlb_message_free. Threads: any. On error: *out is empty. */
+DLB_API int32_t dlb_message_metadata(dlb_bytes *out, const dlb_message *message, dlb_error *error);
+
+/* How many payload parts, and how many tensors.
+ * Ownership: none. Lifetime: none. Threads: any. On error (NULL): 0. */
+DLB_API size_t dlb_message_part_count(const dlb_message *message);
+DLB_API size_t dlb_message_tensor_count(const dlb_message *message);
+
+/* Payload part `index` as a one-dimensional uint8 tensor that aliases it.
+ * Ownership: *out is the caller's, a share of the part's memory. Lifetime: until its deleter, also after
+ * dlb_message_free. Threads: any. On error: *out is NULL. */
+DLB_API int32_t dlb_message_part(DLManagedTensorVersioned **out, const dlb_message *message, size_t index,
+                                 dlb_error *error);
+
+/* Tensor `index`, aliasing its part.
+ * Ownership: *out is the caller's, a share of the part's memory. Lifetime: until its deleter, also after
+ * dlb_message_free. Threads: any. On error: *out is NULL. */
+DLB_API int32_t dlb_message_tensor_at(DLManagedTensorVersioned **out, const dlb_message *message,
+                                      size_t index, dlb_error *error);
+
+/* The metadata of tensor `index` as JSON text; data is NULL where it has none.
+ * Ownership: the message's. Lifetime: until dlb_message_free. Threads: any. On error: *out is empty. */
+DLB_API int32_t dlb_message_tensor_metadata(dlb_bytes *out, const dlb_message *message, size_t index,
+                                            dlb_error *error);
+
+/* Whether dlb_message_encode had to copy tensor `index`; 0 for messages that were read.
+ * Ownership: none. Lifetime: none. Threads: any. On error: 0. */
+DLB_API int32_t dlb_message_copied(const dlb_message *message, size_t index);
+
+/* How many frames the message has: prefix, header and the payload parts.
+ * Ownership: none. Lifetime: none. Threads: any. On error (NULL): 0. */
+DLB_API size_t dlb_message_frame_count(const dlb_message *message);
+
+/* Frame `index`, ready to be sent: payloads are not copied.
+ * Ownership: *out is the caller's, who calls out->release(out->ctx) once. Lifetime: until then, also
+ * after dlb_message_free. Threads: any; release too. On error: *out is zeroed. */
+DLB_API int32_t dlb_message_frame(dlb_frame *out, const dlb_message *message, size_t index,
+                                  dlb_error *error);
+
+/* The single-part form: all frames in one piece of new memory.
+ * Ownership, Lifetime, Threads, On error: as dlb_message_frame. */
+DLB_API int32_t dlb_message_pack(dlb_frame *out, const dlb_message *message, dlb_error *error);
+
+/* Ends the caller's hold on a message. NULL is allowed.
+ * Ownership: ends the caller's. Lifetime: the message must not be used again. Threads: any. On error:
+ * cannot fail. */
+DLB_API void dlb_message_free(dlb_message *message);
+
+/* ---- counters -------------------------------------------------------------------------------- */
+
+/* What is alive in this process: exports not yet deleted, and memory taken over and not yet released.
+ * Ownership: none. Lifetime: none. Threads: any. On error: cannot fail. */
+typedef struct dlb_counters {
+  int64_t exports;
+  int64_t imports;
+  int64_t messages;
+  uint64_t double_deletes; /* deleter calls that came twice, and were ignored */
+} dlb_counters;
+DLB_API void dlb_counters_read(dlb_counters *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
