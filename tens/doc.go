@@ -28,9 +28,9 @@
 // tensor's own index by default, a part holds exactly the elements of its tensor, and any number of
 // tensors may share one. The attribute pointer is refused and never followed, as is a packing other than
 // "dense". Attributes that are not the specification's are kept. The dtypes are f (word 2, 4, 8), i and u
-// (1, 2, 4, 8), c (8, 16), b (1), and V with an attribute [Dlpack], for what the letters cannot say; a long
-// double (f or c of word 16 or 32) is [ErrDTypeWord]. A single tensor spread over several parts has no
-// means in the schema.
+// (1, 2, 4, 8), c (8, 16), b (1), and V with an attribute [Dlpack], for what the letters cannot say; long
+// doubles (f of word 16, c of word 32) are [ErrDTypeWord]. To spread one tensor over several parts the
+// schema has no means.
 //
 // # Design notes
 //

@@ -447,7 +447,7 @@ func hex4(text []byte) rune {
 		case isDigit(c):
 			c -= '0'
 		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			c = c|0x20 - 'a' + 10
+			c = c | 0x20 - 'a' + 10
 		default:
 			return -1
 		}

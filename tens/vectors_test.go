@@ -1,0 +1,424 @@
+package tens_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/tens"
+)
+
+// The whole set of vectors/zio, and the part of it that lies in testdata in the same format, less the
+// fields that only repeat others.
+const (
+	allVectors  = 190
+	ownVectors  = 90
+	ownFolder   = "testdata"
+	sharedAtDot = "../../shared"
+)
+
+type manifest struct {
+	Count   int
+	Vectors []vector
+}
+
+type vector struct {
+	dir string
+
+	ID, Title, Verdict string
+	Frames             []string
+	Encoded            *struct {
+		Len       int
+		SHA256    string
+		File      string
+		Canonical *bool
+	}
+	Message *struct {
+		Level                  int
+		FormHex                string `json:"form_hex"`
+		LabelSHA256            string `json:"label_sha256"`
+		Origin, Granule, Seqno string
+		Parts                  []struct {
+			Len    int
+			SHA256 string
+		}
+	}
+	Tens *struct {
+		Metadata      json.RawMessage
+		Omitted       bool `json:"metadata_omitted"`
+		Tensors       []tensorVector
+		OtherKeys     []string `json:"other_keys"`
+		OtherLabelKey []string `json:"other_label_keys"`
+	}
+	Error     string
+	ErrorAlso []string `json:"error_also"`
+}
+
+type tensorVector struct {
+	Shape         []int64
+	Word          int
+	DType         string
+	Part          int
+	Count, NBytes int64
+	Strides       []int64
+	Offset        int64
+	LogicalSHA256 string   `json:"logical_sha256"`
+	FirstHex      []string `json:"first_hex"`
+	Order         []int
+	Ascend        []bool
+	Metadata      json.RawMessage
+	Packing       string
+	OtherKeys     []string `json:"other_keys"`
+}
+
+// kinds are the sentinels of the kinds of errors that the vectors name.
+var kinds = map[string]error{
+	"too-few-frames":      tens.ErrTooFewFrames,
+	"prefix-short":        tens.ErrPrefixShort,
+	"bad-magic":           tens.ErrBadMagic,
+	"bad-level":           tens.ErrBadLevel,
+	"header-size":         tens.ErrHeaderSize,
+	"encoding-truncated":  tens.ErrEncodingTruncated,
+	"label-not-json":      tens.ErrLabelNotJSON,
+	"label-not-object":    tens.ErrLabelNotObject,
+	"label-too-deep":      tens.ErrLabelTooDeep,
+	"duplicate-name":      tens.ErrDuplicateName,
+	"tens-missing":        tens.ErrTENSMissing,
+	"tens-invalid":        tens.ErrTENSInvalid,
+	"tensor-invalid":      tens.ErrTensorInvalid,
+	"metadata-invalid":    tens.ErrMetadataInvalid,
+	"shape-invalid":       tens.ErrShapeInvalid,
+	"word-invalid":        tens.ErrWordInvalid,
+	"dtype-invalid":       tens.ErrDTypeInvalid,
+	"dtype-unknown":       tens.ErrDTypeUnknown,
+	"dtype-word":          tens.ErrDTypeWord,
+	"order-invalid":       tens.ErrOrderInvalid,
+	"ascend-invalid":      tens.ErrAscendInvalid,
+	"packing-invalid":     tens.ErrPackingInvalid,
+	"packing-unsupported": tens.ErrPackingUnsupported,
+	"pointer-unsupported": tens.ErrPointerUnsupported,
+	"part-invalid":        tens.ErrPartInvalid,
+	"part-out-of-range":   tens.ErrPartOutOfRange,
+	"size-overflow":       tens.ErrSizeOverflow,
+	"size-mismatch":       tens.ErrSizeMismatch,
+}
+
+// sharedVectors is the folder of the whole set, "" where there is none. SHARED_DIR that leads nowhere is
+// a mistake of the caller.
+func sharedVectors(t testing.TB) string {
+	dir := os.Getenv("SHARED_DIR")
+	given := dir != ""
+	if !given {
+		dir = sharedAtDot
+	}
+	dir = filepath.Join(dir, "vectors", "zio")
+	if _, err := os.Stat(dir); err != nil {
+		require.False(t, given, "SHARED_DIR has no vectors: %v", err)
+		return ""
+	}
+	return dir
+}
+
+func readVectors(t testing.TB, root string) []vector {
+	var all []vector
+	for _, group := range []string{"message", "tens", "layout", "invalid"} {
+		dir := filepath.Join(root, group)
+		text, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
+		require.NoError(t, err)
+		var m manifest
+		require.NoError(t, json.Unmarshal(text, &m))
+		require.Len(t, m.Vectors, m.Count)
+		for _, v := range m.Vectors {
+			v.dir = dir
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+func (v *vector) read(t testing.TB, file string) []byte {
+	data, err := os.ReadFile(filepath.Join(v.dir, file))
+	require.NoError(t, err)
+	return data
+}
+
+func (v *vector) frames(t testing.TB) [][]byte {
+	var frames [][]byte
+	for _, file := range v.Frames {
+		frames = append(frames, v.read(t, file))
+	}
+	return frames
+}
+
+func TestVectors(t *testing.T) {
+	sets := []struct {
+		root  string
+		count int
+	}{{ownFolder, ownVectors}}
+	if dir := sharedVectors(t); dir != "" {
+		sets = append(sets, struct {
+			root  string
+			count int
+		}{dir, allVectors})
+	}
+	for _, set := range sets {
+		vectors := readVectors(t, set.root)
+		require.Len(t, vectors, set.count)
+		for _, v := range vectors {
+			t.Run(filepath.Base(set.root)+"/"+v.ID+" "+v.Title, v.test)
+		}
+	}
+}
+
+func (v *vector) test(t *testing.T) {
+	require.True(t, v.Frames != nil || v.Encoded.File != "")
+	if v.Frames != nil {
+		frames := v.frames(t)
+		m, err := tens.Parse(frames)
+		v.testMessage(t, m, err)
+		if err == nil {
+			v.testFrames(t, m, frames)
+		}
+	}
+	if v.Encoded != nil && v.Encoded.File != "" {
+		data := v.read(t, v.Encoded.File)
+		require.Len(t, data, v.Encoded.Len)
+		m, err := tens.ParsePacked(data)
+		v.testMessage(t, m, err)
+	}
+}
+
+// testMessage checks what was found in the message, whichever form it came in.
+func (v *vector) testMessage(t *testing.T, m *tens.Message, err error) {
+	if v.Message != nil {
+		require.NoError(t, err)
+		assert.Equal(t, v.Message.Level, m.Level)
+		assert.Equal(t, v.Message.FormHex, hex.EncodeToString(m.Form[:]))
+		assert.Equal(t, v.Message.LabelSHA256, sum(m.Label))
+		assert.Equal(t, v.Message.Origin, strconv.FormatUint(m.Origin, 10))
+		assert.Equal(t, v.Message.Granule, strconv.FormatUint(m.Granule, 10))
+		assert.Equal(t, v.Message.Seqno, strconv.FormatUint(m.Seqno, 10))
+		require.Len(t, m.Parts, len(v.Message.Parts))
+		for i, part := range v.Message.Parts {
+			assert.Len(t, m.Parts[i], part.Len)
+			assert.Equal(t, part.SHA256, sum(m.Parts[i]))
+		}
+	}
+	var label *tens.Label
+	if err == nil && (v.Tens != nil || v.Verdict != "accept") {
+		label, err = m.TENS()
+	}
+	if v.Verdict != "accept" {
+		v.testError(t, err)
+		return
+	}
+	require.NoError(t, err)
+	if v.Tens != nil {
+		v.testLabel(t, label)
+		for i := range label.Tensors {
+			v.Tens.Tensors[i].testElements(t, &label.Tensors[i], m.Parts)
+		}
+		v.testRewriting(t, m, label)
+	}
+}
+
+// testError holds for verdict "either" too: we take the strict choice everywhere.
+func (v *vector) testError(t *testing.T, err error) {
+	require.Error(t, err)
+	found := false
+	for _, kind := range append(v.ErrorAlso, v.Error) {
+		require.Contains(t, kinds, kind)
+		found = found || errors.Is(err, kinds[kind])
+	}
+	assert.True(t, found, "%q is none of %s %v", err, v.Error, v.ErrorAlso)
+	var fault *tens.Error
+	require.ErrorAs(t, err, &fault)
+	assert.True(t, strings.HasPrefix(err.Error(), "tens: "))
+	assert.Equal(t, 1, strings.Count(err.Error(), "tens: "))
+	assert.Less(t, len(err.Error()), 200)
+	assert.Less(t, fault.Tensor, 2)
+}
+
+// testFrames writes the message again and must get the same bytes.
+func (v *vector) testFrames(t *testing.T, m *tens.Message, frames [][]byte) {
+	again := m.Frames()
+	require.Equal(t, len(frames), len(again))
+	for i, frame := range frames {
+		assert.Equal(t, string(frame), string(again[i]))
+		if i >= 2 && len(frame) > 0 {
+			assert.Same(t, &frame[0], &again[i][0], "part %d was copied", i-2)
+		}
+	}
+	packed, err := m.AppendPacked([]byte("ahead"))
+	require.NoError(t, err)
+	packed = packed[len("ahead"):]
+	size, err := m.PackedSize()
+	require.NoError(t, err)
+	assert.Len(t, packed, size)
+	if v.Encoded != nil && (v.Encoded.Canonical == nil || *v.Encoded.Canonical) {
+		assert.Len(t, packed, v.Encoded.Len)
+		assert.Equal(t, v.Encoded.SHA256, sum(packed))
+	}
+	unpacked, err := tens.ParsePacked(packed)
+	require.NoError(t, err)
+	assert.Equal(t, flat(m), flat(unpacked))
+	appended, err := tens.AppendFrames(nil, frames)
+	require.NoError(t, err)
+	assert.Equal(t, packed, appended)
+}
+
+func (v *vector) testLabel(t *testing.T, l *tens.Label) {
+	assert.False(t, l.Absent)
+	if !v.Tens.Omitted {
+		assertJSON(t, v.Tens.Metadata, l.Metadata)
+	}
+	assert.ElementsMatch(t, v.Tens.OtherKeys, names(l.Extra))
+	assert.ElementsMatch(t, v.Tens.OtherLabelKey, names(l.LabelExtra))
+	require.Len(t, l.Tensors, len(v.Tens.Tensors))
+	for i, want := range v.Tens.Tensors {
+		got := &l.Tensors[i]
+		assert.Equal(t, want.Shape, got.Shape)
+		assert.Equal(t, want.Word, got.Word)
+		assert.Equal(t, want.DType, string(got.DType))
+		assert.Equal(t, want.Part, got.Part)
+		assert.Equal(t, want.Order, got.Order)
+		assert.Equal(t, want.Ascend, got.Ascend)
+		assert.Equal(t, want.Packing, got.Packing)
+		assertJSON(t, want.Metadata, got.Metadata)
+		assert.ElementsMatch(t, want.OtherKeys, names(got.Extra))
+	}
+}
+
+// testElements walks the elements by strides and offset.
+func (want *tensorVector) testElements(t *testing.T, got *tens.Tensor, parts [][]byte) {
+	count, err := got.NumElements()
+	require.NoError(t, err)
+	assert.Equal(t, want.Count, count)
+	size, err := got.NumBytes()
+	require.NoError(t, err)
+	assert.Equal(t, want.NBytes, size)
+	strides, offset, err := got.Strides()
+	require.NoError(t, err)
+	assert.Equal(t, want.Offset, offset)
+	if want.Strides != nil {
+		assert.Equal(t, want.Strides, strides)
+	}
+	elements := logical(got, parts[got.Part], strides, offset)
+	assert.Equal(t, want.LogicalSHA256, sum(elements))
+	for i, first := range want.FirstHex {
+		assert.Equal(t, first, hex.EncodeToString(elements[i*got.Word:][:got.Word]))
+	}
+}
+
+// testRewriting writes the label in our own way, which must say the same.
+func (v *vector) testRewriting(t *testing.T, m *tens.Message, label *tens.Label) {
+	again := *m
+	again.Label = nil
+	require.NoError(t, again.SetTENS(label))
+	read, err := again.TENS()
+	require.NoError(t, err)
+	v.testNormal(t, label, read)
+	text, err := read.Append(nil)
+	require.NoError(t, err)
+	assert.Equal(t, string(again.Label), string(text), "written twice alike")
+	assert.True(t, json.Valid(text))
+}
+
+func (v *vector) testNormal(t *testing.T, want, got *tens.Label) {
+	assert.Equal(t, normal(t, want), normal(t, got))
+}
+
+func sum(data []byte) string {
+	s := sha256.Sum256(data)
+	return hex.EncodeToString(s[:])
+}
+
+func names(attributes tens.Attributes) []string {
+	var list []string
+	for _, a := range attributes {
+		list = append(list, a.Name)
+	}
+	return list
+}
+
+// flat is a message without the difference between an empty part and none.
+func flat(m *tens.Message) tens.Message {
+	f := *m
+	f.Label = append([]byte{}, m.Label...)
+	f.Parts = nil
+	for _, part := range m.Parts {
+		f.Parts = append(f.Parts, append([]byte{}, part...))
+	}
+	return f
+}
+
+// logical are the bytes of the elements in the order of their indices.
+func logical(t *tens.Tensor, part []byte, strides []int64, offset int64) []byte {
+	var out []byte
+	var walk func(d int, at int64)
+	walk = func(d int, at int64) {
+		if d == len(t.Shape) {
+			out = append(out, part[at*int64(t.Word):][:t.Word]...)
+			return
+		}
+		for i := range t.Shape[d] {
+			walk(d+1, at+i*strides[d])
+		}
+	}
+	walk(0, offset)
+	return out
+}
+
+// value decodes JSON with every digit kept.
+func value(t testing.TB, text []byte) any {
+	if text == nil || string(text) == "null" {
+		return nil
+	}
+	d := json.NewDecoder(strings.NewReader(string(text)))
+	d.UseNumber()
+	var v any
+	require.NoError(t, d.Decode(&v))
+	return v
+}
+
+func assertJSON(t testing.TB, want, got []byte) {
+	assert.Equal(t, value(t, want), value(t, got))
+}
+
+// normal is a label with its JSON text decoded and what defaults to something written out.
+func normal(t testing.TB, l *tens.Label) any {
+	type normalTensor struct {
+		tens.Tensor
+		Metadata, Extra any
+	}
+	attributes := func(list tens.Attributes) any {
+		m := map[string]any{}
+		for _, a := range list {
+			m[a.Name] = value(t, a.Value)
+		}
+		require.Len(t, m, len(list))
+		return m
+	}
+	object := func(text []byte) any {
+		if text == nil {
+			return map[string]any{}
+		}
+		return value(t, text)
+	}
+	var tensors []normalTensor
+	for _, tensor := range l.Tensors {
+		n := normalTensor{tensor, value(t, tensor.Metadata), attributes(tensor.Extra)}
+		n.Tensor.Metadata, n.Tensor.Extra = nil, nil
+		tensors = append(tensors, n)
+	}
+	return []any{tensors, object(l.Metadata), attributes(l.Extra), attributes(l.LabelExtra)}
+}
