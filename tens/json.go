@@ -59,6 +59,13 @@ func (s *scanner) refuse(kind error, wanted string) error {
 
 // peek skips white space and returns the byte that follows, 0 at the end of the text.
 func (s *scanner) peek() byte {
+	if s.pos < len(s.data) && s.data[s.pos] > ' ' {
+		return s.data[s.pos]
+	}
+	return s.skip()
+}
+
+func (s *scanner) skip() byte {
 	for s.pos < len(s.data) {
 		switch c := s.data[s.pos]; c {
 		case ' ', '\t', '\n', '\r':
@@ -152,6 +159,9 @@ func (s *scanner) once(base int) error {
 				return s.duplicate(s.at, s.name)
 			}
 		}
+	}
+	if s.names == nil {
+		s.names = make([]name, 0, fewNames/2)
 	}
 	s.names = append(s.names, name{s.name, s.at})
 	return nil
@@ -268,21 +278,20 @@ func (s *scanner) number() (value int64, plain bool, err error) {
 		s.pos++
 	}
 	start := s.pos
-	plain = true
-	for ; s.pos < len(s.data) && isDigit(s.data[s.pos]); s.pos++ {
-		d := int64(s.data[s.pos] - '0')
-		if value > (1<<63-1-d)/10 {
-			plain = false
-			continue
-		}
-		value = value*10 + d
+	for s.pos < len(s.data) && isDigit(s.data[s.pos]) {
+		value = value*10 + int64(s.data[s.pos]-'0')
+		s.pos++
 	}
+	plain = true
 	switch n := s.pos - start; {
 	case n == 0:
 		return 0, false, s.syntax("a digit")
 	case n > 1 && s.data[start] == '0':
 		s.pos = start + 1
 		return 0, false, s.syntax("the end of a number that begins with 0")
+	case n >= 19: // may have wrapped
+		value, err = strconv.ParseInt(string(s.data[start:s.pos]), 10, 64)
+		plain = err == nil
 	}
 	if s.pos < len(s.data) && s.data[s.pos] == '.' {
 		plain = false
@@ -349,21 +358,20 @@ func (s *scanner) text() ([]byte, error) {
 func (s *scanner) quoted() (inner []byte, escaped bool, err error) {
 	data := s.data
 	start := s.pos + 1
-	var any byte
-	i := start
-	for i < len(data) {
+	ascii := true
+	for i := start; i < len(data); {
 		c := data[i]
 		switch {
+		case c >= utf8.RuneSelf:
+			ascii = false
+			i++
 		case c == '"':
 			inner = data[start:i:i]
-			if any >= utf8.RuneSelf && !utf8.Valid(inner) {
+			if !ascii && !utf8.Valid(inner) {
 				return nil, false, s.fail(ErrLabelNotJSON, start, "string that is not UTF-8")
 			}
 			s.pos = i + 1
 			return inner, escaped, nil
-		case c < ' ':
-			s.pos = i
-			return nil, false, s.syntax("an escape")
 		case c == '\\':
 			n := escape(data[i:])
 			if n == 0 {
@@ -371,12 +379,14 @@ func (s *scanner) quoted() (inner []byte, escaped bool, err error) {
 			}
 			escaped = true
 			i += n
+		case c < ' ':
+			s.pos = i
+			return nil, false, s.syntax("an escape")
 		default:
-			any |= c
 			i++
 		}
 	}
-	s.pos = i
+	s.pos = len(data)
 	return nil, false, s.syntax("'\"'")
 }
 

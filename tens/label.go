@@ -606,7 +606,22 @@ func (w *writer) object(extra Attributes) object {
 // member begins a member of ours, after the further attributes that come before it.
 func (w *writer) member(o *object, name string) {
 	w.reserve(o, name)
-	w.name(o, name)
+	w.begin(o, name)
+}
+
+// begin writes a name of ours, which needs no escapes.
+func (w *writer) begin(o *object, name string) {
+	w.comma(o)
+	w.out = append(w.out, '"')
+	w.out = append(w.out, name...)
+	w.out = append(w.out, '"', ':')
+}
+
+func (w *writer) comma(o *object) {
+	if o.some {
+		w.out = append(w.out, ',')
+	}
+	o.some = true
 }
 
 // reserve writes the further attributes that come before a name of ours and refuses one of that name.
@@ -637,16 +652,9 @@ func (w *writer) further(o *object) {
 	if o.extra = o.extra[1:]; len(o.extra) > 0 && o.extra[0].Name == a.Name {
 		w.fail(&Error{Kind: ErrAttributeInvalid, Attribute: a.Name, Offset: -1, Detail: quote([]byte(a.Name)) + " comes twice"})
 	}
-	w.name(o, a.Name)
+	w.comma(o)
+	w.out = append(appendString(w.out, a.Name), ':')
 	w.value(a.Name, a.Value)
-}
-
-func (w *writer) name(o *object, name string) {
-	if o.some {
-		w.out = append(w.out, ',')
-	}
-	o.some = true
-	w.out = append(appendString(w.out, name), ':')
 }
 
 // value writes JSON text of the caller's.
@@ -686,7 +694,7 @@ func (w *writer) writeTensor(t *Tensor) {
 	o := w.object(t.Extra)
 	w.reserve(&o, "ascend")
 	if t.Ascend != nil {
-		w.name(&o, "ascend")
+		w.begin(&o, "ascend")
 		w.out = append(w.out, '[')
 		for d, up := range t.Ascend {
 			if d > 0 {
@@ -700,18 +708,20 @@ func (w *writer) writeTensor(t *Tensor) {
 	w.out = append(w.out, '"', t.DType, '"')
 	w.reserve(&o, "metadata")
 	if t.Metadata != nil {
-		w.name(&o, "metadata")
+		w.begin(&o, "metadata")
 		w.metadata(t.Metadata)
 	}
 	w.reserve(&o, "order")
 	if t.Order != nil {
-		w.name(&o, "order")
+		w.begin(&o, "order")
 		appendInts(w, t.Order)
 	}
 	w.reserve(&o, "packing")
 	if t.Packing != "" {
-		w.name(&o, "packing")
-		w.out = appendString(w.out, t.Packing)
+		w.begin(&o, "packing")
+		w.out = append(w.out, '"')
+		w.out = append(w.out, dense...)
+		w.out = append(w.out, '"')
 	}
 	w.member(&o, "part")
 	w.out = strconv.AppendInt(w.out, int64(t.Part), 10)

@@ -1,0 +1,179 @@
+package tens_test
+
+import (
+	"bytes"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/tens"
+)
+
+var (
+	formTENS = [4]byte{'T', 'E', 'N', 'S'}
+	formFLOW = [4]byte{'F', 'L', 'O', 'W'}
+)
+
+// requireFault checks the kind of an error and returns it.
+func requireFault(t testing.TB, kind, err error) *tens.Error {
+	require.ErrorIs(t, err, kind)
+	var fault *tens.Error
+	require.ErrorAs(t, err, &fault)
+	return fault
+}
+
+// G66
+func TestG66ParseRefusesFramesThatAreNoMessage(t *testing.T) {
+	prefix, header := []byte("ZIO0TENS{}"), make([]byte, tens.HeaderSize)
+	for _, test := range []struct {
+		name   string
+		frames [][]byte
+		kind   error
+		text   string
+	}{
+		{"nothing", nil, tens.ErrTooFewFrames, "tens: 0 of at least 2 frames: too few frames"},
+		{"prefix alone", [][]byte{prefix}, tens.ErrTooFewFrames, "tens: 1 of at least 2 frames: too few frames"},
+		{"empty prefix", [][]byte{nil, header}, tens.ErrPrefixShort, "tens: 0 of at least 8 bytes: prefix too short"},
+		{"prefix of 7 bytes", [][]byte{prefix[:7], header}, tens.ErrPrefixShort, "tens: 7 of at least 8 bytes: prefix too short"},
+		{"other magic", [][]byte{[]byte("ZMQ0TENS"), header}, tens.ErrBadMagic, `tens: "ZMQ": prefix without the magic ZIO`},
+		{"level X", [][]byte{[]byte("ZIOXTENS"), header}, tens.ErrBadLevel, `tens: level "X": level not one of 0 to 8`},
+		{"level below 0", [][]byte{[]byte("ZIO/TENS"), header}, tens.ErrBadLevel, `tens: level "/": level not one of 0 to 8`},
+		{"level 9", [][]byte{[]byte("ZIO9TENS"), header}, tens.ErrBadLevel, `tens: level "9": level not one of 0 to 8`},
+		{"header of 23 bytes", [][]byte{prefix, header[:23]}, tens.ErrHeaderSize, "tens: 23 bytes: header not of 24 bytes"},
+		{"header of 25 bytes", [][]byte{prefix, append(header, 0)}, tens.ErrHeaderSize, "tens: 25 bytes: header not of 24 bytes"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m, err := tens.Parse(test.frames)
+			fault := requireFault(t, test.kind, err)
+			assert.Nil(t, m)
+			assert.Equal(t, -1, fault.Tensor)
+			assert.Equal(t, -1, fault.Offset)
+			assert.EqualError(t, err, test.text)
+		})
+	}
+}
+
+func TestParseTakesEveryLevel(t *testing.T) {
+	for level := range tens.MaxLevel + 1 {
+		m := tens.Message{Level: level, Form: formFLOW}
+		again, err := tens.Parse(m.Frames())
+		require.NoError(t, err)
+		assert.Equal(t, level, again.Level)
+		assert.Equal(t, byte('0'+level), m.Frames()[0][3])
+	}
+}
+
+func TestWritersRefuseLevels(t *testing.T) {
+	for _, level := range []int{-1, 9, 256, 'A' - '0'} {
+		m := tens.Message{Level: level}
+		requireFault(t, tens.ErrBadLevel, m.Validate())
+		assert.Nil(t, m.Frames())
+		_, err := m.PackedSize()
+		requireFault(t, tens.ErrBadLevel, err)
+		out, err := m.AppendPacked([]byte("kept"))
+		requireFault(t, tens.ErrBadLevel, err)
+		assert.Equal(t, "kept", string(out))
+		out, err = tens.AppendPrefix([]byte("kept"), level, formTENS, nil)
+		requireFault(t, tens.ErrBadLevel, err)
+		assert.Equal(t, "kept", string(out))
+	}
+}
+
+func TestParseAliasesFrames(t *testing.T) {
+	frames := [][]byte{[]byte("ZIO0TEXTlabel"), make([]byte, 24), []byte("part"), nil}
+	m, err := tens.Parse(frames)
+	require.NoError(t, err)
+	frames[0][8], frames[2][0] = 'L', 'P'
+	assert.Equal(t, "Label", string(m.Label))
+	assert.Equal(t, "Part", string(m.Parts[0]))
+	m.Label[0], m.Parts[0][0] = 'l', 'p'
+	assert.Equal(t, "ZIO0TEXTlabel", string(frames[0]))
+	assert.Equal(t, "part", string(frames[2]))
+	assert.Nil(t, m.Parts[1])
+}
+
+func TestAppendingToWhatWasParsedLeavesNeighboursAlone(t *testing.T) {
+	m := tens.Message{Label: []byte("label"), Parts: [][]byte{[]byte("one"), []byte("two")}}
+	packed, err := m.AppendPacked(nil)
+	require.NoError(t, err)
+	before := bytes.Clone(packed)
+	parsed, err := tens.ParsePacked(packed)
+	require.NoError(t, err)
+	_ = append(parsed.Label, "xxxx"...)
+	_ = append(parsed.Parts[0], "xxxx"...)
+	frames := m.Frames()
+	_ = append(frames[0], "xxxx"...)
+	assert.Equal(t, before, packed)
+	assert.Equal(t, make([]byte, 24), frames[1])
+	again, err := tens.Parse(frames)
+	require.NoError(t, err)
+	again.Parts = append(again.Parts, nil)
+	assert.Len(t, frames, 4)
+}
+
+func TestMakeFormPadsWithSpaces(t *testing.T) {
+	for name, want := range map[string]string{"": "    ", "OK": "OK  ", "TENS": "TENS"} {
+		form, err := tens.MakeForm(name)
+		require.NoError(t, err)
+		assert.Equal(t, want, string(form[:]))
+	}
+	_, err := tens.MakeForm("TENSOR")
+	requireFault(t, tens.ErrFormInvalid, err)
+}
+
+// G72
+func TestG72HostileSizesAllocateNothing(t *testing.T) {
+	good, err := tens.AppendFrames(nil, [][]byte{[]byte("ZIO0TENS"), make([]byte, 24)})
+	require.NoError(t, err)
+	for name, tail := range map[string][]byte{
+		"size of 4 GiB - 1":    {0xff, 0xff, 0xff, 0xff, 0xff},
+		"size beyond the end":  {3, 1, 2},
+		"size cut short":       {0xff, 0, 0, 0},
+		"marker alone":         {0xff},
+		"short size alone":     {254},
+		"long size of nothing": {0xff, 0, 0, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := append(bytes.Clone(good), tail...)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := tens.ParsePacked(data)
+			runtime.ReadMemStats(&after)
+			fault := requireFault(t, tens.ErrEncodingTruncated, err)
+			assert.Equal(t, len(good), fault.Offset)
+			assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20))
+		})
+	}
+}
+
+func TestEveryCutOfAPackedMessageIsRefused(t *testing.T) {
+	m := tens.Message{Form: formTENS, Label: bytes.Repeat([]byte("x"), 300), Parts: [][]byte{[]byte("one"), make([]byte, 255)}}
+	packed, err := m.AppendPacked(nil)
+	require.NoError(t, err)
+	whole := 0
+	for n := range packed {
+		cut, err := tens.ParsePacked(packed[:n:n])
+		if err == nil {
+			whole++ // behind the header, and behind each part
+			assert.Equal(t, m.Label, cut.Label)
+		}
+	}
+	assert.Equal(t, 2, whole)
+}
+
+func TestSizesAroundTheLongForm(t *testing.T) {
+	for n, want := range map[int]int{0: 1, 1: 2, 254: 255, 255: 260, 256: 261, 1 << 16: 1<<16 + 5} {
+		frames := [][]byte{make([]byte, n)}
+		size, err := tens.SizeFrames(frames)
+		require.NoError(t, err)
+		assert.Equal(t, want, size)
+		data, err := tens.AppendFrames(nil, frames)
+		require.NoError(t, err)
+		assert.Len(t, data, want)
+		again, err := tens.ConsumeFrames(data)
+		require.NoError(t, err)
+		assert.Equal(t, frames, again)
+	}
+}

@@ -1,0 +1,40 @@
+//go:build unix
+
+package tens_test
+
+import (
+	"math"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/tens"
+)
+
+// G72: a frame of more than 4 GiB - 1 has no single-part form. The frame is address space, not memory.
+func TestG72FramesBeyondFourGiBAreRefused(t *testing.T) {
+	huge, err := syscall.Mmap(-1, 0, 1<<32, syscall.PROT_NONE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, syscall.Munmap(huge)) }()
+
+	m := tens.Message{Parts: [][]byte{nil, huge}}
+	_, err = m.PackedSize()
+	assert.EqualError(t, err, "tens: frame 3 of 4294967296 bytes: frame larger than the single-part form can say")
+	out, err := m.AppendPacked([]byte("kept"))
+	requireFault(t, tens.ErrFrameTooLarge, err)
+	assert.Equal(t, "kept", string(out))
+	_, err = tens.SizeFrames([][]byte{huge})
+	requireFault(t, tens.ErrFrameTooLarge, err)
+	out, err = tens.AppendFrames([]byte("kept"), [][]byte{huge})
+	requireFault(t, tens.ErrFrameTooLarge, err)
+	assert.Equal(t, "kept", string(out))
+	_, err = (&tens.Message{Label: huge}).PackedSize()
+	requireFault(t, tens.ErrFrameTooLarge, err)
+
+	size, err := tens.SizeFrames([][]byte{huge[:math.MaxUint32]})
+	require.NoError(t, err)
+	assert.Equal(t, math.MaxUint32+5, size)
+	assert.Len(t, m.Frames(), 4, "the multi-part form has no such limit")
+}
