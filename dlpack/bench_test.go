@@ -1,0 +1,81 @@
+//go:build cgo
+
+package dlpack_test
+
+import (
+	"testing"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+)
+
+// The yardstick of the others: a call into C and back that does nothing.
+func BenchmarkBareCgoCall(b *testing.B) {
+	for b.Loop() {
+		dlpacktest.Nothing()
+	}
+}
+
+func BenchmarkExportReleaseOfNew(b *testing.B) {
+	t, err := dlpack.New(dlpack.Float32, 1024)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer t.Close()
+	benchmarkExport(b, t)
+}
+
+func BenchmarkExportReleaseOfSlice(b *testing.B) {
+	t, err := dlpack.FromSlice(make([]float32, 1024))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer t.Close()
+	benchmarkExport(b, t)
+}
+
+func benchmarkExport(b *testing.B, t *dlpack.Tensor) {
+	b.ReportAllocs()
+	for b.Loop() {
+		m, err := t.Export()
+		if err != nil {
+			b.Fatal(err)
+		}
+		dlpack.Release(m)
+	}
+}
+
+func BenchmarkImportClose(b *testing.B) {
+	benchmarkImport(b)
+}
+
+func BenchmarkImportCloseWithoutNet(b *testing.B) {
+	benchmarkImport(b, dlpack.NoSafetyNet)
+}
+
+// The producer's deleter only counts, so that one managed tensor serves all rounds.
+func benchmarkImport(b *testing.B, options ...dlpack.ImportOption) {
+	m := dlpacktest.Produce(b, dlpacktest.Config{Shape: []int64{1024}}).Managed()
+	b.ReportAllocs()
+	for b.Loop() {
+		t, err := dlpack.Import(m, options...)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := dlpack.Values[float32](t); err != nil {
+			b.Fatal(err)
+		}
+		t.Close()
+	}
+}
+
+func BenchmarkNewClose(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		t, err := dlpack.New(dlpack.Float32, 1024)
+		if err != nil {
+			b.Fatal(err)
+		}
+		t.Close()
+	}
+}

@@ -1,0 +1,154 @@
+//go:build cgo
+
+package dlpack
+
+import "unsafe"
+
+// An ImportOption changes how [Import], [ImportLegacy] and [Borrow] take a tensor over.
+type ImportOption uint8
+
+const (
+	// NoSafetyNet takes the tensor over without a net for a forgotten Close: the import is several
+	// times cheaper, and a Tensor that is dropped without Close never calls its deleter.
+	NoSafetyNet ImportOption = 1 << iota
+	// AssumeWritable allows writing to what came in the form of before DLPack 1.0, or as a bare
+	// DLTensor: neither can say whether its memory may be written.
+	AssumeWritable
+)
+
+func union(options []ImportOption) (all ImportOption) {
+	for _, o := range options {
+		all |= o
+	}
+	return all
+}
+
+// Import takes over a managed tensor that a producer handed out: managed is a
+// `DLManagedTensorVersioned *` of any 1.x version (DLPack C API, "DLManagedTensorVersioned"). The
+// description is checked before anything is made of it; memory that the host cannot address is carried
+// and never touched. Unknown flags are kept in [Tensor.Flags] and not passed on.
+//
+// Ownership: moves to the Tensor, whose last Close calls the deleter. Lifetime: until then. Threads:
+// any. On error: nothing moved, the caller still owns managed; but [ErrVersion], a major version that
+// is not 1: the deleter has been called, as the standard asks, and nothing behind flags was read.
+func Import(managed unsafe.Pointer, options ...ImportOption) (*Tensor, error) {
+	const op = "import"
+	if err := checkAddress(op, managed); err != nil {
+		return nil, err
+	}
+	m := (*managedVersioned)(managed)
+	if m.version.Major != Current.Major {
+		v := m.version
+		Release(managed)
+		return nil, refuse(op, ErrVersion, "version %d.%d, know %d.x", v.Major, v.Minor, Current.Major)
+	}
+	return take(op, managed, importedVersioned, &m.tensor, m.flags, union(options))
+}
+
+// ImportLegacy takes over a `DLManagedTensor *`, the form of before DLPack 1.0, which has no version
+// and no flags: whether the memory may be written is not stated, and only [AssumeWritable] allows it.
+//
+// Ownership: moves to the Tensor, whose last Close calls the deleter. Lifetime: until then. Threads:
+// any. On error: nothing moved, the caller still owns managed.
+func ImportLegacy(managed unsafe.Pointer, options ...ImportOption) (*Tensor, error) {
+	const op = "import legacy"
+	if err := checkAddress(op, managed); err != nil {
+		return nil, err
+	}
+	return take(op, managed, importedLegacy, &(*managedLegacy)(managed).tensor, 0, union(options))
+}
+
+// Borrow views a `DLTensor *` that stays its owner's, such as an argument of a call from C. It cannot
+// be exported, since nothing would keep the memory; [Tensor.Copy] can.
+//
+// Ownership: none. Lifetime: the memory must stay valid until Close; shape and strides are copied.
+// Threads: any. On error: see [Import].
+func Borrow(tensor unsafe.Pointer, options ...ImportOption) (*Tensor, error) {
+	const op = "borrow"
+	if err := checkAddress(op, tensor); err != nil {
+		return nil, err
+	}
+	return take(op, tensor, borrowed, (*dlTensor)(tensor), 0, union(options)|NoSafetyNet)
+}
+
+func checkAddress(op string, p unsafe.Pointer) error {
+	if p == nil {
+		return refuse(op, ErrNull, "tensor is NULL")
+	}
+	if uintptr(p)%8 != 0 {
+		return refuse(op, ErrUnaligned, "tensor at %p is not aligned", p)
+	}
+	return nil
+}
+
+// An imported tensor with no safety net is one allocation.
+type imported struct {
+	rooted
+	ending
+}
+
+func take(op string, managed unsafe.Pointer, from origin, d *dlTensor, flags Flags, options ImportOption) (*Tensor, error) {
+	e, shape, strides, err := checkTensor(op, d, flags)
+	if err != nil {
+		return nil, err
+	}
+	var t *rooted
+	if options&NoSafetyNet != 0 {
+		one := new(imported)
+		t = &one.rooted
+		t.end = &one.ending
+	} else {
+		t = new(rooted)
+		t.end = &ending{bytes: e.high - e.low}
+	}
+	t.mem = &t.memory
+	t.refs.Store(1)
+	t.end.origin, t.end.managed = from, uintptr(managed)
+	t.device = d.device
+	t.data, t.offset = d.data, d.byteOffset
+	if d.device.HostReadable() {
+		t.data, t.offset = d.data+uintptr(d.byteOffset), 0
+		t.memory.low, t.memory.high = t.data-uintptr(-e.low), t.data+uintptr(e.high)
+	}
+	if e.count == 0 {
+		t.data = 0
+		t.memory.low, t.memory.high = 0, 0
+	}
+	t.unstated = from != importedVersioned && options&AssumeWritable == 0
+	t.describe(d.dtype, flags, e, shape, strides)
+	if from != borrowed {
+		liveImports.Add(1)
+	}
+	if options&NoSafetyNet == 0 {
+		t.catch()
+	}
+	return &t.Tensor, nil
+}
+
+// Release calls the deleter of a `DLManagedTensorVersioned *`, if it has one: it ends a share that was
+// not handed on. For an export of this library it does so without leaving Go.
+//
+// Ownership: ends the caller's. Lifetime: managed must not be used again. Threads: any. On error:
+// cannot fail; nil is ignored.
+func Release(managed unsafe.Pointer) {
+	if managed == nil {
+		return
+	}
+	if (*managedVersioned)(managed).deleter == deleteVersioned {
+		deleteBlock((*block)(managed))
+		return
+	}
+	coreReleaseVersioned(uintptr(managed))
+}
+
+// ReleaseLegacy is [Release] for a `DLManagedTensor *`.
+func ReleaseLegacy(managed unsafe.Pointer) {
+	if managed == nil {
+		return
+	}
+	if (*managedLegacy)(managed).deleter == deleteLegacy {
+		deleteBlock((*block)(managed))
+		return
+	}
+	coreReleaseLegacy(uintptr(managed))
+}

@@ -1,0 +1,496 @@
+//go:build cgo
+
+package dlpack_test
+
+import (
+	"math"
+	"runtime"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+)
+
+func importConfig(t *testing.T, c dlpacktest.Config, options ...dlpack.ImportOption) (*dlpacktest.Producer, *dlpack.Tensor, error) {
+	t.Helper()
+	p := dlpacktest.Produce(t, c)
+	if c.Legacy {
+		tensor, err := dlpack.ImportLegacy(p.Managed(), options...)
+		return p, tensor, err
+	}
+	tensor, err := dlpack.Import(p.Managed(), options...)
+	return p, tensor, err
+}
+
+func rank(n int32) *int32 { return &n }
+
+// hostile are descriptions that must be refused, each with its cause; valid ones have none.
+var hostile = []struct {
+	name   string
+	config dlpacktest.Config
+	cause  error
+	where  string
+}{
+	{"plain", dlpacktest.Config{Shape: []int64{2, 3}}, nil, ""},
+	{"strided", dlpacktest.Config{Shape: []int64{2, 3}, Strides: []int64{1, 2}}, nil, ""},
+	{"negative stride", dlpacktest.Config{Shape: []int64{4}, Strides: []int64{-1}, ByteOffset: 12}, nil, ""},
+	{"broadcast", dlpacktest.Config{Shape: []int64{4, 2}, Strides: []int64{0, 1}}, nil, ""},
+	{"gaps", dlpacktest.Config{Shape: []int64{2, 2}, Strides: []int64{8, 2}}, nil, ""},
+	{"rank 0", dlpacktest.Config{}, nil, ""},
+	{"rank 0 with a shape pointer", dlpacktest.Config{Shape: []int64{7}, NDim: rank(0)}, nil, ""},
+	{"zero size", dlpacktest.Config{Shape: []int64{0, 3}}, nil, ""},
+	{"zero size, NULL data", dlpacktest.Config{Shape: []int64{3, 0}, NullData: true}, nil, ""},
+	{"zero size beside huge ones", dlpacktest.Config{Shape: []int64{math.MaxInt64, 0, math.MaxInt64}}, nil, ""},
+	{"zero size with wild strides", dlpacktest.Config{Shape: []int64{0, 9}, Strides: []int64{math.MaxInt64, math.MinInt64}}, nil, ""},
+	{"size 1 with an odd stride", dlpacktest.Config{Shape: []int64{1, 4}, Strides: []int64{math.MaxInt64, 1}}, nil, ""},
+	{"minor 99", dlpacktest.Config{Major: 1, Minor: 99, Shape: []int64{2}}, nil, ""},
+	{"unknown flags", dlpacktest.Config{Flags: 1 << 40, Shape: []int64{2}}, nil, ""},
+	{"data off by one", dlpacktest.Config{Shape: []int64{2}, Shift: 1}, nil, ""},
+	{"bfloat16", dlpacktest.Config{Code: 4, Bits: 16, Lanes: 1, Shape: []int64{2}}, nil, ""},
+	{"float32x4", dlpacktest.Config{Code: 2, Bits: 32, Lanes: 4, Shape: []int64{2}}, nil, ""},
+	{"float4 packed", dlpacktest.Config{Code: 17, Bits: 4, Lanes: 1, Shape: []int64{3, 5}}, nil, ""},
+	{"float4 padded", dlpacktest.Config{Code: 17, Bits: 4, Lanes: 1, Shape: []int64{3, 5}, Flags: 4}, nil, ""},
+	{"int4 padded with strides", dlpacktest.Config{Code: 0, Bits: 4, Lanes: 1, Shape: []int64{3, 5}, Strides: []int64{1, 3}, Flags: 4}, nil, ""},
+	{"unknown device", dlpacktest.Config{DeviceType: 99, DeviceID: -3, Shape: []int64{2}}, nil, ""},
+	{"device with an offset", dlpacktest.Config{DeviceType: 8, ByteOffset: math.MaxUint64, Shape: []int64{2}}, nil, ""},
+
+	{"ndim -1", dlpacktest.Config{NDim: rank(-1)}, dlpack.ErrLayout, "ndim = -1 is not in 0..256"},
+	{"ndim 257", dlpacktest.Config{NDim: rank(257), Shape: []int64{1}}, dlpack.ErrLayout, "ndim = 257 is not in 0..256"},
+	{"ndim at its largest", dlpacktest.Config{NDim: rank(math.MaxInt32), Shape: []int64{1}}, dlpack.ErrLayout, "ndim = 2147483647 is not in 0..256"},
+	{"NULL shape", dlpacktest.Config{Shape: []int64{2}, NullShape: true}, dlpack.ErrNull, "shape is NULL with ndim = 1"},
+	{"NULL data", dlpacktest.Config{Shape: []int64{2}, NullData: true}, dlpack.ErrNull, "data is NULL with 2 elements"},
+	{"NULL data, rank 0", dlpacktest.Config{NullData: true}, dlpack.ErrNull, "data is NULL with 1 elements"},
+	{"negative size", dlpacktest.Config{Shape: []int64{2, -3}}, dlpack.ErrLayout, "shape[1] = -3"},
+	{"negative size behind a zero", dlpacktest.Config{Shape: []int64{0, -1}}, dlpack.ErrLayout, "shape[1] = -1"},
+	{"two negative sizes", dlpacktest.Config{Shape: []int64{-2, -3}}, dlpack.ErrLayout, "shape[0] = -2"},
+	{"product wraps to 0", dlpacktest.Config{Shape: []int64{1 << 32, 1 << 32}}, dlpack.ErrOverflow, "shape has more than 2^63-1 elements from axis 1 on"},
+	{"bytes wrap", dlpacktest.Config{Shape: []int64{1 << 62}}, dlpack.ErrOverflow, "4611686018427387904 elements of 4 bytes overflow"},
+	{"packed bits wrap", dlpacktest.Config{Code: 17, Bits: 4, Lanes: 1, Shape: []int64{1 << 62}}, dlpack.ErrOverflow, "4611686018427387904 elements of 4 bits overflow"},
+	{"stride overflows", dlpacktest.Config{Shape: []int64{3, 2}, Strides: []int64{math.MaxInt64, 1}}, dlpack.ErrOverflow, "strides[0] = 9223372036854775807 over shape[0] = 3 overflows"},
+	{"least stride", dlpacktest.Config{Shape: []int64{3}, Strides: []int64{math.MinInt64}}, dlpack.ErrOverflow, "strides[0] = -9223372036854775808 over shape[0] = 3 overflows"},
+	{"strides add up to an overflow", dlpacktest.Config{Shape: []int64{2, 2}, Strides: []int64{1 << 62, 1 << 62}}, dlpack.ErrOverflow, "strides[0] = 4611686018427387904 over shape[0] = 2 overflows"},
+	{"strides in bytes overflow", dlpacktest.Config{Shape: []int64{2}, Strides: []int64{1 << 61}}, dlpack.ErrOverflow, "strides reach beyond 2^63-1 bytes"},
+	{"byte_offset wraps", dlpacktest.Config{Shape: []int64{2}, ByteOffset: math.MaxUint64}, dlpack.ErrOverflow, "byte_offset = 18446744073709551615 leads outside the address space"},
+	{"below address 0", dlpacktest.Config{Shape: []int64{2}, Strides: []int64{-1 << 60}}, dlpack.ErrOverflow, "byte_offset = 0 leads outside the address space"},
+	{"code 99", dlpacktest.Config{Code: 99, Bits: 8, Lanes: 1, Shape: []int64{2}}, dlpack.ErrDType, "dtype = (code 99, bits 8, lanes 1) is not one that can be carried"},
+	{"bool of 1 bit", dlpacktest.Config{Code: 6, Bits: 1, Lanes: 1, Shape: []int64{2}}, dlpack.ErrDType, "dtype = (code 6, bits 1, lanes 1) is not one that can be carried"},
+	{"uint of 1 bit", dlpacktest.Config{Code: 1, Bits: 1, Lanes: 1, Shape: []int64{2}}, dlpack.ErrDType, "dtype = (code 1, bits 1, lanes 1) is not one that can be carried"},
+	{"float of 128 bits", dlpacktest.Config{Code: 2, Bits: 128, Lanes: 1, Shape: []int64{2}}, dlpack.ErrDType, "dtype = (code 2, bits 128, lanes 1) is not one that can be carried"},
+	{"no lanes", dlpacktest.Config{Code: 2, Bits: 32, Lanes: 0, Shape: []int64{2}}, dlpack.ErrDType, "dtype = (code 2, bits 32, lanes 0) is not one that can be carried"},
+	{"no bits", dlpacktest.Config{Code: 0, Bits: 0, Lanes: 1, Shape: []int64{2}}, dlpack.ErrDType, "dtype = (code 0, bits 0, lanes 1) is not one that can be carried"},
+	{"packed with gaps", dlpacktest.Config{Code: 17, Bits: 4, Lanes: 1, Shape: []int64{3, 5}, Strides: []int64{1, 3}}, dlpack.ErrLayout, "packed elements of 4 bits must be row-major without gaps"},
+}
+
+// G2, G38: a refused tensor stays its owner's, and a taken one is released once.
+func TestG02DeleterRunsOnceIfTakenAndNeverIfRefused(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for _, legacy := range []bool{false, true} {
+		for _, test := range hostile {
+			if legacy && test.config.Flags != 0 {
+				continue
+			}
+			name := test.name
+			if legacy {
+				name += ", legacy"
+			}
+			t.Run(name, func(t *testing.T) {
+				test.config.Legacy = legacy
+				p, tensor, err := importConfig(t, test.config)
+				if test.cause == nil {
+					require.NoError(t, err)
+					assert.Zero(t, p.Deletes())
+					require.NoError(t, tensor.Close())
+					require.NoError(t, tensor.Close())
+					assert.Equal(t, 1, p.Deletes())
+					return
+				}
+				require.ErrorIs(t, err, test.cause)
+				assert.ErrorContains(t, err, test.where)
+				assert.Nil(t, tensor)
+				assert.Zero(t, p.Deletes(), "the caller still owns what was refused")
+			})
+		}
+	}
+}
+
+// The validator of the import path and that of the C core agree, to the letter.
+func TestG38ValidatorsAgree(t *testing.T) {
+	for _, test := range hostile {
+		t.Run(test.name, func(t *testing.T) {
+			p := dlpacktest.Produce(t, test.config)
+			flags := dlpack.Flags(test.config.Flags)
+			inC, inGo := dlpack.ValidateInC(p.DLTensor(false), flags), dlpack.ValidateInGo(p.DLTensor(false), flags)
+			assert.Equal(t, inC, inGo)
+			assert.Equal(t, test.cause, inC.Status)
+		})
+	}
+	assert.Equal(t, dlpack.ErrNull, dlpack.ValidateInC(nil, 0).Status)
+	assert.Equal(t, dlpack.ErrNull, dlpack.ValidateInGo(nil, 0).Status)
+}
+
+func TestImportRefusesPointersThatAreNoTensor(t *testing.T) {
+	_, err := dlpack.Import(nil)
+	assert.ErrorIs(t, err, dlpack.ErrNull)
+	_, err = dlpack.ImportLegacy(nil)
+	assert.ErrorIs(t, err, dlpack.ErrNull)
+	_, err = dlpack.Borrow(nil)
+	assert.ErrorIs(t, err, dlpack.ErrNull)
+	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{2}})
+	_, err = dlpack.Import(unsafe.Add(p.Managed(), 4))
+	assert.ErrorIs(t, err, dlpack.ErrUnaligned)
+}
+
+func TestG03NullDeleterIsNeverCalled(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for _, legacy := range []bool{false, true} {
+		p, tensor, err := importConfig(t, dlpacktest.Config{Legacy: legacy, Shape: []int64{2}, NullDeleter: true})
+		require.NoError(t, err)
+		m, err := tensor.Export()
+		require.NoError(t, err)
+		assert.False(t, dlpacktest.Read(m).NullDeleter, "what we hand out has one")
+		require.NoError(t, tensor.Close())
+		dlpack.Release(m)
+		assert.Zero(t, p.Deletes())
+	}
+}
+
+func TestG04EmptyTensorsAreReleasedOnce(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for _, shape := range [][]int64{{0}, {0, 3}, {3, 0}} {
+		for _, null := range []bool{false, true} {
+			p, tensor, err := importConfig(t, dlpacktest.Config{Shape: shape, NullData: null})
+			require.NoError(t, err)
+			m, err := tensor.Export()
+			require.NoError(t, err)
+			assert.Zero(t, dlpacktest.Read(m).Data, "G31")
+			require.NoError(t, tensor.Close())
+			assert.Zero(t, p.Deletes())
+			dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
+			assert.Equal(t, 1, p.Deletes())
+		}
+		tensor, err := dlpack.FromSlice([]float32{}, shape...)
+		require.NoError(t, err)
+		m, err := tensor.Export()
+		require.NoError(t, err)
+		assert.Zero(t, dlpacktest.Read(m).Data)
+		tensor.Close()
+		dlpack.Release(m)
+	}
+}
+
+func TestG05ViewsKeepTheImport(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	p, tensor, err := importConfig(t, dlpacktest.Config{Shape: []int64{8}})
+	require.NoError(t, err)
+	view, err := tensor.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 2}, Strides: []int64{4, 1}, ByteOffset: 8})
+	require.NoError(t, err)
+	require.NoError(t, tensor.Close())
+	tensor = nil
+	for range 5 {
+		runtime.GC()
+	}
+	assert.Zero(t, p.Deletes())
+	dlpacktest.Fill(p.Managed(), 3)
+	m, err := view.Export()
+	require.NoError(t, err)
+	assert.Equal(t, 12.0, dlpacktest.Sum(m))
+	require.NoError(t, view.Close())
+	assert.Zero(t, p.Deletes(), "the export holds it")
+	dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
+	assert.Equal(t, 1, p.Deletes(), "released by the consumer's thread, without Go")
+}
+
+func TestG15OtherMajorVersionIsReleasedAndNotRead(t *testing.T) {
+	for _, major := range []uint32{0, 2, 1 << 31} {
+		p := dlpacktest.ProduceGuarded(t, major)
+		tensor, err := dlpack.Import(p.Managed())
+		require.ErrorIs(t, err, dlpack.ErrVersion)
+		assert.Nil(t, tensor)
+		assert.Equal(t, 1, p.Deletes(), "the standard's exception: the deleter has been called")
+	}
+}
+
+func TestG16ReadOnlyGivesNoMutableSlice(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	_, tensor, err := importConfig(t, dlpacktest.Config{Shape: []int64{4}, Flags: uint64(dlpack.ReadOnly)})
+	require.NoError(t, err)
+	defer tensor.Close()
+	assert.True(t, tensor.ReadOnly())
+	_, err = dlpack.Values[float32](tensor)
+	assert.ErrorIs(t, err, dlpack.ErrReadOnly)
+	values, err := dlpack.UnsafeValues[float32](tensor)
+	require.NoError(t, err)
+	assert.Len(t, values, 4)
+	_, err = tensor.ExportLegacy()
+	assert.ErrorIs(t, err, dlpack.ErrReadOnly)
+	m, err := tensor.Export()
+	require.NoError(t, err)
+	assert.Equal(t, uint64(dlpack.ReadOnly), dlpacktest.Read(m).Flags)
+	dlpack.Release(m)
+	view, err := tensor.View(dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{16}})
+	require.NoError(t, err)
+	assert.True(t, view.ReadOnly(), "a view of read-only memory is read-only")
+	view.Close()
+}
+
+func TestG16LegacyWritabilityIsUnstated(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	_, tensor, err := importConfig(t, dlpacktest.Config{Legacy: true, Shape: []int64{4}})
+	require.NoError(t, err)
+	assert.True(t, tensor.ReadOnly())
+	_, err = dlpack.Values[float32](tensor)
+	assert.ErrorIs(t, err, dlpack.ErrReadOnly)
+	m, err := tensor.Export()
+	require.NoError(t, err)
+	assert.Equal(t, uint64(dlpack.ReadOnly), dlpacktest.Read(m).Flags)
+	dlpack.Release(m)
+	l, err := tensor.ExportLegacy()
+	require.NoError(t, err, "it can be handed on in the form it came in")
+	dlpack.ReleaseLegacy(l)
+	tensor.Close()
+
+	_, tensor, err = importConfig(t, dlpacktest.Config{Legacy: true, Shape: []int64{4}}, dlpack.AssumeWritable)
+	require.NoError(t, err)
+	defer tensor.Close()
+	_, err = dlpack.Values[float32](tensor)
+	assert.NoError(t, err)
+}
+
+func TestG19UnknownFlagsAndMinorsAreReadAndNotPassedOn(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	_, tensor, err := importConfig(t, dlpacktest.Config{Major: 1, Minor: 99, Flags: 1<<40 | uint64(dlpack.IsCopied), Shape: []int64{2}})
+	require.NoError(t, err)
+	defer tensor.Close()
+	assert.Equal(t, dlpack.Flags(1<<40|2), tensor.Flags())
+	m, err := tensor.Export()
+	require.NoError(t, err)
+	defer dlpack.Release(m)
+	v := dlpacktest.Read(m)
+	assert.Zero(t, v.Flags)
+	assert.Equal(t, [2]uint32{1, 3}, [2]uint32{v.Major, v.Minor})
+}
+
+func TestG24LanesAreCarriedExactly(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	_, tensor, err := importConfig(t, dlpacktest.Config{Code: 2, Bits: 32, Lanes: 4, Shape: []int64{3}})
+	require.NoError(t, err)
+	defer tensor.Close()
+	assert.Equal(t, int64(48), tensor.NumBytes())
+	_, err = dlpack.Values[float32](tensor)
+	assert.ErrorIs(t, err, dlpack.ErrDType)
+	m, err := tensor.Export()
+	require.NoError(t, err)
+	defer dlpack.Release(m)
+	assert.Equal(t, uint16(4), dlpacktest.Read(m).Lanes)
+}
+
+func TestG21BytesThatAreNoBoolAreRefused(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	p, tensor, err := importConfig(t, dlpacktest.Config{Code: 6, Bits: 8, Lanes: 1, Shape: []int64{4}})
+	require.NoError(t, err)
+	defer tensor.Close()
+	p.Data()[2] = 2
+	_, err = dlpack.Values[bool](tensor)
+	require.ErrorIs(t, err, dlpack.ErrValue)
+	assert.ErrorContains(t, err, "element 2 of a bool tensor is 2")
+	p.Data()[2] = 1
+	values, err := dlpack.Values[bool](tensor)
+	require.NoError(t, err)
+	assert.Equal(t, []bool{false, false, true, false}, values)
+}
+
+func TestG29NullStridesAreRowMajorAndNeverHandedOut(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	_, tensor, err := importConfig(t, dlpacktest.Config{Shape: []int64{2, 3, 4}})
+	require.NoError(t, err)
+	defer tensor.Close()
+	assert.Equal(t, []int64{12, 4, 1}, tensor.Strides())
+	m, err := tensor.Export()
+	require.NoError(t, err)
+	defer dlpack.Release(m)
+	assert.Equal(t, []int64{12, 4, 1}, dlpacktest.Read(m).Strides)
+}
+
+func TestG30RankZero(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	p, tensor, err := importConfig(t, dlpacktest.Config{Shape: []int64{7}, NDim: rank(0)})
+	require.NoError(t, err)
+	defer tensor.Close()
+	p.Data()[3] = 0x40 // 2.0
+	values, err := dlpack.Values[float32](tensor)
+	require.NoError(t, err)
+	assert.Equal(t, []float32{2}, values)
+	m, err := tensor.Export()
+	require.NoError(t, err)
+	defer dlpack.Release(m)
+	assert.Equal(t, 2.0, dlpacktest.Sum(m))
+}
+
+func TestG32StridesOfSizeOneDimensionsPassThrough(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	_, tensor, err := importConfig(t, dlpacktest.Config{Shape: []int64{1, 1, 2}, Strides: []int64{77, -5, 1}})
+	require.NoError(t, err)
+	defer tensor.Close()
+	assert.True(t, tensor.IsContiguous())
+	assert.Equal(t, []int64{77, -5, 1}, tensor.Strides())
+	m, err := tensor.Export()
+	require.NoError(t, err)
+	defer dlpack.Release(m)
+	assert.Equal(t, []int64{77, -5, 1}, dlpacktest.Read(m).Strides)
+}
+
+// G33, G34, G36: offsets and negative strides reach the right elements, and flat slices are refused for
+// what is not row-major.
+func TestG36ByteOffsetIsHonoured(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	p, tensor, err := importConfig(t, dlpacktest.Config{Shape: []int64{4}, Strides: []int64{-1}, ByteOffset: 12})
+	require.NoError(t, err)
+	defer tensor.Close()
+	numbers := unsafe.Slice((*float32)(unsafe.Pointer(&p.Data()[0])), 8)
+	copy(numbers, []float32{1, 2, 3, 4, 5})
+	_, err = dlpack.Values[float32](tensor)
+	require.ErrorIs(t, err, dlpack.ErrLayout)
+	c, err := tensor.Copy()
+	require.NoError(t, err)
+	defer c.Close()
+	values, err := dlpack.Values[float32](c)
+	require.NoError(t, err)
+	assert.Equal(t, []float32{4, 3, 2, 1}, values)
+	m, err := tensor.Export()
+	require.NoError(t, err)
+	defer dlpack.Release(m)
+	v := dlpacktest.Read(m)
+	assert.Zero(t, v.ByteOffset)
+	assert.Equal(t, uintptr(unsafe.Pointer(&p.Data()[12])), v.Data)
+
+	// The same tensor with the offset folded in reads the same.
+	_, folded, err := importConfig(t, dlpacktest.Config{Shape: []int64{4}, Shift: 8})
+	require.NoError(t, err)
+	defer folded.Close()
+	_, unfolded, err := importConfig(t, dlpacktest.Config{Shape: []int64{4}, ByteOffset: 8})
+	require.NoError(t, err)
+	defer unfolded.Close()
+	assert.Equal(t, 8, folded.Alignment())
+	assert.Equal(t, 8, unfolded.Alignment())
+}
+
+func TestG39DeviceMemoryIsCarriedAndNotTouched(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for _, device := range []int32{2, 8, 13, 99} {
+		p, tensor, err := importConfig(t, dlpacktest.Config{DeviceType: device, DeviceID: 7, Shape: []int64{4}, ByteOffset: 64})
+		require.NoError(t, err)
+		_, err = dlpack.Values[float32](tensor)
+		assert.ErrorIs(t, err, dlpack.ErrDevice)
+		_, _, err = tensor.UnsafeBytes()
+		assert.ErrorIs(t, err, dlpack.ErrDevice)
+		_, err = tensor.Copy()
+		assert.ErrorIs(t, err, dlpack.ErrDevice)
+		_, err = tensor.AppendBytes(nil)
+		assert.ErrorIs(t, err, dlpack.ErrDevice)
+		_, err = tensor.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{1}})
+		assert.ErrorIs(t, err, dlpack.ErrDevice)
+		m, err := tensor.Export()
+		require.NoError(t, err)
+		v := dlpacktest.Read(m)
+		assert.Equal(t, uintptr(unsafe.Pointer(&p.Data()[0])), v.Data)
+		assert.Equal(t, uint64(64), v.ByteOffset, "G36: kept for devices whose data may be a handle")
+		assert.Equal(t, [2]int32{device, 7}, [2]int32{v.DeviceType, v.DeviceID}, "G40")
+		tensor.Close()
+		dlpack.Release(m)
+		assert.Equal(t, 1, p.Deletes())
+	}
+}
+
+func TestG57ClosedTensorsAnswerErrClosed(t *testing.T) {
+	_, tensor, err := importConfig(t, dlpacktest.Config{Shape: []int64{4}})
+	require.NoError(t, err)
+	require.NoError(t, tensor.Close())
+	_, err = tensor.Export()
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	_, err = tensor.ExportLegacy()
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	_, err = tensor.ExportCopy()
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	_, err = tensor.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{1}})
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	_, err = tensor.AsBytes()
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	_, err = tensor.Copy()
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	_, _, err = tensor.Align(64)
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	_, _, err = tensor.UnsafeBytes()
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	_, err = tensor.AppendBytes(nil)
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	_, err = dlpack.Values[float32](tensor)
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	assert.Contains(t, tensor.String(), "closed")
+}
+
+func TestBorrowedTensorIsNotExported(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
+	tensor, err := dlpack.Borrow(p.DLTensor(false), dlpack.AssumeWritable)
+	require.NoError(t, err)
+	values, err := dlpack.Values[float32](tensor)
+	require.NoError(t, err)
+	values[3] = 5
+	_, err = tensor.Export()
+	assert.ErrorIs(t, err, dlpack.ErrBorrowed, "G11")
+	m, err := tensor.ExportCopy()
+	require.NoError(t, err)
+	assert.Equal(t, 5.0, dlpacktest.Sum(m))
+	dlpack.Release(m)
+	require.NoError(t, tensor.Close())
+	assert.Zero(t, p.Deletes())
+}
+
+// The net releases what was forgotten, but not under a slice that may still be in use.
+func TestG55ForgottenImportIsReleasedUnlessASliceIsOut(t *testing.T) {
+	forgotten := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
+	sliced := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
+	var values []float32
+	before := dlpack.ReadStats()
+	func() {
+		_, err := dlpack.Import(forgotten.Managed())
+		require.NoError(t, err)
+		tensor, err := dlpack.Import(sliced.Managed())
+		require.NoError(t, err)
+		values, err = dlpack.Values[float32](tensor)
+		require.NoError(t, err)
+	}()
+	for i := 0; i < 100 && dlpack.ReadStats().Forgotten < before.Forgotten+2; i++ {
+		runtime.GC()
+	}
+	assert.Equal(t, before.Forgotten+2, dlpack.ReadStats().Forgotten)
+	assert.Equal(t, 1, forgotten.Deletes())
+	assert.Zero(t, sliced.Deletes())
+	values[0] = 1
+	dlpack.Release(sliced.Managed()) // what the forgetful program did not
+	dlpack.Settle(1)
+}
+
+// Forgotten imports bring about collections, although the collector does not see their bytes.
+func TestG55ForeignBytesAreAccountedFor(t *testing.T) {
+	const size = 16 << 20
+	before := dlpack.ReadStats().Forgotten
+	for range 40 {
+		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{size / 4}, Bytes: 16, NullDeleter: true})
+		_, err := dlpack.Import(p.Managed())
+		require.NoError(t, err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); dlpack.ReadStats().Forgotten == before && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	assert.Greater(t, dlpack.ReadStats().Forgotten, before, "nobody called the collector")
+	for i := 0; i < 100 && dlpack.ReadStats().Forgotten < before+40; i++ {
+		runtime.GC()
+	}
+	assert.Equal(t, before+40, dlpack.ReadStats().Forgotten)
+}

@@ -1,0 +1,122 @@
+//go:build cgo
+
+package dlpack
+
+import (
+	"runtime"
+	"slices"
+	"unsafe"
+)
+
+// Copy copies the elements, row-major, into new memory as of [New].
+//
+// Ownership: the result is the caller's. Lifetime: until its Close. Threads: any, while nobody writes
+// to the source. On error: [ErrClosed], [ErrDevice], or out of memory.
+func (t *Tensor) Copy() (*Tensor, error) {
+	const op = "copy"
+	if !t.device.HostReadable() {
+		return nil, refuse(op, ErrDevice, "memory on %v cannot be read", t.device)
+	}
+	if err := t.acquire(op); err != nil {
+		return nil, err
+	}
+	defer t.done()
+	s := coreShareAlloc(uintptr(t.nbytes))
+	if s == 0 {
+		return nil, refuse(op, errNoMemory, "no memory for %d bytes", t.nbytes)
+	}
+	c := lent(s, (*share)(pointer(s)).data, t.nbytes)
+	e := extent{count: t.count, nbytes: t.nbytes, high: t.nbytes, rowMajor: true}
+	c.describe(t.dtype, t.flags&SubbytePadded|IsCopied, e, t.shape, nil)
+	if t.count == 0 {
+		c.data = 0
+	} else {
+		t.copyTo(pointer(c.data))
+	}
+	return c, nil
+}
+
+// AppendBytes appends the elements, row-major without gaps, to dst.
+//
+// Ownership: the result is Go's. Lifetime: any. Threads: any, while nobody writes to the tensor. On
+// error: [ErrClosed] or [ErrDevice], and dst as it was.
+func (t *Tensor) AppendBytes(dst []byte) ([]byte, error) {
+	const op = "append bytes"
+	if !t.device.HostReadable() {
+		return dst, refuse(op, ErrDevice, "memory on %v cannot be read", t.device)
+	}
+	if err := t.acquire(op); err != nil {
+		return dst, err
+	}
+	defer t.done()
+	n := len(dst)
+	dst = slices.Grow(dst, int(t.nbytes))[:n+int(t.nbytes)]
+	if t.count > 0 {
+		t.copyTo(unsafe.Pointer(&dst[n]))
+	}
+	return dst, nil
+}
+
+// copyTo copies the elements, of which there are some, row-major to nbytes at dst. The caller holds the
+// memory.
+func (t *Tensor) copyTo(dst unsafe.Pointer) {
+	if t.rowMajor {
+		copy(unsafe.Slice((*byte)(dst), t.nbytes), unsafe.Slice((*byte)(pointer(t.data)), t.nbytes))
+		return
+	}
+	item := int64(t.dtype.ItemSize())
+	steps := make([]int64, 2*len(t.shape))
+	to, from := steps[:len(t.shape)], steps[len(t.shape):]
+	step := item
+	for d := len(t.shape) - 1; d >= 0; d-- {
+		to[d], from[d] = step, t.strides[d]*item
+		step *= t.shape[d]
+	}
+	coreCopy(dst, to, pointer(t.data), from, t.shape, int(item))
+}
+
+// RequireAlign returns [ErrUnaligned] unless element (0, ..., 0) lies at a multiple of n bytes, a power
+// of two. Without elements everything is aligned.
+func (t *Tensor) RequireAlign(n int) error {
+	const op = "align"
+	if n <= 0 || n&(n-1) != 0 {
+		return refuse(op, ErrUnaligned, "%d is not a power of two", n)
+	}
+	if t.data&uintptr(n-1) != 0 {
+		return refuse(op, ErrUnaligned, "data at %#x is not aligned to %d bytes", t.data, n)
+	}
+	return nil
+}
+
+// Align returns a tensor that is aligned to n bytes, a power of two up to [NewAlignment]: another view
+// of the same memory where it is, and otherwise a row-major copy, which copied reports.
+//
+// Ownership: the result is the caller's. Lifetime: until its Close. Threads: any. On error:
+// [ErrClosed], [ErrDevice], [ErrUnaligned] for an n that cannot be had.
+func (t *Tensor) Align(n int) (aligned *Tensor, copied bool, err error) {
+	const op = "align"
+	if n > NewAlignment {
+		return nil, false, refuse(op, ErrUnaligned, "%d bytes are more than %d", n, NewAlignment)
+	}
+	if t.RequireAlign(n) == nil {
+		aligned, err = t.share(op)
+		return aligned, false, err
+	}
+	if n <= 0 || n&(n-1) != 0 {
+		return nil, false, t.RequireAlign(n)
+	}
+	aligned, err = t.Copy()
+	return aligned, err == nil, err
+}
+
+// share makes another tensor with the same description and memory.
+func (t *Tensor) share(op string) (*Tensor, error) {
+	if err := t.acquire(op); err != nil {
+		return nil, err
+	}
+	v := &Tensor{mem: t.mem, unstated: t.unstated, device: t.device, data: t.data, offset: t.offset}
+	e := extent{count: t.count, nbytes: t.nbytes, low: t.low, high: t.high, rowMajor: t.rowMajor}
+	v.describe(t.dtype, t.flags, e, t.shape, t.strides)
+	runtime.KeepAlive(t)
+	return v, nil
+}

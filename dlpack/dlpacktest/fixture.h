@@ -1,0 +1,42 @@
+/* fixture.h: a producer and a consumer in plain C, for tests of the border. */
+#ifndef DLPACKTEST_FIXTURE_H_
+#define DLPACKTEST_FIXTURE_H_
+
+#include <dlpack/dlpack.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A managed tensor of the fixture's own, in the old or the new form, with its deleter's calls
+ * counted. The memory stays until fixture_free, so that a call too many is counted, too. */
+typedef struct fixture {
+  union {
+    DLManagedTensorVersioned versioned;
+    DLManagedTensor legacy;
+  } managed;
+  int64_t deletes;
+  int64_t thread; /* that deleted it last */
+  void *data;
+  void *page; /* of a guarded one */
+  int64_t dims[];
+} fixture;
+
+fixture *fixture_new(int32_t room, size_t bytes);
+/* A versioned struct whose first byte behind `flags` is unmapped. */
+fixture *fixture_guarded(uint32_t major);
+void *fixture_managed(fixture *f);
+void fixture_arm(fixture *f, int legacy);
+void fixture_free(fixture *f);
+int64_t fixture_deletes(fixture *f);
+/* The release of lent memory, a void (*)(void *ctx). */
+void *fixture_taker(void);
+int64_t fixture_thread(fixture *f);
+
+/* Calls the deleters of `count` managed tensors from `threads` new threads, all at once. */
+int fixture_delete_on_threads(void **managed, int64_t count, int32_t threads, int legacy);
+/* What a C consumer does: adds up, or overwrites, float32 elements by shape and strides. */
+double fixture_sum(const DLTensor *t);
+void fixture_fill(const DLTensor *t, float value);
+int64_t fixture_this_thread(void);
+void fixture_nothing(void);
+
+#endif

@@ -1,0 +1,60 @@
+// Package dlpack shares tensor memory between Go, C and Python without copying it, through the DLPack
+// C ABI, version 1.3 (and every other 1.x, and the form of before 1.0).
+//
+// A producer owns memory and describes it. A consumer reads it. A view describes memory and owns
+// nothing. A managed tensor is a view plus a deleter that its holder calls exactly once. A [Tensor] is
+// Go's reference to such memory: views share it, and the last [Tensor.Close] gives it back.
+//
+//	verb                     what you get             who owns it, and until when
+//	FromSlice, FromBytes     a Tensor of Go memory    the collector; pinned while exports live
+//	New, Copy                a Tensor of C memory     freed with the last Close or release
+//	Import, ImportLegacy     a Tensor of theirs       their deleter runs at the last Close or release
+//	Borrow                   a Tensor of theirs       they keep it; Close before it goes
+//	Lend                     a Tensor of theirs       their release runs at the last Close or release
+//	View, AsBytes            another Tensor           shares the memory, closed by itself
+//	Export, ExportLegacy     a managed tensor         the consumer, until it calls the deleter
+//	Values, UnsafeBytes      a Go slice               nobody: the Tensor must stay open
+//
+// On error nothing has moved: whoever owned the input owns it still. The one exception is the
+// standard's own: a major version that is not known has been released.
+//
+// # How ownership works
+//
+// What a consumer gets points to a block: a managed tensor in C memory, with its shape and strides and
+// with private words behind it. Blocks come from slabs that are never given back, and Go fills them
+// through structs laid over the C ones, so that an export makes no call into C. The deleter in the
+// block is C and makes no call into Go: it marks the block dead, pushes it on a lock-free stack, and
+// drops the block's share of the memory. It may therefore be called from any thread, by an I/O thread,
+// under a pending exception, in a forked child and after an interpreter is gone. It trusts none of the
+// public fields, and a second call is ignored and counted, until the block is in use again, which
+// takes at least 64 others.
+//
+// Memory that is not Go's (from [New], [Lend] and imports) is counted by a word in C memory: one for all
+// of Go's tensors together, one for each export. Whoever drops the last one frees it, or gives it back
+// to its own producer, there and then, on that thread. Go is not waited for.
+//
+// Go's own memory is pinned ([runtime.Pinner]) for each export, from the export until its block is
+// reaped: by a later export, after a collection, when more than 1 MiB is dead (a deleter then writes to
+// an eventfd that a goroutine waits for), or by [Reap].
+//
+// A Tensor that is forgotten without Close is caught by a cleanup once it is unreachable. That is a net,
+// not a plan: it costs more than the rest of an import ([NoSafetyNet] does without), and it frees
+// nothing once a bare slice was handed out, since the slice may outlive the Tensor. The collector does
+// not see foreign bytes; where more than 64 MiB of them are out, a collection is started to look for
+// forgotten ones.
+//
+// # Design notes
+//
+// Blocks are recycled first in, first out, after at least 64 others. A last-in-first-out list would be
+// warmer in the cache, but a consumer that calls a deleter twice (PyTorch and TensorFlow do, on some
+// errors) would then release somebody else's tensor.
+//
+// The pool of a goroutine is picked by the address of its stack. A pool for each processor would need
+// the runtime's private pinning; one pool for all would be a lock that everybody waits for.
+//
+// Fields that hold addresses are uintptr in the structs over C memory. With pointers, the write barrier
+// would look at what stood in a recycled block, and stop the program at a bad pointer.
+//
+// The C word of an import is made with its first export. Most imports are never exported, and without
+// the word their Close makes one call into C: their deleter.
+package dlpack

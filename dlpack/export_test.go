@@ -1,0 +1,76 @@
+//go:build cgo
+
+package dlpack
+
+import "unsafe"
+
+// Verdict is what a validator says of a description.
+type Verdict struct {
+	Status  error
+	Message string
+	Extent  [5]int64
+}
+
+var statusErrors = []error{nil, ErrNull, ErrVersion, ErrDType, ErrDevice, ErrLayout, ErrOverflow, ErrReadOnly, ErrUnaligned, errNoMemory}
+
+// ValidateInC is the verdict of the C core.
+func ValidateInC(tensor unsafe.Pointer, flags Flags) Verdict {
+	status, message, e := coreValidate(tensor, flags)
+	return verdict(statusErrors[status], message, e)
+}
+
+// ValidateInGo is the verdict of the import path.
+func ValidateInGo(tensor unsafe.Pointer, flags Flags) Verdict {
+	if err := checkAddress("x", tensor); err != nil {
+		return verdict(err.(*Error).Err, err.(*Error).Where, extent{})
+	}
+	e, _, _, err := checkTensor("x", (*dlTensor)(tensor), flags)
+	if err != nil {
+		return verdict(err.(*Error).Err, err.(*Error).Where, extent{})
+	}
+	return verdict(nil, "", e)
+}
+
+func verdict(status error, message string, e extent) Verdict {
+	v := Verdict{Status: status, Message: message, Extent: [5]int64{e.count, e.nbytes, e.low, e.high, 0}}
+	if e.rowMajor {
+		v.Extent[4] = 1
+	}
+	if status != nil {
+		v.Extent = [5]int64{}
+	}
+	return v
+}
+
+// LockEverything takes every lock of the library, and returns what gives them back.
+func LockEverything() (unlock func()) {
+	for i := range pools.all {
+		pools.all[i].mu.Lock()
+	}
+	return func() {
+		for i := range pools.all {
+			pools.all[i].mu.Unlock()
+		}
+	}
+}
+
+
+// Settle takes n imports off the counters that a test left behind on purpose.
+func Settle(n int64) { liveImports.Add(-n) }
+
+// PinnedBlocks counts blocks that hold memory of Go's, without reaping any.
+func PinnedBlocks() (n int) {
+	for i := range pools.all {
+		p := &pools.all[i]
+		p.mu.Lock()
+		for _, slots := range p.slots {
+			for j := range slots {
+				if slots[j].keep != nil {
+					n++
+				}
+			}
+		}
+		p.mu.Unlock()
+	}
+	return n
+}

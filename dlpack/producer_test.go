@@ -1,0 +1,460 @@
+//go:build cgo
+
+package dlpack_test
+
+import (
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+)
+
+func fromSlice[T dlpack.Element](t testing.TB, data []T, shape ...int64) *dlpack.Tensor {
+	t.Helper()
+	tensor, err := dlpack.FromSlice(data, shape...)
+	require.NoError(t, err)
+	return tensor
+}
+
+func export(t testing.TB, tensor *dlpack.Tensor) unsafe.Pointer {
+	t.Helper()
+	m, err := tensor.Export()
+	require.NoError(t, err)
+	return m
+}
+
+func TestExportSharesTheSlice(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	data := []float32{1, 2, 3, 4, 5, 6}
+	tensor := fromSlice(t, data, 2, 3)
+	m := export(t, tensor)
+	v := dlpacktest.Read(m)
+	assert.Equal(t, uintptr(unsafe.Pointer(&data[0])), v.Data)
+	assert.Equal(t, []int64{2, 3}, v.Shape)
+	assert.Equal(t, []int64{3, 1}, v.Strides)
+	assert.Equal(t, [2]uint32{1, 3}, [2]uint32{v.Major, v.Minor})
+	assert.Zero(t, v.Flags)
+	data[5] = 60
+	assert.Equal(t, 75.0, dlpacktest.Sum(m), "C reads what Go wrote")
+	dlpacktest.Fill(m, 2)
+	assert.Equal(t, []float32{2, 2, 2, 2, 2, 2}, data, "Go reads what C wrote")
+	require.NoError(t, tensor.Close())
+	assert.Equal(t, 12.0, dlpacktest.Sum(m), "the export outlives Close")
+	dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
+}
+
+func TestLegacyExportSharesTheSlice(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	data := []int64{1, 2, 3}
+	tensor := fromSlice(t, data)
+	defer tensor.Close()
+	m, err := tensor.ExportLegacy()
+	require.NoError(t, err)
+	v := dlpacktest.ReadLegacy(m)
+	assert.Equal(t, uintptr(unsafe.Pointer(&data[0])), v.Data)
+	assert.Equal(t, []int64{3}, v.Shape)
+	assert.False(t, v.NullDeleter)
+	again, err := dlpack.ImportLegacy(m, dlpack.AssumeWritable)
+	require.NoError(t, err)
+	values, err := dlpack.Values[int64](again)
+	require.NoError(t, err)
+	assert.Same(t, &data[0], &values[0])
+	again.Close()
+	m, err = tensor.ExportLegacy()
+	require.NoError(t, err)
+	dlpacktest.DeleteLegacyOnThreads([]unsafe.Pointer{m}, 1)
+}
+
+func TestG37NewIsAlignedAndZeroed(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for _, n := range []int64{1, 3, 64, 1000, 1 << 20} {
+		tensor, err := dlpack.New(dlpack.Float32, n)
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, tensor.Alignment(), dlpack.NewAlignment)
+		values, err := dlpack.Values[float32](tensor)
+		require.NoError(t, err)
+		for _, v := range values {
+			require.Zero(t, v)
+		}
+		m := export(t, tensor)
+		assert.Equal(t, tensor.Data(), dlpacktest.Read(m).Data)
+		tensor.Close()
+		dlpacktest.Fill(m, 1)
+		assert.Equal(t, float64(n), dlpacktest.Sum(m), "the memory lives while a consumer holds it")
+		dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
+	}
+}
+
+func TestNewRefusesWhatCannotBe(t *testing.T) {
+	_, err := dlpack.New(dlpack.Float32, -1)
+	assert.ErrorIs(t, err, dlpack.ErrLayout)
+	_, err = dlpack.New(dlpack.Float32, 1<<32, 1<<32)
+	assert.ErrorIs(t, err, dlpack.ErrOverflow)
+	_, err = dlpack.New(dlpack.DataType(0), 1)
+	assert.ErrorIs(t, err, dlpack.ErrDType)
+	_, err = dlpack.New(dlpack.Float32, make([]int64, dlpack.MaxRank+1)...)
+	assert.ErrorIs(t, err, dlpack.ErrLayout)
+	_, err = dlpack.New(dlpack.Float32, 1<<60)
+	assert.ErrorContains(t, err, "no memory for")
+}
+
+func TestFromSliceRefusesAnotherNumberOfElements(t *testing.T) {
+	_, err := dlpack.FromSlice([]float32{1, 2, 3}, 2, 2)
+	require.ErrorIs(t, err, dlpack.ErrLayout)
+	_, err = dlpack.FromSlice([]float32{1, 2, 3}, 2)
+	assert.ErrorIs(t, err, dlpack.ErrLayout)
+	assert.ErrorContains(t, err, "shape [2] has 2 elements, the slice 3")
+}
+
+func TestViewStaysInsideItsMemory(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	tensor := fromSlice(t, []float32{1, 2, 3, 4, 5, 6}, 2, 3)
+	defer tensor.Close()
+	tests := []struct {
+		name string
+		spec dlpack.Spec
+		ok   bool
+	}{
+		{"all", dlpack.Spec{DType: dlpack.Float32, Shape: []int64{6}}, true},
+		{"transposed", dlpack.Spec{DType: dlpack.Float32, Shape: []int64{3, 2}, Strides: []int64{1, 3}}, true},
+		{"reversed", dlpack.Spec{DType: dlpack.Float32, Shape: []int64{6}, Strides: []int64{-1}, ByteOffset: 20}, true},
+		{"bytes", dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{24}}, true},
+		{"empty beyond the end", dlpack.Spec{DType: dlpack.Float32, Shape: []int64{0}, ByteOffset: 1 << 40}, true},
+		{"one too many", dlpack.Spec{DType: dlpack.Float32, Shape: []int64{7}}, false},
+		{"one byte late", dlpack.Spec{DType: dlpack.Float32, Shape: []int64{6}, ByteOffset: 1}, false},
+		{"before the beginning", dlpack.Spec{DType: dlpack.Float32, Shape: []int64{1}, ByteOffset: -4}, false},
+		{"reversed from the beginning", dlpack.Spec{DType: dlpack.Float32, Shape: []int64{6}, Strides: []int64{-1}}, false},
+		{"offset that overflows", dlpack.Spec{DType: dlpack.Float32, Shape: []int64{6}, ByteOffset: 1<<63 - 1}, false},
+		{"strides of another rank", dlpack.Spec{DType: dlpack.Float32, Shape: []int64{6}, Strides: []int64{1, 1}}, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			view, err := tensor.View(test.spec)
+			if !test.ok {
+				require.Error(t, err)
+				return
+			}
+			require.NoError(t, err)
+			view.Close()
+		})
+	}
+}
+
+// G1: one block for each export, nothing alive after as many releases.
+func TestG01ManyExportsLeaveNothing(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	tensor := fromSlice(t, make([]float32, 256))
+	defer tensor.Close()
+	for range 1000 {
+		batch := make([]unsafe.Pointer, 1000)
+		for i := range batch {
+			batch[i] = export(t, tensor)
+		}
+		dlpacktest.DeleteOnThreads(batch, 1)
+	}
+}
+
+func TestG06SixtyFourThreadsDeleteAtOnce(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	before := dlpack.ReadStats()
+	slice := fromSlice(t, make([]float32, 256))
+	own, err := dlpack.New(dlpack.Float32, 256)
+	require.NoError(t, err)
+	var batch []unsafe.Pointer
+	for range 64 * 50 {
+		batch = append(batch, export(t, slice), export(t, own))
+	}
+	slice.Close()
+	own.Close()
+	assert.Equal(t, before.Exports+int64(len(batch)), dlpack.ReadStats().Exports)
+	dlpacktest.DeleteOnThreads(batch, 64)
+	assert.Equal(t, before, dlpack.ReadStats())
+}
+
+// G8: the deleter needs nothing that a goroutine can hold.
+func TestG08DeleterRunsWhileEveryLockIsHeld(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	tensor := fromSlice(t, make([]float32, 256))
+	m := export(t, tensor)
+	tensor.Close()
+	unlock := dlpack.LockEverything()
+	done := make(chan struct{})
+	go func() {
+		dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Error("the deleter waits for a lock of Go's")
+	}
+	unlock()
+}
+
+func TestG09DeleterTrustsNoPublicField(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	own, err := dlpack.New(dlpack.Float32, 16)
+	require.NoError(t, err)
+	for _, tensor := range []*dlpack.Tensor{fromSlice(t, make([]float32, 16)), own} {
+		m := export(t, tensor)
+		tensor.Close()
+		dlpacktest.Scribble(m)
+		dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
+	}
+}
+
+func TestG12ExportsAreIndependent(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
+	tensor, err := dlpack.Import(p.Managed())
+	require.NoError(t, err)
+	a, b, c := export(t, tensor), export(t, tensor), export(t, tensor)
+	tensor.Close()
+	dlpacktest.Fill(b, 1)
+	dlpack.Release(a)
+	assert.Equal(t, 4.0, dlpacktest.Sum(c))
+	dlpacktest.DeleteOnThreads([]unsafe.Pointer{c}, 1)
+	assert.Zero(t, p.Deletes())
+	assert.Equal(t, 4.0, dlpacktest.Sum(b))
+	dlpack.Release(b)
+	assert.Equal(t, 1, p.Deletes())
+}
+
+// PyTorch and TensorFlow call a deleter twice on some errors.
+func TestSecondDeleterCallIsIgnored(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	before := dlpack.ReadStats().DoubleDeletes
+	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
+	tensor, err := dlpack.Import(p.Managed())
+	require.NoError(t, err)
+	a, b := export(t, tensor), export(t, tensor)
+	tensor.Close()
+	dlpacktest.DeleteOnThreads([]unsafe.Pointer{a}, 1)
+	dlpacktest.DeleteOnThreads([]unsafe.Pointer{a}, 1)
+	dlpack.Reap()
+	dlpacktest.DeleteOnThreads([]unsafe.Pointer{a}, 1)
+	dlpack.Release(a)
+	assert.Zero(t, p.Deletes(), "b still holds the import")
+	assert.Equal(t, before+3, dlpack.ReadStats().DoubleDeletes)
+	dlpack.Release(b)
+	assert.Equal(t, 1, p.Deletes())
+}
+
+func TestG18CopiesSaySoAndLeaveTheSourceAlone(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	data := []float32{1, 2, 3, 4, 5, 6}
+	base := fromSlice(t, data, 2, 3)
+	defer base.Close()
+	tensor, err := base.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{3, 2}, Strides: []int64{1, 3}})
+	require.NoError(t, err)
+	defer tensor.Close()
+	m, err := tensor.ExportCopy()
+	require.NoError(t, err)
+	v := dlpacktest.Read(m)
+	assert.Equal(t, uint64(dlpack.IsCopied), v.Flags)
+	assert.NotEqual(t, uintptr(unsafe.Pointer(&data[0])), v.Data)
+	assert.Equal(t, []int64{2, 1}, v.Strides)
+	c, err := dlpack.Import(m)
+	require.NoError(t, err)
+	defer c.Close()
+	values, err := dlpack.Values[float32](c)
+	require.NoError(t, err)
+	assert.Equal(t, []float32{1, 4, 2, 5, 3, 6}, values)
+	values[0] = 9
+	assert.Equal(t, float32(1), data[0])
+	plain := export(t, tensor)
+	assert.Zero(t, dlpacktest.Read(plain).Flags)
+	dlpack.Release(plain)
+}
+
+func TestG20PackedAndPaddedSubByteSizes(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	int4 := dlpack.MakeDataType(dlpack.CodeInt, 4, 1)
+	data := []byte{0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0x0e, 0xaa, 1, 2, 3, 4, 5, 6}
+	packed, err := dlpack.FromBytes(data, dlpack.Spec{DType: int4, Shape: []int64{3, 5}})
+	require.NoError(t, err)
+	defer packed.Close()
+	assert.Equal(t, int64(8), packed.NumBytes())
+	bytes, err := packed.AppendBytes(nil)
+	require.NoError(t, err)
+	assert.Equal(t, data[:8], bytes)
+	padded, err := dlpack.FromBytes(data, dlpack.Spec{DType: int4, Shape: []int64{3, 5}, Padded: true})
+	require.NoError(t, err)
+	defer padded.Close()
+	assert.Equal(t, int64(15), padded.NumBytes())
+	m := export(t, padded)
+	assert.Equal(t, uint64(dlpack.SubbytePadded), dlpacktest.Read(m).Flags)
+	dlpack.Release(m)
+	_, err = padded.ExportLegacy()
+	assert.ErrorIs(t, err, dlpack.ErrDType, "that form cannot say padded")
+	_, err = dlpack.FromBytes(data, dlpack.Spec{DType: int4, Shape: []int64{3, 5}, Strides: []int64{1, 3}})
+	assert.ErrorIs(t, err, dlpack.ErrLayout)
+	_, err = dlpack.FromBytes(data[:14], dlpack.Spec{DType: int4, Shape: []int64{3, 5}, Padded: true})
+	assert.ErrorIs(t, err, dlpack.ErrLayout)
+}
+
+func TestHighRanksAreCarried(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for _, n := range []int{7, 8, 9, 64, dlpack.MaxRank} {
+		shape := make([]int64, n)
+		for i := range shape {
+			shape[i] = 1
+		}
+		shape[n-1] = 3
+		tensor := fromSlice(t, []float32{1, 2, 3}, shape...)
+		m := export(t, tensor)
+		assert.Equal(t, shape, dlpacktest.Read(m).Shape)
+		again, err := dlpack.Import(m)
+		require.NoError(t, err)
+		assert.Equal(t, shape, again.Shape())
+		again.Close()
+		tensor.Close()
+	}
+}
+
+// What is pinned stays where it is and is not collected while only C holds it.
+func TestG52OnlyTheConsumerHoldsTheSlice(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	defer debug.SetGCPercent(debug.SetGCPercent(1))
+	var batch []unsafe.Pointer
+	for i := range 200 {
+		data := make([]float32, 300)
+		for j := range data {
+			data[j] = float32(i)
+		}
+		tensor := fromSlice(t, data)
+		batch = append(batch, export(t, tensor))
+		tensor.Close()
+	}
+	for range 20 {
+		runtime.GC()
+		churn := make([][]float32, 100)
+		for i := range churn {
+			churn[i] = make([]float32, 300)
+			churn[i][i] = -1
+		}
+		runtime.KeepAlive(churn)
+	}
+	for i, m := range batch {
+		require.Equal(t, float64(300*i), dlpacktest.Sum(m))
+	}
+	dlpacktest.DeleteOnThreads(batch, 4)
+}
+
+// A program that does nothing gets its memory back once enough of it is dead.
+func TestDeadPayloadWakesAnIdleProgram(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	var freed atomic.Int64
+	var batch []unsafe.Pointer
+	for range 8 {
+		data := make([]float32, 1<<18)
+		runtime.AddCleanup(&data[0], func(*atomic.Int64) { freed.Add(1) }, &freed)
+		tensor := fromSlice(t, data)
+		batch = append(batch, export(t, tensor))
+		tensor.Close()
+	}
+	dlpacktest.DeleteOnThreads(batch, 1)
+	deadline := time.Now().Add(30 * time.Second)
+	for dlpack.PinnedBlocks() > 0 && time.Now().Before(deadline) {
+		time.Sleep(time.Millisecond)
+	}
+	assert.Zero(t, dlpack.PinnedBlocks(), "nobody exported, collected or reaped")
+}
+
+// Export and Close race: each export either holds the memory or is refused.
+func TestExportRacesClose(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for range 2000 {
+		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}, Bytes: 16})
+		tensor, err := dlpack.Import(p.Managed())
+		require.NoError(t, err)
+		var group sync.WaitGroup
+		for range 2 {
+			group.Go(func() {
+				m, err := tensor.Export()
+				if err != nil {
+					assert.ErrorIs(t, err, dlpack.ErrClosed)
+					return
+				}
+				assert.Zero(t, p.Deletes())
+				dlpack.Release(m)
+			})
+		}
+		group.Go(func() { tensor.Close() })
+		group.Wait()
+		require.Equal(t, 1, p.Deletes())
+	}
+}
+
+func TestLentMemoryIsGivenBackOnce(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	loan := dlpacktest.Lend(t, 64)
+	tensor, err := dlpack.Lend(loan.Data(), 64, false, loan.Release(), loan.Context())
+	require.NoError(t, err)
+	view, err := tensor.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{16}})
+	require.NoError(t, err)
+	tensor.Close()
+	m := export(t, view)
+	view.Close()
+	assert.Zero(t, loan.Releases())
+	dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
+	assert.Equal(t, 1, loan.Releases())
+	_, err = dlpack.Lend(nil, 64, false, nil, nil)
+	assert.ErrorIs(t, err, dlpack.ErrNull)
+	_, err = dlpack.Lend(nil, -1, false, nil, nil)
+	assert.ErrorIs(t, err, dlpack.ErrLayout)
+	empty, err := dlpack.Lend(nil, 0, true, nil, nil)
+	require.NoError(t, err)
+	empty.Close()
+}
+
+func TestAlignCopiesOnlyWhatIsNotAligned(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	own, err := dlpack.New(dlpack.Uint8, 256)
+	require.NoError(t, err)
+	defer own.Close()
+	same, copied, err := own.Align(64)
+	require.NoError(t, err)
+	assert.False(t, copied)
+	assert.Equal(t, own.Data(), same.Data())
+	same.Close()
+	odd, err := own.View(dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{8}, ByteOffset: 1})
+	require.NoError(t, err)
+	defer odd.Close()
+	assert.Equal(t, 1, odd.Alignment())
+	assert.ErrorIs(t, odd.RequireAlign(2), dlpack.ErrUnaligned)
+	moved, copied, err := odd.Align(64)
+	require.NoError(t, err)
+	assert.True(t, copied)
+	assert.NotZero(t, moved.Flags()&dlpack.IsCopied)
+	assert.NoError(t, moved.RequireAlign(64))
+	moved.Close()
+	_, _, err = own.Align(512)
+	assert.ErrorIs(t, err, dlpack.ErrUnaligned)
+	_, _, err = own.Align(3)
+	assert.ErrorIs(t, err, dlpack.ErrUnaligned)
+}
+
+// The time of a crossing does not depend on the size: no call touches the payload.
+func TestNothingIsAllocatedForAnExport(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for _, tensor := range []*dlpack.Tensor{fromSlice(t, make([]float32, 1024)), fromSlice(t, make([]float32, 1<<22))} {
+		calls := runtime.NumCgoCall()
+		allocations := testing.AllocsPerRun(2000, func() {
+			m, _ := tensor.Export()
+			dlpack.Release(m)
+		})
+		assert.Zero(t, allocations)
+		assert.LessOrEqual(t, runtime.NumCgoCall()-calls, int64(4), "slabs are the only calls into C")
+		tensor.Close()
+	}
+}

@@ -1,0 +1,25 @@
+//go:build cgo
+
+package dlpack
+
+// Stats counts what is alive, and what went wrong, in this process.
+type Stats struct {
+	Exports       int64 // managed tensors handed out whose deleter has not run
+	Imports       int64 // managed tensors taken over and not yet given back
+	Allocations   int64 // memory of New and Lend that Go still holds
+	ForeignBytes  int64 // bytes that the safety net is accountable for
+	DoubleDeletes int64 // deleter calls that came too late, and were ignored
+	Forgotten     int64 // tensors that were dropped without Close
+}
+
+// ReadStats reaps, and returns the counters.
+func ReadStats() Stats {
+	return Stats{
+		Exports:       liveBlocks() + coreLiveExports(),
+		Imports:       liveImports.Load(),
+		Allocations:   liveAllocations.Load(),
+		ForeignBytes:  foreign.bytes.Load(),
+		DoubleDeletes: int64(doubleDeletes.Load() + coreDoubleDeletes()),
+		Forgotten:     forgotten.Load(),
+	}
+}

@@ -1,0 +1,382 @@
+//go:build cgo
+
+package dlpack
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"unsafe"
+)
+
+// inlineRank is the number of dimensions that fit into a Tensor.
+const inlineRank = 6
+
+// A Tensor is Go's reference to memory that a producer owns: a view of it (data type, shape, strides,
+// device) and a hold on it. Views of one memory share the hold; [Tensor.Close] ends this tensor's,
+// and the last one gives the memory back to its producer.
+//
+// Methods may be called from any goroutine, also while another closes the tensor: they then work or
+// answer [ErrClosed]. What a tensor describes does not change and can be read after Close.
+type Tensor struct {
+	mem    *memory
+	closed atomic.Bool
+	// boolsChecked is set once all elements of a bool tensor were seen to be 0 or 1.
+	boolsChecked atomic.Bool
+	// unstated: taken over in the form that cannot say whether the memory may be written.
+	unstated bool
+	rowMajor bool
+	dtype    DataType
+	device   Device
+	flags    Flags
+	data     uintptr // the raw field; host memory has its byte offset folded in
+	offset   uint64  // byte_offset of memory that the host cannot address
+	count    int64
+	nbytes   int64
+	low      int64
+	high     int64
+	shape    []int64
+	strides  []int64
+	inline   [2 * inlineRank]int64
+}
+
+// A rooted tensor is the first on its memory: one allocation holds both.
+type rooted struct {
+	Tensor
+	memory
+}
+
+// A Spec describes a tensor over memory that is at hand: what [FromBytes] and [Tensor.View] make.
+type Spec struct {
+	DType   DataType
+	Shape   []int64
+	Strides []int64 // in elements; nil: row-major without gaps
+	// ByteOffset is where element (0, ..., 0) starts, from the beginning of the memory.
+	ByteOffset int64
+	// ReadOnly forbids writing. A view of read-only memory is read-only whatever it says.
+	ReadOnly bool
+	// Padded gives each element of fewer than 8 bits a byte of its own; otherwise they are packed.
+	Padded bool
+}
+
+func (s *Spec) flags() (f Flags) {
+	if s.ReadOnly {
+		f |= ReadOnly
+	}
+	if s.Padded {
+		f |= SubbytePadded
+	}
+	return f
+}
+
+// describe fills in what a tensor describes, with copies of shape and strides.
+func (t *Tensor) describe(dt DataType, flags Flags, e extent, shape, strides []int64) {
+	t.dtype, t.flags = dt, flags
+	t.count, t.nbytes, t.low, t.high, t.rowMajor = e.count, e.nbytes, e.low, e.high, e.rowMajor
+	n := len(shape)
+	dims := t.inline[:]
+	if n > inlineRank {
+		dims = make([]int64, 2*n)
+	}
+	t.shape, t.strides = dims[:n:n], dims[n:2*n:2*n]
+	copy(t.shape, shape)
+	if strides != nil {
+		copy(t.strides, strides)
+		return
+	}
+	step := int64(1)
+	for d := n - 1; d >= 0; d-- {
+		t.strides[d] = step
+		if shape[d] > 1 {
+			step *= shape[d] // overflows only without elements, when no stride is ever followed
+		}
+	}
+}
+
+// Close ends this tensor's hold on its memory. The first call has an effect, later ones have none.
+// When it is the last hold, the memory goes back to its producer: the deleter runs before Close
+// returns, on this thread. What was exported lives on.
+//
+// Ownership: ends this reference. Lifetime: slices from [Values] must not be used after the last
+// Close. Threads: any goroutine. On error: never fails; the result makes it an io.Closer.
+func (t *Tensor) Close() error {
+	if t.closed.CompareAndSwap(false, true) {
+		t.mem.release()
+	}
+	return nil
+}
+
+// acquire keeps the memory alive for one operation, against a Close on another goroutine.
+func (t *Tensor) acquire(op string) error {
+	if t.closed.Load() || !t.mem.acquire() {
+		return refuse(op, ErrClosed, "the tensor is closed")
+	}
+	return nil
+}
+
+func (t *Tensor) done() {
+	t.mem.release()
+	runtime.KeepAlive(t)
+}
+
+// DType is the data type of the elements.
+func (t *Tensor) DType() DataType { return t.dtype }
+
+// Device is where the memory lies.
+func (t *Tensor) Device() Device { return t.device }
+
+// Flags are the flags the tensor was made or taken over with, unknown ones included.
+func (t *Tensor) Flags() Flags { return t.flags }
+
+// ReadOnly reports whether the memory must not be written through this tensor. It is also true of
+// what came in the form of before DLPack 1.0, which cannot say (see [AssumeWritable]).
+func (t *Tensor) ReadOnly() bool { return t.flags&ReadOnly != 0 || t.unstated }
+
+// Rank is the number of dimensions.
+func (t *Tensor) Rank() int { return len(t.shape) }
+
+// Shape returns a copy of the sizes of the dimensions.
+func (t *Tensor) Shape() []int64 { return append([]int64{}, t.shape...) }
+
+// Strides returns a copy of the strides, in elements.
+func (t *Tensor) Strides() []int64 { return append([]int64{}, t.strides...) }
+
+// Dim is the size of dimension d.
+func (t *Tensor) Dim(d int) int64 { return t.shape[d] }
+
+// Stride is the stride of dimension d, in elements.
+func (t *Tensor) Stride(d int) int64 { return t.strides[d] }
+
+// NumElements is the product of the shape.
+func (t *Tensor) NumElements() int64 { return t.count }
+
+// NumBytes is what the elements take without gaps: packed, where the type is packed.
+func (t *Tensor) NumBytes() int64 { return t.nbytes }
+
+// IsContiguous reports whether the elements lie row-major without gaps. Dimensions of size 1 do not
+// count; a tensor without elements is contiguous.
+func (t *Tensor) IsContiguous() bool { return t.rowMajor }
+
+// Data is the raw data field of the description: on the host the address of element (0, ..., 0), and
+// elsewhere what the device calls an address. 0 without elements.
+func (t *Tensor) Data() uintptr { return t.data }
+
+// ByteOffset is the byte_offset of memory that the host cannot address, and 0 on the host.
+func (t *Tensor) ByteOffset() uint64 { return t.offset }
+
+// Alignment is the largest power of two, up to 4096, that the address of element (0, ..., 0) is a
+// multiple of.
+func (t *Tensor) Alignment() int {
+	return int(min((t.data|4096)&-(t.data|4096), 4096))
+}
+
+// String describes the tensor: `float32[3 4] on cpu`, with strides where they are not row-major.
+func (t *Tensor) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v%v", t.dtype, t.shape)
+	if !t.rowMajor {
+		fmt.Fprintf(&b, " strides %v", t.strides)
+	}
+	fmt.Fprintf(&b, " on %v", t.device)
+	if t.ReadOnly() {
+		b.WriteString(", read-only")
+	}
+	if t.closed.Load() {
+		b.WriteString(", closed")
+	}
+	return b.String()
+}
+
+// View makes another tensor over the same memory: another type, shape or strides. ByteOffset counts
+// from this tensor's element (0, ..., 0). The view must lie inside the memory, that is, inside what
+// the producer described.
+//
+// Ownership: the view shares the memory and is closed by itself. Lifetime: until its Close. Threads:
+// any. On error: [ErrClosed], [ErrDType], [ErrLayout], [ErrOverflow], or [ErrDevice] where the host
+// cannot address the memory.
+func (t *Tensor) View(s Spec) (*Tensor, error) {
+	const op = "view"
+	if err := t.acquire(op); err != nil {
+		return nil, err
+	}
+	v := new(Tensor)
+	if err := v.lay(op, t, &s); err != nil {
+		t.done()
+		return nil, err
+	}
+	v.mem = t.mem // the reference taken above
+	runtime.KeepAlive(t)
+	return v, nil
+}
+
+func (t *Tensor) lay(op string, base *Tensor, s *Spec) error {
+	if !base.device.HostReadable() {
+		return refuse(op, ErrDevice, "memory on %v cannot be addressed", base.device)
+	}
+	flags := s.flags() | base.flags&ReadOnly
+	return t.place(op, base.device, base.mem, base.data, flags, s, base.unstated)
+}
+
+// place describes a tensor at start+s.ByteOffset inside the bounds of mem.
+func (t *Tensor) place(op string, device Device, mem *memory, start uintptr, flags Flags, s *Spec, unstated bool) error {
+	if err := s.DType.Validate(); err != nil {
+		return refuse(op, ErrDType, "%v", err)
+	}
+	if len(s.Shape) > MaxRank {
+		return refuse(op, ErrLayout, "rank %d is more than %d", len(s.Shape), MaxRank)
+	}
+	if s.Strides != nil && len(s.Strides) != len(s.Shape) {
+		return refuse(op, ErrLayout, "%d strides for %d dimensions", len(s.Strides), len(s.Shape))
+	}
+	e, err := checkLayout(op, s.DType, flags, s.Shape, s.Strides)
+	if err != nil {
+		return err
+	}
+	t.device = device
+	t.unstated = unstated
+	if e.count > 0 {
+		// Both ends are within the memory, and it lies in the address space, so that nothing here wraps.
+		room, before := int64(mem.high-start), int64(start-mem.low)
+		low, ok := add(s.ByteOffset, e.low)
+		high, ok2 := add(s.ByteOffset, e.high)
+		if !ok || !ok2 || low < -before || high > room {
+			return refuse(op, ErrLayout, "bytes %d to %d are outside the memory, which has bytes %d to %d", low, high, -before, room)
+		}
+		t.data = start + uintptr(s.ByteOffset)
+	}
+	t.describe(s.DType, flags, e, s.Shape, s.Strides)
+	return nil
+}
+
+// New allocates zeroed C memory on the CPU, aligned to [NewAlignment] bytes, row-major. JAX and TVM
+// alias memory that is so aligned, and copy or refuse other.
+//
+// Ownership: the caller's, shared with exports. Lifetime: until Close and the last consumer's
+// release, whichever comes last; it is freed there and then. Threads: any. On error: [ErrDType],
+// [ErrLayout], [ErrOverflow], or out of memory.
+func New(dtype DataType, shape ...int64) (*Tensor, error) {
+	const op = "new"
+	if err := dtype.Validate(); err != nil {
+		return nil, refuse(op, ErrDType, "%v", err)
+	}
+	e, err := checkLayout(op, dtype, 0, shape, nil)
+	if err != nil {
+		return nil, err
+	}
+	if len(shape) > MaxRank {
+		return nil, refuse(op, ErrLayout, "rank %d is more than %d", len(shape), MaxRank)
+	}
+	s := coreShareAlloc(uintptr(e.nbytes))
+	if s == 0 {
+		return nil, refuse(op, errNoMemory, "no memory for %d bytes", e.nbytes)
+	}
+	t := lent(s, (*share)(pointer(s)).data, e.nbytes)
+	if e.count == 0 {
+		t.data = 0
+	}
+	t.describe(dtype, 0, e, shape, nil)
+	return t, nil
+}
+
+// lent makes a tensor without a description over size bytes at data, which end with share.
+func lent(share, data uintptr, size int64) *Tensor {
+	t := new(rooted)
+	t.mem = &t.memory
+	t.refs.Store(1)
+	t.memory.low, t.memory.high = data, data+uintptr(size)
+	t.end = &ending{origin: allocated, bytes: size}
+	t.end.share.Store(share)
+	t.device = Device{Type: CPU}
+	t.data = data
+	liveAllocations.Add(1)
+	t.memory.catch()
+	return &t.Tensor
+}
+
+// FromSlice makes a tensor over a Go slice, row-major; without a shape it is one-dimensional. The
+// memory is pinned while a consumer holds an export of it, and otherwise an ordinary slice.
+//
+// Ownership: shared with the collector. Lifetime: the tensor and its exports keep the slice.
+// Threads: any. On error: [ErrLayout] where the slice has not exactly the elements of the shape.
+func FromSlice[T Element](data []T, shape ...int64) (*Tensor, error) {
+	return fromSlice(data, false, shape)
+}
+
+// FromReadOnly is [FromSlice] for memory that no consumer may write to.
+func FromReadOnly[T Element](data []T, shape ...int64) (*Tensor, error) {
+	return fromSlice(data, true, shape)
+}
+
+func fromSlice[T Element](data []T, readOnly bool, shape []int64) (*Tensor, error) {
+	const op = "from slice"
+	var zero T
+	n := int64(len(data))
+	size := n * int64(unsafe.Sizeof(zero))
+	one := [1]int64{n}
+	if len(shape) == 0 {
+		shape = one[:]
+	}
+	t, err := fromMemory(op, unsafe.Pointer(unsafe.SliceData(data)), size, &Spec{DType: DataTypeOf[T](), Shape: shape, ReadOnly: readOnly})
+	if err != nil {
+		return nil, err
+	}
+	if t.count != n {
+		return nil, refuse(op, ErrLayout, "shape %v has %d elements, the slice %d", t.shape, t.count, n)
+	}
+	return t, nil
+}
+
+// FromBytes makes a tensor over bytes, as codecs need it: any data type and layout inside them, aligned
+// or not.
+//
+// Ownership: shared with the collector. Lifetime: the tensor and its exports keep the slice.
+// Threads: any. On error: [ErrDType], [ErrLayout] or [ErrOverflow].
+func FromBytes(data []byte, s Spec) (*Tensor, error) {
+	return fromMemory("from bytes", unsafe.Pointer(unsafe.SliceData(data)), int64(len(data)), &s)
+}
+
+func fromMemory(op string, start unsafe.Pointer, size int64, s *Spec) (*Tensor, error) {
+	t := new(rooted)
+	t.mem = &t.memory
+	t.refs.Store(1)
+	t.keep = start
+	t.memory.low, t.memory.high = uintptr(start), uintptr(start)+uintptr(size)
+	if err := t.place(op, Device{Type: CPU}, &t.memory, uintptr(start), s.flags(), s, false); err != nil {
+		return nil, err
+	}
+	return &t.Tensor, nil
+}
+
+// Lend makes a one-dimensional uint8 tensor over C memory that somebody else owns and gets back:
+// release, a C function `void (*)(void *ctx)` or nil, is called once with ctx, on the thread that ends
+// the last hold.
+//
+// Ownership: data stays the lender's until release. Lifetime: data must stay valid until then.
+// Threads: release may run on any thread. On error: release is not called.
+func Lend(data unsafe.Pointer, size int64, readOnly bool, release, ctx unsafe.Pointer) (*Tensor, error) {
+	const op = "lend"
+	if size < 0 {
+		return nil, refuse(op, ErrLayout, "size = %d", size)
+	}
+	if size > 0 && data == nil {
+		return nil, refuse(op, ErrNull, "data is NULL with %d bytes", size)
+	}
+	if uintptr(data)+uintptr(size) < uintptr(data) {
+		return nil, refuse(op, ErrOverflow, "%d bytes lead outside the address space", size)
+	}
+	s := coreShareLend(release, ctx)
+	if s == 0 {
+		return nil, refuse(op, errNoMemory, "no memory for a share")
+	}
+	t := lent(s, uintptr(data), size)
+	if size == 0 {
+		t.data = 0
+	}
+	flags := Flags(0)
+	if readOnly {
+		flags = ReadOnly
+	}
+	t.describe(Uint8, flags, extent{count: size, nbytes: size, high: size, rowMajor: true}, []int64{size}, nil)
+	return t, nil
+}

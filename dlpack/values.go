@@ -1,0 +1,98 @@
+//go:build cgo
+
+package dlpack
+
+import (
+	"errors"
+	"unsafe"
+)
+
+// ErrValue: bytes that are no value of their type.
+var ErrValue = errors.New("invalid value")
+
+// Values returns the elements as a Go slice over the same memory, without copying. The tensor must be
+// on the host, writable, row-major without gaps, aligned for T, and of T's data type; the bytes of a
+// bool tensor are looked at once, since Go allows no others than 0 and 1.
+//
+// Ownership: none, the slice is a view. Lifetime: the tensor must not be closed while the slice is in
+// use. The slice alone does not keep memory that is not Go's: after the first call the safety net
+// reports a forgotten Close and frees nothing. Threads: as any slice. On error: [ErrClosed],
+// [ErrDType], [ErrDevice], [ErrLayout], [ErrUnaligned], [ErrReadOnly] (see [UnsafeValues]),
+// [ErrValue].
+func Values[T Element](t *Tensor) ([]T, error) {
+	if t.ReadOnly() && !t.closed.Load() {
+		return nil, refuse("values", ErrReadOnly, "the tensor is read-only")
+	}
+	return UnsafeValues[T](t)
+}
+
+// UnsafeValues is [Values] for memory that may be read-only: the caller must not write to the slice.
+func UnsafeValues[T Element](t *Tensor) ([]T, error) {
+	const op = "values"
+	var zero T
+	if dt := DataTypeOf[T](); t.dtype != dt {
+		return nil, refuse(op, ErrDType, "the tensor has %v, asked for %v", t.dtype, dt)
+	}
+	if !t.device.HostReadable() {
+		return nil, refuse(op, ErrDevice, "memory on %v cannot be read", t.device)
+	}
+	if !t.rowMajor {
+		return nil, refuse(op, ErrLayout, "strides %v of shape %v are not row-major without gaps", t.strides, t.shape)
+	}
+	if align := unsafe.Alignof(zero); t.data%align != 0 {
+		return nil, refuse(op, ErrUnaligned, "data at %#x is not aligned to %d bytes", t.data, align)
+	}
+	if err := t.acquire(op); err != nil {
+		return nil, err
+	}
+	defer t.done()
+	if t.count == 0 {
+		return []T{}, nil
+	}
+	if t.dtype == Bool && !t.boolsChecked.Load() {
+		for i, b := range unsafe.Slice((*byte)(pointer(t.data)), t.count) {
+			if b > 1 {
+				return nil, refuse(op, ErrValue, "element %d of a bool tensor is %d", i, b)
+			}
+		}
+		t.boolsChecked.Store(true)
+	}
+	t.mem.escape()
+	return unsafe.Slice((*T)(pointer(t.data)), t.count), nil
+}
+
+// UnsafeBytes returns the bytes from the lowest to the highest that the tensor touches, gaps included,
+// whatever its type and layout. Element (0, ..., 0) starts at the second result.
+//
+// Ownership, Lifetime, Threads: as [UnsafeValues]. On error: [ErrClosed] or [ErrDevice].
+func (t *Tensor) UnsafeBytes() (data []byte, start int64, err error) {
+	const op = "bytes"
+	if !t.device.HostReadable() {
+		return nil, 0, refuse(op, ErrDevice, "memory on %v cannot be read", t.device)
+	}
+	if err := t.acquire(op); err != nil {
+		return nil, 0, err
+	}
+	defer t.done()
+	if t.count == 0 {
+		return []byte{}, 0, nil
+	}
+	t.mem.escape()
+	return unsafe.Slice((*byte)(pointer(t.data-uintptr(-t.low))), t.high-t.low), -t.low, nil
+}
+
+// escape notes that a bare slice over the memory is out.
+func (m *memory) escape() {
+	if m.end != nil && !m.end.escaped.Load() {
+		m.end.escaped.Store(true)
+	}
+}
+
+// AsBytes views the bytes from the lowest to the highest that the tensor touches, gaps included, as a
+// one-dimensional uint8 tensor of their own: for handing the memory itself on.
+//
+// Ownership: the view shares the memory. Lifetime: until its Close. Threads: any. On error:
+// [ErrClosed] or [ErrDevice].
+func (t *Tensor) AsBytes() (*Tensor, error) {
+	return t.View(Spec{DType: Uint8, Shape: []int64{t.high - t.low}, ByteOffset: t.low})
+}

@@ -1,0 +1,18 @@
+//go:build cgo
+
+package dlpack
+
+import (
+	"os"
+	"syscall"
+)
+
+// startWake parks a goroutine in the netpoller until a deleter writes to the eventfd.
+func startWake() {
+	fd, _, errno := syscall.RawSyscall(syscall.SYS_EVENTFD2, 0, syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
+	if errno != 0 {
+		return // the collector's cycles reap
+	}
+	go reapOnWake(os.NewFile(fd, "dlpack-wake"))
+	coreWakeBy(fd, wakeBytes)
+}

@@ -1,0 +1,22 @@
+//go:build cgo && !linux
+
+package dlpack
+
+import (
+	"os"
+	"syscall"
+)
+
+// startWake parks a goroutine in the netpoller until a deleter writes to the pipe.
+func startWake() {
+	var fds [2]int
+	if syscall.Pipe(fds[:]) != nil {
+		return // the collector's cycles reap
+	}
+	for _, fd := range fds {
+		syscall.CloseOnExec(fd)
+		syscall.SetNonblock(fd, true)
+	}
+	go reapOnWake(os.NewFile(uintptr(fds[0]), "dlpack-wake"))
+	coreWakeBy(uintptr(fds[1]), wakeBytes)
+}
