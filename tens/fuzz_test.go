@@ -1,0 +1,164 @@
+package tens_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/tens"
+)
+
+// FuzzParse: what is read is written as the same frames, the single-part form says the same, and so does
+// a label of our own writing.
+func FuzzParse(f *testing.F) {
+	for _, v := range readVectors(f, ownFolder) {
+		frames := append(v.frames(f), nil, nil, nil, nil)
+		f.Add(frames[0], frames[1], frames[2], frames[3], min(uint(len(v.Frames)), 4))
+	}
+	f.Fuzz(func(t *testing.T, prefix, header, part0, part1 []byte, count uint) {
+		frames := [][]byte{prefix, header, part0, part1}[:min(count, 4)]
+		m, err := tens.Parse(frames)
+		if err != nil {
+			requireFault(t, err.(*tens.Error).Kind, err)
+			return
+		}
+		again := m.Frames()
+		require.Len(t, again, len(frames))
+		for i := range frames {
+			require.True(t, bytes.Equal(frames[i], again[i]))
+		}
+		requirePackedSame(t, m)
+		requireLabelSame(t, m)
+	})
+}
+
+// FuzzParsePacked: what is read is written again, at most as long, and read as the same.
+func FuzzParsePacked(f *testing.F) {
+	for _, v := range readVectors(f, ownFolder) {
+		if v.Encoded != nil && v.Encoded.File != "" {
+			f.Add(v.read(f, v.Encoded.File))
+		} else if data, err := tens.AppendFrames(nil, v.frames(f)); err == nil {
+			f.Add(data)
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		frames, err := tens.ConsumeFrames(data)
+		if err == nil {
+			total := 0
+			for _, frame := range frames {
+				total += len(frame) + 1
+			}
+			require.LessOrEqual(t, total, len(data))
+			again, err := tens.AppendFrames(nil, frames)
+			require.NoError(t, err)
+			require.LessOrEqual(t, len(again), len(data))
+		}
+		m, err := tens.ParsePacked(data)
+		if err != nil {
+			requireFault(t, err.(*tens.Error).Kind, err)
+			return
+		}
+		requirePackedSame(t, m)
+		requireLabelSame(t, m)
+	})
+}
+
+// FuzzParseLabel: labels are judged as the standard library judges them where it can, and a label that is
+// read is written as JSON that says the same.
+func FuzzParseLabel(f *testing.F) {
+	for _, v := range readVectors(f, ownFolder) {
+		if v.Frames == nil {
+			continue
+		}
+		if _, _, label, err := tens.ConsumePrefix(v.frames(f)[0]); err == nil {
+			f.Add(label)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		agreeWithStandardLibrary(t, text)
+		l, err := tens.ParseLabel(text)
+		if err != nil {
+			requireFault(t, err.(*tens.Error).Kind, err)
+			return
+		}
+		require.True(t, json.Valid(text))
+		requireWrittenSame(t, l)
+	})
+}
+
+func requirePackedSame(t *testing.T, m *tens.Message) {
+	packed, err := m.AppendPacked(nil)
+	require.NoError(t, err)
+	size, err := m.PackedSize()
+	require.NoError(t, err)
+	require.Len(t, packed, size)
+	again, err := tens.ParsePacked(packed)
+	require.NoError(t, err)
+	require.Equal(t, flat(m), flat(again))
+}
+
+func requireLabelSame(t *testing.T, m *tens.Message) {
+	l, err := m.TENS()
+	if err != nil {
+		requireFault(t, err.(*tens.Error).Kind, err)
+		return
+	}
+	if l.Absent {
+		require.NotEqual(t, formTENS, m.Form)
+		require.Equal(t, &tens.Label{Absent: true}, l)
+		return
+	}
+	for i := range l.Tensors {
+		requireInsideItsPart(t, &l.Tensors[i], m.Parts)
+	}
+	requireWrittenSame(t, l)
+	again := *m
+	require.NoError(t, again.SetTENS(l))
+	_, err = again.TENS()
+	require.NoError(t, err)
+}
+
+// requireInsideItsPart checks that the strides lead to every element of the part and nowhere else.
+func requireInsideItsPart(t *testing.T, x *tens.Tensor, parts [][]byte) {
+	require.Less(t, x.Part, len(parts))
+	size, err := x.NumBytes()
+	require.NoError(t, err)
+	if x.DType == 'V' {
+		require.LessOrEqual(t, int64(len(parts[x.Part])), size)
+	} else {
+		require.EqualValues(t, len(parts[x.Part]), size)
+	}
+	count, err := x.NumElements()
+	require.NoError(t, err)
+	require.Equal(t, count*int64(x.Word), size)
+	strides, offset, err := x.Strides()
+	require.NoError(t, err)
+	if count == 0 {
+		return
+	}
+	low, high := offset, offset
+	for d, stride := range strides {
+		if far := (x.Shape[d] - 1) * stride; far < 0 {
+			low += far
+		} else {
+			high += far
+		}
+	}
+	require.Zero(t, low)
+	require.Equal(t, count-1, high)
+}
+
+func requireWrittenSame(t *testing.T, l *tens.Label) {
+	text, err := l.Append(nil)
+	require.NoError(t, err)
+	require.True(t, json.Valid(text), "%q", text)
+	again, err := tens.ParseLabel(text)
+	require.NoError(t, err, "%q", text)
+	assert.Equal(t, normal(t, l), normal(t, again))
+	twice, err := again.Append(nil)
+	require.NoError(t, err)
+	require.Equal(t, string(text), string(twice))
+}

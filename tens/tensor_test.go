@@ -1,0 +1,120 @@
+package tens_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/tens"
+)
+
+func TestStrides(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		shape   []int64
+		order   []int
+		ascend  []bool
+		strides []int64
+		offset  int64
+	}{
+		{"rank 0", nil, nil, nil, []int64{}, 0},
+		{"rank 0 with empty lists", []int64{}, []int{}, []bool{}, []int64{}, 0},
+		{"C order", []int64{3, 2, 4}, nil, nil, []int64{8, 4, 1}, 0},
+		{"C order said", []int64{3, 2, 4}, []int{2, 1, 0}, []bool{true, true, true}, []int64{8, 4, 1}, 0},
+		{"Fortran order", []int64{3, 2, 4}, []int{0, 1, 2}, nil, []int64{1, 3, 6}, 0},
+		{"neither", []int64{3, 2, 4}, []int{1, 2, 0}, nil, []int64{8, 1, 2}, 0},
+		{"reversed", []int64{3, 2, 4}, nil, []bool{false, false, false}, []int64{-8, -4, -1}, 23},
+		{"ascend goes by dimension", []int64{3, 2, 4}, []int{1, 2, 0}, []bool{true, false, true}, []int64{8, -1, 2}, 1},
+		{"no elements", []int64{3, 0, 4}, nil, []bool{false, false, false}, []int64{-4, -4, -1}, 0},
+		{"largest", []int64{math.MaxInt64, 1}, nil, []bool{false, true}, []int64{-1, 1}, math.MaxInt64 - 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			tensor := tens.Tensor{Shape: test.shape, Word: 1, DType: 'b', Order: test.order, Ascend: test.ascend}
+			strides, offset, err := tensor.Strides()
+			require.NoError(t, err)
+			assert.Equal(t, test.strides, strides)
+			assert.Equal(t, test.offset, offset)
+			strides, offset, err = tensor.AppendStrides([]int64{7})
+			require.NoError(t, err)
+			assert.Equal(t, append([]int64{7}, test.strides...), strides)
+			assert.Equal(t, test.offset, offset)
+		})
+	}
+}
+
+func TestStridesOverOldMemoryAreRight(t *testing.T) {
+	room := []int64{9, 9, 9, 9}
+	tensor := tens.Tensor{Shape: []int64{2, 3}, Word: 1, DType: 'b'}
+	strides, _, err := tensor.AppendStrides(room[:1])
+	require.NoError(t, err)
+	assert.Equal(t, []int64{9, 3, 1}, strides)
+	assert.Equal(t, []int64{9, 3, 1, 9}, room)
+}
+
+func TestTensorsThatSayNoLayoutAreRefused(t *testing.T) {
+	wide := make([]int64, 100)
+	order := make([]int, 100)
+	for d := range wide {
+		wide[d], order[d] = 1, 99-d
+	}
+	many := tens.Tensor{Shape: wide, Word: 1, DType: 'b', Order: order}
+	_, _, err := many.Strides()
+	require.NoError(t, err)
+	order[99] = 99
+	_, _, err = many.Strides()
+	requireFault(t, tens.ErrOrderInvalid, err)
+	assert.EqualError(t, err, "tens: order[99] = 99 once more: order invalid")
+
+	for _, test := range []struct {
+		name   string
+		tensor tens.Tensor
+		kind   error
+	}{
+		{"negative size", tens.Tensor{Shape: []int64{2, -1}, Word: 1}, tens.ErrShapeInvalid},
+		{"no word", tens.Tensor{Shape: []int64{2}}, tens.ErrWordInvalid},
+		{"product", tens.Tensor{Shape: []int64{1 << 32, 1 << 31}, Word: 1}, tens.ErrSizeOverflow},
+		{"product beside 0", tens.Tensor{Shape: []int64{1 << 32, 1 << 31, 0}, Word: 1}, tens.ErrSizeOverflow},
+		{"product and word", tens.Tensor{Shape: []int64{1 << 31, 1 << 31}, Word: 2}, tens.ErrSizeOverflow},
+		{"order", tens.Tensor{Shape: []int64{2, 2}, Word: 1, Order: []int{0, 2}}, tens.ErrOrderInvalid},
+		{"ascend", tens.Tensor{Shape: []int64{2, 2}, Word: 1, Ascend: []bool{true}}, tens.ErrAscendInvalid},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			strides, offset, err := test.tensor.AppendStrides([]int64{7})
+			requireFault(t, test.kind, err)
+			assert.Equal(t, []int64{7}, strides)
+			assert.Zero(t, offset)
+			if test.tensor.Order == nil && test.tensor.Ascend == nil {
+				_, err = test.tensor.NumElements()
+				requireFault(t, test.kind, err)
+				_, err = test.tensor.NumBytes()
+				requireFault(t, test.kind, err)
+			}
+		})
+	}
+}
+
+func TestSizesUpToTheLastBit(t *testing.T) {
+	tensor := tens.Tensor{Shape: []int64{7, 7, 73, 127, 337, 92737, 649657}, Word: 1} // 2^63 - 1
+	n, err := tensor.NumBytes()
+	require.NoError(t, err)
+	assert.EqualValues(t, math.MaxInt64, n)
+	tensor = tens.Tensor{Shape: []int64{1<<62 - 1}, Word: 2}
+	n, err = tensor.NumBytes()
+	require.NoError(t, err)
+	assert.EqualValues(t, math.MaxInt64-1, n)
+	n, err = tensor.NumElements()
+	require.NoError(t, err)
+	assert.EqualValues(t, 1<<62-1, n)
+}
+
+func TestStridesIntoRoomAllocateNothing(t *testing.T) {
+	tensor := tens.Tensor{Shape: []int64{3, 2, 4}, Word: 4, DType: 'f', Order: []int{1, 2, 0}, Ascend: []bool{true, false, true}}
+	var room [3]int64
+	assert.Zero(t, testing.AllocsPerRun(100, func() {
+		if _, _, err := tensor.AppendStrides(room[:0]); err != nil {
+			panic(err)
+		}
+	}))
+}
