@@ -1,0 +1,117 @@
+package dlpack
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// DeviceType says what kind of memory a tensor lies in (DLPack C API, "DLDeviceType"). Types without
+// a name here are carried as the numbers they are.
+//
+// C: DLDeviceType
+type DeviceType int32
+
+// The device types of DLPack 1.3.
+const (
+	CPU         DeviceType = 1
+	CUDA        DeviceType = 2
+	CUDAHost    DeviceType = 3 // page-locked host memory
+	OpenCL      DeviceType = 4
+	Vulkan      DeviceType = 7
+	Metal       DeviceType = 8
+	VPI         DeviceType = 9
+	ROCM        DeviceType = 10
+	ROCMHost    DeviceType = 11 // page-locked host memory
+	ExtDev      DeviceType = 12
+	CUDAManaged DeviceType = 13
+	OneAPI      DeviceType = 14
+	WebGPU      DeviceType = 15
+	Hexagon     DeviceType = 16
+	MAIA        DeviceType = 17
+	Trn         DeviceType = 18
+)
+
+var deviceNames = map[DeviceType]string{
+	CPU:         "cpu",
+	CUDA:        "cuda",
+	CUDAHost:    "cuda_host",
+	OpenCL:      "opencl",
+	Vulkan:      "vulkan",
+	Metal:       "metal",
+	VPI:         "vpi",
+	ROCM:        "rocm",
+	ROCMHost:    "rocm_host",
+	ExtDev:      "ext_dev",
+	CUDAManaged: "cuda_managed",
+	OneAPI:      "oneapi",
+	WebGPU:      "webgpu",
+	Hexagon:     "hexagon",
+	MAIA:        "maia",
+	Trn:         "trn",
+}
+
+// String prints the name of the type, or its number when it has none here.
+func (t DeviceType) String() string {
+	if name, ok := deviceNames[t]; ok {
+		return name
+	}
+	return strconv.Itoa(int(t))
+}
+
+// Device says where memory lies (DLPack C API, "DLDevice"). ID counts the devices of one type; for
+// the host's own memory it is 0.
+//
+// C: DLDevice
+type Device struct {
+	Type DeviceType
+	ID   int32
+}
+
+// String prints the device as cuda:0, the first CPU as cpu, and an unknown type as its number: 99:0.
+func (d Device) String() string {
+	if d == (Device{Type: CPU}) {
+		return "cpu"
+	}
+	return d.Type.String() + ":" + strconv.Itoa(int(d.ID))
+}
+
+// HostReadable tells whether the host may read the memory: that of the CPU, and what CUDA and ROCm
+// page-lock in it. Managed memory is not among it: the host can address it, but only while no kernel
+// uses it, which a description does not tell.
+func (d Device) HostReadable() bool {
+	return d.Type == CPU || d.Type == CUDAHost || d.Type == ROCMHost
+}
+
+// ParseDevice reads what [Device.String] prints; without a colon the ID is 0. Errors: [ErrDevice].
+func ParseDevice(text string) (Device, error) {
+	name, id, found := strings.Cut(text, ":")
+	if !found {
+		id = "0"
+	}
+	d := Device{}
+	ok := false
+	if d.Type, ok = parseDeviceType(name); ok {
+		d.ID, ok = parseInt32(id)
+	}
+	if !ok {
+		return Device{}, fmt.Errorf("dlpack: device %q: %w", text, ErrDevice)
+	}
+	return d, nil
+}
+
+func parseDeviceType(text string) (DeviceType, bool) {
+	for t, name := range deviceNames {
+		if name == text {
+			return t, true
+		}
+	}
+	n, ok := parseInt32(text)
+	return DeviceType(n), ok
+}
+
+// parseInt32 reads a number as strconv prints it: one spelling for each.
+func parseInt32(text string) (int32, bool) {
+	n, err := strconv.ParseInt(text, 10, 32)
+	return int32(n), err == nil && strconv.FormatInt(n, 10) == text
+}

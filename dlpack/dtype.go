@@ -1,0 +1,271 @@
+package dlpack
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"reflect"
+	"strconv"
+	"strings"
+	"unsafe"
+)
+
+// TypeCode says what the bits of a number mean (DLPack C API, "DLDataTypeCode").
+//
+// C: DLDataTypeCode
+type TypeCode uint8
+
+// The type codes of DLPack 1.3.
+const (
+	CodeInt TypeCode = iota
+	CodeUInt
+	CodeFloat
+	CodeOpaqueHandle
+	CodeBFloat
+	CodeComplex // bits count both parts
+	CodeBool
+	CodeFloat8E3M4
+	CodeFloat8E4M3
+	CodeFloat8E4M3B11FNUZ
+	CodeFloat8E4M3FN
+	CodeFloat8E4M3FNUZ
+	CodeFloat8E5M2
+	CodeFloat8E5M2FNUZ
+	CodeFloat8E8M0FNU
+	CodeFloat6E2M3FN
+	CodeFloat6E3M2FN
+	CodeFloat4E2M1FN
+)
+
+// kinds tells, for each code, how it is called and which widths it is known in. Where sized is set
+// the name is followed by the width in bits; elsewhere there is only one.
+//
+// Integers of 2 and 4 bits are in use (ml_dtypes, PyTorch). A bit of its own is nobody's integer:
+// one that comes is an old packed bool, and refused with the others. A float of 128 bits is x87's or
+// IEEE's, and nothing tells which.
+var kinds = [...]struct {
+	name   string
+	sized  bool
+	widths []uint8
+}{
+	CodeInt:               {"int", true, []uint8{2, 4, 8, 16, 32, 64}},
+	CodeUInt:              {"uint", true, []uint8{2, 4, 8, 16, 32, 64}},
+	CodeFloat:             {"float", true, []uint8{16, 32, 64}},
+	CodeOpaqueHandle:      {"handle", true, []uint8{8, 16, 32, 64, 128}},
+	CodeBFloat:            {"bfloat", true, []uint8{16}},
+	CodeComplex:           {"complex", true, []uint8{32, 64, 128}},
+	CodeBool:              {"bool", false, []uint8{8}},
+	CodeFloat8E3M4:        {"float8_e3m4", false, []uint8{8}},
+	CodeFloat8E4M3:        {"float8_e4m3", false, []uint8{8}},
+	CodeFloat8E4M3B11FNUZ: {"float8_e4m3b11fnuz", false, []uint8{8}},
+	CodeFloat8E4M3FN:      {"float8_e4m3fn", false, []uint8{8}},
+	CodeFloat8E4M3FNUZ:    {"float8_e4m3fnuz", false, []uint8{8}},
+	CodeFloat8E5M2:        {"float8_e5m2", false, []uint8{8}},
+	CodeFloat8E5M2FNUZ:    {"float8_e5m2fnuz", false, []uint8{8}},
+	CodeFloat8E8M0FNU:     {"float8_e8m0fnu", false, []uint8{8}},
+	CodeFloat6E2M3FN:      {"float6_e2m3fn", false, []uint8{6}},
+	CodeFloat6E3M2FN:      {"float6_e3m2fn", false, []uint8{6}},
+	CodeFloat4E2M1FN:      {"float4_e2m1fn", false, []uint8{4}},
+}
+
+// DataType is the type of an element: lanes numbers of some bits each, in native byte order (DLPack
+// C API, "DLDataType"). Its bits are those of the C struct on a little-endian machine, so that the
+// standard types are constants.
+//
+// C: DLDataType
+type DataType uint32
+
+const lane DataType = 1 << 16
+
+// The types in common use. Any other is made by [MakeDataType].
+const (
+	Bool DataType = DataType(CodeBool) | 8<<8 | lane
+
+	Int2  DataType = DataType(CodeInt) | 2<<8 | lane
+	Int4  DataType = DataType(CodeInt) | 4<<8 | lane
+	Int8  DataType = DataType(CodeInt) | 8<<8 | lane
+	Int16 DataType = DataType(CodeInt) | 16<<8 | lane
+	Int32 DataType = DataType(CodeInt) | 32<<8 | lane
+	Int64 DataType = DataType(CodeInt) | 64<<8 | lane
+
+	Uint2  DataType = DataType(CodeUInt) | 2<<8 | lane
+	Uint4  DataType = DataType(CodeUInt) | 4<<8 | lane
+	Uint8  DataType = DataType(CodeUInt) | 8<<8 | lane
+	Uint16 DataType = DataType(CodeUInt) | 16<<8 | lane
+	Uint32 DataType = DataType(CodeUInt) | 32<<8 | lane
+	Uint64 DataType = DataType(CodeUInt) | 64<<8 | lane
+
+	Float16  DataType = DataType(CodeFloat) | 16<<8 | lane
+	Float32  DataType = DataType(CodeFloat) | 32<<8 | lane
+	Float64  DataType = DataType(CodeFloat) | 64<<8 | lane
+	BFloat16 DataType = DataType(CodeBFloat) | 16<<8 | lane
+
+	Complex32  DataType = DataType(CodeComplex) | 32<<8 | lane
+	Complex64  DataType = DataType(CodeComplex) | 64<<8 | lane
+	Complex128 DataType = DataType(CodeComplex) | 128<<8 | lane
+
+	Float8E3M4        DataType = DataType(CodeFloat8E3M4) | 8<<8 | lane
+	Float8E4M3        DataType = DataType(CodeFloat8E4M3) | 8<<8 | lane
+	Float8E4M3B11FNUZ DataType = DataType(CodeFloat8E4M3B11FNUZ) | 8<<8 | lane
+	Float8E4M3FN      DataType = DataType(CodeFloat8E4M3FN) | 8<<8 | lane
+	Float8E4M3FNUZ    DataType = DataType(CodeFloat8E4M3FNUZ) | 8<<8 | lane
+	Float8E5M2        DataType = DataType(CodeFloat8E5M2) | 8<<8 | lane
+	Float8E5M2FNUZ    DataType = DataType(CodeFloat8E5M2FNUZ) | 8<<8 | lane
+	Float8E8M0FNU     DataType = DataType(CodeFloat8E8M0FNU) | 8<<8 | lane
+
+	Float6E2M3FN DataType = DataType(CodeFloat6E2M3FN) | 6<<8 | lane
+	Float6E3M2FN DataType = DataType(CodeFloat6E3M2FN) | 6<<8 | lane
+
+	Float4E2M1FN   DataType = DataType(CodeFloat4E2M1FN) | 4<<8 | lane
+	Float4E2M1FNx2 DataType = DataType(CodeFloat4E2M1FN) | 4<<8 | 2*lane // two to a byte, PyTorch's form
+
+	OpaqueHandle64 DataType = DataType(CodeOpaqueHandle) | 64<<8 | lane
+)
+
+// MakeDataType is the type of lanes numbers of bits bits each. It checks nothing; see
+// [DataType.Validate].
+func MakeDataType(code TypeCode, bits uint8, lanes uint16) DataType {
+	return DataType(code) | DataType(bits)<<8 | DataType(lanes)<<16
+}
+
+// Code says what the bits mean.
+func (dt DataType) Code() TypeCode { return TypeCode(dt) }
+
+// Bits is the width of one number, in bits.
+func (dt DataType) Bits() uint8 { return uint8(dt >> 8) }
+
+// Lanes is how many numbers make one element.
+func (dt DataType) Lanes() uint16 { return uint16(dt >> 16) }
+
+// BitSize is the width of one element, in bits.
+func (dt DataType) BitSize() int { return int(dt.Bits()) * int(dt.Lanes()) }
+
+// ItemSize is the width of one element with bytes of its own, in bytes.
+func (dt DataType) ItemSize() int { return (dt.BitSize() + 7) / 8 }
+
+// IsSubByte tells whether elements need not end where a byte does, so that it matters whether they
+// are packed or padded.
+func (dt DataType) IsSubByte() bool { return dt.BitSize()%8 != 0 }
+
+// NumBytes is the size of count elements without gaps. Sub-byte elements lie bit to bit, unless they
+// are padded to bytes of their own (DLPack C API, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED).
+//
+// Errors, without a prefix: [ErrOverflow], and [ErrLayout] for a negative count.
+func (dt DataType) NumBytes(count int64, padded bool) (int64, error) {
+	if count < 0 {
+		return 0, fmt.Errorf("%d elements: %w", count, ErrLayout)
+	}
+	width := uint64(dt.BitSize())
+	if padded {
+		width = 8 * uint64(dt.ItemSize())
+	}
+	high, low := bits.Mul64(uint64(count), width)
+	low, carry := bits.Add64(low, 7, 0)
+	high += carry
+	size := high<<61 | low>>3
+	if high > 3 || size > math.MaxInt64 {
+		return 0, fmt.Errorf("%d elements of %v: %w", count, dt, ErrOverflow)
+	}
+	return int64(size), nil
+}
+
+// Validate tells whether the type is one that DLPack 1.3 knows, in a width that is in use. Lanes may
+// be any but 0.
+//
+// Errors, without a prefix: [ErrDType].
+func (dt DataType) Validate() error {
+	if int(dt.Code()) < len(kinds) && dt.Lanes() > 0 {
+		for _, width := range kinds[dt.Code()].widths {
+			if width == dt.Bits() {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("dtype = %s: %w", dt.numbers(), ErrDType)
+}
+
+func (dt DataType) numbers() string {
+	return fmt.Sprintf("(code %d, bits %d, lanes %d)", dt.Code(), dt.Bits(), dt.Lanes())
+}
+
+// String prints the type as float32, float8_e4m3fn, or float32x4 when it has four lanes, and as its
+// three numbers when it has no name.
+func (dt DataType) String() string {
+	if dt.Validate() != nil {
+		return dt.numbers()
+	}
+	kind := kinds[dt.Code()]
+	name := kind.name
+	if kind.sized {
+		name += strconv.Itoa(int(dt.Bits()))
+	}
+	if dt.Lanes() > 1 {
+		name += "x" + strconv.Itoa(int(dt.Lanes()))
+	}
+	return name
+}
+
+// ParseDataType reads what [DataType.String] prints of valid types. It also reads handle as handle64,
+// and lanes behind an underscore, as PyTorch spells float4_e2m1fn_x2.
+//
+// Errors: [ErrDType].
+func ParseDataType(text string) (DataType, error) {
+	if dt, ok := parseNumber(text); ok {
+		return dt, nil
+	}
+	if at := strings.LastIndexByte(text, 'x'); at > 0 {
+		dt, ok := parseNumber(strings.TrimSuffix(text[:at], "_"))
+		lanes, err := strconv.ParseUint(text[at+1:], 10, 16)
+		if ok && err == nil && lanes > 1 && text[at+1] != '0' {
+			return dt - lane + DataType(lanes)*lane, nil
+		}
+	}
+	return 0, fmt.Errorf("dlpack: data type %q: %w", text, ErrDType)
+}
+
+// parseNumber reads the name of a type with one lane.
+func parseNumber(text string) (DataType, bool) {
+	if text == "handle" {
+		return OpaqueHandle64, true
+	}
+	for code, kind := range kinds {
+		rest, ok := strings.CutPrefix(text, kind.name)
+		if !ok {
+			continue
+		}
+		for _, width := range kind.widths {
+			if kind.sized && rest == strconv.Itoa(int(width)) || !kind.sized && rest == "" {
+				return MakeDataType(TypeCode(code), width, 1), true
+			}
+		}
+	}
+	return 0, false
+}
+
+// Element is what a number of DLPack can be in Go. There is no Go type for the others, such as
+// float16: their bits are no integers, and are not passed off as such.
+type Element interface {
+	~bool | ~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 |
+		~float32 | ~float64 | ~complex64 | ~complex128
+}
+
+var elementTypes = [...]DataType{
+	reflect.Bool:       Bool,
+	reflect.Int:        MakeDataType(CodeInt, 8*uint8(unsafe.Sizeof(int(0))), 1),
+	reflect.Int8:       Int8,
+	reflect.Int16:      Int16,
+	reflect.Int32:      Int32,
+	reflect.Int64:      Int64,
+	reflect.Uint:       MakeDataType(CodeUInt, 8*uint8(unsafe.Sizeof(uint(0))), 1),
+	reflect.Uint8:      Uint8,
+	reflect.Uint16:     Uint16,
+	reflect.Uint32:     Uint32,
+	reflect.Uint64:     Uint64,
+	reflect.Float32:    Float32,
+	reflect.Float64:    Float64,
+	reflect.Complex64:  Complex64,
+	reflect.Complex128: Complex128,
+}
+
+// DataTypeOf is the type of a Go number. An int and a uint are as wide as they are on this machine.
+func DataTypeOf[T Element]() DataType { return elementTypes[reflect.TypeFor[T]().Kind()] }

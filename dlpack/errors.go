@@ -1,0 +1,31 @@
+package dlpack
+
+import "errors"
+
+// The causes of errors. Errors wrap one of them with the offending field and its value.
+var (
+	// ErrVersion: a major version of the ABI that is not known here.
+	ErrVersion = errors.New("unknown major version")
+	// ErrDType: a data type that cannot be carried, or not the one that was asked for.
+	ErrDType = errors.New("unsupported data type")
+	// ErrDevice: memory on a device where this cannot be done.
+	ErrDevice = errors.New("unsupported device")
+	// ErrLayout: a rank, shape or strides that cannot be carried, or not those that were asked for.
+	ErrLayout = errors.New("unsupported layout")
+	// ErrOverflow: a size, span or offset that does not fit in 63 bits or in the address space.
+	ErrOverflow = errors.New("overflow")
+	// ErrReadOnly: memory that must not be written.
+	ErrReadOnly = errors.New("read-only")
+	// ErrClosed: the reference has been closed.
+	ErrClosed = errors.New("closed")
+	// ErrUnaligned: an address that is no multiple of what its elements need.
+	ErrUnaligned = errors.New("unaligned")
+	// ErrNull: a NULL pointer where there must be one to something.
+	ErrNull = errors.New("unexpected NULL")
+	// ErrBorrowed: memory that is only borrowed, so that nothing would keep it.
+	ErrBorrowed = errors.New("borrowed memory")
+	// ErrBusy: something that others still use.
+	ErrBusy = errors.New("still in use")
+	// ErrForked: this process is the fork of one in which Go was running.
+	ErrForked = errors.New("not available after a fork")
+)
