@@ -54,7 +54,6 @@ func LockEverything() (unlock func()) {
 	}
 }
 
-
 // Settle takes n imports off the counters that a test left behind on purpose.
 func Settle(n int64) { liveImports.Add(-n) }
 

@@ -453,7 +453,9 @@ func TestNothingIsAllocatedForAnExport(t *testing.T) {
 			m, _ := tensor.Export()
 			dlpack.Release(m)
 		})
-		assert.Zero(t, allocations)
+		if !asan {
+			assert.Zero(t, allocations)
+		}
 		assert.LessOrEqual(t, runtime.NumCgoCall()-calls, int64(4), "slabs are the only calls into C")
 		tensor.Close()
 	}

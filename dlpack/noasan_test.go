@@ -1,0 +1,5 @@
+//go:build cgo && !asan
+
+package dlpack_test
+
+const asan = false
