@@ -46,7 +46,7 @@ var (
 	ErrPointerUnsupported = errors.New("pointer not supported")
 
 	// The part of a tensor.
-	ErrPartInvalid    = errors.New("part not an integer")
+	ErrPartInvalid    = errors.New("part invalid")
 	ErrPartOutOfRange = errors.New("part out of range")
 	ErrSizeOverflow   = errors.New("size overflows 64 bits")
 	ErrSizeMismatch   = errors.New("part and tensor differ in size")

@@ -71,6 +71,8 @@ func TestJSONIsStrict(t *testing.T) {
 		{"{\"a\":\"x\x1f\"}", tens.ErrLabelNotJSON, 7},
 		{`{"a":"x`, tens.ErrLabelNotJSON, 7},
 		{`{"a":"x\`, tens.ErrLabelNotJSON, 7},
+		{`{"a":"\u12`, tens.ErrLabelNotJSON, 6},
+		{`{"a":"\ud83d\udc`, tens.ErrLabelNotJSON, 6},
 		{`{"a":"\x41"}`, tens.ErrLabelNotJSON, 6},
 		{`{"a":"\u12"}`, tens.ErrLabelNotJSON, 6},
 		{`{"a":"\u12g4"}`, tens.ErrLabelNotJSON, 6},
@@ -106,6 +108,7 @@ func TestJSONIsStrict(t *testing.T) {
 			}
 			fault := requireFault(t, test.kind, err)
 			assert.Equal(t, test.offset, fault.Offset)
+			assert.Equal(t, -1, fault.Tensor)
 			_, err = tens.ParseLabel([]byte(test.text))
 			requireFault(t, test.kind, err)
 		})

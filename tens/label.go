@@ -379,13 +379,13 @@ func (r *reader) readAttribute(t *Tensor, which uint) (err error) {
 		t.Shape, err = r.readShape()
 	case attrWord:
 		r.attribute = "word"
-		t.Word, err = r.readInt(ErrWordInvalid)
+		t.Word, err = r.readInt(ErrWordInvalid, ErrWordInvalid)
 	case attrDType:
 		r.attribute = "dtype"
 		t.DType, err = r.readDType()
 	case attrPart:
 		r.attribute = "part"
-		t.Part, err = r.readInt(ErrPartInvalid)
+		t.Part, err = r.readInt(ErrPartInvalid, ErrPartOutOfRange)
 	case attrOrder:
 		r.attribute = "order"
 		t.Order, err = r.readOrder()
@@ -402,13 +402,13 @@ func (r *reader) readAttribute(t *Tensor, which uint) (err error) {
 	return err
 }
 
-// readInt reads an integer that fits into an int.
-func (r *reader) readInt(kind error) (int, error) {
+// readInt reads an integer that fits into an int, else it is of the kind large.
+func (r *reader) readInt(kind, large error) (int, error) {
 	r.peek()
 	start := r.pos
 	v, err := r.integer(kind)
 	if err == nil && int64(int(v)) != v {
-		return 0, r.fail(kind, start, strconv.FormatInt(v, 10)+" is too large here")
+		return 0, r.fail(large, start, strconv.FormatInt(v, 10)+" is too large here")
 	}
 	return int(v), err
 }
@@ -459,7 +459,7 @@ func (r *reader) readOrder() ([]int, error) {
 		if !more {
 			return r.orders[start:len(r.orders):len(r.orders)], nil
 		}
-		v, err := r.readInt(ErrOrderInvalid)
+		v, err := r.readInt(ErrOrderInvalid, ErrOrderInvalid)
 		if err != nil {
 			return nil, err
 		}

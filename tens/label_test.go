@@ -373,11 +373,11 @@ func TestLabelsAreWrittenAsTheCppPeerWritesThem(t *testing.T) {
 		}},
 		Metadata:   []byte(`{"who":"José"}`),
 		Extra:      tens.Attributes{{Name: "novel", Value: []byte("{}")}},
-		LabelExtra: tens.Attributes{{Name: "flow", Value: []byte(`"DAT"`)}, {Name: "A\"\\\b\f\n\r\t\x01\x1f\x7fü", Value: []byte("0")}},
+		LabelExtra: tens.Attributes{{Name: "flow", Value: []byte(`"DAT"`)}, {Name: "A\"\\\b\f\n\r\t\x01\x1f\x7fü ", Value: []byte("0")}},
 	}
 	text, err := label.Append([]byte("ahead "))
 	require.NoError(t, err)
-	assert.Equal(t, `ahead {"A\"\\\b\f\n\r\t\u0001\u001f`+"\x7f"+`ü":0,"TENS":{"metadata":{"who":"José"},"novel":{},"tensors":[`+
+	assert.Equal(t, `ahead {"A\"\\\b\f\n\r\t\u0001\u001f`+"\x7f"+`ü ":0,"TENS":{"metadata":{"who":"José"},"novel":{},"tensors":[`+
 		`{"ascend":[true,false],"dlpack":[2,32,1],"dtype":"f","metadata":{"b":[1,"x \" y"],"a":"\\"},"order":[0,1],"p":null,`+
 		`"packing":"dense","part":1,"shape":[2,3],"word":4,"zoom":1}]},"flow":"DAT"}`, string(text))
 	assert.Equal(t, "zoom", label.Tensors[0].Extra[0].Name, "the caller's attributes stay in their order")
@@ -461,6 +461,9 @@ func TestWriterRefuses(t *testing.T) {
 			out, err := test.label.Append([]byte("kept"))
 			fault := requireFault(t, test.kind, err)
 			assert.Equal(t, "kept", string(out))
+			if test.kind == tens.ErrAttributeInvalid {
+				assert.Equal(t, -1, fault.Offset)
+			}
 			if test.label.Tensors != nil {
 				assert.Equal(t, 1, fault.Tensor)
 			} else {

@@ -169,7 +169,7 @@ func (t *Tensor) check() *Error {
 	if t.Packing != "" && t.Packing != dense {
 		return t.fault(ErrPackingUnsupported, "packing", "packing "+quote([]byte(t.Packing)))
 	}
-	good := false
+	var good bool
 	switch t.DType {
 	case 'f':
 		good = t.Word == 2 || t.Word == 4 || t.Word == 8

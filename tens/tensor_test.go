@@ -99,14 +99,14 @@ func TestSizesUpToTheLastBit(t *testing.T) {
 	tensor := tens.Tensor{Shape: []int64{7, 7, 73, 127, 337, 92737, 649657}, Word: 1} // 2^63 - 1
 	n, err := tensor.NumBytes()
 	require.NoError(t, err)
-	assert.EqualValues(t, math.MaxInt64, n)
+	assert.Equal(t, int64(math.MaxInt64), n)
 	tensor = tens.Tensor{Shape: []int64{1<<62 - 1}, Word: 2}
 	n, err = tensor.NumBytes()
 	require.NoError(t, err)
-	assert.EqualValues(t, math.MaxInt64-1, n)
+	assert.Equal(t, int64(math.MaxInt64-1), n)
 	n, err = tensor.NumElements()
 	require.NoError(t, err)
-	assert.EqualValues(t, 1<<62-1, n)
+	assert.Equal(t, int64(1<<62-1), n)
 }
 
 func TestStridesIntoRoomAllocateNothing(t *testing.T) {
