@@ -1,0 +1,135 @@
+//go:build cgo
+
+package bridge
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/tens"
+)
+
+// A DecodeOption changes how [Tensors] and [TensorsOf] view a message.
+type DecodeOption func(*decoding)
+
+type decoding struct {
+	writable bool
+	align    int
+}
+
+// Writable says that the frames are the caller's to write: the tensors are not read-only.
+func Writable() DecodeOption { return func(d *decoding) { d.writable = true } }
+
+// Align asks for tensors aligned to n bytes, a power of two up to [dlpack.NewAlignment]: those that are
+// not are copied, and then have the flag [dlpack.IsCopied]. Parts that a socket received are aligned to
+// 8 bytes at most, often to none.
+func Align(n int) DecodeOption { return func(d *decoding) { d.align = n } }
+
+// Tensors views the tensors of a message. Each aliases its payload part, whatever its alignment
+// ([dlpack.Tensor.Alignment] says): it has the part's memory, the strides that order and ascend say, and
+// is read-only without [Writable]. A message of another form without tensors has none.
+//
+// Ownership: the caller closes every tensor; the parts stay the collector's. Lifetime: a tensor and its
+// exports keep their part. Threads: any. On error: those of [tens.Message.TENS] and [Describe], with the
+// index of the tensor; no tensor is made.
+func Tensors(msg *tens.Message, options ...DecodeOption) ([]*dlpack.Tensor, error) {
+	label, err := msg.TENS()
+	if err != nil {
+		return nil, err
+	}
+	d := decode(options)
+	return d.tensors(label, goParts{msg.Parts, !d.writable})
+}
+
+// TensorsOf views the tensors of a message whose payload lies in memory that is not Go's. parts are
+// one-dimensional uint8 tensors, one for each payload part (see [dlpack.Lend]); the tensors are views of
+// them, and read-only exactly when their part is. label is what [tens.Message.TENS] gave.
+//
+// Ownership: parts stay the caller's, who closes every tensor. Lifetime: a tensor keeps the memory of its
+// part. Threads: any. On error: as [Tensors].
+func TensorsOf(label *tens.Label, parts []*dlpack.Tensor, options ...DecodeOption) ([]*dlpack.Tensor, error) {
+	d := decode(options)
+	return d.tensors(label, tensorParts(parts))
+}
+
+// parts are payload parts in some memory.
+type parts interface {
+	count() int
+	size(part int) int64
+	view(part int, s dlpack.Spec) (*dlpack.Tensor, error)
+}
+
+type goParts struct {
+	bytes    [][]byte
+	readOnly bool
+}
+
+func (p goParts) count() int          { return len(p.bytes) }
+func (p goParts) size(part int) int64 { return int64(len(p.bytes[part])) }
+func (p goParts) view(part int, s dlpack.Spec) (*dlpack.Tensor, error) {
+	s.ReadOnly = p.readOnly
+	return dlpack.FromBytes(p.bytes[part], s)
+}
+
+type tensorParts []*dlpack.Tensor
+
+func (p tensorParts) count() int          { return len(p) }
+func (p tensorParts) size(part int) int64 { return p[part].NumBytes() }
+func (p tensorParts) view(part int, s dlpack.Spec) (*dlpack.Tensor, error) {
+	return p[part].View(s)
+}
+
+func decode(options []DecodeOption) (d decoding) {
+	for _, o := range options {
+		o(&d)
+	}
+	return d
+}
+
+// littleEndian says whether this machine's numbers are those of the messages.
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+func (d *decoding) tensors(label *tens.Label, from parts) ([]*dlpack.Tensor, error) {
+	ts := make([]*dlpack.Tensor, 0, len(label.Tensors))
+	for i := range label.Tensors {
+		t, err := d.tensor(&label.Tensors[i], from)
+		if err != nil {
+			for _, t := range ts {
+				t.Close()
+			}
+			return nil, fmt.Errorf("bridge: tensor %d: %w", i, err)
+		}
+		ts = append(ts, t)
+	}
+	return ts, nil
+}
+
+func (d *decoding) tensor(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
+	if !littleEndian && in.Word > 1 {
+		return nil, ErrByteOrder
+	}
+	what, err := Describe(in)
+	if err != nil {
+		return nil, err
+	}
+	if in.Part < 0 || in.Part >= from.count() {
+		return nil, fmt.Errorf("part %d of %d: %w", in.Part, from.count(), tens.ErrPartOutOfRange)
+	}
+	if n := from.size(in.Part); n != what.NBytes {
+		return nil, fmt.Errorf("part %d has %d bytes, %v%v takes %d: %w", in.Part, n, what.DType, in.Shape, what.NBytes, ErrSize)
+	}
+	t, err := from.view(in.Part, dlpack.Spec{
+		DType:      what.DType,
+		Shape:      what.Layout.Shape,
+		Strides:    what.Layout.Strides,
+		ByteOffset: what.Layout.Offset * int64(what.DType.ItemSize()),
+		Padded:     what.Padded,
+	})
+	if err != nil || d.align == 0 {
+		return t, err
+	}
+	defer t.Close()
+	aligned, _, err := t.Align(d.align)
+	return aligned, err
+}

@@ -1,0 +1,94 @@
+//go:build cgo
+
+package bridge
+
+import (
+	"fmt"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+	"github.com/dlbridge/dlbridge/tens"
+)
+
+// A Report says how the tensors of a message travel.
+type Report struct {
+	// Copied has an entry for each tensor: why its elements were copied into a part of their own, or ""
+	// where the part is the tensor's memory.
+	Copied []string
+}
+
+// An EncodeOption adds to the label that [Message] writes.
+type EncodeOption func(*tens.Label) error
+
+// Metadata sets TENS.metadata, a JSON object.
+func Metadata(object []byte) EncodeOption {
+	return func(l *tens.Label) error { l.Metadata = object; return nil }
+}
+
+// TensorMetadata sets the metadata of tensor i, a JSON object.
+func TensorMetadata(i int, object []byte) EncodeOption {
+	return func(l *tens.Label) error {
+		if i < 0 || i >= len(l.Tensors) {
+			return fmt.Errorf("metadata for tensor %d of %d: %w", i, len(l.Tensors), tens.ErrMetadataInvalid)
+		}
+		l.Tensors[i].Metadata = object
+		return nil
+	}
+}
+
+// LabelAttributes sets the attributes that the label has beside TENS.
+func LabelAttributes(a tens.Attributes) EncodeOption {
+	return func(l *tens.Label) error { l.LabelExtra = a; return nil }
+}
+
+// Message makes a message of the form TENS, level 0, with one payload part for each tensor. A part is the
+// tensor's memory where its layout has no gaps and no shared elements, in any order and direction;
+// otherwise the elements are copied, in C order. The other fields of the message are the caller's to set.
+//
+// Ownership: the tensors stay the caller's. Lifetime: they must stay open while the message is in use:
+// its parts are bare slices of their memory. Threads: any. On error: [ErrDType], [dlpack.ErrDevice],
+// [dlpack.ErrClosed], or one of package tens for metadata that is no JSON object; with the index of the
+// tensor.
+func Message(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Report, error) {
+	msg := &tens.Message{Form: [4]byte{'T', 'E', 'N', 'S'}, Parts: make([][]byte, len(ts))}
+	label := &tens.Label{Tensors: make([]tens.Tensor, len(ts))}
+	report := &Report{Copied: make([]string, len(ts))}
+	for i, t := range ts {
+		out, part, why, err := encode(t)
+		if err != nil {
+			return nil, nil, fmt.Errorf("bridge: tensor %d: %w", i, err)
+		}
+		out.Part = i
+		label.Tensors[i], msg.Parts[i], report.Copied[i] = out, part, why
+	}
+	for _, o := range options {
+		if err := o(label); err != nil {
+			return nil, nil, fmt.Errorf("bridge: %w", err)
+		}
+	}
+	if err := msg.SetTENS(label); err != nil {
+		return nil, nil, err
+	}
+	return msg, report, nil
+}
+
+func encode(t *dlpack.Tensor) (out tens.Tensor, part []byte, why string, err error) {
+	if !littleEndian && t.DType().ItemSize() > 1 {
+		return out, nil, "", ErrByteOrder
+	}
+	shape, strides := t.Shape(), t.Strides()
+	if _, _, ok := layout.Packed(shape, strides); ok {
+		part, _, err = t.UnsafeBytes()
+	} else {
+		why = fmt.Sprintf("strides %v of shape %v leave gaps or share elements", strides, shape)
+		strides, err = layout.AppendRowMajor(nil, shape)
+		if err == nil {
+			part, err = t.AppendBytes(nil)
+		}
+	}
+	if err != nil {
+		return out, nil, "", err
+	}
+	out, err = Annotate(t.DType(), t.Flags()&dlpack.SubbytePadded != 0, shape, strides)
+	return out, part, why, err
+}

@@ -1,0 +1,436 @@
+//go:build cgo
+
+package bridge_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/tens"
+)
+
+type vector struct {
+	ID, Verdict string
+	Frames      []string
+	Typed       *bool
+	Message     *struct{ Label *string }
+	Tens        *struct {
+		Tensors []struct {
+			Shape         []int64
+			Word, Part    int
+			DType         string
+			Strides       []int64
+			Offset        int64
+			LogicalSHA256 string `json:"logical_sha256"`
+		}
+	}
+	dir string
+}
+
+// folders are those of the whole set, with SHARED_DIR or a folder shared beside the repository, and of
+// the small copy in package tens.
+func folders(t testing.TB) []string {
+	shared, given := os.LookupEnv("SHARED_DIR")
+	if !given {
+		shared = filepath.Join("..", "..", "shared")
+	}
+	all := []string{filepath.Join("..", "tens", "testdata")}
+	dir := filepath.Join(shared, "vectors", "zio")
+	if _, err := os.Stat(dir); err == nil {
+		all = append(all, dir)
+	} else {
+		require.False(t, given, "SHARED_DIR has no vectors: %v", err)
+	}
+	return all
+}
+
+func vectors(t testing.TB, groups ...string) (all []vector) {
+	for _, folder := range folders(t) {
+		for _, group := range groups {
+			dir := filepath.Join(folder, group)
+			text, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
+			require.NoError(t, err)
+			var m struct{ Vectors []vector }
+			require.NoError(t, json.Unmarshal(text, &m))
+			for _, v := range m.Vectors {
+				v.dir = dir
+				all = append(all, v)
+			}
+		}
+	}
+	require.NotEmpty(t, all)
+	return all
+}
+
+func (v *vector) read(t testing.TB) (frames [][]byte) {
+	for _, name := range v.Frames {
+		frame, err := os.ReadFile(filepath.Join(v.dir, name))
+		require.NoError(t, err)
+		frames = append(frames, frame)
+	}
+	return frames
+}
+
+func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
+// G73: order and ascend become strides and an offset over the part's own memory, and go back out as they
+// came, without a copy in either direction.
+func TestG73VectorsTravelBothWaysWithoutACopy(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	seen := 0
+	for _, v := range vectors(t, "tens", "layout") {
+		t.Run(v.ID, func(t *testing.T) {
+			msg, err := tens.Parse(v.read(t))
+			require.NoError(t, err)
+			label, err := msg.TENS()
+			require.NoError(t, err)
+			ts, err := bridge.Tensors(msg)
+			require.NoError(t, err)
+			require.Len(t, ts, len(v.Tens.Tensors))
+			for i, want := range v.Tens.Tensors {
+				seen++
+				got := ts[i]
+				part := msg.Parts[want.Part]
+				assert.Equal(t, append([]int64{}, want.Shape...), got.Shape())
+				assert.Equal(t, want.Word, got.DType().ItemSize())
+				assert.True(t, got.ReadOnly())
+				if want.Strides != nil {
+					assert.Equal(t, append([]int64{}, want.Strides...), got.Strides())
+				}
+				if got.NumElements() > 0 {
+					assert.Equal(t, address(part)+uintptr(want.Offset)*uintptr(want.Word), got.Data(), "the same memory")
+				}
+				elements, err := got.AppendBytes(nil)
+				require.NoError(t, err)
+				sum := sha256.Sum256(elements)
+				assert.Equal(t, want.LogicalSHA256, hex.EncodeToString(sum[:]))
+			}
+			out, report, err := bridge.Message(ts)
+			require.NoError(t, err)
+			again, err := out.TENS()
+			require.NoError(t, err)
+			for i, in := range label.Tensors {
+				assert.Empty(t, report.Copied[i])
+				assert.Equal(t, msg.Parts[in.Part], out.Parts[i])
+				if len(out.Parts[i]) > 0 {
+					assert.Equal(t, address(msg.Parts[in.Part]), address(out.Parts[i]), "the same memory")
+				}
+				back := again.Tensors[i]
+				assert.Equal(t, in.DType, back.DType)
+				before, offset, err := in.Strides()
+				require.NoError(t, err)
+				after, offsetAfter, err := back.Strides()
+				require.NoError(t, err)
+				if len(out.Parts[i]) > 0 {
+					assert.Equal(t, offset, offsetAfter)
+					for d, n := range in.Shape {
+						if n > 1 {
+							assert.Equal(t, before[d], after[d])
+						}
+					}
+				}
+			}
+			for _, tensor := range ts {
+				require.NoError(t, tensor.Close())
+			}
+		})
+	}
+	assert.Greater(t, seen, 20)
+}
+
+// G66, G67: what must be refused is, and leaves nothing behind.
+func TestG66InvalidVectorsAreRefused(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for _, v := range vectors(t, "invalid") {
+		if len(v.Frames) == 0 || v.Verdict == "accept" {
+			continue
+		}
+		t.Run(v.ID, func(t *testing.T) {
+			msg, err := tens.Parse(v.read(t))
+			if err == nil {
+				var ts []*dlpack.Tensor
+				ts, err = bridge.Tensors(msg)
+				if err == nil && v.Verdict == "either" {
+					for _, tensor := range ts {
+						tensor.Close()
+					}
+					return
+				}
+			}
+			require.Error(t, err)
+		})
+	}
+}
+
+func TestTensorsOfLentPartsAreViewsOfThem(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	loan := dlpacktest.Lend(t, 24)
+	part, err := dlpack.Lend(loan.Data(), 24, false, loan.Release(), loan.Context())
+	require.NoError(t, err)
+	label, err := tens.ParseLabel([]byte(`{"TENS":{"tensors":[{"shape":[2,3],"word":4,"dtype":"f","order":[0,1]}],"metadata":{}}}`))
+	require.NoError(t, err)
+	ts, err := bridge.TensorsOf(label, []*dlpack.Tensor{part})
+	require.NoError(t, err)
+	assert.Equal(t, []int64{1, 2}, ts[0].Strides())
+	assert.False(t, ts[0].ReadOnly())
+	part.Close()
+	assert.Zero(t, loan.Releases())
+	m, err := ts[0].Export()
+	require.NoError(t, err)
+	ts[0].Close()
+	dlpacktest.Fill(m, 1)
+	assert.Equal(t, 6.0, dlpacktest.Sum(m))
+	dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
+	assert.Equal(t, 1, loan.Releases())
+
+	_, err = bridge.TensorsOf(label, nil)
+	assert.ErrorIs(t, err, tens.ErrPartOutOfRange)
+}
+
+// messageOf is a message with one tensor, described as given, over a part.
+func messageOf(t testing.TB, description string, part []byte) *tens.Message {
+	t.Helper()
+	return &tens.Message{
+		Form:  [4]byte{'T', 'E', 'N', 'S'},
+		Label: fmt.Appendf(nil, `{"TENS":{"tensors":[%s],"metadata":{}}}`, description),
+		Parts: [][]byte{part},
+	}
+}
+
+// G74: types without a letter travel by the attribute dlpack.
+func TestG74TypesWithoutALetterTravel(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	tests := []struct {
+		dtype  dlpack.DataType
+		padded bool
+		bytes  int
+		text   string
+	}{
+		{dlpack.BFloat16, false, 30, "[4,16,1]"},
+		{dlpack.Float8E4M3FN, false, 15, "[10,8,1]"},
+		{dlpack.Float4E2M1FN, false, 8, "[17,4,1]"},
+		{dlpack.Float4E2M1FN, true, 15, "[17,4,1,4]"},
+		{dlpack.Float4E2M1FNx2, false, 15, "[17,4,2]"},
+		{dlpack.Float6E2M3FN, false, 12, "[15,6,1]"},
+		{dlpack.Int4, true, 15, "[0,4,1,4]"},
+		{dlpack.MakeDataType(dlpack.CodeFloat, 32, 4), false, 240, "[2,32,4]"},
+		{dlpack.Complex32, false, 60, "[5,32,1]"},
+		{dlpack.OpaqueHandle64, false, 120, "[3,64,1]"},
+	}
+	for _, test := range tests {
+		t.Run(fmt.Sprint(test.dtype, test.padded), func(t *testing.T) {
+			part := make([]byte, test.bytes)
+			part[0] = 0x5a
+			in, err := dlpack.FromBytes(part, dlpack.Spec{DType: test.dtype, Shape: []int64{3, 5}, Padded: test.padded})
+			require.NoError(t, err)
+			defer in.Close()
+			msg, report, err := bridge.Message([]*dlpack.Tensor{in})
+			require.NoError(t, err)
+			assert.Empty(t, report.Copied[0])
+			assert.Equal(t, address(part), address(msg.Parts[0]))
+			assert.Contains(t, string(msg.Label), `"dlpack":`+test.text)
+			assert.Contains(t, string(msg.Label), `"dtype":"V"`, "older readers refuse it")
+			ts, err := bridge.Tensors(msg)
+			require.NoError(t, err)
+			assert.Equal(t, test.dtype, ts[0].DType())
+			assert.Equal(t, test.padded, ts[0].Flags()&dlpack.SubbytePadded != 0)
+			assert.Equal(t, address(part), ts[0].Data())
+			ts[0].Close()
+		})
+	}
+}
+
+func TestG74MalformedExtensionsAreRefused(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for _, description := range []string{
+		`{"shape":[8],"word":2,"dtype":"V","dlpack":[4,16]}`,
+		`{"shape":[8],"word":2,"dtype":"V","dlpack":[4,16,1,1]}`,
+		`{"shape":[8],"word":2,"dtype":"V","dlpack":[4,16,1,4]}`,
+		`{"shape":[8],"word":2,"dtype":"V","dlpack":[4,16,1,4,4]}`,
+		`{"shape":[8],"word":2,"dtype":"V","dlpack":[4.5,16,1]}`,
+		`{"shape":[8],"word":2,"dtype":"V","dlpack":["4",16,1]}`,
+		`{"shape":[8],"word":2,"dtype":"V","dlpack":null}`,
+		`{"shape":[8],"word":2,"dtype":"V","dlpack":{}}`,
+		`{"shape":[8],"word":2,"dtype":"V","dlpack":[-1,16,1]}`,
+		`{"shape":[8],"word":2,"dtype":"V","dlpack":[4,272,1]}`,
+		`{"shape":[8],"word":2,"dtype":"V","dlpack":[4,16,0]}`,
+		`{"shape":[8],"word":2,"dtype":"V","dlpack":[99,16,1]}`,
+		`{"shape":[4],"word":4,"dtype":"V","dlpack":[4,16,1]}`,
+		`{"shape":[8],"word":2,"dtype":"V"}`,
+		`{"shape":[16],"word":1,"dtype":"V","dlpack":[17,4,1]}`,
+		`{"shape":[4,8],"word":1,"dtype":"V","dlpack":[17,4,1],"order":[0,1]}`,
+		`{"shape":[1],"word":16,"dtype":"f"}`,
+	} {
+		_, err := bridge.Tensors(messageOf(t, description, make([]byte, 16)))
+		assert.Error(t, err, description)
+	}
+}
+
+func TestGapsAndBroadcastsAreCompacted(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	data := []float32{1, 2, 3, 4, 5, 6, 7, 8}
+	base, err := dlpack.FromSlice(data)
+	require.NoError(t, err)
+	defer base.Close()
+	tests := []struct {
+		name           string
+		shape, strides []int64
+		offset         int64
+		want           []float32
+	}{
+		{"step", []int64{4}, []int64{2}, 0, []float32{1, 3, 5, 7}},
+		{"columns", []int64{2, 2}, []int64{4, 1}, 4, []float32{2, 3, 6, 7}},
+		{"broadcast", []int64{2, 2}, []int64{0, 1}, 0, []float32{1, 2, 1, 2}},
+		{"backwards with a step", []int64{3}, []int64{-3}, 28, []float32{8, 5, 2}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			view, err := base.View(dlpack.Spec{DType: dlpack.Float32, Shape: test.shape, Strides: test.strides, ByteOffset: test.offset})
+			require.NoError(t, err)
+			defer view.Close()
+			msg, report, err := bridge.Message([]*dlpack.Tensor{base, view})
+			require.NoError(t, err)
+			assert.Empty(t, report.Copied[0])
+			assert.Contains(t, report.Copied[1], "leave gaps or share elements")
+			ts, err := bridge.Tensors(msg)
+			require.NoError(t, err)
+			got, err := dlpack.UnsafeValues[float32](ts[1])
+			require.NoError(t, err)
+			assert.Equal(t, test.want, got)
+			for _, tensor := range ts {
+				tensor.Close()
+			}
+		})
+	}
+}
+
+func TestWritableFramesCanBeWritten(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	part := make([]byte, 16)
+	msg := messageOf(t, `{"shape":[4],"word":4,"dtype":"i"}`, part)
+	ts, err := bridge.Tensors(msg)
+	require.NoError(t, err)
+	_, err = dlpack.Values[int32](ts[0])
+	assert.ErrorIs(t, err, dlpack.ErrReadOnly)
+	ts[0].Close()
+	ts, err = bridge.Tensors(msg, bridge.Writable())
+	require.NoError(t, err)
+	defer ts[0].Close()
+	values, err := dlpack.Values[int32](ts[0])
+	require.NoError(t, err)
+	values[3] = 0x01020304
+	assert.Equal(t, []byte{4, 3, 2, 1}, part[12:])
+}
+
+// G69: an unaligned part is a tensor all the same, and says so; only Align copies.
+func TestG69UnalignedPartsAreAliasedUnlessAlignmentIsAskedFor(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	part := make([]byte, 64)[1:17]
+	part[0] = 7
+	msg := messageOf(t, `{"shape":[4],"word":4,"dtype":"i"}`, part)
+	ts, err := bridge.Tensors(msg)
+	require.NoError(t, err)
+	assert.Equal(t, address(part), ts[0].Data())
+	assert.Equal(t, 1, ts[0].Alignment())
+	assert.Zero(t, ts[0].Flags()&dlpack.IsCopied)
+	_, err = dlpack.UnsafeValues[int32](ts[0])
+	assert.ErrorIs(t, err, dlpack.ErrUnaligned)
+	ts[0].Close()
+	ts, err = bridge.Tensors(msg, bridge.Align(64))
+	require.NoError(t, err)
+	defer ts[0].Close()
+	assert.NotZero(t, ts[0].Flags()&dlpack.IsCopied)
+	values, err := dlpack.Values[int32](ts[0])
+	require.NoError(t, err)
+	assert.Equal(t, []int32{7, 0, 0, 0}, values)
+}
+
+func TestMetadataTravels(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	tensor, err := dlpack.FromSlice([]uint8{1, 2})
+	require.NoError(t, err)
+	defer tensor.Close()
+	msg, _, err := bridge.Message([]*dlpack.Tensor{tensor, tensor},
+		bridge.Metadata([]byte(`{"run":7}`)),
+		bridge.TensorMetadata(1, []byte(`{"gain":0.5}`)),
+		bridge.LabelAttributes(tens.Attributes{{Name: "flow", Value: []byte(`"DAT"`)}}))
+	require.NoError(t, err)
+	label, err := msg.TENS()
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"run":7}`, string(label.Metadata))
+	assert.Nil(t, label.Tensors[0].Metadata)
+	assert.JSONEq(t, `{"gain":0.5}`, string(label.Tensors[1].Metadata))
+	flow, ok := label.LabelExtra.Get("flow")
+	assert.True(t, ok)
+	assert.Equal(t, `"DAT"`, string(flow))
+
+	_, _, err = bridge.Message([]*dlpack.Tensor{tensor}, bridge.Metadata([]byte(`[1]`)))
+	assert.Error(t, err)
+	_, _, err = bridge.Message([]*dlpack.Tensor{tensor}, bridge.TensorMetadata(1, []byte(`{}`)))
+	assert.ErrorIs(t, err, tens.ErrMetadataInvalid)
+}
+
+func TestMessageRefusesClosedAndForeignMemory(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	closed, err := dlpack.FromSlice([]uint8{1, 2})
+	require.NoError(t, err)
+	closed.Close()
+	_, _, err = bridge.Message([]*dlpack.Tensor{closed})
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	p := dlpacktest.Produce(t, dlpacktest.Config{DeviceType: 2, Shape: []int64{2}})
+	device, err := dlpack.Import(p.Managed())
+	require.NoError(t, err)
+	defer device.Close()
+	_, _, err = bridge.Message([]*dlpack.Tensor{device})
+	assert.ErrorIs(t, err, dlpack.ErrDevice)
+	assert.ErrorContains(t, err, "tensor 0")
+}
+
+// FuzzMessage: what is taken in goes back out with the same parts, and reads the same again.
+func FuzzMessage(f *testing.F) {
+	for _, v := range vectors(f, "tens", "layout", "invalid") {
+		if len(v.Frames) > 0 {
+			if packed, err := tens.AppendFrames(nil, v.read(f)); err == nil {
+				f.Add(packed)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		msg, err := tens.ParsePacked(data)
+		if err != nil {
+			return
+		}
+		ts, err := bridge.Tensors(msg)
+		if err != nil {
+			return
+		}
+		out, report, err := bridge.Message(ts)
+		require.NoError(t, err)
+		again, err := bridge.Tensors(out)
+		require.NoError(t, err)
+		for i := range ts {
+			require.Empty(t, report.Copied[i])
+			assert.Equal(t, ts[i].DType(), again[i].DType())
+			assert.Equal(t, ts[i].Shape(), again[i].Shape())
+			a, err := ts[i].AppendBytes(nil)
+			require.NoError(t, err)
+			b, err := again[i].AppendBytes(nil)
+			require.NoError(t, err)
+			assert.Equal(t, a, b)
+			ts[i].Close()
+			again[i].Close()
+		}
+	})
+}

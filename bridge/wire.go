@@ -1,0 +1,170 @@
+package bridge
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+	"github.com/dlbridge/dlbridge/tens"
+)
+
+// The causes of errors of this package, beside those of packages tens and dlpack.
+var (
+	// ErrDType: a data type that one side cannot say.
+	ErrDType = errors.New("data type not representable")
+	// ErrSize: a part that has not the bytes its tensor says.
+	ErrSize = errors.New("part size differs from what the tensor says")
+	// ErrByteOrder: elements are little-endian, and this machine is not.
+	ErrByteOrder = errors.New("little-endian elements on a big-endian machine")
+)
+
+// A Description is a tensor of a message in DLPack's terms, without its memory.
+type Description struct {
+	DType  dlpack.DataType
+	Layout layout.Layout // Offset in elements, from the beginning of the part
+	Padded bool          // elements below a byte have bytes of their own
+	NBytes int64         // of the part
+}
+
+// Describe says what a tensor of a label is in DLPack's terms: its letter and word, or its attribute
+// dlpack, as a data type, and its order and ascend as strides and an offset in elements (ZIO TENS,
+// section 2.1; Boost.MultiArray, general_storage_order).
+//
+// Errors: [ErrDType], and those of [tens.Tensor.Strides].
+func Describe(t *tens.Tensor) (Description, error) {
+	dt, padded, err := dataType(t)
+	if err != nil {
+		return Description{}, err
+	}
+	strides, offset, err := t.Strides()
+	if err != nil {
+		return Description{}, err
+	}
+	d := Description{DType: dt, Padded: padded, Layout: layout.Layout{Shape: t.Shape, Strides: strides, Offset: offset}}
+	n, err := t.NumElements()
+	if err != nil {
+		return Description{}, err
+	}
+	d.NBytes, err = dt.NumBytes(n, padded)
+	if err != nil {
+		return Description{}, fmt.Errorf("%w: %w", ErrDType, err)
+	}
+	if dt.IsSubByte() && !padded && !layout.IsRowMajor(t.Shape, strides) {
+		return Description{}, fmt.Errorf("%w: packed %v must be in C order", ErrDType, dt)
+	}
+	return d, nil
+}
+
+// paddedMark follows code, bits and lanes where elements below a byte are padded.
+const paddedMark = int64(dlpack.SubbytePadded)
+
+func dataType(t *tens.Tensor) (dt dlpack.DataType, padded bool, err error) {
+	if t.DType == 'V' {
+		return extension(t)
+	}
+	code, ok := map[byte]dlpack.TypeCode{
+		'f': dlpack.CodeFloat, 'i': dlpack.CodeInt, 'u': dlpack.CodeUInt, 'c': dlpack.CodeComplex, 'b': dlpack.CodeBool,
+	}[t.DType]
+	if !ok || t.Word < 1 || t.Word > 16 {
+		return 0, false, fmt.Errorf("%w: dtype %q with word %d", ErrDType, t.DType, t.Word)
+	}
+	dt = dlpack.MakeDataType(code, uint8(8*t.Word), 1)
+	if err := dt.Validate(); err != nil {
+		return 0, false, fmt.Errorf("%w: dtype %q with word %d", ErrDType, t.DType, t.Word)
+	}
+	return dt, false, nil
+}
+
+func extension(t *tens.Tensor) (dt dlpack.DataType, padded bool, err error) {
+	text, ok := t.Extra.Get(tens.Dlpack)
+	if !ok {
+		return 0, false, fmt.Errorf("%w: dtype V without the attribute dlpack", ErrDType)
+	}
+	var n []int64
+	if json.Unmarshal(text, &n) != nil || len(n) < 3 || len(n) > 4 || len(n) == 4 && n[3] != paddedMark {
+		return 0, false, fmt.Errorf("%w: dlpack = %.40q is not [code, bits, lanes] or [code, bits, lanes, 4]", ErrDType, text)
+	}
+	if n[0] < 0 || n[0] > 255 || n[1] < 1 || n[1] > 255 || n[2] < 1 || n[2] > 65535 {
+		return 0, false, fmt.Errorf("%w: dlpack = %v is out of range", ErrDType, n)
+	}
+	dt = dlpack.MakeDataType(dlpack.TypeCode(n[0]), uint8(n[1]), uint16(n[2]))
+	if err := dt.Validate(); err != nil {
+		return 0, false, fmt.Errorf("%w: dlpack = %v: %w", ErrDType, n, err)
+	}
+	if t.Word != dt.ItemSize() {
+		return 0, false, fmt.Errorf("%w: word %d for %v, which has %d bytes", ErrDType, t.Word, dt, dt.ItemSize())
+	}
+	padded = len(n) == 4
+	if padded && !dt.IsSubByte() {
+		return 0, false, fmt.Errorf("%w: dlpack = %v pads %v, which has whole bytes", ErrDType, n, dt)
+	}
+	return dt, padded, nil
+}
+
+// Annotate says in a label's terms what a tensor is: the inverse of [Describe]. The layout must have no
+// gaps and no dimensions that share elements; [layout.Packed] says which have not. The label leaves out
+// order and ascend where they are the default.
+//
+// Errors: [ErrDType] for a type that the standard does not have, [dlpack.ErrLayout].
+func Annotate(dt dlpack.DataType, padded bool, shape, strides []int64) (tens.Tensor, error) {
+	t := tens.Tensor{Shape: slices.Clone(shape), Word: dt.ItemSize()}
+	if t.Shape == nil {
+		t.Shape = []int64{}
+	}
+	if err := dt.Validate(); err != nil {
+		return t, fmt.Errorf("%w: %w", ErrDType, err)
+	}
+	order, reversed, ok := layout.Packed(shape, strides)
+	if !ok {
+		return t, fmt.Errorf("strides %v of shape %v leave gaps or share elements: %w", strides, shape, dlpack.ErrLayout)
+	}
+	slices.Reverse(order)
+	for k, d := range order {
+		if d != len(order)-1-k {
+			t.Order = order
+		}
+	}
+	if slices.Contains(reversed, true) {
+		t.Ascend = make([]bool, len(reversed))
+		for d, r := range reversed {
+			t.Ascend[d] = !r
+		}
+	}
+	if letter := letterOf(dt); letter != 0 {
+		t.DType = letter
+		return t, nil
+	}
+	t.DType = 'V'
+	text := append([]byte{'['}, strconv.Itoa(int(dt.Code()))...)
+	text = strconv.AppendInt(append(text, ','), int64(dt.Bits()), 10)
+	text = strconv.AppendInt(append(text, ','), int64(dt.Lanes()), 10)
+	if padded && dt.IsSubByte() {
+		text = strconv.AppendInt(append(text, ','), paddedMark, 10)
+	}
+	t.Extra = tens.Attributes{{Name: tens.Dlpack, Value: append(text, ']')}}
+	return t, nil
+}
+
+// letterOf is the letter of TENS for a type, or 0.
+func letterOf(dt dlpack.DataType) byte {
+	if dt.Lanes() != 1 {
+		return 0
+	}
+	switch dt {
+	case dlpack.Float16, dlpack.Float32, dlpack.Float64:
+		return 'f'
+	case dlpack.Int8, dlpack.Int16, dlpack.Int32, dlpack.Int64:
+		return 'i'
+	case dlpack.Uint8, dlpack.Uint16, dlpack.Uint32, dlpack.Uint64:
+		return 'u'
+	case dlpack.Complex64, dlpack.Complex128:
+		return 'c'
+	case dlpack.Bool:
+		return 'b'
+	}
+	return 0
+}
