@@ -1,0 +1,302 @@
+/* The tensor functions of dlbridge.h: plain C on the C core. Go is not entered, so that all of it
+ * works in a forked child and before the Go runtime has started. */
+#include "capi.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TEXT(x) #x
+#define VERSION(major, minor, patch) TEXT(major) "." TEXT(minor) "." TEXT(patch)
+
+const char *dlb_version(void) {
+  return VERSION(DLB_VERSION_MAJOR, DLB_VERSION_MINOR, DLB_VERSION_PATCH);
+}
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+/* A status of the core is a code of the interface. */
+_Static_assert((int)CORE_OK == DLB_OK && (int)CORE_ERR_NULL == DLB_ERROR_NULL &&
+                   (int)CORE_ERR_VERSION == DLB_ERROR_VERSION &&
+                   (int)CORE_ERR_DTYPE == DLB_ERROR_DTYPE &&
+                   (int)CORE_ERR_DEVICE == DLB_ERROR_DEVICE &&
+                   (int)CORE_ERR_LAYOUT == DLB_ERROR_LAYOUT &&
+                   (int)CORE_ERR_OVERFLOW == DLB_ERROR_OVERFLOW &&
+                   (int)CORE_ERR_READONLY == DLB_ERROR_READONLY &&
+                   (int)CORE_ERR_UNALIGNED == DLB_ERROR_UNALIGNED &&
+                   (int)CORE_ERR_MEMORY == DLB_ERROR_MEMORY,
+               "core_status and DLB_ERROR_* have the same numbers");
+
+const char *dlb_error_name(int32_t code) {
+  switch (code) {
+    case DLB_OK: return "ok";
+    case DLB_ERROR_NULL: return "null";
+    case DLB_ERROR_VERSION: return "version";
+    case DLB_ERROR_DTYPE: return "dtype";
+    case DLB_ERROR_DEVICE: return "device";
+    case DLB_ERROR_LAYOUT: return "layout";
+    case DLB_ERROR_OVERFLOW: return "overflow";
+    case DLB_ERROR_READONLY: return "readonly";
+    case DLB_ERROR_UNALIGNED: return "unaligned";
+    case DLB_ERROR_MEMORY: return "memory";
+    case DLB_ERROR_FORMAT: return "format";
+    case DLB_ERROR_ARGUMENT: return "argument";
+    case DLB_ERROR_FORKED: return "forked";
+    case DLB_ERROR_INTERNAL: return "internal";
+    default: return "unknown";
+  }
+}
+
+int32_t capi_ok(dlb_error *error) {
+  if (error != NULL) {
+    error->code = DLB_OK;
+    error->message[0] = '\0';
+  }
+  return DLB_OK;
+}
+
+int32_t capi_fail(dlb_error *error, int32_t code, const char *format, ...) {
+  if (error != NULL) {
+    va_list args;
+    va_start(args, format);
+    error->code = code;
+    vsnprintf(error->message, sizeof error->message, format, args);
+    va_end(args);
+  }
+  return code;
+}
+
+static int32_t no_memory(const char *op, dlb_error *error) {
+  return capi_fail(error, DLB_ERROR_MEMORY, "%s: out of memory", op);
+}
+
+static int32_t is_null(const char *op, const char *what, dlb_error *error) {
+  return capi_fail(error, DLB_ERROR_NULL, "%s: %s is NULL", op, what);
+}
+
+/* ---- holds ----------------------------------------------------------------------------------- */
+
+static int64_t held;
+
+int64_t capi_held(void) { return __atomic_load_n(&held, __ATOMIC_RELAXED); }
+
+void capi_unhold(core_share *hold) {
+  if (hold == NULL) return;
+  free(hold);
+  __atomic_fetch_sub(&held, 1, __ATOMIC_RELAXED);
+}
+
+static void release_hold(core_share *hold) {
+  void (*lender)(void *) = hold->lender;
+  void *ctx = hold->ctx;
+  capi_unhold(hold);
+  core_release_lent(lender, ctx);
+}
+
+core_share *capi_hold(void (*release)(void *ctx), void *ctx) {
+  core_share *hold = calloc(1, sizeof *hold);
+  if (hold == NULL) return NULL;
+  hold->count = 1;
+  hold->release = release_hold;
+  hold->lender = release;
+  hold->ctx = ctx;
+  __atomic_fetch_add(&held, 1, __ATOMIC_RELAXED);
+  return hold;
+}
+
+static void release_versioned(void *ctx) { core_release_versioned(ctx); }
+
+static void release_legacy(void *ctx) { core_release_legacy(ctx); }
+
+core_share *capi_hold_versioned(DLManagedTensorVersioned *managed) {
+  return capi_hold(release_versioned, managed);
+}
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
+static int32_t check(const char *op, const char *what, const DLTensor *tensor, uint64_t flags,
+                     core_extent *extent, dlb_error *error) {
+  char where[256];
+  core_status status = core_validate(tensor, flags, extent, where, sizeof where);
+  if (status == CORE_OK) return DLB_OK;
+  return capi_fail(error, (int32_t)status, "%s: %s: %s", op, what, where);
+}
+
+static int32_t check_address(const char *op, const char *what, const void *tensor, dlb_error *error) {
+  if (tensor == NULL) return is_null(op, what, error);
+  if ((uintptr_t)tensor % sizeof(void *) == 0) return DLB_OK;
+  return capi_fail(error, DLB_ERROR_UNALIGNED, "%s: %s at %p is not aligned", op, what, tensor);
+}
+
+/* Nothing behind the version is read of a major version that is not ours. */
+int32_t capi_check(const char *op, const char *what, const DLManagedTensorVersioned *tensor,
+                   core_extent *extent, dlb_error *error) {
+  int32_t code = check_address(op, what, tensor, error);
+  if (code != DLB_OK) return code;
+  if (tensor->version.major != DLPACK_MAJOR_VERSION)
+    return capi_fail(error, DLB_ERROR_VERSION, "%s: %s: version %" PRIu32 ".%" PRIu32 ", know %d.x",
+                     op, what, tensor->version.major, tensor->version.minor, DLPACK_MAJOR_VERSION);
+  return check(op, what, &tensor->dl_tensor, tensor->flags, extent, error);
+}
+
+enum {
+  PADDED = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
+  FLAGS = DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_COPIED | PADDED
+};
+
+/* A flag that is not known cannot be promised. */
+static int32_t check_flags(const char *op, uint64_t flags, dlb_error *error) {
+  if ((flags & ~(uint64_t)FLAGS) == 0) return DLB_OK;
+  return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: flags = %#" PRIx64 " has unknown bits", op, flags);
+}
+
+/* ---- tensors --------------------------------------------------------------------------------- */
+
+/* Exports the only tensor on a share and hands the share over to it. */
+static DLManagedTensorVersioned *hand_over(core_share *share, const DLTensor *view, uint64_t flags) {
+  DLManagedTensorVersioned *managed = core_export_versioned(share, view, flags);
+  if (managed != NULL) core_share_drop(share);
+  return managed;
+}
+
+int32_t dlb_tensor_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim,
+                         const int64_t *shape, dlb_error *error) {
+  static const char op[] = "dlb_tensor_alloc";
+  if (out == NULL) return is_null(op, "out", error);
+  *out = NULL;
+  DLTensor view = {
+      .data = out, /* something that is not NULL, until there is memory */
+      .device = {.device_type = kDLCPU},
+      .ndim = ndim,
+      .dtype = dtype,
+      .shape = (int64_t *)shape,
+  };
+  core_extent extent;
+  int32_t code = check(op, "tensor", &view, 0, &extent, error);
+  if (code != DLB_OK) return code;
+  core_share *share = core_share_alloc((size_t)extent.nbytes, 1);
+  if (share == NULL)
+    return capi_fail(error, DLB_ERROR_MEMORY, "%s: no memory for %" PRId64 " bytes", op,
+                     extent.nbytes);
+  view.data = share->data;
+  *out = hand_over(share, &view, 0);
+  if (*out == NULL) {
+    core_share_drop(share);
+    return no_memory(op, error);
+  }
+  return capi_ok(error);
+}
+
+int32_t dlb_tensor_lend(DLManagedTensorVersioned **out, const DLTensor *view, uint64_t flags,
+                        void (*release)(void *ctx), void *ctx, dlb_error *error) {
+  static const char op[] = "dlb_tensor_lend";
+  if (out == NULL) return is_null(op, "out", error);
+  *out = NULL;
+  int32_t code = check_flags(op, flags, error);
+  if (code != DLB_OK) return code;
+  core_extent extent;
+  code = check(op, "view", view, flags, &extent, error);
+  if (code != DLB_OK) return code;
+  core_share *hold = capi_hold(release, ctx);
+  if (hold != NULL) *out = hand_over(hold, view, flags);
+  if (*out == NULL) {
+    capi_unhold(hold);
+    return no_memory(op, error);
+  }
+  return capi_ok(error);
+}
+
+int32_t dlb_tensor_copy(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor,
+                        dlb_error *error) {
+  static const char op[] = "dlb_tensor_copy";
+  if (out == NULL) return is_null(op, "out", error);
+  *out = NULL;
+  core_extent extent;
+  int32_t code = capi_check(op, "tensor", tensor, &extent, error);
+  if (code != DLB_OK) return code;
+  core_share *share = NULL;
+  char where[256];
+  core_status status =
+      core_copy_compact(&share, &tensor->dl_tensor, tensor->flags, where, sizeof where);
+  if (status != CORE_OK) return capi_fail(error, (int32_t)status, "%s: tensor: %s", op, where);
+  DLTensor view = tensor->dl_tensor;
+  view.data = share->data;
+  view.device = (DLDevice){.device_type = kDLCPU};
+  view.strides = NULL;
+  view.byte_offset = 0;
+  *out = hand_over(share, &view, DLPACK_FLAG_BITMASK_IS_COPIED | (tensor->flags & PADDED));
+  if (*out == NULL) {
+    core_share_drop(share);
+    return no_memory(op, error);
+  }
+  return capi_ok(error);
+}
+
+int32_t dlb_tensor_validate(const DLManagedTensorVersioned *tensor, dlb_error *error) {
+  core_extent extent;
+  int32_t code = capi_check("dlb_tensor_validate", "tensor", tensor, &extent, error);
+  return code == DLB_OK ? capi_ok(error) : code;
+}
+
+int32_t dlb_tensor_nbytes(int64_t *out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
+  static const char op[] = "dlb_tensor_nbytes";
+  if (out == NULL) return is_null(op, "out", error);
+  *out = 0;
+  core_extent extent;
+  int32_t code = capi_check(op, "tensor", tensor, &extent, error);
+  if (code != DLB_OK) return code;
+  *out = extent.nbytes;
+  return capi_ok(error);
+}
+
+int32_t dlb_tensor_to_legacy(DLManagedTensor **out, DLManagedTensorVersioned *tensor,
+                             dlb_error *error) {
+  static const char op[] = "dlb_tensor_to_legacy";
+  if (out == NULL) return is_null(op, "out", error);
+  *out = NULL;
+  core_extent extent;
+  int32_t code = capi_check(op, "tensor", tensor, &extent, error);
+  if (code != DLB_OK) return code;
+  if (tensor->flags & DLPACK_FLAG_BITMASK_READ_ONLY)
+    return capi_fail(error, DLB_ERROR_READONLY,
+                     "%s: the tensor is read-only, and the form of before DLPack 1.0 cannot say so",
+                     op);
+  if ((tensor->flags & PADDED) && tensor->dl_tensor.dtype.bits * tensor->dl_tensor.dtype.lanes % 8)
+    return capi_fail(error, DLB_ERROR_DTYPE,
+                     "%s: the elements are padded, and the form of before DLPack 1.0 cannot say so",
+                     op);
+  core_share *hold = capi_hold_versioned(tensor);
+  if (hold != NULL) *out = core_export_legacy(hold, &tensor->dl_tensor);
+  if (*out == NULL) {
+    capi_unhold(hold);
+    return no_memory(op, error);
+  }
+  core_share_drop(hold);
+  return capi_ok(error);
+}
+
+int32_t dlb_tensor_from_legacy(DLManagedTensorVersioned **out, DLManagedTensor *tensor,
+                               uint64_t flags, dlb_error *error) {
+  static const char op[] = "dlb_tensor_from_legacy";
+  if (out == NULL) return is_null(op, "out", error);
+  *out = NULL;
+  int32_t code = check_address(op, "tensor", tensor, error);
+  if (code != DLB_OK) return code;
+  code = check_flags(op, flags, error);
+  if (code != DLB_OK) return code;
+  core_extent extent;
+  code = check(op, "tensor", &tensor->dl_tensor, flags, &extent, error);
+  if (code != DLB_OK) return code;
+  core_share *hold = capi_hold(release_legacy, tensor);
+  if (hold != NULL) *out = hand_over(hold, &tensor->dl_tensor, flags);
+  if (*out == NULL) {
+    capi_unhold(hold);
+    return no_memory(op, error);
+  }
+  return capi_ok(error);
+}
+
+void dlb_tensor_release(DLManagedTensorVersioned *tensor) {
+  if (tensor != NULL) core_release_versioned(tensor);
+}

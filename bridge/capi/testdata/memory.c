@@ -1,0 +1,134 @@
+/* Where memory runs out, nothing moves and nothing leaks. This program is linked with the C sources
+ * and -Wl,--wrap=malloc,--wrap=calloc,--wrap=posix_memalign: every allocation passes here, and the
+ * one with the number `failing` fails. */
+#include "capi.h"
+#include "check.h"
+
+static int failing, allocations;
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+int __real_posix_memalign(void **out, size_t alignment, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+int __wrap_posix_memalign(void **out, size_t alignment, size_t size);
+
+void *__wrap_malloc(size_t size) { return ++allocations == failing ? NULL : __real_malloc(size); }
+
+void *__wrap_calloc(size_t count, size_t size) {
+  return ++allocations == failing ? NULL : __real_calloc(count, size);
+}
+
+int __wrap_posix_memalign(void **out, size_t alignment, size_t size) {
+  return ++allocations == failing ? 12 : __real_posix_memalign(out, alignment, size);
+}
+
+static float data[6];
+static int64_t shape[] = {2, 3};
+
+static int32_t alloc(DLManagedTensorVersioned **out, int *deletes) {
+  *deletes = 1; /* nothing to give back */
+  return dlb_tensor_alloc(out, FLOAT32, 2, shape, NULL);
+}
+
+static int32_t lend(DLManagedTensorVersioned **out, int *deletes) {
+  int none = 0;
+  DLManagedTensorVersioned made = made_by_producer(data, shape, &none);
+  return dlb_tensor_lend(out, &made.dl_tensor, 0, count_release, deletes, NULL);
+}
+
+static int32_t copy(DLManagedTensorVersioned **out, int *deletes) {
+  DLManagedTensorVersioned made = made_by_producer(data, shape, deletes);
+  int32_t code = dlb_tensor_copy(out, &made, NULL);
+  CHECK_INT(0, *deletes);
+  *deletes = 1;
+  return code;
+}
+
+static int32_t from_legacy(DLManagedTensorVersioned **out, int *deletes) {
+  static DLManagedTensor old;
+  old.dl_tensor = made_by_producer(data, shape, deletes).dl_tensor;
+  old.manager_ctx = deletes;
+  old.deleter = count_legacy;
+  return dlb_tensor_from_legacy(out, &old, 0, NULL);
+}
+
+static int32_t to_legacy(DLManagedTensor **out, int *deletes) {
+  static DLManagedTensorVersioned made;
+  made = made_by_producer(data, shape, deletes);
+  return dlb_tensor_to_legacy(out, &made, NULL);
+}
+
+/* Lends until the pool of blocks has none to spare, so that the next export allocates some. The pool
+ * keeps CORE_QUARANTINE free blocks back and gets twice as many when it would have to touch them. */
+static DLManagedTensorVersioned *spares[1 << 16];
+static int spare_count;
+
+static void lend_spare(void) {
+  static int released;
+  CHECK(spare_count < 1 << 16);
+  CHECK_INT(DLB_OK, lend(&spares[spare_count++], &released));
+}
+
+static void lend_until_the_pool_grows(void) {
+  int before;
+  do {
+    before = allocations;
+    lend_spare();
+  } while (allocations == before + 1);
+}
+
+static void use_up_the_pool(void) {
+  lend_until_the_pool_grows();
+  lend_until_the_pool_grows();
+  for (int i = 1; i < 2 * CORE_QUARANTINE; i++) lend_spare();
+}
+
+/* Fails every allocation of a call in turn, until the call gets by without the failing one. */
+static void every_allocation_fails_once(int32_t (*make)(DLManagedTensorVersioned **, int *)) {
+  for (int nth = 1;; nth++) {
+    use_up_the_pool();
+    DLManagedTensorVersioned *out = (void *)-1;
+    int deletes = 0;
+    failing = allocations + nth;
+    int32_t code = make(&out, &deletes);
+    int reached = allocations >= failing;
+    failing = 0;
+    while (spare_count > 0) dlb_tensor_release(spares[--spare_count]);
+    if (!reached) {
+      CHECK_INT(DLB_OK, code);
+      CHECK_INT(3, nth); /* a share or hold, and blocks, can fail */
+      dlb_tensor_release(out);
+      CHECK_INT(1, deletes);
+      return;
+    }
+    CHECK_INT(DLB_ERROR_MEMORY, code);
+    CHECK(out == NULL);
+    CHECK_INT(0, core_live_exports());
+    CHECK_INT(0, capi_held());
+  }
+}
+
+int main(void) {
+  every_allocation_fails_once(alloc);
+  every_allocation_fails_once(lend);
+  every_allocation_fails_once(copy);
+  every_allocation_fails_once(from_legacy);
+  DLManagedTensor *legacy = (void *)-1;
+  int deletes = 0;
+  failing = allocations + 1;
+  CHECK_INT(DLB_ERROR_MEMORY, to_legacy(&legacy, &deletes));
+  CHECK(legacy == NULL);
+  CHECK_INT(0, deletes);
+  failing = 0;
+  CHECK_INT(DLB_OK, to_legacy(&legacy, &deletes));
+  legacy->deleter(legacy);
+  CHECK_INT(1, deletes);
+  uint64_t before = core_double_deletes();
+  legacy->deleter(legacy);
+  CHECK_INT(before + 1, core_double_deletes());
+  CHECK_INT(1, deletes);
+  CHECK_INT(0, core_live_exports());
+  CHECK_INT(0, capi_held());
+  return 0;
+}

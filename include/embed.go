@@ -1,0 +1,12 @@
+// Package dlbridgeheader holds dlbridge.h, the C interface of dlbridge.
+//
+// The package that implements the interface imports this one: the embedding makes an edited header
+// rebuild it, and the Go file makes `go mod vendor` keep the folder.
+package dlbridgeheader
+
+import _ "embed"
+
+// Source is the text of dlbridge.h.
+//
+//go:embed dlbridge.h
+var Source string
