@@ -70,7 +70,7 @@ static void release_share_legacy(core_share *share) {
  * gets large ones from the system untouched. */
 core_share *core_share_alloc(size_t size, int zeroed) {
   size_t room = sizeof(core_share) + CORE_ALIGNMENT;
-  if (size > SIZE_MAX - room) return NULL;
+  if (size > PTRDIFF_MAX - room) return NULL;
   char *base = zeroed ? calloc(1, size + room) : malloc(size + room);
   if (base == NULL) return NULL;
   uintptr_t data = ((uintptr_t)base + room) & ~(uintptr_t)(CORE_ALIGNMENT - 1);
