@@ -1,0 +1,73 @@
+//go:build cgo
+
+package bridge_test
+
+import (
+	"fmt"
+
+	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/tens"
+)
+
+func Example() {
+	pixels, _ := dlpack.FromSlice([]uint8{1, 2, 3, 4, 5, 6}, 2, 3)
+	defer pixels.Close()
+	columns, _ := pixels.View(dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{3, 2}, Strides: []int64{1, 3}})
+	defer columns.Close()
+
+	msg, report, err := bridge.Message([]*dlpack.Tensor{pixels, columns})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%s\ncopied: %q\n", msg.Label, report.Copied)
+
+	received, err := tens.Parse(msg.Frames()) // on the other side of a socket
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ts, err := bridge.Tensors(received)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, t := range ts {
+		fmt.Println(t, t.Data() == pixels.Data())
+		t.Close()
+	}
+	// Output:
+	// {"TENS":{"metadata":{},"tensors":[{"dtype":"u","part":0,"shape":[2,3],"word":1},{"dtype":"u","order":[0,1],"part":1,"shape":[3,2],"word":1}]}}
+	// copied: ["" ""]
+	// uint8[2 3] on cpu, read-only true
+	// uint8[3 2] strides [1 3] on cpu, read-only true
+}
+
+func ExampleAlign() {
+	frame := make([]byte, 9)
+	msg := &tens.Message{Parts: [][]byte{frame[1:]}}
+	_ = msg.SetTENS(&tens.Label{Tensors: []tens.Tensor{{Shape: []int64{2}, Word: 4, DType: 'f'}}})
+	ts, err := bridge.Tensors(msg, bridge.Align(64))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer ts[0].Close()
+	fmt.Println(ts[0].RequireAlign(64), ts[0].Flags()&dlpack.IsCopied != 0)
+	// Output: <nil> true
+}
+
+func ExampleTensorsOf() {
+	part, _ := dlpack.New(dlpack.Uint8, 8) // memory that is not Go's
+	defer part.Close()
+	label, _ := tens.ParseLabel([]byte(`{"TENS":{"tensors":[{"shape":[2],"word":4,"dtype":"f"}],"metadata":{}}}`))
+	ts, err := bridge.TensorsOf(label, []*dlpack.Tensor{part})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer ts[0].Close()
+	fmt.Println(ts[0])
+	// Output: float32[2] on cpu
+}

@@ -1,0 +1,188 @@
+//go:build cgo
+
+package dlpack_test
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// consume stands for C code that was handed a DLManagedTensorVersioned: it owns it, reads it, and calls
+// its deleter.
+func consume(managed unsafe.Pointer) {
+	t, err := dlpack.Import(managed)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer t.Close()
+	fmt.Println("consumer sees", t)
+}
+
+func Example() {
+	data := []float32{1, 2, 3, 4, 5, 6}
+	t, err := dlpack.FromSlice(data, 2, 3)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer t.Close()
+	m, err := t.Export() // hand m to C: its deleter ends that share
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	u, err := dlpack.Import(m) // take over what C handed us
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer u.Close()
+	x, err := dlpack.Values[float32](u) // the same memory
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	x[5] = 60
+	fmt.Println(u, data)
+	// Output: float32[2 3] on cpu [1 2 3 4 5 60]
+}
+
+func ExampleNew() {
+	t, err := dlpack.New(dlpack.BFloat16, 3, 4)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer t.Close()
+	fmt.Println(t, t.NumBytes(), t.Alignment() >= dlpack.NewAlignment)
+	// Output: bfloat16[3 4] on cpu 24 true
+}
+
+func ExampleFromReadOnly() {
+	t, _ := dlpack.FromReadOnly([]int32{1, 2, 3})
+	defer t.Close()
+	_, err := t.ExportLegacy()
+	fmt.Println(err)
+	// Output: dlpack: export legacy: the tensor is read-only, and this form cannot say so
+}
+
+func ExampleFromBytes() {
+	// Two rows of three, the second index fastest backwards.
+	t, _ := dlpack.FromBytes([]byte{3, 2, 1, 6, 5, 4}, dlpack.Spec{
+		DType: dlpack.Uint8, Shape: []int64{2, 3}, Strides: []int64{3, -1}, ByteOffset: 2,
+	})
+	defer t.Close()
+	elements, _ := t.AppendBytes(nil)
+	fmt.Println(t, elements)
+	// Output: uint8[2 3] strides [3 -1] on cpu [1 2 3 4 5 6]
+}
+
+func ExampleImport() {
+	t, _ := dlpack.FromSlice([]int64{7, 8})
+	m, _ := t.Export()
+	t.Close() // the export lives on
+	consume(m)
+	// Output: consumer sees int64[2] on cpu
+}
+
+func ExampleImportLegacy() {
+	t, _ := dlpack.FromSlice([]int64{7, 8})
+	defer t.Close()
+	m, _ := t.ExportLegacy()
+	u, _ := dlpack.ImportLegacy(m, dlpack.AssumeWritable)
+	defer u.Close()
+	values, _ := dlpack.Values[int64](u)
+	fmt.Println(values)
+	// Output: [7 8]
+}
+
+func ExampleTensor_Export() {
+	t, _ := dlpack.New(dlpack.Float64, 2)
+	m, _ := t.Export()
+	t.Close()
+	dlpack.Release(m) // or the consumer, on any thread: m->deleter(m)
+	_, err := t.Export()
+	fmt.Println(errors.Is(err, dlpack.ErrClosed))
+	// Output: true
+}
+
+func ExampleTensor_ExportCopy() {
+	t, _ := dlpack.FromSlice([]int64{7, 8})
+	defer t.Close()
+	m, _ := t.ExportCopy()
+	u, _ := dlpack.Import(m)
+	defer u.Close()
+	fmt.Println(u.Flags()&dlpack.IsCopied != 0)
+	// Output: true
+}
+
+func ExampleTensor_View() {
+	t, _ := dlpack.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 2, 3)
+	defer t.Close()
+	v, _ := t.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{3, 2}, Strides: []int64{1, 3}})
+	defer v.Close()
+	_, err := dlpack.Values[float32](v)
+	fmt.Println(v)
+	fmt.Println(err)
+	// Output:
+	// float32[3 2] strides [1 3] on cpu
+	// dlpack: values: strides [1 3] of shape [3 2] are not row-major without gaps
+}
+
+func ExampleTensor_Copy() {
+	t, _ := dlpack.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 2, 3)
+	defer t.Close()
+	v, _ := t.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{3, 2}, Strides: []int64{1, 3}})
+	defer v.Close()
+	c, _ := v.Copy()
+	defer c.Close()
+	values, _ := dlpack.Values[float32](c)
+	fmt.Println(values)
+	// Output: [1 4 2 5 3 6]
+}
+
+func ExampleTensor_Align() {
+	t, _ := dlpack.FromBytes(make([]byte, 9), dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2}, ByteOffset: 1})
+	defer t.Close()
+	a, copied, _ := t.Align(64)
+	defer a.Close()
+	fmt.Println(copied, a.RequireAlign(64))
+	// Output: true <nil>
+}
+
+func ExampleValues() {
+	t, _ := dlpack.New(dlpack.Int32, 2, 2)
+	defer t.Close()
+	values, _ := dlpack.Values[int32](t)
+	values[3] = 1
+	_, err := dlpack.Values[float32](t)
+	fmt.Println(values, err)
+	// Output: [0 0 0 1] dlpack: values: the tensor has int32, asked for float32
+}
+
+func ExampleTensor_AsBytes() {
+	t, _ := dlpack.FromSlice([]uint16{1, 2})
+	defer t.Close()
+	b, _ := t.AsBytes()
+	defer b.Close()
+	bytes, _ := dlpack.Values[uint8](b)
+	fmt.Println(bytes)
+	// Output: [1 0 2 0]
+}
+
+func ExampleReadStats() {
+	t, _ := dlpack.New(dlpack.Int32, 2)
+	before := dlpack.ReadStats()
+	m, _ := t.Export()
+	t.Close()
+	fmt.Println(dlpack.ReadStats().Exports - before.Exports)
+	dlpack.Release(m)
+	fmt.Println(dlpack.ReadStats().Exports - before.Exports)
+	// Output:
+	// 1
+	// 0
+}
