@@ -16,8 +16,11 @@ func BenchmarkBareCgoCall(b *testing.B) {
 	}
 }
 
-func BenchmarkExportReleaseOfNew(b *testing.B) {
-	t, err := dlpack.New(dlpack.Float32, 1024)
+func BenchmarkExportReleaseOfNew1KiB(b *testing.B) { benchmarkNew(b, 256) }
+func BenchmarkExportReleaseOfNew1GiB(b *testing.B) { benchmarkNew(b, 1<<28) }
+
+func benchmarkNew(b *testing.B, n int64) {
+	t, err := dlpack.New(dlpack.Float32, n)
 	if err != nil {
 		b.Fatal(err)
 	}
