@@ -110,7 +110,7 @@ func TestJSONIsStrict(t *testing.T) {
 			assert.Equal(t, test.offset, fault.Offset)
 			assert.Equal(t, -1, fault.Tensor)
 			_, err = tens.ParseLabel([]byte(test.text))
-			requireFault(t, test.kind, err)
+			assert.Equal(t, -1, requireFault(t, test.kind, err).Tensor)
 		})
 	}
 }

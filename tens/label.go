@@ -591,6 +591,10 @@ func (w *writer) fail(err *Error) {
 	}
 }
 
+func (w *writer) refuse(name, why string) {
+	w.fail(&Error{Kind: ErrAttributeInvalid, Attribute: name, Offset: -1, Detail: quote([]byte(name)) + " " + why})
+}
+
 // object begins an object.
 func (w *writer) object(extra Attributes) object {
 	w.depth++
@@ -630,8 +634,7 @@ func (w *writer) reserve(o *object, name string) {
 		w.further(o)
 	}
 	if len(o.extra) > 0 && o.extra[0].Name == name {
-		w.fail(&Error{Kind: ErrAttributeInvalid, Attribute: name, Offset: -1,
-			Detail: quote([]byte(name)) + " is a name of the specification"})
+		w.refuse(name, "is a name of the specification")
 	}
 }
 
@@ -647,10 +650,10 @@ func (w *writer) end(o *object) {
 func (w *writer) further(o *object) {
 	a := o.extra[0]
 	if !utf8.ValidString(a.Name) {
-		w.fail(&Error{Kind: ErrAttributeInvalid, Attribute: a.Name, Offset: -1, Detail: quote([]byte(a.Name)) + " is not UTF-8"})
+		w.refuse(a.Name, "is not UTF-8")
 	}
 	if o.extra = o.extra[1:]; len(o.extra) > 0 && o.extra[0].Name == a.Name {
-		w.fail(&Error{Kind: ErrAttributeInvalid, Attribute: a.Name, Offset: -1, Detail: quote([]byte(a.Name)) + " comes twice"})
+		w.refuse(a.Name, "comes twice")
 	}
 	w.comma(o)
 	w.out = append(appendString(w.out, a.Name), ':')
@@ -680,7 +683,8 @@ func (w *writer) metadata(text []byte) {
 		return
 	}
 	if s := (scanner{data: text}); s.peek() != '{' {
-		w.fail(&Error{Kind: ErrMetadataInvalid, Attribute: "metadata", Offset: 0, Detail: "metadata " + quote(text)})
+		w.fail(&Error{Kind: ErrMetadataInvalid, Attribute: "metadata", Offset: -1,
+			Detail: "metadata " + quote(text)})
 		return
 	}
 	w.value("metadata", text)

@@ -130,13 +130,15 @@ func (t *Tensor) size() (elements, bytes int64, err *Error) {
 func (t *Tensor) layout() *Error {
 	n := len(t.Shape)
 	if t.Ascend != nil && len(t.Ascend) != n {
-		return t.fault(ErrAscendInvalid, "ascend", strconv.Itoa(len(t.Ascend))+" entries for "+strconv.Itoa(n)+" dimensions")
+		return t.fault(ErrAscendInvalid, "ascend",
+			strconv.Itoa(len(t.Ascend))+" entries of ascend for "+strconv.Itoa(n)+" dimensions")
 	}
 	if t.Order == nil {
 		return nil
 	}
 	if len(t.Order) != n {
-		return t.fault(ErrOrderInvalid, "order", strconv.Itoa(len(t.Order))+" entries for "+strconv.Itoa(n)+" dimensions")
+		return t.fault(ErrOrderInvalid, "order",
+			strconv.Itoa(len(t.Order))+" entries of order for "+strconv.Itoa(n)+" dimensions")
 	}
 	var few [1]uint64
 	seen := few[:]
@@ -145,7 +147,8 @@ func (t *Tensor) layout() *Error {
 	}
 	for k, d := range t.Order {
 		if d < 0 || d >= n {
-			return t.fault(ErrOrderInvalid, "order", "order["+strconv.Itoa(k)+"] = "+strconv.Itoa(d)+" of "+strconv.Itoa(n)+" dimensions")
+			return t.fault(ErrOrderInvalid, "order",
+				"order["+strconv.Itoa(k)+"] = "+strconv.Itoa(d)+" of "+strconv.Itoa(n)+" dimensions")
 		}
 		if seen[d/64]>>(d%64)&1 != 0 {
 			return t.fault(ErrOrderInvalid, "order", "order["+strconv.Itoa(k)+"] = "+strconv.Itoa(d)+" once more")
