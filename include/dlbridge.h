@@ -112,7 +112,11 @@ DLB_API int32_t dlb_tensor_from_legacy(DLManagedTensorVersioned **out, DLManaged
  * cannot fail. */
 DLB_API void dlb_tensor_release(DLManagedTensorVersioned *tensor);
 
-/* ---- messages: ZIO messages and the tensors in them (ZIO TENS, sections 2 and 3) --------------- */
+/* ---- messages: ZIO messages and the tensors in them (ZIO TENS, sections 2 and 3) ---------------
+ *
+ * dlb_message_decode, _unpack, _make, _encode and _pack need Go: in a forked child they answer
+ * DLB_ERROR_FORKED. All others are plain C and work there too.
+ */
 
 /* Bytes with a way to give them back. `release` runs once, on any thread, when nothing views the
  * bytes any more; it may be NULL. */
@@ -175,7 +179,8 @@ typedef struct dlb_message_fields {
 } dlb_message_fields;
 
 /* Makes a message of tensors. Row-major, permuted and reversed tensors without gaps are not copied:
- * their memory is the payload part; others are compacted (dlb_message_copied says which).
+ * their memory is the payload part; others are compacted (dlb_message_copied says which). `fields` may be
+ * NULL.
  * Ownership: on success every tensor is taken over. *out is the caller's: dlb_message_free. Lifetime:
  * until then; frames taken out live on. Threads: any, one at a time per message. On error: *out is NULL
  * and all tensors are still the caller's. */
@@ -192,11 +197,12 @@ DLB_API int32_t dlb_message_make(dlb_message **out, const dlb_header *header, dl
  * Ownership: a copy. Lifetime: none. Threads: any. On error: *out is zeroed. */
 DLB_API int32_t dlb_message_header(dlb_header *out, const dlb_message *message, dlb_error *error);
 
-/* The label's bytes.
+/* The label's bytes, of any kind.
  * Ownership: the message's. Lifetime: until dlb_message_free. Threads: any. On error: *out is empty. */
 DLB_API int32_t dlb_message_label(dlb_bytes *out, const dlb_message *message, dlb_error *error);
 
-/* TENS.metadata as JSON text; data is NULL where the message has none.
+/* TENS.metadata as JSON text; data is NULL where the message has none. What dlb_message_encode was
+ * given is given back as it came.
  * Ownership: the message's. Lifetime: until dlb_message_free. Threads: any. On error: *out is empty. */
 DLB_API int32_t dlb_message_metadata(dlb_bytes *out, const dlb_message *message, dlb_error *error);
 
@@ -248,6 +254,7 @@ DLB_API void dlb_message_free(dlb_message *message);
 /* ---- counters -------------------------------------------------------------------------------- */
 
 /* What is alive in this process: exports not yet deleted, and memory taken over and not yet released.
+ * A forked child counts what C made only.
  * Ownership: none. Lifetime: none. Threads: any. On error: cannot fail. */
 typedef struct dlb_counters {
   int64_t exports;

@@ -3,6 +3,18 @@
 // The package is linked by importing it: package libdlbridge does, which makes the shared library
 // libdlbridge, and any other main package that is built with -buildmode=c-shared or c-archive may do so
 // to be a dlbridge library too, so that one process needs one Go runtime. It has nothing to call from Go.
+//
+// # Design notes
+//
+// Tensors, and messages once they are made, are C: tensor.c and message.c stand on the C core that
+// package dlpack brings along, and never enter Go. They work on any thread at any time, in a forked
+// child too. Only reading and writing messages is Go's: codec.c checks arguments and calls the functions
+// of codec.go.
+//
+// Go describes and C owns. While it is called, Go reads the caller's frames and tensors as views that
+// own nothing, and leaves a description in C memory. The holds on frames and tensors are made in C
+// afterwards, so that an error at any point leaves the caller everything. No handle and no Go pointer
+// is kept in C, but for the elements that had to be copied: they are exported as any Go memory is.
 package capi
 
 /*
@@ -12,7 +24,94 @@ package capi
 import "C"
 
 import (
-	_ "github.com/dlbridge/dlbridge/dlpack"         // the C core
+	"errors"
+	"fmt"
+	"unicode/utf8"
+	"unsafe"
+
+	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/dlpack"
 	_ "github.com/dlbridge/dlbridge/include"        // dlbridge.h
 	_ "github.com/dlbridge/dlbridge/include/dlpack" // dlpack.h
+	"github.com/dlbridge/dlbridge/tens"
 )
+
+// errMemory says that C has no memory left.
+var errMemory = errors.New("dlbridge: out of memory")
+
+// beforeEach is called at the beginning of every call from C. Only builds with the tag dlbridge_panic
+// set it.
+var beforeEach func()
+
+// guard runs a call from C. It is the one place where errors become codes, and where panics end: those
+// must not unwind into C. Errors that say nothing of their own are of the code given.
+func guard(e *C.dlb_error, code C.int32_t, call func() error) (status C.int32_t) {
+	defer func() {
+		if r := recover(); r != nil {
+			status = report(e, C.DLB_ERROR_INTERNAL, fmt.Sprintf("dlbridge: panic: %v", r))
+		}
+	}()
+	if beforeEach != nil {
+		beforeEach()
+	}
+	if err := call(); err != nil {
+		return report(e, codeOf(err, code), err.Error())
+	}
+	return report(e, C.DLB_OK, "")
+}
+
+func codeOf(err error, otherwise C.int32_t) C.int32_t {
+	if errors.Is(err, errMemory) {
+		return C.DLB_ERROR_MEMORY
+	}
+	if otherwise == C.DLB_ERROR_FORMAT {
+		return otherwise // whatever it is, it comes from the message
+	}
+	for _, row := range []struct {
+		cause error
+		code  C.int32_t
+	}{
+		{dlpack.ErrNull, C.DLB_ERROR_NULL},
+		{dlpack.ErrVersion, C.DLB_ERROR_VERSION},
+		{dlpack.ErrDType, C.DLB_ERROR_DTYPE},
+		{bridge.ErrDType, C.DLB_ERROR_DTYPE},
+		{dlpack.ErrDevice, C.DLB_ERROR_DEVICE},
+		{dlpack.ErrLayout, C.DLB_ERROR_LAYOUT},
+		{dlpack.ErrOverflow, C.DLB_ERROR_OVERFLOW},
+		{tens.ErrFrameTooLarge, C.DLB_ERROR_OVERFLOW},
+		{dlpack.ErrReadOnly, C.DLB_ERROR_READONLY},
+		{dlpack.ErrUnaligned, C.DLB_ERROR_UNALIGNED},
+	} {
+		if errors.Is(err, row.cause) {
+			return row.code
+		}
+	}
+	return otherwise
+}
+
+// report fills an error of C's, which may be nil. Text that is too long is cut between characters.
+func report(e *C.dlb_error, code C.int32_t, text string) C.int32_t {
+	if e == nil {
+		return code
+	}
+	e.code = code
+	room := unsafe.Slice((*byte)(unsafe.Pointer(&e.message[0])), len(e.message))
+	if limit := len(room) - 1; len(text) > limit {
+		for limit > 0 && !utf8.RuneStart(text[limit]) {
+			limit--
+		}
+		text = text[:limit]
+	}
+	room[copy(room, text)] = 0
+	return code
+}
+
+// view is C memory as a slice, for the time of a call.
+func view(data unsafe.Pointer, size C.size_t) []byte {
+	if size == 0 {
+		return []byte{}
+	}
+	return unsafe.Slice((*byte)(data), int(size))
+}
+
+func viewText(b C.dlb_bytes) []byte { return view(unsafe.Pointer(b.data), b.size) }

@@ -30,5 +30,50 @@ CAPI int64_t capi_held(void);
 /* Checks a managed tensor for the function `op`; `what` names the argument. */
 CAPI int32_t capi_check(const char *op, const char *what, const DLManagedTensorVersioned *tensor,
                         core_extent *extent, dlb_error *error);
+/* Whether arguments are what they must be; `what` names one. */
+CAPI int32_t capi_null(const char *op, const char *what, dlb_error *error);
+CAPI int32_t capi_memory(const char *op, dlb_error *error);
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+/* A frame of a message, and what keeps its bytes. */
+typedef struct capi_frame {
+  core_share *share;
+  const char *data;
+  size_t size;
+  uint64_t flags; /* of dlb_frame */
+} capi_frame;
+
+/* A tensor of a message: a view of one of its frames. */
+typedef struct capi_tensor {
+  DLTensor view;
+  uint64_t flags; /* of DLManagedTensorVersioned */
+  capi_frame *frame;
+  dlb_bytes metadata;
+  int32_t copied;
+} capi_tensor;
+
+/* All of a message but its frames is one allocation. Go fills it and is then done with it: messages
+ * are read, shared and freed by C alone. */
+struct dlb_message {
+  uint64_t magic;
+  dlb_header header;
+  dlb_bytes label; /* inside frame 0 */
+  dlb_bytes metadata;
+  size_t frame_count, tensor_count;
+  capi_frame *frames; /* prefix, header, payload parts */
+  capi_tensor *tensors;
+  int64_t *dims; /* room for shapes and strides */
+  char *text;    /* room for metadata */
+};
+
+/* A zeroed message with room for as much. NULL when there is no memory. */
+CAPI dlb_message *capi_message_new(size_t frames, size_t tensors, size_t dims, size_t text);
+CAPI int32_t capi_message_check(const char *op, const dlb_message *message, dlb_error *error);
+/* Messages that have not been freed. */
+CAPI int64_t capi_messages(void);
+/* Hands bytes out together with a share of theirs, which the frame's release drops. */
+CAPI void capi_frame_out(dlb_frame *out, core_share *share, const char *data, size_t size,
+                         uint64_t flags);
 
 #endif

@@ -67,11 +67,11 @@ int32_t capi_fail(dlb_error *error, int32_t code, const char *format, ...) {
   return code;
 }
 
-static int32_t no_memory(const char *op, dlb_error *error) {
+int32_t capi_memory(const char *op, dlb_error *error) {
   return capi_fail(error, DLB_ERROR_MEMORY, "%s: out of memory", op);
 }
 
-static int32_t is_null(const char *op, const char *what, dlb_error *error) {
+int32_t capi_null(const char *op, const char *what, dlb_error *error) {
   return capi_fail(error, DLB_ERROR_NULL, "%s: %s is NULL", op, what);
 }
 
@@ -124,7 +124,7 @@ static int32_t check(const char *op, const char *what, const DLTensor *tensor, u
 }
 
 static int32_t check_address(const char *op, const char *what, const void *tensor, dlb_error *error) {
-  if (tensor == NULL) return is_null(op, what, error);
+  if (tensor == NULL) return capi_null(op, what, error);
   if ((uintptr_t)tensor % sizeof(void *) == 0) return DLB_OK;
   return capi_fail(error, DLB_ERROR_UNALIGNED, "%s: %s at %p is not aligned", op, what, tensor);
 }
@@ -163,7 +163,7 @@ static DLManagedTensorVersioned *hand_over(core_share *share, const DLTensor *vi
 int32_t dlb_tensor_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim,
                          const int64_t *shape, dlb_error *error) {
   static const char op[] = "dlb_tensor_alloc";
-  if (out == NULL) return is_null(op, "out", error);
+  if (out == NULL) return capi_null(op, "out", error);
   *out = NULL;
   DLTensor view = {
       .data = out, /* something that is not NULL, until there is memory */
@@ -183,7 +183,7 @@ int32_t dlb_tensor_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32
   *out = hand_over(share, &view, 0);
   if (*out == NULL) {
     core_share_drop(share);
-    return no_memory(op, error);
+    return capi_memory(op, error);
   }
   return capi_ok(error);
 }
@@ -191,7 +191,7 @@ int32_t dlb_tensor_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32
 int32_t dlb_tensor_lend(DLManagedTensorVersioned **out, const DLTensor *view, uint64_t flags,
                         void (*release)(void *ctx), void *ctx, dlb_error *error) {
   static const char op[] = "dlb_tensor_lend";
-  if (out == NULL) return is_null(op, "out", error);
+  if (out == NULL) return capi_null(op, "out", error);
   *out = NULL;
   int32_t code = check_flags(op, flags, error);
   if (code != DLB_OK) return code;
@@ -202,7 +202,7 @@ int32_t dlb_tensor_lend(DLManagedTensorVersioned **out, const DLTensor *view, ui
   if (hold != NULL) *out = hand_over(hold, view, flags);
   if (*out == NULL) {
     capi_unhold(hold);
-    return no_memory(op, error);
+    return capi_memory(op, error);
   }
   return capi_ok(error);
 }
@@ -210,7 +210,7 @@ int32_t dlb_tensor_lend(DLManagedTensorVersioned **out, const DLTensor *view, ui
 int32_t dlb_tensor_copy(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor,
                         dlb_error *error) {
   static const char op[] = "dlb_tensor_copy";
-  if (out == NULL) return is_null(op, "out", error);
+  if (out == NULL) return capi_null(op, "out", error);
   *out = NULL;
   core_extent extent;
   int32_t code = capi_check(op, "tensor", tensor, &extent, error);
@@ -228,7 +228,7 @@ int32_t dlb_tensor_copy(DLManagedTensorVersioned **out, const DLManagedTensorVer
   *out = hand_over(share, &view, DLPACK_FLAG_BITMASK_IS_COPIED | (tensor->flags & PADDED));
   if (*out == NULL) {
     core_share_drop(share);
-    return no_memory(op, error);
+    return capi_memory(op, error);
   }
   return capi_ok(error);
 }
@@ -241,7 +241,7 @@ int32_t dlb_tensor_validate(const DLManagedTensorVersioned *tensor, dlb_error *e
 
 int32_t dlb_tensor_nbytes(int64_t *out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
   static const char op[] = "dlb_tensor_nbytes";
-  if (out == NULL) return is_null(op, "out", error);
+  if (out == NULL) return capi_null(op, "out", error);
   *out = 0;
   core_extent extent;
   int32_t code = capi_check(op, "tensor", tensor, &extent, error);
@@ -253,7 +253,7 @@ int32_t dlb_tensor_nbytes(int64_t *out, const DLManagedTensorVersioned *tensor, 
 int32_t dlb_tensor_to_legacy(DLManagedTensor **out, DLManagedTensorVersioned *tensor,
                              dlb_error *error) {
   static const char op[] = "dlb_tensor_to_legacy";
-  if (out == NULL) return is_null(op, "out", error);
+  if (out == NULL) return capi_null(op, "out", error);
   *out = NULL;
   core_extent extent;
   int32_t code = capi_check(op, "tensor", tensor, &extent, error);
@@ -270,7 +270,7 @@ int32_t dlb_tensor_to_legacy(DLManagedTensor **out, DLManagedTensorVersioned *te
   if (hold != NULL) *out = core_export_legacy(hold, &tensor->dl_tensor);
   if (*out == NULL) {
     capi_unhold(hold);
-    return no_memory(op, error);
+    return capi_memory(op, error);
   }
   core_share_drop(hold);
   return capi_ok(error);
@@ -279,7 +279,7 @@ int32_t dlb_tensor_to_legacy(DLManagedTensor **out, DLManagedTensorVersioned *te
 int32_t dlb_tensor_from_legacy(DLManagedTensorVersioned **out, DLManagedTensor *tensor,
                                uint64_t flags, dlb_error *error) {
   static const char op[] = "dlb_tensor_from_legacy";
-  if (out == NULL) return is_null(op, "out", error);
+  if (out == NULL) return capi_null(op, "out", error);
   *out = NULL;
   int32_t code = check_address(op, "tensor", tensor, error);
   if (code != DLB_OK) return code;
@@ -292,7 +292,7 @@ int32_t dlb_tensor_from_legacy(DLManagedTensorVersioned **out, DLManagedTensor *
   if (hold != NULL) *out = hand_over(hold, &tensor->dl_tensor, flags);
   if (*out == NULL) {
     capi_unhold(hold);
-    return no_memory(op, error);
+    return capi_memory(op, error);
   }
   return capi_ok(error);
 }

@@ -1,0 +1,230 @@
+/* What makes and writes messages: the entry points that go on into Go. Each checks in C all that C can
+ * check, and refuses in a forked child, where Go does not run. Go reads the caller's memory while it is
+ * called and makes a description in C memory; who owns what changes here, after Go is done, and only
+ * when nothing can go wrong any more. */
+#include "_cgo_export.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int32_t check_forked(const char *op, dlb_error *error) {
+  if (!core_forked()) return DLB_OK;
+  return capi_fail(error, DLB_ERROR_FORKED,
+                   "%s: needs Go, which does not run in a forked child: use spawn, forkserver or exec",
+                   op);
+}
+
+static int32_t check_options(const char *op, uint64_t options, uint64_t known, dlb_error *error) {
+  if ((options & ~known) == 0) return DLB_OK;
+  return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: options = %#" PRIx64 " has unknown bits", op,
+                   options);
+}
+
+static int32_t check_bytes(const char *op, const char *what, const void *data, size_t size,
+                           dlb_error *error) {
+  if (size == 0) return DLB_OK;
+  if (data == NULL)
+    return capi_fail(error, DLB_ERROR_NULL, "%s: %s is NULL with %zu bytes", op, what, size);
+  if (size > PTRDIFF_MAX || (uintptr_t)data + size < (uintptr_t)data)
+    return capi_fail(error, DLB_ERROR_OVERFLOW, "%s: %s has %zu bytes", op, what, size);
+  return DLB_OK;
+}
+
+static int32_t check_frames(const char *op, const char *what, const dlb_frame *frames, size_t count,
+                            dlb_error *error) {
+  if (count > 0 && frames == NULL) return capi_null(op, what, error);
+  if (count > PTRDIFF_MAX / sizeof *frames)
+    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %zu %s", op, count, what);
+  for (size_t i = 0; i < count; i++) {
+    if (check_bytes(op, what, frames[i].data, frames[i].size, NULL) != DLB_OK) {
+      char name[48];
+      snprintf(name, sizeof name, "%s[%zu].data", what, i);
+      return check_bytes(op, name, frames[i].data, frames[i].size, error);
+    }
+    if (frames[i].flags & ~DLB_FRAME_WRITABLE)
+      return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %s[%zu].flags = %#" PRIx64 " has unknown bits",
+                       op, what, i, frames[i].flags);
+  }
+  return DLB_OK;
+}
+
+/* Takes back the holds of frames from `first` on, frees the message, and so leaves the caller all. */
+static int32_t undo(const char *op, dlb_message *message, size_t first, dlb_error *error) {
+  for (size_t i = first; i < message->frame_count; i++) {
+    capi_unhold(message->frames[i].share);
+    message->frames[i].share = NULL;
+  }
+  dlb_message_free(message);
+  return capi_memory(op, error);
+}
+
+/* Gives a message whose frames from `first` on are the caller's a hold on each. */
+static int32_t hold_frames(const char *op, dlb_message *message, size_t first,
+                           const dlb_frame *frames, dlb_error *error) {
+  for (size_t i = first; i < message->frame_count; i++) {
+    const dlb_frame *frame = &frames[i - first];
+    message->frames[i].share = capi_hold(frame->release, frame->ctx);
+    if (message->frames[i].share == NULL) return undo(op, message, first, error);
+  }
+  return capi_ok(error);
+}
+
+int32_t dlb_message_decode(dlb_message **out, const dlb_frame *frames, size_t count,
+                           uint64_t options, dlb_error *error) {
+  static const char op[] = "dlb_message_decode";
+  if (out == NULL) return capi_null(op, "out", error);
+  *out = NULL;
+  int32_t code = check_frames(op, "frames", frames, count, error);
+  if (code == DLB_OK) code = check_options(op, options, DLB_DECODE_MESSAGE_ONLY, error);
+  if (code == DLB_OK) code = check_forked(op, error);
+  if (code != DLB_OK) return code;
+  dlb_message *message = NULL;
+  code = capiDecode(&message, (dlb_frame *)frames, count, options, error);
+  if (code == DLB_OK) code = hold_frames(op, message, 0, frames, error);
+  if (code == DLB_OK) *out = message;
+  return code;
+}
+
+int32_t dlb_message_unpack(dlb_message **out, const dlb_frame *packed, uint64_t options,
+                           dlb_error *error) {
+  static const char op[] = "dlb_message_unpack";
+  if (out == NULL) return capi_null(op, "out", error);
+  *out = NULL;
+  if (packed == NULL) return capi_null(op, "packed", error);
+  int32_t code = check_frames(op, "packed", packed, 1, error);
+  if (code == DLB_OK) code = check_options(op, options, DLB_DECODE_MESSAGE_ONLY, error);
+  if (code == DLB_OK) code = check_forked(op, error);
+  if (code != DLB_OK) return code;
+  dlb_message *message = NULL;
+  code = capiUnpack(&message, (dlb_frame *)packed, options, error);
+  if (code != DLB_OK) return code;
+  core_share *hold = capi_hold(packed->release, packed->ctx);
+  if (hold == NULL) return undo(op, message, 0, error);
+  for (size_t i = 0; i < message->frame_count; i++) {
+    if (i > 0) core_share_take(hold);
+    message->frames[i].share = hold;
+  }
+  *out = message;
+  return capi_ok(error);
+}
+
+int32_t dlb_message_make(dlb_message **out, const dlb_header *header, dlb_bytes label,
+                         const dlb_frame *parts, size_t count, dlb_error *error) {
+  static const char op[] = "dlb_message_make";
+  if (out == NULL) return capi_null(op, "out", error);
+  *out = NULL;
+  if (header == NULL) return capi_null(op, "header", error);
+  int32_t code = check_bytes(op, "label", label.data, label.size, error);
+  if (code == DLB_OK) code = check_frames(op, "parts", parts, count, error);
+  if (code == DLB_OK) code = check_forked(op, error);
+  if (code != DLB_OK) return code;
+  dlb_message *message = NULL;
+  code = capiMake(&message, (dlb_header *)header, label, (dlb_frame *)parts, count, error);
+  if (code == DLB_OK) code = hold_frames(op, message, 2, parts, error);
+  if (code == DLB_OK) *out = message;
+  return code;
+}
+
+/* Copies the descriptions of the tensors, which Go takes over in their place: these have nothing to
+ * delete. */
+static int32_t describe(const char *op, DLManagedTensorVersioned *views,
+                        const dlb_message_tensor *tensors, size_t count, dlb_error *error) {
+  for (size_t i = 0; i < count; i++) {
+    core_extent extent;
+    char name[48];
+    if (capi_check(op, "", tensors[i].tensor, &extent, NULL) != DLB_OK) {
+      snprintf(name, sizeof name, "tensors[%zu]", i);
+      return capi_check(op, name, tensors[i].tensor, &extent, error);
+    }
+    const dlb_bytes *metadata = &tensors[i].metadata;
+    if (check_bytes(op, "", metadata->data, metadata->size, NULL) != DLB_OK) {
+      snprintf(name, sizeof name, "tensors[%zu].metadata", i);
+      return check_bytes(op, name, metadata->data, metadata->size, error);
+    }
+    views[i] = *tensors[i].tensor;
+    views[i].deleter = NULL;
+  }
+  return DLB_OK;
+}
+
+/* Parts that alias their tensor hold it. A tensor that was copied has nothing left to do. */
+static int32_t hold_tensors(const char *op, dlb_message *message, const dlb_message_tensor *tensors,
+                            dlb_error *error) {
+  size_t count = message->tensor_count;
+  for (size_t i = 0; i < count; i++) {
+    if (message->tensors[i].copied) continue;
+    core_share *hold = capi_hold_versioned(tensors[i].tensor);
+    message->frames[2 + i].share = hold;
+    if (hold != NULL) continue;
+    while (i-- > 0) {
+      if (message->tensors[i].copied) continue;
+      capi_unhold(message->frames[2 + i].share);
+      message->frames[2 + i].share = NULL;
+    }
+    dlb_message_free(message);
+    return capi_memory(op, error);
+  }
+  for (size_t i = 0; i < count; i++) {
+    if (message->tensors[i].copied) dlb_tensor_release(tensors[i].tensor);
+  }
+  return capi_ok(error);
+}
+
+int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *fields,
+                           const dlb_message_tensor *tensors, size_t count, dlb_error *error) {
+  static const char op[] = "dlb_message_encode";
+  static const dlb_message_fields none;
+  if (out == NULL) return capi_null(op, "out", error);
+  *out = NULL;
+  if (fields == NULL) fields = &none;
+  if (count > 0 && tensors == NULL) return capi_null(op, "tensors", error);
+  if (count > PTRDIFF_MAX / sizeof(DLManagedTensorVersioned))
+    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %zu tensors", op, count);
+  int32_t code = check_bytes(op, "label", fields->label.data, fields->label.size, error);
+  if (code == DLB_OK)
+    code = check_bytes(op, "metadata", fields->metadata.data, fields->metadata.size, error);
+  if (code == DLB_OK) code = check_forked(op, error);
+  if (code != DLB_OK) return code;
+  DLManagedTensorVersioned *views = calloc(count + 1, sizeof *views);
+  if (views == NULL) return capi_memory(op, error);
+  dlb_message *message = NULL;
+  code = describe(op, views, tensors, count, error);
+  if (code == DLB_OK)
+    code = capiEncode(&message, (dlb_message_fields *)fields, (dlb_message_tensor *)tensors, views,
+                      count, error);
+  free(views);
+  if (code == DLB_OK) code = hold_tensors(op, message, tensors, error);
+  if (code == DLB_OK) *out = message;
+  return code;
+}
+
+int32_t dlb_message_pack(dlb_frame *out, const dlb_message *message, dlb_error *error) {
+  static const char op[] = "dlb_message_pack";
+  if (out == NULL) return capi_null(op, "out", error);
+  memset(out, 0, sizeof *out);
+  int32_t code = capi_message_check(op, message, error);
+  if (code == DLB_OK) code = check_forked(op, error);
+  if (code != DLB_OK) return code;
+  core_share *share = NULL;
+  size_t size = 0;
+  code = capiPack(&share, &size, (dlb_message *)message, error);
+  if (code != DLB_OK) return code;
+  capi_frame_out(out, share, share->data, size, DLB_FRAME_WRITABLE);
+  return capi_ok(error);
+}
+
+/* In a forked child only what C made can be counted. */
+void dlb_counters_read(dlb_counters *out) {
+  if (out == NULL) return;
+  memset(out, 0, sizeof *out);
+  if (core_forked()) {
+    out->exports = core_live_exports();
+    out->double_deletes = core_double_deletes();
+  } else {
+    capiCount(out);
+  }
+  out->imports += capi_held();
+  out->messages = capi_messages();
+}

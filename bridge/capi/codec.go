@@ -1,0 +1,223 @@
+package capi
+
+/*
+#include "capi.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/tens"
+)
+
+// C: dlb_message_decode
+//
+//export capiDecode
+func capiDecode(out **C.dlb_message, frames *C.dlb_frame, count C.size_t, options C.uint64_t, e *C.dlb_error) C.int32_t {
+	return guard(e, C.DLB_ERROR_FORMAT, func() error {
+		in := unsafe.Slice(frames, int(count))
+		bytes := make([][]byte, len(in))
+		for i := range in {
+			bytes[i] = view(in[i].data, in[i].size)
+		}
+		return decode(out, bytes, func(i int) C.uint64_t { return in[i].flags }, options)
+	})
+}
+
+// C: dlb_message_unpack
+//
+//export capiUnpack
+func capiUnpack(out **C.dlb_message, packed *C.dlb_frame, options C.uint64_t, e *C.dlb_error) C.int32_t {
+	return guard(e, C.DLB_ERROR_FORMAT, func() error {
+		bytes, err := tens.ConsumeFrames(view(packed.data, packed.size))
+		if err != nil {
+			return err
+		}
+		return decode(out, bytes, func(int) C.uint64_t { return packed.flags }, options)
+	})
+}
+
+func decode(out **C.dlb_message, frames [][]byte, flags func(int) C.uint64_t, options C.uint64_t) error {
+	msg, err := tens.Parse(frames)
+	if err != nil {
+		return err
+	}
+	label := &tens.Label{}
+	var ts []*dlpack.Tensor
+	if options&C.DLB_DECODE_MESSAGE_ONLY == 0 {
+		if label, err = msg.TENS(); err != nil {
+			return err
+		}
+		if ts, err = views(msg, label); err != nil {
+			return err
+		}
+		defer closeAll(ts)
+	}
+	metadata := make([][]byte, len(ts))
+	for i := range ts {
+		metadata[i] = label.Tensors[i].Metadata
+	}
+	return newMessage(out, msg, label.Metadata, metadata, ts, func(m *message) error {
+		for i, frame := range frames {
+			m.frame(i, frame, flags(i))
+		}
+		m.c.label = text(msg.Label)
+		for i, t := range ts {
+			m.tensor(i, 2+label.Tensors[i].Part, t)
+		}
+		return nil
+	})
+}
+
+// views makes tensors over the frames. They hold nothing and are only good while the frames are.
+func views(msg *tens.Message, label *tens.Label) ([]*dlpack.Tensor, error) {
+	parts := make([]*dlpack.Tensor, len(msg.Parts))
+	for i, p := range msg.Parts {
+		var err error
+		if parts[i], err = dlpack.FromBytes(p, dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{int64(len(p))}}); err != nil {
+			return nil, err
+		}
+	}
+	defer closeAll(parts)
+	return bridge.TensorsOf(label, parts)
+}
+
+func closeAll(ts []*dlpack.Tensor) {
+	for _, t := range ts {
+		t.Close()
+	}
+}
+
+// C: dlb_message_make
+//
+//export capiMake
+func capiMake(out **C.dlb_message, header *C.dlb_header, label C.dlb_bytes, parts *C.dlb_frame, count C.size_t, e *C.dlb_error) C.int32_t {
+	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
+		in := unsafe.Slice(parts, int(count))
+		msg := &tens.Message{Label: viewText(label), Parts: make([][]byte, len(in))}
+		for i := range in {
+			msg.Parts[i] = view(in[i].data, in[i].size)
+		}
+		setHeader(msg, header)
+		return newMessage(out, msg, nil, nil, nil, func(m *message) error {
+			for i, part := range msg.Parts {
+				m.frame(2+i, part, in[i].flags)
+			}
+			return m.head(msg)
+		})
+	})
+}
+
+func setHeader(msg *tens.Message, header *C.dlb_header) {
+	msg.Level = int(header.level)
+	for i, c := range header.form {
+		msg.Form[i] = byte(c)
+	}
+	msg.Origin, msg.Granule, msg.Seqno = uint64(header.origin), uint64(header.granule), uint64(header.seqno)
+}
+
+// C: dlb_message_encode. tensors is here for the metadata; taken are the same tensors without deleters.
+//
+//export capiEncode
+func capiEncode(out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dlb_message_tensor, taken *C.DLManagedTensorVersioned, count C.size_t, e *C.dlb_error) C.int32_t {
+	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
+		in := unsafe.Slice(taken, int(count))
+		ts := make([]*dlpack.Tensor, 0, len(in))
+		defer func() { closeAll(ts) }()
+		for i := range in {
+			t, err := dlpack.Import(unsafe.Pointer(&in[i]), dlpack.NoSafetyNet)
+			if err != nil {
+				return fmt.Errorf("tensor %d: %w", i, err)
+			}
+			ts = append(ts, t)
+		}
+		var options []bridge.EncodeOption
+		metadata, texts := []byte("{}"), make([][]byte, len(ts))
+		if fields.metadata.size > 0 {
+			metadata = viewText(fields.metadata)
+			options = append(options, bridge.Metadata(metadata))
+		}
+		for i, t := range unsafe.Slice(tensors, int(count)) {
+			if t.metadata.size > 0 {
+				texts[i] = viewText(t.metadata)
+				options = append(options, bridge.TensorMetadata(i, texts[i]))
+			}
+		}
+		if fields.label.size > 0 {
+			attributes, err := tens.ParseAttributes(viewText(fields.label))
+			if err != nil {
+				return err
+			}
+			options = append(options, bridge.LabelAttributes(attributes))
+		}
+		msg, how, err := bridge.Message(ts, options...)
+		if err != nil {
+			return err
+		}
+		form := msg.Form
+		setHeader(msg, &fields.header)
+		if msg.Form == [4]byte{} {
+			msg.Form = form
+		}
+		return newMessage(out, msg, metadata, texts, ts, func(m *message) error {
+			for i, t := range ts {
+				if how.Copied[i] != "" {
+					if err := m.copied(i, msg.Parts[i], t); err != nil {
+						return err
+					}
+					continue
+				}
+				flags := C.uint64_t(C.DLB_FRAME_WRITABLE)
+				if t.ReadOnly() {
+					flags = 0
+				}
+				m.frame(2+i, msg.Parts[i], flags)
+				m.tensor(i, 2+i, t)
+			}
+			return m.head(msg)
+		})
+	})
+}
+
+// C: dlb_message_pack
+//
+//export capiPack
+func capiPack(out **C.core_share, size *C.size_t, message *C.dlb_message, e *C.dlb_error) C.int32_t {
+	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
+		frames := make([][]byte, message.frame_count)
+		for i, f := range unsafe.Slice(message.frames, len(frames)) {
+			frames[i] = view(unsafe.Pointer(f.data), f.size)
+		}
+		n, err := tens.SizeFrames(frames)
+		if err != nil {
+			return err
+		}
+		share := C.core_share_alloc(C.size_t(n), 0)
+		if share == nil {
+			return errMemory
+		}
+		if _, err := tens.AppendFrames(view(share.data, C.size_t(n))[:0], frames); err != nil {
+			C.core_share_drop(share)
+			return err
+		}
+		*out, *size = share, C.size_t(n)
+		return nil
+	})
+}
+
+// C: dlb_counters_read
+//
+//export capiCount
+func capiCount(out *C.dlb_counters) {
+	guard(nil, 0, func() error {
+		s := dlpack.ReadStats()
+		out.exports = C.int64_t(s.Exports)
+		out.imports = C.int64_t(s.Imports)
+		out.double_deletes = C.uint64_t(s.DoubleDeletes)
+		return nil
+	})
+}

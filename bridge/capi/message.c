@@ -1,0 +1,175 @@
+/* Messages once they are made: plain C, as tensors are. What makes them enters Go: codec.c. */
+#include "capi.h"
+
+#include <stdlib.h>
+
+/* Tells a message from other memory, and from one that was freed as long as nothing else lies there. */
+static const uint64_t MAGIC = UINT64_C(0x646c625f6d736731);
+
+static int64_t live;
+
+int64_t capi_messages(void) { return __atomic_load_n(&live, __ATOMIC_RELAXED); }
+
+dlb_message *capi_message_new(size_t frames, size_t tensors, size_t dims, size_t text) {
+  size_t size = sizeof(dlb_message);
+  size_t tensors_at = size + frames * sizeof(capi_frame);
+  size_t dims_at = tensors_at + tensors * sizeof(capi_tensor);
+  size_t text_at = dims_at + dims * sizeof(int64_t);
+  char *room = calloc(1, text_at + text);
+  if (room == NULL) return NULL;
+  dlb_message *message = (dlb_message *)room;
+  message->magic = MAGIC;
+  message->frame_count = frames;
+  message->tensor_count = tensors;
+  message->frames = (capi_frame *)(room + size);
+  message->tensors = (capi_tensor *)(room + tensors_at);
+  message->dims = (int64_t *)(room + dims_at);
+  message->text = room + text_at;
+  __atomic_fetch_add(&live, 1, __ATOMIC_RELAXED);
+  return message;
+}
+
+static int known(const dlb_message *message) {
+  return message != NULL && (uintptr_t)message % sizeof(void *) == 0 && message->magic == MAGIC;
+}
+
+int32_t capi_message_check(const char *op, const dlb_message *message, dlb_error *error) {
+  if (message == NULL) return capi_null(op, "message", error);
+  if (known(message)) return DLB_OK;
+  return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: no message lies at %p", op,
+                   (const void *)message);
+}
+
+void dlb_message_free(dlb_message *message) {
+  if (!known(message)) return;
+  message->magic = 0;
+  for (size_t i = 0; i < message->frame_count; i++) {
+    if (message->frames[i].share != NULL) core_share_drop(message->frames[i].share);
+  }
+  free(message);
+  __atomic_fetch_sub(&live, 1, __ATOMIC_RELAXED);
+}
+
+static int32_t check_index(const char *op, const char *what, size_t index, size_t count,
+                           dlb_error *error) {
+  if (index < count) return DLB_OK;
+  return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %s %zu of %zu", op, what, index, count);
+}
+
+int32_t dlb_message_header(dlb_header *out, const dlb_message *message, dlb_error *error) {
+  static const char op[] = "dlb_message_header";
+  if (out == NULL) return capi_null(op, "out", error);
+  *out = (dlb_header){0};
+  int32_t code = capi_message_check(op, message, error);
+  if (code != DLB_OK) return code;
+  *out = message->header;
+  return capi_ok(error);
+}
+
+int32_t dlb_message_label(dlb_bytes *out, const dlb_message *message, dlb_error *error) {
+  static const char op[] = "dlb_message_label";
+  if (out == NULL) return capi_null(op, "out", error);
+  *out = (dlb_bytes){0};
+  int32_t code = capi_message_check(op, message, error);
+  if (code != DLB_OK) return code;
+  *out = message->label;
+  return capi_ok(error);
+}
+
+int32_t dlb_message_metadata(dlb_bytes *out, const dlb_message *message, dlb_error *error) {
+  static const char op[] = "dlb_message_metadata";
+  if (out == NULL) return capi_null(op, "out", error);
+  *out = (dlb_bytes){0};
+  int32_t code = capi_message_check(op, message, error);
+  if (code != DLB_OK) return code;
+  *out = message->metadata;
+  return capi_ok(error);
+}
+
+int32_t dlb_message_tensor_metadata(dlb_bytes *out, const dlb_message *message, size_t index,
+                                    dlb_error *error) {
+  static const char op[] = "dlb_message_tensor_metadata";
+  if (out == NULL) return capi_null(op, "out", error);
+  *out = (dlb_bytes){0};
+  int32_t code = capi_message_check(op, message, error);
+  if (code != DLB_OK) return code;
+  code = check_index(op, "tensor", index, message->tensor_count, error);
+  if (code != DLB_OK) return code;
+  *out = message->tensors[index].metadata;
+  return capi_ok(error);
+}
+
+size_t dlb_message_frame_count(const dlb_message *message) {
+  return known(message) ? message->frame_count : 0;
+}
+
+size_t dlb_message_part_count(const dlb_message *message) {
+  return known(message) ? message->frame_count - 2 : 0;
+}
+
+size_t dlb_message_tensor_count(const dlb_message *message) {
+  return known(message) ? message->tensor_count : 0;
+}
+
+int32_t dlb_message_copied(const dlb_message *message, size_t index) {
+  return known(message) && index < message->tensor_count && message->tensors[index].copied;
+}
+
+int32_t dlb_message_part(DLManagedTensorVersioned **out, const dlb_message *message, size_t index,
+                         dlb_error *error) {
+  static const char op[] = "dlb_message_part";
+  if (out == NULL) return capi_null(op, "out", error);
+  *out = NULL;
+  int32_t code = capi_message_check(op, message, error);
+  if (code != DLB_OK) return code;
+  code = check_index(op, "part", index, message->frame_count - 2, error);
+  if (code != DLB_OK) return code;
+  const capi_frame *part = &message->frames[2 + index];
+  int64_t shape[] = {(int64_t)part->size};
+  DLTensor view = {
+      .data = (void *)part->data,
+      .device = {.device_type = kDLCPU},
+      .ndim = 1,
+      .dtype = {.code = kDLUInt, .bits = 8, .lanes = 1},
+      .shape = shape,
+  };
+  uint64_t flags = part->flags & DLB_FRAME_WRITABLE ? 0 : DLPACK_FLAG_BITMASK_READ_ONLY;
+  *out = core_export_versioned(part->share, &view, flags);
+  return *out != NULL ? capi_ok(error) : capi_memory(op, error);
+}
+
+int32_t dlb_message_tensor_at(DLManagedTensorVersioned **out, const dlb_message *message,
+                              size_t index, dlb_error *error) {
+  static const char op[] = "dlb_message_tensor_at";
+  if (out == NULL) return capi_null(op, "out", error);
+  *out = NULL;
+  int32_t code = capi_message_check(op, message, error);
+  if (code != DLB_OK) return code;
+  code = check_index(op, "tensor", index, message->tensor_count, error);
+  if (code != DLB_OK) return code;
+  const capi_tensor *tensor = &message->tensors[index];
+  *out = core_export_versioned(tensor->frame->share, &tensor->view, tensor->flags);
+  return *out != NULL ? capi_ok(error) : capi_memory(op, error);
+}
+
+static void drop_share(void *share) { core_share_drop(share); }
+
+void capi_frame_out(dlb_frame *out, core_share *share, const char *data, size_t size,
+                    uint64_t flags) {
+  *out = (dlb_frame){.data = data, .size = size, .release = drop_share, .ctx = share, .flags = flags};
+}
+
+int32_t dlb_message_frame(dlb_frame *out, const dlb_message *message, size_t index,
+                          dlb_error *error) {
+  static const char op[] = "dlb_message_frame";
+  if (out == NULL) return capi_null(op, "out", error);
+  *out = (dlb_frame){0};
+  int32_t code = capi_message_check(op, message, error);
+  if (code != DLB_OK) return code;
+  code = check_index(op, "frame", index, message->frame_count, error);
+  if (code != DLB_OK) return code;
+  const capi_frame *frame = &message->frames[index];
+  core_share_take(frame->share);
+  capi_frame_out(out, frame->share, frame->data, frame->size, frame->flags);
+  return capi_ok(error);
+}
