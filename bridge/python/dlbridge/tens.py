@@ -1,0 +1,234 @@
+"""ZIO messages and the tensors in them (the TENS form).
+
+A message is a sequence of frames: a prefix (level, form, label), a header (origin, granule, seqno) and
+payload parts. A label that is a JSON object with the attribute TENS describes tensors, whose elements
+are the parts. Nothing here copies a payload on the way in: tensors alias the frames.
+
+The work is done by the Go library, loaded on first use (`dlbridge.load`). In a forked child of a
+process that has loaded it, every function is a RuntimeError.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from . import _core
+from ._core import Tensor
+
+__all__ = ["Message", "decode", "encode", "pack", "parse", "unpack"]
+
+
+class Message:
+    """A ZIO message.
+
+    Attributes:
+        level: 0 to 8.
+        form: four bytes, such as b"TENS"; given shorter, it is padded with spaces.
+        label: the label as a dict, or None where it is no JSON object.
+        label_bytes: the label as it is in the message.
+        origin, granule, seqno: unsigned numbers of 64 bits.
+        parts: memoryviews of the payload parts. Those of a message that was read alias its frames.
+        tensors: the tensors of the label, each on the memory of its part, read-only exactly when that
+            frame's buffer is. Empty for a message that was made of its fields, or only parsed.
+        metadata: the attribute `metadata` of TENS, None where absent.
+        tensor_metadata: that of each tensor.
+    """
+
+    __slots__ = (
+        "form",
+        "granule",
+        "label",
+        "label_bytes",
+        "level",
+        "metadata",
+        "origin",
+        "parts",
+        "seqno",
+        "tensor_metadata",
+        "tensors",
+    )
+
+    level: int
+    form: bytes
+    label: dict[str, Any] | None
+    label_bytes: bytes
+    origin: int
+    granule: int
+    seqno: int
+    parts: list[memoryview]
+    tensors: list[Tensor]
+    metadata: dict[str, Any] | None
+    tensor_metadata: list[dict[str, Any] | None]
+
+    def __init__(
+        self,
+        level: int = 0,
+        form: bytes | str = b"TENS",
+        label: bytes | str | Mapping[str, Any] = b"",
+        origin: int = 0,
+        granule: int = 0,
+        seqno: int = 0,
+        parts: Sequence[Any] = (),
+    ) -> None:
+        self.level = level
+        self.form = _form(form)
+        self.label_bytes = _label(label)
+        self.label = _object(self.label_bytes)
+        self.origin = origin
+        self.granule = granule
+        self.seqno = seqno
+        self.parts = [_bytes_view(part) for part in parts]
+        self.tensors = []
+        self.metadata = None
+        self.tensor_metadata = []
+
+    def frames(self) -> list[memoryview]:
+        """Frames of the message, ready to be sent: prefix, header, and the parts, which alias ours."""
+        return _core.message_make(
+            self.level, self.form, self.label_bytes, self.origin, self.granule, self.seqno, self.parts
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"<dlbridge.tens.Message, level {self.level}, form {self.form!r}, seqno {self.seqno}, "
+            f"{len(self.parts)} parts, {len(self.tensors)} tensors>"
+        )
+
+
+def decode(frames: Sequence[Any]) -> Message:
+    """Read a message and its tensors. `frames`: bytes-like objects, prefix and header first.
+
+    Under the form TENS the label must describe tensors; under any other form a message whose label does
+    not has none.
+
+    Ownership: the frames' buffers are held until the parts and tensors made of them, and everything
+    exported from those, are gone. Errors: ValueError for a malformed message, BufferError for a data
+    type that DLPack cannot carry; no frame is held then.
+    """
+    return _message(_core.message_decode(frames, False))
+
+
+def parse(frames: Sequence[Any]) -> Message:
+    """Read a message without looking at its label: it has no tensors. Otherwise as `decode`."""
+    return _message(_core.message_decode(frames, True))
+
+
+def encode(
+    tensors: Iterable[Any],
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    tensor_metadata: Iterable[Mapping[str, Any] | None] | None = None,
+    form: bytes | str = "TENS",
+    level: int = 0,
+    label: bytes | str | Mapping[str, Any] | None = None,
+    origin: int = 0,
+    granule: int = 0,
+    seqno: int = 0,
+) -> list[memoryview]:
+    """Write tensors as a message: its frames, memoryviews of format B.
+
+    `tensors`: any DLPack producers. Row-major, permuted and reversed ones without gaps are not copied:
+    their memory is the payload part; others are compacted. `metadata` and `tensor_metadata` (one for
+    each tensor, or None) are what JSON can say. `label`: further attributes of the label, a JSON object.
+
+    Ownership: the tensors' memory is held while a frame on it is in use. Errors: BufferError for
+    tensors that the host cannot read, ValueError or TypeError for what JSON or the header cannot say.
+    """
+    producers = list(tensors)
+    each = [None] * len(producers) if tensor_metadata is None else list(tensor_metadata)
+    return _core.message_encode(
+        level,
+        _form(form),
+        None if label is None else _label(label),
+        origin,
+        granule,
+        seqno,
+        None if metadata is None else _json(metadata),
+        producers,
+        [None if item is None else _json(item) for item in each],
+    )
+
+
+def pack(frames: Sequence[Any]) -> bytes:
+    """The single-part form of a message's frames. Errors: ValueError where they are no message."""
+    return _core.message_pack(frames)
+
+
+def unpack(data: Any) -> list[memoryview]:
+    """The frames of a message in single-part form; payloads alias `data`, a bytes-like object."""
+    return _core.message_unpack(data)
+
+
+def _message(read: tuple[Any, ...]) -> Message:
+    message = Message.__new__(Message)
+    (
+        message.level,
+        message.form,
+        message.label_bytes,
+        message.origin,
+        message.granule,
+        message.seqno,
+        message.parts,
+        message.tensors,
+        metadata,
+        tensor_metadata,
+    ) = read
+    message.label = _object(message.label_bytes)
+    message.metadata = None if metadata is None else json.loads(metadata)
+    message.tensor_metadata = [None if text is None else json.loads(text) for text in tensor_metadata]
+    return message
+
+
+def _form(form: bytes | str) -> bytes:
+    if isinstance(form, str):
+        form = form.encode("latin-1") if form.isascii() else form.encode()
+    if not isinstance(form, bytes):
+        raise TypeError(f"dlbridge: form must be bytes or str, not {type(form)!r}")
+    if len(form) > 4:
+        raise ValueError(f"dlbridge: form {form!r} has more than four bytes")
+    return form.ljust(4)
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"dlbridge: metadata must be a mapping, not {type(value)!r}")
+    return json.dumps(dict(value), allow_nan=False, separators=(",", ":")).encode()
+
+
+def _label(label: bytes | str | Mapping[str, Any]) -> bytes:
+    if isinstance(label, str):
+        return label.encode()
+    if isinstance(label, Mapping):
+        return json.dumps(dict(label), allow_nan=False, separators=(",", ":")).encode()
+    if isinstance(label, (bytes, bytearray, memoryview)):
+        return bytes(label)
+    raise TypeError(f"dlbridge: label must be bytes, str or a mapping, not {type(label)!r}")
+
+
+def _bytes_view(part: Any) -> memoryview:
+    view = memoryview(part)
+    return view if view.format == "B" and view.ndim == 1 else view.cast("B")
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("duplicate name")
+    return value
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _object(text: bytes) -> dict[str, Any] | None:
+    """The JSON object that the bytes are, as strictly as the codec reads it; None for anything else."""
+    try:
+        value = json.loads(
+            text.decode(), object_pairs_hook=_no_duplicates, parse_constant=_no_constant
+        )
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None

@@ -1,0 +1,74 @@
+"""Builds the C extension, and with Go at hand the Go library beside it.
+
+The sources of both lie outside this folder (dlpack/, include/, bridge/libdlbridge), so the package is
+built from a checkout: pip install ./bridge/python.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import sysconfig
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+
+# One binary serves CPython 3.11 and later; free-threaded builds have no limited API.
+LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED")
+
+
+class Build(build_ext):
+    """The extension, then libdlbridge into dlbridge/_lib."""
+
+    def run(self) -> None:
+        if not (ROOT / "dlpack" / "core.c").is_file():
+            sys.exit(f"dlbridge: the C core is not at {ROOT / 'dlpack'}: build from a checkout of dlbridge")
+        super().run()
+        folder = HERE if self.inplace else pathlib.Path(self.build_lib).resolve()
+        out = folder / "dlbridge" / "_lib"
+        if os.environ.get("DLBRIDGE_WITHOUT_GO") != "1":
+            self.build_library(out)
+        else:
+            shutil.rmtree(out, ignore_errors=True)  # of an earlier build
+
+    def build_library(self, out: pathlib.Path) -> None:
+        script = ROOT / "bridge" / "libdlbridge" / "build.sh"
+        go = os.environ.get("GO", "go")
+        if shutil.which(go) is None or not script.is_file():
+            missing = "no Go compiler" if script.is_file() else f"no {script}"
+            sys.exit(
+                f"dlbridge: {missing}: the codecs need the Go library. Install Go 1.26 or later, or set "
+                "DLBRIDGE_WITHOUT_GO=1 to build without it (then DLBRIDGE_LIBRARY names a library at run time)."
+            )
+        built = pathlib.Path(self.build_temp).resolve() / "lib"
+        subprocess.run(["sh", str(script), str(built)], check=True)
+        out.mkdir(parents=True, exist_ok=True)
+        shutil.copy(built / "libdlbridge.so", out / "libdlbridge.so")
+
+
+setup(
+    cmdclass={"build_ext": Build},
+    ext_modules=[
+        Extension(
+            "dlbridge._core",
+            sources=sorted(f"src/{path.name}" for path in (HERE / "src").glob("*.c")),
+            depends=[
+                "src/extension.h",
+                "../../dlpack/core.c",
+                "../../dlpack/core.h",
+                "../../include/dlbridge.h",
+                "../../include/dlpack/dlpack.h",
+            ],
+            include_dirs=[str(ROOT / "include"), str(ROOT / "dlpack")],
+            define_macros=[("Py_LIMITED_API", "0x030B0000")] if LIMITED else [],
+            py_limited_api=LIMITED,
+            extra_compile_args=["-std=gnu11", "-fvisibility=hidden", "-Wall", "-Wextra"],
+            libraries=["pthread", "dl"] if sys.platform.startswith("linux") else [],
+        )
+    ],
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED else {},
+)

@@ -1,0 +1,307 @@
+#include "extension.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- buffers of ours ------------------------------------------------------------------------- */
+
+enum { BUFFER_RANK_MAX = 64 }; /* PyBUF_MAX_NDIM */
+
+static char nothing; /* where the buffer of a tensor without elements starts */
+
+static int refuse(const char *why) {
+  PyErr_Format(PyExc_BufferError, "dlbridge: buffer: %s", why);
+  return -1;
+}
+
+/* Whether the first index is the fastest, without gaps. */
+static int column_major(const Tensor *self) {
+  int64_t step = 1;
+  for (int32_t d = 0; d < self->view.ndim; d++) {
+    if (self->view.shape[d] == 0) return 1;
+    if (self->view.shape[d] != 1 && self->view.strides[d] != step) return 0;
+    step *= self->view.shape[d];
+  }
+  return 1;
+}
+
+/* Whether two indices may name the same memory. Strides that each lead past all that the smaller ones
+ * span do not overlap; others are taken to. */
+static int overlapping(const Tensor *self) {
+  uint64_t done = 0, span = 1;
+  if (self->extent.count < 2 || self->extent.row_major) return 0;
+  for (int32_t round = 0; round < self->view.ndim; round++) {
+    int32_t next = -1;
+    uint64_t least = 0;
+    for (int32_t d = 0; d < self->view.ndim; d++) {
+      int64_t stride = self->view.strides[d];
+      uint64_t step = stride < 0 ? -(uint64_t)stride : (uint64_t)stride;
+      if (done >> d & 1 || self->view.shape[d] == 1 || (next >= 0 && step >= least)) continue;
+      next = d;
+      least = step;
+    }
+    if (next < 0) return 0;
+    if (least < span) return 1;
+    done |= (uint64_t)1 << next;
+    span += least * (uint64_t)(self->view.shape[next] - 1);
+  }
+  return 0;
+}
+
+int tensor_getbuffer(PyObject *op, Py_buffer *view, int flags) {
+  Tensor *self = (Tensor *)op;
+  view->obj = NULL;
+  if (self->share == NULL) {
+    raise_closed();
+    return -1;
+  }
+  if (!core_host_readable(self->view.device.device_type)) return refuse("the memory is not the host's");
+  const char *letter = dtype_letter(self->view.dtype);
+  if (letter == NULL) {
+    PyObject *name = dtype_name(self->view.dtype);
+    if (name != NULL) PyErr_Format(PyExc_BufferError, "dlbridge: buffer: %U has no struct letter", name);
+    Py_XDECREF(name);
+    return -1;
+  }
+  Py_ssize_t ndim = self->view.ndim;
+  if (ndim > BUFFER_RANK_MAX) return refuse("more than 64 dimensions");
+  int read_only = tensor_read_only(self);
+  if (flags & PyBUF_WRITABLE && read_only) return refuse("the memory is read-only");
+  if (!read_only && overlapping(self)) {
+    if (flags & PyBUF_WRITABLE) return refuse("elements overlap, which is no memory to write to");
+    read_only = 1;
+  }
+  int row_major = self->extent.row_major;
+  if ((flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS && !row_major) return refuse("not row-major");
+  if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && !column_major(self))
+    return refuse("not column-major");
+  if ((flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS && !row_major && !column_major(self))
+    return refuse("not contiguous");
+  if ((flags & PyBUF_STRIDES) != PyBUF_STRIDES && !row_major)
+    return refuse("not row-major, and strides were not asked for");
+  int64_t item = dtype_itemsize(self->view.dtype);
+  int64_t *steps = self->dims + 2 * ndim;
+  LOCK(op);
+  for (Py_ssize_t d = 0; d < ndim; d++) steps[d] = (int64_t)((uint64_t)self->view.strides[d] * (uint64_t)item);
+  if (self->share != NULL) {
+    self->buffers++;
+    view->obj = Py_NewRef(op);
+  }
+  UNLOCK();
+  if (view->obj == NULL) {
+    raise_closed();
+    return -1;
+  }
+  view->buf = self->extent.count > 0 ? self->view.data : &nothing;
+  view->len = (Py_ssize_t)self->extent.nbytes;
+  view->itemsize = (Py_ssize_t)item;
+  view->readonly = read_only;
+  view->ndim = (int)ndim;
+  view->format = flags & PyBUF_FORMAT ? (char *)letter : NULL;
+  view->shape = flags & PyBUF_ND && ndim > 0 ? (Py_ssize_t *)self->view.shape : NULL;
+  view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES && ndim > 0 ? (Py_ssize_t *)steps : NULL;
+  view->suboffsets = NULL;
+  view->internal = NULL;
+  return 0;
+}
+
+void tensor_releasebuffer(PyObject *op, Py_buffer *Py_UNUSED(view)) {
+  LOCK(op);
+  ((Tensor *)op)->buffers--;
+  UNLOCK();
+}
+
+/* ---- buffers of others ----------------------------------------------------------------------- */
+
+static int64_t loans;
+
+int64_t live_loans(void) { return __atomic_load_n(&loans, __ATOMIC_RELAXED); }
+
+Py_buffer *loan_begin(PyObject *object, int flags) {
+  Py_buffer *buffer = malloc(sizeof *buffer);
+  if (buffer == NULL) {
+    PyErr_NoMemory();
+  } else if (PyObject_GetBuffer(object, buffer, flags) < 0) {
+    free(buffer);
+    buffer = NULL;
+  } else {
+    __atomic_fetch_add(&loans, 1, __ATOMIC_RELAXED);
+  }
+  return buffer;
+}
+
+/* Runs on whichever thread ends the last share. Once the interpreter is gone, or going, what it lent is
+ * left to the system: its threads may no longer take the GIL. */
+void loan_end(void *context) {
+  Py_buffer *buffer = context;
+  if (!Py_IsInitialized()) return;
+  PyGILState_STATE gil = PyGILState_Ensure();
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyBuffer_Release(buffer);
+  PyErr_Restore(type, value, traceback);
+  PyGILState_Release(gil);
+  free(buffer);
+  __atomic_fetch_sub(&loans, 1, __ATOMIC_RELAXED);
+}
+
+/* A shape argument: an int or a sequence of ints, none of them negative. */
+static int parse_shape(PyObject *object, int64_t *shape, int32_t *ndim) {
+  Py_ssize_t count = 1;
+  int scalar = PyLong_Check(object);
+  if (!scalar) {
+    count = PySequence_Check(object) && !PyUnicode_Check(object) ? PySequence_Size(object) : -1;
+    if (count < 0) {
+      PyErr_Clear();
+      PyErr_Format(PyExc_TypeError, "dlbridge: shape must be a sequence of ints, not %R", object);
+      return -1;
+    }
+  }
+  if (count > CORE_RANK_MAX) {
+    PyErr_Format(PyExc_ValueError, "dlbridge: shape has %zd dimensions, more than %d", count, CORE_RANK_MAX);
+    return -1;
+  }
+  for (Py_ssize_t d = 0; d < count; d++) {
+    PyObject *item = scalar ? Py_NewRef(object) : PySequence_GetItem(object, d);
+    PyObject *number = item == NULL ? NULL : PyNumber_Index(item);
+    Py_XDECREF(item);
+    if (number == NULL) return -1;
+    shape[d] = PyLong_AsLongLong(number);
+    if (shape[d] == -1 && PyErr_Occurred()) {
+      PyErr_Clear();
+      PyErr_Format(PyExc_ValueError, "dlbridge: shape[%zd] = %R is out of range", d, number);
+      Py_DECREF(number);
+      return -1;
+    }
+    Py_DECREF(number);
+  }
+  *ndim = (int32_t)count;
+  return 0;
+}
+
+/* The Tensor gets the share, which ends when there can be no Tensor. */
+static PyObject *tensor_of(module_state *state, core_share *share, const DLTensor *view, uint64_t flags,
+                           const core_extent *extent) {
+  Tensor *self = NULL;
+  if (share == NULL) PyErr_NoMemory();
+  else self = tensor_new(state->tensor_type, view, flags, 0, extent);
+  if (self != NULL) self->share = share;
+  else if (share != NULL) share_end(share);
+  return (PyObject *)self;
+}
+
+PyObject *empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+  static const int names[] = {NAME_SHAPE, NAME_DTYPE};
+  module_state *state = PyModule_GetState(module);
+  PyObject *values[2];
+  char message[MESSAGE_SIZE];
+  int64_t shape[CORE_RANK_MAX];
+  core_extent extent;
+  DLTensor view = {.data = message, .device = {kDLCPU, 0}, .shape = shape}; /* the data is set below */
+  if (parse_arguments(state, "empty", args, nargs, kwnames, 2, names, 2, values) < 0) return NULL;
+  if (values[0] == NULL || values[1] == NULL)
+    return PyErr_Format(PyExc_TypeError, "dlbridge: empty: takes a shape and a dtype");
+  if (parse_shape(values[0], shape, &view.ndim) < 0 || dtype_parse(values[1], &view.dtype) < 0) return NULL;
+  core_status status = core_validate(&view, 0, &extent, message, sizeof message);
+  if (status != CORE_OK) return raise_status(status, "empty", message);
+  core_share *share = core_share_alloc((size_t)extent.nbytes, 0);
+  if (share != NULL) view.data = share->data;
+  return tensor_of(state, share, &view, 0, &extent);
+}
+
+/* The sizes of the dimensions; an exporter may leave out what is plain. */
+static void buffer_shape(const Py_buffer *buffer, DLTensor *view) {
+  view->ndim = buffer->ndim;
+  for (int d = 0; d < buffer->ndim; d++)
+    view->shape[d] = buffer->shape != NULL ? buffer->shape[d] : buffer->len / buffer->itemsize;
+}
+
+/* Shape and strides as the buffer has them; its strides are in bytes. */
+static int buffer_layout(const Py_buffer *buffer, int64_t item, DLTensor *view) {
+  buffer_shape(buffer, view);
+  if (buffer->strides == NULL) view->strides = NULL; /* ctypes: row-major */
+  for (int d = 0; d < buffer->ndim; d++) {
+    if (buffer->suboffsets != NULL && buffer->suboffsets[d] >= 0)
+      return refuse("suboffsets have no place in DLPack");
+    if (view->strides == NULL) continue;
+    if (view->shape[d] > 1 && buffer->strides[d] % item != 0)
+      return refuse("strides are not whole elements");
+    view->strides[d] = buffer->strides[d] / item;
+  }
+  return 0;
+}
+
+/* Another data type or shape reads the bytes anew, which must lie without gaps. */
+static int buffer_reread(const Py_buffer *buffer, PyObject *shape, DLTensor *view, core_extent *extent,
+                         int64_t natural) {
+  char message[MESSAGE_SIZE];
+  if (!PyBuffer_IsContiguous(buffer, 'C')) return refuse("a new dtype or shape needs a row-major buffer");
+  int64_t item = dtype_itemsize(view->dtype);
+  view->strides = NULL;
+  if (shape != NULL) {
+    if (parse_shape(shape, view->shape, &view->ndim) < 0) return -1;
+  } else if (natural == item) {
+    buffer_shape(buffer, view);
+  } else {
+    view->shape[0] = buffer->len * 8 / ((int64_t)view->dtype.bits * view->dtype.lanes);
+    view->ndim = 1;
+  }
+  core_status status = core_validate(view, 0, extent, message, sizeof message);
+  if (status != CORE_OK) {
+    raise_status(status, "from_buffer", message);
+    return -1;
+  }
+  if (extent->nbytes != buffer->len) {
+    PyErr_Format(PyExc_ValueError, "dlbridge: from_buffer: the tensor has %lld bytes, the buffer %zd",
+                 (long long)extent->nbytes, buffer->len);
+    return -1;
+  }
+  return 0;
+}
+
+static PyObject *tensor_of_buffer(module_state *state, Py_buffer *buffer, PyObject *dtype, PyObject *shape) {
+  char message[MESSAGE_SIZE];
+  int64_t sizes[CORE_RANK_MAX], strides[CORE_RANK_MAX];
+  core_extent extent;
+  DLTensor view = {.data = buffer->buf, .device = {kDLCPU, 0}, .shape = sizes, .strides = strides};
+  uint64_t flags = buffer->readonly ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
+  if (buffer->ndim < 0 || buffer->ndim > CORE_RANK_MAX || buffer->itemsize <= 0) {
+    refuse("a rank or an element size that cannot be");
+    return NULL;
+  }
+  if (dtype != NULL ? dtype_parse(dtype, &view.dtype)
+                    : dtype_of_format(buffer->format, buffer->itemsize, &view.dtype))
+    return NULL;
+  if (dtype != NULL || shape != NULL) {
+    if (buffer_reread(buffer, shape, &view, &extent, buffer->itemsize) < 0) return NULL;
+  } else {
+    if (buffer_layout(buffer, dtype_itemsize(view.dtype), &view) < 0) return NULL;
+    core_status status = core_validate(&view, 0, &extent, message, sizeof message);
+    if (status != CORE_OK) return raise_status(status, "from_buffer", message);
+  }
+  core_share *share = core_share_lend(loan_end, buffer);
+  if (share == NULL) return PyErr_NoMemory();
+  Tensor *self = tensor_new(state->tensor_type, &view, flags, 0, &extent);
+  if (self != NULL) {
+    self->share = share;
+  } else {
+    share->lender = NULL; /* the caller gives the buffer back */
+    core_share_drop(share);
+  }
+  return (PyObject *)self;
+}
+
+PyObject *from_buffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+  static const int names[] = {-1, NAME_DTYPE, NAME_SHAPE};
+  module_state *state = PyModule_GetState(module);
+  PyObject *values[3];
+  if (parse_arguments(state, "from_buffer", args, nargs, kwnames, 3, names, 3, values) < 0) return NULL;
+  if (values[0] == NULL)
+    return PyErr_Format(PyExc_TypeError, "dlbridge: from_buffer: takes an object with a buffer");
+  Py_buffer *buffer = loan_begin(values[0], PyBUF_FULL_RO);
+  if (buffer == NULL) return NULL;
+  PyObject *tensor = tensor_of_buffer(state, buffer, values[1] == Py_None ? NULL : values[1],
+                                      values[2] == Py_None ? NULL : values[2]);
+  if (tensor == NULL) loan_end(buffer);
+  return tensor;
+}

@@ -1,0 +1,605 @@
+#include "extension.h"
+
+#include <dlbridge.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the Go library -------------------------------------------------------------------------- */
+
+#define FUNCTIONS(X) \
+  X(dlb_version) \
+  X(dlb_message_decode) \
+  X(dlb_message_unpack) \
+  X(dlb_message_encode) \
+  X(dlb_message_make) \
+  X(dlb_message_header) \
+  X(dlb_message_label) \
+  X(dlb_message_metadata) \
+  X(dlb_message_part_count) \
+  X(dlb_message_tensor_count) \
+  X(dlb_message_part) \
+  X(dlb_message_tensor_at) \
+  X(dlb_message_tensor_metadata) \
+  X(dlb_message_copied) \
+  X(dlb_message_frame_count) \
+  X(dlb_message_frame) \
+  X(dlb_message_pack) \
+  X(dlb_message_free) \
+  X(dlb_counters_read)
+
+/* The library of this process: a Go runtime can be loaded once and never unloaded. */
+#define FIELD(name) __typeof__(&name) name;
+typedef struct {
+  FUNCTIONS(FIELD)
+} library;
+static library loaded;
+static char *loaded_path;
+static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
+
+static int resolve(void *handle, const char *path) {
+  library found;
+#define RESOLVE(name) \
+  do { \
+    void *symbol = dlsym(handle, #name); \
+    if (symbol == NULL) { \
+      PyErr_Format(PyExc_OSError, "dlbridge: %s has no %s", path, #name); \
+      return -1; \
+    } \
+    memcpy(&found.name, &symbol, sizeof symbol); \
+  } while (0);
+  FUNCTIONS(RESOLVE)
+  const char *version = found.dlb_version();
+  if (strtol(version, NULL, 10) != DLB_VERSION_MAJOR) {
+    PyErr_Format(PyExc_OSError, "dlbridge: %s has version %s, this package needs %d.x", path, version,
+                 DLB_VERSION_MAJOR);
+    return -1;
+  }
+  loaded = found;
+  return 0;
+}
+
+/* Only symbols of the library itself are wanted: RTLD_LOCAL. */
+static int open_library(const char *path) {
+  char *copy = strdup(path);
+  if (copy == NULL) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  void *handle;
+  char message[1024] = "";
+  Py_BEGIN_ALLOW_THREADS;
+  handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (handle == NULL) {
+    const char *error = dlerror();
+    PyOS_snprintf(message, sizeof message, "%s", error == NULL ? "unknown error" : error);
+  }
+  Py_END_ALLOW_THREADS;
+  if (handle == NULL) PyErr_Format(PyExc_OSError, "dlbridge: cannot load %s: %s", path, message);
+  if (handle == NULL || resolve(handle, path) < 0) {
+    free(copy);
+    return -1;
+  }
+  __atomic_store_n(&loaded_path, copy, __ATOMIC_RELEASE);
+  return 0;
+}
+
+/* $DLBRIDGE_LIBRARY, else the library beside this module. */
+static PyObject *default_path(PyObject *module) {
+  const char *given = getenv("DLBRIDGE_LIBRARY");
+  if (given != NULL && *given != '\0') return PyUnicode_DecodeFSDefault(given);
+  PyObject *file = PyModule_GetFilenameObject(module);
+  if (file == NULL) return NULL;
+  Py_ssize_t size = PyUnicode_GetLength(file);
+  Py_ssize_t slash = PyUnicode_FindChar(file, '/', 0, size, -1);
+  PyObject *folder = PyUnicode_Substring(file, 0, slash + 1);
+  Py_DECREF(file);
+  if (folder == NULL) return NULL;
+#ifdef __APPLE__
+  PyObject *path = PyUnicode_FromFormat("%U_lib/libdlbridge.dylib", folder);
+#else
+  PyObject *path = PyUnicode_FromFormat("%U_lib/libdlbridge.so", folder);
+#endif
+  Py_DECREF(folder);
+  return path;
+}
+
+/* Locks without holding the GIL, which the thread inside may need. */
+static void lock_loading(void) {
+  Py_BEGIN_ALLOW_THREADS;
+  pthread_mutex_lock(&loading);
+  Py_END_ALLOW_THREADS;
+}
+
+PyObject *codec_load(PyObject *Py_UNUSED(module), PyObject *object) {
+  PyObject *bytes;
+  if (!PyUnicode_FSConverter(object, &bytes)) return NULL;
+  const char *path = PyBytes_AsString(bytes);
+  int failed = 0;
+  lock_loading();
+  if (loaded_path == NULL) {
+    failed = open_library(path) < 0;
+  } else if (strcmp(loaded_path, path) != 0) {
+    PyErr_Format(PyExc_RuntimeError, "dlbridge: load: %s is loaded already, a process has one Go library",
+                 loaded_path);
+    failed = 1;
+  }
+  pthread_mutex_unlock(&loading);
+  Py_DECREF(bytes);
+  if (failed) return NULL;
+  Py_RETURN_NONE;
+}
+
+/* The library, loaded if it is not yet. */
+static const library *get_library(PyObject *module) {
+  if (__atomic_load_n(&loaded_path, __ATOMIC_ACQUIRE) != NULL) return &loaded;
+  PyObject *path = default_path(module), *bytes = NULL;
+  if (path == NULL || !PyUnicode_FSConverter(path, &bytes)) {
+    Py_XDECREF(path);
+    return NULL;
+  }
+  lock_loading();
+  int failed = loaded_path == NULL && open_library(PyBytes_AsString(bytes)) < 0;
+  pthread_mutex_unlock(&loading);
+  Py_DECREF(path);
+  Py_DECREF(bytes);
+  return failed ? NULL : &loaded;
+}
+
+static PyObject *raise_library(const dlb_error *error) {
+  PyObject *type = PyExc_ValueError;
+  switch (error->code) {
+    case DLB_ERROR_VERSION:
+    case DLB_ERROR_DTYPE:
+    case DLB_ERROR_DEVICE:
+    case DLB_ERROR_READONLY:
+      type = PyExc_BufferError;
+      break;
+    case DLB_ERROR_MEMORY:
+      type = PyExc_MemoryError;
+      break;
+    case DLB_ERROR_FORKED:
+      PyErr_SetString(PyExc_RuntimeError,
+                      "dlbridge: the Go library was loaded before this process was forked, and Go does not "
+                      "survive a fork: start the process with multiprocessing's 'spawn' or 'forkserver'");
+      return NULL;
+    case DLB_ERROR_INTERNAL:
+      type = PyExc_RuntimeError;
+      break;
+    default:
+      break;
+  }
+  return PyErr_Format(type, "dlbridge: %s", error->message);
+}
+
+PyObject *codec_counters(PyObject *module, PyObject *Py_UNUSED(ignored)) {
+  const library *go = get_library(module);
+  if (go == NULL) return NULL;
+  dlb_counters counts;
+  Py_BEGIN_ALLOW_THREADS;
+  go->dlb_counters_read(&counts);
+  Py_END_ALLOW_THREADS;
+  return Py_BuildValue("{sLsLsLsK}", "exports", (long long)counts.exports, "imports",
+                       (long long)counts.imports, "messages", (long long)counts.messages, "double_deletes",
+                       (unsigned long long)counts.double_deletes);
+}
+
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+/* Lends the bytes of `object`; a bytes-like object without gaps. */
+static int lend_frame(PyObject *object, dlb_frame *frame) {
+  Py_buffer *buffer = loan_begin(object, PyBUF_SIMPLE);
+  if (buffer == NULL) return -1;
+  *frame = (dlb_frame){buffer->buf, (size_t)buffer->len, loan_end, buffer,
+                       buffer->readonly ? 0 : DLB_FRAME_WRITABLE};
+  return 0;
+}
+
+static void end_frames(dlb_frame *frames, size_t count) {
+  if (frames == NULL) return;
+  for (size_t i = 0; i < count; i++) {
+    if (frames[i].release != NULL) frames[i].release(frames[i].ctx);
+  }
+  free(frames);
+}
+
+/* Lends a sequence of bytes-like objects. */
+static int lend_frames(PyObject *sequence, const char *what, dlb_frame **out, size_t *count) {
+  PyObject *list = PyUnicode_Check(sequence) || PyBytes_Check(sequence) ? NULL : PySequence_List(sequence);
+  if (list == NULL) {
+    if (!PyErr_Occurred())
+      PyErr_Format(PyExc_TypeError, "dlbridge: %s must be a sequence of bytes-like objects, not %R", what,
+                   Py_TYPE(sequence));
+    return -1;
+  }
+  *count = (size_t)PyList_Size(list);
+  *out = calloc(*count + 1, sizeof **out);
+  size_t done = 0;
+  if (*out == NULL) PyErr_NoMemory();
+  while (*out != NULL && done < *count &&
+         lend_frame(PyList_GetItem(list, (Py_ssize_t)done), *out + done) == 0)
+    done++;
+  Py_DECREF(list);
+  if (*out != NULL && done == *count) return 0;
+  end_frames(*out, done);
+  return -1;
+}
+
+/* A memoryview of format B over memory whose owner is now the Tensor behind it. */
+static PyObject *view_of(Tensor *tensor) {
+  if (tensor == NULL) return NULL;
+  PyObject *view = PyMemoryView_FromObject((PyObject *)tensor);
+  Py_DECREF(tensor);
+  return view;
+}
+
+/* Takes the frame over, whatever becomes of it. */
+static PyObject *view_of_frame(module_state *state, const dlb_frame *frame) {
+  int64_t shape[1] = {(int64_t)frame->size};
+  core_extent extent = {.count = shape[0], .nbytes = shape[0], .high = shape[0], .row_major = 1};
+  DLTensor view = {.data = (void *)(uintptr_t)frame->data, .device = {kDLCPU, 0}, .ndim = 1,
+                   .dtype = {kDLUInt, 8, 1}, .shape = shape};
+  uint64_t flags = frame->flags & DLB_FRAME_WRITABLE ? 0 : DLPACK_FLAG_BITMASK_READ_ONLY;
+  core_share *share = core_share_lend(frame->release, frame->ctx);
+  Tensor *tensor = share == NULL ? NULL : tensor_new(state->tensor_type, &view, flags, 0, &extent);
+  if (tensor != NULL) tensor->share = share;
+  else if (share != NULL) share_end(share);
+  else if (frame->release != NULL) frame->release(frame->ctx);
+  if (tensor == NULL && !PyErr_Occurred()) PyErr_NoMemory();
+  return view_of(tensor);
+}
+
+/* The frames of a message, taken out of it. No GIL is needed. */
+static int32_t take_frames(const library *go, const dlb_message *message, dlb_frame **out, size_t *count,
+                           dlb_error *error) {
+  *count = go->dlb_message_frame_count(message);
+  *out = calloc(*count + 1, sizeof **out);
+  if (*out == NULL) {
+    *count = 0;
+    PyOS_snprintf(error->message, sizeof error->message, "no memory for the frames");
+    return error->code = DLB_ERROR_MEMORY;
+  }
+  for (size_t i = 0; i < *count; i++) {
+    int32_t code = go->dlb_message_frame(*out + i, message, i, error);
+    if (code != DLB_OK) {
+      *count = i;
+      return code;
+    }
+  }
+  return DLB_OK;
+}
+
+/* A list of memoryviews; takes over frames and array. */
+static PyObject *list_frames(module_state *state, dlb_frame *frames, size_t count) {
+  PyObject *list = PyList_New((Py_ssize_t)count);
+  size_t i = 0;
+  while (list != NULL && i < count) {
+    PyObject *view = view_of_frame(state, frames + i);
+    if (view == NULL) Py_CLEAR(list);
+    else PyList_SetItem(list, (Py_ssize_t)i, view);
+    i++;
+  }
+  memmove(frames, frames + i, (count - i) * sizeof *frames);
+  end_frames(frames, count - i);
+  return list;
+}
+
+/* Ends a message that was made and answers with its frames. */
+static PyObject *frames_of(module_state *state, const library *go, dlb_message *message) {
+  dlb_error error = {0};
+  dlb_frame *frames = NULL;
+  size_t count = 0;
+  int32_t code;
+  Py_BEGIN_ALLOW_THREADS;
+  code = take_frames(go, message, &frames, &count, &error);
+  go->dlb_message_free(message);
+  Py_END_ALLOW_THREADS;
+  if (code == DLB_OK) return list_frames(state, frames, count);
+  end_frames(frames, count);
+  return raise_library(&error);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* Everything a message says, taken out of it. */
+typedef struct {
+  dlb_header header;
+  dlb_bytes label, metadata;
+  size_t parts, tensors;
+  DLManagedTensorVersioned **managed; /* parts, then tensors; NULL where taken over */
+  dlb_bytes *tensor_metadata;
+} reading;
+
+static int32_t read_message(const library *go, const dlb_message *message, reading *out,
+                            dlb_error *error) {
+  memset(out, 0, sizeof *out);
+  out->parts = go->dlb_message_part_count(message);
+  out->tensors = go->dlb_message_tensor_count(message);
+  out->managed = calloc(out->parts + out->tensors + 1, sizeof *out->managed);
+  out->tensor_metadata = calloc(out->tensors + 1, sizeof *out->tensor_metadata);
+  if (out->managed == NULL || out->tensor_metadata == NULL) {
+    PyOS_snprintf(error->message, sizeof error->message, "no memory for the tensors");
+    return error->code = DLB_ERROR_MEMORY;
+  }
+  int32_t code = go->dlb_message_header(&out->header, message, error);
+  if (code == DLB_OK) code = go->dlb_message_label(&out->label, message, error);
+  if (code == DLB_OK) code = go->dlb_message_metadata(&out->metadata, message, error);
+  for (size_t i = 0; i < out->parts && code == DLB_OK; i++)
+    code = go->dlb_message_part(&out->managed[i], message, i, error);
+  for (size_t i = 0; i < out->tensors && code == DLB_OK; i++) {
+    code = go->dlb_message_tensor_at(&out->managed[out->parts + i], message, i, error);
+    if (code == DLB_OK)
+      code = go->dlb_message_tensor_metadata(&out->tensor_metadata[i], message, i, error);
+  }
+  return code;
+}
+
+static void end_reading(reading *read) {
+  for (size_t i = 0; read->managed != NULL && i < read->parts + read->tensors; i++) {
+    if (read->managed[i] != NULL) core_release_versioned(read->managed[i]);
+  }
+  free(read->managed);
+  free(read->tensor_metadata);
+}
+
+static PyObject *bytes_or_none(dlb_bytes bytes) {
+  if (bytes.data == NULL) Py_RETURN_NONE;
+  return PyBytes_FromStringAndSize(bytes.data, (Py_ssize_t)bytes.size);
+}
+
+static PyObject *list_managed(module_state *state, DLManagedTensorVersioned **managed, size_t count,
+                              int as_views) {
+  PyObject *list = PyList_New((Py_ssize_t)count);
+  for (size_t i = 0; list != NULL && i < count; i++) {
+    Tensor *tensor = take_over(state->tensor_type, managed[i], "message");
+    managed[i] = NULL;
+    PyObject *item = as_views ? view_of(tensor) : (PyObject *)tensor;
+    if (item == NULL) Py_CLEAR(list);
+    else PyList_SetItem(list, (Py_ssize_t)i, item);
+  }
+  return list;
+}
+
+/* (level, form, label, origin, granule, seqno, parts, tensors, metadata, tensor_metadata) */
+static PyObject *tuple_of_reading(module_state *state, reading *read) {
+  PyObject *parts = list_managed(state, read->managed, read->parts, 1);
+  PyObject *tensors = parts == NULL ? NULL : list_managed(state, read->managed + read->parts, read->tensors, 0);
+  PyObject *metadata = tensors == NULL ? NULL : PyList_New((Py_ssize_t)read->tensors);
+  for (size_t i = 0; metadata != NULL && i < read->tensors; i++) {
+    PyObject *item = bytes_or_none(read->tensor_metadata[i]);
+    if (item == NULL) Py_CLEAR(metadata);
+    else PyList_SetItem(metadata, (Py_ssize_t)i, item);
+  }
+  PyObject *whole = metadata == NULL ? NULL : bytes_or_none(read->metadata);
+  PyObject *result = NULL;
+  if (whole != NULL)
+    result = Py_BuildValue("(iy#y#KKKOOOO)", (int)read->header.level, read->header.form, (Py_ssize_t)4,
+                           read->label.data == NULL ? "" : read->label.data, (Py_ssize_t)read->label.size,
+                           (unsigned long long)read->header.origin, (unsigned long long)read->header.granule,
+                           (unsigned long long)read->header.seqno, parts, tensors, whole, metadata);
+  Py_XDECREF(whole);
+  Py_XDECREF(metadata);
+  Py_XDECREF(tensors);
+  Py_XDECREF(parts);
+  return result;
+}
+
+/* Hands the frames to a new message; they stay ours to release after an error. */
+static dlb_message *decode_frames(const library *go, dlb_frame *frames, size_t count, uint64_t options) {
+  dlb_message *message = NULL;
+  dlb_error error = {0};
+  int32_t code;
+  Py_BEGIN_ALLOW_THREADS;
+  code = go->dlb_message_decode(&message, frames, count, options, &error);
+  Py_END_ALLOW_THREADS;
+  if (code == DLB_OK) {
+    free(frames);
+    return message;
+  }
+  end_frames(frames, count);
+  raise_library(&error);
+  return NULL;
+}
+
+PyObject *codec_decode(PyObject *module, PyObject *args) {
+  PyObject *sequence;
+  int message_only;
+  if (!PyArg_ParseTuple(args, "Op", &sequence, &message_only)) return NULL;
+  const library *go = get_library(module);
+  dlb_frame *frames;
+  size_t count;
+  if (go == NULL || lend_frames(sequence, "frames", &frames, &count) < 0) return NULL;
+  dlb_message *message = decode_frames(go, frames, count, message_only ? DLB_DECODE_MESSAGE_ONLY : 0);
+  if (message == NULL) return NULL;
+  reading read;
+  dlb_error error = {0};
+  int32_t code;
+  Py_BEGIN_ALLOW_THREADS;
+  code = read_message(go, message, &read, &error);
+  Py_END_ALLOW_THREADS;
+  PyObject *result =
+      code == DLB_OK ? tuple_of_reading(PyModule_GetState(module), &read) : raise_library(&error);
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  Py_BEGIN_ALLOW_THREADS;
+  end_reading(&read);
+  go->dlb_message_free(message);
+  Py_END_ALLOW_THREADS;
+  PyErr_Restore(type, value, traceback);
+  return result;
+}
+
+PyObject *codec_unpack(PyObject *module, PyObject *data) {
+  const library *go = get_library(module);
+  dlb_frame frame;
+  if (go == NULL || lend_frame(data, &frame) < 0) return NULL;
+  dlb_message *message = NULL;
+  dlb_error error = {0};
+  int32_t code;
+  Py_BEGIN_ALLOW_THREADS;
+  code = go->dlb_message_unpack(&message, &frame, DLB_DECODE_MESSAGE_ONLY, &error);
+  Py_END_ALLOW_THREADS;
+  if (code == DLB_OK) return frames_of(PyModule_GetState(module), go, message);
+  loan_end(frame.ctx);
+  return raise_library(&error);
+}
+
+PyObject *codec_pack(PyObject *module, PyObject *sequence) {
+  const library *go = get_library(module);
+  dlb_frame *frames, packed = {0};
+  size_t count;
+  if (go == NULL || lend_frames(sequence, "frames", &frames, &count) < 0) return NULL;
+  dlb_message *message = decode_frames(go, frames, count, DLB_DECODE_MESSAGE_ONLY);
+  if (message == NULL) return NULL;
+  dlb_error error = {0};
+  int32_t code;
+  Py_BEGIN_ALLOW_THREADS;
+  code = go->dlb_message_pack(&packed, message, &error);
+  go->dlb_message_free(message);
+  Py_END_ALLOW_THREADS;
+  if (code != DLB_OK) return raise_library(&error);
+  PyObject *bytes = PyBytes_FromStringAndSize(packed.data, (Py_ssize_t)packed.size);
+  if (packed.release != NULL) packed.release(packed.ctx);
+  return bytes;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static int parse_header(PyObject *level, PyObject *form, PyObject *origin, PyObject *granule, PyObject *seqno,
+                        dlb_header *out) {
+  static const char *const names[] = {"origin", "granule", "seqno"};
+  PyObject *numbers[] = {origin, granule, seqno};
+  uint64_t *fields[] = {&out->origin, &out->granule, &out->seqno};
+  memset(out, 0, sizeof *out);
+  if (!PyLong_Check(level)) {
+    PyErr_Format(PyExc_TypeError, "dlbridge: level must be an int, not %R", level);
+    return -1;
+  }
+  int overflow;
+  long value = PyLong_AsLongAndOverflow(level, &overflow);
+  if (overflow != 0 || value < 0 || value > 8) {
+    PyErr_Format(PyExc_ValueError, "dlbridge: level %R is not in 0..8", level);
+    return -1;
+  }
+  out->level = (int32_t)value;
+  char *text;
+  Py_ssize_t size;
+  if (PyBytes_AsStringAndSize(form, &text, &size) < 0) return -1;
+  if (size != 4) {
+    PyErr_Format(PyExc_ValueError, "dlbridge: form %R is not of four bytes", form);
+    return -1;
+  }
+  memcpy(out->form, text, 4);
+  for (int i = 0; i < 3; i++) {
+    if (!PyLong_Check(numbers[i])) {
+      PyErr_Format(PyExc_TypeError, "dlbridge: %s must be an int, not %R", names[i], numbers[i]);
+      return -1;
+    }
+    *fields[i] = PyLong_AsUnsignedLongLong(numbers[i]);
+    if (PyErr_Occurred()) {
+      PyErr_Clear();
+      PyErr_Format(PyExc_ValueError, "dlbridge: %s %R is not in 0..2**64-1", names[i], numbers[i]);
+      return -1;
+    }
+  }
+  return 0;
+}
+
+/* None is no bytes. */
+static int parse_bytes(PyObject *object, dlb_bytes *out) {
+  *out = (dlb_bytes){NULL, 0};
+  if (object == Py_None) return 0;
+  char *text;
+  Py_ssize_t size;
+  if (PyBytes_AsStringAndSize(object, &text, &size) < 0) return -1;
+  *out = (dlb_bytes){text, (size_t)size};
+  return 0;
+}
+
+/* (level, form, label, origin, granule, seqno, parts) -> frames */
+PyObject *codec_make(PyObject *module, PyObject *args) {
+  PyObject *level, *form, *text, *origin, *granule, *seqno, *sequence;
+  dlb_header header;
+  dlb_bytes label;
+  if (!PyArg_ParseTuple(args, "OOOOOOO", &level, &form, &text, &origin, &granule, &seqno, &sequence) ||
+      parse_header(level, form, origin, granule, seqno, &header) < 0 || parse_bytes(text, &label) < 0)
+    return NULL;
+  const library *go = get_library(module);
+  dlb_frame *parts;
+  size_t count;
+  if (go == NULL || lend_frames(sequence, "parts", &parts, &count) < 0) return NULL;
+  dlb_message *message = NULL;
+  dlb_error error = {0};
+  int32_t code;
+  Py_BEGIN_ALLOW_THREADS;
+  code = go->dlb_message_make(&message, &header, label, parts, count, &error);
+  Py_END_ALLOW_THREADS;
+  if (code != DLB_OK) {
+    end_frames(parts, count);
+    return raise_library(&error);
+  }
+  free(parts);
+  return frames_of(PyModule_GetState(module), go, message);
+}
+
+static void end_tensors(dlb_message_tensor *tensors, size_t count) {
+  for (size_t i = 0; i < count; i++) core_release_versioned(tensors[i].tensor);
+  free(tensors);
+}
+
+/* Exports each producer of a list; the bytes of `metadata`, a list as long, are borrowed from it. */
+static dlb_message_tensor *export_all(module_state *state, PyObject *producers, PyObject *metadata,
+                                      size_t count) {
+  dlb_message_tensor *tensors = calloc(count + 1, sizeof *tensors);
+  if (tensors == NULL) {
+    PyErr_NoMemory();
+    return NULL;
+  }
+  for (size_t i = 0; i < count; i++) {
+    Tensor *tensor = NULL;
+    if (parse_bytes(PyList_GetItem(metadata, (Py_ssize_t)i), &tensors[i].metadata) == 0)
+      tensor = consume(state, PyList_GetItem(producers, (Py_ssize_t)i));
+    if (tensor != NULL) tensors[i].tensor = tensor_export(tensor);
+    Py_XDECREF((PyObject *)tensor);
+    if (tensors[i].tensor == NULL) {
+      PyObject *type, *value, *traceback;
+      PyErr_Fetch(&type, &value, &traceback);
+      end_tensors(tensors, i);
+      PyErr_Restore(type, value, traceback);
+      return NULL;
+    }
+  }
+  return tensors;
+}
+
+/* (level, form, label, origin, granule, seqno, metadata, tensors, tensor_metadata) -> frames */
+PyObject *codec_encode(PyObject *module, PyObject *args) {
+  PyObject *level, *form, *text, *origin, *granule, *seqno, *whole, *producers, *metadata;
+  dlb_message_fields fields = {0};
+  if (!PyArg_ParseTuple(args, "OOOOOOOO!O!", &level, &form, &text, &origin, &granule, &seqno, &whole,
+                        &PyList_Type, &producers, &PyList_Type, &metadata) ||
+      parse_header(level, form, origin, granule, seqno, &fields.header) < 0 ||
+      parse_bytes(text, &fields.label) < 0 || parse_bytes(whole, &fields.metadata) < 0)
+    return NULL;
+  size_t count = (size_t)PyList_Size(producers);
+  if ((size_t)PyList_Size(metadata) != count)
+    return PyErr_Format(PyExc_ValueError, "dlbridge: encode: metadata of %zd tensors for %zd of them",
+                        PyList_Size(metadata), PyList_Size(producers));
+  const library *go = get_library(module);
+  dlb_message_tensor *tensors =
+      go == NULL ? NULL : export_all(PyModule_GetState(module), producers, metadata, count);
+  if (tensors == NULL) return NULL;
+  dlb_message *message = NULL;
+  dlb_error error = {0};
+  int32_t code;
+  Py_BEGIN_ALLOW_THREADS;
+  code = go->dlb_message_encode(&message, &fields, tensors, count, &error);
+  Py_END_ALLOW_THREADS;
+  if (code != DLB_OK) {
+    end_tensors(tensors, count);
+    return raise_library(&error);
+  }
+  free(tensors);
+  return frames_of(PyModule_GetState(module), go, message);
+}

@@ -1,0 +1,355 @@
+#include "extension.h"
+
+#include <string.h>
+
+static int64_t imports;
+
+int64_t live_imports(void) { return __atomic_load_n(&imports, __ATOMIC_RELAXED); }
+
+static void end_versioned(void *managed) {
+  __atomic_fetch_sub(&imports, 1, __ATOMIC_RELAXED);
+  core_release_versioned(managed);
+}
+
+static void end_legacy(void *managed) {
+  __atomic_fetch_sub(&imports, 1, __ATOMIC_RELAXED);
+  core_release_legacy(managed);
+}
+
+/* Releases what is not to be carried, before an error is set. */
+static void release_quietly(DLManagedTensorVersioned *managed) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  core_release_versioned(managed);
+  PyErr_Restore(type, value, traceback);
+}
+
+/* A Tensor of a managed tensor that stays its owner's: the Tensor has no share yet. */
+static Tensor *describe(PyTypeObject *type, const DLTensor *view, uint64_t flags, int unstated,
+                        const char *place) {
+  char message[MESSAGE_SIZE];
+  core_extent extent;
+  core_status status = core_validate(view, flags, &extent, message, sizeof message);
+  if (status != CORE_OK) return (Tensor *)raise_status(status, place, message);
+  return tensor_new(type, view, flags, unstated, &extent);
+}
+
+/* Nothing can fail any more once there is a share: it takes over the managed tensor. */
+static int hold(Tensor *self, void (*lender)(void *), void *managed) {
+  self->share = core_share_lend(lender, managed);
+  if (self->share == NULL) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  __atomic_fetch_add(&imports, 1, __ATOMIC_RELAXED);
+  return 0;
+}
+
+static PyObject *raise_version(const char *place, DLPackVersion version) {
+  return PyErr_Format(PyExc_BufferError, "dlbridge: %s: DLPack version %u.%u, only 1.x is known", place,
+                      (unsigned)version.major, (unsigned)version.minor);
+}
+
+Tensor *take_over(PyTypeObject *type, DLManagedTensorVersioned *managed, const char *place) {
+  if (managed->version.major != DLPACK_MAJOR_VERSION) {
+    DLPackVersion version = managed->version;
+    release_quietly(managed);
+    return (Tensor *)raise_version(place, version);
+  }
+  Tensor *self = describe(type, &managed->dl_tensor, managed->flags, 0, place);
+  if (self != NULL && hold(self, end_versioned, managed) < 0) Py_CLEAR(self);
+  if (self == NULL) release_quietly(managed);
+  return self;
+}
+
+/* ---- capsules -------------------------------------------------------------------------------- */
+
+/* Everything that can fail is done before the capsule is renamed: after an error it still owns its
+ * managed tensor. A major version that is not 1 is the standard's exception. */
+static Tensor *take_versioned(PyTypeObject *type, PyObject *capsule, uint64_t *flags) {
+  DLManagedTensorVersioned *managed = PyCapsule_GetPointer(capsule, capsule_versioned);
+  if ((uintptr_t)managed % 8 != 0) {
+    PyErr_Format(PyExc_ValueError, "dlbridge: from_dlpack: managed tensor at %p is not aligned", managed);
+    return NULL;
+  }
+  if (managed->version.major != DLPACK_MAJOR_VERSION) {
+    DLPackVersion version = managed->version;
+    if (PyCapsule_SetName(capsule, capsule_versioned_used) < 0) return NULL;
+    release_quietly(managed);
+    return (Tensor *)raise_version("from_dlpack", version);
+  }
+  *flags = managed->flags;
+  Tensor *self = describe(type, &managed->dl_tensor, managed->flags, 0, "from_dlpack");
+  if (self == NULL) return NULL;
+  if (PyCapsule_SetName(capsule, capsule_versioned_used) < 0 || hold(self, end_versioned, managed) < 0) {
+    PyCapsule_SetName(capsule, capsule_versioned);
+    Py_CLEAR(self);
+  }
+  return self;
+}
+
+static Tensor *take_legacy(PyTypeObject *type, PyObject *capsule) {
+  DLManagedTensor *managed = PyCapsule_GetPointer(capsule, capsule_legacy);
+  if ((uintptr_t)managed % 8 != 0) {
+    PyErr_Format(PyExc_ValueError, "dlbridge: from_dlpack: managed tensor at %p is not aligned", managed);
+    return NULL;
+  }
+  Tensor *self = describe(type, &managed->dl_tensor, 0, 1, "from_dlpack");
+  if (self == NULL) return NULL;
+  if (PyCapsule_SetName(capsule, capsule_legacy_used) < 0 || hold(self, end_legacy, managed) < 0) {
+    PyCapsule_SetName(capsule, capsule_legacy);
+    Py_CLEAR(self);
+  }
+  return self;
+}
+
+static Tensor *take_capsule(PyTypeObject *type, PyObject *capsule, uint64_t *flags) {
+  *flags = 0;
+  if (PyCapsule_IsValid(capsule, capsule_versioned)) return take_versioned(type, capsule, flags);
+  if (PyCapsule_IsValid(capsule, capsule_legacy)) return take_legacy(type, capsule);
+  if (PyCapsule_IsValid(capsule, capsule_versioned_used) || PyCapsule_IsValid(capsule, capsule_legacy_used)) {
+    PyErr_SetString(PyExc_ValueError, "dlbridge: from_dlpack: the capsule has been consumed already");
+    return NULL;
+  }
+  const char *name = PyCapsule_GetName(capsule);
+  if (PyErr_Occurred()) return NULL;
+  PyErr_Format(PyExc_TypeError, "dlbridge: from_dlpack: a capsule named '%s' has no tensor",
+               name == NULL ? "" : name);
+  return NULL;
+}
+
+/* ---- producers ------------------------------------------------------------------------------- */
+
+/* Whether the TypeError that is set says that the function does not have a keyword of ours: nothing of
+ * a body in Python has run, and the text is about arguments. (Cython leaves a frame in the traceback
+ * that never ran; its last instruction is negative.) The error stays set. */
+static int refused_keywords(void) {
+  if (!PyErr_ExceptionMatches(PyExc_TypeError)) return 0;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  int entered = 0;
+  PyObject *frame = Py_XNewRef(traceback);
+  while (frame != NULL && frame != Py_None && !entered) {
+    PyObject *last = PyObject_GetAttrString(frame, "tb_lasti");
+    entered = last == NULL || PyLong_AsLong(last) >= 0;
+    Py_XDECREF(last);
+    PyObject *next = PyObject_GetAttrString(frame, "tb_next");
+    REPLACE(frame, next);
+  }
+  Py_XDECREF(frame);
+  int says = 0;
+  if (!entered) {
+    PyObject *text = PyObject_Str(value);
+    Py_ssize_t size;
+    const char *utf8 = text == NULL ? NULL : PyUnicode_AsUTF8AndSize(text, &size);
+    says = utf8 != NULL && strstr(utf8, "argument") != NULL;
+    Py_XDECREF(text);
+  }
+  PyErr_Clear();
+  PyErr_Restore(type, value, traceback);
+  return says;
+}
+
+/* Asks a producer for a capsule. `asked` tells whether it was told about device and copy: producers
+ * from before those keywords get one more call, without any. */
+static PyObject *ask(module_state *state, PyObject *producer, const DLDevice *device, int copy,
+                     int *asked) {
+  PyObject *method = PyObject_GetAttr(producer, state->names[NAME_DLPACK]);
+  if (method == NULL) {
+    if (PyErr_ExceptionMatches(PyExc_AttributeError)) {
+      PyErr_Clear();
+      PyErr_Format(PyExc_TypeError, "dlbridge: from_dlpack: %R has no __dlpack__", Py_TYPE(producer));
+    }
+    return NULL;
+  }
+  PyObject *keywords = Py_NewRef(state->ask), *capsule = NULL;
+  if (device != NULL || copy >= 0) {
+    REPLACE(keywords, PyDict_Copy(state->ask));
+    PyObject *pair = device == NULL ? Py_NewRef(Py_None)
+                                    : Py_BuildValue("(ii)", (int)device->device_type, (int)device->device_id);
+    if (keywords == NULL || pair == NULL ||
+        (device != NULL && PyDict_SetItem(keywords, state->names[NAME_DL_DEVICE], pair) < 0) ||
+        (copy >= 0 && PyDict_SetItem(keywords, state->names[NAME_COPY], copy ? Py_True : Py_False) < 0))
+      Py_CLEAR(keywords);
+    Py_XDECREF(pair);
+  }
+  if (keywords != NULL) {
+    *asked = 1;
+    capsule = PyObject_Call(method, state->no_args, keywords);
+    if (capsule == NULL && refused_keywords()) {
+      PyErr_Clear();
+      *asked = 0;
+      capsule = PyObject_CallNoArgs(method);
+    }
+  }
+  Py_XDECREF(keywords);
+  Py_DECREF(method);
+  if (capsule != NULL && !PyCapsule_CheckExact(capsule)) {
+    PyErr_Format(PyExc_TypeError, "dlbridge: from_dlpack: __dlpack__ returned %R, not a capsule",
+                 Py_TYPE(capsule));
+    Py_CLEAR(capsule);
+  }
+  return capsule;
+}
+
+/* Another Tensor on the memory of one of ours. */
+static Tensor *tensor_share(Tensor *self) {
+  core_share *share;
+  LOCK(self);
+  share = self->share;
+  if (share != NULL) core_share_take(share);
+  UNLOCK();
+  if (share == NULL) return (Tensor *)raise_closed();
+  Tensor *other = tensor_new(Py_TYPE((PyObject *)self), &self->view, self->flags, self->unstated, &self->extent);
+  if (other == NULL) share_end(share);
+  else other->share = share;
+  return other;
+}
+
+static Tensor *from_producer(module_state *state, PyObject *producer, const DLDevice *device, int copy) {
+  Tensor *self;
+  uint64_t flags = 0;
+  int asked = 0;
+  if (tensor_check(producer)) {
+    self = tensor_share((Tensor *)producer);
+  } else if (PyCapsule_CheckExact(producer)) {
+    self = take_capsule(state->tensor_type, producer, &flags);
+  } else {
+    PyObject *capsule = ask(state, producer, device, copy, &asked);
+    if (capsule == NULL) return NULL;
+    self = take_capsule(state->tensor_type, capsule, &flags);
+    Py_DECREF(capsule);
+  }
+  if (self == NULL) return NULL;
+  DLDevice is = self->view.device;
+  if (device != NULL && (device->device_type != is.device_type ||
+                         (device->device_id != is.device_id && is.device_type != kDLCPU))) {
+    PyErr_Format(PyExc_BufferError, "dlbridge: from_dlpack: the memory is on device (%d, %d), not on (%d, %d)",
+                 (int)is.device_type, (int)is.device_id, (int)device->device_type, (int)device->device_id);
+    Py_CLEAR(self);
+  } else if (copy == 0 && asked && flags & DLPACK_FLAG_BITMASK_IS_COPIED) {
+    PyErr_SetString(PyExc_BufferError, "dlbridge: from_dlpack: the producer copied in spite of copy=False");
+    Py_CLEAR(self);
+  } else if (copy > 0 && !(asked && flags & DLPACK_FLAG_BITMASK_IS_COPIED)) {
+    /* Not every producer sets the flag, or heeds copy: a copy made here is sure to be one. Of memory that
+     * the host cannot read only the producer could make it. */
+    if (core_host_readable(is.device_type) || !asked) REPLACE(self, tensor_copy(self));
+  }
+  return self;
+}
+
+Tensor *consume(module_state *state, PyObject *producer) {
+  return from_producer(state, producer, NULL, -1);
+}
+
+/* ---- functions of the module ----------------------------------------------------------------- */
+
+int parse_arguments(module_state *state, const char *function, PyObject *const *args, Py_ssize_t nargs,
+                    PyObject *kwnames, Py_ssize_t positional, const int *names, Py_ssize_t count,
+                    PyObject **values) {
+  if (nargs > positional) {
+    PyErr_Format(PyExc_TypeError, "dlbridge: %s: takes %zd positional arguments, not %zd", function,
+                 positional, nargs);
+    return -1;
+  }
+  for (Py_ssize_t i = 0; i < count; i++) values[i] = i < nargs ? args[i] : NULL;
+  Py_ssize_t keywords = kwnames == NULL ? 0 : PyTuple_Size(kwnames);
+  for (Py_ssize_t k = 0; k < keywords; k++) {
+    PyObject *name = PyTuple_GetItem(kwnames, k);
+    Py_ssize_t i = 0;
+    while (i < count && (names[i] < 0 || state->names[names[i]] != name)) i++;
+    if (i == count) {
+      i = 0;
+      while (i < count && (names[i] < 0 || PyUnicode_Compare(state->names[names[i]], name) != 0)) i++;
+    }
+    if (i == count || values[i] != NULL) {
+      PyErr_Format(PyExc_TypeError, "dlbridge: %s: %s argument '%U'", function,
+                   i == count ? "unexpected keyword" : "more than one value for", name);
+      return -1;
+    }
+    values[i] = args[nargs + k];
+  }
+  return 0;
+}
+
+int parse_device(PyObject *object, const char *name, DLDevice *out) {
+  if (PyTuple_Check(object) && PyTuple_Size(object) == 2) {
+    long type = PyLong_AsLong(PyTuple_GetItem(object, 0));
+    long id = PyErr_Occurred() ? 0 : PyLong_AsLong(PyTuple_GetItem(object, 1));
+    if (!PyErr_Occurred()) {
+      if (type != (int32_t)type || id != (int32_t)id) {
+        PyErr_Format(PyExc_BufferError, "dlbridge: %s %R is no device", name, object);
+        return -1;
+      }
+      *out = (DLDevice){(DLDeviceType)type, (int32_t)id};
+      return 0;
+    }
+    if (PyErr_ExceptionMatches(PyExc_OverflowError)) {
+      PyErr_Clear();
+      PyErr_Format(PyExc_BufferError, "dlbridge: %s %R is no device", name, object);
+      return -1;
+    }
+    PyErr_Clear();
+  } else if (PyUnicode_Check(object) && PyUnicode_CompareWithASCIIString(object, "cpu") == 0) {
+    *out = (DLDevice){kDLCPU, 0};
+    return 0;
+  }
+  PyErr_Format(PyExc_TypeError, "dlbridge: %s must be a tuple (type, id) of ints, not %R", name, object);
+  return -1;
+}
+
+/* -1: None, else 0 or 1. */
+int parse_copy(PyObject *object, int *out) {
+  *out = -1;
+  if (object == NULL || object == Py_None) return 0;
+  if (!PyBool_Check(object)) {
+    PyErr_Format(PyExc_TypeError, "dlbridge: copy must be None or a bool, not %R", object);
+    return -1;
+  }
+  *out = object == Py_True;
+  return 0;
+}
+
+PyObject *from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+  static const int names[] = {-1, NAME_DEVICE, NAME_COPY};
+  module_state *state = PyModule_GetState(module);
+  PyObject *values[3];
+  DLDevice device;
+  int copy;
+  if (parse_arguments(state, "from_dlpack", args, nargs, kwnames, 1, names, 3, values) < 0) return NULL;
+  if (values[0] == NULL)
+    return PyErr_Format(PyExc_TypeError, "dlbridge: from_dlpack: takes a producer or a capsule");
+  int given = values[1] != NULL && values[1] != Py_None;
+  if ((given && parse_device(values[1], "device", &device) < 0) || parse_copy(values[2], &copy) < 0)
+    return NULL;
+  return (PyObject *)from_producer(state, values[0], given ? &device : NULL, copy);
+}
+
+static DLManagedTensorVersioned *parse_address(PyObject *object, const char *function) {
+  if (!PyLong_Check(object)) {
+    PyErr_Format(PyExc_TypeError, "dlbridge: %s: an address is an int, not %R", function, Py_TYPE(object));
+    return NULL;
+  }
+  unsigned long long address = PyLong_AsUnsignedLongLong(object);
+  if (PyErr_Occurred() || address == 0 || address % 8 != 0) {
+    PyErr_Clear();
+    PyErr_Format(PyExc_ValueError, "dlbridge: %s: no managed tensor can be at %R", function, object);
+    return NULL;
+  }
+  return (DLManagedTensorVersioned *)(uintptr_t)address;
+}
+
+PyObject *from_address(PyObject *module, PyObject *object) {
+  DLManagedTensorVersioned *managed = parse_address(object, "from_address");
+  if (managed == NULL) return NULL;
+  module_state *state = PyModule_GetState(module);
+  return (PyObject *)take_over(state->tensor_type, managed, "from_address");
+}
+
+PyObject *release_address(PyObject *Py_UNUSED(module), PyObject *object) {
+  DLManagedTensorVersioned *managed = parse_address(object, "release_address");
+  if (managed == NULL) return NULL;
+  release_quietly(managed);
+  Py_RETURN_NONE;
+}

@@ -1,0 +1,2 @@
+/* The C core of dlbridge, compiled into the extension. */
+#include <core.c>

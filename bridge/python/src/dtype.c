@@ -1,0 +1,131 @@
+#include "extension.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Names as the Go package prints them; an element of several lanes ends in x and their number. */
+static const struct {
+  const char *name;
+  uint8_t code, bits;
+  const char *letter; /* PEP 3118, native size */
+} dtypes[] = {
+    {"bool", kDLBool, 8, "?"},
+    {"int2", kDLInt, 2, NULL},
+    {"int4", kDLInt, 4, NULL},
+    {"int8", kDLInt, 8, "b"},
+    {"int16", kDLInt, 16, "h"},
+    {"int32", kDLInt, 32, "i"},
+    {"int64", kDLInt, 64, sizeof(long) == 8 ? "l" : "q"},
+    {"uint2", kDLUInt, 2, NULL},
+    {"uint4", kDLUInt, 4, NULL},
+    {"uint8", kDLUInt, 8, "B"},
+    {"uint16", kDLUInt, 16, "H"},
+    {"uint32", kDLUInt, 32, "I"},
+    {"uint64", kDLUInt, 64, sizeof(long) == 8 ? "L" : "Q"},
+    {"float16", kDLFloat, 16, "e"},
+    {"float32", kDLFloat, 32, "f"},
+    {"float64", kDLFloat, 64, "d"},
+    {"complex32", kDLComplex, 32, NULL},
+    {"complex64", kDLComplex, 64, "Zf"},
+    {"complex128", kDLComplex, 128, "Zd"},
+    {"bfloat16", kDLBfloat, 16, NULL},
+    {"float8_e3m4", kDLFloat8_e3m4, 8, NULL},
+    {"float8_e4m3", kDLFloat8_e4m3, 8, NULL},
+    {"float8_e4m3b11fnuz", kDLFloat8_e4m3b11fnuz, 8, NULL},
+    {"float8_e4m3fn", kDLFloat8_e4m3fn, 8, NULL},
+    {"float8_e4m3fnuz", kDLFloat8_e4m3fnuz, 8, NULL},
+    {"float8_e5m2", kDLFloat8_e5m2, 8, NULL},
+    {"float8_e5m2fnuz", kDLFloat8_e5m2fnuz, 8, NULL},
+    {"float8_e8m0fnu", kDLFloat8_e8m0fnu, 8, NULL},
+    {"float6_e2m3fn", kDLFloat6_e2m3fn, 6, NULL},
+    {"float6_e3m2fn", kDLFloat6_e3m2fn, 6, NULL},
+    {"float4_e2m1fn", kDLFloat4_e2m1fn, 4, NULL},
+    {"handle8", kDLOpaqueHandle, 8, NULL},
+    {"handle16", kDLOpaqueHandle, 16, NULL},
+    {"handle32", kDLOpaqueHandle, 32, NULL},
+    {"handle64", kDLOpaqueHandle, 64, NULL},
+    {"handle128", kDLOpaqueHandle, 128, NULL},
+};
+enum { DTYPES = sizeof dtypes / sizeof *dtypes };
+
+static int find(uint8_t code, uint8_t bits) {
+  for (int i = 0; i < DTYPES; i++) {
+    if (dtypes[i].code == code && dtypes[i].bits == bits) return i;
+  }
+  return -1;
+}
+
+int64_t dtype_itemsize(DLDataType dtype) { return ((int64_t)dtype.bits * dtype.lanes + 7) / 8; }
+
+/* "" is one lane; "x4" and "_x4" are four. 0 for anything else. */
+static uint16_t parse_lanes(const char *suffix) {
+  if (*suffix == '\0') return 1;
+  if (*suffix == '_') suffix++;
+  if (suffix[0] != 'x' || suffix[1] < '1' || suffix[1] > '9' || strlen(suffix) > 6) return 0;
+  char *end;
+  unsigned long lanes = strtoul(suffix + 1, &end, 10);
+  return *end == '\0' && lanes <= UINT16_MAX ? (uint16_t)lanes : 0;
+}
+
+int dtype_parse(PyObject *name, DLDataType *out) {
+  if (!PyUnicode_Check(name)) {
+    PyErr_SetString(PyExc_TypeError, "dlbridge: dtype must be a str such as 'float32'");
+    return -1;
+  }
+  Py_ssize_t size;
+  const char *text = PyUnicode_AsUTF8AndSize(name, &size);
+  if (text == NULL) return -1;
+  for (int i = 0; i < DTYPES && strlen(text) == (size_t)size; i++) {
+    size_t n = strlen(dtypes[i].name);
+    uint16_t lanes = strncmp(text, dtypes[i].name, n) == 0 ? parse_lanes(text + n) : 0;
+    if (lanes == 0) continue;
+    *out = (DLDataType){dtypes[i].code, dtypes[i].bits, lanes};
+    return 0;
+  }
+  PyErr_Format(PyExc_ValueError, "dlbridge: dtype %R is not known", name);
+  return -1;
+}
+
+PyObject *dtype_name(DLDataType dtype) {
+  int i = find(dtype.code, dtype.bits);
+  if (i < 0) return PyErr_Format(PyExc_BufferError, "dlbridge: dtype has no name");
+  if (dtype.lanes == 1) return PyUnicode_FromString(dtypes[i].name);
+  return PyUnicode_FromFormat("%sx%d", dtypes[i].name, (int)dtype.lanes);
+}
+
+const char *dtype_letter(DLDataType dtype) {
+  int i = dtype.lanes == 1 ? find(dtype.code, dtype.bits) : -1;
+  return i < 0 ? NULL : dtypes[i].letter;
+}
+
+/* The letter says the kind and the item's size the width: ctypes writes '<l' for eight bytes. */
+int dtype_of_format(const char *format, Py_ssize_t itemsize, DLDataType *out) {
+  const char *letter = format == NULL ? "B" : format;
+  int swapped = *letter == '>' || *letter == '!';
+  if (strchr("@=<>!", *letter) != NULL && *letter != '\0') letter++;
+  int code = -1;
+  if (letter[0] == 'Z' && letter[1] != '\0' && strchr("fd", letter[1]) != NULL) {
+    code = kDLComplex;
+    letter++;
+  } else if (*letter != '\0' && strchr("bhilqn", *letter) != NULL) {
+    code = kDLInt;
+  } else if (*letter != '\0' && strchr("BHILQN", *letter) != NULL) {
+    code = kDLUInt;
+  } else if (*letter != '\0' && strchr("efd", *letter) != NULL) {
+    code = kDLFloat;
+  } else if (*letter == '?') {
+    code = kDLBool;
+  }
+  int i = code < 0 || letter[1] != '\0' || itemsize > 16 ? -1 : find((uint8_t)code, (uint8_t)(itemsize * 8));
+  if (i < 0 || dtypes[i].letter == NULL) {
+    PyErr_Format(PyExc_BufferError, "dlbridge: buffer of format '%s' and %zd bytes an element has no DLPack dtype",
+                 format == NULL ? "B" : format, itemsize);
+    return -1;
+  }
+  if (swapped && itemsize > 1) {
+    PyErr_Format(PyExc_BufferError, "dlbridge: buffer of format '%s' is not in native byte order", format);
+    return -1;
+  }
+  *out = (DLDataType){dtypes[i].code, dtypes[i].bits, 1};
+  return 0;
+}

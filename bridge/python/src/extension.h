@@ -1,0 +1,150 @@
+/* extension.h: what the files of the Python extension share.
+ *
+ * The extension is the DLPack protocol of Python over the C core (dlpack/core.h), without Go in it:
+ *
+ *   tensor.c    the type Tensor: a described view with a hold on a share
+ *   producer.c  __dlpack__, capsules, the C exchange API
+ *   consumer.c  from_dlpack, from_address: foreign managed tensors become Tensors
+ *   buffer.c    Python's buffer protocol, both ways
+ *   dtype.c     names and struct letters of data types
+ *   codec.c     the Go library: loading it, and the messages it reads and writes
+ *   module.c    the module
+ *
+ * Ownership is the core's: a Tensor has one share of its memory, every export another. What a Python
+ * object lends us is given back with the GIL taken; everything else ends without it.
+ */
+#ifndef DLBRIDGE_EXTENSION_H_
+#define DLBRIDGE_EXTENSION_H_
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <core.h>
+#include <stdint.h>
+
+#if SIZEOF_VOID_P != 8
+#error "dlbridge needs 64-bit pointers"
+#endif
+
+/* Builds without the GIL lock the Tensor whose share they take or end; with it, the GIL does. */
+#ifdef Py_GIL_DISABLED
+#define LOCK(object) Py_BEGIN_CRITICAL_SECTION(object)
+#define UNLOCK() Py_END_CRITICAL_SECTION()
+#else
+#define LOCK(object) {
+#define UNLOCK() }
+#endif
+
+enum { MESSAGE_SIZE = 256 };
+
+/* Puts a new reference into a variable. */
+#define REPLACE(variable, reference) \
+  do { \
+    void *old_reference = (variable); \
+    (variable) = (reference); \
+    Py_XDECREF((PyObject *)old_reference); \
+  } while (0)
+
+/* Keywords and attributes that are looked up often: interned once per module. */
+enum {
+  NAME_STREAM,
+  NAME_MAX_VERSION,
+  NAME_DL_DEVICE,
+  NAME_COPY,
+  NAME_DEVICE,
+  NAME_DTYPE,
+  NAME_SHAPE,
+  NAME_DLPACK,
+  NAME_COUNT
+};
+
+typedef struct {
+  PyTypeObject *tensor_type;
+  PyObject *names[NAME_COUNT];
+  PyObject *version;  /* (1, 3) */
+  PyObject *ask;      /* {"max_version": (1, 3)}, what __dlpack__ is called with by default */
+  PyObject *no_args;  /* () */
+} module_state;
+
+/* A view of memory and one share of it. Everything but `share` and `buffers` is fixed when it is made. */
+typedef struct {
+  PyObject_VAR_HEAD
+  DLTensor view;       /* host memory: byte_offset is folded into data; strides are never NULL */
+  uint64_t flags;      /* READ_ONLY and IS_SUBBYTE_TYPE_PADDED: what an export says again */
+  int unstated;        /* the producer could not say whether the memory may be written */
+  core_share *share;   /* NULL once closed */
+  Py_ssize_t buffers;  /* Py_buffers that are out */
+  core_extent extent;
+  int64_t dims[];      /* shape, strides, and the strides in bytes once a buffer was asked for */
+} Tensor;
+
+/* ---- tensor.c */
+extern PyType_Spec tensor_spec;
+int tensor_check(PyObject *object);
+/* A Tensor of `view`, without a share yet: the caller sets it. Shape and strides are copied. */
+Tensor *tensor_new(PyTypeObject *type, const DLTensor *view, uint64_t flags, int unstated,
+                   const core_extent *extent);
+/* A Tensor of the same description on memory of its own: row-major, writable. */
+Tensor *tensor_copy(Tensor *self);
+int tensor_read_only(const Tensor *self);
+/* Ends a share; whatever release runs then, the current exception stays as it is. */
+void share_end(core_share *share);
+PyObject *raise_closed(void);
+PyObject *raise_status(core_status status, const char *place, const char *message);
+
+/* ---- producer.c */
+extern const char capsule_versioned[], capsule_versioned_used[], capsule_legacy[],
+    capsule_legacy_used[];
+PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *tensor_dlpack_device(PyObject *self, PyObject *ignored);
+/* A managed tensor on the Tensor's memory that the caller owns; NULL with an exception. */
+DLManagedTensorVersioned *tensor_export(Tensor *self);
+PyObject *to_address(PyObject *module, PyObject *object);
+PyObject *exchange_capsule(void);
+void exchange_type(PyTypeObject *type, int live);
+
+/* ---- consumer.c */
+PyObject *from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *from_address(PyObject *module, PyObject *address);
+PyObject *release_address(PyObject *module, PyObject *address);
+/* A Tensor of any producer or capsule. */
+Tensor *consume(module_state *state, PyObject *producer);
+/* Takes over a managed tensor, whatever becomes of it: after an error its deleter has run. */
+Tensor *take_over(PyTypeObject *type, DLManagedTensorVersioned *managed, const char *place);
+int64_t live_imports(void);
+int parse_device(PyObject *object, const char *name, DLDevice *out);
+/* Sorts the arguments of a METH_FASTCALL | METH_KEYWORDS function: values[i] belongs to names[i]. */
+int parse_arguments(module_state *state, const char *function, PyObject *const *args,
+                    Py_ssize_t nargs, PyObject *kwnames, Py_ssize_t positional, const int *names,
+                    Py_ssize_t count, PyObject **values);
+int parse_copy(PyObject *object, int *out);
+
+/* ---- buffer.c */
+int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags);
+void tensor_releasebuffer(PyObject *self, Py_buffer *view);
+PyObject *from_buffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+/* Borrows the bytes of `object`; loan_end gives them back, on any thread, and frees the struct. */
+Py_buffer *loan_begin(PyObject *object, int flags);
+void loan_end(void *buffer);
+int64_t live_loans(void);
+
+/* ---- dtype.c */
+int dtype_parse(PyObject *name, DLDataType *out);
+PyObject *dtype_name(DLDataType dtype);
+/* The struct letter of a data type, NULL where there is none. */
+const char *dtype_letter(DLDataType dtype);
+/* The data type of a buffer's format; -1 with BufferError where it has none. */
+int dtype_of_format(const char *format, Py_ssize_t itemsize, DLDataType *out);
+int64_t dtype_itemsize(DLDataType dtype);
+
+/* ---- codec.c */
+PyObject *codec_load(PyObject *module, PyObject *path);
+PyObject *codec_decode(PyObject *module, PyObject *args);
+PyObject *codec_encode(PyObject *module, PyObject *args);
+PyObject *codec_make(PyObject *module, PyObject *args);
+PyObject *codec_pack(PyObject *module, PyObject *frames);
+PyObject *codec_unpack(PyObject *module, PyObject *data);
+PyObject *codec_counters(PyObject *module, PyObject *ignored);
+
+#endif

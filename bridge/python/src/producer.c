@@ -1,0 +1,271 @@
+#include "extension.h"
+
+const char capsule_versioned[] = "dltensor_versioned";
+const char capsule_versioned_used[] = "used_dltensor_versioned";
+const char capsule_legacy[] = "dltensor";
+const char capsule_legacy_used[] = "used_dltensor";
+
+/* Runs wherever a capsule dies, at interpreter exit and under a pending exception too. One that was
+ * consumed has another name. */
+static void capsule_end(PyObject *capsule) {
+  int versioned = PyCapsule_IsValid(capsule, capsule_versioned);
+  if (!versioned && !PyCapsule_IsValid(capsule, capsule_legacy)) return;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  if (versioned) core_release_versioned(PyCapsule_GetPointer(capsule, capsule_versioned));
+  else core_release_legacy(PyCapsule_GetPointer(capsule, capsule_legacy));
+  PyErr_Restore(type, value, traceback);
+}
+
+static PyObject *versioned_capsule(DLManagedTensorVersioned *managed) {
+  if (managed == NULL) return PyErr_NoMemory();
+  PyObject *capsule = PyCapsule_New(managed, capsule_versioned, capsule_end);
+  if (capsule == NULL) core_release_versioned(managed);
+  return capsule;
+}
+
+static PyObject *legacy_capsule(DLManagedTensor *managed) {
+  if (managed == NULL) return PyErr_NoMemory();
+  PyObject *capsule = PyCapsule_New(managed, capsule_legacy, capsule_end);
+  if (capsule == NULL) core_release_legacy(managed);
+  return capsule;
+}
+
+static uint64_t export_flags(const Tensor *self) {
+  return self->flags | (self->unstated ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
+}
+
+/* What the form of before 1.0 has no words for. Unstated writability it says as well as it was said. */
+static int refuse_legacy(const Tensor *self) {
+  const char *what = NULL;
+  if (self->flags & DLPACK_FLAG_BITMASK_READ_ONLY) what = "read-only memory";
+  else if (self->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED)
+    what = "padded elements";
+  if (what == NULL) return 0;
+  PyErr_Format(PyExc_BufferError,
+               "dlbridge: __dlpack__: %s needs a consumer of DLPack 1.0: max_version=(1, 0)", what);
+  return -1;
+}
+
+/* 1: versioned, 0: the form of before 1.0. */
+static int parse_max_version(PyObject *object) {
+  if (object == NULL || object == Py_None) return 0;
+  long numbers[2];
+  if (!PyTuple_Check(object) || PyTuple_Size(object) != 2) goto wrong;
+  for (int i = 0; i < 2; i++) {
+    PyObject *item = PyTuple_GetItem(object, i);
+    if (!PyLong_Check(item)) goto wrong;
+    int overflow;
+    numbers[i] = PyLong_AsLongAndOverflow(item, &overflow);
+    if (overflow != 0) numbers[i] = overflow;
+  }
+  return numbers[0] >= 1;
+wrong:
+  PyErr_Format(PyExc_TypeError,
+               "dlbridge: __dlpack__: max_version must be None or a tuple of two ints, not %R", object);
+  return -1;
+}
+
+/* We synchronise with nobody: what was promised when the memory came to us, that it may be used on its
+ * device's default stream, is all that can be promised on. */
+static int check_stream(PyObject *object, DLDevice device) {
+  if (object == NULL || object == Py_None) return 0;
+  if (!PyLong_Check(object)) {
+    PyErr_Format(PyExc_TypeError, "dlbridge: __dlpack__: stream must be None or an int, not %R", object);
+    return -1;
+  }
+  int overflow;
+  long stream = PyLong_AsLongAndOverflow(object, &overflow);
+  if (overflow != 0) stream = 3;
+  if (stream == -1) return 0;
+  int cuda = device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged;
+  int rocm = device.device_type == kDLROCM;
+  if ((cuda && stream == 1) || (rocm && stream == 0)) return 0;
+  if (core_host_readable(device.device_type) || stream < 0 || (cuda && stream == 0) ||
+      (rocm && stream <= 2)) {
+    PyErr_Format(PyExc_ValueError, "dlbridge: __dlpack__: stream = %R is not allowed on device (%d, %d)",
+                 object, (int)device.device_type, (int)device.device_id);
+    return -1;
+  }
+  PyErr_Format(PyExc_BufferError, "dlbridge: __dlpack__: there is no way to synchronise with stream %R",
+               object);
+  return -1;
+}
+
+PyObject *tensor_dlpack(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+  static const int names[] = {NAME_STREAM, NAME_MAX_VERSION, NAME_DL_DEVICE, NAME_COPY};
+  Tensor *self = (Tensor *)op;
+  PyObject *values[4];
+  if (parse_arguments(PyType_GetModuleState(Py_TYPE(op)), "__dlpack__", args, nargs, kwnames, 0, names,
+                      4, values) < 0)
+    return NULL;
+  int copy, versioned = parse_max_version(values[1]);
+  if (versioned < 0 || check_stream(values[0], self->view.device) < 0 || parse_copy(values[3], &copy) < 0)
+    return NULL;
+  if (values[2] != NULL && values[2] != Py_None) {
+    DLDevice device;
+    if (parse_device(values[2], "dl_device", &device) < 0) return NULL;
+    if (device.device_type != self->view.device.device_type ||
+        (device.device_id != self->view.device.device_id && device.device_type != kDLCPU))
+      return PyErr_Format(PyExc_BufferError,
+                          "dlbridge: __dlpack__: the memory is on device (%d, %d), not on (%d, %d)",
+                          (int)self->view.device.device_type, (int)self->view.device.device_id,
+                          (int)device.device_type, (int)device.device_id);
+  }
+  if (copy > 0) {
+    Tensor *made = tensor_copy(self);
+    if (made == NULL) return NULL;
+    PyObject *capsule = NULL;
+    if (versioned)
+      capsule = versioned_capsule(core_export_versioned(
+          made->share, &made->view, made->flags | DLPACK_FLAG_BITMASK_IS_COPIED));
+    else if (refuse_legacy(made) == 0)
+      capsule = legacy_capsule(core_export_legacy(made->share, &made->view));
+    Py_DECREF(made);
+    return capsule;
+  }
+  if (!versioned && self->share != NULL && refuse_legacy(self) < 0) return NULL;
+  DLManagedTensorVersioned *managed = NULL;
+  DLManagedTensor *legacy = NULL;
+  int open;
+  LOCK(op);
+  open = self->share != NULL;
+  if (open && versioned) managed = core_export_versioned(self->share, &self->view, export_flags(self));
+  else if (open) legacy = core_export_legacy(self->share, &self->view);
+  UNLOCK();
+  if (!open) return raise_closed();
+  return versioned ? versioned_capsule(managed) : legacy_capsule(legacy);
+}
+
+PyObject *tensor_dlpack_device(PyObject *op, PyObject *Py_UNUSED(ignored)) {
+  Tensor *self = (Tensor *)op;
+  if (self->share == NULL) return raise_closed();
+  return Py_BuildValue("(ii)", (int)self->view.device.device_type, (int)self->view.device.device_id);
+}
+
+DLManagedTensorVersioned *tensor_export(Tensor *self) {
+  DLManagedTensorVersioned *managed = NULL;
+  int open;
+  LOCK(self);
+  open = self->share != NULL;
+  if (open) managed = core_export_versioned(self->share, &self->view, export_flags(self));
+  UNLOCK();
+  if (!open) raise_closed();
+  else if (managed == NULL) PyErr_NoMemory();
+  return managed;
+}
+
+PyObject *to_address(PyObject *module, PyObject *object) {
+  Tensor *tensor = consume(PyModule_GetState(module), object);
+  if (tensor == NULL) return NULL;
+  DLManagedTensorVersioned *managed = tensor_export(tensor);
+  Py_DECREF(tensor);
+  if (managed == NULL) return NULL;
+  PyObject *address = PyLong_FromVoidPtr(managed);
+  if (address == NULL) core_release_versioned(managed);
+  return address;
+}
+
+/* ---- the C exchange API ---------------------------------------------------------------------- */
+
+/* The type that managed tensors from C become objects of. */
+static PyTypeObject *live_type;
+
+void exchange_type(PyTypeObject *type, int live) {
+  if (live) live_type = type;
+  else if (live_type == type) live_type = NULL;
+}
+
+/* Called with or without the GIL. */
+static int exchange_alloc(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
+                          void (*set_error)(void *error_ctx, const char *kind, const char *message)) {
+  char message[MESSAGE_SIZE], whole[MESSAGE_SIZE + 32];
+  core_extent extent;
+  *out = NULL;
+  DLTensor view = *prototype;
+  view.data = &view; /* none yet: any address does for the check of the rest */
+  view.byte_offset = 0;
+  view.strides = NULL;
+  core_status status = core_validate(&view, 0, &extent, message, sizeof message);
+  if (status == CORE_OK && view.device.device_type != kDLCPU) {
+    status = CORE_ERR_DEVICE;
+    PyOS_snprintf(message, sizeof message, "device type %d has no allocator here",
+                  (int)view.device.device_type);
+  }
+  core_share *share = status == CORE_OK ? core_share_alloc((size_t)extent.nbytes, 0) : NULL;
+  if (share != NULL) {
+    view.data = share->data;
+    *out = core_export_versioned(share, &view, 0);
+    core_share_drop(share);
+  }
+  if (*out != NULL) return 0;
+  const char *kind = "ValueError";
+  if (status == CORE_OK) {
+    kind = "MemoryError";
+    PyOS_snprintf(message, sizeof message, "no memory for %lld bytes", (long long)extent.nbytes);
+  } else if (status == CORE_ERR_DTYPE || status == CORE_ERR_DEVICE) {
+    kind = "BufferError";
+  }
+  PyOS_snprintf(whole, sizeof whole, "dlbridge: allocate: %s", message);
+  set_error(error_ctx, kind, whole);
+  return -1;
+}
+
+static Tensor *exchange_object(void *object) {
+  if (object != NULL && tensor_check(object)) return object;
+  PyErr_SetString(PyExc_TypeError, "dlbridge: the C exchange API of dlbridge.Tensor takes no other type");
+  return NULL;
+}
+
+static int exchange_from_object(void *object, DLManagedTensorVersioned **out) {
+  *out = NULL;
+  Tensor *self = exchange_object(object);
+  if (self != NULL) *out = tensor_export(self);
+  return *out == NULL ? -1 : 0;
+}
+
+static int exchange_to_object(DLManagedTensorVersioned *managed, void **out) {
+  *out = NULL;
+  if (live_type == NULL) {
+    core_release_versioned(managed);
+    PyErr_SetString(PyExc_RuntimeError, "dlbridge: the module is gone");
+    return -1;
+  }
+  *out = take_over(live_type, managed, "C exchange API");
+  return *out == NULL ? -1 : 0;
+}
+
+/* A bare DLTensor cannot say that its memory is read-only. */
+static int exchange_view(void *object, DLTensor *out) {
+  Tensor *self = exchange_object(object);
+  if (self == NULL) return -1;
+  if (self->share == NULL) {
+    raise_closed();
+    return -1;
+  }
+  if (tensor_read_only(self)) {
+    PyErr_SetString(PyExc_BufferError, "dlbridge: a DLTensor cannot say that its memory is read-only");
+    return -1;
+  }
+  *out = self->view;
+  return 0;
+}
+
+static int exchange_stream(DLDeviceType Py_UNUSED(device_type), int32_t Py_UNUSED(device_id),
+                           void **out) {
+  *out = NULL;
+  return 0;
+}
+
+static const DLPackExchangeAPI exchange_api = {
+    .header = {{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION}, NULL},
+    .managed_tensor_allocator = exchange_alloc,
+    .managed_tensor_from_py_object_no_sync = exchange_from_object,
+    .managed_tensor_to_py_object_no_sync = exchange_to_object,
+    .dltensor_from_py_object_no_sync = exchange_view,
+    .current_work_stream = exchange_stream,
+};
+
+PyObject *exchange_capsule(void) {
+  return PyCapsule_New((void *)&exchange_api, "dlpack_exchange_api", NULL);
+}

@@ -1,0 +1,300 @@
+#include "extension.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+PyObject *raise_closed(void) {
+  PyErr_SetString(PyExc_ValueError, "dlbridge: tensor is closed");
+  return NULL;
+}
+
+PyObject *raise_status(core_status status, const char *place, const char *message) {
+  PyObject *type = PyExc_ValueError;
+  switch (status) {
+    case CORE_ERR_VERSION:
+    case CORE_ERR_DTYPE:
+    case CORE_ERR_DEVICE:
+    case CORE_ERR_READONLY:
+      type = PyExc_BufferError;
+      break;
+    case CORE_ERR_MEMORY:
+      type = PyExc_MemoryError;
+      break;
+    default:
+      break;
+  }
+  return PyErr_Format(type, "dlbridge: %s: %s", place, message);
+}
+
+void share_end(core_share *share) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  core_share_drop(share);
+  PyErr_Restore(type, value, traceback);
+}
+
+int tensor_read_only(const Tensor *self) {
+  return self->unstated || (self->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
+}
+
+Tensor *tensor_new(PyTypeObject *type, const DLTensor *view, uint64_t flags, int unstated,
+                   const core_extent *extent) {
+  Py_ssize_t ndim = view->ndim;
+  Tensor *self = PyObject_NewVar(Tensor, type, ndim);
+  if (self == NULL) return NULL;
+  int64_t *shape = self->dims, *strides = shape + ndim;
+  if (ndim > 0) memcpy(shape, view->shape, (size_t)ndim * sizeof *shape);
+  if (view->strides != NULL) {
+    memcpy(strides, view->strides, (size_t)ndim * sizeof *strides);
+  } else {
+    uint64_t step = 1; /* wraps only without elements, where no stride is followed */
+    for (Py_ssize_t d = ndim - 1; d >= 0; d--) {
+      strides[d] = (int64_t)step;
+      if (shape[d] > 1) step *= (uint64_t)shape[d];
+    }
+  }
+  self->view = *view;
+  self->view.shape = shape;
+  self->view.strides = strides;
+  if (core_host_readable(view->device.device_type)) {
+    self->view.data = extent->count > 0 ? (char *)view->data + view->byte_offset : NULL;
+    self->view.byte_offset = 0;
+  }
+  self->flags = flags & DLPACK_FLAG_BITMASK_READ_ONLY;
+  if (view->dtype.bits * view->dtype.lanes % 8 != 0)
+    self->flags |= flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
+  self->unstated = unstated;
+  self->share = NULL;
+  self->buffers = 0;
+  self->extent = *extent;
+  return self;
+}
+
+/* The GIL is let go of for copies that take longer than taking it back. */
+Tensor *tensor_copy(Tensor *self) {
+  char message[MESSAGE_SIZE];
+  core_share *held = NULL, *copied = NULL;
+  LOCK(self);
+  held = self->share;
+  if (held != NULL) core_share_take(held);
+  UNLOCK();
+  if (held == NULL) return (Tensor *)raise_closed();
+  core_status status;
+  if (self->extent.nbytes < 1 << 16) {
+    status = core_copy_compact(&copied, &self->view, self->flags, message, sizeof message);
+  } else {
+    Py_BEGIN_ALLOW_THREADS;
+    status = core_copy_compact(&copied, &self->view, self->flags, message, sizeof message);
+    Py_END_ALLOW_THREADS;
+  }
+  share_end(held);
+  if (status != CORE_OK) return (Tensor *)raise_status(status, "copy", message);
+  DLTensor view = self->view;
+  core_extent extent = self->extent;
+  view.data = copied->data;
+  view.device = (DLDevice){kDLCPU, 0};
+  view.strides = NULL;
+  extent.low = 0;
+  extent.high = extent.nbytes;
+  extent.row_major = 1;
+  uint64_t flags = self->flags & ~DLPACK_FLAG_BITMASK_READ_ONLY;
+  Tensor *copy = tensor_new(Py_TYPE((PyObject *)self), &view, flags, 0, &extent);
+  if (copy == NULL) core_share_drop(copied);
+  else copy->share = copied;
+  return copy;
+}
+
+static void tensor_dealloc(PyObject *op) {
+  Tensor *self = (Tensor *)op;
+  PyTypeObject *type = Py_TYPE(op);
+  if (self->share != NULL) share_end(self->share);
+  PyObject_Free(op);
+  Py_DECREF(type);
+}
+
+/* The type cannot be inherited from, so its deallocator names it, in whichever module it was made. */
+int tensor_check(PyObject *object) {
+  return PyType_GetSlot(Py_TYPE(object), Py_tp_dealloc) == (void *)tensor_dealloc;
+}
+
+static PyObject *tensor_close(PyObject *op, PyObject *Py_UNUSED(ignored)) {
+  Tensor *self = (Tensor *)op;
+  core_share *share = NULL;
+  Py_ssize_t buffers;
+  LOCK(op);
+  buffers = self->buffers;
+  if (buffers == 0) {
+    share = self->share;
+    self->share = NULL;
+  }
+  UNLOCK();
+  if (buffers > 0)
+    return PyErr_Format(PyExc_BufferError, "dlbridge: close: %zd buffers of the tensor are still in use",
+                        buffers);
+  if (share != NULL) share_end(share);
+  Py_RETURN_NONE;
+}
+
+static PyObject *tensor_enter(PyObject *op, PyObject *Py_UNUSED(ignored)) {
+  if (((Tensor *)op)->share == NULL) return raise_closed();
+  return Py_NewRef(op);
+}
+
+static PyObject *tensor_exit(PyObject *op, PyObject *Py_UNUSED(args)) {
+  return tensor_close(op, NULL);
+}
+
+static PyObject *tuple_of(const int64_t *values, Py_ssize_t count) {
+  PyObject *tuple = PyTuple_New(count);
+  for (Py_ssize_t i = 0; tuple != NULL && i < count; i++) {
+    PyObject *item = PyLong_FromLongLong(values[i]);
+    if (item == NULL || PyTuple_SetItem(tuple, i, item) < 0) Py_CLEAR(tuple);
+  }
+  return tuple;
+}
+
+#define OPEN(op) \
+  Tensor *self = (Tensor *)op; \
+  if (self->share == NULL) return raise_closed()
+
+static PyObject *get_shape(PyObject *op, void *Py_UNUSED(closure)) {
+  OPEN(op);
+  return tuple_of(self->view.shape, self->view.ndim);
+}
+
+static PyObject *get_strides(PyObject *op, void *Py_UNUSED(closure)) {
+  OPEN(op);
+  return tuple_of(self->view.strides, self->view.ndim);
+}
+
+static PyObject *get_ndim(PyObject *op, void *Py_UNUSED(closure)) {
+  OPEN(op);
+  return PyLong_FromLong(self->view.ndim);
+}
+
+static PyObject *get_size(PyObject *op, void *Py_UNUSED(closure)) {
+  OPEN(op);
+  return PyLong_FromLongLong(self->extent.count);
+}
+
+static PyObject *get_itemsize(PyObject *op, void *Py_UNUSED(closure)) {
+  OPEN(op);
+  return PyLong_FromLongLong(dtype_itemsize(self->view.dtype));
+}
+
+static PyObject *get_nbytes(PyObject *op, void *Py_UNUSED(closure)) {
+  OPEN(op);
+  return PyLong_FromLongLong(self->extent.nbytes);
+}
+
+static PyObject *get_dtype(PyObject *op, void *Py_UNUSED(closure)) {
+  OPEN(op);
+  return dtype_name(self->view.dtype);
+}
+
+static PyObject *get_device(PyObject *op, void *Py_UNUSED(closure)) {
+  return tensor_dlpack_device(op, NULL);
+}
+
+static PyObject *get_readonly(PyObject *op, void *Py_UNUSED(closure)) {
+  OPEN(op);
+  return PyBool_FromLong(tensor_read_only(self));
+}
+
+static PyObject *get_data_ptr(PyObject *op, void *Py_UNUSED(closure)) {
+  OPEN(op);
+  if (self->extent.count == 0) return PyLong_FromLong(0);
+  return PyLong_FromUnsignedLongLong((uintptr_t)self->view.data + self->view.byte_offset);
+}
+
+static PyObject *tensor_repr(PyObject *op) {
+  Tensor *self = (Tensor *)op;
+  PyObject *dtype = dtype_name(self->view.dtype);
+  PyObject *shape = tuple_of(self->view.shape, self->view.ndim);
+  PyObject *strides = tuple_of(self->view.strides, self->view.ndim);
+  PyObject *text = NULL;
+  if (dtype != NULL && shape != NULL && strides != NULL) {
+    DLDevice device = self->view.device;
+    if (self->share == NULL)
+      text = PyUnicode_FromFormat("<closed dlbridge.Tensor, %S%R>", dtype, shape);
+    else if (self->extent.row_major)
+      text = PyUnicode_FromFormat("<dlbridge.Tensor, %S%R, device (%d, %d)%s>", dtype, shape,
+                                  (int)device.device_type, (int)device.device_id,
+                                  tensor_read_only(self) ? ", read-only" : "");
+    else
+      text = PyUnicode_FromFormat("<dlbridge.Tensor, %S%R, strides %R, device (%d, %d)%s>", dtype, shape,
+                                  strides, (int)device.device_type, (int)device.device_id,
+                                  tensor_read_only(self) ? ", read-only" : "");
+  }
+  Py_XDECREF(dtype);
+  Py_XDECREF(shape);
+  Py_XDECREF(strides);
+  return text;
+}
+
+static PyGetSetDef tensor_getset[] = {
+    {"shape", get_shape, NULL, "Sizes of the dimensions, a tuple of int.", NULL},
+    {"strides", get_strides, NULL, "Strides in elements, a tuple of int.", NULL},
+    {"ndim", get_ndim, NULL, "Number of dimensions.", NULL},
+    {"size", get_size, NULL, "Number of elements: the product of the shape.", NULL},
+    {"itemsize", get_itemsize, NULL, "Bytes of one element, rounded up for elements below a byte.", NULL},
+    {"nbytes", get_nbytes, NULL,
+     "Bytes of the elements without gaps; elements below a byte are packed unless padded.", NULL},
+    {"dtype", get_dtype, NULL, "Data type, a str such as 'float32', 'bfloat16' or 'float32x4'.", NULL},
+    {"device", get_device, NULL, "DLPack device, a tuple (type, id); (1, 0) is the CPU.", NULL},
+    {"readonly", get_readonly, NULL,
+     "Whether the memory must not be written. Also True where the producer could not say.", NULL},
+    {"data_ptr", get_data_ptr, NULL,
+     "Address of element (0, ..., 0), byte_offset applied; 0 without elements.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+PyDoc_STRVAR(close_doc,
+             "close($self, /)\n--\n\n"
+             "End this tensor's hold on its memory. The first call has an effect, later ones have none.\n\n"
+             "What was exported lives on. Every other use of the tensor is a ValueError from then on.\n"
+             "BufferError, and nothing done, while a buffer (such as a memoryview) of it is in use.");
+PyDoc_STRVAR(dlpack_doc,
+             "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
+             "A capsule with a managed tensor on the same memory, whose deleter ends one share of it.\n\n"
+             "Versioned (DLPack 1.3) when max_version is (1, 0) or more, else in the form of before 1.0,\n"
+             "which is a BufferError for read-only memory. copy=True: new memory, IS_COPIED set.\n"
+             "dl_device: only the tensor's own device. stream: None or -1 on the CPU, else ValueError.");
+PyDoc_STRVAR(dlpack_device_doc,
+             "__dlpack_device__($self, /)\n--\n\nThe DLPack device, a tuple (type, id).");
+
+static PyMethodDef tensor_methods[] = {
+    {"__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack, METH_FASTCALL | METH_KEYWORDS, dlpack_doc},
+    {"__dlpack_device__", tensor_dlpack_device, METH_NOARGS, dlpack_device_doc},
+    {"close", tensor_close, METH_NOARGS, close_doc},
+    {"__enter__", tensor_enter, METH_NOARGS, NULL},
+    {"__exit__", tensor_exit, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+PyDoc_STRVAR(tensor_doc,
+             "A view of a tensor's memory, and a hold on that memory.\n\n"
+             "Made by from_dlpack, from_address, from_buffer, empty and the codecs. It is a DLPack producer\n"
+             "(__dlpack__, __dlpack_device__, the C exchange API) and, on the host, has Python's buffer\n"
+             "protocol. The memory goes back to its producer when the tensor is closed or collected and\n"
+             "everything exported from it has been released.");
+
+static PyType_Slot tensor_slots[] = {
+    {Py_tp_dealloc, (void *)tensor_dealloc},
+    {Py_tp_repr, (void *)tensor_repr},
+    {Py_tp_getset, tensor_getset},
+    {Py_tp_methods, tensor_methods},
+    {Py_tp_doc, (void *)tensor_doc},
+    {Py_bf_getbuffer, (void *)tensor_getbuffer},
+    {Py_bf_releasebuffer, (void *)tensor_releasebuffer},
+    {0, NULL},
+};
+
+PyType_Spec tensor_spec = {
+    .name = "dlbridge.Tensor",
+    .basicsize = sizeof(Tensor),
+    .itemsize = 3 * sizeof(int64_t),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = tensor_slots,
+};

@@ -1,0 +1,151 @@
+"""The C fixture, and the counters that every test has to leave as they were."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import pathlib
+import subprocess
+import sysconfig
+
+import pytest
+
+import dlbridge
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+RANK = 300
+
+
+class Description(ctypes.Structure):
+    """C: description, in fixture.c."""
+
+    _fields_ = [
+        ("legacy", ctypes.c_int32),
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("flags", ctypes.c_uint64),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("code", ctypes.c_int32),
+        ("bits", ctypes.c_int32),
+        ("lanes", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("shape_count", ctypes.c_int32),
+        ("strides_count", ctypes.c_int32),
+        ("shape", ctypes.c_int64 * RANK),
+        ("strides", ctypes.c_int64 * RANK),
+        ("byte_offset", ctypes.c_uint64),
+        ("data_shift", ctypes.c_int64),
+        ("null_data", ctypes.c_int32),
+        ("null_deleter", ctypes.c_int32),
+        ("raising_deleter", ctypes.c_int32),
+    ]
+
+
+class Fixture:
+    """Managed tensors made in C, and a consumer in C."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        pointer, number, obj, text = ctypes.c_void_p, ctypes.c_int64, ctypes.py_object, ctypes.c_char_p
+        self.path = path
+        self.lib = ctypes.PyDLL(str(path))
+        for name, result, arguments in [
+            ("deletes", number, []),
+            ("made", number, []),
+            ("make", pointer, [ctypes.POINTER(Description)]),
+            ("free", None, [pointer]),
+            ("guarded", pointer, []),
+            ("capsule", obj, [pointer, ctypes.c_int]),
+            ("bare_capsule", obj, [pointer, text]),
+            ("capsule_name", text, [obj]),
+            ("capsule_pointer", pointer, [obj]),
+            ("delete", None, [pointer]),
+            ("deleter", pointer, [pointer]),
+            ("scribble", None, [pointer]),
+            ("delete_on_threads", None, [pointer, number, number, ctypes.c_int]),
+            ("delete_under_error", obj, [obj, pointer]),
+            ("drop_under_error", obj, [obj, obj]),
+            ("delete_at_exit", None, [pointer]),
+            ("describe", obj, [pointer]),
+            ("buffer", obj, [obj, ctypes.c_int]),
+            ("exchange_error", text, []),
+            ("exchange_alloc", pointer, [pointer, ctypes.POINTER(Description)]),
+            ("exchange_from", pointer, [pointer, obj]),
+            ("exchange_to", obj, [pointer, pointer]),
+            ("exchange_view", obj, [pointer, obj]),
+            ("exchange_stream", ctypes.c_int, [pointer]),
+            ("exchange_header", obj, [pointer]),
+        ]:
+            function = getattr(self.lib, "fixture_" + name)
+            function.restype, function.argtypes = result, arguments
+            setattr(self, name, function)
+
+    def description(self, shape=(4,), strides=(1,), **fields) -> Description:
+        d = Description(
+            major=1, minor=3, device_type=1, code=2, bits=32, lanes=1, ndim=0 if shape is None else len(shape)
+        )
+        d.shape_count = -1 if shape is None else len(shape)
+        d.strides_count = -1 if strides is None else len(strides)
+        d.shape[: len(shape or ())] = list(shape or ())
+        d.strides[: len(strides or ())] = list(strides or ())
+        for name, value in fields.items():
+            setattr(d, name, value)
+        return d
+
+    def managed(self, shape=(4,), strides=(1,), **fields) -> int:
+        """The address of a new managed tensor: float32 of (4,) but for what is given."""
+        address = self.make(ctypes.byref(self.description(shape, strides, **fields)))
+        assert address
+        return address
+
+    def new_capsule(self, shape=(4,), strides=(1,), legacy=0, **fields):
+        return self.capsule(self.managed(shape, strides, legacy=legacy, **fields), legacy)
+
+    def pointers(self, addresses):
+        return (ctypes.c_void_p * len(addresses))(*addresses)
+
+
+@pytest.fixture(scope="session")
+def c(tmp_path_factory) -> Fixture:
+    out = tmp_path_factory.mktemp("fixture") / "fixture.so"
+    subprocess.run(
+        [
+            *os.environ.get("CC", "cc").split(),
+            "-std=gnu11", "-O1", "-g", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror",
+            "-I" + sysconfig.get_path("include"),
+            "-I" + str(ROOT / "include"),
+            str(HERE / "fixture.c"),
+            "-o", str(out), "-lpthread",
+        ],
+        check=True,
+    )  # fmt: skip
+    return Fixture(out)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_alive(request):
+    """Every test ends with the live counters where they began."""
+    gc.collect()
+    before = dlbridge.counters()
+    yield
+    gc.collect()
+    after = dlbridge.counters()
+    if request.node.get_closest_marker("double_delete"):
+        before["double_deletes"] += 1
+    assert after == before
+
+
+class Producer:
+    """A DLPack producer in Python around a function that makes capsules, which notes how it is called."""
+
+    def __init__(self, make, device=(1, 0)) -> None:
+        self.make, self.device, self.calls = make, device, []
+
+    def __dlpack__(self, **keywords):
+        self.calls.append(keywords)
+        return self.make()
+
+    def __dlpack_device__(self):
+        return self.device

@@ -1,0 +1,931 @@
+"""The DLPack protocol. Numbers such as g13 are the rows of the project's list of guarantees."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import sys
+
+import ml_dtypes
+import numpy as np
+import pytest
+import tvm_ffi
+from conftest import Producer
+
+import dlbridge
+from dlbridge import _core
+
+READ_ONLY, IS_COPIED, PADDED = 1, 2, 4
+SIMPLE, WRITABLE, FORMAT, ND, STRIDES = 0, 1, 4, 8, 0x18  # PyBUF_*
+C_CONTIGUOUS, F_CONTIGUOUS, ANY_CONTIGUOUS, FULL = 0x38, 0x58, 0x98, 0x11C
+
+
+def describe(c, capsule):
+    """What the versioned managed tensor in a capsule says."""
+    assert c.capsule_name(capsule) == b"dltensor_versioned"
+    return c.describe(c.capsule_pointer(capsule))
+
+
+# ---- import ------------------------------------------------------------------------------------------
+
+
+def test_from_dlpack_aliases_numpy_both_ways():
+    a = np.arange(12, dtype=np.float32).reshape(3, 4)
+    t = dlbridge.from_dlpack(a)
+    assert (t.shape, t.strides, t.ndim, t.size) == ((3, 4), (4, 1), 2, 12)
+    assert (t.itemsize, t.nbytes, t.dtype, t.device) == (4, 48, "float32", (1, 0))
+    assert t.readonly is False
+    assert t.data_ptr == a.ctypes.data
+    a[1, 2] = 99
+    assert memoryview(t)[1, 2] == 99
+    memoryview(t)[0, 0] = -5
+    assert a[0, 0] == -5
+
+
+@pytest.mark.parametrize(
+    "name",
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128".split(),
+)
+def test_every_numpy_dtype_crosses_both_ways(name):
+    a = np.ones((2, 3), dtype=name)
+    t = dlbridge.from_dlpack(a)
+    assert t.dtype == name
+    b = np.from_dlpack(t)
+    assert b.dtype == a.dtype and b.ctypes.data == a.ctypes.data
+    b[1, 1] = 0
+    assert a[1, 1] == 0
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda a: a[::2],
+        lambda a: a[:, 1:3],
+        lambda a: a.T,
+        lambda a: a[::-1],
+        lambda a: a[:, ::-2],
+        lambda a: np.broadcast_to(a[0], (5, 6)),
+        lambda a: a[:0],
+        lambda a: a[1, 1:1],
+        lambda a: a[2, 3, ...],
+        lambda a: a[:, None, 2:3],
+    ],
+    ids="rows columns transposed reversed both broadcast empty empty-1d rank-0 size-1".split(),
+)
+def test_g34_strided_views_keep_layout_and_memory(make):
+    a = make(np.arange(24, dtype=np.int32).reshape(4, 6))
+    t = dlbridge.from_dlpack(a)
+    b = np.from_dlpack(t)
+    np.testing.assert_array_equal(b, a)
+    assert t.shape == a.shape
+    if a.size:
+        assert t.data_ptr == b.ctypes.data == a.ctypes.data
+        assert [s for s, n in zip(t.strides, t.shape) if n > 1] == [
+            s // 4 for s, n in zip(a.strides, a.shape) if n > 1
+        ]
+    np.testing.assert_array_equal(np.asarray(memoryview(t)), a)
+
+
+def test_g34_random_views_agree_with_numpy():
+    rng = np.random.default_rng(7)
+    base = np.arange(4 * 5 * 6 * 7, dtype=np.int16).reshape(4, 5, 6, 7)
+    for _ in range(500):
+        slices = []
+        for n in base.shape:
+            step = int(rng.choice([-3, -2, -1, 1, 2, 3]))
+            slices.append(slice(None, None, step) if rng.random() < 0.5 else slice(*sorted(rng.integers(0, n + 1, 2))))
+        view = base[tuple(slices)].transpose(rng.permutation(4))
+        t = dlbridge.from_dlpack(view)
+        np.testing.assert_array_equal(np.from_dlpack(t), view)
+        copied = dlbridge.from_dlpack(t, copy=True)
+        np.testing.assert_array_equal(np.asarray(memoryview(copied)), view)
+
+
+def test_g29_null_strides_are_row_major_in_any_version(c):
+    for minor, legacy in [(0, 0), (3, 0), (0, 1)]:
+        t = dlbridge.from_dlpack(c.new_capsule((2, 3, 4), None, minor=minor, legacy=legacy))
+        assert t.strides == (12, 4, 1)
+        exported = describe(c, t.__dlpack__(max_version=(1, 3)))
+        assert exported["strides"] == (12, 4, 1)
+
+
+def test_g30_rank_0_with_and_without_shape(c):
+    for shape, strides in [((), ()), (None, None), ((), None)]:
+        t = dlbridge.from_dlpack(c.new_capsule(shape, strides))
+        assert (t.shape, t.strides, t.ndim, t.size, t.nbytes) == ((), (), 0, 1, 4)
+        a = np.from_dlpack(t)
+        assert a.shape == () and a.ctypes.data == t.data_ptr
+        assert memoryview(t)[()] == 0.0
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 2**62)])
+@pytest.mark.parametrize("null_data", [0, 1])
+def test_g04_g31_tensors_without_elements(c, shape, null_data):
+    before = c.deletes()
+    t = dlbridge.from_dlpack(c.new_capsule(shape, (1,) * len(shape), null_data=null_data))
+    assert (t.size, t.nbytes, t.data_ptr) == (0, 0, 0)
+    assert describe(c, t.__dlpack__(max_version=(1, 0)))["data"] == 0
+    view = memoryview(t)
+    assert view.nbytes == 0 and view.contiguous
+    view.release()
+    del t
+    assert c.deletes() == before + 1
+
+
+def test_g32_strides_of_size_1_dimensions_pass_through(c):
+    t = dlbridge.from_dlpack(c.new_capsule((1, 4, 1), (77, 1, -5)))
+    assert t.strides == (77, 1, -5)
+    assert describe(c, t.__dlpack__(max_version=(1, 0)))["strides"] == (77, 1, -5)
+    assert memoryview(t).c_contiguous
+
+
+def test_g33_negative_strides_start_at_the_far_end(c):
+    t = dlbridge.from_dlpack(c.new_capsule((4,), (-1,), byte_offset=12))
+    assert memoryview(t).tolist() == [3.0, 2.0, 1.0, 0.0]
+    assert np.from_dlpack(t).tolist() == [3.0, 2.0, 1.0, 0.0]
+
+
+def test_g36_byte_offset_is_folded_on_the_host(c):
+    managed = c.managed((4,), (1,), byte_offset=8)
+    start = c.describe(managed)["data"]
+    t = dlbridge.from_address(managed)
+    assert t.data_ptr == start + 8
+    assert memoryview(t).tolist() == [2.0, 3.0, 4.0, 5.0]
+    exported = describe(c, t.__dlpack__(max_version=(1, 0)))
+    assert (exported["data"], exported["byte_offset"]) == (start + 8, 0)
+    assert np.asarray(memoryview(dlbridge.from_dlpack(t, copy=True))).tolist() == [2.0, 3.0, 4.0, 5.0]
+
+
+def test_g39_g40_device_memory_is_carried_and_never_read(c):
+    for kind, number in [(2, 0), (2, 5), (8, 0), (99, -3)]:
+        t = dlbridge.from_dlpack(c.new_capsule(device_type=kind, device_id=number, byte_offset=16))
+        assert t.device == t.__dlpack_device__() == (kind, number)
+        exported = describe(c, t.__dlpack__(max_version=(1, 0), stream=-1))
+        assert exported["device"] == (kind, number)
+        assert exported["byte_offset"] == 16 and exported["data"] + 16 == t.data_ptr
+        with pytest.raises(BufferError, match="host"):
+            memoryview(t)
+        with pytest.raises(BufferError, match="device type"):
+            t.__dlpack__(max_version=(1, 0), copy=True)
+
+
+def test_g39_page_locked_host_memory_is_host_memory(c):
+    t = dlbridge.from_dlpack(c.new_capsule(device_type=3))
+    assert t.device == (3, 0)
+    assert memoryview(t).tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_g19_later_minors_and_unknown_flags_are_taken_and_not_passed_on(c):
+    t = dlbridge.from_dlpack(c.new_capsule(minor=99, flags=1 << 40 | READ_ONLY))
+    exported = describe(c, t.__dlpack__(max_version=(1, 0)))
+    assert exported["version"] == (1, 3)
+    assert exported["flags"] == READ_ONLY
+
+
+DTYPES = {
+    "bool": (6, 8), "int2": (0, 2), "int4": (0, 4), "int8": (0, 8), "int64": (0, 64), "uint4": (1, 4),
+    "uint64": (1, 64), "float16": (2, 16), "float64": (2, 64), "bfloat16": (4, 16), "complex32": (5, 32),
+    "complex128": (5, 128), "float8_e3m4": (7, 8), "float8_e4m3": (8, 8), "float8_e4m3b11fnuz": (9, 8),
+    "float8_e4m3fn": (10, 8), "float8_e4m3fnuz": (11, 8), "float8_e5m2": (12, 8), "float8_e5m2fnuz": (13, 8),
+    "float8_e8m0fnu": (14, 8), "float6_e2m3fn": (15, 6), "float6_e3m2fn": (16, 6), "float4_e2m1fn": (17, 4),
+    "handle64": (3, 64),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_g21_g22_g25_every_dtype_keeps_code_and_bits(c, name):
+    code, bits = DTYPES[name]
+    t = dlbridge.from_dlpack(c.new_capsule((8,), (1,), code=code, bits=bits))
+    assert t.dtype == name
+    assert t.itemsize == (bits + 7) // 8 and t.nbytes == bits
+    assert describe(c, t.__dlpack__(max_version=(1, 0)))["dtype"] == (code, bits, 1)
+    made = dlbridge.empty((8,), name)
+    assert made.dtype == name and made.nbytes == bits
+
+
+def test_g23_g24_lanes_are_carried_exactly(c):
+    t = dlbridge.from_dlpack(c.new_capsule((4,), (1,), lanes=4))
+    assert (t.dtype, t.itemsize, t.nbytes) == ("float32x4", 16, 64)
+    assert describe(c, t.__dlpack__(max_version=(1, 0)))["dtype"] == (2, 32, 4)
+    with pytest.raises(BufferError, match="float32x4"):
+        memoryview(t)
+    pair = dlbridge.from_dlpack(c.new_capsule((4,), (1,), code=17, bits=4, lanes=2))
+    assert (pair.dtype, pair.nbytes) == ("float4_e2m1fnx2", 4)
+    single = dlbridge.from_dlpack(c.new_capsule((4,), (1,), code=17, bits=4, lanes=1))
+    assert (single.dtype, single.nbytes) == ("float4_e2m1fn", 2)
+    assert dlbridge.empty(3, "float4_e2m1fn_x2").dtype == "float4_e2m1fnx2"
+
+
+def test_g20_packed_and_padded_elements_below_a_byte(c):
+    packed = dlbridge.from_dlpack(c.new_capsule((3, 5), (5, 1), code=0, bits=4))
+    padded = dlbridge.from_dlpack(c.new_capsule((3, 5), (5, 1), code=0, bits=4, flags=PADDED))
+    assert (packed.nbytes, padded.nbytes) == (8, 15)
+    assert describe(c, padded.__dlpack__(max_version=(1, 0)))["flags"] == PADDED
+    copied = describe(c, padded.__dlpack__(max_version=(1, 0), copy=True))
+    assert copied["flags"] == PADDED | IS_COPIED
+    with pytest.raises(BufferError, match="padded"):
+        padded.__dlpack__()
+    assert c.capsule_name(packed.__dlpack__()) == b"dltensor"
+    with pytest.raises(ValueError, match="row-major"):
+        dlbridge.from_dlpack(c.new_capsule((3, 5), (1, 3), code=0, bits=4))
+
+
+def test_g22_bfloat16_of_ml_dtypes_crosses_as_bytes():
+    a = np.arange(6, dtype=ml_dtypes.bfloat16)
+    t = dlbridge.from_buffer(a.view(np.uint16), "bfloat16")
+    assert (t.dtype, t.shape, t.data_ptr) == ("bfloat16", (6,), a.ctypes.data)
+    back = dlbridge.from_dlpack(t)
+    assert back.dtype == "bfloat16" and back.data_ptr == a.ctypes.data
+    if tuple(map(int, np.__version__.split(".")[:2])) < (2, 5):
+        with pytest.raises((RuntimeError, BufferError)):
+            np.from_dlpack(t)
+    else:
+        assert np.from_dlpack(t).dtype == ml_dtypes.bfloat16
+
+
+# ---- the protocol, as a producer -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("version", "name"),
+    [
+        (None, b"dltensor"),
+        ((0, 0), b"dltensor"),
+        ((0, 8), b"dltensor"),
+        ((1, 0), b"dltensor_versioned"),
+        ((1, 3), b"dltensor_versioned"),
+        ((2, 0), b"dltensor_versioned"),
+        ((100, 3), b"dltensor_versioned"),
+        ((2**70, 0), b"dltensor_versioned"),
+    ],
+)
+def test_g13_version_is_negotiated(c, version, name):
+    t = dlbridge.empty(4, "int8")
+    capsule = t.__dlpack__(max_version=version)
+    assert c.capsule_name(capsule) == name
+    if name == b"dltensor_versioned":
+        assert describe(c, capsule)["version"] == (1, 3)
+
+
+def test_g14_only_the_name_of_a_capsule_decides(c):
+    for name in (b"dltensor2", b"arrow_array", b"", None):
+        with pytest.raises(TypeError, match="capsule"):
+            dlbridge.from_dlpack(c.bare_capsule(8, name))
+
+
+def test_g16_read_only_memory_needs_a_versioned_consumer(c):
+    a = np.arange(4.0)
+    a.flags.writeable = False
+    t = dlbridge.from_dlpack(a)
+    assert t.readonly is True
+    for version in (None, (0, 5)):
+        with pytest.raises(BufferError, match="read-only"):
+            t.__dlpack__(max_version=version)
+    assert describe(c, t.__dlpack__(max_version=(1, 0)))["flags"] == READ_ONLY
+    b = np.from_dlpack(t)
+    assert not b.flags.writeable and b.ctypes.data == a.ctypes.data
+    assert memoryview(t).readonly
+    with pytest.raises(TypeError):
+        memoryview(t)[0] = 1.0
+
+
+def test_g16_unstated_writability_is_readonly_but_goes_on_as_it_came(c):
+    t = dlbridge.from_dlpack(c.new_capsule(legacy=1))
+    assert t.readonly is True
+    assert memoryview(t).readonly
+    assert c.capsule_name(t.__dlpack__()) == b"dltensor"
+    assert describe(c, t.__dlpack__(max_version=(1, 0)))["flags"] == READ_ONLY
+    copied = dlbridge.from_dlpack(t, copy=True)
+    assert copied.readonly is False
+
+
+def test_g17_tvm_ffi_imports_by_the_table_and_takes_read_only():
+    a = np.arange(4, dtype=np.float32)
+    t = dlbridge.from_dlpack(a)
+    x = tvm_ffi.from_dlpack(t)
+    assert x.data_ptr() == a.ctypes.data
+    a[2] = 9
+    assert np.from_dlpack(x)[2] == 9
+    a.flags.writeable = False
+    readonly = dlbridge.from_dlpack(a)
+    assert tvm_ffi.from_dlpack(readonly).data_ptr() == a.ctypes.data
+
+
+def test_g18_g45_copy_has_three_states(c):
+    a = np.arange(6, dtype=np.int32)
+    t = dlbridge.from_dlpack(a)
+    for copy in (None, False):
+        exported = describe(c, t.__dlpack__(max_version=(1, 0), copy=copy))
+        assert (exported["data"], exported["flags"]) == (a.ctypes.data, 0)
+        assert dlbridge.from_dlpack(a, copy=copy).data_ptr == a.ctypes.data
+    exported = describe(c, t.__dlpack__(max_version=(1, 0), copy=True))
+    assert exported["data"] != a.ctypes.data
+    assert exported["flags"] == IS_COPIED
+    b = np.from_dlpack(t, copy=True)
+    assert b.ctypes.data != a.ctypes.data and b.flags.writeable
+    b[:] = 0
+    assert a.tolist() == [0, 1, 2, 3, 4, 5]
+    copied = dlbridge.from_dlpack(a, copy=True)
+    memoryview(copied)[0] = 70
+    assert a[0] == 0
+    assert describe(c, copied.__dlpack__(max_version=(1, 0)))["flags"] == 0  # an alias of the copy
+    legacy = t.__dlpack__(copy=True)
+    assert c.capsule_name(legacy) == b"dltensor"
+
+
+def test_g18_copy_of_read_only_memory_is_writable():
+    a = np.arange(4.0)
+    a.flags.writeable = False
+    copied = dlbridge.from_dlpack(dlbridge.from_dlpack(a), copy=True)
+    assert copied.readonly is False
+    assert copied.__dlpack__() is not None
+
+
+def test_g45_dl_device_of_the_same_device_is_nothing(c):
+    t = dlbridge.empty((2, 2), "float32")
+    assert describe(c, t.__dlpack__(max_version=(1, 0), dl_device=(1, 0)))["data"] == t.data_ptr
+    for device in [(2, 0), (3, 0), (99, 0), (2**40, 0)]:
+        with pytest.raises(BufferError):
+            t.__dlpack__(max_version=(1, 0), dl_device=device)
+    assert dlbridge.from_dlpack(t, device="cpu").data_ptr == t.data_ptr
+    assert dlbridge.from_dlpack(t, device=(1, 0)).data_ptr == t.data_ptr
+    with pytest.raises(BufferError):
+        dlbridge.from_dlpack(t, device=(2, 0))
+    assert np.from_dlpack(t, device="cpu", copy=False).ctypes.data == t.data_ptr
+
+
+def test_g41_streams(c):
+    t = dlbridge.empty(4, "int8")
+    for stream in (None, -1):
+        assert t.__dlpack__(stream=stream) is not None
+    for stream in (0, 1, 2, -2, 12345, 2**80):
+        with pytest.raises(ValueError, match="stream"):
+            t.__dlpack__(stream=stream)
+    cuda = dlbridge.from_dlpack(c.new_capsule(device_type=2))
+    for stream in (None, -1, 1):
+        assert cuda.__dlpack__(max_version=(1, 0), stream=stream) is not None
+    with pytest.raises(ValueError):
+        cuda.__dlpack__(max_version=(1, 0), stream=0)
+    with pytest.raises(BufferError, match="synchronise"):
+        cuda.__dlpack__(max_version=(1, 0), stream=140000)
+    rocm = dlbridge.from_dlpack(c.new_capsule(device_type=10))
+    assert rocm.__dlpack__(max_version=(1, 0), stream=0) is not None
+    with pytest.raises(ValueError):
+        rocm.__dlpack__(max_version=(1, 0), stream=1)
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda t: t.__dlpack__(None), TypeError),
+        (lambda t: t.__dlpack__(strem=None), TypeError),
+        (lambda t: t.__dlpack__(stream="1"), TypeError),
+        (lambda t: t.__dlpack__(stream=1.0), TypeError),
+        (lambda t: t.__dlpack__(max_version=1), TypeError),
+        (lambda t: t.__dlpack__(max_version=(1,)), TypeError),
+        (lambda t: t.__dlpack__(max_version=(1, 2, 3)), TypeError),
+        (lambda t: t.__dlpack__(max_version=("1", "0")), TypeError),
+        (lambda t: t.__dlpack__(max_version=(1.0, 0)), TypeError),
+        (lambda t: t.__dlpack__(max_version=[1, 0]), TypeError),
+        (lambda t: t.__dlpack__(dl_device=1), TypeError),
+        (lambda t: t.__dlpack__(dl_device=(1,)), TypeError),
+        (lambda t: t.__dlpack__(dl_device=("cpu", 0)), TypeError),
+        (lambda t: t.__dlpack__(copy=1), TypeError),
+        (lambda t: t.__dlpack__(copy="no"), TypeError),
+        (lambda t: t.__dlpack_device__(1), TypeError),
+        (lambda t: dlbridge.from_dlpack(), TypeError),
+        (lambda t: dlbridge.from_dlpack(t, None), TypeError),
+        (lambda t: dlbridge.from_dlpack(t, nonsense=1), TypeError),
+        (lambda t: dlbridge.from_dlpack(t, copy=1), TypeError),
+        (lambda t: dlbridge.from_dlpack(t, device=1), TypeError),
+        (lambda t: dlbridge.from_dlpack(t, device="gpu"), TypeError),
+        (lambda t: dlbridge.from_dlpack([1, 2]), TypeError),
+        (lambda t: dlbridge.from_dlpack(None), TypeError),
+        (lambda t: dlbridge.from_address("x"), TypeError),
+        (lambda t: dlbridge.from_address(0), ValueError),
+        (lambda t: dlbridge.from_address(1001), ValueError),
+        (lambda t: dlbridge.from_address(-8), ValueError),
+        (lambda t: dlbridge.from_address(2**64), ValueError),
+        (lambda t: dlbridge.to_address(3), TypeError),
+        (lambda t: dlbridge.empty((2, 2)), TypeError),
+        (lambda t: dlbridge.empty((2, 2), np.float32), TypeError),
+        (lambda t: dlbridge.empty("22", "int8"), TypeError),
+        (lambda t: dlbridge.empty((2.0,), "int8"), TypeError),
+        (lambda t: dlbridge.empty((-1,), "int8"), ValueError),
+        (lambda t: dlbridge.empty((2**32, 2**32), "int8"), ValueError),
+        (lambda t: dlbridge.empty((2**70,), "int8"), ValueError),
+        (lambda t: dlbridge.empty((1,) * 300, "int8"), ValueError),
+        (lambda t: dlbridge.empty((2**62,), "int8"), MemoryError),
+        (lambda t: dlbridge.empty(1, "float31"), ValueError),
+        (lambda t: dlbridge.empty(1, "float32x0"), ValueError),
+        (lambda t: dlbridge.empty(1, "float32x65536"), ValueError),
+        (lambda t: dlbridge.empty(1, "float32\0"), ValueError),
+        (lambda t: dlbridge.Tensor(), TypeError),
+        (lambda t: type("Sub", (dlbridge.Tensor,), {}), TypeError),
+    ],
+)
+def test_g44_wrong_arguments_raise_the_right_error(call, error):
+    with pytest.raises(error):
+        call(dlbridge.empty(4, "int8"))
+
+
+def test_g49_our_objects_have_both_methods_and_capsules_are_taken(c):
+    t = dlbridge.empty((2, 2), "float32")
+    for version in (None, (1, 0)):
+        capsule = t.__dlpack__(max_version=version)
+        again = dlbridge.from_dlpack(capsule)
+        assert again.data_ptr == t.data_ptr
+        assert c.capsule_name(capsule).startswith(b"used_dltensor")
+    assert t.__dlpack_device__() == (1, 0)
+
+
+def test_g42_a_capsule_is_consumed_once(c):
+    for legacy in (0, 1):
+        before = c.deletes()
+        capsule = c.new_capsule(legacy=legacy)
+        t = dlbridge.from_dlpack(capsule)
+        name = c.capsule_name(capsule)
+        assert name == (b"used_dltensor" if legacy else b"used_dltensor_versioned")
+        with pytest.raises(ValueError, match="consumed"):
+            dlbridge.from_dlpack(capsule)
+        del capsule
+        assert c.deletes() == before
+        del t
+        assert c.deletes() == before + 1
+
+
+# ---- the protocol, as a consumer ---------------------------------------------------------------------
+
+
+def test_from_dlpack_asks_with_the_version_and_only_what_was_given(c):
+    p = Producer(c.new_capsule)
+    dlbridge.from_dlpack(p)
+    dlbridge.from_dlpack(p, copy=False)
+    dlbridge.from_dlpack(p, device=(1, 0))
+    dlbridge.from_dlpack(p, device="cpu", copy=True)
+    assert p.calls == [
+        {"max_version": (1, 3)},
+        {"max_version": (1, 3), "copy": False},
+        {"max_version": (1, 3), "dl_device": (1, 0)},
+        {"max_version": (1, 3), "dl_device": (1, 0), "copy": True},
+    ]
+
+
+def test_g43_a_producer_without_the_keyword_gets_one_more_call(c):
+    class Old:
+        calls = 0
+
+        def __dlpack__(self, stream=None):
+            Old.calls += 1
+            return c.new_capsule(legacy=1)
+
+    t = dlbridge.from_dlpack(Old())
+    assert (Old.calls, t.shape, t.readonly) == (1, (4,), True)
+    copied = dlbridge.from_dlpack(Old(), device="cpu", copy=True)
+    assert copied.readonly is False and Old.calls == 2
+
+    class Older:
+        def __dlpack__(self):
+            return c.new_capsule(legacy=1)
+
+    assert dlbridge.from_dlpack(Older()).shape == (4,)
+
+
+@pytest.mark.parametrize(
+    "text", ["inner", "unexpected keyword argument 'max_version'", "takes 1 positional argument"]
+)
+def test_g43_a_type_error_from_inside_is_not_retried(text):
+    class Broken:
+        calls = 0
+
+        def __dlpack__(self, *, max_version=None):
+            Broken.calls += 1
+            raise TypeError(text)
+
+    with pytest.raises(TypeError, match=text):
+        dlbridge.from_dlpack(Broken())
+    assert Broken.calls == 1
+
+
+def test_g43_other_errors_of_the_producer_are_passed_on():
+    for error in (BufferError("no"), KeyError("no"), RuntimeError("no")):
+
+        class Broken:
+            calls = 0
+
+            def __dlpack__(self, **keywords):
+                Broken.calls += 1
+                raise error
+
+        with pytest.raises(type(error)):
+            dlbridge.from_dlpack(Broken())
+        assert Broken.calls == 1
+
+
+def test_a_producer_that_returns_no_capsule_is_a_type_error():
+    with pytest.raises(TypeError, match="not a capsule"):
+        dlbridge.from_dlpack(Producer(lambda: 42))
+
+
+def test_copy_true_is_a_copy_whatever_the_producer_does(c):
+    shared = np.arange(4, dtype=np.float32)
+    heedless = Producer(lambda: shared.__dlpack__(max_version=(1, 0)))
+    t = dlbridge.from_dlpack(heedless, copy=True)
+    assert t.data_ptr != shared.ctypes.data
+    before = c.deletes()
+    managed = c.managed(flags=IS_COPIED)
+    honest = dlbridge.from_dlpack(Producer(lambda: c.capsule(managed, 0)), copy=True)
+    assert honest.data_ptr == c.describe(managed)["data"]
+    del honest
+    assert c.deletes() == before + 1
+
+
+def test_copy_false_refuses_what_was_copied(c):
+    before = c.deletes()
+    with pytest.raises(BufferError, match="copy=False"):
+        dlbridge.from_dlpack(Producer(lambda: c.new_capsule(flags=IS_COPIED)), copy=False)
+    assert c.deletes() == before + 1
+
+
+def test_a_producer_on_another_device_than_asked_is_a_buffer_error(c):
+    before = c.deletes()
+    with pytest.raises(BufferError, match="device"):
+        dlbridge.from_dlpack(Producer(lambda: c.new_capsule(device_type=2)), device="cpu")
+    assert c.deletes() == before + 1
+
+
+def test_g12_exports_are_independent():
+    a = np.arange(4.0)
+    t = dlbridge.from_dlpack(a)
+    arrays = [np.from_dlpack(t) for _ in range(10)]
+    assert dlbridge.counters()["exports"] == 10
+    t.close()
+    arrays[0][0] = 42
+    assert all(x[0] == 42 and x.ctypes.data == a.ctypes.data for x in arrays)
+    for expected in range(9, -1, -1):
+        arrays.pop()
+        assert dlbridge.counters()["exports"] == expected
+
+
+def test_g50_references():
+    a = np.arange(4.0)
+    start = sys.getrefcount(a)
+    t = dlbridge.from_dlpack(a)
+    assert sys.getrefcount(a) == start + 1
+    ours = sys.getrefcount(t)
+    capsule = t.__dlpack__()
+    assert sys.getrefcount(t) == ours  # a capsule shares the memory, not the object
+    del capsule
+    b = np.from_dlpack(t)
+    assert sys.getrefcount(t) == ours and sys.getrefcount(a) == start + 1
+    del t
+    assert sys.getrefcount(a) == start + 1
+    del b
+    assert sys.getrefcount(a) == start
+
+
+# ---- addresses ----------------------------------------------------------------------------------------
+
+
+def test_addresses_go_both_ways(c):
+    a = np.arange(4, dtype=np.float32)
+    address = dlbridge.to_address(a)
+    exported = c.describe(address)
+    assert (exported["data"], exported["shape"], exported["flags"]) == (a.ctypes.data, (4,), 0)
+    t = dlbridge.from_address(address)
+    memoryview(t)[3] = 7
+    assert a[3] == 7
+
+
+def test_to_address_ends_with_the_deleter(c):
+    a = np.arange(4, dtype=np.float32)
+    start = sys.getrefcount(a)
+    address = dlbridge.to_address(a)
+    assert sys.getrefcount(a) == start + 1
+    c.delete(address)
+    assert sys.getrefcount(a) == start
+
+
+def test_g03_exports_always_have_a_deleter(c):
+    managed = c.managed(null_deleter=1)
+    t = dlbridge.from_address(managed)
+    assert c.deleter(c.capsule_pointer(t.__dlpack__(max_version=(1, 0)))) is not None
+    address = dlbridge.to_address(t)
+    assert c.deleter(address) is not None
+    del t
+    c.delete(address)
+    c.free(managed)
+
+
+def test_g08_empty_memory_is_aligned_and_writable():
+    for shape, dtype in itertools.product([(), 1, (3, 5), (0,), [2, 2]], ["bool", "float64", "bfloat16"]):
+        t = dlbridge.empty(shape, dtype)
+        assert t.data_ptr % 256 == 0 and t.readonly is False
+    assert dlbridge.empty(shape=(2, 3), dtype="int8").strides == (3, 1)
+    assert dlbridge.empty(5, "int8").shape == (5,)
+
+
+# ---- wrap ---------------------------------------------------------------------------------------------
+
+
+def test_wrap_makes_a_python_function_of_a_c_function(c):
+    add = dlbridge.wrap(ctypes.CDLL(str(c.path)).fixture_add)
+    x, y = np.arange(4, dtype=np.float32), np.full(4, 10, np.float32)
+    result = add(x, y)
+    assert isinstance(result, dlbridge.Tensor)
+    assert result.data_ptr == x.ctypes.data
+    assert x.tolist() == [10.0, 11.0, 12.0, 13.0]
+    del result
+    assert dlbridge.counters()["exports"] == 0
+    converted = dlbridge.wrap(ctypes.CDLL(str(c.path)).fixture_add, to=np.from_dlpack)(x, tvm_ffi.from_dlpack(y))
+    assert isinstance(converted, np.ndarray) and converted.ctypes.data == x.ctypes.data
+
+
+def test_wrap_passes_what_argtypes_says_is_no_tensor(c):
+    cfunc = ctypes.CDLL(str(c.path)).fixture_scale
+    cfunc.argtypes, cfunc.restype = [ctypes.c_void_p, ctypes.c_float], ctypes.c_void_p
+    x = np.arange(4, dtype=np.float32)
+    assert np.from_dlpack(dlbridge.wrap(cfunc)(x, 2.5)).tolist() == [0.0, 2.5, 5.0, 7.5]
+    total = ctypes.CDLL(str(c.path)).fixture_sum
+    total.restype = ctypes.c_double
+    assert dlbridge.wrap(total)(x) == 15.0
+
+
+def test_wrap_releases_everything_after_an_error(c):
+    add = ctypes.CDLL(str(c.path)).fixture_add
+    add.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    scale = ctypes.CDLL(str(c.path)).fixture_scale
+    scale.argtypes = [ctypes.c_void_p, ctypes.c_float]
+    x = np.arange(4, dtype=np.float32)
+    with pytest.raises(TypeError):
+        dlbridge.wrap(add)(x, [1, 2])
+    with pytest.raises(TypeError, match="takes 2 arguments"):
+        dlbridge.wrap(add)(x)
+    with pytest.raises(TypeError):
+        dlbridge.wrap(scale)(x, "two")
+    with pytest.raises(RuntimeError, match="returned no tensor"):
+        dlbridge.wrap(ctypes.CDLL(str(c.path)).fixture_refuse)(x)
+    with pytest.raises(BufferError):
+        dlbridge.wrap(ctypes.CDLL(str(c.path)).fixture_add, to=lambda t: t.__dlpack__(dl_device=(2, 0)))(x, x)
+
+
+# ---- buffers --------------------------------------------------------------------------------------------
+
+
+def test_from_buffer_aliases_any_buffer():
+    b = bytearray(b"\x01\x02\x03\x04")
+    t = dlbridge.from_buffer(b)
+    assert (t.dtype, t.shape, t.readonly) == ("uint8", (4,), False)
+    memoryview(t)[0] = 9
+    assert b[0] == 9
+    b[1] = 8
+    assert memoryview(t)[1] == 8
+    with pytest.raises(BufferError):
+        b.append(1)  # the buffer is held
+    del t
+    b.append(1)
+    assert dlbridge.from_buffer(b"abc").readonly is True
+
+
+def test_from_buffer_reads_bytes_anew():
+    b = bytearray(24)
+    assert dlbridge.from_buffer(b, "float32").shape == (6,)
+    assert dlbridge.from_buffer(b, dtype="int16", shape=(3, 4)).strides == (4, 1)
+    assert dlbridge.from_buffer(b, shape=(4, 6)).dtype == "uint8"
+    assert dlbridge.from_buffer(b, "float4_e2m1fn", 48).nbytes == 24
+    assert dlbridge.from_buffer(bytearray(4), "float32", ()).shape == ()
+    for dtype, shape in [("float64", (4,)), ("int8", (25,)), ("float32", (2, 2)), ("complex128", None)]:
+        with pytest.raises(ValueError, match="bytes"):
+            dlbridge.from_buffer(b, dtype, shape)
+
+
+@pytest.mark.parametrize("name", "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128".split())
+def test_buffers_have_struct_letters_like_numpy(name):
+    a = np.ones((2, 3), dtype=name)
+    t = dlbridge.from_buffer(a)
+    assert t.dtype == name and t.data_ptr == a.ctypes.data
+    assert memoryview(t).format == memoryview(a).format
+    b = np.asarray(memoryview(t))
+    assert b.dtype == a.dtype and b.ctypes.data == a.ctypes.data
+
+
+def test_from_buffer_takes_ctypes_and_strided_arrays():
+    values = (ctypes.c_int64 * 3)(1, 2, 3)
+    t = dlbridge.from_buffer(values)
+    assert (t.dtype, t.data_ptr) == ("int64", ctypes.addressof(values))
+    a = np.arange(24, dtype=np.int16).reshape(4, 6)[::-2, ::3]
+    t = dlbridge.from_buffer(a)
+    assert (t.strides, t.data_ptr) == ((-12, 3), a.ctypes.data)
+    assert memoryview(t).tolist() == a.tolist()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: np.zeros(3, dtype=[("a", "i4"), ("b", "f4")]),
+        lambda: np.zeros(3, dtype="S5"),
+        lambda: np.zeros(3, dtype=np.longdouble),
+        lambda: np.zeros(3, dtype=">f4"),
+        lambda: np.zeros(3, dtype=[("a", "i1"), ("b", "i4")])["b"],
+        lambda: memoryview(b"abc").cast("c"),
+    ],
+    ids="struct bytes longdouble g27-byteorder g34-odd-stride char".split(),
+)
+def test_from_buffer_refuses_what_dlpack_cannot_carry(make):
+    with pytest.raises(BufferError):
+        dlbridge.from_buffer(make())
+
+
+def test_from_buffer_of_no_buffer_is_a_type_error():
+    with pytest.raises(TypeError):
+        dlbridge.from_buffer([1, 2, 3])
+
+
+def test_buffer_layouts_and_requests(c):
+    a = np.arange(12, dtype=np.int32).reshape(3, 4)
+    row, column = dlbridge.from_dlpack(a), dlbridge.from_dlpack(a.T)
+    gaps = dlbridge.from_dlpack(a[:, ::2])
+    assert memoryview(row).c_contiguous and not memoryview(row).f_contiguous
+    assert memoryview(column).f_contiguous and memoryview(column).strides == (4, 16)
+    assert not memoryview(gaps).contiguous and memoryview(gaps).tolist() == a[:, ::2].tolist()
+    assert bytes(memoryview(column)) == a.T.tobytes()
+    granted = {
+        SIMPLE: [row], FORMAT: [row], ND: [row], WRITABLE: [row], C_CONTIGUOUS: [row], F_CONTIGUOUS: [column],
+        ANY_CONTIGUOUS: [row, column], STRIDES: [row, column, gaps], FULL | WRITABLE: [row, column, gaps],
+    }  # fmt: skip
+    for flags, tensors in granted.items():
+        for t in (row, column, gaps):
+            if t not in tensors:
+                with pytest.raises(BufferError):
+                    c.buffer(t, flags)
+                continue
+            data, size, form, ndim, shape, strides, suboffsets = c.buffer(t, flags)
+            assert (data, size, ndim) == (t.data_ptr, t.nbytes, 2)
+            assert form == ("i" if flags & FORMAT else None)
+            assert shape == (t.shape if flags & ND else None)
+            assert strides == (tuple(4 * s for s in t.strides) if flags & STRIDES == STRIDES else None)
+            assert suboffsets is None
+
+
+def test_g35_overlapping_memory_cannot_be_written_through_a_buffer(c):
+    for shape, strides in [((4,), (0,)), ((3, 3), (1, 1)), ((2, 2), (0, 1))]:
+        t = dlbridge.from_dlpack(c.new_capsule(shape, strides))
+        assert memoryview(t).readonly
+        with pytest.raises(BufferError, match="overlap"):
+            c.buffer(t, FULL | WRITABLE)
+    for shape, strides in [((4,), (1,)), ((3, 2), (-2, 1)), ((2, 3), (1, 2)), ((3, 2), (8, 4))]:
+        t = dlbridge.from_dlpack(c.new_capsule(shape, strides, byte_offset=256))
+        assert not memoryview(t).readonly
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "int4", "float4_e2m1fn", "complex32", "float32x2"])
+def test_dtypes_without_a_letter_have_no_buffer(name):
+    with pytest.raises(BufferError, match=name):
+        memoryview(dlbridge.empty(4, name))
+
+
+def test_65_dimensions_have_no_buffer(c):
+    t = dlbridge.from_dlpack(c.new_capsule((1,) * 65, (1,) * 65))
+    assert t.ndim == 65
+    with pytest.raises(BufferError):
+        memoryview(t)
+    assert memoryview(dlbridge.from_dlpack(c.new_capsule((1,) * 64, (1,) * 64))).ndim == 64
+
+
+# ---- the object -----------------------------------------------------------------------------------------
+
+
+def test_close_ends_the_tensor_and_not_what_was_exported():
+    a = np.arange(4.0)
+    with dlbridge.from_dlpack(a) as t:
+        b = np.from_dlpack(t)
+    t.close()  # again: nothing
+    b[0] = 5
+    assert a[0] == 5
+    uses = [
+        *(lambda t, name=name: getattr(t, name) for name in
+          "shape strides ndim size itemsize nbytes dtype device readonly data_ptr".split()),
+        lambda t: t.__dlpack__(),
+        lambda t: t.__dlpack__(max_version=(1, 0)),
+        lambda t: t.__dlpack__(max_version=(1, 0), copy=True),
+        lambda t: t.__dlpack_device__(),
+        lambda t: memoryview(t),
+        lambda t: dlbridge.from_dlpack(t),
+        lambda t: dlbridge.from_dlpack(t, copy=True),
+        lambda t: dlbridge.to_address(t),
+        lambda t: t.__enter__(),
+    ]  # fmt: skip
+    for use in uses:
+        with pytest.raises(ValueError, match="closed"):
+            use(t)
+    assert repr(t) == "<closed dlbridge.Tensor, float64(4,)>"
+
+
+def test_close_with_a_buffer_out_is_a_buffer_error():
+    t = dlbridge.empty(4, "int8")
+    view = memoryview(t)
+    with pytest.raises(BufferError, match="1 buffers"):
+        t.close()
+    assert t.shape == (4,)
+    view.release()
+    t.close()
+
+
+def test_repr_says_what_it_is():
+    assert repr(dlbridge.empty((2, 3), "float32")) == "<dlbridge.Tensor, float32(2, 3), device (1, 0)>"
+    a = np.arange(6, dtype=np.int8).reshape(2, 3).T
+    a.flags.writeable = False
+    assert repr(dlbridge.from_dlpack(a)) == (
+        "<dlbridge.Tensor, int8(3, 2), strides (1, 3), device (1, 0), read-only>"
+    )
+
+
+def test_numpy_and_bytes_take_a_tensor_as_a_buffer():
+    a = np.arange(6, dtype=np.int16).reshape(2, 3)
+    t = dlbridge.from_dlpack(a)
+    assert np.asarray(t).ctypes.data == a.ctypes.data
+    assert bytes(t) == a.tobytes()
+
+
+def test_a_gibibyte_crosses_without_being_touched():
+    big = np.zeros(1 << 28, dtype=np.float32)
+    t = dlbridge.from_dlpack(big)
+    assert t.data_ptr == np.from_dlpack(t).ctypes.data == big.ctypes.data
+
+
+# ---- the C exchange API ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def table(c):
+    capsule = dlbridge.Tensor.__dlpack_c_exchange_api__
+    assert c.capsule_name(capsule) == b"dlpack_exchange_api"
+    return c.capsule_pointer(capsule)
+
+
+def test_g47_the_table_is_on_the_type(c, table):
+    assert type(dlbridge.empty(1, "int8")).__dlpack_c_exchange_api__ is dlbridge.Tensor.__dlpack_c_exchange_api__
+    assert c.exchange_header(table) == (1, 3, 1)
+    assert c.exchange_stream(table) == 1
+
+
+def test_g47_tensors_go_out_and_come_in_by_the_table(c, table):
+    a = np.arange(4, dtype=np.float32)
+    a.flags.writeable = False
+    t = dlbridge.from_dlpack(a)
+    managed = c.exchange_from(table, t)
+    exported = c.describe(managed)
+    assert (exported["data"], exported["flags"]) == (a.ctypes.data, READ_ONLY)
+    back = c.exchange_to(table, managed)
+    assert isinstance(back, dlbridge.Tensor) and back.readonly and back.data_ptr == a.ctypes.data
+    with pytest.raises(BufferError, match="read-only"):
+        c.exchange_view(table, t)
+    writable = dlbridge.empty(4, "float32")
+    assert c.exchange_view(table, writable) == (writable.data_ptr, 1, 4, 1, 0)
+    for call in (c.exchange_from, c.exchange_view):
+        with pytest.raises(TypeError):
+            call(table, a)
+    t.close()
+    for call in (c.exchange_from, c.exchange_view):
+        with pytest.raises(ValueError, match="closed"):
+            call(table, t)
+
+
+def test_g47_the_table_takes_over_and_refuses_like_from_address(c, table):
+    before = c.deletes()
+    for fields, error in [({"major": 2}, BufferError), ({"ndim": -1}, ValueError), ({"code": 44}, BufferError)]:
+        with pytest.raises(error):
+            c.exchange_to(table, c.managed(**fields))
+        before += 1
+        assert c.deletes() == before
+
+
+def test_g47_the_allocator_makes_aligned_memory_and_says_what_is_wrong(c, table):
+    managed = c.exchange_alloc(table, ctypes.byref(c.description((3, 5))))
+    exported = c.describe(managed)
+    assert exported["data"] % 256 == 0
+    assert (exported["shape"], exported["strides"], exported["dtype"]) == ((3, 5), (5, 1), (2, 32, 1))
+    c.delete(managed)
+    for fields, text in [
+        ({"ndim": -1}, b"ValueError: dlbridge: allocate: ndim = -1"),
+        ({"code": 99}, b"BufferError: dlbridge: allocate: dtype"),
+        ({"device_type": 2}, b"BufferError: dlbridge: allocate: device type 2"),
+        ({"shape": (2**31, 2**29)}, b"MemoryError: dlbridge: allocate: no memory"),
+        ({"shape": (2**40, 2**40)}, b"ValueError: dlbridge: allocate: shape"),
+    ]:
+        assert c.exchange_alloc(table, ctypes.byref(c.description(**fields))) is None
+        assert c.exchange_error().startswith(text)
+
+
+def test_g47_tvm_ffi_calls_with_and_returns_our_tensors():
+    t = dlbridge.empty((2, 2), "float32")
+    echo = tvm_ffi.convert(lambda x: x)
+    back = echo(t)
+    assert isinstance(back, dlbridge.Tensor)
+    assert back.data_ptr == t.data_ptr
+
+
+def test_release_address_calls_the_deleter_once(c):
+    before = c.deletes()
+    _core.release_address(c.managed())
+    assert c.deletes() == before + 1

@@ -1,0 +1,491 @@
+"""Who releases what, and when: deleters run exactly once, on any thread, at any time."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import numpy as np
+import pytest
+from conftest import Producer
+
+import dlbridge
+
+# What consumers meet (the reject reasons of the guarantees, section 0): fields, error, its text.
+REJECTED = {
+    "ndim -1": ({"ndim": -1}, ValueError, r"ndim = -1"),
+    "ndim 257": ({"ndim": 257}, ValueError, r"ndim = 257"),
+    "ndim 2**31-1": ({"ndim": 2**31 - 1}, ValueError, r"ndim = 2147483647"),
+    "negative size": ({"shape": (2, -3)}, ValueError, r"shape\[1\] = -3"),
+    "product overflows": ({"shape": (2**32, 2**32), "strides": None}, ValueError, r"shape has more"),
+    "product wraps to 0": ({"shape": (2**32, 2**32, 2), "strides": (0, 0, 0)}, ValueError, r"shape has more"),
+    "bytes overflow": ({"shape": (2**62,), "strides": None}, ValueError, r"overflow"),
+    "strides overflow": ({"shape": (3, 3), "strides": (2**62, 1)}, ValueError, r"strides\[0\]"),
+    "span overflows": ({"shape": (3,), "strides": (2**61,)}, ValueError, r"2\^63"),
+    "NULL shape": ({"shape": None, "ndim": 1}, ValueError, r"shape is NULL"),
+    "NULL data": ({"null_data": 1}, ValueError, r"data is NULL"),
+    "byte_offset wraps": ({"byte_offset": 2**64 - 8}, ValueError, r"byte_offset"),
+    "negative stride below 0": ({"shape": (2,), "strides": (-(2**60),)}, ValueError, r"address space"),
+    "unknown dtype code": ({"code": 18}, BufferError, r"code 18"),
+    "bool of one bit": ({"code": 6, "bits": 1}, BufferError, r"bits 1"),
+    "uint1": ({"code": 1, "bits": 1}, BufferError, r"bits 1"),
+    "float128": ({"code": 2, "bits": 128}, BufferError, r"bits 128"),
+    "bits 0": ({"bits": 0}, BufferError, r"bits 0"),
+    "lanes 0": ({"lanes": 0}, BufferError, r"lanes 0"),
+    "packed and strided": ({"code": 17, "bits": 4, "shape": (2, 2), "strides": (1, 2)}, ValueError, r"row-major"),
+}
+VERSIONS = {"major 2": {"major": 2}, "major 0": {"major": 0}}
+
+
+def fields_of(fields):
+    fields = dict(fields)
+    return fields.pop("shape", (4,)), fields.pop("strides", (1,)), fields
+
+
+@pytest.mark.parametrize("legacy", [0, 1], ids=["versioned", "legacy"])
+@pytest.mark.parametrize("reason", REJECTED)
+def test_g02_g38_a_rejected_capsule_still_owns_its_tensor(c, reason, legacy):
+    fields, error, text = REJECTED[reason]
+    shape, strides, fields = fields_of(fields)
+    before = c.deletes()
+    capsule = c.new_capsule(shape, strides, legacy=legacy, **fields)
+    with pytest.raises(error, match=text):
+        dlbridge.from_dlpack(capsule)
+    assert c.deletes() == before
+    assert c.capsule_name(capsule) == (b"dltensor" if legacy else b"dltensor_versioned")
+    del capsule
+    assert c.deletes() == before + 1
+    with pytest.raises(error, match=text):  # the capsule of a producer dies with the error
+        dlbridge.from_dlpack(Producer(lambda: c.new_capsule(shape, strides, legacy=legacy, **fields)))
+    assert c.deletes() == before + 2
+
+
+@pytest.mark.parametrize("reason", REJECTED)
+def test_g02_from_address_takes_over_whatever_becomes_of_it(c, reason):
+    fields, error, text = REJECTED[reason]
+    shape, strides, fields = fields_of(fields)
+    before = c.deletes()
+    with pytest.raises(error, match=text):
+        dlbridge.from_address(c.managed(shape, strides, **fields))
+    assert c.deletes() == before + 1
+
+
+@pytest.mark.parametrize("reason", VERSIONS)
+def test_g15_other_major_versions_are_released_and_refused(c, reason):
+    before = c.deletes()
+    capsule = c.new_capsule(**VERSIONS[reason])
+    with pytest.raises(BufferError, match="version"):
+        dlbridge.from_dlpack(capsule)
+    assert c.deletes() == before + 1
+    assert c.capsule_name(capsule) == b"used_dltensor_versioned"
+    del capsule
+    with pytest.raises(BufferError, match="version"):
+        dlbridge.from_address(c.managed(**VERSIONS[reason]))
+    assert c.deletes() == before + 2
+
+
+def test_g15_nothing_behind_flags_is_read_of_another_major_version(c):
+    before = c.deletes()
+    with pytest.raises(BufferError, match=r"version 2\.0"):
+        dlbridge.from_address(c.guarded())
+    with pytest.raises(BufferError, match=r"version 2\.0"):
+        dlbridge.from_dlpack(c.capsule(c.guarded(), 0))
+    assert c.deletes() == before + 2
+
+
+def test_g02_misaligned_tensors_are_refused_untouched(c):
+    for name in (b"dltensor_versioned", b"dltensor"):
+        capsule = c.bare_capsule(4097 * 4, name)  # nothing is there
+        with pytest.raises(ValueError, match="not aligned"):
+            dlbridge.from_dlpack(capsule)
+        assert c.capsule_name(capsule) == name
+
+
+def test_g01_every_way_of_ending_runs_the_deleter_once(c):
+    def closed():
+        t = dlbridge.from_dlpack(c.new_capsule())
+        t.close()
+        t.close()
+
+    def collected():
+        dlbridge.from_dlpack(c.new_capsule(legacy=1))
+
+    def addressed():
+        with dlbridge.from_address(c.managed()):
+            pass
+
+    def exported():
+        a = np.from_dlpack(dlbridge.from_dlpack(c.new_capsule()))
+        assert a[1] == 1
+
+    def passed_on():
+        c.delete(dlbridge.to_address(dlbridge.from_dlpack(c.new_capsule())))
+
+    def copied():
+        dlbridge.from_dlpack(c.new_capsule(), copy=True)
+
+    def twice():
+        t = dlbridge.from_dlpack(c.new_capsule())
+        dlbridge.from_dlpack(dlbridge.from_dlpack(t))
+
+    for end in (closed, collected, addressed, exported, passed_on, copied, twice):
+        before = c.deletes()
+        end()
+        assert c.deletes() == before + 1, end.__name__
+
+
+def test_g03_a_null_deleter_is_not_called(c):
+    for legacy in (0, 1):
+        managed = c.managed(legacy=legacy, null_deleter=1)
+        t = dlbridge.from_dlpack(c.capsule(managed, legacy))
+        a = np.from_dlpack(t)
+        t.close()
+        assert a[2] == 2
+        del a
+        c.free(managed)
+    managed = c.managed(major=2, null_deleter=1)
+    with pytest.raises(BufferError):
+        dlbridge.from_address(managed)
+    c.free(managed)
+
+
+def test_g05_what_was_derived_keeps_the_memory(c):
+    before = c.deletes()
+    t = dlbridge.from_dlpack(c.new_capsule())
+    arrays = [np.from_dlpack(t) for _ in range(50)]
+    view = memoryview(dlbridge.from_dlpack(t))[1:3]
+    del t
+    for _ in range(5):
+        gc.collect()
+    assert c.deletes() == before
+    assert all(a.tolist() == [0, 1, 2, 3] for a in arrays) and view.tolist() == [1, 2]
+    arrays.clear()
+    assert c.deletes() == before
+    del view
+    assert c.deletes() == before + 1
+
+
+def test_g06_deleters_run_on_threads_python_has_never_seen(c):
+    a = np.arange(16, dtype=np.float32)
+    references = sys.getrefcount(a)
+    kept = [dlbridge.to_address(a) for _ in range(2000)]
+    kept += [dlbridge.to_address(dlbridge.from_buffer(bytearray(64))) for _ in range(2000)]
+    kept += [dlbridge.to_address(dlbridge.empty(4, "int8")) for _ in range(2000)]
+    c.delete_on_threads(c.pointers(kept), len(kept), 64, 1)
+    assert sys.getrefcount(a) == references
+
+
+def test_g06_g08_memory_of_ours_needs_no_gil(c):
+    kept = [dlbridge.to_address(dlbridge.empty(4, "int8")) for _ in range(5000)]
+    kept += [dlbridge.to_address(dlbridge.from_dlpack(c.new_capsule())) for _ in range(5000)]
+    before = c.deletes()
+    c.delete_on_threads(c.pointers(kept), len(kept), 16, 0)  # this thread waits, and holds the GIL
+    assert c.deletes() == before + 5000
+
+
+def test_g09_deleters_trust_no_public_field(c):
+    before = c.deletes()
+    address = dlbridge.to_address(dlbridge.from_dlpack(c.new_capsule()))
+    c.scribble(address)
+    c.delete(address)
+    assert c.deletes() == before + 1
+
+
+@pytest.mark.double_delete
+def test_a_second_deleter_call_is_counted_and_ignored(c):
+    address = dlbridge.to_address(dlbridge.empty(4, "int8"))
+    before = dlbridge.counters()["double_deletes"]
+    c.delete(address)
+    c.delete(address)
+    assert dlbridge.counters()["double_deletes"] == before + 1
+
+
+def test_g07_a_pending_exception_survives_every_ending(c):
+    a = np.arange(4.0)
+    error = LookupError("pending")
+    b = bytearray(8)
+    for make in [
+        lambda: dlbridge.from_dlpack(a),
+        lambda: dlbridge.from_dlpack(c.new_capsule()),
+        lambda: dlbridge.from_dlpack(c.new_capsule(raising_deleter=1)),
+        lambda: dlbridge.from_buffer(b),
+        lambda: dlbridge.empty(4, "int8"),
+        lambda: dlbridge.from_dlpack(a).__dlpack__(),
+        lambda: dlbridge.from_dlpack(a).__dlpack__(max_version=(1, 0)),
+        lambda: dlbridge.from_dlpack(c.new_capsule(raising_deleter=1)).__dlpack__(max_version=(1, 0)),
+        lambda: memoryview(dlbridge.from_dlpack(a)),
+    ]:
+        assert c.drop_under_error(error, make) is error
+    for make in [lambda: dlbridge.to_address(a), lambda: dlbridge.to_address(dlbridge.from_buffer(b))]:
+        assert c.delete_under_error(error, make()) is error
+    b.append(1)  # the loans have ended
+
+
+def test_g07_a_deleter_that_raises_is_not_heard(c):
+    t = dlbridge.from_dlpack(c.new_capsule(raising_deleter=1))
+    t.close()
+    with pytest.raises(BufferError, match="version"):
+        dlbridge.from_address(c.managed(raising_deleter=1, major=3))
+    with pytest.raises(ValueError, match="ndim"):
+        dlbridge.from_address(c.managed(raising_deleter=1, ndim=-1))
+
+
+def resident() -> int:
+    return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="no /proc")
+@pytest.mark.parametrize("version", [None, (1, 0)])
+def test_g10_unconsumed_capsules_do_not_leak(version):
+    t = dlbridge.empty(4, "int8")
+    for _ in range(1000):
+        t.__dlpack__(max_version=version)
+    before = resident()
+    for _ in range(100_000):
+        t.__dlpack__(max_version=version)
+        t.__dlpack__(max_version=version, copy=True)
+    assert resident() - before < 2 << 20
+    assert dlbridge.counters()["exports"] == 0
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="no /proc")
+def test_import_and_errors_do_not_leak(c):
+    def work(times):
+        for _ in range(times):
+            np.from_dlpack(dlbridge.from_address(c.managed()))
+            dlbridge.from_buffer(bytearray(16), "float32", (2, 2))
+            memoryview(dlbridge.empty(1 << 20, "int8"))[-1] = 1
+            for bad in (lambda: dlbridge.from_address(c.managed(ndim=-1)), lambda: dlbridge.from_buffer(b"a", "int16")):
+                try:
+                    bad()
+                except ValueError:
+                    pass
+
+    work(200)
+    before = resident()
+    work(5000)
+    assert resident() - before < 4 << 20
+
+
+def test_g48_threads_share_and_close_one_tensor():
+    a = np.arange(1000, dtype=np.int64)
+    errors = []
+
+    def work(n):
+        try:
+            for i in range(300):
+                t = dlbridge.from_dlpack(a)
+                b = np.from_dlpack(t)
+                t.close()
+                assert b[n] == n
+                with dlbridge.from_buffer(a) as s, memoryview(s) as m:
+                    assert m[i] == i
+                with dlbridge.from_dlpack(a, copy=True) as copied:
+                    assert memoryview(copied)[999] == 999
+        except BaseException as e:
+            errors.append(e)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(32)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert errors == []
+
+
+def test_g48_closing_races_exporting():
+    for _ in range(200):
+        t = dlbridge.empty(8, "int8")
+        start = threading.Barrier(3)
+        seen = []
+
+        def export(t=t, start=start, seen=seen):
+            start.wait()
+            for _ in range(20):
+                try:
+                    seen.append(t.__dlpack__(max_version=(1, 0)))
+                except ValueError as e:
+                    assert "closed" in str(e)
+                    return
+
+        threads = [threading.Thread(target=export) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        start.wait()
+        t.close()
+        for thread in threads:
+            thread.join()
+
+
+def test_g48_a_subinterpreter_is_refused_with_an_import_error():
+    script = """
+        try:
+            import _xxsubinterpreters as interpreters
+        except ImportError:
+            try:
+                import _interpreters as interpreters
+            except ImportError:
+                print("none")
+                raise SystemExit
+        import dlbridge
+        code = '''
+        try:
+            import dlbridge
+        except ImportError as e:
+            pass
+        else:
+            raise SystemExit("imported")
+        '''
+        import textwrap
+        interpreters.run_string(interpreters.create(), textwrap.dedent(code))
+        print("refused", dlbridge.empty(1, "int8").shape)
+    """
+    assert run(script) in ("none\n", "refused (1,)\n")
+
+
+# ---- the end of the process ---------------------------------------------------------------------------
+
+
+def run(script: str, *options: str, timeout: float = 120) -> str:
+    """Runs a script under -X dev with faulthandler on; it must exit with 0 and complain about nothing."""
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-X", "faulthandler", *options, "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+SETUP = """
+    import ctypes, sys
+    import numpy as np
+    import dlbridge
+    sys.path.insert(0, {tests!r})
+    from conftest import Fixture
+    c = Fixture({fixture!r})
+    a = np.arange(1000.0)
+"""
+
+
+def setup(c) -> str:
+    return textwrap.dedent(SETUP.format(tests=os.path.dirname(__file__), fixture=str(c.path)))
+
+
+LEFT = {
+    "tensors of numpy": "kept = [dlbridge.from_dlpack(a) for _ in range(1000)]",
+    "tensors of buffers": "kept = [dlbridge.from_buffer(bytearray(99)) for _ in range(1000)]",
+    "tensors of C": "kept = [dlbridge.from_address(c.managed()) for _ in range(1000)]",
+    "new memory": "kept = [dlbridge.empty(99, 'int8') for _ in range(1000)]",
+    "capsules": "kept = [dlbridge.from_dlpack(a).__dlpack__(max_version=(1, 0)) for _ in range(1000)]",
+    "legacy capsules": "kept = [dlbridge.from_dlpack(a).__dlpack__() for _ in range(1000)]",
+    "arrays": "kept = [np.from_dlpack(dlbridge.from_buffer(bytearray(99))) for _ in range(1000)]",
+    "memoryviews": "kept = [memoryview(dlbridge.from_dlpack(a)) for _ in range(1000)]",
+    "cycles": "kept = [[dlbridge.from_dlpack(a)] for _ in range(1000)]; [k.append(k) for k in kept]",
+    "addresses": "kept = [dlbridge.to_address(a) for _ in range(1000)]",
+    "late deletes": "[c.delete_at_exit(dlbridge.to_address(a)) for _ in range(1000)]",
+    "late deletes of buffers": (
+        "[c.delete_at_exit(dlbridge.to_address(dlbridge.from_buffer(bytearray(9)))) for _ in range(1000)]"
+    ),
+    "in sys": "sys.kept = [dlbridge.from_buffer(bytearray(9)) for _ in range(1000)]",
+    "in a class": "Keeper = type('K', (), {'kept': [dlbridge.from_dlpack(a) for _ in range(1000)]}); sys.k = Keeper()",
+}
+
+
+@pytest.mark.parametrize("what", LEFT)
+def test_g46_a_process_may_leave_a_thousand_of_anything(c, what):
+    assert run(setup(c) + LEFT[what] + "\nprint('left')") == "left\n"
+
+
+def test_g46_deleters_may_run_while_the_interpreter_ends(c):
+    script = setup(c) + textwrap.dedent(
+        """
+        import threading
+        kept = [dlbridge.to_address(dlbridge.from_buffer(bytearray(9))) for _ in range(3000)]
+        lib = ctypes.CDLL(str(c.path))  # lets go of the GIL
+        def work():
+            for address in kept:
+                lib.fixture_delete(ctypes.c_void_p(address))
+        threading.Thread(target=work, daemon=True).start()
+        """
+    )
+    for _ in range(5):
+        run(script)
+
+
+# ---- fork ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_g60_a_forked_child_uses_and_drops_what_it_inherits(c):
+    a = np.arange(16, dtype=np.float32)
+    inherited = [dlbridge.from_dlpack(a), dlbridge.from_buffer(bytearray(9)), dlbridge.empty(4, "int8")]
+    capsule, address = inherited[0].__dlpack__(), dlbridge.to_address(a)
+    before = c.deletes()
+    foreign = dlbridge.from_dlpack(c.new_capsule())
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            b = np.from_dlpack(inherited[0])
+            b[0] = 1
+            assert memoryview(foreign).tolist() == [0, 1, 2, 3]
+            inherited.clear()
+            del capsule
+            c.delete(address)
+            foreign.close()
+            assert c.deletes() == before + 1
+            for _ in range(1000):
+                np.from_dlpack(dlbridge.from_dlpack(a))
+            assert np.from_dlpack(dlbridge.empty(3, "int8")).shape == (3,)
+            status = 0
+        finally:
+            os._exit(status)
+    deadline = time.monotonic() + 60
+    done, status = os.waitpid(child, os.WNOHANG)
+    while done == 0 and time.monotonic() < deadline:
+        time.sleep(0.01)
+        done, status = os.waitpid(child, os.WNOHANG)
+    if done == 0:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert done == child and status == 0
+    assert a[0] == 0 and c.deletes() == before
+    c.delete(address)
+
+
+def test_the_extension_has_no_go_in_it():
+    data = pathlib.Path(dlbridge._core.__file__).read_bytes()
+    assert b"Go build ID" not in data and b".note.go.buildid" not in data
+
+
+def test_errors_name_the_place():
+    with pytest.raises(ValueError, match=re.escape("dlbridge: empty: shape[1] = -3")):
+        dlbridge.empty((1, -3), "int8")
+
+
+def test_the_interpreter_lock_is_not_needed_by_a_c_reader(c):
+    """A C function may read an exported tensor while other Python threads run: nothing moves."""
+    a = np.arange(4, dtype=np.float32)
+    total = dlbridge.wrap(_returning_double(ctypes.CDLL(str(c.path)).fixture_sum))
+    threads = [threading.Thread(target=lambda: [total(a) for _ in range(500)]) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert total(a) == 6.0
+
+
+def _returning_double(function):
+    function.restype = ctypes.c_double
+    return function
