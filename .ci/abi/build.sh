@@ -1,0 +1,15 @@
+#!/bin/sh
+# build.sh WORK HEADER: builds and tests a copy of the Go library with another dlpack.h in place of ours.
+set -eu
+root=$(cd "$(dirname "$0")/../.." && pwd)
+work=${1:?usage: build.sh WORK HEADER}
+header=${2:?usage: build.sh WORK HEADER}
+rm -rf "$work"
+mkdir -p "$work"
+for part in go.mod go.sum bridge dlpack include tens; do
+  cp -R "$root/$part" "$work"
+done
+cp "$header" "$work/include/dlpack/dlpack.h"
+cd "$work"
+${GO:-go} build ./...
+${GO:-go} test ./dlpack/...

@@ -1,0 +1,130 @@
+# `make` alone lists what there is to do. Everything that is built lies under build/.
+
+GO ?= go
+PYTHON ?= python3
+PREFIX ?= /usr/local
+FUZZTIME ?= 60s
+GOTESTFLAGS ?=
+PYTESTFLAGS ?= -q
+
+BUILD := build
+VENV := $(BUILD)/venv
+PEERS := $(BUILD)/venv-peers
+STRICT := -Wall -Wextra -pedantic -Werror
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+PIP := -m pip --disable-pip-version-check install --quiet
+
+# What the Go library and the Python package are made of, so that both are built again when it changes.
+GO_SOURCES := go.mod go.sum $(shell find bridge dlpack include tens -name python -prune -o -name testdata -prune -o \
+	-type f ! -name '*_test.go' -print)
+PYTHON_SOURCES := $(shell find bridge/python -name tests -prune -o -name build -prune -o -name '*.egg-info' -prune -o \
+	-name __pycache__ -prune -o -type f ! -name 'requirements-*.txt' -print)
+
+export GO
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-go test-python test-peers check vet staticcheck asan cgocheck2 abi vendor header \
+	installed fuzz bench venv clib install clean
+
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/dlbridge.done ## one message, one memory, seen by Go, C and NumPy
+	$(GO) build -buildmode=c-shared -o $(BUILD)/demo/libdemo.so ./examples/demo
+	$(VENV)/bin/python examples/demo/demo.py $(BUILD)/demo/libdemo.so
+
+test: test-go test-python ## the tests of all three languages
+
+test-go: clib ## the Go tests under the race detector, and the C programs
+	$(GO) test -race $(GOTESTFLAGS) ./...
+	CGO_ENABLED=0 $(GO) test $(GOTESTFLAGS) ./tens ./dlpack/... ./bridge
+
+test-python: $(VENV)/dlbridge.done ## the Python tests, with the light peers
+	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) bridge/python/tests
+
+test-peers: $(PEERS)/dlbridge.done ## the exchange with PyTorch, JAX and TensorFlow (installs gigabytes)
+	DLBRIDGE_PEERS=1 $(PEERS)/bin/python -m pytest $(PYTESTFLAGS) -m peers bridge/python/tests
+	$(GO) build -buildmode=c-shared -o $(BUILD)/demo/libdemo.so ./examples/demo
+	$(PEERS)/bin/python examples/demo/demo.py $(BUILD)/demo/libdemo.so
+
+check: vet staticcheck header abi vendor installed asan cgocheck2 fuzz ## what tests alone do not find
+
+vet: ## formatting, go.mod and go vet, for other platforms too
+	@unformatted=$$(gofmt -l bridge dlpack examples include tens); \
+	if [ -n "$$unformatted" ]; then echo "not formatted: $$unformatted" >&2; exit 1; fi
+	$(GO) mod tidy -diff
+	$(GO) vet ./...
+	CGO_ENABLED=0 $(GO) vet ./tens ./dlpack/... ./bridge
+	CGO_ENABLED=0 GOARCH=arm64 $(GO) vet ./tens ./dlpack/... ./bridge
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet ./tens ./dlpack/... ./bridge
+
+staticcheck: ## staticcheck, at a pinned version
+	$(GO) run $(STATICCHECK) ./...
+
+asan: ## the Go tests under AddressSanitizer and LeakSanitizer
+	ASAN_OPTIONS=allocator_may_return_null=1 $(GO) test -asan $(GOTESTFLAGS) ./...
+
+cgocheck2: ## the Go tests under the strictest check of the cgo rules
+	GOEXPERIMENT=cgocheck2 $(GO) test $(GOTESTFLAGS) ./...
+
+abi: $(VENV)/requirements.done ## our dlpack.h against upstream's, and a build with theirs
+	$(VENV)/bin/python .ci/abi/compare.py include/dlpack/dlpack.h
+	sh .ci/abi/build.sh $(BUILD)/abi "$$($(VENV)/bin/python .ci/abi/compare.py --upstream)"
+
+vendor: ## build and run a program from a vendored copy
+	sh .ci/vendor/run.sh $(BUILD)/vendor
+
+header: ## the headers by themselves, in C99, C11 and C++17
+	@for header in dlpack/dlpack.h dlbridge.h; do \
+	  for language in 'c -std=c99' 'c -std=c11' 'c++ -std=c++17'; do \
+	    echo "$$header $$language"; \
+	    echo "#include <$$header>" | $(CC) -x $$language $(STRICT) -Iinclude -fsyntax-only - || exit 1; \
+	  done; \
+	done
+
+installed: clib ## build a C program against an installed copy, by pkg-config and by CMake
+	sh .ci/installed/run.sh $(BUILD)/lib $(BUILD)/installed
+
+fuzz: ## every fuzz target for FUZZTIME
+	@mkdir -p $(BUILD)
+	@$(GO) test -list '^Fuzz' ./... > $(BUILD)/fuzz.txt 2>&1 || { cat $(BUILD)/fuzz.txt; exit 1; }
+	@awk '/^Fuzz/ { names = names " " $$1 } /^ok/ { n = split(names, f, " "); names = ""; \
+	    for (i = 1; i <= n; i++) print f[i], $$2 }' $(BUILD)/fuzz.txt | while read -r target package; do \
+	  echo "$$target $$package"; \
+	  $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package || exit 1; \
+	done
+
+bench: ## export, import, decode and encode, beside a bare cgo call
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+venv: $(VENV)/dlbridge.done ## build/venv: the Python package and the light peers
+
+clib: ## build/lib: the C shared library
+	sh bridge/libdlbridge/build.sh $(BUILD)/lib
+
+install: clib ## the C library and its headers, under PREFIX
+	sh bridge/libdlbridge/install.sh $(BUILD)/lib $(DESTDIR)$(PREFIX)
+
+clean: ## remove what was built
+	rm -rf $(BUILD) bridge/python/build bridge/python/*.egg-info
+
+%/requirements.done: bridge/python/requirements-test.txt
+	$(call new-venv,$*,$<)
+
+$(PEERS)/requirements.done: bridge/python/requirements-peers.txt bridge/python/requirements-test.txt
+	$(call new-venv,$(PEERS),$<)
+
+define new-venv
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or later is needed, not " + sys.version)'
+	$(PYTHON) -m venv $(1)
+	$(1)/bin/python $(PIP) -r $(2)
+	@touch $@
+endef
+
+# The package is copied into the environment; setuptools is told to build outside of the source tree.
+%/dlbridge.done: %/requirements.done $(PYTHON_SOURCES) $(GO_SOURCES)
+	@mkdir -p $(BUILD)/python
+	@printf '[build]\nbuild_base = %s\n[egg_info]\negg_base = %s\n' $(abspath $(BUILD)/python) $(abspath $(BUILD)/python) > $(BUILD)/python/setup.cfg
+	DIST_EXTRA_CONFIG=$(abspath $(BUILD)/python/setup.cfg) $*/bin/python $(PIP) --no-build-isolation --no-deps --force-reinstall ./bridge/python
+	@touch $@
