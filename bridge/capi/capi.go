@@ -39,9 +39,9 @@ import (
 // errMemory says that C has no memory left.
 var errMemory = errors.New("dlbridge: out of memory")
 
-// beforeEach is called at the beginning of every call from C. Only builds with the tag dlbridge_panic
-// set it.
-var beforeEach func()
+// fault is called at the beginning of every call from C, with 1, and when a message is all but made, with
+// 2. Only tests set it: see fault.go.
+var fault func(at int)
 
 // guard runs a call from C. It is the one place where errors become codes, and where panics end: those
 // must not unwind into C. Errors that say nothing of their own are of the code given.
@@ -51,8 +51,8 @@ func guard(e *C.dlb_error, code C.int32_t, call func() error) (status C.int32_t)
 			status = report(e, C.DLB_ERROR_INTERNAL, fmt.Sprintf("dlbridge: panic: %v", r))
 		}
 	}()
-	if beforeEach != nil {
-		beforeEach()
+	if fault != nil {
+		fault(1)
 	}
 	if err := call(); err != nil {
 		return report(e, codeOf(err, code), err.Error())

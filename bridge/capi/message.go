@@ -59,6 +59,9 @@ func newMessage(out **C.dlb_message, msg *tens.Message, metadata []byte, texts [
 	if err := fill(m); err != nil {
 		return err
 	}
+	if fault != nil {
+		fault(2)
+	}
 	done, *out = true, c
 	return nil
 }

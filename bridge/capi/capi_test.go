@@ -1,0 +1,379 @@
+package capi_test
+
+import (
+	"bytes"
+	"context"
+	"debug/elf"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	dlbridgeheader "github.com/dlbridge/dlbridge/include"
+)
+
+// The tests are C programs in testdata: each checks by itself and ends with 0, or says what was wrong.
+// A C compiler is needed.
+
+const (
+	include = "../../include"
+	core    = "../../dlpack"
+)
+
+var (
+	strict  = []string{"-Wall", "-Wextra", "-pedantic", "-Werror"}
+	c11     = append([]string{"-std=c11", "-D_GNU_SOURCE", "-g", "-O1", "-I" + include}, strict...)
+	sources = []string{"tensor.c", core + "/core.c"} // all of the tensor functions, without Go
+)
+
+var scratch string
+
+func TestMain(m *testing.M) {
+	var err error
+	if scratch, err = os.MkdirTemp("", "dlbridge"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(scratch)
+	os.Exit(code)
+}
+
+// run runs a command, for three minutes at most, and returns what it printed.
+func run(t testing.TB, environment []string, stdin []byte, name string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, name, args...)
+	command.Env = append(os.Environ(), environment...)
+	command.Stdin = bytes.NewReader(stdin)
+	var out, complaints bytes.Buffer
+	command.Stdout, command.Stderr = &out, &complaints
+	err := command.Run()
+	require.NoError(t, err, "%s %s\n%s%s", name, strings.Join(args, " "), out.String(), complaints.String())
+	return out.String()
+}
+
+// compile makes a program of a C file in testdata.
+func compile(t testing.TB, compiler, file string, flags ...string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "program")
+	run(t, nil, nil, compiler, append([]string{"testdata/" + file, "-o", program}, flags...)...)
+	return program
+}
+
+// library builds the shared library as it is installed, under the same sanitizer as this test.
+var library = sync.OnceValues(func() (string, error) {
+	dir := filepath.Join(scratch, "lib")
+	command := exec.Command("sh", "../libdlbridge/build.sh", dir)
+	command.Env = append(os.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" "+sanitizer))
+	out, err := command.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("build.sh: %w\n%s", err, out)
+	}
+	return dir, err
+})
+
+// linked are the flags that link a program with the library in a folder.
+func linked(dir, name string) []string {
+	flags := []string{"-L" + dir, "-l" + name, "-Wl,-rpath," + dir, "-lpthread", "-rdynamic"}
+	if sanitizer == "-asan" {
+		flags = append(flags, "-fsanitize=address")
+	}
+	return flags
+}
+
+func libraryFlags(t testing.TB) []string {
+	t.Helper()
+	dir, err := library()
+	require.NoError(t, err)
+	return linked(dir, "dlbridge")
+}
+
+// What the sanitizers may answer when more memory is asked for than there is.
+var sanitized = []string{"ASAN_OPTIONS=allocator_may_return_null=1", "TSAN_OPTIONS=allocator_may_return_null=1"}
+
+// G82, G87: the header needs nothing before it, in any language that can include it.
+func TestG82HeaderCompilesAlone(t *testing.T) {
+	languages := []struct{ name, compiler, language, standard string }{
+		{"C99", "cc", "c", "-std=c99"},
+		{"C11", "cc", "c", "-std=c11"},
+		{"C++17", "c++", "c++", "-std=c++17"},
+		{"C99 clang", "clang", "c", "-std=c99"},
+		{"C11 clang", "clang", "c", "-std=c11"},
+		{"C++17 clang", "clang++", "c++", "-std=c++17"},
+	}
+	for _, l := range languages {
+		t.Run(l.name, func(t *testing.T) {
+			if strings.HasPrefix(l.compiler, "clang") {
+				if _, err := exec.LookPath(l.compiler); err != nil {
+					t.Skip("clang is not installed")
+				}
+			}
+			program := filepath.Join(t.TempDir(), "program")
+			flags := append([]string{l.standard, "-I" + include}, strict...)
+			flags = append(flags, "-x", l.language, "testdata/header.c", "-x", "none", "-o", program)
+			run(t, nil, nil, l.compiler, append(flags, libraryFlags(t)...)...)
+			run(t, nil, nil, program)
+		})
+	}
+	for _, line := range strings.Split(dlbridgeheader.Source, "\n") {
+		assert.LessOrEqual(t, len(line), 110)
+	}
+}
+
+func read(t testing.TB, file string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return text
+}
+
+// G59: the tensor functions need no Go, neither to link nor to run; and nothing in them is wrong that a
+// sanitizer or valgrind can see.
+func TestG59TensorFunctionsWorkWithoutGo(t *testing.T) {
+	own := append(slices.Clone(c11), "-I"+core, "-I.")
+	variants := []struct {
+		name  string
+		flags []string
+	}{
+		{"plain", nil},
+		{"address and undefined", []string{"-fsanitize=address,undefined", "-fno-sanitize-recover=all"}},
+		{"thread", []string{"-fsanitize=thread"}},
+	}
+	for _, v := range variants {
+		t.Run(v.name, func(t *testing.T) {
+			flags := append(append(append(slices.Clone(own), v.flags...), sources...), "-lpthread")
+			run(t, sanitized, nil, compile(t, "cc", "tensor.c", flags...))
+			flags = append(flags, "-Wl,--wrap=malloc,--wrap=calloc,--wrap=posix_memalign")
+			run(t, sanitized, nil, compile(t, "cc", "memory.c", flags...))
+		})
+	}
+	t.Run("valgrind", func(t *testing.T) {
+		if _, err := exec.LookPath("valgrind"); err != nil {
+			t.Skip("valgrind is not installed")
+		}
+		program := compile(t, "cc", "tensor.c", append(append(slices.Clone(own), sources...), "-lpthread")...)
+		run(t, nil, nil, "valgrind", "-q", "--error-exitcode=9", "--leak-check=full",
+			"--show-leak-kinds=definite,indirect", "--errors-for-leak-kinds=definite,indirect", program)
+	})
+}
+
+func TestTensorFunctionsOfTheLibrary(t *testing.T) {
+	run(t, sanitized, nil, compile(t, "cc", "tensor.c", append(slices.Clone(c11), libraryFlags(t)...)...))
+}
+
+// G1, G2, G4, G6, G54, G58, G60: see the program.
+func TestMessageFunctions(t *testing.T) {
+	program := compile(t, "cc", "message.c", append(slices.Clone(c11), libraryFlags(t)...)...)
+	for _, environment := range []string{"GOGC=100", "GOGC=1", "GODEBUG=cgocheck=1,clobberfree=1,invalidptr=1"} {
+		t.Run(environment, func(t *testing.T) {
+			run(t, append(slices.Clone(sanitized), environment), nil, program)
+		})
+	}
+}
+
+// G58: a panic, and memory that runs out anywhere, end as an error and leave the caller everything.
+func TestG58FaultsBecomeErrors(t *testing.T) {
+	if sanitizer == "-asan" {
+		t.Skip("AddressSanitizer replaces the allocator that this test replaces")
+	}
+	dir := filepath.Join(scratch, "fault")
+	args := []string{"build", "-buildmode=c-shared", "-tags=dlbridge_fault",
+		"-ldflags=-extldflags '-Wl,--wrap=malloc,--wrap=calloc,--wrap=posix_memalign'", "-o", filepath.Join(dir, "libfault.so")}
+	if sanitizer != "" {
+		args = append(args, sanitizer)
+	}
+	run(t, nil, nil, "go", append(args, "../libdlbridge")...)
+	program := compile(t, "cc", "fault.c", append(slices.Clone(c11), linked(dir, "fault")...)...)
+	run(t, nil, nil, program)
+}
+
+// G61: the library is not unloaded, and opening it again finds it as it was.
+func TestG61LibraryStaysAfterDlclose(t *testing.T) {
+	dir, err := library()
+	require.NoError(t, err)
+	flags := append(slices.Clone(c11), "-ldl")
+	if sanitizer == "-asan" {
+		flags = append(flags, "-fsanitize=address")
+	}
+	program := compile(t, "cc", "unload.c", flags...)
+	run(t, nil, nil, program, filepath.Join(dir, "libdlbridge.so"))
+}
+
+// G83: the SONAME has the major version of the header, and the links lead to the file.
+func TestG83LibraryHasASoname(t *testing.T) {
+	version := func(part string) string {
+		found := regexp.MustCompile(`#define DLB_VERSION_` + part + ` (\d+)`).FindStringSubmatch(dlbridgeheader.Source)
+		require.NotNil(t, found)
+		return found[1]
+	}
+	dir, err := library()
+	require.NoError(t, err)
+	soname := "libdlbridge.so." + version("MAJOR")
+	file := soname + "." + version("MINOR") + "." + version("PATCH")
+	f, err := elf.Open(filepath.Join(dir, "libdlbridge.so"))
+	require.NoError(t, err)
+	defer f.Close()
+	names, err := f.DynString(elf.DT_SONAME)
+	require.NoError(t, err)
+	assert.Equal(t, []string{soname}, names)
+	target, err := os.Readlink(filepath.Join(dir, soname))
+	require.NoError(t, err)
+	assert.Equal(t, file, target)
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Len(t, entries, 3, "the library, two links, and no header of cgo's")
+}
+
+// G85: what the library exports is what the header declares.
+func TestG85LibraryExportsTheHeaderAndNoMore(t *testing.T) {
+	var declared []string
+	for _, found := range regexp.MustCompile(`(?s)DLB_API [^;]*?\b(dlb_\w+)\(`).FindAllStringSubmatch(dlbridgeheader.Source, -1) {
+		declared = append(declared, found[1])
+	}
+	require.Greater(t, len(declared), 25)
+	dir, err := library()
+	require.NoError(t, err)
+	f, err := elf.Open(filepath.Join(dir, "libdlbridge.so"))
+	require.NoError(t, err)
+	defer f.Close()
+	symbols, err := f.DynamicSymbols()
+	require.NoError(t, err)
+	var exported []string
+	for _, s := range symbols {
+		if s.Section != elf.SHN_UNDEF {
+			exported = append(exported, s.Name)
+		}
+	}
+	assert.ElementsMatch(t, declared, exported)
+}
+
+// G53: integers do not travel as pointers; there are no handles at all.
+func TestG53ThereAreNoHandles(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	handle := "cgo." + "Handle"
+	for _, file := range files {
+		assert.NotContains(t, string(read(t, file)), handle, file)
+	}
+}
+
+// A vector is a message that another program wrote, as the manifests describe it.
+type vector struct {
+	ID, Verdict string
+	Frames      []string
+	Encoded     *struct{ File string }
+	Tens        *struct {
+		Tensors []struct {
+			Shape, Strides []int64
+			Word, Part     int
+			DType          string
+			Count, Offset  int64
+		}
+	}
+}
+
+// G66, G67, G73: real messages in both forms are read at their addresses and go back out unchanged, and
+// invalid ones are refused with every frame still the caller's.
+func TestVectorsOfOtherWriters(t *testing.T) {
+	shared, given := os.LookupEnv("SHARED_DIR")
+	if !given {
+		shared = "../../../shared"
+	}
+	folders := []string{"../../tens/testdata"}
+	if dir := filepath.Join(shared, "vectors", "zio"); given || exists(dir) {
+		folders = append(folders, dir)
+	}
+	program := compile(t, "cc", "vectors.c", append(slices.Clone(c11), libraryFlags(t)...)...)
+	for _, folder := range folders {
+		t.Run(filepath.Base(folder), func(t *testing.T) {
+			var script bytes.Buffer
+			messages := 0
+			for _, group := range []string{"message", "tens", "layout", "invalid"} {
+				dir, err := filepath.Abs(filepath.Join(folder, group))
+				require.NoError(t, err)
+				var manifest struct{ Vectors []vector }
+				require.NoError(t, json.Unmarshal(read(t, filepath.Join(dir, "manifest.json")), &manifest))
+				for _, v := range manifest.Vectors {
+					if v.Frames != nil {
+						v.describe(&script, dir, 0, v.Frames)
+						messages++
+					}
+					if v.Encoded != nil && v.Encoded.File != "" {
+						v.describe(&script, dir, 1, []string{v.Encoded.File})
+						messages++
+					}
+				}
+			}
+			require.Greater(t, messages, 80)
+			out := run(t, sanitized, script.Bytes(), program)
+			assert.Equal(t, fmt.Sprintln(messages), out)
+		})
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// describe writes what vectors.c is to do and to find. Verdicts of either are refused here.
+func (v *vector) describe(w *bytes.Buffer, dir string, packed int, files []string) {
+	messageOnly := 0
+	if v.Tens == nil && v.Verdict == "accept" {
+		messageOnly = 1
+	}
+	fmt.Fprintf(w, "message %s %d %d %d\n", v.ID, packed, messageOnly, len(files))
+	for _, file := range files {
+		fmt.Fprintln(w, filepath.Join(dir, file))
+	}
+	if v.Verdict != "accept" {
+		fmt.Fprintln(w, "refused")
+		return
+	}
+	if v.Tens == nil {
+		fmt.Fprintln(w, "tensors 0")
+		return
+	}
+	fmt.Fprintln(w, "tensors", len(v.Tens.Tensors))
+	codes := map[string]int{"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+	for _, s := range v.Tens.Tensors {
+		offset, strides := s.Offset*int64(s.Word), s.Strides
+		if s.Count == 0 {
+			offset = -1
+		}
+		if strides == nil {
+			strides = make([]int64, len(s.Shape))
+		}
+		fmt.Fprintln(w, s.Part, codes[s.DType], 8*s.Word, 1, offset, len(s.Shape), numbers(s.Shape), numbers(strides))
+	}
+}
+
+func numbers(n []int64) string { return strings.Trim(fmt.Sprint(n), "[]") }
+
+func TestMessageFunctionsUnderValgrind(t *testing.T) {
+	if _, err := exec.LookPath("valgrind"); err != nil {
+		t.Skip("valgrind is not installed")
+	}
+	if sanitizer != "" {
+		t.Skip("valgrind does not run under " + sanitizer)
+	}
+	if runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
+		t.Skip("Go's runtime speaks to valgrind on amd64 and arm64 only")
+	}
+	dir := filepath.Join(scratch, "valgrind")
+	run(t, nil, nil, "go", "build", "-buildmode=c-shared", "-tags=valgrind", "-o", filepath.Join(dir, "libdlbridge.so"), "../libdlbridge")
+	program := compile(t, "cc", "message.c", append(slices.Clone(c11), linked(dir, "dlbridge")...)...)
+	run(t, []string{"GODEBUG=asyncpreemptoff=1"}, nil, "valgrind", "-q", "--error-exitcode=9", "--leak-check=no", program)
+}

@@ -1,0 +1,807 @@
+/* The message functions: who owns what at each step, and every way to go wrong. */
+#include "check.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Every test ends with the counters where they began (G1, G2). */
+static dlb_counters at_first;
+
+static void check_nothing_is_left(const char *test) {
+  dlb_counters now;
+  memset(&now, 0xff, sizeof now);
+  dlb_counters_read(&now);
+  if (now.exports != at_first.exports || now.imports != at_first.imports || now.messages != at_first.messages ||
+      now.double_deletes != at_first.double_deletes) {
+    fprintf(stderr, "%s leaves %" PRId64 " exports, %" PRId64 " imports, %" PRId64 " messages, %" PRIu64
+            " double deletes\n", test, now.exports - at_first.exports, now.imports - at_first.imports,
+            now.messages - at_first.messages, now.double_deletes - at_first.double_deletes);
+    exit(1);
+  }
+}
+
+/* A message of three parts, in frames that count their releases: a float32 of 2 by 3, whose part is
+ * writable; the same part as its transpose; an int16 of 4 that runs backwards; and a part without tensor. */
+enum { FRAMES = 5 };
+
+static const char LABEL[] =
+    "{\"TENS\":{\"metadata\":{\"run\":7},\"tensors\":["
+    "{\"shape\":[2,3],\"word\":4,\"dtype\":\"f\",\"metadata\":{\"name\":\"first\"}},"
+    "{\"shape\":[3,2],\"word\":4,\"dtype\":\"f\",\"part\":0,\"order\":[0,1]},"
+    "{\"shape\":[4],\"word\":2,\"dtype\":\"i\",\"part\":1,\"ascend\":[false]}]}}";
+
+typedef struct {
+  char prefix[512];
+  char header[24];
+  float first[6];
+  int16_t second[4];
+  char third[3];
+  int released[FRAMES];
+  dlb_frame frames[FRAMES];
+} fixture;
+
+static void set_up(fixture *f) {
+  memset(f, 0, sizeof *f);
+  int n = snprintf(f->prefix, sizeof f->prefix, "ZIO3TENS%s", LABEL);
+  f->header[0] = 5; /* origin */
+  f->header[9] = 1; /* granule 256 */
+  f->header[16] = 7;
+  for (int i = 0; i < 6; i++) f->first[i] = (float)i;
+  for (int i = 0; i < 4; i++) f->second[i] = (int16_t)(10 + i);
+  const dlb_frame frames[FRAMES] = {
+      {f->prefix, (size_t)n, count_release, &f->released[0], 0},
+      {f->header, 24, count_release, &f->released[1], 0},
+      {f->first, sizeof f->first, count_release, &f->released[2], DLB_FRAME_WRITABLE},
+      {f->second, sizeof f->second, count_release, &f->released[3], 0},
+      {f->third, sizeof f->third, count_release, &f->released[4], 0},
+  };
+  memcpy(f->frames, frames, sizeof frames);
+}
+
+static void check_released(const fixture *f, int a, int b, int c, int d, int e) {
+  const int want[FRAMES] = {a, b, c, d, e};
+  for (int i = 0; i < FRAMES; i++) CHECK_INT(want[i], f->released[i]);
+}
+
+static int is(dlb_bytes bytes, const char *text) {
+  return bytes.size == strlen(text) && memcmp(bytes.data, text, bytes.size) == 0;
+}
+
+static void decode_views_the_frames(void) {
+  fixture f;
+  set_up(&f);
+  dlb_message *m = (void *)-1;
+  CHECK_OK(dlb_message_decode(&m, f.frames, FRAMES, 0, &error));
+  check_released(&f, 0, 0, 0, 0, 0);
+
+  dlb_header header;
+  CHECK_OK(dlb_message_header(&header, m, &error));
+  CHECK_INT(3, header.level);
+  CHECK(memcmp(header.form, "TENS", 4) == 0);
+  CHECK_INT(5, header.origin);
+  CHECK_INT(256, header.granule);
+  CHECK_INT(7, header.seqno);
+  dlb_bytes text;
+  CHECK_OK(dlb_message_label(&text, m, &error));
+  CHECK(is(text, LABEL));
+  CHECK(text.data == f.prefix + 8);
+  CHECK_OK(dlb_message_metadata(&text, m, &error));
+  CHECK(is(text, "{\"run\":7}"));
+  CHECK_INT(3, dlb_message_part_count(m));
+  CHECK_INT(3, dlb_message_tensor_count(m));
+  CHECK_INT(5, dlb_message_frame_count(m));
+  CHECK_OK(dlb_message_tensor_metadata(&text, m, 0, &error));
+  CHECK(is(text, "{\"name\":\"first\"}"));
+  CHECK_OK(dlb_message_tensor_metadata(&text, m, 1, &error));
+  CHECK(text.data == NULL && text.size == 0);
+  CHECK_INT(0, dlb_message_copied(m, 0));
+
+  DLManagedTensorVersioned *t[3], *part;
+  for (size_t i = 0; i < 3; i++) {
+    CHECK_OK(dlb_message_tensor_at(&t[i], m, i, &error));
+    CHECK_OK(dlb_tensor_validate(t[i], &error));
+  }
+  CHECK(t[0]->dl_tensor.data == f.first);
+  CHECK_INT(0, t[0]->flags); /* its frame is writable */
+  CHECK_INT(3, t[0]->dl_tensor.strides[0]);
+  CHECK(t[1]->dl_tensor.data == f.first);
+  CHECK_INT(3, t[1]->dl_tensor.shape[0]);
+  CHECK_INT(1, t[1]->dl_tensor.strides[0]);
+  CHECK_INT(3, t[1]->dl_tensor.strides[1]);
+  CHECK(t[2]->dl_tensor.data == f.second + 3);
+  CHECK_INT(-1, t[2]->dl_tensor.strides[0]);
+  CHECK_INT(DLPACK_FLAG_BITMASK_READ_ONLY, t[2]->flags); /* its frame is not */
+  CHECK_INT(kDLInt, t[2]->dl_tensor.dtype.code);
+  CHECK_INT(16, t[2]->dl_tensor.dtype.bits);
+  ((float *)t[0]->dl_tensor.data)[2] = 42; /* element (0, 2) is (2, 0) of the transpose */
+  CHECK(((float *)t[1]->dl_tensor.data)[2 * t[1]->dl_tensor.strides[0]] == 42);
+  CHECK(f.first[2] == 42);
+
+  CHECK_OK(dlb_message_part(&part, m, 2, &error));
+  CHECK(part->dl_tensor.data == f.third);
+  CHECK_INT(1, part->dl_tensor.ndim);
+  CHECK_INT(3, part->dl_tensor.shape[0]);
+  CHECK_INT(kDLUInt, part->dl_tensor.dtype.code);
+  CHECK_INT(DLPACK_FLAG_BITMASK_READ_ONLY, part->flags);
+
+  /* Each frame goes back when nothing needs it any more. */
+  dlb_message_free(m);
+  check_released(&f, 1, 1, 0, 0, 0);
+  dlb_tensor_release(t[0]);
+  check_released(&f, 1, 1, 0, 0, 0);
+  dlb_tensor_release(t[1]);
+  check_released(&f, 1, 1, 1, 0, 0);
+  dlb_tensor_release(part);
+  check_released(&f, 1, 1, 1, 0, 1);
+  dlb_tensor_release(t[2]);
+  check_released(&f, 1, 1, 1, 1, 1);
+  check_nothing_is_left(__func__);
+}
+
+static void frames_out_are_the_frames_in(void) {
+  fixture f;
+  set_up(&f);
+  dlb_message *m;
+  CHECK_OK(dlb_message_decode(&m, f.frames, FRAMES, DLB_DECODE_MESSAGE_ONLY, &error));
+  CHECK_INT(0, dlb_message_tensor_count(m));
+  CHECK_INT(3, dlb_message_part_count(m));
+  dlb_bytes text;
+  CHECK_OK(dlb_message_metadata(&text, m, &error));
+  CHECK(text.data == NULL);
+  dlb_frame out[FRAMES], packed;
+  for (size_t i = 0; i < FRAMES; i++) {
+    memset(&out[i], 0xff, sizeof out[i]);
+    CHECK_OK(dlb_message_frame(&out[i], m, i, &error));
+    CHECK(out[i].data == f.frames[i].data);
+    CHECK_INT(f.frames[i].size, out[i].size);
+    CHECK_INT(f.frames[i].flags, out[i].flags);
+  }
+  CHECK_OK(dlb_message_pack(&packed, m, &error));
+  dlb_message_free(m);
+  check_released(&f, 0, 0, 0, 0, 0);
+  for (size_t i = FRAMES; i-- > 0;) {
+    CHECK_INT(0, f.released[i]);
+    out[i].release(out[i].ctx);
+    CHECK_INT(1, f.released[i]);
+  }
+
+  /* The single-part form: one frame, which goes back once, when the last of its views goes. */
+  int released = 0;
+  dlb_frame whole = {packed.data, packed.size, count_release, &released, DLB_FRAME_WRITABLE};
+  CHECK_OK(dlb_message_unpack(&m, &whole, 0, &error));
+  CHECK_INT(3, dlb_message_tensor_count(m));
+  DLManagedTensorVersioned *t;
+  CHECK_OK(dlb_message_tensor_at(&t, m, 2, &error));
+  CHECK((const char *)t->dl_tensor.data > (const char *)packed.data &&
+        (const char *)t->dl_tensor.data < (const char *)packed.data + packed.size);
+  int16_t last;
+  memcpy(&last, t->dl_tensor.data, sizeof last);
+  CHECK_INT(13, last);
+  CHECK_INT(0, t->flags);
+  dlb_frame again;
+  CHECK_OK(dlb_message_pack(&again, m, &error));
+  CHECK(again.data != packed.data && again.size == packed.size);
+  CHECK(memcmp(again.data, packed.data, packed.size) == 0);
+  again.release(again.ctx);
+  dlb_message_free(m);
+  CHECK_INT(0, released);
+  t->deleter(t);
+  CHECK_INT(1, released);
+
+  for (size_t size = 0; size < packed.size; size++) { /* cut anywhere: refused, and not taken */
+    if (size == packed.size - 4) continue;            /* only without the part that no tensor has */
+    char *cut = malloc(size + 1);
+    memcpy(cut, packed.data, size);
+    dlb_frame frame = {cut, size, count_release, &released, 0};
+    m = (void *)-1;
+    dlb_error error;
+    int32_t code = dlb_message_unpack(&m, &frame, 0, &error);
+    CHECK_INT(DLB_ERROR_FORMAT, code);
+    CHECK(m == NULL);
+    CHECK_INT(1, released);
+    free(cut);
+  }
+  packed.release(packed.ctx);
+  check_nothing_is_left(__func__);
+}
+
+static void release_may_be_null_and_frames_empty(void) {
+  dlb_message *m;
+  char header[24] = {0};
+  dlb_frame frames[] = {
+      {"ZIO0FLOW", 8, NULL, NULL, 0},
+      {header, 24, NULL, NULL, 0},
+      {NULL, 0, NULL, NULL, DLB_FRAME_WRITABLE},
+  };
+  CHECK_OK(dlb_message_decode(&m, frames, 3, 0, &error));
+  CHECK_INT(0, dlb_message_tensor_count(m));
+  dlb_bytes text = {"?", 1};
+  CHECK_OK(dlb_message_label(&text, m, &error));
+  CHECK_INT(0, text.size);
+  DLManagedTensorVersioned *part;
+  CHECK_OK(dlb_message_part(&part, m, 0, &error));
+  CHECK(part->dl_tensor.data == NULL);
+  CHECK_INT(0, part->dl_tensor.shape[0]);
+  CHECK_INT(0, part->flags);
+  dlb_frame out;
+  CHECK_OK(dlb_message_frame(&out, m, 2, &error));
+  CHECK(out.data == NULL && out.size == 0 && out.release != NULL);
+  dlb_message_free(m);
+  out.release(out.ctx);
+  dlb_tensor_release(part);
+  check_nothing_is_left(__func__);
+}
+
+/* Each row spoils one frame or argument of a good message. */
+static void decode_refuses_and_releases_nothing(void) {
+  static char label[600];
+  static const struct {
+    const char *name;
+    int32_t code;
+    size_t frame, count;
+    dlb_frame spoilt;
+    uint64_t options;
+    const char *says;
+  } rows[] = {
+      {"no frames", DLB_ERROR_FORMAT, 0, 0, {"", 0, NULL, NULL, 0}, 0, "tens: "},
+      {"one frame", DLB_ERROR_FORMAT, 2, 1, {"", 0, NULL, NULL, 0}, 0, "tens: "},
+      {"data NULL", DLB_ERROR_NULL, 2, 5, {NULL, 24, NULL, NULL, 0}, 0, "frames[2].data is NULL with 24 bytes"},
+      {"2^63 bytes", DLB_ERROR_OVERFLOW, 3, 5, {"", (size_t)1 << 63, NULL, NULL, 0}, 0, "frames[3].data"},
+      {"beyond memory", DLB_ERROR_OVERFLOW, 4, 5, {(char *)UINTPTR_MAX, 2, NULL, NULL, 0}, 0, "frames[4].data"},
+      {"unknown flag", DLB_ERROR_ARGUMENT, 2, 5, {"", 0, NULL, NULL, 6}, 0, "frames[2].flags = 0x6"},
+      {"unknown option", DLB_ERROR_ARGUMENT, 4, 5, {"", 0, NULL, NULL, 0}, 2, "options = 0x2"},
+      {"no magic", DLB_ERROR_FORMAT, 0, 5, {"ZIQ0TENS{}", 10, NULL, NULL, 0}, 0, "tens: "},
+      {"level 9", DLB_ERROR_FORMAT, 0, 5, {"ZIO9TENS{}", 10, NULL, NULL, 0}, 0, "tens: "},
+      {"no TENS", DLB_ERROR_FORMAT, 0, 5, {"ZIO0TENS{}", 10, NULL, NULL, 0}, 0, "tens: "},
+      {"short header", DLB_ERROR_FORMAT, 1, 5, {"", 0, NULL, NULL, 0}, 0, "tens: "},
+      {"short part", DLB_ERROR_FORMAT, 2, 5, {"1234567890123456789012", 23, NULL, NULL, 0}, 0, "tens: "},
+      {"label for one part more", DLB_ERROR_FORMAT, 2, 3, {"123456789012345678901234", 24, NULL, NULL, 0}, 0, "tens: "},
+      {"long label", DLB_ERROR_FORMAT, 0, 5, {label, sizeof label, NULL, NULL, 0}, 0, "tens: "},
+  };
+  memset(label, '[', sizeof label);
+  memcpy(label, "ZIO0TENS", 8);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    fixture f;
+    set_up(&f);
+    if (rows[i].spoilt.data == NULL || rows[i].spoilt.size > 0 || rows[i].spoilt.flags != 0 || rows[i].frame == 1) {
+      f.frames[rows[i].frame] = rows[i].spoilt;
+      f.frames[rows[i].frame].release = count_release;
+      f.frames[rows[i].frame].ctx = &f.released[rows[i].frame];
+    }
+    dlb_message *m = (void *)-1;
+    dlb_error error;
+    memset(&error, 0xff, sizeof error);
+    int32_t code = dlb_message_decode(&m, f.frames, rows[i].count, rows[i].options, &error);
+    if (code != rows[i].code || strstr(error.message, rows[i].says) == NULL) {
+      fprintf(stderr, "%s: %s: %s\n", rows[i].name, dlb_error_name(code), error.message);
+      exit(1);
+    }
+    CHECK_INT(code, error.code);
+    CHECK(m == NULL);
+    CHECK_INT(code, dlb_message_decode(&m, f.frames, rows[i].count, rows[i].options, NULL));
+    check_released(&f, 0, 0, 0, 0, 0);
+  }
+  fixture f;
+  set_up(&f);
+  dlb_message *m = (void *)-1;
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_decode(NULL, f.frames, FRAMES, 0, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_decode(&m, NULL, FRAMES, 0, &error));
+  CHECK(m == NULL);
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_decode(&m, f.frames, SIZE_MAX / 2, 0, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_unpack(NULL, f.frames, 0, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_unpack(&m, NULL, 0, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_unpack(&m, f.frames, 4, &error));
+  f.frames[0].data = NULL;
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_unpack(&m, f.frames, 0, &error));
+  check_released(&f, 0, 0, 0, 0, 0);
+  check_nothing_is_left(__func__);
+}
+
+/* G58, G54: no message, garbage in its place, indexes out of range; outputs that start as garbage. */
+static void accessors_refuse_what_is_no_message(void) {
+  fixture f;
+  set_up(&f);
+  dlb_message *good;
+  CHECK_OK(dlb_message_decode(&good, f.frames, FRAMES, 0, &error));
+  static uint64_t zeroes[64], garbage[64];
+  memset(garbage, 0xa5, sizeof garbage);
+  const struct {
+    const dlb_message *message;
+    int32_t code;
+  } rows[] = {
+      {NULL, DLB_ERROR_NULL},
+      {(dlb_message *)zeroes, DLB_ERROR_ARGUMENT},
+      {(dlb_message *)garbage, DLB_ERROR_ARGUMENT},
+      {(dlb_message *)((char *)garbage + 3), DLB_ERROR_ARGUMENT},
+      {good, DLB_ERROR_ARGUMENT}, /* with an index that is too large */
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const dlb_message *m = rows[i].message;
+    dlb_header header;
+    dlb_bytes bytes;
+    dlb_frame frame;
+    DLManagedTensorVersioned *t;
+    for (size_t index = 5; index != 4; index = index == 5 ? SIZE_MAX : 4) {
+#define CHECK_EMPTY(out, call)                                               \
+  memset(&out, 0xff, sizeof out);                                            \
+  CHECK_CODE(rows[i].code, call);                                            \
+  for (size_t k = 0; k < sizeof out; k++) CHECK_INT(0, ((char *)&out)[k])
+      CHECK_EMPTY(bytes, dlb_message_tensor_metadata(&bytes, m, index, &error));
+      CHECK_EMPTY(frame, dlb_message_frame(&frame, m, index, &error));
+      CHECK_EMPTY(t, dlb_message_part(&t, m, index, &error));
+      CHECK_EMPTY(t, dlb_message_tensor_at(&t, m, index, &error));
+      CHECK_INT(0, dlb_message_copied(m, index));
+      if (m == good) continue;
+      CHECK_EMPTY(header, dlb_message_header(&header, m, &error));
+      CHECK_EMPTY(bytes, dlb_message_label(&bytes, m, &error));
+      CHECK_EMPTY(bytes, dlb_message_metadata(&bytes, m, &error));
+      CHECK_EMPTY(frame, dlb_message_pack(&frame, m, &error));
+      CHECK_INT(0, dlb_message_part_count(m));
+      CHECK_INT(0, dlb_message_tensor_count(m));
+      CHECK_INT(0, dlb_message_frame_count(m));
+      dlb_message_free((dlb_message *)m);
+#undef CHECK_EMPTY
+    }
+  }
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_header(NULL, good, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_label(NULL, good, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_metadata(NULL, good, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_part(NULL, good, 0, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_tensor_at(NULL, good, 0, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_tensor_metadata(NULL, good, 0, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_frame(NULL, good, 0, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_pack(NULL, good, &error));
+  CHECK_INT(DLB_ERROR_NULL, dlb_message_pack(NULL, good, NULL));
+  dlb_counters_read(NULL);
+  dlb_message_free(good);
+  check_released(&f, 1, 1, 1, 1, 1);
+  check_nothing_is_left(__func__);
+}
+
+static void make_keeps_label_and_parts_as_they_are(void) {
+  int released[2] = {0, 0};
+  float data[2] = {1, 2};
+  dlb_frame parts[] = {
+      {data, sizeof data, count_release, &released[0], DLB_FRAME_WRITABLE},
+      {"abc", 3, count_release, &released[1], 0},
+  };
+  dlb_header header = {8, {'F', 'L', 'O', 'W'}, 1, 2, UINT64_MAX}, read;
+  dlb_bytes label = {"\0\xff not JSON", 11}, text;
+  dlb_message *m = (void *)-1;
+  CHECK_OK(dlb_message_make(&m, &header, label, parts, 2, &error));
+  CHECK_OK(dlb_message_label(&text, m, &error));
+  CHECK(text.size == 11 && memcmp(text.data, label.data, 11) == 0);
+  CHECK_OK(dlb_message_header(&read, m, &error));
+  CHECK(memcmp(&read, &header, sizeof read) == 0);
+  CHECK_INT(0, dlb_message_tensor_count(m));
+  dlb_frame out[4];
+  for (size_t i = 0; i < 4; i++) CHECK_OK(dlb_message_frame(&out[i], m, i, &error));
+  CHECK(out[2].data == data && out[3].data == parts[1].data);
+  CHECK_INT(8 + 11, out[0].size);
+  CHECK(memcmp(out[0].data, "ZIO8FLOW\0\xff not JSON", 19) == 0);
+  CHECK_INT(24, out[1].size);
+  CHECK_INT(2, ((const char *)out[1].data)[8]);
+  dlb_message_free(m);
+  CHECK_OK(dlb_message_decode(&m, out, 4, 0, &error)); /* takes the frames over */
+  CHECK_INT(8, dlb_message_header(&read, m, NULL) + read.level);
+  dlb_message_free(m);
+  CHECK_INT(1, released[0]);
+  CHECK_INT(1, released[1]);
+
+  header.level = 9;
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_make(&m, &header, label, parts, 2, &error));
+  CHECK(m == NULL);
+  header.level = -1;
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_make(&m, &header, label, parts, 2, &error));
+  header.level = 0;
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_make(&m, NULL, label, parts, 2, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_make(NULL, &header, label, parts, 2, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_make(&m, &header, label, NULL, 2, &error));
+  label.data = NULL;
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_make(&m, &header, label, parts, 2, &error));
+  parts[1].data = NULL;
+  label.size = 0;
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_make(&m, &header, label, parts, 2, &error));
+  CHECK_INT(2, released[0] + released[1]);
+  CHECK_OK(dlb_message_make(&m, &header, label, NULL, 0, &error));
+  CHECK_INT(2, dlb_message_frame_count(m));
+  dlb_message_free(m);
+  check_nothing_is_left(__func__);
+}
+
+/* Four tensors over 6 floats: row-major, transposed and read-only, reversed, and broadcast. */
+enum { TENSORS = 4 };
+
+typedef struct {
+  float data[6];
+  int64_t shapes[TENSORS][2], strides[TENSORS][2];
+  int deletes[TENSORS];
+  DLManagedTensorVersioned made[TENSORS];
+  dlb_message_tensor in[TENSORS];
+} producer;
+
+static void set_up_producer(producer *p) {
+  static const int64_t shapes[TENSORS][2] = {{2, 3}, {3, 2}, {2, 3}, {2, 3}};
+  static const int64_t strides[TENSORS][2] = {{3, 1}, {1, 3}, {-3, 1}, {0, 1}};
+  memset(p, 0, sizeof *p);
+  memcpy(p->shapes, shapes, sizeof shapes);
+  memcpy(p->strides, strides, sizeof strides);
+  for (int i = 0; i < 6; i++) p->data[i] = (float)i;
+  for (int i = 0; i < TENSORS; i++) {
+    p->made[i] = made_by_producer(p->data, p->shapes[i], &p->deletes[i]);
+    p->made[i].dl_tensor.strides = p->strides[i];
+    p->in[i].tensor = &p->made[i];
+  }
+  p->made[1].flags = DLPACK_FLAG_BITMASK_READ_ONLY;
+  p->made[2].dl_tensor.byte_offset = 12;
+}
+
+static void encode_aliases_what_has_no_gaps(void) {
+  producer p;
+  set_up_producer(&p);
+  p.in[1].metadata = (dlb_bytes){"{ \"a\": 1 }", 10};
+  dlb_message_fields fields;
+  memset(&fields, 0, sizeof fields);
+  fields.header.level = 2;
+  fields.header.seqno = 9;
+  fields.label = (dlb_bytes){"{\"more\":[1,2]}", 14};
+  fields.metadata = (dlb_bytes){"{\"run\":8}", 9};
+  dlb_message *m = (void *)-1;
+  CHECK_OK(dlb_message_encode(&m, &fields, p.in, TENSORS, &error));
+  static const int copied[TENSORS] = {0, 0, 0, 1};
+  for (int i = 0; i < TENSORS; i++) {
+    CHECK_INT(copied[i], dlb_message_copied(m, (size_t)i));
+    CHECK_INT(copied[i], p.deletes[i]); /* what was copied is not needed any more */
+  }
+  dlb_header header;
+  CHECK_OK(dlb_message_header(&header, m, &error));
+  CHECK(memcmp(header.form, "TENS", 4) == 0);
+  CHECK_INT(2, header.level);
+  CHECK_INT(9, header.seqno);
+  dlb_bytes text;
+  CHECK_OK(dlb_message_metadata(&text, m, &error));
+  CHECK(is(text, "{\"run\":8}"));
+  CHECK_OK(dlb_message_tensor_metadata(&text, m, 1, &error));
+  CHECK(is(text, "{ \"a\": 1 }"));
+  CHECK_OK(dlb_message_label(&text, m, &error));
+  CHECK(is(text,
+           "{\"TENS\":{\"metadata\":{\"run\":8},\"tensors\":["
+           "{\"dtype\":\"f\",\"part\":0,\"shape\":[2,3],\"word\":4},"
+           "{\"dtype\":\"f\",\"metadata\":{\"a\":1},\"order\":[0,1],\"part\":1,\"shape\":[3,2],\"word\":4},"
+           "{\"ascend\":[false,true],\"dtype\":\"f\",\"part\":2,\"shape\":[2,3],\"word\":4},"
+           "{\"dtype\":\"f\",\"part\":3,\"shape\":[2,3],\"word\":4}]},\"more\":[1,2]}"));
+
+  dlb_frame out[2 + TENSORS];
+  for (size_t i = 0; i < 2 + TENSORS; i++) CHECK_OK(dlb_message_frame(&out[i], m, i, &error));
+  for (size_t i = 0; i < 3; i++) {
+    CHECK(out[2 + i].data == p.data);
+    CHECK_INT(i == 1 ? 0 : DLB_FRAME_WRITABLE, out[2 + i].flags);
+  }
+  CHECK(out[5].data != p.data);
+  static const float broadcast[] = {0, 1, 2, 0, 1, 2};
+  CHECK_INT(sizeof broadcast, out[5].size);
+  CHECK(memcmp(out[5].data, broadcast, sizeof broadcast) == 0);
+
+  /* The message that was made and the one that is read from its frames have the same tensors. */
+  dlb_message *read;
+  CHECK_OK(dlb_message_decode(&read, out, 2 + TENSORS, 0, &error));
+  for (size_t i = 0; i < TENSORS; i++) {
+    DLManagedTensorVersioned *a, *b;
+    CHECK_OK(dlb_message_tensor_at(&a, m, i, &error));
+    CHECK_OK(dlb_message_tensor_at(&b, read, i, &error));
+    CHECK(a->dl_tensor.data == b->dl_tensor.data);
+    CHECK_INT(i == 1 ? DLPACK_FLAG_BITMASK_READ_ONLY : 0, a->flags);
+    CHECK_INT(a->flags, b->flags);
+    CHECK_INT(2, a->dl_tensor.ndim);
+    CHECK_INT(a->dl_tensor.ndim, b->dl_tensor.ndim);
+    CHECK(memcmp(a->dl_tensor.shape, b->dl_tensor.shape, 16) == 0);
+    CHECK(memcmp(a->dl_tensor.strides, b->dl_tensor.strides, 16) == 0);
+    CHECK(memcmp(&a->dl_tensor.dtype, &b->dl_tensor.dtype, 4) == 0);
+    dlb_tensor_release(a);
+    dlb_tensor_release(b);
+  }
+  dlb_message_free(m);
+  for (int i = 0; i < TENSORS; i++) CHECK_INT(copied[i], p.deletes[i]);
+  dlb_message_free(read); /* and the frames with it */
+  for (int i = 0; i < TENSORS; i++) CHECK_INT(1, p.deletes[i]);
+  check_nothing_is_left(__func__);
+}
+
+static void encode_carries_every_type(void) {
+  static const struct {
+    DLDataType dtype;
+    uint64_t flags;
+    size_t size; /* of 3 elements */
+  } rows[] = {
+      {{kDLInt, 8, 1}, 0, 3},
+      {{kDLComplex, 128, 1}, 0, 48},
+      {{kDLBool, 8, 1}, 0, 3},
+      {{kDLFloat, 16, 1}, 0, 6},
+      {{kDLBfloat, 16, 1}, 0, 6},
+      {{kDLFloat8_e4m3fn, 8, 1}, 0, 3},
+      {{kDLFloat, 32, 4}, 0, 48},
+      {{kDLFloat4_e2m1fn, 4, 1}, 0, 2},
+      {{kDLFloat4_e2m1fn, 4, 1}, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, 3},
+      {{kDLFloat4_e2m1fn, 4, 2}, 0, 3},
+      {{kDLFloat6_e2m3fn, 6, 1}, 0, 3},
+  };
+  static int64_t data[8], shape[] = {3};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    int deletes = 0;
+    DLManagedTensorVersioned made = made_by_producer(NULL, shape, &deletes), *t;
+    made.dl_tensor.ndim = 1;
+    made.dl_tensor.data = data;
+    made.dl_tensor.dtype = rows[i].dtype;
+    made.flags = rows[i].flags;
+    dlb_message_tensor in = {&made, {NULL, 0}};
+    dlb_message *m, *read;
+    CHECK_OK(dlb_message_encode(&m, NULL, &in, 1, &error));
+    dlb_frame out[3];
+    for (size_t k = 0; k < 3; k++) CHECK_OK(dlb_message_frame(&out[k], m, k, &error));
+    CHECK_INT(rows[i].size, out[2].size);
+    dlb_bytes text;
+    CHECK_OK(dlb_message_metadata(&text, m, &error));
+    CHECK(is(text, "{}"));
+    CHECK_OK(dlb_message_decode(&read, out, 3, 0, &error));
+    CHECK_OK(dlb_message_metadata(&text, read, &error));
+    CHECK(is(text, "{}"));
+    CHECK_OK(dlb_message_tensor_at(&t, read, 0, &error));
+    CHECK(t->dl_tensor.data == data);
+    CHECK(memcmp(&t->dl_tensor.dtype, &rows[i].dtype, 4) == 0);
+    CHECK_INT(rows[i].flags, t->flags);
+    dlb_message_free(m);
+    dlb_message_free(read);
+    CHECK_INT(0, deletes);
+    dlb_tensor_release(t);
+    CHECK_INT(1, deletes);
+  }
+  dlb_message *m;
+  CHECK_OK(dlb_message_encode(&m, NULL, NULL, 0, &error));
+  CHECK_INT(0, dlb_message_tensor_count(m));
+  CHECK_INT(2, dlb_message_frame_count(m));
+  dlb_message_free(m);
+  check_nothing_is_left(__func__);
+}
+
+/* A tensor without elements is taken over, carried, and deleted once like any other (G4). */
+static void encode_takes_empty_tensors(void) {
+  int deletes = 0;
+  int64_t shape[] = {0, 3};
+  DLManagedTensorVersioned made = made_by_producer(NULL, shape, &deletes), *t;
+  dlb_message_tensor in = {&made, {NULL, 0}};
+  dlb_message *m;
+  CHECK_OK(dlb_message_encode(&m, NULL, &in, 1, &error));
+  CHECK_OK(dlb_message_tensor_at(&t, m, 0, &error));
+  CHECK(t->dl_tensor.data == NULL);
+  CHECK_INT(0, t->dl_tensor.shape[0]);
+  CHECK_INT(3, t->dl_tensor.shape[1]);
+  CHECK_INT(0, deletes);
+  dlb_message_free(m);
+  dlb_tensor_release(t);
+  CHECK_INT(1, deletes);
+  made.deleter = NULL; /* G3 */
+  CHECK_OK(dlb_message_encode(&m, NULL, &in, 1, &error));
+  dlb_message_free(m);
+  check_nothing_is_left(__func__);
+}
+
+static void spoil_version(producer *p, dlb_message_fields *f) { p->made[2].version.major = 2, (void)f; }
+static void spoil_pointer(producer *p, dlb_message_fields *f) { p->in[2].tensor = NULL, (void)f; }
+static void spoil_shape(producer *p, dlb_message_fields *f) { p->shapes[2][1] = -3, (void)f; }
+static void spoil_size(producer *p, dlb_message_fields *f) { p->shapes[2][1] = INT64_MAX, (void)f; }
+static void spoil_dtype(producer *p, dlb_message_fields *f) { p->made[2].dl_tensor.dtype.code = 77, (void)f; }
+static void spoil_device(producer *p, dlb_message_fields *f) { p->made[2].dl_tensor.device.device_type = kDLCUDA, (void)f; }
+static void spoil_metadata(producer *p, dlb_message_fields *f) { p->in[2].metadata = (dlb_bytes){"[1]", 3}, (void)f; }
+static void spoil_metadata_data(producer *p, dlb_message_fields *f) { p->in[2].metadata.size = 3, (void)f; }
+static void spoil_level(producer *p, dlb_message_fields *f) { f->header.level = 9, (void)p; }
+static void spoil_label(producer *p, dlb_message_fields *f) { f->label = (dlb_bytes){"{\"a\":}", 6}, (void)p; }
+static void spoil_label_tens(producer *p, dlb_message_fields *f) { f->label = (dlb_bytes){"{\"TENS\":{}}", 11}, (void)p; }
+static void spoil_label_data(producer *p, dlb_message_fields *f) { f->label.size = 6, (void)p; }
+static void spoil_fields_metadata(producer *p, dlb_message_fields *f) { f->metadata = (dlb_bytes){"7", 1}, (void)p; }
+
+static void encode_refuses_and_deletes_nothing(void) {
+  static const struct {
+    void (*spoil)(producer *, dlb_message_fields *);
+    int32_t code;
+    const char *says;
+  } rows[] = {
+      {spoil_version, DLB_ERROR_VERSION, "dlb_message_encode: tensors[2]: version 2.3, know 1.x"},
+      {spoil_pointer, DLB_ERROR_NULL, "tensors[2] is NULL"},
+      {spoil_shape, DLB_ERROR_LAYOUT, "tensors[2]: shape[1] = -3"},
+      {spoil_size, DLB_ERROR_OVERFLOW, "tensors[2]: "},
+      {spoil_dtype, DLB_ERROR_DTYPE, "tensors[2]: dtype"},
+      {spoil_device, DLB_ERROR_DEVICE, "tensor 2"},
+      {spoil_metadata, DLB_ERROR_ARGUMENT, "tensor 2"},
+      {spoil_metadata_data, DLB_ERROR_NULL, "tensors[2].metadata is NULL with 3 bytes"},
+      {spoil_level, DLB_ERROR_ARGUMENT, "level"},
+      {spoil_label, DLB_ERROR_ARGUMENT, "tens: "},
+      {spoil_label_tens, DLB_ERROR_ARGUMENT, "tens: "},
+      {spoil_label_data, DLB_ERROR_NULL, "label is NULL"},
+      {spoil_fields_metadata, DLB_ERROR_ARGUMENT, "metadata"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    producer p;
+    set_up_producer(&p);
+    dlb_message_fields fields;
+    memset(&fields, 0, sizeof fields);
+    rows[i].spoil(&p, &fields);
+    dlb_message *m = (void *)-1;
+    dlb_error error;
+    memset(&error, 0xff, sizeof error);
+    int32_t code = dlb_message_encode(&m, &fields, p.in, TENSORS, &error);
+    if (code != rows[i].code || error.code != code || strstr(error.message, rows[i].says) == NULL) {
+      fprintf(stderr, "%s: row %zu: %s: %s\n", __func__, i, dlb_error_name(code), error.message);
+      exit(1);
+    }
+    CHECK(m == NULL);
+    for (int k = 0; k < TENSORS; k++) CHECK_INT(0, p.deletes[k]);
+    CHECK_INT(code, dlb_message_encode(&m, &fields, p.in, TENSORS, NULL));
+  }
+  producer p;
+  set_up_producer(&p);
+  dlb_message *m = (void *)-1;
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_encode(NULL, NULL, p.in, TENSORS, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_encode(&m, NULL, NULL, TENSORS, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_encode(&m, NULL, p.in, SIZE_MAX / 2, &error));
+  CHECK(m == NULL);
+  check_nothing_is_left(__func__);
+}
+
+enum { THREADS = 8, ROUNDS = 300 };
+
+static void *decode_and_encode(void *ctx) {
+  (void)ctx;
+  for (int i = 0; i < ROUNDS; i++) {
+    fixture f;
+    set_up(&f);
+    dlb_message *m, *again;
+    CHECK_OK(dlb_message_decode(&m, f.frames, FRAMES, 0, &error));
+    dlb_message_tensor in[3] = {{NULL, {NULL, 0}}};
+    for (size_t k = 0; k < 3; k++) CHECK_OK(dlb_message_tensor_at(&in[k].tensor, m, k, &error));
+    dlb_message_free(m);
+    CHECK_OK(dlb_message_encode(&again, NULL, in, 3, &error));
+    dlb_frame packed;
+    CHECK_OK(dlb_message_pack(&packed, again, &error));
+    check_released(&f, 1, 1, 0, 0, 1);
+    dlb_message_free(again);
+    check_released(&f, 1, 1, 1, 1, 1);
+    packed.release(packed.ctx);
+  }
+  return NULL;
+}
+
+static void threads_make_messages_at_once(void) {
+  pthread_t threads[THREADS];
+  for (int i = 0; i < THREADS; i++) CHECK_INT(0, pthread_create(&threads[i], NULL, decode_and_encode, NULL));
+  for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+  check_nothing_is_left(__func__);
+}
+
+static DLManagedTensorVersioned *shared[THREADS][ROUNDS];
+
+static void *delete_shared(void *row) {
+  DLManagedTensorVersioned **tensors = row;
+  for (int i = 0; i < ROUNDS; i++) tensors[i]->deleter(tensors[i]);
+  return NULL;
+}
+
+/* G6: the last share of a frame may go on any of 8 threads. */
+static void threads_delete_what_shares_a_frame(void) {
+  fixture f;
+  set_up(&f);
+  dlb_message *m;
+  CHECK_OK(dlb_message_decode(&m, f.frames, FRAMES, 0, &error));
+  for (int i = 0; i < THREADS; i++) {
+    for (int k = 0; k < ROUNDS; k++) CHECK_OK(dlb_message_tensor_at(&shared[i][k], m, 1, &error));
+  }
+  dlb_message_free(m);
+  check_released(&f, 1, 1, 0, 1, 1);
+  pthread_t threads[THREADS];
+  for (int i = 0; i < THREADS; i++) CHECK_INT(0, pthread_create(&threads[i], NULL, delete_shared, shared[i]));
+  for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+  check_released(&f, 1, 1, 1, 1, 1);
+  check_nothing_is_left(__func__);
+}
+
+/* G60: in a forked child messages and tensors can be used and released; what needs Go is refused at
+ * once. The parent is not disturbed. */
+static void a_forked_child_is_refused_what_needs_go(void) {
+  fixture f;
+  producer p;
+  set_up(&f);
+  set_up_producer(&p);
+  dlb_message *m, *made;
+  DLManagedTensorVersioned *t;
+  CHECK_OK(dlb_message_decode(&m, f.frames, FRAMES, 0, &error));
+  CHECK_OK(dlb_message_encode(&made, NULL, p.in, TENSORS, &error));
+  CHECK_OK(dlb_message_tensor_at(&t, m, 0, &error));
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    alarm(20); /* a hang is a failure */
+    dlb_message *no = (void *)-1;
+    dlb_frame packed;
+    dlb_header header = {0};
+    CHECK_CODE(DLB_ERROR_FORKED, dlb_message_decode(&no, f.frames, FRAMES, 0, &error));
+    CHECK(no == NULL);
+    CHECK_CODE(DLB_ERROR_FORKED, dlb_message_unpack(&no, f.frames, 0, &error));
+    CHECK_CODE(DLB_ERROR_FORKED, dlb_message_make(&no, &header, (dlb_bytes){0}, NULL, 0, &error));
+    CHECK_CODE(DLB_ERROR_FORKED, dlb_message_encode(&no, NULL, NULL, 0, &error));
+    CHECK_CODE(DLB_ERROR_FORKED, dlb_message_pack(&packed, m, &error));
+    CHECK(packed.release == NULL);
+    check_released(&f, 0, 0, 0, 0, 0);
+    DLManagedTensorVersioned *again, *copy;
+    CHECK_OK(dlb_message_tensor_at(&again, m, 1, &error));
+    CHECK_OK(dlb_tensor_copy(&copy, again, &error));
+    CHECK(((float *)copy->dl_tensor.data)[1] == 3);
+    dlb_frame frame;
+    CHECK_OK(dlb_message_frame(&frame, made, 5, &error)); /* the elements that were copied, of Go's memory */
+    CHECK(((const float *)frame.data)[4] == 1);
+    frame.release(frame.ctx);
+    dlb_message_free(m);
+    dlb_message_free(made);
+    dlb_tensor_release(copy);
+    dlb_tensor_release(again);
+    check_released(&f, 1, 1, 0, 1, 1);
+    t->deleter(t);
+    check_released(&f, 1, 1, 1, 1, 1);
+    for (int i = 0; i < TENSORS; i++) CHECK_INT(1, p.deletes[i]);
+    dlb_counters counters;
+    dlb_counters_read(&counters);
+    CHECK_INT(0, counters.messages);
+    CHECK_INT(0, counters.imports);
+    _exit(0);
+  }
+  int status = -1;
+  CHECK_INT(child, waitpid(child, &status, 0));
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  check_released(&f, 0, 0, 0, 0, 0);
+  dlb_message_free(m);
+  dlb_message_free(made);
+  dlb_tensor_release(t);
+  check_released(&f, 1, 1, 1, 1, 1);
+  check_nothing_is_left(__func__);
+}
+
+/* G62: a handler that the program installed is still the one that is called. */
+static volatile sig_atomic_t signals;
+
+static void on_signal(int number) { signals += number == SIGUSR1; }
+
+static void signal_handlers_stay(void) {
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = on_signal;
+  sigaction(SIGUSR1, &action, NULL);
+  fixture f;
+  set_up(&f);
+  dlb_message *m;
+  CHECK_OK(dlb_message_decode(&m, f.frames, FRAMES, 0, &error));
+  raise(SIGUSR1);
+  CHECK_INT(1, signals);
+  dlb_message_free(m);
+}
+
+int main(void) {
+  dlb_counters_read(&at_first);
+  CHECK_INT(0, at_first.exports);
+  CHECK_INT(0, at_first.imports);
+  CHECK_INT(0, at_first.messages);
+  decode_views_the_frames();
+  frames_out_are_the_frames_in();
+  release_may_be_null_and_frames_empty();
+  decode_refuses_and_releases_nothing();
+  accessors_refuse_what_is_no_message();
+  make_keeps_label_and_parts_as_they_are();
+  encode_aliases_what_has_no_gaps();
+  encode_carries_every_type();
+  encode_takes_empty_tensors();
+  encode_refuses_and_deletes_nothing();
+  threads_make_messages_at_once();
+  threads_delete_what_shares_a_frame();
+  a_forked_child_is_refused_what_needs_go();
+  signal_handlers_stay();
+  return 0;
+}
