@@ -1,0 +1,652 @@
+"""Messages and the tensors in them, by the Go library: all vectors that the ZIO peer wrote, and more."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+import threading
+
+import ml_dtypes
+import numpy as np
+import pytest
+import tvm_ffi
+from conftest import ROOT, settled
+
+import dlbridge
+from dlbridge import _core, tens
+
+
+def vectors_folder() -> pathlib.Path:
+    """All vectors where the shared folder is, else the few that lie beside the Go package."""
+    given = os.environ.get("SHARED_DIR")
+    shared = ROOT / (given or "../shared") / "vectors" / "zio"
+    if given or shared.is_dir():
+        assert shared.is_dir(), f"SHARED_DIR: no folder {shared}"
+        return shared
+    return ROOT / "tens" / "testdata"
+
+
+class Vector:
+    def __init__(self, folder: pathlib.Path, fields: dict) -> None:
+        self.folder, self.fields = folder, fields
+        self.id, self.verdict = fields["id"], fields["verdict"]
+        self.message, self.tens = fields.get("message"), fields.get("tens")
+
+    def packed(self) -> bytes | None:
+        name = self.fields.get("encoded", {}).get("file")
+        return (self.folder / name).read_bytes() if name else None
+
+    def frames(self, kind=bytes) -> list | None:
+        names = self.fields.get("frames")
+        return None if names is None else [kind((self.folder / name).read_bytes()) for name in names]
+
+
+FOLDER = vectors_folder()
+VECTORS = [
+    Vector(FOLDER / group, fields)
+    for group in ("message", "tens", "layout", "invalid")
+    for fields in json.loads((FOLDER / group / "manifest.json").read_text())["vectors"]
+]
+# Faults of the message itself; with the others it is the label or a part that is wrong.
+NO_MESSAGE = ["too-few-frames", "prefix-short", "bad-magic", "bad-level", "header-size", "encoding-truncated"]
+KINDS = {"f": "float", "i": "int", "u": "uint", "c": "complex", "b": "bool"}
+every = pytest.mark.parametrize("vector", VECTORS, ids=[v.id for v in VECTORS])
+
+
+def sha(data) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def address(view) -> int:
+    return np.frombuffer(view, np.uint8).ctypes.data
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_alive_in_go():
+    before = _core.library_counters()
+    yield
+    assert settled(_core.library_counters, before) == before
+
+
+def test_the_vectors_are_all_there():
+    assert len(VECTORS) == (190 if FOLDER.name == "zio" else len({v.id for v in VECTORS}))
+    assert len(VECTORS) > 50
+
+
+# ---- the vectors ------------------------------------------------------------------------------------------
+
+
+def check_message(message: tens.Message, expected: dict) -> None:
+    assert message.level == expected["level"]
+    assert message.form == bytes.fromhex(expected["form_hex"])
+    assert sha(message.label_bytes) == expected["label_sha256"]
+    for name in ("origin", "granule", "seqno"):
+        assert getattr(message, name) == int(expected[name])
+    assert [sha(part) for part in message.parts] == [part["sha256"] for part in expected["parts"]]
+    assert all(part.format == "B" and part.ndim == 1 for part in message.parts)
+
+
+def check_tensor(message: tens.Message, i: int, expected: dict) -> None:
+    tensor, part = message.tensors[i], message.parts[expected["part"]]
+    word = expected["word"]
+    bits = "" if expected["dtype"] == "b" else str(8 * word)
+    assert tensor.dtype == KINDS[expected["dtype"]] + bits
+    assert tensor.shape == tuple(expected["shape"])
+    assert (tensor.size, tensor.nbytes, tensor.itemsize) == (expected["count"], expected["nbytes"], word)
+    if expected["count"] > 0:
+        if expected.get("strides") is not None:
+            assert [s for s, n in zip(tensor.strides, tensor.shape) if n > 1] == [
+                s for s, n in zip(expected["strides"], expected["shape"]) if n > 1
+            ]
+        assert tensor.data_ptr == address(part) + expected["offset"] * word
+    if tensor.dtype != "complex32":
+        assert sha(np.asarray(memoryview(tensor)).tobytes()) == expected["logical_sha256"]
+    if "metadata" in expected:
+        assert message.tensor_metadata[i] == expected["metadata"]
+
+
+def check_tens(message: tens.Message, expected: dict) -> None:
+    assert len(message.tensors) == len(expected["tensors"])
+    for i, tensor in enumerate(expected["tensors"]):
+        check_tensor(message, i, tensor)
+    if not expected.get("metadata_omitted"):
+        assert message.metadata == expected["metadata"]
+
+
+def untyped(vector: Vector) -> bool:
+    """80-bit floats: a ZIO peer writes them, DLPack has no words for them."""
+    return any(t.get("typed") is False for t in (vector.tens or {}).get("tensors", []))
+
+
+def read(vector: Vector, kind=bytes):
+    """The frames of a vector, or what unpacking its single-part form raises."""
+    frames = vector.frames(kind)
+    return tens.unpack(kind(vector.packed())) if frames is None else frames
+
+
+@every
+@pytest.mark.parametrize("kind", [bytes, bytearray])
+def test_g66_g67_g68_every_vector_is_read_as_it_says(vector, kind):
+    if vector.verdict == "reject" and vector.fields["error"] in NO_MESSAGE:
+        with pytest.raises(ValueError, match="dlbridge: "):
+            tens.parse(read(vector, kind))
+        with pytest.raises(ValueError, match="dlbridge: "):
+            tens.decode(read(vector, kind))
+        return
+    frames = read(vector, kind)
+    message = tens.parse(frames)
+    assert message.tensors == [] and message.metadata is None
+    if vector.message is not None:
+        check_message(message, vector.message)
+    try:
+        message = tens.decode(frames)
+    except (ValueError, BufferError) as error:
+        assert str(error).startswith("dlbridge: ")
+        assert isinstance(error, BufferError) == untyped(vector)
+        # Vectors of the message layer say nothing of tensors, which the form TENS must have.
+        no_tensors = vector.tens is None and bytes(frames[0][4:8]) == b"TENS"
+        assert vector.verdict != "accept" or untyped(vector) or no_tensors
+        return
+    assert vector.verdict != "reject"
+    if vector.message is not None:
+        check_message(message, vector.message)
+    if vector.tens is not None:
+        check_tens(message, vector.tens)
+    # A tensor is read-only exactly when its frame is.
+    assert all(t.readonly is (kind is bytes) for t in message.tensors)
+
+
+@every
+def test_every_message_is_written_byte_for_byte(vector):
+    frames = vector.frames()
+    if vector.verdict == "reject" or vector.message is None or frames is None:
+        return
+    fields, read = vector.message, tens.parse(frames)
+    made = tens.Message(
+        fields["level"], bytes.fromhex(fields["form_hex"]), read.label_bytes,
+        int(fields["origin"]), int(fields["granule"]), int(fields["seqno"]), read.parts,
+    )  # fmt: skip
+    for message in (read, made):
+        written = message.frames()
+        assert [bytes(f) for f in written] == frames
+        for part, again in zip(read.parts, written[2:]):
+            assert len(part) == 0 or address(part) == address(again)
+    packed = tens.pack(frames)
+    assert [bytes(f) for f in tens.unpack(packed)] == frames
+    encoded = vector.fields.get("encoded")
+    if encoded is not None and encoded.get("canonical", True):
+        assert (len(packed), sha(packed)) == (encoded["len"], encoded["sha256"])
+
+
+@every
+def test_single_part_forms_are_read(vector):
+    packed = vector.packed()
+    if packed is None or vector.verdict == "reject":
+        return
+    frames = tens.unpack(packed)
+    base = address(packed)
+    for part in frames[2:]:
+        assert len(part) == 0 or base <= address(part) <= base + len(packed)
+    if vector.message is not None:
+        check_message(tens.parse(frames), vector.message)
+
+
+@every
+def test_tensors_of_a_vector_are_written_again(vector):
+    if vector.verdict != "accept" or vector.tens is None or untyped(vector):
+        return
+    message = tens.decode(read(vector))
+    frames = tens.encode(
+        message.tensors, metadata=message.metadata, tensor_metadata=message.tensor_metadata,
+        form=message.form, level=message.level, origin=message.origin, granule=message.granule,
+        seqno=message.seqno,
+    )  # fmt: skip
+    again = tens.decode(frames)
+    assert (again.form, again.seqno, again.metadata) == (message.form, message.seqno, message.metadata or {})
+    assert again.tensor_metadata == message.tensor_metadata
+    for old, new in zip(message.tensors, again.tensors):
+        assert (new.dtype, new.shape, new.readonly) == (old.dtype, old.shape, True)
+        assert new.data_ptr == old.data_ptr  # packed layouts travel as they are
+        assert [s for s, n in zip(new.strides, new.shape) if n > 1 and new.size] == [
+            s for s, n in zip(old.strides, old.shape) if n > 1 and old.size
+        ]
+
+
+# ---- one memory ---------------------------------------------------------------------------------------------
+
+
+def frames_of(*arrays, **fields):
+    return [bytearray(f) for f in tens.encode(arrays, **fields)]
+
+
+def test_a_write_on_one_side_is_read_on_the_other():
+    frames = frames_of(np.arange(6, dtype=np.float32).reshape(2, 3))
+    message = tens.decode(frames)
+    t = message.tensors[0]
+    assert t.data_ptr == address(frames[2]) == address(message.parts[0])
+    a = np.from_dlpack(t)
+    a[1, 2] = -1
+    assert np.frombuffer(frames[2], np.float32)[5] == -1
+    np.frombuffer(frames[2], np.float32)[0] = 5
+    assert memoryview(t)[0, 0] == 5 and np.from_dlpack(tvm_ffi.from_dlpack(t))[0, 0] == 5
+
+
+def test_packed_payloads_alias_the_tensors():
+    a = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
+    for view in (a, a.T, a.transpose(1, 0, 2), a[::-1], a[:, ::-1, ::-1].T, np.asfortranarray(a)):
+        frames = tens.encode([view])
+        assert address(frames[2]) == np.lib.array_utils.byte_bounds(view)[0]
+        back = np.from_dlpack(tens.decode(frames).tensors[0])
+        np.testing.assert_array_equal(back, view)
+        assert back.ctypes.data == view.ctypes.data and back.strides == view.strides
+
+
+def test_gaps_and_broadcasts_are_compacted():
+    a = np.arange(24, dtype=np.int16).reshape(4, 6)
+    for view in (a[:, ::2], a[1::2], np.broadcast_to(a[0], (3, 6))):
+        frames = tens.encode([view])
+        assert frames[2].nbytes == view.size * 2
+        np.testing.assert_array_equal(np.from_dlpack(tens.decode(frames).tensors[0]), view)
+
+
+def test_g70_a_tensor_keeps_its_frame_and_only_its_frame():
+    frames = frames_of(np.arange(4.0), np.ones(3))
+    message = tens.decode(frames)
+    tensor = message.tensors[0]
+    with pytest.raises(BufferError):
+        frames[3].append(0)
+    del message
+    frames[3].append(0)  # of the second tensor nothing is left
+    with pytest.raises(BufferError):
+        frames[2].append(0)
+    array = np.from_dlpack(tensor)
+    del tensor
+    kept = frames[2]
+    del frames
+    gc.collect()
+    assert array.tolist() == [0, 1, 2, 3]
+    del array
+    kept.append(0)
+
+
+def test_g71_encoded_frames_keep_the_tensors():
+    a = np.arange(4.0)
+    references = sys.getrefcount(a)
+    frames = tens.encode([a, a])
+    assert sys.getrefcount(a) > references
+    part = frames[2]
+    del frames
+    assert np.frombuffer(part).tolist() == [0, 1, 2, 3]
+    a[0] = 9
+    assert np.frombuffer(part)[0] == 9
+    del part
+    gc.collect()
+    assert sys.getrefcount(a) == references
+
+
+def test_g69_unaligned_parts_are_read_where_they_lie():
+    raw = tens.encode([np.arange(5.0)])
+    room = bytearray(41)
+    room[1:] = raw[2]
+    message = tens.decode([*raw[:2], memoryview(room)[1:]])
+    assert message.tensors[0].data_ptr == address(room) + 1
+    assert np.from_dlpack(message.tensors[0]).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_g16_read_only_frames_stay_read_only():
+    a = np.arange(3.0)
+    a.flags.writeable = False
+    frames = tens.encode([a, np.ones(2)])
+    assert [f.readonly for f in frames[2:]] == [True, False]
+    message = tens.decode(frames)
+    assert [t.readonly for t in message.tensors] == [True, False]
+    assert [p.readonly for p in message.parts] == [True, False]
+    assert not np.from_dlpack(message.tensors[0]).flags.writeable
+
+
+def test_g74_dtypes_without_a_letter_cross_by_the_extension():
+    a = np.arange(6).astype(ml_dtypes.bfloat16)
+    tensors = [
+        dlbridge.from_buffer(a.view(np.uint16), "bfloat16", (2, 3)),
+        dlbridge.from_buffer(bytearray(range(4)), "float8_e4m3fn"),
+        dlbridge.from_buffer(bytearray(range(4)), "float4_e2m1fn", (8,)),
+        dlbridge.from_buffer(bytearray(32), "float32x4"),
+    ]
+    frames = tens.encode(tensors)
+    label = tens.parse(frames).label["TENS"]["tensors"]
+    assert [t["dtype"] for t in label] == ["V"] * 4
+    assert label[0]["dlpack"] == [4, 16, 1] and label[0]["word"] == 2
+    again = tens.decode(frames).tensors
+    assert [t.dtype for t in again] == [t.dtype for t in tensors]
+    assert [t.shape for t in again] == [t.shape for t in tensors]
+    assert [t.data_ptr for t in again] == [t.data_ptr for t in tensors]
+
+
+def test_legacy_producers_travel_read_only(c):
+    t = dlbridge.from_dlpack(c.new_capsule(legacy=1))
+    frames = tens.encode([t])
+    assert frames[2].readonly
+    assert np.frombuffer(frames[2], np.float32).tolist() == [0, 1, 2, 3]
+
+
+def test_tensors_of_any_producer_are_taken(c):
+    a = np.arange(4, dtype=np.float32)
+    frames = tens.encode([a, tvm_ffi.from_dlpack(a), dlbridge.from_dlpack(a), a.__dlpack__()])
+    assert {address(f) for f in frames[2:]} == {a.ctypes.data}
+    with pytest.raises(BufferError):
+        tens.encode([dlbridge.from_dlpack(c.new_capsule(device_type=2))])
+
+
+def test_g68_tensors_without_elements_and_messages_without_tensors():
+    frames = tens.encode([np.zeros((0, 3)), np.array(7, np.float32)])
+    assert [f.nbytes for f in frames[2:]] == [0, 4]
+    message = tens.decode(frames)
+    assert [t.shape for t in message.tensors] == [(0, 3), ()]
+    assert np.from_dlpack(message.tensors[1]) == 7
+    nothing = tens.decode(tens.encode([]))
+    assert (nothing.tensors, nothing.parts, nothing.metadata) == ([], [], {})
+
+
+# ---- fields -------------------------------------------------------------------------------------------------
+
+
+def test_fields_of_a_message_go_out_and_come_in():
+    frames = tens.encode(
+        [np.zeros(2)], metadata={"run": 7, "é": [1, None]}, tensor_metadata=[{"unit": "mV"}], form="FLOW",
+        level=8, label={"flow": "DAT"}, origin=2**64 - 1, granule=1, seqno=2,
+    )  # fmt: skip
+    m = tens.decode(frames)
+    assert (m.level, m.form, m.origin, m.granule, m.seqno) == (8, b"FLOW", 2**64 - 1, 1, 2)
+    assert m.metadata == {"run": 7, "é": [1, None]} and m.tensor_metadata == [{"unit": "mV"}]
+    assert m.label["flow"] == "DAT" and json.loads(m.label_bytes) == m.label
+    assert all(f.format == "B" for f in frames)
+    assert tens.parse(tens.encode([], label=b'{"x":1}', form=b"A")).form == b"A   "
+    assert tens.parse(tens.encode([], label='{"x":1}')).label["x"] == 1
+    plain = tens.decode(tens.encode([np.zeros(2)]))
+    assert (plain.level, plain.form, plain.origin, plain.metadata) == (0, b"TENS", 0, {})
+    assert plain.tensor_metadata == [None]
+
+
+def test_messages_are_made_of_their_fields():
+    part = bytearray(b"abcd")
+    m = tens.Message(2, "GO", {"a": [1]}, 1, 2, 3, [part, np.arange(3, dtype=np.int16)])
+    assert (m.form, m.label, m.label_bytes, m.tensors) == (b"GO  ", {"a": [1]}, b'{"a":[1]}', [])
+    frames = m.frames()
+    assert bytes(frames[0]) == b'ZIO2GO  {"a":[1]}' and frames[1].nbytes == 24
+    assert address(frames[2]) == address(part) and frames[3].nbytes == 6
+    assert not frames[2].readonly
+    back = tens.parse(frames)
+    assert (back.level, back.form, back.seqno, back.label) == (2, b"GO  ", 3, {"a": [1]})
+    assert "2 parts" in repr(back)
+    for label, value in [("text", None), (b"\xff", None), ("[1]", None), ('{"a":1,"a":2}', None), ('{"a":NaN}', None), ("{}", {})]:
+        assert tens.Message(0, "", label).label == value
+    assert bytes(tens.Message(form="").frames()[0]) == b"ZIO0    "
+
+
+def test_a_form_other_than_tens_needs_no_tensors():
+    assert tens.decode([b"ZIO0FLOWno json", bytes(24), b"part"]).tensors == []
+    assert tens.decode([b"ZIO0FLOW{}", bytes(24)]).label == {}
+    for label in (b"", b"no json", b"{}", b"[]"):
+        with pytest.raises(ValueError, match="dlbridge: "):
+            tens.decode([b"ZIO0TENS" + label, bytes(24)])
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda a: tens.decode(b"ZIO0TENS"), TypeError),
+        (lambda a: tens.decode("ZIO0TENS"), TypeError),
+        (lambda a: tens.decode(5), TypeError),
+        (lambda a: tens.decode([1, 2]), TypeError),
+        (lambda a: tens.decode([b"ZIO0TENS", "text"]), TypeError),
+        (lambda a: tens.decode([]), ValueError),
+        (lambda a: tens.decode([b"ZIO0TENS{}"]), ValueError),
+        (lambda a: tens.parse([b"ZIO9TENS{}", bytes(24)]), ValueError),
+        (lambda a: tens.parse([b"ZIO0TENS{}", bytes(23)]), ValueError),
+        (lambda a: tens.pack([b"nonsense", bytes(24)]), ValueError),
+        (lambda a: tens.pack(b"nonsense"), TypeError),
+        (lambda a: tens.unpack(b"\xff"), ValueError),
+        (lambda a: tens.unpack("text"), TypeError),
+        (lambda a: tens.encode([a], level=9), ValueError),
+        (lambda a: tens.encode([a], level=-1), ValueError),
+        (lambda a: tens.encode([a], level="0"), TypeError),
+        (lambda a: tens.encode([a], form="FORMS"), ValueError),
+        (lambda a: tens.encode([a], form=5), TypeError),
+        (lambda a: tens.encode([a], origin=-1), ValueError),
+        (lambda a: tens.encode([a], seqno=2**64), ValueError),
+        (lambda a: tens.encode([a], granule=1.5), TypeError),
+        (lambda a: tens.encode([a], metadata=[1]), TypeError),
+        (lambda a: tens.encode([a], metadata={"x": float("nan")}), ValueError),
+        (lambda a: tens.encode([a], metadata={"x": object()}), TypeError),
+        (lambda a: tens.encode([a], tensor_metadata=[{}, {}]), ValueError),
+        (lambda a: tens.encode([a], tensor_metadata=[5]), TypeError),
+        (lambda a: tens.encode([a], label="no json"), ValueError),
+        (lambda a: tens.encode([a], label=5), TypeError),
+        (lambda a: tens.encode([a, [1, 2]]), TypeError),
+        (lambda a: tens.encode(5), TypeError),
+        (lambda a: tens.Message(9).frames(), ValueError),
+        (lambda a: tens.Message(form="FORMS"), ValueError),
+        (lambda a: tens.Message(label=5), TypeError),
+        (lambda a: tens.Message(parts=[5]), TypeError),
+    ],
+)
+def test_g44_wrong_arguments_raise_the_right_error(call, error):
+    with pytest.raises(error):
+        call(np.zeros(2))
+
+
+def test_errors_say_where():
+    label = b'{"TENS":{"tensors":[{"shape":[2],"word":4,"dtype":"f"},{"shape":[-3],"word":4,"dtype":"f"}]}}'
+    with pytest.raises(ValueError, match=r"tensor 1.*shape"):
+        tens.decode([b"ZIO0TENS" + label, bytes(24), bytes(8), bytes(8)])
+
+
+def test_a_refused_message_holds_no_frame():
+    frames = frames_of(np.arange(4.0))
+    frames[0][3:4] = b"9"
+    with pytest.raises(ValueError):
+        tens.decode(frames)
+    for frame in frames:
+        frame.append(0)
+
+
+def test_cut_messages_are_refused():
+    whole = tens.pack(tens.encode([np.arange(3, dtype=np.int8)], metadata={"k": "v"}))
+    for n in range(len(whole)):
+        with pytest.raises(ValueError, match="dlbridge: "):
+            tens.decode(tens.unpack(whole[:n]))
+
+
+def test_threads_read_and_write_messages():
+    errors = []
+
+    def work(n):
+        try:
+            a = np.full((50, 20), n, np.int32)
+            for i in range(100):
+                m = tens.decode(tens.encode([a, a.T], seqno=i))
+                assert m.seqno == i and np.from_dlpack(m.tensors[1])[19, 49] == n
+        except BaseException as e:
+            errors.append(e)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert errors == []
+
+
+# ---- the library ----------------------------------------------------------------------------------------------
+
+
+def run(script: str, expected: int = 0, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-c", textwrap.dedent(script)],
+        capture_output=True, text=True, timeout=120, env={**os.environ, **environment},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (expected, ""), done.stdout
+    return done.stdout
+
+
+def test_g60_codec_calls_in_a_forked_child_raise_at_once():
+    script = """
+        import os, warnings
+        import numpy as np
+        import dlbridge
+        from dlbridge import tens
+        frames = tens.encode([np.arange(4.0)], metadata={})
+        message = tens.decode(frames)
+        warnings.simplefilter("ignore")  # of later Pythons, about threads and fork
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                calls = [lambda: tens.decode(frames), lambda: tens.encode([np.zeros(2)]),
+                         lambda: tens.pack(frames), lambda: tens.unpack(b"x"), lambda: tens.parse(frames),
+                         lambda: message.frames()]
+                for call in calls:
+                    try:
+                        call()
+                    except RuntimeError as e:
+                        assert "spawn" in str(e) and "forkserver" in str(e)
+                    else:
+                        raise AssertionError("no error")
+                assert np.from_dlpack(message.tensors[0]).tolist() == [0, 1, 2, 3]
+                del message, frames
+                status = 0
+            except BaseException as e:
+                os.write(1, repr(e).encode())
+            os._exit(status)
+        assert os.waitpid(child, 0)[1] == 0
+        assert tens.decode(frames).tensors[0].shape == (4,)
+        print("ok")
+    """
+    assert run(script) == "ok\n"
+
+
+def test_g60_a_child_may_load_the_library_itself():
+    script = """
+        import os
+        import numpy as np
+        from dlbridge import tens
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if tens.decode(tens.encode([np.zeros(3)])).tensors[0].shape == (3,) else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        print(tens.decode(tens.encode([np.zeros(3)])).tensors[0].shape)
+    """
+    assert run(script) == "(3,)\n"
+
+
+def test_g60_spawned_workers_have_codecs(tmp_path):
+    script = tmp_path / "pool.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import multiprocessing
+            import numpy as np
+            from dlbridge import tens
+
+            def total(frames):
+                return float(np.from_dlpack(tens.decode(frames).tensors[0]).sum())
+
+            if __name__ == "__main__":
+                frames = [bytes(f) for f in tens.encode([np.arange(5.0)])]
+                for method in ("spawn", "forkserver"):
+                    with multiprocessing.get_context(method).Pool(2) as pool:
+                        print(pool.map(total, [frames] * 3))
+            """
+        )
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "[10.0, 10.0, 10.0]\n" * 2)
+
+
+def test_g46_a_process_may_leave_messages_tensors_and_frames():
+    for left in (
+        "kept = [tens.decode(frames) for _ in range(1000)]",
+        "kept = [tens.decode([bytearray(f) for f in frames]).tensors[0] for _ in range(1000)]",
+        "kept = [tens.encode([a]) for _ in range(1000)]",
+        "kept = [tens.encode([a])[2] for _ in range(1000)]; del tens, np",
+        "kept = [np.from_dlpack(tens.decode(frames).tensors[0]) for _ in range(1000)]",
+        "threading.Thread(target=lambda: [tens.decode(frames) for _ in range(10**6)], daemon=True).start()",
+    ):
+        script = f"""
+            import threading, numpy as np
+            from dlbridge import tens
+            a = np.arange(100.0)
+            frames = tens.encode([a])
+            {left}
+            print("left")
+        """
+        assert run(script) == "left\n"
+
+
+def test_load_names_the_library():
+    loaded = os.environ.get("DLBRIDGE_LIBRARY") or str(
+        pathlib.Path(_core.__file__).parent / "_lib" / "libdlbridge.so"
+    )
+    script = f"""
+        import dlbridge, numpy as np
+        for wrong in ("/nonexistent/libx.so", {_core.__file__!r}):
+            try:
+                dlbridge.load(wrong)
+            except OSError as e:
+                assert wrong in str(e), e
+            else:
+                raise AssertionError(wrong)
+        dlbridge.load({loaded!r})
+        dlbridge.load({loaded!r})
+        assert len(dlbridge.tens.encode([np.zeros(2)])) == 3
+        try:
+            dlbridge.load("/nonexistent/libx.so")
+        except RuntimeError as e:
+            print(e)
+    """
+    assert "loaded already" in run(script, DLBRIDGE_LIBRARY="/nonexistent/other.so")
+
+
+def test_a_missing_library_is_an_os_error_and_leaves_the_protocol():
+    script = """
+        import dlbridge, numpy as np
+        try:
+            dlbridge.tens.encode([np.zeros(2)])
+        except OSError as e:
+            print(e)
+        assert np.from_dlpack(dlbridge.from_dlpack(np.ones(3))).sum() == 3
+    """
+    assert "cannot load /nonexistent/other.so" in run(script, DLBRIDGE_LIBRARY="/nonexistent/other.so")
+
+
+def test_importing_starts_no_go():
+    script = """
+        import pathlib, dlbridge, numpy as np
+        maps = pathlib.Path("/proc/self/maps")
+        np.from_dlpack(dlbridge.from_dlpack(np.ones(3)))
+        assert "libdlbridge" not in maps.read_text()
+        dlbridge.tens.encode([])
+        assert "libdlbridge" in maps.read_text()
+    """
+    run(script)
+
+
+def test_g62_the_keyboard_interrupt_and_faulthandler_still_work():
+    script = """
+        import os, signal
+        from dlbridge import tens
+        tens.encode([])
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            for _ in range(10**8):
+                pass
+        except KeyboardInterrupt:
+            print("interrupted")
+    """
+    assert run(script) == "interrupted\n"
