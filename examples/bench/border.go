@@ -1,0 +1,98 @@
+package main
+
+import (
+	"time"
+	"unsafe"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+const elements = 1024
+
+// batch is how many managed tensors are alive at once where some are made first and timed after: few enough
+// to stay in the cache of a core.
+const batch = 256
+
+func newTensor(shape ...int64) *dlpack.Tensor { return must(dlpack.New(dlpack.Float32, shape...)) }
+
+func sliceTensor(n int) *dlpack.Tensor { return must(dlpack.FromSlice(make([]float32, n))) }
+
+func exportRelease(t *dlpack.Tensor) func(n int) {
+	return func(n int) {
+		for range n {
+			m, err := t.Export()
+			if err != nil {
+				panic(err)
+			}
+			dlpack.Release(m)
+		}
+	}
+}
+
+// importViewClose is what a Go consumer does with a managed tensor.
+func importViewClose(m unsafe.Pointer, options ...dlpack.ImportOption) {
+	t, err := dlpack.Import(m, options...)
+	if err != nil {
+		panic(err)
+	}
+	if _, err := dlpack.Values[float32](t); err != nil {
+		panic(err)
+	}
+	t.Close()
+}
+
+func border() []path {
+	paths := []path{
+		{name: "export_release_new", counted: true, run: exportRelease(newTensor(elements))},
+		{name: "export_release_slice", counted: true, run: exportRelease(sliceTensor(elements))},
+	}
+	for _, memory := range []struct {
+		name   string
+		tensor *dlpack.Tensor
+	}{{"new", newTensor(elements)}, {"slice", sliceTensor(elements)}} {
+		list := make(manageds, batch)
+		export := func(int) {
+			for i := range list {
+				list[i] = must(memory.tensor.Export())
+			}
+		}
+		t := memory.tensor
+		paths = append(paths,
+			path{name: "export_" + memory.name, rounds: batch, counted: true, run: export,
+				after: func(int) { list.deleteHere(); dlpack.Reap() }},
+			path{name: "delete_on_go_thread_" + memory.name, rounds: batch, before: export,
+				clocked: func(int) time.Duration { return list.deleteHere() }},
+			path{name: "delete_on_foreign_thread_" + memory.name, rounds: batch, before: export,
+				clocked: func(int) time.Duration { return list.deleteThere() }},
+			path{name: "import_own_" + memory.name, counted: true, run: func(n int) {
+				for range n {
+					importViewClose(must(t.Export()), dlpack.NoSafetyNet)
+				}
+			}},
+			path{name: "import_own_" + memory.name + "_with_net", counted: true, run: func(n int) {
+				for range n {
+					importViewClose(must(t.Export()))
+				}
+			}},
+		)
+	}
+
+	list := make(manageds, batch)
+	produce := func(int) { list.produce() }
+	return append(paths,
+		path{name: "c_free", rounds: batch, before: produce,
+			clocked: func(int) time.Duration { return list.deleteHere() }},
+		path{name: "import_close_without_net", rounds: batch, counted: true, before: produce, less: "c_free",
+			run: func(int) {
+				for _, m := range list {
+					importViewClose(m, dlpack.NoSafetyNet)
+				}
+			}},
+		path{name: "import_close_with_net", rounds: batch, counted: true, before: produce, less: "c_free",
+			run: func(int) {
+				for _, m := range list {
+					importViewClose(m)
+				}
+			}},
+	)
+}

@@ -1,0 +1,156 @@
+// Command bench times the paths of dlbridge beside those of its peers, in one process. It prints lines of
+// `name value unit`. Each path runs in many short batches, one path after the other and round again, so that
+// whatever else the machine does hits all alike; the time of a path is that of its fastest batch.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// A path is something to time. Either run or clocked is set.
+type path struct {
+	name    string
+	rounds  int                       // in a batch; 0: as many as take about batchTime
+	before  func(n int)               // before each batch, not timed
+	run     func(n int)               // n rounds
+	clocked func(n int) time.Duration // n rounds that are timed where they run
+	after   func(n int)               // after each batch, not timed
+	less    string                    // a path whose time is taken off
+	counted bool                      // report allocations and crossings as well
+	fastest float64                   // nanoseconds of a round
+}
+
+const batchTime = 100 * time.Microsecond
+
+var (
+	batches = flag.Int("batches", 2000, "batches of each path")
+	spells  = flag.Int("spells", 200, "spells of each throughput")
+	rust    = flag.String("rust", "", "the Rust library; without one its paths are left out")
+	only    = flag.String("only", "", "paths whose names contain this, and nothing else")
+)
+
+func main() {
+	flag.Parse()
+	paths := concat(yardsticks(), border(), naive(), arrowBorder(), messages(), sweeps())
+	if *rust != "" {
+		peer, err := loops(*rust, "dlpark_export_drop", "dlpark_import_drop")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		paths = append(paths, peer...)
+	}
+	if *only != "" {
+		paths = matching(paths, *only)
+	}
+	measure(paths)
+	if *only == "" {
+		firstDeletes()
+		throughput()
+	}
+}
+
+func measure(paths []path) {
+	for i := range paths {
+		p := &paths[i]
+		p.fastest = math.Inf(1)
+		for n := 1; p.rounds == 0; n *= 2 {
+			// The first calls are slow.
+			if took := min(p.once(n), p.once(n), p.once(n)); took > batchTime/2 {
+				p.rounds = max(1, int(float64(n)*float64(batchTime)/float64(took)))
+			}
+		}
+	}
+	for range *batches {
+		for i := range paths {
+			p := &paths[i]
+			p.fastest = min(p.fastest, float64(p.once(p.rounds))/float64(p.rounds))
+		}
+	}
+	fastest := map[string]float64{}
+	for i := range paths {
+		p := &paths[i]
+		fastest[p.name] = p.fastest
+		report(p.name, p.fastest-fastest[p.less], "ns")
+		if p.counted {
+			p.count()
+		}
+	}
+}
+
+func (p *path) once(n int) (took time.Duration) {
+	if p.before != nil {
+		p.before(n)
+	}
+	if p.clocked != nil {
+		took = p.clocked(n)
+	} else {
+		start := time.Now()
+		p.run(n)
+		took = time.Since(start)
+	}
+	if p.after != nil {
+		p.after(n)
+	}
+	return took
+}
+
+// count reports allocations and crossings of a round. The collector's own do not repeat: the least of some.
+func (p *path) count() {
+	allocations, crossings := math.Inf(1), math.Inf(1)
+	n := max(p.rounds, batch)
+	if p.before != nil || p.after != nil {
+		n = p.rounds
+	}
+	for range 10 {
+		if p.before != nil {
+			p.before(n)
+		}
+		var start, end runtime.MemStats
+		runtime.ReadMemStats(&start)
+		calls := runtime.NumCgoCall()
+		p.run(n)
+		calls = runtime.NumCgoCall() - calls
+		runtime.ReadMemStats(&end)
+		if p.after != nil {
+			p.after(n)
+		}
+		allocations = min(allocations, float64(end.Mallocs-start.Mallocs)/float64(n))
+		crossings = min(crossings, float64(calls)/float64(n))
+	}
+	report(p.name+"_allocations", allocations, "per_round")
+	report(p.name+"_crossings", crossings, "per_round")
+}
+
+func report(name string, value float64, unit string) { fmt.Printf("%s %.2f %s\n", name, value, unit) }
+
+func name(kind, of string, count int) string { return fmt.Sprintf("%s_%s_%d", kind, of, count) }
+
+func matching(paths []path, part string) (found []path) {
+	for _, p := range paths {
+		if strings.Contains(p.name, part) || p.name == "cgo_call" || p.name == "c_free" {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+func concat(lists ...[]path) (all []path) {
+	for _, l := range lists {
+		all = append(all, l...)
+	}
+	return all
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

@@ -1,0 +1,89 @@
+package main
+
+/*
+#cgo CFLAGS: -std=gnu11 -O2 -Wall -I${SRCDIR}/../../include
+#cgo LDFLAGS: -lpthread -ldl
+#include <stdlib.h>
+#include "native.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"time"
+	"unsafe"
+)
+
+func nanoseconds(n C.int64_t) time.Duration { return time.Duration(n) }
+
+//export goNothing
+func goNothing() {}
+
+// yardsticks are what a crossing costs at least, in both directions, and what C needs.
+func yardsticks() []path {
+	return []path{
+		{name: "cgo_call", run: func(n int) {
+			for range n {
+				C.nothing()
+			}
+		}},
+		{name: "callback_on_go_thread", clocked: func(n int) time.Duration {
+			return nanoseconds(C.call_back_here(C.int64_t(n)))
+		}},
+		{name: "callback_on_foreign_thread", clocked: func(n int) time.Duration {
+			return nanoseconds(C.call_back_there(C.int64_t(n)))
+		}},
+		{name: "c_fill_free", clocked: func(n int) time.Duration {
+			return nanoseconds(C.produce_and_delete(C.int64_t(n)))
+		}},
+	}
+}
+
+// manageds is a list of `DLManagedTensorVersioned *`.
+type manageds []unsafe.Pointer
+
+func (m manageds) produce() { C.produce(&m[0], C.int64_t(len(m))) }
+func (m manageds) deleteHere() time.Duration {
+	return nanoseconds(C.delete_here(&m[0], C.int64_t(len(m))))
+}
+func (m manageds) deleteThere() time.Duration {
+	return nanoseconds(C.delete_there(&m[0], C.int64_t(len(m))))
+}
+func deleteOnNewThread(m unsafe.Pointer) time.Duration { return nanoseconds(C.delete_on_new_thread(m)) }
+
+// arrows is memory of C's for the `ArrowArray`s of one batch.
+type arrows struct{ first *C.struct_ArrowArray }
+
+func newArrows(n int) arrows {
+	return arrows{(*C.struct_ArrowArray)(C.calloc(C.size_t(n), C.sizeof_struct_ArrowArray))}
+}
+func (a arrows) at(i int) uintptr {
+	return uintptr(unsafe.Pointer(a.first)) + uintptr(i)*C.sizeof_struct_ArrowArray
+}
+func (a arrows) produce(n int) { C.produce_arrow(a.first, C.int64_t(n)) }
+func (a arrows) release(n int) time.Duration {
+	return nanoseconds(C.release_arrow(a.first, C.int64_t(n)))
+}
+
+// loops are the paths of a shared library whose functions are `int64_t name(int64_t n)`.
+func loops(library string, names ...string) ([]path, error) {
+	file := C.CString(library)
+	defer C.free(unsafe.Pointer(file))
+	handle := C.open_library(file)
+	if handle == nil {
+		return nil, fmt.Errorf("%s cannot be loaded", library)
+	}
+	var paths []path
+	for _, name := range names {
+		text := C.CString(name)
+		defer C.free(unsafe.Pointer(text))
+		function := C.find_loop(handle, text)
+		if function == nil {
+			return nil, fmt.Errorf("%s has no %s", library, name)
+		}
+		paths = append(paths, path{name: name, clocked: func(n int) time.Duration {
+			return nanoseconds(C.run_loop(function, C.int64_t(n)))
+		}})
+	}
+	return paths, nil
+}

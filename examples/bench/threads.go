@@ -1,0 +1,91 @@
+package main
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+const newThreads = 400
+
+// firstDeletes are the medians of a deleter's first call on threads that Go and the deleter have never seen.
+func firstDeletes() {
+	own, list := sliceTensor(elements), map[string][]time.Duration{}
+	data := make([]float32, elements)
+	for range newThreads {
+		list["first_delete_on_new_thread"] = append(list["first_delete_on_new_thread"], deleteOnNewThread(must(own.Export())))
+		list["naive_first_delete_on_new_thread"] = append(list["naive_first_delete_on_new_thread"], deleteOnNewThread(naiveExport(data)))
+	}
+	for _, name := range []string{"first_delete_on_new_thread", "naive_first_delete_on_new_thread"} {
+		slices.Sort(list[name])
+		report(name, float64(list[name][newThreads/2]), "ns")
+	}
+}
+
+// throughput is what one and two goroutines get done at once, beside loops that share nothing: the best of
+// many spells.
+func throughput() {
+	const spell = 2 * time.Millisecond
+	a, b := newTensor(elements), newTensor(elements)
+	c, d := sliceTensor(elements), sliceTensor(elements)
+	works := []struct {
+		name string
+		work [2]func(n int)
+	}{
+		{"spin", [2]func(int){spin, spin}},
+		{"export_release_new", [2]func(int){exportRelease(a), exportRelease(b)}},
+		{"export_release_slice", [2]func(int){exportRelease(c), exportRelease(d)}},
+		{"export_release_one_new", [2]func(int){exportRelease(a), exportRelease(a)}},
+	}
+	best := make([][2]float64, len(works))
+	for range *spells {
+		for i, w := range works {
+			for count := 1; count <= 2; count++ {
+				best[i][count-1] = max(best[i][count-1], rate(spell, w.work[:count]))
+			}
+		}
+	}
+	for i, w := range works {
+		for count := 1; count <= 2; count++ {
+			report(name("throughput", w.name, count), best[i][count-1], "per_us")
+		}
+	}
+}
+
+// rate is how many rounds per microsecond the workers get done together.
+func rate(spell time.Duration, workers []func(n int)) float64 {
+	const rounds = 200
+	var wait sync.WaitGroup
+	rates := make([]float64, len(workers))
+	ready := make(chan struct{})
+	for i, work := range workers {
+		wait.Go(func() {
+			<-ready
+			done, start := 0, time.Now()
+			for time.Since(start) < spell {
+				work(rounds)
+				done += rounds
+			}
+			rates[i] = float64(done) / float64(time.Since(start).Nanoseconds()) * 1000
+		})
+	}
+	close(ready)
+	wait.Wait()
+	sum := 0.0
+	for _, r := range rates {
+		sum += r
+	}
+	return sum
+}
+
+var spun [2 * 64]uint64
+
+func spin(n int) {
+	x := uint64(n)
+	for range n * 16 {
+		x = x*6364136223846793005 + 1442695040888963407
+	}
+	if x == 1 {
+		spun[0]++ // never; the loop must not be dropped
+	}
+}
