@@ -17,7 +17,12 @@ _Static_assert(sizeof(core_home) == 64, "a home is one cache line");
 
 static int forked;
 
-static void note_fork(void) { __atomic_store_n(&forked, 1, __ATOMIC_RELAXED); }
+static void recover_pools(void);
+
+static void note_fork(void) {
+  __atomic_store_n(&forked, 1, __ATOMIC_RELAXED);
+  recover_pools();
+}
 
 __attribute__((constructor)) static void watch_fork(void) { pthread_atfork(NULL, NULL, note_fork); }
 
@@ -238,14 +243,27 @@ static core_block *pool_take(struct pool *pool) {
   return block;
 }
 
-/* The pool's mutex is only tried: where another thread has it, or had it when this process was
- * forked, a fresh block does as well. */
 static core_block *take_block(int32_t ndim) {
   struct pool *pool = &pools[ndim > CORE_RANK_SMALL];
-  if (pthread_mutex_trylock(&pool->mutex) != 0) return core_slab(&pool->home, 1, 0);
+  pthread_mutex_lock(&pool->mutex);
   core_block *block = pool_take(pool);
   pthread_mutex_unlock(&pool->mutex);
   return block;
+}
+
+/* In a forked child the thread that was in a pool is gone, and what it was at is half done: the pool
+ * starts anew. */
+static void recover_pools(void) {
+  for (int i = 0; i < 2; i++) {
+    struct pool *pool = &pools[i];
+    if (pthread_mutex_trylock(&pool->mutex) == 0) {
+      pthread_mutex_unlock(&pool->mutex);
+      continue;
+    }
+    pool->mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    pool->first = pool->last = NULL;
+    pool->free = 0;
+  }
 }
 
 /* Only a shape without elements can overflow here, and then no stride is ever followed. */

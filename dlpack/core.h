@@ -8,9 +8,8 @@
  *   home    where a dead block goes: a lock-free stack that its owner drains.
  *   checks  validation, allocation and copies of the memory a DLTensor describes.
  *
- * Nothing here enters Go, takes a lock that can be waited for, or changes errno in a deleter. Fields
- * that threads share are plain integers touched by atomic builtins only, since Go lays structs of
- * its own over these.
+ * Nothing here enters Go, and no deleter takes a lock or changes errno. Fields that threads share are
+ * plain integers touched by atomic builtins only, since Go lays structs of its own over these.
  */
 #ifndef DLB_CORE_H_
 #define DLB_CORE_H_

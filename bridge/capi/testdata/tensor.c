@@ -428,6 +428,42 @@ static void a_forked_child_makes_and_deletes(void) {
   dlb_tensor_release(inherited);
 }
 
+/* G60: a thread may have been in the middle of an export when this process was forked. */
+static int enough;
+
+static void *export_until_enough(void *ctx) {
+  (void)ctx;
+  int64_t shape[] = {16};
+  while (!__atomic_load_n(&enough, __ATOMIC_RELAXED)) {
+    DLManagedTensorVersioned *t;
+    CHECK_OK(dlb_tensor_alloc(&t, FLOAT32, 1, shape, &error));
+    t->deleter(t);
+  }
+  return NULL;
+}
+
+static void a_child_forked_amid_exports_makes_and_deletes(void) {
+  pthread_t threads[2];
+  for (int i = 0; i < 2; i++)
+    CHECK_INT(0, pthread_create(&threads[i], NULL, export_until_enough, NULL));
+  for (int i = 0; i < 50; i++) {
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+      alarm(20);
+      alloc_carries_every_rank();
+      lend_shares_the_memory_and_gives_it_back();
+      execlp("true", "true", NULL); /* what the other threads had is lost, which is no leak */
+      _exit(1);
+    }
+    int status = -1;
+    CHECK_INT(child, waitpid(child, &status, 0));
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+  __atomic_store_n(&enough, 1, __ATOMIC_RELAXED);
+  for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+}
+
 int main(void) {
   alloc_gives_aligned_zeroed_memory();
   alloc_carries_every_rank();
@@ -444,5 +480,6 @@ int main(void) {
   threads_make_and_delete_at_once();
   threads_delete_what_another_made();
   a_forked_child_makes_and_deletes();
+  a_child_forked_amid_exports_makes_and_deletes();
   return 0;
 }
