@@ -39,7 +39,7 @@ func main() {
 	flag.Parse()
 	paths := concat(yardsticks(), border(), naive(), arrowBorder(), messages(), sweeps())
 	if *rust != "" {
-		peer, err := loops(*rust, "dlpark_export_drop", "dlpark_import_drop")
+		peer, err := loops(*rust, "dlpark_export_drop", "dlpark_export_import_drop")
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 			os.Exit(1)

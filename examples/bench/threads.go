@@ -3,6 +3,7 @@ package main
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -52,30 +53,29 @@ func throughput() {
 	}
 }
 
-// rate is how many rounds per microsecond the workers get done together.
+// rate is how many rounds per microsecond the workers get done together: from when all are let go until the last
+// one stops, so that workers that run one after the other gain nothing.
 func rate(spell time.Duration, workers []func(n int)) float64 {
-	const rounds = 200
+	const rounds = 100
 	var wait sync.WaitGroup
-	rates := make([]float64, len(workers))
-	ready := make(chan struct{})
-	for i, work := range workers {
+	var done atomic.Int64
+	ready := make(chan time.Time)
+	for _, work := range workers {
 		wait.Go(func() {
-			<-ready
-			done, start := 0, time.Now()
-			for time.Since(start) < spell {
+			end := <-ready
+			n := int64(0)
+			for ; time.Now().Before(end); n += rounds {
 				work(rounds)
-				done += rounds
 			}
-			rates[i] = float64(done) / float64(time.Since(start).Nanoseconds()) * 1000
+			done.Add(n)
 		})
 	}
-	close(ready)
-	wait.Wait()
-	sum := 0.0
-	for _, r := range rates {
-		sum += r
+	start := time.Now()
+	for range workers {
+		ready <- start.Add(spell)
 	}
-	return sum
+	wait.Wait()
+	return float64(done.Load()) / float64(time.Since(start).Nanoseconds()) * 1000
 }
 
 var spun [2 * 64]uint64

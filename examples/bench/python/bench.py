@@ -1,0 +1,131 @@
+"""Times what Python pays for a tensor: made, converted, freed. Prints lines of `name value unit`.
+
+Every path runs in many short batches, one path after the other and round again; its time is that of the fastest.
+"""
+
+import ctypes
+import gc
+import importlib.util
+import json
+import struct
+import sys
+import time
+
+import numpy as np
+
+import dlbridge
+
+ROUNDS = 256
+BATCHES = int(sys.argv[2])
+library = ctypes.CDLL(sys.argv[1])
+paths = {}
+addresses = (ctypes.c_size_t * ROUNDS)()
+
+
+def exported(by):
+    """Addresses of managed tensors that Go exported beforehand."""
+    function = getattr(library, by)
+    function.argtypes = [ctypes.c_void_p, ctypes.c_int64]
+
+    def fill():
+        function(addresses, ROUNDS)
+        return list(addresses)
+
+    return fill
+
+
+def plain():
+    return list(range(ROUNDS))
+
+
+def add(name, before, run):
+    paths[name] = (before, run)
+
+
+def handed(create, convert):
+    def run(rounds):
+        for i in rounds:
+            convert(create(i))
+
+    return run
+
+
+def fresh(create, dtype, convert):
+    def run(rounds):
+        for _ in rounds:
+            convert(create(1024, dtype=dtype))
+
+    return run
+
+
+def producers(suffix, convert, torch):
+    """All that make an array and convert it: from an address of Go's, of one shared memory, of new memory."""
+    for memory in "new", "slice":
+        add(f"dlbridge_from_address_{memory}{suffix}", exported(f"export_{memory}"), handed(dlbridge.from_address, convert))
+        add(f"floor_from_address_{memory}{suffix}", exported(f"export_{memory}"), handed(floor.from_address, convert))
+    for name in "nanobind", "pyo3_dlpack", "dlpark":
+        module = name + "_bench"
+        if importlib.util.find_spec(module) is not None:
+            add(name + suffix, plain, handed(importlib.import_module(module).create, convert))
+        else:
+            print(f"python: skipped {name}: it was not built", file=sys.stderr)
+    add(f"dlbridge_empty{suffix}", plain, fresh(dlbridge.empty, "float32", convert))
+    add(f"numpy_empty{suffix}", plain, fresh(np.empty, np.float32, convert))
+    if torch is not None:
+        add(f"torch_empty{suffix}", plain, fresh(torch.empty, torch.float32, convert))
+
+
+def messages():
+    frames = [bytes(frame) for frame in dlbridge.tens.encode([np.zeros(1024, np.float32) for _ in range(3)])]
+
+    def parse_with_json(rounds):
+        for _ in rounds:
+            prefix = frames[0]
+            if prefix[:3] != b"ZIO" or prefix[4:8] != b"TENS":
+                raise ValueError("not a message of tensors")
+            struct.unpack("<QQQ", frames[1])
+            for tensor in json.loads(prefix[8:])["TENS"]["tensors"]:
+                part = frames[2 + tensor["part"]]
+                np.frombuffer(part, f"<{tensor['dtype']}{tensor['word']}").reshape(tensor["shape"])
+
+    def decode(rounds):
+        for _ in rounds:
+            dlbridge.tens.decode(frames)
+
+    def decode_to_numpy(rounds):
+        for _ in rounds:
+            for tensor in dlbridge.tens.decode(frames).tensors:
+                np.from_dlpack(tensor)
+
+    add("json_numpy_parse", plain, parse_with_json)
+    add("dlbridge_decode", plain, decode)
+    add("dlbridge_decode_to_numpy", plain, decode_to_numpy)
+
+
+def measure():
+    fastest = dict.fromkeys(paths, float("inf"))
+    clock = time.perf_counter_ns
+    gc.disable()
+    for _ in range(BATCHES):
+        for name, (before, run) in paths.items():
+            rounds = before()
+            start = clock()
+            run(rounds)
+            fastest[name] = min(fastest[name], (clock() - start) / ROUNDS)
+    for name, value in fastest.items():
+        print(f"py_{name} {value:.2f} ns")
+
+
+import floor  # noqa: E402
+
+try:
+    import torch
+except ImportError:
+    torch = None
+    print("python: skipped torch: it is not installed (BENCH_TORCH=1 installs it)", file=sys.stderr)
+
+producers("", np.from_dlpack, torch)
+if torch is not None:
+    producers("_torch", torch.from_dlpack, torch)
+messages()
+measure()

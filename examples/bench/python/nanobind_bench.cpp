@@ -1,0 +1,12 @@
+// A producer made with nanobind: all arrays share one memory, of which each holds a reference to the owner.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+namespace nb = nanobind;
+
+static float elements[1024];
+
+NB_MODULE(nanobind_bench, m) {
+  static nb::object owner = nb::capsule(elements, [](void *) noexcept {});
+  m.def("create", [](nb::handle) { return nb::ndarray<nb::array_api, float, nb::shape<1024>>(elements, {1024}, owner); });
+}

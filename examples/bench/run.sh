@@ -1,0 +1,62 @@
+#!/bin/sh
+# run.sh: builds dlbridge and its peers under build/bench, times all of them, and writes the report, README.md and
+# times.svg beside this file. It prints `name value unit` lines.
+#
+#   BENCH_BATCHES  batches of each path (2000); fewer are faster and noisier
+#   BENCH_TORCH=1  installs PyTorch, which is gigabytes; else it is left out
+set -eu
+cd "$(dirname "$0")"
+here=$PWD
+root=$(cd ../.. && pwd)
+out=$root/build/bench
+batches=${BENCH_BATCHES:-2000}
+venv=$out/venv
+mkdir -p "$out/python" "$out/modules"
+export CARGO_TARGET_DIR="$out/cargo" PIP_DISABLE_PIP_VERSION_CHECK=1
+say() { echo "bench: $*" >&2; }
+
+say "building the Go paths"
+${GO:-go} build -o "$out/bench" .
+${GO:-go} build -o "$out/report" ./report
+${GO:-go} build -buildmode=c-shared -o "$out/libexporter.so" ./exporter
+
+say "building the Python package and its environment"
+if [ ! -x "$venv/bin/python" ]; then ${PYTHON:-python3} -m venv "$venv"; fi
+python=$venv/bin/python
+$python -m pip install -q -r python/requirements.txt
+if [ "${BENCH_TORCH:-}" = 1 ]; then $python -m pip install -q -r python/requirements-torch.txt; fi
+printf '[build]\nbuild_base = %s\n[egg_info]\negg_base = %s\n' "$out/python" "$out/python" >"$out/python/setup.cfg"
+DIST_EXTRA_CONFIG="$out/python/setup.cfg" $python -m pip install -q --no-build-isolation --no-deps --force-reinstall \
+  "$root/bridge/python"
+
+say "building the Python peers"
+include=-I$($python -c 'import sysconfig; print(sysconfig.get_path("include"))')
+suffix=$($python -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
+${CC:-cc} -std=gnu11 -O2 -DNDEBUG -fPIC -shared -fvisibility=hidden "$include" -I"$root/include" \
+  -o "$out/modules/floor$suffix" python/floor.c
+nanobind=$($python -c 'import nanobind, pathlib; print(pathlib.Path(nanobind.__file__).parent)')
+# As nanobind's src/nb_combined.cpp says.
+${CXX:-c++} -std=c++17 -O3 -DNDEBUG -DNB_COMPACT_ASSERTIONS -fPIC -shared -fvisibility=hidden -fno-strict-aliasing \
+  -ffunction-sections -fdata-sections -Wl,--gc-sections "$include" -I"$nanobind/include" -I"$nanobind/ext/robin_map/include" \
+  -o "$out/modules/nanobind_bench$suffix" python/nanobind_bench.cpp "$nanobind/src/nb_combined.cpp"
+
+rust=
+if command -v cargo >/dev/null; then
+  say "building the Rust peers"
+  (cd dlpark && cargo build -q --locked --release)
+  cp "$CARGO_TARGET_DIR/release/libdlpark_bench.so" "$out/libdlpark.so"
+  rust=$out/libdlpark.so
+  (cd dlpark && cargo build -q --locked --release --features python)
+  cp "$CARGO_TARGET_DIR/release/libdlpark_bench.so" "$out/modules/dlpark_bench.so"
+  (cd pyo3_dlpack && cargo build -q --locked --release)
+  cp "$CARGO_TARGET_DIR/release/libpyo3_dlpack_bench.so" "$out/modules/pyo3_dlpack_bench.so"
+else
+  say "skipped dlpark and pyo3-dlpack: there is no cargo"
+fi
+
+say "timing"
+{
+  "$out/bench" -batches "$batches" -rust "$rust"
+  PYTHONPATH=$out/modules $python python/bench.py "$out/libexporter.so" "$batches"
+} | tee "$out/results.txt"
+"$out/report" -readme "$here/README.md" -plot "$here/times.svg" "$out/results.txt"
