@@ -183,7 +183,7 @@ def _message(read: tuple[Any, ...]) -> Message:
 
 def _form(form: bytes | str) -> bytes:
     if isinstance(form, str):
-        form = form.encode("latin-1") if form.isascii() else form.encode()
+        form = form.encode()
     if not isinstance(form, bytes):
         raise TypeError(f"dlbridge: form must be bytes or str, not {type(form)!r}")
     if len(form) > 4:

@@ -76,7 +76,10 @@ static int open_library(const char *path) {
     PyOS_snprintf(message, sizeof message, "%s", error == NULL ? "unknown error" : error);
   }
   Py_END_ALLOW_THREADS;
-  if (handle == NULL) PyErr_Format(PyExc_OSError, "dlbridge: cannot load %s: %s", path, message);
+  if (handle == NULL)
+    PyErr_Format(PyExc_OSError,
+                 "dlbridge: cannot load %s: %s (dlbridge.load or DLBRIDGE_LIBRARY say which Go library to load)",
+                 path, message);
   if (handle == NULL || resolve(handle, path) < 0) {
     free(copy);
     return -1;

@@ -1,17 +1,23 @@
 #include "extension.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static int64_t imports;
 
 int64_t live_imports(void) { return __atomic_load_n(&imports, __ATOMIC_RELAXED); }
 
-static void end_versioned(void *managed) {
+/* Releases of shares that stand for a managed tensor: like the core's, and counted. */
+static void end_versioned(core_share *share) {
+  DLManagedTensorVersioned *managed = share->ctx;
+  free(share);
   __atomic_fetch_sub(&imports, 1, __ATOMIC_RELAXED);
   core_release_versioned(managed);
 }
 
-static void end_legacy(void *managed) {
+static void end_legacy(core_share *share) {
+  DLManagedTensor *managed = share->ctx;
+  free(share);
   __atomic_fetch_sub(&imports, 1, __ATOMIC_RELAXED);
   core_release_legacy(managed);
 }
@@ -35,12 +41,14 @@ static Tensor *describe(PyTypeObject *type, const DLTensor *view, uint64_t flags
 }
 
 /* Nothing can fail any more once there is a share: it takes over the managed tensor. */
-static int hold(Tensor *self, void (*lender)(void *), void *managed) {
-  self->share = core_share_lend(lender, managed);
-  if (self->share == NULL) {
+static int hold(Tensor *self, void (*release)(core_share *), void *managed) {
+  core_share *share = malloc(sizeof *share);
+  if (share == NULL) {
     PyErr_NoMemory();
     return -1;
   }
+  *share = (core_share){.count = 1, .release = release, .ctx = managed};
+  self->share = share;
   __atomic_fetch_add(&imports, 1, __ATOMIC_RELAXED);
   return 0;
 }

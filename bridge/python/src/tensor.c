@@ -277,8 +277,9 @@ PyDoc_STRVAR(tensor_doc,
              "A view of a tensor's memory, and a hold on that memory.\n\n"
              "Made by from_dlpack, from_address, from_buffer, empty and the codecs. It is a DLPack producer\n"
              "(__dlpack__, __dlpack_device__, the C exchange API) and, on the host, has Python's buffer\n"
-             "protocol. The memory goes back to its producer when the tensor is closed or collected and\n"
-             "everything exported from it has been released.");
+             "protocol. The memory goes back to its producer when the tensor is closed or freed and\n"
+             "everything exported from it has been released. The garbage collector does not see whom the\n"
+             "memory belongs to: an object that owns the memory and keeps the tensor is a cycle for close.");
 
 static PyType_Slot tensor_slots[] = {
     {Py_tp_dealloc, (void *)tensor_dealloc},

@@ -143,6 +143,11 @@ def nothing_left_alive(request):
     assert settled(dlbridge.counters, before) == before
 
 
+def resident() -> int:
+    """Bytes of this process in memory."""
+    return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
 class Producer:
     """A DLPack producer in Python around a function that makes capsules, which notes how it is called."""
 

@@ -17,6 +17,9 @@ from dlbridge import _core
 
 READ_ONLY, IS_COPIED, PADDED = 1, 2, 4
 SIMPLE, WRITABLE, FORMAT, ND, STRIDES = 0, 1, 4, 8, 0x18  # PyBUF_*
+NUMPY_DTYPES = (
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128"
+).split()
 C_CONTIGUOUS, F_CONTIGUOUS, ANY_CONTIGUOUS, FULL = 0x38, 0x58, 0x98, 0x11C
 
 
@@ -42,10 +45,7 @@ def test_from_dlpack_aliases_numpy_both_ways():
     assert a[0, 0] == -5
 
 
-@pytest.mark.parametrize(
-    "name",
-    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128".split(),
-)
+@pytest.mark.parametrize("name", NUMPY_DTYPES)
 def test_every_numpy_dtype_crosses_both_ways(name):
     a = np.ones((2, 3), dtype=name)
     t = dlbridge.from_dlpack(a)
@@ -617,7 +617,7 @@ def test_g03_exports_always_have_a_deleter(c):
     c.free(managed)
 
 
-def test_g08_empty_memory_is_aligned_and_writable():
+def test_g37_memory_of_ours_is_aligned_and_writable():
     for shape, dtype in itertools.product([(), 1, (3, 5), (0,), [2, 2]], ["bool", "float64", "bfloat16"]):
         t = dlbridge.empty(shape, dtype)
         assert t.data_ptr % 256 == 0 and t.readonly is False
@@ -699,7 +699,7 @@ def test_from_buffer_reads_bytes_anew():
             dlbridge.from_buffer(b, dtype, shape)
 
 
-@pytest.mark.parametrize("name", "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128".split())
+@pytest.mark.parametrize("name", NUMPY_DTYPES)
 def test_buffers_have_struct_letters_like_numpy(name):
     a = np.ones((2, 3), dtype=name)
     t = dlbridge.from_buffer(a)
@@ -729,7 +729,7 @@ def test_from_buffer_takes_ctypes_and_strided_arrays():
         lambda: np.zeros(3, dtype=[("a", "i1"), ("b", "i4")])["b"],
         lambda: memoryview(b"abc").cast("c"),
     ],
-    ids="struct bytes longdouble g27-byteorder g34-odd-stride char".split(),
+    ids="struct bytes g26-longdouble g27-byteorder g34-odd-stride char".split(),
 )
 def test_from_buffer_refuses_what_dlpack_cannot_carry(make):
     with pytest.raises(BufferError):

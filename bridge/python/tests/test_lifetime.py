@@ -16,7 +16,7 @@ import time
 
 import numpy as np
 import pytest
-from conftest import Producer
+from conftest import Producer, resident
 
 import dlbridge
 
@@ -237,10 +237,6 @@ def test_g07_a_deleter_that_raises_is_not_heard(c):
         dlbridge.from_address(c.managed(raising_deleter=1, major=3))
     with pytest.raises(ValueError, match="ndim"):
         dlbridge.from_address(c.managed(raising_deleter=1, ndim=-1))
-
-
-def resident() -> int:
-    return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="no /proc")

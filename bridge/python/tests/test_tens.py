@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tvm_ffi
-from conftest import ROOT, settled
+from conftest import ROOT, resident, settled
 
 import dlbridge
 from dlbridge import _core, tens
@@ -384,8 +384,9 @@ def test_messages_are_made_of_their_fields():
     back = tens.parse(frames)
     assert (back.level, back.form, back.seqno, back.label) == (2, b"GO  ", 3, {"a": [1]})
     assert "2 parts" in repr(back)
-    for label, value in [("text", None), (b"\xff", None), ("[1]", None), ('{"a":1,"a":2}', None), ('{"a":NaN}', None), ("{}", {})]:
-        assert tens.Message(0, "", label).label == value
+    for label in ("text", b"\xff", "[1]", '{"a":1,"a":2}', '{"a":NaN}'):
+        assert tens.Message(0, "", label).label is None
+    assert tens.Message(0, "", "{}").label == {}
     assert bytes(tens.Message(form="").frames()[0]) == b"ZIO0    "
 
 
@@ -481,6 +482,30 @@ def test_threads_read_and_write_messages():
     for t in threads:
         t.join()
     assert errors == []
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="no /proc")
+def test_messages_and_refusals_do_not_leak():
+    a = np.arange(64.0)
+
+    def work(times):
+        for _ in range(times):
+            frames = tens.encode([a, a[::2]], metadata={"k": "v"})
+            tens.decode(tens.unpack(tens.pack(frames)))
+            bad = [bytearray(frames[0]), *frames[1:]]
+            bad[0] += b"}"
+            for refused in (lambda bad=bad: tens.decode(bad), lambda: tens.encode([a, a], label="[]")):
+                try:
+                    refused()
+                except ValueError:
+                    pass
+                else:
+                    raise AssertionError("taken")
+
+    work(1000)
+    before = resident()
+    work(4000)
+    assert resident() - before < 8 << 20
 
 
 # ---- the library ----------------------------------------------------------------------------------------------
