@@ -45,26 +45,35 @@ type pool struct {
 	_       [40]byte
 }
 
-// pools of the small blocks, and one for ranks above rankSmall behind them.
+// pools of the small blocks, and one for ranks above rankSmall behind them. nil until the first export.
 var pools struct {
-	once sync.Once
-	all  []pool
-	mask uintptr
-	err  error
+	mu  sync.Mutex // while they are made
+	all atomic.Pointer[[]pool]
+}
+
+func allPools() []pool {
+	if all := pools.all.Load(); all != nil {
+		return *all
+	}
+	return nil
 }
 
 var errNoMemory = errors.New("out of memory")
 
 // startPools makes the pools and what reaps them in the background, with the first export.
-func startPools() {
+func startPools() ([]pool, error) {
+	pools.mu.Lock()
+	defer pools.mu.Unlock()
+	if all := allPools(); all != nil {
+		return all, nil
+	}
 	n := 1
 	for n < 2*runtime.GOMAXPROCS(0) && n < maxPools {
 		n *= 2
 	}
 	homes := coreHomes(n + 1)
 	if homes == 0 {
-		pools.err = errNoMemory
-		return
+		return nil, errNoMemory
 	}
 	all := make([]pool, n+1)
 	for i := range all {
@@ -76,24 +85,29 @@ func startPools() {
 		}
 		all[i].home = h
 	}
-	pools.all, pools.mask = all, uintptr(n-1)
-	reapEachCycle()
+	pools.all.Store(&all)
+	eachCycle(reapAll)
 	startWake()
+	return all, nil
 }
 
 // poolFor picks a pool by the stack of the caller: a goroutine stays with its own, two goroutines
 // rarely meet.
 func poolFor(rank int) (*pool, error) {
-	pools.once.Do(startPools)
-	if pools.err != nil {
-		return nil, pools.err
+	all := allPools()
+	if all == nil {
+		var err error
+		if all, err = startPools(); err != nil {
+			return nil, err
+		}
 	}
+	last := len(all) - 1 // the number of the others, a power of two
 	if rank > rankSmall {
-		return &pools.all[len(pools.all)-1], nil
+		return &all[last], nil
 	}
 	var here byte
 	stack := uintptr(unsafe.Pointer(&here))
-	return &pools.all[(stack>>13^stack>>17)&pools.mask], nil
+	return &all[(stack>>13^stack>>17)&uintptr(last-1)], nil
 }
 
 // take returns a free block. The pool is locked.
@@ -172,25 +186,26 @@ func (p *pool) bury(b *block) {
 	p.append(b)
 }
 
-// deleteBlock is the deleter, called by Go for an export of this library: no crossing.
-func deleteBlock(b *block) {
+// deleteBlock is the deleter, called by Go for a block that Go made: no crossing. It reports false for
+// one that C code made.
+func deleteBlock(b *block) bool {
 	h := (*home)(pointer(b.home))
-	if h.pool < 0 { // made by C code
-		coreReleaseVersioned(uintptr(unsafe.Pointer(b)))
-		return
+	if h.pool < 0 {
+		return false
 	}
 	if !atomic.CompareAndSwapUint32(&b.state, stateLive, stateDead) {
 		doubleDeletes.Add(1)
-		return
+		return true
 	}
 	share := b.share
-	p := &pools.all[h.pool]
+	p := &allPools()[h.pool]
 	p.mu.Lock()
 	p.bury(b)
 	p.mu.Unlock()
 	if share != 0 {
 		dropShare(share)
 	}
+	return true
 }
 
 var doubleDeletes atomic.Uint64
@@ -198,8 +213,9 @@ var doubleDeletes atomic.Uint64
 // Reap unpins at once what consumers have released since the last time. It is never needed for
 // correctness: the next export, the next collection, or enough released bytes do the same.
 func Reap() {
-	for i := range pools.all {
-		p := &pools.all[i]
+	all := allPools()
+	for i := range all {
+		p := &all[i]
 		p.mu.Lock()
 		p.reap(p.total)
 		p.reap(p.total)
@@ -209,22 +225,23 @@ func Reap() {
 
 // reapAll is [Reap] with the count of dead bytes set back first: what dies from here on counts anew.
 func reapAll() {
-	atomic.StoreInt64(coreDeadBytes(), 0)
+	atomic.SwapInt64(coreDeadBytes(), 0) // sees the pushes of all that were counted
 	Reap()
 }
 
-// reapEachCycle reaps once after each collection.
-func reapEachCycle() {
+// eachCycle calls f once after each collection.
+func eachCycle(f func()) {
 	runtime.AddCleanup(new([4]uint64), func(struct{}) {
-		reapAll()
-		reapEachCycle()
+		f()
+		eachCycle(f)
 	}, struct{}{})
 }
 
 // liveBlocks counts exports that no consumer has released.
 func liveBlocks() (n int64) {
-	for i := range pools.all {
-		p := &pools.all[i]
+	all := allPools()
+	for i := range all {
+		p := &all[i]
 		p.mu.Lock()
 		p.reap(p.total)
 		p.reap(p.total)
@@ -234,11 +251,15 @@ func liveBlocks() (n int64) {
 	return n
 }
 
-// reapOnWake reaps whenever the file can be read. It ends with the process.
-func reapOnWake(file *os.File) {
+// wakeFile stays open, so that deleters never write to another file that got its number.
+var wakeFile *os.File
+
+// reapOnWake reaps whenever wakeFile can be read, as long as the process lives.
+func reapOnWake() {
 	var buffer [64]byte
 	for {
-		if _, err := file.Read(buffer[:]); err != nil {
+		if _, err := wakeFile.Read(buffer[:]); err != nil {
+			coreWakeBy(-1, wakeBytes)
 			return
 		}
 		reapAll()

@@ -134,8 +134,7 @@ func Release(managed unsafe.Pointer) {
 	if managed == nil {
 		return
 	}
-	if (*managedVersioned)(managed).deleter == deleteVersioned {
-		deleteBlock((*block)(managed))
+	if (*managedVersioned)(managed).deleter == deleteVersioned && deleteBlock((*block)(managed)) {
 		return
 	}
 	coreReleaseVersioned(uintptr(managed))
@@ -146,8 +145,7 @@ func ReleaseLegacy(managed unsafe.Pointer) {
 	if managed == nil {
 		return
 	}
-	if (*managedLegacy)(managed).deleter == deleteLegacy {
-		deleteBlock((*block)(managed))
+	if (*managedLegacy)(managed).deleter == deleteLegacy && deleteBlock((*block)(managed)) {
 		return
 	}
 	coreReleaseLegacy(uintptr(managed))

@@ -159,6 +159,28 @@ func TestG03NullDeleterIsNeverCalled(t *testing.T) {
 	}
 }
 
+// What C code exported is of the library, too, and has its deleters, but Go does not reap it.
+func TestReleaseOfWhatCodeInCExported(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	before := dlpack.ReadStats().Exports
+	for range 300 {
+		m, l := dlpacktest.ExportInC(false), dlpacktest.ExportInC(true)
+		assert.Equal(t, before+2, dlpack.ReadStats().Exports)
+		dlpack.Release(m)
+		dlpack.ReleaseLegacy(l)
+		m, l = dlpacktest.ExportInC(false), dlpacktest.ExportInC(true)
+		tensor, err := dlpack.Import(m)
+		require.NoError(t, err)
+		again := export(t, tensor)
+		tensor.Close()
+		dlpack.Release(again)
+		tensor, err = dlpack.ImportLegacy(l)
+		require.NoError(t, err)
+		tensor.Close()
+		assert.Equal(t, before, dlpack.ReadStats().Exports)
+	}
+}
+
 func TestG04EmptyTensorsAreReleasedOnce(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, shape := range [][]int64{{0}, {0, 3}, {3, 0}} {

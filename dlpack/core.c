@@ -126,7 +126,7 @@ int64_t *core_wake_bytes(void) { return &dead_bytes; }
 /* Writes once when the bytes pass the threshold; the next time is after Go has reset them. In a
  * forked child the descriptor is the parent's. */
 static void wake(int64_t bytes) {
-  int64_t before = __atomic_fetch_add(&dead_bytes, bytes, __ATOMIC_RELAXED);
+  int64_t before = __atomic_fetch_add(&dead_bytes, bytes, __ATOMIC_RELEASE); /* behind the push */
   if (before >= wake_threshold || before + bytes < wake_threshold) return;
   int fd = __atomic_load_n(&wake_fd, __ATOMIC_ACQUIRE);
   if (fd < 0 || core_forked()) return;

@@ -44,12 +44,13 @@ func verdict(status error, message string, e extent) Verdict {
 
 // LockEverything takes every lock of the library, and returns what gives them back.
 func LockEverything() (unlock func()) {
-	for i := range pools.all {
-		pools.all[i].mu.Lock()
+	all := allPools()
+	for i := range all {
+		all[i].mu.Lock()
 	}
 	return func() {
-		for i := range pools.all {
-			pools.all[i].mu.Unlock()
+		for i := range all {
+			all[i].mu.Unlock()
 		}
 	}
 }
@@ -59,8 +60,9 @@ func Settle(n int64) { liveImports.Add(-n) }
 
 // PinnedBlocks counts blocks that hold memory of Go's, without reaping any.
 func PinnedBlocks() (n int) {
-	for i := range pools.all {
-		p := &pools.all[i]
+	all := allPools()
+	for i := range all {
+		p := &all[i]
 		p.mu.Lock()
 		for _, slots := range p.slots {
 			for j := range slots {

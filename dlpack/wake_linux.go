@@ -13,6 +13,7 @@ func startWake() {
 	if errno != 0 {
 		return // the collector's cycles reap
 	}
-	go reapOnWake(os.NewFile(fd, "dlpack-wake"))
-	coreWakeBy(fd, wakeBytes)
+	wakeFile = os.NewFile(fd, "dlpack-wake")
+	go reapOnWake()
+	coreWakeBy(int(fd), wakeBytes)
 }

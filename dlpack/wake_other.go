@@ -17,6 +17,7 @@ func startWake() {
 		syscall.CloseOnExec(fd)
 		syscall.SetNonblock(fd, true)
 	}
-	go reapOnWake(os.NewFile(uintptr(fds[0]), "dlpack-wake"))
-	coreWakeBy(uintptr(fds[1]), wakeBytes)
+	wakeFile = os.NewFile(uintptr(fds[0]), "dlpack-wake")
+	go reapOnWake()
+	coreWakeBy(fds[1], wakeBytes)
 }

@@ -6,9 +6,10 @@
 package dlpacktest
 
 /*
-#cgo CFLAGS: -std=gnu11 -O2 -I${SRCDIR}/../../include
+#cgo CFLAGS: -std=gnu11 -O2 -I${SRCDIR}/../../include -I${SRCDIR}/..
 #cgo LDFLAGS: -lpthread
 #include <string.h>
+#include "core.h"
 #include "fixture.h"
 */
 import "C"
@@ -210,6 +211,18 @@ func deleteOnThreads(managed []unsafe.Pointer, threads int, legacy C.int) {
 	if len(managed) > 0 {
 		C.fixture_delete_on_threads(&managed[0], C.int64_t(len(managed)), C.int32_t(threads), legacy)
 	}
+}
+
+// ExportInC makes a managed tensor as C code does that is linked with the library: a
+// `DLManagedTensorVersioned *`, or `DLManagedTensor *`, on one float32, which is freed with it.
+func ExportInC(legacy bool) (managed unsafe.Pointer) {
+	share := C.core_share_alloc(4, 1)
+	defer C.core_share_drop(share)
+	view := C.DLTensor{data: share.data, device: C.DLDevice{device_type: C.kDLCPU}, dtype: C.DLDataType{code: C.kDLFloat, bits: 32, lanes: 1}}
+	if legacy {
+		return unsafe.Pointer(C.core_export_legacy(share, &view))
+	}
+	return unsafe.Pointer(C.core_export_versioned(share, &view, 0))
 }
 
 // Nothing is a call into C and back that does nothing: the yardstick of benchmarks.

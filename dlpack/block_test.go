@@ -1,0 +1,41 @@
+//go:build cgo
+
+package dlpack_test
+
+import (
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// The first exports, which make the pools, meet each other and those who look for pools: in a process of
+// its own, for the race detector.
+func TestFirstExportsAndReapsMeet(t *testing.T) {
+	const child = "DLPACK_TEST_FIRST_EXPORT"
+	if os.Getenv(child) == "" {
+		command := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+		command.Env = append(os.Environ(), child+"=1")
+		output, err := command.CombinedOutput()
+		assert.NoError(t, err, "%s", output)
+		return
+	}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			tensor := fromSlice(t, []float32{1})
+			m := export(t, tensor)
+			tensor.Close()
+			dlpack.Release(m)
+		})
+		all.Go(func() {
+			dlpack.Reap()
+			dlpack.ReadStats()
+		})
+	}
+	all.Wait()
+}
