@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	_ "github.com/dlbridge/dlbridge/bridge/capi" // what the programs are linked with
 	dlbridgeheader "github.com/dlbridge/dlbridge/include"
 )
 
@@ -40,6 +41,19 @@ var (
 var scratch string
 
 func TestMain(m *testing.M) {
+	// The results depend on files that only the compiler opens. Opened here too, they are known to
+	// `go test`, which otherwise would not run again when one is edited.
+	for _, pattern := range []string{"*.[ch]", "testdata/*", "../libdlbridge/*", core + "/*.[ch]"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			panic("no files " + pattern)
+		}
+		for _, file := range files {
+			if _, err := os.ReadFile(file); err != nil {
+				panic(err)
+			}
+		}
+	}
 	var err error
 	if scratch, err = os.MkdirTemp("", "dlbridge"); err != nil {
 		panic(err)

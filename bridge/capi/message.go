@@ -124,7 +124,7 @@ func (m *message) tensor(i, frame int, t *dlpack.Tensor) {
 	}
 	// An address in a frame of the caller's, or of a tensor's.
 	*(*uintptr)(unsafe.Pointer(&out.view.data)) = t.Data()
-	if t.ReadOnly() || m.frames[frame].flags&C.DLB_FRAME_WRITABLE == 0 {
+	if m.frames[frame].flags&C.DLB_FRAME_WRITABLE == 0 {
 		out.flags |= C.DLPACK_FLAG_BITMASK_READ_ONLY
 	}
 }

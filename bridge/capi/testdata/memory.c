@@ -4,7 +4,9 @@
 #include "capi.h"
 #include "check.h"
 
-static int failing, allocations;
+#include <pthread.h>
+
+static int failing, allocations, slabs;
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
@@ -13,22 +15,24 @@ void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 int __wrap_posix_memalign(void **out, size_t alignment, size_t size);
 
-void *__wrap_malloc(size_t size) { return ++allocations == failing ? NULL : __real_malloc(size); }
+static int fails(void) { return __atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED) == failing; }
 
-void *__wrap_calloc(size_t count, size_t size) {
-  return ++allocations == failing ? NULL : __real_calloc(count, size);
-}
+void *__wrap_malloc(size_t size) { return fails() ? NULL : __real_malloc(size); }
+
+void *__wrap_calloc(size_t count, size_t size) { return fails() ? NULL : __real_calloc(count, size); }
 
 int __wrap_posix_memalign(void **out, size_t alignment, size_t size) {
-  return ++allocations == failing ? 12 : __real_posix_memalign(out, alignment, size);
+  __atomic_fetch_add(&slabs, 1, __ATOMIC_RELAXED);
+  return fails() ? 12 : __real_posix_memalign(out, alignment, size);
 }
 
 static float data[6];
 static int64_t shape[] = {2, 3};
 
 static int32_t alloc(DLManagedTensorVersioned **out, int *deletes) {
-  *deletes = 1; /* nothing to give back */
-  return dlb_tensor_alloc(out, FLOAT32, 2, shape, NULL);
+  int32_t code = dlb_tensor_alloc(out, FLOAT32, 2, shape, NULL);
+  *deletes = code == DLB_OK; /* there is nothing to give back */
+  return code;
 }
 
 static int32_t lend(DLManagedTensorVersioned **out, int *deletes) {
@@ -41,7 +45,7 @@ static int32_t copy(DLManagedTensorVersioned **out, int *deletes) {
   DLManagedTensorVersioned made = made_by_producer(data, shape, deletes);
   int32_t code = dlb_tensor_copy(out, &made, NULL);
   CHECK_INT(0, *deletes);
-  *deletes = 1;
+  *deletes = code == DLB_OK;
   return code;
 }
 
@@ -53,10 +57,15 @@ static int32_t from_legacy(DLManagedTensorVersioned **out, int *deletes) {
   return dlb_tensor_from_legacy(out, &old, 0, NULL);
 }
 
-static int32_t to_legacy(DLManagedTensor **out, int *deletes) {
+static int32_t to_legacy(DLManagedTensorVersioned **out, int *deletes) {
   static DLManagedTensorVersioned made;
   made = made_by_producer(data, shape, deletes);
-  return dlb_tensor_to_legacy(out, &made, NULL);
+  DLManagedTensor *legacy = (void *)-1;
+  int32_t code = dlb_tensor_to_legacy(&legacy, &made, NULL);
+  CHECK((code == DLB_OK) == (legacy != NULL));
+  *out = NULL;
+  if (code == DLB_OK) legacy->deleter(legacy);
+  return code;
 }
 
 /* Lends until the pool of blocks has none to spare, so that the next export allocates some. The pool
@@ -104,9 +113,35 @@ static void every_allocation_fails_once(int32_t (*make)(DLManagedTensorVersioned
     }
     CHECK_INT(DLB_ERROR_MEMORY, code);
     CHECK(out == NULL);
+    CHECK_INT(0, deletes);
     CHECK_INT(0, core_live_exports());
     CHECK_INT(0, capi_held());
   }
+}
+
+enum { THREADS = 4, ROUNDS = 20000 };
+
+static void *lend_and_delete(void *ctx) {
+  DLManagedTensorVersioned *t;
+  for (int i = 0; i < ROUNDS; i++) {
+    CHECK_INT(DLB_OK, lend(&t, ctx));
+    t->deleter(t);
+  }
+  return NULL;
+}
+
+/* Blocks are used again however many threads want one at the same time: each thread has one. */
+static void threads_share_the_blocks(void) {
+  int released[THREADS] = {0};
+  pthread_t threads[THREADS];
+  int before = slabs;
+  for (int i = 0; i < THREADS; i++)
+    CHECK_INT(0, pthread_create(&threads[i], NULL, lend_and_delete, &released[i]));
+  for (int i = 0; i < THREADS; i++) {
+    pthread_join(threads[i], NULL);
+    CHECK_INT(ROUNDS, released[i]);
+  }
+  CHECK(slabs - before <= 1);
 }
 
 int main(void) {
@@ -114,20 +149,17 @@ int main(void) {
   every_allocation_fails_once(lend);
   every_allocation_fails_once(copy);
   every_allocation_fails_once(from_legacy);
-  DLManagedTensor *legacy = (void *)-1;
+  every_allocation_fails_once(to_legacy);
+
   int deletes = 0;
-  failing = allocations + 1;
-  CHECK_INT(DLB_ERROR_MEMORY, to_legacy(&legacy, &deletes));
-  CHECK(legacy == NULL);
-  CHECK_INT(0, deletes);
-  failing = 0;
-  CHECK_INT(DLB_OK, to_legacy(&legacy, &deletes));
-  legacy->deleter(legacy);
-  CHECK_INT(1, deletes);
+  DLManagedTensorVersioned *lent;
+  CHECK_INT(DLB_OK, lend(&lent, &deletes));
+  lent->deleter(lent);
   uint64_t before = core_double_deletes();
-  legacy->deleter(legacy);
+  lent->deleter(lent);
   CHECK_INT(before + 1, core_double_deletes());
   CHECK_INT(1, deletes);
+  threads_share_the_blocks();
   CHECK_INT(0, core_live_exports());
   CHECK_INT(0, capi_held());
   return 0;
