@@ -5,6 +5,7 @@ package dlpack_test
 import (
 	"math"
 	"runtime"
+	"runtime/debug"
 	"testing"
 	"time"
 	"unsafe"
@@ -498,6 +499,23 @@ func TestG55ForgottenImportIsReleasedUnlessASliceIsOut(t *testing.T) {
 	dlpack.Settle(1)
 }
 
+// Large imports that are closed in time bring about next to none.
+func TestG55ClosedImportsAreNotCollected(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{25 << 20}, Bytes: 16, NullDeleter: true})
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 1000 {
+		tensor, err := dlpack.Import(p.Managed())
+		require.NoError(t, err)
+		time.Sleep(100 * time.Microsecond)
+		require.NoError(t, tensor.Close())
+	}
+	runtime.ReadMemStats(&after)
+	assert.Less(t, after.NumGC-before.NumGC, uint32(3))
+}
+
 // Forgotten imports bring about collections, although the collector does not see their bytes.
 func TestG55ForeignBytesAreAccountedFor(t *testing.T) {
 	const size = 16 << 20
@@ -515,4 +533,20 @@ func TestG55ForeignBytesAreAccountedFor(t *testing.T) {
 		runtime.GC()
 	}
 	assert.Equal(t, before+40, dlpack.ReadStats().Forgotten)
+
+	// However many are forgotten, few are out at a time.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{1 << 18}, Bytes: 16, NullDeleter: true})
+	most := int64(0)
+	for range 2000 {
+		_, err := dlpack.Import(p.Managed())
+		require.NoError(t, err)
+		time.Sleep(50 * time.Microsecond) // as long as a producer takes to fill it
+		most = max(most, dlpack.ReadStats().ForeignBytes)
+	}
+assert.Less(t, most, int64(1000<<20), "of 2000 MiB")
+	for i := 0; i < 100 && dlpack.ReadStats().Forgotten < before+2040; i++ {
+		runtime.GC()
+	}
+	assert.Equal(t, before+2040, dlpack.ReadStats().Forgotten)
 }

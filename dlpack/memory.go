@@ -84,6 +84,7 @@ func forget(e *ending) {
 	forgotten.Add(1)
 	if !e.escaped.Load() {
 		e.run()
+		foreign.settle()
 	}
 }
 
@@ -150,9 +151,12 @@ var liveAllocations, liveImports, forgotten atomic.Int64
 // would not bring about a single collection, and so would never be released.
 var foreign accounts
 
+//
+// A collection is due when the bytes pass a limit. Each that is due doubles the limit, so that memory in
+// use, or closed in time, brings about few; collections and what they find lower it again.
 type accounts struct {
 	bytes atomic.Int64
-	limit atomic.Int64 // a collection is due when bytes pass it
+	limit atomic.Int64
 	once  sync.Once
 	due   chan struct{}
 }
@@ -162,25 +166,29 @@ const foreignFloor = 64 << 20
 
 func (a *accounts) add(n int64) {
 	now := a.bytes.Add(n)
-	limit := max(a.limit.Load(), foreignFloor)
-	switch {
-	case n > 0 && now > limit:
-		a.once.Do(a.start)
-		select {
-		case a.due <- struct{}{}:
-		default:
-		}
-	case n < 0 && now < limit/4 && limit > foreignFloor:
-		a.limit.Store(max(2*now, foreignFloor))
+	if n < 0 || now <= max(a.limit.Load(), foreignFloor) {
+		return
+	}
+	a.limit.Store(2 * now)
+	a.once.Do(a.start)
+	select {
+	case a.due <- struct{}{}:
+	default:
 	}
 }
 
 func (a *accounts) start() {
 	a.due = make(chan struct{}, 1)
+	eachCycle(a.settle)
 	go func() {
 		for range a.due {
 			runtime.GC()
-			a.limit.Store(max(2*a.bytes.Load(), foreignFloor))
 		}
 	}()
+}
+
+// settle lowers the limit, not all at once, towards twice what a collection left.
+func (a *accounts) settle() {
+	limit := a.limit.Load()
+	a.limit.Store(max(2*a.bytes.Load(), limit-limit/8))
 }
