@@ -431,7 +431,7 @@ core_status core_validate(const DLTensor *t, uint64_t flags, core_extent *out, c
   }
 
   /* The span: how far the strides lead from element (0, ..., 0), in elements, both ways. */
-  int64_t low = 0, high = 0, step = 1;
+  int64_t low = 0, high = 0, step = 1, span;
   if (t->strides != NULL && !empty) {
     for (int32_t d = t->ndim - 1; d >= 0; d--) {
       if (t->shape[d] == 1) continue;
@@ -456,8 +456,9 @@ core_status core_validate(const DLTensor *t, uint64_t flags, core_extent *out, c
     extent.high = extent.nbytes;
   } else if (__builtin_mul_overflow(low, item, &extent.low) ||
              __builtin_add_overflow(high, (int64_t)1, &high) ||
-             __builtin_mul_overflow(high, item, &extent.high)) {
-    FAIL(CORE_ERR_OVERFLOW, "strides reach beyond 2^63-1 bytes");
+             __builtin_mul_overflow(high, item, &extent.high) ||
+             __builtin_sub_overflow(extent.high, extent.low, &span)) {
+    FAIL(CORE_ERR_OVERFLOW, "strides reach over more than 2^63-1 bytes");
   }
 
   if (!empty && t->data == NULL)
@@ -465,7 +466,7 @@ core_status core_validate(const DLTensor *t, uint64_t flags, core_extent *out, c
   if (!empty && core_host_readable(t->device.device_type)) {
     uint64_t start;
     if (__builtin_add_overflow((uint64_t)(uintptr_t)t->data, t->byte_offset, &start) ||
-        start < (uint64_t)-extent.low || start > UINT64_MAX - (uint64_t)extent.high)
+        start < -(uint64_t)extent.low || start > UINT64_MAX - (uint64_t)extent.high)
       FAIL(CORE_ERR_OVERFLOW, "byte_offset = %" PRIu64 " leads outside the address space",
            t->byte_offset);
   }

@@ -143,8 +143,8 @@ func checkLayout(op string, dt DataType, flags Flags, shape, strides []int64) (e
 	e.low, fits[0] = mul(low, item)
 	high, fits[1] = add(high, 1)
 	e.high, fits[2] = mul(high, item)
-	if fits != [3]bool{true, true, true} {
-		return e, refuse(op, ErrOverflow, "strides reach beyond 2^63-1 bytes")
+	if fits != [3]bool{true, true, true} || e.high > math.MaxInt64+e.low { // low is not positive
+		return e, refuse(op, ErrOverflow, "strides reach over more than 2^63-1 bytes")
 	}
 	return e, nil
 }
