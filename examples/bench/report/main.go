@@ -1,3 +1,355 @@
+// Command report makes the README and the plot of one run of the benchmarks from its `name value unit` lines.
 package main
 
-func main() {}
+import (
+	"bufio"
+	"bytes"
+	"flag"
+	"fmt"
+	"html"
+	"log"
+	"os"
+	"runtime"
+	"strings"
+)
+
+type results map[string]float64
+
+func main() {
+	log.SetFlags(0)
+	readme := flag.String("readme", "README.md", "the report")
+	plot := flag.String("plot", "times.svg", "the plot beside it")
+	flag.Parse()
+	r, err := read(flag.Arg(0))
+	if err != nil {
+		log.Fatal("report: ", err)
+	}
+	if err := os.WriteFile(*plot, r.plot(), 0o644); err != nil {
+		log.Fatal("report: ", err)
+	}
+	if err := os.WriteFile(*readme, r.text(), 0o644); err != nil {
+		log.Fatal("report: ", err)
+	}
+}
+
+func read(file string) (results, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r := results{}
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		var name, unit string
+		var value float64
+		if _, err := fmt.Sscan(lines.Text(), &name, &value, &unit); err != nil {
+			return nil, fmt.Errorf("%s: %q: %w", file, lines.Text(), err)
+		}
+		r[name] = value
+		if work, ok := strings.CutPrefix(name, "throughput_"); ok {
+			if work, ok = strings.CutSuffix(work, "_2"); ok { // after that of one
+				r["gain_"+work] = value / r["throughput_"+work+"_1"]
+			}
+		}
+	}
+	return r, lines.Err()
+}
+
+// A row is a path, and what it is to be compared with.
+type row struct {
+	path, what, peer string
+	peers            bool // not ours
+}
+
+type table struct {
+	title, note, yardstick, unit string
+	rows                         []row
+}
+
+var tables = []table{
+	{"Export and release", "1024 float32, all in Go, the deleter included.", "cgo_call", "empty cgo calls", []row{
+		{path: "export_release_new", what: "dlbridge, memory of `dlpack.New`", peer: "arrow_export_release_c_memory"},
+		{path: "export_release_slice", what: "dlbridge, a Go slice", peer: "arrow_export_release_go_memory"},
+		{path: "cgo_call", what: "an empty cgo call", peers: true},
+		{path: "c_fill_free", what: "plain C: malloc, fill, free", peers: true},
+		{path: "dlpark_export_drop", what: "dlpark (Rust): export, drop", peers: true},
+		{path: "arrow_export_release_c_memory", what: "arrow-go cdata, C memory", peers: true},
+		{path: "arrow_export_release_go_memory", what: "arrow-go cdata, Go memory", peers: true},
+	}},
+	{"The deleter alone", "What a consumer waits for, on a thread that Go did not make (the last row of each is its first call " +
+		"on a new thread, the median of 400). The naive design is malloc, `cgo.Handle`, and a deleter that is a Go function.",
+		"cgo_call", "empty cgo calls", []row{
+			{path: "delete_on_foreign_thread_new", what: "dlbridge, memory of `dlpack.New`", peer: "naive_delete_on_foreign_thread"},
+			{path: "delete_on_foreign_thread_slice", what: "dlbridge, a Go slice", peer: "naive_delete_on_foreign_thread"},
+			{path: "first_delete_on_new_thread", what: "dlbridge, first call", peer: "naive_first_delete_on_new_thread"},
+			{path: "callback_on_go_thread", what: "an empty callback into Go, Go's thread", peers: true},
+			{path: "callback_on_foreign_thread", what: "an empty callback into Go, foreign thread", peers: true},
+			{path: "naive_delete_on_go_thread", what: "the naive design, Go's thread", peers: true},
+			{path: "naive_delete_on_foreign_thread", what: "the naive design, foreign thread", peers: true},
+			{path: "naive_first_delete_on_new_thread", what: "the naive design, first call", peers: true},
+		}},
+	{"Import, typed view, close", "1024 float32 made in C; the producer's own time is taken off.", "cgo_call", "empty cgo calls", []row{
+		{path: "import_close_without_net", what: "dlbridge, `NoSafetyNet`", peer: "arrow_import_release"},
+		{path: "import_close_with_net", what: "dlbridge", peer: "arrow_import_release"},
+		{path: "import_own_new", what: "dlbridge, its own export (export included)", peer: "arrow_import_release"},
+		{path: "import_own_slice", what: "dlbridge, its own export of a slice (export included)", peer: "arrow_import_release"},
+		{path: "dlpark_export_import_drop", what: "dlpark (Rust): its own export, validate, view, drop", peers: true},
+		{path: "arrow_import_release", what: "arrow-go cdata", peers: true},
+	}},
+	{"Messages", "Three tensors of 1024 float32. Arrow views a record of a mapped file that is open, and writes one to a stream.",
+		"arrow_ipc_view_3_columns", "Arrow views", []row{
+			{path: "tens_parse_4KiB", what: "parse, label included", peer: "py_json_numpy_parse"},
+			{path: "tens_parse_16MiB", what: "parse, tensors of 16 MiB", peer: "py_json_numpy_parse"},
+			{path: "tens_encode", what: "encode", peer: "arrow_ipc_encode_1_column"},
+			{path: "json_unmarshal_label", what: "`encoding/json` of the label alone", peers: true},
+			{path: "arrow_ipc_view_1_column", what: "arrow-go IPC view, one column", peers: true},
+			{path: "arrow_ipc_view_3_columns", what: "arrow-go IPC view, three columns", peers: true},
+			{path: "arrow_ipc_encode_1_column", what: "arrow-go IPC encode, one column", peers: true},
+			{path: "arrow_ipc_encode_3_columns", what: "arrow-go IPC encode, three columns", peers: true},
+			{path: "py_json_numpy_parse", what: "Python: json and NumPy", peers: true},
+			{path: "py_dlbridge_decode", what: "Python: `dlbridge.tens.decode`", peer: "py_json_numpy_parse"},
+		}},
+	{"Python: np.from_dlpack", "An object is made, converted and freed. The floor is a C extension over the full API that checks nothing.",
+		"py_floor_from_address_new", "floors", []row{
+			{path: "py_dlbridge_from_address_new", what: "dlbridge, `from_address` of Go's `dlpack.New`", peer: "py_dlpark"},
+			{path: "py_dlbridge_from_address_slice", what: "dlbridge, `from_address` of a Go slice", peer: "py_dlpark"},
+			{path: "py_floor_from_address_new", what: "the floor, the same of `dlpack.New`", peers: true},
+			{path: "py_dlpark", what: "dlpark", peers: true},
+			{path: "py_pyo3_dlpack", what: "pyo3-dlpack", peers: true},
+			{path: "py_nanobind", what: "nanobind", peers: true},
+			{path: "py_dlbridge_empty", what: "dlbridge, new memory", peer: "py_numpy_empty"},
+			{path: "py_numpy_empty", what: "NumPy, new memory", peers: true},
+			{path: "py_torch_empty", what: "PyTorch, new memory", peers: true},
+		}},
+	{"Python: torch.from_dlpack", "The same with PyTorch as the consumer.", "py_floor_from_address_new_torch", "floors", []row{
+		{path: "py_dlbridge_from_address_new_torch", what: "dlbridge, `from_address` of Go's `dlpack.New`", peer: "py_dlpark_torch"},
+		{path: "py_dlbridge_from_address_slice_torch", what: "dlbridge, `from_address` of a Go slice", peer: "py_dlpark_torch"},
+		{path: "py_floor_from_address_new_torch", what: "the floor, the same of `dlpack.New`", peers: true},
+		{path: "py_dlpark_torch", what: "dlpark", peers: true},
+		{path: "py_pyo3_dlpack_torch", what: "pyo3-dlpack", peers: true},
+		{path: "py_nanobind_torch", what: "nanobind", peers: true},
+		{path: "py_dlbridge_empty_torch", what: "dlbridge, new memory", peer: "py_numpy_empty_torch"},
+		{path: "py_numpy_empty_torch", what: "NumPy, new memory", peers: true},
+		{path: "py_torch_empty_torch", what: "PyTorch, new memory", peers: true},
+	}},
+}
+
+// An aim is a bound of the quotient of two values, or of one where by is "".
+type aim struct {
+	what     string
+	path, by string
+	bound    float64
+	atLeast  bool // else at most
+}
+
+func times(path, peer string, bound float64) aim {
+	return aim{what: "times faster than " + peer, path: peer, by: path, bound: bound, atLeast: true}
+}
+
+var aims = []struct {
+	of   string
+	aims []aim
+}{
+	{"export_release_new", []aim{{what: "of cgo_call", path: "export_release_new", by: "cgo_call", bound: 0.8}}},
+	{"export_release_slice", []aim{
+		{what: "of cgo_call", path: "export_release_slice", by: "cgo_call", bound: 2.2},
+		times("export_release_slice", "arrow_export_release_go_memory", 7)}},
+	{"delete_on_foreign_thread_slice", []aim{
+		{what: "of cgo_call", path: "delete_on_foreign_thread_slice", by: "cgo_call", bound: 0.5},
+		times("delete_on_foreign_thread_slice", "naive_delete_on_foreign_thread", 20)}},
+	{"first_delete_on_new_thread", []aim{times("first_delete_on_new_thread", "naive_first_delete_on_new_thread", 20)}},
+	{"import_close_without_net", []aim{
+		{what: "of cgo_call", path: "import_close_without_net", by: "cgo_call", bound: 2.5},
+		times("import_close_without_net", "arrow_import_release", 7)}},
+	{"import_close_with_net", []aim{
+		{what: "of cgo_call", path: "import_close_with_net", by: "cgo_call", bound: 7.5},
+		times("import_close_with_net", "arrow_import_release", 2.5)}},
+	{"py_dlbridge_from_address_new", []aim{
+		{what: "of py_floor_from_address_new", path: "py_dlbridge_from_address_new", by: "py_floor_from_address_new", bound: 1.15},
+		times("py_dlbridge_from_address_new", "py_dlpark", 1),
+		times("py_dlbridge_from_address_new", "py_pyo3_dlpack", 1),
+		times("py_dlbridge_from_address_new", "py_nanobind", 1)}},
+	{"py_dlbridge_from_address_new_torch", []aim{
+		{what: "of py_floor_from_address_new_torch", path: "py_dlbridge_from_address_new_torch", by: "py_floor_from_address_new_torch", bound: 1.10},
+		times("py_dlbridge_from_address_new_torch", "py_dlpark_torch", 1),
+		times("py_dlbridge_from_address_new_torch", "py_pyo3_dlpack_torch", 1),
+		times("py_dlbridge_from_address_new_torch", "py_nanobind_torch", 1)}},
+	{"tens_parse_4KiB", []aim{
+		{what: "of arrow_ipc_view_3_columns", path: "tens_parse_4KiB", by: "arrow_ipc_view_3_columns", bound: 0.7},
+		times("tens_parse_4KiB", "py_json_numpy_parse", 10)}},
+	{"tens_parse_16MiB", []aim{
+		{what: "of arrow_ipc_view_3_columns", path: "tens_parse_16MiB", by: "arrow_ipc_view_3_columns", bound: 0.7}}},
+	{"export and release of both", []aim{
+		{what: "allocations, `dlpack.New`", path: "export_release_new_allocations"},
+		{what: "allocations, a slice", path: "export_release_slice_allocations"},
+		{what: "crossings, `dlpack.New`", path: "export_release_new_crossings"},
+		{what: "crossings, a slice", path: "export_release_slice_crossings"}}},
+	{"imports", []aim{
+		{what: "allocations without net", path: "import_close_without_net_allocations", bound: 1},
+		{what: "crossings without net", path: "import_close_without_net_crossings", bound: 1},
+		{what: "crossings with net", path: "import_close_with_net_crossings", bound: 1},
+		{what: "crossings of our own export", path: "import_own_new_crossings"}}},
+	{"two goroutines", []aim{
+		{what: "of the gain of loops that share nothing, `dlpack.New`", path: "gain_export_release_new", by: "gain_spin", bound: 0.75, atLeast: true},
+		{what: "the same, slices", path: "gain_export_release_slice", by: "gain_spin", bound: 0.75, atLeast: true}}},
+	{"tens_encode", []aim{
+		{what: "of arrow_ipc_encode_1_column", path: "tens_encode", by: "arrow_ipc_encode_1_column", bound: 0.5}}},
+}
+
+func (r results) text() []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `# Benchmarks
+
+`+"`make bench`"+` (or `+"`sh examples/bench/run.sh`"+`) builds dlbridge and its peers from the registries, times all of them, and writes this
+page. Each path runs in many short batches, one path after the other and round again; the time of a path is that of
+its fastest batch. So the times are what the code costs when nothing else disturbs it, collections included only
+where they come about within a batch. Compare ratios of one run, not times of two.
+
+%s, %d cores, %s.
+
+![times](times.svg)
+`, cpu(), runtime.NumCPU(), runtime.Version())
+	for _, t := range tables {
+		r.table(&b, t)
+	}
+	r.scaling(&b)
+	r.aims(&b)
+	return b.Bytes()
+}
+
+func (r results) table(b *bytes.Buffer, t table) {
+	unit, ok := r[t.yardstick]
+	if !ok {
+		return
+	}
+	fmt.Fprintf(b, "\n## %s\n\n%s\n\n", t.title, t.note)
+	fmt.Fprintf(b, "| | ns | in %s | times faster than its peer | allocations | crossings |\n|---|--:|--:|:--|--:|--:|\n", t.unit)
+	for _, row := range t.rows {
+		value, ok := r[row.path]
+		if !ok {
+			continue
+		}
+		faster := ""
+		if peer, ok := r[row.peer]; ok {
+			faster = fmt.Sprintf("%.1f (%s)", peer/value, row.peer)
+		}
+		what := row.what
+		if !row.peers {
+			what = "**" + what + "**"
+		}
+		fmt.Fprintf(b, "| %s | %.1f | %.2f | %s | %s | %s |\n", what, value, value/unit, faster,
+			r.count(row.path+"_allocations"), r.count(row.path+"_crossings"))
+	}
+}
+
+func (r results) count(name string) string {
+	value, ok := r[name]
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("%.2g", value)
+}
+
+func (r results) scaling(b *bytes.Buffer) {
+	b.WriteString("\n## What the cost depends on\n\nExport and release, in nanoseconds, by rank:\n\n| rank |")
+	rule, values := "|---|", "| ns |"
+	for rank := 1; rank <= 64; rank *= 2 {
+		fmt.Fprintf(b, " %d |", rank)
+		rule += "--:|"
+		values += fmt.Sprintf(" %.1f |", r[fmt.Sprintf("sweep_rank_%d", rank)])
+	}
+	fmt.Fprintf(b, "\n%s\n%s\n\nand by size:\n\n| | 1 KiB | 64 KiB | 4 MiB | 256 MiB |\n|---|--:|--:|--:|--:|\n", rule, values)
+	for _, memory := range []string{"new", "slice"} {
+		fmt.Fprintf(b, "| %s |", map[string]string{"new": "`dlpack.New`", "slice": "a Go slice"}[memory])
+		for size := 1 << 10; size <= 1<<28; size <<= 6 {
+			fmt.Fprintf(b, " %.1f |", r[fmt.Sprintf("sweep_bytes_%s_%d", memory, size)])
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("\nRounds per microsecond, on one goroutine and on two at once:\n\n" +
+		"| | one | two | gain | of the gain of loops that share nothing |\n|---|--:|--:|--:|--:|\n")
+	for _, w := range []struct{ name, what string }{
+		{"spin", "loops that share nothing"},
+		{"export_release_new", "**export and release, two tensors of `dlpack.New`**"},
+		{"export_release_slice", "**export and release, two tensors of Go slices**"},
+		{"export_release_one_new", "**export and release, one tensor of `dlpack.New`**"},
+	} {
+		fmt.Fprintf(b, "| %s | %.1f | %.1f | %.2f | %.2f |\n", w.what, r["throughput_"+w.name+"_1"], r["throughput_"+w.name+"_2"],
+			r["gain_"+w.name], r["gain_"+w.name]/r["gain_spin"])
+	}
+}
+
+func (r results) aims(b *bytes.Buffer) {
+	b.WriteString("\n## Aims\n\n| path | measured | aim | |\n|---|--:|--:|---|\n")
+	for _, a := range aims {
+		for _, aim := range a.aims {
+			value, ok := r[aim.path]
+			by, ok2 := r[aim.by]
+			if aim.by == "" {
+				by, ok2 = 1, true
+			}
+			if !ok || !ok2 {
+				continue
+			}
+			sign, met := "≤", value/by <= aim.bound
+			if aim.atLeast {
+				sign, met = "≥", value/by >= aim.bound
+			}
+			fmt.Fprintf(b, "| %s | %.2f %s | %s %g | %s |\n", a.of, value/by, aim.what, sign, aim.bound,
+				map[bool]string{true: "met", false: "**not met**"}[met])
+		}
+	}
+}
+
+// plot draws a bar for each path, each table to a scale of its own.
+func (r results) plot() []byte {
+	const width, left, bar, high = 860, 360, 400, 18
+	var body bytes.Buffer
+	y := 10
+	for _, t := range tables {
+		longest := 0.0
+		for _, row := range t.rows {
+			longest = max(longest, r[row.path])
+		}
+		if _, ok := r[t.yardstick]; !ok {
+			continue
+		}
+		y += high
+		fmt.Fprintf(&body, `<text x="10" y="%d" class="title">%s</text>`+"\n", y, html.EscapeString(t.title))
+		for _, row := range t.rows {
+			value, ok := r[row.path]
+			if !ok {
+				continue
+			}
+			y += high
+			class := "ours"
+			if row.peers {
+				class = "peer"
+			}
+			length := value / longest * bar
+			fmt.Fprintf(&body, `<text x="%d" y="%d" class="label">%s</text><rect x="%d" y="%d" width="%.1f" height="12" class="%s"/>`+
+				`<text x="%.1f" y="%d">%.0f ns</text>`+"\n",
+				left-8, y, html.EscapeString(strings.ReplaceAll(row.what, "`", "")), left, y-10, length, class, left+length+6, y, value)
+		}
+		y += high / 2
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d">
+<style>text{font:12px sans-serif;fill:#333}.title{font-weight:bold}.label{text-anchor:end}.ours{fill:#1a73b8}.peer{fill:#b5b5b5}</style>
+<rect width="100%%" height="100%%" fill="#fff"/>
+`, width, y+10, width, y+10)
+	b.Write(body.Bytes())
+	b.WriteString("</svg>\n")
+	return b.Bytes()
+}
+
+func cpu() string {
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return runtime.GOARCH
+}
