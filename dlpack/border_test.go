@@ -142,3 +142,21 @@ func TestG35OverlappingElementsAreNotHandedOutToWrite(t *testing.T) {
 		view.Close()
 	}
 }
+
+// G28: uint16 is not passed off as bfloat16, nor the reverse, unless a View says so.
+func TestG28BitsAreReinterpretedOnlyByAView(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	tensor, err := dlpack.New(dlpack.BFloat16, 4)
+	require.NoError(t, err)
+	defer tensor.Close()
+	_, err = dlpack.Values[uint16](tensor)
+	assert.ErrorIs(t, err, dlpack.ErrDType)
+	bits, err := tensor.View(dlpack.Spec{DType: dlpack.Uint16, Shape: []int64{4}})
+	require.NoError(t, err)
+	defer bits.Close()
+	values, err := dlpack.Values[uint16](bits)
+	require.NoError(t, err)
+	assert.Len(t, values, 4)
+	_, err = tensor.View(dlpack.Spec{DType: dlpack.Uint32, Shape: []int64{4}})
+	assert.ErrorIs(t, err, dlpack.ErrLayout, "twice the size")
+}

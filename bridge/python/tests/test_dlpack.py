@@ -725,7 +725,7 @@ def test_from_buffer_takes_ctypes_and_strided_arrays():
         lambda: np.zeros(3, dtype=[("a", "i4"), ("b", "f4")]),
         lambda: np.zeros(3, dtype="S5"),
         lambda: np.zeros(3, dtype=np.longdouble),
-        lambda: np.zeros(3, dtype=">f4"),
+        lambda: np.zeros(3, dtype=">f4"),  # G27
         lambda: np.zeros(3, dtype=[("a", "i1"), ("b", "i4")])["b"],
         lambda: memoryview(b"abc").cast("c"),
     ],

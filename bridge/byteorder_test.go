@@ -1,0 +1,38 @@
+//go:build cgo
+
+package bridge
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/tens"
+)
+
+// G27: elements are little-endian on the wire, and never swapped in silence elsewhere.
+func TestG27BigEndianMachinesRefuseElementsOfMoreThanAByte(t *testing.T) {
+	assert.True(t, littleEndian, "the machines that run this are little-endian")
+	littleEndian = false
+	defer func() { littleEndian = true }()
+	for word, refused := range map[int]bool{1: false, 2: true, 4: true, 8: true} {
+		msg := &tens.Message{Parts: [][]byte{make([]byte, 8)}}
+		require.NoError(t, msg.SetTENS(&tens.Label{Tensors: []tens.Tensor{{Shape: []int64{int64(8 / word)}, Word: word, DType: 'i'}}}))
+		ts, err := Tensors(msg)
+		if refused {
+			assert.ErrorIs(t, err, ErrByteOrder)
+		} else {
+			require.NoError(t, err)
+			ts[0].Close()
+		}
+		out, err := dlpack.FromBytes(make([]byte, 8), dlpack.Spec{
+			DType: dlpack.MakeDataType(dlpack.CodeInt, uint8(8*word), 1), Shape: []int64{int64(8 / word)},
+		})
+		require.NoError(t, err)
+		_, _, err = Message([]*dlpack.Tensor{out})
+		assert.Equal(t, refused, err != nil)
+		out.Close()
+	}
+}
