@@ -3,7 +3,6 @@
 package dlpack
 
 import (
-	"errors"
 	"os"
 	"runtime"
 	"sync"
@@ -58,8 +57,6 @@ func allPools() []pool {
 	return nil
 }
 
-var errNoMemory = errors.New("out of memory")
-
 // startPools makes the pools and what reaps them in the background, with the first export.
 func startPools() ([]pool, error) {
 	pools.mu.Lock()
@@ -73,7 +70,7 @@ func startPools() ([]pool, error) {
 	}
 	homes := coreHomes(n + 1)
 	if homes == 0 {
-		return nil, errNoMemory
+		return nil, ErrMemory
 	}
 	all := make([]pool, n+1)
 	for i := range all {
@@ -128,7 +125,7 @@ func (p *pool) grow() error {
 	n := slabBlocks
 	b := (*block)(pointer(coreSlab(p.home, n, p.total)))
 	if b == nil {
-		return errNoMemory
+		return ErrMemory
 	}
 	p.slots = append(p.slots, new([slabBlocks]slot))
 	p.total += n

@@ -455,7 +455,25 @@ func TestG57ClosedTensorsAnswerErrClosed(t *testing.T) {
 	assert.ErrorIs(t, err, dlpack.ErrClosed)
 	_, err = dlpack.Values[float32](tensor)
 	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	_, err = dlpack.Values[int8](tensor)
+	assert.ErrorIs(t, err, dlpack.ErrClosed, "whatever else there is to say")
 	assert.Contains(t, tensor.String(), "closed")
+
+	_, tensor, err = importConfig(t, dlpacktest.Config{DeviceType: 2, Flags: uint64(dlpack.ReadOnly), Shape: []int64{4}})
+	require.NoError(t, err)
+	require.NoError(t, tensor.Close())
+	_, err = tensor.ExportLegacy()
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	_, err = tensor.Copy()
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	_, err = tensor.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{1}})
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	_, _, err = tensor.UnsafeBytes()
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	_, err = tensor.AppendBytes(nil)
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	_, err = dlpack.Values[float32](tensor)
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
 }
 
 func TestBorrowedTensorIsNotExported(t *testing.T) {

@@ -11,19 +11,19 @@ import (
 // Copy copies the elements, row-major, into new memory as of [New].
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any, while nobody writes
-// to the source. On error: [ErrClosed], [ErrDevice], or out of memory.
+// to the source. On error: [ErrClosed], [ErrDevice] or [ErrMemory].
 func (t *Tensor) Copy() (*Tensor, error) {
 	const op = "copy"
-	if !t.device.HostReadable() {
-		return nil, refuse(op, ErrDevice, "memory on %v cannot be read", t.device)
-	}
 	if err := t.acquire(op); err != nil {
 		return nil, err
 	}
 	defer t.done()
+	if !t.device.HostReadable() {
+		return nil, refuse(op, ErrDevice, "memory on %v cannot be read", t.device)
+	}
 	s := coreShareAlloc(uintptr(t.nbytes))
 	if s == 0 {
-		return nil, refuse(op, errNoMemory, "no memory for %d bytes", t.nbytes)
+		return nil, refuse(op, ErrMemory, "no memory for %d bytes", t.nbytes)
 	}
 	c := lent(s, (*share)(pointer(s)).data, t.nbytes)
 	e := extent{count: t.count, nbytes: t.nbytes, high: t.nbytes, rowMajor: true}
@@ -36,20 +36,26 @@ func (t *Tensor) Copy() (*Tensor, error) {
 	return c, nil
 }
 
+// addressable is more than any slice of Go's can have.
+const addressable = 1 << 47
+
 // AppendBytes appends the elements, row-major without gaps, to dst.
 //
 // Ownership: the result is Go's. Lifetime: any. Threads: any, while nobody writes to the tensor. On
-// error: [ErrClosed] or [ErrDevice], and dst as it was.
+// error: [ErrClosed], [ErrDevice] or [ErrMemory], and dst as it was.
 func (t *Tensor) AppendBytes(dst []byte) ([]byte, error) {
 	const op = "append bytes"
-	if !t.device.HostReadable() {
-		return dst, refuse(op, ErrDevice, "memory on %v cannot be read", t.device)
-	}
 	if err := t.acquire(op); err != nil {
 		return dst, err
 	}
 	defer t.done()
+	if !t.device.HostReadable() {
+		return dst, refuse(op, ErrDevice, "memory on %v cannot be read", t.device)
+	}
 	n := len(dst)
+	if t.nbytes > addressable-int64(n) { // a broadcast of a few bytes
+		return dst, refuse(op, ErrMemory, "no memory for %d bytes", t.nbytes)
+	}
 	dst = slices.Grow(dst, int(t.nbytes))[:n+int(t.nbytes)]
 	if t.count > 0 {
 		t.copyTo(unsafe.Pointer(&dst[n]))

@@ -24,6 +24,8 @@ var (
 	ErrNull = errors.New("unexpected NULL")
 	// ErrBorrowed: memory that is only borrowed, so that nothing would keep it.
 	ErrBorrowed = errors.New("borrowed memory")
+	// ErrMemory: more memory than there is to be had.
+	ErrMemory = errors.New("out of memory")
 	// ErrBusy: something that others still use.
 	ErrBusy = errors.New("still in use")
 	// ErrForked: this process is the fork of one in which Go was running.

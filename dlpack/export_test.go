@@ -11,7 +11,7 @@ type Verdict struct {
 	Extent  [5]int64
 }
 
-var statusErrors = []error{nil, ErrNull, ErrVersion, ErrDType, ErrDevice, ErrLayout, ErrOverflow, ErrReadOnly, ErrUnaligned, errNoMemory}
+var statusErrors = []error{nil, ErrNull, ErrVersion, ErrDType, ErrDevice, ErrLayout, ErrOverflow, ErrReadOnly, ErrUnaligned, ErrMemory}
 
 // ValidateInC is the verdict of the C core.
 func ValidateInC(tensor unsafe.Pointer, flags Flags) Verdict {

@@ -130,7 +130,7 @@ func (e *ending) takeShare() (uintptr, error) {
 				s = coreShareLegacy(e.managed)
 			}
 			if s == 0 {
-				return 0, errNoMemory
+				return 0, ErrMemory
 			}
 			e.share.Store(s)
 		}

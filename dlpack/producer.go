@@ -31,14 +31,7 @@ func (t *Tensor) Export() (unsafe.Pointer, error) {
 // Ownership, Lifetime, Threads: as [Tensor.Export] ([ReleaseLegacy]). On error: also [ErrReadOnly],
 // and [ErrDType] for padded sub-byte types, which that form cannot say either.
 func (t *Tensor) ExportLegacy() (unsafe.Pointer, error) {
-	const op = "export legacy"
-	if t.flags&ReadOnly != 0 {
-		return nil, refuse(op, ErrReadOnly, "the tensor is read-only, and this form cannot say so")
-	}
-	if t.flags&SubbytePadded != 0 && t.dtype.BitSize()%8 != 0 {
-		return nil, refuse(op, ErrDType, "padded %v: this form cannot say that it is padded", t.dtype)
-	}
-	return t.export(op, 0, deleteLegacy)
+	return t.export("export legacy", 0, deleteLegacy)
 }
 
 // ExportCopy exports a row-major copy in new memory, with IS_COPIED set: the consumer is its only
@@ -65,6 +58,14 @@ func (t *Tensor) export(op string, flags Flags, deleter uintptr) (unsafe.Pointer
 
 // fill makes a block live. The caller holds the memory.
 func (t *Tensor) fill(op string, flags Flags, deleter uintptr) (*block, error) {
+	if deleter == deleteLegacy {
+		if t.flags&ReadOnly != 0 {
+			return nil, refuse(op, ErrReadOnly, "the tensor is read-only, and this form cannot say so")
+		}
+		if t.flags&SubbytePadded != 0 && t.dtype.BitSize()%8 != 0 {
+			return nil, refuse(op, ErrDType, "padded %v: this form cannot say that it is padded", t.dtype)
+		}
+	}
 	var share uintptr
 	if end := t.mem.end; end != nil {
 		if end.origin == borrowed {
@@ -97,8 +98,8 @@ func (t *Tensor) fill(op string, flags Flags, deleter uintptr) (*block, error) {
 	}
 	b.share = share
 	b.payload = 0
-	if share == 0 {
-		b.payload = uint64(t.high - t.low)
+	if share == 0 && t.count > 0 {
+		b.payload = uint64(t.mem.high - t.mem.low) // a view pins all of it
 	}
 	dims := unsafe.Slice((*int64)(pointer(b.dims)), 2*len(t.shape))
 	copy(dims, t.shape)

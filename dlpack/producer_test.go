@@ -104,7 +104,7 @@ func TestNewRefusesWhatCannotBe(t *testing.T) {
 	_, err = dlpack.New(dlpack.Float32, make([]int64, dlpack.MaxRank+1)...)
 	assert.ErrorIs(t, err, dlpack.ErrLayout)
 	_, err = dlpack.New(dlpack.Float32, 1<<60)
-	assert.ErrorContains(t, err, "no memory for")
+	assert.ErrorIs(t, err, dlpack.ErrMemory)
 }
 
 func TestFromSliceRefusesAnotherNumberOfElements(t *testing.T) {
@@ -368,6 +368,39 @@ func TestDeadPayloadWakesAnIdleProgram(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	assert.Zero(t, dlpack.PinnedBlocks(), "nobody exported, collected or reaped")
+}
+
+// A view of a few bytes pins the whole slice.
+func TestDeadViewOfLargeMemoryWakesAnIdleProgram(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	dlpack.Reap()
+	tensor := fromSlice(t, make([]float32, 1<<20))
+	view, err := tensor.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2}})
+	require.NoError(t, err)
+	m := export(t, view)
+	view.Close()
+	tensor.Close()
+	dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
+	deadline := time.Now().Add(30 * time.Second)
+	for dlpack.PinnedBlocks() > 0 && time.Now().Before(deadline) {
+		time.Sleep(time.Millisecond)
+	}
+	assert.Zero(t, dlpack.PinnedBlocks(), "nobody exported, collected or reaped")
+}
+
+// A broadcast of a byte can be larger than all memory.
+func TestCopiesOfMoreThanThereCanBeAreRefused(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	tensor, err := dlpack.FromBytes([]byte{7}, dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{1 << 62}, Strides: []int64{0}})
+	require.NoError(t, err)
+	defer tensor.Close()
+	_, err = tensor.Copy()
+	assert.ErrorIs(t, err, dlpack.ErrMemory)
+	_, err = tensor.ExportCopy()
+	assert.ErrorIs(t, err, dlpack.ErrMemory)
+	dst, err := tensor.AppendBytes([]byte{1})
+	assert.ErrorIs(t, err, dlpack.ErrMemory)
+	assert.Equal(t, []byte{1}, dst)
 }
 
 // Export and Close race: each export either holds the memory or is refused.

@@ -254,7 +254,7 @@ func (t *Tensor) place(op string, device Device, mem *memory, start uintptr, fla
 //
 // Ownership: the caller's, shared with exports. Lifetime: until Close and the last consumer's
 // release, whichever comes last; it is freed there and then. Threads: any. On error: [ErrDType],
-// [ErrLayout], [ErrOverflow], or out of memory.
+// [ErrLayout], [ErrOverflow] or [ErrMemory].
 func New(dtype DataType, shape ...int64) (*Tensor, error) {
 	const op = "new"
 	if err := dtype.Validate(); err != nil {
@@ -269,7 +269,7 @@ func New(dtype DataType, shape ...int64) (*Tensor, error) {
 	}
 	s := coreShareAlloc(uintptr(e.nbytes))
 	if s == 0 {
-		return nil, refuse(op, errNoMemory, "no memory for %d bytes", e.nbytes)
+		return nil, refuse(op, ErrMemory, "no memory for %d bytes", e.nbytes)
 	}
 	t := lent(s, (*share)(pointer(s)).data, e.nbytes)
 	if e.count == 0 {
@@ -367,7 +367,7 @@ func Lend(data unsafe.Pointer, size int64, readOnly bool, release, ctx unsafe.Po
 	}
 	s := coreShareLend(release, ctx)
 	if s == 0 {
-		return nil, refuse(op, errNoMemory, "no memory for a share")
+		return nil, refuse(op, ErrMemory, "no memory for a share")
 	}
 	t := lent(s, uintptr(data), size)
 	if size == 0 {

@@ -30,6 +30,10 @@ func Values[T Element](t *Tensor) ([]T, error) {
 func UnsafeValues[T Element](t *Tensor) ([]T, error) {
 	const op = "values"
 	var zero T
+	if err := t.acquire(op); err != nil {
+		return nil, err
+	}
+	defer t.done()
 	if dt := DataTypeOf[T](); t.dtype != dt {
 		return nil, refuse(op, ErrDType, "the tensor has %v, asked for %v", t.dtype, dt)
 	}
@@ -42,10 +46,6 @@ func UnsafeValues[T Element](t *Tensor) ([]T, error) {
 	if align := unsafe.Alignof(zero); t.data%align != 0 {
 		return nil, refuse(op, ErrUnaligned, "data at %#x is not aligned to %d bytes", t.data, align)
 	}
-	if err := t.acquire(op); err != nil {
-		return nil, err
-	}
-	defer t.done()
 	if t.count == 0 {
 		return []T{}, nil
 	}
@@ -67,13 +67,13 @@ func UnsafeValues[T Element](t *Tensor) ([]T, error) {
 // Ownership, Lifetime, Threads: as [UnsafeValues]. On error: [ErrClosed] or [ErrDevice].
 func (t *Tensor) UnsafeBytes() (data []byte, start int64, err error) {
 	const op = "bytes"
-	if !t.device.HostReadable() {
-		return nil, 0, refuse(op, ErrDevice, "memory on %v cannot be read", t.device)
-	}
 	if err := t.acquire(op); err != nil {
 		return nil, 0, err
 	}
 	defer t.done()
+	if !t.device.HostReadable() {
+		return nil, 0, refuse(op, ErrDevice, "memory on %v cannot be read", t.device)
+	}
 	if t.count == 0 {
 		return []byte{}, 0, nil
 	}
