@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -32,7 +33,7 @@ var (
 	batches = flag.Int("batches", 2000, "batches of each path")
 	spells  = flag.Int("spells", 200, "spells of each throughput")
 	rust    = flag.String("rust", "", "the Rust library; without one its paths are left out")
-	only    = flag.String("only", "", "paths whose names contain this, and nothing else")
+	only    = flag.String("only", "", "names of paths, with commas between: these and nothing else")
 )
 
 func main() {
@@ -47,7 +48,7 @@ func main() {
 		paths = append(paths, peer...)
 	}
 	if *only != "" {
-		paths = matching(paths, *only)
+		paths = named(paths, strings.Split(*only, ","))
 	}
 	measure(paths)
 	if *only == "" {
@@ -132,9 +133,15 @@ func report(name string, value float64, unit string) { fmt.Printf("%s %.2f %s\n"
 
 func name(kind, of string, count int) string { return fmt.Sprintf("%s_%s_%d", kind, of, count) }
 
-func matching(paths []path, part string) (found []path) {
+// named are the paths of these names and those that are taken off from them.
+func named(paths []path, names []string) (found []path) {
 	for _, p := range paths {
-		if strings.Contains(p.name, part) || p.name == "cgo_call" || p.name == "c_free" {
+		if slices.Contains(names, p.name) {
+			names = append(names, p.less)
+		}
+	}
+	for _, p := range paths {
+		if slices.Contains(names, p.name) {
 			found = append(found, p)
 		}
 	}
