@@ -564,7 +564,7 @@ func TestG55ForeignBytesAreAccountedFor(t *testing.T) {
 		time.Sleep(50 * time.Microsecond) // as long as a producer takes to fill it
 		most = max(most, dlpack.ReadStats().ForeignBytes)
 	}
-assert.Less(t, most, int64(1000<<20), "of 2000 MiB")
+	assert.Less(t, most, int64(1000<<20), "of 2000 MiB")
 	for i := 0; i < 100 && dlpack.ReadStats().Forgotten < before+2040; i++ {
 		runtime.GC()
 	}

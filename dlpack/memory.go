@@ -151,7 +151,6 @@ var liveAllocations, liveImports, forgotten atomic.Int64
 // would not bring about a single collection, and so would never be released.
 var foreign accounts
 
-//
 // A collection is due when the bytes pass a limit. Each that is due doubles the limit, so that memory in
 // use, or closed in time, brings about few; collections and what they find lower it again.
 type accounts struct {
