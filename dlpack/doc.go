@@ -40,8 +40,8 @@
 // A Tensor that is forgotten without Close is caught by a cleanup once it is unreachable. That is a net,
 // not a plan: it costs more than the rest of an import ([NoSafetyNet] does without), and it frees
 // nothing once a bare slice was handed out, since the slice may outlive the Tensor. The collector does
-// not see foreign bytes; where more than 64 MiB of them are out, a collection is started to look for
-// forgotten ones.
+// not see foreign bytes; where more than 64 MiB of them are out, and twice as many as it last found in
+// use, a collection is started to look for forgotten ones.
 //
 // # Design notes
 //

@@ -15,7 +15,7 @@ import (
 // Ownership: the result is the consumer's, who calls its deleter once ([Release] does, in Go).
 // Lifetime: the memory lives at least until then. Threads: the deleter may run on any thread, in a
 // forked child, and after the exit of an interpreter: it is C and never enters Go. On error:
-// [ErrClosed], [ErrBorrowed].
+// [ErrClosed], [ErrBorrowed], [ErrMemory].
 func (t *Tensor) Export() (unsafe.Pointer, error) {
 	flags := t.flags & (ReadOnly | SubbytePadded)
 	if t.unstated {

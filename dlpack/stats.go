@@ -5,11 +5,11 @@ package dlpack
 // Stats counts what is alive, and what went wrong, in this process.
 type Stats struct {
 	Exports       int64 // managed tensors handed out whose deleter has not run
-	Imports       int64 // managed tensors taken over and not yet given back
+	Imports       int64 // managed tensors taken over that Go still holds
 	Allocations   int64 // memory of New and Lend that Go still holds
 	ForeignBytes  int64 // bytes that the safety net is accountable for
 	DoubleDeletes int64 // deleter calls that came too late, and were ignored
-	Forgotten     int64 // tensors that were dropped without Close
+	Forgotten     int64 // imports and allocations, all of whose tensors were dropped without Close
 }
 
 // ReadStats reaps, and returns the counters.
