@@ -15,11 +15,11 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// message is one of three tensors of n float32 each.
+// message is one of three tensors of n float32 each, in memory of C's: the collector goes by the size of Go's.
 func message(n int) *tens.Message {
 	var tensors []*dlpack.Tensor
 	for range 3 {
-		tensors = append(tensors, sliceTensor(n))
+		tensors = append(tensors, newTensor(int64(n)))
 	}
 	m, _, err := bridge.Message(tensors)
 	if err != nil {

@@ -2,14 +2,14 @@
 # run.sh: builds dlbridge and its peers under build/bench, times all of them, and writes the report, README.md and
 # times.svg beside this file. It prints `name value unit` lines.
 #
-#   BENCH_BATCHES  batches of each path (2000); fewer are faster and noisier
+#   BENCH_BATCHES  batches of each path in each of 20 turns (100); fewer are faster and noisier
 #   BENCH_TORCH=1  installs PyTorch, which is gigabytes; else it is left out
 set -eu
 cd "$(dirname "$0")"
 here=$PWD
 root=$(cd ../.. && pwd)
 out=$root/build/bench
-batches=${BENCH_BATCHES:-2000}
+batches=${BENCH_BATCHES:-100}
 venv=$out/venv
 mkdir -p "$out/python" "$out/modules"
 export CARGO_TARGET_DIR="$out/cargo" PIP_DISABLE_PIP_VERSION_CHECK=1

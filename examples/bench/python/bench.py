@@ -1,12 +1,14 @@
 """Times what Python pays for a tensor: made, converted, freed. Prints lines of `name value unit`.
 
-Every path runs in many short batches, one path after the other and round again; its time is that of the fastest.
+Every path runs in many short batches, one path after the other and round again; its time is that of its fastest batch
+in a turn, the median of several turns.
 """
 
 import ctypes
 import gc
 import importlib.util
 import json
+import statistics
 import struct
 import sys
 import time
@@ -16,6 +18,7 @@ import numpy as np
 import dlbridge
 
 ROUNDS = 256
+TURNS = 20
 BATCHES = int(sys.argv[2])
 library = ctypes.CDLL(sys.argv[1])
 paths = {}
@@ -103,17 +106,20 @@ def messages():
 
 
 def measure():
-    fastest = dict.fromkeys(paths, float("inf"))
+    fastest = {name: [] for name in paths}
     clock = time.perf_counter_ns
     gc.disable()
-    for _ in range(BATCHES):
-        for name, (before, run) in paths.items():
-            rounds = before()
-            start = clock()
-            run(rounds)
-            fastest[name] = min(fastest[name], (clock() - start) / ROUNDS)
-    for name, value in fastest.items():
-        print(f"py_{name} {value:.2f} ns")
+    for _ in range(TURNS):
+        for times in fastest.values():
+            times.append(float("inf"))
+        for _ in range(BATCHES):
+            for name, (before, run) in paths.items():
+                rounds = before()
+                start = clock()
+                run(rounds)
+                fastest[name][-1] = min(fastest[name][-1], (clock() - start) / ROUNDS)
+    for name, times in fastest.items():
+        print(f"py_{name} {statistics.median(times):.2f} ns")
 
 
 import floor  # noqa: E402

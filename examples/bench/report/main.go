@@ -202,9 +202,9 @@ func (r results) text() []byte {
 	fmt.Fprintf(&b, `# Benchmarks
 
 `+"`make bench`"+` (or `+"`sh examples/bench/run.sh`"+`) builds dlbridge and its peers from the registries, times all of them, and writes this
-page. Each path runs in many short batches, one path after the other and round again; the time of a path is that of
-its fastest batch. So the times are what the code costs when nothing else disturbs it, collections included only
-where they come about within a batch. Compare ratios of one run, not times of two.
+page. Each path runs in many short batches, one path after the other and round again; its time is that of its fastest
+batch in a turn, the median of 20 turns: what the code costs when nothing disturbs it, with collections only where
+they come about within a batch. Compare ratios of one run, not times of two.
 
 %s, %d cores, %s.
 
