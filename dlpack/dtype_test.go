@@ -82,7 +82,7 @@ func TestDataTypesAreTheNumbersOfTheStandard(t *testing.T) {
 // G22, G24: every code, width and number of lanes prints, and what is valid is read back.
 func TestG24ParseReadsWhatStringPrints(t *testing.T) {
 	valid := 0
-	for code := range 256 {
+	for code := range 32 { // all that are known, and as many more
 		for bits := range 256 {
 			for _, lanes := range []uint16{0, 1, 2, 3, 4, 10, 16, 100, 65535} {
 				dt := dlpack.MakeDataType(dlpack.TypeCode(code), uint8(bits), lanes)

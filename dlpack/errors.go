@@ -26,8 +26,19 @@ var (
 	ErrBorrowed = errors.New("borrowed memory")
 	// ErrMemory: more memory than there is to be had.
 	ErrMemory = errors.New("out of memory")
-	// ErrBusy: something that others still use.
-	ErrBusy = errors.New("still in use")
-	// ErrForked: this process is the fork of one in which Go was running.
-	ErrForked = errors.New("not available after a fork")
+	// ErrValue: bytes that are no value of their type.
+	ErrValue = errors.New("invalid value")
 )
+
+// An Error says which operation refused what, and where. errors.Is finds the cause: [ErrLayout],
+// [ErrDType] and so on.
+type Error struct {
+	Op    string // "import", "export", ...
+	Where string // the offending field and its value
+	Err   error  // the cause
+}
+
+func (e *Error) Error() string { return "dlpack: " + e.Op + ": " + e.Where }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }

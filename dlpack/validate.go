@@ -9,19 +9,6 @@ import (
 	"unsafe"
 )
 
-// An Error says which operation refused what, and where. errors.Is finds the cause: [ErrLayout],
-// [ErrDType] and so on.
-type Error struct {
-	Op    string // "import", "export", ...
-	Where string // the offending field and its value
-	Err   error  // the cause
-}
-
-func (e *Error) Error() string { return "dlpack: " + e.Op + ": " + e.Where }
-
-// Unwrap returns the cause.
-func (e *Error) Unwrap() error { return e.Err }
-
 func refuse(op string, cause error, format string, args ...any) error {
 	return &Error{Op: op, Where: fmt.Sprintf(format, args...), Err: cause}
 }

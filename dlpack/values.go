@@ -2,13 +2,7 @@
 
 package dlpack
 
-import (
-	"errors"
-	"unsafe"
-)
-
-// ErrValue: bytes that are no value of their type.
-var ErrValue = errors.New("invalid value")
+import "unsafe"
 
 // Values returns the elements as a Go slice over the same memory, without copying. The tensor must be
 // on the host, writable, row-major without gaps, aligned for T, and of T's data type; the bytes of a

@@ -61,7 +61,7 @@ func guard(e *C.dlb_error, code C.int32_t, call func() error) (status C.int32_t)
 }
 
 func codeOf(err error, otherwise C.int32_t) C.int32_t {
-	if errors.Is(err, errMemory) {
+	if errors.Is(err, errMemory) || errors.Is(err, dlpack.ErrMemory) {
 		return C.DLB_ERROR_MEMORY
 	}
 	if otherwise == C.DLB_ERROR_FORMAT {
