@@ -42,6 +42,7 @@ test-go: ## the Go and C tests, under the race detector and without cgo
 
 test-python: $(VENV)/dlbridge.done ## the Python tests, with the light peers
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "not peers" bridge/python/tests
+	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples/demo
 
 test-peers: $(PEERS)/dlbridge.done ## the exchange with PyTorch, JAX and TensorFlow (installs gigabytes)
 	DLBRIDGE_PEERS=1 $(PEERS)/bin/python -m pytest $(PYTESTFLAGS) -m peers bridge/python/tests
@@ -95,8 +96,8 @@ fuzz: ## every fuzz target for FUZZTIME
 	  $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package || exit 1; \
 	done
 
-bench: ## export, import, decode and encode, beside a bare cgo call
-	$(GO) test -run '^$$' -bench . -benchmem ./...
+bench: ## every path timed beside its peers; writes examples/bench/README.md
+	sh examples/bench/run.sh
 
 venv: $(VENV)/dlbridge.done ## build/venv: the Python package and the light peers
 
