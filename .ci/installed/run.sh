@@ -1,6 +1,7 @@
 #!/bin/sh
 # run.sh LIB WORK: installs the library from LIB into WORK, moves the installed tree, and builds and runs
-# a C program against it, found by pkg-config and by CMake (G83). Only dlb_* is exported (G85).
+# C programs against it, found by pkg-config and by CMake (G83): the header's test, and what README.md shows
+# of C (G87). Only dlb_* is exported (G85).
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 lib=${1:?usage: run.sh LIB WORK}
@@ -9,6 +10,11 @@ rm -rf "$work"
 mkdir -p "$work"
 work=$(cd "$work" && pwd)
 program=$root/bridge/capi/testdata/header.c
+story=$root/.ci/installed/story.c
+peer=$root/examples/demo/message/peer
+
+awk '/^```c$/ { on = 1; next } /^```/ { on = 0 } on' "$root/README.md" > "$work/readme.inc"
+test -s "$work/readme.inc"
 
 sh "$root/bridge/libdlbridge/install.sh" "$lib" "$work/first"
 mv "$work/first" "$work/moved"
@@ -33,6 +39,8 @@ if command -v pkg-config > /dev/null; then
   # shellcheck disable=SC2086 # flags are words
   ${CC:-cc} -std=c99 "$program" -o "$work/by-pkg-config" $flags "-Wl,-rpath,$work/moved/lib"
   "$work/by-pkg-config"
+  ${CC:-cc} -std=c99 -Wall -Wextra -pedantic -Werror "-I$work" "$story" -o "$work/story" $flags "-Wl,-rpath,$work/moved/lib"
+  "$work/story" "$peer"
   echo "pkg-config: ok, $soname"
 else
   echo "SKIP: pkg-config is not installed"
@@ -45,10 +53,14 @@ project(consumer C)
 find_package(dlbridge 0.1 REQUIRED)
 add_executable(by-cmake $program)
 target_link_libraries(by-cmake dlbridge::dlbridge)
+add_executable(story-by-cmake $story)
+target_include_directories(story-by-cmake PRIVATE $work)
+target_link_libraries(story-by-cmake dlbridge::dlbridge)
 END
   cmake -S "$work" -B "$work/cmake" "-DCMAKE_PREFIX_PATH=$work/moved" > "$work/cmake.log"
   cmake --build "$work/cmake" >> "$work/cmake.log"
   "$work/cmake/by-cmake"
+  "$work/cmake/story-by-cmake" "$peer"
   echo "cmake: ok"
 else
   echo "SKIP: cmake is not installed"

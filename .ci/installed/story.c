@@ -1,0 +1,67 @@
+/* What README.md shows of C (readme.inc), on frames from files: story MESSAGE reads MESSAGE.prefix.bin,
+ * MESSAGE.header.bin and MESSAGE.part*.bin. The first tensor has to travel without being copied, and
+ * everything has to be given back. */
+#include <dlbridge.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define FRAMES 5
+
+static dlb_frame frames[FRAMES];
+static const void *memory; /* of the first part */
+static int given_back, sent;
+
+static void give_back(void *data) {
+  free(data);
+  given_back++;
+}
+
+static int read_frame(dlb_frame *frame, const char *message, const char *name) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s.%s.bin", message, name);
+  FILE *file = fopen(path, "rb");
+  if (file == NULL) {
+    return 0;
+  }
+  char *data = malloc(4096);
+  size_t size = data == NULL ? 0 : fread(data, 1, 4096, file);
+  fclose(file);
+  frame->data = frame->ctx = data;
+  frame->size = size;
+  frame->release = give_back;
+  frame->flags = DLB_FRAME_WRITABLE;
+  return 1;
+}
+
+/* The payload comes last: the memory of the first part, with 42 in it. */
+static void send_frame(const void *data, size_t size) {
+  if (++sent == 3 && (data != memory || size < sizeof(float) || *(const float *)data != 42)) {
+    sent = -1;
+  }
+}
+
+static int story(size_t count) {
+#include "readme.inc"
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  static const char *const names[FRAMES] = {"prefix", "header", "part0", "part1", "part2"};
+  size_t count = 0;
+  while (argc == 2 && count < FRAMES && read_frame(&frames[count], argv[1], names[count])) {
+    count++;
+  }
+  memory = frames[2].data;
+  if (count < 3 || story(count) != 0) {
+    return 1;
+  }
+  dlb_counters left;
+  dlb_counters_read(&left);
+  if (sent != 3 || given_back != (int)count || left.exports != 0 || left.imports != 0 || left.messages != 0 ||
+      left.double_deletes != 0) {
+    fprintf(stderr, "%d sent, %d of %d frames given back, %lld exports, %lld imports, %lld messages left\n", sent,
+            given_back, (int)count, (long long)left.exports, (long long)left.imports, (long long)left.messages);
+    return 1;
+  }
+  return 0;
+}
