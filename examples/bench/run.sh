@@ -58,5 +58,6 @@ say "timing"
 {
   "$out/bench" -batches "$batches" -rust "$rust"
   PYTHONPATH=$out/modules $python python/bench.py "$out/libexporter.so" "$batches"
-} | tee "$out/results.txt"
+} >"$out/results.txt"
+cat "$out/results.txt"
 "$out/report" -readme "$here/README.md" -plot "$here/times.svg" "$out/results.txt"

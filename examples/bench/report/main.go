@@ -155,6 +155,9 @@ var aims = []struct {
 	{"export_release_slice", []aim{
 		{what: "of cgo_call", path: "export_release_slice", by: "cgo_call", bound: 2.2},
 		times("export_release_slice", "arrow_export_release_go_memory", 7)}},
+	{"delete_on_foreign_thread_new", []aim{
+		{what: "of cgo_call", path: "delete_on_foreign_thread_new", by: "cgo_call", bound: 0.5},
+		times("delete_on_foreign_thread_new", "naive_delete_on_foreign_thread", 20)}},
 	{"delete_on_foreign_thread_slice", []aim{
 		{what: "of cgo_call", path: "delete_on_foreign_thread_slice", by: "cgo_call", bound: 0.5},
 		times("delete_on_foreign_thread_slice", "naive_delete_on_foreign_thread", 20)}},
@@ -210,6 +213,14 @@ they come about within a batch. Compare ratios of one run, not times of two.
 
 ![times](times.svg)
 `, cpu(), runtime.NumCPU(), runtime.Version())
+	for _, peer := range []struct{ path, what string }{
+		{"dlpark_export_drop", "the Rust peers, since there was no cargo"},
+		{"py_torch_empty", "PyTorch, which `BENCH_TORCH=1` installs"},
+	} {
+		if _, ok := r[peer.path]; !ok {
+			fmt.Fprintf(&b, "\nNot in this run: %s.\n", peer.what)
+		}
+	}
 	for _, t := range tables {
 		r.table(&b, t)
 	}
