@@ -43,6 +43,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _Pointer = type(ctypes.POINTER(ctypes.c_int))
+_Function = ctypes.CFUNCTYPE(None).__base__  # of every function pointer
 
 
 def _is_pointer(kind: Any) -> bool:
@@ -62,12 +63,13 @@ def wrap(cfunc: Any, to: Callable[[Tensor], Any] | None = None) -> Callable[...,
     Ownership: each argument's memory is shared with the C function until it calls the deleter. After an
     error before the call nothing is shared. Errors: RuntimeError when the function returns NULL.
     """
-    address = ctypes.cast(cfunc, ctypes.c_void_p).value
-    if not address:
+    if not isinstance(cfunc, _Function):
+        raise TypeError(f"dlbridge: wrap: takes a ctypes function, not {type(cfunc)!r}")
+    if not cfunc:
         raise ValueError("dlbridge: wrap: the function is NULL")
     argtypes = cfunc.argtypes
     returns_tensor = cfunc.restype is ctypes.c_int or _is_pointer(cfunc.restype)
-    call = type(cfunc)(address)
+    call = ctypes.cast(cfunc, type(cfunc))  # keeps cfunc alive, which may be a callback
     call.restype = ctypes.c_void_p if returns_tensor else cfunc.restype
     tensors: list[bool] | None = None
     if argtypes is not None:

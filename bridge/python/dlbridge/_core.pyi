@@ -74,8 +74,8 @@ def message_encode(
     granule: int,
     seqno: int,
     metadata: bytes | None,
-    tensors: list[Any],
-    tensor_metadata: list[bytes | None],
+    tensors: tuple[Any, ...],
+    tensor_metadata: tuple[bytes | None, ...],
     /,
 ) -> list[memoryview]: ...
 def message_make(

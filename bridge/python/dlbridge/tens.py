@@ -146,8 +146,8 @@ def encode(
         granule,
         seqno,
         None if metadata is None else _json(metadata),
-        producers,
-        [None if item is None else _json(item) for item in each],
+        tuple(producers),
+        tuple(None if item is None else _json(item) for item in each),
     )
 
 
@@ -194,14 +194,17 @@ def _form(form: bytes | str) -> bytes:
 def _json(value: Mapping[str, Any]) -> bytes:
     if not isinstance(value, Mapping):
         raise TypeError(f"dlbridge: metadata must be a mapping, not {type(value)!r}")
-    return json.dumps(dict(value), allow_nan=False, separators=(",", ":")).encode()
+    try:
+        return json.dumps(dict(value), allow_nan=False, separators=(",", ":")).encode()
+    except RecursionError:
+        raise ValueError("dlbridge: metadata or label nested too deep") from None
 
 
 def _label(label: bytes | str | Mapping[str, Any]) -> bytes:
     if isinstance(label, str):
         return label.encode()
     if isinstance(label, Mapping):
-        return json.dumps(dict(label), allow_nan=False, separators=(",", ":")).encode()
+        return _json(label)
     if isinstance(label, (bytes, bytearray, memoryview)):
         return bytes(label)
     raise TypeError(f"dlbridge: label must be bytes, str or a mapping, not {type(label)!r}")
@@ -209,7 +212,9 @@ def _label(label: bytes | str | Mapping[str, Any]) -> bytes:
 
 def _bytes_view(part: Any) -> memoryview:
     view = memoryview(part)
-    return view if view.format == "B" and view.ndim == 1 else view.cast("B")
+    if view.format == "B" and view.ndim == 1:
+        return view
+    return view.cast("B") if view.nbytes > 0 else memoryview(b"")  # cast refuses a shape with zeros
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -148,14 +148,14 @@ void loan_end(void *context) {
 /* A shape argument: an int or a sequence of ints, none of them negative. */
 static int parse_shape(PyObject *object, int64_t *shape, int32_t *ndim) {
   Py_ssize_t count = 1;
-  int scalar = PyLong_Check(object);
-  if (!scalar) {
-    count = PySequence_Check(object) && !PyUnicode_Check(object) ? PySequence_Size(object) : -1;
-    if (count < 0) {
-      PyErr_Clear();
-      PyErr_Format(PyExc_TypeError, "dlbridge: shape must be a sequence of ints, not %R", object);
-      return -1;
-    }
+  int sequence = PySequence_Check(object) && !PyUnicode_Check(object);
+  int scalar = !sequence && PyIndex_Check(object);
+  if (sequence) {
+    count = PySequence_Size(object);
+    if (count < 0) return -1;
+  } else if (!scalar) {
+    PyErr_Format(PyExc_TypeError, "dlbridge: shape must be a sequence of ints, not %R", object);
+    return -1;
   }
   if (count > CORE_RANK_MAX) {
     PyErr_Format(PyExc_ValueError, "dlbridge: shape has %zd dimensions, more than %d", count, CORE_RANK_MAX);
@@ -236,14 +236,14 @@ static int buffer_reread(const Py_buffer *buffer, PyObject *shape, DLTensor *vie
                          int64_t natural) {
   char message[MESSAGE_SIZE];
   if (!PyBuffer_IsContiguous(buffer, 'C')) return refuse("a new dtype or shape needs a row-major buffer");
-  int64_t item = dtype_itemsize(view->dtype);
+  int64_t bits = (int64_t)view->dtype.bits * view->dtype.lanes;
   view->strides = NULL;
   if (shape != NULL) {
     if (parse_shape(shape, view->shape, &view->ndim) < 0) return -1;
-  } else if (natural == item) {
+  } else if (natural * 8 == bits) {
     buffer_shape(buffer, view);
   } else {
-    view->shape[0] = buffer->len * 8 / ((int64_t)view->dtype.bits * view->dtype.lanes);
+    view->shape[0] = buffer->len * 8 / bits;
     view->ndim = 1;
   }
   core_status status = core_validate(view, 0, extent, message, sizeof message);
@@ -278,6 +278,9 @@ static PyObject *tensor_of_buffer(module_state *state, Py_buffer *buffer, PyObje
     if (buffer_layout(buffer, dtype_itemsize(view.dtype), &view) < 0) return NULL;
     core_status status = core_validate(&view, 0, &extent, message, sizeof message);
     if (status != CORE_OK) return raise_status(status, "from_buffer", message);
+    if (extent.nbytes != buffer->len)
+      return PyErr_Format(PyExc_ValueError, "dlbridge: from_buffer: a buffer of %zd bytes whose shape needs %lld",
+                          buffer->len, (long long)extent.nbytes);
   }
   core_share *share = core_share_lend(loan_end, buffer);
   if (share == NULL) return PyErr_NoMemory();

@@ -60,8 +60,30 @@ static int resolve(void *handle, const char *path) {
   return 0;
 }
 
+/* The thread that was loading the library is not in a forked child, and half a Go runtime is of no use. */
+static int stranded;
+
+static void note_fork(void) {
+  if (pthread_mutex_trylock(&loading) == 0) {
+    pthread_mutex_unlock(&loading);
+    return;
+  }
+  loading = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+  stranded = loaded_path == NULL;
+}
+
+__attribute__((constructor)) static void watch_fork(void) { pthread_atfork(NULL, NULL, note_fork); }
+
+static int raise_forked(void) {
+  PyErr_SetString(PyExc_RuntimeError,
+                  "dlbridge: the Go library was loaded before this process was forked, and Go does not "
+                  "survive a fork: start the process with multiprocessing's 'spawn' or 'forkserver'");
+  return -1;
+}
+
 /* Only symbols of the library itself are wanted: RTLD_LOCAL. */
 static int open_library(const char *path) {
+  if (stranded) return raise_forked();
   char *copy = strdup(path);
   if (copy == NULL) {
     PyErr_NoMemory();
@@ -163,9 +185,7 @@ static PyObject *raise_library(const dlb_error *error) {
       type = PyExc_MemoryError;
       break;
     case DLB_ERROR_FORKED:
-      PyErr_SetString(PyExc_RuntimeError,
-                      "dlbridge: the Go library was loaded before this process was forked, and Go does not "
-                      "survive a fork: start the process with multiprocessing's 'spawn' or 'forkserver'");
+      raise_forked();
       return NULL;
     case DLB_ERROR_INTERNAL:
       type = PyExc_RuntimeError;
@@ -551,7 +571,7 @@ static void end_tensors(dlb_message_tensor *tensors, size_t count) {
   free(tensors);
 }
 
-/* Exports each producer of a list; the bytes of `metadata`, a list as long, are borrowed from it. */
+/* Exports each producer of a tuple; the bytes of `metadata`, a tuple as long, are borrowed from it. */
 static dlb_message_tensor *export_all(module_state *state, PyObject *producers, PyObject *metadata,
                                       size_t count) {
   dlb_message_tensor *tensors = calloc(count + 1, sizeof *tensors);
@@ -561,8 +581,8 @@ static dlb_message_tensor *export_all(module_state *state, PyObject *producers, 
   }
   for (size_t i = 0; i < count; i++) {
     Tensor *tensor = NULL;
-    if (parse_bytes(PyList_GetItem(metadata, (Py_ssize_t)i), &tensors[i].metadata) == 0)
-      tensor = consume(state, PyList_GetItem(producers, (Py_ssize_t)i));
+    if (parse_bytes(PyTuple_GetItem(metadata, (Py_ssize_t)i), &tensors[i].metadata) == 0)
+      tensor = consume(state, PyTuple_GetItem(producers, (Py_ssize_t)i));
     if (tensor != NULL) tensors[i].tensor = tensor_export(tensor);
     Py_XDECREF((PyObject *)tensor);
     if (tensors[i].tensor == NULL) {
@@ -581,14 +601,14 @@ PyObject *codec_encode(PyObject *module, PyObject *args) {
   PyObject *level, *form, *text, *origin, *granule, *seqno, *whole, *producers, *metadata;
   dlb_message_fields fields = {0};
   if (!PyArg_ParseTuple(args, "OOOOOOOO!O!", &level, &form, &text, &origin, &granule, &seqno, &whole,
-                        &PyList_Type, &producers, &PyList_Type, &metadata) ||
+                        &PyTuple_Type, &producers, &PyTuple_Type, &metadata) ||
       parse_header(level, form, origin, granule, seqno, &fields.header) < 0 ||
       parse_bytes(text, &fields.label) < 0 || parse_bytes(whole, &fields.metadata) < 0)
     return NULL;
-  size_t count = (size_t)PyList_Size(producers);
-  if ((size_t)PyList_Size(metadata) != count)
+  size_t count = (size_t)PyTuple_Size(producers);
+  if ((size_t)PyTuple_Size(metadata) != count)
     return PyErr_Format(PyExc_ValueError, "dlbridge: encode: metadata of %zd tensors for %zd of them",
-                        PyList_Size(metadata), PyList_Size(producers));
+                        PyTuple_Size(metadata), PyTuple_Size(producers));
   const library *go = get_library(module);
   dlb_message_tensor *tensors =
       go == NULL ? NULL : export_all(PyModule_GetState(module), producers, metadata, count);

@@ -126,6 +126,19 @@ static Tensor *take_capsule(PyTypeObject *type, PyObject *capsule, uint64_t *fla
   return NULL;
 }
 
+/* Makes a capsule the owner again of what a Tensor took from it, which nothing else shares yet. */
+static void give_back(Tensor *self, PyObject *capsule) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  int versioned = self->share->release == end_versioned;
+  if (PyCapsule_SetName(capsule, versioned ? capsule_versioned : capsule_legacy) == 0) {
+    free(self->share);
+    self->share = NULL;
+    __atomic_fetch_sub(&imports, 1, __ATOMIC_RELAXED);
+  }
+  PyErr_Restore(type, value, traceback);
+}
+
 /* ---- producers ------------------------------------------------------------------------------- */
 
 /* Whether the TypeError that is set says that the function does not have a keyword of ours: nothing of
@@ -230,21 +243,24 @@ static Tensor *from_producer(module_state *state, PyObject *producer, const DLDe
     Py_DECREF(capsule);
   }
   if (self == NULL) return NULL;
+  Tensor *result = self;
   DLDevice is = self->view.device;
   if (device != NULL && (device->device_type != is.device_type ||
                          (device->device_id != is.device_id && is.device_type != kDLCPU))) {
     PyErr_Format(PyExc_BufferError, "dlbridge: from_dlpack: the memory is on device (%d, %d), not on (%d, %d)",
                  (int)is.device_type, (int)is.device_id, (int)device->device_type, (int)device->device_id);
-    Py_CLEAR(self);
+    result = NULL;
   } else if (copy == 0 && asked && flags & DLPACK_FLAG_BITMASK_IS_COPIED) {
     PyErr_SetString(PyExc_BufferError, "dlbridge: from_dlpack: the producer copied in spite of copy=False");
-    Py_CLEAR(self);
+    result = NULL;
   } else if (copy > 0 && !(asked && flags & DLPACK_FLAG_BITMASK_IS_COPIED)) {
     /* Not every producer sets the flag, or heeds copy: a copy made here is sure to be one. Of memory that
      * the host cannot read only the producer could make it. */
-    if (core_host_readable(is.device_type) || !asked) REPLACE(self, tensor_copy(self));
+    if (core_host_readable(is.device_type) || !asked) result = tensor_copy(self);
   }
-  return self;
+  if (result == NULL && PyCapsule_CheckExact(producer)) give_back(self, producer);
+  if (result != self) Py_DECREF((PyObject *)self);
+  return result;
 }
 
 Tensor *consume(module_state *state, PyObject *producer) {
@@ -334,13 +350,17 @@ PyObject *from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
   return (PyObject *)from_producer(state, values[0], given ? &device : NULL, copy);
 }
 
+/* The first and the last page are nobody's: a number found there is a status that a C function returned
+ * in place of a pointer. */
+enum { PAGE = 4096 };
+
 static DLManagedTensorVersioned *parse_address(PyObject *object, const char *function) {
   if (!PyLong_Check(object)) {
     PyErr_Format(PyExc_TypeError, "dlbridge: %s: an address is an int, not %R", function, Py_TYPE(object));
     return NULL;
   }
   unsigned long long address = PyLong_AsUnsignedLongLong(object);
-  if (PyErr_Occurred() || address == 0 || address % 8 != 0) {
+  if (PyErr_Occurred() || address < PAGE || address > UINT64_MAX - PAGE || address % 8 != 0) {
     PyErr_Clear();
     PyErr_Format(PyExc_ValueError, "dlbridge: %s: no managed tensor can be at %R", function, object);
     return NULL;

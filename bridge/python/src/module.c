@@ -15,7 +15,8 @@ PyDoc_STRVAR(from_address_doc,
              "from_address($module, address, /)\n--\n\n"
              "Take over the DLManagedTensorVersioned at an address, such as a C function returned.\n\n"
              "Ownership: moves to the Tensor. When the tensor is refused, its deleter has been called, once;\n"
-             "an address that can be none (0, or not a multiple of 8) is a ValueError and is not touched.\n"
+             "an address that can be none (in the first or last page, or not a multiple of 8) is a ValueError\n"
+             "and is not touched.\n"
              "Errors: as from_dlpack.");
 PyDoc_STRVAR(to_address_doc,
              "to_address($module, producer, /)\n--\n\n"

@@ -179,14 +179,18 @@ void exchange_type(PyTypeObject *type, int live) {
 /* Called with or without the GIL. */
 static int exchange_alloc(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
                           void (*set_error)(void *error_ctx, const char *kind, const char *message)) {
-  char message[MESSAGE_SIZE], whole[MESSAGE_SIZE + 32];
+  char message[MESSAGE_SIZE] = "the prototype is NULL", whole[MESSAGE_SIZE + 32];
   core_extent extent;
+  core_status status = CORE_ERR_NULL;
+  DLTensor view;
   *out = NULL;
-  DLTensor view = *prototype;
-  view.data = &view; /* none yet: any address does for the check of the rest */
-  view.byte_offset = 0;
-  view.strides = NULL;
-  core_status status = core_validate(&view, 0, &extent, message, sizeof message);
+  if (prototype != NULL) {
+    view = *prototype;
+    view.data = &view; /* none yet: any address does for the check of the rest */
+    view.byte_offset = 0;
+    view.strides = NULL;
+    status = core_validate(&view, 0, &extent, message, sizeof message);
+  }
   if (status == CORE_OK && view.device.device_type != kDLCPU) {
     status = CORE_ERR_DEVICE;
     PyOS_snprintf(message, sizeof message, "device type %d has no allocator here",
@@ -207,7 +211,7 @@ static int exchange_alloc(DLTensor *prototype, DLManagedTensorVersioned **out, v
     kind = "BufferError";
   }
   PyOS_snprintf(whole, sizeof whole, "dlbridge: allocate: %s", message);
-  set_error(error_ctx, kind, whole);
+  if (set_error != NULL) set_error(error_ctx, kind, whole);
   return -1;
 }
 
@@ -226,6 +230,10 @@ static int exchange_from_object(void *object, DLManagedTensorVersioned **out) {
 
 static int exchange_to_object(DLManagedTensorVersioned *managed, void **out) {
   *out = NULL;
+  if ((uintptr_t)managed % 8 != 0 || managed == NULL) {
+    PyErr_Format(PyExc_ValueError, "dlbridge: C exchange API: no managed tensor can be at %p", managed);
+    return -1;
+  }
   if (live_type == NULL) {
     core_release_versioned(managed);
     PyErr_SetString(PyExc_RuntimeError, "dlbridge: the module is gone");

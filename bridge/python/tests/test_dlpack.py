@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import itertools
 import sys
+import weakref
 
 import ml_dtypes
 import numpy as np
@@ -405,6 +407,9 @@ def test_g41_streams(c):
         (lambda t: dlbridge.from_address(0), ValueError),
         (lambda t: dlbridge.from_address(1001), ValueError),
         (lambda t: dlbridge.from_address(-8), ValueError),
+        (lambda t: dlbridge.from_address(8), ValueError),
+        (lambda t: dlbridge.from_address(4088), ValueError),
+        (lambda t: dlbridge.from_address(2**64 - 8), ValueError),
         (lambda t: dlbridge.from_address(2**64), ValueError),
         (lambda t: dlbridge.to_address(3), TypeError),
         (lambda t: dlbridge.empty((2, 2)), TypeError),
@@ -452,6 +457,25 @@ def test_g42_a_capsule_is_consumed_once(c):
         assert c.deletes() == before
         del t
         assert c.deletes() == before + 1
+
+
+@pytest.mark.parametrize("legacy", [0, 1])
+@pytest.mark.parametrize(
+    ("fields", "arguments"),
+    [({}, {"device": (2, 0)}), ({"device_type": 2}, {"device": "cpu"}), ({"device_type": 2}, {"copy": True})],
+)
+def test_g02_a_capsule_on_the_wrong_device_still_owns_its_tensor(c, legacy, fields, arguments):
+    before, live = c.deletes(), dlbridge.counters()
+    capsule = c.new_capsule(legacy=legacy, **fields)
+    with pytest.raises(BufferError):
+        dlbridge.from_dlpack(capsule, **arguments)
+    assert c.capsule_name(capsule) == (b"dltensor" if legacy else b"dltensor_versioned")
+    assert (c.deletes(), dlbridge.counters()) == (before, live)
+    t = dlbridge.from_dlpack(capsule)
+    del capsule
+    assert c.deletes() == before
+    t.close()
+    assert c.deletes() == before + 1
 
 
 # ---- the protocol, as a consumer ---------------------------------------------------------------------
@@ -669,6 +693,31 @@ def test_wrap_releases_everything_after_an_error(c):
         dlbridge.wrap(ctypes.CDLL(str(c.path)).fixture_add, to=lambda t: t.__dlpack__(dl_device=(2, 0)))(x, x)
 
 
+def test_wrap_keeps_the_function():
+    kind = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+    back = kind(lambda address: address)
+    gone = weakref.ref(back)
+    wrapped = dlbridge.wrap(back)
+    del back, wrapped.__wrapped__  # as functools.wraps does
+    gc.collect()
+    assert gone() is not None
+    assert wrapped(np.zeros(3)).shape == (3,)
+    del wrapped
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize("what", [3, "x", None, len, lambda: 0, ctypes.c_void_p(8)], ids=repr)
+def test_wrap_of_no_function_is_a_type_error(what):
+    with pytest.raises(TypeError, match="takes a ctypes function"):
+        dlbridge.wrap(what)
+
+
+def test_wrap_of_a_null_function_is_a_value_error():
+    with pytest.raises(ValueError, match="NULL"):
+        dlbridge.wrap(ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(0))
+
+
 # ---- buffers --------------------------------------------------------------------------------------------
 
 
@@ -694,6 +743,9 @@ def test_from_buffer_reads_bytes_anew():
     assert dlbridge.from_buffer(b, shape=(4, 6)).dtype == "uint8"
     assert dlbridge.from_buffer(b, "float4_e2m1fn", 48).nbytes == 24
     assert dlbridge.from_buffer(bytearray(4), "float32", ()).shape == ()
+    assert dlbridge.from_buffer(b, "float4_e2m1fn").shape == dlbridge.from_buffer(b, "int4").shape == (48,)
+    assert dlbridge.from_buffer(np.zeros((4, 6), "u1"), "int8").shape == (4, 6)
+    assert dlbridge.from_buffer(b, shape=np.int64(24)).shape == (24,)
     for dtype, shape in [("float64", (4,)), ("int8", (25,)), ("float32", (2, 2)), ("complex128", None)]:
         with pytest.raises(ValueError, match="bytes"):
             dlbridge.from_buffer(b, dtype, shape)
@@ -734,6 +786,47 @@ def test_from_buffer_takes_ctypes_and_strided_arrays():
 def test_from_buffer_refuses_what_dlpack_cannot_carry(make):
     with pytest.raises(BufferError):
         dlbridge.from_buffer(make())
+
+
+class PyBuffer(ctypes.Structure):
+    """C: Py_buffer."""
+
+    _fields_ = [
+        ("buf", ctypes.c_void_p),
+        ("obj", ctypes.c_void_p),
+        ("len", ctypes.c_ssize_t),
+        ("itemsize", ctypes.c_ssize_t),
+        ("readonly", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("format", ctypes.c_char_p),
+        ("shape", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("suboffsets", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("internal", ctypes.c_void_p),
+    ]
+
+
+def test_g38_from_buffer_refuses_a_buffer_whose_shape_needs_more_than_it_has():
+    memory = ctypes.create_string_buffer(8)
+    shape, strides = (ctypes.c_ssize_t * 2)(100, 100), (ctypes.c_ssize_t * 2)(100, 1)
+    of = ctypes.pythonapi.PyMemoryView_FromBuffer
+    of.restype, of.argtypes = ctypes.py_object, [ctypes.POINTER(PyBuffer)]
+    lying = PyBuffer(ctypes.addressof(memory), None, 8, 1, 0, 2, b"B", shape, strides)
+    view = of(ctypes.byref(lying))
+    with pytest.raises(ValueError, match="a buffer of 8 bytes whose shape needs 10000"):
+        dlbridge.from_buffer(view)
+
+
+def test_a_shape_whose_length_raises_passes_that_on():
+    class Interrupted:
+        def __len__(self):
+            raise KeyboardInterrupt
+
+        def __getitem__(self, i):
+            return 1
+
+    with pytest.raises(KeyboardInterrupt):
+        dlbridge.empty(Interrupted(), "int8")
 
 
 def test_from_buffer_of_no_buffer_is_a_type_error():
@@ -915,6 +1008,25 @@ def test_g47_the_allocator_makes_aligned_memory_and_says_what_is_wrong(c, table)
     ]:
         assert c.exchange_alloc(table, ctypes.byref(c.description(**fields))) is None
         assert c.exchange_error().startswith(text)
+
+
+def test_g47_the_table_refuses_null(c, table):
+    for address in (None, 0x1001):
+        with pytest.raises(ValueError, match="no managed tensor"):
+            c.exchange_to(table, address)
+    # The allocator is the first function after version and prev_api.
+    allocate = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)(
+        ctypes.c_void_p.from_address(table + 16).value
+    )
+    said = []
+    set_error = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)(
+        lambda _, kind, message: said.append((kind, message))
+    )
+    out = ctypes.c_void_p(1)
+    for handler in (ctypes.cast(set_error, ctypes.c_void_p), None):
+        assert allocate(None, ctypes.byref(out), None, handler) == -1
+        assert out.value is None
+    assert said == [(b"ValueError", b"dlbridge: allocate: the prototype is NULL")]
 
 
 def test_g47_tvm_ffi_calls_with_and_returns_our_tensors():

@@ -390,12 +390,41 @@ def test_messages_are_made_of_their_fields():
     assert bytes(tens.Message(form="").frames()[0]) == b"ZIO0    "
 
 
+@pytest.mark.parametrize("dtype", ["f4", "c8", "?", ">i4"])
+def test_parts_are_anything_with_contiguous_bytes(dtype):
+    for shape in ((), (3,), (2, 3), (0,), (0, 3), (3, 0)):
+        a = np.ones(shape, dtype)
+        assert bytes(tens.Message(parts=[a]).frames()[2]) == a.tobytes()
+
+
+def test_producers_cannot_reach_the_tensors_being_encoded():
+    a = np.zeros(2)
+
+    class Clearing:
+        def __dlpack__(self, **arguments):
+            for listed in gc.get_referrers(self):
+                if isinstance(listed, list):
+                    listed.clear()
+            return a.__dlpack__(**arguments)
+
+    assert len(tens.encode(iter([Clearing(), a, a]))) == 5
+    with pytest.raises(TypeError):
+        _core.message_encode(0, b"TENS", None, 0, 0, 0, None, [a], [None])
+
+
 def test_a_form_other_than_tens_needs_no_tensors():
     assert tens.decode([b"ZIO0FLOWno json", bytes(24), b"part"]).tensors == []
     assert tens.decode([b"ZIO0FLOW{}", bytes(24)]).label == {}
     for label in (b"", b"no json", b"{}", b"[]"):
         with pytest.raises(ValueError, match="dlbridge: "):
             tens.decode([b"ZIO0TENS" + label, bytes(24)])
+
+
+def nested(levels: int) -> dict[str, object]:
+    value: dict[str, object] = {}
+    for _ in range(levels):
+        value = {"a": value}
+    return value
 
 
 @pytest.mark.parametrize(
@@ -423,6 +452,10 @@ def test_a_form_other_than_tens_needs_no_tensors():
         (lambda a: tens.encode([a], seqno=2**64), ValueError),
         (lambda a: tens.encode([a], granule=1.5), TypeError),
         (lambda a: tens.encode([a], metadata=[1]), TypeError),
+        (lambda a: tens.encode([a], metadata=nested(300)), ValueError),
+        (lambda a: tens.encode([a], metadata=nested(100000)), ValueError),
+        (lambda a: tens.encode([a], tensor_metadata=[nested(100000)]), ValueError),
+        (lambda a: tens.encode([a], label=nested(100000)), ValueError),
         (lambda a: tens.encode([a], metadata={"x": float("nan")}), ValueError),
         (lambda a: tens.encode([a], metadata={"x": object()}), TypeError),
         (lambda a: tens.encode([a], tensor_metadata=[{}, {}]), ValueError),
@@ -568,6 +601,37 @@ def test_g60_a_child_may_load_the_library_itself():
         print(tens.decode(tens.encode([np.zeros(3)])).tensors[0].shape)
     """
     assert run(script) == "(3,)\n"
+
+
+def test_g60_a_child_forked_while_the_library_is_loaded_raises_at_once(tmp_path):
+    """The library is one that never comes to an end of loading: its constructor waits."""
+    source, slow = tmp_path / "slow.c", tmp_path / "slow.so"
+    source.write_text("""
+        #include <unistd.h>
+        __attribute__((constructor)) static void start(void) { if (write(1, "loading", 7)) sleep(60); }
+    """)
+    subprocess.run([*os.environ.get("CC", "cc").split(), "-shared", "-fPIC", "-o", slow, source], check=True)
+    script = """
+        import os, signal, threading, warnings
+        from dlbridge import tens
+        read, write = os.pipe()
+        out = os.dup(1)
+        os.dup2(write, 1)
+        threading.Thread(target=lambda: tens.encode([]), daemon=True).start()
+        assert os.read(read, 7) == b"loading"
+        warnings.simplefilter("ignore")
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            try:
+                tens.encode([])
+            except RuntimeError as e:
+                os._exit(0 if "spawn" in str(e) else 1)
+            os._exit(2)
+        os.write(out, b"%d" % os.waitpid(child, 0)[1])
+        os._exit(0)
+    """
+    assert run(script, DLBRIDGE_LIBRARY=str(slow)) == "0"
 
 
 def test_g60_spawned_workers_have_codecs(tmp_path):
