@@ -729,6 +729,7 @@ def test_importing_starts_no_go():
 def test_g62_the_keyboard_interrupt_and_faulthandler_still_work():
     script = """
         import os, signal
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job starts with it ignored
         from dlbridge import tens
         tens.encode([])
         try:
