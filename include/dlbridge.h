@@ -181,9 +181,9 @@ typedef struct dlb_message_fields {
 /* Makes a message of tensors. Row-major, permuted and reversed tensors without gaps are not copied:
  * their memory is the payload part; others are compacted (dlb_message_copied says which). `fields` may be
  * NULL.
- * Ownership: on success every tensor is taken over. *out is the caller's: dlb_message_free. Lifetime:
- * until then; frames taken out live on. Threads: any, one at a time per message. On error: *out is NULL
- * and all tensors are still the caller's. */
+ * Ownership: on success every tensor is taken over; one that is there twice is refused. *out is the
+ * caller's: dlb_message_free. Lifetime: until then; frames taken out live on. Threads: any, one at a time
+ * per message. On error: *out is NULL and all tensors are still the caller's. */
 DLB_API int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *fields,
                                    const dlb_message_tensor *tensors, size_t count, dlb_error *error);
 

@@ -127,6 +127,30 @@ int32_t dlb_message_make(dlb_message **out, const dlb_header *header, dlb_bytes 
   return code;
 }
 
+static int by_address(const void *a, const void *b) {
+  const DLManagedTensorVersioned *x = *(DLManagedTensorVersioned *const *)a;
+  const DLManagedTensorVersioned *y = *(DLManagedTensorVersioned *const *)b;
+  return (x > y) - (x < y);
+}
+
+/* A tensor that is there twice would be taken over twice, and deleted twice. */
+static int32_t check_distinct(const char *op, const dlb_message_tensor *tensors, size_t count,
+                              dlb_error *error) {
+  if (count < 2) return DLB_OK;
+  const DLManagedTensorVersioned **sorted = malloc(count * sizeof *sorted);
+  if (sorted == NULL) return capi_memory(op, error);
+  for (size_t i = 0; i < count; i++) sorted[i] = tensors[i].tensor;
+  qsort(sorted, count, sizeof *sorted, by_address);
+  int32_t code = DLB_OK;
+  for (size_t i = 1; i < count && code == DLB_OK; i++) {
+    if (sorted[i] == sorted[i - 1])
+      code = capi_fail(error, DLB_ERROR_ARGUMENT, "%s: tensors: the one at %p is there twice", op,
+                       (const void *)sorted[i]);
+  }
+  free(sorted);
+  return code;
+}
+
 /* Copies the descriptions of the tensors, which Go takes over in their place: these have nothing to
  * delete. */
 static int32_t describe(const char *op, DLManagedTensorVersioned *views,
@@ -191,6 +215,7 @@ int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *fields,
   if (views == NULL) return capi_memory(op, error);
   dlb_message *message = NULL;
   code = describe(op, views, tensors, count, error);
+  if (code == DLB_OK) code = check_distinct(op, tensors, count, error);
   if (code == DLB_OK)
     code = capiEncode(&message, (dlb_message_fields *)fields, (dlb_message_tensor *)tensors, views,
                       count, error);

@@ -589,6 +589,7 @@ static void encode_takes_empty_tensors(void) {
 
 static void spoil_version(producer *p, dlb_message_fields *f) { p->made[2].version.major = 2, (void)f; }
 static void spoil_pointer(producer *p, dlb_message_fields *f) { p->in[2].tensor = NULL, (void)f; }
+static void spoil_twice(producer *p, dlb_message_fields *f) { p->in[2].tensor = p->in[0].tensor, (void)f; }
 static void spoil_shape(producer *p, dlb_message_fields *f) { p->shapes[2][1] = -3, (void)f; }
 static void spoil_size(producer *p, dlb_message_fields *f) { p->shapes[2][1] = INT64_MAX, (void)f; }
 static void spoil_dtype(producer *p, dlb_message_fields *f) { p->made[2].dl_tensor.dtype.code = 77, (void)f; }
@@ -609,6 +610,7 @@ static void encode_refuses_and_deletes_nothing(void) {
   } rows[] = {
       {spoil_version, DLB_ERROR_VERSION, "dlb_message_encode: tensors[2]: version 2.3, know 1.x"},
       {spoil_pointer, DLB_ERROR_NULL, "tensors[2] is NULL"},
+      {spoil_twice, DLB_ERROR_ARGUMENT, "is there twice"},
       {spoil_shape, DLB_ERROR_LAYOUT, "tensors[2]: shape[1] = -3"},
       {spoil_size, DLB_ERROR_OVERFLOW, "tensors[2]: "},
       {spoil_dtype, DLB_ERROR_DTYPE, "tensors[2]: dtype"},
