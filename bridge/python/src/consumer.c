@@ -126,6 +126,14 @@ static Tensor *take_capsule(PyTypeObject *type, PyObject *capsule, uint64_t *fla
   return NULL;
 }
 
+/* Ends a capsule, which may be its end, and then its producer's code runs. */
+static void drop_quietly(PyObject *capsule) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  Py_DECREF(capsule);
+  PyErr_Restore(type, value, traceback);
+}
+
 /* Makes a capsule the owner again of what a Tensor took from it, which nothing else shares yet. */
 static void give_back(Tensor *self, PyObject *capsule) {
   PyObject *type, *value, *traceback;
@@ -240,7 +248,7 @@ static Tensor *from_producer(module_state *state, PyObject *producer, const DLDe
     PyObject *capsule = ask(state, producer, device, copy, &asked);
     if (capsule == NULL) return NULL;
     self = take_capsule(state->tensor_type, capsule, &flags);
-    Py_DECREF(capsule);
+    drop_quietly(capsule);
   }
   if (self == NULL) return NULL;
   Tensor *result = self;

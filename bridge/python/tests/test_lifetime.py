@@ -237,6 +237,8 @@ def test_g07_a_deleter_that_raises_is_not_heard(c):
         dlbridge.from_address(c.managed(raising_deleter=1, major=3))
     with pytest.raises(ValueError, match="ndim"):
         dlbridge.from_address(c.managed(raising_deleter=1, ndim=-1))
+    with pytest.raises(ValueError, match="ndim"):
+        dlbridge.from_dlpack(Producer(lambda: c.new_capsule(raising_deleter=1, ndim=-1)))
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="no /proc")
