@@ -11,6 +11,7 @@ process that has loaded it, every function is a RuntimeError.
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -72,13 +73,13 @@ class Message:
         seqno: int = 0,
         parts: Sequence[Any] = (),
     ) -> None:
-        self.level = level
+        self.level = operator.index(level)
         self.form = _form(form)
         self.label_bytes = _label(label)
         self.label = _object(self.label_bytes)
-        self.origin = origin
-        self.granule = granule
-        self.seqno = seqno
+        self.origin = operator.index(origin)
+        self.granule = operator.index(granule)
+        self.seqno = operator.index(seqno)
         self.parts = [_bytes_view(part) for part in parts]
         self.tensors = []
         self.metadata = None
@@ -136,15 +137,17 @@ def encode(
     Ownership: the tensors' memory is held while a frame on it is in use. Errors: BufferError for
     tensors that the host cannot read, ValueError or TypeError for what JSON or the header cannot say.
     """
+    if hasattr(tensors, "__dlpack__"):
+        raise TypeError(f"dlbridge: encode takes a sequence of tensors, not one {type(tensors)!r}: put it in a list")
     producers = list(tensors)
     each = [None] * len(producers) if tensor_metadata is None else list(tensor_metadata)
     return _core.message_encode(
-        level,
+        operator.index(level),
         _form(form),
         None if label is None else _label(label),
-        origin,
-        granule,
-        seqno,
+        operator.index(origin),
+        operator.index(granule),
+        operator.index(seqno),
         None if metadata is None else _json(metadata),
         tuple(producers),
         tuple(None if item is None else _json(item) for item in each),
@@ -198,6 +201,8 @@ def _json(value: Mapping[str, Any]) -> bytes:
         return json.dumps(dict(value), allow_nan=False, separators=(",", ":")).encode()
     except RecursionError:
         raise ValueError("dlbridge: metadata or label nested too deep") from None
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"dlbridge: metadata or label: {error}") from None
 
 
 def _label(label: bytes | str | Mapping[str, Any]) -> bytes:

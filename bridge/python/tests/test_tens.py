@@ -740,3 +740,26 @@ def test_g62_the_keyboard_interrupt_and_faulthandler_still_work():
             print("interrupted")
     """
     assert run(script) == "interrupted\n"
+
+
+def test_encode_refuses_one_tensor_that_is_not_in_a_list():
+    with pytest.raises(TypeError, match="put it in a list"):
+        tens.encode(np.zeros((3, 2)))
+
+
+def test_numbers_of_the_header_may_be_numpys():
+    frames = tens.encode([], level=np.int64(3), origin=np.uint64(2**64 - 1), seqno=np.int8(7))
+    message = tens.parse(frames)
+    assert (message.level, message.origin, message.granule, message.seqno) == (3, 2**64 - 1, 0, 7)
+    assert tens.parse(tens.Message(level=np.int64(2)).frames()).level == 2
+    with pytest.raises(TypeError):
+        tens.Message(level="a")
+    with pytest.raises(TypeError):
+        tens.encode([], seqno=1.0)
+
+
+def test_what_json_cannot_say_is_told_with_our_name():
+    with pytest.raises(ValueError, match="dlbridge: metadata or label: Out of range float"):
+        tens.encode([], metadata={"gain": float("nan")})
+    with pytest.raises(TypeError, match="dlbridge: metadata or label: .*not JSON serializable"):
+        tens.encode([], metadata={"gain": object()})
