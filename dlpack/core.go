@@ -18,10 +18,6 @@ static void release_versioned(uintptr_t m) { core_release_versioned((DLManagedTe
 
 static void release_legacy(uintptr_t m) { core_release_legacy((DLManagedTensor *)m); }
 
-static void release_lent(void *lender, void *ctx) {
-  core_release_lent((void (*)(void *))lender, ctx);
-}
-
 static uintptr_t share_alloc(size_t size) { return (uintptr_t)core_share_alloc(size, 1); }
 
 static uintptr_t share_lend(void *lender, void *ctx) {
@@ -39,7 +35,6 @@ static uintptr_t share_legacy(uintptr_t m) {
 static uintptr_t slab(core_home *home, uint32_t count, uint32_t first_slot) {
   return (uintptr_t)core_slab(home, count, first_slot);
 }
-
 */
 import "C"
 
@@ -178,16 +173,15 @@ var (
 	gh  home
 	_   = [1]int{}[unsafe.Sizeof(gh)-C.sizeof_core_home]
 	_   = [1]int{}[unsafe.Offsetof(gh.dead)-unsafe.Offsetof(ch.dead)]
-	// C names it after the language that drains the home.
-	_  = [1]int{}[unsafe.Offsetof(gh.pool)-unsafe.Offsetof(ch.drainer)]
-	_  = [1]int{}[unsafe.Sizeof(gh.pool)-unsafe.Sizeof(ch.drainer)]
-	_  = [1]int{}[unsafe.Offsetof(gh.rank)-unsafe.Offsetof(ch.rank)]
-	cs C.core_share
-	gs share
-	_  = [1]int{}[unsafe.Sizeof(gs)-C.sizeof_core_share]
-	_  = [1]int{}[unsafe.Offsetof(gs.count)-unsafe.Offsetof(cs.count)]
-	_  = [1]int{}[unsafe.Sizeof(gs.count)-unsafe.Sizeof(cs.count)]
-	_  = [1]int{}[unsafe.Offsetof(gs.data)-unsafe.Offsetof(cs.data)]
+	_   = [1]int{}[unsafe.Offsetof(gh.pool)-unsafe.Offsetof(ch.drainer)]
+	_   = [1]int{}[unsafe.Sizeof(gh.pool)-unsafe.Sizeof(ch.drainer)]
+	_   = [1]int{}[unsafe.Offsetof(gh.rank)-unsafe.Offsetof(ch.rank)]
+	cs  C.core_share
+	gs  share
+	_   = [1]int{}[unsafe.Sizeof(gs)-C.sizeof_core_share]
+	_   = [1]int{}[unsafe.Offsetof(gs.count)-unsafe.Offsetof(cs.count)]
+	_   = [1]int{}[unsafe.Sizeof(gs.count)-unsafe.Sizeof(cs.count)]
+	_   = [1]int{}[unsafe.Offsetof(gs.data)-unsafe.Offsetof(cs.data)]
 )
 
 // The deleters that every export of this library carries.
@@ -217,9 +211,6 @@ func coreShareLegacy(managed uintptr) uintptr {
 func coreReleaseShare(share uintptr)       { C.release_share(C.uintptr_t(share)) }
 func coreReleaseVersioned(managed uintptr) { C.release_versioned(C.uintptr_t(managed)) }
 func coreReleaseLegacy(managed uintptr)    { C.release_legacy(C.uintptr_t(managed)) }
-func coreReleaseLent(release, ctx unsafe.Pointer) {
-	C.release_lent(release, ctx)
-}
 
 func coreHomes(count int) uintptr { return uintptr(unsafe.Pointer(C.core_homes(C.int32_t(count)))) }
 func coreSlab(h *home, count, firstSlot int) uintptr {
@@ -229,7 +220,6 @@ func coreWakeBy(fd int, threshold int64) { C.core_wake_by(C.int(fd), C.int64_t(t
 func coreDeadBytes() *int64              { return (*int64)(unsafe.Pointer(C.core_wake_bytes())) }
 func coreDoubleDeletes() uint64          { return uint64(C.core_double_deletes()) }
 func coreLiveExports() int64             { return int64(C.core_live_exports()) }
-func coreForked() bool                   { return C.core_forked() != 0 }
 
 // coreCopy copies elements between two layouts; strides are in bytes, the slices of one length.
 func coreCopy(dst unsafe.Pointer, dstStrides []int64, src unsafe.Pointer, srcStrides, shape []int64, itemSize int) {
