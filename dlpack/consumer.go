@@ -102,7 +102,6 @@ func take(op string, managed unsafe.Pointer, from origin, d *dlTensor, flags Fla
 		t.end = &ending{bytes: e.high - e.low}
 	}
 	t.mem = &t.memory
-	t.refs.Store(1)
 	t.end.origin, t.end.managed = from, uintptr(managed)
 	t.device = d.device
 	t.data, t.offset = d.data, d.byteOffset

@@ -10,8 +10,9 @@ import (
 )
 
 // A memory is what tensors are views of: some bytes, and what has to happen when nobody needs them.
-// refs counts the tensors of Go. Consumers of exports are counted apart: each block of Go's memory
-// holds its own pin, each block of other memory a share of the C word in [share].
+// refs counts the tensors of Go beyond the first, and is -1 when there is none. Consumers of exports are
+// counted apart: each block of Go's memory holds its own pin, each block of other memory a share of the C
+// word in [share].
 type memory struct {
 	refs atomic.Int64
 	end  *ending // nil for Go's own memory, which the collector ends
@@ -47,7 +48,7 @@ type ending struct {
 func (m *memory) acquire() bool {
 	for {
 		n := m.refs.Load()
-		if n <= 0 {
+		if n < 0 {
 			return false
 		}
 		if m.refs.CompareAndSwap(n, n+1) {
@@ -57,7 +58,7 @@ func (m *memory) acquire() bool {
 }
 
 func (m *memory) release() {
-	if m.refs.Add(-1) != 0 {
+	if m.refs.Add(-1) >= 0 {
 		return
 	}
 	if m.end == nil {

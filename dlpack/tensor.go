@@ -11,7 +11,7 @@ import (
 )
 
 // inlineRank is the number of dimensions that fit into a Tensor.
-const inlineRank = 6
+const inlineRank = 4
 
 // A Tensor is Go's reference to memory that a producer owns: a view of it (data type, shape, strides,
 // device) and a hold on it. Views of one memory share the hold; [Tensor.Close] ends this tensor's,
@@ -110,10 +110,12 @@ func (t *Tensor) Close() error {
 // acquire keeps the memory alive for one operation, against a Close on another goroutine.
 func (t *Tensor) acquire(op string) error {
 	if t.closed.Load() || !t.mem.acquire() {
-		return refuse(op, ErrClosed, "the tensor is closed")
+		return errClosed(op)
 	}
 	return nil
 }
+
+func errClosed(op string) error { return refuse(op, ErrClosed, "the tensor is closed") }
 
 func (t *Tensor) done() {
 	t.mem.release()
@@ -283,7 +285,6 @@ func New(dtype DataType, shape ...int64) (*Tensor, error) {
 func lent(share, data uintptr, size int64) *Tensor {
 	t := new(rooted)
 	t.mem = &t.memory
-	t.refs.Store(1)
 	t.memory.low, t.memory.high = data, data+uintptr(size)
 	t.end = &ending{origin: allocated, bytes: size}
 	t.end.share.Store(share)
@@ -339,7 +340,6 @@ func FromBytes(data []byte, s Spec) (*Tensor, error) {
 func fromMemory(op string, start unsafe.Pointer, size int64, s *Spec) (*Tensor, error) {
 	t := new(rooted)
 	t.mem = &t.memory
-	t.refs.Store(1)
 	t.keep = start
 	t.memory.low, t.memory.high = uintptr(start), uintptr(start)+uintptr(size)
 	if err := t.place(op, Device{Type: CPU}, &t.memory, uintptr(start), s.flags(), s, false); err != nil {

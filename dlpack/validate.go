@@ -59,8 +59,30 @@ func checkTensor(op string, t *dlTensor, flags Flags) (e extent, shape, strides 
 	return e, shape, strides, nil
 }
 
+// dense is the extent of what nearly all tensors are: some elements of whole bytes, row-major, of a size
+// that cannot overflow. It reports false for all others, right or wrong.
+func dense(dt DataType, shape, strides []int64) (extent, bool) {
+	width := dt.BitSize()
+	count := int64(1)
+	for d := len(shape) - 1; d >= 0; d-- {
+		n := shape[d]
+		if uint64(n-1) >= 1<<20 || count >= 1<<40 || strides != nil && strides[d] != count && n != 1 {
+			return extent{}, false
+		}
+		count *= n
+	}
+	if width%8 != 0 || count >= 1<<40 {
+		return extent{}, false
+	}
+	size := count * int64(width/8)
+	return extent{count: count, nbytes: size, high: size, rowMajor: true}, true
+}
+
 // checkLayout checks shape and strides (nil for row-major) of elements of a valid type.
 func checkLayout(op string, dt DataType, flags Flags, shape, strides []int64) (extent, error) {
+	if e, ok := dense(dt, shape, strides); ok {
+		return e, nil
+	}
 	e := extent{count: 1, rowMajor: true}
 	empty := false
 	for d, n := range shape {

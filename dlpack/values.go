@@ -2,7 +2,10 @@
 
 package dlpack
 
-import "unsafe"
+import (
+	"runtime"
+	"unsafe"
+)
 
 // Values returns the elements as a Go slice over the same memory, without copying. The tensor must be
 // on the host, writable, row-major without gaps, aligned for T, and of T's data type; the bytes of a
@@ -24,10 +27,14 @@ func Values[T Element](t *Tensor) ([]T, error) {
 func UnsafeValues[T Element](t *Tensor) ([]T, error) {
 	const op = "values"
 	var zero T
-	if err := t.acquire(op); err != nil {
-		return nil, err
+	if t.mem.end == nil { // a Close elsewhere must not let the collector have Go's memory meanwhile
+		if err := t.acquire(op); err != nil {
+			return nil, err
+		}
+		defer t.done()
+	} else if t.closed.Load() {
+		return nil, errClosed(op)
 	}
-	defer t.done()
 	if dt := DataTypeOf[T](); t.dtype != dt {
 		return nil, refuse(op, ErrDType, "the tensor has %v, asked for %v", t.dtype, dt)
 	}
@@ -44,15 +51,29 @@ func UnsafeValues[T Element](t *Tensor) ([]T, error) {
 		return []T{}, nil
 	}
 	if t.dtype == Bool && !t.boolsChecked.Load() {
-		for i, b := range unsafe.Slice((*byte)(pointer(t.data)), t.count) {
-			if b > 1 {
-				return nil, refuse(op, ErrValue, "element %d of a bool tensor is %d", i, b)
-			}
+		if err := t.checkBools(op); err != nil {
+			return nil, err
 		}
-		t.boolsChecked.Store(true)
 	}
 	t.mem.escape()
-	return unsafe.Slice((*T)(pointer(t.data)), t.count), nil
+	values := unsafe.Slice((*T)(pointer(t.data)), t.count)
+	runtime.KeepAlive(t) // until the net knows of the slice
+	return values, nil
+}
+
+// checkBools looks at every byte of a bool tensor, which must be 0 or 1.
+func (t *Tensor) checkBools(op string) error {
+	if err := t.acquire(op); err != nil {
+		return err
+	}
+	defer t.done()
+	for i, b := range unsafe.Slice((*byte)(pointer(t.data)), t.count) {
+		if b > 1 {
+			return refuse(op, ErrValue, "element %d of a bool tensor is %d", i, b)
+		}
+	}
+	t.boolsChecked.Store(true)
+	return nil
 }
 
 // UnsafeBytes returns the bytes from the lowest to the highest that the tensor touches, gaps included,
@@ -77,7 +98,7 @@ func (t *Tensor) UnsafeBytes() (data []byte, start int64, err error) {
 
 // escape notes that a bare slice over the memory is out.
 func (m *memory) escape() {
-	if m.end != nil && !m.end.escaped.Load() {
+	if m.hasNet && !m.end.escaped.Load() {
 		m.end.escaped.Store(true)
 	}
 }
