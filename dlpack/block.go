@@ -167,6 +167,13 @@ func (p *pool) reap(limit int) {
 	}
 }
 
+// drain buries all dead blocks: those that an export has left over, then those pushed since. The pool is
+// locked.
+func (p *pool) drain() {
+	p.reap(p.total)
+	p.reap(p.total)
+}
+
 // bury ends what a dead block held of Go's and puts it on the free list. The data pointers of both
 // forms are cleared before the unpin, the deleters stay: a second call must find one.
 func (p *pool) bury(b *block) {
@@ -214,8 +221,7 @@ func Reap() {
 	for i := range all {
 		p := &all[i]
 		p.mu.Lock()
-		p.reap(p.total)
-		p.reap(p.total)
+		p.drain()
 		p.mu.Unlock()
 	}
 }
@@ -240,8 +246,7 @@ func liveBlocks() (n int64) {
 	for i := range all {
 		p := &all[i]
 		p.mu.Lock()
-		p.reap(p.total)
-		p.reap(p.total)
+		p.drain()
 		n += int64(p.total - p.free)
 		p.mu.Unlock()
 	}
