@@ -3,6 +3,7 @@
 package bridge
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/dlbridge/dlbridge/dlpack"
@@ -76,19 +77,22 @@ func encode(t *dlpack.Tensor) (out tens.Tensor, part []byte, why string, err err
 	if !littleEndian && t.DType().ItemSize() > 1 {
 		return out, nil, "", ErrByteOrder
 	}
+	padded := t.Flags()&dlpack.SubbytePadded != 0
 	shape, strides := t.Shape(), t.Strides()
-	if _, _, ok := layout.Packed(shape, strides); ok {
-		part, _, err = t.UnsafeBytes()
-	} else {
-		why = fmt.Sprintf("strides %v of shape %v leave gaps or share elements", strides, shape)
-		strides, err = layout.AppendRowMajor(nil, shape)
+	out, err = Annotate(t.DType(), padded, shape, strides)
+	if !errors.Is(err, dlpack.ErrLayout) {
 		if err == nil {
-			part, err = t.AppendBytes(nil)
+			part, _, err = t.UnsafeBytes()
 		}
+		return out, part, "", err
+	}
+	why = fmt.Sprintf("strides %v of shape %v leave gaps or share elements", strides, shape)
+	if strides, err = layout.AppendRowMajor(nil, shape); err == nil {
+		part, err = t.AppendBytes(nil)
 	}
 	if err != nil {
 		return out, nil, "", err
 	}
-	out, err = Annotate(t.DType(), t.Flags()&dlpack.SubbytePadded != 0, shape, strides)
+	out, err = Annotate(t.DType(), padded, shape, strides)
 	return out, part, why, err
 }

@@ -59,6 +59,19 @@ func Describe(t *tens.Tensor) (Description, error) {
 	return d, nil
 }
 
+// letters are those of TENS, with the fewest bits that each is written for.
+var letters = [...]struct {
+	letter byte
+	code   dlpack.TypeCode
+	least  uint8
+}{
+	{'f', dlpack.CodeFloat, 16},
+	{'i', dlpack.CodeInt, 8},
+	{'u', dlpack.CodeUInt, 8},
+	{'c', dlpack.CodeComplex, 64},
+	{'b', dlpack.CodeBool, 8},
+}
+
 // paddedMark follows code, bits and lanes where elements below a byte are padded.
 const paddedMark = int64(dlpack.SubbytePadded)
 
@@ -66,17 +79,14 @@ func dataType(t *tens.Tensor) (dt dlpack.DataType, padded bool, err error) {
 	if t.DType == 'V' {
 		return extension(t)
 	}
-	code, ok := map[byte]dlpack.TypeCode{
-		'f': dlpack.CodeFloat, 'i': dlpack.CodeInt, 'u': dlpack.CodeUInt, 'c': dlpack.CodeComplex, 'b': dlpack.CodeBool,
-	}[t.DType]
-	if !ok || t.Word < 1 || t.Word > 16 {
-		return 0, false, fmt.Errorf("%w: dtype %q with word %d", ErrDType, t.DType, t.Word)
+	for _, l := range letters {
+		if l.letter == t.DType && t.Word >= 1 && t.Word <= 16 {
+			if dt = dlpack.MakeDataType(l.code, uint8(8*t.Word), 1); dt.Validate() == nil {
+				return dt, false, nil
+			}
+		}
 	}
-	dt = dlpack.MakeDataType(code, uint8(8*t.Word), 1)
-	if err := dt.Validate(); err != nil {
-		return 0, false, fmt.Errorf("%w: dtype %q with word %d", ErrDType, t.DType, t.Word)
-	}
-	return dt, false, nil
+	return 0, false, fmt.Errorf("%w: dtype %q with word %d", ErrDType, t.DType, t.Word)
 }
 
 func extension(t *tens.Tensor) (dt dlpack.DataType, padded bool, err error) {
@@ -149,22 +159,12 @@ func Annotate(dt dlpack.DataType, padded bool, shape, strides []int64) (tens.Ten
 	return t, nil
 }
 
-// letterOf is the letter of TENS for a type, or 0.
+// letterOf is the letter of TENS for a valid type, or 0.
 func letterOf(dt dlpack.DataType) byte {
-	if dt.Lanes() != 1 {
-		return 0
-	}
-	switch dt {
-	case dlpack.Float16, dlpack.Float32, dlpack.Float64:
-		return 'f'
-	case dlpack.Int8, dlpack.Int16, dlpack.Int32, dlpack.Int64:
-		return 'i'
-	case dlpack.Uint8, dlpack.Uint16, dlpack.Uint32, dlpack.Uint64:
-		return 'u'
-	case dlpack.Complex64, dlpack.Complex128:
-		return 'c'
-	case dlpack.Bool:
-		return 'b'
+	for _, l := range letters {
+		if l.code == dt.Code() && dt.Bits() >= l.least && dt.Lanes() == 1 {
+			return l.letter
+		}
 	}
 	return 0
 }
