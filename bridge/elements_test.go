@@ -1,0 +1,45 @@
+package bridge_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+)
+
+func ExampleElements() {
+	e := bridge.Elements{Type: "string", Shape: []int64{2}, Values: [][]byte{[]byte("hello"), []byte(", world!")}}
+	fmt.Println(&e, e.Validate())
+	// Output: string[2] <nil>
+}
+
+func TestElementsMustFitTheirShape(t *testing.T) {
+	two := [][]byte{nil, {1}}
+	tests := []struct {
+		name string
+		e    bridge.Elements
+		want error
+	}{
+		{"scalar", bridge.Elements{Values: two[:1]}, nil},
+		{"none", bridge.Elements{Shape: []int64{0, math.MaxInt64}}, nil},
+		{"with formats", bridge.Elements{Shape: []int64{2, 1}, Values: two, Formats: []string{"png", ""}}, nil},
+		{"too few", bridge.Elements{Shape: []int64{3}, Values: two}, bridge.ErrElements},
+		{"too many", bridge.Elements{Shape: []int64{0}, Values: two}, bridge.ErrElements},
+		{"a format missing", bridge.Elements{Shape: []int64{2}, Values: two, Formats: []string{"png"}}, bridge.ErrElements},
+		{"a negative dimension", bridge.Elements{Shape: []int64{-1}, Values: two}, layout.ErrNegative},
+		{"more than 63 bits", bridge.Elements{Shape: []int64{1 << 32, 1 << 31}, Values: two}, layout.ErrOverflow},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if test.want == nil {
+				assert.NoError(t, test.e.Validate())
+			} else {
+				assert.ErrorIs(t, test.e.Validate(), test.want)
+			}
+		})
+	}
+}
