@@ -35,7 +35,7 @@ const (
 var (
 	strict  = []string{"-Wall", "-Wextra", "-pedantic", "-Werror"}
 	c11     = append([]string{"-std=c11", "-D_GNU_SOURCE", "-g", "-O1", "-I" + include}, strict...)
-	sources = []string{"tensor.c", core + "/core.c"} // all of the tensor functions, without Go
+	sources = []string{"tensor.c", core + "/core.c", core + "/copy.c"} // all of the tensor functions, without Go
 )
 
 var scratch string

@@ -58,6 +58,7 @@ setup(
             sources=sorted(f"src/{path.name}" for path in (HERE / "src").glob("*.c")),
             depends=[
                 "src/extension.h",
+                "../../dlpack/copy.c",
                 "../../dlpack/core.c",
                 "../../dlpack/core.h",
                 "../../include/dlbridge.h",
