@@ -101,7 +101,8 @@ func (s *scanner) close() {
 	s.pos++
 }
 
-// element goes to the next element of an array and reads its end when there is none.
+// element goes to the next element of an array, or the white space before it, and reads the end of the
+// array when there is none.
 func (s *scanner) element(first bool) (more bool, err error) {
 	c := s.peek()
 	if c == ']' {
@@ -113,13 +114,12 @@ func (s *scanner) element(first bool) (more bool, err error) {
 			return false, s.syntax("',' or ']'")
 		}
 		s.pos++
-		s.peek()
 	}
 	return true, nil
 }
 
-// member reads the next name of an object into s.name and goes to its value, or reads the end of the
-// object when there is none.
+// member reads the next name of an object into s.name and goes to its value, or the white space before it,
+// and reads the end of the object when there is none.
 func (s *scanner) member(first bool) (more bool, err error) {
 	c := s.peek()
 	if c == '}' {
@@ -136,17 +136,19 @@ func (s *scanner) member(first bool) (more bool, err error) {
 	if c != '"' {
 		return false, s.syntax("a name")
 	}
-	at := s.pos
-	name, err := s.text()
-	if err != nil {
+	s.at = s.pos
+	data, start := s.data, s.pos+1
+	if i := skipPlain(data, start); i+1 < len(data) && data[i] == '"' && data[i+1] == ':' {
+		s.name, s.pos = data[start:i:i], i+2 // as most are
+		return true, nil
+	}
+	if s.name, err = s.text(); err != nil {
 		return false, err
 	}
 	if s.peek() != ':' {
 		return false, s.syntax("':'")
 	}
 	s.pos++
-	s.peek()
-	s.name, s.at = name, at
 	return true, nil
 }
 
@@ -273,47 +275,52 @@ func (s *scanner) literal(word string) error {
 // number reads over a number. One that is a plain integer, without fraction and exponent, comes with its
 // value when that fits into 64 bits.
 func (s *scanner) number() (value int64, plain bool, err error) {
-	negative := s.data[s.pos] == '-'
+	data, i := s.data, s.pos
+	negative := data[i] == '-'
 	if negative {
-		s.pos++
+		i++
 	}
-	start := s.pos
-	for s.pos < len(s.data) && isDigit(s.data[s.pos]) {
-		value = value*10 + int64(s.data[s.pos]-'0')
-		s.pos++
+	start := i
+	for ; i < len(data) && isDigit(data[i]); i++ {
+		value = value*10 + int64(data[i]-'0')
 	}
+	s.pos = i
 	plain = true
-	switch n := s.pos - start; {
+	switch n := i - start; {
 	case n == 0:
 		return 0, false, s.syntax("a digit")
-	case n > 1 && s.data[start] == '0':
+	case n > 1 && data[start] == '0':
 		s.pos = start + 1
 		return 0, false, s.syntax("the end of a number that begins with 0")
 	case n >= 19: // may have wrapped
-		value, err = strconv.ParseInt(string(s.data[start:s.pos]), 10, 64)
+		value, err = strconv.ParseInt(string(data[start:i]), 10, 64)
 		plain = err == nil
 	}
-	if s.pos < len(s.data) && s.data[s.pos] == '.' {
-		plain = false
-		s.pos++
-		if err := s.digits(); err != nil {
-			return 0, false, err
-		}
-	}
-	if s.pos < len(s.data) && s.data[s.pos]|0x20 == 'e' {
-		plain = false
-		s.pos++
-		if s.pos < len(s.data) && (s.data[s.pos] == '+' || s.data[s.pos] == '-') {
-			s.pos++
-		}
-		if err := s.digits(); err != nil {
-			return 0, false, err
-		}
+	if i < len(data) && (data[i] == '.' || data[i]|0x20 == 'e') {
+		return 0, false, s.fraction()
 	}
 	if negative {
 		value = -value
 	}
 	return value, plain, nil
+}
+
+// fraction reads over the fraction of a number and its exponent, one of which is there.
+func (s *scanner) fraction() error {
+	if s.data[s.pos] == '.' {
+		s.pos++
+		if err := s.digits(); err != nil {
+			return err
+		}
+	}
+	if s.pos < len(s.data) && s.data[s.pos]|0x20 == 'e' {
+		s.pos++
+		if s.pos < len(s.data) && (s.data[s.pos] == '+' || s.data[s.pos] == '-') {
+			s.pos++
+		}
+		return s.digits()
+	}
+	return nil
 }
 
 func (s *scanner) digits() error {
@@ -327,22 +334,20 @@ func (s *scanner) digits() error {
 	return nil
 }
 
-// integer reads a plain integer of 64 bits; any other value is of the given kind.
-func (s *scanner) integer(kind error) (int64, error) {
-	c := s.peek()
-	if c != '-' && !isDigit(c) {
-		return 0, s.refuse(kind, "an integer")
+// plain are the ASCII characters that stand for themselves in a string.
+var plain = func() (p [256]bool) {
+	for c := ' '; c < utf8.RuneSelf; c++ {
+		p[c] = c != '"' && c != '\\'
 	}
-	start := s.pos
-	value, plain, err := s.number()
-	if err != nil {
-		return 0, err
+	return p
+}()
+
+// skipPlain returns where the plain characters from i on end.
+func skipPlain(data []byte, i int) int {
+	for i < len(data) && plain[data[i]] {
+		i++
 	}
-	if !plain {
-		s.pos = start
-		return 0, s.refuse(kind, "an integer of 64 bits")
-	}
-	return value, nil
+	return i
 }
 
 // text reads a string and returns it decoded: a piece of the text where it has no escapes.
@@ -359,12 +364,8 @@ func (s *scanner) quoted() (inner []byte, escaped bool, err error) {
 	data := s.data
 	start := s.pos + 1
 	ascii := true
-	for i := start; i < len(data); {
-		c := data[i]
-		switch {
-		case c >= utf8.RuneSelf:
-			ascii = false
-			i++
+	for i := skipPlain(data, start); i < len(data); i = skipPlain(data, i+1) {
+		switch c := data[i]; {
 		case c == '"':
 			inner = data[start:i:i]
 			if !ascii && !utf8.Valid(inner) {
@@ -378,12 +379,12 @@ func (s *scanner) quoted() (inner []byte, escaped bool, err error) {
 				return nil, false, s.fail(ErrLabelNotJSON, i, quote(data[i:min(i+6, len(data))])+" instead of an escape")
 			}
 			escaped = true
-			i += n
+			i += n - 1
 		case c < ' ':
 			s.pos = i
 			return nil, false, s.syntax("an escape")
-		default:
-			i++
+		default: // not ASCII
+			ascii = false
 		}
 	}
 	s.pos = len(data)

@@ -133,7 +133,9 @@ func parseLabel(text []byte) (l *Label, met bool, err error) {
 	if err := r.label(); err != nil {
 		return nil, false, err
 	}
-	l = new(Label)
+	few := new(fewTensors)
+	l = &few.Label
+	l.Tensors, r.sizes = few.tensors[:0], few.sizes[:0]
 	for first := true; ; first = false {
 		more, err := r.member(first)
 		if err != nil {
@@ -193,6 +195,13 @@ func (s *scanner) extra(list *Attributes, base int) error {
 	}
 	*list = append(*list, Attribute{name, value})
 	return nil
+}
+
+// fewTensors is a label with room for what most have, in one allocation.
+type fewTensors struct {
+	Label
+	tensors [3]Tensor
+	sizes   [8]int64
 }
 
 // reader reads a TENS label. The lists of its tensors are pieces of a few large ones.
@@ -287,12 +296,11 @@ func (r *reader) readTensors(l *Label) error {
 			r.tensor = -1
 			return nil
 		}
-		if l.Tensors == nil {
-			l.Tensors = make([]Tensor, 0, 3)
-		}
-		l.Tensors = append(l.Tensors, Tensor{Part: i})
+		l.Tensors = append(l.Tensors, Tensor{})
+		t := &l.Tensors[i]
+		t.Part = i
 		r.tensor = i
-		if err := r.readTensor(&l.Tensors[i]); err != nil {
+		if err := r.readTensor(t); err != nil {
 			return err
 		}
 	}
@@ -376,19 +384,19 @@ func (r *reader) readAttribute(t *Tensor, which uint) (err error) {
 	switch which {
 	case attrShape:
 		r.attribute = "shape"
-		t.Shape, err = r.readShape()
+		t.Shape, err = readInts(r, &r.sizes, ErrShapeInvalid)
 	case attrWord:
 		r.attribute = "word"
-		t.Word, err = r.readInt(ErrWordInvalid, ErrWordInvalid)
+		t.Word, err = readInt[int](r, ErrWordInvalid, ErrWordInvalid)
 	case attrDType:
 		r.attribute = "dtype"
 		t.DType, err = r.readDType()
 	case attrPart:
 		r.attribute = "part"
-		t.Part, err = r.readInt(ErrPartInvalid, ErrPartOutOfRange)
+		t.Part, err = readInt[int](r, ErrPartInvalid, ErrPartOutOfRange)
 	case attrOrder:
 		r.attribute = "order"
-		t.Order, err = r.readOrder()
+		t.Order, err = readInts(r, &r.orders, ErrOrderInvalid)
 	case attrAscend:
 		r.attribute = "ascend"
 		t.Ascend, err = r.readAscend()
@@ -402,68 +410,54 @@ func (r *reader) readAttribute(t *Tensor, which uint) (err error) {
 	return err
 }
 
-// readInt reads an integer that fits into an int, else it is of the kind large.
-func (r *reader) readInt(kind, large error) (int, error) {
-	r.peek()
+// readInt reads a plain integer: any other value is of the given kind, one that does not fit of the kind
+// large.
+func readInt[T int | int64](r *reader, kind, large error) (T, error) {
+	if c := r.peek(); c != '-' && !isDigit(c) {
+		return 0, r.refuse(kind, "an integer")
+	}
 	start := r.pos
-	v, err := r.integer(kind)
-	if err == nil && int64(int(v)) != v {
+	v, plain, err := r.number()
+	if err != nil {
+		return 0, err
+	}
+	if !plain {
+		r.pos = start
+		return 0, r.refuse(kind, "an integer of 64 bits")
+	}
+	if int64(T(v)) != v {
 		return 0, r.fail(large, start, strconv.FormatInt(v, 10)+" is too large here")
 	}
-	return int(v), err
+	return T(v), nil
 }
 
-func (r *reader) readShape() ([]int64, error) {
+// readInts reads an array of integers to the end of list, and returns them alone.
+func readInts[T int | int64](r *reader, list *[]T, kind error) ([]T, error) {
 	if r.peek() != '[' {
-		return nil, r.refuse(ErrShapeInvalid, "an array")
+		return nil, r.refuse(kind, "an array")
 	}
 	if err := r.open(); err != nil {
 		return nil, err
 	}
-	if r.sizes == nil {
-		r.sizes = make([]int64, 0, 12)
+	if *list == nil {
+		*list = make([]T, 0, 12)
 	}
-	start := len(r.sizes)
+	all := *list
+	start := len(all)
 	for {
-		more, err := r.element(len(r.sizes) == start)
+		more, err := r.element(len(all) == start)
 		if err != nil {
 			return nil, err
 		}
 		if !more {
-			return r.sizes[start:len(r.sizes):len(r.sizes)], nil
+			*list = all
+			return all[start:len(all):len(all)], nil
 		}
-		v, err := r.integer(ErrShapeInvalid)
+		v, err := readInt[T](r, kind, kind)
 		if err != nil {
 			return nil, err
 		}
-		r.sizes = append(r.sizes, v)
-	}
-}
-
-func (r *reader) readOrder() ([]int, error) {
-	if r.peek() != '[' {
-		return nil, r.refuse(ErrOrderInvalid, "an array")
-	}
-	if err := r.open(); err != nil {
-		return nil, err
-	}
-	if r.orders == nil {
-		r.orders = make([]int, 0, 12)
-	}
-	start := len(r.orders)
-	for {
-		more, err := r.element(len(r.orders) == start)
-		if err != nil {
-			return nil, err
-		}
-		if !more {
-			return r.orders[start:len(r.orders):len(r.orders)], nil
-		}
-		v, err := r.readInt(ErrOrderInvalid, ErrOrderInvalid)
-		if err != nil {
-			return nil, err
-		}
-		r.orders = append(r.orders, v)
+		all = append(all, v)
 	}
 }
 
@@ -616,9 +610,7 @@ func (w *writer) member(o *object, name string) {
 // begin writes a name of ours, which needs no escapes.
 func (w *writer) begin(o *object, name string) {
 	w.comma(o)
-	w.out = append(w.out, '"')
-	w.out = append(w.out, name...)
-	w.out = append(w.out, '"', ':')
+	w.out = append(append(append(w.out, '"'), name...), '"', ':')
 }
 
 func (w *writer) comma(o *object) {
@@ -630,11 +622,12 @@ func (w *writer) comma(o *object) {
 
 // reserve writes the further attributes that come before a name of ours and refuses one of that name.
 func (w *writer) reserve(o *object, name string) {
-	for len(o.extra) > 0 && o.extra[0].Name < name {
+	for len(o.extra) > 0 && o.extra[0].Name <= name {
+		if o.extra[0].Name == name {
+			w.refuse(name, "is a name of the specification")
+			return
+		}
 		w.further(o)
-	}
-	if len(o.extra) > 0 && o.extra[0].Name == name {
-		w.refuse(name, "is a name of the specification")
 	}
 }
 
@@ -678,7 +671,7 @@ func (w *writer) value(attribute string, text []byte) {
 
 // metadata writes an object of the caller's, an empty one where there is none.
 func (w *writer) metadata(text []byte) {
-	if text == nil {
+	if text == nil || string(text) == "{}" {
 		w.out = append(w.out, "{}"...)
 		return
 	}

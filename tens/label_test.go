@@ -567,7 +567,7 @@ func TestParsingAllocatesLittle(t *testing.T) {
 		if err != nil {
 			panic(err)
 		}
-	}), 4.0)
+	}), 2.0)
 }
 
 func TestErrorsWrapTheirKind(t *testing.T) {
