@@ -1,0 +1,143 @@
+//go:build cgo
+
+package gorgonia
+
+import (
+	"fmt"
+	"unsafe"
+
+	"gorgonia.org/tensor"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+)
+
+// An Option changes what [Dense] takes.
+type Option uint8
+
+// AllowTransposed takes fully transposed memory too: column-major, the first index fastest. gorgonia
+// holds it as a lazy transpose (tensor.Dense.T) of row-major memory, and multiplies and reduces it
+// correctly, but v0.9.24 gets these wrong, without an error, as it does with every lazy transpose:
+//
+//   - Repeat, SoftMax, LogSoftMax, Eq, CopyTo, WriteNpy and Data take the elements in the order in which they
+//     lie in memory;
+//   - Reshape, Transpose and a second T move the elements, in the producer's memory, so that the producer
+//     sees other values.
+//
+// Materialize, Clone, Slice, At, SetAt, Add, Mul, MatMul, Sum and their like are right.
+const AllowTransposed Option = 1 << iota
+
+// engine is gorgonia's own, and keeps the memory of the tensors that it works on. What is made of a Dense
+// has the same engine.
+type engine struct {
+	tensor.StdEng
+	owner *dlpack.Tensor
+}
+
+func (e *engine) release() { e.owner.Close() }
+
+// Dense makes a tensor of gorgonia's over the memory of t: shape and elements are t's, and what gorgonia
+// writes in place (tensor.WithReuse, tensor.UseUnsafe, SetAt, ...) the producer sees. int64 becomes
+// tensor.Int64.
+//
+// t must be on the host, writable, aligned, row-major without gaps (or, with [AllowTransposed], fully
+// transposed), and have elements, of a type that gorgonia has. The elements of a bool tensor are looked at,
+// all others only by gorgonia.
+//
+// Ownership: the Dense and all that is made of it share the memory until release, which may be called more
+// than once; t stays the caller's and may be closed before. Lifetime: the Dense, its views and what their
+// Data returned must not be used after release; results with memory of their own may. Threads: any; the
+// Dense is used as gorgonia allows. On error: nothing is shared. [dlpack.ErrClosed], [dlpack.ErrDevice],
+// [dlpack.ErrDType], [dlpack.ErrLayout], [dlpack.ErrReadOnly], [dlpack.ErrUnaligned], [dlpack.ErrNull],
+// or [dlpack.ErrValue] for a bool that is none; the error names the call that makes t acceptable.
+func Dense(t *dlpack.Tensor, options ...Option) (d *tensor.Dense, release func(), err error) {
+	var allowed Option
+	for _, o := range options {
+		allowed |= o
+	}
+	n, transposed, err := admit(t, allowed)
+	if err != nil {
+		return nil, nil, fmt.Errorf("gorgonia: dense: %w", err)
+	}
+	owner, _, err := t.Align(1) // another hold on the memory
+	if err != nil {
+		return nil, nil, err
+	}
+	memory, _, err := owner.UnsafeBytes()
+	if err == nil && n.held == tensor.Bool {
+		err = checkBools(memory)
+	}
+	if err != nil {
+		owner.Close()
+		return nil, nil, err
+	}
+	rank := t.Rank()
+	dims := make([]int, rank)
+	for i := range dims {
+		at := i
+		if transposed {
+			at = rank - 1 - i
+		}
+		dims[i] = int(t.Dim(at))
+	}
+	e := &engine{owner: owner}
+	start := uintptr(unsafe.Pointer(unsafe.SliceData(memory)))
+	d = tensor.New(n.of, tensor.WithShape(dims...), tensor.WithEngine(e), tensor.FromMemory(start, uintptr(len(memory))))
+	if transposed {
+		if err := d.T(); err != nil {
+			owner.Close()
+			return nil, nil, fmt.Errorf("gorgonia: dense: %w", err)
+		}
+	}
+	return d, e.release, nil
+}
+
+// admit tells what gorgonia holds the elements as, or why it must not.
+func admit(t *dlpack.Tensor, allowed Option) (n *number, transposed bool, err error) {
+	switch {
+	case t == nil:
+		return nil, false, fmt.Errorf("the tensor is nil: %w", dlpack.ErrNull)
+	case !t.Device().HostReadable():
+		return nil, false, fmt.Errorf("memory on %v; its producer can copy it to the CPU: %w", t.Device(), dlpack.ErrDevice)
+	}
+	dt := t.DType()
+	if n = carriedAs(dt); n == nil {
+		if one := dlpack.MakeDataType(dt.Code(), dt.Bits(), 1); dt.Lanes() > 1 && carriedAs(one) != nil {
+			return nil, false, fmt.Errorf("%v: there are no lanes in gorgonia; View makes them a dimension of %v: %w", dt, one, dlpack.ErrDType)
+		}
+		return nil, false, fmt.Errorf("%v is no type of gorgonia's: %w", dt, dlpack.ErrDType)
+	}
+	if t.ReadOnly() {
+		how := "is read-only, and gorgonia writes where it is told to; Copy makes it writable"
+		if t.Flags()&dlpack.ReadOnly == 0 {
+			how = "is not known to be writable; import it with AssumeWritable, or Copy it"
+		}
+		return nil, false, fmt.Errorf("the memory %s: %w", how, dlpack.ErrReadOnly)
+	}
+	if t.NumElements() == 0 {
+		return nil, false, fmt.Errorf("shape %v has no elements, and gorgonia panics on such tensors: %w", t.Shape(), dlpack.ErrLayout)
+	}
+	if !t.IsContiguous() {
+		shape, strides := t.Shape(), t.Strides()
+		switch transposed = layout.IsColumnMajor(shape, strides); {
+		case !transposed:
+			return nil, false, fmt.Errorf("strides %v of shape %v are not row-major without gaps; Copy makes them so: %w", strides, shape, dlpack.ErrLayout)
+		case allowed&AllowTransposed == 0:
+			return nil, false, fmt.Errorf("strides %v of shape %v are transposed; Copy makes them row-major, AllowTransposed takes them as they are: %w", strides, shape, dlpack.ErrLayout)
+		}
+	}
+	if align := n.held.Align(); t.Data()%uintptr(align) != 0 {
+		return nil, false, fmt.Errorf("data at %#x; Align(%d) copies it: %w", t.Data(), align, dlpack.ErrUnaligned)
+	}
+	return n, transposed, nil
+}
+
+// checkBools looks for what Go knows no bool of.
+func checkBools(memory []byte) error {
+	for i, b := range memory {
+		if b > 1 {
+			return fmt.Errorf("gorgonia: dense: byte %d of a bool tensor is %d: %w", i, b, dlpack.ErrValue)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+//go:build cgo
+
+package gorgonia
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"gorgonia.org/tensor"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+)
+
+// The causes of errors that package dlpack does not have.
+var (
+	// ErrMasked: a tensor with a mask.
+	ErrMasked = errors.New("masked tensor")
+	// ErrSparse: a tensor that is not dense.
+	ErrSparse = errors.New("sparse tensor")
+)
+
+// FromDense makes a DLPack tensor over the memory of a tensor of gorgonia's: contiguous, transposed (T),
+// sliced, column-major or scalar, without copying. Shape and strides are those that gorgonia shows; what
+// lies between the elements of a view is not described. tensor.Int is int64.
+//
+// Where the Dense lies in memory that [Dense] wrapped, the result is another view of that memory, and keeps
+// its owner after the Dense was released. Other memory is gorgonia's own, and the collector's: it is pinned
+// while a consumer holds an export.
+//
+// Ownership: the result shares the memory and is closed by itself. Lifetime: until its Close; the Dense may
+// go before (tensor.ReturnTensor). Threads: any, while nobody changes the Dense. On error:
+// [dlpack.ErrClosed] for wrapped memory that was released, [dlpack.ErrDType], [dlpack.ErrDevice] for an
+// engine whose memory Go cannot reach, [dlpack.ErrBorrowed] for memory from tensor.FromMemory that nothing
+// would keep, [dlpack.ErrLayout] for an access pattern that leads outside of the memory, [dlpack.ErrNull],
+// [ErrMasked], [ErrSparse]; the error names the call that makes x acceptable.
+func FromDense(x tensor.Tensor) (*dlpack.Tensor, error) {
+	d, ok := x.(*tensor.Dense)
+	if !ok || d == nil {
+		if _, sparse := x.(*tensor.CS); sparse {
+			return nil, fmt.Errorf("gorgonia: from dense: %T; its method Dense makes it dense: %w", x, ErrSparse)
+		}
+		return nil, fmt.Errorf("gorgonia: from dense: no tensor but %T: %w", x, dlpack.ErrNull)
+	}
+	s, err := describe(d)
+	if err != nil {
+		return nil, fmt.Errorf("gorgonia: from dense: %w", err)
+	}
+	if e, ok := d.Engine().(*engine); ok {
+		if start := address(d.Raw) - e.owner.Data(); start < uintptr(e.owner.NumBytes()) && len(d.Raw) > 0 {
+			s.ByteOffset = int64(start)
+			return e.owner.View(s)
+		}
+		// Otherwise a result: gorgonia made its memory, and copied the flag of an operand's.
+	} else if d.IsManuallyManaged() {
+		return nil, fmt.Errorf("gorgonia: from dense: nothing would keep memory of tensor.FromMemory; Lend it to package dlpack, and wrap that with Dense: %w", dlpack.ErrBorrowed)
+	}
+	return dlpack.FromBytes(d.Raw, s)
+}
+
+func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
+// describe says in DLPack's terms what d is, from the beginning of its memory. Shape and strides are d's own.
+func describe(d *tensor.Dense) (s dlpack.Spec, err error) {
+	n := heldAs(d.Dtype())
+	switch {
+	case n == nil:
+		return s, fmt.Errorf("%v has no type of DLPack's: %w", d.Dtype().Type, dlpack.ErrDType)
+	case !d.IsNativelyAccessible():
+		return s, fmt.Errorf("%T: Go cannot reach its memory; the engine's Accessible may: %w", d.Engine(), dlpack.ErrDevice)
+	case len(d.Mask()) > 0:
+		return s, fmt.Errorf("DLPack has no masks; Filled gives every element a value, SetMask(nil) drops the mask: %w", ErrMasked)
+	}
+	s.DType, s.Shape, s.Strides = n.carried, int64s(d.Shape()), int64s(d.Strides())
+	var low, high int64
+	if len(s.Strides) < len(s.Shape) {
+		s.Strides = nil // gorgonia leaves some out where the elements lie one after the other
+		high, err = layout.Count(s.Shape)
+	} else {
+		low, high, err = layout.Span(s.Shape, s.Strides)
+	}
+	if err != nil {
+		return s, fmt.Errorf("%v: %w", err, dlpack.ErrLayout)
+	}
+	if room := int64(len(d.Raw)) / int64(n.carried.ItemSize()); low < 0 || high > room {
+		return s, fmt.Errorf("strides %v of shape %v lead to elements %d to %d of %d; Clone what it was made of: %w", s.Strides, s.Shape, low, high, room, dlpack.ErrLayout)
+	}
+	return s, nil
+}
+
+// int64s is a slice of ints as what they are, and its own size says so.
+func int64s(ints []int) []int64 {
+	const _ = uint(unsafe.Sizeof(0) - 8)
+	return unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(ints))), len(ints))
+}
