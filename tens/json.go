@@ -334,8 +334,8 @@ func (s *scanner) digits() error {
 	return nil
 }
 
-// plain are the ASCII characters that stand for themselves in a string.
-var plain = func() (p [256]bool) {
+// themselves are the ASCII characters that stand for themselves in a string.
+var themselves = func() (p [256]bool) {
 	for c := ' '; c < utf8.RuneSelf; c++ {
 		p[c] = c != '"' && c != '\\'
 	}
@@ -344,7 +344,7 @@ var plain = func() (p [256]bool) {
 
 // skipPlain returns where the plain characters from i on end.
 func skipPlain(data []byte, i int) int {
-	for i < len(data) && plain[data[i]] {
+	for i < len(data) && themselves[data[i]] {
 		i++
 	}
 	return i
