@@ -41,7 +41,8 @@ type pool struct {
 	free    int
 	total   int
 	slots   []*[slabBlocks]slot
-	_       [40]byte
+	rings   []*ring // that may have idle blocks
+	_       [16]byte
 }
 
 // pools of the small blocks, and one for ranks above rankSmall behind them. nil until the first export.
@@ -83,13 +84,12 @@ func startPools() ([]pool, error) {
 		all[i].home = h
 	}
 	pools.all.Store(&all)
-	eachCycle(reapAll)
+	eachCycle(Reap)
 	startWake()
 	return all, nil
 }
 
-// poolFor picks a pool by the stack of the caller: a goroutine stays with its own, two goroutines
-// rarely meet.
+// poolFor returns the caller's pool.
 func poolFor(rank int) (*pool, error) {
 	all := allPools()
 	if all == nil {
@@ -98,13 +98,19 @@ func poolFor(rank int) (*pool, error) {
 			return nil, err
 		}
 	}
-	last := len(all) - 1 // the number of the others, a power of two
+	return &all[poolIndex(len(all), rank)], nil
+}
+
+// poolIndex picks one of n pools by the stack of the caller: a goroutine stays with its own, two
+// goroutines rarely meet.
+func poolIndex(n, rank int) int {
+	last := n - 1 // the number of the others, a power of two
 	if rank > rankSmall {
-		return &all[last], nil
+		return last
 	}
 	var here byte
 	stack := uintptr(unsafe.Pointer(&here))
-	return &all[(stack>>13^stack>>17)&uintptr(last-1)], nil
+	return int(stack>>13^stack>>17) & (last - 1)
 }
 
 // take returns a free block. The pool is locked.
@@ -142,7 +148,7 @@ func (p *pool) append(b *block) {
 	if p.free == 0 {
 		p.first = b
 	} else {
-		p.last.next = uintptr(unsafe.Pointer(b))
+		p.last.next = address(b)
 	}
 	p.last = b
 	p.free++
@@ -186,18 +192,25 @@ func (p *pool) bury(b *block) {
 			s.keep = nil
 		}
 	}
-	atomic.StoreUint32(&b.state, stateFree)
+	atomic.StoreUint64(&b.state, stateFree)
 	p.append(b)
 }
 
 // deleteBlock is the deleter, called by Go for a block that Go made: no crossing. It reports false for
 // one that C code made.
 func deleteBlock(b *block) bool {
+	state := atomic.LoadUint64(&b.state)
+	for state&states == stateLive && state != stateLive { // a ring's, which may let it go
+		if atomic.CompareAndSwapUint64(&b.state, state, state|stateIdle) {
+			return true
+		}
+		state = atomic.LoadUint64(&b.state)
+	}
 	h := (*home)(pointer(b.home))
 	if h.pool < 0 {
 		return false
 	}
-	if !atomic.CompareAndSwapUint32(&b.state, stateLive, stateDead) {
+	if !atomic.CompareAndSwapUint64(&b.state, stateLive, stateDead) {
 		doubleDeletes.Add(1)
 		return true
 	}
@@ -207,7 +220,7 @@ func deleteBlock(b *block) bool {
 	p.bury(b)
 	p.mu.Unlock()
 	if share != 0 {
-		dropShare(share)
+		dropShares(share, 1)
 	}
 	return true
 }
@@ -217,19 +230,24 @@ var doubleDeletes atomic.Uint64
 // Reap unpins at once what consumers have released since the last time. It is never needed for
 // correctness: the next export, the next collection, or enough released bytes do the same.
 func Reap() {
+	retireIdle()
+	drainAll()
+}
+
+// drainAll reaps what is dead. The count of dead bytes is set back first: what dies from here on counts
+// anew.
+func drainAll() {
 	all := allPools()
+	if all == nil {
+		return
+	}
+	atomic.SwapInt64(coreDeadBytes(), 0) // sees the pushes of all that were counted
 	for i := range all {
 		p := &all[i]
 		p.mu.Lock()
 		p.drain()
 		p.mu.Unlock()
 	}
-}
-
-// reapAll is [Reap] with the count of dead bytes set back first: what dies from here on counts anew.
-func reapAll() {
-	atomic.SwapInt64(coreDeadBytes(), 0) // sees the pushes of all that were counted
-	Reap()
 }
 
 // eachCycle calls f once after each collection.
@@ -242,11 +260,11 @@ func eachCycle(f func()) {
 
 // liveBlocks counts exports that no consumer has released.
 func liveBlocks() (n int64) {
+	Reap()
 	all := allPools()
 	for i := range all {
 		p := &all[i]
 		p.mu.Lock()
-		p.drain()
 		n += int64(p.total - p.free)
 		p.mu.Unlock()
 	}
@@ -264,6 +282,6 @@ func reapOnWake() {
 			coreWakeBy(-1, wakeBytes)
 			return
 		}
-		reapAll()
+		drainAll()
 	}
 }

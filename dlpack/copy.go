@@ -21,13 +21,13 @@ func (t *Tensor) Copy() (*Tensor, error) {
 	if !t.device.HostReadable() {
 		return nil, refuse(op, ErrDevice, "memory on %v cannot be read", t.device)
 	}
-	s := coreShareAlloc(uintptr(t.nbytes))
+	n := t.NumBytes()
+	s := coreShareAlloc(uintptr(n))
 	if s == 0 {
-		return nil, refuse(op, ErrMemory, "no memory for %d bytes", t.nbytes)
+		return nil, refuse(op, ErrMemory, "no memory for %d bytes", n)
 	}
-	c := lent(s, (*share)(pointer(s)).data, t.nbytes)
-	e := extent{count: t.count, nbytes: t.nbytes, high: t.nbytes, rowMajor: true}
-	c.describe(t.dtype, t.flags&SubbytePadded|IsCopied, e, t.shape, nil)
+	c := lent(s, (*share)(pointer(s)).data, n)
+	c.describe(t.dtype, t.flags&SubbytePadded|IsCopied, extent{count: t.count, rowMajor: true}, t.shape(), nil)
 	if t.count == 0 {
 		c.data = 0
 	} else {
@@ -52,33 +52,35 @@ func (t *Tensor) AppendBytes(dst []byte) ([]byte, error) {
 	if !t.device.HostReadable() {
 		return dst, refuse(op, ErrDevice, "memory on %v cannot be read", t.device)
 	}
-	n := len(dst)
-	if t.nbytes > addressable-int64(n) { // a broadcast of a few bytes
-		return dst, refuse(op, ErrMemory, "no memory for %d bytes", t.nbytes)
+	n, more := len(dst), t.NumBytes()
+	if more > addressable-int64(n) { // a broadcast of a few bytes
+		return dst, refuse(op, ErrMemory, "no memory for %d bytes", more)
 	}
-	dst = slices.Grow(dst, int(t.nbytes))[:n+int(t.nbytes)]
+	dst = slices.Grow(dst, int(more))[:n+int(more)]
 	if t.count > 0 {
 		t.copyTo(unsafe.Pointer(&dst[n]))
 	}
 	return dst, nil
 }
 
-// copyTo copies the elements, of which there are some, row-major to nbytes at dst. The caller holds the
+// copyTo copies the elements, of which there are some, row-major to NumBytes at dst. The caller holds the
 // memory.
 func (t *Tensor) copyTo(dst unsafe.Pointer) {
 	if t.rowMajor {
-		copy(unsafe.Slice((*byte)(dst), t.nbytes), unsafe.Slice((*byte)(pointer(t.data)), t.nbytes))
+		n := t.NumBytes()
+		copy(unsafe.Slice((*byte)(dst), n), unsafe.Slice((*byte)(pointer(t.data)), n))
 		return
 	}
 	item := int64(t.dtype.ItemSize())
-	steps := make([]int64, 2*len(t.shape))
-	to, from := steps[:len(t.shape)], steps[len(t.shape):]
+	shape, strides := t.shape(), t.strides()
+	steps := make([]int64, 2*len(shape))
+	to, from := steps[:len(shape)], steps[len(shape):]
 	step := item
-	for d := len(t.shape) - 1; d >= 0; d-- {
-		to[d], from[d] = step, t.strides[d]*item
-		step *= t.shape[d]
+	for d := len(shape) - 1; d >= 0; d-- {
+		to[d], from[d] = step, strides[d]*item
+		step *= shape[d]
 	}
-	coreCopy(dst, to, pointer(t.data), from, t.shape, int(item))
+	coreCopy(dst, to, pointer(t.data), from, shape, int(item))
 }
 
 // RequireAlign returns [ErrUnaligned] unless element (0, ..., 0) lies at a multiple of n bytes, a power
@@ -121,8 +123,7 @@ func (t *Tensor) share(op string) (*Tensor, error) {
 		return nil, err
 	}
 	v := &Tensor{mem: t.mem, unstated: t.unstated, device: t.device, data: t.data, offset: t.offset}
-	e := extent{count: t.count, nbytes: t.nbytes, low: t.low, high: t.high, rowMajor: t.rowMajor}
-	v.describe(t.dtype, t.flags, e, t.shape, t.strides)
+	v.describe(t.dtype, t.flags, extent{count: t.count, rowMajor: t.rowMajor}, t.shape(), t.strides())
 	runtime.KeepAlive(t)
 	return v, nil
 }

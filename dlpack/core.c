@@ -11,7 +11,7 @@
 
 _Static_assert(sizeof(core_block) == 256, "Go lays a struct over core_block");
 _Static_assert(offsetof(core_block, managed) == 0, "deleters find their block at the tensor");
-_Static_assert(sizeof(core_home) == 64, "a home is one cache line");
+_Static_assert(sizeof(core_home) == 128, "a home is two cache lines");
 
 /* ---- fork ------------------------------------------------------------------------------------ */
 
@@ -146,15 +146,20 @@ uint64_t core_double_deletes(void) { return __atomic_load_n(&double_deletes, __A
 
 int64_t core_live_exports(void) { return __atomic_load_n(&live_exports, __ATOMIC_RELAXED); }
 
-/* The dead bytes are counted after the push, so that what Go has not reaped is never uncounted. The
- * block may be in use again as soon as it is pushed. */
+/* A block of a ring stays where it is, with its share or pin, ready for the next export. Any other is
+ * pushed, and may be in use again from then on. Only Go's memory has to wait for Go, so that only its
+ * bytes are counted: after the push, so that what Go has not reaped is never uncounted. */
 static void delete_block(core_block *block) {
-  uint32_t state = CORE_LIVE;
-  if (!__atomic_compare_exchange_n(&block->state, &state, CORE_DEAD, 0, __ATOMIC_ACQ_REL,
-                                   __ATOMIC_RELAXED)) {
-    __atomic_fetch_add(&double_deletes, 1, __ATOMIC_RELAXED);
-    return;
-  }
+  uint64_t state = __atomic_load_n(&block->state, __ATOMIC_RELAXED), then;
+  do {
+    if ((state & CORE_STATES) != CORE_LIVE) {
+      __atomic_fetch_add(&double_deletes, 1, __ATOMIC_RELAXED);
+      return;
+    }
+    then = state == CORE_LIVE ? CORE_DEAD : state | CORE_IDLE;
+  } while (!__atomic_compare_exchange_n(&block->state, &state, then, 0, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_RELAXED));
+  if (then != CORE_DEAD) return;
   core_share *share = block->share;
   core_home *home = block->home;
   int64_t bytes = (int64_t)(block->payload + sizeof *block);
@@ -164,7 +169,7 @@ static void delete_block(core_block *block) {
   } while (!__atomic_compare_exchange_n(&home->dead, &top, block, 1, __ATOMIC_RELEASE,
                                         __ATOMIC_RELAXED));
   if (home->drainer >= 0) {
-    wake(bytes);
+    if (share == NULL) wake(bytes);
   } else {
     __atomic_fetch_sub(&live_exports, 1, __ATOMIC_RELAXED);
   }
@@ -188,8 +193,7 @@ core_block *core_slab(core_home *home, uint32_t count, uint32_t first_slot) {
   for (uint32_t i = 0; i < count; i++) {
     core_block *block = (core_block *)(slab + i * size);
     block->home = home;
-    block->slot = first_slot + i;
-    block->dims = block->inline_dims;
+    block->slot = (uint64_t)first_slot + i;
     block->next = i + 1 < count ? (core_block *)(slab + (i + 1) * size) : NULL;
   }
   return (core_block *)slab;

@@ -78,21 +78,22 @@ type managedLegacy struct {
 type block struct {
 	managed managedVersioned // or managedLegacy
 	next    uintptr
-	state   uint32
-	slot    uint32
+	state   uint64
 	share   uintptr
 	home    uintptr
 	payload uint64
-	dims    uintptr
-	inline  [2 * rankSmall]int64
+	slot    uint64
+	dims    [2 * rankSmall]int64
 }
 
 // C: core_home
 type home struct {
-	dead uintptr
-	pool int32
-	rank int32
-	_    [48]byte
+	dead   uintptr
+	pool   int32
+	rank   int32
+	_      [48]byte
+	cursor uint64
+	_      [56]byte
 }
 
 // C: core_share
@@ -117,6 +118,8 @@ const (
 	stateFree = C.CORE_FREE
 	stateLive = C.CORE_LIVE
 	stateDead = C.CORE_DEAD
+	stateIdle = C.CORE_IDLE
+	states    = C.CORE_STATES
 )
 
 // Every field's place and width, at compile time: a difference is an index out of bounds or an
@@ -167,8 +170,7 @@ var (
 	_   = [1]int{}[unsafe.Offsetof(gb.payload)-unsafe.Offsetof(cb.payload)]
 	_   = [1]int{}[unsafe.Sizeof(gb.payload)-unsafe.Sizeof(cb.payload)]
 	_   = [1]int{}[unsafe.Offsetof(gb.dims)-unsafe.Offsetof(cb.dims)]
-	_   = [1]int{}[unsafe.Offsetof(gb.inline)-unsafe.Offsetof(cb.inline_dims)]
-	_   = [1]int{}[unsafe.Sizeof(gb.inline)-unsafe.Sizeof(cb.inline_dims)]
+	_   = [1]int{}[unsafe.Sizeof(gb.dims)-unsafe.Sizeof(cb.dims)]
 	ch  C.core_home
 	gh  home
 	_   = [1]int{}[unsafe.Sizeof(gh)-C.sizeof_core_home]
@@ -176,6 +178,8 @@ var (
 	_   = [1]int{}[unsafe.Offsetof(gh.pool)-unsafe.Offsetof(ch.drainer)]
 	_   = [1]int{}[unsafe.Sizeof(gh.pool)-unsafe.Sizeof(ch.drainer)]
 	_   = [1]int{}[unsafe.Offsetof(gh.rank)-unsafe.Offsetof(ch.rank)]
+	_   = [1]int{}[unsafe.Offsetof(gh.cursor)-unsafe.Offsetof(ch.cursor)]
+	_   = [1]int{}[unsafe.Sizeof(gh.cursor)-unsafe.Sizeof(ch.cursor)]
 	cs  C.core_share
 	gs  share
 	_   = [1]int{}[unsafe.Sizeof(gs)-C.sizeof_core_share]
@@ -195,6 +199,8 @@ var (
 func pointer(address uintptr) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
 }
+
+func address(b *block) uintptr { return uintptr(unsafe.Pointer(b)) }
 
 func coreShareAlloc(size uintptr) uintptr { return uintptr(C.share_alloc(C.size_t(size))) }
 func coreShareLend(release, ctx unsafe.Pointer) uintptr {

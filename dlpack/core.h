@@ -71,7 +71,9 @@ CORE_API void core_release_lent(void (*lender)(void *ctx), void *ctx);
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-enum { CORE_FREE = 0, CORE_LIVE = 1, CORE_DEAD = 2 };
+/* The low bits of a block's state. Above them stands the number of the ring that the block belongs to
+ * while it is ready to be exported again, 0 for none. */
+enum { CORE_FREE = 0, CORE_LIVE = 1, CORE_DEAD = 2, CORE_IDLE = 3, CORE_STATES = 3 };
 
 typedef struct core_block core_block;
 typedef struct core_home core_home;
@@ -83,20 +85,21 @@ struct core_block {
     DLManagedTensor legacy;
   } managed;
   core_block *next;   /* link of the dead stack, then of the free list */
-  uint32_t state;     /* CORE_FREE, CORE_LIVE, CORE_DEAD */
-  uint32_t slot;      /* Go's slot for what it pinned */
+  uint64_t state;     /* CORE_LIVE: its deleter ends it. CORE_LIVE of a ring: its deleter makes it CORE_IDLE */
   core_share *share;  /* what the block shares; NULL where Go pinned the memory */
   core_home *home;
   uint64_t payload;   /* bytes that stay pinned until Go reaps the block */
-  int64_t *dims;      /* shape, then strides; both consumers' pointers start out here */
-  int64_t inline_dims[2 * CORE_RANK_SMALL];
+  uint64_t slot;      /* Go's slot for what it pinned */
+  int64_t dims[2 * CORE_RANK_SMALL]; /* shape, then strides; blocks for higher ranks have more */
 };
 
 struct core_home {
   core_block *dead;   /* pushed by deleters on any thread, taken whole by the owner */
   int32_t drainer;    /* index of the pool of Go that drains it, or -1: the C side does, unwoken */
   int32_t rank;       /* room for dimensions in its blocks */
-  char pad[48];       /* homes lie side by side: one cache line each */
+  char pad[48];       /* homes lie side by side: a cache line for deleters, */
+  uint64_t cursor;    /* and one for Go's exports: their number, nearly */
+  char pad2[56];
 };
 
 /* The deleters that every exported block carries. Their addresses tell our own exports apart. */

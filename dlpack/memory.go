@@ -106,7 +106,7 @@ func (e *ending) run() {
 	case borrowed:
 		return
 	}
-	dropShare(share)
+	dropShares(share, 1)
 }
 
 func (e *ending) runDeleter() {
@@ -140,8 +140,8 @@ func (e *ending) takeShare() (uintptr, error) {
 	return s, nil
 }
 
-func dropShare(s uintptr) {
-	if atomic.AddInt64(&(*share)(pointer(s)).count, -1) == 0 {
+func dropShares(s uintptr, n int64) {
+	if atomic.AddInt64(&(*share)(pointer(s)).count, -n) == 0 {
 		coreReleaseShare(s)
 	}
 }

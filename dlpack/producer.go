@@ -31,7 +31,16 @@ func (t *Tensor) Export() (unsafe.Pointer, error) {
 // Ownership, Lifetime, Threads: as [Tensor.Export] ([ReleaseLegacy]). On error: also [ErrReadOnly],
 // and [ErrDType] for padded sub-byte types, which that form cannot say either.
 func (t *Tensor) ExportLegacy() (unsafe.Pointer, error) {
-	return t.export("export legacy", 0, deleteLegacy)
+	const op = "export legacy"
+	if t.flags&(ReadOnly|SubbytePadded) != 0 && !t.isClosed() {
+		if t.flags&ReadOnly != 0 {
+			return nil, refuse(op, ErrReadOnly, "the tensor is read-only, and this form cannot say so")
+		}
+		if t.dtype.BitSize()%8 != 0 {
+			return nil, refuse(op, ErrDType, "padded %v: this form cannot say that it is padded", t.dtype)
+		}
+	}
+	return t.export(op, 0, deleteLegacy)
 }
 
 // ExportCopy exports a row-major copy in new memory, with IS_COPIED set: the consumer is its only
@@ -48,24 +57,23 @@ func (t *Tensor) ExportCopy() (unsafe.Pointer, error) {
 }
 
 func (t *Tensor) export(op string, flags Flags, deleter uintptr) (unsafe.Pointer, error) {
+	b := t.ready()
+	if b == nil {
+		var err error
+		if b, err = t.newBlock(op); err != nil {
+			return nil, err
+		}
+	}
+	t.fill(b, flags, deleter)
+	return unsafe.Pointer(b), nil
+}
+
+// newBlock makes a block live that holds a share of the memory, or its pin.
+func (t *Tensor) newBlock(op string) (*block, error) {
 	if err := t.acquire(op); err != nil {
 		return nil, err
 	}
-	b, err := t.fill(op, flags, deleter)
-	t.done()
-	return unsafe.Pointer(b), err
-}
-
-// fill makes a block live. The caller holds the memory.
-func (t *Tensor) fill(op string, flags Flags, deleter uintptr) (*block, error) {
-	if deleter == deleteLegacy {
-		if t.flags&ReadOnly != 0 {
-			return nil, refuse(op, ErrReadOnly, "the tensor is read-only, and this form cannot say so")
-		}
-		if t.flags&SubbytePadded != 0 && t.dtype.BitSize()%8 != 0 {
-			return nil, refuse(op, ErrDType, "padded %v: this form cannot say that it is padded", t.dtype)
-		}
-	}
+	defer t.done()
 	var share uintptr
 	if end := t.mem.end; end != nil {
 		if end.origin == borrowed {
@@ -76,56 +84,67 @@ func (t *Tensor) fill(op string, flags Flags, deleter uintptr) (*block, error) {
 			return nil, refuse(op, err, "no memory for a share")
 		}
 	}
-	p, err := poolFor(len(t.shape))
-	var b *block
-	if err == nil {
-		p.mu.Lock()
-		b, err = p.take()
-		if err == nil && share == 0 && t.count > 0 {
-			s := p.slot(b)
-			s.keep = t.mem.keep
-			s.pinner.Pin(s.keep)
-		}
-	}
+	b, state, err := t.takeBlock(share)
 	if err != nil {
-		if p != nil {
-			p.mu.Unlock()
-		}
 		if share != 0 {
-			dropShare(share)
+			dropShares(share, 1)
 		}
 		return nil, refuse(op, err, "no memory for a block")
+	}
+	if state != stateLive && t.isClosed() { // and the Close did not see the ring
+		t.retire()
+	}
+	return b, nil
+}
+
+// takeBlock takes a block from the caller's pool, for a share or for memory of Go's.
+func (t *Tensor) takeBlock(share uintptr) (*block, uint64, error) {
+	p, err := poolFor(t.Rank())
+	if err != nil {
+		return nil, 0, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b, err := p.take()
+	if err != nil {
+		return nil, 0, err
 	}
 	b.share = share
 	b.payload = 0
 	if share == 0 && t.count > 0 {
+		s := p.slot(b)
+		s.keep = t.mem.keep
+		s.pinner.Pin(s.keep)
 		b.payload = uint64(t.mem.high - t.mem.low) // a view pins all of it
 	}
-	dims := unsafe.Slice((*int64)(pointer(b.dims)), 2*len(t.shape))
-	copy(dims, t.shape)
-	copy(dims[len(t.shape):], t.strides)
+	state := t.enlist(p, b)
+	atomic.StoreUint64(&b.state, state)
+	return b, state, nil
+}
 
-	var d *dlTensor
+// fill writes the description. Consumers may have written to the last one.
+func (t *Tensor) fill(b *block, flags Flags, deleter uintptr) {
+	rank := uintptr(t.rank)
+	from, to := unsafe.Pointer(t.dims), unsafe.Pointer(&b.dims[0])
+	for i := uintptr(0); i < 16*rank; i += 8 {
+		*(*int64)(unsafe.Add(to, i)) = *(*int64)(unsafe.Add(from, i))
+	}
+	d := &b.managed.tensor
 	if deleter == deleteVersioned {
 		m := &b.managed
 		m.version, m.flags = Current, flags
-		m.ctx, m.deleter = uintptr(unsafe.Pointer(b)), deleter
-		d = &m.tensor
+		m.ctx, m.deleter = address(b), deleter
 	} else {
 		m := (*managedLegacy)(unsafe.Pointer(b))
-		m.ctx, m.deleter = uintptr(unsafe.Pointer(b)), deleter
+		m.ctx, m.deleter = address(b), deleter
 		d = &m.tensor
 	}
-	*d = dlTensor{
-		data:       t.data,
-		device:     t.device,
-		ndim:       int32(len(t.shape)),
-		dtype:      t.dtype,
-		shape:      b.dims,
-		strides:    b.dims + uintptr(len(t.shape))*8,
-		byteOffset: t.offset,
-	}
-	atomic.StoreUint32(&b.state, stateLive)
-	p.mu.Unlock()
-	return b, nil
+	// Field by field: a whole struct would be made on the stack first, and copied in other widths.
+	d.data = t.data
+	d.device = t.device
+	d.ndim = int32(rank)
+	d.dtype = t.dtype
+	d.shape = uintptr(to)
+	d.strides = d.shape + rank*8
+	d.byteOffset = t.offset
 }

@@ -21,25 +21,29 @@ const inlineRank = 4
 // answer [ErrClosed]. What a tensor describes does not change and can be read after Close.
 type Tensor struct {
 	mem    *memory
-	closed atomic.Bool
-	// boolsChecked is set once all elements of a bool tensor were seen to be 0 or 1.
-	boolsChecked atomic.Bool
+	rings  atomic.Pointer[rings] // of a tensor that is exported often
+	status atomic.Uint32
+	dtype  DataType
+	device Device
+	flags  Flags
+	data   uintptr // the raw field; host memory has its byte offset folded in
+	offset uint64  // byte_offset of memory that the host cannot address
+	count  int64
+	rank   uint16
+	// rowMajor: without gaps, the last index fastest.
+	rowMajor bool
 	// unstated: taken over in the form that cannot say whether the memory may be written.
 	unstated bool
-	rowMajor bool
-	dtype    DataType
-	device   Device
-	flags    Flags
-	data     uintptr // the raw field; host memory has its byte offset folded in
-	offset   uint64  // byte_offset of memory that the host cannot address
-	count    int64
-	nbytes   int64
-	low      int64
-	high     int64
-	shape    []int64
-	strides  []int64
+	dims     *int64 // shape, then strides
 	inline   [2 * inlineRank]int64
 }
+
+// The bits of a tensor's status, and above them how often it was exported before it got a ring.
+const (
+	closed uint32 = 1 << iota
+	boolsChecked  // all elements were seen to be 0 or 1
+	exportedOnce
+)
 
 // A rooted tensor is the first on its memory: one allocation holds both.
 type rooted struct {
@@ -73,25 +77,50 @@ func (s *Spec) flags() (f Flags) {
 // describe fills in what a tensor describes, with copies of shape and strides.
 func (t *Tensor) describe(dt DataType, flags Flags, e extent, shape, strides []int64) {
 	t.dtype, t.flags = dt, flags
-	t.count, t.nbytes, t.low, t.high, t.rowMajor = e.count, e.nbytes, e.low, e.high, e.rowMajor
+	t.count, t.rowMajor = e.count, e.rowMajor
 	n := len(shape)
 	dims := t.inline[:]
 	if n > inlineRank {
 		dims = make([]int64, 2*n)
 	}
-	t.shape, t.strides = dims[:n:n], dims[n:2*n:2*n]
-	copy(t.shape, shape)
+	t.rank, t.dims = uint16(n), &dims[0]
+	copy(dims, shape)
 	if strides != nil {
-		copy(t.strides, strides)
+		copy(dims[n:], strides)
 		return
 	}
 	step := int64(1)
 	for d := n - 1; d >= 0; d-- {
-		t.strides[d] = step
+		dims[n+d] = step
 		if shape[d] > 1 {
 			step *= shape[d] // overflows only without elements, when no stride is ever followed
 		}
 	}
+}
+
+// shape and strides are t's own, not to be written to.
+func (t *Tensor) shape() []int64   { return unsafe.Slice(t.dims, t.rank) }
+func (t *Tensor) strides() []int64 { return unsafe.Slice(t.dims, 2*int(t.rank))[t.rank:] }
+
+// extent is what the description, which is known to be valid, comes to.
+func (t *Tensor) extent() extent {
+	e := extent{count: t.count, nbytes: t.NumBytes(), rowMajor: t.rowMajor}
+	e.high = e.nbytes
+	if t.rowMajor || t.count == 0 {
+		return e
+	}
+	low, high := int64(0), int64(1)
+	strides := t.strides()
+	for d, n := range t.shape() {
+		if reach := (n - 1) * strides[d]; reach < 0 {
+			low += reach
+		} else {
+			high += reach
+		}
+	}
+	item := int64(t.dtype.ItemSize())
+	e.low, e.high = low*item, high*item
+	return e
 }
 
 // Close ends this tensor's hold on its memory. The first call has an effect, later ones have none.
@@ -101,15 +130,25 @@ func (t *Tensor) describe(dt DataType, flags Flags, e extent, shape, strides []i
 // Ownership: ends this reference. Lifetime: slices from [Values] must not be used after the last
 // Close. Threads: any goroutine. On error: never fails; the result makes it an io.Closer.
 func (t *Tensor) Close() error {
-	if t.closed.CompareAndSwap(false, true) {
-		t.mem.release()
+	for {
+		status := t.status.Load()
+		if status&closed != 0 {
+			return nil
+		}
+		if t.status.CompareAndSwap(status, status|closed) {
+			break
+		}
 	}
+	t.retire()
+	t.mem.release()
 	return nil
 }
 
+func (t *Tensor) isClosed() bool { return t.status.Load()&closed != 0 }
+
 // acquire keeps the memory alive for one operation, against a Close on another goroutine.
 func (t *Tensor) acquire(op string) error {
-	if t.closed.Load() || !t.mem.acquire() {
+	if t.isClosed() || !t.mem.acquire() {
 		return errClosed(op)
 	}
 	return nil
@@ -136,25 +175,31 @@ func (t *Tensor) Flags() Flags { return t.flags }
 func (t *Tensor) ReadOnly() bool { return t.flags&ReadOnly != 0 || t.unstated }
 
 // Rank is the number of dimensions.
-func (t *Tensor) Rank() int { return len(t.shape) }
+func (t *Tensor) Rank() int { return int(t.rank) }
 
 // Shape returns a copy of the sizes of the dimensions.
-func (t *Tensor) Shape() []int64 { return append([]int64{}, t.shape...) }
+func (t *Tensor) Shape() []int64 { return append([]int64{}, t.shape()...) }
 
 // Strides returns a copy of the strides, in elements.
-func (t *Tensor) Strides() []int64 { return append([]int64{}, t.strides...) }
+func (t *Tensor) Strides() []int64 { return append([]int64{}, t.strides()...) }
 
 // Dim is the size of dimension d.
-func (t *Tensor) Dim(d int) int64 { return t.shape[d] }
+func (t *Tensor) Dim(d int) int64 { return t.shape()[d] }
 
 // Stride is the stride of dimension d, in elements.
-func (t *Tensor) Stride(d int) int64 { return t.strides[d] }
+func (t *Tensor) Stride(d int) int64 { return t.strides()[d] }
 
 // NumElements is the product of the shape.
 func (t *Tensor) NumElements() int64 { return t.count }
 
 // NumBytes is what the elements take without gaps: packed, where the type is packed.
-func (t *Tensor) NumBytes() int64 { return t.nbytes }
+func (t *Tensor) NumBytes() int64 {
+	width := int64(t.dtype.BitSize())
+	if width%8 == 0 || t.flags&SubbytePadded != 0 {
+		return t.count * ((width + 7) / 8)
+	}
+	return (t.count*width + 7) / 8
+}
 
 // IsContiguous reports whether the elements lie row-major without gaps. Dimensions of size 1 do not
 // count; a tensor without elements is contiguous.
@@ -176,15 +221,15 @@ func (t *Tensor) Alignment() int {
 // String describes the tensor: `float32[3 4] on cpu`, with strides where they are not row-major.
 func (t *Tensor) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v%v", t.dtype, t.shape)
+	fmt.Fprintf(&b, "%v%v", t.dtype, t.shape())
 	if !t.rowMajor {
-		fmt.Fprintf(&b, " strides %v", t.strides)
+		fmt.Fprintf(&b, " strides %v", t.strides())
 	}
 	fmt.Fprintf(&b, " on %v", t.device)
 	if t.ReadOnly() {
 		b.WriteString(", read-only")
 	}
-	if t.closed.Load() {
+	if t.isClosed() {
 		b.WriteString(", closed")
 	}
 	return b.String()
@@ -323,7 +368,7 @@ func fromSlice[T Element](data []T, readOnly bool, shape []int64) (*Tensor, erro
 		return nil, err
 	}
 	if t.count != n {
-		return nil, refuse(op, ErrLayout, "shape %v has %d elements, the slice %d", t.shape, t.count, n)
+		return nil, refuse(op, ErrLayout, "shape %v has %d elements, the slice %d", t.shape(), t.count, n)
 	}
 	return t, nil
 }

@@ -17,7 +17,7 @@ import (
 // [ErrDType], [ErrDevice], [ErrLayout], [ErrUnaligned], [ErrReadOnly] (see [UnsafeValues]),
 // [ErrValue].
 func Values[T Element](t *Tensor) ([]T, error) {
-	if t.ReadOnly() && !t.closed.Load() {
+	if t.ReadOnly() && !t.isClosed() {
 		return nil, refuse("values", ErrReadOnly, "the tensor is read-only")
 	}
 	return UnsafeValues[T](t)
@@ -32,7 +32,7 @@ func UnsafeValues[T Element](t *Tensor) ([]T, error) {
 			return nil, err
 		}
 		defer t.done()
-	} else if t.closed.Load() {
+	} else if t.isClosed() {
 		return nil, errClosed(op)
 	}
 	if dt := DataTypeOf[T](); t.dtype != dt {
@@ -42,7 +42,7 @@ func UnsafeValues[T Element](t *Tensor) ([]T, error) {
 		return nil, refuse(op, ErrDevice, "memory on %v cannot be read", t.device)
 	}
 	if !t.rowMajor {
-		return nil, refuse(op, ErrLayout, "strides %v of shape %v are not row-major without gaps", t.strides, t.shape)
+		return nil, refuse(op, ErrLayout, "strides %v of shape %v are not row-major without gaps", t.strides(), t.shape())
 	}
 	if align := unsafe.Alignof(zero); t.data%align != 0 {
 		return nil, refuse(op, ErrUnaligned, "data at %#x is not aligned to %d bytes", t.data, align)
@@ -50,7 +50,7 @@ func UnsafeValues[T Element](t *Tensor) ([]T, error) {
 	if t.count == 0 {
 		return []T{}, nil
 	}
-	if t.dtype == Bool && !t.boolsChecked.Load() {
+	if t.dtype == Bool && t.status.Load()&boolsChecked == 0 {
 		if err := t.checkBools(op); err != nil {
 			return nil, err
 		}
@@ -72,7 +72,7 @@ func (t *Tensor) checkBools(op string) error {
 			return refuse(op, ErrValue, "element %d of a bool tensor is %d", i, b)
 		}
 	}
-	t.boolsChecked.Store(true)
+	t.status.Or(boolsChecked)
 	return nil
 }
 
@@ -93,7 +93,8 @@ func (t *Tensor) UnsafeBytes() (data []byte, start int64, err error) {
 		return []byte{}, 0, nil
 	}
 	t.mem.escape()
-	return unsafe.Slice((*byte)(pointer(t.data-uintptr(-t.low))), t.high-t.low), -t.low, nil
+	e := t.extent()
+	return unsafe.Slice((*byte)(pointer(t.data-uintptr(-e.low))), e.high-e.low), -e.low, nil
 }
 
 // escape notes that a bare slice over the memory is out.
@@ -109,5 +110,6 @@ func (m *memory) escape() {
 // Ownership: the view shares the memory. Lifetime: until its Close. Threads: any. On error:
 // [ErrClosed] or [ErrDevice].
 func (t *Tensor) AsBytes() (*Tensor, error) {
-	return t.View(Spec{DType: Uint8, Shape: []int64{t.high - t.low}, ByteOffset: t.low})
+	e := t.extent()
+	return t.View(Spec{DType: Uint8, Shape: []int64{e.high - e.low}, ByteOffset: e.low})
 }
