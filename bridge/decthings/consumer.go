@@ -1,0 +1,214 @@
+//go:build cgo
+
+package decthings
+
+import (
+	"encoding/binary"
+	"fmt"
+	"iter"
+
+	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// Value is a tensor that was read: a DLPack tensor or elements that DLPack has no type for.
+type Value struct {
+	Type     Type
+	Tensor   *dlpack.Tensor   // of numbers and booleans
+	Elements *bridge.Elements // of all other types
+	// Copied tells that the tensor has memory of its own, since its elements are not aligned in the input.
+	Copied bool
+}
+
+// Shape has the sizes of the dimensions.
+func (v *Value) Shape() []int64 {
+	if v.Tensor != nil {
+		return v.Tensor.Shape()
+	}
+	return v.Elements.Shape
+}
+
+// Close closes the tensor, if the value is one.
+//
+// Ownership, Lifetime, Threads, On error: as [dlpack.Tensor.Close].
+func (v *Value) Close() error {
+	if v.Tensor != nil {
+		return v.Tensor.Close()
+	}
+	return nil
+}
+
+// An Option changes how values are read: a [Dialect], [Writable] or an [Align].
+type Option interface{ apply(decoding) decoding }
+
+type decoding struct {
+	dialect  Dialect
+	writable bool
+	align    int
+}
+
+func (o Dialect) apply(d decoding) decoding  { d.dialect = o; return d }
+func (o writable) apply(d decoding) decoding { d.writable = true; return d }
+func (o Align) apply(d decoding) decoding    { d.align = int(o); return d }
+
+type writable struct{}
+
+// Writable says that the input is the caller's to write: the tensors are not read-only.
+var Writable Option = writable{}
+
+// Align asks for tensors that are aligned to so many bytes, a power of two up to [dlpack.NewAlignment],
+// instead of to what their elements need.
+type Align int
+
+func options(all []Option) (d decoding, err error) {
+	for _, o := range all {
+		d = o.apply(d)
+	}
+	if d.align < 0 || d.align > dlpack.NewAlignment || d.align&(d.align-1) != 0 {
+		return d, fmt.Errorf("decthings: alignment to %d bytes: %w", d.align, dlpack.ErrUnaligned)
+	}
+	return d, d.dialect.check()
+}
+
+// Decode reads a buffer that is one tensor. The value aliases it where it is aligned, and is read-only
+// without [Writable].
+//
+// Ownership: the caller closes the value; data stays the collector's. Lifetime: the value and exports of
+// its tensor keep data. Threads: any. On error: as [Consume], and [ErrTrailing].
+func Decode(data []byte, all ...Option) (Value, error) {
+	v, n, err := Consume(data, all...)
+	return closed(v, n, len(data), err)
+}
+
+// closed is a value that must have all of size bytes.
+func closed(v Value, n, size int, err error) (Value, error) {
+	if err == nil {
+		err = whole(n, size)
+	}
+	if err != nil {
+		v.Close()
+		return Value{}, err
+	}
+	return v, nil
+}
+
+// Consume reads the first tensor in data, as [Decode] does, and returns how many bytes it has.
+//
+// Ownership, Lifetime, Threads: as [Decode]. On error: as [View.Consume], [bridge.ErrByteOrder],
+// [dlpack.ErrUnaligned] for an alignment that cannot be had, [dlpack.ErrMemory].
+func Consume(data []byte, all ...Option) (v Value, n int, err error) {
+	d, err := options(all)
+	if err != nil {
+		return Value{}, 0, err
+	}
+	var view View
+	return d.consume(&view, data, nil)
+}
+
+// All reads the tensors that data has one after another. After an error there is none.
+//
+// Ownership, Lifetime, Threads: as [Decode], of each value. On error: as [Consume]; the offset counts from
+// the beginning of data.
+func All(data []byte, all ...Option) iter.Seq2[Value, error] {
+	return func(yield func(Value, error) bool) {
+		d, err := options(all)
+		if err != nil {
+			yield(Value{}, err)
+			return
+		}
+		var view View
+		for at := 0; at < len(data); {
+			v, n, err := d.consume(&view, data[at:], nil)
+			if fail, ok := err.(*Error); ok {
+				fail.behind(int64(at))
+			}
+			if !yield(v, err) || err != nil {
+				return
+			}
+			at += n
+		}
+	}
+}
+
+// DecodeOf is [Decode] of memory that is not Go's: of a one-dimensional uint8 tensor (see [dlpack.Lend]). A
+// tensor is a view of it, and read-only exactly when it is.
+//
+// Ownership: data stays the caller's, who closes the value. Lifetime: a tensor keeps the memory; elements
+// alias it, and need data to stay open. Threads: any. On error: as [ConsumeOf], and [ErrTrailing].
+func DecodeOf(data *dlpack.Tensor, all ...Option) (Value, error) {
+	v, n, err := ConsumeOf(data, all...)
+	return closed(v, n, int(data.NumBytes()), err)
+}
+
+// ConsumeOf is [Consume] of memory that is not Go's, as in [DecodeOf].
+//
+// Ownership, Lifetime, Threads: as [DecodeOf]. On error: as [Consume]; [dlpack.ErrLayout] or
+// [dlpack.ErrDType] for data that is no row of bytes, [dlpack.ErrDevice], [dlpack.ErrClosed].
+func ConsumeOf(data *dlpack.Tensor, all ...Option) (v Value, n int, err error) {
+	d, err := options(all)
+	if err != nil {
+		return Value{}, 0, err
+	}
+	if data.DType() != dlpack.Uint8 || data.Rank() != 1 || !data.IsContiguous() {
+		return Value{}, 0, fmt.Errorf("decthings: %v is no row of bytes: %w", data, dlpack.ErrLayout)
+	}
+	bytes, _, err := data.UnsafeBytes()
+	if err != nil {
+		return Value{}, 0, err
+	}
+	d.writable = !data.ReadOnly()
+	var view View
+	return d.consume(&view, bytes, data)
+}
+
+// littleEndian says whether this machine's numbers are those of the format.
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// consume reads the first tensor of data, which is Go's own memory or that of a lender.
+func (d *decoding) consume(view *View, data []byte, lender *dlpack.Tensor) (v Value, n int, err error) {
+	n, fail := view.consume(data, d.dialect)
+	if fail != nil {
+		return Value{}, 0, fail
+	}
+	v = Value{Type: view.Type, Elements: view.Elements}
+	if view.Elements != nil {
+		return v, n, nil
+	}
+	s := dlpack.Spec{DType: view.Type.DType(), Shape: view.Shape, ReadOnly: !d.writable}
+	size := s.DType.ItemSize()
+	if !littleEndian && size > 1 {
+		return Value{}, 0, fmt.Errorf("decthings: %v: %w", view.Type, bridge.ErrByteOrder)
+	}
+	align := max(d.align, size)
+	v.Copied = len(view.Data) > 0 && address(view.Data)%uintptr(align) != 0
+	if lender != nil {
+		s.ByteOffset = int64(n - len(view.Data))
+		v.Tensor, err = lender.View(s)
+		if err == nil && v.Copied {
+			v.Tensor, err = ownCopy(v.Tensor, s)
+		}
+	} else {
+		elements := view.Data
+		if v.Copied {
+			elements = append(aligned(0, len(elements), align), elements...)
+		}
+		v.Tensor, err = dlpack.FromBytes(elements, s)
+	}
+	if err != nil {
+		return Value{}, 0, err
+	}
+	return v, n, nil
+}
+
+// ownCopy puts a copy in C memory, aligned to [dlpack.NewAlignment], in the place of a view, and as
+// writable as that was.
+func ownCopy(view *dlpack.Tensor, s dlpack.Spec) (*dlpack.Tensor, error) {
+	defer view.Close()
+	c, err := view.Copy()
+	if err != nil || !s.ReadOnly {
+		return c, err
+	}
+	defer c.Close()
+	s.ByteOffset = 0
+	return c.View(s)
+}

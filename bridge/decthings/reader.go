@@ -1,0 +1,133 @@
+package decthings
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+)
+
+// Reader splits a stream into tensors.
+type Reader struct {
+	in      *bufio.Reader
+	dialect Dialect
+	err     error
+	start   int64 // of the tensor in the stream
+	view    View
+	tensor  []byte // what has come of it
+	payload int    // index in it that is aligned
+}
+
+// NewReader makes a Reader of tensors that follow one another without anything between them. It reads
+// ahead, but never waits for more than the tensor that is asked for.
+func NewReader(r io.Reader, d Dialect) *Reader {
+	return &Reader{in: bufio.NewReader(r), dialect: d, err: d.check()}
+}
+
+// Next returns the bytes of the next tensor, for [Decode] or [Parse], in new memory. The payload is aligned
+// there to 64 bytes, so that nothing copies it again. Memory is taken as bytes arrive, whatever a header
+// says is to come.
+//
+// Errors: [io.EOF] behind the last tensor; an [*Error] with [ErrTruncated], or with the fault of a header
+// or a length; or what the io.Reader says. After an error there is no next tensor.
+func (r *Reader) Next() ([]byte, error) {
+	if r.err != nil {
+		return nil, r.err
+	}
+	if r.err = r.next(); r.err != nil {
+		r.tensor = nil
+		return nil, r.err
+	}
+	tensor := r.tensor
+	r.start += int64(len(tensor))
+	r.tensor = nil
+	return tensor[:len(tensor):len(tensor)], nil
+}
+
+func (r *Reader) next() error {
+	head, err := r.in.Peek(2)
+	if err == io.EOF && len(head) == 0 {
+		return io.EOF
+	}
+	end := 2
+	for i := 0; err == nil && Type(head[0]).valid() && i < int(head[1]); i++ {
+		if head, err = r.in.Peek(end + 1); err == nil {
+			end += widthVarint(head[end])
+			head, err = r.in.Peek(end)
+		}
+	}
+	if err != nil && err != io.EOF {
+		return r.failed(err)
+	}
+	end, count, fail := r.view.header(head) // it also says where it ends too early
+	if fail != nil {
+		return fail.behind(r.start)
+	}
+	r.payload = end
+	if err := r.take(uint64(end)); err != nil {
+		return err
+	}
+	if dt := r.view.Type.DType(); dt != 0 {
+		size := int64(dt.ItemSize())
+		if count > math.MaxInt64/size {
+			return fault(end, ErrTruncated, "%v%v takes %d elements of %d bytes", r.view.Type, r.view.Shape, count, size).behind(r.start)
+		}
+		return r.take(uint64(count * size))
+	}
+	if r.dialect != Doc {
+		return r.takeCounted("length of the section")
+	}
+	for range count {
+		if err := r.takeCounted("length of an element"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeCounted takes a varint, and as many bytes as it says.
+func (r *Reader) takeCounted(what string) error {
+	text, err := r.in.Peek(1)
+	if err == nil {
+		text, err = r.in.Peek(widthVarint(text[0]))
+	}
+	if err != nil && err != io.EOF {
+		return r.failed(err)
+	}
+	n, size, cause := consumeVarint(text, 0)
+	if cause != nil {
+		return fault(len(r.tensor), cause, "%s", what).behind(r.start)
+	}
+	if err := r.take(uint64(size)); err != nil {
+		return err
+	}
+	return r.take(n)
+}
+
+// take reads n more bytes of the tensor. No more memory is taken than has been filled, but for the first.
+func (r *Reader) take(n uint64) error {
+	const first = 64 << 10
+	for n > 0 {
+		have := len(r.tensor)
+		step := int(min(n, uint64(max(have, first))))
+		if cap(r.tensor)-have < step {
+			r.tensor = append(aligned(r.payload, max(have+step, 2*have), alignment), r.tensor...)
+		}
+		got, err := io.ReadFull(r.in, r.tensor[have:have+step])
+		r.tensor = r.tensor[:have+got]
+		switch err {
+		case nil:
+		case io.EOF, io.ErrUnexpectedEOF:
+			return fault(have+got, ErrTruncated, "%d more bytes are to come", n-uint64(got)).behind(r.start)
+		default:
+			return r.failed(err)
+		}
+		n -= uint64(step)
+	}
+	return nil
+}
+
+// failed is an error of the io.Reader.
+func (r *Reader) failed(err error) error {
+	return fmt.Errorf("decthings: in the tensor at byte %d: %w", r.start, err)
+}

@@ -1,0 +1,131 @@
+package decthings
+
+import (
+	"fmt"
+
+	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// Type is the type of an element, with the number that the binary form has for it (Decthings, "Binary
+// format").
+type Type uint8
+
+// The types of Decthings.
+const (
+	F32 Type = 1 + iota
+	F64
+	I8
+	I16
+	I32
+	I64
+	U8
+	U16
+	U32
+	U64
+	String
+	Binary
+	Boolean
+	Image
+	Audio
+	Video
+)
+
+var types = [...]struct {
+	name  string
+	dtype dlpack.DataType // 0 for elements of variable size
+}{
+	F32:     {"f32", dlpack.Float32},
+	F64:     {"f64", dlpack.Float64},
+	I8:      {"i8", dlpack.Int8},
+	I16:     {"i16", dlpack.Int16},
+	I32:     {"i32", dlpack.Int32},
+	I64:     {"i64", dlpack.Int64},
+	U8:      {"u8", dlpack.Uint8},
+	U16:     {"u16", dlpack.Uint16},
+	U32:     {"u32", dlpack.Uint32},
+	U64:     {"u64", dlpack.Uint64},
+	String:  {name: "string"},
+	Binary:  {name: "binary"},
+	Boolean: {"boolean", dlpack.Bool},
+	Image:   {name: "image"},
+	Audio:   {name: "audio"},
+	Video:   {name: "video"},
+}
+
+func (t Type) valid() bool { return t >= F32 && int(t) < len(types) }
+
+// media tells whether each element has a format.
+func (t Type) media() bool { return t >= Image }
+
+// String is the name of the type in rules, such as f32.
+func (t Type) String() string {
+	if !t.valid() {
+		return fmt.Sprintf("type %d", uint8(t))
+	}
+	return types[t].name
+}
+
+// ParseType reads what [Type.String] prints. Errors: [ErrType].
+func ParseType(name string) (Type, error) {
+	for t := F32; t.valid(); t++ {
+		if types[t].name == name {
+			return t, nil
+		}
+	}
+	return 0, fmt.Errorf("decthings: %.40q: %w", name, ErrType)
+}
+
+// DType is the data type of numbers and booleans, and 0 for types whose elements are of variable size.
+func (t Type) DType() dlpack.DataType {
+	if !t.valid() {
+		return 0
+	}
+	return types[t].dtype
+}
+
+// TypeOf is the type for elements of a data type. Errors: [bridge.ErrDType].
+func TypeOf(dt dlpack.DataType) (Type, error) {
+	for t := F32; t.valid(); t++ {
+		if types[t].dtype == dt && dt != 0 {
+			return t, nil
+		}
+	}
+	return 0, fmt.Errorf("decthings: %v: %w", dt, bridge.ErrDType)
+}
+
+// Dialect says how elements of variable size are written. The zero value is the document's.
+type Dialect uint8
+
+const (
+	// Doc is the published document's: nothing before the elements; a media element is three bytes of
+	// ASCII for its format, and the content.
+	Doc Dialect = iota
+	// Py004 is that of the Python client up to 0.0.4, the Rust crate up to 0.1.3 and the JavaScript client
+	// up to 0.5.9: before the elements stands a varint with the length of all of them; a media element is
+	// three bytes of UTF-8 for its format, and the content.
+	Py004
+	// Rs015 is that of the Rust crate from 0.1.4 and the JavaScript client from 0.5.10: as Py004, but the
+	// format of a media element is up to 255 bytes of UTF-8, after a byte that says how many.
+	Rs015
+)
+
+var dialects = [...]string{Doc: "doc", Py004: "py004", Rs015: "rs015"}
+
+// String is the name of the dialect, such as doc.
+func (d Dialect) String() string {
+	if int(d) >= len(dialects) {
+		return fmt.Sprintf("dialect %d", uint8(d))
+	}
+	return dialects[d]
+}
+
+// ParseDialect reads what [Dialect.String] prints. Errors: [ErrDialect].
+func ParseDialect(name string) (Dialect, error) {
+	for d, n := range dialects {
+		if n == name {
+			return Dialect(d), nil
+		}
+	}
+	return 0, fmt.Errorf("decthings: %.40q: %w", name, ErrDialect)
+}

@@ -1,0 +1,476 @@
+package decthings
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"unicode/utf8"
+	"unsafe"
+
+	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+)
+
+// A View is a tensor as its bytes say it. It aliases them and owns nothing.
+type View struct {
+	Type  Type
+	Shape []int64
+	// Data has the elements of numbers and booleans: little-endian, row-major, wherever they are aligned.
+	Data []byte
+	// Elements are those of all other types, and nil for numbers and booleans.
+	Elements *bridge.Elements
+}
+
+// Parse reads a buffer that is one tensor.
+//
+// Errors: those of [View.Consume], and [ErrTrailing].
+func Parse(data []byte, d Dialect) (v View, err error) {
+	n, err := v.Consume(data, d)
+	if err == nil {
+		err = whole(n, len(data))
+	}
+	if err != nil {
+		return View{}, err
+	}
+	return v, nil
+}
+
+func whole(n, size int) error {
+	if n < size {
+		return fault(n, ErrTrailing, "%d more after the tensor", size-n)
+	}
+	return nil
+}
+
+// Consume reads the first tensor in data and returns how many bytes it has. It uses the memory of v.Shape
+// again.
+//
+// Errors: an [*Error] with [ErrTruncated], [ErrType], [ErrVarint], [layout.ErrOverflow],
+// [dlpack.ErrValue], [ErrSection] or [ErrFormat]; or [ErrDialect].
+func (v *View) Consume(data []byte, d Dialect) (n int, err error) {
+	if err := d.check(); err != nil {
+		return 0, err
+	}
+	n, fault := v.consume(data, d)
+	if fault != nil {
+		return 0, fault
+	}
+	return n, nil
+}
+
+func (d Dialect) check() error {
+	if int(d) >= len(dialects) {
+		return fmt.Errorf("decthings: %v: %w", d, ErrDialect)
+	}
+	return nil
+}
+
+func (v *View) consume(data []byte, d Dialect) (int, *Error) {
+	at, count, fail := v.header(data)
+	if fail != nil {
+		return 0, fail
+	}
+	v.Data, v.Elements = nil, nil
+	dt := v.Type.DType()
+	if dt == 0 {
+		return v.elements(data, at, count, d)
+	}
+	size := int64(dt.ItemSize())
+	if count > int64(len(data)-at)/size {
+		return 0, fault(at, ErrTruncated, "%v%v takes %d elements of %d bytes, %d bytes are left", v.Type, v.Shape, count, size, len(data)-at)
+	}
+	end := at + int(count*size)
+	v.Data = data[at:end:end]
+	if v.Type == Boolean {
+		if i := notBoolean(v.Data); i >= 0 {
+			return 0, fault(at+i, dlpack.ErrValue, "element %d is the boolean %d", i, v.Data[i])
+		}
+	}
+	return end, nil
+}
+
+// notBoolean is the index of the first byte that is neither 0 nor 1, or -1.
+func notBoolean(data []byte) int {
+	i := 0
+	for ; len(data)-i >= 8; i += 8 {
+		if binary.NativeEndian.Uint64(data[i:])&0xfefefefefefefefe != 0 {
+			break
+		}
+	}
+	for ; i < len(data); i++ {
+		if data[i] > 1 {
+			return i
+		}
+	}
+	return -1
+}
+
+// header reads what stands before the elements, and how many there are.
+func (v *View) header(data []byte) (at int, count int64, fail *Error) {
+	if len(data) < 2 {
+		return 0, 0, fault(len(data), ErrTruncated, "%d bytes have no type and rank", len(data))
+	}
+	v.Type, v.Shape = Type(data[0]), v.Shape[:0]
+	if !v.Type.valid() {
+		return 0, 0, fault(0, ErrType, "%v", v.Type)
+	}
+	at = 2
+	for i := range int(data[1]) {
+		n, next, cause := consumeVarint(data, at)
+		if cause == nil && n > math.MaxInt64 {
+			cause = layout.ErrOverflow
+		}
+		if cause != nil {
+			return 0, 0, fault(at, cause, "shape[%d]", i)
+		}
+		v.Shape = append(v.Shape, int64(n))
+		at = next
+	}
+	count, err := layout.Count(v.Shape)
+	if err != nil {
+		return 0, 0, fault(2, layout.ErrOverflow, "number of elements of shape %v", v.Shape)
+	}
+	return at, count, nil
+}
+
+// elements reads those of variable size.
+func (v *View) elements(data []byte, at int, count int64, d Dialect) (int, *Error) {
+	past := ErrTruncated // what an element is that ends behind the others
+	if d != Doc {
+		n, next, cause := consumeVarint(data, at)
+		if cause == nil && n > uint64(len(data)-next) {
+			cause = ErrTruncated
+		}
+		if cause != nil {
+			return 0, fault(at, cause, "length of the section, of %d bytes left", len(data)-at)
+		}
+		at, data, past = next, data[:next+int(n)], ErrSection
+	}
+	if count > int64(len(data)-at) { // each has a byte at least
+		return 0, fault(at, past, "%v%v takes %d elements, %d bytes are left", v.Type, v.Shape, count, len(data)-at)
+	}
+	e := &bridge.Elements{Type: v.Type.String(), Shape: slices.Clone(v.Shape), Values: make([][]byte, count)}
+	if v.Type.media() {
+		e.Formats = make([]string, count)
+	}
+	if e.Shape == nil {
+		e.Shape = []int64{}
+	}
+	for i := range e.Values {
+		n, next, cause := consumeVarint(data, at)
+		if cause == ErrTruncated || cause == nil && n > uint64(len(data)-next) {
+			cause = past
+		}
+		if cause != nil {
+			return 0, fault(at, cause, "length of element %d, of %d bytes left", i, len(data)-at)
+		}
+		end := next + int(n)
+		value := data[next:end:end]
+		if e.Formats != nil {
+			if e.Formats[i], value, cause = d.splitFormat(value, e.Formats[max(i-1, 0)]); cause != nil {
+				return 0, fault(next, cause, "format of element %d", i)
+			}
+		} else if v.Type == String && !utf8.Valid(value) {
+			return 0, fault(next, dlpack.ErrValue, "element %d is not UTF-8", i)
+		}
+		e.Values[i], at = value, end
+	}
+	if d != Doc && at < len(data) {
+		return 0, fault(at, ErrSection, "%d bytes behind the last element", len(data)-at)
+	}
+	v.Elements = e
+	return at, nil
+}
+
+// plainFormat is how many bytes a format has where its length is not written.
+const plainFormat = 3
+
+// splitFormat takes a media element apart. Where the format is the one of the element before, it is the
+// same string.
+func (d Dialect) splitFormat(element []byte, before string) (format string, content []byte, cause error) {
+	n := plainFormat
+	if d == Rs015 && len(element) > 0 {
+		n, element = int(element[0]), element[1:]
+	} else if d == Rs015 {
+		return "", nil, ErrFormat
+	}
+	if len(element) < n {
+		return "", nil, ErrFormat
+	}
+	if before != string(element[:n]) {
+		before = string(element[:n])
+	}
+	return before, element[n:], d.checkFormat(before)
+}
+
+// checkFormat tells why the dialect cannot say a media format, if it cannot.
+func (d Dialect) checkFormat(format string) error {
+	if d == Rs015 && len(format) > math.MaxUint8 || d != Rs015 && len(format) != plainFormat {
+		return ErrFormat
+	}
+	for i := range len(format) {
+		if d == Doc && format[i] >= utf8.RuneSelf {
+			return dlpack.ErrValue
+		}
+	}
+	if !utf8.ValidString(format) {
+		return dlpack.ErrValue
+	}
+	return nil
+}
+
+// Append appends the tensor in its binary form: the inverse of [Parse]. Where it takes new memory, it
+// aligns the payload to 64 bytes.
+//
+// Errors: [ErrType], [ErrRank], [dlpack.ErrValue], [dlpack.ErrLayout] for Data that is not as long as the
+// shape says, and those of [AppendElements] and [layout.Count]; dst is then as it was.
+func (v *View) Append(dst []byte, d Dialect) ([]byte, error) {
+	dt := v.Type.DType()
+	if dt == 0 {
+		if v.Elements == nil || v.Elements.Type != v.Type.String() || !slices.Equal(v.Elements.Shape, v.Shape) {
+			return dst, fmt.Errorf("decthings: %v%v without its elements: %w", v.Type, v.Shape, ErrType)
+		}
+		return AppendElements(dst, v.Elements, d)
+	}
+	count, err := layout.Count(v.Shape)
+	if err != nil {
+		return dst, fmt.Errorf("decthings: shape %v: %w", v.Shape, err)
+	}
+	if size := int64(dt.ItemSize()); int64(len(v.Data))%size != 0 || int64(len(v.Data))/size != count {
+		return dst, fmt.Errorf("decthings: %d bytes for %v%v: %w", len(v.Data), v.Type, v.Shape, dlpack.ErrLayout)
+	}
+	if v.Type == Boolean {
+		if i := notBoolean(v.Data); i >= 0 {
+			return dst, fmt.Errorf("decthings: element %d is the boolean %d: %w", i, v.Data[i], dlpack.ErrValue)
+		}
+	}
+	head, err := sizeHeader(v.Type, v.Shape)
+	if err != nil {
+		return dst, err
+	}
+	out := appendHeader(room(dst, head, len(v.Data)), v.Type, v.Shape)
+	return append(out, v.Data...), nil
+}
+
+// AppendHeader appends what stands before the elements of a tensor of numbers or booleans: what is written
+// next are its elements, little-endian and row-major. With it the elements need not be copied to be sent.
+//
+// Errors: [ErrType], [ErrRank], and those of [layout.Count]; dst is then as it was.
+func AppendHeader(dst []byte, t Type, shape []int64) ([]byte, error) {
+	if t.DType() == 0 {
+		return dst, fmt.Errorf("decthings: %v has elements of variable size: %w", t, ErrType)
+	}
+	if _, err := sizeHeader(t, shape); err != nil {
+		return dst, err
+	}
+	return appendHeader(dst, t, shape), nil
+}
+
+// sizeHeader is the size of a header that can be written.
+func sizeHeader(t Type, shape []int64) (int, error) {
+	if len(shape) > math.MaxUint8 {
+		return 0, fmt.Errorf("decthings: rank %d: %w", len(shape), ErrRank)
+	}
+	if _, err := layout.Count(shape); err != nil {
+		return 0, fmt.Errorf("decthings: shape %v: %w", shape, err)
+	}
+	n := 2
+	for _, dim := range shape {
+		n += sizeVarint(uint64(dim))
+	}
+	return n, nil
+}
+
+func appendHeader(dst []byte, t Type, shape []int64) []byte {
+	dst = append(dst, byte(t), byte(len(shape)))
+	for _, dim := range shape {
+		dst = appendVarint(dst, uint64(dim))
+	}
+	return dst
+}
+
+// AppendElements appends a tensor of strings, binaries or media.
+//
+// Errors: [ErrType], [ErrDialect], [ErrRank], [ErrFormat] for a format that the dialect cannot say,
+// [dlpack.ErrValue] for text that is not UTF-8 (of a format in [Doc]: ASCII), [dlpack.ErrMemory], and those
+// of [bridge.Elements.Validate]; dst is then as it was.
+func AppendElements(dst []byte, e *bridge.Elements, d Dialect) ([]byte, error) {
+	m, err := measure(e, d)
+	if err != nil {
+		return dst, err
+	}
+	dst = appendHeader(room(dst, m.head, m.section), m.t, e.Shape)
+	if d != Doc {
+		dst = appendVarint(dst, uint64(m.section))
+	}
+	for i, value := range e.Values {
+		if e.Formats == nil {
+			dst = appendVarint(dst, uint64(len(value)))
+		} else {
+			format := e.Formats[i]
+			dst = appendVarint(dst, uint64(d.sizeFormat(format)+len(value)))
+			if d == Rs015 {
+				dst = append(dst, byte(len(format)))
+			}
+			dst = append(dst, format...)
+		}
+		dst = append(dst, value...)
+	}
+	return dst, nil
+}
+
+// SizeElements is how many bytes [AppendElements] appends. Errors: as there.
+func SizeElements(e *bridge.Elements, d Dialect) (int, error) {
+	m, err := measure(e, d)
+	return m.head + m.section, err
+}
+
+type measures struct {
+	t       Type
+	head    int // with the length of the section
+	section int
+}
+
+func measure(e *bridge.Elements, d Dialect) (m measures, err error) {
+	if err := d.check(); err != nil {
+		return m, err
+	}
+	if m.t, err = ParseType(e.Type); err != nil {
+		return m, err
+	}
+	if m.t.DType() != 0 {
+		return m, fmt.Errorf("decthings: elements of %v are numbers, and written as a tensor: %w", m.t, ErrType)
+	}
+	if err := e.Validate(); err != nil {
+		return m, fmt.Errorf("decthings: %w", err)
+	}
+	if m.t.media() != (e.Formats != nil) && len(e.Values) > 0 {
+		return m, fmt.Errorf("decthings: %d formats for %d elements of %v: %w", len(e.Formats), len(e.Values), m.t, ErrFormat)
+	}
+	head, err := sizeHeader(m.t, e.Shape)
+	if err != nil {
+		return m, err
+	}
+	section := 0
+	for i, value := range e.Values {
+		n := len(value)
+		if m.t.media() {
+			if err := d.checkFormat(e.Formats[i]); err != nil {
+				return m, fmt.Errorf("decthings: element %d: format %.16q in dialect %v: %w", i, e.Formats[i], d, err)
+			}
+			n += d.sizeFormat(e.Formats[i])
+		} else if m.t == String && !utf8.Valid(value) {
+			return m, fmt.Errorf("decthings: element %d is not UTF-8: %w", i, dlpack.ErrValue)
+		}
+		section += sizeVarint(uint64(n)) + n
+		if section > addressable {
+			return m, fmt.Errorf("decthings: %v are too large: %w", e, dlpack.ErrMemory)
+		}
+	}
+	if d != Doc {
+		head += sizeVarint(uint64(section))
+	}
+	m.head, m.section = head, section
+	return m, nil
+}
+
+// addressable is more than any slice can have.
+const addressable = 1 << 47
+
+func (d Dialect) sizeFormat(format string) int {
+	if d == Rs015 {
+		return 1 + len(format)
+	}
+	return plainFormat
+}
+
+// alignment is that of payloads in memory that is taken here.
+const alignment = 64
+
+// room makes room for a header and a payload behind dst. Where that takes new memory, what is at head there
+// is aligned.
+func room(dst []byte, head, payload int) []byte {
+	n := len(dst)
+	if cap(dst)-n >= head+payload {
+		return dst
+	}
+	size := n + head + payload
+	if n > 0 {
+		size += n // so that appending one by one copies each byte a few times at most
+	}
+	return append(aligned(n+head, size, alignment), dst...)
+}
+
+// aligned is new memory for size bytes, in which the one at an index lies at a multiple of align, a power
+// of two.
+func aligned(index, size, align int) []byte {
+	all := make([]byte, size+align-1)
+	skip := int(-(address(all) + uintptr(index)) & uintptr(align-1))
+	return all[skip : skip : skip+size]
+}
+
+func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
+// The least values of varints with 16, 32 and 64 bits (Decthings, "Binary format").
+const (
+	varint16 = 253
+	varint32 = 1 << 16
+	varint64 = 1 << 32
+)
+
+func sizeVarint(x uint64) int {
+	switch {
+	case x < varint16:
+		return 1
+	case x < varint32:
+		return 3
+	case x < varint64:
+		return 5
+	}
+	return 9
+}
+
+func appendVarint(dst []byte, x uint64) []byte {
+	switch {
+	case x < varint16:
+		return append(dst, byte(x))
+	case x < varint32:
+		return binary.BigEndian.AppendUint16(append(dst, 253), uint16(x))
+	case x < varint64:
+		return binary.BigEndian.AppendUint32(append(dst, 254), uint32(x))
+	}
+	return binary.BigEndian.AppendUint64(append(dst, 255), x)
+}
+
+// widthVarint is the size of a varint by its first byte.
+func widthVarint(first byte) int {
+	if first < varint16 {
+		return 1
+	}
+	return 1 + 2<<(first-varint16)
+}
+
+// consumeVarint reads the varint at an index that is at most the length. Errors: [ErrTruncated],
+// [ErrVarint].
+func consumeVarint(data []byte, at int) (x uint64, next int, err error) {
+	if at == len(data) {
+		return 0, 0, ErrTruncated
+	}
+	first := data[at]
+	if first < varint16 {
+		return uint64(first), at + 1, nil
+	}
+	n := widthVarint(first)
+	if n > len(data)-at {
+		return 0, 0, ErrTruncated
+	}
+	for _, b := range data[at+1 : at+n] {
+		x = x<<8 | uint64(b)
+	}
+	if sizeVarint(x) < n {
+		return 0, 0, ErrVarint
+	}
+	return x, at + n, nil
+}
