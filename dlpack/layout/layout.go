@@ -3,15 +3,36 @@
 //
 // A shape counts the elements along each dimension. A stride is the step, in elements, from one index
 // of a dimension to the next; it may be negative or 0. An order lists dimensions from the slowest to
-// the fastest: row-major is 0, 1, ..., n-1.
+// the fastest: row-major is 0, 1, ..., n-1. Where a function takes a dimension, -1 is the last one.
+//
+//   - A [Layout] is where the elements of a tensor lie. [New] makes one, padded ones too.
+//   - Simple views are other layouts of the same elements: [Layout.Slice], [Layout.Transpose],
+//     [Layout.Reshape] and the other methods of *Layout.
+//   - A [Composite] is a view of several tensors: padding and concatenation.
+//   - A [Walk] visits the elements of several tensors of one shape together.
+//   - A [PartialShape] is what is known of a shape, a [TensorSlice] a box of indices; both are
+//     TensorFlow's, with its text.
+//
+// # Views in place
+//
+// The methods that make views change the layout they are called on and leave it as it was on error.
+// A copied Layout shares its slices with the original, so a view of a layout that is still needed
+// begins with [Layout.Clone], or with [Layout.Set] of a layout that has slices of its own to write
+// into. That way a view allocates nothing: only a rank that grows past the capacity of Shape and
+// Strides, a rank above 8, and an error do.
 //
 // # Design notes
 //
 // A dimension of size 1 is never stepped along, so that its stride says nothing: no function here
-// looks at it, and none changes it. Likewise a tensor without elements has every layout.
+// looks at it, and none but those that make a new dimension changes it. Likewise a tensor without
+// elements has every layout. A view without elements stays at the offset of its base, so that no
+// view, empty ones included, starts outside of the memory of its base.
 //
 // No function panics, whatever the numbers: sums and products are checked, and slices of different
 // lengths are refused.
+//
+// A view could have been a new value instead of a change in place. Then each of several steps would
+// allocate, or a Layout would hold arrays for the largest rank: 10 ns for each copy of it.
 package layout
 
 import (
@@ -29,10 +50,21 @@ var (
 	ErrNegative = errors.New("negative dimension")
 	// ErrOverflow: a number of elements or an offset that does not fit in 63 bits.
 	ErrOverflow = errors.New("overflow")
-	// ErrRank: shape and strides of different lengths.
+	// ErrRank: as many dimensions as do not fit: shape and strides of different lengths, an index with
+	// too many entries.
 	ErrRank = errors.New("different ranks")
 	// ErrOrder: an order that does not list each dimension once.
 	ErrOrder = errors.New("not a permutation")
+	// ErrAxis: a dimension that is not there, or is named twice.
+	ErrAxis = errors.New("no such dimension")
+	// ErrIndex: an index that leads out of the shape, or a slice that is none.
+	ErrIndex = errors.New("out of bounds")
+	// ErrShape: shapes that do not fit together.
+	ErrShape = errors.New("shapes do not fit")
+	// ErrCopy: no strides give this view; a copy can be given this shape.
+	ErrCopy = errors.New("needs a copy")
+	// ErrSyntax: a text that is not in the form of what it is parsed for.
+	ErrSyntax = errors.New("syntax")
 )
 
 // Layout is where the elements of a tensor lie, counted in elements from the beginning of its memory.
@@ -40,6 +72,145 @@ type Layout struct {
 	Shape   []int64
 	Strides []int64 // as many as dimensions
 	Offset  int64   // of element (0, ..., 0)
+}
+
+// New is the layout of a tensor that has memory of its own: sizes are what is allocated along each
+// dimension, at least the shape, and the strides follow from them; nil sizes are the shape. The order
+// lists the dimensions from the slowest to the fastest; nil is row-major. The product of the sizes
+// has to be allocated. Allocates once.
+//
+// Source: "Dense L-Tensor Implementation" of the Nervana Graph documentation.
+//
+// Errors: as [Count] of shape and of sizes, [ErrOrder], [ErrRank], and [ErrShape] where a size is
+// below the shape.
+func New(shape, sizes []int64, order []int) (Layout, error) {
+	if sizes == nil {
+		sizes = shape
+	}
+	if len(sizes) != len(shape) {
+		return Layout{}, fmt.Errorf("layout: %d sizes for %d dimensions: %w", len(sizes), len(shape), ErrRank)
+	}
+	if _, err := isEmpty(shape); err != nil {
+		return Layout{}, err
+	}
+	for d, n := range shape {
+		if sizes[d] < n {
+			return Layout{}, fmt.Errorf("layout: sizes[%d] = %d for shape[%d] = %d: %w", d, sizes[d], d, n, ErrShape)
+		}
+	}
+	rank := len(shape)
+	both := make([]int64, rank, 2*rank)
+	copy(both, shape)
+	var err error
+	if order == nil {
+		both, err = AppendRowMajor(both, sizes)
+	} else {
+		both, err = AppendStrides(both, sizes, order)
+	}
+	if err != nil {
+		return Layout{}, err
+	}
+	return Layout{Shape: both[:rank:rank], Strides: both[rank:]}, nil
+}
+
+// AppendAligned appends the sizes for [New] that make each row start on a multiple of align bytes
+// when the first one does: the fastest dimension of the order, nil being row-major, is rounded up.
+// Elements are of itemsize bytes.
+//
+// Errors: as [Count], [ErrOrder] where the order has no such fastest dimension, and [ErrShape] where
+// itemsize or align is not positive.
+func AppendAligned(dst, shape []int64, order []int, itemsize, align int64) ([]int64, error) {
+	if itemsize <= 0 || align <= 0 {
+		return dst, fmt.Errorf("layout: elements of %d bytes on multiples of %d bytes: %w", itemsize, align, ErrShape)
+	}
+	if _, err := Count(shape); err != nil {
+		return dst, err
+	}
+	fastest := len(shape) - 1
+	if order != nil {
+		if len(order) != len(shape) {
+			return dst, fmt.Errorf("layout: order of %d for %d dimensions: %w", len(order), len(shape), ErrOrder)
+		}
+		if len(order) > 0 {
+			fastest = order[len(order)-1]
+		}
+	}
+	if fastest >= len(shape) || fastest < 0 && len(shape) > 0 {
+		return dst, fmt.Errorf("layout: order[%d] = %d: %w", len(order)-1, fastest, ErrOrder)
+	}
+	whole := append(dst, shape...)
+	if len(shape) == 0 {
+		return whole, nil
+	}
+	unit := align / gcd(itemsize, align) // elements
+	size := &whole[len(dst)+fastest]
+	if *size%unit != 0 {
+		up, fits := add(*size, unit-*size%unit)
+		if !fits {
+			return dst, fmt.Errorf("layout: shape[%d] = %d: %w", fastest, *size, ErrOverflow)
+		}
+		*size = up
+	}
+	if _, err := Count(whole[len(dst):]); err != nil {
+		return dst, err
+	}
+	return whole, nil
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// Clone is the same layout with slices of its own. Allocates once.
+func (l Layout) Clone() Layout {
+	both := make([]int64, 0, len(l.Shape)+len(l.Strides))
+	both = append(append(both, l.Shape...), l.Strides...)
+	rank := len(l.Shape)
+	return Layout{Shape: both[:rank:rank], Strides: both[rank:], Offset: l.Offset}
+}
+
+// Set makes l what from is, in the slices of l as far as they have room.
+func (l *Layout) Set(from Layout) {
+	l.Shape = append(l.Shape[:0], from.Shape...)
+	l.Strides = append(l.Strides[:0], from.Strides...)
+	l.Offset = from.Offset
+}
+
+// OffsetOf is where the element with this index lies, in elements from the beginning of the memory.
+// Unlike [At], it takes no negative indices.
+//
+// Errors: [ErrRank] unless there is an index for each dimension, [ErrIndex] for one that is not in
+// the shape, [ErrOverflow].
+func (l Layout) OffsetOf(index ...int64) (int64, error) {
+	if err := sameRank(l.Shape, l.Strides); err != nil {
+		return 0, err
+	}
+	if len(index) != len(l.Shape) {
+		return 0, fmt.Errorf("layout: index with %d entries for %d dimensions: %w", len(index), len(l.Shape), ErrRank)
+	}
+	offset, fits := l.Offset, true
+	for d, i := range index {
+		if i < 0 || i >= l.Shape[d] {
+			return 0, fmt.Errorf("layout: index[%d] = %d of %d: %w", d, i, l.Shape[d], ErrIndex)
+		}
+		if i != 0 {
+			offset, fits = forward(offset, fits, i, l.Strides[d])
+		}
+	}
+	if !fits {
+		return 0, fmt.Errorf("layout: offset = %d: %w", l.Offset, ErrOverflow)
+	}
+	return offset, nil
+}
+
+// forward is offset + steps×stride; fits stays false once it was.
+func forward(offset int64, fits bool, steps, stride int64) (int64, bool) {
+	way, fits1 := mul(steps, stride)
+	sum, fits2 := add(offset, way)
+	return sum, fits && fits1 && fits2
 }
 
 // Rank is the number of dimensions.

@@ -1,0 +1,134 @@
+package layout
+
+import "fmt"
+
+// An Index is what [Layout.Slice] takes of one dimension. The zero Index is [All].
+type Index struct {
+	start, stop int64
+	skip        int64 // step - 1, so that the zero Index steps by 1
+	kind        indexKind
+	from, to    bool // start and stop are given
+}
+
+type indexKind uint8
+
+const (
+	kindRange indexKind = iota
+	kindAt
+	kindEllipsis
+	kindNewAxis
+)
+
+// All takes a dimension whole, as ":" in Python.
+func All() Index { return Index{} }
+
+// At takes one index, and the dimension away; -1 is the last one.
+func At(i int64) Index { return Index{kind: kindAt, start: i} }
+
+// Range takes the indices from start to one before stop, as "start:stop" in Python: negative numbers
+// count from the end, and what lies outside of the dimension is left out.
+func Range(start, stop int64) Index { return Index{start: start, stop: stop, from: true, to: true} }
+
+// From takes the indices from start on, as "start:" in Python.
+func From(start int64) Index { return Index{start: start, from: true} }
+
+// Until takes the indices to one before stop, as ":stop" in Python.
+func Until(stop int64) Index { return Index{stop: stop, to: true} }
+
+// Ellipsis takes all the dimensions that the other indices leave whole, as "..." in Python.
+func Ellipsis() Index { return Index{kind: kindEllipsis} }
+
+// NewAxis takes nothing and makes a dimension of size 1, as numpy.newaxis.
+func NewAxis() Index { return Index{kind: kindNewAxis} }
+
+// By takes only each step-th index of a range. A negative step takes them backwards, from the start
+// on, which is by default the end of the dimension then.
+func (x Index) By(step int64) Index {
+	x.skip = step - 1 // wraps around for the lowest step, and back again
+	return x
+}
+
+// String prints the index as in Python: "1:7:2".
+func (x Index) String() string {
+	switch x.kind {
+	case kindAt:
+		return fmt.Sprint(x.start)
+	case kindEllipsis:
+		return "..."
+	case kindNewAxis:
+		return "None"
+	}
+	text := ":"
+	if x.from {
+		text = fmt.Sprint(x.start, ":")
+	}
+	if x.to {
+		text = fmt.Sprint(text, x.stop)
+	}
+	if x.skip != 0 {
+		text = fmt.Sprint(text, ":", x.skip+1)
+	}
+	return text
+}
+
+// of resolves an index of a dimension of size n: the first of the indices that it takes, and how many.
+// ok is false where the dimension has no such index and for a step of 0.
+func (x Index) of(n int64) (first, count int64, ok bool) {
+	if x.kind == kindAt {
+		i := x.start
+		if i < 0 {
+			i += n
+		}
+		return i, 1, 0 <= i && i < n
+	}
+	step := x.skip + 1
+	if step == 0 {
+		return 0, 0, false
+	}
+	// The indices between which the range lies, when it runs forwards and when it runs backwards.
+	low, high := int64(0), n
+	if step < 0 {
+		low, high = -1, n-1
+	}
+	clamp := func(i int64) int64 {
+		if i < 0 {
+			i += n
+		}
+		return min(max(i, low), high)
+	}
+	start, stop := low, high
+	if step < 0 {
+		start, stop = high, low
+	}
+	if x.from {
+		start = clamp(x.start)
+	}
+	if x.to {
+		stop = clamp(x.stop)
+	}
+	way := stop - start
+	if step < 0 {
+		way = start - stop
+	}
+	if way <= 0 {
+		return 0, 0, true
+	}
+	return start, int64(uint64(way-1)/magnitude(step)) + 1, true
+}
+
+// stretch is a stride times a factor, where a dimension of that size needs it: the stride of a
+// dimension of 1 or no elements stays as it is.
+func stretch(stride, factor, size int64) (stretched int64, fits bool) {
+	if size <= 1 {
+		return stride, true
+	}
+	return mul(stride, factor)
+}
+
+// product is a×b, or 0 where that does not fit: for strides that are not followed.
+func product(a, b int64) int64 {
+	if p, fits := mul(a, b); fits {
+		return p
+	}
+	return 0
+}

@@ -1,0 +1,206 @@
+package layout
+
+import "fmt"
+
+// Reshape gives the elements, in row-major order of their indices, another shape. One size may be -1:
+// it is what the others leave.
+//
+// Errors: [ErrShape] where the shape has another number of elements, [ErrCopy] where no strides give
+// this shape, as [Count].
+func (l *Layout) Reshape(shape ...int64) error {
+	if _, err := l.check(); err != nil {
+		return err
+	}
+	count, err := l.Count()
+	if err != nil {
+		return err
+	}
+	var buf numbers
+	v := buf.draft(len(shape))
+	v.shape = append(v.shape, shape...)
+	if err := complete(v.shape, count); err != nil {
+		return err
+	}
+	v.strides = v.strides[:len(shape)]
+
+	// From the fastest dimension on, the elements come in stretches of one stride, and each new
+	// dimension has to lie within one.
+	d := len(l.Shape) - 1
+	left, stride := int64(1), int64(1)
+	for k := len(v.shape) - 1; k >= 0; k-- {
+		size := v.shape[k]
+		if count != 0 && size > 1 && left == 1 {
+			left, stride, d = l.stretchAt(d)
+		}
+		v.strides[k] = stride
+		if count != 0 {
+			if left%size != 0 {
+				return fmt.Errorf("layout: reshape: shape[%d] = %d spans elements of different strides: %w", k, size, ErrCopy)
+			}
+			left /= size
+		}
+		stride = product(stride, max(size, 1))
+	}
+	return l.take("reshape", v, l.Offset, true)
+}
+
+// stretchAt merges dimension d with the slower ones for as long as the elements keep their stride. It
+// returns how many elements there are, their stride, and the next dimension.
+func (l *Layout) stretchAt(d int) (count, stride int64, next int) {
+	for ; d >= 0 && l.Shape[d] == 1; d-- {
+	}
+	if d < 0 {
+		return 1, 1, d
+	}
+	count, stride = l.Shape[d], l.Strides[d]
+	for d--; d >= 0; d-- {
+		if l.Shape[d] == 1 {
+			continue
+		}
+		if step, fits := mul(stride, count); !fits || step != l.Strides[d] {
+			break
+		}
+		count *= l.Shape[d]
+	}
+	return count, stride, d
+}
+
+// complete puts in a size of -1 what the others leave of count elements.
+func complete(shape []int64, count int64) error {
+	open := -1
+	for d, n := range shape {
+		if n == -1 && open < 0 {
+			open = d
+			shape[d] = 1
+		}
+	}
+	known, err := Count(shape)
+	if err != nil {
+		return err
+	}
+	if open >= 0 && known != 0 && count%known == 0 {
+		shape[open] = count / known
+		return nil
+	}
+	if open >= 0 || known != count {
+		return fmt.Errorf("layout: reshape: %d elements to a shape of %d: %w", count, known, ErrShape)
+	}
+	return nil
+}
+
+// MaxFlatRank is the most dimensions that [Layout.FlatInner] and its kin make: as many as TensorFlow has.
+const MaxFlatRank = 254
+
+// FlatInner merges the slowest dimensions until rank are left: [3 4 5] to 2 is [12 5]. Where there are
+// fewer, dimensions of size 1 come before them. It is TensorFlow's Tensor::flat_inner_dims.
+//
+// Errors: as [Layout.FlatInnerOuter].
+func (l *Layout) FlatInner(rank int) error { return l.flat(len(l.Shape)-rank, rank) }
+
+// FlatOuter merges the fastest dimensions until rank are left: [3 4 5] to 2 is [3 20]. Where there
+// are fewer, dimensions of size 1 come behind them. It is TensorFlow's Tensor::flat_outer_dims.
+//
+// Errors: as [Layout.FlatInnerOuter].
+func (l *Layout) FlatOuter(rank int) error { return l.flat(0, rank) }
+
+// FlatInnerOuter makes rank dimensions, of which the first is dimension begin: it is merged with all
+// before, and the last one with all behind. It is TensorFlow's Tensor::flat_inner_outer_dims.
+//
+// Errors: [ErrRank] for a rank that is not in 1 to [MaxFlatRank], [ErrAxis] for a begin that is not
+// a dimension, [ErrCopy], [ErrOverflow].
+func (l *Layout) FlatInnerOuter(begin, rank int) error {
+	if begin < 0 || begin >= len(l.Shape) {
+		return errAxis("flat", begin, len(l.Shape))
+	}
+	return l.flat(begin, rank)
+}
+
+// flat takes a begin below 0 to be one of the dimensions that are missing in front.
+func (l *Layout) flat(begin, rank int) error {
+	if _, err := l.check(); err != nil {
+		return err
+	}
+	if rank < 1 || rank > MaxFlatRank {
+		return fmt.Errorf("layout: flat: %d dimensions: %w", rank, ErrRank)
+	}
+	var buf numbers
+	v := buf.draft(rank)
+	for range rank {
+		v.shape = append(v.shape, 1)
+	}
+	for d, n := range l.Shape {
+		size := &v.shape[min(max(d-begin, 0), rank-1)]
+		fits := true
+		if *size, fits = mul(*size, n); !fits {
+			return fmt.Errorf("layout: flat: shape[%d] = %d: %w", d, n, ErrOverflow)
+		}
+	}
+	return l.Reshape(v.shape...)
+}
+
+// Bitcast reads the same memory as elements of another size: from and to are the sizes, in one unit,
+// and the layout counts in elements of the one before and of the other after. The last dimension
+// changes its size, so that its elements must lie without gaps.
+//
+// TensorFlow's Tensor::BitcastFrom is Reshape(-1), Bitcast and Reshape; its operator tf.bitcast is
+// Expand(-1) and Bitcast to smaller elements, and Bitcast and Squeeze(-1) to larger ones.
+//
+// Errors: [ErrRank] without dimensions, unless the sizes are equal; [ErrShape] where the last
+// dimension is no whole number of new elements or a size is not positive; [ErrCopy] where elements
+// lie with gaps or between those of the new size; [ErrOverflow].
+func (l *Layout) Bitcast(from, to int64) error {
+	empty, err := l.check()
+	if err != nil {
+		return err
+	}
+	if from < 1 || to < 1 {
+		return fmt.Errorf("layout: bitcast: elements of %d and %d: %w", from, to, ErrShape)
+	}
+	unit := gcd(from, to)
+	factor, part := from/unit, to/unit // factor new elements lie where part old ones were
+	if factor == part {
+		return nil
+	}
+	last := len(l.Shape) - 1
+	if last < 0 {
+		return fmt.Errorf("layout: bitcast: no dimensions: %w", ErrRank)
+	}
+	if n := l.Shape[last]; n%part != 0 {
+		return fmt.Errorf("layout: bitcast: %d elements of %d are no whole number of %d: %w", n, from, to, ErrShape)
+	} else if n > 1 && l.Strides[last] != 1 && !empty {
+		return fmt.Errorf("layout: bitcast: stride %d: %w", l.Strides[last], ErrCopy)
+	}
+	var buf numbers
+	v := buf.draft(last + 1)
+	for d, n := range l.Shape[:last] {
+		if n > 1 && l.Strides[d]%part != 0 && !empty {
+			return fmt.Errorf("layout: bitcast: strides[%d] = %d is no multiple of %d: %w", d, l.Strides[d], part, ErrCopy)
+		}
+		stride, fits := mul(l.Strides[d]/part, factor)
+		if !fits && n > 1 && !empty {
+			return fmt.Errorf("layout: bitcast: strides[%d] = %d: %w", d, l.Strides[d], ErrOverflow)
+		}
+		v = v.with(n, stride)
+	}
+	size, fits := mul(l.Shape[last]/part, factor)
+	if !fits {
+		return fmt.Errorf("layout: bitcast: shape[%d] = %d: %w", last, l.Shape[last], ErrOverflow)
+	}
+	v = v.with(size, 1)
+	if l.Offset%part != 0 && !empty {
+		return fmt.Errorf("layout: bitcast: offset %d is between elements of %d: %w", l.Offset, to, ErrCopy)
+	}
+	offset, fits := mul(l.Offset/part, factor)
+	if !fits {
+		return fmt.Errorf("layout: bitcast: offset = %d: %w", l.Offset, ErrOverflow)
+	}
+	cast := Layout{Shape: v.shape, Strides: v.strides, Offset: offset}
+	if _, _, err := cast.Span(); err != nil {
+		return err
+	}
+	if _, err := cast.Count(); err != nil {
+		return err
+	}
+	l.Set(cast)
+	return nil
+}

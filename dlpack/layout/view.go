@@ -1,0 +1,494 @@
+package layout
+
+import (
+	"fmt"
+	"slices"
+)
+
+// room is the rank up to which views are made without allocating.
+const room = 8
+
+// A draft is the shape and the strides of a view that is being made.
+type draft struct{ shape, strides []int64 }
+
+// numbers is where a draft begins: on the stack of the function that makes the view.
+type numbers [2 * room]int64
+
+func (n *numbers) draft(rank int) draft {
+	if rank > room {
+		both := make([]int64, 2*rank)
+		return draft{both[:0:rank], both[rank:rank]}
+	}
+	return draft{n[:0:room], n[room:room]}
+}
+
+// with is the draft with one more dimension. A draft is never changed through a pointer, which would
+// bring its numbers to the heap.
+func (v draft) with(size, stride int64) draft {
+	return draft{append(v.shape, size), append(v.strides, stride)}
+}
+
+// take makes the draft the layout, at an offset which counts only if there are elements.
+func (l *Layout) take(op string, v draft, offset int64, fits bool) error {
+	empty, err := isEmpty(v.shape)
+	if err != nil {
+		return err
+	}
+	if !empty {
+		if !fits {
+			return fmt.Errorf("layout: %s: %w", op, ErrOverflow)
+		}
+		l.Offset = offset
+	}
+	l.Shape = append(l.Shape[:0], v.shape...)
+	l.Strides = append(l.Strides[:0], v.strides...)
+	return nil
+}
+
+// check refuses what is no layout, and tells whether it has no elements.
+func (l *Layout) check() (empty bool, err error) {
+	if err := sameRank(l.Shape, l.Strides); err != nil {
+		return false, err
+	}
+	return isEmpty(l.Shape)
+}
+
+// newAxis is the stride for a dimension of size 1 before dimension d: that of a layout without gaps.
+func (l *Layout) newAxis(d int) int64 {
+	if d >= len(l.Shape) {
+		return 1
+	}
+	return product(max(l.Shape[d], 1), l.Strides[d])
+}
+
+// Slice takes part of each dimension, by Python's rules. Dimensions without an index are taken whole.
+//
+// TensorFlow's Tensor::SubSlice(i) is Slice(At(i)).
+//
+// Errors: [ErrRank] for more indices than dimensions, [ErrIndex] for an [At] that leads out of its
+// dimension, a step of 0 and a second [Ellipsis].
+func (l *Layout) Slice(index ...Index) error {
+	empty, err := l.check()
+	if err != nil {
+		return err
+	}
+	rank, taken, axes, more := len(l.Shape), 0, 0, false
+	for k, x := range index {
+		switch x.kind {
+		case kindEllipsis:
+			if more {
+				return fmt.Errorf("layout: slice: index %d is a second ellipsis: %w", k, ErrIndex)
+			}
+			more = true
+		case kindNewAxis:
+			axes++
+		default:
+			taken++
+		}
+	}
+	if taken > rank {
+		return fmt.Errorf("layout: slice: %d indices for %d dimensions: %w", taken, rank, ErrRank)
+	}
+
+	var buf numbers
+	v := buf.draft(rank + axes)
+	d, offset, fits := 0, l.Offset, true
+	for k, x := range index {
+		switch x.kind {
+		case kindEllipsis:
+			for range rank - taken {
+				v = v.with(l.Shape[d], l.Strides[d])
+				d++
+			}
+			continue
+		case kindNewAxis:
+			v = v.with(1, l.newAxis(d))
+			continue
+		}
+		first, count, ok := x.of(l.Shape[d])
+		if !ok {
+			return fmt.Errorf("layout: slice: index %d, %v, of dimension %d of size %d: %w", k, x, d, l.Shape[d], ErrIndex)
+		}
+		if first != 0 {
+			offset, fits = forward(offset, fits, first, l.Strides[d])
+		}
+		if x.kind == kindRange {
+			stride, ok := stretch(l.Strides[d], x.skip+1, count)
+			fits = fits && ok
+			if !ok && empty {
+				stride = 0
+			}
+			v = v.with(count, stride)
+		}
+		d++
+	}
+	for ; d < rank; d++ {
+		v = v.with(l.Shape[d], l.Strides[d])
+	}
+	return l.take("slice", v, offset, fits)
+}
+
+// Narrow takes size indices of dimension d, from start on, and nothing outside of it: TensorFlow's
+// Tensor::Slice(start, limit) is Narrow(0, start, limit-start).
+//
+// Errors: [ErrAxis], and [ErrIndex] where the dimension does not have them all.
+func (l *Layout) Narrow(d int, start, size int64) error {
+	if _, err := l.check(); err != nil {
+		return err
+	}
+	d, err := dimension("narrow", d, len(l.Shape))
+	if err != nil {
+		return err
+	}
+	if n := l.Shape[d]; start < 0 || size < 0 || start > n || size > n-start {
+		return fmt.Errorf("layout: narrow: %d from %d on of dimension %d of size %d: %w", size, start, d, n, ErrIndex)
+	}
+	before := l.Shape[d]
+	l.Shape[d] = size
+	if empty, _ := isEmpty(l.Shape); empty || start == 0 {
+		return nil
+	}
+	offset, fits := forward(l.Offset, true, start, l.Strides[d])
+	if !fits {
+		l.Shape[d] = before
+		return fmt.Errorf("layout: narrow: %d strides of %d: %w", start, l.Strides[d], ErrOverflow)
+	}
+	l.Offset = offset
+	return nil
+}
+
+// Split cuts dimension d into layouts of these sizes. They are new, in two allocations; [Layout.Narrow]
+// makes one of them in place.
+//
+// Errors: [ErrAxis], [ErrNegative], and [ErrShape] unless the sizes sum to that of the dimension.
+func (l Layout) Split(d int, sizes ...int64) ([]Layout, error) {
+	if _, err := l.check(); err != nil {
+		return nil, err
+	}
+	d, err := dimension("split", d, len(l.Shape))
+	if err != nil {
+		return nil, err
+	}
+	rest := l.Shape[d]
+	for k, size := range sizes {
+		if size < 0 {
+			return nil, fmt.Errorf("layout: split: size %d is %d: %w", k, size, ErrNegative)
+		}
+		if size > rest {
+			return nil, fmt.Errorf("layout: split: size %d is %d, %d are left of dimension %d: %w", k, size, rest, d, ErrShape)
+		}
+		rest -= size
+	}
+	if rest != 0 {
+		return nil, fmt.Errorf("layout: split: %d are left of dimension %d: %w", rest, d, ErrShape)
+	}
+	rank := len(l.Shape)
+	parts, numbers := make([]Layout, len(sizes)), make([]int64, 2*rank*len(sizes))
+	start := int64(0)
+	for k, size := range sizes {
+		shape, strides := numbers[:0:rank], numbers[rank:rank:2*rank]
+		numbers = numbers[2*rank:]
+		parts[k] = Layout{Shape: shape, Strides: strides}
+		parts[k].Set(l)
+		if err := parts[k].Narrow(d, start, size); err != nil {
+			return nil, err
+		}
+		start += size
+	}
+	return parts, nil
+}
+
+// Transpose puts the dimensions into another order: dimension k becomes what order[k] was. Without an
+// order it turns them round.
+//
+// Errors: [ErrOrder].
+func (l *Layout) Transpose(order ...int) error {
+	if _, err := l.check(); err != nil {
+		return err
+	}
+	rank := len(l.Shape)
+	if len(order) == 0 {
+		slices.Reverse(l.Shape)
+		slices.Reverse(l.Strides)
+		return nil
+	}
+	if len(order) != rank {
+		return fmt.Errorf("layout: transpose: order of %d for %d dimensions: %w", len(order), rank, ErrOrder)
+	}
+	var buf numbers
+	v := buf.draft(rank)
+	var set flags
+	named := set.marks(rank)
+	for k, d := range order {
+		from, ok := named.mark(d)
+		if !ok {
+			return fmt.Errorf("layout: transpose: order[%d] = %d: %w", k, d, ErrOrder)
+		}
+		v = v.with(l.Shape[from], l.Strides[from])
+	}
+	return l.take("transpose", v, l.Offset, true)
+}
+
+// dimension is the place of dimension d in a rank, where negative numbers count from the end.
+func dimension(op string, d, rank int) (int, error) {
+	at := d
+	if at < 0 {
+		at += rank
+	}
+	if at < 0 || at >= rank {
+		return 0, errAxis(op, d, rank)
+	}
+	return at, nil
+}
+
+func errAxis(op string, d, rank int) error {
+	return fmt.Errorf("layout: %s: dimension %d of %d: %w", op, d, rank, ErrAxis)
+}
+
+// marks tells of each dimension whether it was named.
+type marks []bool
+
+// flags is where marks begin, like [numbers].
+type flags [room]bool
+
+func (f *flags) marks(rank int) marks {
+	if rank > room {
+		return make(marks, rank)
+	}
+	return f[:rank]
+}
+
+// mark names dimension d; ok is false where it is not there or was named before.
+func (m marks) mark(d int) (at int, ok bool) {
+	if d < 0 {
+		d += len(m)
+	}
+	if d < 0 || d >= len(m) || m[d] {
+		return 0, false
+	}
+	m[d] = true
+	return d, true
+}
+
+// markAll names these dimensions.
+func (m marks) markAll(op string, axes []int) error {
+	for _, d := range axes {
+		if _, ok := m.mark(d); !ok {
+			return errAxis(op, d, len(m))
+		}
+	}
+	return nil
+}
+
+// Flip reverses these dimensions, or all where none is named.
+//
+// Errors: [ErrAxis], [ErrOverflow].
+func (l *Layout) Flip(axes ...int) error {
+	empty, err := l.check()
+	if err != nil {
+		return err
+	}
+	var set flags
+	named := set.marks(len(l.Shape))
+	if err := named.markAll("flip", axes); err != nil || empty {
+		return err
+	}
+	offset, fits := l.Offset, true
+	for d, n := range l.Shape {
+		if (len(axes) == 0 || named[d]) && n > 1 {
+			offset, fits = forward(offset, fits, n-1, l.Strides[d])
+			if _, ok := mul(l.Strides[d], -1); !ok {
+				fits = false
+			}
+		}
+	}
+	if !fits {
+		return fmt.Errorf("layout: flip: %w", ErrOverflow)
+	}
+	l.Offset = offset
+	for d, n := range l.Shape {
+		if (len(axes) == 0 || named[d]) && n > 1 {
+			l.Strides[d] = -l.Strides[d]
+		}
+	}
+	return nil
+}
+
+// Squeeze takes away these dimensions of size 1, or all of them where none is named.
+//
+// Errors: [ErrAxis], and [ErrShape] where a named one is of another size.
+func (l *Layout) Squeeze(axes ...int) error {
+	if _, err := l.check(); err != nil {
+		return err
+	}
+	var set flags
+	named := set.marks(len(l.Shape))
+	if err := named.markAll("squeeze", axes); err != nil {
+		return err
+	}
+	for d, n := range l.Shape {
+		if named[d] && n != 1 {
+			return fmt.Errorf("layout: squeeze: dimension %d is of size %d: %w", d, n, ErrShape)
+		}
+	}
+	kept := 0
+	for d, n := range l.Shape {
+		if named[d] || len(axes) == 0 && n == 1 {
+			continue
+		}
+		l.Shape[kept], l.Strides[kept] = n, l.Strides[d]
+		kept++
+	}
+	l.Shape, l.Strides = l.Shape[:kept], l.Strides[:kept]
+	return nil
+}
+
+// Expand makes dimensions of size 1, at these places of the view.
+//
+// Errors: [ErrAxis].
+func (l *Layout) Expand(axes ...int) error {
+	if _, err := l.check(); err != nil {
+		return err
+	}
+	rank := len(l.Shape) + len(axes)
+	var set flags
+	named := set.marks(rank)
+	if err := named.markAll("expand", axes); err != nil {
+		return err
+	}
+	var buf numbers
+	v := buf.draft(rank)
+	d := 0
+	for _, isNew := range named {
+		if isNew {
+			v = v.with(1, l.newAxis(d))
+			continue
+		}
+		v = v.with(l.Shape[d], l.Strides[d])
+		d++
+	}
+	return l.take("expand", v, l.Offset, true)
+}
+
+// Broadcast repeats elements until the layout has this shape: dimensions are matched from the last
+// one on, those of size 1 are repeated and missing ones are made. What is repeated must not be
+// written through the view (see [Overlaps]).
+//
+// Errors: [ErrShape], and as [Count] of the shape.
+func (l *Layout) Broadcast(shape ...int64) error {
+	if _, err := l.check(); err != nil {
+		return err
+	}
+	if _, err := Count(shape); err != nil {
+		return err
+	}
+	missing := len(shape) - len(l.Shape)
+	if missing < 0 {
+		return fmt.Errorf("layout: broadcast: %d dimensions to %d: %w", len(l.Shape), len(shape), ErrShape)
+	}
+	var buf numbers
+	v := buf.draft(len(shape))
+	for d, n := range shape {
+		switch {
+		case d < missing:
+			v = v.with(n, 0)
+		case n == l.Shape[d-missing]:
+			v = v.with(n, l.Strides[d-missing])
+		case l.Shape[d-missing] == 1:
+			v = v.with(n, 0)
+		default:
+			return fmt.Errorf("layout: broadcast: dimension %d of size %d to %d: %w", d-missing, l.Shape[d-missing], n, ErrShape)
+		}
+	}
+	return l.take("broadcast", v, l.Offset, true)
+}
+
+// Diagonal takes the elements whose index along dimension b is k more than that along dimension a.
+// The two dimensions go, that of the diagonal is the last.
+//
+// Errors: [ErrAxis], [ErrOverflow].
+func (l *Layout) Diagonal(k int64, a, b int) error {
+	empty, err := l.check()
+	if err != nil {
+		return err
+	}
+	rank := len(l.Shape)
+	var set flags
+	named := set.marks(rank)
+	first, ok := named.mark(a)
+	if !ok {
+		return errAxis("diagonal", a, rank)
+	}
+	second, ok := named.mark(b)
+	if !ok {
+		return errAxis("diagonal", b, rank)
+	}
+	var buf numbers
+	v := buf.draft(rank - 1)
+	for d, n := range l.Shape {
+		if !named[d] {
+			v = v.with(n, l.Strides[d])
+		}
+	}
+	offset, fits := l.Offset, true
+	rows, columns := l.Shape[first], l.Shape[second]
+	if k < 0 {
+		rows += k
+		offset, fits = forward(offset, fits, product(k, -1), l.Strides[first])
+	} else {
+		columns -= k
+		offset, fits = forward(offset, fits, k, l.Strides[second])
+	}
+	size := max(min(rows, columns), 0)
+	stride, ok := add(l.Strides[first], l.Strides[second])
+	if size <= 1 || empty && !ok {
+		stride, ok = 1, true
+	}
+	v = v.with(size, stride)
+	return l.take("diagonal", v, offset, fits && ok)
+}
+
+// Windows makes sliding windows along dimension d: it then counts the windows, and a new last
+// dimension the elements of each. Windows are of size elements that lie dilation apart, and begin
+// step after one another.
+//
+// Errors: [ErrAxis], [ErrShape] where size, step or dilation is not positive or the dimension is
+// shorter than a window, [ErrOverflow] where there are more elements in all windows than can be counted.
+func (l *Layout) Windows(d int, size, step, dilation int64) error {
+	empty, err := l.check()
+	if err != nil {
+		return err
+	}
+	d, err = dimension("windows", d, len(l.Shape))
+	if err != nil {
+		return err
+	}
+	if size < 1 || step < 1 || dilation < 1 {
+		return fmt.Errorf("layout: windows: size %d, step %d, dilation %d: %w", size, step, dilation, ErrShape)
+	}
+	n := l.Shape[d]
+	reach, fits := mul(size-1, dilation)
+	if !fits || reach >= n {
+		return fmt.Errorf("layout: windows: %d elements, %d apart, in dimension %d of size %d: %w", size, dilation, d, n, ErrShape)
+	}
+	count := (n-1-reach)/step + 1
+	between, fits1 := stretch(l.Strides[d], step, count)
+	within, fits2 := stretch(l.Strides[d], dilation, size)
+	if !fits1 || !fits2 {
+		if !empty {
+			return fmt.Errorf("layout: windows: %w", ErrOverflow)
+		}
+		between, within = 0, 0
+	}
+	var buf numbers
+	v := buf.draft(len(l.Shape) + 1)
+	for k, n := range l.Shape {
+		v = v.with(n, l.Strides[k])
+	}
+	v.shape[d], v.strides[d] = count, between
+	v = v.with(size, within)
+	if _, err := Count(v.shape); err != nil {
+		return err
+	}
+	return l.take("windows", v, l.Offset, true)
+}

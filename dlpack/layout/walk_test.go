@@ -1,0 +1,283 @@
+package layout_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+)
+
+// tuples lists, for each index in row-major order, the offsets in all layouts.
+func tuples(layouts []layout.Layout) (all [][]int64) {
+	for _, l := range layouts {
+		m := modelOf(l)
+		if all == nil {
+			all = make([][]int64, len(m.offsets))
+		}
+		for i, offset := range m.offsets {
+			all[i] = append(all[i], offset)
+		}
+	}
+	return all
+}
+
+// visited lists the tuples that a walk visits, in its order, from the outside with so many dimensions
+// left to the inside.
+func visited(w *layout.Walk, inner int) (all [][]int64) {
+	shape := w.Shape()
+	shape = shape[max(len(shape)-max(inner, 0), 0):]
+	for at := range w.Offsets(inner) {
+		first := len(all)
+		for k := range at {
+			strides := w.Strides(k)
+			for i, offset := range offsets(shape, strides[len(strides)-len(shape):]) {
+				if k == 0 {
+					all = append(all, nil)
+				}
+				all[first+i] = append(all[first+i], at[k]+offset)
+			}
+		}
+	}
+	return all
+}
+
+// randomLayouts are some of one shape.
+func randomLayouts(r *rand.Rand) []layout.Layout {
+	shape, strides := random(r)
+	all := []layout.Layout{{Shape: shape, Strides: strides, Offset: r.Int64N(100)}}
+	for range r.IntN(4) {
+		l := layout.Layout{Shape: slices.Clone(shape), Strides: slices.Clone(strides), Offset: r.Int64N(100)}
+		if r.IntN(3) == 0 {
+			l, _ = layout.New(shape, nil, r.Perm(len(shape)))
+		}
+		for d := range shape {
+			switch r.IntN(12) {
+			case 0:
+				l.Strides[d] = 0
+			case 1:
+				l.Strides[d] = -l.Strides[d]
+			case 2:
+				l.Strides[d] *= 2
+			}
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+func TestWalkVisitsEachIndexOnceInAllTensors(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	var w layout.Walk
+	flat := 0
+	for range 20_000 {
+		layouts := randomLayouts(r)
+		want := tuples(layouts)
+		w.InOrder = r.IntN(3) == 0
+		require.NoError(t, w.Reset(layouts...))
+		require.EqualValues(t, len(want), w.Count())
+		for inner := range 4 {
+			got := visited(&w, inner)
+			if !w.InOrder {
+				sort := func(a, b []int64) int { return slices.Compare(a, b) }
+				slices.SortFunc(got, sort)
+				slices.SortFunc(want, sort)
+			}
+			if !slices.EqualFunc(got, want, slices.Equal) {
+				t.Fatalf("%v, inner %d, in order %v: got %v, want %v", layouts, inner, w.InOrder, got, want)
+			}
+		}
+		if count, steps, ok := w.Flat(); ok {
+			flat++
+			require.EqualValues(t, len(want), count)
+			for i := range count {
+				for k, step := range steps {
+					at := w.Start()[k] + i*step
+					require.True(t, w.InOrder && at == want[i][k] || !w.InOrder && slices.ContainsFunc(want, func(tuple []int64) bool { return tuple[k] == at }))
+				}
+			}
+		}
+	}
+	assert.Greater(t, flat, 1000)
+}
+
+func TestWalkMergesWhatOneCounterServes(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		inOrder bool
+		shape   []int64
+		strides [][]int64
+		want    []int64
+		steps   []int64
+	}{
+		{name: "no dimensions", strides: [][]int64{nil}, want: []int64{}, steps: []int64{1}},
+		{name: "one element", shape: []int64{1, 1}, strides: [][]int64{{7, 9}, {1, 1}}, want: []int64{}, steps: []int64{1, 1}},
+		{name: "row-major", shape: []int64{2, 3, 4}, strides: [][]int64{{12, 4, 1}}, want: []int64{24}, steps: []int64{1}},
+		{name: "column-major", shape: []int64{2, 3, 4}, strides: [][]int64{{1, 2, 6}}, want: []int64{24}, steps: []int64{1}},
+		{name: "column-major in order", inOrder: true, shape: []int64{2, 3, 4}, strides: [][]int64{{1, 2, 6}}, want: []int64{2, 3, 4}, steps: []int64{6}},
+		{name: "reversed", shape: []int64{2, 3}, strides: [][]int64{{-3, -1}}, want: []int64{6}, steps: []int64{1}},
+		{name: "reversed in order", inOrder: true, shape: []int64{2, 3}, strides: [][]int64{{-3, -1}}, want: []int64{6}, steps: []int64{-1}},
+		{name: "opposite", shape: []int64{2, 3}, strides: [][]int64{{3, -1}, {-3, 1}}, want: []int64{6}, steps: []int64{1, -1}},
+		{name: "transposed", shape: []int64{2, 3, 4}, strides: [][]int64{{12, 4, 1}, {1, 8, 2}}, want: []int64{2, 12}, steps: []int64{1, 2}},
+		{name: "broadcast", shape: []int64{5, 2, 3}, strides: [][]int64{{6, 3, 1}, {0, 3, 1}}, want: []int64{5, 6}, steps: []int64{1, 1}},
+		{name: "one value", shape: []int64{2, 3}, strides: [][]int64{{3, 1}, {0, 0}}, want: []int64{6}, steps: []int64{1, 0}},
+		{name: "around another", shape: []int64{3, 5, 4}, strides: [][]int64{{4, 0, 1}, {4, 5, 1}}, want: []int64{5, 12}, steps: []int64{1, 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := layout.Walk{InOrder: c.inOrder}
+			var layouts []layout.Layout
+			for _, strides := range c.strides {
+				layouts = append(layouts, layout.Layout{Shape: c.shape, Strides: strides})
+			}
+			require.NoError(t, w.Reset(layouts...))
+			_, steps := w.Run()
+			assert.Equal(t, c.want, w.Shape())
+			assert.Equal(t, c.steps, steps)
+			_, _, flat := w.Flat()
+			assert.Equal(t, len(c.want) <= 1, flat)
+		})
+	}
+}
+
+func TestWalkRefusesWhatHasNoCommonIndices(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		layouts []layout.Layout
+		err     error
+	}{
+		{"other shape", []layout.Layout{{Shape: []int64{2}, Strides: []int64{1}}, {Shape: []int64{3}, Strides: []int64{1}}}, layout.ErrShape},
+		{"other rank", []layout.Layout{{Shape: []int64{2}, Strides: []int64{1}}, {}}, layout.ErrShape},
+		{"strides missing", []layout.Layout{{Shape: []int64{2}}}, layout.ErrRank},
+		{"negative", []layout.Layout{{Shape: []int64{-2}, Strides: []int64{1}}}, layout.ErrNegative},
+		{"too many", []layout.Layout{{Shape: []int64{1 << 32, 1 << 32}, Strides: []int64{0, 0}}}, layout.ErrOverflow},
+		{"too far", []layout.Layout{{Shape: []int64{2}, Strides: []int64{1}, Offset: big}}, layout.ErrOverflow},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var w layout.Walk
+			require.NoError(t, w.Reset(layout.Layout{}))
+			require.ErrorIs(t, w.Reset(c.layouts...), c.err)
+			assert.Zero(t, w.Count())
+			assert.Empty(t, visited(&w, 0))
+		})
+	}
+}
+
+func TestWalkOverNothingVisitsNothing(t *testing.T) {
+	var w layout.Walk
+	for _, layouts := range [][]layout.Layout{nil, {{Shape: []int64{3, 0}, Strides: []int64{big, math.MinInt64}}}} {
+		for range w.Offsets(1) {
+			t.Fatal("nothing is there")
+		}
+		count, steps := w.Run()
+		assert.Zero(t, count)
+		assert.Nil(t, steps)
+		_, _, flat := w.Flat()
+		assert.False(t, flat)
+		assert.Nil(t, w.Strides(0))
+		assert.Nil(t, w.Strides(-1))
+		require.NoError(t, w.Part(1, 3))
+		require.NoError(t, w.Reset(layouts...))
+	}
+}
+
+func TestWalkStopsWhereTheLoopDoes(t *testing.T) {
+	l, err := layout.New([]int64{4, 4}, []int64{4, 5}, nil)
+	require.NoError(t, err)
+	var w layout.Walk
+	require.NoError(t, w.Reset(l))
+	var seen []int64
+	for at := range w.Offsets(1) {
+		if seen = append(seen, at[0]); len(seen) == 2 {
+			break
+		}
+	}
+	assert.Equal(t, []int64{0, 5}, seen)
+	assert.Len(t, visited(&w, 1), 16, "from the beginning again")
+}
+
+func TestWalkPartsAreTheWholeOnce(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	var w layout.Walk
+	for range 3000 {
+		layouts := randomLayouts(r)
+		of := 1 + r.IntN(7)
+		var got [][]int64
+		for i := range of {
+			require.NoError(t, w.Reset(layouts...))
+			require.NoError(t, w.Part(i, of))
+			part := visited(&w, 1)
+			require.EqualValues(t, len(part), w.Count())
+			got = append(got, part...)
+		}
+		require.ElementsMatch(t, tuples(layouts), got, "%v in %d parts", layouts, of)
+	}
+	require.ErrorIs(t, w.Part(0, 0), layout.ErrIndex)
+	require.ErrorIs(t, w.Part(3, 3), layout.ErrIndex)
+	require.ErrorIs(t, w.Part(-1, 3), layout.ErrIndex)
+}
+
+func TestWalkDoesNotAllocate(t *testing.T) {
+	dst, err := layout.New([]int64{4, 5, 6, 7}, nil, nil)
+	require.NoError(t, err)
+	src, err := layout.New([]int64{4, 5, 6, 7}, nil, []int{1, 3, 0, 2})
+	require.NoError(t, err)
+	w := new(layout.Walk)
+	sum := int64(0)
+	assert.Zero(t, testing.AllocsPerRun(100, func() {
+		if err := w.Reset(dst, src); err != nil {
+			t.Error(err)
+		}
+		for at := range w.Offsets(1) {
+			sum += at[1]
+		}
+	}))
+	assert.Positive(t, sum)
+}
+
+func BenchmarkWalk(b *testing.B) {
+	dst, err := layout.New([]int64{16, 16, 16, 16}, nil, nil)
+	require.NoError(b, err)
+	src, err := layout.New([]int64{16, 16, 16, 16}, nil, []int{3, 1, 2, 0})
+	require.NoError(b, err)
+	w := new(layout.Walk)
+	b.Run("Reset", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			_ = w.Reset(dst, src)
+		}
+	})
+	b.Run("step", func(b *testing.B) {
+		require.NoError(b, w.Reset(dst, src))
+		b.ReportAllocs()
+		sum := int64(0)
+		for b.Loop() {
+			for at := range w.Offsets(0) {
+				sum += at[1]
+			}
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(16*16*16*16), "ns/step")
+	})
+}
+
+func ExampleWalk() {
+	// A matrix that lies row by row, and one that lies column by column.
+	dst, _ := layout.New([]int64{2, 3}, nil, nil)
+	src, _ := layout.New([]int64{2, 3}, nil, []int{1, 0})
+	var w layout.Walk
+	if err := w.Reset(dst, src); err != nil {
+		fmt.Println(err)
+		return
+	}
+	n, steps := w.Run()
+	for at := range w.Offsets(1) {
+		fmt.Println(n, "elements from", at, "in steps of", steps)
+	}
+	// Output:
+	// 3 elements from [0 0] in steps of [1 2]
+	// 3 elements from [3 1] in steps of [1 2]
+}
