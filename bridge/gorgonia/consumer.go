@@ -71,18 +71,20 @@ func Dense(t *dlpack.Tensor, options ...Option) (d *tensor.Dense, release func()
 		owner.Close()
 		return nil, nil, err
 	}
-	rank := t.Rank()
-	dims := make([]int, rank)
-	for i := range dims {
-		at := i
-		if transposed {
-			at = rank - 1 - i
-		}
-		dims[i] = int(t.Dim(at))
-	}
 	e := &engine{owner: owner}
-	start := uintptr(unsafe.Pointer(unsafe.SliceData(memory)))
-	d = tensor.New(n.of, tensor.WithShape(dims...), tensor.WithEngine(e), tensor.FromMemory(start, uintptr(len(memory))))
+	d = tensor.New(n.of, func(x tensor.Tensor) {
+		var inline [8]int
+		dims := inline[:0]
+		for i := range t.Rank() {
+			if transposed {
+				i = t.Rank() - 1 - i
+			}
+			dims = append(dims, int(t.Dim(i)))
+		}
+		x.(*tensor.Dense).SetShape(dims...)
+		tensor.WithEngine(e)(x)
+		tensor.FromMemory(uintptr(unsafe.Pointer(unsafe.SliceData(memory))), uintptr(len(memory)))(x)
+	})
 	if transposed {
 		if err := d.T(); err != nil {
 			owner.Close()
