@@ -64,15 +64,15 @@ func (r *Reader) next() error {
 		return fail.behind(r.start)
 	}
 	r.payload = end
-	if err := r.take(uint64(end)); err != nil {
-		return err
-	}
 	if dt := r.view.Type.DType(); dt != 0 {
 		size := int64(dt.ItemSize())
 		if count > math.MaxInt64/size {
 			return fault(end, ErrTruncated, "%v%v takes %d elements of %d bytes", r.view.Type, r.view.Shape, count, size).behind(r.start)
 		}
-		return r.take(uint64(count * size))
+		return r.take(uint64(end) + uint64(count*size))
+	}
+	if err := r.take(uint64(end)); err != nil {
+		return err
 	}
 	if r.dialect != Doc {
 		return r.takeCounted("length of the section")
@@ -104,12 +104,15 @@ func (r *Reader) takeCounted(what string) error {
 	return r.take(n)
 }
 
-// take reads n more bytes of the tensor. No more memory is taken than has been filled, but for the first.
+// take reads n more bytes of the tensor. No more memory is taken at once than twice what has come.
 func (r *Reader) take(n uint64) error {
 	const first = 64 << 10
 	for n > 0 {
 		have := len(r.tensor)
-		step := int(min(n, uint64(max(have, first))))
+		step := max(have, first)
+		if n <= 2*uint64(step) { // not to copy it all again for the last few bytes
+			step = int(n)
+		}
 		if cap(r.tensor)-have < step {
 			r.tensor = append(aligned(r.payload, max(have+step, 2*have), alignment), r.tensor...)
 		}

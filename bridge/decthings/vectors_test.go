@@ -196,9 +196,11 @@ func eachTensor(t *testing.T, test func(t *testing.T, v *tensorVector, data []by
 	}
 }
 
+func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
 // within tells whether a part lies in the memory of the whole.
 func within(whole, part []byte) bool {
-	start, at := uintptr(unsafe.Pointer(unsafe.SliceData(whole))), uintptr(unsafe.Pointer(unsafe.SliceData(part)))
+	start, at := address(whole), address(part)
 	return at >= start && at+uintptr(len(part)) <= start+uintptr(len(whole))
 }
 

@@ -1,0 +1,402 @@
+//go:build cgo
+
+package decthings_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/decthings"
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+)
+
+// TestMain fails when the tests leave tensors behind.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	s := dlpack.ReadStats()
+	if code == 0 && (s.Exports != 0 || s.Imports != 0 || s.Allocations != 0) {
+		fmt.Fprintf(os.Stderr, "tensors were left behind: %+v\n", s)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func Example() {
+	pixels, _ := dlpack.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 2, 3)
+	defer pixels.Close()
+	data, err := decthings.AppendTensor(nil, pixels) // header and payload, the payload aligned
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	names := &bridge.Elements{Type: "string", Shape: []int64{2}, Values: [][]byte{[]byte("hello"), []byte(", world!")}}
+	if data, err = decthings.AppendElements(data, names, decthings.Py004); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for v, err := range decthings.All(data, decthings.Py004) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if v.Tensor != nil {
+			x, _ := dlpack.UnsafeValues[float32](v.Tensor)
+			fmt.Println(v.Tensor, x)
+		} else {
+			fmt.Printf("%v %q\n", v.Elements, v.Elements.Values)
+		}
+		v.Close()
+	}
+	// Output:
+	// float32[2 3] on cpu, read-only [1 2 3 4 5 6]
+	// string[2] ["hello" ", world!"]
+}
+
+func ExampleDecode() {
+	data := []byte{byte(decthings.U16), 1, 2, 1, 0, 2, 0}
+	v, err := decthings.Decode(data, decthings.Writable)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer v.Close()
+	x, err := dlpack.Values[uint16](v.Tensor)
+	fmt.Println(v.Type, v.Shape(), x, err)
+	// Output: u16 [2] [1 2] <nil>
+}
+
+func ExampleConsume() {
+	data := []byte{byte(decthings.U8), 0, 42, byte(decthings.U8), 0, 43}
+	for len(data) > 0 {
+		v, n, err := decthings.Consume(data)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(v.Tensor, data[:n])
+		v.Close()
+		data = data[n:]
+	}
+	// Output:
+	// uint8[] on cpu, read-only [7 0 42]
+	// uint8[] on cpu, read-only [7 0 43]
+}
+
+func ExampleDecodeOf() {
+	frame, _ := dlpack.New(dlpack.Uint8, 5) // memory that is not Go's
+	defer frame.Close()
+	bytes, _ := dlpack.Values[uint8](frame)
+	copy(bytes, []byte{byte(decthings.I8), 1, 2, 255, 1})
+	v, err := decthings.DecodeOf(frame)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer v.Close()
+	x, _ := dlpack.Values[int8](v.Tensor)
+	fmt.Println(x, v.Tensor.Data() == frame.Data()+3)
+	// Output: [-1 1] true
+}
+
+func ExampleConsumeOf() {
+	frame, _ := dlpack.New(dlpack.Uint8, 5)
+	defer frame.Close()
+	bytes, _ := dlpack.Values[uint8](frame)
+	copy(bytes, []byte{byte(decthings.Boolean), 0, 1, 0, 0})
+	v, n, err := decthings.ConsumeOf(frame)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer v.Close()
+	fmt.Println(v.Tensor, n)
+	// Output: bool[] on cpu 3
+}
+
+func TestVectorsBecomeTensorsAndElements(t *testing.T) {
+	eachTensor(t, func(t *testing.T, v *tensorVector, data []byte, d decthings.Dialect) {
+		if v.overInt64() {
+			_, err := decthings.Decode(data, d)
+			require.Error(t, err)
+			return
+		}
+		want := v.view(t)
+		for shift := range 9 {
+			dlpacktest.CheckLeaks(t)
+			frame := append(make([]byte, shift, shift+len(data)), data...)[shift:]
+			got, err := decthings.Decode(frame, d)
+			require.NoError(t, err)
+			assert.Equal(t, want.Type, got.Type)
+			assert.Equal(t, want.Shape, append([]int64{}, got.Shape()...))
+			require.Equal(t, want.Elements, got.Elements)
+			if want.Elements != nil {
+				assert.Nil(t, got.Tensor)
+				continue
+			}
+			assert.Equal(t, want.Type.DType(), got.Tensor.DType())
+			assert.True(t, got.Tensor.ReadOnly())
+			elements, err := got.Tensor.AppendBytes(nil)
+			require.NoError(t, err)
+			assert.True(t, bytes.Equal(want.Data, elements))
+			again, err := decthings.AppendTensor(nil, got.Tensor)
+			require.NoError(t, err)
+			assert.Equal(t, data, again)
+			size, err := decthings.SizeTensor(got.Tensor)
+			require.NoError(t, err)
+			assert.Equal(t, len(data), size)
+			require.NoError(t, got.Close())
+		}
+	})
+}
+
+// numbers is a tensor of float32 whose payload lies at a multiple of 64 bytes and some more.
+func numbers(t testing.TB, more int, values ...float32) []byte {
+	head, err := decthings.AppendHeader(nil, decthings.F32, []int64{int64(len(values))})
+	require.NoError(t, err)
+	room := make([]byte, 64+more+len(head)+4*len(values)+64)
+	skip := int(-(address(room)+uintptr(len(head)))%64) + more
+	out := append(room[skip:skip], head...)
+	for _, x := range values {
+		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(x))
+	}
+	return out
+}
+
+func TestAlignedPayloadsAreAliasedAndOthersCopiedOnce(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for more := range 64 {
+		data := numbers(t, more, 1, 2, 3)
+		payload := data[len(data)-12:]
+		v, err := decthings.Decode(data, decthings.Writable)
+		require.NoError(t, err)
+		assert.Equal(t, more%4 != 0, v.Copied)
+		assert.Equal(t, v.Copied, v.Tensor.Data() != address(payload))
+		require.NoError(t, v.Tensor.RequireAlign(4))
+		x, err := dlpack.Values[float32](v.Tensor)
+		require.NoError(t, err)
+		require.Equal(t, []float32{1, 2, 3}, x)
+		x[1] = 42
+		assert.Equal(t, !v.Copied, bytes.Equal(payload[4:8], []byte{0, 0, 0x28, 0x42}), "the same memory, or not")
+		v.Close()
+		for _, align := range []decthings.Align{0, 1, 2, 8, 64, 256} {
+			v, err := decthings.Decode(data, align)
+			require.NoError(t, err)
+			assert.Equal(t, address(payload)%uintptr(max(align, 4)) != 0, v.Copied, "%d", align)
+			assert.NoError(t, v.Tensor.RequireAlign(max(int(align), 4)))
+			v.Close()
+		}
+	}
+	for _, align := range []decthings.Align{-1, 3, 512} {
+		_, err := decthings.Decode(numbers(t, 0, 1), align)
+		assert.ErrorIs(t, err, dlpack.ErrUnaligned)
+	}
+}
+
+func TestTensorsAreReadOnlyUnlessTheInputIsWritable(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for _, more := range []int{0, 1} {
+		data := numbers(t, more, 1)
+		v, err := decthings.Decode(data)
+		require.NoError(t, err)
+		assert.Equal(t, more == 1, v.Copied)
+		assert.True(t, v.Tensor.ReadOnly())
+		v.Close()
+		v, err = decthings.Decode(data, decthings.Writable)
+		require.NoError(t, err)
+		assert.False(t, v.Tensor.ReadOnly())
+		v.Close()
+	}
+}
+
+// lent is data in C's memory, shifted by some bytes, as a tensor.
+func lent(t *testing.T, data []byte, shift int, readOnly bool) (*dlpack.Tensor, *dlpacktest.Loan) {
+	loan := dlpacktest.Lend(t, shift+len(data))
+	copy(unsafe.Slice((*byte)(loan.Data()), shift+len(data))[shift:], data)
+	frame, err := dlpack.Lend(unsafe.Add(loan.Data(), shift), int64(len(data)), readOnly, loan.Release(), loan.Context())
+	require.NoError(t, err)
+	return frame, loan
+}
+
+func TestForeignMemoryIsKeptByItsTensorsAlone(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	head := []byte{byte(decthings.F64), 1, 2}
+	data := append(head, make([]byte, 16)...)
+	for _, readOnly := range []bool{false, true} {
+		for shift := range 8 {
+			frame, loan := lent(t, data, shift, readOnly)
+			v, err := decthings.DecodeOf(frame)
+			require.NoError(t, err)
+			address := uintptr(loan.Data()) + uintptr(shift+3)
+			assert.Equal(t, address%8 != 0, v.Copied)
+			assert.Equal(t, !v.Copied, v.Tensor.Data() == address)
+			assert.Equal(t, readOnly, v.Tensor.ReadOnly())
+			frame.Close()
+			assert.Equal(t, v.Copied, loan.Releases() == 1, "a tensor that aliases the frame keeps it, a copy does not")
+			exported, err := v.Tensor.Export()
+			require.NoError(t, err)
+			v.Close()
+			dlpack.Release(exported)
+			assert.Equal(t, 1, loan.Releases())
+		}
+	}
+}
+
+func TestForeignMemoryIsReadLikeOurs(t *testing.T) {
+	eachTensor(t, func(t *testing.T, v *tensorVector, data []byte, d decthings.Dialect) {
+		dlpacktest.CheckLeaks(t)
+		frame, loan := lent(t, append(slices.Clone(data), "behind"...), 1, false)
+		got, n, err := decthings.ConsumeOf(frame, d)
+		ours, m, oursErr := decthings.Consume(data, d)
+		require.Equal(t, oursErr, err)
+		require.Equal(t, m, n)
+		if err == nil {
+			_, err = decthings.DecodeOf(frame, d)
+			require.ErrorIs(t, err, decthings.ErrTrailing)
+			require.Equal(t, ours.Elements, got.Elements)
+			if got.Tensor != nil {
+				want, err := decthings.AppendTensor(nil, ours.Tensor)
+				require.NoError(t, err)
+				again, err := decthings.AppendTensor(nil, got.Tensor)
+				require.NoError(t, err)
+				require.True(t, bytes.Equal(want, again))
+			}
+			got.Close()
+			ours.Close()
+		}
+		require.NoError(t, frame.Close())
+		require.Equal(t, 1, loan.Releases())
+	})
+}
+
+func TestOnlyRowsOfBytesAreDecoded(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	base, err := dlpack.New(dlpack.Uint8, 4, 4)
+	require.NoError(t, err)
+	defer base.Close()
+	step, err := base.View(dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{8}, Strides: []int64{2}})
+	require.NoError(t, err)
+	defer step.Close()
+	words, err := base.View(dlpack.Spec{DType: dlpack.Uint16, Shape: []int64{8}})
+	require.NoError(t, err)
+	defer words.Close()
+	for _, none := range []*dlpack.Tensor{base, step, words} {
+		_, err := decthings.DecodeOf(none)
+		assert.ErrorIs(t, err, dlpack.ErrLayout)
+	}
+	closed, err := dlpack.New(dlpack.Uint8, 4)
+	require.NoError(t, err)
+	closed.Close()
+	_, err = decthings.DecodeOf(closed)
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	p := dlpacktest.Produce(t, dlpacktest.Config{Code: 1, Bits: 8, Lanes: 1, DeviceType: 2, Shape: []int64{4}})
+	device, err := dlpack.Import(p.Managed())
+	require.NoError(t, err)
+	defer device.Close()
+	_, err = decthings.DecodeOf(device)
+	assert.ErrorIs(t, err, dlpack.ErrDevice)
+}
+
+func TestAllReadsAStreamAndSaysWhereItBreaks(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for _, m := range vectors(t) {
+		for _, s := range m.Streams {
+			data, d := m.read(t, s.File), dialect(t, s.Dialect)
+			var again []byte
+			for v, err := range decthings.All(data, d) {
+				require.NoError(t, err)
+				if v.Tensor != nil {
+					again, err = decthings.AppendTensor(again, v.Tensor)
+				} else {
+					again, err = decthings.AppendElements(again, v.Elements, d)
+				}
+				require.NoError(t, err)
+				require.NoError(t, v.Close())
+			}
+			assert.True(t, bytes.Equal(data, again))
+		}
+	}
+	data := append(bytes.Repeat([]byte{7, 0, 1}, 5), 7, 1)
+	count := 0
+	var last error
+	for v, err := range decthings.All(data) {
+		require.NoError(t, last)
+		count, last = count+1, err
+		v.Close()
+	}
+	assert.Equal(t, 6, count)
+	var fault *decthings.Error
+	require.ErrorAs(t, last, &fault)
+	assert.Equal(t, int64(17), fault.Offset)
+	assert.ErrorIs(t, last, decthings.ErrTruncated)
+	for v, err := range decthings.All(data) {
+		require.NoError(t, err)
+		v.Close()
+		break
+	}
+	for _, err := range decthings.All(nil, decthings.Dialect(9)) {
+		assert.ErrorIs(t, err, decthings.ErrDialect)
+	}
+}
+
+func TestDecodeRefusesTrailingBytesAndOtherFaults(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for _, m := range vectors(t) {
+		for _, v := range m.Malformed {
+			for _, name := range v.Dialects {
+				_, err := decthings.Decode(m.read(t, v.File), dialect(t, name))
+				_, wire := decthings.Parse(m.read(t, v.File), dialect(t, name))
+				assert.Equal(t, wire, err)
+			}
+		}
+	}
+	_, err := decthings.Decode([]byte{7, 0, 1}, decthings.Dialect(9))
+	assert.ErrorIs(t, err, decthings.ErrDialect)
+}
+
+// FuzzDecode: what is read by tensors is written as the same bytes, wherever it is aligned.
+func FuzzDecode(f *testing.F) {
+	for _, m := range vectors(f)[:1] {
+		for _, v := range m.Tensors {
+			for name, file := range v.Files {
+				f.Add(m.read(f, file), byte(dialect(f, name)), byte(len(file)%8))
+			}
+		}
+		for _, v := range m.Streams {
+			f.Add(m.read(f, v.File), byte(dialect(f, v.Dialect)), byte(0))
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte, d, shift byte) {
+		dialect := decthings.Dialect(d % 3)
+		frame := append(make([]byte, shift), data...)[shift:]
+		var again []byte
+		for v, err := range decthings.All(frame, dialect) {
+			if err != nil {
+				var fault *decthings.Error
+				require.ErrorAs(t, err, &fault)
+				require.True(t, fault.Offset >= int64(len(again)) && fault.Offset <= int64(len(data)))
+				break
+			}
+			require.Equal(t, v.Tensor == nil, v.Elements != nil)
+			if v.Tensor != nil {
+				require.NoError(t, v.Tensor.RequireAlign(v.Tensor.DType().ItemSize()))
+				again, err = decthings.AppendTensor(again, v.Tensor)
+			} else {
+				again, err = decthings.AppendElements(again, v.Elements, dialect)
+			}
+			require.NoError(t, err)
+			require.NoError(t, v.Close())
+		}
+		require.True(t, bytes.HasPrefix(data, again))
+	})
+}

@@ -1,0 +1,159 @@
+//go:build cgo
+
+package decthings_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/decthings"
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+)
+
+func ExampleAppendTensor() {
+	t, _ := dlpack.FromSlice([]int16{1, 2, 3, 4, 5, 6}, 2, 3)
+	defer t.Close()
+	columns, _ := t.View(dlpack.Spec{DType: dlpack.Int16, Shape: []int64{3, 2}, Strides: []int64{1, 3}})
+	defer columns.Close()
+	data, err := decthings.AppendTensor(nil, columns)
+	size, _ := decthings.SizeTensor(columns)
+	fmt.Println(data, size, err)
+	// Output: [4 2 3 2 1 0 4 0 2 0 5 0 3 0 6 0] 16 <nil>
+}
+
+func TestAnyLayoutIsWrittenRowMajor(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	base, err := dlpack.FromSlice([]uint8{1, 2, 3, 4, 5, 6, 7, 8})
+	require.NoError(t, err)
+	defer base.Close()
+	tests := []struct {
+		name           string
+		shape, strides []int64
+		offset         int64
+		want           []byte
+	}{
+		{"scalar", nil, nil, 7, []byte{7, 0, 8}},
+		{"row", []int64{8}, nil, 0, []byte{7, 1, 8, 1, 2, 3, 4, 5, 6, 7, 8}},
+		{"columns", []int64{2, 4}, []int64{1, 2}, 0, []byte{7, 2, 2, 4, 1, 3, 5, 7, 2, 4, 6, 8}},
+		{"backwards", []int64{4}, []int64{-2}, 7, []byte{7, 1, 4, 8, 6, 4, 2}},
+		{"broadcast", []int64{3, 2}, []int64{0, 1}, 2, []byte{7, 2, 3, 2, 3, 4, 3, 4, 3, 4}},
+		{"none", []int64{0, 300}, nil, 0, []byte{7, 2, 0, 253, 1, 44}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			view, err := base.View(dlpack.Spec{DType: dlpack.Uint8, Shape: test.shape, Strides: test.strides, ByteOffset: test.offset})
+			require.NoError(t, err)
+			defer view.Close()
+			data, err := decthings.AppendTensor([]byte("before"), view)
+			require.NoError(t, err)
+			assert.Equal(t, append([]byte("before"), test.want...), data)
+			size, err := decthings.SizeTensor(view)
+			require.NoError(t, err)
+			assert.Equal(t, len(test.want), size)
+		})
+	}
+}
+
+func TestWhatIsAppendedToNilIsDecodedWithoutACopy(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for rank := range 9 {
+		shape := append(slices.Repeat([]int64{1}, rank), 3)
+		base, err := dlpack.FromSlice([]float64{1, 2, 3}, shape...)
+		require.NoError(t, err)
+		data, err := decthings.AppendTensor(nil, base)
+		require.NoError(t, err)
+		v, err := decthings.Decode(data, decthings.Align(64))
+		require.NoError(t, err)
+		assert.False(t, v.Copied)
+		assert.True(t, within(data, data[len(data)-24:]))
+		assert.Equal(t, address(data)+uintptr(len(data)-24), v.Tensor.Data())
+		v.Close()
+		base.Close()
+	}
+}
+
+func TestAppendTensorUsesTheMemoryThatIsThere(t *testing.T) {
+	base, err := dlpack.FromSlice([]uint8{1, 2})
+	require.NoError(t, err)
+	defer base.Close()
+	dst := make([]byte, 1, 6)
+	out, err := decthings.AppendTensor(dst, base)
+	require.NoError(t, err)
+	assert.Equal(t, []byte{0, 7, 1, 2, 1, 2}, out)
+	assert.Same(t, &dst[0], &out[0])
+	assert.Zero(t, testing.AllocsPerRun(10, func() { out, err = decthings.AppendTensor(dst, base) }))
+	require.NoError(t, err)
+}
+
+func TestAppendTensorRefusesWhatDecthingsCannotSay(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	memory, err := dlpack.New(dlpack.Uint8, 64)
+	require.NoError(t, err)
+	defer memory.Close()
+	refused := func(tensor *dlpack.Tensor, want error) {
+		before := make([]byte, 1, 1024)
+		out, err := decthings.AppendTensor(before, tensor)
+		assert.ErrorIs(t, err, want)
+		assert.Equal(t, before, out)
+	}
+	for _, dt := range []dlpack.DataType{
+		dlpack.Float16, dlpack.BFloat16, dlpack.Complex64, dlpack.Int4, dlpack.Float8E4M3,
+		dlpack.MakeDataType(dlpack.CodeFloat, 32, 4), dlpack.OpaqueHandle64,
+	} {
+		view, err := memory.View(dlpack.Spec{DType: dt, Shape: []int64{2}})
+		require.NoError(t, err)
+		refused(view, bridge.ErrDType)
+		_, err = decthings.SizeTensor(view)
+		assert.ErrorIs(t, err, bridge.ErrDType)
+		view.Close()
+	}
+	deep, err := memory.View(dlpack.Spec{DType: dlpack.Uint8, Shape: slices.Repeat([]int64{1}, 256)})
+	require.NoError(t, err)
+	refused(deep, decthings.ErrRank)
+	deep.Close()
+
+	broad, err := memory.View(dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{1 << 48}, Strides: []int64{0}})
+	require.NoError(t, err)
+	refused(broad, dlpack.ErrMemory)
+	_, err = decthings.SizeTensor(broad)
+	assert.ErrorIs(t, err, dlpack.ErrMemory)
+	broad.Close()
+
+	wrong, err := dlpack.FromBytes([]byte{0, 1, 2}, dlpack.Spec{DType: dlpack.Bool, Shape: []int64{3}})
+	require.NoError(t, err)
+	refused(wrong, dlpack.ErrValue)
+	wrong.Close()
+	refused(wrong, dlpack.ErrClosed)
+
+	p := dlpacktest.Produce(t, dlpacktest.Config{DeviceType: 2, Shape: []int64{2}})
+	device, err := dlpack.Import(p.Managed())
+	require.NoError(t, err)
+	defer device.Close()
+	refused(device, dlpack.ErrDevice)
+}
+
+// TENS, Decthings and DLPack: one call from each to the next, and the elements are the same.
+func TestFormatsAreConvertedThroughTensors(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	data := numbers(t, 0, 1, 2, 3)
+	v, err := decthings.Decode(data)
+	require.NoError(t, err)
+	defer v.Close()
+	msg, report, err := bridge.Message([]*dlpack.Tensor{v.Tensor})
+	require.NoError(t, err)
+	assert.Equal(t, []string{""}, report.Copied)
+	assert.Equal(t, address(data[len(data)-12:]), address(msg.Parts[0]), "the payload part is the payload of the tensor")
+	ts, err := bridge.Tensors(msg)
+	require.NoError(t, err)
+	defer ts[0].Close()
+	again, err := decthings.AppendTensor(nil, ts[0])
+	require.NoError(t, err)
+	assert.True(t, bytes.Equal(data, again))
+}

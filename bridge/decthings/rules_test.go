@@ -1,0 +1,135 @@
+package decthings_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/bridge/decthings"
+)
+
+func ExampleRules() {
+	rules, err := decthings.ParseRules([]byte(`{"shape":[-1,3],"allowedTypes":["f32","f64"]}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(rules.Check(decthings.F32, []int64{7, 3}))
+	fmt.Println(rules.Check(decthings.U8, []int64{7, 3}))
+	fmt.Println(rules.Check(decthings.F32, []int64{7, 4}))
+	text, err := json.Marshal(rules)
+	fmt.Println(string(text), err)
+	// Output:
+	// <nil>
+	// decthings: type not allowed: u8, of [f32 f64]
+	// decthings: shape not allowed: shape[1] = 4, not 3
+	// {"shape":[-1,3],"allowedTypes":["f32","f64"],"annotations":[]} <nil>
+}
+
+func TestRulesThatAreNoneAreRefused(t *testing.T) {
+	tests := map[string]string{
+		"nothing":                  ``,
+		"null":                     `null`,
+		"an array":                 `[]`,
+		"cut short":                `{"shape":[1],"allowedTypes":["u8"]`,
+		"more behind":              `{"shape":[1],"allowedTypes":["u8"]}{}`,
+		"no shape":                 `{"allowedTypes":["u8"]}`,
+		"a shape of null":          `{"shape":null,"allowedTypes":["u8"]}`,
+		"a shape with null":        `{"shape":[1,null],"allowedTypes":["u8"]}`,
+		"a shape with a fraction":  `{"shape":[1.5],"allowedTypes":["u8"]}`,
+		"a shape with 2^63":        `{"shape":[9223372036854775808],"allowedTypes":["u8"]}`,
+		"a shape with -2":          `{"shape":[-2],"allowedTypes":["u8"]}`,
+		"a name in other letters":  `{"Shape":[1],"allowedTypes":["u8"]}`,
+		"types of null":            `{"shape":[1],"allowedTypes":null}`,
+		"types with null":          `{"shape":[1],"allowedTypes":[null]}`,
+		"types with an empty name": `{"shape":[1],"allowedTypes":[""]}`,
+		"a type as a string":       `{"shape":[1],"allowedTypes":"u8"}`,
+		"a type in other letters":  `{"shape":[1],"allowedTypes":["U8"]}`,
+		"annotations of null":      `{"shape":[1],"allowedTypes":["u8"],"annotations":null}`,
+		"annotations with numbers": `{"shape":[1],"allowedTypes":["u8"],"annotations":[1]}`,
+	}
+	for name, text := range tests {
+		t.Run(name, func(t *testing.T) {
+			rules, err := decthings.ParseRules([]byte(text))
+			assert.ErrorIs(t, err, decthings.ErrRules)
+			assert.Nil(t, rules)
+		})
+	}
+	for _, rules := range []decthings.Rules{{Shape: []int64{-2}}, {AllowedTypes: []decthings.Type{0}}, {AllowedTypes: []decthings.Type{17}}} {
+		_, err := json.Marshal(&rules)
+		assert.ErrorIs(t, err, decthings.ErrRules)
+		assert.ErrorIs(t, rules.Check(decthings.U8, nil), decthings.ErrRules)
+	}
+}
+
+func TestRulesSayWhichRuleIsBroken(t *testing.T) {
+	rules := &decthings.Rules{Shape: []int64{2, decthings.AnyLength}, AllowedTypes: []decthings.Type{decthings.U8, decthings.Image}}
+	tests := []struct {
+		name  string
+		what  decthings.Type
+		shape []int64
+		want  error
+		says  string
+	}{
+		{"allowed", decthings.Image, []int64{2, math.MaxInt64}, nil, ""},
+		{"any length has 0", decthings.U8, []int64{2, 0}, nil, ""},
+		{"type", decthings.I8, []int64{2, 0}, decthings.ErrRuleType, "i8, of [u8 image]"},
+		{"type before shape", decthings.I8, nil, decthings.ErrRuleType, "i8"},
+		{"rank", decthings.U8, []int64{2}, decthings.ErrRuleShape, "rank 1"},
+		{"size", decthings.U8, []int64{3, 1}, decthings.ErrRuleShape, "shape[0] = 3, not 2"},
+		{"a negative size", decthings.U8, []int64{2, -1}, decthings.ErrRuleShape, "shape[1] = -1"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			err := rules.Check(test.what, test.shape)
+			if test.want == nil {
+				assert.NoError(t, err)
+				return
+			}
+			assert.ErrorIs(t, err, test.want)
+			assert.ErrorContains(t, err, test.says)
+		})
+	}
+	none := &decthings.Rules{}
+	assert.ErrorIs(t, none.Check(decthings.U8, nil), decthings.ErrRuleType)
+	text, err := json.Marshal(none)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"shape":[],"allowedTypes":[],"annotations":[]}`, string(text))
+}
+
+func TestRulesAreReadInsideOtherJSON(t *testing.T) {
+	var method struct{ Input, Output *decthings.Rules }
+	text := `{"Input":{"shape":[],"allowedTypes":["string"]},"Output":null}`
+	require.NoError(t, json.Unmarshal([]byte(text), &method))
+	assert.Nil(t, method.Output)
+	assert.NoError(t, method.Input.Check(decthings.String, nil))
+	assert.Error(t, json.Unmarshal([]byte(`{"Input":{"shape":[]}}`), &method))
+}
+
+// FuzzRules: rules that are read are printed and read as the same.
+func FuzzRules(f *testing.F) {
+	for _, m := range vectors(f) {
+		for _, v := range m.Rules {
+			f.Add([]byte(v.Rules))
+		}
+		for _, v := range m.RulesJSON {
+			f.Add([]byte(v.JSON))
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		rules, err := decthings.ParseRules(text)
+		if err != nil {
+			require.ErrorIs(t, err, decthings.ErrRules)
+			return
+		}
+		printed, err := json.Marshal(rules)
+		require.NoError(t, err)
+		again, err := decthings.ParseRules(printed)
+		require.NoError(t, err)
+		require.Equal(t, rules, again)
+	})
+}
