@@ -88,9 +88,6 @@ func complete(shape []int64, count int64) error {
 	return nil
 }
 
-// MaxFlatRank is the most dimensions that [Layout.FlatInner] and its kin make: as many as TensorFlow has.
-const MaxFlatRank = 254
-
 // FlatInner merges the slowest dimensions until rank are left: [3 4 5] to 2 is [12 5]. Where there are
 // fewer, dimensions of size 1 come before them. It is TensorFlow's Tensor::flat_inner_dims.
 //
@@ -106,7 +103,7 @@ func (l *Layout) FlatOuter(rank int) error { return l.flat(0, rank) }
 // FlatInnerOuter makes rank dimensions, of which the first is dimension begin: it is merged with all
 // before, and the last one with all behind. It is TensorFlow's Tensor::flat_inner_outer_dims.
 //
-// Errors: [ErrRank] for a rank that is not in 1 to [MaxFlatRank], [ErrAxis] for a begin that is not
+// Errors: [ErrRank] for a rank that is not in 1 to [MaxRank], [ErrAxis] for a begin that is not
 // a dimension, [ErrCopy], [ErrOverflow].
 func (l *Layout) FlatInnerOuter(begin, rank int) error {
 	if begin < 0 || begin >= len(l.Shape) {
@@ -120,7 +117,7 @@ func (l *Layout) flat(begin, rank int) error {
 	if _, err := l.check(); err != nil {
 		return err
 	}
-	if rank < 1 || rank > MaxFlatRank {
+	if rank < 1 || rank > MaxRank {
 		return fmt.Errorf("layout: flat: %d dimensions: %w", rank, ErrRank)
 	}
 	var buf numbers

@@ -1,0 +1,1132 @@
+package layout_test
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+)
+
+// eachManifest reads the small copy of a set of vectors and the whole set, which is in SHARED_DIR or in
+// a folder shared beside the repository. SHARED_DIR that leads nowhere is a mistake of the caller.
+func eachManifest[T any](t *testing.T, set string, test func(t *testing.T, m T, folder string)) {
+	t.Helper()
+	folders := []string{filepath.Join("testdata", set)}
+	shared, given := os.LookupEnv("SHARED_DIR")
+	if !given {
+		shared = filepath.Join("..", "..", "..", "shared")
+	}
+	whole := filepath.Join(shared, "vectors", set)
+	if _, err := os.Stat(whole); err == nil {
+		folders = append(folders, whole)
+	} else {
+		require.False(t, given, "SHARED_DIR has no vectors: %v", err)
+	}
+	for _, folder := range folders {
+		t.Run(filepath.Base(filepath.Dir(folder)), func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join(folder, "manifest.json"))
+			require.NoError(t, err)
+			var m T
+			require.NoError(t, json.Unmarshal(text, &m))
+			test(t, m, folder)
+		})
+	}
+}
+
+// A stride of nil means nothing.
+type stride = *int64
+
+type stridedLayout struct {
+	Shape, Sizes []int64
+	Strides      []stride
+	Offset       *int64
+	Allocated    int64
+}
+
+func (s stridedLayout) layout(t *testing.T) layout.Layout {
+	l := layout.Layout{Shape: slices.Clone(s.Shape), Strides: make([]int64, len(s.Strides))}
+	for d, stride := range s.Strides {
+		require.NotNil(t, stride)
+		l.Strides[d] = *stride
+	}
+	if s.Offset != nil {
+		l.Offset = *s.Offset
+	}
+	return l
+}
+
+// requireStrides compares where a stride says something: along dimensions that are stepped along.
+func requireStrides(t *testing.T, want []stride, got layout.Layout) {
+	t.Helper()
+	require.Len(t, got.Strides, len(want))
+	count, err := got.Count()
+	require.NoError(t, err)
+	for d, stride := range want {
+		if stride != nil && count > 0 && got.Shape[d] > 1 {
+			require.Equal(t, *stride, got.Strides[d], "%v", got)
+		}
+	}
+}
+
+// An order is "row", "column" or a list.
+type order []int
+
+func (o *order) of(t *testing.T, raw json.RawMessage, rank int) []int {
+	var name string
+	if json.Unmarshal(raw, &name) != nil {
+		require.NoError(t, json.Unmarshal(raw, o))
+		return *o
+	}
+	for d := range rank {
+		*o = append(*o, d)
+	}
+	if name == "column" {
+		slices.Reverse(*o)
+	} else {
+		require.Equal(t, "row", name)
+	}
+	return *o
+}
+
+type nervana struct {
+	Layouts []struct {
+		ID                  string
+		Shape, Sizes        []int64
+		Order               json.RawMessage
+		Strides             []stride
+		Allocated, Elements int64
+		Extent              int64
+		RowMajor            bool `json:"row_major_contiguous"`
+		ColumnMajor         bool `json:"column_major_contiguous"`
+		Points              []struct {
+			Index  []int64
+			Linear int64
+		}
+		OutOfBounds [][]int64 `json:"out_of_bounds"`
+	}
+	Alignment []struct {
+		Shape, Sizes   []int64
+		Itemsize       int64
+		AlignBytes     int64 `json:"align_bytes"`
+		Order          json.RawMessage
+		Strides        []stride
+		AllocatedBytes int64 `json:"allocated_bytes"`
+	}
+	Views []struct {
+		ID   string
+		Base stridedLayout
+		Ops  []struct {
+			Op    string
+			Perm  []int
+			Shape []int64
+			Axis  int
+			Index []json.RawMessage
+		}
+		View     stridedLayout
+		Linear   []int64
+		Overlaps bool `json:"overlaps_itself"`
+		RowMajor bool `json:"row_major_contiguous"`
+		Error    string
+	}
+	Reshape []struct {
+		stridedLayout
+		To        []int64
+		NoCopy    bool     `json:"no_copy"`
+		ToStrides []stride `json:"to_strides"`
+	}
+	Flatten []struct {
+		ID          string
+		Shape       []int64
+		Strides     [][]int64
+		Elements    int64
+		SingleIndex *struct {
+			Count int64
+			Steps []int64
+		} `json:"single_index"`
+		Reduced *struct {
+			Shape   []int64
+			Strides [][]int64
+		}
+		Flattenable bool `json:"document_flattenable"`
+	}
+	Permute []struct {
+		Shape, Sizes, Strides, Index []int64
+		Perm                         []int
+		PermutedIndex                []int64 `json:"permuted_index"`
+		PermutedShape                []int64 `json:"permuted_shape"`
+		PermutedSizes                []int64 `json:"permuted_sizes"`
+		PermutedStrides              []int64 `json:"permuted_strides"`
+		Linear                       int64
+	}
+	Pad []struct {
+		Shape       []int64
+		Pads        [][2]int64
+		ResultShape []int64 `json:"result_shape"`
+		Source      []int
+		Linear      []*int64
+	}
+	Join []struct {
+		Shapes      [][]int64
+		Axis        int
+		ResultShape []int64 `json:"result_shape"`
+		Source      []int
+		Linear      []*int64
+	}
+	Convolution []struct {
+		Image, Kernel       []int64
+		Step, Pad, Dilation int64
+		KernelValues        []int64 `json:"kernel_values"`
+		PaddedShape         []int64 `json:"padded_shape"`
+		Windows             struct {
+			Shape, Strides []int64
+			Offset         int64
+		}
+		LinearHead  []int64 `json:"windows_linear_head"`
+		ResultShape []int64 `json:"result_shape"`
+		Result      []int64
+	}
+}
+
+func TestNervanaLayouts(t *testing.T) {
+	eachManifest(t, "nervana", func(t *testing.T, m nervana, _ string) {
+		require.NotEmpty(t, m.Layouts)
+		for _, c := range m.Layouts {
+			t.Run(c.ID, func(t *testing.T) {
+				l, err := layout.New(c.Shape, c.Sizes, new(order).of(t, c.Order, len(c.Shape)))
+				require.NoError(t, err)
+				requireStrides(t, c.Strides, l)
+				allocated, err := layout.Count(c.Sizes)
+				require.NoError(t, err)
+				assert.Equal(t, c.Allocated, allocated)
+				count, err := l.Count()
+				require.NoError(t, err)
+				assert.Equal(t, c.Elements, count)
+				low, high, err := l.Span()
+				require.NoError(t, err)
+				assert.Zero(t, low)
+				assert.Equal(t, c.Extent, high)
+				assert.Equal(t, c.RowMajor, l.IsRowMajor())
+				assert.Equal(t, c.ColumnMajor, layout.IsColumnMajor(l.Shape, l.Strides))
+				for _, p := range c.Points {
+					offset, err := l.OffsetOf(p.Index...)
+					require.NoError(t, err)
+					assert.Equal(t, p.Linear, offset)
+				}
+				for _, index := range c.OutOfBounds {
+					_, err := l.OffsetOf(index...)
+					want := layout.ErrIndex
+					if len(index) != len(c.Shape) {
+						want = layout.ErrRank
+					}
+					assert.ErrorIs(t, err, want, "%v", index)
+				}
+			})
+		}
+	})
+}
+
+func TestNervanaAlignment(t *testing.T) {
+	eachManifest(t, "nervana", func(t *testing.T, m nervana, _ string) {
+		require.NotEmpty(t, m.Alignment)
+		for _, c := range m.Alignment {
+			order := new(order).of(t, c.Order, len(c.Shape))
+			sizes, err := layout.AppendAligned(nil, c.Shape, order, c.Itemsize, c.AlignBytes)
+			require.NoError(t, err)
+			assert.Equal(t, c.Sizes, sizes)
+			l, err := layout.New(c.Shape, sizes, order)
+			require.NoError(t, err)
+			requireStrides(t, c.Strides, l)
+			allocated, err := layout.Count(sizes)
+			require.NoError(t, err)
+			assert.Equal(t, c.AllocatedBytes, allocated*c.Itemsize)
+		}
+	})
+}
+
+// pythonIndex reads [start, stop, step] with null for what is not given, or one number.
+func pythonIndex(t *testing.T, raw json.RawMessage) layout.Index {
+	var at int64
+	if json.Unmarshal(raw, &at) == nil {
+		return layout.At(at)
+	}
+	var three []*int64
+	require.NoError(t, json.Unmarshal(raw, &three))
+	require.Len(t, three, 3)
+	x := layout.All()
+	switch start, stop := three[0], three[1]; {
+	case start != nil && stop != nil:
+		x = layout.Range(*start, *stop)
+	case start != nil:
+		x = layout.From(*start)
+	case stop != nil:
+		x = layout.Until(*stop)
+	}
+	if three[2] != nil {
+		x = x.By(*three[2])
+	}
+	return x
+}
+
+func TestNervanaViews(t *testing.T) {
+	eachManifest(t, "nervana", func(t *testing.T, m nervana, _ string) {
+		require.NotEmpty(t, m.Views)
+		for _, c := range m.Views {
+			t.Run(c.ID, func(t *testing.T) {
+				l := c.Base.layout(t)
+				var err error
+				for _, op := range c.Ops {
+					require.NoError(t, err, "only the last operation may fail")
+					switch op.Op {
+					case "transpose":
+						err = l.Transpose(op.Perm...)
+					case "slice":
+						var index []layout.Index
+						for _, raw := range op.Index {
+							index = append(index, pythonIndex(t, raw))
+						}
+						err = l.Slice(index...)
+					case "broadcast":
+						err = l.Broadcast(op.Shape...)
+					case "flip":
+						err = l.Flip(op.Axis)
+					case "expand":
+						err = l.Expand(op.Axis)
+					case "reshape":
+						err = l.Reshape(op.Shape...)
+					default:
+						t.Fatalf("operation %q", op.Op)
+					}
+				}
+				switch c.Error {
+				case "no view":
+					require.ErrorIs(t, err, layout.ErrCopy)
+					return
+				case "invalid":
+					require.Error(t, err)
+					require.NotErrorIs(t, err, layout.ErrCopy)
+					return
+				}
+				require.NoError(t, err)
+				require.Equal(t, c.View.Shape, l.Shape)
+				requireStrides(t, c.View.Strides, l)
+				if c.View.Offset != nil {
+					assert.Equal(t, *c.View.Offset, l.Offset)
+				}
+				assert.True(t, slices.Equal(c.Linear, modelOf(l).offsets))
+				assert.Equal(t, c.Overlaps, layout.Overlaps(l.Shape, l.Strides))
+				assert.Equal(t, c.RowMajor, l.IsRowMajor())
+				low, high, err := l.Span()
+				require.NoError(t, err)
+				assert.True(t, 0 <= low && high <= c.Base.Allocated)
+			})
+		}
+	})
+}
+
+func TestNervanaReshape(t *testing.T) {
+	eachManifest(t, "nervana", func(t *testing.T, m nervana, _ string) {
+		require.NotEmpty(t, m.Reshape)
+		for _, c := range m.Reshape {
+			l := c.layout(t)
+			err := l.Reshape(c.To...)
+			if !c.NoCopy {
+				require.ErrorIs(t, err, layout.ErrCopy)
+				continue
+			}
+			require.NoError(t, err)
+			require.Equal(t, c.To, l.Shape)
+			requireStrides(t, c.ToStrides, l)
+			assert.Equal(t, *c.Offset, l.Offset)
+		}
+	})
+}
+
+func TestNervanaFlatten(t *testing.T) {
+	eachManifest(t, "nervana", func(t *testing.T, m nervana, _ string) {
+		require.NotEmpty(t, m.Flatten)
+		for _, c := range m.Flatten {
+			t.Run(c.ID, func(t *testing.T) {
+				var layouts []layout.Layout
+				for _, strides := range c.Strides {
+					layouts = append(layouts, layout.Layout{Shape: c.Shape, Strides: strides})
+				}
+				var w layout.Walk
+				require.NoError(t, w.Reset(layouts...))
+				assert.Equal(t, c.Elements, w.Count())
+				count, steps, flat := w.Flat()
+				require.Equal(t, c.SingleIndex != nil, flat)
+				if flat {
+					assert.Equal(t, c.SingleIndex.Count, count)
+					assert.Equal(t, c.SingleIndex.Steps, steps)
+				}
+				assert.Equal(t, c.Flattenable, flat && !slices.ContainsFunc(steps, func(step int64) bool { return step != 1 }))
+				if c.Reduced == nil {
+					require.Zero(t, c.Elements)
+					return
+				}
+				// Another order of the same dimensions is as good.
+				dimensions := func(shape []int64, strides func(k int) []int64) (all [][]int64) {
+					for d, n := range shape {
+						dimension := []int64{n}
+						for k := range layouts {
+							dimension = append(dimension, strides(k)[d])
+						}
+						all = append(all, dimension)
+					}
+					return all
+				}
+				assert.ElementsMatch(t, dimensions(c.Reduced.Shape, func(k int) []int64 { return c.Reduced.Strides[k] }), dimensions(w.Shape(), w.Strides))
+			})
+		}
+	})
+}
+
+func TestNervanaPermute(t *testing.T) {
+	eachManifest(t, "nervana", func(t *testing.T, m nervana, _ string) {
+		require.NotEmpty(t, m.Permute)
+		for _, c := range m.Permute {
+			l := layout.Layout{Shape: slices.Clone(c.Shape), Strides: slices.Clone(c.Strides)}
+			offset, err := l.OffsetOf(c.Index...)
+			require.NoError(t, err)
+			assert.Equal(t, c.Linear, offset)
+			require.NoError(t, l.Transpose(c.Perm...))
+			assert.Equal(t, c.PermutedShape, l.Shape)
+			assert.Equal(t, c.PermutedStrides, l.Strides)
+			offset, err = l.OffsetOf(c.PermutedIndex...)
+			require.NoError(t, err)
+			assert.Equal(t, c.Linear, offset)
+
+			sizes := layout.Layout{Shape: slices.Clone(c.Sizes), Strides: slices.Clone(c.Strides)}
+			require.NoError(t, sizes.Transpose(c.Perm...))
+			assert.Equal(t, c.PermutedSizes, sizes.Shape)
+		}
+	})
+}
+
+// requireSelects checks the source of each element, in row-major order, and its offset there: index by
+// index, and evaluated into a destination.
+func requireSelects(t *testing.T, c layout.Composite, shape []int64, sources []int, linear []*int64) {
+	t.Helper()
+	require.Equal(t, shape, c.Shape())
+	want := func(i int) [2]int64 {
+		at := [2]int64{int64(sources[i]), 0}
+		if linear[i] != nil {
+			at[1] = *linear[i]
+		}
+		return at
+	}
+	dst, err := layout.New(shape, nil, nil)
+	require.NoError(t, err)
+	for i, index := range indices(shape) {
+		source, offset, err := c.OffsetOf(index...)
+		require.NoError(t, err)
+		require.Equal(t, want(i), [2]int64{int64(source), offset}, "index %v", index)
+	}
+	got := map[int64][2]int64{}
+	require.NoError(t, c.Into(dst, func(dst, src layout.Layout, source int) error {
+		from := modelOf(src).offsets
+		for i, to := range modelOf(dst).offsets {
+			assert.NotContains(t, got, to)
+			got[to] = [2]int64{int64(source), from[i]}
+		}
+		return nil
+	}))
+	require.Len(t, got, len(sources))
+	for i := range sources {
+		require.Equal(t, want(i), got[int64(i)])
+	}
+}
+
+func indices(shape []int64) (all [][]int64) {
+	m := model{shape: shape, offsets: make([]int64, product(shape))}
+	m.view(shape, func(index []int64) []int64 { all = append(all, index); return index })
+	return all
+}
+
+func product(shape []int64) int64 {
+	count := int64(1)
+	for _, n := range shape {
+		count *= n
+	}
+	return count
+}
+
+func rowMajor(t *testing.T, source int, shape []int64) layout.Composite {
+	t.Helper()
+	l, err := layout.New(shape, nil, nil)
+	require.NoError(t, err)
+	c, err := layout.Simple(source, l)
+	require.NoError(t, err)
+	return c
+}
+
+func TestNervanaComplexViews(t *testing.T) {
+	eachManifest(t, "nervana", func(t *testing.T, m nervana, _ string) {
+		require.NotEmpty(t, m.Pad)
+		for _, c := range m.Pad {
+			padded, err := rowMajor(t, 0, c.Shape).Pad(1, c.Pads...)
+			require.NoError(t, err)
+			requireSelects(t, padded, c.ResultShape, c.Source, c.Linear)
+		}
+		require.NotEmpty(t, m.Join)
+		for _, c := range m.Join {
+			var parts []layout.Composite
+			for k, shape := range c.Shapes {
+				parts = append(parts, rowMajor(t, k, shape))
+			}
+			joined, err := layout.Concat(c.Axis, parts...)
+			require.NoError(t, err)
+			requireSelects(t, joined, c.ResultShape, c.Source, c.Linear)
+		}
+	})
+}
+
+func TestNervanaConvolution(t *testing.T) {
+	eachManifest(t, "nervana", func(t *testing.T, m nervana, _ string) {
+		require.NotEmpty(t, m.Convolution)
+		for _, c := range m.Convolution {
+			// The padded image, evaluated from the image and a zero.
+			around := [2]int64{c.Pad, c.Pad}
+			padded, err := rowMajor(t, 0, c.Image).Pad(1, [2]int64{}, around, around)
+			require.NoError(t, err)
+			require.Equal(t, c.PaddedShape, padded.Shape())
+			l, err := layout.New(c.PaddedShape, nil, nil)
+			require.NoError(t, err)
+			image := make([]int64, product(c.PaddedShape))
+			require.NoError(t, padded.Into(l, func(dst, src layout.Layout, source int) error {
+				from := modelOf(src).offsets
+				for i, to := range modelOf(dst).offsets {
+					if image[to] = 0; source == 0 {
+						image[to] = from[i] // the value of an element is where it lies
+					}
+				}
+				return nil
+			}))
+
+			require.NoError(t, l.Windows(1, c.Kernel[2], c.Step, c.Dilation))
+			require.NoError(t, l.Windows(2, c.Kernel[3], c.Step, c.Dilation))
+			require.Equal(t, c.Windows.Shape, l.Shape)
+			require.Equal(t, c.Windows.Strides, l.Strides)
+			require.Equal(t, c.Windows.Offset, l.Offset)
+			head := modelOf(l).offsets[:len(c.LinearHead)]
+			require.True(t, slices.Equal(c.LinearHead, head))
+
+			// One window for each place in the result, times the kernel.
+			require.NoError(t, l.Transpose(1, 2, 0, 3, 4))
+			windows := modelOf(l).offsets
+			size := int(product(c.Kernel[1:]))
+			var result []int64
+			for kernel := range slices.Chunk(c.KernelValues, size) {
+				for window := range slices.Chunk(windows, size) {
+					sum := int64(0)
+					for i, at := range window {
+						sum += image[at] * kernel[i]
+					}
+					result = append(result, sum)
+				}
+			}
+			require.Equal(t, product(c.ResultShape), int64(len(result)))
+			assert.Equal(t, c.Result, result)
+		}
+	})
+}
+
+// A shape is nil where the rank is not known.
+type partial *[]int64
+
+func partialShape(t *testing.T, p partial) layout.PartialShape {
+	t.Helper()
+	if p == nil {
+		return layout.PartialShape{}
+	}
+	s, err := layout.NewPartialShape(*p...)
+	require.NoError(t, err)
+	return s
+}
+
+// A maybe is a shape, or "error".
+type maybe struct {
+	shape   partial
+	refused bool
+}
+
+func (m *maybe) UnmarshalJSON(text []byte) error {
+	if m.refused = string(text) == `"error"`; m.refused {
+		return nil
+	}
+	return json.Unmarshal(text, (**[]int64)(&m.shape))
+}
+
+type shapeResult struct {
+	IsValid      bool `json:"is_valid"`
+	Shape        partial
+	Elements     int64
+	Text         string
+	FullyDefined bool `json:"fully_defined"`
+	Error        string
+}
+
+type tensorflow struct {
+	DTypes []struct {
+		Enum  int
+		Bytes int64 `json:"bytes_per_element"`
+	}
+	ShapeProtos []struct {
+		ID, File           string
+		Hex                *string
+		TensorShape        shapeResult
+		PartialTensorShape shapeResult
+	} `json:"shape_protos"`
+	PartialShapes struct {
+		Single []struct {
+			Shape         partial
+			Rank          int
+			Elements      int64
+			FullyDefined  bool    `json:"fully_defined"`
+			AsTensorShape partial `json:"as_tensor_shape"`
+			Text          string
+		}
+		Pairs []struct {
+			A, B                  partial
+			Compatible, Identical bool
+			Merged                maybe
+			Concatenated, Relaxed partial
+			SubtypeOf             bool `json:"a_subtype_of_b"`
+		}
+		Edits []struct {
+			Shape              partial
+			Op                 string
+			Args               []int64
+			PartialTensorShape shapeResult
+			TensorShape        shapeResult
+		}
+		StartsEnds []struct {
+			Shape, Other partial
+			Starts, Ends bool
+		} `json:"starts_ends"`
+	} `json:"partial_shapes"`
+	Slices struct {
+		Parse []struct {
+			Input, Text           string
+			Starts, Lengths, Ends []int64
+			Full                  bool
+			Error                 string
+		}
+		Proto []struct {
+			ID, Hex          string
+			BuildTensorSlice struct {
+				Text                  string
+				Starts, Lengths, Ends []int64
+				Full                  bool
+				Error                 string
+			}
+		}
+		Intersect []struct {
+			A, B     string
+			Overlaps bool
+			Result   *string
+		}
+		Shape []struct {
+			Slice string
+			Shape []int64
+			Error string
+		}
+		Relative []struct{ Base, Sub, Relative string }
+		Cover    []struct{ A, B, Result string }
+		Equal    []struct {
+			A, B  string
+			Equal bool
+		}
+		Extend []struct {
+			Slice, Result string
+			Rank          int
+		}
+		Fill []struct {
+			Slice          string
+			Shape          []int64
+			NDims          int
+			Indices, Sizes []int64
+		}
+	}
+	Views struct {
+		Slice []struct {
+			DType        int
+			Shape        []int64
+			Start, Limit int64
+			viewResult
+		}
+		Subslice []struct {
+			DType int
+			Shape []int64
+			Index int64
+			viewResult
+		}
+		Reshape []struct {
+			Shape, To []int64
+			OK        bool
+		}
+		Flat []struct {
+			Shape      []int64
+			NDims      int
+			Begin      *int
+			Inner      []int64 `json:"flat_inner_dims"`
+			Outer      []int64 `json:"flat_outer_dims"`
+			InnerOuter []int64 `json:"flat_inner_outer_dims"`
+		}
+		Bitcast []struct {
+			DType   int
+			Shape   []int64
+			ToDType int     `json:"to_dtype"`
+			ToShape []int64 `json:"to_shape"`
+			OK      bool
+		}
+		Split []struct {
+			DType        int
+			Shape, Sizes []int64
+			Parts        []struct {
+				Shape []int64
+				Data  string `json:"data_hex"`
+			}
+			Error string
+		}
+		Concat []struct {
+			Tensors []struct {
+				DType int
+				Shape []int64
+			}
+			Shape []int64
+			Data  string `json:"data_hex"`
+			Error string
+		}
+	}
+}
+
+type viewResult struct {
+	ResultShape []int64 `json:"result_shape"`
+	OffsetBytes int64   `json:"offset_bytes"`
+	Aligned     bool    `json:"aligned_64"`
+	Data        string  `json:"data_hex"`
+}
+
+func (m *tensorflow) bytes(t *testing.T, dtype int) int64 {
+	for _, dt := range m.DTypes {
+		if dt.Enum == dtype {
+			return dt.Bytes
+		}
+	}
+	t.Fatalf("no data type %d", dtype)
+	return 0
+}
+
+// number is element i of a tensor that counts up, as the vectors have it.
+func number(t *testing.T, dtype int, data []byte) int64 {
+	switch dtype {
+	case 1:
+		return int64(math.Float32frombits(binary.LittleEndian.Uint32(data)))
+	case 3:
+		return int64(binary.LittleEndian.Uint32(data))
+	case 9:
+		return int64(binary.LittleEndian.Uint64(data))
+	}
+	t.Fatalf("no values of data type %d", dtype)
+	return 0
+}
+
+// requireCounts checks elements that are their own offsets.
+func (m *tensorflow) requireCounts(t *testing.T, dtype int, text string, offsets []int64) {
+	t.Helper()
+	data, err := hex.DecodeString(text)
+	require.NoError(t, err)
+	size := m.bytes(t, dtype)
+	require.Len(t, data, len(offsets)*int(size))
+	for i, offset := range offsets {
+		require.Equal(t, number(t, dtype, data[int64(i)*size:]), offset)
+	}
+}
+
+func (m *tensorflow) requireView(t *testing.T, dtype int, l layout.Layout, want viewResult) {
+	t.Helper()
+	require.Equal(t, want.ResultShape, l.Shape)
+	assert.True(t, l.IsRowMajor())
+	offset := l.Offset * m.bytes(t, dtype)
+	assert.Equal(t, want.OffsetBytes, offset)
+	assert.Equal(t, want.Aligned, offset%64 == 0)
+	if want.Data != "" {
+		m.requireCounts(t, dtype, want.Data, modelOf(l).offsets)
+	}
+}
+
+// A message reads the fields of a protobuf message: varints, and bytes within.
+type message []byte
+
+func (m *message) varint(t *testing.T) uint64 {
+	n, size := binary.Uvarint(*m)
+	require.Positive(t, size)
+	*m = (*m)[size:]
+	return n
+}
+
+func (m *message) next(t *testing.T) (field int, number uint64, within message) {
+	tag := m.varint(t)
+	number = m.varint(t)
+	if tag&7 == 2 {
+		within, *m = (*m)[:number], (*m)[number:]
+	} else {
+		require.Zero(t, tag&7)
+	}
+	return int(tag >> 3), number, within
+}
+
+func TestTensorFlowShapeProtos(t *testing.T) {
+	eachManifest(t, "tensorflow", func(t *testing.T, m tensorflow, folder string) {
+		require.NotEmpty(t, m.ShapeProtos)
+		for _, c := range m.ShapeProtos {
+			t.Run(c.ID, func(t *testing.T) {
+				var proto message
+				var err error
+				if c.Hex == nil {
+					proto, err = os.ReadFile(filepath.Join(folder, c.File))
+				} else {
+					proto, err = hex.DecodeString(*c.Hex)
+				}
+				require.NoError(t, err)
+				dims, ranked := []int64{}, true
+				for len(proto) > 0 {
+					field, number, dim := proto.next(t)
+					switch field {
+					case 2:
+						size := int64(0)
+						for len(dim) > 0 {
+							field, number, _ := dim.next(t)
+							require.Equal(t, 1, field)
+							size = int64(number)
+						}
+						dims = append(dims, size)
+					case 3:
+						ranked = number == 0
+					}
+				}
+
+				// TensorShape does not look at unknown_rank.
+				s, err := layout.NewPartialShape(dims...)
+				require.Equal(t, c.TensorShape.IsValid, err == nil && s.IsFullyDefined(), "%v %v", s, err)
+				if c.TensorShape.IsValid {
+					requireShape(t, c.TensorShape, s)
+				}
+				if !ranked && len(dims) > 0 {
+					require.False(t, c.PartialTensorShape.IsValid, "a PartialShape cannot be this")
+					return
+				}
+				if !ranked {
+					s, err = layout.PartialShape{}, nil
+				}
+				require.Equal(t, c.PartialTensorShape.IsValid, err == nil, "%v", err)
+				if c.PartialTensorShape.IsValid {
+					requireShape(t, c.PartialTensorShape, s)
+					assert.Equal(t, c.PartialTensorShape.FullyDefined, s.IsFullyDefined())
+				}
+			})
+		}
+	})
+}
+
+func requireShape(t *testing.T, want shapeResult, got layout.PartialShape) {
+	t.Helper()
+	require.True(t, partialShape(t, want.Shape).Equal(got), "%v", got)
+	count, ok := got.Count()
+	if !ok {
+		count = -1
+	}
+	assert.Equal(t, want.Elements, count)
+	if want.Text != "" {
+		assert.Equal(t, want.Text, got.String())
+	}
+	again, err := layout.ParsePartialShape(got.String())
+	require.NoError(t, err)
+	assert.True(t, again.Equal(got))
+}
+
+func TestTensorFlowPartialShapes(t *testing.T) {
+	eachManifest(t, "tensorflow", func(t *testing.T, m tensorflow, _ string) {
+		require.NotEmpty(t, m.PartialShapes.Single)
+		for _, c := range m.PartialShapes.Single {
+			s := partialShape(t, c.Shape)
+			requireShape(t, shapeResult{Shape: c.Shape, Elements: c.Elements, Text: c.Text}, s)
+			rank, ok := s.Rank()
+			assert.Equal(t, c.Rank >= 0, ok)
+			assert.Equal(t, max(c.Rank, 0), rank)
+			assert.Equal(t, c.FullyDefined, s.IsFullyDefined())
+			assert.Equal(t, c.AsTensorShape != nil, s.IsFullyDefined())
+		}
+		require.NotEmpty(t, m.PartialShapes.Pairs)
+		for _, c := range m.PartialShapes.Pairs {
+			a, b := partialShape(t, c.A), partialShape(t, c.B)
+			assert.Equal(t, c.Compatible, a.CompatibleWith(b), "%v %v", a, b)
+			assert.Equal(t, c.Identical, a.Equal(b), "%v %v", a, b)
+			assert.Equal(t, c.SubtypeOf, a.Refines(b), "%v %v", a, b)
+			merged, err := a.Merge(b)
+			if c.Merged.refused {
+				assert.ErrorIs(t, err, layout.ErrShape)
+			} else {
+				require.NoError(t, err)
+				assert.True(t, partialShape(t, c.Merged.shape).Equal(merged), "%v %v: %v", a, b, merged)
+			}
+			concatenated, err := a.Concat(b)
+			require.NoError(t, err)
+			assert.True(t, partialShape(t, c.Concatenated).Equal(concatenated), "%v %v: %v", a, b, concatenated)
+			assert.True(t, partialShape(t, c.Relaxed).Equal(a.Relax(b)), "%v %v: %v", a, b, a.Relax(b))
+		}
+		require.NotEmpty(t, m.PartialShapes.Edits)
+		for _, c := range m.PartialShapes.Edits {
+			s := partialShape(t, c.Shape)
+			rank, _ := s.Rank()
+			i, j, dims := 0, 0, []int64(nil)
+			switch c.Op {
+			case "add":
+				i, j, dims = rank, rank, c.Args
+			case "set":
+				i, j, dims = int(c.Args[0]), int(c.Args[0])+1, c.Args[1:]
+			case "insert":
+				i, j, dims = int(c.Args[0]), int(c.Args[0]), c.Args[1:]
+			case "remove":
+				i, j = int(c.Args[0]), int(c.Args[0])+1
+			case "remove_range":
+				i, j = int(c.Args[0]), int(c.Args[1])
+			case "remove_last":
+				i, j = rank-int(c.Args[0]), rank
+			default:
+				t.Fatalf("edit %q", c.Op)
+			}
+			got, err := s.Replace(i, j, dims...)
+			require.Equal(t, c.PartialTensorShape.Error != "", err != nil, "%v", err)
+			if err == nil {
+				requireShape(t, c.PartialTensorShape, got)
+			} else {
+				require.ErrorIs(t, err, layout.ErrOverflow)
+			}
+			assert.Equal(t, c.TensorShape.Error == "", err == nil && got.IsFullyDefined())
+		}
+		require.NotEmpty(t, m.PartialShapes.StartsEnds)
+		for _, c := range m.PartialShapes.StartsEnds {
+			s, other := partialShape(t, c.Shape), partialShape(t, c.Other)
+			assert.Equal(t, c.Starts, s.HasPrefix(other))
+			assert.Equal(t, c.Ends, s.HasSuffix(other))
+		}
+	})
+}
+
+func parseSlice(t *testing.T, text string) layout.TensorSlice {
+	t.Helper()
+	s, err := layout.ParseTensorSlice(text)
+	require.NoError(t, err)
+	return s
+}
+
+func requireExtents(t *testing.T, starts, lengths, ends []int64, full bool, s layout.TensorSlice) {
+	t.Helper()
+	require.Equal(t, len(starts), s.Rank())
+	for d, e := range s.Extents() {
+		assert.Equal(t, layout.Extent{Start: starts[d], Length: lengths[d]}, e)
+		assert.Equal(t, ends[d], e.End())
+	}
+	assert.Equal(t, full, s.IsFull())
+}
+
+func TestTensorFlowSlices(t *testing.T) {
+	eachManifest(t, "tensorflow", func(t *testing.T, m tensorflow, _ string) {
+		require.NotEmpty(t, m.Slices.Parse)
+		for _, c := range m.Slices.Parse {
+			s, err := layout.ParseTensorSlice(c.Input)
+			require.Equal(t, c.Error != "", err != nil, "%q: %v", c.Input, err)
+			if err == nil {
+				assert.Equal(t, c.Text, s.String())
+				requireExtents(t, c.Starts, c.Lengths, c.Ends, c.Full, s)
+			}
+		}
+		require.NotEmpty(t, m.Slices.Proto)
+		for _, c := range m.Slices.Proto {
+			proto, err := hex.DecodeString(c.Hex)
+			require.NoError(t, err)
+			var extents []layout.Extent
+			for rest := message(proto); len(rest) > 0; {
+				_, _, within := rest.next(t)
+				e := layout.Extent{Length: layout.Full}
+				for len(within) > 0 {
+					if field, number, _ := within.next(t); field == 1 {
+						e.Start = int64(number)
+					} else {
+						e.Length = int64(number)
+					}
+				}
+				extents = append(extents, e)
+			}
+			s, err := layout.NewTensorSlice(extents...)
+			require.Equal(t, c.BuildTensorSlice.Error != "", err != nil, "%s: %v", c.ID, err)
+			if want := c.BuildTensorSlice; err == nil {
+				assert.Equal(t, want.Text, s.String())
+				requireExtents(t, want.Starts, want.Lengths, want.Ends, want.Full, s)
+			}
+		}
+		require.NotEmpty(t, m.Slices.Intersect)
+		for _, c := range m.Slices.Intersect {
+			both, ok := parseSlice(t, c.A).Intersect(parseSlice(t, c.B))
+			require.Equal(t, c.Overlaps, ok)
+			if ok {
+				assert.Equal(t, *c.Result, both.String())
+			}
+		}
+		require.NotEmpty(t, m.Slices.Shape)
+		for _, c := range m.Slices.Shape {
+			if c.Error == "" {
+				// The shape is the result, and the slice one of 5 times 6.
+				shape, err := parseSlice(t, c.Slice).AppendShape(nil, []int64{5, 6})
+				require.NoError(t, err)
+				assert.Equal(t, c.Shape, shape)
+				continue
+			}
+			_, err := parseSlice(t, c.Slice).AppendShape(nil, c.Shape)
+			assert.Error(t, err, "%s", c.Slice)
+		}
+		require.NotEmpty(t, m.Slices.Relative)
+		for _, c := range m.Slices.Relative {
+			relative, err := parseSlice(t, c.Base).Relative(parseSlice(t, c.Sub))
+			require.NoError(t, err)
+			assert.Equal(t, c.Relative, relative.String())
+		}
+		require.NotEmpty(t, m.Slices.Cover)
+		for _, c := range m.Slices.Cover {
+			cover, err := parseSlice(t, c.A).Cover(parseSlice(t, c.B))
+			require.NoError(t, err)
+			assert.Equal(t, c.Result, cover.String())
+		}
+		require.NotEmpty(t, m.Slices.Equal)
+		for _, c := range m.Slices.Equal {
+			assert.Equal(t, c.Equal, parseSlice(t, c.A).Equal(parseSlice(t, c.B)))
+		}
+		require.NotEmpty(t, m.Slices.Extend)
+		for _, c := range m.Slices.Extend {
+			extended, err := parseSlice(t, c.Slice).Extend(c.Rank)
+			require.NoError(t, err)
+			assert.Equal(t, c.Result, extended.String())
+		}
+		require.NotEmpty(t, m.Slices.Fill)
+		for _, c := range m.Slices.Fill {
+			starts, sizes := make([]int64, c.NDims), make([]int64, c.NDims)
+			require.NoError(t, parseSlice(t, c.Slice).Fill(starts, sizes, c.Shape))
+			assert.Equal(t, c.Indices, starts)
+			assert.Equal(t, c.Sizes, sizes)
+		}
+	})
+}
+
+func TestTensorFlowViews(t *testing.T) {
+	rowMajor := func(t *testing.T, shape []int64) layout.Layout {
+		l, err := layout.New(shape, nil, nil)
+		require.NoError(t, err)
+		return l
+	}
+	eachManifest(t, "tensorflow", func(t *testing.T, m tensorflow, _ string) {
+		require.NotEmpty(t, m.Views.Slice)
+		for _, c := range m.Views.Slice {
+			l := rowMajor(t, c.Shape)
+			require.NoError(t, l.Narrow(0, c.Start, c.Limit-c.Start))
+			m.requireView(t, c.DType, l, c.viewResult)
+		}
+		require.NotEmpty(t, m.Views.Subslice)
+		for _, c := range m.Views.Subslice {
+			l := rowMajor(t, c.Shape)
+			require.NoError(t, l.Slice(layout.At(c.Index)))
+			m.requireView(t, c.DType, l, c.viewResult)
+		}
+		require.NotEmpty(t, m.Views.Reshape)
+		for _, c := range m.Views.Reshape {
+			l := rowMajor(t, c.Shape)
+			if err := l.Reshape(c.To...); !c.OK {
+				require.ErrorIs(t, err, layout.ErrShape)
+				continue
+			}
+			assert.True(t, slices.Equal(c.To, l.Shape))
+			assert.True(t, l.IsRowMajor())
+		}
+		require.NotEmpty(t, m.Views.Flat)
+		for _, c := range m.Views.Flat {
+			inner, outer := rowMajor(t, c.Shape), rowMajor(t, c.Shape)
+			require.NoError(t, inner.FlatInner(c.NDims))
+			assert.Equal(t, c.Inner, inner.Shape)
+			require.NoError(t, outer.FlatOuter(c.NDims))
+			assert.Equal(t, c.Outer, outer.Shape)
+			if c.Begin != nil {
+				both := rowMajor(t, c.Shape)
+				require.NoError(t, both.FlatInnerOuter(*c.Begin, c.NDims))
+				assert.Equal(t, c.InnerOuter, both.Shape)
+			}
+		}
+		require.NotEmpty(t, m.Views.Bitcast)
+		for _, c := range m.Views.Bitcast {
+			l := rowMajor(t, c.Shape)
+			err := l.Reshape(-1)
+			if err == nil {
+				err = l.Bitcast(m.bytes(t, c.DType), m.bytes(t, c.ToDType))
+			}
+			if err == nil {
+				err = l.Reshape(c.ToShape...)
+			}
+			if !c.OK {
+				require.ErrorIs(t, err, layout.ErrShape)
+				continue
+			}
+			require.NoError(t, err)
+			assert.Equal(t, c.ToShape, l.Shape)
+		}
+		require.NotEmpty(t, m.Views.Split)
+		for _, c := range m.Views.Split {
+			parts, err := rowMajor(t, c.Shape).Split(0, c.Sizes...)
+			if c.Error != "" {
+				require.ErrorIs(t, err, layout.ErrShape)
+				continue
+			}
+			require.NoError(t, err)
+			require.Len(t, parts, len(c.Parts))
+			for k, part := range parts {
+				assert.Equal(t, c.Parts[k].Shape, part.Shape)
+				m.requireCounts(t, c.DType, c.Parts[k].Data, modelOf(part).offsets)
+			}
+		}
+		require.NotEmpty(t, m.Views.Concat)
+		for _, c := range m.Views.Concat {
+			if c.Error != "" {
+				require.NotEqual(t, c.Tensors[0].DType, c.Tensors[1].DType, "a layout does not know data types")
+				continue
+			}
+			var parts []layout.Composite
+			for k, tensor := range c.Tensors {
+				l := rowMajor(t, tensor.Shape)
+				part, err := layout.Simple(k, l)
+				require.NoError(t, err)
+				parts = append(parts, part)
+			}
+			joined, err := layout.Concat(0, parts...)
+			require.NoError(t, err)
+			require.Equal(t, c.Shape, joined.Shape())
+			dst := rowMajor(t, c.Shape)
+			got := make([]int64, product(c.Shape))
+			require.NoError(t, joined.Into(dst, func(dst, src layout.Layout, _ int) error {
+				from := modelOf(src).offsets
+				for i, to := range modelOf(dst).offsets {
+					got[to] = from[i]
+				}
+				return nil
+			}))
+			m.requireCounts(t, c.Tensors[0].DType, c.Data, got)
+		}
+	})
+}
