@@ -1,0 +1,419 @@
+package tensorflow
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// An EncodeOption changes how a TensorProto is written.
+type EncodeOption func(encoding) encoding
+
+type encoding struct {
+	dtype   DType // 0: the one that the elements have
+	fields  bool
+	content bool
+	pad     int
+
+	compress bool
+	least    int64
+	ratio    float64
+}
+
+func encodingOf(options []EncodeOption) (encoding, error) {
+	var e encoding
+	for _, option := range options {
+		e = option(e)
+	}
+	if e.pad < 0 || e.pad > 4096 || e.pad&(e.pad-1) != 0 {
+		return e, fmt.Errorf("tensorflow: padding to %d, which is no power of two up to 4096: %w", e.pad, ErrSize)
+	}
+	if e.compress && !(e.ratio > 0) {
+		return e, fmt.Errorf("tensorflow: compression ratio %v: %w", e.ratio, ErrValue)
+	}
+	return e, nil
+}
+
+// Fields writes values in the field of their type, as AsProtoField of TensorFlow does, and not in
+// tensor_content. Strings, resources and variants have it as their default, because TensorFlow's Python
+// reads them in no other form; see [Content].
+func Fields() EncodeOption {
+	return func(e encoding) encoding { e.fields, e.content = true, false; return e }
+}
+
+// Content writes tensor_content, as AsProtoTensorContent of TensorFlow does: the default for all elements
+// of a fixed size. TensorFlow's C++ reads it for strings, resources and variants too.
+func Content() EncodeOption {
+	return func(e encoding) encoding { e.fields, e.content = false, true; return e }
+}
+
+// Compress leaves out values that repeat the last one, where the tensor has at least least elements and
+// becomes smaller by ratio, as CompressTensorProtoInPlace of TensorFlow does, which has 64 and 2 as its
+// defaults. Only zeros are left out altogether; what TensorFlow loses there, the sign of negative ones, is
+// kept. Elements of variable size stay as they are.
+func Compress(least int64, ratio float64) EncodeOption {
+	return func(e encoding) encoding { e.compress, e.least, e.ratio = true, least, ratio; return e }
+}
+
+// Pad places tensor_content, or packed values that are written as they lie in memory, at a multiple of n
+// bytes, a power of two up to 4096, from the beginning of the buffer: who reads the buffer into memory that
+// is aligned to n bytes, or maps a file, can use them in place. TensorFlow computes on 64-byte boundaries
+// only.
+//
+// The padding is the field version_number with its default, 0, as often and in as many bytes as needed:
+// TensorFlow never looks at it, and every reader of protocol buffers takes the message for the very same.
+// The bytes are then not the ones that TensorFlow writes.
+func Pad(n int) EncodeOption { return func(e encoding) encoding { e.pad = n; return e } }
+
+// As writes elements as those of another type that lie in memory as they do: integers as quantised ones.
+func As(dtype DType) EncodeOption { return func(e encoding) encoding { e.dtype = dtype; return e } }
+
+// Append appends the tensor as a TensorProto: the inverse of [Parse]. Without options the bytes are those
+// that TensorFlow writes. Where it takes new memory, it aligns the elements to 64 bytes.
+//
+// Errors: [ErrDType], [ErrRank], [layout.ErrNegative], [layout.ErrOverflow], [ErrSize], [ErrValue] for a
+// bool that is neither 0 nor 1, and those of [AppendElements]; dst is then as it was.
+func (v *View) Append(dst []byte, options ...EncodeOption) ([]byte, error) {
+	e, err := encodingOf(options)
+	if err != nil {
+		return dst, err
+	}
+	if v.DType.Storage() == 0 && v.DType.valid() {
+		if v.Elements == nil || v.Elements.Type != v.DType.String() {
+			return dst, fmt.Errorf("tensorflow: %v without its elements: %w", v.DType, ErrDType)
+		}
+		return appendElements(dst, v.DType, v.Elements, &e)
+	}
+	return appendNumbers(dst, v.DType, v.Shape, v.Data, &e)
+}
+
+// AppendHeader appends what stands before tensor_content in the TensorProto of a tensor whose elements have
+// a fixed size: what is written next are its elements, little-endian and row-major. With it the elements
+// need not be copied to be sent. Of the options it looks at [Pad].
+//
+// Errors: [ErrDType], [ErrRank], [layout.ErrNegative], [layout.ErrOverflow]; dst is then as it was.
+func AppendHeader(dst []byte, dtype DType, shape []int64, options ...EncodeOption) ([]byte, error) {
+	e, err := encodingOf(options)
+	if err != nil {
+		return dst, err
+	}
+	h, err := headerOf(dtype, shape)
+	if err == nil && h.bytes < 0 {
+		err = fmt.Errorf("tensorflow: %v has elements of variable size: %w", dtype, ErrDType)
+	}
+	if err != nil {
+		return dst, err
+	}
+	return h.append(dst, contentField, int(h.bytes), e.pad), nil
+}
+
+// AppendElements appends a tensor of strings, resources, variants or quantised numbers: the inverse of
+// [View.AsElements].
+//
+// Errors: [ErrDType] for a type that TensorFlow does not have, or that [dlpack.Tensor] is for, [ErrSize] for
+// a quantised number of another size than its type, [ErrRank], [dlpack.ErrMemory], and those of
+// [bridge.Elements.Validate]; dst is then as it was.
+func AppendElements(dst []byte, elements *bridge.Elements, options ...EncodeOption) ([]byte, error) {
+	e, err := encodingOf(options)
+	if err != nil {
+		return dst, err
+	}
+	dtype, err := ParseDType(elements.Type)
+	if err != nil {
+		return dst, err
+	}
+	if dtype.DataType() != 0 {
+		return dst, fmt.Errorf("tensorflow: elements of %v are numbers, and written as a tensor: %w", dtype, ErrDType)
+	}
+	return appendElements(dst, dtype, elements, &e)
+}
+
+func appendElements(dst []byte, dtype DType, elements *bridge.Elements, e *encoding) ([]byte, error) {
+	if err := elements.Validate(); err != nil {
+		return dst, fmt.Errorf("tensorflow: %w", err)
+	}
+	if elements.Formats != nil {
+		return dst, fmt.Errorf("tensorflow: elements of %v with formats: %w", dtype, ErrDType)
+	}
+	if size := dtype.Storage().ItemSize(); size > 0 {
+		data := make([]byte, 0, len(elements.Values)*size)
+		for i, value := range elements.Values {
+			if len(value) != size {
+				return dst, fmt.Errorf("tensorflow: element %d of %v has %d bytes: %w", i, dtype, len(value), ErrSize)
+			}
+			data = append(data, value...)
+		}
+		return appendNumbers(dst, dtype, elements.Shape, data, e)
+	}
+	h, err := headerOf(dtype, elements.Shape)
+	if err != nil {
+		return dst, err
+	}
+	field := kinds[dtype].field
+	var lengths, total int
+	for _, value := range elements.Values {
+		lengths += protowire.SizeVarint(uint64(len(value)))
+		if total += len(value); total > addressable {
+			return dst, fmt.Errorf("tensorflow: %v are too large: %w", elements, dlpack.ErrMemory)
+		}
+	}
+	if e.content {
+		size := lengths + total
+		dst = h.append(room(dst, h.size(len(dst), contentField, size, e.pad), size, e.pad), contentField, size, e.pad)
+		for _, value := range elements.Values {
+			dst = protowire.AppendVarint(dst, uint64(len(value)))
+		}
+		for _, value := range elements.Values {
+			dst = append(dst, value...)
+		}
+		return dst, nil
+	}
+	dst = room(dst, 0, h.size(0, field, 0, 0)+lengths+total+len(elements.Values), e.pad)
+	dst = h.append(dst, field, 0, 0)
+	for _, value := range elements.Values {
+		dst = protowire.AppendBytes(protowire.AppendTag(dst, field, protowire.BytesType), value)
+	}
+	return dst, nil
+}
+
+// addressable is more than any slice can have.
+const addressable = 1 << 47
+
+// A header is what a TensorProto says before its values.
+type header struct {
+	dtype DType
+	shape []int64
+	dims  int   // bytes that the shape takes
+	count int64 // elements
+	bytes int64 // of elements of a fixed size; -1 for others
+}
+
+func headerOf(dtype DType, shape []int64) (h header, err error) {
+	if !dtype.valid() {
+		return h, fmt.Errorf("tensorflow: %v: %w", dtype, ErrDType)
+	}
+	if len(shape) > MaxRank {
+		return h, fmt.Errorf("tensorflow: rank %d is more than %d: %w", len(shape), MaxRank, ErrRank)
+	}
+	s := shapeProto{dims: shape}
+	h = header{dtype: dtype, shape: shape, dims: sizeDims(shape), bytes: -1}
+	var fail *Error
+	if h.count, fail = s.count(); fail != nil {
+		return h, fmt.Errorf("tensorflow: %s: %w", fail.Where, fail.Err)
+	}
+	if dt := kinds[dtype].storage; dt != 0 {
+		if h.bytes, err = dt.NumBytes(h.count, true); err != nil || h.bytes > addressable {
+			return h, fmt.Errorf("tensorflow: %v%v is too large: %w", dtype, append([]int64{}, shape...), dlpack.ErrMemory)
+		}
+	}
+	return h, nil
+}
+
+// size is how many bytes append appends behind n bytes.
+func (h *header) size(n int, field protowire.Number, size, pad int) int {
+	head := 2 + 1 + protowire.SizeVarint(uint64(h.dims)) + h.dims
+	if size == 0 {
+		return head
+	}
+	lead := protowire.SizeTag(field) + protowire.SizeVarint(uint64(size))
+	return head + padding(n+head+lead, pad) + lead
+}
+
+// append appends type and shape, and, unless there are none, the beginning of a field of size bytes.
+func (h *header) append(dst []byte, field protowire.Number, size, pad int) []byte {
+	dst = append(dst, 1<<3|byte(protowire.VarintType), byte(h.dtype), 2<<3|byte(protowire.BytesType))
+	dst = protowire.AppendVarint(dst, uint64(h.dims))
+	dst = appendDims(dst, h.shape)
+	if size == 0 {
+		return dst
+	}
+	lead := protowire.SizeTag(field) + protowire.SizeVarint(uint64(size))
+	dst = appendPadding(dst, padding(len(dst)+lead, pad))
+	return protowire.AppendVarint(protowire.AppendTag(dst, field, protowire.BytesType), uint64(size))
+}
+
+// The sizes of version_number, the field that pads: a tag, and a varint of one to ten bytes.
+const leastPadding, mostPadding = 2, 11
+
+// padding is how many bytes lead from n to a multiple of align; one byte alone is not to be had.
+func padding(n, align int) int {
+	if align <= 1 {
+		return 0
+	}
+	pad := -n & (align - 1)
+	if pad == 1 {
+		pad += align
+	}
+	return pad
+}
+
+func appendPadding(dst []byte, n int) []byte {
+	for n > 0 {
+		size := min(n, mostPadding)
+		if n-size == 1 {
+			size--
+		}
+		dst = append(dst, 3<<3|byte(protowire.VarintType))
+		for range size - leastPadding {
+			dst = append(dst, 0x80)
+		}
+		dst = append(dst, 0)
+		n -= size
+	}
+	return dst
+}
+
+// room makes room for a header and elements behind dst. Where that takes new memory, what is at head there
+// is aligned; with padding, which aligns from the beginning of the buffer, that is aligned.
+func room(dst []byte, head, size, pad int) []byte {
+	n := len(dst)
+	if cap(dst)-n >= head+size {
+		return dst
+	}
+	most := n + head + size
+	if n > 0 {
+		most += n // so that appending one by one copies each byte a few times at most
+	}
+	at := n + head
+	if pad > 1 {
+		at = 0
+	}
+	return append(aligned(at, most, max(pad, alignment)), dst...)
+}
+
+// as is the type that elements of another one are written as.
+func (e *encoding) as(dtype DType) (DType, error) {
+	if e.dtype == 0 {
+		return dtype, nil
+	}
+	if e.dtype.Storage() != dtype.Storage() {
+		return 0, fmt.Errorf("tensorflow: %v as %v, which lies otherwise in memory: %w", dtype, e.dtype, ErrDType)
+	}
+	return e.dtype, nil
+}
+
+// appendNumbers appends a tensor of elements of a fixed size.
+func appendNumbers(dst []byte, dtype DType, shape []int64, data []byte, e *encoding) ([]byte, error) {
+	dtype, err := e.as(dtype)
+	if err != nil {
+		return dst, err
+	}
+	h, err := headerOf(dtype, shape)
+	if err != nil {
+		return dst, err
+	}
+	if h.bytes != int64(len(data)) {
+		return dst, fmt.Errorf("tensorflow: %d bytes for %d elements of %v: %w", len(data), h.count, dtype, ErrSize)
+	}
+	if dtype == Bool {
+		if i := notBool(data); i >= 0 {
+			return dst, fmt.Errorf("tensorflow: element %d is the bool %d: %w", i, data[i], ErrValue)
+		}
+	}
+	field, data := e.shorten(&h, data)
+	if !hasVarints(field) {
+		head := h.size(len(dst), field, len(data), e.pad)
+		dst = h.append(room(dst, head, len(data), e.pad), field, len(data), e.pad)
+		return append(dst, data...), nil
+	}
+	size := 0
+	each(dtype, data, func(x uint64) { size += protowire.SizeVarint(x) })
+	dst = h.append(room(dst, 0, h.size(0, field, size, 0)+size, 0), field, size, 0)
+	each(dtype, data, func(x uint64) { dst = protowire.AppendVarint(dst, x) })
+	return dst, nil
+}
+
+// each calls yield with the elements of a type as varints have them.
+func each(dtype DType, data []byte, yield func(uint64)) {
+	dt := kinds[dtype].storage
+	signed := dt.Code() == dlpack.CodeInt
+	size, unused := dt.ItemSize(), 64-int(dt.Bits())
+	for ; len(data) > 0; data = data[size:] {
+		var x uint64
+		switch size {
+		case 1:
+			x = uint64(data[0])
+		case 2:
+			x = uint64(binary.LittleEndian.Uint16(data))
+		case 4:
+			x = uint64(binary.LittleEndian.Uint32(data))
+		default:
+			x = binary.LittleEndian.Uint64(data)
+		}
+		if x <<= unused; signed {
+			x = uint64(int64(x) >> unused)
+		} else {
+			x >>= unused
+		}
+		yield(x)
+	}
+}
+
+// valueSizes has, in bytes, what TensorFlow reckons a value takes in its field. The two of a complex number
+// count in content that is compressed, and not in fields.
+func valueSize(field protowire.Number) int64 {
+	switch field {
+	case doubleField, dcomplexField, int64Field, uint64Field:
+		return 8
+	case boolField, float8Field:
+		return 1
+	}
+	return 4
+}
+
+// shorten decides which field has the elements, and which of them need to be said.
+func (e *encoding) shorten(h *header, data []byte) (protowire.Number, []byte) {
+	field := contentField
+	if e.fields {
+		field = kinds[h.dtype].field
+	}
+	if !e.compress || h.count < e.least || h.count == 0 {
+		return field, data
+	}
+	size := kinds[h.dtype].storage.ItemSize()
+	from := len(data) - size // the first of the elements that are equal to the last
+	for from > 0 && string(data[from-size:from]) == string(data[from:from+size]) {
+		from -= size
+	}
+	if from == 0 && isZero(data[:size]) {
+		return field, nil
+	}
+	short := data[:from+size]
+	typed := kinds[h.dtype].field
+	inField := int64(len(short)/size) * valueSize(typed)
+	if !e.fields {
+		if h.dtype == Complex64 || h.dtype == Complex128 {
+			inField *= 2
+		}
+		if inField > fraction(int64(len(data)), e.ratio) {
+			return field, data
+		}
+		return typed, short
+	}
+	inContent := int64(len(data))
+	if min(inField, inContent) > fraction(h.count*valueSize(typed), e.ratio) {
+		return field, data
+	}
+	if inField > inContent {
+		return contentField, data
+	}
+	return field, short
+}
+
+func fraction(n int64, ratio float64) int64 {
+	return int64(min(float64(n)/ratio, math.MaxInt64/2))
+}
+
+func isZero(data []byte) bool {
+	for _, b := range data {
+		if b != 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,166 @@
+//go:build cgo
+
+package tensorflow
+
+import (
+	"encoding/binary"
+	"fmt"
+	"unsafe"
+
+	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// Value is a tensor that was read: a DLPack tensor, or elements that DLPack has no type for.
+type Value struct {
+	DType    DType
+	Tensor   *dlpack.Tensor   // of types that DLPack has
+	Elements *bridge.Elements // of all others
+	// Copied tells that the tensor has memory of its own: its elements are not aligned in the message, or
+	// do not lie there as they do in memory.
+	Copied bool
+}
+
+// Shape has the sizes of the dimensions.
+func (v *Value) Shape() []int64 {
+	if v.Tensor != nil {
+		return v.Tensor.Shape()
+	}
+	return v.Elements.Shape
+}
+
+// Close closes the tensor, if the value is one.
+//
+// Ownership, Lifetime, Threads, On error: as [dlpack.Tensor.Close].
+func (v *Value) Close() error {
+	if v.Tensor != nil {
+		return v.Tensor.Close()
+	}
+	return nil
+}
+
+// Writable says that the message is the caller's to write: tensors are not read-only.
+func Writable() DecodeOption {
+	return func(d decoding) decoding { d.writable = true; return d }
+}
+
+// Align asks for tensors aligned to n bytes, a power of two up to [dlpack.NewAlignment], instead of to what
+// their elements need; 1 aliases the message wherever its elements lie.
+func Align(n int) DecodeOption { return func(d decoding) decoding { d.align = n; return d } }
+
+// Integers gives quantised numbers as tensors of the integers that they are stored as.
+func Integers() DecodeOption {
+	return func(d decoding) decoding { d.integers = true; return d }
+}
+
+// Decode reads a TensorProto. A tensor aliases the message where its elements lie there aligned and as they
+// do in memory: in tensor_content, or in a packed field of floating-point numbers that has all of them. It
+// is read-only without [Writable]. Copies are aligned to 64 bytes.
+//
+// Ownership: the caller closes the value; data stays the collector's. Lifetime: the value and exports of
+// its tensor keep data. Threads: any. On error: as [Parse], [bridge.ErrByteOrder], [dlpack.ErrUnaligned] for
+// an alignment that cannot be had.
+func Decode(data []byte, options ...DecodeOption) (Value, error) {
+	d := decodingOf(options)
+	return d.decode(data, nil)
+}
+
+// DecodeOf is [Decode] of memory that is not Go's: of a one-dimensional uint8 tensor (see [dlpack.Lend]).
+// Tensors are views of it, and read-only exactly when it is; copies lie in memory as of [dlpack.New].
+//
+// Ownership: data stays the caller's, who closes the value. Lifetime: a tensor keeps the memory; elements
+// alias it, and need data to stay open. Threads: any. On error: as [Decode], [dlpack.ErrLayout] for data
+// that is no row of bytes, [dlpack.ErrDevice], [dlpack.ErrClosed], [dlpack.ErrMemory].
+func DecodeOf(data *dlpack.Tensor, options ...DecodeOption) (Value, error) {
+	if data.DType() != dlpack.Uint8 || data.Rank() != 1 || !data.IsContiguous() {
+		return Value{}, fmt.Errorf("tensorflow: %v is no row of bytes: %w", data, dlpack.ErrLayout)
+	}
+	bytes, _, err := data.UnsafeBytes()
+	if err != nil {
+		return Value{}, err
+	}
+	d := decodingOf(options)
+	d.writable = !data.ReadOnly()
+	return d.decode(bytes, data)
+}
+
+// littleEndian says whether this machine's numbers are those of the format.
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// decode reads a message that is Go's own memory or that of a lender.
+func (d *decoding) decode(data []byte, lender *dlpack.Tensor) (Value, error) {
+	if d.align < 0 || d.align > dlpack.NewAlignment || d.align&(d.align-1) != 0 {
+		return Value{}, fmt.Errorf("tensorflow: alignment to %d bytes: %w", d.align, dlpack.ErrUnaligned)
+	}
+	var dims [8]int64
+	view := View{Shape: dims[:0]}
+	if fail := view.parse(data, d); fail != nil {
+		return Value{}, fail
+	}
+	v := Value{DType: view.DType, Elements: view.Elements}
+	if v.Elements != nil {
+		return v, nil
+	}
+	dt := view.DType.DataType()
+	if d.integers {
+		dt = view.DType.Storage()
+	}
+	if dt == 0 {
+		v.Elements = view.AsElements()
+		return v, nil
+	}
+	if !littleEndian && dt.ItemSize() > 1 {
+		return Value{}, fmt.Errorf("tensorflow: %v: %w", view.DType, bridge.ErrByteOrder)
+	}
+	s := dlpack.Spec{DType: dt, Shape: view.Shape, ReadOnly: !d.writable, Padded: dt.IsSubByte()}
+	align := d.align
+	if align == 0 {
+		align = naturalAlignment(dt)
+	}
+	elements := view.Data
+	v.Copied = len(elements) > 0 && (!view.Aliases || address(elements)%uintptr(align) != 0)
+	var err error
+	switch {
+	case lender != nil && view.Aliases:
+		s.ByteOffset = int64(address(elements) - address(data))
+		if v.Tensor, err = lender.View(s); err == nil && v.Copied {
+			v.Tensor, err = ownCopy(v.Tensor, s)
+		}
+	case lender != nil:
+		if v.Tensor, err = dlpack.FromBytes(elements, s); err == nil {
+			v.Tensor, err = ownCopy(v.Tensor, s)
+		}
+	default:
+		if len(elements) > 0 && address(elements)%uintptr(align) != 0 {
+			elements = append(aligned(0, len(elements), max(align, alignment)), elements...)
+		}
+		v.Tensor, err = dlpack.FromBytes(elements, s)
+	}
+	if err != nil {
+		return Value{}, err
+	}
+	return v, nil
+}
+
+// naturalAlignment is what numbers of a type need, the two of a complex one each for itself.
+func naturalAlignment(dt dlpack.DataType) int {
+	if dt.Code() == dlpack.CodeComplex {
+		return dt.ItemSize() / 2
+	}
+	return dt.ItemSize()
+}
+
+func address(data []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(data))) }
+
+// ownCopy puts a copy in C memory, aligned to [dlpack.NewAlignment], in the place of a view, and as
+// writable as that was.
+func ownCopy(view *dlpack.Tensor, s dlpack.Spec) (*dlpack.Tensor, error) {
+	defer view.Close()
+	c, err := view.Copy()
+	if err != nil || !s.ReadOnly {
+		return c, err
+	}
+	defer c.Close()
+	s.ByteOffset = 0
+	return c.View(s)
+}

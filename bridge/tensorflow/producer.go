@@ -1,0 +1,101 @@
+//go:build cgo
+
+package tensorflow
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// AppendTensor appends a tensor, in any layout, as a TensorProto. Without options that is one pass, and the
+// bytes are those that TensorFlow writes. Where it takes new memory, it aligns the elements to 64 bytes: a
+// tensor that is appended to nil can be decoded there without a copy.
+//
+// Ownership: t stays the caller's, and the result is Go's. Lifetime: any. Threads: any, while nobody writes
+// to the tensor. On error: [ErrDType], [bridge.ErrByteOrder], [ErrRank], [ErrValue] for a bool that is
+// neither 0 nor 1, [dlpack.ErrDevice], [dlpack.ErrClosed] or [dlpack.ErrMemory]; dst as it was.
+func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte, error) {
+	e, err := encodingOf(options)
+	if err != nil {
+		return dst, err
+	}
+	dtype, err := DTypeOf(t.DType())
+	if err != nil {
+		return dst, err
+	}
+	if !littleEndian && t.DType().ItemSize() > 1 {
+		return dst, fmt.Errorf("tensorflow: %v: %w", dtype, bridge.ErrByteOrder)
+	}
+	packed := t.DType().IsSubByte() && t.Flags()&dlpack.SubbytePadded == 0
+	if e.fields || e.compress || packed {
+		data, err := t.AppendBytes(nil)
+		if err != nil {
+			return dst, err
+		}
+		if packed {
+			data = unpack(data, int(t.NumElements()), int(t.DType().Bits()))
+		}
+		return appendNumbers(dst, dtype, t.Shape(), data, &e)
+	}
+	if dtype, err = e.as(dtype); err != nil {
+		return dst, err
+	}
+	h, err := headerOf(dtype, t.Shape())
+	if err != nil {
+		return dst, err
+	}
+	size := int(h.bytes)
+	out := room(dst, h.size(len(dst), contentField, size, e.pad), size, e.pad)
+	if out, err = t.AppendBytes(h.append(out, contentField, size, e.pad)); err != nil {
+		return dst, err
+	}
+	if dtype == Bool {
+		if i := notBool(out[len(out)-size:]); i >= 0 {
+			return dst, fmt.Errorf("tensorflow: element %d is the bool %d: %w", i, out[len(out)-size+i], ErrValue)
+		}
+	}
+	return out, nil
+}
+
+// unpack gives each of n elements, which lie bit to bit and the lowest first, a byte of its own.
+func unpack(packed []byte, n, bits int) []byte {
+	data := make([]byte, n)
+	for i := range data {
+		at := i * bits // bits is 2 or 4, so that no element is in two bytes
+		data[i] = packed[at/8] >> (at % 8) & (1<<bits - 1)
+	}
+	return data
+}
+
+// Export hands out a tensor as the `DLManagedTensor *` of a capsule for tf.experimental.dlpack.from_dlpack
+// ("dltensor"), which TensorFlow then shares without a copy. It takes nothing else, and does not look at
+// what it takes: a tensor that it would misread, or end the process on, is refused. [dlpack.Tensor.Copy]
+// makes one of any host tensor, in memory that TensorFlow can use. What TensorFlow's to_dlpack gives is for
+// [dlpack.ImportLegacy]; it must not be written to, as tensors of TensorFlow never change.
+//
+// Ownership: the result is the consumer's, who calls its deleter once. Lifetime: the memory lives at least
+// until then. Threads: the deleter may run on any thread. On error: [ErrExport] for a type that TensorFlow's
+// DLPack has not, a device other than the CPU, strides that are not row-major without gaps, memory that is
+// not aligned to 64 bytes, or more than [MaxRank] dimensions; and those of [dlpack.Tensor.ExportLegacy].
+func Export(t *dlpack.Tensor) (unsafe.Pointer, error) {
+	refuse := func(format string, args ...any) (unsafe.Pointer, error) {
+		return nil, fmt.Errorf("tensorflow: export: %s: %w", fmt.Sprintf(format, args...), ErrExport)
+	}
+	dtype, err := DTypeOf(t.DType())
+	switch {
+	case err != nil || kinds[dtype].dlpack != taken:
+		return refuse("%v", t.DType())
+	case t.Device().Type != dlpack.CPU:
+		return refuse("memory on %v", t.Device())
+	case t.Rank() > MaxRank:
+		return refuse("rank %d is more than %d", t.Rank(), MaxRank)
+	case !t.IsContiguous():
+		return refuse("strides %v of shape %v are not row-major without gaps", t.Strides(), t.Shape())
+	case t.RequireAlign(alignment) != nil:
+		return refuse("data at %#x is not aligned to %d bytes", t.Data(), alignment)
+	}
+	return t.ExportLegacy()
+}

@@ -1,0 +1,114 @@
+package tensorflow
+
+import (
+	"math/bits"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+)
+
+// MaxRank is the most dimensions that a tensor of TensorFlow can have.
+const MaxRank = 254
+
+// A shapeProto is a TensorShapeProto as it is written (tensor_shape.proto).
+type shapeProto struct {
+	dims        []int64
+	unknownRank bool
+	at          int // where it was read, for errors
+}
+
+// read adds what a TensorShapeProto says: given twice, dimensions follow one another, as in any submessage.
+func (s *shapeProto) read(r reader) *Error {
+	s.at = r.base
+	var f record
+	for {
+		if fail := r.next(&f); fail != nil {
+			return fail
+		}
+		switch {
+		case f.num == 0:
+			return nil
+		case f.num == 2 && f.typ == protowire.BytesType:
+			if len(s.dims) == MaxRank {
+				return fault(f.at, ErrRank, "more than %d dimensions", MaxRank)
+			}
+			size, fail := readDim(f.sub())
+			if fail != nil {
+				return fail
+			}
+			s.dims = append(s.dims, size)
+		case f.num == 3 && f.typ == protowire.VarintType:
+			s.unknownRank = f.number() != 0
+		}
+	}
+}
+
+// readDim reads a TensorShapeProto.Dim. Its name carries no meaning, but must be one.
+func readDim(r reader) (size int64, fail *Error) {
+	var f record
+	for {
+		if fail := r.next(&f); fail != nil {
+			return 0, fail
+		}
+		switch {
+		case f.num == 0:
+			return size, nil
+		case f.num == 1 && f.typ == protowire.VarintType:
+			size = int64(f.number())
+		case f.num == 2 && f.typ == protowire.BytesType:
+			if !utf8.Valid(f.value) {
+				return 0, fault(f.at, ErrText, "name of a dimension")
+			}
+		}
+	}
+}
+
+// count is the number of elements of a tensor's shape, which must be known. TensorFlow multiplies from the
+// first dimension on, so that a 0 behind an overflow does not help.
+func (s *shapeProto) count() (int64, *Error) {
+	count := uint64(1)
+	for i, n := range s.dims {
+		if n < 0 {
+			return 0, fault(s.at, layout.ErrNegative, "tensor_shape.dim[%d].size = %d", i, n)
+		}
+		high, low := bits.Mul64(count, uint64(n))
+		if high != 0 || low > 1<<63-1 {
+			return 0, fault(s.at, layout.ErrOverflow, "tensor_shape.dim[%d].size = %d", i, n)
+		}
+		count = low
+	}
+	return int64(count), nil
+}
+
+// sizeDims is the size of the dimensions of a TensorShapeProto.
+func sizeDims(shape []int64) (n int) {
+	for _, dim := range shape {
+		n += 2 + sizeInt(dim)
+	}
+	return n
+}
+
+// sizeInt is the size of a field of an integer with a number below 16, which 0 does not have.
+func sizeInt(x int64) int {
+	if x == 0 {
+		return 0
+	}
+	return 1 + protowire.SizeVarint(uint64(x))
+}
+
+func appendInt(dst []byte, num protowire.Number, x int64) []byte {
+	if x == 0 {
+		return dst
+	}
+	return protowire.AppendVarint(protowire.AppendTag(dst, num, protowire.VarintType), uint64(x))
+}
+
+func appendDims(dst []byte, shape []int64) []byte {
+	for _, dim := range shape {
+		dst = append(dst, 2<<3|byte(protowire.BytesType), byte(sizeInt(dim)))
+		dst = appendInt(dst, 1, dim)
+	}
+	return dst
+}

@@ -1,0 +1,290 @@
+package tensorflow_test
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/bridge/tensorflow"
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+)
+
+// The set of vectors/tensorflow, without the parts that package layout reads.
+type manifest struct {
+	DTypes []struct {
+		Enum            int32
+		String          string
+		BytesPerElement int `json:"bytes_per_element"`
+		DLPack          *struct{ Code, Bits uint8 }
+	}
+	Tensors []struct {
+		ID, File   string
+		DType      int32
+		Shape      []int64
+		DataHex    *string  `json:"data_hex"`
+		StringsHex []string `json:"strings_hex"`
+		Writers    map[string]string
+	}
+	Malformed []struct {
+		ID, File, Class, Expect string
+		Value                   *struct {
+			DType int32
+			Shape []int64
+			Data  string
+		}
+	}
+	Compress []struct {
+		ID          string
+		File        string
+		ResultFile  string  `json:"result_file"`
+		MinElements int64   `json:"min_elements"`
+		MinRatio    float64 `json:"min_ratio"`
+		Compressed  bool
+	}
+	ShapeProtos []struct {
+		ID, File           string
+		PartialTensorShape struct {
+			IsValid bool `json:"is_valid"`
+			Shape   []int64
+			Text    string
+			Proto   string
+		}
+	} `json:"shape_protos"`
+	Slices struct {
+		Parse []struct{ Input, Text, Error, Proto string }
+		Proto []struct {
+			ID, Hex          string
+			BuildTensorSlice struct {
+				Error, Text, Proto string
+				Starts, Lengths    []int64
+			}
+		}
+	}
+	dir string
+}
+
+// vectors are those in testdata, or all of them with SHARED_DIR or a folder shared beside the repository.
+func vectors(t testing.TB) *manifest {
+	shared, given := os.LookupEnv("SHARED_DIR")
+	if !given {
+		shared = filepath.Join("..", "..", "..", "shared")
+	}
+	dir := filepath.Join(shared, "vectors", "tensorflow")
+	if _, err := os.Stat(dir); err != nil {
+		require.False(t, given, "SHARED_DIR has no vectors: %v", err)
+		dir = "testdata"
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
+	require.NoError(t, err)
+	m := manifest{dir: dir}
+	require.NoError(t, json.Unmarshal(text, &m))
+	require.NotEmpty(t, m.Tensors)
+	return &m
+}
+
+func (m *manifest) read(t testing.TB, file string) []byte {
+	data, err := os.ReadFile(filepath.Join(m.dir, file))
+	require.NoError(t, err)
+	return data
+}
+
+func unhex(t testing.TB, text string) []byte {
+	data, err := hex.DecodeString(text)
+	require.NoError(t, err)
+	return data
+}
+
+// masked has the bits of elements below a byte that count.
+func masked(dtype tensorflow.DType, data []byte) []byte {
+	bits := dtype.Storage().Bits()
+	if bits >= 8 {
+		return data
+	}
+	out := make([]byte, len(data))
+	for i, b := range data {
+		out[i] = b & (1<<bits - 1)
+	}
+	return out
+}
+
+func aliases(outer, inner []byte) bool {
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(inner)))
+	from := uintptr(unsafe.Pointer(unsafe.SliceData(outer)))
+	return at >= from && at+uintptr(len(inner)) <= from+uintptr(len(outer))
+}
+
+func TestDTypesAreThoseOfTheTable(t *testing.T) {
+	m := vectors(t)
+	require.Len(t, m.DTypes, 31)
+	for _, want := range m.DTypes {
+		d := tensorflow.DType(want.Enum)
+		assert.Equal(t, want.String, d.String())
+		parsed, err := tensorflow.ParseDType(want.String)
+		require.NoError(t, err)
+		assert.Equal(t, d, parsed)
+		assert.Equal(t, want.BytesPerElement, d.Storage().ItemSize(), d)
+		if want.DLPack != nil {
+			assert.Equal(t, want.DLPack.Code, uint8(d.DataType().Code()), d)
+			assert.Equal(t, want.DLPack.Bits, d.DataType().Bits(), d)
+		}
+		if dt := d.DataType(); dt != 0 {
+			back, err := tensorflow.DTypeOf(dt)
+			require.NoError(t, err)
+			assert.Equal(t, d, back)
+		}
+	}
+	for _, none := range []int32{-1, 0, 34, 101} {
+		assert.Zero(t, tensorflow.DType(none).DataType())
+		assert.Zero(t, tensorflow.DType(none).Storage())
+		assert.Contains(t, tensorflow.DType(none).String(), "dtype ")
+	}
+	_, err := tensorflow.ParseDType("float32")
+	assert.ErrorIs(t, err, tensorflow.ErrDType)
+}
+
+func TestVectorsAreReadAsTheirValues(t *testing.T) {
+	m := vectors(t)
+	for _, v := range m.Tensors {
+		t.Run(v.ID, func(t *testing.T) {
+			data := m.read(t, v.File)
+			view, err := tensorflow.Parse(data)
+			require.NoError(t, err)
+			assert.Equal(t, tensorflow.DType(v.DType), view.DType)
+			assert.Equal(t, append([]int64{}, v.Shape...), append([]int64{}, view.Shape...))
+			if v.DataHex == nil {
+				require.NotNil(t, view.Elements)
+				require.NoError(t, view.Elements.Validate())
+				assert.Equal(t, "string", view.Elements.Type)
+				var got []string
+				for _, value := range view.Elements.Values {
+					got = append(got, hex.EncodeToString(value))
+					assert.True(t, len(value) == 0 || aliases(data, value), "the same memory")
+				}
+				assert.Equal(t, append([]string{}, v.StringsHex...), append([]string{}, got...))
+				return
+			}
+			require.Nil(t, view.Elements)
+			assert.Equal(t, *v.DataHex, hex.EncodeToString(masked(view.DType, view.Data)))
+			assert.Equal(t, view.Aliases, len(view.Data) > 0 && aliases(data, view.Data), "the same memory exactly where it says so")
+		})
+	}
+}
+
+// Every form that TensorFlow writes a tensor in is one of ours, byte for byte.
+func TestVectorsAreWrittenByteForByte(t *testing.T) {
+	m := vectors(t)
+	for _, v := range m.Tensors {
+		t.Run(v.ID, func(t *testing.T) {
+			view, err := tensorflow.Parse(m.read(t, v.File))
+			require.NoError(t, err)
+			content, err := view.Append(nil, tensorflow.Content())
+			require.NoError(t, err)
+			assert.Equal(t, v.Writers["AsProtoTensorContent_hex"], hex.EncodeToString(content))
+			fields, err := view.Append(nil, tensorflow.Fields())
+			require.NoError(t, err)
+			assert.Equal(t, v.Writers["AsProtoField_hex"], hex.EncodeToString(fields))
+			if python, ok := v.Writers["make_tensor_proto_hex"]; ok {
+				assert.Contains(t, []string{hex.EncodeToString(content), hex.EncodeToString(fields)}, python)
+			}
+			plain, err := view.Append(nil)
+			require.NoError(t, err)
+			if v.DataHex != nil {
+				assert.Equal(t, content, plain)
+			} else {
+				assert.Equal(t, fields, plain)
+			}
+		})
+	}
+}
+
+// The files that leave out repeated values come out again, compressed from the first element on; but for
+// integers and floats below four bytes, for which TensorFlow itself then prefers tensor_content.
+func TestRepeatedValuesAreLeftOutAgain(t *testing.T) {
+	m := vectors(t)
+	seen := 0
+	for _, v := range m.Tensors {
+		data := m.read(t, v.File)
+		view, err := tensorflow.Parse(data)
+		require.NoError(t, err)
+		small := view.DType.Storage().ItemSize() < 4 && view.DType.Storage().Code() <= dlpack.CodeBFloat
+		if v.ID[:4] == "wire" || view.Elements != nil || view.Aliases || len(view.Data) == 0 || small {
+			continue
+		}
+		out, err := view.Append(nil, tensorflow.Fields(), tensorflow.Compress(1, 1))
+		require.NoError(t, err)
+		assert.Equal(t, hex.EncodeToString(data), hex.EncodeToString(out), v.ID)
+		seen++
+	}
+	assert.Greater(t, seen, 10)
+}
+
+func TestCompressIsTensorFlowsCompression(t *testing.T) {
+	m := vectors(t)
+	require.NotEmpty(t, m.Compress)
+	for _, v := range m.Compress {
+		t.Run(v.ID, func(t *testing.T) {
+			data := m.read(t, v.File)
+			view, err := tensorflow.Parse(data)
+			require.NoError(t, err)
+			form := tensorflow.Content()
+			if fields, err := view.Append(nil, tensorflow.Fields()); err == nil && string(fields) == string(data) {
+				form = tensorflow.Fields()
+			}
+			out, err := view.Append(nil, form, tensorflow.Compress(v.MinElements, v.MinRatio))
+			require.NoError(t, err)
+			assert.Equal(t, hex.EncodeToString(m.read(t, v.ResultFile)), hex.EncodeToString(out))
+			assert.Equal(t, v.Compressed, len(out) < len(data))
+			again, err := tensorflow.Parse(out)
+			require.NoError(t, err)
+			assert.Equal(t, view.Data, again.Data)
+		})
+	}
+}
+
+func TestMalformedVectorsAreRefusedAndSayWhere(t *testing.T) {
+	m := vectors(t)
+	require.NotEmpty(t, m.Malformed)
+	causes := map[string]error{
+		"truncated":       tensorflow.ErrWire,
+		"wire":            tensorflow.ErrWire,
+		"content_size":    tensorflow.ErrSize,
+		"negative_dim":    layout.ErrNegative,
+		"overflow":        layout.ErrOverflow,
+		"bad_dtype":       tensorflow.ErrDType,
+		"too_many_values": tensorflow.ErrCount,
+		"value_range":     tensorflow.ErrValue,
+		"unknown_rank":    tensorflow.ErrRank,
+		"huge":            tensorflow.ErrLimit,
+		"utf8":            tensorflow.ErrText,
+	}
+	for _, v := range m.Malformed {
+		t.Run(v.ID, func(t *testing.T) {
+			data := m.read(t, v.File)
+			_, err := tensorflow.Parse(data)
+			var where *tensorflow.Error
+			require.ErrorAs(t, err, &where)
+			assert.LessOrEqual(t, where.Offset, len(data))
+			assert.GreaterOrEqual(t, where.Offset, 0)
+			assert.NotEmpty(t, where.Where)
+			require.Contains(t, causes, v.Class)
+			assert.ErrorIs(t, err, causes[v.Class])
+
+			view, err := tensorflow.Parse(data, tensorflow.Lenient())
+			if v.Expect != "either" || v.Class == "utf8" {
+				assert.Error(t, err)
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, tensorflow.DType(v.Value.DType), view.DType)
+			assert.Equal(t, append([]int64{}, v.Value.Shape...), append([]int64{}, view.Shape...))
+			assert.Equal(t, v.Value.Data, hex.EncodeToString(view.Data))
+		})
+	}
+}

@@ -1,0 +1,177 @@
+package tensorflow
+
+import (
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// A record is one field of a message.
+type record struct {
+	num protowire.Number
+	typ protowire.Type
+	at  int // where it begins in the input
+	// value has the bytes of a length-delimited field, or those of a number as they stand.
+	value []byte
+	// start is where value begins in the input.
+	start int
+}
+
+// number is the value of a record of type varint.
+func (r *record) number() uint64 {
+	if len(r.value) == 1 {
+		return uint64(r.value[0])
+	}
+	v, _ := protowire.ConsumeVarint(r.value)
+	return v
+}
+
+// sub reads the record as a message.
+func (r *record) sub() reader { return reader{data: r.value, base: r.start} }
+
+// A reader goes through the fields of a message, one after the other and never into one by itself
+// (Protocol Buffers, "Encoding").
+type reader struct {
+	data []byte
+	at   int
+	base int // where data begins in the input
+}
+
+// next reads the next record. Groups are passed over. At the end of the message num is 0.
+func (r *reader) next(f *record) *Error {
+	for r.at < len(r.data) {
+		f.at = r.base + r.at
+		if b := r.data[r.at]; b < 0x80 && b >= 1<<3 {
+			f.num, f.typ = protowire.Number(b>>3), protowire.Type(b&7)
+			r.at++
+		} else if fail := r.tag(f); fail != nil {
+			return fail
+		}
+		if f.typ == protowire.StartGroupType {
+			if fail := r.skipGroup(f.num); fail != nil {
+				return fail
+			}
+			continue
+		}
+		if f.typ == protowire.EndGroupType {
+			return fault(f.at, ErrWire, "field %d: end of a group that has not begun", f.num)
+		}
+		return r.payload(f)
+	}
+	f.num = 0
+	return nil
+}
+
+func (r *reader) tag(f *record) *Error {
+	v, n := protowire.ConsumeVarint(r.data[r.at:])
+	if n < 0 {
+		return r.wire("tag", n)
+	}
+	num, typ := protowire.DecodeTag(v)
+	if num < protowire.MinValidNumber || num > protowire.MaxValidNumber {
+		return fault(r.base+r.at, ErrWire, "tag %d has no field number", v)
+	}
+	f.num, f.typ = num, typ
+	r.at += n
+	return nil
+}
+
+// payload reads what follows a tag, other than that of a group.
+func (r *reader) payload(f *record) *Error {
+	rest := r.data[r.at:]
+	skip, n := 0, 0
+	switch f.typ {
+	case protowire.VarintType:
+		if len(rest) > 0 && rest[0] < 0x80 {
+			n = 1
+		} else {
+			_, n = protowire.ConsumeVarint(rest)
+		}
+	case protowire.Fixed32Type:
+		n = 4
+	case protowire.Fixed64Type:
+		n = 8
+	case protowire.BytesType:
+		var size uint64
+		if len(rest) > 0 && rest[0] < 0x80 {
+			size, skip = uint64(rest[0]), 1
+		} else {
+			size, skip = protowire.ConsumeVarint(rest)
+		}
+		if skip < 0 {
+			return r.wire("length", skip)
+		}
+		if size > uint64(len(rest)-skip) {
+			return fault(f.at, ErrWire, "field %d: %d bytes, %d are left", f.num, size, len(rest)-skip)
+		}
+		n = int(size)
+	default:
+		return fault(f.at, ErrWire, "field %d: wire type %d", f.num, f.typ)
+	}
+	if n < 0 {
+		return r.wire("varint", n)
+	}
+	if skip+n > len(rest) {
+		return fault(f.at, ErrWire, "field %d: %d bytes, %d are left", f.num, n, len(rest)-skip)
+	}
+	f.value = rest[skip : skip+n : skip+n]
+	f.start = r.base + r.at + skip
+	r.at += skip + n
+	return nil
+}
+
+// deepest is how deep groups may be nested, as in TensorFlow's own parsers.
+const deepest = 100
+
+// skipGroup passes over a group whose beginning was read.
+func (r *reader) skipGroup(num protowire.Number) *Error {
+	var open [deepest]protowire.Number
+	open[0] = num
+	depth := 1
+	var f record
+	for r.at < len(r.data) {
+		f.at = r.base + r.at
+		if fail := r.tag(&f); fail != nil {
+			return fail
+		}
+		switch f.typ {
+		case protowire.StartGroupType:
+			if depth == deepest {
+				return fault(f.at, ErrWire, "field %d: more than %d groups in each other", f.num, deepest)
+			}
+			open[depth] = f.num
+			depth++
+		case protowire.EndGroupType:
+			depth--
+			if open[depth] != f.num {
+				return fault(f.at, ErrWire, "field %d: end of group %d", f.num, open[depth])
+			}
+			if depth == 0 {
+				return nil
+			}
+		default:
+			if fail := r.payload(&f); fail != nil {
+				return fail
+			}
+		}
+	}
+	return fault(r.base+r.at, ErrWire, "group %d does not end", open[depth-1])
+}
+
+func (r *reader) wire(what string, code int) *Error {
+	return fault(r.base+r.at, ErrWire, "%s: %v", what, protowire.ParseError(code))
+}
+
+// countVarints counts the varints that a packed field has. It reports false for bytes that are none.
+func countVarints(data []byte) (n int, ok bool) {
+	for i := 0; i < len(data); n++ {
+		if data[i] < 0x80 {
+			i++
+			continue
+		}
+		_, size := protowire.ConsumeVarint(data[i:])
+		if size < 0 {
+			return n, false
+		}
+		i += size
+	}
+	return n, true
+}
