@@ -15,16 +15,18 @@ import (
 // An Option changes what [Dense] takes.
 type Option uint8
 
-// AllowTransposed takes fully transposed memory too: column-major, the first index fastest. gorgonia
-// holds it as a lazy transpose (tensor.Dense.T) of row-major memory, and multiplies and reduces it
-// correctly, but v0.9.24 gets these wrong, without an error, as it does with every lazy transpose:
+// AllowTransposed takes fully transposed memory too: column-major, the first index fastest. gorgonia holds
+// it as a lazy transpose (tensor.Dense.T) of row-major memory. What it makes of that is right (At, SetAt,
+// Slice, Materialize, Clone, Add, Mul, MatMul, Sum, Concat, Apply, WithReuse, UseUnsafe and their like),
+// but for these, which v0.9.24 does wrong to every lazy transpose, without an error:
 //
-//   - Repeat, SoftMax, LogSoftMax, Eq, CopyTo, WriteNpy and Data take the elements in the order in which they
-//     lie in memory;
-//   - Reshape, Transpose and a second T move the elements, in the producer's memory, so that the producer
-//     sees other values.
+//   - Repeat, SoftMax, LogSoftMax, Diag, Eq, CopyTo, WriteNpy, Data, and Argmax and Argmin over all axes take
+//     the elements in the order in which they lie in memory; so does MatMul with what SafeT returned;
+//   - Reshape, Transpose, a second T that is not the first one's reverse, and MatMul with such a tensor
+//     for WithReuse move the elements to other places in the producer's memory;
+//   - ByIndices panics.
 //
-// Materialize, Clone, Slice, At, SetAt, Add, Mul, MatMul, Sum and their like are right.
+// Every slice of it has gaps (see the package documentation), those along the first axis too.
 const AllowTransposed Option = 1 << iota
 
 // engine is gorgonia's own, and keeps the memory of the tensors that it works on. What is made of a Dense
@@ -90,6 +92,9 @@ func Dense(t *dlpack.Tensor, options ...Option) (d *tensor.Dense, release func()
 			owner.Close()
 			return nil, nil, fmt.Errorf("gorgonia: dense: %w", err)
 		}
+		// Without this the views that Slice makes of it claim to have no gaps.
+		ap := d.Info()
+		*ap = tensor.MakeAP(ap.Shape(), ap.Strides(), tensor.MakeDataOrder(ap.DataOrder(), tensor.NonContiguous), 0)
 	}
 	return d, e.release, nil
 }

@@ -8,6 +8,9 @@
 // [AllowTransposed]. [FromDense] takes every layout that gorgonia makes: contiguous, transposed, sliced,
 // column-major, scalar.
 //
+// Views are gorgonia's own affair, wrapped or not: where a slice leaves gaps, v0.9.24 gets MatMul, MatVecMul,
+// Repeat and SoftMax of it wrong, and Zero clears what lies between. Materialize makes a tensor of it.
+//
 // # Who keeps the memory
 //
 // A Dense over memory that gorgonia did not make keeps nothing alive, and a view of it does not even

@@ -4,6 +4,7 @@ package gorgonia_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/cmplx"
 	"os"
@@ -82,14 +83,27 @@ var operations = map[string]func(a, b *tensor.Dense) (any, error){
 		}
 		return tensor.Transpose(a, axes...)
 	},
-	"row": func(a, b *tensor.Dense) (any, error) {
-		n := a.Shape()[0]
-		return a.Slice(tensor.S(n - 1))
+	"row":     func(a, b *tensor.Dense) (any, error) { return a.Slice(tensor.S(a.Shape()[0] - 1)) },
+	"columns": func(a, b *tensor.Dense) (any, error) { return columns(a) },
+	"rows added": func(a, b *tensor.Dense) (any, error) {
+		return added(a.Slice(tensor.S(a.Shape()[0] - 1)))(b.Slice(tensor.S(b.Shape()[0] - 1)))
 	},
-	"columns": func(a, b *tensor.Dense) (any, error) {
-		s := make([]tensor.Slice, a.Dims())
-		s[len(s)-1] = tensor.S(0, (a.Shape()[len(s)-1]+1)/2)
-		return a.Slice(s...)
+	"columns added": func(a, b *tensor.Dense) (any, error) { return added(columns(a))(columns(b)) },
+	"rows materialized": func(a, b *tensor.Dense) (any, error) {
+		rows, err := a.Slice(tensor.S(0, (a.Shape()[0]+1)/2))
+		if err != nil {
+			return nil, err
+		}
+		m := rows.Materialize().(*tensor.Dense)
+		err = m.Reshape(m.Shape().TotalSize())
+		return m, err
+	},
+	"row sum": func(a, b *tensor.Dense) (any, error) {
+		row, err := a.Slice(tensor.S(0))
+		if err != nil {
+			return nil, err
+		}
+		return tensor.Sum(row)
 	},
 	"repeat 0": func(a, b *tensor.Dense) (any, error) { return tensor.Repeat(a, 0, 2) },
 	"concat 0": func(a, b *tensor.Dense) (any, error) { return tensor.Concat(0, a, b) },
@@ -114,6 +128,21 @@ var operations = map[string]func(a, b *tensor.Dense) (any, error){
 		err := a.Reshape(a.Shape().TotalSize())
 		return a, err
 	},
+}
+
+func columns(d *tensor.Dense) (tensor.View, error) {
+	s := make([]tensor.Slice, d.Dims())
+	s[len(s)-1] = tensor.S(0, (d.Shape()[len(s)-1]+1)/2)
+	return d.Slice(s...)
+}
+
+func added(a tensor.View, err error) func(b tensor.View, err error) (any, error) {
+	return func(b tensor.View, err2 error) (any, error) {
+		if err := errors.Join(err, err2); err != nil {
+			return nil, err
+		}
+		return tensor.Add(a, b)
+	}
 }
 
 // squeezed drops dimensions of size 1, as gorgonia does wherever it slices.

@@ -1,0 +1,517 @@
+//go:build cgo
+
+package gorgonia_test
+
+import (
+	"bytes"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"gorgonia.org/tensor"
+
+	"github.com/dlbridge/dlbridge/bridge/gorgonia"
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+)
+
+func copied(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Copy() }
+
+// Every layout and type that gorgonia computes wrongly, writes outside of or dies on is refused, and what
+// the error says helps.
+func TestG76RefusedIsWhatGorgoniaGetsWrong(t *testing.T) {
+	typed := func(dt dlpack.DataType) dlpacktest.Config {
+		return dlpacktest.Config{Code: uint8(dt.Code()), Bits: dt.Bits(), Lanes: dt.Lanes(), Shape: []int64{2, 2}, Strides: []int64{2, 1}}
+	}
+	for _, c := range []struct {
+		name  string
+		from  dlpacktest.Config
+		cause error
+		says  string
+		fix   func(*dlpack.Tensor) (*dlpack.Tensor, error) // what the error names
+	}{
+		{"a gap between rows", dlpacktest.Config{Shape: []int64{3, 4}, Strides: []int64{6, 1}}, dlpack.ErrLayout, "Copy", copied},
+		{"a step between columns", dlpacktest.Config{Shape: []int64{3, 4}, Strides: []int64{8, 2}}, dlpack.ErrLayout, "Copy", copied},
+		{"a step in a vector", dlpacktest.Config{Shape: []int64{5}, Strides: []int64{2}}, dlpack.ErrLayout, "Copy", copied},
+		{"one column of a matrix", dlpacktest.Config{Shape: []int64{5, 1}, Strides: []int64{3, 1}}, dlpack.ErrLayout, "Copy", copied},
+		{"a gap between transposed columns", dlpacktest.Config{Shape: []int64{3, 4}, Strides: []int64{1, 6}}, dlpack.ErrLayout, "Copy", copied},
+		{"dimensions in another order", dlpacktest.Config{Shape: []int64{2, 3, 4}, Strides: []int64{3, 1, 6}}, dlpack.ErrLayout, "Copy", copied},
+		{"reversed", dlpacktest.Config{Shape: []int64{4}, Strides: []int64{-1}, ByteOffset: 12}, dlpack.ErrLayout, "Copy", copied},
+		{"a broadcast", dlpacktest.Config{Shape: []int64{3, 4}, Strides: []int64{0, 1}}, dlpack.ErrLayout, "Copy", copied},
+		{"a sliding window", dlpacktest.Config{Shape: []int64{3, 4}, Strides: []int64{1, 1}}, dlpack.ErrLayout, "Copy", copied},
+		{"no elements", dlpacktest.Config{Shape: []int64{0, 3}, Strides: []int64{3, 1}}, dlpack.ErrLayout, "no elements", nil}, // G77
+		{"read-only", dlpacktest.Config{Shape: []int64{2}, Strides: []int64{1}, Flags: uint64(dlpack.ReadOnly)}, dlpack.ErrReadOnly, "Copy", copied},
+		{"not known to be writable", dlpacktest.Config{Legacy: true, Shape: []int64{2}}, dlpack.ErrReadOnly, "AssumeWritable", copied},
+		{"lanes", typed(dlpack.MakeDataType(dlpack.CodeFloat, 32, 4)), dlpack.ErrDType, "View", func(t *dlpack.Tensor) (*dlpack.Tensor, error) {
+			return t.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 2, 4}})
+		}},
+		{"bfloat16", typed(dlpack.BFloat16), dlpack.ErrDType, "bfloat16", nil}, // G80
+		{"float16", typed(dlpack.Float16), dlpack.ErrDType, "float16", nil},
+		{"float8", typed(dlpack.Float8E4M3FN), dlpack.ErrDType, "float8_e4m3fn", nil},
+		{"int4", typed(dlpack.Int4), dlpack.ErrDType, "int4", nil},
+		{"complex32", typed(dlpack.Complex32), dlpack.ErrDType, "complex32", nil},
+		{"a handle", typed(dlpack.OpaqueHandle64), dlpack.ErrDType, "handle64", nil},
+		{"two floats of 4 bits", typed(dlpack.Float4E2M1FNx2), dlpack.ErrDType, "float4_e2m1fnx2", nil},
+		{"not aligned", dlpacktest.Config{Shape: []int64{2}, Strides: []int64{1}, Shift: 2}, dlpack.ErrUnaligned, "Align(4)", func(t *dlpack.Tensor) (*dlpack.Tensor, error) {
+			a, _, err := t.Align(4)
+			return a, err
+		}},
+		{"on another device", dlpacktest.Config{Shape: []int64{2}, Strides: []int64{1}, DeviceType: int32(dlpack.CUDA)}, dlpack.ErrDevice, "cuda:0", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dlpacktest.CheckLeaks(t)
+			p := dlpacktest.Produce(t, c.from)
+			take := dlpack.Import
+			if c.from.Legacy {
+				take = dlpack.ImportLegacy
+			}
+			x, err := take(p.Managed())
+			require.NoError(t, err)
+			d, release, err := gorgonia.Dense(x, gorgonia.AllowTransposed)
+			assert.ErrorIs(t, err, c.cause)
+			assert.ErrorContains(t, err, "gorgonia: dense: ")
+			assert.ErrorContains(t, err, c.says)
+			assert.Nil(t, d)
+			assert.Nil(t, release)
+			if c.fix != nil {
+				fixed, err := c.fix(x)
+				require.NoError(t, err)
+				d, release, err := gorgonia.Dense(fixed)
+				require.NoError(t, err)
+				assert.Equal(t, int(fixed.NumElements()), d.Size())
+				release()
+				fixed.Close()
+			}
+			assert.Equal(t, 0, p.Deletes())
+			x.Close()
+			assert.Equal(t, 1, p.Deletes(), "a refusal must not keep anything")
+		})
+	}
+}
+
+func TestDenseRefusesWhatIsNoTensor(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	_, _, err := gorgonia.Dense(nil)
+	assert.ErrorIs(t, err, dlpack.ErrNull)
+
+	x, err := dlpack.New(dlpack.Float32, 2)
+	require.NoError(t, err)
+	x.Close()
+	_, _, err = gorgonia.Dense(x)
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+
+	b, err := dlpack.FromBytes([]byte{0, 1, 2}, dlpack.Spec{DType: dlpack.Bool, Shape: []int64{3}})
+	require.NoError(t, err)
+	_, _, err = gorgonia.Dense(b)
+	assert.ErrorIs(t, err, dlpack.ErrValue)
+	assert.ErrorContains(t, err, "byte 2 of a bool tensor is 2")
+	b.Close()
+}
+
+func TestTransposedMemoryIsRefusedUnlessAskedFor(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for _, shape := range [][]int64{{3, 4}, {2, 3, 4}, {2, 1, 3}} {
+		x := foreignTensor(t, dlpack.Float64, shape, true, func(i int64) complex128 { return complex(float64(i), 0) })
+		_, _, err := gorgonia.Dense(x.Tensor)
+		assert.ErrorIs(t, err, dlpack.ErrLayout)
+		assert.ErrorContains(t, err, "AllowTransposed")
+		d := x.wrap(t)
+		assert.Equal(t, x.Data(), d.Uintptr())
+		assert.Equal(t, x.Stride(0), int64(d.Strides()[0]))
+	}
+}
+
+// The stride of a dimension of size 1 is never stepped along.
+func TestStridesOfSingleElementsDoNotMatter(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{1, 3, 1}, Strides: []int64{-7, 1, 1000}})
+	x, err := dlpack.Import(p.Managed())
+	require.NoError(t, err)
+	defer x.Close()
+	d, release, err := gorgonia.Dense(x)
+	require.NoError(t, err)
+	defer release()
+	assert.Equal(t, tensor.Shape{1, 3, 1}, d.Shape())
+	assert.True(t, d.DataOrder().IsContiguous())
+}
+
+func TestG36DenseHonoursByteOffset(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	folded := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{3}, Strides: []int64{1}, Shift: 8})
+	unfolded := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{3}, Strides: []int64{1}, ByteOffset: 8})
+	for _, p := range []*dlpacktest.Producer{folded, unfolded} {
+		copy(p.Data(), []byte{8: 0, 0, 0x80, 0x3f, 0, 0, 0, 0x40, 0, 0, 0x40, 0x40}) // 1, 2, 3
+		x, err := dlpack.Import(p.Managed())
+		require.NoError(t, err)
+		d, release, err := gorgonia.Dense(x)
+		require.NoError(t, err)
+		assert.Equal(t, []float32{1, 2, 3}, d.Data())
+		sum, err := d.Sum()
+		require.NoError(t, err)
+		assert.Equal(t, float32(6), sum.Data())
+		release()
+		x.Close()
+	}
+}
+
+// What gorgonia writes in place lands in the producer's memory, at its address, and nowhere beside it.
+func TestG75ComputationInPlaceLandsInForeignMemory(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	other := func() *tensor.Dense {
+		return tensor.New(tensor.WithShape(3, 4), tensor.WithBacking(tensor.Range(tensor.Float32, 0, 12)))
+	}
+	result := func(r tensor.Tensor, err error) (tensor.Tensor, error) { return r, err }
+	for _, c := range []struct {
+		name  string
+		do    func(d *tensor.Dense) (tensor.Tensor, error)
+		want  func(was, other float64) float64
+		plain bool // not of transposed memory, where gorgonia moves the elements
+	}{
+		{"Add UseUnsafe", func(d *tensor.Dense) (tensor.Tensor, error) { return d.Add(other(), tensor.UseUnsafe()) },
+			func(was, other float64) float64 { return was + other }, false},
+		{"Mul WithReuse", func(d *tensor.Dense) (tensor.Tensor, error) { return other().Mul(other(), tensor.WithReuse(d)) },
+			func(was, other float64) float64 { return other * other }, false},
+		{"Mul WithIncr", func(d *tensor.Dense) (tensor.Tensor, error) { return other().Mul(other(), tensor.WithIncr(d)) },
+			func(was, other float64) float64 { return was + other*other }, false},
+		{"MulScalar UseUnsafe", func(d *tensor.Dense) (tensor.Tensor, error) {
+			return d.MulScalar(float32(3), true, tensor.UseUnsafe())
+		}, func(was, other float64) float64 { return 3 * was }, false},
+		{"Square WithReuse", func(d *tensor.Dense) (tensor.Tensor, error) {
+			return tensor.Square(other(), tensor.WithReuse(d))
+		}, func(was, other float64) float64 { return other * other }, false},
+		{"Apply UseUnsafe", func(d *tensor.Dense) (tensor.Tensor, error) {
+			return d.Apply(func(x float32) float32 { return x + 1 }, tensor.UseUnsafe())
+		}, func(was, other float64) float64 { return was + 1 }, false},
+		{"Memset", func(d *tensor.Dense) (tensor.Tensor, error) { return d, d.Memset(float32(7)) },
+			func(was, other float64) float64 { return 7 }, false},
+		{"Zero", func(d *tensor.Dense) (tensor.Tensor, error) { d.Zero(); return d, nil },
+			func(was, other float64) float64 { return 0 }, false},
+		{"SetAt", func(d *tensor.Dense) (tensor.Tensor, error) {
+			for i := range 12 {
+				if err := d.SetAt(float32(2*i), i/4, i%4); err != nil {
+					return nil, err
+				}
+			}
+			return d, nil
+		}, func(was, other float64) float64 { return 2 * other }, false},
+		{"rows, by a view", func(d *tensor.Dense) (tensor.Tensor, error) {
+			for i := range 3 {
+				row, err := d.Slice(tensor.S(i))
+				if err == nil {
+					_, err = tensor.Mul(row, float32(2), tensor.UseUnsafe())
+				}
+				if err != nil {
+					return nil, err
+				}
+			}
+			return d, nil
+		}, func(was, other float64) float64 { return 2 * was }, false},
+		{"MatMul WithReuse", func(d *tensor.Dense) (tensor.Tensor, error) {
+			return tensor.MatMul(tensor.New(tensor.Of(tensor.Float32), tensor.AsDenseDiag([]float32{1, 1, 1})), other(), tensor.WithReuse(d))
+		}, func(was, other float64) float64 { return other }, true},
+		{"CopyTo", func(d *tensor.Dense) (tensor.Tensor, error) { return d, other().CopyTo(d) },
+			func(was, other float64) float64 { return other }, true},
+	} {
+		for _, transposed := range []bool{false, true} {
+			if transposed && c.plain {
+				continue
+			}
+			name := c.name
+			if transposed {
+				name += ", transposed"
+			}
+			t.Run(name, func(t *testing.T) {
+				was := func(i int64) float64 { return float64(i*7%12 + 1) }
+				f := foreignTensor(t, dlpack.Float32, []int64{3, 4}, transposed, func(i int64) complex128 { return complex(was(i), 0) })
+				d := f.wrap(t)
+				got, err := result(c.do(d))
+				require.NoError(t, err)
+				assert.Equal(t, f.Data(), got.Uintptr(), "the result is elsewhere")
+				now, err := f.Copy()
+				require.NoError(t, err)
+				defer now.Close()
+				values, err := dlpack.Values[float32](now)
+				require.NoError(t, err)
+				for i, v := range values {
+					assert.Equal(t, float32(c.want(was(int64(i)), float64(i))), v, "element %d", i)
+				}
+				f.guarded(t)
+			})
+		}
+	}
+}
+
+// What AllowTransposed says that gorgonia gets wrong, it gets wrong; where a new version does not, the list
+// is to be shortened.
+func TestTransposedTensorsGoWrongWhereItIsDocumented(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	like := func(d *tensor.Dense) *tensor.Dense {
+		return tensor.New(tensor.Of(tensor.Float64), tensor.WithShape(d.Shape()...))
+	}
+	identity := func() *tensor.Dense {
+		return tensor.New(tensor.Of(tensor.Float64), tensor.AsDenseDiag([]float64{1, 1, 1}))
+	}
+	for _, c := range []struct {
+		name string
+		do   func(d *tensor.Dense) (any, error)
+		bad  string
+	}{
+		{"Repeat", func(d *tensor.Dense) (any, error) { return tensor.Repeat(d, 0, 2) }, "result"},
+		{"SoftMax", func(d *tensor.Dense) (any, error) { return tensor.SoftMax(d, 0) }, "result"},
+		{"LogSoftMax", func(d *tensor.Dense) (any, error) { return tensor.LogSoftMax(d, 0) }, "result"},
+		{"Diag", func(d *tensor.Dense) (any, error) { return tensor.Diag(d) }, "result"},
+		{"Eq", func(d *tensor.Dense) (any, error) { return d.Eq(d.Materialize()), nil }, "result"},
+		{"CopyTo", func(d *tensor.Dense) (any, error) { to := like(d); return to, d.CopyTo(to) }, "result"},
+		{"WriteNpy", func(d *tensor.Dense) (any, error) {
+			var file bytes.Buffer
+			if err := d.WriteNpy(&file); err != nil {
+				return nil, err
+			}
+			read := new(tensor.Dense)
+			return read, read.ReadNpy(&file)
+		}, "result"},
+		{"Data", func(d *tensor.Dense) (any, error) {
+			return tensor.New(tensor.WithShape(3, 4), tensor.WithBacking(d.Data())), nil
+		}, "result"},
+		{"Argmax", func(d *tensor.Dense) (any, error) { return d.Argmax(tensor.AllAxes) }, "result"},
+		{"Argmin", func(d *tensor.Dense) (any, error) { return d.Argmin(tensor.AllAxes) }, "result"},
+		{"MatMul with SafeT", func(d *tensor.Dense) (any, error) {
+			s, err := d.SafeT()
+			if err != nil {
+				return nil, err
+			}
+			return tensor.MatMul(s, identity())
+		}, "result"},
+		{"Reshape", func(d *tensor.Dense) (any, error) { return d, d.Reshape(3, 4) }, "memory"},
+		{"Transpose", func(d *tensor.Dense) (any, error) { return d, d.Transpose() }, "memory"},
+		{"MatMul WithReuse", func(d *tensor.Dense) (any, error) {
+			return tensor.MatMul(identity(), d.Clone().(*tensor.Dense), tensor.WithReuse(d))
+		}, "memory"},
+		{"ByIndices", func(d *tensor.Dense) (any, error) {
+			return tensor.ByIndices(d, tensor.New(tensor.WithBacking([]int{1, 0})), 0)
+		}, "panic"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			run := func(transposed bool) (shape []int, values []value, memory []byte) {
+				f := foreignTensor(t, dlpack.Float64, []int64{3, 4}, transposed, func(i int64) complex128 { return complex(float64((i*7+5)%12), 0) })
+				got, err := c.do(f.wrap(t))
+				require.NoError(t, err)
+				f.guarded(t)
+				shape, values = elements(t, got)
+				memory, err = f.AppendBytes(nil)
+				require.NoError(t, err)
+				return shape, values, memory
+			}
+			shape, values, memory := run(false)
+			if c.bad == "panic" {
+				assert.Panics(t, func() { run(true) })
+				return
+			}
+			shapeT, valuesT, memoryT := run(true)
+			assert.Equal(t, shape, shapeT)
+			assert.Equal(t, c.bad == "result", !assert.ObjectsAreEqual(values, valuesT), "the result")
+			assert.Equal(t, c.bad == "memory", !bytes.Equal(memory, memoryT), "the elements as the producer sees them")
+		})
+	}
+	t.Run("a second T", func(t *testing.T) {
+		f := foreignTensor(t, dlpack.Float64, []int64{2, 3, 4}, true, func(i int64) complex128 { return complex(float64(i), 0) })
+		require.NoError(t, f.wrap(t).T(1, 0, 2))
+		assert.NotEqual(t, f.before, f.producer.Data())
+		f.guarded(t)
+	})
+}
+
+// collect runs the collector until cleanups that are due have run.
+func collect() {
+	for range 3 {
+		runtime.GC()
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// Everything that is made of a Dense keeps the owner, whatever else is dropped.
+func TestG75ViewsAndResultsKeepTheOwner(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		make func(d *tensor.Dense) (tensor.Tensor, error)
+		want any
+	}{
+		{"the Dense", func(d *tensor.Dense) (tensor.Tensor, error) { return d, nil }, []float32{0, 1, 2, 3, 4, 5}},
+		{"a slice", func(d *tensor.Dense) (tensor.Tensor, error) { return d.Slice(tensor.S(1)) }, []float32{3, 4, 5}},
+		{"a shallow clone", func(d *tensor.Dense) (tensor.Tensor, error) { return d.ShallowClone(), nil }, []float32{0, 1, 2, 3, 4, 5}},
+		{"a slice of a slice", func(d *tensor.Dense) (tensor.Tensor, error) {
+			row, err := d.Slice(tensor.S(1))
+			if err != nil {
+				return nil, err
+			}
+			return row.Slice(tensor.S(1, 3))
+		}, []float32{4, 5}},
+		{"a result", func(d *tensor.Dense) (tensor.Tensor, error) { return d.Add(d) }, []float32{0, 2, 4, 6, 8, 10}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dlpacktest.CheckLeaks(t)
+			p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{2, 3}, Strides: []int64{3, 1}})
+			derived, release := func() (tensor.Tensor, func()) { // no variable of these stays
+				x, err := dlpack.Import(p.Managed())
+				require.NoError(t, err)
+				defer x.Close()
+				values, err := dlpack.Values[float32](x)
+				require.NoError(t, err)
+				copy(values, []float32{0, 1, 2, 3, 4, 5})
+				d, release, err := gorgonia.Dense(x)
+				require.NoError(t, err)
+				derived, err := c.make(d)
+				require.NoError(t, err)
+				return derived, release
+			}()
+			collect()
+			assert.Equal(t, 0, p.Deletes())
+			assert.Equal(t, c.want, derived.Data())
+			release()
+			assert.Equal(t, 1, p.Deletes())
+			release()
+			assert.Equal(t, 1, p.Deletes(), "release ran twice")
+		})
+	}
+}
+
+// forgottenOnPurpose is how many imports tests have left behind.
+var forgottenOnPurpose int64
+
+// A slice that Data returned may be in use when nothing else is.
+func TestAForgottenReleaseIsCountedAndFreesNothing(t *testing.T) {
+	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{3}, Strides: []int64{1}})
+	before := dlpack.ReadStats().Forgotten
+	data := func() []float32 {
+		x, err := dlpack.Import(p.Managed())
+		require.NoError(t, err)
+		defer x.Close()
+		d, _, err := gorgonia.Dense(x)
+		require.NoError(t, err)
+		require.NoError(t, d.Memset(float32(7)))
+		return d.Data().([]float32)
+	}()
+	forgottenOnPurpose++
+	for range 100 {
+		if collect(); dlpack.ReadStats().Forgotten > before {
+			break
+		}
+	}
+	assert.Equal(t, before+1, dlpack.ReadStats().Forgotten)
+	assert.Equal(t, 0, p.Deletes())
+	assert.Equal(t, []float32{7, 7, 7}, data)
+}
+
+// Go's own memory needs no release to be kept.
+func TestDenseKeepsGoMemory(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	d, release := func() (*tensor.Dense, func()) {
+		data := make([]float64, 1<<16)
+		for i := range data {
+			data[i] = float64(i)
+		}
+		x, err := dlpack.FromSlice(data, 256, 256)
+		require.NoError(t, err)
+		defer x.Close()
+		d, release, err := gorgonia.Dense(x)
+		require.NoError(t, err)
+		assert.Equal(t, x.Data(), d.Uintptr())
+		return d, release
+	}()
+	collect()
+	sum, err := d.Sum()
+	require.NoError(t, err)
+	assert.Equal(t, float64(1<<16)*(1<<16-1)/2, sum.Data())
+	release()
+	collect()
+	last, err := d.At(255, 255)
+	require.NoError(t, err)
+	assert.Equal(t, float64(1<<16-1), last)
+}
+
+// gorgonia recycles tensors; a recycled one has nothing of ours left.
+func TestAReturnedTensorForgetsTheOwner(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{3}, Strides: []int64{1}})
+	x, err := dlpack.Import(p.Managed())
+	require.NoError(t, err)
+	defer x.Close()
+	d, release, err := gorgonia.Dense(x)
+	require.NoError(t, err)
+	tensor.ReturnTensor(d)
+	other := tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(3))
+	require.NoError(t, other.Memset(float32(9)))
+	release()
+	assert.Equal(t, make([]byte, 12), p.Data()[:12])
+	assert.Equal(t, []float32{9, 9, 9}, other.Data())
+}
+
+// Many goroutines wrap, compute, view and release at once, while the collector never rests.
+func TestDenseUnderGCStress(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	defer debug.SetGCPercent(debug.SetGCPercent(1))
+	var all sync.WaitGroup
+	for worker := range 4 {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			for round := range 200 {
+				value := float32(worker*1000 + round)
+				x, err := dlpack.New(dlpack.Float32, 8, 16)
+				if !assert.NoError(t, err) {
+					return
+				}
+				d, release, err := gorgonia.Dense(x)
+				x.Close()
+				if !assert.NoError(t, err) {
+					return
+				}
+				assert.NoError(t, d.Memset(value))
+				row, err := d.Slice(tensor.S(7))
+				assert.NoError(t, err)
+				shared, err := gorgonia.FromDense(row.(*tensor.Dense))
+				assert.NoError(t, err)
+				sum, err := tensor.Sum(d, 0)
+				assert.NoError(t, err)
+				d, row = nil, nil
+				release()
+				values, err := dlpack.Values[float32](shared)
+				assert.NoError(t, err)
+				for i, v := range values {
+					if v != value {
+						assert.Equal(t, value, v, "element %d", i)
+					}
+				}
+				assert.Len(t, values, 16)
+				last, err := sum.At(15)
+				assert.NoError(t, err)
+				assert.Equal(t, 8*value, last)
+				shared.Close()
+			}
+		}()
+	}
+	all.Wait()
+}
+
+// What wrapping costs does not depend on the size.
+func TestDenseAllocatesTheSameForEverySize(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	var allocations []float64
+	for _, n := range []int64{1, 1 << 20} {
+		x, err := dlpack.New(dlpack.Float32, n, 4)
+		require.NoError(t, err)
+		allocations = append(allocations, testing.AllocsPerRun(100, func() {
+			_, release, err := gorgonia.Dense(x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			release()
+		}))
+		x.Close()
+	}
+	assert.InDelta(t, allocations[0], allocations[1], 1) // a pool of gorgonia's may be empty
+}
