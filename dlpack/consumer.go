@@ -88,7 +88,8 @@ type imported struct {
 }
 
 func take(op string, managed unsafe.Pointer, from origin, d *dlTensor, flags Flags, options ImportOption) (*Tensor, error) {
-	e, shape, strides, err := checkTensor(op, d, flags)
+	var e extent
+	shape, strides, err := checkTensor(op, d, flags, &e)
 	if err != nil {
 		return nil, err
 	}
@@ -97,12 +98,13 @@ func take(op string, managed unsafe.Pointer, from origin, d *dlTensor, flags Fla
 		one := new(imported)
 		t = &one.rooted
 		t.end = &one.ending
+		t.end.origin = from
 	} else {
 		t = new(rooted)
-		t.end = &ending{bytes: e.high - e.low}
+		t.catch(from, e.high-e.low)
 	}
+	t.end.managed = uintptr(managed)
 	t.mem = &t.memory
-	t.end.origin, t.end.managed = from, uintptr(managed)
 	t.device = d.device
 	t.data, t.offset = d.data, d.byteOffset
 	if d.device.HostReadable() {
@@ -114,12 +116,9 @@ func take(op string, managed unsafe.Pointer, from origin, d *dlTensor, flags Fla
 		t.memory.low, t.memory.high = 0, 0
 	}
 	t.unstated = from != importedVersioned && options&AssumeWritable == 0
-	t.describe(d.dtype, flags, e, shape, strides)
+	t.describe(d.dtype, flags, &e, shape, strides)
 	if from != borrowed {
 		liveImports.Add(1)
-	}
-	if options&NoSafetyNet == 0 {
-		t.catch()
 	}
 	return &t.Tensor, nil
 }

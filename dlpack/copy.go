@@ -27,7 +27,7 @@ func (t *Tensor) Copy() (*Tensor, error) {
 		return nil, refuse(op, ErrMemory, "no memory for %d bytes", n)
 	}
 	c := lent(s, (*share)(pointer(s)).data, n)
-	c.describe(t.dtype, t.flags&SubbytePadded|IsCopied, extent{count: t.count, rowMajor: true}, t.shape(), nil)
+	c.describe(t.dtype, t.flags&SubbytePadded|IsCopied, &extent{count: t.count, rowMajor: true}, t.shape(), nil)
 	if t.count == 0 {
 		c.data = 0
 	} else {
@@ -123,7 +123,7 @@ func (t *Tensor) share(op string) (*Tensor, error) {
 		return nil, err
 	}
 	v := &Tensor{mem: t.mem, unstated: t.unstated, device: t.device, data: t.data, offset: t.offset}
-	v.describe(t.dtype, t.flags, extent{count: t.count, rowMajor: t.rowMajor}, t.shape(), t.strides())
+	v.describe(t.dtype, t.flags, &extent{count: t.count, rowMajor: t.rowMajor}, t.shape(), t.strides())
 	runtime.KeepAlive(t)
 	return v, nil
 }

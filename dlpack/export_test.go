@@ -24,8 +24,8 @@ func ValidateInGo(tensor unsafe.Pointer, flags Flags) Verdict {
 	if err := checkAddress("x", tensor); err != nil {
 		return verdict(err.(*Error).Err, err.(*Error).Where, extent{})
 	}
-	e, _, _, err := checkTensor("x", (*dlTensor)(tensor), flags)
-	if err != nil {
+	var e extent
+	if _, _, err := checkTensor("x", (*dlTensor)(tensor), flags, &e); err != nil {
 		return verdict(err.(*Error).Err, err.(*Error).Where, extent{})
 	}
 	return verdict(nil, "", e)

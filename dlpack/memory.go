@@ -14,34 +14,52 @@ import (
 // counted apart: each block of Go's memory holds its own pin, each block of other memory a share of the C
 // word in [share].
 type memory struct {
-	refs atomic.Int64
-	end  *ending // nil for Go's own memory, which the collector ends
-
-	keep      unsafe.Pointer // Go's own memory: keeps it reachable
-	low, high uintptr        // the addresses that views may reach
-
-	net    runtime.Cleanup
-	hasNet bool
+	refs      atomic.Int64
+	low, high uintptr // the addresses that views may reach
+	end       *ending // nil for Go's own memory, which the collector ends
+	// keep is what has to be reachable as long as the memory is: Go's own memory, or the guard.
+	keep unsafe.Pointer
 }
 
 type origin uint8
 
 const (
-	allocated origin = iota // by New, or lent with a release: a share from the start
+	nothing   origin = iota // of a guard without a memory
+	allocated               // by New, or lent with a release: a share from the start
 	importedVersioned
 	importedLegacy
 	borrowed
 )
 
-// An ending says how memory that is not Go's is given back, once. It is apart from memory so that the
-// safety net can hold it while memory is unreachable.
+// An ending says how memory that is not Go's is given back, once.
 type ending struct {
+	managed uintptr        // of imports
+	share   atomic.Uintptr // 0 for an import that was not exported yet
+	bytes   int64          // what the safety net is accountable for
 	origin  origin
-	managed uintptr // of imports
-	share   atomic.Uintptr
-	mu      sync.Mutex // while share is made for an import
-	escaped atomic.Bool
-	bytes   int64 // what the safety net is accountable for
+	guarded bool
+	escaped atomic.Bool // a bare slice over the memory is out
+}
+
+// A guard is the safety net of one memory after another: when it is unreachable, so is the memory, and
+// nobody has closed it. The ending is apart so that the cleanup can hold it while the guard is
+// unreachable. To hang up a net for each memory anew would cost more than the rest of an import.
+type guard struct {
+	end *ending
+}
+
+var guards = sync.Pool{New: func() any {
+	g := &guard{end: &ending{guarded: true}}
+	runtime.AddCleanup(g, forget, g.end)
+	return g
+}}
+
+// catch hangs the safety net on a memory that is being made.
+func (m *memory) catch(from origin, bytes int64) {
+	g := guards.Get().(*guard)
+	m.keep, m.end = unsafe.Pointer(g), g.end
+	m.end.origin, m.end.bytes = from, bytes
+	foreign.add(bytes)
 }
 
 // acquire takes a reference unless the last one is gone.
@@ -57,50 +75,69 @@ func (m *memory) acquire() bool {
 	}
 }
 
+// release gives a reference back.
 func (m *memory) release() {
-	if m.refs.Add(-1) >= 0 {
-		return
+	if m.refs.Add(-1) < 0 {
+		m.finish()
 	}
-	if m.end == nil {
+}
+
+// close is release for a tensor that says of itself that it is closed. Whoever acquires a reference
+// looks at that once it is counted; so with none counted, nobody is at work or will be.
+func (m *memory) close() {
+	if m.refs.Load() == 0 || m.refs.Add(-1) < 0 {
+		m.finish()
+	}
+}
+
+func (m *memory) finish() {
+	end := m.end
+	if end == nil {
 		m.keep = nil
 		return
 	}
-	if m.hasNet {
-		m.net.Stop()
+	from, managed, share, bytes := end.origin, end.managed, end.share.Load(), end.bytes
+	if end.guarded { // and reachable until here, so that forget has not run
+		end.clear()
+		guards.Put((*guard)(m.keep))
 	}
-	m.end.run()
-	runtime.KeepAlive(m)
+	giveBack(from, managed, share, bytes)
 }
 
-// catch hangs the safety net on a memory that was just made.
-func (m *memory) catch() {
-	m.hasNet = true
-	m.net = runtime.AddCleanup(m, forget, m.end)
-	foreign.add(m.end.bytes)
+func (e *ending) clear() {
+	e.origin = nothing
+	if e.share.Load() != 0 {
+		e.share.Store(0)
+	}
+	if e.escaped.Load() {
+		e.escaped.Store(false)
+	}
 }
 
 // forget is the safety net: all tensors of a memory are unreachable and none was closed. Where a
 // bare slice was handed out it may be in use still, so that nothing is freed.
 func forget(e *ending) {
+	if e.origin == nothing {
+		return
+	}
 	forgotten.Add(1)
 	if !e.escaped.Load() {
-		e.run()
+		giveBack(e.origin, e.managed, e.share.Load(), e.bytes)
 		foreign.settle()
 	}
 }
 
-func (e *ending) run() {
-	if e.bytes != 0 {
-		foreign.add(-e.bytes)
+func giveBack(from origin, managed, share uintptr, bytes int64) {
+	if bytes != 0 {
+		foreign.add(-bytes)
 	}
-	share := e.share.Load()
-	switch e.origin {
+	switch from {
 	case allocated:
 		liveAllocations.Add(-1)
 	case importedVersioned, importedLegacy:
 		liveImports.Add(-1)
 		if share == 0 {
-			e.runDeleter()
+			runDeleter(from, managed)
 			return
 		}
 	case borrowed:
@@ -109,21 +146,24 @@ func (e *ending) run() {
 	dropShares(share, 1)
 }
 
-func (e *ending) runDeleter() {
-	if e.origin == importedVersioned {
-		Release(pointer(e.managed))
+func runDeleter(from origin, managed uintptr) {
+	if from == importedVersioned {
+		Release(pointer(managed))
 	} else {
-		ReleaseLegacy(pointer(e.managed))
+		ReleaseLegacy(pointer(managed))
 	}
 }
+
+// shares is held while an import gets its word.
+var shares sync.Mutex
 
 // takeShare adds one to the C word; the caller holds a reference. An import gets its word with its
 // first export.
 func (e *ending) takeShare() (uintptr, error) {
 	s := e.share.Load()
 	if s == 0 {
-		e.mu.Lock()
-		defer e.mu.Unlock()
+		shares.Lock()
+		defer shares.Unlock()
 		if s = e.share.Load(); s == 0 {
 			if e.origin == importedVersioned {
 				s = coreShareVersioned(e.managed)

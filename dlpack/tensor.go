@@ -40,8 +40,8 @@ type Tensor struct {
 
 // The bits of a tensor's status, and above them how often it was exported before it got a ring.
 const (
-	closed uint32 = 1 << iota
-	boolsChecked  // all elements were seen to be 0 or 1
+	closed       uint32 = 1 << iota
+	boolsChecked        // all elements were seen to be 0 or 1
 	exportedOnce
 )
 
@@ -75,7 +75,7 @@ func (s *Spec) flags() (f Flags) {
 }
 
 // describe fills in what a tensor describes, with copies of shape and strides.
-func (t *Tensor) describe(dt DataType, flags Flags, e extent, shape, strides []int64) {
+func (t *Tensor) describe(dt DataType, flags Flags, e *extent, shape, strides []int64) {
 	t.dtype, t.flags = dt, flags
 	t.count, t.rowMajor = e.count, e.rowMajor
 	n := len(shape)
@@ -84,9 +84,13 @@ func (t *Tensor) describe(dt DataType, flags Flags, e extent, shape, strides []i
 		dims = make([]int64, 2*n)
 	}
 	t.rank, t.dims = uint16(n), &dims[0]
-	copy(dims, shape)
+	for d, n := range shape { // mostly fewer than what a call of copy is worth
+		dims[d] = n
+	}
 	if strides != nil {
-		copy(dims[n:], strides)
+		for d, step := range strides {
+			dims[n+d] = step
+		}
 		return
 	}
 	step := int64(1)
@@ -140,15 +144,20 @@ func (t *Tensor) Close() error {
 		}
 	}
 	t.retire()
-	t.mem.release()
+	t.mem.close()
 	return nil
 }
 
 func (t *Tensor) isClosed() bool { return t.status.Load()&closed != 0 }
 
-// acquire keeps the memory alive for one operation, against a Close on another goroutine.
+// acquire keeps the memory alive for one operation, against a Close on another goroutine. The order
+// matters: see [memory.close].
 func (t *Tensor) acquire(op string) error {
-	if t.isClosed() || !t.mem.acquire() {
+	if !t.mem.acquire() {
+		return errClosed(op)
+	}
+	if t.isClosed() {
+		t.mem.release()
 		return errClosed(op)
 	}
 	return nil
@@ -276,8 +285,8 @@ func (t *Tensor) place(op string, device Device, mem *memory, start uintptr, fla
 	if s.Strides != nil && len(s.Strides) != len(s.Shape) {
 		return refuse(op, ErrLayout, "%d strides for %d dimensions", len(s.Strides), len(s.Shape))
 	}
-	e, err := checkLayout(op, s.DType, flags, s.Shape, s.Strides)
-	if err != nil {
+	var e extent
+	if err := checkLayout(op, s.DType, flags, s.Shape, s.Strides, &e); err != nil {
 		return err
 	}
 	t.device = device
@@ -292,7 +301,7 @@ func (t *Tensor) place(op string, device Device, mem *memory, start uintptr, fla
 		}
 		t.data = start + uintptr(s.ByteOffset)
 	}
-	t.describe(s.DType, flags, e, s.Shape, s.Strides)
+	t.describe(s.DType, flags, &e, s.Shape, s.Strides)
 	return nil
 }
 
@@ -307,8 +316,8 @@ func New(dtype DataType, shape ...int64) (*Tensor, error) {
 	if err := dtype.Validate(); err != nil {
 		return nil, refuse(op, ErrDType, "%v", err)
 	}
-	e, err := checkLayout(op, dtype, 0, shape, nil)
-	if err != nil {
+	var e extent
+	if err := checkLayout(op, dtype, 0, shape, nil, &e); err != nil {
 		return nil, err
 	}
 	if len(shape) > MaxRank {
@@ -322,7 +331,7 @@ func New(dtype DataType, shape ...int64) (*Tensor, error) {
 	if e.count == 0 {
 		t.data = 0
 	}
-	t.describe(dtype, 0, e, shape, nil)
+	t.describe(dtype, 0, &e, shape, nil)
 	return t, nil
 }
 
@@ -331,12 +340,11 @@ func lent(share, data uintptr, size int64) *Tensor {
 	t := new(rooted)
 	t.mem = &t.memory
 	t.memory.low, t.memory.high = data, data+uintptr(size)
-	t.end = &ending{origin: allocated, bytes: size}
+	t.memory.catch(allocated, size)
 	t.end.share.Store(share)
 	t.device = Device{Type: CPU}
 	t.data = data
 	liveAllocations.Add(1)
-	t.memory.catch()
 	return &t.Tensor
 }
 
@@ -422,6 +430,6 @@ func Lend(data unsafe.Pointer, size int64, readOnly bool, release, ctx unsafe.Po
 	if readOnly {
 		flags = ReadOnly
 	}
-	t.describe(Uint8, flags, extent{count: size, nbytes: size, high: size, rowMajor: true}, []int64{size}, nil)
+	t.describe(Uint8, flags, &extent{count: size, rowMajor: true}, []int64{size}, nil)
 	return t, nil
 }

@@ -24,70 +24,72 @@ type extent struct {
 // checkTensor checks all of a foreign description that can be checked without touching its memory.
 // It makes slices of shape and strides only once their length is known to be sane; they are C
 // memory. strides is nil for row-major. C: core_validate, which must agree.
-func checkTensor(op string, t *dlTensor, flags Flags) (e extent, shape, strides []int64, err error) {
+func checkTensor(op string, t *dlTensor, flags Flags, e *extent) (shape, strides []int64, err error) {
 	if t.ndim < 0 || t.ndim > MaxRank {
-		return e, nil, nil, refuse(op, ErrLayout, "ndim = %d is not in 0..%d", t.ndim, MaxRank)
+		return nil, nil, refuse(op, ErrLayout, "ndim = %d is not in 0..%d", t.ndim, MaxRank)
 	}
 	if err := t.dtype.Validate(); err != nil {
-		return e, nil, nil, refuse(op, ErrDType, "dtype = (code %d, bits %d, lanes %d) is not one that can be carried",
+		return nil, nil, refuse(op, ErrDType, "dtype = (code %d, bits %d, lanes %d) is not one that can be carried",
 			t.dtype.Code(), t.dtype.Bits(), t.dtype.Lanes())
 	}
 	if t.ndim > 0 {
 		if t.shape == 0 {
-			return e, nil, nil, refuse(op, ErrNull, "shape is NULL with ndim = %d", t.ndim)
+			return nil, nil, refuse(op, ErrNull, "shape is NULL with ndim = %d", t.ndim)
 		}
 		if t.shape%8 != 0 || t.strides%8 != 0 {
-			return e, nil, nil, refuse(op, ErrUnaligned, "shape at %#x or strides at %#x is not aligned", t.shape, t.strides)
+			return nil, nil, refuse(op, ErrUnaligned, "shape at %#x or strides at %#x is not aligned", t.shape, t.strides)
 		}
 		shape = unsafe.Slice((*int64)(pointer(t.shape)), t.ndim)
 		if t.strides != 0 {
 			strides = unsafe.Slice((*int64)(pointer(t.strides)), t.ndim)
 		}
 	}
-	if e, err = checkLayout(op, t.dtype, flags, shape, strides); err != nil {
-		return e, nil, nil, err
+	if err := checkLayout(op, t.dtype, flags, shape, strides, e); err != nil {
+		return nil, nil, err
 	}
 	if e.count > 0 && t.data == 0 {
-		return e, nil, nil, refuse(op, ErrNull, "data is NULL with %d elements", e.count)
+		return nil, nil, refuse(op, ErrNull, "data is NULL with %d elements", e.count)
 	}
 	if e.count > 0 && t.device.HostReadable() {
 		start, carry := bits.Add64(uint64(t.data), t.byteOffset, 0)
 		if carry != 0 || start < uint64(-e.low) || start > math.MaxUint64-uint64(e.high) {
-			return e, nil, nil, refuse(op, ErrOverflow, "byte_offset = %d leads outside the address space", t.byteOffset)
+			return nil, nil, refuse(op, ErrOverflow, "byte_offset = %d leads outside the address space", t.byteOffset)
 		}
 	}
-	return e, shape, strides, nil
+	return shape, strides, nil
 }
 
-// dense is the extent of what nearly all tensors are: some elements of whole bytes, row-major, of a size
+// dense sets the extent of what nearly all tensors are: some elements of whole bytes, row-major, of a size
 // that cannot overflow. It reports false for all others, right or wrong.
-func dense(dt DataType, shape, strides []int64) (extent, bool) {
+func dense(dt DataType, shape, strides []int64, e *extent) bool {
 	width := dt.BitSize()
 	count := int64(1)
 	for d := len(shape) - 1; d >= 0; d-- {
 		n := shape[d]
 		if uint64(n-1) >= 1<<20 || count >= 1<<40 || strides != nil && strides[d] != count && n != 1 {
-			return extent{}, false
+			return false
 		}
 		count *= n
 	}
 	if width%8 != 0 || count >= 1<<40 {
-		return extent{}, false
+		return false
 	}
 	size := count * int64(width/8)
-	return extent{count: count, nbytes: size, high: size, rowMajor: true}, true
+	e.count, e.nbytes, e.low, e.high, e.rowMajor = count, size, 0, size, true
+	return true
 }
 
-// checkLayout checks shape and strides (nil for row-major) of elements of a valid type.
-func checkLayout(op string, dt DataType, flags Flags, shape, strides []int64) (extent, error) {
-	if e, ok := dense(dt, shape, strides); ok {
-		return e, nil
+// checkLayout checks shape and strides (nil for row-major) of elements of a valid type. The extent is handed
+// in: to copy one as a result takes longer than all of the checks.
+func checkLayout(op string, dt DataType, flags Flags, shape, strides []int64, e *extent) error {
+	if dense(dt, shape, strides, e) {
+		return nil
 	}
-	e := extent{count: 1, rowMajor: true}
+	*e = extent{count: 1, rowMajor: true}
 	empty := false
 	for d, n := range shape {
 		if n < 0 {
-			return e, refuse(op, ErrLayout, "shape[%d] = %d", d, n)
+			return refuse(op, ErrLayout, "shape[%d] = %d", d, n)
 		}
 		empty = empty || n == 0
 	}
@@ -98,7 +100,7 @@ func checkLayout(op string, dt DataType, flags Flags, shape, strides []int64) (e
 			break
 		}
 		if e.count, ok = mul(e.count, n); !ok {
-			return e, refuse(op, ErrOverflow, "shape has more than 2^63-1 elements from axis %d on", d)
+			return refuse(op, ErrOverflow, "shape has more than 2^63-1 elements from axis %d on", d)
 		}
 	}
 
@@ -108,14 +110,14 @@ func checkLayout(op string, dt DataType, flags Flags, shape, strides []int64) (e
 	if packed {
 		total, ok := mul(e.count, width)
 		if !ok || total > math.MaxInt64-7 {
-			return e, refuse(op, ErrOverflow, "%d elements of %d bits overflow", e.count, width)
+			return refuse(op, ErrOverflow, "%d elements of %d bits overflow", e.count, width)
 		}
 		e.nbytes = (total + 7) / 8
 	} else if e.nbytes, ok = mul(e.count, item); !ok {
-		return e, refuse(op, ErrOverflow, "%d elements of %d bytes overflow", e.count, item)
+		return refuse(op, ErrOverflow, "%d elements of %d bytes overflow", e.count, item)
 	}
 	if empty {
-		return e, nil
+		return nil
 	}
 
 	var low, step int64 = 0, 1
@@ -133,7 +135,7 @@ func checkLayout(op string, dt DataType, flags Flags, shape, strides []int64) (e
 				high, ok = add(high, reach)
 			}
 			if !ok {
-				return e, refuse(op, ErrOverflow, "strides[%d] = %d over shape[%d] = %d overflows", d, strides[d], d, shape[d])
+				return refuse(op, ErrOverflow, "strides[%d] = %d over shape[%d] = %d overflows", d, strides[d], d, shape[d])
 			}
 			if strides[d] != step {
 				e.rowMajor = false
@@ -143,19 +145,19 @@ func checkLayout(op string, dt DataType, flags Flags, shape, strides []int64) (e
 	}
 	if packed {
 		if !e.rowMajor {
-			return e, refuse(op, ErrLayout, "packed elements of %d bits must be row-major without gaps", width)
+			return refuse(op, ErrLayout, "packed elements of %d bits must be row-major without gaps", width)
 		}
 		e.high = e.nbytes
-		return e, nil
+		return nil
 	}
 	var fits [3]bool
 	e.low, fits[0] = mul(low, item)
 	high, fits[1] = add(high, 1)
 	e.high, fits[2] = mul(high, item)
 	if fits != [3]bool{true, true, true} || e.high > math.MaxInt64+e.low { // low is not positive
-		return e, refuse(op, ErrOverflow, "strides reach over more than 2^63-1 bytes")
+		return refuse(op, ErrOverflow, "strides reach over more than 2^63-1 bytes")
 	}
-	return e, nil
+	return nil
 }
 
 func add(a, b int64) (int64, bool) {

@@ -99,7 +99,7 @@ func (t *Tensor) UnsafeBytes() (data []byte, start int64, err error) {
 
 // escape notes that a bare slice over the memory is out.
 func (m *memory) escape() {
-	if m.hasNet && !m.end.escaped.Load() {
+	if m.end != nil && m.end.guarded && !m.end.escaped.Load() {
 		m.end.escaped.Store(true)
 	}
 }
