@@ -190,7 +190,7 @@ func (d *decoding) consume(view *View, data []byte, lender *dlpack.Tensor) (v Va
 	} else {
 		elements := view.Data
 		if v.Copied {
-			elements = append(aligned(0, len(elements), align), elements...)
+			elements = alignedCopy(elements, align)
 		}
 		v.Tensor, err = dlpack.FromBytes(elements, s)
 	}
@@ -198,6 +198,15 @@ func (d *decoding) consume(view *View, data []byte, lender *dlpack.Tensor) (v Va
 		return Value{}, 0, err
 	}
 	return v, n, nil
+}
+
+// alignedCopy first takes memory that is not cleared before, which is nearly always aligned.
+func alignedCopy(data []byte, align int) []byte {
+	c := append([]byte(nil), data...)
+	if address(c)%uintptr(align) != 0 {
+		c = append(aligned(0, len(data), align), data...)
+	}
+	return c
 }
 
 // ownCopy puts a copy in C memory, aligned to [dlpack.NewAlignment], in the place of a view, and as
