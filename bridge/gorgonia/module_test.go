@@ -1,0 +1,35 @@
+//go:build cgo
+
+package gorgonia_test
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// That this test runs at all shows that a program with the adapter starts on this version of Go. Whoever
+// does not import it must not pay for gorgonia.
+func TestG79OnlyThisPackageImportsGorgonia(t *testing.T) {
+	root := "github.com/dlbridge/dlbridge/"
+	list := exec.Command("go", "list", "-deps", "-f", "{{.ImportPath}}", root+"bridge", root+"bridge/capi", root+"bridge/libdlbridge", root+"tens", root+"dlpack/...")
+	out, err := list.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	packages := strings.Fields(string(out))
+	assert.Contains(t, packages, root+"dlpack")
+	for _, p := range packages {
+		assert.False(t, strings.HasPrefix(p, "gorgonia.org/") || strings.HasPrefix(p, root+"bridge/gorgonia"), "%s is imported", p)
+	}
+}
+
+// gorgonia's latest version does not resolve, and this one does not start without the other.
+func TestG81ModuleRequiresWhatWorks(t *testing.T) {
+	text, err := os.ReadFile("../../go.mod")
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "gorgonia.org/tensor v0.9.24\n")
+	assert.Contains(t, string(text), "go4.org/unsafe/assume-no-moving-gc v0.0.0-20231121144256-b99613f794b6")
+}

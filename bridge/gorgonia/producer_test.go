@@ -1,0 +1,346 @@
+//go:build cgo
+
+package gorgonia_test
+
+import (
+	"reflect"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"gorgonia.org/tensor"
+
+	"github.com/dlbridge/dlbridge/bridge/gorgonia"
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+)
+
+func full(shape ...int) *tensor.Dense {
+	return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(tensor.Range(tensor.Float32, 0, tensor.Shape(shape).TotalSize())))
+}
+
+func transposed(d *tensor.Dense, axes ...int) *tensor.Dense {
+	if err := d.T(axes...); err != nil {
+		panic(err)
+	}
+	return d
+}
+
+func sliced(d *tensor.Dense, s ...tensor.Slice) *tensor.Dense {
+	v, err := d.Slice(s...)
+	if err != nil {
+		panic(err)
+	}
+	return v.(*tensor.Dense)
+}
+
+// layouts are those that gorgonia makes by itself.
+var layouts = []struct {
+	name    string
+	make    func(d *tensor.Dense) *tensor.Dense // of a (4, 6) matrix
+	strides []int64
+}{
+	{"contiguous", func(d *tensor.Dense) *tensor.Dense { return d }, []int64{6, 1}},
+	{"lazily transposed", func(d *tensor.Dense) *tensor.Dense { return transposed(d) }, []int64{1, 6}},
+	{"transposed in memory", func(d *tensor.Dense) *tensor.Dense {
+		if err := transposed(d).Transpose(); err != nil {
+			panic(err)
+		}
+		return d
+	}, []int64{4, 1}},
+	{"reshaped", func(d *tensor.Dense) *tensor.Dense {
+		if err := d.Reshape(2, 3, 4); err != nil {
+			panic(err)
+		}
+		return d
+	}, []int64{12, 4, 1}},
+	{"permuted", func(d *tensor.Dense) *tensor.Dense {
+		if err := d.Reshape(2, 3, 4); err != nil {
+			panic(err)
+		}
+		return transposed(d, 2, 0, 1)
+	}, []int64{1, 12, 4}},
+	{"rows", func(d *tensor.Dense) *tensor.Dense { return sliced(d, tensor.S(1, 3)) }, []int64{6, 1}},
+	{"a row", func(d *tensor.Dense) *tensor.Dense { return sliced(d, tensor.S(2)) }, []int64{1}},
+	{"columns", func(d *tensor.Dense) *tensor.Dense { return sliced(d, nil, tensor.S(1, 3)) }, []int64{6, 1}}, // G78
+	{"a column", func(d *tensor.Dense) *tensor.Dense { return sliced(d, nil, tensor.S(5)) }, []int64{6}},
+	{"every second column", func(d *tensor.Dense) *tensor.Dense { return sliced(d, nil, tensor.S(0, 6, 2)) }, []int64{6, 2}},
+	{"slices of slices", func(d *tensor.Dense) *tensor.Dense {
+		return sliced(sliced(d, tensor.S(1, 4), tensor.S(1, 5)), tensor.S(1, 3), tensor.S(1, 3))
+	}, []int64{6, 1}},
+	{"a slice of a transpose", func(d *tensor.Dense) *tensor.Dense { return sliced(transposed(d), tensor.S(1, 4)) }, []int64{1, 6}},
+	{"one element", func(d *tensor.Dense) *tensor.Dense { return sliced(d, tensor.S(2), tensor.S(3)) }, []int64{}},
+	{"a shallow clone", func(d *tensor.Dense) *tensor.Dense { return d.ShallowClone() }, []int64{6, 1}},
+}
+
+// agree checks that a tensor has the elements that gorgonia's At finds, at the same address, that NumPy's
+// reading of its strides would find them too, and that a write through it is seen.
+func agree(t *testing.T, d *tensor.Dense, x *dlpack.Tensor) {
+	t.Helper()
+	m, err := x.Export()
+	require.NoError(t, err)
+	view := dlpacktest.Read(m)
+	assert.Equal(t, uint32(1), view.Major)
+	imported, err := dlpack.Import(m)
+	require.NoError(t, err)
+	defer imported.Close()
+	assert.Equal(t, d.Uintptr(), view.Data)
+	shape, want := elements(t, d)
+	require.Len(t, view.Shape, len(shape))
+	for i, n := range shape {
+		assert.Equal(t, int64(n), view.Shape[i])
+	}
+	packed, err := imported.Copy()
+	require.NoError(t, err)
+	defer packed.Close()
+	values, err := dlpack.Values[float32](packed)
+	require.NoError(t, err)
+	require.Len(t, values, len(want))
+	for i, v := range values {
+		assert.Equal(t, want[i], value(complex(v, 0)), "element %d", i)
+	}
+
+	if imported.Rank() > 0 {
+		dlpacktest.Fill(m, -1)
+		_, now := elements(t, d)
+		for i := range now {
+			assert.Equal(t, value(-1), now[i], "a write is not seen in element %d", i)
+		}
+	}
+}
+
+func TestG78FromDenseDescribesEveryLayout(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for _, c := range layouts {
+		t.Run(c.name, func(t *testing.T) {
+			d := c.make(full(4, 6))
+			x, err := gorgonia.FromDense(d)
+			require.NoError(t, err)
+			defer x.Close()
+			assert.Equal(t, c.strides, x.Strides())
+			agree(t, d, x)
+		})
+		t.Run(c.name+", foreign", func(t *testing.T) {
+			dlpacktest.CheckLeaks(t)
+			f := foreignTensor(t, dlpack.Float32, []int64{4, 6}, false, func(i int64) complex128 { return complex(float64(i), 0) })
+			d := c.make(f.wrap(t))
+			x, err := gorgonia.FromDense(d)
+			require.NoError(t, err)
+			defer x.Close()
+			assert.Equal(t, c.strides, x.Strides())
+			agree(t, d, x)
+			f.guarded(t)
+		})
+	}
+	for _, c := range []struct {
+		name    string
+		d       *tensor.Dense
+		strides []int64
+	}{
+		{"column-major", tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(3, 4), tensor.AsFortran(nil)), []int64{1, 3}},
+		{"column-major column", tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(3, 1), tensor.AsFortran(nil)), []int64{1, 1}},
+		{"column-major row", tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(1, 3), tensor.AsFortran(nil)), []int64{3, 1}},
+		{"column-major single", tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(1, 1), tensor.AsFortran(nil)), []int64{1, 1}},
+		{"scalar", tensor.New(tensor.FromScalar(float32(3))), []int64{}},
+		{"vector", full(5), []int64{1}},
+		{"nine dimensions", full(1, 2, 1, 2, 1, 2, 1, 2, 1), []int64{16, 8, 8, 4, 4, 2, 2, 1, 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x, err := gorgonia.FromDense(c.d)
+			require.NoError(t, err)
+			defer x.Close()
+			assert.Equal(t, c.strides, x.Strides())
+			m, err := x.Export()
+			require.NoError(t, err)
+			defer dlpack.Release(m)
+			assert.Equal(t, c.d.Uintptr(), dlpacktest.Read(m).Data)
+			packed, err := x.Copy()
+			require.NoError(t, err)
+			defer packed.Close()
+			values, err := dlpack.Values[float32](packed)
+			require.NoError(t, err)
+			_, want := elements(t, c.d)
+			require.Len(t, values, len(want))
+			for i, v := range values {
+				assert.Equal(t, want[i], value(complex(v, 0)))
+			}
+		})
+	}
+}
+
+// gorgonia panics on most of what is done to it; describing it does not.
+func TestG77FromDenseOfNoElementsHasNoAddress(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	x, err := gorgonia.FromDense(tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(0, 3)))
+	require.NoError(t, err)
+	defer x.Close()
+	assert.Equal(t, []int64{0, 3}, x.Shape())
+	m, err := x.Export()
+	require.NoError(t, err)
+	defer dlpack.Release(m)
+	assert.Zero(t, dlpacktest.Read(m).Data)
+}
+
+func TestG80EveryNumberOfGorgoniasHasItsType(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for dt, want := range map[tensor.Dtype]dlpack.DataType{
+		tensor.Bool: dlpack.Bool, tensor.Int: dlpack.DataTypeOf[int](), tensor.Uint: dlpack.DataTypeOf[uint](),
+		tensor.Int8: dlpack.Int8, tensor.Int16: dlpack.Int16, tensor.Int32: dlpack.Int32, tensor.Int64: dlpack.Int64,
+		tensor.Uint8: dlpack.Uint8, tensor.Uint16: dlpack.Uint16, tensor.Uint32: dlpack.Uint32, tensor.Uint64: dlpack.Uint64,
+		tensor.Float32: dlpack.Float32, tensor.Float64: dlpack.Float64,
+		tensor.Complex64: dlpack.Complex64, tensor.Complex128: dlpack.Complex128,
+	} {
+		x, err := gorgonia.FromDense(tensor.New(tensor.Of(dt), tensor.WithShape(2)))
+		require.NoError(t, err)
+		assert.Equal(t, want, x.DType())
+		d, release, err := gorgonia.Dense(x)
+		require.NoError(t, err)
+		switch dt { // what came as int64 may go back as either
+		case tensor.Int:
+			dt = tensor.Int64
+		case tensor.Uint:
+			dt = tensor.Uint64
+		}
+		assert.Equal(t, dt, d.Dtype())
+		release()
+		x.Close()
+	}
+}
+
+type (
+	bfloat16 uint16
+	onDevice struct{ tensor.StdEng }
+)
+
+func (onDevice) AllocAccessible() bool { return false }
+
+func TestFromDenseRefuses(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	with := func(shape tensor.Shape, strides []int) *tensor.Dense {
+		d := full(2, 3)
+		*d.Info() = tensor.MakeAP(shape, strides, tensor.NonContiguous, 0)
+		return d
+	}
+	masked := full(2, 2)
+	masked.SetMask([]bool{true, false, false, false})
+	inaccessible := full(2, 2)
+	tensor.WithEngine(onDevice{})(inaccessible)
+	outside := make([]float32, 4)
+	unowned := tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(4), tensor.FromMemory(uintptr(unsafe.Pointer(&outside[0])), 16))
+	for _, c := range []struct {
+		name  string
+		x     tensor.Tensor
+		cause error
+		says  string
+	}{
+		{"nothing", nil, dlpack.ErrNull, "<nil>"},
+		{"no tensor", (*tensor.Dense)(nil), dlpack.ErrNull, "*tensor.Dense"},
+		{"sparse", tensor.CSCFromCoord(tensor.Shape{2, 2}, []int{0, 1}, []int{0, 1}, []float32{1, 2}), gorgonia.ErrSparse, "Dense"},
+		{"masked", masked, gorgonia.ErrMasked, "Filled"},
+		{"on a device", inaccessible, dlpack.ErrDevice, "onDevice"},
+		{"strings", tensor.New(tensor.Of(tensor.String), tensor.WithShape(2)), dlpack.ErrDType, "string"},
+		{"addresses", tensor.New(tensor.Of(tensor.Uintptr), tensor.WithShape(2)), dlpack.ErrDType, "uintptr"},
+		{"pointers", tensor.New(tensor.Of(tensor.UnsafePointer), tensor.WithShape(2)), dlpack.ErrDType, "unsafe.Pointer"},
+		{"a type of the program's", tensor.New(tensor.Of(tensor.Dtype{Type: reflect.TypeFor[bfloat16]()}), tensor.WithShape(2)), dlpack.ErrDType, "bfloat16"},
+		{"negative strides", with(tensor.Shape{3}, []int{-1}), dlpack.ErrLayout, "strides [-1] of shape [3]"},
+		{"too long", with(tensor.Shape{4}, []int{2}), dlpack.ErrLayout, "elements 0 to 7 of 6"},
+		{"too long for any memory", with(tensor.Shape{1 << 62, 1 << 62}, []int{1, 1 << 62}), dlpack.ErrLayout, "overflow"},
+		{"negative size", with(tensor.Shape{-1}, []int{1}), dlpack.ErrLayout, "-1"},
+		{"no strides, too long", with(tensor.Shape{7, 1}, []int{1}), dlpack.ErrLayout, "elements 0 to 7 of 6"},
+		{"more strides than dimensions", with(tensor.Shape{2}, []int{1, 1}), dlpack.ErrLayout, "2 strides for 1 dimensions"},
+		{"memory that nothing keeps", unowned, dlpack.ErrBorrowed, "Lend"},
+		{"a view of it", sliced(unowned, tensor.S(1, 3)), dlpack.ErrBorrowed, "Lend"},
+		{"a tensor that was given back", new(tensor.Dense), dlpack.ErrDType, "<nil>"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x, err := gorgonia.FromDense(c.x)
+			assert.ErrorIs(t, err, c.cause)
+			assert.ErrorContains(t, err, "gorgonia: from dense: ")
+			assert.ErrorContains(t, err, c.says)
+			assert.Nil(t, x)
+		})
+	}
+}
+
+// What is described keeps the import's owner, not the Dense, and not gorgonia's flag.
+func TestG75FromDenseKeepsTheImportsOwner(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{2, 3}, Strides: []int64{3, 1}})
+	x, err := dlpack.Import(p.Managed())
+	require.NoError(t, err)
+	d, release, err := gorgonia.Dense(x)
+	require.NoError(t, err)
+	require.NoError(t, x.Close())
+	require.NoError(t, d.Memset(float32(2)))
+	row, err := gorgonia.FromDense(sliced(d, tensor.S(1)))
+	require.NoError(t, err)
+	assert.Equal(t, uintptr(unsafe.Pointer(&p.Data()[12])), row.Data())
+
+	double, err := d.Add(d) // in memory of Go's
+	require.NoError(t, err)
+	result, err := gorgonia.FromDense(double)
+	require.NoError(t, err)
+	clone, err := gorgonia.FromDense(d.Clone().(*tensor.Dense))
+	require.NoError(t, err)
+
+	m, err := row.Export()
+	require.NoError(t, err)
+	release()
+	require.NoError(t, row.Close())
+	assert.Equal(t, 0, p.Deletes())
+	assert.Equal(t, 6., dlpacktest.Sum(m))
+	_, err = gorgonia.FromDense(d)
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	dlpack.Release(m)
+	assert.Equal(t, 1, p.Deletes())
+
+	for want, x := range map[float32]*dlpack.Tensor{4: result, 2: clone} {
+		values, err := dlpack.Values[float32](x)
+		require.NoError(t, err)
+		assert.Equal(t, []float32{want, want, want, want, want, want}, values)
+		require.NoError(t, x.Close())
+	}
+}
+
+// The data pointer itself is pinned: gorgonia may recycle the Dense, and the collector run.
+func TestFromDenseKeepsGorgoniasMemory(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	d := full(256, 256)
+	x, err := gorgonia.FromDense(sliced(d, tensor.S(255)))
+	require.NoError(t, err)
+	m, err := x.Export()
+	require.NoError(t, err)
+	x.Close()
+	tensor.ReturnTensor(d)
+	d = nil
+	for range 5 {
+		collect()
+		_ = full(256, 256) // would take the memory if it were free
+	}
+	assert.Equal(t, float64(255*256*256+255*128), dlpacktest.Sum(m))
+	dlpack.Release(m)
+}
+
+func TestDescribingAllocatesNothing(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for _, c := range layouts {
+		t.Run(c.name, func(t *testing.T) {
+			f := foreignTensor(t, dlpack.Float32, []int64{4, 6}, false, func(i int64) complex128 { return 0 })
+			for _, d := range []*tensor.Dense{c.make(full(4, 6)), c.make(f.wrap(t))} {
+				assert.Zero(t, testing.AllocsPerRun(100, func() {
+					if _, err := gorgonia.Describe(d); err != nil {
+						t.Fatal(err)
+					}
+				}))
+				assert.LessOrEqual(t, testing.AllocsPerRun(100, func() {
+					x, err := gorgonia.FromDense(d)
+					if err != nil {
+						t.Fatal(err)
+					}
+					x.Close()
+				}), 1., "the tensor itself")
+			}
+		})
+	}
+}
