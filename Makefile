@@ -38,7 +38,7 @@ test: test-go test-python demo ## the tests of all three languages, and the demo
 
 test-go: ## the Go and C tests, under the race detector and without cgo
 	$(GO) test -race $(GOTESTFLAGS) ./...
-	CGO_ENABLED=0 $(GO) test $(GOTESTFLAGS) ./tens ./dlpack/... ./bridge ./bridge/tensorflow
+	CGO_ENABLED=0 $(GO) test $(GOTESTFLAGS) ./tens ./dlpack/... ./bridge ./bridge/decthings ./bridge/tensorflow
 
 test-python: $(VENV)/dlbridge.done ## the Python tests, with the light peers
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "not peers" bridge/python/tests
@@ -56,9 +56,9 @@ vet: ## formatting, go.mod and go vet, for other platforms too
 	if [ -n "$$unformatted" ]; then echo "not formatted: $$unformatted" >&2; exit 1; fi
 	$(GO) mod tidy -diff
 	$(GO) vet ./...
-	CGO_ENABLED=0 $(GO) vet ./tens ./dlpack/... ./bridge ./bridge/tensorflow
-	CGO_ENABLED=0 GOARCH=arm64 $(GO) vet ./tens ./dlpack/... ./bridge ./bridge/tensorflow
-	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet ./tens ./dlpack/... ./bridge ./bridge/tensorflow
+	CGO_ENABLED=0 $(GO) vet ./tens ./dlpack/... ./bridge ./bridge/decthings ./bridge/tensorflow
+	CGO_ENABLED=0 GOARCH=arm64 $(GO) vet ./tens ./dlpack/... ./bridge ./bridge/decthings ./bridge/tensorflow
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet ./tens ./dlpack/... ./bridge ./bridge/decthings ./bridge/tensorflow
 
 staticcheck: ## staticcheck, at a pinned version
 	$(GO) run $(STATICCHECK) ./...
