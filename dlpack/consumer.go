@@ -81,46 +81,35 @@ func checkAddress(op string, p unsafe.Pointer) error {
 	return nil
 }
 
-// An imported tensor with no safety net is one allocation.
-type imported struct {
-	rooted
-	ending
-}
-
 func take(op string, managed unsafe.Pointer, from origin, d *dlTensor, flags Flags, options ImportOption) (*Tensor, error) {
 	var e extent
 	shape, strides, err := checkTensor(op, d, flags, &e)
 	if err != nil {
 		return nil, err
 	}
-	var t *rooted
-	if options&NoSafetyNet != 0 {
-		one := new(imported)
-		t = &one.rooted
-		t.end = &one.ending
-		t.end.origin = from
-	} else {
-		t = new(rooted)
-		t.catch(from, e.high-e.low)
+	t := newRoot(len(shape))
+	m := t.mem
+	if options&NoSafetyNet == 0 {
+		m.catch(from, e.high-e.low)
 	}
-	t.end.managed = uintptr(managed)
-	t.mem = &t.memory
+	m.origin = from
+	m.end().managed = uintptr(managed)
 	t.device = d.device
-	t.data, t.offset = d.data, d.byteOffset
-	if d.device.HostReadable() {
-		t.data, t.offset = d.data+uintptr(d.byteOffset), 0
-		t.memory.low, t.memory.high = t.data-uintptr(-e.low), t.data+uintptr(e.high)
+	if !d.device.HostReadable() {
+		t.data, m.low = d.data, uintptr(d.byteOffset)
+	} else if e.count > 0 {
+		t.data = d.data + uintptr(d.byteOffset)
+		m.low, m.high = t.data-uintptr(-e.low), t.data+uintptr(e.high)
 	}
 	if e.count == 0 {
 		t.data = 0
-		t.memory.low, t.memory.high = 0, 0
 	}
 	t.unstated = from != importedVersioned && options&AssumeWritable == 0
-	t.describe(d.dtype, flags, &e, shape, strides)
+	t.describe(d.dtype, flags, e.rowMajor, shape, strides)
 	if from != borrowed {
 		liveImports.Add(1)
 	}
-	return &t.Tensor, nil
+	return t, nil
 }
 
 // Release calls the deleter of a `DLManagedTensorVersioned *`, if it has one: it ends a share that was

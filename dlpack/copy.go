@@ -26,9 +26,9 @@ func (t *Tensor) Copy() (*Tensor, error) {
 	if s == 0 {
 		return nil, refuse(op, ErrMemory, "no memory for %d bytes", n)
 	}
-	c := lent(s, (*share)(pointer(s)).data, n)
-	c.describe(t.dtype, t.flags&SubbytePadded|IsCopied, &extent{count: t.count, rowMajor: true}, t.shape(), nil)
-	if t.count == 0 {
+	c := lent(s, (*share)(pointer(s)).data, n, t.Rank())
+	c.describe(t.dtype, t.flags&SubbytePadded|IsCopied, true, t.shape(), nil)
+	if t.data == 0 {
 		c.data = 0
 	} else {
 		t.copyTo(pointer(c.data))
@@ -57,7 +57,7 @@ func (t *Tensor) AppendBytes(dst []byte) ([]byte, error) {
 		return dst, refuse(op, ErrMemory, "no memory for %d bytes", more)
 	}
 	dst = slices.Grow(dst, int(more))[:n+int(more)]
-	if t.count > 0 {
+	if t.data != 0 {
 		t.copyTo(unsafe.Pointer(&dst[n]))
 	}
 	return dst, nil
@@ -122,8 +122,9 @@ func (t *Tensor) share(op string) (*Tensor, error) {
 	if err := t.acquire(op); err != nil {
 		return nil, err
 	}
-	v := &Tensor{mem: t.mem, unstated: t.unstated, device: t.device, data: t.data, offset: t.offset}
-	v.describe(t.dtype, t.flags, &extent{count: t.count, rowMajor: t.rowMajor}, t.shape(), t.strides())
+	v := newView(t.Rank(), t.mem)
+	v.unstated, v.device, v.data = t.unstated, t.device, t.data
+	v.describe(t.dtype, t.flags, t.rowMajor, t.shape(), t.strides())
 	runtime.KeepAlive(t)
 	return v, nil
 }

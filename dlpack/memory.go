@@ -3,6 +3,7 @@
 package dlpack
 
 import (
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -14,17 +15,21 @@ import (
 // counted apart: each block of Go's memory holds its own pin, each block of other memory a share of the C
 // word in [share].
 type memory struct {
-	refs      atomic.Int64
-	low, high uintptr // the addresses that views may reach
-	end       *ending // nil for Go's own memory, which the collector ends
+	refs    atomic.Int32
+	origin  origin
+	guarded bool
+	// The addresses that views may reach. Where the host cannot address the memory, low is its byte_offset.
+	low, high uintptr
 	// keep is what has to be reachable as long as the memory is: Go's own memory, or the guard.
 	keep unsafe.Pointer
+	ending
 }
 
 type origin uint8
 
 const (
 	nothing   origin = iota // of a guard without a memory
+	collected               // Go's own, which the collector ends
 	allocated               // by New, or lent with a release: a share from the start
 	importedVersioned
 	importedLegacy
@@ -35,38 +40,58 @@ const (
 type ending struct {
 	managed uintptr        // of imports
 	share   atomic.Uintptr // 0 for an import that was not exported yet
-	bytes   int64          // what the safety net is accountable for
-	origin  origin
-	guarded bool
-	escaped atomic.Bool // a bare slice over the memory is out
+}
+
+// end is the ending of a memory that is not Go's.
+func (m *memory) end() *ending {
+	if m.guarded {
+		return &(*guard)(m.keep).fate.ending
+	}
+	return &m.ending
 }
 
 // A guard is the safety net of one memory after another: when it is unreachable, so is the memory, and
-// nobody has closed it. The ending is apart so that the cleanup can hold it while the guard is
-// unreachable. To hang up a net for each memory anew would cost more than the rest of an import.
+// nobody has closed it. To hang up a net for each memory anew would cost more than the rest of an import.
 type guard struct {
-	end *ending
+	fate *fate
+}
+
+// A fate is what the cleanup of a guard holds, while the guard is unreachable.
+type fate struct {
+	ending
+	bytes   int64 // what the safety net is accountable for
+	origin  origin
+	escaped atomic.Bool // a bare slice over the memory is out
 }
 
 var guards = sync.Pool{New: func() any {
-	g := &guard{end: &ending{guarded: true}}
-	runtime.AddCleanup(g, forget, g.end)
+	g := &guard{fate: new(fate)}
+	runtime.AddCleanup(g, forget, g.fate)
 	return g
 }}
 
 // catch hangs the safety net on a memory that is being made.
 func (m *memory) catch(from origin, bytes int64) {
 	g := guards.Get().(*guard)
-	m.keep, m.end = unsafe.Pointer(g), g.end
-	m.end.origin, m.end.bytes = from, bytes
+	m.origin, m.guarded, m.keep = from, true, unsafe.Pointer(g)
+	g.fate.origin, g.fate.bytes = from, bytes
 	foreign.add(bytes)
 }
 
-// acquire takes a reference unless the last one is gone.
+// escape notes that a bare slice over the memory is out.
+func (m *memory) escape() {
+	if m.guarded {
+		if f := (*guard)(m.keep).fate; !f.escaped.Load() {
+			f.escaped.Store(true)
+		}
+	}
+}
+
+// acquire takes a reference unless the last one is gone, or there are 2^31.
 func (m *memory) acquire() bool {
 	for {
 		n := m.refs.Load()
-		if n < 0 {
+		if n < 0 || n == math.MaxInt32 {
 			return false
 		}
 		if m.refs.CompareAndSwap(n, n+1) {
@@ -91,46 +116,46 @@ func (m *memory) close() {
 }
 
 func (m *memory) finish() {
-	end := m.end
-	if end == nil {
+	if m.origin == collected {
 		m.keep = nil
 		return
 	}
-	from, managed, share, bytes := end.origin, end.managed, end.share.Load(), end.bytes
-	if end.guarded { // and reachable until here, so that forget has not run
-		end.clear()
-		guards.Put((*guard)(m.keep))
+	end := m.end()
+	managed, share := end.managed, end.share.Load()
+	if m.guarded { // and reachable until here, so that forget has not run
+		g := (*guard)(m.keep)
+		foreign.add(-g.fate.bytes)
+		g.fate.clear()
+		guards.Put(g)
 	}
-	giveBack(from, managed, share, bytes)
+	giveBack(m.origin, managed, share)
 }
 
-func (e *ending) clear() {
-	e.origin = nothing
-	if e.share.Load() != 0 {
-		e.share.Store(0)
+func (f *fate) clear() {
+	f.origin = nothing
+	if f.share.Load() != 0 {
+		f.share.Store(0)
 	}
-	if e.escaped.Load() {
-		e.escaped.Store(false)
+	if f.escaped.Load() {
+		f.escaped.Store(false)
 	}
 }
 
 // forget is the safety net: all tensors of a memory are unreachable and none was closed. Where a
 // bare slice was handed out it may be in use still, so that nothing is freed.
-func forget(e *ending) {
-	if e.origin == nothing {
+func forget(f *fate) {
+	if f.origin == nothing {
 		return
 	}
 	forgotten.Add(1)
-	if !e.escaped.Load() {
-		giveBack(e.origin, e.managed, e.share.Load(), e.bytes)
+	if !f.escaped.Load() {
+		foreign.add(-f.bytes)
+		giveBack(f.origin, f.managed, f.share.Load())
 		foreign.settle()
 	}
 }
 
-func giveBack(from origin, managed, share uintptr, bytes int64) {
-	if bytes != 0 {
-		foreign.add(-bytes)
-	}
+func giveBack(from origin, managed, share uintptr) {
 	switch from {
 	case allocated:
 		liveAllocations.Add(-1)
@@ -159,13 +184,14 @@ var shares sync.Mutex
 
 // takeShare adds one to the C word; the caller holds a reference. An import gets its word with its
 // first export.
-func (e *ending) takeShare() (uintptr, error) {
+func (m *memory) takeShare() (uintptr, error) {
+	e := m.end()
 	s := e.share.Load()
 	if s == 0 {
 		shares.Lock()
 		defer shares.Unlock()
 		if s = e.share.Load(); s == 0 {
-			if e.origin == importedVersioned {
+			if m.origin == importedVersioned {
 				s = coreShareVersioned(e.managed)
 			} else {
 				s = coreShareLegacy(e.managed)

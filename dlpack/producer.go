@@ -75,12 +75,12 @@ func (t *Tensor) newBlock(op string) (*block, error) {
 	}
 	defer t.done()
 	var share uintptr
-	if end := t.mem.end; end != nil {
-		if end.origin == borrowed {
+	if t.mem.origin != collected {
+		if t.mem.origin == borrowed {
 			return nil, refuse(op, ErrBorrowed, "nothing would keep the memory of a borrowed tensor; export a copy")
 		}
 		var err error
-		if share, err = end.takeShare(); err != nil {
+		if share, err = t.mem.takeShare(); err != nil {
 			return nil, refuse(op, err, "no memory for a share")
 		}
 	}
@@ -111,7 +111,7 @@ func (t *Tensor) takeBlock(share uintptr) (*block, uint64, error) {
 	}
 	b.share = share
 	b.payload = 0
-	if share == 0 && t.count > 0 {
+	if share == 0 && t.data != 0 {
 		s := p.slot(b)
 		s.keep = t.mem.keep
 		s.pinner.Pin(s.keep)
@@ -146,5 +146,5 @@ func (t *Tensor) fill(b *block, flags Flags, deleter uintptr) {
 	d.dtype = t.dtype
 	d.shape = uintptr(to)
 	d.strides = d.shape + rank*8
-	d.byteOffset = t.offset
+	d.byteOffset = t.ByteOffset()
 }

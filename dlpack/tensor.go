@@ -10,9 +10,6 @@ import (
 	"unsafe"
 )
 
-// inlineRank is the number of dimensions that fit into a Tensor.
-const inlineRank = 4
-
 // A Tensor is Go's reference to memory that a producer owns: a view of it (data type, shape, strides,
 // device) and a hold on it. Views of one memory share the hold; [Tensor.Close] ends this tensor's,
 // and the last one gives the memory back to its producer.
@@ -26,16 +23,13 @@ type Tensor struct {
 	dtype  DataType
 	device Device
 	flags  Flags
-	data   uintptr // the raw field; host memory has its byte offset folded in
-	offset uint64  // byte_offset of memory that the host cannot address
-	count  int64
+	data   uintptr // the raw field; host memory has its byte offset folded in; 0 without elements
+	dims   *int64  // shape, then strides
 	rank   uint16
 	// rowMajor: without gaps, the last index fastest.
 	rowMajor bool
 	// unstated: taken over in the form that cannot say whether the memory may be written.
 	unstated bool
-	dims     *int64 // shape, then strides
-	inline   [2 * inlineRank]int64
 }
 
 // The bits of a tensor's status, and above them how often it was exported before it got a ring.
@@ -45,10 +39,57 @@ const (
 	exportedOnce
 )
 
-// A rooted tensor is the first on its memory: one allocation holds both.
-type rooted struct {
-	Tensor
-	memory
+// A tensor is one allocation, with its memory if it is the first on it and with room for as many dimensions as
+// most have: to allocate is the larger part of what an import costs, and grows with the size.
+type (
+	view1 struct {
+		Tensor
+		dims [2]int64
+	}
+	view4 struct {
+		Tensor
+		dims [8]int64
+	}
+	root1 struct {
+		Tensor
+		memory
+		dims [2]int64
+	}
+	root4 struct {
+		Tensor
+		memory
+		dims [8]int64
+	}
+)
+
+// newView allocates a tensor on memory that there is.
+func newView(rank int, m *memory) *Tensor {
+	if rank <= 1 {
+		v := new(view1)
+		v.mem, v.Tensor.dims = m, &v.dims[0]
+		return &v.Tensor
+	}
+	v := new(view4)
+	v.mem, v.Tensor.dims = m, &v.dims[0]
+	if rank > 4 {
+		v.Tensor.dims = &make([]int64, 2*rank)[0]
+	}
+	return &v.Tensor
+}
+
+// newRoot allocates the first tensor on a memory, and the memory.
+func newRoot(rank int) *Tensor {
+	if rank <= 1 {
+		r := new(root1)
+		r.mem, r.Tensor.dims = &r.memory, &r.dims[0]
+		return &r.Tensor
+	}
+	r := new(root4)
+	r.mem, r.Tensor.dims = &r.memory, &r.dims[0]
+	if rank > 4 {
+		r.Tensor.dims = &make([]int64, 2*rank)[0]
+	}
+	return &r.Tensor
 }
 
 // A Spec describes a tensor over memory that is at hand: what [FromBytes] and [Tensor.View] make.
@@ -74,16 +115,13 @@ func (s *Spec) flags() (f Flags) {
 	return f
 }
 
-// describe fills in what a tensor describes, with copies of shape and strides.
-func (t *Tensor) describe(dt DataType, flags Flags, e *extent, shape, strides []int64) {
-	t.dtype, t.flags = dt, flags
-	t.count, t.rowMajor = e.count, e.rowMajor
+// describe fills in what a tensor describes, with copies of shape and strides. The tensor was allocated for
+// their rank.
+func (t *Tensor) describe(dt DataType, flags Flags, rowMajor bool, shape, strides []int64) {
+	t.dtype, t.flags, t.rowMajor = dt, flags, rowMajor
 	n := len(shape)
-	dims := t.inline[:]
-	if n > inlineRank {
-		dims = make([]int64, 2*n)
-	}
-	t.rank, t.dims = uint16(n), &dims[0]
+	t.rank = uint16(n)
+	dims := unsafe.Slice(t.dims, 2*n)
 	for d, n := range shape { // mostly fewer than what a call of copy is worth
 		dims[d] = n
 	}
@@ -108,9 +146,9 @@ func (t *Tensor) strides() []int64 { return unsafe.Slice(t.dims, 2*int(t.rank))[
 
 // extent is what the description, which is known to be valid, comes to.
 func (t *Tensor) extent() extent {
-	e := extent{count: t.count, nbytes: t.NumBytes(), rowMajor: t.rowMajor}
+	e := extent{count: t.NumElements(), nbytes: t.NumBytes(), rowMajor: t.rowMajor}
 	e.high = e.nbytes
-	if t.rowMajor || t.count == 0 {
+	if t.rowMajor || t.data == 0 {
 		return e
 	}
 	low, high := int64(0), int64(1)
@@ -199,15 +237,21 @@ func (t *Tensor) Dim(d int) int64 { return t.shape()[d] }
 func (t *Tensor) Stride(d int) int64 { return t.strides()[d] }
 
 // NumElements is the product of the shape.
-func (t *Tensor) NumElements() int64 { return t.count }
+func (t *Tensor) NumElements() int64 {
+	count := int64(1)
+	for _, n := range t.shape() {
+		count *= n // wraps only where another factor is 0
+	}
+	return count
+}
 
 // NumBytes is what the elements take without gaps: packed, where the type is packed.
 func (t *Tensor) NumBytes() int64 {
 	width := int64(t.dtype.BitSize())
 	if width%8 == 0 || t.flags&SubbytePadded != 0 {
-		return t.count * ((width + 7) / 8)
+		return t.NumElements() * ((width + 7) / 8)
 	}
-	return (t.count*width + 7) / 8
+	return (t.NumElements()*width + 7) / 8
 }
 
 // IsContiguous reports whether the elements lie row-major without gaps. Dimensions of size 1 do not
@@ -219,7 +263,12 @@ func (t *Tensor) IsContiguous() bool { return t.rowMajor }
 func (t *Tensor) Data() uintptr { return t.data }
 
 // ByteOffset is the byte_offset of memory that the host cannot address, and 0 on the host.
-func (t *Tensor) ByteOffset() uint64 { return t.offset }
+func (t *Tensor) ByteOffset() uint64 {
+	if t.device.HostReadable() {
+		return 0
+	}
+	return uint64(t.mem.low)
+}
 
 // Alignment is the largest power of two, up to 4096, that the address of element (0, ..., 0) is a
 // multiple of.
@@ -256,12 +305,11 @@ func (t *Tensor) View(s Spec) (*Tensor, error) {
 	if err := t.acquire(op); err != nil {
 		return nil, err
 	}
-	v := new(Tensor)
+	v := newView(len(s.Shape), t.mem) // with the reference taken above
 	if err := v.lay(op, t, &s); err != nil {
 		t.done()
 		return nil, err
 	}
-	v.mem = t.mem // the reference taken above
 	runtime.KeepAlive(t)
 	return v, nil
 }
@@ -270,12 +318,13 @@ func (t *Tensor) lay(op string, base *Tensor, s *Spec) error {
 	if !base.device.HostReadable() {
 		return refuse(op, ErrDevice, "memory on %v cannot be addressed", base.device)
 	}
-	flags := s.flags() | base.flags&ReadOnly
-	return t.place(op, base.device, base.mem, base.data, flags, s, base.unstated)
+	t.device, t.unstated = base.device, base.unstated
+	return t.place(op, base.data, s.flags()|base.flags&ReadOnly, s)
 }
 
-// place describes a tensor at start+s.ByteOffset inside the bounds of mem.
-func (t *Tensor) place(op string, device Device, mem *memory, start uintptr, flags Flags, s *Spec, unstated bool) error {
+// place describes a tensor at start+s.ByteOffset inside the bounds of its memory. It was allocated for the
+// rank of s.
+func (t *Tensor) place(op string, start uintptr, flags Flags, s *Spec) error {
 	if err := s.DType.Validate(); err != nil {
 		return refuse(op, ErrDType, "%v", err)
 	}
@@ -289,11 +338,9 @@ func (t *Tensor) place(op string, device Device, mem *memory, start uintptr, fla
 	if err := checkLayout(op, s.DType, flags, s.Shape, s.Strides, &e); err != nil {
 		return err
 	}
-	t.device = device
-	t.unstated = unstated
 	if e.count > 0 {
 		// Both ends are within the memory, and it lies in the address space, so that nothing here wraps.
-		room, before := int64(mem.high-start), int64(start-mem.low)
+		room, before := int64(t.mem.high-start), int64(start-t.mem.low)
 		low, ok := add(s.ByteOffset, e.low)
 		high, ok2 := add(s.ByteOffset, e.high)
 		if !ok || !ok2 || low < -before || high > room {
@@ -301,7 +348,7 @@ func (t *Tensor) place(op string, device Device, mem *memory, start uintptr, fla
 		}
 		t.data = start + uintptr(s.ByteOffset)
 	}
-	t.describe(s.DType, flags, &e, s.Shape, s.Strides)
+	t.describe(s.DType, flags, e.rowMajor, s.Shape, s.Strides)
 	return nil
 }
 
@@ -327,25 +374,24 @@ func New(dtype DataType, shape ...int64) (*Tensor, error) {
 	if s == 0 {
 		return nil, refuse(op, ErrMemory, "no memory for %d bytes", e.nbytes)
 	}
-	t := lent(s, (*share)(pointer(s)).data, e.nbytes)
+	t := lent(s, (*share)(pointer(s)).data, e.nbytes, len(shape))
 	if e.count == 0 {
 		t.data = 0
 	}
-	t.describe(dtype, 0, &e, shape, nil)
+	t.describe(dtype, 0, true, shape, nil)
 	return t, nil
 }
 
-// lent makes a tensor without a description over size bytes at data, which end with share.
-func lent(share, data uintptr, size int64) *Tensor {
-	t := new(rooted)
-	t.mem = &t.memory
-	t.memory.low, t.memory.high = data, data+uintptr(size)
-	t.memory.catch(allocated, size)
-	t.end.share.Store(share)
+// lent makes a tensor without a description, for one of a rank, over size bytes at data, which end with share.
+func lent(share, data uintptr, size int64, rank int) *Tensor {
+	t := newRoot(rank)
+	t.mem.low, t.mem.high = data, data+uintptr(size)
+	t.mem.catch(allocated, size)
+	t.mem.end().share.Store(share)
 	t.device = Device{Type: CPU}
 	t.data = data
 	liveAllocations.Add(1)
-	return &t.Tensor
+	return t
 }
 
 // FromSlice makes a tensor over a Go slice, row-major; without a shape it is one-dimensional. The
@@ -375,8 +421,8 @@ func fromSlice[T Element](data []T, readOnly bool, shape []int64) (*Tensor, erro
 	if err != nil {
 		return nil, err
 	}
-	if t.count != n {
-		return nil, refuse(op, ErrLayout, "shape %v has %d elements, the slice %d", t.shape(), t.count, n)
+	if count := t.NumElements(); count != n {
+		return nil, refuse(op, ErrLayout, "shape %v has %d elements, the slice %d", t.shape(), count, n)
 	}
 	return t, nil
 }
@@ -391,14 +437,14 @@ func FromBytes(data []byte, s Spec) (*Tensor, error) {
 }
 
 func fromMemory(op string, start unsafe.Pointer, size int64, s *Spec) (*Tensor, error) {
-	t := new(rooted)
-	t.mem = &t.memory
-	t.keep = start
-	t.memory.low, t.memory.high = uintptr(start), uintptr(start)+uintptr(size)
-	if err := t.place(op, Device{Type: CPU}, &t.memory, uintptr(start), s.flags(), s, false); err != nil {
+	t := newRoot(len(s.Shape))
+	t.mem.origin, t.mem.keep = collected, start
+	t.mem.low, t.mem.high = uintptr(start), uintptr(start)+uintptr(size)
+	t.device = Device{Type: CPU}
+	if err := t.place(op, uintptr(start), s.flags(), s); err != nil {
 		return nil, err
 	}
-	return &t.Tensor, nil
+	return t, nil
 }
 
 // Lend makes a one-dimensional uint8 tensor over C memory that somebody else owns and gets back:
@@ -422,7 +468,7 @@ func Lend(data unsafe.Pointer, size int64, readOnly bool, release, ctx unsafe.Po
 	if s == 0 {
 		return nil, refuse(op, ErrMemory, "no memory for a share")
 	}
-	t := lent(s, uintptr(data), size)
+	t := lent(s, uintptr(data), size, 1)
 	if size == 0 {
 		t.data = 0
 	}
@@ -430,6 +476,6 @@ func Lend(data unsafe.Pointer, size int64, readOnly bool, release, ctx unsafe.Po
 	if readOnly {
 		flags = ReadOnly
 	}
-	t.describe(Uint8, flags, &extent{count: size, rowMajor: true}, []int64{size}, nil)
+	t.describe(Uint8, flags, true, []int64{size}, nil)
 	return t, nil
 }

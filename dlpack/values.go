@@ -27,7 +27,7 @@ func Values[T Element](t *Tensor) ([]T, error) {
 func UnsafeValues[T Element](t *Tensor) ([]T, error) {
 	const op = "values"
 	var zero T
-	if t.mem.end == nil { // a Close elsewhere must not let the collector have Go's memory meanwhile
+	if t.mem.origin == collected { // a Close elsewhere must not let the collector have Go's memory meanwhile
 		if err := t.acquire(op); err != nil {
 			return nil, err
 		}
@@ -47,7 +47,7 @@ func UnsafeValues[T Element](t *Tensor) ([]T, error) {
 	if align := unsafe.Alignof(zero); t.data%align != 0 {
 		return nil, refuse(op, ErrUnaligned, "data at %#x is not aligned to %d bytes", t.data, align)
 	}
-	if t.count == 0 {
+	if t.data == 0 {
 		return []T{}, nil
 	}
 	if t.dtype == Bool && t.status.Load()&boolsChecked == 0 {
@@ -56,7 +56,7 @@ func UnsafeValues[T Element](t *Tensor) ([]T, error) {
 		}
 	}
 	t.mem.escape()
-	values := unsafe.Slice((*T)(pointer(t.data)), t.count)
+	values := unsafe.Slice((*T)(pointer(t.data)), t.NumElements())
 	runtime.KeepAlive(t) // until the net knows of the slice
 	return values, nil
 }
@@ -67,7 +67,7 @@ func (t *Tensor) checkBools(op string) error {
 		return err
 	}
 	defer t.done()
-	for i, b := range unsafe.Slice((*byte)(pointer(t.data)), t.count) {
+	for i, b := range unsafe.Slice((*byte)(pointer(t.data)), t.NumElements()) {
 		if b > 1 {
 			return refuse(op, ErrValue, "element %d of a bool tensor is %d", i, b)
 		}
@@ -89,19 +89,12 @@ func (t *Tensor) UnsafeBytes() (data []byte, start int64, err error) {
 	if !t.device.HostReadable() {
 		return nil, 0, refuse(op, ErrDevice, "memory on %v cannot be read", t.device)
 	}
-	if t.count == 0 {
+	if t.data == 0 {
 		return []byte{}, 0, nil
 	}
 	t.mem.escape()
 	e := t.extent()
 	return unsafe.Slice((*byte)(pointer(t.data-uintptr(-e.low))), e.high-e.low), -e.low, nil
-}
-
-// escape notes that a bare slice over the memory is out.
-func (m *memory) escape() {
-	if m.end != nil && m.end.guarded && !m.end.escaped.Load() {
-		m.end.escaped.Store(true)
-	}
 }
 
 // AsBytes views the bytes from the lowest to the highest that the tensor touches, gaps included, as a
