@@ -38,34 +38,32 @@ func (v *Value) Close() error {
 	return nil
 }
 
-// An Option changes how values are read: a [Dialect], [Writable] or an [Align].
-type Option interface{ apply(decoding) decoding }
+// A DecodeOption changes how values are read.
+type DecodeOption func(decoding) decoding
 
 type decoding struct {
 	dialect  Dialect
 	writable bool
-	align    int
+	align    int // 0: what the elements need
 }
 
-func (o Dialect) apply(d decoding) decoding  { d.dialect = o; return d }
-func (o writable) apply(d decoding) decoding { d.writable = true; return d }
-func (o Align) apply(d decoding) decoding    { d.align = int(o); return d }
-
-type writable struct{}
+// In says in which dialect the input is written. The default is [Doc].
+func In(dialect Dialect) DecodeOption {
+	return func(d decoding) decoding { d.dialect = dialect; return d }
+}
 
 // Writable says that the input is the caller's to write: the tensors are not read-only.
-var Writable Option = writable{}
+func Writable() DecodeOption { return func(d decoding) decoding { d.writable = true; return d } }
 
-// Align asks for tensors that are aligned to so many bytes, a power of two up to [dlpack.NewAlignment],
-// instead of to what their elements need.
-type Align int
+// Align asks for tensors aligned to n bytes, a power of two up to [dlpack.NewAlignment], instead of to what
+// their elements need; 1 aliases the input wherever they lie.
+func Align(n int) DecodeOption { return func(d decoding) decoding { d.align = n; return d } }
 
-func options(all []Option) (d decoding, err error) {
-	for _, o := range all {
-		d = o.apply(d)
-	}
-	if d.align < 0 || d.align > dlpack.NewAlignment || d.align&(d.align-1) != 0 {
-		return d, fmt.Errorf("decthings: alignment to %d bytes: %w", d.align, dlpack.ErrUnaligned)
+func decode(options []DecodeOption) (d decoding, err error) {
+	for _, o := range options {
+		if d = o(d); d.align < 0 || d.align > dlpack.NewAlignment || d.align&(d.align-1) != 0 {
+			return d, fmt.Errorf("decthings: alignment to %d bytes: %w", d.align, dlpack.ErrUnaligned)
+		}
 	}
 	return d, d.dialect.check()
 }
@@ -75,8 +73,8 @@ func options(all []Option) (d decoding, err error) {
 //
 // Ownership: the caller closes the value; data stays the collector's. Lifetime: the value and exports of
 // its tensor keep data. Threads: any. On error: as [Consume], and [ErrTrailing].
-func Decode(data []byte, all ...Option) (Value, error) {
-	v, n, err := Consume(data, all...)
+func Decode(data []byte, options ...DecodeOption) (Value, error) {
+	v, n, err := Consume(data, options...)
 	return closed(v, n, len(data), err)
 }
 
@@ -96,8 +94,8 @@ func closed(v Value, n, size int, err error) (Value, error) {
 //
 // Ownership, Lifetime, Threads: as [Decode]. On error: as [View.Consume], [bridge.ErrByteOrder],
 // [dlpack.ErrUnaligned] for an alignment that cannot be had, [dlpack.ErrMemory].
-func Consume(data []byte, all ...Option) (v Value, n int, err error) {
-	d, err := options(all)
+func Consume(data []byte, options ...DecodeOption) (v Value, n int, err error) {
+	d, err := decode(options)
 	if err != nil {
 		return Value{}, 0, err
 	}
@@ -109,9 +107,9 @@ func Consume(data []byte, all ...Option) (v Value, n int, err error) {
 //
 // Ownership, Lifetime, Threads: as [Decode], of each value. On error: as [Consume]; the offset counts from
 // the beginning of data.
-func All(data []byte, all ...Option) iter.Seq2[Value, error] {
+func All(data []byte, options ...DecodeOption) iter.Seq2[Value, error] {
 	return func(yield func(Value, error) bool) {
-		d, err := options(all)
+		d, err := decode(options)
 		if err != nil {
 			yield(Value{}, err)
 			return
@@ -135,8 +133,8 @@ func All(data []byte, all ...Option) iter.Seq2[Value, error] {
 //
 // Ownership: data stays the caller's, who closes the value. Lifetime: a tensor keeps the memory; elements
 // alias it, and need data to stay open. Threads: any. On error: as [ConsumeOf], and [ErrTrailing].
-func DecodeOf(data *dlpack.Tensor, all ...Option) (Value, error) {
-	v, n, err := ConsumeOf(data, all...)
+func DecodeOf(data *dlpack.Tensor, options ...DecodeOption) (Value, error) {
+	v, n, err := ConsumeOf(data, options...)
 	return closed(v, n, int(data.NumBytes()), err)
 }
 
@@ -144,8 +142,8 @@ func DecodeOf(data *dlpack.Tensor, all ...Option) (Value, error) {
 //
 // Ownership, Lifetime, Threads: as [DecodeOf]. On error: as [Consume]; [dlpack.ErrLayout] or
 // [dlpack.ErrDType] for data that is no row of bytes, [dlpack.ErrDevice], [dlpack.ErrClosed].
-func ConsumeOf(data *dlpack.Tensor, all ...Option) (v Value, n int, err error) {
-	d, err := options(all)
+func ConsumeOf(data *dlpack.Tensor, options ...DecodeOption) (v Value, n int, err error) {
+	d, err := decode(options)
 	if err != nil {
 		return Value{}, 0, err
 	}
@@ -174,12 +172,15 @@ func (d *decoding) consume(view *View, data []byte, lender *dlpack.Tensor) (v Va
 	if view.Elements != nil {
 		return v, n, nil
 	}
-	s := dlpack.Spec{DType: view.Type.DType(), Shape: view.Shape, ReadOnly: !d.writable}
+	s := dlpack.Spec{DType: view.Type.DataType(), Shape: view.Shape, ReadOnly: !d.writable}
 	size := s.DType.ItemSize()
 	if !littleEndian && size > 1 {
 		return Value{}, 0, fmt.Errorf("decthings: %v: %w", view.Type, bridge.ErrByteOrder)
 	}
-	align := max(d.align, size)
+	align := d.align
+	if align == 0 {
+		align = size
+	}
 	v.Copied = len(view.Data) > 0 && address(view.Data)%uintptr(align) != 0
 	if lender != nil {
 		s.ByteOffset = int64(n - len(view.Data))

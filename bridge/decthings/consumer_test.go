@@ -45,7 +45,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	for v, err := range decthings.All(data, decthings.Py004) {
+	for v, err := range decthings.All(data, decthings.In(decthings.Py004)) {
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -65,7 +65,7 @@ func Example() {
 
 func ExampleDecode() {
 	data := []byte{byte(decthings.U16), 1, 2, 1, 0, 2, 0}
-	v, err := decthings.Decode(data, decthings.Writable)
+	v, err := decthings.Decode(data, decthings.Writable())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -127,7 +127,7 @@ func ExampleConsumeOf() {
 func TestVectorsBecomeTensorsAndElements(t *testing.T) {
 	eachTensor(t, func(t *testing.T, v *tensorVector, data []byte, d decthings.Dialect) {
 		if v.overInt64() {
-			_, err := decthings.Decode(data, d)
+			_, err := decthings.Decode(data, decthings.In(d))
 			require.Error(t, err)
 			return
 		}
@@ -135,7 +135,7 @@ func TestVectorsBecomeTensorsAndElements(t *testing.T) {
 		for shift := range 9 {
 			dlpacktest.CheckLeaks(t)
 			frame := append(make([]byte, shift, shift+len(data)), data...)[shift:]
-			got, err := decthings.Decode(frame, d)
+			got, err := decthings.Decode(frame, decthings.In(d))
 			require.NoError(t, err)
 			assert.Equal(t, want.Type, got.Type)
 			assert.Equal(t, want.Shape, append([]int64{}, got.Shape()...))
@@ -144,7 +144,7 @@ func TestVectorsBecomeTensorsAndElements(t *testing.T) {
 				assert.Nil(t, got.Tensor)
 				continue
 			}
-			assert.Equal(t, want.Type.DType(), got.Tensor.DType())
+			assert.Equal(t, want.Type.DataType(), got.Tensor.DType())
 			assert.True(t, got.Tensor.ReadOnly())
 			elements, err := got.Tensor.AppendBytes(nil)
 			require.NoError(t, err)
@@ -178,7 +178,7 @@ func TestAlignedPayloadsAreAliasedAndOthersCopiedOnce(t *testing.T) {
 	for more := range 64 {
 		data := numbers(t, more, 1, 2, 3)
 		payload := data[len(data)-12:]
-		v, err := decthings.Decode(data, decthings.Writable)
+		v, err := decthings.Decode(data, decthings.Writable())
 		require.NoError(t, err)
 		assert.Equal(t, more%4 != 0, v.Copied)
 		assert.Equal(t, v.Copied, v.Tensor.Data() != address(payload))
@@ -189,16 +189,19 @@ func TestAlignedPayloadsAreAliasedAndOthersCopiedOnce(t *testing.T) {
 		x[1] = 42
 		assert.Equal(t, !v.Copied, bytes.Equal(payload[4:8], []byte{0, 0, 0x28, 0x42}), "the same memory, or not")
 		v.Close()
-		for _, align := range []decthings.Align{0, 1, 2, 8, 64, 256} {
-			v, err := decthings.Decode(data, align)
+		for _, align := range []int{0, 1, 2, 8, 64, 256} {
+			v, err := decthings.Decode(data, decthings.Align(align))
 			require.NoError(t, err)
-			assert.Equal(t, address(payload)%uintptr(max(align, 4)) != 0, v.Copied, "%d", align)
-			assert.NoError(t, v.Tensor.RequireAlign(max(int(align), 4)))
+			if align == 0 {
+				align = 4
+			}
+			assert.Equal(t, address(payload)%uintptr(align) != 0, v.Copied, "%d", align)
+			assert.NoError(t, v.Tensor.RequireAlign(align))
 			v.Close()
 		}
 	}
-	for _, align := range []decthings.Align{-1, 3, 512} {
-		_, err := decthings.Decode(numbers(t, 0, 1), align)
+	for _, align := range []int{-1, 3, 512} {
+		_, err := decthings.Decode(numbers(t, 0, 1), decthings.Align(align))
 		assert.ErrorIs(t, err, dlpack.ErrUnaligned)
 	}
 }
@@ -212,7 +215,7 @@ func TestTensorsAreReadOnlyUnlessTheInputIsWritable(t *testing.T) {
 		assert.Equal(t, more == 1, v.Copied)
 		assert.True(t, v.Tensor.ReadOnly())
 		v.Close()
-		v, err = decthings.Decode(data, decthings.Writable)
+		v, err = decthings.Decode(data, decthings.Writable())
 		require.NoError(t, err)
 		assert.False(t, v.Tensor.ReadOnly())
 		v.Close()
@@ -256,12 +259,12 @@ func TestForeignMemoryIsReadLikeOurs(t *testing.T) {
 	eachTensor(t, func(t *testing.T, v *tensorVector, data []byte, d decthings.Dialect) {
 		dlpacktest.CheckLeaks(t)
 		frame, loan := lent(t, append(slices.Clone(data), "behind"...), 1, false)
-		got, n, err := decthings.ConsumeOf(frame, d)
-		ours, m, oursErr := decthings.Consume(data, d)
+		got, n, err := decthings.ConsumeOf(frame, decthings.In(d))
+		ours, m, oursErr := decthings.Consume(data, decthings.In(d))
 		require.Equal(t, oursErr, err)
 		require.Equal(t, m, n)
 		if err == nil {
-			_, err = decthings.DecodeOf(frame, d)
+			_, err = decthings.DecodeOf(frame, decthings.In(d))
 			require.ErrorIs(t, err, decthings.ErrTrailing)
 			require.Equal(t, ours.Elements, got.Elements)
 			if got.Tensor != nil {
@@ -313,7 +316,7 @@ func TestAllReadsAStreamAndSaysWhereItBreaks(t *testing.T) {
 		for _, s := range m.Streams {
 			data, d := m.read(t, s.File), dialect(t, s.Dialect)
 			var again []byte
-			for v, err := range decthings.All(data, d) {
+			for v, err := range decthings.All(data, decthings.In(d)) {
 				require.NoError(t, err)
 				if v.Tensor != nil {
 					again, err = decthings.AppendTensor(again, v.Tensor)
@@ -344,7 +347,7 @@ func TestAllReadsAStreamAndSaysWhereItBreaks(t *testing.T) {
 		v.Close()
 		break
 	}
-	for _, err := range decthings.All(nil, decthings.Dialect(9)) {
+	for _, err := range decthings.All(nil, decthings.In(9)) {
 		assert.ErrorIs(t, err, decthings.ErrDialect)
 	}
 }
@@ -354,13 +357,13 @@ func TestDecodeRefusesTrailingBytesAndOtherFaults(t *testing.T) {
 	for _, m := range vectors(t) {
 		for _, v := range m.Malformed {
 			for _, name := range v.Dialects {
-				_, err := decthings.Decode(m.read(t, v.File), dialect(t, name))
+				_, err := decthings.Decode(m.read(t, v.File), decthings.In(dialect(t, name)))
 				_, wire := decthings.Parse(m.read(t, v.File), dialect(t, name))
 				assert.Equal(t, wire, err)
 			}
 		}
 	}
-	_, err := decthings.Decode([]byte{7, 0, 1}, decthings.Dialect(9))
+	_, err := decthings.Decode([]byte{7, 0, 1}, decthings.In(9))
 	assert.ErrorIs(t, err, decthings.ErrDialect)
 }
 
@@ -380,7 +383,7 @@ func FuzzDecode(f *testing.F) {
 		dialect := decthings.Dialect(d % 3)
 		frame := append(make([]byte, shift), data...)[shift:]
 		var again []byte
-		for v, err := range decthings.All(frame, dialect) {
+		for v, err := range decthings.All(frame, decthings.In(dialect)) {
 			if err != nil {
 				var fault *decthings.Error
 				require.ErrorAs(t, err, &fault)

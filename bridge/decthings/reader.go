@@ -64,7 +64,7 @@ func (r *Reader) next() error {
 		return fail.behind(r.start)
 	}
 	r.payload = end
-	if dt := r.view.Type.DType(); dt != 0 {
+	if dt := r.view.Type.DataType(); dt != 0 {
 		size := int64(dt.ItemSize())
 		if count > math.MaxInt64/size {
 			return fault(end, ErrTruncated, "%v%v takes %d elements of %d bytes", r.view.Type, r.view.Shape, count, size).behind(r.start)

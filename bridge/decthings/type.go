@@ -76,8 +76,9 @@ func ParseType(name string) (Type, error) {
 	return 0, fmt.Errorf("decthings: %.40q: %w", name, ErrType)
 }
 
-// DType is the data type of numbers and booleans, and 0 for types whose elements are of variable size.
-func (t Type) DType() dlpack.DataType {
+// DataType is the type of DLPack for numbers and booleans, and 0 for types whose elements are of variable
+// size.
+func (t Type) DataType() dlpack.DataType {
 	if !t.valid() {
 		return 0
 	}

@@ -73,7 +73,7 @@ func (v *View) consume(data []byte, d Dialect) (int, *Error) {
 		return 0, fail
 	}
 	v.Data, v.Elements = nil, nil
-	dt := v.Type.DType()
+	dt := v.Type.DataType()
 	if dt == 0 {
 		return v.elements(data, at, count, d)
 	}
@@ -227,7 +227,7 @@ func (d Dialect) checkFormat(format string) error {
 // Errors: [ErrType], [ErrRank], [dlpack.ErrValue], [dlpack.ErrLayout] for Data that is not as long as the
 // shape says, and those of [AppendElements] and [layout.Count]; dst is then as it was.
 func (v *View) Append(dst []byte, d Dialect) ([]byte, error) {
-	dt := v.Type.DType()
+	dt := v.Type.DataType()
 	if dt == 0 {
 		if v.Elements == nil || v.Elements.Type != v.Type.String() || !slices.Equal(v.Elements.Shape, v.Shape) {
 			return dst, fmt.Errorf("decthings: %v%v without its elements: %w", v.Type, v.Shape, ErrType)
@@ -259,7 +259,7 @@ func (v *View) Append(dst []byte, d Dialect) ([]byte, error) {
 //
 // Errors: [ErrType], [ErrRank], and those of [layout.Count]; dst is then as it was.
 func AppendHeader(dst []byte, t Type, shape []int64) ([]byte, error) {
-	if t.DType() == 0 {
+	if t.DataType() == 0 {
 		return dst, fmt.Errorf("decthings: %v has elements of variable size: %w", t, ErrType)
 	}
 	if _, err := sizeHeader(t, shape); err != nil {
@@ -340,7 +340,7 @@ func measure(e *bridge.Elements, d Dialect) (m measures, err error) {
 	if m.t, err = ParseType(e.Type); err != nil {
 		return m, err
 	}
-	if m.t.DType() != 0 {
+	if m.t.DataType() != 0 {
 		return m, fmt.Errorf("decthings: elements of %v are numbers, and written as a tensor: %w", m.t, ErrType)
 	}
 	if err := e.Validate(); err != nil {

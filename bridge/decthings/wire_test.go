@@ -88,14 +88,14 @@ func TestTypesAndDialectsHaveNames(t *testing.T) {
 		parsed, err := decthings.ParseType(name)
 		require.NoError(t, err)
 		assert.Equal(t, what, parsed)
-		if dt := what.DType(); dt != 0 {
+		if dt := what.DataType(); dt != 0 {
 			back, err := decthings.TypeOf(dt)
 			require.NoError(t, err)
 			assert.Equal(t, what, back)
 		}
 	}
 	for _, none := range []decthings.Type{0, 17, 255} {
-		assert.Zero(t, none.DType())
+		assert.Zero(t, none.DataType())
 		_, err := decthings.ParseType(none.String())
 		assert.ErrorIs(t, err, decthings.ErrType)
 	}
