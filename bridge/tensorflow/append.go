@@ -200,10 +200,9 @@ func headerOf(dtype DType, shape []int64) (h header, err error) {
 	if len(shape) > MaxRank {
 		return h, fmt.Errorf("tensorflow: rank %d is more than %d: %w", len(shape), MaxRank, ErrRank)
 	}
-	s := shapeProto{dims: shape}
 	h = header{dtype: dtype, shape: shape, dims: sizeDims(shape), bytes: -1}
 	var fail *Error
-	if h.count, fail = s.count(); fail != nil {
+	if h.count, fail = countOf(shape, 0); fail != nil {
 		return h, fmt.Errorf("tensorflow: %s: %w", fail.Where, fail.Err)
 	}
 	if dt := kinds[dtype].storage; dt != 0 {

@@ -92,9 +92,9 @@ func (d *decoding) decode(data []byte, lender *dlpack.Tensor) (Value, error) {
 	if d.align < 0 || d.align > dlpack.NewAlignment || d.align&(d.align-1) != 0 {
 		return Value{}, fmt.Errorf("tensorflow: alignment to %d bytes: %w", d.align, dlpack.ErrUnaligned)
 	}
-	var dims [8]int64
-	view := View{Shape: dims[:0]}
-	if fail := view.parse(data, d); fail != nil {
+	var p tensorProto
+	view, fail := p.view(data, d)
+	if fail != nil {
 		return Value{}, fail
 	}
 	v := Value{DType: view.DType, Elements: view.Elements}
@@ -106,13 +106,14 @@ func (d *decoding) decode(data []byte, lender *dlpack.Tensor) (Value, error) {
 		dt = view.DType.Storage()
 	}
 	if dt == 0 {
+		view.Shape = p.shape.clone()
 		v.Elements = view.AsElements()
 		return v, nil
 	}
 	if !littleEndian && dt.ItemSize() > 1 {
 		return Value{}, fmt.Errorf("tensorflow: %v: %w", view.DType, bridge.ErrByteOrder)
 	}
-	s := dlpack.Spec{DType: dt, Shape: view.Shape, ReadOnly: !d.writable, Padded: dt.IsSubByte()}
+	s := dlpack.Spec{DType: dt, Shape: p.shape.dims(), ReadOnly: !d.writable, Padded: dt.IsSubByte()}
 	align := d.align
 	if align == 0 {
 		align = naturalAlignment(dt)

@@ -14,9 +14,32 @@ const MaxRank = 254
 
 // A shapeProto is a TensorShapeProto as it is written (tensor_shape.proto).
 type shapeProto struct {
-	dims        []int64
+	rank        int
+	few         [8]int64 // the dimensions, unless there are more of them than fit
+	many        []int64
 	unknownRank bool
 	at          int // where it was read, for errors
+}
+
+func (s *shapeProto) dims() []int64 {
+	if s.rank > len(s.few) {
+		return s.many
+	}
+	return s.few[:s.rank]
+}
+
+func (s *shapeProto) clone() []int64 { return append([]int64{}, s.dims()...) }
+
+func (s *shapeProto) add(size int64) {
+	if s.rank < len(s.few) {
+		s.few[s.rank] = size
+	} else {
+		if s.rank == len(s.few) {
+			s.many = append(s.many, s.few[:]...)
+		}
+		s.many = append(s.many, size)
+	}
+	s.rank++
 }
 
 // read adds what a TensorShapeProto says: given twice, dimensions follow one another, as in any submessage.
@@ -31,14 +54,14 @@ func (s *shapeProto) read(r reader) *Error {
 		case f.num == 0:
 			return nil
 		case f.num == 2 && f.typ == protowire.BytesType:
-			if len(s.dims) == MaxRank {
+			if s.rank == MaxRank {
 				return fault(f.at, ErrRank, "more than %d dimensions", MaxRank)
 			}
 			size, fail := readDim(f.sub())
 			if fail != nil {
 				return fail
 			}
-			s.dims = append(s.dims, size)
+			s.add(size)
 		case f.num == 3 && f.typ == protowire.VarintType:
 			s.unknownRank = f.number() != 0
 		}
@@ -65,17 +88,17 @@ func readDim(r reader) (size int64, fail *Error) {
 	}
 }
 
-// count is the number of elements of a tensor's shape, which must be known. TensorFlow multiplies from the
-// first dimension on, so that a 0 behind an overflow does not help.
-func (s *shapeProto) count() (int64, *Error) {
+// countOf is the number of elements of a tensor's shape, which was read at an offset. TensorFlow multiplies
+// from the first dimension on, so that a 0 behind an overflow does not help.
+func countOf(shape []int64, at int) (int64, *Error) {
 	count := uint64(1)
-	for i, n := range s.dims {
+	for i, n := range shape {
 		if n < 0 {
-			return 0, fault(s.at, layout.ErrNegative, "tensor_shape.dim[%d].size = %d", i, n)
+			return 0, fault(at, layout.ErrNegative, "tensor_shape.dim[%d].size = %d", i, n)
 		}
 		high, low := bits.Mul64(count, uint64(n))
 		if high != 0 || low > 1<<63-1 {
-			return 0, fault(s.at, layout.ErrOverflow, "tensor_shape.dim[%d].size = %d", i, n)
+			return 0, fault(at, layout.ErrOverflow, "tensor_shape.dim[%d].size = %d", i, n)
 		}
 		count = low
 	}

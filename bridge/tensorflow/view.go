@@ -70,10 +70,12 @@ func Lenient() DecodeOption {
 // [layout.ErrOverflow], [ErrSize], [ErrCount], [ErrValue] or [ErrLimit].
 func Parse(data []byte, options ...DecodeOption) (View, error) {
 	d := decodingOf(options)
-	var v View
-	if fail := v.parse(data, &d); fail != nil {
+	var p tensorProto
+	v, fail := p.view(data, &d)
+	if fail != nil {
 		return View{}, fail
 	}
+	v.Shape = p.shape.clone()
 	return v, nil
 }
 
@@ -222,41 +224,41 @@ func (p *tensorProto) each(field protowire.Number, yield func(*record)) {
 	}
 }
 
-// parse reads a message. It uses the memory of v.Shape again, and nothing else of v.
-func (v *View) parse(data []byte, d *decoding) *Error {
-	p := tensorProto{shape: shapeProto{dims: v.Shape[:0]}}
+// view reads a message. The shape stays in p, which can then stay on the stack.
+func (p *tensorProto) view(data []byte, d *decoding) (v View, fail *Error) {
 	if fail := p.read(data); fail != nil {
-		return fail
+		return v, fail
 	}
 	if !p.dtype.valid() {
-		return fault(p.dtypeAt, ErrDType, "dtype = %d", int32(p.dtype))
+		return v, fault(p.dtypeAt, ErrDType, "dtype = %d", int32(p.dtype))
 	}
 	if p.shape.unknownRank && !d.lenient {
-		return fault(p.shape.at, ErrRank, "tensor_shape.unknown_rank in a tensor")
+		return v, fault(p.shape.at, ErrRank, "tensor_shape.unknown_rank in a tensor")
 	}
-	count, fail := p.shape.count()
+	v.DType = p.dtype
+	count, fail := countOf(p.shape.dims(), p.shape.at)
 	if fail != nil {
-		return fail
+		return v, fail
 	}
-	v.DType, v.Shape, v.Data, v.Aliases, v.Elements = p.dtype, p.shape.dims, nil, false, nil
 	kind := &kinds[p.dtype]
 	size := int64(kind.storage.ItemSize())
 	switch {
 	case count == 0 && d.lenient:
 		if size == 0 {
-			v.Elements = v.newElements(0)
+			v.Elements = newElements(v.DType, p.shape.clone(), 0)
 		}
-		return nil
 	case len(p.content) > 0 && size == 0:
-		return v.splitContent(&p, count)
+		fail = v.splitContent(p, count)
 	case len(p.content) > 0:
-		return v.takeContent(&p, count, size)
+		fail = v.takeContent(p, count, size)
 	case size == 0:
-		return v.takeStrings(&p, count, d)
+		fail = v.takeStrings(p, count, d)
 	case hasVarints(kind.field):
-		return v.takeVarints(&p, count, size, d)
+		fail = v.takeVarints(p, count, size, d)
+	default:
+		fail = v.takeRaw(p, count, size, d)
 	}
-	return v.takeRaw(&p, count, size, d)
+	return v, fail
 }
 
 // takeContent takes elements of a fixed size in tensor_content.
@@ -381,12 +383,8 @@ func (v *View) takeVarints(p *tensorProto, count, size int64, d *decoding) *Erro
 	return nil
 }
 
-func (v *View) newElements(count int64) *bridge.Elements {
-	return &bridge.Elements{
-		Type:   v.DType.String(),
-		Shape:  append([]int64{}, v.Shape...),
-		Values: make([][]byte, count),
-	}
+func newElements(dtype DType, shape []int64, count int64) *bridge.Elements {
+	return &bridge.Elements{Type: dtype.String(), Shape: shape, Values: make([][]byte, count)}
 }
 
 // takeStrings takes elements of variable size from their field.
@@ -404,7 +402,7 @@ func (v *View) takeStrings(p *tensorProto, count int64, d *decoding) *Error {
 	if fail != nil {
 		return fail
 	}
-	v.Elements = v.newElements(count)
+	v.Elements = newElements(v.DType, p.shape.clone(), count)
 	values := v.Elements.Values
 	i := int64(0)
 	p.each(field, func(f *record) {
@@ -429,7 +427,7 @@ func (v *View) splitContent(p *tensorProto, count int64) *Error {
 	if count > int64(len(p.content)) {
 		return fault(p.contentAt, ErrSize, "tensor_content has %d bytes for %d elements of %v", len(p.content), count, v.DType)
 	}
-	v.Elements = v.newElements(count)
+	v.Elements = newElements(v.DType, p.shape.clone(), count)
 	at := 0
 	total := uint64(0)
 	for i := range v.Elements.Values {
@@ -461,9 +459,9 @@ func (v *View) AsElements() *bridge.Elements {
 	}
 	size := v.DType.Storage().ItemSize()
 	if size == 0 {
-		return v.newElements(0)
+		return newElements(v.DType, v.Shape, 0)
 	}
-	e := v.newElements(int64(len(v.Data) / size))
+	e := newElements(v.DType, v.Shape, int64(len(v.Data)/size))
 	for i := range e.Values {
 		e.Values[i] = v.Data[i*size : (i+1)*size : (i+1)*size]
 	}

@@ -1,0 +1,177 @@
+//go:build cgo
+
+package tensorflow_test
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/dlbridge/dlbridge/bridge/tensorflow"
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// one is a tensor of n floats, and its message.
+func one(b *testing.B, n int) (*dlpack.Tensor, []byte) {
+	t, err := dlpack.FromSlice(make([]float32, n))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { t.Close() })
+	data, err := tensorflow.AppendTensor(nil, t)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return t, data
+}
+
+// small is many messages of 4 floats, as they lie in a file: one behind the other, aligned to nothing.
+func small(b *testing.B, options ...tensorflow.EncodeOption) [][]byte {
+	const count = 100_000
+	t, err := dlpack.FromSlice([]float32{1, 2, 3, 4})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer t.Close()
+	messages := make([][]byte, count)
+	all := make([]byte, 0, 40*count)
+	for i := range messages {
+		from := len(all)
+		if all, err = tensorflow.AppendTensor(all, t, options...); err != nil {
+			b.Fatal(err)
+		}
+		messages[i] = all[from:len(all):len(all)]
+	}
+	return messages
+}
+
+func decode(b *testing.B, data []byte) {
+	v, err := tensorflow.Decode(data)
+	if err != nil {
+		b.Fatal(err)
+	}
+	v.Close()
+}
+
+func BenchmarkDecode1KiB(b *testing.B)  { benchmarkDecode(b, 1<<8) }
+func BenchmarkDecode64MiB(b *testing.B) { benchmarkDecode(b, 16<<20) }
+
+func benchmarkDecode(b *testing.B, n int) {
+	_, data := one(b, n)
+	b.ReportAllocs()
+	for b.Loop() {
+		decode(b, data)
+	}
+}
+
+// The same by hand: the bytes field is found by protowire, and copied.
+func BenchmarkDecode64MiBByHand(b *testing.B) {
+	_, data := one(b, 16<<20)
+	b.ReportAllocs()
+	for b.Loop() {
+		var content []byte
+		for rest := data; len(rest) > 0; {
+			num, typ, n := protowire.ConsumeTag(rest)
+			rest = rest[n:]
+			if num == 4 {
+				field, n := protowire.ConsumeBytes(rest)
+				content = append([]byte(nil), field...)
+				rest = rest[n:]
+			} else {
+				rest = rest[protowire.ConsumeFieldValue(num, typ, rest):]
+			}
+		}
+		if len(content) != 64<<20 {
+			b.Fatal("content")
+		}
+	}
+}
+
+func BenchmarkDecode64MiBDynamicpb(b *testing.B) {
+	_, data := one(b, 16<<20)
+	md := descriptor(b, "Tensor")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := peerRead(md, data); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkDecodeSmall(b *testing.B)       { benchmarkSmall(b, small(b)) }
+func BenchmarkDecodeSmallFields(b *testing.B) { benchmarkSmall(b, small(b, tensorflow.Fields())) }
+
+func benchmarkSmall(b *testing.B, messages [][]byte) {
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		decode(b, messages[i%len(messages)])
+		i++
+	}
+}
+
+func BenchmarkDecodeSmallDynamicpb(b *testing.B) {
+	messages := small(b)
+	md := descriptor(b, "Tensor")
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		if _, err := peerRead(md, messages[i%len(messages)]); err != nil {
+			b.Fatal(err)
+		}
+		i++
+	}
+}
+
+func BenchmarkParseSmall(b *testing.B) {
+	messages := small(b)
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		if _, err := tensorflow.Parse(messages[i%len(messages)]); err != nil {
+			b.Fatal(err)
+		}
+		i++
+	}
+}
+
+// Encoding is one pass: these are beside the copy of the same bytes.
+func BenchmarkEncode64MiB(b *testing.B) {
+	t, data := one(b, 16<<20)
+	b.SetBytes(64 << 20)
+	for b.Loop() {
+		var err error
+		if data, err = tensorflow.AppendTensor(data[:0], t); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkEncode64MiBCopy(b *testing.B) {
+	_, data := one(b, 16<<20)
+	from := make([]byte, 64<<20)
+	b.SetBytes(64 << 20)
+	for b.Loop() {
+		copy(data, from)
+	}
+}
+
+func BenchmarkEncode64MiBNew(b *testing.B) {
+	t, _ := one(b, 16<<20)
+	b.SetBytes(64 << 20)
+	for b.Loop() {
+		if _, err := tensorflow.AppendTensor(nil, t); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkEncode64MiBNewCopy(b *testing.B) {
+	from := make([]byte, 64<<20)
+	b.SetBytes(64 << 20)
+	for b.Loop() {
+		if len(append([]byte(nil), from...)) == 0 {
+			b.Fatal("copy")
+		}
+	}
+}
