@@ -1,68 +1,635 @@
-#include "core.h"
+/* copy.c: the copies of the C core.
+ *
+ * A copy is first brought into its plainest form: dimensions are walked in the order of the
+ * destination, those that both sides can walk as one are merged, and a run without gaps on both
+ * sides becomes one larger item. What is left is one of three things:
+ *
+ *   runs        items that are large, or a single one: memcpy
+ *   lines       both sides step fastest along the same dimension: gathers, flips, fills
+ *   planes      they step fastest along different dimensions: a transpose, in blocks of whole cache
+ *               lines on both sides
+ *
+ * With AVX2 the last two go through registers, for items of 1, 2, 4, 8 and 16 bytes; elsewhere, and
+ * for other items, through the plain loops, which the tests hold the others against. Large copies
+ * bypass the caches (non-temporal stores): a line that is written whole is then not read first. */
+#include "copy.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* ---- copies ---------------------------------------------------------------------------------- */
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define AVX2 __attribute__((target("avx2")))
+#define HAS_AVX2 1
+#else
+#define AVX2
+#define HAS_AVX2 0
+#endif
 
-static void copy_items(char *dst, int64_t dst_step, const char *src, int64_t src_step, int64_t count,
-                       size_t itemsize) {
-  if (dst_step == (int64_t)itemsize && src_step == (int64_t)itemsize) {
-    memcpy(dst, src, (size_t)count * itemsize);
-    return;
-  }
-#define COPY_ITEMS(n) \
-  case n:             \
-    for (int64_t i = 0; i < count; i++) memcpy(dst + i * dst_step, src + i * src_step, n); \
-    return
-  switch (itemsize) {
-    COPY_ITEMS(1);
-    COPY_ITEMS(2);
-    COPY_ITEMS(4);
-    COPY_ITEMS(8);
-    COPY_ITEMS(16);
-    default:
-      for (int64_t i = 0; i < count; i++) memcpy(dst + i * dst_step, src + i * src_step, itemsize);
-  }
-#undef COPY_ITEMS
+#define INLINE static inline __attribute__((always_inline))
+
+enum {
+  LINE = 64,        /* bytes of a cache line */
+  LARGE_ITEM = 64,  /* bytes from which an item is a run */
+  SHORT_RUN = 1024, /* bytes under which a run is not worth passing by the caches */
+  CHANNELS = 4,     /* the widest step that is taken apart, or put together, by shuffles */
+  BLOCK = 32,       /* items, in both directions, of a block of the plain transpose */
+
+  /* Bytes from which a copy passes by the caches: of runs and lines, and of planes, whose lines lie far
+   * apart and so drive each other out early. */
+  STREAM_LINES = 32 << 20,
+  STREAM_PLANES = 4 << 20
+};
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+#if HAS_AVX2
+
+INLINE AVX2 void stream_line(char *dst, const char *src) {
+  __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)src);
+  __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(src + 32));
+  _mm256_stream_si256((__m256i *)(void *)dst, low);
+  _mm256_stream_si256((__m256i *)(void *)(dst + 32), high);
 }
 
-/* Outer dimensions are counted like the digits of a number; runs without gaps on both sides are
- * merged into the inner one first. */
-void core_copy(void *dst, const int64_t *dst_strides, const void *src, const int64_t *src_strides,
-               const int64_t *shape, int32_t ndim, size_t itemsize) {
-  int64_t index[CORE_RANK_MAX] = {0};
-  int64_t run = 1, dst_step = (int64_t)itemsize, src_step = (int64_t)itemsize;
-  for (int32_t d = 0; d < ndim; d++) {
-    if (shape[d] == 0) return;
-  }
-  while (ndim > 0) {
-    int32_t d = ndim - 1;
-    if (run == 1) {
-      dst_step = dst_strides[d];
-      src_step = src_strides[d];
-    } else if (shape[d] != 1 && (dst_strides[d] != dst_step * run || src_strides[d] != src_step * run)) {
-      break;
+/* Four pages at once keep more of the memory busy than one. */
+AVX2 static void stream_run(char *dst, const char *src, size_t size) {
+  enum { PAGE = 4096, PAGES = 4 };
+  size_t head = -(uintptr_t)dst % LINE;
+  if (head > size) head = size;
+  memcpy(dst, src, head);
+  dst += head, src += head, size -= head;
+  for (; size >= PAGES * PAGE; dst += PAGES * PAGE, src += PAGES * PAGE, size -= PAGES * PAGE) {
+    for (int at = 0; at < PAGE; at += 2 * LINE) {
+      for (int page = 0; page < PAGES; page++) {
+        stream_line(dst + page * PAGE + at, src + page * PAGE + at);
+        stream_line(dst + page * PAGE + at + LINE, src + page * PAGE + at + LINE);
+      }
     }
-    run *= shape[d];
-    ndim--;
   }
+  for (; size >= LINE; dst += LINE, src += LINE, size -= LINE) stream_line(dst, src);
+  memcpy(dst, src, size);
+}
+
+#endif
+
+static void copy_run(char *dst, const char *src, size_t size, int stream) {
+#if HAS_AVX2
+  if (stream && size >= SHORT_RUN) {
+    stream_run(dst, src, size);
+    return;
+  }
+#endif
+  (void)stream;
+  memcpy(dst, src, size);
+}
+
+/* ---- plain loops ----------------------------------------------------------------------------- */
+
+/* Copies a plane of items: `inner` of them at the inner steps, `outer` of those at the outer ones. */
+INLINE void plain_items(char *dst, int64_t dst_inner, int64_t dst_outer, const char *src,
+                        int64_t src_inner, int64_t src_outer, int64_t inner, int64_t outer,
+                        size_t item) {
+  for (int64_t o = 0; o < outer; o++) {
+    char *to = dst + o * dst_outer;
+    const char *from = src + o * src_outer;
+    for (int64_t i = 0; i < inner; i++) memcpy(to + i * dst_inner, from + i * src_inner, item);
+  }
+}
+
+static void plain_plane(char *dst, int64_t dst_inner, int64_t dst_outer, const char *src,
+                        int64_t src_inner, int64_t src_outer, int64_t inner, int64_t outer,
+                        size_t item) {
+#define ITEMS(n) \
+  case n:        \
+    plain_items(dst, dst_inner, dst_outer, src, src_inner, src_outer, inner, outer, n); \
+    return
+  switch (item) {
+    ITEMS(1);
+    ITEMS(2);
+    ITEMS(3);
+    ITEMS(4);
+    ITEMS(6);
+    ITEMS(8);
+    ITEMS(12);
+    ITEMS(16);
+    ITEMS(32);
+    default:
+      plain_items(dst, dst_inner, dst_outer, src, src_inner, src_outer, inner, outer, item);
+  }
+#undef ITEMS
+}
+
+/* The plain transpose: in blocks that both fit into the cache. */
+static void plain_blocks(char *dst, int64_t dst_inner, int64_t dst_outer, const char *src,
+                         int64_t src_inner, int64_t src_outer, int64_t inner, int64_t outer,
+                         size_t item) {
+  for (int64_t i = 0; i < inner; i += BLOCK) {
+    int64_t some = inner - i < BLOCK ? inner - i : BLOCK;
+    for (int64_t o = 0; o < outer; o += BLOCK) {
+      int64_t more = outer - o < BLOCK ? outer - o : BLOCK;
+      plain_plane(dst + i * dst_inner + o * dst_outer, dst_inner, dst_outer,
+                  src + i * src_inner + o * src_outer, src_inner, src_outer, some, more, item);
+    }
+  }
+}
+
+/* ---- lines by shuffles ----------------------------------------------------------------------- */
+
+/* Shuffles that take every step-th item out of `step` vectors, or put items of `step` vectors in turn.
+ * A vector is 16 bytes, since shuffles do not cross them; AVX2 does two such groups at once. */
+typedef struct shuffles {
+  int step; /* in items: 1 to CHANNELS */
+  int back; /* from the last item to the first */
+  uint8_t mask[CHANNELS][CHANNELS][32];
+} shuffles;
+
+/* mask[0][v] picks out of vector v what goes into the gathered one. */
+static void make_gather(shuffles *s, int step, int back, size_t item) {
+  s->step = step;
+  s->back = back;
+  memset(s->mask[0], 0x80, sizeof s->mask[0]);
+  for (int to = 0; to < 16; to++) {
+    int n = to / (int)item, byte = to % (int)item;
+    int from = n * step * (int)item + byte;
+    if (back) from = 16 * step - (n * step + 1) * (int)item + byte;
+    s->mask[0][from / 16][to] = s->mask[0][from / 16][16 + to] = (uint8_t)(from % 16);
+  }
+}
+
+/* mask[w][v] picks out of vector v, of line v, what goes into vector w of the woven ones. */
+static void make_weave(shuffles *s, int step, size_t item) {
+  s->step = step;
+  s->back = 0;
+  memset(s->mask, 0x80, sizeof s->mask);
+  for (int to = 0; to < 16 * step; to++) {
+    int n = to / (int)item, byte = to % (int)item;
+    uint8_t *mask = s->mask[to / 16][n % step];
+    mask[to % 16] = mask[16 + to % 16] = (uint8_t)(n / step * (int)item + byte);
+  }
+}
+
+#if HAS_AVX2
+
+INLINE AVX2 __m256i load_two(const char *low, const char *high) {
+  return _mm256_inserti128_si256(
+      _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)low)),
+      _mm_loadu_si128((const __m128i *)(const void *)high), 1);
+}
+
+INLINE AVX2 __m256i load_mask(const uint8_t *mask) {
+  return _mm256_loadu_si256((const __m256i *)(const void *)mask);
+}
+
+INLINE AVX2 void store(char *dst, __m256i v) {
+  _mm256_storeu_si256((__m256i *)(void *)dst, v);
+}
+
+/* Two groups; the second lies `next` bytes behind the first. */
+INLINE AVX2 __m256i gather_two(const char *from, int64_t next, const __m256i *mask, int step) {
+  __m256i all = _mm256_shuffle_epi8(load_two(from, from + next), mask[0]);
+  for (int v = 1; v < step; v++) {
+    __m256i part = load_two(from + 16 * v, from + next + 16 * v);
+    all = _mm256_or_si256(all, _mm256_shuffle_epi8(part, mask[v]));
+  }
+  return all;
+}
+
+/* Takes two groups at a time, as long as there is an item behind them: a group reaches up to the next
+ * item. Past the caches they go in whole lines, to aligned ones. */
+INLINE AVX2 int64_t gather_groups(char *dst, const char *src, int64_t count, size_t item,
+                                  const shuffles *s, int step, int stream) {
+  __m256i mask[CHANNELS];
+  for (int v = 0; v < step; v++) mask[v] = load_mask(s->mask[0][v]);
+  int64_t each = 32 / (int64_t)item, done = 0, next = 16 * step;
+  const char *from = src;
+  if (s->back) {
+    from += (int64_t)item - next;
+    next = -next;
+  }
+  for (; stream && count - done > 2 * each; done += 2 * each, from += 4 * next, dst += LINE) {
+    enum { AHEAD = 32 };
+    for (int line = 0; line < step; line++) {
+      __builtin_prefetch(from + AHEAD * next + (next < 0 ? -line : line) * LINE);
+    }
+    __m256i low = gather_two(from, next, mask, step);
+    __m256i high = gather_two(from + 2 * next, next, mask, step);
+    _mm256_stream_si256((__m256i *)(void *)dst, low);
+    _mm256_stream_si256((__m256i *)(void *)(dst + 32), high);
+  }
+  for (; count - done > each; done += each, from += 2 * next, dst += 32) {
+    store(dst, gather_two(from, next, mask, step));
+  }
+  return done;
+}
+
+/* Takes every step-th item. Returns how many are done. */
+AVX2 static int64_t gather(char *dst, const char *src, int64_t count, size_t item,
+                           const shuffles *s, int stream) {
+  switch (s->step) {
+    case 1: return gather_groups(dst, src, count, item, s, 1, stream);
+    case 2: return gather_groups(dst, src, count, item, s, 2, stream);
+    case 3: return gather_groups(dst, src, count, item, s, 3, stream);
+    case 4: return gather_groups(dst, src, count, item, s, 4, stream);
+    default: return 0;
+  }
+}
+
+INLINE AVX2 int64_t weave_groups(char *dst, const char *src, int64_t line, int64_t count,
+                                 size_t item, const shuffles *s, int step) {
+  __m256i mask[CHANNELS][CHANNELS];
+  for (int w = 0; w < step; w++) {
+    for (int v = 0; v < step; v++) mask[w][v] = load_mask(s->mask[w][v]);
+  }
+  int64_t each = 32 / (int64_t)item, done = 0;
+  for (; count - done >= each; done += each, src += 32, dst += 32 * step) {
+    __m256i in[CHANNELS];
+    for (int v = 0; v < step; v++) {
+      in[v] = _mm256_loadu_si256((const __m256i *)(const void *)(src + v * line));
+    }
+    for (int w = 0; w < step; w++) {
+      __m256i all = _mm256_shuffle_epi8(in[0], mask[w][0]);
+      for (int v = 1; v < step; v++) {
+        all = _mm256_or_si256(all, _mm256_shuffle_epi8(in[v], mask[w][v]));
+      }
+      _mm_storeu_si128((__m128i *)(void *)(dst + 16 * w), _mm256_castsi256_si128(all));
+      _mm_storeu_si128((__m128i *)(void *)(dst + 16 * (step + w)), _mm256_extracti128_si256(all, 1));
+    }
+  }
+  return done;
+}
+
+/* Puts items of lines that lie `line` bytes apart in turn. Returns how many of each are done. */
+AVX2 static int64_t weave(char *dst, const char *src, int64_t line, int64_t count, size_t item,
+                          const shuffles *s) {
+  switch (s->step) {
+    case 2: return weave_groups(dst, src, line, count, item, s, 2);
+    case 3: return weave_groups(dst, src, line, count, item, s, 3);
+    case 4: return weave_groups(dst, src, line, count, item, s, 4);
+    default: return 0;
+  }
+}
+
+#endif
+
+/* ---- tiles ----------------------------------------------------------------------------------- */
+
+#if HAS_AVX2
+
+/* A tile is read as 16 bytes of each of 32/item rows, and written as 32 bytes of each of 16/item
+ * columns. Row r goes into the low half of a register, row r + 16/item into the high half; unpacking
+ * register i with register i + n/2, log2 n times, transposes both halves. */
+#define TILE(name, item, n, low, high)                                                          \
+  INLINE AVX2 void name(char *dst, int64_t column, const char *src, int64_t row) {              \
+    __m256i a[n], b[n];                                                                         \
+    _Pragma("GCC unroll 16") for (int i = 0; i < n; i++)                                        \
+        a[i] = load_two(src + i * row, src + (i + n) * row);                                    \
+    _Pragma("GCC unroll 4") for (int stage = 1; stage < n; stage *= 2) {                        \
+      _Pragma("GCC unroll 8") for (int i = 0; i < n / 2; i++) {                                 \
+        b[2 * i] = low(a[i], a[i + n / 2]);                                                     \
+        b[2 * i + 1] = high(a[i], a[i + n / 2]);                                                \
+      }                                                                                         \
+      _Pragma("GCC unroll 16") for (int i = 0; i < n; i++) a[i] = b[i];                         \
+    }                                                                                           \
+    _Pragma("GCC unroll 16") for (int i = 0; i < n; i++) store(dst + i * column, a[i]); \
+  }
+TILE(tile1, 1, 16, _mm256_unpacklo_epi8, _mm256_unpackhi_epi8)
+TILE(tile2, 2, 8, _mm256_unpacklo_epi16, _mm256_unpackhi_epi16)
+TILE(tile4, 4, 4, _mm256_unpacklo_epi32, _mm256_unpackhi_epi32)
+TILE(tile8, 8, 2, _mm256_unpacklo_epi64, _mm256_unpackhi_epi64)
+#undef TILE
+
+INLINE AVX2 void tile16(char *dst, int64_t column, const char *src, int64_t row) {
+  (void)column;
+  store(dst, load_two(src, src + row));
+}
+
+typedef void tile_function(char *dst, int64_t column, const char *src, int64_t row);
+
+/* Tiles go into a block, a patch, and it goes to the destination column by column: so few lines are open
+ * for writing at a time. Patches go down a band before they go across, while the source's lines are in
+ * the cache. */
+enum {
+  PATCH = 2 * LINE,    /* bytes of a patch's column, and of its row */
+  PITCH = LINE + PATCH /* in front of a column: the end of that of the patch above */
+};
+
+/* Columns past the caches go there in whole lines, wherever they start: what is left of the last line
+ * waits for the patch below. `first` and `last` tell of the patch whether it is the band's. */
+INLINE AVX2 void stream_patch(char *dst, int64_t column, char *block, int64_t columns, int64_t size,
+                              int first, int last) {
+  for (int64_t c = 0; c < columns; c++, dst += column, block += PITCH) {
+    int64_t over = (int64_t)((uintptr_t)dst % LINE), at = -over;
+    if (first && over > 0) {
+      at = LINE - over < size ? LINE - over : size;
+      memcpy(dst, block + LINE, (size_t)at);
+    }
+    for (; at + LINE <= size; at += LINE) stream_line(dst + at, block + LINE + at);
+    if (last) memcpy(dst + at, block + LINE + at, (size_t)(size - at));
+    else if (over > 0) memcpy(block, block + size, LINE);
+  }
+}
+
+INLINE AVX2 void store_patch(char *dst, int64_t column, const char *block, int64_t columns,
+                             int64_t size) {
+  for (int64_t c = 0; c < columns; c++, dst += column, block += PITCH) {
+    for (int64_t at = 0; at < size; at += 32) {
+      store(dst + at, _mm256_load_si256((const __m256i *)(const void *)(block + LINE + at)));
+    }
+  }
+}
+
+INLINE AVX2 void patches(char *dst, int64_t column, const char *src, int64_t row, int64_t rows,
+                         int64_t columns, int item, int stream, tile_function *tile) {
+  char block[PATCH * PITCH] __attribute__((aligned(LINE)));
+  int wide = 16 / item, high = 32 / item;
+  int64_t side = PATCH / item, band = 2 * side;
+  if (stream && (column % LINE != 0 || (uintptr_t)dst % LINE != 0)) band = 8 * side;
+  for (int64_t top = 0; top < rows; top += band) {
+    int64_t bottom = rows - top < band ? rows : top + band;
+    for (int64_t left = 0; left < columns; left += side) {
+      int64_t across = columns - left < side ? columns - left : side;
+      for (int64_t at = top; at < bottom; at += side) {
+        int64_t down = bottom - at < side ? bottom - at : side;
+        const char *from = src + at * row + left * item;
+        char *to = dst + left * column + at * item;
+        for (int64_t c = 0; c < across && !stream; c++) {
+          __builtin_prefetch(to + c * column, 1);
+          __builtin_prefetch(to + c * column + LINE, 1);
+          __builtin_prefetch(to + c * column + down * item - 1, 1);
+        }
+        for (int64_t c = 0; c < across; c += wide) {
+          for (int64_t r = 0; r < down; r += high) {
+            tile(block + c * PITCH + LINE + r * item, PITCH, from + r * row + c * item, row);
+          }
+        }
+        if (stream) {
+          stream_patch(to, column, block, across, down * item, at == top, at + side >= bottom);
+        } else {
+          store_patch(to, column, block, across, down * item);
+        }
+      }
+    }
+  }
+}
+
+/* Transposes: item (r, c) is at src + r*row + c*item and goes to dst + r*item + c*column. rows come in
+ * whole lines and columns in whole tiles. */
+AVX2 static void transpose(char *dst, int64_t column, const char *src, int64_t row, int64_t rows,
+                           int64_t columns, size_t item, int stream) {
+#define ITEM(n)                                                                   \
+  case n:                                                                         \
+    if (stream) patches(dst, column, src, row, rows, columns, n, 1, tile##n);     \
+    else patches(dst, column, src, row, rows, columns, n, 0, tile##n);            \
+    return
+  switch (item) {
+    ITEM(1);
+    ITEM(2);
+    ITEM(4);
+    ITEM(8);
+    ITEM(16);
+  }
+#undef ITEM
+}
+
+#endif
+
+/* ---- planes and lines ------------------------------------------------------------------------ */
+
+typedef struct axis {
+  int64_t size, dst, src; /* steps in bytes */
+} axis;
+
+/* A copy in its plainest form. */
+typedef struct plan plan;
+struct plan {
+  void (*copy)(const plan *p, char *dst, const char *src); /* the two fastest axes */
+  axis fast;                                               /* of the destination */
+  axis other;                                              /* of the source, in a plane */
+  size_t item;
+  int stream; /* past the caches */
+  int32_t ndim;
+  axis outer[CORE_RANK_MAX];
+  shuffles shuffles;
+};
+
+static void copy_item(const plan *p, char *dst, const char *src) {
+  copy_run(dst, src, p->item, p->stream);
+}
+
+static void copy_runs(const plan *p, char *dst, const char *src) {
+  for (int64_t i = 0; i < p->fast.size; i++) {
+    copy_run(dst + i * p->fast.dst, src + i * p->fast.src, p->item, p->stream);
+  }
+}
+
+static void copy_line(const plan *p, char *dst, const char *src) {
+  plain_plane(dst, p->fast.dst, 0, src, p->fast.src, 0, p->fast.size, 1, p->item);
+}
+
+static void copy_plane(const plan *p, char *dst, const char *src) {
+  plain_blocks(dst, p->fast.dst, p->other.dst, src, p->fast.src, p->other.src, p->fast.size,
+               p->other.size, p->item);
+}
+
+#if HAS_AVX2
+
+static void gather_line(const plan *p, char *dst, const char *src, int64_t count) {
+  size_t item = p->item;
+  int64_t step = p->fast.src, size = (int64_t)item;
+  int stream = p->stream && p->shuffles.step <= 2 && (uintptr_t)dst % item == 0;
+  if (stream) {
+    int64_t head = (int64_t)(-(uintptr_t)dst % LINE / item);
+    if (head > count) head = count;
+    plain_plane(dst, size, 0, src, step, 0, head, 1, item);
+    dst += head * size, src += head * step, count -= head;
+  }
+  int64_t done = gather(dst, src, count, item, &p->shuffles, stream);
+  plain_plane(dst + done * size, size, 0, src + done * step, step, 0, count - done, 1, item);
+}
+
+static void gather_lines(const plan *p, char *dst, const char *src) {
+  gather_line(p, dst, src, p->fast.size);
+}
+
+/* Channels that lie in turn in the source are gathered one by one, while they are in the cache. */
+static void gather_channels(const plan *p, char *dst, const char *src) {
+  int64_t some = 1 << 14;
+  some /= p->fast.src;
+  some -= some % LINE;
+  for (int64_t i = 0; i < p->fast.size; i += some) {
+    int64_t count = p->fast.size - i < some ? p->fast.size - i : some;
+    for (int64_t o = 0; o < p->other.size; o++) {
+      gather_line(p, dst + i * p->fast.dst + o * p->other.dst,
+                  src + i * p->fast.src + o * p->other.src, count);
+    }
+  }
+}
+
+static void weave_channels(const plan *p, char *dst, const char *src) {
+  int64_t done = weave(dst, src, p->fast.src, p->other.size, p->item, &p->shuffles);
+  plain_plane(dst + done * p->other.dst, p->fast.dst, p->other.dst, src + done * p->other.src,
+              p->fast.src, p->other.src, p->fast.size, p->other.size - done, p->item);
+}
+
+static void transpose_plane(const plan *p, char *dst, const char *src) {
+  size_t item = p->item;
+  axis fast = p->fast, other = p->other;
+  int64_t rows = fast.size - fast.size % (int64_t)(LINE / item);
+  int64_t columns = other.size - other.size % (int64_t)(16 / item);
+  transpose(dst, other.dst, src, fast.src, rows, columns, item, p->stream);
+  plain_blocks(dst + columns * other.dst, fast.dst, other.dst, src + columns * other.src, fast.src,
+               other.src, rows, other.size - columns, item);
+  plain_blocks(dst + rows * fast.dst, fast.dst, other.dst, src + rows * fast.src, fast.src,
+               other.src, fast.size - rows, other.size, item);
+}
+
+/* Chooses shuffles and tiles where they apply. */
+static void choose_avx2(plan *p) {
+  int64_t item = (int64_t)p->item;
+  int shuffled = item == 1 || item == 2 || item == 4 || item == 8;
+  if (p->copy != copy_line && p->copy != copy_plane) return;
+  if (p->fast.dst != item || !(shuffled || item == 16)) return;
+  int64_t step = p->fast.src / item;
+  int even = p->fast.src % item == 0 && shuffled;
+  if (p->copy == copy_line) {
+    if (even && step != 0 && -CHANNELS <= step && step <= CHANNELS) {
+      make_gather(&p->shuffles, (int)(step < 0 ? -step : step), step < 0, p->item);
+      p->copy = gather_lines;
+    }
+    return;
+  }
+  if (p->other.src != item) return;
+  if (even && 0 < step && step <= CHANNELS && p->other.size <= CHANNELS) {
+    make_gather(&p->shuffles, (int)step, 0, p->item);
+    p->copy = gather_channels;
+  } else if (shuffled && p->fast.size <= CHANNELS && p->other.dst == p->fast.size * item) {
+    make_weave(&p->shuffles, (int)p->fast.size, p->item);
+    p->copy = weave_channels;
+  } else {
+    p->copy = transpose_plane;
+  }
+}
+
+#endif
+
+static int64_t magnitude(int64_t n) { return n < 0 ? -n : n; }
+
+/* Whether axis a is slower than axis b. */
+static int slower(axis a, axis b) {
+  int64_t da = magnitude(a.dst), db = magnitude(b.dst);
+  return da != db ? da > db : magnitude(a.src) > magnitude(b.src);
+}
+
+/* Axes of the destination's order, as few as there can be. Returns 0 if there is nothing to copy. */
+static int make_plan(plan *p, char **dst, const int64_t *dst_strides, const char **src,
+                     const int64_t *src_strides, const int64_t *shape, int32_t ndim) {
+  axis *axes = p->outer;
+  int32_t n = 0;
+  for (int32_t d = 0; d < ndim; d++) {
+    if (shape[d] <= 0) return 0;
+    if (shape[d] == 1) continue;
+    axis a = {shape[d], dst_strides[d], src_strides[d]};
+    if (a.dst < 0) { /* walked from the other end */
+      *dst += (a.size - 1) * a.dst;
+      *src += (a.size - 1) * a.src;
+      a.dst = -a.dst;
+      a.src = -a.src;
+    }
+    int32_t at = n++;
+    for (; at > 0 && slower(a, axes[at - 1]); at--) axes[at] = axes[at - 1];
+    axes[at] = a;
+  }
+  int32_t kept = 0;
+  for (int32_t d = 0; d < n; d++) {
+    axis a = axes[d];
+    if (kept > 0 && axes[kept - 1].dst == a.size * a.dst && axes[kept - 1].src == a.size * a.src) {
+      a.size *= axes[--kept].size;
+    }
+    axes[kept++] = a;
+  }
+  if (kept > 0 && axes[kept - 1].dst == (int64_t)p->item && axes[kept - 1].src == (int64_t)p->item) {
+    p->item *= (size_t)axes[--kept].size;
+  }
+  p->ndim = kept;
+  return 1;
+}
+
+/* Takes the axes off that the innermost loops walk, and chooses these loops. */
+static void choose(plan *p) {
+  p->copy = copy_item;
+  if (p->ndim == 0) return;
+  p->fast = p->outer[--p->ndim];
+  p->copy = p->item >= LARGE_ITEM ? copy_runs : copy_line;
+  int32_t other = -1;
+  int64_t least = magnitude(p->fast.src);
+  for (int32_t d = p->ndim - 1; d >= 0; d--) {
+    int64_t step = magnitude(p->outer[d].src);
+    if (step != 0 && step < least) {
+      least = step;
+      other = d;
+    }
+  }
+  if (other >= 0 && p->copy == copy_line) {
+    p->other = p->outer[other];
+    memmove(&p->outer[other], &p->outer[other + 1],
+            (size_t)(p->ndim - 1 - other) * sizeof p->outer[0]);
+    p->ndim--;
+    p->copy = copy_plane;
+  }
+}
+
+static int supported(void) {
+#if HAS_AVX2
+  if (__builtin_cpu_supports("avx2")) return CORE_COPY_STREAM;
+#endif
+  return CORE_COPY_PLAIN;
+}
+
+void core_copy_part(int most, size_t whole, void *dst, const int64_t *dst_strides, const void *src,
+                    const int64_t *src_strides, const int64_t *shape, int32_t ndim,
+                    size_t itemsize) {
+  plan p;
+  p.item = itemsize;
   char *to = dst;
   const char *from = src;
+  if (!make_plan(&p, &to, dst_strides, &from, src_strides, shape, ndim)) return;
+  choose(&p);
+  if (most > supported()) most = supported();
+  p.stream = most == CORE_COPY_STREAM && whole >= (p.copy == copy_plane ? STREAM_PLANES : STREAM_LINES);
+#if HAS_AVX2
+  if (most > CORE_COPY_PLAIN) choose_avx2(&p);
+#endif
+  int64_t index[CORE_RANK_MAX];
+  memset(index, 0, (size_t)p.ndim * sizeof index[0]);
   for (;;) {
-    copy_items(to, dst_step, from, src_step, run, itemsize);
-    int32_t d = ndim - 1;
+    p.copy(&p, to, from);
+    int32_t d = p.ndim - 1;
     for (; d >= 0; d--) {
-      to += dst_strides[d];
-      from += src_strides[d];
-      if (++index[d] < shape[d]) break;
-      to -= index[d] * dst_strides[d];
-      from -= index[d] * src_strides[d];
+      axis a = p.outer[d];
+      to += a.dst;
+      from += a.src;
+      if (++index[d] < a.size) break;
+      to -= a.size * a.dst;
+      from -= a.size * a.src;
       index[d] = 0;
     }
-    if (d < 0) return;
+    if (d < 0) break;
   }
+#if HAS_AVX2
+  if (p.stream) _mm_sfence();
+#endif
+}
+
+void core_copy(void *dst, const int64_t *dst_strides, const void *src, const int64_t *src_strides,
+               const int64_t *shape, int32_t ndim, size_t itemsize) {
+  size_t nbytes = itemsize;
+  for (int32_t d = 0; d < ndim; d++) {
+    if (__builtin_mul_overflow(nbytes, (size_t)shape[d], &nbytes)) nbytes = SIZE_MAX;
+  }
+  core_copy_part(CORE_COPY_STREAM, nbytes, dst, dst_strides, src, src_strides, shape, ndim, itemsize);
 }
 
 core_status core_copy_compact(core_share **out, const DLTensor *t, uint64_t flags, char *message,
@@ -70,29 +637,30 @@ core_status core_copy_compact(core_share **out, const DLTensor *t, uint64_t flag
   core_extent extent;
   core_status status = core_validate(t, flags, &extent, message, size);
   if (status != CORE_OK) return status;
+  if (message == NULL) size = 0;
   if (!core_host_readable(t->device.device_type)) {
-    snprintf(message, message != NULL ? size : 0, "device type %d is not one the host can read", t->device.device_type);
+    snprintf(message, size, "device type %d is not one the host can read", t->device.device_type);
     return CORE_ERR_DEVICE;
   }
   core_share *share = core_share_alloc((size_t)extent.nbytes, 0);
   if (share == NULL) {
-    snprintf(message, message != NULL ? size : 0, "no memory for %" PRId64 " bytes", extent.nbytes);
+    snprintf(message, size, "no memory for %" PRId64 " bytes", extent.nbytes);
     return CORE_ERR_MEMORY;
   }
-  const char *src = (const char *)t->data + t->byte_offset;
-  if (extent.row_major) {
-    if (extent.nbytes > 0) memcpy(share->data, src, (size_t)extent.nbytes);
-  } else {
-    int64_t item = ((int64_t)t->dtype.bits * t->dtype.lanes + 7) / 8;
-    int64_t to[CORE_RANK_MAX], from[CORE_RANK_MAX];
-    int64_t step = item;
-    for (int32_t d = t->ndim - 1; d >= 0; d--) {
-      to[d] = step;
-      from[d] = t->strides[d] * item;
-      if (t->shape[d] > 1) step *= t->shape[d]; /* validated: there is no stride without elements */
-    }
-    core_copy(share->data, to, src, from, t->shape, t->ndim, (size_t)item);
-  }
   *out = share;
+  if (extent.count == 0) return CORE_OK;
+  const char *src = (const char *)t->data + t->byte_offset;
+  if (extent.row_major) { /* packed elements too */
+    core_copy(share->data, NULL, src, NULL, NULL, 0, (size_t)extent.nbytes);
+    return CORE_OK;
+  }
+  int64_t item = ((int64_t)t->dtype.bits * t->dtype.lanes + 7) / 8;
+  int64_t to[CORE_RANK_MAX], from[CORE_RANK_MAX], step = item;
+  for (int32_t d = t->ndim - 1; d >= 0; d--) {
+    to[d] = step;
+    from[d] = t->strides[d] * item;
+    step *= t->shape[d]; /* of some elements, whose size was checked */
+  }
+  core_copy(share->data, to, src, from, t->shape, t->ndim, (size_t)item);
   return CORE_OK;
 }

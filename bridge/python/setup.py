@@ -59,6 +59,7 @@ setup(
             depends=[
                 "src/extension.h",
                 "../../dlpack/copy.c",
+                "../../dlpack/copy.h",
                 "../../dlpack/core.c",
                 "../../dlpack/core.h",
                 "../../include/dlbridge.h",
