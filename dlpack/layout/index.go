@@ -81,6 +81,9 @@ func (x Index) of(n int64) (first, count int64, ok bool) {
 		}
 		return i, 1, 0 <= i && i < n
 	}
+	if x == All() {
+		return 0, n, true
+	}
 	step := x.skip + 1
 	if step == 0 {
 		return 0, 0, false

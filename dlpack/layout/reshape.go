@@ -17,11 +17,10 @@ func (l *Layout) Reshape(shape ...int64) error {
 	}
 	var buf numbers
 	v := buf.draft(len(shape))
-	v.shape = append(v.shape, shape...)
+	copy(v.shape, shape)
 	if err := complete(v.shape, count); err != nil {
 		return err
 	}
-	v.strides = v.strides[:len(shape)]
 
 	// From the fastest dimension on, the elements come in stretches of one stride, and each new
 	// dimension has to lie within one.
@@ -122,8 +121,8 @@ func (l *Layout) flat(begin, rank int) error {
 	}
 	var buf numbers
 	v := buf.draft(rank)
-	for range rank {
-		v.shape = append(v.shape, 1)
+	for k := range v.shape {
+		v.shape[k] = 1
 	}
 	for d, n := range l.Shape {
 		size := &v.shape[min(max(d-begin, 0), rank-1)]
@@ -177,13 +176,13 @@ func (l *Layout) Bitcast(from, to int64) error {
 		if !fits && n > 1 && !empty {
 			return fmt.Errorf("layout: bitcast: strides[%d] = %d: %w", d, l.Strides[d], ErrOverflow)
 		}
-		v = v.with(n, stride)
+		v.set(d, n, stride)
 	}
 	size, fits := mul(l.Shape[last]/part, factor)
 	if !fits {
 		return fmt.Errorf("layout: bitcast: shape[%d] = %d: %w", last, l.Shape[last], ErrOverflow)
 	}
-	v = v.with(size, 1)
+	v.set(last, size, 1)
 	if l.Offset%part != 0 && !empty {
 		return fmt.Errorf("layout: bitcast: offset %d is between elements of %d: %w", l.Offset, to, ErrCopy)
 	}

@@ -303,7 +303,7 @@ func (s TensorSlice) View(l *Layout) error {
 		if e.Start != 0 {
 			offset, fits = forward(offset, fits, e.Start, l.Strides[d])
 		}
-		v = v.with(e.Length, l.Strides[d])
+		v.set(d, e.Length, l.Strides[d])
 	}
 	return l.take("tensor slice", v, offset, fits)
 }

@@ -11,22 +11,20 @@ const room = 8
 // A draft is the shape and the strides of a view that is being made.
 type draft struct{ shape, strides []int64 }
 
-// numbers is where a draft begins: on the stack of the function that makes the view.
+// numbers is where a draft lies, on the stack of the function that makes the view.
 type numbers [2 * room]int64
 
+// draft makes room for a rank. It goes into a variable that is never changed through a pointer, which
+// would bring the numbers to the heap.
 func (n *numbers) draft(rank int) draft {
 	if rank > room {
 		both := make([]int64, 2*rank)
-		return draft{both[:0:rank], both[rank:rank]}
+		return draft{both[:rank:rank], both[rank:]}
 	}
-	return draft{n[:0:room], n[room:room]}
+	return draft{n[:rank], n[room:][:rank]}
 }
 
-// with is the draft with one more dimension. A draft is never changed through a pointer, which would
-// bring its numbers to the heap.
-func (v draft) with(size, stride int64) draft {
-	return draft{append(v.shape, size), append(v.strides, stride)}
-}
+func (v draft) set(k int, size, stride int64) { v.shape[k], v.strides[k] = size, stride }
 
 // take makes the draft the layout, at an offset which counts only if there are elements.
 func (l *Layout) take(op string, v draft, offset int64, fits bool) error {
@@ -92,17 +90,20 @@ func (l *Layout) Slice(index ...Index) error {
 
 	var buf numbers
 	v := buf.draft(rank + axes)
-	d, offset, fits := 0, l.Offset, true
+	to, d, offset, fits := 0, 0, l.Offset, true
+	whole := func(size int) {
+		copy(v.shape[to:], l.Shape[d:d+size])
+		copy(v.strides[to:], l.Strides[d:d+size])
+		to, d = to+size, d+size
+	}
 	for k, x := range index {
 		switch x.kind {
 		case kindEllipsis:
-			for range rank - taken {
-				v = v.with(l.Shape[d], l.Strides[d])
-				d++
-			}
+			whole(rank - taken)
 			continue
 		case kindNewAxis:
-			v = v.with(1, l.newAxis(d))
+			v.set(to, 1, l.newAxis(d))
+			to++
 			continue
 		}
 		first, count, ok := x.of(l.Shape[d])
@@ -118,14 +119,13 @@ func (l *Layout) Slice(index ...Index) error {
 			if !ok && empty {
 				stride = 0
 			}
-			v = v.with(count, stride)
+			v.set(to, count, stride)
+			to++
 		}
 		d++
 	}
-	for ; d < rank; d++ {
-		v = v.with(l.Shape[d], l.Strides[d])
-	}
-	return l.take("slice", v, offset, fits)
+	whole(rank - d)
+	return l.take("slice", draft{v.shape[:to], v.strides[:to]}, offset, fits)
 }
 
 // Narrow takes size indices of dimension d, from start on, and nothing outside of it: TensorFlow's
@@ -224,7 +224,7 @@ func (l *Layout) Transpose(order ...int) error {
 		if !ok {
 			return fmt.Errorf("layout: transpose: order[%d] = %d: %w", k, d, ErrOrder)
 		}
-		v = v.with(l.Shape[from], l.Strides[from])
+		v.set(k, l.Shape[from], l.Strides[from])
 	}
 	return l.take("transpose", v, l.Offset, true)
 }
@@ -359,12 +359,12 @@ func (l *Layout) Expand(axes ...int) error {
 	var buf numbers
 	v := buf.draft(rank)
 	d := 0
-	for _, isNew := range named {
+	for k, isNew := range named {
 		if isNew {
-			v = v.with(1, l.newAxis(d))
+			v.set(k, 1, l.newAxis(d))
 			continue
 		}
-		v = v.with(l.Shape[d], l.Strides[d])
+		v.set(k, l.Shape[d], l.Strides[d])
 		d++
 	}
 	return l.take("expand", v, l.Offset, true)
@@ -391,11 +391,11 @@ func (l *Layout) Broadcast(shape ...int64) error {
 	for d, n := range shape {
 		switch {
 		case d < missing:
-			v = v.with(n, 0)
+			v.set(d, n, 0)
 		case n == l.Shape[d-missing]:
-			v = v.with(n, l.Strides[d-missing])
+			v.set(d, n, l.Strides[d-missing])
 		case l.Shape[d-missing] == 1:
-			v = v.with(n, 0)
+			v.set(d, n, 0)
 		default:
 			return fmt.Errorf("layout: broadcast: dimension %d of size %d to %d: %w", d-missing, l.Shape[d-missing], n, ErrShape)
 		}
@@ -425,9 +425,11 @@ func (l *Layout) Diagonal(k int64, a, b int) error {
 	}
 	var buf numbers
 	v := buf.draft(rank - 1)
+	kept := 0
 	for d, n := range l.Shape {
 		if !named[d] {
-			v = v.with(n, l.Strides[d])
+			v.set(kept, n, l.Strides[d])
+			kept++
 		}
 	}
 	offset, fits := l.Offset, true
@@ -444,7 +446,7 @@ func (l *Layout) Diagonal(k int64, a, b int) error {
 	if size <= 1 || empty && !ok {
 		stride, ok = 1, true
 	}
-	v = v.with(size, stride)
+	v.set(kept, size, stride)
 	return l.take("diagonal", v, offset, fits && ok)
 }
 
@@ -482,11 +484,10 @@ func (l *Layout) Windows(d int, size, step, dilation int64) error {
 	}
 	var buf numbers
 	v := buf.draft(len(l.Shape) + 1)
-	for k, n := range l.Shape {
-		v = v.with(n, l.Strides[k])
-	}
-	v.shape[d], v.strides[d] = count, between
-	v = v.with(size, within)
+	copy(v.shape, l.Shape)
+	copy(v.strides, l.Strides)
+	v.set(d, count, between)
+	v.set(len(l.Shape), size, within)
 	if _, err := Count(v.shape); err != nil {
 		return err
 	}

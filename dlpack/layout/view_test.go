@@ -3,8 +3,10 @@ package layout_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -449,10 +451,12 @@ func TestViewsInPlaceDoNotAllocate(t *testing.T) {
 	}
 }
 
-var views = []struct {
+type namedView struct {
 	name  string
 	apply func(l *layout.Layout) error
-}{
+}
+
+var views = []namedView{
 	{"Slice", func(l *layout.Layout) error {
 		return l.Slice(layout.At(1), layout.Ellipsis(), layout.Range(1, -1).By(2), layout.NewAxis())
 	}},
@@ -509,4 +513,370 @@ func ExampleLayout_Windows() {
 	err := l.Windows(0, 3, 1, 1)
 	fmt.Println(l, err)
 	// Output: shape [4 3] strides [1 1] offset 0 <nil>
+}
+
+func TestViewsRefuseWhatIsNone(t *testing.T) {
+	const least = math.MinInt64
+	base := func(shape ...int64) layout.Layout {
+		l, err := layout.New(shape, nil, nil)
+		require.NoError(t, err)
+		return l
+	}
+	wide := layout.Layout{Shape: []int64{2, 3}, Strides: []int64{least, 1}}
+	far := layout.Layout{Shape: []int64{4}, Strides: []int64{1}, Offset: big - 1}
+	for _, c := range []struct {
+		name  string
+		base  layout.Layout
+		apply func(l *layout.Layout) error
+		err   error
+		text  string
+	}{
+		{"index past the end", base(3), func(l *layout.Layout) error { return l.Slice(layout.At(3)) }, layout.ErrIndex,
+			"layout: slice: index 0, 3, of dimension 0 of size 3: out of bounds"},
+		{"index before the beginning", base(3), func(l *layout.Layout) error { return l.Slice(layout.At(-4)) }, layout.ErrIndex, ""},
+		{"lowest index", base(3), func(l *layout.Layout) error { return l.Slice(layout.At(least)) }, layout.ErrIndex, ""},
+		{"step of 0", base(3), func(l *layout.Layout) error { return l.Slice(layout.Range(0, 2).By(0)) }, layout.ErrIndex,
+			"layout: slice: index 0, 0:2:0, of dimension 0 of size 3: out of bounds"},
+		{"two ellipses", base(3, 3), func(l *layout.Layout) error { return l.Slice(layout.Ellipsis(), layout.Ellipsis()) }, layout.ErrIndex, ""},
+		{"too many indices", base(3), func(l *layout.Layout) error { return l.Slice(layout.At(0), layout.At(0)) }, layout.ErrRank, ""},
+		{"slice too far", far, func(l *layout.Layout) error { return l.Slice(layout.From(2)) }, layout.ErrOverflow, ""},
+		{"narrow past the end", base(3), func(l *layout.Layout) error { return l.Narrow(0, 2, 2) }, layout.ErrIndex, ""},
+		{"narrow before the beginning", base(3), func(l *layout.Layout) error { return l.Narrow(0, -1, 2) }, layout.ErrIndex, ""},
+		{"narrow wraps", base(3), func(l *layout.Layout) error { return l.Narrow(0, big, big) }, layout.ErrIndex, ""},
+		{"narrow too far", far, func(l *layout.Layout) error { return l.Narrow(0, 2, 1) }, layout.ErrOverflow, ""},
+		{"narrow of no dimension", base(3), func(l *layout.Layout) error { return l.Narrow(1, 0, 1) }, layout.ErrAxis,
+			"layout: narrow: dimension 1 of 1: no such dimension"},
+		{"narrow of a dimension before the first", base(3), func(l *layout.Layout) error { return l.Narrow(math.MinInt, 0, 1) }, layout.ErrAxis, ""},
+		{"order too short", base(3, 3), func(l *layout.Layout) error { return l.Transpose(0) }, layout.ErrOrder, ""},
+		{"order names one twice", base(3, 3), func(l *layout.Layout) error { return l.Transpose(1, -1) }, layout.ErrOrder,
+			"layout: transpose: order[1] = -1: not a permutation"},
+		{"order of others", base(3, 3), func(l *layout.Layout) error { return l.Transpose(0, 2) }, layout.ErrOrder, ""},
+		{"flip of no dimension", base(3), func(l *layout.Layout) error { return l.Flip(1) }, layout.ErrAxis, ""},
+		{"flip twice the same", base(3), func(l *layout.Layout) error { return l.Flip(0, -1) }, layout.ErrAxis, ""},
+		{"flip too far", far, func(l *layout.Layout) error { return l.Flip() }, layout.ErrOverflow, ""},
+		{"flip of the lowest stride", wide, func(l *layout.Layout) error { return l.Flip(0) }, layout.ErrOverflow, ""},
+		{"squeeze of a wide dimension", base(1, 3), func(l *layout.Layout) error { return l.Squeeze(0, 1) }, layout.ErrShape,
+			"layout: squeeze: dimension 1 is of size 3: shapes do not fit"},
+		{"squeeze of no dimension", base(1), func(l *layout.Layout) error { return l.Squeeze(-2) }, layout.ErrAxis, ""},
+		{"expand past the end", base(3), func(l *layout.Layout) error { return l.Expand(2) }, layout.ErrAxis, ""},
+		{"expand twice the same", base(3), func(l *layout.Layout) error { return l.Expand(1, -2) }, layout.ErrAxis, ""},
+		{"broadcast to another size", base(3), func(l *layout.Layout) error { return l.Broadcast(4) }, layout.ErrShape, ""},
+		{"broadcast to fewer dimensions", base(1, 3), func(l *layout.Layout) error { return l.Broadcast(3) }, layout.ErrShape, ""},
+		{"broadcast to a negative size", base(1), func(l *layout.Layout) error { return l.Broadcast(-1) }, layout.ErrNegative, ""},
+		{"broadcast to too many", base(1), func(l *layout.Layout) error { return l.Broadcast(1<<32, 1<<32) }, layout.ErrOverflow, ""},
+		{"diagonal of one dimension", base(3, 3), func(l *layout.Layout) error { return l.Diagonal(0, 1, -1) }, layout.ErrAxis, ""},
+		{"diagonal of no dimension", base(3, 3), func(l *layout.Layout) error { return l.Diagonal(0, 2, 1) }, layout.ErrAxis, ""},
+		{"diagonal too far", layout.Layout{Shape: []int64{2, 2}, Strides: []int64{big, big}},
+			func(l *layout.Layout) error { return l.Diagonal(0, 0, 1) }, layout.ErrOverflow, "layout: diagonal: overflow"},
+		{"window of nothing", base(3), func(l *layout.Layout) error { return l.Windows(0, 0, 1, 1) }, layout.ErrShape, ""},
+		{"windows without a step", base(3), func(l *layout.Layout) error { return l.Windows(0, 1, 0, 1) }, layout.ErrShape, ""},
+		{"windows without dilation", base(3), func(l *layout.Layout) error { return l.Windows(0, 1, 1, 0) }, layout.ErrShape, ""},
+		{"window too long", base(3), func(l *layout.Layout) error { return l.Windows(0, 2, 1, 3) }, layout.ErrShape, ""},
+		{"window longer than any", base(3), func(l *layout.Layout) error { return l.Windows(0, big, 1, big) }, layout.ErrShape, ""},
+		{"windows of no dimension", base(3), func(l *layout.Layout) error { return l.Windows(1, 1, 1, 1) }, layout.ErrAxis, ""},
+		{"windows too far", layout.Layout{Shape: []int64{9}, Strides: []int64{1 << 61}},
+			func(l *layout.Layout) error { return l.Windows(0, 2, 4, 1) }, layout.ErrOverflow, ""},
+		{"windows with too many elements", layout.Layout{Shape: []int64{1 << 40}, Strides: []int64{0}},
+			func(l *layout.Layout) error { return l.Windows(0, 1<<39, 1, 1) }, layout.ErrOverflow, ""},
+		{"reshape to another count", base(3), func(l *layout.Layout) error { return l.Reshape(2, 2) }, layout.ErrShape,
+			"layout: reshape: 3 elements to a shape of 4: shapes do not fit"},
+		{"reshape with two open sizes", base(3), func(l *layout.Layout) error { return l.Reshape(-1, -1) }, layout.ErrNegative, ""},
+		{"reshape with no size for the open one", base(3), func(l *layout.Layout) error { return l.Reshape(2, -1) }, layout.ErrShape, ""},
+		{"reshape with any size for the open one", base(0), func(l *layout.Layout) error { return l.Reshape(0, -1) }, layout.ErrShape, ""},
+		{"reshape to too many", base(3), func(l *layout.Layout) error { return l.Reshape(1<<32, 1<<32) }, layout.ErrOverflow, ""},
+		{"reshape of too many", layout.Layout{Shape: []int64{1 << 32, 1 << 32}, Strides: []int64{0, 0}},
+			func(l *layout.Layout) error { return l.Reshape(-1) }, layout.ErrOverflow, ""},
+		{"flat without dimensions", base(3), func(l *layout.Layout) error { return l.FlatInner(0) }, layout.ErrRank, ""},
+		{"flat to too many dimensions", base(3), func(l *layout.Layout) error { return l.FlatOuter(math.MaxInt) }, layout.ErrRank, ""},
+		{"flat to as few as there can be", base(3), func(l *layout.Layout) error { return l.FlatInner(math.MinInt) }, layout.ErrRank, ""},
+		{"flat from behind the end", base(3), func(l *layout.Layout) error { return l.FlatInnerOuter(1, 2) }, layout.ErrAxis, ""},
+		{"flat from before the beginning", base(3), func(l *layout.Layout) error { return l.FlatInnerOuter(-1, 2) }, layout.ErrAxis, ""},
+		{"flat with a size that overflows", base(0, 1<<32, 1<<32), func(l *layout.Layout) error { return l.FlatOuter(2) }, layout.ErrOverflow, ""},
+		{"flat with gaps", layout.Layout{Shape: []int64{2, 3}, Strides: []int64{4, 1}}, func(l *layout.Layout) error { return l.FlatInner(1) }, layout.ErrCopy, ""},
+		{"bitcast of elements of 0 bytes", base(4), func(l *layout.Layout) error { return l.Bitcast(0, 4) }, layout.ErrShape, ""},
+		{"bitcast to elements of no bytes", base(4), func(l *layout.Layout) error { return l.Bitcast(4, -4) }, layout.ErrShape, ""},
+		{"bitcast of no dimensions", base(), func(l *layout.Layout) error { return l.Bitcast(8, 4) }, layout.ErrRank, ""},
+		{"bitcast of an odd number", base(3), func(l *layout.Layout) error { return l.Bitcast(4, 8) }, layout.ErrShape,
+			"layout: bitcast: 3 elements of 4 are no whole number of 8: shapes do not fit"},
+		{"bitcast with gaps", layout.Layout{Shape: []int64{4}, Strides: []int64{2}}, func(l *layout.Layout) error { return l.Bitcast(4, 8) }, layout.ErrCopy, ""},
+		{"bitcast of rows at odd places", layout.Layout{Shape: []int64{2, 2}, Strides: []int64{3, 1}},
+			func(l *layout.Layout) error { return l.Bitcast(4, 8) }, layout.ErrCopy, "layout: bitcast: strides[0] = 3 is no multiple of 2: needs a copy"},
+		{"bitcast from an odd place", layout.Layout{Shape: []int64{2}, Strides: []int64{1}, Offset: 1},
+			func(l *layout.Layout) error { return l.Bitcast(4, 8) }, layout.ErrCopy, ""},
+		{"bitcast to too many", layout.Layout{Shape: []int64{1 << 61, 2}, Strides: []int64{0, 1}},
+			func(l *layout.Layout) error { return l.Bitcast(4, 1) }, layout.ErrOverflow, ""},
+		{"bitcast to too wide a dimension", base(1 << 62), func(l *layout.Layout) error { return l.Bitcast(4, 1) }, layout.ErrOverflow, ""},
+		{"bitcast to too wide a stride", layout.Layout{Shape: []int64{2, 1}, Strides: []int64{1 << 61, 1}},
+			func(l *layout.Layout) error { return l.Bitcast(8, 1) }, layout.ErrOverflow, ""},
+		{"bitcast too far", far, func(l *layout.Layout) error { return l.Bitcast(8, 4) }, layout.ErrOverflow, ""},
+		{"bitcast beyond the end", layout.Layout{Shape: []int64{2}, Strides: []int64{1}, Offset: 1<<62 - 1},
+			func(l *layout.Layout) error { return l.Bitcast(2, 1) }, layout.ErrOverflow, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := c.base.Clone()
+			err := c.apply(&l)
+			require.ErrorIs(t, err, c.err)
+			if c.text != "" {
+				assert.EqualError(t, err, c.text)
+			}
+			assert.Equal(t, c.base.String(), l.String(), "as it was")
+		})
+	}
+}
+
+func TestViewsRefuseWhatIsNoLayout(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		base layout.Layout
+		err  error
+	}{
+		{"strides missing", layout.Layout{Shape: []int64{1, 1}}, layout.ErrRank},
+		{"too many strides", layout.Layout{Strides: []int64{1}}, layout.ErrRank},
+		{"negative", layout.Layout{Shape: []int64{-1, 1}, Strides: []int64{1, 1}}, layout.ErrNegative},
+	} {
+		for _, v := range slices.Concat(views, []namedView{
+			{"FlatOuter", func(l *layout.Layout) error { return l.FlatOuter(1) }},
+			{"Split", func(l *layout.Layout) error { _, err := l.Split(0, 1); return err }},
+			{"TensorSlice", func(l *layout.Layout) error { return layout.TensorSlice{}.View(l) }},
+			{"OffsetOf", func(l *layout.Layout) error { _, err := l.OffsetOf(make([]int64, len(l.Shape))...); return err }},
+		}) {
+			t.Run(c.name+" "+v.name, func(t *testing.T) {
+				l := c.base.Clone()
+				err := v.apply(&l)
+				require.Error(t, err)
+				if v.name != "OffsetOf" && v.name != "TensorSlice" {
+					assert.ErrorIs(t, err, c.err)
+				}
+			})
+		}
+	}
+}
+
+func TestViewsOfManyDimensions(t *testing.T) {
+	shape := make([]int64, 20)
+	for d := range shape {
+		shape[d] = 1 + int64(d)%2
+	}
+	l, err := layout.New(shape, nil, nil)
+	require.NoError(t, err)
+	base := l.Clone()
+	require.NoError(t, l.Transpose())
+	order := make([]int, 20)
+	for k := range order {
+		order[k] = 19 - k
+	}
+	require.NoError(t, l.Transpose(order...))
+	assert.Equal(t, base, l)
+	require.NoError(t, l.Squeeze())
+	require.NoError(t, l.Expand(0, 2, 4, 6, 8, 10, 12, 14, 16, 18))
+	assert.Equal(t, base.Shape, l.Shape)
+	require.NoError(t, l.Flip())
+	assert.EqualValues(t, 1<<10-1, l.Offset)
+	require.NoError(t, l.Reshape(32, 32))
+	assert.Equal(t, "shape [32 32] strides [-32 -1] offset 1023", l.String())
+}
+
+func TestViewsWithoutElementsStayWhereTheyAre(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		shape []int64
+		apply func(l *layout.Layout) error
+	}{
+		{"an empty range", []int64{4, 3}, func(l *layout.Layout) error { return l.Slice(layout.From(4)) }},
+		{"an index beside an empty dimension", []int64{4, 0}, func(l *layout.Layout) error { return l.Slice(layout.At(3)) }},
+		{"an empty part", []int64{4, 3}, func(l *layout.Layout) error { return l.Narrow(0, 4, 0) }},
+		{"a part beside an empty dimension", []int64{4, 0}, func(l *layout.Layout) error { return l.Narrow(0, 3, 1) }},
+		{"flip", []int64{4, 0}, func(l *layout.Layout) error { return l.Flip() }},
+		{"a diagonal beside the corner", []int64{4, 3}, func(l *layout.Layout) error { return l.Diagonal(3, 0, 1) }},
+		{"a diagonal far below", []int64{4, 3}, func(l *layout.Layout) error { return l.Diagonal(math.MinInt64, 0, 1) }},
+		{"strides that overflow", []int64{4, 0}, func(l *layout.Layout) error {
+			l.Strides[0] = math.MaxInt64
+			return errors.Join(l.Slice(layout.From(1).By(2)), l.Windows(0, 2, 1, 1), l.Diagonal(0, 0, 2))
+		}},
+		{"bitcast", []int64{4, 0}, func(l *layout.Layout) error {
+			l.Strides[0], l.Strides[1] = 3, 5
+			return l.Bitcast(4, 8)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, err := layout.New(c.shape, nil, nil)
+			require.NoError(t, err)
+			require.NoError(t, c.apply(&l))
+			count, err := l.Count()
+			require.NoError(t, err)
+			assert.Zero(t, count)
+			assert.Zero(t, l.Offset)
+		})
+	}
+}
+
+func TestSplitIsWhatNarrowGives(t *testing.T) {
+	l, err := layout.New([]int64{4, 7}, nil, []int{1, 0})
+	require.NoError(t, err)
+	parts, err := l.Split(-1, 3, 0, 4)
+	require.NoError(t, err)
+	require.Len(t, parts, 3)
+	assert.Equal(t, "shape [4 3] strides [1 4] offset 0", parts[0].String())
+	assert.Equal(t, []int64{4, 0}, parts[1].Shape)
+	assert.Equal(t, "shape [4 4] strides [1 4] offset 12", parts[2].String())
+
+	// Each has slices of its own.
+	require.NoError(t, parts[0].Expand(0))
+	parts[0].Shape[1] = 99
+	assert.Equal(t, []int64{4, 4}, parts[2].Shape)
+	assert.Equal(t, []int64{4, 7}, l.Shape)
+
+	for _, c := range []struct {
+		name  string
+		d     int
+		sizes []int64
+		err   error
+	}{
+		{"too few", 1, []int64{3, 3}, layout.ErrShape},
+		{"too many", 1, []int64{3, 5}, layout.ErrShape},
+		{"wraps", 1, []int64{big, big, 9}, layout.ErrShape},
+		{"negative", 1, []int64{8, -1}, layout.ErrShape},
+		{"negative first", 1, []int64{-1, 8}, layout.ErrNegative},
+		{"no dimension", 2, []int64{7}, layout.ErrAxis},
+	} {
+		_, err := l.Split(c.d, c.sizes...)
+		assert.ErrorIs(t, err, c.err, c.name)
+	}
+}
+
+func TestBitcastReadsTheSameBytes(t *testing.T) {
+	// bytes lists where the bytes of the elements lie, in row-major order.
+	bytes := func(l layout.Layout, size int64) (all []int64) {
+		for _, offset := range modelOf(l).offsets {
+			for i := range size {
+				all = append(all, offset*size+i)
+			}
+		}
+		return all
+	}
+	r := rand.New(rand.NewPCG(11, 12))
+	cast := 0
+	for range 20_000 {
+		shape, strides := random(r)
+		l := layout.Layout{Shape: shape, Strides: strides, Offset: 2 * r.Int64N(20)}
+		sizes := []int64{1, 2, 3, 4, 8, 16}
+		from, to := sizes[r.IntN(len(sizes))], sizes[r.IntN(len(sizes))]
+		want := bytes(l, from)
+		before := l.String()
+		if err := l.Bitcast(from, to); err != nil {
+			continue
+		}
+		cast++
+		if !slices.Equal(want, bytes(l, to)) {
+			t.Fatalf("%s from %d to %d: %v", before, from, to, l)
+		}
+	}
+	assert.Greater(t, cast, 5000)
+}
+
+func TestIndexPrintsAsInPython(t *testing.T) {
+	for want, x := range map[string]layout.Index{
+		":": {}, "-1": layout.At(-1), "...": layout.Ellipsis(), "None": layout.NewAxis(), "1:": layout.From(1),
+		":-2": layout.Until(-2), "1:7:2": layout.Range(1, 7).By(2), "::-1": layout.All().By(-1),
+		":: -9223372036854775808": layout.All().By(math.MinInt64),
+	} {
+		assert.Equal(t, strings.ReplaceAll(want, " ", ""), x.String())
+	}
+	assert.Equal(t, layout.Index{}, layout.All().By(1))
+}
+
+// FuzzViews runs operations with any numbers on a layout with any numbers: nothing panics, nothing that
+// is refused changes, and what fits in 63 bits leads nowhere that its base does not.
+func FuzzViews(f *testing.F) {
+	f.Add(int64(2), int64(3), int64(3), int64(1), int64(0), []byte{0, 1, 2, 3, 1, 7, 0, 0, 3, 1, 8, 2})
+	f.Add(int64(1<<32), int64(1<<31), int64(-1<<31), int64(1), int64(math.MaxInt64), []byte{9, 9, 9, 2, 0x81, 5, 200, 7})
+	f.Add(int64(0), int64(9), int64(math.MinInt64), int64(math.MaxInt64), int64(7), []byte{0, 0, 0x91, 3, 7, 8, 6, 1})
+	f.Fuzz(func(t *testing.T, n0, n1, s0, s1, offset int64, program []byte) {
+		l := layout.Layout{Shape: []int64{n0, n1}, Strides: []int64{s0, s1}, Offset: offset}
+		low, high, spanErr := l.Span()
+		_, countErr := l.Count()
+		// A byte is a small number, one near the ends of the range, or a power of two.
+		next := func() int64 {
+			if len(program) == 0 {
+				return 1
+			}
+			b := program[0]
+			program = program[1:]
+			switch small := int64(b&31) - 8; b >> 5 {
+			case 4:
+				return math.MaxInt64 - (small + 8)
+			case 5:
+				return math.MinInt64 + (small + 8)
+			case 6:
+				return 1 << (2*(small+8) + 1)
+			default:
+				return small
+			}
+		}
+		for steps := 0; len(program) > 0 && steps < 8; steps++ {
+			before := l.Clone()
+			err := fuzzedView(&l, next)
+			if err != nil {
+				require.Equal(t, before, l.Clone())
+				continue
+			}
+			if spanErr != nil || countErr != nil {
+				continue
+			}
+			lo, hi, err := l.Span()
+			require.NoError(t, err, "%v of %v", l, before)
+			if lo < hi && (lo < low || hi > high) {
+				t.Fatalf("%v of %v reaches from %d to %d, its base from %d to %d", l, before, lo, hi, low, high)
+			}
+			_, err = l.Count()
+			require.NoError(t, err)
+			var w layout.Walk
+			require.NoError(t, w.Reset(l, l))
+		}
+	})
+}
+
+func fuzzedView(l *layout.Layout, next func() int64) error {
+	switch next() & 15 {
+	case 0:
+		return l.Slice(layout.Range(next(), next()).By(next()), layout.At(next()))
+	case 1:
+		return l.Slice(layout.Ellipsis(), layout.From(next()).By(next()), layout.NewAxis())
+	case 2:
+		return l.Slice(layout.Until(next()).By(next()))
+	case 3:
+		return l.Narrow(int(next()), next(), next())
+	case 4:
+		return l.Transpose(int(next()), int(next()))
+	case 5:
+		return l.Flip(int(next()))
+	case 6:
+		return l.Squeeze()
+	case 7:
+		return l.Expand(int(next()))
+	case 8:
+		return l.Broadcast(next(), next(), next())
+	case 9:
+		return l.Diagonal(next(), int(next()), int(next()))
+	case 10:
+		return l.Windows(int(next()), next(), next(), next())
+	case 11:
+		return l.Reshape(next(), next(), next())
+	case 12:
+		return l.FlatInner(int(next()))
+	case 13:
+		return l.FlatInnerOuter(int(next()), int(next()))
+	case 14:
+		parts, err := l.Split(int(next()), next(), next())
+		if err == nil {
+			*l = parts[1]
+		}
+		return err
+	default:
+		s, err := layout.NewTensorSlice(layout.Extent{Start: next(), Length: next()}, layout.Extent{Length: layout.Full})
+		if err == nil {
+			err = s.View(l)
+		}
+		return err
+	}
 }
