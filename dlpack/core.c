@@ -11,7 +11,7 @@
 
 _Static_assert(sizeof(core_block) == 256, "Go lays a struct over core_block");
 _Static_assert(offsetof(core_block, managed) == 0, "deleters find their block at the tensor");
-_Static_assert(sizeof(core_home) == 128, "a home is two cache lines");
+_Static_assert(sizeof(core_home) == 64, "a home is one cache line");
 
 /* ---- fork ------------------------------------------------------------------------------------ */
 
@@ -47,7 +47,7 @@ void core_release_lent(void (*lender)(void *ctx), void *ctx) {
 void core_share_take(core_share *share) { __atomic_fetch_add(&share->count, 1, __ATOMIC_RELAXED); }
 
 void core_share_drop(core_share *share) {
-  if (__atomic_sub_fetch(&share->count, 1, __ATOMIC_ACQ_REL) == 0) share->release(share);
+  if (core_share_leave(share)) share->release(share);
 }
 
 static void release_allocation(core_share *share) { free(share->ctx); }
@@ -140,15 +140,22 @@ static void wake(int64_t bytes) {
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 static uint64_t double_deletes;
-static int64_t live_exports;
 
 uint64_t core_double_deletes(void) { return __atomic_load_n(&double_deletes, __ATOMIC_RELAXED); }
 
-int64_t core_live_exports(void) { return __atomic_load_n(&live_exports, __ATOMIC_RELAXED); }
+/* The block may be in use again as soon as it is pushed. */
+static void push_dead(core_home *home, core_block *block) {
+  core_block *top = __atomic_load_n(&home->dead, __ATOMIC_RELAXED);
+  do {
+    block->next = top;
+  } while (!__atomic_compare_exchange_n(&home->dead, &top, block, 1, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED));
+}
 
-/* A block of a ring stays where it is, with its share or pin, ready for the next export. Any other is
- * pushed, and may be in use again from then on. Only Go's memory has to wait for Go, so that only its
- * bytes are counted: after the push, so that what Go has not reaped is never uncounted. */
+/* A block of a ring stays where it is, with its share or pin, ready for the next export. One whose share
+ * lies right behind it goes home with the share. Any other is pushed. Only Go's memory has to wait for
+ * Go, so that only its bytes are counted: after the push, so that what Go has not reaped is never
+ * uncounted. */
 static void delete_block(core_block *block) {
   uint64_t state = __atomic_load_n(&block->state, __ATOMIC_RELAXED), then;
   do {
@@ -163,17 +170,9 @@ static void delete_block(core_block *block) {
   core_share *share = block->share;
   core_home *home = block->home;
   int64_t bytes = (int64_t)(block->payload + sizeof *block);
-  core_block *top = __atomic_load_n(&home->dead, __ATOMIC_RELAXED);
-  do {
-    block->next = top;
-  } while (!__atomic_compare_exchange_n(&home->dead, &top, block, 1, __ATOMIC_RELEASE,
-                                        __ATOMIC_RELAXED));
-  if (home->drainer >= 0) {
-    if (share == NULL) wake(bytes);
-  } else {
-    __atomic_fetch_sub(&live_exports, 1, __ATOMIC_RELAXED);
-  }
+  if (share != (core_share *)(block + 1)) push_dead(home, block);
   if (share != NULL) core_share_drop(share);
+  else wake(bytes);
 }
 
 void core_delete_versioned(DLManagedTensorVersioned *self) { delete_block((core_block *)self); }
@@ -185,8 +184,7 @@ static size_t block_size(int32_t rank) {
   return sizeof(core_block) + 2 * more * sizeof(int64_t);
 }
 
-core_block *core_slab(core_home *home, uint32_t count, uint32_t first_slot) {
-  size_t size = block_size(home->rank);
+static core_block *make_slab(core_home *home, size_t size, uint32_t count, uint32_t first_slot) {
   char *slab = NULL;
   if (posix_memalign((void **)&slab, 64, size * count) != 0) return NULL;
   memset(slab, 0, size * count);
@@ -199,6 +197,10 @@ core_block *core_slab(core_home *home, uint32_t count, uint32_t first_slot) {
   return (core_block *)slab;
 }
 
+core_block *core_slab(core_home *home, uint32_t count, uint32_t first_slot) {
+  return make_slab(home, block_size(home->rank), count, first_slot);
+}
+
 core_home *core_homes(int32_t count) {
   core_home *homes = NULL;
   size_t size = (size_t)count * sizeof *homes;
@@ -209,18 +211,39 @@ core_home *core_homes(int32_t count) {
 
 /* ---- exports without Go ---------------------------------------------------------------------- */
 
-/* Blocks that C code exports: one pool for each size of block, first in, first out. */
-static struct pool {
-  pthread_mutex_t mutex;
+/* A block, and a share that lies right behind it. In use for both, it is the share's: the block is there
+ * for the first export on it, and goes home with it. */
+typedef struct {
+  core_block block;
+  core_share share;
+} __attribute__((aligned(64))) cell;
+
+/* In the room of the first block of a slab, what is known of the others. */
+typedef struct slab slab;
+struct slab {
+  slab *next;
+  size_t size; /* of a block */
+  uint32_t count;
+};
+
+/* Blocks that C code exports: one pool for each kind, first in, first out. */
+typedef struct {
+  pthread_mutex_t mutex; /* of the cells nobody's: their callers take turns */
   core_home home;
   core_block *first, *last;
   uint32_t free;
-} pools[2] = {
-    {.mutex = PTHREAD_MUTEX_INITIALIZER, .home = {.drainer = -1, .rank = CORE_RANK_SMALL}},
-    {.mutex = PTHREAD_MUTEX_INITIALIZER, .home = {.drainer = -1, .rank = CORE_RANK_MAX}},
+  slab *slabs; /* all there are, for those who count */
+} pool;
+
+enum { SMALL, LARGE, CELLS, POOLS };
+
+static pool pools[POOLS] = {
+    [SMALL] = {.mutex = PTHREAD_MUTEX_INITIALIZER, .home = {.drainer = -1, .rank = CORE_RANK_SMALL}},
+    [LARGE] = {.mutex = PTHREAD_MUTEX_INITIALIZER, .home = {.drainer = -1, .rank = CORE_RANK_MAX}},
+    [CELLS] = {.mutex = PTHREAD_MUTEX_INITIALIZER, .home = {.drainer = -1, .rank = CORE_RANK_SMALL}},
 };
 
-static void pool_append(struct pool *pool, core_block *block) {
+static void pool_append(pool *pool, core_block *block) {
   while (block != NULL) {
     core_block *next = block->next;
     __atomic_store_n(&block->state, CORE_FREE, __ATOMIC_RELAXED);
@@ -233,12 +256,24 @@ static void pool_append(struct pool *pool, core_block *block) {
   }
 }
 
-static core_block *pool_take(struct pool *pool) {
+static void pool_grow(pool *pool) {
+  enum { COUNT = 2 * CORE_QUARANTINE };
+  size_t size = pool == &pools[CELLS] ? sizeof(cell) : block_size(pool->home.rank);
+  core_block *first = make_slab(&pool->home, size, COUNT + 1, 0);
+  if (first == NULL) return;
+  core_block *others = first->next;
+  slab *made = (slab *)first;
+  *made = (slab){pool->slabs, size, COUNT};
+  __atomic_store_n(&pool->slabs, made, __ATOMIC_RELEASE);
+  pool_append(pool, others);
+}
+
+static core_block *pool_take(pool *pool) {
   if (pool->free <= CORE_QUARANTINE) {
     pool_append(pool, __atomic_exchange_n(&pool->home.dead, NULL, __ATOMIC_ACQUIRE));
   }
   if (pool->free <= CORE_QUARANTINE) {
-    pool_append(pool, core_slab(&pool->home, 2 * CORE_QUARANTINE, 0));
+    pool_grow(pool);
     if (pool->free <= CORE_QUARANTINE) return NULL;
   }
   core_block *block = pool->first;
@@ -248,7 +283,7 @@ static core_block *pool_take(struct pool *pool) {
 }
 
 static core_block *take_block(int32_t ndim) {
-  struct pool *pool = &pools[ndim > CORE_RANK_SMALL];
+  pool *pool = &pools[ndim > CORE_RANK_SMALL ? LARGE : SMALL];
   pthread_mutex_lock(&pool->mutex);
   core_block *block = pool_take(pool);
   pthread_mutex_unlock(&pool->mutex);
@@ -258,8 +293,8 @@ static core_block *take_block(int32_t ndim) {
 /* In a forked child the thread that was in a pool is gone, and what it was at is half done: the pool
  * starts anew. */
 static void recover_pools(void) {
-  for (int i = 0; i < 2; i++) {
-    struct pool *pool = &pools[i];
+  for (int i = 0; i < POOLS; i++) {
+    pool *pool = &pools[i];
     if (pthread_mutex_trylock(&pool->mutex) == 0) {
       pthread_mutex_unlock(&pool->mutex);
       continue;
@@ -280,7 +315,7 @@ static void row_major_strides(int64_t *strides, const int64_t *shape, int32_t nd
 }
 
 /* Memory that the host can address gets its offset folded into data. */
-static core_block *fill_block(core_share *share, const DLTensor *view, DLTensor *out,
+static void fill_block(core_share *share, const DLTensor *view, DLTensor *out,
                               core_block *block) {
   int32_t ndim = view->ndim;
   int64_t *shape = block->dims, *strides = block->dims + ndim;
@@ -307,16 +342,11 @@ static core_block *fill_block(core_share *share, const DLTensor *view, DLTensor 
   out->strides = strides;
   block->share = share;
   block->payload = 0;
-  core_share_take(share);
-  __atomic_fetch_add(&live_exports, 1, __ATOMIC_RELAXED);
   __atomic_store_n(&block->state, CORE_LIVE, __ATOMIC_RELEASE);
-  return block;
 }
 
-DLManagedTensorVersioned *core_export_versioned(core_share *share, const DLTensor *view,
-                                                uint64_t flags) {
-  core_block *block = take_block(view->ndim);
-  if (block == NULL) return NULL;
+static DLManagedTensorVersioned *export_versioned(core_block *block, core_share *share,
+                                                  const DLTensor *view, uint64_t flags) {
   DLManagedTensorVersioned *managed = &block->managed.versioned;
   managed->version.major = DLPACK_MAJOR_VERSION;
   managed->version.minor = DLPACK_MINOR_VERSION;
@@ -327,14 +357,102 @@ DLManagedTensorVersioned *core_export_versioned(core_share *share, const DLTenso
   return managed;
 }
 
-DLManagedTensor *core_export_legacy(core_share *share, const DLTensor *view) {
-  core_block *block = take_block(view->ndim);
-  if (block == NULL) return NULL;
+static DLManagedTensor *export_legacy(core_block *block, core_share *share, const DLTensor *view) {
   DLManagedTensor *managed = &block->managed.legacy;
   managed->manager_ctx = block;
   managed->deleter = core_delete_legacy;
   fill_block(share, view, &managed->dl_tensor, block);
   return managed;
+}
+
+DLManagedTensorVersioned *core_export_versioned(core_share *share, const DLTensor *view,
+                                                uint64_t flags) {
+  core_block *block = take_block(view->ndim);
+  if (block == NULL) return NULL;
+  core_share_take(share);
+  return export_versioned(block, share, view, flags);
+}
+
+DLManagedTensor *core_export_legacy(core_share *share, const DLTensor *view) {
+  core_block *block = take_block(view->ndim);
+  if (block == NULL) return NULL;
+  core_share_take(share);
+  return export_legacy(block, share, view);
+}
+
+static core_block *block_of(core_share *share) { return (core_block *)share - 1; }
+
+static void release_cell(core_share *share) {
+  void (*lender)(void *) = share->lender;
+  void *ctx = share->ctx;
+  push_dead(&pools[CELLS].home, block_of(share));
+  core_release_lent(lender, ctx);
+}
+
+core_share *core_hold_unlocked(void (*lender)(void *ctx), void *ctx) {
+  cell *cell = (void *)pool_take(&pools[CELLS]);
+  if (cell == NULL) return NULL;
+  core_share *share = &cell->share;
+  share->release = release_cell;
+  share->lender = lender;
+  share->ctx = ctx;
+  __atomic_store_n(&share->count, 1, __ATOMIC_RELAXED);
+  return share;
+}
+
+int64_t core_held_unlocked(void (*lender)(void *ctx)) {
+  int64_t held = 0;
+  for (slab *slab = pools[CELLS].slabs; slab != NULL; slab = slab->next) {
+    for (uint32_t i = 1; i <= slab->count; i++) {
+      core_share *share = &((cell *)slab)[i].share;
+      held += __atomic_load_n(&share->count, __ATOMIC_RELAXED) > 0 && share->lender == lender;
+    }
+  }
+  return held;
+}
+
+/* A block for an export on `share`, and a share for it. Nobody else has one while the count is one. */
+static core_block *take_unlocked(core_share *share, int32_t ndim) {
+  core_block *block;
+  if (ndim > CORE_RANK_SMALL) {
+    block = take_block(ndim);
+  } else if (share->release == release_cell &&
+             __atomic_load_n(&block_of(share)->state, __ATOMIC_RELAXED) == CORE_FREE) {
+    block = block_of(share);
+  } else {
+    block = pool_take(&pools[CELLS]);
+  }
+  if (block == NULL) return NULL;
+  if (__atomic_load_n(&share->count, __ATOMIC_RELAXED) == 1)
+    __atomic_store_n(&share->count, 2, __ATOMIC_RELAXED);
+  else
+    core_share_take(share);
+  return block;
+}
+
+DLManagedTensorVersioned *core_export_versioned_unlocked(core_share *share, const DLTensor *view,
+                                                         uint64_t flags) {
+  core_block *block = take_unlocked(share, view->ndim);
+  return block == NULL ? NULL : export_versioned(block, share, view, flags);
+}
+
+DLManagedTensor *core_export_legacy_unlocked(core_share *share, const DLTensor *view) {
+  core_block *block = take_unlocked(share, view->ndim);
+  return block == NULL ? NULL : export_legacy(block, share, view);
+}
+
+int64_t core_live_exports(void) {
+  int64_t live = 0;
+  for (int i = 0; i < POOLS; i++) {
+    slab *slab = __atomic_load_n(&pools[i].slabs, __ATOMIC_ACQUIRE);
+    for (; slab != NULL; slab = slab->next) {
+      for (uint32_t k = 1; k <= slab->count; k++) {
+        core_block *block = (core_block *)((char *)slab + k * slab->size);
+        live += __atomic_load_n(&block->state, __ATOMIC_RELAXED) == CORE_LIVE;
+      }
+    }
+  }
+  return live;
 }
 
 /* ---- checks ---------------------------------------------------------------------------------- */
@@ -390,10 +508,33 @@ static int known_dtype(DLDataType dtype) {
   }
 }
 
+/* Most tensors are row-major without gaps: one look at each dimension tells that they are sound. */
+static int sound(const DLTensor *t, core_extent *out) {
+  int64_t bits = (int64_t)t->dtype.bits * t->dtype.lanes, count = 1;
+  uint64_t end;
+  if (((uintptr_t)t | (uintptr_t)t->shape | (uintptr_t)t->strides) % 8 != 0 || t->ndim < 0 ||
+      t->ndim > CORE_RANK_MAX || (t->ndim > 0 && t->shape == NULL) || t->data == NULL ||
+      bits % 8 != 0 || !known_dtype(t->dtype))
+    return 0;
+  for (int32_t d = t->ndim - 1; d >= 0; d--) {
+    int64_t n = t->shape[d];
+    if (n <= 0 || (t->strides != NULL && t->strides[d] != count && n != 1) ||
+        __builtin_mul_overflow(count, n, &count))
+      return 0;
+  }
+  *out = (core_extent){.count = count, .row_major = 1};
+  if (__builtin_mul_overflow(count, bits / 8, &out->nbytes) ||
+      __builtin_add_overflow((uint64_t)(uintptr_t)t->data, t->byte_offset, &end) ||
+      __builtin_add_overflow(end, (uint64_t)out->nbytes, &end))
+    return 0;
+  out->high = out->nbytes;
+  return 1;
+}
+
 #define FAIL(status, ...) return fail(status, message, size, __VA_ARGS__)
 
-core_status core_validate(const DLTensor *t, uint64_t flags, core_extent *out, char *message,
-                          size_t size) {
+static core_status validate(const DLTensor *t, uint64_t flags, core_extent *out, char *message,
+                            size_t size) {
   core_extent extent = {.count = 1, .row_major = 1};
   if (t == NULL) FAIL(CORE_ERR_NULL, "tensor is NULL");
   if ((uintptr_t)t % 8 != 0) FAIL(CORE_ERR_UNALIGNED, "tensor at %p is not aligned", (void *)t);
@@ -474,6 +615,14 @@ core_status core_validate(const DLTensor *t, uint64_t flags, core_extent *out, c
       FAIL(CORE_ERR_OVERFLOW, "byte_offset = %" PRIu64 " leads outside the address space",
            t->byte_offset);
   }
-  if (out != NULL) *out = extent;
+  *out = extent;
   return CORE_OK;
+}
+
+core_status core_validate(const DLTensor *t, uint64_t flags, core_extent *out, char *message,
+                          size_t size) {
+  core_extent extent;
+  if (out == NULL) out = &extent;
+  if (t != NULL && sound(t, out)) return CORE_OK;
+  return validate(t, flags, out, message, size);
 }

@@ -88,12 +88,10 @@ type block struct {
 
 // C: core_home
 type home struct {
-	dead   uintptr
-	pool   int32
-	rank   int32
-	_      [48]byte
-	cursor uint64
-	_      [56]byte
+	dead uintptr
+	pool int32
+	rank int32
+	_    [48]byte
 }
 
 // C: core_share
@@ -178,8 +176,6 @@ var (
 	_   = [1]int{}[unsafe.Offsetof(gh.pool)-unsafe.Offsetof(ch.drainer)]
 	_   = [1]int{}[unsafe.Sizeof(gh.pool)-unsafe.Sizeof(ch.drainer)]
 	_   = [1]int{}[unsafe.Offsetof(gh.rank)-unsafe.Offsetof(ch.rank)]
-	_   = [1]int{}[unsafe.Offsetof(gh.cursor)-unsafe.Offsetof(ch.cursor)]
-	_   = [1]int{}[unsafe.Sizeof(gh.cursor)-unsafe.Sizeof(ch.cursor)]
 	cs  C.core_share
 	gs  share
 	_   = [1]int{}[unsafe.Sizeof(gs)-C.sizeof_core_share]

@@ -62,6 +62,14 @@ CORE_API core_share *core_share_legacy(DLManagedTensor *managed);
 
 CORE_API void core_share_take(core_share *share);
 CORE_API void core_share_drop(core_share *share);
+/* Ends a share. True for the last one: then the caller runs share->release(share). While the count is
+ * one nobody else has a share to take another from, or to end. */
+static inline int core_share_leave(core_share *share) {
+  if (__atomic_load_n(&share->count, __ATOMIC_ACQUIRE) != 1)
+    return __atomic_sub_fetch(&share->count, 1, __ATOMIC_ACQ_REL) == 0;
+  __atomic_store_n(&share->count, 0, __ATOMIC_RELAXED);
+  return 1;
+}
 
 /* Calls the deleter of a managed tensor, if it has one. */
 CORE_API void core_release_versioned(DLManagedTensorVersioned *managed);
@@ -97,9 +105,7 @@ struct core_home {
   core_block *dead;   /* pushed by deleters on any thread, taken whole by the owner */
   int32_t drainer;    /* index of the pool of Go that drains it, or -1: the C side does, unwoken */
   int32_t rank;       /* room for dimensions in its blocks */
-  char pad[48];       /* homes lie side by side: a cache line for deleters, */
-  uint64_t cursor;    /* and one for Go's exports: their number, nearly */
-  char pad2[56];
+  char pad[48];       /* homes lie side by side: one cache line each */
 };
 
 /* The deleters that every exported block carries. Their addresses tell our own exports apart. */
@@ -128,7 +134,19 @@ CORE_API int core_forked(void);
 CORE_API DLManagedTensorVersioned *core_export_versioned(core_share *share, const DLTensor *view,
                                                          uint64_t flags);
 CORE_API DLManagedTensor *core_export_legacy(core_share *share, const DLTensor *view);
-/* Exports made by the two functions above that are still alive. */
+
+/* The same for callers that take turns, as those who hold Python's GIL do. On a share of
+ * core_hold_unlocked the first export costs no allocation. */
+CORE_API DLManagedTensorVersioned *core_export_versioned_unlocked(core_share *share,
+                                                                  const DLTensor *view,
+                                                                  uint64_t flags);
+CORE_API DLManagedTensor *core_export_legacy_unlocked(core_share *share, const DLTensor *view);
+/* Memory lent to us, as by core_share_lend, with room for an export in the same allocation. */
+CORE_API core_share *core_hold_unlocked(void (*lender)(void *ctx), void *ctx);
+/* Shares of core_hold_unlocked that are held, of that lender. */
+CORE_API int64_t core_held_unlocked(void (*lender)(void *ctx));
+
+/* Exports made by the functions above that are still alive. */
 CORE_API int64_t core_live_exports(void);
 
 /* ---- checks and copies ----------------------------------------------------------------------- */

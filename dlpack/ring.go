@@ -29,7 +29,8 @@ const (
 type ring struct {
 	live, idle uint64 // the states of its blocks
 	pool       *pool
-	listed     bool                       // in pool.rings
+	listed     bool // in pool.rings
+	turn       uint
 	blocks     [ringBlocks]atomic.Uintptr // or 0; changed under the pool's mutex
 }
 
@@ -43,8 +44,22 @@ func newRing(p *pool) *ring {
 	return &ring{live: number | stateLive, idle: number | stateIdle, pool: p}
 }
 
+// next moves on to the next place. Goroutines that share a pool may come to the same one: the turn is a hint
+// and no more, since an atomic count would take as long as the rest of an export, and the race
+// detector need not hear of it.
+//
+//go:norace
+func (r *ring) next() *atomic.Uintptr {
+	r.turn++
+	return &r.blocks[r.turn%ringBlocks]
+}
+
+// here is where next has just moved to, as far as can be said.
+//
+//go:norace
+func (r *ring) here() *atomic.Uintptr { return &r.blocks[r.turn%ringBlocks] }
+
 // ready returns a block of the tensor's that was idle and is live now; nil where the next one is not.
-// The pool's cursor is a hint: goroutines that share a pool may read the same.
 func (t *Tensor) ready() *block {
 	all := t.rings.Load()
 	if all == nil {
@@ -54,10 +69,7 @@ func (t *Tensor) ready() *block {
 	if r == nil {
 		return nil
 	}
-	h := r.pool.home
-	turn := h.cursor
-	h.cursor = turn + 1
-	b := (*block)(pointer(r.blocks[turn%ringBlocks].Load()))
+	b := (*block)(pointer(r.next().Load()))
 	if b == nil || !atomic.CompareAndSwapUint64(&b.state, r.idle, r.live) {
 		return nil
 	}
@@ -77,13 +89,13 @@ func (t *Tensor) enlist(p *pool, b *block) (state uint64) {
 		t.rings.CompareAndSwap(nil, &made)
 		all = t.rings.Load()
 	}
-	here := &(*all)[p.home.pool]
-	r := here.Load()
+	own := &(*all)[p.home.pool]
+	r := own.Load()
 	if r == nil {
 		r = newRing(p)
-		here.Store(r)
+		own.Store(r)
 	}
-	place := &r.blocks[(p.home.cursor-1)%ringBlocks]
+	place := r.here()
 	if last := (*block)(pointer(place.Load())); last != nil && !atomic.CompareAndSwapUint64(&last.state, r.live, stateLive) {
 		return stateLive
 	}

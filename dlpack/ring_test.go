@@ -1,0 +1,201 @@
+//go:build cgo
+
+package dlpack_test
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+)
+
+// warm exports a tensor until all places of its ring are taken, and once more for each.
+func warm(t testing.TB, tensor *dlpack.Tensor) {
+	t.Helper()
+	for range 200 {
+		dlpack.Release(export(t, tensor))
+	}
+}
+
+func TestExportsOfOneTensorUseABlockAgainAfter64Others(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for _, elements := range []int{0, 1, 1000} {
+		tensor := fromSlice(t, make([]float32, elements))
+		last := map[unsafe.Pointer]int{}
+		for i := range 1000 {
+			m := export(t, tensor)
+			if before, used := last[m]; used {
+				require.GreaterOrEqual(t, i-before, 64)
+			}
+			last[m] = i
+			dlpack.Release(m)
+		}
+		assert.Less(t, len(last), 400, "blocks are used again")
+		require.NoError(t, tensor.Close())
+	}
+}
+
+func TestReadyBlocksSayWhatTheTensorSays(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	data := []float32{1, 2, 3, 4, 5, 6}
+	tensor := fromSlice(t, data, 2, 3)
+	defer tensor.Close()
+	for i := range 300 {
+		m := export(t, tensor)
+		v := dlpacktest.Read(m)
+		require.Equal(t, uintptr(unsafe.Pointer(&data[0])), v.Data)
+		require.Equal(t, []int64{2, 3}, v.Shape)
+		require.Equal(t, []int64{3, 1}, v.Strides)
+		require.Zero(t, v.Flags)
+		if i%3 == 0 {
+			dlpacktest.Scribble(m) // a consumer may write to all of it
+		}
+		dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
+		legacy, err := tensor.ExportLegacy()
+		require.NoError(t, err)
+		require.Equal(t, []int64{2, 3}, dlpacktest.ReadLegacy(legacy).Shape)
+		dlpacktest.DeleteLegacyOnThreads([]unsafe.Pointer{legacy}, 1)
+	}
+}
+
+func TestASecondDeleteOfAReadyBlockIsIgnored(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	tensor := fromSlice(t, []float32{1})
+	warm(t, tensor)
+	before := dlpack.ReadStats().DoubleDeletes
+	warm(t, tensor) // ReadStats has retired the blocks
+	m := export(t, tensor)
+	dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
+	dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
+	dlpack.Release(m)
+	held := make([]unsafe.Pointer, 60)
+	for i := range held {
+		held[i] = export(t, tensor)
+		require.NotEqual(t, m, held[i])
+	}
+	dlpack.Release(m)
+	dlpacktest.DeleteOnThreads(held, 2)
+	tensor.Close()
+	dlpack.Release(m)
+	assert.Equal(t, before+4, dlpack.ReadStats().DoubleDeletes)
+}
+
+func TestCloseLetsReadyBlocksGo(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
+	tensor, err := dlpack.Import(p.Managed())
+	require.NoError(t, err)
+	warm(t, tensor)
+	held := []unsafe.Pointer{export(t, tensor), export(t, tensor)}
+	require.NoError(t, tensor.Close())
+	assert.Zero(t, p.Deletes(), "two are alive")
+	_, err = tensor.Export()
+	require.ErrorIs(t, err, dlpack.ErrClosed)
+	dlpacktest.DeleteOnThreads(held[:1], 1)
+	assert.Zero(t, p.Deletes())
+	dlpacktest.DeleteOnThreads(held[1:], 1)
+	assert.Equal(t, 1, p.Deletes(), "the last deleter gives the memory back, there and then")
+
+	p = dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
+	tensor, err = dlpack.Import(p.Managed())
+	require.NoError(t, err)
+	warm(t, tensor)
+	require.NoError(t, tensor.Close())
+	assert.Equal(t, 1, p.Deletes(), "ready blocks hold nothing once their tensor is closed")
+}
+
+func TestForgottenMemoryIsNotKeptByReadyBlocks(t *testing.T) {
+	before := dlpack.ReadStats()
+	collected := make(chan bool, 1)
+	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
+	func() {
+		data := new([4096]float32)
+		runtime.AddCleanup(data, func(bool) { collected <- true }, true)
+		warm(t, fromSlice(t, data[:]))
+		tensor, err := dlpack.Import(p.Managed())
+		require.NoError(t, err)
+		warm(t, tensor)
+	}()
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		return len(collected) == 1 && p.Deletes() == 1
+	}, 20*time.Second, time.Millisecond)
+	now := dlpack.ReadStats()
+	assert.Equal(t, before.Exports, now.Exports)
+	assert.Equal(t, before.Imports, now.Imports)
+}
+
+func TestMoreExportsThanARingHasRoomFor(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	tensor := fromSlice(t, []float32{1, 2})
+	for range 3 {
+		var held []unsafe.Pointer
+		seen := map[unsafe.Pointer]bool{}
+		for range 1000 {
+			m := export(t, tensor)
+			require.False(t, seen[m], "each is another")
+			seen[m] = true
+			held = append(held, m)
+		}
+		assert.EqualValues(t, 1000, dlpack.ReadStats().Exports)
+		dlpacktest.DeleteOnThreads(held, 4)
+		assert.Zero(t, dlpack.ReadStats().Exports)
+		assert.Zero(t, dlpack.PinnedBlocks())
+	}
+	tensor.Close()
+}
+
+// All that can happen to a block of a ring at once: exports on several goroutines, deleters on Go's and on
+// foreign threads, retirements, and the Close.
+func TestExportsOfOneTensorMeetItsClose(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for round := range 50 {
+		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{3}})
+		imported, err := dlpack.Import(p.Managed())
+		require.NoError(t, err)
+		tensors := []*dlpack.Tensor{imported, fromSlice(t, []float32{1, 2, 3})}
+		var all sync.WaitGroup
+		for g := range 6 {
+			all.Go(func() {
+				for i := 0; ; i++ {
+					var held []unsafe.Pointer
+					for _, tensor := range tensors {
+						m, err := tensor.Export()
+						if err != nil {
+							assert.ErrorIs(t, err, dlpack.ErrClosed)
+							for _, m := range held {
+								dlpack.Release(m)
+							}
+							return
+						}
+						assert.Equal(t, []int64{3}, dlpacktest.Read(m).Shape)
+						held = append(held, m)
+					}
+					if g%2 == 0 && i%50 == 0 {
+						dlpacktest.DeleteOnThreads(held, 2)
+					} else {
+						for _, m := range held {
+							dlpack.Release(m)
+						}
+					}
+					if g == 0 && i%20 == 0 {
+						dlpack.Reap()
+					}
+				}
+			})
+		}
+		time.Sleep(time.Duration(round%10) * 200 * time.Microsecond)
+		for _, tensor := range tensors {
+			tensor.Close()
+		}
+		all.Wait()
+		require.Equal(t, 1, p.Deletes())
+	}
+}
