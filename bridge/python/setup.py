@@ -17,6 +17,8 @@ from setuptools.command.build_ext import build_ext
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
+LINUX = sys.platform.startswith("linux")
+
 # One binary serves CPython 3.11 and later; free-threaded builds have no limited API.
 LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED")
 
@@ -68,8 +70,8 @@ setup(
             include_dirs=[str(ROOT / "include"), str(ROOT / "dlpack")],
             define_macros=[("Py_LIMITED_API", "0x030B0000")] if LIMITED else [],
             py_limited_api=LIMITED,
-            extra_compile_args=["-std=gnu11", "-fvisibility=hidden", "-Wall", "-Wextra"],
-            libraries=["pthread", "dl"] if sys.platform.startswith("linux") else [],
+            extra_compile_args=["-std=gnu11", "-fvisibility=hidden", "-Wall", "-Wextra", *(["-fno-plt"] if LINUX else [])],
+            libraries=["pthread", "dl"] if LINUX else [],
         )
     ],
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED else {},

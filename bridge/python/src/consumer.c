@@ -3,23 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t imports;
+static void end_versioned(void *managed) { core_release_versioned(managed); }
 
-int64_t live_imports(void) { return __atomic_load_n(&imports, __ATOMIC_RELAXED); }
+static void end_legacy(void *managed) { core_release_legacy(managed); }
 
-/* Releases of shares that stand for a managed tensor: like the core's, and counted. */
-static void end_versioned(core_share *share) {
-  DLManagedTensorVersioned *managed = share->ctx;
-  free(share);
-  __atomic_fetch_sub(&imports, 1, __ATOMIC_RELAXED);
-  core_release_versioned(managed);
-}
-
-static void end_legacy(core_share *share) {
-  DLManagedTensor *managed = share->ctx;
-  free(share);
-  __atomic_fetch_sub(&imports, 1, __ATOMIC_RELAXED);
-  core_release_legacy(managed);
+int64_t live_imports(void) {
+  int64_t held;
+  TURN_BEGIN();
+  held = core_held_unlocked(end_versioned) + core_held_unlocked(end_legacy);
+  TURN_END();
+  return held;
 }
 
 /* Releases what is not to be carried, before an error is set. */
@@ -41,16 +34,13 @@ static Tensor *describe(PyTypeObject *type, const DLTensor *view, uint64_t flags
 }
 
 /* Nothing can fail any more once there is a share: it takes over the managed tensor. */
-static int hold(Tensor *self, void (*release)(core_share *), void *managed) {
-  core_share *share = malloc(sizeof *share);
-  if (share == NULL) {
-    PyErr_NoMemory();
-    return -1;
-  }
-  *share = (core_share){.count = 1, .release = release, .ctx = managed};
-  self->share = share;
-  __atomic_fetch_add(&imports, 1, __ATOMIC_RELAXED);
-  return 0;
+static int hold(Tensor *self, void (*end)(void *), void *managed) {
+  TURN_BEGIN();
+  self->share = core_hold_unlocked(end, managed);
+  TURN_END();
+  if (self->share != NULL) return 0;
+  PyErr_NoMemory();
+  return -1;
 }
 
 static PyObject *raise_version(const char *place, DLPackVersion version) {
@@ -138,12 +128,9 @@ static void drop_quietly(PyObject *capsule) {
 static void give_back(Tensor *self, PyObject *capsule) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
-  int versioned = self->share->release == end_versioned;
-  if (PyCapsule_SetName(capsule, versioned ? capsule_versioned : capsule_legacy) == 0) {
-    free(self->share);
-    self->share = NULL;
-    __atomic_fetch_sub(&imports, 1, __ATOMIC_RELAXED);
-  }
+  int versioned = self->share->lender == end_versioned;
+  if (PyCapsule_SetName(capsule, versioned ? capsule_versioned : capsule_legacy) == 0)
+    self->share->lender = NULL;
   PyErr_Restore(type, value, traceback);
 }
 
@@ -363,17 +350,17 @@ PyObject *from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
 enum { PAGE = 4096 };
 
 static DLManagedTensorVersioned *parse_address(PyObject *object, const char *function) {
-  if (!PyLong_Check(object)) {
+  if (!Py_IS_TYPE(object, &PyLong_Type) && !PyLong_Check(object)) {
     PyErr_Format(PyExc_TypeError, "dlbridge: %s: an address is an int, not %R", function, Py_TYPE(object));
     return NULL;
   }
-  unsigned long long address = PyLong_AsUnsignedLongLong(object);
-  if (PyErr_Occurred() || address < PAGE || address > UINT64_MAX - PAGE || address % 8 != 0) {
+  uintptr_t address = PyLong_AsUnsignedLong(object); /* all ones after an error */
+  if (address < PAGE || address > UINTPTR_MAX - PAGE || address % 8 != 0) {
     PyErr_Clear();
     PyErr_Format(PyExc_ValueError, "dlbridge: %s: no managed tensor can be at %R", function, object);
     return NULL;
   }
-  return (DLManagedTensorVersioned *)(uintptr_t)address;
+  return (DLManagedTensorVersioned *)address;
 }
 
 PyObject *from_address(PyObject *module, PyObject *object) {

@@ -35,6 +35,16 @@
 #define UNLOCK() }
 #endif
 
+/* Pools of the core that are not locked: the GIL, or else a mutex, makes their callers take turns. */
+#ifdef Py_GIL_DISABLED
+extern PyMutex turn;
+#define TURN_BEGIN() PyMutex_Lock(&turn)
+#define TURN_END() PyMutex_Unlock(&turn)
+#else
+#define TURN_BEGIN() (void)0
+#define TURN_END() (void)0
+#endif
+
 enum { MESSAGE_SIZE = 256 };
 
 /* Puts a new reference into a variable. */
@@ -64,6 +74,7 @@ typedef struct {
   PyObject *version;  /* (1, 3) */
   PyObject *ask;      /* {"max_version": (1, 3)}, what __dlpack__ is called with by default */
   PyObject *no_args;  /* () */
+  PyObject *cpu;      /* (1, 0) */
 } module_state;
 
 /* A view of memory and one share of it. Everything but `share` and `buffers` is fixed when it is made. */
@@ -87,6 +98,8 @@ Tensor *tensor_new(PyTypeObject *type, const DLTensor *view, uint64_t flags, int
 /* A Tensor of the same description on memory of its own: row-major, writable. */
 Tensor *tensor_copy(Tensor *self);
 int tensor_read_only(const Tensor *self);
+/* Whether the memory of dead Tensors is kept for new ones. */
+void keep_spares(int keep);
 /* Ends a share; whatever release runs then, the current exception stays as it is. */
 void share_end(core_share *share);
 PyObject *raise_closed(void);
@@ -97,6 +110,7 @@ extern const char capsule_versioned[], capsule_versioned_used[], capsule_legacy[
     capsule_legacy_used[];
 PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *tensor_dlpack_device(PyObject *self, PyObject *ignored);
+void forget_arguments(void);
 /* A managed tensor on the Tensor's memory that the caller owns; NULL with an exception. */
 DLManagedTensorVersioned *tensor_export(Tensor *self);
 PyObject *to_address(PyObject *module, PyObject *object);

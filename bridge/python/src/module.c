@@ -48,6 +48,10 @@ PyDoc_STRVAR(counters_doc,
              "tensors taken over and not given back), loans (buffers of Python objects), and double_deletes\n"
              "(deleter calls that came twice, and were ignored).");
 
+#ifdef Py_GIL_DISABLED
+PyMutex turn;
+#endif
+
 static PyObject *counters(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
   return Py_BuildValue("{sLsLsLsK}", "exports", (long long)core_live_exports(), "imports",
                        (long long)live_imports(), "loans", (long long)live_loans(), "double_deletes",
@@ -92,9 +96,10 @@ static int execute(PyObject *module) {
     if (state->names[i] == NULL) return -1;
   }
   state->no_args = PyTuple_New(0);
+  state->cpu = Py_BuildValue("(ii)", (int)kDLCPU, 0);
   state->version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
   state->ask = PyDict_New();
-  if (state->no_args == NULL || state->version == NULL || state->ask == NULL ||
+  if (state->no_args == NULL || state->cpu == NULL || state->version == NULL || state->ask == NULL ||
       PyDict_SetItem(state->ask, state->names[NAME_MAX_VERSION], state->version) < 0)
     return -1;
   PyObject *type = PyType_FromModuleAndSpec(module, &tensor_spec, NULL);
@@ -105,6 +110,7 @@ static int execute(PyObject *module) {
   Py_XDECREF(api);
   if (failed || PyModule_AddType(module, state->tensor_type) < 0) return -1;
   exchange_type(state->tensor_type, 1);
+  keep_spares(1);
   return 0;
 }
 
@@ -117,11 +123,16 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
 
 static int clear(PyObject *module) {
   module_state *state = PyModule_GetState(module);
-  if (state->tensor_type != NULL) exchange_type(state->tensor_type, 0);
+  if (state->tensor_type != NULL) {
+    exchange_type(state->tensor_type, 0);
+    forget_arguments();
+    keep_spares(0);
+  }
   Py_CLEAR(state->tensor_type);
   Py_CLEAR(state->ask);
   Py_CLEAR(state->version);
   Py_CLEAR(state->no_args);
+  Py_CLEAR(state->cpu);
   for (int i = 0; i < NAME_COUNT; i++) Py_CLEAR(state->names[i]);
   return 0;
 }

@@ -7,26 +7,32 @@ const char capsule_legacy_used[] = "used_dltensor";
 
 /* Runs wherever a capsule dies, at interpreter exit and under a pending exception too. One that was
  * consumed has another name. */
-static void capsule_end(PyObject *capsule) {
-  int versioned = PyCapsule_IsValid(capsule, capsule_versioned);
-  if (!versioned && !PyCapsule_IsValid(capsule, capsule_legacy)) return;
+static void capsule_end_versioned(PyObject *capsule) {
+  if (!PyCapsule_IsValid(capsule, capsule_versioned)) return;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
-  if (versioned) core_release_versioned(PyCapsule_GetPointer(capsule, capsule_versioned));
-  else core_release_legacy(PyCapsule_GetPointer(capsule, capsule_legacy));
+  core_release_versioned(PyCapsule_GetPointer(capsule, capsule_versioned));
+  PyErr_Restore(type, value, traceback);
+}
+
+static void capsule_end_legacy(PyObject *capsule) {
+  if (!PyCapsule_IsValid(capsule, capsule_legacy)) return;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  core_release_legacy(PyCapsule_GetPointer(capsule, capsule_legacy));
   PyErr_Restore(type, value, traceback);
 }
 
 static PyObject *versioned_capsule(DLManagedTensorVersioned *managed) {
   if (managed == NULL) return PyErr_NoMemory();
-  PyObject *capsule = PyCapsule_New(managed, capsule_versioned, capsule_end);
+  PyObject *capsule = PyCapsule_New(managed, capsule_versioned, capsule_end_versioned);
   if (capsule == NULL) core_release_versioned(managed);
   return capsule;
 }
 
 static PyObject *legacy_capsule(DLManagedTensor *managed) {
   if (managed == NULL) return PyErr_NoMemory();
-  PyObject *capsule = PyCapsule_New(managed, capsule_legacy, capsule_end);
+  PyObject *capsule = PyCapsule_New(managed, capsule_legacy, capsule_end_legacy);
   if (capsule == NULL) core_release_legacy(managed);
   return capsule;
 }
@@ -92,55 +98,116 @@ static int check_stream(PyObject *object, DLDevice device) {
   return -1;
 }
 
-PyObject *tensor_dlpack(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+/* What __dlpack__ is asked for. */
+typedef struct {
+  int versioned, copy;
+} request;
+
+#ifndef Py_GIL_DISABLED
+/* Consumers pass the same objects again and again, constants of theirs. The last arguments that meant the
+ * same for every tensor are remembered, and held. */
+static struct {
+  PyObject *names, *args[4];
+  request means;
+} asked;
+
+static int recall(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, request *out) {
+  if (kwnames == NULL || kwnames != asked.names || nargs > 0) return 0;
+  for (int i = 0; i < 4 && asked.args[i] != NULL; i++) {
+    if (args[i] != asked.args[i]) return 0;
+  }
+  *out = asked.means;
+  return 1;
+}
+
+static void remember(PyObject *const *args, Py_ssize_t count, PyObject *kwnames, request means) {
+  REPLACE(asked.names, NULL); /* nothing is recalled while the rest changes */
+  for (Py_ssize_t i = 0; i < 4; i++) REPLACE(asked.args[i], i < count ? Py_NewRef(args[i]) : NULL);
+  asked.means = means;
+  REPLACE(asked.names, Py_XNewRef(kwnames));
+}
+#else
+static int recall(PyObject *const *Py_UNUSED(args), Py_ssize_t Py_UNUSED(nargs), PyObject *Py_UNUSED(kwnames),
+                  request *Py_UNUSED(out)) {
+  return 0;
+}
+
+static void remember(PyObject *const *Py_UNUSED(args), Py_ssize_t Py_UNUSED(count), PyObject *Py_UNUSED(kwnames),
+                     request Py_UNUSED(means)) {}
+#endif
+
+void forget_arguments(void) { remember(NULL, 0, NULL, (request){0, 0}); }
+
+static int parse_request(Tensor *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, request *out) {
   static const int names[] = {NAME_STREAM, NAME_MAX_VERSION, NAME_DL_DEVICE, NAME_COPY};
-  Tensor *self = (Tensor *)op;
+  module_state *state = PyType_GetModuleState(Py_TYPE((PyObject *)self));
   PyObject *values[4];
-  if (parse_arguments(PyType_GetModuleState(Py_TYPE(op)), "__dlpack__", args, nargs, kwnames, 0, names,
-                      4, values) < 0)
-    return NULL;
-  int copy, versioned = parse_max_version(values[1]);
-  if (versioned < 0 || check_stream(values[0], self->view.device) < 0 || parse_copy(values[3], &copy) < 0)
-    return NULL;
-  if (values[2] != NULL && values[2] != Py_None) {
-    DLDevice device;
-    if (parse_device(values[2], "dl_device", &device) < 0) return NULL;
-    if (device.device_type != self->view.device.device_type ||
-        (device.device_id != self->view.device.device_id && device.device_type != kDLCPU))
-      return PyErr_Format(PyExc_BufferError,
-                          "dlbridge: __dlpack__: the memory is on device (%d, %d), not on (%d, %d)",
-                          (int)self->view.device.device_type, (int)self->view.device.device_id,
-                          (int)device.device_type, (int)device.device_id);
+  if (parse_arguments(state, "__dlpack__", args, nargs, kwnames, 0, names, 4, values) < 0) return -1;
+  out->versioned = parse_max_version(values[1]);
+  if (out->versioned < 0 || check_stream(values[0], self->view.device) < 0 ||
+      parse_copy(values[3], &out->copy) < 0)
+    return -1;
+  DLDevice is = self->view.device, device = is;
+  int any_device = values[2] == NULL || values[2] == Py_None;
+  if (!any_device && parse_device(values[2], "dl_device", &device) < 0) return -1;
+  if (device.device_type != is.device_type || (device.device_id != is.device_id && is.device_type != kDLCPU)) {
+    PyErr_Format(PyExc_BufferError, "dlbridge: __dlpack__: the memory is on device (%d, %d), not on (%d, %d)",
+                 (int)is.device_type, (int)is.device_id, (int)device.device_type, (int)device.device_id);
+    return -1;
   }
-  if (copy > 0) {
-    Tensor *made = tensor_copy(self);
-    if (made == NULL) return NULL;
-    PyObject *capsule = NULL;
-    if (versioned)
-      capsule = versioned_capsule(core_export_versioned(
-          made->share, &made->view, made->flags | DLPACK_FLAG_BITMASK_IS_COPIED));
-    else if (refuse_legacy(made) == 0)
-      capsule = legacy_capsule(core_export_legacy(made->share, &made->view));
-    Py_DECREF(made);
-    return capsule;
-  }
-  if (!versioned && self->share != NULL && refuse_legacy(self) < 0) return NULL;
-  DLManagedTensorVersioned *managed = NULL;
-  DLManagedTensor *legacy = NULL;
+  /* Those who pass a single keyword make its tuple anew for each call. */
+  Py_ssize_t count = kwnames == NULL ? 0 : PyTuple_Size(kwnames);
+  if (count > 1 && any_device && (values[0] == NULL || values[0] == Py_None)) remember(args, count, kwnames, *out);
+  return 0;
+}
+
+static PyObject *capsule_of_copy(Tensor *self, int versioned) {
+  Tensor *made = tensor_copy(self);
+  if (made == NULL) return NULL;
+  PyObject *capsule = NULL;
+  if (versioned)
+    capsule = versioned_capsule(
+        core_export_versioned(made->share, &made->view, made->flags | DLPACK_FLAG_BITMASK_IS_COPIED));
+  else if (refuse_legacy(made) == 0)
+    capsule = legacy_capsule(core_export_legacy(made->share, &made->view));
+  Py_DECREF(made);
+  return capsule;
+}
+
+static PyObject *capsule_of_legacy(Tensor *self) {
+  DLManagedTensor *managed = NULL;
   int open;
-  LOCK(op);
+  if (self->share != NULL && refuse_legacy(self) < 0) return NULL;
+  LOCK(self);
   open = self->share != NULL;
-  if (open && versioned) managed = core_export_versioned(self->share, &self->view, export_flags(self));
-  else if (open) legacy = core_export_legacy(self->share, &self->view);
+  if (open) {
+    TURN_BEGIN();
+    managed = core_export_legacy_unlocked(self->share, &self->view);
+    TURN_END();
+  }
   UNLOCK();
-  if (!open) return raise_closed();
-  return versioned ? versioned_capsule(managed) : legacy_capsule(legacy);
+  return open ? legacy_capsule(managed) : raise_closed();
+}
+
+PyObject *tensor_dlpack(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+  Tensor *self = (Tensor *)op;
+  request asks;
+  if (!recall(args, nargs, kwnames, &asks) && parse_request(self, args, nargs, kwnames, &asks) < 0) return NULL;
+  if (asks.copy > 0) return capsule_of_copy(self, asks.versioned);
+  if (!asks.versioned) return capsule_of_legacy(self);
+  DLManagedTensorVersioned *managed = tensor_export(self);
+  return managed == NULL ? NULL : versioned_capsule(managed);
 }
 
 PyObject *tensor_dlpack_device(PyObject *op, PyObject *Py_UNUSED(ignored)) {
   Tensor *self = (Tensor *)op;
   if (self->share == NULL) return raise_closed();
-  return Py_BuildValue("(ii)", (int)self->view.device.device_type, (int)self->view.device.device_id);
+  DLDevice device = self->view.device;
+  if (device.device_type == kDLCPU && device.device_id == 0) {
+    module_state *state = PyType_GetModuleState(Py_TYPE(op));
+    return Py_NewRef(state->cpu);
+  }
+  return Py_BuildValue("(ii)", (int)device.device_type, (int)device.device_id);
 }
 
 DLManagedTensorVersioned *tensor_export(Tensor *self) {
@@ -148,7 +215,11 @@ DLManagedTensorVersioned *tensor_export(Tensor *self) {
   int open;
   LOCK(self);
   open = self->share != NULL;
-  if (open) managed = core_export_versioned(self->share, &self->view, export_flags(self));
+  if (open) {
+    TURN_BEGIN();
+    managed = core_export_versioned_unlocked(self->share, &self->view, export_flags(self));
+    TURN_END();
+  }
   UNLOCK();
   if (!open) raise_closed();
   else if (managed == NULL) PyErr_NoMemory();

@@ -28,9 +28,10 @@ PyObject *raise_status(core_status status, const char *place, const char *messag
 }
 
 void share_end(core_share *share) {
+  if (!core_share_leave(share)) return;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
-  core_share_drop(share);
+  share->release(share);
   PyErr_Restore(type, value, traceback);
 }
 
@@ -38,15 +39,49 @@ int tensor_read_only(const Tensor *self) {
   return self->unstated || (self->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
 }
 
+#ifdef Py_GIL_DISABLED
+void keep_spares(int Py_UNUSED(keep)) {}
+
+static Tensor *tensor_alloc(PyTypeObject *type, Py_ssize_t ndim) { return PyObject_NewVar(Tensor, type, ndim); }
+
+static void tensor_free(Tensor *self) { PyObject_Free(self); }
+#else
+/* Memory of dead Tensors of few dimensions, for new ones. */
+enum { SPARE_RANK = 4, SPARES = 32 };
+
+static struct {
+  Tensor *tensors[SPARES];
+  int count, room;
+} spares;
+
+void keep_spares(int keep) {
+  spares.room = keep ? SPARES : 0;
+  while (spares.count > spares.room) PyObject_Free(spares.tensors[--spares.count]);
+}
+
+static Tensor *tensor_alloc(PyTypeObject *type, Py_ssize_t ndim) {
+  if (ndim > SPARE_RANK) return PyObject_NewVar(Tensor, type, ndim);
+  Tensor *self = spares.count > 0 ? spares.tensors[--spares.count]
+                                  : PyObject_Malloc(sizeof(Tensor) + 3 * SPARE_RANK * sizeof(int64_t));
+  if (self == NULL) return (Tensor *)PyErr_NoMemory();
+  return (Tensor *)PyObject_InitVar((PyVarObject *)self, type, ndim);
+}
+
+static void tensor_free(Tensor *self) {
+  if (self->view.ndim <= SPARE_RANK && spares.count < spares.room) spares.tensors[spares.count++] = self;
+  else PyObject_Free(self);
+}
+#endif
+
 Tensor *tensor_new(PyTypeObject *type, const DLTensor *view, uint64_t flags, int unstated,
                    const core_extent *extent) {
   Py_ssize_t ndim = view->ndim;
-  Tensor *self = PyObject_NewVar(Tensor, type, ndim);
+  Tensor *self = tensor_alloc(type, ndim);
   if (self == NULL) return NULL;
   int64_t *shape = self->dims, *strides = shape + ndim;
-  if (ndim > 0) memcpy(shape, view->shape, (size_t)ndim * sizeof *shape);
+  for (Py_ssize_t d = 0; d < ndim; d++) shape[d] = view->shape[d];
   if (view->strides != NULL) {
-    memcpy(strides, view->strides, (size_t)ndim * sizeof *strides);
+    for (Py_ssize_t d = 0; d < ndim; d++) strides[d] = view->strides[d];
   } else {
     uint64_t step = 1; /* wraps only without elements, where no stride is followed */
     for (Py_ssize_t d = ndim - 1; d >= 0; d--) {
@@ -109,7 +144,7 @@ static void tensor_dealloc(PyObject *op) {
   Tensor *self = (Tensor *)op;
   PyTypeObject *type = Py_TYPE(op);
   if (self->share != NULL) share_end(self->share);
-  PyObject_Free(op);
+  tensor_free(self);
   Py_DECREF(type);
 }
 
