@@ -13,6 +13,9 @@ const elements = 1024
 // to stay in the cache of a core.
 const batch = 256
 
+// alive is how many of them are of one tensor, where nothing else is said.
+const alive = 32
+
 func newTensor(shape ...int64) *dlpack.Tensor { return must(dlpack.New(dlpack.Float32, shape...)) }
 
 func sliceTensor(n int) *dlpack.Tensor { return must(dlpack.FromSlice(make([]float32, n))) }
@@ -48,21 +51,30 @@ func border() []path {
 	}
 	for _, memory := range []struct {
 		name   string
-		tensor *dlpack.Tensor
-	}{{"new", newTensor(elements)}, {"slice", sliceTensor(elements)}} {
+		tensor func() *dlpack.Tensor
+	}{{"new", func() *dlpack.Tensor { return newTensor(elements) }}, {"slice", func() *dlpack.Tensor { return sliceTensor(elements) }}} {
 		list := make(manageds, batch)
-		export := func(int) {
-			for i := range list {
-				list[i] = must(memory.tensor.Export())
+		exports := func(of int) func(int) {
+			var tensors []*dlpack.Tensor
+			for range of {
+				tensors = append(tensors, memory.tensor())
+			}
+			return func(int) {
+				for i := range list {
+					list[i] = must(tensors[i%of].Export())
+				}
 			}
 		}
-		t := memory.tensor
+		few, many := exports(batch/alive), exports(1)
+		t := memory.tensor()
 		paths = append(paths,
-			path{name: "export_" + memory.name, rounds: batch, counted: true, run: export,
-				after: func(int) { list.deleteHere(); dlpack.Reap() }},
-			path{name: "delete_on_go_thread_" + memory.name, rounds: batch, before: export,
+			path{name: "export_" + memory.name, rounds: batch, counted: true, run: few,
+				after: func(int) { list.deleteHere() }},
+			path{name: "delete_on_go_thread_" + memory.name, rounds: batch, before: few,
 				clocked: func(int) time.Duration { return list.deleteHere() }},
-			path{name: "delete_on_foreign_thread_" + memory.name, rounds: batch, before: export,
+			path{name: "delete_on_foreign_thread_" + memory.name, rounds: batch, before: few,
+				clocked: func(int) time.Duration { return list.deleteThere() }},
+			path{name: "delete_on_foreign_thread_" + memory.name + "_of_256", rounds: batch, before: many,
 				clocked: func(int) time.Duration { return list.deleteThere() }},
 			path{name: "import_own_" + memory.name, counted: true, run: func(n int) {
 				for range n {

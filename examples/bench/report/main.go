@@ -78,10 +78,12 @@ var tables = []table{
 		{path: "arrow_export_release_go_memory", what: "arrow-go cdata, Go memory", peers: true},
 	}},
 	{"The deleter alone", "What a consumer waits for, on a thread that Go did not make (the last row of each is its first call " +
-		"on a new thread, the median of 400). The naive design is malloc, `cgo.Handle`, and a deleter that is a Go function.",
+		"on a new thread, the median of 400). Of a tensor 32 exports are alive, where nothing else is said. The naive design is malloc, `cgo.Handle`, and a deleter that is a Go function.",
 		"cgo_call", "empty cgo calls", []row{
 			{path: "delete_on_foreign_thread_new", what: "dlbridge, memory of `dlpack.New`", peer: "naive_delete_on_foreign_thread"},
 			{path: "delete_on_foreign_thread_slice", what: "dlbridge, a Go slice", peer: "naive_delete_on_foreign_thread"},
+			{path: "delete_on_foreign_thread_new_of_256", what: "dlbridge, memory of `dlpack.New`, 256 alive of one tensor", peer: "naive_delete_on_foreign_thread"},
+			{path: "delete_on_foreign_thread_slice_of_256", what: "dlbridge, a Go slice, 256 alive of one tensor", peer: "naive_delete_on_foreign_thread"},
 			{path: "first_delete_on_new_thread", what: "dlbridge, first call", peer: "naive_first_delete_on_new_thread"},
 			{path: "callback_on_go_thread", what: "an empty callback into Go, Go's thread", peers: true},
 			{path: "callback_on_foreign_thread", what: "an empty callback into Go, foreign thread", peers: true},
@@ -109,6 +111,20 @@ var tables = []table{
 			{path: "arrow_ipc_encode_3_columns", what: "arrow-go IPC encode, three columns", peers: true},
 			{path: "py_json_numpy_parse", what: "Python: json and NumPy", peers: true},
 			{path: "py_dlbridge_decode", what: "Python: `dlbridge.tens.decode`", peer: "py_json_numpy_parse"},
+		}},
+	{"Decthings: small tensors", "Tensors of 4 float32 in a stream, of which every fourth is aligned.",
+		"py_decthings_deserialize", "decodes of the client", []row{
+			{path: "decthings_decode_4_floats", what: "decode", peer: "py_decthings_deserialize"},
+			{path: "decthings_encode_4_floats", what: "encode", peer: "py_decthings_serialize"},
+			{path: "py_decthings_deserialize", what: "the Python client, decode", peers: true},
+			{path: "py_decthings_serialize", what: "the Python client, encode", peers: true},
+		}},
+	{"Decthings: 64 MiB", "One tensor, aligned; the reader that copies is written by hand. Into memory that is there.",
+		"memcpy_64MiB", "copies", []row{
+			{path: "decthings_decode_64MiB", what: "decode", peer: "decthings_copy_64MiB"},
+			{path: "decthings_encode_64MiB", what: "encode", peer: "memcpy_64MiB"},
+			{path: "decthings_copy_64MiB", what: "a reader that copies", peers: true},
+			{path: "memcpy_64MiB", what: "`copy`", peers: true},
 		}},
 	{"Python: np.from_dlpack", "An object is made, converted and freed. The floor is a C extension over the full API that checks nothing.",
 		"py_floor_from_address_new", "floors", []row{
@@ -183,6 +199,9 @@ var aims = []struct {
 		times("tens_parse_4KiB", "py_json_numpy_parse", 10)}},
 	{"tens_parse_16MiB", []aim{
 		{what: "of arrow_ipc_view_3_columns", path: "tens_parse_16MiB", by: "arrow_ipc_view_3_columns", bound: 0.7}}},
+	{"decthings_decode_4_floats", []aim{times("decthings_decode_4_floats", "py_decthings_deserialize", 20)}},
+	{"decthings_decode_64MiB", []aim{times("decthings_decode_64MiB", "decthings_copy_64MiB", 500)}},
+	{"decthings_encode_64MiB", []aim{times("decthings_encode_64MiB", "memcpy_64MiB", 0.9)}},
 	{"export and release of both", []aim{
 		{what: "allocations, `dlpack.New`", path: "export_release_new_allocations"},
 		{what: "allocations, a slice", path: "export_release_slice_allocations"},
