@@ -486,3 +486,95 @@ func ExamplePacked() {
 	fmt.Println(order, reversed, ok)
 	// Output: [1 0] [false true] true
 }
+
+func TestNewCountsStridesFromTheSizes(t *testing.T) {
+	l, err := layout.New([]int64{2, 5}, []int64{2, 6}, nil)
+	require.NoError(t, err)
+	assert.Equal(t, "shape [2 5] strides [6 1] offset 0", l.String())
+
+	for _, c := range []struct {
+		name         string
+		shape, sizes []int64
+		order        []int
+		err          error
+	}{
+		{"negative", []int64{-1}, nil, nil, layout.ErrNegative},
+		{"sizes for other dimensions", []int64{2}, []int64{2, 2}, nil, layout.ErrRank},
+		{"a size below the shape", []int64{2, 3}, []int64{4, 2}, nil, layout.ErrShape},
+		{"sizes that overflow", []int64{1, 1}, []int64{1 << 32, 1 << 32}, nil, layout.ErrOverflow},
+		{"no permutation", []int64{2, 3}, nil, []int{0, 0}, layout.ErrOrder},
+		{"no order", []int64{2, 3}, nil, []int{}, layout.ErrOrder},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := layout.New(c.shape, c.sizes, c.order)
+			assert.ErrorIs(t, err, c.err)
+		})
+	}
+}
+
+func TestAlignedRoundsTheFastestDimensionUp(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		shape           []int64
+		order           []int
+		itemsize, align int64
+		want            []int64
+		err             error
+	}{
+		{name: "no dimensions", itemsize: 4, align: 64, want: []int64{}},
+		{name: "elements larger than the alignment", shape: []int64{3}, itemsize: 16, align: 8, want: []int64{3}},
+		{name: "elements of no power of two", shape: []int64{5}, itemsize: 12, align: 16, want: []int64{8}},
+		{name: "no elements", shape: []int64{3, 0}, itemsize: 4, align: 64, want: []int64{3, 0}},
+		{name: "any order", shape: []int64{3, 5, 2}, order: []int{0, 2, 1}, itemsize: 4, align: 32, want: []int64{3, 8, 2}},
+		{name: "negative", shape: []int64{-3}, itemsize: 4, align: 8, err: layout.ErrNegative},
+		{name: "no size", shape: []int64{3}, itemsize: 0, align: 8, err: layout.ErrShape},
+		{name: "no alignment", shape: []int64{3}, itemsize: 4, align: -8, err: layout.ErrShape},
+		{name: "order of other dimensions", shape: []int64{3}, order: []int{0, 1}, itemsize: 4, align: 8, err: layout.ErrOrder},
+		{name: "order that leads out", shape: []int64{3}, order: []int{1}, itemsize: 4, align: 8, err: layout.ErrOrder},
+		{name: "order that leads out before", shape: []int64{3}, order: []int{-1}, itemsize: 4, align: 8, err: layout.ErrOrder},
+		{name: "size that overflows", shape: []int64{big}, itemsize: 1, align: 64, err: layout.ErrOverflow},
+		{name: "count that overflows", shape: []int64{1 << 60, 7}, itemsize: 1, align: 64, err: layout.ErrOverflow},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			sizes, err := layout.AppendAligned([]int64{7}, c.shape, c.order, c.itemsize, c.align)
+			require.ErrorIs(t, err, c.err)
+			assert.Equal(t, append([]int64{7}, c.want...), sizes)
+		})
+	}
+}
+
+func TestOffsetOfCatchesOverflow(t *testing.T) {
+	l := layout.Layout{Shape: []int64{3, 2}, Strides: []int64{1 << 62, -1}, Offset: big}
+	offset, err := l.OffsetOf(0, 1)
+	require.NoError(t, err)
+	assert.EqualValues(t, big-1, offset)
+	_, err = l.OffsetOf(2, 0)
+	assert.ErrorIs(t, err, layout.ErrOverflow)
+	_, err = layout.Layout{Shape: []int64{1}}.OffsetOf(0)
+	assert.ErrorIs(t, err, layout.ErrRank)
+}
+
+func TestCloneAndSetShareNothing(t *testing.T) {
+	base, err := layout.New([]int64{2, 3}, nil, nil)
+	require.NoError(t, err)
+	clone := base.Clone()
+	require.NoError(t, clone.Transpose())
+	require.NoError(t, clone.Expand(0, 1))
+	assert.Equal(t, "shape [2 3] strides [3 1] offset 0", base.String())
+
+	view := layout.Layout{Shape: make([]int64, 0, 4), Strides: make([]int64, 4)}
+	first := &view.Strides[0]
+	view.Set(base)
+	assert.Same(t, first, &view.Strides[0], "its own slices are used")
+	require.NoError(t, view.Flip())
+	assert.Equal(t, "shape [2 3] strides [3 1] offset 0", base.String())
+	assert.Equal(t, "shape [2 3] strides [-3 -1] offset 5", view.String())
+}
+
+func ExampleNew() {
+	shape := []int64{2, 3}
+	sizes, _ := layout.AppendAligned(nil, shape, nil, 4, 16) // rows of float32 on 16 bytes
+	l, err := layout.New(shape, sizes, nil)
+	fmt.Println(sizes, l, err)
+	// Output: [2 4] shape [2 3] strides [4 1] offset 0 <nil>
+}

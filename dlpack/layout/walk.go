@@ -68,7 +68,7 @@ func (w *Walk) Reset(layouts ...Layout) error {
 				k, slices.Clone(layouts[k].Shape), slices.Clone(layouts[0].Shape), ErrShape)
 		}
 		if _, _, err := layouts[k].Span(); err != nil {
-			return fmt.Errorf("layout: walk: tensor %d: %w", k, err)
+			return fmt.Errorf("%w (tensor %d of the walk)", err, k)
 		}
 	}
 	w.tensors, w.any = len(layouts), count > 0

@@ -221,6 +221,31 @@ func TestWalkPartsAreTheWholeOnce(t *testing.T) {
 	require.ErrorIs(t, w.Part(-1, 3), layout.ErrIndex)
 }
 
+func TestWalkOverManyTensorsOfManyDimensions(t *testing.T) {
+	shape, order := make([]int64, 12), make([]int, 12)
+	for d := range shape {
+		shape[d], order[d] = 2, (5*d+3)%12
+	}
+	var layouts []layout.Layout
+	for k := range 5 {
+		l, err := layout.New(shape, nil, append(slices.Clone(order[k:]), order[:k]...))
+		require.NoError(t, err)
+		layouts = append(layouts, l)
+	}
+	var w layout.Walk
+	require.NoError(t, w.Reset(layouts[0]))
+	require.NoError(t, w.Reset(layouts...))
+	assert.ElementsMatch(t, tuples(layouts), visited(&w, 2))
+}
+
+func TestWalkAtTheEndsOfTheRange(t *testing.T) {
+	// The lowest stride has no opposite, and two such strides sum to more than can be weighed.
+	l := layout.Layout{Shape: []int64{2, 2}, Strides: []int64{math.MinInt64, 1}, Offset: big - 2}
+	var w layout.Walk
+	require.NoError(t, w.Reset(l, l, l))
+	assert.Equal(t, [][]int64{{big - 2, big - 2, big - 2}, {big - 1, big - 1, big - 1}, {-3, -3, -3}, {-2, -2, -2}}, visited(&w, 1))
+}
+
 func TestWalkDoesNotAllocate(t *testing.T) {
 	dst, err := layout.New([]int64{4, 5, 6, 7}, nil, nil)
 	require.NoError(t, err)
