@@ -42,7 +42,7 @@ var (
 
 func main() {
 	flag.Parse()
-	paths := concat(yardsticks(), border(), naive(), arrowBorder(), messages())
+	paths := concat(yardsticks(), border(), naive(), arrowBorder(), messages(), small())
 	if *rust != "" {
 		peer, err := loops(*rust, "dlpark_export_drop", "dlpark_export_import_drop")
 		if err != nil {
@@ -52,16 +52,17 @@ func main() {
 		paths = append(paths, peer...)
 	}
 	if *only != "" {
-		measure(named(paths, strings.Split(*only, ",")))
+		measure(named(paths, strings.Split(*only, ",")), *batches)
 		return
 	}
-	measure(paths)
+	measure(paths, *batches)
 	firstDeletes()
 	throughput()
-	measure(sweeps()) // last, since large slices put collections off
+	measure(sweeps(), *batches) // last, since large slices put collections off
+	measure(large(), max(1, *batches/25))
 }
 
-func measure(paths []path) {
+func measure(paths []path, batches int) {
 	for i := range paths {
 		p := &paths[i]
 		for n := 1; p.rounds == 0; n *= 2 {
@@ -75,7 +76,7 @@ func measure(paths []path) {
 		for i := range paths {
 			paths[i].fastest[turn] = math.Inf(1)
 		}
-		for range *batches {
+		for range batches {
 			for i := range paths {
 				p := &paths[i]
 				p.fastest[turn] = min(p.fastest[turn], float64(p.once(p.rounds))/float64(p.rounds))

@@ -14,6 +14,7 @@ import sys
 import time
 
 import numpy as np
+from decthings_api.tensor import DecthingsTensor
 
 import dlbridge
 
@@ -105,6 +106,23 @@ def messages():
     add("dlbridge_decode_to_numpy", plain, decode_to_numpy)
 
 
+def decthings():
+    """The client of Decthings, on a tensor of 4 floats."""
+    tensor = DecthingsTensor(np.zeros(4, np.float32), "f32", [4])
+    data = tensor.serialize()
+
+    def deserialize(rounds):
+        for _ in rounds:
+            DecthingsTensor.deserialize(data)
+
+    def serialize(rounds):
+        for _ in rounds:
+            tensor.serialize()
+
+    add("decthings_deserialize", plain, deserialize)
+    add("decthings_serialize", plain, serialize)
+
+
 def measure():
     fastest = {name: [] for name in paths}
     clock = time.perf_counter_ns
@@ -134,4 +152,5 @@ producers("", np.from_dlpack, torch)
 if torch is not None:
     producers("_torch", torch.from_dlpack, torch)
 messages()
+decthings()
 measure()

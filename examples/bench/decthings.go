@@ -1,0 +1,116 @@
+package main
+
+import (
+	"encoding/binary"
+
+	"github.com/dlbridge/dlbridge/bridge/decthings"
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+func decode(data []byte) func(n int) {
+	return func(n int) {
+		for range n {
+			v := must(decthings.Decode(data))
+			if v.Copied {
+				panic("copied")
+			}
+			v.Close()
+		}
+	}
+}
+
+// copying is a reader written by hand, which checks what it must and copies the elements.
+func copying(data []byte) func(n int) {
+	return func(n int) {
+		for range n {
+			if shape, values := readCopy(data); len(shape) != 1 || int64(len(values)) != 4*shape[0] {
+				panic("not what was written")
+			}
+		}
+	}
+}
+
+func readCopy(data []byte) (shape []int64, values []byte) {
+	if len(data) < 2 || data[0] != byte(decthings.F32) {
+		panic("no float32")
+	}
+	rank := int(data[1])
+	data = data[2:]
+	size := int64(4)
+	for range rank {
+		var dim uint64
+		switch first, rest := data[0], data[1:]; first {
+		case 253:
+			dim, data = uint64(binary.BigEndian.Uint16(rest)), rest[2:]
+		case 254:
+			dim, data = uint64(binary.BigEndian.Uint32(rest)), rest[4:]
+		case 255:
+			dim, data = binary.BigEndian.Uint64(rest), rest[8:]
+		default:
+			dim, data = uint64(first), rest
+		}
+		shape = append(shape, int64(dim))
+		size *= int64(dim)
+	}
+	return shape, append(values, data[:size]...)
+}
+
+// small are tensors of 4 floats in a stream, where every fourth is aligned.
+func small() []path {
+	const tensors = 1 << 12
+	one := newTensor(4)
+	var stream []byte
+	for range tensors {
+		stream = must(decthings.AppendTensor(stream, one))
+	}
+	buffer := make([]byte, 0, len(stream))
+	return []path{
+		{name: "decthings_decode_4_floats", counted: true, run: func(n int) {
+			for n > 0 {
+				for v, err := range decthings.All(stream) {
+					if err != nil {
+						panic(err)
+					}
+					v.Close()
+					if n--; n == 0 {
+						return
+					}
+				}
+			}
+		}},
+		{name: "decthings_encode_4_floats", counted: true, run: func(n int) {
+			for ; n > 0; n -= tensors {
+				out := buffer
+				for range min(n, tensors) {
+					out = must(decthings.AppendTensor(out, one))
+				}
+			}
+		}},
+	}
+}
+
+// large take milliseconds a round: they have batches of their own, of which there are fewer.
+func large() []path {
+	const n = 16 << 20
+	t := newTensor(n)
+	from := must(dlpack.Values[float32](t))
+	for i := range from {
+		from[i] = float32(i) // memory that was never written to is not there to be read
+	}
+	data := must(decthings.AppendTensor(nil, t))
+	to := make([]float32, n)
+	return []path{
+		{name: "decthings_decode_64MiB", run: decode(data)},
+		{name: "decthings_copy_64MiB", run: copying(data)},
+		{name: "decthings_encode_64MiB", run: func(n int) {
+			for range n {
+				must(decthings.AppendTensor(data[:0], t))
+			}
+		}},
+		{name: "memcpy_64MiB", run: func(n int) {
+			for range n {
+				copy(to, from)
+			}
+		}},
+	}
+}
