@@ -31,8 +31,8 @@
 // No function panics, whatever the numbers: sums and products are checked, and slices of different
 // lengths are refused.
 //
-// A view could have been a new value instead of a change in place. Then each of several steps would
-// allocate, or a Layout would hold arrays for the largest rank: 10 ns for each copy of it.
+// A view could have been a new value instead of a change in place. Then each step would allocate, or a
+// Layout would hold, and copy, arrays for the largest rank.
 package layout
 
 import (
