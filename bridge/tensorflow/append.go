@@ -9,6 +9,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
 // An EncodeOption changes how a TensorProto is written.
@@ -197,8 +198,8 @@ func headerOf(dtype DType, shape []int64) (h header, err error) {
 	if !dtype.valid() {
 		return h, fmt.Errorf("tensorflow: %v: %w", dtype, ErrDType)
 	}
-	if len(shape) > MaxRank {
-		return h, fmt.Errorf("tensorflow: rank %d is more than %d: %w", len(shape), MaxRank, ErrRank)
+	if len(shape) > layout.MaxRank {
+		return h, fmt.Errorf("tensorflow: rank %d is more than %d: %w", len(shape), layout.MaxRank, ErrRank)
 	}
 	h = header{dtype: dtype, shape: shape, dims: sizeDims(shape), bytes: -1}
 	var fail *Error

@@ -133,7 +133,7 @@ func (d *decoding) decode(data []byte, lender *dlpack.Tensor) (Value, error) {
 		}
 	default:
 		if len(elements) > 0 && address(elements)%uintptr(align) != 0 {
-			elements = append(aligned(0, len(elements), max(align, alignment)), elements...)
+			elements = alignedCopy(elements, max(align, alignment))
 		}
 		v.Tensor, err = dlpack.FromBytes(elements, s)
 	}
@@ -141,6 +141,17 @@ func (d *decoding) decode(data []byte, lender *dlpack.Tensor) (Value, error) {
 		return Value{}, err
 	}
 	return v, nil
+}
+
+// alignedCopy copies into memory of Go's that is aligned. Much memory begins with a page, and need not be
+// cleared before.
+func alignedCopy(data []byte, align int) []byte {
+	if len(data) >= 1<<15 {
+		if c := append([]byte(nil), data...); address(c)%uintptr(align) == 0 {
+			return c
+		}
+	}
+	return append(aligned(0, len(data), align), data...)
 }
 
 // naturalAlignment is what numbers of a type need, the two of a complex one each for itself.

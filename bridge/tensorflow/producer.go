@@ -8,6 +8,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
 // AppendTensor appends a tensor, in any layout, as a TensorProto. Without options that is one pass, and the
@@ -79,7 +80,7 @@ func unpack(packed []byte, n, bits int) []byte {
 // Ownership: the result is the consumer's, who calls its deleter once. Lifetime: the memory lives at least
 // until then. Threads: the deleter may run on any thread. On error: [ErrExport] for a type that TensorFlow's
 // DLPack has not, a device other than the CPU, strides that are not row-major without gaps, memory that is
-// not aligned to 64 bytes, or more than [MaxRank] dimensions; and those of [dlpack.Tensor.ExportLegacy].
+// not aligned to 64 bytes, or more than [layout.MaxRank] dimensions; and those of [dlpack.Tensor.ExportLegacy].
 func Export(t *dlpack.Tensor) (unsafe.Pointer, error) {
 	refuse := func(format string, args ...any) (unsafe.Pointer, error) {
 		return nil, fmt.Errorf("tensorflow: export: %s: %w", fmt.Sprintf(format, args...), ErrExport)
@@ -90,8 +91,8 @@ func Export(t *dlpack.Tensor) (unsafe.Pointer, error) {
 		return refuse("%v", t.DType())
 	case t.Device().Type != dlpack.CPU:
 		return refuse("memory on %v", t.Device())
-	case t.Rank() > MaxRank:
-		return refuse("rank %d is more than %d", t.Rank(), MaxRank)
+	case t.Rank() > layout.MaxRank:
+		return refuse("rank %d is more than %d", t.Rank(), layout.MaxRank)
 	case !t.IsContiguous():
 		return refuse("strides %v of shape %v are not row-major without gaps", t.Strides(), t.Shape())
 	case t.RequireAlign(alignment) != nil:

@@ -9,8 +9,34 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// MaxRank is the most dimensions that a tensor of TensorFlow can have.
-const MaxRank = 254
+// ParseShape reads a TensorShapeProto, of a shape that need not be known. Names of dimensions carry no
+// meaning, and are dropped.
+//
+// Errors: an [*Error] with [ErrWire], [ErrText], [ErrRank] for an unknown rank with dimensions or more than
+// [layout.MaxRank] of them, [layout.ErrNegative] or [layout.ErrOverflow].
+func ParseShape(data []byte) (layout.PartialShape, error) {
+	shape, fail := readShape(reader{data: data})
+	if fail != nil {
+		return layout.PartialShape{}, fail
+	}
+	return shape, nil
+}
+
+// AppendShape appends a shape as a TensorShapeProto: the inverse of [ParseShape].
+func AppendShape(dst []byte, s layout.PartialShape) []byte {
+	if _, ranked := s.Rank(); !ranked {
+		return append(dst, 3<<3|byte(protowire.VarintType), 1)
+	}
+	return appendDims(dst, s.Dims())
+}
+
+func readShape(r reader) (layout.PartialShape, *Error) {
+	var s shapeProto
+	if fail := s.read(r); fail != nil {
+		return layout.PartialShape{}, fail
+	}
+	return s.partial()
+}
 
 // A shapeProto is a TensorShapeProto as it is written (tensor_shape.proto).
 type shapeProto struct {
@@ -42,6 +68,21 @@ func (s *shapeProto) add(size int64) {
 	s.rank++
 }
 
+// partial is the shape where it need not be known.
+func (s *shapeProto) partial() (layout.PartialShape, *Error) {
+	if s.unknownRank && s.rank > 0 {
+		return layout.PartialShape{}, fault(s.at, ErrRank, "%d dimensions of an unknown rank", s.rank)
+	}
+	if s.unknownRank {
+		return layout.PartialShape{}, nil
+	}
+	shape, err := layout.NewPartialShape(s.dims()...)
+	if err != nil {
+		return shape, fault(s.at, err, "shape")
+	}
+	return shape, nil
+}
+
 // read adds what a TensorShapeProto says: given twice, dimensions follow one another, as in any submessage.
 func (s *shapeProto) read(r reader) *Error {
 	s.at = r.base
@@ -54,8 +95,8 @@ func (s *shapeProto) read(r reader) *Error {
 		case f.num == 0:
 			return nil
 		case f.num == 2 && f.typ == protowire.BytesType:
-			if s.rank == MaxRank {
-				return fault(f.at, ErrRank, "more than %d dimensions", MaxRank)
+			if s.rank == layout.MaxRank {
+				return fault(f.at, ErrRank, "more than %d dimensions", layout.MaxRank)
 			}
 			size, fail := readDim(f.sub())
 			if fail != nil {

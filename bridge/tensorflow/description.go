@@ -1,0 +1,123 @@
+package tensorflow
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+)
+
+// A Description is a TensorDescription: what a tensor is, and where TensorFlow has it
+// (tensor_description.proto).
+type Description struct {
+	DType DType // 0, or one that is not known here, as it is written
+	Shape layout.PartialShape
+	// Allocation is where its memory is, and nil where that is not said.
+	Allocation *Allocation
+}
+
+// An Allocation is an AllocationDescription: memory in the process that wrote it
+// (allocation_description.proto).
+type Allocation struct {
+	RequestedBytes     int64
+	AllocatedBytes     int64
+	AllocatorName      string
+	AllocationID       int64
+	HasSingleReference bool
+	Ptr                uint64 // an address in that process, a number in every other
+}
+
+// ParseDescription reads a TensorDescription. Without a shape it is that of a scalar.
+//
+// Errors: an [*Error] as those of [ParseShape].
+func ParseDescription(data []byte) (Description, error) {
+	var d Description
+	var shape shapeProto
+	r := reader{data: data}
+	var f record
+	for {
+		fail := r.next(&f)
+		switch {
+		case fail != nil:
+		case f.num == 0:
+			if d.Shape, fail = shape.partial(); fail == nil {
+				return d, nil
+			}
+		case f.num == 1 && f.typ == protowire.VarintType:
+			d.DType = DType(f.number())
+		case f.num == 2 && f.typ == protowire.BytesType:
+			fail = shape.read(f.sub())
+		case f.num == 4 && f.typ == protowire.BytesType:
+			if d.Allocation == nil {
+				d.Allocation = new(Allocation)
+			}
+			fail = d.Allocation.read(f.sub())
+		}
+		if fail != nil {
+			return Description{}, fail
+		}
+	}
+}
+
+func (a *Allocation) read(r reader) *Error {
+	var f record
+	for {
+		if fail := r.next(&f); fail != nil {
+			return fail
+		}
+		number := f.typ == protowire.VarintType
+		switch {
+		case f.num == 0:
+			return nil
+		case f.num == 1 && number:
+			a.RequestedBytes = int64(f.number())
+		case f.num == 2 && number:
+			a.AllocatedBytes = int64(f.number())
+		case f.num == 3 && f.typ == protowire.BytesType:
+			if !utf8.Valid(f.value) {
+				return fault(f.at, ErrText, "name of an allocator")
+			}
+			a.AllocatorName = string(f.value)
+		case f.num == 4 && number:
+			a.AllocationID = int64(f.number())
+		case f.num == 5 && number:
+			a.HasSingleReference = f.number() != 0
+		case f.num == 6 && number:
+			a.Ptr = f.number()
+		}
+	}
+}
+
+// Append appends the description as a TensorDescription: the inverse of [ParseDescription].
+//
+// Errors: [ErrText]; dst is then as it was.
+func (d *Description) Append(dst []byte) ([]byte, error) {
+	if d.Allocation != nil && !utf8.ValidString(d.Allocation.AllocatorName) {
+		return dst, fmt.Errorf("tensorflow: name of an allocator %.40q: %w", d.Allocation.AllocatorName, ErrText)
+	}
+	dst = appendInt(dst, 1, int64(d.DType))
+	dst = protowire.AppendBytes(protowire.AppendTag(dst, 2, protowire.BytesType), AppendShape(nil, d.Shape))
+	if d.Allocation == nil {
+		return dst, nil
+	}
+	a := d.Allocation
+	var out []byte
+	out = appendInt(out, 1, a.RequestedBytes)
+	out = appendInt(out, 2, a.AllocatedBytes)
+	out = appendText(out, 3, a.AllocatorName)
+	out = appendInt(out, 4, a.AllocationID)
+	if a.HasSingleReference {
+		out = appendInt(out, 5, 1)
+	}
+	out = appendInt(out, 6, int64(a.Ptr))
+	return protowire.AppendBytes(protowire.AppendTag(dst, 4, protowire.BytesType), out), nil
+}
+
+func appendText(dst []byte, num protowire.Number, text string) []byte {
+	if text == "" {
+		return dst
+	}
+	return protowire.AppendString(protowire.AppendTag(dst, num, protowire.BytesType), text)
+}

@@ -1,0 +1,70 @@
+package tensorflow
+
+import (
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+)
+
+// ParseSlice reads a TensorSliceProto (tensor_slice.proto): a start and a length along each dimension,
+// where a length that is absent, and not one of 0, takes the dimension whole.
+//
+// Errors: an [*Error] with [ErrWire], [layout.ErrIndex] or [layout.ErrOverflow].
+func ParseSlice(data []byte) (layout.TensorSlice, error) {
+	var extents []layout.Extent
+	r := reader{data: data}
+	var f record
+	for {
+		fail := r.next(&f)
+		switch {
+		case fail != nil:
+			return layout.TensorSlice{}, fail
+		case f.num == 1 && f.typ == protowire.BytesType:
+			e, fail := readExtent(f.sub())
+			if fail != nil {
+				return layout.TensorSlice{}, fail
+			}
+			if _, err := layout.NewTensorSlice(e); err != nil {
+				return layout.TensorSlice{}, fault(f.at, err, "extent %d", len(extents))
+			}
+			extents = append(extents, e)
+		case f.num == 0:
+			s, err := layout.NewTensorSlice(extents...)
+			if err != nil {
+				return s, fault(0, err, "slice")
+			}
+			return s, nil
+		}
+	}
+}
+
+// readExtent reads a TensorSliceProto.Extent.
+func readExtent(r reader) (layout.Extent, *Error) {
+	e := layout.Extent{Length: layout.Full}
+	var f record
+	for {
+		fail := r.next(&f)
+		switch {
+		case fail != nil || f.num == 0:
+			return e, fail
+		case f.num == 1 && f.typ == protowire.VarintType:
+			e.Start = int64(f.number())
+		case f.num == 2 && f.typ == protowire.VarintType:
+			if e.Length = int64(f.number()); e.Length < 1 {
+				return e, fault(f.at, layout.ErrIndex, "length = %d", e.Length)
+			}
+		}
+	}
+}
+
+// AppendSlice appends a slice as a TensorSliceProto: the inverse of [ParseSlice].
+func AppendSlice(dst []byte, s layout.TensorSlice) []byte {
+	for _, e := range s.Extents() {
+		if e.IsFull() {
+			e.Length = 0 // which is not written
+		}
+		dst = append(dst, 1<<3|byte(protowire.BytesType), byte(sizeInt(e.Start)+sizeInt(e.Length)))
+		dst = appendInt(appendInt(dst, 1, e.Start), 2, e.Length)
+	}
+	return dst
+}

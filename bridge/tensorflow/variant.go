@@ -1,0 +1,66 @@
+package tensorflow
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// A VariantData is a VariantTensorDataProto: one element of a tensor of variants (tensor.proto). It aliases
+// its message.
+type VariantData struct {
+	// TypeName says what Metadata and Tensors mean, such as tensorflow::TensorList.
+	TypeName string
+	Metadata []byte
+	// Tensors are TensorProto messages, unread: [Parse] reads one. Their elements may be variants again,
+	// so that how deep to go is the caller's to decide.
+	Tensors [][]byte
+}
+
+// ParseVariant reads a VariantTensorDataProto: the bytes of an element of type variant.
+//
+// Errors: an [*Error] with [ErrWire] or [ErrText].
+func ParseVariant(data []byte) (VariantData, error) {
+	var v VariantData
+	r := reader{data: data}
+	var f record
+	for {
+		fail := r.next(&f)
+		switch {
+		case fail != nil:
+		case f.num == 0:
+			return v, nil
+		case f.typ != protowire.BytesType:
+		case f.num == 1:
+			if !utf8.Valid(f.value) {
+				fail = fault(f.at, ErrText, "type_name")
+			}
+			v.TypeName = string(f.value)
+		case f.num == 2:
+			v.Metadata = f.value
+		case f.num == 3:
+			v.Tensors = append(v.Tensors, f.value)
+		}
+		if fail != nil {
+			return VariantData{}, fail
+		}
+	}
+}
+
+// Append appends the data as a VariantTensorDataProto: the inverse of [ParseVariant].
+//
+// Errors: [ErrText]; dst is then as it was.
+func (v *VariantData) Append(dst []byte) ([]byte, error) {
+	if !utf8.ValidString(v.TypeName) {
+		return dst, fmt.Errorf("tensorflow: type name %.40q: %w", v.TypeName, ErrText)
+	}
+	dst = appendText(dst, 1, v.TypeName)
+	if len(v.Metadata) > 0 {
+		dst = protowire.AppendBytes(protowire.AppendTag(dst, 2, protowire.BytesType), v.Metadata)
+	}
+	for _, tensor := range v.Tensors {
+		dst = protowire.AppendBytes(protowire.AppendTag(dst, 3, protowire.BytesType), tensor)
+	}
+	return dst, nil
+}

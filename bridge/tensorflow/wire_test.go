@@ -1,0 +1,463 @@
+package tensorflow_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/tensorflow"
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+)
+
+func ExampleParse() {
+	message, _ := hex.DecodeString("08051204120208033a03e8710b") // int16[3], two values
+	view, err := tensorflow.Parse(message)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(view.DType, view.Shape, view.Data, view.Aliases)
+	// Output: int16 [3] [232 56 11 0 11 0] false
+}
+
+func ExampleAppendElements() {
+	words := &bridge.Elements{Type: "string", Shape: []int64{2}, Values: [][]byte{[]byte("hello"), []byte("tensor")}}
+	message, err := tensorflow.AppendElements(nil, words)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%q\n", message)
+	// Output: "\b\a\x12\x04\x12\x02\b\x02B\x05helloB\x06tensor"
+}
+
+func ExampleAppendHeader() {
+	elements := []byte{1, 2, 3, 4, 5, 6}
+	header, err := tensorflow.AppendHeader(nil, tensorflow.UInt8, []int64{2, 3})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	message := bytes.Join([][]byte{header, elements}, nil) // or written one after the other
+	view, err := tensorflow.Parse(message)
+	fmt.Println(view.Shape, view.Data, err)
+	// Output: [2 3] [1 2 3 4 5 6] <nil>
+}
+
+func ExampleParseShape() {
+	shape, err := tensorflow.ParseShape([]byte("\x12\x02\x08\x04\x12\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
+	fmt.Println(shape, err)
+	fmt.Printf("%x\n", tensorflow.AppendShape(nil, layout.PartialShape{}))
+	// Output:
+	// [4,?] <nil>
+	// 1801
+}
+
+func ExampleParseSlice() {
+	slice, err := tensorflow.ParseSlice([]byte("\x0a\x00\x0a\x04\x08\x02\x10\x03"))
+	fmt.Println(slice, err)
+	// Output: -:2,3 <nil>
+}
+
+func ExampleParseVariant() {
+	list := tensorflow.VariantData{TypeName: "tensorflow::TensorList", Tensors: [][]byte{[]byte("\x08\x01\x2a\x04\x00\x00\x80\x3f")}}
+	message, _ := list.Append(nil)
+	back, err := tensorflow.ParseVariant(message)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	first, err := tensorflow.Parse(back.Tensors[0])
+	fmt.Println(back.TypeName, first.DType, first.Data, err)
+	// Output: tensorflow::TensorList float [0 0 128 63] <nil>
+}
+
+func TestShapeVectorsAreReadAndWritten(t *testing.T) {
+	m := vectors(t)
+	require.NotEmpty(t, m.ShapeProtos)
+	for _, v := range m.ShapeProtos {
+		t.Run(v.ID, func(t *testing.T) {
+			data := m.read(t, v.File)
+			shape, err := tensorflow.ParseShape(data)
+			want := v.PartialTensorShape
+			if !want.IsValid {
+				var where *tensorflow.Error
+				assert.ErrorAs(t, err, &where)
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, want.Shape, shape.Dims())
+			assert.Equal(t, want.Text, shape.String())
+			assert.Equal(t, want.Proto, hex.EncodeToString(tensorflow.AppendShape(nil, shape)))
+		})
+	}
+}
+
+func TestSliceVectorsAreReadAndWritten(t *testing.T) {
+	m := vectors(t)
+	require.NotEmpty(t, m.Slices.Proto)
+	for _, v := range m.Slices.Proto {
+		t.Run(v.ID, func(t *testing.T) {
+			slice, err := tensorflow.ParseSlice(unhex(t, v.Hex))
+			want := v.BuildTensorSlice
+			if want.Error != "" {
+				var where *tensorflow.Error
+				assert.ErrorAs(t, err, &where)
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, want.Text, slice.String())
+			assert.Equal(t, want.Proto, hex.EncodeToString(tensorflow.AppendSlice(nil, slice)))
+		})
+	}
+	for _, v := range m.Slices.Parse {
+		if v.Error == "" {
+			slice, err := layout.ParseTensorSlice(v.Input)
+			require.NoError(t, err)
+			data := tensorflow.AppendSlice(nil, slice)
+			assert.Equal(t, v.Proto, hex.EncodeToString(data), v.Input)
+			back, err := tensorflow.ParseSlice(data)
+			require.NoError(t, err)
+			assert.True(t, slice.Equal(back), v.Input)
+		}
+	}
+	_, err := tensorflow.ParseSlice([]byte("\x0a\x0b\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
+	assert.ErrorIs(t, err, layout.ErrIndex, "a length of -1 is not an absent one")
+}
+
+// The bytes are TensorFlow's own.
+func TestDescriptionsAreReadAndWritten(t *testing.T) {
+	shape, err := layout.NewPartialShape(3, 0)
+	require.NoError(t, err)
+	scalar, err := layout.NewPartialShape()
+	require.NoError(t, err)
+	tests := []struct {
+		name, hex string
+		want      tensorflow.Description
+	}{
+		{"with its allocation", "080112061202080312002215080c1080021a03637075200728013080defbedea1b", tensorflow.Description{
+			DType: tensorflow.Float, Shape: shape, Allocation: &tensorflow.Allocation{
+				RequestedBytes: 12, AllocatedBytes: 256, AllocatorName: "cpu", AllocationID: 7, HasSingleReference: true, Ptr: 0xdeadbeef00,
+			}}},
+		{"unknown rank", "080912021801", tensorflow.Description{DType: tensorflow.Int64}},
+		{"scalar", "08011200", tensorflow.Description{DType: tensorflow.Float, Shape: scalar}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := tensorflow.ParseDescription(unhex(t, test.hex))
+			require.NoError(t, err)
+			assert.True(t, test.want.Shape.Equal(got.Shape), got.Shape)
+			assert.Equal(t, test.want.DType, got.DType)
+			assert.Equal(t, test.want.Allocation, got.Allocation)
+			out, err := got.Append(nil)
+			require.NoError(t, err)
+			assert.Equal(t, test.hex, hex.EncodeToString(out))
+		})
+	}
+	d, err := tensorflow.ParseDescription(nil)
+	require.NoError(t, err)
+	assert.True(t, scalar.Equal(d.Shape), "no shape is that of a scalar")
+	for _, bad := range []string{"08", "12041800", "120418011200", "22031a01ff", "220108", "120d120b08f9ffffffffffffffff01"} {
+		_, err := tensorflow.ParseDescription(unhex(t, bad))
+		var where *tensorflow.Error
+		assert.ErrorAs(t, err, &where, bad)
+	}
+	_, err = (&tensorflow.Description{Allocation: &tensorflow.Allocation{AllocatorName: "\xff"}}).Append(nil)
+	assert.ErrorIs(t, err, tensorflow.ErrText)
+}
+
+func TestParsePassesOverWhatItDoesNotKnow(t *testing.T) {
+	message := unhex(t, "08011204120208012a040000803f")
+	deep := func(n int) []byte {
+		return []byte(strings.Repeat("\xa3\x06", n) + strings.Repeat("\xa4\x06", n)) // field 100
+	}
+	tests := []struct {
+		name  string
+		extra []byte
+		want  error
+	}{
+		{"group", deep(1), nil},
+		{"groups in each other", deep(100), nil},
+		{"more groups in each other", deep(101), tensorflow.ErrWire},
+		{"very many groups in each other", deep(1 << 20), tensorflow.ErrWire},
+		{"end of another group", []byte("\xa3\x06\xac\x06"), tensorflow.ErrWire},
+		{"end without a beginning", []byte("\xa4\x06"), tensorflow.ErrWire},
+		{"beginning without an end", []byte("\xa3\x06\x08\x01"), tensorflow.ErrWire},
+		{"known field of another wire type", []byte("\x0d\x02\x00\x00\x00"), nil},
+		{"type as bytes", []byte("\x0a\x01\x02"), nil},
+		{"values of another type", []byte("\x3a\x02\x01\x02\x42\x01x\x92\x01\x01x"), nil},
+		{"values of another type that are none", []byte("\x3a\x02\x01\x82"), tensorflow.ErrWire},
+		{"largest field number", protowire.AppendVarint(protowire.AppendTag(nil, protowire.MaxValidNumber, 0), 1), nil},
+		{"larger field number", []byte("\x80\x80\x80\x80\x10\x01"), tensorflow.ErrWire},
+		{"tag of more than 64 bits", bytes.Repeat([]byte{0xff}, 11), tensorflow.ErrWire},
+		{"length of more than an int", []byte("\x22\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), tensorflow.ErrWire},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			for _, data := range [][]byte{append(bytes.Clone(message), test.extra...), append(bytes.Clone(test.extra), message...)} {
+				view, err := tensorflow.Parse(data)
+				if test.want != nil {
+					assert.ErrorIs(t, err, test.want)
+					continue
+				}
+				require.NoError(t, err)
+				assert.Equal(t, []byte{0, 0, 0x80, 0x3f}, view.Data)
+			}
+		})
+	}
+}
+
+// A few bytes can be said to be any number of elements: memory is taken only up to a limit.
+func TestRepeatedValuesHaveALimit(t *testing.T) {
+	say := func(dtype tensorflow.DType, count int64, values string) []byte {
+		header, err := tensorflow.AppendHeader(nil, dtype, []int64{count})
+		require.NoError(t, err)
+		head, _, _ := bytes.Cut(header, []byte{0x22}) // without tensor_content
+		return append(head, values...)
+	}
+	for _, values := range []string{"", "\x3a\x01\x07"} {
+		for count, want := range map[int64]error{16 << 20: nil, 16<<20 + 1: tensorflow.ErrLimit, 1 << 44: tensorflow.ErrLimit} {
+			view, err := tensorflow.Parse(say(tensorflow.Int32, count, values))
+			assert.ErrorIs(t, err, want)
+			assert.Equal(t, want == nil, int64(len(view.Data)) == 4*count)
+		}
+	}
+	data := say(tensorflow.Int32, 1000, "\x3a\x01\x07")
+	_, err := tensorflow.Parse(data, tensorflow.Limit(3999))
+	assert.ErrorIs(t, err, tensorflow.ErrLimit)
+	view, err := tensorflow.Parse(data, tensorflow.Limit(4000))
+	require.NoError(t, err)
+	assert.Equal(t, bytes.Repeat([]byte{7, 0, 0, 0}, 1000), view.Data)
+	_, err = tensorflow.Parse(data, tensorflow.Limit(-1))
+	assert.ErrorIs(t, err, tensorflow.ErrLimit)
+
+	strings := []byte("\x08\x07\x12\x06\x12\x04\x08\x80\x80\x40\x42\x02go")
+	_, err = tensorflow.Parse(strings, tensorflow.Limit(1<<20*24-1))
+	assert.ErrorIs(t, err, tensorflow.ErrLimit)
+	view, err = tensorflow.Parse(strings, tensorflow.Limit(1<<20*24))
+	require.NoError(t, err)
+	assert.Len(t, view.Elements.Values, 1<<20)
+	assert.Equal(t, "go", string(view.Elements.Values[1<<20-1]))
+
+	full := say(tensorflow.Int32, 3, "\x3a\x03\x01\x02\x03")
+	_, err = tensorflow.Parse(full, tensorflow.Limit(0))
+	assert.NoError(t, err, "no limit applies where each element has its value")
+}
+
+// Padding puts the elements where they are asked for, and changes nothing that a reader sees.
+func TestPadAlignsElementsAndChangesNothingElse(t *testing.T) {
+	md := descriptor(t, "Tensor")
+	for rank := range 40 { // headers of many sizes
+		shape := make([]int64, rank)
+		for i := range shape {
+			shape[i] = 1
+		}
+		view := tensorflow.View{DType: tensorflow.Float, Shape: shape, Data: []byte{1, 2, 3, 4}}
+		for _, n := range []int{1, 2, 4, 64, 4096} {
+			for _, form := range []tensorflow.EncodeOption{tensorflow.Content(), tensorflow.Fields()} {
+				for _, before := range []int{0, 1, 77} {
+					plain, err := view.Append(nil, form)
+					require.NoError(t, err)
+					dst := make([]byte, before)
+					out, err := view.Append(dst, form, tensorflow.Pad(n))
+					require.NoError(t, err)
+					message := out[before:]
+					assert.Zero(t, (len(out)-4)%n, "from the beginning of the buffer")
+					assert.LessOrEqual(t, len(message), len(plain)+n+1)
+					back, err := tensorflow.Parse(message)
+					require.NoError(t, err)
+					assert.Equal(t, view.Data, back.Data)
+					assert.Zero(t, uintptr(unsafe.Pointer(&back.Data[0]))%64&uintptr(n-1), "and in memory that was taken")
+					a, err := peerRead(md, plain)
+					require.NoError(t, err)
+					b, err := peerRead(md, message)
+					require.NoError(t, err)
+					assert.Equal(t, a.String(), b.String())
+					assert.Empty(t, b.GetUnknown())
+				}
+			}
+		}
+	}
+	view := tensorflow.View{DType: tensorflow.UInt8, Shape: []int64{1}, Data: []byte{1}}
+	for _, n := range []int{-1, 3, 8192} {
+		_, err := view.Append(nil, tensorflow.Pad(n))
+		assert.ErrorIs(t, err, tensorflow.ErrSize)
+	}
+	header, err := tensorflow.AppendHeader(nil, tensorflow.UInt8, []int64{1}, tensorflow.Pad(64))
+	require.NoError(t, err)
+	assert.Len(t, header, 64)
+}
+
+// Memory that is taken is placed so that the elements are aligned, without any padding.
+func TestElementsAreAlignedInNewMemory(t *testing.T) {
+	for rank := range 20 {
+		shape := make([]int64, rank)
+		for i := range shape {
+			shape[i] = 1
+		}
+		view := tensorflow.View{DType: tensorflow.Double, Shape: shape, Data: make([]byte, 8)}
+		out, err := view.Append(nil)
+		require.NoError(t, err)
+		back, err := tensorflow.Parse(out)
+		require.NoError(t, err)
+		assert.True(t, back.Aliases)
+		assert.Zero(t, uintptr(unsafe.Pointer(&back.Data[0]))%64)
+	}
+}
+
+// Zeros are left out only where they have no sign: TensorFlow itself loses that of negative ones.
+func TestCompressKeepsTheSignOfZeros(t *testing.T) {
+	for _, zero := range []float64{0, math.Copysign(0, -1)} {
+		view := tensorflow.View{DType: tensorflow.Double, Shape: []int64{100}}
+		for range 100 {
+			view.Data = binary.LittleEndian.AppendUint64(view.Data, math.Float64bits(zero))
+		}
+		for _, form := range []tensorflow.EncodeOption{tensorflow.Content(), tensorflow.Fields()} {
+			out, err := view.Append(nil, form, tensorflow.Compress(64, 2))
+			require.NoError(t, err)
+			assert.Less(t, len(out), 20)
+			back, err := tensorflow.Parse(out)
+			require.NoError(t, err)
+			assert.Equal(t, view.Data, back.Data)
+		}
+	}
+	view := tensorflow.View{DType: tensorflow.UInt8, Shape: []int64{1}, Data: []byte{1}}
+	for _, ratio := range []float64{0, -1, math.NaN()} {
+		_, err := view.Append(nil, tensorflow.Compress(0, ratio))
+		assert.ErrorIs(t, err, tensorflow.ErrValue)
+	}
+}
+
+func TestQuantisedNumbersAreElementsOfTheirSize(t *testing.T) {
+	m := vectors(t)
+	seen := 0
+	for _, v := range m.Tensors {
+		dtype := tensorflow.DType(v.DType)
+		if v.DataHex == nil || dtype.DataType() != 0 {
+			continue
+		}
+		seen++
+		view, err := tensorflow.Parse(m.read(t, v.File))
+		require.NoError(t, err)
+		e := view.AsElements()
+		require.NoError(t, e.Validate())
+		assert.Equal(t, dtype.String(), e.Type)
+		assert.Equal(t, *v.DataHex, hex.EncodeToString(bytes.Join(e.Values, nil)))
+		out, err := tensorflow.AppendElements(nil, e)
+		require.NoError(t, err)
+		assert.Equal(t, v.Writers["AsProtoTensorContent_hex"], hex.EncodeToString(out), v.ID)
+	}
+	assert.GreaterOrEqual(t, seen, 10)
+	_, err := tensorflow.AppendElements(nil, &bridge.Elements{Type: "qint16", Shape: []int64{1}, Values: [][]byte{{1}}})
+	assert.ErrorIs(t, err, tensorflow.ErrSize)
+}
+
+// Resources and variants are elements as strings are, in both forms.
+func TestVariantsTravelInBothForms(t *testing.T) {
+	// A list of one tensor, as tf.io.serialize_tensor writes it.
+	data := unhex(t, "081512002236350a1674656e736f72666c6f773a3a54656e736f724c697374"+
+		"1207000103120208021a1208011204120208022a080000803f00000040")
+	view, err := tensorflow.Parse(data)
+	require.NoError(t, err)
+	require.Len(t, view.Elements.Values, 1)
+	assert.Equal(t, "variant", view.Elements.Type)
+	list, err := tensorflow.ParseVariant(view.Elements.Values[0])
+	require.NoError(t, err)
+	assert.Equal(t, "tensorflow::TensorList", list.TypeName)
+	require.Len(t, list.Tensors, 1)
+	first, err := tensorflow.Parse(list.Tensors[0])
+	require.NoError(t, err)
+	assert.Equal(t, []int64{2}, first.Shape)
+	again, err := list.Append(nil)
+	require.NoError(t, err)
+	assert.Equal(t, view.Elements.Values[0], again)
+	out, err := view.Append(nil, tensorflow.Content())
+	require.NoError(t, err)
+	assert.Equal(t, data, out)
+	fields, err := tensorflow.AppendElements(nil, view.Elements)
+	require.NoError(t, err)
+	back, err := tensorflow.Parse(fields)
+	require.NoError(t, err)
+	assert.Equal(t, view.Elements, back.Elements)
+
+	for _, bad := range []string{"0a01ff", "0a05", "1aff"} {
+		_, err := tensorflow.ParseVariant(unhex(t, bad))
+		assert.Error(t, err, bad)
+	}
+	_, err = (&tensorflow.VariantData{TypeName: "\xff"}).Append(nil)
+	assert.ErrorIs(t, err, tensorflow.ErrText)
+}
+
+func TestAppendRefusesWhatTensorFlowDoesNotHave(t *testing.T) {
+	tests := []struct {
+		name string
+		view tensorflow.View
+		want error
+	}{
+		{"no type", tensorflow.View{}, tensorflow.ErrDType},
+		{"unknown type", tensorflow.View{DType: 99}, tensorflow.ErrDType},
+		{"too few bytes", tensorflow.View{DType: tensorflow.Int32, Shape: []int64{2}, Data: make([]byte, 4)}, tensorflow.ErrSize},
+		{"negative dimension", tensorflow.View{DType: tensorflow.Int32, Shape: []int64{-1}}, layout.ErrNegative},
+		{"overflow", tensorflow.View{DType: tensorflow.Int32, Shape: []int64{1 << 40, 1 << 40, 0}}, layout.ErrOverflow},
+		{"too large", tensorflow.View{DType: tensorflow.Int32, Shape: []int64{1 << 62}}, dlpack.ErrMemory},
+		{"rank", tensorflow.View{DType: tensorflow.Int32, Shape: make([]int64, 255)}, tensorflow.ErrRank},
+		{"bool", tensorflow.View{DType: tensorflow.Bool, Shape: []int64{1}, Data: []byte{2}}, tensorflow.ErrValue},
+		{"strings without elements", tensorflow.View{DType: tensorflow.String}, tensorflow.ErrDType},
+		{"elements of another type", tensorflow.View{DType: tensorflow.String, Elements: &bridge.Elements{Type: "image", Values: [][]byte{{}}}}, tensorflow.ErrDType},
+		{"too few elements", tensorflow.View{DType: tensorflow.String, Elements: &bridge.Elements{Type: "string"}}, bridge.ErrElements},
+		{"elements with formats", tensorflow.View{DType: tensorflow.String, Elements: &bridge.Elements{Type: "string", Values: [][]byte{{}}, Formats: []string{""}}}, tensorflow.ErrDType},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dst := []byte("before")
+			out, err := test.view.Append(dst)
+			assert.ErrorIs(t, err, test.want)
+			assert.Equal(t, "before", string(out))
+		})
+	}
+	_, err := tensorflow.AppendElements(nil, &bridge.Elements{Type: "float", Values: [][]byte{make([]byte, 4)}})
+	assert.ErrorIs(t, err, tensorflow.ErrDType, "numbers are tensors")
+	_, err = tensorflow.AppendElements(nil, &bridge.Elements{Type: "image", Values: [][]byte{{}}})
+	assert.ErrorIs(t, err, tensorflow.ErrDType)
+	_, err = tensorflow.AppendHeader(nil, tensorflow.String, nil)
+	assert.ErrorIs(t, err, tensorflow.ErrDType)
+	_, err = tensorflow.DTypeOf(dlpack.Float6E2M3FN)
+	assert.ErrorIs(t, err, tensorflow.ErrDType)
+	qint := tensorflow.View{DType: tensorflow.Int8, Shape: []int64{1}, Data: []byte{1}}
+	out, err := qint.Append(nil, tensorflow.As(tensorflow.QInt8))
+	require.NoError(t, err)
+	back, err := tensorflow.Parse(out)
+	require.NoError(t, err)
+	assert.Equal(t, tensorflow.QInt8, back.DType)
+	_, err = qint.Append(nil, tensorflow.As(tensorflow.QUInt8))
+	assert.ErrorIs(t, err, tensorflow.ErrDType)
+}
+
+// Ranks from none to the most there are.
+func TestEveryRankTravels(t *testing.T) {
+	for rank := range layout.MaxRank + 1 {
+		shape := make([]int64, rank)
+		for i := range shape {
+			shape[i] = 1
+		}
+		view := tensorflow.View{DType: tensorflow.UInt16, Shape: shape, Data: []byte{1, 2}}
+		out, err := view.Append(nil)
+		require.NoError(t, err)
+		back, err := tensorflow.Parse(out)
+		require.NoError(t, err)
+		assert.Equal(t, shape, back.Shape)
+	}
+	_, err := tensorflow.Parse([]byte("\x08\x01\x12\xfe\x03" + strings.Repeat("\x12\x00", 255)))
+	assert.ErrorIs(t, err, tensorflow.ErrRank)
+}
