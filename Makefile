@@ -42,7 +42,7 @@ test-go: ## the Go and C tests, under the race detector and without cgo
 
 test-python: $(VENV)/dlbridge.done ## the Python tests, with the light peers
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "not peers" bridge/python/tests
-	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples/demo
+	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples/demo examples/gorgonia bridge/gorgonia/testdata
 
 test-peers: $(PEERS)/dlbridge.done ## the exchange with PyTorch, JAX and TensorFlow (installs gigabytes)
 	DLBRIDGE_PEERS=1 $(PEERS)/bin/python -m pytest $(PYTESTFLAGS) -m peers bridge/python/tests

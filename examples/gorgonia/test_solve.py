@@ -1,0 +1,71 @@
+"""The example prints what its README says, and solves what NumPy solves."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+HERE = pathlib.Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    library = tmp_path_factory.mktemp("solve") / "libsolve.so"
+    subprocess.run(["go", "build", "-buildmode=c-shared", "-o", library, "."], cwd=HERE, check=True)
+    return library
+
+
+@pytest.fixture
+def solve(path, monkeypatch):
+    monkeypatch.syspath_prepend(HERE)
+    import solve
+
+    return solve.library(str(path))
+
+
+def test_example_prints_what_the_readme_says(path):
+    ran = subprocess.run([sys.executable, "solve.py", path], cwd=HERE, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    _, printed, refused = re.findall(r"```\n(.*?)```", (HERE / "README.md").read_text(), re.DOTALL)
+    assert ran.stdout == printed
+    assert ran.stderr == refused
+
+
+def test_go_finds_numpys_solution_in_numpys_memory(solve):
+    rng = np.random.default_rng(5)
+    for n in (1, 2, 7, 64, 300):
+        m = rng.normal(size=(n, n))
+        a = m @ m.T + n * np.eye(n)
+        b, memory = rng.normal(size=n), np.full(n + 16, 7.0)
+        x = memory[8:-8]
+        x[:] = 0
+        references = sys.getrefcount(memory)
+        assert 0 < solve(a, b, x) <= 10 * n
+        np.testing.assert_allclose(x, np.linalg.solve(a, b), rtol=1e-9)
+        np.testing.assert_allclose(memory[8:-8], x)
+        assert (memory[:8] == 7).all() and (memory[-8:] == 7).all()
+        assert sys.getrefcount(memory) == references
+
+
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        (lambda a, b, x: (a[::-1], b, x), "Copy makes them so"),
+        (lambda a, b, x: (np.asfortranarray(a), b, x), "AllowTransposed"),
+        (lambda a, b, x: (a, b, np.broadcast_to(x[:1], x.shape)), "Copy makes it writable"),
+        (lambda a, b, x: (a, b, x[:3]), "hape"),
+        (lambda a, b, x: (a, b.astype(np.float16), x), "float16 is no type of gorgonia's"),
+        (lambda a, b, x: (a.astype(np.float32), b, x), "float"),
+        (lambda a, b, x: (a.astype(np.float32), b.astype(np.float32), x.astype(np.float32)), "float64"),
+    ],
+)
+def test_what_cannot_be_solved_is_refused_and_given_back(solve, capfd, change, says):
+    a = np.array([[4.0, 1, 0, 0], [2, 5, 1, 0], [0, 3, 6, 1], [0, 0, 1, 7]])
+    arguments = change(a, np.ones(4), np.zeros(4))
+    references = [sys.getrefcount(x) for x in arguments]
+    assert solve(*arguments) == -1
+    assert says in capfd.readouterr().err
+    assert [sys.getrefcount(x) for x in arguments] == references
