@@ -55,7 +55,7 @@ func (s selection) pad(fill int64, pads [][2]int64) selection {
 func TestCompositesSelectWhatTheirPartsDo(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 14))
 	const fill = 99
-	for range 3000 {
+	for range 1000 {
 		shape, _ := random(r)
 		rank := len(shape)
 		var parts []layout.Composite
