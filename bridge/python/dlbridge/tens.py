@@ -21,8 +21,11 @@ from ._core import Tensor
 __all__ = ["Message", "decode", "encode", "pack", "parse", "unpack"]
 
 
+_UNREAD: Any = object()
+
+
 class Message:
-    """A ZIO message.
+    """A ZIO message. What is JSON in it is read when it is first asked for.
 
     Attributes:
         level: 0 to 8.
@@ -38,30 +41,29 @@ class Message:
     """
 
     __slots__ = (
+        "_label",
+        "_metadata",
+        "_metadata_bytes",
+        "_tensor_metadata",
+        "_tensor_metadata_bytes",
         "form",
         "granule",
-        "label",
         "label_bytes",
         "level",
-        "metadata",
         "origin",
         "parts",
         "seqno",
-        "tensor_metadata",
         "tensors",
     )
 
     level: int
     form: bytes
-    label: dict[str, Any] | None
     label_bytes: bytes
     origin: int
     granule: int
     seqno: int
     parts: list[memoryview]
     tensors: list[Tensor]
-    metadata: dict[str, Any] | None
-    tensor_metadata: list[dict[str, Any] | None]
 
     def __init__(
         self,
@@ -76,14 +78,32 @@ class Message:
         self.level = operator.index(level)
         self.form = _form(form)
         self.label_bytes = _label(label)
-        self.label = _object(self.label_bytes)
         self.origin = operator.index(origin)
         self.granule = operator.index(granule)
         self.seqno = operator.index(seqno)
         self.parts = [_bytes_view(part) for part in parts]
         self.tensors = []
-        self.metadata = None
-        self.tensor_metadata = []
+        self._label = _UNREAD
+        self._metadata = None
+        self._tensor_metadata = []
+
+    @property
+    def label(self) -> dict[str, Any] | None:
+        if self._label is _UNREAD:
+            self._label = _object(self.label_bytes)
+        return self._label
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        if self._metadata is _UNREAD:
+            self._metadata = _loads(self._metadata_bytes)
+        return self._metadata
+
+    @property
+    def tensor_metadata(self) -> list[dict[str, Any] | None]:
+        if self._tensor_metadata is _UNREAD:
+            self._tensor_metadata = [_loads(text) for text in self._tensor_metadata_bytes]
+        return self._tensor_metadata
 
     def frames(self) -> list[memoryview]:
         """Frames of the message, ready to be sent: prefix, header, and the parts, which alias ours."""
@@ -175,12 +195,10 @@ def _message(read: tuple[Any, ...]) -> Message:
         message.seqno,
         message.parts,
         message.tensors,
-        metadata,
-        tensor_metadata,
+        message._metadata_bytes,
+        message._tensor_metadata_bytes,
     ) = read
-    message.label = _object(message.label_bytes)
-    message.metadata = None if metadata is None else json.loads(metadata)
-    message.tensor_metadata = [None if text is None else json.loads(text) for text in tensor_metadata]
+    message._label = message._metadata = message._tensor_metadata = _UNREAD
     return message
 
 
@@ -220,6 +238,10 @@ def _bytes_view(part: Any) -> memoryview:
     if view.format == "B" and view.ndim == 1:
         return view
     return view.cast("B") if view.nbytes > 0 else memoryview(b"")  # cast refuses a shape with zeros
+
+
+def _loads(text: bytes | None) -> Any:
+    return None if text is None else json.loads(text)
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -269,6 +269,39 @@ def test_g13_version_is_negotiated(c, version, name):
         assert describe(c, capsule)["version"] == (1, 3)
 
 
+def test_what_was_asked_before_decides_nothing(c):
+    t = dlbridge.empty(4, "int8")
+    closed = dlbridge.empty(4, "int8")
+    closed.close()
+
+    def ask(tensor, version, device, copy):  # passes one tuple of keywords in all calls
+        capsule = tensor.__dlpack__(max_version=version, dl_device=device, copy=copy)
+        name = c.capsule_name(capsule)
+        shared = name != b"dltensor_versioned" or describe(c, capsule)["data"] == t.data_ptr
+        return name, shared
+
+    constant = (1, 0)
+    calls = [
+        ((t, constant, None, None), (b"dltensor_versioned", True)),
+        ((t, None, None, None), (b"dltensor", True)),
+        ((t, constant, None, True), (b"dltensor_versioned", False)),
+        ((t, constant, None, False), (b"dltensor_versioned", True)),
+        ((t, constant, (1, 0), None), (b"dltensor_versioned", True)),
+        ((t, constant, (2, 0), None), BufferError),
+        ((t, [1, 0], None, None), TypeError),
+        ((t, (0, 8), None, None), (b"dltensor", True)),
+        ((t, constant, None, 1), TypeError),
+        ((closed, constant, None, None), ValueError),
+    ]
+    for first, second in itertools.product(calls, repeat=2):
+        for arguments, expected in (first, first, second, second):
+            if isinstance(expected, tuple):
+                assert ask(*arguments) == expected
+            else:
+                with pytest.raises(expected):
+                    ask(*arguments)
+
+
 def test_g14_only_the_name_of_a_capsule_decides(c):
     for name in (b"dltensor2", b"arrow_array", b"", None):
         with pytest.raises(TypeError, match="capsule"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import itertools
 import os
 import pathlib
 import re
@@ -200,13 +201,68 @@ def test_g09_deleters_trust_no_public_field(c):
     assert c.deletes() == before + 1
 
 
-@pytest.mark.double_delete
+@pytest.mark.double_delete(1)
 def test_a_second_deleter_call_is_counted_and_ignored(c):
     address = dlbridge.to_address(dlbridge.empty(4, "int8"))
     before = dlbridge.counters()["double_deletes"]
     c.delete(address)
     c.delete(address)
     assert dlbridge.counters()["double_deletes"] == before + 1
+
+
+@pytest.mark.double_delete(6)
+def test_a_second_deleter_call_leaves_an_import_alone(c):
+    before, doubles = c.deletes(), dlbridge.counters()["double_deletes"]
+    t = dlbridge.from_address(c.managed())
+    first, second = dlbridge.to_address(t), dlbridge.to_address(t)
+    for address in (first, first, second, second, first):
+        c.delete(address)
+    assert dlbridge.counters()["double_deletes"] == doubles + 3
+    assert c.deletes() == before and memoryview(t)[1] == 1
+    third = dlbridge.to_address(t)
+    del t
+    c.delete(first)
+    assert c.deletes() == before
+    for _ in range(3):
+        c.delete(third)
+    assert c.deletes() == before + 1 and dlbridge.counters()["double_deletes"] == doubles + 6
+
+
+@pytest.mark.parametrize("legacy", [0, 1], ids=["versioned", "legacy"])
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+def test_g01_an_import_ends_with_the_last_that_holds_it(c, order, legacy):
+    before, start = c.deletes(), dlbridge.counters()
+    t = dlbridge.from_dlpack(c.new_capsule(legacy=legacy))
+    held = [t, *(t.__dlpack__(max_version=(1, 0)) for _ in range(2)), memoryview(t).obj.__dlpack__()]
+    del t
+    for left, k in zip((3, 2, 1, 0), order):
+        assert c.deletes() == before
+        held[k] = None
+        counts = dlbridge.counters()
+        assert counts["exports"] - start["exports"] == sum(x is not None for x in held[1:])
+        assert counts["imports"] - start["imports"] == (left > 0)
+    assert c.deletes() == before + 1
+
+
+def test_g06_foreign_threads_delete_while_their_tensors_end(c):
+    before, start = c.deletes(), dlbridge.counters()
+    tensors = [dlbridge.from_address(c.managed()) for _ in range(4000)]
+    addresses = [dlbridge.to_address(t) for t in tensors for _ in range(2)]
+    started = threading.Event()
+
+    def drop():
+        started.set()
+        while tensors:
+            tensors.pop()
+
+    dropping = threading.Thread(target=drop)
+    dropping.start()
+    started.wait()
+    c.delete_on_threads(c.pointers(addresses), len(addresses), 4, 1)
+    dropping.join()
+    assert c.deletes() == before + 4000
+    counts = dlbridge.counters()
+    assert (counts["exports"], counts["imports"]) == (start["exports"], start["imports"])
 
 
 def test_g07_a_pending_exception_survives_every_ending(c):

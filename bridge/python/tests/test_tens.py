@@ -365,6 +365,7 @@ def test_fields_of_a_message_go_out_and_come_in():
     assert (m.level, m.form, m.origin, m.granule, m.seqno) == (8, b"FLOW", 2**64 - 1, 1, 2)
     assert m.metadata == {"run": 7, "é": [1, None]} and m.tensor_metadata == [{"unit": "mV"}]
     assert m.label["flow"] == "DAT" and json.loads(m.label_bytes) == m.label
+    assert m.label is m.label and m.metadata is m.metadata and m.tensor_metadata is m.tensor_metadata
     assert all(f.format == "B" for f in frames)
     assert tens.parse(tens.encode([], label=b'{"x":1}', form=b"A")).form == b"A   "
     assert tens.parse(tens.encode([], label='{"x":1}')).label["x"] == 1
