@@ -12,6 +12,8 @@ VENV := $(BUILD)/venv
 PEERS := $(BUILD)/venv-peers
 STRICT := -Wall -Wextra -pedantic -Werror
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# Where the tests of bridge/tvmffi find their peer, which lies in the environment of the light peers.
+TVM_FFI = DLBRIDGE_TVM_FFI="$$($(VENV)/bin/python -m tvm_ffi.config --libdir)"
 PIP := -m pip --disable-pip-version-check install --quiet
 
 # What the Go library and the Python package are made of, so that both are built again when it changes.
@@ -36,8 +38,8 @@ demo: $(VENV)/dlbridge.done ## one message, one memory, seen by Go, C and NumPy
 
 test: test-go test-python demo ## the tests of all three languages, and the demo
 
-test-go: ## the Go and C tests, under the race detector and without cgo
-	$(GO) test -race $(GOTESTFLAGS) ./...
+test-go: $(VENV)/requirements.done ## the Go and C tests, under the race detector and without cgo
+	$(TVM_FFI) $(GO) test -race $(GOTESTFLAGS) ./...
 	CGO_ENABLED=0 $(GO) test $(GOTESTFLAGS) ./tens ./dlpack/... ./bridge ./bridge/decthings ./bridge/tensorflow
 
 test-python: $(VENV)/dlbridge.done ## the Python tests, with the light peers
@@ -63,11 +65,11 @@ vet: ## formatting, go.mod and go vet, for other platforms too
 staticcheck: ## staticcheck, at a pinned version
 	$(GO) run $(STATICCHECK) ./...
 
-asan: ## the Go tests under AddressSanitizer and LeakSanitizer
-	ASAN_OPTIONS=allocator_may_return_null=1 $(GO) test -asan $(GOTESTFLAGS) ./...
+asan: $(VENV)/requirements.done ## the Go tests under AddressSanitizer and LeakSanitizer
+	$(TVM_FFI) ASAN_OPTIONS=allocator_may_return_null=1 $(GO) test -asan $(GOTESTFLAGS) ./...
 
-cgocheck2: ## the Go tests under the strictest check of the cgo rules
-	GOEXPERIMENT=cgocheck2 $(GO) test $(GOTESTFLAGS) ./...
+cgocheck2: $(VENV)/requirements.done ## the Go tests under the strictest check of the cgo rules
+	$(TVM_FFI) GOEXPERIMENT=cgocheck2 $(GO) test $(GOTESTFLAGS) ./...
 
 abi: $(VENV)/requirements.done ## our dlpack.h against upstream's, and a build with theirs
 	$(VENV)/bin/python .ci/abi/compare.py include/dlpack/dlpack.h

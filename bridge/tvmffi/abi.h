@@ -1,0 +1,102 @@
+/* abi.h: what dlbridge uses of the C ABI of TVM-FFI 0.1, declared under names of its own. The values,
+ * the layout and the signatures are facts of that ABI, the words are ours. Nothing of TVM-FFI is needed
+ * to compile or to link this: the functions are looked up in libtvm_ffi when it is loaded. A test
+ * compares each line with upstream's header, which the wheel apache-tvm-ffi carries.
+ */
+#ifndef DLB_TVMFFI_ABI_H_
+#define DLB_TVMFFI_ABI_H_
+
+#include <dlpack/dlpack.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What an ffi_any holds. From FFI_OBJECT on it is a counted reference. */
+enum {
+  FFI_NONE = 0,
+  FFI_INT = 1,
+  FFI_BOOL = 2,
+  FFI_FLOAT = 3,
+  FFI_POINTER = 4,
+  FFI_DTYPE = 5,
+  FFI_DEVICE = 6,
+  FFI_DLTENSOR = 7,     /* DLTensor *, the caller's: arguments only */
+  FFI_RAW_STRING = 8,   /* const char *, the caller's: arguments only */
+  FFI_BYTE_ARRAY = 9,   /* ffi_bytes *, the caller's: arguments only */
+  FFI_SMALL_STRING = 11, /* up to 7 bytes, in the ffi_any itself */
+  FFI_SMALL_BYTES = 12,
+  FFI_OBJECT = 64,
+  FFI_STRING = 65,
+  FFI_BYTES = 66,
+  FFI_ERROR = 67,
+  FFI_FUNCTION = 68,
+  FFI_SHAPE = 69,
+  FFI_TENSOR = 70,
+  FFI_ARRAY = 71,
+  FFI_MODULE = 73
+};
+
+/* An object: this header, and behind it what its type says, the cell. */
+typedef struct ffi_object {
+  uint64_t references; /* strong ones in the lower half, weak ones in the upper */
+  int32_t type;
+  uint32_t unused;
+  void (*deleter)(void *self, int flags);
+} ffi_object;
+
+typedef struct ffi_any {
+  int32_t type;
+  uint32_t size; /* of small strings and bytes; 0 for all others */
+  union {
+    int64_t integer; /* bool too */
+    double number;
+    void *pointer;
+    ffi_object *object;
+    DLDataType dtype;
+    DLDevice device;
+    char bytes[8];
+    uint64_t bits;
+  } value;
+} ffi_any;
+
+/* The cell of strings and bytes. */
+typedef struct ffi_bytes {
+  const char *data;
+  size_t size;
+} ffi_bytes;
+
+/* The first fields of an error's cell. */
+typedef struct ffi_error {
+  ffi_bytes kind;
+  ffi_bytes message;
+  ffi_bytes backtrace; /* the innermost call first: `  File "name", line 1, in function` */
+} ffi_error;
+
+typedef struct ffi_version {
+  uint32_t major, minor, patch;
+} ffi_version;
+
+/* How functions are called. *result is FFI_NONE before, and owned by the caller after. 0, or -1 with an
+ * error left in the thread. */
+typedef int (*ffi_call)(void *self, const ffi_any *args, int32_t count, ffi_any *result);
+
+/* The functions that are looked up: TVMFFI before each name. A tensor's cell is its DLTensor. */
+#define FFI_FUNCTIONS(X)                                                                            \
+  X(void, GetVersion, (ffi_version *out))                                                           \
+  X(int, ObjectIncRef, (void *object))                                                              \
+  X(int, ObjectDecRef, (void *object))                                                              \
+  X(int, FunctionCreate, (void *self, ffi_call call, void (*deleter)(void *self), void **out))      \
+  X(int, FunctionGetGlobal, (const ffi_bytes *name, void **out))                                    \
+  X(int, FunctionSetGlobal, (const ffi_bytes *name, void *function, int replace))                   \
+  X(int, FunctionCall, (void *function, ffi_any *args, int32_t count, ffi_any *result))             \
+  X(int, AnyViewToOwnedAny, (const ffi_any *view, ffi_any *out))                                    \
+  X(void, ErrorMoveFromRaised, (void **out))                                                        \
+  X(void, ErrorSetRaised, (void *error))                                                            \
+  X(int, ErrorCreate,                                                                               \
+    (const ffi_bytes *kind, const ffi_bytes *message, const ffi_bytes *backtrace, void **out))      \
+  X(int, TensorFromDLPackVersioned,                                                                 \
+    (DLManagedTensorVersioned *from, int32_t alignment, int32_t contiguous, void **out))            \
+  X(int, TensorToDLPackVersioned, (void *tensor, DLManagedTensorVersioned **out))                   \
+  X(int, StringFromByteArray, (const ffi_bytes *input, ffi_any *out))                               \
+  X(int, BytesFromByteArray, (const ffi_bytes *input, ffi_any *out))
+
+#endif

@@ -1,0 +1,663 @@
+//go:build cgo
+
+package tvmffi_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/bridge/tvmffi"
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+)
+
+// floats are n float32 in a slice of Go's, shift bytes behind a multiple of 64.
+func floats(n int, shift uintptr) []float32 {
+	m := make([]float32, n+32)
+	for uintptr(unsafe.Pointer(&m[0]))%64 != shift {
+		m = m[1:]
+	}
+	return m[:n:n]
+}
+
+func newTensor(t testing.TB, dtype dlpack.DataType, shape ...int64) *dlpack.Tensor {
+	t.Helper()
+	x, err := dlpack.New(dtype, shape...)
+	require.NoError(t, err)
+	t.Cleanup(func() { x.Close() })
+	return x
+}
+
+func TestCallReadsAndWritesSlicesInPlace(t *testing.T) {
+	f := function(t, "vadd")
+	x, y, z := floats(100, 0), floats(100, 0), floats(100, 0)
+	for i := range x {
+		x[i], y[i] = float32(i), 1000
+	}
+	result, err := f.Call(x, y, z)
+	require.NoError(t, err)
+	assert.Nil(t, result)
+	assert.Equal(t, float32(1099), z[99])
+
+	at, err := tvmffi.As[int64](function(t, "address").Call(z))
+	require.NoError(t, err)
+	assert.Equal(t, uintptr(unsafe.Pointer(&z[0])), uintptr(at), "no copy")
+}
+
+func TestCallReadsAndWritesTensorsInPlace(t *testing.T) {
+	f := function(t, "vadd")
+	dlpacktest.CheckLeaks(t)
+	x, y, z := newTensor(t, dlpack.Float32, 100), newTensor(t, dlpack.Float32, 100), newTensor(t, dlpack.Float32, 100)
+	xs, err := dlpack.Values[float32](x)
+	require.NoError(t, err)
+	xs[99] = 7
+	_, err = f.Call(x, y, z)
+	require.NoError(t, err)
+	zs, err := dlpack.Values[float32](z)
+	require.NoError(t, err)
+	assert.Equal(t, float32(7), zs[99])
+	at, err := tvmffi.As[int64](function(t, "address").Call(z))
+	require.NoError(t, err)
+	assert.Equal(t, z.Data(), uintptr(at), "no copy")
+}
+
+func TestCallDescribesShapes(t *testing.T) {
+	f := function(t, "matmul")
+	a, b, c := floats(6, 0), floats(12, 0), floats(8, 0)
+	copy(a, []float32{1, 2, 3, 4, 5, 6})
+	for i := range b {
+		b[i] = float32(i % 4)
+	}
+	_, err := f.Call(tvmffi.Shape(a, 2, 3), tvmffi.Shape(b, 3, 4), tvmffi.Shape(c, 2, 4))
+	require.NoError(t, err)
+	assert.Equal(t, []float32{0, 6, 12, 18, 0, 15, 30, 45}, c)
+}
+
+func TestCallDescribesEveryType(t *testing.T) {
+	describe := function(t, "describe", tvmffi.Alignment(1))
+	read := func(arg any, count int) (found []int64) {
+		for i := range count {
+			n, err := tvmffi.As[int64](describe.Call(arg, i))
+			require.NoError(t, err)
+			found = append(found, n)
+		}
+		return found
+	}
+	for _, row := range []struct {
+		arg        any
+		code, bits int64
+	}{
+		{[]float32{0}, 2, 32}, {[]float64{0}, 2, 64}, {[]int{0}, 0, 64}, {[]int8{0}, 0, 8}, {[]int16{0}, 0, 16}, {[]int32{0}, 0, 32},
+		{[]int64{0}, 0, 64}, {[]uint{0}, 1, 64}, {[]uint8{0}, 1, 8}, {[]uint16{0}, 1, 16}, {[]uint32{0}, 1, 32}, {[]uint64{0}, 1, 64},
+		{[]bool{false}, 6, 8}, {[]complex64{0}, 5, 64}, {[]complex128{0}, 5, 128},
+	} {
+		t.Run(fmt.Sprintf("%T", row.arg), func(t *testing.T) {
+			assert.Equal(t, []int64{1, 1, 0, row.code, row.bits, 1, 0, 1, 1}, read(row.arg, 9))
+		})
+	}
+	t.Run("shaped", func(t *testing.T) {
+		x := make([]int16, 24)
+		assert.Equal(t, []int64{3, 1, 0, 0, 16, 1, 0, 2, 3, 4, 12, 4, 1}, read(tvmffi.Shape(x, 2, 3, 4), 13))
+		assert.Equal(t, []int64{5, 1, 0, 0, 16, 1, 0, 2, 1, 3, 1, 4, 12, 12, 4, 4, 1}, read(tvmffi.Shape(x, 2, 1, 3, 1, 4), 17))
+		assert.Equal(t, []int64{0, 1, 0, 0, 16, 1, 0}, read(tvmffi.Shape(x[:1]), 7))
+		assert.Equal(t, []int64{2, 1, 0, 0, 16, 1, 0, 3, 0, 1, 1}, read(tvmffi.Shape(x[:0], 3, 0), 11))
+	})
+	t.Run("a view with gaps", func(t *testing.T) {
+		x := newTensor(t, dlpack.Float32, 4, 6)
+		v, err := x.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 3}, Strides: []int64{12, -2}, ByteOffset: 16})
+		require.NoError(t, err)
+		defer v.Close()
+		assert.Equal(t, []int64{2, 1, 0, 2, 32, 1, 0, 2, 3, 12, -2}, read(v, 11))
+	})
+	t.Run("a borrowed tensor of a device", func(t *testing.T) {
+		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{2, 3}, Strides: []int64{4, 1}, DeviceType: 2, DeviceID: 3, ByteOffset: 8, Code: 4, Bits: 16, Lanes: 1})
+		b, err := dlpack.Borrow(p.DLTensor(false), dlpack.AssumeWritable)
+		require.NoError(t, err)
+		defer b.Close()
+		assert.Equal(t, []int64{2, 2, 3, 4, 16, 1, 8, 2, 3, 4, 1}, read(b, 11))
+		at, err := tvmffi.As[int64](function(t, "address").Call(b))
+		require.NoError(t, err)
+		assert.Equal(t, b.Data(), uintptr(at))
+	})
+}
+
+func TestShapeMustFitTheSlice(t *testing.T) {
+	f := function(t, "nop")
+	x := floats(6, 0)
+	for _, shape := range [][]int64{{5}, {2, 4}, {-2, -3}, {math.MaxInt64, 2}, {0}, {}, {1, 1, 1, 1, 7}} {
+		_, err := f.Call(x, tvmffi.Shape(x, shape...))
+		assert.ErrorIs(t, err, dlpack.ErrLayout, "%v", shape)
+		assert.ErrorContains(t, err, "tvmffi: nop: argument 1: ")
+	}
+}
+
+// Whatever goes in comes back, by a function that returns what it is given.
+func TestValuesMakeTheRoundTrip(t *testing.T) {
+	echo := function(t, "echo")
+	long := strings.Repeat("long, and with a \x00 in it; ", 1000)
+	for _, row := range []struct {
+		name      string
+		arg, want any
+	}{
+		{"nil", nil, nil},
+		{"true", true, true},
+		{"false", false, false},
+		{"int", -7, int64(-7)},
+		{"int8", int8(-8), int64(-8)},
+		{"int16", int16(-16), int64(-16)},
+		{"int32", int32(-32), int64(-32)},
+		{"int64", int64(math.MinInt64), int64(math.MinInt64)},
+		{"uint8", uint8(255), int64(255)},
+		{"uint16", uint16(65535), int64(65535)},
+		{"uint32", uint32(1 << 31), int64(1 << 31)},
+		{"uint", uint(9), int64(9)},
+		{"uint64", uint64(math.MaxInt64), int64(math.MaxInt64)},
+		{"float32", float32(0.5), 0.5},
+		{"float64", math.Inf(-1), math.Inf(-1)},
+		{"empty string", "", ""},
+		{"short string", "a\x00b", "a\x00b"},
+		{"string of seven", "7654321", "7654321"},
+		{"string of eight", "87654321", "87654321"},
+		{"long string", long, long},
+		{"no bytes", tvmffi.Bytes(nil), []byte{}},
+		{"short bytes", tvmffi.Bytes{0, 1, 255}, []byte{0, 1, 255}},
+		{"long bytes", tvmffi.Bytes(long), []byte(long)},
+		{"data type", dlpack.BFloat16, dlpack.BFloat16},
+		{"data type with lanes", dlpack.Float4E2M1FNx2, dlpack.Float4E2M1FNx2},
+		{"device", dlpack.Device{Type: dlpack.CUDA, ID: 3}, dlpack.Device{Type: dlpack.CUDA, ID: 3}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			got, err := echo.Call(row.arg)
+			require.NoError(t, err)
+			assert.Equal(t, row.want, got)
+		})
+	}
+}
+
+func TestObjectsMakeTheRoundTrip(t *testing.T) {
+	m, echo := module(t), function(t, "echo")
+	got, err := tvmffi.As[*tvmffi.Function](echo.Call(function(t, "bits")))
+	require.NoError(t, err)
+	defer got.Close()
+	n, err := tvmffi.As[int64](got.Call(42))
+	require.NoError(t, err)
+	assert.EqualValues(t, 42, n)
+
+	again, err := tvmffi.As[*tvmffi.Module](echo.Call(m))
+	require.NoError(t, err)
+	defer again.Close()
+	f, err := again.Function("nop")
+	require.NoError(t, err)
+	f.Close()
+
+	array, err := tvmffi.Global("ffi.Array")
+	require.NoError(t, err)
+	defer array.Close()
+	item, err := tvmffi.Global("ffi.ArrayGetItem")
+	require.NoError(t, err)
+	defer item.Close()
+	list, err := tvmffi.As[*tvmffi.Object](array.Call(1, "two is a longer string", 3.0))
+	require.NoError(t, err)
+	defer list.Close()
+	assert.Equal(t, 71, list.TypeIndex())
+	two, err := tvmffi.As[string](item.Call(list, 1))
+	require.NoError(t, err)
+	assert.Equal(t, "two is a longer string", two)
+}
+
+func TestErrorsComeBackWithKindAndText(t *testing.T) {
+	_, err := function(t, "fail").Call()
+	var e *tvmffi.Error
+	require.ErrorAs(t, err, &e)
+	assert.Equal(t, tvmffi.KeyError, e.Kind)
+	assert.Equal(t, "as asked for", e.Message)
+	assert.Equal(t, "fail", e.Function)
+	assert.Equal(t, "tvmffi: fail: KeyError: as asked for", err.Error())
+
+	_, err = function(t, "fail_silently").Call()
+	require.ErrorAs(t, err, &e)
+	assert.Equal(t, tvmffi.RuntimeError, e.Kind)
+}
+
+// Each goroutine gets its own error, however they are moved between threads.
+func TestErrorsBelongToTheirCall(t *testing.T) {
+	m := module(t)
+	var functions [8]*tvmffi.Function
+	for i := range functions {
+		f, err := tvmffi.NewFunction(func(a *tvmffi.Args) (any, error) {
+			runtime.Gosched()
+			return nil, tvmffi.Errorf(tvmffi.ValueError, "number %d", a.Int(0))
+		})
+		require.NoError(t, err)
+		defer f.Close()
+		functions[i] = f
+	}
+	apply, err := m.Function("apply")
+	require.NoError(t, err)
+	defer apply.Close()
+	var wait sync.WaitGroup
+	for i, f := range functions {
+		wait.Go(func() {
+			for k := range 200 {
+				_, err := apply.Call(f, 1000*i+k)
+				var e *tvmffi.Error
+				if assert.ErrorAs(t, err, &e) {
+					assert.Equal(t, fmt.Sprint("number ", 1000*i+k), e.Message)
+				}
+			}
+		})
+	}
+	wait.Wait()
+}
+
+func TestCallRefusesUnalignedData(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	f := function(t, "vadd")
+	good, bad := floats(16, 0), floats(16, 4)
+	for i := range 3 {
+		args := []any{good, good, good}
+		args[i] = bad
+		_, err := f.Call(args...)
+		assert.ErrorIs(t, err, dlpack.ErrUnaligned)
+		assert.ErrorContains(t, err, fmt.Sprintf("tvmffi: vadd: argument %d: data at %#x is not aligned to 64 bytes", i, &bad[0]))
+	}
+	_, err := f.Prepare(good, bad, good)
+	assert.ErrorIs(t, err, dlpack.ErrUnaligned)
+	x, err := dlpack.FromSlice(bad)
+	require.NoError(t, err)
+	defer x.Close()
+	_, err = f.Call(x, good, good)
+	assert.ErrorIs(t, err, dlpack.ErrUnaligned)
+	_, err = f.Call(good, good, tvmffi.UnsafeConstant(x))
+	assert.ErrorIs(t, err, dlpack.ErrUnaligned)
+
+	_, err = f.Call(bad[:0], good[:0], good[:0])
+	assert.NoError(t, err, "there is nothing to load")
+	lower := function(t, "vadd", tvmffi.Alignment(4))
+	_, err = lower.Call(bad, bad, bad)
+	assert.NoError(t, err)
+	aligned, copied, err := x.Align(64)
+	require.NoError(t, err)
+	defer aligned.Close()
+	assert.True(t, copied)
+	_, err = f.Call(good, good, aligned)
+	assert.NoError(t, err, "the way out")
+}
+
+func TestCallRefusesWhatIsReadOnly(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	f, kept := function(t, "vadd"), function(t, "nop")
+	x := floats(16, 0)
+	r, err := dlpack.FromReadOnly(x)
+	require.NoError(t, err)
+	defer r.Close()
+	_, err = f.Call(x, r, x)
+	assert.ErrorIs(t, err, dlpack.ErrReadOnly)
+	_, err = kept.Call(tvmffi.Keep(r))
+	assert.ErrorIs(t, err, dlpack.ErrReadOnly)
+	x[0] = 1
+	y := floats(16, 0)
+	_, err = f.Call(tvmffi.UnsafeConstant(r), x, y)
+	require.NoError(t, err)
+	assert.Equal(t, float32(2), y[0])
+}
+
+func TestCallRefusesWhatHasNoForm(t *testing.T) {
+	f := function(t, "nop")
+	for _, arg := range []any{struct{}{}, map[string]int{}, []string{"a"}, complex(1, 2), func() {}, new(int)} {
+		_, err := f.Call(1, arg)
+		assert.ErrorIs(t, err, tvmffi.ErrArgument)
+		assert.ErrorContains(t, err, fmt.Sprintf("tvmffi: nop: argument 1: %T has no form", arg))
+	}
+	_, err := f.Call(uint64(math.MaxInt64) + 1)
+	assert.ErrorIs(t, err, dlpack.ErrOverflow)
+	_, err = f.Call(make([]any, 256)...)
+	assert.ErrorIs(t, err, tvmffi.ErrArgument)
+	_, err = f.Call(make([]any, 255)...)
+	assert.NoError(t, err)
+}
+
+func TestCallRefusesWhatIsClosed(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	m := module(t)
+	f, err := m.Function("nop")
+	require.NoError(t, err)
+	g, err := m.Function("nop")
+	require.NoError(t, err)
+	x, err := dlpack.New(dlpack.Float32, 16)
+	require.NoError(t, err)
+	p, err := f.Prepare(x)
+	require.NoError(t, err)
+	g.Close()
+	g.Close()
+	x.Close()
+	for _, arg := range []any{g, x, tvmffi.Keep(x)} {
+		_, err := f.Call(arg)
+		assert.ErrorIs(t, err, dlpack.ErrClosed, "%T", arg)
+	}
+	f.Close()
+	_, err = p.Call()
+	assert.NoError(t, err, "it keeps the function and the tensor")
+	p.Close()
+	p.Close()
+	_, err = p.Call()
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	_, err = f.Call()
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	_, err = f.Prepare()
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	m.Close()
+	_, err = m.Function("nop")
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+}
+
+// More slices than go through the call itself.
+func TestCallTakesManySlices(t *testing.T) {
+	f := function(t, "firsts", tvmffi.Alignment(4))
+	args := make([]any, 100)
+	for i := range args {
+		args[i] = []float32{float32(i)}
+	}
+	for range 3 {
+		sum, err := tvmffi.As[float64](f.Call(args...))
+		require.NoError(t, err)
+		assert.Equal(t, 4950.0, sum)
+	}
+}
+
+func TestCallsRunAtOnce(t *testing.T) {
+	f := function(t, "vadd")
+	var wait sync.WaitGroup
+	for i := range 8 {
+		wait.Go(func() {
+			x, y, z := floats(64, 0), floats(64, 0), floats(64, 0)
+			for k := range 500 {
+				x[63], y[63] = float32(i), float32(k)
+				_, err := f.Call(x, y, z)
+				assert.NoError(t, err)
+				assert.Equal(t, float32(i+k), z[63])
+			}
+		})
+	}
+	wait.Wait()
+}
+
+func TestCloseWaitsForCalls(t *testing.T) {
+	need(t)
+	entered, leave := make(chan bool), make(chan bool)
+	f, err := tvmffi.NewFunction(func(*tvmffi.Args) (any, error) {
+		close(entered)
+		<-leave
+		return "still there", nil
+	})
+	require.NoError(t, err)
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		text, err := tvmffi.As[string](f.Call())
+		assert.NoError(t, err)
+		assert.Equal(t, "still there", text)
+	})
+	<-entered
+	f.Close()
+	_, err = f.Call()
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	close(leave)
+	wait.Wait()
+}
+
+func TestPreparedCallsSeeWhatChanges(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	f := function(t, "vadd")
+	x, y := floats(64, 0), newTensor(t, dlpack.Float32, 64)
+	z := make([]float32, 64)
+	p, err := function(t, "vadd", tvmffi.Alignment(4)).Prepare(x, y, z)
+	require.NoError(t, err)
+	defer p.Close()
+	ys, err := dlpack.Values[float32](y)
+	require.NoError(t, err)
+	for i := range 20 {
+		x[63], ys[63] = float32(i), 100
+		runtime.GC()
+		_, err := p.Call()
+		require.NoError(t, err)
+		assert.Equal(t, float32(100+i), z[63])
+	}
+	_, err = f.Call(x, y, floats(64, 0))
+	require.NoError(t, err)
+
+	q, err := function(t, "echo").Prepare("a string that is longer than seven")
+	require.NoError(t, err)
+	defer q.Close()
+	for range 3 {
+		text, err := tvmffi.As[string](q.Call())
+		require.NoError(t, err)
+		assert.Equal(t, "a string that is longer than seven", text)
+	}
+	r, err := function(t, "fail").Prepare()
+	require.NoError(t, err)
+	defer r.Close()
+	_, err = r.Call()
+	assert.ErrorContains(t, err, "tvmffi: fail: KeyError: as asked for")
+}
+
+func TestPrepareRefusesBorrowedTensors(t *testing.T) {
+	f := function(t, "nop")
+	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
+	b, err := dlpack.Borrow(p.DLTensor(false), dlpack.AssumeWritable)
+	require.NoError(t, err)
+	defer b.Close()
+	_, err = f.Call(b)
+	require.NoError(t, err)
+	_, err = f.Prepare(b)
+	assert.ErrorIs(t, err, dlpack.ErrBorrowed)
+	_, err = f.Call(tvmffi.Keep(b))
+	assert.ErrorIs(t, err, dlpack.ErrBorrowed)
+}
+
+// A prepared call that is forgotten lets go of what it holds: a pin that was lost would end the program.
+func TestForgottenThingsAreCaught(t *testing.T) {
+	before := dlpack.ReadStats().Exports
+	func() {
+		f, err := module(t).Function("nop")
+		require.NoError(t, err)
+		x := newTensor(t, dlpack.Float32, 16)
+		_, err = f.Prepare(x, floats(16, 0))
+		require.NoError(t, err)
+	}()
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		return dlpack.ReadStats().Exports == before
+	}, eventually, tick)
+}
+
+// A function that keeps a tensor: the memory lives while it does, through collections, and is given back
+// exactly once.
+func TestFunctionsMayKeepTensors(t *testing.T) {
+	keep, sum, letGo := function(t, "keep"), function(t, "kept_sum"), function(t, "let_go")
+	t.Run("memory of Go's", func(t *testing.T) {
+		dlpacktest.CheckLeaks(t)
+		func() {
+			x, err := dlpack.FromSlice(floats(1000, 0))
+			require.NoError(t, err)
+			defer x.Close()
+			values, err := dlpack.Values[float32](x)
+			require.NoError(t, err)
+			values[999] = 5
+			_, err = keep.Call(tvmffi.Keep(x))
+			require.NoError(t, err)
+			values[0] = 2
+		}()
+		for range 20 {
+			runtime.GC()
+			_ = floats(1000, 0)
+		}
+		got, err := tvmffi.As[float64](sum.Call())
+		require.NoError(t, err)
+		assert.Equal(t, 7.0, got)
+		assert.NotZero(t, dlpack.ReadStats().Exports)
+		_, err = letGo.Call()
+		require.NoError(t, err)
+	})
+	t.Run("memory of C's", func(t *testing.T) {
+		dlpacktest.CheckLeaks(t)
+		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{10}})
+		x, err := dlpack.Import(p.Managed())
+		require.NoError(t, err)
+		_, err = keep.Call(tvmffi.Keep(x))
+		require.NoError(t, err)
+		x.Close()
+		assert.Zero(t, p.Deletes())
+		_, err = letGo.Call()
+		require.NoError(t, err)
+		assert.Equal(t, 1, p.Deletes())
+	})
+	t.Run("a view is not kept", func(t *testing.T) {
+		dlpacktest.CheckLeaks(t)
+		_, err := keep.Call(newTensor(t, dlpack.Float32, 10))
+		assert.ErrorContains(t, err, "TypeError: expected ffi.Tensor")
+	})
+	t.Run("and returned", func(t *testing.T) {
+		dlpacktest.CheckLeaks(t)
+		x := newTensor(t, dlpack.Float32, 10)
+		_, err := keep.Call(tvmffi.Keep(x))
+		require.NoError(t, err)
+		y, err := tvmffi.As[*dlpack.Tensor](function(t, "return_kept").Call())
+		require.NoError(t, err)
+		defer y.Close()
+		assert.Equal(t, x.Data(), y.Data())
+	})
+}
+
+// What fails leaves everything with whom it was: the counts are what they were.
+func TestFailuresGiveBackEverything(t *testing.T) {
+	vadd, nop := function(t, "vadd"), function(t, "nop")
+	good := floats(16, 0)
+	for _, row := range []struct {
+		name  string
+		shape []int64
+		code  uint8
+		bits  uint8
+		call  func(x *dlpack.Tensor) error
+	}{
+		{"wrong type", []int64{16}, 0, 32, func(x *dlpack.Tensor) error { _, err := vadd.Call(x, good, good); return err }},
+		{"wrong type, kept", []int64{16}, 0, 32, func(x *dlpack.Tensor) error { _, err := vadd.Call(tvmffi.Keep(x), good, good); return err }},
+		{"wrong shape", []int64{15}, 2, 32, func(x *dlpack.Tensor) error { _, err := vadd.Call(good, x, good); return err }},
+		{"wrong shape, kept", []int64{15}, 2, 32, func(x *dlpack.Tensor) error { _, err := vadd.Call(good, tvmffi.Keep(x), good); return err }},
+		{"wrong rank", []int64{4, 4}, 2, 32, func(x *dlpack.Tensor) error { _, err := vadd.Call(good, x, good); return err }},
+		{"misaligned behind it", []int64{16}, 2, 32, func(x *dlpack.Tensor) error { _, err := nop.Call(x, floats(16, 4)); return err }},
+		{"misaligned behind it, kept", []int64{16}, 2, 32, func(x *dlpack.Tensor) error { _, err := nop.Call(tvmffi.Keep(x), floats(16, 4)); return err }},
+		{"no form behind it", []int64{16}, 2, 32, func(x *dlpack.Tensor) error { _, err := nop.Call(tvmffi.Keep(x), x, struct{}{}); return err }},
+		{"prepared, no form behind it", []int64{16}, 2, 32, func(x *dlpack.Tensor) error { _, err := nop.Prepare(tvmffi.Keep(x), x, struct{}{}); return err }},
+		{"prepared, misaligned behind it", []int64{16}, 2, 32, func(x *dlpack.Tensor) error { _, err := nop.Prepare(tvmffi.Keep(x), floats(16, 4)); return err }},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			dlpacktest.CheckLeaks(t)
+			p := dlpacktest.Produce(t, dlpacktest.Config{Shape: row.shape, Code: row.code, Bits: row.bits, Lanes: 1})
+			x, err := dlpack.Import(p.Managed())
+			require.NoError(t, err)
+			exports := dlpack.ReadStats().Exports
+			assert.Error(t, row.call(x))
+			assert.Equal(t, exports, dlpack.ReadStats().Exports)
+			assert.Zero(t, p.Deletes())
+			x.Close()
+			assert.Equal(t, 1, p.Deletes())
+		})
+	}
+	t.Run("padded, which TVM-FFI refuses", func(t *testing.T) {
+		dlpacktest.CheckLeaks(t)
+		x, err := dlpack.FromBytes(make([]byte, 4), dlpack.Spec{DType: dlpack.Int4, Shape: []int64{4}, Padded: true})
+		require.NoError(t, err)
+		defer x.Close()
+		_, err = function(t, "nop", tvmffi.Alignment(1)).Call(tvmffi.Keep(x))
+		assert.ErrorContains(t, err, "argument 0: RuntimeError: Subbyte type padded is not yet supported")
+		assert.Zero(t, dlpack.ReadStats().Exports)
+	})
+}
+
+func TestReturnedTensorsAreReleasedOnce(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	make, deletes := function(t, "make"), function(t, "deletes")
+	count := func() int64 {
+		n, err := tvmffi.As[int64](deletes.Call())
+		require.NoError(t, err)
+		return n
+	}
+	before := count()
+	x, err := tvmffi.As[*dlpack.Tensor](make.Call(100))
+	require.NoError(t, err)
+	values, err := dlpack.Values[float32](x)
+	require.NoError(t, err)
+	assert.Equal(t, float32(99), values[99])
+	m, err := x.Export()
+	require.NoError(t, err)
+	x.Close()
+	assert.Equal(t, before, count(), "a consumer has it")
+	dlpack.Release(m)
+	assert.Equal(t, before+1, count())
+
+	_, err = make.Call(100, -1) // a rank that no tensor has
+	assert.ErrorIs(t, err, dlpack.ErrLayout)
+	assert.ErrorContains(t, err, "tvmffi: result: ndim = -1")
+	assert.Equal(t, before+2, count())
+
+	_, err = tvmffi.As[int64](make.Call(100)) // not what was asked for
+	assert.ErrorIs(t, err, tvmffi.ErrArgument)
+	assert.Equal(t, before+3, count())
+
+	_, err = function(t, "borrowed").Call()
+	assert.ErrorIs(t, err, tvmffi.ErrArgument, "nothing would keep what it points to")
+}
+
+func TestLookupSaysWhatIsNotThere(t *testing.T) {
+	m := module(t)
+	_, err := m.Function("nothing")
+	assert.ErrorIs(t, err, tvmffi.ErrNotFound)
+	_, err = tvmffi.Global("nothing.at.all")
+	assert.ErrorIs(t, err, tvmffi.ErrNotFound)
+	_, err = tvmffi.LoadModule("testdata/nothing.so")
+	var e *tvmffi.Error
+	assert.ErrorAs(t, err, &e)
+	_, err = tvmffi.LoadModule("testdata/kernels.c")
+	assert.Error(t, err)
+	f, err := m.Function("nop")
+	require.NoError(t, err)
+	assert.Equal(t, "nop", f.Name())
+	f.Close()
+}
+
+func TestAsPassesErrorsOn(t *testing.T) {
+	bad := errors.New("bad")
+	_, err := tvmffi.As[int64](nil, bad)
+	assert.Equal(t, bad, err)
+	n, err := tvmffi.As[int64](int64(3), nil)
+	assert.NoError(t, err)
+	assert.EqualValues(t, 3, n)
+	_, err = tvmffi.As[string](int64(3), nil)
+	assert.EqualError(t, err, "tvmffi: result: int64, want string")
+}
+
+func TestCallsAllocateNothing(t *testing.T) {
+	f := function(t, "vadd")
+	x, y, z := floats(16, 0), floats(16, 0), floats(16, 0)
+	mm := function(t, "matmul")
+	a, b, c := newTensor(t, dlpack.Float32, 16), newTensor(t, dlpack.Float32, 16), newTensor(t, dlpack.Float32, 16)
+	call := map[string]func(){
+		"slices":   func() { f.Call(x, y, z) },
+		"matrices": func() { mm.Call(tvmffi.Shape(x, 4, 4), tvmffi.Shape(y, 4, 4), tvmffi.Shape(z, 4, 4)) },
+		"tensors":  func() { f.Call(a, b, c) },
+	}
+	for name, call := range call {
+		if allocations := testing.AllocsPerRun(100, call); !instrumented {
+			assert.Zero(t, allocations, name)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+//go:build cgo
+
+package tvmffi_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/bridge/tvmffi"
+)
+
+// What can be seen only in a process that has not loaded the library yet runs in a child.
+var children = map[string]func(t *testing.T){
+	"nil dereference after loading": func(t *testing.T) {
+		require.NoError(t, tvmffi.Load(""))
+		file, err := kernels()
+		require.NoError(t, err)
+		m, err := tvmffi.LoadModule(file)
+		require.NoError(t, err)
+		defer m.Close()
+		defer func() {
+			assert.ErrorContains(t, recover().(error), "nil pointer dereference")
+		}()
+		var nothing *struct{ field int }
+		nothing.field++
+	},
+	"load by file": func(t *testing.T) {
+		file := filepath.Join(folder(), "libtvm_ffi.so")
+		t.Setenv(tvmffi.LibraryVariable, "/nonexistent")
+		require.NoError(t, tvmffi.Load(file))
+		assert.True(t, same(t, file, tvmffi.Path()))
+	},
+	"load by folder": func(t *testing.T) {
+		dir := folder()
+		t.Setenv(tvmffi.LibraryVariable, "/nonexistent")
+		require.NoError(t, tvmffi.Load(dir))
+		assert.True(t, same(t, filepath.Join(dir, "libtvm_ffi.so"), tvmffi.Path()))
+		assert.NoError(t, tvmffi.Load(""), "it is there")
+		assert.NoError(t, tvmffi.Load(dir), "it is that one")
+		err := tvmffi.Load(filepath.Join(dir, "libtvm_ffi_testing.so"))
+		assert.ErrorIs(t, err, tvmffi.ErrLibrary, "and there cannot be another one")
+	},
+	"load by the environment": func(t *testing.T) {
+		assert.Empty(t, tvmffi.Path(), "nothing is loaded before it is needed")
+		f, err := tvmffi.Global("ffi.String")
+		require.NoError(t, err)
+		defer f.Close()
+		assert.True(t, same(t, filepath.Join(folder(), "libtvm_ffi.so"), tvmffi.Path()))
+	},
+	"load by the loader": func(t *testing.T) {
+		os.Unsetenv(tvmffi.LibraryVariable)
+		t.Setenv("PATH", "/nonexistent")
+		require.NoError(t, tvmffi.Load(""))
+	},
+	"load by python": func(t *testing.T) {
+		site, dir := filepath.Dir(filepath.Dir(folder())), t.TempDir() // a python3 that has the package
+		os.Unsetenv(tvmffi.LibraryVariable)
+		script := "#!/bin/sh\nPYTHONPATH='" + site + "' exec " + must(exec.LookPath("python3")) + " \"$@\"\n"
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "python3"), []byte(script), 0o755))
+		t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+		require.NoError(t, tvmffi.Load(""))
+		assert.True(t, same(t, filepath.Join(site, "tvm_ffi", "lib", "libtvm_ffi.so"), tvmffi.Path()))
+	},
+	"load nothing": func(t *testing.T) {
+		file, err := kernels()
+		require.NoError(t, err)
+		for name, err := range map[string]error{
+			"a file that is not there": tvmffi.Load("/nonexistent/libtvm_ffi.so"),
+			"a folder without it":      tvmffi.Load(t.TempDir()),
+			"another library":          tvmffi.Load(file),
+		} {
+			assert.ErrorIs(t, err, tvmffi.ErrLibrary, name)
+		}
+		t.Setenv(tvmffi.LibraryVariable, "/nonexistent")
+		err = tvmffi.Load("")
+		assert.ErrorIs(t, err, tvmffi.ErrLibrary)
+		assert.ErrorContains(t, err, tvmffi.LibraryVariable, "no other place is tried behind one that was named")
+		os.Unsetenv(tvmffi.LibraryVariable)
+		t.Setenv("PATH", "/nonexistent")
+		_, err = tvmffi.Global("ffi.String")
+		assert.ErrorIs(t, err, tvmffi.ErrLibrary)
+		assert.ErrorContains(t, err, "set "+tvmffi.LibraryVariable)
+		assert.Empty(t, tvmffi.Path())
+		assert.ErrorIs(t, tvmffi.LoadRuntime(""), tvmffi.ErrLibrary)
+	},
+}
+
+func must(path string, err error) string {
+	if err != nil {
+		panic(err)
+	}
+	return path
+}
+
+func folder() string {
+	dir := os.Getenv(tvmffi.LibraryVariable)
+	if strings.HasSuffix(dir, ".so") {
+		dir = filepath.Dir(dir)
+	}
+	return dir
+}
+
+func same(t *testing.T, a, b string) bool {
+	one, err := os.Stat(a)
+	require.NoError(t, err)
+	other, err := os.Stat(b)
+	require.NoError(t, err)
+	return os.SameFile(one, other)
+}
+
+func TestLibraryInAProcessOfItsOwn(t *testing.T) {
+	if name := os.Getenv("TVMFFI_CHILD"); name != "" {
+		children[name](t)
+		return
+	}
+	if os.Getenv(tvmffi.LibraryVariable) == "" {
+		t.Skip(tvmffi.LibraryVariable + " does not say where libtvm_ffi is")
+	}
+	for name := range children {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			command := exec.Command(os.Args[0], "-test.run=^TestLibraryInAProcessOfItsOwn$", "-test.v")
+			command.Env = append(os.Environ(), "TVMFFI_CHILD="+name)
+			if name == "load by the loader" {
+				command.Env = append(command.Env, "LD_LIBRARY_PATH="+folder()+":"+os.Getenv("LD_LIBRARY_PATH"))
+			}
+			out, err := command.CombinedOutput()
+			require.NoError(t, err, string(out))
+			assert.Contains(t, string(out), "--- PASS: TestLibraryInAProcessOfItsOwn")
+		})
+	}
+}
+
+// The declarations in abi.h against those of the wheel, by the compiler.
+func TestABIAgreesWithUpstreams(t *testing.T) {
+	need(t)
+	upstream := filepath.Join(folder(), "..", "include")
+	require.FileExists(t, filepath.Join(upstream, "tvm", "ffi", "c_api.h"))
+	out, err := exec.Command("cc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I"+upstream, "testdata/abi.c").CombinedOutput()
+	require.NoError(t, err, string(out))
+}

@@ -1,0 +1,83 @@
+//go:build cgo
+
+package tvmffi_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/bridge/tvmffi"
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// The tests need libtvm_ffi, as the wheel apache-tvm-ffi has it, where DLBRIDGE_TVM_FFI says, and a C
+// compiler for the kernels in testdata.
+
+var scratch string
+
+const eventually, tick = 30 * time.Second, 10 * time.Millisecond
+
+// TestMain fails when the tests leave tensors behind.
+func TestMain(m *testing.M) {
+	for _, file := range []string{"abi.h", "testdata/kernels.c"} { // so that `go test` runs again when they change
+		if _, err := os.ReadFile(file); err != nil {
+			panic(err)
+		}
+	}
+	var err error
+	if scratch, err = os.MkdirTemp("", "tvmffi"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	if s := dlpack.ReadStats(); code == 0 && (s.Exports != 0 || s.Imports != 0 || s.Allocations != 0) {
+		fmt.Fprintf(os.Stderr, "tensors were left behind: %+v\n", s)
+		code = 1
+	}
+	os.RemoveAll(scratch)
+	os.Exit(code)
+}
+
+func need(t testing.TB) {
+	t.Helper()
+	if os.Getenv(tvmffi.LibraryVariable) == "" {
+		t.Skip(tvmffi.LibraryVariable + " does not say where libtvm_ffi is")
+	}
+	require.NoError(t, tvmffi.Load(""))
+}
+
+// kernels builds the module in testdata.
+var kernels = sync.OnceValues(func() (string, error) {
+	file := filepath.Join(scratch, "kernels.so")
+	out, err := exec.Command("cc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror", "-shared", "-fPIC",
+		"-I../../include", "-o", file, "testdata/kernels.c").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w\n%s", err, out)
+	}
+	return file, err
+})
+
+func module(t testing.TB) *tvmffi.Module {
+	t.Helper()
+	need(t)
+	file, err := kernels()
+	require.NoError(t, err)
+	m, err := tvmffi.LoadModule(file)
+	require.NoError(t, err)
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+func function(t testing.TB, name string, options ...tvmffi.FunctionOption) *tvmffi.Function {
+	t.Helper()
+	f, err := module(t).Function(name, options...)
+	require.NoError(t, err)
+	t.Cleanup(func() { f.Close() })
+	return f
+}

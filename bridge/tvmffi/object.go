@@ -1,0 +1,192 @@
+//go:build cgo
+
+package tvmffi
+
+// #include "tvmffi.h"
+import "C"
+
+import (
+	"runtime"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// uses counts the calls that use what may be closed meanwhile.
+type uses struct {
+	n      atomic.Int64 // beyond the first, which is the holder's; negative: it is over
+	closed atomic.Bool
+}
+
+func (u *uses) acquire() bool {
+	for {
+		n := u.n.Load()
+		if n < 0 || u.closed.Load() {
+			return false
+		}
+		if u.n.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// release and close tell whether this was the last use.
+func (u *uses) release() bool { return u.n.Add(-1) < 0 }
+func (u *uses) close() bool   { return u.closed.CompareAndSwap(false, true) && u.release() }
+
+// A reference is a hold on an object of TVM-FFI's.
+type reference struct {
+	handle uintptr
+	uses   uses
+	net    runtime.Cleanup
+}
+
+func giveBack(handle uintptr) { C.ffi_decref(C.uintptr_t(handle)) }
+
+// hold takes over one count of an object. What forgets to close it is caught by a cleanup.
+func (r *reference) hold(handle uintptr) {
+	r.handle = handle
+	r.net = runtime.AddCleanup(r, giveBack, handle)
+}
+
+func (r *reference) release() {
+	if r.uses.release() {
+		r.end()
+	}
+	runtime.KeepAlive(r)
+}
+
+func (r *reference) end() {
+	r.net.Stop()
+	giveBack(r.handle)
+}
+
+// share is another count of the object, or 0 where it is closed.
+func (r *reference) share() uint64 {
+	if !r.uses.acquire() {
+		return 0
+	}
+	C.ffi_incref(C.uintptr_t(r.handle))
+	r.release()
+	return uint64(r.handle)
+}
+
+// Close ends this hold on the object. The first call has an effect, later ones have none; calls that are
+// under way end first.
+//
+// Ownership: ends this reference. Lifetime: the object lives while TVM-FFI, or another reference, holds
+// it. Threads: any goroutine. On error: never fails; the result makes it an io.Closer.
+func (r *reference) Close() error {
+	if r.uses.close() {
+		r.end()
+	}
+	return nil
+}
+
+// An Object is an object of TVM-FFI's that has no form in Go: an array, a map, a shape. It can be an
+// argument of calls, and so be read by the functions that libtvm_ffi has for it (ffi.ArraySize,
+// ffi.ArrayGetItem and so on, see [Global]).
+type Object struct {
+	reference
+	kind int32
+}
+
+func newObject(kind int32, handle uintptr) *Object {
+	o := &Object{kind: kind}
+	o.hold(handle)
+	return o
+}
+
+// TypeIndex is TVM-FFI's number of the object's type.
+func (o *Object) TypeIndex() int { return int(o.kind) }
+
+// String names the type by its number.
+func (o *Object) String() string { return "TVM-FFI object of type " + strconv.Itoa(int(o.kind)) }
+
+// A Function is a function of TVM-FFI's: of a module, of the global table, or of Go.
+type Function struct {
+	reference
+	name  string
+	align uintptr
+}
+
+func newFunction(name string, handle uintptr, options []FunctionOption) *Function {
+	f := &Function{name: name, align: DefaultAlignment}
+	f.hold(handle)
+	for _, option := range options {
+		option(f)
+	}
+	return f
+}
+
+// Name is what the function was looked up as.
+func (f *Function) Name() string { return f.name }
+
+// DefaultAlignment is how many bytes the data of tensors must be aligned to, unless [Alignment] says
+// otherwise: the most that vector instructions ask for.
+const DefaultAlignment = 64
+
+// A FunctionOption changes how a function is called.
+type FunctionOption func(*Function)
+
+// Alignment is how many bytes, a power of two, the data of tensors must be aligned to. Kernels that TVM has
+// vectorised load whole vectors, and end the process where data is not so aligned: those built for AVX-512
+// want 64 bytes, for AVX 32, for SSE 16. What is built for no vectors wants the size of an element.
+func Alignment(bytes int) FunctionOption {
+	return func(f *Function) { f.align = max(1, uintptr(bytes)) }
+}
+
+// A Module is a library of functions that was loaded.
+type Module struct {
+	reference
+	path string
+}
+
+// Global looks up a function in the global table of TVM-FFI, where libtvm_ffi, Python and other libraries
+// register theirs.
+//
+// Ownership: the result is the caller's. Lifetime: until its Close. Threads: any. On error:
+// [ErrNotFound], [ErrLibrary].
+func Global(name string, options ...FunctionOption) (*Function, error) {
+	if err := ensure(); err != nil {
+		return nil, err
+	}
+	r := C.ffi_global(chars(name), C.size_t(len(name)))
+	runtime.KeepAlive(name)
+	if r.status != 0 {
+		return nil, raised(name, r)
+	}
+	if r._type == C.FFI_NONE {
+		return nil, refuse("global", ErrNotFound, "%s", name)
+	}
+	return newFunction(name, uintptr(r.value), options), nil
+}
+
+// Function looks up a function of the module: what its library exports as __tvm_ffi_<name>, or what a
+// library that it imports does.
+//
+// Ownership: the result is the caller's, and keeps the module. Lifetime: until its Close. Threads: any.
+// On error: [ErrNotFound], [dlpack.ErrClosed].
+func (m *Module) Function(name string, options ...FunctionOption) (*Function, error) {
+	lookup, err := Global("ffi.ModuleGetFunction")
+	if err != nil {
+		return nil, err
+	}
+	defer lookup.Close()
+	found, err := lookup.Call(m, name, true)
+	if err != nil {
+		return nil, err
+	}
+	f, ok := found.(*Function)
+	if !ok {
+		return nil, refuse("module", ErrNotFound, "%s has no %s", m.path, name)
+	}
+	f.name = name
+	for _, option := range options {
+		option(f)
+	}
+	return f, nil
+}
+
+func errClosed(where string) error { return refuse(where, dlpack.ErrClosed, "it is closed") }

@@ -1,0 +1,5 @@
+//go:build !race && !asan
+
+package tvmffi_test
+
+const instrumented = false

@@ -1,0 +1,399 @@
+//go:build cgo
+
+package tvmffi_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/bridge/tvmffi"
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+)
+
+func serve(t testing.TB, h tvmffi.Handler) *tvmffi.Function {
+	t.Helper()
+	need(t)
+	f, err := tvmffi.NewFunction(h)
+	require.NoError(t, err)
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func TestHandlersReadWhatTheyAreGiven(t *testing.T) {
+	callback := serve(t, func(a *tvmffi.Args) (any, error) { return a.Int(0) + 1, nil })
+	f := serve(t, func(a *tvmffi.Args) (any, error) {
+		assert.Equal(t, 12, a.Len())
+		assert.EqualValues(t, -3, a.Int(0))
+		assert.EqualValues(t, 1, a.Int(1))
+		assert.Equal(t, 2.5, a.Float(2))
+		assert.Equal(t, -3.0, a.Float(0))
+		assert.True(t, a.Bool(1))
+		assert.True(t, a.Bool(0))
+		assert.Equal(t, "short", a.String(3))
+		assert.Equal(t, "and longer than that", a.String(4))
+		assert.Equal(t, []byte{1, 2}, a.Bytes(5))
+		assert.Equal(t, []byte("and longer than that"), a.Bytes(6))
+		assert.True(t, a.IsNil(7))
+		assert.False(t, a.IsNil(0))
+		assert.Equal(t, []float32{1, 2, 3, 4, 5, 6}, tvmffi.Slice[float32](a, 8))
+		assert.Equal(t, []int64{2, 3}, a.Shape(8))
+		assert.Equal(t, []bool{true, false}, tvmffi.Slice[bool](a, 9))
+		n, err := tvmffi.As[int64](a.Function(10).Call(41))
+		assert.NoError(t, err)
+		assert.EqualValues(t, 42, n)
+		x := a.Tensor(11)
+		assert.Equal(t, []int64{4, -1}, x.Strides())
+		assert.Equal(t, dlpack.Int16, x.DType())
+		return nil, a.Check(12)
+	})
+	x, err := dlpack.FromSlice(make([]int16, 8), 2, 4)
+	require.NoError(t, err)
+	defer x.Close()
+	v, err := x.View(dlpack.Spec{DType: dlpack.Int16, Shape: []int64{2, 3}, Strides: []int64{4, -1}, ByteOffset: 4})
+	require.NoError(t, err)
+	defer v.Close()
+	_, err = f.Call(-3, true, 2.5, "short", "and longer than that", tvmffi.Bytes{1, 2}, tvmffi.Bytes("and longer than that"), nil,
+		tvmffi.Shape([]float32{1, 2, 3, 4, 5, 6}, 2, 3), []bool{true, false}, callback, v)
+	require.NoError(t, err)
+}
+
+func TestHandlersSeeTheCallersMemory(t *testing.T) {
+	x := make([]float64, 100)
+	f := serve(t, func(a *tvmffi.Args) (any, error) {
+		values := tvmffi.Slice[float64](a, 0)
+		assert.Same(t, &x[0], &values[0])
+		values[99] = 7
+		y := a.Tensor(0)
+		assert.Equal(t, uintptr(unsafe.Pointer(&x[0])), y.Data())
+		return nil, nil
+	})
+	_, err := f.Call(x)
+	require.NoError(t, err)
+	assert.Equal(t, 7.0, x[99])
+	y, err := dlpack.FromSlice(x)
+	require.NoError(t, err)
+	defer y.Close()
+	_, err = f.Call(tvmffi.Keep(y))
+	require.NoError(t, err)
+}
+
+// What a handler returns comes back, whatever it is.
+func TestHandlersReturnEveryType(t *testing.T) {
+	for _, row := range []struct {
+		name         string
+		result, want any
+	}{
+		{"nil", nil, nil},
+		{"bool", true, true},
+		{"false", false, false},
+		{"int", -1, int64(-1)},
+		{"int8", int8(-8), int64(-8)},
+		{"uint16", uint16(65535), int64(65535)},
+		{"uint64", uint64(math.MaxInt64), int64(math.MaxInt64)},
+		{"float32", float32(0.5), 0.5},
+		{"float64", 0.1, 0.1},
+		{"empty string", "", ""},
+		{"short string", "abc", "abc"},
+		{"long string", "abcdefghijklmnopq", "abcdefghijklmnopq"},
+		{"bytes", []byte{1, 0, 2}, []byte{1, 0, 2}},
+		{"Bytes", tvmffi.Bytes("a longer byte string"), []byte("a longer byte string")},
+		{"data type", dlpack.Float8E5M2, dlpack.Float8E5M2},
+		{"device", dlpack.Device{Type: dlpack.Metal, ID: 1}, dlpack.Device{Type: dlpack.Metal, ID: 1}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			got, err := serve(t, func(*tvmffi.Args) (any, error) { return row.result, nil }).Call()
+			require.NoError(t, err)
+			assert.Equal(t, row.want, got)
+		})
+	}
+	for _, bad := range []any{struct{}{}, uint64(math.MaxUint64), []float32{1}, complex(1, 1)} {
+		_, err := serve(t, func(*tvmffi.Args) (any, error) { return bad, nil }).Call()
+		assert.ErrorContains(t, err, fmt.Sprintf("TypeError: tvmffi: result: %T has no form", bad))
+	}
+}
+
+func TestReturnedTensorsAreHandedOver(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
+	f := serve(t, func(*tvmffi.Args) (any, error) { return dlpack.Import(p.Managed()) })
+	x, err := tvmffi.As[*dlpack.Tensor](f.Call())
+	require.NoError(t, err)
+	assert.Equal(t, uintptr(unsafe.Pointer(&p.Data()[0])), x.Data())
+	assert.Zero(t, p.Deletes())
+	x.Close()
+	assert.Equal(t, 1, p.Deletes())
+
+	readOnly := serve(t, func(*tvmffi.Args) (any, error) { return dlpack.FromReadOnly(make([]float32, 4)) })
+	_, err = readOnly.Call()
+	assert.ErrorContains(t, err, "ValueError: tvmffi: result: the tensor is read-only")
+	borrowed := serve(t, func(a *tvmffi.Args) (any, error) { return a.Tensor(0), nil })
+	_, err = borrowed.Call(make([]float32, 4))
+	assert.ErrorContains(t, err, "borrowed")
+	late := serve(t, func(a *tvmffi.Args) (any, error) {
+		a.Int(7) // there is none
+		return dlpack.New(dlpack.Float32, 4)
+	})
+	_, err = late.Call()
+	assert.ErrorContains(t, err, "argument 7: there is none")
+}
+
+func TestHandlersMayKeepTensors(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
+	x, err := dlpack.Import(p.Managed())
+	require.NoError(t, err)
+	defer x.Close()
+	var kept *dlpack.Tensor
+	var lent *dlpack.Tensor
+	f := serve(t, func(a *tvmffi.Args) (_ any, err error) {
+		lent = a.Tensor(0)
+		kept, err = tvmffi.As[*dlpack.Tensor](a.Keep(0))
+		return nil, err
+	})
+	_, err = f.Call(x)
+	assert.ErrorContains(t, err, "argument 0: the tensor is lent for the call only")
+	_, err = f.Call(tvmffi.Keep(x))
+	require.NoError(t, err)
+	_, err = lent.Copy()
+	assert.ErrorIs(t, err, dlpack.ErrClosed, "what was borrowed ended with the call")
+	x.Close()
+	assert.Zero(t, p.Deletes())
+	_, err = dlpack.Values[float32](kept)
+	assert.NoError(t, err)
+	kept.Close()
+	assert.Equal(t, 1, p.Deletes())
+
+	text, err := tvmffi.As[string](serve(t, func(a *tvmffi.Args) (any, error) { return a.Keep(0) }).Call("some longer string"))
+	require.NoError(t, err)
+	assert.Equal(t, "some longer string", text)
+	_, err = serve(t, func(a *tvmffi.Args) (any, error) { return a.Keep(1) }).Call("a")
+	assert.ErrorContains(t, err, "argument 1: there is none")
+}
+
+func TestArgumentsThatDoNotAgreeAreErrors(t *testing.T) {
+	x := make([]float32, 6)
+	strided := func() *dlpack.Tensor {
+		v, err := dlpack.FromBytes(make([]byte, 64), dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 3}, Strides: []int64{6, 2}})
+		require.NoError(t, err)
+		t.Cleanup(func() { v.Close() })
+		return v
+	}()
+	odd := func() *dlpack.Tensor {
+		v, err := dlpack.FromBytes(make([]byte, 64), dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2}, ByteOffset: 1})
+		require.NoError(t, err)
+		t.Cleanup(func() { v.Close() })
+		return v
+	}()
+	noBool, err := dlpack.FromBytes([]byte{0, 1, 2}, dlpack.Spec{DType: dlpack.Bool, Shape: []int64{3}})
+	require.NoError(t, err)
+	defer noBool.Close()
+	hostile := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}, DeviceType: 2})
+	device, err := dlpack.Borrow(hostile.DLTensor(false), dlpack.AssumeWritable)
+	require.NoError(t, err)
+	defer device.Close()
+	for _, row := range []struct {
+		name, kind, text string
+		arg              any
+		use              func(a *tvmffi.Args)
+	}{
+		{"int for float", tvmffi.TypeError, "argument 0: it is a float, want an int", 1.5, func(a *tvmffi.Args) { a.Int(0) }},
+		{"float for string", tvmffi.TypeError, "argument 0: it is a string, want a float", "text", func(a *tvmffi.Args) { a.Float(0) }},
+		{"bool for None", tvmffi.TypeError, "argument 0: it is None, want a bool", nil, func(a *tvmffi.Args) { a.Bool(0) }},
+		{"string for bytes", tvmffi.TypeError, "argument 0: it is bytes, want a string", tvmffi.Bytes("abc"), func(a *tvmffi.Args) { a.String(0) }},
+		{"bytes for int", tvmffi.TypeError, "argument 0: it is an int, want bytes", 1, func(a *tvmffi.Args) { a.Bytes(0) }},
+		{"function for tensor", tvmffi.TypeError, "argument 0: it is a tensor, want a function", x, func(a *tvmffi.Args) { a.Function(0) }},
+		{"tensor for int", tvmffi.TypeError, "argument 0: it is an int, want a tensor", 1, func(a *tvmffi.Args) { a.Tensor(0) }},
+		{"slice for int", tvmffi.TypeError, "argument 0: it is an int, want a tensor", 1, func(a *tvmffi.Args) { tvmffi.Slice[float32](a, 0) }},
+		{"shape of an int", tvmffi.TypeError, "argument 0: it is an int, want a tensor", 1, func(a *tvmffi.Args) { a.Shape(0) }},
+		{"behind the last", tvmffi.TypeError, "argument 1: there is none, want an int", 1, func(a *tvmffi.Args) { a.Int(1) }},
+		{"before the first", tvmffi.TypeError, "argument -1: there is none, want an int", 1, func(a *tvmffi.Args) { a.Int(-1) }},
+		{"another element", tvmffi.TypeError, "argument 0: the tensor has float32, asked for int64", x, func(a *tvmffi.Args) { tvmffi.Slice[int64](a, 0) }},
+		{"gaps", tvmffi.ValueError, "argument 0: strides [6 2] of shape [2 3] are not row-major without gaps", strided, func(a *tvmffi.Args) { tvmffi.Slice[float32](a, 0) }},
+		{"an odd address", tvmffi.ValueError, "is not aligned to 4 bytes", odd, func(a *tvmffi.Args) { tvmffi.Slice[float32](a, 0) }},
+		{"no bool", tvmffi.ValueError, "element 2 of a bool tensor is 2", noBool, func(a *tvmffi.Args) { tvmffi.Slice[bool](a, 0) }},
+		{"on a device", tvmffi.ValueError, "memory on cuda:0 cannot be read", device, func(a *tvmffi.Args) { tvmffi.Slice[float32](a, 0) }},
+		{"one too many", tvmffi.TypeError, "takes 0 arguments, got 1", 1, func(a *tvmffi.Args) { a.Check(0) }},
+		{"the first of many", tvmffi.TypeError, "argument 0: it is an int, want a string", 1, func(a *tvmffi.Args) { a.String(0); a.Bytes(0); a.Check(5) }},
+		{"and a panic behind it", tvmffi.TypeError, "argument 0: it is an int, want a tensor", 1, func(a *tvmffi.Args) { tvmffi.Slice[float32](a, 0)[3] = 1 }},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			f := serve(t, func(a *tvmffi.Args) (any, error) {
+				row.use(a)
+				return nil, nil
+			})
+			_, err := f.Call(row.arg)
+			var e *tvmffi.Error
+			require.ErrorAs(t, err, &e)
+			assert.Equal(t, row.kind, e.Kind)
+			assert.Contains(t, e.Message, row.text)
+		})
+	}
+}
+
+func named(a *tvmffi.Args) (any, error) { return nil, a.Check(3) }
+
+func TestErrorsOfHandlersHaveAKind(t *testing.T) {
+	_, err := serve(t, named).Call()
+	assert.ErrorContains(t, err, "TypeError: named: takes 3 arguments, got 0", "the handler's name is told")
+	_, closed := dlpack.New(dlpack.DataType(0xff))
+	require.ErrorIs(t, closed, dlpack.ErrDType)
+	for _, row := range []struct {
+		name          string
+		err           error
+		kind, message string
+	}{
+		{"of a kind", tvmffi.Errorf(tvmffi.IndexError, "%d is too much", 7), tvmffi.IndexError, "7 is too much"},
+		{"wrapped", fmt.Errorf("row 3: %w", tvmffi.Errorf(tvmffi.KeyError, "no such key")), tvmffi.KeyError, "row 3: KeyError: no such key"},
+		{"of no kind", errors.New("out of luck"), tvmffi.RuntimeError, "out of luck"},
+		{"of a data type", closed, tvmffi.TypeError, closed.Error()},
+		{"an unknown kind", tvmffi.Errorf("MyError", "mine"), "MyError", "mine"},
+		{"empty", tvmffi.Errorf("", ""), "", ""},
+		{"with a NUL", tvmffi.Errorf(tvmffi.ValueError, "a\x00b"), tvmffi.ValueError, "a\x00b"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			_, err := serve(t, func(*tvmffi.Args) (any, error) { return nil, row.err }).Call()
+			var e *tvmffi.Error
+			require.ErrorAs(t, err, &e)
+			assert.Equal(t, row.kind, e.Kind)
+			assert.Equal(t, row.message, e.Message)
+		})
+	}
+}
+
+func panics() {
+	var nothing *struct{ field int }
+	nothing.field++
+}
+
+// G58: a panic does not leave Go.
+func TestG58PanicsOfHandlersBecomeErrors(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	f := serve(t, func(a *tvmffi.Args) (any, error) {
+		a.Tensor(0)
+		panics()
+		return nil, nil
+	})
+	for range 3 {
+		_, err := f.Call(make([]float32, 1))
+		var e *tvmffi.Error
+		require.ErrorAs(t, err, &e)
+		assert.Equal(t, tvmffi.RuntimeError, e.Kind)
+		assert.Contains(t, e.Message, "panic: runtime error: invalid memory address or nil pointer dereference")
+		assert.Regexp(t, `^  File ".*serve_test.go", line \d+, in .*tvmffi_test.panics\n`, e.Backtrace)
+		assert.NotContains(t, e.Backtrace, "tvmffi.run")
+	}
+	_, err := serve(t, nil).Call()
+	assert.ErrorContains(t, err, "panic: ")
+}
+
+func TestRegisteredFunctionsAreGlobal(t *testing.T) {
+	need(t)
+	const name = "dlbridge.test.twice"
+	twice := func(a *tvmffi.Args) (any, error) { return 2 * a.Float(0), a.Check(1) }
+	require.NoError(t, tvmffi.Register(name, twice))
+	f, err := tvmffi.Global(name)
+	require.NoError(t, err)
+	defer f.Close()
+	got, err := tvmffi.As[float64](f.Call(21))
+	require.NoError(t, err)
+	assert.Equal(t, 42.0, got)
+	var e *tvmffi.Error
+	assert.ErrorAs(t, tvmffi.Register(name, twice), &e, "the name is taken")
+	require.NoError(t, tvmffi.Unregister(name))
+	assert.ErrorIs(t, tvmffi.Unregister(name), tvmffi.ErrNotFound)
+	_, err = tvmffi.Global(name)
+	assert.ErrorIs(t, err, tvmffi.ErrNotFound)
+	_, err = f.Call(1)
+	assert.NoError(t, err, "who has it keeps it")
+	require.NoError(t, tvmffi.Register(name, twice), "it is free again")
+	require.NoError(t, tvmffi.Unregister(name))
+}
+
+// What a handler refers to is let go of once nobody has the function, and another one is made.
+func TestHandlersAreForgotten(t *testing.T) {
+	need(t)
+	gone := make(chan bool)
+	func() {
+		big := new([1 << 10]byte)
+		runtime.AddCleanup(big, func(int) { close(gone) }, 0)
+		f, err := tvmffi.NewFunction(func(*tvmffi.Args) (any, error) { return int(big[0]), nil })
+		require.NoError(t, err)
+		n, err := tvmffi.As[int64](f.Call())
+		require.NoError(t, err)
+		assert.Zero(t, n)
+		f.Close()
+	}()
+	serve(t, named)
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		select {
+		case <-gone:
+			return true
+		default:
+			return false
+		}
+	}, eventually, tick)
+}
+
+func TestHandlersAreCalledAtOnceAndInsideOneAnother(t *testing.T) {
+	var down *tvmffi.Function
+	down = serve(t, func(a *tvmffi.Args) (any, error) {
+		x, n := tvmffi.Slice[float64](a, 0), a.Int(1)
+		if err := a.Check(2); err != nil || n == 0 {
+			return x[0], err
+		}
+		return down.Call(a.Tensor(0), n-1)
+	})
+	apply := function(t, "apply", tvmffi.Alignment(8))
+	var wait sync.WaitGroup
+	for i := range 8 {
+		wait.Go(func() {
+			x := []float64{float64(i)}
+			for range 50 {
+				got, err := tvmffi.As[float64](apply.Call(down, tvmffi.Shape(x, 1), 20))
+				assert.NoError(t, err)
+				assert.Equal(t, x[0], got)
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// A stack of Go's that grows, and moves, while C is at work below it.
+func TestStacksMayMoveDuringACall(t *testing.T) {
+	var deep func(n int) int
+	deep = func(n int) int {
+		var room [512]byte
+		if n == 0 {
+			return int(room[0])
+		}
+		return deep(n-1) + int(room[n%512])
+	}
+	f := serve(t, func(a *tvmffi.Args) (any, error) {
+		x := tvmffi.Slice[float32](a, 0)
+		deep(1000)
+		runtime.GC()
+		x[0]++
+		return x[1], nil
+	})
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		var x [4]float32
+		x[1] = 7
+		got, err := tvmffi.As[float64](f.Call(x[:]))
+		assert.NoError(t, err)
+		assert.Equal(t, 7.0, got)
+		assert.Equal(t, float32(1), x[0])
+	}()
+	<-done
+}

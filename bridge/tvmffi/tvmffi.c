@@ -1,0 +1,304 @@
+/* tvmffi.c: the C side of package tvmffi. Each function is one step that must not be taken apart: errors
+ * of TVM-FFI lie in the thread that they were raised in, and a goroutine may be on another one at its next
+ * call into C. */
+#define _GNU_SOURCE
+#include "tvmffi.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "_cgo_export.h"
+
+#ifdef __APPLE__
+#define LIBRARY "libtvm_ffi.dylib"
+#else
+#define LIBRARY "libtvm_ffi.so"
+#endif
+
+/* ---- the library ----------------------------------------------------------------------------- */
+
+#define FIELD(result, name, parameters) result(*name) parameters;
+#define NAME(result, name, parameters) "TVMFFI" #name,
+
+static struct {
+  FFI_FUNCTIONS(FIELD)
+} ffi;
+
+static const char *const names[] = {FFI_FUNCTIONS(NAME)};
+
+enum { COUNT = sizeof names / sizeof *names };
+
+_Static_assert(sizeof ffi == COUNT * sizeof(void *), "one pointer for each name");
+
+static char *text(const char *format, const char *argument) {
+  char *message = NULL;
+  if (asprintf(&message, format, argument) < 0) return NULL;
+  return message;
+}
+
+static char *loader_error(void) {
+  const char *why = dlerror();
+  return strdup(why ? why : "the loader gives no reason");
+}
+
+/* Signals whose handlers a library might take over when it is loaded: libtvm_ffi does with SIGSEGV, without
+ * SA_ONSTACK, and Go could not make a panic of a nil dereference any more. */
+enum { SIGNALS = 65 };
+
+void *ffi_handlers_save(void) {
+  struct sigaction *saved = calloc(SIGNALS, sizeof *saved);
+  for (int s = 1; saved && s < SIGNALS; s++) {
+    /* glibc keeps two signals to itself; -1 marks them */
+    if (sigaction(s, NULL, &saved[s]) != 0) saved[s].sa_flags = -1;
+  }
+  return saved;
+}
+
+void ffi_handlers_restore(void *all) {
+  struct sigaction *saved = all, now;
+  for (int s = 1; saved && s < SIGNALS; s++) {
+    if (saved[s].sa_flags == -1 || sigaction(s, NULL, &now) != 0) continue;
+    if (now.sa_handler != saved[s].sa_handler || now.sa_flags != saved[s].sa_flags) sigaction(s, &saved[s], NULL);
+  }
+  free(saved);
+}
+
+static void *open_global(const char *path) {
+  void *saved = ffi_handlers_save();
+  void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+  ffi_handlers_restore(saved);
+  return library;
+}
+
+/* Loads a library, and makes its symbols those of the process. NULL, or why not. */
+char *ffi_load_global(const char *path) { return open_global(path) ? NULL : loader_error(); }
+
+/* Takes the libtvm_ffi that the process has already, or else, with load, the one at path (NULL: where the
+ * loader looks for libraries). NULL, or why not; *found is where it lies, and NULL when there is none. */
+char *ffi_attach(const char *path, int load, char **found) {
+  void *functions[COUNT];
+  void *library = NULL;
+  *found = NULL;
+  if (dlsym(RTLD_DEFAULT, names[0])) {
+    library = RTLD_DEFAULT;
+  } else if ((library = dlopen(LIBRARY, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD)) == NULL) {
+    if (!load) return NULL;
+    if ((library = open_global(path ? path : LIBRARY)) == NULL) return loader_error();
+  }
+  for (int i = 0; i < COUNT; i++) {
+    if ((functions[i] = dlsym(library, names[i])) == NULL) return text("it has no function %s", names[i]);
+  }
+  Dl_info info;
+  *found = strdup(dladdr(functions[0], &info) ? info.dli_fname : LIBRARY);
+  if (*found == NULL) return loader_error();
+  memcpy(&ffi, functions, sizeof ffi);
+  return NULL;
+}
+
+ffi_version ffi_loaded_version(void) {
+  ffi_version version;
+  ffi.GetVersion(&version);
+  return version;
+}
+
+/* Kernels reach what libtvm_runtime does for them, parallel loops above all, through variables that are set
+ * when the kernels are loaded, and that stay NULL without that library. They do not look, and crash. */
+int ffi_lacks_runtime(const char *path) {
+  static const char *const variables[] = {
+      "__TVMBackendParallelLaunch", "__TVMBackendParallelBarrier",    "__TVMBackendAllocWorkspace",
+      "__TVMBackendFreeWorkspace",  "__TVMFFIFunctionCall",           "__TVMFFIHandleInitOnce",
+      "__TVMFFIErrorSetRaisedFromCStr", "__TVMFFIEnvModLookupFromImports",
+  };
+  int lacks = 0;
+  void *library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+  if (library == NULL) return 0;
+  for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+    void **variable = dlsym(library, variables[i]);
+    lacks |= variable && *variable == NULL;
+  }
+  dlclose(library);
+  return lacks;
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+static ffi_result value_of(const ffi_any *any) {
+  return (ffi_result){0, any->type, any->size, 0, any->value.bits};
+}
+
+static ffi_result object_of(int32_t type, void *object) {
+  return (ffi_result){0, object ? type : FFI_NONE, 0, 0, (uintptr_t)object};
+}
+
+/* The error that was just raised in this thread. */
+static ffi_result raised(void) {
+  void *error = NULL;
+  ffi.ErrorMoveFromRaised(&error);
+  return (ffi_result){-1, FFI_ERROR, 0, 0, (uintptr_t)error};
+}
+
+static const ffi_any none = {FFI_NONE, 0, {0}};
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static void describe(ffi_any *any, DLTensor *tensor, const ffi_argument *a, int64_t *dims, char *const *direct) {
+  any->type = a->type;
+  any->size = a->size;
+  any->value.bits = a->value;
+  if (a->type != FFI_DLTENSOR || a->ndim < 0) return;
+  any->value.pointer = tensor;
+  tensor->data = a->direct < 0 ? (void *)(uintptr_t)a->value : direct[a->direct];
+  tensor->device = (DLDevice){(DLDeviceType)a->device_type, a->device_id};
+  tensor->ndim = a->ndim;
+  memcpy(&tensor->dtype, &a->dtype, sizeof a->dtype);
+  tensor->shape = dims + a->dims;
+  tensor->strides = tensor->shape + a->ndim;
+  tensor->byte_offset = a->byte_offset;
+}
+
+static ffi_result invoke(void *function, ffi_any *args, int32_t count) {
+  ffi_any result = none;
+  return ffi.FunctionCall(function, args, count, &result) == 0 ? value_of(&result) : raised();
+}
+
+/* Calls a function. The addresses are arguments, so that Go lets the memory be where it is until the call
+ * is over; what refers to it lies on this stack. */
+ffi_result ffi_invoke(uintptr_t function, const ffi_argument *arguments, int32_t count, const int64_t *dims,
+                      char *d0, char *d1, char *d2, char *d3, char *d4, char *d5, char *d6, char *d7) {
+  char *const direct[FFI_DIRECT] = {d0, d1, d2, d3, d4, d5, d6, d7};
+  ffi_any args[count + 1];
+  DLTensor tensors[count + 1];
+  for (int32_t i = 0; i < count; i++) describe(&args[i], &tensors[i], &arguments[i], (int64_t *)dims, direct);
+  return invoke((void *)function, args, count);
+}
+
+struct ffi_prepared {
+  void *function;
+  ffi_any *args;
+  int32_t count;
+};
+
+/* A call that can be made again and again: one piece of memory, for free(). 0 when there is none. */
+uintptr_t ffi_prepare(uintptr_t function, const ffi_argument *arguments, int32_t count, const int64_t *dims,
+                      size_t ndims) {
+  size_t each = sizeof(DLTensor) + sizeof(ffi_any);
+  ffi_prepared *p = malloc(sizeof *p + (size_t)count * each + ndims * sizeof *dims);
+  if (p == NULL) return 0;
+  DLTensor *tensors = (DLTensor *)(p + 1);
+  p->function = (void *)function;
+  p->args = (ffi_any *)(tensors + count);
+  p->count = count;
+  int64_t *own = (int64_t *)(p->args + count);
+  if (ndims > 0) memcpy(own, dims, ndims * sizeof *dims);
+  for (int32_t i = 0; i < count; i++) describe(&p->args[i], &tensors[i], &arguments[i], own, NULL);
+  return (uintptr_t)p;
+}
+
+ffi_result ffi_invoke_prepared(uintptr_t prepared) {
+  ffi_prepared *p = (ffi_prepared *)prepared;
+  return invoke(p->function, p->args, p->count);
+}
+
+/* ---- objects --------------------------------------------------------------------------------- */
+
+void ffi_incref(uintptr_t object) { ffi.ObjectIncRef((void *)object); }
+
+void ffi_decref(uintptr_t object) { ffi.ObjectDecRef((void *)object); }
+
+ffi_result ffi_string(const char *data, size_t size, int bytes) {
+  ffi_any out = none;
+  ffi_bytes input = {data ? data : "", size};
+  int status = bytes ? ffi.BytesFromByteArray(&input, &out) : ffi.StringFromByteArray(&input, &out);
+  return status == 0 ? value_of(&out) : raised();
+}
+
+ffi_result ffi_global(const char *name, size_t size) {
+  void *function = NULL;
+  ffi_bytes key = {name ? name : "", size};
+  return ffi.FunctionGetGlobal(&key, &function) == 0 ? object_of(FFI_FUNCTION, function) : raised();
+}
+
+ffi_result ffi_set_global(const char *name, size_t size, uintptr_t function, int replace) {
+  ffi_bytes key = {name ? name : "", size};
+  return ffi.FunctionSetGlobal(&key, (void *)function, replace) == 0 ? value_of(&none) : raised();
+}
+
+/* A tensor of TVM-FFI's that takes a managed tensor over. On error it is still the caller's. */
+ffi_result ffi_tensor(uintptr_t managed) {
+  void *tensor = NULL;
+  int status = ffi.TensorFromDLPackVersioned((DLManagedTensorVersioned *)managed, 0, 0, &tensor);
+  return status == 0 ? object_of(FFI_TENSOR, tensor) : raised();
+}
+
+/* A managed tensor that keeps a tensor of TVM-FFI's. */
+ffi_result ffi_managed(uintptr_t tensor) {
+  DLManagedTensorVersioned *managed = NULL;
+  return ffi.TensorToDLPackVersioned((void *)tensor, &managed) == 0 ? object_of(FFI_POINTER, managed) : raised();
+}
+
+/* What an argument holds, beyond the call. */
+ffi_result ffi_own(const ffi_any *argument) {
+  ffi_any out = none;
+  return ffi.AnyViewToOwnedAny(argument, &out) == 0 ? value_of(&out) : raised();
+}
+
+/* Leaves an error in this thread, for the caller of a Go function. The result is the status to return. */
+int ffi_raise(const char *kind, size_t kind_size, const char *message, size_t message_size, const char *backtrace,
+              size_t backtrace_size) {
+  ffi_bytes k = {kind ? kind : "", kind_size}, m = {message ? message : "", message_size};
+  ffi_bytes b = {backtrace ? backtrace : "", backtrace_size};
+  void *error = NULL;
+  if (ffi.ErrorCreate && ffi.ErrorCreate(&k, &m, &b, &error) == 0) {
+    ffi.ErrorSetRaised(error);
+    ffi.ObjectDecRef(error);
+  }
+  return -1;
+}
+
+/* ---- Go functions ---------------------------------------------------------------------------- */
+
+/* What TVM-FFI has of a Go function: its number. The deleter may run on any thread and at any time, and so
+ * does not enter Go: it leaves the number where Go finds it when it makes its next function. */
+typedef struct served {
+  uint64_t id;
+  struct served *next;
+} served;
+
+static served *dead;
+
+static int serve(void *self, const ffi_any *args, int32_t count, ffi_any *result) {
+  return dlb_tvmffi_serve(((served *)self)->id, (void *)args, count, result);
+}
+
+static void bury(void *self) {
+  served *s = self;
+  s->next = __atomic_load_n(&dead, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(&dead, &s->next, s, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+  }
+}
+
+/* Makes a function of a Go function's number. */
+ffi_result ffi_function(uint64_t id) {
+  void *function = NULL;
+  served *s = malloc(sizeof *s);
+  if (s == NULL) return (ffi_result){-1, FFI_ERROR, 0, 0, 0};
+  s->id = id;
+  if (ffi.FunctionCreate(s, serve, bury, &function) == 0) return object_of(FFI_FUNCTION, function);
+  free(s);
+  return raised();
+}
+
+/* Takes the number of a function that is gone, if there is one. Only one thread may be here. */
+int ffi_dead_function(uint64_t *id) {
+  static served *mine;
+  if (mine == NULL) mine = __atomic_exchange_n(&dead, NULL, __ATOMIC_ACQUIRE);
+  served *s = mine;
+  if (s == NULL) return 0;
+  mine = s->next;
+  *id = s->id;
+  free(s);
+  return 1;
+}
