@@ -95,7 +95,7 @@ fuzz: ## every fuzz target for FUZZTIME
 	@awk '/^Fuzz/ { names = names " " $$1 } /^ok/ { n = split(names, f, " "); names = ""; \
 	    for (i = 1; i <= n; i++) print f[i], $$2 }' $(BUILD)/fuzz.txt | while read -r target package; do \
 	  echo "$$target $$package"; \
-	  $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package || exit 1; \
+	  $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x $$package || exit 1; \
 	done
 
 bench: ## every path timed beside its peers; writes examples/bench/README.md

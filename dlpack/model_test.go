@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -15,16 +17,20 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 )
 
-// A model of who owns what, held against the library by long random sequences of its verbs.
+// A model of who owns what, held against the library by long sequences of its verbs. Every choice of what to
+// do next, and with what, is a byte of choices.
 type model struct {
 	t       *testing.T
-	random  *rand.Rand
+	choices []byte
 	owners  []*owner
 	tensors []*reference
 	exports []*handedOut
-	alone   bool // nobody else changes the counters
-	before  dlpack.Stats
-	doubles int64
+	alone   bool         // nobody else changes the counters
+	stale   []*handedOut // deleted, oldest first
+
+	before dlpack.Stats
+	// exports and second deleter calls there were, owners forgotten, collections
+	exported, doubles, dropped, collections int64
 }
 
 // An owner is memory that must be given back once: when neither tensors nor exports of it are left.
@@ -34,6 +40,7 @@ type owner struct {
 	source           *handedOut // the export that was imported, or nil
 	imported         bool
 	allocated        bool
+	noNet            bool       // a forgotten Close is never made up for
 	releases         func() int // of the producer or lender, or nil
 }
 
@@ -47,14 +54,25 @@ type handedOut struct {
 	legacy  bool
 	count   int64 // elements
 	owner   *owner
+	deleted int64 // how many had been exported by then
 }
 
 const modelElements = 8
 
+// choicesOf are n choices at random.
+func choicesOf(seed uint64, n int) []byte {
+	choices := make([]byte, n)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for i := range choices {
+		choices[i] = byte(random.Uint32())
+	}
+	return choices
+}
+
 func TestOwnershipFollowsTheModel(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for seed := range uint64(8) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { runModel(t, seed, true) })
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { runModel(t, choicesOf(seed, 12000), true) })
 	}
 }
 
@@ -64,15 +82,28 @@ func TestOwnershipFollowsTheModelOnManyGoroutines(t *testing.T) {
 		for seed := range uint64(8) {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				t.Parallel()
-				runModel(t, 100+seed, false)
+				runModel(t, choicesOf(100+seed, 12000), false)
 			})
 		}
 	})
 }
 
-func runModel(t *testing.T, seed uint64, alone bool) {
-	m := &model{t: t, random: rand.New(rand.NewPCG(seed, 0)), alone: alone, before: dlpack.ReadStats()}
-	for range 3000 {
+// FuzzOwners: whatever is exported, imported, viewed, closed, forgotten and deleted, on whatever thread and
+// in whatever order, each producer's deleter runs once, when nobody is left, and the counters say what the
+// model says.
+func FuzzOwners(f *testing.F) {
+	for seed := range uint64(8) {
+		f.Add(choicesOf(1000+seed, 500))
+	}
+	f.Fuzz(func(t *testing.T, choices []byte) {
+		dlpacktest.CheckLeaks(t)
+		runModel(t, choices[:min(len(choices), 5000)], true)
+	})
+}
+
+func runModel(t *testing.T, choices []byte, alone bool) {
+	m := &model{t: t, choices: choices, alone: alone, before: dlpack.ReadStats()}
+	for len(m.choices) > 0 {
 		m.step()
 	}
 	for len(m.tensors) > 0 {
@@ -88,24 +119,45 @@ func runModel(t *testing.T, seed uint64, alone bool) {
 	}
 }
 
+// choose is a number below n, which is at most 256, and 0 when all choices are made.
+func (m *model) choose(n int) int {
+	if len(m.choices) == 0 {
+		return 0
+	}
+	c := int(m.choices[0]) % n
+	m.choices = m.choices[1:]
+	return c
+}
+
 func (m *model) step() {
-	switch n := m.random.IntN(100); {
-	case n < 12:
+	switch n := m.choose(200); {
+	case n < 24:
 		m.make()
-	case n < 32:
+	case n < 64:
 		m.export()
-	case n < 47:
-		m.importAgain()
-	case n < 60:
-		m.view()
-	case n < 80:
-		m.close()
 	case n < 94:
+		m.importAgain()
+	case n < 120:
+		m.view()
+	case n < 160:
+		m.close()
+	case n < 184:
 		m.delete()
-	case n < 97:
+	case n < 188:
+		m.deleteAgain()
+	case n < 193:
 		m.read()
-	case n < 98:
-		runtime.GC()
+	case n < 195:
+		if m.collections++; m.collections > 100 { // they take long
+			return
+		}
+		if n < 194 {
+			runtime.GC()
+		} else {
+			m.forget()
+		}
+	case n < 197:
+		dlpack.Reap()
 	default:
 		m.check()
 	}
@@ -119,45 +171,59 @@ func (m *model) add(tensor *dlpack.Tensor, o *owner) {
 func (m *model) make() {
 	o := &owner{value: float32(len(m.owners) + 1)}
 	m.owners = append(m.owners, o)
-	fill := func(data unsafe.Pointer) {
-		for i := range unsafe.Slice((*float32)(data), modelElements) {
-			unsafe.Slice((*float32)(data), modelElements)[i] = o.value
-		}
-	}
 	var tensor *dlpack.Tensor
 	var err error
-	switch kind := m.random.IntN(5); kind {
-	case 0:
+	switch kind := m.choose(7); kind {
+	case 0, 1:
 		data := make([]float32, modelElements)
-		fill(unsafe.Pointer(&data[0]))
-		if m.random.IntN(2) == 0 {
+		for i := range data {
+			data[i] = o.value
+		}
+		if kind == 0 {
 			tensor, err = dlpack.FromSlice(data)
 		} else {
 			tensor, err = dlpack.FromReadOnly(data)
 		}
-	case 1:
+	case 2:
 		o.allocated = true
 		tensor, err = dlpack.New(dlpack.Float32, modelElements)
 		require.NoError(m.t, err)
-		fill(unsafe.Pointer(unsafe.SliceData(must(dlpack.Values[float32](tensor)))))
-	case 2:
+		m.exported++
+		managed := export(m.t, tensor)
+		dlpacktest.Fill(managed, o.value)
+		dlpack.Release(managed)
+	case 3:
 		o.allocated = true
 		loan := dlpacktest.Lend(m.t, 4*modelElements)
-		fill(loan.Data())
+		fill(loan.Data(), o.value)
 		o.releases = loan.Releases
 		lent, lendErr := dlpack.Lend(loan.Data(), 4*modelElements, false, loan.Release(), loan.Context())
 		require.NoError(m.t, lendErr)
 		tensor, err = lent.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{modelElements}})
 		require.NoError(m.t, lent.Close())
+	case 4: // nothing of Go's
+		o.value, o.exports = 0, 1
+		m.exported++
+		legacy := m.choose(2) == 0
+		m.exports = append(m.exports, &handedOut{managed: dlpacktest.ExportInC(legacy), legacy: legacy, count: 1, owner: o})
+		return
 	default:
 		o.imported = true
-		p := dlpacktest.Produce(m.t, dlpacktest.Config{Legacy: kind == 4, Shape: []int64{modelElements}, Bytes: 4 * modelElements})
-		fill(unsafe.Pointer(&p.Data()[0]))
+		legacy := kind == 5
+		p := dlpacktest.Produce(m.t, dlpacktest.Config{Legacy: legacy, Shape: []int64{modelElements}, Bytes: 4 * modelElements})
+		fill(unsafe.Pointer(&p.Data()[0]), o.value)
 		o.releases = p.Deletes
-		tensor, err = m.take(p.Managed(), kind == 4)
+		tensor, err = m.take(p.Managed(), legacy, o)
 	}
 	require.NoError(m.t, err)
 	m.add(tensor, o)
+}
+
+func fill(data unsafe.Pointer, value float32) {
+	elements := unsafe.Slice((*float32)(data), modelElements)
+	for i := range elements {
+		elements[i] = value
+	}
 }
 
 func must[T any](value T, err error) T {
@@ -167,9 +233,9 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-func (m *model) take(managed unsafe.Pointer, legacy bool) (*dlpack.Tensor, error) {
+func (m *model) take(managed unsafe.Pointer, legacy bool, o *owner) (*dlpack.Tensor, error) {
 	var options []dlpack.ImportOption
-	if m.random.IntN(2) == 0 {
+	if o.noNet = m.choose(2) == 0; o.noNet {
 		options = append(options, dlpack.NoSafetyNet)
 	}
 	if legacy {
@@ -182,9 +248,9 @@ func (m *model) export() {
 	if len(m.tensors) == 0 {
 		return
 	}
-	r := m.tensors[m.random.IntN(len(m.tensors))]
-	for range 1 + m.random.IntN(4) {
-		out := &handedOut{legacy: m.random.IntN(3) == 0, count: r.NumElements(), owner: r.owner}
+	r := m.tensors[m.choose(len(m.tensors))]
+	for range 1 + m.choose(4) {
+		out := &handedOut{legacy: m.choose(3) == 0, count: r.NumElements(), owner: r.owner}
 		var err error
 		if out.legacy {
 			out.managed, err = r.ExportLegacy()
@@ -196,16 +262,18 @@ func (m *model) export() {
 			out.managed, err = r.Export()
 		}
 		require.NoError(m.t, err)
+		m.exported++
 		r.owner.exports++
 		m.exports = append(m.exports, out)
 	}
 }
 
-// takeOut removes a random element.
+// takeOut removes an element, and leaves nothing that would keep it reachable.
 func takeOut[T any](m *model, from *[]T) T {
-	i, last := m.random.IntN(len(*from)), len(*from)-1
+	i, last := m.choose(len(*from)), len(*from)-1
 	(*from)[i], (*from)[last] = (*from)[last], (*from)[i]
 	x := (*from)[last]
+	clear((*from)[last:])
 	*from = (*from)[:last]
 	return x
 }
@@ -215,9 +283,9 @@ func (m *model) importAgain() {
 		return
 	}
 	e := takeOut(m, &m.exports)
-	tensor, err := m.take(e.managed, e.legacy)
-	require.NoError(m.t, err)
 	o := &owner{value: e.owner.value, source: e, imported: true}
+	tensor, err := m.take(e.managed, e.legacy, o)
+	require.NoError(m.t, err)
 	m.owners = append(m.owners, o)
 	m.add(tensor, o)
 }
@@ -226,15 +294,15 @@ func (m *model) view() {
 	if len(m.tensors) == 0 {
 		return
 	}
-	r := m.tensors[m.random.IntN(len(m.tensors))]
+	r := m.tensors[m.choose(len(m.tensors))]
 	n := r.NumElements()
-	spec := dlpack.Spec{DType: dlpack.Float32, Shape: []int64{1 + m.random.Int64N(n)}, ReadOnly: m.random.IntN(8) == 0}
-	spec.ByteOffset = 4 * m.random.Int64N(n-spec.Shape[0]+1)
-	if m.random.IntN(2) == 0 {
+	spec := dlpack.Spec{DType: dlpack.Float32, Shape: []int64{1 + int64(m.choose(int(n)))}, ReadOnly: m.choose(8) == 0}
+	spec.ByteOffset = 4 * int64(m.choose(int(n-spec.Shape[0])+1))
+	if m.choose(2) == 0 {
 		spec.Strides = []int64{-1}
 		spec.ByteOffset += 4 * (spec.Shape[0] - 1)
 	}
-	if r.Stride(0) == -1 { // element 0 is the highest
+	if r.Rank() == 1 && r.Stride(0) == -1 { // element 0 is the highest
 		spec.ByteOffset -= 4 * (n - 1)
 	}
 	view, err := r.View(spec)
@@ -252,13 +320,47 @@ func (m *model) close() {
 	m.ended(r.owner)
 	_, err := r.Export()
 	require.ErrorIs(m.t, err, dlpack.ErrClosed)
-	if m.random.IntN(4) == 0 {
+	if m.choose(4) == 0 {
 		require.NoError(m.t, r.Close())
 	}
 }
 
-// ended passes the ends of owners on to what they imported, and sees that each producer knows at once.
-func (m *model) ended(owners ...*owner) {
+// forget drops all tensors of some memory without Close, and waits for the safety net.
+func (m *model) forget() {
+	if len(m.tensors) == 0 || !m.alone {
+		return
+	}
+	o := m.tensors[m.choose(len(m.tensors))].owner
+	if o.noNet {
+		return
+	}
+	kept := m.tensors[:0]
+	for _, r := range m.tensors {
+		if r.owner != o {
+			kept = append(kept, r)
+		}
+	}
+	clear(m.tensors[len(kept):])
+	m.tensors = kept
+	o.tensors = 0
+	if o.imported || o.allocated {
+		m.dropped++
+	}
+	left := m.passOn(o)
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); runtime.GC() {
+		if s := dlpack.ReadStats(); s == m.want(s) && !slices.ContainsFunc(left, (*owner).wrong) {
+			break
+		}
+	}
+	m.check()
+	m.told(left)
+}
+
+// ended passes the ends of owners on, and sees that each producer knows at once.
+func (m *model) ended(owners ...*owner) { m.told(m.passOn(owners...)) }
+
+// passOn passes the ends of owners on to what they imported, and returns all that have one user less.
+func (m *model) passOn(owners ...*owner) []*owner {
 	for i := 0; i < len(owners); i++ {
 		if o := owners[i]; o.tensors+o.exports == 0 && o.source != nil {
 			from := o.source.owner
@@ -267,51 +369,86 @@ func (m *model) ended(owners ...*owner) {
 			owners = append(owners, from)
 		}
 	}
+	return owners
+}
+
+func (m *model) told(owners []*owner) {
 	for _, o := range owners {
-		if o.releases != nil {
-			want := 0
-			if o.tensors+o.exports == 0 {
-				want = 1
-			}
-			require.Equal(m.t, want, o.releases())
-		}
+		require.False(m.t, o.wrong(), "%+v", o)
 	}
+}
+
+// wrong: the producer got its memory back too early, too late or too often.
+func (o *owner) wrong() bool {
+	if o.releases == nil {
+		return false
+	}
+	want := 0
+	if o.tensors+o.exports == 0 {
+		want = 1
+	}
+	return o.releases() != want
 }
 
 func (m *model) delete() {
 	if len(m.exports) == 0 {
 		return
 	}
-	if m.random.IntN(3) == 0 {
+	if m.choose(3) == 0 {
 		e := takeOut(m, &m.exports)
 		release := dlpack.Release
 		if e.legacy {
 			release = dlpack.ReleaseLegacy
 		}
 		release(e.managed)
-		if m.alone && m.random.IntN(2) == 0 { // with others, the block might be in use again
-			release(e.managed)
-			m.doubles++
-		}
-		e.owner.exports--
+		m.deleted(e)
 		m.ended(e.owner)
 		return
 	}
 	var batches [2][]unsafe.Pointer
 	var gone []*owner
-	for range min(1+m.random.IntN(8), len(m.exports)) {
+	for range min(1+m.choose(8), len(m.exports)) {
 		e := takeOut(m, &m.exports)
 		gone = append(gone, e.owner)
-		e.owner.exports--
+		m.deleted(e)
 		form := 0
 		if e.legacy {
 			form = 1
 		}
 		batches[form] = append(batches[form], e.managed)
 	}
-	dlpacktest.DeleteOnThreads(batches[0], 1+m.random.IntN(3))
-	dlpacktest.DeleteLegacyOnThreads(batches[1], 1+m.random.IntN(3))
+	dlpacktest.DeleteOnThreads(batches[0], 1+m.choose(3))
+	dlpacktest.DeleteLegacyOnThreads(batches[1], 1+m.choose(3))
 	m.ended(gone...)
+}
+
+func (m *model) deleted(e *handedOut) {
+	e.owner.exports--
+	e.deleted = m.exported
+	m.stale = append(m.stale, e)
+}
+
+// deleteAgain calls a deleter once more, as long as its block cannot be in use again: some consumers do.
+func (m *model) deleteAgain() {
+	for len(m.stale) > 0 && m.exported-m.stale[0].deleted >= 64 {
+		m.stale = m.stale[1:]
+	}
+	if len(m.stale) == 0 || !m.alone {
+		return
+	}
+	m.doubles++
+	e := m.stale[m.choose(len(m.stale))]
+	again := []unsafe.Pointer{e.managed}
+	switch here := m.choose(2) == 0; {
+	case here && e.legacy:
+		dlpack.ReleaseLegacy(e.managed)
+	case here:
+		dlpack.Release(e.managed)
+	case e.legacy:
+		dlpacktest.DeleteLegacyOnThreads(again, 1)
+	default:
+		dlpacktest.DeleteOnThreads(again, 1)
+	}
 }
 
 // read reads all that is alive.
@@ -331,26 +468,29 @@ func (m *model) read() {
 	}
 }
 
+// want is what the counters must say; what the model does not know is as in s.
+func (m *model) want(s dlpack.Stats) dlpack.Stats {
+	s.Exports, s.Imports, s.Allocations = m.before.Exports, m.before.Imports, m.before.Allocations
+	for _, o := range m.owners {
+		s.Exports += int64(o.exports)
+		if o.tensors > 0 && o.imported {
+			s.Imports++
+		}
+		if o.tensors > 0 && o.allocated {
+			s.Allocations++
+		}
+	}
+	s.DoubleDeletes = m.before.DoubleDeletes + m.doubles
+	s.Forgotten = m.before.Forgotten + m.dropped
+	return s
+}
+
 // check holds the counters against the model.
 func (m *model) check() {
 	if !m.alone {
 		dlpack.Reap()
 		return
 	}
-	var exports, imports, allocations int64
-	for _, o := range m.owners {
-		exports += int64(o.exports)
-		if o.tensors > 0 && o.imported {
-			imports++
-		}
-		if o.tensors > 0 && o.allocated {
-			allocations++
-		}
-	}
 	s := dlpack.ReadStats()
-	require.Equal(m.t, m.before.Exports+exports, s.Exports)
-	require.Equal(m.t, m.before.Imports+imports, s.Imports)
-	require.Equal(m.t, m.before.Allocations+allocations, s.Allocations)
-	require.Equal(m.t, m.before.DoubleDeletes+m.doubles, s.DoubleDeletes)
-	require.Equal(m.t, m.before.Forgotten, s.Forgotten)
+	require.Equal(m.t, m.want(s), s)
 }
