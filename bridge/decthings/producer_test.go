@@ -88,8 +88,6 @@ func TestAppendTensorUsesTheMemoryThatIsThere(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []byte{0, 7, 1, 2, 1, 2}, out)
 	assert.Same(t, &dst[0], &out[0])
-	assert.Zero(t, testing.AllocsPerRun(10, func() { out, err = decthings.AppendTensor(dst, base) }))
-	require.NoError(t, err)
 }
 
 func TestAppendTensorRefusesWhatDecthingsCannotSay(t *testing.T) {

@@ -45,7 +45,7 @@ func whole(n, size int) error {
 }
 
 // Consume reads the first tensor in data and returns how many bytes it has. It uses the memory of v.Shape
-// again.
+// again; on error v says nothing.
 //
 // Errors: an [*Error] with [ErrTruncated], [ErrType], [ErrVarint], [layout.ErrOverflow],
 // [dlpack.ErrValue], [ErrSection] or [ErrFormat]; or [ErrDialect].
