@@ -304,8 +304,8 @@ func (v *View) takeRaw(p *tensorProto, count, size int64, d *decoding) *Error {
 		return fail
 	}
 	run = run[: n*size : n*size]
-	if n == count {
-		v.Data, v.Aliases = run, !joined && count > 0
+	if n == count && !joined {
+		v.Data, v.Aliases = run, count > 0
 		return nil
 	}
 	v.Data = aligned(0, int(count*size), alignment)[:count*size]
