@@ -26,7 +26,7 @@ export GO
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-go test-python test-peers check vet staticcheck asan cgocheck2 abi vendor header \
+.PHONY: help demo test test-go test-python test-peers check vet staticcheck asan cgocheck2 debug abi vendor header \
 	installed fuzz bench venv clib install clean
 
 help: ## list the commands
@@ -51,7 +51,7 @@ test-peers: $(PEERS)/dlbridge.done ## the exchange with PyTorch, JAX and TensorF
 	$(GO) build -buildmode=c-shared -o $(BUILD)/demo/libdemo.so ./examples/demo
 	$(PEERS)/bin/python examples/demo/demo.py $(BUILD)/demo/libdemo.so
 
-check: vet staticcheck header abi vendor installed asan cgocheck2 fuzz ## what tests alone do not find
+check: vet staticcheck header abi vendor installed asan cgocheck2 debug fuzz ## what tests alone do not find
 
 vet: ## formatting, go.mod and go vet, for other platforms too
 	@unformatted=$$(gofmt -l bridge dlpack examples include tens); \
@@ -70,6 +70,10 @@ asan: $(VENV)/requirements.done ## the Go tests under AddressSanitizer and LeakS
 
 cgocheck2: $(VENV)/requirements.done ## the Go tests under the strictest check of the cgo rules
 	$(TVM_FFI) GOEXPERIMENT=cgocheck2 $(GO) test $(GOTESTFLAGS) ./...
+
+debug: ## the Go tests with memory that faults once it is freed
+	$(GO) vet -tags debug ./...
+	$(GO) test -tags debug $(GOTESTFLAGS) ./...
 
 abi: $(VENV)/requirements.done ## our dlpack.h against upstream's, and a build with theirs
 	$(VENV)/bin/python .ci/abi/compare.py include/dlpack/dlpack.h

@@ -16,9 +16,6 @@ const (
 	// reapBatch bounds the dead blocks that one export takes care of.
 	reapBatch = 32
 
-	// wakeBytes is how much dead payload wakes a Go program that does nothing else.
-	wakeBytes = 1 << 20
-
 	maxPools = 64
 )
 
@@ -183,6 +180,7 @@ func (p *pool) drain() {
 // bury ends what a dead block held of Go's and puts it on the free list. The data pointers of both
 // forms are cleared before the unpin, the deleters stay: a second call must find one.
 func (p *pool) bury(b *block) {
+	strike(key{KindExport, address(b)})
 	b.managed.tensor.data = 0
 	(*managedLegacy)(unsafe.Pointer(b)).tensor.data = 0
 	if b.share == 0 {
@@ -234,6 +232,12 @@ func Reap() {
 	drainAll()
 }
 
+// WakeAt sets how many bytes of Go's memory consumers may have released before their deleters wake Go to
+// unpin them, in a program that does nothing else: 1 MiB from the start. With 1, each release wakes Go,
+// unless it is awake for another: memory is unpinned promptly, and a release costs a microsecond more. It
+// returns the last value. Memory that is not Go's never waits.
+func WakeAt(bytes int64) (last int64) { return coreWakeAt(max(bytes, 1)) }
+
 // drainAll reaps what is dead. The count of dead bytes is set back first: what dies from here on counts
 // anew.
 func drainAll() {
@@ -279,7 +283,7 @@ func reapOnWake() {
 	var buffer [64]byte
 	for {
 		if _, err := wakeFile.Read(buffer[:]); err != nil {
-			coreWakeBy(-1, wakeBytes)
+			coreWakeBy(-1)
 			return
 		}
 		drainAll()

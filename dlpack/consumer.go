@@ -108,6 +108,7 @@ func take(op string, managed unsafe.Pointer, from origin, d *dlTensor, flags Fla
 	t.describe(d.dtype, flags, e.rowMajor, shape, strides)
 	if from != borrowed {
 		liveImports.Add(1)
+		t.record(key{KindImport, uintptr(managed)})
 	}
 	return t, nil
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 _Static_assert(sizeof(core_block) == 256, "Go lays a struct over core_block");
@@ -50,7 +51,41 @@ void core_share_drop(core_share *share) {
   if (core_share_leave(share)) share->release(share);
 }
 
+#ifdef CORE_DEBUG
+/* Where use after the end is to be found out, memory of our own lies in a mapping of its own: a page for
+ * the share, then the data. Once it has ended, nobody may touch it, until the mapping goes with the
+ * thousandth after it. */
+enum { LOCKED_MAPPINGS = 1024 };
+static void *locked[LOCKED_MAPPINGS];
+static uint32_t locked_count;
+
+static void *allocate(size_t size, int zeroed) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  (void)zeroed;
+  size = (size + 2 * page - 1) & ~(page - 1);
+  char *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED) return NULL;
+  *(size_t *)base = size;
+  return base + page - CORE_ALIGNMENT;
+}
+
+static void release_allocation(core_share *share) {
+  int saved = errno;
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  char *base = (char *)share->data - page;
+  size_t size = *(size_t *)base;
+  madvise(base + page, size - page, MADV_DONTNEED);
+  mprotect(base, size, PROT_NONE);
+  uint32_t turn = __atomic_fetch_add(&locked_count, 1, __ATOMIC_RELAXED) % LOCKED_MAPPINGS;
+  void *oldest = __atomic_exchange_n(&locked[turn], base, __ATOMIC_ACQ_REL);
+  if (oldest != NULL && mprotect(oldest, page, PROT_READ) == 0) munmap(oldest, *(size_t *)oldest);
+  errno = saved;
+}
+#else
+static void *allocate(size_t size, int zeroed) { return zeroed ? calloc(1, size) : malloc(size); }
+
 static void release_allocation(core_share *share) { free(share->ctx); }
+#endif
 
 static void release_loan(core_share *share) {
   void (*lender)(void *) = share->lender;
@@ -76,7 +111,7 @@ static void release_share_legacy(core_share *share) {
 core_share *core_share_alloc(size_t size, int zeroed) {
   size_t room = sizeof(core_share) + CORE_ALIGNMENT;
   if (size > PTRDIFF_MAX - room) return NULL;
-  char *base = zeroed ? calloc(1, size + room) : malloc(size + room);
+  char *base = allocate(size + room, zeroed);
   if (base == NULL) return NULL;
   uintptr_t data = ((uintptr_t)base + room) & ~(uintptr_t)(CORE_ALIGNMENT - 1);
   core_share *share = (core_share *)(data - sizeof(core_share));
@@ -113,12 +148,13 @@ core_share *core_share_legacy(DLManagedTensor *managed) {
 /* ---- waking Go ------------------------------------------------------------------------------- */
 
 static int wake_fd = -1;
-static int64_t wake_threshold;
+static int64_t wake_threshold = 1 << 20;
 static int64_t dead_bytes;
 
-void core_wake_by(int fd, int64_t threshold) {
-  wake_threshold = threshold;
-  __atomic_store_n(&wake_fd, fd, __ATOMIC_RELEASE);
+void core_wake_by(int fd) { __atomic_store_n(&wake_fd, fd, __ATOMIC_RELEASE); }
+
+int64_t core_wake_at(int64_t threshold) {
+  return __atomic_exchange_n(&wake_threshold, threshold, __ATOMIC_RELAXED);
 }
 
 int64_t *core_wake_bytes(void) { return &dead_bytes; }
@@ -127,7 +163,8 @@ int64_t *core_wake_bytes(void) { return &dead_bytes; }
  * forked child the descriptor is the parent's. */
 static void wake(int64_t bytes) {
   int64_t before = __atomic_fetch_add(&dead_bytes, bytes, __ATOMIC_RELEASE); /* behind the push */
-  if (before >= wake_threshold || before + bytes < wake_threshold) return;
+  int64_t threshold = __atomic_load_n(&wake_threshold, __ATOMIC_RELAXED);
+  if (before >= threshold || before + bytes < threshold) return;
   int fd = __atomic_load_n(&wake_fd, __ATOMIC_ACQUIRE);
   if (fd < 0 || core_forked()) return;
   int saved = errno;

@@ -218,10 +218,11 @@ func coreHomes(count int) uintptr { return uintptr(unsafe.Pointer(C.core_homes(C
 func coreSlab(h *home, count, firstSlot int) uintptr {
 	return uintptr(C.slab((*C.core_home)(unsafe.Pointer(h)), C.uint32_t(count), C.uint32_t(firstSlot)))
 }
-func coreWakeBy(fd int, threshold int64) { C.core_wake_by(C.int(fd), C.int64_t(threshold)) }
-func coreDeadBytes() *int64              { return (*int64)(unsafe.Pointer(C.core_wake_bytes())) }
-func coreDoubleDeletes() uint64          { return uint64(C.core_double_deletes()) }
-func coreLiveExports() int64             { return int64(C.core_live_exports()) }
+func coreWakeBy(fd int)                { C.core_wake_by(C.int(fd)) }
+func coreWakeAt(threshold int64) int64 { return int64(C.core_wake_at(C.int64_t(threshold))) }
+func coreDeadBytes() *int64            { return (*int64)(unsafe.Pointer(C.core_wake_bytes())) }
+func coreDoubleDeletes() uint64        { return uint64(C.core_double_deletes()) }
+func coreLiveExports() int64           { return int64(C.core_live_exports()) }
 
 // coreCopy copies elements between two layouts; strides are in bytes, the slices of one length.
 func coreCopy(dst unsafe.Pointer, dstStrides []int64, src unsafe.Pointer, srcStrides, shape []int64, itemSize int) {

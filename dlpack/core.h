@@ -36,7 +36,11 @@ enum {
   CORE_RANK_SMALL = 8,   /* dimensions that a small block has room for */
   CORE_RANK_MAX = 256,   /* dimensions that anything here has room for */
   CORE_ALIGNMENT = 256,  /* of memory of our own, as dlpack.h asks */
-  CORE_QUARANTINE = 64   /* dead blocks that are kept back before the oldest is used again */
+#ifdef CORE_DEBUG
+  CORE_QUARANTINE = 4096,
+#else
+  CORE_QUARANTINE = 64,  /* dead blocks that are kept back before the oldest is used again */
+#endif
 };
 
 /* ---- shares ---------------------------------------------------------------------------------- */
@@ -121,7 +125,8 @@ CORE_API core_block *core_slab(core_home *home, uint32_t count, uint32_t first_s
 CORE_API core_home *core_homes(int32_t count);
 
 /* Says where deleters write when `threshold` bytes of Go's are dead: an eventfd or a pipe. */
-CORE_API void core_wake_by(int fd, int64_t threshold);
+CORE_API void core_wake_by(int fd);
+CORE_API int64_t core_wake_at(int64_t threshold); /* returns the last one */
 CORE_API int64_t *core_wake_bytes(void);
 
 /* Whether this process is a fork of the one that the core was started in. */

@@ -55,6 +55,9 @@ func LockEverything() (unlock func()) {
 	}
 }
 
+// Debugging is whether the build tag debug is set.
+const Debugging = debugging
+
 // Settle takes n imports off the counters that a test left behind on purpose.
 func Settle(n int64) { liveImports.Add(-n) }
 

@@ -148,6 +148,7 @@ func forget(f *fate) {
 		return
 	}
 	forgotten.Add(1)
+	lose(keyOf(f.origin, f.managed, f.share.Load()))
 	if !f.escaped.Load() {
 		foreign.add(-f.bytes)
 		giveBack(f.origin, f.managed, f.share.Load())
@@ -155,7 +156,16 @@ func forget(f *fate) {
 	}
 }
 
+// keyOf is how the ledger knows a memory.
+func keyOf(from origin, managed, share uintptr) key {
+	if from == allocated {
+		return key{KindAllocation, share}
+	}
+	return key{KindImport, managed}
+}
+
 func giveBack(from origin, managed, share uintptr) {
+	strike(keyOf(from, managed, share))
 	switch from {
 	case allocated:
 		liveAllocations.Add(-1)

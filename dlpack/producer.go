@@ -63,6 +63,7 @@ func (t *Tensor) export(op string, flags Flags, deleter uintptr) (unsafe.Pointer
 		if b, err = t.newBlock(op); err != nil {
 			return nil, err
 		}
+		t.record(key{KindExport, address(b)})
 	}
 	t.fill(b, flags, deleter)
 	return unsafe.Pointer(b), nil

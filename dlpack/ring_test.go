@@ -37,7 +37,9 @@ func TestExportsOfOneTensorUseABlockAgainAfter64Others(t *testing.T) {
 			last[m] = i
 			dlpack.Release(m)
 		}
-		assert.Less(t, len(last), 400, "blocks are used again")
+		if !dlpack.Debugging {
+			assert.Less(t, len(last), 400, "blocks are used again")
+		}
 		require.NoError(t, tensor.Close())
 	}
 }

@@ -379,6 +379,7 @@ func New(dtype DataType, shape ...int64) (*Tensor, error) {
 		t.data = 0
 	}
 	t.describe(dtype, 0, true, shape, nil)
+	t.record(key{KindAllocation, s})
 	return t, nil
 }
 
@@ -477,5 +478,6 @@ func Lend(data unsafe.Pointer, size int64, readOnly bool, release, ctx unsafe.Po
 		flags = ReadOnly
 	}
 	t.describe(Uint8, flags, true, []int64{size}, nil)
+	t.record(key{KindAllocation, s})
 	return t, nil
 }

@@ -15,5 +15,5 @@ func startWake() {
 	}
 	wakeFile = os.NewFile(fd, "dlpack-wake")
 	go reapOnWake()
-	coreWakeBy(int(fd), wakeBytes)
+	coreWakeBy(int(fd))
 }

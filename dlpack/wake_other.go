@@ -19,5 +19,5 @@ func startWake() {
 	}
 	wakeFile = os.NewFile(uintptr(fds[0]), "dlpack-wake")
 	go reapOnWake()
-	coreWakeBy(fds[1], wakeBytes)
+	coreWakeBy(fds[1])
 }

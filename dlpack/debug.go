@@ -1,0 +1,11 @@
+//go:build cgo && debug
+
+package dlpack
+
+// #cgo CFLAGS: -DCORE_DEBUG
+import "C"
+
+// debugging: the build tag debug looks for use after the end. Memory of [New] has pages of its own, which
+// fault from when it is freed; blocks are used again after thousands of others, so that a second deleter
+// call is ignored and counted for so long.
+const debugging = true

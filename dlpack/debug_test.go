@@ -1,0 +1,61 @@
+//go:build cgo && debug
+
+package dlpack_test
+
+import (
+	"runtime/debug"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+)
+
+// read reads the first value, and reports whether that faulted.
+func read(values []float32) (value float32, faulted bool) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() { faulted = recover() != nil }()
+	return values[0], false
+}
+
+// G57
+func TestG57SliceOfClosedMemoryFaults(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for _, elements := range []int64{1, 100, 1 << 20} {
+		tensor, err := dlpack.New(dlpack.Float32, elements)
+		require.NoError(t, err)
+		values, err := dlpack.Values[float32](tensor)
+		require.NoError(t, err)
+		values[0] = 7
+		m := export(t, tensor)
+		tensor.Close()
+		value, faulted := read(values)
+		assert.False(t, faulted, "an export is alive")
+		assert.EqualValues(t, 7, value)
+		dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
+		_, faulted = read(values)
+		assert.True(t, faulted)
+	}
+	for range 3000 { // mappings go in the end
+		tensor, err := dlpack.New(dlpack.Float32, 1)
+		require.NoError(t, err)
+		tensor.Close()
+	}
+}
+
+func TestASecondDeleteIsFoundAfterAThousandExports(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	before := dlpack.ReadStats().DoubleDeletes
+	tensor := fromSlice(t, []float32{1})
+	defer tensor.Close()
+	m := export(t, tensor)
+	dlpack.Release(m)
+	for range 1000 {
+		dlpack.Release(export(t, tensor))
+	}
+	dlpack.Release(m)
+	assert.Equal(t, before+1, dlpack.ReadStats().DoubleDeletes)
+}

@@ -1,0 +1,5 @@
+//go:build cgo && !debug
+
+package dlpack
+
+const debugging = false
