@@ -41,6 +41,7 @@ type owner struct {
 	imported         bool
 	allocated        bool
 	noNet            bool       // a forgotten Close is never made up for
+	forgotten        bool       // what was exported often then waits for a collection
 	releases         func() int // of the producer or lender, or nil
 }
 
@@ -342,7 +343,7 @@ func (m *model) forget() {
 	}
 	clear(m.tensors[len(kept):])
 	m.tensors = kept
-	o.tensors = 0
+	o.tensors, o.forgotten = 0, true
 	if o.imported || o.allocated {
 		m.dropped++
 	}
@@ -362,7 +363,11 @@ func (m *model) ended(owners ...*owner) { m.told(m.passOn(owners...)) }
 // passOn passes the ends of owners on to what they imported, and returns all that have one user less.
 func (m *model) passOn(owners ...*owner) []*owner {
 	for i := 0; i < len(owners); i++ {
-		if o := owners[i]; o.tensors+o.exports == 0 && o.source != nil {
+		o := owners[i]
+		if o.forgotten {
+			dlpack.Reap()
+		}
+		if o.tensors+o.exports == 0 && o.source != nil {
 			from := o.source.owner
 			from.exports--
 			o.source = nil // once
