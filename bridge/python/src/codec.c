@@ -6,7 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the Go library -------------------------------------------------------------------------- */
+/* ---- the Go library --------------------------------------------------------------------------
+ *
+ * The GIL is let go of around calls that enter Go, whose threads may need it. What only reads a message
+ * or ends it is plain C.
+ */
 
 #define FUNCTIONS(X) \
   X(dlb_version) \
@@ -437,18 +441,15 @@ PyObject *codec_decode(PyObject *module, PyObject *args) {
   if (message == NULL) return NULL;
   reading read;
   dlb_error error = {0};
-  int32_t code;
-  Py_BEGIN_ALLOW_THREADS;
-  code = read_message(go, message, &read, &error);
-  Py_END_ALLOW_THREADS;
-  PyObject *result =
-      code == DLB_OK ? tuple_of_reading(PyModule_GetState(module), &read) : raise_library(&error);
+  PyObject *result = NULL;
+  if (read_message(go, message, &read, &error) == DLB_OK)
+    result = tuple_of_reading(PyModule_GetState(module), &read);
+  else
+    raise_library(&error);
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
-  Py_BEGIN_ALLOW_THREADS;
   end_reading(&read);
   go->dlb_message_free(message);
-  Py_END_ALLOW_THREADS;
   PyErr_Restore(type, value, traceback);
   return result;
 }
