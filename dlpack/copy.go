@@ -6,14 +6,50 @@ import (
 	"runtime"
 	"slices"
 	"unsafe"
+
+	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// Copy copies the elements, row-major, into new memory as of [New].
+// An Order is one of the two common orders of elements that lie without gaps.
+type Order uint8
+
+const (
+	RowMajor    Order = iota // the last dimension fastest, as in C
+	ColumnMajor              // the first dimension fastest, as in Fortran
+)
+
+// Copy copies the elements, row-major, into new memory as of [New]. Of many megabytes, the work is done on
+// as many goroutines as GOMAXPROCS allows.
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any, while nobody writes
 // to the source. On error: [ErrClosed], [ErrDevice] or [ErrMemory].
-func (t *Tensor) Copy() (*Tensor, error) {
-	const op = "copy"
+func (t *Tensor) Copy() (*Tensor, error) { return t.copied("copy", RowMajor) }
+
+// Contiguous returns a tensor whose elements lie without gaps in an order: another view of the same memory
+// where they do, and otherwise a copy, which copied reports. Packed elements of fewer than 8 bits are
+// always row-major.
+//
+// Ownership: the result is the caller's. Lifetime: until its Close. Threads: any, while nobody writes
+// to the source. On error: [ErrClosed], [ErrDevice], [ErrMemory], or [ErrLayout] for packed elements in
+// another order.
+func (t *Tensor) Contiguous(order Order) (contiguous *Tensor, copied bool, err error) {
+	const op = "contiguous"
+	if t.rowMajor && order == RowMajor || order == ColumnMajor && layout.IsColumnMajor(t.shape(), t.strides()) {
+		contiguous, err = t.share(op)
+		return contiguous, false, err
+	}
+	if t.packed() {
+		return nil, false, refuse(op, ErrLayout, "packed elements of %d bits must be row-major without gaps", t.dtype.BitSize())
+	}
+	contiguous, err = t.copied(op, order)
+	return contiguous, err == nil, err
+}
+
+// packed tells whether elements share bytes.
+func (t *Tensor) packed() bool { return t.dtype.IsSubByte() && t.flags&SubbytePadded == 0 }
+
+// copied copies the elements into new memory, in an order that they can have.
+func (t *Tensor) copied(op string, order Order) (*Tensor, error) {
 	if err := t.acquire(op); err != nil {
 		return nil, err
 	}
@@ -28,12 +64,154 @@ func (t *Tensor) Copy() (*Tensor, error) {
 	}
 	c := lent(s, (*share)(pointer(s)).data, n, t.Rank())
 	c.describe(t.dtype, t.flags&SubbytePadded|IsCopied, true, t.shape(), nil)
+	if order == ColumnMajor {
+		layout.AppendColumnMajor(c.strides()[:0], c.shape()) // the shape is a valid one
+		c.rowMajor = layout.IsRowMajor(c.shape(), c.strides())
+	}
 	if t.data == 0 {
 		c.data = 0
-	} else {
-		t.copyTo(pointer(c.data))
+		return c, nil
 	}
+	t.move(pointer(c.data), c.spread())
 	return c, nil
+}
+
+// CopyTo copies the elements into the memory of another tensor with the same shape and data type, whatever
+// the layouts, packed or padded. [Tensor.ConvertTo] is for other data types. Of many megabytes, the work is
+// done on as many goroutines as GOMAXPROCS allows.
+//
+// Each element of dst must have a place of its own, which is none of the source's; a tensor may be copied
+// onto itself. What is wanted of memory that overlaps otherwise can be had by way of [Tensor.Copy].
+//
+// Ownership: unchanged. Lifetime: none. Threads: any, while nobody else writes to the source, or uses
+// the destination. On error: [ErrClosed], [ErrDevice], [ErrDType], [ErrReadOnly], [ErrLayout], and
+// nothing is written.
+func (t *Tensor) CopyTo(dst *Tensor) error {
+	const op = "copy to"
+	if err := t.acquire(op); err != nil {
+		return err
+	}
+	defer t.done()
+	if err := dst.acquire(op); err != nil {
+		return err
+	}
+	defer dst.done()
+	if t.dtype != dst.dtype {
+		return refuse(op, ErrDType, "the destination has %v, the source %v", dst.dtype, t.dtype)
+	}
+	if err := t.checkInto(op, dst); err != nil {
+		return err
+	}
+	switch {
+	case t.data == 0 || t.data == dst.data && sameStrides(t, dst):
+	case t.packed() != dst.packed():
+		return refuse(op, ErrDType, "packed and padded elements of %v", t.dtype)
+	case t.packed():
+		t.moveBits(dst)
+	default:
+		t.move(pointer(dst.data), dst.spread())
+	}
+	return nil
+}
+
+// checkInto tells whether elements of t can be written to those of dst.
+func (t *Tensor) checkInto(op string, dst *Tensor) error {
+	for _, device := range []Device{t.device, dst.device} {
+		if !device.HostReadable() {
+			return refuse(op, ErrDevice, "memory on %v cannot be read", device)
+		}
+	}
+	if dst.ReadOnly() {
+		return refuse(op, ErrReadOnly, "the destination is read-only")
+	}
+	if !slices.Equal(t.shape(), dst.shape()) {
+		return refuse(op, ErrLayout, "the destination has shape %v, the source %v", dst.shape(), t.shape())
+	}
+	if t.data == 0 {
+		return nil
+	}
+	if !dst.rowMajor && layout.Overlaps(dst.shape(), dst.strides()) {
+		return refuse(op, ErrLayout, "elements of the destination overlap: strides %v of shape %v", dst.strides(), dst.shape())
+	}
+	if !apart(t, dst) {
+		return refuse(op, ErrLayout, "the memory of source and destination overlaps")
+	}
+	return nil
+}
+
+// apart tells whether two tensors with some elements have no byte in common, or are the same elements.
+// Where their layouts differ and interlock it says no.
+func apart(a, b *Tensor) bool {
+	ea, eb := a.extent(), b.extent()
+	if a.data+uintptr(ea.high) <= b.data+uintptr(eb.low) || b.data+uintptr(eb.high) <= a.data+uintptr(ea.low) {
+		return true
+	}
+	if a.dtype != b.dtype || a.packed() || b.packed() || !sameStrides(a, b) {
+		return a.data == b.data && a.dtype == b.dtype && a.packed() && b.packed()
+	}
+	item := int64(a.dtype.ItemSize())
+	between := int64(b.data - a.data)
+	if between%item != 0 {
+		return false
+	}
+	// Both are one tensor with a dimension of 2.
+	shape, strides := append([]int64{2}, a.shape()...), append([]int64{between / item}, a.strides()...)
+	return between == 0 || !layout.Overlaps(shape, strides)
+}
+
+func sameStrides(a, b *Tensor) bool {
+	for d, n := range a.shape() {
+		if n != 1 && a.strides()[d] != b.strides()[d] {
+			return false
+		}
+	}
+	return true
+}
+
+// move copies the elements, of which there are some, to strides at dst, nil for row-major. The caller holds
+// the memory.
+func (t *Tensor) move(dst unsafe.Pointer, strides []int64) {
+	n := t.NumBytes()
+	if t.rowMajor && strides == nil {
+		copyBytes(dst, pointer(t.data), n)
+		return
+	}
+	var room [2 * 4]int64 // for as many dimensions as most have
+	item := int64(t.dtype.ItemSize())
+	from := appendSteps(room[:0:4], t.strides(), item)
+	to := room[4:4]
+	if strides == nil {
+		to, _ = layout.AppendRowMajor(to, t.shape()) // the shape is a valid one
+		strides = to
+	}
+	to = appendSteps(to[:0], strides, item)
+	copyElements(dst, to, pointer(t.data), from, t.shape(), item, n)
+}
+
+// spread are the strides for [Tensor.move].
+func (t *Tensor) spread() []int64 {
+	if t.rowMajor {
+		return nil
+	}
+	return t.strides()
+}
+
+func appendSteps(dst, strides []int64, item int64) []int64 {
+	for _, step := range strides {
+		dst = append(dst, step*item) // wraps only where there is nothing to step to
+	}
+	return dst
+}
+
+// moveBits copies packed elements, and leaves the bits behind the last one as they are.
+func (t *Tensor) moveBits(dst *Tensor) {
+	bits := t.NumElements() * int64(t.dtype.BitSize())
+	copyBytes(pointer(dst.data), pointer(t.data), bits/8)
+	if rest := bits % 8; rest != 0 {
+		last := (*byte)(pointer(dst.data + uintptr(bits/8)))
+		ours := byte(1)<<rest - 1
+		*last = *last&^ours | *(*byte)(pointer(t.data + uintptr(bits/8)))&ours
+	}
 }
 
 // addressable is more than any slice of Go's can have.
@@ -58,29 +236,9 @@ func (t *Tensor) AppendBytes(dst []byte) ([]byte, error) {
 	}
 	dst = slices.Grow(dst, int(more))[:n+int(more)]
 	if t.data != 0 {
-		t.copyTo(unsafe.Pointer(&dst[n]))
+		t.move(unsafe.Pointer(&dst[n]), nil)
 	}
 	return dst, nil
-}
-
-// copyTo copies the elements, of which there are some, row-major to NumBytes at dst. The caller holds the
-// memory.
-func (t *Tensor) copyTo(dst unsafe.Pointer) {
-	if t.rowMajor {
-		n := t.NumBytes()
-		copy(unsafe.Slice((*byte)(dst), n), unsafe.Slice((*byte)(pointer(t.data)), n))
-		return
-	}
-	item := int64(t.dtype.ItemSize())
-	shape, strides := t.shape(), t.strides()
-	steps := make([]int64, 2*len(shape))
-	to, from := steps[:len(shape)], steps[len(shape):]
-	step := item
-	for d := len(shape) - 1; d >= 0; d-- {
-		to[d], from[d] = step, strides[d]*item
-		step *= shape[d]
-	}
-	coreCopy(dst, to, pointer(t.data), from, shape, int(item))
 }
 
 // RequireAlign returns [ErrUnaligned] unless element (0, ..., 0) lies at a multiple of n bytes, a power

@@ -5,8 +5,6 @@ package dlpack
 /*
 #cgo CFLAGS: -std=gnu11 -O2 -I${SRCDIR}/../include
 #cgo LDFLAGS: -lpthread
-#cgo noescape core_copy
-#cgo nocallback core_copy
 #include "core.h"
 #include <stdlib.h>
 
@@ -223,17 +221,6 @@ func coreWakeAt(threshold int64) int64 { return int64(C.core_wake_at(C.int64_t(t
 func coreDeadBytes() *int64            { return (*int64)(unsafe.Pointer(C.core_wake_bytes())) }
 func coreDoubleDeletes() uint64        { return uint64(C.core_double_deletes()) }
 func coreLiveExports() int64           { return int64(C.core_live_exports()) }
-
-// coreCopy copies elements between two layouts; strides are in bytes, the slices of one length.
-func coreCopy(dst unsafe.Pointer, dstStrides []int64, src unsafe.Pointer, srcStrides, shape []int64, itemSize int) {
-	var d, s, n *C.int64_t
-	if len(shape) > 0 {
-		d = (*C.int64_t)(unsafe.Pointer(&dstStrides[0]))
-		s = (*C.int64_t)(unsafe.Pointer(&srcStrides[0]))
-		n = (*C.int64_t)(unsafe.Pointer(&shape[0]))
-	}
-	C.core_copy(dst, d, src, s, n, C.int32_t(len(shape)), C.size_t(itemSize))
-}
 
 // coreValidate is the C core's verdict on a DLTensor: its status and message. The tests hold it
 // against [checkTensor].

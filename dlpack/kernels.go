@@ -1,0 +1,96 @@
+//go:build cgo
+
+package dlpack
+
+/*
+#cgo noescape core_copy_part
+#cgo nocallback core_copy_part
+#include "copy.h"
+*/
+import "C"
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+	"unsafe"
+)
+
+// A means is what a copy may use.
+type means int
+
+const (
+	plain   means = C.CORE_COPY_PLAIN
+	shuffle means = C.CORE_COPY_SHUFFLE
+	stream  means = C.CORE_COPY_STREAM
+)
+
+// coreCopyPart copies elements between two layouts: a part of a copy of whole bytes. Strides are in bytes,
+// the slices of one length.
+func coreCopyPart(most means, whole int64, dst unsafe.Pointer, dstSteps []int64, src unsafe.Pointer, srcSteps, shape []int64, itemSize int64) {
+	var d, s, n *C.int64_t
+	if len(shape) > 0 {
+		d = (*C.int64_t)(unsafe.Pointer(&dstSteps[0]))
+		s = (*C.int64_t)(unsafe.Pointer(&srcSteps[0]))
+		n = (*C.int64_t)(unsafe.Pointer(&shape[0]))
+	}
+	C.core_copy_part(C.int(most), C.size_t(whole), dst, d, src, s, n, C.int32_t(len(shape)), C.size_t(itemSize))
+}
+
+// partBytes is what a part of a copy has at least, so that a goroutine is worth its while.
+const partBytes = 8 << 20
+
+// copyElements copies elements of itemSize bytes, size bytes in all, between two layouts that have no
+// memory in common. Large copies are done in parts, on as many goroutines as GOMAXPROCS says at most.
+func copyElements(dst unsafe.Pointer, dstSteps []int64, src unsafe.Pointer, srcSteps, shape []int64, itemSize, size int64) {
+	if size >= 2*partBytes {
+		parts := min(size/partBytes, int64(runtime.GOMAXPROCS(0)))
+		if at := divided(parts, dstSteps, shape); parts > 1 && at >= 0 {
+			copyParts(parts, at, dst, dstSteps, src, srcSteps, shape, itemSize, size)
+			return
+		}
+	}
+	coreCopyPart(stream, size, dst, dstSteps, src, srcSteps, shape, itemSize)
+}
+
+// divided is the dimension with the widest steps of those that have enough elements for all parts, or -1.
+func divided(parts int64, steps, shape []int64) int {
+	at, widest := -1, int64(-1)
+	for d, n := range shape {
+		if width := max(steps[d], -steps[d]); n >= parts && width > widest {
+			at, widest = d, width
+		}
+	}
+	return at
+}
+
+func copyParts(parts int64, at int, dst unsafe.Pointer, dstSteps []int64, src unsafe.Pointer, srcSteps, shape []int64, itemSize, size int64) {
+	each := (shape[at] + parts - 1) / parts
+	if each > 64 { // whole lines of the source, if this is a transpose
+		each = (each + 63) &^ 63
+	}
+	to, from := slices.Clone(dstSteps), slices.Clone(srcSteps)
+	var wait sync.WaitGroup
+	for first := int64(0); first < shape[at]; first += each {
+		part := slices.Clone(shape)
+		part[at] = min(each, shape[at]-first)
+		d, s := unsafe.Add(dst, first*to[at]), unsafe.Add(src, first*from[at])
+		wait.Go(func() { coreCopyPart(stream, size, d, to, s, from, part, itemSize) })
+	}
+	wait.Wait()
+}
+
+// copyBytes copies size bytes from src to dst, which have no memory in common.
+func copyBytes(dst, src unsafe.Pointer, size int64) {
+	const large = 32 << 20 // from here on the kernels and several cores are ahead of the runtime's copy
+	if size < large {
+		copy(unsafe.Slice((*byte)(dst), size), unsafe.Slice((*byte)(src), size))
+		return
+	}
+	// Pages, so that there is something to divide; the rest is less than one.
+	const page = 4096
+	step := []int64{page}
+	whole := size / page * page
+	copyElements(dst, step, src, step, []int64{size / page}, page, whole)
+	copy(unsafe.Slice((*byte)(unsafe.Add(dst, whole)), size-whole), unsafe.Slice((*byte)(unsafe.Add(src, whole)), size-whole))
+}
