@@ -41,6 +41,7 @@ test: test-go test-python demo ## the tests of all three languages, and the demo
 test-go: $(VENV)/requirements.done ## the Go and C tests, under the race detector and without cgo
 	$(TVM_FFI) $(GO) test -race $(GOTESTFLAGS) ./...
 	CGO_ENABLED=0 $(GO) test $(GOTESTFLAGS) ./tens ./dlpack/... ./bridge ./bridge/decthings ./bridge/tensorflow
+	cd examples/gorgonia-graph && $(GO) test -race $(GOTESTFLAGS) ./...
 
 test-python: $(VENV)/dlbridge.done ## the Python tests, with the light peers
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "not peers" bridge/python/tests
