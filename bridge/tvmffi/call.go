@@ -27,16 +27,17 @@ type Shaped struct {
 	data  unsafe.Pointer
 	count int
 	dtype dlpack.DataType
-	rank  int
+	rank  int32
 	few   [4]int64
-	many  []int64 // where there are more
+	many  *[]int64 // where there are more
 }
 
 // Shape gives a slice a shape for a call, row-major without gaps. Without it a slice has one dimension.
 func Shape[T dlpack.Element](data []T, shape ...int64) Shaped {
-	s := Shaped{data: unsafe.Pointer(unsafe.SliceData(data)), count: len(data), dtype: dlpack.DataTypeOf[T](), rank: len(shape)}
+	s := Shaped{data: unsafe.Pointer(unsafe.SliceData(data)), count: len(data), dtype: dlpack.DataTypeOf[T](), rank: int32(len(shape))}
 	if copy(s.few[:], shape) < len(shape) {
-		s.many = append(s.many, shape...)
+		many := append([]int64{}, shape...)
+		s.many = &many
 	}
 	return s
 }
@@ -343,8 +344,10 @@ func (c *call) vector(f *Function, data unsafe.Pointer, count int, dtype dlpack.
 }
 
 func (c *call) shaped(f *Function, s *Shaped) error {
-	shape := s.many
-	if s.rank <= len(s.few) {
+	var shape []int64
+	if s.many != nil {
+		shape = *s.many
+	} else {
 		shape = s.few[:s.rank]
 	}
 	count, ok := int64(1), true
@@ -474,9 +477,7 @@ func LoadModule(path string) (*Module, error) {
 		return nil, err
 	}
 	defer load.Close()
-	saved := C.ffi_handlers_save()
 	m, err := As[*Module](load.Call(file))
-	C.ffi_handlers_restore(saved)
 	if err != nil {
 		return nil, err
 	}

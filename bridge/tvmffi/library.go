@@ -41,6 +41,9 @@ var library struct {
 	runtime string
 }
 
+// Go's signal handlers are in place by now.
+func init() { C.ffi_note_handler() }
+
 // Load makes libtvm_ffi part of the process. Calling it is only needed to say where the library is: other
 // functions load it when they need it, as with an empty path. Nothing is looked for before that.
 //
@@ -51,8 +54,7 @@ var library struct {
 // loaded, no other is tried.
 //
 // The symbols become those of the process, as kernels need it. libtvm_ffi installs a handler for SIGSEGV
-// that ends the process; the handlers from before are put back, so that a nil dereference in Go is a panic
-// as ever.
+// that ends the process; the one from before is put back, so that a nil dereference in Go is a panic as ever.
 //
 // Ownership: none moves. Lifetime: the library stays until the process ends. Threads: any. On error:
 // [ErrLibrary]; the process is as it was, or has a library that is not used.

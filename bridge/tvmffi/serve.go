@@ -47,6 +47,7 @@ var argses = sync.Pool{New: func() any { return new(Args) }}
 // Ownership: args stay the caller's, and so does what result becomes. Lifetime: args are valid until Serve
 // returns. Threads: any. On error: returns -1 with the error left in the thread, and *result as it was.
 func Serve(h Handler, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
+	attached() // so that Go has its signal handler, before h runs
 	a := argses.Get().(*Args)
 	a.handler = h
 	if n > 0 {
@@ -178,9 +179,10 @@ func storeText(result *C.ffi_any, data *byte, size int, bytes C.int) error {
 func (a *Args) Len() int { return len(a.list) }
 
 // Check returns an error unless there are n arguments, and all that was asked for before was there: the first
-// that was not, as a TypeError or ValueError. n may be negative for any number.
+// that was not, as a TypeError or ValueError. n may be negative for any number. It is raised even where the
+// handler does not return it.
 func (a *Args) Check(n int) error {
-	if a.err == nil && n >= 0 && n != len(a.list) {
+	if n >= 0 && n != len(a.list) {
 		a.err = Errorf(TypeError, "%s: takes %d arguments, got %d", a.handler.name(), n, len(a.list))
 	}
 	return a.err

@@ -6,7 +6,6 @@
 
 #include <dlfcn.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,48 +32,32 @@ enum { COUNT = sizeof names / sizeof *names };
 
 _Static_assert(sizeof ffi == COUNT * sizeof(void *), "one pointer for each name");
 
-static char *text(const char *format, const char *argument) {
-  char *message = NULL;
-  if (asprintf(&message, format, argument) < 0) return NULL;
-  return message;
-}
-
 static char *loader_error(void) {
   const char *why = dlerror();
   return strdup(why ? why : "the loader gives no reason");
 }
 
-/* Signals whose handlers a library might take over when it is loaded: libtvm_ffi does with SIGSEGV, without
- * SA_ONSTACK, and Go could not make a panic of a nil dereference any more. */
-enum { SIGNALS = 65 };
+/* The constructor of libtvm_ffi takes SIGSEGV over, without SA_ONSTACK, and so Go could not make a panic of a
+ * nil dereference any more. The handler from before is noted when this package starts, since it may be Python
+ * that loads the library later, and before it is loaded here. */
+static struct sigaction noted;
 
-void *ffi_handlers_save(void) {
-  struct sigaction *saved = calloc(SIGNALS, sizeof *saved);
-  for (int s = 1; saved && s < SIGNALS; s++) {
-    /* glibc keeps two signals to itself; -1 marks them */
-    if (sigaction(s, NULL, &saved[s]) != 0) saved[s].sa_flags = -1;
+void ffi_note_handler(void) { sigaction(SIGSEGV, NULL, &noted); }
+
+static void put_handler_back(void) {
+  struct sigaction now;
+  Dl_info handler, library;
+  if (sigaction(SIGSEGV, NULL, &now) == 0 && now.sa_handler != noted.sa_handler &&
+      dladdr((void *)(uintptr_t)now.sa_handler, &handler) && dladdr((void *)(uintptr_t)ffi.GetVersion, &library) &&
+      handler.dli_fbase == library.dli_fbase) {
+    sigaction(SIGSEGV, &noted, NULL);
   }
-  return saved;
-}
-
-void ffi_handlers_restore(void *all) {
-  struct sigaction *saved = all, now;
-  for (int s = 1; saved && s < SIGNALS; s++) {
-    if (saved[s].sa_flags == -1 || sigaction(s, NULL, &now) != 0) continue;
-    if (now.sa_handler != saved[s].sa_handler || now.sa_flags != saved[s].sa_flags) sigaction(s, &saved[s], NULL);
-  }
-  free(saved);
-}
-
-static void *open_global(const char *path) {
-  void *saved = ffi_handlers_save();
-  void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-  ffi_handlers_restore(saved);
-  return library;
 }
 
 /* Loads a library, and makes its symbols those of the process. NULL, or why not. */
-char *ffi_load_global(const char *path) { return open_global(path) ? NULL : loader_error(); }
+char *ffi_load_global(const char *path) {
+  return dlopen(path, RTLD_NOW | RTLD_GLOBAL) ? NULL : loader_error();
+}
 
 /* Takes the libtvm_ffi that the process has already, or else, with load, the one at path (NULL: where the
  * loader looks for libraries). NULL, or why not; *found is where it lies, and NULL when there is none. */
@@ -86,15 +69,17 @@ char *ffi_attach(const char *path, int load, char **found) {
     library = RTLD_DEFAULT;
   } else if ((library = dlopen(LIBRARY, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD)) == NULL) {
     if (!load) return NULL;
-    if ((library = open_global(path ? path : LIBRARY)) == NULL) return loader_error();
+    ffi_note_handler();
+    if ((library = dlopen(path ? path : LIBRARY, RTLD_NOW | RTLD_GLOBAL)) == NULL) return loader_error();
   }
   for (int i = 0; i < COUNT; i++) {
-    if ((functions[i] = dlsym(library, names[i])) == NULL) return text("it has no function %s", names[i]);
+    if ((functions[i] = dlsym(library, names[i])) == NULL) return loader_error(); /* it names the function */
   }
   Dl_info info;
   *found = strdup(dladdr(functions[0], &info) ? info.dli_fname : LIBRARY);
   if (*found == NULL) return loader_error();
   memcpy(&ffi, functions, sizeof ffi);
+  put_handler_back();
   return NULL;
 }
 

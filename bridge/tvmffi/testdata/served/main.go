@@ -1,0 +1,171 @@
+// Served is a module of TVM-FFI that is written in Go: what the Python tests call.
+package main
+
+import "C"
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"github.com/dlbridge/dlbridge/bridge/tvmffi"
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+//export __tvm_ffi_nop
+func __tvm_ffi_nop(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
+	return tvmffi.Serve(nop, args, n, result)
+}
+
+func nop(a *tvmffi.Args) (any, error) { return nil, nil }
+
+//export __tvm_ffi_scale
+func __tvm_ffi_scale(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
+	return tvmffi.Serve(scale, args, n, result)
+}
+
+// scale writes k x to y.
+func scale(a *tvmffi.Args) (any, error) {
+	x, y, k := tvmffi.Slice[float32](a, 0), tvmffi.Slice[float32](a, 1), float32(a.Float(2))
+	if err := a.Check(3); err != nil {
+		return nil, err
+	}
+	if len(x) != len(y) {
+		return nil, tvmffi.Errorf(tvmffi.ValueError, "scale: %d elements, and room for %d", len(x), len(y))
+	}
+	for i := range y {
+		y[i] = k * x[i]
+	}
+	return nil, nil
+}
+
+//export __tvm_ffi_fail
+func __tvm_ffi_fail(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
+	return tvmffi.Serve(fail, args, n, result)
+}
+
+// fail raises an error of a kind, or panics.
+func fail(a *tvmffi.Args) (any, error) {
+	switch kind := a.String(0); kind {
+	case "plain":
+		return nil, fmt.Errorf("as asked for")
+	case "nil":
+		var nothing *struct{ field int }
+		nothing.field++
+	case "index":
+		return []int{}[a.Len()], nil
+	case "panic":
+		panic("as asked for")
+	default:
+		return nil, tvmffi.Errorf(kind, "as asked for")
+	}
+	return nil, nil
+}
+
+//export __tvm_ffi_echo
+func __tvm_ffi_echo(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
+	return tvmffi.Serve(echo, args, n, result)
+}
+
+// echo returns what it is given.
+func echo(a *tvmffi.Args) (any, error) { return a.Keep(0) }
+
+//export __tvm_ffi_describe
+func __tvm_ffi_describe(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
+	return tvmffi.Serve(describe, args, n, result)
+}
+
+// describe says what a tensor is.
+func describe(a *tvmffi.Args) (any, error) {
+	t := a.Tensor(0)
+	if err := a.Check(1); err != nil {
+		return nil, err
+	}
+	return fmt.Sprintf("%v%v%v %d", t.DType(), t.Shape(), t.Strides(), t.Data()), nil
+}
+
+//export __tvm_ffi_make
+func __tvm_ffi_make(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
+	return tvmffi.Serve(makeTensor, args, n, result)
+}
+
+// makeTensor makes 0, 1, ..., n-1, in memory of C's, or of Go's.
+func makeTensor(a *tvmffi.Args) (any, error) {
+	n, ours := a.Int(0), a.Bool(1)
+	if err := a.Check(2); err != nil {
+		return nil, err
+	}
+	var t *dlpack.Tensor
+	var err error
+	if ours {
+		t, err = dlpack.FromSlice(make([]float32, n))
+	} else {
+		t, err = dlpack.New(dlpack.Float32, n)
+	}
+	if err != nil {
+		return nil, err
+	}
+	values, err := dlpack.Values[float32](t)
+	for i := range values {
+		values[i] = float32(i)
+	}
+	return t, err
+}
+
+var kept *dlpack.Tensor
+
+//export __tvm_ffi_keep
+func __tvm_ffi_keep(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
+	return tvmffi.Serve(keep, args, n, result)
+}
+
+func keep(a *tvmffi.Args) (_ any, err error) {
+	kept, err = tvmffi.As[*dlpack.Tensor](a.Keep(0))
+	return nil, err
+}
+
+//export __tvm_ffi_let_go
+func __tvm_ffi_let_go(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
+	return tvmffi.Serve(letGo, args, n, result)
+}
+
+// letGo returns the sum of what was kept, 20 collections later, and lets go of it.
+func letGo(a *tvmffi.Args) (any, error) {
+	for range 20 {
+		runtime.GC()
+	}
+	values, err := dlpack.Values[float32](kept)
+	sum := float32(0)
+	for _, v := range values {
+		sum += v
+	}
+	kept.Close()
+	return sum, err
+}
+
+//export __tvm_ffi_apply
+func __tvm_ffi_apply(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
+	return tvmffi.Serve(apply, args, n, result)
+}
+
+// apply calls a function with a number.
+func apply(a *tvmffi.Args) (any, error) {
+	f, n := a.Function(0), a.Int(1)
+	if err := a.Check(2); err != nil {
+		return nil, err
+	}
+	return f.Call(n)
+}
+
+//export __tvm_ffi_live
+func __tvm_ffi_live(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
+	return tvmffi.Serve(live, args, n, result)
+}
+
+// live is how many exports, imports and allocations there are.
+func live(a *tvmffi.Args) (any, error) {
+	s := dlpack.ReadStats()
+	return s.Exports + s.Imports + s.Allocations, nil
+}
+
+func main() {}

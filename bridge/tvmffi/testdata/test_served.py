@@ -1,0 +1,180 @@
+"""A module of TVM-FFI that is written in Go, as Python sees it: no glue between them."""
+
+import builtins
+import gc
+import subprocess
+import sys
+import threading
+import traceback
+
+import numpy as np
+import pytest
+import tvm_ffi
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+def test_numpy_arrays_are_written_in_place(served):
+    x, y = np.arange(100, dtype=np.float32), np.zeros(100, np.float32)
+    assert served.scale(x, y, 2.5) is None
+    assert (y == 2.5 * x).all()
+    assert served.describe(y) == f"float32[100][1] {address(y)}"
+
+
+def test_layouts_are_described_as_they_are(served):
+    x = np.zeros((4, 6), np.int16)
+    assert served.describe(x[::2, ::-1]) == f"int16[2 6][12 -1] {address(x[::2, ::-1])}"
+    assert served.describe(x.T) == f"int16[6 4][1 6] {address(x)}"
+    assert served.describe(np.zeros((0, 3), np.float64)).startswith("float64[0 3]")
+    assert served.describe(np.array(1.5)).startswith("float64[][]")
+
+
+def test_tvm_tensors_are_written_in_place(served):
+    y = np.zeros(10, np.float32)
+    served.scale(tvm_ffi.from_dlpack(np.ones(10, np.float32)), tvm_ffi.from_dlpack(y), 3)
+    assert (y == 3).all()
+
+
+def test_values_make_the_round_trip(served):
+    for value in [None, 7, -(2**63), 2.5, True, "", "short", "a longer string: \u00e4\u00f6\u00fc", b"", b"short", b"a longer byte string"]:
+        assert served.echo(value) == value
+        assert type(served.echo(value)) is type(value) or isinstance(served.echo(value), type(value))
+    assert str(served.echo(tvm_ffi.dtype("bfloat16"))) == "bfloat16"
+    assert served.echo(tvm_ffi.device("cuda", 3)) == tvm_ffi.device("cuda", 3)
+    x = np.zeros(10, np.float32)
+    assert address(np.from_dlpack(served.echo(x))) == address(x)
+    assert list(served.echo([1, "two", 3.0])) == [1, "two", 3.0]
+
+
+@pytest.mark.parametrize("kind", ["ValueError", "TypeError", "KeyError", "IndexError", "AttributeError", "AssertionError", "MemoryError", "RuntimeError"])
+def test_errors_arrive_as_exceptions_of_their_kind(served, kind):
+    with pytest.raises(getattr(builtins, kind), match="as asked for") as caught:
+        served.fail(kind)
+    assert type(caught.value).__name__ == kind
+
+
+def test_other_errors_are_runtime_errors(served):
+    for kind in ["plain", "OfMyOwn"]:
+        with pytest.raises(RuntimeError, match="as asked for"):
+            served.fail(kind)
+
+
+@pytest.mark.parametrize(("how", "text"), [("nil", "nil pointer dereference"), ("index", "index out of range"), ("panic", "panic: as asked for")])
+def test_panics_are_runtime_errors_with_the_frames_of_go(served, how, text):
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match=text) as caught:
+            served.fail(how)
+    assert "in main.fail" in "".join(traceback.format_exception(caught.value))
+    assert served.nop() is None
+
+
+def test_arguments_that_do_not_agree_are_refused(served):
+    x, y = np.ones(4, np.float32), np.ones(5, np.float32)
+    before = sys.getrefcount(x)
+    for error, text, arguments in [
+        (TypeError, "scale: takes 3 arguments, got 2", (x, x)),
+        (TypeError, "scale: argument 2: it is a string, want a float", (x, x, "much")),
+        (TypeError, "scale: argument 0: the tensor has float64, asked for float32", (x.astype(np.float64), x, 1)),
+        (TypeError, "scale: argument 1: it is None, want a tensor", (x, None, 1)),
+        (ValueError, "scale: 4 elements, and room for 5", (x, y, 1)),
+        (ValueError, "scale: argument 0: strides .* are not row-major", (y[::2], x, 1)),
+    ]:
+        with pytest.raises(error, match=text):
+            served.scale(*arguments)
+    del arguments
+    assert sys.getrefcount(x) == before
+
+
+@pytest.mark.parametrize("ours", [False, True])
+def test_returned_tensors_live_while_python_has_them(served, ours):
+    before = served.live()
+    array = np.from_dlpack(served.make(1000, ours))
+    assert served.live() > before
+    for _ in range(20):
+        gc.collect()
+        np.from_dlpack(served.make(1000, ours))
+    assert (array == np.arange(1000)).all()
+    array[0] = 7
+    del array
+    assert served.live() == before
+
+
+def test_kept_tensors_live_while_go_has_them(served):
+    x = np.ones(1000, np.float32)
+    before = sys.getrefcount(x)
+    served.keep(x)
+    assert sys.getrefcount(x) > before
+    assert served.let_go() == 1000
+    assert sys.getrefcount(x) == before
+    served.keep(np.ones(500, np.float32))
+    gc.collect()
+    assert served.let_go() == 500
+
+
+def test_go_calls_python(served):
+    assert served.apply(lambda n: n + 1, 41) == 42
+
+    def refuse(n):
+        raise KeyError(f"not {n}")
+
+    with pytest.raises(KeyError, match="not 3"):
+        served.apply(refuse, 3)
+
+
+def test_threads_call_at_once(served):
+    failures = []
+
+    def work(k):
+        x, y = np.full(1000, k, np.float32), np.zeros(1000, np.float32)
+        for _ in range(200):
+            served.scale(x, y, 2)
+            if not (y == 2 * k).all():
+                failures.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_only_the_functions_are_exported(library):
+    out = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True).stdout
+    names = [line.split()[2] for line in out.splitlines()]
+    assert names
+    assert not [name for name in names if not name.startswith("__tvm_ffi_")]
+
+
+def child(text, *arguments):
+    ran = subprocess.run([sys.executable, "-c", text, *map(str, arguments)], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.strip()
+
+
+def test_a_panic_is_survived_where_go_was_there_before_tvm_ffi(library):
+    out = child(
+        "import ctypes, sys; ctypes.CDLL(sys.argv[1]); import tvm_ffi\n"
+        "try: tvm_ffi.load_module(sys.argv[1]).fail('nil')\n"
+        "except RuntimeError as error: print(error)",
+        library,
+    )
+    assert "nil pointer dereference" in out
+
+
+def test_functions_work_without_libtvm_ffi(library):
+    out = child(
+        "import ctypes, sys\n"
+        "lib = ctypes.CDLL(sys.argv[1])\n"
+        "class Any(ctypes.Structure): _fields_ = [('type', ctypes.c_int32), ('size', ctypes.c_uint32), ('value', ctypes.c_int64)]\n"
+        "def call(name, *args):\n"
+        "    result = Any()\n"
+        "    status = lib[name](None, (Any * len(args))(*args), len(args), ctypes.byref(result))\n"
+        "    return status, result.type, result.value\n"
+        "print(call('__tvm_ffi_nop'), call('__tvm_ffi_live'), call('__tvm_ffi_scale'), call('__tvm_ffi_fail', Any(11, 3, 0x6c696e)),"
+        " call('__tvm_ffi_echo', Any(1, 0, 3)))",
+        library,
+    )
+    assert out == "(0, 0, 0) (0, 1, 0) (-1, 0, 0) (-1, 0, 0) (-1, 0, 0)"
