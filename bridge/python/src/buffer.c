@@ -282,7 +282,7 @@ static PyObject *tensor_of_buffer(module_state *state, Py_buffer *buffer, PyObje
       return PyErr_Format(PyExc_ValueError, "dlbridge: from_buffer: a buffer of %zd bytes whose shape needs %lld",
                           buffer->len, (long long)extent.nbytes);
   }
-  core_share *share = core_share_lend(loan_end, buffer);
+  core_share *share = share_begin(loan_end, buffer);
   if (share == NULL) return PyErr_NoMemory();
   Tensor *self = tensor_new(state->tensor_type, &view, flags, 0, &extent);
   if (self != NULL) {

@@ -268,7 +268,7 @@ static PyObject *view_of_frame(module_state *state, const dlb_frame *frame) {
   DLTensor view = {.data = (void *)(uintptr_t)frame->data, .device = {kDLCPU, 0}, .ndim = 1,
                    .dtype = {kDLUInt, 8, 1}, .shape = shape};
   uint64_t flags = frame->flags & DLB_FRAME_WRITABLE ? 0 : DLPACK_FLAG_BITMASK_READ_ONLY;
-  core_share *share = core_share_lend(frame->release, frame->ctx);
+  core_share *share = share_begin(frame->release, frame->ctx);
   Tensor *tensor = share == NULL ? NULL : tensor_new(state->tensor_type, &view, flags, 0, &extent);
   if (tensor != NULL) tensor->share = share;
   else if (share != NULL) share_end(share);

@@ -35,9 +35,7 @@ static Tensor *describe(PyTypeObject *type, const DLTensor *view, uint64_t flags
 
 /* Nothing can fail any more once there is a share: it takes over the managed tensor. */
 static int hold(Tensor *self, void (*end)(void *), void *managed) {
-  TURN_BEGIN();
-  self->share = core_hold_unlocked(end, managed);
-  TURN_END();
+  self->share = share_begin(end, managed);
   if (self->share != NULL) return 0;
   PyErr_NoMemory();
   return -1;

@@ -100,6 +100,8 @@ Tensor *tensor_copy(Tensor *self);
 int tensor_read_only(const Tensor *self);
 /* Whether the memory of dead Tensors is kept for new ones. */
 void keep_spares(int keep);
+/* A share of what is lent to us. NULL, and no exception, when there is no memory. */
+core_share *share_begin(void (*lender)(void *ctx), void *ctx);
 /* Ends a share; whatever release runs then, the current exception stays as it is. */
 void share_end(core_share *share);
 PyObject *raise_closed(void);

@@ -27,6 +27,14 @@ PyObject *raise_status(core_status status, const char *place, const char *messag
   return PyErr_Format(type, "dlbridge: %s: %s", place, message);
 }
 
+core_share *share_begin(void (*lender)(void *ctx), void *ctx) {
+  core_share *share;
+  TURN_BEGIN();
+  share = core_hold_unlocked(lender, ctx);
+  TURN_END();
+  return share;
+}
+
 void share_end(core_share *share) {
   if (!core_share_leave(share)) return;
   PyObject *type, *value, *traceback;
