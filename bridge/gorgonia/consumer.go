@@ -128,9 +128,9 @@ func admit(t *dlpack.Tensor, allowed Option) (n *number, transposed bool, err er
 		shape, strides := t.Shape(), t.Strides()
 		switch transposed = layout.IsColumnMajor(shape, strides); {
 		case !transposed:
-			return nil, false, fmt.Errorf("strides %v of shape %v are not row-major without gaps; Copy makes them so: %w", strides, shape, dlpack.ErrLayout)
+			return nil, false, fmt.Errorf("strides %v of shape %v are not row-major without gaps; Contiguous(RowMajor) makes them so: %w", strides, shape, dlpack.ErrLayout)
 		case allowed&AllowTransposed == 0:
-			return nil, false, fmt.Errorf("strides %v of shape %v are transposed; Copy makes them row-major, AllowTransposed takes them as they are: %w", strides, shape, dlpack.ErrLayout)
+			return nil, false, fmt.Errorf("strides %v of shape %v are transposed; Contiguous(RowMajor) makes them row-major, AllowTransposed takes them as they are: %w", strides, shape, dlpack.ErrLayout)
 		}
 	}
 	if align := n.held.Align(); t.Data()%uintptr(align) != 0 {

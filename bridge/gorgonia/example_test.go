@@ -47,7 +47,7 @@ func ExampleDense_refused() {
 	_, _, err := gorgonia.Dense(v)
 	fmt.Println(err)
 
-	c, _ := v.Copy()
+	c, _, _ := v.Contiguous(dlpack.RowMajor)
 	defer c.Close()
 	d, release, err := gorgonia.Dense(c)
 	if err != nil {
@@ -57,7 +57,7 @@ func ExampleDense_refused() {
 	defer release()
 	fmt.Println(d)
 	// Output:
-	// gorgonia: dense: strides [2] of shape [3] are not row-major without gaps; Copy makes them so: unsupported layout
+	// gorgonia: dense: strides [2] of shape [3] are not row-major without gaps; Contiguous(RowMajor) makes them so: unsupported layout
 	// [1  3  5]
 }
 

@@ -53,7 +53,7 @@ def test_go_finds_numpys_solution_in_numpys_memory(solve):
 @pytest.mark.parametrize(
     "change, says",
     [
-        (lambda a, b, x: (a[::-1], b, x), "Copy makes them so"),
+        (lambda a, b, x: (a[::-1], b, x), "Contiguous(RowMajor) makes them so"),
         (lambda a, b, x: (np.asfortranarray(a), b, x), "AllowTransposed"),
         (lambda a, b, x: (a, b, np.broadcast_to(x[:1], x.shape)), "Copy makes it writable"),
         (lambda a, b, x: (a, b, x[:3]), "hape"),
