@@ -62,17 +62,14 @@ func (t *Tensor) copied(op string, order Order) (*Tensor, error) {
 	if s == 0 {
 		return nil, refuse(op, ErrMemory, "no memory for %d bytes", n)
 	}
-	c := lent(s, (*share)(pointer(s)).data, n, t.Rank())
-	c.describe(t.dtype, t.flags&SubbytePadded|IsCopied, true, t.shape(), nil)
+	c := lent(s, (*share)(pointer(s)).data, n, t.dtype, t.flags&SubbytePadded|IsCopied, t.shape())
 	if order == ColumnMajor {
 		layout.AppendColumnMajor(c.strides()[:0], c.shape()) // the shape is a valid one
 		c.rowMajor = layout.IsRowMajor(c.shape(), c.strides())
 	}
-	if t.data == 0 {
-		c.data = 0
-		return c, nil
+	if t.data != 0 {
+		t.move(pointer(c.data), c.spread())
 	}
-	t.move(pointer(c.data), c.spread())
 	return c, nil
 }
 

@@ -374,24 +374,22 @@ func New(dtype DataType, shape ...int64) (*Tensor, error) {
 	if s == 0 {
 		return nil, refuse(op, ErrMemory, "no memory for %d bytes", e.nbytes)
 	}
-	t := lent(s, (*share)(pointer(s)).data, e.nbytes, len(shape))
-	if e.count == 0 {
-		t.data = 0
-	}
-	t.describe(dtype, 0, true, shape, nil)
-	t.record(key{KindAllocation, s})
-	return t, nil
+	return lent(s, (*share)(pointer(s)).data, e.nbytes, dtype, 0, shape), nil
 }
 
-// lent makes a tensor without a description, for one of a rank, over size bytes at data, which end with share.
-func lent(share, data uintptr, size int64, rank int) *Tensor {
-	t := newRoot(rank)
+// lent makes a row-major tensor over size bytes at data, which end with share.
+func lent(share, data uintptr, size int64, dt DataType, flags Flags, shape []int64) *Tensor {
+	t := newRoot(len(shape))
 	t.mem.low, t.mem.high = data, data+uintptr(size)
 	t.mem.catch(allocated, size)
 	t.mem.end().share.Store(share)
 	t.device = Device{Type: CPU}
-	t.data = data
+	if size > 0 {
+		t.data = data
+	}
+	t.describe(dt, flags, true, shape, nil)
 	liveAllocations.Add(1)
+	t.record(key{KindAllocation, share})
 	return t
 }
 
@@ -469,15 +467,9 @@ func Lend(data unsafe.Pointer, size int64, readOnly bool, release, ctx unsafe.Po
 	if s == 0 {
 		return nil, refuse(op, ErrMemory, "no memory for a share")
 	}
-	t := lent(s, uintptr(data), size, 1)
-	if size == 0 {
-		t.data = 0
-	}
 	flags := Flags(0)
 	if readOnly {
 		flags = ReadOnly
 	}
-	t.describe(Uint8, flags, true, []int64{size}, nil)
-	t.record(key{KindAllocation, s})
-	return t, nil
+	return lent(s, uintptr(data), size, Uint8, flags, []int64{size}), nil
 }
