@@ -30,6 +30,11 @@ func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte
 	if !littleEndian && t.DType().ItemSize() > 1 {
 		return dst, fmt.Errorf("tensorflow: %v: %w", dtype, bridge.ErrByteOrder)
 	}
+	var few [8]int64
+	shape := few[:0]
+	for d := range t.Rank() {
+		shape = append(shape, t.Dim(d))
+	}
 	packed := t.DType().IsSubByte() && t.Flags()&dlpack.SubbytePadded == 0
 	if e.fields || e.compress || packed {
 		data, err := t.AppendBytes(nil)
@@ -39,12 +44,12 @@ func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte
 		if packed {
 			data = unpack(data, int(t.NumElements()), int(t.DType().Bits()))
 		}
-		return appendNumbers(dst, dtype, t.Shape(), data, &e)
+		return appendNumbers(dst, dtype, shape, data, &e)
 	}
 	if dtype, err = e.as(dtype); err != nil {
 		return dst, err
 	}
-	h, err := headerOf(dtype, t.Shape())
+	h, err := headerOf(dtype, shape)
 	if err != nil {
 		return dst, err
 	}

@@ -42,7 +42,7 @@ var (
 
 func main() {
 	flag.Parse()
-	paths := concat(yardsticks(), border(), naive(), arrowBorder(), messages(), small())
+	paths := concat(yardsticks(), border(), naive(), arrowBorder(), messages(), small(), smallProtos())
 	if *rust != "" {
 		peer, err := loops(*rust, "dlpark_export_drop", "dlpark_export_import_drop")
 		if err != nil {
@@ -59,7 +59,7 @@ func main() {
 	firstDeletes()
 	throughput()
 	measure(sweeps(), *batches) // last, since large slices put collections off
-	measure(large(), max(1, *batches/25))
+	measure(concat(large(), largeProtos()), max(1, *batches/25))
 }
 
 func measure(paths []path, batches int) {

@@ -126,6 +126,21 @@ var tables = []table{
 			{path: "decthings_copy_64MiB", what: "a reader that copies", peers: true},
 			{path: "memcpy_64MiB", what: "`copy`", peers: true},
 		}},
+	{"TensorFlow: small tensors", "TensorProto messages of 4 float32, one behind the other, of which every second is aligned.",
+		"dynamicpb_decode_4_floats", "decodes of protobuf-go", []row{
+			{path: "tensorflow_decode_4_floats", what: "decode", peer: "dynamicpb_decode_4_floats"},
+			{path: "tensorflow_encode_4_floats", what: "encode", peer: "dynamicpb_decode_4_floats"},
+			{path: "dynamicpb_decode_4_floats", what: "protobuf-go, `dynamicpb`", peers: true},
+		}},
+	{"TensorFlow: 64 MiB", "One TensorProto, padded; the reader that copies is written by hand over `protowire`. Into memory that is there.",
+		"memcpy_64MiB", "copies", []row{
+			{path: "tensorflow_decode_64MiB", what: "decode", peer: "tensorflow_copy_64MiB"},
+			{path: "tensorflow_decode_1KiB", what: "decode, 1 KiB", peer: "tensorflow_copy_64MiB"},
+			{path: "tensorflow_encode_64MiB", what: "encode", peer: "memcpy_64MiB"},
+			{path: "tensorflow_copy_64MiB", what: "a reader that copies", peers: true},
+			{path: "dynamicpb_decode_64MiB", what: "protobuf-go, `dynamicpb`", peers: true},
+			{path: "memcpy_64MiB", what: "`copy`", peers: true},
+		}},
 	{"Python: np.from_dlpack", "An object is made, converted and freed. The floor is a C extension over the full API that checks nothing.",
 		"py_floor_from_address_new", "floors", []row{
 			{path: "py_dlbridge_from_address_new", what: "dlbridge, `from_address` of Go's `dlpack.New`", peer: "py_dlpark"},
@@ -202,6 +217,11 @@ var aims = []struct {
 	{"decthings_decode_4_floats", []aim{times("decthings_decode_4_floats", "py_decthings_deserialize", 20)}},
 	{"decthings_decode_64MiB", []aim{times("decthings_decode_64MiB", "decthings_copy_64MiB", 500)}},
 	{"decthings_encode_64MiB", []aim{times("decthings_encode_64MiB", "memcpy_64MiB", 0.9)}},
+	{"tensorflow_decode_4_floats", []aim{times("tensorflow_decode_4_floats", "dynamicpb_decode_4_floats", 3)}},
+	{"tensorflow_decode_64MiB", []aim{
+		times("tensorflow_decode_64MiB", "tensorflow_copy_64MiB", 500),
+		times("tensorflow_decode_64MiB", "dynamicpb_decode_64MiB", 500)}},
+	{"tensorflow_encode_64MiB", []aim{times("tensorflow_encode_64MiB", "memcpy_64MiB", 0.9)}},
 	{"export and release of both", []aim{
 		{what: "allocations, `dlpack.New`", path: "export_release_new_allocations"},
 		{what: "allocations, a slice", path: "export_release_slice_allocations"},
