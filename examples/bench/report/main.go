@@ -141,6 +141,15 @@ var tables = []table{
 			{path: "dynamicpb_decode_64MiB", what: "protobuf-go, `dynamicpb`", peers: true},
 			{path: "memcpy_64MiB", what: "`copy`", peers: true},
 		}},
+	{"gorgonia", "A matrix of float32 is wrapped, release included, and a lazily transposed one described for export, close included.",
+		"gorgonia_tensor_new_4KiB", "calls of `tensor.New`", []row{
+			{path: "gorgonia_dense_4KiB", what: "`Dense`, 4 KiB", peer: "gorgonia_tensor_new_4KiB"},
+			{path: "gorgonia_dense_16MiB", what: "`Dense`, 16 MiB", peer: "gorgonia_tensor_new_16MiB"},
+			{path: "gorgonia_from_dense_4KiB", what: "`FromDense`, 4 KiB", peer: "gorgonia_tensor_new_4KiB"},
+			{path: "gorgonia_from_dense_16MiB", what: "`FromDense`, 16 MiB", peer: "gorgonia_tensor_new_16MiB"},
+			{path: "gorgonia_tensor_new_4KiB", what: "`tensor.New`, the same options, 4 KiB", peers: true},
+			{path: "gorgonia_tensor_new_16MiB", what: "`tensor.New`, the same options, 16 MiB", peers: true},
+		}},
 	{"Python: np.from_dlpack", "An object is made, converted and freed. The floor is a C extension over the full API that checks nothing.",
 		"py_floor_from_address_new", "floors", []row{
 			{path: "py_dlbridge_from_address_new", what: "dlbridge, `from_address` of Go's `dlpack.New`", peer: "py_dlpark"},
@@ -222,6 +231,11 @@ var aims = []struct {
 		times("tensorflow_decode_64MiB", "tensorflow_copy_64MiB", 500),
 		times("tensorflow_decode_64MiB", "dynamicpb_decode_64MiB", 500)}},
 	{"tensorflow_encode_64MiB", []aim{times("tensorflow_encode_64MiB", "memcpy_64MiB", 0.9)}},
+	{"gorgonia_dense_4KiB", []aim{times("gorgonia_dense_4KiB", "gorgonia_tensor_new_4KiB", 0.77)}},
+	{"gorgonia_dense_16MiB", []aim{
+		times("gorgonia_dense_16MiB", "gorgonia_tensor_new_16MiB", 0.77),
+		times("gorgonia_dense_16MiB", "gorgonia_dense_4KiB", 0.9)}},
+	{"gorgonia_from_dense_4KiB", []aim{{what: "allocations, the tensor itself", path: "gorgonia_from_dense_4KiB_allocations", bound: 1}}},
 	{"export and release of both", []aim{
 		{what: "allocations, `dlpack.New`", path: "export_release_new_allocations"},
 		{what: "allocations, a slice", path: "export_release_slice_allocations"},
