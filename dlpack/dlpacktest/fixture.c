@@ -68,6 +68,32 @@ void fixture_free(fixture *f) {
 int64_t fixture_deletes(fixture *f) { return __atomic_load_n(&f->deletes, __ATOMIC_RELAXED); }
 int64_t fixture_thread(fixture *f) { return __atomic_load_n(&f->thread, __ATOMIC_RELAXED); }
 
+typedef struct allocation {
+  DLManagedTensorVersioned managed;
+  int64_t shape;
+} allocation;
+
+static void free_allocation(DLManagedTensorVersioned *self) { free(self->manager_ctx); }
+
+DLManagedTensorVersioned *fixture_allocate(int64_t count) {
+  char *base = NULL;
+  size_t size = (size_t)count * sizeof(float);
+  if (posix_memalign((void **)&base, 64, sizeof(allocation) + size) != 0) abort();
+  allocation *a = (allocation *)base;
+  memset(base, 0, sizeof *a + size);
+  a->shape = count;
+  a->managed.version = (DLPackVersion){DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+  a->managed.manager_ctx = a;
+  a->managed.deleter = free_allocation;
+  a->managed.dl_tensor = (DLTensor){.data = base,
+                                    .device = {kDLCPU, 0},
+                                    .ndim = 1,
+                                    .dtype = {kDLFloat, 32, 1},
+                                    .shape = &a->shape,
+                                    .byte_offset = sizeof *a};
+  return &a->managed;
+}
+
 typedef struct batch {
   void **managed;
   int64_t from, to;

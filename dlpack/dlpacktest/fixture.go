@@ -103,6 +103,12 @@ func Produce(t testing.TB, c Config) *Producer {
 	return p
 }
 
+// Allocate makes a `DLManagedTensorVersioned *` on count float32, all 0, as most producers make it: its memory
+// is the consumer's alone, and the deleter frees it.
+func Allocate(count int64) (managed unsafe.Pointer) {
+	return unsafe.Pointer(C.fixture_allocate(C.int64_t(count)))
+}
+
 // ProduceGuarded makes a versioned managed tensor of another major version whose memory ends behind
 // the flags: reading any further faults.
 func ProduceGuarded(t testing.TB, major uint32) *Producer {

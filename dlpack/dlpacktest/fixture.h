@@ -31,6 +31,9 @@ int64_t fixture_deletes(fixture *f);
 void *fixture_taker(void);
 int64_t fixture_thread(fixture *f);
 
+/* A versioned tensor of `count` float32 of value 0, in one allocation that its deleter frees. */
+DLManagedTensorVersioned *fixture_allocate(int64_t count);
+
 /* Calls the deleters of `count` managed tensors from `threads` new threads, all at once. */
 int fixture_delete_on_threads(void **managed, int64_t count, int32_t threads, int legacy);
 /* What a C consumer does: adds up, or overwrites, float32 elements by shape and strides. */

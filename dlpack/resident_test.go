@@ -1,0 +1,114 @@
+//go:build cgo && linux && !race && !asan
+
+package dlpack_test
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+)
+
+// How much memory the process has, which sanitizers, who keep what was freed, have their own idea of.
+
+const floatsPerMiB = 1 << 18
+
+func resident(t *testing.T) int64 {
+	statm, err := os.ReadFile("/proc/self/statm")
+	require.NoError(t, err)
+	var size, pages int64
+	_, err = fmt.Sscan(string(statm), &size, &pages)
+	require.NoError(t, err)
+	return pages * int64(os.Getpagesize())
+}
+
+// growth runs work n times and returns by how many bytes the process was larger meanwhile, at most, and how
+// many of them Go has for itself at the end.
+func growth(t *testing.T, n int, work func()) (most, own int64) {
+	heap := func() int64 {
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		return int64(stats.Sys - stats.HeapReleased)
+	}
+	work()
+	debug.FreeOSMemory() // after a collection
+	before, own := resident(t), -heap()
+	for i := range n {
+		work()
+		if i%64 == 0 || i == n-1 {
+			most = max(most, resident(t)-before)
+		}
+	}
+	return most, own + heap()
+}
+
+// G55: memory is given back when it is closed, whatever the collector does: with none at all, a process that has
+// used up a terabyte grows by the Go structs of the tensors alone.
+func TestG55ClosedMemoryIsGivenBackWithoutTheCollector(t *testing.T) {
+	onePerPage := dlpack.Spec{DType: dlpack.Float32, Shape: []int64{256}, Strides: []int64{1024}}
+	closed := func(tensor *dlpack.Tensor, err error) {
+		require.NoError(t, err)
+		require.NoError(t, tensor.Close())
+	}
+	tests := []struct {
+		name string
+		work func()
+	}{
+		{"imported", func() { closed(dlpack.Import(dlpacktest.Allocate(floatsPerMiB))) }},
+		{"imported without net", func() { closed(dlpack.Import(dlpacktest.Allocate(floatsPerMiB), dlpack.NoSafetyNet)) }},
+		{"new, touched and deleted by a consumer", func() {
+			tensor, err := dlpack.New(dlpack.Float32, floatsPerMiB)
+			require.NoError(t, err)
+			view, err := tensor.View(onePerPage)
+			require.NoError(t, err)
+			m := export(t, view)
+			tensor.Close()
+			view.Close()
+			dlpacktest.Fill(m, 1)
+			dlpack.Release(m)
+		}},
+		{"new, imported by Go", func() {
+			tensor, err := dlpack.New(dlpack.Float32, floatsPerMiB)
+			require.NoError(t, err)
+			m := export(t, tensor)
+			tensor.Close()
+			closed(dlpack.Import(m))
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dlpacktest.CheckLeaks(t)
+			defer debug.SetGCPercent(debug.SetGCPercent(-1))
+			n := rounds(5_000, 1_000_000)
+			most, own := growth(t, n, test.work)
+			t.Logf("%d MiB, one at a time: %d MiB larger, %d of them Go's", n, most>>20, own>>20)
+			assert.Less(t, most-own, int64(64<<20))
+		})
+	}
+}
+
+// G55: the collector does not see foreign bytes, and without the account that is kept of them forgotten imports
+// would fill the memory.
+func TestG55ForgottenImportsDoNotFillTheMemory(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	before := dlpack.ReadStats().Forgotten
+	n := rounds(2_000, 10_000)
+	most, _ := growth(t, n, func() {
+		_, err := dlpack.Import(dlpacktest.Allocate(floatsPerMiB))
+		require.NoError(t, err)
+	})
+	t.Logf("%d MiB forgotten: %d MiB larger at most", n, most>>20)
+	assert.Less(t, most, int64(n/2)<<20)
+	for deadline := time.Now().Add(30 * time.Second); dlpack.ReadStats().Imports > 0 && time.Now().Before(deadline); {
+		runtime.GC()
+	}
+	assert.Equal(t, before+int64(n)+1, dlpack.ReadStats().Forgotten)
+}

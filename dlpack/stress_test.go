@@ -1,0 +1,127 @@
+//go:build cgo
+
+package dlpack_test
+
+import (
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+)
+
+// rounds is how often a stress test does what it does: in full where DLBRIDGE_STRESS is set, which takes
+// minutes.
+func rounds(some, full int) int {
+	if os.Getenv("DLBRIDGE_STRESS") != "" {
+		return full
+	}
+	return some
+}
+
+// G1, G5, G6, G52: four foreign threads read and delete what Go exports, of memory of every kind, while
+// other goroutines import, close and collect.
+func TestG06ForeignThreadsDeleteWhileGoIsBusy(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	const batch = 500
+	tensors := rounds(100_000, 1_000_000)
+
+	type exported struct {
+		managed []unsafe.Pointer
+		sums    []float64
+	}
+	out := make(chan exported, 4)
+	var deleters, busy sync.WaitGroup
+	for range 2 { // of two threads each
+		deleters.Go(func() {
+			for e := range out {
+				for i, m := range e.managed {
+					if i%4 == 0 {
+						assert.Equal(t, e.sums[i], dlpacktest.Sum(m))
+					}
+				}
+				dlpacktest.DeleteOnThreads(e.managed, 2)
+			}
+		})
+	}
+	stop := make(chan struct{})
+	during := func(work func()) {
+		busy.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					work()
+				}
+			}
+		})
+	}
+	during(func() {
+		runtime.GC()
+		time.Sleep(5 * time.Millisecond)
+	})
+	var imports atomic.Int64
+	during(func() {
+		tensor, err := dlpack.Import(dlpacktest.Allocate(256))
+		if assert.NoError(t, err) {
+			view, err := tensor.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{16, 16}})
+			assert.NoError(t, err)
+			tensor.Close()
+			values, err := dlpack.Values[float32](view)
+			assert.NoError(t, err)
+			assert.Zero(t, values[0])
+			view.Close()
+		}
+		if imports.Add(1)%64 == 0 {
+			dlpack.Reap()
+		}
+	})
+
+	var shared []*dlpack.Tensor // exported again and again
+	own, err := dlpack.New(dlpack.Float32, 4)
+	require.NoError(t, err)
+	foreign, err := dlpack.Import(dlpacktest.Allocate(4))
+	require.NoError(t, err)
+	shared = append(shared, own, foreign, fromSlice(t, make([]float32, 4)))
+	for done := 0; done < tensors; done += batch {
+		var e exported
+		for i := range batch {
+			value := float32(done + i)
+			var tensor *dlpack.Tensor
+			switch i % 5 {
+			case 0:
+				tensor = fromSlice(t, []float32{value, 0, 0, value})
+				e.sums = append(e.sums, float64(2*value))
+			case 1:
+				tensor, err = dlpack.New(dlpack.Float32, 4)
+				require.NoError(t, err)
+				e.sums = append(e.sums, 0)
+			default:
+				tensor = shared[i%5-2]
+				e.sums = append(e.sums, 0)
+			}
+			e.managed = append(e.managed, export(t, tensor))
+			if i%5 < 2 {
+				tensor.Close()
+			}
+		}
+		out <- e
+	}
+	close(out)
+	deleters.Wait()
+	close(stop)
+	busy.Wait()
+	for _, tensor := range shared {
+		tensor.Close()
+	}
+	t.Logf("%d tensors deleted, %d imported meanwhile", tensors, imports.Load())
+}
