@@ -56,7 +56,8 @@ func Content() EncodeOption {
 // Compress leaves out values that repeat the last one, where the tensor has at least least elements and
 // becomes smaller by ratio, as CompressTensorProtoInPlace of TensorFlow does, which has 64 and 2 as its
 // defaults. Only zeros are left out altogether; what TensorFlow loses there, the sign of negative ones, is
-// kept. Elements of variable size stay as they are.
+// kept. Types that TensorFlow does not compress, those below a byte and float8, are compressed by the same
+// rule; elements of variable size stay as they are.
 func Compress(least int64, ratio float64) EncodeOption {
 	return func(e encoding) encoding { e.compress, e.least, e.ratio = true, least, ratio; return e }
 }
@@ -80,17 +81,21 @@ func As(dtype DType) EncodeOption { return func(e encoding) encoding { e.dtype =
 // Errors: [ErrDType], [ErrRank], [layout.ErrNegative], [layout.ErrOverflow], [ErrSize], [ErrValue] for a
 // bool that is neither 0 nor 1, and those of [AppendElements]; dst is then as it was.
 func (v *View) Append(dst []byte, options ...EncodeOption) ([]byte, error) {
-	e, err := encodingOf(options)
-	if err != nil {
-		return dst, err
-	}
 	if v.DType.Storage() == 0 && v.DType.valid() {
 		if v.Elements == nil || v.Elements.Type != v.DType.String() {
 			return dst, fmt.Errorf("tensorflow: %v without its elements: %w", v.DType, ErrDType)
 		}
-		return appendElements(dst, v.DType, v.Elements, &e)
+		return AppendElements(dst, v.Elements, options...)
 	}
-	return appendNumbers(dst, v.DType, v.Shape, v.Data, &e)
+	e, err := encodingOf(options)
+	if err != nil {
+		return dst, err
+	}
+	n, err := numbersOf(v.DType, v.Shape, v.Data, &e)
+	if err != nil {
+		return dst, err
+	}
+	return n.append(dst), nil
 }
 
 // AppendHeader appends what stands before tensor_content in the TensorProto of a tensor whose elements have
@@ -120,66 +125,130 @@ func AppendHeader(dst []byte, dtype DType, shape []int64, options ...EncodeOptio
 // a quantised number of another size than its type, [ErrRank], [dlpack.ErrMemory], and those of
 // [bridge.Elements.Validate]; dst is then as it was.
 func AppendElements(dst []byte, elements *bridge.Elements, options ...EncodeOption) ([]byte, error) {
-	e, err := encodingOf(options)
+	e, dtype, err := elementsOf(elements, options)
 	if err != nil {
 		return dst, err
 	}
-	dtype, err := ParseDType(elements.Type)
+	if dtype.Storage() != 0 {
+		n, err := quantised(dtype, elements, &e)
+		if err != nil {
+			return dst, err
+		}
+		return n.append(dst), nil
+	}
+	s, err := textsOf(dtype, elements, &e)
 	if err != nil {
 		return dst, err
 	}
-	if dtype.DataType() != 0 {
-		return dst, fmt.Errorf("tensorflow: elements of %v are numbers, and written as a tensor: %w", dtype, ErrDType)
-	}
-	return appendElements(dst, dtype, elements, &e)
+	return s.append(dst), nil
 }
 
-func appendElements(dst []byte, dtype DType, elements *bridge.Elements, e *encoding) ([]byte, error) {
+// SizeElements is how many bytes [AppendElements] appends to nothing. Errors: as there.
+func SizeElements(elements *bridge.Elements, options ...EncodeOption) (int, error) {
+	e, dtype, err := elementsOf(elements, options)
+	if err != nil {
+		return 0, err
+	}
+	if dtype.Storage() != 0 {
+		n, err := quantised(dtype, elements, &e)
+		if err != nil {
+			return 0, err
+		}
+		return n.total(0), nil
+	}
+	s, err := textsOf(dtype, elements, &e)
+	if err != nil {
+		return 0, err
+	}
+	return s.total(0), nil
+}
+
+func elementsOf(elements *bridge.Elements, options []EncodeOption) (e encoding, dtype DType, err error) {
+	if e, err = encodingOf(options); err != nil {
+		return e, 0, err
+	}
+	if dtype, err = ParseDType(elements.Type); err != nil {
+		return e, 0, err
+	}
+	if dtype.DataType() != 0 {
+		return e, 0, fmt.Errorf("tensorflow: elements of %v are numbers, and written as a tensor: %w", dtype, ErrDType)
+	}
+	return e, dtype, check(dtype, elements)
+}
+
+func check(dtype DType, elements *bridge.Elements) error {
 	if err := elements.Validate(); err != nil {
-		return dst, fmt.Errorf("tensorflow: %w", err)
+		return fmt.Errorf("tensorflow: %w", err)
 	}
 	if elements.Formats != nil {
-		return dst, fmt.Errorf("tensorflow: elements of %v with formats: %w", dtype, ErrDType)
+		return fmt.Errorf("tensorflow: elements of %v with formats: %w", dtype, ErrDType)
 	}
-	if size := dtype.Storage().ItemSize(); size > 0 {
-		data := make([]byte, 0, len(elements.Values)*size)
-		for i, value := range elements.Values {
-			if len(value) != size {
-				return dst, fmt.Errorf("tensorflow: element %d of %v has %d bytes: %w", i, dtype, len(value), ErrSize)
-			}
-			data = append(data, value...)
+	return nil
+}
+
+func quantised(dtype DType, elements *bridge.Elements, e *encoding) (numbers, error) {
+	size := dtype.Storage().ItemSize()
+	data := make([]byte, 0, len(elements.Values)*size)
+	for i, value := range elements.Values {
+		if len(value) != size {
+			return numbers{}, fmt.Errorf("tensorflow: element %d of %v has %d bytes: %w", i, dtype, len(value), ErrSize)
 		}
-		return appendNumbers(dst, dtype, elements.Shape, data, e)
+		data = append(data, value...)
 	}
-	h, err := headerOf(dtype, elements.Shape)
-	if err != nil {
-		return dst, err
+	return numbersOf(dtype, elements.Shape, data, e)
+}
+
+// texts are elements of variable size as they are written.
+type texts struct {
+	header
+	values  [][]byte
+	content bool
+	lengths int // bytes that the lengths of all take
+	bytes   int // of all
+	pad     int
+}
+
+func textsOf(dtype DType, elements *bridge.Elements, e *encoding) (s texts, err error) {
+	s = texts{values: elements.Values, content: e.content, pad: e.pad}
+	if s.header, err = headerOf(dtype, elements.Shape); err != nil {
+		return s, err
 	}
-	field := kinds[dtype].field
-	var lengths, total int
-	for _, value := range elements.Values {
-		lengths += protowire.SizeVarint(uint64(len(value)))
-		if total += len(value); total > addressable {
-			return dst, fmt.Errorf("tensorflow: %v are too large: %w", elements, dlpack.ErrMemory)
+	for _, value := range s.values {
+		s.lengths += protowire.SizeVarint(uint64(len(value)))
+		if s.bytes += len(value); s.bytes > addressable {
+			return s, fmt.Errorf("tensorflow: %v are too large: %w", elements, dlpack.ErrMemory)
 		}
 	}
-	if e.content {
-		size := lengths + total
-		dst = h.append(room(dst, h.size(len(dst), contentField, size, e.pad), size, e.pad), contentField, size, e.pad)
-		for _, value := range elements.Values {
-			dst = protowire.AppendVarint(dst, uint64(len(value)))
-		}
-		for _, value := range elements.Values {
-			dst = append(dst, value...)
-		}
-		return dst, nil
+	return s, nil
+}
+
+// head is the size of what stands before the elements, behind n bytes.
+func (s *texts) head(n int) int {
+	if s.content {
+		return s.size(n, contentField, s.lengths+s.bytes, s.pad)
 	}
-	dst = room(dst, 0, h.size(0, field, 0, 0)+lengths+total+len(elements.Values), e.pad)
-	dst = h.append(dst, field, 0, 0)
-	for _, value := range elements.Values {
-		dst = protowire.AppendBytes(protowire.AppendTag(dst, field, protowire.BytesType), value)
+	return s.size(n, 0, 0, 0) + len(s.values) // a tag for each
+}
+
+func (s *texts) total(n int) int { return s.head(n) + s.lengths + s.bytes }
+
+func (s *texts) append(dst []byte) []byte {
+	dst = room(dst, s.head(len(dst)), s.lengths+s.bytes, s.pad)
+	if !s.content {
+		dst = s.header.append(dst, 0, 0, 0)
+		for _, value := range s.values {
+			dst = protowire.AppendBytes(protowire.AppendTag(dst, kinds[s.dtype].field, protowire.BytesType), value)
+		}
+		return dst
 	}
-	return dst, nil
+	dst = s.header.append(dst, contentField, s.lengths+s.bytes, s.pad)
+	for _, value := range s.values {
+		dst = protowire.AppendVarint(dst, uint64(len(value)))
+	}
+	for _, value := range s.values {
+		dst = append(dst, value...)
+	}
+	return dst
 }
 
 // addressable is more than any slice can have.
@@ -297,35 +366,51 @@ func (e *encoding) as(dtype DType) (DType, error) {
 	return e.dtype, nil
 }
 
-// appendNumbers appends a tensor of elements of a fixed size.
-func appendNumbers(dst []byte, dtype DType, shape []int64, data []byte, e *encoding) ([]byte, error) {
-	dtype, err := e.as(dtype)
-	if err != nil {
-		return dst, err
+// numbers are elements of a fixed size as they are written.
+type numbers struct {
+	header
+	field  protowire.Number // that has them
+	values []byte           // those that are said, as they lie in memory
+	bytes  int              // that they take in the field
+	pad    int
+}
+
+func numbersOf(dtype DType, shape []int64, data []byte, e *encoding) (n numbers, err error) {
+	if dtype, err = e.as(dtype); err != nil {
+		return n, err
 	}
-	h, err := headerOf(dtype, shape)
-	if err != nil {
-		return dst, err
+	if n.header, err = headerOf(dtype, shape); err != nil {
+		return n, err
 	}
-	if h.bytes != int64(len(data)) {
-		return dst, fmt.Errorf("tensorflow: %d bytes for %d elements of %v: %w", len(data), h.count, dtype, ErrSize)
+	if n.header.bytes != int64(len(data)) {
+		return n, fmt.Errorf("tensorflow: %d bytes for %d elements of %v: %w", len(data), n.count, dtype, ErrSize)
 	}
 	if dtype == Bool {
 		if i := notBool(data); i >= 0 {
-			return dst, fmt.Errorf("tensorflow: element %d is the bool %d: %w", i, data[i], ErrValue)
+			return n, fmt.Errorf("tensorflow: element %d is the bool %d: %w", i, data[i], ErrValue)
 		}
 	}
-	field, data := e.shorten(&h, data)
-	if !hasVarints(field) {
-		head := h.size(len(dst), field, len(data), e.pad)
-		dst = h.append(room(dst, head, len(data), e.pad), field, len(data), e.pad)
-		return append(dst, data...), nil
+	n.field, n.values = e.shorten(&n.header, data)
+	if hasVarints(n.field) {
+		each(dtype, n.values, func(x uint64) { n.bytes += protowire.SizeVarint(x) })
+	} else {
+		n.bytes, n.pad = len(n.values), e.pad
 	}
-	size := 0
-	each(dtype, data, func(x uint64) { size += protowire.SizeVarint(x) })
-	dst = h.append(room(dst, 0, h.size(0, field, size, 0)+size, 0), field, size, 0)
-	each(dtype, data, func(x uint64) { dst = protowire.AppendVarint(dst, x) })
-	return dst, nil
+	return n, nil
+}
+
+func (n *numbers) total(before int) int {
+	return n.size(before, n.field, n.bytes, n.pad) + n.bytes
+}
+
+func (n *numbers) append(dst []byte) []byte {
+	dst = room(dst, n.size(len(dst), n.field, n.bytes, n.pad), n.bytes, n.pad)
+	dst = n.header.append(dst, n.field, n.bytes, n.pad)
+	if !hasVarints(n.field) {
+		return append(dst, n.values...)
+	}
+	each(n.dtype, n.values, func(x uint64) { dst = protowire.AppendVarint(dst, x) })
+	return dst
 }
 
 // each calls yield with the elements of a type as varints have them.

@@ -49,6 +49,41 @@ func Example() {
 	// Output: float float32[2 3] on cpu [1 2 3 4 5 6] false <nil>
 }
 
+func ExampleDecode() {
+	for _, message := range []string{
+		"\x08\x04\x12\x04\x12\x02\x08\x03\x22\x03abc", // uint8[3]
+		"\x08\x07\x12\x04\x12\x02\x08\x02\x42\x02go",  // string[2], the last of which repeats
+	} {
+		v, err := tensorflow.Decode([]byte(message))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if v.Elements != nil {
+			fmt.Printf("%v %q\n", v.Elements, v.Elements.Values)
+		} else {
+			fmt.Println(v.Tensor, v.Copied)
+		}
+		v.Close()
+	}
+	// Output:
+	// uint8[3] on cpu, read-only false
+	// string[2] ["go" "go"]
+}
+
+func ExamplePad() {
+	t, _ := dlpack.FromSlice([]float64{1, 2, 3})
+	defer t.Close()
+	file, err := tensorflow.AppendTensor(nil, t, tensorflow.Pad(64))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	file, err = tensorflow.AppendTensor(file, t, tensorflow.Pad(64))
+	fmt.Println(len(file), err) // two messages: the elements begin at 64 and at 128
+	// Output: 152 <nil>
+}
+
 func ExampleAppendTensor() {
 	t, _ := dlpack.FromSlice([]int16{7, 7, 7, 7})
 	defer t.Close()
@@ -333,6 +368,9 @@ func TestG34StridedTensorsAreWrittenRowMajor(t *testing.T) {
 			for name, form := range forms {
 				message, err := tensorflow.AppendTensor(nil, view, form...)
 				require.NoError(t, err, name)
+				size, err := tensorflow.SizeTensor(view, form...)
+				require.NoError(t, err, name)
+				assert.Equal(t, len(message), size, name)
 				v, err := tensorflow.Decode(message)
 				require.NoError(t, err, name)
 				got, err := dlpack.UnsafeValues[int32](v.Tensor)
@@ -382,6 +420,8 @@ func TestAppendTensorRefusesWhatTensorFlowDoesNotHave(t *testing.T) {
 		in, err := dlpack.FromBytes(make([]byte, 64), dlpack.Spec{DType: dt, Shape: []int64{2}})
 		require.NoError(t, err)
 		out, err := tensorflow.AppendTensor(dst, in)
+		assert.ErrorIs(t, err, tensorflow.ErrDType, dt)
+		_, err = tensorflow.SizeTensor(in)
 		assert.ErrorIs(t, err, tensorflow.ErrDType, dt)
 		assert.Equal(t, "before", string(out))
 		in.Close()

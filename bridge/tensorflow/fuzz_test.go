@@ -155,6 +155,11 @@ func roundTrip(t testing.TB, md protoreflect.MessageDescriptor, view *tensorflow
 	for name, form := range forms {
 		out, err := view.Append(nil, form...)
 		require.NoError(t, err, name)
+		if dtype := view.DType; dtype.DataType() == 0 {
+			size, err := tensorflow.SizeElements(view.AsElements(), form...)
+			require.NoError(t, err, name)
+			require.Equal(t, len(out), size, name)
+		}
 		back, err := tensorflow.Parse(out, tensorflow.Limit(1<<40))
 		require.NoError(t, err, name)
 		oracle(t, md, out, &back)

@@ -23,33 +23,15 @@ func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte
 	if err != nil {
 		return dst, err
 	}
-	dtype, err := DTypeOf(t.DType())
-	if err != nil {
-		return dst, err
-	}
-	if !littleEndian && t.DType().ItemSize() > 1 {
-		return dst, fmt.Errorf("tensorflow: %v: %w", dtype, bridge.ErrByteOrder)
-	}
-	var few [8]int64
-	shape := few[:0]
-	for d := range t.Rank() {
-		shape = append(shape, t.Dim(d))
-	}
-	packed := t.DType().IsSubByte() && t.Flags()&dlpack.SubbytePadded == 0
-	if e.fields || e.compress || packed {
-		data, err := t.AppendBytes(nil)
+	if e.gathers(t) {
+		n, err := gather(t, &e)
 		if err != nil {
 			return dst, err
 		}
-		if packed {
-			data = unpack(data, int(t.NumElements()), int(t.DType().Bits()))
-		}
-		return appendNumbers(dst, dtype, shape, data, &e)
+		return n.append(dst), nil
 	}
-	if dtype, err = e.as(dtype); err != nil {
-		return dst, err
-	}
-	h, err := headerOf(dtype, shape)
+	var few [8]int64
+	h, err := tensorHeader(t, few[:0], &e)
 	if err != nil {
 		return dst, err
 	}
@@ -58,12 +40,77 @@ func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte
 	if out, err = t.AppendBytes(h.append(out, contentField, size, e.pad)); err != nil {
 		return dst, err
 	}
-	if dtype == Bool {
+	if h.dtype == Bool {
 		if i := notBool(out[len(out)-size:]); i >= 0 {
 			return dst, fmt.Errorf("tensorflow: element %d is the bool %d: %w", i, out[len(out)-size+i], ErrValue)
 		}
 	}
 	return out, nil
+}
+
+// SizeTensor is how many bytes [AppendTensor] appends to nothing. In a form other than tensor_content as a
+// whole it has to read the elements.
+//
+// Ownership: t stays the caller's. Lifetime: none. Threads: any, while nobody writes to the tensor. On
+// error: as [AppendTensor].
+func SizeTensor(t *dlpack.Tensor, options ...EncodeOption) (int, error) {
+	e, err := encodingOf(options)
+	if err != nil {
+		return 0, err
+	}
+	if e.gathers(t) {
+		n, err := gather(t, &e)
+		if err != nil {
+			return 0, err
+		}
+		return n.total(0), nil
+	}
+	h, err := tensorHeader(t, nil, &e)
+	if err != nil {
+		return 0, err
+	}
+	return h.size(0, contentField, int(h.bytes), e.pad) + int(h.bytes), nil
+}
+
+// gathers tells whether elements are put together before they are written: wherever they are not written
+// as they lie in memory, all of them.
+func (e *encoding) gathers(t *dlpack.Tensor) bool { return e.fields || e.compress || packed(t) }
+
+func packed(t *dlpack.Tensor) bool {
+	return t.DType().IsSubByte() && t.Flags()&dlpack.SubbytePadded == 0
+}
+
+// tensorHeader is for a tensor of a type that TensorFlow has. It uses the memory of dims.
+func tensorHeader(t *dlpack.Tensor, dims []int64, e *encoding) (header, error) {
+	dtype, err := DTypeOf(t.DType())
+	if err != nil {
+		return header{}, err
+	}
+	if !littleEndian && t.DType().ItemSize() > 1 {
+		return header{}, fmt.Errorf("tensorflow: %v: %w", dtype, bridge.ErrByteOrder)
+	}
+	if dtype, err = e.as(dtype); err != nil {
+		return header{}, err
+	}
+	for d := range t.Rank() {
+		dims = append(dims, t.Dim(d))
+	}
+	return headerOf(dtype, dims)
+}
+
+func gather(t *dlpack.Tensor, e *encoding) (numbers, error) {
+	h, err := tensorHeader(t, nil, e)
+	if err != nil {
+		return numbers{}, err
+	}
+	data, err := t.AppendBytes(nil)
+	if err != nil {
+		return numbers{}, err
+	}
+	if packed(t) {
+		data = unpack(data, int(h.count), int(t.DType().Bits()))
+	}
+	return numbersOf(h.dtype, h.shape, data, e)
 }
 
 // unpack gives each of n elements, which lie bit to bit and the lowest first, a byte of its own.

@@ -70,6 +70,16 @@ func ExampleParseSlice() {
 	// Output: -:2,3 <nil>
 }
 
+func ExampleParseDescription() {
+	d, err := tensorflow.ParseDescription([]byte("\x08\x01\x12\x06\x12\x02\x08\x03\x12\x00\x22\x05\x1a\x03cpu"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(d.DType, d.Shape, d.Allocation.AllocatorName)
+	// Output: float [3,0] cpu
+}
+
 func ExampleParseVariant() {
 	list := tensorflow.VariantData{TypeName: "tensorflow::TensorList", Tensors: [][]byte{[]byte("\x08\x01\x2a\x04\x00\x00\x80\x3f")}}
 	message, _ := list.Append(nil)
