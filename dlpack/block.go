@@ -32,6 +32,7 @@ type slot struct {
 type pool struct {
 	mu      sync.Mutex
 	home    *home
+	index   int    // in pools
 	pending *block // taken from home.dead, not yet reaped
 	first   *block // free list; the oldest
 	last    *block
@@ -56,11 +57,11 @@ func allPools() []pool {
 }
 
 // startPools makes the pools and what reaps them in the background, with the first export.
-func startPools() ([]pool, error) {
+func startPools() error {
 	pools.mu.Lock()
 	defer pools.mu.Unlock()
-	if all := allPools(); all != nil {
-		return all, nil
+	if allPools() != nil {
+		return nil
 	}
 	n := 1
 	for n < 2*runtime.GOMAXPROCS(0) && n < maxPools {
@@ -68,12 +69,13 @@ func startPools() ([]pool, error) {
 	}
 	homes := coreHomes(n + 1)
 	if homes == 0 {
-		return nil, ErrMemory
+		return ErrMemory
 	}
 	all := make([]pool, n+1)
 	for i := range all {
 		h := (*home)(pointer(homes + uintptr(i)*unsafe.Sizeof(home{})))
 		h.pool = int32(i)
+		all[i].index = i
 		h.rank = rankSmall
 		if i == n {
 			h.rank = MaxRank
@@ -83,31 +85,23 @@ func startPools() ([]pool, error) {
 	pools.all.Store(&all)
 	eachCycle(Reap)
 	startWake()
-	return all, nil
+	return nil
 }
 
-// poolFor returns the caller's pool.
-func poolFor(rank int) (*pool, error) {
-	all := allPools()
+// ownPool returns the caller's pool, picked by the address of its stack: a goroutine stays with its own, two
+// goroutines rarely meet. nil before the first export.
+func ownPool(rank uint16) *pool {
+	all := pools.all.Load()
 	if all == nil {
-		var err error
-		if all, err = startPools(); err != nil {
-			return nil, err
-		}
+		return nil
 	}
-	return &all[poolIndex(len(all), rank)], nil
-}
-
-// poolIndex picks one of n pools by the stack of the caller: a goroutine stays with its own, two
-// goroutines rarely meet.
-func poolIndex(n, rank int) int {
-	last := n - 1 // the number of the others, a power of two
-	if rank > rankSmall {
-		return last
+	i := len(*all) - 1
+	if rank <= rankSmall {
+		var here byte
+		stack := uintptr(unsafe.Pointer(&here))
+		i = int(stack>>13^stack>>17) & (i - 1) // the number of the others, a power of two, less 1
 	}
-	var here byte
-	stack := uintptr(unsafe.Pointer(&here))
-	return int(stack>>13^stack>>17) & (last - 1)
+	return &(*all)[i]
 }
 
 // take returns a free block. The pool is locked.

@@ -57,10 +57,17 @@ func (t *Tensor) ExportCopy() (unsafe.Pointer, error) {
 }
 
 func (t *Tensor) export(op string, flags Flags, deleter uintptr) (unsafe.Pointer, error) {
-	b := t.ready()
+	p := ownPool(t.rank)
+	if p == nil {
+		if err := startPools(); err != nil {
+			return nil, refuse(op, err, "no memory for blocks")
+		}
+		p = ownPool(t.rank)
+	}
+	b := t.ready(p)
 	if b == nil {
 		var err error
-		if b, err = t.newBlock(op); err != nil {
+		if b, err = t.newBlock(op, p); err != nil {
 			return nil, err
 		}
 		t.record(key{KindExport, address(b)})
@@ -69,8 +76,8 @@ func (t *Tensor) export(op string, flags Flags, deleter uintptr) (unsafe.Pointer
 	return unsafe.Pointer(b), nil
 }
 
-// newBlock makes a block live that holds a share of the memory, or its pin.
-func (t *Tensor) newBlock(op string) (*block, error) {
+// newBlock makes a block of the pool's live that holds a share of the memory, or its pin.
+func (t *Tensor) newBlock(op string, p *pool) (*block, error) {
 	if err := t.acquire(op); err != nil {
 		return nil, err
 	}
@@ -85,7 +92,7 @@ func (t *Tensor) newBlock(op string) (*block, error) {
 			return nil, refuse(op, err, "no memory for a share")
 		}
 	}
-	b, state, err := t.takeBlock(share)
+	b, state, err := t.takeBlock(p, share)
 	if err != nil {
 		if share != 0 {
 			dropShares(share, 1)
@@ -98,12 +105,8 @@ func (t *Tensor) newBlock(op string) (*block, error) {
 	return b, nil
 }
 
-// takeBlock takes a block from the caller's pool, for a share or for memory of Go's.
-func (t *Tensor) takeBlock(share uintptr) (*block, uint64, error) {
-	p, err := poolFor(t.Rank())
-	if err != nil {
-		return nil, 0, err
-	}
+// takeBlock takes a block from the pool, for a share or for memory of Go's.
+func (t *Tensor) takeBlock(p *pool, share uintptr) (*block, uint64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b, err := p.take()

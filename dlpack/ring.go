@@ -59,13 +59,14 @@ func (r *ring) next() *atomic.Uintptr {
 //go:norace
 func (r *ring) here() *atomic.Uintptr { return &r.blocks[r.turn%ringBlocks] }
 
-// ready returns a block of the tensor's that was idle and is live now; nil where the next one is not.
-func (t *Tensor) ready() *block {
+// ready returns a block of the tensor's and the pool's that was idle and is live now; nil where the next one
+// is not.
+func (t *Tensor) ready(p *pool) *block {
 	all := t.rings.Load()
 	if all == nil || ledger.on.Load() {
 		return nil
 	}
-	r := (*all)[poolIndex(len(*all), t.Rank())].Load()
+	r := (*all)[p.index].Load()
 	if r == nil {
 		return nil
 	}
@@ -92,7 +93,7 @@ func (t *Tensor) enlist(p *pool, b *block) (state uint64) {
 		t.rings.CompareAndSwap(nil, &made)
 		all = t.rings.Load()
 	}
-	own := &(*all)[p.home.pool]
+	own := &(*all)[p.index]
 	r := own.Load()
 	if r == nil {
 		r = newRing(p)
