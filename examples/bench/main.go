@@ -58,6 +58,7 @@ func main() {
 	measure(paths, *batches)
 	firstDeletes()
 	throughput()
+	lingers()
 	measure(sweeps(), *batches) // last, since large slices put collections off
 	measure(concat(large(), largeProtos()), max(1, *batches/25))
 }

@@ -159,6 +159,29 @@ static void delete_naive(DLManagedTensorVersioned *self) { naiveDelete(self); }
 
 void *naive_deleter(void) { return (void *)(uintptr_t)delete_naive; }
 
+/* The block stays readable for good, and its data is cleared right before the memory is unpinned. */
+static void *linger(void *arg) {
+  const int64_t limit = 10000000000;
+  const struct timespec soon = {0, 1000000}, glance = {0, 5000};
+  lingering *l = arg;
+  DLManagedTensorVersioned *m = l->managed;
+  nanosleep(&soon, NULL);
+  int64_t start = now(), took = 0;
+  m->deleter(m);
+  while (__atomic_load_n(&m->dl_tensor.data, __ATOMIC_RELAXED) != NULL && took < limit) {
+    nanosleep(&glance, NULL);
+    took = now() - start;
+  }
+  __atomic_store_n(&l->nanoseconds, now() - start, __ATOMIC_RELEASE);
+  return NULL;
+}
+
+void start_lingering(lingering *l) {
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, linger, l) != 0) abort();
+  pthread_detach(thread);
+}
+
 /* ---- other languages ------------------------------------------------------------------------- */
 
 void *open_library(const char *path) { return dlopen(path, RTLD_NOW | RTLD_LOCAL); }

@@ -10,6 +10,7 @@ import "C"
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 	"unsafe"
 )
@@ -50,6 +51,20 @@ func (m manageds) deleteThere() time.Duration {
 	return nanoseconds(C.delete_there(&m[0], C.int64_t(len(m))))
 }
 func deleteOnNewThread(m unsafe.Pointer) time.Duration { return nanoseconds(C.delete_on_new_thread(m)) }
+
+// lingering is how long memory of Go's stays pinned once a foreign thread has called the deleter of m, in a program
+// that does nothing itself.
+func lingering(m unsafe.Pointer) time.Duration {
+	l := (*C.lingering)(C.calloc(1, C.sizeof_lingering))
+	defer C.free(unsafe.Pointer(l))
+	l.managed = m
+	C.start_lingering(l)
+	took := (*int64)(unsafe.Pointer(&l.nanoseconds))
+	for atomic.LoadInt64(took) == 0 {
+		time.Sleep(20 * time.Millisecond)
+	}
+	return time.Duration(*took)
+}
 
 // arrows is memory of C's for the `ArrowArray`s of one batch.
 type arrows struct{ first *C.struct_ArrowArray }

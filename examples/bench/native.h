@@ -34,6 +34,14 @@ int64_t delete_here(void **managed, int64_t n);
 int64_t delete_there(void **managed, int64_t n);
 int64_t delete_on_new_thread(void *managed);
 
+/* Starts a thread that calls the deleter of an export of ours after a millisecond, and then watches until the
+ * library has taken its block back, for ten seconds at most. */
+typedef struct lingering {
+  void *managed;
+  int64_t nanoseconds; /* 0 while it runs */
+} lingering;
+void start_lingering(lingering *l);
+
 /* n calls of an empty Go function. */
 int64_t call_back_here(int64_t n);
 int64_t call_back_there(int64_t n);

@@ -249,6 +249,9 @@ var aims = []struct {
 	{"two goroutines", []aim{
 		{what: "of the gain of loops that share nothing, `dlpack.New`", path: "gain_export_release_new", by: "gain_spin", bound: 0.75, atLeast: true},
 		{what: "the same, slices", path: "gain_export_release_slice", by: "gain_spin", bound: 0.75, atLeast: true}}},
+	{"8 MiB of dead Go memory", []aim{
+		{what: "us until it is unpinned, idle, the longest of 50", path: "linger_idle_8MiB_longest", bound: 10000},
+		{what: "us the same, collector off", path: "linger_idle_without_collector_8MiB_longest", bound: 10000}}},
 	{"tens_encode", []aim{
 		{what: "of arrow_ipc_encode_1_column", path: "tens_encode", by: "arrow_ipc_encode_1_column", bound: 0.5}}},
 }
@@ -278,6 +281,7 @@ they come about within a batch. Compare ratios of one run, not times of two.
 		r.table(&b, t)
 	}
 	r.scaling(&b)
+	r.lingering(&b)
 	r.aims(&b)
 	return b.Bytes()
 }
@@ -341,6 +345,23 @@ func (r results) scaling(b *bytes.Buffer) {
 	} {
 		fmt.Fprintf(b, "| %s | %.1f | %.1f | %.2f | %.2f |\n", w.what, r["throughput_"+w.name+"_1"], r["throughput_"+w.name+"_2"],
 			r["gain_"+w.name], r["gain_"+w.name]/r["gain_spin"])
+	}
+}
+
+func (r results) lingering(b *bytes.Buffer) {
+	b.WriteString("\n## How long pinned memory stays\n\nMicroseconds from the call of the last deleter, by a thread of C's, to when the Go slice is unpinned. " +
+		"More than 1 MiB of them wakes Go, or what `dlpack.WakeAt` says; fewer wait for the next export, the next collection or `dlpack.Reap`. " +
+		"Memory of `dlpack.New` and imports wait for nothing: the deleter frees them.\n\n" +
+		"| | median of 50 | longest |\n|---|--:|--:|\n")
+	for _, program := range []struct{ name, what string }{
+		{"idle_8MiB", "8 MiB, the program does nothing"},
+		{"idle_without_collector_8MiB", "8 MiB, the same with the collector off"},
+		{"computing_8MiB", "8 MiB, every processor computes"},
+		{"allocating_8MiB", "8 MiB, every processor allocates"},
+		{"idle_wake_at_1_4KiB", "4 KiB, the program does nothing, `dlpack.WakeAt(1)`"},
+		{"allocating_4KiB", "4 KiB, every processor allocates: the next collection"},
+	} {
+		fmt.Fprintf(b, "| %s | %.0f | %.0f |\n", program.what, r["linger_"+program.name+"_median"], r["linger_"+program.name+"_longest"])
 	}
 }
 
