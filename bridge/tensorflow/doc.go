@@ -12,8 +12,8 @@
 //	Parse, View                       what the bytes say, without cgo: the wire half
 //	Export                            a tensor for tf.experimental.dlpack.from_dlpack
 //
-// Protocol buffers are read by their wire format, without generated code: a message is gone through once,
-// and nothing of it is copied that can be aliased. No reader goes deeper than its own message, so that
+// Protocol buffers are read by their wire format, without generated code: a message is gone through record
+// by record, and nothing of it is copied that can be aliased. No reader goes deeper than its own message, so that
 // nested variants are read one by one, each when it is asked for.
 //
 // # What is refused
