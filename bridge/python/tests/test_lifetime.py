@@ -17,7 +17,7 @@ import time
 
 import numpy as np
 import pytest
-from conftest import Producer, resident
+from conftest import ROOT, Producer, resident
 
 import dlbridge
 
@@ -263,6 +263,20 @@ def test_g06_foreign_threads_delete_while_their_tensors_end(c):
     assert c.deletes() == before + 4000
     counts = dlbridge.counters()
     assert (counts["exports"], counts["imports"]) == (start["exports"], start["imports"])
+
+
+@pytest.mark.parametrize("sanitizers", ["", "-fsanitize=thread", "-fsanitize=address,undefined"])
+def test_g06_deleters_race_the_one_that_takes_turns(tmp_path, sanitizers):
+    program = tmp_path / "cells"
+    here = pathlib.Path(__file__).parent
+    command = [
+        *os.environ.get("CC", "cc").split(), "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror",
+        *sanitizers.split(), f"-I{ROOT}/include", f"-I{ROOT}/dlpack",
+        str(here / "cells.c"), f"{ROOT}/dlpack/core.c", "-o", str(program), "-lpthread",
+    ]  # fmt: skip
+    subprocess.run(command, check=True)
+    done = subprocess.run([program], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_g07_a_pending_exception_survives_every_ending(c):
