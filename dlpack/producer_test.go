@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
@@ -348,44 +347,6 @@ func TestG52OnlyTheConsumerHoldsTheSlice(t *testing.T) {
 		require.Equal(t, float64(300*i), dlpacktest.Sum(m))
 	}
 	dlpacktest.DeleteOnThreads(batch, 4)
-}
-
-// A program that does nothing gets its memory back once enough of it is dead.
-func TestDeadPayloadWakesAnIdleProgram(t *testing.T) {
-	dlpacktest.CheckLeaks(t)
-	var freed atomic.Int64
-	var batch []unsafe.Pointer
-	for range 8 {
-		data := make([]float32, 1<<18)
-		runtime.AddCleanup(&data[0], func(*atomic.Int64) { freed.Add(1) }, &freed)
-		tensor := fromSlice(t, data)
-		batch = append(batch, export(t, tensor))
-		tensor.Close()
-	}
-	dlpacktest.DeleteOnThreads(batch, 1)
-	deadline := time.Now().Add(30 * time.Second)
-	for dlpack.PinnedBlocks() > 0 && time.Now().Before(deadline) {
-		time.Sleep(time.Millisecond)
-	}
-	assert.Zero(t, dlpack.PinnedBlocks(), "nobody exported, collected or reaped")
-}
-
-// A view of a few bytes pins the whole slice.
-func TestDeadViewOfLargeMemoryWakesAnIdleProgram(t *testing.T) {
-	dlpacktest.CheckLeaks(t)
-	dlpack.Reap()
-	tensor := fromSlice(t, make([]float32, 1<<20))
-	view, err := tensor.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2}})
-	require.NoError(t, err)
-	m := export(t, view)
-	view.Close()
-	tensor.Close()
-	dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
-	deadline := time.Now().Add(30 * time.Second)
-	for dlpack.PinnedBlocks() > 0 && time.Now().Before(deadline) {
-		time.Sleep(time.Millisecond)
-	}
-	assert.Zero(t, dlpack.PinnedBlocks(), "nobody exported, collected or reaped")
 }
 
 // A broadcast of a byte can be larger than all memory.
