@@ -448,9 +448,6 @@ func Packed(shape, strides []int64) (order []int, reversed []bool, ok bool) {
 // through. It is exact but for strides that interlock in so many ways that the search for such a pair
 // is given up; then, and of what is no layout, it says true.
 func Overlaps(shape, strides []int64) bool {
-	if IsRowMajor(shape, strides) {
-		return false
-	}
 	lo, hi, err := Span(shape, strides)
 	if err != nil {
 		return true
@@ -461,21 +458,28 @@ func Overlaps(shape, strides []int64) bool {
 	if lo < hi-math.MaxInt64 {
 		return true // farther apart than an offset can be
 	}
-	var axes []axis
+	// Whether two indices meet depends on their difference alone, and its sign is free. The widest step first.
+	var most [8]axis
+	axes := most[:0]
 	for d, n := range shape {
 		if n > 1 {
-			// Whether two indices meet depends on their difference alone, and its sign is free.
 			axes = append(axes, axis{step: int64(magnitude(strides[d])), most: n - 1})
+			for k := len(axes) - 1; k > 0 && axes[k-1].step < axes[k].step; k-- {
+				axes[k-1], axes[k] = axes[k], axes[k-1]
+			}
 		}
 	}
-	slices.SortFunc(axes, func(a, b axis) int { return cmp.Compare(b.step, a.step) })
-	if axes[len(axes)-1].step == 0 {
-		return true
-	}
-	reach := int64(0)
+	reach, apart := int64(0), true
 	for k := len(axes) - 1; k >= 0; k-- {
 		axes[k].beyond = reach
+		apart = apart && axes[k].step > reach
 		reach += axes[k].step * axes[k].most
+	}
+	if apart {
+		return false
+	}
+	if axes[len(axes)-1].step == 0 {
+		return true
 	}
 	budget := 1 << 14
 	return meet(axes, 0, false, &budget)

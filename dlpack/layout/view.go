@@ -38,6 +38,13 @@ func (l *Layout) take(op string, v draft, offset int64, fits bool) error {
 		}
 		l.Offset = offset
 	}
+	if rank := len(v.shape); rank <= cap(l.Shape) && rank <= cap(l.Strides) {
+		l.Shape, l.Strides = l.Shape[:rank], l.Strides[:rank]
+		for d, n := range v.shape { // mostly fewer than what a call of copy is worth
+			l.Shape[d], l.Strides[d] = n, v.strides[d]
+		}
+		return nil
+	}
 	l.Shape = append(l.Shape[:0], v.shape...)
 	l.Strides = append(l.Strides[:0], v.strides...)
 	return nil
@@ -92,9 +99,10 @@ func (l *Layout) Slice(index ...Index) error {
 	v := buf.draft(rank + axes)
 	to, d, offset, fits := 0, 0, l.Offset, true
 	whole := func(size int) {
-		copy(v.shape[to:], l.Shape[d:d+size])
-		copy(v.strides[to:], l.Strides[d:d+size])
-		to, d = to+size, d+size
+		for range size {
+			v.set(to, l.Shape[d], l.Strides[d])
+			to, d = to+1, d+1
+		}
 	}
 	for k, x := range index {
 		switch x.kind {
