@@ -43,7 +43,7 @@ var scratch string
 func TestMain(m *testing.M) {
 	// The results depend on files that only the compiler opens. Opened here too, they are known to
 	// `go test`, which otherwise would not run again when one is edited.
-	for _, pattern := range []string{"*.[ch]", "testdata/*", "../libdlbridge/*", core + "/*.[ch]"} {
+	for _, pattern := range []string{"*.[ch]", "testdata/*.[ch]", "testdata/peer/*", "../libdlbridge/*", core + "/*.[ch]"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			panic("no files " + pattern)

@@ -1,0 +1,30 @@
+package capi_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// G59: two Go libraries in one process, which Go does not promise to support, exchange tensors in both directions
+// with both collectors running. DLBRIDGE_STRESS makes it minutes.
+func TestG59TwoGoLibrariesExchangeTensors(t *testing.T) {
+	rounds := 10_000
+	if os.Getenv("DLBRIDGE_STRESS") != "" {
+		rounds = 250_000
+	}
+	dir := t.TempDir()
+	first, second := filepath.Join(dir, "first.so"), filepath.Join(dir, "second.so")
+	run(t, nil, nil, "go", "build", "-buildmode=c-shared", "-o", first, "./testdata/peer")
+	require.NoError(t, os.WriteFile(second, read(t, first), 0o755)) // another file is another runtime
+	program := compile(t, "cc", "two.c", append(slices.Clone(c11), "-ldl", "-lpthread")...)
+	for _, mode := range []string{"local", "global"} {
+		t.Run(mode, func(t *testing.T) {
+			run(t, nil, nil, program, first, second, mode, strconv.Itoa(rounds))
+		})
+	}
+}
