@@ -398,9 +398,7 @@ AVX2 static void transpose(char *dst, int64_t column, const char *src, int64_t r
 
 /* ---- planes and lines ------------------------------------------------------------------------ */
 
-typedef struct axis {
-  int64_t size, dst, src; /* steps in bytes */
-} axis;
+typedef core_axis axis;
 
 /* A copy in its plainest form. */
 typedef struct plan plan;
@@ -523,18 +521,17 @@ static int slower(axis a, axis b) {
   return da != db ? da > db : magnitude(a.src) > magnitude(b.src);
 }
 
-/* Axes of the destination's order, as few as there can be. Returns 0 if there is nothing to copy. */
-static int make_plan(plan *p, char **dst, const int64_t *dst_strides, const char **src,
-                     const int64_t *src_strides, const int64_t *shape, int32_t ndim) {
-  axis *axes = p->outer;
+int32_t core_axes(core_axis *axes, int64_t *dst_start, const int64_t *dst_strides,
+                  int64_t *src_start, const int64_t *src_strides, const int64_t *shape,
+                  int32_t ndim) {
   int32_t n = 0;
   for (int32_t d = 0; d < ndim; d++) {
-    if (shape[d] <= 0) return 0;
+    if (shape[d] <= 0) return -1;
     if (shape[d] == 1) continue;
     axis a = {shape[d], dst_strides[d], src_strides[d]};
     if (a.dst < 0) { /* walked from the other end */
-      *dst += (a.size - 1) * a.dst;
-      *src += (a.size - 1) * a.src;
+      *dst_start += (a.size - 1) * a.dst;
+      *src_start += (a.size - 1) * a.src;
       a.dst = -a.dst;
       a.src = -a.src;
     }
@@ -550,15 +547,18 @@ static int make_plan(plan *p, char **dst, const int64_t *dst_strides, const char
     }
     axes[kept++] = a;
   }
-  if (kept > 0 && axes[kept - 1].dst == (int64_t)p->item && axes[kept - 1].src == (int64_t)p->item) {
-    p->item *= (size_t)axes[--kept].size;
-  }
-  p->ndim = kept;
-  return 1;
+  return kept;
 }
 
 /* Takes the axes off that the innermost loops walk, and chooses these loops. */
 static void choose(plan *p) {
+  if (p->ndim > 0) {
+    axis a = p->outer[p->ndim - 1];
+    if (a.dst == (int64_t)p->item && a.src == a.dst) {
+      p->item *= (size_t)a.size;
+      p->ndim--;
+    }
+  }
   p->copy = copy_item;
   if (p->ndim == 0) return;
   p->fast = p->outer[--p->ndim];
@@ -593,9 +593,11 @@ void core_copy_part(int most, size_t whole, void *dst, const int64_t *dst_stride
                     size_t itemsize) {
   plan p;
   p.item = itemsize;
-  char *to = dst;
-  const char *from = src;
-  if (!make_plan(&p, &to, dst_strides, &from, src_strides, shape, ndim)) return;
+  int64_t dst_start = 0, src_start = 0;
+  p.ndim = core_axes(p.outer, &dst_start, dst_strides, &src_start, src_strides, shape, ndim);
+  if (p.ndim < 0) return;
+  char *to = (char *)dst + dst_start;
+  const char *from = (const char *)src + src_start;
   choose(&p);
   if (most > supported()) most = supported();
   p.stream = most == CORE_COPY_STREAM && whole >= (p.copy == copy_plane ? STREAM_PLANES : STREAM_LINES);

@@ -102,7 +102,10 @@ func (t *Tensor) CopyTo(dst *Tensor) error {
 	switch {
 	case t.data == 0 || t.data == dst.data && sameStrides(t, dst):
 	case t.packed() != dst.packed():
-		return refuse(op, ErrDType, "packed and padded elements of %v", t.dtype)
+		if err := checkNumbers(op, dst.dtype, t.dtype); err != nil {
+			return err
+		}
+		convert(dst, t)
 	case t.packed():
 		t.moveBits(dst)
 	default:

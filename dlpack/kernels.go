@@ -5,6 +5,8 @@ package dlpack
 /*
 #cgo noescape core_copy_part
 #cgo nocallback core_copy_part
+#cgo noescape core_convert
+#cgo nocallback core_convert
 #include "copy.h"
 */
 import "C"
@@ -44,8 +46,7 @@ const partBytes = 8 << 20
 // memory in common. Large copies are done in parts, on as many goroutines as GOMAXPROCS says at most.
 func copyElements(dst unsafe.Pointer, dstSteps []int64, src unsafe.Pointer, srcSteps, shape []int64, itemSize, size int64) {
 	if size >= 2*partBytes {
-		parts := min(size/partBytes, int64(runtime.GOMAXPROCS(0)))
-		if at := divided(parts, dstSteps, shape); parts > 1 && at >= 0 {
+		if parts, at := divide(size, dstSteps, shape); parts > 1 {
 			copyParts(parts, at, dst, dstSteps, src, srcSteps, shape, itemSize, size)
 			return
 		}
@@ -53,31 +54,68 @@ func copyElements(dst unsafe.Pointer, dstSteps []int64, src unsafe.Pointer, srcS
 	coreCopyPart(stream, size, dst, dstSteps, src, srcSteps, shape, itemSize)
 }
 
-// divided is the dimension with the widest steps of those that have enough elements for all parts, or -1.
-func divided(parts int64, steps, shape []int64) int {
-	at, widest := -1, int64(-1)
+func copyParts(parts int64, at int, dst unsafe.Pointer, dstSteps []int64, src unsafe.Pointer, srcSteps, shape []int64, itemSize, size int64) {
+	to, from := slices.Clone(dstSteps), slices.Clone(srcSteps)
+	inParts(parts, at, shape, func(first int64, part []int64) {
+		coreCopyPart(stream, size, unsafe.Add(dst, first*to[at]), to, unsafe.Add(src, first*from[at]), from, part, itemSize)
+	})
+}
+
+// divide says into how many parts work on size bytes is divided, and along which dimension: that with the
+// widest steps of those that have enough elements for all.
+func divide(size int64, steps, shape []int64) (parts int64, at int) {
+	parts = min(size/partBytes, int64(runtime.GOMAXPROCS(0)))
+	widest := int64(-1)
 	for d, n := range shape {
 		if width := max(steps[d], -steps[d]); n >= parts && width > widest {
 			at, widest = d, width
 		}
 	}
-	return at
+	if widest < 0 {
+		return 1, 0
+	}
+	return parts, at
 }
 
-func copyParts(parts int64, at int, dst unsafe.Pointer, dstSteps []int64, src unsafe.Pointer, srcSteps, shape []int64, itemSize, size int64) {
+// inParts does parts of a shape at once: each from an index of dimension at on.
+func inParts(parts int64, at int, shape []int64, do func(first int64, part []int64)) {
 	each := (shape[at] + parts - 1) / parts
 	if each > 64 { // whole lines of the source, if this is a transpose
 		each = (each + 63) &^ 63
 	}
-	to, from := slices.Clone(dstSteps), slices.Clone(srcSteps)
 	var wait sync.WaitGroup
 	for first := int64(0); first < shape[at]; first += each {
 		part := slices.Clone(shape)
 		part[at] = min(each, shape[at]-first)
-		d, s := unsafe.Add(dst, first*to[at]), unsafe.Add(src, first*from[at])
-		wait.Go(func() { coreCopyPart(stream, size, d, to, s, from, part, itemSize) })
+		wait.Go(func() { do(first, part) })
 	}
 	wait.Wait()
+}
+
+// coreConvert converts the elements of one tensor, of which there are some, to those of another. It reports
+// false where one has no numbers.
+func coreConvert(dst, src *Tensor, at int, first int64, shape []int64) bool {
+	var to, from *C.int64_t
+	var n *C.int64_t
+	d, s := dst.data, src.data
+	if len(shape) > 0 {
+		to, from = (*C.int64_t)(unsafe.Pointer(&dst.strides()[0])), (*C.int64_t)(unsafe.Pointer(&src.strides()[0]))
+		n = (*C.int64_t)(unsafe.Pointer(&shape[0]))
+		d += uintptr(first * dst.strides()[at] * int64(dst.dtype.ItemSize()))
+		s += uintptr(first * src.strides()[at] * int64(src.dtype.ItemSize()))
+	}
+	padded := 0
+	if dst.flags&SubbytePadded != 0 {
+		padded |= 1
+	}
+	if src.flags&SubbytePadded != 0 {
+		padded |= 2
+	}
+	return C.core_convert(pointer(d), dst.dtype.inC(), to, pointer(s), src.dtype.inC(), from, n, C.int32_t(len(shape)), C.int32_t(padded)) == C.CORE_OK
+}
+
+func (dt DataType) inC() C.DLDataType {
+	return C.DLDataType{code: C.uint8_t(dt.Code()), bits: C.uint8_t(dt.Bits()), lanes: C.uint16_t(dt.Lanes())}
 }
 
 // copyBytes copies size bytes from src to dst, which have no memory in common.

@@ -1,0 +1,579 @@
+/* convert.c: the conversions of the C core, from any data type of numbers to any other.
+ *
+ * Numbers are read, some at a time, into the widest of their kind: int64_t, double, or two doubles. They
+ * are made of the kind that the destination needs, and written. Every float here but the widest is a
+ * double that has been rounded once, to nearest, ties to even; integers on their way to one are rounded
+ * to odd first, so that a second rounding sees what the first took off.
+ *
+ * All is addressed in bits, so that packed numbers are no case of their own. */
+#include "copy.h"
+
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define AVX2 __attribute__((target("avx2,f16c")))
+#define HAS_AVX2 1
+#else
+#define HAS_AVX2 0
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+
+#if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "data types are laid out for machines whose lowest byte comes first"
+#endif
+
+/* ---- small floats ---------------------------------------------------------------------------- */
+
+/* What the highest codes of a float mean. */
+enum {
+  IEEE,  /* infinities and NaNs */
+  FN,    /* one NaN of each sign, behind the highest number */
+  FNUZ,  /* one NaN, in place of -0 */
+  FINITE /* none */
+};
+
+typedef struct format {
+  int exponent, mantissa; /* bits */
+  int bias, special;
+} format;
+
+INLINE uint64_t bits_of(double value) {
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+INLINE double of_bits(uint64_t bits) {
+  double value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+enum { MANTISSA = 52, BIAS = 1023 }; /* of a double */
+
+static const uint64_t QUIET = 0x7ff8000000000000, INFINITE = 0x7ff0000000000000;
+
+/* NaNs of 8 bits are quiet ones, and of 16 keep what they carry. */
+INLINE double decode(uint32_t code, format f) {
+  int width = f.exponent + f.mantissa;
+  uint64_t sign = (uint64_t)(code >> width & 1) << 63;
+  uint32_t whole = code & ((1u << width) - 1), top = (1u << f.exponent) - 1;
+  uint32_t exponent = whole >> f.mantissa, m = whole & ((1u << f.mantissa) - 1);
+  if (f.special == IEEE && exponent == top) {
+    if (width > 8 && m != 0) return of_bits(sign | INFINITE | (uint64_t)m << (MANTISSA - f.mantissa));
+    return of_bits(sign | (m != 0 ? QUIET : INFINITE));
+  }
+  if (f.special == FN && whole == (1u << width) - 1) return of_bits(sign | QUIET);
+  if (f.special == FNUZ && sign != 0 && whole == 0) return of_bits(sign | QUIET);
+  if (exponent == 0) {
+    double unit = of_bits((uint64_t)(1 - f.bias - f.mantissa + BIAS) << MANTISSA);
+    return of_bits(sign | bits_of(m * unit));
+  }
+  return of_bits(sign | (uint64_t)((int)exponent - f.bias + BIAS) << MANTISSA |
+                 (uint64_t)m << (MANTISSA - f.mantissa));
+}
+
+INLINE uint32_t encode(double value, format f) {
+  int width = f.exponent + f.mantissa;
+  uint64_t bits = bits_of(value), rest = bits & ~((uint64_t)1 << 63);
+  uint32_t sign = (uint32_t)(bits >> 63) << width, top = ((1u << f.exponent) - 1) << f.mantissa;
+  uint32_t all = (1u << width) - 1;
+  uint32_t infinite = f.special == IEEE ? top : all;                     /* what overflows */
+  uint32_t most = f.special == IEEE ? top - 1 : f.special == FN ? all - 1 : all;
+  if (f.special == FNUZ) infinite = 1u << width, sign = rest == 0 ? 0 : sign;
+  if (rest > INFINITE) {
+    uint32_t payload = (uint32_t)(rest >> (MANTISSA - f.mantissa)) & ((1u << f.mantissa) - 1);
+    if (f.special == FINITE) return sign ^ 1u << width; /* as ml-dtypes does */
+    if (f.special == FNUZ) return infinite;
+    if (f.special == FN) return sign | all;
+    if (width == 15 && f.mantissa == 10) return sign | top | (payload != 0 ? payload : 1); /* as NumPy does */
+    return sign | top | 1u << (f.mantissa - 1);
+  }
+  int exponent = (int)(rest >> MANTISSA) - BIAS, least = 1 - f.bias;
+  uint64_t m = (rest & (((uint64_t)1 << MANTISSA) - 1)) | (uint64_t)1 << MANTISSA;
+  int shift = MANTISSA - f.mantissa + (exponent < least ? least - exponent : 0);
+  uint64_t code = exponent > least ? (uint64_t)(exponent - least) << f.mantissa : 0;
+  if (shift <= MANTISSA + 1) {
+    uint64_t lost = m & (((uint64_t)1 << shift) - 1), half = (uint64_t)1 << (shift - 1);
+    m >>= shift;
+    code += m + (lost > half || (lost == half && (m & 1)));
+  } /* else less than half of the smallest number */
+  if (rest == INFINITE || code > most) {
+    if (f.special == FINITE) return sign | all;
+    return f.special == FNUZ ? infinite : sign | infinite;
+  }
+  if (f.special == FNUZ && code == 0) return 0;
+  return sign | (uint32_t)code;
+}
+
+/* float8_e8m0fnu is a power of two and nothing else. */
+INLINE double decode_power(uint32_t code) {
+  if (code == 0xff) return of_bits(QUIET);
+  return of_bits((uint64_t)(code - 127 + BIAS) << MANTISSA);
+}
+
+/* Of two powers as near, the higher one; what is not above 0 is NaN. */
+INLINE uint32_t encode_power(double value) {
+  uint64_t bits = bits_of(value);
+  if (bits == 0 || bits >= INFINITE) return 0xff; /* negative numbers too */
+  int64_t code = (int64_t)((bits + ((uint64_t)1 << (MANTISSA - 1))) >> MANTISSA) - BIAS + 127;
+  return code < 0 ? 0 : code > 0xff ? 0xff : (uint32_t)code;
+}
+
+/* ---- kinds ----------------------------------------------------------------------------------- */
+
+typedef enum kind {
+  NONE, BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INTEGER, NATURAL, /* of few bits */
+  HALF, BRAIN, SINGLE, DOUBLE, E3M4, E4M3, E4M3B11FNUZ, E4M3FN, E4M3FNUZ, E5M2, E5M2FNUZ, E8M0FNU,
+  E2M3FN, E3M2FN, E2M1FN, COMPLEX32, COMPLEX64, COMPLEX128
+} kind;
+
+static const format HALF_FORMAT = {5, 10, 15, IEEE}, BRAIN_FORMAT = {8, 7, 127, IEEE},
+                    E3M4_FORMAT = {3, 4, 3, IEEE}, E4M3_FORMAT = {4, 3, 7, IEEE},
+                    E4M3B11FNUZ_FORMAT = {4, 3, 11, FNUZ}, E4M3FN_FORMAT = {4, 3, 7, FN},
+                    E4M3FNUZ_FORMAT = {4, 3, 8, FNUZ}, E5M2_FORMAT = {5, 2, 15, IEEE},
+                    E5M2FNUZ_FORMAT = {5, 2, 16, FNUZ}, E2M3FN_FORMAT = {2, 3, 1, FINITE},
+                    E3M2FN_FORMAT = {3, 2, 3, FINITE}, E2M1FN_FORMAT = {2, 1, 1, FINITE};
+
+static int log2_bytes(int bits) { return bits == 8 ? 0 : bits == 16 ? 1 : bits == 32 ? 2 : 3; }
+
+static kind kind_of(DLDataType t) {
+  switch (t.code) {
+    case kDLBool: return BOOL;
+    case kDLInt: return t.bits < 8 ? INTEGER : (kind)((int)INT8 + log2_bytes(t.bits));
+    case kDLUInt: return t.bits < 8 ? NATURAL : (kind)((int)UINT8 + log2_bytes(t.bits));
+    case kDLFloat: return t.bits == 16 ? HALF : t.bits == 32 ? SINGLE : DOUBLE;
+    case kDLBfloat: return BRAIN;
+    case kDLComplex: return t.bits == 32 ? COMPLEX32 : t.bits == 64 ? COMPLEX64 : COMPLEX128;
+    case kDLFloat8_e3m4: return E3M4;
+    case kDLFloat8_e4m3: return E4M3;
+    case kDLFloat8_e4m3b11fnuz: return E4M3B11FNUZ;
+    case kDLFloat8_e4m3fn: return E4M3FN;
+    case kDLFloat8_e4m3fnuz: return E4M3FNUZ;
+    case kDLFloat8_e5m2: return E5M2;
+    case kDLFloat8_e5m2fnuz: return E5M2FNUZ;
+    case kDLFloat8_e8m0fnu: return E8M0FNU;
+    case kDLFloat6_e2m3fn: return E2M3FN;
+    case kDLFloat6_e3m2fn: return E3M2FN;
+    case kDLFloat4_e2m1fn: return E2M1FN;
+    default: return NONE;
+  }
+}
+
+static int is_integer(kind k) { return k <= NATURAL; }
+static int is_complex(kind k) { return k >= COMPLEX32; }
+
+/* ---- reading and writing --------------------------------------------------------------------- */
+
+enum { SOME = 256 }; /* numbers at a time: they stay in the nearest cache */
+
+/* Numbers on their way. Unsigned integers are their bits. */
+typedef struct wide {
+  union {
+    int64_t whole[SOME];
+    double real[SOME];
+  };
+  double imaginary[SOME];
+} wide;
+
+/* A side of a conversion. */
+typedef struct side {
+  kind kind;
+  int bits;
+  int padded;
+} side;
+
+/* A number of fewer than 8 bits, which may lie in two bytes. */
+INLINE uint32_t take_bits(const uint8_t *base, int64_t at, int bits) {
+  const uint8_t *byte = base + at / 8;
+  int from = (int)(at % 8);
+  uint32_t both = byte[0];
+  if (from + bits > 8) both |= (uint32_t)byte[1] << 8;
+  return both >> from & ((1u << bits) - 1);
+}
+
+INLINE void put_bits(uint8_t *base, int64_t at, int bits, int padded, uint32_t code) {
+  uint8_t *byte = base + at / 8;
+  int from = (int)(at % 8);
+  if (padded) {
+    *byte = (uint8_t)code;
+    return;
+  }
+  uint32_t mask = ((1u << bits) - 1) << from;
+  byte[0] = (uint8_t)((byte[0] & ~mask) | code << from);
+  if (from + bits > 8) byte[1] = (uint8_t)((byte[1] & ~(mask >> 8)) | code << from >> 8);
+}
+
+#define READ(name, type, target, expression)                     \
+  case name:                                                     \
+    for (int i = 0; i < n; i++) {                                \
+      type x;                                                    \
+      memcpy(&x, base + (at + i * step) / 8, sizeof x);          \
+      w->target[i] = expression;                                 \
+    }                                                            \
+    return
+#define READ_BITS(name, target, expression)                      \
+  case name:                                                     \
+    for (int i = 0; i < n; i++) {                                \
+      uint32_t x = take_bits(base, at + i * step, s->bits);      \
+      w->target[i] = expression;                                 \
+    }                                                            \
+    return
+#define READ_TWO(name, type, expression)                         \
+  case name:                                                     \
+    for (int i = 0; i < n; i++) {                                \
+      type x, both[2];                                           \
+      memcpy(both, base + (at + i * step) / 8, sizeof both);     \
+      x = both[0];                                               \
+      w->real[i] = expression;                                   \
+      x = both[1];                                               \
+      w->imaginary[i] = expression;                              \
+    }                                                            \
+    return
+
+/* Reads n numbers that lie `step` bits apart. */
+static void read_some(wide *w, const side *s, const uint8_t *base, int64_t at, int64_t step, int n) {
+  switch (s->kind) {
+    READ(BOOL, uint8_t, whole, x != 0);
+    READ(INT8, int8_t, whole, x);
+    READ(INT16, int16_t, whole, x);
+    READ(INT32, int32_t, whole, x);
+    READ(INT64, int64_t, whole, x);
+    READ(UINT8, uint8_t, whole, x);
+    READ(UINT16, uint16_t, whole, x);
+    READ(UINT32, uint32_t, whole, x);
+    READ(UINT64, uint64_t, whole, (int64_t)x);
+    READ_BITS(INTEGER, whole, (int64_t)x - (int64_t)((x >> (s->bits - 1)) << s->bits));
+    READ_BITS(NATURAL, whole, x);
+    READ(HALF, uint16_t, real, decode(x, HALF_FORMAT));
+    READ(BRAIN, uint16_t, real, decode(x, BRAIN_FORMAT));
+    READ(SINGLE, float, real, x);
+    READ(DOUBLE, double, real, x);
+    READ(E3M4, uint8_t, real, decode(x, E3M4_FORMAT));
+    READ(E4M3, uint8_t, real, decode(x, E4M3_FORMAT));
+    READ(E4M3B11FNUZ, uint8_t, real, decode(x, E4M3B11FNUZ_FORMAT));
+    READ(E4M3FN, uint8_t, real, decode(x, E4M3FN_FORMAT));
+    READ(E4M3FNUZ, uint8_t, real, decode(x, E4M3FNUZ_FORMAT));
+    READ(E5M2, uint8_t, real, decode(x, E5M2_FORMAT));
+    READ(E5M2FNUZ, uint8_t, real, decode(x, E5M2FNUZ_FORMAT));
+    READ(E8M0FNU, uint8_t, real, decode_power(x));
+    READ_BITS(E2M3FN, real, decode(x, E2M3FN_FORMAT));
+    READ_BITS(E3M2FN, real, decode(x, E3M2FN_FORMAT));
+    READ_BITS(E2M1FN, real, decode(x, E2M1FN_FORMAT));
+    READ_TWO(COMPLEX32, uint16_t, decode(x, HALF_FORMAT));
+    READ_TWO(COMPLEX64, float, x);
+    READ_TWO(COMPLEX128, double, x);
+    case NONE: return;
+  }
+}
+
+#define WRITE(name, type, source, expression)                    \
+  case name:                                                     \
+    for (int i = 0; i < n; i++) {                                \
+      __typeof__(w->source[0]) x = w->source[i];                 \
+      type y = (type)(expression);                               \
+      memcpy(base + (at + i * step) / 8, &y, sizeof y);          \
+    }                                                            \
+    return
+#define WRITE_BITS(name, source, expression)                     \
+  case name:                                                     \
+    for (int i = 0; i < n; i++) {                                \
+      __typeof__(w->source[0]) x = w->source[i];                 \
+      put_bits(base, at + i * step, s->bits, s->padded, expression); \
+    }                                                            \
+    return
+#define WRITE_TWO(name, type, expression)                        \
+  case name:                                                     \
+    for (int i = 0; i < n; i++) {                                \
+      type both[2];                                              \
+      double x = w->real[i];                                     \
+      both[0] = (type)(expression);                              \
+      x = w->imaginary[i];                                       \
+      both[1] = (type)(expression);                              \
+      memcpy(base + (at + i * step) / 8, both, sizeof both);     \
+    }                                                            \
+    return
+
+/* Writes n numbers to places that lie `step` bits apart. Integers lose the bits that there is no room for. */
+static void write_some(const wide *w, const side *s, uint8_t *base, int64_t at, int64_t step, int n) {
+  switch (s->kind) {
+    WRITE(BOOL, uint8_t, whole, x != 0);
+    WRITE(INT8, uint8_t, whole, x);
+    WRITE(UINT8, uint8_t, whole, x);
+    WRITE(INT16, uint16_t, whole, x);
+    WRITE(UINT16, uint16_t, whole, x);
+    WRITE(INT32, uint32_t, whole, x);
+    WRITE(UINT32, uint32_t, whole, x);
+    WRITE(INT64, uint64_t, whole, x);
+    WRITE(UINT64, uint64_t, whole, x);
+    WRITE_BITS(INTEGER, whole, (uint32_t)x & ((1u << s->bits) - 1));
+    WRITE_BITS(NATURAL, whole, (uint32_t)x & ((1u << s->bits) - 1));
+    WRITE(HALF, uint16_t, real, encode(x, HALF_FORMAT));
+    WRITE(BRAIN, uint16_t, real, encode(x, BRAIN_FORMAT));
+    WRITE(SINGLE, float, real, x);
+    WRITE(DOUBLE, double, real, x);
+    WRITE(E3M4, uint8_t, real, encode(x, E3M4_FORMAT));
+    WRITE(E4M3, uint8_t, real, encode(x, E4M3_FORMAT));
+    WRITE(E4M3B11FNUZ, uint8_t, real, encode(x, E4M3B11FNUZ_FORMAT));
+    WRITE(E4M3FN, uint8_t, real, encode(x, E4M3FN_FORMAT));
+    WRITE(E4M3FNUZ, uint8_t, real, encode(x, E4M3FNUZ_FORMAT));
+    WRITE(E5M2, uint8_t, real, encode(x, E5M2_FORMAT));
+    WRITE(E5M2FNUZ, uint8_t, real, encode(x, E5M2FNUZ_FORMAT));
+    WRITE(E8M0FNU, uint8_t, real, encode_power(x));
+    WRITE_BITS(E2M3FN, real, encode(x, E2M3FN_FORMAT));
+    WRITE_BITS(E3M2FN, real, encode(x, E3M2FN_FORMAT));
+    WRITE_BITS(E2M1FN, real, encode(x, E2M1FN_FORMAT));
+    WRITE_TWO(COMPLEX32, uint16_t, encode(x, HALF_FORMAT));
+    WRITE_TWO(COMPLEX64, float, x);
+    WRITE_TWO(COMPLEX128, double, x);
+    case NONE: return;
+  }
+}
+
+/* ---- kinds of numbers into others ------------------------------------------------------------ */
+
+/* An integer as a double. Where some of its bits have no room, the last one that has is set, so that the
+ * double is on the right side of whatever it is rounded to next. */
+INLINE double rounded_to_odd(uint64_t magnitude) {
+  if (magnitude >> (MANTISSA + 1) == 0) return (double)magnitude;
+  int shift = 63 - __builtin_clzll(magnitude) - MANTISSA;
+  uint64_t lost = magnitude & (((uint64_t)1 << shift) - 1);
+  magnitude >>= shift;
+  magnitude |= lost != 0;
+  return (double)(magnitude << shift);
+}
+
+static void to_real(wide *w, kind from, kind to, int n) {
+  int widest = to == DOUBLE || to == COMPLEX128;
+  for (int i = 0; i < n; i++) {
+    int64_t x = w->whole[i];
+    uint64_t u = (uint64_t)x;
+    int negative = from != UINT64 && x < 0;
+    if (widest) w->real[i] = from == UINT64 ? (double)u : (double)x;
+    else w->real[i] = negative ? -rounded_to_odd(-u) : rounded_to_odd(u);
+  }
+}
+
+/* Towards zero; what is too large or too small becomes the number nearest to it, and NaN becomes 0. */
+static void to_whole(wide *w, const side *to, int complex, int n) {
+  if (to->kind == BOOL) {
+    for (int i = 0; i < n; i++) {
+      w->whole[i] = w->real[i] != 0 || (complex && w->imaginary[i] != 0);
+    }
+    return;
+  }
+  int natural = to->kind == NATURAL || (to->kind >= UINT8 && to->kind <= UINT64);
+  uint64_t half = (uint64_t)1 << (to->bits - 1); /* where the signed numbers end */
+  double low = natural ? 0 : -(double)half, high = natural ? 2 * (double)half : (double)half;
+  uint64_t least = natural ? 0 : -half, most = natural ? half - 1 + half : half - 1;
+  for (int i = 0; i < n; i++) {
+    double x = w->real[i];
+    uint64_t y = 0;
+    if (x >= high) y = most;
+    else if (x <= low) y = least;
+    else if (x == x) y = natural ? (uint64_t)x : (uint64_t)(int64_t)x;
+    w->whole[i] = (int64_t)y;
+  }
+}
+
+/* ---- the common ones, straight --------------------------------------------------------------- */
+
+INLINE uint32_t single_bits(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+INLINE float of_single_bits(uint32_t bits) {
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/* Also of NaNs, whose bits a conversion in hardware would change. */
+INLINE float half_to_single(uint16_t code) {
+  uint32_t m = code & 0x3ff;
+  if ((code & 0x7c00) == 0x7c00) return of_single_bits((uint32_t)(code & 0x8000) << 16 | 0x7f800000 | m << 13);
+  return (float)decode(code, HALF_FORMAT);
+}
+
+INLINE uint16_t single_to_half(float value) {
+  uint32_t bits = single_bits(value), m = bits >> 13 & 0x3ff;
+  if ((bits & 0x7fffffff) > 0x7f800000) return (uint16_t)((bits >> 16 & 0x8000) | 0x7c00 | (m != 0 ? m : 1));
+  return (uint16_t)encode(value, HALF_FORMAT);
+}
+
+INLINE float brain_to_single(uint16_t code) { return of_single_bits((uint32_t)code << 16); }
+
+INLINE uint16_t single_to_brain(float value) {
+  uint32_t bits = single_bits(value);
+  if ((bits & 0x7fffffff) > 0x7f800000) return (uint16_t)((bits >> 16 & 0x8000) | 0x7fc0);
+  return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+#if HAS_AVX2
+
+/* Eight at a time, of lines without gaps. They return how many are done. */
+
+AVX2 static int64_t halves_to_singles(uint8_t *dst, const uint8_t *src, int64_t n) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    __m256 x = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(src + 2 * i)));
+    if (_mm256_movemask_ps(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)) != 0) return i;
+    _mm256_storeu_ps((float *)(void *)(dst + 4 * i), x);
+  }
+  return i;
+}
+
+AVX2 static int64_t singles_to_halves(uint8_t *dst, const uint8_t *src, int64_t n) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    __m256 x = _mm256_loadu_ps((const float *)(const void *)(src + 4 * i));
+    if (_mm256_movemask_ps(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)) != 0) return i;
+    _mm_storeu_si128((__m128i *)(void *)(dst + 2 * i),
+                     _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
+  return i;
+}
+
+AVX2 static int64_t brains_to_singles(uint8_t *dst, const uint8_t *src, int64_t n) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    __m256i x = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)(src + 2 * i)));
+    _mm256_storeu_si256((__m256i *)(void *)(dst + 4 * i), _mm256_slli_epi32(x, 16));
+  }
+  return i;
+}
+
+AVX2 static int64_t singles_to_brains(uint8_t *dst, const uint8_t *src, int64_t n) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    __m256 x = _mm256_loadu_ps((const float *)(const void *)(src + 4 * i));
+    if (_mm256_movemask_ps(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)) != 0) return i;
+    __m256i bits = _mm256_castps_si256(x);
+    __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    bits = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    bits = _mm256_srli_epi32(bits, 16);
+    bits = _mm256_permute4x64_epi64(_mm256_packus_epi32(bits, bits), 0xd8);
+    _mm_storeu_si128((__m128i *)(void *)(dst + 2 * i), _mm256_castsi256_si128(bits));
+  }
+  return i;
+}
+
+#endif
+
+#define STRAIGHT(name, from, to, expression, many)                             \
+  static void name(uint8_t *dst, int64_t dst_step, const uint8_t *src,         \
+                   int64_t src_step, int64_t n) {                              \
+    int dense = dst_step == sizeof(to) && src_step == sizeof(from) && fast();  \
+    (void)dense;                                                               \
+    for (int64_t i = 0; i < n; i++) {                                          \
+      many;                                                                    \
+      if (i == n) return;                                                      \
+      from x;                                                                  \
+      memcpy(&x, src + i * src_step, sizeof x);                                \
+      to y = expression;                                                       \
+      memcpy(dst + i * dst_step, &y, sizeof y);                                \
+    }                                                                          \
+  }
+#if HAS_AVX2
+static int fast(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"); }
+#define MANY(name) \
+  if (dense && i % 8 == 0) i += name(dst + i * dst_step, src + i * src_step, n - i)
+#else
+static int fast(void) { return 0; }
+#define MANY(name) (void)0
+#endif
+STRAIGHT(half_single, uint16_t, float, half_to_single(x), MANY(halves_to_singles))
+STRAIGHT(single_half, float, uint16_t, single_to_half(x), MANY(singles_to_halves))
+STRAIGHT(brain_single, uint16_t, float, brain_to_single(x), MANY(brains_to_singles))
+STRAIGHT(single_brain, float, uint16_t, single_to_brain(x), MANY(singles_to_brains))
+STRAIGHT(single_double, float, double, x, (void)0)
+STRAIGHT(double_single, double, float, (float)x, (void)0)
+#undef STRAIGHT
+#undef MANY
+
+typedef void straight(uint8_t *dst, int64_t dst_step, const uint8_t *src, int64_t src_step, int64_t n);
+
+static straight *straight_of(kind from, kind to) {
+  if (from == HALF && to == SINGLE) return half_single;
+  if (from == SINGLE && to == HALF) return single_half;
+  if (from == BRAIN && to == SINGLE) return brain_single;
+  if (from == SINGLE && to == BRAIN) return single_brain;
+  if (from == SINGLE && to == DOUBLE) return single_double;
+  if (from == DOUBLE && to == SINGLE) return double_single;
+  return NULL;
+}
+
+/* ---- conversions ----------------------------------------------------------------------------- */
+
+/* One line of n numbers, which lie some bits apart. */
+static void convert_line(const side *to, uint8_t *dst, int64_t dst_at, int64_t dst_step,
+                         const side *from, const uint8_t *src, int64_t src_at, int64_t src_step,
+                         int64_t n) {
+  straight *direct = straight_of(from->kind, to->kind);
+  if (direct != NULL) {
+    direct(dst + dst_at / 8, dst_step / 8, src + src_at / 8, src_step / 8, n);
+    return;
+  }
+  wide w;
+  for (int64_t done = 0; done < n; done += SOME) {
+    int some = n - done < SOME ? (int)(n - done) : SOME;
+    read_some(&w, from, src, src_at + done * src_step, src_step, some);
+    if (is_integer(from->kind)) {
+      if (!is_integer(to->kind)) to_real(&w, from->kind, to->kind, some);
+    } else if (is_integer(to->kind)) {
+      to_whole(&w, to, is_complex(from->kind), some);
+    }
+    if (is_complex(to->kind) && !is_complex(from->kind)) memset(w.imaginary, 0, sizeof w.imaginary);
+    write_some(&w, to, dst, dst_at + done * dst_step, dst_step, some);
+  }
+}
+
+static int64_t width_of(DLDataType t, int padded) {
+  int64_t bits = (int64_t)t.bits * t.lanes;
+  return padded ? (bits + 7) / 8 * 8 : bits;
+}
+
+core_status core_convert(void *dst, DLDataType dst_dtype, const int64_t *dst_strides,
+                         const void *src, DLDataType src_dtype, const int64_t *src_strides,
+                         const int64_t *shape, int32_t ndim, int32_t padded) {
+  side to = {kind_of(dst_dtype), dst_dtype.bits, (padded & 1) != 0};
+  side from = {kind_of(src_dtype), src_dtype.bits, (padded & 2) != 0};
+  if (to.kind == NONE || from.kind == NONE || dst_dtype.lanes != src_dtype.lanes) return CORE_ERR_DTYPE;
+  int64_t sizes[CORE_RANK_MAX + 1], dst_steps[CORE_RANK_MAX + 1],
+      src_steps[CORE_RANK_MAX + 1];
+  for (int32_t d = 0; d < ndim; d++) {
+    sizes[d] = shape[d];
+    if (shape[d] == 1) continue; /* such a stride may be anything */
+    dst_steps[d] = dst_strides[d] * width_of(dst_dtype, to.padded);
+    src_steps[d] = src_strides[d] * width_of(src_dtype, from.padded);
+  }
+  sizes[ndim] = dst_dtype.lanes;
+  dst_steps[ndim] = dst_dtype.bits;
+  src_steps[ndim] = src_dtype.bits;
+  if (to.padded && dst_dtype.lanes > 1) to.padded = 0; /* lanes share bytes all the same */
+
+  core_axis axes[CORE_RANK_MAX + 1], line = {1, 0, 0};
+  int64_t dst_at = 0, src_at = 0, index[CORE_RANK_MAX + 1];
+  int32_t n = core_axes(axes, &dst_at, dst_steps, &src_at, src_steps, sizes, ndim + 1);
+  if (n < 0) return CORE_OK;
+  if (n > 0) line = axes[--n];
+  memset(index, 0, (size_t)n * sizeof index[0]);
+  /* Starts below 0 are whole bytes: only numbers with bytes of their own lie backwards. */
+  for (;;) {
+    convert_line(&to, dst, dst_at, line.dst, &from, src, src_at, line.src, line.size);
+    int32_t d = n - 1;
+    for (; d >= 0; d--) {
+      dst_at += axes[d].dst;
+      src_at += axes[d].src;
+      if (++index[d] < axes[d].size) break;
+      dst_at -= axes[d].size * axes[d].dst;
+      src_at -= axes[d].size * axes[d].src;
+      index[d] = 0;
+    }
+    if (d < 0) return CORE_OK;
+  }
+}
