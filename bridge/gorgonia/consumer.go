@@ -109,10 +109,7 @@ func admit(t *dlpack.Tensor, allowed Option) (n *number, transposed bool, err er
 	}
 	dt := t.DType()
 	if n = carriedAs(dt); n == nil {
-		if one := dlpack.MakeDataType(dt.Code(), dt.Bits(), 1); dt.Lanes() > 1 && carriedAs(one) != nil {
-			return nil, false, fmt.Errorf("%v: there are no lanes in gorgonia; View makes them a dimension of %v: %w", dt, one, dlpack.ErrDType)
-		}
-		return nil, false, fmt.Errorf("%v is no type of gorgonia's: %w", dt, dlpack.ErrDType)
+		return nil, false, fmt.Errorf("%v is no type of gorgonia's%s: %w", dt, remedy(dt), dlpack.ErrDType)
 	}
 	if t.ReadOnly() {
 		how := "is read-only, and gorgonia writes where it is told to; Copy makes it writable"
@@ -137,6 +134,25 @@ func admit(t *dlpack.Tensor, allowed Option) (n *number, transposed bool, err er
 		return nil, false, fmt.Errorf("data at %#x; Align(%d) copies it: %w", t.Data(), align, dlpack.ErrUnaligned)
 	}
 	return n, transposed, nil
+}
+
+// remedy names the call that makes numbers of a type of gorgonia's out of others.
+func remedy(dt dlpack.DataType) string {
+	to := dlpack.Float32
+	switch dt.Code() {
+	case dlpack.CodeOpaqueHandle:
+		return ""
+	case dlpack.CodeInt:
+		to = dlpack.Int8
+	case dlpack.CodeUInt:
+		to = dlpack.Uint8
+	case dlpack.CodeComplex:
+		to = dlpack.Complex64
+	}
+	if dt.Lanes() > 1 {
+		return fmt.Sprintf("; View makes its lanes a dimension of %v", dlpack.MakeDataType(dt.Code(), dt.Bits(), 1))
+	}
+	return fmt.Sprintf("; Convert makes it %v", to)
 }
 
 // checkBools looks for what Go knows no bool of.

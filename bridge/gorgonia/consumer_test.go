@@ -26,6 +26,10 @@ func contiguous(t *dlpack.Tensor) (*dlpack.Tensor, error) {
 	return c, err
 }
 
+func converted(to dlpack.DataType) func(t *dlpack.Tensor) (*dlpack.Tensor, error) {
+	return func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Convert(to) }
+}
+
 // Every layout and type that gorgonia computes wrongly, writes outside of or dies on is refused, and what
 // the error says helps.
 func TestG76RefusedIsWhatGorgoniaGetsWrong(t *testing.T) {
@@ -54,13 +58,20 @@ func TestG76RefusedIsWhatGorgoniaGetsWrong(t *testing.T) {
 		{"lanes", typed(dlpack.MakeDataType(dlpack.CodeFloat, 32, 4)), dlpack.ErrDType, "View", func(t *dlpack.Tensor) (*dlpack.Tensor, error) {
 			return t.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 2, 4}})
 		}},
-		{"bfloat16", typed(dlpack.BFloat16), dlpack.ErrDType, "bfloat16", nil}, // G80
-		{"float16", typed(dlpack.Float16), dlpack.ErrDType, "float16", nil},
-		{"float8", typed(dlpack.Float8E4M3FN), dlpack.ErrDType, "float8_e4m3fn", nil},
-		{"int4", typed(dlpack.Int4), dlpack.ErrDType, "int4", nil},
-		{"complex32", typed(dlpack.Complex32), dlpack.ErrDType, "complex32", nil},
+		{"bfloat16", typed(dlpack.BFloat16), dlpack.ErrDType, "bfloat16 is no type of gorgonia's; Convert makes it float32", converted(dlpack.Float32)}, // G80
+		{"float16", typed(dlpack.Float16), dlpack.ErrDType, "float16 is no type of gorgonia's; Convert makes it float32", converted(dlpack.Float32)},
+		{"float8", typed(dlpack.Float8E4M3FN), dlpack.ErrDType, "float8_e4m3fn is no type of gorgonia's; Convert makes it float32", converted(dlpack.Float32)},
+		{"int4", typed(dlpack.Int4), dlpack.ErrDType, "int4 is no type of gorgonia's; Convert makes it int8", converted(dlpack.Int8)},
+		{"complex32", typed(dlpack.Complex32), dlpack.ErrDType, "complex32 is no type of gorgonia's; Convert makes it complex64", converted(dlpack.Complex64)},
 		{"a handle", typed(dlpack.OpaqueHandle64), dlpack.ErrDType, "handle64", nil},
-		{"two floats of 4 bits", typed(dlpack.Float4E2M1FNx2), dlpack.ErrDType, "float4_e2m1fnx2", nil},
+		{"two floats of 4 bits", typed(dlpack.Float4E2M1FNx2), dlpack.ErrDType, "View makes its lanes a dimension of float4_e2m1fn", func(t *dlpack.Tensor) (*dlpack.Tensor, error) {
+			v, err := t.View(dlpack.Spec{DType: dlpack.Float4E2M1FN, Shape: []int64{2, 2, 2}})
+			if err != nil {
+				return nil, err
+			}
+			defer v.Close()
+			return v.Convert(dlpack.Float32)
+		}},
 		{"not aligned", dlpacktest.Config{Shape: []int64{2}, Strides: []int64{1}, Shift: 2}, dlpack.ErrUnaligned, "Align(4)", func(t *dlpack.Tensor) (*dlpack.Tensor, error) {
 			a, _, err := t.Align(4)
 			return a, err
