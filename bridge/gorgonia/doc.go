@@ -25,7 +25,8 @@
 // # Versions
 //
 // gorgonia.org/tensor v0.9.24 stops at the start of a program that was built with Go 1.22 or later, unless
-// the program requires go4.org/unsafe/assume-no-moving-gc as of 2023-11-21, as this module does.
+// the program requires go4.org/unsafe/assume-no-moving-gc as of 2023-11-21, as this module does. The tests pass on gorgonia's
+// head (068d850, of 2024-04-09) as well, whose faults are the same.
 //
 // # Design notes
 //
