@@ -146,6 +146,8 @@ typedef struct shuffles {
   uint8_t mask[CHANNELS][CHANNELS][32];
 } shuffles;
 
+#if HAS_AVX2
+
 /* mask[0][v] picks out of vector v what goes into the gathered one. */
 static void make_gather(shuffles *s, int step, int back, size_t item) {
   s->step = step;
@@ -170,8 +172,6 @@ static void make_weave(shuffles *s, int step, size_t item) {
     mask[to % 16] = mask[16 + to % 16] = (uint8_t)(n / step * (int)item + byte);
   }
 }
-
-#if HAS_AVX2
 
 INLINE AVX2 __m256i load_two(const char *low, const char *high) {
   return _mm256_inserti128_si256(
