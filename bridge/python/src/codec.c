@@ -114,6 +114,16 @@ static int open_library(const char *path) {
   return 0;
 }
 
+/* Once the lock is given back: warnings run Python code. */
+static int warn_of_other_runtimes(void) {
+  PyObject *runtimes = PyImport_ImportModule("dlbridge._runtimes");
+  if (runtimes == NULL) return -1;
+  PyObject *none = PyObject_CallMethod(runtimes, "warn", "K", (unsigned long long)(uintptr_t)loaded.dlb_version);
+  Py_DECREF(runtimes);
+  Py_XDECREF(none);
+  return none == NULL ? -1 : 0;
+}
+
 /* $DLBRIDGE_LIBRARY, else the library beside this module. */
 static PyObject *default_path(PyObject *module) {
   const char *given = getenv("DLBRIDGE_LIBRARY");
@@ -145,10 +155,11 @@ PyObject *codec_load(PyObject *Py_UNUSED(module), PyObject *object) {
   PyObject *bytes;
   if (!PyUnicode_FSConverter(object, &bytes)) return NULL;
   const char *path = PyBytes_AsString(bytes);
-  int failed = 0;
+  int failed = 0, opened = 0;
   lock_loading();
   if (loaded_path == NULL) {
     failed = open_library(path) < 0;
+    opened = !failed;
   } else if (strcmp(loaded_path, path) != 0) {
     PyErr_Format(PyExc_RuntimeError, "dlbridge: load: %s is loaded already, a process has one Go library",
                  loaded_path);
@@ -156,7 +167,7 @@ PyObject *codec_load(PyObject *Py_UNUSED(module), PyObject *object) {
   }
   pthread_mutex_unlock(&loading);
   Py_DECREF(bytes);
-  if (failed) return NULL;
+  if (failed || (opened && warn_of_other_runtimes() < 0)) return NULL;
   Py_RETURN_NONE;
 }
 
@@ -169,11 +180,12 @@ static const library *get_library(PyObject *module) {
     return NULL;
   }
   lock_loading();
-  int failed = loaded_path == NULL && open_library(PyBytes_AsString(bytes)) < 0;
+  int opened = loaded_path == NULL;
+  int failed = opened && open_library(PyBytes_AsString(bytes)) < 0;
   pthread_mutex_unlock(&loading);
   Py_DECREF(path);
   Py_DECREF(bytes);
-  return failed ? NULL : &loaded;
+  return failed || (opened && warn_of_other_runtimes() < 0) ? NULL : &loaded;
 }
 
 static PyObject *raise_library(const dlb_error *error) {

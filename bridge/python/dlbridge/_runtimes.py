@@ -1,0 +1,80 @@
+"""Finds other Go runtimes in this process, of which Go supports one: by the build ID that Go's linker leaves in
+each program and library, an ELF note of owner "Go". Nothing here loads or calls Go."""
+
+from __future__ import annotations
+
+import struct
+import warnings
+from collections.abc import Iterator
+from typing import BinaryIO
+
+# ELF-64, little-endian: e_ident; e_phoff, e_phentsize and e_phnum of the header; p_type, p_offset and p_filesz of a
+# program header; and the header of a note.
+_IDENT = b"\x7fELF\x02\x01"
+_HEADER = struct.Struct("<32xQ14xHH6x")
+_SEGMENT = struct.Struct("<I4xQ16xQ16x")
+_NOTE = struct.Struct("<III")
+_PT_NOTE = 4
+_GO_BUILD_ID = 4
+_MOST = 1 << 16  # bytes of program headers, and of notes, that are looked at
+
+
+def _notes(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
+    """The owner and type of each note in an ELF file. What is no ELF file has none."""
+    header = file.read(_HEADER.size)
+    if len(header) < _HEADER.size or not header.startswith(_IDENT):
+        return
+    offset, size, count = _HEADER.unpack(header)
+    if size != _SEGMENT.size:
+        return
+    file.seek(offset)
+    segments = file.read(min(size * count, _MOST))
+    for kind, at, length in _SEGMENT.iter_unpack(segments[: len(segments) // size * size]):
+        if kind != _PT_NOTE:
+            continue
+        file.seek(at)
+        notes, i = file.read(min(length, _MOST)), 0
+        while i + _NOTE.size <= len(notes):
+            owner, description, type = _NOTE.unpack_from(notes, i)
+            i += _NOTE.size
+            yield notes[i : i + owner], type
+            i += (owner + 3 & ~3) + (description + 3 & ~3)
+
+
+def is_go(path: str) -> bool:
+    """Whether the file is a program or library that Go's linker has made, with its build ID left in it."""
+    try:
+        with open(path, "rb") as file:
+            return any(note == (b"Go\0\0", _GO_BUILD_ID) for note in _notes(file))
+    except (OSError, OverflowError, ValueError):
+        return False  # not to be read: a device, a file that is gone, offsets beyond any file
+
+
+def others(address: int) -> list[str]:
+    """The files in this process that hold a Go runtime, but for the one that address lies in."""
+    own, files = None, {}
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+            for line in maps:
+                fields = line.rstrip("\n").split(maxsplit=5)
+                if len(fields) < 6 or not fields[5].startswith("/"):
+                    continue
+                first, last = (int(end, 16) for end in fields[0].split("-"))
+                identity = fields[3], fields[4]  # device and inode: one file may have several names
+                if first <= address < last:
+                    own = identity
+                files.setdefault(identity, fields[5])
+    except OSError:
+        return []  # no such thing here
+    return [path for identity, path in files.items() if identity != own and is_go(path)]
+
+
+def warn(address: int) -> None:
+    """Warns if the process has a Go runtime beside the one of the library that address lies in."""
+    if found := others(address):
+        warnings.warn(
+            f"dlbridge: another Go runtime is in this process, that of {', '.join(found)}. Go supports one; to have "
+            "one, build that library with the package bridge/capi of dlbridge in it, and give its path to dlbridge.load",
+            RuntimeWarning,
+            stacklevel=2,
+        )

@@ -1,0 +1,160 @@
+"""G59: a second Go runtime in the process is found and named."""
+
+from __future__ import annotations
+
+import io
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from dlbridge import _core, _runtimes
+
+LIBRARY = os.environ.get("DLBRIDGE_LIBRARY") or str(pathlib.Path(_core.__file__).parent / "_lib" / "libdlbridge.so")
+
+
+def note(owner: bytes, type: int, description: bytes) -> bytes:
+    def pad(text):
+        return text + bytes(-len(text) % 4)
+
+    return struct.pack("<III", len(owner), len(description), type) + pad(owner) + pad(description)
+
+
+def elf(*notes: bytes, kind: int = 4, count: int | None = None, offset: int = 64, size: int | None = None) -> bytes:
+    """An ELF file with one segment: of notes."""
+    text = b"".join(notes)
+    segments = 1 if count is None else count
+    header = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 3, 62, 1, 0, offset, 0, 0, 64, 56, segments, 0, 0, 0)
+    segment = struct.pack("<IIQQQQQQ", kind, 4, 120, 0, 0, len(text) if size is None else size, 0, 4)
+    return header + segment + text
+
+
+GNU = note(b"GNU\0", 3, bytes(20))
+GO = note(b"Go\0\0", 4, b"abc/def/ghi")
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "go"),
+    [
+        ("Go's note", elf(GO), True),
+        ("behind another", elf(GNU, note(b"x\0", 9, b"odd"), GO), True),
+        ("another linker's", elf(GNU), False),
+        ("another type", elf(note(b"Go\0\0", 3, b"abc")), False),
+        ("another owner", elf(note(b"Goo\0", 4, b"abc")), False),
+        ("another segment", elf(GO, kind=1), False),
+        ("no segments", elf(GO, count=0), False),
+        ("more segments than there are", elf(GNU, count=0xFFFF), False),
+        ("segments beyond the end", elf(GO, offset=1 << 62), False),
+        ("segments beyond any file", elf(GO, offset=(1 << 64) - 1), False),
+        ("notes beyond the end", elf(GO, size=(1 << 64) - 1), True),
+        ("a note larger than its segment", elf(struct.pack("<III", 4, 0xFFFFFFFF, 1) + b"Go\0\0"), False),
+        ("a note without end", elf(GNU[:11]), False),
+        ("32 bits", b"\x7fELF\x01" + elf(GO)[5:], False),
+        ("cut short", elf(GO)[:63], False),
+        ("cut short in the segment", elf(GO)[:100], False),
+        ("no ELF file", b"#!/bin/sh\n" * 20, False),
+        ("nothing", b"", False),
+    ],
+)
+def test_files_of_go_are_known_by_their_note(tmp_path, name, file, go):
+    path = tmp_path / "file"
+    path.write_bytes(file)
+    assert _runtimes.is_go(str(path)) is go, name
+
+
+def test_every_cut_of_a_file_is_read_or_refused():
+    file = elf(GNU, GO)
+    for end in range(len(file)):
+        assert (b"Go\0\0", 4) not in _runtimes._notes(io.BytesIO(file[:end])) or end >= len(file) - len(GO) + 16
+
+
+def test_what_cannot_be_read_is_not_go(tmp_path):
+    assert not _runtimes.is_go(str(tmp_path / "gone"))
+    assert not _runtimes.is_go(str(tmp_path))
+
+
+def test_the_library_is_go_and_the_extension_is_not():
+    assert _runtimes.is_go(LIBRARY)
+    assert not _runtimes.is_go(_core.__file__)
+
+
+def run(script: str, *options: str) -> tuple[str, str]:
+    done = subprocess.run(
+        [sys.executable, *options, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory):
+    """A Go library of another's: another file is another runtime."""
+    path = tmp_path_factory.mktemp("other") / "libother.so"
+    shutil.copy(LIBRARY, path)
+    return str(path)
+
+
+LOADING = {
+    "the first codec call": "dlbridge.tens.encode([])",
+    "load": f"dlbridge.load({LIBRARY!r})",
+}
+
+
+@pytest.mark.parametrize("how", LOADING)
+def test_g59_a_second_runtime_is_named_in_a_warning_once(other, how):
+    out, err = run(
+        f"""
+        import ctypes, warnings
+        import dlbridge
+        ctypes.CDLL({other!r})
+        for _ in range(2):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                {LOADING[how]}
+            print([(w.category.__name__, {other!r} in str(w.message)) for w in caught])
+        """
+    )
+    assert out == "[('RuntimeWarning', True)]\n[]\n"
+    assert err == ""
+
+
+@pytest.mark.parametrize("how", LOADING)
+def test_g59_one_runtime_is_no_matter(how):
+    run(f"import dlbridge\n{LOADING[how]}", "-W", "error")
+
+
+def test_g59_a_library_of_ones_own_is_not_another(other):
+    run(
+        f"""
+        import ctypes, os
+        import dlbridge
+        os.symlink({other!r}, {other!r} + ".1")
+        ctypes.CDLL({other!r} + ".1")
+        dlbridge.load({other!r})
+        assert len(dlbridge.tens.encode([])) == 2
+        """,
+        "-W",
+        "error",
+    )
+
+
+def test_a_warning_that_is_an_error_leaves_the_library_loaded(other):
+    out, _ = run(
+        f"""
+        import ctypes, warnings
+        import dlbridge
+        ctypes.CDLL({other!r})
+        warnings.simplefilter("error")
+        try:
+            dlbridge.load({LIBRARY!r})
+        except RuntimeWarning as e:
+            print({other!r} in str(e))
+        print(len(dlbridge.tens.encode([])))
+        """
+    )
+    assert out == "True\n2\n"
