@@ -3,6 +3,7 @@
 package tvmffi_test
 
 import (
+	"runtime"
 	"testing"
 	"unsafe"
 
@@ -93,7 +94,7 @@ func BenchmarkPreparedCallWithThreeSlices(b *testing.B) {
 // A Go function, called by way of TVM-FFI.
 func BenchmarkCallOfGoWithThreeSlices(b *testing.B) {
 	need(b)
-	f, err := tvmffi.NewFunction(func(a *tvmffi.Args) (any, error) {
+	f, err := tvmffi.NewFunction(func(a tvmffi.Args) (any, error) {
 		x, y, z := tvmffi.Slice[float32](a, 0), tvmffi.Slice[float32](a, 1), tvmffi.Slice[float32](a, 2)
 		if err := a.Check(3); err != nil {
 			return nil, err
@@ -111,5 +112,60 @@ func BenchmarkCallOfGoWithThreeSlices(b *testing.B) {
 		if _, err := f.Call(x, y, z); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// What a served function costs on top of the callback into Go: the same by hand, and without C.
+func BenchmarkServeWithTwoTensorsAndAFloat(b *testing.B) {
+	x, y, _ := vectors(b)
+	dims := [2]int64{16, 1}
+	type dlTensor struct {
+		data           unsafe.Pointer
+		device         dlpack.Device
+		ndim           int32
+		dtype          dlpack.DataType
+		shape, strides unsafe.Pointer
+		byteOffset     uint64
+	}
+	type value struct {
+		kind int32
+		size uint32
+		bits uint64
+	}
+	tensors := [2]*dlTensor{}
+	for i, data := range [][]float32{x, y} {
+		tensors[i] = &dlTensor{data: unsafe.Pointer(&data[0]), device: dlpack.Device{Type: dlpack.CPU}, ndim: 1, dtype: dlpack.Float32,
+			shape: unsafe.Pointer(&dims[0]), strides: unsafe.Pointer(&dims[1])}
+	}
+	args := &[3]value{{7, 0, uint64(uintptr(unsafe.Pointer(tensors[0])))}, {7, 0, uint64(uintptr(unsafe.Pointer(tensors[1])))}, {3, 0, 0x4000000000000000}}
+	result := new(value)
+	h := func(a tvmffi.Args) (any, error) {
+		x, y, k := tvmffi.Slice[float32](a, 0), tvmffi.Slice[float32](a, 1), float32(a.Float(2))
+		if err := a.Check(3); err != nil {
+			return nil, err
+		}
+		if len(x) != len(y) {
+			return nil, tvmffi.Errorf(tvmffi.ValueError, "scale: %d elements, and room for %d", len(x), len(y))
+		}
+		for i := range y {
+			y[i] = k * x[i]
+		}
+		return nil, nil
+	}
+	need(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		if tvmffi.Serve(h, unsafe.Pointer(args), 3, unsafe.Pointer(result)) != 0 {
+			b.Fatal("it failed")
+		}
+	}
+	runtime.KeepAlive(tensors)
+}
+
+func BenchmarkServeNothing(b *testing.B) {
+	need(b)
+	result := new([2]uint64)
+	for b.Loop() {
+		tvmffi.Serve(func(a tvmffi.Args) (any, error) { return nil, nil }, nil, 0, unsafe.Pointer(result))
 	}
 }

@@ -9,9 +9,11 @@ import "C"
 import (
 	"errors"
 	"math"
+	"math/bits"
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"unsafe"
@@ -22,24 +24,28 @@ import (
 // Bytes is a byte string, for calls: a []byte is a tensor of uint8.
 type Bytes []byte
 
-// A Shaped is a slice with a shape, as an argument of a call. [Shape] makes it.
+// A Shaped is a slice with a shape, as an argument of calls. [Shape] makes it.
 type Shaped struct {
 	data  unsafe.Pointer
 	count int
 	dtype dlpack.DataType
-	rank  int32
+	rank  int
 	few   [4]int64
-	many  *[]int64 // where there are more
+	many  []int64 // where there are more
 }
 
-// Shape gives a slice a shape for a call, row-major without gaps. Without it a slice has one dimension.
-func Shape[T dlpack.Element](data []T, shape ...int64) Shaped {
-	s := Shaped{data: unsafe.Pointer(unsafe.SliceData(data)), count: len(data), dtype: dlpack.DataTypeOf[T](), rank: int32(len(shape))}
-	if copy(s.few[:], shape) < len(shape) {
-		many := append([]int64{}, shape...)
-		s.many = &many
-	}
+// Shape gives a slice a shape for calls, row-major without gaps. Without it a slice has one dimension.
+func Shape[T dlpack.Element](data []T, shape ...int64) *Shaped {
+	s := new(Shaped) // on the caller's stack: this is inlined
+	shapeOf(s, data, shape)
 	return s
+}
+
+func shapeOf[T dlpack.Element](s *Shaped, data []T, shape []int64) {
+	s.data, s.count, s.dtype, s.rank = unsafe.Pointer(unsafe.SliceData(data)), len(data), dlpack.DataTypeOf[T](), len(shape)
+	if copy(s.few[:], shape) < len(shape) {
+		s.many = slices.Clone(shape)
+	}
 }
 
 // A Kept is a tensor that the function may keep. [Keep] makes it.
@@ -207,8 +213,8 @@ func (c *call) add(f *Function, arg any) error {
 		return c.vector(f, unsafe.Pointer(unsafe.SliceData(a)), len(a), dlpack.Float32)
 	case *dlpack.Tensor:
 		return c.tensor(f, onHeap(a), false)
-	case Shaped:
-		return c.shaped(f, &a)
+	case *Shaped:
+		return c.shaped(f, a)
 	case nil:
 		c.plain(C.FFI_NONE, 0)
 	case int:
@@ -282,10 +288,19 @@ func (c *call) add(f *Function, arg any) error {
 	case Constant:
 		return c.tensor(f, onHeap(a.tensor), true)
 	case *Function:
+		if a == nil {
+			return errNil
+		}
 		return c.object(C.FFI_FUNCTION, &a.reference)
 	case *Module:
+		if a == nil {
+			return errNil
+		}
 		return c.object(C.FFI_MODULE, &a.reference)
 	case *Object:
+		if a == nil {
+			return errNil
+		}
 		return c.object(a.kind, &a.reference)
 	default:
 		return deny(ErrArgument, "%s has no form in TVM-FFI", reflect.TypeOf(arg).String())
@@ -294,6 +309,8 @@ func (c *call) add(f *Function, arg any) error {
 }
 
 func deviceBits(d dlpack.Device) uint64 { return *(*uint64)(unsafe.Pointer(&d)) }
+
+var errNil = deny(dlpack.ErrNull, "it is nil; what is None is nil without a type")
 
 func (c *call) unsigned(n uint64) error {
 	if n > math.MaxInt64 {
@@ -344,32 +361,27 @@ func (c *call) vector(f *Function, data unsafe.Pointer, count int, dtype dlpack.
 }
 
 func (c *call) shaped(f *Function, s *Shaped) error {
-	var shape []int64
+	if s == nil {
+		return errNil
+	}
+	shape := s.few[:min(s.rank, len(s.few))]
 	if s.many != nil {
-		shape = *s.many
-	} else {
-		shape = s.few[:s.rank]
+		shape = s.many
 	}
-	count, ok := int64(1), true
-	for d := len(shape) - 1; d >= 0; d-- {
+	start, rank := len(c.dims), len(shape)
+	c.dims = slices.Grow(c.dims, 2*rank)[:start+2*rank]
+	dims, strides := c.dims[start:start+rank], c.dims[start+rank:]
+	count, fits := uint64(1), true
+	for d := rank - 1; d >= 0; d-- {
 		n := shape[d]
-		if ok = n >= 0 && (n == 0 || count <= math.MaxInt64/n); !ok {
-			break
-		}
-		count *= n
+		dims[d], strides[d] = n, int64(max(count, 1))
+		high, low := bits.Mul64(count, uint64(n))
+		count, fits = low, fits && n >= 0 && high == 0
 	}
-	if !ok || count != int64(s.count) {
-		return deny(dlpack.ErrLayout, "shape %v is not that of %d elements", append([]int64{}, shape...), s.count)
+	if !fits || count != uint64(s.count) {
+		return deny(dlpack.ErrLayout, "shape %v is not that of %d elements", slices.Clone(shape), s.count)
 	}
-	c.dims = append(c.dims, shape...)
-	c.dims = append(c.dims, shape...)
-	strides := c.dims[len(c.dims)-len(shape):]
-	step := int64(1)
-	for d := len(shape) - 1; d >= 0; d-- {
-		strides[d] = step
-		step *= max(shape[d], 1)
-	}
-	return c.view(f, s.data, s.count, s.dtype, len(shape))
+	return c.view(f, s.data, s.count, s.dtype, rank)
 }
 
 // view writes a tensor over Go's memory down, whose shape and strides were appended to dims.
@@ -403,6 +415,9 @@ func unaligned(address, align uintptr) error {
 
 // tensor writes a tensor down, which is held by an export for the time of the call.
 func (c *call) tensor(f *Function, t *dlpack.Tensor, constant bool) error {
+	if t == nil {
+		return errNil
+	}
 	if t.Flags()&dlpack.ReadOnly != 0 && !constant {
 		return deny(dlpack.ErrReadOnly, "the tensor is read-only, and a function cannot know")
 	}
@@ -436,6 +451,9 @@ func (c *call) tensor(f *Function, t *dlpack.Tensor, constant bool) error {
 
 // kept writes a tensor down as an object.
 func (c *call) kept(t *dlpack.Tensor) error {
+	if t == nil {
+		return errNil
+	}
 	if t.Flags()&dlpack.ReadOnly != 0 {
 		return deny(dlpack.ErrReadOnly, "the tensor is read-only, and TVM-FFI does not keep that")
 	}

@@ -233,7 +233,7 @@ func TestErrorsBelongToTheirCall(t *testing.T) {
 	m := module(t)
 	var functions [8]*tvmffi.Function
 	for i := range functions {
-		f, err := tvmffi.NewFunction(func(a *tvmffi.Args) (any, error) {
+		f, err := tvmffi.NewFunction(func(a tvmffi.Args) (any, error) {
 			runtime.Gosched()
 			return nil, tvmffi.Errorf(tvmffi.ValueError, "number %d", a.Int(0))
 		})
@@ -318,6 +318,10 @@ func TestCallRefusesWhatHasNoForm(t *testing.T) {
 		assert.ErrorIs(t, err, tvmffi.ErrArgument)
 		assert.ErrorContains(t, err, fmt.Sprintf("tvmffi: nop: argument 1: %T has no form", arg))
 	}
+	for _, arg := range []any{(*dlpack.Tensor)(nil), (*tvmffi.Function)(nil), (*tvmffi.Module)(nil), (*tvmffi.Object)(nil), (*tvmffi.Shaped)(nil), tvmffi.Keep(nil), tvmffi.UnsafeConstant(nil)} {
+		_, err := f.Call(arg)
+		assert.ErrorIs(t, err, dlpack.ErrNull, "%T", arg)
+	}
 	_, err := f.Call(uint64(math.MaxInt64) + 1)
 	assert.ErrorIs(t, err, dlpack.ErrOverflow)
 	_, err = f.Call(make([]any, 256)...)
@@ -394,7 +398,7 @@ func TestCallsRunAtOnce(t *testing.T) {
 func TestCloseWaitsForCalls(t *testing.T) {
 	need(t)
 	entered, leave := make(chan bool), make(chan bool)
-	f, err := tvmffi.NewFunction(func(*tvmffi.Args) (any, error) {
+	f, err := tvmffi.NewFunction(func(tvmffi.Args) (any, error) {
 		close(entered)
 		<-leave
 		return "still there", nil

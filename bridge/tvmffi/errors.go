@@ -139,7 +139,7 @@ func panicked(value any) error {
 	for stack := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)]); more; {
 		var frame runtime.Frame
 		frame, more = stack.Next()
-		if strings.HasSuffix(frame.Function, "tvmffi.run") {
+		if strings.HasSuffix(frame.Function, "tvmffi.Serve") {
 			break
 		}
 		if !strings.HasPrefix(frame.Function, "runtime.") {

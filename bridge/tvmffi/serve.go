@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/dlpack"
@@ -21,18 +22,62 @@ import (
 // A Handler is a Go function that TVM-FFI can call. It returns what [Function.Call] lists as results, any
 // integer or float, or [Bytes]; what has a Close is handed over with that. An error is raised in the caller as
 // of its kind (see [Errorf]), and so is a panic, as a RuntimeError.
-type Handler func(a *Args) (any, error)
+type Handler func(a Args) (any, error)
 
-// Args are the arguments of one call of a [Handler], and must not be used after it. What is asked for and is
-// not there is remembered for [Args.Check], after which a handler may rely on all that it asked for before.
+// Args are the arguments of one call of a [Handler]. They lie in the caller's memory, and must not be used after
+// the handler has returned. What is asked for and is not there is remembered for [Args.Check], after which a
+// handler may rely on all that it asked for before.
 type Args struct {
-	list    []C.ffi_any
-	handler Handler
-	err     error
+	list unsafe.Pointer // C: const ffi_any *
+	n    int
+	call unsafe.Pointer // C: ffi_any *, the result, of which no two calls under way have the same
+}
+
+// notes are what calls that are under way remember, by their results. Few calls have one, and those that have
+// none pay nothing for it.
+var notes struct {
+	live atomic.Int32
+	mu   sync.Mutex
+	of   map[unsafe.Pointer]*note
+}
+
+type note struct {
+	err     error // the first argument that was not what was asked for
 	closers []interface{ Close() error }
 }
 
-var argses = sync.Pool{New: func() any { return new(Args) }}
+// note changes what the call remembers.
+func (a Args) note(change func(*note)) {
+	notes.mu.Lock()
+	defer notes.mu.Unlock()
+	n := notes.of[a.call]
+	if n == nil {
+		if notes.of == nil {
+			notes.of = make(map[unsafe.Pointer]*note)
+		}
+		n = new(note)
+		notes.of[a.call] = n
+		notes.live.Add(1)
+	}
+	change(n)
+}
+
+// noted is what the call remembers, which it forgets where it has ended.
+func (a Args) noted(ended bool) (n note) {
+	if notes.live.Load() == 0 {
+		return n
+	}
+	notes.mu.Lock()
+	defer notes.mu.Unlock()
+	if found := notes.of[a.call]; found != nil {
+		n = *found
+		if ended {
+			delete(notes.of, a.call)
+			notes.live.Add(-1)
+		}
+	}
+	return n
+}
 
 // Serve calls a handler. It is the body of the functions that make a Go library built with
 // -buildmode=c-shared a module of TVM-FFI, which Python loads by tvm_ffi.load_module; each function takes
@@ -46,48 +91,49 @@ var argses = sync.Pool{New: func() any { return new(Args) }}
 //
 // Ownership: args stay the caller's, and so does what result becomes. Lifetime: args are valid until Serve
 // returns. Threads: any. On error: returns -1 with the error left in the thread, and *result as it was.
-func Serve(h Handler, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
-	attached() // so that Go has its signal handler, before h runs
-	a := argses.Get().(*Args)
-	a.handler = h
-	if n > 0 {
-		a.list = unsafe.Slice((*C.ffi_any)(args), n)
+func Serve(h Handler, args unsafe.Pointer, n int32, result unsafe.Pointer) (status int32) {
+	if !library.loaded.Load() {
+		attached() // so that Go has its signal handler before h runs
 	}
-	v, err := run(h, a)
-	if a.err != nil {
-		err = a.err // it comes first: the rest may be its consequence
+	if result == nil {
+		return -1 // there is nowhere to leave anything
+	}
+	a := Args{args, int(n), result}
+	returned := false
+	defer func() {
+		if !returned {
+			status = a.finish(h, nil, panicked(recover()))
+		}
+	}()
+	v, err := h(a)
+	returned = true
+	if v == nil && err == nil && notes.live.Load() == 0 {
+		return 0
+	}
+	return a.finish(h, v, err)
+}
+
+// finish ends a call: it makes a result of what the handler returned, or raises an error.
+func (a Args) finish(h Handler, v any, err error) (status int32) {
+	n := a.noted(true)
+	if n.err != nil { // it comes first: the rest may be its consequence
+		kind, text, _ := kindOf(n.err)
+		err = Errorf(kind, "%s: %s", h.name(), text)
 	}
 	if v != nil {
 		if err == nil {
-			err = store((*C.ffi_any)(result), v)
+			err = store((*C.ffi_any)(a.call), v)
 		}
 		dispose(v)
 	}
-	a.end()
+	for _, c := range n.closers {
+		c.Close()
+	}
 	if err != nil {
 		raise(err)
 		return -1
 	}
 	return 0
-}
-
-// run calls a handler, and makes an error of a panic.
-func run(h Handler, a *Args) (v any, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			v, err = nil, panicked(r)
-		}
-	}()
-	return h(a)
-}
-
-func (a *Args) end() {
-	for i, c := range a.closers {
-		c.Close()
-		a.closers[i] = nil
-	}
-	a.list, a.handler, a.err, a.closers = nil, nil, nil, a.closers[:0]
-	argses.Put(a)
 }
 
 // raise leaves an error in this thread, for the function's caller.
@@ -176,16 +222,30 @@ func storeText(result *C.ffi_any, data *byte, size int, bytes C.int) error {
 }
 
 // Len is how many arguments there are.
-func (a *Args) Len() int { return len(a.list) }
+func (a Args) Len() int { return a.n }
 
 // Check returns an error unless there are n arguments, and all that was asked for before was there: the first
 // that was not, as a TypeError or ValueError. n may be negative for any number. It is raised even where the
 // handler does not return it.
-func (a *Args) Check(n int) error {
-	if n >= 0 && n != len(a.list) {
-		a.err = Errorf(TypeError, "%s: takes %d arguments, got %d", a.handler.name(), n, len(a.list))
+func (a Args) Check(n int) error {
+	if n >= 0 && n != a.n {
+		a.note(func(note *note) { note.err = Errorf(TypeError, "takes %d arguments, got %d", n, a.n) })
 	}
-	return a.err
+	return a.noted(false).err
+}
+
+// disagree remembers what is wrong with argument i, unless something was wrong before.
+func (a Args) disagree(i int, kind, format string, values ...any) {
+	a.note(func(n *note) {
+		if n.err == nil {
+			n.err = Errorf(kind, "argument %d: %s", i, fmt.Sprintf(format, values...))
+		}
+	})
+}
+
+// atEnd closes something when the handler has returned.
+func (a Args) atEnd(c interface{ Close() error }) {
+	a.note(func(n *note) { n.closers = append(n.closers, c) })
 }
 
 // name is what Go calls a handler.
@@ -197,13 +257,6 @@ func (h Handler) name() string {
 	return name[strings.LastIndexByte(name, '.')+1:]
 }
 
-// disagree remembers what is wrong with argument i, unless something was wrong before.
-func (a *Args) disagree(i int, kind, format string, values ...any) {
-	if a.err == nil {
-		a.err = Errorf(kind, "%s: argument %d: %s", a.handler.name(), i, fmt.Sprintf(format, values...))
-	}
-}
-
 var typeNames = map[C.int32_t]string{
 	C.FFI_NONE: "None", C.FFI_INT: "an int", C.FFI_BOOL: "a bool", C.FFI_FLOAT: "a float", C.FFI_POINTER: "a pointer",
 	C.FFI_DTYPE: "a data type", C.FFI_DEVICE: "a device", C.FFI_DLTENSOR: "a tensor", C.FFI_RAW_STRING: "a string",
@@ -212,96 +265,115 @@ var typeNames = map[C.int32_t]string{
 	C.FFI_ARRAY: "an array", C.FFI_MODULE: "a module",
 }
 
-// get returns argument i where it is of one of some types, and else nil, which is remembered.
-func (a *Args) get(i int, want string, kinds ...C.int32_t) *C.ffi_any {
-	if i < 0 || i >= len(a.list) {
+// wrong remembers that argument i is not what was wanted.
+func (a Args) wrong(i int, want string) {
+	_, kind := a.at(i)
+	got := typeNames[kind]
+	switch {
+	case kind == none:
 		a.disagree(i, TypeError, "there is none, want %s", want)
-		return nil
-	}
-	arg := &a.list[i]
-	for _, kind := range kinds {
-		if arg._type == kind {
-			return arg
-		}
-	}
-	got := typeNames[arg._type]
-	if got == "" {
-		got = fmt.Sprintf("an object of type %d", arg._type)
+		return
+	case got == "":
+		got = fmt.Sprintf("an object of type %d", kind)
 	}
 	a.disagree(i, TypeError, "it is %s, want %s", got, want)
-	return nil
 }
 
-func bits(arg *C.ffi_any) uint64 { return *(*uint64)(unsafe.Pointer(&arg.value)) }
+// none is the type of arguments that are not there.
+const none = -1
+
+// at is argument i, and its type.
+func (a Args) at(i int) (*C.ffi_any, C.int32_t) {
+	if uint(i) >= uint(a.n) {
+		return nil, none
+	}
+	arg := (*C.ffi_any)(unsafe.Add(a.list, i*C.sizeof_ffi_any))
+	return arg, arg._type
+}
+
+func word(arg *C.ffi_any) uint64 { return *(*uint64)(unsafe.Pointer(&arg.value)) }
 
 // IsNil reports whether argument i is None.
-func (a *Args) IsNil(i int) bool { return i >= 0 && i < len(a.list) && a.list[i]._type == C.FFI_NONE }
+func (a Args) IsNil(i int) bool {
+	_, kind := a.at(i)
+	return kind == C.FFI_NONE
+}
 
 // Int is argument i, an integer or a bool.
-func (a *Args) Int(i int) int64 {
-	if arg := a.get(i, "an int", C.FFI_INT, C.FFI_BOOL); arg != nil {
-		return int64(bits(arg))
+func (a Args) Int(i int) int64 {
+	arg, kind := a.at(i)
+	if kind == C.FFI_INT || kind == C.FFI_BOOL {
+		return int64(word(arg))
 	}
+	a.wrong(i, "an int")
 	return 0
 }
 
 // Float is argument i, a float, an integer or a bool.
-func (a *Args) Float(i int) float64 {
-	arg := a.get(i, "a float", C.FFI_FLOAT, C.FFI_INT, C.FFI_BOOL)
-	switch {
-	case arg == nil:
-		return 0
-	case arg._type == C.FFI_FLOAT:
-		return math.Float64frombits(bits(arg))
+func (a Args) Float(i int) float64 {
+	switch arg, kind := a.at(i); kind {
+	case C.FFI_FLOAT:
+		return math.Float64frombits(word(arg))
+	case C.FFI_INT, C.FFI_BOOL:
+		return float64(int64(word(arg)))
 	}
-	return float64(int64(bits(arg)))
+	a.wrong(i, "a float")
+	return 0
 }
 
 // Bool is argument i, a bool or an integer.
-func (a *Args) Bool(i int) bool {
-	arg := a.get(i, "a bool", C.FFI_BOOL, C.FFI_INT)
-	return arg != nil && bits(arg) != 0
+func (a Args) Bool(i int) bool {
+	arg, kind := a.at(i)
+	if kind == C.FFI_BOOL || kind == C.FFI_INT {
+		return word(arg) != 0
+	}
+	a.wrong(i, "a bool")
+	return false
 }
 
 // String is a copy of argument i, a string.
-func (a *Args) String(i int) string {
-	return string(a.text(a.get(i, "a string", C.FFI_SMALL_STRING, C.FFI_STRING, C.FFI_RAW_STRING)))
+func (a Args) String(i int) string {
+	switch arg, kind := a.at(i); kind {
+	case C.FFI_SMALL_STRING:
+		return string(short(arg))
+	case C.FFI_STRING:
+		return string(bytesOf((*C.ffi_bytes)(cell(uintptr(word(arg))))))
+	case C.FFI_RAW_STRING:
+		return C.GoString((*C.char)(pointer(uintptr(word(arg)))))
+	}
+	a.wrong(i, "a string")
+	return ""
 }
 
 // Bytes is a copy of argument i, a byte string.
-func (a *Args) Bytes(i int) []byte {
-	return a.text(a.get(i, "bytes", C.FFI_SMALL_BYTES, C.FFI_BYTES, C.FFI_BYTE_ARRAY))
+func (a Args) Bytes(i int) []byte {
+	switch arg, kind := a.at(i); kind {
+	case C.FFI_SMALL_BYTES:
+		return short(arg)
+	case C.FFI_BYTES:
+		return bytesOf((*C.ffi_bytes)(cell(uintptr(word(arg)))))
+	case C.FFI_BYTE_ARRAY:
+		return bytesOf((*C.ffi_bytes)(pointer(uintptr(word(arg)))))
+	}
+	a.wrong(i, "bytes")
+	return nil
 }
 
-func (a *Args) text(arg *C.ffi_any) []byte {
-	if arg == nil {
-		return nil
-	}
-	address := uintptr(bits(arg))
-	switch arg._type {
-	case C.FFI_SMALL_STRING, C.FFI_SMALL_BYTES:
-		few := (*[8]byte)(unsafe.Pointer(&arg.value))
-		return append([]byte{}, few[:min(arg.size, 7)]...)
-	case C.FFI_RAW_STRING:
-		return []byte(C.GoString((*C.char)(pointer(address))))
-	case C.FFI_BYTE_ARRAY:
-		return bytesOf((*C.ffi_bytes)(pointer(address)))
-	}
-	return bytesOf((*C.ffi_bytes)(cell(address)))
+func short(arg *C.ffi_any) []byte {
+	few := (*[8]byte)(unsafe.Pointer(&arg.value))
+	return append([]byte{}, few[:min(arg.size, 7)]...)
 }
 
 // tensor is the DLTensor of argument i, or nil.
-func (a *Args) tensor(i int) *C.DLTensor {
-	arg := a.get(i, "a tensor", C.FFI_TENSOR, C.FFI_DLTENSOR)
-	switch {
-	case arg == nil:
-		return nil
-	case arg._type == C.FFI_TENSOR:
-		return (*C.DLTensor)(cell(uintptr(bits(arg))))
-	case bits(arg) == 0:
-		a.disagree(i, TypeError, "the tensor is NULL")
+func (a Args) tensor(i int) *C.DLTensor {
+	switch arg, kind := a.at(i); {
+	case kind == C.FFI_TENSOR:
+		return (*C.DLTensor)(cell(uintptr(word(arg))))
+	case kind == C.FFI_DLTENSOR && word(arg) != 0:
+		return (*C.DLTensor)(pointer(uintptr(word(arg))))
 	}
-	return (*C.DLTensor)(pointer(uintptr(bits(arg))))
+	a.wrong(i, "a tensor")
+	return nil
 }
 
 // Slice is argument i, a tensor on the host that is row-major without gaps, as a slice over its memory;
@@ -309,16 +381,15 @@ func (a *Args) tensor(i int) *C.DLTensor {
 //
 // Ownership: none, the slice is a view. Lifetime: until the handler returns. Threads: the handler's. On
 // error: nil, and [Args.Check] says why.
-func Slice[T dlpack.Element](a *Args, i int) []T {
+func Slice[T dlpack.Element](a Args, i int) []T {
 	d := a.tensor(i)
 	if d == nil {
 		return nil
 	}
 	var zero T
 	if dtype := dlpack.DataTypeOf[T](); *(*dlpack.DataType)(unsafe.Pointer(&d.dtype)) == dtype && dtype != dlpack.Bool {
-		start := uintptr(d.data) + uintptr(d.byte_offset)
-		if n := packed(d); n > 0 && start%unsafe.Alignof(zero) == 0 {
-			return unsafe.Slice((*T)(pointer(start)), n)
+		if n := packed(d); n > 0 && uintptr(d.data)%unsafe.Alignof(zero) == 0 {
+			return unsafe.Slice((*T)(d.data), n)
 		}
 	}
 	// What is not in order, or not ordinary, is looked at closely.
@@ -341,14 +412,12 @@ func packed(d *C.DLTensor) int {
 		return 0
 	}
 	count := int64(1)
-	shape := unsafe.Slice((*int64)(unsafe.Pointer(d.shape)), rank)
-	var strides []int64
-	if d.strides != nil {
-		strides = unsafe.Slice((*int64)(unsafe.Pointer(d.strides)), rank)
-	}
 	for k := rank - 1; k >= 0; k-- {
-		n := shape[k]
-		if uint64(n-1) >= 1<<31 || strides != nil && strides[k] != count && n != 1 {
+		n := *(*int64)(unsafe.Add(unsafe.Pointer(d.shape), 8*k))
+		if d.strides != nil && n != 1 && *(*int64)(unsafe.Add(unsafe.Pointer(d.strides), 8*k)) != count {
+			return 0
+		}
+		if uint64(n-1) >= 1<<31 {
 			return 0
 		}
 		if count *= n; count >= 1<<31 {
@@ -359,7 +428,7 @@ func packed(d *C.DLTensor) int {
 }
 
 // refused remembers what package dlpack has against argument i.
-func (a *Args) refused(i int, err error) {
+func (a Args) refused(i int, err error) {
 	kind, _, _ := kindOf(err)
 	var d *dlpack.Error
 	if errors.As(err, &d) {
@@ -373,7 +442,7 @@ func (a *Args) refused(i int, err error) {
 //
 // Ownership: none, the slice is a view. Lifetime: until the handler returns. Threads: the handler's, who
 // must not write to it. On error: nil, and [Args.Check] says why.
-func (a *Args) Shape(i int) []int64 {
+func (a Args) Shape(i int) []int64 {
 	d := a.tensor(i)
 	if d == nil {
 		return nil
@@ -390,7 +459,7 @@ func (a *Args) Shape(i int) []int64 {
 //
 // Ownership: none, the tensor is borrowed: exports of it are refused (see [Args.Keep]). Lifetime: until the
 // handler returns, when it is closed. Threads: any, until then. On error: nil, and [Args.Check] says why.
-func (a *Args) Tensor(i int) *dlpack.Tensor {
+func (a Args) Tensor(i int) *dlpack.Tensor {
 	d := a.tensor(i)
 	if d == nil {
 		return nil
@@ -400,19 +469,20 @@ func (a *Args) Tensor(i int) *dlpack.Tensor {
 		a.refused(i, err)
 		return nil
 	}
-	a.closers = append(a.closers, t)
+	a.atEnd(t)
 	return t
 }
 
 // Function is argument i, a function. It is closed when the handler returns (see [Args.Keep]).
-func (a *Args) Function(i int, options ...FunctionOption) *Function {
-	arg := a.get(i, "a function", C.FFI_FUNCTION)
-	if arg == nil || !attached() {
+func (a Args) Function(i int, options ...FunctionOption) *Function {
+	arg, kind := a.at(i)
+	if kind != C.FFI_FUNCTION || !attached() {
+		a.wrong(i, "a function")
 		return nil
 	}
-	C.ffi_incref(C.uintptr_t(bits(arg)))
-	f := newFunction("function", uintptr(bits(arg)), options)
-	a.closers = append(a.closers, f)
+	C.ffi_incref(C.uintptr_t(word(arg)))
+	f := newFunction("function", uintptr(word(arg)), options)
+	a.atEnd(f)
 	return f
 }
 
@@ -421,17 +491,17 @@ func (a *Args) Function(i int, options ...FunctionOption) *Function {
 //
 // Ownership: the result is the caller's to close. Lifetime: until then. Threads: any. On error:
 // [dlpack.ErrBorrowed] for a tensor that its owner lends for the call only.
-func (a *Args) Keep(i int) (any, error) {
-	if i < 0 || i >= len(a.list) {
-		return nil, Errorf(TypeError, "%s: argument %d: there is none", a.handler.name(), i)
-	}
-	if a.list[i]._type == C.FFI_DLTENSOR {
+func (a Args) Keep(i int) (any, error) {
+	arg, kind := a.at(i)
+	switch {
+	case kind == none:
+		return nil, Errorf(TypeError, "argument %d: there is none", i)
+	case kind == C.FFI_DLTENSOR:
 		return nil, deny(dlpack.ErrBorrowed, "argument %d: the tensor is lent for the call only", i)
-	}
-	if !attached() {
+	case !attached():
 		return nil, deny(ErrLibrary, "argument %d: libtvm_ffi is not in the process", i)
 	}
-	r := C.ffi_own(&a.list[i])
+	r := C.ffi_own(arg)
 	if r.status != 0 {
 		return nil, raised("", r)
 	}

@@ -29,8 +29,8 @@ func serve(t testing.TB, h tvmffi.Handler) *tvmffi.Function {
 }
 
 func TestHandlersReadWhatTheyAreGiven(t *testing.T) {
-	callback := serve(t, func(a *tvmffi.Args) (any, error) { return a.Int(0) + 1, nil })
-	f := serve(t, func(a *tvmffi.Args) (any, error) {
+	callback := serve(t, func(a tvmffi.Args) (any, error) { return a.Int(0) + 1, nil })
+	f := serve(t, func(a tvmffi.Args) (any, error) {
 		assert.Equal(t, 12, a.Len())
 		assert.EqualValues(t, -3, a.Int(0))
 		assert.EqualValues(t, 1, a.Int(1))
@@ -68,7 +68,7 @@ func TestHandlersReadWhatTheyAreGiven(t *testing.T) {
 
 func TestHandlersSeeTheCallersMemory(t *testing.T) {
 	x := make([]float64, 100)
-	f := serve(t, func(a *tvmffi.Args) (any, error) {
+	f := serve(t, func(a tvmffi.Args) (any, error) {
 		values := tvmffi.Slice[float64](a, 0)
 		assert.Same(t, &x[0], &values[0])
 		values[99] = 7
@@ -110,13 +110,13 @@ func TestHandlersReturnEveryType(t *testing.T) {
 		{"device", dlpack.Device{Type: dlpack.Metal, ID: 1}, dlpack.Device{Type: dlpack.Metal, ID: 1}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			got, err := serve(t, func(*tvmffi.Args) (any, error) { return row.result, nil }).Call()
+			got, err := serve(t, func(tvmffi.Args) (any, error) { return row.result, nil }).Call()
 			require.NoError(t, err)
 			assert.Equal(t, row.want, got)
 		})
 	}
 	for _, bad := range []any{struct{}{}, uint64(math.MaxUint64), []float32{1}, complex(1, 1)} {
-		_, err := serve(t, func(*tvmffi.Args) (any, error) { return bad, nil }).Call()
+		_, err := serve(t, func(tvmffi.Args) (any, error) { return bad, nil }).Call()
 		assert.ErrorContains(t, err, fmt.Sprintf("TypeError: tvmffi: result: %T has no form", bad))
 	}
 }
@@ -124,7 +124,7 @@ func TestHandlersReturnEveryType(t *testing.T) {
 func TestReturnedTensorsAreHandedOver(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
-	f := serve(t, func(*tvmffi.Args) (any, error) { return dlpack.Import(p.Managed()) })
+	f := serve(t, func(tvmffi.Args) (any, error) { return dlpack.Import(p.Managed()) })
 	x, err := tvmffi.As[*dlpack.Tensor](f.Call())
 	require.NoError(t, err)
 	assert.Equal(t, uintptr(unsafe.Pointer(&p.Data()[0])), x.Data())
@@ -132,13 +132,13 @@ func TestReturnedTensorsAreHandedOver(t *testing.T) {
 	x.Close()
 	assert.Equal(t, 1, p.Deletes())
 
-	readOnly := serve(t, func(*tvmffi.Args) (any, error) { return dlpack.FromReadOnly(make([]float32, 4)) })
+	readOnly := serve(t, func(tvmffi.Args) (any, error) { return dlpack.FromReadOnly(make([]float32, 4)) })
 	_, err = readOnly.Call()
 	assert.ErrorContains(t, err, "ValueError: tvmffi: result: the tensor is read-only")
-	borrowed := serve(t, func(a *tvmffi.Args) (any, error) { return a.Tensor(0), nil })
+	borrowed := serve(t, func(a tvmffi.Args) (any, error) { return a.Tensor(0), nil })
 	_, err = borrowed.Call(make([]float32, 4))
 	assert.ErrorContains(t, err, "borrowed")
-	late := serve(t, func(a *tvmffi.Args) (any, error) {
+	late := serve(t, func(a tvmffi.Args) (any, error) {
 		a.Int(7) // there is none
 		return dlpack.New(dlpack.Float32, 4)
 	})
@@ -154,7 +154,7 @@ func TestHandlersMayKeepTensors(t *testing.T) {
 	defer x.Close()
 	var kept *dlpack.Tensor
 	var lent *dlpack.Tensor
-	f := serve(t, func(a *tvmffi.Args) (_ any, err error) {
+	f := serve(t, func(a tvmffi.Args) (_ any, err error) {
 		lent = a.Tensor(0)
 		kept, err = tvmffi.As[*dlpack.Tensor](a.Keep(0))
 		return nil, err
@@ -172,10 +172,10 @@ func TestHandlersMayKeepTensors(t *testing.T) {
 	kept.Close()
 	assert.Equal(t, 1, p.Deletes())
 
-	text, err := tvmffi.As[string](serve(t, func(a *tvmffi.Args) (any, error) { return a.Keep(0) }).Call("some longer string"))
+	text, err := tvmffi.As[string](serve(t, func(a tvmffi.Args) (any, error) { return a.Keep(0) }).Call("some longer string"))
 	require.NoError(t, err)
 	assert.Equal(t, "some longer string", text)
-	_, err = serve(t, func(a *tvmffi.Args) (any, error) { return a.Keep(1) }).Call("a")
+	_, err = serve(t, func(a tvmffi.Args) (any, error) { return a.Keep(1) }).Call("a")
 	assert.ErrorContains(t, err, "argument 1: there is none")
 }
 
@@ -203,30 +203,30 @@ func TestArgumentsThatDoNotAgreeAreErrors(t *testing.T) {
 	for _, row := range []struct {
 		name, kind, text string
 		arg              any
-		use              func(a *tvmffi.Args)
+		use              func(a tvmffi.Args)
 	}{
-		{"int for float", tvmffi.TypeError, "argument 0: it is a float, want an int", 1.5, func(a *tvmffi.Args) { a.Int(0) }},
-		{"float for string", tvmffi.TypeError, "argument 0: it is a string, want a float", "text", func(a *tvmffi.Args) { a.Float(0) }},
-		{"bool for None", tvmffi.TypeError, "argument 0: it is None, want a bool", nil, func(a *tvmffi.Args) { a.Bool(0) }},
-		{"string for bytes", tvmffi.TypeError, "argument 0: it is bytes, want a string", tvmffi.Bytes("abc"), func(a *tvmffi.Args) { a.String(0) }},
-		{"bytes for int", tvmffi.TypeError, "argument 0: it is an int, want bytes", 1, func(a *tvmffi.Args) { a.Bytes(0) }},
-		{"function for tensor", tvmffi.TypeError, "argument 0: it is a tensor, want a function", x, func(a *tvmffi.Args) { a.Function(0) }},
-		{"tensor for int", tvmffi.TypeError, "argument 0: it is an int, want a tensor", 1, func(a *tvmffi.Args) { a.Tensor(0) }},
-		{"slice for int", tvmffi.TypeError, "argument 0: it is an int, want a tensor", 1, func(a *tvmffi.Args) { tvmffi.Slice[float32](a, 0) }},
-		{"shape of an int", tvmffi.TypeError, "argument 0: it is an int, want a tensor", 1, func(a *tvmffi.Args) { a.Shape(0) }},
-		{"behind the last", tvmffi.TypeError, "argument 1: there is none, want an int", 1, func(a *tvmffi.Args) { a.Int(1) }},
-		{"before the first", tvmffi.TypeError, "argument -1: there is none, want an int", 1, func(a *tvmffi.Args) { a.Int(-1) }},
-		{"another element", tvmffi.TypeError, "argument 0: the tensor has float32, asked for int64", x, func(a *tvmffi.Args) { tvmffi.Slice[int64](a, 0) }},
-		{"gaps", tvmffi.ValueError, "argument 0: strides [6 2] of shape [2 3] are not row-major without gaps", strided, func(a *tvmffi.Args) { tvmffi.Slice[float32](a, 0) }},
-		{"an odd address", tvmffi.ValueError, "is not aligned to 4 bytes", odd, func(a *tvmffi.Args) { tvmffi.Slice[float32](a, 0) }},
-		{"no bool", tvmffi.ValueError, "element 2 of a bool tensor is 2", noBool, func(a *tvmffi.Args) { tvmffi.Slice[bool](a, 0) }},
-		{"on a device", tvmffi.ValueError, "memory on cuda:0 cannot be read", device, func(a *tvmffi.Args) { tvmffi.Slice[float32](a, 0) }},
-		{"one too many", tvmffi.TypeError, "takes 0 arguments, got 1", 1, func(a *tvmffi.Args) { a.Check(0) }},
-		{"the first of many", tvmffi.TypeError, "argument 0: it is an int, want a string", 1, func(a *tvmffi.Args) { a.String(0); a.Bytes(0); a.Check(1) }},
-		{"and a panic behind it", tvmffi.TypeError, "argument 0: it is an int, want a tensor", 1, func(a *tvmffi.Args) { tvmffi.Slice[float32](a, 0)[3] = 1 }},
+		{"int for float", tvmffi.TypeError, "argument 0: it is a float, want an int", 1.5, func(a tvmffi.Args) { a.Int(0) }},
+		{"float for string", tvmffi.TypeError, "argument 0: it is a string, want a float", "text", func(a tvmffi.Args) { a.Float(0) }},
+		{"bool for None", tvmffi.TypeError, "argument 0: it is None, want a bool", nil, func(a tvmffi.Args) { a.Bool(0) }},
+		{"string for bytes", tvmffi.TypeError, "argument 0: it is bytes, want a string", tvmffi.Bytes("abc"), func(a tvmffi.Args) { a.String(0) }},
+		{"bytes for int", tvmffi.TypeError, "argument 0: it is an int, want bytes", 1, func(a tvmffi.Args) { a.Bytes(0) }},
+		{"function for tensor", tvmffi.TypeError, "argument 0: it is a tensor, want a function", x, func(a tvmffi.Args) { a.Function(0) }},
+		{"tensor for int", tvmffi.TypeError, "argument 0: it is an int, want a tensor", 1, func(a tvmffi.Args) { a.Tensor(0) }},
+		{"slice for int", tvmffi.TypeError, "argument 0: it is an int, want a tensor", 1, func(a tvmffi.Args) { tvmffi.Slice[float32](a, 0) }},
+		{"shape of an int", tvmffi.TypeError, "argument 0: it is an int, want a tensor", 1, func(a tvmffi.Args) { a.Shape(0) }},
+		{"behind the last", tvmffi.TypeError, "argument 1: there is none, want an int", 1, func(a tvmffi.Args) { a.Int(1) }},
+		{"before the first", tvmffi.TypeError, "argument -1: there is none, want an int", 1, func(a tvmffi.Args) { a.Int(-1) }},
+		{"another element", tvmffi.TypeError, "argument 0: the tensor has float32, asked for int64", x, func(a tvmffi.Args) { tvmffi.Slice[int64](a, 0) }},
+		{"gaps", tvmffi.ValueError, "argument 0: strides [6 2] of shape [2 3] are not row-major without gaps", strided, func(a tvmffi.Args) { tvmffi.Slice[float32](a, 0) }},
+		{"an odd address", tvmffi.ValueError, "is not aligned to 4 bytes", odd, func(a tvmffi.Args) { tvmffi.Slice[float32](a, 0) }},
+		{"no bool", tvmffi.ValueError, "element 2 of a bool tensor is 2", noBool, func(a tvmffi.Args) { tvmffi.Slice[bool](a, 0) }},
+		{"on a device", tvmffi.ValueError, "memory on cuda:0 cannot be read", device, func(a tvmffi.Args) { tvmffi.Slice[float32](a, 0) }},
+		{"one too many", tvmffi.TypeError, "takes 0 arguments, got 1", 1, func(a tvmffi.Args) { a.Check(0) }},
+		{"the first of many", tvmffi.TypeError, "argument 0: it is an int, want a string", 1, func(a tvmffi.Args) { a.String(0); a.Bytes(0); a.Check(1) }},
+		{"and a panic behind it", tvmffi.TypeError, "argument 0: it is an int, want a tensor", 1, func(a tvmffi.Args) { tvmffi.Slice[float32](a, 0)[3] = 1 }},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			f := serve(t, func(a *tvmffi.Args) (any, error) {
+			f := serve(t, func(a tvmffi.Args) (any, error) {
 				row.use(a)
 				return nil, nil
 			})
@@ -239,7 +239,7 @@ func TestArgumentsThatDoNotAgreeAreErrors(t *testing.T) {
 	}
 }
 
-func named(a *tvmffi.Args) (any, error) { return nil, a.Check(3) }
+func named(a tvmffi.Args) (any, error) { return nil, a.Check(3) }
 
 func TestErrorsOfHandlersHaveAKind(t *testing.T) {
 	_, err := serve(t, named).Call()
@@ -260,7 +260,7 @@ func TestErrorsOfHandlersHaveAKind(t *testing.T) {
 		{"with a NUL", tvmffi.Errorf(tvmffi.ValueError, "a\x00b"), tvmffi.ValueError, "a\x00b"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			_, err := serve(t, func(*tvmffi.Args) (any, error) { return nil, row.err }).Call()
+			_, err := serve(t, func(tvmffi.Args) (any, error) { return nil, row.err }).Call()
 			var e *tvmffi.Error
 			require.ErrorAs(t, err, &e)
 			assert.Equal(t, row.kind, e.Kind)
@@ -277,7 +277,7 @@ func panics() {
 // G58: a panic does not leave Go.
 func TestG58PanicsOfHandlersBecomeErrors(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	f := serve(t, func(a *tvmffi.Args) (any, error) {
+	f := serve(t, func(a tvmffi.Args) (any, error) {
 		a.Tensor(0)
 		panics()
 		return nil, nil
@@ -289,7 +289,7 @@ func TestG58PanicsOfHandlersBecomeErrors(t *testing.T) {
 		assert.Equal(t, tvmffi.RuntimeError, e.Kind)
 		assert.Contains(t, e.Message, "panic: runtime error: invalid memory address or nil pointer dereference")
 		assert.Regexp(t, `^  File ".*serve_test.go", line \d+, in .*tvmffi_test.panics\n`, e.Backtrace)
-		assert.NotContains(t, e.Backtrace, "tvmffi.run")
+		assert.NotContains(t, e.Backtrace, "tvmffi.Serve")
 	}
 	_, err := serve(t, nil).Call()
 	assert.ErrorContains(t, err, "panic: ")
@@ -298,7 +298,7 @@ func TestG58PanicsOfHandlersBecomeErrors(t *testing.T) {
 func TestRegisteredFunctionsAreGlobal(t *testing.T) {
 	need(t)
 	const name = "dlbridge.test.twice"
-	twice := func(a *tvmffi.Args) (any, error) { return 2 * a.Float(0), a.Check(1) }
+	twice := func(a tvmffi.Args) (any, error) { return 2 * a.Float(0), a.Check(1) }
 	require.NoError(t, tvmffi.Register(name, twice))
 	f, err := tvmffi.Global(name)
 	require.NoError(t, err)
@@ -325,7 +325,7 @@ func TestHandlersAreForgotten(t *testing.T) {
 	func() {
 		big := new([1 << 10]byte)
 		runtime.AddCleanup(big, func(int) { close(gone) }, 0)
-		f, err := tvmffi.NewFunction(func(*tvmffi.Args) (any, error) { return int(big[0]), nil })
+		f, err := tvmffi.NewFunction(func(tvmffi.Args) (any, error) { return int(big[0]), nil })
 		require.NoError(t, err)
 		n, err := tvmffi.As[int64](f.Call())
 		require.NoError(t, err)
@@ -346,7 +346,7 @@ func TestHandlersAreForgotten(t *testing.T) {
 
 func TestHandlersAreCalledAtOnceAndInsideOneAnother(t *testing.T) {
 	var down *tvmffi.Function
-	down = serve(t, func(a *tvmffi.Args) (any, error) {
+	down = serve(t, func(a tvmffi.Args) (any, error) {
 		x, n := tvmffi.Slice[float64](a, 0), a.Int(1)
 		if err := a.Check(2); err != nil || n == 0 {
 			return x[0], err
@@ -378,7 +378,7 @@ func TestStacksMayMoveDuringACall(t *testing.T) {
 		}
 		return deep(n-1) + int(room[n%512])
 	}
-	f := serve(t, func(a *tvmffi.Args) (any, error) {
+	f := serve(t, func(a tvmffi.Args) (any, error) {
 		x := tvmffi.Slice[float32](a, 0)
 		deep(1000)
 		runtime.GC()

@@ -17,7 +17,12 @@ func __tvm_ffi_nop(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32
 	return tvmffi.Serve(nop, args, n, result)
 }
 
-func nop(a *tvmffi.Args) (any, error) { return nil, nil }
+// __tvm_ffi_bare is a callback into Go, and nothing else.
+//
+//export __tvm_ffi_bare
+func __tvm_ffi_bare(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 { return 0 }
+
+func nop(a tvmffi.Args) (any, error) { return nil, nil }
 
 //export __tvm_ffi_scale
 func __tvm_ffi_scale(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
@@ -25,7 +30,7 @@ func __tvm_ffi_scale(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int
 }
 
 // scale writes k x to y.
-func scale(a *tvmffi.Args) (any, error) {
+func scale(a tvmffi.Args) (any, error) {
 	x, y, k := tvmffi.Slice[float32](a, 0), tvmffi.Slice[float32](a, 1), float32(a.Float(2))
 	if err := a.Check(3); err != nil {
 		return nil, err
@@ -45,7 +50,7 @@ func __tvm_ffi_fail(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int3
 }
 
 // fail raises an error of a kind, or panics.
-func fail(a *tvmffi.Args) (any, error) {
+func fail(a tvmffi.Args) (any, error) {
 	switch kind := a.String(0); kind {
 	case "plain":
 		return nil, fmt.Errorf("as asked for")
@@ -68,7 +73,7 @@ func __tvm_ffi_echo(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int3
 }
 
 // echo returns what it is given.
-func echo(a *tvmffi.Args) (any, error) { return a.Keep(0) }
+func echo(a tvmffi.Args) (any, error) { return a.Keep(0) }
 
 //export __tvm_ffi_describe
 func __tvm_ffi_describe(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
@@ -76,7 +81,7 @@ func __tvm_ffi_describe(_, args unsafe.Pointer, n int32, result unsafe.Pointer) 
 }
 
 // describe says what a tensor is.
-func describe(a *tvmffi.Args) (any, error) {
+func describe(a tvmffi.Args) (any, error) {
 	t := a.Tensor(0)
 	if err := a.Check(1); err != nil {
 		return nil, err
@@ -90,7 +95,7 @@ func __tvm_ffi_make(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int3
 }
 
 // makeTensor makes 0, 1, ..., n-1, in memory of C's, or of Go's.
-func makeTensor(a *tvmffi.Args) (any, error) {
+func makeTensor(a tvmffi.Args) (any, error) {
 	n, ours := a.Int(0), a.Bool(1)
 	if err := a.Check(2); err != nil {
 		return nil, err
@@ -119,7 +124,7 @@ func __tvm_ffi_keep(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int3
 	return tvmffi.Serve(keep, args, n, result)
 }
 
-func keep(a *tvmffi.Args) (_ any, err error) {
+func keep(a tvmffi.Args) (_ any, err error) {
 	kept, err = tvmffi.As[*dlpack.Tensor](a.Keep(0))
 	return nil, err
 }
@@ -130,7 +135,7 @@ func __tvm_ffi_let_go(_, args unsafe.Pointer, n int32, result unsafe.Pointer) in
 }
 
 // letGo returns the sum of what was kept, 20 collections later, and lets go of it.
-func letGo(a *tvmffi.Args) (any, error) {
+func letGo(a tvmffi.Args) (any, error) {
 	for range 20 {
 		runtime.GC()
 	}
@@ -149,7 +154,7 @@ func __tvm_ffi_apply(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int
 }
 
 // apply calls a function with a number.
-func apply(a *tvmffi.Args) (any, error) {
+func apply(a tvmffi.Args) (any, error) {
 	f, n := a.Function(0), a.Int(1)
 	if err := a.Check(2); err != nil {
 		return nil, err
@@ -163,7 +168,7 @@ func __tvm_ffi_live(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int3
 }
 
 // live is how many exports, imports and allocations there are.
-func live(a *tvmffi.Args) (any, error) {
+func live(a tvmffi.Args) (any, error) {
 	s := dlpack.ReadStats()
 	return s.Exports + s.Imports + s.Allocations, nil
 }
