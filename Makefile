@@ -46,11 +46,11 @@ test-go: $(VENV)/requirements.done ## the Go and C tests, under the race detecto
 test-python: $(VENV)/dlbridge.done ## the Python tests, with the light peers
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "not peers" bridge/python/tests
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples/demo examples/gorgonia bridge/gorgonia/testdata \
-	  bridge/tvmffi/testdata/test_served.py
+	  bridge/tvmffi/testdata/test_served.py examples/kernels
 
 test-peers: $(PEERS)/dlbridge.done ## the exchange with PyTorch, JAX and TensorFlow (installs gigabytes)
 	DLBRIDGE_PEERS=1 $(PEERS)/bin/python -m pytest $(PYTESTFLAGS) -m peers bridge/python/tests
-	$(PEERS)/bin/python -m pytest $(PYTESTFLAGS) bridge/tvmffi/testdata
+	$(PEERS)/bin/python -m pytest $(PYTESTFLAGS) bridge/tvmffi/testdata examples/kernels
 	$(GO) build -buildmode=c-shared -o $(BUILD)/demo/libdemo.so ./examples/demo
 	$(PEERS)/bin/python examples/demo/demo.py $(BUILD)/demo/libdemo.so
 
