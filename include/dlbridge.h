@@ -251,6 +251,97 @@ DLB_API int32_t dlb_message_pack(dlb_frame *out, const dlb_message *message, dlb
  * cannot fail. */
 DLB_API void dlb_message_free(dlb_message *message);
 
+/* ---- values: the tensors of Decthings and TensorFlow ------------------------------------------
+ *
+ * Numbers and booleans are tensors; what DLPack has no type for, such as strings and images, are elements.
+ * A frame is aliased wherever its numbers are aligned to what they need there.
+ *
+ * All of these functions but dlb_elements_free need Go: in a forked child they answer DLB_ERROR_FORKED.
+ */
+
+/* A tensor whose elements DLPack has no type for. To be written it may be filled in by hand. */
+typedef struct dlb_elements {
+  dlb_bytes type;           /* the format's own name: "string", "image", "qint8" */
+  int32_t ndim;
+  const int64_t *shape;
+  size_t count;             /* as many as the product of the shape */
+  const dlb_bytes *values;  /* the bytes of each element, row-major */
+  const dlb_bytes *formats; /* of images, audio and video ("png", "mp3"); NULL for all other types */
+} dlb_elements;
+
+/* Ends elements that were read, and so their hold on the frame. NULL is allowed.
+ * Ownership: ends the caller's. Lifetime: elements and values must not be used again. Threads: any. On
+ * error: cannot fail. */
+DLB_API void dlb_elements_free(dlb_elements *elements);
+
+/* One of the two, the other is NULL; or neither, where there was nothing to read. */
+typedef struct dlb_value {
+  DLManagedTensorVersioned *tensor; /* what was read: dlb_tensor_release */
+  dlb_elements *elements;           /* what was read: dlb_elements_free */
+  size_t size;                      /* read: the bytes that it has in the frame */
+  int32_t copied;                   /* read: the tensor has memory of its own, and IS_COPIED */
+} dlb_value;
+
+/* How Decthings writes types of variable size (strings, binaries and media). It cannot be told from the
+ * bytes; numbers and booleans are the same in all. */
+enum {
+  DLB_DECTHINGS_DOC = 0,   /* the published document */
+  DLB_DECTHINGS_PY004 = 1, /* the Python client up to 0.0.4, the Rust crate up to 0.1.3 */
+  DLB_DECTHINGS_RS015 = 2  /* the Rust crate from 0.1.4 */
+};
+
+/* Reads a frame that is one tensor of Decthings.
+ * Ownership: on success the frame is the value's, and released once, when nothing needs it; *out is the
+ * caller's. Lifetime: until the tensor's deleter, or dlb_elements_free. Threads: any. On error: *out is
+ * zeroed and the frame is not released. */
+DLB_API int32_t dlb_decthings_decode(dlb_value *out, const dlb_frame *frame, int32_t dialect,
+                                     dlb_error *error);
+
+/* Reads tensors that stand in a frame one after another, from `offset` on, into `count` values: as many as
+ * one call is good for, and at least one unless the frame ends there. The values behind the last one are
+ * zeroed; the next call's offset is this one's and the size of each value. A malformed tensor behind good
+ * ones is the next call's error.
+ * Ownership: on success the frame is that of the values, and released once, when none needs it; the values
+ * are the caller's. Lifetime, Threads: as dlb_decthings_decode. On error: all values are zeroed and the
+ * frame is not released. */
+DLB_API int32_t dlb_decthings_consume(dlb_value *out, size_t count, const dlb_frame *frame,
+                                      size_t offset, int32_t dialect, dlb_error *error);
+
+/* Writes a tensor, in any layout, or elements into `room` bytes at `data`. Where they do not suffice nothing
+ * is written, and *out tells how many do: data NULL and room 0 ask for that. The payload of a tensor is what
+ * the bytes end with: whoever places those places it aligned can have it read without a copy.
+ * Ownership: value and data stay the caller's. Lifetime: none. Threads: any, while nobody writes to the
+ * tensor. On error: *out is 0, and what lies at data is not said. */
+DLB_API int32_t dlb_decthings_encode(size_t *out, void *data, size_t room, const dlb_value *value,
+                                     int32_t dialect, dlb_error *error);
+
+/* Whether rules (a JSON object: DecthingsTensorRules) allow a value: DLB_OK, DLB_ERROR_DTYPE or
+ * DLB_ERROR_LAYOUT. Only type and shape of it are looked at. Rules that are none are DLB_ERROR_ARGUMENT.
+ * Ownership: borrowed. Lifetime: the call. Threads: any. On error: the message names the rule. */
+DLB_API int32_t dlb_decthings_check(dlb_bytes rules, const dlb_value *value, dlb_error *error);
+
+/* Options of dlb_tensorflow_decode. */
+#define DLB_TENSORFLOW_LENIENT ((uint64_t)1)  /* take all that TensorFlow's C++ takes */
+#define DLB_TENSORFLOW_INTEGERS ((uint64_t)2) /* quantised numbers as tensors of integers */
+
+/* Reads a frame that is a TensorProto. Values that are left out, because they repeat the last one, may take
+ * 64 MiB.
+ * Ownership, Lifetime, Threads, On error: as dlb_decthings_decode. */
+DLB_API int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, uint64_t options,
+                                      dlb_error *error);
+
+/* Options of dlb_tensorflow_encode: without FIELDS and CONTENT, which exclude each other, elements of a fixed
+ * size are written in tensor_content and all others in their field. */
+#define DLB_TENSORFLOW_FIELDS ((uint64_t)1)  /* the field of the type, as AsProtoField */
+#define DLB_TENSORFLOW_CONTENT ((uint64_t)2) /* tensor_content, as AsProtoTensorContent */
+#define DLB_TENSORFLOW_PAD ((uint64_t)4)     /* elements at a multiple of 64 bytes from `data` on */
+
+/* Writes a tensor, in any layout, or elements as a TensorProto into `room` bytes at `data`, as
+ * dlb_decthings_encode does.
+ * Ownership, Lifetime, Threads, On error: as dlb_decthings_encode. */
+DLB_API int32_t dlb_tensorflow_encode(size_t *out, void *data, size_t room, const dlb_value *value,
+                                      uint64_t options, dlb_error *error);
+
 /* ---- counters -------------------------------------------------------------------------------- */
 
 /* What is alive in this process: exports not yet deleted, and memory taken over and not yet released.
@@ -261,6 +352,7 @@ typedef struct dlb_counters {
   int64_t imports;
   int64_t messages;
   uint64_t double_deletes; /* deleter calls that came twice, and were ignored */
+  int64_t elements;        /* not freed */
 } dlb_counters;
 DLB_API void dlb_counters_read(dlb_counters *out);
 

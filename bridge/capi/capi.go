@@ -8,8 +8,8 @@
 //
 // Tensors, and messages once they are made, are C: tensor.c and message.c stand on the C core that
 // package dlpack brings along, and never enter Go. They work on any thread at any time, in a forked
-// child too. Only reading and writing messages is Go's: codec.c checks arguments and calls the functions
-// of codec.go.
+// child too. Only reading and writing is Go's: codec.c (messages) and value.c (Decthings and TensorFlow)
+// check arguments and call the functions of codec.go and value.go.
 //
 // Go describes and C owns. While it is called, Go reads the caller's frames and tensors as views that
 // own nothing, and leaves a description in C memory. The holds on frames and tensors are made in C
@@ -30,7 +30,10 @@ import (
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/decthings"
+	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
 	_ "github.com/dlbridge/dlbridge/include"        // dlbridge.h
 	_ "github.com/dlbridge/dlbridge/include/dlpack" // dlpack.h
 	"github.com/dlbridge/dlbridge/tens"
@@ -81,6 +84,15 @@ func codeOf(err error, otherwise C.int32_t) C.int32_t {
 		{tens.ErrFrameTooLarge, C.DLB_ERROR_OVERFLOW},
 		{dlpack.ErrReadOnly, C.DLB_ERROR_READONLY},
 		{dlpack.ErrUnaligned, C.DLB_ERROR_UNALIGNED},
+		{decthings.ErrRules, C.DLB_ERROR_ARGUMENT},
+		{decthings.ErrType, C.DLB_ERROR_DTYPE},
+		{decthings.ErrRuleType, C.DLB_ERROR_DTYPE},
+		{decthings.ErrRuleShape, C.DLB_ERROR_LAYOUT},
+		{decthings.ErrRank, C.DLB_ERROR_LAYOUT},
+		{tensorflow.ErrDType, C.DLB_ERROR_DTYPE},
+		{tensorflow.ErrRank, C.DLB_ERROR_LAYOUT},
+		{layout.ErrNegative, C.DLB_ERROR_LAYOUT},
+		{layout.ErrOverflow, C.DLB_ERROR_OVERFLOW},
 	} {
 		if errors.Is(err, row.cause) {
 			return row.code

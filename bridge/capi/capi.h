@@ -33,6 +33,12 @@ CAPI int32_t capi_check(const char *op, const char *what, const DLManagedTensorV
 /* Whether arguments are what they must be; `what` names one. */
 CAPI int32_t capi_null(const char *op, const char *what, dlb_error *error);
 CAPI int32_t capi_memory(const char *op, dlb_error *error);
+CAPI int32_t capi_check_forked(const char *op, dlb_error *error);
+CAPI int32_t capi_check_options(const char *op, uint64_t options, uint64_t known, dlb_error *error);
+CAPI int32_t capi_check_bytes(const char *op, const char *what, const void *data, size_t size,
+                              dlb_error *error);
+CAPI int32_t capi_check_frames(const char *op, const char *what, const dlb_frame *frames, size_t count,
+                               dlb_error *error);
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
@@ -75,5 +81,38 @@ CAPI int64_t capi_messages(void);
 /* Hands bytes out together with a share of theirs, which the frame's release drops. */
 CAPI void capi_frame_out(dlb_frame *out, core_share *share, const char *data, size_t size,
                          uint64_t flags);
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+/* What a tensor in a frame is: Go says so, and C makes a dlb_value of it. */
+typedef struct capi_reading {
+  size_t start; /* of its elements */
+  size_t end;   /* of the tensor; 0 where there is none */
+  DLDataType dtype;
+  int32_t ndim;
+  uint64_t flags; /* of DLManagedTensorVersioned */
+  int64_t *shape;
+  core_share *own;        /* has the elements, where they do not lie in the frame */
+  dlb_elements *elements; /* instead of all of it but end: they have no hold yet */
+} capi_reading;
+
+/* Where tensors are read from, and to. */
+typedef struct capi_input {
+  const dlb_frame *frame;
+  size_t offset;
+  int32_t dialect;
+  uint64_t options;
+  capi_reading *readings; /* zeroed */
+  size_t count;
+  int64_t *dims; /* room for shapes */
+  size_t room;
+} capi_input;
+
+/* Elements with room for as much. NULL when there is no memory. */
+CAPI dlb_elements *capi_elements_new(size_t count, size_t formats, size_t ndim, size_t text);
+/* The room for text. */
+CAPI char *capi_elements_text(dlb_elements *elements);
+/* Elements that have not been freed. */
+CAPI int64_t capi_elements(void);
 
 #endif

@@ -200,13 +200,15 @@ func TestTensorFunctionsOfTheLibrary(t *testing.T) {
 	run(t, sanitized, nil, compile(t, "cc", "tensor.c", append(slices.Clone(c11), libraryFlags(t)...)...))
 }
 
-// G1, G2, G4, G6, G54, G58, G60: see the program.
-func TestMessageFunctions(t *testing.T) {
-	program := compile(t, "cc", "message.c", append(slices.Clone(c11), libraryFlags(t)...)...)
-	for _, environment := range []string{"GOGC=100", "GOGC=1", "GODEBUG=cgocheck=1,clobberfree=1,invalidptr=1"} {
-		t.Run(environment, func(t *testing.T) {
-			run(t, append(slices.Clone(sanitized), environment), nil, program)
-		})
+// G1, G2, G4, G6, G54, G58, G60: see the programs.
+func TestFunctionsThatNeedGo(t *testing.T) {
+	for _, file := range []string{"message.c", "value.c"} {
+		program := compile(t, "cc", file, append(slices.Clone(c11), libraryFlags(t)...)...)
+		for _, environment := range []string{"GOGC=100", "GOGC=1", "GODEBUG=cgocheck=1,clobberfree=1,invalidptr=1"} {
+			t.Run(file+" "+environment, func(t *testing.T) {
+				run(t, append(slices.Clone(sanitized), environment), nil, program)
+			})
+		}
 	}
 }
 

@@ -9,20 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int32_t check_forked(const char *op, dlb_error *error) {
+int32_t capi_check_forked(const char *op, dlb_error *error) {
   if (!core_forked()) return DLB_OK;
   return capi_fail(error, DLB_ERROR_FORKED,
                    "%s: needs Go, which does not run in a forked child: use spawn, forkserver or exec",
                    op);
 }
 
-static int32_t check_options(const char *op, uint64_t options, uint64_t known, dlb_error *error) {
+int32_t capi_check_options(const char *op, uint64_t options, uint64_t known, dlb_error *error) {
   if ((options & ~known) == 0) return DLB_OK;
   return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: options = %#" PRIx64 " has unknown bits", op,
                    options);
 }
 
-static int32_t check_bytes(const char *op, const char *what, const void *data, size_t size,
+int32_t capi_check_bytes(const char *op, const char *what, const void *data, size_t size,
                            dlb_error *error) {
   if (size == 0) return DLB_OK;
   if (data == NULL)
@@ -32,16 +32,16 @@ static int32_t check_bytes(const char *op, const char *what, const void *data, s
   return DLB_OK;
 }
 
-static int32_t check_frames(const char *op, const char *what, const dlb_frame *frames, size_t count,
+int32_t capi_check_frames(const char *op, const char *what, const dlb_frame *frames, size_t count,
                             dlb_error *error) {
   if (count > 0 && frames == NULL) return capi_null(op, what, error);
   if (count > PTRDIFF_MAX / sizeof *frames)
     return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %zu %s", op, count, what);
   for (size_t i = 0; i < count; i++) {
-    if (check_bytes(op, what, frames[i].data, frames[i].size, NULL) != DLB_OK) {
+    if (capi_check_bytes(op, what, frames[i].data, frames[i].size, NULL) != DLB_OK) {
       char name[48];
       snprintf(name, sizeof name, "%s[%zu].data", what, i);
-      return check_bytes(op, name, frames[i].data, frames[i].size, error);
+      return capi_check_bytes(op, name, frames[i].data, frames[i].size, error);
     }
     if (frames[i].flags & ~DLB_FRAME_WRITABLE)
       return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %s[%zu].flags = %#" PRIx64 " has unknown bits",
@@ -76,9 +76,9 @@ int32_t dlb_message_decode(dlb_message **out, const dlb_frame *frames, size_t co
   static const char op[] = "dlb_message_decode";
   if (out == NULL) return capi_null(op, "out", error);
   *out = NULL;
-  int32_t code = check_frames(op, "frames", frames, count, error);
-  if (code == DLB_OK) code = check_options(op, options, DLB_DECODE_MESSAGE_ONLY, error);
-  if (code == DLB_OK) code = check_forked(op, error);
+  int32_t code = capi_check_frames(op, "frames", frames, count, error);
+  if (code == DLB_OK) code = capi_check_options(op, options, DLB_DECODE_MESSAGE_ONLY, error);
+  if (code == DLB_OK) code = capi_check_forked(op, error);
   if (code != DLB_OK) return code;
   dlb_message *message = NULL;
   code = capiDecode(&message, (dlb_frame *)frames, count, options, error);
@@ -93,9 +93,9 @@ int32_t dlb_message_unpack(dlb_message **out, const dlb_frame *packed, uint64_t 
   if (out == NULL) return capi_null(op, "out", error);
   *out = NULL;
   if (packed == NULL) return capi_null(op, "packed", error);
-  int32_t code = check_frames(op, "packed", packed, 1, error);
-  if (code == DLB_OK) code = check_options(op, options, DLB_DECODE_MESSAGE_ONLY, error);
-  if (code == DLB_OK) code = check_forked(op, error);
+  int32_t code = capi_check_frames(op, "packed", packed, 1, error);
+  if (code == DLB_OK) code = capi_check_options(op, options, DLB_DECODE_MESSAGE_ONLY, error);
+  if (code == DLB_OK) code = capi_check_forked(op, error);
   if (code != DLB_OK) return code;
   dlb_message *message = NULL;
   code = capiUnpack(&message, (dlb_frame *)packed, options, error);
@@ -116,9 +116,9 @@ int32_t dlb_message_make(dlb_message **out, const dlb_header *header, dlb_bytes 
   if (out == NULL) return capi_null(op, "out", error);
   *out = NULL;
   if (header == NULL) return capi_null(op, "header", error);
-  int32_t code = check_bytes(op, "label", label.data, label.size, error);
-  if (code == DLB_OK) code = check_frames(op, "parts", parts, count, error);
-  if (code == DLB_OK) code = check_forked(op, error);
+  int32_t code = capi_check_bytes(op, "label", label.data, label.size, error);
+  if (code == DLB_OK) code = capi_check_frames(op, "parts", parts, count, error);
+  if (code == DLB_OK) code = capi_check_forked(op, error);
   if (code != DLB_OK) return code;
   dlb_message *message = NULL;
   code = capiMake(&message, (dlb_header *)header, label, (dlb_frame *)parts, count, error);
@@ -163,9 +163,9 @@ static int32_t describe(const char *op, DLManagedTensorVersioned *views,
       return capi_check(op, name, tensors[i].tensor, &extent, error);
     }
     const dlb_bytes *metadata = &tensors[i].metadata;
-    if (check_bytes(op, "", metadata->data, metadata->size, NULL) != DLB_OK) {
+    if (capi_check_bytes(op, "", metadata->data, metadata->size, NULL) != DLB_OK) {
       snprintf(name, sizeof name, "tensors[%zu].metadata", i);
-      return check_bytes(op, name, metadata->data, metadata->size, error);
+      return capi_check_bytes(op, name, metadata->data, metadata->size, error);
     }
     views[i] = *tensors[i].tensor;
     views[i].deleter = NULL;
@@ -206,10 +206,10 @@ int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *fields,
   if (count > 0 && tensors == NULL) return capi_null(op, "tensors", error);
   if (count > PTRDIFF_MAX / sizeof(DLManagedTensorVersioned))
     return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %zu tensors", op, count);
-  int32_t code = check_bytes(op, "label", fields->label.data, fields->label.size, error);
+  int32_t code = capi_check_bytes(op, "label", fields->label.data, fields->label.size, error);
   if (code == DLB_OK)
-    code = check_bytes(op, "metadata", fields->metadata.data, fields->metadata.size, error);
-  if (code == DLB_OK) code = check_forked(op, error);
+    code = capi_check_bytes(op, "metadata", fields->metadata.data, fields->metadata.size, error);
+  if (code == DLB_OK) code = capi_check_forked(op, error);
   if (code != DLB_OK) return code;
   DLManagedTensorVersioned *views = calloc(count + 1, sizeof *views);
   if (views == NULL) return capi_memory(op, error);
@@ -230,7 +230,7 @@ int32_t dlb_message_pack(dlb_frame *out, const dlb_message *message, dlb_error *
   if (out == NULL) return capi_null(op, "out", error);
   memset(out, 0, sizeof *out);
   int32_t code = capi_message_check(op, message, error);
-  if (code == DLB_OK) code = check_forked(op, error);
+  if (code == DLB_OK) code = capi_check_forked(op, error);
   if (code != DLB_OK) return code;
   core_share *share = NULL;
   size_t size = 0;
@@ -252,4 +252,5 @@ void dlb_counters_read(dlb_counters *out) {
   }
   out->imports += capi_held();
   out->messages = capi_messages();
+  out->elements = capi_elements();
 }

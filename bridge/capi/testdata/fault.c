@@ -72,16 +72,6 @@ static const struct {
     {"encode", encode, {0, 0, 0, 0, 0, 1, 1, 1}, 6},
 };
 
-static void check_counters(const char *name) {
-  dlb_counters now;
-  dlb_counters_read(&now);
-  if (now.exports != 0 || now.imports != 0 || now.messages != 0 || now.double_deletes != 0) {
-    fprintf(stderr, "%s leaves %" PRId64 " exports, %" PRId64 " imports, %" PRId64 " messages\n", name,
-            now.exports, now.imports, now.messages);
-    exit(1);
-  }
-}
-
 static void check_no_releases(void) {
   static const int none[8];
   CHECK(memcmp(released, none, sizeof released) == 0);
@@ -108,9 +98,9 @@ static void memory_runs_out(void) {
       CHECK_INT(DLB_ERROR_MEMORY, code);
       CHECK(m == NULL);
       check_no_releases();
-      check_counters(rows[i].name);
+      check_nothing_is_left(rows[i].name);
     }
-    check_counters(rows[i].name);
+    check_nothing_is_left(rows[i].name);
   }
 }
 
@@ -124,10 +114,10 @@ static void go_panics(void) {
       CHECK(m == NULL);
       check_no_releases();
       capiFault(0);
-      check_counters(rows[i].name);
+      check_nothing_is_left(rows[i].name);
       CHECK_INT(DLB_OK, rows[i].call(&m)); /* and the next call is as good as any */
       dlb_message_free(m);
-      check_counters(rows[i].name);
+      check_nothing_is_left(rows[i].name);
     }
   }
 }
@@ -152,7 +142,98 @@ static void pack_fails(void) {
   CHECK_INT(1, counters.messages);
   capiFault(0);
   dlb_message_free(m);
-  check_counters("pack");
+  check_nothing_is_left("pack");
+}
+
+/* Values: a tensor on the frame, one that is copied, elements, one of each, and a tensor that lies in no
+ * frame. */
+static int32_t decthings(dlb_value *out, const char *bytes, size_t size) {
+  dlb_frame frame = {bytes, size, count_release, &released[0], 0};
+  return dlb_decthings_consume(out, 3, &frame, 0, DLB_DECTHINGS_DOC, NULL);
+}
+
+static const _Alignas(64) char bytes[] = "\x01\x01\x01\x01\x0b\x00\x02hi\x05\x00""1234";
+
+static int32_t on_frame(dlb_value *out) { return decthings(out, "\x0d\x00\x01", 3); }
+static int32_t elements(dlb_value *out) { return decthings(out, bytes + 4, 5); }
+static int32_t copied(dlb_value *out) { return decthings(out, bytes + 9, 6); }
+static int32_t both(dlb_value *out) { return decthings(out, bytes + 4, 11); }
+
+static int32_t repeated(dlb_value *out) {
+  static const char proto[] = "\x08\x03\x12\x04\x12\x02\x08\x03\x3a\x01\x05";
+  dlb_frame frame = {proto, sizeof proto - 1, count_release, &released[0], 0};
+  return dlb_tensorflow_decode(out, &frame, 0, NULL);
+}
+
+static const struct {
+  const char *name;
+  int32_t (*call)(dlb_value *);
+  int allocations; /* that may fail, at least */
+} value_rows[] = {
+    {"a tensor on the frame", on_frame, 1}, {"a copy", copied, 2},          {"elements", elements, 2},
+    {"elements and a copy", both, 3},       {"repeated values", repeated, 2},
+};
+
+/* Calls, and checks that nothing is left of a failure. */
+static int32_t call_value(size_t row, dlb_value values[3]) {
+  memset(released, 0, sizeof released);
+  memset(values, 0, 3 * sizeof *values);
+  int32_t code = value_rows[row].call(values);
+  for (size_t i = 0; code != DLB_OK && i < 3; i++)
+    CHECK(values[i].tensor == NULL && values[i].elements == NULL && values[i].size == 0);
+  if (code != DLB_OK) {
+    check_no_releases();
+    check_nothing_is_left(value_rows[row].name);
+  }
+  return code;
+}
+
+static void end_values(size_t row, dlb_value values[3]) {
+  for (size_t i = 0; i < 3; i++) {
+    dlb_tensor_release(values[i].tensor);
+    dlb_elements_free(values[i].elements);
+  }
+  CHECK_INT(1, released[0]);
+  check_nothing_is_left(value_rows[row].name);
+}
+
+static void values_fail(void) {
+  dlb_value values[3];
+  for (size_t i = 0; i < sizeof value_rows / sizeof *value_rows; i++) {
+    for (int nth = 1;; nth++) {
+      allocations = 0;
+      failing = nth;
+      int32_t code = call_value(i, values);
+      int reached = allocations >= nth;
+      failing = 0;
+      CHECK_INT(reached ? DLB_ERROR_MEMORY : DLB_OK, code);
+      if (reached) continue;
+      CHECK(nth > value_rows[i].allocations);
+      end_values(i, values);
+      break;
+    }
+    for (int where = 1; where <= 2; where++) {
+      capiFault(where);
+      CHECK_INT(DLB_ERROR_INTERNAL, call_value(i, values));
+      capiFault(0);
+      CHECK_INT(DLB_OK, call_value(i, values));
+      end_values(i, values);
+    }
+  }
+  dlb_value value = {&made[0], NULL, 0, 0};
+  static const char text[] = "{\"shape\":[2,3],\"allowedTypes\":[\"f32\"]}";
+  dlb_bytes rules = {text, sizeof text - 1};
+  size_t size = SIZE_MAX;
+  char room[64];
+  capiFault(1);
+  CHECK_CODE(DLB_ERROR_INTERNAL, dlb_decthings_encode(&size, room, sizeof room, &value, 0, &error));
+  CHECK_INT(0, size);
+  CHECK_CODE(DLB_ERROR_INTERNAL, dlb_tensorflow_encode(&size, room, sizeof room, &value, 0, &error));
+  CHECK_INT(0, size);
+  CHECK_CODE(DLB_ERROR_INTERNAL, dlb_decthings_check(rules, &value, &error));
+  capiFault(0);
+  CHECK_CODE(DLB_OK, dlb_decthings_check(rules, &value, &error));
+  check_nothing_is_left("values");
 }
 
 int main(void) {
@@ -168,6 +249,7 @@ int main(void) {
   memory_runs_out();
   go_panics();
   pack_fails();
+  values_fail();
   whole.release(whole.ctx);
   return 0;
 }

@@ -22,7 +22,12 @@ ASSERT(header_origin, offsetof(dlb_header, origin) == 8);
 ASSERT(bytes, sizeof(dlb_bytes) == 16);
 ASSERT(message_tensor, sizeof(dlb_message_tensor) == 24);
 ASSERT(message_fields, sizeof(dlb_message_fields) == 64);
-ASSERT(counters, sizeof(dlb_counters) == 32);
+ASSERT(elements, sizeof(dlb_elements) == 56);
+ASSERT(elements_shape, offsetof(dlb_elements, shape) == 24);
+ASSERT(elements_formats, offsetof(dlb_elements, formats) == 48);
+ASSERT(value, sizeof(dlb_value) == 32);
+ASSERT(value_copied, offsetof(dlb_value, copied) == 24);
+ASSERT(counters, sizeof(dlb_counters) == 40);
 
 int main(void) {
   const char *version = dlb_version();

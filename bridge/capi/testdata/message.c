@@ -6,22 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Every test ends with the counters where they began (G1, G2). */
-static dlb_counters at_first;
-
-static void check_nothing_is_left(const char *test) {
-  dlb_counters now;
-  memset(&now, 0xff, sizeof now);
-  dlb_counters_read(&now);
-  if (now.exports != at_first.exports || now.imports != at_first.imports || now.messages != at_first.messages ||
-      now.double_deletes != at_first.double_deletes) {
-    fprintf(stderr, "%s leaves %" PRId64 " exports, %" PRId64 " imports, %" PRId64 " messages, %" PRIu64
-            " double deletes\n", test, now.exports - at_first.exports, now.imports - at_first.imports,
-            now.messages - at_first.messages, now.double_deletes - at_first.double_deletes);
-    exit(1);
-  }
-}
-
 /* A message of three parts, in frames that count their releases: a float32 of 2 by 3, whose part is
  * writable; the same part as its transpose; an int16 of 4 that runs backwards; and a part without tensor. */
 enum { FRAMES = 5 };
@@ -787,10 +771,7 @@ static void signal_handlers_stay(void) {
 }
 
 int main(void) {
-  dlb_counters_read(&at_first);
-  CHECK_INT(0, at_first.exports);
-  CHECK_INT(0, at_first.imports);
-  CHECK_INT(0, at_first.messages);
+  check_nothing_is_left("nothing");
   decode_views_the_frames();
   frames_out_are_the_frames_in();
   release_may_be_null_and_frames_empty();

@@ -1,0 +1,637 @@
+/* The functions of Decthings and TensorFlow: who owns what at each step, and every way to go wrong. */
+#include "check.h"
+
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int is(dlb_bytes bytes, const char *text) {
+  return bytes.size == strlen(text) && memcmp(bytes.data, text, bytes.size) == 0;
+}
+
+static void check_zero(const void *memory, size_t size) {
+  for (size_t i = 0; i < size; i++) CHECK_INT(0, ((const char *)memory)[i]);
+}
+
+/* Two rows of three floats behind a header of four bytes, and so aligned where the frame is. */
+typedef struct {
+  _Alignas(64) unsigned char bytes[4 + 24];
+  int released;
+  dlb_frame frame;
+} floats;
+
+static void set_up(floats *f, uint64_t flags) {
+  static const float values[6] = {0, 1, 2, 3, 4, 5};
+  memset(f, 0, sizeof *f);
+  memcpy(f->bytes, "\x01\x02\x02\x03", 4);
+  memcpy(f->bytes + 4, values, sizeof values);
+  f->frame = (dlb_frame){f->bytes, sizeof f->bytes, count_release, &f->released, flags};
+}
+
+/* G2, G4, G6 */
+static void a_tensor_is_the_frames_memory(void) {
+  for (uint64_t flags = 0; flags <= DLB_FRAME_WRITABLE; flags++) {
+    floats f;
+    set_up(&f, flags);
+    dlb_value v;
+    memset(&v, 0xff, sizeof v);
+    CHECK_OK(dlb_decthings_decode(&v, &f.frame, DLB_DECTHINGS_DOC, &error));
+    CHECK(v.elements == NULL);
+    CHECK_INT(sizeof f.bytes, v.size);
+    CHECK_INT(0, v.copied);
+    CHECK_OK(dlb_tensor_validate(v.tensor, &error));
+    const DLTensor *t = &v.tensor->dl_tensor;
+    CHECK_INT(flags == 0 ? DLPACK_FLAG_BITMASK_READ_ONLY : 0, v.tensor->flags);
+    CHECK(t->data == f.bytes + 4);
+    CHECK_INT(2, t->ndim);
+    CHECK_INT(2, t->shape[0]);
+    CHECK_INT(3, t->shape[1]);
+    CHECK_INT(3, t->strides[0]);
+    CHECK_INT(1, t->strides[1]);
+    CHECK(t->dtype.code == kDLFloat && t->dtype.bits == 32 && t->dtype.lanes == 1);
+    float seven = 7;
+    memcpy(f.bytes + 4, &seven, 4); /* written on one side, read on the other */
+    CHECK(*(float *)t->data == 7);
+    CHECK_INT(0, f.released);
+    dlb_tensor_release(v.tensor);
+    CHECK_INT(1, f.released);
+  }
+  check_nothing_is_left(__func__);
+}
+
+/* What is not aligned is copied, says so, is as read-only as the frame, and gives the frame back at once. */
+static void what_is_not_aligned_is_copied(void) {
+  for (uint64_t flags = 0; flags <= DLB_FRAME_WRITABLE; flags++) {
+    for (size_t shift = 1; shift < 4; shift++) {
+      floats f;
+      set_up(&f, flags);
+      _Alignas(64) unsigned char moved[4 + sizeof f.bytes];
+      memcpy(moved + shift, f.bytes, sizeof f.bytes);
+      f.frame.data = moved + shift;
+      dlb_value v;
+      CHECK_OK(dlb_decthings_decode(&v, &f.frame, DLB_DECTHINGS_DOC, &error));
+      CHECK_INT(1, v.copied);
+      CHECK_INT(1, f.released);
+      CHECK_INT(DLPACK_FLAG_BITMASK_IS_COPIED | (flags == 0 ? DLPACK_FLAG_BITMASK_READ_ONLY : 0), v.tensor->flags);
+      CHECK_INT(0, (uintptr_t)v.tensor->dl_tensor.data % 256);
+      memset(moved, 0, sizeof moved);
+      CHECK(memcmp(v.tensor->dl_tensor.data, f.bytes + 4, 24) == 0);
+      dlb_tensor_release(v.tensor);
+      CHECK_INT(1, f.released);
+    }
+  }
+  /* A complex number need not be aligned to more than its halves. */
+  _Alignas(64) unsigned char proto[] = "------\x08\x08\x12\x00\x22\x08 REAL IM";
+  dlb_frame frame = {proto + 6, 14, NULL, NULL, 0};
+  dlb_value v;
+  CHECK_OK(dlb_tensorflow_decode(&v, &frame, 0, &error));
+  CHECK_INT(0, v.copied);
+  CHECK(v.tensor->dl_tensor.data == proto + 12);
+  CHECK(v.tensor->dl_tensor.dtype.code == kDLComplex && v.tensor->dl_tensor.dtype.bits == 64);
+  dlb_tensor_release(v.tensor);
+  check_nothing_is_left(__func__);
+}
+
+static const char TWO[] = "\x0b\x01\x02\x05hello\x08, world!"; /* the document's example */
+
+static void elements_are_the_frames_memory(void) {
+  int released = 0;
+  dlb_frame frame = {TWO, sizeof TWO - 1, count_release, &released, 0};
+  dlb_value v;
+  memset(&v, 0xff, sizeof v);
+  CHECK_OK(dlb_decthings_decode(&v, &frame, DLB_DECTHINGS_DOC, &error));
+  CHECK(v.tensor == NULL);
+  CHECK_INT(sizeof TWO - 1, v.size);
+  dlb_elements *e = v.elements;
+  CHECK(is(e->type, "string"));
+  CHECK_INT(1, e->ndim);
+  CHECK_INT(2, e->shape[0]);
+  CHECK_INT(2, e->count);
+  CHECK(is(e->values[0], "hello") && is(e->values[1], ", world!"));
+  CHECK(e->values[0].data == TWO + 4);
+  CHECK(e->formats == NULL);
+  CHECK_INT(0, released);
+  dlb_counters counters;
+  dlb_counters_read(&counters);
+  CHECK_INT(1, counters.elements);
+  e->values = NULL; /* what the caller may change does not matter to the end of it */
+  e->shape = NULL;
+  e->count = 99;
+  dlb_elements_free(e);
+  CHECK_INT(1, released);
+  dlb_elements_free(NULL);
+
+  static const char media[] = "\x0e\x01\x02\x05png\x01\x02\x04jpg\x03";
+  frame = (dlb_frame){media, sizeof media - 1, count_release, &released, 0};
+  CHECK_OK(dlb_decthings_decode(&v, &frame, DLB_DECTHINGS_DOC, &error));
+  CHECK(is(v.elements->type, "image"));
+  CHECK(is(v.elements->formats[0], "png") && is(v.elements->formats[1], "jpg"));
+  CHECK(v.elements->values[1].data == media + 13 && v.elements->values[1].size == 1);
+  /* What was read can be written, in another dialect too. */
+  char out[64];
+  size_t size;
+  CHECK_OK(dlb_decthings_encode(&size, out, sizeof out, &v, DLB_DECTHINGS_RS015, &error));
+  static const char newer[] = "\x0e\x01\x02\x0d\x06\x03png\x01\x02\x05\x03jpg\x03";
+  CHECK_INT(sizeof newer - 1, size);
+  CHECK(memcmp(newer, out, size) == 0);
+  dlb_elements_free(v.elements);
+  CHECK_INT(2, released);
+  check_nothing_is_left(__func__);
+}
+
+/* Elements that are filled in by hand. */
+static void elements_of_the_callers_are_written(void) {
+  static const int64_t shape[] = {2};
+  static const dlb_bytes values[] = {{"hello", 5}, {", world!", 8}};
+  dlb_elements e = {{"string", 6}, 1, shape, 2, values, NULL};
+  dlb_value v = {NULL, &e, 0, 0};
+  char out[64];
+  size_t size = SIZE_MAX;
+  CHECK_OK(dlb_decthings_encode(&size, out, sizeof out, &v, DLB_DECTHINGS_DOC, &error));
+  CHECK(size == sizeof TWO - 1 && memcmp(out, TWO, size) == 0);
+
+  /* A string is a string to TensorFlow too: in string_val, or in tensor_content. */
+  static const char field[] = "\x08\x07\x12\x04\x12\x02\x08\x02\x42\x05hello\x42\x08, world!";
+  static const char content[] = "\x08\x07\x12\x04\x12\x02\x08\x02\x22\x0f\x05\x08hello, world!";
+  CHECK_OK(dlb_tensorflow_encode(&size, out, sizeof out, &v, 0, &error));
+  CHECK(size == sizeof field - 1 && memcmp(out, field, size) == 0);
+  CHECK_OK(dlb_tensorflow_encode(&size, out, sizeof out, &v, DLB_TENSORFLOW_FIELDS, &error));
+  CHECK(size == sizeof field - 1 && memcmp(out, field, size) == 0);
+  CHECK_OK(dlb_tensorflow_encode(&size, out, sizeof out, &v, DLB_TENSORFLOW_CONTENT, &error));
+  CHECK(size == sizeof content - 1 && memcmp(out, content, size) == 0);
+
+  e = (dlb_elements){{"binary", 6}, 0, NULL, 1, &(dlb_bytes){"", 0}, NULL};
+  CHECK_OK(dlb_decthings_encode(&size, out, sizeof out, &v, DLB_DECTHINGS_PY004, &error));
+  CHECK(size == 4 && memcmp(out, "\x0c\x00\x01\x00", 4) == 0);
+  check_nothing_is_left(__func__);
+}
+
+/* What is said once, for elements after the last too, and quantised numbers: they lie in no frame. */
+static void elements_that_the_frame_has_not_are_kept_with_them(void) {
+  static const char proto[] = "\x08\x0b\x12\x04\x12\x02\x08\x03\x3a\x02\x05\x07"; /* qint8: 5, 7, 7 in int_val */
+  dlb_frame frame = {proto, sizeof proto - 1, NULL, NULL, 0};
+  dlb_value v;
+  CHECK_OK(dlb_tensorflow_decode(&v, &frame, 0, &error));
+  CHECK(is(v.elements->type, "qint8"));
+  CHECK_INT(3, v.elements->count);
+  CHECK(is(v.elements->values[0], "\5") && is(v.elements->values[2], "\7"));
+  char out[64];
+  size_t size;
+  CHECK_OK(dlb_tensorflow_encode(&size, out, sizeof out, &v, 0, &error));
+  CHECK(size == 13 && memcmp(out, "\x08\x0b\x12\x04\x12\x02\x08\x03\x22\x03\5\7\7", 13) == 0);
+  dlb_elements_free(v.elements);
+
+  CHECK_OK(dlb_tensorflow_decode(&v, &frame, DLB_TENSORFLOW_INTEGERS, &error));
+  CHECK(v.elements == NULL);
+  CHECK_INT(1, v.copied);
+  CHECK(v.tensor->dl_tensor.dtype.code == kDLInt && v.tensor->dl_tensor.dtype.bits == 8);
+  CHECK(memcmp(v.tensor->dl_tensor.data, "\5\7\7", 3) == 0);
+  dlb_tensor_release(v.tensor);
+
+  static const char many[] = "\x08\x03\x12\x04\x12\x02\x08\x01\x3a\x02\x05\x07"; /* two numbers for one element */
+  frame = (dlb_frame){many, sizeof many - 1, NULL, NULL, 0};
+  CHECK_CODE(DLB_ERROR_FORMAT, dlb_tensorflow_decode(&v, &frame, 0, &error));
+  CHECK_OK(dlb_tensorflow_decode(&v, &frame, DLB_TENSORFLOW_LENIENT, &error));
+  CHECK_INT(5, *(int32_t *)v.tensor->dl_tensor.data);
+  dlb_tensor_release(v.tensor);
+  check_nothing_is_left(__func__);
+}
+
+/* Elements below a byte have a byte each in TensorFlow. */
+static void small_elements_are_padded(void) {
+  static const char proto[] = "\x08\x1d\x12\x04\x12\x02\x08\x02\x22\x02\x0f\x07"; /* int4 */
+  dlb_frame frame = {proto, sizeof proto - 1, NULL, NULL, 0};
+  dlb_value v;
+  CHECK_OK(dlb_tensorflow_decode(&v, &frame, 0, &error));
+  CHECK_INT(DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, v.tensor->flags);
+  CHECK_INT(4, v.tensor->dl_tensor.dtype.bits);
+  CHECK(v.tensor->dl_tensor.data == proto + 10);
+  char out[64];
+  size_t size;
+  CHECK_OK(dlb_tensorflow_encode(&size, out, sizeof out, &v, 0, &error));
+  CHECK(size == frame.size && memcmp(out, proto, size) == 0);
+  dlb_tensor_release(v.tensor);
+  check_nothing_is_left(__func__);
+}
+
+/* A tensor is written in any layout, and without taking it over. */
+static void tensors_are_written_row_major(void) {
+  floats f;
+  set_up(&f, 0);
+  float data[6] = {0, 3, 1, 4, 2, 5};
+  int64_t shape[] = {2, 3}, strides[] = {1, 2};
+  int deletes = 0;
+  DLManagedTensorVersioned made = made_by_producer(data, shape, &deletes);
+  made.dl_tensor.strides = strides;
+  dlb_value v = {&made, NULL, 0, 0};
+  char out[sizeof f.bytes];
+  size_t size = SIZE_MAX;
+  CHECK_OK(dlb_decthings_encode(&size, NULL, 0, &v, DLB_DECTHINGS_DOC, &error));
+  CHECK_INT(sizeof f.bytes, size);
+  memset(out, 0x5a, sizeof out);
+  CHECK_OK(dlb_decthings_encode(&size, out, sizeof out - 1, &v, DLB_DECTHINGS_DOC, &error));
+  CHECK_INT(sizeof f.bytes, size); /* as many bytes are needed, and none is written */
+  for (size_t i = 0; i < sizeof out; i++) CHECK_INT(0x5a, out[i]);
+  CHECK_OK(dlb_decthings_encode(&size, out, sizeof out, &v, DLB_DECTHINGS_DOC, &error));
+  CHECK(memcmp(f.bytes, out, size) == 0);
+
+  /* Padded, the elements are aligned where the buffer is, and read without a copy. */
+  _Alignas(64) char proto[192];
+  CHECK_OK(dlb_tensorflow_encode(&size, NULL, 0, &v, DLB_TENSORFLOW_PAD, &error));
+  CHECK_INT(64 + 24, size);
+  CHECK_OK(dlb_tensorflow_encode(&size, proto, sizeof proto, &v, DLB_TENSORFLOW_PAD, &error));
+  CHECK_INT(64 + 24, size);
+  CHECK(memcmp(proto + 64, f.bytes + 4, 24) == 0);
+  dlb_frame frame = {proto, size, NULL, NULL, 0};
+  dlb_value again;
+  CHECK_OK(dlb_tensorflow_decode(&again, &frame, 0, &error));
+  CHECK(again.tensor->dl_tensor.data == proto + 64);
+  dlb_tensor_release(again.tensor);
+  CHECK_OK(dlb_tensorflow_encode(&size, NULL, 0, &v, DLB_TENSORFLOW_FIELDS, &error));
+  CHECK_INT(2 + 2 + 8 + 2 + 24, size);
+  CHECK_INT(0, deletes);
+  check_nothing_is_left(__func__);
+}
+
+/* Booleans one after another: 2, 0, then a byte. */
+enum { STREAM = 1000 };
+
+static void a_stream_is_read_in_turns(void) {
+  static char data[3 * STREAM + 2];
+  for (int i = 0; i < STREAM; i++) memcpy(data + 3 * i, (char[3]){13, 0, (char)(i % 2)}, 3);
+  static dlb_value values[STREAM + 1];
+  int released = 0, calls = 0;
+  dlb_frame frame = {data, 3 * STREAM, count_release, &released, DLB_FRAME_WRITABLE};
+  size_t offset = 0, read = 0;
+  while (offset < frame.size) {
+    memset(values, 0xff, sizeof values);
+    CHECK_OK(dlb_decthings_consume(values, STREAM, &frame, offset, DLB_DECTHINGS_DOC, &error));
+    calls++;
+    size_t n = 0;
+    for (; n < STREAM && values[n].tensor != NULL; n++, read++) {
+      CHECK(values[n].tensor->dl_tensor.data == data + offset + 2);
+      CHECK_INT(3, values[n].size);
+      CHECK_INT((int)(read % 2), *(char *)values[n].tensor->dl_tensor.data);
+      offset += values[n].size;
+    }
+    CHECK(n > 0);
+    if (n < STREAM) check_zero(&values[n], (STREAM - n) * sizeof *values);
+    CHECK_INT(calls - 1, released);
+    for (size_t i = 0; i < n; i++) dlb_tensor_release(values[(i + n / 2) % n].tensor);
+    CHECK_INT(calls, released);
+  }
+  CHECK_INT(STREAM, read);
+  CHECK_INT(3 * STREAM, offset);
+
+  /* Behind the last tensor there is none, and the frame is back. */
+  memset(values, 0xff, sizeof values);
+  CHECK_OK(dlb_decthings_consume(values, 2, &frame, offset, DLB_DECTHINGS_DOC, &error));
+  check_zero(values, 2 * sizeof *values);
+  CHECK_INT(calls + 1, released);
+
+  /* What is malformed is the error of the call that begins with it, and its place is that in the frame. */
+  data[3 * 4 + 2] = 2;
+  CHECK_OK(dlb_decthings_consume(values, STREAM, &frame, 0, DLB_DECTHINGS_DOC, &error));
+  check_zero(&values[4], (STREAM - 4) * sizeof *values);
+  for (int i = 0; i < 4; i++) dlb_tensor_release(values[i].tensor);
+  released = 0;
+  memset(values, 0xff, sizeof values);
+  dlb_error error;
+  CHECK_INT(DLB_ERROR_FORMAT, dlb_decthings_consume(values, STREAM, &frame, 12, DLB_DECTHINGS_DOC, &error));
+  CHECK(strstr(error.message, "decthings: byte 14: element 0 is the boolean 2") != NULL);
+  check_zero(values, STREAM * sizeof *values);
+  CHECK_INT(0, released);
+  check_nothing_is_left(__func__);
+}
+
+/* Many dimensions, and large tensors, are for several calls; a tensor that is larger than all that for one. */
+static void a_call_reads_what_it_is_good_for(void) {
+  static char data[20 * 260];
+  char *at = data;
+  for (int i = 0; i < 20; i++) {
+    *at++ = 7; /* u8 */
+    *at++ = (char)255;
+    memset(at, 1, 255);
+    at += 255;
+    *at++ = (char)i;
+  }
+  dlb_frame frame = {data, (size_t)(at - data), NULL, NULL, 0};
+  dlb_value values[20];
+  size_t read = 0;
+  for (size_t offset = 0; offset < frame.size;) {
+    CHECK_OK(dlb_decthings_consume(values, 20, &frame, offset, DLB_DECTHINGS_DOC, &error));
+    CHECK(values[0].tensor != NULL);
+    for (int i = 0; i < 20 && values[i].tensor != NULL; i++, read++) {
+      CHECK_INT(255, values[i].tensor->dl_tensor.ndim);
+      CHECK_INT(1, values[i].tensor->dl_tensor.shape[254]);
+      CHECK_INT((int)read, *(char *)values[i].tensor->dl_tensor.data);
+      offset += values[i].size;
+      dlb_tensor_release(values[i].tensor);
+    }
+  }
+  CHECK_INT(20, read);
+
+  enum { LARGE = 1 << 17 };
+  char *large = calloc(3, LARGE + 7);
+  for (int i = 0; i < 3; i++) memcpy(large + i * (LARGE + 7), "\x07\x01\xfe\x00\x02\x00\x00", 7);
+  frame = (dlb_frame){large, 3 * (LARGE + 7), NULL, NULL, 0};
+  for (int i = 0; i < 3; i++) {
+    CHECK_OK(dlb_decthings_consume(values, 20, &frame, (size_t)i * (LARGE + 7), DLB_DECTHINGS_DOC, &error));
+    CHECK(values[0].tensor != NULL && values[1].tensor == NULL);
+    CHECK_INT(LARGE, values[0].tensor->dl_tensor.shape[0]);
+    dlb_tensor_release(values[0].tensor);
+  }
+  free(large);
+  check_nothing_is_left(__func__);
+}
+
+/* G54, G58: outputs that start as garbage are zero after every error, and no frame is released. */
+static void reading_refuses_and_releases_nothing(void) {
+  floats f;
+  set_up(&f, 0);
+  const struct {
+    const char *name;
+    int32_t code;
+    const dlb_frame *frame;
+    size_t offset;
+    int32_t dialect;
+    const char *says;
+  } rows[] = {
+      {"frame NULL", DLB_ERROR_NULL, NULL, 0, 0, "frame is NULL"},
+      {"data NULL", DLB_ERROR_NULL, &(dlb_frame){NULL, 8, count_release, &f.released, 0}, 0, 0, "frame[0].data is NULL"},
+      {"2^63 bytes", DLB_ERROR_OVERFLOW, &(dlb_frame){"", (size_t)1 << 63, count_release, &f.released, 0}, 0, 0, "frame[0].data"},
+      {"flags", DLB_ERROR_ARGUMENT, &(dlb_frame){"", 0, count_release, &f.released, 2}, 0, 0, "flags = 0x2"},
+      {"dialect 3", DLB_ERROR_ARGUMENT, &f.frame, 0, 3, "dialect = 3"},
+      {"dialect -1", DLB_ERROR_ARGUMENT, &f.frame, 0, -1, "dialect = -1"},
+      {"offset", DLB_ERROR_ARGUMENT, &f.frame, sizeof f.bytes + 1, 0, "offset = 29, frame has 28 bytes"},
+      {"cut", DLB_ERROR_FORMAT, &(dlb_frame){f.bytes, 27, count_release, &f.released, 0}, 0, 0, "decthings: byte 4: "},
+      {"type 200", DLB_ERROR_FORMAT, &(dlb_frame){"\xc8\x00", 2, count_release, &f.released, 0}, 0, 0, "decthings: byte 0: "},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    dlb_value v[3];
+    dlb_error error;
+    for (int consume = rows[i].offset > 0; consume < 2; consume++) {
+      memset(v, 0xff, sizeof v);
+      memset(&error, 0xff, sizeof error);
+      int32_t code = consume ? dlb_decthings_consume(v, 3, rows[i].frame, rows[i].offset, rows[i].dialect, &error)
+                             : dlb_decthings_decode(v, rows[i].frame, rows[i].dialect, &error);
+      if (code != rows[i].code || code != error.code || strstr(error.message, rows[i].says) == NULL) {
+        fprintf(stderr, "%s: %s: %s\n", rows[i].name, dlb_error_name(code), error.message);
+        exit(1);
+      }
+      check_zero(v, (consume ? 3 : 1) * sizeof *v);
+      CHECK_INT(0, f.released);
+    }
+  }
+  dlb_value v;
+  CHECK_CODE(DLB_ERROR_NULL, dlb_decthings_decode(NULL, &f.frame, 0, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_decthings_consume(NULL, 1, &f.frame, 0, 0, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_decthings_consume(&v, 0, &f.frame, 0, 0, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_decthings_consume(&v, SIZE_MAX / 2, &f.frame, 0, 0, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_tensorflow_decode(NULL, &f.frame, 0, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_tensorflow_decode(&v, NULL, 0, &error));
+  memset(&v, 0xff, sizeof v);
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensorflow_decode(&v, &f.frame, 4, &error));
+  check_zero(&v, sizeof v);
+  memset(&v, 0xff, sizeof v);
+  CHECK_CODE(DLB_ERROR_FORMAT, dlb_tensorflow_decode(&v, &f.frame, 0, &error));
+  check_zero(&v, sizeof v);
+  CHECK_INT(DLB_ERROR_FORMAT, dlb_tensorflow_decode(&v, &f.frame, 0, NULL));
+  CHECK_INT(0, f.released);
+
+  /* With one byte behind it a tensor is no whole frame. */
+  f.frame.size--;
+  CHECK_CODE(DLB_ERROR_FORMAT, dlb_decthings_decode(&v, &f.frame, 0, &error));
+  char more[4] = {13, 0, 1, 0};
+  dlb_frame trailing = {more, 4, count_release, &f.released, 0};
+  dlb_error error;
+  CHECK_INT(DLB_ERROR_FORMAT, dlb_decthings_decode(&v, &trailing, 0, &error));
+  CHECK(strstr(error.message, "decthings: byte 3: 1 more after the tensor") != NULL);
+  CHECK_INT(0, f.released);
+  check_nothing_is_left(__func__);
+}
+
+static void writing_refuses_and_takes_nothing(void) {
+  float data[6] = {0};
+  int64_t shape[] = {2, 3}, minus[] = {-1, 3};
+  int deletes = 0;
+  DLManagedTensorVersioned good = made_by_producer(data, shape, &deletes), half = good, lanes = good, older = good,
+                           device = good, negative = good, boolean = good;
+  half.dl_tensor.dtype.bits = 16;
+  lanes.dl_tensor.dtype = (DLDataType){kDLFloat, 16, 2};
+  older.version.major = 2;
+  device.dl_tensor.device.device_type = kDLCUDA;
+  negative.dl_tensor.shape = minus;
+  boolean.dl_tensor.dtype = (DLDataType){kDLBool, 8, 1};
+  memset(data, 2, sizeof data);
+  const dlb_bytes value = {"x", 1}, none = {NULL, 3}, bad_text = {"\xff", 1};
+  const int64_t one[] = {1};
+  dlb_elements strings = {{"string", 6}, 1, one, 1, &value, NULL}, unknown = strings, numbers = strings, image = strings,
+               few = strings, missing = strings, no_values = strings, no_shape = strings, rank = strings,
+               no_type = strings, text = strings, count = strings;
+  unknown.type = (dlb_bytes){"strings", 7};
+  numbers.type = (dlb_bytes){"f32", 3};
+  image.type = (dlb_bytes){"image", 5};
+  few.count = 0;
+  missing.values = &none;
+  no_values.values = NULL;
+  no_shape.shape = NULL;
+  rank.ndim = -1;
+  no_type.type = (dlb_bytes){NULL, 1};
+  text.values = &bad_text;
+  count.count = SIZE_MAX / 2;
+  const struct {
+    const char *name;
+    int32_t decthings, tensorflow; /* DLB_OK where the format takes it */
+    dlb_value value;
+  } rows[] = {
+      {"neither", DLB_ERROR_ARGUMENT, DLB_ERROR_ARGUMENT, {NULL, NULL, 0, 0}},
+      {"both", DLB_ERROR_ARGUMENT, DLB_ERROR_ARGUMENT, {&good, &strings, 0, 0}},
+      {"half", DLB_ERROR_DTYPE, DLB_OK, {&half, NULL, 0, 0}},
+      {"lanes", DLB_ERROR_DTYPE, DLB_ERROR_DTYPE, {&lanes, NULL, 0, 0}},
+      {"version", DLB_ERROR_VERSION, DLB_ERROR_VERSION, {&older, NULL, 0, 0}},
+      {"device", DLB_ERROR_DEVICE, DLB_ERROR_DEVICE, {&device, NULL, 0, 0}},
+      {"negative", DLB_ERROR_LAYOUT, DLB_ERROR_LAYOUT, {&negative, NULL, 0, 0}},
+      {"boolean 2", DLB_ERROR_ARGUMENT, DLB_ERROR_ARGUMENT, {&boolean, NULL, 0, 0}},
+      {"unknown type", DLB_ERROR_DTYPE, DLB_ERROR_DTYPE, {NULL, &unknown, 0, 0}},
+      {"numbers", DLB_ERROR_DTYPE, DLB_ERROR_DTYPE, {NULL, &numbers, 0, 0}},
+      {"no formats", DLB_ERROR_ARGUMENT, DLB_ERROR_DTYPE, {NULL, &image, 0, 0}},
+      {"too few", DLB_ERROR_ARGUMENT, DLB_ERROR_ARGUMENT, {NULL, &few, 0, 0}},
+      {"value NULL", DLB_ERROR_NULL, DLB_ERROR_NULL, {NULL, &missing, 0, 0}},
+      {"values NULL", DLB_ERROR_NULL, DLB_ERROR_NULL, {NULL, &no_values, 0, 0}},
+      {"shape NULL", DLB_ERROR_NULL, DLB_ERROR_NULL, {NULL, &no_shape, 0, 0}},
+      {"rank -1", DLB_ERROR_LAYOUT, DLB_ERROR_LAYOUT, {NULL, &rank, 0, 0}},
+      {"type NULL", DLB_ERROR_NULL, DLB_ERROR_NULL, {NULL, &no_type, 0, 0}},
+      {"no text", DLB_ERROR_ARGUMENT, DLB_OK, {NULL, &text, 0, 0}},
+      {"count", DLB_ERROR_ARGUMENT, DLB_ERROR_ARGUMENT, {NULL, &count, 0, 0}},
+  };
+  char room[256];
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    size_t a = SIZE_MAX, b = SIZE_MAX;
+    int32_t decthings = dlb_decthings_encode(&a, room, sizeof room, &rows[i].value, 0, NULL);
+    int32_t tensorflow = dlb_tensorflow_encode(&b, room, sizeof room, &rows[i].value, 0, NULL);
+    if (decthings != rows[i].decthings || tensorflow != rows[i].tensorflow) {
+      fprintf(stderr, "%s: %s, %s\n", rows[i].name, dlb_error_name(decthings), dlb_error_name(tensorflow));
+      exit(1);
+    }
+    CHECK_INT(decthings == DLB_OK, a != 0);
+    CHECK_INT(tensorflow == DLB_OK, b != 0);
+  }
+  dlb_value v = {&good, NULL, 0, 0};
+  size_t size = SIZE_MAX;
+  CHECK_CODE(DLB_ERROR_NULL, dlb_decthings_encode(NULL, room, sizeof room, &v, 0, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_decthings_encode(&size, room, sizeof room, NULL, 0, &error));
+  CHECK_INT(0, size);
+  CHECK_CODE(DLB_ERROR_NULL, dlb_decthings_encode(&size, NULL, 1, &v, 0, &error));
+  size = SIZE_MAX;
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_decthings_encode(&size, room, sizeof room, &v, 9, &error));
+  CHECK_INT(0, size);
+  size = SIZE_MAX;
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensorflow_encode(&size, room, sizeof room, &v, 8, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensorflow_encode(&size, room, sizeof room, &v, 3, &error));
+  CHECK_INT(0, size);
+  CHECK_CODE(DLB_ERROR_NULL, dlb_tensorflow_encode(NULL, room, sizeof room, &v, 0, &error));
+  int64_t ones[256];
+  for (int i = 0; i < 256; i++) ones[i] = 1;
+  good.dl_tensor.shape = ones;
+  good.dl_tensor.ndim = 256;
+  CHECK_CODE(DLB_ERROR_LAYOUT, dlb_decthings_encode(&size, room, sizeof room, &v, 0, &error));
+  CHECK_CODE(DLB_ERROR_LAYOUT, dlb_tensorflow_encode(&size, room, sizeof room, &v, 0, &error));
+  CHECK_INT(0, deletes);
+  check_nothing_is_left(__func__);
+}
+
+static void rules_are_checked(void) {
+  float data[6];
+  int64_t shape[] = {2, 3};
+  int deletes = 0;
+  DLManagedTensorVersioned made = made_by_producer(data, shape, &deletes);
+  made.dl_tensor.device.device_type = kDLCUDA; /* nobody looks at the elements */
+  dlb_value tensor = {&made, NULL, 0, 0};
+  dlb_elements e = {{"image", 5}, 2, shape, 99, NULL, NULL}; /* nor here */
+  dlb_value elements = {NULL, &e, 0, 0};
+  const struct {
+    const char *rules;
+    int32_t tensor, elements;
+  } rows[] = {
+      {"{\"shape\":[2,-1],\"allowedTypes\":[\"f32\",\"image\"]}", DLB_OK, DLB_OK},
+      {"{\"shape\":[2,-1],\"allowedTypes\":[\"f32\"],\"annotations\":[]}", DLB_OK, DLB_ERROR_DTYPE},
+      {"{\"shape\":[2,-1],\"allowedTypes\":[]}", DLB_ERROR_DTYPE, DLB_ERROR_DTYPE},
+      {"{\"shape\":[2,4],\"allowedTypes\":[\"image\"]}", DLB_ERROR_DTYPE, DLB_ERROR_LAYOUT},
+      {"{\"shape\":[],\"allowedTypes\":[\"f32\"]}", DLB_ERROR_LAYOUT, DLB_ERROR_DTYPE},
+      {"{\"shape\":[-2],\"allowedTypes\":[\"f32\"]}", DLB_ERROR_ARGUMENT, DLB_ERROR_ARGUMENT},
+      {"{\"shape\":[2,3],\"allowedTypes\":[\"float\"]}", DLB_ERROR_ARGUMENT, DLB_ERROR_ARGUMENT},
+      {"{\"shape\":[2,3]}", DLB_ERROR_ARGUMENT, DLB_ERROR_ARGUMENT},
+      {"rules", DLB_ERROR_ARGUMENT, DLB_ERROR_ARGUMENT},
+      {"", DLB_ERROR_ARGUMENT, DLB_ERROR_ARGUMENT},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    dlb_bytes rules = {rows[i].rules, strlen(rows[i].rules)};
+    CHECK_CODE(rows[i].tensor, dlb_decthings_check(rules, &tensor, &error));
+    CHECK_CODE(rows[i].elements, dlb_decthings_check(rules, &elements, &error));
+  }
+  dlb_bytes rules = {"{\"shape\":[],\"allowedTypes\":[\"f32\"]}", 35};
+  made.dl_tensor.dtype.bits = 16;
+  CHECK_CODE(DLB_ERROR_DTYPE, dlb_decthings_check(rules, &tensor, &error));
+  e.type = (dlb_bytes){"no", 2};
+  CHECK_CODE(DLB_ERROR_DTYPE, dlb_decthings_check(rules, &elements, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_decthings_check(rules, NULL, &error));
+  rules.data = NULL;
+  CHECK_CODE(DLB_ERROR_NULL, dlb_decthings_check(rules, &tensor, &error));
+  CHECK_INT(0, deletes);
+  check_nothing_is_left(__func__);
+}
+
+enum { THREADS = 8, ROUNDS = 300 };
+
+static void *read_and_write(void *ctx) {
+  (void)ctx;
+  for (int i = 0; i < ROUNDS; i++) {
+    floats f;
+    set_up(&f, 0);
+    int released = 0;
+    dlb_frame text = {TWO, sizeof TWO - 1, count_release, &released, 0};
+    dlb_value v, e;
+    char out[64];
+    size_t size;
+    CHECK_OK(dlb_decthings_decode(&v, &f.frame, DLB_DECTHINGS_DOC, &error));
+    CHECK_OK(dlb_decthings_decode(&e, &text, DLB_DECTHINGS_DOC, &error));
+    CHECK_OK(dlb_decthings_encode(&size, out, sizeof out, &v, DLB_DECTHINGS_DOC, &error));
+    CHECK(size == sizeof f.bytes && memcmp(out, f.bytes, size) == 0);
+    CHECK_OK(dlb_tensorflow_encode(&size, out, sizeof out, &e, 0, &error));
+    dlb_elements_free(e.elements);
+    dlb_tensor_release(v.tensor);
+    CHECK_INT(1, f.released);
+    CHECK_INT(1, released);
+  }
+  return NULL;
+}
+
+static void threads_read_and_write_at_once(void) {
+  pthread_t threads[THREADS];
+  for (int i = 0; i < THREADS; i++) CHECK_INT(0, pthread_create(&threads[i], NULL, read_and_write, NULL));
+  for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+  check_nothing_is_left(__func__);
+}
+
+/* G60: what was read can be used and released in a forked child; what needs Go is refused at once. */
+static void a_forked_child_is_refused_what_needs_go(void) {
+  floats f;
+  set_up(&f, 0);
+  int released = 0;
+  dlb_frame text = {TWO, sizeof TWO - 1, count_release, &released, 0};
+  dlb_value v, e;
+  CHECK_OK(dlb_decthings_decode(&v, &f.frame, DLB_DECTHINGS_DOC, &error));
+  CHECK_OK(dlb_decthings_decode(&e, &text, DLB_DECTHINGS_DOC, &error));
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    alarm(20); /* a hang is a failure */
+    dlb_value no;
+    size_t size;
+    char out[64];
+    dlb_bytes rules = {"{}", 2};
+    memset(&no, 0xff, sizeof no);
+    CHECK_CODE(DLB_ERROR_FORKED, dlb_decthings_decode(&no, &f.frame, 0, &error));
+    check_zero(&no, sizeof no);
+    CHECK_CODE(DLB_ERROR_FORKED, dlb_decthings_consume(&no, 1, &f.frame, 0, 0, &error));
+    CHECK_CODE(DLB_ERROR_FORKED, dlb_tensorflow_decode(&no, &f.frame, 0, &error));
+    CHECK_CODE(DLB_ERROR_FORKED, dlb_decthings_encode(&size, out, sizeof out, &v, 0, &error));
+    CHECK_CODE(DLB_ERROR_FORKED, dlb_tensorflow_encode(&size, out, sizeof out, &e, 0, &error));
+    CHECK_CODE(DLB_ERROR_FORKED, dlb_decthings_check(rules, &v, &error));
+    CHECK_INT(0, f.released);
+    CHECK(is(e.elements->values[1], ", world!"));
+    dlb_elements_free(e.elements);
+    dlb_tensor_release(v.tensor);
+    CHECK_INT(1, f.released);
+    CHECK_INT(1, released);
+    check_nothing_is_left("the child");
+    _exit(0);
+  }
+  int status = -1;
+  CHECK_INT(child, waitpid(child, &status, 0));
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  CHECK_INT(0, f.released);
+  dlb_elements_free(e.elements);
+  dlb_tensor_release(v.tensor);
+  check_nothing_is_left(__func__);
+}
+
+int main(void) {
+  check_nothing_is_left("nothing");
+  a_tensor_is_the_frames_memory();
+  what_is_not_aligned_is_copied();
+  elements_are_the_frames_memory();
+  elements_of_the_callers_are_written();
+  elements_that_the_frame_has_not_are_kept_with_them();
+  small_elements_are_padded();
+  tensors_are_written_row_major();
+  a_stream_is_read_in_turns();
+  a_call_reads_what_it_is_good_for();
+  reading_refuses_and_releases_nothing();
+  writing_refuses_and_takes_nothing();
+  rules_are_checked();
+  threads_read_and_write_at_once();
+  a_forked_child_is_refused_what_needs_go();
+  return 0;
+}

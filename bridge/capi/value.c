@@ -1,0 +1,280 @@
+/* Tensors of Decthings and TensorFlow: the entry points that go on into Go. Go reads the caller's frame
+ * while it is called, and says where in it the elements lie; the tensors, the copies of what is not aligned,
+ * and the hold on the frame are made here, after Go is done. */
+#include "_cgo_export.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- elements -------------------------------------------------------------------------------- */
+
+/* One allocation, with what is private behind what the caller may change. */
+typedef struct allocation {
+  dlb_elements elements;
+  core_share *hold; /* on the frame */
+  char *text;
+} allocation;
+
+static int64_t live;
+
+int64_t capi_elements(void) { return __atomic_load_n(&live, __ATOMIC_RELAXED); }
+
+dlb_elements *capi_elements_new(size_t count, size_t formats, size_t ndim, size_t text) {
+  size_t bytes = sizeof(allocation) + (count + formats) * sizeof(dlb_bytes) + ndim * sizeof(int64_t);
+  allocation *room = calloc(1, bytes + text);
+  if (room == NULL) return NULL;
+  dlb_bytes *values = (dlb_bytes *)(room + 1);
+  room->elements.ndim = (int32_t)ndim;
+  room->elements.shape = (int64_t *)(values + count + formats);
+  room->elements.count = count;
+  room->elements.values = values;
+  if (formats > 0) room->elements.formats = values + count;
+  room->text = (char *)room + bytes;
+  __atomic_fetch_add(&live, 1, __ATOMIC_RELAXED);
+  return &room->elements;
+}
+
+char *capi_elements_text(dlb_elements *elements) { return ((allocation *)elements)->text; }
+
+void dlb_elements_free(dlb_elements *elements) {
+  if (elements == NULL) return;
+  core_share *hold = ((allocation *)elements)->hold;
+  free(elements);
+  __atomic_fetch_sub(&live, 1, __ATOMIC_RELAXED);
+  if (hold != NULL) core_share_drop(hold);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* What one call is good for: so many tensors, and dimensions of all of them (255 of one alone). */
+enum { READINGS = 128, DIMS = 512 };
+
+/* What an element must be aligned to: to itself, and a complex number to its halves. */
+static size_t alignment_of(DLDataType dtype) {
+  size_t size = (size_t)dtype.bits * dtype.lanes / 8;
+  if (dtype.code == kDLComplex) size /= 2;
+  return size > 0 ? size : 1;
+}
+
+/* The tensor of a reading: on the frame, or on memory of its own. */
+static int32_t deliver_tensor(dlb_value *out, const capi_reading *r, const dlb_frame *frame,
+                              core_share *hold) {
+  DLTensor view = {
+      .device = {.device_type = kDLCPU},
+      .ndim = r->ndim,
+      .dtype = r->dtype,
+      .shape = r->shape,
+  };
+  uint64_t flags = r->flags;
+  if (!(frame->flags & DLB_FRAME_WRITABLE)) flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
+  core_extent extent;
+  view.data = &view; /* something that is not NULL: Go has checked the rest */
+  if (core_validate(&view, flags, &extent, NULL, 0) != CORE_OK) return DLB_ERROR_INTERNAL;
+  size_t nbytes = (size_t)extent.nbytes;
+  core_share *own = r->own;
+  view.data = own != NULL ? own->data : (char *)frame->data + r->start;
+  if (own == NULL && nbytes > 0 && (uintptr_t)view.data % alignment_of(r->dtype) != 0) {
+    own = core_share_alloc(nbytes, 0);
+    if (own == NULL) return DLB_ERROR_MEMORY;
+    memcpy(own->data, view.data, nbytes);
+    view.data = own->data;
+  }
+  if (nbytes == 0) view.data = NULL;
+  if (own != NULL) flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
+  out->copied = own != NULL;
+  out->tensor = core_export_versioned(own != NULL ? own : hold, &view, flags);
+  if (own != r->own) core_share_drop(own);
+  return out->tensor != NULL ? DLB_OK : DLB_ERROR_MEMORY;
+}
+
+/* Makes values of what Go has read; after an error none of them is left. */
+static int32_t deliver(dlb_value *out, const capi_input *in) {
+  core_share *hold = capi_hold(in->frame->release, in->frame->ctx);
+  int32_t code = hold != NULL ? DLB_OK : DLB_ERROR_MEMORY;
+  size_t at = in->offset, i = 0;
+  for (; i < in->count && in->readings[i].end > 0 && code == DLB_OK; i++) {
+    capi_reading *r = &in->readings[i];
+    out[i].size = r->end - at;
+    at = r->end;
+    if (r->elements != NULL) {
+      ((allocation *)r->elements)->hold = hold;
+      core_share_take(hold);
+      out[i].elements = r->elements;
+      r->elements = NULL;
+    } else {
+      code = deliver_tensor(&out[i], r, in->frame, hold);
+    }
+  }
+  if (code == DLB_OK) {
+    core_share_drop(hold);
+    return code;
+  }
+  while (i-- > 0) {
+    dlb_tensor_release(out[i].tensor);
+    dlb_elements_free(out[i].elements);
+    memset(&out[i], 0, sizeof out[i]);
+  }
+  capi_unhold(hold);
+  return code;
+}
+
+static int32_t check_dialect(const char *op, int32_t dialect, dlb_error *error) {
+  if (dialect >= DLB_DECTHINGS_DOC && dialect <= DLB_DECTHINGS_RS015) return DLB_OK;
+  return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: dialect = %d", op, (int)dialect);
+}
+
+typedef int32_t (*go_reader)(capi_input *in, dlb_error *error);
+
+/* Reads up to in->count tensors. */
+static int32_t decode(const char *op, dlb_value *out, const dlb_frame *frame, go_reader reader,
+                      capi_input *in, dlb_error *error) {
+  if (frame == NULL) return capi_null(op, "frame", error);
+  int32_t code = capi_check_frames(op, "frame", frame, 1, error);
+  if (code == DLB_OK) code = capi_check_forked(op, error);
+  if (code != DLB_OK) return code;
+  if (in->offset > frame->size)
+    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: offset = %zu, frame has %zu bytes", op, in->offset,
+                     frame->size);
+  capi_reading readings[READINGS];
+  int64_t dims[DIMS];
+  if (in->count > READINGS) in->count = READINGS;
+  memset(readings, 0, in->count * sizeof *readings);
+  in->frame = frame;
+  in->readings = readings;
+  in->dims = dims;
+  in->room = DIMS;
+  code = reader(in, error);
+  if (code == DLB_OK) {
+    code = deliver(out, in);
+    if (code == DLB_ERROR_MEMORY) capi_memory(op, error);
+    else if (code != DLB_OK) capi_fail(error, code, "%s: a tensor that is none was read", op);
+  }
+  for (size_t i = 0; i < in->count; i++) {
+    dlb_elements_free(readings[i].elements);
+    if (readings[i].own != NULL) core_share_drop(readings[i].own);
+  }
+  return code;
+}
+
+int32_t dlb_decthings_decode(dlb_value *out, const dlb_frame *frame, int32_t dialect, dlb_error *error) {
+  static const char op[] = "dlb_decthings_decode";
+  if (out == NULL) return capi_null(op, "out", error);
+  memset(out, 0, sizeof *out);
+  int32_t code = check_dialect(op, dialect, error);
+  if (code != DLB_OK) return code;
+  capi_input in = {.count = 1, .dialect = dialect};
+  return decode(op, out, frame, capiDecthingsDecode, &in, error);
+}
+
+int32_t dlb_decthings_consume(dlb_value *out, size_t count, const dlb_frame *frame, size_t offset,
+                              int32_t dialect, dlb_error *error) {
+  static const char op[] = "dlb_decthings_consume";
+  if (count > PTRDIFF_MAX / sizeof *out)
+    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %zu values", op, count);
+  if (out == NULL) return capi_null(op, "out", error);
+  if (count == 0) return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: no values", op);
+  memset(out, 0, count * sizeof *out);
+  int32_t code = check_dialect(op, dialect, error);
+  if (code != DLB_OK) return code;
+  capi_input in = {.count = count, .offset = offset, .dialect = dialect};
+  return decode(op, out, frame, capiDecthingsConsume, &in, error);
+}
+
+int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, uint64_t options,
+                              dlb_error *error) {
+  static const char op[] = "dlb_tensorflow_decode";
+  if (out == NULL) return capi_null(op, "out", error);
+  memset(out, 0, sizeof *out);
+  int32_t code = capi_check_options(op, options, DLB_TENSORFLOW_LENIENT | DLB_TENSORFLOW_INTEGERS, error);
+  if (code != DLB_OK) return code;
+  capi_input in = {.count = 1, .options = options};
+  return decode(op, out, frame, capiTensorflowDecode, &in, error);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static int32_t check_list(const char *op, const char *what, const dlb_bytes *list, size_t count,
+                          dlb_error *error) {
+  if (count > 0 && list == NULL) return capi_null(op, what, error);
+  for (size_t i = 0; i < count; i++) {
+    int32_t code = capi_check_bytes(op, what, list[i].data, list[i].size, error);
+    if (code != DLB_OK) return code;
+  }
+  return DLB_OK;
+}
+
+static int32_t check_elements(const char *op, const dlb_elements *e, int with_values, dlb_error *error) {
+  int32_t code = capi_check_bytes(op, "elements->type", e->type.data, e->type.size, error);
+  if (code != DLB_OK) return code;
+  if (e->ndim < 0)
+    return capi_fail(error, DLB_ERROR_LAYOUT, "%s: elements->ndim = %d", op, (int)e->ndim);
+  if (e->ndim > 0 && e->shape == NULL) return capi_null(op, "elements->shape", error);
+  if (!with_values) return DLB_OK;
+  if (e->count > PTRDIFF_MAX / sizeof(dlb_bytes))
+    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: elements->count = %zu", op, e->count);
+  code = check_list(op, "elements->values", e->values, e->count, error);
+  if (code != DLB_OK || e->formats == NULL) return code;
+  return check_list(op, "elements->formats", e->formats, e->count, error);
+}
+
+/* Checks a value, and describes its tensor, if it is one, as one that has nothing to delete. */
+static int32_t check_value(const char *op, const dlb_value *value, int with_values,
+                           DLManagedTensorVersioned *view, dlb_error *error) {
+  if (value == NULL) return capi_null(op, "value", error);
+  if ((value->tensor == NULL) == (value->elements == NULL))
+    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: value has %s", op,
+                     value->tensor != NULL ? "both tensor and elements" : "neither tensor nor elements");
+  if (value->elements != NULL) return check_elements(op, value->elements, with_values, error);
+  core_extent extent;
+  int32_t code = capi_check(op, "tensor", value->tensor, &extent, error);
+  if (code != DLB_OK) return code;
+  *view = *value->tensor;
+  view->deleter = NULL;
+  return DLB_OK;
+}
+
+typedef int32_t (*go_writer)(size_t *out, void *data, size_t room, DLManagedTensorVersioned *tensor,
+                             dlb_elements *elements, uint64_t how, dlb_error *error);
+
+static int32_t encode(const char *op, size_t *out, void *data, size_t room, const dlb_value *value,
+                      go_writer writer, uint64_t how, dlb_error *error) {
+  if (out == NULL) return capi_null(op, "out", error);
+  *out = 0;
+  DLManagedTensorVersioned view;
+  int32_t code = capi_check_bytes(op, "data", data, room, error);
+  if (code == DLB_OK) code = check_value(op, value, 1, &view, error);
+  if (code == DLB_OK) code = capi_check_forked(op, error);
+  if (code != DLB_OK) return code;
+  return writer(out, data, room, value->tensor != NULL ? &view : NULL, value->elements, how, error);
+}
+
+int32_t dlb_decthings_encode(size_t *out, void *data, size_t room, const dlb_value *value,
+                             int32_t dialect, dlb_error *error) {
+  static const char op[] = "dlb_decthings_encode";
+  if (out != NULL) *out = 0;
+  int32_t code = check_dialect(op, dialect, error);
+  if (code != DLB_OK) return code;
+  return encode(op, out, data, room, value, capiDecthingsEncode, (uint64_t)dialect, error);
+}
+
+int32_t dlb_tensorflow_encode(size_t *out, void *data, size_t room, const dlb_value *value,
+                              uint64_t options, dlb_error *error) {
+  static const char op[] = "dlb_tensorflow_encode";
+  static const uint64_t either = DLB_TENSORFLOW_FIELDS | DLB_TENSORFLOW_CONTENT;
+  if (out != NULL) *out = 0;
+  int32_t code = capi_check_options(op, options, either | DLB_TENSORFLOW_PAD, error);
+  if (code != DLB_OK) return code;
+  if ((options & either) == either)
+    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: options have both FIELDS and CONTENT", op);
+  return encode(op, out, data, room, value, capiTensorflowEncode, options, error);
+}
+
+int32_t dlb_decthings_check(dlb_bytes rules, const dlb_value *value, dlb_error *error) {
+  static const char op[] = "dlb_decthings_check";
+  DLManagedTensorVersioned view;
+  int32_t code = capi_check_bytes(op, "rules", rules.data, rules.size, error);
+  if (code == DLB_OK) code = check_value(op, value, 0, &view, error);
+  if (code == DLB_OK) code = capi_check_forked(op, error);
+  if (code != DLB_OK) return code;
+  return capiDecthingsCheck(rules, value->tensor != NULL ? &view : NULL, value->elements, error);
+}

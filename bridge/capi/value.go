@@ -1,0 +1,340 @@
+package capi
+
+/*
+#include "capi.h"
+*/
+import "C"
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/decthings"
+	"github.com/dlbridge/dlbridge/bridge/tensorflow"
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// littleEndian says whether this machine's numbers are those of the formats.
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// C: dlb_decthings_decode
+//
+//export capiDecthingsDecode
+func capiDecthingsDecode(in *C.capi_input, e *C.dlb_error) C.int32_t {
+	return guard(e, C.DLB_ERROR_FORMAT, func() error {
+		data := view(in.frame.data, in.frame.size)
+		v, err := decthings.Parse(data, decthings.Dialect(in.dialect))
+		if err != nil {
+			return err
+		}
+		r := &reading{C: in.readings, data: data, dims: unsafe.Slice(in.dims, int(in.room))}
+		return r.decthings(&v, len(data))
+	})
+}
+
+// enough is how many bytes one call of dlb_decthings_consume reads until it leaves what follows to the next:
+// what is not aligned is copied, and whoever goes through a stream may not want all of that at a time.
+const enough = 1 << 16
+
+// C: dlb_decthings_consume
+//
+//export capiDecthingsConsume
+func capiDecthingsConsume(in *C.capi_input, e *C.dlb_error) C.int32_t {
+	return guard(e, C.DLB_ERROR_FORMAT, func() error {
+		data := view(in.frame.data, in.frame.size)
+		var v decthings.View
+		dims := unsafe.Slice(in.dims, int(in.room))
+		readings := unsafe.Slice(in.readings, int(in.count))
+		start := int(in.offset)
+		for i, at := 0, start; i < len(readings) && at < len(data) && at-start < enough; i++ {
+			n, err := v.Consume(data[at:], decthings.Dialect(in.dialect))
+			if err != nil || len(v.Shape) > len(dims) {
+				if i > 0 {
+					return nil // it is the next call's
+				}
+				if fault, ok := errors.AsType[*decthings.Error](err); ok {
+					fault.Offset += int64(at)
+				}
+				return err
+			}
+			r := &reading{C: &readings[i], data: data, dims: dims}
+			if err := r.decthings(&v, at+n); err != nil {
+				return err
+			}
+			dims, at = r.dims, at+n
+		}
+		return nil
+	})
+}
+
+// C: dlb_tensorflow_decode
+//
+//export capiTensorflowDecode
+func capiTensorflowDecode(in *C.capi_input, e *C.dlb_error) C.int32_t {
+	return guard(e, C.DLB_ERROR_FORMAT, func() error {
+		data := view(in.frame.data, in.frame.size)
+		var options []tensorflow.DecodeOption
+		if in.options&C.DLB_TENSORFLOW_LENIENT != 0 {
+			options = append(options, tensorflow.Lenient())
+		}
+		v, err := tensorflow.Parse(data, options...)
+		if err != nil {
+			return err
+		}
+		dt := v.DType.DataType()
+		if in.options&C.DLB_TENSORFLOW_INTEGERS != 0 {
+			dt = v.DType.Storage()
+		}
+		r := &reading{C: in.readings, data: data, dims: unsafe.Slice(in.dims, int(in.room))}
+		r.C.end = C.size_t(len(data))
+		if dt == 0 {
+			return r.elements(v.AsElements())
+		}
+		return r.tensor(dt, v.Shape, v.Data, v.Aliases)
+	})
+}
+
+// A reading is a capi_reading that is being filled. What is stored in it are addresses of C memory.
+type reading struct {
+	C    *C.capi_reading
+	data []byte // the frame
+	dims []C.int64_t
+}
+
+// decthings sets the reading to a tensor that ends at a byte of the frame.
+func (r *reading) decthings(v *decthings.View, end int) error {
+	r.C.end = C.size_t(end)
+	if v.Elements != nil {
+		return r.elements(v.Elements)
+	}
+	return r.tensor(v.Type.DataType(), v.Shape, v.Data, true)
+}
+
+// tensor sets the reading to elements that lie in the frame, or to a copy of those that do not.
+func (r *reading) tensor(dt dlpack.DataType, shape []int64, elements []byte, inFrame bool) error {
+	if !littleEndian && dt.ItemSize() > 1 {
+		return fmt.Errorf("dlbridge: %v: %w", dt, bridge.ErrByteOrder)
+	}
+	r.C.dtype = C.DLDataType{code: C.uint8_t(dt.Code()), bits: C.uint8_t(dt.Bits()), lanes: C.uint16_t(dt.Lanes())}
+	if dt.IsSubByte() {
+		r.C.flags = C.DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
+	}
+	r.C.ndim = C.int32_t(len(shape))
+	for i, n := range shape {
+		r.dims[i] = C.int64_t(n)
+	}
+	if len(shape) > 0 {
+		r.C.shape = &r.dims[0]
+		r.dims = r.dims[len(shape):]
+	}
+	if inFrame {
+		r.C.start = C.size_t(r.offset(elements))
+	} else if len(elements) > 0 {
+		r.C.own = C.core_share_alloc(C.size_t(len(elements)), 0)
+		if r.C.own == nil {
+			return errMemory
+		}
+		copy(view(r.C.own.data, C.size_t(len(elements))), elements)
+	}
+	return r.done()
+}
+
+// done is the end of a reading.
+func (r *reading) done() error {
+	if fault != nil {
+		fault(2)
+	}
+	return nil
+}
+
+// offset is where bytes lie in the frame, or -1.
+func (r *reading) offset(b []byte) int {
+	n := uintptr(unsafe.Pointer(unsafe.SliceData(b))) - uintptr(unsafe.Pointer(unsafe.SliceData(r.data)))
+	if n > uintptr(len(r.data)) {
+		return -1
+	}
+	return int(n)
+}
+
+// elements sets the reading to elements. Their values stay in the frame, if they lie there.
+func (r *reading) elements(e *bridge.Elements) error {
+	size := len(e.Type)
+	for _, format := range e.Formats {
+		size += len(format)
+	}
+	for _, value := range e.Values {
+		if r.offset(value) < 0 {
+			size += len(value)
+		}
+	}
+	c := C.capi_elements_new(C.size_t(len(e.Values)), C.size_t(len(e.Formats)), C.size_t(len(e.Shape)), C.size_t(size))
+	if c == nil {
+		return errMemory
+	}
+	r.C.elements = c
+	room := view(unsafe.Pointer(C.capi_elements_text(c)), C.size_t(size))
+	keep := func(s string) C.dlb_bytes {
+		n := copy(room, s)
+		kept := text(room[:n])
+		room = room[n:]
+		return kept
+	}
+	c._type = keep(e.Type)
+	shape := unsafe.Slice((*int64)(unsafe.Pointer(c.shape)), len(e.Shape))
+	copy(shape, e.Shape)
+	values := unsafe.Slice(c.values, len(e.Values))
+	for i, value := range e.Values {
+		if r.offset(value) < 0 {
+			values[i] = keep(unsafe.String(unsafe.SliceData(value), len(value)))
+		} else {
+			values[i] = text(value)
+		}
+	}
+	if len(e.Formats) > 0 {
+		formats := unsafe.Slice(c.formats, len(e.Formats))
+		for i, format := range e.Formats {
+			formats[i] = keep(format)
+		}
+	}
+	return r.done()
+}
+
+// C: dlb_decthings_encode
+//
+//export capiDecthingsEncode
+func capiDecthingsEncode(out *C.size_t, data unsafe.Pointer, room C.size_t, taken *C.DLManagedTensorVersioned, elements *C.dlb_elements, how C.uint64_t, e *C.dlb_error) C.int32_t {
+	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
+		dialect := decthings.Dialect(how)
+		if elements != nil {
+			e := elementsOf(elements, true)
+			return write(out, data, room,
+				func() (int, error) { return decthings.SizeElements(e, dialect) },
+				func(dst []byte) ([]byte, error) { return decthings.AppendElements(dst, e, dialect) })
+		}
+		return borrow(taken, func(t *dlpack.Tensor) error {
+			return write(out, data, room,
+				func() (int, error) { return decthings.SizeTensor(t) },
+				func(dst []byte) ([]byte, error) { return decthings.AppendTensor(dst, t) })
+		})
+	})
+}
+
+// C: dlb_tensorflow_encode
+//
+//export capiTensorflowEncode
+func capiTensorflowEncode(out *C.size_t, data unsafe.Pointer, room C.size_t, taken *C.DLManagedTensorVersioned, elements *C.dlb_elements, how C.uint64_t, e *C.dlb_error) C.int32_t {
+	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
+		var options []tensorflow.EncodeOption
+		if how&C.DLB_TENSORFLOW_FIELDS != 0 {
+			options = append(options, tensorflow.Fields())
+		}
+		if how&C.DLB_TENSORFLOW_CONTENT != 0 {
+			options = append(options, tensorflow.Content())
+		}
+		if how&C.DLB_TENSORFLOW_PAD != 0 {
+			options = append(options, tensorflow.Pad(64))
+		}
+		if elements != nil {
+			e := elementsOf(elements, true)
+			return write(out, data, room, nil,
+				func(dst []byte) ([]byte, error) { return tensorflow.AppendElements(dst, e, options...) })
+		}
+		return borrow(taken, func(t *dlpack.Tensor) error {
+			size := func() (int, error) {
+				dtype, err := tensorflow.DTypeOf(t.DType())
+				if err != nil {
+					return 0, err
+				}
+				header, err := tensorflow.AppendHeader(nil, dtype, t.Shape(), options...)
+				return len(header) + int(t.NumElements())*t.DType().ItemSize(), err
+			}
+			if how&C.DLB_TENSORFLOW_FIELDS != 0 {
+				size = nil
+			}
+			return write(out, data, room, size,
+				func(dst []byte) ([]byte, error) { return tensorflow.AppendTensor(dst, t, options...) })
+		})
+	})
+}
+
+// write appends to C's room, or tells how much of it is needed. Without size that is found out by writing.
+func write(out *C.size_t, data unsafe.Pointer, room C.size_t, size func() (int, error), write func(dst []byte) ([]byte, error)) error {
+	if size != nil {
+		n, err := size()
+		if err != nil {
+			return err
+		}
+		if n > int(room) {
+			*out = C.size_t(n)
+			return nil
+		}
+	}
+	written, err := write(view(data, room)[:0])
+	if err != nil {
+		return err
+	}
+	*out = C.size_t(len(written))
+	return nil
+}
+
+// borrow calls use with the tensor of a description of C's.
+func borrow(taken *C.DLManagedTensorVersioned, use func(t *dlpack.Tensor) error) error {
+	t, err := dlpack.Import(unsafe.Pointer(taken), dlpack.NoSafetyNet)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	return use(t)
+}
+
+// elementsOf is a view of C's elements.
+func elementsOf(c *C.dlb_elements, withValues bool) *bridge.Elements {
+	e := &bridge.Elements{
+		Type:  string(viewText(c._type)),
+		Shape: unsafe.Slice((*int64)(unsafe.Pointer(c.shape)), int(c.ndim)),
+	}
+	if !withValues {
+		return e
+	}
+	e.Values = make([][]byte, int(c.count))
+	for i, value := range unsafe.Slice(c.values, len(e.Values)) {
+		e.Values[i] = viewText(value)
+	}
+	if c.formats != nil {
+		e.Formats = make([]string, len(e.Values))
+		for i, format := range unsafe.Slice(c.formats, len(e.Formats)) {
+			e.Formats[i] = unsafe.String((*byte)(unsafe.Pointer(format.data)), int(format.size))
+		}
+	}
+	return e
+}
+
+// C: dlb_decthings_check
+//
+//export capiDecthingsCheck
+func capiDecthingsCheck(rules C.dlb_bytes, taken *C.DLManagedTensorVersioned, elements *C.dlb_elements, e *C.dlb_error) C.int32_t {
+	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
+		r, err := decthings.ParseRules(viewText(rules))
+		if err != nil {
+			return err
+		}
+		if elements != nil {
+			e := elementsOf(elements, false)
+			t, err := decthings.ParseType(e.Type)
+			if err != nil {
+				return err
+			}
+			return r.Check(t, e.Shape)
+		}
+		return borrow(taken, func(t *dlpack.Tensor) error {
+			what, err := decthings.TypeOf(t.DType())
+			if err != nil {
+				return err
+			}
+			return r.Check(what, t.Shape())
+		})
+	})
+}

@@ -1,0 +1,271 @@
+package capi_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/decthings"
+	"github.com/dlbridge/dlbridge/bridge/tensorflow"
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// A session is what values.c is told to do, and what it must answer. The answers are Go's own, whose codecs
+// are tested beside the manifests.
+type session struct {
+	dir         string
+	script      bytes.Buffer
+	want, names []string
+}
+
+func (s *session) expect(name, format string, args ...any) {
+	s.names = append(s.names, name)
+	s.want = append(s.want, fmt.Sprintf(format, args...))
+}
+
+func (s *session) run(t *testing.T, least int) {
+	program := compile(t, "cc", "values.c", append(slices.Clone(c11), libraryFlags(t)...)...)
+	out := run(t, sanitized, s.script.Bytes(), program)
+	got := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+	require.GreaterOrEqual(t, len(s.want), least)
+	require.Len(t, got, len(s.want))
+	for i, want := range s.want {
+		if want == "refused" {
+			// Whatever Go says, C says under the code of what comes from the input.
+			assert.True(t, strings.HasPrefix(got[i], "refused format "), "%s: %s", s.names[i], got[i])
+			continue
+		}
+		// protobuf's errors have one of two kinds of spaces, by chance.
+		assert.Equal(t, strings.ReplaceAll(want, "\u00a0", " "), strings.ReplaceAll(got[i], "\u00a0", " "), s.names[i])
+	}
+}
+
+// vectorDir is the folder of a set of vectors, and its manifest.
+func vectorDir(t *testing.T, name string, manifest any) string {
+	shared, given := os.LookupEnv("SHARED_DIR")
+	if !given {
+		shared = "../../../shared"
+	}
+	dir := filepath.Join(shared, "vectors", name)
+	if !exists(dir) {
+		require.False(t, given, "SHARED_DIR has no %s", dir)
+		dir = filepath.Join("..", name, "testdata")
+	}
+	dir, err := filepath.Abs(dir)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(read(t, filepath.Join(dir, "manifest.json")), manifest))
+	return dir
+}
+
+func hexOf(b []byte) string {
+	if len(b) == 0 {
+		return "-"
+	}
+	return hex.EncodeToString(b)
+}
+
+// tensorLine is how values.c prints a tensor; at is where its elements lie in the frame, -1 if they do not.
+func tensorLine(dt dlpack.DataType, shape []int64, elements []byte, at int, size int) string {
+	align := dt.ItemSize()
+	if dt.Code() == dlpack.CodeComplex {
+		align /= 2
+	}
+	var flags dlpack.Flags
+	if dt.IsSubByte() {
+		flags |= dlpack.SubbytePadded
+	}
+	if at < 0 || at%align != 0 {
+		at = -1
+		flags |= dlpack.IsCopied
+	}
+	if len(elements) == 0 {
+		at = -1
+		flags &^= dlpack.IsCopied
+	}
+	return fmt.Sprintf("tensor %d %d %d %d at %d shape%s %s size %d", dt.Code(), dt.Bits(), dt.Lanes(), flags, at,
+		spaced(shape), hexOf(elements), size)
+}
+
+func spaced(shape []int64) (s string) {
+	for _, n := range shape {
+		s += fmt.Sprint(" ", n)
+	}
+	return s
+}
+
+func elementsLine(e *bridge.Elements, at func([]byte) int, size int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "elements %s shape%s values", e.Type, spaced(e.Shape))
+	for i, value := range e.Values {
+		b.WriteString(" " + hexOf(value))
+		if e.Formats != nil {
+			b.WriteString(" " + hexOf([]byte(e.Formats[i])))
+		}
+		fmt.Fprintf(&b, " at %d", at(value))
+	}
+	fmt.Fprintf(&b, " size %d", size)
+	return b.String()
+}
+
+// placeIn tells where bytes that alias data begin there, as values.c prints it.
+func placeIn(data []byte) func([]byte) int {
+	return func(part []byte) int {
+		if len(part) == 0 {
+			return -1
+		}
+		for at := range data {
+			if &data[at] == &part[0] {
+				return at
+			}
+		}
+		return -1
+	}
+}
+
+func decthingsLine(v *decthings.View, data []byte, size int) string {
+	if v.Elements != nil {
+		return elementsLine(v.Elements, placeIn(data), size)
+	}
+	return tensorLine(v.Type.DataType(), v.Shape, v.Data, placeIn(data)(v.Data), size)
+}
+
+func TestDecthingsVectorsInC(t *testing.T) {
+	var m struct {
+		Tensors []struct {
+			ID    string
+			Files map[string]string
+			Flags []string
+		}
+		Streams []struct {
+			ID, Dialect, File string
+			EndsAt            []int `json:"ends_at"`
+		}
+		Malformed []struct {
+			ID, Expect, File string
+			Dialects         []string
+			Value            struct{ Consumed int }
+		}
+		Ambiguous []struct {
+			ID, File string
+			Readings map[string]json.RawMessage
+		}
+	}
+	s := session{dir: vectorDir(t, "decthings", &m)}
+	one := func(name, file, dialect string) {
+		d, err := decthings.ParseDialect(dialect)
+		require.NoError(t, err)
+		path := filepath.Join(s.dir, file)
+		fmt.Fprintf(&s.script, "decthings %d %s\n", d, path)
+		data := read(t, path)
+		v, err := decthings.Parse(data, d)
+		if err != nil {
+			s.expect(name, "refused format %v", err)
+			return
+		}
+		s.expect(name, "%s", decthingsLine(&v, data, len(data)))
+		s.expect(name, "written %x", data)
+	}
+	for _, v := range m.Tensors {
+		for dialect, file := range v.Files {
+			one(v.ID, file, dialect)
+			assert.Equal(t, slices.Contains(v.Flags, "dim_over_int64"), strings.HasPrefix(s.want[len(s.want)-1], "refused"), v.ID)
+		}
+	}
+	for _, v := range m.Ambiguous {
+		for dialect := range v.Readings {
+			one(v.ID, v.File, dialect)
+			assert.Contains(t, s.want[len(s.want)-1], "written", v.ID)
+		}
+	}
+	stream := func(name, file, dialect string, count int, ends []int) {
+		d, err := decthings.ParseDialect(dialect)
+		require.NoError(t, err)
+		path := filepath.Join(s.dir, file)
+		fmt.Fprintf(&s.script, "stream %d %d %s\n", d, count, path)
+		data, at := read(t, path), 0
+		for _, end := range ends {
+			var v decthings.View
+			n, err := v.Consume(data[at:], d)
+			require.NoError(t, err)
+			s.expect(name, "%s", decthingsLine(&v, data, n))
+			at += n
+			require.Equal(t, end, at)
+		}
+		if at < len(data) {
+			s.expect(name, "refused")
+		}
+	}
+	for _, v := range m.Malformed {
+		for _, dialect := range v.Dialects {
+			one(v.ID, v.File, dialect)
+			assert.Contains(t, s.want[len(s.want)-1], "refused", v.ID)
+			if v.Expect == "trailing" {
+				stream(v.ID, v.File, dialect, 1, []int{v.Value.Consumed})
+			}
+		}
+	}
+	for _, v := range m.Streams {
+		for _, count := range []int{1, 2, 1000} {
+			stream(v.ID, v.File, v.Dialect, count, v.EndsAt)
+		}
+	}
+	s.run(t, 400)
+}
+
+func TestTensorFlowVectorsInC(t *testing.T) {
+	var m struct {
+		Tensors []struct {
+			ID, File string
+			Writers  map[string]string
+		}
+		Malformed []struct{ ID, File string }
+	}
+	s := session{dir: vectorDir(t, "tensorflow", &m)}
+	one := func(name, file string, how int, content, fields string) {
+		path := filepath.Join(s.dir, file)
+		fmt.Fprintf(&s.script, "tensorflow %d %s\n", how, path)
+		data := read(t, path)
+		var options []tensorflow.DecodeOption
+		if how == 1 {
+			options = append(options, tensorflow.Lenient())
+		}
+		v, err := tensorflow.Parse(data, options...)
+		if err != nil {
+			s.expect(name, "refused format %v", err)
+			return
+		}
+		dt := v.DType.DataType()
+		if how == 2 {
+			dt = v.DType.Storage()
+		}
+		if dt == 0 {
+			s.expect(name, "%s", elementsLine(v.AsElements(), placeIn(data), len(data)))
+		} else {
+			at := -1
+			if v.Aliases {
+				at = placeIn(data)(v.Data)
+			}
+			s.expect(name, "%s", tensorLine(dt, v.Shape, v.Data, at, len(data)))
+		}
+		s.expect(name, "written %s", content)
+		s.expect(name, "written %s", fields)
+	}
+	for _, v := range m.Tensors {
+		one(v.ID, v.File, 0, v.Writers["AsProtoTensorContent_hex"], v.Writers["AsProtoField_hex"])
+	}
+	for _, v := range m.Malformed {
+		one(v.ID, v.File, 0, "", "")
+		assert.Contains(t, s.want[len(s.want)-1], "refused", v.ID)
+	}
+	s.run(t, 3*len(m.Tensors)+len(m.Malformed))
+}
