@@ -112,6 +112,7 @@ extern const char capsule_versioned[], capsule_versioned_used[], capsule_legacy[
     capsule_legacy_used[];
 PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *tensor_dlpack_device(PyObject *self, PyObject *ignored);
+/* Lets go of what __dlpack__ was called with. */
 void forget_arguments(void);
 /* A managed tensor on the Tensor's memory that the caller owns; NULL with an exception. */
 DLManagedTensorVersioned *tensor_export(Tensor *self);

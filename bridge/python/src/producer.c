@@ -105,28 +105,51 @@ typedef struct {
 
 #ifndef Py_GIL_DISABLED
 /* Consumers pass the same objects again and again, constants of theirs. The last arguments that meant the
- * same for every tensor are remembered, and held. */
-static struct {
-  PyObject *names, *args[4];
+ * same for every tensor are remembered, and held: those of several keywords by the tuple of their names
+ * (NumPy's way), that of a single one by its name, since its tuple is made anew for each call (PyTorch). */
+typedef struct {
+  PyObject *key, *args[4];
   request means;
-} asked;
+} known;
+
+static known several, single;
 
 static int recall(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, request *out) {
-  if (kwnames == NULL || kwnames != asked.names || nargs > 0) return 0;
-  for (int i = 0; i < 4 && asked.args[i] != NULL; i++) {
-    if (args[i] != asked.args[i]) return 0;
+  if (kwnames == NULL || nargs > 0) return 0;
+  if (kwnames == several.key) {
+    for (int i = 0; i < 4 && several.args[i] != NULL; i++) {
+      if (args[i] != several.args[i]) return 0;
+    }
+    *out = several.means;
+    return 1;
   }
-  *out = asked.means;
+  if (single.key == NULL || PyTuple_Size(kwnames) != 1 || args[0] != single.args[0] ||
+      PyTuple_GetItem(kwnames, 0) != single.key)
+    return 0;
+  *out = single.means;
   return 1;
 }
 
+static void replace(known *entry, known with) {
+  known old = *entry;
+  *entry = with;
+  Py_XDECREF(old.key);
+  for (int i = 0; i < 4; i++) Py_XDECREF(old.args[i]);
+}
+
 static void remember(PyObject *const *args, Py_ssize_t count, PyObject *kwnames, request means) {
-  REPLACE(asked.names, NULL); /* nothing is recalled while the rest changes */
-  for (Py_ssize_t i = 0; i < 4; i++) REPLACE(asked.args[i], i < count ? Py_NewRef(args[i]) : NULL);
-  asked.means = means;
-  REPLACE(asked.names, Py_XNewRef(kwnames));
+  known now = {.key = Py_NewRef(count == 1 ? PyTuple_GetItem(kwnames, 0) : kwnames), .means = means};
+  for (Py_ssize_t i = 0; i < count; i++) now.args[i] = Py_NewRef(args[i]);
+  replace(count == 1 ? &single : &several, now);
+}
+
+void forget_arguments(void) {
+  replace(&several, (known){0});
+  replace(&single, (known){0});
 }
 #else
+void forget_arguments(void) {}
+
 static int recall(PyObject *const *Py_UNUSED(args), Py_ssize_t Py_UNUSED(nargs), PyObject *Py_UNUSED(kwnames),
                   request *Py_UNUSED(out)) {
   return 0;
@@ -135,8 +158,6 @@ static int recall(PyObject *const *Py_UNUSED(args), Py_ssize_t Py_UNUSED(nargs),
 static void remember(PyObject *const *Py_UNUSED(args), Py_ssize_t Py_UNUSED(count), PyObject *Py_UNUSED(kwnames),
                      request Py_UNUSED(means)) {}
 #endif
-
-void forget_arguments(void) { remember(NULL, 0, NULL, (request){0, 0}); }
 
 static int parse_request(Tensor *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, request *out) {
   static const int names[] = {NAME_STREAM, NAME_MAX_VERSION, NAME_DL_DEVICE, NAME_COPY};
@@ -155,9 +176,8 @@ static int parse_request(Tensor *self, PyObject *const *args, Py_ssize_t nargs, 
                  (int)is.device_type, (int)is.device_id, (int)device.device_type, (int)device.device_id);
     return -1;
   }
-  /* Those who pass a single keyword make its tuple anew for each call. */
   Py_ssize_t count = kwnames == NULL ? 0 : PyTuple_Size(kwnames);
-  if (count > 1 && any_device && (values[0] == NULL || values[0] == Py_None)) remember(args, count, kwnames, *out);
+  if (count > 0 && any_device && (values[0] == NULL || values[0] == Py_None)) remember(args, count, kwnames, *out);
   return 0;
 }
 

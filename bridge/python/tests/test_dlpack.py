@@ -274,8 +274,14 @@ def test_what_was_asked_before_decides_nothing(c):
     closed = dlbridge.empty(4, "int8")
     closed.close()
 
-    def ask(tensor, version, device, copy):  # passes one tuple of keywords in all calls
-        capsule = tensor.__dlpack__(max_version=version, dl_device=device, copy=copy)
+    def ask(tensor, *args):
+        if args == (constant,):
+            capsule = tensor.__dlpack__(max_version=args[0])
+        elif len(args) == 1:
+            capsule = tensor.__dlpack__(copy=args[0])
+        else:  # one tuple of keywords in all calls
+            version, device, copy = args
+            capsule = tensor.__dlpack__(max_version=version, dl_device=device, copy=copy)
         name = c.capsule_name(capsule)
         shared = name != b"dltensor_versioned" or describe(c, capsule)["data"] == t.data_ptr
         return name, shared
@@ -292,6 +298,11 @@ def test_what_was_asked_before_decides_nothing(c):
         ((t, (0, 8), None, None), (b"dltensor", True)),
         ((t, constant, None, 1), TypeError),
         ((closed, constant, None, None), ValueError),
+        ((t, constant), (b"dltensor_versioned", True)),
+        ((t, None), (b"dltensor", True)),
+        ((t, False), (b"dltensor", True)),
+        ((t, "cpu"), TypeError),
+        ((closed, constant), ValueError),
     ]
     for first, second in itertools.product(calls, repeat=2):
         for arguments, expected in (first, first, second, second):

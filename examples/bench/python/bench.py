@@ -1,7 +1,7 @@
 """Times what Python pays for a tensor: made, converted, freed. Prints lines of `name value unit`.
 
 Every path runs in many short batches, one path after the other and round again; its time is that of its fastest batch
-in a turn, the median of several turns.
+in a turn, the median of several turns. The first rounds of a batch, with the caches full of other paths, are not timed.
 """
 
 import ctypes
@@ -19,6 +19,7 @@ from decthings_api.tensor import DecthingsTensor
 import dlbridge
 
 ROUNDS = 256
+WARM_UP = 64
 TURNS = 20
 BATCHES = int(sys.argv[2])
 library = ctypes.CDLL(sys.argv[1])
@@ -133,9 +134,11 @@ def measure():
         for _ in range(BATCHES):
             for name, (before, run) in paths.items():
                 rounds = before()
+                run(rounds[:WARM_UP])
+                rounds = rounds[WARM_UP:]
                 start = clock()
                 run(rounds)
-                fastest[name][-1] = min(fastest[name][-1], (clock() - start) / ROUNDS)
+                fastest[name][-1] = min(fastest[name][-1], (clock() - start) / len(rounds))
     for name, times in fastest.items():
         print(f"py_{name} {statistics.median(times):.2f} ns")
 
