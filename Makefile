@@ -50,7 +50,7 @@ test-python: $(VENV)/dlbridge.done ## the Python tests, with the light peers
 
 test-peers: $(PEERS)/dlbridge.done ## the exchange with PyTorch, JAX and TensorFlow (installs gigabytes)
 	DLBRIDGE_PEERS=1 $(PEERS)/bin/python -m pytest $(PYTESTFLAGS) -m peers bridge/python/tests
-	$(PEERS)/bin/python -m pytest $(PYTESTFLAGS) bridge/tvmffi/testdata examples/kernels
+	$(PEERS)/bin/python -m pytest $(PYTESTFLAGS) bridge/tvmffi/testdata examples/kernels examples/tvm
 	$(GO) build -buildmode=c-shared -o $(BUILD)/demo/libdemo.so ./examples/demo
 	$(PEERS)/bin/python examples/demo/demo.py $(BUILD)/demo/libdemo.so
 
