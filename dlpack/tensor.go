@@ -293,35 +293,6 @@ func (t *Tensor) String() string {
 	return b.String()
 }
 
-// View makes another tensor over the same memory: another type, shape or strides. ByteOffset counts
-// from this tensor's element (0, ..., 0). The view must lie inside the memory, that is, inside what
-// the producer described.
-//
-// Ownership: the view shares the memory and is closed by itself. Lifetime: until its Close. Threads:
-// any. On error: [ErrClosed], [ErrDType], [ErrLayout], [ErrOverflow], or [ErrDevice] where the host
-// cannot address the memory.
-func (t *Tensor) View(s Spec) (*Tensor, error) {
-	const op = "view"
-	if err := t.acquire(op); err != nil {
-		return nil, err
-	}
-	v := newView(len(s.Shape), t.mem) // with the reference taken above
-	if err := v.lay(op, t, &s); err != nil {
-		t.done()
-		return nil, err
-	}
-	runtime.KeepAlive(t)
-	return v, nil
-}
-
-func (t *Tensor) lay(op string, base *Tensor, s *Spec) error {
-	if !base.device.HostReadable() {
-		return refuse(op, ErrDevice, "memory on %v cannot be addressed", base.device)
-	}
-	t.device, t.unstated = base.device, base.unstated
-	return t.place(op, base.data, s.flags()|base.flags&ReadOnly, s)
-}
-
 // place describes a tensor at start+s.ByteOffset inside the bounds of its memory. It was allocated for the
 // rank of s.
 func (t *Tensor) place(op string, start uintptr, flags Flags, s *Spec) error {
@@ -338,17 +309,26 @@ func (t *Tensor) place(op string, start uintptr, flags Flags, s *Spec) error {
 	if err := checkLayout(op, s.DType, flags, s.Shape, s.Strides, &e); err != nil {
 		return err
 	}
-	if e.count > 0 {
-		// Both ends are within the memory, and it lies in the address space, so that nothing here wraps.
-		room, before := int64(t.mem.high-start), int64(start-t.mem.low)
-		low, ok := add(s.ByteOffset, e.low)
-		high, ok2 := add(s.ByteOffset, e.high)
-		if !ok || !ok2 || low < -before || high > room {
-			return refuse(op, ErrLayout, "bytes %d to %d are outside the memory, which has bytes %d to %d", low, high, -before, room)
-		}
-		t.data = start + uintptr(s.ByteOffset)
+	if err := t.start(op, start, s.ByteOffset, &e); err != nil {
+		return err
 	}
 	t.describe(s.DType, flags, e.rowMajor, s.Shape, s.Strides)
+	return nil
+}
+
+// start sets where element (0, ..., 0) lies, at start+offset, so that the extent is inside the memory.
+func (t *Tensor) start(op string, start uintptr, offset int64, e *extent) error {
+	if e.count == 0 {
+		return nil
+	}
+	// Both ends are within the memory, and it lies in the address space, so that nothing here wraps.
+	room, before := int64(t.mem.high-start), int64(start-t.mem.low)
+	low, ok := add(offset, e.low)
+	high, ok2 := add(offset, e.high)
+	if !ok || !ok2 || low < -before || high > room {
+		return refuse(op, ErrLayout, "bytes %d to %d are outside the memory, which has bytes %d to %d", low, high, -before, room)
+	}
+	t.data = start + uintptr(offset)
 	return nil
 }
 

@@ -1,0 +1,322 @@
+//go:build cgo
+
+package dlpack_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+)
+
+// real64 is an element as a float64.
+func real64(t *testing.T, value any) float64 {
+	switch v := value.(type) {
+	case bool:
+		if v {
+			return 1
+		}
+		return 0
+	case int8:
+		return float64(v)
+	case int16:
+		return float64(v)
+	case int32:
+		return float64(v)
+	case int64:
+		return float64(v)
+	case uint8:
+		return float64(v)
+	case uint16:
+		return float64(v)
+	case uint32:
+		return float64(v)
+	case uint64:
+		return float64(v)
+	case float32:
+		return float64(v)
+	case float64:
+		return v
+	case complex64:
+		return float64(real(v))
+	case complex128:
+		return real(v)
+	}
+	require.Fail(t, "no element", "%T", value)
+	return 0
+}
+
+// Whatever the bits: At reads what Convert makes of them, and SetAt writes them back where they were, between
+// neighbours that stay as they are.
+func TestElementsOfEveryTypeAreReadAndWritten(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for _, dt := range numberTypes {
+		for _, padded := range []bool{false, true} {
+			t.Run(fmt.Sprint(dt, padded), func(t *testing.T) {
+				const count = 300
+				memory := make([]byte, 16*count+1)
+				for i := range memory {
+					memory[i] = byte(i*7 + i>>8)
+					if dt == dlpack.Bool {
+						memory[i] &= 1
+					}
+					if padded && dt.IsSubByte() {
+						memory[i] &= 1<<dt.Bits() - 1
+					}
+				}
+				tensor, err := dlpack.FromBytes(memory[1:], dlpack.Spec{DType: dt, Shape: []int64{count}, Padded: padded})
+				require.NoError(t, err)
+				defer tensor.Close()
+				numbers, err := tensor.Convert(dlpack.Float64)
+				require.NoError(t, err)
+				defer numbers.Close()
+				want, err := dlpack.Values[float64](numbers)
+				require.NoError(t, err)
+				before := append([]byte{}, memory...)
+				for i := range int64(count) {
+					value, err := tensor.At(i)
+					require.NoError(t, err)
+					got := real64(t, value)
+					if !math.IsNaN(want[i]) || !math.IsNaN(got) {
+						require.Equal(t, math.Float64bits(want[i]), math.Float64bits(got), "element %d", i)
+					}
+					if got != got || dt.Code() == dlpack.CodeComplex {
+						continue // there is more than one NaN, perhaps in the imaginary part
+					}
+					require.NoError(t, tensor.SetAt(value, i))
+					require.Equal(t, before, memory, "element %d", i)
+					require.NoError(t, tensor.SetAt(boolOr(dt, 1), i))
+					value, err = tensor.At(i)
+					require.NoError(t, err)
+					if dt == dlpack.Int2 {
+						require.Equal(t, int8(1), value)
+					}
+					require.Equal(t, 1.0, real64(t, value))
+					for _, next := range []int64{i - 1, i + 1} {
+						if next >= 0 && next < count && !math.IsNaN(want[next]) {
+							value, err := tensor.At(next)
+							require.NoError(t, err)
+							require.Equal(t, want[next], real64(t, value), "beside element %d", i)
+						}
+					}
+					copy(memory, before)
+				}
+			})
+		}
+	}
+}
+
+// boolOr is a number, or the bool that it is.
+func boolOr(dt dlpack.DataType, number int) any {
+	if dt == dlpack.Bool {
+		return number != 0
+	}
+	return number
+}
+
+func TestElementsHaveTheSmallestTypeOfGo(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for dt, want := range map[dlpack.DataType]any{
+		dlpack.Bool: false, dlpack.Int2: int8(0), dlpack.Int4: int8(0), dlpack.Int8: int8(0), dlpack.Int16: int16(0), dlpack.Int32: int32(0),
+		dlpack.Int64: int64(0), dlpack.Uint2: uint8(0), dlpack.Uint4: uint8(0), dlpack.Uint8: uint8(0), dlpack.Uint16: uint16(0),
+		dlpack.Uint32: uint32(0), dlpack.Uint64: uint64(0), dlpack.Float16: float32(0), dlpack.BFloat16: float32(0), dlpack.Float32: float32(0),
+		dlpack.Float64: float64(0), dlpack.Float8E4M3FN: float32(0), dlpack.Float8E5M2: float32(0), dlpack.Float6E2M3FN: float32(0),
+		dlpack.Float4E2M1FN: float32(0), dlpack.Complex32: complex64(0), dlpack.Complex64: complex64(0), dlpack.Complex128: complex128(0),
+	} {
+		tensor, err := dlpack.New(dt)
+		require.NoError(t, err)
+		value, err := tensor.At()
+		require.NoError(t, err)
+		assert.Equal(t, want, value, dt)
+		tensor.Close()
+	}
+	for _, dt := range []dlpack.DataType{dlpack.OpaqueHandle64, dlpack.Float4E2M1FNx2, dlpack.MakeDataType(dlpack.CodeFloat, 32, 4)} {
+		tensor, err := dlpack.New(dt, 2)
+		require.NoError(t, err)
+		_, err = tensor.At(0)
+		assert.ErrorIs(t, err, dlpack.ErrDType, dt)
+		assert.ErrorIs(t, tensor.SetAt(1, 0), dlpack.ErrDType, dt)
+		tensor.Close()
+	}
+}
+
+type celsius float32
+
+func TestSetAtTakesNumbersThatTheElementCanBe(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for _, test := range []struct {
+		dt    dlpack.DataType
+		value any
+		want  any // or the cause of a refusal
+	}{
+		{dlpack.Int8, 127, int8(127)},
+		{dlpack.Int8, 128, dlpack.ErrValue},
+		{dlpack.Int8, -128, int8(-128)},
+		{dlpack.Int8, -129, dlpack.ErrValue},
+		{dlpack.Int8, uint64(math.MaxUint64), dlpack.ErrValue},
+		{dlpack.Int4, 7, int8(7)},
+		{dlpack.Int4, -8, int8(-8)},
+		{dlpack.Int4, 8, dlpack.ErrValue},
+		{dlpack.Int4, -9, dlpack.ErrValue},
+		{dlpack.Uint2, 3, uint8(3)},
+		{dlpack.Uint2, uint8(4), dlpack.ErrValue},
+		{dlpack.Uint2, -1, dlpack.ErrValue},
+		{dlpack.Uint64, uint64(math.MaxUint64), uint64(math.MaxUint64)},
+		{dlpack.Uint64, -1, dlpack.ErrValue},
+		{dlpack.Int64, uint64(math.MaxInt64), int64(math.MaxInt64)},
+		{dlpack.Int64, uint64(math.MaxInt64) + 1, dlpack.ErrValue},
+		{dlpack.Int64, int64(math.MinInt64), int64(math.MinInt64)},
+		{dlpack.Int32, 1.0, dlpack.ErrDType},
+		{dlpack.Int32, true, dlpack.ErrDType},
+		{dlpack.Int32, "1", dlpack.ErrDType},
+		{dlpack.Int32, nil, dlpack.ErrDType},
+		{dlpack.Bool, true, true},
+		{dlpack.Bool, 1, dlpack.ErrDType},
+		{dlpack.Float32, 1, float32(1)},
+		{dlpack.Float32, celsius(36.5), float32(36.5)},
+		{dlpack.Float32, 0.1, float32(0.1)},
+		{dlpack.Float32, 1i, dlpack.ErrDType},
+		{dlpack.Float16, 1e9, float32(math.Inf(1))},
+		{dlpack.BFloat16, 1.01, float32(1.0078125)},
+		// Halfway between two float32 by the last bit of a float64: rounded once, not twice.
+		{dlpack.BFloat16, 1 + 1.0/256 + 1.0/(1<<40), float32(1.0078125)},
+		{dlpack.Float4E2M1FN, -2.6, float32(-3)},
+		{dlpack.Complex64, 2 + 3i, complex64(2 + 3i)},
+		{dlpack.Complex64, 2, complex64(2)},
+		{dlpack.Complex32, 1.5, complex64(1.5)},
+		{dlpack.Complex128, complex64(1i), complex128(1i)},
+	} {
+		t.Run(fmt.Sprintf("%v %T %v", test.dt, test.value, test.value), func(t *testing.T) {
+			tensor, err := dlpack.New(test.dt, 3)
+			require.NoError(t, err)
+			defer tensor.Close()
+			err = tensor.SetAt(test.value, 1)
+			got, atErr := tensor.At(1)
+			require.NoError(t, atErr)
+			if cause, refused := test.want.(error); refused {
+				assert.ErrorIs(t, err, cause)
+				assert.Zero(t, got, "as it was")
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, test.want, got)
+		})
+	}
+}
+
+func TestElementsAreRefused(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	tensor := fromSlice(t, []float32{1, 2, 3, 4, 5, 6}, 2, 3)
+	defer tensor.Close()
+	readOnly, err := dlpack.FromReadOnly([]float32{1})
+	require.NoError(t, err)
+	defer readOnly.Close()
+	bools, err := dlpack.FromBytes([]byte{2}, dlpack.Spec{DType: dlpack.Bool, Shape: []int64{1}})
+	require.NoError(t, err)
+	defer bools.Close()
+	device, err := dlpack.Import(dlpacktest.Produce(t, dlpacktest.Config{DeviceType: int32(dlpack.CUDA), Shape: []int64{1}}).Managed())
+	require.NoError(t, err)
+	defer device.Close()
+	empty, err := dlpack.New(dlpack.Float32, 2, 0)
+	require.NoError(t, err)
+	defer empty.Close()
+	for _, test := range []struct {
+		name           string
+		tensor         *dlpack.Tensor
+		index          []int64
+		cause, another error
+		message        string
+		writesOnly     bool
+	}{
+		{"beyond the last", tensor, []int64{1, 3}, layout.ErrIndex, dlpack.ErrLayout, "index[1] = 3 of 3: out of bounds", false},
+		{"negative", tensor, []int64{-1, 0}, layout.ErrIndex, dlpack.ErrLayout, "index[0] = -1 of 2: out of bounds", false},
+		{"far", tensor, []int64{0, math.MaxInt64}, layout.ErrIndex, dlpack.ErrLayout, "index[1] = 9223372036854775807 of 3: out of bounds", false},
+		{"too few", tensor, []int64{1}, layout.ErrRank, dlpack.ErrLayout, "index with 1 entries for 2 dimensions: different ranks", false},
+		{"none", tensor, nil, layout.ErrRank, dlpack.ErrLayout, "index with 0 entries for 2 dimensions: different ranks", false},
+		{"too many", tensor, []int64{1, 2, 0}, layout.ErrRank, dlpack.ErrLayout, "index with 3 entries for 2 dimensions: different ranks", false},
+		{"no elements", empty, []int64{1, 0}, layout.ErrIndex, dlpack.ErrLayout, "index[1] = 0 of 0: out of bounds", false},
+		{"G39: on a device", device, []int64{0}, dlpack.ErrDevice, dlpack.ErrDevice, "memory on cuda:0 cannot be addressed", false},
+		{"G16: read-only", readOnly, []int64{0}, dlpack.ErrReadOnly, dlpack.ErrReadOnly, "the tensor is read-only", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			refused := func(op string, err error) {
+				assert.ErrorIs(t, err, test.cause)
+				assert.ErrorIs(t, err, test.another)
+				assert.EqualError(t, err, "dlpack: "+op+": "+test.message)
+			}
+			refused("set at", test.tensor.SetAt(1, test.index...))
+			refused("set at", dlpack.SetAt[float32](test.tensor, 1, test.index...))
+			if !test.writesOnly {
+				_, err := test.tensor.At(test.index...)
+				refused("at", err)
+				_, err = dlpack.At[float32](test.tensor, test.index...)
+				refused("at", err)
+			}
+		})
+	}
+	_, err = bools.At(0)
+	assert.ErrorIs(t, err, dlpack.ErrValue, "G21")
+	_, err = dlpack.At[bool](bools, 0)
+	assert.ErrorIs(t, err, dlpack.ErrValue, "G21")
+	_, err = dlpack.At[int32](tensor, 0, 0)
+	assert.ErrorIs(t, err, dlpack.ErrDType)
+	assert.ErrorIs(t, dlpack.SetAt(tensor, 1.0, 0, 0), dlpack.ErrDType)
+}
+
+// G33, G36: elements are found through steps, backwards, behind an offset, unaligned.
+func TestElementsAreFoundWhereverTheyLie(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	p, tensor, err := importConfig(t, dlpacktest.Config{Shape: []int64{2, 3}, Strides: []int64{-3, 2}, ByteOffset: 40, Shift: 1})
+	require.NoError(t, err)
+	defer tensor.Close()
+	require.NoError(t, tensor.SetAt(1.5, 1, 2))
+	require.NoError(t, dlpack.SetAt[float32](tensor, 2.5, 0, 1))
+	at := func(offset int) float32 {
+		return math.Float32frombits(*(*uint32)(unsafe.Pointer(&p.Data()[offset])))
+	}
+	assert.Equal(t, float32(1.5), at(1+40+4*(-3+2*2)))
+	assert.Equal(t, float32(2.5), at(1+40+4*2))
+	value, err := dlpack.At[float32](tensor, 1, 2)
+	require.NoError(t, err)
+	assert.Equal(t, float32(1.5), value)
+	other, err := tensor.At(0, 1)
+	require.NoError(t, err)
+	assert.Equal(t, float32(2.5), other)
+}
+
+func BenchmarkElements(b *testing.B) {
+	for _, dt := range []dlpack.DataType{dlpack.Float32, dlpack.BFloat16, dlpack.Int4} {
+		t, err := dlpack.New(dt, 4, 4)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run("At "+dt.String(), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				t.At(2, 3)
+			}
+		})
+		b.Run("SetAt "+dt.String(), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				t.SetAt(2, 2, 3)
+			}
+		})
+		if dt == dlpack.Float32 {
+			b.Run("At of float32", func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					dlpack.At[float32](t, 2, 3)
+				}
+			})
+		}
+		t.Close()
+	}
+}

@@ -1,0 +1,357 @@
+//go:build cgo
+
+package dlpack
+
+import (
+	"errors"
+	"runtime"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+)
+
+// View makes another tensor over the same memory: another type, shape or strides. ByteOffset counts
+// from this tensor's element (0, ..., 0). The view must lie inside the memory, that is, inside what
+// the producer described.
+//
+// Ownership: the view shares the memory and is closed by itself. Lifetime: until its Close. Threads:
+// any. On error: [ErrClosed], [ErrDType], [ErrLayout], [ErrOverflow], or [ErrDevice] where the host
+// cannot address the memory.
+func (t *Tensor) View(s Spec) (*Tensor, error) {
+	const op = "view"
+	if err := t.acquire(op); err != nil {
+		return nil, err
+	}
+	v := newView(len(s.Shape), t.mem) // with the reference taken above
+	err := v.lay(op, t)
+	if err == nil {
+		err = v.place(op, t.data, s.flags()|t.flags&ReadOnly, &s)
+	}
+	if err != nil {
+		t.done()
+		return nil, err
+	}
+	runtime.KeepAlive(t)
+	return v, nil
+}
+
+// lay makes t a view of what base is a view of.
+func (t *Tensor) lay(op string, base *Tensor) error {
+	if !base.device.HostReadable() {
+		return refuse(op, ErrDevice, "memory on %v cannot be addressed", base.device)
+	}
+	t.device, t.unstated = base.device, base.unstated
+	return nil
+}
+
+// Layout is where the elements lie, counted in elements from element (0, ..., 0). The slices are the
+// caller's.
+func (t *Tensor) Layout() layout.Layout {
+	return layout.Layout{Shape: t.shape(), Strides: t.strides()}.Clone()
+}
+
+// Apply makes a view by any of the methods of [layout.Layout] that make views, or by several of them, one
+// after another, without a tensor for each step:
+//
+//	v, err := t.Apply(func(l *layout.Layout) error {
+//		return errors.Join(l.Transpose(1, 0), l.Slice(layout.From(1)))
+//	})
+//
+// The layout counts in elements, from element (0, ..., 0) of t, and is only valid until view returns. The
+// result has to lie inside the memory, that is, inside what the producer described. It is read-only if t is,
+// and where an element is seen twice, as in what was broadcast. Packed elements of fewer than 8 bits can
+// only be viewed row-major without gaps, from the beginning of a byte on.
+//
+// The other methods that make views are this one with one view each, and are described there. They all cost
+// one allocation up to rank 4.
+//
+// Ownership: the view shares the memory and is closed by itself. Lifetime: until its Close. Threads:
+// any. On error: [ErrClosed], [ErrDevice] where the host cannot address the memory, or [ErrOverflow] or
+// [ErrLayout] together with the cause that view gave: [layout.ErrIndex], [layout.ErrAxis], and
+// [layout.ErrCopy] where only a copy has such a layout.
+func (t *Tensor) Apply(view func(l *layout.Layout) error) (*Tensor, error) {
+	d := drafts.Get().(*draft)
+	half := len(d.dims) / 2
+	d.Layout = layout.Layout{Shape: append(d.dims[:0:half], t.shape()...), Strides: append(d.dims[half:half], t.strides()...)}
+	v, _ := t.draft()
+	v, err := once(t.derive(v, &d.Layout, view(&d.Layout)))
+	drafts.Put(d)
+	return v, err
+}
+
+// A draft is a layout for code that is not known: it brings the layout to the heap, and may keep it, so that
+// its numbers are not those of a tensor.
+type draft struct {
+	layout.Layout
+	dims [2 * 8]int64
+}
+
+var drafts = sync.Pool{New: func() any { return new(draft) }}
+
+// viewRank is the rank up to which a view is one allocation.
+const viewRank = 4
+
+// draft begins a view: it allocates the tensor, and makes the layout of t in the room for its dimensions, to be
+// changed there.
+func (t *Tensor) draft() (*Tensor, layout.Layout) {
+	n, room := t.Rank(), max(t.Rank(), viewRank)
+	v := newView(room, t.mem)
+	dims := unsafe.Slice(v.dims, 2*room)
+	for d, size := range t.shape() { // mostly fewer than what a call of copy is worth
+		dims[d] = size
+	}
+	for d, step := range t.strides() {
+		dims[room+d] = step
+	}
+	return v, layout.Layout{Shape: dims[:n:room], Strides: dims[room:][:n]}
+}
+
+// derive ends a view: v is new, and becomes a tensor on the memory of t with the layout, unless err says that
+// there is none.
+func (t *Tensor) derive(v *Tensor, l *layout.Layout, err error) (*Tensor, error) {
+	return t.deriveAs(v, l, err, t.dtype, 0)
+}
+
+// deriveAs is derive with a type, which is what the layout counts, and perhaps read-only.
+func (t *Tensor) deriveAs(v *Tensor, l *layout.Layout, err error, dtype DataType, readOnly Flags) (*Tensor, error) {
+	const op = "view"
+	if err != nil {
+		if t.isClosed() {
+			return nil, errClosed(op)
+		}
+		return nil, refuseLayout(op, err)
+	}
+	n := len(l.Shape)
+	if n > MaxRank || n != len(l.Strides) {
+		return nil, refuse(op, ErrLayout, "%d dimensions with %d strides", n, len(l.Strides))
+	}
+	width := t.width(dtype)
+	bits, ok := mul(l.Offset, width)
+	if !ok {
+		return nil, refuse(op, ErrOverflow, "element %d of %d bits overflows", l.Offset, width)
+	}
+	if bits%8 != 0 {
+		return nil, refuse(op, ErrLayout, "element %d of %d bits lies inside a byte", l.Offset, width)
+	}
+	if n > max(t.Rank(), viewRank) {
+		v.dims = &make([]int64, 2*n)[0]
+	}
+	dims := unsafe.Slice(v.dims, 2*n)
+	shape, strides := dims[:n], dims[n:]
+	for d, size := range l.Shape { // in place already, or elsewhere
+		shape[d] = size
+	}
+	for d, step := range l.Strides { // elsewhere or behind, since there are not more dimensions than there is room
+		strides[d] = step
+	}
+	v.dtype, v.rank, v.flags = dtype, uint16(n), t.flags&(ReadOnly|SubbytePadded)|readOnly
+	var e extent
+	if err := checkLayout(op, dtype, v.flags, shape, strides, &e); err != nil {
+		return nil, err
+	}
+	v.rowMajor = e.rowMajor
+	if err := v.lay(op, t); err != nil {
+		return nil, err
+	}
+	if err := v.start(op, t.data, bits/8, &e); err != nil {
+		return nil, err
+	}
+	if err := t.acquire(op); err != nil {
+		return nil, err
+	}
+	runtime.KeepAlive(t)
+	return v, nil
+}
+
+// once makes a view read-only in which an element is seen twice.
+func once(v *Tensor, err error) (*Tensor, error) {
+	if err == nil && !v.rowMajor && layout.Overlaps(v.shape(), v.strides()) {
+		v.flags |= ReadOnly
+	}
+	return v, err
+}
+
+// refuseLayout gives what package layout refuses one of the causes of this package too.
+func refuseLayout(op string, err error) error {
+	cause, where := ErrLayout, strings.TrimPrefix(err.Error(), "layout: ")
+	if errors.Is(err, layout.ErrOverflow) {
+		cause = ErrOverflow
+	}
+	if errors.Is(err, layout.ErrCopy) {
+		where += ": Contiguous makes one"
+	}
+	return &Error{Op: op, Where: where, Err: errors.Join(cause, err)}
+}
+
+// Index takes the elements with these first indices: a view with as many dimensions less. Negative indices
+// count from the end. It is TensorFlow's Tensor::SubSlice.
+//
+// Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
+func (t *Tensor) Index(index ...int64) (*Tensor, error) {
+	v, l := t.draft()
+	for _, i := range index {
+		if err := l.Slice(layout.At(i)); err != nil {
+			return t.derive(v, &l, err)
+		}
+	}
+	return t.derive(v, &l, nil)
+}
+
+// Slice takes part of each dimension, by Python's rules: see [layout.Layout.Slice].
+//
+// Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
+func (t *Tensor) Slice(index ...layout.Index) (*Tensor, error) {
+	v, l := t.draft()
+	return t.derive(v, &l, l.Slice(index...))
+}
+
+// Narrow takes size indices of dimension d, from start on: see [layout.Layout.Narrow].
+//
+// Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
+func (t *Tensor) Narrow(d int, start, size int64) (*Tensor, error) {
+	v, l := t.draft()
+	return t.derive(v, &l, l.Narrow(d, start, size))
+}
+
+// Split cuts dimension d into views of these sizes, which sum to that of the dimension. It allocates for
+// each of them, and thrice.
+//
+// Ownership: each view shares the memory and is closed by itself. Lifetime, Threads, On error: as
+// [Tensor.Apply].
+func (t *Tensor) Split(d int, sizes ...int64) ([]*Tensor, error) {
+	parts, err := t.Layout().Split(d, sizes...)
+	if err != nil {
+		if t.isClosed() {
+			return nil, errClosed("view")
+		}
+		return nil, refuseLayout("view", err)
+	}
+	views := make([]*Tensor, 0, len(parts))
+	for _, part := range parts {
+		v, _ := t.draft()
+		v, err := t.derive(v, &part, nil)
+		if err != nil {
+			for _, v := range views {
+				v.Close()
+			}
+			return nil, err
+		}
+		views = append(views, v)
+	}
+	return views, nil
+}
+
+// Transpose puts the dimensions into another order: see [layout.Layout.Transpose].
+//
+// Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
+func (t *Tensor) Transpose(order ...int) (*Tensor, error) {
+	v, l := t.draft()
+	return t.derive(v, &l, l.Transpose(order...))
+}
+
+// Reshape gives the elements, in row-major order of their indices, another shape: see
+// [layout.Layout.Reshape]. It never copies; what needs a copy can be had of [Tensor.Contiguous].
+//
+// Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
+func (t *Tensor) Reshape(shape ...int64) (*Tensor, error) {
+	v, l := t.draft()
+	return t.derive(v, &l, l.Reshape(shape...))
+}
+
+// FlatInner merges the slowest dimensions until rank are left: see [layout.Layout.FlatInner].
+//
+// Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
+func (t *Tensor) FlatInner(rank int) (*Tensor, error) {
+	v, l := t.draft()
+	return t.derive(v, &l, l.FlatInner(rank))
+}
+
+// FlatOuter merges the fastest dimensions until rank are left: see [layout.Layout.FlatOuter].
+//
+// Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
+func (t *Tensor) FlatOuter(rank int) (*Tensor, error) {
+	v, l := t.draft()
+	return t.derive(v, &l, l.FlatOuter(rank))
+}
+
+// FlatInnerOuter makes rank dimensions, of which the first is dimension begin: see
+// [layout.Layout.FlatInnerOuter].
+//
+// Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
+func (t *Tensor) FlatInnerOuter(begin, rank int) (*Tensor, error) {
+	v, l := t.draft()
+	return t.derive(v, &l, l.FlatInnerOuter(begin, rank))
+}
+
+// Squeeze takes away these dimensions of size 1, or all of them: see [layout.Layout.Squeeze].
+//
+// Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
+func (t *Tensor) Squeeze(axes ...int) (*Tensor, error) {
+	v, l := t.draft()
+	return t.derive(v, &l, l.Squeeze(axes...))
+}
+
+// Expand makes dimensions of size 1, at these places of the view: see [layout.Layout.Expand].
+//
+// Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
+func (t *Tensor) Expand(axes ...int) (*Tensor, error) {
+	v, l := t.draft()
+	return t.derive(v, &l, l.Expand(axes...))
+}
+
+// Broadcast repeats elements until the view has this shape: see [layout.Layout.Broadcast]. It is read-only
+// where elements are repeated.
+//
+// Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
+func (t *Tensor) Broadcast(shape ...int64) (*Tensor, error) {
+	v, l := t.draft()
+	return once(t.derive(v, &l, l.Broadcast(shape...)))
+}
+
+// Flip reverses these dimensions, or all: see [layout.Layout.Flip].
+//
+// Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
+func (t *Tensor) Flip(axes ...int) (*Tensor, error) {
+	v, l := t.draft()
+	return t.derive(v, &l, l.Flip(axes...))
+}
+
+// Diagonal takes the elements whose index along dimension b is k more than that along dimension a: see
+// [layout.Layout.Diagonal].
+//
+// Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
+func (t *Tensor) Diagonal(k int64, a, b int) (*Tensor, error) {
+	v, l := t.draft()
+	return t.derive(v, &l, l.Diagonal(k, a, b))
+}
+
+// Windows makes sliding windows along dimension d: see [layout.Layout.Windows]. It is read-only where they
+// overlap.
+//
+// Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
+func (t *Tensor) Windows(d int, size, step, dilation int64) (*Tensor, error) {
+	v, l := t.draft()
+	return once(t.derive(v, &l, l.Windows(d, size, step, dilation)))
+}
+
+// Bitcast reads the same bytes as elements of another type. Where its size is another the last dimension
+// changes its size, and must lie without gaps: see [layout.Layout.Bitcast]. Padded elements stay padded.
+//
+// Ownership, Lifetime, Threads: as [Tensor.Apply]. On error: also [ErrDType].
+func (t *Tensor) Bitcast(dtype DataType) (*Tensor, error) {
+	if err := dtype.Validate(); err != nil {
+		return nil, refuse("view", ErrDType, "%v", err)
+	}
+	v, l := t.draft()
+	return t.deriveAs(v, &l, l.Bitcast(t.width(t.dtype), t.width(dtype)), dtype, 0)
+}
+
+// width is how many bits from one element of a type to the next, packed or padded as in t.
+func (t *Tensor) width(dtype DataType) int64 {
+	if t.flags&SubbytePadded != 0 {
+		return 8 * int64(dtype.ItemSize())
+	}
+	return int64(dtype.BitSize())
+}

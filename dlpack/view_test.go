@@ -1,0 +1,1082 @@
+//go:build cgo
+
+package dlpack_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+)
+
+// An array is what a view is held against: a shape, and for each index, row-major, the element of the root that
+// is there.
+type array struct {
+	shape    []int64
+	elements []int32
+}
+
+// gather makes an array by asking for each index of a shape which index of a it is.
+func (a array) gather(shape []int64, from func(index []int64) []int64) array {
+	out := array{shape: slices.Clone(shape)}
+	eachIndex(shape, func(index []int64) {
+		at := int64(0)
+		for d, i := range from(index) {
+			at = at*a.shape[d] + i
+		}
+		out.elements = append(out.elements, a.elements[at])
+	})
+	return out
+}
+
+// eachIndex visits the indices of a shape in row-major order.
+func eachIndex(shape []int64, visit func(index []int64)) {
+	count := int64(1)
+	for _, n := range shape {
+		count *= n
+	}
+	index := make([]int64, len(shape))
+	for ; count > 0; count-- {
+		visit(index)
+		for d := len(shape) - 1; d >= 0; d-- {
+			if index[d]++; index[d] < shape[d] {
+				break
+			}
+			index[d] = 0
+		}
+	}
+}
+
+// twice tells whether an element is there more than once.
+func (a array) twice() bool {
+	seen := map[int32]bool{}
+	for _, e := range a.elements {
+		if seen[e] {
+			return true
+		}
+		seen[e] = true
+	}
+	return false
+}
+
+// strided tells whether steps through the root lead to all elements, so that no copy is needed.
+func (a array) strided() bool {
+	if len(a.elements) == 0 {
+		return true
+	}
+	steps := make([]int64, len(a.shape))
+	inner := int64(1)
+	for d := len(a.shape) - 1; d >= 0; d-- {
+		if a.shape[d] > 1 {
+			steps[d] = int64(a.elements[inner] - a.elements[0])
+		}
+		inner *= a.shape[d]
+	}
+	k, yes := 0, true
+	eachIndex(a.shape, func(index []int64) {
+		at := int64(a.elements[0])
+		for d, i := range index {
+			at += i * steps[d]
+		}
+		yes = yes && at == int64(a.elements[k])
+		k++
+	})
+	return yes
+}
+
+// A move is a view in three forms: of a tensor, of a layout, and of an array, where nil says that there is none.
+type move struct {
+	name   string
+	tensor func(t *dlpack.Tensor) (*dlpack.Tensor, error)
+	layout func(l *layout.Layout) error
+	array  func(a array) *array
+}
+
+// A chooser makes choices of bytes, and 0 when there are none left.
+type chooser []byte
+
+func (c *chooser) below(n int) int {
+	if len(*c) == 0 || n <= 0 {
+		return 0
+	}
+	choice := int((*c)[0]) % n
+	*c = (*c)[1:]
+	return choice
+}
+
+// between is a number from least to most.
+func (c *chooser) between(least, most int64) int64 { return least + int64(c.below(int(most-least+1))) }
+
+// axis is a dimension of a rank, mostly: from the front or from the back.
+func (c *chooser) axis(rank int) int { return int(c.between(int64(-rank), int64(max(rank, 1)-1))) }
+
+// of is a dimension counted from the front, or -1 where it is none.
+func of(d, rank int) int {
+	if d < 0 {
+		d += rank
+	}
+	if d >= rank {
+		return -1
+	}
+	return d
+}
+
+// move chooses a view of something of this shape.
+func (c *chooser) move(shape []int64) move {
+	rank := len(shape)
+	size := func(d int) int64 {
+		if d = of(d, rank); d < 0 {
+			return 0
+		}
+		return shape[d]
+	}
+	switch c.below(14) {
+	case 0:
+		return c.slice(shape)
+	case 1:
+		d := c.axis(rank)
+		n := size(d)
+		start, count := c.between(0, n+1), c.between(0, n)
+		return move{
+			fmt.Sprintf("narrow %d from %d by %d", d, start, count),
+			func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Narrow(d, start, count) },
+			func(l *layout.Layout) error { return l.Narrow(d, start, count) },
+			func(a array) *array {
+				at := of(d, rank)
+				if at < 0 || start+count > n {
+					return nil
+				}
+				to := slices.Clone(shape)
+				to[at] = count
+				out := a.gather(to, func(index []int64) []int64 {
+					from := slices.Clone(index)
+					from[at] += start
+					return from
+				})
+				return &out
+			},
+		}
+	case 2:
+		var index []int64
+		for d := range c.below(rank + 1) {
+			index = append(index, c.between(-shape[d]-1, shape[d]))
+		}
+		return move{
+			fmt.Sprint("index ", index),
+			func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Index(index...) },
+			func(l *layout.Layout) error {
+				at := make([]layout.Index, len(index))
+				for d, i := range index {
+					at[d] = layout.At(i)
+				}
+				return l.Slice(at...)
+			},
+			func(a array) *array {
+				first := slices.Clone(index)
+				for d, i := range index {
+					if i < 0 {
+						first[d] += shape[d]
+					}
+					if i < -shape[d] || i >= shape[d] {
+						return nil
+					}
+				}
+				out := a.gather(shape[len(index):], func(index []int64) []int64 { return slices.Concat(first, index) })
+				return &out
+			},
+		}
+	case 3:
+		var order []int
+		if c.below(4) > 0 {
+			for d := range rank {
+				order = slices.Insert(order, c.below(d+1), d)
+			}
+		}
+		return move{
+			fmt.Sprint("transpose ", order),
+			func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Transpose(order...) },
+			func(l *layout.Layout) error { return l.Transpose(order...) },
+			func(a array) *array {
+				order := order
+				if len(order) == 0 {
+					for d := range rank {
+						order = append(order, rank-1-d)
+					}
+				}
+				to := make([]int64, rank)
+				for k, d := range order {
+					to[k] = shape[d]
+				}
+				out := a.gather(to, func(index []int64) []int64 {
+					from := make([]int64, rank)
+					for k, d := range order {
+						from[d] = index[k]
+					}
+					return from
+				})
+				return &out
+			},
+		}
+	case 4, 5:
+		return c.reshape(shape)
+	case 6:
+		var axes []int
+		var to []int64
+		for d, n := range shape {
+			if n == 1 && c.below(2) == 0 {
+				axes = append(axes, d)
+			} else {
+				to = append(to, n)
+			}
+		}
+		if len(axes) == 0 {
+			to = slices.DeleteFunc(slices.Clone(shape), func(n int64) bool { return n == 1 })
+		}
+		return reshaped(fmt.Sprint("squeeze ", axes), to,
+			func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Squeeze(axes...) },
+			func(l *layout.Layout) error { return l.Squeeze(axes...) })
+	case 7:
+		at := c.below(rank + 1)
+		return reshaped(fmt.Sprint("expand ", at), slices.Insert(slices.Clone(shape), at, 1),
+			func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Expand(at) },
+			func(l *layout.Layout) error { return l.Expand(at) })
+	case 8:
+		to := slices.Clone(shape)
+		for d := range to {
+			if to[d] == 1 {
+				to[d] = c.between(0, 3)
+			}
+		}
+		for range c.below(2) {
+			to = slices.Insert(to, 0, c.between(0, 3))
+		}
+		return move{
+			fmt.Sprint("broadcast ", to),
+			func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Broadcast(to...) },
+			func(l *layout.Layout) error { return l.Broadcast(to...) },
+			func(a array) *array {
+				out := a.gather(to, func(index []int64) []int64 {
+					from := slices.Clone(index[len(to)-rank:])
+					for d := range from {
+						if shape[d] == 1 {
+							from[d] = 0
+						}
+					}
+					return from
+				})
+				return &out
+			},
+		}
+	case 9:
+		var axes []int
+		for d := range rank {
+			if c.below(2) == 0 {
+				axes = append(axes, d-rank*c.below(2))
+			}
+		}
+		return move{
+			fmt.Sprint("flip ", axes),
+			func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Flip(axes...) },
+			func(l *layout.Layout) error { return l.Flip(axes...) },
+			func(a array) *array {
+				out := a.gather(shape, func(index []int64) []int64 {
+					from := slices.Clone(index)
+					for d := range from {
+						if len(axes) == 0 || slices.Contains(axes, d) || slices.Contains(axes, d-rank) {
+							from[d] = shape[d] - 1 - index[d]
+						}
+					}
+					return from
+				})
+				return &out
+			},
+		}
+	case 10:
+		x, y, k := c.axis(rank), c.axis(rank), c.between(-2, 2)
+		return move{
+			fmt.Sprintf("diagonal %d of %d and %d", k, x, y),
+			func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Diagonal(k, x, y) },
+			func(l *layout.Layout) error { return l.Diagonal(k, x, y) },
+			func(a array) *array {
+				x, y := of(x, rank), of(y, rank)
+				if x < 0 || y < 0 || x == y {
+					return nil
+				}
+				var to []int64
+				for d, n := range shape {
+					if d != x && d != y {
+						to = append(to, n)
+					}
+				}
+				to = append(to, max(0, min(shape[x]+min(k, 0), shape[y]-max(k, 0))))
+				out := a.gather(to, func(index []int64) []int64 {
+					last := index[len(index)-1]
+					from, rest := make([]int64, rank), index
+					for d := range from {
+						switch d {
+						case x:
+							from[d] = last - min(k, 0)
+						case y:
+							from[d] = last + max(k, 0)
+						default:
+							from[d], rest = rest[0], rest[1:]
+						}
+					}
+					return from
+				})
+				return &out
+			},
+		}
+	case 11:
+		d := c.axis(rank)
+		width, step, apart := c.between(1, 3), c.between(1, 3), c.between(1, 2)
+		return move{
+			fmt.Sprintf("windows of %d along %d by %d, %d apart", width, d, step, apart),
+			func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Windows(d, width, step, apart) },
+			func(l *layout.Layout) error { return l.Windows(d, width, step, apart) },
+			func(a array) *array {
+				at := of(d, rank)
+				if at < 0 || (width-1)*apart >= shape[at] {
+					return nil
+				}
+				to := append(slices.Clone(shape), width)
+				to[at] = (shape[at]-1-(width-1)*apart)/step + 1
+				out := a.gather(to, func(index []int64) []int64 {
+					from := slices.Clone(index[:rank])
+					from[at] = index[at]*step + index[rank]*apart
+					return from
+				})
+				return &out
+			},
+		}
+	case 12:
+		return c.flat(shape)
+	default:
+		d := c.axis(rank)
+		cut := c.between(0, size(d))
+		part := c.below(2)
+		sizes := []int64{cut, size(d) - cut}
+		return move{
+			fmt.Sprintf("part %d of %v of %d", part, sizes, d),
+			func(t *dlpack.Tensor) (*dlpack.Tensor, error) {
+				parts, err := t.Split(d, sizes...)
+				if err != nil {
+					return nil, err
+				}
+				parts[1-part].Close()
+				return parts[part], nil
+			},
+			func(l *layout.Layout) error { return l.Narrow(d, int64(part)*cut, sizes[part]) },
+			func(a array) *array {
+				at := of(d, rank)
+				if at < 0 {
+					return nil
+				}
+				to := slices.Clone(shape)
+				to[at] = sizes[part]
+				out := a.gather(to, func(index []int64) []int64 {
+					from := slices.Clone(index)
+					from[at] += int64(part) * cut
+					return from
+				})
+				return &out
+			},
+		}
+	}
+}
+
+// reshaped is a move that keeps the elements in their order.
+func reshaped(name string, to []int64, tensor func(*dlpack.Tensor) (*dlpack.Tensor, error), of func(*layout.Layout) error) move {
+	return move{name, tensor, of, func(a array) *array {
+		return &array{append([]int64{}, to...), a.elements}
+	}}
+}
+
+func (c *chooser) reshape(shape []int64) move {
+	count := int64(1)
+	for _, n := range shape {
+		count *= n
+	}
+	var to []int64
+	rest := count
+	for range c.below(4) {
+		n := c.between(1, 6)
+		if rest%n == 0 {
+			to = append(to, n)
+			rest /= n
+		}
+	}
+	if rest != 1 || len(to) == 0 {
+		to = append(to, rest)
+	}
+	return reshaped(fmt.Sprint("reshape ", to), to,
+		func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Reshape(to...) },
+		func(l *layout.Layout) error { return l.Reshape(to...) })
+}
+
+func (c *chooser) flat(shape []int64) move {
+	n := c.below(3) + 1
+	merged := func(begin int) []int64 {
+		to := slices.Repeat([]int64{1}, n)
+		for d, size := range shape {
+			to[min(max(d-begin, 0), n-1)] *= size
+		}
+		return to
+	}
+	switch c.below(3) {
+	case 0:
+		return reshaped(fmt.Sprint("flat inner ", n), merged(len(shape)-n),
+			func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.FlatInner(n) },
+			func(l *layout.Layout) error { return l.FlatInner(n) })
+	case 1:
+		return reshaped(fmt.Sprint("flat outer ", n), merged(0),
+			func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.FlatOuter(n) },
+			func(l *layout.Layout) error { return l.FlatOuter(n) })
+	}
+	begin := c.below(len(shape) + 1)
+	m := reshaped(fmt.Sprintf("flat from %d, %d", begin, n), merged(begin),
+		func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.FlatInnerOuter(begin, n) },
+		func(l *layout.Layout) error { return l.FlatInnerOuter(begin, n) })
+	if begin >= len(shape) {
+		m.array = func(array) *array { return nil }
+	}
+	return m
+}
+
+// slice is a move by ranges, indices and new dimensions.
+func (c *chooser) slice(shape []int64) move {
+	var index []layout.Index
+	var to []int64
+	// Where index d of the root is found: fixed, or as start + step × an index of the view.
+	type source struct {
+		start, step int64
+		axis        int
+	}
+	sources := make([]source, 0, len(shape))
+	valid := true
+	for _, n := range shape {
+		if c.below(6) == 0 {
+			index = append(index, layout.NewAxis())
+			to = append(to, 1)
+		}
+		start, step := c.between(-n-1, n+1), c.between(1, 3)
+		switch c.below(6) {
+		case 0:
+			index = append(index, layout.At(start))
+			if start < 0 {
+				start += n
+			}
+			valid = valid && start >= 0 && start < n
+			sources = append(sources, source{start, 0, -1})
+			continue
+		case 1:
+			index = append(index, layout.All())
+			sources = append(sources, source{0, 1, len(to)})
+			to = append(to, n)
+			continue
+		}
+		stop := c.between(-n-1, n+1)
+		if c.below(2) == 0 {
+			step = -step
+		}
+		index = append(index, layout.Range(start, stop).By(step))
+		// As Python counts: one by one.
+		clamp := func(i, low, high int64) int64 {
+			if i < 0 {
+				i += n
+			}
+			return min(max(i, low), high)
+		}
+		count, first := int64(0), int64(0)
+		if step > 0 {
+			first = clamp(start, 0, n)
+			for i := first; i < clamp(stop, 0, n); i += step {
+				count++
+			}
+		} else {
+			first = clamp(start, -1, n-1)
+			for i := first; i > clamp(stop, -1, n-1); i += step {
+				count++
+			}
+		}
+		sources = append(sources, source{first, step, len(to)})
+		to = append(to, count)
+	}
+	return move{
+		fmt.Sprint("slice ", index),
+		func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Slice(index...) },
+		func(l *layout.Layout) error { return l.Slice(index...) },
+		func(a array) *array {
+			if !valid {
+				return nil
+			}
+			out := a.gather(to, func(index []int64) []int64 {
+				from := make([]int64, len(sources))
+				for d, s := range sources {
+					from[d] = s.start
+					if s.axis >= 0 {
+						from[d] += s.step * index[s.axis]
+					}
+				}
+				return from
+			})
+			return &out
+		},
+	}
+}
+
+// numbered has the elements 0, 1, 2, ...
+func numbered(shape []int64) array {
+	a := array{shape: shape}
+	eachIndex(shape, func([]int64) { a.elements = append(a.elements, int32(len(a.elements))) })
+	return a
+}
+
+// root chooses a tensor of numbered elements: in memory of Go's, or of a producer's that lies behind others.
+func (c *chooser) root(t *testing.T) (tensor *dlpack.Tensor, a array, memory []int32, deletes func() int) {
+	var shape []int64
+	for range c.below(5) {
+		shape = append(shape, c.between(1, 4)-int64(c.below(20)/19))
+	}
+	a = numbered(shape)
+	readOnly, err := c.below(5) == 0, error(nil)
+	if c.below(2) == 0 && len(shape) > 0 {
+		take := dlpack.FromSlice[int32]
+		if readOnly {
+			take = dlpack.FromReadOnly[int32]
+		}
+		memory = slices.Clone(a.elements)
+		tensor, err = take(memory, shape...)
+	} else {
+		before, count := c.below(8), len(a.elements)
+		config := dlpacktest.Config{
+			Code: uint8(dlpack.CodeInt), Bits: 32, Lanes: 1, Shape: shape, ByteOffset: uint64(4 * before), Bytes: 4 * (before + count + 1),
+		}
+		if readOnly {
+			config.Flags = uint64(dlpack.ReadOnly)
+		}
+		p := dlpacktest.Produce(t, config)
+		deletes = p.Deletes
+		memory = unsafe.Slice((*int32)(unsafe.Pointer(&p.Data()[4*before])), count)
+		copy(memory, a.elements)
+		tensor, err = dlpack.Import(p.Managed())
+	}
+	require.NoError(t, err)
+	require.Equal(t, readOnly, tensor.ReadOnly())
+	return tensor, a, memory, deletes
+}
+
+// checkView holds a view against what it should be, over the memory of its root.
+func checkView(t *testing.T, view *dlpack.Tensor, want array, memory []int32, what string) {
+	require.Equal(t, append([]int64{}, want.shape...), view.Shape(), what)
+	count := len(want.elements)
+	require.Equal(t, int64(count), view.NumElements(), what)
+	k, follow := 0, true
+	eachIndex(want.shape, func(index []int64) {
+		got, err := dlpack.At[int32](view, index...)
+		require.NoError(t, err, what)
+		if got != want.elements[k] {
+			require.Equal(t, want.elements[k], got, "%s: index %v", what, index)
+		}
+		follow = follow && got == want.elements[0]+int32(k)
+		k++
+	})
+	require.Equal(t, follow, view.IsContiguous(), what)
+	if count == 0 {
+		require.Zero(t, view.Data(), what)
+		return
+	}
+	require.Equal(t, uintptr(unsafe.Pointer(&memory[want.elements[0]])), view.Data(), what)
+	touched, _, err := view.UnsafeBytes()
+	require.NoError(t, err, what)
+	low, high := slices.Min(want.elements), slices.Max(want.elements)
+	require.Equal(t, unsafe.Pointer(&memory[low]), unsafe.Pointer(&touched[0]), what)
+	require.Len(t, touched, 4*int(high-low+1), what)
+}
+
+// runViews makes views of views, each of which is what the same steps make of an array, on the same memory.
+func runViews(t *testing.T, c chooser) (made, refused int) {
+	tensor, a, memory, deletes := c.root(t)
+	open, moves := []*dlpack.Tensor{tensor}, []move{}
+	readOnly := tensor.ReadOnly()
+	what := fmt.Sprint(tensor)
+	for range 1 + c.below(5) {
+		m := c.move(a.shape)
+		view, err := m.tensor(tensor)
+		want := m.array(a)
+		what := what + ", " + m.name
+		if err != nil {
+			refused++
+			require.ErrorIs(t, err, dlpack.ErrLayout, what)
+			if want != nil {
+				require.ErrorIs(t, err, layout.ErrCopy, what)
+				require.ErrorContains(t, err, "Contiguous", what)
+				require.False(t, want.strided(), what)
+			}
+			continue
+		}
+		made++
+		open = append(open, view)
+		require.NotNil(t, want, what)
+		tensor, a, moves = view, *want, append(moves, m)
+		readOnly = readOnly || a.twice()
+		require.Equal(t, readOnly, view.ReadOnly(), what)
+		checkView(t, view, a, memory, what)
+	}
+
+	all, err := open[0].Apply(func(l *layout.Layout) error {
+		for _, m := range moves {
+			if err := m.layout(l); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	open = append(open, all)
+	checkView(t, all, a, memory, "at once")
+	require.Equal(t, open[0].ReadOnly() || a.twice(), all.ReadOnly())
+
+	if len(a.elements) > 0 {
+		k, index := c.below(len(a.elements)), make([]int64, len(a.shape))
+		for d, rest := len(index)-1, int64(k); d >= 0; d-- {
+			index[d], rest = rest%a.shape[d], rest/a.shape[d]
+		}
+		err := dlpack.SetAt[int32](tensor, -1, index...)
+		if readOnly {
+			require.ErrorIs(t, err, dlpack.ErrReadOnly, what)
+		} else {
+			require.NoError(t, err, what)
+			require.Equal(t, int32(-1), memory[a.elements[k]], what)
+		}
+	}
+	for len(open) > 0 {
+		if deletes != nil {
+			require.Zero(t, deletes(), what)
+		}
+		k := c.below(len(open))
+		open[k].Close()
+		open = slices.Delete(open, k, k+1)
+	}
+	if deletes != nil {
+		require.Equal(t, 1, deletes(), what)
+	}
+	return made, refused
+}
+
+// G34, G33, G5: random chains of views against an index-by-index oracle, on memory of Go's and of producers'.
+func TestG34ViewsAreWhatTheirIndicesSay(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	random := rand.New(rand.NewPCG(34, 5))
+	choices := make([]byte, 100)
+	made, refused := 0, 0
+	for range 100 {
+		t.Run("", func(t *testing.T) { // whose memory in C is freed with it
+			for range 1000 {
+				for i := range choices {
+					choices[i] = byte(random.Uint32())
+				}
+				m, r := runViews(t, slices.Clone(choices))
+				made, refused = made+m, refused+r
+			}
+		})
+	}
+	assert.Greater(t, made, 200000)
+	assert.Greater(t, refused, 10000)
+}
+
+// FuzzTensorViews: as above.
+func FuzzTensorViews(f *testing.F) {
+	for seed := range uint64(20) {
+		f.Add(choicesOf(seed, 100))
+	}
+	f.Fuzz(func(t *testing.T, choices []byte) {
+		dlpacktest.CheckLeaks(t)
+		runViews(t, choices)
+	})
+}
+
+// views are one of each kind, of a float32 tensor of shape 3×4×5.
+var views = []struct {
+	name string
+	make func(t *dlpack.Tensor) (*dlpack.Tensor, error)
+}{
+	{"index", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Index(1, -1) }},
+	{"slice", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Slice(layout.At(1), layout.From(1)) }},
+	{"slice by steps", func(t *dlpack.Tensor) (*dlpack.Tensor, error) {
+		return t.Slice(layout.Ellipsis(), layout.NewAxis(), layout.All().By(-2))
+	}},
+	{"narrow", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Narrow(0, 1, 2) }},
+	{"transpose", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Transpose(2, 0, 1) }},
+	{"reshape", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Reshape(2, -1) }},
+	{"flat inner", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.FlatInner(2) }},
+	{"flat outer", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.FlatOuter(4) }},
+	{"flat inner outer", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.FlatInnerOuter(1, 1) }},
+	{"squeeze", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Squeeze() }},
+	{"expand", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Expand(0) }},
+	{"broadcast", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Broadcast(2, 3, 4, 5) }},
+	{"flip", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Flip(1) }},
+	{"diagonal", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Diagonal(0, 0, 1) }},
+	{"windows", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Windows(2, 3, 1, 1) }},
+	{"bitcast", func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Bitcast(dlpack.Uint16) }},
+	{"apply", func(t *dlpack.Tensor) (*dlpack.Tensor, error) {
+		return t.Apply(func(l *layout.Layout) error { return errors.Join(l.Transpose(), l.Flip(0), l.Expand(1)) })
+	}},
+}
+
+func TestG57ViewsOfClosedTensorsAnswerErrClosed(t *testing.T) {
+	tensor, err := dlpack.New(dlpack.Float32, 3, 4, 5)
+	require.NoError(t, err)
+	tensor.Close()
+	for _, view := range views {
+		_, err := view.make(tensor)
+		assert.ErrorIs(t, err, dlpack.ErrClosed, view.name)
+	}
+	_, err = tensor.Transpose(7)
+	assert.ErrorIs(t, err, dlpack.ErrClosed, "whatever else there is to say")
+	_, err = tensor.Split(0, 1, 2)
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	_, err = tensor.Split(0, 1)
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	_, err = tensor.At(0, 0, 0)
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	assert.ErrorIs(t, tensor.SetAt(1, 0, 0, 0), dlpack.ErrClosed)
+	_, err = dlpack.At[float32](tensor, 0, 0, 0)
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	assert.ErrorIs(t, dlpack.SetAt[float32](tensor, 1, 0, 0, 0), dlpack.ErrClosed)
+}
+
+func TestViewsAreRefusedWithTheCauseOfPackageLayout(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	tensor, err := dlpack.New(dlpack.Float32, 3, 4)
+	require.NoError(t, err)
+	defer tensor.Close()
+	other := errors.New("other")
+	for _, test := range []struct {
+		name    string
+		view    func() (*dlpack.Tensor, error)
+		cause   error
+		detail  error
+		message string
+	}{
+		{"axis", func() (*dlpack.Tensor, error) { return tensor.Flip(2) }, dlpack.ErrLayout, layout.ErrAxis,
+			"dlpack: view: flip: dimension 2 of 2: no such dimension"},
+		{"order", func() (*dlpack.Tensor, error) { return tensor.Transpose(0, 0) }, dlpack.ErrLayout, layout.ErrOrder,
+			"dlpack: view: transpose: order[1] = 0: not a permutation"},
+		{"index", func() (*dlpack.Tensor, error) { return tensor.Index(0, 4) }, dlpack.ErrLayout, layout.ErrIndex,
+			"dlpack: view: slice: index 0, 4, of dimension 0 of size 4: out of bounds"},
+		{"shape", func() (*dlpack.Tensor, error) { return tensor.Reshape(5) }, dlpack.ErrLayout, layout.ErrShape,
+			"dlpack: view: reshape: 12 elements to a shape of 5: shapes do not fit"},
+		{"copy", func() (*dlpack.Tensor, error) {
+			return tensor.Apply(func(l *layout.Layout) error { return errors.Join(l.Transpose(), l.Reshape(12)) })
+		}, dlpack.ErrLayout, layout.ErrCopy,
+			"dlpack: view: reshape: shape[0] = 12 spans elements of different strides: needs a copy: Contiguous makes one"},
+		{"overflow", func() (*dlpack.Tensor, error) { return tensor.Broadcast(1<<62, 3, 4) }, dlpack.ErrOverflow, layout.ErrOverflow,
+			"dlpack: view: shape[1] = 3: overflow"},
+		{"bytes that overflow", func() (*dlpack.Tensor, error) {
+			return tensor.Apply(func(l *layout.Layout) error { l.Offset = 1 << 60; return nil })
+		}, dlpack.ErrOverflow, dlpack.ErrOverflow, "dlpack: view: element 1152921504606846976 of 32 bits overflows"},
+		{"outside", func() (*dlpack.Tensor, error) {
+			return tensor.Apply(func(l *layout.Layout) error { l.Offset = 1; return nil })
+		}, dlpack.ErrLayout, dlpack.ErrLayout, "dlpack: view: bytes 4 to 52 are outside the memory, which has bytes 0 to 48"},
+		{"before", func() (*dlpack.Tensor, error) {
+			return tensor.Apply(func(l *layout.Layout) error { l.Strides[1] = -1; return nil })
+		}, dlpack.ErrLayout, dlpack.ErrLayout, "dlpack: view: bytes -12 to 36 are outside the memory, which has bytes 0 to 48"},
+		{"strides", func() (*dlpack.Tensor, error) {
+			return tensor.Apply(func(l *layout.Layout) error { l.Strides = nil; return nil })
+		}, dlpack.ErrLayout, dlpack.ErrLayout, "dlpack: view: 2 dimensions with 0 strides"},
+		{"shape of one's own", func() (*dlpack.Tensor, error) {
+			return tensor.Apply(func(l *layout.Layout) error { l.Shape = []int64{-1, 4}; return nil })
+		}, dlpack.ErrLayout, dlpack.ErrLayout, "dlpack: view: shape[0] = -1"},
+		{"rank", func() (*dlpack.Tensor, error) {
+			return tensor.Apply(func(l *layout.Layout) error { return l.Expand(make([]int, 1)...) })
+		}, nil, nil, ""},
+		{"other", func() (*dlpack.Tensor, error) { return tensor.Apply(func(*layout.Layout) error { return other }) },
+			dlpack.ErrLayout, other, "dlpack: view: other"},
+		{"type", func() (*dlpack.Tensor, error) { return tensor.Bitcast(0) }, dlpack.ErrDType, dlpack.ErrDType,
+			"dlpack: view: dtype = (code 0, bits 0, lanes 0): unsupported data type"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			view, err := test.view()
+			if test.cause == nil {
+				require.NoError(t, err)
+				view.Close()
+				return
+			}
+			require.Nil(t, view)
+			assert.ErrorIs(t, err, test.cause)
+			assert.ErrorIs(t, err, test.detail)
+			assert.EqualError(t, err, test.message)
+		})
+	}
+}
+
+// The layout that Apply hands out is not the view's.
+func TestTheLayoutOfApplyIsNoPartOfTheView(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	tensor := fromSlice(t, make([]float32, 12))
+	defer tensor.Close()
+	var kept *layout.Layout
+	shape, strides := []int64{3}, []int64{4}
+	view, err := tensor.Apply(func(l *layout.Layout) error {
+		kept, l.Shape, l.Strides = l, shape, strides
+		return nil
+	})
+	require.NoError(t, err)
+	defer view.Close()
+	same, err := tensor.Apply(func(l *layout.Layout) error {
+		kept.Shape, kept.Strides = l.Shape, l.Strides
+		return nil
+	})
+	require.NoError(t, err)
+	defer same.Close()
+	shape[0], strides[0] = 1000, 1000
+	clear(kept.Shape)
+	assert.Equal(t, []int64{3}, view.Shape())
+	assert.Equal(t, []int64{4}, view.Strides())
+	assert.Equal(t, []int64{12}, same.Shape())
+
+	l := tensor.Layout()
+	l.Shape[0] = 7
+	assert.Equal(t, []int64{12}, tensor.Shape())
+	assert.Zero(t, l.Offset)
+}
+
+func TestViewsOfManyDimensions(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	tensor := fromSlice(t, []float32{1, 2, 3, 4, 5, 6}, 1, 2, 1, 1, 3, 1, 1)
+	defer tensor.Close()
+	for _, make := range []func() (*dlpack.Tensor, error){
+		func() (*dlpack.Tensor, error) { return tensor.Expand(0, 1, 2, 3, 4) },
+		func() (*dlpack.Tensor, error) {
+			return tensor.Apply(func(l *layout.Layout) error { return l.Expand(0, 1, 2, 3, 4) })
+		},
+		func() (*dlpack.Tensor, error) {
+			return tensor.Broadcast(1, 1, 1, 1, 1, 1, 2, 1, 1, 3, 1, 1)
+		},
+	} {
+		wide, err := make()
+		require.NoError(t, err)
+		assert.Equal(t, 12, wide.Rank())
+		again, err := wide.Apply(func(l *layout.Layout) error { return errors.Join(l.Squeeze(), l.Transpose()) })
+		require.NoError(t, err)
+		assert.Equal(t, []int64{3, 2}, again.Shape())
+		value, err := again.At(2, 1)
+		require.NoError(t, err)
+		assert.Equal(t, float32(6), value)
+		wide.Close()
+		again.Close()
+	}
+	parts, err := tensor.Split(4, 1, 2)
+	require.NoError(t, err)
+	assert.Equal(t, []int64{1, 2, 1, 1, 2, 1, 1}, parts[1].Shape())
+	for _, part := range parts {
+		part.Close()
+	}
+	_, err = tensor.Apply(func(l *layout.Layout) error {
+		l.Shape, l.Strides = slices.Repeat([]int64{1}, dlpack.MaxRank+1), slices.Repeat([]int64{1}, dlpack.MaxRank+1)
+		return nil
+	})
+	assert.ErrorIs(t, err, dlpack.ErrLayout)
+}
+
+// G28: TensorFlow's bitcast and its like.
+func TestG28BitcastChecksSizeAndStride(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	tensor := fromSlice(t, []float32{1, -2, 3, 0.5, 5, 6}, 3, 2)
+	defer tensor.Close()
+	cast := func(from *dlpack.Tensor, dt dlpack.DataType) *dlpack.Tensor {
+		v, err := from.Bitcast(dt)
+		require.NoError(t, err)
+		t.Cleanup(func() { v.Close() })
+		return v
+	}
+	same := cast(tensor, dlpack.Uint32)
+	assert.Equal(t, "uint32[3 2] on cpu", same.String())
+	assert.Equal(t, tensor.Data(), same.Data())
+	bits, err := same.At(0, 1)
+	require.NoError(t, err)
+	assert.Equal(t, uint32(0xc0000000), bits)
+	assert.Equal(t, "uint8[3 8] on cpu", cast(tensor, dlpack.Uint8).String())
+	assert.Equal(t, "float64[3 1] on cpu", cast(tensor, dlpack.Float64).String())
+	assert.Equal(t, "float32[3 2] on cpu", cast(cast(tensor, dlpack.Float64), dlpack.Float32).String())
+	assert.Equal(t, "bool[3 8] on cpu", cast(tensor, dlpack.Bool).String())
+	assert.Equal(t, "int4[3 16] on cpu", cast(tensor, dlpack.Int4).String())
+	assert.Equal(t, "float32[3 2] on cpu", cast(cast(tensor, dlpack.Int4), dlpack.Float32).String())
+	assert.Equal(t, "float32x2[3 1] on cpu", cast(tensor, dlpack.MakeDataType(dlpack.CodeFloat, 32, 2)).String())
+	_, err = dlpack.Values[bool](cast(tensor, dlpack.Bool))
+	assert.ErrorIs(t, err, dlpack.ErrValue, "bits that are no bool")
+
+	for _, test := range []struct {
+		name  string
+		base  func(l *layout.Layout) error
+		dt    dlpack.DataType
+		cause error
+	}{
+		{"no whole number", func(l *layout.Layout) error { return l.Narrow(1, 0, 1) }, dlpack.Float64, layout.ErrShape},
+		{"a stride", func(l *layout.Layout) error { return l.Transpose() }, dlpack.Uint16, layout.ErrCopy},
+		{"between elements", func(l *layout.Layout) error { return errors.Join(l.Reshape(6), l.Slice(layout.Range(1, 5))) }, dlpack.Float64, nil},
+		{"steps between elements", func(l *layout.Layout) error { l.Strides[0], l.Shape[0] = 1, 2; return nil }, dlpack.Float64, layout.ErrCopy},
+		{"no dimensions", func(l *layout.Layout) error { return l.Slice(layout.At(0), layout.At(0)) }, dlpack.Float64, layout.ErrRank},
+		{"gaps for packed elements", func(l *layout.Layout) error { return l.Narrow(1, 0, 1) }, dlpack.Int4, dlpack.ErrLayout},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			base, err := tensor.Apply(test.base)
+			require.NoError(t, err)
+			defer base.Close()
+			view, err := base.Bitcast(test.dt)
+			if test.cause == nil { // it starts where an unaligned element may
+				require.NoError(t, err)
+				assert.Equal(t, tensor.Data()+4, view.Data())
+				view.Close()
+				return
+			}
+			assert.ErrorIs(t, err, test.cause)
+			assert.ErrorIs(t, err, dlpack.ErrLayout)
+		})
+	}
+}
+
+// G20: packed elements keep to whole bytes and to their order; padded ones are as any others.
+func TestG20ViewsOfElementsBelowAByte(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for _, padded := range []bool{false, true} {
+		tensor, err := dlpack.FromBytes(make([]byte, 24), dlpack.Spec{DType: dlpack.Int4, Shape: []int64{4, 6}, Padded: padded})
+		require.NoError(t, err)
+		for _, test := range []struct {
+			name   string
+			view   func(l *layout.Layout) error
+			packed bool // can be had
+		}{
+			{"reshape", func(l *layout.Layout) error { return l.Reshape(3, 8) }, true},
+			{"rows", func(l *layout.Layout) error { return l.Narrow(0, 1, 2) }, true},
+			{"one element at the beginning of a byte", func(l *layout.Layout) error { return l.Slice(layout.At(1), layout.At(2)) }, true},
+			{"one element inside a byte", func(l *layout.Layout) error { return l.Slice(layout.At(1), layout.At(3)) }, false},
+			{"part of a row", func(l *layout.Layout) error { return l.Slice(layout.At(1), layout.Range(2, 5)) }, true},
+			{"part of a row from inside a byte", func(l *layout.Layout) error { return l.Slice(layout.At(1), layout.From(1)) }, false},
+			{"columns", func(l *layout.Layout) error { return l.Narrow(1, 0, 2) }, false},
+			{"transpose", func(l *layout.Layout) error { return l.Transpose() }, false},
+			{"flip", func(l *layout.Layout) error { return l.Flip(1) }, false},
+			{"broadcast", func(l *layout.Layout) error { return l.Broadcast(2, 4, 6) }, false},
+			{"no elements", func(l *layout.Layout) error { return l.Slice(layout.Range(1, 1), layout.From(1)) }, true},
+		} {
+			view, err := tensor.Apply(test.view)
+			if !padded && !test.packed {
+				assert.ErrorIs(t, err, dlpack.ErrLayout, test.name)
+				continue
+			}
+			require.NoError(t, err, test.name)
+			assert.Equal(t, tensor.Flags(), view.Flags()&^dlpack.ReadOnly, test.name)
+			view.Close()
+		}
+		tensor.Close()
+	}
+}
+
+// G35: an element that is seen twice is not written through the view; NumPy has it so too.
+func TestG35WhatIsSeenTwiceIsReadOnly(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	tensor := fromSlice(t, []float32{1, 2, 3, 4})
+	defer tensor.Close()
+	view, err := tensor.Broadcast(3, 4)
+	require.NoError(t, err)
+	defer view.Close()
+	assert.ErrorIs(t, view.SetAt(7, 0, 0), dlpack.ErrReadOnly)
+	m := export(t, view)
+	assert.Equal(t, dlpack.ReadOnly, dlpack.Flags(dlpacktest.Read(m).Flags))
+	dlpack.Release(m)
+	row, err := view.Index(1)
+	require.NoError(t, err)
+	defer row.Close()
+	assert.True(t, row.ReadOnly(), "read-only is carried")
+	apart, err := tensor.Windows(0, 2, 2, 1)
+	require.NoError(t, err)
+	defer apart.Close()
+	assert.False(t, apart.ReadOnly())
+}
+
+// G5: views keep the memory, whichever is closed last, while the collector runs.
+func TestG5ViewsKeepTheMemory(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	defer debug.SetGCPercent(debug.SetGCPercent(1))
+	for range 50 {
+		base, err := dlpack.FromSlice(slices.Repeat([]float32{7}, 1<<12), 64, 64)
+		require.NoError(t, err)
+		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4, 8}})
+		foreign, err := dlpack.Import(p.Managed())
+		require.NoError(t, err)
+		for _, tensor := range []*dlpack.Tensor{base, foreign} {
+			view, err := tensor.Slice(layout.From(1), layout.All().By(-1))
+			require.NoError(t, err)
+			last, err := view.Transpose()
+			require.NoError(t, err)
+			require.NoError(t, dlpack.SetAt[float32](last, 9, 2, 1))
+			tensor.Close()
+			view.Close()
+			runtime.GC()
+			value, err := dlpack.At[float32](last, 2, 1)
+			require.NoError(t, err)
+			require.Equal(t, float32(9), value)
+			require.Zero(t, p.Deletes())
+			last.Close()
+		}
+		require.Equal(t, 1, p.Deletes())
+	}
+}
+
+func TestViewsAreMadeWhileOthersClose(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for range 200 {
+		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4, 8}})
+		tensor, err := dlpack.Import(p.Managed())
+		require.NoError(t, err)
+		var wait sync.WaitGroup
+		for range 4 {
+			wait.Go(func() {
+				for range 20 {
+					view, err := tensor.Transpose()
+					if err != nil {
+						assert.ErrorIs(t, err, dlpack.ErrClosed)
+						return
+					}
+					view.Close()
+				}
+			})
+		}
+		wait.Go(func() { tensor.Close() })
+		wait.Wait()
+		require.Equal(t, 1, p.Deletes())
+	}
+}
+
+func BenchmarkViews(b *testing.B) {
+	t, err := dlpack.New(dlpack.Float32, 3, 4, 5)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer t.Close()
+	for _, view := range views {
+		b.Run(view.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				v, err := view.make(t)
+				if err != nil {
+					b.Fatal(err)
+				}
+				v.Close()
+			}
+		})
+	}
+}
