@@ -26,7 +26,7 @@ export GO
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-go test-python test-peers check vet staticcheck asan cgocheck2 debug abi vendor header \
+.PHONY: help demo test test-go test-python test-peers check vet staticcheck asan cgocheck2 gogc1 debug abi vendor header \
 	installed fuzz bench venv clib install clean
 
 help: ## list the commands
@@ -54,7 +54,7 @@ test-peers: $(PEERS)/dlbridge.done ## the exchange with PyTorch, JAX and TensorF
 	$(GO) build -buildmode=c-shared -o $(BUILD)/demo/libdemo.so ./examples/demo
 	$(PEERS)/bin/python examples/demo/demo.py $(BUILD)/demo/libdemo.so
 
-check: vet staticcheck header abi vendor installed asan cgocheck2 debug fuzz ## what tests alone do not find
+check: vet staticcheck header abi vendor installed asan cgocheck2 gogc1 debug fuzz ## what tests alone do not find
 
 vet: ## formatting, go.mod and go vet, for other platforms too
 	@unformatted=$$(gofmt -l bridge dlpack examples include tens); \
@@ -73,6 +73,12 @@ asan: $(VENV)/requirements.done ## the Go tests under AddressSanitizer and LeakS
 
 cgocheck2: $(VENV)/requirements.done ## the Go tests under the strictest check of the cgo rules
 	$(TVM_FFI) GOEXPERIMENT=cgocheck2 $(GO) test $(GOTESTFLAGS) ./...
+
+# The environment is for what is tested, and not for the compiler; the tests of capi compile, and set it themselves.
+GOGC1 := env GOGC=1 GODEBUG=clobberfree=1,invalidptr=1,cgocheck=1
+gogc1: $(VENV)/dlbridge.done ## the tests with the collector always running and freed memory overwritten
+	$(TVM_FFI) $(GO) test -exec '$(GOGC1)' $(GOTESTFLAGS) $$($(GO) list ./... | grep -v /capi$$)
+	$(GOGC1) $(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "not peers" bridge/python/tests
 
 debug: $(VENV)/requirements.done ## the Go tests with memory that faults once it is freed
 	$(GO) vet -tags debug ./...

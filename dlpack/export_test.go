@@ -2,7 +2,10 @@
 
 package dlpack
 
-import "unsafe"
+import (
+	"sync"
+	"unsafe"
+)
 
 // Verdict is what a validator says of a description.
 type Verdict struct {
@@ -44,13 +47,17 @@ func verdict(status error, message string, e extent) Verdict {
 
 // LockEverything takes every lock of the library, and returns what gives them back.
 func LockEverything() (unlock func()) {
+	locks := []*sync.Mutex{&pools.mu, &shares, &ledger.mu}
 	all := allPools()
 	for i := range all {
-		all[i].mu.Lock()
+		locks = append(locks, &all[i].mu)
+	}
+	for _, l := range locks {
+		l.Lock()
 	}
 	return func() {
-		for i := range all {
-			all[i].mu.Unlock()
+		for _, l := range locks {
+			l.Unlock()
 		}
 	}
 }

@@ -179,20 +179,40 @@ func TestG06SixtyFourThreadsDeleteAtOnce(t *testing.T) {
 	assert.Equal(t, before, dlpack.ReadStats())
 }
 
-// G8: the deleter needs nothing that a goroutine can hold.
+// G8: the deleter needs nothing that a goroutine can hold, whatever it ends.
 func TestG08DeleterRunsWhileEveryLockIsHeld(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	tensor := fromSlice(t, make([]float32, 256))
-	m := export(t, tensor)
-	tensor.Close()
+	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
+	imported, err := dlpack.Import(p.Managed())
+	require.NoError(t, err)
+	own, err := dlpack.New(dlpack.Float32, 256)
+	require.NoError(t, err)
+	open := fromSlice(t, make([]float32, 256))
+	defer open.Close()
+	var batch, legacy []unsafe.Pointer
+	for _, tensor := range []*dlpack.Tensor{imported, own, fromSlice(t, make([]float32, 1<<20)), open} {
+		for range 10 {
+			batch = append(batch, export(t, tensor))
+			m, err := tensor.ExportLegacy()
+			require.NoError(t, err)
+			legacy = append(legacy, m)
+		}
+		if tensor != open {
+			tensor.Close()
+		}
+	}
+	batch = append(batch, dlpacktest.ExportInC(false))
+
 	unlock := dlpack.LockEverything()
 	done := make(chan struct{})
 	go func() {
-		dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
+		dlpacktest.DeleteOnThreads(batch, 4)
+		dlpacktest.DeleteLegacyOnThreads(legacy, 4)
 		close(done)
 	}()
 	select {
 	case <-done:
+		assert.Equal(t, 1, p.Deletes(), "its last share was the consumers'")
 	case <-time.After(20 * time.Second):
 		t.Error("the deleter waits for a lock of Go's")
 	}
