@@ -1,4 +1,4 @@
-//go:build cgo && asan
+//go:build cgo && asan && linux
 
 package tvmffi
 

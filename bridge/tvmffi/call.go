@@ -482,9 +482,9 @@ func tensorObject(t *dlpack.Tensor) (uintptr, error) {
 
 // LoadModule loads a library of functions from a file, such as TVM's export_library writes.
 //
-// Ownership: the result is the caller's. Lifetime: the library may be unloaded once the module, its
-// functions, and what they returned are gone. Threads: any. On error: [ErrRuntime] where the library
-// has parallel loops and libtvm_runtime is not loaded ([LoadRuntime]), [ErrLibrary], *[Error].
+// Ownership: the result is the caller's. Lifetime: until its Close; the library itself stays in the process,
+// since what its functions return needs it. Threads: any. On error: [ErrRuntime] where the library has
+// parallel loops and libtvm_runtime is not loaded ([LoadRuntime]), [ErrLibrary], *[Error].
 func LoadModule(path string) (*Module, error) {
 	file, err := filepath.Abs(path)
 	if err != nil {

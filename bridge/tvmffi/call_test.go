@@ -282,7 +282,7 @@ func TestCallRefusesUnalignedData(t *testing.T) {
 
 	_, err = f.Call(bad[:0], good[:0], good[:0])
 	assert.NoError(t, err, "there is nothing to load")
-	lower := function(t, "vadd", tvmffi.Alignment(4))
+	lower := function(t, "vadd", tvmffi.Alignment(3)) // which is that of 4
 	_, err = lower.Call(bad, bad, bad)
 	assert.NoError(t, err)
 	aligned, copied, err := x.Align(64)
@@ -546,26 +546,29 @@ func TestFailuresGiveBackEverything(t *testing.T) {
 	vadd, nop := function(t, "vadd"), function(t, "nop")
 	good := floats(16, 0)
 	for _, row := range []struct {
-		name  string
-		shape []int64
-		code  uint8
-		bits  uint8
-		call  func(x *dlpack.Tensor) error
+		name   string
+		shape  []int64
+		code   uint8
+		bits   uint8
+		device int32
+		call   func(x *dlpack.Tensor) error
 	}{
-		{"wrong type", []int64{16}, 0, 32, func(x *dlpack.Tensor) error { _, err := vadd.Call(x, good, good); return err }},
-		{"wrong type, kept", []int64{16}, 0, 32, func(x *dlpack.Tensor) error { _, err := vadd.Call(tvmffi.Keep(x), good, good); return err }},
-		{"wrong shape", []int64{15}, 2, 32, func(x *dlpack.Tensor) error { _, err := vadd.Call(good, x, good); return err }},
-		{"wrong shape, kept", []int64{15}, 2, 32, func(x *dlpack.Tensor) error { _, err := vadd.Call(good, tvmffi.Keep(x), good); return err }},
-		{"wrong rank", []int64{4, 4}, 2, 32, func(x *dlpack.Tensor) error { _, err := vadd.Call(good, x, good); return err }},
-		{"misaligned behind it", []int64{16}, 2, 32, func(x *dlpack.Tensor) error { _, err := nop.Call(x, floats(16, 4)); return err }},
-		{"misaligned behind it, kept", []int64{16}, 2, 32, func(x *dlpack.Tensor) error { _, err := nop.Call(tvmffi.Keep(x), floats(16, 4)); return err }},
-		{"no form behind it", []int64{16}, 2, 32, func(x *dlpack.Tensor) error { _, err := nop.Call(tvmffi.Keep(x), x, struct{}{}); return err }},
-		{"prepared, no form behind it", []int64{16}, 2, 32, func(x *dlpack.Tensor) error { _, err := nop.Prepare(tvmffi.Keep(x), x, struct{}{}); return err }},
-		{"prepared, misaligned behind it", []int64{16}, 2, 32, func(x *dlpack.Tensor) error { _, err := nop.Prepare(tvmffi.Keep(x), floats(16, 4)); return err }},
+		{"wrong type", []int64{16}, 0, 32, 1, func(x *dlpack.Tensor) error { _, err := vadd.Call(x, good, good); return err }},
+		{"wrong type, kept", []int64{16}, 0, 32, 1, func(x *dlpack.Tensor) error { _, err := vadd.Call(tvmffi.Keep(x), good, good); return err }},
+		{"wrong shape", []int64{15}, 2, 32, 1, func(x *dlpack.Tensor) error { _, err := vadd.Call(good, x, good); return err }},
+		{"wrong shape, kept", []int64{15}, 2, 32, 1, func(x *dlpack.Tensor) error { _, err := vadd.Call(good, tvmffi.Keep(x), good); return err }},
+		{"wrong rank", []int64{4, 4}, 2, 32, 1, func(x *dlpack.Tensor) error { _, err := vadd.Call(good, x, good); return err }},
+		{"on a device that is not there", []int64{16}, 2, 32, 2, func(x *dlpack.Tensor) error { _, err := vadd.Call(good, good, x); return err }},
+		{"on a device that is not there, kept", []int64{16}, 2, 32, 2, func(x *dlpack.Tensor) error { _, err := vadd.Call(good, good, tvmffi.Keep(x)); return err }},
+		{"misaligned behind it", []int64{16}, 2, 32, 1, func(x *dlpack.Tensor) error { _, err := nop.Call(x, floats(16, 4)); return err }},
+		{"misaligned behind it, kept", []int64{16}, 2, 32, 1, func(x *dlpack.Tensor) error { _, err := nop.Call(tvmffi.Keep(x), floats(16, 4)); return err }},
+		{"no form behind it", []int64{16}, 2, 32, 1, func(x *dlpack.Tensor) error { _, err := nop.Call(tvmffi.Keep(x), x, struct{}{}); return err }},
+		{"prepared, no form behind it", []int64{16}, 2, 32, 1, func(x *dlpack.Tensor) error { _, err := nop.Prepare(tvmffi.Keep(x), x, struct{}{}); return err }},
+		{"prepared, misaligned behind it", []int64{16}, 2, 32, 1, func(x *dlpack.Tensor) error { _, err := nop.Prepare(tvmffi.Keep(x), floats(16, 4)); return err }},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			dlpacktest.CheckLeaks(t)
-			p := dlpacktest.Produce(t, dlpacktest.Config{Shape: row.shape, Code: row.code, Bits: row.bits, Lanes: 1})
+			p := dlpacktest.Produce(t, dlpacktest.Config{Shape: row.shape, Code: row.code, Bits: row.bits, Lanes: 1, DeviceType: row.device})
 			x, err := dlpack.Import(p.Managed())
 			require.NoError(t, err)
 			exports := dlpack.ReadStats().Exports

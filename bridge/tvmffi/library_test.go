@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/bridge/tvmffi"
+	"github.com/dlbridge/dlbridge/dlpack"
 )
 
 // What can be seen only in a process that has not loaded the library yet runs in a child.
@@ -29,6 +30,19 @@ var children = map[string]func(t *testing.T){
 		}()
 		var nothing *struct{ field int }
 		nothing.field++
+	},
+	"results outlive their module": func(t *testing.T) {
+		file, err := kernels()
+		require.NoError(t, err)
+		m, err := tvmffi.LoadModule(file)
+		require.NoError(t, err)
+		f, err := m.Function("make")
+		require.NoError(t, err)
+		x, err := tvmffi.As[*dlpack.Tensor](f.Call(100))
+		require.NoError(t, err)
+		f.Close()
+		m.Close()
+		require.NoError(t, x.Close(), "its deleter is in the library")
 	},
 	"load by file": func(t *testing.T) {
 		file := filepath.Join(folder(), "libtvm_ffi.so")

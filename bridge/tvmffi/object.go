@@ -6,6 +6,7 @@ package tvmffi
 import "C"
 
 import (
+	"math/bits"
 	"runtime"
 	"strconv"
 	"sync/atomic"
@@ -134,7 +135,7 @@ type FunctionOption func(*Function)
 // vectorised load whole vectors, and end the process where data is not so aligned: those built for AVX-512
 // want 64 bytes, for AVX 32, for SSE 16. What is built for no vectors wants the size of an element.
 func Alignment(bytes int) FunctionOption {
-	return func(f *Function) { f.align = max(1, uintptr(bytes)) }
+	return func(f *Function) { f.align = 1 << bits.Len(uint(max(bytes, 1)-1)) }
 }
 
 // A Module is a library of functions that was loaded.

@@ -89,8 +89,10 @@ ffi_version ffi_loaded_version(void) {
   return version;
 }
 
-/* Kernels reach what libtvm_runtime does for them, parallel loops above all, through variables that are set
- * when the kernels are loaded, and that stay NULL without that library. They do not look, and crash. */
+/* Looks closer at a library that was just loaded: 1 where it lacks libtvm_runtime. Kernels reach what that does
+ * for them, parallel loops above all, through variables that are set when they are loaded, and that stay NULL
+ * without it; they do not look, and crash. The library is kept in the process from here on: the code that
+ * deletes what its functions have returned is in it. */
 int ffi_lacks_runtime(const char *path) {
   static const char *const variables[] = {
       "__TVMBackendParallelLaunch", "__TVMBackendParallelBarrier",    "__TVMBackendAllocWorkspace",
@@ -98,7 +100,7 @@ int ffi_lacks_runtime(const char *path) {
       "__TVMFFIErrorSetRaisedFromCStr", "__TVMFFIEnvModLookupFromImports",
   };
   int lacks = 0;
-  void *library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+  void *library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
   if (library == NULL) return 0;
   for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
     void **variable = dlsym(library, variables[i]);

@@ -43,6 +43,7 @@ KERNEL(vadd) {
   for (int i = 0; i < 3; i++) {
     if ((t[i] = tensor(&args[i])) == NULL) return raise_error("TypeError", "not a tensor");
     if (t[i]->dtype.code != kDLFloat || t[i]->dtype.bits != 32) return raise_error("TypeError", "dtype is not float32");
+    if (t[i]->device.device_type != kDLCPU) return raise_error("ValueError", "not on the CPU");
     if (t[i]->ndim != 1 || t[i]->strides == NULL || t[i]->strides[0] != 1) return raise_error("ValueError", "not a vector");
     if (t[i]->shape[0] != t[0]->shape[0]) return raise_error("ValueError", "Mismatched shape[0]");
   }
