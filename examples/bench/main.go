@@ -61,6 +61,8 @@ func main() {
 	lingers()
 	measure(sweeps(), *batches) // last, since large slices put collections off
 	measure(concat(large(), largeProtos()), max(1, *batches/25))
+	checkReference()
+	copies(max(1, *batches/25))
 }
 
 func measure(paths []path, batches int) {

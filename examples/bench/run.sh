@@ -58,6 +58,7 @@ say "timing"
 {
   "$out/bench" -batches "$batches" -rust "$rust"
   PYTHONPATH=$out/modules $python python/bench.py "$out/libexporter.so" "$batches"
+  $python python/copies.py "$batches"
 } >"$out/results.txt"
 cat "$out/results.txt"
 "$out/report" -readme "$here/README.md" -plot "$here/times.svg" "$out/results.txt"

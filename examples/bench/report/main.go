@@ -150,6 +150,10 @@ var tables = []table{
 			{path: "gorgonia_tensor_new_4KiB", what: "`tensor.New`, the same options, 4 KiB", peers: true},
 			{path: "gorgonia_tensor_new_16MiB", what: "`tensor.New`, the same options, 16 MiB", peers: true},
 		}},
+	{"Copies", "Into memory that is there, on one core but where another number is said: square matrices of 4096 rows, transposed, or " +
+		"every second, third, or last to first element of a row; 32 images of 224×224 with 3 channels and of 56×56 with 64; and 64 MiB in a row. " +
+		"PyTorch has no view that is flipped: what is timed makes new memory.",
+		"c_memcpy", "copies of 64 MiB by `memcpy`", copyRows()},
 	{"Python: np.from_dlpack", "An object is made, converted and freed. The floor is a C extension over the full API that checks nothing.",
 		"py_floor_from_address_new", "floors", []row{
 			{path: "py_dlbridge_from_address_new", what: "dlbridge, `from_address` of Go's `dlpack.New`", peer: "py_dlpark"},
@@ -175,6 +179,43 @@ var tables = []table{
 	}},
 }
 
+// layouts are what copies are made of, and how many times faster than NumPy and PyTorch they are to be.
+var layouts = []struct {
+	name, what   string
+	numpy, torch float64
+}{
+	{"transpose_1", "transpose, uint8", 1, 1},
+	{"transpose_2", "transpose, int16", 1, 1},
+	{"transpose_4", "transpose, float32", 6, 1.3},
+	{"transpose_4_odd", "transpose, float32, 4095 rows", 1, 1},
+	{"transpose_8", "transpose, float64", 1, 1},
+	{"transpose_16", "transpose, complex128", 1, 1},
+	{"nchw_3_channels", "NHWC to NCHW, float32, 3 channels", 1, 1},
+	{"nchw_64_channels", "NHWC to NCHW, float32, 64 channels", 1, 1},
+	{"nhwc_3_channels", "NCHW to NHWC, float32, 3 channels", 1, 1},
+	{"step_2", "every second element, float32", 1, 1},
+	{"step_3", "every third element, float32", 1, 1},
+	{"flip", "last to first, float32", 1, 1},
+	{"contiguous", "64 MiB", 1, 1},
+}
+
+func copyRows() (rows []row) {
+	for _, l := range layouts {
+		rows = append(rows, row{path: "copy_" + l.name, what: l.what, peer: "py_numpy_copy_" + l.name})
+		switch l.name {
+		case "transpose_4":
+			rows = append(rows, row{path: "copy_transpose_4_all_cores", what: l.what + ", on all cores", peer: "copy_transpose_4"},
+				row{path: "c_transpose_4", what: "the same in C: tiles of 8×8 in registers, blocks of 64×64, streaming stores", peers: true})
+		case "contiguous":
+			rows = append(rows, row{path: "copy_contiguous_all_cores", what: "64 MiB, on all cores", peer: "copy_contiguous"},
+				row{path: "c_memcpy", what: "the same by `memcpy`", peers: true}, row{path: "go_copy", what: "the same by Go's `copy`", peers: true})
+		}
+		rows = append(rows, row{path: "py_numpy_copy_" + l.name, what: "the same in NumPy", peers: true},
+			row{path: "py_torch_copy_" + l.name, what: "the same in PyTorch", peers: true})
+	}
+	return rows
+}
+
 // An aim is a bound of the quotient of two values, or of one where by is "".
 type aim struct {
 	what     string
@@ -187,10 +228,27 @@ func times(path, peer string, bound float64) aim {
 	return aim{what: "times faster than " + peer, path: peer, by: path, bound: bound, atLeast: true}
 }
 
-var aims = []struct {
+type target struct {
 	of   string
 	aims []aim
-}{
+}
+
+func copyAims() (targets []target) {
+	for _, l := range layouts {
+		path := "copy_" + l.name
+		t := target{path, []aim{times(path, "py_numpy_"+path, l.numpy), times(path, "py_torch_"+path, l.torch)}}
+		switch l.name {
+		case "transpose_4":
+			t.aims = append(t.aims, times(path, "c_transpose_4", 0.8))
+		case "contiguous":
+			t.aims = append(t.aims, times(path, "c_memcpy", 0.95), times(path, "go_copy", 0.95))
+		}
+		targets = append(targets, t)
+	}
+	return targets
+}
+
+var aims = []target{
 	{"export_release_new", []aim{{what: "of cgo_call", path: "export_release_new", by: "cgo_call", bound: 0.8}}},
 	{"export_release_slice", []aim{
 		{what: "of cgo_call", path: "export_release_slice", by: "cgo_call", bound: 2.2},
@@ -367,7 +425,7 @@ func (r results) lingering(b *bytes.Buffer) {
 
 func (r results) aims(b *bytes.Buffer) {
 	b.WriteString("\n## Aims\n\n| path | measured | aim | |\n|---|--:|--:|---|\n")
-	for _, a := range aims {
+	for _, a := range append(aims, copyAims()...) {
 		for _, aim := range a.aims {
 			value, ok := r[aim.path]
 			by, ok2 := r[aim.by]

@@ -1,0 +1,159 @@
+package main
+
+/*
+#include "copies.h"
+*/
+import "C"
+
+import (
+	"math"
+	"runtime"
+	"slices"
+	"unsafe"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// side is that of the square matrices here.
+const side = 4096
+
+// A layoutOf is one of a row-major tensor of a shape: the axes in another order, then every step-th element of
+// the last one.
+type layoutOf struct {
+	name  string
+	dtype dlpack.DataType
+	shape []int64
+	order []int
+	step  int64
+}
+
+var kernels = []layoutOf{
+	{"transpose_1", dlpack.Uint8, []int64{side, side}, []int{1, 0}, 1},
+	{"transpose_2", dlpack.Int16, []int64{side, side}, []int{1, 0}, 1},
+	{"transpose_4", dlpack.Float32, []int64{side, side}, []int{1, 0}, 1},
+	{"transpose_8", dlpack.Float64, []int64{side, side}, []int{1, 0}, 1},
+	{"transpose_16", dlpack.Complex128, []int64{side, side}, []int{1, 0}, 1},
+	{"transpose_4_odd", dlpack.Float32, []int64{side - 1, side - 1}, []int{1, 0}, 1},
+	{"nchw_3_channels", dlpack.Float32, []int64{32, 224, 224, 3}, []int{0, 3, 1, 2}, 1},
+	{"nchw_64_channels", dlpack.Float32, []int64{32, 56, 56, 64}, []int{0, 3, 1, 2}, 1},
+	{"nhwc_3_channels", dlpack.Float32, []int64{32, 3, 224, 224}, []int{0, 2, 3, 1}, 1},
+	{"step_2", dlpack.Float32, []int64{side, side}, nil, 2},
+	{"step_3", dlpack.Float32, []int64{side, side}, nil, 3},
+	{"flip", dlpack.Float32, []int64{side, side}, nil, -1},
+}
+
+// views are a view of new memory in the layout, and a row-major tensor of its shape.
+func (l layoutOf) views() (src, dst *dlpack.Tensor) {
+	whole := touched(l.dtype, l.shape...)
+	v := dlpack.Spec{DType: l.dtype}
+	for d := range l.shape {
+		at := d
+		if l.order != nil {
+			at = l.order[d]
+		}
+		v.Shape, v.Strides = append(v.Shape, l.shape[at]), append(v.Strides, whole.Stride(at))
+	}
+	last := len(v.Shape) - 1
+	if l.step < 0 {
+		v.ByteOffset = (v.Shape[last] - 1) * int64(l.dtype.ItemSize())
+	}
+	v.Strides[last] *= l.step
+	v.Shape[last] = (v.Shape[last] + max(l.step, -l.step) - 1) / max(l.step, -l.step)
+	defer whole.Close()
+	return must(whole.View(v)), touched(l.dtype, v.Shape...)
+}
+
+// touched is memory that is there.
+func touched(dt dlpack.DataType, shape ...int64) *dlpack.Tensor {
+	t := must(dlpack.New(dt, shape...))
+	data, _, err := t.UnsafeBytes()
+	if err != nil {
+		panic(err)
+	}
+	for i := range data {
+		data[i] = byte(i)
+	}
+	return t
+}
+
+func copyTo(src, dst *dlpack.Tensor) func(n int) {
+	return func(n int) {
+		for range n {
+			if err := src.CopyTo(dst); err != nil {
+				panic(err)
+			}
+		}
+	}
+}
+
+func reference(dst, src *dlpack.Tensor) {
+	C.reference_transpose((*C.float)(start(dst)), (*C.float)(start(src)), side)
+}
+
+// start is the address of the lowest byte.
+func start(t *dlpack.Tensor) unsafe.Pointer {
+	data, _, err := t.UnsafeBytes()
+	if err != nil {
+		panic(err)
+	}
+	return unsafe.Pointer(&data[0])
+}
+
+// copies are timed on one core, but for those whose name says otherwise: each with its peers on the same
+// memory and apart from the others, as the peers in Python are, so that the caches hold the same for all.
+func copies(batches int) {
+	one := func(int) { runtime.GOMAXPROCS(1) }
+	all := runtime.GOMAXPROCS(0)
+	every := func(int) { runtime.GOMAXPROCS(all) }
+	for _, l := range kernels {
+		src, dst := l.views()
+		paths := []path{{name: "copy_" + l.name, before: one, after: every, run: copyTo(src, dst)}}
+		if l.name == "transpose_4" {
+			paths = append(paths,
+				path{name: "copy_transpose_4_all_cores", run: copyTo(src, dst)},
+				path{name: "c_transpose_4", run: func(n int) {
+					for range n {
+						reference(dst, src)
+					}
+				}})
+		}
+		measure(paths, batches)
+		src.Close()
+		dst.Close()
+	}
+	const size = 64 << 20
+	src, dst := touched(dlpack.Uint8, size), touched(dlpack.Uint8, size)
+	from, to := must(dlpack.Values[byte](src)), must(dlpack.Values[byte](dst))
+	measure([]path{
+		{name: "copy_contiguous", before: one, after: every, run: copyTo(src, dst)},
+		{name: "copy_contiguous_all_cores", run: copyTo(src, dst)},
+		{name: "go_copy", run: func(n int) {
+			for range n {
+				copy(to, from)
+			}
+		}},
+		{name: "c_memcpy", run: func(n int) {
+			for range n {
+				C.plain_memcpy(start(dst), start(src), size)
+			}
+		}}}, batches)
+}
+
+// checkReference makes sure that the reference does what is timed beside it.
+func checkReference() {
+	src, dst := kernels[2].views()
+	values := must(dlpack.Values[float32](dst))
+	if err := src.CopyTo(dst); err != nil {
+		panic(err)
+	}
+	want := slices.Clone(values)
+	clear(values)
+	reference(dst, src)
+	for i := range values {
+		if math.Float32bits(values[i]) != math.Float32bits(want[i]) {
+			panic("the reference transposes otherwise")
+		}
+	}
+	src.Close()
+	dst.Close()
+}
