@@ -34,7 +34,8 @@ type Shaped struct {
 	many  []int64 // where there are more
 }
 
-// Shape gives a slice a shape for calls, row-major without gaps. Without it a slice has one dimension.
+// Shape gives a slice a shape for calls, row-major without gaps. Without it a slice has one
+// dimension.
 func Shape[T dlpack.Element](data []T, shape ...int64) *Shaped {
 	s := new(Shaped) // on the caller's stack: this is inlined
 	shapeOf(s, data, shape)
@@ -51,24 +52,24 @@ func shapeOf[T dlpack.Element](s *Shaped, data []T, shape []int64) {
 // A Kept is a tensor that the function may keep. [Keep] makes it.
 type Kept struct{ tensor *dlpack.Tensor }
 
-// Keep passes a tensor as an object of TVM-FFI's, which the function may hold on to after the call, as
-// functions with a parameter of type Tensor ask for. By itself a tensor is passed as a view that ends with
-// the call.
+// Keep passes a tensor as an object of TVM-FFI's, which the function may hold on to after the call,
+// as functions with a parameter of type Tensor ask for. By itself a tensor is passed as a view that
+// ends with the call.
 //
-// Ownership: the tensor stays the caller's; the function gets a share of its memory. Lifetime: the memory
-// lives until the tensor is closed and the function has let go of it. Threads: any. On error: see
-// [Function.Call]; no share is left behind.
+// Ownership: the tensor stays the caller's; the function gets a share of its memory. Lifetime: the
+// memory lives until the tensor is closed and the function has let go of it. Threads: any. On
+// error: see [Function.Call]; no share is left behind.
 func Keep(t *dlpack.Tensor) Kept { return Kept{t} }
 
 // A Constant is a read-only tensor that a function may read. [UnsafeConstant] makes it.
 type Constant struct{ tensor *dlpack.Tensor }
 
-// UnsafeConstant passes a tensor that may be read-only. TVM-FFI has no word for that, and nothing keeps a
-// function from writing to it; the caller knows that this one does not.
+// UnsafeConstant passes a tensor that may be read-only. TVM-FFI has no word for that, and nothing
+// keeps a function from writing to it; the caller knows that this one does not.
 func UnsafeConstant(t *dlpack.Tensor) Constant { return Constant{t} }
 
-// As is the result of a call as a T, one of the types that [Function.Call] lists: it takes both results of
-// the call.
+// As is the result of a call as a T, one of the types that [Function.Call] lists: it takes both
+// results of the call.
 //
 // On error: the call's, or [ErrArgument] where the result is another type, which is closed.
 func As[T any](result any, err error) (T, error) {
@@ -97,21 +98,21 @@ func dispose(value any) {
 //	*[Function], *[Module], *[Object]          themselves
 //
 // and results are nil, bool, int64, float64, string, []byte, uintptr (a pointer without a type),
-// [dlpack.DataType], [dlpack.Device], *[dlpack.Tensor], *[Function], *[Module], *[Object], or *[Error]
-// where an error is what was returned, and not raised. [As] asks for one type.
+// [dlpack.DataType], [dlpack.Device], *[dlpack.Tensor], *[Function], *[Module], *[Object], or
+// *[Error] where an error is what was returned, and not raised. [As] asks for one type.
 //
-// The data of tensors on the host must be aligned to [DefaultAlignment] bytes, or what [Alignment] says:
-// TVM's kernels do not look, and end the process. Slices of less than a page are aligned by chance only;
-// [dlpack.New] makes memory that always is, and [dlpack.Tensor.Align] copies where it must. Everything else
-// about a tensor is for the function to check. Read-only tensors are refused, since functions cannot know;
-// see [UnsafeConstant].
+// The data of tensors on the host must be aligned to [DefaultAlignment] bytes, or what [Alignment]
+// says: TVM's kernels do not look, and end the process. Slices of less than a page are aligned by
+// chance only; [dlpack.New] makes memory that always is, and [dlpack.Tensor.Align] copies where it
+// must. Everything else about a tensor is for the function to check. Read-only tensors are refused,
+// since functions cannot know; see [UnsafeConstant].
 //
 // Slices are not copied and not pinned, and the call allocates nothing for up to 8 of them.
 //
-// Ownership: arguments stay the caller's, a result is the caller's to close. Lifetime: a tensor of borrowed
-// memory must stay valid until the call returns, others are held. Threads: any, also at once. On error:
-// *[Error] for what the function raised; [dlpack.ErrUnaligned], [dlpack.ErrReadOnly],
-// [dlpack.ErrClosed], [ErrArgument] before it was called. Nothing is kept.
+// Ownership: arguments stay the caller's, a result is the caller's to close. Lifetime: a tensor of
+// borrowed memory must stay valid until the call returns, others are held. Threads: any, also at
+// once. On error: *[Error] for what the function raised; [dlpack.ErrUnaligned],
+// [dlpack.ErrReadOnly], [dlpack.ErrClosed], [ErrArgument] before it was called. Nothing is kept.
 func (f *Function) Call(args ...any) (any, error) {
 	if !f.uses.acquire() {
 		return nil, errClosed(f.name)
@@ -138,7 +139,8 @@ func (f *Function) Call(args ...any) (any, error) {
 // direct is how many addresses in Go's memory go through a call itself.
 const direct = C.FFI_DIRECT
 
-// A call holds the arguments of one, in a form without pointers, and what must be given back after it.
+// A call holds the arguments of one, in a form without pointers, and what must be given back after
+// it.
 type call struct {
 	args    []C.ffi_argument
 	dims    []int64
@@ -187,8 +189,8 @@ func (c *call) describe(f *Function, args []any) error {
 	return nil
 }
 
-// onHeap is t, of which the compiler need not think that it escapes: every tensor lies on the heap, but slices
-// beside it in a list of arguments do not, and should not have to because of it.
+// onHeap is t, of which the compiler need not think that it escapes: every tensor lies on the heap,
+// but slices beside it in a list of arguments do not, and should not have to because of it.
 func onHeap(t *dlpack.Tensor) *dlpack.Tensor {
 	return (*dlpack.Tensor)(pointer(uintptr(unsafe.Pointer(t))))
 }
@@ -482,9 +484,10 @@ func tensorObject(t *dlpack.Tensor) (uintptr, error) {
 
 // LoadModule loads a library of functions from a file, such as TVM's export_library writes.
 //
-// Ownership: the result is the caller's. Lifetime: until its Close; the library itself stays in the process,
-// since what its functions return needs it. Threads: any. On error: [ErrRuntime] where the library has
-// parallel loops and libtvm_runtime is not loaded ([LoadRuntime]), [ErrLibrary], *[Error].
+// Ownership: the result is the caller's. Lifetime: until its Close; the library itself stays in the
+// process, since what its functions return needs it. Threads: any. On error: [ErrRuntime] where the
+// library has parallel loops and libtvm_runtime is not loaded ([LoadRuntime]), [ErrLibrary],
+// *[Error].
 func LoadModule(path string) (*Module, error) {
 	file, err := filepath.Abs(path)
 	if err != nil {

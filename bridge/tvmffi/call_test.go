@@ -467,7 +467,8 @@ func TestPrepareRefusesBorrowedTensors(t *testing.T) {
 	assert.ErrorIs(t, err, dlpack.ErrBorrowed)
 }
 
-// A prepared call that is forgotten lets go of what it holds: a pin that was lost would end the program.
+// A prepared call that is forgotten lets go of what it holds: a pin that was lost would end the
+// program.
 func TestForgottenThingsAreCaught(t *testing.T) {
 	before := dlpack.ReadStats().Exports
 	func() {
@@ -483,8 +484,8 @@ func TestForgottenThingsAreCaught(t *testing.T) {
 	}, eventually, tick)
 }
 
-// A function that keeps a tensor: the memory lives while it does, through collections, and is given back
-// exactly once.
+// A function that keeps a tensor: the memory lives while it does, through collections, and is given
+// back exactly once.
 func TestFunctionsMayKeepTensors(t *testing.T) {
 	keep, sum, letGo := function(t, "keep"), function(t, "kept_sum"), function(t, "let_go")
 	t.Run("memory of Go's", func(t *testing.T) {

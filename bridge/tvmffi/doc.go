@@ -1,6 +1,7 @@
-// Package tvmffi joins Go and TVM-FFI, the ABI that TVM and kernel libraries built for it speak: it calls
-// their functions on Go's slices and tensors, and makes Go functions theirs. It is written against version
-// 0.1 of that ABI, as the wheel apache-tvm-ffi 0.1.15 has it, and needs nothing of it to build.
+// Package tvmffi joins Go and TVM-FFI, the ABI that TVM and kernel libraries built for it speak: it
+// calls their functions on Go's slices and tensors, and makes Go functions theirs. It is written
+// against version 0.1 of that ABI, as the wheel apache-tvm-ffi 0.1.15 has it, and needs nothing of
+// it to build.
 //
 // # Calling
 //
@@ -10,16 +11,16 @@
 //	n, err := tvmffi.As[int64](f.Call(x, 2.5, "text"))  // results are any
 //	p, err := f.Prepare(x, y, z)                        // the same call, many times
 //
-// libtvm_ffi is looked for when it is first needed; see [Load] for where. Kernels with parallel loops need
-// libtvm_runtime too, see [LoadRuntime]. Errors have the kind and the text they were raised with, see
-// [Error].
+// libtvm_ffi is looked for when it is first needed; see [Load] for where. Kernels with parallel
+// loops need libtvm_runtime too, see [LoadRuntime]. Errors have the kind and the text they were
+// raised with, see [Error].
 //
 // # Serving
 //
-// [Register] puts a Go function into the global table, for Python, C++ and Go in the same process. A Go
-// program that is built with -buildmode=c-shared is a module that tvm_ffi.load_module loads, and that takes
-// tensors of NumPy, PyTorch and JAX, when it exports functions whose names begin with __tvm_ffi_: see
-// [Serve].
+// [Register] puts a Go function into the global table, for Python, C++ and Go in the same process.
+// A Go program that is built with -buildmode=c-shared is a module that tvm_ffi.load_module loads,
+// and that takes tensors of NumPy, PyTorch and JAX, when it exports functions whose names begin
+// with __tvm_ffi_: see [Serve].
 //
 //	verb                what you get                       who owns it, and until when
 //	LoadModule, Global  a Module, a Function               you, until Close
@@ -33,27 +34,30 @@
 //
 // # Design notes
 //
-// A call is one C function, from the arguments to the text of the error: errors lie in the thread that
-// raised them, and a goroutine may find itself on another thread at its next call into C.
+// A call is one C function, from the arguments to the text of the error: errors lie in the thread
+// that raised them, and a goroutine may find itself on another thread at its next call into C.
 //
-// Addresses of Go's memory are arguments of that C function, which builds the DLTensors on its own stack.
-// So no rule of cgo is bent, nothing is pinned or allocated, and a kernel may call back into Go. Telling the
-// compiler that they do not escape would save an allocation for slices on the stack, and break when a
-// callback moves that stack.
+// Addresses of Go's memory are arguments of that C function, which builds the DLTensors on its own
+// stack. So no rule of cgo is bent, nothing is pinned or allocated, and a kernel may call back into
+// Go. Telling the compiler that they do not escape would save an allocation for slices on the
+// stack, and break when a callback moves that stack.
 //
-// Tensors are exported for the time of a call: the export is the DLTensor that the function gets, it pins
-// and holds the memory, and a Close elsewhere cannot pull it away. What is only borrowed cannot be exported
-// and is described anew.
+// Tensors are exported for the time of a call: the export is the DLTensor that the function gets,
+// it pins and holds the memory, and a Close elsewhere cannot pull it away. What is only borrowed
+// cannot be exported and is described anew.
 //
-// libtvm_ffi is opened at run time, not linked: a program that imports this package builds and starts without
-// it, and takes the copy that the process has, of which there must be only one. Its constructor takes
-// SIGSEGV, without the alternate stack that Go's handlers need; the handlers from before are put back.
+// libtvm_ffi is opened at run time, not linked: a program that imports this package builds and
+// starts without it, and takes the copy that the process has, of which there must be only one. Its
+// constructor takes SIGSEGV, without the alternate stack that Go's handlers need; the handler from
+// before is put back.
 //
-// A symbol for each served function is what dlsym asks for, and only the linker makes symbols. cgo makes one
-// of each //export, with a Go body, and that needs no header and no C at all: three lines of Go, one of them a
-// comment. A C macro would need a file of its own (cgo copies the C code of files that export), flags for
-// the header's path, and a second line in Go for the function itself. A generator would be one more tool.
+// A symbol for each served function is what dlsym asks for, and only the linker makes symbols. cgo
+// makes one of each //export, with a Go body, and that needs no header and no C at all: three lines
+// of Go, one of them a comment. A C macro would need a file of its own (cgo copies the C code of
+// files that export), flags for the header's path, and a second line in Go for the function itself.
+// A generator would be one more tool.
 //
-// Handlers get their arguments by asking for them, with one check behind all questions. Plain Go signatures
-// would need reflection, at several times the cost of the call, or a function for each number of parameters.
+// Handlers get their arguments by asking for them, with one check behind all questions. Plain Go
+// signatures would need reflection, at several times the cost of the call, or a function for each
+// number of parameters.
 package tvmffi

@@ -11,8 +11,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// The causes of errors, besides those of package dlpack: [dlpack.ErrUnaligned], [dlpack.ErrReadOnly],
-// [dlpack.ErrClosed] and the others.
+// The causes of errors, besides those of package dlpack: [dlpack.ErrUnaligned],
+// [dlpack.ErrReadOnly], [dlpack.ErrClosed] and the others.
 var (
 	// ErrLibrary: libtvm_ffi or libtvm_runtime is not to be found, or is none that is known here.
 	ErrLibrary = errors.New("library not loaded")
@@ -24,7 +24,8 @@ var (
 	ErrArgument = errors.New("unsupported argument")
 )
 
-// The kinds of errors that Python has an exception for. Any other kind arrives there as a RuntimeError.
+// The kinds of errors that Python has an exception for. Any other kind arrives there as a
+// RuntimeError.
 const (
 	RuntimeError   = "RuntimeError"
 	ValueError     = "ValueError"
@@ -36,8 +37,8 @@ const (
 	MemoryError    = "MemoryError"
 )
 
-// An Error is one that crosses TVM-FFI: what a function that was called has raised, or what a Go function
-// raises (see [Errorf]).
+// An Error is one that crosses TVM-FFI: what a function that was called has raised, or what a Go
+// function raises (see [Errorf]).
 type Error struct {
 	Kind      string // ValueError and so on
 	Message   string
@@ -54,10 +55,10 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Errorf makes an error of a kind for a Go function to return: in Python it is the exception of that
-// name. Errors without a kind become TypeErrors where the cause is [dlpack.ErrDType], MemoryErrors where
-// it is [dlpack.ErrMemory], ValueErrors for the other causes of package dlpack, and RuntimeErrors
-// otherwise.
+// Errorf makes an error of a kind for a Go function to return: in Python it is the exception of
+// that name. Errors without a kind become TypeErrors where the cause is [dlpack.ErrDType],
+// MemoryErrors where it is [dlpack.ErrMemory], ValueErrors for the other causes of package dlpack,
+// and RuntimeErrors otherwise.
 func Errorf(kind, format string, values ...any) error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, values...)}
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// The examples need libtvm_ffi, so that they have no output for `go test` to compare: the test below does.
+// The examples need libtvm_ffi, so that they have no output for `go test` to compare: the test
+// below does.
 
 func ExampleLoad() {
 	// Only where the library is not in one of the usual places.
@@ -90,8 +91,8 @@ func ExampleRegister() {
 }
 
 func ExampleServe() {
-	// In package main of a library built with -buildmode=c-shared, which Python loads by tvm_ffi.load_module,
-	// these three lines make lib.dot of the function dot.
+	// In package main of a library built with -buildmode=c-shared, which Python loads by
+	// tvm_ffi.load_module, these three lines make lib.dot of the function dot.
 
 	//   //export __tvm_ffi_dot
 	//   func __tvm_ffi_dot(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {

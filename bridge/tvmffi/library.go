@@ -44,20 +44,22 @@ var library struct {
 // Go's signal handlers are in place by now.
 func init() { C.ffi_note_handler() }
 
-// Load makes libtvm_ffi part of the process. Calling it is only needed to say where the library is: other
-// functions load it when they need it, as with an empty path. Nothing is looked for before that.
+// Load makes libtvm_ffi part of the process. Calling it is only needed to say where the library is:
+// other functions load it when they need it, as with an empty path. Nothing is looked for before
+// that.
 //
 // The library is taken from the first of these places that names one: the process, where Python has
-// loaded it, or a program is linked with it; path, a file or the folder that it is in; the environment
-// variable DLBRIDGE_TVM_FFI, a file or folder as well; the loader's own search (LD_LIBRARY_PATH, ldconfig);
-// and the packages of the python3 in PATH, which is run once to ask for them. When that one cannot be
-// loaded, no other is tried.
+// loaded it, or a program is linked with it; path, a file or the folder that it is in; the
+// environment variable DLBRIDGE_TVM_FFI, a file or folder as well; the loader's own search
+// (LD_LIBRARY_PATH, ldconfig); and the packages of the python3 in PATH, which is run once to ask
+// for them. When that one cannot be loaded, no other is tried.
 //
-// The symbols become those of the process, as kernels need it. libtvm_ffi installs a handler for SIGSEGV
-// that ends the process; the one from before is put back, so that a nil dereference in Go is a panic as ever.
+// The symbols become those of the process, as kernels need it. libtvm_ffi installs a handler for
+// SIGSEGV that ends the process; the one from before is put back, so that a nil dereference in Go
+// is a panic as ever.
 //
-// Ownership: none moves. Lifetime: the library stays until the process ends. Threads: any. On error:
-// [ErrLibrary]; the process is as it was, or has a library that is not used.
+// Ownership: none moves. Lifetime: the library stays until the process ends. Threads: any. On
+// error: [ErrLibrary]; the process is as it was, or has a library that is not used.
 func Load(path string) error {
 	library.mu.Lock()
 	defer library.mu.Unlock()
@@ -76,12 +78,12 @@ func Load(path string) error {
 	return nil
 }
 
-// LoadRuntime makes libtvm_runtime part of the process, which kernels with parallel loops need. It must be
-// loaded before their module is. It is looked for as libtvm_ffi is (see [Load]), which is loaded first; the
-// environment variable is DLBRIDGE_TVM_RUNTIME, the package apache-tvm.
+// LoadRuntime makes libtvm_runtime part of the process, which kernels with parallel loops need. It
+// must be loaded before their module is. It is looked for as libtvm_ffi is (see [Load]), which is
+// loaded first; the environment variable is DLBRIDGE_TVM_RUNTIME, the package apache-tvm.
 //
-// Ownership: none moves. Lifetime: the library stays until the process ends. Threads: any. On error:
-// [ErrLibrary].
+// Ownership: none moves. Lifetime: the library stays until the process ends. Threads: any. On
+// error: [ErrLibrary].
 func LoadRuntime(path string) error {
 	if err := ensure(); err != nil {
 		return err
@@ -187,7 +189,8 @@ func attached() bool {
 	return attach("", false) == nil && library.loaded.Load()
 }
 
-// attach takes the libtvm_ffi of the process, which may have none, or, with load, the one in a file.
+// attach takes the libtvm_ffi of the process, which may have none, or, with load, the one in a
+// file.
 func attach(file string, load bool) error {
 	var name, found *C.char
 	if file != "" {

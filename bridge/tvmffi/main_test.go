@@ -17,8 +17,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// The tests need libtvm_ffi, as the wheel apache-tvm-ffi has it, where DLBRIDGE_TVM_FFI says, and a C
-// compiler for the kernels in testdata.
+// The tests need libtvm_ffi, as the wheel apache-tvm-ffi has it, where DLBRIDGE_TVM_FFI says, and a
+// C compiler for the kernels in testdata.
 
 var scratch string
 

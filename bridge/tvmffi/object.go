@@ -73,11 +73,11 @@ func (r *reference) share() uint64 {
 	return uint64(r.handle)
 }
 
-// Close ends this hold on the object. The first call has an effect, later ones have none; calls that are
-// under way end first.
+// Close ends this hold on the object. The first call has an effect, later ones have none; calls
+// that are under way end first.
 //
-// Ownership: ends this reference. Lifetime: the object lives while TVM-FFI, or another reference, holds
-// it. Threads: any goroutine. On error: never fails; the result makes it an io.Closer.
+// Ownership: ends this reference. Lifetime: the object lives while TVM-FFI, or another reference,
+// holds it. Threads: any goroutine. On error: never fails; the result makes it an io.Closer.
 func (r *reference) Close() error {
 	if r.uses.close() {
 		r.end()
@@ -85,8 +85,8 @@ func (r *reference) Close() error {
 	return nil
 }
 
-// An Object is an object of TVM-FFI's that has no form in Go: an array, a map, a shape. It can be an
-// argument of calls, and so be read by the functions that libtvm_ffi has for it (ffi.ArraySize,
+// An Object is an object of TVM-FFI's that has no form in Go: an array, a map, a shape. It can be
+// an argument of calls, and so be read by the functions that libtvm_ffi has for it (ffi.ArraySize,
 // ffi.ArrayGetItem and so on, see [Global]).
 type Object struct {
 	reference
@@ -124,16 +124,17 @@ func newFunction(name string, handle uintptr, options []FunctionOption) *Functio
 // Name is what the function was looked up as.
 func (f *Function) Name() string { return f.name }
 
-// DefaultAlignment is how many bytes the data of tensors must be aligned to, unless [Alignment] says
-// otherwise: the most that vector instructions ask for.
+// DefaultAlignment is how many bytes the data of tensors must be aligned to, unless [Alignment]
+// says otherwise: the most that vector instructions ask for.
 const DefaultAlignment = 64
 
 // A FunctionOption changes how a function is called.
 type FunctionOption func(*Function)
 
-// Alignment is how many bytes, a power of two, the data of tensors must be aligned to. Kernels that TVM has
-// vectorised load whole vectors, and end the process where data is not so aligned: those built for AVX-512
-// want 64 bytes, for AVX 32, for SSE 16. What is built for no vectors wants the size of an element.
+// Alignment is how many bytes, a power of two, the data of tensors must be aligned to. Kernels that
+// TVM has vectorised load whole vectors, and end the process where data is not so aligned: those
+// built for AVX-512 want 64 bytes, for AVX 32, for SSE 16. What is built for no vectors wants the
+// size of an element.
 func Alignment(bytes int) FunctionOption {
 	return func(f *Function) { f.align = 1 << bits.Len(uint(max(bytes, 1)-1)) }
 }
@@ -144,8 +145,8 @@ type Module struct {
 	path string
 }
 
-// Global looks up a function in the global table of TVM-FFI, where libtvm_ffi, Python and other libraries
-// register theirs.
+// Global looks up a function in the global table of TVM-FFI, where libtvm_ffi, Python and other
+// libraries register theirs.
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any. On error:
 // [ErrNotFound], [ErrLibrary].
@@ -164,11 +165,11 @@ func Global(name string, options ...FunctionOption) (*Function, error) {
 	return newFunction(name, uintptr(r.value), options), nil
 }
 
-// Function looks up a function of the module: what its library exports as __tvm_ffi_<name>, or what a
-// library that it imports does.
+// Function looks up a function of the module: what its library exports as __tvm_ffi_<name>, or what
+// a library that it imports does.
 //
-// Ownership: the result is the caller's, and keeps the module. Lifetime: until its Close. Threads: any.
-// On error: [ErrNotFound], [dlpack.ErrClosed].
+// Ownership: the result is the caller's, and keeps the module. Lifetime: until its Close. Threads:
+// any. On error: [ErrNotFound], [dlpack.ErrClosed].
 func (m *Module) Function(name string, options ...FunctionOption) (*Function, error) {
 	lookup, err := Global("ffi.ModuleGetFunction")
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// A Prepared is a call whose arguments are settled: each [Prepared.Call] makes it anew, at nearly the cost of
-// a bare call into C. [Function.Prepare] makes it.
+// A Prepared is a call whose arguments are settled: each [Prepared.Call] makes it anew, at nearly
+// the cost of a bare call into C. [Function.Prepare] makes it.
 type Prepared struct {
 	settled
 	closed bool
@@ -34,12 +34,13 @@ func (s settled) end() {
 	s.function.release()
 }
 
-// Prepare settles the arguments of calls, as of [Function.Call], and checks them once. Slices are pinned,
-// and tensors held, until Close; what they contain may change from call to call. Tensors of borrowed memory
-// are refused, since nothing would keep them.
+// Prepare settles the arguments of calls, as of [Function.Call], and checks them once. Slices are
+// pinned, and tensors held, until Close; what they contain may change from call to call. Tensors of
+// borrowed memory are refused, since nothing would keep them.
 //
-// Ownership: the result is the caller's, and shares the arguments. Lifetime: until its Close. Threads:
-// any. On error: as [Function.Call], and [dlpack.ErrBorrowed], [dlpack.ErrMemory]; nothing is kept.
+// Ownership: the result is the caller's, and shares the arguments. Lifetime: until its Close.
+// Threads: any. On error: as [Function.Call], and [dlpack.ErrBorrowed], [dlpack.ErrMemory]; nothing
+// is kept.
 func (f *Function) Prepare(args ...any) (*Prepared, error) {
 	if !f.uses.acquire() {
 		return nil, errClosed(f.name)
@@ -63,8 +64,8 @@ func (f *Function) Prepare(args ...any) (*Prepared, error) {
 
 // Call makes the call.
 //
-// Ownership, On error: as [Function.Call]; also [dlpack.ErrClosed]. Lifetime: a result is the caller's.
-// Threads: any, one at a time: the arguments are the same for all.
+// Ownership, On error: as [Function.Call]; also [dlpack.ErrClosed]. Lifetime: a result is the
+// caller's. Threads: any, one at a time: the arguments are the same for all.
 func (p *Prepared) Call() (any, error) {
 	if p.closed {
 		return nil, errClosed(p.function.name)
@@ -82,8 +83,9 @@ func (p *Prepared) Call() (any, error) {
 
 // Close lets go of the arguments. The first call has an effect, later ones have none.
 //
-// Ownership: ends the hold on the function and the arguments. Lifetime: it must not be called again.
-// Threads: any, while no call is under way. On error: never fails; the result makes it an io.Closer.
+// Ownership: ends the hold on the function and the arguments. Lifetime: it must not be called
+// again. Threads: any, while no call is under way. On error: never fails; the result makes it an
+// io.Closer.
 func (p *Prepared) Close() error {
 	if !p.closed {
 		p.closed = true

@@ -19,22 +19,22 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// A Handler is a Go function that TVM-FFI can call. It returns what [Function.Call] lists as results, any
-// integer or float, or [Bytes]; what has a Close is handed over with that. An error is raised in the caller as
-// of its kind (see [Errorf]), and so is a panic, as a RuntimeError.
+// A Handler is a Go function that TVM-FFI can call. It returns what [Function.Call] lists as
+// results, any integer or float, or [Bytes]; what has a Close is handed over with that. An error is
+// raised in the caller as of its kind (see [Errorf]), and so is a panic, as a RuntimeError.
 type Handler func(a Args) (any, error)
 
-// Args are the arguments of one call of a [Handler]. They lie in the caller's memory, and must not be used after
-// the handler has returned. What is asked for and is not there is remembered for [Args.Check], after which a
-// handler may rely on all that it asked for before.
+// Args are the arguments of one call of a [Handler]. They lie in the caller's memory, and must not
+// be used after the handler has returned. What is asked for and is not there is remembered for
+// [Args.Check], after which a handler may rely on all that it asked for before.
 type Args struct {
 	list unsafe.Pointer // C: const ffi_any *
 	n    int
 	call unsafe.Pointer // C: ffi_any *, the result, of which no two calls under way have the same
 }
 
-// notes are what calls that are under way remember, by their results. Few calls have one, and those that have
-// none pay nothing for it.
+// notes are what calls that are under way remember, by their results. Few calls have one, and those
+// that have none pay nothing for it.
 var notes struct {
 	live atomic.Int32
 	mu   sync.Mutex
@@ -80,17 +80,20 @@ func (a Args) noted(ended bool) (n note) {
 }
 
 // Serve calls a handler. It is the body of the functions that make a Go library built with
-// -buildmode=c-shared a module of TVM-FFI, which Python loads by tvm_ffi.load_module; each function takes
+// -buildmode=c-shared a module of TVM-FFI, which Python loads by tvm_ffi.load_module; each function
+// takes
 //
 //	//export __tvm_ffi_scale
 //	func __tvm_ffi_scale(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
 //		return tvmffi.Serve(scale, args, n, result)
 //	}
 //
-// in a file of package main that imports "C". The name behind __tvm_ffi_ is the one that callers use.
+// in a file of package main that imports "C". The name behind __tvm_ffi_ is the one that callers
+// use.
 //
-// Ownership: args stay the caller's, and so does what result becomes. Lifetime: args are valid until Serve
-// returns. Threads: any. On error: returns -1 with the error left in the thread, and *result as it was.
+// Ownership: args stay the caller's, and so does what result becomes. Lifetime: args are valid
+// until Serve returns. Threads: any. On error: returns -1 with the error left in the thread, and
+// *result as it was.
 func Serve(h Handler, args unsafe.Pointer, n int32, result unsafe.Pointer) (status int32) {
 	if !library.loaded.Load() {
 		attached() // so that Go has its signal handler before h runs
@@ -224,9 +227,9 @@ func storeText(result *C.ffi_any, data *byte, size int, bytes C.int) error {
 // Len is how many arguments there are.
 func (a Args) Len() int { return a.n }
 
-// Check returns an error unless there are n arguments, and all that was asked for before was there: the first
-// that was not, as a TypeError or ValueError. n may be negative for any number. It is raised even where the
-// handler does not return it.
+// Check returns an error unless there are n arguments, and all that was asked for before was there:
+// the first that was not, as a TypeError or ValueError. n may be negative for any number. It is
+// raised even where the handler does not return it.
 func (a Args) Check(n int) error {
 	if n >= 0 && n != a.n {
 		a.note(func(note *note) { note.err = Errorf(TypeError, "takes %d arguments, got %d", n, a.n) })
@@ -376,11 +379,11 @@ func (a Args) tensor(i int) *C.DLTensor {
 	return nil
 }
 
-// Slice is argument i, a tensor on the host that is row-major without gaps, as a slice over its memory;
-// [Args.Shape] has its shape.
+// Slice is argument i, a tensor on the host that is row-major without gaps, as a slice over its
+// memory; [Args.Shape] has its shape.
 //
-// Ownership: none, the slice is a view. Lifetime: until the handler returns. Threads: the handler's. On
-// error: nil, and [Args.Check] says why.
+// Ownership: none, the slice is a view. Lifetime: until the handler returns. Threads: the
+// handler's. On error: nil, and [Args.Check] says why.
 func Slice[T dlpack.Element](a Args, i int) []T {
 	d := a.tensor(i)
 	if d == nil {
@@ -404,8 +407,8 @@ func Slice[T dlpack.Element](a Args, i int) []T {
 	return values
 }
 
-// packed is how many elements an ordinary tensor has: on the CPU, row-major, of a size that cannot overflow.
-// It is 0 for all others.
+// packed is how many elements an ordinary tensor has: on the CPU, row-major, of a size that cannot
+// overflow. It is 0 for all others.
 func packed(d *C.DLTensor) int {
 	rank := int(d.ndim)
 	if d.device.device_type != C.kDLCPU || d.data == nil || d.byte_offset != 0 || uint(rank) > 8 || rank > 0 && d.shape == nil {
@@ -440,8 +443,8 @@ func (a Args) refused(i int, err error) {
 
 // Shape is the shape of argument i, a tensor.
 //
-// Ownership: none, the slice is a view. Lifetime: until the handler returns. Threads: the handler's, who
-// must not write to it. On error: nil, and [Args.Check] says why.
+// Ownership: none, the slice is a view. Lifetime: until the handler returns. Threads: the
+// handler's, who must not write to it. On error: nil, and [Args.Check] says why.
 func (a Args) Shape(i int) []int64 {
 	d := a.tensor(i)
 	if d == nil {
@@ -454,11 +457,12 @@ func (a Args) Shape(i int) []int64 {
 	return unsafe.Slice((*int64)(unsafe.Pointer(d.shape)), d.ndim)
 }
 
-// Tensor is argument i, a tensor of any type and layout on any device. TVM-FFI does not know what is
-// read-only; the tensor may be written.
+// Tensor is argument i, a tensor of any type and layout on any device. TVM-FFI does not know what
+// is read-only; the tensor may be written.
 //
-// Ownership: none, the tensor is borrowed: exports of it are refused (see [Args.Keep]). Lifetime: until the
-// handler returns, when it is closed. Threads: any, until then. On error: nil, and [Args.Check] says why.
+// Ownership: none, the tensor is borrowed: exports of it are refused (see [Args.Keep]). Lifetime:
+// until the handler returns, when it is closed. Threads: any, until then. On error: nil, and
+// [Args.Check] says why.
 func (a Args) Tensor(i int) *dlpack.Tensor {
 	d := a.tensor(i)
 	if d == nil {
@@ -486,8 +490,8 @@ func (a Args) Function(i int, options ...FunctionOption) *Function {
 	return f
 }
 
-// Keep is argument i, whatever it is, as a value that outlives the call: what [Function.Call] lists as
-// results.
+// Keep is argument i, whatever it is, as a value that outlives the call: what [Function.Call] lists
+// as results.
 //
 // Ownership: the result is the caller's to close. Lifetime: until then. Threads: any. On error:
 // [dlpack.ErrBorrowed] for a tensor that its owner lends for the call only.
@@ -523,12 +527,13 @@ func dlb_tvmffi_serve(id uint64, args unsafe.Pointer, n int32, result unsafe.Poi
 	return Serve(h, args, n, result)
 }
 
-// NewFunction makes a function of TVM-FFI's of a handler: to be called, to be an argument of a call, or to
-// be returned. It asks for no alignment.
+// NewFunction makes a function of TVM-FFI's of a handler: to be called, to be an argument of a
+// call, or to be returned. It asks for no alignment.
 //
-// Ownership: the result is the caller's; the handler is kept as long as anybody has the function, and until
-// the next call of NewFunction or [Register] after that. Lifetime: until its Close, here. Threads: any; the
-// handler is called on whichever thread calls the function, also at once. On error: [ErrLibrary].
+// Ownership: the result is the caller's; the handler is kept as long as anybody has the function,
+// and until the next call of NewFunction or [Register] after that. Lifetime: until its Close, here.
+// Threads: any; the handler is called on whichever thread calls the function, also at once. On
+// error: [ErrLibrary].
 func NewFunction(h Handler) (*Function, error) {
 	if err := ensure(); err != nil {
 		return nil, err

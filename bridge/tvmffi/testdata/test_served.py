@@ -123,6 +123,16 @@ def test_go_calls_python(served):
         served.apply(refuse, 3)
 
 
+def test_registered_functions_are_global(served):
+    served.register("dlbridge.twice")
+    twice = tvm_ffi.get_global_func("dlbridge.twice")
+    assert twice(21) == 42
+    with pytest.raises(TypeError, match="takes 1 arguments, got 0"):
+        twice()
+    with pytest.raises(RuntimeError, match="already registered"):
+        served.register("dlbridge.twice")
+
+
 def test_threads_call_at_once(served):
     failures = []
 

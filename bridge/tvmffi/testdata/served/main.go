@@ -162,6 +162,16 @@ func apply(a tvmffi.Args) (any, error) {
 	return f.Call(n)
 }
 
+//export __tvm_ffi_register
+func __tvm_ffi_register(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
+	return tvmffi.Serve(register, args, n, result)
+}
+
+// register makes a global function of a name: twice its argument.
+func register(a tvmffi.Args) (any, error) {
+	return nil, tvmffi.Register(a.String(0), func(a tvmffi.Args) (any, error) { return 2 * a.Float(0), a.Check(1) })
+}
+
 //export __tvm_ffi_live
 func __tvm_ffi_live(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
 	return tvmffi.Serve(live, args, n, result)
