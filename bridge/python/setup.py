@@ -59,6 +59,7 @@ setup(
             "dlbridge._core",
             sources=sorted(f"src/{path.name}" for path in (HERE / "src").glob("*.c")),
             depends=[
+                "src/codec.h",
                 "src/extension.h",
                 "../../dlpack/copy.c",
                 "../../dlpack/copy.h",

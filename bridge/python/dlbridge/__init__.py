@@ -3,7 +3,8 @@
 A *producer* owns memory and describes it, a *consumer* reads it. A `Tensor` is a view of memory and a
 hold on it: it is made of any DLPack producer (`from_dlpack`), of what a C function returned
 (`from_address`), of any buffer (`from_buffer`), or of new memory (`empty`), always without copying, and
-any DLPack consumer takes it. `tens` reads and writes messages with tensors in them.
+any DLPack consumer takes it. `tens` reads and writes messages with tensors in them; `decthings` and
+`tensorflow` the tensors of those two, with `Elements` for what DLPack has no type for.
 
 Errors, everywhere: `BufferError` for what DLPack cannot carry, `ValueError` for malformed data (the
 text says where), `TypeError` for wrong arguments.
@@ -15,7 +16,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from . import tens
+from . import decthings, tens, tensorflow
 from ._core import (
     Tensor,
     counters,
@@ -27,16 +28,20 @@ from ._core import (
     release_address,
     to_address,
 )
+from ._elements import Elements
 
 __all__ = [
+    "Elements",
     "Tensor",
     "counters",
+    "decthings",
     "empty",
     "from_address",
     "from_buffer",
     "from_dlpack",
     "load",
     "tens",
+    "tensorflow",
     "to_address",
     "wrap",
 ]

@@ -1,6 +1,5 @@
-#include "extension.h"
+#include "codec.h"
 
-#include <dlbridge.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -12,32 +11,7 @@
  * or ends it is plain C.
  */
 
-#define FUNCTIONS(X) \
-  X(dlb_version) \
-  X(dlb_message_decode) \
-  X(dlb_message_unpack) \
-  X(dlb_message_encode) \
-  X(dlb_message_make) \
-  X(dlb_message_header) \
-  X(dlb_message_label) \
-  X(dlb_message_metadata) \
-  X(dlb_message_part_count) \
-  X(dlb_message_tensor_count) \
-  X(dlb_message_part) \
-  X(dlb_message_tensor_at) \
-  X(dlb_message_tensor_metadata) \
-  X(dlb_message_copied) \
-  X(dlb_message_frame_count) \
-  X(dlb_message_frame) \
-  X(dlb_message_pack) \
-  X(dlb_message_free) \
-  X(dlb_counters_read)
-
 /* The library of this process: a Go runtime can be loaded once and never unloaded. */
-#define FIELD(name) __typeof__(&name) name;
-typedef struct {
-  FUNCTIONS(FIELD)
-} library;
 static library loaded;
 static char *loaded_path;
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
@@ -171,8 +145,7 @@ PyObject *codec_load(PyObject *Py_UNUSED(module), PyObject *object) {
   Py_RETURN_NONE;
 }
 
-/* The library, loaded if it is not yet. */
-static const library *get_library(PyObject *module) {
+const library *get_library(PyObject *module) {
   if (__atomic_load_n(&loaded_path, __ATOMIC_ACQUIRE) != NULL) return &loaded;
   PyObject *path = default_path(module), *bytes = NULL;
   if (path == NULL || !PyUnicode_FSConverter(path, &bytes)) {
@@ -188,7 +161,7 @@ static const library *get_library(PyObject *module) {
   return failed || (opened && warn_of_other_runtimes() < 0) ? NULL : &loaded;
 }
 
-static PyObject *raise_library(const dlb_error *error) {
+PyObject *raise_library(const dlb_error *error) {
   PyObject *type = PyExc_ValueError;
   switch (error->code) {
     case DLB_ERROR_VERSION:
@@ -219,15 +192,14 @@ PyObject *codec_counters(PyObject *module, PyObject *Py_UNUSED(ignored)) {
   Py_BEGIN_ALLOW_THREADS;
   go->dlb_counters_read(&counts);
   Py_END_ALLOW_THREADS;
-  return Py_BuildValue("{sLsLsLsK}", "exports", (long long)counts.exports, "imports",
-                       (long long)counts.imports, "messages", (long long)counts.messages, "double_deletes",
-                       (unsigned long long)counts.double_deletes);
+  return Py_BuildValue("{sLsLsLsLsK}", "exports", (long long)counts.exports, "imports",
+                       (long long)counts.imports, "messages", (long long)counts.messages, "elements",
+                       (long long)counts.elements, "double_deletes", (unsigned long long)counts.double_deletes);
 }
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
-/* Lends the bytes of `object`; a bytes-like object without gaps. */
-static int lend_frame(PyObject *object, dlb_frame *frame) {
+int lend_frame(PyObject *object, dlb_frame *frame) {
   Py_buffer *buffer = loan_begin(object, PyBUF_SIMPLE);
   if (buffer == NULL) return -1;
   *frame = (dlb_frame){buffer->buf, (size_t)buffer->len, loan_end, buffer,
@@ -273,8 +245,7 @@ static PyObject *view_of(Tensor *tensor) {
   return view;
 }
 
-/* Takes the frame over, whatever becomes of it. */
-static PyObject *view_of_frame(module_state *state, const dlb_frame *frame) {
+PyObject *view_of_frame(module_state *state, const dlb_frame *frame) {
   int64_t shape[1] = {(int64_t)frame->size};
   core_extent extent = {.count = shape[0], .nbytes = shape[0], .high = shape[0], .row_major = 1};
   DLTensor view = {.data = (void *)(uintptr_t)frame->data, .device = {kDLCPU, 0}, .ndim = 1,

@@ -8,6 +8,7 @@
  *   buffer.c    Python's buffer protocol, both ways
  *   dtype.c     names and struct letters of data types
  *   codec.c     the Go library: loading it, and the messages it reads and writes
+ *   value.c     tensors and elements of Decthings and TensorFlow, by the Go library
  *   module.c    the module
  *
  * Ownership is the core's: a Tensor has one share of its memory, every export another. What a Python
@@ -163,5 +164,13 @@ PyObject *codec_make(PyObject *module, PyObject *args);
 PyObject *codec_pack(PyObject *module, PyObject *frames);
 PyObject *codec_unpack(PyObject *module, PyObject *data);
 PyObject *codec_counters(PyObject *module, PyObject *ignored);
+
+/* ---- value.c */
+PyObject *decthings_decode(PyObject *module, PyObject *args);
+PyObject *decthings_consume(PyObject *module, PyObject *args);
+PyObject *decthings_encode(PyObject *module, PyObject *args);
+PyObject *decthings_check(PyObject *module, PyObject *args);
+PyObject *tensorflow_decode(PyObject *module, PyObject *args);
+PyObject *tensorflow_encode(PyObject *module, PyObject *args);
 
 #endif

@@ -74,6 +74,12 @@ static PyMethodDef functions[] = {
     {"message_make", codec_make, METH_VARARGS, NULL},
     {"message_pack", codec_pack, METH_O, NULL},
     {"message_unpack", codec_unpack, METH_O, NULL},
+    {"decthings_decode", decthings_decode, METH_VARARGS, NULL},
+    {"decthings_consume", decthings_consume, METH_VARARGS, NULL},
+    {"decthings_encode", decthings_encode, METH_VARARGS, NULL},
+    {"decthings_check", decthings_check, METH_VARARGS, NULL},
+    {"tensorflow_decode", tensorflow_decode, METH_VARARGS, NULL},
+    {"tensorflow_encode", tensorflow_encode, METH_VARARGS, NULL},
     {"library_counters", codec_counters, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -1,0 +1,441 @@
+#include "codec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Tensors of Decthings and TensorFlow. What DLPack has no type for is an object of the class Elements,
+ * which is Python's and comes as an argument. Texts are str, media elements are tuples (format, content). */
+
+/* What the bytes of elements become: str where the type is "string" and else a memoryview on the data, or
+ * bytes. */
+enum { TEXT_AND_VIEWS, BYTES };
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+typedef struct {
+  module_state *state;
+  const library *go;
+  PyObject *data;     /* the argument */
+  PyObject *elements; /* the class */
+  dlb_frame frame;    /* lent by data */
+  PyObject *view;     /* a memoryview of it, once one is needed */
+  int how;
+} input;
+
+/* The bytes of an element that lie in the frame, as a part of the memoryview. */
+static PyObject *view_of_bytes(input *in, dlb_bytes bytes) {
+  if (in->view == NULL) {
+    dlb_frame frame;
+    if (lend_frame(in->data, &frame) < 0) return NULL;
+    in->view = view_of_frame(in->state, &frame);
+    if (in->view == NULL) return NULL;
+  }
+  Py_ssize_t at = bytes.size == 0 ? 0 : bytes.data - (const char *)in->frame.data;
+  return PySequence_GetSlice(in->view, at, at + (Py_ssize_t)bytes.size);
+}
+
+static PyObject *list_values(input *in, const dlb_elements *e) {
+  int text = in->how == TEXT_AND_VIEWS && e->type.size == 6 && memcmp(e->type.data, "string", 6) == 0;
+  PyObject *list = PyList_New((Py_ssize_t)e->count);
+  for (size_t i = 0; list != NULL && i < e->count; i++) {
+    dlb_bytes value = e->values[i];
+    const char *data = value.size == 0 ? "" : value.data;
+    PyObject *item;
+    if (in->how == BYTES) item = PyBytes_FromStringAndSize(data, (Py_ssize_t)value.size);
+    else if (text) item = PyUnicode_DecodeUTF8(data, (Py_ssize_t)value.size, NULL);
+    else item = view_of_bytes(in, value);
+    if (item != NULL && e->formats != NULL)
+      item = Py_BuildValue("(s#N)", e->formats[i].data == NULL ? "" : e->formats[i].data,
+                           (Py_ssize_t)e->formats[i].size, item);
+    if (item == NULL) Py_CLEAR(list);
+    else PyList_SetItem(list, (Py_ssize_t)i, item);
+  }
+  return list;
+}
+
+/* Elements(type, shape, values) */
+static PyObject *elements_object(input *in, const dlb_elements *e) {
+  PyObject *shape = PyTuple_New(e->ndim);
+  for (Py_ssize_t d = 0; shape != NULL && d < e->ndim; d++) {
+    PyObject *size = PyLong_FromLongLong(e->shape[d]);
+    if (size == NULL) Py_CLEAR(shape);
+    else PyTuple_SetItem(shape, d, size);
+  }
+  PyObject *values = shape == NULL ? NULL : list_values(in, e);
+  PyObject *object = NULL;
+  if (values != NULL)
+    object = PyObject_CallFunction(in->elements, "s#OO", e->type.data, (Py_ssize_t)e->type.size, shape, values);
+  Py_XDECREF(values);
+  Py_XDECREF(shape);
+  return object;
+}
+
+/* Takes the value over, whatever becomes of it. */
+static PyObject *value_object(input *in, const dlb_value *value, const char *place) {
+  if (value->tensor != NULL) return (PyObject *)take_over(in->state->tensor_type, value->tensor, place);
+  PyObject *object = elements_object(in, value->elements);
+  in->go->dlb_elements_free(value->elements);
+  return object;
+}
+
+/* Lends the bytes of data and finds the library. */
+static int begin(PyObject *module, PyObject *data, PyObject *elements, int how, input *out) {
+  *out = (input){.state = PyModule_GetState(module), .go = get_library(module), .data = data, .elements = elements,
+                 .how = how};
+  if (out->go == NULL) return -1;
+  if (PyUnicode_Check(data)) {
+    PyErr_Format(PyExc_TypeError, "dlbridge: data must be bytes-like, not %R", Py_TYPE(data));
+    return -1;
+  }
+  return lend_frame(data, &out->frame);
+}
+
+static PyObject *decoded(input *in, int32_t code, const dlb_value *value, const dlb_error *error, const char *place) {
+  if (code != DLB_OK) {
+    loan_end(in->frame.ctx);
+    return raise_library(error);
+  }
+  PyObject *object = value_object(in, value, place);
+  Py_XDECREF(in->view);
+  return object;
+}
+
+/* (data, dialect, Elements) -> Tensor or Elements */
+PyObject *decthings_decode(PyObject *module, PyObject *args) {
+  PyObject *data, *elements;
+  int dialect;
+  input in;
+  if (!PyArg_ParseTuple(args, "OiO", &data, &dialect, &elements) ||
+      begin(module, data, elements, TEXT_AND_VIEWS, &in) < 0)
+    return NULL;
+  dlb_value value = {0};
+  dlb_error error = {0};
+  int32_t code;
+  Py_BEGIN_ALLOW_THREADS;
+  code = in.go->dlb_decthings_decode(&value, &in.frame, dialect, &error);
+  Py_END_ALLOW_THREADS;
+  return decoded(&in, code, &value, &error, "decthings");
+}
+
+/* (data, Elements) -> Tensor or Elements */
+PyObject *tensorflow_decode(PyObject *module, PyObject *args) {
+  PyObject *data, *elements;
+  input in;
+  if (!PyArg_ParseTuple(args, "OO", &data, &elements) || begin(module, data, elements, BYTES, &in) < 0) return NULL;
+  dlb_value value = {0};
+  dlb_error error = {0};
+  int32_t code;
+  Py_BEGIN_ALLOW_THREADS;
+  code = in.go->dlb_tensorflow_decode(&value, &in.frame, 0, &error);
+  Py_END_ALLOW_THREADS;
+  return decoded(&in, code, &value, &error, "tensorflow");
+}
+
+enum { BATCH = 128 };
+
+/* (data, offset, dialect, Elements) -> (list of Tensors and Elements, offset behind them); the list is empty
+ * where data ends */
+PyObject *decthings_consume(PyObject *module, PyObject *args) {
+  PyObject *data, *elements;
+  Py_ssize_t offset;
+  int dialect;
+  input in;
+  if (!PyArg_ParseTuple(args, "OniO", &data, &offset, &dialect, &elements) ||
+      begin(module, data, elements, TEXT_AND_VIEWS, &in) < 0)
+    return NULL;
+  dlb_value values[BATCH];
+  dlb_error error = {0};
+  int32_t code;
+  Py_BEGIN_ALLOW_THREADS;
+  code = in.go->dlb_decthings_consume(values, BATCH, &in.frame, (size_t)offset, dialect, &error);
+  Py_END_ALLOW_THREADS;
+  if (code != DLB_OK) {
+    loan_end(in.frame.ctx);
+    return raise_library(&error);
+  }
+  Py_ssize_t count = 0;
+  while (count < BATCH && values[count].size > 0) offset += (Py_ssize_t)values[count++].size;
+  PyObject *list = PyList_New(count);
+  PyObject *type = NULL, *exception = NULL, *traceback = NULL;
+  for (Py_ssize_t i = 0; i < count; i++) {
+    if (list == NULL) { /* what is left has to end, too */
+      if (type == NULL) PyErr_Fetch(&type, &exception, &traceback);
+      if (values[i].tensor != NULL) core_release_versioned(values[i].tensor);
+      in.go->dlb_elements_free(values[i].elements);
+      continue;
+    }
+    PyObject *object = value_object(&in, &values[i], "decthings");
+    if (object == NULL) Py_CLEAR(list);
+    else PyList_SetItem(list, i, object);
+  }
+  if (type != NULL) PyErr_Restore(type, exception, traceback);
+  Py_XDECREF(in.view);
+  return list == NULL ? NULL : Py_BuildValue("(Nn)", list, offset);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* A value that Go can read without the GIL, and what keeps it. */
+typedef struct {
+  dlb_value value;
+  dlb_elements elements;
+  PyObject *type, *shape, *list; /* of elements, held */
+  int64_t *dims;
+  dlb_bytes *values, *formats;
+  Py_buffer *buffers;
+  size_t buffer_count;
+} output;
+
+static void end_output(output *out) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  if (out->value.tensor != NULL) core_release_versioned(out->value.tensor);
+  for (size_t i = 0; i < out->buffer_count; i++) PyBuffer_Release(&out->buffers[i]);
+  free(out->buffers);
+  free(out->formats);
+  free(out->values);
+  free(out->dims);
+  Py_XDECREF(out->list);
+  Py_XDECREF(out->shape);
+  Py_XDECREF(out->type);
+  PyErr_Restore(type, value, traceback);
+}
+
+static int text_of(PyObject *object, dlb_bytes *out) {
+  Py_ssize_t size;
+  const char *data = PyUnicode_AsUTF8AndSize(object, &size);
+  *out = (dlb_bytes){data, (size_t)size};
+  return data == NULL ? -1 : 0;
+}
+
+/* The bytes of a bytes-like object, which out holds. */
+static int bytes_of(output *out, PyObject *object, size_t index, dlb_bytes *bytes) {
+  if (PyBytes_Check(object)) {
+    *bytes = (dlb_bytes){PyBytes_AsString(object), (size_t)PyBytes_Size(object)};
+    return 0;
+  }
+  if (out->buffers == NULL) {
+    out->buffers = calloc(out->elements.count, sizeof *out->buffers);
+    if (out->buffers == NULL) {
+      PyErr_NoMemory();
+      return -1;
+    }
+  }
+  if (PyObject_GetBuffer(object, &out->buffers[out->buffer_count], PyBUF_SIMPLE) < 0) {
+    if (!PyObject_CheckBuffer(object)) {
+      PyErr_Clear();
+      PyErr_Format(PyExc_TypeError, "dlbridge: element %zu of type %S must be bytes-like, not %R", index, out->type,
+                   Py_TYPE(object));
+    }
+    return -1;
+  }
+  Py_buffer *buffer = &out->buffers[out->buffer_count++];
+  *bytes = (dlb_bytes){buffer->buf, (size_t)buffer->len};
+  return 0;
+}
+
+/* One element: text, which the type string alone has, bytes, or a format and bytes. */
+static int parse_element(output *out, PyObject *object, size_t index, int text) {
+  if (PyTuple_Check(object) && PyTuple_Size(object) == 2 && PyUnicode_Check(PyTuple_GetItem(object, 0))) {
+    if (out->formats == NULL && index == 0) out->formats = calloc(out->elements.count, sizeof *out->formats);
+    if (out->formats == NULL) {
+      if (index == 0) PyErr_NoMemory();
+      else
+        PyErr_Format(PyExc_TypeError, "dlbridge: element %zu has a format, the ones before it have none", index);
+      return -1;
+    }
+    if (text_of(PyTuple_GetItem(object, 0), &out->formats[index]) < 0) return -1;
+    return bytes_of(out, PyTuple_GetItem(object, 1), index, &out->values[index]);
+  }
+  if (out->formats != NULL) {
+    PyErr_Format(PyExc_TypeError, "dlbridge: element %zu must be (format, bytes) as the ones before it, not %R", index,
+                 Py_TYPE(object));
+    return -1;
+  }
+  if (text && PyUnicode_Check(object)) return text_of(object, &out->values[index]);
+  return bytes_of(out, object, index, &out->values[index]);
+}
+
+static int parse_shape(output *out, PyObject *shape) {
+  out->shape = PySequence_Check(shape) && !PyUnicode_Check(shape) ? PySequence_Tuple(shape) : NULL;
+  if (out->shape == NULL) {
+    if (!PyErr_Occurred())
+      PyErr_Format(PyExc_TypeError, "dlbridge: shape must be a sequence of ints, not %R", Py_TYPE(shape));
+    return -1;
+  }
+  Py_ssize_t ndim = PyTuple_Size(out->shape);
+  out->dims = calloc((size_t)ndim + 1, sizeof *out->dims);
+  if (out->dims == NULL) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  for (Py_ssize_t d = 0; d < ndim; d++) {
+    PyObject *size = PyNumber_Index(PyTuple_GetItem(out->shape, d));
+    if (size == NULL) return -1;
+    int overflow;
+    out->dims[d] = PyLong_AsLongLongAndOverflow(size, &overflow);
+    Py_DECREF(size);
+    if (overflow != 0) {
+      PyErr_Format(PyExc_ValueError, "dlbridge: shape[%zd] = %S", d, PyTuple_GetItem(out->shape, d));
+      return -1;
+    }
+  }
+  out->elements.ndim = (int32_t)(ndim <= INT32_MAX ? ndim : INT32_MAX);
+  out->elements.shape = out->dims;
+  return 0;
+}
+
+static int parse_values(output *out, PyObject *values) {
+  out->list = PyUnicode_Check(values) || PyBytes_Check(values) ? NULL : PySequence_List(values);
+  if (out->list == NULL) {
+    if (!PyErr_Occurred())
+      PyErr_Format(PyExc_TypeError, "dlbridge: values must be a sequence, not %R", Py_TYPE(values));
+    return -1;
+  }
+  size_t count = (size_t)PyList_Size(out->list);
+  out->elements.count = count;
+  out->values = calloc(count + 1, sizeof *out->values);
+  if (out->values == NULL) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  int text = out->elements.type.size == 6 && memcmp(out->elements.type.data, "string", 6) == 0;
+  for (size_t i = 0; i < count; i++) {
+    if (parse_element(out, PyList_GetItem(out->list, (Py_ssize_t)i), i, text) < 0) return -1;
+  }
+  out->elements.values = out->values;
+  out->elements.formats = out->formats;
+  return 0;
+}
+
+/* An attribute of elements. */
+static PyObject *attribute(PyObject *object, const char *name) { return PyObject_GetAttrString(object, name); }
+
+static int parse_elements(output *out, PyObject *object, int with_values) {
+  out->type = attribute(object, "type");
+  if (out->type == NULL) return -1;
+  if (!PyUnicode_Check(out->type)) {
+    PyErr_Format(PyExc_TypeError, "dlbridge: type must be a str, not %R", Py_TYPE(out->type));
+    return -1;
+  }
+  if (text_of(out->type, &out->elements.type) < 0) return -1;
+  PyObject *part = attribute(object, "shape");
+  int failed = part == NULL || parse_shape(out, part) < 0;
+  Py_XDECREF(part);
+  if (failed || !with_values) return failed ? -1 : 0;
+  part = attribute(object, "values");
+  failed = part == NULL || parse_values(out, part) < 0;
+  Py_XDECREF(part);
+  return failed ? -1 : 0;
+}
+
+/* A producer, or elements. */
+static int parse_value(module_state *state, output *out, PyObject *object, PyObject *elements, int with_values) {
+  memset(out, 0, sizeof *out);
+  int is_elements = PyObject_IsInstance(object, elements);
+  if (is_elements < 0) return -1;
+  if (is_elements) {
+    out->value.elements = &out->elements;
+    if (parse_elements(out, object, with_values) == 0) return 0;
+    end_output(out);
+    return -1;
+  }
+  Tensor *tensor = consume(state, object);
+  if (tensor == NULL) return -1;
+  out->value.tensor = tensor_export(tensor);
+  Py_DECREF(tensor);
+  return out->value.tensor == NULL ? -1 : 0;
+}
+
+/* What Elements cannot say is a wrong value; what DLPack can and a format cannot is a buffer's error. */
+static PyObject *raise_value(const output *out, const dlb_error *error) {
+  dlb_error said = *error;
+  if (out->value.elements != NULL && said.code == DLB_ERROR_DTYPE) said.code = DLB_ERROR_ARGUMENT;
+  return raise_library(&said);
+}
+
+typedef struct {
+  const library *go;
+  int tensorflow;
+  int32_t dialect;
+  uint64_t options;
+} format;
+
+/* No GIL is needed. */
+static int32_t write_value(const format *f, size_t *size, void *data, size_t room, const dlb_value *value,
+                           dlb_error *error) {
+  if (f->tensorflow) return f->go->dlb_tensorflow_encode(size, data, room, value, f->options, error);
+  return f->go->dlb_decthings_encode(size, data, room, value, f->dialect, error);
+}
+
+/* The bytes of a value: small ones by way of the stack, large ones written where they stay. */
+static PyObject *encode(PyObject *module, PyObject *object, PyObject *elements, format *f) {
+  f->go = get_library(module);
+  output out;
+  if (f->go == NULL || parse_value(PyModule_GetState(module), &out, object, elements, 1) < 0) return NULL;
+  char small[512];
+  size_t size = 0, written = 0;
+  dlb_error error = {0};
+  int32_t code;
+  Py_BEGIN_ALLOW_THREADS;
+  code = write_value(f, &size, small, sizeof small, &out.value, &error);
+  Py_END_ALLOW_THREADS;
+  PyObject *bytes = NULL;
+  if (code != DLB_OK) {
+    raise_value(&out, &error);
+  } else if (size <= sizeof small) {
+    bytes = PyBytes_FromStringAndSize(small, (Py_ssize_t)size);
+  } else {
+    bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
+    if (bytes != NULL) {
+      char *data = PyBytes_AsString(bytes);
+      Py_BEGIN_ALLOW_THREADS;
+      code = write_value(f, &written, data, size, &out.value, &error);
+      Py_END_ALLOW_THREADS;
+      if (code != DLB_OK) raise_value(&out, &error);
+      else if (written != size)
+        PyErr_SetString(PyExc_ValueError, "dlbridge: the elements changed while they were written");
+      if (code != DLB_OK || written != size) Py_CLEAR(bytes);
+    }
+  }
+  end_output(&out);
+  return bytes;
+}
+
+/* (x, dialect, Elements) -> bytes */
+PyObject *decthings_encode(PyObject *module, PyObject *args) {
+  PyObject *object, *elements;
+  int dialect;
+  if (!PyArg_ParseTuple(args, "OiO", &object, &dialect, &elements)) return NULL;
+  format f = {.dialect = dialect};
+  return encode(module, object, elements, &f);
+}
+
+/* (x, fields, pad, Elements) -> bytes */
+PyObject *tensorflow_encode(PyObject *module, PyObject *args) {
+  PyObject *object, *elements;
+  int fields, pad;
+  if (!PyArg_ParseTuple(args, "OppO", &object, &fields, &pad, &elements)) return NULL;
+  format f = {.tensorflow = 1, .options = (fields ? DLB_TENSORFLOW_FIELDS : 0) | (pad ? DLB_TENSORFLOW_PAD : 0)};
+  return encode(module, object, elements, &f);
+}
+
+/* (rules as JSON, x, Elements) -> None */
+PyObject *decthings_check(PyObject *module, PyObject *args) {
+  PyObject *object, *elements;
+  const char *text;
+  Py_ssize_t size;
+  if (!PyArg_ParseTuple(args, "y#OO", &text, &size, &object, &elements)) return NULL;
+  const library *go = get_library(module);
+  output out;
+  if (go == NULL || parse_value(PyModule_GetState(module), &out, object, elements, 0) < 0) return NULL;
+  dlb_error error = {0};
+  int32_t code;
+  Py_BEGIN_ALLOW_THREADS;
+  code = go->dlb_decthings_check((dlb_bytes){text, (size_t)size}, &out.value, &error);
+  Py_END_ALLOW_THREADS;
+  end_output(&out);
+  if (code == DLB_OK) Py_RETURN_NONE;
+  if (code == DLB_ERROR_DTYPE) error.code = DLB_ERROR_ARGUMENT; /* a rule is broken, no format */
+  return raise_library(&error);
+}
