@@ -58,7 +58,7 @@ func (t *Tensor) copied(op string, order Order) (*Tensor, error) {
 		return nil, refuse(op, ErrDevice, "memory on %v cannot be read", t.device)
 	}
 	n := t.NumBytes()
-	s := coreShareAlloc(uintptr(n))
+	s := coreShareUntouched(uintptr(n))
 	if s == 0 {
 		return nil, refuse(op, ErrMemory, "no memory for %d bytes", n)
 	}

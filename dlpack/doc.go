@@ -7,7 +7,8 @@
 //
 //	verb                     what you get             who owns it, and until when
 //	FromSlice, FromBytes     a Tensor of Go memory    the collector; pinned while exports live
-//	New, Copy                a Tensor of C memory     freed with the last Close or release
+//	New, Copy, Convert       a Tensor of C memory     freed with the last Close or release
+//	Contiguous, Align        another Tensor           as of View where it can be, else as of Copy
 //	Import, ImportLegacy     a Tensor of theirs       their deleter runs at the last Close or release
 //	Borrow                   a Tensor of theirs       they keep it; Close before it goes
 //	Lend                     a Tensor of theirs       their release runs at the last Close or release

@@ -8,6 +8,8 @@ package dlpack
 #cgo noescape core_convert
 #cgo nocallback core_convert
 #include "copy.h"
+
+static uintptr_t share_untouched(size_t size) { return (uintptr_t)core_share_alloc(size, 0); }
 */
 import "C"
 
@@ -17,6 +19,9 @@ import (
 	"sync"
 	"unsafe"
 )
+
+// coreShareUntouched is coreShareAlloc for memory all of which is written next.
+func coreShareUntouched(size uintptr) uintptr { return uintptr(C.share_untouched(C.size_t(size))) }
 
 // A means is what a copy may use.
 type means int
