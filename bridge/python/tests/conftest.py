@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import json
 import os
 import pathlib
 import subprocess
+import sys
 import sysconfig
+import textwrap
 
 import pytest
 
 import dlbridge
+from dlbridge import _core
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
@@ -141,6 +145,38 @@ def nothing_left_alive(request):
     if marker := request.node.get_closest_marker("double_delete"):
         before["double_deletes"] += marker.args[0]
     assert settled(dlbridge.counters, before) == before
+
+
+@pytest.fixture
+def nothing_left_alive_in_go():
+    """The same of the Go library's counters."""
+    before = _core.library_counters()
+    yield
+    assert settled(_core.library_counters, before) == before
+
+
+def vectors(name: str) -> tuple[pathlib.Path, dict]:
+    """The folder of a set of vectors and its manifest: the shared one, else the part beside the Go package."""
+    given = os.environ.get("SHARED_DIR")
+    folder = ROOT / (given or "../shared") / "vectors" / name
+    if not folder.is_dir():
+        assert not given, f"SHARED_DIR: no folder {folder}"
+        folder = ROOT / "bridge" / name / "testdata"
+    return folder, json.loads((folder / "manifest.json").read_text())
+
+
+def run_python(script: str) -> str:
+    """What a script prints in a process of its own, which must end well and say nothing else."""
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    return done.stdout
+
+
+def elements_of(tensor: dlbridge.Tensor) -> bytes:
+    """The elements of a row-major tensor, whatever NumPy says to its type and rank."""
+    return ctypes.string_at(tensor.data_ptr, tensor.nbytes) if tensor.nbytes > 0 else b""
 
 
 def resident() -> int:
