@@ -231,6 +231,9 @@ func (a Args) Len() int { return a.n }
 // the first that was not, as a TypeError or ValueError. n may be negative for any number. It is
 // raised even where the handler does not return it.
 func (a Args) Check(n int) error {
+	if n == a.n && notes.live.Load() == 0 {
+		return nil
+	}
 	if n >= 0 && n != a.n {
 		a.note(func(note *note) { note.err = Errorf(TypeError, "takes %d arguments, got %d", n, a.n) })
 	}
@@ -392,7 +395,7 @@ func Slice[T dlpack.Element](a Args, i int) []T {
 	var zero T
 	if dtype := dlpack.DataTypeOf[T](); *(*dlpack.DataType)(unsafe.Pointer(&d.dtype)) == dtype && dtype != dlpack.Bool {
 		if n := packed(d); n > 0 && uintptr(d.data)%unsafe.Alignof(zero) == 0 {
-			return unsafe.Slice((*T)(d.data), n)
+			return (*[most]T)(d.data)[:n:n]
 		}
 	}
 	// What is not in order, or not ordinary, is looked at closely.
@@ -407,6 +410,9 @@ func Slice[T dlpack.Element](a Args, i int) []T {
 	return values
 }
 
+// most is more elements than an ordinary tensor has.
+const most = 1 << 31
+
 // packed is how many elements an ordinary tensor has: on the CPU, row-major, of a size that cannot
 // overflow. It is 0 for all others.
 func packed(d *C.DLTensor) int {
@@ -420,10 +426,10 @@ func packed(d *C.DLTensor) int {
 		if d.strides != nil && n != 1 && *(*int64)(unsafe.Add(unsafe.Pointer(d.strides), 8*k)) != count {
 			return 0
 		}
-		if uint64(n-1) >= 1<<31 {
+		if uint64(n-1) >= most {
 			return 0
 		}
-		if count *= n; count >= 1<<31 {
+		if count *= n; count >= most {
 			return 0
 		}
 	}
