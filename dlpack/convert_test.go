@@ -603,6 +603,40 @@ func TestLargeConversionsKeepEveryElement(t *testing.T) {
 	}
 }
 
+// FuzzConvertTo: elements of any bits become those of the reference, and nothing else is written.
+func FuzzConvertTo(f *testing.F) {
+	r := rand.New(rand.NewPCG(6, 6))
+	for i, dt := range numberTypes {
+		data := samplesOf(r, dt)
+		f.Add(uint8(i), uint8(3*i+1), data[:min(len(data), 16)])
+	}
+	f.Fuzz(func(t *testing.T, i, j uint8, data []byte) {
+		from, to := numberTypes[int(i)%len(numberTypes)], numberTypes[int(j)%len(numberTypes)]
+		n := min(len(data)/from.ItemSize(), 40)
+		if from == to || n == 0 {
+			return
+		}
+		data = slices.Clone(data)
+		for k := range data {
+			if from.Bits() < 8 {
+				data[k] &= 1<<from.Bits() - 1
+			}
+		}
+		size := to.ItemSize()
+		got := bytes.Repeat([]byte{0xA5}, (2*n+1)*size)
+		src := fromBytes(t, data, dlpack.Spec{DType: from, Shape: []int64{int64(n)}, Padded: true})
+		dst := fromBytes(t, got, dlpack.Spec{DType: to, Shape: []int64{int64(n)}, Strides: []int64{-2}, ByteOffset: int64((2*n - 1) * size), Padded: true})
+		require.NoError(t, src.ConvertTo(dst))
+		for k := range n {
+			at := (2*n - 1 - 2*k) * size
+			want := put(nil, to, take(from, data, k))
+			require.Truef(t, sameNumbers(to, want, got[at:at+size]), "%v to %v, element %d: %x, not %x", from, to, k, got[at:at+size], want)
+			require.Equal(t, bytes.Repeat([]byte{0xA5}, size), got[at+size:at+2*size])
+		}
+		require.Equal(t, bytes.Repeat([]byte{0xA5}, size), got[:size])
+	})
+}
+
 func ExampleTensor_Convert() {
 	t, _ := dlpack.FromSlice([]float64{1, 2.7, -300, math.Inf(1)})
 	defer t.Close()

@@ -72,6 +72,16 @@
 // Fields that hold addresses are uintptr in the structs over C memory. With pointers, the write barrier
 // would look at what stood in a recycled block, and stop the program at a bad pointer.
 //
+// Source and destination of a copy must not overlap. To go by way of a temporary, as NumPy does, would take
+// as much memory again, unasked; whoever wants that writes Copy.
+//
+// A float that does not fit an integer becomes the integer nearest to it. C leaves such a conversion
+// undefined, and what processors make of it differs. An integer that does not fit another loses its high
+// bits, which Go, C, NumPy and PyTorch agree on.
+//
+// Copies from some megabytes on pass by the caches. The line that is written need not be read first, which
+// is a third of the traffic; whoever reads the copy at once finds less of it near.
+//
 // The C word of an import is made with its first export. Most imports are never exported, and without
 // the word their Close makes one call into C: their deleter.
 package dlpack
