@@ -26,7 +26,7 @@ type model struct {
 	tensors []*reference
 	exports []*handedOut
 	alone   bool         // nobody else changes the counters
-	stale   []*handedOut // deleted, oldest first
+	stale   []*handedOut // deleted
 
 	before dlpack.Stats
 	// exports and second deleter calls there were, owners forgotten, collections
@@ -55,7 +55,7 @@ type handedOut struct {
 	legacy  bool
 	count   int64 // elements
 	owner   *owner
-	deleted int64 // how many had been exported by then
+	before  int64 // how many were exported before it
 }
 
 const modelElements = 8
@@ -204,9 +204,9 @@ func (m *model) make() {
 		require.NoError(m.t, lent.Close())
 	case 4: // nothing of Go's
 		o.value, o.exports = 0, 1
-		m.exported++
 		legacy := m.choose(2) == 0
-		m.exports = append(m.exports, &handedOut{managed: dlpacktest.ExportInC(legacy), legacy: legacy, count: 1, owner: o})
+		m.exports = append(m.exports, &handedOut{managed: dlpacktest.ExportInC(legacy), legacy: legacy, count: 1, owner: o, before: m.exported})
+		m.exported++
 		return
 	default:
 		o.imported = true
@@ -251,7 +251,7 @@ func (m *model) export() {
 	}
 	r := m.tensors[m.choose(len(m.tensors))]
 	for range 1 + m.choose(4) {
-		out := &handedOut{legacy: m.choose(3) == 0, count: r.NumElements(), owner: r.owner}
+		out := &handedOut{legacy: m.choose(3) == 0, count: r.NumElements(), owner: r.owner, before: m.exported}
 		var err error
 		if out.legacy {
 			out.managed, err = r.ExportLegacy()
@@ -429,15 +429,13 @@ func (m *model) delete() {
 
 func (m *model) deleted(e *handedOut) {
 	e.owner.exports--
-	e.deleted = m.exported
 	m.stale = append(m.stale, e)
 }
 
-// deleteAgain calls a deleter once more, as long as its block cannot be in use again: some consumers do.
+// deleteAgain calls a deleter once more, as long as its block cannot be in use again: some consumers do. A block
+// is in use again after 64 exports at the earliest, counted from its own where its tensor is exported often.
 func (m *model) deleteAgain() {
-	for len(m.stale) > 0 && m.exported-m.stale[0].deleted >= 64 {
-		m.stale = m.stale[1:]
-	}
+	m.stale = slices.DeleteFunc(m.stale, func(e *handedOut) bool { return m.exported-e.before > 64 })
 	if len(m.stale) == 0 || !m.alone {
 		return
 	}
