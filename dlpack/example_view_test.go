@@ -1,0 +1,350 @@
+//go:build cgo
+
+package dlpack_test
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+)
+
+// matrix is
+//
+//	 0  1  2  3
+//	10 11 12 13
+//	20 21 22 23
+func matrix() *dlpack.Tensor {
+	t, err := dlpack.FromSlice([]int32{0, 1, 2, 3, 10, 11, 12, 13, 20, 21, 22, 23}, 3, 4)
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+// show prints a view and its elements in the order of their indices, and closes it.
+func show(t *dlpack.Tensor, err error) {
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer t.Close()
+	c, err := t.Copy()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close()
+	values, err := dlpack.Values[int32](c)
+	fmt.Println(t, values, err)
+}
+
+func ExampleTensor_Apply() {
+	t := matrix()
+	defer t.Close()
+	show(t.Apply(func(l *layout.Layout) error {
+		return errors.Join(l.Transpose(1, 0), l.Slice(layout.From(2)), l.Flip(0))
+	}))
+	// Output: int32[2 3] strides [-1 4] on cpu [3 13 23 2 12 22] <nil>
+}
+
+func ExampleTensor_Layout() {
+	t := matrix()
+	defer t.Close()
+	fmt.Println(t.Layout())
+	// Output: shape [3 4] strides [4 1] offset 0
+}
+
+func ExampleTensor_Slice() {
+	t := matrix()
+	defer t.Close()
+	show(t.Slice(layout.From(1), layout.All().By(-2))) // t[1:, ::-2]
+	// Output: int32[2 2] strides [4 -2] on cpu [13 11 23 21] <nil>
+}
+
+func ExampleTensor_Index() {
+	t := matrix()
+	defer t.Close()
+	show(t.Index(-1)) // t[-1]
+	// Output: int32[4] on cpu [20 21 22 23] <nil>
+}
+
+func ExampleTensor_Narrow() {
+	t := matrix()
+	defer t.Close()
+	show(t.Narrow(1, 1, 2))
+	// Output: int32[3 2] strides [4 1] on cpu [1 2 11 12 21 22] <nil>
+}
+
+func ExampleTensor_Split() {
+	t := matrix()
+	defer t.Close()
+	parts, err := t.Split(0, 1, 2)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, part := range parts {
+		show(part, nil)
+	}
+	// Output:
+	// int32[1 4] on cpu [0 1 2 3] <nil>
+	// int32[2 4] on cpu [10 11 12 13 20 21 22 23] <nil>
+}
+
+func ExampleTensor_Transpose() {
+	t := matrix()
+	defer t.Close()
+	show(t.Transpose())
+	// Output: int32[4 3] strides [1 4] on cpu [0 10 20 1 11 21 2 12 22 3 13 23] <nil>
+}
+
+func ExampleTensor_Reshape() {
+	t := matrix()
+	defer t.Close()
+	show(t.Reshape(2, -1))
+	columns, _ := t.Transpose()
+	defer columns.Close()
+	_, err := columns.Reshape(12)
+	fmt.Println(err)
+	// Output:
+	// int32[2 6] on cpu [0 1 2 3 10 11 12 13 20 21 22 23] <nil>
+	// dlpack: view: reshape: shape[0] = 12 spans elements of different strides: needs a copy: Contiguous makes one
+}
+
+func ExampleTensor_FlatInner() {
+	t := matrix()
+	defer t.Close()
+	show(t.FlatInner(1))
+	// Output: int32[12] on cpu [0 1 2 3 10 11 12 13 20 21 22 23] <nil>
+}
+
+func ExampleTensor_FlatOuter() {
+	t := matrix()
+	defer t.Close()
+	show(t.FlatOuter(3))
+	// Output: int32[3 4 1] on cpu [0 1 2 3 10 11 12 13 20 21 22 23] <nil>
+}
+
+func ExampleTensor_FlatInnerOuter() {
+	t := matrix()
+	defer t.Close()
+	show(t.FlatInnerOuter(1, 2))
+	// Output: int32[12 1] on cpu [0 1 2 3 10 11 12 13 20 21 22 23] <nil>
+}
+
+func ExampleTensor_Squeeze() {
+	t, _ := dlpack.FromSlice([]int32{1, 2}, 1, 2, 1)
+	defer t.Close()
+	show(t.Squeeze(0))
+	// Output: int32[2 1] on cpu [1 2] <nil>
+}
+
+func ExampleTensor_Expand() {
+	t := matrix()
+	defer t.Close()
+	row, _ := t.Index(1)
+	defer row.Close()
+	show(row.Expand(-1))
+	// Output: int32[4 1] on cpu [10 11 12 13] <nil>
+}
+
+func ExampleTensor_Broadcast() {
+	t, _ := dlpack.FromSlice([]int32{1, 2})
+	defer t.Close()
+	show(t.Broadcast(3, 2))
+	// Output: int32[3 2] strides [0 1] on cpu, read-only [1 2 1 2 1 2] <nil>
+}
+
+func ExampleTensor_Flip() {
+	t, _ := dlpack.FromSlice([]int32{1, 2, 3})
+	defer t.Close()
+	show(t.Flip())
+	// Output: int32[3] strides [-1] on cpu [3 2 1] <nil>
+}
+
+func ExampleTensor_Diagonal() {
+	t := matrix()
+	defer t.Close()
+	show(t.Diagonal(1, 0, 1))
+	// Output: int32[3] strides [5] on cpu [1 12 23] <nil>
+}
+
+func ExampleTensor_Windows() {
+	t, _ := dlpack.FromSlice([]int32{1, 2, 3, 4})
+	defer t.Close()
+	show(t.Windows(0, 2, 1, 1))
+	// Output: int32[3 2] strides [1 1] on cpu, read-only [1 2 2 3 3 4] <nil>
+}
+
+func ExampleTensor_Bitcast() {
+	t, _ := dlpack.FromSlice([]float32{1, -2})
+	defer t.Close()
+	show(t.Bitcast(dlpack.Int32))
+	b, _ := t.Bitcast(dlpack.BFloat16)
+	defer b.Close()
+	fmt.Println(b)
+	// Output:
+	// int32[2] on cpu [1065353216 -1073741824] <nil>
+	// bfloat16[4] on cpu
+}
+
+func ExampleTensor_At() {
+	t, _ := dlpack.New(dlpack.BFloat16, 2, 3)
+	defer t.Close()
+	t.SetAt(1.5, 1, 2)
+	value, err := t.At(1, 2)
+	fmt.Printf("%T %v %v\n", value, value, err)
+	_, err = t.At(1, 3)
+	fmt.Println(err)
+	// Output:
+	// float32 1.5 <nil>
+	// dlpack: at: index[1] = 3 of 3: out of bounds
+}
+
+func ExampleTensor_SetAt() {
+	t, _ := dlpack.New(dlpack.Int4, 3)
+	defer t.Close()
+	fmt.Println(t.SetAt(-8, 1))
+	fmt.Println(t.SetAt(8, 1))
+	// Output:
+	// <nil>
+	// dlpack: set at: 8 is no int4
+}
+
+func ExampleAt() {
+	t := matrix()
+	defer t.Close()
+	columns, _ := t.Transpose()
+	defer columns.Close()
+	value, err := dlpack.At[int32](columns, 3, 1)
+	fmt.Println(value, err)
+	// Output: 13 <nil>
+}
+
+func ExampleSetAt() {
+	data := []float32{1, 2, 3}
+	t, _ := dlpack.FromSlice(data)
+	defer t.Close()
+	err := dlpack.SetAt[float32](t, 20, 1)
+	fmt.Println(data, err)
+	// Output: [1 20 3] <nil>
+}
+
+func ExampleDescription() {
+	shape, _ := layout.ParsePartialShape("[?,3]")
+	batch := &dlpack.Description{DType: dlpack.Float32, Shape: shape, Role: dlpack.Placeholder}
+	last := batch.View(func(l *layout.Layout) error { return l.Slice(layout.All(), layout.At(-1)) })
+	fmt.Println(batch, batch.Complete())
+
+	// Inputs are bound one after another.
+	for _, data := range [][]float32{{1, 2, 3, 4, 5, 6}, {7, 8, 9}} {
+		t, _ := dlpack.FromSlice(data, int64(len(data)/3), 3)
+		column, err := last.Bind(t)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		value, _ := column.At(0)
+		fmt.Println(column, value)
+		column.Close()
+		t.Close()
+	}
+	// Output:
+	// float32 [?,3] placeholder dlpack: describe: the shape is [?,3]
+	// float32[2] strides [3] on cpu 3
+	// float32[1] on cpu 9
+}
+
+func ExampleDescription_Refine() {
+	rows, _ := layout.ParsePartialShape("[4,?]")
+	columns, _ := layout.ParsePartialShape("[?,3]")
+	d := &dlpack.Description{Shape: rows}
+	fmt.Println(d.Refine(&dlpack.Description{DType: dlpack.Float32, Shape: columns}))
+	fmt.Println(d)
+	fmt.Println(d.Refine(&dlpack.Description{DType: dlpack.Int8}))
+	// Output:
+	// <nil>
+	// float32 [4,3]
+	// dlpack: refine: data type float32 and int8
+}
+
+func ExampleDescription_Allocate() {
+	shape, _ := layout.NewPartialShape(2, 3)
+	d := &dlpack.Description{DType: dlpack.Float32, Shape: shape, Role: dlpack.Constant}
+	if err := d.AlignRows(16); err != nil {
+		fmt.Println(err)
+		return
+	}
+	t, err := d.Allocate()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	t.SetAt(1, 0, 0) // its value; from now on it is constant
+	c, err := d.Bind(t)
+	t.Close()
+	defer c.Close()
+	fmt.Println(c, err)
+	// Output: float32[2 3] strides [4 1] on cpu, read-only <nil>
+}
+
+func ExampleDescription_AlignRows() {
+	shape, _ := layout.NewPartialShape(4, 9)
+	d := &dlpack.Description{DType: dlpack.Float64, Shape: shape}
+	err := d.AlignRows(32)
+	fmt.Println(d, err)
+	// Output: float64 [4,9] sizes [4 12] aligned to 32 bytes <nil>
+}
+
+func ExampleDescription_Bind() {
+	t := matrix()
+	defer t.Close()
+	_, err := (&dlpack.Description{DType: dlpack.Float32}).Bind(t)
+	fmt.Println(err)
+	show((&dlpack.Description{Access: dlpack.RTensor}).Bind(t))
+	// Output:
+	// dlpack: bind: data type float32 and int32
+	// int32[3 4] on cpu, read-only [0 1 2 3 10 11 12 13 20 21 22 23] <nil>
+}
+
+func ExampleDescription_View() {
+	buffer := &dlpack.Description{DType: dlpack.Float32}
+	flat := buffer.View(func(l *layout.Layout) error { return l.Reshape(-1) })
+	fmt.Println(flat)
+	shape, _ := layout.NewPartialShape(3, 4)
+	buffer.Refine(&dlpack.Description{Shape: shape})
+	fmt.Println(flat, flat.Base() == buffer)
+	// Output:
+	// float32 <unknown>, a view
+	// float32 [12], a view true
+}
+
+func ExampleDescription_Known() {
+	shape, _ := layout.NewPartialShape(3, 4)
+	buffer := &dlpack.Description{DType: dlpack.Float32, Shape: shape}
+	known, err := buffer.View(func(l *layout.Layout) error { return l.Transpose() }).Known()
+	fmt.Println(known.DType, known.Shape, err)
+	// Output: float32 [4,3] <nil>
+}
+
+func ExampleDescription_Layout() {
+	shape, _ := layout.NewPartialShape(3, 4)
+	buffer := &dlpack.Description{Shape: shape, Order: []int{1, 0}}
+	l, err := buffer.View(func(l *layout.Layout) error { return l.Flip(0) }).Layout()
+	fmt.Println(l, err)
+	// Output: shape [3 4] strides [-1 3] offset 2 <nil>
+}
+
+func ExampleDescription_Complete() {
+	fmt.Println((&dlpack.Description{DType: dlpack.Float32}).Complete())
+	// Output: dlpack: describe: the shape is <unknown>
+}
+
+func ExampleTensor_Description() {
+	t := matrix()
+	defer t.Close()
+	fmt.Println(t.Description())
+	// Output: int32 [3,4] l-tensor strides [4 1]
+}
