@@ -3,7 +3,7 @@
 GO ?= go
 PYTHON ?= python3
 PREFIX ?= /usr/local
-FUZZTIME ?= 60s
+FUZZTIME ?= 30s
 GOTESTFLAGS ?=
 PYTESTFLAGS ?= -q
 
