@@ -227,13 +227,6 @@ func fill(data unsafe.Pointer, value float32) {
 	}
 }
 
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
-}
-
 func (m *model) take(managed unsafe.Pointer, legacy bool, o *owner) (*dlpack.Tensor, error) {
 	var options []dlpack.ImportOption
 	if o.noNet = m.choose(2) == 0; o.noNet {

@@ -122,18 +122,15 @@ func (t *Tensor) describe(dt DataType, flags Flags, rowMajor bool, shape, stride
 	n := len(shape)
 	t.rank = uint16(n)
 	dims := unsafe.Slice(t.dims, 2*n)
-	for d, n := range shape { // mostly fewer than what a call of copy is worth
-		dims[d] = n
-	}
 	if strides != nil {
-		for d, step := range strides {
-			dims[n+d] = step
+		for d, size := range shape {
+			dims[d], dims[n+d] = size, strides[d]
 		}
 		return
 	}
 	step := int64(1)
 	for d := n - 1; d >= 0; d-- {
-		dims[n+d] = step
+		dims[d], dims[n+d] = shape[d], step
 		if shape[d] > 1 {
 			step *= shape[d] // overflows only without elements, when no stride is ever followed
 		}

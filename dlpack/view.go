@@ -140,11 +140,8 @@ func (t *Tensor) deriveAs(v *Tensor, l *layout.Layout, err error, dtype DataType
 	}
 	dims := unsafe.Slice(v.dims, 2*n)
 	shape, strides := dims[:n], dims[n:]
-	for d, size := range l.Shape { // in place already, or elsewhere
-		shape[d] = size
-	}
-	for d, step := range l.Strides { // elsewhere or behind, since there are not more dimensions than there is room
-		strides[d] = step
+	for d, size := range l.Shape { // the strides are elsewhere or behind: there are not more dimensions than room
+		shape[d], strides[d] = size, l.Strides[d]
 	}
 	v.dtype, v.rank, v.flags = dtype, uint16(n), t.flags&(ReadOnly|SubbytePadded)|readOnly
 	var e extent
