@@ -87,7 +87,7 @@ func take(op string, managed unsafe.Pointer, from origin, d *dlTensor, flags Fla
 	if err != nil {
 		return nil, err
 	}
-	t := newRoot(len(shape))
+	t := newRoot(d.device.words(len(shape)))
 	m := t.mem
 	if options&NoSafetyNet == 0 {
 		m.catch(from, e.high-e.low)
@@ -95,17 +95,20 @@ func take(op string, managed unsafe.Pointer, from origin, d *dlTensor, flags Fla
 	m.origin = from
 	m.end().managed = uintptr(managed)
 	t.device = d.device
-	if !d.device.HostReadable() {
-		t.data, m.low = d.data, uintptr(d.byteOffset)
-	} else if e.count > 0 {
-		t.data = d.data + uintptr(d.byteOffset)
-		m.low, m.high = t.data-uintptr(-e.low), t.data+uintptr(e.high)
-	}
-	if e.count == 0 {
-		t.data = 0
+	start := uintptr(d.byteOffset)
+	if e.count > 0 {
+		t.data = d.data
+		if d.device.HostReadable() {
+			start += d.data
+			t.data = start
+		}
+		m.low, m.high = start-uintptr(-e.low), start+uintptr(e.high)
 	}
 	t.unstated = from != importedVersioned && options&AssumeWritable == 0
 	t.describe(d.dtype, flags, e.rowMajor, shape, strides)
+	if !d.device.HostReadable() {
+		*t.away() = int64(start)
+	}
 	if from != borrowed {
 		liveImports.Add(1)
 		t.record(key{KindImport, uintptr(managed)})

@@ -280,9 +280,12 @@ func (t *Tensor) share(op string) (*Tensor, error) {
 	if err := t.acquire(op); err != nil {
 		return nil, err
 	}
-	v := newView(t.Rank(), t.mem)
+	v := newView(t.device.words(t.Rank()), t.mem)
 	v.unstated, v.device, v.data = t.unstated, t.device, t.data
 	v.describe(t.dtype, t.flags, t.rowMajor, t.shape(), t.strides())
+	if !t.device.HostReadable() {
+		*v.away() = *t.away()
+	}
 	runtime.KeepAlive(t)
 	return v, nil
 }

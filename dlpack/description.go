@@ -485,7 +485,7 @@ func (d *Description) Allocate() (*Tensor, error) {
 //
 // Ownership: the result shares the memory and is closed by itself. Lifetime: until its Close. Threads: any.
 // On error: [ErrClosed]; [ErrConflict] together with [ErrDType], [ErrLayout], or [ErrReadOnly] for read-only
-// memory of what is assigned to; [ErrUnaligned]; [ErrDevice]; and as [Tensor.Apply] for views.
+// memory of what is assigned to; [ErrUnaligned]; and as [Tensor.Apply] for views.
 func (d *Description) Bind(t *Tensor) (*Tensor, error) {
 	if d.base == nil {
 		if t.isClosed() {

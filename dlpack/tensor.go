@@ -24,7 +24,7 @@ type Tensor struct {
 	device Device
 	flags  Flags
 	data   uintptr // the raw field; host memory has its byte offset folded in; 0 without elements
-	dims   *int64  // shape, then strides
+	dims   *int64  // shape, strides and, of memory that the host cannot address, byte_offset
 	rank   uint16
 	// rowMajor: without gaps, the last index fastest.
 	rowMajor bool
@@ -264,7 +264,18 @@ func (t *Tensor) ByteOffset() uint64 {
 	if t.device.HostReadable() {
 		return 0
 	}
-	return uint64(t.mem.low)
+	return uint64(*t.away())
+}
+
+// away is the byte_offset of memory that the host cannot address.
+func (t *Tensor) away() *int64 { return &unsafe.Slice(t.dims, 2*int(t.rank)+1)[2*int(t.rank)] }
+
+// words is the rank to allocate a tensor for, with room for a byte_offset where it has one.
+func (d Device) words(rank int) int {
+	if d.HostReadable() {
+		return rank
+	}
+	return rank + 1
 }
 
 // Alignment is the largest power of two, up to 4096, that the address of element (0, ..., 0) is a
@@ -306,26 +317,34 @@ func (t *Tensor) place(op string, start uintptr, flags Flags, s *Spec) error {
 	if err := checkLayout(op, s.DType, flags, s.Shape, s.Strides, &e); err != nil {
 		return err
 	}
-	if err := t.start(op, start, s.ByteOffset, &e); err != nil {
-		return err
-	}
 	t.describe(s.DType, flags, e.rowMajor, s.Shape, s.Strides)
-	return nil
+	return t.start(op, start, s.ByteOffset, &e)
 }
 
-// start sets where element (0, ..., 0) lies, at start+offset, so that the extent is inside the memory.
+// start sets where element (0, ..., 0) of a description lies, at start+offset, so that the extent is inside the
+// memory: an address of the host's, or elsewhere a byte_offset.
 func (t *Tensor) start(op string, start uintptr, offset int64, e *extent) error {
-	if e.count == 0 {
-		return nil
+	if e.count > 0 {
+		// Both ends are within the memory, which has less than 2^63 bytes, so that nothing here wraps.
+		room, before := int64(t.mem.high-start), int64(start-t.mem.low)
+		low, ok := add(offset, e.low)
+		high, ok2 := add(offset, e.high)
+		if !ok || !ok2 || low < -before || high > room {
+			return refuse(op, ErrLayout, "bytes %d to %d are outside the memory, which has bytes %d to %d", low, high, -before, room)
+		}
+		start += uintptr(offset)
 	}
-	// Both ends are within the memory, and it lies in the address space, so that nothing here wraps.
-	room, before := int64(t.mem.high-start), int64(start-t.mem.low)
-	low, ok := add(offset, e.low)
-	high, ok2 := add(offset, e.high)
-	if !ok || !ok2 || low < -before || high > room {
-		return refuse(op, ErrLayout, "bytes %d to %d are outside the memory, which has bytes %d to %d", low, high, -before, room)
+	switch {
+	case !t.device.HostReadable():
+		if e.count == 0 {
+			t.data = 0
+		} else if t.data == 0 || int64(start) < 0 {
+			return refuse(op, ErrLayout, "data at %#x with byte_offset = %d", t.data, int64(start))
+		}
+		*t.away() = int64(start)
+	case e.count > 0:
+		t.data = start
 	}
-	t.data = start + uintptr(offset)
 	return nil
 }
 

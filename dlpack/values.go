@@ -101,7 +101,7 @@ func (t *Tensor) UnsafeBytes() (data []byte, start int64, err error) {
 // one-dimensional uint8 tensor of their own: for handing the memory itself on.
 //
 // Ownership: the view shares the memory. Lifetime: until its Close. Threads: any. On error:
-// [ErrClosed] or [ErrDevice].
+// [ErrClosed].
 func (t *Tensor) AsBytes() (*Tensor, error) {
 	e := t.extent()
 	return t.View(Spec{DType: Uint8, Shape: []int64{e.high - e.low}, ByteOffset: e.low})

@@ -14,22 +14,17 @@ import (
 
 // View makes another tensor over the same memory: another type, shape or strides. ByteOffset counts
 // from this tensor's element (0, ..., 0). The view must lie inside the memory, that is, inside what
-// the producer described.
+// the producer described. Of memory that the host cannot address, it has another byte_offset.
 //
 // Ownership: the view shares the memory and is closed by itself. Lifetime: until its Close. Threads:
-// any. On error: [ErrClosed], [ErrDType], [ErrLayout], [ErrOverflow], or [ErrDevice] where the host
-// cannot address the memory.
+// any. On error: [ErrClosed], [ErrDType], [ErrLayout] or [ErrOverflow].
 func (t *Tensor) View(s Spec) (*Tensor, error) {
 	const op = "view"
 	if err := t.acquire(op); err != nil {
 		return nil, err
 	}
-	v := newView(len(s.Shape), t.mem) // with the reference taken above
-	err := v.lay(op, t)
-	if err == nil {
-		err = v.place(op, t.data, s.flags()|t.flags&ReadOnly, &s)
-	}
-	if err != nil {
+	v := newView(t.device.words(len(s.Shape)), t.mem) // with the reference taken above
+	if err := v.place(op, v.lay(t), s.flags()|t.flags&ReadOnly, &s); err != nil {
 		t.done()
 		return nil, err
 	}
@@ -37,13 +32,14 @@ func (t *Tensor) View(s Spec) (*Tensor, error) {
 	return v, nil
 }
 
-// lay makes t a view of what base is a view of.
-func (t *Tensor) lay(op string, base *Tensor) error {
-	if !base.device.HostReadable() {
-		return refuse(op, ErrDevice, "memory on %v cannot be addressed", base.device)
+// lay begins a view of what t is a view of, and tells where t starts.
+func (v *Tensor) lay(t *Tensor) (start uintptr) {
+	v.device, v.unstated = t.device, t.unstated
+	if t.device.HostReadable() {
+		return t.data
 	}
-	t.device, t.unstated = base.device, base.unstated
-	return nil
+	v.data = t.data
+	return uintptr(*t.away())
 }
 
 // Layout is where the elements lie, counted in elements from element (0, ..., 0). The slices are the
@@ -68,9 +64,8 @@ func (t *Tensor) Layout() layout.Layout {
 // one allocation up to rank 4.
 //
 // Ownership: the view shares the memory and is closed by itself. Lifetime: until its Close. Threads:
-// any. On error: [ErrClosed], [ErrDevice] where the host cannot address the memory, or [ErrOverflow] or
-// [ErrLayout] together with the cause that view gave: [layout.ErrIndex], [layout.ErrAxis], and
-// [layout.ErrCopy] where only a copy has such a layout.
+// any. On error: [ErrClosed], or [ErrOverflow] or [ErrLayout] together with the cause that view gave:
+// [layout.ErrIndex], [layout.ErrAxis], and [layout.ErrCopy] where only a copy has such a layout.
 func (t *Tensor) Apply(view func(l *layout.Layout) error) (*Tensor, error) {
 	d := drafts.Get().(*draft)
 	half := len(d.dims) / 2
@@ -97,7 +92,7 @@ const viewRank = 4
 // changed there.
 func (t *Tensor) draft() (*Tensor, layout.Layout) {
 	n, room := t.Rank(), max(t.Rank(), viewRank)
-	v := newView(room, t.mem)
+	v := newView(t.device.words(room), t.mem)
 	dims := unsafe.Slice(v.dims, 2*room)
 	for d, size := range t.shape() { // mostly fewer than what a call of copy is worth
 		dims[d] = size
@@ -136,7 +131,7 @@ func (t *Tensor) deriveAs(v *Tensor, l *layout.Layout, err error, dtype DataType
 		return nil, refuse(op, ErrLayout, "element %d of %d bits lies inside a byte", l.Offset, width)
 	}
 	if n > max(t.Rank(), viewRank) {
-		v.dims = &make([]int64, 2*n)[0]
+		v.dims = &make([]int64, 2*t.device.words(n))[0]
 	}
 	dims := unsafe.Slice(v.dims, 2*n)
 	shape, strides := dims[:n], dims[n:]
@@ -149,10 +144,7 @@ func (t *Tensor) deriveAs(v *Tensor, l *layout.Layout, err error, dtype DataType
 		return nil, err
 	}
 	v.rowMajor = e.rowMajor
-	if err := v.lay(op, t); err != nil {
-		return nil, err
-	}
-	if err := v.start(op, t.data, bits/8, &e); err != nil {
+	if err := v.start(op, v.lay(t), bits/8, &e); err != nil {
 		return nil, err
 	}
 	if err := t.acquire(op); err != nil {

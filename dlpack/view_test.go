@@ -5,6 +5,7 @@ package dlpack_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"runtime/debug"
@@ -1059,6 +1060,81 @@ func TestViewsAreMadeWhileOthersClose(t *testing.T) {
 		wait.Wait()
 		require.Equal(t, 1, p.Deletes())
 	}
+}
+
+// G36, G39: views of memory that the host cannot address have another byte_offset, and the same data, which may
+// be a handle.
+func TestG36ViewsOnDevicesHaveAByteOffset(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	offsetOf := func(tensor *dlpack.Tensor) uint64 {
+		m := export(t, tensor)
+		defer dlpack.Release(m)
+		v := dlpacktest.Read(m)
+		assert.Equal(t, tensor.ByteOffset(), v.ByteOffset)
+		assert.Equal(t, tensor.Shape(), append([]int64{}, v.Shape...))
+		assert.Equal(t, tensor.Strides(), append([]int64{}, v.Strides...))
+		if tensor.NumElements() > 0 {
+			assert.NotZero(t, v.Data)
+		} else {
+			assert.Zero(t, v.Data)
+		}
+		return v.ByteOffset
+	}
+	for _, shape := range [][]int64{{24}, {4, 6}, {2, 2, 6}, {2, 2, 3, 2}, {2, 2, 3, 2, 1}, {1, 2, 2, 1, 3, 2, 1}} {
+		p, tensor, err := importConfig(t, dlpacktest.Config{DeviceType: int32(dlpack.Metal), DeviceID: 7, Shape: shape, ByteOffset: 64})
+		require.NoError(t, err)
+		made := func(v *dlpack.Tensor, err error) *dlpack.Tensor {
+			require.NoError(t, err)
+			t.Cleanup(func() { v.Close() })
+			if v.NumElements() > 0 {
+				assert.Equal(t, tensor.Data(), v.Data())
+			}
+			assert.Equal(t, tensor.Device(), v.Device())
+			return v
+		}
+		flat := made(tensor.Reshape(-1))
+		assert.Equal(t, uint64(64), offsetOf(flat))
+		part := made(flat.Slice(layout.From(5)))
+		assert.Equal(t, uint64(64+4*5), offsetOf(part))
+		back := made(part.Flip())
+		assert.Equal(t, uint64(64+4*23), offsetOf(back))
+		assert.Equal(t, uint64(64+4*20), offsetOf(made(back.Index(3))))
+		wide := made(back.Expand(0, 1, 2, 3, 4))
+		assert.Equal(t, uint64(64+4*23), offsetOf(wide))
+		assert.Equal(t, uint64(64), offsetOf(made(part.View(dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{96}, ByteOffset: -20}))))
+		assert.Equal(t, uint64(64+4*5), offsetOf(made(back.AsBytes())))
+		none := made(part.Slice(layout.Until(0)))
+		offsetOf(none)
+		_, err = none.View(dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{1}})
+		assert.ErrorIs(t, err, dlpack.ErrLayout)
+		again, copied, err := part.Contiguous(dlpack.RowMajor)
+		assert.False(t, copied)
+		assert.Equal(t, uint64(64+4*5), offsetOf(made(again, err)))
+		for _, outside := range []dlpack.Spec{
+			{DType: dlpack.Uint8, Shape: []int64{97}, ByteOffset: -20},
+			{DType: dlpack.Uint8, Shape: []int64{96}, ByteOffset: -21},
+			{DType: dlpack.Uint8, Shape: []int64{1}, ByteOffset: math.MaxInt64},
+			{DType: dlpack.Uint8, Shape: []int64{1}, ByteOffset: math.MinInt64},
+		} {
+			_, err = part.View(outside)
+			assert.ErrorIs(t, err, dlpack.ErrLayout)
+		}
+		_, err = part.At(0)
+		assert.ErrorIs(t, err, dlpack.ErrDevice)
+		tensor.Close()
+		assert.Zero(t, p.Deletes())
+	}
+
+	// Elements before the beginning of the memory have no byte_offset.
+	_, tensor, err := importConfig(t, dlpacktest.Config{DeviceType: int32(dlpack.CUDA), Shape: []int64{3}, Strides: []int64{-1}})
+	require.NoError(t, err)
+	defer tensor.Close()
+	_, err = tensor.Flip()
+	assert.ErrorIs(t, err, dlpack.ErrLayout)
+	first, err := tensor.Index(0)
+	require.NoError(t, err)
+	defer first.Close()
+	assert.Zero(t, offsetOf(first))
 }
 
 func BenchmarkViews(b *testing.B) {
