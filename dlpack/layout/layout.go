@@ -462,11 +462,18 @@ func Overlaps(shape, strides []int64) bool {
 	var most [8]axis
 	axes := most[:0]
 	for d, n := range shape {
-		if n > 1 {
-			axes = append(axes, axis{step: int64(magnitude(strides[d])), most: n - 1})
-			for k := len(axes) - 1; k > 0 && axes[k-1].step < axes[k].step; k-- {
-				axes[k-1], axes[k] = axes[k], axes[k-1]
-			}
+		if n <= 1 {
+			continue
+		}
+		a := axis{step: int64(magnitude(strides[d])), most: n - 1}
+		axes = append(axes, a)
+		k := len(axes) - 1
+		for ; k > 0 && axes[k-1].step < a.step; k-- {
+			axes[k] = axes[k-1]
+		}
+		axes[k] = a
+		if a.step == 0 || k > 0 && axes[k-1].step == a.step {
+			return true
 		}
 	}
 	reach, apart := int64(0), true
@@ -477,9 +484,6 @@ func Overlaps(shape, strides []int64) bool {
 	}
 	if apart {
 		return false
-	}
-	if axes[len(axes)-1].step == 0 {
-		return true
 	}
 	budget := 1 << 14
 	return meet(axes, 0, false, &budget)
