@@ -48,11 +48,12 @@ test-python: $(VENV)/dlbridge.done ## the Python tests, with the light peers
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples/demo examples/gorgonia bridge/gorgonia/testdata \
 	  bridge/tvmffi/testdata/test_served.py examples/kernels
 
-test-peers: $(PEERS)/dlbridge.done ## the exchange with PyTorch, JAX and TensorFlow (installs gigabytes)
+test-peers: $(PEERS)/dlbridge.done ## the exchange with PyTorch, JAX, TensorFlow and Decthings (installs gigabytes)
 	DLBRIDGE_PEERS=1 $(PEERS)/bin/python -m pytest $(PYTESTFLAGS) -m peers bridge/python/tests
 	$(PEERS)/bin/python -m pytest $(PYTESTFLAGS) bridge/tvmffi/testdata examples/kernels examples/tvm
 	$(GO) build -buildmode=c-shared -o $(BUILD)/demo/libdemo.so ./examples/demo
 	$(PEERS)/bin/python examples/demo/demo.py $(BUILD)/demo/libdemo.so
+	PYTHON=$(abspath $(PEERS))/bin/python sh examples/libtorch/run.sh test -race $(GOTESTFLAGS) ./...
 
 check: vet staticcheck header abi vendor installed asan cgocheck2 gogc1 debug fuzz ## what tests alone do not find
 

@@ -1,0 +1,113 @@
+// aten.cc: the one file that sees libtorch's headers, which take a compiler a quarter of a minute.
+
+#include "aten.h"
+
+#include <ATen/ATen.h>
+#include <ATen/DLConvertor.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <utility>
+
+struct at_model {
+  torch::jit::Module module;
+};
+
+namespace {
+
+// An at_tensor * is the pointer inside an at::Tensor, with its count, so that a handle needs no memory.
+at_tensor *give(at::Tensor tensor) { return reinterpret_cast<at_tensor *>(tensor.unsafeReleaseTensorImpl()); }
+
+at::Tensor see(const at_tensor *tensor) {
+  auto *impl = reinterpret_cast<at::TensorImpl *>(const_cast<at_tensor *>(tensor));
+  return at::Tensor(c10::intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>::reclaim_copy(impl));
+}
+
+// C++ exceptions end here.
+template <typename F>
+auto attempt(char *error, F function) -> decltype(function()) {
+  try {
+    return function();
+  } catch (const c10::Error &e) {
+    std::snprintf(error, AT_ERROR_SIZE, "%s", e.what_without_backtrace());
+  } catch (const std::exception &e) {
+    std::snprintf(error, AT_ERROR_SIZE, "%s", e.what());
+  } catch (...) {
+    std::snprintf(error, AT_ERROR_SIZE, "an exception of an unknown type");
+  }
+  if constexpr (std::is_same_v<decltype(function()), int>) return -1;
+  else return nullptr;
+}
+
+// What at_from_dlpack is importing on this thread, and the caller still owns.
+thread_local const DLManagedTensorVersioned *importing;
+
+struct import_guard {
+  explicit import_guard(const DLManagedTensorVersioned *managed) { importing = managed; }
+  ~import_guard() { importing = nullptr; }
+};
+
+}  // namespace
+
+// After most errors of fromDLPackVersioned the caller still owns the managed tensor; after some the deleter has
+// run already. This one does nothing until the import has succeeded, so that it is the former always.
+at_tensor *at_from_dlpack(DLManagedTensorVersioned *managed, char *error) {
+  return attempt(error, [managed] {
+    import_guard guard(managed);
+    return give(at::fromDLPackVersioned(managed, [managed](void *) {
+      if (importing != managed && managed->deleter != nullptr) managed->deleter(managed);
+    }));
+  });
+}
+
+// toDLPackVersioned loses what PyTorch's __dlpack__ refuses: a conjugate view would arrive with the wrong numbers.
+DLManagedTensorVersioned *at_to_dlpack(const at_tensor *tensor, char *error) {
+  return attempt(error, [tensor] {
+    at::Tensor t = see(tensor);
+    TORCH_CHECK(!t.requires_grad(), "the tensor requires gradient: detach it");
+    TORCH_CHECK(!t.is_conj() && !t.is_neg(), "the tensor is a conjugate or negative view: resolve it");
+    return at::toDLPackVersioned(t);
+  });
+}
+
+void at_tensor_free(at_tensor *tensor) {
+  c10::intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>::reclaim(reinterpret_cast<at::TensorImpl *>(tensor));
+}
+
+at_tensor *at_matmul(const at_tensor *a, const at_tensor *b, char *error) {
+  return attempt(error, [=] {
+    c10::NoGradGuard no_grad;
+    return give(at::matmul(see(a), see(b)));
+  });
+}
+
+at_tensor *at_softmax(const at_tensor *tensor, int64_t dim, char *error) {
+  return attempt(error, [=] {
+    c10::NoGradGuard no_grad;
+    return give(at::softmax(see(tensor), dim));
+  });
+}
+
+int at_add_scalar(at_tensor *tensor, double value, char *error) {
+  return attempt(error, [=] {
+    c10::NoGradGuard no_grad;
+    see(tensor).add_(value);
+    return 0;
+  });
+}
+
+at_model *at_model_load(const char *path, char *error) {
+  return attempt(error, [path] { return new at_model{torch::jit::load(std::string(path))}; });
+}
+
+at_tensor *at_model_run(at_model *model, const at_tensor *input, char *error) {
+  return attempt(error, [=] {
+    c10::NoGradGuard no_grad;
+    return give(model->module.forward({see(input)}).toTensor());
+  });
+}
+
+void at_model_free(at_model *model) { delete model; }

@@ -1,0 +1,12 @@
+module github.com/dlbridge/dlbridge/examples/libtorch
+
+go 1.26
+
+replace github.com/dlbridge/dlbridge => ../..
+
+require (
+	github.com/dlbridge/dlbridge v0.0.0-00010101000000-000000000000
+	github.com/stretchr/testify v1.12.1
+)
+
+require go.yaml.in/yaml/v3 v3.0.5 // indirect

@@ -1,0 +1,25 @@
+#!/bin/sh
+# run.sh: builds and runs this folder against the libtorch of a PyTorch wheel. Arguments are those of go, `run .`
+# if there are none: `sh run.sh test -bench . ./...`. PYTHON is a Python that has PyTorch.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+out=$(cd "$here/../.." && pwd)/build/libtorch
+python=${PYTHON:-python3}
+if ! wheel=$("$python" -c 'import os, torch
+print(os.path.dirname(torch.__file__), torch.__version__, int(torch.compiled_with_cxx11_abi()), sep="\n")'); then
+  echo "run.sh: $python has no PyTorch: pip install torch, or set PYTHON" >&2
+  exit 1
+fi
+torch=$(echo "$wheel" | sed -n 1p) version=$(echo "$wheel" | sed -n 2p) abi=$(echo "$wheel" | sed -n 3p)
+mkdir -p "$out"
+LIBTORCH_MODEL=$out/model-$version.pt
+export LIBTORCH_MODEL PYTHON="$python"
+[ "$LIBTORCH_MODEL" -nt "$here/model.py" ] || "$python" "$here/model.py" "$LIBTORCH_MODEL"
+
+# torch_cpu and c10 alone: with -ltorch the CUDA libraries are loaded too. The version is for Go's build cache, which
+# does not look at headers.
+export CGO_CXXFLAGS="-O2 -I$torch/include -D_GLIBCXX_USE_CXX11_ABI=$abi -DWHEEL=$version"
+export CGO_LDFLAGS="-L$torch/lib -Wl,-rpath,$torch/lib"
+cd "$here"
+if [ $# = 0 ]; then set -- run .; fi
+exec "${GO:-go}" "$@"
