@@ -5,13 +5,16 @@ from __future__ import annotations
 import gc
 import itertools
 import os
+import pathlib
+import shutil
+import subprocess
 import sys
 import threading
 
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import elements_of, resident, run_python, vectors
+from conftest import ROOT, elements_of, resident, run_python, vectors
 
 import dlbridge
 from dlbridge import Elements, decthings
@@ -559,3 +562,133 @@ def test_bfloat16_is_no_type_of_decthings():
     a = np.arange(6).astype(ml_dtypes.bfloat16)
     with pytest.raises(BufferError, match="dlbridge: decthings: bfloat16: data type not representable"):
         decthings.encode(dlbridge.from_buffer(a.view(np.uint16), "bfloat16", (6,)))
+
+
+# ---- the clients ----------------------------------------------------------------------------------------------
+
+VARIABLE = ("string", "binary", "image", "audio", "video")
+ROUNDS = 20
+
+
+def random_shape(rng) -> tuple[int, ...]:
+    return tuple(int(n) for n in rng.integers(0, 5, rng.integers(0, 5)))
+
+
+def random_array(rng, kind: str) -> np.ndarray:
+    """Any bits at all, but for booleans."""
+    shape, dtype = random_shape(rng), np.dtype(DTYPES[kind])
+    if kind == "boolean":
+        return rng.integers(0, 2, shape).astype(bool)
+    return rng.integers(0, 256, (*shape, dtype.itemsize), np.uint8).view(dtype).reshape(shape)
+
+
+def random_elements(rng, kind: str, dialect: str) -> Elements:
+    shape = random_shape(rng)
+    values = []
+    for _ in range(int(np.prod(shape, dtype=int))):
+        size = int(rng.choice([0, 1, 252, 253, 300, int(rng.integers(0, 70_000))], p=[0.2, 0.2, 0.15, 0.15, 0.29, 0.01]))
+        content = rng.bytes(size)
+        if kind == "string":
+            values.append("".join(map(chr, rng.integers(32, 0xD7FF, size // 3).tolist())))
+        elif kind == "binary":
+            values.append(content)
+        else:
+            fmt = "webp" if dialect == "rs015" and size % 2 else str(rng.choice(["png", "mp3", "mp4"]))
+            values.append((fmt, content))
+    return Elements(kind, shape, values)
+
+
+@pytest.fixture(scope="module")
+def client():
+    from test_peers import peer
+
+    return peer("decthings_api.tensor")
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("kind", sorted(DTYPES))
+def test_the_python_client_and_we_read_each_others_numbers(client, kind):
+    rng = np.random.default_rng(sorted(DTYPES).index(kind))
+    for _ in range(ROUNDS):
+        a = random_array(rng, kind)
+        theirs = client.DecthingsTensor(a, kind, list(a.shape)).serialize()
+        assert decthings.encode(a, dialect="py004") == decthings.encode(a) == theirs
+        got = decthings.decode(theirs, dialect="py004")
+        assert (got.dtype, got.shape, elements_of(got)) == (a.dtype.name, a.shape, a.tobytes())
+        read, size = client.DecthingsTensor.deserialize(decthings.encode(a[..., ::-1] if a.ndim else a))
+        assert (read.type(), read.shape(), size) == (kind, list(a.shape), len(theirs))
+        assert read.numpy().tobytes() == (a[..., ::-1] if a.ndim else a).tobytes()
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("kind", VARIABLE)
+def test_the_python_client_and_we_read_each_others_elements(client, kind):
+    rng = np.random.default_rng(VARIABLE.index(kind))
+    of_media = {"image": client.DecthingsElementImage, "audio": client.DecthingsElementAudio, "video": client.DecthingsElementVideo}
+    for _ in range(ROUNDS):
+        e = random_elements(rng, kind, "py004")
+        if kind in ("string", "binary", "image"):  # it writes no audio and video
+            items = np.empty(len(e.values), object)
+            items[:] = [of_media[kind](*value) for value in e.values] if kind == "image" else e.values
+            theirs = client.DecthingsTensor(items, kind, list(e.shape)).serialize()
+            assert decthings.encode(e, dialect="py004") == theirs
+            assert decthings.decode(theirs, dialect="py004") == e
+        if kind != "binary":  # it refuses the binaries that it reads
+            data = decthings.encode(e, dialect="py004")
+            read, size = client.DecthingsTensor.deserialize(data + b"more")
+            assert (read.type(), read.shape(), size) == (kind, list(e.shape), len(data))
+            values = read.numpy().reshape(-1).tolist()
+            assert (values if kind == "string" else [(v.format(), v.data()) for v in values]) == e.values
+
+
+@pytest.fixture(scope="module")
+def rust():
+    """The Rust client: what it reads in tensors, and how it writes them."""
+    if shutil.which("cargo") is None:
+        pytest.skip("cargo is not installed")
+    target = ROOT / "build" / "decthings-rs"
+    subprocess.run(
+        ["cargo", "build", "--quiet", "--release", "--locked", "--target-dir", str(target)],
+        cwd=pathlib.Path(__file__).with_name("decthings-rs"),
+        check=True,
+    )
+
+    def read(tensors: list[bytes]) -> list[str]:
+        given = b"".join(b"%d\n%s" % (len(data), data) for data in tensors)
+        done = subprocess.run([target / "release" / "decthings-rs"], input=given, capture_output=True, check=True, timeout=60)
+        return done.stdout.decode().splitlines()
+
+    return read
+
+
+@pytest.mark.peers
+def test_the_rust_client_and_we_read_each_others_tensors(rust):
+    rng = np.random.default_rng(15)
+    values = [random_array(rng, kind) for kind in DTYPES for _ in range(ROUNDS)]
+    values += [random_elements(rng, kind, "rs015") for kind in VARIABLE for _ in range(ROUNDS)]
+
+    def text(data) -> str:
+        return bytes(data).hex() or "-"
+
+    def element(value) -> str:
+        if isinstance(value, tuple):
+            return f"{text(value[0].encode())}:{text(value[1])}"
+        return text(value.encode() if isinstance(value, str) else value)
+
+    data = [decthings.encode(value, dialect="rs015") for value in values]
+    said = rust(data)
+    assert len(said) == len(values)
+    kinds = {dtype: kind for kind, dtype in DTYPES.items()}
+    for line, value, ours in zip(said, values, data):
+        read, written = line.split(" | ")
+        if isinstance(value, Elements):
+            kind, items = value.type, [element(v) for v in value.values]
+        else:
+            kind, items = kinds[value.dtype.name], [text(v.tobytes()) for v in value.reshape(-1)]
+        assert read == f"{kind} {list(value.shape)} {','.join(items)}"
+        assert written == ours.hex()
+        got = decthings.decode(bytes.fromhex(written), dialect="rs015")
+        if isinstance(value, Elements):
+            assert got == value
+        else:
+            assert elements_of(got) == value.tobytes()
