@@ -38,6 +38,8 @@ func growth(t *testing.T, n int, work func()) (most, own int64) {
 		runtime.ReadMemStats(&stats)
 		return int64(stats.Sys - stats.HeapReleased)
 	}
+	runtime.LockOSThread() // malloc keeps some freed memory for each thread
+	defer runtime.UnlockOSThread()
 	work()
 	debug.FreeOSMemory() // after a collection
 	before, own := resident(t), -heap()
