@@ -32,7 +32,10 @@ func (t *Tensor) Export() (unsafe.Pointer, error) {
 // and [ErrDType] for padded sub-byte types, which that form cannot say either.
 func (t *Tensor) ExportLegacy() (unsafe.Pointer, error) {
 	const op = "export legacy"
-	if t.flags&(ReadOnly|SubbytePadded) != 0 && !t.isClosed() {
+	if t.flags&(ReadOnly|SubbytePadded) != 0 {
+		if t.isClosed() {
+			return nil, errClosed(op)
+		}
 		if t.flags&ReadOnly != 0 {
 			return nil, refuse(op, ErrReadOnly, "the tensor is read-only, and this form cannot say so")
 		}
