@@ -39,8 +39,9 @@ type pool struct {
 	free    int
 	total   int
 	slots   []*[slabBlocks]slot
-	rings   []*ring // that may have idle blocks
-	_       [16]byte
+	kept    int     // blocks in rings
+	rings   []*ring // that may have blocks
+	_       [8]byte
 }
 
 // pools of the small blocks, and one for ranks above rankSmall behind them. nil until the first export.
@@ -82,9 +83,9 @@ func startPools() error {
 		}
 		all[i].home = h
 	}
-	pools.all.Store(&all)
 	eachCycle(Reap)
 	startWake()
+	pools.all.Store(&all) // from here on there are exports
 	return nil
 }
 
@@ -222,7 +223,7 @@ var doubleDeletes atomic.Uint64
 // Reap unpins at once what consumers have released since the last time. It is never needed for
 // correctness: the next export, the next collection, or enough released bytes do the same.
 func Reap() {
-	retireIdle()
+	retireRings()
 	drainAll()
 }
 
@@ -230,7 +231,11 @@ func Reap() {
 // unpin them, in a program that does nothing else: 1 MiB from the start. With 1, each release wakes Go,
 // unless it is awake for another: memory is unpinned promptly, and a release costs a microsecond more. It
 // returns the last value. Memory that is not Go's never waits.
-func WakeAt(bytes int64) (last int64) { return coreWakeAt(max(bytes, 1)) }
+func WakeAt(bytes int64) (last int64) {
+	last = coreWakeAt(max(bytes, 1))
+	drainAll() // what is dead already will not pass the new threshold
+	return last
+}
 
 // drainAll reaps what is dead. The count of dead bytes is set back first: what dies from here on counts
 // anew.

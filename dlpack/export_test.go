@@ -85,3 +85,14 @@ func PinnedBlocks() (n int) {
 	}
 	return n
 }
+
+// SetTurnsBack does to a tensor's rings what a goroutine does that stops in the midst of [ring.next].
+func SetTurnsBack(t *Tensor, turns uint64) {
+	if all := t.rings.Load(); all != nil {
+		for i := range *all {
+			if r := (*all)[i].Load(); r != nil {
+				r.turn -= min(turns, r.turn)
+			}
+		}
+	}
+}

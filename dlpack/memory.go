@@ -78,12 +78,16 @@ func (m *memory) catch(from origin, bytes int64) {
 	foreign.add(bytes)
 }
 
-// escape notes that a bare slice over the memory is out.
+// escape notes that a bare slice over the memory is out. No reference is held: a Close elsewhere may take the
+// guard away before, or give it to another memory meanwhile, which then is not freed if it is forgotten.
+//
+//go:norace
 func (m *memory) escape() {
-	if m.guarded {
-		if f := (*guard)(m.keep).fate; !f.escaped.Load() {
-			f.escaped.Store(true)
-		}
+	if !m.guarded {
+		return
+	}
+	if g := (*guard)(m.keep); g != nil && !g.fate.escaped.Load() {
+		g.fate.escaped.Store(true)
 	}
 }
 
@@ -124,6 +128,7 @@ func (m *memory) finish() {
 	managed, share := end.managed, end.share.Load()
 	if m.guarded { // and reachable until here, so that forget has not run
 		g := (*guard)(m.keep)
+		m.keep = nil // a closed tensor must not keep the guard of another memory
 		foreign.add(-g.fate.bytes)
 		g.fate.clear()
 		guards.Put(g)
@@ -165,6 +170,9 @@ func keyOf(from origin, managed, share uintptr) key {
 }
 
 func giveBack(from origin, managed, share uintptr) {
+	if from == borrowed {
+		return
+	}
 	strike(keyOf(from, managed, share))
 	switch from {
 	case allocated:
@@ -175,8 +183,6 @@ func giveBack(from origin, managed, share uintptr) {
 			runDeleter(from, managed)
 			return
 		}
-	case borrowed:
-		return
 	}
 	dropShares(share, 1)
 }

@@ -5,59 +5,81 @@ package dlpack
 import "sync/atomic"
 
 const (
-	// ringBlocks is how many exports lie between two of the same block at least, as in the free list.
+	// ringBlocks is how many exports of a tensor it takes until one uses the same block again.
 	ringBlocks = quarantine
 
 	// ringAfter is how often a tensor is exported before it gets a ring: most are exported once.
 	ringAfter = 3
+
+	// keptBlocks is how many blocks the rings of a pool keep at most. Slabs are never given back.
+	keptBlocks = 1 << 14
 )
 
 // A ring keeps blocks that were exported on one tensor ready for its next exports, with the share or the
 // pin that they hold: such an export, and the deleter after it, are one atomic instruction each. The
-// state of a block says which ring it belongs to, so that nobody who comes late takes it for another's.
+// state of a block says which ring it belongs to, so that nobody who comes late takes it for another's, and
+// in which turn it was exported last, so that nobody takes it too soon.
 //
 //	      Export         deleter
 //	idle --------> live --------> idle     of the ring
 //	 |              |
-//	 | retire       | detach
+//	 | retire       | retire
 //	 v              v     deleter
 //	dead           live --------> dead     of none
 //
-// Idle blocks are retired when their tensor is closed, at each collection (memory that was forgotten
-// must not stay pinned), and by [Reap]. A live block is detached when its tensor is closed, and when its
-// turn has come round before its deleter was called.
+// All blocks of a ring are retired when its tensor is closed, at each collection, and by [Reap]: a tensor that
+// was forgotten keeps nothing, neither idle blocks nor those that are alive, once their deleters are called. A
+// live block is let go as well when its turn has come round before its deleter was called.
 type ring struct {
-	live, idle uint64 // the states of its blocks
-	pool       *pool
-	listed     bool // in pool.rings
-	turn       uint
-	blocks     [ringBlocks]atomic.Uintptr // or 0; changed under the pool's mutex
+	number uint64 // the bits of its blocks' states that say so
+	pool   *pool
+	listed bool // in pool.rings
+	turn   uint64
+	blocks [ringBlocks]atomic.Uintptr // or 0; changed under the pool's mutex
 }
 
 // rings has a place for the ring of each pool.
 type rings []atomic.Pointer[ring]
 
+// What the state of a ring's block has from turnUnit on, and from ringUnit on.
+const (
+	turnUnit  = states + 1
+	ringUnit  = turnUnit << 22
+	turnsMask = ringUnit - turnUnit
+)
+
 var ringNumber atomic.Uint64
 
-func newRing(p *pool) *ring {
-	number := ringNumber.Add(1) * (states + 1)
-	return &ring{live: number | stateLive, idle: number | stateIdle, pool: p}
-}
+func newRing(p *pool) *ring { return &ring{number: ringNumber.Add(1) * ringUnit, pool: p} }
 
-// next moves on to the next place. Goroutines that share a pool may come to the same one: the turn is a hint
-// and no more, since an atomic count would take as long as the rest of an export, and the race
+// next moves on to the next turn. Goroutines that share a pool may come to the same one, or set it back: it is a
+// hint and no more, since an atomic count would take as long as the rest of an export, and the race
 // detector need not hear of it.
 //
 //go:norace
-func (r *ring) next() *atomic.Uintptr {
+func (r *ring) next() uint64 {
 	r.turn++
-	return &r.blocks[r.turn%ringBlocks]
+	return r.turn
 }
 
-// here is where next has just moved to, as far as can be said.
+// now is the turn that next has just moved to, as far as can be said.
 //
 //go:norace
-func (r *ring) here() *atomic.Uintptr { return &r.blocks[r.turn%ringBlocks] }
+func (r *ring) now() uint64 { return r.turn }
+
+// place is where a turn finds its block.
+func (r *ring) place(turn uint64) *atomic.Uintptr { return &r.blocks[turn%ringBlocks] }
+
+// live is the state of a block that is exported in a turn.
+func (r *ring) live(turn uint64) uint64 {
+	return r.number | turn*turnUnit&turnsMask | stateLive
+}
+
+// rested reports whether a state is that of an idle block of the ring, and whole turns of it lie between.
+func (r *ring) rested(state, turn uint64) bool {
+	since := (turn*turnUnit - state&turnsMask) & turnsMask
+	return state&^turnsMask == r.number|stateIdle && since >= ringBlocks*turnUnit && since <= turnsMask/2
+}
 
 // ready returns a block of the tensor's and the pool's that was idle and is live now; nil where the next one
 // is not.
@@ -70,8 +92,13 @@ func (t *Tensor) ready(p *pool) *block {
 	if r == nil {
 		return nil
 	}
-	b := (*block)(pointer(r.next().Load()))
-	if b == nil || !atomic.CompareAndSwapUint64(&b.state, r.idle, r.live) {
+	turn := r.next()
+	b := (*block)(pointer(r.place(turn).Load()))
+	if b == nil {
+		return nil
+	}
+	state := atomic.LoadUint64(&b.state)
+	if !r.rested(state, turn) || !atomic.CompareAndSwapUint64(&b.state, state, r.live(turn)) {
 		return nil
 	}
 	return b
@@ -81,7 +108,7 @@ func (t *Tensor) ready(p *pool) *block {
 // the state that makes it live. A tensor of few exports has no ring; then, and where a block has become
 // idle since, or every export is to be known apart, the block belongs to none.
 func (t *Tensor) enlist(p *pool, b *block) (state uint64) {
-	if ledger.on.Load() || debugging {
+	if ledger.on.Load() || debugging || p.kept >= keptBlocks {
 		return stateLive
 	}
 	all := t.rings.Load()
@@ -99,8 +126,12 @@ func (t *Tensor) enlist(p *pool, b *block) (state uint64) {
 		r = newRing(p)
 		own.Store(r)
 	}
-	place := r.here()
-	if last := (*block)(pointer(place.Load())); last != nil && !atomic.CompareAndSwapUint64(&last.state, r.live, stateLive) {
+	turn := r.now()
+	place := r.place(turn)
+	if last := (*block)(pointer(place.Load())); last == nil {
+		p.kept++
+	} else if state := atomic.LoadUint64(&last.state); state&states == stateIdle ||
+		!atomic.CompareAndSwapUint64(&last.state, state, stateLive) {
 		return stateLive
 	}
 	place.Store(address(b))
@@ -108,44 +139,42 @@ func (t *Tensor) enlist(p *pool, b *block) (state uint64) {
 		r.listed = true
 		p.rings = append(p.rings, r)
 	}
-	return r.live
+	return r.live(turn)
 }
 
-// A retirement is what the idle blocks of a ring held of a share.
-type retirement struct {
-	share uintptr
-	count int64
-}
-
-func (r retirement) drop() {
-	if r.count > 0 {
-		dropShares(r.share, r.count)
-	}
-}
-
-// retire buries the idle blocks, and detaches the live ones if all are to go. The pool is locked; what the
-// blocks held is dropped by the caller after it, since that may run a foreign deleter.
-func (r *ring) retire(all bool) (held retirement, left bool) {
+// retire lets all blocks of a ring go: it buries the idle ones, and live ones are left to their deleters.
+func (r *ring) retire() {
+	p := r.pool
+	var held uintptr
+	var count int64
+	p.mu.Lock()
+	r.listed = false
 	for i := range r.blocks {
 		b := (*block)(pointer(r.blocks[i].Load()))
 		for b != nil {
-			if atomic.CompareAndSwapUint64(&b.state, r.idle, stateDead) {
+			state, then := atomic.LoadUint64(&b.state), uint64(stateLive)
+			if state&states == stateIdle {
+				then = stateDead
+			}
+			if !atomic.CompareAndSwapUint64(&b.state, state, then) {
+				continue // exported or deleted meanwhile
+			}
+			if then == stateDead {
 				if b.share != 0 {
-					held.share = b.share
-					held.count++
+					held = b.share
+					count++
 				}
-				r.pool.bury(b)
-			} else if !all {
-				left = true
-				break
-			} else if !atomic.CompareAndSwapUint64(&b.state, r.live, stateLive) {
-				continue // has become idle
+				p.bury(b)
 			}
 			r.blocks[i].Store(0)
+			p.kept--
 			b = nil
 		}
 	}
-	return held, left
+	p.mu.Unlock()
+	if count > 0 { // of one memory
+		dropShares(held, count) // not under the lock: it may run a foreign deleter
+	}
 }
 
 // retire ends the rings of a tensor that is closed.
@@ -156,36 +185,22 @@ func (t *Tensor) retire() {
 	}
 	for i := range *all {
 		if r := (*all)[i].Load(); r != nil {
-			r.pool.mu.Lock()
-			held, _ := r.retire(true)
-			r.pool.mu.Unlock()
-			held.drop()
+			r.retire()
 		}
 	}
 }
 
-// retireIdle ends what is idle in the rings of all tensors.
-func retireIdle() {
+// retireRings lets the blocks of all rings go.
+func retireRings() {
 	all := allPools()
 	for i := range all {
 		p := &all[i]
-		var held []retirement
 		p.mu.Lock()
 		rings := p.rings
-		p.rings = p.rings[:0]
-		for _, r := range rings {
-			h, left := r.retire(false)
-			if h.count > 0 {
-				held = append(held, h)
-			}
-			if r.listed = left; left {
-				p.rings = append(p.rings, r)
-			}
-		}
-		clear(rings[len(p.rings):])
+		p.rings = nil
 		p.mu.Unlock()
-		for _, h := range held {
-			h.drop()
+		for _, r := range rings {
+			r.retire()
 		}
 	}
 }

@@ -1,0 +1,182 @@
+//go:build cgo
+
+package dlpack_test
+
+import (
+	"errors"
+	"runtime"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+)
+
+// takeOver imports what a new producer in C hands out.
+func takeOver(t *testing.T) (*dlpack.Tensor, *dlpacktest.Producer) {
+	t.Helper()
+	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
+	tensor, err := dlpack.Import(p.Managed())
+	require.NoError(t, err)
+	return tensor, p
+}
+
+// collectUntil runs collections until something has happened.
+func collectUntil(t *testing.T, happened func() bool) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		return happened()
+	}, 20*time.Second, time.Millisecond)
+}
+
+// G16: nor between the moment when a tensor says that it is closed and that when its ready blocks are gone.
+func TestG16ReadOnlyMemoryIsNotHandedOutAsLegacyWhileItsTensorIsClosed(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for range rounds(2000, 100_000) {
+		tensor, err := dlpack.FromReadOnly([]float32{1})
+		require.NoError(t, err)
+		warmed, handedOut := make(chan bool), make(chan int)
+		go func() {
+			warm(t, tensor) // with blocks of this goroutine's
+			warmed <- true
+			for n := 0; ; {
+				m, err := tensor.ExportLegacy()
+				if errors.Is(err, dlpack.ErrClosed) {
+					handedOut <- n
+					return
+				}
+				if err == nil {
+					n++
+					dlpack.ReleaseLegacy(m)
+				}
+			}
+		}()
+		<-warmed
+		tensor.Close()
+		require.Zero(t, <-handedOut)
+	}
+}
+
+// Safety nets are used again, and hang on what holds them: a closed tensor that is still at hand does not.
+func TestForgottenTensorsAreCaughtWhileClosedOnesAreAtHand(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	var closed []*dlpack.Tensor
+	var forgotten []*dlpacktest.Producer
+	for range 50 {
+		tensor, _ := takeOver(t)
+		tensor.Close()
+		closed = append(closed, tensor)
+		_, p := takeOver(t)
+		forgotten = append(forgotten, p)
+	}
+	collectUntil(t, func() bool {
+		deletes := 0
+		for _, p := range forgotten {
+			deletes += p.Deletes()
+		}
+		return deletes == len(forgotten)
+	})
+	runtime.KeepAlive(closed)
+}
+
+// What was exported of a tensor that was forgotten is its consumer's alone: its release does not wait for Go.
+func TestReleasesOfAForgottenTensorDoNotWaitForACollection(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	var p *dlpacktest.Producer
+	var foreign, own []unsafe.Pointer
+	func() {
+		var tensor *dlpack.Tensor
+		tensor, p = takeOver(t)
+		warm(t, tensor)
+		foreign = append(foreign, export(t, tensor), export(t, tensor))
+		large := fromSlice(t, make([]float32, 1<<20))
+		for range 100 { // more than a ring has room for
+			own = append(own, export(t, large))
+		}
+	}()
+	before := dlpack.ReadStats().Forgotten
+	collectUntil(t, func() bool { return dlpack.ReadStats().Forgotten > before })
+	assert.Zero(t, p.Deletes(), "two consumers have it")
+	dlpacktest.DeleteOnThreads(foreign, 1)
+	assert.Equal(t, 1, p.Deletes(), "there and then")
+	dlpacktest.DeleteOnThreads(own, 2)
+	require.Eventually(t, func() bool { return dlpack.PinnedBlocks() == 0 }, 20*time.Second, time.Millisecond,
+		"the deleters wake Go")
+}
+
+func TestWakeAtCountsFromWhenItIsSet(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	drop := func() {
+		tensor := fromSlice(t, []float32{1})
+		m := export(t, tensor)
+		tensor.Close()
+		dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
+	}
+	drop() // passes the new threshold before it is there
+	defer dlpack.WakeAt(dlpack.WakeAt(1))
+	drop()
+	require.Eventually(t, func() bool { return dlpack.PinnedBlocks() == 0 }, 20*time.Second, time.Millisecond)
+}
+
+// A borrowed DLTensor of the form of before 1.0 has the address of the managed tensor that it is part of.
+func TestLedgerKeepsAnImportWhoseTensorWasBorrowedToo(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	withLedger(t)
+	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}, Legacy: true})
+	tensor, err := dlpack.ImportLegacy(p.Managed())
+	require.NoError(t, err)
+	borrowed, err := dlpack.Borrow(p.DLTensor(true))
+	require.NoError(t, err)
+	borrowed.Close()
+	assert.Len(t, dlpack.Live(), 1)
+	tensor.Close()
+	assert.Empty(t, dlpack.Live())
+}
+
+// A goroutine that stops between two steps of an export sets the turns of its tensor's ring back, for others.
+func TestTurnsThatAreSetBackBringNoBlockBackTooSoon(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	tensor := fromSlice(t, []float32{1})
+	defer tensor.Close()
+	last := map[unsafe.Pointer]int{}
+	for i := range 20_000 {
+		if i%97 == 0 {
+			dlpack.SetTurnsBack(tensor, uint64(i/97%150))
+		}
+		m := export(t, tensor)
+		if before, used := last[m]; used {
+			require.GreaterOrEqual(t, i-before, 64)
+		}
+		last[m] = i
+		dlpack.Release(m)
+	}
+}
+
+// Blocks are never given back, so that tensors must not keep too many.
+func TestManyTensorsKeepFewBlocks(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for _, rank := range []int{1, 9} {
+		shape := make([]int64, rank)
+		for d := range shape {
+			shape[d] = 1
+		}
+		var tensors []*dlpack.Tensor
+		for range 500 {
+			tensor := fromSlice(t, []float32{1}, shape...)
+			tensors = append(tensors, tensor)
+			for range 100 {
+				dlpack.Release(export(t, tensor))
+			}
+		}
+		assert.LessOrEqual(t, dlpack.PinnedBlocks(), 1<<14)
+		for _, tensor := range tensors {
+			tensor.Close()
+		}
+		assert.Zero(t, dlpack.PinnedBlocks())
+	}
+}
