@@ -190,6 +190,18 @@ func ExampleTensor_Bitcast() {
 	// bfloat16[4] on cpu
 }
 
+func ExampleTensor_Compose() {
+	t, _ := dlpack.FromSlice([]int32{1, 2, 3, 4}, 2, 2)
+	defer t.Close()
+	zero, _ := dlpack.New(dlpack.Int32)
+	defer zero.Close()
+	image, _ := layout.Simple(0, t.Layout())
+	padded, _ := image.Pad(1, [2]int64{1, 0}, [2]int64{1, 1})
+	dst, _ := dlpack.New(dlpack.Int32, padded.Shape()...)
+	show(dst, dst.Compose(padded, t, zero))
+	// Output: int32[3 4] on cpu [0 0 0 0 0 1 2 0 0 3 4 0] <nil>
+}
+
 func ExampleTensor_At() {
 	t, _ := dlpack.New(dlpack.BFloat16, 2, 3)
 	defer t.Close()

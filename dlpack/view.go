@@ -219,8 +219,7 @@ func (t *Tensor) Split(d int, sizes ...int64) ([]*Tensor, error) {
 	}
 	views := make([]*Tensor, 0, len(parts))
 	for _, part := range parts {
-		v, _ := t.draft()
-		v, err := t.derive(v, &part, nil)
+		v, err := t.part(part)
 		if err != nil {
 			for _, v := range views {
 				v.Close()
@@ -343,4 +342,41 @@ func (t *Tensor) width(dtype DataType) int64 {
 		return 8 * int64(dtype.ItemSize())
 	}
 	return int64(dtype.BitSize())
+}
+
+// Compose writes to t what a composite takes of its sources, sources[k] being source k: padded or joined tensors.
+// The layouts of the composite are those of the sources ([Tensor.Layout]), of t's data type. What of t is
+// written, and what not, is not said when there is an error.
+//
+// Ownership: unchanged. Lifetime: none. Threads: any, while nobody else writes to the sources, or uses t. On
+// error: as [Tensor.Apply] and [Tensor.CopyTo], and [ErrLayout] for another shape and for a source that is not
+// there.
+func (t *Tensor) Compose(c layout.Composite, sources ...*Tensor) error {
+	const op = "compose"
+	err := c.Into(t.Layout(), func(dst, src layout.Layout, source int) error {
+		if source < 0 || source >= len(sources) {
+			return refuse(op, ErrLayout, "source %d of %d", source, len(sources))
+		}
+		to, err := t.part(dst)
+		if err != nil {
+			return err
+		}
+		defer to.Close()
+		from, err := sources[source].part(src)
+		if err != nil {
+			return err
+		}
+		defer from.Close()
+		return from.CopyTo(to)
+	})
+	if ours := (*Error)(nil); err != nil && !errors.As(err, &ours) {
+		return refuseLayout(op, err)
+	}
+	return err
+}
+
+// part is the view with this layout.
+func (t *Tensor) part(l layout.Layout) (*Tensor, error) {
+	v, _ := t.draft()
+	return once(t.derive(v, &l, nil))
 }

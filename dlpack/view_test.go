@@ -1137,6 +1137,76 @@ func TestG36ViewsOnDevicesHaveAByteOffset(t *testing.T) {
 	assert.Zero(t, offsetOf(first))
 }
 
+// Padded and joined tensors, held against arrays.
+func TestCompositesAreWrittenToTensors(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	random := rand.New(rand.NewPCG(3, 5))
+	for range 300 {
+		shape := []int64{1 + random.Int64N(3), 1 + random.Int64N(3)}
+		axis, far := random.IntN(2), random.Int64N(3)
+		other := slices.Clone(shape)
+		other[axis] = random.Int64N(3)
+		a, b := numbered(shape), numbered(other)
+		for k := range b.elements {
+			b.elements[k] += 100
+		}
+		one, err := fromSlice(t, slices.Clone(a.elements), shape...).Flip()
+		require.NoError(t, err)
+		slices.Reverse(a.elements)
+		two := fromSlice(t, slices.Clone(b.elements), other...)
+		fill := fromSlice(t, []int32{-1})
+		first, err := layout.Simple(0, one.Layout())
+		require.NoError(t, err)
+		second, err := layout.Simple(1, two.Layout())
+		require.NoError(t, err)
+		both, err := layout.Concat(axis, first, second)
+		require.NoError(t, err)
+		padded, err := both.Pad(2, [2]int64{far, 1}, [2]int64{0, far})
+		require.NoError(t, err)
+
+		joined := slices.Clone(shape)
+		joined[axis] += other[axis]
+		to := []int64{joined[0] + far + 1, joined[1] + far}
+		require.Equal(t, to, padded.Shape())
+		var want []int32
+		eachIndex(to, func(index []int64) {
+			at := []int64{index[0] - far, index[1]}
+			switch {
+			case at[0] < 0 || at[0] >= joined[0] || at[1] >= joined[1]:
+				want = append(want, -1)
+			case at[axis] < shape[axis]:
+				want = append(want, a.elements[at[0]*shape[1]+at[1]])
+			default:
+				at[axis] -= shape[axis]
+				want = append(want, b.elements[at[0]*other[1]+at[1]])
+			}
+		})
+		memory := make([]int32, to[0]*to[1])
+		dst := fromSlice(t, memory, to[1], to[0])
+		turned, err := dst.Transpose()
+		require.NoError(t, err)
+		require.NoError(t, turned.Compose(padded, one, two, fill))
+		k := 0
+		eachIndex(to, func(index []int64) {
+			require.Equal(t, want[k], memory[index[1]*to[0]+index[0]])
+			k++
+		})
+
+		assert.ErrorIs(t, turned.Compose(padded, one, two), dlpack.ErrLayout)
+		assert.ErrorIs(t, one.Compose(padded, one, two, fill), layout.ErrShape)
+		bytes, err := dlpack.New(dlpack.Uint8, 1)
+		require.NoError(t, err)
+		assert.ErrorIs(t, turned.Compose(padded, one, two, bytes), dlpack.ErrDType)
+		seen, err := fill.Broadcast(to...)
+		require.NoError(t, err)
+		assert.ErrorIs(t, seen.Compose(padded, one, two, fill), dlpack.ErrReadOnly)
+		for _, tensor := range []*dlpack.Tensor{one, two, fill, dst, turned, bytes, seen} {
+			tensor.Close()
+		}
+		assert.ErrorIs(t, turned.Compose(padded, one, two, fill), dlpack.ErrClosed)
+	}
+}
+
 func BenchmarkViews(b *testing.B) {
 	t, err := dlpack.New(dlpack.Float32, 3, 4, 5)
 	if err != nil {
