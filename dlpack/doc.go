@@ -12,7 +12,9 @@
 //	Import, ImportLegacy     a Tensor of theirs       their deleter runs at the last Close or release
 //	Borrow                   a Tensor of theirs       they keep it; Close before it goes
 //	Lend                     a Tensor of theirs       their release runs at the last Close or release
-//	View, AsBytes            another Tensor           shares the memory, closed by itself
+//	View, Slice, Reshape ... another Tensor           shares the memory, closed by itself
+//	Description.Allocate     a Tensor of C memory     as of New
+//	Description.Bind         another Tensor           as of View
 //	Export, ExportLegacy     a managed tensor         the consumer, until it calls the deleter
 //	Values, UnsafeBytes      a Go slice               nobody: the Tensor must stay open
 //
@@ -82,6 +84,13 @@
 //
 // Copies from some megabytes on pass by the caches. The line that is written need not be read first, which
 // is a third of the traffic; whoever reads the copy at once finds less of it near.
+//
+// A view returns an error, so that views do not chain as t.Transpose().Slice(): each of these tensors would
+// have to be closed, too. [Tensor.Apply] chains them on the layout instead, where no step costs an allocation
+// or has an owner.
+//
+// Broadcasts and overlapping windows are read-only, as NumPy's are: who writes one element would write several.
+// [Tensor.View] takes any strides as its caller means them.
 //
 // The C word of an import is made with its first export. Most imports are never exported, and without
 // the word their Close makes one call into C: their deleter.
