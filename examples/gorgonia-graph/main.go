@@ -1,5 +1,5 @@
 // Gorgonia-graph computes y = x w + b with a graph of gorgonia's whose placeholder x, variable w and constant
-// b lie in memory of somebody else's.
+// b are described before they have memory, and then bound to memory of somebody else's.
 package main
 
 import (
@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
 // memory makes a tensor in C memory, as a producer in another language would hand it out, and the slice by
@@ -23,31 +24,47 @@ func memory(shape []int64, values ...float64) (*dlpack.Tensor, []float64, error)
 	return t, theirs, err
 }
 
+// describe is what is known of a node: -1 is a size that is not known.
+func describe(role dlpack.Role, shape ...int64) *dlpack.Description {
+	s, err := layout.NewPartialShape(shape...)
+	if err != nil {
+		panic(err)
+	}
+	return &dlpack.Description{DType: dlpack.Float64, Shape: s, Role: role}
+}
+
 func story(out io.Writer) error {
-	w, inW, errW := memory([]int64{3, 2}, 1, 2, 3, 4, 5, 6)
-	b, _, errB := memory([]int64{2}, 10, 20)
-	x, inX, errX := memory([]int64{2, 3}, 1, 0, 0, 0, 1, 0)
+	x, w, b := describe(dlpack.Placeholder, -1, 3), describe(dlpack.Variable, 3, 2), describe(dlpack.Constant, 2)
+	inW, theirW, errW := memory([]int64{3, 2}, 1, 2, 3, 4, 5, 6)
+	inB, _, errB := memory([]int64{2}, 10, 20)
+	inX, theirX, errX := memory([]int64{2, 3}, 1, 0, 0, 0, 1, 0)
 	other, _, errOther := memory([]int64{2, 3}, 1, 1, 1, 2, 2, 2)
 	if err := errors.Join(errW, errB, errX, errOther); err != nil {
 		return err
 	}
-	for _, t := range []*dlpack.Tensor{w, b, x, other} {
+	for _, t := range []*dlpack.Tensor{inW, inB, inX, other} {
 		defer t.Close() // the graph has holds of its own
 	}
 	var m model
 	defer m.close()
-	if err := m.build(2, w, b); err != nil {
+	fmt.Fprintln(out, "x:", x)
+	fmt.Fprintln(out, "no graph yet:", m.build(x, w, b, inB))
+	if err := x.Refine(describe(0, 2, -1)); err != nil { // gorgonia's graphs are of one size
+		return err
+	}
+	fmt.Fprintln(out, "x:", x)
+	if err := m.build(x, w, b, inB); err != nil {
 		return err
 	}
 	for _, turn := range []struct {
 		what string
 		do   func() error
 	}{
-		{"x is bound", func() error { return m.let(x) }},
-		{"x's owner writes", func() error { copy(inX, []float64{0, 0, 1, 0, 0, 2}); return nil }},
-		{"w's owner writes", func() error { inW[5] = 60; return nil }},
-		{"x is another tensor", func() error { return m.let(other) }},
-		{"and the first again", func() error { return m.let(x) }},
+		{"x and w are bound", func() error { return errors.Join(m.x.bind(inX), m.w.bind(inW)) }},
+		{"x's owner writes", func() error { copy(theirX, []float64{0, 0, 1, 0, 0, 2}); return nil }},
+		{"w's owner writes", func() error { theirW[5] = 60; return nil }},
+		{"x is another tensor", func() error { return m.x.bind(other) }},
+		{"and the first again", func() error { return m.x.bind(inX) }},
 	} {
 		if err := turn.do(); err != nil {
 			return err
@@ -62,6 +79,7 @@ func story(out io.Writer) error {
 			return err
 		}
 	}
+	fmt.Fprintln(out, "w is no x:", m.x.bind(inW))
 	return nil
 }
 
