@@ -1,0 +1,464 @@
+//go:build cgo
+
+package bridge_test
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/decthings"
+	"github.com/dlbridge/dlbridge/bridge/tensorflow"
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+	"github.com/dlbridge/dlbridge/tens"
+)
+
+// The table of the README ("What each format can say") is driven from here: what it says of two formats is
+// tried from each to the other.
+
+// A format takes a tensor over the wire and back, in one call each way.
+type format struct {
+	name  string
+	cross func(t *dlpack.Tensor) (*dlpack.Tensor, error)
+	cause error // of a data type that it refuses
+}
+
+var formats = []format{
+	{"TENS", overTENS, nil},
+	{"Decthings", overDecthings, bridge.ErrDType},
+	{"TensorFlow's TensorProto", overTensorProto, tensorflow.ErrDType},
+	{"DLPack", overDLPack, nil},
+}
+
+func overTENS(t *dlpack.Tensor) (*dlpack.Tensor, error) {
+	msg, _, err := bridge.Message([]*dlpack.Tensor{t})
+	if err != nil {
+		return nil, err
+	}
+	frames := msg.Frames()
+	for i := range frames {
+		frames[i] = slices.Clone(frames[i]) // as if it had been sent
+	}
+	if msg, err = tens.Parse(frames); err != nil {
+		return nil, err
+	}
+	ts, err := bridge.Tensors(msg)
+	if err != nil {
+		return nil, err
+	}
+	return ts[0], nil
+}
+
+func overDecthings(t *dlpack.Tensor) (*dlpack.Tensor, error) {
+	data, err := decthings.AppendTensor(nil, t)
+	if err != nil {
+		return nil, err
+	}
+	v, err := decthings.Decode(data)
+	return v.Tensor, err
+}
+
+func overTensorProto(t *dlpack.Tensor) (*dlpack.Tensor, error) {
+	data, err := tensorflow.AppendTensor(nil, t)
+	if err != nil {
+		return nil, err
+	}
+	v, err := tensorflow.Decode(data)
+	return v.Tensor, err
+}
+
+func overDLPack(t *dlpack.Tensor) (*dlpack.Tensor, error) {
+	m, err := t.Export()
+	if err != nil {
+		return nil, err
+	}
+	return dlpack.Import(m)
+}
+
+// readTable returns the cells of the README's table, by row and format.
+func readTable(t *testing.T) map[string]map[string]string {
+	text, err := os.ReadFile("../README.md")
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(text), "## What each format can say\n")
+	require.True(t, found)
+	table := map[string]map[string]string{}
+	var head []string
+	for line := range strings.Lines(section) {
+		if !strings.HasPrefix(line, "|") {
+			if head != nil {
+				break
+			}
+			continue
+		}
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		if head == nil {
+			head = cells
+			continue
+		}
+		row := map[string]string{}
+		for i, cell := range cells {
+			row[head[i]] = cell
+		}
+		table[cells[0]] = row
+	}
+	for _, f := range formats {
+		require.Contains(t, head, f.name)
+	}
+	return table
+}
+
+const (
+	common    = "bool, int8 to int64, uint8 to uint64, float32, float64"
+	wide      = "float16, complex64, complex128"
+	small     = "int2, int4, uint2, uint4, float4_e2m1fn"
+	uncommon  = "float6, complex32, handles, lanes"
+	quantised = "quantised numbers"
+	media     = "binaries, images, audio, video"
+	variants  = "resources, variants"
+)
+
+// rowOf is the row of the table that speaks of a data type.
+func rowOf(dt dlpack.DataType) string {
+	name := dt.String()
+	switch {
+	case dt.Lanes() > 1, dt == dlpack.Complex32, strings.HasPrefix(name, "float6_"), strings.HasPrefix(name, "handle"):
+		return uncommon
+	case dt.IsSubByte():
+		return small
+	case dt == dlpack.BFloat16:
+		return "bfloat16"
+	case strings.HasPrefix(name, "float8_"):
+		return "float8"
+	case slices.Contains(strings.Split(wide, ", "), name):
+		return wide
+	}
+	return common
+}
+
+// says tells whether a cell says that a data type is carried.
+func says(t *testing.T, cell string, dt dlpack.DataType) bool {
+	if list, ok := strings.CutPrefix(cell, "all but "); ok {
+		_, kind, _ := strings.Cut(dt.String(), "_")
+		return !slices.Contains(strings.Split(list, ", "), kind)
+	}
+	switch cell {
+	case "yes", "yes, a byte for each", "yes, packed or a byte for each", "by an extension attribute":
+		return true
+	case "refused":
+		return false
+	}
+	require.Failf(t, "a cell that says neither yes nor no", "%s: %q", dt, cell)
+	return false
+}
+
+// dataTypes are all that DLPack has, with one lane and with some.
+func dataTypes() (all []dlpack.DataType) {
+	for code := range dlpack.TypeCode(math.MaxUint8) {
+		for bits := range 256 {
+			for _, lanes := range []uint16{1, 2, 4} {
+				if dt := dlpack.MakeDataType(code, uint8(bits), lanes); dt.Validate() == nil {
+					all = append(all, dt)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// sample is a tensor of 2 by 3 elements of a type, of all kinds of bits.
+func sample(t *testing.T, dt dlpack.DataType) *dlpack.Tensor {
+	n, err := dt.NumBytes(6, false)
+	require.NoError(t, err)
+	data := make([]byte, n)
+	for i := range data {
+		data[i] = byte(i*37 + 1)
+		if dt.Code() == dlpack.CodeBool {
+			data[i] &= 1
+		}
+	}
+	if rest := 6 * dt.BitSize() % 8; rest > 0 {
+		data[n-1] &= 1<<rest - 1 // behind the last element
+	}
+	x, err := dlpack.FromBytes(data, dlpack.Spec{DType: dt, Shape: []int64{2, 3}})
+	require.NoError(t, err)
+	return x
+}
+
+// elements are those of a tensor, row-major; those below a byte have a byte each.
+func elements(t *testing.T, x *dlpack.Tensor) []byte {
+	data, err := x.AppendBytes(nil)
+	require.NoError(t, err)
+	size := x.DType().BitSize()
+	if size%8 == 0 {
+		return data
+	}
+	each := make([]byte, x.NumElements()*int64((size+7)/8))
+	if x.Flags()&dlpack.SubbytePadded != 0 {
+		require.Len(t, data, len(each))
+		for i, b := range data {
+			each[i] = b
+			if (i+1)%((size+7)/8) == 0 {
+				each[i] &= 1<<(size%8) - 1
+			}
+		}
+		return each
+	}
+	for i := range int(x.NumElements()) {
+		for k := range size {
+			at := i*size + k
+			each[i*((size+7)/8)+k/8] |= data[at/8] >> (at % 8) & 1 << (k % 8)
+		}
+	}
+	return each
+}
+
+func TestEveryDataTypeGoesFromEachFormatToEachOtherOrIsRefused(t *testing.T) {
+	table := readTable(t)
+	types := dataTypes()
+	require.Greater(t, len(types), 100)
+	for _, dt := range types {
+		for _, from := range formats {
+			for _, to := range formats {
+				if from.name == to.name {
+					continue
+				}
+				t.Run(fmt.Sprintf("%v/%s to %s", dt, from.name, to.name), func(t *testing.T) {
+					dlpacktest.CheckLeaks(t)
+					x := sample(t, dt)
+					defer x.Close()
+					want := elements(t, x)
+					for _, f := range []format{from, to} {
+						y, err := f.cross(x)
+						if !says(t, table[rowOf(dt)][f.name], dt) {
+							require.ErrorIs(t, err, f.cause)
+							require.ErrorContains(t, err, dt.String())
+							return
+						}
+						require.NoError(t, err)
+						defer y.Close()
+						assert.Equal(t, dt, y.DType())
+						assert.Equal(t, x.Shape(), y.Shape())
+						assert.Equal(t, want, elements(t, y))
+						if table[rowOf(dt)][f.name] == "yes, a byte for each" {
+							assert.NotZero(t, y.Flags()&dlpack.SubbytePadded)
+						}
+						x = y
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestTENSSaysByItsAttributeWhatTheTableSays(t *testing.T) {
+	table := readTable(t)
+	for _, dt := range dataTypes() {
+		x := sample(t, dt)
+		msg, _, err := bridge.Message([]*dlpack.Tensor{x})
+		require.NoError(t, err)
+		label, err := msg.TENS()
+		require.NoError(t, err)
+		extended := table[rowOf(dt)]["TENS"] == "by an extension attribute"
+		assert.Equal(t, extended, label.Tensors[0].DType == 'V', "%v", dt)
+		x.Close()
+	}
+}
+
+// Elements of a type that a format has not are refused, those that two formats have go from one to the
+// other, in one call.
+func TestElementsGoFromEachFormatToEachOtherOrAreRefused(t *testing.T) {
+	table := readTable(t)
+	rows := map[string][]string{
+		"strings": {"string"},
+		media:     {"binary", "image", "audio", "video"},
+		quantised: {"qint8", "quint8", "qint16", "quint16", "qint32"},
+		variants:  {"resource", "variant"},
+	}
+	for row, names := range rows {
+		for _, name := range names {
+			t.Run(name, func(t *testing.T) {
+				e := &bridge.Elements{Type: name, Shape: []int64{2}, Values: [][]byte{[]byte("0123"), []byte("4567")}}
+				switch {
+				case name == "image", name == "audio", name == "video":
+					e.Formats = []string{"png", "mp3"}
+				case strings.HasPrefix(name, "q"):
+					dt, err := tensorflow.ParseDType(name)
+					require.NoError(t, err)
+					for i, v := range e.Values {
+						e.Values[i] = v[:dt.Storage().ItemSize()]
+					}
+				}
+				ours, err := decthings.AppendElements(nil, e, decthings.Doc)
+				if cell := table[row]["Decthings"]; cell == "–" {
+					require.ErrorIs(t, err, decthings.ErrType)
+				} else {
+					require.Contains(t, cell, "as `bridge.Elements`")
+					require.NoError(t, err)
+					v, err := decthings.Decode(ours)
+					require.NoError(t, err)
+					require.Equal(t, e, v.Elements)
+					e = v.Elements
+				}
+				theirs, err := tensorflow.AppendElements(nil, e)
+				if cell := table[row]["TensorFlow's TensorProto"]; cell == "–" {
+					require.ErrorIs(t, err, tensorflow.ErrDType)
+					return
+				} else {
+					require.Contains(t, cell, "as `bridge.Elements`")
+				}
+				require.NoError(t, err)
+				w, err := tensorflow.Decode(theirs)
+				require.NoError(t, err)
+				require.Equal(t, e, w.Elements)
+				if name == "string" {
+					again, err := decthings.AppendElements(nil, w.Elements, decthings.Doc)
+					require.NoError(t, err)
+					assert.Equal(t, ours, again)
+				}
+				if strings.HasPrefix(name, "q") {
+					w, err := tensorflow.Decode(theirs, tensorflow.Integers())
+					require.NoError(t, err)
+					defer w.Close()
+					assert.Equal(t, slices.Concat(e.Values...), elements(t, w.Tensor))
+				}
+			})
+		}
+		assert.Equal(t, "–", table[row]["TENS"])
+		assert.Equal(t, "–", table[row]["DLPack"])
+	}
+	bytes := &bridge.Elements{Type: "string", Shape: []int64{}, Values: [][]byte{{0xff}}} // a string to TensorFlow alone
+	data, err := tensorflow.AppendElements(nil, bytes)
+	require.NoError(t, err)
+	v, err := tensorflow.Decode(data)
+	require.NoError(t, err)
+	_, err = decthings.AppendElements(nil, v.Elements, decthings.Doc)
+	require.ErrorIs(t, err, dlpack.ErrValue)
+}
+
+func TestRanksAreThoseOfTheTable(t *testing.T) {
+	table := readTable(t)
+	causes := map[string]error{"Decthings": decthings.ErrRank, "TensorFlow's TensorProto": tensorflow.ErrRank}
+	for _, f := range formats {
+		t.Run(f.name, func(t *testing.T) {
+			dlpacktest.CheckLeaks(t)
+			most := dlpack.MaxRank
+			if number, ok := strings.CutPrefix(table["rank"][f.name], "at most "); ok {
+				var err error
+				most, err = strconv.Atoi(number)
+				require.NoError(t, err)
+			} else {
+				require.Equal(t, "any", table["rank"][f.name])
+			}
+			for rank := range dlpack.MaxRank + 1 {
+				x, err := dlpack.New(dlpack.Int16, slices.Repeat([]int64{1}, rank)...)
+				require.NoError(t, err)
+				y, err := f.cross(x)
+				if rank > most {
+					require.ErrorIs(t, err, causes[f.name], "%d", rank)
+				} else {
+					require.NoError(t, err, "%d", rank)
+					assert.Equal(t, rank, y.Rank())
+					require.NoError(t, y.Close())
+				}
+				require.NoError(t, x.Close())
+			}
+			_, err := dlpack.New(dlpack.Int16, slices.Repeat([]int64{1}, dlpack.MaxRank+1)...)
+			require.ErrorIs(t, err, dlpack.ErrLayout)
+		})
+	}
+}
+
+func TestLayoutsGoFromEachFormatToEachOther(t *testing.T) {
+	table := readTable(t)
+	const packed, loose = "permuted and reversed layouts", "gaps, broadcasts"
+	views := []struct {
+		name, row string
+		view      func(l *layout.Layout) error
+	}{
+		{"permuted", packed, func(l *layout.Layout) error { return l.Transpose(2, 0, 1) }},
+		{"reversed", packed, func(l *layout.Layout) error { return l.Flip(1) }},
+		{"gaps", loose, func(l *layout.Layout) error { return l.Slice(layout.All(), layout.All().By(2)) }},
+		{"broadcast", loose, func(l *layout.Layout) error { return l.Broadcast(5, 2, 3, 4) }},
+	}
+	for _, v := range views {
+		for _, from := range formats {
+			for _, to := range formats {
+				t.Run(fmt.Sprintf("%s/%s to %s", v.name, from.name, to.name), func(t *testing.T) {
+					dlpacktest.CheckLeaks(t)
+					whole, err := dlpack.FromSlice(counting(24), 2, 3, 4)
+					require.NoError(t, err)
+					defer whole.Close()
+					x, err := whole.Apply(v.view)
+					require.NoError(t, err)
+					defer x.Close()
+					want := elements(t, x)
+					for _, f := range []format{from, to} {
+						y, err := f.cross(x)
+						require.NoError(t, err)
+						defer y.Close()
+						assert.Equal(t, x.Shape(), y.Shape())
+						assert.Equal(t, want, elements(t, y))
+						switch cell := table[v.row][f.name]; cell {
+						case "as they are":
+							assert.Equal(t, x.Strides(), y.Strides())
+						case "compacted", "written row-major":
+							assert.True(t, y.IsContiguous())
+						default:
+							require.Fail(t, "no such cell", cell)
+						}
+						x = y
+					}
+				})
+			}
+		}
+	}
+}
+
+func counting(n int) []int32 {
+	x := make([]int32, n)
+	for i := range x {
+		x[i] = int32(i)
+	}
+	return x
+}
+
+// The bytes of one format are the bytes of the other, where both have them aligned: the conversion copies
+// what it writes and nothing else.
+func TestATensorOfAFrameIsWrittenFromTheFrame(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	x, err := dlpack.FromSlice([]float64{1, 2, 3}, 3)
+	require.NoError(t, err)
+	defer x.Close()
+	data, err := decthings.AppendTensor(nil, x)
+	require.NoError(t, err)
+	v, err := decthings.Decode(data, decthings.Writable())
+	require.NoError(t, err)
+	defer v.Close()
+	require.False(t, v.Copied)
+	msg, report, err := bridge.Message([]*dlpack.Tensor{v.Tensor})
+	require.NoError(t, err)
+	assert.Equal(t, []string{""}, report.Copied)
+	assert.Same(t, unsafe.SliceData(data[len(data)-24:]), unsafe.SliceData(msg.Parts[0]))
+	header, err := tensorflow.AppendHeader(nil, tensorflow.Double, v.Shape())
+	require.NoError(t, err)
+	w, err := tensorflow.Decode(append(header, msg.Parts[0]...))
+	require.NoError(t, err)
+	defer w.Close()
+	values, err := dlpack.UnsafeValues[float64](w.Tensor)
+	require.NoError(t, err)
+	assert.Equal(t, []float64{1, 2, 3}, values)
+}
