@@ -10,6 +10,8 @@ PYTESTFLAGS ?= -q
 BUILD := build
 VENV := $(BUILD)/venv
 PEERS := $(BUILD)/venv-peers
+# Those of libtorch are tests in Go.
+HEAVY_EXAMPLES := examples/tvm
 STRICT := -Wall -Wextra -pedantic -Werror
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Where the tests of bridge/tvmffi find their peer, which lies in the environment of the light peers.
@@ -26,7 +28,7 @@ export GO
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-go test-python test-peers check vet staticcheck asan cgocheck2 gogc1 debug abi vendor header \
+.PHONY: help demo examples test test-go test-python test-peers check vet staticcheck asan cgocheck2 gogc1 debug abi vendor header \
 	installed fuzz bench venv clib install clean
 
 help: ## list the commands
@@ -41,21 +43,23 @@ test: test-go test-python demo ## the tests of all three languages, and the demo
 test-go: $(VENV)/requirements.done ## the Go and C tests, under the race detector and without cgo
 	$(TVM_FFI) $(GO) test -race $(GOTESTFLAGS) ./...
 	CGO_ENABLED=0 $(GO) test $(GOTESTFLAGS) ./tens ./dlpack/... ./bridge ./bridge/decthings ./bridge/tensorflow
-	cd examples/gorgonia-graph && $(GO) test -race $(GOTESTFLAGS) ./...
 
 test-python: $(VENV)/dlbridge.done ## the Python tests, with the light peers
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "not peers" bridge/python/tests
-	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples/demo examples/gorgonia bridge/gorgonia/testdata \
-	  bridge/tvmffi/testdata/test_served.py examples/kernels
+	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) bridge/gorgonia/testdata bridge/tvmffi/testdata/test_served.py
 
 test-peers: $(PEERS)/dlbridge.done ## the exchange with PyTorch, JAX, TensorFlow and Decthings (installs gigabytes)
 	DLBRIDGE_PEERS=1 $(PEERS)/bin/python -m pytest $(PYTESTFLAGS) -m peers bridge/python/tests
-	$(PEERS)/bin/python -m pytest $(PYTESTFLAGS) bridge/tvmffi/testdata examples/kernels examples/tvm
+	$(PEERS)/bin/python -m pytest $(PYTESTFLAGS) bridge/tvmffi/testdata examples/kernels $(HEAVY_EXAMPLES)
 	$(GO) build -buildmode=c-shared -o $(BUILD)/demo/libdemo.so ./examples/demo
 	$(PEERS)/bin/python examples/demo/demo.py $(BUILD)/demo/libdemo.so
 	PYTHON=$(abspath $(PEERS))/bin/python sh examples/libtorch/run.sh test -race $(GOTESTFLAGS) ./...
 
-check: vet staticcheck header abi vendor installed asan cgocheck2 gogc1 debug fuzz ## what tests alone do not find
+examples: $(VENV)/dlbridge.done ## every example that needs the light peers only, C and C++ under the sanitizers
+	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples $(addprefix --ignore=,$(HEAVY_EXAMPLES))
+	cd examples/gorgonia-graph && $(GO) test -race $(GOTESTFLAGS) ./...
+
+check: vet staticcheck header abi vendor installed examples asan cgocheck2 gogc1 debug fuzz ## what tests alone do not find
 
 vet: ## formatting, go.mod and go vet, for other platforms too
 	@unformatted=$$(gofmt -l bridge dlpack examples include tens); \

@@ -1,0 +1,46 @@
+"""The example prints what its README says, however it was built, under the sanitizers; no error leaks."""
+
+import pathlib
+
+import pytest
+
+HERE = pathlib.Path(__file__).parent
+MESSAGE = HERE.parent / "demo" / "message" / "reversed"
+PROGRAMS = ["scale++", "scale++-plain", "cpp/scale"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built(follow):
+    follow(HERE)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_it_does_what_the_program_in_c_does(run, build, program):
+    assert b"__asan_init" in (build / program).read_bytes()
+    c = HERE.parent / "c" / "scale.c"
+    flags = "-std=c99 -Ibuild/usr/include/dlbridge -Lbuild/usr/lib -ldlbridge -Wl,-rpath,$PWD/build/usr/lib"
+    for message in ("reversed", "transposed", "peer"):
+        prefix, header, *parts = (f"examples/demo/message/{message}.{name}.bin" for name in ("prefix", "header", "part*"))
+        files = " ".join([prefix, header, *parts])
+        theirs = run(f"cc {c} -o build/in-c {flags}; build/in-c 0.5 build/in-c.zio {files}")
+        ours = run(f"build/{program} 0.5 build/in-cpp.zio {files}")
+        assert (ours.returncode, ours.stdout, ours.stderr) == (0, theirs.stdout, theirs.stderr)
+        assert (build / "in-cpp.zio").read_bytes() == (build / "in-c.zio").read_bytes()
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize(
+    "arguments, says",
+    [
+        ("2", "usage: scale FACTOR OUT PREFIX HEADER PART..."),
+        (f"2 build/x {MESSAGE}.prefix.bin build/none", "cannot read build/none"),
+        (f"2 build/x {MESSAGE}.prefix.bin {MESSAGE}.prefix.bin", "tens: 127 bytes: header not of 24 bytes"),
+        (f"2 build/x {MESSAGE}.prefix.bin {MESSAGE}.header.bin", "tens: tensor 0: part 0"),
+        (f"2 build/none/x {MESSAGE}.prefix.bin {MESSAGE}.header.bin {MESSAGE}.part0.bin", "cannot write build/none/x"),
+    ],
+)
+def test_errors_are_exceptions_and_leak_nothing(run, build, program, arguments, says):
+    ran = run(f"build/{program} {arguments}")
+    assert ran.returncode == 1
+    assert ran.stderr.startswith(f"scale: {says}".replace("build/", f"{build}/"))
+    assert len(ran.stderr.splitlines()) == 1
