@@ -207,6 +207,89 @@ static PyObject *ask(module_state *state, PyObject *producer, const DLDevice *de
   return capsule;
 }
 
+/* What a type says of itself, not of those that inherit from it: these may do more in __dlpack__. */
+static const DLPackExchangeAPI *own_api(PyTypeObject *type) {
+  PyObject *dict = PyObject_GetAttrString((PyObject *)type, "__dict__");
+  PyObject *capsule = dict == NULL ? NULL : PyMapping_GetItemString(dict, "__dlpack_c_exchange_api__");
+  const DLPackExchangeAPI *api = NULL;
+  if (capsule != NULL && PyCapsule_IsValid(capsule, "dlpack_exchange_api"))
+    api = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+  Py_XDECREF(capsule);
+  Py_XDECREF(dict);
+  PyErr_Clear();
+  while (api != NULL && api->header.version.major != DLPACK_MAJOR_VERSION)
+    api = (const DLPackExchangeAPI *)api->header.prev_api;
+  return api == NULL || api->managed_tensor_from_py_object_no_sync == NULL ? NULL : api;
+}
+
+static int has(PyTypeObject *type, PyObject *name) {
+  PyObject *value = PyObject_GetAttr((PyObject *)type, name);
+  if (value == NULL) PyErr_Clear();
+  Py_XDECREF(value);
+  return value != NULL;
+}
+
+static producer_kind kind_of(module_state *state, PyObject *producer) {
+  PyTypeObject *type = Py_TYPE(producer);
+  producer_kind *place = &state->kinds[((uintptr_t)type >> 4) % KINDS], kind;
+  TURN_BEGIN();
+  kind = *place;
+  TURN_END();
+  if (kind.type == type) return kind;
+  Py_INCREF((PyObject *)type); /* held, so that no other type gets its address */
+  kind.type = type;
+  kind.api = own_api(type);
+  kind.lazy = has(type, state->names[NAME_REQUIRES_GRAD]) && has(type, state->names[NAME_IS_CONJ]) &&
+              has(type, state->names[NAME_IS_NEG]);
+  producer_kind was;
+  TURN_BEGIN();
+  was = *place;
+  *place = kind;
+  TURN_END();
+  Py_XDECREF((PyObject *)was.type);
+  return kind;
+}
+
+/* Whether what the function of an object's returns is true; -1 with an exception. */
+static int answers_true(PyObject *object, PyObject *function) {
+  PyObject *answer = PyObject_CallMethodObjArgs(object, function, NULL);
+  int yes = answer == NULL ? -1 : PyObject_IsTrue(answer);
+  Py_XDECREF(answer);
+  return yes;
+}
+
+/* 1 where the numbers in memory are those of the tensor, and 0 where __dlpack__ knows why it refuses them. What
+ * it does not look at is refused here: a negative view's memory has all signs wrong. */
+static int computed(module_state *state, PyObject *producer) {
+  int negative = answers_true(producer, state->names[NAME_IS_NEG]);
+  if (negative > 0)
+    PyErr_SetString(PyExc_BufferError,
+                    "dlbridge: from_dlpack: the tensor has the negative bit set, use tensor.resolve_neg()");
+  if (negative != 0) return -1;
+  int conjugate = answers_true(producer, state->names[NAME_IS_CONJ]);
+  if (conjugate != 0) return conjugate < 0 ? -1 : 0;
+  PyObject *requires_grad = PyObject_GetAttr(producer, state->names[NAME_REQUIRES_GRAD]);
+  int requires = requires_grad == NULL ? -1 : PyObject_IsTrue(requires_grad);
+  Py_XDECREF(requires_grad);
+  return requires < 0 ? -1 : !requires;
+}
+
+/* A Tensor by a type's C exchange API. NULL without an exception where __dlpack__ has to be asked: it gives
+ * the reason for a refusal, and synchronises with devices. */
+static Tensor *take_exchanged(module_state *state, const DLPackExchangeAPI *api, PyObject *producer) {
+  DLManagedTensorVersioned *managed = NULL;
+  if (api->managed_tensor_from_py_object_no_sync(producer, &managed) != 0 || managed == NULL) {
+    PyErr_Clear();
+    return NULL;
+  }
+  if (managed->version.major == DLPACK_MAJOR_VERSION &&
+      !core_host_readable(managed->dl_tensor.device.device_type)) {
+    release_quietly(managed);
+    return NULL;
+  }
+  return take_over(state->tensor_type, managed, "from_dlpack");
+}
+
 /* Another Tensor on the memory of one of ours. */
 static Tensor *tensor_share(Tensor *self) {
   core_share *share;
@@ -230,6 +313,13 @@ static Tensor *from_producer(module_state *state, PyObject *producer, const DLDe
   } else if (PyCapsule_CheckExact(producer)) {
     self = take_capsule(state->tensor_type, producer, &flags);
   } else {
+    producer_kind kind = kind_of(state, producer);
+    int is_computed = kind.lazy ? computed(state, producer) : 1;
+    if (is_computed < 0) return NULL;
+    if (is_computed && kind.api != NULL && device == NULL && copy < 0) {
+      self = take_exchanged(state, kind.api, producer);
+      if (self != NULL || PyErr_Occurred()) return self;
+    }
     PyObject *capsule = ask(state, producer, device, copy, &asked);
     if (capsule == NULL) return NULL;
     self = take_capsule(state->tensor_type, capsule, &flags);

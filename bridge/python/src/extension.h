@@ -66,8 +66,21 @@ enum {
   NAME_DTYPE,
   NAME_SHAPE,
   NAME_DLPACK,
+  NAME_REQUIRES_GRAD,
+  NAME_IS_CONJ,
+  NAME_IS_NEG,
   NAME_COUNT
 };
+
+/* What is known of a type of producers: its own C exchange API, or NULL; and whether its tensors can be
+ * views that are yet to be computed, as PyTorch's can. */
+typedef struct {
+  PyTypeObject *type;
+  const DLPackExchangeAPI *api;
+  int lazy;
+} producer_kind;
+
+enum { KINDS = 8 }; /* that are remembered */
 
 typedef struct {
   PyTypeObject *tensor_type;
@@ -76,6 +89,7 @@ typedef struct {
   PyObject *ask;      /* {"max_version": (1, 3)}, what __dlpack__ is called with by default */
   PyObject *no_args;  /* () */
   PyObject *cpu;      /* (1, 0) */
+  producer_kind kinds[KINDS];
 } module_state;
 
 /* A view of memory and one share of it. Everything but `share` and `buffers` is fixed when it is made. */

@@ -88,6 +88,7 @@ static const char *const name_texts[NAME_COUNT] = {
     [NAME_STREAM] = "stream", [NAME_MAX_VERSION] = "max_version", [NAME_DL_DEVICE] = "dl_device",
     [NAME_COPY] = "copy",     [NAME_DEVICE] = "device",           [NAME_DTYPE] = "dtype",
     [NAME_SHAPE] = "shape",   [NAME_DLPACK] = "__dlpack__",
+    [NAME_REQUIRES_GRAD] = "requires_grad", [NAME_IS_CONJ] = "is_conj", [NAME_IS_NEG] = "is_neg",
 };
 
 static int execute(PyObject *module) {
@@ -124,6 +125,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
   module_state *state = PyModule_GetState(module);
   Py_VISIT(state->tensor_type);
   Py_VISIT(state->ask);
+  for (int i = 0; i < KINDS; i++) Py_VISIT(state->kinds[i].type);
   return 0;
 }
 
@@ -140,6 +142,7 @@ static int clear(PyObject *module) {
   Py_CLEAR(state->no_args);
   Py_CLEAR(state->cpu);
   for (int i = 0; i < NAME_COUNT; i++) Py_CLEAR(state->names[i]);
+  for (int i = 0; i < KINDS; i++) Py_CLEAR(state->kinds[i].type);
   return 0;
 }
 
