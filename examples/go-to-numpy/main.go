@@ -1,0 +1,62 @@
+// Liblife is a C library in Go that plays Conway's Game of Life on a Go slice, which NumPy sees and writes to.
+package main
+
+import "C"
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"unsafe"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+const rows, columns = 8, 16
+
+var cells = make([]bool, rows*columns) // Go's own memory
+
+// world shares the cells: a DLManagedTensorVersioned that is the caller's to end. The slice is pinned until then.
+//
+//export world
+func world() unsafe.Pointer {
+	t, err := dlpack.FromSlice(cells, rows, columns)
+	if err != nil {
+		return refuse(err)
+	}
+	defer t.Close() // Go's share; what was exported lives on
+	m, err := t.Export()
+	if err != nil {
+		return refuse(err)
+	}
+	return m
+}
+
+func refuse(err error) unsafe.Pointer {
+	fmt.Fprintln(os.Stderr, err)
+	return nil
+}
+
+// step makes the next generation, where the last one lies.
+//
+//export step
+func step() {
+	last := slices.Clone(cells)
+	for i := range cells {
+		neighbours := 0
+		for _, d := range [][2]int{{-1, -1}, {-1, 0}, {-1, 1}, {0, -1}, {0, 1}, {1, -1}, {1, 0}, {1, 1}} {
+			row, column := (i/columns+d[0]+rows)%rows, (i+d[1]+columns)%columns
+			if last[row*columns+column] {
+				neighbours++
+			}
+		}
+		cells[i] = neighbours == 3 || neighbours == 2 && last[i]
+	}
+}
+
+// shared is how many tensors of ours others still hold.
+//
+//export shared
+func shared() C.longlong { return C.longlong(dlpack.ReadStats().Exports) }
+
+func main() {}
