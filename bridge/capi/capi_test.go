@@ -381,7 +381,7 @@ func (v *vector) describe(w *bytes.Buffer, dir string, packed int, files []strin
 
 func numbers(n []int64) string { return strings.Trim(fmt.Sprint(n), "[]") }
 
-func TestMessageFunctionsUnderValgrind(t *testing.T) {
+func TestFunctionsThatNeedGoUnderValgrind(t *testing.T) {
 	if _, err := exec.LookPath("valgrind"); err != nil {
 		t.Skip("valgrind is not installed")
 	}
@@ -393,6 +393,8 @@ func TestMessageFunctionsUnderValgrind(t *testing.T) {
 	}
 	dir := filepath.Join(scratch, "valgrind")
 	run(t, nil, nil, "go", "build", "-buildmode=c-shared", "-tags=valgrind", "-o", filepath.Join(dir, "libdlbridge.so"), "../libdlbridge")
-	program := compile(t, "cc", "message.c", append(slices.Clone(c11), linked(dir, "dlbridge")...)...)
-	run(t, []string{"GODEBUG=asyncpreemptoff=1"}, nil, "valgrind", "-q", "--error-exitcode=9", "--leak-check=no", program)
+	for _, file := range []string{"message.c", "value.c"} {
+		program := compile(t, "cc", file, append(slices.Clone(c11), linked(dir, "dlbridge")...)...)
+		run(t, []string{"GODEBUG=asyncpreemptoff=1"}, nil, "valgrind", "-q", "--error-exitcode=9", "--leak-check=no", program)
+	}
 }
