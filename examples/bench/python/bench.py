@@ -108,7 +108,7 @@ def messages():
 
 
 def decthings():
-    """The client of Decthings, on a tensor of 4 floats."""
+    """The client of Decthings and our own, on a tensor of 4 floats."""
     tensor = DecthingsTensor(np.zeros(4, np.float32), "f32", [4])
     data = tensor.serialize()
 
@@ -120,8 +120,20 @@ def decthings():
         for _ in rounds:
             tensor.serialize()
 
+    array = tensor.numpy()
+
+    def iterate(rounds):
+        for _ in dlbridge.decthings.iter(data * len(rounds)):
+            pass
+
+    def encode(rounds):
+        for _ in rounds:
+            dlbridge.decthings.encode(array)
+
     add("decthings_deserialize", plain, deserialize)
     add("decthings_serialize", plain, serialize)
+    add("dlbridge_decthings_iter", plain, iterate)
+    add("dlbridge_decthings_encode", plain, encode)
 
 
 def measure():

@@ -118,6 +118,8 @@ var tables = []table{
 			{path: "decthings_encode_4_floats", what: "encode", peer: "py_decthings_serialize"},
 			{path: "py_decthings_deserialize", what: "the Python client, decode", peers: true},
 			{path: "py_decthings_serialize", what: "the Python client, encode", peers: true},
+			{path: "py_dlbridge_decthings_iter", what: "Python: `dlbridge.decthings.iter`", peer: "py_decthings_deserialize"},
+			{path: "py_dlbridge_decthings_encode", what: "Python: `dlbridge.decthings.encode`", peer: "py_decthings_serialize"},
 		}},
 	{"Decthings: 64 MiB", "One tensor, aligned; the reader that copies is written by hand. Into memory that is there.",
 		"memcpy_64MiB", "copies", []row{
