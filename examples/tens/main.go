@@ -1,0 +1,78 @@
+// Product reads a ZIO message with a matrix and a vector, and answers with their product and the matrix's transpose.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/tens"
+)
+
+func main() {
+	if err := answer(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func answer(r io.Reader, w io.Writer) error {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	question, err := tens.ParsePacked(data)
+	if err != nil {
+		return err
+	}
+	ts, err := bridge.Tensors(question) // views of data
+	if err != nil {
+		return err
+	}
+	for _, t := range ts {
+		defer t.Close()
+	}
+	y, err := product(ts)
+	if err != nil {
+		return err
+	}
+	defer y.Close()
+	transposed, err := ts[0].Transpose(1, 0) // a view
+	if err != nil {
+		return err
+	}
+	defer transposed.Close()
+	reply, _, err := bridge.Message([]*dlpack.Tensor{y, transposed}, bridge.Metadata([]byte(`{"of":"Go"}`)))
+	if err != nil {
+		return err
+	}
+	reply.Origin, reply.Seqno = question.Origin, question.Seqno+1
+	packed, err := reply.AppendPacked(nil)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(packed)
+	return err
+}
+
+// product looks at elements one by one: the matrix may be in any order, and in the single-part form at any address.
+func product(ts []*dlpack.Tensor) (*dlpack.Tensor, error) {
+	if len(ts) != 2 || ts[0].Rank() != 2 || ts[1].Rank() != 1 || ts[0].Dim(1) != ts[1].Dim(0) || ts[1].Dim(0) == 0 {
+		return nil, fmt.Errorf("product: %v are not a matrix and a vector", ts)
+	}
+	sums := make([]float64, ts[0].Dim(0))
+	for i := range sums {
+		for j := range ts[1].Dim(0) {
+			a, errA := dlpack.At[float64](ts[0], int64(i), j)
+			x, errX := dlpack.At[float64](ts[1], j)
+			if err := errors.Join(errA, errX); err != nil {
+				return nil, err
+			}
+			sums[i] += a * x
+		}
+	}
+	return dlpack.FromSlice(sums, ts[0].Dim(0))
+}
