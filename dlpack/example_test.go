@@ -100,6 +100,36 @@ func ExampleImportLegacy() {
 	// Output: [7 8]
 }
 
+func ExampleBorrow() {
+	t, _ := dlpack.FromSlice([]float32{1, 2, 3})
+	defer t.Close()
+	m, _ := t.Export()
+	defer dlpack.Release(m)
+	argument := unsafe.Add(m, 32) // &m->dl_tensor, as a C caller passes it
+
+	b, _ := dlpack.Borrow(argument, dlpack.AssumeWritable)
+	defer b.Close()
+	values, _ := dlpack.Values[float32](b)
+	values[0] = 10
+	x, _ := t.At(0)
+	_, err := b.Export()
+	fmt.Println(x, errors.Is(err, dlpack.ErrBorrowed))
+	// Output: 10 true
+}
+
+func ExampleLend() {
+	socket, _ := dlpack.New(dlpack.Uint8, 8) // stands for a buffer of C's
+	defer socket.Close()
+	buffer, _, _ := socket.UnsafeBytes()
+
+	bytes, _ := dlpack.Lend(unsafe.Pointer(&buffer[0]), 8, false, nil, nil) // with a release, C is told when it ends
+	defer bytes.Close()
+	t, _ := bytes.Bitcast(dlpack.Float64)
+	defer t.Close()
+	fmt.Println(bytes, t, t.Data() == socket.Data())
+	// Output: uint8[8] on cpu float64[1] on cpu true
+}
+
 func ExampleTensor_Export() {
 	t, _ := dlpack.New(dlpack.Float64, 2)
 	m, _ := t.Export()
@@ -164,6 +194,15 @@ func ExampleValues() {
 	// Output: [0 0 0 1] dlpack: values: the tensor has int32, asked for float32
 }
 
+func ExampleUnsafeValues() {
+	t, _ := dlpack.FromReadOnly([]int32{1, 2, 3})
+	defer t.Close()
+	_, err := dlpack.Values[int32](t)
+	values, _ := dlpack.UnsafeValues[int32](t) // must not be written to
+	fmt.Println(values, errors.Is(err, dlpack.ErrReadOnly))
+	// Output: [1 2 3] true
+}
+
 func ExampleTensor_AsBytes() {
 	t, _ := dlpack.FromSlice([]uint16{1, 2})
 	defer t.Close()
@@ -184,5 +223,18 @@ func ExampleReadStats() {
 	fmt.Println(dlpack.ReadStats().Exports - before.Exports)
 	// Output:
 	// 1
+	// 0
+}
+
+func ExampleLive() {
+	defer dlpack.SetLedger(dlpack.SetLedger(true)) // or DLBRIDGE_LEDGER=1 in the environment
+	t, _ := dlpack.New(dlpack.Float32, 2, 3)
+	for _, r := range dlpack.Live() {
+		fmt.Println(r.Kind, "of", r.DType, r.Shape) // r.Caller says where
+	}
+	t.Close()
+	fmt.Println(len(dlpack.Live()))
+	// Output:
+	// allocation of float32 [2 3]
 	// 0
 }

@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// ProfileName is the pprof profile of what the ledger holds: pprof.Lookup(ProfileName).
+// ProfileName is the pprof profile of what the ledger holds: pprof.Lookup(ProfileName), which is nil until
+// the ledger is first switched on.
 const ProfileName = "github.com/dlbridge/dlbridge/dlpack"
 
 // LedgerVariable is the environment variable that switches the ledger on from the start, with any value but
