@@ -83,8 +83,8 @@ CORE_API void core_release_lent(void (*lender)(void *ctx), void *ctx);
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-/* The low bits of a block's state. Above them stands the number of the ring that the block belongs to
- * while it is ready to be exported again, 0 for none. */
+/* The low bits of a block's state. Above them stands, while the block is in a ring of Go's and so ready to be
+ * exported again, which one that is, and in which turn it was exported last; 0 for none. */
 enum { CORE_FREE = 0, CORE_LIVE = 1, CORE_DEAD = 2, CORE_IDLE = 3, CORE_STATES = 3 };
 
 typedef struct core_block core_block;

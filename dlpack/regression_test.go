@@ -180,3 +180,28 @@ func TestManyTensorsKeepFewBlocks(t *testing.T) {
 		assert.Zero(t, dlpack.PinnedBlocks())
 	}
 }
+
+// A tensor that was exported and imported again many times over is a chain of owners, each of which ends in the
+// deleter of the one before. The C core's deleters end in tail calls, so that no stack is as long as the chain.
+func TestLongChainsOfOwnersEndOnAnyThread(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	length := 100_000
+	if asan { // which makes calls of tail calls
+		length = 100
+	}
+	for _, option := range []dlpack.ImportOption{0, dlpack.NoSafetyNet} {
+		tensor, p := takeOver(t)
+		for range length {
+			m := export(t, tensor)
+			tensor.Close()
+			var err error
+			tensor, err = dlpack.Import(m, option)
+			require.NoError(t, err)
+		}
+		m := export(t, tensor)
+		tensor.Close()
+		assert.Zero(t, p.Deletes())
+		dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
+		assert.Equal(t, 1, p.Deletes())
+	}
+}
