@@ -11,14 +11,14 @@ import (
 )
 
 // A memory is what tensors are views of: some bytes, and what has to happen when nobody needs them.
-// refs counts the tensors of Go beyond the first, and is -1 when there is none. Consumers of exports are
-// counted apart: each block of Go's memory holds its own pin, each block of other memory a share of the C
-// word in [share].
+// refs counts the open tensors of Go, and the operations at work on them, beyond the first. Once the last is gone
+// it is -1, or still 0: see close. Consumers of exports are counted apart: each block of Go's memory holds its own
+// pin, each block of other memory a share of the C word in [share].
 type memory struct {
 	refs    atomic.Int32
 	origin  origin
 	guarded bool
-	// The addresses that views may reach. Where the host cannot address the memory, low is its byte_offset.
+	// The addresses that views may reach; the byte_offsets, where the host cannot address the memory.
 	low, high uintptr
 	// keep is what has to be reachable as long as the memory is: Go's own memory, or the guard.
 	keep unsafe.Pointer
@@ -91,7 +91,8 @@ func (m *memory) escape() {
 	}
 }
 
-// acquire takes a reference unless the last one is gone, or there are 2^31.
+// acquire takes a reference, unless refs says that the last one is gone, or there are 2^31. That alone does not
+// keep the memory: see [Tensor.acquire].
 func (m *memory) acquire() bool {
 	for {
 		n := m.refs.Load()
