@@ -11,7 +11,7 @@ BUILD := build
 VENV := $(BUILD)/venv
 PEERS := $(BUILD)/venv-peers
 # Those of libtorch are tests in Go.
-HEAVY_EXAMPLES := examples/tvm
+HEAVY_EXAMPLES := examples/torch-to-go examples/tvm
 STRICT := -Wall -Wextra -pedantic -Werror
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Where the tests of bridge/tvmffi find their peer, which lies in the environment of the light peers.
