@@ -48,7 +48,10 @@ void core_release_lent(void (*lender)(void *ctx), void *ctx) {
 void core_share_take(core_share *share) { __atomic_fetch_add(&share->count, 1, __ATOMIC_RELAXED); }
 
 void core_share_drop(core_share *share) {
-  if (core_share_leave(share)) share->release(share);
+  if (!core_share_leave(share)) return;
+  int saved = errno; /* not every free keeps it */
+  share->release(share);
+  errno = saved;
 }
 
 #ifdef CORE_DEBUG
@@ -70,7 +73,6 @@ static void *allocate(size_t size, int zeroed) {
 }
 
 static void release_allocation(core_share *share) {
-  int saved = errno;
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
   char *base = (char *)share->data - page;
   size_t size = *(size_t *)base;
@@ -79,7 +81,6 @@ static void release_allocation(core_share *share) {
   uint32_t turn = __atomic_fetch_add(&locked_count, 1, __ATOMIC_RELAXED) % LOCKED_MAPPINGS;
   void *oldest = __atomic_exchange_n(&locked[turn], base, __ATOMIC_ACQ_REL);
   if (oldest != NULL && mprotect(oldest, page, PROT_READ) == 0) munmap(oldest, *(size_t *)oldest);
-  errno = saved;
 }
 #else
 static void *allocate(size_t size, int zeroed) { return zeroed ? calloc(1, size) : malloc(size); }
