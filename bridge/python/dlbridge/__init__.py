@@ -24,8 +24,8 @@ from ._core import (
     from_address,
     from_buffer,
     from_dlpack,
+    function,
     load,
-    release_address,
     to_address,
 )
 from ._elements import Elements
@@ -49,6 +49,9 @@ __version__ = "0.1.0"
 
 _Pointer = type(ctypes.POINTER(ctypes.c_int))
 _Function = ctypes.CFUNCTYPE(None).__base__  # of every function pointer
+_Data = _Function.__base__  # of every ctypes type
+_PLAIN = ctypes.CFUNCTYPE(None)._flags_  # functions that are called without errno and without the GIL
+_TENSOR, _NOTHING, _OTHER = 0, 1, 2  # C: RETURNS_TENSOR, …
 
 
 def _is_pointer(kind: Any) -> bool:
@@ -63,53 +66,37 @@ def wrap(cfunc: Any, to: Callable[[Tensor], Any] | None = None) -> Callable[...,
     are tensors and other arguments are passed as they are; without `argtypes` all are tensors. A
     `restype` that is no pointer (nor ctypes' default, c_int) is returned as it is.
 
-    The result is a `Tensor`, or `to(tensor)`: `wrap(lib.scale, to=torch.from_dlpack)`.
+    The result is a `Tensor`, or `to(tensor)`: `wrap(lib.scale, to=torch.from_dlpack)`. The GIL is let go
+    during the call, unless `cfunc` is of a `ctypes.PyDLL`.
 
     Ownership: each argument's memory is shared with the C function until it calls the deleter. After an
-    error before the call nothing is shared. Errors: RuntimeError when the function returns NULL.
+    error before the call nothing is shared. Errors: those of `from_dlpack` for arguments that are refused
+    (PyTorch's that require a gradient, and its conjugate and negative views, among them), TypeError for other
+    arguments, RuntimeError when the function returns NULL.
     """
     if not isinstance(cfunc, _Function):
         raise TypeError(f"dlbridge: wrap: takes a ctypes function, not {type(cfunc)!r}")
     if not cfunc:
         raise ValueError("dlbridge: wrap: the function is NULL")
-    argtypes = cfunc.argtypes
-    returns_tensor = cfunc.restype is ctypes.c_int or _is_pointer(cfunc.restype)
-    call = ctypes.cast(cfunc, type(cfunc))  # keeps cfunc alive, which may be a callback
-    call.restype = ctypes.c_void_p if returns_tensor else cfunc.restype
-    tensors: list[bool] | None = None
-    if argtypes is not None:
-        tensors = [_is_pointer(kind) for kind in argtypes]
-        call.argtypes = [ctypes.c_void_p if t else kind for t, kind in zip(tensors, argtypes)]
+    if to is not None and not callable(to):
+        raise TypeError(f"dlbridge: wrap: to must be callable, not {type(to)!r}")
+    argtypes, restype = cfunc.argtypes, cfunc.restype
+    if cfunc.errcheck is not None or not (restype is None or isinstance(restype, type) and issubclass(restype, _Data)):
+        raise TypeError("dlbridge: wrap: errcheck, and a restype that is no ctypes type, belong into `to`")
     name = getattr(cfunc, "__name__", "function")
-
-    def function(*args: Any) -> Any:
-        if tensors is not None and len(args) != len(tensors):
-            raise TypeError(f"dlbridge: {name} takes {len(tensors)} arguments, not {len(args)}")
-        passed: list[Any] = []
-        owned: list[int] = []
-        try:
-            for i, arg in enumerate(args):
-                if tensors is None or tensors[i]:
-                    owned.append(to_address(arg))
-                    arg = ctypes.c_void_p(owned[-1])
-                passed.append(arg)
-        except BaseException:
-            for shared in owned:
-                release_address(shared)
-            raise
-        try:
-            result = call(*passed)
-        except ctypes.ArgumentError as error:  # before the call
-            for shared in owned:
-                release_address(shared)
-            raise TypeError(f"dlbridge: {name}: {error}") from error
-        if not returns_tensor:
-            return result
-        if not result:
-            raise RuntimeError(f"dlbridge: {name} returned no tensor")
-        tensor = from_address(result)
-        return tensor if to is None else to(tensor)
-
-    function.__name__ = function.__qualname__ = name
-    function.__wrapped__ = cfunc  # type: ignore[attr-defined]
-    return function
+    call = ctypes.cast(cfunc, type(cfunc))  # keeps cfunc alive, which may be a callback
+    tensors = None
+    if argtypes is not None:
+        tensors = bytes(_is_pointer(kind) for kind in argtypes)
+        call.argtypes = [ctypes.c_void_p if t else kind for t, kind in zip(tensors, argtypes)]
+    returns = _NOTHING if restype is None else _OTHER
+    if restype is ctypes.c_int or _is_pointer(restype):
+        returns, restype = _TENSOR, ctypes.c_void_p
+    call.restype = restype
+    direct = None
+    if type(cfunc)._flags_ == _PLAIN and returns != _OTHER and all(tensors or b""):
+        direct = ctypes.cast(cfunc, ctypes.c_void_p).value
+    made = function(name, call, tensors, to, ctypes.ArgumentError, ctypes.c_void_p, direct or 0, returns)
+    made.__name__ = made.__qualname__ = name
+    made.__wrapped__ = cfunc
+    return made

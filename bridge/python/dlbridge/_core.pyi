@@ -1,6 +1,6 @@
 """The DLPack protocol of dlbridge, in C. The functions without a docstring here serve the codecs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, ClassVar, Protocol, final
 
@@ -65,7 +65,17 @@ def from_buffer(
 def empty(shape: int | Sequence[int], dtype: str) -> Tensor: ...
 def load(path: Any, /) -> None: ...
 def counters() -> dict[str, int]: ...
-def release_address(address: int, /) -> None: ...
+def function(
+    name: str,
+    call: Any,
+    tensors: bytes | None,
+    to: Callable[[Tensor], Any] | None,
+    argument_error: type,
+    pointer: type,
+    direct: int,
+    returns: int,
+    /,
+) -> Callable[..., Any]: ...
 def library_counters() -> dict[str, int]: ...
 def message_decode(frames: Sequence[Buffer], message_only: bool, /) -> tuple[Any, ...]: ...
 def message_encode(

@@ -15,8 +15,7 @@ int64_t live_imports(void) {
   return held;
 }
 
-/* Releases what is not to be carried, before an error is set. */
-static void release_quietly(DLManagedTensorVersioned *managed) {
+void release_quietly(DLManagedTensorVersioned *managed) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   core_release_versioned(managed);
@@ -258,20 +257,24 @@ static int answers_true(PyObject *object, PyObject *function) {
   return yes;
 }
 
-/* 1 where the numbers in memory are those of the tensor, and 0 where __dlpack__ knows why it refuses them. What
- * it does not look at is refused here: a negative view's memory has all signs wrong. */
+/* 1 where the numbers in memory are those of the tensor, and 0 where __dlpack__ is to say, which knows of
+ * gradients and conjugates. It does not look at what is refused here: a negative view, whose signs are all
+ * wrong in memory. Types that only look like PyTorch's may not want to be asked. */
 static int computed(module_state *state, PyObject *producer) {
   int negative = answers_true(producer, state->names[NAME_IS_NEG]);
-  if (negative > 0)
+  if (negative > 0) {
     PyErr_SetString(PyExc_BufferError,
                     "dlbridge: from_dlpack: the tensor has the negative bit set, use tensor.resolve_neg()");
-  if (negative != 0) return -1;
-  int conjugate = answers_true(producer, state->names[NAME_IS_CONJ]);
-  if (conjugate != 0) return conjugate < 0 ? -1 : 0;
-  PyObject *requires_grad = PyObject_GetAttr(producer, state->names[NAME_REQUIRES_GRAD]);
-  int requires = requires_grad == NULL ? -1 : PyObject_IsTrue(requires_grad);
-  Py_XDECREF(requires_grad);
-  return requires < 0 ? -1 : !requires;
+    return -1;
+  }
+  int conjugate = negative < 0 ? -1 : answers_true(producer, state->names[NAME_IS_CONJ]);
+  PyObject *gradient = conjugate < 0 ? NULL : PyObject_GetAttr(producer, state->names[NAME_REQUIRES_GRAD]);
+  int required = gradient == NULL ? -1 : PyObject_IsTrue(gradient);
+  Py_XDECREF(gradient);
+  if (required >= 0) return !conjugate && !required;
+  if (!PyErr_ExceptionMatches(PyExc_Exception)) return -1;
+  PyErr_Clear();
+  return 0;
 }
 
 /* A Tensor by a type's C exchange API. NULL without an exception where __dlpack__ has to be asked: it gives
@@ -437,13 +440,17 @@ PyObject *from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
  * in place of a pointer. */
 enum { PAGE = 4096 };
 
+int can_be_managed(uintptr_t address) {
+  return address >= PAGE && address <= UINTPTR_MAX - PAGE && address % 8 == 0;
+}
+
 static DLManagedTensorVersioned *parse_address(PyObject *object, const char *function) {
   if (!Py_IS_TYPE(object, &PyLong_Type) && !PyLong_Check(object)) {
     PyErr_Format(PyExc_TypeError, "dlbridge: %s: an address is an int, not %R", function, Py_TYPE(object));
     return NULL;
   }
   uintptr_t address = PyLong_AsUnsignedLong(object); /* all ones after an error */
-  if (address < PAGE || address > UINTPTR_MAX - PAGE || address % 8 != 0) {
+  if (!can_be_managed(address)) {
     PyErr_Clear();
     PyErr_Format(PyExc_ValueError, "dlbridge: %s: no managed tensor can be at %R", function, object);
     return NULL;
@@ -458,9 +465,3 @@ PyObject *from_address(PyObject *module, PyObject *object) {
   return (PyObject *)take_over(state->tensor_type, managed, "from_address");
 }
 
-PyObject *release_address(PyObject *Py_UNUSED(module), PyObject *object) {
-  DLManagedTensorVersioned *managed = parse_address(object, "release_address");
-  if (managed == NULL) return NULL;
-  release_quietly(managed);
-  Py_RETURN_NONE;
-}

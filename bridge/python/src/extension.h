@@ -5,6 +5,7 @@
  *   tensor.c    the type Tensor: a described view with a hold on a share
  *   producer.c  __dlpack__, capsules, the C exchange API
  *   consumer.c  from_dlpack, from_address: foreign managed tensors become Tensors
+ *   wrap.c      C functions on managed tensors become Python functions on producers
  *   buffer.c    Python's buffer protocol, both ways
  *   dtype.c     names and struct letters of data types
  *   codec.c     the Go library: loading it, and the messages it reads and writes
@@ -83,7 +84,7 @@ typedef struct {
 enum { KINDS = 8 }; /* that are remembered */
 
 typedef struct {
-  PyTypeObject *tensor_type;
+  PyTypeObject *tensor_type, *function_type;
   PyObject *names[NAME_COUNT];
   PyObject *version;  /* (1, 3) */
   PyObject *ask;      /* {"max_version": (1, 3)}, what __dlpack__ is called with by default */
@@ -131,6 +132,8 @@ PyObject *tensor_dlpack_device(PyObject *self, PyObject *ignored);
 void forget_arguments(void);
 /* A managed tensor on the Tensor's memory that the caller owns; NULL with an exception. */
 DLManagedTensorVersioned *tensor_export(Tensor *self);
+/* The same of any producer or capsule. */
+DLManagedTensorVersioned *lend(module_state *state, PyObject *producer);
 PyObject *to_address(PyObject *module, PyObject *object);
 PyObject *exchange_capsule(void);
 void exchange_type(PyTypeObject *type, int live);
@@ -138,11 +141,14 @@ void exchange_type(PyTypeObject *type, int live);
 /* ---- consumer.c */
 PyObject *from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *from_address(PyObject *module, PyObject *address);
-PyObject *release_address(PyObject *module, PyObject *address);
 /* A Tensor of any producer or capsule. */
 Tensor *consume(module_state *state, PyObject *producer);
 /* Takes over a managed tensor, whatever becomes of it: after an error its deleter has run. */
 Tensor *take_over(PyTypeObject *type, DLManagedTensorVersioned *managed, const char *place);
+/* Whether a managed tensor can be at an address. */
+int can_be_managed(uintptr_t address);
+/* Calls the deleter; the current exception stays as it is. */
+void release_quietly(DLManagedTensorVersioned *managed);
 int64_t live_imports(void);
 int parse_device(PyObject *object, const char *name, DLDevice *out);
 /* Sorts the arguments of a METH_FASTCALL | METH_KEYWORDS function: values[i] belongs to names[i]. */
@@ -150,6 +156,10 @@ int parse_arguments(module_state *state, const char *function, PyObject *const *
                     Py_ssize_t nargs, PyObject *kwnames, Py_ssize_t positional, const int *names,
                     Py_ssize_t count, PyObject **values);
 int parse_copy(PyObject *object, int *out);
+
+/* ---- wrap.c */
+extern PyType_Spec function_spec;
+PyObject *function_new(PyObject *module, PyObject *args);
 
 /* ---- buffer.c */
 int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags);

@@ -68,7 +68,7 @@ static PyMethodDef functions[] = {
     {"empty", FASTCALL(empty), empty_doc},
     {"load", codec_load, METH_O, load_doc},
     {"counters", counters, METH_NOARGS, counters_doc},
-    {"release_address", release_address, METH_O, "Call the deleter of the managed tensor at an address."},
+    {"function", function_new, METH_VARARGS, NULL},
     {"message_decode", codec_decode, METH_VARARGS, NULL},
     {"message_encode", codec_encode, METH_VARARGS, NULL},
     {"message_make", codec_make, METH_VARARGS, NULL},
@@ -116,6 +116,8 @@ static int execute(PyObject *module) {
   int failed = api == NULL || PyObject_SetAttrString(type, "__dlpack_c_exchange_api__", api) < 0;
   Py_XDECREF(api);
   if (failed || PyModule_AddType(module, state->tensor_type) < 0) return -1;
+  state->function_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &function_spec, NULL);
+  if (state->function_type == NULL) return -1;
   exchange_type(state->tensor_type, 1);
   keep_spares(1);
   return 0;
@@ -124,6 +126,7 @@ static int execute(PyObject *module) {
 static int traverse(PyObject *module, visitproc visit, void *arg) {
   module_state *state = PyModule_GetState(module);
   Py_VISIT(state->tensor_type);
+  Py_VISIT(state->function_type);
   Py_VISIT(state->ask);
   for (int i = 0; i < KINDS; i++) Py_VISIT(state->kinds[i].type);
   return 0;
@@ -137,6 +140,7 @@ static int clear(PyObject *module) {
     keep_spares(0);
   }
   Py_CLEAR(state->tensor_type);
+  Py_CLEAR(state->function_type);
   Py_CLEAR(state->ask);
   Py_CLEAR(state->version);
   Py_CLEAR(state->no_args);

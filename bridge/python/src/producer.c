@@ -246,11 +246,17 @@ DLManagedTensorVersioned *tensor_export(Tensor *self) {
   return managed;
 }
 
-PyObject *to_address(PyObject *module, PyObject *object) {
-  Tensor *tensor = consume(PyModule_GetState(module), object);
+DLManagedTensorVersioned *lend(module_state *state, PyObject *producer) {
+  if (tensor_check(producer)) return tensor_export((Tensor *)producer);
+  Tensor *tensor = consume(state, producer);
   if (tensor == NULL) return NULL;
   DLManagedTensorVersioned *managed = tensor_export(tensor);
   Py_DECREF(tensor);
+  return managed;
+}
+
+PyObject *to_address(PyObject *module, PyObject *object) {
+  DLManagedTensorVersioned *managed = lend(PyModule_GetState(module), object);
   if (managed == NULL) return NULL;
   PyObject *address = PyLong_FromVoidPtr(managed);
   if (address == NULL) core_release_versioned(managed);

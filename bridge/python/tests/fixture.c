@@ -248,6 +248,71 @@ double fixture_sum(DLManagedTensorVersioned *x) {
   return sum;
 }
 
+/* Waits, for a few seconds, until somebody has called fixture_open: NULL if nobody has. */
+static int opened;
+void fixture_open(void) { __atomic_store_n(&opened, 1, __ATOMIC_SEQ_CST); }
+DLManagedTensorVersioned *fixture_wait(DLManagedTensorVersioned *x) {
+  for (int i = 0; i < 5000; i++) {
+    if (__atomic_exchange_n(&opened, 0, __ATOMIC_SEQ_CST)) return x;
+    usleep(1000);
+  }
+  x->deleter(x);
+  return NULL;
+}
+
+/* Writes whether the caller has the GIL. */
+void fixture_note_gil(DLManagedTensorVersioned *x) {
+  *(float *)x->dl_tensor.data = (float)PyGILState_Check();
+  x->deleter(x);
+}
+
+static void *delete_here(void *managed) {
+  ((DLManagedTensorVersioned *)managed)->deleter(managed);
+  return NULL;
+}
+
+/* Ends its arguments on a thread that it waits for, as a library with threads of its own may. */
+void fixture_delete_elsewhere(DLManagedTensorVersioned *x, DLManagedTensorVersioned *y) {
+  DLManagedTensorVersioned *both[] = {x, y};
+  for (int i = 0; i < 2; i++) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, delete_here, both[i]) != 0) abort();
+    pthread_join(thread, NULL);
+  }
+}
+
+/* ---- a type with a C exchange API of its own ----------------------------------------------------- */
+
+static description table_makes;
+static int table_calls, table_fails;
+
+static int table_from_object(void *object, DLManagedTensorVersioned **out) {
+  (void)object;
+  table_calls++;
+  if (table_fails) {
+    PyErr_SetString(PyExc_RuntimeError, "the table fails");
+    return -1;
+  }
+  *out = fixture_make(&table_makes);
+  return 0;
+}
+
+/* A capsule of a table whose tensors are as described; `major` is that of the newest, which a table of
+ * version 1.3 stands behind. */
+PyObject *fixture_table(const description *d, const char *name, int fails, int major) {
+  static DLPackExchangeAPI api, newer;
+  table_makes = *d;
+  table_fails = fails;
+  table_calls = 0;
+  api.header.version = (DLPackVersion){1, 3};
+  api.managed_tensor_from_py_object_no_sync = table_from_object;
+  newer.header.version = (DLPackVersion){(uint32_t)major, 0};
+  newer.header.prev_api = &api.header;
+  return PyCapsule_New(major == 1 ? &api : &newer, name, NULL);
+}
+
+int fixture_table_calls(void) { return table_calls; }
+
 /* ---- the C exchange API ----------------------------------------------------------------------- */
 
 static char exchange_error[512];

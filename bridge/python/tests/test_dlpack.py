@@ -6,7 +6,6 @@ import ctypes
 import gc
 import itertools
 import sys
-import weakref
 
 import ml_dtypes
 import numpy as np
@@ -15,7 +14,6 @@ import tvm_ffi
 from conftest import Producer
 
 import dlbridge
-from dlbridge import _core
 
 READ_ONLY, IS_COPIED, PADDED = 1, 2, 4
 SIMPLE, WRITABLE, FORMAT, ND, STRIDES = 0, 1, 4, 8, 0x18  # PyBUF_*
@@ -693,75 +691,6 @@ def test_g37_memory_of_ours_is_aligned_and_writable():
     assert dlbridge.empty(5, "int8").shape == (5,)
 
 
-# ---- wrap ---------------------------------------------------------------------------------------------
-
-
-def test_wrap_makes_a_python_function_of_a_c_function(c):
-    add = dlbridge.wrap(ctypes.CDLL(str(c.path)).fixture_add)
-    x, y = np.arange(4, dtype=np.float32), np.full(4, 10, np.float32)
-    result = add(x, y)
-    assert isinstance(result, dlbridge.Tensor)
-    assert result.data_ptr == x.ctypes.data
-    assert x.tolist() == [10.0, 11.0, 12.0, 13.0]
-    del result
-    assert dlbridge.counters()["exports"] == 0
-    converted = dlbridge.wrap(ctypes.CDLL(str(c.path)).fixture_add, to=np.from_dlpack)(x, tvm_ffi.from_dlpack(y))
-    assert isinstance(converted, np.ndarray) and converted.ctypes.data == x.ctypes.data
-
-
-def test_wrap_passes_what_argtypes_says_is_no_tensor(c):
-    cfunc = ctypes.CDLL(str(c.path)).fixture_scale
-    cfunc.argtypes, cfunc.restype = [ctypes.c_void_p, ctypes.c_float], ctypes.c_void_p
-    x = np.arange(4, dtype=np.float32)
-    assert np.from_dlpack(dlbridge.wrap(cfunc)(x, 2.5)).tolist() == [0.0, 2.5, 5.0, 7.5]
-    total = ctypes.CDLL(str(c.path)).fixture_sum
-    total.restype = ctypes.c_double
-    assert dlbridge.wrap(total)(x) == 15.0
-
-
-def test_wrap_releases_everything_after_an_error(c):
-    add = ctypes.CDLL(str(c.path)).fixture_add
-    add.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-    scale = ctypes.CDLL(str(c.path)).fixture_scale
-    scale.argtypes = [ctypes.c_void_p, ctypes.c_float]
-    x = np.arange(4, dtype=np.float32)
-    with pytest.raises(TypeError):
-        dlbridge.wrap(add)(x, [1, 2])
-    with pytest.raises(TypeError, match="takes 2 arguments"):
-        dlbridge.wrap(add)(x)
-    with pytest.raises(TypeError):
-        dlbridge.wrap(scale)(x, "two")
-    with pytest.raises(RuntimeError, match="returned no tensor"):
-        dlbridge.wrap(ctypes.CDLL(str(c.path)).fixture_refuse)(x)
-    with pytest.raises(BufferError):
-        dlbridge.wrap(ctypes.CDLL(str(c.path)).fixture_add, to=lambda t: t.__dlpack__(dl_device=(2, 0)))(x, x)
-
-
-def test_wrap_keeps_the_function():
-    kind = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
-    back = kind(lambda address: address)
-    gone = weakref.ref(back)
-    wrapped = dlbridge.wrap(back)
-    del back, wrapped.__wrapped__  # as functools.wraps does
-    gc.collect()
-    assert gone() is not None
-    assert wrapped(np.zeros(3)).shape == (3,)
-    del wrapped
-    gc.collect()
-    assert gone() is None
-
-
-@pytest.mark.parametrize("what", [3, "x", None, len, lambda: 0, ctypes.c_void_p(8)], ids=repr)
-def test_wrap_of_no_function_is_a_type_error(what):
-    with pytest.raises(TypeError, match="takes a ctypes function"):
-        dlbridge.wrap(what)
-
-
-def test_wrap_of_a_null_function_is_a_value_error():
-    with pytest.raises(ValueError, match="NULL"):
-        dlbridge.wrap(ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(0))
-
-
 # ---- buffers --------------------------------------------------------------------------------------------
 
 
@@ -1079,9 +1008,3 @@ def test_g47_tvm_ffi_calls_with_and_returns_our_tensors():
     back = echo(t)
     assert isinstance(back, dlbridge.Tensor)
     assert back.data_ptr == t.data_ptr
-
-
-def test_release_address_calls_the_deleter_once(c):
-    before = c.deletes()
-    _core.release_address(c.managed())
-    assert c.deletes() == before + 1

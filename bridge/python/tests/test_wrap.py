@@ -1,0 +1,488 @@
+"""`wrap`: C functions on managed tensors as Python functions on any producers; and how producers with a C
+exchange API of their own are read."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import gc
+import sys
+import threading
+import weakref
+
+import numpy as np
+import pytest
+import tvm_ffi
+from conftest import Producer
+from test_peers import peer
+
+import dlbridge
+
+ADDRESS = ctypes.c_void_p
+
+
+@pytest.fixture(scope="module")
+def torch():
+    return peer("torch")
+
+
+@pytest.fixture(scope="module")
+def jax():
+    module = peer("jax")
+    module.config.update("jax_platforms", "cpu")
+    return module
+
+
+@pytest.fixture
+def lib(c):
+    """The functions of fixture.c, new ctypes functions for each test."""
+    return ctypes.CDLL(str(c.path))
+
+
+def declared(function, restype, *argtypes):
+    function.restype, function.argtypes = restype, argtypes
+    return function
+
+
+def floats(*values) -> np.ndarray:
+    return np.array(values, dtype=np.float32)
+
+
+# ---- calls --------------------------------------------------------------------------------------------
+
+
+def test_a_c_function_becomes_a_python_function(lib):
+    add = dlbridge.wrap(lib.fixture_add)
+    x, y = floats(0, 1, 2, 3), floats(10, 10, 10, 10)
+    result = add(x, y)
+    assert isinstance(result, dlbridge.Tensor)
+    assert result.data_ptr == x.ctypes.data
+    assert x.tolist() == [10, 11, 12, 13]
+    del result
+    assert dlbridge.counters()["exports"] == 0
+    converted = dlbridge.wrap(lib.fixture_add, to=np.from_dlpack)(x, tvm_ffi.from_dlpack(y))
+    assert isinstance(converted, np.ndarray) and converted.ctypes.data == x.ctypes.data
+
+
+def test_what_argtypes_says_is_no_tensor_is_passed_as_it_is(lib):
+    x = floats(0, 1, 2, 3)
+    scale = dlbridge.wrap(declared(lib.fixture_scale, ADDRESS, ADDRESS, ctypes.c_float))
+    assert np.from_dlpack(scale(x, 2.5)).tolist() == [0, 2.5, 5, 7.5]
+    lib.fixture_sum.restype = ctypes.c_double
+    assert dlbridge.wrap(lib.fixture_sum)(x) == 15
+    assert dlbridge.wrap(declared(lib.fixture_sum, ctypes.c_double, ctypes.POINTER(ctypes.c_int)))(x) == 15
+
+
+def test_every_producer_is_shared_where_it_lies(lib, c):
+    add = dlbridge.wrap(lib.fixture_add)
+    array = floats(1, 2, 3, 4)
+    for x in (
+        array,
+        dlbridge.from_dlpack(array),
+        tvm_ffi.from_dlpack(array),
+        array.__dlpack__(max_version=(1, 0)),
+        Producer(lambda: array.__dlpack__(max_version=(1, 0))),
+    ):
+        before = array.copy()
+        assert add(x, floats(1, 1, 1, 1)).data_ptr == array.ctypes.data
+        assert array.tolist() == (before + 1).tolist()
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 17])
+@pytest.mark.parametrize("with_argtypes", [True, False])
+@pytest.mark.parametrize("result", [ADDRESS, None])
+def test_any_number_of_arguments_arrives_in_order(count, with_argtypes, result):
+    seen, spare = [], floats(-1)
+
+    def takes(*addresses):
+        tensors = [dlbridge.from_address(address) for address in addresses]
+        seen.extend(t.data_ptr for t in tensors)
+        return dlbridge.to_address((tensors or [spare])[-1]) if result is not None else None
+
+    cfunc = ctypes.CFUNCTYPE(result, *[ADDRESS] * count)(takes)
+    if not with_argtypes:
+        cfunc.argtypes = None
+    arrays = [floats(i) for i in range(count)]
+    returned = dlbridge.wrap(cfunc)(*arrays)
+    assert seen == [a.ctypes.data for a in arrays]
+    if result is None:
+        assert returned is None
+    else:
+        assert returned.data_ptr == (arrays or [spare])[-1].ctypes.data
+
+
+def test_the_same_tensor_may_be_passed_twice(lib):
+    x = floats(1, 2)
+    assert np.from_dlpack(dlbridge.wrap(lib.fixture_add)(x, x)).tolist() == [2, 4]
+
+
+def test_results_of_other_types_are_returned_as_they_are(lib):
+    note = dlbridge.wrap(declared(lib.fixture_note_gil, None, ADDRESS))
+    assert note(floats(5)) is None
+
+
+# ---- the GIL ------------------------------------------------------------------------------------------
+
+
+def test_the_gil_is_let_go_during_the_call(lib, c):
+    for wait in (
+        dlbridge.wrap(lib.fixture_wait),
+        dlbridge.wrap(ctypes.CDLL(str(c.path), use_errno=True).fixture_wait),
+    ):
+        x = floats(1)
+        opener = threading.Timer(0.05, c.open)
+        opener.start()
+        assert wait(x).data_ptr == x.ctypes.data  # no tensor, if nobody could run meanwhile
+        opener.join()
+
+
+def test_the_gil_is_kept_where_ctypes_keeps_it(c):
+    for library, held in ((ctypes.CDLL, 0), (ctypes.PyDLL, 1)):
+        for argtypes in (None, [ADDRESS]):
+            note = library(str(c.path)).fixture_note_gil
+            note.restype, note.argtypes = None, argtypes
+            x = floats(7)
+            dlbridge.wrap(note)(x)
+            assert x[0] == held
+
+
+def test_arguments_may_end_on_threads_that_the_call_waits_for(lib):
+    """NumPy's deleter takes the GIL."""
+    end = dlbridge.wrap(declared(lib.fixture_delete_elsewhere, None, ADDRESS, ADDRESS))
+    for make in (lambda: floats(1, 2), lambda: tvm_ffi.from_dlpack(floats(1, 2)), lambda: dlbridge.empty(2, "int8")):
+        for _ in range(20):
+            end(make(), make())
+
+
+def test_threads_call_one_function_at_once(lib):
+    add = dlbridge.wrap(lib.fixture_add)
+    failed = []
+
+    def work():
+        x, one = np.zeros(4, np.float32), np.ones(4, np.float32)
+        for _ in range(500):
+            add(x, one)
+        if x.tolist() != [500] * 4:
+            failed.append(x)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+
+
+# ---- errors -------------------------------------------------------------------------------------------
+
+
+def test_what_was_shared_before_a_refused_argument_is_given_back(lib):
+    x = floats(0, 1, 2, 3)
+    references = sys.getrefcount(x)
+    scale = declared(lib.fixture_scale, ADDRESS, ADDRESS, ctypes.c_float)
+    with pytest.raises(TypeError, match="has no __dlpack__"):
+        dlbridge.wrap(lib.fixture_add)(x, [1, 2])
+    with pytest.raises(TypeError, match="fixture_scale takes 2 arguments, not 1"):
+        dlbridge.wrap(scale)(x)
+    with pytest.raises(TypeError, match="fixture_scale: argument 2") as raised:
+        dlbridge.wrap(scale)(x, "two")
+    assert isinstance(raised.value.__cause__, ctypes.ArgumentError)
+    with pytest.raises(TypeError, match="no keyword"):
+        dlbridge.wrap(scale)(x, factor=2)
+    nine = ctypes.CFUNCTYPE(None, *[ADDRESS] * 9)(lambda *_: None)
+    with pytest.raises(TypeError, match="has no __dlpack__"):
+        dlbridge.wrap(nine)(*[x] * 8, None)
+    closed = dlbridge.from_dlpack(x)
+    closed.close()
+    with pytest.raises(ValueError, match="closed"):
+        dlbridge.wrap(lib.fixture_add)(x, closed)
+    assert dlbridge.counters()["exports"] == 0
+    assert sys.getrefcount(x) == references
+
+
+def test_errors_after_the_call_leave_the_arguments_to_the_function(lib, c):
+    x = floats(0, 1, 2, 3)
+    references = sys.getrefcount(x)
+    with pytest.raises(RuntimeError, match="fixture_refuse returned no tensor"):
+        dlbridge.wrap(lib.fixture_refuse)(x)
+    with pytest.raises(RuntimeError, match="returned no tensor"):
+        dlbridge.wrap(ctypes.CDLL(str(c.path), use_errno=True).fixture_refuse)(x)
+    with pytest.raises(BufferError):
+        dlbridge.wrap(lib.fixture_add, to=lambda t: t.__dlpack__(dl_device=(2, 0)))(x, x)
+    with pytest.raises(ctypes.ArgumentError):
+        dlbridge.wrap(lib.fixture_add, to=lambda t: (_ for _ in ()).throw(ctypes.ArgumentError("mine")))(x, x)
+    assert dlbridge.counters()["exports"] == 0
+    assert sys.getrefcount(x) == references
+
+
+def test_a_malformed_result_is_released_once(c):
+    before = c.deletes()
+    makes = ctypes.CFUNCTYPE(ADDRESS)(lambda: c.managed(ndim=-1))
+    with pytest.raises(ValueError, match="wrap: ndim = -1"):
+        dlbridge.wrap(makes)()
+    assert c.deletes() == before + 1
+    newer = ctypes.CFUNCTYPE(ADDRESS)(lambda: c.managed(major=2))
+    with pytest.raises(BufferError, match="version 2"):
+        dlbridge.wrap(newer)()
+    assert c.deletes() == before + 2
+
+
+@pytest.mark.parametrize("status", [1, 4095, 2**64 - 1, 0x10001])
+def test_a_status_in_place_of_an_address_is_not_touched(status):
+    with pytest.raises(ValueError, match="no managed tensor can be"):
+        dlbridge.wrap(ctypes.CFUNCTYPE(ADDRESS)(lambda: status))()
+
+
+@pytest.mark.parametrize("what", [3, "x", None, len, lambda: 0, ctypes.c_void_p(8)], ids=repr)
+def test_what_is_no_c_function_is_a_type_error(what):
+    with pytest.raises(TypeError, match="takes a ctypes function"):
+        dlbridge.wrap(what)
+
+
+def test_what_cannot_be_wrapped_is_refused(lib):
+    with pytest.raises(ValueError, match="NULL"):
+        dlbridge.wrap(ctypes.CFUNCTYPE(ADDRESS, ADDRESS)(0))
+    with pytest.raises(TypeError, match="to must be callable"):
+        dlbridge.wrap(lib.fixture_add, to="numpy")
+    lib.fixture_add.errcheck = lambda *_: None
+    with pytest.raises(TypeError, match="errcheck"):
+        dlbridge.wrap(lib.fixture_add)
+    lib.fixture_sum.restype = lambda status: status
+    with pytest.raises(TypeError, match="restype"):
+        dlbridge.wrap(lib.fixture_sum)
+
+
+# ---- the function that is made ------------------------------------------------------------------------
+
+
+def test_the_function_is_kept_as_long_as_what_is_made_of_it():
+    back = ctypes.CFUNCTYPE(ADDRESS, ADDRESS)(lambda address: address)
+    gone = weakref.ref(back)
+    wrapped = dlbridge.wrap(back)
+    del back, wrapped.__wrapped__  # as functools.wraps does
+    gc.collect()
+    assert gone() is not None
+    assert wrapped(np.zeros(3)).shape == (3,)
+    del wrapped
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_cycle_through_it_is_collected():
+    wrapped = dlbridge.wrap(ctypes.CFUNCTYPE(ADDRESS, ADDRESS)(lambda address: address), to=lambda t: wrapped)
+    gone = weakref.ref(wrapped)
+    wrapped.itself = wrapped
+    assert wrapped(np.zeros(3)) is wrapped
+    del wrapped
+    gc.collect()
+    assert gone() is None
+
+
+def test_it_looks_like_a_function(lib):
+    add = dlbridge.wrap(lib.fixture_add)
+    assert (add.__name__, add.__wrapped__) == ("fixture_add", lib.fixture_add)
+    assert "fixture_add" in repr(add) and callable(add)
+
+    @functools.wraps(add)
+    def other(*args):
+        return add(*args)
+
+    assert other.__name__ == "fixture_add"
+    with pytest.raises(TypeError):
+        type(add)()
+
+
+# ---- producers with a C exchange API of their own ------------------------------------------------------------
+
+
+def exchanging(c, make, *, fails=0, table_major=1, name=b"dlpack_exchange_api", **fields):
+    """A producer whose type has a table that makes tensors in C, as described, while __dlpack__ calls make."""
+
+    class Exchanging(Producer):
+        __dlpack_c_exchange_api__ = c.table(ctypes.byref(c.description(**fields)), name, fails, table_major)
+
+    return Exchanging(make)
+
+
+def refuse():
+    raise BufferError("asked for a capsule")
+
+
+@pytest.mark.parametrize("major", [1, 2])
+def test_g47_a_types_table_is_used(c, major):
+    producer = exchanging(c, refuse, table_major=major)
+    before = c.deletes()
+    assert memoryview(dlbridge.from_dlpack(producer)).tolist() == [0, 1, 2, 3]
+    assert (c.table_calls(), producer.calls) == (1, [])
+    assert c.deletes() == before + 1
+    read_only = exchanging(c, refuse, flags=1)
+    assert dlbridge.from_dlpack(read_only).readonly
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"fails": 1},
+        {"device_type": 2},
+        {"name": b"another"},
+    ],
+    ids=str,
+)
+def test_dlpack_is_asked_where_a_table_does_not_serve(c, how):
+    array = floats(9, 8)
+    producer = exchanging(c, lambda: array.__dlpack__(max_version=(1, 0)), **how)
+    deletes, made = c.deletes(), c.made()
+    assert dlbridge.from_dlpack(producer).data_ptr == array.ctypes.data
+    assert len(producer.calls) == 1
+    assert c.deletes() - deletes == c.made() - made
+    with pytest.raises(BufferError, match="asked for a capsule"):
+        dlbridge.from_dlpack(exchanging(c, refuse, **how))
+
+
+def test_dlpack_is_asked_about_device_and_copy(c):
+    array = floats(9, 8)
+    producer = exchanging(c, lambda: array.__dlpack__(max_version=(1, 0)))
+    assert dlbridge.from_dlpack(producer, copy=False).data_ptr == array.ctypes.data
+    assert dlbridge.from_dlpack(producer, device="cpu").data_ptr == array.ctypes.data
+    assert c.table_calls() == 0
+
+
+def test_a_type_that_inherits_a_table_is_asked(c):
+    """Its __dlpack__ may do more."""
+    array = floats(9, 8)
+    producer = type("Inherits", (type(exchanging(c, refuse)),), {})(lambda: array.__dlpack__(max_version=(1, 0)))
+    assert dlbridge.from_dlpack(producer).data_ptr == array.ctypes.data
+    assert c.table_calls() == 0
+
+
+def test_what_a_table_makes_is_checked_and_released_once(c):
+    before = c.deletes()
+    for fields, error in (({"ndim": -1}, ValueError), ({"code": 99}, BufferError), ({"major": 2}, BufferError)):
+        with pytest.raises(error):
+            dlbridge.from_dlpack(exchanging(c, refuse, **fields))
+        before += 1
+        assert c.deletes() == before
+
+
+def test_more_types_than_are_remembered(c):
+    array = floats(9, 8)
+    producers = [exchanging(c, refuse, table_major=1 + i % 2) for i in range(40)]
+    plain = [type("Plain", (Producer,), {})(lambda: array.__dlpack__(max_version=(1, 0))) for _ in range(40)]
+    for _ in range(3):
+        for with_table, without in zip(producers, plain):
+            assert dlbridge.from_dlpack(with_table).shape == (4,)
+            assert dlbridge.from_dlpack(without).data_ptr == array.ctypes.data
+
+
+class Lazy:
+    """A producer whose tensors can be views that are yet to be computed, as PyTorch's."""
+
+    def __init__(self, array, **says):
+        self.array, self.says = array, says
+
+    requires_grad = property(lambda self: self.answer("requires_grad"))
+
+    def answer(self, name):
+        value = self.says.get(name, False)
+        if isinstance(value, BaseException):
+            raise value
+        return value
+
+    def is_conj(self):
+        return self.answer("is_conj")
+
+    def is_neg(self):
+        return self.answer("is_neg")
+
+    def __dlpack__(self, **keywords):
+        return self.array.__dlpack__(**keywords)
+
+
+def test_views_that_are_yet_to_be_computed_are_looked_for():
+    array = floats(1, 2)
+    assert dlbridge.from_dlpack(Lazy(array)).data_ptr == array.ctypes.data
+    with pytest.raises(BufferError, match="negative bit"):
+        dlbridge.from_dlpack(Lazy(array, is_neg=True))
+    for says in (True, KeyError("mine")):  # __dlpack__ knows about these
+        for name in ("is_conj", "requires_grad"):
+            assert dlbridge.from_dlpack(Lazy(array, **{name: says})).data_ptr == array.ctypes.data
+    assert dlbridge.from_dlpack(Lazy(array, is_neg=KeyError("do not ask"))).data_ptr == array.ctypes.data
+    for name in ("is_neg", "is_conj", "requires_grad"):
+        with pytest.raises(KeyboardInterrupt):
+            dlbridge.from_dlpack(Lazy(array, **{name: KeyboardInterrupt()}))
+
+
+# ---- with PyTorch and JAX ---------------------------------------------------------------------------------
+
+
+@pytest.mark.peers
+def test_arguments_of_all_libraries_mix(lib, torch, jax):
+    total = dlbridge.wrap(declared(lib.fixture_sum, ctypes.c_double, ADDRESS))
+    add = dlbridge.wrap(lib.fixture_add, to=torch.from_dlpack)
+    x = torch.arange(4.0)
+    others = (torch.ones(4), np.ones(4, np.float32), jax.numpy.ones(4, "float32"), tvm_ffi.from_dlpack(floats(1, 1, 1, 1)))
+    for i, y in enumerate(others, 1):
+        result = add(x, y)
+        assert isinstance(result, torch.Tensor) and result.data_ptr() == x.data_ptr()
+        assert x.tolist() == [i, 1 + i, 2 + i, 3 + i]
+        assert total(y) == 4
+
+
+@pytest.mark.peers
+def test_torch_arguments_come_by_its_table(lib, torch, monkeypatch):
+    x = torch.arange(4.0)
+    references = sys.getrefcount(x)
+
+    def asked(*_, **__):
+        raise AssertionError("__dlpack__ was called")
+
+    monkeypatch.setattr(torch.Tensor, "__dlpack__", asked)
+    total = dlbridge.wrap(declared(lib.fixture_sum, ctypes.c_double, ADDRESS))
+    assert total(x) == 6
+    t = dlbridge.from_dlpack(x[1:])
+    assert (t.data_ptr, t.shape, t.readonly) == (x.data_ptr() + 4, (3,), False)
+    del t
+    assert sys.getrefcount(x) == references
+    with pytest.raises(AssertionError):
+        dlbridge.from_dlpack(x, copy=True)
+
+
+@pytest.mark.peers
+def test_torch_tensors_whose_numbers_are_elsewhere_are_refused(lib, torch):
+    add = dlbridge.wrap(lib.fixture_add)
+    x = torch.ones(3)
+    z = torch.tensor([1 + 2j, 3 + 4j, 5 + 6j])
+    tensor_of = {
+        "gradient": torch.ones(3, requires_grad=True),
+        "conjugate": z.conj(),
+        "negative": z.conj().imag,
+        "layout": torch.ones(3).to_sparse(),
+    }
+    before = dlbridge.counters()
+    for says, bad in tensor_of.items():
+        for call in (lambda bad=bad: add(x, bad), lambda bad=bad: dlbridge.from_dlpack(bad)):
+            with pytest.raises(BufferError, match=says):
+                call()
+    with pytest.raises(BufferError, match="negative"):
+        dlbridge.from_dlpack(z.conj().imag, copy=False)
+    with pytest.raises(BufferError, match="gradient"):
+        dlbridge.from_dlpack(torch.nn.Parameter(torch.ones(3)))
+    assert dlbridge.counters() == before
+    assert x.tolist() == [1, 1, 1]
+    np.testing.assert_array_equal(np.from_dlpack(dlbridge.from_dlpack(z.conj().imag.resolve_neg())), [-2, -4, -6])
+    np.testing.assert_array_equal(np.from_dlpack(dlbridge.from_dlpack(z.conj().resolve_conj())), z.numpy().conj())
+    assert dlbridge.from_dlpack(torch.nn.Parameter(torch.ones(3), requires_grad=False)).shape == (3,)
+
+
+@pytest.mark.peers
+def test_torch_arguments_may_end_on_threads_that_the_call_waits_for(lib, torch):
+    end = dlbridge.wrap(declared(lib.fixture_delete_elsewhere, None, ADDRESS, ADDRESS))
+    for _ in range(50):
+        end(torch.ones(2), torch.ones(2))
+
+
+@pytest.mark.peers
+def test_torch_read_only_wrappers_stay_read_only(torch):
+    x = torch.ones(3)
+    t = dlbridge.from_dlpack(torch.utils.dlpack.ReadOnlyTensorWrapper(x))
+    assert t.readonly and t.data_ptr == x.data_ptr()
