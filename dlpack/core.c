@@ -48,9 +48,14 @@ void core_release_lent(void (*lender)(void *ctx), void *ctx) {
 void core_share_take(core_share *share) { __atomic_fetch_add(&share->count, 1, __ATOMIC_RELAXED); }
 
 void core_share_drop(core_share *share) {
-  if (!core_share_leave(share)) return;
-  int saved = errno; /* not every free keeps it */
-  share->release(share);
+  if (core_share_leave(share)) share->release(share);
+}
+
+/* free, which does not keep errno everywhere. Releases that call others end with that call, so that the compiler
+ * makes a jump of it: owners of owners may be a long chain. */
+static void keep_errno_free(void *memory) {
+  int saved = errno;
+  free(memory);
   errno = saved;
 }
 
@@ -73,6 +78,7 @@ static void *allocate(size_t size, int zeroed) {
 }
 
 static void release_allocation(core_share *share) {
+  int saved = errno;
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
   char *base = (char *)share->data - page;
   size_t size = *(size_t *)base;
@@ -81,29 +87,30 @@ static void release_allocation(core_share *share) {
   uint32_t turn = __atomic_fetch_add(&locked_count, 1, __ATOMIC_RELAXED) % LOCKED_MAPPINGS;
   void *oldest = __atomic_exchange_n(&locked[turn], base, __ATOMIC_ACQ_REL);
   if (oldest != NULL && mprotect(oldest, page, PROT_READ) == 0) munmap(oldest, *(size_t *)oldest);
+  errno = saved;
 }
 #else
 static void *allocate(size_t size, int zeroed) { return zeroed ? calloc(1, size) : malloc(size); }
 
-static void release_allocation(core_share *share) { free(share->ctx); }
+static void release_allocation(core_share *share) { keep_errno_free(share->ctx); }
 #endif
 
 static void release_loan(core_share *share) {
   void (*lender)(void *) = share->lender;
   void *ctx = share->ctx;
-  free(share);
+  keep_errno_free(share);
   core_release_lent(lender, ctx);
 }
 
 static void release_share_versioned(core_share *share) {
   DLManagedTensorVersioned *managed = share->ctx;
-  free(share);
+  keep_errno_free(share);
   core_release_versioned(managed);
 }
 
 static void release_share_legacy(core_share *share) {
   DLManagedTensor *managed = share->ctx;
-  free(share);
+  keep_errno_free(share);
   core_release_legacy(managed);
 }
 
