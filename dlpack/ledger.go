@@ -15,8 +15,7 @@ import (
 	"time"
 )
 
-// ProfileName is the pprof profile of what the ledger holds: pprof.Lookup(ProfileName), which is nil until
-// the ledger is first switched on.
+// ProfileName is the pprof profile of what the ledger holds: pprof.Lookup(ProfileName).
 const ProfileName = "github.com/dlbridge/dlbridge/dlpack"
 
 // LedgerVariable is the environment variable that switches the ledger on from the start, with any value but
@@ -83,6 +82,7 @@ var ledger struct {
 }
 
 func init() {
+	ledger.profile = pprof.NewProfile(ProfileName)
 	if v := os.Getenv(LedgerVariable); v != "" && v != "0" {
 		SetLedger(true)
 	}
@@ -98,9 +98,6 @@ func SetLedger(on bool) (was bool) {
 	defer ledger.mu.Unlock()
 	if was = ledger.on.Swap(on); was == on {
 		return was
-	}
-	if ledger.profile == nil {
-		ledger.profile = pprof.NewProfile(ProfileName)
 	}
 	for _, r := range ledger.live {
 		ledger.profile.Remove(r)
