@@ -59,30 +59,53 @@ func checkTensor(op string, t *dlTensor, flags Flags, e *extent) (shape, strides
 	return shape, strides, nil
 }
 
-// dense sets the extent of what nearly all tensors are: some elements of whole bytes, row-major, of a size
-// that cannot overflow. It reports false for all others, right or wrong.
-func dense(dt DataType, shape, strides []int64, e *extent) bool {
-	width := dt.BitSize()
-	count := int64(1)
-	for d := len(shape) - 1; d >= 0; d-- {
+// ordinary sets the extent of what nearly all tensors are: some elements of whole bytes, in sizes and strides of
+// which nothing can overflow. It reports false for all others, right or wrong.
+func ordinary(dt DataType, shape, strides []int64, e *extent) bool {
+	const many = 1 << 40 // elements, of less than 2^22 bytes
+	count, d := int64(1), len(shape)-1
+	for ; d >= 0; d-- { // while there are no gaps
 		n := shape[d]
-		if uint64(n-1) >= 1<<20 || count >= 1<<40 || strides != nil && strides[d] != count && n != 1 {
+		if uint64(n-1) >= 1<<20 || count >= many {
 			return false
+		}
+		if strides != nil && strides[d] != count && n != 1 {
+			break
 		}
 		count *= n
 	}
-	if width%8 != 0 || count >= 1<<40 {
+	low, high, rowMajor := int64(0), count-1, d < 0
+	for ; d >= 0; d-- {
+		n, step := shape[d], strides[d]
+		if uint64(n-1) >= 1<<20 || count >= many || high-low >= many {
+			return false
+		}
+		if n == 1 {
+			continue
+		}
+		if uint64(step+many) >= 2*many {
+			return false
+		}
+		count *= n
+		if step < 0 {
+			low += (n - 1) * step
+		} else {
+			high += (n - 1) * step
+		}
+	}
+	width := dt.BitSize()
+	if width%8 != 0 || count >= many || high-low >= many {
 		return false
 	}
-	size := count * int64(width/8)
-	e.count, e.nbytes, e.low, e.high, e.rowMajor = count, size, 0, size, true
+	item := int64(width / 8)
+	e.count, e.nbytes, e.low, e.high, e.rowMajor = count, count*item, low*item, (high+1)*item, rowMajor
 	return true
 }
 
 // checkLayout checks shape and strides (nil for row-major) of elements of a valid type. The extent is handed
 // in: to copy one as a result takes longer than all of the checks.
 func checkLayout(op string, dt DataType, flags Flags, shape, strides []int64, e *extent) error {
-	if dense(dt, shape, strides, e) {
+	if ordinary(dt, shape, strides, e) {
 		return nil
 	}
 	*e = extent{count: 1, rowMajor: true}

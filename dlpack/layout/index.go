@@ -73,7 +73,7 @@ func (x Index) String() string {
 
 // of resolves an index of a dimension of size n: the first of the indices that it takes, and how many.
 // ok is false where the dimension has no such index and for a step of 0.
-func (x Index) of(n int64) (first, count int64, ok bool) {
+func (x *Index) of(n int64) (first, count int64, ok bool) {
 	if x.kind == kindAt {
 		i := x.start
 		if i < 0 {
@@ -81,7 +81,7 @@ func (x Index) of(n int64) (first, count int64, ok bool) {
 		}
 		return i, 1, 0 <= i && i < n
 	}
-	if x == All() {
+	if !x.from && !x.to && x.skip == 0 {
 		return 0, n, true
 	}
 	step := x.skip + 1

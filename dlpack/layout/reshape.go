@@ -8,7 +8,7 @@ import "fmt"
 // Errors: [ErrShape] where the shape has another number of elements, [ErrCopy] where no strides give
 // this shape, as [Count].
 func (l *Layout) Reshape(shape ...int64) error {
-	if _, err := l.check(); err != nil {
+	if err := sameRank(l.Shape, l.Strides); err != nil {
 		return err
 	}
 	count, err := l.Count()
@@ -16,9 +16,11 @@ func (l *Layout) Reshape(shape ...int64) error {
 		return err
 	}
 	var buf numbers
-	v := buf.draft(len(shape))
-	copy(v.shape, shape)
-	if err := complete(v.shape, count); err != nil {
+	sizes, steps := buf.draft(len(shape))
+	for k, n := range shape {
+		sizes[k] = n
+	}
+	if err := complete(sizes, count); err != nil {
 		return err
 	}
 
@@ -26,13 +28,15 @@ func (l *Layout) Reshape(shape ...int64) error {
 	// dimension has to lie within one.
 	d := len(l.Shape) - 1
 	left, stride := int64(1), int64(1)
-	for k := len(v.shape) - 1; k >= 0; k-- {
-		size := v.shape[k]
+	for k := len(sizes) - 1; k >= 0; k-- {
+		size := sizes[k]
 		if count != 0 && size > 1 && left == 1 {
 			left, stride, d = l.stretchAt(d)
 		}
-		v.strides[k] = stride
-		if count != 0 {
+		steps[k] = stride
+		if left == size {
+			left = 1
+		} else if count != 0 {
 			if left%size != 0 {
 				return fmt.Errorf("layout: reshape: shape[%d] = %d spans elements of different strides: %w", k, size, ErrCopy)
 			}
@@ -40,7 +44,8 @@ func (l *Layout) Reshape(shape ...int64) error {
 		}
 		stride = product(stride, max(size, 1))
 	}
-	return l.take("reshape", v, l.Offset, true)
+	l.put(sizes, steps)
+	return nil
 }
 
 // stretchAt merges dimension d with the slower ones for as long as the elements keep their stride. It
@@ -120,18 +125,18 @@ func (l *Layout) flat(begin, rank int) error {
 		return fmt.Errorf("layout: flat: %d dimensions: %w", rank, ErrRank)
 	}
 	var buf numbers
-	v := buf.draft(rank)
-	for k := range v.shape {
-		v.shape[k] = 1
+	sizes, _ := buf.draft(rank)
+	for k := range sizes {
+		sizes[k] = 1
 	}
 	for d, n := range l.Shape {
-		size := &v.shape[min(max(d-begin, 0), rank-1)]
+		size := &sizes[min(max(d-begin, 0), rank-1)]
 		fits := true
 		if *size, fits = mul(*size, n); !fits {
 			return fmt.Errorf("layout: flat: shape[%d] = %d: %w", d, n, ErrOverflow)
 		}
 	}
-	return l.Reshape(v.shape...)
+	return l.Reshape(sizes...)
 }
 
 // Bitcast reads the same memory as elements of another size: from and to are the sizes, in one unit,
@@ -167,7 +172,7 @@ func (l *Layout) Bitcast(from, to int64) error {
 		return fmt.Errorf("layout: bitcast: stride %d: %w", l.Strides[last], ErrCopy)
 	}
 	var buf numbers
-	v := buf.draft(last + 1)
+	sizes, steps := buf.draft(last + 1)
 	for d, n := range l.Shape[:last] {
 		if n > 1 && l.Strides[d]%part != 0 && !empty {
 			return fmt.Errorf("layout: bitcast: strides[%d] = %d is no multiple of %d: %w", d, l.Strides[d], part, ErrCopy)
@@ -176,13 +181,13 @@ func (l *Layout) Bitcast(from, to int64) error {
 		if !fits && n > 1 && !empty {
 			return fmt.Errorf("layout: bitcast: strides[%d] = %d: %w", d, l.Strides[d], ErrOverflow)
 		}
-		v.set(d, n, stride)
+		sizes[d], steps[d] = n, stride
 	}
 	size, fits := mul(l.Shape[last]/part, factor)
 	if !fits {
 		return fmt.Errorf("layout: bitcast: shape[%d] = %d: %w", last, l.Shape[last], ErrOverflow)
 	}
-	v.set(last, size, 1)
+	sizes[last], steps[last] = size, 1
 	if l.Offset%part != 0 && !empty {
 		return fmt.Errorf("layout: bitcast: offset %d is between elements of %d: %w", l.Offset, to, ErrCopy)
 	}
@@ -190,7 +195,7 @@ func (l *Layout) Bitcast(from, to int64) error {
 	if !fits {
 		return fmt.Errorf("layout: bitcast: offset = %d: %w", l.Offset, ErrOverflow)
 	}
-	cast := Layout{Shape: v.shape, Strides: v.strides, Offset: offset}
+	cast := Layout{Shape: sizes, Strides: steps, Offset: offset}
 	if _, _, err := cast.Span(); err != nil {
 		return err
 	}

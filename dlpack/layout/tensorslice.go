@@ -294,7 +294,7 @@ func (s TensorSlice) View(l *Layout) error {
 		return err
 	}
 	var buf numbers
-	v := buf.draft(len(l.Shape))
+	sizes, steps := buf.draft(len(l.Shape))
 	offset, fits := l.Offset, true
 	for d, e := range s.extents {
 		if e.IsFull() {
@@ -303,7 +303,7 @@ func (s TensorSlice) View(l *Layout) error {
 		if e.Start != 0 {
 			offset, fits = forward(offset, fits, e.Start, l.Strides[d])
 		}
-		v.set(d, e.Length, l.Strides[d])
+		sizes[d], steps[d] = e.Length, l.Strides[d]
 	}
-	return l.take("tensor slice", v, offset, fits)
+	return l.take("tensor slice", sizes, steps, offset, fits)
 }

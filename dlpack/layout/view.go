@@ -8,27 +8,23 @@ import (
 // room is the rank up to which views are made without allocating.
 const room = 8
 
-// A draft is the shape and the strides of a view that is being made.
-type draft struct{ shape, strides []int64 }
-
-// numbers is where a draft lies, on the stack of the function that makes the view.
+// numbers are the sizes and the strides of a view that is being made, on the stack of the function that makes
+// it.
 type numbers [2 * room]int64
 
-// draft makes room for a rank. It goes into a variable that is never changed through a pointer, which
-// would bring the numbers to the heap.
-func (n *numbers) draft(rank int) draft {
+// draft makes room for a rank. Two slices stay in registers; a struct of them would go through memory, which
+// costs as much as the rest of a view.
+func (n *numbers) draft(rank int) (sizes, steps []int64) {
 	if rank > room {
 		both := make([]int64, 2*rank)
-		return draft{both[:rank:rank], both[rank:]}
+		return both[:rank:rank], both[rank:]
 	}
-	return draft{n[:rank], n[room:][:rank]}
+	return n[:rank], n[room:][:rank]
 }
 
-func (v draft) set(k int, size, stride int64) { v.shape[k], v.strides[k] = size, stride }
-
 // take makes the draft the layout, at an offset which counts only if there are elements.
-func (l *Layout) take(op string, v draft, offset int64, fits bool) error {
-	empty, err := isEmpty(v.shape)
+func (l *Layout) take(op string, sizes, steps []int64, offset int64, fits bool) error {
+	empty, err := isEmpty(sizes)
 	if err != nil {
 		return err
 	}
@@ -38,16 +34,21 @@ func (l *Layout) take(op string, v draft, offset int64, fits bool) error {
 		}
 		l.Offset = offset
 	}
-	if rank := len(v.shape); rank <= cap(l.Shape) && rank <= cap(l.Strides) {
-		l.Shape, l.Strides = l.Shape[:rank], l.Strides[:rank]
-		for d, n := range v.shape { // mostly fewer than what a call of copy is worth
-			l.Shape[d], l.Strides[d] = n, v.strides[d]
-		}
-		return nil
-	}
-	l.Shape = append(l.Shape[:0], v.shape...)
-	l.Strides = append(l.Strides[:0], v.strides...)
+	l.put(sizes, steps)
 	return nil
+}
+
+// put makes the draft the layout, at the same offset.
+func (l *Layout) put(sizes, steps []int64) {
+	if rank := len(sizes); rank <= cap(l.Shape) && rank <= cap(l.Strides) {
+		l.Shape, l.Strides = l.Shape[:rank], l.Strides[:rank]
+		for d, n := range sizes { // mostly fewer than what a call of copy is worth
+			l.Shape[d], l.Strides[d] = n, steps[d]
+		}
+		return
+	}
+	l.Shape = append(l.Shape[:0], sizes...)
+	l.Strides = append(l.Strides[:0], steps...)
 }
 
 // check refuses what is no layout, and tells whether it has no elements.
@@ -78,8 +79,8 @@ func (l *Layout) Slice(index ...Index) error {
 		return err
 	}
 	rank, taken, axes, more := len(l.Shape), 0, 0, false
-	for k, x := range index {
-		switch x.kind {
+	for k := range index {
+		switch index[k].kind {
 		case kindEllipsis:
 			if more {
 				return fmt.Errorf("layout: slice: index %d is a second ellipsis: %w", k, ErrIndex)
@@ -96,27 +97,25 @@ func (l *Layout) Slice(index ...Index) error {
 	}
 
 	var buf numbers
-	v := buf.draft(rank + axes)
+	sizes, steps := buf.draft(rank + axes)
 	to, d, offset, fits := 0, 0, l.Offset, true
-	whole := func(size int) {
-		for range size {
-			v.set(to, l.Shape[d], l.Strides[d])
-			to, d = to+1, d+1
-		}
-	}
-	for k, x := range index {
+	for k := range index {
+		x := &index[k]
 		switch x.kind {
 		case kindEllipsis:
-			whole(rank - taken)
+			for range rank - taken {
+				sizes[to], steps[to] = l.Shape[d], l.Strides[d]
+				to, d = to+1, d+1
+			}
 			continue
 		case kindNewAxis:
-			v.set(to, 1, l.newAxis(d))
+			sizes[to], steps[to] = 1, l.newAxis(d)
 			to++
 			continue
 		}
 		first, count, ok := x.of(l.Shape[d])
 		if !ok {
-			return fmt.Errorf("layout: slice: index %d, %v, of dimension %d of size %d: %w", k, x, d, l.Shape[d], ErrIndex)
+			return fmt.Errorf("layout: slice: index %d, %v, of dimension %d of size %d: %w", k, *x, d, l.Shape[d], ErrIndex)
 		}
 		if first != 0 {
 			offset, fits = forward(offset, fits, first, l.Strides[d])
@@ -127,13 +126,16 @@ func (l *Layout) Slice(index ...Index) error {
 			if !ok && empty {
 				stride = 0
 			}
-			v.set(to, count, stride)
+			sizes[to], steps[to] = count, stride
 			to++
 		}
 		d++
 	}
-	whole(rank - d)
-	return l.take("slice", draft{v.shape[:to], v.strides[:to]}, offset, fits)
+	for ; d < rank; d++ {
+		sizes[to], steps[to] = l.Shape[d], l.Strides[d]
+		to++
+	}
+	return l.take("slice", sizes[:to], steps[:to], offset, fits)
 }
 
 // Narrow takes size indices of dimension d, from start on, and nothing outside of it: TensorFlow's
@@ -224,7 +226,7 @@ func (l *Layout) Transpose(order ...int) error {
 		return fmt.Errorf("layout: transpose: order of %d for %d dimensions: %w", len(order), rank, ErrOrder)
 	}
 	var buf numbers
-	v := buf.draft(rank)
+	sizes, steps := buf.draft(rank)
 	var set flags
 	named := set.marks(rank)
 	for k, d := range order {
@@ -232,9 +234,10 @@ func (l *Layout) Transpose(order ...int) error {
 		if !ok {
 			return fmt.Errorf("layout: transpose: order[%d] = %d: %w", k, d, ErrOrder)
 		}
-		v.set(k, l.Shape[from], l.Strides[from])
+		sizes[k], steps[k] = l.Shape[from], l.Strides[from]
 	}
-	return l.take("transpose", v, l.Offset, true)
+	l.put(sizes, steps)
+	return nil
 }
 
 // dimension is the place of dimension d in a rank, where negative numbers count from the end.
@@ -365,17 +368,18 @@ func (l *Layout) Expand(axes ...int) error {
 		return err
 	}
 	var buf numbers
-	v := buf.draft(rank)
+	sizes, steps := buf.draft(rank)
 	d := 0
 	for k, isNew := range named {
 		if isNew {
-			v.set(k, 1, l.newAxis(d))
+			sizes[k], steps[k] = 1, l.newAxis(d)
 			continue
 		}
-		v.set(k, l.Shape[d], l.Strides[d])
+		sizes[k], steps[k] = l.Shape[d], l.Strides[d]
 		d++
 	}
-	return l.take("expand", v, l.Offset, true)
+	l.put(sizes, steps)
+	return nil
 }
 
 // Broadcast repeats elements until the layout has this shape: dimensions are matched from the last
@@ -395,20 +399,21 @@ func (l *Layout) Broadcast(shape ...int64) error {
 		return fmt.Errorf("layout: broadcast: %d dimensions to %d: %w", len(l.Shape), len(shape), ErrShape)
 	}
 	var buf numbers
-	v := buf.draft(len(shape))
+	sizes, steps := buf.draft(len(shape))
 	for d, n := range shape {
 		switch {
 		case d < missing:
-			v.set(d, n, 0)
+			sizes[d], steps[d] = n, 0
 		case n == l.Shape[d-missing]:
-			v.set(d, n, l.Strides[d-missing])
+			sizes[d], steps[d] = n, l.Strides[d-missing]
 		case l.Shape[d-missing] == 1:
-			v.set(d, n, 0)
+			sizes[d], steps[d] = n, 0
 		default:
 			return fmt.Errorf("layout: broadcast: dimension %d of size %d to %d: %w", d-missing, l.Shape[d-missing], n, ErrShape)
 		}
 	}
-	return l.take("broadcast", v, l.Offset, true)
+	l.put(sizes, steps)
+	return nil
 }
 
 // Diagonal takes the elements whose index along dimension b is k more than that along dimension a.
@@ -432,11 +437,11 @@ func (l *Layout) Diagonal(k int64, a, b int) error {
 		return errAxis("diagonal", b, rank)
 	}
 	var buf numbers
-	v := buf.draft(rank - 1)
+	sizes, steps := buf.draft(rank - 1)
 	kept := 0
 	for d, n := range l.Shape {
 		if !named[d] {
-			v.set(kept, n, l.Strides[d])
+			sizes[kept], steps[kept] = n, l.Strides[d]
 			kept++
 		}
 	}
@@ -454,8 +459,8 @@ func (l *Layout) Diagonal(k int64, a, b int) error {
 	if size <= 1 || empty && !ok {
 		stride, ok = 1, true
 	}
-	v.set(kept, size, stride)
-	return l.take("diagonal", v, offset, fits && ok)
+	sizes[kept], steps[kept] = size, stride
+	return l.take("diagonal", sizes, steps, offset, fits && ok)
 }
 
 // Windows makes sliding windows along dimension d: it then counts the windows, and a new last
@@ -491,13 +496,14 @@ func (l *Layout) Windows(d int, size, step, dilation int64) error {
 		between, within = 0, 0
 	}
 	var buf numbers
-	v := buf.draft(len(l.Shape) + 1)
-	copy(v.shape, l.Shape)
-	copy(v.strides, l.Strides)
-	v.set(d, count, between)
-	v.set(len(l.Shape), size, within)
-	if _, err := Count(v.shape); err != nil {
+	sizes, steps := buf.draft(len(l.Shape) + 1)
+	copy(sizes, l.Shape)
+	copy(steps, l.Strides)
+	sizes[d], steps[d] = count, between
+	sizes[len(l.Shape)], steps[len(l.Shape)] = size, within
+	if _, err := Count(sizes); err != nil {
 		return err
 	}
-	return l.take("windows", v, l.Offset, true)
+	l.put(sizes, steps)
+	return nil
 }

@@ -1,0 +1,67 @@
+//go:build cgo
+
+package dlpack
+
+import (
+	"math/big"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// What is taken for ordinary is as far as numbers of any size say, also where it is only just ordinary.
+func TestG38OrdinaryExtentsDoNotOverflow(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	near := func(limits ...int64) int64 { return limits[random.IntN(len(limits))] + random.Int64N(5) - 2 }
+	taken, strided := 0, 0
+	for range 200_000 {
+		dt := MakeDataType(CodeFloat, uint8([]int{8, 64, 248}[random.IntN(3)]), uint16([]int{1, 1, 65535}[random.IntN(3)]))
+		var shape, strides []int64
+		last := int64(1)
+		for range random.IntN(5) {
+			n := near(3, 3, 3, 1<<10, 1<<20)
+			shape, strides = append([]int64{n}, shape...), append([]int64{last}, strides...)
+			if random.IntN(3) == 0 {
+				strides[0] = near(0, 7, -7, 1<<20, 1<<39, -1<<39, 1<<40, -1<<40, 1<<62, -1<<62)
+			}
+			last = strides[0] * n
+		}
+		if random.IntN(4) == 0 {
+			strides = nil
+		}
+		var e extent
+		if !ordinary(dt, shape, strides, &e) {
+			continue
+		}
+		taken++
+		count, low, high, item := big.NewInt(1), big.NewInt(0), big.NewInt(0), big.NewInt(int64(dt.ItemSize()))
+		rowMajor := true
+		for d := len(shape) - 1; d >= 0; d-- {
+			require.Positive(t, shape[d])
+			step := new(big.Int).Set(count)
+			if strides != nil && shape[d] > 1 {
+				step.SetInt64(strides[d])
+			}
+			rowMajor = rowMajor && step.Cmp(count) == 0
+			reach := new(big.Int).Mul(step, big.NewInt(shape[d]-1))
+			if reach.Sign() < 0 {
+				low.Add(low, reach)
+			} else {
+				high.Add(high, reach)
+			}
+			count.Mul(count, big.NewInt(shape[d]))
+		}
+		high.Add(high, big.NewInt(1))
+		if !rowMajor {
+			strided++
+		}
+		require.Equal(t, []string{count.String(), low.Mul(low, item).String(), high.Mul(high, item).String(), count.Mul(count, item).String()},
+			[]string{big.NewInt(e.count).String(), big.NewInt(e.low).String(), big.NewInt(e.high).String(), big.NewInt(e.nbytes).String()},
+			"%v of shape %v and strides %v", dt, shape, strides)
+		require.Equal(t, rowMajor, e.rowMajor)
+	}
+	assert.Greater(t, taken, 10_000)
+	assert.Greater(t, strided, 5_000)
+}
