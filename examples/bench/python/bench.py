@@ -80,6 +80,46 @@ def producers(suffix, convert, torch):
         add(f"torch_empty{suffix}", plain, fresh(torch.empty, torch.float32, convert))
 
 
+def calls(torch):
+    """A C function of two tensors of 16 floats, called by `wrap`, and with capsules by ctypes."""
+    c = ctypes.CDLL(floor.__file__)
+    for function in c.add_owned, c.add_borrowed:
+        function.argtypes, function.restype = [ctypes.c_void_p, ctypes.c_void_p], None
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.argtypes, pointer.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_void_p
+    wrapped = dlbridge.wrap(c.add_owned)
+
+    def by_wrap(x, y):
+        def run(rounds):
+            for _ in rounds:
+                wrapped(x, y)
+
+        return run
+
+    def by_ctypes(x, y):
+        def run(rounds):
+            for _ in rounds:
+                a, b = x.__dlpack__(max_version=(1, 3)), y.__dlpack__(max_version=(1, 3))
+                c.add_borrowed(pointer(a, b"dltensor_versioned"), pointer(b, b"dltensor_versioned"))
+
+        return run
+
+    nothing = ctypes.CDLL(None).getpid
+
+    def empty(rounds):
+        for _ in rounds:
+            nothing()
+
+    add("ctypes_call", plain, empty)
+    makers = {"dlbridge": lambda: dlbridge.empty(16, "float32"), "numpy": lambda: np.zeros(16, np.float32)}
+    if torch is not None:
+        makers["torch"] = lambda: torch.zeros(16)
+    for name, make in makers.items():
+        add(f"wrap_{name}", plain, by_wrap(make(), make()))
+        if name != "dlbridge":
+            add(f"ctypes_capsules_{name}", plain, by_ctypes(make(), make()))
+
+
 def messages():
     frames = [bytes(frame) for frame in dlbridge.tens.encode([np.zeros(1024, np.float32) for _ in range(3)])]
 
@@ -166,6 +206,7 @@ except ImportError:
 producers("", np.from_dlpack, torch)
 if torch is not None:
     producers("_torch", torch.from_dlpack, torch)
+calls(torch)
 messages()
 decthings()
 measure()

@@ -179,6 +179,15 @@ var tables = []table{
 		{path: "py_numpy_empty_torch", what: "NumPy, new memory", peers: true},
 		{path: "py_torch_empty_torch", what: "PyTorch, new memory", peers: true},
 	}},
+	{"Python: calls of C functions", "x += y for two tensors of 16 floats: `dlbridge.wrap` of a C function that owns its arguments, and ctypes with " +
+		"a capsule of each argument that is borrowed from.",
+		"py_ctypes_call", "calls of `getpid` by ctypes", []row{
+			{path: "py_wrap_dlbridge", what: "`wrap`, `dlbridge.Tensor`s"},
+			{path: "py_wrap_numpy", what: "`wrap`, NumPy", peer: "py_ctypes_capsules_numpy"},
+			{path: "py_wrap_torch", what: "`wrap`, PyTorch", peer: "py_ctypes_capsules_torch"},
+			{path: "py_ctypes_capsules_numpy", what: "ctypes, NumPy", peers: true},
+			{path: "py_ctypes_capsules_torch", what: "ctypes, PyTorch", peers: true},
+		}},
 }
 
 // layouts are what copies are made of, and how many times faster than NumPy and PyTorch they are to be.
