@@ -249,44 +249,36 @@ static producer_kind kind_of(module_state *state, PyObject *producer) {
   return kind;
 }
 
-/* Whether what the function of an object's returns is true; -1 with an exception. */
-static int answers_true(PyObject *object, PyObject *function) {
-  PyObject *answer = PyObject_CallMethodObjArgs(object, function, NULL);
-  int yes = answer == NULL ? -1 : PyObject_IsTrue(answer);
-  Py_XDECREF(answer);
-  return yes;
+enum { NO, YES, WILL_NOT_SAY };
+
+/* What a producer says of itself, which is taken over: NO, YES, or -1 with an exception. Types that only look
+ * like PyTorch's may not want to be asked. */
+static int answer(PyObject *said) {
+  int yes = said == NULL ? -1 : PyObject_IsTrue(said);
+  Py_XDECREF(said);
+  if (yes >= 0 || !PyErr_ExceptionMatches(PyExc_Exception)) return yes;
+  PyErr_Clear();
+  return WILL_NOT_SAY;
 }
 
-/* 1 where the numbers in memory are those of the tensor, and 0 where __dlpack__ is to say, which knows of
- * gradients and conjugates. It does not look at what is refused here: a negative view, whose signs are all
- * wrong in memory. Types that only look like PyTorch's may not want to be asked. */
-static int computed(module_state *state, PyObject *producer) {
-  int negative = answers_true(producer, state->names[NAME_IS_NEG]);
-  if (negative > 0) {
-    PyErr_SetString(PyExc_BufferError,
-                    "dlbridge: from_dlpack: the tensor has the negative bit set, use tensor.resolve_neg()");
-    return -1;
-  }
-  int conjugate = negative < 0 ? -1 : answers_true(producer, state->names[NAME_IS_CONJ]);
-  PyObject *gradient = conjugate < 0 ? NULL : PyObject_GetAttr(producer, state->names[NAME_REQUIRES_GRAD]);
-  int required = gradient == NULL ? -1 : PyObject_IsTrue(gradient);
-  Py_XDECREF(gradient);
-  if (required >= 0) return !conjugate && !required;
-  if (!PyErr_ExceptionMatches(PyExc_Exception)) return -1;
-  PyErr_Clear();
-  return 0;
+/* The memory of a negative view has all signs wrong, and PyTorch's __dlpack__ does not look. */
+static int is_negative(module_state *state, PyObject *producer) {
+  return answer(PyObject_CallMethodObjArgs(producer, state->names[NAME_IS_NEG], NULL));
 }
 
 /* A Tensor by a type's C exchange API. NULL without an exception where __dlpack__ has to be asked: it gives
- * the reason for a refusal, and synchronises with devices. */
-static Tensor *take_exchanged(module_state *state, const DLPackExchangeAPI *api, PyObject *producer) {
+ * the reason for a refusal, such as of gradients and conjugates, and synchronises with devices. */
+static Tensor *take_exchanged(module_state *state, producer_kind kind, PyObject *producer) {
+  if (kind.lazy && answer(PyObject_GetAttr(producer, state->names[NAME_REQUIRES_GRAD])) != NO) return NULL;
   DLManagedTensorVersioned *managed = NULL;
-  if (api->managed_tensor_from_py_object_no_sync(producer, &managed) != 0 || managed == NULL) {
+  if (kind.api->managed_tensor_from_py_object_no_sync(producer, &managed) != 0 || managed == NULL) {
     PyErr_Clear();
     return NULL;
   }
   if (managed->version.major == DLPACK_MAJOR_VERSION &&
-      !core_host_readable(managed->dl_tensor.device.device_type)) {
+      (!core_host_readable(managed->dl_tensor.device.device_type) ||
+       (kind.lazy && managed->dl_tensor.dtype.code == kDLComplex &&
+        answer(PyObject_CallMethodObjArgs(producer, state->names[NAME_IS_CONJ], NULL)) != NO))) {
     release_quietly(managed);
     return NULL;
   }
@@ -317,10 +309,13 @@ static Tensor *from_producer(module_state *state, PyObject *producer, const DLDe
     self = take_capsule(state->tensor_type, producer, &flags);
   } else {
     producer_kind kind = kind_of(state, producer);
-    int is_computed = kind.lazy ? computed(state, producer) : 1;
-    if (is_computed < 0) return NULL;
-    if (is_computed && kind.api != NULL && device == NULL && copy < 0) {
-      self = take_exchanged(state, kind.api, producer);
+    int negative = kind.lazy ? is_negative(state, producer) : NO;
+    if (negative == YES)
+      PyErr_SetString(PyExc_BufferError,
+                      "dlbridge: from_dlpack: the tensor has the negative bit set, use tensor.resolve_neg()");
+    if (negative < 0 || negative == YES) return NULL;
+    if (negative == NO && kind.api != NULL && device == NULL && copy < 0) {
+      self = take_exchanged(state, kind, producer);
       if (self != NULL || PyErr_Occurred()) return self;
     }
     PyObject *capsule = ask(state, producer, device, copy, &asked);

@@ -407,9 +407,34 @@ def test_views_that_are_yet_to_be_computed_are_looked_for():
         for name in ("is_conj", "requires_grad"):
             assert dlbridge.from_dlpack(Lazy(array, **{name: says})).data_ptr == array.ctypes.data
     assert dlbridge.from_dlpack(Lazy(array, is_neg=KeyError("do not ask"))).data_ptr == array.ctypes.data
-    for name in ("is_neg", "is_conj", "requires_grad"):
-        with pytest.raises(KeyboardInterrupt):
-            dlbridge.from_dlpack(Lazy(array, **{name: KeyboardInterrupt()}))
+    with pytest.raises(KeyboardInterrupt):
+        dlbridge.from_dlpack(Lazy(array, is_neg=KeyboardInterrupt()))
+
+
+def test_g47_a_table_is_not_used_for_what_dlpack_may_refuse(c):
+    """float32 cannot be conjugate, and is not asked."""
+    complex64 = {"code": 5, "bits": 64}
+    for fields, says, calls in (
+        ({}, {}, 1),
+        ({}, {"is_conj": True}, 1),
+        ({}, {"requires_grad": True}, 0),
+        ({}, {"requires_grad": KeyError("mine")}, 0),
+        (complex64, {}, 1),
+        (complex64, {"is_conj": True}, 1),
+        (complex64, {"is_conj": KeyError("mine")}, 1),
+        ({}, {"is_neg": KeyError("mine")}, 0),
+    ):
+        table = c.table(ctypes.byref(c.description(**fields)), b"dlpack_exchange_api", 0, 1)
+        kind = type("LazyExchanging", (Lazy,), {"__dlpack_c_exchange_api__": table})
+        array = floats(1, 2)
+        deletes, made = c.deletes(), c.made()
+        used = dlbridge.from_dlpack(kind(array, **says)).data_ptr != array.ctypes.data
+        assert c.table_calls() == calls, says
+        assert used == (calls == 1 and (not says or not fields)), says
+        assert c.deletes() - deletes == c.made() - made == calls
+        for name in ("requires_grad", "is_conj") if fields else ("requires_grad",):
+            with pytest.raises(KeyboardInterrupt):
+                dlbridge.from_dlpack(kind(array, **{name: KeyboardInterrupt()}))
 
 
 # ---- with PyTorch and JAX ---------------------------------------------------------------------------------
