@@ -5,6 +5,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 out=$(cd "$here/../.." && pwd)/build/libtorch
 python=${PYTHON:-python3}
+case $python in /*) ;; */*) python=$PWD/$python ;; esac
 if ! wheel=$("$python" -c 'import os, torch
 print(os.path.dirname(torch.__file__), torch.__version__, int(torch.compiled_with_cxx11_abi()), sep="\n")'); then
   echo "run.sh: $python has no PyTorch: pip install torch, or set PYTHON" >&2
