@@ -50,6 +50,10 @@ type (
 		Tensor
 		dims [8]int64
 	}
+	view9 struct { // of rank 8 and with a byte_offset
+		Tensor
+		dims [18]int64
+	}
 	root1 struct {
 		Tensor
 		memory
@@ -69,9 +73,14 @@ func newView(rank int, m *memory) *Tensor {
 		v.mem, v.Tensor.dims = m, &v.dims[0]
 		return &v.Tensor
 	}
-	v := new(view4)
+	if rank <= 4 {
+		v := new(view4)
+		v.mem, v.Tensor.dims = m, &v.dims[0]
+		return &v.Tensor
+	}
+	v := new(view9)
 	v.mem, v.Tensor.dims = m, &v.dims[0]
-	if rank > 4 {
+	if rank > 9 {
 		v.Tensor.dims = &make([]int64, 2*rank)[0]
 	}
 	return &v.Tensor

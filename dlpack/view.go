@@ -61,7 +61,7 @@ func (t *Tensor) Layout() layout.Layout {
 // only be viewed row-major without gaps, from the beginning of a byte on.
 //
 // The other methods that make views are this one with one view each, and are described there. They all cost
-// one allocation up to rank 4.
+// one allocation up to rank 8.
 //
 // Ownership: the view shares the memory and is closed by itself. Lifetime: until its Close. Threads:
 // any. On error: [ErrClosed], or [ErrOverflow] or [ErrLayout] together with the cause that view gave:
@@ -70,8 +70,9 @@ func (t *Tensor) Apply(view func(l *layout.Layout) error) (*Tensor, error) {
 	d := drafts.Get().(*draft)
 	half := len(d.dims) / 2
 	d.Layout = layout.Layout{Shape: append(d.dims[:0:half], t.shape()...), Strides: append(d.dims[half:half], t.strides()...)}
-	v, _ := t.draft()
-	v, err := once(t.derive(v, &d.Layout, view(&d.Layout)))
+	err := view(&d.Layout)
+	v, _ := t.draftOf(len(d.Shape))
+	v, err = once(t.derive(v, &d.Layout, err))
 	drafts.Put(d)
 	return v, err
 }
@@ -85,14 +86,19 @@ type draft struct {
 
 var drafts = sync.Pool{New: func() any { return new(draft) }}
 
-// viewRank is the rank up to which a view is one allocation.
-const viewRank = 4
-
 // draft begins a view: it allocates the tensor, and makes the layout of t in the room for its dimensions, to be
 // changed there.
-func (t *Tensor) draft() (*Tensor, layout.Layout) {
-	n, room := t.Rank(), max(t.Rank(), viewRank)
-	v := newView(t.device.words(room), t.mem)
+func (t *Tensor) draft() (*Tensor, layout.Layout) { return t.draftOf(t.Rank()) }
+
+// draftOf has room for that many dimensions at least, as far as there can be so many. v.rank is how many, until
+// there is the view.
+func (t *Tensor) draftOf(rank int) (v *Tensor, l layout.Layout) {
+	n, room := t.Rank(), 4
+	if rank = max(min(rank, MaxRank), n); rank > room {
+		room = max(rank, 8)
+	}
+	v = newView(t.device.words(room), t.mem)
+	v.rank = uint16(room)
 	dims := unsafe.Slice(v.dims, 2*room)
 	for d, size := range t.shape() { // mostly fewer than what a call of copy is worth
 		dims[d] = size
@@ -130,7 +136,7 @@ func (t *Tensor) deriveAs(v *Tensor, l *layout.Layout, err error, dtype DataType
 	if bits%8 != 0 {
 		return nil, refuse(op, ErrLayout, "element %d of %d bits lies inside a byte", l.Offset, width)
 	}
-	if n > max(t.Rank(), viewRank) {
+	if n > int(v.rank) {
 		v.dims = &make([]int64, 2*t.device.words(n))[0]
 	}
 	dims := unsafe.Slice(v.dims, 2*n)
@@ -192,7 +198,13 @@ func (t *Tensor) Index(index ...int64) (*Tensor, error) {
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Slice(index ...layout.Index) (*Tensor, error) {
-	v, l := t.draft()
+	rank := t.Rank()
+	for k := range index {
+		if index[k] == layout.NewAxis() {
+			rank++
+		}
+	}
+	v, l := t.draftOf(rank)
 	return t.derive(v, &l, l.Slice(index...))
 }
 
@@ -244,7 +256,7 @@ func (t *Tensor) Transpose(order ...int) (*Tensor, error) {
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Reshape(shape ...int64) (*Tensor, error) {
-	v, l := t.draft()
+	v, l := t.draftOf(len(shape))
 	return t.derive(v, &l, l.Reshape(shape...))
 }
 
@@ -252,7 +264,7 @@ func (t *Tensor) Reshape(shape ...int64) (*Tensor, error) {
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) FlatInner(rank int) (*Tensor, error) {
-	v, l := t.draft()
+	v, l := t.draftOf(rank)
 	return t.derive(v, &l, l.FlatInner(rank))
 }
 
@@ -260,7 +272,7 @@ func (t *Tensor) FlatInner(rank int) (*Tensor, error) {
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) FlatOuter(rank int) (*Tensor, error) {
-	v, l := t.draft()
+	v, l := t.draftOf(rank)
 	return t.derive(v, &l, l.FlatOuter(rank))
 }
 
@@ -269,7 +281,7 @@ func (t *Tensor) FlatOuter(rank int) (*Tensor, error) {
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) FlatInnerOuter(begin, rank int) (*Tensor, error) {
-	v, l := t.draft()
+	v, l := t.draftOf(rank)
 	return t.derive(v, &l, l.FlatInnerOuter(begin, rank))
 }
 
@@ -285,7 +297,7 @@ func (t *Tensor) Squeeze(axes ...int) (*Tensor, error) {
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Expand(axes ...int) (*Tensor, error) {
-	v, l := t.draft()
+	v, l := t.draftOf(t.Rank() + len(axes))
 	return t.derive(v, &l, l.Expand(axes...))
 }
 
@@ -294,7 +306,7 @@ func (t *Tensor) Expand(axes ...int) (*Tensor, error) {
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Broadcast(shape ...int64) (*Tensor, error) {
-	v, l := t.draft()
+	v, l := t.draftOf(len(shape))
 	return once(t.derive(v, &l, l.Broadcast(shape...)))
 }
 
@@ -320,7 +332,7 @@ func (t *Tensor) Diagonal(k int64, a, b int) (*Tensor, error) {
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Windows(d int, size, step, dilation int64) (*Tensor, error) {
-	v, l := t.draft()
+	v, l := t.draftOf(t.Rank() + 1)
 	return once(t.derive(v, &l, l.Windows(d, size, step, dilation)))
 }
 

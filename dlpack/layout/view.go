@@ -117,14 +117,16 @@ func (l *Layout) Slice(index ...Index) error {
 		if !ok {
 			return fmt.Errorf("layout: slice: index %d, %v, of dimension %d of size %d: %w", k, *x, d, l.Shape[d], ErrIndex)
 		}
+		empty = empty || count == 0
+		stride := l.Strides[d]
 		if first != 0 {
-			offset, fits = forward(offset, fits, first, l.Strides[d])
+			offset, fits = forward(offset, fits, first, stride)
 		}
 		if x.kind == kindRange {
-			stride, ok := stretch(l.Strides[d], x.skip+1, count)
-			fits = fits && ok
-			if !ok && empty {
-				stride = 0
+			if x.skip != 0 {
+				if stride, ok = stretch(stride, x.skip+1, count); !ok {
+					stride, fits = 0, false
+				}
 			}
 			sizes[to], steps[to] = count, stride
 			to++
@@ -135,7 +137,14 @@ func (l *Layout) Slice(index ...Index) error {
 		sizes[to], steps[to] = l.Shape[d], l.Strides[d]
 		to++
 	}
-	return l.take("slice", sizes[:to], steps[:to], offset, fits)
+	if !empty {
+		if !fits {
+			return fmt.Errorf("layout: slice: %w", ErrOverflow)
+		}
+		l.Offset = offset
+	}
+	l.put(sizes[:to], steps[:to])
+	return nil
 }
 
 // Narrow takes size indices of dimension d, from start on, and nothing outside of it: TensorFlow's
