@@ -197,14 +197,21 @@ func (s *scalar) set(op string, dtype DataType, value reflect.Value) error {
 			return refuse(op, ErrValue, "%d is no %v", value.Int(), dtype)
 		}
 		*(*int64)(start) = value.Int()
-		s.become(dtype, Int64)
+		if !integer || holder != dtype { // else it is one that fits, the lowest byte first
+			s.become(dtype, Int64)
+		}
 		return nil
 	case value.CanUint():
 		if integer && !fits(dtype, false, value.Uint()) {
 			return refuse(op, ErrValue, "%d is no %v", value.Uint(), dtype)
 		}
 		*(*uint64)(start) = value.Uint()
-		s.become(dtype, Uint64)
+		if !integer || holder != dtype {
+			s.become(dtype, Uint64)
+		}
+		return nil
+	case value.CanFloat() && dtype == Float32:
+		*(*float32)(start) = float32(value.Float())
 		return nil
 	case value.CanFloat() && !integer:
 		*(*float64)(start) = value.Float()
