@@ -10,6 +10,7 @@ import (
 	"log"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -112,6 +113,24 @@ var tables = []table{
 			{path: "py_json_numpy_parse", what: "Python: json and NumPy", peers: true},
 			{path: "py_dlbridge_decode", what: "Python: `dlbridge.tens.decode`", peer: "py_json_numpy_parse"},
 		}},
+	{"Views and single elements", "Of 3×4×5 float32. A view is closed again.", "cgo_call", "empty cgo calls", []row{
+		{path: "view_transpose", what: "`Transpose`"},
+		{path: "view_slice", what: "`Slice`, as `t[1:3, 2]`", peer: "gorgonia_slice"},
+		{path: "view_slice_by_steps", what: "`Slice`, as `t[1:, 2, ::-2]`"},
+		{path: "view_narrow", what: "`Narrow`"},
+		{path: "view_reshape", what: "`Reshape`"},
+		{path: "view_apply", what: "`Apply` of two views, one after the other"},
+		{path: "gorgonia_slice", what: "gorgonia's `Slice`, as `t[1:3, 2]`", peers: true},
+		{path: "at_generic", what: "`dlpack.At[float32]`", peer: "gorgonia_at"},
+		{path: "set_at_generic", what: "`dlpack.SetAt[float32]`", peer: "gorgonia_set_at"},
+		{path: "at_any", what: "`Tensor.At`", peer: "gorgonia_at"},
+		{path: "set_at_any", what: "`Tensor.SetAt`", peer: "gorgonia_set_at"},
+		{path: "gorgonia_at", what: "gorgonia's `At`", peers: true},
+		{path: "gorgonia_set_at", what: "gorgonia's `SetAt`", peers: true},
+		{path: "description_bind", what: "`Description.Bind` of [?,4,5]"},
+		{path: "description_allocate", what: "`Description.Allocate`, rows aligned to 64 bytes", peer: "new_close"},
+		{path: "new_close", what: "`dlpack.New`"},
+	}},
 	{"Decthings: small tensors", "Tensors of 4 float32 in a stream, of which every fourth is aligned.",
 		"py_decthings_deserialize", "decodes of the client", []row{
 			{path: "decthings_decode_4_floats", what: "decode", peer: "py_decthings_deserialize"},
@@ -255,6 +274,16 @@ func copyAims() (targets []target) {
 			t.aims = append(t.aims, times(path, "c_memcpy", 0.95), times(path, "go_copy", 0.95))
 		}
 		targets = append(targets, t)
+	}
+	return targets
+}
+
+// viewAims are of one view each, in nanoseconds of the machine that this runs on.
+func viewAims() (targets []target) {
+	for _, view := range []string{"transpose", "slice", "slice_by_steps", "narrow", "reshape"} {
+		path := "view_" + view
+		targets = append(targets, target{path, []aim{
+			{what: "ns", path: path, bound: 100}, {what: "allocations", path: path + "_allocations", bound: 1}}})
 	}
 	return targets
 }
@@ -436,7 +465,7 @@ func (r results) lingering(b *bytes.Buffer) {
 
 func (r results) aims(b *bytes.Buffer) {
 	b.WriteString("\n## Aims\n\n| path | measured | aim | |\n|---|--:|--:|---|\n")
-	for _, a := range append(aims, copyAims()...) {
+	for _, a := range slices.Concat(aims, viewAims(), copyAims()) {
 		for _, aim := range a.aims {
 			value, ok := r[aim.path]
 			by, ok2 := r[aim.by]

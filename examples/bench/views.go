@@ -1,0 +1,68 @@
+package main
+
+import (
+	"gorgonia.org/tensor"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+)
+
+// views are made and closed, elements read and written, and descriptions found in memory.
+func views() []path {
+	t := newTensor(3, 4, 5)
+	closed := func(name string, make func() (*dlpack.Tensor, error)) path {
+		return path{name: name, counted: true, run: func(n int) {
+			for range n {
+				must(make()).Close()
+			}
+		}}
+	}
+	element := func(name string, use func() error) path {
+		return path{name: name, counted: true, run: func(n int) {
+			for range n {
+				if err := use(); err != nil {
+					panic(err)
+				}
+			}
+		}}
+	}
+	described := &dlpack.Description{
+		DType: dlpack.Float32, Shape: must(layout.NewPartialShape(layout.Unknown, 4, 5)), Role: dlpack.Placeholder,
+	}
+	complete := &dlpack.Description{DType: dlpack.Float32, Shape: must(layout.NewPartialShape(3, 4, 5))}
+	if err := complete.AlignRows(64); err != nil {
+		panic(err)
+	}
+	held := tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(3, 4, 5))
+	return []path{
+		closed("view_transpose", func() (*dlpack.Tensor, error) { return t.Transpose(2, 0, 1) }),
+		closed("view_slice", func() (*dlpack.Tensor, error) { return t.Slice(layout.Range(1, 3), layout.At(2)) }),
+		closed("view_slice_by_steps", func() (*dlpack.Tensor, error) {
+			return t.Slice(layout.From(1), layout.At(2), layout.All().By(-2))
+		}),
+		closed("view_narrow", func() (*dlpack.Tensor, error) { return t.Narrow(1, 1, 2) }),
+		closed("view_reshape", func() (*dlpack.Tensor, error) { return t.Reshape(4, -1) }),
+		closed("view_apply", func() (*dlpack.Tensor, error) {
+			return t.Apply(func(l *layout.Layout) error {
+				if err := l.Transpose(2, 0, 1); err != nil {
+					return err
+				}
+				return l.Narrow(0, 1, 2)
+			})
+		}),
+		{name: "gorgonia_slice", counted: true, run: func(n int) {
+			for range n {
+				must(held.Slice(tensor.S(1, 3), tensor.S(2)))
+			}
+		}},
+		element("at_generic", func() error { _, err := dlpack.At[float32](t, 2, 3, 4); return err }),
+		element("set_at_generic", func() error { return dlpack.SetAt[float32](t, 1, 2, 3, 4) }),
+		element("at_any", func() error { _, err := t.At(2, 3, 4); return err }),
+		element("set_at_any", func() error { return t.SetAt(float32(1), 2, 3, 4) }),
+		element("gorgonia_at", func() error { _, err := held.At(2, 3, 4); return err }),
+		element("gorgonia_set_at", func() error { return held.SetAt(float32(1), 2, 3, 4) }),
+		closed("description_bind", func() (*dlpack.Tensor, error) { return described.Bind(t) }),
+		closed("description_allocate", complete.Allocate),
+		closed("new_close", func() (*dlpack.Tensor, error) { return dlpack.New(dlpack.Float32, 3, 4, 5) }),
+	}
+}
