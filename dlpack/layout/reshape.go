@@ -17,9 +17,7 @@ func (l *Layout) Reshape(shape ...int64) error {
 	}
 	var buf numbers
 	sizes, steps := buf.draft(len(shape))
-	for k, n := range shape {
-		sizes[k] = n
-	}
+	copy(sizes, shape)
 	if err := complete(sizes, count); err != nil {
 		return err
 	}
