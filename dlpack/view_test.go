@@ -607,6 +607,43 @@ func checkView(t *testing.T, view *dlpack.Tensor, want array, memory []int32, wh
 	require.Len(t, touched, 4*int(high-low+1), what)
 }
 
+// checkCopies copies a view out of the memory of its root, in both orders, and other elements into it.
+func checkCopies(t *testing.T, view *dlpack.Tensor, want array, memory []int32, what string) {
+	copied, err := view.Copy()
+	require.NoError(t, err, what)
+	defer copied.Close()
+	values, err := dlpack.Values[int32](copied)
+	require.NoError(t, err, what)
+	require.True(t, slices.Equal(want.elements, values), what)
+	if len(values) > 0 {
+		require.NotEqual(t, view.Data(), copied.Data(), what)
+	}
+	columns, _, err := view.Contiguous(dlpack.ColumnMajor)
+	require.NoError(t, err, what)
+	defer columns.Close()
+	require.True(t, layout.IsColumnMajor(columns.Shape(), columns.Strides()), what)
+	k := 0
+	eachIndex(want.shape, func(index []int64) {
+		got, err := dlpack.At[int32](columns, index...)
+		if k++; err != nil || got != want.elements[k-1] {
+			require.Equal(t, want.elements[k-1], got, "%s, column-major: index %v: %v", what, index, err)
+		}
+	})
+	if view.ReadOnly() {
+		require.ErrorIs(t, copied.CopyTo(view), dlpack.ErrReadOnly, what)
+		return
+	}
+	now := slices.Clone(memory)
+	for range 2 { // and back again
+		for k, at := range want.elements {
+			values[k] = ^values[k]
+			now[at] = values[k]
+		}
+		require.NoError(t, copied.CopyTo(view), what)
+		require.True(t, slices.Equal(now, memory), "%s: other memory than the view's", what)
+	}
+}
+
 // runViews makes views of views, each of which is what the same steps make of an array, on the same memory.
 func runViews(t *testing.T, c chooser) (made, refused int) {
 	tensor, a, memory, deletes := c.root(t)
@@ -650,6 +687,7 @@ func runViews(t *testing.T, c chooser) (made, refused int) {
 	checkView(t, all, a, memory, "at once")
 	require.Equal(t, open[0].ReadOnly() || a.twice(), all.ReadOnly())
 
+	checkCopies(t, tensor, a, memory, what)
 	if len(a.elements) > 0 {
 		k, index := c.below(len(a.elements)), make([]int64, len(a.shape))
 		for d, rest := len(index)-1, int64(k); d >= 0; d-- {
