@@ -220,6 +220,10 @@ func (t *Tensor) DType() DataType { return t.dtype }
 // Device is where the memory lies.
 func (t *Tensor) Device() Device { return t.device }
 
+// Collected reports whether the memory is Go's own, as of [FromSlice]. The collector keeps it as long as anything
+// points to it, also after the last Close.
+func (t *Tensor) Collected() bool { return t.mem.origin == collected }
+
 // Flags are the flags the tensor was made or taken over with, unknown ones included.
 func (t *Tensor) Flags() Flags { return t.flags }
 

@@ -31,7 +31,7 @@ var (
 //
 // Ownership: the result shares the memory and is closed by itself. Lifetime: until its Close; the Dense may
 // go before (tensor.ReturnTensor). Threads: any, while nobody changes the Dense. On error:
-// [dlpack.ErrClosed] for wrapped memory that was released, [dlpack.ErrDType], [dlpack.ErrDevice] for an
+// [dlpack.ErrClosed] for wrapped memory that was released and is not Go's, [dlpack.ErrDType], [dlpack.ErrDevice] for an
 // engine whose memory Go cannot reach, [dlpack.ErrBorrowed] for memory from tensor.FromMemory that nothing
 // would keep, [dlpack.ErrLayout] for an access pattern that leads outside of the memory, [dlpack.ErrNull],
 // [ErrMasked], [ErrSparse]; the error names the call that makes x acceptable.
@@ -49,8 +49,13 @@ func FromDense(x tensor.Tensor) (*dlpack.Tensor, error) {
 	}
 	if e, ok := d.Engine().(*engine); ok {
 		if start := address(d.Raw) - e.owner.Data(); start < uintptr(e.owner.NumBytes()) && len(d.Raw) > 0 {
-			s.ByteOffset = int64(start)
-			return e.owner.View(s)
+			view := s
+			view.ByteOffset = int64(start)
+			x, err := e.owner.View(view)
+			if err == nil || !e.owner.Collected() || !errors.Is(err, dlpack.ErrClosed) {
+				return x, err
+			}
+			// Released memory of Go's. Where a result lies in it now, the collector had it in between.
 		}
 		// Otherwise a result: gorgonia made its memory, and copied the flag of an operand's.
 	} else if d.IsManuallyManaged() {

@@ -303,6 +303,26 @@ func TestG75FromDenseKeepsTheImportsOwner(t *testing.T) {
 	}
 }
 
+// Results outlive the release, and may come to lie where the collector had the memory of an operand.
+func TestResultsAreDescribedWhereverTheyLie(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	data := []float64{1, 2, 3}
+	x, err := dlpack.FromSlice(data)
+	require.NoError(t, err)
+	d, release, err := gorgonia.Dense(x)
+	require.NoError(t, err)
+	require.NoError(t, x.Close())
+	release()
+	later := tensor.New(tensor.WithShape(2), tensor.WithBacking(data[1:]), tensor.WithEngine(d.Engine()))
+	result, err := gorgonia.FromDense(later)
+	require.NoError(t, err)
+	defer result.Close()
+	assert.Equal(t, uintptr(unsafe.Pointer(&data[1])), result.Data())
+	values, err := dlpack.Values[float64](result)
+	require.NoError(t, err)
+	assert.Equal(t, []float64{2, 3}, values)
+}
+
 // The data pointer itself is pinned: gorgonia may recycle the Dense, and the collector run.
 func TestFromDenseKeepsGorgoniasMemory(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
