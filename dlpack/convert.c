@@ -356,7 +356,8 @@ static void to_real(wide *w, kind from, kind to, int n) {
   }
 }
 
-/* Towards zero; what is too large or too small becomes the number nearest to it, and NaN becomes 0. */
+/* Towards zero; what is too large or too small becomes the number nearest to it, and NaN becomes 0. Of fewer
+ * than 8 bits it is, as in ml-dtypes, the lowest bits of an int32, and 0 of what is none. */
 static void to_whole(wide *w, const side *to, int complex, int n) {
   if (to->kind == BOOL) {
     for (int i = 0; i < n; i++) {
@@ -364,7 +365,14 @@ static void to_whole(wide *w, const side *to, int complex, int n) {
     }
     return;
   }
-  int natural = to->kind == NATURAL || (to->kind >= UINT8 && to->kind <= UINT64);
+  if (to->kind == INTEGER || to->kind == NATURAL) {
+    for (int i = 0; i < n; i++) {
+      double x = w->real[i];
+      w->whole[i] = x >= INT32_MIN && x <= INT32_MAX ? (int64_t)x : 0;
+    }
+    return;
+  }
+  int natural = to->kind >= UINT8 && to->kind <= UINT64;
   uint64_t half = (uint64_t)1 << (to->bits - 1); /* where the signed numbers end */
   double low = natural ? 0 : -(double)half, high = natural ? 2 * (double)half : (double)half;
   uint64_t least = natural ? 0 : -half, most = natural ? half - 1 + half : half - 1;

@@ -41,7 +41,8 @@ func (t *Tensor) Convert(dtype DataType) (*Tensor, error) {
 //   - float8_e8m0fnu knows powers of two alone: the nearest, of two as near the larger one. What is not
 //     above 0 becomes NaN.
 //   - A float becomes an integer by leaving its fraction off. What is too large or too small becomes the
-//     largest or smallest number there is, and NaN becomes 0.
+//     largest or smallest number there is, and NaN becomes 0. Integers of fewer than 8 bits are the lowest
+//     bits of an int32, as ml_dtypes has it, and 0 where the float is none of these.
 //   - An integer becomes the nearest float, and another integer by leaving off the bits that there is no
 //     room for, as in Go, C and NumPy.
 //   - Anything but 0 becomes true, NaN too; true becomes 1.

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"sort"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -233,6 +234,11 @@ func put(dst []byte, dt dlpack.DataType, n number) []byte {
 		v := new(big.Int)
 		switch {
 		case n.re.nan:
+		case !n.whole && dt.Bits() < 8: // the lowest bits of an int32, if it is one
+			if n.re.value == nil || n.re.value.Cmp(big.NewFloat(math.MinInt32)) < 0 || n.re.value.Cmp(big.NewFloat(math.MaxInt32)) > 0 {
+				break
+			}
+			n.re.value.Int(v)
 		case n.re.infinite != 0 && n.re.negative:
 			v = least
 		case n.re.infinite != 0:
@@ -348,71 +354,97 @@ func TestEveryTypeBecomesEveryOther(t *testing.T) {
 	}
 }
 
-// around are the float32 around all numbers of a small float, in the order that testdata/convert.py gives.
-func around(values []float32) (all []float32) {
-	slices.Sort(values)
-	var rows []float32
-	for i, v := range slices.Compact(values) {
-		if i > 0 {
-			rows = append(rows, float32((float64(rows[len(rows)-1])+float64(v))/2))
+// inputsOf are the float32 that testdata/convert.py has for a type.
+func inputsOf(dt dlpack.DataType) (inputs []float32) {
+	for upper := range uint32(1 << 20) {
+		for _, lower := range []uint32{0, 1, 0xFFF} {
+			x := math.Float32frombits(upper<<12 | lower)
+			if dt == dlpack.Float8E8M0FNU && x != 0 && math.Abs(float64(x)) < 0x1p-126 {
+				continue
+			}
+			inputs = append(inputs, x)
 		}
-		rows = append(rows, v)
 	}
-	for _, v := range rows {
-		all = append(all, math.Nextafter32(v, float32(math.Inf(-1))), v, math.Nextafter32(v, float32(math.Inf(1))))
-	}
-	for _, v := range slices.Clone(all) {
-		all = append(all, -v)
-	}
-	for _, bits := range []uint32{0, 1 << 31, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00000, 1, 0x7F7FFFFF} {
-		all = append(all, math.Float32frombits(bits))
-	}
-	return all
+	return inputs
 }
 
-// All values of the small floats to float32, and all float32 that lie on an edge between two of them back, are
-// bit by bit what NumPy and ml_dtypes make of them.
-func TestSmallFloatsAreThoseOfMLDtypes(t *testing.T) {
+// Every number of 16 bits and fewer, packed and padded, to float32, and float32 to them, wherever the results
+// change, are bit by bit what NumPy and ml_dtypes make of them. So are those that are taken one at a time, because
+// they do not lie side by side. With DLBRIDGE_STRESS all float32 are tried of the most common types.
+func TestSmallNumbersAreThoseOfMLDtypes(t *testing.T) {
 	text, err := os.ReadFile("testdata/convert.json")
 	require.NoError(t, err)
-	var golden map[string]struct{ Decoded, Encoded string }
+	var golden map[string]struct{ Decoded, Encoded, All string }
 	require.NoError(t, json.Unmarshal(text, &golden))
-	require.Len(t, golden, len(smalls))
-	for dt, f := range smalls {
+	types := []dlpack.DataType{dlpack.Int2, dlpack.Uint2, dlpack.Int4, dlpack.Uint4}
+	for dt := range smalls {
+		types = append(types, dt)
+	}
+	require.Len(t, golden, len(types))
+	for _, dt := range types {
 		t.Run(dt.String(), func(t *testing.T) {
-			bits := int(dt.Bits())
+			want, size, count := golden[dt.String()], int64(dt.ItemSize()), int64(1)<<dt.Bits()
 			var codes []byte
-			for code := range 1 << bits {
-				codes = binary.LittleEndian.AppendUint16(codes, uint16(code))[:len(codes)+dt.ItemSize()]
+			for code := range count {
+				codes = binary.LittleEndian.AppendUint16(codes, uint16(code))[:len(codes)+int(size)]
 			}
-			src := fromBytes(t, codes, dlpack.Spec{DType: dt, Shape: []int64{1 << bits}, Padded: true})
-			decoded := make([]float32, 1<<bits)
-			dst, err := dlpack.FromSlice(decoded)
-			require.NoError(t, err)
-			defer dst.Close()
-			require.NoError(t, src.ConvertTo(dst))
-			raw, err := dst.AppendBytes(nil)
-			require.NoError(t, err)
-			sum := sha256.Sum256(raw)
-			assert.Equal(t, golden[dt.String()].Decoded, hex.EncodeToString(sum[:]), "decoded")
-
-			var values []float32
-			for code := range f.finite() {
-				values = append(values, float32(f.magnitude(code)))
-			}
-			inputs := around(values)
-			if dt == dlpack.Float8E8M0FNU {
-				inputs = slices.DeleteFunc(inputs, func(x float32) bool {
-					return x != 0 && math.Abs(float64(x)) < 0x1p-126
-				})
-			}
+			inputs := inputsOf(dt)
 			floats, err := dlpack.FromSlice(inputs)
 			require.NoError(t, err)
 			defer floats.Close()
-			encoded := make([]byte, floats.NumElements()*int64(dt.ItemSize()))
-			require.NoError(t, floats.ConvertTo(fromBytes(t, encoded, dlpack.Spec{DType: dt, Shape: floats.Shape(), Padded: true})))
-			sum = sha256.Sum256(encoded)
-			assert.Equal(t, golden[dt.String()].Encoded, hex.EncodeToString(sum[:]), "encoded")
+			n := floats.NumElements()
+			sums := func(name, want string, elements *dlpack.Tensor) {
+				raw, err := elements.AppendBytes(nil)
+				require.NoError(t, err)
+				sum := sha256.Sum256(raw)
+				assert.Equal(t, want, hex.EncodeToString(sum[:]), name)
+			}
+			padded := func(memory []byte, count, step int64) *dlpack.Tensor {
+				return fromBytes(t, memory, dlpack.Spec{DType: dt, Shape: []int64{count}, Strides: []int64{step}, Padded: true})
+			}
+
+			decoded := fromBytes(t, make([]byte, 4*count), dlpack.Spec{DType: dlpack.Float32, Shape: []int64{count}})
+			encoded := padded(make([]byte, n*size), n, 1)
+			require.NoError(t, padded(codes, count, 1).ConvertTo(decoded))
+			require.NoError(t, floats.ConvertTo(encoded))
+			sums("decoded", want.Decoded, decoded)
+			sums("encoded", want.Encoded, encoded)
+
+			apart := fromBytes(t, make([]byte, 8*count), dlpack.Spec{DType: dlpack.Float32, Shape: []int64{count}, Strides: []int64{2}})
+			encodedApart := padded(make([]byte, 2*n*size), n, 2)
+			require.NoError(t, padded(codes, count, 1).ConvertTo(apart))
+			require.NoError(t, floats.ConvertTo(encodedApart))
+			sums("decoded, not side by side", want.Decoded, apart)
+			sums("encoded, not side by side", want.Encoded, encodedApart)
+
+			if dt.IsSubByte() {
+				packed := func(count int64) *dlpack.Tensor {
+					return fromBytes(t, make([]byte, (count*int64(dt.Bits())+7)/8), dlpack.Spec{DType: dt, Shape: []int64{count}})
+				}
+				all, many := packed(count), packed(n)
+				require.NoError(t, padded(codes, count, 1).CopyTo(all))
+				require.NoError(t, all.ConvertTo(decoded))
+				require.NoError(t, floats.ConvertTo(many))
+				require.NoError(t, many.CopyTo(encoded))
+				sums("packed, decoded", want.Decoded, decoded)
+				sums("packed, encoded", want.Encoded, encoded)
+			}
+
+			if want.All != "" && os.Getenv("DLBRIDGE_STRESS") != "" {
+				sum := sha256.New()
+				some := padded(make([]byte, 1<<20*size), 1<<20, 1)
+				part := fromBytes(t, unsafe.Slice((*byte)(unsafe.Pointer(&inputs[0])), 4<<20), dlpack.Spec{DType: dlpack.Float32, Shape: []int64{1 << 20}})
+				for upper := range uint32(1 << 12) {
+					for lower := range uint32(1 << 20) {
+						inputs[lower] = math.Float32frombits(upper<<20 | lower)
+					}
+					require.NoError(t, part.ConvertTo(some))
+					raw, err := some.AppendBytes(nil)
+					require.NoError(t, err)
+					sum.Write(raw)
+				}
+				assert.Equal(t, want.All, hex.EncodeToString(sum.Sum(nil)), "all float32")
+			}
 		})
 	}
 }
@@ -424,26 +456,26 @@ func TestG20PackedNumbersConvert(t *testing.T) {
 	memory := bytes.Repeat([]byte{0xFF}, 5)
 	packed := fromBytes(t, memory, dlpack.Spec{DType: dlpack.Int4, Shape: []int64{7}})
 	require.NoError(t, floats.ConvertTo(packed))
-	assert.Equal(t, []byte{0x78, 0xF0, 0x87, 0xF0, 0xFF}, memory, "the eighth element is nobody's")
+	assert.Equal(t, []byte{0x78, 0xF0, 0xC4, 0xF0, 0xFF}, memory, "the eighth element is nobody's")
 
 	back, err := packed.Convert(dlpack.Float32)
 	require.NoError(t, err)
 	defer back.Close()
 	values, err := dlpack.Values[float32](back)
 	require.NoError(t, err)
-	assert.Equal(t, []float32{-8, 7, 0, -1, 7, -8, 0}, values)
+	assert.Equal(t, []float32{-8, 7, 0, -1, 4, -4, 0}, values)
 
 	loose := make([]byte, 7)
 	padded := fromBytes(t, loose, dlpack.Spec{DType: dlpack.Int4, Shape: []int64{7}, Padded: true})
 	require.NoError(t, packed.CopyTo(padded))
-	assert.Equal(t, []byte{8, 7, 0, 15, 7, 8, 0}, loose)
+	assert.Equal(t, []byte{8, 7, 0, 15, 4, 12, 0}, loose)
 	again, err := dlpack.New(dlpack.Int4, 7)
 	require.NoError(t, err)
 	defer again.Close()
 	require.NoError(t, padded.CopyTo(again))
 	data, err := again.AppendBytes(nil)
 	require.NoError(t, err)
-	assert.Equal(t, []byte{0x78, 0xF0, 0x87, 0x00}, data)
+	assert.Equal(t, []byte{0x78, 0xF0, 0xC4, 0x00}, data)
 }
 
 // Numbers of 2, 4 and 6 bits, packed and padded, of any count, to each other and back.
