@@ -3,11 +3,8 @@
 package dlpack_test
 
 import (
-	"encoding/json"
 	"errors"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -25,79 +22,6 @@ func partial(t testing.TB, text string) layout.PartialShape {
 	return s
 }
 
-// nervana is what is of use here of the strided layout cases.
-type nervana struct {
-	Kinds   map[string]struct{ Constant, Persistent, Trainable, Input bool }
-	Layouts []struct {
-		ID           string
-		Shape, Sizes []int64
-		Order        json.RawMessage
-		Strides      []*int64
-		Allocated    int64
-		Points       []struct {
-			Index  []int64
-			Linear int64
-		}
-		OutOfBounds [][]int64 `json:"out_of_bounds"`
-	}
-	Alignment []struct {
-		Shape, Sizes   []int64
-		Itemsize       int64
-		AlignBytes     int64 `json:"align_bytes"`
-		Order          json.RawMessage
-		Strides        []*int64
-		AllocatedBytes int64 `json:"allocated_bytes"`
-	}
-}
-
-// eachNervana reads the small copy of the vectors, which package layout has, and the whole set, which is in
-// SHARED_DIR or in a folder shared beside the repository. SHARED_DIR that leads nowhere is a mistake of the
-// caller.
-func eachNervana(t *testing.T, test func(t *testing.T, m nervana)) {
-	files := []string{filepath.Join("layout", "testdata", "nervana", "manifest.json")}
-	shared, given := os.LookupEnv("SHARED_DIR")
-	if !given {
-		shared = filepath.Join("..", "..", "shared")
-	}
-	whole := filepath.Join(shared, "vectors", "nervana", "manifest.json")
-	if _, err := os.Stat(whole); err == nil {
-		files = append(files, whole)
-	} else {
-		require.False(t, given, "SHARED_DIR has no vectors: %v", err)
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(file)))), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			require.NoError(t, err)
-			var m nervana
-			require.NoError(t, json.Unmarshal(text, &m))
-			require.NotEmpty(t, m.Kinds)
-			require.NotEmpty(t, m.Layouts)
-			require.NotEmpty(t, m.Alignment)
-			test(t, m)
-		})
-	}
-}
-
-// orderOf reads "row", "column" or a list.
-func orderOf(t *testing.T, raw json.RawMessage, rank int) (order []int) {
-	var name string
-	if json.Unmarshal(raw, &name) != nil {
-		require.NoError(t, json.Unmarshal(raw, &order))
-		return order
-	}
-	order = []int{}
-	for d := range rank {
-		order = append(order, d)
-	}
-	if name == "column" {
-		slices.Reverse(order)
-	} else {
-		require.Equal(t, "row", name)
-	}
-	return order
-}
-
 func requireStrides(t *testing.T, want []*int64, got *dlpack.Tensor) {
 	t.Helper()
 	require.Equal(t, len(want), got.Rank())
@@ -109,7 +33,7 @@ func requireStrides(t *testing.T, want []*int64, got *dlpack.Tensor) {
 }
 
 func TestTheFourKindsHaveTheFlagsOfTheDocument(t *testing.T) {
-	eachNervana(t, func(t *testing.T, m nervana) {
+	eachManifest(t, "nervana", func(t *testing.T, m nervana) {
 		require.Len(t, m.Kinds, 4)
 		for _, role := range []dlpack.Role{dlpack.Constant, dlpack.Placeholder, dlpack.PersistentTensor, dlpack.Variable} {
 			kind, ok := m.Kinds[role.String()]
@@ -126,7 +50,7 @@ func TestTheFourKindsHaveTheFlagsOfTheDocument(t *testing.T) {
 
 func TestDescriptionsAllocateWhatTheDocumentLaysOut(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	eachNervana(t, func(t *testing.T, m nervana) {
+	eachManifest(t, "nervana", func(t *testing.T, m nervana) {
 		for _, test := range m.Layouts {
 			t.Run(test.ID, func(t *testing.T) {
 				shape, err := layout.NewPartialShape(test.Shape...)

@@ -1,0 +1,624 @@
+//go:build cgo
+
+package dlpack_test
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+)
+
+// eachManifest reads the small copy of a set of vectors, which package layout has, and the whole set, which is in
+// SHARED_DIR or in a folder shared beside the repository. SHARED_DIR that leads nowhere is a mistake of the
+// caller.
+func eachManifest[T any](t *testing.T, set string, test func(t *testing.T, m T)) {
+	files := []string{filepath.Join("layout", "testdata", set, "manifest.json")}
+	shared, given := os.LookupEnv("SHARED_DIR")
+	if !given {
+		shared = filepath.Join("..", "..", "shared")
+	}
+	whole := filepath.Join(shared, "vectors", set, "manifest.json")
+	if _, err := os.Stat(whole); err == nil {
+		files = append(files, whole)
+	} else {
+		require.False(t, given, "SHARED_DIR has no vectors: %v", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(file)))), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			var m T
+			require.NoError(t, json.Unmarshal(text, &m))
+			test(t, m)
+		})
+	}
+}
+
+type stridedLayout struct {
+	Shape     []int64
+	Strides   []*int64 // nil means nothing
+	Offset    *int64
+	Allocated int64
+}
+
+// nervana is the strided layout cases.
+type nervana struct {
+	Kinds   map[string]struct{ Constant, Persistent, Trainable, Input bool }
+	Layouts []struct {
+		ID           string
+		Shape, Sizes []int64
+		Order        json.RawMessage
+		Strides      []*int64
+		Allocated    int64
+		Points       []struct {
+			Index  []int64
+			Linear int64
+		}
+		OutOfBounds [][]int64 `json:"out_of_bounds"`
+	}
+	Alignment []struct {
+		Shape, Sizes   []int64
+		Itemsize       int64
+		AlignBytes     int64 `json:"align_bytes"`
+		Order          json.RawMessage
+		Strides        []*int64
+		AllocatedBytes int64 `json:"allocated_bytes"`
+	}
+	Views []struct {
+		ID   string
+		Base stridedLayout
+		Ops  []struct {
+			Op    string
+			Perm  []int
+			Shape []int64
+			Axis  int
+			Index []json.RawMessage
+		}
+		View     stridedLayout
+		Linear   []int32
+		Overlaps bool `json:"overlaps_itself"`
+		RowMajor bool `json:"row_major_contiguous"`
+		Error    string
+	}
+	Reshape []struct {
+		stridedLayout
+		To     []int64
+		NoCopy bool `json:"no_copy"`
+	}
+	Permute []struct {
+		Shape, Sizes, Strides, Index []int64
+		Perm                         []int
+		PermutedIndex                []int64 `json:"permuted_index"`
+		PermutedShape                []int64 `json:"permuted_shape"`
+		PermutedStrides              []int64 `json:"permuted_strides"`
+		Linear                       int32
+	}
+	Pad []struct {
+		Shape       []int64
+		Pads        [][2]int64
+		ResultShape []int64 `json:"result_shape"`
+		Source      []int
+		Linear      []*int32
+	}
+	Join []struct {
+		Shapes      [][]int64
+		Axis        int
+		ResultShape []int64 `json:"result_shape"`
+		Source      []int
+		Linear      []*int32
+	}
+	Convolution []struct {
+		Image, Kernel       []int64
+		Step, Pad, Dilation int64
+		ImageValues         string  `json:"image_values"`
+		KernelValues        []int32 `json:"kernel_values"`
+		ResultShape         []int64 `json:"result_shape"`
+		Result              []int32
+	}
+}
+
+// orderOf reads "row", "column" or a list.
+func orderOf(t *testing.T, raw json.RawMessage, rank int) (order []int) {
+	var name string
+	if json.Unmarshal(raw, &name) != nil {
+		require.NoError(t, json.Unmarshal(raw, &order))
+		return order
+	}
+	order = []int{}
+	for d := range rank {
+		order = append(order, d)
+	}
+	if name == "column" {
+		slices.Reverse(order)
+	} else {
+		require.Equal(t, "row", name)
+	}
+	return order
+}
+
+// laid is a tensor that lies so, whose elements are where they lie; steps that mean nothing are 0.
+func laid(t *testing.T, l stridedLayout) (tensor *dlpack.Tensor, memory []int32) {
+	memory = numbered([]int64{l.Allocated}).elements
+	s := dlpack.Spec{DType: dlpack.Int32, Shape: l.Shape, Strides: make([]int64, len(l.Strides))}
+	for d, stride := range l.Strides {
+		if stride != nil {
+			s.Strides[d] = *stride
+		}
+	}
+	if l.Offset != nil {
+		s.ByteOffset = 4 * *l.Offset
+	}
+	return fromBytes(t, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(memory))), 4*l.Allocated), s), memory
+}
+
+// elements are those of a tensor of int32, row-major.
+func elements(t *testing.T, tensor *dlpack.Tensor) (all []int32) {
+	eachIndex(tensor.Shape(), func(index []int64) {
+		value, err := dlpack.At[int32](tensor, index...)
+		require.NoError(t, err)
+		all = append(all, value)
+	})
+	return all
+}
+
+// pythonIndex reads [start, stop, step] with null for what is not given, or one number.
+func pythonIndex(t *testing.T, raw json.RawMessage) layout.Index {
+	var at int64
+	if json.Unmarshal(raw, &at) == nil {
+		return layout.At(at)
+	}
+	var three [3]*int64
+	require.NoError(t, json.Unmarshal(raw, &three))
+	x := layout.All()
+	switch start, stop := three[0], three[1]; {
+	case start != nil && stop != nil:
+		x = layout.Range(*start, *stop)
+	case start != nil:
+		x = layout.From(*start)
+	case stop != nil:
+		x = layout.Until(*stop)
+	}
+	if three[2] != nil {
+		x = x.By(*three[2])
+	}
+	return x
+}
+
+func TestViewsOfTheDocumentShareTheMemory(t *testing.T) {
+	eachManifest(t, "nervana", func(t *testing.T, m nervana) {
+		require.NotEmpty(t, m.Views)
+		for _, test := range m.Views {
+			t.Run(test.ID, func(t *testing.T) {
+				dlpacktest.CheckLeaks(t)
+				tensor, memory := laid(t, test.Base)
+				var err error
+				for _, op := range test.Ops {
+					require.NoError(t, err, "only the last operation may fail")
+					var view *dlpack.Tensor
+					switch op.Op {
+					case "transpose":
+						view, err = tensor.Transpose(op.Perm...)
+					case "slice":
+						var index []layout.Index
+						for _, raw := range op.Index {
+							index = append(index, pythonIndex(t, raw))
+						}
+						view, err = tensor.Slice(index...)
+					case "broadcast":
+						view, err = tensor.Broadcast(op.Shape...)
+					case "flip":
+						view, err = tensor.Flip(op.Axis)
+					case "expand":
+						view, err = tensor.Expand(op.Axis)
+					case "reshape":
+						view, err = tensor.Reshape(op.Shape...)
+					default:
+						t.Fatalf("operation %q", op.Op)
+					}
+					if err == nil {
+						t.Cleanup(func() { view.Close() })
+						tensor = view
+					}
+				}
+				if test.Error != "" {
+					require.ErrorIs(t, err, dlpack.ErrLayout)
+					require.Equal(t, test.Error == "no view", errors.Is(err, layout.ErrCopy))
+					return
+				}
+				require.NoError(t, err)
+				assert.Equal(t, append([]int64{}, test.View.Shape...), tensor.Shape())
+				assert.True(t, slices.Equal(test.Linear, elements(t, tensor)))
+				assert.Equal(t, test.RowMajor, tensor.IsContiguous())
+				assert.Equal(t, test.Overlaps, tensor.ReadOnly())
+				if len(test.Linear) > 0 {
+					assert.Equal(t, uintptr(unsafe.Pointer(&memory[test.Linear[0]])), tensor.Data())
+				}
+			})
+		}
+	})
+}
+
+// What no view can do, a copy can.
+func TestReshapesOfTheDocument(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	eachManifest(t, "nervana", func(t *testing.T, m nervana) {
+		require.NotEmpty(t, m.Reshape)
+		for _, test := range m.Reshape {
+			test.Allocated = *test.Offset + 1 // the manifest does not say
+			for d, stride := range test.Strides {
+				test.Allocated += max(*stride, 0) * (test.Shape[d] - 1)
+			}
+			tensor, _ := laid(t, test.stridedLayout)
+			view, err := tensor.Reshape(test.To...)
+			if !test.NoCopy {
+				require.ErrorIs(t, err, layout.ErrCopy)
+				require.ErrorContains(t, err, "Contiguous makes one")
+				packed, copied, err := tensor.Contiguous(dlpack.RowMajor)
+				require.NoError(t, err)
+				assert.True(t, copied)
+				view, err = packed.Reshape(test.To...)
+				require.NoError(t, err)
+				packed.Close()
+			} else {
+				require.NoError(t, err)
+				assert.Equal(t, tensor.Data(), view.Data())
+			}
+			assert.True(t, slices.Equal(test.To, view.Shape()))
+			assert.Equal(t, elements(t, tensor), elements(t, view))
+			view.Close()
+		}
+	})
+}
+
+func TestPermutedIndicesFindTheSameElement(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	eachManifest(t, "nervana", func(t *testing.T, m nervana) {
+		require.NotEmpty(t, m.Permute)
+		for _, test := range m.Permute {
+			allocated, err := layout.Count(test.Sizes)
+			require.NoError(t, err)
+			base := stridedLayout{Shape: test.Shape, Allocated: allocated}
+			for d := range test.Strides {
+				base.Strides = append(base.Strides, &test.Strides[d])
+			}
+			tensor, _ := laid(t, base)
+			view, err := tensor.Transpose(test.Perm...)
+			require.NoError(t, err)
+			assert.Equal(t, test.PermutedShape, view.Shape())
+			assert.Equal(t, test.PermutedStrides, view.Strides())
+			for tensor, index := range map[*dlpack.Tensor][]int64{tensor: test.Index, view: test.PermutedIndex} {
+				value, err := dlpack.At[int32](tensor, index...)
+				require.NoError(t, err)
+				assert.Equal(t, test.Linear, value)
+			}
+			view.Close()
+		}
+	})
+}
+
+// sources are row-major tensors with numbers that tell which one it is.
+func sources(t *testing.T, shapes ...[]int64) (tensors []*dlpack.Tensor, composites []layout.Composite) {
+	for k, shape := range shapes {
+		a := numbered(shape)
+		for i := range a.elements {
+			a.elements[i] += int32(1000 * k)
+		}
+		tensor := fromSlice(t, a.elements, shape...)
+		t.Cleanup(func() { tensor.Close() })
+		c, err := layout.Simple(k, tensor.Layout())
+		require.NoError(t, err)
+		tensors, composites = append(tensors, tensor), append(composites, c)
+	}
+	return tensors, composites
+}
+
+// requireComposed writes a composite into new memory, row-major and column-major.
+func requireComposed(t *testing.T, c layout.Composite, tensors []*dlpack.Tensor, shape []int64, source []int, linear []*int32) {
+	var want []int32
+	for i, k := range source {
+		at := int32(1000 * k)
+		if linear[i] != nil {
+			at += *linear[i]
+		}
+		want = append(want, at)
+	}
+	dst, err := dlpack.New(dlpack.Int32, shape...)
+	require.NoError(t, err)
+	defer dst.Close()
+	columns, _, err := dst.Contiguous(dlpack.ColumnMajor)
+	require.NoError(t, err)
+	defer columns.Close()
+	for _, dst := range []*dlpack.Tensor{dst, columns} {
+		require.NoError(t, dst.Compose(c, tensors...))
+		require.Equal(t, want, elements(t, dst))
+	}
+}
+
+func TestComplexViewsOfTheDocumentAreWritten(t *testing.T) {
+	eachManifest(t, "nervana", func(t *testing.T, m nervana) {
+		require.NotEmpty(t, m.Pad)
+		for _, test := range m.Pad {
+			tensors, parts := sources(t, test.Shape, []int64{1})
+			padded, err := parts[0].Pad(1, test.Pads...)
+			require.NoError(t, err)
+			requireComposed(t, padded, tensors, test.ResultShape, test.Source, test.Linear)
+		}
+		require.NotEmpty(t, m.Join)
+		for _, test := range m.Join {
+			tensors, parts := sources(t, test.Shapes...)
+			joined, err := layout.Concat(test.Axis, parts...)
+			require.NoError(t, err)
+			requireComposed(t, joined, tensors, test.ResultShape, test.Source, test.Linear)
+		}
+	})
+}
+
+func TestConvolutionsOfTheDocument(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	eachManifest(t, "nervana", func(t *testing.T, m nervana) {
+		require.NotEmpty(t, m.Convolution)
+		for _, test := range m.Convolution {
+			require.Equal(t, "0, 1, 2, ... in row-major order", test.ImageValues)
+			image, zero := fromSlice(t, numbered(test.Image).elements, test.Image...), fromSlice(t, []int32{0})
+			around := [2]int64{test.Pad, test.Pad}
+			c, err := layout.Simple(0, image.Layout())
+			require.NoError(t, err)
+			c, err = c.Pad(1, [2]int64{}, around, around)
+			require.NoError(t, err)
+			padded, err := dlpack.New(dlpack.Int32, c.Shape()...)
+			require.NoError(t, err)
+			require.NoError(t, padded.Compose(c, image, zero))
+			windows, err := padded.Apply(func(l *layout.Layout) error {
+				return errors.Join(l.Windows(1, test.Kernel[2], test.Step, test.Dilation), l.Windows(2, test.Kernel[3], test.Step, test.Dilation), l.Transpose(1, 2, 0, 3, 4))
+			})
+			require.NoError(t, err)
+			assert.Equal(t, test.ResultShape[len(test.ResultShape)-2:], windows.Shape()[:2])
+			size := int(test.Kernel[1] * test.Kernel[2] * test.Kernel[3])
+			var result []int32
+			for kernel := range slices.Chunk(test.KernelValues, size) {
+				for window := range slices.Chunk(elements(t, windows), size) {
+					sum := int32(0)
+					for i, x := range window {
+						sum += x * kernel[i]
+					}
+					result = append(result, sum)
+				}
+			}
+			assert.Equal(t, test.Result, result)
+			for _, tensor := range []*dlpack.Tensor{image, zero, padded, windows} {
+				tensor.Close()
+			}
+		}
+	})
+}
+
+// tensorflow is what TensorFlow's views make of tensors whose elements count up.
+type tensorflow struct {
+	Slices struct {
+		Fill []struct {
+			Slice          string
+			Shape          []int64
+			Indices, Sizes []int64
+		}
+	}
+	Views struct {
+		Slice []struct {
+			DType        int
+			Shape        []int64
+			Start, Limit int64
+			viewResult
+		}
+		Subslice []struct {
+			DType int
+			Shape []int64
+			Index int64
+			viewResult
+		}
+		Reshape []struct {
+			Shape, To []int64
+			OK        bool
+			Shares    bool `json:"shares_buffer"`
+		}
+		Flat []struct {
+			Shape      []int64
+			NDims      int
+			Begin      *int
+			Inner      []int64 `json:"flat_inner_dims"`
+			Outer      []int64 `json:"flat_outer_dims"`
+			InnerOuter []int64 `json:"flat_inner_outer_dims"`
+		}
+		Bitcast []struct {
+			DType   int
+			Shape   []int64
+			ToDType int     `json:"to_dtype"`
+			ToShape []int64 `json:"to_shape"`
+			OK      bool
+		}
+		Split []struct {
+			DType        int
+			Shape, Sizes []int64
+			Parts        []struct {
+				Shape []int64
+				Data  string `json:"data_hex"`
+			}
+			Error string
+		}
+		Concat []struct {
+			Tensors []struct {
+				DType int
+				Shape []int64
+			}
+			Shape []int64
+			Data  string `json:"data_hex"`
+			Error string
+		}
+	}
+}
+
+type viewResult struct {
+	ResultShape []int64 `json:"result_shape"`
+	OffsetBytes int64   `json:"offset_bytes"`
+	Aligned     bool    `json:"aligned_64"`
+	Shares      bool    `json:"shares_buffer"`
+	Data        *string `json:"data_hex"`
+}
+
+// tensorflowTypes are those of DLPack's that TensorFlow's numbers stand for, as far as the views have them.
+var tensorflowTypes = map[int]dlpack.DataType{1: dlpack.Float32, 2: dlpack.Float64, 3: dlpack.Int32, 4: dlpack.Uint8, 9: dlpack.Int64}
+
+// counting is a tensor, aligned as TensorFlow's are, whose elements count up.
+func counting(t *testing.T, dtype int, shape []int64) *dlpack.Tensor {
+	dt, ok := tensorflowTypes[dtype]
+	require.True(t, ok, "data type %d", dtype)
+	tensor, err := dlpack.New(dt, shape...)
+	require.NoError(t, err)
+	t.Cleanup(func() { tensor.Close() })
+	i := 0
+	eachIndex(shape, func(index []int64) {
+		require.NoError(t, tensor.SetAt(i, index...))
+		i++
+	})
+	return tensor
+}
+
+func requireBytes(t *testing.T, want string, tensor *dlpack.Tensor) {
+	t.Helper()
+	data, err := tensor.AppendBytes(nil)
+	require.NoError(t, err)
+	require.Equal(t, want, hex.EncodeToString(data))
+}
+
+func TestViewsOfTensorFlowShareTheMemory(t *testing.T) {
+	made := func(view *dlpack.Tensor, err error) *dlpack.Tensor {
+		require.NoError(t, err)
+		t.Cleanup(func() { view.Close() })
+		return view
+	}
+	requireView := func(t *testing.T, base, view *dlpack.Tensor, want viewResult) {
+		assert.Equal(t, append([]int64{}, want.ResultShape...), view.Shape())
+		assert.True(t, view.IsContiguous())
+		if want.Data != nil {
+			requireBytes(t, *want.Data, view)
+		}
+		if view.NumElements() == 0 {
+			return
+		}
+		require.True(t, want.Shares)
+		assert.Equal(t, base.Data()+uintptr(want.OffsetBytes), view.Data())
+		assert.Equal(t, want.Aligned, view.RequireAlign(64) == nil)
+	}
+	eachManifest(t, "tensorflow", func(t *testing.T, m tensorflow) {
+		require.NotEmpty(t, m.Views.Slice)
+		for _, test := range m.Views.Slice {
+			base := counting(t, test.DType, test.Shape)
+			requireView(t, base, made(base.Narrow(0, test.Start, test.Limit-test.Start)), test.viewResult)
+			requireView(t, base, made(base.Slice(layout.Range(test.Start, test.Limit))), test.viewResult)
+		}
+		require.NotEmpty(t, m.Views.Subslice)
+		for _, test := range m.Views.Subslice {
+			base := counting(t, test.DType, test.Shape)
+			requireView(t, base, made(base.Index(test.Index)), test.viewResult)
+		}
+		require.NotEmpty(t, m.Views.Reshape)
+		for _, test := range m.Views.Reshape {
+			base := counting(t, 3, test.Shape)
+			view, err := base.Reshape(test.To...)
+			if !test.OK {
+				require.ErrorIs(t, err, layout.ErrShape)
+				continue
+			}
+			assert.Equal(t, test.Shares, base.Data() == made(view, err).Data())
+			assert.Equal(t, elements(t, base), elements(t, view))
+		}
+		require.NotEmpty(t, m.Views.Flat)
+		for _, test := range m.Views.Flat {
+			base := counting(t, 3, test.Shape)
+			flat := []*dlpack.Tensor{made(base.FlatInner(test.NDims)), made(base.FlatOuter(test.NDims))}
+			shapes := [][]int64{test.Inner, test.Outer}
+			if test.Begin != nil {
+				flat, shapes = append(flat, made(base.FlatInnerOuter(*test.Begin, test.NDims))), append(shapes, test.InnerOuter)
+			}
+			for k, view := range flat {
+				assert.Equal(t, shapes[k], view.Shape())
+				assert.Equal(t, base.Data(), view.Data())
+				assert.Equal(t, elements(t, base), elements(t, view))
+			}
+		}
+		require.NotEmpty(t, m.Views.Bitcast)
+		for _, test := range m.Views.Bitcast {
+			base := counting(t, test.DType, test.Shape)
+			view, err := base.Bitcast(tensorflowTypes[test.ToDType])
+			if !test.OK {
+				require.ErrorIs(t, err, layout.ErrShape)
+				continue
+			}
+			assert.Equal(t, test.ToShape, made(view, err).Shape())
+			assert.Equal(t, base.Data(), view.Data())
+			data, err := base.AppendBytes(nil)
+			require.NoError(t, err)
+			requireBytes(t, hex.EncodeToString(data), view)
+		}
+		require.NotEmpty(t, m.Views.Split)
+		for _, test := range m.Views.Split {
+			base := counting(t, test.DType, test.Shape)
+			parts, err := base.Split(0, test.Sizes...)
+			if test.Error != "" {
+				require.ErrorIs(t, err, layout.ErrShape)
+				continue
+			}
+			require.NoError(t, err)
+			require.Len(t, parts, len(test.Parts))
+			next := base.Data()
+			for k, part := range parts {
+				assert.Equal(t, test.Parts[k].Shape, made(part, nil).Shape())
+				assert.Equal(t, next, part.Data())
+				next += uintptr(part.NumBytes())
+				requireBytes(t, test.Parts[k].Data, part)
+			}
+		}
+		require.NotEmpty(t, m.Views.Concat)
+		for _, test := range m.Views.Concat {
+			var tensors []*dlpack.Tensor
+			var parts []layout.Composite
+			for k, tensor := range test.Tensors {
+				tensors = append(tensors, counting(t, tensor.DType, tensor.Shape))
+				part, err := layout.Simple(k, tensors[k].Layout())
+				require.NoError(t, err)
+				parts = append(parts, part)
+			}
+			joined, err := layout.Concat(0, parts...)
+			require.NoError(t, err)
+			dst := made(dlpack.New(tensors[0].DType(), joined.Shape()...))
+			if err = dst.Compose(joined, tensors...); test.Error != "" {
+				require.ErrorIs(t, err, dlpack.ErrDType)
+				continue
+			}
+			require.NoError(t, err)
+			assert.Equal(t, test.Shape, dst.Shape())
+			requireBytes(t, test.Data, dst)
+		}
+		require.NotEmpty(t, m.Slices.Fill)
+		for _, test := range m.Slices.Fill {
+			base := counting(t, 3, test.Shape)
+			s, err := layout.ParseTensorSlice(test.Slice)
+			require.NoError(t, err)
+			view := made(base.Apply(s.View))
+			assert.Equal(t, test.Sizes[:len(test.Shape)], view.Shape())
+			first, err := base.At(test.Indices[:len(test.Shape)]...)
+			require.NoError(t, err)
+			assert.Equal(t, first, elements(t, view)[0])
+		}
+	})
+}
