@@ -180,18 +180,13 @@ func refuseLayout(op string, err error) error {
 	return &Error{Op: op, Where: where, Err: errors.Join(cause, err)}
 }
 
-// Index takes the elements with these first indices: a view with as many dimensions less. Negative indices
-// count from the end. It is TensorFlow's Tensor::SubSlice.
+// Index takes the elements with these first indices: a view with as many dimensions less: see
+// [layout.Layout.Index]. It is TensorFlow's Tensor::SubSlice.
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Index(index ...int64) (*Tensor, error) {
 	v, l := t.draft()
-	for _, i := range index {
-		if err := l.Slice(layout.At(i)); err != nil {
-			return t.derive(v, &l, err)
-		}
-	}
-	return t.derive(v, &l, nil)
+	return t.derive(v, &l, l.Index(index...))
 }
 
 // Slice takes part of each dimension, by Python's rules: see [layout.Layout.Slice].

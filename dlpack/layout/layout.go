@@ -245,25 +245,35 @@ func (l Layout) String() string {
 //
 // Errors: [ErrNegative] whatever the other dimensions are, [ErrOverflow] unless one of them is 0.
 func Count(shape []int64) (int64, error) {
-	empty, err := isEmpty(shape)
-	if empty || err != nil {
-		return 0, err
-	}
-	count := int64(1)
+	count, empty, beyond := int64(1), false, -1
 	for d, n := range shape {
-		var fits bool
-		if count, fits = mul(count, n); !fits {
-			return 0, fmt.Errorf("layout: shape[%d] = %d: %w", d, n, ErrOverflow)
+		if n < 0 {
+			return 0, errNegative(d, n)
+		}
+		empty = empty || n == 0
+		fits := true
+		if count, fits = mul(count, n); !fits && beyond < 0 {
+			beyond = d
 		}
 	}
+	switch {
+	case empty:
+		return 0, nil
+	case beyond >= 0:
+		return 0, fmt.Errorf("layout: shape[%d] = %d: %w", beyond, shape[beyond], ErrOverflow)
+	}
 	return count, nil
+}
+
+func errNegative(d int, n int64) error {
+	return fmt.Errorf("layout: shape[%d] = %d: %w", d, n, ErrNegative)
 }
 
 func isEmpty(shape []int64) (bool, error) {
 	empty := false
 	for d, n := range shape {
 		if n < 0 {
-			return false, fmt.Errorf("layout: shape[%d] = %d: %w", d, n, ErrNegative)
+			return false, errNegative(d, n)
 		}
 		empty = empty || n == 0
 	}
@@ -448,15 +458,11 @@ func Packed(shape, strides []int64) (order []int, reversed []bool, ok bool) {
 // through. It is exact but for strides that interlock in so many ways that the search for such a pair
 // is given up; then, and of what is no layout, it says true.
 func Overlaps(shape, strides []int64) bool {
-	lo, hi, err := Span(shape, strides)
-	if err != nil {
+	if len(shape) != len(strides) {
 		return true
 	}
-	if lo == hi {
-		return false
-	}
-	if lo < hi-math.MaxInt64 {
-		return true // farther apart than an offset can be
+	if empty, err := isEmpty(shape); empty || err != nil {
+		return err != nil
 	}
 	// Whether two indices meet depends on their difference alone, and its sign is free. The widest step first.
 	var most [8]axis
@@ -475,6 +481,9 @@ func Overlaps(shape, strides []int64) bool {
 		if a.step == 0 || k > 0 && axes[k-1].step == a.step {
 			return true
 		}
+	}
+	if lo, hi, err := Span(shape, strides); err != nil || lo < hi-math.MaxInt64 {
+		return true // farther apart than an offset can be
 	}
 	reach, apart := int64(0), true
 	for k := len(axes) - 1; k >= 0; k-- {

@@ -17,11 +17,17 @@ func (l *Layout) Reshape(shape ...int64) error {
 	}
 	var buf numbers
 	sizes, steps := buf.draft(len(shape))
-	copy(sizes, shape)
+	for k, n := range shape {
+		sizes[k] = n
+	}
 	if err := complete(sizes, count); err != nil {
 		return err
 	}
+	return l.respread(sizes, steps, count)
+}
 
+// respread gives the elements, of which there are count, a shape of as many.
+func (l *Layout) respread(sizes, steps []int64, count int64) error {
 	// From the fastest dimension on, the elements come in stretches of one stride, and each new
 	// dimension has to lie within one.
 	d := len(l.Shape) - 1
@@ -34,7 +40,7 @@ func (l *Layout) Reshape(shape ...int64) error {
 		steps[k] = stride
 		if left == size {
 			left = 1
-		} else if count != 0 {
+		} else if count != 0 && size != 1 {
 			if left%size != 0 {
 				return fmt.Errorf("layout: reshape: shape[%d] = %d spans elements of different strides: %w", k, size, ErrCopy)
 			}
@@ -123,7 +129,7 @@ func (l *Layout) flat(begin, rank int) error {
 		return fmt.Errorf("layout: flat: %d dimensions: %w", rank, ErrRank)
 	}
 	var buf numbers
-	sizes, _ := buf.draft(rank)
+	sizes, steps := buf.draft(rank)
 	for k := range sizes {
 		sizes[k] = 1
 	}
@@ -134,7 +140,11 @@ func (l *Layout) flat(begin, rank int) error {
 			return fmt.Errorf("layout: flat: shape[%d] = %d: %w", d, n, ErrOverflow)
 		}
 	}
-	return l.Reshape(sizes...)
+	count, err := Count(sizes)
+	if err != nil {
+		return err
+	}
+	return l.respread(sizes, steps, count)
 }
 
 // Bitcast reads the same memory as elements of another size: from and to are the sizes, in one unit,
@@ -164,42 +174,59 @@ func (l *Layout) Bitcast(from, to int64) error {
 	if last < 0 {
 		return fmt.Errorf("layout: bitcast: no dimensions: %w", ErrRank)
 	}
-	if n := l.Shape[last]; n%part != 0 {
-		return fmt.Errorf("layout: bitcast: %d elements of %d are no whole number of %d: %w", n, from, to, ErrShape)
-	} else if n > 1 && l.Strides[last] != 1 && !empty {
+	parts, whole := over(l.Shape[last], part)
+	if !whole {
+		return fmt.Errorf("layout: bitcast: %d elements of %d are no whole number of %d: %w", l.Shape[last], from, to, ErrShape)
+	}
+	if l.Shape[last] > 1 && l.Strides[last] != 1 && !empty {
 		return fmt.Errorf("layout: bitcast: stride %d: %w", l.Strides[last], ErrCopy)
 	}
 	var buf numbers
 	sizes, steps := buf.draft(last + 1)
 	for d, n := range l.Shape[:last] {
-		if n > 1 && l.Strides[d]%part != 0 && !empty {
+		stride, whole := over(l.Strides[d], part)
+		if !whole && n > 1 && !empty {
 			return fmt.Errorf("layout: bitcast: strides[%d] = %d is no multiple of %d: %w", d, l.Strides[d], part, ErrCopy)
 		}
-		stride, fits := mul(l.Strides[d]/part, factor)
+		stride, fits := mul(stride, factor)
 		if !fits && n > 1 && !empty {
 			return fmt.Errorf("layout: bitcast: strides[%d] = %d: %w", d, l.Strides[d], ErrOverflow)
 		}
 		sizes[d], steps[d] = n, stride
 	}
-	size, fits := mul(l.Shape[last]/part, factor)
+	size, fits := mul(parts, factor)
 	if !fits {
 		return fmt.Errorf("layout: bitcast: shape[%d] = %d: %w", last, l.Shape[last], ErrOverflow)
 	}
 	sizes[last], steps[last] = size, 1
-	if l.Offset%part != 0 && !empty {
+	offset, whole := over(l.Offset, part)
+	if !whole && !empty {
 		return fmt.Errorf("layout: bitcast: offset %d is between elements of %d: %w", l.Offset, to, ErrCopy)
 	}
-	offset, fits := mul(l.Offset/part, factor)
-	if !fits {
+	if offset, fits = mul(offset, factor); !fits {
 		return fmt.Errorf("layout: bitcast: offset = %d: %w", l.Offset, ErrOverflow)
 	}
-	cast := Layout{Shape: sizes, Strides: steps, Offset: offset}
-	if _, _, err := cast.Span(); err != nil {
+	lo, hi, err := Span(sizes, steps)
+	if err != nil {
 		return err
 	}
-	if _, err := cast.Count(); err != nil {
+	_, fits1 := add(lo, offset)
+	if _, fits2 := add(hi, offset); !empty && !(fits1 && fits2) {
+		return fmt.Errorf("layout: bitcast: offset = %d: %w", l.Offset, ErrOverflow)
+	}
+	if _, err := Count(sizes); err != nil {
 		return err
 	}
-	l.Set(cast)
+	l.Offset = offset
+	l.put(sizes, steps)
 	return nil
+}
+
+// over is n / part, and whether that is all of it. Mostly part is 1, and a division takes longer than the rest
+// of a dimension.
+func over(n, part int64) (quotient int64, whole bool) {
+	if part == 1 {
+		return n, true
+	}
+	return n / part, n%part == 0
 }

@@ -147,6 +147,43 @@ func (l *Layout) Slice(index ...Index) error {
 	return nil
 }
 
+// Index takes the elements with these first indices; negative ones count from the end. It is [Layout.Slice] with
+// an [At] for each.
+//
+// Errors: [ErrRank] for more indices than dimensions, [ErrIndex], [ErrOverflow].
+func (l *Layout) Index(index ...int64) error {
+	empty, err := l.check()
+	if err != nil {
+		return err
+	}
+	if len(index) > len(l.Shape) {
+		return fmt.Errorf("layout: index: %d indices for %d dimensions: %w", len(index), len(l.Shape), ErrRank)
+	}
+	offset, fits := l.Offset, true
+	for d, i := range index {
+		n := l.Shape[d]
+		if i < 0 {
+			i += n
+		}
+		if i < 0 || i >= n {
+			return fmt.Errorf("layout: index: index[%d] = %d of %d: %w", d, index[d], n, ErrIndex)
+		}
+		offset, fits = forward(offset, fits, i, l.Strides[d])
+	}
+	if !empty {
+		if !fits {
+			return fmt.Errorf("layout: index: %w", ErrOverflow)
+		}
+		l.Offset = offset
+	}
+	kept := l.Shape[len(index):]
+	for d, n := range kept {
+		l.Shape[d], l.Strides[d] = n, l.Strides[len(index)+d]
+	}
+	l.Shape, l.Strides = l.Shape[:len(kept)], l.Strides[:len(kept)]
+	return nil
+}
+
 // Narrow takes size indices of dimension d, from start on, and nothing outside of it: TensorFlow's
 // Tensor::Slice(start, limit) is Narrow(0, start, limit-start).
 //
@@ -506,8 +543,9 @@ func (l *Layout) Windows(d int, size, step, dilation int64) error {
 	}
 	var buf numbers
 	sizes, steps := buf.draft(len(l.Shape) + 1)
-	copy(sizes, l.Shape)
-	copy(steps, l.Strides)
+	for k, n := range l.Shape {
+		sizes[k], steps[k] = n, l.Strides[k]
+	}
 	sizes[d], steps[d] = count, between
 	sizes[len(l.Shape)], steps[len(l.Shape)] = size, within
 	if _, err := Count(sizes); err != nil {

@@ -120,7 +120,7 @@ func randomView(r *rand.Rand, m model) (text string, apply func(l *layout.Layout
 		}
 		return given, d
 	}
-	op := r.IntN(10)
+	op := r.IntN(11)
 	if rank == 0 && (op == 1 || op == 7 || op == 8) || rank < 2 && op == 6 {
 		op = 0
 	}
@@ -207,6 +207,15 @@ func randomView(r *rand.Rand, m model) (text string, apply func(l *layout.Layout
 			return from
 		})
 		return fmt.Sprint("slice ", index), func(l *layout.Layout) error { return l.Slice(index...) }, want, nil
+
+	case 10: // index
+		var given, at []int64
+		for d := 0; d < rank && r.IntN(3) > 0 && m.shape[d] > 0; d++ {
+			at = append(at, r.Int64N(m.shape[d]))
+			given = append(given, at[d]-m.shape[d]*r.Int64N(2))
+		}
+		want = m.view(m.shape[len(at):], func(index []int64) []int64 { return append(slices.Clone(at), index...) })
+		return fmt.Sprint("index ", given), func(l *layout.Layout) error { return l.Index(given...) }, want, nil
 
 	case 1: // narrow
 		given, d := axis()
@@ -460,6 +469,7 @@ var views = []namedView{
 	{"Slice", func(l *layout.Layout) error {
 		return l.Slice(layout.At(1), layout.Ellipsis(), layout.Range(1, -1).By(2), layout.NewAxis())
 	}},
+	{"Index", func(l *layout.Layout) error { return l.Index(1, -1) }},
 	{"Narrow", func(l *layout.Layout) error { return l.Narrow(2, 1, 3) }},
 	{"Transpose", func(l *layout.Layout) error { return l.Transpose(3, 1, 0, 2) }},
 	{"Flip", func(l *layout.Layout) error { return l.Flip(-1) }},
@@ -535,6 +545,10 @@ func TestViewsRefuseWhatIsNone(t *testing.T) {
 			"layout: slice: index 0, 3, of dimension 0 of size 3: out of bounds"},
 		{"index before the beginning", base(3), func(l *layout.Layout) error { return l.Slice(layout.At(-4)) }, layout.ErrIndex, ""},
 		{"lowest index", base(3), func(l *layout.Layout) error { return l.Slice(layout.At(least)) }, layout.ErrIndex, ""},
+		{"first index past the end", base(3, 3), func(l *layout.Layout) error { return l.Index(0, 3) }, layout.ErrIndex,
+			"layout: index: index[1] = 3 of 3: out of bounds"},
+		{"first index before the beginning", base(3), func(l *layout.Layout) error { return l.Index(least) }, layout.ErrIndex, ""},
+		{"more first indices than dimensions", base(3), func(l *layout.Layout) error { return l.Index(0, 0) }, layout.ErrRank, ""},
 		{"step of 0", base(3), func(l *layout.Layout) error { return l.Slice(layout.Range(0, 2).By(0)) }, layout.ErrIndex,
 			"layout: slice: index 0, 0:2:0, of dimension 0 of size 3: out of bounds"},
 		{"two ellipses", base(3, 3), func(l *layout.Layout) error { return l.Slice(layout.Ellipsis(), layout.Ellipsis()) }, layout.ErrIndex, ""},
