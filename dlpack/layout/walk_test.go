@@ -148,6 +148,147 @@ func TestWalkMergesWhatOneCounterServes(t *testing.T) {
 	}
 }
 
+// fewest is the fewest dimensions that tuples have, which are visited one after the other: it tries all ways to
+// write their number as a product.
+func fewest(all [][]int64) int {
+	count, best := int64(len(all)), math.MaxInt
+	var try func(rest int64, shape []int64)
+	try = func(rest int64, shape []int64) {
+		if len(shape) >= best {
+			return
+		}
+		if rest == 1 {
+			strides := make([]int64, len(shape))
+			for k := range all[0] {
+				inner := count
+				for d, n := range shape {
+					inner /= n
+					strides[d] = all[inner][k] - all[0][k]
+				}
+				for i, offset := range offsets(shape, strides) {
+					if all[i][k] != all[0][k]+offset {
+						return
+					}
+				}
+			}
+			best = len(shape)
+			return
+		}
+		for n := int64(2); n <= rest; n++ {
+			if rest%n == 0 {
+				try(rest/n, append(slices.Clone(shape), n))
+			}
+		}
+	}
+	try(count, nil)
+	return best
+}
+
+// arrangements visits the tuples of some layouts by each order of the dimensions, each of them in both directions.
+func arrangements(layouts []layout.Layout, visit func(all [][]int64)) {
+	rank := layouts[0].Rank()
+	var arrange func(order []int)
+	arrange = func(order []int) {
+		if len(order) < rank {
+			for d := range rank {
+				if !slices.Contains(order, d) {
+					arrange(append(slices.Clone(order), d))
+				}
+			}
+			return
+		}
+		for turned := range 1 << rank {
+			var arranged []layout.Layout
+			for _, l := range layouts {
+				a := layout.Layout{Offset: l.Offset}
+				for k, d := range order {
+					n, stride := l.Shape[d], l.Strides[d]
+					if turned>>k&1 == 1 {
+						a.Offset += (n - 1) * stride
+						stride = -stride
+					}
+					a.Shape, a.Strides = append(a.Shape, n), append(a.Strides, stride)
+				}
+				arranged = append(arranged, a)
+			}
+			visit(tuples(arranged))
+		}
+	}
+	arrange(nil)
+}
+
+// No walk over the same tensors has fewer dimensions, be it in the order of the indices or in any other, and so
+// there is a single index for them wherever there can be one.
+func TestWalkHasTheFewestDimensionsThereAre(t *testing.T) {
+	r := rand.New(rand.NewPCG(21, 22))
+	ranks := map[int]int{}
+	for cases := 0; cases < 1500; {
+		layouts := randomLayouts(r)
+		count, err := layouts[0].Count()
+		require.NoError(t, err)
+		if count == 0 || layouts[0].Rank() > 3 {
+			continue
+		}
+		cases++
+		w := layout.Walk{InOrder: true}
+		require.NoError(t, w.Reset(layouts...))
+		require.Len(t, w.Shape(), fewest(tuples(layouts)), "%v in order", layouts)
+		_, _, single := w.Flat()
+		require.Equal(t, len(w.Shape()) < 2, single)
+
+		best := math.MaxInt
+		arrangements(layouts, func(all [][]int64) { best = min(best, fewest(all)) })
+		w = layout.Walk{}
+		require.NoError(t, w.Reset(layouts...))
+		require.Len(t, w.Shape(), best, "%v", layouts)
+		ranks[best]++
+	}
+	for rank := range 4 {
+		assert.Greater(t, ranks[rank], 50, "walks of %d dimensions", rank)
+	}
+}
+
+// The faster a dimension of the walk is, the shorter are its steps, all tensors taken together; memory in which no
+// two dimensions interlock is walked from its beginning to its end.
+func TestWalkGoesThroughMemoryForwards(t *testing.T) {
+	r := rand.New(rand.NewPCG(23, 24))
+	forwards := 0
+	for range 20_000 {
+		layouts := randomLayouts(r)
+		var w layout.Walk
+		require.NoError(t, w.Reset(layouts...))
+		last := int64(math.MaxInt64)
+		for d := range w.Shape() {
+			step := int64(0)
+			for k := range layouts {
+				step += max(w.Strides(k)[d], -w.Strides(k)[d])
+			}
+			require.LessOrEqual(t, step, last, "%v", layouts)
+			last = step
+		}
+
+		require.NoError(t, w.Reset(layouts[0]))
+		reach, nested := int64(0), true
+		for d, n := range slices.Backward(w.Shape()) {
+			step := max(w.Strides(0)[d], -w.Strides(0)[d])
+			nested = nested && step > reach
+			reach += (n - 1) * step
+		}
+		if !nested {
+			continue
+		}
+		forwards++
+		all := visited(&w, 0)
+		require.True(t, slices.IsSortedFunc(all, slices.Compare), "%v: %v", layouts[0], all)
+		if len(all) > 0 {
+			lo, hi, err := layouts[0].Span()
+			require.NoError(t, err)
+			require.Equal(t, [2]int64{lo, hi - 1}, [2]int64{all[0][0], all[len(all)-1][0]})
+		}
+	}
+	assert.Greater(t, forwards, 5000)
+}
+
 func TestWalkRefusesWhatHasNoCommonIndices(t *testing.T) {
 	for _, c := range []struct {
 		name    string
