@@ -4,6 +4,7 @@ package gorgonia_test
 
 import (
 	"bytes"
+	"fmt"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -85,6 +86,9 @@ func TestG76RefusedIsWhatGorgoniaGetsWrong(t *testing.T) {
 			if c.from.Legacy {
 				take = dlpack.ImportLegacy
 			}
+			for i := range p.Data() { // small numbers of any type
+				p.Data()[i] = byte(i % 5)
+			}
 			x, err := take(p.Managed())
 			require.NoError(t, err)
 			d, release, err := gorgonia.Dense(x, gorgonia.AllowTransposed)
@@ -98,7 +102,8 @@ func TestG76RefusedIsWhatGorgoniaGetsWrong(t *testing.T) {
 				require.NoError(t, err)
 				d, release, err := gorgonia.Dense(fixed)
 				require.NoError(t, err)
-				assert.Equal(t, int(fixed.NumElements()), d.Size())
+				_, values := elements(t, d)
+				assert.Equal(t, numbers(t, x), values)
 				release()
 				fixed.Close()
 			}
@@ -107,6 +112,23 @@ func TestG76RefusedIsWhatGorgoniaGetsWrong(t *testing.T) {
 			assert.Equal(t, 1, p.Deletes(), "a refusal must not keep anything")
 		})
 	}
+}
+
+// numbers are the elements of a tensor, lane by lane, row-major.
+func numbers(t *testing.T, x *dlpack.Tensor) (all []value) {
+	dt := x.DType()
+	one := dlpack.MakeDataType(dt.Code(), dt.Bits(), 1)
+	data, err := x.AppendBytes(nil)
+	require.NoError(t, err)
+	flat, err := dlpack.FromBytes(data, dlpack.Spec{DType: one, Shape: []int64{x.NumElements() * int64(dt.Lanes())}})
+	require.NoError(t, err)
+	defer flat.Close()
+	for i := range flat.NumElements() {
+		v, err := flat.At(i)
+		require.NoError(t, err)
+		all = append(all, value(get(v)))
+	}
+	return all
 }
 
 func TestDenseRefusesWhatIsNoTensor(t *testing.T) {
@@ -124,14 +146,24 @@ func TestDenseRefusesWhatIsNoTensor(t *testing.T) {
 	require.NoError(t, err)
 	_, _, err = gorgonia.Dense(b)
 	assert.ErrorIs(t, err, dlpack.ErrValue)
-	assert.ErrorContains(t, err, "byte 2 of a bool tensor is 2")
-	b.Close()
+	assert.ErrorContains(t, err, "byte 2 of a bool tensor is 2; Bitcast to uint8 and Convert to bool")
+	bytes, err := b.Bitcast(dlpack.Uint8)
+	require.NoError(t, err)
+	bools, err := bytes.Convert(dlpack.Bool)
+	require.NoError(t, err)
+	d, release, err := gorgonia.Dense(bools)
+	require.NoError(t, err)
+	assert.Equal(t, []bool{false, true, true}, d.Data())
+	release()
+	for _, x := range []*dlpack.Tensor{b, bytes, bools} {
+		x.Close()
+	}
 }
 
 func TestTransposedMemoryIsRefusedUnlessAskedFor(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, shape := range [][]int64{{3, 4}, {2, 3, 4}, {2, 1, 3}} {
-		x := foreignTensor(t, dlpack.Float64, shape, true, func(i int64) complex128 { return complex(float64(i), 0) })
+		x := foreignTensor(t, dlpack.Float64, shape, 'F', func(i int64) complex128 { return complex(float64(i), 0) })
 		_, _, err := gorgonia.Dense(x.Tensor)
 		assert.ErrorIs(t, err, dlpack.ErrLayout)
 		assert.ErrorContains(t, err, "AllowTransposed")
@@ -242,7 +274,7 @@ func TestG75ComputationInPlaceLandsInForeignMemory(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				was := func(i int64) float64 { return float64(i*7%12 + 1) }
-				f := foreignTensor(t, dlpack.Float32, []int64{3, 4}, transposed, func(i int64) complex128 { return complex(was(i), 0) })
+				f := foreignTensor(t, dlpack.Float32, []int64{3, 4}, order(transposed), func(i int64) complex128 { return complex(was(i), 0) })
 				d := f.wrap(t)
 				got, err := result(c.do(d))
 				require.NoError(t, err)
@@ -259,6 +291,48 @@ func TestG75ComputationInPlaceLandsInForeignMemory(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Of every type that gorgonia computes on, in both orders.
+func TestG75EveryTypeIsComputedInPlace(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for dt := range goTypes {
+		if dt == dlpack.Bool {
+			continue
+		}
+		for _, transposed := range []bool{false, true} {
+			t.Run(fmt.Sprint(dt, transposed), func(t *testing.T) {
+				shape := []int64{2, 3, 2}
+				a := foreignTensor(t, dt, shape, order(transposed), func(i int64) complex128 { return operand("a", i, dt) })
+				b := foreignTensor(t, dt, shape, 'C', func(i int64) complex128 { return operand("b", i, dt) })
+				da, db := a.wrap(t), b.wrap(t)
+				for _, do := range []func() (tensor.Tensor, error){
+					func() (tensor.Tensor, error) { return tensor.Add(da, db, tensor.UseUnsafe()) },
+					func() (tensor.Tensor, error) { return tensor.Mul(da, db, tensor.WithReuse(da)) },
+					func() (tensor.Tensor, error) { return tensor.Sub(db, db, tensor.WithIncr(da)) },
+				} {
+					got, err := do()
+					require.NoError(t, err)
+					assert.Equal(t, a.Data(), got.Uintptr(), "the result is elsewhere")
+				}
+				var want []value
+				for i := range int64(12) {
+					want = append(want, value((operand("a", i, dt)+operand("b", i, dt))*operand("b", i, dt)))
+				}
+				assert.Equal(t, want, numbers(t, a.Tensor))
+				a.guarded(t)
+				b.untouched(t)
+			})
+		}
+	}
+}
+
+// order is that of a tensor, row-major or transposed.
+func order(transposed bool) byte {
+	if transposed {
+		return 'F'
+	}
+	return 'C'
 }
 
 // What AllowTransposed says that gorgonia gets wrong, it gets wrong; where a new version does not, the list
@@ -313,7 +387,7 @@ func TestTransposedTensorsGoWrongWhereItIsDocumented(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			run := func(transposed bool) (shape []int, values []value, memory []byte) {
-				f := foreignTensor(t, dlpack.Float64, []int64{3, 4}, transposed, func(i int64) complex128 { return complex(float64((i*7+5)%12), 0) })
+				f := foreignTensor(t, dlpack.Float64, []int64{3, 4}, order(transposed), func(i int64) complex128 { return complex(float64((i*7+5)%12), 0) })
 				got, err := c.do(f.wrap(t))
 				require.NoError(t, err)
 				f.guarded(t)
@@ -334,7 +408,7 @@ func TestTransposedTensorsGoWrongWhereItIsDocumented(t *testing.T) {
 		})
 	}
 	t.Run("a second T", func(t *testing.T) {
-		f := foreignTensor(t, dlpack.Float64, []int64{2, 3, 4}, true, func(i int64) complex128 { return complex(float64(i), 0) })
+		f := foreignTensor(t, dlpack.Float64, []int64{2, 3, 4}, 'F', func(i int64) complex128 { return complex(float64(i), 0) })
 		require.NoError(t, f.wrap(t).T(1, 0, 2))
 		assert.NotEqual(t, f.before, f.producer.Data())
 		f.guarded(t)

@@ -59,7 +59,7 @@ func FromDense(x tensor.Tensor) (*dlpack.Tensor, error) {
 		}
 		// Otherwise a result: gorgonia made its memory, and copied the flag of an operand's.
 	} else if d.IsManuallyManaged() {
-		return nil, fmt.Errorf("gorgonia: from dense: nothing would keep memory of tensor.FromMemory; Lend it to package dlpack, and wrap that with Dense: %w", dlpack.ErrBorrowed)
+		return nil, fmt.Errorf("gorgonia: from dense: nothing would keep memory of tensor.FromMemory; Lend it to package dlpack, and wrap a View of that with Dense: %w", dlpack.ErrBorrowed)
 	}
 	return dlpack.FromBytes(d.Raw, s)
 }
@@ -75,7 +75,7 @@ func describe(d *tensor.Dense) (s dlpack.Spec, err error) {
 	case !d.IsNativelyAccessible():
 		return s, fmt.Errorf("%T: Go cannot reach its memory; the engine's Accessible may: %w", d.Engine(), dlpack.ErrDevice)
 	case len(d.Mask()) > 0:
-		return s, fmt.Errorf("DLPack has no masks; Filled gives every element a value, SetMask(nil) drops the mask: %w", ErrMasked)
+		return s, fmt.Errorf("DLPack has no masks; SetMask(nil) drops it, Filled before that gives what it hides a value: %w", ErrMasked)
 	}
 	s.DType, s.Shape, s.Strides = n.carried, int64s(d.Shape()), int64s(d.Strides())
 	var low, high int64

@@ -35,6 +35,11 @@ func sliced(d *tensor.Dense, s ...tensor.Slice) *tensor.Dense {
 	return v.(*tensor.Dense)
 }
 
+// column is a column-major (3, 4) matrix.
+func column() *tensor.Dense {
+	return tensor.New(tensor.WithShape(3, 4), tensor.AsFortran(tensor.Range(tensor.Float32, 0, 12)))
+}
+
 // layouts are those that gorgonia makes by itself.
 var layouts = []struct {
 	name    string
@@ -123,7 +128,7 @@ func TestG78FromDenseDescribesEveryLayout(t *testing.T) {
 		})
 		t.Run(c.name+", foreign", func(t *testing.T) {
 			dlpacktest.CheckLeaks(t)
-			f := foreignTensor(t, dlpack.Float32, []int64{4, 6}, false, func(i int64) complex128 { return complex(float64(i), 0) })
+			f := foreignTensor(t, dlpack.Float32, []int64{4, 6}, 'C', func(i int64) complex128 { return complex(float64(i), 0) })
 			d := c.make(f.wrap(t))
 			x, err := gorgonia.FromDense(d)
 			require.NoError(t, err)
@@ -138,7 +143,11 @@ func TestG78FromDenseDescribesEveryLayout(t *testing.T) {
 		d       *tensor.Dense
 		strides []int64
 	}{
-		{"column-major", tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(3, 4), tensor.AsFortran(nil)), []int64{1, 3}},
+		{"column-major", column(), []int64{1, 3}},
+		{"rows of a column-major", sliced(column(), tensor.S(1, 3)), []int64{1, 3}},
+		{"columns of a column-major", sliced(column(), nil, tensor.S(1, 3)), []int64{1, 3}},
+		{"a row of a column-major", sliced(column(), tensor.S(1)), []int64{3}},
+		{"a column-major, lazily transposed", transposed(column()), []int64{3, 1}},
 		{"column-major column", tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(3, 1), tensor.AsFortran(nil)), []int64{1, 1}},
 		{"column-major row", tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(1, 3), tensor.AsFortran(nil)), []int64{3, 1}},
 		{"column-major single", tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(1, 1), tensor.AsFortran(nil)), []int64{1, 1}},
@@ -232,12 +241,12 @@ func TestFromDenseRefuses(t *testing.T) {
 		name  string
 		x     tensor.Tensor
 		cause error
-		says  string
+		says  string // of what there is a call for, that call
 	}{
 		{"nothing", nil, dlpack.ErrNull, "<nil>"},
 		{"no tensor", (*tensor.Dense)(nil), dlpack.ErrNull, "*tensor.Dense"},
 		{"sparse", tensor.CSCFromCoord(tensor.Shape{2, 2}, []int{0, 1}, []int{0, 1}, []float32{1, 2}), gorgonia.ErrSparse, "Dense"},
-		{"masked", masked, gorgonia.ErrMasked, "Filled"},
+		{"masked", masked, gorgonia.ErrMasked, "SetMask(nil)"},
 		{"on a device", inaccessible, dlpack.ErrDevice, "onDevice"},
 		{"strings", tensor.New(tensor.Of(tensor.String), tensor.WithShape(2)), dlpack.ErrDType, "string"},
 		{"addresses", tensor.New(tensor.Of(tensor.Uintptr), tensor.WithShape(2)), dlpack.ErrDType, "uintptr"},
@@ -259,6 +268,64 @@ func TestFromDenseRefuses(t *testing.T) {
 			assert.ErrorContains(t, err, "gorgonia: from dense: ")
 			assert.ErrorContains(t, err, c.says)
 			assert.Nil(t, x)
+		})
+	}
+}
+
+// What an error of FromDense says that makes a tensor acceptable does so.
+func TestG76WhatIsRefusedCanBeMaterialized(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	mask := []bool{false, true, false, false, false, true}
+	masked := func() *tensor.Dense {
+		d := full(2, 3)
+		d.SetMask(mask)
+		return d
+	}
+	loan := dlpacktest.Lend(t, 24)
+	copy(unsafe.Slice((*float32)(loan.Data()), 6), []float32{0, 1, 2, 3, 4, 5})
+	for _, c := range []struct {
+		name string
+		x    tensor.Tensor
+		fix  func(x tensor.Tensor) (tensor.Tensor, error)
+		want []float32
+	}{
+		{"without its mask", masked(), func(x tensor.Tensor) (tensor.Tensor, error) {
+			x.(*tensor.Dense).SetMask(nil)
+			return x, nil
+		}, []float32{0, 1, 2, 3, 4, 5}},
+		{"filled, without its mask", masked(), func(x tensor.Tensor) (tensor.Tensor, error) {
+			filled, err := x.(*tensor.Dense).Filled(float32(-1))
+			if err == nil {
+				filled.(*tensor.Dense).SetMask(nil)
+			}
+			return filled.(tensor.Tensor), err
+		}, []float32{0, -1, 2, 3, 4, -1}},
+		{"sparse", tensor.CSRFromCoord(tensor.Shape{2, 3}, []int{0, 1}, []int{1, 2}, []float32{7, 8}),
+			func(x tensor.Tensor) (tensor.Tensor, error) { return x.(*tensor.CS).Dense(), nil }, []float32{0, 7, 0, 0, 0, 8}},
+		{"memory that nothing keeps", tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(2, 3), tensor.FromMemory(uintptr(loan.Data()), 24)),
+			func(tensor.Tensor) (tensor.Tensor, error) {
+				lent, err := dlpack.Lend(loan.Data(), 24, false, loan.Release(), loan.Context())
+				require.NoError(t, err)
+				defer lent.Close()
+				view, err := lent.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 3}})
+				require.NoError(t, err)
+				defer view.Close()
+				d, release, err := gorgonia.Dense(view)
+				t.Cleanup(release)
+				return d, err
+			}, []float32{0, 1, 2, 3, 4, 5}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := gorgonia.FromDense(c.x)
+			require.Error(t, err)
+			fixed, err := c.fix(c.x)
+			require.NoError(t, err)
+			x, err := gorgonia.FromDense(fixed)
+			require.NoError(t, err)
+			defer x.Close()
+			values, err := dlpack.Values[float32](x)
+			require.NoError(t, err)
+			assert.Equal(t, c.want, values)
 		})
 	}
 }
@@ -346,7 +413,7 @@ func TestDescribingAllocatesNothing(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, c := range layouts {
 		t.Run(c.name, func(t *testing.T) {
-			f := foreignTensor(t, dlpack.Float32, []int64{4, 6}, false, func(i int64) complex128 { return 0 })
+			f := foreignTensor(t, dlpack.Float32, []int64{4, 6}, 'C', func(i int64) complex128 { return 0 })
 			for _, d := range []*tensor.Dense{c.make(full(4, 6)), c.make(f.wrap(t))} {
 				assert.Zero(t, testing.AllocsPerRun(100, func() {
 					if _, err := gorgonia.Describe(d); err != nil {

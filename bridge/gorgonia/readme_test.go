@@ -34,7 +34,7 @@ func story(t *dlpack.Tensor, other *tensor.Dense) (*dlpack.Tensor, error) {
 
 func TestG87StoryOfTheReadmeIsTrue(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	f := foreignTensor(t, dlpack.Float32, []int64{2, 3}, false, func(i int64) complex128 { return complex(float64(10*i), 0) })
+	f := foreignTensor(t, dlpack.Float32, []int64{2, 3}, 'C', func(i int64) complex128 { return complex(float64(10*i), 0) })
 	x, err := story(f.Tensor, full(2, 3))
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
