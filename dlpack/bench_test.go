@@ -82,3 +82,21 @@ func BenchmarkNewClose(b *testing.B) {
 		t.Close()
 	}
 }
+
+// Memory that is lent once: described, exported, closed and released.
+func BenchmarkLendSliceOnce(b *testing.B) {
+	data := make([]float32, 1024)
+	b.ReportAllocs()
+	for b.Loop() {
+		t, err := dlpack.FromSlice(data, 32, 32)
+		if err != nil {
+			b.Fatal(err)
+		}
+		m, err := t.Export()
+		if err != nil {
+			b.Fatal(err)
+		}
+		t.Close()
+		dlpack.Release(m)
+	}
+}

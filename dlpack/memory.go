@@ -122,7 +122,7 @@ func (m *memory) close() {
 
 func (m *memory) finish() {
 	if m.origin == collected {
-		m.keep = nil
+		atomic.StorePointer(&m.keep, nil)
 		return
 	}
 	end := m.end()

@@ -81,12 +81,18 @@ func (t *Tensor) export(op string, flags Flags, deleter uintptr) (unsafe.Pointer
 
 // newBlock makes a block of the pool's live that holds a share of the memory, or its pin.
 func (t *Tensor) newBlock(op string, p *pool) (*block, error) {
-	if err := t.acquire(op); err != nil {
-		return nil, err
-	}
-	defer t.done()
 	var share uintptr
-	if t.mem.origin != collected {
+	var keep unsafe.Pointer
+	if t.mem.origin == collected { // and who has the pointer needs no reference
+		keep = atomic.LoadPointer(&t.mem.keep)
+		if t.isClosed() { // or keep was still there
+			return nil, errClosed(op)
+		}
+	} else {
+		if err := t.acquire(op); err != nil {
+			return nil, err
+		}
+		defer t.done()
 		if t.mem.origin == borrowed {
 			return nil, refuse(op, ErrBorrowed, "nothing would keep the memory of a borrowed tensor; export a copy")
 		}
@@ -95,7 +101,7 @@ func (t *Tensor) newBlock(op string, p *pool) (*block, error) {
 			return nil, refuse(op, err, "no memory for a share")
 		}
 	}
-	b, state, err := t.takeBlock(p, share)
+	b, state, err := t.takeBlock(p, share, keep)
 	if err != nil {
 		if share != 0 {
 			dropShares(share, 1)
@@ -108,8 +114,8 @@ func (t *Tensor) newBlock(op string, p *pool) (*block, error) {
 	return b, nil
 }
 
-// takeBlock takes a block from the pool, for a share or for memory of Go's.
-func (t *Tensor) takeBlock(p *pool, share uintptr) (*block, uint64, error) {
+// takeBlock takes a block from the pool, for a share or for memory of Go's to keep.
+func (t *Tensor) takeBlock(p *pool, share uintptr, keep unsafe.Pointer) (*block, uint64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b, err := p.take()
@@ -120,7 +126,7 @@ func (t *Tensor) takeBlock(p *pool, share uintptr) (*block, uint64, error) {
 	b.payload = 0
 	if share == 0 && t.data != 0 {
 		s := p.slot(b)
-		s.keep = t.mem.keep
+		s.keep = keep
 		s.pinner.Pin(s.keep)
 		b.payload = uint64(t.mem.high - t.mem.low) // a view pins all of it
 	}

@@ -30,13 +30,14 @@ type Tensor struct {
 	rowMajor bool
 	// unstated: taken over in the form that cannot say whether the memory may be written.
 	unstated bool
+	// exports counts until it gets a ring.
+	exports uint8
 }
 
-// The bits of a tensor's status, and above them how often it was exported before it got a ring.
+// The bits of a tensor's status.
 const (
 	closed       uint32 = 1 << iota
 	boolsChecked        // all elements were seen to be 0 or 1
-	exportedOnce
 )
 
 // A tensor is one allocation, with its memory if it is the first on it and with room for as many dimensions as
