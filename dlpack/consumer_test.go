@@ -15,6 +15,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
 func importConfig(t *testing.T, c dlpacktest.Config, options ...dlpack.ImportOption) (*dlpacktest.Producer, *dlpack.Tensor, error) {
@@ -331,29 +332,75 @@ func TestG21BytesThatAreNoBoolAreRefused(t *testing.T) {
 
 func TestG29NullStridesAreRowMajorAndNeverHandedOut(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	_, tensor, err := importConfig(t, dlpacktest.Config{Shape: []int64{2, 3, 4}})
-	require.NoError(t, err)
-	defer tensor.Close()
-	assert.Equal(t, []int64{12, 4, 1}, tensor.Strides())
-	m, err := tensor.Export()
-	require.NoError(t, err)
-	defer dlpack.Release(m)
-	assert.Equal(t, []int64{12, 4, 1}, dlpacktest.Read(m).Strides)
+	for _, config := range []dlpacktest.Config{
+		{Legacy: true}, {Major: 1}, {Major: 1, Minor: 1}, {Major: 1, Minor: 2}, {Major: 1, Minor: 3}, {Major: 1, Minor: 99},
+	} {
+		for _, shape := range [][]int64{{2, 3, 4}, {7}, {3, 0, 2}} {
+			config.Shape, config.NullStrides = shape, true
+			p, tensor, err := importConfig(t, config, dlpack.AssumeWritable)
+			require.NoError(t, err)
+			read := dlpacktest.Read
+			if config.Legacy {
+				read = dlpacktest.ReadLegacy
+			}
+			require.True(t, read(p.Managed()).NullStrides)
+			want, err := layout.AppendRowMajor(nil, shape)
+			require.NoError(t, err)
+			assert.Equal(t, want, tensor.Strides())
+			m, err := tensor.Export()
+			require.NoError(t, err)
+			assert.Equal(t, want, dlpacktest.Read(m).Strides)
+			dlpack.Release(m)
+			l, err := tensor.ExportLegacy()
+			require.NoError(t, err)
+			assert.Equal(t, want, dlpacktest.ReadLegacy(l).Strides)
+			dlpack.ReleaseLegacy(l)
+			tensor.Close()
+		}
+	}
 }
 
 func TestG30RankZero(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	p, tensor, err := importConfig(t, dlpacktest.Config{Shape: []int64{7}, NDim: rank(0)})
-	require.NoError(t, err)
-	defer tensor.Close()
-	p.Data()[3] = 0x40 // 2.0
-	values, err := dlpack.Values[float32](tensor)
-	require.NoError(t, err)
-	assert.Equal(t, []float32{2}, values)
-	m, err := tensor.Export()
-	require.NoError(t, err)
-	defer dlpack.Release(m)
-	assert.Equal(t, 2.0, dlpacktest.Sum(m))
+	for _, config := range []dlpacktest.Config{
+		{Shape: []int64{7}, NDim: rank(0)}, {Shape: []int64{7}, Strides: []int64{9}, NDim: rank(0)}, {NullShape: true, NullStrides: true},
+	} {
+		p, tensor, err := importConfig(t, config)
+		require.NoError(t, err)
+		p.Data()[3] = 0x40 // 2.0
+		assert.Empty(t, tensor.Shape())
+		assert.Empty(t, tensor.Strides())
+		values, err := dlpack.Values[float32](tensor)
+		require.NoError(t, err)
+		assert.Equal(t, []float32{2}, values)
+		require.NoError(t, dlpack.SetAt[float32](tensor, 3))
+		value, err := tensor.At()
+		require.NoError(t, err)
+		assert.Equal(t, float32(3), value)
+		for _, derive := range []func() (*dlpack.Tensor, error){
+			tensor.Copy, func() (*dlpack.Tensor, error) { return tensor.Convert(dlpack.Float64) },
+			func() (*dlpack.Tensor, error) { return tensor.Transpose() }, func() (*dlpack.Tensor, error) { return tensor.Reshape() },
+			func() (*dlpack.Tensor, error) { return tensor.Slice() }, func() (*dlpack.Tensor, error) { return tensor.Flip() },
+		} {
+			d, err := derive()
+			require.NoError(t, err)
+			m, err := d.Export()
+			require.NoError(t, err)
+			d.Close()
+			again, err := dlpack.Import(m)
+			require.NoError(t, err)
+			assert.Zero(t, again.Rank())
+			value, err := again.At()
+			require.NoError(t, err)
+			assert.EqualValues(t, 3, value)
+			again.Close()
+		}
+		m, err := tensor.Export()
+		require.NoError(t, err)
+		assert.Equal(t, 3.0, dlpacktest.Sum(m))
+		dlpack.Release(m)
+		tensor.Close()
+	}
 }
 
 func TestG32StridesOfSizeOneDimensionsPassThrough(t *testing.T) {
@@ -393,15 +440,68 @@ func TestG36ByteOffsetIsHonoured(t *testing.T) {
 	assert.Zero(t, v.ByteOffset)
 	assert.Equal(t, uintptr(unsafe.Pointer(&p.Data()[12])), v.Data)
 
-	// The same tensor with the offset folded in reads the same.
-	_, folded, err := importConfig(t, dlpacktest.Config{Shape: []int64{4}, Shift: 8})
+}
+
+// The same tensor with the offset folded in and not: whatever reads, views, copies or writes it does the same.
+func TestG36FoldedAndUnfoldedOffsetsAreTheSame(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	_, folded, err := importConfig(t, dlpacktest.Config{Shape: []int64{2, 3}, Strides: []int64{-3, 1}, Shift: 24})
 	require.NoError(t, err)
 	defer folded.Close()
-	_, unfolded, err := importConfig(t, dlpacktest.Config{Shape: []int64{4}, ByteOffset: 8})
+	_, unfolded, err := importConfig(t, dlpacktest.Config{Shape: []int64{2, 3}, Strides: []int64{-3, 1}, ByteOffset: 24})
 	require.NoError(t, err)
 	defer unfolded.Close()
-	assert.Equal(t, 8, folded.Alignment())
-	assert.Equal(t, 8, unfolded.Alignment())
+	both := []*dlpack.Tensor{folded, unfolded}
+	for i := range int64(6) {
+		require.NoError(t, folded.SetAt(i+1, i/3, i%3))
+		require.NoError(t, dlpack.SetAt(unfolded, float32(i+1), i/3, i%3))
+	}
+	described := &dlpack.Description{DType: dlpack.Float32, Shape: partial(t, "[2,?]")}
+	for name, view := range map[string]func(x *dlpack.Tensor) (*dlpack.Tensor, error){
+		"itself":     func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Slice() },
+		"transposed": func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Transpose() },
+		"flipped":    func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Flip() },
+		"a row":      func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Index(1) },
+		"columns":    func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Narrow(1, 1, 2) },
+		"bytes":      func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Bitcast(dlpack.Uint8) },
+		"a view": func(x *dlpack.Tensor) (*dlpack.Tensor, error) {
+			return x.View(dlpack.Spec{DType: dlpack.Int16, Shape: []int64{6}, ByteOffset: -12})
+		},
+		"copied":    (*dlpack.Tensor).Copy,
+		"converted": func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Convert(dlpack.BFloat16) },
+		"contiguous": func(x *dlpack.Tensor) (*dlpack.Tensor, error) {
+			c, _, err := x.Contiguous(dlpack.ColumnMajor)
+			return c, err
+		},
+		"described":   described.Bind,
+		"handed over": func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return dlpack.Import(export(t, x)) },
+	} {
+		var read [2][]byte
+		for k, x := range both {
+			v, err := view(x)
+			require.NoError(t, err, name)
+			read[k], err = v.AppendBytes(nil)
+			require.NoError(t, err, name)
+			assert.NotEmpty(t, read[k], name)
+			m := export(t, v)
+			assert.Zero(t, dlpacktest.Read(m).ByteOffset, name)
+			assert.Equal(t, v.Data(), dlpacktest.Read(m).Data, name)
+			dlpack.Release(m)
+			v.Close()
+		}
+		assert.Equal(t, read[0], read[1], name)
+	}
+	for k, x := range both {
+		value, err := x.At(1, 0)
+		require.NoError(t, err)
+		assert.Equal(t, float32(4), value)
+		require.NoError(t, both[1-k].CopyTo(x))
+		bytes, at, err := x.UnsafeBytes()
+		require.NoError(t, err)
+		assert.Len(t, bytes, 24)
+		assert.Equal(t, int64(12), int64(at))
+		assert.Equal(t, 8, x.Alignment())
+	}
 }
 
 func TestG39DeviceMemoryIsCarriedAndNotTouched(t *testing.T) {
