@@ -149,6 +149,56 @@ func TestElementsHaveTheSmallestTypeOfGo(t *testing.T) {
 
 type celsius float32
 
+// checkElements reads and writes elements of one of Go's types, by At, SetAt and the slice, of a matrix that is
+// transposed.
+func checkElements[T dlpack.Element](t *testing.T, values ...T) {
+	t.Run(fmt.Sprintf("%T", values[0]), func(t *testing.T) {
+		memory := []T{values[0], values[1], values[2], values[2], values[1], values[0]}
+		rows := fromSlice(t, memory, 2, 3)
+		defer rows.Close()
+		assert.Equal(t, dlpack.DataTypeOf[T](), rows.DType())
+		tensor, err := rows.Transpose()
+		require.NoError(t, err)
+		defer tensor.Close()
+		for i := range int64(6) {
+			want := memory[i]
+			got, err := dlpack.At[T](tensor, i%3, i/3)
+			require.NoError(t, err)
+			assert.Equal(t, want, got)
+			boxed, err := tensor.At(i%3, i/3)
+			require.NoError(t, err)
+			assert.EqualValues(t, want, boxed)
+			for _, next := range values {
+				require.NoError(t, dlpack.SetAt(tensor, next, i%3, i/3))
+				assert.Equal(t, next, memory[i])
+				memory[i] = want
+				require.NoError(t, tensor.SetAt(next, i%3, i/3))
+				assert.Equal(t, next, memory[i])
+			}
+		}
+	})
+}
+
+func TestElementsOfEveryTypeOfGo(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	checkElements(t, false, true, true)
+	checkElements[int](t, math.MinInt, -1, math.MaxInt)
+	checkElements[int8](t, math.MinInt8, -1, math.MaxInt8)
+	checkElements[int16](t, math.MinInt16, -1, math.MaxInt16)
+	checkElements[int32](t, math.MinInt32, -1, math.MaxInt32)
+	checkElements[int64](t, math.MinInt64, -1, math.MaxInt64)
+	checkElements[uint](t, 0, 1, math.MaxUint)
+	checkElements[uint8](t, 0, 1, math.MaxUint8)
+	checkElements[uint16](t, 0, 1, math.MaxUint16)
+	checkElements[uint32](t, 0, 1, math.MaxUint32)
+	checkElements[uint64](t, 0, 1, math.MaxUint64)
+	checkElements[float32](t, 0.1, -math.MaxFloat32, float32(math.Inf(1)))
+	checkElements(t, 0.1, -math.MaxFloat64, math.Inf(1))
+	checkElements[complex64](t, 0.1+2i, -1i, 3)
+	checkElements(t, 0.1+2i, -1i, 3)
+	checkElements[celsius](t, 36.5, -1, 0)
+}
+
 func TestSetAtTakesNumbersThatTheElementCanBe(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, test := range []struct {
