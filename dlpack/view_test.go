@@ -467,7 +467,21 @@ func (c *chooser) slice(shape []int64) move {
 	}
 	sources := make([]source, 0, len(shape))
 	valid := true
-	for _, n := range shape {
+	// An ellipsis stands for some dimensions, or for none.
+	first, many := -1, 0
+	if c.below(4) == 0 {
+		first = c.below(len(shape) + 1)
+		many = c.below(len(shape) - first + 1)
+	}
+	for d, n := range shape {
+		if d == first {
+			index = append(index, layout.Ellipsis())
+		}
+		if first <= d && d < first+many {
+			sources = append(sources, source{0, 1, len(to)})
+			to = append(to, n)
+			continue
+		}
 		if c.below(6) == 0 {
 			index = append(index, layout.NewAxis())
 			to = append(to, 1)
@@ -500,20 +514,23 @@ func (c *chooser) slice(shape []int64) move {
 			}
 			return min(max(i, low), high)
 		}
-		count, first := int64(0), int64(0)
+		count, from := int64(0), int64(0)
 		if step > 0 {
-			first = clamp(start, 0, n)
-			for i := first; i < clamp(stop, 0, n); i += step {
+			from = clamp(start, 0, n)
+			for i := from; i < clamp(stop, 0, n); i += step {
 				count++
 			}
 		} else {
-			first = clamp(start, -1, n-1)
-			for i := first; i > clamp(stop, -1, n-1); i += step {
+			from = clamp(start, -1, n-1)
+			for i := from; i > clamp(stop, -1, n-1); i += step {
 				count++
 			}
 		}
-		sources = append(sources, source{first, step, len(to)})
+		sources = append(sources, source{from, step, len(to)})
 		to = append(to, count)
+	}
+	if first == len(shape) {
+		index = append(index, layout.Ellipsis())
 	}
 	return move{
 		fmt.Sprint("slice ", index),
