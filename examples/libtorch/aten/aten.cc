@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/DLConvertor.h>
+#include <ATen/EmptyTensor.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/jit/serialization/import.h>
 
@@ -42,7 +43,28 @@ auto attempt(char *error, F function) -> decltype(function()) {
   else return nullptr;
 }
 
-// What at_from_dlpack is importing on this thread, and the caller still owns.
+void release(void *managed) {
+  auto *m = static_cast<DLManagedTensorVersioned *>(managed);
+  if (m->deleter != nullptr) m->deleter(m);
+}
+
+// The tensor that fromDLPackVersioned makes of memory on the host, in half the time. The storage is given the
+// memory, and with it the deleter, when nothing can fail any more.
+at_tensor *from_host(DLManagedTensorVersioned *managed) {
+  const DLTensor &t = managed->dl_tensor;
+  const at::IntArrayRef sizes(t.shape, t.ndim), strides(t.strides, t.ndim);
+  const caffe2::TypeMeta type = c10::scalarTypeToTypeMeta(at::toScalarType(t.dtype));
+  at::detail::check_size_nonnegative(sizes);
+  const size_t bytes = at::detail::computeStorageNbytes(sizes, strides, type.itemsize());
+  c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, at::DataPtr(nullptr, at::kCPU));
+  c10::StorageImpl *memory = storage.unsafeGetStorageImpl();
+  at::Tensor tensor = at::detail::make_tensor<at::TensorImpl>(std::move(storage), c10::DispatchKey::CPU, type);
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  memory->set_data_ptr_noswap(at::DataPtr(t.data, managed, release, at::kCPU));
+  return give(std::move(tensor));
+}
+
+// What from_anywhere is importing on this thread, and the caller still owns.
 thread_local const DLManagedTensorVersioned *importing;
 
 struct import_guard {
@@ -50,16 +72,22 @@ struct import_guard {
   ~import_guard() { importing = nullptr; }
 };
 
-}  // namespace
-
 // After most errors of fromDLPackVersioned the caller still owns the managed tensor; after some the deleter has
 // run already. This one does nothing until the import has succeeded, so that it is the former always.
+at_tensor *from_anywhere(DLManagedTensorVersioned *managed) {
+  import_guard guard(managed);
+  return give(at::fromDLPackVersioned(managed, [managed](void *) {
+    if (importing != managed) release(managed);
+  }));
+}
+
+}  // namespace
+
 at_tensor *at_from_dlpack(DLManagedTensorVersioned *managed, char *error) {
   return attempt(error, [managed] {
-    import_guard guard(managed);
-    return give(at::fromDLPackVersioned(managed, [managed](void *) {
-      if (importing != managed && managed->deleter != nullptr) managed->deleter(managed);
-    }));
+    const DLTensor &t = managed->dl_tensor;
+    const bool plain = t.device.device_type == kDLCPU && t.byte_offset == 0 && t.strides != nullptr;
+    return plain ? from_host(managed) : from_anywhere(managed);
   });
 }
 

@@ -40,12 +40,21 @@ type Tensor struct{ handle *C.at_tensor }
 // [dlpack.ErrReadOnly] (libtorch would write), ErrDevice, ErrDType, ErrLayout (negative strides), ErrUnaligned,
 // ErrClosed, or [ErrTorch].
 func From(t *dlpack.Tensor) (*Tensor, error) {
+	x, err := from(t)
+	if err != nil {
+		return nil, err
+	}
+	return &x, nil
+}
+
+// from is what From is but for the Tensor, which a caller that From is inlined into may have on its stack.
+func from(t *dlpack.Tensor) (Tensor, error) {
 	if err := check(t); err != nil {
-		return nil, fmt.Errorf("aten: from: %w", err)
+		return Tensor{}, fmt.Errorf("aten: from: %w", err)
 	}
 	managed, err := t.Export()
 	if err != nil {
-		return nil, fmt.Errorf("aten: from: %w", err)
+		return Tensor{}, fmt.Errorf("aten: from: %w", err)
 	}
 	x, err := take(managed)
 	if err != nil {
@@ -81,10 +90,13 @@ func check(t *dlpack.Tensor) error {
 }
 
 // take hands a `DLManagedTensorVersioned *` to libtorch unchecked. On error it is the caller's still.
-func take(managed unsafe.Pointer) (*Tensor, error) {
+func take(managed unsafe.Pointer) (Tensor, error) {
 	var reason [C.AT_ERROR_SIZE]C.char
 	handle := C.at_from_dlpack((*C.struct_DLManagedTensorVersioned)(managed), &reason[0])
-	return made("from", handle, &reason)
+	if handle == nil {
+		return Tensor{}, refused("from", &reason)
+	}
+	return Tensor{handle}, nil
 }
 
 // DLPack shows a tensor of libtorch's to Go, and to any consumer.

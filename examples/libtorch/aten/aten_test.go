@@ -143,6 +143,8 @@ func TestAfterARefusalOfLibtorchsTheCallerOwnsTheTensor(t *testing.T) {
 		{"OpenCL", dlpacktest.Config{Shape: []int64{4}, Strides: []int64{1}, DeviceType: 4}, "INTERNAL ASSERT"},
 		{"unknown device", dlpacktest.Config{Shape: []int64{4}, Strides: []int64{1}, DeviceType: 99}, "device_type"},
 		{"negative stride", dlpacktest.Config{Shape: []int64{4}, Strides: []int64{-1}, ByteOffset: 12}, "strides"},
+		{"negative stride, no offset", dlpacktest.Config{Shape: []int64{4}, Strides: []int64{-1}}, "strides"},
+		{"negative shape, NULL strides", dlpacktest.Config{Shape: []int64{-4}}, "negative dimension"},
 		{"negative shape", dlpacktest.Config{Shape: []int64{-4}, Strides: []int64{1}}, "negative dimension"},
 		{"huge shape", dlpacktest.Config{Shape: []int64{1 << 62, 4}, Strides: []int64{4, 1}}, "overflow"},
 		{"offset of two bytes", dlpacktest.Config{Shape: []int64{4}, Strides: []int64{1}, ByteOffset: 2}, "byte offset"},
@@ -206,6 +208,26 @@ func TestDeleterRunsOnceForEmptyAndPlainTensors(t *testing.T) {
 			assert.Equal(t, once, p.Deletes())
 		})
 	}
+}
+
+// G39: libtorch takes memory of a device that is not there, and says so at the first operator.
+func TestDeleterRunsOnceForATensorOnADeviceThatIsNotThere(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	p := dlpacktest.Produce(t, dlpacktest.Config{Major: 1, Minor: 3, Shape: []int64{4}, Strides: []int64{1}, DeviceType: 2})
+	x, err := take(p.Managed())
+	require.NoError(t, err)
+	err = x.AddScalar(1)
+	require.ErrorIs(t, err, ErrTorch)
+	assert.ErrorContains(t, err, "cuda")
+	_, err = x.Softmax(0)
+	require.ErrorIs(t, err, ErrTorch)
+	back, err := x.DLPack()
+	require.NoError(t, err)
+	assert.Equal(t, dlpack.CUDA, back.Device().Type)
+	x.Close()
+	assert.Zero(t, p.Deletes())
+	require.NoError(t, back.Close())
+	assert.Equal(t, 1, p.Deletes())
 }
 
 func TestDataTypesComeBackAsTheyWent(t *testing.T) {

@@ -1,11 +1,15 @@
-// Package naive exports Go slices as most programs would: the slice pinned, its owner behind a cgo.Handle, the
-// struct from malloc, and a deleter that is a Go function. It is what package dlpack is compared with.
+// Package naive hands Go slices to libtorch as most programs would: the slice pinned, its owner behind a cgo.Handle,
+// the struct from malloc, a deleter that is a Go function, and libtorch's own import. It is what package aten is
+// compared with.
 package naive
 
 /*
-#cgo CFLAGS: -I${SRCDIR}/../../../../include
+#cgo CFLAGS: -std=c11 -I${SRCDIR}/../../../../include
+#cgo CXXFLAGS: -std=c++20
+#cgo LDFLAGS: -ltorch_cpu -lc10
 #include <stdlib.h>
 #include <dlpack/dlpack.h>
+#include "naive.h"
 
 typedef struct {
   DLManagedTensorVersioned managed;
@@ -32,8 +36,22 @@ type owner struct {
 	pinner runtime.Pinner
 }
 
-// Export makes a `DLManagedTensorVersioned *` of a slice that is not empty.
-func Export(data []float32) unsafe.Pointer {
+// A Tensor is a reference to a tensor of libtorch's; nil where libtorch has refused.
+type Tensor unsafe.Pointer
+
+// Lend makes a tensor of libtorch's over a slice that is not empty.
+func Lend(data []float32) Tensor { return Take(export(data)) }
+
+// Take makes one over a `DLManagedTensorVersioned *`, by libtorch's own import.
+func Take(managed unsafe.Pointer) Tensor {
+	return Tensor(C.naive_take((*C.DLManagedTensorVersioned)(managed)))
+}
+
+// Close ends the reference.
+func Close(x Tensor) { C.naive_free(unsafe.Pointer(x)) }
+
+// export makes a `DLManagedTensorVersioned *` of a slice.
+func export(data []float32) unsafe.Pointer {
 	o := &owner{data: data}
 	o.pinner.Pin(&data[0])
 	block := (*C.naive_block)(C.malloc(C.sizeof_naive_block))
