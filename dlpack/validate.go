@@ -116,7 +116,7 @@ func checkLayout(op string, dt DataType, flags Flags, shape, strides []int64, e 
 		}
 		empty = empty || n == 0
 	}
-	ok := true
+	var ok bool
 	for d, n := range shape {
 		if empty {
 			e.count = 0

@@ -251,7 +251,7 @@ func Count(shape []int64) (int64, error) {
 			return 0, errNegative(d, n)
 		}
 		empty = empty || n == 0
-		fits := true
+		var fits bool
 		if count, fits = mul(count, n); !fits && beyond < 0 {
 			beyond = d
 		}

@@ -17,9 +17,7 @@ func (l *Layout) Reshape(shape ...int64) error {
 	}
 	var buf numbers
 	sizes, steps := buf.draft(len(shape))
-	for k, n := range shape {
-		sizes[k] = n
-	}
+	copy(sizes, shape)
 	if err := complete(sizes, count); err != nil {
 		return err
 	}
@@ -135,7 +133,7 @@ func (l *Layout) flat(begin, rank int) error {
 	}
 	for d, n := range l.Shape {
 		size := &sizes[min(max(d-begin, 0), rank-1)]
-		fits := true
+		var fits bool
 		if *size, fits = mul(*size, n); !fits {
 			return fmt.Errorf("layout: flat: shape[%d] = %d: %w", d, n, ErrOverflow)
 		}
@@ -210,8 +208,9 @@ func (l *Layout) Bitcast(from, to int64) error {
 	if err != nil {
 		return err
 	}
-	_, fits1 := add(lo, offset)
-	if _, fits2 := add(hi, offset); !empty && !(fits1 && fits2) {
+	_, fitsLow := add(lo, offset)
+	_, fitsHigh := add(hi, offset)
+	if !empty && (!fitsLow || !fitsHigh) {
 		return fmt.Errorf("layout: bitcast: offset = %d: %w", l.Offset, ErrOverflow)
 	}
 	if _, err := Count(sizes); err != nil {
