@@ -6,8 +6,14 @@
  *
  * Every function that can fail returns DLB_OK or a positive code, writes its one output through the
  * first argument `out` (NULL or zero after an error), and describes the error in `error`, which the
- * caller owns and which may be NULL. Nothing is ever printed, and no input crashes the process that
- * is not a wild pointer.
+ * caller owns and which may be NULL. On error nothing has moved. Nothing is ever printed.
+ *
+ * No input ends the process, but for memory that is not there: what a pointer leads to has to be as long as
+ * its size or count says, and readable. NULL, sizes, indexes, flags, contents and descriptions are checked.
+ * What was given back is known not to be there any more, be it a message, elements, or a tensor or frame that
+ * the library has made: to use it is DLB_ERROR_ARGUMENT, and to give it back again does nothing. That holds
+ * until its place is that of another of its kind, which is so after 64 others at the earliest. Of another
+ * library's tensor nobody knows: one that was deleted must not be passed.
  */
 #ifndef DLBRIDGE_H_
 #define DLBRIDGE_H_
@@ -26,7 +32,8 @@ extern "C" {
 #define DLB_API
 #endif
 
-/* The interface's version: the major number is that of the library's SONAME. */
+/* The interface's version. The major number is that of the library's SONAME, and is raised where a program
+ * that was built before would not work any more; the minor one where something is added. */
 #define DLB_VERSION_MAJOR 0
 #define DLB_VERSION_MINOR 1
 #define DLB_VERSION_PATCH 0
@@ -109,7 +116,7 @@ DLB_API int32_t dlb_tensor_from_legacy(DLManagedTensorVersioned **out, DLManaged
 
 /* Calls the tensor's deleter, if it has one. NULL is allowed.
  * Ownership: ends the caller's. Lifetime: the tensor must not be used again. Threads: any. On error:
- * cannot fail. */
+ * a tensor of this library's that was released already is left alone, and counted in double_deletes. */
 DLB_API void dlb_tensor_release(DLManagedTensorVersioned *tensor);
 
 /* ---- messages: ZIO messages and the tensors in them (ZIO TENS, sections 2 and 3) ---------------
@@ -206,9 +213,12 @@ DLB_API int32_t dlb_message_label(dlb_bytes *out, const dlb_message *message, dl
  * Ownership: the message's. Lifetime: until dlb_message_free. Threads: any. On error: *out is empty. */
 DLB_API int32_t dlb_message_metadata(dlb_bytes *out, const dlb_message *message, dlb_error *error);
 
-/* How many payload parts, and how many tensors.
- * Ownership: none. Lifetime: none. Threads: any. On error (NULL): 0. */
+/* How many payload parts there are.
+ * Ownership: none. Lifetime: none. Threads: any. On error: 0. */
 DLB_API size_t dlb_message_part_count(const dlb_message *message);
+
+/* How many tensors.
+ * Ownership: none. Lifetime: none. Threads: any. On error: 0. */
 DLB_API size_t dlb_message_tensor_count(const dlb_message *message);
 
 /* Payload part `index` as a one-dimensional uint8 tensor that aliases it.
@@ -233,12 +243,12 @@ DLB_API int32_t dlb_message_tensor_metadata(dlb_bytes *out, const dlb_message *m
 DLB_API int32_t dlb_message_copied(const dlb_message *message, size_t index);
 
 /* How many frames the message has: prefix, header and the payload parts.
- * Ownership: none. Lifetime: none. Threads: any. On error (NULL): 0. */
+ * Ownership: none. Lifetime: none. Threads: any. On error: 0. */
 DLB_API size_t dlb_message_frame_count(const dlb_message *message);
 
 /* Frame `index`, ready to be sent: payloads are not copied.
  * Ownership: *out is the caller's, who calls out->release(out->ctx) once. Lifetime: until then, also
- * after dlb_message_free. Threads: any; release too. On error: *out is zeroed. */
+ * after dlb_message_free. Threads: any, release too. On error: *out is zeroed. */
 DLB_API int32_t dlb_message_frame(dlb_frame *out, const dlb_message *message, size_t index,
                                   dlb_error *error);
 
@@ -248,7 +258,7 @@ DLB_API int32_t dlb_message_pack(dlb_frame *out, const dlb_message *message, dlb
 
 /* Ends the caller's hold on a message. NULL is allowed.
  * Ownership: ends the caller's. Lifetime: the message must not be used again. Threads: any. On error:
- * cannot fail. */
+ * what is no message, or not any more, is left alone. */
 DLB_API void dlb_message_free(dlb_message *message);
 
 /* ---- values: the tensors of Decthings and TensorFlow ------------------------------------------
@@ -271,7 +281,7 @@ typedef struct dlb_elements {
 
 /* Ends elements that were read, and so their hold on the frame. NULL is allowed.
  * Ownership: ends the caller's. Lifetime: elements and values must not be used again. Threads: any. On
- * error: cannot fail. */
+ * error: what was not read, or is freed already, is left alone. */
 DLB_API void dlb_elements_free(dlb_elements *elements);
 
 /* One of the two, the other is NULL; or neither, where there was nothing to read. */
@@ -337,23 +347,25 @@ DLB_API int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, ui
 #define DLB_TENSORFLOW_PAD ((uint64_t)4)     /* elements at a multiple of 64 bytes from `data` on */
 
 /* Writes a tensor, in any layout, or elements as a TensorProto into `room` bytes at `data`, as
- * dlb_decthings_encode does.
+ * dlb_decthings_encode does. A tensor that is not written as it lies in memory may have 64 MiB of elements that
+ * share memory, and is DLB_ERROR_MEMORY beyond that.
  * Ownership, Lifetime, Threads, On error: as dlb_decthings_encode. */
 DLB_API int32_t dlb_tensorflow_encode(size_t *out, void *data, size_t room, const dlb_value *value,
                                       uint64_t options, dlb_error *error);
 
 /* ---- counters -------------------------------------------------------------------------------- */
 
-/* What is alive in this process: exports not yet deleted, and memory taken over and not yet released.
- * A forked child counts what C made only.
- * Ownership: none. Lifetime: none. Threads: any. On error: cannot fail. */
+/* What is alive in this process. A forked child counts what C made only. */
 typedef struct dlb_counters {
-  int64_t exports;
-  int64_t imports;
-  int64_t messages;
-  uint64_t double_deletes; /* deleter calls that came twice, and were ignored */
+  int64_t exports;         /* tensors and frames handed out, and not yet released */
+  int64_t imports;         /* memory taken over, and not yet given back */
+  int64_t messages;        /* not freed */
+  uint64_t double_deletes; /* releases that came twice, and were ignored */
   int64_t elements;        /* not freed */
 } dlb_counters;
+
+/* Reads the counters.
+ * Ownership: none. Lifetime: none. Threads: any. On error: cannot fail; NULL is left alone. */
 DLB_API void dlb_counters_read(dlb_counters *out);
 
 #ifdef __cplusplus

@@ -13,8 +13,13 @@
 //
 // Go describes and C owns. While it is called, Go reads the caller's frames and tensors as views that
 // own nothing, and leaves a description in C memory. The holds on frames and tensors are made in C
-// afterwards, so that an error at any point leaves the caller everything. No handle and no Go pointer
-// is kept in C, but for the elements that had to be copied: they are exported as any Go memory is.
+// afterwards, so that an error at any point leaves the caller everything. No Go pointer is kept in C.
+//
+// What a program holds of ours can be told from what it has given back already: messages and elements lie
+// in slabs that are never freed (handle.c), tensors and frames that were handed out are exports, whose
+// blocks are not either. A pointer into memory that is not there faults; where it is Go that follows it, the
+// fault is an error like others. Go's own memory cannot run out without ending the process, so that what
+// a few bytes may make large, a broadcast, is made in C memory, or not at all.
 package capi
 
 /*
@@ -26,6 +31,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"unicode/utf8"
 	"unsafe"
 
@@ -47,10 +53,16 @@ var errMemory = errors.New("dlbridge: out of memory")
 var fault func(at int)
 
 // guard runs a call from C. It is the one place where errors become codes, and where panics end: those
-// must not unwind into C. Errors that say nothing of their own are of the code given.
+// must not unwind into C. So do faults, in memory of the caller's that is not what it was said to be: a file
+// that was mapped and then cut, say. Errors that say nothing of their own are of the code given.
 func guard(e *C.dlb_error, code C.int32_t, call func() error) (status C.int32_t) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
-		if r := recover(); r != nil {
+		switch r := recover().(type) {
+		case nil:
+		case interface{ Addr() uintptr }:
+			status = report(e, C.DLB_ERROR_ARGUMENT, fmt.Sprintf("dlbridge: the memory at %#x cannot be used", r.Addr()))
+		default:
 			status = report(e, C.DLB_ERROR_INTERNAL, fmt.Sprintf("dlbridge: panic: %v", r))
 		}
 	}()

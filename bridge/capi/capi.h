@@ -3,6 +3,7 @@
 #define DLB_CAPI_H_
 
 #include <dlbridge.h>
+#include <string.h>
 
 #include "core.h"
 
@@ -24,6 +25,21 @@ CAPI core_share *capi_hold_versioned(DLManagedTensorVersioned *managed);
 CAPI void capi_unhold(core_share *hold);
 /* Holds that have not been released. */
 CAPI int64_t capi_held(void);
+
+/* ---- handles: what a program holds of ours by its address ------------------------------------ */
+
+typedef enum { CAPI_FOREIGN = -1, CAPI_ENDED = 0, CAPI_MESSAGE, CAPI_ELEMENTS, CAPI_KINDS } capi_kind;
+
+/* A zeroed dlb_message or capi_elements. NULL when there is no memory. */
+CAPI void *capi_handle_new(capi_kind kind);
+/* What lies at an address, which may be any: nothing is read there unless it is a handle. */
+CAPI capi_kind capi_handle_kind(const void *object);
+/* Ends a handle of a kind. True for the one call that does: what the handle has is then the caller's to end,
+ * who gives it back with capi_handle_free. */
+CAPI int capi_handle_end(void *object, capi_kind kind);
+CAPI void capi_handle_free(void *object);
+/* Those that have not ended. */
+CAPI int64_t capi_handles(capi_kind kind);
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
@@ -59,15 +75,13 @@ typedef struct capi_tensor {
   int32_t copied;
 } capi_tensor;
 
-/* All of a message but its frames is one allocation. Go fills it and is then done with it: messages
- * are read, shared and freed by C alone. */
+/* Go fills a message and is then done with it: messages are read, shared and freed by C alone. */
 struct dlb_message {
-  uint64_t magic;
   dlb_header header;
   dlb_bytes label; /* inside frame 0 */
   dlb_bytes metadata;
   size_t frame_count, tensor_count;
-  capi_frame *frames; /* prefix, header, payload parts */
+  capi_frame *frames; /* prefix, header, payload parts; all that follows is in one allocation with them */
   capi_tensor *tensors;
   int64_t *dims; /* room for shapes and strides */
   char *text;    /* room for metadata */
@@ -76,13 +90,21 @@ struct dlb_message {
 /* A zeroed message with room for as much. NULL when there is no memory. */
 CAPI dlb_message *capi_message_new(size_t frames, size_t tensors, size_t dims, size_t text);
 CAPI int32_t capi_message_check(const char *op, const dlb_message *message, dlb_error *error);
-/* Messages that have not been freed. */
-CAPI int64_t capi_messages(void);
-/* Hands bytes out together with a share of theirs, which the frame's release drops. */
-CAPI void capi_frame_out(dlb_frame *out, core_share *share, const char *data, size_t size,
-                         uint64_t flags);
+/* Hands a frame out together with a share of its bytes, which its release drops, once. */
+CAPI int32_t capi_frame_out(const char *op, dlb_frame *out, const capi_frame *frame, dlb_error *error);
 
 /* ---- values ---------------------------------------------------------------------------------- */
+
+/* Elements that were read: what the caller sees and may change, and behind it what is private. */
+typedef struct capi_elements {
+  dlb_elements seen;
+  core_share *hold; /* on the frame */
+  void *room;       /* of all that is seen */
+  char *text;       /* in it */
+} capi_elements;
+
+/* Elements with room for as much. NULL when there is no memory. */
+CAPI capi_elements *capi_elements_new(size_t count, size_t formats, size_t ndim, size_t text);
 
 /* What a tensor in a frame is: Go says so, and C makes a dlb_value of it. */
 typedef struct capi_reading {
@@ -93,7 +115,7 @@ typedef struct capi_reading {
   uint64_t flags; /* of DLManagedTensorVersioned */
   int64_t *shape;
   core_share *own;        /* has the elements, where they do not lie in the frame */
-  dlb_elements *elements; /* instead of all of it but end: they have no hold yet */
+  capi_elements *elements; /* instead of all of it but end: they have no hold yet */
 } capi_reading;
 
 /* Where tensors are read from, and to. */
@@ -107,12 +129,5 @@ typedef struct capi_input {
   int64_t *dims; /* room for shapes */
   size_t room;
 } capi_input;
-
-/* Elements with room for as much. NULL when there is no memory. */
-CAPI dlb_elements *capi_elements_new(size_t count, size_t formats, size_t ndim, size_t text);
-/* The room for text. */
-CAPI char *capi_elements_text(dlb_elements *elements);
-/* Elements that have not been freed. */
-CAPI int64_t capi_elements(void);
 
 #endif

@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 int32_t capi_check_forked(const char *op, dlb_error *error) {
   if (!core_forked()) return DLB_OK;
@@ -232,12 +231,12 @@ int32_t dlb_message_pack(dlb_frame *out, const dlb_message *message, dlb_error *
   int32_t code = capi_message_check(op, message, error);
   if (code == DLB_OK) code = capi_check_forked(op, error);
   if (code != DLB_OK) return code;
-  core_share *share = NULL;
-  size_t size = 0;
-  code = capiPack(&share, &size, (dlb_message *)message, error);
+  capi_frame packed = {.flags = DLB_FRAME_WRITABLE};
+  code = capiPack(&packed, (dlb_message *)message, error);
   if (code != DLB_OK) return code;
-  capi_frame_out(out, share, share->data, size, DLB_FRAME_WRITABLE);
-  return capi_ok(error);
+  code = capi_frame_out(op, out, &packed, error);
+  core_share_drop(packed.share);
+  return code;
 }
 
 /* In a forked child only what C made can be counted. */
@@ -251,6 +250,6 @@ void dlb_counters_read(dlb_counters *out) {
     capiCount(out);
   }
   out->imports += capi_held();
-  out->messages = capi_messages();
-  out->elements = capi_elements();
+  out->messages = capi_handles(CAPI_MESSAGE);
+  out->elements = capi_handles(CAPI_ELEMENTS);
 }

@@ -6,6 +6,7 @@ package capi
 import "C"
 
 import (
+	"errors"
 	"fmt"
 	"unsafe"
 
@@ -126,14 +127,15 @@ func setHeader(msg *tens.Message, header *C.dlb_header) {
 func capiEncode(out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dlb_message_tensor, taken *C.DLManagedTensorVersioned, count C.size_t, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
 		in := unsafe.Slice(taken, int(count))
-		ts := make([]*dlpack.Tensor, 0, len(in))
+		ts, how := make([]*dlpack.Tensor, 0, len(in)), make([]bool, len(in))
 		defer func() { closeAll(ts) }()
 		for i := range in {
-			t, err := dlpack.Import(unsafe.Pointer(&in[i]), dlpack.NoSafetyNet)
+			t, copied, err := packed(unsafe.Pointer(&in[i]))
 			if err != nil {
-				return fmt.Errorf("tensor %d: %w", i, err)
+				return fmt.Errorf("dlbridge: tensor %d: %w", i, err)
 			}
 			ts = append(ts, t)
+			how[i] = copied
 		}
 		var options []bridge.EncodeOption
 		metadata, texts := []byte("{}"), make([][]byte, len(ts))
@@ -154,7 +156,7 @@ func capiEncode(out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dl
 			}
 			options = append(options, bridge.LabelAttributes(attributes))
 		}
-		msg, how, err := bridge.Message(ts, options...)
+		msg, _, err := bridge.Message(ts, options...)
 		if err != nil {
 			return err
 		}
@@ -165,7 +167,7 @@ func capiEncode(out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dl
 		}
 		return newMessage(out, msg, metadata, texts, ts, func(m *message) error {
 			for i, t := range ts {
-				if how.Copied[i] != "" {
+				if how[i] {
 					if err := m.copied(i, msg.Parts[i], t); err != nil {
 						return err
 					}
@@ -183,10 +185,25 @@ func capiEncode(out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dl
 	})
 }
 
+// packed is a tensor that can be a part as it is: the one of a description of C's, or a copy in C memory.
+// Go's own memory ends the process when there is none to be had; a broadcast of a byte may ask for any.
+func packed(taken unsafe.Pointer) (t *dlpack.Tensor, copied bool, err error) {
+	if t, err = dlpack.Import(taken, dlpack.NoSafetyNet); err != nil {
+		return nil, false, err
+	}
+	_, err = bridge.Annotate(t.DType(), t.Flags()&dlpack.SubbytePadded != 0, t.Shape(), t.Strides())
+	if !errors.Is(err, dlpack.ErrLayout) {
+		return t, false, nil
+	}
+	defer t.Close()
+	t, err = t.Copy()
+	return t, true, err
+}
+
 // C: dlb_message_pack
 //
 //export capiPack
-func capiPack(out **C.core_share, size *C.size_t, message *C.dlb_message, e *C.dlb_error) C.int32_t {
+func capiPack(out *C.capi_frame, message *C.dlb_message, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
 		frames := make([][]byte, message.frame_count)
 		for i, f := range unsafe.Slice(message.frames, len(frames)) {
@@ -204,7 +221,7 @@ func capiPack(out **C.core_share, size *C.size_t, message *C.dlb_message, e *C.d
 			C.core_share_drop(share)
 			return err
 		}
-		*out, *size = share, C.size_t(n)
+		out.share, out.data, out.size = share, (*C.char)(share.data), C.size_t(n)
 		return nil
 	})
 }

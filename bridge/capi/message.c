@@ -3,35 +3,26 @@
 
 #include <stdlib.h>
 
-/* Tells a message from other memory, and from one that was freed as long as nothing else lies there. */
-static const uint64_t MAGIC = UINT64_C(0x646c625f6d736731);
-
-static int64_t live;
-
-int64_t capi_messages(void) { return __atomic_load_n(&live, __ATOMIC_RELAXED); }
-
 dlb_message *capi_message_new(size_t frames, size_t tensors, size_t dims, size_t text) {
-  size_t size = sizeof(dlb_message);
-  size_t tensors_at = size + frames * sizeof(capi_frame);
+  size_t tensors_at = frames * sizeof(capi_frame);
   size_t dims_at = tensors_at + tensors * sizeof(capi_tensor);
   size_t text_at = dims_at + dims * sizeof(int64_t);
   char *room = calloc(1, text_at + text);
-  if (room == NULL) return NULL;
-  dlb_message *message = (dlb_message *)room;
-  message->magic = MAGIC;
+  dlb_message *message = room != NULL ? capi_handle_new(CAPI_MESSAGE) : NULL;
+  if (message == NULL) {
+    free(room);
+    return NULL;
+  }
   message->frame_count = frames;
   message->tensor_count = tensors;
-  message->frames = (capi_frame *)(room + size);
+  message->frames = (capi_frame *)room;
   message->tensors = (capi_tensor *)(room + tensors_at);
   message->dims = (int64_t *)(room + dims_at);
   message->text = room + text_at;
-  __atomic_fetch_add(&live, 1, __ATOMIC_RELAXED);
   return message;
 }
 
-static int known(const dlb_message *message) {
-  return message != NULL && (uintptr_t)message % sizeof(void *) == 0 && message->magic == MAGIC;
-}
+static int known(const dlb_message *message) { return capi_handle_kind(message) == CAPI_MESSAGE; }
 
 int32_t capi_message_check(const char *op, const dlb_message *message, dlb_error *error) {
   if (message == NULL) return capi_null(op, "message", error);
@@ -41,13 +32,12 @@ int32_t capi_message_check(const char *op, const dlb_message *message, dlb_error
 }
 
 void dlb_message_free(dlb_message *message) {
-  if (!known(message)) return;
-  message->magic = 0;
+  if (!capi_handle_end(message, CAPI_MESSAGE)) return;
   for (size_t i = 0; i < message->frame_count; i++) {
     if (message->frames[i].share != NULL) core_share_drop(message->frames[i].share);
   }
-  free(message);
-  __atomic_fetch_sub(&live, 1, __ATOMIC_RELAXED);
+  free(message->frames);
+  capi_handle_free(message);
 }
 
 static int32_t check_index(const char *op, const char *what, size_t index, size_t count,
@@ -115,6 +105,19 @@ int32_t dlb_message_copied(const dlb_message *message, size_t index) {
   return known(message) && index < message->tensor_count && message->tensors[index].copied;
 }
 
+static DLManagedTensorVersioned *export_bytes(const capi_frame *frame) {
+  int64_t shape[] = {(int64_t)frame->size};
+  DLTensor view = {
+      .data = (void *)frame->data,
+      .device = {.device_type = kDLCPU},
+      .ndim = 1,
+      .dtype = {.code = kDLUInt, .bits = 8, .lanes = 1},
+      .shape = shape,
+  };
+  return core_export_versioned(frame->share, &view,
+                               frame->flags & DLB_FRAME_WRITABLE ? 0 : DLPACK_FLAG_BITMASK_READ_ONLY);
+}
+
 int32_t dlb_message_part(DLManagedTensorVersioned **out, const dlb_message *message, size_t index,
                          dlb_error *error) {
   static const char op[] = "dlb_message_part";
@@ -124,17 +127,7 @@ int32_t dlb_message_part(DLManagedTensorVersioned **out, const dlb_message *mess
   if (code != DLB_OK) return code;
   code = check_index(op, "part", index, message->frame_count - 2, error);
   if (code != DLB_OK) return code;
-  const capi_frame *part = &message->frames[2 + index];
-  int64_t shape[] = {(int64_t)part->size};
-  DLTensor view = {
-      .data = (void *)part->data,
-      .device = {.device_type = kDLCPU},
-      .ndim = 1,
-      .dtype = {.code = kDLUInt, .bits = 8, .lanes = 1},
-      .shape = shape,
-  };
-  uint64_t flags = part->flags & DLB_FRAME_WRITABLE ? 0 : DLPACK_FLAG_BITMASK_READ_ONLY;
-  *out = core_export_versioned(part->share, &view, flags);
+  *out = export_bytes(&message->frames[2 + index]);
   return *out != NULL ? capi_ok(error) : capi_memory(op, error);
 }
 
@@ -152,11 +145,18 @@ int32_t dlb_message_tensor_at(DLManagedTensorVersioned **out, const dlb_message 
   return *out != NULL ? capi_ok(error) : capi_memory(op, error);
 }
 
-static void drop_share(void *share) { core_share_drop(share); }
+static void release_frame(void *ctx) { core_delete_versioned(ctx); }
 
-void capi_frame_out(dlb_frame *out, core_share *share, const char *data, size_t size,
-                    uint64_t flags) {
-  *out = (dlb_frame){.data = data, .size = size, .release = drop_share, .ctx = share, .flags = flags};
+/* What is handed out is held by an export, so that releasing it twice does no harm. */
+int32_t capi_frame_out(const char *op, dlb_frame *out, const capi_frame *frame, dlb_error *error) {
+  DLManagedTensorVersioned *managed = export_bytes(frame);
+  if (managed == NULL) return capi_memory(op, error);
+  *out = (dlb_frame){.data = frame->data,
+                     .size = frame->size,
+                     .release = release_frame,
+                     .ctx = managed,
+                     .flags = frame->flags};
+  return capi_ok(error);
 }
 
 int32_t dlb_message_frame(dlb_frame *out, const dlb_message *message, size_t index,
@@ -168,8 +168,5 @@ int32_t dlb_message_frame(dlb_frame *out, const dlb_message *message, size_t ind
   if (code != DLB_OK) return code;
   code = check_index(op, "frame", index, message->frame_count, error);
   if (code != DLB_OK) return code;
-  const capi_frame *frame = &message->frames[index];
-  core_share_take(frame->share);
-  capi_frame_out(out, frame->share, frame->data, frame->size, frame->flags);
-  return capi_ok(error);
+  return capi_frame_out(op, out, &message->frames[index], error);
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// A message is a dlb_message that is being filled. What is stored in it are addresses of C memory, or
-// of the elements that [message.copied] has exported.
+// A message is a dlb_message that is being filled. What is stored in it are addresses of C memory.
 type message struct {
 	c       *C.dlb_message
 	frames  []C.capi_frame
@@ -112,25 +111,6 @@ func (m *message) head(msg *tens.Message) error {
 
 // tensor sets tensor i to a view of a frame.
 func (m *message) tensor(i, frame int, t *dlpack.Tensor) {
-	m.describe(i, frame, t)
-	out := &m.tensors[i]
-	strides := m.dims[:t.Rank()]
-	for d := range strides {
-		strides[d] = C.int64_t(t.Stride(d))
-	}
-	m.dims = m.dims[len(strides):]
-	if len(strides) > 0 {
-		out.view.strides = &strides[0]
-	}
-	// An address in a frame of the caller's, or of a tensor's.
-	*(*uintptr)(unsafe.Pointer(&out.view.data)) = t.Data()
-	if m.frames[frame].flags&C.DLB_FRAME_WRITABLE == 0 {
-		out.flags |= C.DLPACK_FLAG_BITMASK_READ_ONLY
-	}
-}
-
-// describe sets all of tensor i but where its elements lie.
-func (m *message) describe(i, frame int, t *dlpack.Tensor) {
 	out := &m.tensors[i]
 	out.frame = &m.frames[frame]
 	out.view.device = C.DLDevice{device_type: C.DLDeviceType(t.Device().Type), device_id: C.int32_t(t.Device().ID)}
@@ -144,20 +124,27 @@ func (m *message) describe(i, frame int, t *dlpack.Tensor) {
 	if len(shape) > 0 {
 		out.view.shape = &shape[0]
 	}
+	strides := m.dims[:t.Rank()]
+	for d := range strides {
+		strides[d] = C.int64_t(t.Stride(d))
+	}
+	m.dims = m.dims[len(strides):]
+	if len(strides) > 0 {
+		out.view.strides = &strides[0]
+	}
+	// An address in a frame of the caller's, of a tensor's, or of a copy in C memory.
+	*(*uintptr)(unsafe.Pointer(&out.view.data)) = t.Data()
 	out.flags = C.uint64_t(t.Flags() & dlpack.SubbytePadded)
+	if m.frames[frame].flags&C.DLB_FRAME_WRITABLE == 0 {
+		out.flags |= C.DLPACK_FLAG_BITMASK_READ_ONLY
+	}
 }
 
-// copied sets part i to a copy of the elements of tensor i, in C order. The part is Go's memory and
-// leaves Go as any other does: exported, so that C can end it.
+// copied sets part i to a copy of the elements of tensor i, which the message comes to own.
 func (m *message) copied(i int, part []byte, t *dlpack.Tensor) error {
-	bytes, err := dlpack.FromBytes(part, dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{int64(len(part))}})
+	managed, err := t.Export()
 	if err != nil {
 		return err
-	}
-	defer bytes.Close()
-	managed, err := bytes.Export()
-	if err != nil {
-		return errMemory
 	}
 	share := C.core_share_versioned((*C.DLManagedTensorVersioned)(managed))
 	if share == nil {
@@ -166,9 +153,7 @@ func (m *message) copied(i int, part []byte, t *dlpack.Tensor) error {
 	}
 	m.frames[2+i].share = share
 	m.frame(2+i, part, C.DLB_FRAME_WRITABLE)
-	m.describe(i, 2+i, t)
-	m.tensors[i].view.device = C.DLDevice{device_type: C.kDLCPU}
-	m.tensors[i].view.data = unsafe.Pointer(m.frames[2+i].data)
+	m.tensor(i, 2+i, t)
 	m.tensors[i].copied = 1
 	return nil
 }

@@ -129,6 +129,15 @@ static int32_t check_address(const char *op, const char *what, const void *tenso
   return capi_fail(error, DLB_ERROR_UNALIGNED, "%s: %s at %p is not aligned", op, what, tensor);
 }
 
+/* Whether a tensor is one of our own whose deleter has run: its block says so, until it is used again. */
+static int32_t check_ended(const char *op, const char *what, const void *tensor, const void *ctx, int ours,
+                           dlb_error *error) {
+  if (!ours || ctx != tensor) return DLB_OK;
+  uint64_t state = __atomic_load_n(&((const core_block *)tensor)->state, __ATOMIC_RELAXED);
+  if ((state & CORE_STATES) == CORE_LIVE) return DLB_OK;
+  return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %s at %p was released", op, what, tensor);
+}
+
 /* Nothing behind the version is read of a major version that is not ours. */
 int32_t capi_check(const char *op, const char *what, const DLManagedTensorVersioned *tensor,
                    core_extent *extent, dlb_error *error) {
@@ -137,6 +146,8 @@ int32_t capi_check(const char *op, const char *what, const DLManagedTensorVersio
   if (tensor->version.major != DLPACK_MAJOR_VERSION)
     return capi_fail(error, DLB_ERROR_VERSION, "%s: %s: version %" PRIu32 ".%" PRIu32 ", know %d.x",
                      op, what, tensor->version.major, tensor->version.minor, DLPACK_MAJOR_VERSION);
+  code = check_ended(op, what, tensor, tensor->manager_ctx, tensor->deleter == core_delete_versioned, error);
+  if (code != DLB_OK) return code;
   return check(op, what, &tensor->dl_tensor, tensor->flags, extent, error);
 }
 
@@ -282,8 +293,9 @@ int32_t dlb_tensor_from_legacy(DLManagedTensorVersioned **out, DLManagedTensor *
   if (out == NULL) return capi_null(op, "out", error);
   *out = NULL;
   int32_t code = check_address(op, "tensor", tensor, error);
-  if (code != DLB_OK) return code;
-  code = check_flags(op, flags, error);
+  if (code == DLB_OK)
+    code = check_ended(op, "tensor", tensor, tensor->manager_ctx, tensor->deleter == core_delete_legacy, error);
+  if (code == DLB_OK) code = check_flags(op, flags, error);
   if (code != DLB_OK) return code;
   core_extent extent;
   code = check(op, "tensor", &tensor->dl_tensor, flags, &extent, error);

@@ -4,43 +4,34 @@
 #include "_cgo_export.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-/* One allocation, with what is private behind what the caller may change. */
-typedef struct allocation {
-  dlb_elements elements;
-  core_share *hold; /* on the frame */
-  char *text;
-} allocation;
-
-static int64_t live;
-
-int64_t capi_elements(void) { return __atomic_load_n(&live, __ATOMIC_RELAXED); }
-
-dlb_elements *capi_elements_new(size_t count, size_t formats, size_t ndim, size_t text) {
-  size_t bytes = sizeof(allocation) + (count + formats) * sizeof(dlb_bytes) + ndim * sizeof(int64_t);
-  allocation *room = calloc(1, bytes + text);
-  if (room == NULL) return NULL;
-  dlb_bytes *values = (dlb_bytes *)(room + 1);
-  room->elements.ndim = (int32_t)ndim;
-  room->elements.shape = (int64_t *)(values + count + formats);
-  room->elements.count = count;
-  room->elements.values = values;
-  if (formats > 0) room->elements.formats = values + count;
-  room->text = (char *)room + bytes;
-  __atomic_fetch_add(&live, 1, __ATOMIC_RELAXED);
-  return &room->elements;
+capi_elements *capi_elements_new(size_t count, size_t formats, size_t ndim, size_t text) {
+  size_t shape_at = (count + formats) * sizeof(dlb_bytes);
+  size_t text_at = shape_at + ndim * sizeof(int64_t);
+  char *room = calloc(1, text_at + text + 1);
+  capi_elements *elements = room != NULL ? capi_handle_new(CAPI_ELEMENTS) : NULL;
+  if (elements == NULL) {
+    free(room);
+    return NULL;
+  }
+  elements->room = room;
+  elements->text = room + text_at;
+  elements->seen.ndim = (int32_t)ndim;
+  elements->seen.shape = (int64_t *)(room + shape_at);
+  elements->seen.count = count;
+  elements->seen.values = (dlb_bytes *)room;
+  if (formats > 0) elements->seen.formats = (dlb_bytes *)room + count;
+  return elements;
 }
 
-char *capi_elements_text(dlb_elements *elements) { return ((allocation *)elements)->text; }
-
-void dlb_elements_free(dlb_elements *elements) {
-  if (elements == NULL) return;
-  core_share *hold = ((allocation *)elements)->hold;
-  free(elements);
-  __atomic_fetch_sub(&live, 1, __ATOMIC_RELAXED);
+void dlb_elements_free(dlb_elements *seen) {
+  capi_elements *elements = (capi_elements *)seen;
+  if (!capi_handle_end(elements, CAPI_ELEMENTS)) return;
+  core_share *hold = elements->hold;
+  free(elements->room);
+  capi_handle_free(elements);
   if (hold != NULL) core_share_drop(hold);
 }
 
@@ -97,9 +88,9 @@ static int32_t deliver(dlb_value *out, const capi_input *in) {
     out[i].size = r->end - at;
     at = r->end;
     if (r->elements != NULL) {
-      ((allocation *)r->elements)->hold = hold;
+      r->elements->hold = hold;
       core_share_take(hold);
-      out[i].elements = r->elements;
+      out[i].elements = &r->elements->seen;
       r->elements = NULL;
     } else {
       code = deliver_tensor(&out[i], r, in->frame, hold);
@@ -150,7 +141,7 @@ static int32_t decode(const char *op, dlb_value *out, const dlb_frame *frame, go
     else if (code != DLB_OK) capi_fail(error, code, "%s: a tensor that is none was read", op);
   }
   for (size_t i = 0; i < in->count; i++) {
-    dlb_elements_free(readings[i].elements);
+    dlb_elements_free((dlb_elements *)readings[i].elements);
     if (readings[i].own != NULL) core_share_drop(readings[i].own);
   }
   return code;
@@ -204,10 +195,13 @@ static int32_t check_list(const char *op, const char *what, const dlb_bytes *lis
 }
 
 static int32_t check_elements(const char *op, const dlb_elements *e, int with_values, dlb_error *error) {
+  if (capi_handle_kind(e) == CAPI_ENDED)
+    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: the elements at %p were freed", op, (const void *)e);
   int32_t code = capi_check_bytes(op, "elements->type", e->type.data, e->type.size, error);
   if (code != DLB_OK) return code;
-  if (e->ndim < 0)
-    return capi_fail(error, DLB_ERROR_LAYOUT, "%s: elements->ndim = %d", op, (int)e->ndim);
+  if (e->ndim < 0 || e->ndim > CORE_RANK_MAX)
+    return capi_fail(error, DLB_ERROR_LAYOUT, "%s: elements->ndim = %d is not in 0..%d", op, (int)e->ndim,
+                     CORE_RANK_MAX);
   if (e->ndim > 0 && e->shape == NULL) return capi_null(op, "elements->shape", error);
   if (!with_values) return DLB_OK;
   if (e->count > PTRDIFF_MAX / sizeof(dlb_bytes))

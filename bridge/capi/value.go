@@ -15,6 +15,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/decthings"
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
 // littleEndian says whether this machine's numbers are those of the formats.
@@ -170,12 +171,12 @@ func (r *reading) elements(e *bridge.Elements) error {
 			size += len(value)
 		}
 	}
-	c := C.capi_elements_new(C.size_t(len(e.Values)), C.size_t(len(e.Formats)), C.size_t(len(e.Shape)), C.size_t(size))
-	if c == nil {
+	own := C.capi_elements_new(C.size_t(len(e.Values)), C.size_t(len(e.Formats)), C.size_t(len(e.Shape)), C.size_t(size))
+	if own == nil {
 		return errMemory
 	}
-	r.C.elements = c
-	room := view(unsafe.Pointer(C.capi_elements_text(c)), C.size_t(size))
+	r.C.elements = own
+	c, room := &own.seen, view(unsafe.Pointer(own.text), C.size_t(size))
 	keep := func(s string) C.dlb_bytes {
 		n := copy(room, s)
 		kept := text(room[:n])
@@ -239,38 +240,49 @@ func capiTensorflowEncode(out *C.size_t, data unsafe.Pointer, room C.size_t, tak
 		}
 		if elements != nil {
 			e := elementsOf(elements, true)
-			return write(out, data, room, nil,
+			return write(out, data, room,
+				func() (int, error) { return tensorflow.SizeElements(e, options...) },
 				func(dst []byte) ([]byte, error) { return tensorflow.AppendElements(dst, e, options...) })
 		}
 		return borrow(taken, func(t *dlpack.Tensor) error {
-			size := func() (int, error) {
-				dtype, err := tensorflow.DTypeOf(t.DType())
-				if err != nil {
-					return 0, err
-				}
-				header, err := tensorflow.AppendHeader(nil, dtype, t.Shape(), options...)
-				return len(header) + int(t.NumElements())*t.DType().ItemSize(), err
-			}
 			if how&C.DLB_TENSORFLOW_FIELDS != 0 {
-				size = nil
+				if err := checkAmplified(t); err != nil {
+					return err
+				}
 			}
-			return write(out, data, room, size,
+			return write(out, data, room,
+				func() (int, error) { return tensorflow.SizeTensor(t, options...) },
 				func(dst []byte) ([]byte, error) { return tensorflow.AppendTensor(dst, t, options...) })
 		})
 	})
 }
 
-// write appends to C's room, or tells how much of it is needed. Without size that is found out by writing.
+// amplified is how many bytes elements that share memory may be put together in.
+const amplified = 64 << 20
+
+// checkAmplified refuses a tensor whose elements Go puts together, if they take much more memory than they
+// have: a broadcast.
+func checkAmplified(t *dlpack.Tensor) error {
+	low, high, err := layout.Span(t.Shape(), t.Strides())
+	if err != nil {
+		return err
+	}
+	n := t.NumBytes()
+	if size := int64(t.DType().ItemSize()); n > amplified && n/size > high-low {
+		return fmt.Errorf("dlbridge: %d bytes of elements that share memory: %w", n, dlpack.ErrMemory)
+	}
+	return nil
+}
+
+// write appends to C's room, or tells how much of it is needed.
 func write(out *C.size_t, data unsafe.Pointer, room C.size_t, size func() (int, error), write func(dst []byte) ([]byte, error)) error {
-	if size != nil {
-		n, err := size()
-		if err != nil {
-			return err
-		}
-		if n > int(room) {
-			*out = C.size_t(n)
-			return nil
-		}
+	n, err := size()
+	if err != nil {
+		return err
+	}
+	if n > int(room) {
+		*out = C.size_t(n)
+		return nil
 	}
 	written, err := write(view(data, room)[:0])
 	if err != nil {

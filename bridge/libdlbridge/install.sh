@@ -38,14 +38,9 @@ endif()
 unset(_dlbridge_prefix)
 END
 
-# Before 1.0 each minor version stands for itself; from then on each major.
 cat > "$prefix/lib/cmake/dlbridge/dlbridge-config-version.cmake" <<END
 set(PACKAGE_VERSION "$version")
-if(PACKAGE_VERSION VERSION_LESS PACKAGE_FIND_VERSION)
-  set(PACKAGE_VERSION_COMPATIBLE FALSE)
-elseif(NOT PACKAGE_FIND_VERSION_MAJOR EQUAL "$major")
-  set(PACKAGE_VERSION_COMPATIBLE FALSE)
-elseif("$major" EQUAL 0 AND NOT PACKAGE_FIND_VERSION_MINOR EQUAL "$(number MINOR)")
+if(PACKAGE_VERSION VERSION_LESS PACKAGE_FIND_VERSION OR NOT PACKAGE_FIND_VERSION_MAJOR EQUAL "$major")
   set(PACKAGE_VERSION_COMPATIBLE FALSE)
 else()
   set(PACKAGE_VERSION_COMPATIBLE TRUE)

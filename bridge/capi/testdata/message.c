@@ -576,6 +576,7 @@ static void spoil_pointer(producer *p, dlb_message_fields *f) { p->in[2].tensor 
 static void spoil_twice(producer *p, dlb_message_fields *f) { p->in[2].tensor = p->in[0].tensor, (void)f; }
 static void spoil_shape(producer *p, dlb_message_fields *f) { p->shapes[2][1] = -3, (void)f; }
 static void spoil_size(producer *p, dlb_message_fields *f) { p->shapes[2][1] = INT64_MAX, (void)f; }
+static void spoil_room(producer *p, dlb_message_fields *f) { p->shapes[2][0] = INT64_C(1) << 40, p->strides[2][0] = 0, (void)f; }
 static void spoil_dtype(producer *p, dlb_message_fields *f) { p->made[2].dl_tensor.dtype.code = 77, (void)f; }
 static void spoil_device(producer *p, dlb_message_fields *f) { p->made[2].dl_tensor.device.device_type = kDLCUDA, (void)f; }
 static void spoil_metadata(producer *p, dlb_message_fields *f) { p->in[2].metadata = (dlb_bytes){"[1]", 3}, (void)f; }
@@ -597,6 +598,7 @@ static void encode_refuses_and_deletes_nothing(void) {
       {spoil_twice, DLB_ERROR_ARGUMENT, "is there twice"},
       {spoil_shape, DLB_ERROR_LAYOUT, "tensors[2]: shape[1] = -3"},
       {spoil_size, DLB_ERROR_OVERFLOW, "tensors[2]: "},
+      {spoil_room, DLB_ERROR_MEMORY, "tensor 2: dlpack: copy: no memory for 13194139533312 bytes"},
       {spoil_dtype, DLB_ERROR_DTYPE, "tensors[2]: dtype"},
       {spoil_device, DLB_ERROR_DEVICE, "tensor 2"},
       {spoil_metadata, DLB_ERROR_ARGUMENT, "tensor 2"},

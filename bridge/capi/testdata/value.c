@@ -491,6 +491,13 @@ static void writing_refuses_and_takes_nothing(void) {
   CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensorflow_encode(&size, room, sizeof room, &v, 3, &error));
   CHECK_INT(0, size);
   CHECK_CODE(DLB_ERROR_NULL, dlb_tensorflow_encode(NULL, room, sizeof room, &v, 0, &error));
+  int64_t many[] = {1 << 20, 1 << 20}, nowhere[] = {0, 0}; /* of one element: not put together, and not looked at either */
+  good.dl_tensor.shape = many;
+  good.dl_tensor.strides = nowhere;
+  CHECK_CODE(DLB_ERROR_MEMORY, dlb_tensorflow_encode(&size, room, sizeof room, &v, DLB_TENSORFLOW_FIELDS, &error));
+  CHECK_OK(dlb_tensorflow_encode(&size, room, sizeof room, &v, 0, &error));
+  CHECK(size > INT64_C(1) << 42);
+  good.dl_tensor.strides = NULL;
   int64_t ones[256];
   for (int i = 0; i < 256; i++) ones[i] = 1;
   good.dl_tensor.shape = ones;

@@ -1,0 +1,302 @@
+package capi_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	dlbridgeheader "github.com/dlbridge/dlbridge/include"
+)
+
+// What dlbridge.h declares is read from it here, once, for every test that has to know: there is no other list.
+
+// A function of the header, and the comment before it.
+type function struct {
+	comment, result, name string
+	parameters            []parameter
+}
+
+// A parameter as it is declared, and apart: "const dlb_frame *frames", "const dlb_frame *", "frames".
+type parameter struct{ text, kind, name string }
+
+// A structure of the header, with the fields as they are declared, and their names. What is opaque has none.
+type structure struct {
+	name          string
+	fields, names []string
+}
+
+type declarations struct {
+	functions  []function
+	structures []structure
+	constants  []string // enumerators, and macros that stand for a number
+}
+
+var (
+	commentPattern   = regexp.MustCompile(`(?s)/\*.*?\*/`)
+	functionPattern  = regexp.MustCompile(`^DLB_API (.*?)(\w+)\((.*)\)$`)
+	structurePattern = regexp.MustCompile(`^typedef struct (\w+)(?: \{(.*)\})? (\w+)$`)
+	macroPattern     = regexp.MustCompile(`(?m)^#define (DLB_\w+) +([(\d].*)$`)
+	parameterPattern = regexp.MustCompile(`^(.*?)(\w+)$`)
+	namePattern      = regexp.MustCompile(`\(\*(\w+)\)|(\w+)(?:\[\d+\])?$`)
+)
+
+// header reads the declarations. What it does not understand is an error: a reader that skips is no reader.
+func header(t testing.TB) (d declarations) {
+	source, _, found := strings.Cut(strings.TrimPrefix(dlbridgeheader.Source, "/*"), "#ifdef __cplusplus\n}")
+	require.True(t, found)
+	_, source, found = strings.Cut(source, "extern \"C\" {\n#endif\n")
+	require.True(t, found)
+	for _, m := range macroPattern.FindAllStringSubmatch(source, -1) {
+		d.constants = append(d.constants, m[1])
+	}
+	source = regexp.MustCompile(`(?m)^#.*$`).ReplaceAllString(source, "")
+	comment, text, depth := "", "", 0
+	for source != "" {
+		if at := commentPattern.FindStringIndex(source); at != nil && at[0] == 0 {
+			if text == "" {
+				comment = source[:at[1]]
+			}
+			source = source[at[1]:]
+			continue
+		}
+		c := source[0]
+		source = source[1:]
+		switch c {
+		case '{':
+			depth++
+		case '}':
+			depth--
+		case ';':
+			if depth == 0 {
+				d.add(t, comment, strings.TrimSpace(text))
+				comment, text = "", ""
+				continue
+			}
+		case '\n':
+			c = ' '
+		}
+		if text == "" && c == ' ' {
+			continue
+		}
+		if c != ' ' || text[len(text)-1] != ' ' {
+			text += string(c)
+		}
+	}
+	require.Empty(t, strings.TrimSpace(text))
+	return d
+}
+
+func (d *declarations) add(t testing.TB, comment, text string) {
+	if m := functionPattern.FindStringSubmatch(text); m != nil {
+		f := function{comment: comment, result: m[1], name: m[2]}
+		for _, p := range split(m[3], ',') {
+			if p != "void" {
+				f.parameters = append(f.parameters, parameterOf(t, p))
+			}
+		}
+		d.functions = append(d.functions, f)
+		return
+	}
+	if m := structurePattern.FindStringSubmatch(text); m != nil {
+		require.Equal(t, m[1], m[3])
+		s := structure{name: m[1]}
+		for _, field := range split(m[2], ';') {
+			n := namePattern.FindStringSubmatch(field)
+			require.NotNil(t, n, field)
+			s.fields, s.names = append(s.fields, field), append(s.names, n[1]+n[2])
+		}
+		d.structures = append(d.structures, s)
+		return
+	}
+	list, found := strings.CutPrefix(text, "enum {")
+	require.True(t, found, "dlbridge.h declares something of another kind: %s", text)
+	for _, e := range split(strings.TrimSuffix(list, "}"), ',') {
+		name, _, _ := strings.Cut(e, " ")
+		d.constants = append(d.constants, name)
+	}
+}
+
+// split cuts a list where it is not in parentheses.
+func split(list string, at rune) (parts []string) {
+	depth, part := 0, ""
+	for _, c := range list + string(at) {
+		switch {
+		case c == at && depth == 0:
+			if part = strings.TrimSpace(part); part != "" {
+				parts = append(parts, part)
+			}
+			part = ""
+			continue
+		case c == '(':
+			depth++
+		case c == ')':
+			depth--
+		}
+		part += string(c)
+	}
+	return parts
+}
+
+func parameterOf(t testing.TB, text string) parameter {
+	if m := regexp.MustCompile(`^(.*)\(\*(\w+)\)(\(.*\))$`).FindStringSubmatch(text); m != nil {
+		return parameter{text, m[1] + "(*)" + m[3], m[2]}
+	}
+	m := parameterPattern.FindStringSubmatch(text)
+	require.NotNil(t, m, text)
+	return parameter{text, strings.TrimSpace(m[1]), m[2]}
+}
+
+func (f *function) String() string {
+	texts := []string{"void"}
+	for i, p := range f.parameters {
+		texts = append(texts[:i], p.text)
+	}
+	return fmt.Sprintf("%s%s(%s)", f.result, f.name, strings.Join(texts, ", "))
+}
+
+// Each function says who owns what, how long, on which threads, and what an error leaves, or which other function
+// says so for it.
+func TestEveryFunctionHasTheFourLabels(t *testing.T) {
+	d := header(t)
+	labels := regexp.MustCompile(`(?s)Ownership[:,].*\bLifetime[:,].*\bThreads[:,].*\bOn error: \S`)
+	for _, f := range d.functions {
+		text := strings.Join(strings.Fields(strings.ReplaceAll(f.comment, "\n *", " ")), " ")
+		assert.Regexp(t, labels, text, f.name)
+		assert.True(t, strings.HasSuffix(text, ". */"), "%s: %s", f.name, text)
+		for _, m := range regexp.MustCompile(`: as (dlb_\w+)`).FindAllStringSubmatch(text, -1) {
+			assert.True(t, slices.ContainsFunc(d.functions, func(g function) bool {
+				return g.name == m[1] && labels.MatchString(g.comment)
+			}), "%s: no %s says it", f.name, m[1])
+		}
+	}
+}
+
+var updateABI = flag.Bool("update-abi", false, "write the record of the ABI, once the version is raised")
+
+// abi is what programs that were built against the header rely on, as a C compiler says it: a line for each function,
+// structure and constant, behind one with the version.
+func (d *declarations) abi(t testing.TB) []string {
+	var c strings.Builder
+	c.WriteString("#include <dlbridge.h>\n#include <stdio.h>\nint main(void) {\n")
+	for _, f := range d.functions {
+		fmt.Fprintf(&c, "puts(%q);\n", f.String())
+	}
+	for _, s := range d.structures {
+		if s.fields == nil {
+			continue
+		}
+		fmt.Fprintf(&c, "printf(\"struct %s of %%zu\", sizeof(%s));\n", s.name, s.name)
+		for i, field := range s.fields {
+			fmt.Fprintf(&c, "printf(\"; %s at %%zu\", offsetof(%s, %s));\n", field, s.name, s.names[i])
+		}
+		c.WriteString("puts(\"\");\n")
+	}
+	for _, name := range d.constants {
+		if !strings.HasPrefix(name, "DLB_VERSION_") {
+			fmt.Fprintf(&c, "printf(\"%s = %%lld\\n\", (long long)%s);\n", name, name)
+		}
+	}
+	c.WriteString("}\n")
+	dir := t.TempDir()
+	file, program := filepath.Join(dir, "abi.c"), filepath.Join(dir, "abi")
+	require.NoError(t, os.WriteFile(file, []byte(c.String()), 0o600))
+	run(t, nil, nil, "cc", append(slices.Clone(c11), file, "-o", program)...)
+	return strings.Split(strings.TrimSuffix(run(t, nil, nil, program), "\n"), "\n")
+}
+
+// A program that was built against a version works with all later ones of the same major number. testdata/abi.txt
+// records what that means: it may grow if the minor number is raised, and change if the major one is.
+func TestABIChangesOnlyWithTheVersion(t *testing.T) {
+	const record = "testdata/abi.txt"
+	d := header(t)
+	abi := d.abi(t)
+	var before, now [3]int
+	first, rest, _ := strings.Cut(string(read(t, record)), "\n")
+	recorded := strings.Split(strings.TrimSuffix(rest, "\n"), "\n")
+	_, err := fmt.Sscanf(first, "version %d.%d.%d", &before[0], &before[1], &before[2])
+	require.NoError(t, err)
+	for i, part := range []string{"MAJOR", "MINOR", "PATCH"} {
+		_, err := fmt.Sscan(version(t, part), &now[i])
+		require.NoError(t, err)
+	}
+	without := func(a, b []string) []string {
+		return slices.DeleteFunc(slices.Clone(a), func(line string) bool { return slices.Contains(b, line) })
+	}
+	require.GreaterOrEqual(t, slices.Compare(now[:], before[:]), 0, "the version is lower than the recorded one")
+	if gone := without(recorded, abi); len(gone) > 0 && now[0] == before[0] {
+		t.Fatalf("this is not there any more, and DLB_VERSION_MAJOR is still %d:\n%s", now[0], strings.Join(gone, "\n"))
+	}
+	if more := without(abi, recorded); len(more) > 0 && slices.Equal(now[:2], before[:2]) {
+		t.Fatalf("this is new, and DLB_VERSION_MINOR is still %d:\n%s", now[1], strings.Join(more, "\n"))
+	}
+	text := fmt.Sprintf("version %d.%d.%d\n%s\n", now[0], now[1], now[2], strings.Join(abi, "\n"))
+	if *updateABI {
+		require.NoError(t, os.WriteFile(record, []byte(text), 0o600))
+		return
+	}
+	assert.Equal(t, text, string(read(t, record)), "the version was raised: go test ./bridge/capi -run ABI -update-abi")
+}
+
+// calls writes a C function for each function of the header, which calls it with what hostile.c makes.
+func (d *declarations) calls() string {
+	var c, table strings.Builder
+	for _, f := range d.functions {
+		status, keep, code := 0, "(void)", "DLB_OK"
+		if slices.ContainsFunc(f.parameters, func(p parameter) bool { return p.kind == "dlb_error *" }) {
+			status, keep, code = 1, "int32_t got = ", "got"
+		}
+		fmt.Fprintf(&c, "static int32_t call_%s(void) {\n  begin(%q);\n", f.name, f.name)
+		var names, quoted, pointers []string
+		for _, p := range f.parameters {
+			fmt.Fprintf(&c, "  parameter = %q;\n  %s = %s();\n", p.name, p.text, p.maker())
+			names, quoted = append(names, p.name), append(quoted, strconv.Quote(p.name))
+			pointers = append(pointers, fmt.Sprint(strings.Count(p.kind, "*")))
+		}
+		fmt.Fprintf(&c, "  before();\n  %s%s(%s);\n  after();\n  return finish(%s, %d);\n}\n\n",
+			keep, f.name, strings.Join(names, ", "), code, status)
+		fmt.Fprintf(&table, "    {%q, call_%s, %d, %d, {%s}, {%s}},\n", f.name, f.name, status, len(names),
+			strings.Join(append(quoted, "NULL"), ", "), strings.Join(append(pointers, "0"), ", "))
+	}
+	return c.String() + "static const struct {\n  const char *name;\n  int32_t (*call)(void);\n  int is_status, parameters;\n" +
+		"  const char *names[8];\n  int pointers[8];\n} calls[] = {\n" + table.String() + "};\n"
+}
+
+// maker is the function of hostile.c that makes arguments of a kind.
+func (p *parameter) maker() string {
+	if strings.Contains(p.kind, "(") {
+		return "make_void_function"
+	}
+	return "make_" + strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(p.kind, " *", "_*"), "*", "p"), " ", "_")
+}
+
+// compileHostile makes hostile.c, with a call of each function of the header.
+func compileHostile(t *testing.T, flags ...string) string {
+	dir := t.TempDir()
+	d := header(t)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "calls.h"), []byte(d.calls()), 0o600))
+	return compile(t, "cc", "hostile.c", append(append(slices.Clone(c11), "-I"+dir), flags...)...)
+}
+
+// G54, G58, G60: nothing that a program passes ends the process, takes what it should not, or leaves anything.
+// DLBRIDGE_STRESS makes it minutes.
+func TestG58HostileCalls(t *testing.T) {
+	rounds := "20000"
+	if os.Getenv("DLBRIDGE_STRESS") != "" {
+		rounds = "5000000"
+	}
+	program := compileHostile(t, libraryFlags(t)...)
+	for seed := range 8 {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			run(t, sanitized, nil, program, rounds, fmt.Sprint(2*seed+1))
+		})
+	}
+}

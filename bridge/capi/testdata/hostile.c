@@ -1,0 +1,749 @@
+/* Every function of dlbridge.h, called with all that a program may get wrong: NULL, sizes, indexes and flags out of
+ * range, descriptions and bytes that are none, what was given back already, outputs that begin as garbage; by one
+ * thread, by many, and in a forked child; in an order that chance makes (G54, G58, G60).
+ *
+ * calls.h is written from the header. Its function for each of the header's takes its arguments from the makers below,
+ * one for each kind of parameter: what is new takes part, and what is of a new kind does not compile. Makers note what
+ * they made, and finish() checks by that what the call has done with it. On error nothing has moved, the output is
+ * zero, and the error is described; on success what was handed over is released once, sooner or later.
+ *
+ * hostile ROUNDS SEED. With FAULTS the library is the one of fault.c: memory runs out and Go panics, now and then. */
+#include "check.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- chance ---------------------------------------------------------------------------------- */
+
+static __thread uint64_t state = 1;
+static __thread int good = 1; /* nothing is wrong, but for the argument `null_at`, which is NULL */
+static __thread int null_at = -1, argument;
+static __thread const char *function, *parameter;
+
+static uint64_t any(void) {
+  state ^= state << 13;
+  state ^= state >> 7;
+  return state ^= state << 17;
+}
+
+static uint64_t below(uint64_t n) { return any() % n; }
+static int chance(uint64_t one_in) { return !good && below(one_in) == 0; }
+#define ONE(list) ((list)[below(sizeof(list) / sizeof *(list))])
+#define ONE_OF(...) ONE(((const int64_t[]){__VA_ARGS__}))
+
+static int null(void) { return argument++ == null_at || chance(12); }
+static int is(const char *name) { return strcmp(function, name) == 0; }
+static int named(const char *name) { return strcmp(parameter, name) == 0; }
+static int of(const char *prefix) { return strncmp(function, prefix, strlen(prefix)) == 0; }
+
+/* More than there can be of anything. */
+static const uint64_t IMPOSSIBLE[] = {SIZE_MAX, (uint64_t)1 << 63, SIZE_MAX - 8};
+
+/* ---- what there is --------------------------------------------------------------------------- */
+
+/* Memory that is lent to the library, or a tensor of another producer: released once, if it is taken. */
+typedef struct loan {
+  struct loan *next;
+  int released, kept; /* kept: nobody was told how to release it */
+  void *memory;
+  union {
+    DLManagedTensorVersioned versioned;
+    DLManagedTensor legacy;
+  } made;
+  int64_t shape[300], strides[300];
+} loan;
+
+static __thread loan *loans; /* those that were taken */
+
+static void release_loan(void *ctx) {
+  loan *l = ctx;
+  if (l == NULL) return;
+  CHECK_INT(0, __atomic_fetch_add(&l->released, 1, __ATOMIC_RELAXED));
+  free(l->memory);
+  l->memory = NULL;
+}
+
+static void delete_versioned(DLManagedTensorVersioned *self) { release_loan(self->manager_ctx); }
+static void delete_legacy(DLManagedTensor *self) { release_loan(self->manager_ctx); }
+
+/* What the library made and we have, by kind; and what has ended a few calls ago, so that its place is no other's
+ * yet. Other threads could make it another's: then nothing is kept of the dead. */
+typedef enum { TENSORS, LEGACY, MESSAGES, ELEMENTS, FRAMES, KINDS } kind;
+enum { MOST = 24, DEAD = 8, RECENT = 4 };
+typedef struct {
+  void *is;
+  dlb_frame frame; /* of FRAMES; is = frame.ctx */
+  int since;
+} thing;
+static __thread thing live[KINDS][MOST], dead[KINDS][DEAD];
+static __thread int live_count[KINDS], dead_count[KINDS], now;
+static __thread int alone;
+static __thread uint64_t double_deletes;
+
+static int find(kind k, const void *p) {
+  for (int i = 0; i < live_count[k]; i++)
+    if (live[k][i].is == p) return i;
+  return -1;
+}
+
+/* Ours no longer: it has ended, or it is the library's. */
+static void lose(kind k, const void *p, int ended) {
+  int i = find(k, p);
+  CHECK(i >= 0);
+  thing t = live[k][i];
+  live[k][i] = live[k][--live_count[k]];
+  t.since = now;
+  if (ended && alone) dead[k][dead_count[k]++ % DEAD] = t;
+}
+
+static void call_end(kind k, thing t) {
+  if (k == TENSORS) ((DLManagedTensorVersioned *)t.is)->deleter(t.is);
+  else if (k == LEGACY) ((DLManagedTensor *)t.is)->deleter(t.is);
+  else if (k == MESSAGES) dlb_message_free(t.is);
+  else if (k == ELEMENTS) dlb_elements_free(t.is);
+  else t.frame.release(t.frame.ctx);
+}
+
+static void end_one(kind k) {
+  thing t = live[k][below((uint64_t)live_count[k])];
+  lose(k, t.is, 1);
+  call_end(k, t);
+}
+
+static void keep(kind k, thing t) {
+  CHECK(t.is != NULL && find(k, t.is) < 0);
+  if (live_count[k] == MOST) end_one(k);
+  live[k][live_count[k]++] = t;
+}
+
+static thing *recent_dead(kind k) {
+  thing *t = &dead[k][below(DEAD)];
+  return t->is != NULL && now - t->since <= RECENT && find(k, t->is) < 0 ? t : NULL;
+}
+
+/* One that is live, or one that has ended, or NULL where there is none. */
+static void *pick(kind k) {
+  thing *t = chance(6) ? recent_dead(k) : NULL;
+  if (t != NULL) return t->is;
+  return live_count[k] > 0 ? live[k][below((uint64_t)live_count[k])].is : NULL;
+}
+
+/* ---- a call ---------------------------------------------------------------------------------- */
+
+/* What an argument is to the call: a place for its output; lent, and taken on success, or only looked at; live, and
+ * taken on success; or such that there can be no success. */
+typedef enum { OUTPUT, LENT, SEEN, TAKEN, WRONG } role;
+typedef enum { IN_TENSOR, IN_LEGACY, IN_MESSAGE, IN_FRAME, IN_VALUES, IN_NUMBERS } output;
+static __thread struct {
+  role role;
+  void *p;
+  int what; /* an output, or the kind of what is taken */
+  size_t size;
+} roles[32];
+static __thread int role_count;
+static __thread dlb_error *error_out;
+
+static void play(role role, void *p, int what, size_t size) {
+  CHECK(role_count < 32);
+  roles[role_count].role = role;
+  roles[role_count].p = p;
+  roles[role_count].what = what;
+  roles[role_count++].size = size;
+}
+
+static void begin(const char *name) {
+  function = name;
+  argument = role_count = 0;
+  error_out = NULL;
+  now++;
+}
+
+static void harvest(output what, void *p, size_t size) {
+  thing t = {*(void **)p, {NULL, 0, NULL, NULL, 0}, 0};
+  if (what == IN_TENSOR) keep(TENSORS, t);
+  if (what == IN_LEGACY) keep(LEGACY, t);
+  if (what == IN_MESSAGE) keep(MESSAGES, t);
+  if (what == IN_FRAME) {
+    memcpy(&t.frame, p, sizeof t.frame);
+    CHECK(t.frame.release != NULL);
+    t.is = t.frame.ctx;
+    keep(FRAMES, t);
+  }
+  for (dlb_value *v = p; what == IN_VALUES && (char *)v < (char *)p + size; v++) {
+    CHECK(v->tensor == NULL || v->elements == NULL);
+    t.is = v->tensor;
+    if (v->tensor != NULL) keep(TENSORS, t);
+    t.is = v->elements;
+    if (v->elements != NULL) keep(ELEMENTS, t);
+  }
+}
+
+static void finish_input(role role, void *p, int what, int taken, int ended) {
+  loan *l = p;
+  if ((role == LENT && !taken) || role == SEEN) {
+    CHECK_INT(0, l->released);
+    free(l->memory);
+    free(l);
+  } else if (role == LENT) {
+    l->next = loans;
+    loans = l;
+  } else if (role == TAKEN && taken) {
+    lose((kind)what, p, ended);
+  }
+}
+
+static int32_t finish(int32_t code, int is_status) {
+  for (int i = 0; i < role_count; i++) {
+    CHECK(roles[i].role != WRONG || code != DLB_OK || !is_status);
+    if (roles[i].role != OUTPUT) finish_input(roles[i].role, roles[i].p, roles[i].what, code == DLB_OK, !is_status);
+  }
+  for (int i = 0; i < role_count; i++) {
+    if (roles[i].role != OUTPUT) continue;
+    for (size_t k = 0; code != DLB_OK && k < roles[i].size; k++) CHECK_INT(0, ((char *)roles[i].p)[k]);
+    if (code == DLB_OK) harvest((output)roles[i].what, roles[i].p, roles[i].size);
+  }
+  if (error_out != NULL) {
+    CHECK_INT(code, error_out->code);
+    CHECK(memchr(error_out->message, 0, sizeof error_out->message) != NULL);
+    CHECK((error_out->message[0] == 0) == (code == DLB_OK));
+  }
+  return code;
+}
+
+#ifdef FAULTS
+void capiFault(int where);
+static __thread int failing;
+static int in_child;
+
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+int __wrap_posix_memalign(void **out, size_t alignment, size_t size);
+static int fails(void) { return failing > 0 && --failing == 0; }
+void *__wrap_malloc(size_t size) { return fails() ? NULL : malloc(size); }
+void *__wrap_calloc(size_t count, size_t size) { return fails() ? NULL : calloc(count, size); }
+int __wrap_posix_memalign(void **out, size_t alignment, size_t size) { return fails() ? 12 : posix_memalign(out, alignment, size); }
+
+/* Around each call of the library. */
+static void before(void) {
+  if (alone && !in_child) capiFault(chance(4) ? 1 + (int)below(2) : 0);
+  failing = chance(3) ? 1 + (int)below(6) : 0;
+}
+
+static void after(void) {
+  failing = 0;
+  if (alone && !in_child) capiFault(0);
+}
+#else
+static int in_child;
+static void before(void) {}
+static void after(void) {}
+#endif
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+static const char PREFIX[] =
+    "ZIO3TENS{\"TENS\":{\"metadata\":{\"run\":7},\"tensors\":["
+    "{\"shape\":[2,3],\"word\":4,\"dtype\":\"f\",\"metadata\":{\"name\":\"first\"}},"
+    "{\"shape\":[3,2],\"word\":4,\"dtype\":\"f\",\"part\":0,\"order\":[0,1]},"
+    "{\"shape\":[4],\"word\":2,\"dtype\":\"i\",\"part\":1,\"ascend\":[false]}]}}";
+static const char HEADER[24] = "\5";
+static const dlb_bytes MESSAGE[] = {{PREFIX, sizeof PREFIX - 1}, {HEADER, 24}, {PREFIX, 24}, {PREFIX, 8}};
+static const dlb_bytes DECTHINGS[] = {{"\x01\x02\x02\x03" "012345678901234567890123", 28},
+                                      {"\x0b\x01\x02\x05hello\x08, world!", 17},
+                                      {"\x0d\x00\x01", 3},
+                                      {"\x0e\x01\x02\x05png\x01\x02\x04jpg\x03", 14},
+                                      {"\x0d\x00\x01\x05\x00" "1234\x0b\x00\x02hi", 14}};
+static const dlb_bytes PROTOS[] = {{"\x08\x08\x12\x00\x22\x08 REAL IM", 14},
+                                   {"\x08\x07\x12\x04\x12\x02\x08\x02\x42\x05hello\x42\x08, world!", 25},
+                                   {"\x08\x0b\x12\x04\x12\x02\x08\x03\x3a\x02\x05\x07", 12},
+                                   {"\x08\x1d\x12\x04\x12\x02\x08\x02\x22\x02\x0f\x07", 12}};
+static const char RULES[] = "{\"shape\":[2,-1],\"allowedTypes\":[\"f32\",\"string\"]}";
+static dlb_frame packed; /* MESSAGE */
+
+static size_t spoil(char *bytes, size_t size) {
+  if (chance(6)) size = below(size + 1);
+  while (size > 0 && chance(3)) bytes[below(size)] = (char)any();
+  return size;
+}
+
+/* A frame of memory that is exactly as long as it says, or that says what cannot be. */
+static dlb_frame lend(const void *data, size_t size) {
+  char bytes[1024];
+  CHECK(size <= sizeof bytes);
+  memcpy(bytes, data, size);
+  size = spoil(bytes, size);
+  loan *l = calloc(1, sizeof *l);
+  CHECK(l != NULL);
+  CHECK((l->memory = malloc(size + (size == 0))) != NULL);
+  memcpy(l->memory, bytes, size);
+  play(LENT, l, 0, 0);
+  dlb_frame frame = {l->memory, size, release_loan, l, below(2)};
+  if (chance(30) && size > 0) frame.data = NULL;
+  if (chance(30)) frame.size = ONE(IMPOSSIBLE);
+  if (chance(30)) frame.flags = any();
+  return frame;
+}
+
+static dlb_bytes say(const char *what, size_t size) {
+  static __thread char rooms[8][128];
+  static __thread unsigned turn;
+  char *room = rooms[turn++ % 8];
+  size = spoil(memcpy(room, what, size), size);
+  return (dlb_bytes){chance(30) ? NULL : room, chance(30) ? ONE(IMPOSSIBLE) : size};
+}
+
+/* ---- tensors and elements -------------------------------------------------------------------- */
+
+static const DLDataType TYPES[] = {{kDLFloat, 32, 1},  {kDLInt, 8, 1},     {kDLBool, 8, 1}, {kDLComplex, 64, 1}, {kDLFloat4_e2m1fn, 4, 1},
+                                   {kDLFloat, 16, 2},  {kDLBfloat, 16, 1}, {77, 32, 1},     {kDLFloat, 0, 1},    {kDLInt, 64, 0},
+                                   {kDLBool, 1, 1}};
+
+/* Two by three elements amid 256 bytes. What is wrong with them shows without a look at the memory. */
+static void describe(DLTensor *t, loan *l) {
+  static const int64_t layouts[][2] = {{3, 1}, {1, 2}, {0, 1}, {4, 1}, {-3, -1}, {0, 0}};
+  memset(t, 0, sizeof *t);
+  CHECK((l->memory = calloc(1, 256)) != NULL);
+  t->data = (char *)l->memory + 128;
+  t->device.device_type = kDLCPU;
+  t->ndim = 2;
+  t->dtype = good ? FLOAT32 : TYPES[below(7)];
+  t->shape = l->shape;
+  for (int d = 0; d < 300; d++) l->shape[d] = l->strides[d] = d < 2 ? 2 + d : 1;
+  if (chance(2)) t->strides = memcpy(l->strides, ONE(layouts), sizeof layouts[0]);
+  if (chance(4)) t->byte_offset = 8;
+  if (!chance(3)) return;
+  switch (below(11)) {
+    case 0: t->ndim = (int32_t)ONE_OF(-1, 0, 1, 3, 255, 256, 257, INT32_MIN, INT32_MAX); break;
+    case 1: t->shape = NULL; break;
+    case 2: t->shape = (int64_t *)((char *)l->shape + 1 + below(7)); break;
+    case 3: l->shape[below(2)] = ONE_OF(0, -1, INT64_MIN, INT64_MAX, INT64_C(1) << 62); break;
+    case 4: t->strides = l->strides, l->strides[below(2)] = ONE_OF(INT64_MIN, -INT64_MAX, -(INT64_C(1) << 61)); break;
+    case 5: t->dtype = TYPES[7 + below(4)]; break;
+    case 6: t->byte_offset = UINT64_MAX - below(64); break;
+    case 7: t->device.device_type = (DLDeviceType)ONE_OF(kDLCUDA, kDLCUDAHost, 99); break;
+    case 8: t->device.device_id = -1; break;
+    case 9: t->data = NULL; break;
+    default: t->strides = (int64_t *)((char *)l->strides + 4);
+  }
+}
+
+static loan *produce(int taken) {
+  loan *l = calloc(1, sizeof *l);
+  CHECK(l != NULL);
+  play(taken ? LENT : SEEN, l, 0, 0);
+  return l;
+}
+
+/* One of the library's, or one that has ended; NULL for none. */
+static void *have(kind k, int taken) {
+  void *p = good || chance(2) ? NULL : pick(k);
+  int ended = p != NULL && find(k, p) < 0;
+  if (ended && is("dlb_tensor_release")) double_deletes++;
+  if (ended || (p != NULL && taken)) play(ended ? WRONG : TAKEN, p, k, 0);
+  return p;
+}
+
+/* A tensor, which success hands over or not. */
+static DLManagedTensorVersioned *tensor(int taken) {
+  DLManagedTensorVersioned *t = have(TENSORS, taken);
+  if (t != NULL) return t;
+  loan *l = produce(taken);
+  t = &l->made.versioned;
+  describe(&t->dl_tensor, l);
+  t->version.major = chance(20) ? (uint32_t)any() : DLPACK_MAJOR_VERSION;
+  t->version.minor = (uint32_t)below(9);
+  t->manager_ctx = l;
+  t->deleter = delete_versioned;
+  if (chance(4)) t->flags = any() >> below(64);
+  return chance(30) && !is("dlb_tensor_release") ? (void *)((char *)t + 4) : t;
+}
+
+static dlb_elements *elements(void) {
+  static const int64_t shape[300] = {2, 1};
+  static const dlb_bytes values[] = {{"hello", 5}, {", world!", 8}, {NULL, 3}, {"\xff", 1}}, formats[] = {{"png", 3}, {"jpg", 3}};
+  static __thread dlb_elements made;
+  dlb_elements *e = have(ELEMENTS, 0);
+  if (e != NULL) return e;
+  made = (dlb_elements){{"string", 6}, 1, shape, 2, values, NULL};
+  if (chance(4)) made.type = (dlb_bytes){"image", 5}, made.formats = formats;
+  if (!chance(3)) return &made;
+  switch (below(6)) {
+    case 0: made.ndim = (int32_t)ONE_OF(-1, 0, 2, 256, 257, INT32_MAX, INT32_MIN); break;
+    case 1: made.shape = NULL; break;
+    case 2: made.count = (size_t)ONE_OF(0, 1, -1, INT64_MIN); break;
+    case 3: made.values = below(2) ? NULL : values + 2; break;
+    case 4: made.type = (dlb_bytes){"f32", 3}; break;
+    default: made.type = (dlb_bytes){NULL, any()};
+  }
+  return &made;
+}
+
+/* ---- a maker for each kind of parameter ------------------------------------------------------ */
+
+static __thread size_t length; /* of the array that was made last */
+
+/* Outputs begin as garbage. */
+static void *output_of(size_t size, output what) {
+  static __thread union {
+    void *aligned;
+    char bytes[1024];
+  } room;
+  if (null()) return NULL;
+  memset(room.bytes, 0xff, sizeof room.bytes);
+  play(OUTPUT, room.bytes, what, size);
+  return room.bytes;
+}
+
+static DLManagedTensorVersioned **make_DLManagedTensorVersioned_pp(void) { return output_of(sizeof(void *), IN_TENSOR); }
+static DLManagedTensor **make_DLManagedTensor_pp(void) { return output_of(sizeof(void *), IN_LEGACY); }
+static dlb_message **make_dlb_message_pp(void) { return output_of(sizeof(void *), IN_MESSAGE); }
+static dlb_frame *make_dlb_frame_p(void) { return output_of(sizeof(dlb_frame), IN_FRAME); }
+static int64_t *make_int64_t_p(void) { return output_of(sizeof(int64_t), IN_NUMBERS); }
+static size_t *make_size_t_p(void) { return output_of(sizeof(size_t), IN_NUMBERS); }
+static dlb_header *make_dlb_header_p(void) { return output_of(sizeof(dlb_header), IN_NUMBERS); }
+static dlb_bytes *make_dlb_bytes_p(void) { return output_of(sizeof(dlb_bytes), IN_NUMBERS); }
+static dlb_counters *make_dlb_counters_p(void) { return output_of(sizeof(dlb_counters), IN_NUMBERS); }
+
+static dlb_value *make_dlb_value_p(void) {
+  length = is("dlb_decthings_consume") ? 1 + below(4) : 1;
+  return output_of(length * sizeof(dlb_value), IN_VALUES);
+}
+
+static dlb_error *make_dlb_error_p(void) {
+  static __thread dlb_error error;
+  if (null()) return NULL;
+  memset(&error, 0xff, sizeof error);
+  return error_out = &error;
+}
+
+static int32_t make_int32_t(void) {
+  argument++;
+  if (named("ndim")) return good ? 2 : (int32_t)ONE_OF(2, 2, 2, 0, 1, -1, 255, 256, 257, INT32_MIN, INT32_MAX);
+  return good ? 0 : (int32_t)ONE_OF(0, 0, 0, 1, 2, -1, 3, INT32_MAX, INT32_MIN);
+}
+
+static uint64_t make_uint64_t(void) {
+  argument++;
+  return named("flags") && chance(9) ? any() : chance(2) ? below(9) : 0;
+}
+
+/* How long the array before it is, or more than any can be; otherwise a place in something. */
+static size_t make_size_t(void) {
+  argument++;
+  if (!named("count") && !named("room")) return good ? 0 : (size_t)ONE_OF(0, 0, 1, 2, 3, 5, 1000, -1, INT64_MIN);
+  if (!chance(20)) return length;
+  for (int i = 0; i < role_count; i++)
+    if (roles[i].role == OUTPUT && roles[i].what == IN_VALUES) roles[i].size = 0; /* it cannot be so many */
+  return ONE(IMPOSSIBLE);
+}
+
+static DLDataType make_DLDataType(void) { return argument++, good ? FLOAT32 : ONE(TYPES); }
+
+static const int64_t *make_const_int64_t_p(void) {
+  static __thread int64_t shape[300];
+  if (null()) return NULL;
+  for (int d = 0; d < 300; d++) shape[d] = d < 2 ? 2 + d : 1;
+  if (chance(3)) shape[below(3)] = ONE_OF(0, -1, INT64_MIN, INT64_MAX, INT64_C(1) << 62);
+  return chance(30) ? (int64_t *)((char *)shape + 1) : shape;
+}
+
+static __thread loan *lent;
+
+static const DLTensor *make_const_DLTensor_p(void) {
+  static __thread DLTensor view;
+  lent = NULL;
+  if (null()) return NULL;
+  describe(&view, lent = produce(1));
+  return &view;
+}
+
+static void (*make_void_function(void))(void *) {
+  if (!null()) return release_loan;
+  if (lent != NULL) lent->kept = 1;
+  return NULL;
+}
+
+/* The room to write to, or what a release is called with. */
+static __thread void *room;
+
+static void *make_void_p(void) {
+  if (named("ctx")) {
+    if (!null()) return lent;
+    if (lent != NULL) lent->kept = 1;
+    return NULL;
+  }
+  length = good ? 512 : (size_t)ONE_OF(512, 512, 0, 1, 27, 28, 63);
+  free(room);
+  CHECK((room = malloc(length + (length == 0))) != NULL); /* exactly as long */
+  return null() ? NULL : room;
+}
+
+static const dlb_frame *make_const_dlb_frame_p(void) {
+  static __thread dlb_frame frames[4];
+  length = named("frame") || named("packed") ? 1 : good ? 4 : below(5);
+  if (null()) return NULL;
+  for (size_t i = 0; i < length; i++) {
+    thing *t = chance(8) && live_count[FRAMES] > 0 ? &live[FRAMES][below((uint64_t)live_count[FRAMES])] : NULL;
+    for (size_t k = 0; t != NULL && k < i; k++)
+      if (frames[k].ctx == t->is) t = NULL; /* it would be handed over twice, as only its producer could tell */
+    dlb_bytes bytes = MESSAGE[i];
+    if (of("dlb_decthings")) bytes = good ? DECTHINGS[0] : ONE(DECTHINGS);
+    if (of("dlb_tensorflow")) bytes = good ? PROTOS[0] : ONE(PROTOS);
+    if (is("dlb_message_unpack")) bytes = (dlb_bytes){packed.data, packed.size};
+    if (t != NULL) play(TAKEN, t->is, FRAMES, 0), frames[i] = t->frame;
+    else frames[i] = lend(bytes.data, bytes.size);
+  }
+  return frames;
+}
+
+static const dlb_message *make_const_dlb_message_p(void) {
+  if (null()) return NULL;
+  dlb_message *m = good ? live[MESSAGES][0].is : have(MESSAGES, 0);
+  if (m != NULL) return m;
+  uintptr_t wild[] = {1, 8, 4096, UINTPTR_MAX, (uintptr_t)wild, (uintptr_t)live[MESSAGES][0].is + 8, (uintptr_t)packed.data};
+  m = (dlb_message *)ONE(wild);
+  play(WRONG, m, 0, 0);
+  return m;
+}
+
+static dlb_message *make_dlb_message_p(void) {
+  const dlb_message *m = make_const_dlb_message_p();
+  if (find(MESSAGES, m) >= 0) play(TAKEN, (void *)m, MESSAGES, 0);
+  return (dlb_message *)m;
+}
+
+static dlb_elements *make_dlb_elements_p(void) {
+  if (null()) return NULL;
+  dlb_elements *e = elements();
+  if (find(ELEMENTS, e) >= 0) play(TAKEN, e, ELEMENTS, 0);
+  return e;
+}
+
+static DLManagedTensorVersioned *make_DLManagedTensorVersioned_p(void) { return null() ? NULL : tensor(1); }
+static const DLManagedTensorVersioned *make_const_DLManagedTensorVersioned_p(void) { return null() ? NULL : tensor(0); }
+
+static DLManagedTensor *make_DLManagedTensor_p(void) {
+  if (null()) return NULL;
+  DLManagedTensor *t = have(LEGACY, 1);
+  if (t != NULL) return t;
+  loan *l = produce(1);
+  describe(&l->made.legacy.dl_tensor, l);
+  l->made.legacy.manager_ctx = l;
+  l->made.legacy.deleter = delete_legacy;
+  return chance(30) ? (void *)((char *)&l->made.legacy + 1) : &l->made.legacy;
+}
+
+static const dlb_message_tensor *make_const_dlb_message_tensor_p(void) {
+  static __thread dlb_message_tensor tensors[4];
+  length = good ? 2 : below(5);
+  if (null()) return NULL;
+  for (size_t i = 0; i < length; i++) {
+    int wrong = chance(20); /* none, or the one before */
+    tensors[i].tensor = !wrong ? tensor(1) : i == 0 ? NULL : tensors[i - 1].tensor;
+    if (wrong) play(WRONG, tensors[i].tensor, 0, 0);
+    tensors[i].metadata = chance(4) ? say("{\"a\":1}", 7) : (dlb_bytes){NULL, 0};
+  }
+  return tensors;
+}
+
+static const dlb_header *make_const_dlb_header_p(void) {
+  static __thread dlb_header header;
+  if (null()) return NULL;
+  header = (dlb_header){(int32_t)below(9), {'F', 'L', 'O', 'W'}, any(), any(), any()};
+  if (chance(9)) header.level = (int32_t)any();
+  if (chance(9)) memset(header.form, (int)any(), 4);
+  return &header;
+}
+
+static const dlb_message_fields *make_const_dlb_message_fields_p(void) {
+  static __thread dlb_message_fields fields;
+  if (null()) return NULL;
+  memset(&fields, 0, sizeof fields);
+  if (chance(9)) fields.header.level = (int32_t)any();
+  if (chance(2)) fields.label = say("{\"b\":[1]}", 9);
+  if (chance(2)) fields.metadata = say("{\"c\":{}}", 8);
+  return &fields;
+}
+
+static dlb_bytes make_dlb_bytes(void) {
+  argument++;
+  return named("rules") ? say(RULES, sizeof RULES - 1) : say("label", 5);
+}
+
+static const dlb_value *make_const_dlb_value_p(void) {
+  static __thread dlb_value v;
+  if (null()) return NULL;
+  int which = good ? 1 : (int)below(20);
+  v = (dlb_value){which % 2 || which == 0 ? tensor(0) : NULL, which % 2 == 0 ? elements() : NULL, any(), (int32_t)any()};
+  if (which == 0) play(WRONG, NULL, 0, 0); /* both */
+  return &v;
+}
+
+#include "calls.h"
+
+/* ---- the tests ------------------------------------------------------------------------------- */
+
+enum { CALLS = sizeof calls / sizeof *calls };
+
+/* There is a message at hand, with tensors, for those who need one. */
+static void restock(void) {
+  static const dlb_header header = {0, {'F', 'L', 'O', 'W'}, 0, 0, 0};
+  if (live_count[MESSAGES] > 0 || in_child) return;
+  thing t = {NULL, {NULL, 0, NULL, NULL, 0}, 0};
+  dlb_message *m;
+  if (good || below(2)) CHECK_OK(dlb_message_unpack(&m, &packed, 0, &error));
+  else CHECK_OK(dlb_message_make(&m, &header, (dlb_bytes){NULL, 0}, NULL, 0, &error));
+  t.is = m;
+  keep(MESSAGES, t);
+}
+
+/* With nothing wrong every function succeeds; with one pointer NULL it says so, but for what may be NULL. */
+static void every_pointer_is_null_once(void) {
+  good = 1;
+  for (int i = 0; i < CALLS; i++) {
+    for (null_at = -1; null_at < calls[i].parameters; null_at++) {
+      const char *what = null_at < 0 ? "" : calls[i].names[null_at];
+      if (null_at >= 0 && !calls[i].pointers[null_at]) continue;
+      int optional = null_at < 0 || strcmp(what, "error") == 0 || strcmp(what, "fields") == 0 || strcmp(what, "release") == 0 ||
+                     strcmp(what, "ctx") == 0;
+      restock();
+      int32_t code = calls[i].call();
+      if (code == DLB_OK ? optional || !calls[i].is_status : code == DLB_ERROR_NULL && !optional) continue;
+      fprintf(stderr, "%s: %s NULL: %s: %s\n", calls[i].name, what, dlb_error_name(code), error_out != NULL ? error_out->message : "");
+      exit(1);
+    }
+  }
+  null_at = -1;
+}
+
+static void any_calls(int rounds) {
+  good = 0;
+  for (int i = 0; i < rounds; i++) {
+    restock();
+    if (below(10) > 0) {
+      calls[below(CALLS)].call();
+      continue;
+    }
+    kind k = (kind)below(KINDS);
+    thing *t = recent_dead(k);
+    if (below(2) && t != NULL) { /* again */
+      double_deletes += k == TENSORS || k == LEGACY || k == FRAMES;
+      call_end(k, *t);
+    } else if (live_count[k] > 0) {
+      end_one(k);
+    }
+  }
+}
+
+/* Everything that was taken was released once, and nothing is left. */
+static void wind_up(void) {
+  for (kind k = 0; k < KINDS; k++)
+    while (live_count[k] > 0) end_one(k);
+  free(room);
+  room = NULL;
+  while (loans != NULL) {
+    loan *l = loans;
+    loans = l->next;
+    if (!l->kept) CHECK_INT(1, l->released);
+    free(l->memory);
+    free(l);
+  }
+}
+
+static void *one_of_many(void *rounds) {
+  state = (uintptr_t)&state | 1;
+  any_calls(*(int *)rounds);
+  wind_up();
+  return NULL;
+}
+
+/* Memory that is not there where it is Go that reads: as of a file that was mapped, and then cut. */
+static void memory_that_is_not_there(void) {
+  size_t size = 4096;
+  void *gone = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(gone != MAP_FAILED);
+  dlb_frame frames[] = {{gone, size, NULL, NULL, 0}, {HEADER, 24, NULL, NULL, 0}};
+  dlb_header header = {0};
+  dlb_bytes bytes = {gone, size};
+  dlb_message_fields fields = {header, {NULL, 0}, bytes};
+  const dlb_elements e = {{"string", 6}, 0, NULL, 1, &bytes, NULL};
+  dlb_value out, value = {NULL, (dlb_elements *)&e, 0, 0};
+  dlb_message *m;
+  size_t written;
+  static char room[8192];
+  for (int i = 0; i < 3; i++) {
+    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_decode(&m, frames, 2, 0, &error));
+    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_unpack(&m, frames, 0, &error));
+    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_make(&m, &header, bytes, NULL, 0, &error));
+    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_encode(&m, &fields, NULL, 0, &error));
+    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_decthings_decode(&out, frames, 0, &error));
+    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_decthings_consume(&out, 1, frames, 0, 0, &error));
+    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensorflow_decode(&out, frames, 0, &error));
+    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_decthings_check(bytes, &value, &error));
+    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_decthings_encode(&written, room, sizeof room, &value, 0, &error));
+    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensorflow_encode(&written, room, sizeof room, &value, 0, &error));
+  }
+  munmap(gone, size);
+}
+
+static void check_counters(const char *when) {
+  dlb_counters c;
+  dlb_counters_read(&c);
+  if (c.exports == 0 && c.imports == 0 && c.messages == 0 && c.elements == 0 && c.double_deletes == double_deletes) return;
+  fprintf(stderr, "%s leaves %" PRId64 " exports, %" PRId64 " imports, %" PRId64 " messages, %" PRId64 " elements, %" PRIu64 " double deletes, want %" PRIu64 "\n",
+          when, c.exports, c.imports, c.messages, c.elements, c.double_deletes, double_deletes);
+  exit(1);
+}
+
+static void pack(void) {
+  dlb_frame frames[4], whole;
+  dlb_message *m;
+  static char room[1024];
+  for (int i = 0; i < 4; i++) frames[i] = (dlb_frame){MESSAGE[i].data, MESSAGE[i].size, NULL, NULL, 0};
+  CHECK_OK(dlb_message_decode(&m, frames, 4, 0, &error));
+  CHECK_OK(dlb_message_pack(&whole, m, &error));
+  CHECK(whole.size <= sizeof room);
+  packed = (dlb_frame){memcpy(room, whole.data, whole.size), whole.size, NULL, NULL, 0};
+  whole.release(whole.ctx);
+  dlb_message_free(m);
+}
+
+int main(int argc, char **argv) {
+  enum { THREADS = 4 };
+  CHECK_INT(3, argc);
+  int rounds = atoi(argv[1]);
+  state = strtoull(argv[2], NULL, 10) | 1;
+  alone = 1;
+  pack();
+  every_pointer_is_null_once();
+  wind_up();
+  check_counters("each pointer");
+  memory_that_is_not_there();
+  check_counters("memory that is not there");
+  any_calls(rounds);
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    alarm(60); /* a hang is a failure */
+    in_child = 1;
+    any_calls(rounds / 10);
+    wind_up();
+    dlb_counters c;
+    dlb_counters_read(&c);
+    CHECK(c.imports == 0 && c.messages == 0 && c.elements == 0);
+    _exit(0);
+  }
+  int status = -1;
+  CHECK_INT(child, waitpid(child, &status, 0));
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  wind_up();
+  check_counters("chance");
+  pthread_t threads[THREADS];
+  rounds /= THREADS;
+  for (int i = 0; i < THREADS; i++) CHECK_INT(0, pthread_create(&threads[i], NULL, one_of_many, &rounds));
+  for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+  check_counters("chance on many threads");
+  return 0;
+}
