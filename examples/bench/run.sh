@@ -40,6 +40,11 @@ ${CXX:-c++} -std=c++17 -O3 -DNDEBUG -DNB_COMPACT_ASSERTIONS -fPIC -shared -fvisi
   -ffunction-sections -fdata-sections -Wl,--gc-sections "$include" -I"$nanobind/include" -I"$nanobind/ext/robin_map/include" \
   -o "$out/modules/nanobind_bench$suffix" python/nanobind_bench.cpp "$nanobind/src/nb_combined.cpp"
 
+if [ "${BENCH_TORCH:-}" = 1 ]; then
+  say "building the libtorch paths"
+  PYTHON=$python sh "$root/examples/libtorch/run.sh" test -c -o "$out/libtorch.test" ./aten
+fi
+
 rust=
 if command -v cargo >/dev/null; then
   say "building the Rust peers"
@@ -59,6 +64,10 @@ say "timing"
   "$out/bench" -batches "$batches" -rust "$rust"
   PYTHONPATH=$out/modules $python python/bench.py "$out/libexporter.so" "$batches"
   $python python/copies.py "$batches"
+  if [ "${BENCH_TORCH:-}" = 1 ]; then
+    "$out/libtorch.test" -test.run none -test.bench . -test.benchtime "$((20 * batches))x" >"$out/libtorch.txt"
+    awk '/^Benchmark/ { for (i = 4; i <= NF; i += 2) if (sub(/-ns$/, "", $i)) print "libtorch_" $i, $(i - 1), "ns" }' "$out/libtorch.txt"
+  fi
 } >"$out/results.txt"
 cat "$out/results.txt"
 "$out/report" -readme "$here/README.md" -plot "$here/times.svg" "$out/results.txt"

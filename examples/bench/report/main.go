@@ -171,6 +171,15 @@ var tables = []table{
 			{path: "gorgonia_tensor_new_4KiB", what: "`tensor.New`, the same options, 4 KiB", peers: true},
 			{path: "gorgonia_tensor_new_16MiB", what: "`tensor.New`, the same options, 16 MiB", peers: true},
 		}},
+	{"libtorch", "1024 float32 of Go's are made an `at::Tensor` and freed, release included: `examples/libtorch`. The naive way is `runtime.Pinner`, " +
+		"`cgo.Handle`, malloc, a deleter that is a Go function, and `at::fromDLPackVersioned`.",
+		"libtorch_empty_call", "empty cgo calls", []row{
+			{path: "libtorch_slice", what: "a slice that is lent once", peer: "libtorch_naive"},
+			{path: "libtorch_tensor", what: "a tensor that is lent again", peer: "libtorch_naive"},
+			{path: "libtorch_naive", what: "the naive way", peers: true},
+			{path: "libtorch_part", what: "libtorch alone and two calls into C, as here", peers: true},
+			{path: "libtorch_own_import", what: "the same by `at::fromDLPackVersioned`", peers: true},
+		}},
 	{"Copies", "Into memory that is there, on one core but where another number is said: square matrices of 4096 rows, transposed, or " +
 		"every second, third, or last to first element of a row; 32 images of 224×224 with 3 channels and of 56×56 with 64; and 64 MiB in a row. " +
 		"PyTorch has no view that is flipped: what is timed makes new memory.",
@@ -334,6 +343,8 @@ var aims = []target{
 		times("gorgonia_dense_16MiB", "gorgonia_tensor_new_16MiB", 0.77),
 		times("gorgonia_dense_16MiB", "gorgonia_dense_4KiB", 0.9)}},
 	{"gorgonia_from_dense_4KiB", []aim{{what: "allocations, the tensor itself", path: "gorgonia_from_dense_4KiB_allocations", bound: 1}}},
+	{"libtorch_slice", []aim{{what: "of libtorch_naive", path: "libtorch_slice", by: "libtorch_naive", bound: 0.75}}},
+	{"libtorch_tensor", []aim{{what: "of libtorch_naive", path: "libtorch_tensor", by: "libtorch_naive", bound: 0.75}}},
 	{"export and release of both", []aim{
 		{what: "allocations, `dlpack.New`", path: "export_release_new_allocations"},
 		{what: "allocations, a slice", path: "export_release_slice_allocations"},

@@ -52,14 +52,14 @@ func BenchmarkImport(b *testing.B) {
 			}
 			x.Close()
 		}},
-		{"libtorch", func() {
+		{"part", func() {
 			x, err := take(still.Managed())
 			if err != nil {
 				b.Fatal(err)
 			}
 			x.Close()
 		}},
-		{"libtorch_own_import", func() {
+		{"own_import", func() {
 			x := naive.Take(still.Managed())
 			if x == nil {
 				b.Fatal("refused")
