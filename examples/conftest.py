@@ -43,7 +43,7 @@ def run(build):
 
 @pytest.fixture(scope="session")
 def follow(run):
-    """Runs each block of commands of a README, and compares with the block of text behind it, if there is one."""
+    """Runs each block of commands of a README, and compares with the text behind it: the output, then the errors."""
 
     def follow(folder):
         text = (folder / "README.md").read_text()
@@ -51,15 +51,15 @@ def follow(run):
             if f"{tool} -" in text and not shutil.which(tool):
                 pytest.skip(f"{tool} is not installed")
         blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-        printed = None
+        printed = []
         compared = 0
         for language, text in blocks:
             if language == "sh":
                 ran = run(text)
                 assert ran.returncode == 0, text + ran.stdout + ran.stderr
-                printed = ran.stdout
+                printed = [ran.stdout, ran.stderr]
             elif language == "":
-                assert printed == text
+                assert printed.pop(0) == text
                 compared += 1
         assert compared > 0, "the README shows no output"
 
