@@ -71,3 +71,62 @@ func ExampleTensorsOf() {
 	fmt.Println(ts[0])
 	// Output: float32[2] on cpu
 }
+
+func ExampleMetadata() {
+	t, _ := dlpack.FromSlice([]float32{20.5, 21})
+	defer t.Close()
+	msg, _, err := bridge.Message([]*dlpack.Tensor{t}, bridge.Metadata([]byte(`{"room":"north"}`)))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	label, err := msg.TENS() // as a reader has it
+	fmt.Printf("%s %v\n", label.Metadata, err)
+	// Output: {"room":"north"} <nil>
+}
+
+func ExampleTensorMetadata() {
+	x, _ := dlpack.FromSlice([]float32{20.5, 21})
+	defer x.Close()
+	y, _ := dlpack.FromSlice([]uint8{40, 41})
+	defer y.Close()
+	msg, _, err := bridge.Message([]*dlpack.Tensor{x, y},
+		bridge.TensorMetadata(0, []byte(`{"unit":"°C"}`)), bridge.TensorMetadata(1, []byte(`{"unit":"%"}`)))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	label, err := msg.TENS()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, t := range label.Tensors {
+		fmt.Printf("%c %v %s\n", t.DType, t.Shape, t.Metadata)
+	}
+	// Output:
+	// f [2] {"unit":"°C"}
+	// u [2] {"unit":"%"}
+}
+
+func ExampleLabelAttributes() {
+	t, _ := dlpack.FromSlice([]float32{20.5, 21})
+	defer t.Close()
+	own, err := tens.ParseAttributes([]byte(`{"trace":"4bf92f","hops":2}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	msg, _, err := bridge.Message([]*dlpack.Tensor{t}, bridge.LabelAttributes(own))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%s\n", msg.Label)
+	label, err := msg.TENS()
+	hops, ok := label.LabelExtra.Get("hops")
+	fmt.Printf("%s %v %v\n", hops, ok, err)
+	// Output:
+	// {"TENS":{"metadata":{},"tensors":[{"dtype":"f","part":0,"shape":[2],"word":4}]},"hops":2,"trace":"4bf92f"}
+	// 2 true <nil>
+}

@@ -5,9 +5,12 @@ package dlpack_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"unsafe"
+	"weak"
 
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 )
 
 // consume stands for C code that was handed a DLManagedTensorVersioned: it owns it, reads it, and calls
@@ -237,4 +240,47 @@ func ExampleLive() {
 	// Output:
 	// allocation of float32 [2 3]
 	// 0
+}
+
+func ExampleReleaseLegacy() {
+	t, _ := dlpack.FromSlice([]int64{7, 8})
+	before := dlpack.ReadStats().Exports
+	m, _ := t.ExportLegacy()
+	t.Close()
+	fmt.Println(dlpack.ReadStats().Exports - before)
+	dlpack.ReleaseLegacy(m) // nobody would have it
+	fmt.Println(dlpack.ReadStats().Exports - before)
+	// Output:
+	// 1
+	// 0
+}
+
+func ExampleTensor_UnsafeBytes() {
+	t, _ := dlpack.FromSlice([]uint8{1, 2, 3, 4, 5, 6, 7, 8})
+	defer t.Close()
+	v, _ := t.View(dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{3}, Strides: []int64{-2}, ByteOffset: 6})
+	defer v.Close()
+	touched, start, _ := v.UnsafeBytes() // good as long as v is open
+	fmt.Println(touched, start, touched[start])
+	// Output: [3 4 5 6 7] 4 7
+}
+
+func ExampleReap() {
+	data := make([]byte, 64<<10)
+	alive := weak.Make(&data[0])
+	t, _ := dlpack.FromSlice(data)
+	m, _ := t.Export()
+	t.Close()
+	dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1) // a consumer in C lets go
+	dlpack.Reap()                                      // or the next export, or the collection after the next
+	runtime.GC()
+	fmt.Println("still pinned:", alive.Value() != nil)
+	// Output: still pinned: false
+}
+
+func ExampleWakeAt() {
+	last := dlpack.WakeAt(1) // unpin whatever a consumer lets go of, at once
+	defer dlpack.WakeAt(last)
+	fmt.Println(last>>10, "KiB until now")
+	// Output: 1024 KiB until now
 }

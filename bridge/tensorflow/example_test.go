@@ -1,0 +1,80 @@
+//go:build cgo
+
+package tensorflow_test
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/dlbridge/dlbridge/bridge/tensorflow"
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+func ExampleSizeTensor() {
+	t, _ := dlpack.FromSlice([]float32{1, 2, 3, 4})
+	defer t.Close()
+	size, err := tensorflow.SizeTensor(t, tensorflow.Pad(64))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	frame := make([]byte, 0, size) // or memory of whoever sends it
+	message, err := tensorflow.AppendTensor(frame, t, tensorflow.Pad(64))
+	fmt.Println(len(message) == size, &message[0] == &frame[:1][0], err)
+	// Output: true true <nil>
+}
+
+func ExampleAs() {
+	levels, _ := dlpack.FromSlice([]uint8{0, 128, 255})
+	defer levels.Close()
+	message, err := tensorflow.AppendTensor(nil, levels, tensorflow.As(tensorflow.QUInt8))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	view, err := tensorflow.Parse(message)
+	fmt.Println(view.DType, view.Data, err)
+	_, err = tensorflow.AppendTensor(nil, levels, tensorflow.As(tensorflow.QInt32))
+	fmt.Println(err)
+	// Output:
+	// quint8 [0 128 255] <nil>
+	// tensorflow: uint8 as qint32, which lies otherwise in memory: data type not representable
+}
+
+func ExampleIntegers() {
+	message := []byte("\x08\x0c\x12\x04\x12\x02\x08\x03\x22\x03\x00\x80\xff") // quint8[3]
+	for _, options := range [][]tensorflow.DecodeOption{nil, {tensorflow.Integers()}} {
+		v, err := tensorflow.Decode(message, options...)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(v.DType, v.Elements, v.Tensor)
+		v.Close()
+	}
+	// Output:
+	// quint8 quint8[3] <nil>
+	// quint8 <nil> uint8[3] on cpu, read-only
+}
+
+func ExampleLimit() {
+	message := []byte("\x08\x01\x12\x06\x12\x04\x08\x80\x80\x04\x2a\x04\x00\x00\x80\x3f") // float[65536], all of them 1
+	view, err := tensorflow.Parse(message)
+	fmt.Println(len(message), "bytes for", len(view.Data), err)
+	_, err = tensorflow.Parse(message, tensorflow.Limit(4096))
+	fmt.Println(errors.Is(err, tensorflow.ErrLimit), err)
+	// Output:
+	// 16 bytes for 262144 <nil>
+	// true tensorflow: byte 12: 65536 elements of float from 1 values take more than 4096 bytes: more memory than is allowed
+}
+
+func ExampleLenient() {
+	message := []byte("\x08\x03\x12\x04\x12\x02\x08\x02\x3a\x03\x07\x08\x09") // int32[2], three values
+	_, err := tensorflow.Parse(message)
+	fmt.Println(err)
+	view, err := tensorflow.Parse(message, tensorflow.Lenient())
+	fmt.Println(view.Data, err)
+	// Output:
+	// tensorflow: byte 10: field 7: 3 values for 2 elements: number of values does not fit the shape
+	// [7 0 0 0 8 0 0 0] <nil>
+}
