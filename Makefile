@@ -29,7 +29,7 @@ export GO
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo examples test test-go test-python test-peers check vet staticcheck asan cgocheck2 gogc1 debug abi vendor header \
-	installed fuzz bench venv clib install clean
+	installed fuzz bench venv clib install uninstall clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -130,7 +130,10 @@ clib: ## build/lib: the C shared library
 	sh bridge/libdlbridge/build.sh $(BUILD)/lib
 
 install: clib ## the C library and its headers, under PREFIX
-	sh bridge/libdlbridge/install.sh $(BUILD)/lib $(DESTDIR)$(PREFIX)
+	sh bridge/libdlbridge/install.sh $(BUILD)/lib "$(DESTDIR)$(PREFIX)"
+
+uninstall: ## remove what install has put under PREFIX
+	sh bridge/libdlbridge/uninstall.sh "$(DESTDIR)$(PREFIX)"
 
 clean: ## remove what was built
 	rm -rf $(BUILD) bridge/python/build bridge/python/*.egg-info

@@ -14,6 +14,9 @@
  * the library has made: to use it is DLB_ERROR_ARGUMENT, and to give it back again does nothing. That holds
  * until its place is that of another of its kind, which is so after 64 others at the earliest. Of another
  * library's tensor nobody knows: one that was deleted must not be passed.
+ *
+ * What Go asks of a process it asks here too: signal handlers that the program installs have SA_ONSTACK, and
+ * alternate stacks that it gives to signals have 8 KiB at least.
  */
 #ifndef DLBRIDGE_H_
 #define DLBRIDGE_H_

@@ -18,6 +18,16 @@ test -s "$work/readme.inc"
 
 sh "$root/bridge/libdlbridge/install.sh" "$lib" "$work/first"
 mv "$work/first" "$work/moved"
+
+mkdir -p "$work/gone by/lib" # make install and make uninstall, side by side with others
+: > "$work/gone by/lib/others"
+sh "$root/bridge/libdlbridge/install.sh" "$lib" "$work/gone by"
+sh "$root/bridge/libdlbridge/uninstall.sh" "$work/gone by"
+left=$(cd "$work/gone by" && find . ! -type d)
+if [ "$left" != ./lib/others ]; then
+  echo "make uninstall leaves $left" >&2
+  exit 1
+fi
 if [ -e "$work/moved/include/dlpack" ]; then
   echo "dlpack.h was installed where upstream's lies" >&2
   exit 1
@@ -51,6 +61,10 @@ if command -v cmake > /dev/null; then
 cmake_minimum_required(VERSION 3.10)
 project(consumer C)
 find_package(dlbridge 0.1 REQUIRED)
+find_package(dlbridge 1000 QUIET)
+if(dlbridge_FOUND)
+  message(FATAL_ERROR "of another major version")
+endif()
 add_executable(by-cmake $program)
 target_link_libraries(by-cmake dlbridge::dlbridge)
 add_executable(story-by-cmake $story)

@@ -242,6 +242,27 @@ func TestG61LibraryStaysAfterDlclose(t *testing.T) {
 	run(t, nil, nil, program, filepath.Join(dir, "libdlbridge.so"))
 }
 
+// G63: the library can be opened after twenty others that want a place for thread variables, as it does. Where there
+// is no place left it cannot, which is an error of dlopen's.
+func TestG63LibraryIsOpenedLate(t *testing.T) {
+	dir, err := library()
+	require.NoError(t, err)
+	program := compile(t, "cc", "late.c", append(slices.Clone(c11), "-ldl")...)
+	others := func(count, room int) (files []string) {
+		one := compile(t, "cc", "late.c", "-shared", "-fPIC", fmt.Sprint("-DROOM=", room))
+		for i := range count {
+			files = append(files, fmt.Sprint(one, i))
+			require.NoError(t, os.WriteFile(files[i], read(t, one), 0o600)) // another file is another library
+		}
+		return files
+	}
+	open := func(others ...string) string {
+		return run(t, nil, nil, program, append([]string{filepath.Join(dir, "libdlbridge.so")}, others...)...)
+	}
+	assert.Equal(t, "after 20: it works\n", open(others(20, 16)...))
+	assert.Contains(t, open(append(others(1, 1024), others(100, 8)...)...), "cannot allocate memory in static TLS block")
+}
+
 // version is a part of the header's version.
 func version(t testing.TB, part string) string {
 	found := regexp.MustCompile(`#define DLB_VERSION_` + part + ` (\d+)`).FindStringSubmatch(dlbridgeheader.Source)

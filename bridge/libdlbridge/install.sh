@@ -2,7 +2,7 @@
 # install.sh LIB PREFIX: copies the shared library from LIB and the headers to PREFIX, with what
 # pkg-config and CMake need to find them there. The installed tree can be moved.
 #
-# dlpack.h goes into a folder of our own, never to where an upstream header lies.
+# dlpack.h goes into a folder of our own, never to where an upstream header lies. uninstall.sh removes all of it.
 set -eu
 lib=${1:?usage: install.sh LIB PREFIX}
 prefix=${2:?usage: install.sh LIB PREFIX}
@@ -11,10 +11,13 @@ number() { sed -n "s/^#define DLB_VERSION_$1 //p" "$include/dlbridge.h"; }
 major=$(number MAJOR)
 version=$major.$(number MINOR).$(number PATCH)
 
+umask 022
 mkdir -p "$prefix/include/dlbridge/dlpack" "$prefix/lib/pkgconfig" "$prefix/lib/cmake/dlbridge"
-cp "$include/dlbridge.h" "$prefix/include/dlbridge/"
-cp "$include/dlpack/dlpack.h" "$prefix/include/dlbridge/dlpack/"
-cp -P "$lib/libdlbridge.so" "$lib/libdlbridge.so.$major" "$lib/libdlbridge.so.$version" "$prefix/lib/"
+install -m 644 "$include/dlbridge.h" "$prefix/include/dlbridge/"
+install -m 644 "$include/dlpack/dlpack.h" "$prefix/include/dlbridge/dlpack/"
+install -m 755 "$lib/libdlbridge.so.$version" "$prefix/lib/"
+ln -sf "libdlbridge.so.$version" "$prefix/lib/libdlbridge.so.$major"
+ln -sf "libdlbridge.so.$major" "$prefix/lib/libdlbridge.so"
 
 cat > "$prefix/lib/pkgconfig/dlbridge.pc" <<END
 prefix=\${pcfiledir}/../..

@@ -251,7 +251,7 @@ static const char PREFIX[] =
 static const char HEADER[24] = "\5";
 static const dlb_bytes MESSAGE[] = {{PREFIX, sizeof PREFIX - 1}, {HEADER, 24}, {PREFIX, 24}, {PREFIX, 8}};
 static const dlb_bytes DECTHINGS[] = {{"\x01\x02\x02\x03" "012345678901234567890123", 28},
-                                      {"\x0b\x01\x02\x05hello\x08, world!", 17},
+                                      {"\x0b\x01\x02\x05hello\x08, world!", 18},
                                       {"\x0d\x00\x01", 3},
                                       {"\x0e\x01\x02\x05png\x01\x02\x04jpg\x03", 14},
                                       {"\x0d\x00\x01\x05\x00" "1234\x0b\x00\x02hi", 14}};
