@@ -495,11 +495,7 @@ func (d *Description) Bind(t *Tensor) (*Tensor, error) {
 			return nil, err
 		}
 		v, l := t.draft()
-		readOnly := Flags(0)
-		if d.Access == RTensor || d.Role&IsConstant != 0 {
-			readOnly = ReadOnly
-		}
-		return t.deriveAs(v, &l, nil, t.dtype, readOnly)
+		return d.protect(t.derive(v, &l, nil))
 	}
 	base, err := d.base.Bind(t)
 	if err != nil {
@@ -514,7 +510,15 @@ func (d *Description) Bind(t *Tensor) (*Tensor, error) {
 		v.Close()
 		return nil, err
 	}
-	return v, nil
+	return d.protect(v, nil)
+}
+
+// protect makes a view that was found read-only, if d is not assigned to.
+func (d *Description) protect(v *Tensor, err error) (*Tensor, error) {
+	if err == nil && (d.Access == RTensor || d.Role&IsConstant != 0) {
+		v.flags |= ReadOnly
+	}
+	return v, err
 }
 
 // fits tells whether a tensor is what a description says, but for its base.

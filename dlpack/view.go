@@ -112,11 +112,11 @@ func (t *Tensor) draftOf(rank int) (v *Tensor, l layout.Layout) {
 // derive ends a view: v is new, and becomes a tensor on the memory of t with the layout, unless err says that
 // there is none.
 func (t *Tensor) derive(v *Tensor, l *layout.Layout, err error) (*Tensor, error) {
-	return t.deriveAs(v, l, err, t.dtype, 0)
+	return t.deriveAs(v, l, err, t.dtype)
 }
 
-// deriveAs is derive with a type, which is what the layout counts, and perhaps read-only.
-func (t *Tensor) deriveAs(v *Tensor, l *layout.Layout, err error, dtype DataType, readOnly Flags) (*Tensor, error) {
+// deriveAs is derive with a type, which is what the layout counts.
+func (t *Tensor) deriveAs(v *Tensor, l *layout.Layout, err error, dtype DataType) (*Tensor, error) {
 	const op = "view"
 	if err != nil {
 		if t.isClosed() {
@@ -144,7 +144,7 @@ func (t *Tensor) deriveAs(v *Tensor, l *layout.Layout, err error, dtype DataType
 	for d, size := range l.Shape { // the strides are elsewhere or behind: there are not more dimensions than room
 		shape[d], strides[d] = size, l.Strides[d]
 	}
-	v.dtype, v.rank, v.flags = dtype, uint16(n), t.flags&(ReadOnly|SubbytePadded)|readOnly
+	v.dtype, v.rank, v.flags = dtype, uint16(n), t.flags&(ReadOnly|SubbytePadded)
 	var e extent
 	if err := checkLayout(op, dtype, v.flags, shape, strides, &e); err != nil {
 		return nil, err
@@ -340,7 +340,7 @@ func (t *Tensor) Bitcast(dtype DataType) (*Tensor, error) {
 		return nil, refuse("view", ErrDType, "%v", err)
 	}
 	v, l := t.draft()
-	return t.deriveAs(v, &l, l.Bitcast(t.width(t.dtype), t.width(dtype)), dtype, 0)
+	return t.deriveAs(v, &l, l.Bitcast(t.width(t.dtype), t.width(dtype)), dtype)
 }
 
 // width is how many bits from one element of a type to the next, packed or padded as in t.
