@@ -248,8 +248,8 @@ func (t *Tensor) RequireAlign(n int) error {
 	if n <= 0 || n&(n-1) != 0 {
 		return refuse(op, ErrUnaligned, "%d is not a power of two", n)
 	}
-	if t.data&uintptr(n-1) != 0 {
-		return refuse(op, ErrUnaligned, "data at %#x is not aligned to %d bytes", t.data, n)
+	if at := t.first(); at&uintptr(n-1) != 0 {
+		return refuse(op, ErrUnaligned, "data at %#x is not aligned to %d bytes", at, n)
 	}
 	return nil
 }

@@ -531,8 +531,8 @@ func (d *Description) fits(t *Tensor) error {
 	if _, err := d.merge(op, there); err != nil {
 		return err
 	}
-	if t.data != 0 && d.Align > 1 && t.data%uintptr(d.Align) != 0 {
-		return refuse(op, ErrUnaligned, "data at %#x is not aligned to %d bytes", t.data, d.Align)
+	if at := t.first(); d.Align > 1 && at%uintptr(d.Align) != 0 {
+		return refuse(op, ErrUnaligned, "data at %#x is not aligned to %d bytes", at, d.Align)
 	}
 	return nil
 }

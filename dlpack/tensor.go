@@ -292,10 +292,19 @@ func (d Device) words(rank int) int {
 	return rank + 1
 }
 
+// first is the address of element (0, ..., 0), and 0 without elements.
+func (t *Tensor) first() uintptr {
+	if t.data == 0 {
+		return 0
+	}
+	return t.data + uintptr(t.ByteOffset())
+}
+
 // Alignment is the largest power of two, up to 4096, that the address of element (0, ..., 0) is a
-// multiple of.
+// multiple of: that of [Tensor.Data] and [Tensor.ByteOffset] together. Without elements it is 4096.
 func (t *Tensor) Alignment() int {
-	return int(min((t.data|4096)&-(t.data|4096), 4096))
+	at := t.first() | 4096
+	return int(at & -at)
 }
 
 // String describes the tensor: `float32[3 4] on cpu`, with strides where they are not row-major.

@@ -1,0 +1,39 @@
+//go:build cgo
+
+package dlpack_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+)
+
+// The address of element (0, ..., 0) is data plus byte_offset, wherever the memory lies.
+func TestAlignmentOfDeviceMemoryCountsItsByteOffset(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	p := dlpacktest.Produce(t, dlpacktest.Config{
+		Shape: []int64{4}, DeviceType: int32(dlpack.CUDA), ByteOffset: 4,
+	})
+	tensor, err := dlpack.Import(p.Managed())
+	require.NoError(t, err)
+	defer tensor.Close()
+	require.Zero(t, tensor.Data()%256, "the data itself is aligned")
+	assert.Equal(t, 4, tensor.Alignment())
+	assert.NoError(t, tensor.RequireAlign(4))
+	assert.ErrorIs(t, tensor.RequireAlign(8), dlpack.ErrUnaligned)
+	aligned, copied, err := tensor.Align(4)
+	require.NoError(t, err)
+	defer aligned.Close()
+	assert.False(t, copied)
+	_, _, err = tensor.Align(8)
+	assert.ErrorIs(t, err, dlpack.ErrDevice, "it cannot be copied")
+
+	wanted := tensor.Description()
+	wanted.Align = 64
+	_, err = wanted.Bind(tensor)
+	assert.ErrorIs(t, err, dlpack.ErrUnaligned)
+}
