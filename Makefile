@@ -29,7 +29,7 @@ export GO
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo examples test test-go test-python test-peers check vet staticcheck asan cgocheck2 gogc1 debug abi vendor header \
-	installed fuzz bench venv clib install uninstall clean
+	installed dist fuzz bench venv clib install uninstall clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,7 +59,7 @@ examples: $(VENV)/dlbridge.done ## every example that needs the light peers only
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples $(addprefix --ignore=,$(HEAVY_EXAMPLES))
 	cd examples/gorgonia-graph && $(GO) test -race $(GOTESTFLAGS) ./...
 
-check: vet staticcheck header abi vendor installed examples asan cgocheck2 gogc1 debug fuzz ## what tests alone do not find
+check: vet staticcheck header abi vendor installed dist examples asan cgocheck2 gogc1 debug fuzz ## what tests alone do not find
 
 vet: ## formatting, go.mod and go vet, for other platforms too
 	@unformatted=$$(gofmt -l bridge dlpack examples include tens); \
@@ -112,6 +112,9 @@ header: ## the headers by themselves, in C99, C11 and C++17
 installed: clib ## build a C program against an installed copy, by pkg-config and by CMake
 	sh .ci/installed/run.sh $(BUILD)/lib $(BUILD)/installed
 
+dist: $(VENV)/requirements.done ## build/dist: the Python package as a source distribution, and a wheel made of that
+	sh .ci/dist/run.sh $(VENV)/bin/python $(BUILD)/dist
+
 fuzz: ## every fuzz target for FUZZTIME
 	@mkdir -p $(BUILD)
 	@$(GO) test -list '^Fuzz' ./... > $(BUILD)/fuzz.txt 2>&1 || { cat $(BUILD)/fuzz.txt; exit 1; }
@@ -136,7 +139,7 @@ uninstall: ## remove what install has put under PREFIX
 	sh bridge/libdlbridge/uninstall.sh "$(DESTDIR)$(PREFIX)"
 
 clean: ## remove what was built
-	rm -rf $(BUILD) bridge/python/build bridge/python/*.egg-info
+	rm -rf $(BUILD) bridge/python/build bridge/python/dist bridge/python/*.egg-info
 
 %/requirements.done: bridge/python/requirements-test.txt
 	$(call new-venv,$*,$<)

@@ -1,7 +1,7 @@
 """Builds the C extension, and with Go at hand the Go library beside it.
 
-The sources of both lie outside this folder (dlpack/, include/, bridge/libdlbridge), so the package is
-built from a checkout: pip install ./bridge/python.
+The sources of both lie outside of this folder in a checkout (dlpack/, include/, bridge/libdlbridge and what it
+imports). A source distribution has copies of them in checkout/, so that either can be built from.
 """
 
 import os
@@ -13,9 +13,10 @@ import sysconfig
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.sdist import sdist
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+ROOT = HERE / "checkout" if (HERE / "checkout").is_dir() else HERE.parents[1]
 
 LINUX = sys.platform.startswith("linux")
 
@@ -28,7 +29,9 @@ class Build(build_ext):
 
     def run(self) -> None:
         if not (ROOT / "dlpack" / "core.c").is_file():
-            sys.exit(f"dlbridge: the C core is not at {ROOT / 'dlpack'}: build from a checkout of dlbridge")
+            sys.exit(
+                f"dlbridge: the C core is not at {ROOT / 'dlpack'}: build from a checkout of dlbridge or a source distribution"
+            )
         super().run()
         folder = HERE if self.inplace else pathlib.Path(self.build_lib).resolve()
         out = folder / "dlbridge" / "_lib"
@@ -52,8 +55,26 @@ class Build(build_ext):
         shutil.copy(built / "libdlbridge.so", out / "libdlbridge.so")
 
 
+class Distribute(sdist):
+    """This folder, and what it is built from of the others."""
+
+    def make_release_tree(self, base_dir: str, files: list[str]) -> None:
+        super().make_release_tree(base_dir, files)
+        found = [ROOT / name for name in ("go.mod", "go.sum")]
+        for folder in ("bridge", "dlpack", "include", "tens"):
+            found += (ROOT / folder).rglob("*")
+        for file in found:
+            inside = file.relative_to(ROOT)
+            if {"python", "testdata"} & set(inside.parts) or inside.name.endswith("_test.go") or not file.is_file():
+                continue
+            if inside.suffix in (".c", ".go", ".h", ".map", ".mod", ".sh", ".sum"):
+                copy = pathlib.Path(base_dir, "checkout", inside)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(file, copy)
+
+
 setup(
-    cmdclass={"build_ext": Build},
+    cmdclass={"build_ext": Build, "sdist": Distribute},
     ext_modules=[
         Extension(
             "dlbridge._core",
