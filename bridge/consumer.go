@@ -22,8 +22,8 @@ type decoding struct {
 func Writable() DecodeOption { return func(d *decoding) { d.writable = true } }
 
 // Align asks for tensors aligned to n bytes, a power of two up to [dlpack.NewAlignment]: those that are
-// not are copied, and then have the flag [dlpack.IsCopied]. Parts that a socket received are aligned to
-// 8 bytes at most, often to none.
+// not are copied into memory of their own. They then have the flag [dlpack.IsCopied], and can be written,
+// [Writable] or not. Parts that a socket received are aligned to 8 bytes at most, often to none.
 func Align(n int) DecodeOption { return func(d *decoding) { d.align = n } }
 
 // Tensors views the tensors of a message. Each aliases its payload part, whatever its alignment
@@ -31,8 +31,9 @@ func Align(n int) DecodeOption { return func(d *decoding) { d.align = n } }
 // is read-only without [Writable]. A message of another form without tensors has none.
 //
 // Ownership: the caller closes every tensor; the parts stay the collector's. Lifetime: a tensor and its
-// exports keep their part. Threads: any. On error: those of [tens.Message.TENS] and [Describe], with the
-// index of the tensor; no tensor is made.
+// exports keep their part. Threads: any. On error: those of [tens.Message.TENS] and [Describe],
+// [ErrSize], [ErrByteOrder], and [dlpack.ErrUnaligned] or [dlpack.ErrMemory] of [Align], with the index of
+// the tensor; no tensor is made.
 func Tensors(msg *tens.Message, options ...DecodeOption) ([]*dlpack.Tensor, error) {
 	label, err := msg.TENS()
 	if err != nil {
@@ -47,8 +48,13 @@ func Tensors(msg *tens.Message, options ...DecodeOption) ([]*dlpack.Tensor, erro
 // them, and read-only exactly when their part is. label is what [tens.Message.TENS] gave.
 //
 // Ownership: parts stay the caller's, who closes every tensor. Lifetime: a tensor keeps the memory of its
-// part. Threads: any. On error: as [Tensors].
+// part. Threads: any. On error: as [Tensors], and [dlpack.ErrLayout] for a part that is no row of bytes.
 func TensorsOf(label *tens.Label, parts []*dlpack.Tensor, options ...DecodeOption) ([]*dlpack.Tensor, error) {
+	for i, part := range parts {
+		if part.DType() != dlpack.Uint8 || part.Rank() != 1 || !part.IsContiguous() {
+			return nil, fmt.Errorf("bridge: part %d, %v, is no row of bytes: %w", i, part, dlpack.ErrLayout)
+		}
+	}
 	d := decode(options)
 	return d.tensors(label, tensorParts(parts))
 }

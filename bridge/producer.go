@@ -47,9 +47,9 @@ func LabelAttributes(a tens.Attributes) EncodeOption {
 // otherwise the elements are copied, in C order. The other fields of the message are the caller's to set.
 //
 // Ownership: the tensors stay the caller's. Lifetime: they must stay open while the message is in use:
-// its parts are bare slices of their memory. Threads: any. On error: [ErrDType], [dlpack.ErrDevice],
-// [dlpack.ErrClosed], or one of package tens for metadata that is no JSON object; with the index of the
-// tensor.
+// its parts are bare slices of their memory. Threads: any. On error: [ErrDType], [ErrByteOrder],
+// [dlpack.ErrDevice], [dlpack.ErrClosed] or [dlpack.ErrMemory], with the index of the tensor; or one of
+// package tens for metadata that is no JSON object.
 func Message(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Report, error) {
 	msg := &tens.Message{Form: [4]byte{'T', 'E', 'N', 'S'}, Parts: make([][]byte, len(ts))}
 	label := &tens.Label{Tensors: make([]tens.Tensor, len(ts))}

@@ -18,6 +18,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
 	"github.com/dlbridge/dlbridge/tens"
 )
 
@@ -199,6 +200,31 @@ func TestTensorsOfLentPartsAreViewsOfThem(t *testing.T) {
 	assert.ErrorIs(t, err, tens.ErrPartOutOfRange)
 }
 
+func TestLentPartsMustBeRowsOfBytes(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	label, err := tens.ParseLabel([]byte(`{"TENS":{"tensors":[{"shape":[4],"word":1,"dtype":"u"}],"metadata":{}}}`))
+	require.NoError(t, err)
+	bytes, err := dlpack.FromSlice([]uint8{0, 1, 2, 3, 4, 5, 6, 7})
+	require.NoError(t, err)
+	defer bytes.Close()
+	for name, part := range map[string]func() (*dlpack.Tensor, error){
+		"every second byte":  func() (*dlpack.Tensor, error) { return bytes.Slice(layout.All().By(2)) },
+		"backwards":          func() (*dlpack.Tensor, error) { return bytes.Slice(layout.From(3).By(-1)) },
+		"of another type":    func() (*dlpack.Tensor, error) { return dlpack.FromSlice([]int32{1}) },
+		"of another type, 4": func() (*dlpack.Tensor, error) { return dlpack.FromSlice([]int8{1, 2, 3, 4}) },
+		"of rank 2":          func() (*dlpack.Tensor, error) { return dlpack.FromSlice([]uint8{1, 2, 3, 4}, 2, 2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			part, err := part()
+			require.NoError(t, err)
+			defer part.Close()
+			_, err = bridge.TensorsOf(label, []*dlpack.Tensor{part})
+			assert.ErrorIs(t, err, dlpack.ErrLayout)
+			assert.ErrorContains(t, err, "part 0")
+		})
+	}
+}
+
 // messageOf is a message with one tensor, described as given, over a part.
 func messageOf(t testing.TB, description string, part []byte) *tens.Message {
 	t.Helper()
@@ -262,6 +288,7 @@ func TestG74MalformedExtensionsAreRefused(t *testing.T) {
 		`{"shape":[8],"word":2,"dtype":"V","dlpack":[4.5,16,1]}`,
 		`{"shape":[8],"word":2,"dtype":"V","dlpack":["4",16,1]}`,
 		`{"shape":[8],"word":2,"dtype":"V","dlpack":null}`,
+		`{"shape":[16],"word":1,"dtype":"V","dlpack":[null,8,1]}`,
 		`{"shape":[8],"word":2,"dtype":"V","dlpack":{}}`,
 		`{"shape":[8],"word":2,"dtype":"V","dlpack":[-1,16,1]}`,
 		`{"shape":[8],"word":2,"dtype":"V","dlpack":[4,272,1]}`,

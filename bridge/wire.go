@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -94,8 +95,8 @@ func extension(t *tens.Tensor) (dt dlpack.DataType, padded bool, err error) {
 	if !ok {
 		return 0, false, fmt.Errorf("%w: dtype V without the attribute dlpack", ErrDType)
 	}
-	var n []int64
-	if json.Unmarshal(text, &n) != nil || len(n) < 3 || len(n) > 4 || len(n) == 4 && n[3] != paddedMark {
+	var n []int64 // into which null would go as 0
+	if json.Unmarshal(text, &n) != nil || bytes.ContainsRune(text, 'n') || len(n) < 3 || len(n) > 4 || len(n) == 4 && n[3] != paddedMark {
 		return 0, false, fmt.Errorf("%w: dlpack = %.40q is not [code, bits, lanes] or [code, bits, lanes, 4]", ErrDType, text)
 	}
 	if n[0] < 0 || n[0] > 255 || n[1] < 1 || n[1] > 255 || n[2] < 1 || n[2] > 65535 {
@@ -116,8 +117,8 @@ func extension(t *tens.Tensor) (dt dlpack.DataType, padded bool, err error) {
 }
 
 // Annotate says in a label's terms what a tensor is: the inverse of [Describe]. The layout must have no
-// gaps and no dimensions that share elements; [layout.Packed] says which have not. The label leaves out
-// order and ascend where they are the default.
+// gaps and no dimensions that share elements; [layout.Packed] says which have not. Packed elements below
+// a byte must be in C order. The label leaves out order and ascend where they are the default.
 //
 // Errors: [ErrDType] for a type that the standard does not have, [dlpack.ErrLayout].
 func Annotate(dt dlpack.DataType, padded bool, shape, strides []int64) (tens.Tensor, error) {
@@ -131,6 +132,9 @@ func Annotate(dt dlpack.DataType, padded bool, shape, strides []int64) (tens.Ten
 	order, reversed, ok := layout.Packed(shape, strides)
 	if !ok {
 		return t, fmt.Errorf("strides %v of shape %v leave gaps or share elements: %w", strides, shape, dlpack.ErrLayout)
+	}
+	if dt.IsSubByte() && !padded && !layout.IsRowMajor(shape, strides) {
+		return t, fmt.Errorf("packed %v must be in C order: %w", dt, dlpack.ErrLayout)
 	}
 	slices.Reverse(order)
 	for k, d := range order {

@@ -79,6 +79,10 @@ func TestAnnotateRefusesGapsAndUnknownTypes(t *testing.T) {
 	assert.ErrorIs(t, err, dlpack.ErrLayout)
 	_, err = bridge.Annotate(dlpack.Float32, false, []int64{2, 3}, []int64{0, 1})
 	assert.ErrorIs(t, err, dlpack.ErrLayout)
+	_, err = bridge.Annotate(dlpack.Int4, false, []int64{2, 3}, []int64{1, 2})
+	assert.ErrorIs(t, err, dlpack.ErrLayout, "packed elements have no other order: Describe refuses it, too")
+	_, err = bridge.Annotate(dlpack.Int4, true, []int64{2, 3}, []int64{1, 2})
+	assert.NoError(t, err)
 	_, err = bridge.Annotate(dlpack.MakeDataType(2, 128, 1), false, []int64{2}, []int64{1})
 	assert.ErrorIs(t, err, bridge.ErrDType)
 }
