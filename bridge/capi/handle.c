@@ -24,7 +24,8 @@ static handle *slabs[SLABS];
 static uint32_t slab_count;
 static int64_t live[CAPI_KINDS];
 
-/* The free ones. Those that have ended are pushed without a lock, and come in here when they are needed. */
+/* The free ones. Those that have ended are pushed without a lock, and come in here when they are needed. In a forked
+ * child nobody needs any: what makes messages and elements is Go. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static handle *first, *last, *ended;
 static uint64_t free_count;
@@ -51,19 +52,6 @@ static void grow(void) {
   slabs[slab_count] = slab;
   __atomic_store_n(&slab_count, slab_count + 1, __ATOMIC_RELEASE);
 }
-
-/* In a forked child the thread that was in here is gone, and what it was at is half done. */
-static void recover(void) {
-  if (pthread_mutex_trylock(&mutex) == 0) {
-    pthread_mutex_unlock(&mutex);
-    return;
-  }
-  mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-  first = last = NULL;
-  free_count = 0;
-}
-
-__attribute__((constructor)) static void watch_fork(void) { pthread_atfork(NULL, NULL, recover); }
 
 void *capi_handle_new(capi_kind kind) {
   pthread_mutex_lock(&mutex);
