@@ -8,15 +8,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/tens"
 )
 
 // G27: elements are little-endian on the wire, and never swapped in silence elsewhere.
 func TestG27BigEndianMachinesRefuseElementsOfMoreThanAByte(t *testing.T) {
-	assert.True(t, littleEndian, "the machines that run this are little-endian")
-	littleEndian = false
-	defer func() { littleEndian = true }()
+	assert.True(t, payload.LittleEndian, "the machines that run this are little-endian")
+	payload.LittleEndian = false
+	defer func() { payload.LittleEndian = true }()
 	for word, refused := range map[int]bool{1: false, 2: true, 4: true, 8: true} {
 		msg := &tens.Message{Parts: [][]byte{make([]byte, 8)}}
 		require.NoError(t, msg.SetTENS(&tens.Label{Tensors: []tens.Tensor{{Shape: []int64{int64(8 / word)}, Word: word, DType: 'i'}}}))

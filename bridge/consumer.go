@@ -3,9 +3,9 @@
 package bridge
 
 import (
-	"encoding/binary"
 	"fmt"
 
+	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/tens"
 )
@@ -51,8 +51,8 @@ func Tensors(msg *tens.Message, options ...DecodeOption) ([]*dlpack.Tensor, erro
 // part. Threads: any. On error: as [Tensors], and [dlpack.ErrLayout] for a part that is no row of bytes.
 func TensorsOf(label *tens.Label, parts []*dlpack.Tensor, options ...DecodeOption) ([]*dlpack.Tensor, error) {
 	for i, part := range parts {
-		if part.DType() != dlpack.Uint8 || part.Rank() != 1 || !part.IsContiguous() {
-			return nil, fmt.Errorf("bridge: part %d, %v, is no row of bytes: %w", i, part, dlpack.ErrLayout)
+		if err := payload.CheckLender(part); err != nil {
+			return nil, fmt.Errorf("bridge: part %d: %w", i, err)
 		}
 	}
 	d := decode(options)
@@ -93,9 +93,6 @@ func decode(options []DecodeOption) (d decoding) {
 	return d
 }
 
-// littleEndian says whether this machine's numbers are those of the messages.
-var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
-
 func (d *decoding) tensors(label *tens.Label, from parts) ([]*dlpack.Tensor, error) {
 	ts := make([]*dlpack.Tensor, 0, len(label.Tensors))
 	for i := range label.Tensors {
@@ -112,7 +109,7 @@ func (d *decoding) tensors(label *tens.Label, from parts) ([]*dlpack.Tensor, err
 }
 
 func (d *decoding) tensor(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
-	if !littleEndian && in.Word > 1 {
+	if !payload.LittleEndian && in.Word > 1 {
 		return nil, ErrByteOrder
 	}
 	what, err := Describe(in)

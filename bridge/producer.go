@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 	"github.com/dlbridge/dlbridge/tens"
@@ -74,7 +75,7 @@ func Message(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Repo
 }
 
 func encode(t *dlpack.Tensor) (out tens.Tensor, part []byte, why string, err error) {
-	if !littleEndian && t.DType().ItemSize() > 1 {
+	if !payload.LittleEndian && t.DType().ItemSize() > 1 {
 		return out, nil, "", ErrByteOrder
 	}
 	padded := t.Flags()&dlpack.SubbytePadded != 0

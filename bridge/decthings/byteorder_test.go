@@ -9,14 +9,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
 // G27: elements are little-endian on the wire, and never swapped in silence elsewhere.
 func TestG27BigEndianMachinesRefuseNumbersOfMoreThanAByte(t *testing.T) {
-	assert.True(t, littleEndian, "the machines that run this are little-endian")
-	littleEndian = false
-	defer func() { littleEndian = true }()
+	assert.True(t, payload.LittleEndian, "the machines that run this are little-endian")
+	payload.LittleEndian = false
+	defer func() { payload.LittleEndian = true }()
 	for what := F32; what.valid(); what++ {
 		size := what.DataType().ItemSize()
 		if what.DataType() == 0 {

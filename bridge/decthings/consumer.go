@@ -3,11 +3,11 @@
 package decthings
 
 import (
-	"encoding/binary"
 	"fmt"
 	"iter"
 
 	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
@@ -150,8 +150,8 @@ func ConsumeOf(data *dlpack.Tensor, options ...DecodeOption) (v Value, n int, er
 	if err != nil {
 		return Value{}, 0, err
 	}
-	if data.DType() != dlpack.Uint8 || data.Rank() != 1 || !data.IsContiguous() {
-		return Value{}, 0, fmt.Errorf("decthings: %v is no row of bytes: %w", data, dlpack.ErrLayout)
+	if err := payload.CheckLender(data); err != nil {
+		return Value{}, 0, fmt.Errorf("decthings: %w", err)
 	}
 	bytes, _, err := data.UnsafeBytes()
 	if err != nil {
@@ -161,9 +161,6 @@ func ConsumeOf(data *dlpack.Tensor, options ...DecodeOption) (v Value, n int, er
 	var view View
 	return d.consume(&view, bytes, data)
 }
-
-// littleEndian says whether this machine's numbers are those of the format.
-var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 // consume reads the first tensor of data, which is Go's own memory or that of a lender.
 func (d *decoding) consume(view *View, data []byte, lender *dlpack.Tensor) (v Value, n int, err error) {
@@ -177,24 +174,24 @@ func (d *decoding) consume(view *View, data []byte, lender *dlpack.Tensor) (v Va
 	}
 	s := dlpack.Spec{DType: view.Type.DataType(), Shape: view.Shape, ReadOnly: !d.writable}
 	size := s.DType.ItemSize()
-	if !littleEndian && size > 1 {
+	if !payload.LittleEndian && size > 1 {
 		return Value{}, 0, fmt.Errorf("decthings: %v: %w", view.Type, bridge.ErrByteOrder)
 	}
 	align := d.align
 	if align == 0 {
 		align = size
 	}
-	v.Copied = len(view.Data) > 0 && address(view.Data)%uintptr(align) != 0
+	v.Copied = len(view.Data) > 0 && payload.Address(view.Data)%uintptr(align) != 0
 	if lender != nil {
 		s.ByteOffset = int64(n - len(view.Data))
 		v.Tensor, err = lender.View(s)
 		if err == nil && v.Copied {
-			v.Tensor, err = ownCopy(v.Tensor, s)
+			v.Tensor, err = payload.OwnCopy(v.Tensor, s)
 		}
 	} else {
 		elements := view.Data
 		if v.Copied {
-			elements = alignedCopy(elements, align)
+			elements = payload.AlignedCopy(elements, align)
 		}
 		v.Tensor, err = dlpack.FromBytes(elements, s)
 	}
@@ -202,26 +199,4 @@ func (d *decoding) consume(view *View, data []byte, lender *dlpack.Tensor) (v Va
 		return Value{}, 0, err
 	}
 	return v, n, nil
-}
-
-// alignedCopy first takes memory that is not cleared before, which is nearly always aligned.
-func alignedCopy(data []byte, align int) []byte {
-	c := append([]byte(nil), data...)
-	if address(c)%uintptr(align) != 0 {
-		c = append(aligned(0, len(data), align), data...)
-	}
-	return c
-}
-
-// ownCopy puts a copy in C memory, aligned to [dlpack.NewAlignment], in the place of a view, and as
-// writable as that was.
-func ownCopy(view *dlpack.Tensor, s dlpack.Spec) (*dlpack.Tensor, error) {
-	defer view.Close()
-	c, err := view.Copy()
-	if err != nil || !s.ReadOnly {
-		return c, err
-	}
-	defer c.Close()
-	s.ByteOffset = 0
-	return c.View(s)
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
@@ -24,7 +25,7 @@ func AppendTensor(dst []byte, t *dlpack.Tensor) ([]byte, error) {
 		return dst, err
 	}
 	out := dst
-	if n := t.NumBytes(); n <= addressable {
+	if n := t.NumBytes(); n <= payload.Addressable {
 		out = room(dst, head, int(n))
 	}
 	out = append(out, byte(what), byte(t.Rank()))
@@ -36,7 +37,7 @@ func AppendTensor(dst []byte, t *dlpack.Tensor) ([]byte, error) {
 		return dst, err
 	}
 	if what == Boolean {
-		if i := notBoolean(out[start:]); i >= 0 {
+		if i := payload.NotBool(out[start:]); i >= 0 {
 			return dst, fmt.Errorf("decthings: element %d is the boolean %d: %w", i, out[start+i], dlpack.ErrValue)
 		}
 	}
@@ -53,7 +54,7 @@ func SizeTensor(t *dlpack.Tensor) (int, error) {
 		return 0, err
 	}
 	n := t.NumBytes()
-	if n > addressable {
+	if n > payload.Addressable {
 		return 0, fmt.Errorf("decthings: %v has %d bytes: %w", t, n, dlpack.ErrMemory)
 	}
 	return head + int(n), nil
@@ -63,7 +64,7 @@ func headerOf(t *dlpack.Tensor) (what Type, size int, err error) {
 	if what, err = TypeOf(t.DType()); err != nil {
 		return 0, 0, err
 	}
-	if !littleEndian && t.DType().ItemSize() > 1 {
+	if !payload.LittleEndian && t.DType().ItemSize() > 1 {
 		return 0, 0, fmt.Errorf("decthings: %v: %w", what, bridge.ErrByteOrder)
 	}
 	if t.Rank() > math.MaxUint8 {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+
+	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 )
 
 // Reader splits a stream into tensors.
@@ -114,7 +116,7 @@ func (r *Reader) take(n uint64) error {
 			step = int(n)
 		}
 		if cap(r.tensor)-have < step {
-			r.tensor = append(aligned(r.payload, max(have+step, 2*have), alignment), r.tensor...)
+			r.tensor = append(payload.Aligned(r.payload, max(have+step, 2*have), alignment), r.tensor...)
 		}
 		got, err := io.ReadFull(r.in, r.tensor[have:have+step])
 		r.tensor = r.tensor[:have+got]

@@ -6,9 +6,9 @@ import (
 	"math"
 	"slices"
 	"unicode/utf8"
-	"unsafe"
 
 	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
@@ -84,27 +84,11 @@ func (v *View) consume(data []byte, d Dialect) (int, *Error) {
 	end := at + int(count*size)
 	v.Data = data[at:end:end]
 	if v.Type == Boolean {
-		if i := notBoolean(v.Data); i >= 0 {
+		if i := payload.NotBool(v.Data); i >= 0 {
 			return 0, fault(at+i, dlpack.ErrValue, "element %d is the boolean %d", i, v.Data[i])
 		}
 	}
 	return end, nil
-}
-
-// notBoolean is the index of the first byte that is neither 0 nor 1, or -1.
-func notBoolean(data []byte) int {
-	i := 0
-	for ; len(data)-i >= 8; i += 8 {
-		if binary.NativeEndian.Uint64(data[i:])&0xfefefefefefefefe != 0 {
-			break
-		}
-	}
-	for ; i < len(data); i++ {
-		if data[i] > 1 {
-			return i
-		}
-	}
-	return -1
 }
 
 // header reads what stands before the elements, and how many there are.
@@ -242,7 +226,7 @@ func (v *View) Append(dst []byte, d Dialect) ([]byte, error) {
 		return dst, fmt.Errorf("decthings: %d bytes for %v%v: %w", len(v.Data), v.Type, v.Shape, dlpack.ErrLayout)
 	}
 	if v.Type == Boolean {
-		if i := notBoolean(v.Data); i >= 0 {
+		if i := payload.NotBool(v.Data); i >= 0 {
 			return dst, fmt.Errorf("decthings: element %d is the boolean %d: %w", i, v.Data[i], dlpack.ErrValue)
 		}
 	}
@@ -365,7 +349,7 @@ func measure(e *bridge.Elements, d Dialect) (m measures, err error) {
 			return m, fmt.Errorf("decthings: element %d is not UTF-8: %w", i, dlpack.ErrValue)
 		}
 		section += sizeVarint(uint64(n)) + n
-		if section > addressable {
+		if section > payload.Addressable {
 			return m, fmt.Errorf("decthings: %v are too large: %w", e, dlpack.ErrMemory)
 		}
 	}
@@ -375,9 +359,6 @@ func measure(e *bridge.Elements, d Dialect) (m measures, err error) {
 	m.head, m.section = head, section
 	return m, nil
 }
-
-// addressable is more than any slice can have.
-const addressable = 1 << 47
 
 func (d Dialect) sizeFormat(format string) int {
 	if d == Rs015 {
@@ -389,29 +370,10 @@ func (d Dialect) sizeFormat(format string) int {
 // alignment is that of payloads in memory that is taken here.
 const alignment = 64
 
-// room makes room for a header and a payload behind dst. Where that takes new memory, what is at head there
-// is aligned.
-func room(dst []byte, head, payload int) []byte {
-	n := len(dst)
-	if cap(dst)-n >= head+payload {
-		return dst
-	}
-	size := n + head + payload
-	if n > 0 {
-		size += n // so that appending one by one copies each byte a few times at most
-	}
-	return append(aligned(n+head, size, alignment), dst...)
+// room makes room for a header and a payload behind dst. Where that takes new memory, the payload is aligned.
+func room(dst []byte, head, size int) []byte {
+	return payload.Room(dst, head+size, len(dst)+head, alignment)
 }
-
-// aligned is new memory for size bytes, in which the one at an index lies at a multiple of align, a power
-// of two.
-func aligned(index, size, align int) []byte {
-	all := make([]byte, size+align-1)
-	skip := int(-(address(all) + uintptr(index)) & uintptr(align-1))
-	return all[skip : skip : skip+size]
-}
-
-func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
 // The least values of varints with 16, 32 and 64 bits (Decthings, "Binary format").
 const (

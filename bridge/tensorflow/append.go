@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
@@ -215,7 +216,7 @@ func textsOf(dtype DType, elements *bridge.Elements, e *encoding) (s texts, err 
 	}
 	for _, value := range s.values {
 		s.lengths += protowire.SizeVarint(uint64(len(value)))
-		if s.bytes += len(value); s.bytes > addressable {
+		if s.bytes += len(value); s.bytes > payload.Addressable {
 			return s, fmt.Errorf("tensorflow: %v are too large: %w", elements, dlpack.ErrMemory)
 		}
 	}
@@ -251,9 +252,6 @@ func (s *texts) append(dst []byte) []byte {
 	return dst
 }
 
-// addressable is more than any slice can have.
-const addressable = 1 << 47
-
 // A header is what a TensorProto says before its values.
 type header struct {
 	dtype DType
@@ -276,7 +274,7 @@ func headerOf(dtype DType, shape []int64) (h header, err error) {
 		return h, fmt.Errorf("tensorflow: %s: %w", fail.Where, fail.Err)
 	}
 	if dt := kinds[dtype].storage; dt != 0 {
-		if h.bytes, err = dt.NumBytes(h.count, true); err != nil || h.bytes > addressable {
+		if h.bytes, err = dt.NumBytes(h.count, true); err != nil || h.bytes > payload.Addressable {
 			return h, fmt.Errorf("tensorflow: %v%v is too large: %w", dtype, append([]int64{}, shape...), dlpack.ErrMemory)
 		}
 	}
@@ -340,19 +338,11 @@ func appendPadding(dst []byte, n int) []byte {
 // room makes room for a header and elements behind dst. Where that takes new memory, what is at head there
 // is aligned; with padding, which aligns from the beginning of the buffer, that is aligned.
 func room(dst []byte, head, size, pad int) []byte {
-	n := len(dst)
-	if cap(dst)-n >= head+size {
-		return dst
-	}
-	most := n + head + size
-	if n > 0 {
-		most += n // so that appending one by one copies each byte a few times at most
-	}
-	at := n + head
+	at := len(dst) + head
 	if pad > 1 {
 		at = 0
 	}
-	return append(aligned(at, most, max(pad, alignment)), dst...)
+	return payload.Room(dst, head+size, at, max(pad, alignment))
 }
 
 // as is the type that elements of another one are written as.
@@ -386,7 +376,7 @@ func numbersOf(dtype DType, shape []int64, data []byte, e *encoding) (n numbers,
 		return n, fmt.Errorf("tensorflow: %d bytes for %d elements of %v: %w", len(data), n.count, dtype, ErrSize)
 	}
 	if dtype == Bool {
-		if i := notBool(data); i >= 0 {
+		if i := payload.NotBool(data); i >= 0 {
 			return n, fmt.Errorf("tensorflow: element %d is the bool %d: %w", i, data[i], ErrValue)
 		}
 	}

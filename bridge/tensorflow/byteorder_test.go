@@ -9,14 +9,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
 // G27: elements are little-endian on the wire, and never swapped in silence elsewhere.
 func TestG27BigEndianMachinesRefuseElementsOfMoreThanAByte(t *testing.T) {
-	assert.True(t, littleEndian, "the machines that run this are little-endian")
-	littleEndian = false
-	defer func() { littleEndian = true }()
+	assert.True(t, payload.LittleEndian, "the machines that run this are little-endian")
+	payload.LittleEndian = false
+	defer func() { payload.LittleEndian = true }()
 	for _, dtype := range []DType{UInt8, Bool, Float8E5M2, Int4, Int16, Float, Complex128} {
 		refused := dtype.Storage().ItemSize() > 1
 		view := View{DType: dtype, Shape: []int64{1}, Data: make([]byte, dtype.Storage().ItemSize())}

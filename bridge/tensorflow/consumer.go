@@ -3,11 +3,10 @@
 package tensorflow
 
 import (
-	"encoding/binary"
 	"fmt"
-	"unsafe"
 
 	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
@@ -72,8 +71,8 @@ func Decode(data []byte, options ...DecodeOption) (Value, error) {
 // alias it, and need data to stay open. Threads: any. On error: as [Decode], [dlpack.ErrLayout] for data
 // that is no row of bytes, [dlpack.ErrDevice], [dlpack.ErrClosed], [dlpack.ErrMemory].
 func DecodeOf(data *dlpack.Tensor, options ...DecodeOption) (Value, error) {
-	if data.DType() != dlpack.Uint8 || data.Rank() != 1 || !data.IsContiguous() {
-		return Value{}, fmt.Errorf("tensorflow: %v is no row of bytes: %w", data, dlpack.ErrLayout)
+	if err := payload.CheckLender(data); err != nil {
+		return Value{}, fmt.Errorf("tensorflow: %w", err)
 	}
 	bytes, _, err := data.UnsafeBytes()
 	if err != nil {
@@ -83,9 +82,6 @@ func DecodeOf(data *dlpack.Tensor, options ...DecodeOption) (Value, error) {
 	d.writable = !data.ReadOnly()
 	return d.decode(bytes, data)
 }
-
-// littleEndian says whether this machine's numbers are those of the format.
-var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 // decode reads a message that is Go's own memory or that of a lender.
 func (d *decoding) decode(data []byte, lender *dlpack.Tensor) (Value, error) {
@@ -110,7 +106,7 @@ func (d *decoding) decode(data []byte, lender *dlpack.Tensor) (Value, error) {
 		v.Elements = view.AsElements()
 		return v, nil
 	}
-	if !littleEndian && dt.ItemSize() > 1 {
+	if !payload.LittleEndian && dt.ItemSize() > 1 {
 		return Value{}, fmt.Errorf("tensorflow: %v: %w", view.DType, bridge.ErrByteOrder)
 	}
 	s := dlpack.Spec{DType: dt, Shape: p.shape.dims(), ReadOnly: !d.writable, Padded: dt.IsSubByte()}
@@ -119,21 +115,21 @@ func (d *decoding) decode(data []byte, lender *dlpack.Tensor) (Value, error) {
 		align = naturalAlignment(dt)
 	}
 	elements := view.Data
-	v.Copied = len(elements) > 0 && (!view.Aliases || address(elements)%uintptr(align) != 0)
+	v.Copied = len(elements) > 0 && (!view.Aliases || payload.Address(elements)%uintptr(align) != 0)
 	var err error
 	switch {
 	case lender != nil && view.Aliases:
-		s.ByteOffset = int64(address(elements) - address(data))
+		s.ByteOffset = int64(payload.Address(elements) - payload.Address(data))
 		if v.Tensor, err = lender.View(s); err == nil && v.Copied {
-			v.Tensor, err = ownCopy(v.Tensor, s)
+			v.Tensor, err = payload.OwnCopy(v.Tensor, s)
 		}
 	case lender != nil:
 		if v.Tensor, err = dlpack.FromBytes(elements, s); err == nil {
-			v.Tensor, err = ownCopy(v.Tensor, s)
+			v.Tensor, err = payload.OwnCopy(v.Tensor, s)
 		}
 	default:
-		if len(elements) > 0 && address(elements)%uintptr(align) != 0 {
-			elements = alignedCopy(elements, max(align, alignment))
+		if len(elements) > 0 && payload.Address(elements)%uintptr(align) != 0 {
+			elements = payload.AlignedCopy(elements, max(align, alignment))
 		}
 		v.Tensor, err = dlpack.FromBytes(elements, s)
 	}
@@ -143,36 +139,10 @@ func (d *decoding) decode(data []byte, lender *dlpack.Tensor) (Value, error) {
 	return v, nil
 }
 
-// alignedCopy copies into memory of Go's that is aligned. Much memory begins with a page, and need not be
-// cleared before.
-func alignedCopy(data []byte, align int) []byte {
-	if len(data) >= 1<<15 {
-		if c := append([]byte(nil), data...); address(c)%uintptr(align) == 0 {
-			return c
-		}
-	}
-	return append(aligned(0, len(data), align), data...)
-}
-
 // naturalAlignment is what numbers of a type need, the two of a complex one each for itself.
 func naturalAlignment(dt dlpack.DataType) int {
 	if dt.Code() == dlpack.CodeComplex {
 		return dt.ItemSize() / 2
 	}
 	return dt.ItemSize()
-}
-
-func address(data []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(data))) }
-
-// ownCopy puts a copy in C memory, aligned to [dlpack.NewAlignment], in the place of a view, and as
-// writable as that was.
-func ownCopy(view *dlpack.Tensor, s dlpack.Spec) (*dlpack.Tensor, error) {
-	defer view.Close()
-	c, err := view.Copy()
-	if err != nil || !s.ReadOnly {
-		return c, err
-	}
-	defer c.Close()
-	s.ByteOffset = 0
-	return c.View(s)
 }

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
@@ -41,7 +42,7 @@ func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte
 		return dst, err
 	}
 	if h.dtype == Bool {
-		if i := notBool(out[len(out)-size:]); i >= 0 {
+		if i := payload.NotBool(out[len(out)-size:]); i >= 0 {
 			return dst, fmt.Errorf("tensorflow: element %d is the bool %d: %w", i, out[len(out)-size+i], ErrValue)
 		}
 	}
@@ -86,7 +87,7 @@ func tensorHeader(t *dlpack.Tensor, dims []int64, e *encoding) (header, error) {
 	if err != nil {
 		return header{}, err
 	}
-	if !littleEndian && t.DType().ItemSize() > 1 {
+	if !payload.LittleEndian && t.DType().ItemSize() > 1 {
 		return header{}, fmt.Errorf("tensorflow: %v: %w", dtype, bridge.ErrByteOrder)
 	}
 	if dtype, err = e.as(dtype); err != nil {

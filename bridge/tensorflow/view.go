@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 )
 
 // A View is a tensor as its TensorProto says it. What it aliases is the message's; it owns nothing.
@@ -268,28 +269,12 @@ func (v *View) takeContent(p *tensorProto, count, size int64) *Error {
 		return fault(p.contentAt, ErrSize, "tensor_content has %d bytes, %d elements of %v take %d each", n, count, v.DType, size)
 	}
 	if v.DType == Bool {
-		if i := notBool(p.content); i >= 0 {
+		if i := payload.NotBool(p.content); i >= 0 {
 			return fault(p.contentAt+i, ErrValue, "element %d is the bool %d", i, p.content[i])
 		}
 	}
 	v.Data, v.Aliases = p.content, true
 	return nil
-}
-
-// notBool is the index of the first byte that is neither 0 nor 1, or -1.
-func notBool(data []byte) int {
-	i := 0
-	for ; len(data)-i >= 8; i += 8 {
-		if binary.NativeEndian.Uint64(data[i:])&0xfefefefefefefefe != 0 {
-			break
-		}
-	}
-	for ; i < len(data); i++ {
-		if data[i] > 1 {
-			return i
-		}
-	}
-	return -1
 }
 
 // takeRaw takes values that stand in their field as they lie in memory.
@@ -308,7 +293,7 @@ func (v *View) takeRaw(p *tensorProto, count, size int64, d *decoding) *Error {
 		v.Data, v.Aliases = run, count > 0
 		return nil
 	}
-	v.Data = aligned(0, int(count*size), alignment)[:count*size]
+	v.Data = payload.Aligned(0, int(count*size), alignment)[:count*size]
 	copy(v.Data, run)
 	repeat(v.Data, int(n), int(size))
 	return nil
@@ -349,7 +334,7 @@ func (v *View) takeVarints(p *tensorProto, count, size int64, d *decoding) *Erro
 	if fail != nil || count == 0 {
 		return fail
 	}
-	v.Data = aligned(0, int(count*size), alignment)[:count*size]
+	v.Data = payload.Aligned(0, int(count*size), alignment)[:count*size]
 	whole := field == int64Field || field == uint32Field || field == uint64Field || field == boolField
 	bounds := integerOf(dt)
 	out := v.Data
@@ -470,10 +455,3 @@ func (v *View) AsElements() *bridge.Elements {
 
 // alignment is that of elements in memory that is taken here. TensorFlow computes on no lesser.
 const alignment = 64
-
-// aligned is new memory for size bytes, in which the one at index at is aligned to align bytes, a power of two.
-func aligned(at, size, align int) []byte {
-	all := make([]byte, size+align-1)
-	skip := int(-(uintptr(unsafe.Pointer(unsafe.SliceData(all))) + uintptr(at)) % uintptr(align))
-	return all[skip : skip : skip+size]
-}

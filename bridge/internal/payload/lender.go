@@ -1,0 +1,35 @@
+//go:build cgo
+
+package payload
+
+import (
+	"fmt"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// CheckLender refuses what is no row of bytes: a one-dimensional uint8 tensor without gaps.
+//
+// Errors, without a prefix: [dlpack.ErrLayout].
+func CheckLender(t *dlpack.Tensor) error {
+	if t.DType() != dlpack.Uint8 || t.Rank() != 1 || !t.IsContiguous() {
+		return fmt.Errorf("%v is no row of bytes: %w", t, dlpack.ErrLayout)
+	}
+	return nil
+}
+
+// OwnCopy puts a copy in C memory, aligned to [dlpack.NewAlignment], in the place of a view that was made by
+// s, and as writable as that was.
+//
+// Ownership: view is closed; the result is the caller's. Lifetime: until its Close. Threads: any. On error:
+// as [dlpack.Tensor.Copy]; view is closed, too.
+func OwnCopy(view *dlpack.Tensor, s dlpack.Spec) (*dlpack.Tensor, error) {
+	defer view.Close()
+	c, err := view.Copy()
+	if err != nil || !s.ReadOnly {
+		return c, err
+	}
+	defer c.Close()
+	s.ByteOffset = 0
+	return c.View(s)
+}

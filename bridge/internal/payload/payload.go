@@ -1,0 +1,66 @@
+// Package payload is what package bridge and the codecs below it know alike of the bytes of a payload: where
+// they lie, in which order, and whose they are.
+package payload
+
+import (
+	"encoding/binary"
+	"unsafe"
+)
+
+// LittleEndian says whether this machine's numbers are those of the formats. Tests set it.
+var LittleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// Addressable is more bytes than any slice can have.
+const Addressable = 1 << 47
+
+// Address is where a slice begins.
+func Address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
+// Aligned is new memory for size bytes, in which the one at an index lies at a multiple of align, a power
+// of two.
+func Aligned(index, size, align int) []byte {
+	all := make([]byte, size+align-1)
+	skip := int(-(Address(all) + uintptr(index)) & uintptr(align-1))
+	return all[skip : skip : skip+size]
+}
+
+// AlignedCopy copies into memory of Go's that is aligned. An ordinary allocation need not be cleared before,
+// and is nearly always aligned enough for numbers, or, where it is large, to a page.
+func AlignedCopy(data []byte, align int) []byte {
+	if align <= 8 || len(data) >= 1<<15 {
+		if c := append([]byte(nil), data...); Address(c)%uintptr(align) == 0 {
+			return c
+		}
+	}
+	return append(Aligned(0, len(data), align), data...)
+}
+
+// Room makes room for more bytes behind dst. Where that takes new memory, what is at an index there is
+// aligned.
+func Room(dst []byte, more, index, align int) []byte {
+	n := len(dst)
+	if cap(dst)-n >= more {
+		return dst
+	}
+	size := n + more
+	if n > 0 {
+		size += n // so that appending one by one copies each byte a few times at most
+	}
+	return append(Aligned(index, size, align), dst...)
+}
+
+// NotBool is the index of the first byte that is neither 0 nor 1, or -1.
+func NotBool(data []byte) int {
+	i := 0
+	for ; len(data)-i >= 8; i += 8 {
+		if binary.NativeEndian.Uint64(data[i:])&0xfefefefefefefefe != 0 {
+			break
+		}
+	}
+	for ; i < len(data); i++ {
+		if data[i] > 1 {
+			return i
+		}
+	}
+	return -1
+}
