@@ -177,6 +177,7 @@ func read(t testing.TB, file string) []byte {
 // G59: the tensor functions need no Go, neither to link nor to run; and nothing in them is wrong that a
 // sanitizer or valgrind can see.
 func TestG59TensorFunctionsWorkWithoutGo(t *testing.T) {
+	t.Parallel()
 	variants := []struct {
 		name  string
 		flags []string
@@ -225,6 +226,7 @@ func TestTensorFunctionsOfTheLibrary(t *testing.T) {
 
 // G1, G2, G4, G6, G54, G58, G60: see the programs.
 func TestFunctionsThatNeedGo(t *testing.T) {
+	t.Parallel()
 	for _, file := range []string{"message.c", "value.c"} {
 		program := compile(t, "cc", file, append(slices.Clone(c11), libraryFlags(t)...)...)
 		for _, environment := range []string{"GOGC=100", "GOGC=1", "GODEBUG=cgocheck=1,clobberfree=1,invalidptr=1"} {
@@ -237,6 +239,7 @@ func TestFunctionsThatNeedGo(t *testing.T) {
 
 // G58: a panic, and memory that runs out anywhere, end as an error and leave the caller everything.
 func TestG58FaultsBecomeErrors(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(scratch, "fault")
 	run(t, nil, nil, "go", "build", "-buildmode=c-shared", "-tags=dlbridge_fault",
 		"-ldflags=-extldflags '-Wl,--wrap=malloc,--wrap=calloc,--wrap=posix_memalign'",
@@ -260,6 +263,7 @@ func TestG61LibraryStaysAfterDlclose(t *testing.T) {
 // G63: the library can be opened after twenty others that want a place for thread variables, as it does. Where there
 // is no place left it cannot, which is an error of dlopen's.
 func TestG63LibraryIsOpenedLate(t *testing.T) {
+	t.Parallel()
 	dir, err := library()
 	require.NoError(t, err)
 	program := compile(t, "cc", "late.c", append(slices.Clone(c11), "-ldl")...)
@@ -432,6 +436,7 @@ func (v *vector) describe(w *bytes.Buffer, dir string, packed int, files []strin
 func numbers(n []int64) string { return strings.Trim(fmt.Sprint(n), "[]") }
 
 func TestFunctionsThatNeedGoUnderValgrind(t *testing.T) {
+	t.Parallel()
 	if sanitizer != "" {
 		t.Skip("valgrind does not run under " + sanitizer)
 	}

@@ -289,6 +289,7 @@ func compileHostile(t *testing.T, flags ...string) string {
 // G54, G58, G60: nothing that a program passes ends the process, takes what it should not, or leaves anything.
 // DLBRIDGE_STRESS makes it minutes.
 func TestG58HostileCalls(t *testing.T) {
+	t.Parallel()
 	rounds := "20000"
 	if os.Getenv("DLBRIDGE_STRESS") != "" {
 		rounds = "5000000"

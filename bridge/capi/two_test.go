@@ -13,6 +13,7 @@ import (
 // G59: two Go libraries in one process, which Go does not promise to support, exchange tensors in both directions
 // with both collectors running. DLBRIDGE_STRESS makes it minutes.
 func TestG59TwoGoLibrariesExchangeTensors(t *testing.T) {
+	t.Parallel()
 	rounds := 10_000
 	if os.Getenv("DLBRIDGE_STRESS") != "" {
 		rounds = 250_000
