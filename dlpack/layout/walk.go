@@ -28,7 +28,6 @@ type Walk struct {
 	// nor turned. Reset looks at it.
 	InOrder bool
 
-	tensors int
 	any     bool      // there are elements
 	shape   []int64   // from the slowest dimension to the fastest
 	strides [][]int64 // of each tensor
@@ -54,7 +53,7 @@ const maxWide = 62
 //
 // Errors: [ErrShape] for different shapes, as [Layout.Span] and [Count]; the walk is then over none.
 func (w *Walk) Reset(layouts ...Layout) error {
-	*w = Walk{InOrder: w.InOrder, numbers: w.numbers}
+	w.clear()
 	if len(layouts) == 0 {
 		return nil
 	}
@@ -71,8 +70,7 @@ func (w *Walk) Reset(layouts ...Layout) error {
 			return fmt.Errorf("%w (tensor %d of the walk)", err, k)
 		}
 	}
-	w.tensors, w.any = len(layouts), count > 0
-	if !w.any {
+	if w.any = count > 0; !w.any {
 		return nil
 	}
 
@@ -90,7 +88,7 @@ func (w *Walk) Reset(layouts ...Layout) error {
 	if !w.InOrder {
 		slices.SortStableFunc(wide[:rank], func(a, b wideDimension) int { return cmp.Compare(b.weight, a.weight) })
 	}
-	w.makeRoom(rank)
+	w.makeRoom(len(layouts), rank)
 	for k := range layouts {
 		w.start[k] = layouts[k].Offset
 		for i, at := range wide[:rank] {
@@ -108,6 +106,9 @@ func (w *Walk) Reset(layouts ...Layout) error {
 	return nil
 }
 
+// clear leaves a walk over nothing.
+func (w *Walk) clear() { *w = Walk{InOrder: w.InOrder, numbers: w.numbers} }
+
 // A wideDimension has more than one element; its weight is how far one step along it leads in all.
 type wideDimension struct {
 	d      int
@@ -123,9 +124,8 @@ func (v *wideDimension) weigh(stride int64) {
 	v.weight += m
 }
 
-// makeRoom makes the slices for a rank, without contents.
-func (w *Walk) makeRoom(rank int) {
-	n := w.tensors
+// makeRoom makes the slices for n tensors of a rank, without contents.
+func (w *Walk) makeRoom(n, rank int) {
 	if w.strides = w.inlineStrides[:]; n > inlineTensors {
 		w.strides = make([][]int64, n)
 	}
@@ -308,7 +308,9 @@ func (w *Walk) Part(i, of int) error {
 		return nil
 	}
 	if len(w.shape) == 0 {
-		w.any = i == 0
+		if i > 0 {
+			w.clear()
+		}
 		return nil
 	}
 	d := 0
@@ -326,10 +328,13 @@ func (w *Walk) Part(i, of int) error {
 	if int64(i) < more {
 		size++
 	}
+	if size == 0 {
+		w.clear()
+		return nil
+	}
 	for k, strides := range w.strides {
 		w.start[k] += first * strides[d]
 	}
 	w.shape[d] = size
-	w.any = size > 0
 	return nil
 }
