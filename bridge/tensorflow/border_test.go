@@ -523,3 +523,9 @@ func ones(rank int) []int64 {
 	}
 	return shape
 }
+
+func TestTheZeroValueHasNothingAndCanBeClosed(t *testing.T) {
+	var v tensorflow.Value
+	assert.Nil(t, v.Shape())
+	assert.NoError(t, v.Close())
+}

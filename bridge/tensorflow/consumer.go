@@ -22,10 +22,13 @@ type Value struct {
 
 // Shape has the sizes of the dimensions.
 func (v *Value) Shape() []int64 {
-	if v.Tensor != nil {
+	switch {
+	case v.Tensor != nil:
 		return v.Tensor.Shape()
+	case v.Elements != nil:
+		return v.Elements.Shape
 	}
-	return v.Elements.Shape
+	return nil
 }
 
 // Close closes the tensor, if the value is one.
