@@ -374,8 +374,7 @@ static void row_major_strides(int64_t *strides, const int64_t *shape, int32_t nd
 }
 
 /* Memory that the host can address gets its offset folded into data. */
-static void fill_block(core_share *share, const DLTensor *view, DLTensor *out,
-                              core_block *block) {
+static void fill_block(core_share *share, const DLTensor *view, DLTensor *out, core_block *block) {
   int32_t ndim = view->ndim;
   int64_t *shape = block->dims, *strides = block->dims + ndim;
   int empty = 0;
@@ -569,9 +568,10 @@ static int known_dtype(DLDataType dtype) {
 
 /* Most tensors are row-major without gaps: one look at each dimension tells that they are sound. */
 static int sound(const DLTensor *t, core_extent *out) {
+  if ((uintptr_t)t % 8 != 0) return 0;
   int64_t bits = (int64_t)t->dtype.bits * t->dtype.lanes, count = 1;
   uint64_t end;
-  if (((uintptr_t)t | (uintptr_t)t->shape | (uintptr_t)t->strides) % 8 != 0 || t->ndim < 0 ||
+  if (((uintptr_t)t->shape | (uintptr_t)t->strides) % 8 != 0 || t->ndim < 0 ||
       t->ndim > CORE_RANK_MAX || (t->ndim > 0 && t->shape == NULL) || t->data == NULL ||
       bits % 8 != 0 || !known_dtype(t->dtype))
     return 0;
