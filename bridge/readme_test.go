@@ -3,7 +3,10 @@
 package bridge_test
 
 import (
+	"io/fs"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"unsafe"
@@ -103,4 +106,30 @@ func TestG87StoryOfTheReadmeIsTrue(t *testing.T) {
 
 	_, err = story(frames[:2], nil)
 	require.ErrorIs(t, err, tens.ErrPartOutOfRange)
+}
+
+// What .ci/README.md names as a proof is a test that there is.
+func TestProofsThatAreNamedExist(t *testing.T) {
+	text, err := os.ReadFile("../.ci/README.md")
+	require.NoError(t, err)
+	named := regexp.MustCompile("`((?:Test|Fuzz|test_)[A-Za-z0-9_]+)").FindAllStringSubmatch(string(text), -1)
+	require.NotEmpty(t, named)
+	tests := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^(?:func|def) ((?:Test|Fuzz|test_)\w+)`)
+	for _, folder := range []string{"../bridge", "../dlpack", "../tens"} {
+		require.NoError(t, fs.WalkDir(os.DirFS(folder), ".", func(path string, entry fs.DirEntry, err error) error {
+			name := entry.Name()
+			if err != nil || !strings.HasSuffix(name, "_test.go") && !strings.HasPrefix(name, "test_") {
+				return err
+			}
+			source, err := os.ReadFile(filepath.Join(folder, path))
+			for _, test := range declared.FindAllSubmatch(source, -1) {
+				tests[string(test[1])] = true
+			}
+			return err
+		}))
+	}
+	for _, name := range named {
+		assert.True(t, tests[name[1]], name[1])
+	}
 }
