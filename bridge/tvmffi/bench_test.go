@@ -119,26 +119,13 @@ func BenchmarkCallOfGoWithThreeSlices(b *testing.B) {
 func BenchmarkServeWithTwoTensorsAndAFloat(b *testing.B) {
 	x, y, _ := vectors(b)
 	dims := [2]int64{16, 1}
-	type dlTensor struct {
-		data           unsafe.Pointer
-		device         dlpack.Device
-		ndim           int32
-		dtype          dlpack.DataType
-		shape, strides unsafe.Pointer
-		byteOffset     uint64
-	}
-	type value struct {
-		kind int32
-		size uint32
-		bits uint64
-	}
 	tensors := [2]*dlTensor{}
 	for i, data := range [][]float32{x, y} {
 		tensors[i] = &dlTensor{data: unsafe.Pointer(&data[0]), device: dlpack.Device{Type: dlpack.CPU}, ndim: 1, dtype: dlpack.Float32,
-			shape: unsafe.Pointer(&dims[0]), strides: unsafe.Pointer(&dims[1])}
+			shape: &dims[0], strides: &dims[1]}
 	}
-	args := &[3]value{{7, 0, uint64(uintptr(unsafe.Pointer(tensors[0])))}, {7, 0, uint64(uintptr(unsafe.Pointer(tensors[1])))}, {3, 0, 0x4000000000000000}}
-	result := new(value)
+	args := &[3]ffiAny{{7, 0, uintptr(unsafe.Pointer(tensors[0]))}, {7, 0, uintptr(unsafe.Pointer(tensors[1]))}, {3, 0, 0x4000000000000000}}
+	result := new(ffiAny)
 	h := func(a tvmffi.Args) (any, error) {
 		x, y, k := tvmffi.Slice[float32](a, 0), tvmffi.Slice[float32](a, 1), float32(a.Float(2))
 		if err := a.Check(3); err != nil {

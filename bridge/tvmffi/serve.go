@@ -101,23 +101,23 @@ func Serve(h Handler, args unsafe.Pointer, n int32, result unsafe.Pointer) (stat
 	if result == nil {
 		return -1 // there is nowhere to leave anything
 	}
-	a := Args{args, int(n), result}
-	returned := false
+	over := false
 	defer func() {
-		if !returned {
-			status = a.finish(h, nil, panicked(recover()))
+		if !over {
+			status = finish(h, result, nil, panicked(recover()))
 		}
 	}()
-	v, err := h(a)
-	returned = true
-	if v == nil && err == nil && notes.live.Load() == 0 {
-		return 0
+	v, err := h(Args{args, int(n), result})
+	if v != nil || err != nil || notes.live.Load() != 0 {
+		status = finish(h, result, v, err)
 	}
-	return a.finish(h, v, err)
+	over = true
+	return status
 }
 
 // finish ends a call: it makes a result of what the handler returned, or raises an error.
-func (a Args) finish(h Handler, v any, err error) (status int32) {
+func finish(h Handler, result unsafe.Pointer, v any, err error) (status int32) {
+	a := Args{call: result}
 	n := a.noted(true)
 	if n.err != nil { // it comes first: the rest may be its consequence
 		kind, text, _ := kindOf(n.err)
@@ -125,7 +125,7 @@ func (a Args) finish(h Handler, v any, err error) (status int32) {
 	}
 	if v != nil {
 		if err == nil {
-			err = store((*C.ffi_any)(a.call), v)
+			err = store((*C.ffi_any)(result), v)
 		}
 		dispose(v)
 	}
@@ -234,6 +234,11 @@ func (a Args) Check(n int) error {
 	if n == a.n && notes.live.Load() == 0 {
 		return nil
 	}
+	return a.check(n)
+}
+
+// check is apart so that Check is inlined.
+func (a Args) check(n int) error {
 	if n >= 0 && n != a.n {
 		a.note(func(note *note) { note.err = Errorf(TypeError, "takes %d arguments, got %d", n, a.n) })
 	}
@@ -388,36 +393,114 @@ func (a Args) tensor(i int) *C.DLTensor {
 // Ownership: none, the slice is a view. Lifetime: until the handler returns. Threads: the
 // handler's. On error: nil, and [Args.Check] says why.
 func Slice[T dlpack.Element](a Args, i int) []T {
-	d := a.tensor(i)
-	if d == nil {
-		return nil
-	}
-	var zero T
-	if dtype := dlpack.DataTypeOf[T](); *(*dlpack.DataType)(unsafe.Pointer(&d.dtype)) == dtype && dtype != dlpack.Bool {
-		if n := packed(d); n > 0 && uintptr(d.data)%unsafe.Alignof(zero) == 0 {
-			return (*[most]T)(d.data)[:n:n]
+	data, n := a.elements(i, typed[T]{}) // only this is generic, and inlined: T costs nothing
+	return unsafe.Slice((*T)(data), n)
+}
+
+// elements is where the elements of argument i lie, and how many they are.
+func (a Args) elements(i int, of elementType) (unsafe.Pointer, int) {
+	if arg, kind := a.at(i); kind == C.FFI_TENSOR || kind == C.FFI_DLTENSOR && word(arg) != 0 {
+		d := (*C.DLTensor)(pointer(uintptr(word(arg))))
+		if kind == C.FFI_TENSOR {
+			d = (*C.DLTensor)(cell(uintptr(word(arg))))
+		}
+		if d.ndim == 1 && d.shape != nil && ordinary(d, dataType(of)) { // as packed, without a loop
+			n := *(*int64)(unsafe.Pointer(d.shape))
+			if uint64(n-1) < most && (d.strides == nil || *(*int64)(unsafe.Pointer(d.strides)) == 1) {
+				return d.data, int(n)
+			}
 		}
 	}
-	// What is not in order, or not ordinary, is looked at closely.
+	return a.anyElements(i, of)
+}
+
+// anyElements is elements for all tensors.
+func (a Args) anyElements(i int, of elementType) (unsafe.Pointer, int) {
+	d := a.tensor(i)
+	if d == nil {
+		return nil, 0
+	}
+	if ordinary(d, dataType(of)) {
+		if n := packed(d); n > 0 {
+			return d.data, n
+		}
+	}
 	t := a.Tensor(i)
 	if t == nil {
-		return nil
+		return nil, 0
 	}
-	values, err := dlpack.Values[T](t)
+	data, n, err := of.values(t)
 	if err != nil {
 		a.refused(i, err)
 	}
-	return values
+	return data, n
+}
+
+// An elementType is a typed[T].
+type elementType interface {
+	values(*dlpack.Tensor) (unsafe.Pointer, int, error)
+}
+
+type typed[T dlpack.Element] struct{}
+
+// values looks closely at a tensor that is not in order, or not ordinary.
+func (typed[T]) values(t *dlpack.Tensor) (unsafe.Pointer, int, error) {
+	v, err := dlpack.Values[T](t)
+	return unsafe.Pointer(unsafe.SliceData(v)), len(v), err
+}
+
+// ordinary reports whether the elements of a tensor are of a type, on the host and aligned for all
+// types.
+func ordinary(d *C.DLTensor, dtype dlpack.DataType) bool {
+	return d.device.device_type == C.kDLCPU && d.data != nil && uintptr(d.data)%16 == 0 && d.byte_offset == 0 &&
+		*(*dlpack.DataType)(unsafe.Pointer(&d.dtype)) == dtype && dtype != 0
+}
+
+// dataType is the data type of numbers, and 0 for bool, whose bytes need a look, and for types of
+// the program's own.
+func dataType(of elementType) dlpack.DataType {
+	if _, is := of.(typed[float32]); is { // before the others, of which it is one
+		return dlpack.Float32
+	}
+	switch of.(type) {
+	case typed[float64]:
+		return dlpack.Float64
+	case typed[int]:
+		return intType
+	case typed[int8]:
+		return dlpack.Int8
+	case typed[int16]:
+		return dlpack.Int16
+	case typed[int32]:
+		return dlpack.Int32
+	case typed[int64]:
+		return dlpack.Int64
+	case typed[uint]:
+		return uintType
+	case typed[uint8]:
+		return dlpack.Uint8
+	case typed[uint16]:
+		return dlpack.Uint16
+	case typed[uint32]:
+		return dlpack.Uint32
+	case typed[uint64]:
+		return dlpack.Uint64
+	case typed[complex64]:
+		return dlpack.Complex64
+	case typed[complex128]:
+		return dlpack.Complex128
+	}
+	return 0
 }
 
 // most is more elements than an ordinary tensor has.
 const most = 1 << 31
 
-// packed is how many elements an ordinary tensor has: on the CPU, row-major, of a size that cannot
-// overflow. It is 0 for all others.
+// packed is how many elements a tensor has that is row-major, and of a size that cannot overflow.
+// It is 0 for all others.
 func packed(d *C.DLTensor) int {
 	rank := int(d.ndim)
-	if d.device.device_type != C.kDLCPU || d.data == nil || d.byte_offset != 0 || uint(rank) > 8 || rank > 0 && d.shape == nil {
+	if uint(rank) > 8 || rank > 0 && d.shape == nil {
 		return 0
 	}
 	count := int64(1)

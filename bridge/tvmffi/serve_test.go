@@ -239,6 +239,86 @@ func TestArgumentsThatDoNotAgreeAreErrors(t *testing.T) {
 	}
 }
 
+// dlTensor and ffiAny are a DLTensor and a TVMFFIAny.
+type (
+	dlTensor struct {
+		data           unsafe.Pointer
+		device         dlpack.Device
+		ndim           int32
+		dtype          dlpack.DataType
+		shape, strides *int64
+		byteOffset     uint64
+	}
+	ffiAny struct {
+		kind int32
+		size uint32
+		bits uintptr
+	}
+)
+
+type celsius float32
+
+// Slices are of every type, also of the program's own, in any number of dimensions.
+func TestSlicesAreOfAnyElement(t *testing.T) {
+	sliceOf(t, []float32{1, 2})
+	sliceOf(t, []float64{1, 2})
+	sliceOf(t, []int{1, 2})
+	sliceOf(t, []int8{1, 2})
+	sliceOf(t, []int16{1, 2})
+	sliceOf(t, []int32{1, 2})
+	sliceOf(t, []int64{1, 2})
+	sliceOf(t, []uint{1, 2})
+	sliceOf(t, []uint8{1, 2})
+	sliceOf(t, []uint16{1, 2})
+	sliceOf(t, []uint32{1, 2})
+	sliceOf(t, []uint64{1, 2})
+	sliceOf(t, []bool{true, false})
+	sliceOf(t, []complex64{1, 2})
+	sliceOf(t, []complex128{1, 2})
+	sliceOf(t, []celsius{1, 2})
+}
+
+func sliceOf[T dlpack.Element](t *testing.T, from []T) {
+	x, err := dlpack.New(dlpack.DataTypeOf[T](), 2, 1, 64)
+	require.NoError(t, err)
+	defer x.Close()
+	values, err := dlpack.Values[T](x)
+	require.NoError(t, err)
+	copy(values, from)
+	address := x.Data()
+	at := func(h tvmffi.Handler, arg *dlTensor) int32 {
+		result := new(ffiAny)
+		defer runtime.KeepAlive(arg)
+		return tvmffi.Serve(h, unsafe.Pointer(&ffiAny{kind: 7, bits: uintptr(unsafe.Pointer(arg))}), 1, unsafe.Pointer(result))
+	}
+	for _, shape := range [][]int64{{128}, {2, 64}, {2, 1, 64}, {1}, {}} {
+		t.Run(fmt.Sprintf("%T of %v", from, shape), func(t *testing.T) {
+			d := &dlTensor{data: *(*unsafe.Pointer)(unsafe.Pointer(&address)), device: dlpack.Device{Type: dlpack.CPU}, dtype: x.DType(), ndim: int32(len(shape)), shape: unsafe.SliceData(shape)}
+			count := 1
+			for _, n := range shape {
+				count *= int(n)
+			}
+			h := func(a tvmffi.Args) (any, error) {
+				got := tvmffi.Slice[T](a, 0)
+				if assert.Len(t, got, count) {
+					assert.Same(t, &values[0], &got[0])
+				}
+				return nil, a.Check(1)
+			}
+			assert.Zero(t, at(h, d))
+			refused := func(a tvmffi.Args) (any, error) {
+				assert.Nil(t, tvmffi.Slice[T](a, 0))
+				assert.Error(t, a.Check(1))
+				return nil, nil
+			}
+			for _, wrong := range []dlpack.DataType{0, d.dtype ^ 0x10000, d.dtype ^ 0x800, d.dtype ^ 3} {
+				d.dtype = wrong
+				assert.NotZero(t, at(refused, d), "%v", wrong)
+			}
+		})
+	}
+}
+
 func named(a tvmffi.Args) (any, error) { return nil, a.Check(3) }
 
 func TestErrorsOfHandlersHaveAKind(t *testing.T) {
@@ -293,7 +373,17 @@ func TestG58PanicsOfHandlersBecomeErrors(t *testing.T) {
 	}
 	_, err := serve(t, nil).Call()
 	assert.ErrorContains(t, err, "panic: ")
+	_, err = serve(t, func(tvmffi.Args) (any, error) { return explosive{}, nil }).Call()
+	assert.ErrorContains(t, err, "panic: on the way out")
+	_, err = serve(t, func(tvmffi.Args) (any, error) { return nil, explosive{} }).Call()
+	assert.ErrorContains(t, err, "panic: in its own words")
 }
+
+// explosive panics when the handler that returned it is over.
+type explosive struct{}
+
+func (explosive) Close() error  { panic("on the way out") }
+func (explosive) Error() string { panic("in its own words") }
 
 func TestRegisteredFunctionsAreGlobal(t *testing.T) {
 	need(t)
