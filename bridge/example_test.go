@@ -7,6 +7,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
 	"github.com/dlbridge/dlbridge/tens"
 )
 
@@ -129,4 +130,44 @@ func ExampleLabelAttributes() {
 	// Output:
 	// {"TENS":{"metadata":{},"tensors":[{"dtype":"f","part":0,"shape":[2],"word":4}]},"hops":2,"trace":"4bf92f"}
 	// 2 true <nil>
+}
+
+func ExampleTensors() {
+	frames := [][]byte{
+		[]byte(`ZIO0TENS{"TENS":{"tensors":[{"shape":[2,2],"word":1,"dtype":"u","order":[0,1]}],"metadata":{}}}`),
+		make([]byte, tens.HeaderSize),
+		{1, 2, 3, 4},
+	}
+	msg, err := tens.Parse(frames)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ts, err := bridge.Tensors(msg, bridge.Writable())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer ts[0].Close()
+	err = dlpack.SetAt[uint8](ts[0], 42, 0, 1) // in the frame
+	fmt.Println(ts[0], frames[2], err)
+	// Output: uint8[2 2] strides [1 2] on cpu [1 2 42 4] <nil>
+}
+
+func ExampleMessage() {
+	t, _ := dlpack.FromSlice([]uint8{1, 2, 3, 4, 5, 6}, 2, 3)
+	defer t.Close()
+	left, _ := t.Slice(layout.All(), layout.Until(2))
+	defer left.Close()
+	msg, report, err := bridge.Message([]*dlpack.Tensor{t, left})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for i, part := range msg.Parts {
+		fmt.Printf("%v %q\n", part, report.Copied[i])
+	}
+	// Output:
+	// [1 2 3 4 5 6] ""
+	// [1 2 4 5] "strides [3 1] of shape [2 2] leave gaps or share elements"
 }

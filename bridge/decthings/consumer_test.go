@@ -403,3 +403,37 @@ func FuzzDecode(f *testing.F) {
 		require.True(t, bytes.HasPrefix(data, again))
 	})
 }
+
+func ExampleAlign() {
+	data := make([]byte, 64)
+	copy(data, "\x01\x01\x02\x00\x00\x80\x3f\x00\x00\x00\x40") // the payload begins at byte 3
+	for _, align := range []int{0, 1} {                        // what float32 needs; wherever it lies
+		v, _, err := decthings.Consume(data, decthings.Align(align))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		x, err := v.Tensor.At(1)
+		fmt.Println(v.Type, v.Copied, x, err)
+		v.Close()
+	}
+	// Output:
+	// f32 true 2 <nil>
+	// f32 false 2 <nil>
+}
+
+func ExampleAll() {
+	data := []byte("\x07\x01\x03abc\x07\x00\x2a\x07\x01\x04ab")
+	for v, err := range decthings.All(data) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(v.Type, v.Shape())
+		v.Close()
+	}
+	// Output:
+	// u8 [3]
+	// u8 []
+	// decthings: byte 12: u8[4] takes 4 elements of 1 bytes, 2 bytes are left: cut short
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
 func ExampleSizeTensor() {
@@ -77,4 +78,81 @@ func ExampleLenient() {
 	// Output:
 	// tensorflow: byte 10: field 7: 3 values for 2 elements: number of values does not fit the shape
 	// [7 0 0 0 8 0 0 0] <nil>
+}
+
+func ExampleCompress() {
+	bias := make([]float32, 1024)
+	bias[0] = 1
+	t, _ := dlpack.FromSlice(bias)
+	defer t.Close()
+	plain, _ := tensorflow.SizeTensor(t)
+	message, err := tensorflow.AppendTensor(nil, t, tensorflow.Compress(64, 2))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%d bytes instead of %d: %x\n", len(message), plain, message)
+	v, err := tensorflow.Decode(message)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer v.Close()
+	fmt.Println(v.Tensor, v.Copied)
+	// Output:
+	// 19 bytes instead of 4108: 0801120512030880082a080000803f00000000
+	// float32[1024] on cpu, read-only true
+}
+
+func ExampleFields() {
+	t, _ := dlpack.FromSlice([]int32{1, 2, 300})
+	defer t.Close()
+	content, _ := tensorflow.AppendTensor(nil, t)
+	fields, err := tensorflow.AppendTensor(nil, t, tensorflow.Fields())
+	fmt.Printf("%x\n%x %v\n", content, fields, err)
+	// Output:
+	// 0803120412020803220c01000000020000002c010000
+	// 08031204120208033a040102ac02 <nil>
+}
+
+func ExampleAlign() {
+	t, _ := dlpack.FromSlice([]float32{1, 2})
+	defer t.Close()
+	for _, options := range [][]tensorflow.EncodeOption{nil, {tensorflow.Pad(64)}} {
+		message, err := tensorflow.AppendTensor(make([]byte, 0, 256), t, options...)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		// A kernel that wants 64 bytes gets them: of the message where it was so written, of a copy otherwise.
+		v, err := tensorflow.Decode(message, tensorflow.Align(64))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(v.Tensor.Address()%64 == 0)
+		v.Close()
+	}
+	// Output:
+	// true
+	// true
+}
+
+func ExampleAppendSlice() {
+	slice, _ := layout.ParseTensorSlice("-:2,3")
+	message := tensorflow.AppendSlice(nil, slice) // a TensorSliceProto
+	back, err := tensorflow.ParseSlice(message)
+	fmt.Printf("%q %v %v\n", message, back, err)
+	// Output: "\n\x00\n\x04\b\x02\x10\x03" -:2,3 <nil>
+}
+
+func ExampleView_AsElements() {
+	view, err := tensorflow.Parse([]byte("\x08\x0c\x12\x04\x12\x02\x08\x03\x22\x03\x00\x80\xff")) // quint8[3]
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	elements := view.AsElements()
+	fmt.Println(elements, elements.Values)
+	// Output: quint8[3] [[0] [128] [255]]
 }
