@@ -360,3 +360,14 @@ func ExampleTensor_Description() {
 	fmt.Println(t.Description())
 	// Output: int32 [3,4] l-tensor strides [4 1]
 }
+
+func ExampleMakeDataType() {
+	x2 := dlpack.MakeDataType(dlpack.CodeFloat4E2M1FN, 4, 2) // two numbers in each byte, as PyTorch has them
+	fmt.Println(x2, x2.ItemSize(), x2.Validate())
+	fmt.Println(dlpack.MakeDataType(dlpack.CodeFloat, 24, 1).Validate())
+	fmt.Println(dlpack.DataTypeOf[float64](), dlpack.DataTypeOf[bool]())
+	// Output:
+	// float4_e2m1fnx2 1 <nil>
+	// dtype = (code 2, bits 24, lanes 1): unsupported data type
+	// float64 bool
+}

@@ -130,7 +130,7 @@ func ExampleAlign() {
 			fmt.Println(err)
 			return
 		}
-		fmt.Println(v.Tensor.Address()%64 == 0)
+		fmt.Println(v.Tensor.Data()%64 == 0)
 		v.Close()
 	}
 	// Output:

@@ -211,3 +211,30 @@ func ExampleTensorSlice_View() {
 	fmt.Println(s.View(&l), l)
 	// Output: <nil> shape [3 2] strides [4 1] offset 1
 }
+
+func ExampleNewPartialShape() {
+	batch, err := layout.NewPartialShape(-1, 224, 224, 3) // -1 is what is not known
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	one, _ := layout.NewPartialShape(8, 224, 224, 3)
+	fmt.Println(batch, one.Refines(batch), batch.Refines(one))
+	other, _ := layout.NewPartialShape(8, 32, 32, 3)
+	fmt.Println(one.Relax(other)) // what holds of both
+	// Output:
+	// [?,224,224,3] true false
+	// [8,?,?,3]
+}
+
+func ExampleNewTensorSlice() {
+	upper, err := layout.NewTensorSlice(layout.Extent{Start: 0, Length: 4}, layout.Extent{Length: layout.Full})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	lower, _ := layout.NewTensorSlice(layout.Extent{Start: 6, Length: 2}, layout.Extent{Length: layout.Full})
+	both, err := upper.Cover(lower)
+	fmt.Println(upper, lower, both, err)
+	// Output: 0,4:- 6,2:- 0,8:- <nil>
+}
