@@ -57,6 +57,12 @@
 // files that export), flags for the header's path, and a second line in Go for the function itself.
 // A generator would be one more tool.
 //
+// A forked child must not enter Go, whose other threads are lost, and what cgo exports has no place
+// for a check before it does. On Linux the linker brings the two calls by which it enters to this
+// package (--wrap), which refuses those of functions that TVM-FFI calls: a RuntimeError, at once. A
+// check in Serve comes too late: of 100 children of a parent that was busy in Go, 97 hung on their
+// way to it. A C function before each would be three more lines for every function of every user.
+//
 // Handlers get their arguments by asking for them, with one check behind all questions. Plain Go
 // signatures would need reflection, at several times the cost of the call, or a function for each
 // number of parameters.

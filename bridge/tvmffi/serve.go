@@ -92,8 +92,9 @@ func (a Args) noted(ended bool) (n note) {
 // use.
 //
 // Ownership: args stay the caller's, and so does what result becomes. Lifetime: args are valid
-// until Serve returns. Threads: any. On error: returns -1 with the error left in the thread, and
-// *result as it was.
+// until Serve returns. Threads: any; in a forked child of a process that has loaded Go the function
+// raises a RuntimeError, without Go (on Linux). On error: returns -1 with the error left in the
+// thread, and *result as it was.
 func Serve(h Handler, args unsafe.Pointer, n int32, result unsafe.Pointer) (status int32) {
 	if !library.loaded.Load() {
 		attached() // so that Go has its signal handler before h runs

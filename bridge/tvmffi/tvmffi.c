@@ -5,6 +5,7 @@
 #include "tvmffi.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -245,6 +246,54 @@ int ffi_raise(const char *kind, size_t kind_size, const char *message, size_t me
   return -1;
 }
 
+/* ---- fork ------------------------------------------------------------------------------------ */
+
+static int forked;
+
+static void note_fork(void) { forked = 1; }
+
+__attribute__((constructor)) static void watch_fork(void) { pthread_atfork(NULL, NULL, note_fork); }
+
+/* A forked child has one thread of Go's many. On its way into Go it would wait for what the others had when they
+ * were lost, and so it is told before. */
+static int raise_forked(void) {
+  static const char kind[] = "RuntimeError",
+                    message[] = "dlbridge: Go was loaded before this process was forked, and does not survive a fork: "
+                                "start the process with multiprocessing's 'spawn' or 'forkserver'";
+  char *found = NULL;
+  if (ffi.ErrorCreate == NULL) free(ffi_attach(NULL, 0, &found)); /* there is no other thread */
+  free(found);
+  return ffi_raise(kind, sizeof kind - 1, message, sizeof message - 1, NULL, 0);
+}
+
+#ifdef __linux__
+/* What cgo makes of an //export has no place for a check: it waits for Go to start, if it has to, and enters it with
+ * a frame of the arguments and the result. The linker (--wrap, in library.go) makes both calls come here. They are
+ * weak for what is linked without it. */
+size_t __real__cgo_wait_runtime_init_done(void) __attribute__((weak));
+void __real_crosscall2(void (*function)(void *), void *frame, int size, size_t context) __attribute__((weak));
+
+/* Whether an address is in a function that TVM-FFI calls. */
+static __attribute__((cold, noinline)) int served_at(void *address) {
+  static const char prefix[] = "__tvm_ffi_";
+  Dl_info info;
+  return dladdr(address, &info) && info.dli_sname && strncmp(info.dli_sname, prefix, sizeof prefix - 1) == 0;
+}
+
+FFI_HIDDEN size_t __wrap__cgo_wait_runtime_init_done(void) {
+  if (forked && served_at(__builtin_return_address(0))) return 0;
+  return __real__cgo_wait_runtime_init_done();
+}
+
+FFI_HIDDEN void __wrap_crosscall2(void (*function)(void *), void *frame, int size, size_t context) {
+  if (forked && served_at(__builtin_return_address(0))) {
+    ((struct { void *self, *args; int32_t count; void *result; int32_t status; } *)frame)->status = raise_forked();
+  } else {
+    __real_crosscall2(function, frame, size, context);
+  }
+}
+#endif
+
 /* ---- Go functions ---------------------------------------------------------------------------- */
 
 /* What TVM-FFI has of a Go function: its number. The deleter may run on any thread and at any time, and so
@@ -257,6 +306,7 @@ typedef struct served {
 static served *dead;
 
 static int serve(void *self, const ffi_any *args, int32_t count, ffi_any *result) {
+  if (forked) return raise_forked();
   return dlb_tvmffi_serve(((served *)self)->id, (void *)args, count, result);
 }
 

@@ -151,6 +151,104 @@ def test_threads_call_at_once(served):
     assert not failures
 
 
+# G60: a forked child is refused what needs Go, at once and whatever the parent was doing, and uses and drops what it
+# has inherited.
+FORK = """
+import os, signal, sys, threading, numpy as np, tvm_ffi
+served = tvm_ffi.load_module(sys.argv[1])
+
+def child(work):
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(20)
+        try:
+            work()
+        except BaseException as error:
+            print(f"child: {error!r}", file=sys.stderr)
+            os._exit(1)
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+
+def refused(call, *args):
+    try:
+        call(*args)
+    except RuntimeError as error:
+        assert "does not survive a fork" in str(error), error
+    else:
+        raise AssertionError("it was called")
+
+"""
+
+
+def test_g60_forked_children_are_refused_while_go_starts(library):
+    child(FORK + "child(lambda: refused(served.nop))", library)  # right after it was loaded
+
+
+def test_g60_forked_children_are_refused_while_go_is_busy(library):
+    child(
+        FORK
+        + """
+x, stop = np.ones(1 << 20, np.float32), False
+def work():
+    y = np.zeros_like(x)
+    while not stop:
+        served.scale(x, y, 2)
+threads = [threading.Thread(target=work) for _ in range(2)]
+for thread in threads:
+    thread.start()
+try:
+    served.register("dlbridge.twice")
+    twice = tvm_ffi.get_global_func("dlbridge.twice")
+    for _ in range(10):
+        child(lambda: (refused(served.nop), refused(served.scale, x, x, 2), refused(served.make, 10, True), refused(twice, 1)))
+    assert twice(21) == 42
+finally:
+    stop = True
+    for thread in threads:
+        thread.join()
+""",
+        library,
+    )
+
+
+def test_g60_forked_children_use_and_drop_what_they_inherit(library):
+    child(
+        FORK
+        + """
+array = [np.from_dlpack(served.make(1000, ours)) for ours in (False, True)]
+before = served.live()
+kept = np.ones(1000, np.float32)
+served.keep(kept)
+twice = (served.register("dlbridge.twice"), tvm_ffi.get_global_func("dlbridge.twice"))[1]
+def inherit():
+    global array, kept, twice
+    for a in array:
+        assert a.sum() == 499500
+    tvm_ffi.remove_global_func("dlbridge.twice")
+    del a, array, kept, twice
+child(inherit)
+for a in array:
+    assert a.sum() == 499500
+assert served.let_go() == 1000
+del a, array
+assert served.live() < before
+""",
+        library,
+    )
+
+
+def test_g60_children_that_load_the_library_themselves_are_served(library):
+    child(
+        "import os, sys, numpy as np, tvm_ffi\n"
+        "if (pid := os.fork()) == 0:\n"
+        "    y = np.zeros(3, np.float32)\n"
+        "    tvm_ffi.load_module(sys.argv[1]).scale(np.ones(3, np.float32), y, 2)\n"
+        "    os._exit(0 if (y == 2).all() else 1)\n"
+        "assert os.waitpid(pid, 0)[1] == 0\n",
+        library,
+    )
+
+
 def test_only_the_functions_are_exported(library):
     out = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True).stdout
     names = [line.split()[2] for line in out.splitlines()]
