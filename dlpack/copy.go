@@ -217,6 +217,23 @@ func (t *Tensor) moveBits(dst *Tensor) {
 // addressable is more than any slice of Go's can have.
 const addressable = 1 << 47
 
+// hasRoom tells whether there is memory for more bytes, which are the elements without gaps. Of a broadcast of a
+// few bytes they may be more than there is, and Go's allocator ends the process then: C's says so.
+func (t *Tensor) hasRoom(more int64) bool {
+	if more < 1<<30 {
+		return true
+	}
+	if e := t.extent(); more <= e.high-e.low {
+		return true
+	}
+	s := coreShareUntouched(uintptr(more))
+	if s == 0 {
+		return false
+	}
+	dropShares(s, 1)
+	return true
+}
+
 // AppendBytes appends the elements, row-major without gaps, to dst.
 //
 // Ownership: the result is Go's. Lifetime: any. Threads: any, while nobody writes to the tensor. On
@@ -231,7 +248,7 @@ func (t *Tensor) AppendBytes(dst []byte) ([]byte, error) {
 		return dst, refuse(op, ErrDevice, "memory on %v cannot be read", t.device)
 	}
 	n, more := len(dst), t.NumBytes()
-	if more > addressable-int64(n) { // a broadcast of a few bytes
+	if more > addressable-int64(n) || !t.hasRoom(more) {
 		return dst, refuse(op, ErrMemory, "no memory for %d bytes", more)
 	}
 	dst = slices.Grow(dst, int(more))[:n+int(more)]

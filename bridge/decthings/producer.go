@@ -24,11 +24,10 @@ func AppendTensor(dst []byte, t *dlpack.Tensor) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	out := dst
-	if n := t.NumBytes(); n <= payload.Addressable {
-		out = room(dst, head, int(n))
+	if err := payload.CheckRoom(t); err != nil {
+		return dst, fmt.Errorf("decthings: %w", err)
 	}
-	out = append(out, byte(what), byte(t.Rank()))
+	out := append(room(dst, head, int(t.NumBytes())), byte(what), byte(t.Rank()))
 	for d := range t.Rank() {
 		out = appendVarint(out, uint64(t.Dim(d)))
 	}

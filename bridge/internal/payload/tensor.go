@@ -33,3 +33,31 @@ func OwnCopy(view *dlpack.Tensor, s dlpack.Spec) (*dlpack.Tensor, error) {
 	s.ByteOffset = 0
 	return c.View(s)
 }
+
+// CheckRoom tells, before memory of Go's is taken for the elements of a tensor, whether they can be read and
+// there is memory for all of them: of a closed tensor, of a device and of a few bytes that are seen often they
+// may be more than there is, and Go's allocator then ends the process.
+//
+// Errors: [dlpack.ErrClosed], [dlpack.ErrDevice], [dlpack.ErrMemory].
+func CheckRoom(t *dlpack.Tensor) error {
+	n := t.NumBytes()
+	if n < 1<<30 {
+		return nil // who reads them will see
+	}
+	touched, err := t.AsBytes()
+	if err != nil {
+		return err
+	}
+	defer touched.Close()
+	if !t.Device().HostReadable() {
+		return fmt.Errorf("memory on %v cannot be read: %w", t.Device(), dlpack.ErrDevice)
+	}
+	if n <= touched.NumBytes() {
+		return nil
+	}
+	probe, err := dlpack.New(dlpack.Uint8, n)
+	if err != nil {
+		return err
+	}
+	return probe.Close()
+}

@@ -1,0 +1,33 @@
+//go:build cgo
+
+package dlpack_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+)
+
+// There may be more elements of a few bytes than there is memory for. Go's allocator would end the process.
+func TestElementsThatNoMemoryHasRoomForAreRefused(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	one := fromSlice(t, []uint8{1})
+	defer one.Close()
+	for _, n := range []int64{1<<62 - 1, 1 << 47, 1<<47 - 1<<30} { // the last is less than what can be addressed
+		wide, err := one.Broadcast(n)
+		require.NoError(t, err)
+		defer wide.Close()
+		before := []byte{1, 2}
+		out, err := wide.AppendBytes(before)
+		assert.ErrorIs(t, err, dlpack.ErrMemory)
+		assert.Equal(t, before, out)
+		_, err = wide.Copy()
+		assert.ErrorIs(t, err, dlpack.ErrMemory)
+		_, err = wide.Convert(dlpack.Float32)
+		assert.Error(t, err)
+	}
+}
