@@ -14,6 +14,8 @@ PEERS := $(BUILD)/venv-peers
 HEAVY_EXAMPLES := examples/torch-to-go examples/tvm
 STRICT := -Wall -Wextra -pedantic -Werror
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# What builds without cgo, or has a half that does.
+PURE := ./tens ./dlpack/... ./bridge ./bridge/internal/... ./bridge/decthings ./bridge/tensorflow
 # Where the tests of bridge/tvmffi find their peer, which lies in the environment of the light peers.
 TVM_FFI = DLBRIDGE_TVM_FFI="$$($(VENV)/bin/python -m tvm_ffi.config --libdir)"
 PIP := -m pip --disable-pip-version-check install --quiet
@@ -42,7 +44,7 @@ test: test-go test-python demo ## the tests of all three languages, and the demo
 
 test-go: $(VENV)/requirements.done ## the Go and C tests, under the race detector and without cgo
 	$(TVM_FFI) $(GO) test -race $(GOTESTFLAGS) ./...
-	CGO_ENABLED=0 $(GO) test $(GOTESTFLAGS) ./tens ./dlpack/... ./bridge ./bridge/decthings ./bridge/tensorflow
+	CGO_ENABLED=0 $(GO) test $(GOTESTFLAGS) $(PURE)
 
 test-python: $(VENV)/dlbridge.done ## the Python tests, with the light peers
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "not peers" bridge/python/tests
@@ -66,9 +68,9 @@ vet: ## formatting, go.mod and go vet, for other platforms too
 	if [ -n "$$unformatted" ]; then echo "not formatted: $$unformatted" >&2; exit 1; fi
 	$(GO) mod tidy -diff
 	$(GO) vet ./...
-	CGO_ENABLED=0 $(GO) vet ./tens ./dlpack/... ./bridge ./bridge/decthings ./bridge/tensorflow
-	CGO_ENABLED=0 GOARCH=arm64 $(GO) vet ./tens ./dlpack/... ./bridge ./bridge/decthings ./bridge/tensorflow
-	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet ./tens ./dlpack/... ./bridge ./bridge/decthings ./bridge/tensorflow
+	CGO_ENABLED=0 $(GO) vet $(PURE)
+	CGO_ENABLED=0 GOARCH=arm64 $(GO) vet $(PURE)
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet $(PURE)
 	cd examples/bench && $(GO) mod tidy -diff && $(GO) vet ./...
 	cd examples/gorgonia-graph && $(GO) mod tidy -diff && $(GO) vet ./...
 	cd examples/libtorch && $(GO) mod tidy -diff
