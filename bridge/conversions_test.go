@@ -37,7 +37,7 @@ type format struct {
 var formats = []format{
 	{"TENS", overTENS, nil},
 	{"Decthings", overDecthings, bridge.ErrDType},
-	{"TensorFlow's TensorProto", overTensorProto, tensorflow.ErrDType},
+	{"TensorFlow's TensorProto", overTensorProto, bridge.ErrDType},
 	{"DLPack", overDLPack, nil},
 }
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+
+	"github.com/dlbridge/dlbridge/bridge"
 )
 
 // The causes of errors of this package, beside [layout.ErrNegative], [layout.ErrOverflow],
@@ -13,8 +15,9 @@ var (
 	ErrWire = errors.New("malformed protocol buffer")
 	// ErrText: a name that is not UTF-8.
 	ErrText = errors.New("not UTF-8")
-	// ErrDType: a type that TensorFlow, DLPack or the elements at hand do not have.
-	ErrDType = errors.New("data type not representable")
+	// ErrDType: a type that TensorFlow, DLPack or the elements at hand do not have. It is [bridge.ErrDType], the
+	// same cause in every format.
+	ErrDType = bridge.ErrDType
 	// ErrRank: an unknown rank where it must be known, or more dimensions than TensorFlow has room for.
 	ErrRank = errors.New("unsupported rank")
 	// ErrSize: elements that take not the bytes there are.
