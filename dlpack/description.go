@@ -98,7 +98,8 @@ func (r Role) String() string {
 	return strings.Join(names, "+")
 }
 
-// Description describes a tensor that there is.
+// Description describes a tensor that there is, of at most [layout.MaxRank] dimensions: of more,
+// [Description.Known] refuses it.
 func (t *Tensor) Description() *Description {
 	shape, _ := layout.NewPartialShape(t.shape()...)
 	d := &Description{DType: t.dtype, Padded: t.flags&SubbytePadded != 0, Shape: shape, Access: LTensor, Strides: t.Strides()}

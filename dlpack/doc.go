@@ -32,10 +32,11 @@
 // public fields, and a second call is ignored and counted, until the block is in use again, which
 // takes at least 64 others.
 //
-// A Tensor that is exported often keeps up to 64 blocks for itself, each with its share or its pin. An export
-// then marks one of them live and writes the description anew, and the deleter marks it idle: one atomic
-// instruction each. The 64 others are then counted from the block's export, not from its deletion. The blocks
-// are let go when the Tensor is closed, and at each collection.
+// A Tensor that is exported often keeps up to 64 blocks of each pool for itself, each with its share or its
+// pin; a goroutine has one pool, which it may have in common with others. An export then marks one of them live
+// and writes the description anew, and the deleter marks it idle: one atomic instruction each. The 64 others
+// are then counted from the block's export, not from its deletion. The blocks are let go when the Tensor is
+// closed, and at each collection.
 //
 // Memory that is not Go's (from [New], [Lend] and imports) is counted by a word in C memory: one for all
 // of Go's tensors together, one for each export. Whoever drops the last one frees it, or gives it back
@@ -66,8 +67,8 @@
 //
 // Blocks that a Tensor keeps are not shared by its goroutines' pools, and their turn is no atomic count: with
 // one, an export and its deleter would take three locked instructions and not two, of 5 ns each, of 17 ns
-// in all. Pinning anew for each export takes 50 ns by itself. The price is up to 16 KiB of blocks for each
-// Tensor that is exported again and again, and 4 MiB for all that are exported from one pool.
+// in all. Pinning anew for each export takes 50 ns by itself. The price is up to 16 KiB of blocks of each
+// pool that a Tensor is exported from again and again, and 4 MiB for all that are exported from one pool.
 //
 // The pool of a goroutine is picked by the address of its stack. A pool for each processor would need
 // the runtime's private pinning; one pool for all would be a lock that everybody waits for.

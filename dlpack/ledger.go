@@ -31,7 +31,12 @@ const (
 	KindAllocation             // memory of New, Copy or Lend that Go still holds
 )
 
-func (k Kind) String() string { return [...]string{"export", "import", "allocation"}[k] }
+func (k Kind) String() string {
+	if k > KindAllocation {
+		return fmt.Sprintf("kind %d", uint8(k))
+	}
+	return [...]string{"export", "import", "allocation"}[k]
+}
 
 // A Record is one entry of the ledger.
 type Record struct {

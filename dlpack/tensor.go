@@ -241,10 +241,10 @@ func (t *Tensor) Shape() []int64 { return append([]int64{}, t.shape()...) }
 // Strides returns a copy of the strides, in elements.
 func (t *Tensor) Strides() []int64 { return append([]int64{}, t.strides()...) }
 
-// Dim is the size of dimension d.
+// Dim is the size of dimension d, one of 0 to Rank()-1: any other is an index out of range.
 func (t *Tensor) Dim(d int) int64 { return t.shape()[d] }
 
-// Stride is the stride of dimension d, in elements.
+// Stride is the stride of dimension d, in elements; d as for [Tensor.Dim].
 func (t *Tensor) Stride(d int) int64 { return t.strides()[d] }
 
 // NumElements is the product of the shape.
