@@ -602,19 +602,16 @@ func (a Args) Keep(i int) (any, error) {
 	return value(r)
 }
 
-// handlers are the Go functions that TVM-FFI has, by number.
+// handlers are the Go functions that TVM-FFI has, by number. A call only reads them.
 var handlers struct {
-	mu   sync.RWMutex
-	last uint64
-	byID map[uint64]Handler
+	mu   sync.Mutex
+	list atomic.Pointer[[]Handler]
+	free []uint64 // numbers that were somebody's
 }
 
 //export dlb_tvmffi_serve
 func dlb_tvmffi_serve(id uint64, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
-	handlers.mu.RLock()
-	h := handlers.byID[id]
-	handlers.mu.RUnlock()
-	return Serve(h, args, n, result)
+	return Serve((*handlers.list.Load())[id], args, n, result)
 }
 
 // NewFunction makes a function of TVM-FFI's of a handler: to be called, to be an argument of a
@@ -630,19 +627,29 @@ func NewFunction(h Handler) (*Function, error) {
 	}
 	handlers.mu.Lock()
 	defer handlers.mu.Unlock()
+	var list []Handler
+	if l := handlers.list.Load(); l != nil {
+		list = *l
+	}
 	var gone C.uint64_t
 	for C.ffi_dead_function(&gone) != 0 {
-		delete(handlers.byID, uint64(gone))
+		list[gone] = nil
+		handlers.free = append(handlers.free, uint64(gone))
 	}
-	if handlers.byID == nil {
-		handlers.byID = make(map[uint64]Handler)
+	last := len(handlers.free) - 1
+	if last < 0 {
+		list, last = append(list, nil), 0
+		handlers.list.Store(&list)
+		handlers.free = append(handlers.free, uint64(len(list)-1))
 	}
-	handlers.last++
-	r := C.ffi_function(C.uint64_t(handlers.last))
+	id := handlers.free[last]
+	list[id] = h
+	r := C.ffi_function(C.uint64_t(id))
 	if r.status != 0 {
+		list[id] = nil
 		return nil, raised("new function", r)
 	}
-	handlers.byID[handlers.last] = h
+	handlers.free = handlers.free[:last]
 	return newFunction(h.name(), uintptr(r.value), []FunctionOption{Alignment(1)}), nil
 }
 
