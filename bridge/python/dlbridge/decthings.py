@@ -12,13 +12,13 @@ has loaded it, every function is a RuntimeError.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from . import _core
 from ._core import Tensor
 from ._elements import Elements
+from .tens import _json
 
 __all__ = ["Elements", "check", "decode", "encode", "iter"]
 
@@ -75,12 +75,4 @@ def check(rules: Mapping[str, Any], x: Any) -> None:
     size, and an empty list of types allows none. Only type and shape of `x` are looked at. Errors: ValueError,
     which names the rule that is broken or what is wrong with the rules; TypeError for what JSON cannot say.
     """
-    if not isinstance(rules, Mapping):
-        raise TypeError(f"dlbridge: rules must be a mapping, not {type(rules)!r}")
-    try:
-        text = json.dumps(dict(rules), allow_nan=False).encode()
-    except RecursionError:
-        raise ValueError("dlbridge: rules nested too deep") from None
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"dlbridge: rules: {error}") from None
-    _core.decthings_check(text, x, Elements)
+    _core.decthings_check(_json(rules, "rules"), x, Elements)

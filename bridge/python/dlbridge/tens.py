@@ -30,14 +30,15 @@ class Message:
     Attributes:
         level: 0 to 8.
         form: four bytes, such as b"TENS"; given shorter, it is padded with spaces.
-        label: the label as a dict, or None where it is no JSON object.
+        label: the label as a dict, or None where it is no JSON object (or has an integer of more digits
+            than Python reads, sys.get_int_max_str_digits).
         label_bytes: the label as it is in the message.
         origin, granule, seqno: unsigned numbers of 64 bits.
         parts: memoryviews of the payload parts. Those of a message that was read alias its frames.
         tensors: the tensors of the label, each on the memory of its part, read-only exactly when that
             frame's buffer is. Empty for a message that was made of its fields, or only parsed.
         metadata: the attribute `metadata` of TENS, None where absent.
-        tensor_metadata: that of each tensor.
+        tensor_metadata: that of each tensor. Both are a ValueError where an integer has too many digits.
     """
 
     __slots__ = (
@@ -212,15 +213,15 @@ def _form(form: bytes | str) -> bytes:
     return form.ljust(4)
 
 
-def _json(value: Mapping[str, Any]) -> bytes:
+def _json(value: Mapping[str, Any], what: str = "metadata or label") -> bytes:
     if not isinstance(value, Mapping):
-        raise TypeError(f"dlbridge: metadata must be a mapping, not {type(value)!r}")
+        raise TypeError(f"dlbridge: {what} must be a mapping, not {type(value)!r}")
     try:
         return json.dumps(dict(value), allow_nan=False, separators=(",", ":")).encode()
     except RecursionError:
-        raise ValueError("dlbridge: metadata or label nested too deep") from None
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"dlbridge: metadata or label: {error}") from None
+        raise ValueError(f"dlbridge: {what} nested too deep") from None
+    except (TypeError, ValueError) as error:  # or of a class of theirs, which may not take a text
+        raise (TypeError if isinstance(error, TypeError) else ValueError)(f"dlbridge: {what}: {error}") from error
 
 
 def _label(label: bytes | str | Mapping[str, Any]) -> bytes:
@@ -241,7 +242,10 @@ def _bytes_view(part: Any) -> memoryview:
 
 
 def _loads(text: bytes | None) -> Any:
-    return None if text is None else json.loads(text)
+    try:
+        return None if text is None else json.loads(text)
+    except ValueError as error:  # it is JSON, but Python does not read integers of any length
+        raise ValueError(f"dlbridge: metadata: {error}") from None
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -182,7 +182,10 @@ PyObject *raise_library(const dlb_error *error) {
     default:
       break;
   }
-  return PyErr_Format(type, "dlbridge: %s", error->message);
+  static const char prefix[] = "dlbridge: "; /* of what none of its packages says */
+  const char *text = error->message;
+  if (strncmp(text, prefix, sizeof prefix - 1) == 0) text += sizeof prefix - 1;
+  return PyErr_Format(type, "dlbridge: %s", text);
 }
 
 PyObject *codec_counters(PyObject *module, PyObject *Py_UNUSED(ignored)) {
@@ -195,6 +198,19 @@ PyObject *codec_counters(PyObject *module, PyObject *Py_UNUSED(ignored)) {
   return Py_BuildValue("{sLsLsLsLsK}", "exports", (long long)counts.exports, "imports",
                        (long long)counts.imports, "messages", (long long)counts.messages, "elements",
                        (long long)counts.elements, "double_deletes", (unsigned long long)counts.double_deletes);
+}
+
+/* Notes at the exception, whoever has raised it, which of several objects it is about. */
+static void note_index(const char *what, size_t index) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  PyObject *note = PyUnicode_FromFormat("dlbridge: %s[%zu]", what, index);
+  PyObject *none = note == NULL ? NULL : PyObject_CallMethod(value, "add_note", "O", note);
+  Py_XDECREF(note);
+  Py_XDECREF(none);
+  PyErr_Clear();
+  PyErr_Restore(type, value, traceback);
 }
 
 /* ---- frames ---------------------------------------------------------------------------------- */
@@ -233,6 +249,7 @@ static int lend_frames(PyObject *sequence, const char *what, dlb_frame **out, si
     done++;
   Py_DECREF(list);
   if (*out != NULL && done == *count) return 0;
+  if (*out != NULL) note_index(what, done);
   end_frames(*out, done);
   return -1;
 }
@@ -570,6 +587,7 @@ static dlb_message_tensor *export_all(module_state *state, PyObject *producers, 
     if (tensor != NULL) tensors[i].tensor = tensor_export(tensor);
     Py_XDECREF((PyObject *)tensor);
     if (tensors[i].tensor == NULL) {
+      note_index("tensors", i);
       PyObject *type, *value, *traceback;
       PyErr_Fetch(&type, &value, &traceback);
       end_tensors(tensors, i);

@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import hashlib
 import json
+import mmap
 import os
 import pathlib
 import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Mapping
 
 import ml_dtypes
 import numpy as np
@@ -764,3 +766,77 @@ def test_what_json_cannot_say_is_told_with_our_name():
         tens.encode([], metadata={"gain": float("nan")})
     with pytest.raises(TypeError, match="dlbridge: metadata or label: .*not JSON serializable"):
         tens.encode([], metadata={"gain": object()})
+
+
+class Lazy(Mapping):
+    """A mapping whose values are made when they are asked for."""
+
+    def __init__(self, make):
+        self.make = make
+
+    def __len__(self):
+        return 1
+
+    def __iter__(self):
+        return iter(["gain"])
+
+    def __getitem__(self, key):
+        return self.make()
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: json.loads("{"), lambda: b"\xff".decode(), lambda: "\ud800".encode()], ids=["json", "read", "write"]
+)
+def test_an_error_of_a_mapping_is_a_value_error_and_its_cause(make):
+    with pytest.raises(ValueError) as wrong:
+        make()
+    for what, call in [
+        ("metadata or label", lambda: tens.encode([], metadata=Lazy(make))),
+        ("metadata or label", lambda: tens.Message(label=Lazy(make))),
+        ("rules", lambda: dlbridge.decthings.check(Lazy(make), np.zeros(2))),
+    ]:
+        with pytest.raises(ValueError) as error:
+            call()
+        assert str(error.value) == f"dlbridge: {what}: {wrong.value}"
+        assert type(error.value.__cause__) is wrong.type
+
+
+def test_integers_longer_than_python_reads_are_told_with_our_name():
+    number = b"1" * (sys.get_int_max_str_digits() + 1)
+    label = b'{"TENS":{"metadata":{"a":%s},"tensors":[{"shape":[0],"word":1,"dtype":"u","metadata":{"a":%s}}]}}'
+    message = tens.decode([b"ZIO0TENS" + label % (number, number), bytes(24), b""])
+    assert message.tensors[0].shape == (0,)
+    assert message.label is None
+    for attribute in ["metadata", "tensor_metadata"]:
+        with pytest.raises(ValueError, match="dlbridge: metadata: .*digits"):
+            getattr(message, attribute)
+
+
+def test_g44_errors_note_which_tensor_or_frame_is_meant():
+    closed = dlbridge.empty(2, "int8")
+    closed.close()
+    a, gaps = np.zeros(2), memoryview(bytes(8))[::2]
+    for call, error, note in [
+        (lambda: tens.encode([a, a, closed]), ValueError, "tensors[2]"),
+        (lambda: tens.encode([a, [1]]), TypeError, "tensors[1]"),
+        (lambda: tens.encode([np.zeros(2, ">f4")]), BufferError, "tensors[0]"),
+        (lambda: tens.decode([b"ZIO0TENS", "text"]), TypeError, "frames[1]"),
+        (lambda: tens.pack([b"ZIO0TENS{}", bytes(24), gaps]), BufferError, "frames[2]"),
+    ]:
+        with pytest.raises(error) as raised:
+            call()
+        assert raised.value.__notes__ == ["dlbridge: " + note]
+    message = tens.Message(parts=[b"x"])
+    message.parts.append(None)
+    with pytest.raises(TypeError) as raised:
+        message.frames()
+    assert raised.value.__notes__ == ["dlbridge: parts[1]"]
+
+
+def test_a_file_that_was_cut_is_a_value_error_whose_text_is_prefixed_once(tmp_path, nothing_left_alive_in_go):
+    path = tmp_path / "message"
+    path.write_bytes(tens.pack(tens.encode([np.arange(1000)])))
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as data:
+        os.truncate(path, 0)
+        with pytest.raises(ValueError, match=r"^dlbridge: the memory at 0x[0-9a-f]+ cannot be used$"):
+            tens.unpack(data)
