@@ -17,8 +17,8 @@ static int refuse(const char *why) {
 /* Whether the first index is the fastest, without gaps. */
 static int column_major(const Tensor *self) {
   int64_t step = 1;
+  if (self->extent.count == 0) return 1;
   for (int32_t d = 0; d < self->view.ndim; d++) {
-    if (self->view.shape[d] == 0) return 1;
     if (self->view.shape[d] != 1 && self->view.strides[d] != step) return 0;
     step *= self->view.shape[d];
   }
@@ -205,7 +205,9 @@ PyObject *empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObj
   core_status status = core_validate(&view, 0, &extent, message, sizeof message);
   if (status != CORE_OK) return raise_status(status, "empty", message);
   core_share *share = core_share_alloc((size_t)extent.nbytes, 0);
-  if (share != NULL) view.data = share->data;
+  if (share == NULL)
+    return PyErr_Format(PyExc_MemoryError, "dlbridge: empty: no memory for %lld bytes", (long long)extent.nbytes);
+  view.data = share->data;
   return tensor_of(state, share, &view, 0, &extent);
 }
 

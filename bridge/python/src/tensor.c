@@ -188,6 +188,14 @@ static PyObject *tensor_exit(PyObject *op, PyObject *Py_UNUSED(args)) {
   return tensor_close(op, NULL);
 }
 
+/* Without it the first two protocols would write what cannot be read. */
+static PyObject *tensor_reduce(PyObject *Py_UNUSED(op), PyObject *Py_UNUSED(ignored)) {
+  PyErr_SetString(PyExc_TypeError,
+                  "dlbridge: a Tensor is neither pickled nor copied this way: from_dlpack(tensor, copy=True) copies, "
+                  "numpy.from_dlpack and the codecs make what can be pickled");
+  return NULL;
+}
+
 static PyObject *tuple_of(const int64_t *values, Py_ssize_t count) {
   PyObject *tuple = PyTuple_New(count);
   for (Py_ssize_t i = 0; tuple != NULL && i < count; i++) {
@@ -313,6 +321,7 @@ static PyMethodDef tensor_methods[] = {
     {"close", tensor_close, METH_NOARGS, close_doc},
     {"__enter__", tensor_enter, METH_NOARGS, NULL},
     {"__exit__", tensor_exit, METH_VARARGS, NULL},
+    {"__reduce__", tensor_reduce, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import itertools
+import pickle
 import sys
 
 import ml_dtypes
@@ -904,6 +905,17 @@ def test_repr_says_what_it_is():
     assert repr(dlbridge.from_dlpack(a)) == (
         "<dlbridge.Tensor, int8(3, 2), strides (1, 3), device (1, 0), read-only>"
     )
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_a_tensor_is_not_pickled_in_any_protocol(protocol):
+    with pytest.raises(TypeError, match="neither pickled nor copied"):
+        pickle.dumps(dlbridge.empty(3, "int8"), protocol)
+
+
+def test_memory_that_is_not_there_is_told_in_bytes():
+    with pytest.raises(MemoryError, match=f"^dlbridge: empty: no memory for {2**62} bytes$"):
+        dlbridge.empty((2**30, 2**30), "float32")
 
 
 def test_numpy_and_bytes_take_a_tensor_as_a_buffer():
