@@ -37,6 +37,7 @@ var (
 	batches = flag.Int("batches", 100, "batches of each path in each of the turns")
 	spells  = flag.Int("spells", 200, "spells of each throughput")
 	rust    = flag.String("rust", "", "the Rust library; without one its paths are left out")
+	kernel  = flag.String("kernels", "", "the library of C++ functions for TVM-FFI; without one its paths are left out")
 	only    = flag.String("only", "", "names of paths, with commas between: these and nothing else")
 )
 
@@ -50,6 +51,9 @@ func main() {
 			os.Exit(1)
 		}
 		paths = append(paths, peer...)
+	}
+	if *kernel != "" {
+		paths = append(paths, tvmffiCalls(*kernel)...)
 	}
 	if *only != "" {
 		measure(named(paths, strings.Split(*only, ",")), *batches)

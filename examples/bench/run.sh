@@ -40,6 +40,11 @@ ${CXX:-c++} -std=c++17 -O3 -DNDEBUG -DNB_COMPACT_ASSERTIONS -fPIC -shared -fvisi
   -ffunction-sections -fdata-sections -Wl,--gc-sections "$include" -I"$nanobind/include" -I"$nanobind/ext/robin_map/include" \
   -o "$out/modules/nanobind_bench$suffix" python/nanobind_bench.cpp "$nanobind/src/nb_combined.cpp"
 
+${CXX:-c++} -std=c++17 -O2 -fPIC -shared -fvisibility=hidden -I"$($python -m tvm_ffi.config --includedir)" \
+  -o "$out/kernels.so" python/kernels.cc
+DLBRIDGE_TVM_FFI=$($python -m tvm_ffi.config --libdir)
+export DLBRIDGE_TVM_FFI
+
 if [ "${BENCH_TORCH:-}" = 1 ]; then
   say "building the libtorch paths"
   PYTHON=$python sh "$root/examples/libtorch/run.sh" test -c -o "$out/libtorch.test" ./aten
@@ -61,8 +66,8 @@ fi
 
 say "timing"
 {
-  "$out/bench" -batches "$batches" -rust "$rust"
-  PYTHONPATH=$out/modules $python python/bench.py "$out/libexporter.so" "$batches"
+  "$out/bench" -batches "$batches" -rust "$rust" -kernels "$out/kernels.so"
+  PYTHONPATH=$out/modules $python python/bench.py "$out/libexporter.so" "$batches" "$out/kernels.so"
   $python python/copies.py "$batches"
   if [ "${BENCH_TORCH:-}" = 1 ]; then
     "$out/libtorch.test" -test.run none -test.bench . -test.benchtime "$((20 * batches))x" >"$out/libtorch.txt"

@@ -1,4 +1,4 @@
-// Command exporter is a shared library whose Go code hands out tensors, for the Python paths.
+// Command exporter is a shared library whose Go code hands out tensors, and is a module of TVM-FFI, for the Python paths.
 package main
 
 // #include <stdint.h>
@@ -7,6 +7,7 @@ import "C"
 import (
 	"unsafe"
 
+	"github.com/dlbridge/dlbridge/bridge/tvmffi"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
@@ -28,6 +29,30 @@ func export(t *dlpack.Tensor, out *C.uintptr_t, n C.int64_t) {
 	for i := range unsafe.Slice(out, n) {
 		unsafe.Slice(out, n)[i] = C.uintptr_t(uintptr(must(t.Export())))
 	}
+}
+
+// __tvm_ffi_nothing is a callback into Go, and nothing else.
+//
+//export __tvm_ffi_nothing
+func __tvm_ffi_nothing(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 { return 0 }
+
+//export __tvm_ffi_scale
+func __tvm_ffi_scale(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
+	return tvmffi.Serve(scale, args, n, result)
+}
+
+func scale(a tvmffi.Args) (any, error) {
+	x, y, k := tvmffi.Slice[float32](a, 0), tvmffi.Slice[float32](a, 1), float32(a.Float(2))
+	if err := a.Check(3); err != nil {
+		return nil, err
+	}
+	if len(x) != len(y) {
+		return nil, tvmffi.Errorf(tvmffi.ValueError, "%d elements instead of %d", len(x), len(y))
+	}
+	for i := range y {
+		y[i] = k * x[i]
+	}
+	return nil, nil
 }
 
 func must[T any](v T, err error) T {

@@ -14,6 +14,7 @@ import sys
 import time
 
 import numpy as np
+import tvm_ffi
 from decthings_api.tensor import DecthingsTensor
 
 import dlbridge
@@ -120,6 +121,20 @@ def calls(torch):
             add(f"ctypes_capsules_{name}", plain, by_ctypes(make(), make()))
 
 
+def kernels():
+    """Functions of TVM-FFI in C++ and in Go, on two tensors of 16 floats and a number."""
+    x, y = (tvm_ffi.from_dlpack(np.ones(16, np.float32)) for _ in range(2))
+    for language, file in ("cpp", sys.argv[3]), ("go", sys.argv[1]):
+        module = tvm_ffi.load_module(file)
+        for name in "nothing", "scale":
+
+            def run(rounds, f=getattr(module, name)):
+                for _ in rounds:
+                    f(x, y, 2.0)
+
+            add(f"tvmffi_{name}_{language}", plain, run)
+
+
 def messages():
     frames = [bytes(frame) for frame in dlbridge.tens.encode([np.zeros(1024, np.float32) for _ in range(3)])]
 
@@ -191,8 +206,11 @@ def measure():
                 start = clock()
                 run(rounds)
                 fastest[name][-1] = min(fastest[name][-1], (clock() - start) / len(rounds))
-    for name, times in fastest.items():
-        print(f"py_{name} {statistics.median(times):.2f} ns")
+    times = {name: statistics.median(times) for name, times in fastest.items()}
+    for name in "nothing", "scale":  # what Go costs more than C++
+        times[f"tvmffi_{name}_more"] = times[f"tvmffi_{name}_go"] - times[f"tvmffi_{name}_cpp"]
+    for name, value in times.items():
+        print(f"py_{name} {value:.2f} ns")
 
 
 import floor  # noqa: E402
@@ -207,6 +225,7 @@ producers("", np.from_dlpack, torch)
 if torch is not None:
     producers("_torch", torch.from_dlpack, torch)
 calls(torch)
+kernels()
 messages()
 decthings()
 measure()

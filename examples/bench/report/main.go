@@ -180,6 +180,20 @@ var tables = []table{
 			{path: "libtorch_part", what: "libtorch alone and two calls into C, as here", peers: true},
 			{path: "libtorch_own_import", what: "the same by `at::fromDLPackVersioned`", peers: true},
 		}},
+	{"TVM-FFI: from Go", "A function as a compiler of kernels writes it adds two vectors of 16 float32.", "cgo_call", "empty cgo calls", []row{
+		{path: "tvmffi_prepared", what: "a call that was prepared"},
+		{path: "tvmffi_call_slices", what: "a call with three slices, checked"},
+		{path: "tvmffi_call_tensors", what: "a call with three tensors, checked"},
+	}},
+	{"TVM-FFI: from Python", "A function multiplies a vector of 16 float32; an empty one of both kinds, with the same arguments, is the callback " +
+		"into Go.", "py_tvmffi_nothing_more", "callbacks into Go", []row{
+		{path: "py_tvmffi_scale_go", what: "a function in Go"},
+		{path: "py_tvmffi_scale_cpp", what: "a function in C++", peers: true},
+		{path: "py_tvmffi_scale_more", what: "what Go costs more"},
+		{path: "py_tvmffi_nothing_go", what: "an empty function in Go, without this package", peers: true},
+		{path: "py_tvmffi_nothing_cpp", what: "an empty function in C", peers: true},
+		{path: "py_tvmffi_nothing_more", what: "a callback into Go", peers: true},
+	}},
 	{"Copies", "Into memory that is there, on one core but where another number is said: square matrices of 4096 rows, transposed, or " +
 		"every second, third, or last to first element of a row; 32 images of 224×224 with 3 channels and of 56×56 with 64; and 64 MiB in a row. " +
 		"PyTorch has no view that is flipped: what is timed makes new memory.",
@@ -343,6 +357,12 @@ var aims = []target{
 		times("gorgonia_dense_16MiB", "gorgonia_tensor_new_16MiB", 0.77),
 		times("gorgonia_dense_16MiB", "gorgonia_dense_4KiB", 0.9)}},
 	{"gorgonia_from_dense_4KiB", []aim{{what: "allocations, the tensor itself", path: "gorgonia_from_dense_4KiB_allocations", bound: 1}}},
+	{"tvmffi_prepared", []aim{{what: "of cgo_call", path: "tvmffi_prepared", by: "cgo_call", bound: 2}}},
+	{"tvmffi_call_slices", []aim{
+		{what: "of cgo_call", path: "tvmffi_call_slices", by: "cgo_call", bound: 5},
+		{what: "allocations", path: "tvmffi_call_slices_allocations"}}},
+	{"py_tvmffi_scale_go", []aim{
+		{what: "callbacks into Go slower than C++", path: "py_tvmffi_scale_more", by: "py_tvmffi_nothing_more", bound: 1}}},
 	{"libtorch_slice", []aim{{what: "of libtorch_naive", path: "libtorch_slice", by: "libtorch_naive", bound: 0.75}}},
 	{"libtorch_tensor", []aim{{what: "of libtorch_naive", path: "libtorch_tensor", by: "libtorch_naive", bound: 0.75}}},
 	{"export and release of both", []aim{

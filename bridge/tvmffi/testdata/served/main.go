@@ -17,11 +17,6 @@ func __tvm_ffi_nop(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32
 	return tvmffi.Serve(nop, args, n, result)
 }
 
-// __tvm_ffi_bare is a callback into Go, and nothing else.
-//
-//export __tvm_ffi_bare
-func __tvm_ffi_bare(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 { return 0 }
-
 func nop(a tvmffi.Args) (any, error) { return nil, nil }
 
 //export __tvm_ffi_scale
