@@ -25,7 +25,8 @@ var (
 )
 
 // The kinds of errors that Python has an exception for. Any other kind arrives there as a
-// RuntimeError.
+// RuntimeError, also BufferError and OSError, until Python has told TVM-FFI of a class of that name:
+// tvm_ffi.register_error("BufferError", BufferError).
 const (
 	RuntimeError   = "RuntimeError"
 	ValueError     = "ValueError"
@@ -39,6 +40,11 @@ const (
 
 // An Error is one that crosses TVM-FFI: what a function that was called has raised, or what a Go
 // function raises (see [Errorf]).
+//
+// What a Go function returns is raised with the kind it has, also where it came from a Python
+// function that was called: a class that was registered with TVM-FFI arrives as itself, as a new
+// exception with the same text and the traceback of both. Of any other class TVM-FFI keeps nothing
+// but the text, when the Python function raises it: it is a RuntimeError before Go sees it.
 type Error struct {
 	Kind      string // ValueError and so on
 	Message   string

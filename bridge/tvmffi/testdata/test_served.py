@@ -56,9 +56,54 @@ def test_errors_arrive_as_exceptions_of_their_kind(served, kind):
 
 
 def test_other_errors_are_runtime_errors(served):
-    for kind in ["plain", "OfMyOwn"]:
-        with pytest.raises(RuntimeError, match="as asked for"):
+    for kind in ["plain", "OfMyOwn", "BufferError"]:
+        with pytest.raises(RuntimeError, match="as asked for") as caught:
             served.fail(kind)
+        assert type(caught.value) is RuntimeError
+
+
+class Registered(LookupError):
+    pass
+
+
+class Unregistered(ValueError):
+    pass
+
+
+@pytest.fixture
+def kinds():
+    """The classes that TVM-FFI knows, which are as they were afterwards."""
+    known = tvm_ffi.core.ERROR_NAME_TO_TYPE.copy(), tvm_ffi.core.ERROR_TYPE_TO_NAME.copy()
+    yield tvm_ffi.register_error
+    for table, before in zip((tvm_ffi.core.ERROR_NAME_TO_TYPE, tvm_ffi.core.ERROR_TYPE_TO_NAME), known, strict=True):
+        table.clear()
+        table.update(before)
+
+
+def test_errors_of_registered_classes_arrive_as_such(served, kinds):
+    kinds("BufferError", BufferError)
+    kinds(Registered)
+    for kind, expected in [("BufferError", BufferError), ("Registered", Registered)]:
+        with pytest.raises(expected, match="as asked for") as caught:
+            served.fail(kind)
+        assert type(caught.value) is expected
+
+
+@pytest.mark.parametrize("through", ["apply", "apply_wrapped"])
+def test_exceptions_of_python_pass_through_go(served, kinds, through):
+    kinds(Registered)
+
+    def refuse(error):
+        def function(n):
+            raise error(f"not {n}")
+
+        return function
+
+    for error, expected in [(IndexError, IndexError), (Registered, Registered), (Unregistered, RuntimeError)]:
+        with pytest.raises(expected, match="not 3") as caught:
+            getattr(served, through)(refuse(error), 3)
+        assert type(caught.value) is expected
+        assert "in function" in "".join(traceback.format_exception(caught.value)), "the frames of both"
 
 
 @pytest.mark.parametrize(("how", "text"), [("nil", "nil pointer dereference"), ("index", "index out of range"), ("panic", "panic: as asked for")])

@@ -157,6 +157,20 @@ func apply(a tvmffi.Args) (any, error) {
 	return f.Call(n)
 }
 
+//export __tvm_ffi_apply_wrapped
+func __tvm_ffi_apply_wrapped(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
+	return tvmffi.Serve(applyWrapped, args, n, result)
+}
+
+// applyWrapped is apply, with more to say about errors.
+func applyWrapped(a tvmffi.Args) (any, error) {
+	v, err := apply(a)
+	if err != nil {
+		err = fmt.Errorf("called from Go: %w", err)
+	}
+	return v, err
+}
+
 //export __tvm_ffi_register
 func __tvm_ffi_register(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
 	return tvmffi.Serve(register, args, n, result)
