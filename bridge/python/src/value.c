@@ -27,6 +27,12 @@ static PyObject *view_of_bytes(input *in, dlb_bytes bytes) {
   if (in->view == NULL) {
     dlb_frame frame;
     if (lend_frame(in->data, &frame) < 0) return NULL;
+    if (frame.size != in->frame.size ||
+        (frame.data != in->frame.data && memcmp(frame.data, in->frame.data, frame.size) != 0)) {
+      frame.release(frame.ctx);
+      PyErr_SetString(PyExc_ValueError, "dlbridge: data has other bytes each time its buffer is asked for");
+      return NULL;
+    }
     in->view = view_of_frame(in->state, &frame);
     if (in->view == NULL) return NULL;
   }
