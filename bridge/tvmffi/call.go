@@ -286,7 +286,7 @@ func (c *call) add(f *Function, arg any) error {
 	case dlpack.Device:
 		c.plain(C.FFI_DEVICE, deviceBits(a))
 	case Kept:
-		return c.kept(onHeap(a.tensor))
+		return c.kept(f, onHeap(a.tensor))
 	case Constant:
 		return c.tensor(f, onHeap(a.tensor), true)
 	case *Function:
@@ -415,6 +415,14 @@ func unaligned(address, align uintptr) error {
 	return deny(dlpack.ErrUnaligned, "data at %#x is not aligned to %d bytes; dlpack.New and Tensor.Align make memory that is", address, align)
 }
 
+// aligned reports an error where the data of a tensor on the host is not as aligned as f asks for.
+func (f *Function) aligned(t *dlpack.Tensor) error {
+	if t.Device().HostReadable() && t.Data()&(f.align-1) != 0 {
+		return unaligned(t.Data(), f.align)
+	}
+	return nil
+}
+
 // tensor writes a tensor down, which is held by an export for the time of the call.
 func (c *call) tensor(f *Function, t *dlpack.Tensor, constant bool) error {
 	if t == nil {
@@ -423,8 +431,8 @@ func (c *call) tensor(f *Function, t *dlpack.Tensor, constant bool) error {
 	if t.Flags()&dlpack.ReadOnly != 0 && !constant {
 		return deny(dlpack.ErrReadOnly, "the tensor is read-only, and a function cannot know")
 	}
-	if t.Device().HostReadable() && t.Data()&(f.align-1) != 0 {
-		return unaligned(t.Data(), f.align)
+	if err := f.aligned(t); err != nil {
+		return err
 	}
 	m, err := t.Export()
 	if err == nil {
@@ -452,12 +460,15 @@ func (c *call) tensor(f *Function, t *dlpack.Tensor, constant bool) error {
 }
 
 // kept writes a tensor down as an object.
-func (c *call) kept(t *dlpack.Tensor) error {
+func (c *call) kept(f *Function, t *dlpack.Tensor) error {
 	if t == nil {
 		return errNil
 	}
 	if t.Flags()&dlpack.ReadOnly != 0 {
 		return deny(dlpack.ErrReadOnly, "the tensor is read-only, and TVM-FFI does not keep that")
+	}
+	if err := f.aligned(t); err != nil {
+		return err
 	}
 	o, err := tensorObject(t)
 	if err != nil {

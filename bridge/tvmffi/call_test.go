@@ -542,43 +542,48 @@ func TestFunctionsMayKeepTensors(t *testing.T) {
 	})
 }
 
+// A failure is a call with a tensor that is refused.
+type failure struct {
+	name   string
+	tensor dlpacktest.Config
+	text   string
+	call   func(x *dlpack.Tensor) error
+}
+
+func (f failure) test(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	p := dlpacktest.Produce(t, f.tensor)
+	x, err := dlpack.Import(p.Managed())
+	require.NoError(t, err)
+	exports := dlpack.ReadStats().Exports
+	assert.ErrorContains(t, f.call(x), f.text)
+	assert.Equal(t, exports, dlpack.ReadStats().Exports)
+	assert.Zero(t, p.Deletes())
+	x.Close()
+	assert.Equal(t, 1, p.Deletes())
+}
+
 // What fails leaves everything with whom it was: the counts are what they were.
 func TestFailuresGiveBackEverything(t *testing.T) {
 	vadd, nop := function(t, "vadd"), function(t, "nop")
 	good := floats(16, 0)
-	for _, row := range []struct {
-		name   string
-		shape  []int64
-		code   uint8
-		bits   uint8
-		device int32
-		call   func(x *dlpack.Tensor) error
-	}{
-		{"wrong type", []int64{16}, 0, 32, 1, func(x *dlpack.Tensor) error { _, err := vadd.Call(x, good, good); return err }},
-		{"wrong type, kept", []int64{16}, 0, 32, 1, func(x *dlpack.Tensor) error { _, err := vadd.Call(tvmffi.Keep(x), good, good); return err }},
-		{"wrong shape", []int64{15}, 2, 32, 1, func(x *dlpack.Tensor) error { _, err := vadd.Call(good, x, good); return err }},
-		{"wrong shape, kept", []int64{15}, 2, 32, 1, func(x *dlpack.Tensor) error { _, err := vadd.Call(good, tvmffi.Keep(x), good); return err }},
-		{"wrong rank", []int64{4, 4}, 2, 32, 1, func(x *dlpack.Tensor) error { _, err := vadd.Call(good, x, good); return err }},
-		{"on a device that is not there", []int64{16}, 2, 32, 2, func(x *dlpack.Tensor) error { _, err := vadd.Call(good, good, x); return err }},
-		{"on a device that is not there, kept", []int64{16}, 2, 32, 2, func(x *dlpack.Tensor) error { _, err := vadd.Call(good, good, tvmffi.Keep(x)); return err }},
-		{"misaligned behind it", []int64{16}, 2, 32, 1, func(x *dlpack.Tensor) error { _, err := nop.Call(x, floats(16, 4)); return err }},
-		{"misaligned behind it, kept", []int64{16}, 2, 32, 1, func(x *dlpack.Tensor) error { _, err := nop.Call(tvmffi.Keep(x), floats(16, 4)); return err }},
-		{"no form behind it", []int64{16}, 2, 32, 1, func(x *dlpack.Tensor) error { _, err := nop.Call(tvmffi.Keep(x), x, struct{}{}); return err }},
-		{"prepared, no form behind it", []int64{16}, 2, 32, 1, func(x *dlpack.Tensor) error { _, err := nop.Prepare(tvmffi.Keep(x), x, struct{}{}); return err }},
-		{"prepared, misaligned behind it", []int64{16}, 2, 32, 1, func(x *dlpack.Tensor) error { _, err := nop.Prepare(tvmffi.Keep(x), floats(16, 4)); return err }},
+	for _, row := range []failure{
+		{"wrong type", dlpacktest.Config{Shape: []int64{16}, Code: 0, Bits: 32, Lanes: 1}, "dtype is not float32", func(x *dlpack.Tensor) error { _, err := vadd.Call(x, good, good); return err }},
+		{"wrong type, kept", dlpacktest.Config{Shape: []int64{16}, Code: 0, Bits: 32, Lanes: 1}, "dtype is not float32", func(x *dlpack.Tensor) error { _, err := vadd.Call(tvmffi.Keep(x), good, good); return err }},
+		{"wrong shape", dlpacktest.Config{Shape: []int64{15}}, "Mismatched shape[0]", func(x *dlpack.Tensor) error { _, err := vadd.Call(good, x, good); return err }},
+		{"wrong shape, kept", dlpacktest.Config{Shape: []int64{15}}, "Mismatched shape[0]", func(x *dlpack.Tensor) error { _, err := vadd.Call(good, tvmffi.Keep(x), good); return err }},
+		{"wrong rank", dlpacktest.Config{Shape: []int64{4, 4}}, "not a vector", func(x *dlpack.Tensor) error { _, err := vadd.Call(good, x, good); return err }},
+		{"on a device that is not there", dlpacktest.Config{Shape: []int64{16}, DeviceType: 2}, "not on the CPU", func(x *dlpack.Tensor) error { _, err := vadd.Call(good, good, x); return err }},
+		{"on a device that is not there, kept", dlpacktest.Config{Shape: []int64{16}, DeviceType: 2}, "not on the CPU", func(x *dlpack.Tensor) error { _, err := vadd.Call(good, good, tvmffi.Keep(x)); return err }},
+		{"misaligned behind it", dlpacktest.Config{Shape: []int64{16}}, "argument 1: data at", func(x *dlpack.Tensor) error { _, err := nop.Call(x, floats(16, 4)); return err }},
+		{"misaligned behind it, kept", dlpacktest.Config{Shape: []int64{16}}, "argument 1: data at", func(x *dlpack.Tensor) error { _, err := nop.Call(tvmffi.Keep(x), floats(16, 4)); return err }},
+		{"no form behind it", dlpacktest.Config{Shape: []int64{16}}, "argument 2: struct {} has no form", func(x *dlpack.Tensor) error { _, err := nop.Call(tvmffi.Keep(x), x, struct{}{}); return err }},
+		{"prepared, no form behind it", dlpacktest.Config{Shape: []int64{16}}, "argument 2: struct {} has no form", func(x *dlpack.Tensor) error { _, err := nop.Prepare(tvmffi.Keep(x), x, struct{}{}); return err }},
+		{"prepared, misaligned behind it", dlpacktest.Config{Shape: []int64{16}}, "argument 1: data at", func(x *dlpack.Tensor) error { _, err := nop.Prepare(tvmffi.Keep(x), floats(16, 4)); return err }},
+		{"misaligned", dlpacktest.Config{Shape: []int64{16}, Shift: 4}, "argument 0: data at", func(x *dlpack.Tensor) error { _, err := nop.Call(x); return err }},
+		{"misaligned, kept", dlpacktest.Config{Shape: []int64{16}, Shift: 4}, "argument 0: data at", func(x *dlpack.Tensor) error { _, err := nop.Call(tvmffi.Keep(x)); return err }},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			dlpacktest.CheckLeaks(t)
-			p := dlpacktest.Produce(t, dlpacktest.Config{Shape: row.shape, Code: row.code, Bits: row.bits, Lanes: 1, DeviceType: row.device})
-			x, err := dlpack.Import(p.Managed())
-			require.NoError(t, err)
-			exports := dlpack.ReadStats().Exports
-			assert.Error(t, row.call(x))
-			assert.Equal(t, exports, dlpack.ReadStats().Exports)
-			assert.Zero(t, p.Deletes())
-			x.Close()
-			assert.Equal(t, 1, p.Deletes())
-		})
+		t.Run(row.name, row.test)
 	}
 	t.Run("padded, which TVM-FFI refuses", func(t *testing.T) {
 		dlpacktest.CheckLeaks(t)
