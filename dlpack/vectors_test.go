@@ -150,7 +150,7 @@ func orderOf(t *testing.T, raw json.RawMessage, rank int) (order []int) {
 
 // laid is a tensor that lies so, whose elements are where they lie; steps that mean nothing are 0.
 func laid(t *testing.T, l stridedLayout) (tensor *dlpack.Tensor, memory []int32) {
-	memory = numbered([]int64{l.Allocated}).elements
+	memory = numbered([]int64{l.Allocated})
 	s := dlpack.Spec{DType: dlpack.Int32, Shape: l.Shape, Strides: make([]int64, len(l.Strides))}
 	for d, stride := range l.Strides {
 		if stride != nil {
@@ -311,11 +311,11 @@ func TestPermutedIndicesFindTheSameElement(t *testing.T) {
 // sources are row-major tensors with numbers that tell which one it is.
 func sources(t *testing.T, shapes ...[]int64) (tensors []*dlpack.Tensor, composites []layout.Composite) {
 	for k, shape := range shapes {
-		a := numbered(shape)
-		for i := range a.elements {
-			a.elements[i] += int32(1000 * k)
+		numbers := numbered(shape)
+		for i := range numbers {
+			numbers[i] += int32(1000 * k)
 		}
-		tensor := fromSlice(t, a.elements, shape...)
+		tensor := fromSlice(t, numbers, shape...)
 		t.Cleanup(func() { tensor.Close() })
 		c, err := layout.Simple(k, tensor.Layout())
 		require.NoError(t, err)
@@ -371,7 +371,7 @@ func TestConvolutionsOfTheDocument(t *testing.T) {
 		require.NotEmpty(t, m.Convolution)
 		for _, test := range m.Convolution {
 			require.Equal(t, "0, 1, 2, ... in row-major order", test.ImageValues)
-			image, zero := fromSlice(t, numbered(test.Image).elements, test.Image...), fromSlice(t, []int32{0})
+			image, zero := fromSlice(t, numbered(test.Image), test.Image...), fromSlice(t, []int32{0})
 			around := [2]int64{test.Pad, test.Pad}
 			c, err := layout.Simple(0, image.Layout())
 			require.NoError(t, err)

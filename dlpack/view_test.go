@@ -22,16 +22,39 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// An array is what a view is held against: a shape, and for each index, row-major, the element of the root that
-// is there.
+// An array is what a view is held against: a shape, and for each index, row-major, where in the memory of the root
+// the element is, in bits.
 type array struct {
+	kind
 	shape    []int64
-	elements []int32
+	elements []int64
+}
+
+// A kind is what the elements are.
+type kind struct {
+	dtype  dlpack.DataType
+	padded bool
+}
+
+// width is how many bits there are from one element to the next.
+func (k kind) width() int64 {
+	if k.padded {
+		return 8 * int64(k.dtype.ItemSize())
+	}
+	return int64(k.dtype.BitSize())
+}
+
+// kinds are of all widths, packed and padded, with lanes and without.
+var kinds = []kind{
+	{dlpack.Int32, false}, {dlpack.Uint8, false}, {dlpack.Uint16, false}, {dlpack.Int64, false}, {dlpack.Float32, false}, {dlpack.Complex128, false},
+	{dlpack.MakeDataType(dlpack.CodeUInt, 8, 3), false}, {dlpack.MakeDataType(dlpack.CodeInt, 16, 3), false}, {dlpack.OpaqueHandle64, false},
+	{dlpack.Int4, false}, {dlpack.Uint2, false}, {dlpack.Float6E2M3FN, false}, {dlpack.Float4E2M1FNx2, false}, {dlpack.MakeDataType(dlpack.CodeInt, 4, 3), false},
+	{dlpack.Int4, true}, {dlpack.Uint2, true}, {dlpack.Float6E2M3FN, true}, {dlpack.Int32, true}, {dlpack.MakeDataType(dlpack.CodeInt, 4, 3), true},
 }
 
 // gather makes an array by asking for each index of a shape which index of a it is.
 func (a array) gather(shape []int64, from func(index []int64) []int64) array {
-	out := array{shape: slices.Clone(shape)}
+	out := array{kind: a.kind, shape: slices.Clone(shape)}
 	eachIndex(shape, func(index []int64) {
 		at := int64(0)
 		for d, i := range from(index) {
@@ -62,7 +85,7 @@ func eachIndex(shape []int64, visit func(index []int64)) {
 
 // twice tells whether an element is there more than once.
 func (a array) twice() bool {
-	seen := map[int32]bool{}
+	seen := map[int64]bool{}
 	for _, e := range a.elements {
 		if seen[e] {
 			return true
@@ -72,7 +95,26 @@ func (a array) twice() bool {
 	return false
 }
 
-// strided tells whether steps through the root lead to all elements, so that no copy is needed.
+// follow tells whether the elements lie row-major without gaps.
+func (a array) follow() bool {
+	for k, e := range a.elements {
+		if e != a.elements[0]+int64(k)*a.width() {
+			return false
+		}
+	}
+	return true
+}
+
+// isNone tells whether there is no such view without a copy: no steps of whole elements lead to all of them, or
+// they share bytes, and are not as they have to be then.
+func (a array) isNone() bool {
+	if a.width()%8 != 0 && len(a.elements) > 0 {
+		return a.elements[0]%8 != 0 || !a.follow()
+	}
+	return !a.strided()
+}
+
+// strided tells whether steps through the root lead to all elements.
 func (a array) strided() bool {
 	if len(a.elements) == 0 {
 		return true
@@ -81,23 +123,54 @@ func (a array) strided() bool {
 	inner := int64(1)
 	for d := len(a.shape) - 1; d >= 0; d-- {
 		if a.shape[d] > 1 {
-			steps[d] = int64(a.elements[inner] - a.elements[0])
+			steps[d] = a.elements[inner] - a.elements[0]
+			if steps[d]%a.width() != 0 {
+				return false
+			}
 		}
 		inner *= a.shape[d]
 	}
 	k, yes := 0, true
 	eachIndex(a.shape, func(index []int64) {
-		at := int64(a.elements[0])
+		at := a.elements[0]
 		for d, i := range index {
 			at += i * steps[d]
 		}
-		yes = yes && at == int64(a.elements[k])
+		yes = yes && at == a.elements[k]
 		k++
 	})
 	return yes
 }
 
-// A move is a view in three forms: of a tensor, of a layout, and of an array, where nil says that there is none.
+// bits are those of the elements, row-major without gaps: a byte for each bit.
+func (a array) bits(memory []byte) (bits []byte) {
+	for _, e := range a.elements {
+		for at := e; at < e+a.width(); at++ {
+			bits = append(bits, memory[at/8]>>(at%8)&1)
+		}
+	}
+	return bits
+}
+
+// flip negates all bits of the elements.
+func (a array) flip(memory []byte) {
+	for _, e := range a.elements {
+		for at := e; at < e+a.width(); at++ {
+			memory[at/8] ^= 1 << (at % 8)
+		}
+	}
+}
+
+// split is all bits of some bytes, but for those behind the last element.
+func split(data []byte, count int) (bits []byte) {
+	for at := range count {
+		bits = append(bits, data[at/8]>>(at%8)&1)
+	}
+	return bits
+}
+
+// A move is a view in three forms: of a tensor, of a layout, and of an array, where nil says that there is none. No
+// layout knows of a bitcast.
 type move struct {
 	name   string
 	tensor func(t *dlpack.Tensor) (*dlpack.Tensor, error)
@@ -143,7 +216,9 @@ func (c *chooser) move(shape []int64) move {
 		}
 		return shape[d]
 	}
-	switch c.below(14) {
+	switch c.below(15) {
+	case 14:
+		return c.bitcast()
 	case 0:
 		return c.slice(shape)
 	case 1:
@@ -385,14 +460,20 @@ func (c *chooser) move(shape []int64) move {
 				if at < 0 {
 					return nil
 				}
-				to := slices.Clone(shape)
-				to[at] = sizes[part]
-				out := a.gather(to, func(index []int64) []int64 {
-					from := slices.Clone(index)
-					from[at] += int64(part) * cut
-					return from
-				})
-				return &out
+				var both [2]array
+				for k, size := range sizes {
+					to := slices.Clone(shape)
+					to[at] = size
+					both[k] = a.gather(to, func(index []int64) []int64 {
+						from := slices.Clone(index)
+						from[at] += int64(k) * cut
+						return from
+					})
+				}
+				if both[1-part].isNone() { // and split makes both
+					return nil
+				}
+				return &both[part]
 			},
 		}
 	}
@@ -401,8 +482,41 @@ func (c *chooser) move(shape []int64) move {
 // reshaped is a move that keeps the elements in their order.
 func reshaped(name string, to []int64, tensor func(*dlpack.Tensor) (*dlpack.Tensor, error), of func(*layout.Layout) error) move {
 	return move{name, tensor, of, func(a array) *array {
-		return &array{append([]int64{}, to...), a.elements}
+		return &array{a.kind, append([]int64{}, to...), a.elements}
 	}}
+}
+
+// bitcast is a move to another type.
+func (c *chooser) bitcast() move {
+	to := kinds[c.below(len(kinds))].dtype
+	return move{
+		fmt.Sprint("bitcast to ", to),
+		func(t *dlpack.Tensor) (*dlpack.Tensor, error) { return t.Bitcast(to) },
+		nil,
+		func(a array) *array {
+			out := array{kind: kind{to, a.padded}, shape: slices.Clone(a.shape), elements: a.elements}
+			from, to, last := a.width(), out.width(), len(a.shape)-1
+			if from == to {
+				return &out
+			}
+			if last < 0 || a.shape[last]*from%to != 0 {
+				return nil
+			}
+			n := a.shape[last]
+			out.shape[last], out.elements = n*from/to, nil
+			for row := 0; n > 0 && row < len(a.elements); row += int(n) {
+				for k := int64(1); k < n; k++ {
+					if a.elements[row+int(k)] != a.elements[row]+k*from {
+						return nil
+					}
+				}
+				for at := range out.shape[last] {
+					out.elements = append(out.elements, a.elements[row]+at*to)
+				}
+			}
+			return &out
+		},
+	}
 }
 
 func (c *chooser) reshape(shape []int64) move {
@@ -555,107 +669,154 @@ func (c *chooser) slice(shape []int64) move {
 	}
 }
 
-// numbered has the elements 0, 1, 2, ...
-func numbered(shape []int64) array {
-	a := array{shape: shape}
-	eachIndex(shape, func([]int64) { a.elements = append(a.elements, int32(len(a.elements))) })
-	return a
+// numbered are as many elements as the shape has: 0, 1, 2, ...
+func numbered(shape []int64) (elements []int32) {
+	eachIndex(shape, func([]int64) { elements = append(elements, int32(len(elements))) })
+	return elements
 }
 
-// root chooses a tensor of numbered elements: in memory of Go's, or of a producer's that lies behind others.
-func (c *chooser) root(t *testing.T) (tensor *dlpack.Tensor, a array, memory []int32, deletes func() int) {
-	var shape []int64
-	for range c.below(5) {
-		shape = append(shape, c.between(1, 4)-int64(c.below(20)/19))
+// root chooses a tensor of random bytes, somewhere in memory of Go's or of a producer's.
+func (c *chooser) root(t *testing.T) (tensor *dlpack.Tensor, a array, memory []byte, deletes func() int) {
+	a.kind = kinds[0]
+	if c.below(2) == 0 {
+		a.kind = kinds[c.below(len(kinds))]
 	}
-	a = numbered(shape)
+	for range c.below(5) {
+		a.shape = append(a.shape, c.between(1, 4)-int64(c.below(20)/19))
+	}
+	eachIndex(a.shape, func([]int64) { a.elements = append(a.elements, int64(len(a.elements))*a.width()) })
+	before, size := c.below(8), (len(a.elements)*int(a.width())+7)/8
 	readOnly, err := c.below(5) == 0, error(nil)
-	if c.below(2) == 0 && len(shape) > 0 {
-		take := dlpack.FromSlice[int32]
-		if readOnly {
-			take = dlpack.FromReadOnly[int32]
-		}
-		memory = slices.Clone(a.elements)
-		tensor, err = take(memory, shape...)
+	if c.below(2) == 0 {
+		memory = make([]byte, before+size+1)
+		tensor, err = dlpack.FromBytes(memory, dlpack.Spec{DType: a.dtype, Shape: a.shape, ByteOffset: int64(before), Padded: a.padded, ReadOnly: readOnly})
 	} else {
-		before, count := c.below(8), len(a.elements)
 		config := dlpacktest.Config{
-			Code: uint8(dlpack.CodeInt), Bits: 32, Lanes: 1, Shape: shape, ByteOffset: uint64(4 * before), Bytes: 4 * (before + count + 1),
+			Code: uint8(a.dtype.Code()), Bits: a.dtype.Bits(), Lanes: a.dtype.Lanes(), Shape: a.shape, ByteOffset: uint64(before), Bytes: before + size + 1,
 		}
 		if readOnly {
-			config.Flags = uint64(dlpack.ReadOnly)
+			config.Flags |= uint64(dlpack.ReadOnly)
+		}
+		if a.padded {
+			config.Flags |= uint64(dlpack.SubbytePadded)
 		}
 		p := dlpacktest.Produce(t, config)
-		deletes = p.Deletes
-		memory = unsafe.Slice((*int32)(unsafe.Pointer(&p.Data()[4*before])), count)
-		copy(memory, a.elements)
+		deletes, memory = p.Deletes, p.Data()
 		tensor, err = dlpack.Import(p.Managed())
 	}
 	require.NoError(t, err)
 	require.Equal(t, readOnly, tensor.ReadOnly())
-	return tensor, a, memory, deletes
+	random := rand.New(rand.NewPCG(uint64(before), uint64(size)))
+	for i := range memory {
+		memory[i] = byte(random.Uint32())
+	}
+	return tensor, a, memory[before:], deletes
 }
 
 // checkView holds a view against what it should be, over the memory of its root.
-func checkView(t *testing.T, view *dlpack.Tensor, want array, memory []int32, what string) {
+func checkView(t *testing.T, view *dlpack.Tensor, want array, memory []byte, what string) {
 	require.Equal(t, append([]int64{}, want.shape...), view.Shape(), what)
-	count := len(want.elements)
-	require.Equal(t, int64(count), view.NumElements(), what)
-	k, follow := 0, true
-	eachIndex(want.shape, func(index []int64) {
-		got, err := dlpack.At[int32](view, index...)
-		require.NoError(t, err, what)
-		if got != want.elements[k] {
-			require.Equal(t, want.elements[k], got, "%s: index %v", what, index)
-		}
-		follow = follow && got == want.elements[0]+int32(k)
-		k++
-	})
-	require.Equal(t, follow, view.IsContiguous(), what)
-	if count == 0 {
+	require.Equal(t, want.dtype, view.DType(), what)
+	require.Equal(t, want.padded, view.Flags()&dlpack.SubbytePadded != 0, what)
+	require.Equal(t, int64(len(want.elements)), view.NumElements(), what)
+	require.Equal(t, want.follow(), view.IsContiguous(), what)
+	data, err := view.AppendBytes(nil)
+	require.NoError(t, err, what)
+	bits := want.bits(memory)
+	require.Len(t, data, (len(bits)+7)/8, what)
+	require.True(t, slices.Equal(bits, split(data, len(bits))), what)
+	if len(want.elements) == 0 {
 		require.Zero(t, view.Data(), what)
 		return
 	}
-	require.Equal(t, uintptr(unsafe.Pointer(&memory[want.elements[0]])), view.Data(), what)
+	require.Equal(t, uintptr(unsafe.Pointer(&memory[want.elements[0]/8])), view.Data(), what)
 	touched, _, err := view.UnsafeBytes()
 	require.NoError(t, err, what)
-	low, high := slices.Min(want.elements), slices.Max(want.elements)
+	low, high := slices.Min(want.elements)/8, (slices.Max(want.elements)+want.width()+7)/8
 	require.Equal(t, unsafe.Pointer(&memory[low]), unsafe.Pointer(&touched[0]), what)
-	require.Len(t, touched, 4*int(high-low+1), what)
+	require.Len(t, touched, int(high-low), what)
+	l, k := view.Layout(), 0
+	eachIndex(want.shape, func(index []int64) {
+		at, err := l.OffsetOf(index...)
+		if at = want.elements[0] + at*want.width(); err != nil || at != want.elements[k] {
+			require.Equal(t, want.elements[k], at, "%s: index %v: %v", what, index, err)
+		}
+		checkElement(t, view, want, k, index, memory, what)
+		k++
+	})
+}
+
+// checkElement reads an element of an integer type by its index.
+func checkElement(t *testing.T, view *dlpack.Tensor, want array, k int, index []int64, memory []byte, what string) {
+	n, at := uint(want.dtype.Bits()), want.elements[k]
+	if want.dtype.Lanes() > 1 {
+		_, err := view.At(index...)
+		require.ErrorIs(t, err, dlpack.ErrDType, what)
+		return
+	}
+	var bits uint64
+	for i := range int64(min(n, 64)) {
+		bits |= uint64(memory[(at+i)/8]>>((at+i)%8)&1) << i
+	}
+	signed := int64(bits<<(64-n)) >> (64 - n)
+	var value any
+	switch want.dtype {
+	case dlpack.Int32:
+		value = int32(signed)
+		got, err := dlpack.At[int32](view, index...)
+		if err != nil || got != value {
+			require.Equal(t, value, got, "%s: index %v: %v", what, index, err)
+		}
+	case dlpack.Int64:
+		value = signed
+	case dlpack.Int4:
+		value = int8(signed)
+	case dlpack.Uint8, dlpack.Uint2:
+		value = uint8(bits)
+	case dlpack.Uint16:
+		value = uint16(bits)
+	default:
+		return
+	}
+	got, err := view.At(index...)
+	if err != nil || got != value {
+		require.Equal(t, value, got, "%s: index %v: %v", what, index, err)
+	}
 }
 
 // checkCopies copies a view out of the memory of its root, in both orders, and other elements into it.
-func checkCopies(t *testing.T, view *dlpack.Tensor, want array, memory []int32, what string) {
+func checkCopies(t *testing.T, view *dlpack.Tensor, want array, memory []byte, what string) {
 	copied, err := view.Copy()
 	require.NoError(t, err, what)
 	defer copied.Close()
-	values, err := dlpack.Values[int32](copied)
+	values, _, err := copied.UnsafeBytes()
 	require.NoError(t, err, what)
-	require.True(t, slices.Equal(want.elements, values), what)
-	if len(values) > 0 {
+	bits := want.bits(memory)
+	require.True(t, slices.Equal(bits, split(values, len(bits))), what)
+	if len(bits) > 0 {
 		require.NotEqual(t, view.Data(), copied.Data(), what)
 	}
 	columns, _, err := view.Contiguous(dlpack.ColumnMajor)
-	require.NoError(t, err, what)
-	defer columns.Close()
-	require.True(t, layout.IsColumnMajor(columns.Shape(), columns.Strides()), what)
-	k := 0
-	eachIndex(want.shape, func(index []int64) {
-		got, err := dlpack.At[int32](columns, index...)
-		if k++; err != nil || got != want.elements[k-1] {
-			require.Equal(t, want.elements[k-1], got, "%s, column-major: index %v: %v", what, index, err)
-		}
-	})
+	if want.width()%8 != 0 && err != nil {
+		require.ErrorIs(t, err, dlpack.ErrLayout, what)
+	} else {
+		require.NoError(t, err, what)
+		defer columns.Close()
+		require.True(t, layout.IsColumnMajor(columns.Shape(), columns.Strides()), what)
+		back, err := columns.AppendBytes(nil)
+		require.NoError(t, err, what)
+		require.True(t, slices.Equal(bits, split(back, len(bits))), what)
+	}
 	if view.ReadOnly() {
 		require.ErrorIs(t, copied.CopyTo(view), dlpack.ErrReadOnly, what)
 		return
 	}
 	now := slices.Clone(memory)
 	for range 2 { // and back again
-		for k, at := range want.elements {
-			values[k] = ^values[k]
-			now[at] = values[k]
+		for i := range values {
+			values[i] = ^values[i]
 		}
+		want.flip(now)
 		require.NoError(t, copied.CopyTo(view), what)
 		require.True(t, slices.Equal(now, memory), "%s: other memory than the view's", what)
 	}
@@ -664,21 +825,25 @@ func checkCopies(t *testing.T, view *dlpack.Tensor, want array, memory []int32, 
 // runViews makes views of views, each of which is what the same steps make of an array, on the same memory.
 func runViews(t *testing.T, c chooser) (made, refused int) {
 	tensor, a, memory, deletes := c.root(t)
-	open, moves := []*dlpack.Tensor{tensor}, []move{}
+	open := []*dlpack.Tensor{tensor}
+	// What can be had at once, of which: all since the last bitcast.
+	base, moves := tensor, []move{}
 	readOnly := tensor.ReadOnly()
 	what := fmt.Sprint(tensor)
 	for range 1 + c.below(5) {
 		m := c.move(a.shape)
 		view, err := m.tensor(tensor)
 		want := m.array(a)
-		what := what + ", " + m.name
+		what = fmt.Sprint(what, ", ", m.name)
 		if err != nil {
 			refused++
 			require.ErrorIs(t, err, dlpack.ErrLayout, what)
 			if want != nil {
-				require.ErrorIs(t, err, layout.ErrCopy, what)
-				require.ErrorContains(t, err, "Contiguous", what)
-				require.False(t, want.strided(), what)
+				require.True(t, want.isNone(), what)
+				if want.width()%8 == 0 {
+					require.ErrorIs(t, err, layout.ErrCopy, what)
+					require.ErrorContains(t, err, "Contiguous", what)
+				}
 			}
 			continue
 		}
@@ -686,12 +851,15 @@ func runViews(t *testing.T, c chooser) (made, refused int) {
 		open = append(open, view)
 		require.NotNil(t, want, what)
 		tensor, a, moves = view, *want, append(moves, m)
+		if m.layout == nil {
+			base, moves = view, nil
+		}
 		readOnly = readOnly || a.twice()
 		require.Equal(t, readOnly, view.ReadOnly(), what)
 		checkView(t, view, a, memory, what)
 	}
 
-	all, err := open[0].Apply(func(l *layout.Layout) error {
+	all, err := base.Apply(func(l *layout.Layout) error {
 		for _, m := range moves {
 			if err := m.layout(l); err != nil {
 				return err
@@ -699,13 +867,13 @@ func runViews(t *testing.T, c chooser) (made, refused int) {
 		}
 		return nil
 	})
-	require.NoError(t, err)
+	require.NoError(t, err, what)
 	open = append(open, all)
-	checkView(t, all, a, memory, "at once")
-	require.Equal(t, open[0].ReadOnly() || a.twice(), all.ReadOnly())
+	checkView(t, all, a, memory, what+", at once")
+	require.Equal(t, base.ReadOnly() || a.twice(), all.ReadOnly())
 
 	checkCopies(t, tensor, a, memory, what)
-	if len(a.elements) > 0 {
+	if len(a.elements) > 0 && a.dtype == dlpack.Int32 {
 		k, index := c.below(len(a.elements)), make([]int64, len(a.shape))
 		for d, rest := len(index)-1, int64(k); d >= 0; d-- {
 			index[d], rest = rest%a.shape[d], rest/a.shape[d]
@@ -715,7 +883,7 @@ func runViews(t *testing.T, c chooser) (made, refused int) {
 			require.ErrorIs(t, err, dlpack.ErrReadOnly, what)
 		} else {
 			require.NoError(t, err, what)
-			require.Equal(t, int32(-1), memory[a.elements[k]], what)
+			require.Equal(t, []byte{255, 255, 255, 255}, memory[a.elements[k]/8:][:4], what)
 		}
 	}
 	for len(open) > 0 {
@@ -1202,13 +1370,13 @@ func TestCompositesAreWrittenToTensors(t *testing.T) {
 		other := slices.Clone(shape)
 		other[axis] = random.Int64N(3)
 		a, b := numbered(shape), numbered(other)
-		for k := range b.elements {
-			b.elements[k] += 100
+		for k := range b {
+			b[k] += 100
 		}
-		one, err := fromSlice(t, slices.Clone(a.elements), shape...).Flip()
+		one, err := fromSlice(t, slices.Clone(a), shape...).Flip()
 		require.NoError(t, err)
-		slices.Reverse(a.elements)
-		two := fromSlice(t, slices.Clone(b.elements), other...)
+		slices.Reverse(a)
+		two := fromSlice(t, slices.Clone(b), other...)
 		fill := fromSlice(t, []int32{-1})
 		first, err := layout.Simple(0, one.Layout())
 		require.NoError(t, err)
@@ -1230,10 +1398,10 @@ func TestCompositesAreWrittenToTensors(t *testing.T) {
 			case at[0] < 0 || at[0] >= joined[0] || at[1] >= joined[1]:
 				want = append(want, -1)
 			case at[axis] < shape[axis]:
-				want = append(want, a.elements[at[0]*shape[1]+at[1]])
+				want = append(want, a[at[0]*shape[1]+at[1]])
 			default:
 				at[axis] -= shape[axis]
-				want = append(want, b.elements[at[0]*other[1]+at[1]])
+				want = append(want, b[at[0]*other[1]+at[1]])
 			}
 		})
 		memory := make([]int32, to[0]*to[1])
