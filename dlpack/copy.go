@@ -34,6 +34,9 @@ func (t *Tensor) Copy() (*Tensor, error) { return t.copied("copy", RowMajor) }
 // another order.
 func (t *Tensor) Contiguous(order Order) (contiguous *Tensor, copied bool, err error) {
 	const op = "contiguous"
+	if order > ColumnMajor {
+		return nil, false, refuse(op, ErrLayout, "order %d is neither row-major nor column-major", order)
+	}
 	if t.rowMajor && order == RowMajor || order == ColumnMajor && layout.IsColumnMajor(t.shape(), t.strides()) {
 		contiguous, err = t.share(op)
 		return contiguous, false, err
@@ -100,7 +103,7 @@ func (t *Tensor) CopyTo(dst *Tensor) error {
 		return err
 	}
 	switch {
-	case t.data == 0 || t.data == dst.data && sameStrides(t, dst):
+	case t.data == 0 || same(t, dst):
 	case t.packed() != dst.packed():
 		if err := checkNumbers(op, dst.dtype, t.dtype); err != nil {
 			return err
@@ -139,29 +142,42 @@ func (t *Tensor) checkInto(op string, dst *Tensor) error {
 	return nil
 }
 
-// apart tells whether two tensors with some elements have no byte in common, or are the same elements.
-// Where their layouts differ and interlock it says no.
-func apart(a, b *Tensor) bool {
+// apart tells whether two tensors of one shape, with some elements, have no byte in common, or are the same
+// elements. Where their layouts differ and interlock it says no.
+func apart(a, b *Tensor) bool { return same(a, b) || disjoint(a, b) }
+
+// same tells whether two tensors of one shape and data type are the same elements.
+func same(a, b *Tensor) bool {
+	return a.data == b.data && a.dtype == b.dtype && a.packed() == b.packed() && sameStrides(a, b)
+}
+
+// disjoint tells whether two tensors of one rank, with some elements, have no byte in common. Where their layouts
+// differ and interlock it says no.
+func disjoint(a, b *Tensor) bool {
 	ea, eb := a.extent(), b.extent()
 	if a.data+uintptr(ea.high) <= b.data+uintptr(eb.low) || b.data+uintptr(eb.high) <= a.data+uintptr(ea.low) {
 		return true
 	}
-	if a.dtype != b.dtype || a.packed() || b.packed() || !sameStrides(a, b) {
-		return a.data == b.data && a.dtype == b.dtype && a.packed() && b.packed()
-	}
-	item := int64(a.dtype.ItemSize())
-	between := int64(b.data - a.data)
-	if between%item != 0 {
+	item, between := int64(a.dtype.ItemSize()), int64(b.data-a.data)
+	if a.dtype != b.dtype || a.packed() || b.packed() || !sameStrides(a, b) || between%item != 0 {
 		return false
 	}
-	// Both are one tensor with a dimension of 2.
-	shape, strides := append([]int64{2}, a.shape()...), append([]int64{between / item}, a.strides()...)
-	return between == 0 || !layout.Overlaps(shape, strides)
+	// Both are parts of one tensor with a dimension of 2.
+	shape, strides := []int64{2}, []int64{between / item}
+	for d, n := range a.shape() {
+		stride := a.strides()[d]
+		if n == 1 {
+			stride = b.strides()[d]
+		}
+		shape, strides = append(shape, max(n, b.shape()[d])), append(strides, stride)
+	}
+	return !layout.Overlaps(shape, strides)
 }
 
+// sameStrides compares the strides of tensors of one rank where both are stepped along.
 func sameStrides(a, b *Tensor) bool {
 	for d, n := range a.shape() {
-		if n != 1 && a.strides()[d] != b.strides()[d] {
+		if n != 1 && b.shape()[d] != 1 && a.strides()[d] != b.strides()[d] {
 			return false
 		}
 	}
@@ -234,6 +250,12 @@ func (t *Tensor) hasRoom(more int64) bool {
 	return true
 }
 
+// reaches tells whether some of the bytes are between the lowest and the highest that the tensor touches.
+func (t *Tensor) reaches(data []byte) bool {
+	e, start := t.extent(), uintptr(unsafe.Pointer(unsafe.SliceData(data)))
+	return start < t.data+uintptr(e.high) && t.data+uintptr(e.low) < start+uintptr(len(data))
+}
+
 // AppendBytes appends the elements, row-major without gaps, to dst.
 //
 // Ownership: the result is Go's. Lifetime: any. Threads: any, while nobody writes to the tensor. On
@@ -250,6 +272,9 @@ func (t *Tensor) AppendBytes(dst []byte) ([]byte, error) {
 	n, more := len(dst), t.NumBytes()
 	if more > addressable-int64(n) || !t.hasRoom(more) {
 		return dst, refuse(op, ErrMemory, "no memory for %d bytes", more)
+	}
+	if t.data != 0 && t.reaches(dst[n:cap(dst)]) { // as append, which may be given a part of what it reads
+		dst = slices.Clip(dst)
 	}
 	dst = slices.Grow(dst, int(more))[:n+int(more)]
 	if t.data != 0 {

@@ -148,12 +148,12 @@ func (f *fate) clear() {
 }
 
 // forget is the safety net: all tensors of a memory are unreachable and none was closed. Where a
-// bare slice was handed out it may be in use still, so that nothing is freed.
+// bare slice was handed out it may be in use still, so that nothing is freed. It is counted once all is done.
 func forget(f *fate) {
 	if f.origin == nothing {
 		return
 	}
-	forgotten.Add(1)
+	defer forgotten.Add(1)
 	lose(keyOf(f.origin, f.managed, f.share.Load()))
 	if !f.escaped.Load() {
 		foreign.add(-f.bytes)
@@ -224,9 +224,14 @@ func (m *memory) takeShare() (uintptr, error) {
 }
 
 func dropShares(s uintptr, n int64) {
-	if atomic.AddInt64(&(*share)(pointer(s)).count, -n) == 0 {
+	if giveUp(s, n) {
 		coreReleaseShare(s)
 	}
+}
+
+// giveUp takes shares off, and tells whether they were the last ones.
+func giveUp(s uintptr, n int64) (last bool) {
+	return atomic.AddInt64(&(*share)(pointer(s)).count, -n) == 0
 }
 
 var liveAllocations, liveImports, forgotten atomic.Int64

@@ -5,6 +5,7 @@ package dlpack_test
 import (
 	"errors"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 	"unsafe"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
 // takeOver imports what a new producer in C hands out.
@@ -204,4 +206,106 @@ func TestLongChainsOfOwnersEndOnAnyThread(t *testing.T) {
 		dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
 		assert.Equal(t, 1, p.Deletes())
 	}
+}
+
+// A Close finds the shares of ready blocks given up, also those that a Reap elsewhere has just taken out of the ring.
+func TestCloseGivesBackThereAndThenWhileOthersReap(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	stop := make(chan struct{})
+	var reapers sync.WaitGroup
+	for range 4 {
+		reapers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					dlpack.Reap()
+				}
+			}
+		})
+	}
+	defer reapers.Wait()
+	defer close(stop)
+	for range rounds(2000, 50_000) {
+		tensor, p := takeOver(t)
+		for range 8 {
+			dlpack.Release(export(t, tensor))
+		}
+		tensor.Close()
+		require.Equal(t, 1, p.Deletes())
+	}
+}
+
+// Pieces are written one after another, so that what one of them reads must not be what another writes.
+func TestComposeRefusesToReadWhatItWrites(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	data := []int32{0, 1, 2, 3, 4, 5, 6, 7}
+	tensor := fromSlice(t, data, 2, 4)
+	defer tensor.Close()
+	fill := fromSlice(t, []int32{-1})
+	defer fill.Close()
+	part := func(source int, index ...layout.Index) layout.Composite {
+		l := tensor.Layout()
+		require.NoError(t, l.Slice(index...))
+		c, err := layout.Simple(source, l)
+		require.NoError(t, err)
+		return c
+	}
+	swapped, err := layout.Concat(1, part(0, layout.All(), layout.From(2)), part(0, layout.All(), layout.Until(2)))
+	require.NoError(t, err)
+	err = tensor.Compose(swapped, tensor)
+	require.ErrorIs(t, err, dlpack.ErrLayout)
+	assert.EqualError(t, err, "dlpack: compose: source 0 lies in the memory of the destination")
+	assert.Equal(t, []int32{0, 1, 2, 3, 4, 5, 6, 7}, data)
+	require.ErrorIs(t, tensor.Compose(swapped, nil), dlpack.ErrLayout)
+
+	// What stays where it is may be surrounded there.
+	padded, err := part(0, layout.All(), layout.Range(1, 3)).Pad(1, [2]int64{}, [2]int64{1, 1})
+	require.NoError(t, err)
+	require.NoError(t, tensor.Compose(padded, tensor, fill))
+	assert.Equal(t, []int32{-1, 1, 2, -1, -1, 5, 6, -1}, data)
+
+	// Even columns from odd ones, which have no byte in common.
+	even, err := tensor.Slice(layout.All(), layout.All().By(2))
+	require.NoError(t, err)
+	defer even.Close()
+	joined, err := layout.Concat(1, part(0, layout.All(), layout.Range(3, 4)), part(0, layout.All(), layout.Range(1, 2)))
+	require.NoError(t, err)
+	require.NoError(t, even.Compose(joined, tensor))
+	assert.Equal(t, []int32{-1, 1, 1, -1, -1, 5, 5, -1}, data)
+
+	none, err := layout.Simple(0, layout.Layout{Shape: []int64{0}, Strides: []int64{1}})
+	require.NoError(t, err)
+	empty, err := dlpack.New(dlpack.Int32, 0)
+	require.NoError(t, err)
+	require.NoError(t, empty.Compose(none))
+	empty.Close()
+	assert.ErrorIs(t, empty.Compose(none), dlpack.ErrClosed)
+	_, err = empty.Split(0)
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+}
+
+// As append, AppendBytes may be given a part of what it reads.
+func TestAppendBytesReadsBeforeItWrites(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	data := []uint8{0, 1, 2, 3, 4, 5}
+	tensor := fromSlice(t, data, 2, 3)
+	defer tensor.Close()
+	turned, err := tensor.Transpose()
+	require.NoError(t, err)
+	defer turned.Close()
+	got, err := turned.AppendBytes(data[:0])
+	require.NoError(t, err)
+	assert.Equal(t, []uint8{0, 3, 1, 4, 2, 5}, got)
+	assert.Equal(t, []uint8{0, 1, 2, 3, 4, 5}, data)
+}
+
+func TestContiguousRefusesWhatIsNoOrder(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	tensor := fromSlice(t, []int32{1, 2})
+	defer tensor.Close()
+	_, _, err := tensor.Contiguous(2)
+	require.ErrorIs(t, err, dlpack.ErrLayout)
+	assert.EqualError(t, err, "dlpack: contiguous: order 2 is neither row-major nor column-major")
 }

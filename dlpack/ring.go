@@ -179,9 +179,12 @@ func (r *ring) retire() {
 			b = nil
 		}
 	}
+	// The shares, which are of one memory, are given up under the lock, so that a Close that finds none left in the
+	// ring is the last one; what that ends is not, since it may run a foreign deleter.
+	last := count > 0 && giveUp(held, count)
 	p.mu.Unlock()
-	if count > 0 { // of one memory
-		dropShares(held, count) // not under the lock: it may run a foreign deleter
+	if last {
+		coreReleaseShare(held)
 	}
 }
 

@@ -217,12 +217,13 @@ func (t *Tensor) Narrow(d int, start, size int64) (*Tensor, error) {
 // Ownership: each view shares the memory and is closed by itself. Lifetime, Threads, On error: as
 // [Tensor.Apply].
 func (t *Tensor) Split(d int, sizes ...int64) ([]*Tensor, error) {
+	const op = "view"
+	if t.isClosed() {
+		return nil, errClosed(op)
+	}
 	parts, err := t.Layout().Split(d, sizes...)
 	if err != nil {
-		if t.isClosed() {
-			return nil, errClosed("view")
-		}
-		return nil, refuseLayout("view", err)
+		return nil, refuseLayout(op, err)
 	}
 	views := make([]*Tensor, 0, len(parts))
 	for _, part := range parts {
@@ -352,17 +353,21 @@ func (t *Tensor) width(dtype DataType) int64 {
 }
 
 // Compose writes to t what a composite takes of its sources, sources[k] being source k: padded or joined tensors.
-// The layouts of the composite are those of the sources ([Tensor.Layout]), of t's data type. What of t is
-// written, and what not, is not said when there is an error.
+// The layouts of the composite are those of the sources ([Tensor.Layout]), of t's data type. What is taken must not
+// lie in t, unless it stays where it is. What of t is written, and what not, is not said when there is an error.
 //
 // Ownership: unchanged. Lifetime: none. Threads: any, while nobody else writes to the sources, or uses t. On
-// error: as [Tensor.Apply] and [Tensor.CopyTo], and [ErrLayout] for another shape and for a source that is not
-// there.
+// error: as [Tensor.Apply] and [Tensor.CopyTo], and [ErrLayout] for another shape, for a source that is not there,
+// and for one that lies in t.
 func (t *Tensor) Compose(c layout.Composite, sources ...*Tensor) error {
 	const op = "compose"
+	if err := t.acquire(op); err != nil {
+		return err
+	}
+	defer t.done()
 	err := c.Into(t.Layout(), func(dst, src layout.Layout, source int) error {
-		if source < 0 || source >= len(sources) {
-			return refuse(op, ErrLayout, "source %d of %d", source, len(sources))
+		if source < 0 || source >= len(sources) || sources[source] == nil {
+			return refuse(op, ErrLayout, "source %d of %d is not there", source, len(sources))
 		}
 		to, err := t.part(dst)
 		if err != nil {
@@ -374,6 +379,10 @@ func (t *Tensor) Compose(c layout.Composite, sources ...*Tensor) error {
 			return err
 		}
 		defer from.Close()
+		// Another piece may be written where this one is read.
+		if t.device.HostReadable() && from.device.HostReadable() && !same(from, to) && !disjoint(from, t) {
+			return refuse(op, ErrLayout, "source %d lies in the memory of the destination", source)
+		}
 		return from.CopyTo(to)
 	})
 	if ours := (*Error)(nil); err != nil && !errors.As(err, &ours) {
