@@ -83,9 +83,15 @@ func As[T any](result any, err error) (T, error) {
 
 // dispose closes what can be closed.
 func dispose(value any) {
-	if c, ok := value.(interface{ Close() error }); ok {
+	if c, ok := value.(interface{ Close() error }); ok && !isNil(value) {
 		c.Close()
 	}
+}
+
+// isNil reports whether a value is a nil pointer with a type.
+func isNil(value any) bool {
+	v := reflect.ValueOf(value)
+	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // Call calls the function. Arguments are
@@ -114,7 +120,7 @@ func dispose(value any) {
 // once. On error: *[Error] for what the function raised; [dlpack.ErrUnaligned],
 // [dlpack.ErrReadOnly], [dlpack.ErrClosed], [ErrArgument] before it was called. Nothing is kept.
 func (f *Function) Call(args ...any) (any, error) {
-	if !f.uses.acquire() {
+	if !f.acquire() {
 		return nil, errClosed(f.name)
 	}
 	c := calls.Get().(*call)

@@ -26,7 +26,7 @@ const eventually, tick = 30 * time.Second, 10 * time.Millisecond
 
 // TestMain fails when the tests leave tensors behind.
 func TestMain(m *testing.M) {
-	for _, file := range []string{"abi.h", "testdata/kernels.c"} { // so that `go test` runs again when they change
+	for _, file := range []string{"abi.h", "testdata/kernels.c", "testdata/kernels.cc"} { // so that `go test` runs again when they change
 		if _, err := os.ReadFile(file); err != nil {
 			panic(err)
 		}
@@ -63,10 +63,23 @@ var kernels = sync.OnceValues(func() (string, error) {
 	return file, err
 })
 
-func module(t testing.TB) *tvmffi.Module {
+// cxxKernels builds the module in testdata that is written with the headers of the wheel.
+var cxxKernels = sync.OnceValues(func() (string, error) {
+	file := filepath.Join(scratch, "cxxkernels.so")
+	out, err := exec.Command("c++", "-std=c++17", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-I"+filepath.Join(folder(), "..", "include"),
+		"-o", file, "testdata/kernels.cc").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w\n%s", err, out)
+	}
+	return file, err
+})
+
+func module(t testing.TB) *tvmffi.Module { return moduleOf(t, kernels) }
+
+func moduleOf(t testing.TB, build func() (string, error)) *tvmffi.Module {
 	t.Helper()
 	need(t)
-	file, err := kernels()
+	file, err := build()
 	require.NoError(t, err)
 	m, err := tvmffi.LoadModule(file)
 	require.NoError(t, err)
@@ -76,7 +89,12 @@ func module(t testing.TB) *tvmffi.Module {
 
 func function(t testing.TB, name string, options ...tvmffi.FunctionOption) *tvmffi.Function {
 	t.Helper()
-	f, err := module(t).Function(name, options...)
+	return functionOf(t, module(t), name, options...)
+}
+
+func functionOf(t testing.TB, m *tvmffi.Module, name string, options ...tvmffi.FunctionOption) *tvmffi.Function {
+	t.Helper()
+	f, err := m.Function(name, options...)
 	require.NoError(t, err)
 	t.Cleanup(func() { f.Close() })
 	return f

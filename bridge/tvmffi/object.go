@@ -36,7 +36,8 @@ func (u *uses) acquire() bool {
 func (u *uses) release() bool { return u.n.Add(-1) < 0 }
 func (u *uses) close() bool   { return u.closed.CompareAndSwap(false, true) && u.release() }
 
-// A reference is a hold on an object of TVM-FFI's.
+// A reference is a hold on an object of TVM-FFI's. One that this package has not made has none, and
+// is closed.
 type reference struct {
 	handle uintptr
 	uses   uses
@@ -50,6 +51,8 @@ func (r *reference) hold(handle uintptr) {
 	r.handle = handle
 	r.net = runtime.AddCleanup(r, giveBack, handle)
 }
+
+func (r *reference) acquire() bool { return r.handle != 0 && r.uses.acquire() }
 
 func (r *reference) release() {
 	if r.uses.release() {
@@ -65,7 +68,7 @@ func (r *reference) end() {
 
 // share is another count of the object, or 0 where it is closed.
 func (r *reference) share() uint64 {
-	if !r.uses.acquire() {
+	if !r.acquire() {
 		return 0
 	}
 	C.ffi_incref(C.uintptr_t(r.handle))
@@ -79,7 +82,7 @@ func (r *reference) share() uint64 {
 // Ownership: ends this reference. Lifetime: the object lives while TVM-FFI, or another reference,
 // holds it. Threads: any goroutine. On error: never fails; the result makes it an io.Closer.
 func (r *reference) Close() error {
-	if r.uses.close() {
+	if r.handle != 0 && r.uses.close() {
 		r.end()
 	}
 	return nil

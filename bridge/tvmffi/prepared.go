@@ -8,6 +8,7 @@ import "C"
 
 import (
 	"runtime"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/dlpack"
@@ -17,7 +18,8 @@ import (
 // the cost of a bare call into C. [Function.Prepare] makes it.
 type Prepared struct {
 	settled
-	closed bool
+	closed atomic.Bool
+	under  int // calls that are under way: one, or more where a callback makes the call again
 	net    runtime.Cleanup
 }
 
@@ -42,7 +44,7 @@ func (s settled) end() {
 // Threads: any. On error: as [Function.Call], and [dlpack.ErrBorrowed], [dlpack.ErrMemory]; nothing
 // is kept.
 func (f *Function) Prepare(args ...any) (*Prepared, error) {
-	if !f.uses.acquire() {
+	if !f.acquire() {
 		return nil, errClosed(f.name)
 	}
 	s := settled{function: f, call: &call{pins: true}}
@@ -67,10 +69,17 @@ func (f *Function) Prepare(args ...any) (*Prepared, error) {
 // Ownership, On error: as [Function.Call]; also [dlpack.ErrClosed]. Lifetime: a result is the
 // caller's. Threads: any, one at a time: the arguments are the same for all.
 func (p *Prepared) Call() (any, error) {
-	if p.closed {
+	if p.c == nil {
+		return nil, errClosed("call")
+	}
+	if p.closed.Load() {
 		return nil, errClosed(p.function.name)
 	}
+	p.under++
 	r := C.ffi_invoke_prepared(C.uintptr_t(uintptr(p.c)))
+	if p.under--; p.under == 0 && p.closed.Load() {
+		p.end()
+	}
 	runtime.KeepAlive(p)
 	if r.status != 0 {
 		return nil, raised(p.function.name, r)
@@ -81,16 +90,18 @@ func (p *Prepared) Call() (any, error) {
 	return value(r)
 }
 
-// Close lets go of the arguments. The first call has an effect, later ones have none.
+// Close lets go of the arguments. The first call has an effect, later ones have none; a call that
+// is under way in this goroutine, and that has called back, ends first.
 //
 // Ownership: ends the hold on the function and the arguments. Lifetime: it must not be called
-// again. Threads: any, while no call is under way. On error: never fails; the result makes it an
-// io.Closer.
+// again. Threads: any, while no other goroutine is in a call. On error: never fails; the result
+// makes it an io.Closer.
 func (p *Prepared) Close() error {
-	if !p.closed {
-		p.closed = true
+	if p.c != nil && p.closed.CompareAndSwap(false, true) {
 		p.net.Stop()
-		p.settled.end()
+		if p.under == 0 {
+			p.end()
+		}
 	}
 	return nil
 }

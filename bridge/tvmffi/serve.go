@@ -108,6 +108,9 @@ func Serve(h Handler, args unsafe.Pointer, n int32, result unsafe.Pointer) (stat
 			status = finish(h, result, nil, panicked(recover()))
 		}
 	}()
+	if args == nil || n < 0 {
+		n = 0 // of which the handler complains
+	}
 	v, err := h(Args{args, int(n), result})
 	if v != nil || err != nil || notes.live.Load() != 0 {
 		status = finish(h, result, v, err)
@@ -118,38 +121,52 @@ func Serve(h Handler, args unsafe.Pointer, n int32, result unsafe.Pointer) (stat
 
 // finish ends a call: it makes a result of what the handler returned, or raises an error.
 func finish(h Handler, result unsafe.Pointer, v any, err error) (status int32) {
-	a := Args{call: result}
-	n := a.noted(true)
+	n := Args{call: result}.noted(true)
 	if n.err != nil { // it comes first: the rest may be its consequence
 		kind, text, _ := kindOf(n.err)
 		err = Errorf(kind, "%s: %s", h.name(), text)
 	}
-	if v != nil {
-		if err == nil {
-			err = store((*C.ffi_any)(result), v)
-		}
-		dispose(v)
-	}
-	for _, c := range n.closers {
-		c.Close()
-	}
-	if err != nil {
+	if err = n.end((*C.ffi_any)(result), v, err); err != nil {
 		raise(err)
 		return -1
 	}
 	return 0
 }
 
-// raise leaves an error in this thread, for the function's caller.
+// end hands a result over, and closes it and what was lent for the call, whatever panics.
+func (n *note) end(result *C.ffi_any, v any, err error) error {
+	defer func() {
+		for _, c := range n.closers {
+			c.Close()
+		}
+	}()
+	if v == nil {
+		return err
+	}
+	defer dispose(v)
+	if err == nil {
+		err = store(result, v)
+	}
+	return err
+}
+
+// raise leaves an error in this thread, for the function's caller. Python reads the texts as UTF-8,
+// and would raise an error about that instead.
 func raise(err error) {
 	kind, message, backtrace := kindOf(err)
+	kind, message, backtrace = readable(kind), readable(message), readable(backtrace)
 	if attached() { // or nobody could read it
 		C.ffi_raise(chars(kind), C.size_t(len(kind)), chars(message), C.size_t(len(message)), chars(backtrace), C.size_t(len(backtrace)))
 	}
 }
 
+func readable(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+
 // store makes a result of what a handler returned.
 func store(result *C.ffi_any, v any) error {
+	if isNil(v) {
+		return at("result", errNil)
+	}
 	var bits uint64
 	kind := C.int32_t(C.FFI_INT)
 	switch v := v.(type) {
@@ -349,7 +366,7 @@ func (a Args) String(i int) string {
 	case C.FFI_SMALL_STRING:
 		return string(short(arg))
 	case C.FFI_STRING:
-		return string(bytesOf((*C.ffi_bytes)(cell(uintptr(word(arg))))))
+		return textOf((*C.ffi_bytes)(cell(uintptr(word(arg)))))
 	case C.FFI_RAW_STRING:
 		return C.GoString((*C.char)(pointer(uintptr(word(arg)))))
 	}
@@ -379,7 +396,7 @@ func short(arg *C.ffi_any) []byte {
 // tensor is the DLTensor of argument i, or nil.
 func (a Args) tensor(i int) *C.DLTensor {
 	switch arg, kind := a.at(i); {
-	case kind == C.FFI_TENSOR:
+	case kind == C.FFI_TENSOR && word(arg) != 0:
 		return (*C.DLTensor)(cell(uintptr(word(arg))))
 	case kind == C.FFI_DLTENSOR && word(arg) != 0:
 		return (*C.DLTensor)(pointer(uintptr(word(arg))))
@@ -570,7 +587,7 @@ func (a Args) Tensor(i int) *dlpack.Tensor {
 // Function is argument i, a function. It is closed when the handler returns (see [Args.Keep]).
 func (a Args) Function(i int, options ...FunctionOption) *Function {
 	arg, kind := a.at(i)
-	if kind != C.FFI_FUNCTION || !attached() {
+	if kind != C.FFI_FUNCTION || word(arg) == 0 || !attached() {
 		a.wrong(i, "a function")
 		return nil
 	}
@@ -590,6 +607,8 @@ func (a Args) Keep(i int) (any, error) {
 	switch {
 	case kind == none:
 		return nil, Errorf(TypeError, "argument %d: there is none", i)
+	case kind >= C.FFI_OBJECT && word(arg) == 0:
+		return nil, deny(dlpack.ErrNull, "argument %d: an object of type %d at 0", i, kind)
 	case kind == C.FFI_DLTENSOR:
 		return nil, deny(dlpack.ErrBorrowed, "argument %d: the tensor is lent for the call only", i)
 	case !attached():

@@ -20,7 +20,11 @@ func chars(text string) *C.char { return (*C.char)(unsafe.Pointer(unsafe.StringD
 // cell is what lies behind the header of an object.
 func cell(object uintptr) unsafe.Pointer { return pointer(object + C.sizeof_ffi_object) }
 
-func bytesOf(b *C.ffi_bytes) []byte { return C.GoBytes(unsafe.Pointer(b.data), C.int(b.size)) }
+// bytesOf and textOf are copies of what may be longer than a C int.
+func bytesOf(b *C.ffi_bytes) []byte { return append([]byte{}, view(b)...) }
+func textOf(b *C.ffi_bytes) string  { return string(view(b)) }
+
+func view(b *C.ffi_bytes) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(b.data)), b.size) }
 
 // raised makes an error of what a call has raised, whose object it gives back.
 func raised(function string, r C.ffi_result) error {
@@ -35,7 +39,7 @@ func errorOf(r C.ffi_result) *Error {
 		return &Error{Kind: RuntimeError, Message: "it failed, and does not say why"}
 	}
 	c := (*C.ffi_error)(cell(object))
-	e := &Error{Kind: string(bytesOf(&c.kind)), Message: string(bytesOf(&c.message)), Backtrace: string(bytesOf(&c.backtrace))}
+	e := &Error{Kind: textOf(&c.kind), Message: textOf(&c.message), Backtrace: textOf(&c.backtrace)}
 	giveBack(object)
 	return e
 }
@@ -43,6 +47,9 @@ func errorOf(r C.ffi_result) *Error {
 // value makes a Go value of what a call returned, whose object it takes over or gives back.
 func value(r C.ffi_result) (any, error) {
 	object := uintptr(r.value)
+	if r._type >= C.FFI_OBJECT && object == 0 {
+		return nil, refuse("result", dlpack.ErrNull, "an object of type %d at 0", r._type)
+	}
 	switch r._type {
 	case C.FFI_NONE:
 		return nil, nil
@@ -62,12 +69,13 @@ func value(r C.ffi_result) (any, error) {
 		return string(small(&r)), nil
 	case C.FFI_SMALL_BYTES:
 		return small(&r), nil
-	case C.FFI_STRING, C.FFI_BYTES:
+	case C.FFI_STRING:
+		text := textOf((*C.ffi_bytes)(cell(object)))
+		giveBack(object)
+		return text, nil
+	case C.FFI_BYTES:
 		data := bytesOf((*C.ffi_bytes)(cell(object)))
 		giveBack(object)
-		if r._type == C.FFI_STRING {
-			return string(data), nil
-		}
 		return data, nil
 	case C.FFI_TENSOR:
 		t, err := tensorOf(object)

@@ -44,8 +44,12 @@ func __tvm_ffi_fail(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int3
 	return tvmffi.Serve(fail, args, n, result)
 }
 
-// fail raises an error of a kind, or panics.
+// fail raises an error of a kind, with a text of bytes if there is one, or panics.
 func fail(a tvmffi.Args) (any, error) {
+	if a.Len() > 1 {
+		kind, text := a.String(0), a.Bytes(1)
+		return nil, tvmffi.Errorf(kind, "%s", text)
+	}
 	switch kind := a.String(0); kind {
 	case "plain":
 		return nil, fmt.Errorf("as asked for")
@@ -180,6 +184,45 @@ func __tvm_ffi_register(_, args unsafe.Pointer, n int32, result unsafe.Pointer) 
 func register(a tvmffi.Args) (any, error) {
 	return nil, tvmffi.Register(a.String(0), func(a tvmffi.Args) (any, error) { return 2 * a.Float(0), a.Check(1) })
 }
+
+//export __tvm_ffi_unregister
+func __tvm_ffi_unregister(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
+	return tvmffi.Serve(unregister, args, n, result)
+}
+
+func unregister(a tvmffi.Args) (any, error) { return nil, tvmffi.Unregister(a.String(0)) }
+
+//export __tvm_ffi_text
+func __tvm_ffi_text(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
+	return tvmffi.Serve(text, args, n, result)
+}
+
+// text makes a string of bytes, whatever they are.
+func text(a tvmffi.Args) (any, error) { return string(a.Bytes(0)), nil }
+
+//export __tvm_ffi_length
+func __tvm_ffi_length(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
+	return tvmffi.Serve(length, args, n, result)
+}
+
+// length is how long a string is that Go has.
+func length(a tvmffi.Args) (any, error) { return len(a.String(0)), nil }
+
+//export __tvm_ffi_collect
+func __tvm_ffi_collect(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
+	return tvmffi.Serve(collect, args, n, result)
+}
+
+// collect forces a collection, behind garbage that takes the place of what should have lived.
+func collect(a tvmffi.Args) (any, error) {
+	for range 64 {
+		garbage = make([]float32, 1000)
+	}
+	runtime.GC()
+	return nil, nil
+}
+
+var garbage []float32
 
 //export __tvm_ffi_live
 func __tvm_ffi_live(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {

@@ -1,0 +1,503 @@
+//go:build cgo
+
+package tvmffi_test
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/bridge/tvmffi"
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+)
+
+// ways are how a tensor reaches a function: each makes an argument of 16 float32 that begin shift
+// bytes behind a multiple of 64.
+var ways = []struct {
+	name string
+	make func(t *testing.T, shift uintptr) any
+}{
+	{"slice", func(_ *testing.T, shift uintptr) any { return floats(16, shift) }},
+	{"slice of another type", func(_ *testing.T, shift uintptr) any {
+		return unsafe.Slice((*uint8)(unsafe.Pointer(&floats(16, shift)[0])), 64)
+	}},
+	{"slice with a shape", func(_ *testing.T, shift uintptr) any { return tvmffi.Shape(floats(16, shift), 4, 4) }},
+	{"slice with many dimensions", func(_ *testing.T, shift uintptr) any {
+		return tvmffi.Shape(floats(16, shift), 1, 2, 2, 2, 2)
+	}},
+	{"tensor", func(t *testing.T, shift uintptr) any { return fromSlice(t, floats(16, shift)) }},
+	{"kept tensor", func(t *testing.T, shift uintptr) any { return tvmffi.Keep(fromSlice(t, floats(16, shift))) }},
+	{"constant", func(t *testing.T, shift uintptr) any {
+		x, err := dlpack.FromReadOnly(floats(16, shift))
+		require.NoError(t, err)
+		t.Cleanup(func() { x.Close() })
+		return tvmffi.UnsafeConstant(x)
+	}},
+	{"view of a tensor", func(t *testing.T, shift uintptr) any {
+		x := newTensor(t, dlpack.Float32, 32)
+		v, err := x.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{16}, ByteOffset: int64(shift)})
+		require.NoError(t, err)
+		t.Cleanup(func() { v.Close() })
+		return v
+	}},
+	{"imported tensor", func(t *testing.T, shift uintptr) any {
+		return imported(t, dlpacktest.Config{Shape: []int64{16}, Shift: int(shift)})
+	}},
+	{"imported tensor with a byte_offset", func(t *testing.T, shift uintptr) any {
+		return imported(t, dlpacktest.Config{Shape: []int64{16}, ByteOffset: uint64(shift)})
+	}},
+	{"kept tensor with a byte_offset", func(t *testing.T, shift uintptr) any {
+		return tvmffi.Keep(imported(t, dlpacktest.Config{Shape: []int64{16}, ByteOffset: uint64(shift)}))
+	}},
+	{"tensor that a function returned", func(t *testing.T, shift uintptr) any {
+		f := serve(t, func(tvmffi.Args) (any, error) { return dlpack.FromSlice(floats(16, shift)) })
+		x, err := tvmffi.As[*dlpack.Tensor](f.Call())
+		require.NoError(t, err)
+		t.Cleanup(func() { x.Close() })
+		return x
+	}},
+	{"borrowed tensor", func(t *testing.T, shift uintptr) any {
+		return borrowed(t, dlpacktest.Config{Shape: []int64{16}, Shift: int(shift)})
+	}},
+	{"borrowed tensor with a byte_offset", func(t *testing.T, shift uintptr) any {
+		return borrowed(t, dlpacktest.Config{Shape: []int64{16}, ByteOffset: uint64(shift)})
+	}},
+}
+
+func fromSlice(t *testing.T, data []float32) *dlpack.Tensor {
+	x, err := dlpack.FromSlice(data)
+	require.NoError(t, err)
+	t.Cleanup(func() { x.Close() })
+	return x
+}
+
+func imported(t *testing.T, c dlpacktest.Config) *dlpack.Tensor {
+	x, err := dlpack.Import(dlpacktest.Produce(t, c).Managed())
+	require.NoError(t, err)
+	t.Cleanup(func() { x.Close() })
+	return x
+}
+
+func borrowed(t *testing.T, c dlpacktest.Config) *dlpack.Tensor {
+	x, err := dlpack.Borrow(dlpacktest.Produce(t, c).DLTensor(false), dlpack.AssumeWritable)
+	require.NoError(t, err)
+	t.Cleanup(func() { x.Close() })
+	return x
+}
+
+// G37: whichever way a tensor takes, it is looked at, and what comes behind it as well.
+func TestG37EveryWayToAFunctionIsChecked(t *testing.T) {
+	nop := function(t, "nop")
+	array, err := tvmffi.Global("ffi.Array") // an object with the tensor in it
+	require.NoError(t, err)
+	defer array.Close()
+	prepare := func(args ...any) error {
+		p, err := nop.Prepare(args...)
+		if errors.Is(err, dlpack.ErrBorrowed) { // which is for the way to say
+			_, err = nop.Call(args...)
+		} else if err == nil {
+			_, err = p.Call()
+			p.Close()
+		}
+		return err
+	}
+	call := func(f *tvmffi.Function) func(args ...any) error {
+		return func(args ...any) error {
+			result, err := f.Call(args...)
+			if o, is := result.(*tvmffi.Object); is {
+				o.Close()
+			}
+			return err
+		}
+	}
+	for _, way := range ways {
+		t.Run(way.name, func(t *testing.T) {
+			dlpacktest.CheckLeaks(t)
+			good, bad := way.make(t, 0), way.make(t, 4)
+			many := make([]any, 20) // more than go through the call itself
+			for i := range many {
+				many[i] = floats(16, 0)
+			}
+			for name, use := range map[string]func(args ...any) error{"call": call(nop), "prepare": prepare} {
+				assert.NoError(t, use(good), name)
+				assert.ErrorIs(t, use(bad), dlpack.ErrUnaligned, name)
+				assert.ErrorIs(t, use(good, 1, bad), dlpack.ErrUnaligned, name)
+				assert.NoError(t, use(append(many, good)...), name)
+				assert.ErrorIs(t, use(append(many, bad)...), dlpack.ErrUnaligned, name)
+			}
+			if _, kept := good.(tvmffi.Kept); kept { // as others cannot be
+				assert.NoError(t, call(array)(good))
+				assert.ErrorIs(t, call(array)(bad), dlpack.ErrUnaligned)
+			}
+		})
+	}
+}
+
+// A handler's functions and tensors are no exception.
+func TestG37CallsOfHandlersAreChecked(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	nop := function(t, "nop")
+	passes := serve(t, func(a tvmffi.Args) (any, error) { return a.Function(0).Call(a.Tensor(1)) })
+	keeps := serve(t, func(a tvmffi.Args) (any, error) {
+		x, err := tvmffi.As[*dlpack.Tensor](a.Keep(1))
+		if err != nil {
+			return nil, err
+		}
+		defer x.Close()
+		return a.Function(0).Call(tvmffi.Keep(x))
+	})
+	for _, f := range []*tvmffi.Function{passes, keeps} {
+		for shift, text := range map[uintptr]string{0: "", 4: "is not aligned to 64 bytes"} {
+			_, err := f.Call(nop, tvmffi.Keep(fromSlice(t, floats(16, shift))))
+			if text == "" {
+				assert.NoError(t, err)
+				continue
+			}
+			assert.ErrorContains(t, err, text)
+			var e *tvmffi.Error
+			if assert.ErrorAs(t, err, &e) {
+				assert.Equal(t, tvmffi.ValueError, e.Kind)
+			}
+		}
+	}
+}
+
+// What came in the form of before DLPack 1.0 cannot say whether it may be written. TVM-FFI cannot
+// either, and so it is passed on, as by ExportLegacy.
+func TestCallTakesWhatDoesNotSayWhetherItMayBeWritten(t *testing.T) {
+	f := function(t, "increment", tvmffi.Alignment(4))
+	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}, Legacy: true})
+	x, err := dlpack.ImportLegacy(p.Managed())
+	require.NoError(t, err)
+	defer x.Close()
+	require.True(t, x.ReadOnly())
+	before := *(*float32)(unsafe.Pointer(&p.Data()[0]))
+	_, err = f.Call(x)
+	require.NoError(t, err)
+	assert.Equal(t, before+1, *(*float32)(unsafe.Pointer(&p.Data()[0])))
+}
+
+func TestZeroValuesAreClosed(t *testing.T) {
+	nop := function(t, "nop")
+	for name, use := range map[string]func() error{
+		"a function":             func() error { _, err := new(tvmffi.Function).Call(1); return err },
+		"a function, prepared":   func() error { _, err := new(tvmffi.Function).Prepare(1); return err },
+		"a function's argument":  func() error { _, err := nop.Call(new(tvmffi.Function)); return err },
+		"a module":               func() error { _, err := new(tvmffi.Module).Function("nop"); return err },
+		"a module's argument":    func() error { _, err := nop.Call(new(tvmffi.Module)); return err },
+		"an object's argument":   func() error { _, err := nop.Call(new(tvmffi.Object)); return err },
+		"a call that is settled": func() error { _, err := new(tvmffi.Prepared).Call(); return err },
+	} {
+		assert.ErrorIs(t, use(), dlpack.ErrClosed, name)
+	}
+	for _, c := range []interface{ Close() error }{new(tvmffi.Function), new(tvmffi.Module), new(tvmffi.Object), new(tvmffi.Prepared)} {
+		assert.NoError(t, c.Close(), "%T", c)
+	}
+}
+
+func TestNilResultsOfHandlersAreErrors(t *testing.T) {
+	for _, bad := range []any{(*dlpack.Tensor)(nil), (*tvmffi.Function)(nil), (*tvmffi.Module)(nil), (*tvmffi.Object)(nil), (*int)(nil)} {
+		_, err := serve(t, func(tvmffi.Args) (any, error) { return bad, nil }).Call()
+		assert.ErrorContains(t, err, "ValueError: tvmffi: result: it is nil", "%T", bad)
+		_, err = serve(t, func(tvmffi.Args) (any, error) { return bad, errors.New("out of luck") }).Call()
+		assert.ErrorContains(t, err, "RuntimeError: out of luck", "%T", bad)
+	}
+}
+
+// What was lent to a handler ends with the call, also where its result is refused or panics.
+func TestWhatIsLentEndsWithTheCall(t *testing.T) {
+	for _, result := range []any{nil, 1, struct{}{}, (*dlpack.Tensor)(nil), explosive{}} {
+		var lent *dlpack.Tensor
+		var f *tvmffi.Function
+		_, err := serve(t, func(a tvmffi.Args) (any, error) {
+			lent, f = a.Tensor(0), a.Function(1)
+			return result, nil
+		}).Call(floats(16, 0), function(t, "nop"))
+		t.Log(err)
+		_, err = lent.Copy()
+		assert.ErrorIs(t, err, dlpack.ErrClosed, "%T", result)
+		_, err = f.Call()
+		assert.ErrorIs(t, err, dlpack.ErrClosed, "%T", result)
+	}
+}
+
+// Results that are refused are given back: the producer's deleter runs once.
+func TestRefusedResultsAreGivenBack(t *testing.T) {
+	for name, h := range map[string]func(x *dlpack.Tensor) tvmffi.Handler{
+		"an error beside it": func(x *dlpack.Tensor) tvmffi.Handler {
+			return func(tvmffi.Args) (any, error) { return x, errors.New("out of luck") }
+		},
+		"an argument that was not there": func(x *dlpack.Tensor) tvmffi.Handler {
+			return func(a tvmffi.Args) (any, error) { a.Int(3); return x, nil }
+		},
+		"padded, which TVM-FFI refuses": func(x *dlpack.Tensor) tvmffi.Handler {
+			return func(tvmffi.Args) (any, error) { return x, nil }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dlpacktest.CheckLeaks(t)
+			c := dlpacktest.Config{Shape: []int64{4}}
+			if name == "padded, which TVM-FFI refuses" {
+				c.Code, c.Bits, c.Lanes, c.Flags = 0, 4, 1, uint64(dlpack.SubbytePadded)
+			}
+			p := dlpacktest.Produce(t, c)
+			x, err := dlpack.Import(p.Managed())
+			require.NoError(t, err)
+			_, err = serve(t, h(x)).Call()
+			assert.Error(t, err)
+			assert.Equal(t, 1, p.Deletes())
+		})
+	}
+}
+
+// No caller can crash a served function with what it says about its arguments.
+func TestServeTrustsNoCount(t *testing.T) {
+	need(t)
+	for n, list := range map[int32]unsafe.Pointer{-1: unsafe.Pointer(new(ffiAny)), -1 << 31: nil, 0: nil, 1: nil, 1<<31 - 1: nil} {
+		var err error
+		status := tvmffi.Serve(func(a tvmffi.Args) (any, error) {
+			assert.Zero(t, a.Len(), "%d arguments at %p", n, list)
+			assert.False(t, a.IsNil(0))
+			a.Tensor(1)
+			err = a.Check(-1)
+			return nil, nil
+		}, list, n, unsafe.Pointer(new(ffiAny)))
+		assert.EqualValues(t, -1, status)
+		assert.ErrorContains(t, err, "argument 1: there is none")
+	}
+	assert.EqualValues(t, -1, tvmffi.Serve(named, nil, 0, nil), "a result at NULL")
+}
+
+func TestArgumentsAtNullAreErrors(t *testing.T) {
+	need(t)
+	for name, use := range map[string]func(a tvmffi.Args) error{
+		"function": func(a tvmffi.Args) error { a.Function(0); return nil },
+		"tensor":   func(a tvmffi.Args) error { a.Tensor(0); return nil },
+		"slice":    func(a tvmffi.Args) error { tvmffi.Slice[float32](a, 0); return nil },
+		"shape":    func(a tvmffi.Args) error { a.Shape(0); return nil },
+		"string":   func(a tvmffi.Args) error { _ = a.String(0); return nil },
+		"bytes":    func(a tvmffi.Args) error { a.Bytes(0); return nil },
+		"keep": func(a tvmffi.Args) error {
+			v, err := a.Keep(0)
+			assert.Nil(t, v)
+			return err
+		},
+	} {
+		for kind := int32(64); kind < 80; kind++ {
+			arg := &ffiAny{kind: kind}
+			status := tvmffi.Serve(func(a tvmffi.Args) (any, error) { return nil, use(a) }, unsafe.Pointer(arg), 1, unsafe.Pointer(new(ffiAny)))
+			assert.EqualValues(t, -1, status, "%s of type %d", name, kind)
+		}
+	}
+}
+
+func TestPreparedCallsAreClosedOnce(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	f := function(t, "nop")
+	for range 100 {
+		p, err := f.Prepare(floats(16, 0), "a string that is longer than seven")
+		require.NoError(t, err)
+		var wait sync.WaitGroup
+		for range 4 {
+			wait.Go(func() { assert.NoError(t, p.Close()) })
+		}
+		wait.Wait()
+		_, err = p.Call()
+		assert.ErrorIs(t, err, dlpack.ErrClosed)
+	}
+}
+
+// A call that closes itself, from below: what it holds stays until it is over.
+func TestPreparedCallsMayBeClosedByWhatTheyCall(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	producer := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
+	x, err := dlpack.Import(producer.Managed())
+	require.NoError(t, err)
+	var p *tvmffi.Prepared
+	f := serve(t, func(a tvmffi.Args) (any, error) {
+		deep, held := a.Int(1), a.Tensor(0)
+		x.Close()
+		p.Close()
+		runtime.GC()
+		assert.Zero(t, producer.Deletes())
+		_, err := p.Call()
+		assert.ErrorIs(t, err, dlpack.ErrClosed)
+		return int64(held.Rank()) + deep, nil
+	})
+	p, err = f.Prepare(x, 7)
+	require.NoError(t, err)
+	got, err := tvmffi.As[int64](p.Call())
+	require.NoError(t, err)
+	assert.EqualValues(t, 8, got)
+	assert.Equal(t, 1, producer.Deletes())
+}
+
+// Names come and go while others look them up, call what they found, load modules and close them.
+func TestFunctionsComeAndGoWhileTheyAreCalled(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	file := func() string {
+		module(t)
+		file, err := kernels()
+		require.NoError(t, err)
+		return file
+	}()
+	var wait sync.WaitGroup
+	var called atomic.Int64
+	for i := range 4 {
+		name := fmt.Sprint("dlbridge.test.comes.and.goes.", i%2) // two at once have the same
+		wait.Go(func() {
+			for k := range 200 {
+				if err := tvmffi.Register(name, func(a tvmffi.Args) (any, error) { return a.Int(0) + int64(k), a.Check(1) }); err != nil {
+					var e *tvmffi.Error
+					assert.ErrorAs(t, err, &e, "the other one has it")
+				}
+				if err := tvmffi.Unregister(name); err != nil {
+					assert.ErrorIs(t, err, tvmffi.ErrNotFound)
+				}
+			}
+		})
+		wait.Go(func() {
+			for range 200 {
+				f, err := tvmffi.Global(name)
+				if err != nil {
+					assert.ErrorIs(t, err, tvmffi.ErrNotFound)
+					continue
+				}
+				var inner sync.WaitGroup
+				for range 3 { // one of which closes it
+					inner.Go(func() {
+						n, err := tvmffi.As[int64](f.Call(1000))
+						if err != nil {
+							assert.ErrorIs(t, err, dlpack.ErrClosed)
+							return
+						}
+						assert.GreaterOrEqual(t, n, int64(1000))
+						called.Add(1)
+					})
+				}
+				inner.Go(func() { f.Close() })
+				inner.Wait()
+			}
+		})
+		wait.Go(func() {
+			for range 50 {
+				m, err := tvmffi.LoadModule(file)
+				if !assert.NoError(t, err) {
+					return
+				}
+				f, err := m.Function("bits")
+				m.Close()
+				if assert.NoError(t, err) {
+					n, err := tvmffi.As[int64](f.Call(42))
+					assert.NoError(t, err)
+					assert.EqualValues(t, 42, n)
+					f.Close()
+				}
+			}
+		})
+	}
+	wait.Wait()
+	for i := range 2 {
+		tvmffi.Unregister(fmt.Sprint("dlbridge.test.comes.and.goes.", i))
+	}
+	t.Log(called.Load(), "calls")
+}
+
+func TestCallsMayBeNestedDeep(t *testing.T) {
+	var down *tvmffi.Function
+	down = serve(t, func(a tvmffi.Args) (any, error) {
+		if n := a.Int(0); n > 0 {
+			return down.Call(n - 1)
+		}
+		return nil, tvmffi.Errorf(tvmffi.IndexError, "at the bottom")
+	})
+	_, err := down.Call(2000)
+	var e *tvmffi.Error
+	require.ErrorAs(t, err, &e)
+	assert.Equal(t, tvmffi.IndexError, e.Kind)
+	assert.Contains(t, e.Message, "at the bottom")
+}
+
+// Functions in C++, with what TVM-FFI's headers make of types, exceptions and containers.
+func TestFunctionsInCxx(t *testing.T) {
+	m := moduleOf(t, cxxKernels)
+	of := func(name string) *tvmffi.Function { return functionOf(t, m, name, tvmffi.Alignment(4)) }
+	kind := func(err error) string {
+		var e *tvmffi.Error
+		require.ErrorAs(t, err, &e)
+		return e.Kind
+	}
+	t.Run("views", func(t *testing.T) {
+		dlpacktest.CheckLeaks(t)
+		x, y := []float32{1, 2, 3}, newTensor(t, dlpack.Float32, 3)
+		_, err := of("scale").Call(x, y, 2)
+		require.NoError(t, err)
+		values, err := dlpack.Values[float32](y)
+		require.NoError(t, err)
+		assert.Equal(t, []float32{2, 4, 6}, values)
+		_, err = of("scale").Call(x[:2], y, 2.5)
+		assert.ErrorContains(t, err, "ValueError: 2 elements, and room for 3")
+	})
+	t.Run("arguments that do not agree", func(t *testing.T) {
+		dlpacktest.CheckLeaks(t)
+		y := newTensor(t, dlpack.Float32, 3)
+		for _, args := range [][]any{{}, {y, y}, {y, y, "2"}, {nil, y, 2}, {tvmffi.Keep(y), 1, 2}, {y, tvmffi.Keep(y), nil}, {y, y, 1, 1}} {
+			_, err := of("scale").Call(args...)
+			assert.Equal(t, tvmffi.TypeError, kind(err), "%v", err)
+		}
+	})
+	t.Run("exceptions", func(t *testing.T) {
+		_, err := of("fail").Call(0)
+		assert.Equal(t, tvmffi.IndexError, kind(err))
+		_, err = of("fail").Call(1)
+		assert.ErrorContains(t, err, "as asked for")
+	})
+	t.Run("Go's functions", func(t *testing.T) {
+		echo := serve(t, func(a tvmffi.Args) (any, error) { return a.Keep(0) })
+		n, err := tvmffi.As[int64](of("apply").Call(echo, 7))
+		require.NoError(t, err)
+		assert.EqualValues(t, 7, n)
+		_, err = of("apply").Call(echo, "seven")
+		assert.Equal(t, tvmffi.TypeError, kind(err), "what was returned is no int")
+		refuses := serve(t, func(a tvmffi.Args) (any, error) { return nil, tvmffi.Errorf(tvmffi.KeyError, "no %s", a.String(0)) })
+		text, err := tvmffi.As[string](of("caught").Call(refuses, "key"))
+		require.NoError(t, err)
+		assert.Equal(t, "KeyError: no key", text)
+		_, err = of("apply").Call(refuses, "key")
+		assert.Equal(t, tvmffi.KeyError, kind(err), "through C++")
+		through := serve(t, func(a tvmffi.Args) (any, error) { return of("fail").Call(a.Int(0)) })
+		_, err = of("apply").Call(through, 0)
+		assert.Equal(t, tvmffi.IndexError, kind(err), "through C++, Go and C++")
+	})
+	t.Run("containers", func(t *testing.T) {
+		dlpacktest.CheckLeaks(t)
+		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
+		x, err := dlpack.Import(p.Managed())
+		require.NoError(t, err)
+		list, err := tvmffi.As[*tvmffi.Object](of("list").Call(tvmffi.Keep(x)))
+		require.NoError(t, err)
+		_, err = of("last").Call(list)
+		assert.Equal(t, tvmffi.TypeError, kind(err), "they are not all tensors")
+		item, err := tvmffi.Global("ffi.ArrayGetItem")
+		require.NoError(t, err)
+		defer item.Close()
+		y, err := tvmffi.As[*dlpack.Tensor](item.Call(list, 1))
+		require.NoError(t, err)
+		assert.Equal(t, x.Data(), y.Data())
+		_, err = item.Call(list, 4)
+		assert.Equal(t, tvmffi.IndexError, kind(err))
+		y.Close()
+		x.Close()
+		assert.Zero(t, p.Deletes(), "the list has it")
+		list.Close()
+		assert.Equal(t, 1, p.Deletes())
+	})
+}
