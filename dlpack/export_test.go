@@ -70,20 +70,29 @@ func Settle(n int64) { liveImports.Add(-n) }
 
 // PinnedBlocks counts blocks that hold memory of Go's, without reaping any.
 func PinnedBlocks() (n int) {
+	for _, pinned := range PinnedBlocksOfPools() {
+		n += pinned
+	}
+	return n
+}
+
+// PinnedBlocksOfPools is PinnedBlocks of each pool.
+func PinnedBlocksOfPools() []int {
 	all := allPools()
+	pinned := make([]int, len(all))
 	for i := range all {
 		p := &all[i]
 		p.mu.Lock()
 		for _, slots := range p.slots {
 			for j := range slots {
 				if slots[j].keep != nil {
-					n++
+					pinned[i]++
 				}
 			}
 		}
 		p.mu.Unlock()
 	}
-	return n
+	return pinned
 }
 
 // SetTurnsBack does to a tensor's rings what a goroutine does that stops in the midst of [ring.next].

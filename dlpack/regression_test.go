@@ -175,7 +175,9 @@ func TestManyTensorsKeepFewBlocks(t *testing.T) {
 				dlpack.Release(export(t, tensor))
 			}
 		}
-		assert.LessOrEqual(t, dlpack.PinnedBlocks(), 1<<14)
+		for _, pinned := range dlpack.PinnedBlocksOfPools() { // a goroutine whose stack moves may come to another
+			assert.LessOrEqual(t, pinned, 1<<14)
+		}
 		for _, tensor := range tensors {
 			tensor.Close()
 		}
