@@ -701,5 +701,5 @@ func Unregister(name string) error {
 	if found, err := As[bool](remove.Call(name)); err != nil || found {
 		return err
 	}
-	return refuse("unregister", ErrNotFound, "%s", name)
+	return refuse("unregister", ErrNotFound, "%q is not in the table", name)
 }

@@ -139,6 +139,7 @@ def test_returned_tensors_live_while_python_has_them(served, ours):
     assert served.live() > before
     for _ in range(20):
         gc.collect()
+        served.collect()
         np.from_dlpack(served.make(1000, ours))
     assert (array == np.arange(1000)).all()
     array[0] = 7
@@ -315,6 +316,120 @@ def test_a_panic_is_survived_where_go_was_there_before_tvm_ffi(library):
         library,
     )
     assert "nil pointer dereference" in out
+
+
+def test_texts_that_are_not_utf8_arrive_as_far_as_they_can(served):
+    with pytest.raises(KeyError, match="before \ufffd behind") as caught:
+        served.fail("KeyError", b"before \xff\xfe behind")
+    assert type(caught.value) is KeyError
+    with pytest.raises(UnicodeDecodeError):  # by TVM-FFI: what is no text is for bytes
+        served.text(b"a longer text \xff")
+    assert served.text("a longer text: äöü".encode()) == "a longer text: äöü"
+
+
+def test_what_is_in_containers_and_objects_of_python_passes_through(served):
+    x, thing = np.zeros(4, np.float32), object()
+    before = sys.getrefcount(x), sys.getrefcount(thing)
+    for value in ([1, [2, [3, None]], {"a": [1, 2]}], {"a": 1, 2: None}, (1, (2,)), [[]], {}):
+        assert str(served.echo(value)) == str(tvm_ffi.convert(value))
+    assert address(np.from_dlpack(served.echo([x, x])[1])) == address(x)
+    assert served.echo(thing) is thing
+    assert served.echo(1j) == 1j
+    assert served.echo(2**63) == 2**63
+    assert (sys.getrefcount(x), sys.getrefcount(thing)) == before
+    assert served.echo(served).fail is not None
+    assert served.apply(served.echo(lambda n: n + 1), 1) == 2
+
+
+@pytest.mark.parametrize("wrong", [None, 2**63, -(2**63) - 1, "x" * 1000, b"", [], [[1]], {}, object(), 1j, len, np.zeros(3)], ids=lambda w: repr(w)[:10])
+def test_anything_is_refused_where_something_else_is_asked_for(served, wrong):
+    x, before = np.ones(3, np.float32), served.live()
+    with pytest.raises(TypeError, match="scale: argument 1: "):
+        served.scale(x, wrong, 1)
+    with pytest.raises(TypeError, match="describe: argument 0: " if not isinstance(wrong, np.ndarray) else "takes 1 arguments, got 2"):
+        served.describe(*[wrong] * (1 + isinstance(wrong, np.ndarray)))
+    for count in (0, 1, 2, 4, 300):
+        with pytest.raises(TypeError, match="scale: "):
+            served.scale(*[wrong] * count)
+    assert served.live() == before
+
+
+def test_calls_may_go_to_and_fro_until_python_has_enough(served):
+    def down(n):
+        return served.apply(down, n + 1) if n < 100 else n
+
+    def bottomless(n):
+        deepest[0] = n
+        return served.apply(bottomless, n + 1)
+
+    assert served.apply(down, 0) == 100
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(300)  # TVM-FFI takes time for tracebacks, and its square for long ones
+    try:
+        for run in (lambda work: work(), in_a_thread):
+            deepest = [0]
+            with pytest.raises(RuntimeError, match="recursion"):
+                run(lambda: served.apply(bottomless, 0))
+            assert deepest[0] > 50
+    finally:
+        sys.setrecursionlimit(limit)
+    assert served.apply(down, 0) == 100
+
+
+def in_a_thread(work):
+    raised = []
+
+    def run():
+        try:
+            work()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    raise raised[0]
+
+
+def test_exceptions_in_callbacks_may_come_of_calls_of_go(served):
+    def again(n):
+        try:
+            served.fail("ValueError")
+        except ValueError as error:
+            raise IndexError(f"{n}: {error}") from error
+
+    for _ in range(3):
+        with pytest.raises(IndexError, match="7: as asked for"):
+            served.apply(again, 7)
+
+
+def test_functions_come_and_go_while_threads_call_them(served):
+    failures, calls = [], []
+
+    def register():
+        for _ in range(200):
+            served.register("dlbridge.comes.and.goes")
+            served.unregister("dlbridge.comes.and.goes")
+
+    def call():
+        for _ in range(200):
+            f = tvm_ffi.get_global_func("dlbridge.comes.and.goes", allow_missing=True)
+            if f is not None and calls.append(f) is None and f(21) != 42:
+                failures.append(f)
+
+    threads = [threading.Thread(target=work) for work in (register, call, call, call)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    with pytest.raises(RuntimeError, match="unregister: .* is not in the table"):
+        served.unregister("dlbridge.comes.and.goes")
+
+
+def test_python_may_end_while_go_has_its_tensors(library):
+    for run in ("served.keep(x)", "served.register('dlbridge.twice')", "f = served.echo(lambda: x)", "t = [served.make(10, i) for i in (0, 1)]"):
+        child(f"import sys, numpy as np, tvm_ffi\nserved = tvm_ffi.load_module(sys.argv[1])\nx = np.ones(1000, np.float32)\n{run}\nserved.collect()", library)
 
 
 def test_functions_work_without_libtvm_ffi(library):
