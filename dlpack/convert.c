@@ -185,18 +185,21 @@ typedef struct side {
   int padded;
 } side;
 
+/* The byte that a bit lies in, also before the base. */
+INLINE int64_t byte_of(int64_t at) { return at >= 0 ? at / 8 : (at + 1) / 8 - 1; }
+
 /* A number of fewer than 8 bits, which may lie in two bytes. */
 INLINE uint32_t take_bits(const uint8_t *base, int64_t at, int bits) {
-  const uint8_t *byte = base + at / 8;
-  int from = (int)(at % 8);
+  const uint8_t *byte = base + byte_of(at);
+  int from = (int)(at & 7);
   uint32_t both = byte[0];
   if (from + bits > 8) both |= (uint32_t)byte[1] << 8;
   return both >> from & ((1u << bits) - 1);
 }
 
 INLINE void put_bits(uint8_t *base, int64_t at, int bits, int padded, uint32_t code) {
-  uint8_t *byte = base + at / 8;
-  int from = (int)(at % 8);
+  uint8_t *byte = base + byte_of(at);
+  int from = (int)(at & 7);
   if (padded) {
     *byte = (uint8_t)code;
     return;
@@ -570,7 +573,7 @@ core_status core_convert(void *dst, DLDataType dst_dtype, const int64_t *dst_str
   if (n < 0) return CORE_OK;
   if (n > 0) line = axes[--n];
   memset(index, 0, (size_t)n * sizeof index[0]);
-  /* Starts below 0 are whole bytes: only numbers with bytes of their own lie backwards. */
+  /* Starts below 0 are whole bytes, but for lanes: only elements with bytes of their own lie backwards. */
   for (;;) {
     convert_line(&to, dst, dst_at, line.dst, &from, src, src_at, line.src, line.size);
     int32_t d = n - 1;

@@ -353,7 +353,7 @@ func (d *Description) check(op string) error {
 	if err != nil {
 		return refuseLayout(op, err)
 	}
-	if d.Strides == nil || !d.Shape.IsFullyDefined() {
+	if d.Strides == nil || !d.Shape.IsFullyDefined() || slices.Contains(shape, 0) { // what has no elements lies in any way
 		return nil
 	}
 	if d.Sizes != nil && !sameSteps(shape, laid.Strides, d.Strides) {

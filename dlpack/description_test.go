@@ -164,6 +164,8 @@ func TestDescriptionsAreRefinedOrSayWhatConflicts(t *testing.T) {
 			describe(dlpack.Description{Strides: []int64{-8, 2}}), "<unknown> [3,2] order [0 1] strides [-8 2]", nil},
 		{"strides along one element", describe(dlpack.Description{Strides: []int64{5, 1}, Shape: partial(t, "[1,2]")}),
 			describe(dlpack.Description{Strides: []int64{2, 1}, Access: dlpack.RTensor}), "<unknown> [1,2] r-tensor strides [5 1]", nil},
+		{"strides along no elements", describe(dlpack.Description{Order: []int{0, 1}, Shape: partial(t, "[3,0]")}),
+			describe(dlpack.Description{Strides: []int64{1, 3}}), "<unknown> [3,0] order [0 1] strides [1 3]", nil},
 		{"alignments", describe(dlpack.Description{Align: 48}), describe(dlpack.Description{Align: 64}), "<unknown> <unknown> aligned to 192 bytes", nil},
 
 		{"types", describe(dlpack.Description{DType: dlpack.Float32}), describe(dlpack.Description{DType: dlpack.Int32}),

@@ -311,3 +311,25 @@ func TestContiguousRefusesWhatIsNoOrder(t *testing.T) {
 	require.ErrorIs(t, err, dlpack.ErrLayout)
 	assert.EqualError(t, err, "dlpack: contiguous: order 2 is neither row-major nor column-major")
 }
+
+// Padded elements of several lanes lie backwards by whole bytes; their lanes do not.
+func TestLanesOfElementsThatLieBackwards(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	int4x3 := dlpack.MakeDataType(dlpack.CodeInt, 4, 3)
+	padded := fromBytes(t, []byte{0x21, 0x03, 0x54, 0x06, 0x87, 0x09}, dlpack.Spec{DType: int4x3, Shape: []int64{3}, Padded: true})
+	defer padded.Close()
+	backwards, err := padded.Flip()
+	require.NoError(t, err)
+	defer backwards.Close()
+	memory := make([]byte, 5)
+	packed := fromBytes(t, memory, dlpack.Spec{DType: int4x3, Shape: []int64{3}})
+	defer packed.Close()
+	require.NoError(t, backwards.CopyTo(packed))
+	assert.Equal(t, []byte{0x87, 0x49, 0x65, 0x21, 0x03}, memory)
+
+	again := make([]byte, 6)
+	dst := fromBytes(t, again, dlpack.Spec{DType: int4x3, Shape: []int64{3}, Strides: []int64{-1}, ByteOffset: 4, Padded: true})
+	defer dst.Close()
+	require.NoError(t, packed.CopyTo(dst))
+	assert.Equal(t, []byte{0x21, 0x03, 0x54, 0x06, 0x87, 0x09}, again)
+}
