@@ -5,52 +5,82 @@ package tvmffi_test
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log"
+	"math"
 	"os"
-	"strings"
-	"testing"
+	"path/filepath"
 	"unsafe"
-
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/bridge/tvmffi"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// The examples need libtvm_ffi, so that they have no output for `go test` to compare: the test
-// below does.
+// The examples need libtvm_ffi: see TestMain. The module that some of them load is that of the
+// tests, in testdata/kernels.c.
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// must is for what an example is not about.
+func must[T any](value T, err error) T {
+	check(err)
+	return value
+}
 
 func ExampleLoad() {
 	// Only where the library is not in one of the usual places.
-	if err := tvmffi.Load("/opt/tvm/lib/libtvm_ffi.so"); errors.Is(err, tvmffi.ErrLibrary) {
-		fmt.Println(err)
-	}
+	check(tvmffi.Load(os.Getenv("DLBRIDGE_TVM_FFI")))
+	fmt.Println(filepath.Base(tvmffi.Path()))
+	err := tvmffi.Load("/nonexistent/libtvm_ffi.so") // there can be one only
+	fmt.Println(errors.Is(err, tvmffi.ErrLibrary))
+	// Output:
+	// libtvm_ffi.so
+	// true
+}
+
+func ExamplePath() {
+	check(tvmffi.Load(""))
+	fmt.Println(filepath.Base(tvmffi.Path()))
+	// Output: libtvm_ffi.so
 }
 
 func ExampleLoadModule() {
-	m, err := tvmffi.LoadModule("kernels.so") // written by TVM's export_library
-	if err != nil {
-		log.Fatal(err)
-	}
+	file := must(kernels()) // where TVM's export_library has written one
+	m, err := tvmffi.LoadModule(file)
+	check(err)
 	defer m.Close()
 	vadd, err := m.Function("vadd")
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer vadd.Close()
-	x, _ := dlpack.New(dlpack.Float32, 1024) // aligned as TVM's kernels want it
+	x, err := dlpack.New(dlpack.Float32, 1024) // aligned as TVM's kernels want it
+	check(err)
 	defer x.Close()
-	if _, err := vadd.Call(x, x, x); err != nil {
-		log.Fatal(err)
-	}
+	values := must(dlpack.Values[float32](x))
+	values[1023] = 21
+	_, err = vadd.Call(x, x, x)
+	fmt.Println(values[1023], err)
+	// Output: 42 <nil>
 }
 
 func ExampleLoadRuntime() {
-	if err := tvmffi.LoadRuntime(""); err != nil { // before modules with parallel loops
-		log.Fatal(err)
-	}
+	check(tvmffi.LoadRuntime("")) // before modules with parallel loops
+}
+
+func ExampleModule_Function() {
+	m := must(tvmffi.LoadModule(must(kernels())))
+	defer m.Close()
+	f, err := m.Function("vadd", tvmffi.Alignment(4))
+	check(err)
+	defer f.Close()
+	fmt.Println(f.Name())
+	_, err = m.Function("vsub")
+	fmt.Println(errors.Is(err, tvmffi.ErrNotFound))
+	// Output:
+	// vadd
+	// true
 }
 
 // dot is a Go function that TVM-FFI can call.
@@ -70,14 +100,10 @@ func dot(a tvmffi.Args) (any, error) {
 }
 
 func ExampleRegister() {
-	if err := tvmffi.Register("example.dot", dot); err != nil {
-		log.Fatal(err)
-	}
+	check(tvmffi.Register("example.dot", dot))
 	defer tvmffi.Unregister("example.dot")
 	f, err := tvmffi.Global("example.dot", tvmffi.Alignment(4)) // as Python does by get_global_func
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer f.Close()
 	sum, err := tvmffi.As[float64](f.Call([]float32{1, 2, 3}, []float32{4, 5, 6}))
 	fmt.Println(sum, err)
@@ -85,9 +111,38 @@ func ExampleRegister() {
 	fmt.Println(err)
 	_, err = f.Call([]float32{1, 2, 3}, "four")
 	fmt.Println(err)
+	// Output:
 	// 32 <nil>
 	// tvmffi: example.dot: ValueError: dot: 3 elements and 1
 	// tvmffi: example.dot: TypeError: dot: argument 1: it is a string, want a tensor
+}
+
+func ExampleUnregister() {
+	check(tvmffi.Register("example.dot", dot))
+	fmt.Println(tvmffi.Unregister("example.dot"))
+	fmt.Println(tvmffi.Unregister("example.dot"))
+	// Output:
+	// <nil>
+	// tvmffi: unregister: "example.dot" is not in the table
+}
+
+func ExampleGlobal() {
+	array, err := tvmffi.Global("ffi.Array") // one of libtvm_ffi's own
+	check(err)
+	defer array.Close()
+	size := must(tvmffi.Global("ffi.ArraySize"))
+	defer size.Close()
+	list, err := tvmffi.As[*tvmffi.Object](array.Call(1, "two", 3.0))
+	check(err)
+	defer list.Close()
+	fmt.Println(list)
+	fmt.Println(size.Call(list))
+	_, err = tvmffi.Global("no.such.function")
+	fmt.Println(err)
+	// Output:
+	// TVM-FFI object of type 71
+	// 3 <nil>
+	// tvmffi: global: "no.such.function" is not in the table
 }
 
 func ExampleServe() {
@@ -101,32 +156,114 @@ func ExampleServe() {
 	}
 }
 
-func ExampleShape() {
-	f, err := tvmffi.NewFunction(func(a tvmffi.Args) (any, error) { return fmt.Sprint(a.Shape(0)), nil })
-	if err != nil {
-		log.Fatal(err)
+func ExampleNewFunction() {
+	f, err := tvmffi.NewFunction(dot)
+	check(err)
+	defer f.Close()
+	fmt.Println(f.Call([]float32{1, 2, 3}, []float32{4, 5, 6}))
+	// Output: 32 <nil>
+}
+
+func ExampleFunction_Call() {
+	m := must(tvmffi.LoadModule(must(kernels())))
+	defer m.Close()
+	matmul := must(m.Function("matmul"))
+	defer matmul.Close()
+	a, b := must(dlpack.New(dlpack.Float32, 2, 2)), must(dlpack.New(dlpack.Float32, 2, 2))
+	defer a.Close()
+	defer b.Close()
+	copy(must(dlpack.Values[float32](a)), []float32{1, 2, 3, 4})
+	copy(must(dlpack.Values[float32](b)), []float32{0, 1, 1, 0})
+	c := make([]float32, 1024) // a whole page is aligned; less is by chance
+	_, err := matmul.Call(a, b, tvmffi.Shape(c[:4], 2, 2))
+	fmt.Println(c[:4], err)
+	_, err = matmul.Call(a, b, tvmffi.Shape(c[1:5], 2, 2))
+	fmt.Println(errors.Is(err, dlpack.ErrUnaligned))
+	_, err = matmul.Call(a, b, tvmffi.Shape(c[:5], 2, 2))
+	fmt.Println(err)
+	// Output:
+	// [2 1 4 3] <nil>
+	// true
+	// tvmffi: matmul: argument 2: shape [2 2] is not that of 5 elements
+}
+
+func ExampleAs() {
+	f := must(tvmffi.NewFunction(func(a tvmffi.Args) (any, error) { return a.Keep(0) }))
+	defer f.Close()
+	n, err := tvmffi.As[int64](f.Call(42))
+	fmt.Println(n, err)
+	_, err = tvmffi.As[int64](f.Call("42"))
+	fmt.Println(err)
+	// Output:
+	// 42 <nil>
+	// tvmffi: result: string, want int64
+}
+
+func ExampleErrorf() {
+	f := must(tvmffi.NewFunction(func(a tvmffi.Args) (any, error) {
+		return nil, tvmffi.Errorf(tvmffi.KeyError, "no %q", a.String(0)) // a KeyError in Python
+	}))
+	defer f.Close()
+	_, err := f.Call("weights")
+	var raised *tvmffi.Error
+	fmt.Println(errors.As(err, &raised), raised.Kind, raised.Message)
+	// Output: true KeyError no "weights"
+}
+
+func ExampleAlignment() {
+	m := must(tvmffi.LoadModule(must(kernels())))
+	defer m.Close()
+	x := make([]float32, 1024)[1:] // a page, and 4 bytes
+	for _, bytes := range []int{64, 4} {
+		vadd := must(m.Function("vadd", tvmffi.Alignment(bytes))) // 4 is enough for what has no vectors
+		_, err := vadd.Call(x, x, x)
+		fmt.Println(bytes, errors.Is(err, dlpack.ErrUnaligned))
+		vadd.Close()
 	}
+	// Output:
+	// 64 true
+	// 4 false
+}
+
+func ExampleShape() {
+	f := must(tvmffi.NewFunction(func(a tvmffi.Args) (any, error) { return fmt.Sprint(a.Shape(0)), nil }))
 	defer f.Close()
 	fmt.Println(f.Call(tvmffi.Shape(make([]float64, 6), 2, 3)))
-	// [2 3] <nil>
+	// Output: [2 3] <nil>
+}
+
+func ExampleSlice() {
+	halve := func(a tvmffi.Args) (any, error) {
+		x := tvmffi.Slice[float64](a, 0) // the caller's memory
+		for i := range x {
+			x[i] /= 2
+		}
+		return nil, a.Check(1)
+	}
+	f := must(tvmffi.NewFunction(halve))
+	defer f.Close()
+	x := []float64{1, 2, 3}
+	_, err := f.Call(x)
+	fmt.Println(x, err)
+	_, err = f.Call([]float32{1})
+	fmt.Println(err)
+	// Output:
+	// [0.5 1 1.5] <nil>
+	// tvmffi: func1: TypeError: func1: argument 0: the tensor has float32, asked for float64
 }
 
 func ExampleFunction_Prepare() {
-	f, err := tvmffi.NewFunction(dot)
-	if err != nil {
-		log.Fatal(err)
-	}
+	f := must(tvmffi.NewFunction(dot))
 	defer f.Close()
 	x := []float32{1, 2, 3}
 	p, err := f.Prepare(x, x)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer p.Close()
 	for range 3 {
 		fmt.Println(p.Call())
 		x[0]++
 	}
+	// Output:
 	// 14 <nil>
 	// 17 <nil>
 	// 22 <nil>
@@ -134,85 +271,115 @@ func ExampleFunction_Prepare() {
 
 func ExampleKeep() {
 	var kept *dlpack.Tensor
-	keep, err := tvmffi.NewFunction(func(a tvmffi.Args) (_ any, err error) {
+	keep := must(tvmffi.NewFunction(func(a tvmffi.Args) (_ any, err error) {
 		kept, err = tvmffi.As[*dlpack.Tensor](a.Keep(0))
 		return nil, err
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}))
 	defer keep.Close()
-	x, err := dlpack.FromSlice([]float32{1, 2, 3})
-	if err != nil {
-		log.Fatal(err)
-	}
-	_, err = keep.Call(x) // a view ends with the call
+	x := must(dlpack.FromSlice([]float32{1, 2, 3}))
+	_, err := keep.Call(x) // a view ends with the call
 	fmt.Println(err)
 	_, err = keep.Call(tvmffi.Keep(x))
 	x.Close()
-	values, _ := dlpack.Values[float32](kept)
-	fmt.Println(values, err)
+	fmt.Println(must(dlpack.Values[float32](kept)), err)
 	kept.Close()
+	// Output:
 	// tvmffi: func1: ValueError: tvmffi: argument 0: the tensor is lent for the call only
 	// [1 2 3] <nil>
 }
 
 func ExampleUnsafeConstant() {
-	f, err := tvmffi.NewFunction(dot)
-	if err != nil {
-		log.Fatal(err)
-	}
+	f := must(tvmffi.NewFunction(dot))
 	defer f.Close()
-	x, err := dlpack.FromReadOnly([]float32{1, 2, 3})
-	if err != nil {
-		log.Fatal(err)
-	}
+	x := must(dlpack.FromReadOnly([]float32{1, 2, 3}))
 	defer x.Close()
-	_, err = f.Call(x, x)
+	_, err := f.Call(x, x)
 	fmt.Println(err)
 	fmt.Println(f.Call(tvmffi.UnsafeConstant(x), tvmffi.UnsafeConstant(x))) // dot only reads
+	// Output:
 	// tvmffi: dot: argument 0: the tensor is read-only, and a function cannot know
 	// 14 <nil>
 }
 
-func TestExamplesPrintWhatTheySay(t *testing.T) {
-	need(t)
-	source, err := os.ReadFile("example_test.go")
-	require.NoError(t, err)
-	for name, example := range map[string]func(){
-		"ExampleRegister":         ExampleRegister,
-		"ExampleShape":            ExampleShape,
-		"ExampleFunction_Prepare": ExampleFunction_Prepare,
-		"ExampleKeep":             ExampleKeep,
-		"ExampleUnsafeConstant":   ExampleUnsafeConstant,
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, body, found := strings.Cut(string(source), "func "+name+"() {\n")
-			require.True(t, found)
-			body, _, _ = strings.Cut(body, "\n}\n")
-			var want strings.Builder // the comments that end it
-			lines := strings.Split(body, "\n")
-			first := len(lines)
-			for strings.HasPrefix(lines[first-1], "\t// ") {
-				first--
-			}
-			for _, line := range lines[first:] {
-				want.WriteString(strings.TrimPrefix(line, "\t// ") + "\n")
-			}
-			assert.Equal(t, want.String(), printed(t, example))
-		})
+func ExampleArgs() {
+	show := func(a tvmffi.Args) (any, error) {
+		fmt.Println(a.Len(), a.Int(0), a.Float(1), a.Bool(2), a.String(3), a.Bytes(4), a.IsNil(5))
+		return nil, a.Check(6)
 	}
+	f := must(tvmffi.NewFunction(show))
+	defer f.Close()
+	f.Call(1, 2.5, true, "four", tvmffi.Bytes{5}, nil)
+	// Output: 6 1 2.5 true four [5] true
 }
 
-func printed(t *testing.T, run func()) string {
-	r, w, err := os.Pipe()
-	require.NoError(t, err)
-	stdout := os.Stdout
-	os.Stdout = w
-	run()
-	os.Stdout = stdout
-	w.Close()
-	text, err := io.ReadAll(r)
-	require.NoError(t, err)
-	return string(text)
+func ExampleArgs_Check() {
+	area := func(a tvmffi.Args) (any, error) {
+		width, height := a.Float(0), a.Float(1)
+		if err := a.Check(2); err != nil { // how many there are, and what they are
+			return nil, err
+		}
+		return width * height, nil
+	}
+	f := must(tvmffi.NewFunction(area))
+	defer f.Close()
+	fmt.Println(f.Call(2, 3.5))
+	_, err := f.Call(2, "3.5")
+	fmt.Println(err)
+	_, err = f.Call(2)
+	fmt.Println(err)
+	// Output:
+	// 7 <nil>
+	// tvmffi: func1: TypeError: func1: argument 1: it is a string, want a float
+	// tvmffi: func1: TypeError: func1: takes 2 arguments, got 1
+}
+
+func ExampleArgs_Tensor() {
+	norm := func(a tvmffi.Args) (any, error) {
+		x := a.Tensor(0) // any type and layout; it ends with the call
+		if err := a.Check(1); err != nil {
+			return nil, err
+		}
+		y, err := x.Convert(dlpack.Float64)
+		if err != nil {
+			return nil, err
+		}
+		defer y.Close()
+		sum := 0.0
+		values, err := dlpack.Values[float64](y)
+		for _, v := range values {
+			sum += v * v
+		}
+		return math.Sqrt(sum), err
+	}
+	f := must(tvmffi.NewFunction(norm))
+	defer f.Close()
+	fmt.Println(f.Call([]int8{3, 4}))
+	// Output: 5 <nil>
+}
+
+func ExampleArgs_Function() {
+	apply := must(tvmffi.NewFunction(func(a tvmffi.Args) (any, error) { return a.Function(0).Call(a.Int(1)) }))
+	defer apply.Close()
+	double := must(tvmffi.NewFunction(func(a tvmffi.Args) (any, error) { return 2 * a.Int(0), a.Check(1) }))
+	defer double.Close()
+	fmt.Println(apply.Call(double, 21)) // in Python, apply(lambda n: 2 * n, 21)
+	// Output: 42 <nil>
+}
+
+func ExampleArgs_Keep() {
+	var last any
+	swap := must(tvmffi.NewFunction(func(a tvmffi.Args) (any, error) {
+		before := last
+		var err error
+		last, err = a.Keep(0)
+		return before, err
+	}))
+	defer swap.Close()
+	for _, value := range []any{"a text", 2.5, nil} {
+		fmt.Println(swap.Call(value))
+	}
+	// Output:
+	// <nil> <nil>
+	// a text <nil>
+	// 2.5 <nil>
 }

@@ -214,6 +214,7 @@ func TestNilResultsOfHandlersAreErrors(t *testing.T) {
 
 // What was lent to a handler ends with the call, also where its result is refused or panics.
 func TestWhatIsLentEndsWithTheCall(t *testing.T) {
+	need(t)
 	for _, result := range []any{nil, 1, struct{}{}, (*dlpack.Tensor)(nil), explosive{}} {
 		var lent *dlpack.Tensor
 		var f *tvmffi.Function
@@ -231,6 +232,7 @@ func TestWhatIsLentEndsWithTheCall(t *testing.T) {
 
 // Results that are refused are given back: the producer's deleter runs once.
 func TestRefusedResultsAreGivenBack(t *testing.T) {
+	need(t)
 	for name, h := range map[string]func(x *dlpack.Tensor) tvmffi.Handler{
 		"an error beside it": func(x *dlpack.Tensor) tvmffi.Handler {
 			return func(tvmffi.Args) (any, error) { return x, errors.New("out of luck") }
@@ -317,6 +319,7 @@ func TestPreparedCallsAreClosedOnce(t *testing.T) {
 
 // A call that closes itself, from below: what it holds stays until it is over.
 func TestPreparedCallsMayBeClosedByWhatTheyCall(t *testing.T) {
+	need(t)
 	dlpacktest.CheckLeaks(t)
 	producer := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
 	x, err := dlpack.Import(producer.Managed())
@@ -342,6 +345,7 @@ func TestPreparedCallsMayBeClosedByWhatTheyCall(t *testing.T) {
 
 // Names come and go while others look them up, call what they found, load modules and close them.
 func TestFunctionsComeAndGoWhileTheyAreCalled(t *testing.T) {
+	need(t)
 	dlpacktest.CheckLeaks(t)
 	file := func() string {
 		module(t)

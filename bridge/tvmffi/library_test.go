@@ -106,13 +106,6 @@ var children = map[string]func(t *testing.T){
 	},
 }
 
-func must(path string, err error) string {
-	if err != nil {
-		panic(err)
-	}
-	return path
-}
-
 func folder() string {
 	dir := os.Getenv(tvmffi.LibraryVariable)
 	if strings.HasSuffix(dir, ".so") {

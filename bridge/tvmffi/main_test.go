@@ -3,10 +3,12 @@
 package tvmffi_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -34,6 +36,10 @@ func TestMain(m *testing.M) {
 	var err error
 	if scratch, err = os.MkdirTemp("", "tvmffi"); err != nil {
 		panic(err)
+	}
+	if flag.Parse(); os.Getenv(tvmffi.LibraryVariable) == "" { // Examples cannot skip themselves
+		fmt.Fprintln(os.Stderr, "the examples are skipped:", tvmffi.LibraryVariable, "does not say where libtvm_ffi is")
+		flag.Set("test.skip", strings.Trim(flag.Lookup("test.skip").Value.String()+"|^Example", "|"))
 	}
 	code := m.Run()
 	if s := dlpack.ReadStats(); code == 0 && (s.Exports != 0 || s.Imports != 0 || s.Allocations != 0) {
