@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
-	"runtime"
 	"runtime/pprof"
 	"testing"
 	"time"
@@ -107,15 +106,16 @@ func TestLedgerThatIsOffRecordsNothingAndReadyBlocksAreRecordedOnceItIsOn(t *tes
 func TestG55LedgerNamesTheLineThatForgot(t *testing.T) {
 	withLedger(t)
 	var producers []*dlpacktest.Producer
+	before := dlpack.ReadStats().Forgotten
 	for range 3 {
 		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{5}})
 		producers = append(producers, p)
 		forgetsAnImport(t, p)
 	}
-	require.Eventually(t, func() bool {
-		runtime.GC()
-		return producers[0].Deletes()+producers[1].Deletes()+producers[2].Deletes() == 3
-	}, 20*time.Second, time.Millisecond)
+	collectUntil(t, func() bool { return dlpack.ReadStats().Forgotten == before+3 })
+	for _, p := range producers {
+		assert.Equal(t, 1, p.Deletes())
+	}
 	forgotten := dlpack.Forgotten()
 	require.Len(t, forgotten, 1)
 	assert.Equal(t, 3, forgotten[0].Count)

@@ -63,7 +63,7 @@ func Dense(t *dlpack.Tensor, options ...Option) (d *tensor.Dense, release func()
 	}
 	owner, _, err := t.Align(1) // another hold on the memory
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("gorgonia: dense: the tensor is closed: %w", err.(*dlpack.Error).Err)
 	}
 	memory, _, err := owner.UnsafeBytes()
 	if err == nil && n.held == tensor.Bool {

@@ -41,7 +41,10 @@ func FromDense(x tensor.Tensor) (*dlpack.Tensor, error) {
 		if _, sparse := x.(*tensor.CS); sparse {
 			return nil, fmt.Errorf("gorgonia: from dense: %T; its method Dense makes it dense: %w", x, ErrSparse)
 		}
-		return nil, fmt.Errorf("gorgonia: from dense: no tensor but %T: %w", x, dlpack.ErrNull)
+		if x == nil || ok {
+			return nil, fmt.Errorf("gorgonia: from dense: the tensor is nil: %w", dlpack.ErrNull)
+		}
+		return nil, fmt.Errorf("gorgonia: from dense: %T is no *tensor.Dense: %w", x, dlpack.ErrNull)
 	}
 	s, err := describe(d)
 	if err != nil {
