@@ -110,8 +110,10 @@ func isNil(value any) bool {
 // The data of tensors on the host must be aligned to [DefaultAlignment] bytes, or what [Alignment]
 // says: TVM's kernels do not look, and end the process. Slices of less than a page are aligned by
 // chance only; [dlpack.New] makes memory that always is, and [dlpack.Tensor.Align] copies where it
-// must. Everything else about a tensor is for the function to check. Read-only tensors are refused,
-// since functions cannot know; see [UnsafeConstant].
+// must. Everything else about a tensor is for the function to check, and tensors inside an [Object]
+// are. Read-only tensors are refused, since functions cannot know; see [UnsafeConstant]. What came
+// in the form of before DLPack 1.0 does not say, and is passed on, as by
+// [dlpack.Tensor.ExportLegacy].
 //
 // Slices are not copied and not pinned, and the call allocates nothing for up to 8 of them.
 //

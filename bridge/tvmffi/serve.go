@@ -21,7 +21,17 @@ import (
 
 // A Handler is a Go function that TVM-FFI can call. It returns what [Function.Call] lists as
 // results, any integer or float, or [Bytes]; what has a Close is handed over with that. An error is
-// raised in the caller as of its kind (see [Errorf]), and so is a panic, as a RuntimeError.
+// raised in the caller as of its kind (see [Errorf]), and so is a panic, as a RuntimeError. Python
+// reads strings as UTF-8: what is no text is for Bytes. Memory that Go does not have ends the
+// process, where [dlpack.New] has an error for a caller who asks for too much.
+//
+// What TVM-FFI does not tell, a handler cannot know, and should say what it does with its
+// arguments: whether a tensor may be written, which JAX's may not (read-only arrays of NumPy's are
+// not passed at all); that PyTorch has yet to conjugate or negate one (conj, and imag of that), for
+// which its callers have resolve_conj and resolve_neg; that one requires a gradient.
+// [dlbridge.wrap] of the Python package looks at these.
+//
+// [dlbridge.wrap]: https://github.com/dlbridge/dlbridge/tree/main/bridge/python
 type Handler func(a Args) (any, error)
 
 // Args are the arguments of one call of a [Handler]. They lie in the caller's memory, and must not
