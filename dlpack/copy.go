@@ -31,7 +31,7 @@ func (t *Tensor) Copy() (*Tensor, error) { return t.copied("copy", RowMajor) }
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any, while nobody writes
 // to the source. On error: [ErrClosed], [ErrDevice], [ErrMemory], or [ErrLayout] for packed elements in
-// another order.
+// another order, and for what is no order.
 func (t *Tensor) Contiguous(order Order) (contiguous *Tensor, copied bool, err error) {
 	const op = "contiguous"
 	if order > ColumnMajor {
@@ -81,7 +81,8 @@ func (t *Tensor) copied(op string, order Order) (*Tensor, error) {
 // done on as many goroutines as GOMAXPROCS allows.
 //
 // Each element of dst must have a place of its own, which is none of the source's; a tensor may be copied
-// onto itself. What is wanted of memory that overlaps otherwise can be had by way of [Tensor.Copy].
+// onto itself. What is wanted of memory that overlaps otherwise can be had by way of [Tensor.Copy]. A tensor is
+// filled by what [Tensor.Broadcast] makes of one element.
 //
 // Ownership: unchanged. Lifetime: none. Threads: any, while nobody else writes to the source, or uses
 // the destination. On error: [ErrClosed], [ErrDevice], [ErrDType], [ErrReadOnly], [ErrLayout], and
@@ -256,7 +257,7 @@ func (t *Tensor) reaches(data []byte) bool {
 	return start < t.data+uintptr(e.high) && t.data+uintptr(e.low) < start+uintptr(len(data))
 }
 
-// AppendBytes appends the elements, row-major without gaps, to dst.
+// AppendBytes appends the elements, row-major without gaps, to dst, which may be a part of what is read.
 //
 // Ownership: the result is Go's. Lifetime: any. Threads: any, while nobody writes to the tensor. On
 // error: [ErrClosed], [ErrDevice] or [ErrMemory], and dst as it was.

@@ -275,6 +275,20 @@ func ExampleTensor_CopyTo() {
 	// Output: <nil> [1 4 2 5 3 6]
 }
 
+// To fill a tensor with one element, copy what Broadcast makes of it.
+func ExampleTensor_CopyTo_fill() {
+	memory := make([]float32, 6)
+	t, _ := dlpack.FromSlice(memory, 2, 3)
+	defer t.Close()
+	one, _ := dlpack.FromSlice([]float32{7})
+	defer one.Close()
+	all, _ := one.Broadcast(t.Shape()...)
+	defer all.Close()
+
+	fmt.Println(all.CopyTo(t), memory)
+	// Output: <nil> [7 7 7 7 7 7]
+}
+
 func ExampleTensor_Contiguous() {
 	rows, _ := dlpack.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 2, 3)
 	defer rows.Close()

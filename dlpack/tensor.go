@@ -412,8 +412,9 @@ func lent(share, data uintptr, size int64, dt DataType, flags Flags, shape []int
 	return t
 }
 
-// FromSlice makes a tensor over a Go slice, row-major; without a shape it is one-dimensional. The
-// memory is pinned while a consumer holds an export of it, and otherwise an ordinary slice.
+// FromSlice makes a tensor over a Go slice, row-major; without a shape it is one-dimensional, and Reshape()
+// makes one element a scalar. The memory is pinned while a consumer holds an export of it, and otherwise an
+// ordinary slice.
 //
 // Ownership: shared with the collector. Lifetime: the tensor and its exports keep the slice.
 // Threads: any. On error: [ErrLayout] where the slice has not exactly the elements of the shape.

@@ -3,7 +3,7 @@
 //
 // A shape counts the elements along each dimension. A stride is the step, in elements, from one index
 // of a dimension to the next; it may be negative or 0. An order lists dimensions from the slowest to
-// the fastest: row-major is 0, 1, ..., n-1. Where a function takes a dimension, -1 is the last one.
+// the fastest: row-major is 0, 1, ..., n-1. Where a view takes a dimension, -1 is the last one.
 //
 //   - A [Layout] is where the elements of a tensor lie. [New] makes one, padded ones too.
 //   - Simple views are other layouts of the same elements: [Layout.Slice], [Layout.Transpose],
@@ -19,7 +19,8 @@
 // A copied Layout shares its slices with the original, so a view of a layout that is still needed
 // begins with [Layout.Clone], or with [Layout.Set] of a layout that has slices of its own to write
 // into. That way a view allocates nothing: only a rank that grows past the capacity of Shape and
-// Strides, a rank above 8, and an error do.
+// Strides, a rank above 8, and an error do. Besides the errors that are listed with them, all views
+// refuse what is no layout, with [ErrRank] or [ErrNegative].
 //
 // # Design notes
 //

@@ -107,7 +107,8 @@ func (l *Layout) FlatInner(rank int) error { return l.flat(len(l.Shape)-rank, ra
 func (l *Layout) FlatOuter(rank int) error { return l.flat(0, rank) }
 
 // FlatInnerOuter makes rank dimensions, of which the first is dimension begin: it is merged with all
-// before, and the last one with all behind. It is TensorFlow's Tensor::flat_inner_outer_dims.
+// before, and the last one with all behind. It is TensorFlow's Tensor::flat_inner_outer_dims; begin is not
+// counted from the end.
 //
 // Errors: [ErrRank] for a rank that is not in 1 to [MaxRank], [ErrAxis] for a begin that is not
 // a dimension, [ErrCopy], [ErrOverflow].

@@ -72,7 +72,7 @@ func (l *Layout) newAxis(d int) int64 {
 // TensorFlow's Tensor::SubSlice(i) is Slice(At(i)).
 //
 // Errors: [ErrRank] for more indices than dimensions, [ErrIndex] for an [At] that leads out of its
-// dimension, a step of 0 and a second [Ellipsis].
+// dimension, a step of 0 and a second [Ellipsis], [ErrOverflow].
 func (l *Layout) Slice(index ...Index) error {
 	empty, err := l.check()
 	if err != nil {
@@ -187,7 +187,7 @@ func (l *Layout) Index(index ...int64) error {
 // Narrow takes size indices of dimension d, from start on, and nothing outside of it: TensorFlow's
 // Tensor::Slice(start, limit) is Narrow(0, start, limit-start).
 //
-// Errors: [ErrAxis], and [ErrIndex] where the dimension does not have them all.
+// Errors: [ErrAxis], [ErrIndex] where the dimension does not have them all, and [ErrOverflow].
 func (l *Layout) Narrow(d int, start, size int64) error {
 	if _, err := l.check(); err != nil {
 		return err
@@ -216,7 +216,7 @@ func (l *Layout) Narrow(d int, start, size int64) error {
 // Split cuts dimension d into layouts of these sizes. They are new, in two allocations; [Layout.Narrow]
 // makes one of them in place.
 //
-// Errors: [ErrAxis], [ErrNegative], and [ErrShape] unless the sizes sum to that of the dimension.
+// Errors: [ErrAxis], [ErrNegative], [ErrShape] unless the sizes sum to that of the dimension, and [ErrOverflow].
 func (l Layout) Split(d int, sizes ...int64) ([]Layout, error) {
 	if _, err := l.check(); err != nil {
 		return nil, err
