@@ -261,9 +261,42 @@ static int answer(PyObject *said) {
   return WILL_NOT_SAY;
 }
 
+static int is_negative_at_all(module_state *state, PyObject *producer) {
+  return answer(PyObject_CallMethodObjArgs(producer, state->names[NAME_IS_NEG], NULL));
+}
+
+/* PyTorch's ReadOnlyTensorWrapper answers nothing but __dlpack__, for which it becomes the tensor that it is by
+ * this context; so it does for the question here. NULL where there is no PyTorch, or the producer is none of its. */
+static PyObject *plain_tensors(PyObject *producer) {
+  PyObject *name = PyUnicode_FromString("torch"), *torch = name == NULL ? NULL : PyImport_GetModule(name);
+  PyObject *type = torch == NULL ? NULL : PyObject_GetAttrString(torch, "Tensor"), *c = NULL, *context = NULL;
+  if (type != NULL && PyObject_IsInstance(producer, type) == 1) c = PyObject_GetAttrString(torch, "_C");
+  if (c != NULL) context = PyObject_CallMethod(c, "DisableTorchFunctionSubclass", NULL);
+  PyObject *entered = context == NULL ? NULL : PyObject_CallMethod(context, "__enter__", NULL);
+  if (entered == NULL) Py_CLEAR(context);
+  PyErr_Clear();
+  Py_XDECREF(entered);
+  Py_XDECREF(c);
+  Py_XDECREF(type);
+  Py_XDECREF(torch);
+  Py_XDECREF(name);
+  return context;
+}
+
 /* The memory of a negative view has all signs wrong, and PyTorch's __dlpack__ does not look. */
 static int is_negative(module_state *state, PyObject *producer) {
-  return answer(PyObject_CallMethodObjArgs(producer, state->names[NAME_IS_NEG], NULL));
+  int negative = is_negative_at_all(state, producer);
+  PyObject *context = negative == WILL_NOT_SAY ? plain_tensors(producer) : NULL;
+  if (context == NULL) return negative;
+  negative = is_negative_at_all(state, producer);
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyObject *left = PyObject_CallMethod(context, "__exit__", "OOO", Py_None, Py_None, Py_None);
+  if (left == NULL) PyErr_Clear();
+  Py_XDECREF(left);
+  Py_DECREF(context);
+  PyErr_Restore(type, value, traceback);
+  return negative;
 }
 
 /* A Tensor by a type's C exchange API. NULL without an exception where __dlpack__ has to be asked: it gives

@@ -511,3 +511,20 @@ def test_torch_read_only_wrappers_stay_read_only(torch):
     x = torch.ones(3)
     t = dlbridge.from_dlpack(torch.utils.dlpack.ReadOnlyTensorWrapper(x))
     assert t.readonly and t.data_ptr == x.data_ptr()
+
+
+@pytest.mark.peers
+def test_torch_tensors_that_answer_no_questions_are_looked_at(lib, torch):
+    total = dlbridge.wrap(declared(lib.fixture_sum, ctypes.c_double, ADDRESS))
+    hide = torch.utils.dlpack.ReadOnlyTensorWrapper
+    z = torch.tensor([1 + 2j, 3 + 4j])
+    before = dlbridge.counters()
+    for says, bad in {"gradient": torch.ones(3, requires_grad=True), "conjugate": z.conj(), "negative": z.conj().imag}.items():
+        for call in (lambda bad=bad: total(hide(bad)), lambda bad=bad: dlbridge.from_dlpack(hide(bad))):
+            with pytest.raises(BufferError, match=says):
+                call()
+        with pytest.raises(RuntimeError):  # as before: it answers nobody else
+            hide(bad).is_neg()
+    assert dlbridge.counters() == before
+    assert np.from_dlpack(dlbridge.from_dlpack(hide(z.conj().imag.resolve_neg()))).tolist() == [-2, -4]
+    assert z.conj().imag.is_neg()
