@@ -331,3 +331,24 @@ func TestLanesOfElementsThatLieBackwards(t *testing.T) {
 	require.NoError(t, packed.CopyTo(dst))
 	assert.Equal(t, []byte{0x21, 0x03, 0x54, 0x06, 0x87, 0x09}, again)
 }
+
+func TestFromSliceSaysHowManyElementsThereAre(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for _, test := range []struct {
+		name    string
+		shape   []int64
+		cause   error
+		message string
+	}{
+		{"too few", []int64{3}, dlpack.ErrLayout, "dlpack: from slice: shape [3] has 3 elements, the slice 4"},
+		{"too many", []int64{2, 3}, dlpack.ErrLayout, "dlpack: from slice: shape [2 3] has 6 elements, the slice 4"},
+		{"no shape", []int64{0, -1}, dlpack.ErrLayout, "dlpack: from slice: shape[1] = -1"},
+		{"more than can be counted", []int64{1 << 62, 4}, dlpack.ErrOverflow, "dlpack: from slice: shape has more than 2^63-1 elements from axis 1 on"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := dlpack.FromSlice(make([]float32, 4), test.shape...)
+			require.ErrorIs(t, err, test.cause)
+			assert.EqualError(t, err, test.message)
+		})
+	}
+}

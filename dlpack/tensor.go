@@ -5,9 +5,12 @@ package dlpack
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
 // A Tensor is Go's reference to memory that a producer owns: a view of it (data type, shape, strides,
@@ -417,7 +420,8 @@ func lent(share, data uintptr, size int64, dt DataType, flags Flags, shape []int
 // ordinary slice.
 //
 // Ownership: shared with the collector. Lifetime: the tensor and its exports keep the slice.
-// Threads: any. On error: [ErrLayout] where the slice has not exactly the elements of the shape.
+// Threads: any. On error: [ErrLayout] where the slice has not exactly the elements of the shape, and for what is
+// no shape; [ErrOverflow].
 func FromSlice[T Element](data []T, shape ...int64) (*Tensor, error) {
 	return fromSlice(data, false, shape)
 }
@@ -437,13 +441,13 @@ func fromSlice[T Element](data []T, readOnly bool, shape []int64) (*Tensor, erro
 		shape = one[:]
 	}
 	t, err := fromMemory(op, unsafe.Pointer(unsafe.SliceData(data)), size, &Spec{DType: DataTypeOf[T](), Shape: shape, ReadOnly: readOnly})
-	if err != nil {
-		return nil, err
+	if err == nil && t.NumElements() == n {
+		return t, nil
 	}
-	if count := t.NumElements(); count != n {
-		return nil, refuse(op, ErrLayout, "shape %v has %d elements, the slice %d", t.shape(), count, n)
+	if count, countErr := layout.Count(shape); countErr == nil && count != n {
+		err = refuse(op, ErrLayout, "shape %v has %d elements, the slice %d", slices.Clone(shape), count, n)
 	}
-	return t, nil
+	return nil, err
 }
 
 // FromBytes makes a tensor over bytes, as codecs need it: any data type and layout inside them, aligned
