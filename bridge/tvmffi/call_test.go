@@ -648,6 +648,19 @@ func TestLookupSaysWhatIsNotThere(t *testing.T) {
 	f.Close()
 }
 
+// What would call libtvm_runtime through a NULL is not loaded, until somebody has set it.
+func TestParallelLoopsNeedTheRuntime(t *testing.T) {
+	need(t)
+	file, err := buildKernels("parallel.so", "-DWITHOUT_RUNTIME")
+	require.NoError(t, err)
+	for range 2 {
+		_, err = tvmffi.LoadModule(file)
+		assert.ErrorIs(t, err, tvmffi.ErrRuntime)
+		assert.ErrorContains(t, err, "parallel.so calls libtvm_runtime, which is not loaded; call LoadRuntime first")
+	}
+	module(t)
+}
+
 func TestAsPassesErrorsOn(t *testing.T) {
 	bad := errors.New("bad")
 	_, err := tvmffi.As[int64](nil, bad)

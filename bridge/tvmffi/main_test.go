@@ -59,15 +59,18 @@ func need(t testing.TB) {
 }
 
 // kernels builds the module in testdata.
-var kernels = sync.OnceValues(func() (string, error) {
-	file := filepath.Join(scratch, "kernels.so")
-	out, err := exec.Command("cc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror", "-shared", "-fPIC",
-		"-I../../include", "-o", file, "testdata/kernels.c").CombinedOutput()
+var kernels = sync.OnceValues(func() (string, error) { return buildKernels("kernels.so") })
+
+func buildKernels(name string, flags ...string) (string, error) {
+	file := filepath.Join(scratch, name)
+	flags = append(flags, "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror", "-shared", "-fPIC",
+		"-I../../include", "-o", file, "testdata/kernels.c")
+	out, err := exec.Command("cc", flags...).CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%w\n%s", err, out)
 	}
 	return file, err
-})
+}
 
 // cxxKernels builds the module in testdata that is written with the headers of the wheel.
 var cxxKernels = sync.OnceValues(func() (string, error) {

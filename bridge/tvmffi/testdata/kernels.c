@@ -184,5 +184,10 @@ KERNEL(apply) {
   return TVMFFIFunctionCall(args[0].value.object, rest, n - 1, result);
 }
 
+#ifdef WITHOUT_RUNTIME
+/* What TVM's compiler leaves for libtvm_runtime to set, and calls in parallel loops. */
+__attribute__((visibility("default"))) void *__TVMBackendParallelLaunch;
+#endif
+
 /* A borrowed tensor as a result, which nobody may return. */
 KERNEL(borrowed) { return give(result, FFI_DLTENSOR, (int64_t)(intptr_t)&kept); }
