@@ -610,8 +610,9 @@ func (a Args) Function(i int, options ...FunctionOption) *Function {
 // Keep is argument i, whatever it is, as a value that outlives the call: what [Function.Call] lists
 // as results.
 //
-// Ownership: the result is the caller's to close. Lifetime: until then. Threads: any. On error:
-// [dlpack.ErrBorrowed] for a tensor that its owner lends for the call only.
+// Ownership: the result is the caller's to close. Lifetime: until then. Threads: any; what is
+// Python's takes the GIL when it ends, which calls from Python let go of (unless release_gil is set
+// to False). On error: [dlpack.ErrBorrowed] for a tensor that its owner lends for the call only.
 func (a Args) Keep(i int) (any, error) {
 	arg, kind := a.at(i)
 	switch {

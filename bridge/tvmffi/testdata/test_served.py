@@ -169,6 +169,55 @@ def test_go_calls_python(served):
         served.apply(refuse, 3)
 
 
+def test_goroutines_call_python_at_once(served):
+    for _ in range(20):
+        assert served.apply_at_once(lambda n: 2 * n, 32) == 32 * 31
+
+    def refuse(n):
+        raise KeyError(f"not {n}") if n == 17 else IndexError(f"not {n}")
+
+    with pytest.raises((KeyError, IndexError), match="not [0-9]+"):
+        served.apply_at_once(refuse, 32)
+    threads = [threading.Thread(target=served.apply_at_once, args=(lambda n: n, 8)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_arrays_may_end_on_threads_of_go(served):
+    """NumPy's deleter takes the GIL, which the caller has let go of."""
+    x = np.ones(1000, np.float32)
+    before = sys.getrefcount(x)
+    for _ in range(20):
+        served.keep(x)
+        assert sys.getrefcount(x) == before + 1
+        served.let_go_elsewhere()
+        assert sys.getrefcount(x) == before
+
+
+def test_two_modules_in_one_process_call_each_other(library, tmp_path):
+    file = tmp_path / "libother.so"  # with a Go runtime of its own
+    file.write_bytes(library.read_bytes())
+    child(
+        "import gc, sys, numpy as np, tvm_ffi\n"
+        "one, other = (tvm_ffi.load_module(file) for file in sys.argv[1:])\n"
+        "assert one.apply(lambda n: other.apply(lambda k: one.apply(lambda z: 2 * z, k), n), 4) == 8\n"
+        "for a, b in ((one, other), (other, one)):\n"
+        "    for kind in ('KeyError', 'nil', 'panic'):\n"
+        "        try: a.apply(lambda n: b.fail(kind), 1)\n"
+        "        except (KeyError if kind == 'KeyError' else RuntimeError): pass\n"
+        "        else: raise AssertionError(kind)\n"
+        "    for ours in (False, True):\n"
+        "        b.keep(a.make(1000, ours))\n"
+        "        for _ in range(20): a.collect(), b.collect()\n"
+        "        assert b.let_go() == 499500\n"
+        "assert (one.live(), other.live()) == (0, 0)\n",
+        library,
+        file,
+    )
+
+
 def test_registered_functions_are_global(served):
     served.register("dlbridge.twice")
     twice = tvm_ffi.get_global_func("dlbridge.twice")

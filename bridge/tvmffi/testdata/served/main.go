@@ -147,6 +147,54 @@ func letGo(a tvmffi.Args) (any, error) {
 	return sum, err
 }
 
+//export __tvm_ffi_let_go_elsewhere
+func __tvm_ffi_let_go_elsewhere(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
+	return tvmffi.Serve(letGoElsewhere, args, n, result)
+}
+
+// letGoElsewhere lets go of what was kept on a thread of Go's, and waits for that.
+func letGoElsewhere(a tvmffi.Args) (any, error) {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // which ends with the goroutine
+		done <- kept.Close()
+	}()
+	return nil, <-done
+}
+
+//export __tvm_ffi_apply_at_once
+func __tvm_ffi_apply_at_once(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
+	return tvmffi.Serve(applyAtOnce, args, n, result)
+}
+
+// applyAtOnce calls a function with 0, 1, ..., n-1 on as many goroutines, and returns the sum, or the first error.
+func applyAtOnce(a tvmffi.Args) (any, error) {
+	f, n := a.Function(0), a.Int(1)
+	if err := a.Check(2); err != nil {
+		return nil, err
+	}
+	type one struct {
+		n   int64
+		err error
+	}
+	results := make(chan one)
+	for i := range n {
+		go func() {
+			k, err := tvmffi.As[int64](f.Call(i))
+			results <- one{k, err}
+		}()
+	}
+	var all one
+	for range n {
+		r := <-results
+		all.n += r.n
+		if all.err == nil {
+			all.err = r.err
+		}
+	}
+	return all.n, all.err
+}
+
 //export __tvm_ffi_apply
 func __tvm_ffi_apply(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
 	return tvmffi.Serve(apply, args, n, result)
