@@ -234,12 +234,13 @@ func ExportInC(legacy bool) (managed unsafe.Pointer) {
 // Nothing is a call into C and back that does nothing: the yardstick of benchmarks.
 func Nothing() { C.fixture_nothing() }
 
-// CheckLeaks fails the test if, when it ends, more tensors are alive than now.
+// CheckLeaks fails the test if, when it ends, more tensors are alive than now. What was forgotten before may be found
+// meanwhile.
 func CheckLeaks(t testing.TB) {
 	before := dlpack.ReadStats()
 	t.Cleanup(func() {
 		after := dlpack.ReadStats()
-		if after.Exports != before.Exports || after.Imports != before.Imports || after.Allocations != before.Allocations {
+		if after.Exports > before.Exports || after.Imports > before.Imports || after.Allocations > before.Allocations {
 			t.Errorf("tensors leaked: %+v before the test, %+v after it", before, after)
 		}
 	})
