@@ -504,7 +504,8 @@ func tensorObject(t *dlpack.Tensor) (uintptr, error) {
 // LoadModule loads a library of functions from a file, such as TVM's export_library writes.
 //
 // Ownership: the result is the caller's. Lifetime: until its Close; the library itself stays in the
-// process, since what its functions return needs it. Threads: any. On error: [ErrRuntime] where the
+// process, since what its functions return needs it. Threads: any; what the library does when it is
+// loaded must not come back to [Global], [Register] or LoadModule. On error: [ErrRuntime] where the
 // library has parallel loops and libtvm_runtime is not loaded ([LoadRuntime]), [ErrLibrary],
 // *[Error].
 func LoadModule(path string) (*Module, error) {
@@ -517,7 +518,9 @@ func LoadModule(path string) (*Module, error) {
 		return nil, err
 	}
 	defer load.Close()
-	m, err := As[*Module](load.Call(file))
+	table.Lock()
+	m, err := As[*Module](load.Call(file)) // by functions in the table, and the library may register more
+	table.Unlock()
 	if err != nil {
 		return nil, err
 	}

@@ -99,8 +99,11 @@ func LoadRuntime(path string) error {
 		}
 		name := C.CString(file)
 		defer C.free(unsafe.Pointer(name))
-		if err := taken(C.ffi_load_global(name)); err != nil {
-			return err
+		table.Lock() // it registers functions
+		failed := taken(C.ffi_load_global(name))
+		table.Unlock()
+		if failed != nil {
+			return failed
 		}
 		library.runtime = file
 		return nil

@@ -9,6 +9,7 @@ import (
 	"math/bits"
 	"runtime"
 	"strconv"
+	"sync"
 	"sync/atomic"
 
 	"github.com/dlbridge/dlbridge/dlpack"
@@ -148,16 +149,23 @@ type Module struct {
 	path string
 }
 
+// table is held by those who use the global table of TVM-FFI, which has no lock: its source wants
+// callers to have one. Nothing that may call Go runs under it, but what libraries do when they are
+// loaded.
+var table sync.RWMutex
+
 // Global looks up a function in the global table of TVM-FFI, where libtvm_ffi, Python and other
 // libraries register theirs.
 //
-// Ownership: the result is the caller's. Lifetime: until its Close. Threads: any. On error:
-// [ErrNotFound], [ErrLibrary].
+// Ownership: the result is the caller's. Lifetime: until its Close. Threads: any, see [Register]. On
+// error: [ErrNotFound], [ErrLibrary].
 func Global(name string, options ...FunctionOption) (*Function, error) {
 	if err := ensure(); err != nil {
 		return nil, err
 	}
+	table.RLock()
 	r := C.ffi_global(chars(name), C.size_t(len(name)))
+	table.RUnlock()
 	runtime.KeepAlive(name)
 	if r.status != 0 {
 		return nil, raised(name, r)

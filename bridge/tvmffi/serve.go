@@ -686,15 +686,22 @@ func NewFunction(h Handler) (*Function, error) {
 // Register puts a handler into the global table of TVM-FFI, where Python finds it by
 // tvm_ffi.get_global_func, C++ by Function::GetGlobal and Go by [Global].
 //
-// Ownership: the table keeps the handler. Lifetime: until [Unregister]. Threads: any. On error:
-// [ErrLibrary]; *[Error] where the name is taken.
+// TVM-FFI's table has no lock. The functions of this package take turns at it; what else looks up
+// names (Python, C++, functions of theirs that are called) must not do so meanwhile. A program
+// registers its functions when it starts, or keeps these apart.
+//
+// Ownership: the table keeps the handler. Lifetime: until [Unregister]. Threads: any, see above. On
+// error: [ErrLibrary]; *[Error] where the name is taken.
 func Register(name string, h Handler) error {
 	f, err := NewFunction(h)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if r := C.ffi_set_global(chars(name), C.size_t(len(name)), C.uintptr_t(f.handle), 0); r.status != 0 {
+	table.Lock()
+	r := C.ffi_set_global(chars(name), C.size_t(len(name)), C.uintptr_t(f.handle), 0)
+	table.Unlock()
+	if r.status != 0 {
 		return raised("register "+name, r)
 	}
 	return nil
@@ -702,14 +709,20 @@ func Register(name string, h Handler) error {
 
 // Unregister takes a function out of the global table. Those who have it keep it.
 //
-// On error: [ErrNotFound], [ErrLibrary].
+// Threads: as [Register]. On error: [ErrNotFound], [ErrLibrary].
 func Unregister(name string) error {
 	remove, err := Global("ffi.FunctionRemoveGlobal")
 	if err != nil {
 		return err
 	}
 	defer remove.Close()
-	if found, err := As[bool](remove.Call(name)); err != nil || found {
+	if f, err := Global(name); err == nil {
+		defer f.Close() // what ends the last hold may take its time, and locks
+	}
+	table.Lock()
+	found, err := As[bool](remove.Call(name))
+	table.Unlock()
+	if err != nil || found {
 		return err
 	}
 	return refuse("unregister", ErrNotFound, "%q is not in the table", name)
