@@ -352,3 +352,37 @@ func TestFromSliceSaysHowManyElementsThereAre(t *testing.T) {
 		})
 	}
 }
+
+// Whoever reaps finds nothing left of what was released before, though another has begun to reap it.
+func TestExportsAreCountedExactlyWhileOthersReap(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	var tensors []*dlpack.Tensor
+	for range 50 {
+		tensors = append(tensors, fromSlice(t, []float32{1}))
+	}
+	done := make(chan bool)
+	var others sync.WaitGroup
+	others.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				dlpack.Reap()
+			}
+		}
+	})
+	for range rounds(20, 1000) {
+		for _, tensor := range tensors {
+			warm(t, tensor)
+		}
+		if !assert.Zero(t, dlpack.ReadStats().Exports) {
+			break
+		}
+	}
+	close(done)
+	others.Wait()
+	for _, tensor := range tensors {
+		tensor.Close()
+	}
+}

@@ -150,12 +150,12 @@ func (t *Tensor) enlist(p *pool, b *block) (state uint64) {
 	return r.live(turn)
 }
 
-// retire lets all blocks of a ring go: it buries the idle ones, and live ones are left to their deleters.
-func (r *ring) retire() {
+// retire lets all blocks of a ring go: it buries the idle ones, and live ones are left to their deleters. The pool
+// is locked. Where that gave up the last share of a memory it is returned, for [pool.unlock].
+func (r *ring) retire() (ended uintptr) {
 	p := r.pool
 	var held uintptr
 	var count int64
-	p.mu.Lock()
 	r.listed = false
 	for i := range r.blocks {
 		b := (*block)(pointer(r.blocks[i].Load()))
@@ -180,11 +180,18 @@ func (r *ring) retire() {
 		}
 	}
 	// The shares, which are of one memory, are given up under the lock, so that a Close that finds none left in the
-	// ring is the last one; what that ends is not, since it may run a foreign deleter.
-	last := count > 0 && giveUp(held, count)
+	// ring is the last one.
+	if count > 0 && giveUp(held, count) {
+		return held
+	}
+	return 0
+}
+
+// unlock unlocks the pool, and then ends a share, if there is one: that may run a foreign deleter.
+func (p *pool) unlock(ended uintptr) {
 	p.mu.Unlock()
-	if last {
-		coreReleaseShare(held)
+	if ended != 0 {
+		coreReleaseShare(ended)
 	}
 }
 
@@ -196,22 +203,37 @@ func (t *Tensor) retire() {
 	}
 	for i := range *all {
 		if r := (*all)[i].Load(); r != nil {
-			r.retire()
+			r.pool.mu.Lock()
+			r.pool.unlock(r.retire())
 		}
 	}
 }
 
-// retireRings lets the blocks of all rings go.
+// retireRings lets the blocks of all rings go. A ring is listed until it is retired, so that whoever reaps at the
+// same time finds nothing left once it returns.
 func retireRings() {
 	all := allPools()
 	for i := range all {
 		p := &all[i]
 		p.mu.Lock()
-		rings := p.rings
-		p.rings = nil
+		rings := len(p.rings)
 		p.mu.Unlock()
-		for _, r := range rings {
-			r.retire()
+		for ; rings > 0; rings-- { // those that are listed meanwhile wait for the next time
+			p.mu.Lock()
+			p.unlock(p.retireFirst())
 		}
 	}
+}
+
+// retireFirst retires the ring that was listed first, if any is. The pool is locked.
+func (p *pool) retireFirst() (ended uintptr) {
+	if len(p.rings) == 0 {
+		return 0
+	}
+	r := p.rings[0]
+	p.rings[0] = nil
+	if p.rings = p.rings[1:]; len(p.rings) == 0 {
+		p.rings = nil
+	}
+	return r.retire()
 }
