@@ -353,45 +353,50 @@ func TestFunctionsComeAndGoWhileTheyAreCalled(t *testing.T) {
 		require.NoError(t, err)
 		return file
 	}()
-	var wait sync.WaitGroup
-	var called atomic.Int64
+	const found = 25 // times that each who looks for a name finds it
+	var registering, using sync.WaitGroup
+	var stop atomic.Bool
 	for i := range 4 {
 		name := fmt.Sprint("dlbridge.test.comes.and.goes.", i%2) // two at once have the same
-		wait.Go(func() {
-			for k := range 200 {
+		registering.Go(func() {
+			for k := 0; !stop.Load(); k++ {
 				if err := tvmffi.Register(name, func(a tvmffi.Args) (any, error) { return a.Int(0) + int64(k), a.Check(1) }); err != nil {
 					var e *tvmffi.Error
 					assert.ErrorAs(t, err, &e, "the other one has it")
 				}
+				runtime.Gosched()
 				if err := tvmffi.Unregister(name); err != nil {
 					assert.ErrorIs(t, err, tvmffi.ErrNotFound)
 				}
 			}
 		})
-		wait.Go(func() {
-			for range 200 {
+		using.Go(func() {
+			for n := 0; n < found; {
 				f, err := tvmffi.Global(name)
 				if err != nil {
 					assert.ErrorIs(t, err, tvmffi.ErrNotFound)
 					continue
 				}
-				var inner sync.WaitGroup
-				for range 3 { // one of which closes it
-					inner.Go(func() {
-						n, err := tvmffi.As[int64](f.Call(1000))
+				n++
+				got, err := tvmffi.As[int64](f.Call(1000))
+				assert.NoError(t, err, "what was found stays, registered or not")
+				assert.GreaterOrEqual(t, got, int64(1000))
+				var calls sync.WaitGroup
+				for range 3 { // while one closes it
+					calls.Go(func() {
+						got, err := tvmffi.As[int64](f.Call(1000))
 						if err != nil {
 							assert.ErrorIs(t, err, dlpack.ErrClosed)
 							return
 						}
-						assert.GreaterOrEqual(t, n, int64(1000))
-						called.Add(1)
+						assert.GreaterOrEqual(t, got, int64(1000))
 					})
 				}
-				inner.Go(func() { f.Close() })
-				inner.Wait()
+				calls.Go(func() { f.Close() })
+				calls.Wait()
 			}
 		})
-		wait.Go(func() {
+		using.Go(func() {
 			for range 50 {
 				m, err := tvmffi.LoadModule(file)
 				if !assert.NoError(t, err) {
@@ -408,11 +413,12 @@ func TestFunctionsComeAndGoWhileTheyAreCalled(t *testing.T) {
 			}
 		})
 	}
-	wait.Wait()
+	using.Wait()
+	stop.Store(true)
+	registering.Wait()
 	for i := range 2 {
 		tvmffi.Unregister(fmt.Sprint("dlbridge.test.comes.and.goes.", i))
 	}
-	t.Log(called.Load(), "calls")
 }
 
 func TestCallsMayBeNestedDeep(t *testing.T) {
