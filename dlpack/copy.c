@@ -197,6 +197,13 @@ INLINE AVX2 __m256i gather_two(const char *from, int64_t next, const __m256i *ma
   return all;
 }
 
+/* Fetches lines, of those that come `ahead` groups later. */
+INLINE void fetch(const char *from, int64_t next, int ahead, int lines) {
+  for (int line = 0; line < lines; line++) {
+    __builtin_prefetch(from + ahead * next + (next < 0 ? -line : line) * LINE);
+  }
+}
+
 /* Takes two groups at a time, as long as there is an item behind them: a group reaches up to the next
  * item. Past the caches they go in whole lines, to aligned ones. */
 INLINE AVX2 int64_t gather_groups(char *dst, const char *src, int64_t count, size_t item,
@@ -210,20 +217,14 @@ INLINE AVX2 int64_t gather_groups(char *dst, const char *src, int64_t count, siz
     next = -next;
   }
   for (; stream && count - done > 2 * each; done += 2 * each, from += 4 * next, dst += LINE) {
-    enum { AHEAD = 32 };
-    for (int line = 0; line < step; line++) {
-      __builtin_prefetch(from + AHEAD * next + (next < 0 ? -line : line) * LINE);
-    }
+    fetch(from, next, 32, step);
     __m256i low = gather_two(from, next, mask, step);
     __m256i high = gather_two(from + 2 * next, next, mask, step);
     _mm256_stream_si256((__m256i *)(void *)dst, low);
     _mm256_stream_si256((__m256i *)(void *)(dst + 32), high);
   }
   for (; count - done > each; done += each, from += 2 * next, dst += 32) {
-    enum { AHEAD = 64 };
-    for (int line = 0; step > 2 && line < 2; line++) { /* of less, the processor does it in time */
-      __builtin_prefetch(from + AHEAD * next + (next < 0 ? -line : line) * LINE);
-    }
+    if (step > 2) fetch(from, next, 64, 2); /* of less, the processor does it in time */
     store(dst, gather_two(from, next, mask, step));
   }
   return done;
@@ -441,6 +442,7 @@ static void copy_plane(const plan *p, char *dst, const char *src) {
 static void gather_line(const plan *p, char *dst, const char *src, int64_t count) {
   size_t item = p->item;
   int64_t step = p->fast.src, size = (int64_t)item;
+  /* Every third item is faster through the caches, where pages are large. */
   int stream = p->stream && p->shuffles.step != 3 && (uintptr_t)dst % item == 0;
   if (stream) {
     int64_t head = (int64_t)(-(uintptr_t)dst % LINE / item);
