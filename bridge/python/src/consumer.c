@@ -261,7 +261,7 @@ static int answer(PyObject *said) {
   return WILL_NOT_SAY;
 }
 
-static int is_negative_at_all(module_state *state, PyObject *producer) {
+static int says_negative(module_state *state, PyObject *producer) {
   return answer(PyObject_CallMethodObjArgs(producer, state->names[NAME_IS_NEG], NULL));
 }
 
@@ -285,10 +285,10 @@ static PyObject *plain_tensors(PyObject *producer) {
 
 /* The memory of a negative view has all signs wrong, and PyTorch's __dlpack__ does not look. */
 static int is_negative(module_state *state, PyObject *producer) {
-  int negative = is_negative_at_all(state, producer);
+  int negative = says_negative(state, producer);
   PyObject *context = negative == WILL_NOT_SAY ? plain_tensors(producer) : NULL;
   if (context == NULL) return negative;
-  negative = is_negative_at_all(state, producer);
+  negative = says_negative(state, producer);
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyObject *left = PyObject_CallMethod(context, "__exit__", "OOO", Py_None, Py_None, Py_None);
