@@ -178,11 +178,13 @@ def test_goroutines_call_python_at_once(served):
 
     with pytest.raises((KeyError, IndexError), match="not [0-9]+"):
         served.apply_at_once(refuse, 32)
-    threads = [threading.Thread(target=served.apply_at_once, args=(lambda n: n, 8)) for _ in range(8)]
+    sums = []
+    threads = [threading.Thread(target=lambda: sums.append(served.apply_at_once(lambda n: n, 8))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    assert sums == 8 * [28]
 
 
 def test_arrays_may_end_on_threads_of_go(served):
@@ -454,28 +456,32 @@ def test_exceptions_in_callbacks_may_come_of_calls_of_go(served):
 
 def test_functions_come_and_go_while_threads_call_them(served):
     """TVM-FFI's table has no lock: the program has one."""
-    failures, table = [], threading.Lock()
+    results, table, stop = [], threading.Lock(), threading.Event()
 
     def register():
-        for _ in range(200):
+        while not stop.is_set():
             with table:
                 served.register("dlbridge.comes.and.goes")
             with table:
                 served.unregister("dlbridge.comes.and.goes")
 
     def call():
-        for _ in range(200):
-            with table:
-                f = tvm_ffi.get_global_func("dlbridge.comes.and.goes", allow_missing=True)
-            if f is not None and f(21) != 42:
-                failures.append(f)
+        for _ in range(50):
+            f = None
+            while f is None and registering.is_alive():
+                with table:
+                    f = tvm_ffi.get_global_func("dlbridge.comes.and.goes", allow_missing=True)
+            results.append(f(21))
 
-    threads = [threading.Thread(target=work) for work in (register, call, call, call)]
-    for thread in threads:
+    registering = threading.Thread(target=register)
+    calling = [threading.Thread(target=call) for _ in range(3)]
+    for thread in (registering, *calling):
         thread.start()
-    for thread in threads:
+    for thread in calling:
         thread.join()
-    assert not failures
+    stop.set()
+    registering.join()
+    assert results == 150 * [42]
     with pytest.raises(RuntimeError, match="unregister: .* is not in the table"):
         served.unregister("dlbridge.comes.and.goes")
 
