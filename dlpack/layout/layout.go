@@ -332,7 +332,8 @@ func appendStrides(dst, shape []int64, at func(k int) int) ([]int64, error) {
 // Span is what the strides reach from element (0, ..., 0): the lowest offset, which is 0 or less, and
 // one past the highest; 0 and 0 where there are no elements.
 //
-// Errors: [ErrRank], [ErrNegative], [ErrOverflow].
+// Errors: [ErrRank], [ErrNegative], and [ErrOverflow], also where the two are farther apart than a stride
+// can be: from another corner, as after [Layout.Flip], they would be out of reach.
 func Span(shape, strides []int64) (lo, hi int64, err error) {
 	if err := sameRank(shape, strides); err != nil {
 		return 0, 0, err
@@ -355,6 +356,9 @@ func Span(shape, strides []int64) (lo, hi int64, err error) {
 		if !fits {
 			return 0, 0, fmt.Errorf("layout: strides[%d] = %d over shape[%d] = %d: %w", d, strides[d], d, n, ErrOverflow)
 		}
+	}
+	if lo < hi-math.MaxInt64 {
+		return 0, 0, fmt.Errorf("layout: from %d to %d is farther than a stride leads: %w", lo, hi, ErrOverflow)
 	}
 	return lo, hi, nil
 }
@@ -483,8 +487,8 @@ func Overlaps(shape, strides []int64) bool {
 			return true
 		}
 	}
-	if lo, hi, err := Span(shape, strides); err != nil || lo < hi-math.MaxInt64 {
-		return true // farther apart than an offset can be
+	if _, _, err := Span(shape, strides); err != nil {
+		return true
 	}
 	reach, apart := int64(0), true
 	for k := len(axes) - 1; k >= 0; k-- {

@@ -805,6 +805,8 @@ func FuzzViews(f *testing.F) {
 	f.Add(int64(2), int64(3), int64(3), int64(1), int64(0), []byte{0, 1, 2, 3, 1, 7, 0, 0, 3, 1, 8, 2})
 	f.Add(int64(1<<32), int64(1<<31), int64(-1<<31), int64(1), int64(math.MaxInt64), []byte{9, 9, 9, 2, 0x81, 5, 200, 7})
 	f.Add(int64(0), int64(9), int64(math.MinInt64), int64(math.MaxInt64), int64(7), []byte{0, 0, 0x91, 3, 7, 8, 6, 1})
+	f.Add(int64(2), int64(2), int64(math.MinInt64+173), int64(math.MinInt64+93), int64(math.MaxInt64-14), []byte{13, 9})
+	f.Add(int64(2), int64(2), int64(math.MinInt64+173), int64(math.MaxInt64-92), int64(78), []byte{13, 9})
 	f.Fuzz(func(t *testing.T, n0, n1, s0, s1, offset int64, program []byte) {
 		l := layout.Layout{Shape: []int64{n0, n1}, Strides: []int64{s0, s1}, Offset: offset}
 		low, high, spanErr := l.Span()

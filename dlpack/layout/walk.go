@@ -159,11 +159,6 @@ func (w *Walk) turn(i int) {
 			break
 		}
 	}
-	for _, strides := range w.strides {
-		if strides[i] == math.MinInt64 {
-			return // has no opposite
-		}
-	}
 	for k, strides := range w.strides {
 		w.start[k] += (w.shape[i] - 1) * strides[i] // within the span
 		strides[i] = -strides[i]

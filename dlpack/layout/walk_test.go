@@ -384,11 +384,14 @@ func TestWalkOverManyTensorsOfManyDimensions(t *testing.T) {
 }
 
 func TestWalkAtTheEndsOfTheRange(t *testing.T) {
-	// The lowest stride has no opposite, and two such strides sum to more than can be weighed.
-	l := layout.Layout{Shape: []int64{2, 2}, Strides: []int64{math.MinInt64, 1}, Offset: big - 2}
+	// Three such strides sum to more than can be weighed.
+	l := layout.Layout{Shape: []int64{2, 2}, Strides: []int64{2 - big, 1}, Offset: big - 2}
 	var w layout.Walk
 	require.NoError(t, w.Reset(l, l, l))
-	assert.Equal(t, [][]int64{{big - 2, big - 2, big - 2}, {big - 1, big - 1, big - 1}, {-3, -3, -3}, {-2, -2, -2}}, visited(&w, 1))
+	assert.Equal(t, [][]int64{{0, 0, 0}, {1, 1, 1}, {big - 2, big - 2, big - 2}, {big - 1, big - 1, big - 1}}, visited(&w, 1))
+
+	l.Strides[0]--
+	require.ErrorIs(t, w.Reset(l), layout.ErrOverflow)
 }
 
 func TestWalkDoesNotAllocate(t *testing.T) {
