@@ -444,6 +444,64 @@ func TestG34RandomViewsAreWhatCountingIndicesGives(t *testing.T) {
 	assert.Greater(t, refused, 1000)
 }
 
+// extreme is a small number, or one near 0, a power of two or an end of the range.
+func extreme(r *rand.Rand) int64 {
+	x := r.Int64N(200)
+	switch r.IntN(5) {
+	case 0:
+		x = math.MaxInt64 - x
+	case 1:
+		x = 1<<r.IntN(63) + x%5 - 2
+	case 2:
+		x = int64(r.Uint64())
+	}
+	if r.IntN(2) == 0 {
+		return -x
+	}
+	return x
+}
+
+func TestG34ViewsAtTheEndsOfTheRangeStayInTheirBase(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 14))
+	number := func() int64 {
+		if r.IntN(6) == 0 {
+			return extreme(r)
+		}
+		return r.Int64N(7) - 3
+	}
+	for views := 0; views < 100_000; {
+		l := layout.Layout{Offset: extreme(r)}
+		for range 1 + r.IntN(4) {
+			l.Shape, l.Strides = append(l.Shape, 1+r.Int64N(4)), append(l.Strides, extreme(r))
+		}
+		low, high, err := l.Span()
+		if err != nil {
+			continue
+		}
+		for range 5 {
+			before := l.Clone()
+			if fuzzedView(&l, number) != nil {
+				continue
+			}
+			views++
+			lo, hi, err := l.Span()
+			if err != nil || lo < hi && (lo < low || hi > high) {
+				t.Fatalf("%v of %v: %v: spans %d to %d, its base %d to %d", l, before, err, lo, hi, low, high)
+			}
+			var w layout.Walk
+			require.NoError(t, w.Reset(l))
+			if count, err := l.Count(); err != nil || count > 100 {
+				break
+			}
+			for at := range w.Offsets(0) {
+				if at[0] < low || at[0] >= high {
+					t.Fatalf("%v of %v: walks to %d, its base spans %d to %d", l, before, at[0], low, high)
+				}
+			}
+		}
+	}
+}
+
 func TestViewsInPlaceDoNotAllocate(t *testing.T) {
 	base, err := layout.New([]int64{4, 1, 6, 8}, []int64{4, 1, 6, 16}, nil)
 	require.NoError(t, err)
