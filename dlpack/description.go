@@ -495,7 +495,8 @@ func (d *Description) Bind(t *Tensor) (*Tensor, error) {
 		if err := d.fits(t); err != nil {
 			return nil, err
 		}
-		v, l := t.draft()
+		var l layout.Layout
+		v := t.draft(&l)
 		return d.protect(t.derive(v, &l, nil))
 	}
 	base, err := d.base.Bind(t)

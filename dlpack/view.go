@@ -71,7 +71,7 @@ func (t *Tensor) Apply(view func(l *layout.Layout) error) (*Tensor, error) {
 	half := len(d.dims) / 2
 	d.Layout = layout.Layout{Shape: append(d.dims[:0:half], t.shape()...), Strides: append(d.dims[half:half], t.strides()...)}
 	err := view(&d.Layout)
-	v, _ := t.draftOf(len(d.Shape))
+	v := t.draftOf(new(layout.Layout), len(d.Shape))
 	v, err = once(t.derive(v, &d.Layout, err))
 	drafts.Put(d)
 	return v, err
@@ -87,17 +87,18 @@ type draft struct {
 var drafts = sync.Pool{New: func() any { return new(draft) }}
 
 // draft begins a view: it allocates the tensor, and makes the layout of t in the room for its dimensions, to be
-// changed there.
-func (t *Tensor) draft() (*Tensor, layout.Layout) { return t.draftOf(t.Rank()) }
+// changed there. As a result l would be copied on the stack, right behind the stores that made it, which costs more
+// than all of Close.
+func (t *Tensor) draft(l *layout.Layout) *Tensor { return t.draftOf(l, t.Rank()) }
 
 // draftOf has room for that many dimensions at least, as far as there can be so many. v.rank is how many, until
 // there is the view.
-func (t *Tensor) draftOf(rank int) (v *Tensor, l layout.Layout) {
+func (t *Tensor) draftOf(l *layout.Layout, rank int) *Tensor {
 	n, room := t.Rank(), 4
 	if rank = max(min(rank, MaxRank), n); rank > room {
 		room = max(rank, 8)
 	}
-	v = newView(t.device.words(room), t.mem)
+	v := newView(t.device.words(room), t.mem)
 	v.rank = uint16(room)
 	dims := unsafe.Slice(v.dims, 2*room)
 	for d, size := range t.shape() { // mostly fewer than what a call of copy is worth
@@ -106,7 +107,8 @@ func (t *Tensor) draftOf(rank int) (v *Tensor, l layout.Layout) {
 	for d, step := range t.strides() {
 		dims[room+d] = step
 	}
-	return v, layout.Layout{Shape: dims[:n:room], Strides: dims[room:][:n]}
+	l.Shape, l.Strides = dims[:n:room], dims[room:][:n]
+	return v
 }
 
 // derive ends a view: v is new, and becomes a tensor on the memory of t with the layout, unless err says that
@@ -185,7 +187,8 @@ func refuseLayout(op string, err error) error {
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Index(index ...int64) (*Tensor, error) {
-	v, l := t.draft()
+	var l layout.Layout
+	v := t.draft(&l)
 	return t.derive(v, &l, l.Index(index...))
 }
 
@@ -199,7 +202,8 @@ func (t *Tensor) Slice(index ...layout.Index) (*Tensor, error) {
 			rank++
 		}
 	}
-	v, l := t.draftOf(rank)
+	var l layout.Layout
+	v := t.draftOf(&l, rank)
 	return t.derive(v, &l, l.Slice(index...))
 }
 
@@ -207,7 +211,8 @@ func (t *Tensor) Slice(index ...layout.Index) (*Tensor, error) {
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Narrow(d int, start, size int64) (*Tensor, error) {
-	v, l := t.draft()
+	var l layout.Layout
+	v := t.draft(&l)
 	return t.derive(v, &l, l.Narrow(d, start, size))
 }
 
@@ -243,7 +248,8 @@ func (t *Tensor) Split(d int, sizes ...int64) ([]*Tensor, error) {
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Transpose(order ...int) (*Tensor, error) {
-	v, l := t.draft()
+	var l layout.Layout
+	v := t.draft(&l)
 	return t.derive(v, &l, l.Transpose(order...))
 }
 
@@ -252,7 +258,8 @@ func (t *Tensor) Transpose(order ...int) (*Tensor, error) {
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Reshape(shape ...int64) (*Tensor, error) {
-	v, l := t.draftOf(len(shape))
+	var l layout.Layout
+	v := t.draftOf(&l, len(shape))
 	return t.derive(v, &l, l.Reshape(shape...))
 }
 
@@ -260,7 +267,8 @@ func (t *Tensor) Reshape(shape ...int64) (*Tensor, error) {
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) FlatInner(rank int) (*Tensor, error) {
-	v, l := t.draftOf(rank)
+	var l layout.Layout
+	v := t.draftOf(&l, rank)
 	return t.derive(v, &l, l.FlatInner(rank))
 }
 
@@ -268,7 +276,8 @@ func (t *Tensor) FlatInner(rank int) (*Tensor, error) {
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) FlatOuter(rank int) (*Tensor, error) {
-	v, l := t.draftOf(rank)
+	var l layout.Layout
+	v := t.draftOf(&l, rank)
 	return t.derive(v, &l, l.FlatOuter(rank))
 }
 
@@ -277,7 +286,8 @@ func (t *Tensor) FlatOuter(rank int) (*Tensor, error) {
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) FlatInnerOuter(begin, rank int) (*Tensor, error) {
-	v, l := t.draftOf(rank)
+	var l layout.Layout
+	v := t.draftOf(&l, rank)
 	return t.derive(v, &l, l.FlatInnerOuter(begin, rank))
 }
 
@@ -285,7 +295,8 @@ func (t *Tensor) FlatInnerOuter(begin, rank int) (*Tensor, error) {
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Squeeze(axes ...int) (*Tensor, error) {
-	v, l := t.draft()
+	var l layout.Layout
+	v := t.draft(&l)
 	return t.derive(v, &l, l.Squeeze(axes...))
 }
 
@@ -293,7 +304,8 @@ func (t *Tensor) Squeeze(axes ...int) (*Tensor, error) {
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Expand(axes ...int) (*Tensor, error) {
-	v, l := t.draftOf(t.Rank() + len(axes))
+	var l layout.Layout
+	v := t.draftOf(&l, t.Rank()+len(axes))
 	return t.derive(v, &l, l.Expand(axes...))
 }
 
@@ -302,7 +314,8 @@ func (t *Tensor) Expand(axes ...int) (*Tensor, error) {
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Broadcast(shape ...int64) (*Tensor, error) {
-	v, l := t.draftOf(len(shape))
+	var l layout.Layout
+	v := t.draftOf(&l, len(shape))
 	return once(t.derive(v, &l, l.Broadcast(shape...)))
 }
 
@@ -310,7 +323,8 @@ func (t *Tensor) Broadcast(shape ...int64) (*Tensor, error) {
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Flip(axes ...int) (*Tensor, error) {
-	v, l := t.draft()
+	var l layout.Layout
+	v := t.draft(&l)
 	return t.derive(v, &l, l.Flip(axes...))
 }
 
@@ -319,7 +333,8 @@ func (t *Tensor) Flip(axes ...int) (*Tensor, error) {
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Diagonal(k int64, a, b int) (*Tensor, error) {
-	v, l := t.draft()
+	var l layout.Layout
+	v := t.draft(&l)
 	return t.derive(v, &l, l.Diagonal(k, a, b))
 }
 
@@ -328,7 +343,8 @@ func (t *Tensor) Diagonal(k int64, a, b int) (*Tensor, error) {
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Windows(d int, size, step, dilation int64) (*Tensor, error) {
-	v, l := t.draftOf(t.Rank() + 1)
+	var l layout.Layout
+	v := t.draftOf(&l, t.Rank()+1)
 	return once(t.derive(v, &l, l.Windows(d, size, step, dilation)))
 }
 
@@ -340,7 +356,8 @@ func (t *Tensor) Bitcast(dtype DataType) (*Tensor, error) {
 	if err := dtype.Validate(); err != nil {
 		return nil, refuse("view", ErrDType, "%v", err)
 	}
-	v, l := t.draft()
+	var l layout.Layout
+	v := t.draft(&l)
 	return t.deriveAs(v, &l, l.Bitcast(t.width(t.dtype), t.width(dtype)), dtype)
 }
 
@@ -393,6 +410,6 @@ func (t *Tensor) Compose(c layout.Composite, sources ...*Tensor) error {
 
 // part is the view with this layout.
 func (t *Tensor) part(l layout.Layout) (*Tensor, error) {
-	v, _ := t.draft()
+	v := t.draft(new(layout.Layout))
 	return once(t.derive(v, &l, nil))
 }
