@@ -3,21 +3,23 @@ package layout
 import "fmt"
 
 // An Index is what [Layout.Slice] takes of one dimension. The zero Index is [All].
-type Index struct {
+type Index struct { // four words, the most that the compiler keeps in registers
 	start, stop int64
 	skip        int64 // step - 1, so that the zero Index steps by 1
 	kind        indexKind
-	from, to    bool // start and stop are given
 }
 
-type indexKind uint8
+type indexKind int64
 
 const (
-	kindRange indexKind = iota
+	givesStart indexKind = 1 << iota // of a range, which may give both
+	givesStop
 	kindAt
 	kindEllipsis
 	kindNewAxis
 )
+
+func (k indexKind) isRange() bool { return k < kindAt }
 
 // All takes a dimension whole, as ":" in Python.
 func All() Index { return Index{} }
@@ -27,13 +29,15 @@ func At(i int64) Index { return Index{kind: kindAt, start: i} }
 
 // Range takes the indices from start to one before stop, as "start:stop" in Python: negative numbers
 // count from the end, and what lies outside of the dimension is left out.
-func Range(start, stop int64) Index { return Index{start: start, stop: stop, from: true, to: true} }
+func Range(start, stop int64) Index {
+	return Index{start: start, stop: stop, kind: givesStart + givesStop}
+}
 
 // From takes the indices from start on, as "start:" in Python.
-func From(start int64) Index { return Index{start: start, from: true} }
+func From(start int64) Index { return Index{start: start, kind: givesStart} }
 
 // Until takes the indices to one before stop, as ":stop" in Python.
-func Until(stop int64) Index { return Index{stop: stop, to: true} }
+func Until(stop int64) Index { return Index{stop: stop, kind: givesStop} }
 
 // Ellipsis takes all the dimensions that the other indices leave whole, as "..." in Python.
 func Ellipsis() Index { return Index{kind: kindEllipsis} }
@@ -59,10 +63,10 @@ func (x Index) String() string {
 		return "None"
 	}
 	text := ":"
-	if x.from {
+	if x.kind&givesStart != 0 {
 		text = fmt.Sprint(x.start, ":")
 	}
-	if x.to {
+	if x.kind&givesStop != 0 {
 		text = fmt.Sprint(text, x.stop)
 	}
 	if x.skip != 0 {
@@ -81,7 +85,7 @@ func (x *Index) of(n int64) (first, count int64, ok bool) {
 		}
 		return i, 1, 0 <= i && i < n
 	}
-	if !x.from && !x.to && x.skip == 0 {
+	if x.kind == 0 && x.skip == 0 {
 		return 0, n, true
 	}
 	step := x.skip + 1
@@ -103,10 +107,10 @@ func (x *Index) of(n int64) (first, count int64, ok bool) {
 	if step < 0 {
 		start, stop = high, low
 	}
-	if x.from {
+	if x.kind&givesStart != 0 {
 		start = clamp(x.start)
 	}
-	if x.to {
+	if x.kind&givesStop != 0 {
 		stop = clamp(x.stop)
 	}
 	way := stop - start

@@ -122,7 +122,7 @@ func (l *Layout) Slice(index ...Index) error {
 		if first != 0 {
 			offset, fits = forward(offset, fits, first, stride)
 		}
-		if x.kind == kindRange {
+		if x.kind.isRange() {
 			if x.skip != 0 {
 				if stride, ok = stretch(stride, x.skip+1, count); !ok {
 					stride, fits = 0, false
