@@ -155,8 +155,9 @@ func same(a, b *Tensor) bool {
 // disjoint tells whether two tensors of one rank, with some elements, have no byte in common. Where their layouts
 // differ and interlock it says no.
 func disjoint(a, b *Tensor) bool {
-	ea, eb := a.extent(), b.extent()
-	if a.data+uintptr(ea.high) <= b.data+uintptr(eb.low) || b.data+uintptr(eb.high) <= a.data+uintptr(ea.low) {
+	lowA, highA := a.span()
+	lowB, highB := b.span()
+	if a.data+uintptr(highA) <= b.data+uintptr(lowB) || b.data+uintptr(highB) <= a.data+uintptr(lowA) {
 		return true
 	}
 	item, between := int64(a.dtype.ItemSize()), int64(b.data-a.data)
@@ -240,7 +241,7 @@ func (t *Tensor) hasRoom(more int64) bool {
 	if more < 1<<30 {
 		return true
 	}
-	if e := t.extent(); more <= e.high-e.low {
+	if low, high := t.span(); more <= high-low {
 		return true
 	}
 	s := coreShareUntouched(uintptr(more))
@@ -253,8 +254,9 @@ func (t *Tensor) hasRoom(more int64) bool {
 
 // reaches tells whether some of the bytes are between the lowest and the highest that the tensor touches.
 func (t *Tensor) reaches(data []byte) bool {
-	e, start := t.extent(), uintptr(unsafe.Pointer(unsafe.SliceData(data)))
-	return start < t.data+uintptr(e.high) && t.data+uintptr(e.low) < start+uintptr(len(data))
+	low, high := t.span()
+	start := uintptr(unsafe.Pointer(unsafe.SliceData(data)))
+	return start < t.data+uintptr(high) && t.data+uintptr(low) < start+uintptr(len(data))
 }
 
 // AppendBytes appends the elements, row-major without gaps, to dst, which may be a part of what is read.

@@ -154,14 +154,13 @@ func (t *Tensor) describe(dt DataType, flags Flags, rowMajor bool, shape, stride
 func (t *Tensor) shape() []int64   { return unsafe.Slice(t.dims, t.rank) }
 func (t *Tensor) strides() []int64 { return unsafe.Slice(t.dims, 2*int(t.rank))[t.rank:] }
 
-// extent is what the description, which is known to be valid, comes to.
-func (t *Tensor) extent() extent {
-	e := extent{count: t.NumElements(), nbytes: t.NumBytes(), rowMajor: t.rowMajor}
-	e.high = e.nbytes
+// span is which bytes the tensor touches, counted from element (0, ..., 0): the lowest (<= 0), and one past the
+// highest. The description is known to be valid.
+func (t *Tensor) span() (low, high int64) {
 	if t.rowMajor || t.data == 0 {
-		return e
+		return 0, t.NumBytes()
 	}
-	low, high := int64(0), int64(1)
+	high = 1
 	strides := t.strides()
 	for d, n := range t.shape() {
 		if reach := (n - 1) * strides[d]; reach < 0 {
@@ -171,8 +170,7 @@ func (t *Tensor) extent() extent {
 		}
 	}
 	item := int64(t.dtype.ItemSize())
-	e.low, e.high = low*item, high*item
-	return e
+	return low * item, high * item
 }
 
 // Close ends this tensor's hold on its memory. The first call has an effect, later ones have none.

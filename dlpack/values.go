@@ -93,8 +93,8 @@ func (t *Tensor) UnsafeBytes() (data []byte, start int64, err error) {
 		return []byte{}, 0, nil
 	}
 	t.mem.escape()
-	e := t.extent()
-	return unsafe.Slice((*byte)(pointer(t.data-uintptr(-e.low))), e.high-e.low), -e.low, nil
+	low, high := t.span()
+	return unsafe.Slice((*byte)(pointer(t.data-uintptr(-low))), high-low), -low, nil
 }
 
 // AsBytes views the bytes from the lowest to the highest that the tensor touches, gaps included, as a
@@ -103,6 +103,6 @@ func (t *Tensor) UnsafeBytes() (data []byte, start int64, err error) {
 // Ownership: the view shares the memory. Lifetime: until its Close. Threads: any. On error:
 // [ErrClosed].
 func (t *Tensor) AsBytes() (*Tensor, error) {
-	e := t.extent()
-	return t.View(Spec{DType: Uint8, Shape: []int64{e.high - e.low}, ByteOffset: e.low})
+	low, high := t.span()
+	return t.View(Spec{DType: Uint8, Shape: []int64{high - low}, ByteOffset: low})
 }

@@ -69,7 +69,8 @@ func (t *Tensor) Layout() layout.Layout {
 func (t *Tensor) Apply(view func(l *layout.Layout) error) (*Tensor, error) {
 	d := drafts.Get().(*draft)
 	half := len(d.dims) / 2
-	d.Layout = layout.Layout{Shape: append(d.dims[:0:half], t.shape()...), Strides: append(d.dims[half:half], t.strides()...)}
+	d.Shape, d.Strides = append(d.dims[:0:half], t.shape()...), append(d.dims[half:half], t.strides()...)
+	d.Offset = 0
 	err := view(&d.Layout)
 	v := t.draftOf(new(layout.Layout), len(d.Shape))
 	v, err = once(t.derive(v, &d.Layout, err))
