@@ -1,6 +1,13 @@
-//go:build cgo
-
 package gorgonia
 
+import (
+	"gorgonia.org/tensor"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
 // Describe is what FromDense says of a tensor.
-var Describe = describe
+func Describe(d *tensor.Dense) (s dlpack.Spec, err error) {
+	err = describe(d, &s)
+	return s, err
+}

@@ -46,8 +46,8 @@ func FromDense(x tensor.Tensor) (*dlpack.Tensor, error) {
 		}
 		return nil, fmt.Errorf("gorgonia: from dense: %T is no *tensor.Dense: %w", x, dlpack.ErrNull)
 	}
-	s, err := describe(d)
-	if err != nil {
+	var s dlpack.Spec
+	if err := describe(d, &s); err != nil {
 		return nil, fmt.Errorf("gorgonia: from dense: %w", err)
 	}
 	if e, ok := d.Engine().(*engine); ok {
@@ -70,18 +70,19 @@ func FromDense(x tensor.Tensor) (*dlpack.Tensor, error) {
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
 // describe says in DLPack's terms what d is, from the beginning of its memory. Shape and strides are d's own.
-func describe(d *tensor.Dense) (s dlpack.Spec, err error) {
+func describe(d *tensor.Dense, s *dlpack.Spec) error {
 	n := heldAs(d.Dtype())
 	switch {
 	case n == nil:
-		return s, fmt.Errorf("%v has no type of DLPack's: %w", d.Dtype().Type, dlpack.ErrDType)
+		return fmt.Errorf("%v has no type of DLPack's: %w", d.Dtype().Type, dlpack.ErrDType)
 	case !d.IsNativelyAccessible():
-		return s, fmt.Errorf("%T: Go cannot reach its memory; the engine's Accessible may: %w", d.Engine(), dlpack.ErrDevice)
+		return fmt.Errorf("%T: Go cannot reach its memory; the engine's Accessible may: %w", d.Engine(), dlpack.ErrDevice)
 	case len(d.Mask()) > 0:
-		return s, fmt.Errorf("DLPack has no masks; SetMask(nil) drops it, Filled before that gives what it hides a value: %w", ErrMasked)
+		return fmt.Errorf("DLPack has no masks; SetMask(nil) drops it, Filled before that gives what it hides a value: %w", ErrMasked)
 	}
 	s.DType, s.Shape, s.Strides = n.carried, int64s(d.Shape()), int64s(d.Strides())
 	var low, high int64
+	var err error
 	if len(s.Strides) < len(s.Shape) {
 		s.Strides = nil // gorgonia leaves some out where the elements lie one after the other
 		high, err = layout.Count(s.Shape)
@@ -89,12 +90,12 @@ func describe(d *tensor.Dense) (s dlpack.Spec, err error) {
 		low, high, err = layout.Span(s.Shape, s.Strides)
 	}
 	if err != nil {
-		return s, fmt.Errorf("%v: %w", err, dlpack.ErrLayout)
+		return fmt.Errorf("%v: %w", err, dlpack.ErrLayout)
 	}
 	if room := int64(len(d.Raw)) / int64(n.carried.ItemSize()); low < 0 || high > room {
-		return s, fmt.Errorf("strides %v of shape %v lead to elements %d to %d of %d; Clone what it was made of: %w", s.Strides, s.Shape, low, high, room, dlpack.ErrLayout)
+		return fmt.Errorf("strides %v of shape %v lead to elements %d to %d of %d; Clone what it was made of: %w", s.Strides, s.Shape, low, high, room, dlpack.ErrLayout)
 	}
-	return s, nil
+	return nil
 }
 
 // int64s is a slice of ints as what they are, and its own size says so.
