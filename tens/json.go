@@ -2,6 +2,8 @@ package tens
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math/bits"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -344,10 +346,25 @@ var themselves = func() (p [256]bool) {
 
 // skipPlain returns where the plain characters from i on end.
 func skipPlain(data []byte, i int) int {
+	for i <= len(data)-8 {
+		if special := specials(binary.LittleEndian.Uint64(data[i:])); special != 0 {
+			return i + bits.TrailingZeros64(special)/8
+		}
+		i += 8
+	}
 	for i < len(data) && themselves[data[i]] {
 		i++
 	}
 	return i
+}
+
+// specials has the highest bit of the first byte set that does not stand for itself, and no bits below. What is
+// above may be set too.
+func specials(eight uint64) uint64 {
+	const each, high = 0x0101010101010101, 0x8080808080808080
+	quote, escape := eight^each*'"', eight^each*'\\'
+	// The subtractions borrow from a byte that is below what is taken off, and only then from those above it.
+	return (eight | (eight-each*' ')&^eight | (quote-each)&^quote | (escape-each)&^escape) & high
 }
 
 // text reads a string and returns it decoded: a piece of the text where it has no escapes.
