@@ -19,8 +19,6 @@ const (
 	kindNewAxis
 )
 
-func (k indexKind) isRange() bool { return k < kindAt }
-
 // All takes a dimension whole, as ":" in Python.
 func All() Index { return Index{} }
 
@@ -75,19 +73,9 @@ func (x Index) String() string {
 	return text
 }
 
-// of resolves an index of a dimension of size n: the first of the indices that it takes, and how many.
-// ok is false where the dimension has no such index and for a step of 0.
+// of resolves a range of a dimension of size n: the first of the indices that it takes, and how many.
+// ok is false for a step of 0.
 func (x *Index) of(n int64) (first, count int64, ok bool) {
-	if x.kind == kindAt {
-		i := x.start
-		if i < 0 {
-			i += n
-		}
-		return i, 1, 0 <= i && i < n
-	}
-	if x.kind == 0 && x.skip == 0 {
-		return 0, n, true
-	}
 	step := x.skip + 1
 	if step == 0 {
 		return 0, 0, false

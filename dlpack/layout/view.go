@@ -113,25 +113,36 @@ func (l *Layout) Slice(index ...Index) error {
 			to++
 			continue
 		}
-		first, count, ok := x.of(l.Shape[d])
-		if !ok {
-			return fmt.Errorf("layout: slice: index %d, %v, of dimension %d of size %d: %w", k, *x, d, l.Shape[d], ErrIndex)
+		n, stride := l.Shape[d], l.Strides[d]
+		if x.kind == kindAt {
+			i := x.start
+			if i < 0 {
+				i += n
+			}
+			if uint64(i) >= uint64(n) {
+				return errIndex(k, x, d, n)
+			}
+			offset, fits = forward(offset, fits, i, stride)
+			d++
+			continue
 		}
-		empty = empty || count == 0
-		stride := l.Strides[d]
-		if first != 0 {
-			offset, fits = forward(offset, fits, first, stride)
-		}
-		if x.kind.isRange() {
+		if x.kind != 0 || x.skip != 0 { // not the whole dimension
+			first, count, ok := x.of(n)
+			if !ok {
+				return errIndex(k, x, d, n)
+			}
+			n, empty = count, empty || count == 0
+			if first != 0 {
+				offset, fits = forward(offset, fits, first, stride)
+			}
 			if x.skip != 0 {
 				if stride, ok = stretch(stride, x.skip+1, count); !ok {
 					stride, fits = 0, false
 				}
 			}
-			sizes[to], steps[to] = count, stride
-			to++
 		}
-		d++
+		sizes[to], steps[to] = n, stride
+		to, d = to+1, d+1
 	}
 	for ; d < rank; d++ {
 		sizes[to], steps[to] = l.Shape[d], l.Strides[d]
@@ -145,6 +156,10 @@ func (l *Layout) Slice(index ...Index) error {
 	}
 	l.put(sizes[:to], steps[:to])
 	return nil
+}
+
+func errIndex(k int, x *Index, d int, n int64) error {
+	return fmt.Errorf("layout: slice: index %d, %v, of dimension %d of size %d: %w", k, *x, d, n, ErrIndex)
 }
 
 // Index takes the elements with these first indices; negative ones count from the end. It is [Layout.Slice] with
