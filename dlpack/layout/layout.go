@@ -548,7 +548,7 @@ func add(a, b int64) (sum int64, fits bool) {
 func mul(a, b int64) (product int64, fits bool) {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	// The product of the two as signed numbers: take off what their sign bits counted for.
-	hi -= uint64(a>>63&b) + uint64(b>>63&a)
+	hi -= uint64(a>>63&b + b>>63&a)
 	return int64(lo), int64(hi) == int64(lo)>>63
 }
 
