@@ -365,9 +365,14 @@ func Span(shape, strides []int64) (lo, hi int64, err error) {
 
 func sameRank(shape, strides []int64) error {
 	if len(shape) != len(strides) {
-		return fmt.Errorf("layout: %d strides for %d dimensions: %w", len(strides), len(shape), ErrRank)
+		return errStrides(shape, strides)
 	}
 	return nil
+}
+
+// errStrides is apart so that sameRank is inlined.
+func errStrides(shape, strides []int64) error {
+	return fmt.Errorf("layout: %d strides for %d dimensions: %w", len(strides), len(shape), ErrRank)
 }
 
 // IsRowMajor tells whether the elements lie without gaps, the last dimension fastest. What is no
