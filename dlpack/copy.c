@@ -242,25 +242,37 @@ AVX2 static int64_t gather(char *dst, const char *src, int64_t count, size_t ite
   }
 }
 
+/* The groups of `step` woven vectors lie one after the other: first those of the low halves. A whole vector takes
+ * the next two of them. */
+INLINE AVX2 __m256i next_two(const __m256i *woven, int step, int group) {
+  int second = group + 1;
+  if (second < step) return _mm256_permute2x128_si256(woven[group], woven[second], 0x20);
+  if (group < step) return _mm256_permute2x128_si256(woven[group], woven[0], 0x30);
+  return _mm256_permute2x128_si256(woven[group - step], woven[second - step], 0x31);
+}
+
 INLINE AVX2 int64_t weave_groups(char *dst, const char *src, int64_t line, int64_t count,
-                                 size_t item, const shuffles *s, int step) {
+                                 size_t item, const shuffles *s, int step, int stream) {
   __m256i mask[CHANNELS][CHANNELS];
   for (int w = 0; w < step; w++) {
     for (int v = 0; v < step; v++) mask[w][v] = load_mask(s->mask[w][v]);
   }
   int64_t each = 32 / (int64_t)item, done = 0;
-  for (; count - done >= each; done += each, src += 32, dst += 32 * step) {
-    __m256i in[CHANNELS];
+  for (; count - done >= each; done += each, src += 32) {
+    __m256i in[CHANNELS], woven[CHANNELS];
     for (int v = 0; v < step; v++) {
       in[v] = _mm256_loadu_si256((const __m256i *)(const void *)(src + v * line));
     }
     for (int w = 0; w < step; w++) {
-      __m256i all = _mm256_shuffle_epi8(in[0], mask[w][0]);
+      woven[w] = _mm256_shuffle_epi8(in[0], mask[w][0]);
       for (int v = 1; v < step; v++) {
-        all = _mm256_or_si256(all, _mm256_shuffle_epi8(in[v], mask[w][v]));
+        woven[w] = _mm256_or_si256(woven[w], _mm256_shuffle_epi8(in[v], mask[w][v]));
       }
-      _mm_storeu_si128((__m128i *)(void *)(dst + 16 * w), _mm256_castsi256_si128(all));
-      _mm_storeu_si128((__m128i *)(void *)(dst + 16 * (step + w)), _mm256_extracti128_si256(all, 1));
+    }
+    for (int w = 0; w < step; w++, dst += 32) {
+      __m256i two = next_two(woven, step, 2 * w);
+      if (stream) _mm256_stream_si256((__m256i *)(void *)dst, two);
+      else store(dst, two);
     }
   }
   return done;
@@ -268,13 +280,18 @@ INLINE AVX2 int64_t weave_groups(char *dst, const char *src, int64_t line, int64
 
 /* Puts items of lines that lie `line` bytes apart in turn. Returns how many of each are done. */
 AVX2 static int64_t weave(char *dst, const char *src, int64_t line, int64_t count, size_t item,
-                          const shuffles *s) {
+                          const shuffles *s, int stream) {
+#define STEP(n)                                                            \
+  case n:                                                                  \
+    if (stream) return weave_groups(dst, src, line, count, item, s, n, 1); \
+    return weave_groups(dst, src, line, count, item, s, n, 0)
   switch (s->step) {
-    case 2: return weave_groups(dst, src, line, count, item, s, 2);
-    case 3: return weave_groups(dst, src, line, count, item, s, 3);
-    case 4: return weave_groups(dst, src, line, count, item, s, 4);
+    STEP(2);
+    STEP(3);
+    STEP(4);
     default: return 0;
   }
+#undef STEP
 }
 
 #endif
@@ -472,10 +489,19 @@ static void gather_channels(const plan *p, char *dst, const char *src) {
   }
 }
 
+/* Past the caches from a whole line on, if an item begins with one. */
 static void weave_channels(const plan *p, char *dst, const char *src) {
-  int64_t done = weave(dst, src, p->fast.src, p->other.size, p->item, &p->shuffles);
-  plain_plane(dst + done * p->other.dst, p->fast.dst, p->other.dst, src + done * p->other.src,
-              p->fast.src, p->other.src, p->fast.size, p->other.size - done, p->item);
+  int64_t each = p->other.dst, size = (int64_t)p->item, count = p->other.size, head = 0;
+  if (p->stream) {
+    while (head < LINE && (uintptr_t)(dst + head * each) % LINE != 0) head++;
+  }
+  int stream = p->stream && head < LINE && head < count;
+  if (!stream) head = 0;
+  plain_plane(dst, p->fast.dst, each, src, p->fast.src, size, p->fast.size, head, p->item);
+  int64_t done = head + weave(dst + head * each, src + head * size, p->fast.src, count - head, p->item,
+                              &p->shuffles, stream);
+  plain_plane(dst + done * each, p->fast.dst, each, src + done * size, p->fast.src, size, p->fast.size,
+              count - done, p->item);
 }
 
 static void transpose_plane(const plan *p, char *dst, const char *src) {
