@@ -85,30 +85,35 @@ func (x *Index) of(n int64) (first, count int64, ok bool) {
 	if step < 0 {
 		low, high = -1, n-1
 	}
-	clamp := func(i int64) int64 {
-		if i < 0 {
-			i += n
-		}
-		return min(max(i, low), high)
-	}
 	start, stop := low, high
 	if step < 0 {
 		start, stop = high, low
 	}
 	if x.kind&givesStart != 0 {
-		start = clamp(x.start)
+		start = min(max(fromStart(x.start, n), low), high)
 	}
 	if x.kind&givesStop != 0 {
-		stop = clamp(x.stop)
+		stop = min(max(fromStart(x.stop, n), low), high)
 	}
-	way := stop - start
+	way, size := stop-start, uint64(step)
 	if step < 0 {
-		way = start - stop
+		way, size = -way, -size
 	}
 	if way <= 0 {
 		return 0, 0, true
 	}
-	return start, int64(uint64(way-1)/magnitude(step)) + 1, true
+	if size == 1 {
+		return start, way, true
+	}
+	return start, int64(uint64(way-1)/size) + 1, true
+}
+
+// fromStart is an index of which negative ones count from the end.
+func fromStart(i, n int64) int64 {
+	if i < 0 {
+		i += n
+	}
+	return i
 }
 
 // stretch is a stride times a factor, where a dimension of that size needs it: the stride of a
