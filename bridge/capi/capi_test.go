@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -434,19 +433,3 @@ func (v *vector) describe(w *bytes.Buffer, dir string, packed int, files []strin
 }
 
 func numbers(n []int64) string { return strings.Trim(fmt.Sprint(n), "[]") }
-
-func TestFunctionsThatNeedGoUnderValgrind(t *testing.T) {
-	t.Parallel()
-	if sanitizer != "" {
-		t.Skip("valgrind does not run under " + sanitizer)
-	}
-	if runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
-		t.Skip("Go's runtime speaks to valgrind on amd64 and arm64 only")
-	}
-	dir := filepath.Join(scratch, "valgrind")
-	run(t, nil, nil, "go", "build", "-buildmode=c-shared", "-tags=valgrind", "-o", filepath.Join(dir, "libdlbridge.so"), "../libdlbridge")
-	for _, file := range []string{"message.c", "value.c"} {
-		program := compile(t, "cc", file, append(slices.Clone(c11), linked(dir, "dlbridge")...)...)
-		valgrind(t, []string{"GODEBUG=asyncpreemptoff=1"}, "--leak-check=no", program)
-	}
-}
