@@ -444,7 +444,7 @@ func TestG34RandomViewsAreWhatCountingIndicesGives(t *testing.T) {
 	assert.Greater(t, refused, 1000)
 }
 
-// extreme is a small number, or one near 0, a power of two or an end of the range.
+// extreme is a small number, or one near a power of two or an end of the range, or any.
 func extreme(r *rand.Rand) int64 {
 	x := r.Int64N(200)
 	switch r.IntN(5) {
@@ -459,6 +459,29 @@ func extreme(r *rand.Rand) int64 {
 		return -x
 	}
 	return x
+}
+
+// requireWithin checks a view whose base spans from low to high: its span, its number of elements, and, of few, where
+// each of them is.
+func requireWithin(t *testing.T, view, before layout.Layout, low, high int64) {
+	t.Helper()
+	lo, hi, err := view.Span()
+	require.NoError(t, err, "%v of %v", view, before)
+	if lo < hi && (lo < low || hi > high) {
+		t.Fatalf("%v of %v reaches from %d to %d, its base from %d to %d", view, before, lo, hi, low, high)
+	}
+	count, err := view.Count()
+	require.NoError(t, err, "%v of %v", view, before)
+	var w layout.Walk
+	require.NoError(t, w.Reset(view, view))
+	if count > 100 {
+		return
+	}
+	for at := range w.Offsets(0) {
+		if at[0] < low || at[0] >= high {
+			t.Fatalf("%v of %v: walks to %d, its base spans %d to %d", view, before, at[0], low, high)
+		}
+	}
 }
 
 func TestG34ViewsAtTheEndsOfTheRangeStayInTheirBase(t *testing.T) {
@@ -484,20 +507,7 @@ func TestG34ViewsAtTheEndsOfTheRangeStayInTheirBase(t *testing.T) {
 				continue
 			}
 			views++
-			lo, hi, err := l.Span()
-			if err != nil || lo < hi && (lo < low || hi > high) {
-				t.Fatalf("%v of %v: %v: spans %d to %d, its base %d to %d", l, before, err, lo, hi, low, high)
-			}
-			var w layout.Walk
-			require.NoError(t, w.Reset(l))
-			if count, err := l.Count(); err != nil || count > 100 {
-				break
-			}
-			for at := range w.Offsets(0) {
-				if at[0] < low || at[0] >= high {
-					t.Fatalf("%v of %v: walks to %d, its base spans %d to %d", l, before, at[0], low, high)
-				}
-			}
+			requireWithin(t, l, before, low, high)
 		}
 	}
 }
@@ -897,15 +907,7 @@ func FuzzViews(f *testing.F) {
 			if spanErr != nil || countErr != nil {
 				continue
 			}
-			lo, hi, err := l.Span()
-			require.NoError(t, err, "%v of %v", l, before)
-			if lo < hi && (lo < low || hi > high) {
-				t.Fatalf("%v of %v reaches from %d to %d, its base from %d to %d", l, before, lo, hi, low, high)
-			}
-			_, err = l.Count()
-			require.NoError(t, err)
-			var w layout.Walk
-			require.NoError(t, w.Reset(l, l))
+			requireWithin(t, l, before, low, high)
 		}
 	})
 }
