@@ -82,11 +82,9 @@ func (x *Index) of(n int64) (first, count int64, ok bool) {
 	}
 	// The indices between which the range lies, when it runs forwards and when it runs backwards.
 	low, high := int64(0), n
-	if step < 0 {
-		low, high = -1, n-1
-	}
 	start, stop := low, high
 	if step < 0 {
+		low, high = -1, n-1
 		start, stop = high, low
 	}
 	if x.kind&givesStart != 0 {

@@ -115,11 +115,8 @@ func (l *Layout) Slice(index ...Index) error {
 		}
 		n, stride := l.Shape[d], l.Strides[d]
 		if x.kind == kindAt {
-			i := x.start
-			if i < 0 {
-				i += n
-			}
-			if uint64(i) >= uint64(n) {
+			i := fromStart(x.start, n)
+			if i < 0 || i >= n {
 				return errIndex(k, x, d, n)
 			}
 			offset, fits = forward(offset, fits, i, stride)
@@ -177,9 +174,7 @@ func (l *Layout) Index(index ...int64) error {
 	offset, fits := l.Offset, true
 	for d, i := range index {
 		n := l.Shape[d]
-		if i < 0 {
-			i += n
-		}
+		i = fromStart(i, n)
 		if i < 0 || i >= n {
 			return fmt.Errorf("layout: index: index[%d] = %d of %d: %w", d, index[d], n, ErrIndex)
 		}
