@@ -160,15 +160,7 @@ func (t *Tensor) span() (low, high int64) {
 	if t.rowMajor || t.data == 0 {
 		return 0, t.NumBytes()
 	}
-	high = 1
-	strides := t.strides()
-	for d, n := range t.shape() {
-		if reach := (n - 1) * strides[d]; reach < 0 {
-			low += reach
-		} else {
-			high += reach
-		}
-	}
+	low, high, _ = layout.Span(t.shape(), t.strides())
 	item := int64(t.dtype.ItemSize())
 	return low * item, high * item
 }

@@ -72,7 +72,7 @@ func (t *Tensor) Apply(view func(l *layout.Layout) error) (*Tensor, error) {
 	d.Shape, d.Strides = append(d.dims[:0:half], t.shape()...), append(d.dims[half:half], t.strides()...)
 	d.Offset = 0
 	err := view(&d.Layout)
-	v := t.draftOf(new(layout.Layout), len(d.Shape))
+	v := t.viewOf(len(d.Shape))
 	v, err = once(t.derive(v, &d.Layout, err))
 	drafts.Put(d)
 	return v, err
@@ -87,20 +87,26 @@ type draft struct {
 
 var drafts = sync.Pool{New: func() any { return new(draft) }}
 
-// draft begins a view: it allocates the tensor, and makes the layout of t in the room for its dimensions, to be
-// changed there. As a result l would be copied on the stack, right behind the stores that made it, which costs more
-// than all of Close.
-func (t *Tensor) draft(l *layout.Layout) *Tensor { return t.draftOf(l, t.Rank()) }
-
-// draftOf has room for that many dimensions at least, as far as there can be so many. v.rank is how many, until
-// there is the view.
-func (t *Tensor) draftOf(l *layout.Layout, rank int) *Tensor {
-	n, room := t.Rank(), 4
-	if rank = max(min(rank, MaxRank), n); rank > room {
+// viewOf begins a view: it allocates the tensor, with room for that many dimensions at least, and those of t, as far
+// as there can be so many. v.rank is for how many, until there is the view.
+func (t *Tensor) viewOf(rank int) *Tensor {
+	room := 4
+	if rank = max(min(rank, MaxRank), t.Rank()); rank > room {
 		room = max(rank, 8)
 	}
 	v := newView(t.device.words(room), t.mem)
 	v.rank = uint16(room)
+	return v
+}
+
+// draft begins a view whose layout is made of that of t, in the room for its dimensions. l is no result: that would
+// be copied on the stack, right behind the stores that made it, which the processor has to wait for.
+func (t *Tensor) draft(l *layout.Layout) *Tensor { return t.draftOf(l, t.Rank()) }
+
+// draftOf is draft with room for that many dimensions.
+func (t *Tensor) draftOf(l *layout.Layout, rank int) *Tensor {
+	v := t.viewOf(rank)
+	n, room := t.Rank(), int(v.rank)
 	dims := unsafe.Slice(v.dims, 2*room)
 	for d, size := range t.shape() { // mostly fewer than what a call of copy is worth
 		dims[d] = size
@@ -411,6 +417,6 @@ func (t *Tensor) Compose(c layout.Composite, sources ...*Tensor) error {
 
 // part is the view with this layout.
 func (t *Tensor) part(l layout.Layout) (*Tensor, error) {
-	v := t.draft(new(layout.Layout))
+	v := t.viewOf(len(l.Shape))
 	return once(t.derive(v, &l, nil))
 }
