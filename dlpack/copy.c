@@ -492,10 +492,9 @@ static void gather_channels(const plan *p, char *dst, const char *src) {
 /* Past the caches from a whole line on, if an item begins with one. */
 static void weave_channels(const plan *p, char *dst, const char *src) {
   int64_t each = p->other.dst, size = (int64_t)p->item, count = p->other.size, head = 0;
-  if (p->stream) {
-    while (head < LINE && (uintptr_t)(dst + head * each) % LINE != 0) head++;
-  }
-  int stream = p->stream && head < LINE && head < count;
+  int64_t most = p->stream ? (count < LINE ? count : LINE) : 0;
+  while (head < most && ((uintptr_t)dst + (uintptr_t)(head * each)) % LINE != 0) head++;
+  int stream = head < most;
   if (!stream) head = 0;
   plain_plane(dst, p->fast.dst, each, src, p->fast.src, size, p->fast.size, head, p->item);
   int64_t done = head + weave(dst + head * each, src + head * size, p->fast.src, count - head, p->item,
