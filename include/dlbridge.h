@@ -8,6 +8,10 @@
  * first argument `out` (NULL or zero after an error), and describes the error in `error`, which the
  * caller owns and which may be NULL. On error nothing has moved. Nothing is ever printed.
  *
+ * A function that fills a buffer of the caller's takes the buffer and its size, `data` and `room`, and writes
+ * the number of bytes to *out. A buffer that is too small is DLB_ERROR_ROOM: *out is then the size that is
+ * needed, and the buffer is unchanged. To ask for the size alone, pass `data` NULL and `room` 0, which is DLB_OK.
+ *
  * No input ends the process, but for memory that is not there: what a pointer leads to has to be as long as
  * its size or count says, and readable. NULL, sizes, indexes, flags, contents and descriptions are checked.
  * What was given back is known not to be there any more, be it a message, elements, or a tensor or frame that
@@ -55,10 +59,12 @@ enum {
   DLB_ERROR_FORMAT = 10,   /* malformed message */
   DLB_ERROR_ARGUMENT = 11, /* an index out of range, or a value that makes no sense */
   DLB_ERROR_FORKED = 12,   /* a call that needs Go, in a forked child: use spawn or exec */
-  DLB_ERROR_INTERNAL = 13  /* a defect of this library */
+  DLB_ERROR_INTERNAL = 13, /* a defect of this library */
+  DLB_ERROR_ROOM = 14      /* the caller's buffer is too small: *out is the size that is needed */
 };
 
-/* Where an error was, in words. Nothing in it needs to be freed. */
+/* Where an error was, in words. The text ends with a NUL; what does not fit is cut off. Nothing in it needs to be
+ * freed. */
 typedef struct dlb_error {
   int32_t code;
   char message[508];
@@ -320,11 +326,12 @@ DLB_API int32_t dlb_decthings_decode(dlb_value *out, const dlb_frame *frame, int
 DLB_API int32_t dlb_decthings_consume(dlb_value *out, size_t count, const dlb_frame *frame,
                                       size_t offset, int32_t dialect, dlb_error *error);
 
-/* Writes a tensor, in any layout, or elements into `room` bytes at `data`. Where they do not suffice nothing
- * is written, and *out tells how many do: data NULL and room 0 ask for that. The payload of a tensor is what
- * the bytes end with: whoever places those places it aligned can have it read without a copy.
+/* Writes a tensor, in any layout, or elements into the `room` bytes at `data`, and the number of bytes to *out.
+ * `data` NULL and `room` 0 ask for that number only. The payload of a tensor is what the bytes end with: whoever
+ * places those so that it is aligned can have it read without a copy.
  * Ownership: value and data stay the caller's. Lifetime: none. Threads: any, while nobody writes to the
- * tensor. On error: *out is 0, and what lies at data is not said. */
+ * tensor. On error: after DLB_ERROR_ROOM *out is the number of bytes that are needed, and the buffer is
+ * unchanged; after any other error *out is 0, and the contents of the buffer are undefined. */
 DLB_API int32_t dlb_decthings_encode(size_t *out, void *data, size_t room, const dlb_value *value,
                                      int32_t dialect, dlb_error *error);
 
@@ -349,7 +356,7 @@ DLB_API int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, ui
 #define DLB_TENSORFLOW_CONTENT ((uint64_t)2) /* tensor_content, as AsProtoTensorContent */
 #define DLB_TENSORFLOW_PAD ((uint64_t)4)     /* elements at a multiple of 64 bytes from `data` on */
 
-/* Writes a tensor, in any layout, or elements as a TensorProto into `room` bytes at `data`, as
+/* Writes a tensor, in any layout, or elements as a TensorProto into the `room` bytes at `data`, as
  * dlb_decthings_encode does. A tensor that is not written as it lies in memory may have 64 MiB of elements that
  * share memory, and is DLB_ERROR_MEMORY beyond that.
  * Ownership, Lifetime, Threads, On error: as dlb_decthings_encode. */

@@ -44,6 +44,7 @@ const char *dlb_error_name(int32_t code) {
     case DLB_ERROR_ARGUMENT: return "argument";
     case DLB_ERROR_FORKED: return "forked";
     case DLB_ERROR_INTERNAL: return "internal";
+    case DLB_ERROR_ROOM: return "room";
     default: return "unknown";
   }
 }

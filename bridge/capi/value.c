@@ -239,7 +239,9 @@ static int32_t encode(const char *op, size_t *out, void *data, size_t room, cons
   if (code == DLB_OK) code = check_value(op, value, 1, &view, error);
   if (code == DLB_OK) code = capi_check_forked(op, error);
   if (code != DLB_OK) return code;
-  return writer(out, data, room, value->tensor != NULL ? &view : NULL, value->elements, how, error);
+  code = writer(out, data, room, value->tensor != NULL ? &view : NULL, value->elements, how, error);
+  if (code != DLB_OK || data == NULL || *out <= room) return code;
+  return capi_fail(error, DLB_ERROR_ROOM, "%s: %zu bytes are needed, data has room for %zu", op, *out, room);
 }
 
 int32_t dlb_decthings_encode(size_t *out, void *data, size_t room, const dlb_value *value,

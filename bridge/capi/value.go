@@ -274,7 +274,7 @@ func checkAmplified(t *dlpack.Tensor) error {
 	return nil
 }
 
-// write appends to C's room, or tells how much of it is needed.
+// write appends to C's room if that is large enough. Either way out is the number of bytes that are needed.
 func write(out *C.size_t, data unsafe.Pointer, room C.size_t, size func() (int, error), write func(dst []byte) ([]byte, error)) error {
 	n, err := size()
 	if err != nil {

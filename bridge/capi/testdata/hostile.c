@@ -194,6 +194,17 @@ static void finish_input(role role, void *p, int what, int taken, int ended) {
   }
 }
 
+/* The buffer to write to, exactly as long as the call is told, and filled with 0x5a. */
+static __thread char *room;
+static __thread size_t room_size;
+
+/* What is needed is more than there is, and the buffer is as it was. */
+static void check_too_little_room(size_t *need) {
+  CHECK(room != NULL && *need > room_size);
+  for (size_t i = 0; i < room_size; i++) CHECK_INT(0x5a, room[i]);
+  *need = 0; /* as after any other error */
+}
+
 static int32_t finish(int32_t code, int is_status) {
   for (int i = 0; i < role_count; i++) {
     CHECK(roles[i].role != WRONG || code != DLB_OK || !is_status);
@@ -201,6 +212,7 @@ static int32_t finish(int32_t code, int is_status) {
   }
   for (int i = 0; i < role_count; i++) {
     if (roles[i].role != OUTPUT) continue;
+    if (code == DLB_ERROR_ROOM) check_too_little_room(roles[i].p);
     for (size_t k = 0; code != DLB_OK && k < roles[i].size; k++) CHECK_INT(0, ((char *)roles[i].p)[k]);
     if (code == DLB_OK) harvest((output)roles[i].what, roles[i].p, roles[i].size);
   }
@@ -465,18 +477,17 @@ static void (*make_void_function(void))(void *) {
   return NULL;
 }
 
-/* The room to write to, or what a release is called with. */
-static __thread void *room;
-
+/* The buffer to write to, or what a release is called with. */
 static void *make_void_p(void) {
   if (named("ctx")) {
     if (!null()) return lent;
     if (lent != NULL) lent->kept = 1;
     return NULL;
   }
-  length = good ? 512 : (size_t)ONE_OF(512, 512, 0, 1, 27, 28, 63);
+  length = room_size = good ? 512 : (size_t)ONE_OF(512, 512, 0, 1, 27, 28, 63);
   free(room);
-  CHECK((room = malloc(length + (length == 0))) != NULL); /* exactly as long */
+  CHECK((room = malloc(length + (length == 0))) != NULL);
+  memset(room, 0x5a, length + (length == 0));
   return null() ? NULL : room;
 }
 

@@ -228,10 +228,6 @@ static void tensors_are_written_row_major(void) {
   size_t size = SIZE_MAX;
   CHECK_OK(dlb_decthings_encode(&size, NULL, 0, &v, DLB_DECTHINGS_DOC, &error));
   CHECK_INT(sizeof f.bytes, size);
-  memset(out, 0x5a, sizeof out);
-  CHECK_OK(dlb_decthings_encode(&size, out, sizeof out - 1, &v, DLB_DECTHINGS_DOC, &error));
-  CHECK_INT(sizeof f.bytes, size); /* as many bytes are needed, and none is written */
-  for (size_t i = 0; i < sizeof out; i++) CHECK_INT(0x5a, out[i]);
   CHECK_OK(dlb_decthings_encode(&size, out, sizeof out, &v, DLB_DECTHINGS_DOC, &error));
   CHECK(memcmp(f.bytes, out, size) == 0);
 
@@ -249,6 +245,61 @@ static void tensors_are_written_row_major(void) {
   dlb_tensor_release(again.tensor);
   CHECK_OK(dlb_tensorflow_encode(&size, NULL, 0, &v, DLB_TENSORFLOW_FIELDS, &error));
   CHECK_INT(2 + 2 + 8 + 2 + 24, size);
+  CHECK_INT(0, deletes);
+  check_nothing_is_left(__func__);
+}
+
+/* A buffer of any size that is too small is an error, gets no byte, and the size that is needed is reported. Without
+ * a buffer that size is all that was asked for. */
+static void a_buffer_that_is_too_small_is_an_error(void) {
+  float data[6] = {0, 1, 2, 3, 4, 5};
+  int64_t shape[] = {2, 3};
+  int deletes = 0;
+  DLManagedTensorVersioned made = made_by_producer(data, shape, &deletes);
+  static const int64_t two[] = {2};
+  static const dlb_bytes text[] = {{"hello", 5}, {", world!", 8}};
+  dlb_elements strings = {{"string", 6}, 1, two, 2, text, NULL};
+  const dlb_value values[] = {{&made, NULL, 0, 0}, {NULL, &strings, 0, 0}};
+  static const uint64_t options[] = {0, DLB_TENSORFLOW_FIELDS, DLB_TENSORFLOW_CONTENT, DLB_TENSORFLOW_PAD};
+  for (size_t i = 0; i < 2 * (3 + 4); i++) {
+    const dlb_value *v = &values[i / 7];
+    size_t how = i % 7;
+#define ENCODE(out, data, room, error)                                          \
+  (how < 3 ? dlb_decthings_encode(out, data, room, v, (int32_t)how, error)      \
+           : dlb_tensorflow_encode(out, data, room, v, options[how - 3], error))
+    size_t need = 0;
+    CHECK_OK(ENCODE(&need, NULL, 0, &error));
+    CHECK(need > 16);
+    char whole[256], out[256];
+    for (size_t room = 0; room <= need; room++) {
+      size_t size = SIZE_MAX;
+      memset(out, 0x5a, sizeof out);
+      if (room < need) {
+        dlb_error error;
+        int32_t code = ENCODE(&size, out, room, &error);
+        CHECK_INT(DLB_ERROR_ROOM, code);
+        CHECK_INT(DLB_ERROR_ROOM, error.code);
+        char says[128];
+        snprintf(says, sizeof says, "_encode: %zu bytes are needed, data has room for %zu", need, room);
+        CHECK(strstr(error.message, says) != NULL);
+        CHECK_INT(DLB_ERROR_ROOM, ENCODE(&size, out, room, NULL));
+      } else {
+        CHECK_OK(ENCODE(&size, out, room, &error));
+        memcpy(whole, out, need);
+      }
+      CHECK_INT(need, size);
+      for (size_t k = room < need ? 0 : need; k < sizeof out; k++) CHECK_INT(0x5a, out[k]);
+    }
+    size_t size = 0; /* more room than is needed stays as it is */
+    memset(out, 0x5a, sizeof out);
+    CHECK_OK(ENCODE(&size, out, sizeof out, &error));
+    CHECK_INT(need, size);
+    CHECK(memcmp(whole, out, need) == 0);
+    for (size_t k = need; k < sizeof out; k++) CHECK_INT(0x5a, out[k]);
+    CHECK_CODE(DLB_ERROR_NULL, ENCODE(&size, NULL, need, &error)); /* what malloc gave was not looked at */
+    CHECK_INT(0, size);
+#undef ENCODE
+  }
   CHECK_INT(0, deletes);
   check_nothing_is_left(__func__);
 }
@@ -495,7 +546,7 @@ static void writing_refuses_and_takes_nothing(void) {
   good.dl_tensor.shape = many;
   good.dl_tensor.strides = nowhere;
   CHECK_CODE(DLB_ERROR_MEMORY, dlb_tensorflow_encode(&size, room, sizeof room, &v, DLB_TENSORFLOW_FIELDS, &error));
-  CHECK_OK(dlb_tensorflow_encode(&size, room, sizeof room, &v, 0, &error));
+  CHECK_CODE(DLB_ERROR_ROOM, dlb_tensorflow_encode(&size, room, sizeof room, &v, 0, &error));
   CHECK(size > INT64_C(1) << 42);
   good.dl_tensor.strides = NULL;
   int64_t ones[256];
@@ -633,6 +684,7 @@ int main(void) {
   elements_that_the_frame_has_not_are_kept_with_them();
   small_elements_are_padded();
   tensors_are_written_row_major();
+  a_buffer_that_is_too_small_is_an_error();
   a_stream_is_read_in_turns();
   a_call_reads_what_it_is_good_for();
   reading_refuses_and_releases_nothing();

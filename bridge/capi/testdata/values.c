@@ -97,9 +97,9 @@ static void print_written(encoder encode, const dlb_value *value, uint64_t how) 
   }
   char *data = malloc(size + 1);
   data[size] = 0x5a;
-  if (size > 0) { /* one byte too few: nothing is written */
+  if (size > 0) { /* one byte too few: an error, and nothing is written */
     memset(data, 0x5a, size);
-    CHECK_OK(encode(&again, data, size - 1, value, how, &error));
+    CHECK_CODE(DLB_ERROR_ROOM, encode(&again, data, size - 1, value, how, &error));
     CHECK_INT(size, again);
     for (size_t i = 0; i < size; i++) CHECK_INT(0x5a, data[i]);
   }

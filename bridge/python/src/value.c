@@ -387,10 +387,10 @@ static PyObject *encode(PyObject *module, PyObject *object, PyObject *elements, 
   code = write_value(f, &size, small, sizeof small, &out.value, &error);
   Py_END_ALLOW_THREADS;
   PyObject *bytes = NULL;
-  if (code != DLB_OK) {
-    raise_value(&out, &error);
-  } else if (size <= sizeof small) {
+  if (code == DLB_OK) {
     bytes = PyBytes_FromStringAndSize(small, (Py_ssize_t)size);
+  } else if (code != DLB_ERROR_ROOM) {
+    raise_value(&out, &error);
   } else {
     bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
     if (bytes != NULL) {
@@ -398,7 +398,7 @@ static PyObject *encode(PyObject *module, PyObject *object, PyObject *elements, 
       Py_BEGIN_ALLOW_THREADS;
       code = write_value(f, &written, data, size, &out.value, &error);
       Py_END_ALLOW_THREADS;
-      if (code != DLB_OK) raise_value(&out, &error);
+      if (code != DLB_OK && code != DLB_ERROR_ROOM) raise_value(&out, &error);
       else if (written != size)
         PyErr_SetString(PyExc_ValueError, "dlbridge: the elements changed while they were written");
       if (code != DLB_OK || written != size) Py_CLEAR(bytes);

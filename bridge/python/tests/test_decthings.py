@@ -375,6 +375,15 @@ def test_tensors_are_written_in_any_layout(dtype, dialect):
         np.testing.assert_array_equal(np.from_dlpack(decthings.decode(data, dialect=dialect)), view)
 
 
+def test_values_of_every_size_around_the_buffer_on_the_stack_are_whole():
+    for size in range(480, 540):
+        text = "x" * size
+        data = decthings.encode(Elements("string", (), [text]))
+        assert decthings.decode(data).values == [text]
+        array = np.arange(size, dtype=np.uint8)
+        assert decthings.encode(array).endswith(array.tobytes())
+
+
 def test_large_tensors_are_written_where_they_stay():
     a = np.random.default_rng(1).random((300, 1000))
     for view in (a, a.T, a[::3, ::7]):
