@@ -19,6 +19,22 @@
  * until its place is that of another of its kind, which is so after 64 others at the earliest. Of another
  * library's tensor nobody knows: one that was deleted must not be passed.
  *
+ * Structures. A program that was compiled against one version of this header works with every later library of
+ * the same major version, and with an earlier one if it uses nothing that is newer. Each structure that programs
+ * allocate follows one of three rules for that:
+ *
+ * - dlb_frame, dlb_message_tensor, dlb_message_fields, dlb_elements and dlb_value end with reserved words. New
+ *   fields take the place of the first ones, and 0 in them means what this version does. The size never changes, and
+ *   neither does the stride of arrays. A program must set reserved words to 0: it initialises these structures with
+ *   `= {0}` (`= {}` in C++) or with designated initialisers. A word that is not 0 is DLB_ERROR_ARGUMENT, because the
+ *   structure was not initialised or the program uses a field that this library does not know. The library sets
+ *   reserved words to 0 in what it fills in.
+ * - dlb_counters grows at its end. dlb_counters_read takes the size that the program knows.
+ * - dlb_error, dlb_bytes and dlb_header never change. Every call writes a dlb_error without reading it, so that it
+ *   needs no initialiser; dlb_bytes is an address and a size; dlb_header has the fields that ZIO gives a message.
+ *
+ * The structures of DLPack change with the version that they carry. Options are bits, and unknown bits are refused.
+ *
  * What Go asks of a process it asks here too: signal handlers that the program installs have SA_ONSTACK, and
  * alternate stacks that it gives to signals have 8 KiB at least.
  */
@@ -141,7 +157,8 @@ typedef struct dlb_frame {
   size_t size;
   void (*release)(void *ctx);
   void *ctx;
-  uint64_t flags; /* DLB_FRAME_WRITABLE or 0 */
+  uint64_t flags;       /* DLB_FRAME_WRITABLE or 0 */
+  uint64_t reserved[4]; /* 0 */
 } dlb_frame;
 
 /* Tensors over the frame may be written to. Without it they carry READ_ONLY. */
@@ -184,14 +201,16 @@ DLB_API int32_t dlb_message_unpack(dlb_message **out, const dlb_frame *packed, u
 /* One tensor of a message to be made: a view of its memory, and its metadata. */
 typedef struct dlb_message_tensor {
   DLManagedTensorVersioned *tensor;
-  dlb_bytes metadata; /* a JSON object; size 0 for none */
+  dlb_bytes metadata;   /* a JSON object; size 0 for none */
+  uint64_t reserved[4]; /* 0 */
 } dlb_message_tensor;
 
-/* What a message to be made says beside its tensors. Zero-initialise it. */
+/* What a message to be made says beside its tensors. */
 typedef struct dlb_message_fields {
-  dlb_header header;      /* form all zero: "TENS" */
-  dlb_bytes label;        /* a JSON object whose attributes the label gets beside TENS; size 0 for none */
-  dlb_bytes metadata;     /* TENS.metadata, a JSON object; size 0: {} */
+  dlb_header header;    /* form all zero: "TENS" */
+  dlb_bytes label;      /* a JSON object whose attributes the label gets beside TENS; size 0 for none */
+  dlb_bytes metadata;   /* TENS.metadata, a JSON object; size 0: {} */
+  uint64_t reserved[4]; /* 0 */
 } dlb_message_fields;
 
 /* Makes a message of tensors. Row-major, permuted and reversed tensors without gaps are not copied:
@@ -286,6 +305,7 @@ typedef struct dlb_elements {
   size_t count;             /* as many as the product of the shape */
   const dlb_bytes *values;  /* the bytes of each element, row-major */
   const dlb_bytes *formats; /* of images, audio and video ("png", "mp3"); NULL for all other types */
+  uint64_t reserved[4];     /* 0 */
 } dlb_elements;
 
 /* Ends elements that were read, and so their hold on the frame. NULL is allowed.
@@ -299,6 +319,7 @@ typedef struct dlb_value {
   dlb_elements *elements;           /* what was read: dlb_elements_free */
   size_t size;                      /* read: the bytes that it has in the frame */
   int32_t copied;                   /* read: the tensor has memory of its own, and IS_COPIED */
+  uint64_t reserved[4];             /* 0 */
 } dlb_value;
 
 /* How Decthings writes types of variable size (strings, binaries and media). It cannot be told from the
@@ -365,7 +386,7 @@ DLB_API int32_t dlb_tensorflow_encode(size_t *out, void *data, size_t room, cons
 
 /* ---- counters -------------------------------------------------------------------------------- */
 
-/* What is alive in this process. A forked child counts what C made only. */
+/* What is alive in this process. A forked child counts what C made only. Later versions add counters. */
 typedef struct dlb_counters {
   int64_t exports;         /* tensors and frames handed out, and not yet released */
   int64_t imports;         /* memory taken over, and not yet given back */
@@ -374,9 +395,10 @@ typedef struct dlb_counters {
   int64_t elements;        /* not freed */
 } dlb_counters;
 
-/* Reads the counters.
+/* Reads the counters. `size` is sizeof(dlb_counters) in the program: no more bytes than that are written. Counters
+ * that this library does not have are 0.
  * Ownership: none. Lifetime: none. Threads: any. On error: cannot fail; NULL is left alone. */
-DLB_API void dlb_counters_read(dlb_counters *out);
+DLB_API void dlb_counters_read(dlb_counters *out, size_t size);
 
 #ifdef __cplusplus
 }

@@ -56,7 +56,7 @@ int main(int argc, char **argv) {
     return 1;
   }
   dlb_counters left;
-  dlb_counters_read(&left);
+  dlb_counters_read(&left, sizeof left);
   if (sent != 3 || given_back != (int)count || left.exports != 0 || left.imports != 0 || left.messages != 0 ||
       left.double_deletes != 0) {
     fprintf(stderr, "%d sent, %d of %d frames given back, %lld exports, %lld imports, %lld messages left\n", sent,

@@ -50,6 +50,12 @@ CAPI int32_t capi_check(const char *op, const char *what, const DLManagedTensorV
 CAPI int32_t capi_null(const char *op, const char *what, dlb_error *error);
 CAPI int32_t capi_memory(const char *op, dlb_error *error);
 CAPI int32_t capi_check_forked(const char *op, dlb_error *error);
+/* Whether the reserved words of a structure, which `what` names, are 0. */
+CAPI int32_t capi_check_reserved(const char *op, const char *what, const uint64_t *words, size_t count,
+                                 dlb_error *error);
+#define CAPI_CHECK_RESERVED(op, what, structure, error) \
+  capi_check_reserved(op, what, (structure)->reserved,  \
+                      sizeof (structure)->reserved / sizeof *(structure)->reserved, error)
 CAPI int32_t capi_check_options(const char *op, uint64_t options, uint64_t known, dlb_error *error);
 CAPI int32_t capi_check_bytes(const char *op, const char *what, const void *data, size_t size,
                               dlb_error *error);

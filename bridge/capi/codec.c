@@ -21,6 +21,18 @@ int32_t capi_check_options(const char *op, uint64_t options, uint64_t known, dlb
                    options);
 }
 
+int32_t capi_check_reserved(const char *op, const char *what, const uint64_t *words, size_t count,
+                            dlb_error *error) {
+  for (size_t i = 0; i < count; i++) {
+    if (words[i] == 0) continue;
+    return capi_fail(error, DLB_ERROR_ARGUMENT,
+                     "%s: %s.reserved[%zu] = %#" PRIx64 ", must be 0: either the structure was not initialised with "
+                     "= {0}, or the program uses a field that this library, version %s, does not know",
+                     op, what, i, words[i], dlb_version());
+  }
+  return DLB_OK;
+}
+
 int32_t capi_check_bytes(const char *op, const char *what, const void *data, size_t size,
                            dlb_error *error) {
   if (size == 0) return DLB_OK;
@@ -45,6 +57,11 @@ int32_t capi_check_frames(const char *op, const char *what, const dlb_frame *fra
     if (frames[i].flags & ~DLB_FRAME_WRITABLE)
       return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %s[%zu].flags = %#" PRIx64 " has unknown bits",
                        op, what, i, frames[i].flags);
+    if (CAPI_CHECK_RESERVED(op, "", &frames[i], NULL) != DLB_OK) {
+      char name[48];
+      snprintf(name, sizeof name, "%s[%zu]", what, i);
+      return CAPI_CHECK_RESERVED(op, name, &frames[i], error);
+    }
   }
   return DLB_OK;
 }
@@ -166,6 +183,10 @@ static int32_t describe(const char *op, DLManagedTensorVersioned *views,
       snprintf(name, sizeof name, "tensors[%zu].metadata", i);
       return capi_check_bytes(op, name, metadata->data, metadata->size, error);
     }
+    if (CAPI_CHECK_RESERVED(op, "", &tensors[i], NULL) != DLB_OK) {
+      snprintf(name, sizeof name, "tensors[%zu]", i);
+      return CAPI_CHECK_RESERVED(op, name, &tensors[i], error);
+    }
     views[i] = *tensors[i].tensor;
     views[i].deleter = NULL;
   }
@@ -205,7 +226,9 @@ int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *fields,
   if (count > 0 && tensors == NULL) return capi_null(op, "tensors", error);
   if (count > PTRDIFF_MAX / sizeof(DLManagedTensorVersioned))
     return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %zu tensors", op, count);
-  int32_t code = capi_check_bytes(op, "label", fields->label.data, fields->label.size, error);
+  int32_t code = CAPI_CHECK_RESERVED(op, "fields", fields, error);
+  if (code == DLB_OK)
+    code = capi_check_bytes(op, "label", fields->label.data, fields->label.size, error);
   if (code == DLB_OK)
     code = capi_check_bytes(op, "metadata", fields->metadata.data, fields->metadata.size, error);
   if (code == DLB_OK) code = capi_check_forked(op, error);
@@ -240,16 +263,18 @@ int32_t dlb_message_pack(dlb_frame *out, const dlb_message *message, dlb_error *
 }
 
 /* In a forked child only what C made can be counted. */
-void dlb_counters_read(dlb_counters *out) {
+void dlb_counters_read(dlb_counters *out, size_t size) {
   if (out == NULL) return;
-  memset(out, 0, sizeof *out);
+  dlb_counters now = {0};
   if (core_forked()) {
-    out->exports = core_live_exports();
-    out->double_deletes = core_double_deletes();
+    now.exports = core_live_exports();
+    now.double_deletes = core_double_deletes();
   } else {
-    capiCount(out);
+    capiCount(&now);
   }
-  out->imports += capi_held();
-  out->messages = capi_handles(CAPI_MESSAGE);
-  out->elements = capi_handles(CAPI_ELEMENTS);
+  now.imports += capi_held();
+  now.messages = capi_handles(CAPI_MESSAGE);
+  now.elements = capi_handles(CAPI_ELEMENTS);
+  memset(out, 0, size);
+  memcpy(out, &now, size < sizeof now ? size : sizeof now);
 }

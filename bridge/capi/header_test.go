@@ -49,9 +49,12 @@ var (
 	namePattern      = regexp.MustCompile(`\(\*(\w+)\)|(\w+)(?:\[\d+\])?$`)
 )
 
-// header reads the declarations. What it does not understand is an error: a reader that skips is no reader.
-func header(t testing.TB) (d declarations) {
-	source, _, found := strings.Cut(strings.TrimPrefix(dlbridgeheader.Source, "/*"), "#ifdef __cplusplus\n}")
+// header reads the declarations of dlbridge.h.
+func header(t testing.TB) declarations { return parse(t, dlbridgeheader.Source) }
+
+// parse reads the declarations of a header. What it does not understand is an error: a reader that skips is no reader.
+func parse(t testing.TB, source string) (d declarations) {
+	source, _, found := strings.Cut(strings.TrimPrefix(source, "/*"), "#ifdef __cplusplus\n}")
 	require.True(t, found)
 	_, source, found = strings.Cut(source, "extern \"C\" {\n#endif\n")
 	require.True(t, found)
@@ -183,8 +186,9 @@ func TestEveryFunctionHasTheFourLabels(t *testing.T) {
 var updateABI = flag.Bool("update-abi", false, "write the record of the ABI, once the version is raised")
 
 // abi is what programs that were built against the header rely on, as a C compiler says it: a line for each function,
-// structure and constant, behind one with the version.
-func (d *declarations) abi(t testing.TB) []string {
+// structure, field and constant. Reserved words are not relied on, nor is the size of what grows at its end.
+// The flags lead the compiler to the header, if it is not today's.
+func (d *declarations) abi(t testing.TB, flags ...string) []string {
 	var c strings.Builder
 	c.WriteString("#include <dlbridge.h>\n#include <stdio.h>\nint main(void) {\n")
 	for _, f := range d.functions {
@@ -194,11 +198,14 @@ func (d *declarations) abi(t testing.TB) []string {
 		if s.fields == nil {
 			continue
 		}
-		fmt.Fprintf(&c, "printf(\"struct %s of %%zu\", sizeof(%s));\n", s.name, s.name)
-		for i, field := range s.fields {
-			fmt.Fprintf(&c, "printf(\"; %s at %%zu\", offsetof(%s, %s));\n", field, s.name, s.names[i])
+		if growths[s.name] != sized {
+			fmt.Fprintf(&c, "printf(\"struct %s of %%zu\\n\", sizeof(%s));\n", s.name, s.name)
 		}
-		c.WriteString("puts(\"\");\n")
+		for i, field := range s.fields {
+			if s.names[i] != "reserved" {
+				fmt.Fprintf(&c, "printf(\"struct %s: %s at %%zu\\n\", offsetof(%s, %s));\n", s.name, field, s.name, s.names[i])
+			}
+		}
 	}
 	for _, name := range d.constants {
 		if !strings.HasPrefix(name, "DLB_VERSION_") {
@@ -209,7 +216,7 @@ func (d *declarations) abi(t testing.TB) []string {
 	dir := t.TempDir()
 	file, program := filepath.Join(dir, "abi.c"), filepath.Join(dir, "abi")
 	require.NoError(t, os.WriteFile(file, []byte(c.String()), 0o600))
-	run(t, nil, nil, "cc", append(slices.Clone(c11), file, "-o", program)...)
+	run(t, nil, nil, "cc", slices.Concat(flags, c11, []string{file, "-o", program})...)
 	return strings.Split(strings.TrimSuffix(run(t, nil, nil, program), "\n"), "\n")
 }
 

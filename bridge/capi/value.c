@@ -197,7 +197,9 @@ static int32_t check_list(const char *op, const char *what, const dlb_bytes *lis
 static int32_t check_elements(const char *op, const dlb_elements *e, int with_values, dlb_error *error) {
   if (capi_handle_kind(e) == CAPI_ENDED)
     return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: the elements at %p were freed", op, (const void *)e);
-  int32_t code = capi_check_bytes(op, "elements->type", e->type.data, e->type.size, error);
+  int32_t code = CAPI_CHECK_RESERVED(op, "elements", e, error);
+  if (code != DLB_OK) return code;
+  code = capi_check_bytes(op, "elements->type", e->type.data, e->type.size, error);
   if (code != DLB_OK) return code;
   if (e->ndim < 0 || e->ndim > CORE_RANK_MAX)
     return capi_fail(error, DLB_ERROR_LAYOUT, "%s: elements->ndim = %d is not in 0..%d", op, (int)e->ndim,
@@ -215,12 +217,14 @@ static int32_t check_elements(const char *op, const dlb_elements *e, int with_va
 static int32_t check_value(const char *op, const dlb_value *value, int with_values,
                            DLManagedTensorVersioned *view, dlb_error *error) {
   if (value == NULL) return capi_null(op, "value", error);
+  int32_t code = CAPI_CHECK_RESERVED(op, "value", value, error);
+  if (code != DLB_OK) return code;
   if ((value->tensor == NULL) == (value->elements == NULL))
     return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: value has %s", op,
                      value->tensor != NULL ? "both tensor and elements" : "neither tensor nor elements");
   if (value->elements != NULL) return check_elements(op, value->elements, with_values, error);
   core_extent extent;
-  int32_t code = capi_check(op, "tensor", value->tensor, &extent, error);
+  code = capi_check(op, "tensor", value->tensor, &extent, error);
   if (code != DLB_OK) return code;
   *view = *value->tensor;
   view->deleter = NULL;

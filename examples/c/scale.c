@@ -21,7 +21,7 @@ static dlb_frame read_frame(const char *path) {
   void *data = malloc(size + 1);
   check(data != NULL && fread(data, 1, size, file) == size, path);
   fclose(file);
-  return (dlb_frame){data, size, free, data, DLB_FRAME_WRITABLE};
+  return (dlb_frame){.data = data, .size = size, .release = free, .ctx = data, .flags = DLB_FRAME_WRITABLE};
 }
 
 /* All elements of a message's tensor, in the order of memory: there are no gaps, but some run backwards. */
@@ -45,7 +45,7 @@ int main(int argc, char **argv) {
   check(dlb_message_decode(&message, frames, (size_t)argc - 3, 0, &error) == DLB_OK, error.message);
   size_t count = dlb_message_tensor_count(message);
   check(count <= MOST, "too many tensors");
-  dlb_message_tensor tensors[MOST] = {{NULL, {NULL, 0}}};
+  dlb_message_tensor tensors[MOST] = {{0}};
   const void *place[MOST] = {NULL};
   for (size_t i = 0; i < count; i++) {
     check(dlb_message_tensor_at(&tensors[i].tensor, message, i, &error) == DLB_OK, error.message);
@@ -72,7 +72,7 @@ int main(int argc, char **argv) {
   printf("wrote %zu bytes, ", frame.size);
   frame.release(frame.ctx);
   dlb_counters left;
-  dlb_counters_read(&left);
+  dlb_counters_read(&left, sizeof left);
   check(left.exports + left.imports + left.messages == 0, "something was not given back");
   puts("and gave everything back");
 }

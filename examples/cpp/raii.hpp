@@ -42,7 +42,13 @@ class Frame {
   static Frame of(std::vector<char> bytes) {
     auto owner = new std::vector<char>(std::move(bytes));
     auto release = [](void *ctx) { delete static_cast<std::vector<char> *>(ctx); };
-    return Frame({owner->data(), owner->size(), release, owner, DLB_FRAME_WRITABLE});
+    dlb_frame frame = {};
+    frame.data = owner->data();
+    frame.size = owner->size();
+    frame.release = release;
+    frame.ctx = owner;
+    frame.flags = DLB_FRAME_WRITABLE;
+    return Frame(frame);
   }
 
   static Frame read(const char *path) {
@@ -66,8 +72,8 @@ inline Message decode(std::vector<Frame> frames) {
 
 // And the tensors.
 inline Message encode(std::vector<Tensor> tensors) {
-  std::vector<dlb_message_tensor> plain;
-  for (const Tensor &tensor : tensors) plain.push_back({tensor.get(), {}});
+  std::vector<dlb_message_tensor> plain(tensors.size());
+  for (size_t i = 0; i < tensors.size(); i++) plain[i].tensor = tensors[i].get();
   Message message(call(dlb_message_encode, nullptr, plain.data(), plain.size()));
   for (Tensor &tensor : tensors) tensor.release();
   return message;

@@ -48,7 +48,7 @@ int main(int argc, char **argv) try {
   if (argc < 5) throw std::invalid_argument("usage: scale FACTOR OUT PREFIX HEADER PART...");
   scale(std::stof(argv[1]), argv[2], {argv + 3, argv + argc});
   dlb_counters left;
-  dlb_counters_read(&left);
+  dlb_counters_read(&left, sizeof left);
   if (left.exports + left.imports + left.messages != 0) throw std::runtime_error("something was not given back");
   std::cout << "and gave everything back\n";
 } catch (const std::exception &error) {

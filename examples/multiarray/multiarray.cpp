@@ -46,7 +46,7 @@ int main(int argc, char **argv) try {
   if (argc < 5) throw std::runtime_error("usage: multiarray OUT PREFIX HEADER PART...");
   run(argv[1], {argv + 2, argv + argc});
   dlb_counters left;
-  dlb_counters_read(&left);
+  dlb_counters_read(&left, sizeof left);
   std::cout << "everything is given back: " << (left.exports + left.imports + left.messages == 0) << '\n';
 } catch (const std::exception &error) {
   std::cerr << "multiarray: " << error.what() << '\n';

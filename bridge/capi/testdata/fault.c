@@ -138,7 +138,7 @@ static void pack_fails(void) {
   CHECK_INT(DLB_ERROR_INTERNAL, error.code);
   CHECK(strcmp(error.message, "dlbridge: panic: as asked for") == 0);
   dlb_counters counters;
-  dlb_counters_read(&counters); /* panics as well, and still says what C knows */
+  dlb_counters_read(&counters, sizeof counters); /* panics as well, and still says what C knows */
   CHECK_INT(1, counters.messages);
   capiFault(0);
   dlb_message_free(m);

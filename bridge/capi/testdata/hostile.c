@@ -274,6 +274,14 @@ static const dlb_bytes PROTOS[] = {{"\x08\x08\x12\x00\x22\x08 REAL IM", 14},
 static const char RULES[] = "{\"shape\":[2,-1],\"allowedTypes\":[\"f32\",\"string\"]}";
 static dlb_frame packed; /* MESSAGE */
 
+/* Reserved words that are not 0, now and then: there is no success with them. */
+static void spoil_reserved(uint64_t *words, size_t count) {
+  if (!chance(30)) return;
+  words[below(count)] = any() | 1;
+  play(WRONG, NULL, 0, 0);
+}
+#define SPOIL_RESERVED(structure) spoil_reserved((structure).reserved, sizeof(structure).reserved / sizeof(uint64_t))
+
 static size_t spoil(char *bytes, size_t size) {
   if (chance(6)) size = below(size + 1);
   while (size > 0 && chance(3)) bytes[below(size)] = (char)any();
@@ -295,6 +303,7 @@ static dlb_frame lend(const void *data, size_t size) {
   if (chance(30) && size > 0) frame.data = NULL;
   if (chance(30)) frame.size = ONE(IMPOSSIBLE);
   if (chance(30)) frame.flags = any();
+  SPOIL_RESERVED(frame);
   return frame;
 }
 
@@ -380,6 +389,7 @@ static dlb_elements *elements(void) {
   if (e != NULL) return e;
   made = (dlb_elements){{"string", 6}, 1, shape, 2, values, NULL};
   if (chance(4)) made.type = (dlb_bytes){"image", 5}, made.formats = formats;
+  if (!is("dlb_elements_free")) SPOIL_RESERVED(made);
   if (!chance(3)) return &made;
   switch (below(6)) {
     case 0: made.ndim = (int32_t)ONE_OF(-1, 0, 2, 256, 257, INT32_MAX, INT32_MIN); break;
@@ -416,7 +426,12 @@ static int64_t *make_int64_t_p(void) { return output_of(sizeof(int64_t), IN_NUMB
 static size_t *make_size_t_p(void) { return output_of(sizeof(size_t), IN_NUMBERS); }
 static dlb_header *make_dlb_header_p(void) { return output_of(sizeof(dlb_header), IN_NUMBERS); }
 static dlb_bytes *make_dlb_bytes_p(void) { return output_of(sizeof(dlb_bytes), IN_NUMBERS); }
-static dlb_counters *make_dlb_counters_p(void) { return output_of(sizeof(dlb_counters), IN_NUMBERS); }
+
+/* Of the size of this version, of one before any, or of a later one. */
+static dlb_counters *make_dlb_counters_p(void) {
+  length = good ? sizeof(dlb_counters) : below(2) ? below(128) : sizeof(dlb_counters);
+  return output_of(length, IN_NUMBERS);
+}
 
 static dlb_value *make_dlb_value_p(void) {
   length = is("dlb_decthings_consume") ? 1 + below(4) : 1;
@@ -444,6 +459,7 @@ static uint64_t make_uint64_t(void) {
 /* How long the array before it is, or more than any can be; otherwise a place in something. */
 static size_t make_size_t(void) {
   argument++;
+  if (named("size")) return length;
   if (!named("count") && !named("room")) return good ? 0 : (size_t)ONE_OF(0, 0, 1, 2, 3, 5, 1000, -1, INT64_MIN);
   if (!chance(20)) return length;
   for (int i = 0; i < role_count; i++)
@@ -555,6 +571,8 @@ static const dlb_message_tensor *make_const_dlb_message_tensor_p(void) {
     tensors[i].tensor = !wrong ? tensor(1) : i == 0 ? NULL : tensors[i - 1].tensor;
     if (wrong) play(WRONG, tensors[i].tensor, 0, 0);
     tensors[i].metadata = chance(4) ? say("{\"a\":1}", 7) : (dlb_bytes){NULL, 0};
+    memset(tensors[i].reserved, 0, sizeof tensors[i].reserved);
+    SPOIL_RESERVED(tensors[i]);
   }
   return tensors;
 }
@@ -575,6 +593,7 @@ static const dlb_message_fields *make_const_dlb_message_fields_p(void) {
   if (chance(9)) fields.header.level = (int32_t)any();
   if (chance(2)) fields.label = say("{\"b\":[1]}", 9);
   if (chance(2)) fields.metadata = say("{\"c\":{}}", 8);
+  SPOIL_RESERVED(fields);
   return &fields;
 }
 
@@ -589,6 +608,7 @@ static const dlb_value *make_const_dlb_value_p(void) {
   int which = good ? 1 : (int)below(20);
   v = (dlb_value){which % 2 || which == 0 ? tensor(0) : NULL, which % 2 == 0 ? elements() : NULL, any(), (int32_t)any()};
   if (which == 0) play(WRONG, NULL, 0, 0); /* both */
+  SPOIL_RESERVED(v);
   return &v;
 }
 
@@ -701,7 +721,7 @@ static void memory_that_is_not_there(void) {
 
 static void check_counters(const char *when) {
   dlb_counters c;
-  dlb_counters_read(&c);
+  dlb_counters_read(&c, sizeof c);
   if (c.exports == 0 && c.imports == 0 && c.messages == 0 && c.elements == 0 && c.double_deletes == double_deletes) return;
   fprintf(stderr, "%s leaves %" PRId64 " exports, %" PRId64 " imports, %" PRId64 " messages, %" PRId64 " elements, %" PRIu64 " double deletes, want %" PRIu64 "\n",
           when, c.exports, c.imports, c.messages, c.elements, c.double_deletes, double_deletes);
@@ -742,7 +762,7 @@ int main(int argc, char **argv) {
     any_calls(rounds / 10);
     wind_up();
     dlb_counters c;
-    dlb_counters_read(&c);
+    dlb_counters_read(&c, sizeof c);
     CHECK(c.imports == 0 && c.messages == 0 && c.elements == 0);
     _exit(0);
   }

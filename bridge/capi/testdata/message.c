@@ -338,7 +338,7 @@ static void accessors_refuse_what_is_no_message(void) {
   CHECK_CODE(DLB_ERROR_NULL, dlb_message_frame(NULL, good, 0, &error));
   CHECK_CODE(DLB_ERROR_NULL, dlb_message_pack(NULL, good, &error));
   CHECK_INT(DLB_ERROR_NULL, dlb_message_pack(NULL, good, NULL));
-  dlb_counters_read(NULL);
+  dlb_counters_read(NULL, sizeof(dlb_counters));
   dlb_message_free(good);
   check_released(&f, 1, 1, 1, 1, 1);
   check_nothing_is_left(__func__);
@@ -737,7 +737,7 @@ static void a_forked_child_is_refused_what_needs_go(void) {
     check_released(&f, 1, 1, 1, 1, 1);
     for (int i = 0; i < TENSORS; i++) CHECK_INT(1, p.deletes[i]);
     dlb_counters counters;
-    dlb_counters_read(&counters);
+    dlb_counters_read(&counters, sizeof counters);
     CHECK_INT(0, counters.messages);
     CHECK_INT(0, counters.imports);
     _exit(0);

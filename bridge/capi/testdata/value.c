@@ -112,7 +112,7 @@ static void elements_are_the_frames_memory(void) {
   CHECK(e->formats == NULL);
   CHECK_INT(0, released);
   dlb_counters counters;
-  dlb_counters_read(&counters);
+  dlb_counters_read(&counters, sizeof counters);
   CHECK_INT(1, counters.elements);
   e->values = NULL; /* what the caller may change does not matter to the end of it */
   e->shape = NULL;

@@ -193,7 +193,7 @@ PyObject *codec_counters(PyObject *module, PyObject *Py_UNUSED(ignored)) {
   if (go == NULL) return NULL;
   dlb_counters counts;
   Py_BEGIN_ALLOW_THREADS;
-  go->dlb_counters_read(&counts);
+  go->dlb_counters_read(&counts, sizeof counts);
   Py_END_ALLOW_THREADS;
   return Py_BuildValue("{sLsLsLsLsK}", "exports", (long long)counts.exports, "imports",
                        (long long)counts.imports, "messages", (long long)counts.messages, "elements",
@@ -218,8 +218,11 @@ static void note_index(const char *what, size_t index) {
 int lend_frame(PyObject *object, dlb_frame *frame) {
   Py_buffer *buffer = loan_begin(object, PyBUF_SIMPLE);
   if (buffer == NULL) return -1;
-  *frame = (dlb_frame){buffer->buf, (size_t)buffer->len, loan_end, buffer,
-                       buffer->readonly ? 0 : DLB_FRAME_WRITABLE};
+  *frame = (dlb_frame){.data = buffer->buf,
+                       .size = (size_t)buffer->len,
+                       .release = loan_end,
+                       .ctx = buffer,
+                       .flags = buffer->readonly ? 0 : DLB_FRAME_WRITABLE};
   return 0;
 }
 
