@@ -499,6 +499,32 @@ DLManagedTensor *core_export_legacy_unlocked(core_share *share, const DLTensor *
   return block == NULL ? NULL : export_legacy(block, share, view);
 }
 
+static int is_live(const core_block *block) {
+  return (__atomic_load_n(&block->state, __ATOMIC_ACQUIRE) & CORE_STATES) == CORE_LIVE;
+}
+
+int core_claim_versioned(DLManagedTensorVersioned *managed) {
+  if (managed->deleter != core_delete_versioned) return 1;
+  if (managed->manager_ctx != managed || !is_live((core_block *)managed)) return 0;
+  managed->manager_ctx = NULL;
+  return 1;
+}
+
+int core_claim_legacy(DLManagedTensor *managed) {
+  if (managed->deleter != core_delete_legacy) return 1;
+  if (managed->manager_ctx != managed || !is_live((core_block *)managed)) return 0;
+  managed->manager_ctx = NULL;
+  return 1;
+}
+
+void core_unclaim_versioned(DLManagedTensorVersioned *managed) {
+  if (managed->deleter == core_delete_versioned) managed->manager_ctx = managed;
+}
+
+void core_unclaim_legacy(DLManagedTensor *managed) {
+  if (managed->deleter == core_delete_legacy) managed->manager_ctx = managed;
+}
+
 int64_t core_live_exports(void) {
   int64_t live = 0;
   for (int i = 0; i < POOLS; i++) {

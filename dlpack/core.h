@@ -151,6 +151,17 @@ CORE_API core_share *core_hold_unlocked(void (*lender)(void *ctx), void *ctx);
 /* Shares of core_hold_unlocked that are held, of that lender. */
 CORE_API int64_t core_held_unlocked(void (*lender)(void *ctx));
 
+/* Claims a managed tensor for a new owner, so that no second one takes it over. Returns false, and changes nothing,
+ * if the tensor is an export of this copy of the core that has been released or claimed already. Exports of other
+ * libraries can always be claimed. A released block is recognised until it is exported again, which is at least
+ * CORE_QUARANTINE exports later. Callers take turns. A claim is recorded in manager_ctx, which no deleter reads: it
+ * is the block itself until the claim, then NULL. */
+CORE_API int core_claim_versioned(DLManagedTensorVersioned *managed);
+CORE_API int core_claim_legacy(DLManagedTensor *managed);
+/* Withdraws a claim: the tensor is the previous owner's again. */
+CORE_API void core_unclaim_versioned(DLManagedTensorVersioned *managed);
+CORE_API void core_unclaim_legacy(DLManagedTensor *managed);
+
 /* Exports made by the functions above that are still alive. */
 CORE_API int64_t core_live_exports(void);
 

@@ -45,7 +45,30 @@ static PyObject *raise_version(const char *place, DLPackVersion version) {
                       (unsigned)version.major, (unsigned)version.minor);
 }
 
+static int claim_versioned(DLManagedTensorVersioned *managed) {
+  int claimed;
+  TURN_BEGIN();
+  claimed = core_claim_versioned(managed);
+  TURN_END();
+  return claimed;
+}
+
+static int claim_legacy(DLManagedTensor *managed) {
+  int claimed;
+  TURN_BEGIN();
+  claimed = core_claim_legacy(managed);
+  TURN_END();
+  return claimed;
+}
+
+static PyObject *raise_claimed(const char *place, const void *managed) {
+  return PyErr_Format(PyExc_ValueError,
+                      "dlbridge: %s: the managed tensor at %p was released, or has been taken over, already", place,
+                      managed);
+}
+
 Tensor *take_over(PyTypeObject *type, DLManagedTensorVersioned *managed, const char *place) {
+  if (!claim_versioned(managed)) return (Tensor *)raise_claimed(place, managed);
   if (managed->version.major != DLPACK_MAJOR_VERSION) {
     DLPackVersion version = managed->version;
     release_quietly(managed);
@@ -59,14 +82,42 @@ Tensor *take_over(PyTypeObject *type, DLManagedTensorVersioned *managed, const c
 
 /* ---- capsules -------------------------------------------------------------------------------- */
 
-/* Everything that can fail is done before the capsule is renamed: after an error it still owns its
- * managed tensor. A major version that is not 1 is the standard's exception. */
+static int check_place(const void *managed) {
+  if (can_be_managed((uintptr_t)managed)) return 1;
+  PyErr_Format(PyExc_ValueError,
+               (uintptr_t)managed % 8 != 0 ? "dlbridge: from_dlpack: managed tensor at %p is not aligned"
+                                           : "dlbridge: from_dlpack: no managed tensor can be at %p",
+               managed);
+  return 0;
+}
+
+/* Makes a capsule the owner again of a managed tensor that was claimed. Reports whether it is. */
+static int disown(PyObject *capsule, void *managed, int versioned) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  int disowned = PyCapsule_SetName(capsule, versioned ? capsule_versioned : capsule_legacy) == 0;
+  if (disowned && versioned) core_unclaim_versioned(managed);
+  else if (disowned) core_unclaim_legacy(managed);
+  PyErr_Restore(type, value, traceback);
+  return disowned;
+}
+
+/* Gives a Tensor, if there is one, what the capsule owns, and was claimed. Everything that can fail is done before
+ * the capsule is renamed: after an error it still owns its managed tensor. */
+static Tensor *move_to(Tensor *self, PyObject *capsule, void *managed, int versioned) {
+  if (self != NULL && PyCapsule_SetName(capsule, versioned ? capsule_versioned_used : capsule_legacy_used) == 0 &&
+      hold(self, versioned ? end_versioned : end_legacy, managed) == 0)
+    return self;
+  disown(capsule, managed, versioned);
+  Py_XDECREF((PyObject *)self);
+  return NULL;
+}
+
+/* A major version that is not 1 is the standard's exception: the managed tensor is released. */
 static Tensor *take_versioned(PyTypeObject *type, PyObject *capsule, uint64_t *flags) {
   DLManagedTensorVersioned *managed = PyCapsule_GetPointer(capsule, capsule_versioned);
-  if ((uintptr_t)managed % 8 != 0) {
-    PyErr_Format(PyExc_ValueError, "dlbridge: from_dlpack: managed tensor at %p is not aligned", managed);
-    return NULL;
-  }
+  if (!check_place(managed)) return NULL;
+  if (!claim_versioned(managed)) return (Tensor *)raise_claimed("from_dlpack", managed);
   if (managed->version.major != DLPACK_MAJOR_VERSION) {
     DLPackVersion version = managed->version;
     if (PyCapsule_SetName(capsule, capsule_versioned_used) < 0) return NULL;
@@ -75,27 +126,14 @@ static Tensor *take_versioned(PyTypeObject *type, PyObject *capsule, uint64_t *f
   }
   *flags = managed->flags;
   Tensor *self = describe(type, &managed->dl_tensor, managed->flags, 0, "from_dlpack");
-  if (self == NULL) return NULL;
-  if (PyCapsule_SetName(capsule, capsule_versioned_used) < 0 || hold(self, end_versioned, managed) < 0) {
-    PyCapsule_SetName(capsule, capsule_versioned);
-    Py_CLEAR(self);
-  }
-  return self;
+  return move_to(self, capsule, managed, 1);
 }
 
 static Tensor *take_legacy(PyTypeObject *type, PyObject *capsule) {
   DLManagedTensor *managed = PyCapsule_GetPointer(capsule, capsule_legacy);
-  if ((uintptr_t)managed % 8 != 0) {
-    PyErr_Format(PyExc_ValueError, "dlbridge: from_dlpack: managed tensor at %p is not aligned", managed);
-    return NULL;
-  }
-  Tensor *self = describe(type, &managed->dl_tensor, 0, 1, "from_dlpack");
-  if (self == NULL) return NULL;
-  if (PyCapsule_SetName(capsule, capsule_legacy_used) < 0 || hold(self, end_legacy, managed) < 0) {
-    PyCapsule_SetName(capsule, capsule_legacy);
-    Py_CLEAR(self);
-  }
-  return self;
+  if (!check_place(managed)) return NULL;
+  if (!claim_legacy(managed)) return (Tensor *)raise_claimed("from_dlpack", managed);
+  return move_to(describe(type, &managed->dl_tensor, 0, 1, "from_dlpack"), capsule, managed, 0);
 }
 
 static Tensor *take_capsule(PyTypeObject *type, PyObject *capsule, uint64_t *flags) {
@@ -123,12 +161,7 @@ static void drop_quietly(PyObject *capsule) {
 
 /* Makes a capsule the owner again of what a Tensor took from it, which nothing else shares yet. */
 static void give_back(Tensor *self, PyObject *capsule) {
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  int versioned = self->share->lender == end_versioned;
-  if (PyCapsule_SetName(capsule, versioned ? capsule_versioned : capsule_legacy) == 0)
-    self->share->lender = NULL;
-  PyErr_Restore(type, value, traceback);
+  if (disown(capsule, self->share->ctx, self->share->lender == end_versioned)) self->share->lender = NULL;
 }
 
 /* ---- producers ------------------------------------------------------------------------------- */

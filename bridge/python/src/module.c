@@ -17,6 +17,10 @@ PyDoc_STRVAR(from_address_doc,
              "Ownership: moves to the Tensor. When the tensor is refused, its deleter has been called, once;\n"
              "an address that can be none (in the first or last page, or not a multiple of 8) is a ValueError\n"
              "and is not touched.\n"
+             "An export of this package, such as to_address returns, is refused with a ValueError, and not\n"
+             "touched, if it was released or has been taken over already. That cannot be seen of the exports of\n"
+             "other libraries, of one that another library has taken over, and of one whose place in memory has\n"
+             "been given to a later export, after at least 64 others: use each address once.\n"
              "Errors: as from_dlpack.");
 PyDoc_STRVAR(to_address_doc,
              "to_address($module, producer, /)\n--\n\n"

@@ -6,12 +6,13 @@ const char capsule_legacy[] = "dltensor";
 const char capsule_legacy_used[] = "used_dltensor";
 
 /* Runs wherever a capsule dies, at interpreter exit and under a pending exception too. One that was
- * consumed has another name. */
+ * consumed has another name. One whose managed tensor was taken over by its address does not own it. */
 static void capsule_end_versioned(PyObject *capsule) {
   if (!PyCapsule_IsValid(capsule, capsule_versioned)) return;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
-  core_release_versioned(PyCapsule_GetPointer(capsule, capsule_versioned));
+  DLManagedTensorVersioned *managed = PyCapsule_GetPointer(capsule, capsule_versioned);
+  if (managed->manager_ctx == managed) core_release_versioned(managed);
   PyErr_Restore(type, value, traceback);
 }
 
@@ -19,7 +20,8 @@ static void capsule_end_legacy(PyObject *capsule) {
   if (!PyCapsule_IsValid(capsule, capsule_legacy)) return;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
-  core_release_legacy(PyCapsule_GetPointer(capsule, capsule_legacy));
+  DLManagedTensor *managed = PyCapsule_GetPointer(capsule, capsule_legacy);
+  if (managed->manager_ctx == managed) core_release_legacy(managed);
   PyErr_Restore(type, value, traceback);
 }
 
@@ -327,7 +329,7 @@ static int exchange_from_object(void *object, DLManagedTensorVersioned **out) {
 
 static int exchange_to_object(DLManagedTensorVersioned *managed, void **out) {
   *out = NULL;
-  if ((uintptr_t)managed % 8 != 0 || managed == NULL) {
+  if (!can_be_managed((uintptr_t)managed)) {
     PyErr_Format(PyExc_ValueError, "dlbridge: C exchange API: no managed tensor can be at %p", managed);
     return -1;
   }

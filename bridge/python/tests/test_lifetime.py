@@ -111,6 +111,116 @@ def test_g02_misaligned_tensors_are_refused_untouched(c):
         assert c.capsule_name(capsule) == name
 
 
+def test_capsules_of_pages_where_nothing_is_are_refused_untouched(c):
+    for name in (b"dltensor_versioned", b"dltensor"):
+        for address in (8, 4088, 2**64 - 8):
+            capsule = c.bare_capsule(address, name)
+            with pytest.raises(ValueError, match="no managed tensor can be at"):
+                dlbridge.from_dlpack(capsule)
+            assert c.capsule_name(capsule) == name
+
+
+# How an address of ours comes to be nobody's to take: what is returned has to be kept for that long.
+GONE = {
+    "taken over": lambda c, t, address: dlbridge.from_address(address),
+    "taken over and closed": lambda c, t, address: dlbridge.from_address(address).close(),
+    "taken over, and the tensor gone": lambda c, t, address: (dlbridge.from_address(address).close(), t.close()),
+    "released by C": lambda c, t, address: c.delete(address),
+    "released by C, and the tensor gone": lambda c, t, address: (c.delete(address), t.close()),
+    "returned by a C function": lambda c, t, address: dlbridge.wrap(ctypes.CFUNCTYPE(ctypes.c_void_p)(lambda: address))(),
+    "taken over by the C exchange API": lambda c, t, address: c.exchange_to(
+        c.capsule_pointer(dlbridge.Tensor.__dlpack_c_exchange_api__), address
+    ),
+    "taken over from a capsule": lambda c, t, address: dlbridge.from_dlpack(c.capsule(address, 0)),
+}
+
+
+@pytest.mark.parametrize("rank", [1, 9])
+@pytest.mark.parametrize("how", GONE)
+def test_an_address_of_ours_that_was_released_or_taken_is_refused(c, how, rank):
+    a = np.arange(4, dtype=np.float32).reshape((4, *[1] * (rank - 1)))
+    t = dlbridge.from_dlpack(a)
+    address = dlbridge.to_address(t)
+    kept = GONE[how](c, t, address)
+    counters = dlbridge.counters()
+    back = dlbridge.wrap(ctypes.CFUNCTYPE(ctypes.c_void_p)(lambda: address))
+    for take in (
+        lambda: dlbridge.from_address(address),
+        lambda: dlbridge.from_dlpack(c.bare_capsule(address, b"dltensor_versioned")),
+        lambda: c.exchange_to(c.capsule_pointer(dlbridge.Tensor.__dlpack_c_exchange_api__), address),
+        back,
+    ):
+        for _ in range(2):
+            with pytest.raises(ValueError, match="was released, or has been taken over, already"):
+                take()
+    assert dlbridge.counters() == counters
+    if isinstance(kept, dlbridge.Tensor):
+        assert kept.data_ptr == a.ctypes.data
+        a[0] = 7
+        assert memoryview(kept).cast("B").cast("f")[0] == 7
+
+
+def test_a_legacy_tensor_of_ours_is_taken_once(c):
+    a = np.arange(4, dtype=np.float32)
+    capsule = dlbridge.from_dlpack(a).__dlpack__()
+    address = c.capsule_pointer(capsule)
+    t = dlbridge.from_dlpack(capsule)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="has been taken over"):
+            dlbridge.from_dlpack(c.bare_capsule(address, b"dltensor"))
+    assert t.data_ptr == a.ctypes.data
+    t.close()
+    with pytest.raises(ValueError, match="was released"):
+        dlbridge.from_dlpack(c.bare_capsule(address, b"dltensor"))
+
+
+def test_an_address_that_was_given_away_stays_good_until_it_is_taken(c):
+    a = np.arange(4, dtype=np.float32)
+    addresses = [dlbridge.to_address(a) for _ in range(300)]
+    for address in addresses:
+        c.scribble(address)  # all that a consumer may change
+    for address in addresses[:150]:
+        c.delete(address)
+    for address in addresses[150:]:
+        with pytest.raises(BufferError, match="version 77.77"):
+            dlbridge.from_address(address)
+    assert len({dlbridge.from_address(dlbridge.to_address(a)).data_ptr for _ in range(300)}) == 1
+
+
+def test_a_capsule_that_is_refused_still_owns_its_tensor(c):
+    for legacy in (False, True):
+        t = dlbridge.empty(3, "float32")
+        capsule = t.__dlpack__() if legacy else t.__dlpack__(max_version=(1, 0))
+        for _ in range(3):
+            with pytest.raises(BufferError, match="on device"):
+                dlbridge.from_dlpack(capsule, device=(2, 0))
+        assert dlbridge.from_dlpack(capsule).data_ptr == t.data_ptr
+
+
+def test_a_capsule_whose_tensor_was_taken_by_its_address_does_not_end_it(c):
+    a = np.arange(4, dtype=np.float32)
+    source = dlbridge.from_dlpack(a)
+    capsule = source.__dlpack__(max_version=(1, 0))
+    t = dlbridge.from_address(c.capsule_pointer(capsule))
+    with pytest.raises(ValueError, match="has been taken over"):
+        dlbridge.from_dlpack(capsule)
+    source.close()
+    del capsule
+    assert memoryview(t).tolist() == [0, 1, 2, 3]
+    assert dlbridge.counters()["exports"] == 1
+
+
+def test_of_other_libraries_the_same_address_may_come_again(c):
+    """A producer may return one managed tensor again and again, and count its deleters."""
+    before = c.deletes()
+    address = c.managed(null_deleter=1)
+    first, second = dlbridge.from_address(address), dlbridge.from_address(address)
+    assert first.data_ptr == second.data_ptr
+    del first, second
+    assert c.deletes() == before
+    c.free(address)
+
+
 def test_g01_every_way_of_ending_runs_the_deleter_once(c):
     def closed():
         t = dlbridge.from_dlpack(c.new_capsule())
