@@ -196,6 +196,31 @@ static PyObject *tensor_reduce(PyObject *Py_UNUSED(op), PyObject *Py_UNUSED(igno
   return NULL;
 }
 
+/* NumPy asks for the buffer first and ignores why it gets none. Without __array__ it would then make an array of one
+ * object, the Tensor; here the buffer is asked for again, which raises the reason. */
+static PyObject *tensor_array(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+  static const int names[] = {NAME_DTYPE, NAME_COPY};
+  module_state *state = PyType_GetModuleState(Py_TYPE(op));
+  PyObject *values[2], *array = NULL;
+  if (parse_arguments(state, "__array__", args, nargs, kwnames, 2, names, 2, values) < 0) return NULL;
+  PyObject *view = PyMemoryView_FromObject(op);
+  if (view == NULL) return NULL;
+  PyObject *numpy = PyImport_ImportModule("numpy");
+  PyObject *make = numpy == NULL ? NULL : PyObject_GetAttrString(numpy, "array");
+  PyObject *positional = make == NULL ? NULL : PyTuple_Pack(1, view);
+  PyObject *keywords = positional == NULL ? NULL : PyDict_New();
+  if (keywords != NULL &&
+      PyDict_SetItem(keywords, state->names[NAME_DTYPE], values[0] == NULL ? Py_None : values[0]) == 0 &&
+      PyDict_SetItem(keywords, state->names[NAME_COPY], values[1] == NULL ? Py_None : values[1]) == 0)
+    array = PyObject_Call(make, positional, keywords);
+  Py_XDECREF(keywords);
+  Py_XDECREF(positional);
+  Py_XDECREF(make);
+  Py_XDECREF(numpy);
+  Py_DECREF(view);
+  return array;
+}
+
 static PyObject *tuple_of(const int64_t *values, Py_ssize_t count) {
   PyObject *tuple = PyTuple_New(count);
   for (Py_ssize_t i = 0; tuple != NULL && i < count; i++) {
@@ -312,12 +337,18 @@ PyDoc_STRVAR(dlpack_doc,
              "Versioned (DLPack 1.3) when max_version is (1, 0) or more, else in the form of before 1.0,\n"
              "which is a BufferError for read-only memory. copy=True: new memory, IS_COPIED set.\n"
              "dl_device: only the tensor's own device. stream: None or -1 on the CPU, else ValueError.");
+PyDoc_STRVAR(array_doc,
+             "__array__($self, /, dtype=None, copy=None)\n--\n\n"
+             "A NumPy array on the same memory, for numpy.asarray and numpy.array, which ask for the buffer first.\n\n"
+             "BufferError where the tensor has no buffer: a data type that NumPy does not have (such as bfloat16),\n"
+             "memory that is not the host's. ValueError once the tensor is closed.");
 PyDoc_STRVAR(dlpack_device_doc,
              "__dlpack_device__($self, /)\n--\n\nThe DLPack device, a tuple (type, id).");
 
 static PyMethodDef tensor_methods[] = {
     {"__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack, METH_FASTCALL | METH_KEYWORDS, dlpack_doc},
     {"__dlpack_device__", tensor_dlpack_device, METH_NOARGS, dlpack_device_doc},
+    {"__array__", (PyCFunction)(void (*)(void))tensor_array, METH_FASTCALL | METH_KEYWORDS, array_doc},
     {"close", tensor_close, METH_NOARGS, close_doc},
     {"__enter__", tensor_enter, METH_NOARGS, NULL},
     {"__exit__", tensor_exit, METH_VARARGS, NULL},

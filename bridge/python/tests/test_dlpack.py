@@ -925,6 +925,90 @@ def test_numpy_and_bytes_take_a_tensor_as_a_buffer():
     assert bytes(t) == a.tobytes()
 
 
+def closed():
+    t = dlbridge.empty(3, "float32")
+    t.close()
+    return t
+
+
+# Tensors that have no buffer, and why.
+NO_BUFFER = {
+    "closed": (closed, ValueError, "tensor is closed"),
+    **{
+        dtype: (lambda dtype=dtype: dlbridge.empty(3, dtype), BufferError, f"buffer: {dtype} has no struct letter")
+        for dtype in ("bfloat16", "float8_e4m3fn", "int4", "float4_e2m1fn", "complex32", "float32x4")
+    },
+    "rank": (lambda: dlbridge.empty((1,) * 65, "int8"), BufferError, "more than 64 dimensions"),
+}
+AS_ARRAY = {
+    "asarray": np.asarray,
+    "asarray with a dtype": lambda t: np.asarray(t, dtype=np.float64),
+    "asarray without a copy": lambda t: np.asarray(t, copy=False),
+    "asarray with a copy": lambda t: np.asarray(t, copy=True),
+    "array": np.array,
+    "array without a copy": lambda t: np.array(t, copy=False),
+    "array if needed": lambda t: np.array(t, copy=None, dtype=np.int8),
+    "array of objects": lambda t: np.array(t, dtype=object),
+    "a list": lambda t: np.array([t]),
+    "a list of two": lambda t: np.array([dlbridge.empty(3, "float32"), t]),
+    "lists": lambda t: np.array([[t], [t]]),
+    "stack": lambda t: np.stack([t, t]),
+    "concatenate": lambda t: np.concatenate([t, t]),
+    "ascontiguousarray": np.ascontiguousarray,
+    "a sum": np.sum,
+    "a ufunc": lambda t: np.add(t, 1),
+    "an array on the left": lambda t: np.zeros(3) + t,
+    "assignment": lambda t: np.zeros(3).__setitem__(slice(None), t),
+    "frombuffer": np.frombuffer,
+    "memoryview": memoryview,
+    "bytes": bytes,
+    "bytearray": bytearray,
+    "__array__": lambda t: t.__array__(),
+    "__array__ with arguments": lambda t: t.__array__(np.float32, copy=True),
+}
+
+
+@pytest.mark.parametrize("how", AS_ARRAY)
+@pytest.mark.parametrize("what", NO_BUFFER)
+def test_a_tensor_without_a_buffer_is_an_error_and_no_array_of_objects(how, what):
+    make, error, text = NO_BUFFER[what]
+    with pytest.raises(error, match=text):
+        AS_ARRAY[how](make())
+
+
+def test_memory_that_is_not_the_hosts_is_no_array(c):
+    t = dlbridge.from_address(c.managed(device_type=2))
+    with pytest.raises(BufferError, match="not the host's"):
+        np.asarray(t)
+
+
+@pytest.mark.parametrize("protocol", [lambda t, *a, **k: np.array(t, *a, **k), lambda t, *a, **k: t.__array__(*a, **k)])
+def test_numpy_copies_a_tensor_when_it_is_asked_to(protocol):
+    a = np.arange(6, dtype=np.int16).reshape(2, 3)
+    t = dlbridge.from_dlpack(a)
+    for same in (protocol(t, copy=False), protocol(t, copy=None), protocol(t, np.int16, copy=False)):
+        assert (same.ctypes.data, same.shape, same.dtype) == (a.ctypes.data, (2, 3), np.int16)
+        same[0, 0] += 1
+    assert a[0, 0] == 3
+    for copied in (protocol(t, copy=True), protocol(t, np.int16, copy=True), protocol(t, np.float32, copy=None)):
+        assert copied.ctypes.data != a.ctypes.data and copied.tolist() == a.tolist()
+    with pytest.raises(ValueError, match="Unable to avoid copy"):
+        protocol(t, np.float32, copy=False)
+    a.flags.writeable = False
+    assert not protocol(dlbridge.from_dlpack(a), copy=False).flags.writeable
+
+
+def test_array_takes_what_numpy_passes():
+    t = dlbridge.from_buffer(bytes(8), "int8")
+    assert t.__array__().dtype == np.int8
+    assert t.__array__(None, None).dtype == t.__array__(dtype=None).dtype == np.int8
+    for wrong in ({"other": 1}, {"dtype": np.int8, "device": "cpu"}):
+        with pytest.raises(TypeError, match="__array__: unexpected keyword"):
+            t.__array__(**wrong)
+    with pytest.raises(TypeError, match="positional"):
+        t.__array__(None, None, None)
+
+
 def test_a_gibibyte_crosses_without_being_touched():
     big = np.zeros(1 << 28, dtype=np.float32)
     t = dlbridge.from_dlpack(big)
