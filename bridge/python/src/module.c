@@ -116,8 +116,12 @@ static int execute(PyObject *module) {
   PyObject *type = PyType_FromModuleAndSpec(module, &tensor_spec, NULL);
   if (type == NULL) return -1;
   state->tensor_type = (PyTypeObject *)type;
-  PyObject *api = exchange_capsule();
-  int failed = api == NULL || PyObject_SetAttrString(type, "__dlpack_c_exchange_api__", api) < 0;
+  /* PyObject_SetAttr refuses an immutable type, and slots can only make descriptors. This is what it does behind that
+   * check; nobody has seen the type yet. */
+  PyObject *api = exchange_capsule(), *name = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
+  int failed = api == NULL || name == NULL || PyObject_GenericSetAttr(type, name, api) < 0;
+  PyType_Modified(state->tensor_type);
+  Py_XDECREF(name);
   Py_XDECREF(api);
   if (failed || PyModule_AddType(module, state->tensor_type) < 0) return -1;
   state->function_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &function_spec, NULL);

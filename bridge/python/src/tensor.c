@@ -379,6 +379,6 @@ PyType_Spec tensor_spec = {
     .name = "dlbridge.Tensor",
     .basicsize = sizeof(Tensor),
     .itemsize = 3 * sizeof(int64_t),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = tensor_slots,
 };

@@ -233,6 +233,6 @@ static PyType_Slot function_slots[] = {
 PyType_Spec function_spec = {
     .name = "dlbridge.Function",
     .basicsize = sizeof(Function),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = function_slots,
 };

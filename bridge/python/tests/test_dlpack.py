@@ -1009,6 +1009,28 @@ def test_array_takes_what_numpy_passes():
         t.__array__(None, None, None)
 
 
+@pytest.mark.parametrize("kind", [dlbridge.Tensor, type(dlbridge.wrap(ctypes.CFUNCTYPE(None)(lambda: None)))])
+def test_types_are_immutable(kind):
+    api = getattr(kind, "__dlpack_c_exchange_api__", None)
+    for change in (
+        lambda: setattr(kind, "__dlpack_c_exchange_api__", None),
+        lambda: setattr(kind, "mine", 1),
+        lambda: setattr(kind, "__module__", "mine"),
+        lambda: delattr(kind, "__dlpack_c_exchange_api__"),
+        lambda: delattr(kind, "__repr__"),
+        lambda: type.__setattr__(kind, "mine", 1),
+        lambda: setattr(kind, "__class__", type("Meta", (type,), {})),
+        kind,
+        lambda: kind.__new__(kind),
+        lambda: object.__new__(kind),
+        lambda: type("Mine", (kind,), {}),
+    ):
+        with pytest.raises(TypeError):
+            change()
+    assert getattr(kind, "__dlpack_c_exchange_api__", None) is api
+    assert "mine" not in vars(kind)
+
+
 def test_a_gibibyte_crosses_without_being_touched():
     big = np.zeros(1 << 28, dtype=np.float32)
     t = dlbridge.from_dlpack(big)
