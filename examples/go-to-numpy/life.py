@@ -8,9 +8,9 @@ import numpy as np
 import dlbridge
 
 go = ctypes.CDLL(sys.argv[1])
-go.world.restype, go.shared.restype = ctypes.c_void_p, ctypes.c_int64
+go.shared.restype = ctypes.c_int64
 
-world = dlbridge.wrap(go.world, to=np.from_dlpack)()
+world = dlbridge.wrap(go.world, args=[], returns="tensor", to=np.from_dlpack)()
 print(world.dtype, world.shape, "owns its memory:", world.flags.owndata)
 
 

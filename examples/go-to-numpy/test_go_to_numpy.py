@@ -19,8 +19,8 @@ def test_go_steps_as_numpy_does(run, build):
     ran = run("go build -buildmode=c-shared -o build/liblife-here.so ./examples/go-to-numpy")
     assert ran.returncode == 0, ran.stderr
     go = ctypes.CDLL(build / "liblife-here.so")
-    go.world.restype, go.shared.restype = ctypes.c_void_p, ctypes.c_int64
-    shared = dlbridge.wrap(go.world, to=np.from_dlpack)
+    go.shared.restype = ctypes.c_int64
+    shared = dlbridge.wrap(go.world, args=[], returns="tensor", to=np.from_dlpack)
     world, again = shared(), shared()
     assert world.__array_interface__["data"] == again.__array_interface__["data"]
     assert go.shared() == 2

@@ -13,7 +13,8 @@ text says where), `TypeError` for wrong arguments.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import decthings, tens, tensorflow
@@ -50,29 +51,57 @@ __version__ = "0.1.0"
 _Pointer = type(ctypes.POINTER(ctypes.c_int))
 _Function = ctypes.CFUNCTYPE(None).__base__  # of every function pointer
 _Data = _Function.__base__  # of every ctypes type
+_Reference = type(ctypes.byref(ctypes.c_int()))  # also of what most types make of an argument
 _PLAIN = ctypes.CFUNCTYPE(None)._flags_  # functions that are called without errno and without the GIL
 _TENSOR, _NOTHING, _OTHER = 0, 1, 2  # C: RETURNS_TENSOR, …
+_AS_RESTYPE: Any = object()
 
 
-def _is_pointer(kind: Any) -> bool:
-    return kind is ctypes.c_void_p or isinstance(kind, _Pointer)
+@functools.cache
+def _without_argtypes(flags: int) -> Any:
+    """The type of functions with these flags that take any arguments."""
+    return type(_Function)("Function", (_Function,), {"_flags_": flags})
 
 
-def wrap(cfunc: Any, to: Callable[[Tensor], Any] | None = None) -> Callable[..., Any]:
+def _is_managed(kind: Any) -> bool:
+    """Reports whether a ctypes type is a pointer to anything, or to a managed tensor."""
+    pointed = getattr(kind, "_type_", None) if isinstance(kind, _Pointer) else None
+    return kind is ctypes.c_void_p or (
+        isinstance(pointed, type)
+        and issubclass(pointed, ctypes.Structure)
+        and pointed.__name__.lstrip("_") == "DLManagedTensorVersioned"
+    )
+
+
+def _is_type(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, _Data)
+
+
+def wrap(
+    cfunc: Any,
+    to: Callable[[Tensor], Any] | None = None,
+    *,
+    args: Sequence[Any] | None = None,
+    returns: Any = _AS_RESTYPE,
+) -> Callable[..., Any]:
     """Make a Python function on any DLPack producers of a C function on managed tensors.
 
-    `cfunc` is a ctypes function that takes `DLManagedTensorVersioned *` arguments, and owns them from
-    then on, and returns one, which the caller owns. Where it has `argtypes`, only pointers among them
-    are tensors and other arguments are passed as they are; without `argtypes` all are tensors. A
-    `restype` that is no pointer (nor ctypes' default, c_int) is returned as it is.
+    `cfunc` is a ctypes function. It owns each managed tensor that it is called with, and its caller owns the one
+    that it returns.
 
-    The result is a `Tensor`, or `to(tensor)`: `wrap(lib.scale, to=torch.from_dlpack)`. The GIL is let go
-    during the call, unless `cfunc` is of a `ctypes.PyDLL`.
+    `args` lists what it takes: "tensor" for a `DLManagedTensorVersioned *`, else a ctypes type, such as `c_float` or
+    `POINTER(c_double)`, whose arguments are passed as ctypes passes them. `returns` says what it returns: "tensor",
+    a ctypes type, or None for nothing. Without them `argtypes` and `restype` of `cfunc` count, in which `c_void_p`
+    and a pointer to a structure named DLManagedTensorVersioned are tensors. A `restype` that was never set is c_int.
+
+    The result is a `Tensor`, or `to(tensor)`: `wrap(lib.scale, torch.from_dlpack, args=["tensor"], returns="tensor")`.
+    The GIL is released during the call, unless `cfunc` is of a `ctypes.PyDLL`.
 
     Ownership: each argument's memory is shared with the C function until it calls the deleter. After an
     error before the call nothing is shared. Errors: those of `from_dlpack` for arguments that are refused
     (PyTorch's that require a gradient, and its conjugate and negative views, among them), TypeError for other
-    arguments, RuntimeError when the function returns NULL.
+    arguments, for a wrong number of them, and for a function of which nobody has said what it takes; RuntimeError
+    when the function returns NULL, ValueError when it returns no managed tensor of its own.
     """
     if not isinstance(cfunc, _Function):
         raise TypeError(f"dlbridge: wrap: takes a ctypes function, not {type(cfunc)!r}")
@@ -80,23 +109,43 @@ def wrap(cfunc: Any, to: Callable[[Tensor], Any] | None = None) -> Callable[...,
         raise ValueError("dlbridge: wrap: the function is NULL")
     if to is not None and not callable(to):
         raise TypeError(f"dlbridge: wrap: to must be callable, not {type(to)!r}")
-    argtypes, restype = cfunc.argtypes, cfunc.restype
-    if cfunc.errcheck is not None or not (restype is None or isinstance(restype, type) and issubclass(restype, _Data)):
-        raise TypeError("dlbridge: wrap: errcheck, and a restype that is no ctypes type, belong into `to`")
+    if cfunc.errcheck is not None:
+        raise TypeError("dlbridge: wrap: errcheck belongs into `to`")
     name = getattr(cfunc, "__name__", "function")
-    call = ctypes.cast(cfunc, type(cfunc))  # keeps cfunc alive, which may be a callback
-    tensors = None
-    if argtypes is not None:
-        tensors = bytes(_is_pointer(kind) for kind in argtypes)
-        call.argtypes = [ctypes.c_void_p if t else kind for t, kind in zip(tensors, argtypes)]
-    returns = _NOTHING if restype is None else _OTHER
-    if restype is ctypes.c_int or _is_pointer(restype):
-        returns, restype = _TENSOR, ctypes.c_void_p
-    call.restype = restype
+    if args is None:
+        if cfunc.argtypes is None:
+            raise TypeError(
+                f"dlbridge: wrap: it is not known what {name} takes: declare it by wrap({name}, args=[...], "
+                f'returns=...), where "tensor" is a managed tensor, or by {name}.argtypes = [...] and '
+                f"{name}.restype = ..., where c_void_p is one"
+            )
+        args = ["tensor" if _is_managed(kind) else kind for kind in cfunc.argtypes]
+    args = list(args)
+    if returns is _AS_RESTYPE:
+        returns = "tensor" if _is_managed(cfunc.restype) else cfunc.restype
+    tensors = [isinstance(kind, str) and kind == "tensor" for kind in args]
+    call = ctypes.cast(cfunc, _without_argtypes(type(cfunc)._flags_))  # keeps cfunc alive, which may be a callback
+    try:  # ctypes refuses what it cannot pass here, and not when it is called
+        call.argtypes = [ctypes.c_void_p if tensor else kind for tensor, kind in zip(tensors, args)]
+    except (TypeError, ctypes.ArgumentError) as error:
+        raise TypeError(f'dlbridge: wrap: args must be "tensor" or ctypes types: {error}') from error
+    call.argtypes = None
+    if isinstance(returns, str) and returns == "tensor":
+        result, call.restype = _TENSOR, ctypes.c_void_p
+    elif returns is None or _is_type(returns):
+        result, call.restype = _NOTHING if returns is None else _OTHER, returns
+    else:
+        raise TypeError(f'dlbridge: wrap: returns, or restype, must be "tensor", a ctypes type or None, not {returns!r}')
+    if to is not None and result != _TENSOR:
+        raise TypeError(
+            f'dlbridge: wrap: {name} returns {returns!r}, and `to` takes a tensor: returns="tensor" declares one'
+        )
     direct = None
-    if type(cfunc)._flags_ == _PLAIN and returns != _OTHER and all(tensors or b""):
+    if type(cfunc)._flags_ == _PLAIN and result != _OTHER and all(tensors):
         direct = ctypes.cast(cfunc, ctypes.c_void_p).value
-    made = function(name, call, tensors, to, ctypes.ArgumentError, ctypes.c_void_p, direct or 0, returns)
+    converters = tuple(None if tensor else kind.from_param for tensor, kind in zip(tensors, args))
+    pointer = ctypes.c_void_p.from_param
+    made = function(name, call, converters, to, pointer, _Data, _Reference, direct or 0, result)
     made.__name__ = made.__qualname__ = name
     made.__wrapped__ = cfunc
     return made

@@ -15,12 +15,12 @@ typedef struct {
   PyObject_HEAD
   PyObject *dict, *weak;
   PyObject *name;       /* for errors */
-  PyObject *call;       /* the ctypes function, which takes addresses for tensors */
-  PyObject *tensors;    /* bytes: which arguments are tensors; or None, and all are */
-  PyObject *to;         /* what makes the result of a Tensor, or None */
-  PyObject *argument_error; /* ctypes.ArgumentError: call has not called yet */
-  PyObject *pointer;    /* ctypes.c_void_p */
-  c_function direct;    /* all arguments are tensors, and the result is one or none; or NULL */
+  PyObject *call;       /* the ctypes function, without argtypes */
+  PyObject *arguments;  /* a tuple: for each argument its type's from_param; None for a tensor */
+  PyObject *to;         /* converts the Tensor that is the result, or None */
+  PyObject *pointer;    /* ctypes.c_void_p.from_param */
+  PyTypeObject *data, *reference; /* of ctypes: the base of its types, and the type of byref() */
+  c_function direct;    /* DIRECT arguments at most, all tensors, and the result is one or none; or NULL */
   int returns;
 } Function;
 
@@ -63,15 +63,17 @@ static PyObject *finish(Function *self, managed result) {
   return converted;
 }
 
-/* The TypeError that says what ctypes says; the argument error is its cause. */
-static void raise_type_error(Function *self) {
+/* Replaces a pending TypeError by one that names the argument and has the first as its cause. Other exceptions
+ * are left as they are. */
+static void note_argument(Function *self, Py_ssize_t index) {
+  if (!PyErr_ExceptionMatches(PyExc_TypeError)) return;
   PyObject *type, *cause, *traceback, *error;
   PyErr_Fetch(&type, &cause, &traceback);
   PyErr_NormalizeException(&type, &cause, &traceback);
   if (traceback != NULL) PyException_SetTraceback(cause, traceback);
   Py_XDECREF(type);
   Py_XDECREF(traceback);
-  PyErr_Format(PyExc_TypeError, "dlbridge: %U: %S", self->name, cause);
+  PyErr_Format(PyExc_TypeError, "dlbridge: %U: argument %zd: %S", self->name, index + 1, cause);
   PyErr_Fetch(&type, &error, &traceback);
   PyErr_NormalizeException(&type, &error, &traceback);
   PyException_SetCause(error, cause); /* takes it over */
@@ -84,8 +86,16 @@ static void release_all(managed *shared, Py_ssize_t count) {
   }
 }
 
-static PyObject *call_directly(Function *self, managed *shared, Py_ssize_t count) {
-  managed result;
+/* All arguments are tensors, and few. */
+static PyObject *call_directly(Function *self, module_state *state, PyObject *args, Py_ssize_t count) {
+  managed shared[DIRECT], result;
+  for (Py_ssize_t i = 0; i < count; i++) {
+    shared[i] = lend(state, PyTuple_GetItem(args, i));
+    if (shared[i] == NULL) {
+      release_all(shared, i);
+      return NULL;
+    }
+  }
   int returns_tensor = self->returns == RETURNS_TENSOR;
   Py_BEGIN_ALLOW_THREADS;
   result = (returns_tensor ? call_for_tensor : call_for_nothing)(self->direct, shared, count);
@@ -93,79 +103,125 @@ static PyObject *call_directly(Function *self, managed *shared, Py_ssize_t count
   return returns_tensor ? finish(self, result) : Py_NewRef(Py_None);
 }
 
-/* Without argtypes ctypes would cut an int to 32 bits. */
-static PyObject *address_for_ctypes(Function *self, managed shared) {
-  PyObject *address = PyLong_FromVoidPtr(shared);
-  if (address != NULL && self->tensors == Py_None)
-    REPLACE(address, PyObject_CallFunctionObjArgs(self->pointer, address, NULL));
-  return address;
+/* Reports whether ctypes can pass `value` as an argument for which it knows no type. A value that it cannot pass must
+ * be refused before the call: from an error of the call nobody can tell whether the C function has been entered, and
+ * so whether it owns the tensors. */
+static int is_passed(Function *self, PyObject *value) {
+  if (Py_IS_TYPE(value, self->reference) || value == Py_None || PyBytes_Check(value) || PyUnicode_Check(value))
+    return 1;
+  if (!PyLong_Check(value)) return PyType_IsSubtype(Py_TYPE(value), self->data);
+  int overflow;
+  (void)PyLong_AsLongLongAndOverflow(value, &overflow);
+  if (overflow > 0) {
+    (void)PyLong_AsUnsignedLongLong(value);
+    overflow = PyErr_Occurred() != NULL;
+    PyErr_Clear();
+  }
+  return overflow == 0;
 }
 
-/* ctypes lets go of the GIL, if the function is of a kind that may be called without. */
-static PyObject *call_by_ctypes(Function *self, PyObject *args, managed *shared, Py_ssize_t count) {
-  PyObject *passed = PyTuple_New(count);
-  for (Py_ssize_t i = 0; passed != NULL && i < count; i++) {
-    PyObject *arg = shared[i] == NULL ? Py_NewRef(PyTuple_GetItem(args, i)) : address_for_ctypes(self, shared[i]);
-    if (arg == NULL || PyTuple_SetItem(passed, i, arg) < 0) Py_CLEAR(passed);
+enum { PARAMETERS = 8 }; /* _as_parameter_ is followed so many times */
+
+/* Converts an argument that is no tensor as ctypes does: by from_param of its type, then by _as_parameter_. */
+static PyObject *convert(Function *self, PyObject *from_param, PyObject *arg) {
+  PyObject *value = PyObject_CallFunctionObjArgs(from_param, arg, NULL);
+  for (int i = 0; value != NULL && !is_passed(self, value); i++) {
+    PyObject *inner = i < PARAMETERS ? PyObject_GetAttrString(value, "_as_parameter_") : NULL;
+    if (inner == NULL && (i == PARAMETERS || PyErr_ExceptionMatches(PyExc_AttributeError))) {
+      PyErr_Clear();
+      PyErr_Format(PyExc_TypeError, "from_param returned %R, which ctypes cannot pass", value);
+    }
+    REPLACE(value, inner);
   }
-  PyObject *result = passed == NULL ? NULL : PyObject_Call(self->call, passed, NULL);
-  int refused = result == NULL && (passed == NULL || PyErr_ExceptionMatches(self->argument_error));
-  if (refused) release_all(shared, count);
-  if (refused && passed != NULL) raise_type_error(self);
-  Py_XDECREF(passed);
+  return value;
+}
+
+/* Converts argument `index` for ctypes. A tensor is exported to *shared, which is NULL for any other argument, and
+ * passed as a c_void_p, because ctypes would cut a plain int to 32 bits. */
+static PyObject *pass(Function *self, module_state *state, PyObject *arg, Py_ssize_t index, managed *shared) {
+  PyObject *from_param = PyTuple_GetItem(self->arguments, index), *value = NULL;
+  *shared = NULL;
+  if (from_param == Py_None) {
+    *shared = lend(state, arg);
+    PyObject *address = *shared == NULL ? NULL : PyLong_FromVoidPtr(*shared);
+    if (address != NULL) value = PyObject_CallFunctionObjArgs(self->pointer, address, NULL);
+    Py_XDECREF(address);
+  } else {
+    value = convert(self, from_param, arg);
+    if (value == NULL) note_argument(self, index);
+  }
+  return value;
+}
+
+/* A tuple of the values, which it takes over, or drops on an error. It is made once all are there: while arguments are
+ * converted, Python code runs, and it must not come across a tuple with gaps. */
+static PyObject *tuple_of_values(PyObject **values, Py_ssize_t have, Py_ssize_t count) {
+  PyObject *tuple = have == count ? PyTuple_New(count) : NULL;
+  for (Py_ssize_t i = 0; i < have; i++) {
+    if (tuple == NULL) Py_DECREF(values[i]);
+    else PyTuple_SetItem(tuple, i, values[i]);
+  }
+  return tuple;
+}
+
+/* Calls by ctypes, which releases the GIL unless the function is of a PyDLL. All arguments are converted before, so
+ * that every error of the call comes after the C function was entered: the tensors are its own then, and must not be
+ * released here. */
+static PyObject *call_by_ctypes(Function *self, module_state *state, PyObject *args, Py_ssize_t count) {
+  managed few_shared[DIRECT], *shared = few_shared;
+  PyObject *few_values[DIRECT], **values = few_values;
+  void *room = NULL;
+  if (count > DIRECT) {
+    room = PyMem_Malloc((size_t)count * (sizeof *shared + sizeof *values));
+    if (room == NULL) return PyErr_NoMemory();
+    shared = room;
+    values = (PyObject **)(shared + count);
+  }
+  Py_ssize_t have = 0;
+  while (have < count && (values[have] = pass(self, state, PyTuple_GetItem(args, have), have, &shared[have])) != NULL)
+    have++;
+  PyObject *passed = tuple_of_values(values, have, count), *result = NULL;
+  if (passed == NULL) release_all(shared, have < count ? have + 1 : count);
+  PyMem_Free(room);
+  if (passed == NULL) return NULL;
+  result = PyObject_Call(self->call, passed, NULL);
+  Py_DECREF(passed);
   if (result == NULL || self->returns != RETURNS_TENSOR) return result;
   managed address = result == Py_None ? NULL : PyLong_AsVoidPtr(result);
   Py_DECREF(result);
-  return finish(self, address);
+  return PyErr_Occurred() ? NULL : finish(self, address);
 }
 
 static PyObject *function_call(PyObject *op, PyObject *args, PyObject *keywords) {
   Function *self = (Function *)op;
   module_state *state = PyType_GetModuleState(Py_TYPE(op));
-  Py_ssize_t count = PyTuple_Size(args), have = 0;
+  Py_ssize_t count = PyTuple_Size(args), takes = PyTuple_Size(self->arguments);
   if (keywords != NULL && PyDict_Size(keywords) > 0)
     return PyErr_Format(PyExc_TypeError, "dlbridge: %U takes no keyword arguments", self->name);
-  const char *tensors = NULL;
-  if (self->tensors != Py_None) {
-    Py_ssize_t takes = PyBytes_Size(self->tensors);
-    tensors = PyBytes_AsString(self->tensors);
-    if (count != takes)
-      return PyErr_Format(PyExc_TypeError, "dlbridge: %U takes %zd arguments, not %zd", self->name, takes, count);
-  }
-  managed few[DIRECT], *shared = count <= DIRECT ? few : PyMem_Malloc((size_t)count * sizeof *shared);
-  if (shared == NULL) return PyErr_NoMemory();
-  for (; have < count; have++) {
-    shared[have] = NULL;
-    if (tensors != NULL && !tensors[have]) continue;
-    shared[have] = lend(state, PyTuple_GetItem(args, have));
-    if (shared[have] == NULL) break;
-  }
-  PyObject *result = NULL;
-  if (have < count) release_all(shared, have);
-  else if (self->direct != NULL && count <= DIRECT) result = call_directly(self, shared, count);
-  else result = call_by_ctypes(self, args, shared, count);
-  if (shared != few) PyMem_Free(shared);
-  return result;
+  if (count != takes)
+    return PyErr_Format(PyExc_TypeError, "dlbridge: %U takes %zd arguments, not %zd", self->name, takes, count);
+  return (self->direct != NULL ? call_directly : call_by_ctypes)(self, state, args, count);
 }
 
 PyObject *function_new(PyObject *module, PyObject *args) {
   module_state *state = PyModule_GetState(module);
-  PyObject *name, *call, *tensors, *to, *argument_error, *pointer;
+  PyObject *name, *call, *arguments, *to, *pointer, *data, *reference;
   unsigned long long direct;
   int returns;
-  if (!PyArg_ParseTuple(args, "UOOOOOKi:function", &name, &call, &tensors, &to, &argument_error, &pointer, &direct,
-                        &returns))
+  if (!PyArg_ParseTuple(args, "UOO!OOO!O!Ki:function", &name, &call, &PyTuple_Type, &arguments, &to, &pointer,
+                        &PyType_Type, &data, &PyType_Type, &reference, &direct, &returns))
     return NULL;
   Function *self = PyObject_GC_New(Function, state->function_type);
   if (self == NULL) return NULL;
   self->dict = self->weak = NULL;
   self->name = Py_NewRef(name);
   self->call = Py_NewRef(call);
-  self->tensors = Py_NewRef(tensors);
+  self->arguments = Py_NewRef(arguments);
   self->to = Py_NewRef(to);
-  self->argument_error = Py_NewRef(argument_error);
   self->pointer = Py_NewRef(pointer);
-  self->direct = (c_function)(uintptr_t)direct;
+  self->data = (PyTypeObject *)Py_NewRef(data);
+  self->reference = (PyTypeObject *)Py_NewRef(reference);
+  self->direct = PyTuple_Size(arguments) <= DIRECT ? (c_function)(uintptr_t)direct : NULL;
   self->returns = returns;
   PyObject_GC_Track(self);
   return (PyObject *)self;
@@ -176,6 +232,7 @@ static int function_traverse(PyObject *op, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(op));
   Py_VISIT(self->dict);
   Py_VISIT(self->call);
+  Py_VISIT(self->arguments);
   Py_VISIT(self->to);
   return 0;
 }
@@ -196,10 +253,11 @@ static void function_dealloc(PyObject *op) {
   function_clear(op);
   Py_DECREF(self->name);
   Py_DECREF(self->call);
-  Py_DECREF(self->tensors);
+  Py_DECREF(self->arguments);
   Py_DECREF(self->to);
-  Py_DECREF(self->argument_error);
   Py_DECREF(self->pointer);
+  Py_DECREF((PyObject *)self->data);
+  Py_DECREF((PyObject *)self->reference);
   PyObject_GC_Del(op);
   Py_DECREF(type);
 }

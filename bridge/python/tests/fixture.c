@@ -248,6 +248,45 @@ double fixture_sum(DLManagedTensorVersioned *x) {
   return sum;
 }
 
+/* The least and the largest of x. */
+void fixture_range(DLManagedTensorVersioned *x, double *out) {
+  float *a = x->dl_tensor.data;
+  out[0] = out[1] = a[0];
+  for (int64_t i = 1; i < x->dl_tensor.shape[0]; i++) {
+    if (a[i] < out[0]) out[0] = a[i];
+    if (a[i] > out[1]) out[1] = a[i];
+  }
+  x->deleter(x);
+}
+
+/* Returns a number, of several types. */
+int fixture_int(DLManagedTensorVersioned *x, int number) {
+  x->deleter(x);
+  return number;
+}
+long fixture_long(DLManagedTensorVersioned *x, long number) {
+  x->deleter(x);
+  return number;
+}
+
+/* Returns x as it is. */
+DLManagedTensorVersioned *fixture_return(DLManagedTensorVersioned *x) { return x; }
+
+/* Returns x although it has released it. */
+DLManagedTensorVersioned *fixture_return_released(DLManagedTensorVersioned *x) {
+  x->deleter(x);
+  return x;
+}
+
+/* Keeps x until fixture_end_kept, and raises `error`, of a PyDLL. */
+static DLManagedTensorVersioned *kept;
+PyObject *fixture_keep_and_raise(DLManagedTensorVersioned *x, PyObject *error) {
+  kept = x;
+  PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+  return NULL;
+}
+void fixture_end_kept(void) { kept->deleter(kept); }
+
 /* Waits, for a few seconds, until somebody has called fixture_open: NULL if nobody has. */
 static int opened;
 void fixture_open(void) { __atomic_store_n(&opened, 1, __ATOMIC_SEQ_CST); }

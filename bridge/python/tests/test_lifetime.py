@@ -655,15 +655,10 @@ def test_errors_name_the_place():
 def test_the_interpreter_lock_is_not_needed_by_a_c_reader(c):
     """A C function may read an exported tensor while other Python threads run: nothing moves."""
     a = np.arange(4, dtype=np.float32)
-    total = dlbridge.wrap(_returning_double(ctypes.CDLL(str(c.path)).fixture_sum))
+    total = dlbridge.wrap(ctypes.CDLL(str(c.path)).fixture_sum, args=["tensor"], returns=ctypes.c_double)
     threads = [threading.Thread(target=lambda: [total(a) for _ in range(500)]) for _ in range(4)]
     for t in threads:
         t.start()
     for t in threads:
         t.join()
     assert total(a) == 6.0
-
-
-def _returning_double(function):
-    function.restype = ctypes.c_double
-    return function

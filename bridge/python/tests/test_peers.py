@@ -182,7 +182,7 @@ def test_torch_tensors_travel_in_messages(torch):
 
 
 def test_wrap_converts_to_torch(torch, c):
-    add = dlbridge.wrap(ctypes.CDLL(str(c.path)).fixture_add, to=torch.from_dlpack)
+    add = dlbridge.wrap(ctypes.CDLL(str(c.path)).fixture_add, args=["tensor", "tensor"], returns="tensor", to=torch.from_dlpack)
     x, y = torch.arange(4.0), torch.ones(4)
     z = add(x, y)
     assert isinstance(z, torch.Tensor)

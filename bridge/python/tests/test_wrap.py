@@ -7,18 +7,20 @@ import ctypes
 import functools
 import gc
 import sys
+import textwrap
 import threading
 import weakref
 
 import numpy as np
 import pytest
 import tvm_ffi
-from conftest import Producer
+from conftest import Producer, run_python
 from test_peers import peer
 
 import dlbridge
 
 ADDRESS = ctypes.c_void_p
+ONE, TWO = ({"args": ["tensor"] * count, "returns": "tensor"} for count in (1, 2))
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +54,7 @@ def floats(*values) -> np.ndarray:
 
 
 def test_a_c_function_becomes_a_python_function(lib):
-    add = dlbridge.wrap(lib.fixture_add)
+    add = dlbridge.wrap(lib.fixture_add, **TWO)
     x, y = floats(0, 1, 2, 3), floats(10, 10, 10, 10)
     result = add(x, y)
     assert isinstance(result, dlbridge.Tensor)
@@ -60,21 +62,94 @@ def test_a_c_function_becomes_a_python_function(lib):
     assert x.tolist() == [10, 11, 12, 13]
     del result
     assert dlbridge.counters()["exports"] == 0
-    converted = dlbridge.wrap(lib.fixture_add, to=np.from_dlpack)(x, tvm_ffi.from_dlpack(y))
+    converted = dlbridge.wrap(lib.fixture_add, **TWO, to=np.from_dlpack)(x, tvm_ffi.from_dlpack(y))
     assert isinstance(converted, np.ndarray) and converted.ctypes.data == x.ctypes.data
 
 
-def test_what_argtypes_says_is_no_tensor_is_passed_as_it_is(lib):
+def test_arguments_that_are_no_tensors_are_passed_as_ctypes_passes_them(lib):
     x = floats(0, 1, 2, 3)
     scale = dlbridge.wrap(declared(lib.fixture_scale, ADDRESS, ADDRESS, ctypes.c_float))
     assert np.from_dlpack(scale(x, 2.5)).tolist() == [0, 2.5, 5, 7.5]
-    lib.fixture_sum.restype = ctypes.c_double
-    assert dlbridge.wrap(lib.fixture_sum)(x) == 15
-    assert dlbridge.wrap(declared(lib.fixture_sum, ctypes.c_double, ctypes.POINTER(ctypes.c_int)))(x) == 15
+    scale = dlbridge.wrap(lib.fixture_scale, args=["tensor", ctypes.c_float], returns="tensor")
+    assert np.from_dlpack(scale(x, 2)).tolist() == [0, 5, 10, 15]
+    assert dlbridge.wrap(declared(lib.fixture_sum, ctypes.c_double, ADDRESS))(x) == 30
+    assert dlbridge.wrap(lib.fixture_sum, args=["tensor"], returns=ctypes.c_double)(x) == 30
+
+
+class DLManagedTensorVersioned(ctypes.Structure):
+    pass
+
+
+class DLManagedTensor(ctypes.Structure):
+    pass
+
+
+def test_pointers_to_managed_tensors_are_tensors_and_other_pointers_are_not(lib):
+    x, managed = floats(1, 2), ctypes.POINTER(DLManagedTensorVersioned)
+    assert dlbridge.wrap(declared(lib.fixture_add, managed, managed, managed))(x, x).data_ptr == x.ctypes.data
+    for other in (ctypes.POINTER(DLManagedTensor), ctypes.POINTER(ctypes.c_float), ctypes.POINTER(managed)):
+        with pytest.raises(TypeError, match="fixture_sum: argument 1"):
+            dlbridge.wrap(declared(lib.fixture_sum, ctypes.c_double, other))(x)
+
+
+NDPOINTER = np.ctypeslib.ndpointer(np.float64, shape=(2,))
+
+
+@pytest.mark.parametrize("kind", [ctypes.POINTER(ctypes.c_double), ctypes.c_double * 2, NDPOINTER], ids=str)
+@pytest.mark.parametrize("how", ["args", "argtypes"])
+def test_arrays_for_results_are_written(lib, kind, how):
+    least_and_largest = np.zeros(2) if kind is NDPOINTER else (ctypes.c_double * 2)()
+    if how == "args":
+        extent = dlbridge.wrap(lib.fixture_range, args=["tensor", kind], returns=None)
+    else:
+        extent = dlbridge.wrap(declared(lib.fixture_range, None, ADDRESS, kind))
+    assert extent(floats(3, -1, 7), least_and_largest) is None
+    assert list(least_and_largest) == [-1, 7]
+    if kind is ctypes.POINTER(ctypes.c_double):
+        extent(floats(5), ctypes.cast(least_and_largest, kind))
+        assert list(least_and_largest) == [5, 5]
+        with pytest.raises(TypeError, match="argument 2: expected LP_c_double"):
+            extent(floats(5), ctypes.byref(ctypes.c_int()))
+
+
+class Handle(ctypes.c_void_p):
+    pass
+
+
+@pytest.mark.parametrize("number", [0, 1, 4096, 0x10000, 0x7FFFFFF8, -1, -8])
+@pytest.mark.parametrize(
+    "kind", [ctypes.c_int, ctypes.c_int32, ctypes.c_long, ctypes.c_int64, ctypes.c_ulong, Handle], ids=str
+)
+def test_a_number_that_is_returned_is_no_address(lib, kind, number):
+    name = "fixture_int" if kind in (ctypes.c_int, ctypes.c_int32) else "fixture_long"
+    number_type = ctypes.c_int if name == "fixture_int" else ctypes.c_long
+    want = Handle(number).value if kind is Handle else kind(number).value
+    by_restype = dlbridge.wrap(declared(getattr(lib, name), kind, ADDRESS, number_type))
+    by_args = dlbridge.wrap(getattr(lib, name), args=["tensor", number_type], returns=kind)
+    for returned in (by_restype(floats(1), number), by_args(floats(1), number)):
+        assert (returned.value if kind is Handle else returned) == want
+
+
+def test_a_restype_that_was_never_set_is_an_int(lib):
+    lib.fixture_int.argtypes = [ADDRESS, ctypes.c_int]
+    assert dlbridge.wrap(lib.fixture_int)(floats(1), 0x10000) == 0x10000
+    with pytest.raises(TypeError, match='`to` takes a tensor: returns="tensor" declares one'):
+        dlbridge.wrap(lib.fixture_int, to=np.from_dlpack)
+
+
+def test_args_and_returns_say_more_than_argtypes_and_restype(lib):
+    x = floats(1, 2)
+    function = declared(lib.fixture_add, ctypes.c_int, ctypes.c_int)
+    assert dlbridge.wrap(function, **TWO)(x, x).data_ptr == x.ctypes.data
+    assert (function.restype, function.argtypes) == (ctypes.c_int, (ctypes.c_int,))  # as they were
+    address = dlbridge.to_address(x)
+    same = dlbridge.wrap(declared(lib.fixture_return, ADDRESS, ADDRESS), args=[ADDRESS], returns=ADDRESS)
+    assert same(address) == address
+    dlbridge.from_address(address)
 
 
 def test_every_producer_is_shared_where_it_lies(lib, c):
-    add = dlbridge.wrap(lib.fixture_add)
+    add = dlbridge.wrap(lib.fixture_add, **TWO)
     array = floats(1, 2, 3, 4)
     for x in (
         array,
@@ -100,10 +175,9 @@ def test_any_number_of_arguments_arrives_in_order(count, with_argtypes, result):
         return dlbridge.to_address((tensors or [spare])[-1]) if result is not None else None
 
     cfunc = ctypes.CFUNCTYPE(result, *[ADDRESS] * count)(takes)
-    if not with_argtypes:
-        cfunc.argtypes = None
+    declared_by = {} if with_argtypes else {"args": ["tensor"] * count, "returns": result and "tensor"}
     arrays = [floats(i) for i in range(count)]
-    returned = dlbridge.wrap(cfunc)(*arrays)
+    returned = dlbridge.wrap(cfunc, **declared_by)(*arrays)
     assert seen == [a.ctypes.data for a in arrays]
     if result is None:
         assert returned is None
@@ -113,7 +187,7 @@ def test_any_number_of_arguments_arrives_in_order(count, with_argtypes, result):
 
 def test_the_same_tensor_may_be_passed_twice(lib):
     x = floats(1, 2)
-    assert np.from_dlpack(dlbridge.wrap(lib.fixture_add)(x, x)).tolist() == [2, 4]
+    assert np.from_dlpack(dlbridge.wrap(lib.fixture_add, **TWO)(x, x)).tolist() == [2, 4]
 
 
 def test_results_of_other_types_are_returned_as_they_are(lib):
@@ -126,8 +200,8 @@ def test_results_of_other_types_are_returned_as_they_are(lib):
 
 def test_the_gil_is_let_go_during_the_call(lib, c):
     for wait in (
-        dlbridge.wrap(lib.fixture_wait),
-        dlbridge.wrap(ctypes.CDLL(str(c.path), use_errno=True).fixture_wait),
+        dlbridge.wrap(lib.fixture_wait, **ONE),
+        dlbridge.wrap(ctypes.CDLL(str(c.path), use_errno=True).fixture_wait, **ONE),
     ):
         x = floats(1)
         opener = threading.Timer(0.05, c.open)
@@ -138,12 +212,9 @@ def test_the_gil_is_let_go_during_the_call(lib, c):
 
 def test_the_gil_is_kept_where_ctypes_keeps_it(c):
     for library, held in ((ctypes.CDLL, 0), (ctypes.PyDLL, 1)):
-        for argtypes in (None, [ADDRESS]):
-            note = library(str(c.path)).fixture_note_gil
-            note.restype, note.argtypes = None, argtypes
-            x = floats(7)
-            dlbridge.wrap(note)(x)
-            assert x[0] == held
+        x = floats(7)
+        dlbridge.wrap(library(str(c.path)).fixture_note_gil, args=["tensor"], returns=None)(x)
+        assert x[0] == held
 
 
 def test_arguments_may_end_on_threads_that_the_call_waits_for(lib):
@@ -155,7 +226,7 @@ def test_arguments_may_end_on_threads_that_the_call_waits_for(lib):
 
 
 def test_threads_call_one_function_at_once(lib):
-    add = dlbridge.wrap(lib.fixture_add)
+    add = dlbridge.wrap(lib.fixture_add, **TWO)
     failed = []
 
     def work():
@@ -181,12 +252,12 @@ def test_what_was_shared_before_a_refused_argument_is_given_back(lib):
     references = sys.getrefcount(x)
     scale = declared(lib.fixture_scale, ADDRESS, ADDRESS, ctypes.c_float)
     with pytest.raises(TypeError, match="has no __dlpack__"):
-        dlbridge.wrap(lib.fixture_add)(x, [1, 2])
+        dlbridge.wrap(lib.fixture_add, **TWO)(x, [1, 2])
     with pytest.raises(TypeError, match="fixture_scale takes 2 arguments, not 1"):
         dlbridge.wrap(scale)(x)
     with pytest.raises(TypeError, match="fixture_scale: argument 2") as raised:
         dlbridge.wrap(scale)(x, "two")
-    assert isinstance(raised.value.__cause__, ctypes.ArgumentError)
+    assert isinstance(raised.value.__cause__, TypeError)
     with pytest.raises(TypeError, match="no keyword"):
         dlbridge.wrap(scale)(x, factor=2)
     nine = ctypes.CFUNCTYPE(None, *[ADDRESS] * 9)(lambda *_: None)
@@ -195,7 +266,7 @@ def test_what_was_shared_before_a_refused_argument_is_given_back(lib):
     closed = dlbridge.from_dlpack(x)
     closed.close()
     with pytest.raises(ValueError, match="closed"):
-        dlbridge.wrap(lib.fixture_add)(x, closed)
+        dlbridge.wrap(lib.fixture_add, **TWO)(x, closed)
     assert dlbridge.counters()["exports"] == 0
     assert sys.getrefcount(x) == references
 
@@ -204,13 +275,13 @@ def test_errors_after_the_call_leave_the_arguments_to_the_function(lib, c):
     x = floats(0, 1, 2, 3)
     references = sys.getrefcount(x)
     with pytest.raises(RuntimeError, match="fixture_refuse returned no tensor"):
-        dlbridge.wrap(lib.fixture_refuse)(x)
+        dlbridge.wrap(lib.fixture_refuse, **ONE)(x)
     with pytest.raises(RuntimeError, match="returned no tensor"):
-        dlbridge.wrap(ctypes.CDLL(str(c.path), use_errno=True).fixture_refuse)(x)
+        dlbridge.wrap(ctypes.CDLL(str(c.path), use_errno=True).fixture_refuse, **ONE)(x)
     with pytest.raises(BufferError):
-        dlbridge.wrap(lib.fixture_add, to=lambda t: t.__dlpack__(dl_device=(2, 0)))(x, x)
+        dlbridge.wrap(lib.fixture_add, **TWO, to=lambda t: t.__dlpack__(dl_device=(2, 0)))(x, x)
     with pytest.raises(ctypes.ArgumentError):
-        dlbridge.wrap(lib.fixture_add, to=lambda t: (_ for _ in ()).throw(ctypes.ArgumentError("mine")))(x, x)
+        dlbridge.wrap(lib.fixture_add, **TWO, to=lambda t: (_ for _ in ()).throw(ctypes.ArgumentError("mine")))(x, x)
     assert dlbridge.counters()["exports"] == 0
     assert sys.getrefcount(x) == references
 
@@ -243,13 +314,288 @@ def test_what_cannot_be_wrapped_is_refused(lib):
     with pytest.raises(ValueError, match="NULL"):
         dlbridge.wrap(ctypes.CFUNCTYPE(ADDRESS, ADDRESS)(0))
     with pytest.raises(TypeError, match="to must be callable"):
-        dlbridge.wrap(lib.fixture_add, to="numpy")
+        dlbridge.wrap(lib.fixture_add, **TWO, to="numpy")
     lib.fixture_add.errcheck = lambda *_: None
     with pytest.raises(TypeError, match="errcheck"):
-        dlbridge.wrap(lib.fixture_add)
-    lib.fixture_sum.restype = lambda status: status
+        dlbridge.wrap(lib.fixture_add, **TWO)
+    lib.fixture_sum.argtypes, lib.fixture_sum.restype = [ADDRESS], lambda status: status
     with pytest.raises(TypeError, match="restype"):
         dlbridge.wrap(lib.fixture_sum)
+
+
+def test_a_function_of_which_nobody_says_what_it_takes_is_refused(lib):
+    for function in (lib.fixture_scale, ctypes.CDLL(None).getpid):
+        function.restype = ADDRESS
+        with pytest.raises(TypeError) as raised:
+            dlbridge.wrap(function)
+        for way in ("args=[...]", "returns=...", f"{function.__name__}.argtypes", f"{function.__name__}.restype"):
+            assert way in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "declaration, error",
+    [
+        ({"args": ["tensors"]}, "args must be"),
+        ({"args": "tensor"}, "args must be"),
+        ({"args": [float]}, "args must be"),
+        ({"args": [None]}, "args must be"),
+        ({"args": [ctypes.c_int(1)]}, "args must be"),
+        ({"args": ["tensor"] * 1025}, "too many"),
+        ({"args": 3}, "not iterable"),
+        ({"args": [], "returns": "tensors"}, "returns"),
+        ({"args": [], "returns": int}, "returns"),
+        ({"args": [], "returns": ["tensor"]}, "returns"),
+        ({"args": [], "returns": ctypes.c_int, "to": len}, "takes a tensor"),
+        ({"args": [], "returns": None, "to": len}, "takes a tensor"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "-".join(value),
+)
+def test_a_declaration_that_says_nothing_is_refused(lib, declaration, error):
+    with pytest.raises(TypeError, match=error):
+        dlbridge.wrap(lib.fixture_add, **declaration)
+
+
+# ---- hostile callers ----------------------------------------------------------------------------------
+
+# Each runs in a process of its own, so that a crash is seen.
+HOSTILE = {
+    "no argtypes and no arguments": """
+        for f in (lib.fixture_scale, lib.fixture_add, lib.fixture_int):
+            refused(TypeError, lambda: dlbridge.wrap(f)())
+            f.restype = pointer
+            refused(TypeError, lambda: dlbridge.wrap(f)())
+    """,
+    "wrong numbers of arguments": """
+        add, scale = dlbridge.wrap(lib.fixture_add, **two), dlbridge.wrap(lib.fixture_scale, **scaling)
+        for f in (add, scale):
+            for args in ((), (x,), (x, x, x), (x,) * 100):
+                refused(TypeError, f, *args)
+    """,
+    "a status that could be an address": """
+        for status in (0x10000, 0x7fffff00):
+            f = lib.fixture_int
+            f.argtypes, f.restype = [pointer, ctypes.c_int], ctypes.c_int
+            assert dlbridge.wrap(f)(x, status) == status
+            f.restype = ctypes.c_int32
+            assert dlbridge.wrap(f)(x, status) == status
+    """,
+    "numbers that cannot be addresses": """
+        f = dlbridge.wrap(lib.fixture_long, args=["tensor", ctypes.c_long], returns="tensor")
+        for status in (1, 8, 4095, 0x10001, -1, -8, -4096):
+            refused(ValueError, f, x, status)
+        refused(RuntimeError, f, x, 0)
+    """,
+    "arrays for results": """
+        f = lib.fixture_range
+        f.argtypes, f.restype = [pointer, ctypes.POINTER(ctypes.c_double)], None
+        out = (ctypes.c_double * 2)()
+        dlbridge.wrap(f)(x, out)
+        assert list(out) == [0, 3]
+    """,
+    "keywords": """
+        scale = dlbridge.wrap(lib.fixture_scale, **scaling)
+        refused(TypeError, lambda: scale(x, factor=2))
+        refused(TypeError, lambda: scale(**{"": x}))
+        refused(TypeError, lambda: dlbridge.wrap(lib.fixture_scale, arguments=[]))
+    """,
+    "arguments that are no tensors": """
+        add = dlbridge.wrap(lib.fixture_add, **two)
+        closed = dlbridge.from_dlpack(x)
+        closed.close()
+        address = dlbridge.to_address(x)
+        capsule = x.__dlpack__(max_version=(1, 0))
+        dlbridge.from_dlpack(capsule)
+        for bad in (None, 0, 8, -1, 1.5, "x", b"x", [x], (), {}, object(), address, ctypes.c_void_p(address),
+                    ctypes.py_object(x), closed, capsule, np.zeros(2, object), type, dlbridge, add):
+            refused((TypeError, ValueError, BufferError), add, x, bad)
+            refused((TypeError, ValueError, BufferError), add, bad, x)
+        dlbridge.from_address(address)
+    """,
+    "one capsule twice": """
+        add = dlbridge.wrap(lib.fixture_add, **two)
+        capsule = x.__dlpack__(max_version=(1, 0))
+        refused(ValueError, add, capsule, capsule)
+    """,
+    "producers that raise": """
+        class Producer:
+            def __init__(self, error):
+                self.error = error
+            def __dlpack__(self, **keywords):
+                raise self.error
+        add = dlbridge.wrap(lib.fixture_add, **two)
+        for error in (ctypes.ArgumentError, KeyboardInterrupt, SystemExit, MemoryError, RecursionError, TypeError("mine")):
+            refused((error if isinstance(error, type) else TypeError), add, x, Producer(error))
+    """,
+    "converters that raise": """
+        class Kind:
+            error = value = None
+            @classmethod
+            def from_param(cls, value):
+                if cls.error is not None:
+                    raise cls.error
+                return cls.value
+        scale = dlbridge.wrap(lib.fixture_scale, args=["tensor", Kind], returns="tensor")
+        for Kind.error in (ctypes.ArgumentError("mine"), KeyboardInterrupt(), MemoryError(), RecursionError(), TypeError("mine")):
+            refused(type(Kind.error), scale, x, 2)
+        Kind.error = None
+        class Itself:
+            @property
+            def _as_parameter_(self):
+                return self
+        class Raises:
+            @property
+            def _as_parameter_(self):
+                raise ctypes.ArgumentError("mine")
+        for Kind.value in (1.5, object(), [], {}, 2**64, -(2**63) - 1, x, dlbridge.from_dlpack(x), Itself()):
+            refused(TypeError, scale, x, 2)
+        Kind.value = Raises()
+        refused(ctypes.ArgumentError, scale, x, 2)
+        class Factor:
+            _as_parameter_ = ctypes.c_float(2)
+        for Kind.value in (ctypes.c_float(2), ctypes.c_float.from_param(2), Factor()):
+            x[:] = 1
+            assert np.from_dlpack(scale(x, None)).tolist() == [2] * 4
+        take = dlbridge.wrap(lib.fixture_long, args=["tensor", Kind], returns=ctypes.c_long)
+        for Kind.value in (0, -1, 2**31 - 1, True):
+            assert take(x, None) & 0xffffffff == int(Kind.value) & 0xffffffff
+        for Kind.value in (None, b"bytes", "text", ctypes.byref(ctypes.c_int())):
+            take(x, None)
+    """,
+    "converters and converted results that raise after the call": """
+        class Status(ctypes.c_int):
+            @staticmethod
+            def _check_retval_(status):
+                raise ctypes.ArgumentError("mine")
+        refused(ctypes.ArgumentError, dlbridge.wrap(lib.fixture_int, args=["tensor", ctypes.c_int], returns=Status), x, 2)
+        wrapped = dlbridge.wrap(lib.fixture_add, **two, to=lambda t: 1 / 0)
+        refused(ZeroDivisionError, wrapped, x, x)
+    """,
+    "a function that keeps its argument and raises what ctypes raises before a call": """
+        python = ctypes.PyDLL(path)
+        keep = dlbridge.wrap(python.fixture_keep_and_raise, args=["tensor", ctypes.py_object], returns=ctypes.py_object)
+        refused(ctypes.ArgumentError, keep, x, ctypes.ArgumentError("mine"))
+        assert dlbridge.counters()["exports"] == 1
+        lib.fixture_end_kept()
+    """,
+    "results that are no tensors of the function's": """
+        released = dlbridge.wrap(lib.fixture_return_released, args=["tensor"], returns="tensor")
+        for _ in range(100):
+            refused(ValueError, released, x)
+            refused(ValueError, released, dlbridge.from_dlpack(x))
+        same = []
+        back = ctypes.CFUNCTYPE(pointer, pointer)(lambda address: same.append(address) or same[0])
+        twice = dlbridge.wrap(back)
+        first = twice(x)
+        refused(ValueError, twice, x)
+        dlbridge.from_address(same[1])
+        assert np.from_dlpack(first).ctypes.data == x.ctypes.data
+        nothing = dlbridge.wrap(lib.fixture_refuse, args=["tensor"], returns=ctypes.c_char_p)
+        assert nothing(x) is None
+        first.close()
+    """,
+    "callbacks that raise": """
+        sys.unraisablehook = lambda raised: None
+        def fail(address):
+            dlbridge.from_address(address).close()
+            raise ctypes.ArgumentError("mine")
+        dlbridge.wrap(ctypes.CFUNCTYPE(None, pointer)(fail))(x)
+    """,
+    "calls within calls": """
+        add = dlbridge.wrap(lib.fixture_add, **two)
+        class Producer:
+            depth = 0
+            def __dlpack__(self, **keywords):
+                Producer.depth += 1
+                if Producer.depth < 50:
+                    add(x, self)
+                return x.__dlpack__(**keywords)
+        x[:] = 0
+        add(x, Producer())
+        def again(address):
+            inner = dlbridge.from_address(address)
+            return dlbridge.to_address(wrapped(inner) if len(seen) < 50 and not seen.append(0) else inner)
+        seen = []
+        wrapped = dlbridge.wrap(ctypes.CFUNCTYPE(pointer, pointer)(again))
+        assert wrapped(x).data_ptr == x.ctypes.data
+        endless = dlbridge.wrap(lib.fixture_add, **two, to=lambda t: endless(t, x))
+        refused(RecursionError, endless, x, x)
+    """,
+    "threads that share a function, arguments and a capsule": """
+        import threading
+        add, scale = dlbridge.wrap(lib.fixture_add, **two), dlbridge.wrap(lib.fixture_scale, **scaling)
+        capsules, taken = [x.__dlpack__(max_version=(1, 0)) for _ in range(100)], []
+        tensor = dlbridge.from_dlpack(x)
+        def work():
+            for capsule in capsules:
+                scale(tensor, 1)
+                refused(TypeError, scale, x, "two")
+                try:
+                    add(capsule, x)
+                    taken.append(capsule)
+                except ValueError:
+                    pass
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        assert len(taken) == 100
+        tensor.close()
+    """,
+    "declarations that change their mind": """
+        class Kinds(list):
+            def __iter__(self):
+                yield from (self.pop() for _ in range(len(self)))
+        add = dlbridge.wrap(lib.fixture_add, args=Kinds(["tensor", "tensor"]), returns="tensor")
+        assert add(x, x).data_ptr == x.ctypes.data
+        f = lib.fixture_add
+        f.argtypes, f.restype = [pointer, pointer], pointer
+        add = dlbridge.wrap(f)
+        f.argtypes, f.restype = [ctypes.c_int], ctypes.c_int
+        assert add(x, x).data_ptr == x.ctypes.data
+        kinds = ["tensor", ctypes.c_float]
+        scale = dlbridge.wrap(lib.fixture_scale, args=kinds, returns="tensor")
+        kinds.clear()
+        assert scale(x, 1).data_ptr == x.ctypes.data
+    """,
+    "functions that are not made by wrap": """
+        from dlbridge import _core
+        add = dlbridge.wrap(lib.fixture_add, **two)
+        refused(TypeError, type(add))
+        refused(TypeError, lambda: type("Mine", (type(add),), {}))
+        refused(TypeError, lambda: setattr(type(add), "__call__", None))
+        refused(TypeError, lambda: object.__new__(type(add)))
+        refused(TypeError, _core.function, "name", lib.fixture_add, None, None, None, None, None, 0, 0)
+        import copy, pickle
+        for make in (copy.copy, pickle.dumps):
+            refused((TypeError, pickle.PicklingError), make, add)
+    """,
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_caller_ends_no_interpreter(c, case):
+    prelude = f"""
+        import ctypes, gc, sys
+        import numpy as np
+        import dlbridge
+
+        path, pointer = {str(c.path)!r}, ctypes.c_void_p
+        lib = ctypes.CDLL(path)
+        two, scaling = ({{"args": ["tensor", kind], "returns": "tensor"}} for kind in ("tensor", ctypes.c_float))
+        x = np.arange(4, dtype=np.float32)
+
+        def refused(kinds, call, *args):
+            try:
+                call(*args)
+            except kinds:
+                return
+            raise AssertionError(f"{{call}}{{args}} is not refused")
+    """
+    ending = """
+        gc.collect()
+        assert dlbridge.counters() == dict.fromkeys(("exports", "imports", "loans", "double_deletes"), 0), dlbridge.counters()
+        print("done")
+    """
+    assert run_python("".join(textwrap.dedent(part) for part in (prelude, HOSTILE[case], ending))) == "done\n"
 
 
 # ---- the function that is made ------------------------------------------------------------------------
@@ -279,7 +625,7 @@ def test_a_cycle_through_it_is_collected():
 
 
 def test_it_looks_like_a_function(lib):
-    add = dlbridge.wrap(lib.fixture_add)
+    add = dlbridge.wrap(lib.fixture_add, **TWO)
     assert (add.__name__, add.__wrapped__) == ("fixture_add", lib.fixture_add)
     assert "fixture_add" in repr(add) and callable(add)
 
@@ -443,7 +789,7 @@ def test_g47_a_table_is_not_used_for_what_dlpack_may_refuse(c):
 @pytest.mark.peers
 def test_arguments_of_all_libraries_mix(lib, torch, jax):
     total = dlbridge.wrap(declared(lib.fixture_sum, ctypes.c_double, ADDRESS))
-    add = dlbridge.wrap(lib.fixture_add, to=torch.from_dlpack)
+    add = dlbridge.wrap(lib.fixture_add, **TWO, to=torch.from_dlpack)
     x = torch.arange(4.0)
     others = (torch.ones(4), np.ones(4, np.float32), jax.numpy.ones(4, "float32"), tvm_ffi.from_dlpack(floats(1, 1, 1, 1)))
     for i, y in enumerate(others, 1):
@@ -474,7 +820,7 @@ def test_torch_arguments_come_by_its_table(lib, torch, monkeypatch):
 
 @pytest.mark.peers
 def test_torch_tensors_whose_numbers_are_elsewhere_are_refused(lib, torch):
-    add = dlbridge.wrap(lib.fixture_add)
+    add = dlbridge.wrap(lib.fixture_add, **TWO)
     x = torch.ones(3)
     z = torch.tensor([1 + 2j, 3 + 4j, 5 + 6j])
     tensor_of = {
