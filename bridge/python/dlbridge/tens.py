@@ -11,7 +11,9 @@ process that has loaded it, every function is a RuntimeError.
 from __future__ import annotations
 
 import json
+import json.decoder
 import operator
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +24,9 @@ __all__ = ["Message", "decode", "encode", "pack", "parse", "unpack"]
 
 
 _UNREAD: Any = object()
+_MAX_DEPTH = 256  # Go: tens.MaxDepth
+_TOO_DEEP = f"dlbridge: label: arrays and objects are nested more than {_MAX_DEPTH} levels deep"
+_NO_STACK = "dlbridge: {}: the caller has left no stack to read it: read it before the recursion"
 
 
 class Message:
@@ -31,7 +36,7 @@ class Message:
         level: 0 to 8.
         form: four bytes, such as b"TENS"; given shorter, it is padded with spaces.
         label: the label as a dict, or None where it is no JSON object (or has an integer of more digits
-            than Python reads, sys.get_int_max_str_digits).
+            than Python reads, sys.get_int_max_str_digits). ValueError where it is nested more than 256 levels deep.
         label_bytes: the label as it is in the message.
         origin, granule, seqno: unsigned numbers of 64 bits.
         parts: memoryviews of the payload parts. Those of a message that was read alias its frames.
@@ -39,6 +44,9 @@ class Message:
             frame's buffer is. Empty for a message that was made of its fields, or only parsed.
         metadata: the attribute `metadata` of TENS, None where absent.
         tensor_metadata: that of each tensor. Both are a ValueError where an integer has too many digits.
+
+    Reading label and metadata takes little stack, however deep they are nested; a caller that has less is told by a
+    ValueError.
     """
 
     __slots__ = (
@@ -91,19 +99,28 @@ class Message:
     @property
     def label(self) -> dict[str, Any] | None:
         if self._label is _UNREAD:
-            self._label = _object(self.label_bytes)
+            try:
+                self._label = _object(self.label_bytes, bool(self.tensors))
+            except RecursionError:
+                raise ValueError(_NO_STACK.format("label")) from None
         return self._label
 
     @property
     def metadata(self) -> dict[str, Any] | None:
         if self._metadata is _UNREAD:
-            self._metadata = _loads(self._metadata_bytes)
+            try:
+                self._metadata = _loads(self._metadata_bytes)
+            except RecursionError:
+                raise ValueError(_NO_STACK.format("metadata")) from None
         return self._metadata
 
     @property
     def tensor_metadata(self) -> list[dict[str, Any] | None]:
         if self._tensor_metadata is _UNREAD:
-            self._tensor_metadata = [_loads(text) for text in self._tensor_metadata_bytes]
+            try:
+                self._tensor_metadata = [_loads(text) for text in self._tensor_metadata_bytes]
+            except RecursionError:
+                raise ValueError(_NO_STACK.format("tensor_metadata")) from None
         return self._tensor_metadata
 
     def frames(self) -> list[memoryview]:
@@ -219,7 +236,7 @@ def _json(value: Mapping[str, Any], what: str = "metadata or label") -> bytes:
     try:
         return json.dumps(dict(value), allow_nan=False, separators=(",", ":")).encode()
     except RecursionError:
-        raise ValueError(f"dlbridge: {what} nested too deep") from None
+        raise ValueError(f"dlbridge: {what} is nested too deep, or the caller has left no stack to write it") from None
     except (TypeError, ValueError) as error:  # or of a class of theirs, which may not take a text
         raise (TypeError if isinstance(error, TypeError) else ValueError)(f"dlbridge: {what}: {error}") from error
 
@@ -242,9 +259,14 @@ def _bytes_view(part: Any) -> memoryview:
 
 
 def _loads(text: bytes | None) -> Any:
+    """What metadata says, which the codec has checked. Python does not read integers of any length."""
+    if text is None:
+        return None
     try:
-        return None if text is None else json.loads(text)
-    except ValueError as error:  # it is JSON, but Python does not read integers of any length
+        return json.loads(text)
+    except RecursionError:
+        return _read_value(text.decode())
+    except ValueError as error:
         raise ValueError(f"dlbridge: metadata: {error}") from None
 
 
@@ -259,12 +281,88 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def _object(text: bytes) -> dict[str, Any] | None:
-    """The JSON object that the bytes are, as strictly as the codec reads it; None for anything else."""
+class _DeepError(ValueError):
+    pass
+
+
+def _object(label: bytes, checked: bool) -> dict[str, Any] | None:
+    """The JSON object that a label is, as strictly as the codec reads it, or has if checked; None for anything else."""
     try:
-        value = json.loads(
-            text.decode(), object_pairs_hook=_no_duplicates, parse_constant=_no_constant
-        )
-    except (ValueError, RecursionError):
+        text = label.decode()
+        try:
+            value = json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+            if not checked and text.count("[") + text.count("{") > _MAX_DEPTH:
+                _check_depth(value)
+        except RecursionError:
+            value = _read_value(text)
+    except _DeepError:
+        raise
+    except ValueError:
         return None
     return value if isinstance(value, dict) else None
+
+
+def _check_depth(value: Any) -> None:
+    level, depth = [value], 0
+    while level := [item for item in level if isinstance(item, (dict, list))]:
+        depth += 1
+        if depth > _MAX_DEPTH:
+            raise _DeepError(_TOO_DEEP)
+        level = [item for each in level for item in (each.values() if isinstance(each, dict) else each)]
+
+
+_TOKEN = re.compile(
+    r"""[ \t\n\r]*(?:([][{}:,"])|(-?(?:0|[1-9][0-9]*))((?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)|(true|false|null)|\Z)"""
+)
+_WORDS = {"true": True, "false": False, "null": None}
+
+
+def _read_value(text: str) -> Any:
+    """What a JSON text says, read without recursion, for callers with little stack left; json.loads is faster."""
+    containers: list[list[Any]] = []  # that are open: the elements of an array, or names and values by turns
+    marks = []  # what closes each of them
+    at, value, expected = 0, None, "value"
+    while True:
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise ValueError(f"character {at} is not JSON")
+        mark, integer, fraction, word = match.groups()
+        at = match.end()
+        if expected in ("value", "value or end") and (mark in ("[", "{", '"') or integer or word):
+            if mark in ("[", "{"):
+                if len(containers) == _MAX_DEPTH:
+                    raise _DeepError(_TOO_DEEP)
+                containers.append([])
+                marks.append("]" if mark == "[" else "}")
+                expected = "value or end" if mark == "[" else "name or end"
+                continue
+            if mark:
+                value, at = json.decoder.scanstring(text, at, True)
+            elif word:
+                value = _WORDS[word]
+            else:
+                value = float(integer + fraction) if fraction else int(integer)
+        elif expected in ("name", "name or end") and mark == '"':
+            name, at = json.decoder.scanstring(text, at, True)
+            containers[-1].append(name)
+            expected = "colon"
+            continue
+        elif expected == "colon" and mark == ":":
+            expected = "value"
+            continue
+        elif expected == "comma or end" and mark == ",":
+            expected = "value" if marks[-1] == "]" else "name"
+            continue
+        elif expected.endswith("end") and marks and mark == marks[-1]:
+            value = containers.pop()
+            if marks.pop() == "}":
+                value = _no_duplicates(list(zip(value[::2], value[1::2])))
+        elif expected == "end" and match.group().strip(" \t\n\r") == "":
+            return value
+        else:
+            raise ValueError(f"character {at} is not JSON")
+        if not containers:
+            expected = "end"
+        else:
+            containers[-1].append(value)
+            expected = "comma or end"

@@ -8,6 +8,7 @@ import json
 import mmap
 import os
 import pathlib
+import random
 import subprocess
 import sys
 import textwrap
@@ -840,3 +841,155 @@ def test_a_file_that_was_cut_is_a_value_error_whose_text_is_prefixed_once(tmp_pa
         os.truncate(path, 0)
         with pytest.raises(ValueError, match=r"^dlbridge: the memory at 0x[0-9a-f]+ cannot be used$"):
             tens.unpack(data)
+
+
+# ---- JSON and the caller's stack ---------------------------------------------------------------------------
+
+
+def nested(levels: int) -> dict:
+    value: dict = {}
+    for i in range(levels - 1):
+        value = {"a": value} if i % 2 else {"b": [1, {}], "c": value}
+    return value
+
+
+def levels_of(value) -> int:
+    return 1 + max((levels_of(v) for v in value.values()), default=0) if isinstance(value, dict) else 0
+
+
+def with_frames_left(left: int, read):
+    """What `read` returns when its caller may enter this many frames before the recursion limit."""
+
+    def room():
+        try:
+            return 1 + room()
+        except RecursionError:
+            return 0
+
+    def descend(more):
+        return descend(more - 1) if more > 0 else read()
+
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit + 400)
+    try:
+        return descend(room() - 2 - left)
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+@pytest.mark.parametrize("left", [10, 12, 15, 20, 30, 50, 100, 200, 300, 390])
+def test_label_and_metadata_are_read_near_the_recursion_limit(left):
+    metadata, tensor_metadata, label = nested(253), nested(251), {"x": nested(254)}
+    message = tens.decode(tens.encode([np.zeros(1)], metadata=metadata, tensor_metadata=[tensor_metadata], label=label))
+    assert with_frames_left(left, lambda: message.label)["x"] == label["x"]
+    assert with_frames_left(left, lambda: message.metadata) == metadata
+    assert with_frames_left(left, lambda: message.tensor_metadata) == [tensor_metadata]
+
+
+def test_a_caller_without_stack_is_told_so():
+    frames = tens.encode([np.zeros(1)], metadata=nested(253), tensor_metadata=[nested(251)], label={"x": nested(254)})
+    said = set()
+    for left in range(1, 30):
+        for what in ("label", "metadata", "tensor_metadata"):
+            message = tens.decode(frames)
+            try:
+                assert with_frames_left(left, lambda: getattr(message, what)) is not None
+            except ValueError as error:
+                said.add(str(error))
+            except RecursionError:
+                assert left < 8, f"{what} with {left} frames left"
+            assert getattr(message, what) is not None  # it may be read later
+    assert said == {
+        f"dlbridge: {what}: the caller has left no stack to read it: read it before the recursion"
+        for what in ("label", "metadata", "tensor_metadata")
+    }
+
+
+@pytest.mark.parametrize("levels", [256, 257, 600, 100_000])
+@pytest.mark.parametrize("left", [20, 390])
+def test_labels_are_nested_256_levels_deep_at_most(levels, left):
+    frames = tens.Message(form="FLOW", label=b'{"a":' * levels + b"1" + b"}" * levels).frames()
+    message = tens.parse(frames)
+    if levels <= 256:
+        assert levels_of(with_frames_left(left, lambda: message.label)) == levels
+        assert tens.decode(frames).tensors == []
+        return
+    for _ in range(2):
+        with pytest.raises(ValueError, match="^dlbridge: label: .* more than 256 levels deep$"):
+            with_frames_left(left, lambda: message.label)
+    with pytest.raises(ValueError, match="nested too deep"):
+        tens.decode(frames)
+
+
+def test_metadata_and_labels_that_are_nested_deeper_are_not_written():
+    for keywords in ({"metadata": nested(255)}, {"tensor_metadata": [nested(253)]}, {"label": {"x": nested(256)}}):
+        with pytest.raises(ValueError, match="nested too deep"):
+            tens.encode([np.zeros(1)], **keywords)
+    for levels in (2000, 100_000):
+        deep: list = []
+        for _ in range(levels):
+            deep = [deep]
+        with pytest.raises(ValueError, match="nested too deep"):
+            tens.encode([np.zeros(1)], metadata={"x": deep})
+
+
+READ = [
+    "{}", "[]", " [ ] ", '{"a":1}', '{ "a" : [ 1 , 2.5 , -3e2 , 1E-2, -0, 0.0, 1e999 ] , "b" : { } }', "true", "false", "null",
+    '"\\u00e9\\ud83d\\ude00\\n\\ud800"', "12345678901234567890", "-1", '[[],{},"",[null]]', '[{"a":{"b":[{}]}},[[1],2]]',
+    '{"é":"\u2028"}', "[1]\n", '{"a":1,"b":{"a":1}}', '"[{]}"', "[true,false,null]",
+]  # fmt: skip
+NOT_READ = [
+    "", " ", "[", "]", "{", "}", "[1", '{"a"', '{"a":', '{"a":1', "[1,]", "[,1]", '{"a":1,}', "{,}", "{1:2}", '{"a" 1}', "[1 2]",
+    "[}", "{]", "[1}", '{"a":1]', "01", "1.", ".5", "+1", "-", "1e", "NaN", "[Infinity]", "-Infinity", "nul", "truefalse", "1 2",
+    "[] []", '"a', '"\\x"', '"\n"', '"\\ud8"', "\ufeff{}", "\u00a01", "'a'", "//", '{"a":1,"a":2}', '{"a":1,"\\u0061":2}', "[1],",
+    "\x0b1", ":", ",", '{"a":}', '{:1}', '{"a"}', "٣",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", READ + NOT_READ)
+def test_what_is_read_without_recursion_is_what_json_reads(text):
+    def strictly():
+        return json.loads(text, object_pairs_hook=tens._no_duplicates, parse_constant=tens._no_constant)
+
+    if text in READ:
+        assert repr(tens._read_value(text)) == repr(strictly())
+    else:
+        for read in (strictly, lambda: tens._read_value(text)):
+            with pytest.raises(ValueError):
+                read()
+
+
+def test_random_json_is_read_alike_without_recursion():
+    chance = random.Random(7)
+
+    def value(depth):
+        kind = chance.randrange(8 if depth < 6 else 5)
+        if kind < 5:
+            return [None, True, chance.randrange(-(10**20), 10**20), chance.uniform(-1e9, 1e9), chance.choice(["", "é\n", '"\\'])][kind]
+        if kind == 5:
+            return [value(depth + 1) for _ in range(chance.randrange(4))]
+        return {f"{chance.randrange(99)}": value(depth + 1) for _ in range(chance.randrange(4))}
+
+    for _ in range(300):
+        text = json.dumps(value(0), ensure_ascii=chance.random() < 0.5, indent=chance.choice([None, 1]))
+        assert repr(tens._read_value(text)) == repr(json.loads(text))
+        cut = text[: chance.randrange(len(text))] + chance.choice(["", "]", "}", ",", '"', "1"])
+        try:
+            want = repr(json.loads(cut, object_pairs_hook=tens._no_duplicates, parse_constant=tens._no_constant))
+        except ValueError:
+            want = None
+        try:
+            got = repr(tens._read_value(cut))
+        except ValueError:
+            got = None
+        assert got == want, cut
+
+
+def test_an_integer_of_too_many_digits_is_no_label_and_a_value_error_near_the_limit_too():
+    digits = "1" * (sys.get_int_max_str_digits() + 1)
+    label = ('{"TENS":{"tensors":[],"metadata":{"n":%s,"deep":%s1%s}}}' % (digits, '{"a":' * 200, "}" * 200)).encode()
+    message = tens.decode(tens.Message(label=label).frames())
+    for left in (20, 390):
+        assert with_frames_left(left, lambda: message.label) is None
+        with pytest.raises(ValueError, match="digits"):
+            with_frames_left(left, lambda: message.metadata)
