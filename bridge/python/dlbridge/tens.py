@@ -179,9 +179,10 @@ def encode(
         raise TypeError(f"dlbridge: encode takes a sequence of tensors, not one {type(tensors)!r}: put it in a list")
     producers = list(tensors)
     each = [None] * len(producers) if tensor_metadata is None else list(tensor_metadata)
-    return _core.message_encode(
+    four = _form(form)
+    frames = _core.message_encode(
         operator.index(level),
-        _form(form),
+        four,
         None if label is None else _label(label),
         operator.index(origin),
         operator.index(granule),
@@ -190,6 +191,9 @@ def encode(
         tuple(producers),
         tuple(None if item is None else _json(item) for item in each),
     )
+    if four == bytes(4):  # which stands for "TENS" in C
+        frames[0][4:8] = four
+    return frames
 
 
 def pack(frames: Sequence[Any]) -> bytes:

@@ -993,3 +993,30 @@ def test_an_integer_of_too_many_digits_is_no_label_and_a_value_error_near_the_li
         assert with_frames_left(left, lambda: message.label) is None
         with pytest.raises(ValueError, match="digits"):
             with_frames_left(left, lambda: message.metadata)
+
+
+# ---- the form -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "given, written",
+    [
+        (bytes(4), bytes(4)),
+        ("\0\0\0\0", bytes(4)),
+        (b"\0", b"\0   "),
+        (b"", b"    "),
+        ("", b"    "),
+        (b"TENS", b"TENS"),
+        (b"\0\0\0S", b"\0\0\0S"),
+        (b"\xff\xff\xff\xff", b"\xff\xff\xff\xff"),
+    ],
+)
+def test_the_form_that_is_given_is_written(given, written):
+    x = np.arange(3.0)
+    frames = tens.encode([x], form=given, metadata={"n": 1})
+    message = tens.decode(frames)
+    assert bytes(frames[0][4:8]) == message.form == written
+    assert (message.metadata, memoryview(message.tensors[0]).tolist()) == ({"n": 1}, [0, 1, 2])
+    assert message.tensors[0].data_ptr == x.ctypes.data
+    assert tens.decode(tens.unpack(tens.pack(frames))).form == written
+    assert bytes(tens.Message(form=given, label=message.label_bytes, parts=[x]).frames()[0]) == bytes(frames[0])
