@@ -47,12 +47,51 @@ void core_release_lent(void (*lender)(void *ctx), void *ctx) {
 
 void core_share_take(core_share *share) { __atomic_fetch_add(&share->count, 1, __ATOMIC_RELAXED); }
 
-void core_share_drop(core_share *share) {
-  if (core_share_leave(share)) share->release(share);
+/* The releases that are running on this thread, and the shares that wait for the innermost to return. The list
+ * goes through the shares themselves, so that it needs no memory. These words are thread-local in the default
+ * model: a model that asks for static TLS would make dlopen of the Python extension fail in processes that have
+ * used it up. There glibc allocates them when a thread first releases something. */
+typedef struct {
+  int running;
+  core_share *first, *last;
+} release_list;
+
+static __thread release_list releases;
+
+/* Out of the way of the common case. */
+__attribute__((noinline)) static void wait_for_release(release_list *list, core_share *share) {
+  share->data = NULL;
+  if (list->first != NULL) list->last->data = share;
+  else list->first = share;
+  list->last = share;
 }
 
-/* free, which does not keep errno everywhere. Releases that call others end with that call, so that the compiler
- * makes a jump of it: owners of owners may be a long chain. */
+__attribute__((noinline)) static void release_waiting(release_list *list) {
+  while (list->first != NULL) {
+    core_share *share = list->first;
+    list->first = share->data;
+    share->release(share);
+  }
+}
+
+void core_share_end(core_share *share) {
+  release_list *list = &releases;
+  __asm__("" : "+r"(list)); /* or else its address would be looked up for each use */
+  if (list->running == CORE_NESTED) {
+    wait_for_release(list, share);
+    return;
+  }
+  int running = ++list->running;
+  share->release(share);
+  if (running == CORE_NESTED) release_waiting(list);
+  list->running = running - 1;
+}
+
+void core_share_drop(core_share *share) {
+  if (core_share_leave(share)) core_share_end(share);
+}
+
+/* free, which does not keep errno everywhere. */
 static void keep_errno_free(void *memory) {
   int saved = errno;
   free(memory);
@@ -80,7 +119,7 @@ static void *allocate(size_t size, int zeroed) {
 static void release_allocation(core_share *share) {
   int saved = errno;
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  char *base = (char *)share->data - page;
+  char *base = (char *)share->ctx + CORE_ALIGNMENT - page;
   size_t size = *(size_t *)base;
   madvise(base + page, size - page, MADV_DONTNEED);
   mprotect(base, size, PROT_NONE);

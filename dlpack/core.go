@@ -10,7 +10,7 @@ package dlpack
 
 typedef char uintptr_is_wide[sizeof(uintptr_t) == 8 ? 1 : -1];
 
-static void release_share(uintptr_t share) { ((core_share *)share)->release((core_share *)share); }
+static void end_share(uintptr_t share) { core_share_end((core_share *)share); }
 
 static void release_versioned(uintptr_t m) { core_release_versioned((DLManagedTensorVersioned *)m); }
 
@@ -207,8 +207,8 @@ func coreShareLegacy(managed uintptr) uintptr {
 	return uintptr(C.share_legacy(C.uintptr_t(managed)))
 }
 
-// coreReleaseShare ends a share whose count has reached zero.
-func coreReleaseShare(share uintptr)       { C.release_share(C.uintptr_t(share)) }
+// coreEndShare releases a share whose count has reached zero.
+func coreEndShare(share uintptr)           { C.end_share(C.uintptr_t(share)) }
 func coreReleaseVersioned(managed uintptr) { C.release_versioned(C.uintptr_t(managed)) }
 func coreReleaseLegacy(managed uintptr)    { C.release_legacy(C.uintptr_t(managed)) }
 

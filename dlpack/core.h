@@ -2,7 +2,7 @@
  * Python extension, where there is no Go. It knows four things:
  *
  *   share   counted ownership of memory that Go's collector does not see. The thread that drops the
- *           last share runs the release, there and then.
+ *           last share runs the release, there and then: see core_share_end.
  *   block   one exported managed tensor: the struct a consumer gets, and behind it the private
  *           words that its deleter trusts.
  *   home    where a dead block goes: a lock-free stack that its owner drains.
@@ -36,6 +36,7 @@ enum {
   CORE_RANK_SMALL = 8,   /* dimensions that a small block has room for */
   CORE_RANK_MAX = 256,   /* dimensions that anything here has room for */
   CORE_ALIGNMENT = 256,  /* of memory of our own, as dlpack.h asks */
+  CORE_NESTED = 8,       /* releases that run inside each other on one thread */
 #ifdef CORE_DEBUG
   CORE_QUARANTINE = 4096,
 #else
@@ -53,7 +54,8 @@ struct core_share {
   void (*release)(core_share *share); /* runs once, when the count reaches zero; frees the share too */
   void (*lender)(void *ctx);          /* lent memory: gives it back. May be NULL */
   void *ctx;                          /* what release works on */
-  void *data;                         /* memory of our own: its first byte */
+  void *data;                         /* memory of our own: its first byte. Once the count is zero: the next share
+                                         whose release has to wait, see core_share_end */
 };
 
 /* Memory of our own, CORE_ALIGNMENT aligned, with one share. NULL when there is none to be had. */
@@ -66,8 +68,16 @@ CORE_API core_share *core_share_legacy(DLManagedTensor *managed);
 
 CORE_API void core_share_take(core_share *share);
 CORE_API void core_share_drop(core_share *share);
-/* Ends a share. True for the last one: then the caller runs share->release(share). While the count is
- * one nobody else has a share to take another from, or to end. */
+/* Runs the release of a share whose count has reached zero.
+ *
+ * A release may end other shares, whose releases may end others, and so on: chains of owners are as long as
+ * programs make them. So that the C stack does not grow with them, at most CORE_NESTED releases run inside each
+ * other on one thread. A share that ends deeper is put in a list of that thread, and released by the innermost of
+ * these calls, once the release that ended it has returned. So whatever the outermost call ends has ended when
+ * that returns, on the same thread; and up to CORE_NESTED levels deep that holds for each call. */
+CORE_API void core_share_end(core_share *share);
+/* Takes a share off. True for the last one: then the caller calls core_share_end. While the count is one nobody
+ * else has a share to take another from, or to end. */
 static inline int core_share_leave(core_share *share) {
   if (__atomic_load_n(&share->count, __ATOMIC_ACQUIRE) != 1)
     return __atomic_sub_fetch(&share->count, 1, __ATOMIC_ACQ_REL) == 0;

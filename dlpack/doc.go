@@ -76,6 +76,11 @@
 // Fields that hold addresses are uintptr in the structs over C memory. With pointers, the write barrier
 // would look at what stood in a recycled block, and stop the program at a bad pointer.
 //
+// A release may end other shares, and the chain of owners may be of any length. At most eight releases run inside
+// each other on one thread, so that the C stack does not grow with the chain. A share that ends deeper waits in a
+// list of that thread until the release that ended it has returned. Queueing every nested release would be simpler,
+// but a release may count on what it has ended, for example when it frees an arena in which tensors lay.
+//
 // Source and destination of a copy must not overlap. To go by way of a temporary, as NumPy does, would take
 // as much memory again, unasked; whoever wants that writes Copy.
 //

@@ -225,7 +225,7 @@ func (m *memory) takeShare() (uintptr, error) {
 
 func dropShares(s uintptr, n int64) {
 	if giveUp(s, n) {
-		coreReleaseShare(s)
+		coreEndShare(s)
 	}
 }
 

@@ -474,3 +474,43 @@ func TestNothingIsAllocatedForAnExport(t *testing.T) {
 		tensor.Close()
 	}
 }
+
+// A chain of owners, each of which holds the next, is released on a stack that does not grow with it.
+func TestChainsOfOwnersAreReleasedOnASmallStack(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	links := map[string]func(*dlpacktest.Loan, *dlpack.Tensor) (*dlpack.Tensor, error){
+		"imports of exports": func(_ *dlpacktest.Loan, tensor *dlpack.Tensor) (*dlpack.Tensor, error) {
+			return dlpack.Import(export(t, tensor))
+		},
+		"loans of exports": func(loan *dlpacktest.Loan, tensor *dlpack.Tensor) (*dlpack.Tensor, error) {
+			return dlpack.Lend(loan.Data(), 64, false, dlpacktest.Releaser(), export(t, tensor))
+		},
+	}
+	ends := map[string]func(*dlpack.Tensor){
+		"closed":         func(tensor *dlpack.Tensor) { tensor.Close() },
+		"released in Go": func(tensor *dlpack.Tensor) { m := export(t, tensor); tensor.Close(); dlpack.Release(m) },
+		"released on a thread of C": func(tensor *dlpack.Tensor) {
+			m := export(t, tensor)
+			tensor.Close()
+			dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
+		},
+	}
+	for link, next := range links {
+		for how, end := range ends {
+			t.Run(link+", "+how, func(t *testing.T) {
+				loan := dlpacktest.Lend(t, 64)
+				tensor, err := dlpack.Lend(loan.Data(), 64, false, loan.Release(), loan.Context())
+				require.NoError(t, err)
+				for range 200_000 {
+					owner := tensor
+					tensor, err = next(loan, owner)
+					require.NoError(t, err)
+					owner.Close()
+				}
+				assert.Zero(t, loan.Releases())
+				end(tensor)
+				assert.Equal(t, 1, loan.Releases())
+			})
+		}
+	}
+}

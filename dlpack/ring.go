@@ -191,7 +191,7 @@ func (r *ring) retire() (ended uintptr) {
 func (p *pool) unlock(ended uintptr) {
 	p.mu.Unlock()
 	if ended != 0 {
-		coreReleaseShare(ended)
+		coreEndShare(ended)
 	}
 }
 

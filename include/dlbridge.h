@@ -35,6 +35,11 @@
  *
  * The structures of DLPack change with the version that they carry. Options are bits, and unknown bits are refused.
  *
+ * A release that a program passes may release other tensors, frames and messages, whose releases may release
+ * others: such chains may be of any length, and need no more stack than eight releases inside each other. A
+ * release that is begun deeper than that runs after the release that began it has returned; all of them have
+ * run when the outermost call returns. A release must return: it must not end its thread or jump out.
+ *
  * What Go asks of a process it asks here too: signal handlers that the program installs have SA_ONSTACK, and
  * alternate stacks that it gives to signals have 8 KiB at least.
  */

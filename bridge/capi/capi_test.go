@@ -238,6 +238,16 @@ func TestFunctionsThatNeedGo(t *testing.T) {
 	}
 }
 
+// A chain of owners, each of which holds the next, is released on a stack that does not grow with it.
+func TestChainsOfOwnersAreReleasedOnASmallStack(t *testing.T) {
+	t.Parallel()
+	links, stack := "1000000", "65536"
+	if sanitizer != "" { // with larger frames, and more memory for each link
+		links, stack = "100000", "262144"
+	}
+	run(t, sanitized, nil, compile(t, "cc", "chain.c", append(slices.Clone(c11), libraryFlags(t)...)...), links, stack)
+}
+
 // G58: a panic, and memory that runs out anywhere, end as an error and leave the caller everything.
 func TestG58FaultsBecomeErrors(t *testing.T) {
 	t.Parallel()

@@ -30,6 +30,16 @@ static void take_back(void *ctx) { count(ctx); }
 
 void *fixture_taker(void) { return (void *)(uintptr_t)take_back; }
 
+/* With a frame of its own on the stack, as most releases have. */
+static void release_managed(void *ctx) {
+  DLManagedTensorVersioned *managed = ctx;
+  volatile char frame[64] = {0};
+  managed->deleter(managed);
+  (void)frame[0];
+}
+
+void *fixture_releaser(void) { return (void *)(uintptr_t)release_managed; }
+
 void fixture_arm(fixture *f, int legacy) {
   if (legacy) {
     f->managed.legacy.manager_ctx = f;

@@ -265,5 +265,9 @@ func (l *Loan) Release() unsafe.Pointer { return C.fixture_taker() }
 // Context is Release's ctx.
 func (l *Loan) Context() unsafe.Pointer { return unsafe.Pointer(l.f) }
 
+// Releaser is a C function that calls the deleter of its argument, a `DLManagedTensorVersioned *`: the release of
+// memory that is lent on.
+func Releaser() unsafe.Pointer { return C.fixture_releaser() }
+
 // Releases is how often the memory was given back.
 func (l *Loan) Releases() int { return int(C.fixture_deletes(l.f)) }

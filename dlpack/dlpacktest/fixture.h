@@ -30,6 +30,8 @@ int64_t fixture_deletes(fixture *f);
 /* The release of lent memory, a void (*)(void *ctx). */
 void *fixture_taker(void);
 int64_t fixture_thread(fixture *f);
+/* A release whose ctx is a DLManagedTensorVersioned: it calls the deleter. */
+void *fixture_releaser(void);
 
 /* A versioned tensor of `count` float32 of value 0, in one allocation that its deleter frees. */
 DLManagedTensorVersioned *fixture_allocate(int64_t count);

@@ -39,7 +39,7 @@ void share_end(core_share *share) {
   if (!core_share_leave(share)) return;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
-  share->release(share);
+  core_share_end(share);
   PyErr_Restore(type, value, traceback);
 }
 

@@ -17,7 +17,7 @@ import time
 
 import numpy as np
 import pytest
-from conftest import ROOT, Producer, resident
+from conftest import ROOT, Producer, resident, run_python
 
 import dlbridge
 
@@ -387,6 +387,72 @@ def test_g06_deleters_race_the_one_that_takes_turns(tmp_path, sanitizers):
     subprocess.run(command, check=True)
     done = subprocess.run([program], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+# How a tensor becomes the owner of the next one's memory.
+CHAINS = {
+    "buffer": ("dlbridge.from_buffer(t)", 200_000),
+    "memoryview": ("dlbridge.from_buffer(memoryview(t))", 20_000),
+    "address": ("dlbridge.from_address(dlbridge.to_address(t))", 20_000),
+    "capsule": ("dlbridge.from_dlpack(t.__dlpack__(max_version=(1, 3)))", 20_000),
+    "capsule of before 1.0": ("dlbridge.from_dlpack(t.__dlpack__())", 20_000),
+    "array": ("dlbridge.from_dlpack(np.from_dlpack(t))", 20_000),
+    "message": ("dlbridge.tens.decode(dlbridge.tens.encode([t])).tensors[0]", 5_000),
+    "part of a message": ("dlbridge.from_buffer(dlbridge.tens.decode(dlbridge.tens.encode([t])).parts[0])", 5_000),
+    "object": ("dlbridge.from_buffer(Owner(t))", 20_000),
+}
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_chains_of_owners_end_on_a_small_stack(chain):
+    link, length = CHAINS[chain]
+    out = run_python(f"""
+        import ctypes, threading
+        import numpy as np
+        import dlbridge
+
+        class Owner(bytearray):
+            def __init__(self, tensor):
+                super().__init__(8)
+                self.tensor = tensor
+
+            def __del__(self):
+                ended.append(1)
+
+        def chain():
+            t = dlbridge.from_buffer(bytearray(8))
+            for _ in range({length}):
+                t = {link}
+            return t
+
+        def drop():
+            chains.pop()
+            assert dlbridge.counters() == before  # all of it, there and then
+
+        def close():
+            chains[0].close()
+            assert dlbridge.counters() == before
+            chains.clear()
+
+        def delete():  # without the GIL
+            address = dlbridge.to_address(chains.pop())
+            deleter = ctypes.c_void_p.from_address(address + 16).value
+            ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter)(address)
+            assert dlbridge.counters() == before
+
+        before, ended = dlbridge.counters(), []
+        for end in drop, close, delete:
+            chains = [chain()]
+            end()
+            chains = [chain()]
+            threading.stack_size(128 << 10)
+            thread = threading.Thread(target=end)
+            thread.start()
+            thread.join()
+            assert chains == [], "the thread has failed"
+        print(len(ended))
+    """)
+    assert int(out) == (6 * length if chain == "object" else 0)
 
 
 def test_g07_a_pending_exception_survives_every_ending(c):
