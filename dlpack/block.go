@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"unsafe"
 )
 
@@ -272,6 +273,21 @@ func liveBlocks() (n int64) {
 		p.mu.Unlock()
 	}
 	return n
+}
+
+// pollerCanStart reports whether there are descriptors for Go's poller, which is started by the first file that needs
+// it. It takes two on Linux and at most three elsewhere, and ends the process when it gets none.
+func pollerCanStart(fd int) bool {
+	syscall.ForkLock.RLock() // no child of this process inherits the copies
+	defer syscall.ForkLock.RUnlock()
+	for range 3 {
+		other, err := syscall.Dup(fd)
+		if err != nil {
+			return false
+		}
+		defer syscall.Close(other)
+	}
+	return true
 }
 
 // wakeFile stays open, so that deleters never write to another file that got its number.

@@ -13,6 +13,10 @@ func startWake() {
 	if errno != 0 {
 		return // the collector's cycles reap
 	}
+	if !pollerCanStart(int(fd)) {
+		syscall.Close(int(fd))
+		return
+	}
 	wakeFile = os.NewFile(fd, "dlpack-wake")
 	go reapOnWake()
 	coreWakeBy(int(fd))

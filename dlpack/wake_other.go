@@ -13,6 +13,11 @@ func startWake() {
 	if syscall.Pipe(fds[:]) != nil {
 		return // the collector's cycles reap
 	}
+	if !pollerCanStart(fds[0]) {
+		syscall.Close(fds[0])
+		syscall.Close(fds[1])
+		return
+	}
 	for _, fd := range fds {
 		syscall.CloseOnExec(fd)
 		syscall.SetNonblock(fd, true)
