@@ -1,0 +1,42 @@
+package capi_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// The programs of the other tests do as well where there is little of everything.
+func TestProgramsWorkInNarrowSurroundings(t *testing.T) {
+	t.Parallel()
+	surroundings := []struct{ name, environment, limits string }{
+		{"one processor", "GOMAXPROCS=1", ""},
+		{"no preemption by signals", "GODEBUG=asyncpreemptoff=1", ""},
+		{"stacks of 256 KiB", "", "-s 256"}, // those of threads that C makes, too
+		{"4 GiB of addresses", "", "-v 4194304"},
+	}
+	if sanitizer != "" { // which takes addresses and stacks for itself
+		surroundings = surroundings[:2]
+	}
+	for _, file := range []string{"tensor.c", "message.c", "value.c"} {
+		program := compile(t, "cc", file, append(slices.Clone(c11), libraryFlags(t)...)...)
+		for _, s := range surroundings {
+			t.Run(file+", "+s.name, func(t *testing.T) {
+				script := `exec "$0"`
+				if s.limits != "" {
+					script = "ulimit " + s.limits + " && " + script
+				}
+				run(t, append(slices.Clone(sanitized), s.environment), nil, "sh", "-c", script, program)
+			})
+		}
+	}
+}
+
+// A process that has run out of file descriptors can still do all of it.
+func TestProgramsWorkWithoutDescriptors(t *testing.T) {
+	t.Parallel()
+	program := compile(t, "cc", "descriptors.c", append(slices.Clone(c11), libraryFlags(t)...)...)
+	for free := range 4 {
+		t.Run(fmt.Sprint(free), func(t *testing.T) { run(t, sanitized, nil, program, fmt.Sprint(free)) })
+	}
+}
