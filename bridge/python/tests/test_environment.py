@@ -1,0 +1,185 @@
+"""Surroundings in which there is little: memory, stack, addresses, processors, file descriptors."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+# Every operation, by a function that leaves nothing behind. `check` compares with what is alive.
+OPERATIONS = """
+    import array, ctypes, gc, json, resource, sys, threading
+    import numpy as np
+    import dlbridge
+    from dlbridge import Elements, _core, decthings, tens, tensorflow
+
+    numbers = np.arange(12, dtype=np.float32).reshape(3, 4)
+    data = bytearray(64)
+    tensor = dlbridge.from_buffer(data)
+    shape = (3, 4)
+    frames = [bytes(frame) for frame in tens.encode([numbers], metadata={"a": [1]})]
+    packed = tens.pack(frames)
+    text = Elements("string", (2,), ["one", "two"])
+    media = Elements("image", (1,), [("png", b"bytes")])
+    text_bytes, media_bytes, number_bytes = map(decthings.encode, (text, media, numbers))
+    strings = tensorflow.encode(Elements("string", (2,), [b"one", b"two"]))
+    proto = tensorflow.encode(numbers)
+    rules = {"shape": [3, 4], "allowedTypes": ["f32"]}
+
+    operations = {
+        "from_buffer": lambda: dlbridge.from_buffer(data),
+        "from_buffer with a shape": lambda: dlbridge.from_buffer(data, "int16", (4, 8)),
+        "from_dlpack": lambda: dlbridge.from_dlpack(numbers),
+        "from_dlpack of a copy": lambda: dlbridge.from_dlpack(numbers, copy=True),
+        "from_dlpack of a tensor": lambda: dlbridge.from_dlpack(tensor),
+        "from_dlpack of the form of before 1.0": lambda: dlbridge.from_dlpack(tensor.__dlpack__()),
+        "from_address": lambda: dlbridge.from_address(dlbridge.to_address(numbers)),
+        "empty": lambda: dlbridge.empty(shape, "float32"),
+        "an array": lambda: np.from_dlpack(dlbridge.from_dlpack(numbers)),
+        "a memoryview": lambda: memoryview(dlbridge.from_dlpack(numbers)).tolist(),
+        "attributes": lambda: (tensor.shape, tensor.strides, tensor.dtype, tensor.device, tensor.data_ptr, repr(tensor)),
+        "counters": lambda: dlbridge.counters(),
+        "tens.encode": lambda: tens.encode([numbers, numbers[::2]], metadata={"a": [1]}),
+        "tens.decode": lambda: tens.decode(frames).tensors,
+        "tens.parse": lambda: tens.parse(frames).parts,
+        "tens.pack": lambda: tens.pack(frames),
+        "tens.unpack": lambda: tens.unpack(packed),
+        "decthings.encode": lambda: decthings.encode(numbers),
+        "decthings.encode of elements": lambda: (decthings.encode(text), decthings.encode(media)),
+        "decthings.decode": lambda: decthings.decode(number_bytes),
+        "decthings.decode of elements": lambda: (decthings.decode(text_bytes), decthings.decode(media_bytes)),
+        "decthings.iter": lambda: list(decthings.iter(number_bytes + text_bytes + number_bytes)),
+        "decthings.check": lambda: decthings.check(rules, numbers),
+        "tensorflow.encode": lambda: tensorflow.encode(numbers),
+        "tensorflow.decode": lambda: tensorflow.decode(proto),
+        "tensorflow.decode of elements": lambda: tensorflow.decode(strings),
+    }
+
+    def alive():
+        return dlbridge.counters(), _core.library_counters()
+
+    def every(rounds):
+        for _ in range(rounds):
+            for operation in operations.values():
+                operation()
+        gc.collect()
+
+    every(3)
+    before = alive()
+"""
+
+
+def run_script(script: str, before: str = "", **environment: str) -> str:
+    """What the operations and a script print; `before` is what a shell does first."""
+    command = ["sh", "-c", f'{before} exec "$0" "$@"', sys.executable, "-c", textwrap.dedent(OPERATIONS) + textwrap.dedent(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, **environment})
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("before", "environment"),
+    [
+        ("", {"GOMAXPROCS": "1"}),
+        ("", {"GODEBUG": "asyncpreemptoff=1"}),
+        ("ulimit -s 256 &&", {}),
+        ("ulimit -v 4194304 &&", {"OPENBLAS_NUM_THREADS": "1"}),
+    ],
+    ids=["one processor", "no preemption by signals", "stacks of 256 KiB", "4 GiB of addresses"],
+)
+def test_every_operation_works_in_narrow_surroundings(before, environment):
+    out = run_script(
+        """
+        threads = [threading.Thread(target=every, args=(20,)) for _ in range(4)]
+        for thread in threads: thread.start()
+        every(20)
+        for thread in threads: thread.join()
+        assert alive() == before
+        print("done")
+        """,
+        before,
+        **environment,
+    )
+    assert out == "done\n"
+
+
+def test_every_operation_works_on_small_stacks():
+    out = run_script("""
+        threading.stack_size(256 << 10)
+        def work():
+            every(20)
+            done.append(1)
+        done = []
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        assert alive() == before
+        print(len(done))
+    """)
+    assert out == "4\n"
+
+
+def test_every_operation_works_without_file_descriptors():
+    out = run_script("""
+        with open("/dev/null") as file: next = file.fileno()
+        for free in 3, 2, 1, 0:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (next + free, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+            every(20)
+            assert alive() == before
+        try:
+            dlbridge.load("/nowhere/libother.so")
+        except RuntimeError as error:
+            print(error)
+    """)
+    assert "is loaded already" in out
+
+
+def test_failed_allocations_are_memory_errors_and_leave_nothing(tmp_path):
+    """Each allocation of each operation fails once: those of Python, of the extension and of the Go library."""
+    source, preload = pathlib.Path(__file__).with_name("memory.c"), tmp_path / "memory.so"
+    subprocess.run(
+        [*os.environ.get("CC", "cc").split(), "-std=gnu11", "-O1", "-g", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror",
+         str(source), "-o", str(preload), "-ldl"],
+        check=True,
+    )  # fmt: skip
+    out = run_script(
+        """
+        failing, asked, kept = (ctypes.c_int64.in_dll(ctypes.CDLL(None), f"memory_{name}") for name in ("failing", "asked", "kept"))
+        wrong, total = [], 0
+        for name, operation in operations.items():
+            operation()
+            number = 0
+            while asked.value >= number:
+                number += 1
+                at = kept.value
+                raised = result = None
+                asked.value = 0
+                failing.value = number
+                try:
+                    result = operation()
+                except MemoryError:
+                    pass
+                except BaseException as error:
+                    raised = error
+                failing.value = 0
+                if raised is not None:
+                    wrong.append((name, number, repr(raised)))
+                raised = result = None
+                gc.collect()
+                if alive() != before or kept.value != at:
+                    wrong.append((name, number, alive(), before, kept.value - at))
+                    before = alive()
+            total += number
+        print(json.dumps([total, wrong]))
+        """,
+        LD_PRELOAD=str(preload),
+        PYTHONMALLOC="malloc",
+    )
+    total, wrong = json.loads(out)
+    assert wrong == []
+    assert total > 300
