@@ -6,21 +6,21 @@ import (
 	"testing"
 )
 
-// The programs of the other tests do as well where there is little of everything.
-func TestProgramsWorkInNarrowSurroundings(t *testing.T) {
+// The programs of the other tests pass where processors, stacks or addresses are few, too.
+func TestProgramsWorkInLimitedEnvironments(t *testing.T) {
 	t.Parallel()
-	surroundings := []struct{ name, environment, limits string }{
+	environments := []struct{ name, environment, limits string }{
 		{"one processor", "GOMAXPROCS=1", ""},
 		{"no preemption by signals", "GODEBUG=asyncpreemptoff=1", ""},
 		{"stacks of 256 KiB", "", "-s 256"}, // those of threads that C makes, too
 		{"4 GiB of addresses", "", "-v 4194304"},
 	}
 	if sanitizer != "" { // which takes addresses and stacks for itself
-		surroundings = surroundings[:2]
+		environments = environments[:2]
 	}
 	for _, file := range []string{"tensor.c", "message.c", "value.c"} {
 		program := compile(t, "cc", file, append(slices.Clone(c11), libraryFlags(t)...)...)
-		for _, s := range surroundings {
+		for _, s := range environments {
 			t.Run(file+", "+s.name, func(t *testing.T) {
 				script := `exec "$0"`
 				if s.limits != "" {

@@ -1,4 +1,4 @@
-"""Surroundings in which there is little: memory, stack, addresses, processors, file descriptors."""
+"""Every operation where memory, stack, addresses, processors or file descriptors are few."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ OPERATIONS = """
     operations = {
         "from_buffer": lambda: dlbridge.from_buffer(data),
         "from_buffer with a shape": lambda: dlbridge.from_buffer(data, "int16", (4, 8)),
+        "from_buffer with five dimensions": lambda: dlbridge.from_buffer(data, "int8", (2, 2, 2, 2, 4)),
         "from_dlpack": lambda: dlbridge.from_dlpack(numbers),
         "from_dlpack of a copy": lambda: dlbridge.from_dlpack(numbers, copy=True),
         "from_dlpack of a tensor": lambda: dlbridge.from_dlpack(tensor),
@@ -92,7 +93,7 @@ def run_script(script: str, before: str = "", **environment: str) -> str:
     ],
     ids=["one processor", "no preemption by signals", "stacks of 256 KiB", "4 GiB of addresses"],
 )
-def test_every_operation_works_in_narrow_surroundings(before, environment):
+def test_every_operation_works_in_limited_environments(before, environment):
     out = run_script(
         """
         threads = [threading.Thread(target=every, args=(20,)) for _ in range(4)]
