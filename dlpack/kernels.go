@@ -3,13 +3,27 @@
 package dlpack
 
 /*
-#cgo noescape core_copy_part
-#cgo nocallback core_copy_part
-#cgo noescape core_convert
-#cgo nocallback core_convert
+#cgo noescape copy_part
+#cgo nocallback copy_part
+#cgo noescape convert
+#cgo nocallback convert
 #include "copy.h"
 
 static uintptr_t share_untouched(size_t size) { return (uintptr_t)core_share_alloc(size, 0); }
+
+// Elements go to C as char *, and never as void *. An element may lie in a Go object that also holds pointers; cgo
+// looks through the whole object around a void *, and panics when it finds a pointer there that is not pinned. A char *
+// has no pointers behind it, so that nothing is looked through. Unlike a uintptr it is still a pointer: it keeps the
+// object, and the compiler does not leave memory on a stack whose address reaches another goroutine.
+static void copy_part(int most, size_t whole, char *dst, const int64_t *dst_strides, char *src, const int64_t *src_strides,
+                      const int64_t *shape, int32_t ndim, size_t itemsize) {
+  core_copy_part(most, whole, dst, dst_strides, src, src_strides, shape, ndim, itemsize);
+}
+
+static core_status convert(char *dst, DLDataType dst_dtype, const int64_t *dst_strides, char *src, DLDataType src_dtype,
+                           const int64_t *src_strides, const int64_t *shape, int32_t ndim, int32_t padded) {
+  return core_convert(dst, dst_dtype, dst_strides, src, src_dtype, src_strides, shape, ndim, padded);
+}
 */
 import "C"
 
@@ -41,7 +55,7 @@ func coreCopyPart(most means, whole int64, dst unsafe.Pointer, dstSteps []int64,
 		s = (*C.int64_t)(unsafe.Pointer(&srcSteps[0]))
 		n = (*C.int64_t)(unsafe.Pointer(&shape[0]))
 	}
-	C.core_copy_part(C.int(most), C.size_t(whole), dst, d, src, s, n, C.int32_t(len(shape)), C.size_t(itemSize))
+	C.copy_part(C.int(most), C.size_t(whole), (*C.char)(dst), d, (*C.char)(src), s, n, C.int32_t(len(shape)), C.size_t(itemSize))
 }
 
 // partBytes is what a part of a copy has at least, so that a goroutine is worth its while.
@@ -116,7 +130,7 @@ func coreConvert(dst, src *Tensor, at int, first int64, shape []int64) bool {
 	if src.flags&SubbytePadded != 0 {
 		padded |= 2
 	}
-	return C.core_convert(pointer(d), dst.dtype.inC(), to, pointer(s), src.dtype.inC(), from, n, C.int32_t(len(shape)), C.int32_t(padded)) == C.CORE_OK
+	return C.convert((*C.char)(pointer(d)), dst.dtype.inC(), to, (*C.char)(pointer(s)), src.dtype.inC(), from, n, C.int32_t(len(shape)), C.int32_t(padded)) == C.CORE_OK
 }
 
 func (dt DataType) inC() C.DLDataType {
