@@ -78,6 +78,9 @@ func checkAddress(op string, p unsafe.Pointer) error {
 	if uintptr(p)%8 != 0 {
 		return refuse(op, ErrUnaligned, "tensor at %p is not aligned", p)
 	}
+	if uintptr(p) < lowest {
+		return refuse(op, ErrNull, "tensor at %#x lies below address %d", uintptr(p), lowest)
+	}
 	return nil
 }
 

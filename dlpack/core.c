@@ -631,13 +631,18 @@ static int known_dtype(DLDataType dtype) {
   }
 }
 
+/* Whether shape or strides lie where no memory can be; only strides may be NULL. */
+static int nowhere(const int64_t *shape, const int64_t *strides) {
+  return (uintptr_t)shape < CORE_LOWEST || (uintptr_t)strides - 1 < CORE_LOWEST - 1;
+}
+
 /* Most tensors are row-major without gaps: one look at each dimension tells that they are sound. */
 static int sound(const DLTensor *t, core_extent *out) {
-  if ((uintptr_t)t % 8 != 0) return 0;
+  if ((uintptr_t)t % 8 != 0 || (uintptr_t)t < CORE_LOWEST) return 0;
   int64_t bits = (int64_t)t->dtype.bits * t->dtype.lanes, count = 1;
-  uint64_t end;
+  uint64_t start;
   if (((uintptr_t)t->shape | (uintptr_t)t->strides) % 8 != 0 || t->ndim < 0 ||
-      t->ndim > CORE_RANK_MAX || (t->ndim > 0 && t->shape == NULL) || t->data == NULL ||
+      t->ndim > CORE_RANK_MAX || (t->ndim > 0 && nowhere(t->shape, t->strides)) || t->data == NULL ||
       bits % 8 != 0 || !known_dtype(t->dtype))
     return 0;
   for (int32_t d = t->ndim - 1; d >= 0; d--) {
@@ -648,8 +653,8 @@ static int sound(const DLTensor *t, core_extent *out) {
   }
   *out = (core_extent){.count = count, .row_major = 1};
   if (__builtin_mul_overflow(count, bits / 8, &out->nbytes) ||
-      __builtin_add_overflow((uint64_t)(uintptr_t)t->data, t->byte_offset, &end) ||
-      __builtin_add_overflow(end, (uint64_t)out->nbytes, &end))
+      __builtin_add_overflow((uint64_t)(uintptr_t)t->data, t->byte_offset, &start) ||
+      !core_in_address_space(start, 0, out->nbytes))
     return 0;
   out->high = out->nbytes;
   return 1;
@@ -662,6 +667,8 @@ static core_status validate(const DLTensor *t, uint64_t flags, core_extent *out,
   core_extent extent = {.count = 1, .row_major = 1};
   if (t == NULL) FAIL(CORE_ERR_NULL, "tensor is NULL");
   if ((uintptr_t)t % 8 != 0) FAIL(CORE_ERR_UNALIGNED, "tensor at %p is not aligned", (void *)t);
+  if ((uintptr_t)t < CORE_LOWEST)
+    FAIL(CORE_ERR_NULL, "tensor at %p lies below address %d", (void *)t, CORE_LOWEST);
   if (t->ndim < 0 || t->ndim > CORE_RANK_MAX)
     FAIL(CORE_ERR_LAYOUT, "ndim = %" PRId32 " is not in 0..%d", t->ndim, CORE_RANK_MAX);
   if (!known_dtype(t->dtype))
@@ -670,8 +677,11 @@ static core_status validate(const DLTensor *t, uint64_t flags, core_extent *out,
   if (t->ndim > 0 && t->shape == NULL)
     FAIL(CORE_ERR_NULL, "shape is NULL with ndim = %" PRId32, t->ndim);
   if (t->ndim > 0 && ((uintptr_t)t->shape % 8 != 0 || (uintptr_t)t->strides % 8 != 0))
-    FAIL(CORE_ERR_UNALIGNED, "shape at %p or strides at %p is not aligned", (void *)t->shape,
-         (void *)t->strides);
+    FAIL(CORE_ERR_UNALIGNED, "shape at 0x%" PRIxPTR " or strides at 0x%" PRIxPTR " is not aligned",
+         (uintptr_t)t->shape, (uintptr_t)t->strides);
+  if (t->ndim > 0 && nowhere(t->shape, t->strides))
+    FAIL(CORE_ERR_NULL, "shape at 0x%" PRIxPTR " or strides at 0x%" PRIxPTR " lies below address %d",
+         (uintptr_t)t->shape, (uintptr_t)t->strides, CORE_LOWEST);
 
   int empty = 0;
   for (int32_t d = 0; d < t->ndim; d++) {
@@ -735,9 +745,9 @@ static core_status validate(const DLTensor *t, uint64_t flags, core_extent *out,
   if (!empty && core_host_readable(t->device.device_type)) {
     uint64_t start;
     if (__builtin_add_overflow((uint64_t)(uintptr_t)t->data, t->byte_offset, &start) ||
-        start < -(uint64_t)extent.low || start > UINT64_MAX - (uint64_t)extent.high)
-      FAIL(CORE_ERR_OVERFLOW, "byte_offset = %" PRIu64 " leads outside the address space",
-           t->byte_offset);
+        !core_in_address_space(start, extent.low, extent.high))
+      FAIL(CORE_ERR_OVERFLOW, "data = %#" PRIx64 " with byte_offset = %" PRIu64 " leads outside the address space",
+           (uint64_t)(uintptr_t)t->data, t->byte_offset);
   }
   *out = extent;
   return CORE_OK;
@@ -749,4 +759,14 @@ core_status core_validate(const DLTensor *t, uint64_t flags, core_extent *out, c
   if (out == NULL) out = &extent;
   if (t != NULL && sound(t, out)) return CORE_OK;
   return validate(t, flags, out, message, size);
+}
+
+/* On a device data may be anything but NULL. */
+core_status core_validate_unplaced(const DLTensor *t, uint64_t flags, core_extent *out, char *message,
+                                   size_t size) {
+  DLTensor view = *t;
+  view.data = &view;
+  view.byte_offset = 0;
+  view.device.device_type = kDLExtDev;
+  return core_validate(&view, flags, out, message, size);
 }

@@ -111,6 +111,10 @@ const (
 	// NewAlignment is the alignment, in bytes, of the memory that [New] allocates.
 	NewAlignment = C.CORE_ALIGNMENT
 
+	// lowest is the first address that memory can have, and highest is behind the last. C: CORE_LOWEST, which says why.
+	lowest  = C.CORE_LOWEST
+	highest = 1 << 63
+
 	stateFree = C.CORE_FREE
 	stateLive = C.CORE_LIVE
 	stateDead = C.CORE_DEAD

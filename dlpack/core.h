@@ -200,10 +200,26 @@ typedef struct core_extent {
   int32_t row_major; /* without gaps, the last index fastest */
 } core_extent;
 
+/* Where memory can lie: from CORE_LOWEST up to, and without, CORE_HIGHEST. The first page is never mapped: an address in
+ * it is NULL with something added, or a status, or what some languages put into an empty array. Go ends the process when
+ * it finds such an address in a pointer on a stack. The upper half of the address space is the kernel's, and Go has marks
+ * of its own there. */
+enum { CORE_LOWEST = 4096 };
+#define CORE_HIGHEST ((uint64_t)1 << 63)
+
+/* Whether the bytes from `low` (<= 0) to `high` (>= 0) around an address lie where memory can lie. */
+static inline int core_in_address_space(uint64_t start, int64_t low, int64_t high) {
+  return start >= CORE_LOWEST - (uint64_t)low && start <= CORE_HIGHEST - (uint64_t)high;
+}
+
 /* Checks everything that can be checked of a description without touching the memory it describes.
  * `message` (may be NULL) gets the place and the offending value. */
 CORE_API core_status core_validate(const DLTensor *tensor, uint64_t flags, core_extent *out,
                                    char *message, size_t size);
+
+/* The same for a tensor that is yet to get memory: whatever data, byte_offset and device are. */
+CORE_API core_status core_validate_unplaced(const DLTensor *tensor, uint64_t flags, core_extent *out,
+                                            char *message, size_t size);
 
 /* Whether the host may read the memory of a device of this type. */
 CORE_API int core_host_readable(int32_t device_type);

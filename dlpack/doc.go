@@ -81,6 +81,12 @@
 // list of that thread until the release that ended it has returned. Queueing every nested release would be simpler,
 // but a release may count on what it has ended, for example when it frees an arena in which tensors lay.
 //
+// Host memory must lie at addresses from 4096 up to 2^63; a description that reaches outside of them is refused. Go
+// ends the process when it moves a stack and finds a pointer below 4096 there, or meets the pointer 0xdeaddeaddeaddead,
+// with which it marks dead ones: a slice that [Values] returns must be neither. Other addresses that no process has,
+// such as those beyond 2^47 on amd64, do no harm until they are used, and how many there are depends on the machine.
+// They are not refused. A tensor without elements may have any address.
+//
 // Source and destination of a copy must not overlap. To go by way of a temporary, as NumPy does, would take
 // as much memory again, unasked; whoever wants that writes Copy.
 //

@@ -12,7 +12,8 @@ var (
 	ErrDevice = errors.New("unsupported device")
 	// ErrLayout: a rank, shape or strides that cannot be carried, or not those that were asked for.
 	ErrLayout = errors.New("unsupported layout")
-	// ErrOverflow: a size, span or offset that does not fit in 63 bits or in the address space.
+	// ErrOverflow: a size, span or offset that does not fit in 63 bits, or memory of the host that reaches outside the
+	// addresses from 4096 up to 2^63.
 	ErrOverflow = errors.New("overflow")
 	// ErrReadOnly: memory that must not be written.
 	ErrReadOnly = errors.New("read-only")

@@ -474,8 +474,8 @@ func Lend(data unsafe.Pointer, size int64, readOnly bool, release, ctx unsafe.Po
 	if size > 0 && data == nil {
 		return nil, refuse(op, ErrNull, "data is NULL with %d bytes", size)
 	}
-	if uintptr(data)+uintptr(size) < uintptr(data) {
-		return nil, refuse(op, ErrOverflow, "%d bytes lead outside the address space", size)
+	if size > 0 && !inAddressSpace(uint64(uintptr(data)), 0, size) {
+		return nil, refuse(op, ErrOverflow, "%d bytes at %#x lead outside the address space", size, uintptr(data))
 	}
 	s := coreShareLend(release, ctx)
 	if s == 0 {

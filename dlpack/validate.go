@@ -39,6 +39,9 @@ func checkTensor(op string, t *dlTensor, flags Flags, e *extent) (shape, strides
 		if t.shape%8 != 0 || t.strides%8 != 0 {
 			return nil, nil, refuse(op, ErrUnaligned, "shape at %#x or strides at %#x is not aligned", t.shape, t.strides)
 		}
+		if t.shape < lowest || t.strides-1 < lowest-1 { // only strides may be NULL
+			return nil, nil, refuse(op, ErrNull, "shape at %#x or strides at %#x lies below address %d", t.shape, t.strides, lowest)
+		}
 		shape = unsafe.Slice((*int64)(pointer(t.shape)), t.ndim)
 		if t.strides != 0 {
 			strides = unsafe.Slice((*int64)(pointer(t.strides)), t.ndim)
@@ -52,11 +55,17 @@ func checkTensor(op string, t *dlTensor, flags Flags, e *extent) (shape, strides
 	}
 	if e.count > 0 && t.device.HostReadable() {
 		start, carry := bits.Add64(uint64(t.data), t.byteOffset, 0)
-		if carry != 0 || start < uint64(-e.low) || start > math.MaxUint64-uint64(e.high) {
-			return nil, nil, refuse(op, ErrOverflow, "byte_offset = %d leads outside the address space", t.byteOffset)
+		if carry != 0 || !inAddressSpace(start, e.low, e.high) {
+			return nil, nil, refuse(op, ErrOverflow, "data = %#x with byte_offset = %d leads outside the address space", t.data, t.byteOffset)
 		}
 	}
 	return shape, strides, nil
+}
+
+// inAddressSpace reports whether the bytes from low (<= 0) to high (>= 0) around an address lie where memory can lie.
+// C: core_in_address_space
+func inAddressSpace(start uint64, low, high int64) bool {
+	return start >= lowest+uint64(-low) && start <= highest-uint64(high)
 }
 
 // ordinary sets the extent of what nearly all tensors are: some elements of whole bytes, in sizes and strides of

@@ -73,7 +73,7 @@ enum {
   DLB_ERROR_DTYPE = 3,     /* a data type that cannot be carried */
   DLB_ERROR_DEVICE = 4,    /* memory that the host cannot read */
   DLB_ERROR_LAYOUT = 5,    /* rank, shape or strides */
-  DLB_ERROR_OVERFLOW = 6,  /* sizes beyond 2^63-1 */
+  DLB_ERROR_OVERFLOW = 6,  /* sizes beyond 2^63-1, or bytes of the host outside of 4096 to 2^63-1 */
   DLB_ERROR_READONLY = 7,  /* what was asked for cannot say that the memory is read-only */
   DLB_ERROR_UNALIGNED = 8, /* an address that its type does not allow */
   DLB_ERROR_MEMORY = 9,    /* there is none to be had */

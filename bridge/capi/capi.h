@@ -57,6 +57,8 @@ CAPI int32_t capi_check_reserved(const char *op, const char *what, const uint64_
   capi_check_reserved(op, what, (structure)->reserved,  \
                       sizeof (structure)->reserved / sizeof *(structure)->reserved, error)
 CAPI int32_t capi_check_options(const char *op, uint64_t options, uint64_t known, dlb_error *error);
+/* Without bytes `data` may be anything, also what is no address: Rust has 1 or 8 there. Such must not get into a Go
+ * pointer, so that it is not passed on to Go, or not looked at there. */
 CAPI int32_t capi_check_bytes(const char *op, const char *what, const void *data, size_t size,
                               dlb_error *error);
 CAPI int32_t capi_check_frames(const char *op, const char *what, const dlb_frame *frames, size_t count,

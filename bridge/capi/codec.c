@@ -38,8 +38,9 @@ int32_t capi_check_bytes(const char *op, const char *what, const void *data, siz
   if (size == 0) return DLB_OK;
   if (data == NULL)
     return capi_fail(error, DLB_ERROR_NULL, "%s: %s is NULL with %zu bytes", op, what, size);
-  if (size > PTRDIFF_MAX || (uintptr_t)data + size < (uintptr_t)data)
-    return capi_fail(error, DLB_ERROR_OVERFLOW, "%s: %s has %zu bytes", op, what, size);
+  if (size > PTRDIFF_MAX || !core_in_address_space((uintptr_t)data, 0, (int64_t)size))
+    return capi_fail(error, DLB_ERROR_OVERFLOW, "%s: %s has %zu bytes at %p, outside the address space", op,
+                     what, size, data);
   return DLB_OK;
 }
 
@@ -96,6 +97,7 @@ int32_t dlb_message_decode(dlb_message **out, const dlb_frame *frames, size_t co
   if (code == DLB_OK) code = capi_check_options(op, options, DLB_DECODE_MESSAGE_ONLY, error);
   if (code == DLB_OK) code = capi_check_forked(op, error);
   if (code != DLB_OK) return code;
+  if (count == 0) frames = NULL;
   dlb_message *message = NULL;
   code = capiDecode(&message, (dlb_frame *)frames, count, options, error);
   if (code == DLB_OK) code = hold_frames(op, message, 0, frames, error);
@@ -136,6 +138,8 @@ int32_t dlb_message_make(dlb_message **out, const dlb_header *header, dlb_bytes 
   if (code == DLB_OK) code = capi_check_frames(op, "parts", parts, count, error);
   if (code == DLB_OK) code = capi_check_forked(op, error);
   if (code != DLB_OK) return code;
+  if (label.size == 0) label.data = NULL;
+  if (count == 0) parts = NULL;
   dlb_message *message = NULL;
   code = capiMake(&message, (dlb_header *)header, label, (dlb_frame *)parts, count, error);
   if (code == DLB_OK) code = hold_frames(op, message, 2, parts, error);
@@ -223,7 +227,8 @@ int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *fields,
   if (out == NULL) return capi_null(op, "out", error);
   *out = NULL;
   if (fields == NULL) fields = &none;
-  if (count > 0 && tensors == NULL) return capi_null(op, "tensors", error);
+  if (count == 0) tensors = NULL;
+  else if (tensors == NULL) return capi_null(op, "tensors", error);
   if (count > PTRDIFF_MAX / sizeof(DLManagedTensorVersioned))
     return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %zu tensors", op, count);
   int32_t code = CAPI_CHECK_RESERVED(op, "fields", fields, error);

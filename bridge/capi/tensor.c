@@ -126,6 +126,8 @@ static int32_t check(const char *op, const char *what, const DLTensor *tensor, u
 
 static int32_t check_address(const char *op, const char *what, const void *tensor, dlb_error *error) {
   if (tensor == NULL) return capi_null(op, what, error);
+  if ((uintptr_t)tensor < CORE_LOWEST)
+    return capi_fail(error, DLB_ERROR_NULL, "%s: %s at %p lies below address %d", op, what, tensor, CORE_LOWEST);
   if ((uintptr_t)tensor % sizeof(void *) == 0) return DLB_OK;
   return capi_fail(error, DLB_ERROR_UNALIGNED, "%s: %s at %p is not aligned", op, what, tensor);
 }
@@ -178,15 +180,15 @@ int32_t dlb_tensor_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32
   if (out == NULL) return capi_null(op, "out", error);
   *out = NULL;
   DLTensor view = {
-      .data = out, /* something that is not NULL, until there is memory */
       .device = {.device_type = kDLCPU},
       .ndim = ndim,
       .dtype = dtype,
       .shape = (int64_t *)shape,
   };
   core_extent extent;
-  int32_t code = check(op, "tensor", &view, 0, &extent, error);
-  if (code != DLB_OK) return code;
+  char where[256];
+  core_status status = core_validate_unplaced(&view, 0, &extent, where, sizeof where);
+  if (status != CORE_OK) return capi_fail(error, (int32_t)status, "%s: tensor: %s", op, where);
   core_share *share = core_share_alloc((size_t)extent.nbytes, 1);
   if (share == NULL)
     return capi_fail(error, DLB_ERROR_MEMORY, "%s: no memory for %" PRId64 " bytes", op,

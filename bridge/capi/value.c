@@ -59,8 +59,7 @@ static int32_t deliver_tensor(dlb_value *out, const capi_reading *r, const dlb_f
   uint64_t flags = r->flags;
   if (!(frame->flags & DLB_FRAME_WRITABLE)) flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
   core_extent extent;
-  view.data = &view; /* something that is not NULL: Go has checked the rest */
-  if (core_validate(&view, flags, &extent, NULL, 0) != CORE_OK) return DLB_ERROR_INTERNAL;
+  if (core_validate_unplaced(&view, flags, &extent, NULL, 0) != CORE_OK) return DLB_ERROR_INTERNAL;
   size_t nbytes = (size_t)extent.nbytes;
   core_share *own = r->own;
   view.data = own != NULL ? own->data : (char *)frame->data + r->start;
@@ -204,7 +203,8 @@ static int32_t check_elements(const char *op, const dlb_elements *e, int with_va
   if (e->ndim < 0 || e->ndim > CORE_RANK_MAX)
     return capi_fail(error, DLB_ERROR_LAYOUT, "%s: elements->ndim = %d is not in 0..%d", op, (int)e->ndim,
                      CORE_RANK_MAX);
-  if (e->ndim > 0 && e->shape == NULL) return capi_null(op, "elements->shape", error);
+  code = capi_check_bytes(op, "elements->shape", e->shape, (size_t)e->ndim * sizeof *e->shape, error);
+  if (code != DLB_OK) return code;
   if (!with_values) return DLB_OK;
   if (e->count > PTRDIFF_MAX / sizeof(dlb_bytes))
     return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: elements->count = %zu", op, e->count);
@@ -243,7 +243,8 @@ static int32_t encode(const char *op, size_t *out, void *data, size_t room, cons
   if (code == DLB_OK) code = check_value(op, value, 1, &view, error);
   if (code == DLB_OK) code = capi_check_forked(op, error);
   if (code != DLB_OK) return code;
-  code = writer(out, data, room, value->tensor != NULL ? &view : NULL, value->elements, how, error);
+  /* Go takes only addresses that memory can have. */
+  code = writer(out, room == 0 ? NULL : data, room, value->tensor != NULL ? &view : NULL, value->elements, how, error);
   if (code != DLB_OK || data == NULL || *out <= room) return code;
   return capi_fail(error, DLB_ERROR_ROOM, "%s: %zu bytes are needed, data has room for %zu", op, *out, room);
 }
@@ -276,5 +277,6 @@ int32_t dlb_decthings_check(dlb_bytes rules, const dlb_value *value, dlb_error *
   if (code == DLB_OK) code = check_value(op, value, 0, &view, error);
   if (code == DLB_OK) code = capi_check_forked(op, error);
   if (code != DLB_OK) return code;
+  if (rules.size == 0) rules.data = NULL;
   return capiDecthingsCheck(rules, value->tensor != NULL ? &view : NULL, value->elements, error);
 }

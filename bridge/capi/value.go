@@ -306,9 +306,12 @@ func borrow(taken *C.DLManagedTensorVersioned, use func(t *dlpack.Tensor) error)
 func elementsOf(c *C.dlb_elements, withValues bool) *bridge.Elements {
 	e := &bridge.Elements{
 		Type:  string(viewText(c._type)),
-		Shape: unsafe.Slice((*int64)(unsafe.Pointer(c.shape)), int(c.ndim)),
+		Shape: []int64{},
 	}
-	if !withValues {
+	if c.ndim > 0 { // else shape may be no address, as the data of any list without elements
+		e.Shape = unsafe.Slice((*int64)(unsafe.Pointer(c.shape)), int(c.ndim))
+	}
+	if !withValues || c.count == 0 {
 		return e
 	}
 	e.Values = make([][]byte, int(c.count))
@@ -318,7 +321,9 @@ func elementsOf(c *C.dlb_elements, withValues bool) *bridge.Elements {
 	if c.formats != nil {
 		e.Formats = make([]string, len(e.Values))
 		for i, format := range unsafe.Slice(c.formats, len(e.Formats)) {
-			e.Formats[i] = unsafe.String((*byte)(unsafe.Pointer(format.data)), int(format.size))
+			if format.size > 0 {
+				e.Formats[i] = unsafe.String((*byte)(unsafe.Pointer(format.data)), int(format.size))
+			}
 		}
 	}
 	return e

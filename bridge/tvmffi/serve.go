@@ -2,6 +2,7 @@
 
 package tvmffi
 
+// #include "core.h"
 // #include "tvmffi.h"
 import "C"
 
@@ -477,10 +478,17 @@ func (typed[T]) values(t *dlpack.Tensor) (unsafe.Pointer, int, error) {
 	return unsafe.Pointer(unsafe.SliceData(v)), len(v), err
 }
 
-// ordinary reports whether the elements of a tensor are of a type, on the host and aligned for all
-// types.
+// The data of an ordinary tensor lies at one of the addresses from lowest on, where memory begins. They end so far from
+// the end of the address space that no ordinary tensor reaches beyond it.
+const (
+	lowest    = C.CORE_LOWEST
+	addresses = 1 << 62
+)
+
+// ordinary reports whether the elements of a tensor are of a type, on the host, at an address that memory can have, and
+// aligned for all types.
 func ordinary(d *C.DLTensor, dtype dlpack.DataType) bool {
-	return d.device.device_type == C.kDLCPU && d.data != nil && uintptr(d.data)%16 == 0 && d.byte_offset == 0 &&
+	return d.device.device_type == C.kDLCPU && uintptr(d.data)-lowest < addresses && uintptr(d.data)%16 == 0 && d.byte_offset == 0 &&
 		*(*dlpack.DataType)(unsafe.Pointer(&d.dtype)) == dtype && dtype != 0
 }
 
@@ -570,6 +578,9 @@ func (a Args) Shape(i int) []int64 {
 	if d.ndim < 0 || d.ndim > dlpack.MaxRank || d.ndim > 0 && d.shape == nil {
 		a.disagree(i, ValueError, "ndim = %d, shape at %p", d.ndim, d.shape)
 		return nil
+	}
+	if d.ndim == 0 {
+		return []int64{} // the shape may be no address, which Go must not have as a pointer
 	}
 	return unsafe.Slice((*int64)(unsafe.Pointer(d.shape)), d.ndim)
 }

@@ -24,7 +24,13 @@ func cell(object uintptr) unsafe.Pointer { return pointer(object + C.sizeof_ffi_
 func bytesOf(b *C.ffi_bytes) []byte { return append([]byte{}, view(b)...) }
 func textOf(b *C.ffi_bytes) string  { return string(view(b)) }
 
-func view(b *C.ffi_bytes) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(b.data)), b.size) }
+// view is nil without bytes, when data may be no address: Go ends the process when it finds what is none on a stack.
+func view(b *C.ffi_bytes) []byte {
+	if b.size == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(b.data)), b.size)
+}
 
 // raised makes an error of what a call has raised, whose object it gives back.
 func raised(function string, r C.ffi_result) error {

@@ -40,6 +40,9 @@ type Config struct {
 	NullShape    bool
 	NullStrides  bool // always so where Strides is nil
 	NullData     bool
+	DataAt       uintptr // where the data is said to lie, which nobody may touch
+	ShapeAt      uintptr // and the shape
+	StridesAt    uintptr // and the strides
 	NullDeleter  bool
 	Bytes        int // size of the data; 0: 4 KiB
 }
@@ -95,6 +98,11 @@ func Produce(t testing.TB, c Config) *Producer {
 	}
 	if room > 0 && c.Strides != nil && !c.NullStrides {
 		d.strides = (*C.int64_t)(unsafe.Pointer(&dims[room]))
+	}
+	for field, at := range map[unsafe.Pointer]uintptr{unsafe.Pointer(&d.data): c.DataAt, unsafe.Pointer(&d.shape): c.ShapeAt, unsafe.Pointer(&d.strides): c.StridesAt} {
+		if at != 0 { // which may be none that Go must have in a pointer
+			*(*uintptr)(field) = at
+		}
 	}
 	d.byte_offset = C.uint64_t(c.ByteOffset)
 	if !c.NullDeleter {

@@ -197,12 +197,12 @@ PyObject *empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObj
   char message[MESSAGE_SIZE];
   int64_t shape[CORE_RANK_MAX];
   core_extent extent;
-  DLTensor view = {.data = message, .device = {kDLCPU, 0}, .shape = shape}; /* the data is set below */
+  DLTensor view = {.device = {kDLCPU, 0}, .shape = shape};
   if (parse_arguments(state, "empty", args, nargs, kwnames, 2, names, 2, values) < 0) return NULL;
   if (values[0] == NULL || values[1] == NULL)
     return PyErr_Format(PyExc_TypeError, "dlbridge: empty: takes a shape and a dtype");
   if (parse_shape(values[0], shape, &view.ndim) < 0 || dtype_parse(values[1], &view.dtype) < 0) return NULL;
-  core_status status = core_validate(&view, 0, &extent, message, sizeof message);
+  core_status status = core_validate_unplaced(&view, 0, &extent, message, sizeof message);
   if (status != CORE_OK) return raise_status(status, "empty", message);
   core_share *share = core_share_alloc((size_t)extent.nbytes, 0);
   if (share == NULL)

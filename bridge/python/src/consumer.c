@@ -497,12 +497,9 @@ PyObject *from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
   return (PyObject *)from_producer(state, values[0], given ? &device : NULL, copy);
 }
 
-/* The first and the last page are nobody's: a number found there is a status that a C function returned
- * in place of a pointer. */
-enum { PAGE = 4096 };
-
+/* A number that is no address is a status that a C function returned in place of a pointer. */
 int can_be_managed(uintptr_t address) {
-  return address >= PAGE && address <= UINTPTR_MAX - PAGE && address % 8 == 0;
+  return core_in_address_space(address, 0, sizeof(DLManagedTensor)) && address % 8 == 0;
 }
 
 static DLManagedTensorVersioned *parse_address(PyObject *object, const char *function) {

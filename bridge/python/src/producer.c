@@ -285,10 +285,9 @@ static int exchange_alloc(DLTensor *prototype, DLManagedTensorVersioned **out, v
   *out = NULL;
   if (prototype != NULL) {
     view = *prototype;
-    view.data = &view; /* none yet: any address does for the check of the rest */
     view.byte_offset = 0;
     view.strides = NULL;
-    status = core_validate(&view, 0, &extent, message, sizeof message);
+    status = core_validate_unplaced(&view, 0, &extent, message, sizeof message);
   }
   if (status == CORE_OK && view.device.device_type != kDLCPU) {
     status = CORE_ERR_DEVICE;

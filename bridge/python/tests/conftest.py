@@ -45,6 +45,7 @@ class Description(ctypes.Structure):
         ("null_data", ctypes.c_int32),
         ("null_deleter", ctypes.c_int32),
         ("raising_deleter", ctypes.c_int32),
+        ("data_at", ctypes.c_uint64),
     ]
 
 

@@ -58,6 +58,7 @@ typedef struct {
   uint64_t byte_offset;
   int64_t data_shift;
   int32_t null_data, null_deleter, raising_deleter;
+  uint64_t data_at; /* where the data is said to lie, unless it is 0 */
 } description;
 
 void *fixture_make(const description *d) {
@@ -72,7 +73,7 @@ void *fixture_make(const description *d) {
   memcpy(t->shape, d->shape, sizeof t->shape);
   memcpy(t->strides, d->strides, sizeof t->strides);
   DLTensor *view = d->legacy ? &t->managed.legacy.dl_tensor : &t->managed.versioned.dl_tensor;
-  view->data = d->null_data ? NULL : t->data + d->data_shift;
+  view->data = d->null_data ? NULL : d->data_at != 0 ? (void *)(uintptr_t)d->data_at : t->data + d->data_shift;
   view->device = (DLDevice){(DLDeviceType)d->device_type, d->device_id};
   view->ndim = d->ndim;
   view->dtype = (DLDataType){(uint8_t)d->code, (uint8_t)d->bits, (uint16_t)d->lanes};

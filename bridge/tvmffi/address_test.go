@@ -1,0 +1,134 @@
+//go:build cgo
+
+package tvmffi_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/bridge/tvmffi"
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+)
+
+// An argument whose data is where no memory can be is refused before it is a pointer of Go's, which would end the
+// process when the stack with the slice grows.
+func TestArgumentsLieWhereMemoryCanBe(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		data  uintptr
+		shape []int64
+		good  bool
+	}{
+		{"the first page", 16, []int64{2}, false},
+		{"the first page, in two dimensions", 4080, []int64{2, 1}, false},
+		{"the second page", 4096, []int64{2}, true},
+		{"the second page, in two dimensions", 4096, []int64{2, 1}, true},
+		{"the upper half", 1<<63 + 16, []int64{2}, false},
+		{"the end of all", ^uintptr(0) &^ 15, []int64{8}, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			// Nobody may touch the data, so that only Go is asked what it makes of it.
+			p := dlpacktest.Produce(t, dlpacktest.Config{Shape: row.shape, DataAt: row.data})
+			result := new(ffiAny)
+			status := tvmffi.Serve(func(a tvmffi.Args) (any, error) {
+				values := tvmffi.Slice[float32](a, 0)
+				if !row.good {
+					assert.Nil(t, values)
+					assert.ErrorContains(t, a.Check(1), "outside the address space")
+					return nil, nil
+				}
+				assert.Equal(t, row.data, uintptr(unsafe.Pointer(unsafe.SliceData(values))))
+				growStack(200)
+				runtime.KeepAlive(values)
+				x := a.Tensor(0)
+				assert.Equal(t, row.data, x.Data())
+				return nil, a.Check(1)
+			}, unsafe.Pointer(&ffiAny{kind: 7, bits: uintptr(p.DLTensor(false))}), 1, unsafe.Pointer(result))
+			assert.Equal(t, row.good, status == 0)
+		})
+	}
+}
+
+func TestShapesOfScalarsAreNotLookedAt(t *testing.T) {
+	p := dlpacktest.Produce(t, dlpacktest.Config{ShapeAt: 8}) // as Rust has it
+	status := tvmffi.Serve(func(a tvmffi.Args) (any, error) {
+		shape := a.Shape(0)
+		assert.NotNil(t, shape)
+		assert.Empty(t, shape)
+		growStack(200)
+		runtime.KeepAlive(shape)
+		assert.Len(t, tvmffi.Slice[float32](a, 0), 1)
+		return nil, a.Check(1)
+	}, unsafe.Pointer(&ffiAny{kind: 7, bits: uintptr(p.DLTensor(false))}), 1, unsafe.Pointer(new(ffiAny)))
+	assert.Zero(t, status)
+}
+
+// growStack needs about a KiB of stack for each level.
+func growStack(depth int) byte {
+	var room [1024]byte
+	if depth > 0 {
+		room[depth] = growStack(depth - 1)
+	}
+	return room[depth%7]
+}
+
+// A batch has slices beside a pointer that is not pinned.
+type batch struct {
+	name *string
+	rows [12][64]float32
+}
+
+var globalBatch batch
+
+// The object around a slice is none of the function's business: the slices that go through the call itself, those
+// beyond, which are pinned, and those of a prepared call.
+func TestSlicesInsideObjectsWithPointersAreArguments(t *testing.T) {
+	need(t)
+	sum := serve(t, func(a tvmffi.Args) (any, error) {
+		total := float32(0)
+		for i := range a.Len() {
+			for _, x := range tvmffi.Slice[float32](a, i) {
+				total += x
+			}
+		}
+		return total, a.Check(-1)
+	})
+	for _, row := range []struct {
+		name  string
+		batch *batch
+	}{{"a struct", new(batch)}, {"a global", &globalBatch}} {
+		row.batch.name = new(string)
+		for _, count := range []int{1, 8, 12} {
+			t.Run(fmt.Sprintf("%d of %s", count, row.name), func(t *testing.T) {
+				var args []any
+				for i := range count {
+					row.batch.rows[i][i] = 1
+					args = append(args, row.batch.rows[i][:])
+				}
+				got, err := tvmffi.As[float64](sum.Call(args...))
+				require.NoError(t, err)
+				assert.EqualValues(t, count, got)
+				p, err := sum.Prepare(args...)
+				require.NoError(t, err)
+				defer p.Close()
+				row.batch.rows[0][1] = 100
+				got, err = tvmffi.As[float64](p.Call())
+				require.NoError(t, err)
+				assert.EqualValues(t, count+100, got)
+				row.batch.rows[0][1] = 0
+				x, err := dlpack.FromSlice(row.batch.rows[0][:])
+				require.NoError(t, err)
+				defer x.Close()
+				got, err = tvmffi.As[float64](sum.Call(x))
+				require.NoError(t, err)
+				assert.EqualValues(t, 1, got)
+			})
+		}
+	}
+}
