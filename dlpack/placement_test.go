@@ -3,7 +3,11 @@
 package dlpack_test
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -12,6 +16,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
 // A frame has pixels beside a pointer that is not pinned, so that cgo refuses a bare pointer to either.
@@ -147,4 +152,495 @@ func growStack(depth int) byte {
 		room[depth] = growStack(depth - 1)
 	}
 	return room[depth%7]
+}
+
+// An operation is what a program may do with a tensor. Its outcome is what it gives and writes elsewhere, without
+// addresses: the same, wherever the elements lie.
+type operation struct {
+	name string // of the function, and a case behind a comma
+	run  func(t testing.TB, x *dlpack.Tensor) any
+}
+
+// elementOperations are those that touch elements.
+var elementOperations = []operation{
+	{"Tensor.Copy", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Copy() })},
+	{"Tensor.Contiguous", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return first(x.Contiguous(dlpack.RowMajor)) })},
+	{"Tensor.Contiguous, column-major", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return first(x.Contiguous(dlpack.ColumnMajor)) })},
+	{"Tensor.Align", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return first(x.Align(256)) })},
+	{"Tensor.Convert", func(t testing.TB, x *dlpack.Tensor) any {
+		var outcomes []any
+		for _, dt := range convertible {
+			to := dlpack.MakeDataType(dt.Code(), dt.Bits(), x.DType().Lanes())
+			outcomes = append(outcomes, made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Convert(to) })(t, x))
+		}
+		return outcomes
+	}},
+	{"Tensor.ConvertTo", func(t testing.TB, x *dlpack.Tensor) any {
+		dst := like(t, x, dlpack.MakeDataType(dlpack.CodeFloat, 64, x.DType().Lanes()))
+		err := x.ConvertTo(dst)
+		return []any{cause(err), elementsOf(dst)}
+	}},
+	{"Tensor.ConvertTo, the destination", func(t testing.TB, x *dlpack.Tensor) any {
+		return cause(like(t, x, dlpack.MakeDataType(dlpack.CodeInt, 16, x.DType().Lanes())).ConvertTo(x))
+	}},
+	{"Tensor.CopyTo", func(t testing.TB, x *dlpack.Tensor) any {
+		dst := like(t, x, x.DType())
+		return []any{cause(x.CopyTo(dst)), elementsOf(dst)}
+	}},
+	{"Tensor.CopyTo, the destination", func(t testing.TB, x *dlpack.Tensor) any { return cause(like(t, x, x.DType()).CopyTo(x)) }},
+	{"Tensor.Compose", func(t testing.TB, x *dlpack.Tensor) any {
+		c, err := layout.Simple(0, x.Layout())
+		require.NoError(t, err)
+		dst := like(t, x, x.DType())
+		return []any{cause(dst.Compose(c, x)), elementsOf(dst)}
+	}},
+	{"Tensor.Compose, the destination", func(t testing.TB, x *dlpack.Tensor) any {
+		src := like(t, x, x.DType())
+		c, err := layout.Simple(0, src.Layout())
+		require.NoError(t, err)
+		return cause(x.Compose(c, src))
+	}},
+	{"Tensor.AppendBytes", func(t testing.TB, x *dlpack.Tensor) any {
+		fresh, err := x.AppendBytes(nil)
+		require.NoError(t, err)
+		more, err := x.AppendBytes([]byte("abc"))
+		require.NoError(t, err)
+		return []any{fresh, more}
+	}},
+	{"Tensor.At", func(t testing.TB, x *dlpack.Tensor) any {
+		var values []any
+		for _, index := range corners(x) {
+			value, err := x.At(index...)
+			values = append(values, value, cause(err))
+		}
+		return fmt.Sprint(values...) // where no NaN differs from itself
+	}},
+	{"Tensor.SetAt", func(t testing.TB, x *dlpack.Tensor) any {
+		var causes []any
+		for i, index := range corners(x) {
+			causes = append(causes, cause(x.SetAt(i&1, index...)))
+		}
+		return causes
+	}},
+	{"At", func(t testing.TB, x *dlpack.Tensor) any {
+		var values []any
+		for _, index := range corners(x) {
+			small, smallErr := dlpack.At[uint8](x, index...)
+			large, largeErr := dlpack.At[complex128](x, index...)
+			values = append(values, small, cause(smallErr), large, cause(largeErr))
+		}
+		return fmt.Sprint(values...)
+	}},
+	{"SetAt", func(t testing.TB, x *dlpack.Tensor) any {
+		var causes []any
+		for _, index := range corners(x) {
+			causes = append(causes, cause(dlpack.SetAt[uint8](x, 7, index...)), cause(dlpack.SetAt[complex128](x, 7, index...)))
+		}
+		return causes
+	}},
+	{"Tensor.ExportCopy", func(t testing.TB, x *dlpack.Tensor) any {
+		managed, err := x.ExportCopy()
+		require.NoError(t, err)
+		c, err := dlpack.Import(managed)
+		require.NoError(t, err)
+		defer c.Close()
+		return []any{c.String(), elementsOf(c)}
+	}},
+	{"Tensor.Export", func(t testing.TB, x *dlpack.Tensor) any {
+		managed, err := x.Export()
+		if errors.Is(err, dlpack.ErrBorrowed) {
+			return nil
+		}
+		require.NoError(t, err)
+		y, err := dlpack.Import(managed)
+		require.NoError(t, err)
+		defer y.Close()
+		assert.Equal(t, x.Data(), y.Data())
+		return nil
+	}},
+	{"Values", func(t testing.TB, x *dlpack.Tensor) any {
+		values, err := dlpack.Values[uint8](x)
+		wide, wideErr := dlpack.Values[complex128](x)
+		return []any{slices.Clone(values), cause(err), fmt.Sprint(wide), cause(wideErr)}
+	}},
+	{"UnsafeValues", func(t testing.TB, x *dlpack.Tensor) any {
+		values, err := dlpack.UnsafeValues[uint8](x)
+		return []any{slices.Clone(values), cause(err)}
+	}},
+	{"Tensor.UnsafeBytes", func(t testing.TB, x *dlpack.Tensor) any {
+		memory, start, err := x.UnsafeBytes()
+		require.NoError(t, err)
+		return []any{slices.Clone(memory), start}
+	}},
+}
+
+// viewOperations are those that make views, or only look at the description.
+var viewOperations = []operation{
+	{"Tensor.View", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) {
+		return x.View(dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{2}})
+	})},
+	{"Tensor.AsBytes", made((*dlpack.Tensor).AsBytes)},
+	{"Tensor.Apply", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) {
+		return x.Apply(func(l *layout.Layout) error { return l.Flip() })
+	})},
+	{"Tensor.Index", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Index(0) })},
+	{"Tensor.Slice", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Slice(layout.From(1)) })},
+	{"Tensor.Narrow", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Narrow(0, 1, 1) })},
+	{"Tensor.Split", func(t testing.TB, x *dlpack.Tensor) any {
+		parts, err := x.Split(0, 1, x.Dim(0)-1)
+		require.NoError(t, err)
+		var outcomes []any
+		for _, part := range parts {
+			outcomes = append(outcomes, part.String(), part.Data()-x.Data(), elementsOf(part))
+			part.Close()
+		}
+		return outcomes
+	}},
+	{"Tensor.Transpose", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Transpose() })},
+	{"Tensor.Reshape", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Reshape(x.NumElements()) })},
+	{"Tensor.FlatInner", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.FlatInner(1) })},
+	{"Tensor.FlatOuter", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.FlatOuter(1) })},
+	{"Tensor.FlatInnerOuter", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.FlatInnerOuter(0, 1) })},
+	{"Tensor.Squeeze", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Squeeze() })},
+	{"Tensor.Expand", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Expand(0) })},
+	{"Tensor.Broadcast", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) {
+		return x.Broadcast(append([]int64{3}, x.Shape()...)...)
+	})},
+	{"Tensor.Flip", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Flip() })},
+	{"Tensor.Diagonal", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Diagonal(0, 0, 1) })},
+	{"Tensor.Windows", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Windows(0, 2, 1, 1) })},
+	{"Tensor.Bitcast", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Bitcast(dlpack.Uint8) })},
+	{"Description.Bind", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Description().Bind(x) })},
+	{"Tensor.ExportLegacy", func(t testing.TB, x *dlpack.Tensor) any {
+		managed, err := x.ExportLegacy()
+		if errors.Is(err, dlpack.ErrBorrowed) || errors.Is(err, dlpack.ErrReadOnly) && x.ReadOnly() {
+			return nil
+		}
+		require.NoError(t, err)
+		y, err := dlpack.ImportLegacy(managed)
+		require.NoError(t, err)
+		defer y.Close()
+		assert.Equal(t, x.Data(), y.Data())
+		return nil
+	}},
+	{"Tensor.RequireAlign", func(t testing.TB, x *dlpack.Tensor) any { return cause(x.RequireAlign(64)) }},
+	{"Tensor.Alignment", func(t testing.TB, x *dlpack.Tensor) any { return min(x.Alignment(), 256) }},
+	{"Tensor.Description", described(func(x *dlpack.Tensor) any { return x.Description().String() })},
+	{"Tensor.Layout", described(func(x *dlpack.Tensor) any { return x.Layout() })},
+	{"Tensor.DType", described(func(x *dlpack.Tensor) any { return x.DType() })},
+	{"Tensor.Device", described(func(x *dlpack.Tensor) any { return x.Device() })},
+	{"Tensor.Flags", described(func(x *dlpack.Tensor) any { return x.Flags() })},
+	{"Tensor.ReadOnly", described(func(x *dlpack.Tensor) any { return x.ReadOnly() })},
+	{"Tensor.Rank", described(func(x *dlpack.Tensor) any { return x.Rank() })},
+	{"Tensor.Shape", described(func(x *dlpack.Tensor) any { return x.Shape() })},
+	{"Tensor.Strides", described(func(x *dlpack.Tensor) any { return x.Strides() })},
+	{"Tensor.Dim", described(func(x *dlpack.Tensor) any { return x.Dim(0) })},
+	{"Tensor.Stride", described(func(x *dlpack.Tensor) any { return x.Stride(0) })},
+	{"Tensor.NumElements", described(func(x *dlpack.Tensor) any { return x.NumElements() })},
+	{"Tensor.NumBytes", described(func(x *dlpack.Tensor) any { return x.NumBytes() })},
+	{"Tensor.IsContiguous", described(func(x *dlpack.Tensor) any { return x.IsContiguous() })},
+	{"Tensor.ByteOffset", described(func(x *dlpack.Tensor) any { return x.ByteOffset() })},
+	{"Tensor.Data", described(func(x *dlpack.Tensor) any { return x.Data() & 255 })},
+	{"Tensor.String", described(func(x *dlpack.Tensor) any { return x.String() })},
+	{"Tensor.Close", func(t testing.TB, x *dlpack.Tensor) any { return []any{cause(x.Close()), x.String()} }},
+}
+
+// withoutOutcome are functions whose outcome is not the same everywhere: [dlpacktest.Placement.Check] looks at it.
+var withoutOutcome = []string{"Tensor.Collected"}
+
+var convertible = []dlpack.DataType{
+	dlpack.Bool, dlpack.Int8, dlpack.Uint16, dlpack.Int64, dlpack.Float16, dlpack.BFloat16, dlpack.Float32, dlpack.Float64,
+	dlpack.Complex64, dlpack.Complex128, dlpack.Float8E4M3FN, dlpack.Int4, dlpack.Float6E2M3FN,
+}
+
+func first(x *dlpack.Tensor, _ bool, err error) (*dlpack.Tensor, error) { return x, err }
+
+func described(f func(x *dlpack.Tensor) any) func(testing.TB, *dlpack.Tensor) any {
+	return func(_ testing.TB, x *dlpack.Tensor) any { return f(x) }
+}
+
+// made is the outcome of what makes a tensor.
+func made(f func(x *dlpack.Tensor) (*dlpack.Tensor, error)) func(testing.TB, *dlpack.Tensor) any {
+	return func(_ testing.TB, x *dlpack.Tensor) any {
+		y, err := f(x)
+		if err != nil {
+			return cause(err)
+		}
+		defer y.Close()
+		offset := y.Data() - x.Data()
+		if y.Flags()&dlpack.IsCopied != 0 {
+			offset = 0
+		}
+		return []any{y.String(), y.Flags(), offset, elementsOf(y)}
+	}
+}
+
+// cause is what an error says without an address.
+func cause(err error) string {
+	if ours := (*dlpack.Error)(nil); errors.As(err, &ours) {
+		return ours.Op + ": " + ours.Err.Error()
+	}
+	return fmt.Sprint(err)
+}
+
+func elementsOf(x *dlpack.Tensor) []byte {
+	data, err := x.AppendBytes(nil)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+// like is a tensor of the same shape and other elements in memory of its own.
+func like(t testing.TB, x *dlpack.Tensor, dt dlpack.DataType) *dlpack.Tensor {
+	y, err := dlpack.New(dt, x.Shape()...)
+	require.NoError(t, err)
+	t.Cleanup(func() { y.Close() })
+	memory, _, err := y.UnsafeBytes()
+	require.NoError(t, err)
+	copy(memory, pattern(len(memory)))
+	return y
+}
+
+// corners are the indices of the first element and of the last.
+func corners(x *dlpack.Tensor) (indices [][]int64) {
+	if x.NumElements() == 0 {
+		return nil
+	}
+	last := x.Shape()
+	for d := range last {
+		last[d]--
+	}
+	return [][]int64{make([]int64, x.Rank()), last}
+}
+
+// pattern is bytes that do not repeat soon, and are numbers of every type: the pieces of a NaN are not among them.
+func pattern(n int) []byte {
+	data := make([]byte, n)
+	for i := range data {
+		data[i] = byte(i*7+i/251) & 0x3f
+	}
+	return data
+}
+
+// A form is a shape and strides whose copies take another way through the kernels.
+type form struct {
+	name           string
+	shape, strides []int64
+}
+
+var forms = []form{
+	{"row-major", []int64{7, 13}, nil},
+	{"transposed", []int64{67, 35}, []int64{1, 67}},
+	{"transposed, of tiles", []int64{130, 144}, []int64{1, 130}},
+	{"transposed, with gaps", []int64{70, 33}, []int64{1, 75}},
+	{"every second", []int64{131}, []int64{2}},
+	{"every third", []int64{131}, []int64{3}},
+	{"every fourth", []int64{131}, []int64{4}},
+	{"every fifth", []int64{37}, []int64{5}},
+	{"flipped", []int64{131}, []int64{-1}},
+	{"every second, flipped", []int64{67}, []int64{-2}},
+	{"every third, flipped", []int64{67}, []int64{-3}},
+	{"every fourth, flipped", []int64{67}, []int64{-4}},
+	{"three channels apart", []int64{3, 97}, []int64{1, 3}},
+	{"four channels apart", []int64{4, 65}, []int64{1, 4}},
+	{"two channels in turn", []int64{97, 2}, []int64{1, 97}},
+	{"three channels in turn", []int64{97, 3}, []int64{1, 97}},
+	{"four channels in turn", []int64{65, 4}, []int64{1, 65}},
+	{"a broadcast", []int64{5, 9}, []int64{0, 1}},
+	{"windows", []int64{30, 4}, []int64{1, 1}},
+	{"rows with gaps", []int64{5, 6}, []int64{9, 1}},
+	{"rows with gaps, both flipped", []int64{5, 6}, []int64{-9, -1}},
+	{"three dimensions in another order", []int64{5, 6, 7}, []int64{1, 35, 5}},
+	{"a scalar", []int64{}, nil},
+	{"one element", []int64{1, 1}, []int64{99, -99}},
+	{"no elements", []int64{3, 0}, nil},
+}
+
+// edges are forms of all sizes at which the kernels go from many elements at a time to few, or to one. Whoever goes one
+// group too far touches a page beside guarded memory.
+func edges() (forms []form) {
+	for _, n := range []int64{1, 2, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129} {
+		for _, step := range []int64{1, 2, 3, 4, 5, -1, -2, -3, -4} {
+			forms = append(forms, form{fmt.Sprintf("%d, %d apart", n, step), []int64{n}, []int64{step}})
+		}
+		for channels := int64(2); channels <= 4; channels++ {
+			forms = append(forms,
+				form{fmt.Sprintf("%d of %d channels", n, channels), []int64{channels, n}, []int64{1, channels}},
+				form{fmt.Sprintf("%d channels of %d in turn", channels, n), []int64{n, channels}, []int64{1, n}})
+		}
+		for _, m := range []int64{16, 64, 65, 128} {
+			forms = append(forms, form{fmt.Sprintf("%d by %d, transposed", m, n), []int64{m, n}, []int64{1, m}})
+		}
+	}
+	return forms
+}
+
+// edged are the operations that are worth the edges.
+var edged = []string{"Tensor.Copy", "Tensor.Convert", "Tensor.ConvertTo", "Tensor.ConvertTo, the destination", "Tensor.CopyTo", "Tensor.CopyTo, the destination"}
+
+// placed is the memory of a tensor to the byte, and what is in it.
+func (f *form) placed(t *testing.T, dt dlpack.DataType, padded bool) ([]byte, dlpack.Spec) {
+	item := int64(dt.ItemSize())
+	s := dlpack.Spec{DType: dt, Shape: f.shape, Strides: f.strides, Padded: padded}
+	if dt.IsSubByte() && !padded {
+		count, err := layout.Count(f.shape)
+		require.NoError(t, err)
+		s.Strides = nil
+		return pattern(int((count*int64(dt.BitSize()) + 7) / 8)), s
+	}
+	if f.strides == nil {
+		count, err := layout.Count(f.shape)
+		require.NoError(t, err)
+		return pattern(int(count * item)), s
+	}
+	low, high, err := layout.Span(f.shape, f.strides)
+	require.NoError(t, err)
+	s.ByteOffset = -low * item
+	return pattern(int((high - low) * item)), s
+}
+
+// Every operation is indifferent to where the elements lie, and touches no other byte: the pages around guarded
+// memory fault.
+func TestOperationsDoNotCareWhereMemoryLies(t *testing.T) {
+	wide := []dlpack.DataType{
+		dlpack.Uint8, dlpack.Bool, dlpack.Int16, dlpack.Float16, dlpack.Float32, dlpack.Float64, dlpack.Complex128,
+		dlpack.MakeDataType(dlpack.CodeUInt, 8, 3), dlpack.MakeDataType(dlpack.CodeInt, 16, 3), dlpack.MakeDataType(dlpack.CodeInt, 8, 5),
+		dlpack.MakeDataType(dlpack.CodeFloat, 32, 3), dlpack.MakeDataType(dlpack.CodeFloat, 64, 4), dlpack.MakeDataType(dlpack.CodeFloat, 64, 9),
+		dlpack.Int4, dlpack.Float6E2M3FN,
+	}
+	for i := range dlpacktest.Placements {
+		place := &dlpacktest.Placements[i]
+		t.Run(place.Name, func(t *testing.T) {
+			dlpacktest.CheckLeaks(t)
+			dtypes := []dlpack.DataType{dlpack.Uint8, dlpack.Float32, dlpack.Int4}
+			if place.Guarded {
+				dtypes = wide
+			}
+			if place.Guarded {
+				for _, op := range elementOperations {
+					if !slices.Contains(edged, op.name) {
+						continue
+					}
+					t.Run("the edges of "+op.name, func(t *testing.T) {
+						for _, dt := range []dlpack.DataType{dlpack.Uint8, dlpack.Float16, dlpack.BFloat16, dlpack.Float32, dlpack.Float64, dlpack.Complex128} {
+							for _, f := range edges() {
+								data, s := f.placed(t, dt, false)
+								place.Check(t, fmt.Sprint(dt, ", ", f.name), data, s, op.run)
+							}
+						}
+					})
+				}
+			}
+			for _, op := range elementOperations {
+				t.Run(op.name, func(t *testing.T) {
+					for _, dt := range dtypes {
+						for _, f := range forms {
+							data, s := f.placed(t, dt, false)
+							place.Check(t, fmt.Sprint(dt, ", ", f.name), data, s, op.run)
+							if dt.IsSubByte() {
+								data, s := f.placed(t, dt, true)
+								place.Check(t, fmt.Sprint("padded ", dt, ", ", f.name), data, s, op.run)
+							}
+						}
+					}
+				})
+			}
+			for _, op := range viewOperations {
+				t.Run(op.name, func(t *testing.T) {
+					for _, f := range []form{{"square", []int64{4, 4}, []int64{4, 1}}, {"flipped", []int64{4, 4}, []int64{-4, -1}}, {"columns", []int64{3, 3}, []int64{1, 3}}} {
+						data, s := f.placed(t, dlpack.Float32, false)
+						place.Check(t, f.name, data, s, op.run)
+					}
+				})
+			}
+		})
+	}
+}
+
+// Large copies are done by several goroutines, and pass by the caches.
+func TestLargeCopiesDoNotCareWhereMemoryLies(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
+	const rows, columns = 4100, 8201 // of 33 MB, of which no line is aligned as the one before
+	data := pattern(rows * columns)
+	for _, f := range []form{{"row-major", []int64{rows, columns}, nil}, {"transposed", []int64{columns, rows}, []int64{1, columns}}} {
+		heap := fromBytes(t, data, dlpack.Spec{DType: dlpack.Uint8, Shape: f.shape, Strides: f.strides})
+		want := elementsOf(heap)
+		count := 0
+		for i := range dlpacktest.Placements {
+			place := &dlpacktest.Placements[i]
+			if place.Name == "a slice that began on the stack" || place.Name == "an array in an interface" {
+				continue // there are none of this size; it is that of a heap object
+			}
+			count++
+			t.Run(f.name+", "+place.Name, func(t *testing.T) {
+				x := place.Tensor(t, data, dlpack.Spec{DType: dlpack.Uint8, Shape: f.shape, Strides: f.strides})
+				room := make([]byte, 0, len(want))
+				got, err := x.AppendBytes(room)
+				require.NoError(t, err)
+				require.True(t, bytes.Equal(want, got))
+
+				clear(got)
+				dst := fromBytes(t, got, dlpack.Spec{DType: dlpack.Uint8, Shape: f.shape})
+				require.NoError(t, x.CopyTo(dst))
+				require.True(t, bytes.Equal(want, got))
+
+				clear(got)
+				signed, err := dst.Bitcast(dlpack.Int8)
+				require.NoError(t, err)
+				defer signed.Close()
+				require.NoError(t, x.ConvertTo(signed))
+				require.True(t, bytes.Equal(want, got))
+
+				if place.ReadOnly {
+					require.ErrorIs(t, dst.CopyTo(x), dlpack.ErrReadOnly)
+					return
+				}
+				memory, _, err := x.UnsafeBytes()
+				require.NoError(t, err)
+				clear(memory)
+				require.NoError(t, dst.CopyTo(x))
+				require.True(t, bytes.Equal(data, memory))
+				if f.strides != nil {
+					return
+				}
+				clear(memory)
+				_, err = heap.AppendBytes(memory[:0:len(memory)])
+				require.NoError(t, err)
+				require.True(t, bytes.Equal(data, memory))
+			})
+		}
+		assert.Greater(t, count, 10)
+	}
+}
+
+// AppendBytes writes to a slice of its caller's, wherever that lies.
+func TestAppendBytesDoesNotCareWhereItsDestinationLies(t *testing.T) {
+	for i := range dlpacktest.Placements {
+		place := &dlpacktest.Placements[i]
+		if place.ReadOnly {
+			continue
+		}
+		t.Run(place.Name, func(t *testing.T) {
+			for _, f := range forms {
+				data, s := f.placed(t, dlpack.Float32, false)
+				x := fromBytes(t, data, s)
+				want := elementsOf(x)
+				room := place.Bytes(t, make([]byte, 3+len(want)))
+				got, err := x.AppendBytes(room[:3:len(room)])
+				require.NoError(t, err)
+				require.Equal(t, unsafe.SliceData(room), unsafe.SliceData(got))
+				require.True(t, bytes.Equal(want, room[3:]), f.name)
+			}
+		})
+	}
+}
+
+// Whoever adds a function that takes a tensor adds it to the tables above.
+func TestTableOfOperationsIsComplete(t *testing.T) {
+	known := slices.Clone(withoutOutcome)
+	for _, op := range slices.Concat(elementOperations, viewOperations) {
+		known = append(known, op.name)
+	}
+	dlpacktest.CheckFunctionsOfTensors(t, ".", known)
 }

@@ -1,0 +1,399 @@
+//go:build cgo
+
+package dlpacktest
+
+// #include "fixture.h"
+import "C"
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// A Placement is a kind of memory that the elements of a tensor may lie in.
+type Placement struct {
+	Name string
+	// ReadOnly: a write faults. The tensors are read-only.
+	ReadOnly bool
+	// Guarded: a read or a write of a byte in front of the memory, or behind it, faults.
+	Guarded bool
+	// Collected: the memory is Go's, or is taken to be.
+	Collected bool
+
+	bytes func(t testing.TB, data []byte) []byte // a copy of data in such memory
+	own   func(t testing.TB, memory []byte) (*dlpack.Tensor, error)
+}
+
+// Placements are the kinds there are. Small addresses are not among them: no tensor may lie there.
+var Placements = []Placement{
+	{Name: "an array", Collected: true, bytes: func(_ testing.TB, data []byte) []byte { return slices.Clone(data) }},
+	{Name: "an odd address", Collected: true, bytes: func(_ testing.TB, data []byte) []byte { return at(1, data) }},
+	{Name: "a struct with pointers", Collected: true, bytes: inStruct},
+	{Name: "an array in an interface", Collected: true, bytes: inInterface},
+	{Name: "a slice that began on the stack", Collected: true, bytes: fromStack},
+	{Name: "a global with pointers", Collected: true, bytes: func(t testing.TB, data []byte) []byte {
+		global.name = new(string)
+		return global.room.take(t, global.bytes[:], data)
+	}},
+	{Name: "a global without pointers", Collected: true, bytes: func(t testing.TB, data []byte) []byte {
+		return plainGlobal.room.take(t, plainBytes[:], data)
+	}},
+	{Name: "a struct with pointers, from C", bytes: inStruct, own: throughC},
+	{Name: "the end of a mapping", Collected: true, Guarded: true, bytes: func(t testing.TB, data []byte) []byte { return mapped(t, data, true, false) }},
+	{Name: "the beginning of a mapping", Collected: true, Guarded: true, bytes: func(t testing.TB, data []byte) []byte { return mapped(t, data, false, false) }},
+	{Name: "the end of a read-only mapping", Collected: true, Guarded: true, ReadOnly: true, bytes: func(t testing.TB, data []byte) []byte { return mapped(t, data, true, true) }},
+	{Name: "the beginning of a read-only mapping", Collected: true, Guarded: true, ReadOnly: true, bytes: func(t testing.TB, data []byte) []byte { return mapped(t, data, false, true) }},
+	{Name: "memory of C", Collected: true, bytes: inC},
+	{Name: "lent memory of C", bytes: inC, own: func(_ testing.TB, memory []byte) (*dlpack.Tensor, error) {
+		return dlpack.Lend(unsafe.Pointer(unsafe.SliceData(memory)), int64(len(memory)), false, nil, nil)
+	}},
+	{Name: "imported memory", bytes: inC, own: func(t testing.TB, memory []byte) (*dlpack.Tensor, error) {
+		return dlpack.Import(producerOf(t, memory, false).Managed())
+	}},
+	{Name: "imported memory in the form of before 1.0", bytes: inC, own: func(t testing.TB, memory []byte) (*dlpack.Tensor, error) {
+		return dlpack.ImportLegacy(producerOf(t, memory, true).Managed(), dlpack.AssumeWritable)
+	}},
+	{Name: "borrowed memory", bytes: inC, own: func(t testing.TB, memory []byte) (*dlpack.Tensor, error) {
+		return dlpack.Borrow(producerOf(t, memory, false).DLTensor(false), dlpack.AssumeWritable)
+	}},
+	{Name: "memory of New", bytes: func(_ testing.TB, data []byte) []byte { return data }, own: func(_ testing.TB, data []byte) (*dlpack.Tensor, error) {
+		x, err := dlpack.New(dlpack.Uint8, int64(len(data)))
+		if err == nil {
+			memory, _, _ := x.UnsafeBytes()
+			copy(memory, data)
+		}
+		return x, err
+	}},
+}
+
+// Tensor makes a tensor over a copy of data in such memory, as s says, and read-only where the memory is. It is
+// closed when the test ends.
+func (p *Placement) Tensor(t testing.TB, data []byte, s dlpack.Spec) *dlpack.Tensor {
+	t.Helper()
+	s.ReadOnly = s.ReadOnly || p.ReadOnly
+	memory := p.bytes(t, data)
+	if p.own == nil {
+		x, err := dlpack.FromBytes(memory, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { x.Close() })
+		return x
+	}
+	whole, err := p.own(t, memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer whole.Close()
+	x, err := whole.View(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { x.Close() })
+	return x
+}
+
+// Bytes is a copy of data in such memory, as long as the test runs.
+func (p *Placement) Bytes(t testing.TB, data []byte) []byte { return p.bytes(t, data) }
+
+// Check runs an operation on a tensor in such memory, and on one with the same elements in an array. It fails the test
+// unless the outcomes are the same, which must not contain addresses, and the elements afterwards. The tensors are closed.
+// what says which case this is.
+func (p *Placement) Check(t testing.TB, what string, data []byte, s dlpack.Spec, run func(t testing.TB, x *dlpack.Tensor) any) {
+	t.Helper()
+	x := p.Tensor(t, data, s)
+	defer x.Close()
+	s.ReadOnly = s.ReadOnly || p.ReadOnly
+	y, err := dlpack.FromBytes(at((x.Data()-uintptr(s.ByteOffset))&255, data), s) // as aligned as the other
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer y.Close()
+	if x.NumElements() > 0 && x.Collected() != p.Collected {
+		t.Fatalf("%s: whether the memory is collected: %v", what, x.Collected())
+	}
+	got, start, err := x.UnsafeBytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, from, err := y.UnsafeBytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if start != from || !bytes.Equal(want, got) {
+		t.Fatalf("%s: %d bytes, the first element at %d, want %d at %d", what, len(got), start, len(want), from)
+	}
+	expected, outcome := run(t, y), run(t, x)
+	if !reflect.DeepEqual(expected, outcome) {
+		t.Fatalf("%s: %v\nwant %v", what, outcome, expected)
+	}
+	if !bytes.Equal(want, got) {
+		t.Fatalf("%s: the elements are %v\nwant %v", what, got, want)
+	}
+}
+
+// CheckPlacements runs an operation on tensors of numbers in all placements, in some layouts each: see
+// [Placement.Check].
+func CheckPlacements(t *testing.T, run func(t testing.TB, x *dlpack.Tensor) any) {
+	for i := range Placements {
+		p := &Placements[i]
+		t.Run(p.Name, func(t *testing.T) {
+			CheckLeaks(t)
+			for _, dt := range []dlpack.DataType{dlpack.Uint8, dlpack.Float32, dlpack.Complex128} {
+				item := dt.ItemSize()
+				data := make([]byte, 35*item)
+				for i := range data {
+					data[i] = byte(i % 63)
+				}
+				for _, s := range []dlpack.Spec{
+					{Shape: []int64{5, 7}},
+					{Shape: []int64{7, 5}, Strides: []int64{1, 7}},
+					{Shape: []int64{35}, Strides: []int64{-1}, ByteOffset: int64(34 * item)},
+					{Shape: []int64{18}, Strides: []int64{2}},
+					{Shape: []int64{0, 3}},
+					{Shape: []int64{}},
+				} {
+					s.DType = dt
+					memory := data
+					if s.Strides == nil {
+						count := 1
+						for _, n := range s.Shape {
+							count *= int(n)
+						}
+						memory = data[:count*item]
+					}
+					p.Check(t, fmt.Sprintf("%v%v, strides %v", dt, s.Shape, s.Strides), memory, s, run)
+				}
+			}
+		})
+	}
+}
+
+// CheckFunctionsOfTensors fails the test unless names are [FunctionsOfTensors]. A name may be followed by a comma and
+// the case of the function that it is for.
+func CheckFunctionsOfTensors(t testing.TB, folder string, names []string) {
+	t.Helper()
+	functions, known := FunctionsOfTensors(t, folder), map[string]bool{}
+	for _, name := range names {
+		name, _, _ := strings.Cut(name, ",")
+		known[name] = true
+		if !slices.Contains(functions, name) {
+			t.Errorf("%s is no function that takes a tensor", name)
+		}
+	}
+	for _, name := range functions {
+		if !known[name] {
+			t.Errorf("%s takes a tensor, and is in no table of operations", name)
+		}
+	}
+}
+
+// at is a copy of data in an array, at an address that is as many bytes behind a multiple of 256.
+func at(offset uintptr, data []byte) []byte {
+	room := make([]byte, len(data)+512)
+	start := (offset - uintptr(unsafe.Pointer(&room[0]))) & 255
+	return room[start:][:copy(room[start:], data):len(data)]
+}
+
+func inStruct(_ testing.TB, data []byte) []byte {
+	object := reflect.New(reflect.StructOf([]reflect.StructField{
+		{Name: "Name", Type: reflect.TypeFor[*string]()},
+		{Name: "Bytes", Type: reflect.ArrayOf(len(data), reflect.TypeFor[byte]())},
+		{Name: "Next", Type: reflect.TypeFor[*string]()},
+	})).Elem()
+	object.Field(0).Set(reflect.ValueOf(new(string)))
+	object.Field(2).Set(reflect.ValueOf(new(string)))
+	bytes := object.Field(1).Slice(0, len(data)).Bytes()
+	copy(bytes, data)
+	return bytes
+}
+
+func inInterface(_ testing.TB, data []byte) []byte {
+	array := reflect.New(reflect.ArrayOf(len(data), reflect.TypeFor[byte]())).Elem()
+	reflect.Copy(array, reflect.ValueOf(data))
+	boxed := array.Interface() // with a copy of the array
+	start := (*[2]unsafe.Pointer)(unsafe.Pointer(&boxed))[1]
+	return unsafe.Slice((*byte)(start), len(data))
+}
+
+// fromStack appends one byte after the other: Go begins such a slice on the stack.
+func fromStack(_ testing.TB, data []byte) []byte {
+	var bytes []byte
+	for _, b := range data {
+		bytes = append(bytes, b)
+	}
+	return bytes
+}
+
+// globalBytes is how much memory the globals have.
+const globalBytes = 40 << 20
+
+var (
+	global struct {
+		name  *string
+		bytes [globalBytes]byte
+		room  room
+	}
+	plainBytes  [globalBytes]byte
+	plainGlobal struct{ room room }
+)
+
+// A room gives parts of a global to tests, one behind the other, and begins anew once all have ended.
+type room struct {
+	mu    sync.Mutex
+	used  int
+	users int
+}
+
+func (r *room) take(t testing.TB, memory, data []byte) []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(memory)-r.used < len(data) {
+		t.Fatalf("no room for %d bytes in a global", len(data))
+	}
+	part := memory[r.used:][:len(data):len(data)]
+	copy(part, data)
+	r.used += (len(data) + 255) &^ 255
+	r.users++
+	t.Cleanup(func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.users--; r.users == 0 {
+			r.used = 0
+		}
+	})
+	return part
+}
+
+// mapped is a copy of data between pages that fault, at the end of its pages or at their beginning.
+func mapped(t testing.TB, data []byte, atEnd, readOnly bool) []byte {
+	page := syscall.Getpagesize()
+	size := (len(data) + page - 1) &^ (page - 1)
+	all, err := syscall.Mmap(-1, 0, size+2*page, syscall.PROT_NONE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Munmap(all) })
+	pages := all[page:][:size:size]
+	start := 0
+	if atEnd {
+		start = size - len(data)
+	}
+	if size == 0 {
+		return pages
+	}
+	if err := syscall.Mprotect(pages, syscall.PROT_READ|syscall.PROT_WRITE); err != nil {
+		t.Fatal(err)
+	}
+	copy(pages[start:], data)
+	if readOnly {
+		if err := syscall.Mprotect(pages, syscall.PROT_READ); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return pages[start:][:len(data):len(data)]
+}
+
+func inC(t testing.TB, data []byte) []byte {
+	f := C.fixture_new(0, C.size_t(len(data)))
+	t.Cleanup(func() { C.fixture_free(f) })
+	memory := unsafe.Slice((*byte)(f.data), len(data))
+	copy(memory, data)
+	return memory
+}
+
+// producerOf is a producer of C's of memory as a row of bytes.
+func producerOf(t testing.TB, memory []byte, legacy bool) *Producer {
+	return Produce(t, Config{
+		Legacy: legacy, Code: uint8(dlpack.CodeUInt), Bits: 8, Lanes: 1, Shape: []int64{int64(len(memory))}, Bytes: 1,
+		DataAt: uintptr(unsafe.Pointer(unsafe.SliceData(memory))),
+	})
+}
+
+// throughC is memory of Go's that was handed to C, and that C has handed back.
+func throughC(_ testing.TB, memory []byte) (*dlpack.Tensor, error) {
+	x, err := dlpack.FromSlice(memory)
+	if err != nil {
+		return nil, err
+	}
+	defer x.Close()
+	managed, err := x.Export()
+	if err != nil {
+		return nil, err
+	}
+	return dlpack.Import(managed)
+}
+
+// FunctionsOfTensors are the exported functions of the package in a folder that take a tensor, and the methods that a
+// Tensor has there, by name: what a table of operations must be complete for.
+func FunctionsOfTensors(t testing.TB, folder string) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || !f.Name.IsExported() {
+				continue
+			}
+			name := f.Name.Name
+			if f.Recv != nil {
+				receiver := f.Recv.List[0].Type
+				if star, ok := receiver.(*ast.StarExpr); ok {
+					receiver = star.X
+				}
+				if of, ok := receiver.(*ast.Ident); ok {
+					name = of.Name + "." + name
+				}
+			}
+			if strings.HasPrefix(name, "Tensor.") && file.Name.Name == "dlpack" || takesTensors(f.Type) {
+				names = append(names, name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		t.Fatalf("%s has no functions that take a tensor", folder)
+	}
+	return names
+}
+
+func takesTensors(f *ast.FuncType) (takes bool) {
+	for _, parameter := range f.Params.List {
+		ast.Inspect(parameter.Type, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.SelectorExpr: // *dlpack.Tensor
+				p, ok := n.X.(*ast.Ident)
+				takes = takes || ok && p.Name == "dlpack" && n.Sel.Name == "Tensor"
+				return false
+			case *ast.Ident: // *Tensor, in package dlpack itself
+				takes = takes || n.Name == "Tensor"
+			case *ast.FuncType:
+				return false
+			}
+			return true
+		})
+	}
+	return takes
+}
