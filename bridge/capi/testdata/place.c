@@ -1,0 +1,182 @@
+/* Tensors wherever their memory may lie: each function that takes one gives the same as for memory of malloc's, and
+ * touches no other byte. Guarded memory ends, or begins, beside a page that faults. */
+#include "check.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { MOST = 1 << 18 };
+
+typedef enum { ALLOCATED, ODD, STATIC, STACK, END, BEGINNING, READ_ONLY_END, READ_ONLY_BEGINNING, PLACES } place;
+
+static char statics[MOST];
+static size_t page;
+
+/* A copy of bytes between two pages that fault, at the end of its pages or at their beginning. */
+static char *map(const char *bytes, size_t size, int at_end, int read_only) {
+  size_t pages = (size + page - 1) / page * page;
+  char *all = mmap(NULL, pages + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(all != MAP_FAILED);
+  char *memory = all + page + (at_end ? pages - size : 0);
+  if (size == 0) return memory;
+  CHECK_INT(0, mprotect(all + page, pages, PROT_READ | PROT_WRITE));
+  memcpy(memory, bytes, size);
+  if (read_only) CHECK_INT(0, mprotect(all + page, pages, PROT_READ));
+  return memory;
+}
+
+static void unmap(char *memory, size_t size, int at_end) {
+  size_t pages = (size + page - 1) / page * page;
+  char *all = memory - (at_end ? pages - size : 0) - page;
+  CHECK_INT(0, munmap(all, pages + 2 * page));
+}
+
+/* What functions have made of a tensor: of one in memory of malloc's, which the others are held against. */
+typedef struct outcome {
+  size_t size[4];
+  char *bytes[4];
+} outcome;
+
+static void note(outcome *expected, int which, const void *bytes, size_t size, int first) {
+  if (first) {
+    expected->size[which] = size;
+    expected->bytes[which] = malloc(size + 1);
+    memcpy(expected->bytes[which], bytes, size);
+  }
+  CHECK_INT(expected->size[which], size);
+  CHECK(memcmp(expected->bytes[which], bytes, size) == 0);
+}
+
+static void nothing(void *ctx) { (void)ctx; }
+
+static void encode_value(DLManagedTensorVersioned *tensor, outcome *expected, int first) {
+  dlb_value value = {.tensor = tensor};
+  for (int format = 0; format < 2; format++) {
+    size_t size = 0, written = 0;
+    dlb_error error;
+#define ENCODE(out, data, room)                                                             \
+  (format == 0 ? dlb_decthings_encode(out, data, room, &value, DLB_DECTHINGS_DOC, &error)   \
+               : dlb_tensorflow_encode(out, data, room, &value, 0, &error))
+    int32_t code = ENCODE(&size, NULL, 0);
+    CHECK(code == DLB_OK);
+    /* The message lies at the end of its memory, to be written and then to be read. */
+    char *blank = calloc(1, size);
+    char *room = map(blank, size, 1, 0);
+    CHECK(ENCODE(&written, room, size) == DLB_OK);
+    CHECK_INT(size, written);
+    note(expected, 2 + format, room, size, first);
+    dlb_frame frame = {.data = room, .size = size, .release = nothing};
+    dlb_value back;
+    CHECK(DLB_OK == (format == 0 ? dlb_decthings_decode(&back, &frame, DLB_DECTHINGS_DOC, &error)
+                                 : dlb_tensorflow_decode(&back, &frame, 0, &error)));
+    CHECK_INT(size, back.size);
+    DLManagedTensorVersioned *copy;
+    CHECK_OK(dlb_tensor_copy(&copy, back.tensor, &error));
+    note(expected, 0, copy->dl_tensor.data, expected->size[0], 0);
+    dlb_tensor_release(copy);
+    dlb_tensor_release(back.tensor);
+    unmap(room, size, 1);
+    free(blank);
+  }
+}
+
+static void run(char *memory, DLTensor view, uint64_t flags, outcome *expected, int first) {
+  view.data = memory;
+  int64_t nbytes;
+  DLManagedTensorVersioned *tensor, *copy;
+  CHECK_OK(dlb_tensor_lend(&tensor, &view, flags, nothing, NULL, &error));
+  CHECK_OK(dlb_tensor_validate(tensor, &error));
+  CHECK_OK(dlb_tensor_nbytes(&nbytes, tensor, &error));
+  CHECK_OK(dlb_tensor_copy(&copy, tensor, &error));
+  note(expected, 0, copy->dl_tensor.data, (size_t)nbytes, first);
+  dlb_tensor_release(copy);
+  encode_value(tensor, expected, first);
+  if (flags == 0) {
+    DLManagedTensor *legacy;
+    CHECK_OK(dlb_tensor_to_legacy(&legacy, tensor, &error));
+    CHECK_OK(dlb_tensor_from_legacy(&tensor, legacy, 0, &error));
+    if (nbytes > 0) CHECK(tensor->dl_tensor.data == memory + view.byte_offset);
+  }
+  dlb_message *message;
+  dlb_message_tensor part = {.tensor = tensor};
+  CHECK_OK(dlb_message_encode(&message, NULL, &part, 1, &error));
+  dlb_frame frame;
+  CHECK_OK(dlb_message_frame(&frame, message, 2, &error));
+  note(expected, 1, frame.data, frame.size, first);
+  frame.release(frame.ctx);
+  dlb_message_free(message);
+}
+
+/* Memory of so many bytes, in a place, for the time of a call. */
+static void placed(place where, const char *bytes, size_t size, DLTensor view, outcome *expected) {
+  char on_stack[1 << 16];
+  char *memory = NULL;
+  switch (where) {
+    case ALLOCATED:
+    case ODD:
+      memory = malloc(size + 1);
+      memcpy(memory + (where == ODD), bytes, size);
+      run(memory + (where == ODD), view, 0, expected, where == ALLOCATED);
+      free(memory);
+      return;
+    case STATIC:
+      memcpy(statics, bytes, size);
+      run(statics, view, 0, expected, 0);
+      return;
+    case STACK:
+      if (size > sizeof on_stack) return;
+      memcpy(on_stack, bytes, size);
+      run(on_stack, view, 0, expected, 0);
+      return;
+    default: {
+      int at_end = where == END || where == READ_ONLY_END, read_only = where >= READ_ONLY_END;
+      memory = map(bytes, size, at_end, read_only);
+      run(memory, view, read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0, expected, 0);
+      unmap(memory, size, at_end);
+    }
+  }
+}
+
+/* Strides count in elements, from the lowest; a rank of 0 is no form. */
+static const struct {
+  int32_t ndim;
+  int64_t shape[3], strides[3];
+} forms[] = {
+    {1, {131}, {1}},        {1, {128}, {2}},        {1, {128}, {3}},          {1, {64}, {4}},
+    {1, {128}, {-1}},       {1, {64}, {-2}},        {1, {64}, {-3}},          {1, {37}, {5}},
+    {2, {3, 97}, {1, 3}},   {2, {4, 64}, {1, 4}},   {2, {97, 3}, {1, 97}},    {2, {64, 4}, {1, 64}},
+    {2, {67, 35}, {1, 67}}, {2, {64, 64}, {1, 64}}, {2, {130, 144}, {1, 130}}, {2, {5, 6}, {9, 1}},
+    {2, {5, 9}, {0, 1}},    {2, {5, 6}, {-9, -1}},  {3, {5, 6, 7}, {1, 35, 5}},
+    {2, {1, 1}, {99, -99}},
+};
+
+int main(void) {
+  static const uint8_t bits[] = {8, 16, 32, 64};
+  static char bytes[MOST];
+  page = (size_t)sysconf(_SC_PAGESIZE);
+  for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (char)((i * 7 + i / 251) & 63);
+  for (size_t b = 0; b < sizeof bits; b++) {
+    for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
+      int64_t low = 0, high = 1, item = bits[b] / 8;
+      for (int32_t d = 0; d < forms[f].ndim; d++) {
+        int64_t reach = (forms[f].shape[d] - 1) * forms[f].strides[d];
+        if (reach < 0) low += reach;
+        else high += reach;
+      }
+      DLTensor view = {.device = {kDLCPU, 0},
+                       .ndim = forms[f].ndim,
+                       .dtype = {kDLUInt, bits[b], 1},
+                       .shape = (int64_t *)forms[f].shape,
+                       .strides = (int64_t *)forms[f].strides,
+                       .byte_offset = (uint64_t)(-low * item)};
+      outcome expected;
+      memset(&expected, 0, sizeof expected);
+      for (place where = ALLOCATED; where < PLACES; where++) {
+        placed(where, bytes, (size_t)((high - low) * item), view, &expected);
+      }
+      for (int i = 0; i < 4; i++) free(expected.bytes[i]);
+    }
+  }
+  check_nothing_is_left("place");
+  return 0;
+}

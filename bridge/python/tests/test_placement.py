@@ -1,0 +1,192 @@
+"""Tensors wherever their memory may lie: every operation gives the same, and touches no other byte."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+
+import numpy as np
+import pytest
+
+import dlbridge
+
+PAGE = mmap.PAGESIZE
+NONE, READ, WRITE = 0, 1, 2
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+
+
+class Guarded:
+    """A copy of bytes between two pages that fault, at the end of its pages or at their beginning."""
+
+    def __init__(self, data: bytes, at_end: bool, read_only: bool) -> None:
+        pages = -(-len(data) // PAGE) * PAGE
+        self.size = pages + 2 * PAGE
+        self.start = libc.mmap(None, self.size, NONE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+        assert self.start != ctypes.c_void_p(-1).value
+        address = self.start + PAGE + (pages - len(data) if at_end else 0)
+        assert libc.mprotect(self.start + PAGE, pages, READ | WRITE) == 0
+        ctypes.memmove(address, data, len(data))
+        if read_only:
+            assert libc.mprotect(self.start + PAGE, pages, READ) == 0
+        self.array = np.ctypeslib.as_array((ctypes.c_uint8 * len(data)).from_address(address))
+        self.array.flags.writeable = not read_only
+
+    def close(self) -> None:
+        del self.array
+        assert libc.munmap(self.start, self.size) == 0
+
+
+PLACES = {
+    "array": lambda data: (np.frombuffer(bytearray(data), np.uint8), None),
+    "bytes": lambda data: (np.frombuffer(data, np.uint8), None),
+    "odd address": lambda data: (np.frombuffer(bytearray(b"." + data), np.uint8)[1:], None),
+    "ctypes": lambda data: (np.ctypeslib.as_array((ctypes.c_uint8 * len(data))(*data)), None),
+    **{
+        f"{'end' if at_end else 'beginning'} of {'read-only ' * read_only}pages": (
+            lambda data, at_end=at_end, read_only=read_only: (
+                (guarded := Guarded(data, at_end, read_only)).array,
+                guarded,
+            )
+        )
+        for at_end in (False, True)
+        for read_only in (False, True)
+    },
+}
+
+# Shape and strides in elements, as the kernels go different ways; negative strides begin at the far end.
+FORMS = [
+    ((131,), (1,)),
+    *[((n,), (step,)) for n in (64, 127, 128) for step in (2, 3, 4, 5, -1, -2, -3, -4)],
+    *[((channels, n), (1, channels)) for n in (64, 97) for channels in (2, 3, 4)],
+    *[((n, channels), (1, n)) for n in (64, 97) for channels in (2, 3, 4)],
+    *[((n, m), (1, n)) for n, m in [(64, 16), (64, 64), (65, 17), (67, 35), (130, 144)]],
+    ((5, 9), (0, 1)),
+    ((5, 6), (9, 1)),
+    ((5, 6, 7), (1, 35, 5)),
+    ((1, 1), (99, -99)),
+    ((), ()),
+]
+DTYPES = ["uint8", "int16", "float32", "float64", "complex128"]
+
+
+def arrange(memory: np.ndarray, dtype: np.dtype, shape, strides) -> np.ndarray:
+    reaches = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
+    low = sum(min(reach, 0) for reach in reaches)
+    return np.ndarray(
+        shape,
+        dtype,
+        memory,
+        offset=-low * dtype.itemsize,
+        strides=[step * dtype.itemsize for step in strides],
+    )
+
+
+def size_of(shape, strides) -> int:
+    reaches = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
+    return sum(map(abs, reaches)) + 1
+
+
+def copied(x):
+    c = dlbridge.from_dlpack(x, copy=True)
+    return np.from_dlpack(c).tobytes()
+
+
+def exported(x):
+    t = dlbridge.from_buffer(x)
+    address = dlbridge.to_address(t)
+    again = dlbridge.from_address(address)
+    assert again.data_ptr == t.data_ptr == x.ctypes.data
+    return memoryview(again).tobytes()
+
+
+def copied_of_buffer(x):
+    return memoryview(dlbridge.from_dlpack(dlbridge.from_buffer(x), copy=True)).tobytes()
+
+
+def message(x):
+    frames = dlbridge.tens.encode([dlbridge.from_buffer(x)])
+    return [bytes(frame) for frame in frames[2:]]
+
+
+OPERATIONS = {
+    "from_dlpack": lambda x: np.asarray(memoryview(dlbridge.from_dlpack(x))).tobytes(),
+    "from_dlpack, a copy": copied,
+    "from_buffer": lambda x: memoryview(dlbridge.from_buffer(x)).tobytes(),
+    "from_buffer, a copy": copied_of_buffer,
+    "to_address": exported,
+    "__dlpack__": lambda x: np.from_dlpack(dlbridge.from_buffer(x)).tobytes(),
+    "__dlpack__, a copy": lambda x: memoryview(
+        dlbridge.from_dlpack(dlbridge.from_buffer(x).__dlpack__(max_version=(1, 3), copy=True))
+    ).tobytes(),
+    "tens.encode": message,
+    "decthings.encode": lambda x: dlbridge.decthings.encode(dlbridge.from_buffer(x)) if x.dtype != "complex128" else None,
+    "tensorflow.encode": lambda x: dlbridge.tensorflow.encode(dlbridge.from_buffer(x)),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_operations_do_not_care_where_memory_lies(operation, place):
+    for dtype in map(np.dtype, DTYPES if "pages" in place else DTYPES[::2]):
+        for shape, strides in FORMS:
+            data = bytes(i * 7 + i // 251 & 63 for i in range(size_of(shape, strides) * dtype.itemsize))
+            want = OPERATIONS[operation](arrange(np.frombuffer(bytearray(data), np.uint8), dtype, shape, strides))
+            memory, guarded = PLACES[place](data)
+            x = arrange(memory, dtype, shape, strides)
+            assert OPERATIONS[operation](x) == want, (dtype, shape, strides)
+            assert memory.tobytes() == data
+            del x, memory
+            if guarded is not None:
+                guarded.close()
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_frames_are_read_wherever_they_lie(place):
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    formats = {
+        "tens": (dlbridge.tens.pack(dlbridge.tens.encode([x])), lambda f: dlbridge.tens.decode(dlbridge.tens.unpack(f)).tensors[0]),
+        "decthings": (dlbridge.decthings.encode(x), dlbridge.decthings.decode),
+        "decthings, iter": (dlbridge.decthings.encode(x), lambda f: next(dlbridge.decthings.iter(f))),
+        "tensorflow": (dlbridge.tensorflow.encode(x), dlbridge.tensorflow.decode),
+    }
+    for name, (data, decode) in formats.items():
+        memory, guarded = PLACES[place](bytes(data))
+        t = decode(memory)
+        assert memoryview(t).tobytes() == x.tobytes(), name
+        del t, memory
+        if guarded is not None:
+            guarded.close()
+
+
+def test_large_copies_do_not_care_where_memory_lies():
+    shape, strides = (8201, 4100), (1, 8201)
+    data = np.arange(shape[0] * shape[1], dtype=np.uint32).astype(np.uint8).tobytes()
+    want = np.frombuffer(data, np.uint8).reshape(4100, 8201).T.tobytes()
+    for at_end in (False, True):
+        guarded = Guarded(data, at_end, True)
+        x = arrange(guarded.array, np.dtype("uint8"), shape, strides)
+        assert copied_of_buffer(x) == want
+        del x
+        guarded.close()
+
+
+# What the module has beside the operations above: it makes what has no memory yet, or takes no tensor.
+OTHERS = {
+    "Elements", "Tensor", "counters", "decthings", "empty", "from_address", "load", "tens", "tensorflow", "wrap",
+    "decthings.Elements", "tensorflow.Elements", "decthings.check", "decthings.decode", "decthings.iter", "tensorflow.decode",
+    "tens.Message", "tens.decode", "tens.pack", "tens.parse", "tens.unpack",
+}  # fmt: skip
+
+
+def test_the_table_of_operations_is_complete():
+    known = {name.partition(",")[0] for name in OPERATIONS} | OTHERS
+    public = set(dlbridge.__all__)
+    for module in (dlbridge.tens, dlbridge.decthings, dlbridge.tensorflow):
+        prefix = module.__name__.rpartition(".")[2]
+        public |= {f"{prefix}.{name}" for name in module.__all__}
+    assert public - known == set()
+    assert OTHERS - public == set()
