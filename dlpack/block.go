@@ -222,7 +222,8 @@ func deleteBlock(b *block) bool {
 var doubleDeletes atomic.Uint64
 
 // Reap unpins at once what consumers have released since the last time. It is never needed for
-// correctness: the next export, the next collection, or enough released bytes do the same.
+// correctness: the next export, the next collection, or enough released bytes do the same. It waits for no release of
+// memory that is not Go's.
 func Reap() {
 	retireRings()
 	drainAll()
@@ -254,7 +255,7 @@ func drainAll() {
 	}
 }
 
-// eachCycle calls f once after each collection.
+// eachCycle calls f once after each collection, on a goroutine of the runtime: f must not call foreign code.
 func eachCycle(f func()) {
 	runtime.AddCleanup(new([4]uint64), func(struct{}) {
 		f()

@@ -52,6 +52,13 @@
 // may outlive the Tensor. The collector does not see foreign bytes; where more than 64 MiB of them are
 // out, and twice as many as it last found in use, a collection is started to look for forgotten ones.
 //
+// Deleters and releases of forgotten memory may block, as those do that wait for Python's GIL. They run on
+// goroutines of this library, up to 64 at a time, and never on the runtime's own, which run the cleanups and
+// finalizers of the whole program. A release that never returns keeps its goroutine and its thread for good, and
+// delays no other release, until 64 of them have not returned: releases of forgotten memory then wait for one that
+// does. Nothing else ever waits for them. The goroutines of this library are in nobody's testing/synctest bubble, and
+// carry nobody's profiler labels.
+//
 // # Finding leaks
 //
 // [ReadStats] counts what is alive, always. [SetLedger], or [LedgerVariable] in the environment, records the

@@ -62,6 +62,9 @@ func LockEverything() (unlock func()) {
 	}
 }
 
+// Forget does to a tensor, which is the only one of its memory and must not be used again, what the safety net does.
+func Forget(t *Tensor) { forget((*guard)(t.mem.keep).fate) }
+
 // Debugging is whether the build tag debug is set.
 const Debugging = debugging
 

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/dlbridge/dlbridge/internal/background"
 )
 
 // A memory is what tensors are views of: some bytes, and what has to happen when nobody needs them.
@@ -149,17 +151,26 @@ func (f *fate) clear() {
 
 // forget is the safety net: all tensors of a memory are unreachable and none was closed. Where a
 // bare slice was handed out it may be in use still, so that nothing is freed. It is counted once all is done.
+//
+// It runs on a goroutine of the runtime, which all cleanups of the process share, and must therefore not call the
+// memory's deleter, which may block.
 func forget(f *fate) {
 	if f.origin == nothing {
 		return
 	}
-	defer forgotten.Add(1)
 	lose(keyOf(f.origin, f.managed, f.share.Load()))
-	if !f.escaped.Load() {
-		foreign.add(-f.bytes)
-		giveBack(f.origin, f.managed, f.share.Load())
-		foreign.settle()
+	if f.escaped.Load() {
+		forgotten.Add(1)
+		return
 	}
+	from, bytes, managed, share := f.origin, f.bytes, f.managed, f.share.Load()
+	f.origin = nothing
+	background.Release(func() {
+		foreign.add(-bytes)
+		giveBack(from, managed, share)
+		foreign.settle()
+		forgotten.Add(1)
+	})
 }
 
 // keyOf is how the ledger knows a memory.
@@ -238,7 +249,7 @@ var liveAllocations, liveImports, forgotten atomic.Int64
 
 // foreign accounts for bytes that the collector does not see. Forgotten imports of many megabytes
 // would not bring about a single collection, and so would never be released.
-var foreign accounts
+var foreign = accounts{due: make(chan struct{}, 1)}
 
 // A collection is due when the bytes pass a limit. Each that is due doubles the limit, so that memory in
 // use, or closed in time, brings about few; collections and what they find lower it again.
@@ -266,13 +277,12 @@ func (a *accounts) add(n int64) {
 }
 
 func (a *accounts) start() {
-	a.due = make(chan struct{}, 1)
 	eachCycle(a.settle)
-	go func() {
+	background.Go(func() {
 		for range a.due {
 			runtime.GC()
 		}
-	}()
+	})
 }
 
 // settle lowers the limit, not all at once, towards twice what a collection left.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/internal/background"
 )
 
 // A model of who owns what, held against the library by long sequences of its verbs. Every choice of what to
@@ -359,6 +360,7 @@ func (m *model) passOn(owners ...*owner) []*owner {
 		o := owners[i]
 		if o.forgotten {
 			dlpack.Reap()
+			background.Wait()
 		}
 		if o.tensors+o.exports == 0 && o.source != nil {
 			from := o.source.owner

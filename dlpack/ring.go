@@ -2,7 +2,11 @@
 
 package dlpack
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/dlbridge/dlbridge/internal/background"
+)
 
 const (
 	// ringBlocks is how many exports of a tensor it takes until one uses the same block again.
@@ -187,11 +191,12 @@ func (r *ring) retire() (ended uintptr) {
 	return 0
 }
 
-// unlock unlocks the pool, and then ends a share, if there is one: that may run a foreign deleter.
+// unlock unlocks the pool, and then ends a share, if there is one: that of a memory that was forgotten, since of any
+// other Go holds a share. It may run a foreign deleter, for which neither a collection nor whoever reaps may wait.
 func (p *pool) unlock(ended uintptr) {
 	p.mu.Unlock()
 	if ended != 0 {
-		coreEndShare(ended)
+		background.Release(func() { coreEndShare(ended) })
 	}
 }
 

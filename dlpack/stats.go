@@ -9,7 +9,7 @@ type Stats struct {
 	Allocations   int64 // memory of New and Lend that Go still holds
 	ForeignBytes  int64 // bytes that the safety net is accountable for
 	DoubleDeletes int64 // deleter calls that came too late, and were ignored
-	Forgotten     int64 // imports and allocations, all of whose tensors were dropped without Close, that the net has seen to
+	Forgotten     int64 // imports and allocations, all of whose tensors were dropped without Close, that the net has seen to, once their releases have returned
 }
 
 // ReadStats reaps, and returns the counters.

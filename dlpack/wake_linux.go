@@ -5,6 +5,8 @@ package dlpack
 import (
 	"os"
 	"syscall"
+
+	"github.com/dlbridge/dlbridge/internal/background"
 )
 
 // startWake parks a goroutine in the netpoller until a deleter writes to the eventfd.
@@ -18,6 +20,6 @@ func startWake() {
 		return
 	}
 	wakeFile = os.NewFile(fd, "dlpack-wake")
-	go reapOnWake()
+	background.Go(reapOnWake)
 	coreWakeBy(int(fd))
 }

@@ -5,6 +5,8 @@ package dlpack
 import (
 	"os"
 	"syscall"
+
+	"github.com/dlbridge/dlbridge/internal/background"
 )
 
 // startWake parks a goroutine in the netpoller until a deleter writes to the pipe.
@@ -23,6 +25,6 @@ func startWake() {
 		syscall.SetNonblock(fd, true)
 	}
 	wakeFile = os.NewFile(uintptr(fds[0]), "dlpack-wake")
-	go reapOnWake()
+	background.Go(reapOnWake)
 	coreWakeBy(fds[1])
 }

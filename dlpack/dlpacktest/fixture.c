@@ -15,12 +15,53 @@ fixture *fixture_new(int32_t room, size_t bytes) {
   fixture *f = calloc(1, sizeof *f + 2 * (size_t)room * sizeof(int64_t));
   if (f == NULL || posix_memalign(&f->data, 256, bytes + 256) != 0) abort();
   memset(f->data, 0, bytes + 256);
+  pthread_mutex_init(&f->mutex, NULL);
+  pthread_cond_init(&f->changed, NULL);
   return f;
 }
 
-static void count(fixture *f) {
+static void count_now(fixture *f) {
   __atomic_store_n(&f->thread, fixture_this_thread(), __ATOMIC_RELAXED);
   __atomic_fetch_add(&f->deletes, 1, __ATOMIC_RELAXED);
+}
+
+static void count(fixture *f) {
+  if (!__atomic_load_n(&f->closed, __ATOMIC_RELAXED)) {
+    count_now(f);
+    return;
+  }
+  pthread_mutex_lock(&f->mutex);
+  f->waiting++;
+  while (f->closed) pthread_cond_wait(&f->changed, &f->mutex);
+  count_now(f);
+  f->waiting--;
+  pthread_cond_broadcast(&f->changed);
+  pthread_mutex_unlock(&f->mutex);
+}
+
+static void set_closed(fixture *f, int closed) {
+  __atomic_store_n(&f->closed, closed, __ATOMIC_RELAXED);
+}
+
+void fixture_close(fixture *f) {
+  pthread_mutex_lock(&f->mutex);
+  set_closed(f, 1);
+  pthread_mutex_unlock(&f->mutex);
+}
+
+void fixture_open(fixture *f) {
+  pthread_mutex_lock(&f->mutex);
+  set_closed(f, 0);
+  pthread_cond_broadcast(&f->changed);
+  while (f->waiting > 0) pthread_cond_wait(&f->changed, &f->mutex);
+  pthread_mutex_unlock(&f->mutex);
+}
+
+int64_t fixture_waiting(fixture *f) {
+  pthread_mutex_lock(&f->mutex);
+  int64_t waiting = f->waiting;
+  pthread_mutex_unlock(&f->mutex);
+  return waiting;
 }
 
 static void delete_versioned(DLManagedTensorVersioned *self) { count(self->manager_ctx); }
@@ -71,6 +112,8 @@ void *fixture_managed(fixture *f) {
 
 void fixture_free(fixture *f) {
   if (f->page != NULL) munmap(f->page, 2 * (size_t)sysconf(_SC_PAGESIZE));
+  pthread_cond_destroy(&f->changed);
+  pthread_mutex_destroy(&f->mutex);
   free(f->data);
   free(f);
 }

@@ -279,3 +279,26 @@ func Releaser() unsafe.Pointer { return C.fixture_releaser() }
 
 // Releases is how often the memory was given back.
 func (l *Loan) Releases() int { return int(C.fixture_deletes(l.f)) }
+
+// A Gate makes calls of a deleter, or of a lender's release, wait: those of a producer that needs a lock which
+// somebody else has.
+type Gate struct{ f *C.fixture }
+
+// Block makes calls of the deleter wait until the gate is opened, which the end of the test does at the latest.
+func (p *Producer) Block(t testing.TB) Gate { return block(t, p.f) }
+
+// Block makes calls of Release wait until the gate is opened, which the end of the test does at the latest.
+func (l *Loan) Block(t testing.TB) Gate { return block(t, l.f) }
+
+func block(t testing.TB, f *C.fixture) Gate {
+	C.fixture_close(f)
+	g := Gate{f}
+	t.Cleanup(g.Open)
+	return g
+}
+
+// Waiting returns how many calls wait.
+func (g Gate) Waiting() int { return int(C.fixture_waiting(g.f)) }
+
+// Open lets the calls that wait, and all later ones, return. It returns once those that wait have.
+func (g Gate) Open() { C.fixture_open(g.f) }

@@ -3,6 +3,7 @@
 #define DLPACKTEST_FIXTURE_H_
 
 #include <dlpack/dlpack.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,6 +18,10 @@ typedef struct fixture {
   int64_t thread; /* that deleted it last */
   void *data;
   void *page; /* of a guarded one */
+  int closed; /* calls of the deleter wait until it is 0 */
+  int64_t waiting; /* such calls */
+  pthread_mutex_t mutex;
+  pthread_cond_t changed;
   int64_t dims[];
 } fixture;
 
@@ -27,6 +32,10 @@ void *fixture_managed(fixture *f);
 void fixture_arm(fixture *f, int legacy);
 void fixture_free(fixture *f);
 int64_t fixture_deletes(fixture *f);
+/* Makes calls of the deleter wait until fixture_open, which returns once all of them have. */
+void fixture_close(fixture *f);
+void fixture_open(fixture *f);
+int64_t fixture_waiting(fixture *f);
 /* The release of lent memory, a void (*)(void *ctx). */
 void *fixture_taker(void);
 int64_t fixture_thread(fixture *f);

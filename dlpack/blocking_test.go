@@ -1,0 +1,207 @@
+//go:build cgo
+
+package dlpack_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"runtime/pprof"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/internal/background"
+)
+
+// forgetsWithReadyBlocks exports a tensor often enough that a ring holds shares of its memory, and drops it.
+func forgetsWithReadyBlocks(t *testing.T, tensor *dlpack.Tensor, err error) {
+	require.NoError(t, err)
+	warm(t, tensor)
+}
+
+// otherCleanupsRun reports that cleanups of the program's own run, which wait for nothing but a collection.
+func otherCleanupsRun(t *testing.T) {
+	t.Helper()
+	ran := make(chan bool, 1)
+	runtime.AddCleanup(new([64]int), func(bool) { ran <- true }, true)
+	collectUntil(t, func() bool { return len(ran) == 1 })
+}
+
+// A release that blocks stops nothing else: neither the cleanups of the program, nor the library, nor the releases of
+// other memory that is forgotten.
+func TestReleasesThatBlockStopNothingElse(t *testing.T) {
+	memory := []struct {
+		name   string
+		forget func(t *testing.T) (dlpacktest.Gate, func() int)
+	}{
+		{"a forgotten import", func(t *testing.T) (dlpacktest.Gate, func() int) {
+			p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
+			_, err := dlpack.Import(p.Managed())
+			require.NoError(t, err)
+			return p.Block(t), p.Deletes
+		}},
+		{"a forgotten loan", func(t *testing.T) (dlpacktest.Gate, func() int) {
+			loan := dlpacktest.Lend(t, 16)
+			_, err := dlpack.Lend(loan.Data(), 16, false, loan.Release(), loan.Context())
+			require.NoError(t, err)
+			return loan.Block(t), loan.Releases
+		}},
+		{"an import whose last shares are those of ready blocks", func(t *testing.T) (dlpacktest.Gate, func() int) {
+			p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
+			tensor, err := dlpack.Import(p.Managed())
+			forgetsWithReadyBlocks(t, tensor, err)
+			return p.Block(t), p.Deletes
+		}},
+		{"a loan whose last shares are those of ready blocks", func(t *testing.T) (dlpacktest.Gate, func() int) {
+			loan := dlpacktest.Lend(t, 16)
+			tensor, err := dlpack.Lend(loan.Data(), 16, false, loan.Release(), loan.Context())
+			forgetsWithReadyBlocks(t, tensor, err)
+			return loan.Block(t), loan.Releases
+		}},
+	}
+	for _, processors := range []int{1, 2} {
+		for _, m := range memory {
+			t.Run(m.name+", GOMAXPROCS="+string(rune('0'+processors)), func(t *testing.T) {
+				dlpacktest.CheckLeaks(t)
+				defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
+				before := dlpack.ReadStats()
+				gate, releases := m.forget(t)
+				collectUntil(t, func() bool { return gate.Waiting() == 1 })
+
+				for range 3 {
+					otherCleanupsRun(t)
+				}
+				another := fromSlice(t, []float32{1, 2})
+				warm(t, another)
+				require.NoError(t, another.Close())
+				dlpack.Reap()
+				assert.Equal(t, before.Exports, dlpack.ReadStats().Exports)
+				forgotten := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
+				func() {
+					_, err := dlpack.Import(forgotten.Managed())
+					require.NoError(t, err)
+				}()
+				collectUntil(t, func() bool { return forgotten.Deletes() == 1 })
+				require.Equal(t, 1, gate.Waiting())
+				assert.Zero(t, releases())
+
+				gate.Open()
+				assert.Equal(t, 1, releases())
+				collectUntil(t, func() bool { return dlpack.ReadStats().Forgotten == before.Forgotten+2 })
+				now := dlpack.ReadStats()
+				assert.Equal(t, before.Imports, now.Imports)
+				assert.Equal(t, before.Allocations, now.Allocations)
+				assert.Equal(t, before.Exports, now.Exports)
+				assert.Equal(t, before.ForeignBytes, now.ForeignBytes)
+				assert.Equal(t, 1, releases())
+				assert.Equal(t, 1, forgotten.Deletes())
+			})
+		}
+	}
+}
+
+// The blocks of a ring hold the last shares of a memory that was forgotten before they are retired.
+func TestReapDoesNotWaitForTheReleasesThatItBringsAbout(t *testing.T) {
+	if dlpack.Debugging { // then there are no rings
+		return
+	}
+	dlpacktest.CheckLeaks(t)
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	tensor, p := takeOver(t)
+	before := dlpack.ReadStats()
+	warm(t, tensor)
+	gate := p.Block(t)
+	dlpack.Forget(tensor)
+	background.Wait()
+	assert.Zero(t, gate.Waiting(), "the ring has shares")
+	now := dlpack.ReadStats() // reaps
+	require.Eventually(t, func() bool { return gate.Waiting() == 1 }, 20*time.Second, time.Millisecond)
+	otherCleanupsRun(t)
+	assert.Equal(t, before.Imports-1, now.Imports)
+	assert.Equal(t, before.Exports, now.Exports)
+	assert.Equal(t, before.Forgotten+1, now.Forgotten)
+	assert.Zero(t, p.Deletes())
+	gate.Open()
+	background.Wait()
+	assert.Equal(t, 1, p.Deletes())
+	assert.Equal(t, now, dlpack.ReadStats())
+}
+
+// inChild runs a function in a process of its own, where the library has not done anything before.
+func inChild(t *testing.T, run func(t *testing.T)) {
+	t.Helper()
+	const child = "DLPACK_TEST_CHILD"
+	if os.Getenv(child) != "" {
+		run(t)
+		return
+	}
+	command := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=1m")
+	command.Env = append(os.Environ(), child+"=1")
+	output, err := command.CombinedOutput()
+	assert.NoError(t, err, "%s", output)
+}
+
+// usesTheLibrary does what the library starts goroutines for: the first export, more foreign bytes than it lets lie
+// about, and the release of forgotten memory.
+func usesTheLibrary(t *testing.T, p *dlpacktest.Producer) {
+	tensor := fromSlice(t, []float32{1})
+	dlpack.Release(export(t, tensor))
+	require.NoError(t, tensor.Close())
+	large := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{100 << 20}, Bytes: 16})
+	imported, err := dlpack.Import(large.Managed())
+	require.NoError(t, err)
+	require.NoError(t, imported.Close())
+	func() {
+		tensor, err := dlpack.Import(p.Managed())
+		forgetsWithReadyBlocks(t, tensor, err)
+	}()
+}
+
+// A bubble of testing/synctest ends when all goroutines in it have ended, and may not be left by what is made in it.
+func TestTheLibraryStartsNoGoroutineInABubble(t *testing.T) {
+	inChild(t, func(t *testing.T) {
+		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
+		synctest.Test(t, func(t *testing.T) {
+			usesTheLibrary(t, p)
+			for range 1000 { // until a Reap in the bubble, or a collection, has handed the release over
+				runtime.GC()
+				if dlpack.Reap(); p.Deletes() == 1 {
+					break
+				}
+			}
+		})
+		collectUntil(t, func() bool { return p.Deletes() == 1 })
+		imported, err := dlpack.Import(dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{1 << 30}, Bytes: 16}).Managed())
+		require.NoError(t, err)
+		require.NoError(t, imported.Close())
+	})
+}
+
+// Labels are for what a goroutine does, and for what it starts.
+func TestTheLibraryStartsNoGoroutineWithLabels(t *testing.T) {
+	inChild(t, func(t *testing.T) {
+		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
+		gate := p.Block(t)
+		pprof.Do(context.Background(), pprof.Labels("of", "a caller"), func(context.Context) {
+			usesTheLibrary(t, p)
+			for deadline := time.Now().Add(20 * time.Second); gate.Waiting() == 0 && time.Now().Before(deadline); {
+				runtime.GC()
+				dlpack.Reap()
+			}
+		})
+		require.Equal(t, 1, gate.Waiting())
+		var goroutines bytes.Buffer
+		require.NoError(t, pprof.Lookup("goroutine").WriteTo(&goroutines, 1))
+		assert.Contains(t, goroutines.String(), "dlpack")
+		assert.NotContains(t, goroutines.String(), "a caller")
+	})
+}

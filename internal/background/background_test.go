@@ -1,0 +1,71 @@
+package background_test
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dlbridge/dlbridge/internal/background"
+)
+
+func TestReleasesThatNeverReturnDelayNoOtherUntilAllPlacesAreTaken(t *testing.T) {
+	forever := make(chan bool)
+	var blocked sync.WaitGroup
+	block := func() {
+		blocked.Add(1)
+		background.Release(func() {
+			blocked.Done()
+			<-forever
+		})
+	}
+	for range background.AtOnce - 1 {
+		block()
+	}
+	blocked.Wait()
+	for range 1000 { // one after another, in the place that is left
+		ran := make(chan bool)
+		background.Release(func() { close(ran) })
+		<-ran
+	}
+	block()
+	blocked.Wait()
+	var later []int
+	for i := range 100 {
+		background.Release(func() { later = append(later, i) })
+	}
+	forever <- true // one returns, and the others run in its place, in order
+	done := make(chan bool)
+	background.Release(func() { close(done) })
+	<-done
+	assert.Len(t, later, 100)
+	assert.IsIncreasing(t, later)
+	close(forever)
+	background.Wait()
+}
+
+func TestReleasesMayReleaseMore(t *testing.T) {
+	var all sync.WaitGroup
+	all.Add(100)
+	var next func(n int)
+	next = func(n int) {
+		all.Done()
+		if n > 1 {
+			background.Release(func() { next(n - 1) })
+		}
+	}
+	background.Release(func() { next(100) })
+	all.Wait()
+	background.Wait()
+}
+
+func TestGoroutinesAreInNobodysBubble(t *testing.T) {
+	forever := make(chan bool)
+	synctest.Test(t, func(t *testing.T) {
+		background.Go(func() { <-forever })
+		background.Release(func() { <-forever })
+	})
+	close(forever)
+	background.Wait()
+}
