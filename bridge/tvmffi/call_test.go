@@ -18,6 +18,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/tvmffi"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/internal/background"
 )
 
 // floats are n float32 in a slice of Go's, shift bytes behind a multiple of 64.
@@ -482,6 +483,55 @@ func TestForgottenThingsAreCaught(t *testing.T) {
 		runtime.GC()
 		return dlpack.ReadStats().Exports == before
 	}, eventually, tick)
+}
+
+// What is forgotten is let go of on no goroutine of the runtime's: a deleter that blocks stops no cleanup.
+func TestForgottenThingsMayBlock(t *testing.T) {
+	need(t)
+	for _, test := range []struct {
+		name string
+		keep func(t *testing.T, x *dlpack.Tensor)
+	}{
+		{"an object", func(t *testing.T, x *dlpack.Tensor) {
+			array, err := tvmffi.Global("ffi.Array")
+			require.NoError(t, err)
+			defer array.Close()
+			_, err = tvmffi.As[*tvmffi.Object](array.Call(tvmffi.Keep(x)))
+			require.NoError(t, err)
+		}},
+		{"a prepared call", func(t *testing.T, x *dlpack.Tensor) {
+			f, err := module(t).Function("nop")
+			require.NoError(t, err)
+			defer f.Close()
+			_, err = f.Prepare(x)
+			require.NoError(t, err)
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dlpacktest.CheckLeaks(t)
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+			loan := dlpacktest.Lend(t, 64)
+			gate := loan.Block(t)
+			func() {
+				x, err := dlpack.Lend(loan.Data(), 64, false, loan.Release(), loan.Context())
+				require.NoError(t, err)
+				defer x.Close()
+				test.keep(t, x)
+			}()
+			collected := func(happened func() bool) {
+				t.Helper()
+				require.Eventually(t, func() bool { runtime.GC(); return happened() }, eventually, tick)
+			}
+			collected(func() bool { return gate.Waiting() == 1 })
+			ran := make(chan bool, 1)
+			runtime.AddCleanup(new([64]int), func(bool) { ran <- true }, true)
+			collected(func() bool { return len(ran) == 1 })
+			assert.Zero(t, loan.Releases())
+			gate.Open()
+			assert.Equal(t, 1, loan.Releases())
+			background.Wait()
+		})
+	}
 }
 
 // A function that keeps a tensor: the memory lives while it does, through collections, and is given

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/internal/background"
 )
 
 // uses counts the calls that use what may be closed meanwhile.
@@ -47,10 +48,13 @@ type reference struct {
 
 func giveBack(handle uintptr) { C.ffi_decref(C.uintptr_t(handle)) }
 
-// hold takes over one count of an object. What forgets to close it is caught by a cleanup.
+// hold takes over one count of an object. What forgets to close it is caught by a cleanup, on a goroutine of the
+// runtime that all cleanups share: the object's deleter, which may block, runs elsewhere.
 func (r *reference) hold(handle uintptr) {
 	r.handle = handle
-	r.net = runtime.AddCleanup(r, giveBack, handle)
+	r.net = runtime.AddCleanup(r, func(handle uintptr) {
+		background.Release(func() { giveBack(handle) })
+	}, handle)
 }
 
 func (r *reference) acquire() bool { return r.handle != 0 && r.uses.acquire() }

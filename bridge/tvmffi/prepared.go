@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/internal/background"
 )
 
 // A Prepared is a call whose arguments are settled: each [Prepared.Call] makes it anew, at nearly
@@ -60,7 +61,7 @@ func (f *Function) Prepare(args ...any) (*Prepared, error) {
 		return nil, err
 	}
 	p := &Prepared{settled: s}
-	p.net = runtime.AddCleanup(p, settled.end, s)
+	p.net = runtime.AddCleanup(p, func(s settled) { background.Release(s.end) }, s) // see [reference.hold]
 	return p, nil
 }
 
