@@ -148,7 +148,8 @@ func (c Composite) Shape() []int64 { return append([]int64{}, c.shape...) }
 // Pieces is the pieces, without those that have no elements. They must not be changed.
 func (c Composite) Pieces() []Piece { return c.pieces }
 
-// OffsetOf selects the tensor, and where in its memory the element lies.
+// OffsetOf selects the tensor, and where in its memory the element lies. As with [Layout.OffsetOf], no index counts
+// from the end.
 //
 // Errors: [ErrRank] unless there is an index for each dimension, [ErrIndex] for one that is not in
 // the shape.

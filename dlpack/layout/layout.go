@@ -68,6 +68,19 @@ var (
 	ErrSyntax = errors.New("syntax")
 )
 
+// A refusal is an error that says in its own words what one of the causes above says too generally.
+type refusal struct {
+	text  string
+	cause error
+}
+
+func refuse(cause error, format string, args ...any) error {
+	return &refusal{"layout: " + fmt.Sprintf(format, args...), cause}
+}
+
+func (r *refusal) Error() string { return r.text }
+func (r *refusal) Unwrap() error { return r.cause }
+
 // Layout is where the elements of a tensor lie, counted in elements from the beginning of its memory.
 type Layout struct {
 	Shape   []int64
@@ -180,8 +193,8 @@ func (l *Layout) Set(from Layout) {
 	l.Offset = from.Offset
 }
 
-// OffsetOf is where the element with this index lies, in elements from the beginning of the memory.
-// Unlike [At], it takes no negative indices.
+// OffsetOf is where the element with this index lies, in elements from the beginning of the memory. It is the
+// index translation of the Nervana Graph documentation: unlike the views, it counts no index from the end.
 //
 // Errors: [ErrRank] unless there is an index for each dimension, [ErrIndex] for one that is not in
 // the shape, [ErrOverflow].

@@ -5,8 +5,8 @@ import "fmt"
 // Reshape gives the elements, in row-major order of their indices, another shape. One size may be -1:
 // it is what the others leave.
 //
-// Errors: [ErrShape] where the shape has another number of elements, [ErrCopy] where no strides give
-// this shape, as [Count].
+// Errors: [ErrShape] where the shape has another number of elements, or any size would do for the one that is -1;
+// [ErrNegative] for a second -1; [ErrCopy] where no strides give this shape; as [Count].
 func (l *Layout) Reshape(shape ...int64) error {
 	if err := sameRank(l.Shape, l.Strides); err != nil {
 		return err
@@ -75,23 +75,30 @@ func (l *Layout) stretchAt(d int) (count, stride int64, next int) {
 func complete(shape []int64, count int64) error {
 	open := -1
 	for d, n := range shape {
-		if n == -1 && open < 0 {
-			open = d
-			shape[d] = 1
+		if n != -1 {
+			continue
 		}
+		if open >= 0 {
+			return refuse(ErrNegative, "reshape: shape[%d] and shape[%d] are -1, which only one size may be", open, d)
+		}
+		open = d
+		shape[d] = 1
 	}
 	known, err := Count(shape)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if open >= 0 && known != 0 && count%known == 0 {
+	case open < 0 && known == count:
+		return nil
+	case open < 0:
+		return fmt.Errorf("layout: reshape: %d elements to a shape of %d: %w", count, known, ErrShape)
+	case known != 0 && count%known == 0:
 		shape[open] = count / known
 		return nil
+	case known == 0 && count == 0:
+		return refuse(ErrShape, "reshape: shape[%d] = -1 could be any size, since another is 0", open)
 	}
-	if open >= 0 || known != count {
-		return fmt.Errorf("layout: reshape: %d elements to a shape of %d: %w", count, known, ErrShape)
-	}
-	return nil
+	return refuse(ErrShape, "reshape: no size for shape[%d] = -1: the others have %d elements, the tensor %d", open, known, count)
 }
 
 // FlatInner merges the slowest dimensions until rank are left: [3 4 5] to 2 is [12 5]. Where there are
@@ -125,7 +132,7 @@ func (l *Layout) flat(begin, rank int) error {
 		return err
 	}
 	if rank < 1 || rank > MaxRank {
-		return fmt.Errorf("layout: flat: %d dimensions: %w", rank, ErrRank)
+		return refuse(ErrRank, "flat: rank %d is not in 1 to %d", rank, MaxRank)
 	}
 	var buf numbers
 	sizes, steps := buf.draft(rank)
@@ -171,7 +178,7 @@ func (l *Layout) Bitcast(from, to int64) error {
 	}
 	last := len(l.Shape) - 1
 	if last < 0 {
-		return fmt.Errorf("layout: bitcast: no dimensions: %w", ErrRank)
+		return refuse(ErrRank, "bitcast: a scalar has no dimension that could change its size from %d to %d; Expand makes one", from, to)
 	}
 	parts, whole := over(l.Shape[last], part)
 	if !whole {

@@ -83,7 +83,7 @@ func (l *Layout) Slice(index ...Index) error {
 		switch index[k].kind {
 		case kindEllipsis:
 			if more {
-				return fmt.Errorf("layout: slice: index %d is a second ellipsis: %w", k, ErrIndex)
+				return refuse(ErrIndex, "slice: index %d is a second ellipsis", k)
 			}
 			more = true
 		case kindNewAxis:
@@ -126,7 +126,7 @@ func (l *Layout) Slice(index ...Index) error {
 		if x.kind != 0 || x.skip != 0 { // not the whole dimension
 			first, count, ok := x.of(n)
 			if !ok {
-				return errIndex(k, x, d, n)
+				return refuse(ErrIndex, "slice: index %d, %v, has a step of 0", k, *x)
 			}
 			n, empty = count, empty || count == 0
 			if first != 0 {
@@ -194,10 +194,11 @@ func (l *Layout) Index(index ...int64) error {
 	return nil
 }
 
-// Narrow takes size indices of dimension d, from start on, and nothing outside of it: TensorFlow's
-// Tensor::Slice(start, limit) is Narrow(0, start, limit-start).
+// Narrow takes size indices of dimension d, from start on, and nothing outside of it; a negative start counts from
+// the end. TensorFlow's Tensor::Slice(start, limit) is Narrow(0, start, limit-start).
 //
-// Errors: [ErrAxis], [ErrIndex] where the dimension does not have them all, and [ErrOverflow].
+// Errors: [ErrAxis], [ErrIndex] where the dimension does not have them all and for a negative size, and
+// [ErrOverflow].
 func (l *Layout) Narrow(d int, start, size int64) error {
 	if _, err := l.check(); err != nil {
 		return err
@@ -206,10 +207,14 @@ func (l *Layout) Narrow(d int, start, size int64) error {
 	if err != nil {
 		return err
 	}
-	if n := l.Shape[d]; start < 0 || size < 0 || start > n || size > n-start {
-		return fmt.Errorf("layout: narrow: %d from %d on of dimension %d of size %d: %w", size, start, d, n, ErrIndex)
-	}
 	before := l.Shape[d]
+	if size < 0 {
+		return refuse(ErrIndex, "narrow: size = %d is negative", size)
+	}
+	first := start
+	if start = fromStart(start, before); start < 0 || start > before || size > before-start {
+		return fmt.Errorf("layout: narrow: %d from %d on of dimension %d of size %d: %w", size, first, d, before, ErrIndex)
+	}
 	l.Shape[d] = size
 	if empty, _ := isEmpty(l.Shape); empty || start == 0 {
 		return nil
@@ -288,7 +293,10 @@ func (l *Layout) Transpose(order ...int) error {
 	for k, d := range order {
 		from, ok := named.mark(d)
 		if !ok {
-			return fmt.Errorf("layout: transpose: order[%d] = %d: %w", k, d, ErrOrder)
+			if _, err := dimension("transpose", d, rank); err != nil {
+				return refuse(ErrOrder, "transpose: order[%d] = %d is no dimension of %d", k, d, rank)
+			}
+			return refuse(ErrOrder, "transpose: order[%d] = %d names a dimension again", k, d)
 		}
 		sizes[k], steps[k] = l.Shape[from], l.Strides[from]
 	}
@@ -310,6 +318,14 @@ func dimension(op string, d, rank int) (int, error) {
 
 func errAxis(op string, d, rank int) error {
 	return fmt.Errorf("layout: %s: dimension %d of %d: %w", op, d, rank, ErrAxis)
+}
+
+// errMark is for a dimension that is not there, or was named before.
+func errMark(op string, d, rank int) error {
+	if _, err := dimension(op, d, rank); err != nil {
+		return err
+	}
+	return refuse(ErrAxis, "%s: dimension %d is named twice", op, d)
 }
 
 // marks tells of each dimension whether it was named.
@@ -341,7 +357,7 @@ func (m marks) mark(d int) (at int, ok bool) {
 func (m marks) markAll(op string, axes []int) error {
 	for _, d := range axes {
 		if _, ok := m.mark(d); !ok {
-			return errAxis(op, d, len(m))
+			return errMark(op, d, len(m))
 		}
 	}
 	return nil
@@ -486,11 +502,11 @@ func (l *Layout) Diagonal(k int64, a, b int) error {
 	named := set.marks(rank)
 	first, ok := named.mark(a)
 	if !ok {
-		return errAxis("diagonal", a, rank)
+		return errMark("diagonal", a, rank)
 	}
 	second, ok := named.mark(b)
 	if !ok {
-		return errAxis("diagonal", b, rank)
+		return errMark("diagonal", b, rank)
 	}
 	var buf numbers
 	sizes, steps := buf.draft(rank - 1)
