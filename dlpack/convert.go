@@ -56,7 +56,7 @@ func (t *Tensor) Convert(dtype DataType) (*Tensor, error) {
 // other lanes, [ErrReadOnly], [ErrLayout], and nothing is written.
 func (t *Tensor) ConvertTo(dst *Tensor) error {
 	const op = "convert to"
-	if t.dtype == dst.dtype {
+	if t.DType() == dst.DType() {
 		return t.CopyTo(dst)
 	}
 	if err := t.acquire(op); err != nil {
@@ -64,7 +64,7 @@ func (t *Tensor) ConvertTo(dst *Tensor) error {
 	}
 	defer t.done()
 	if err := dst.acquire(op); err != nil {
-		return err
+		return dst.errClosedAs(op, "the destination")
 	}
 	defer dst.done()
 	if err := checkNumbers(op, dst.dtype, t.dtype); err != nil {

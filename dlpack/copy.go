@@ -34,6 +34,9 @@ func (t *Tensor) Copy() (*Tensor, error) { return t.copied("copy", RowMajor) }
 // another order, and for what is no order.
 func (t *Tensor) Contiguous(order Order) (contiguous *Tensor, copied bool, err error) {
 	const op = "contiguous"
+	if t.isClosed() {
+		return nil, false, t.errClosed(op)
+	}
 	if order > ColumnMajor {
 		return nil, false, refuse(op, ErrLayout, "order %d is neither row-major nor column-major", order)
 	}
@@ -94,7 +97,7 @@ func (t *Tensor) CopyTo(dst *Tensor) error {
 	}
 	defer t.done()
 	if err := dst.acquire(op); err != nil {
-		return err
+		return dst.errClosedAs(op, "the destination")
 	}
 	defer dst.done()
 	if t.dtype != dst.dtype {
@@ -290,6 +293,9 @@ func (t *Tensor) AppendBytes(dst []byte) ([]byte, error) {
 // of two. Without elements everything is aligned.
 func (t *Tensor) RequireAlign(n int) error {
 	const op = "align"
+	if t.isNone() {
+		return t.errClosed(op)
+	}
 	if n <= 0 || n&(n-1) != 0 {
 		return refuse(op, ErrUnaligned, "%d is not a power of two", n)
 	}
@@ -306,6 +312,9 @@ func (t *Tensor) RequireAlign(n int) error {
 // [ErrClosed], [ErrDevice], [ErrUnaligned] for an n that cannot be had.
 func (t *Tensor) Align(n int) (aligned *Tensor, copied bool, err error) {
 	const op = "align"
+	if t.isClosed() {
+		return nil, false, t.errClosed(op)
+	}
 	if n > NewAlignment {
 		return nil, false, refuse(op, ErrUnaligned, "%d bytes are more than %d", n, NewAlignment)
 	}

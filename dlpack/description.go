@@ -12,10 +12,10 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// A Description is what is known of a tensor before it has memory. The zero Description knows nothing;
-// [Description.Refine] adds what becomes known, and says what does not go together. Once there is enough,
-// [Description.Allocate] makes the tensor, or [Description.Bind] finds it in memory that is there. A view of a
-// tensor that has no memory yet is a [Description.View] of its description.
+// A Description is what is known of a tensor before it has memory. The zero Description knows nothing, and
+// neither does nil; [Description.Refine] adds what becomes known, except to nil, and says what does not go together.
+// Once there is enough, [Description.Allocate] makes the tensor, or [Description.Bind] finds it in memory that is
+// there. A view of a tensor that has no memory yet is a [Description.View] of its description.
 //
 // It is the tensor description of the Nervana Graph documentation ("Tensor Descriptions"). A Description is for
 // one goroutine at a time while it is refined.
@@ -101,6 +101,9 @@ func (r Role) String() string {
 // Description describes a tensor that there is, of at most [layout.MaxRank] dimensions: of more,
 // [Description.Known] refuses it.
 func (t *Tensor) Description() *Description {
+	if t.isNone() {
+		return new(Description)
+	}
 	shape, _ := layout.NewPartialShape(t.shape()...)
 	d := &Description{DType: t.dtype, Padded: t.flags&SubbytePadded != 0, Shape: shape, Access: LTensor, Strides: t.Strides()}
 	if t.ReadOnly() {
@@ -112,11 +115,22 @@ func (t *Tensor) Description() *Description {
 // View describes a view of what d describes, by what [Tensor.Apply] would be given. What becomes known of d
 // later is known of the view too; the view can also be refined by itself.
 func (d *Description) View(view func(l *layout.Layout) error) *Description {
+	if d == nil {
+		d = new(Description)
+	}
 	return &Description{base: d, view: view}
 }
 
 // Base is the description that d is a view of, or nil.
-func (d *Description) Base() *Description { return d.base }
+func (d *Description) Base() *Description { return d.orUnknown().base }
+
+// orUnknown is d, or in the place of nil a description of which nothing is known.
+func (d *Description) orUnknown() *Description {
+	if d == nil {
+		return new(Description)
+	}
+	return d
+}
 
 // Known is all that is known: of a view also what follows from its base. Its shape does so once that of the
 // base is known, and its strides once the layout of the base is.
@@ -125,6 +139,7 @@ func (d *Description) Base() *Description { return d.base }
 // of.
 func (d *Description) Known() (Description, error) {
 	const op = "describe"
+	d = d.orUnknown()
 	if d.base == nil {
 		return Description{}.merge(op, d)
 	}
@@ -172,7 +187,7 @@ func (d *Description) Layout() (layout.Layout, error) {
 	if err != nil {
 		return layout.Layout{}, err
 	}
-	if d.base != nil {
+	if d = d.orUnknown(); d.base != nil {
 		l, err := d.base.Layout()
 		if err != nil {
 			return layout.Layout{}, err
@@ -204,6 +219,9 @@ func (d *Description) Layout() (layout.Layout, error) {
 // [ErrReadOnly], or nothing more for roles.
 func (d *Description) Refine(o *Description) error {
 	const op = "refine"
+	if d == nil {
+		return refuse(op, ErrNull, "the description is nil")
+	}
 	known, err := o.Known()
 	if err != nil {
 		return err
@@ -378,6 +396,9 @@ func (d *Description) check(op string) error {
 // [ErrDType] for packed elements, and [ErrLayout] or [ErrOverflow] with what [layout.AppendAligned] says.
 func (d *Description) AlignRows(align int64) error {
 	const op = "align rows"
+	if d == nil {
+		return refuse(op, ErrNull, "the description is nil")
+	}
 	if d.base != nil {
 		return refuse(op, ErrLayout, "a view has the memory of its base")
 	}
@@ -400,7 +421,7 @@ func (d *Description) AlignRows(align int64) error {
 //
 // On error: [ErrUnknown] with what is not known yet, and as [Description.Known].
 func (d *Description) Complete() error {
-	root := d
+	root := d.orUnknown()
 	for root.base != nil {
 		root = root.base
 	}
@@ -432,6 +453,7 @@ func (d *Description) complete() (Description, error) {
 // elements overlap; [ErrOverflow], [ErrMemory].
 func (d *Description) Allocate() (*Tensor, error) {
 	const op = "allocate"
+	d = d.orUnknown()
 	if d.base != nil {
 		return nil, refuse(op, ErrLayout, "a view has the memory of its base")
 	}
@@ -488,9 +510,9 @@ func (d *Description) Allocate() (*Tensor, error) {
 // On error: [ErrClosed]; [ErrConflict] together with [ErrDType], [ErrLayout], or [ErrReadOnly] for read-only
 // memory of what is assigned to; [ErrUnaligned]; and as [Tensor.Apply] for views.
 func (d *Description) Bind(t *Tensor) (*Tensor, error) {
-	if d.base == nil {
+	if d = d.orUnknown(); d.base == nil {
 		if t.isClosed() {
-			return nil, errClosed("bind")
+			return nil, t.errClosed("bind")
 		}
 		if err := d.fits(t); err != nil {
 			return nil, err
@@ -570,7 +592,7 @@ func (d *Description) String() string {
 	if known.Align > 1 {
 		fmt.Fprintf(&b, " aligned to %d bytes", known.Align)
 	}
-	if d.base != nil {
+	if d.Base() != nil {
 		b.WriteString(", a view")
 	}
 	return b.String()

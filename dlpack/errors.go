@@ -17,7 +17,7 @@ var (
 	ErrOverflow = errors.New("overflow")
 	// ErrReadOnly: memory that must not be written.
 	ErrReadOnly = errors.New("read-only")
-	// ErrClosed: the reference has been closed.
+	// ErrClosed: the reference has been closed, or is nil or a zero value.
 	ErrClosed = errors.New("closed")
 	// ErrUnaligned: an address that is no multiple of what its elements need.
 	ErrUnaligned = errors.New("unaligned")

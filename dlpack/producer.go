@@ -17,6 +17,9 @@ import (
 // forked child, and after the exit of an interpreter: it is C and never enters Go. On error:
 // [ErrClosed], [ErrBorrowed], [ErrMemory].
 func (t *Tensor) Export() (unsafe.Pointer, error) {
+	if t == nil {
+		return nil, t.errClosed("export")
+	}
 	flags := t.flags & (ReadOnly | SubbytePadded)
 	if t.unstated {
 		flags |= ReadOnly
@@ -32,9 +35,12 @@ func (t *Tensor) Export() (unsafe.Pointer, error) {
 // and [ErrDType] for padded sub-byte types, which that form cannot say either.
 func (t *Tensor) ExportLegacy() (unsafe.Pointer, error) {
 	const op = "export legacy"
+	if t == nil {
+		return nil, t.errClosed(op)
+	}
 	if t.flags&(ReadOnly|SubbytePadded) != 0 {
 		if t.isClosed() {
-			return nil, errClosed(op)
+			return nil, t.errClosed(op)
 		}
 		if t.flags&ReadOnly != 0 {
 			return nil, refuse(op, ErrReadOnly, "the tensor is read-only, and this form cannot say so")
@@ -83,10 +89,13 @@ func (t *Tensor) export(op string, flags Flags, deleter uintptr) (unsafe.Pointer
 func (t *Tensor) newBlock(op string, p *pool) (*block, error) {
 	var share uintptr
 	var keep unsafe.Pointer
+	if t.isNone() {
+		return nil, t.errClosed(op)
+	}
 	if t.mem.origin == collected { // and who has the pointer needs no reference
 		keep = atomic.LoadPointer(&t.mem.keep)
 		if t.isClosed() { // or keep was still there
-			return nil, errClosed(op)
+			return nil, t.errClosed(op)
 		}
 	} else {
 		if err := t.acquire(op); err != nil {

@@ -18,7 +18,8 @@ import (
 // and the last one gives the memory back to its producer.
 //
 // Methods may be called from any goroutine, also while another closes the tensor: they then work or
-// answer [ErrClosed]. What a tensor describes does not change and can be read after Close.
+// answer [ErrClosed]. What a tensor describes does not change and can be read after Close. A nil *Tensor and the
+// zero Tensor are closed and describe nothing: what has no error to return returns a zero value.
 type Tensor struct {
 	mem    *memory
 	rings  atomic.Pointer[rings] // of a tensor that is exported often
@@ -172,6 +173,9 @@ func (t *Tensor) span() (low, high int64) {
 // Ownership: ends this reference. Lifetime: slices from [Values] must not be used after the last
 // Close. Threads: any goroutine. On error: never fails; the result makes it an io.Closer.
 func (t *Tensor) Close() error {
+	if t.isNone() {
+		return nil
+	}
 	for {
 		status := t.status.Load()
 		if status&closed != 0 {
@@ -186,22 +190,56 @@ func (t *Tensor) Close() error {
 	return nil
 }
 
-func (t *Tensor) isClosed() bool { return t.status.Load()&closed != 0 }
+// isNone reports whether t is nil or the zero Tensor, which have no memory.
+func (t *Tensor) isNone() bool { return t == nil || t.mem == nil }
+
+func (t *Tensor) isClosed() bool { return t.isNone() || t.status.Load()&closed != 0 }
+
+// zero describes what a nil tensor does.
+var zero Tensor
+
+// orZero is t, or the zero Tensor in the place of nil.
+func (t *Tensor) orZero() *Tensor {
+	if t == nil {
+		return &zero
+	}
+	return t
+}
 
 // acquire keeps the memory alive for one operation, against a Close on another goroutine. The order
 // matters: see [memory.close].
 func (t *Tensor) acquire(op string) error {
-	if !t.mem.acquire() {
-		return errClosed(op)
+	if t.isNone() || !t.mem.acquire() {
+		return t.errClosed(op)
 	}
-	if t.isClosed() {
+	if t.status.Load()&closed != 0 {
 		t.mem.release()
-		return errClosed(op)
+		return t.errClosed(op)
 	}
 	return nil
 }
 
-func errClosed(op string) error { return refuse(op, ErrClosed, "the tensor is closed") }
+func (t *Tensor) errClosed(op string) error { return t.errClosedAs(op, "the tensor") }
+
+// errClosedAs says which of several tensors is not open.
+func (t *Tensor) errClosedAs(op, name string) error {
+	state := "closed"
+	switch {
+	case t == nil:
+		state = "nil"
+	case t.mem == nil:
+		state = "the zero Tensor"
+	}
+	return refuse(op, ErrClosed, "%s is %s", name, state)
+}
+
+// RequireOpen returns [ErrClosed] unless the tensor is open. Another goroutine may close it at any time.
+func (t *Tensor) RequireOpen() error {
+	if t.isClosed() {
+		return t.errClosed("open")
+	}
+	return nil
+}
 
 func (t *Tensor) done() {
 	t.mem.release()
@@ -209,39 +247,66 @@ func (t *Tensor) done() {
 }
 
 // DType is the data type of the elements.
-func (t *Tensor) DType() DataType { return t.dtype }
+func (t *Tensor) DType() DataType { return t.orZero().dtype }
 
 // Device is where the memory lies.
-func (t *Tensor) Device() Device { return t.device }
+func (t *Tensor) Device() Device { return t.orZero().device }
 
 // Collected reports whether the memory is Go's own, as of [FromSlice]. The collector keeps it as long as anything
 // points to it, also after the last Close.
-func (t *Tensor) Collected() bool { return t.mem.origin == collected }
+func (t *Tensor) Collected() bool { return !t.isNone() && t.mem.origin == collected }
 
 // Flags are the flags the tensor was made or taken over with, unknown ones included.
-func (t *Tensor) Flags() Flags { return t.flags }
+func (t *Tensor) Flags() Flags { return t.orZero().flags }
 
 // ReadOnly reports whether the memory must not be written through this tensor. It is also true of
 // what came in the form of before DLPack 1.0, which cannot say (see [AssumeWritable]).
-func (t *Tensor) ReadOnly() bool { return t.flags&ReadOnly != 0 || t.unstated }
+func (t *Tensor) ReadOnly() bool {
+	t = t.orZero()
+	return t.flags&ReadOnly != 0 || t.unstated
+}
 
 // Rank is the number of dimensions.
-func (t *Tensor) Rank() int { return int(t.rank) }
+func (t *Tensor) Rank() int { return int(t.orZero().rank) }
 
 // Shape returns a copy of the sizes of the dimensions.
-func (t *Tensor) Shape() []int64 { return append([]int64{}, t.shape()...) }
+func (t *Tensor) Shape() []int64 {
+	if t.isNone() {
+		return nil
+	}
+	return append([]int64{}, t.shape()...)
+}
 
 // Strides returns a copy of the strides, in elements.
-func (t *Tensor) Strides() []int64 { return append([]int64{}, t.strides()...) }
+func (t *Tensor) Strides() []int64 {
+	if t.isNone() {
+		return nil
+	}
+	return append([]int64{}, t.strides()...)
+}
 
-// Dim is the size of dimension d, one of 0 to Rank()-1: any other is an index out of range.
-func (t *Tensor) Dim(d int) int64 { return t.shape()[d] }
+// Dim is the size of dimension d, where -1 is the last one. It is 0 for a dimension that the tensor has not.
+func (t *Tensor) Dim(d int) int64 { return numberOf(t.orZero().shape(), d) }
 
 // Stride is the stride of dimension d, in elements; d as for [Tensor.Dim].
-func (t *Tensor) Stride(d int) int64 { return t.strides()[d] }
+func (t *Tensor) Stride(d int) int64 { return numberOf(t.orZero().strides(), d) }
+
+// numberOf is one of the numbers of dimensions, or 0.
+func numberOf(numbers []int64, d int) int64 {
+	if d < 0 {
+		d += len(numbers)
+	}
+	if uint(d) >= uint(len(numbers)) {
+		return 0
+	}
+	return numbers[d]
+}
 
 // NumElements is the product of the shape.
 func (t *Tensor) NumElements() int64 {
+	if t.isNone() {
+		return 0
+	}
 	count := int64(1)
 	for _, n := range t.shape() {
 		count *= n // wraps only where another factor is 0
@@ -251,6 +316,9 @@ func (t *Tensor) NumElements() int64 {
 
 // NumBytes is what the elements take without gaps: packed, where the type is packed.
 func (t *Tensor) NumBytes() int64 {
+	if t.isNone() {
+		return 0
+	}
 	width := int64(t.dtype.BitSize())
 	if width%8 == 0 || t.flags&SubbytePadded != 0 {
 		return t.NumElements() * ((width + 7) / 8)
@@ -260,15 +328,15 @@ func (t *Tensor) NumBytes() int64 {
 
 // IsContiguous reports whether the elements lie row-major without gaps. Dimensions of size 1 do not
 // count; a tensor without elements is contiguous.
-func (t *Tensor) IsContiguous() bool { return t.rowMajor }
+func (t *Tensor) IsContiguous() bool { return t.orZero().rowMajor }
 
 // Data is the raw data field of the description: on the host the address of element (0, ..., 0), and
 // elsewhere what the device calls an address. 0 without elements.
-func (t *Tensor) Data() uintptr { return t.data }
+func (t *Tensor) Data() uintptr { return t.orZero().data }
 
 // ByteOffset is the byte_offset of memory that the host cannot address, and 0 on the host.
 func (t *Tensor) ByteOffset() uint64 {
-	if t.device.HostReadable() {
+	if t.isNone() || t.device.HostReadable() {
 		return 0
 	}
 	return uint64(*t.away())
@@ -296,12 +364,21 @@ func (t *Tensor) first() uintptr {
 // Alignment is the largest power of two, up to 4096, that the address of element (0, ..., 0) is a
 // multiple of: that of [Tensor.Data] and [Tensor.ByteOffset] together. Without elements it is 4096.
 func (t *Tensor) Alignment() int {
+	if t.isNone() {
+		return 0
+	}
 	at := t.first() | 4096
 	return int(at & -at)
 }
 
 // String describes the tensor: `float32[3 4] on cpu`, with strides where they are not row-major.
 func (t *Tensor) String() string {
+	switch {
+	case t == nil:
+		return "<nil>"
+	case t.mem == nil:
+		return "zero Tensor"
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v%v", t.dtype, t.shape())
 	if !t.rowMajor {

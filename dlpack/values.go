@@ -17,7 +17,7 @@ import (
 // [ErrDType], [ErrDevice], [ErrLayout], [ErrUnaligned], [ErrReadOnly] (see [UnsafeValues]),
 // [ErrValue].
 func Values[T Element](t *Tensor) ([]T, error) {
-	if t.ReadOnly() && !t.isClosed() {
+	if !t.isClosed() && t.ReadOnly() {
 		return nil, refuse("values", ErrReadOnly, "the tensor is read-only")
 	}
 	return UnsafeValues[T](t)
@@ -27,13 +27,16 @@ func Values[T Element](t *Tensor) ([]T, error) {
 func UnsafeValues[T Element](t *Tensor) ([]T, error) {
 	const op = "values"
 	var zero T
+	if t.isNone() {
+		return nil, t.errClosed(op)
+	}
 	if t.mem.origin == collected { // a Close elsewhere must not let the collector have Go's memory meanwhile
 		if err := t.acquire(op); err != nil {
 			return nil, err
 		}
 		defer t.done()
 	} else if t.isClosed() {
-		return nil, errClosed(op)
+		return nil, t.errClosed(op)
 	}
 	if dt := DataTypeOf[T](); t.dtype != dt {
 		return nil, refuse(op, ErrDType, "the tensor has %v, asked for %v", t.dtype, dt)
@@ -103,6 +106,9 @@ func (t *Tensor) UnsafeBytes() (data []byte, start int64, err error) {
 // Ownership: the view shares the memory. Lifetime: until its Close. Threads: any. On error:
 // [ErrClosed].
 func (t *Tensor) AsBytes() (*Tensor, error) {
+	if t.isNone() {
+		return nil, t.errClosed("view")
+	}
 	low, high := t.span()
 	return t.View(Spec{DType: Uint8, Shape: []int64{high - low}, ByteOffset: low})
 }

@@ -4,6 +4,7 @@ package dlpack
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync"
@@ -45,6 +46,9 @@ func (v *Tensor) lay(t *Tensor) (start uintptr) {
 // Layout is where the elements lie, counted in elements from element (0, ..., 0). The slices are the
 // caller's.
 func (t *Tensor) Layout() layout.Layout {
+	if t.isNone() {
+		return layout.Layout{}
+	}
 	return layout.Layout{Shape: t.shape(), Strides: t.strides()}.Clone()
 }
 
@@ -67,6 +71,9 @@ func (t *Tensor) Layout() layout.Layout {
 // any. On error: [ErrClosed], or [ErrOverflow] or [ErrLayout] together with the cause that view gave:
 // [layout.ErrIndex], [layout.ErrAxis], and [layout.ErrCopy] where only a copy has such a layout.
 func (t *Tensor) Apply(view func(l *layout.Layout) error) (*Tensor, error) {
+	if t.isClosed() {
+		return nil, t.errClosed("view")
+	}
 	d := drafts.Get().(*draft)
 	half := len(d.dims) / 2
 	d.Shape, d.Strides = append(d.dims[:0:half], t.shape()...), append(d.dims[half:half], t.strides()...)
@@ -90,6 +97,7 @@ var drafts = sync.Pool{New: func() any { return new(draft) }}
 // viewOf begins a view: it allocates the tensor, with room for that many dimensions at least, and those of t, as far
 // as there can be so many. v.rank is for how many, until there is the view.
 func (t *Tensor) viewOf(rank int) *Tensor {
+	t = t.orZero() // of which derive knows that there is no view
 	room := 4
 	if rank = max(min(rank, MaxRank), t.Rank()); rank > room {
 		room = max(rank, 8)
@@ -106,6 +114,7 @@ func (t *Tensor) draft(l *layout.Layout) *Tensor { return t.draftOf(l, t.Rank())
 // draftOf is draft with room for that many dimensions.
 func (t *Tensor) draftOf(l *layout.Layout, rank int) *Tensor {
 	v := t.viewOf(rank)
+	t = t.orZero()
 	n, room := t.Rank(), int(v.rank)
 	dims := unsafe.Slice(v.dims, 2*room)
 	for d, size := range t.shape() { // mostly fewer than what a call of copy is worth
@@ -121,16 +130,16 @@ func (t *Tensor) draftOf(l *layout.Layout, rank int) *Tensor {
 // derive ends a view: v is new, and becomes a tensor on the memory of t with the layout, unless err says that
 // there is none.
 func (t *Tensor) derive(v *Tensor, l *layout.Layout, err error) (*Tensor, error) {
-	return t.deriveAs(v, l, err, t.dtype)
+	return t.deriveAs(v, l, err, t.orZero().dtype)
 }
 
 // deriveAs is derive with a type, which is what the layout counts.
 func (t *Tensor) deriveAs(v *Tensor, l *layout.Layout, err error, dtype DataType) (*Tensor, error) {
 	const op = "view"
+	if t.isClosed() {
+		return nil, t.errClosed(op)
+	}
 	if err != nil {
-		if t.isClosed() {
-			return nil, errClosed(op)
-		}
 		return nil, refuseLayout(op, err)
 	}
 	n := len(l.Shape)
@@ -214,7 +223,7 @@ func (t *Tensor) Slice(index ...layout.Index) (*Tensor, error) {
 	return t.derive(v, &l, l.Slice(index...))
 }
 
-// Narrow takes size indices of dimension d, from start on: see [layout.Layout.Narrow].
+// Narrow takes size indices of dimension d, from start on, which may count from the end: see [layout.Layout.Narrow].
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Narrow(d int, start, size int64) (*Tensor, error) {
@@ -231,7 +240,7 @@ func (t *Tensor) Narrow(d int, start, size int64) (*Tensor, error) {
 func (t *Tensor) Split(d int, sizes ...int64) ([]*Tensor, error) {
 	const op = "view"
 	if t.isClosed() {
-		return nil, errClosed(op)
+		return nil, t.errClosed(op)
 	}
 	parts, err := t.Layout().Split(d, sizes...)
 	if err != nil {
@@ -360,6 +369,9 @@ func (t *Tensor) Windows(d int, size, step, dilation int64) (*Tensor, error) {
 //
 // Ownership, Lifetime, Threads: as [Tensor.Apply]. On error: also [ErrDType].
 func (t *Tensor) Bitcast(dtype DataType) (*Tensor, error) {
+	if t.isClosed() {
+		return nil, t.errClosed("view")
+	}
 	if err := dtype.Validate(); err != nil {
 		return nil, refuse("view", ErrDType, "%v", err)
 	}
@@ -392,6 +404,9 @@ func (t *Tensor) Compose(c layout.Composite, sources ...*Tensor) error {
 	err := c.Into(t.Layout(), func(dst, src layout.Layout, source int) error {
 		if source < 0 || source >= len(sources) || sources[source] == nil {
 			return refuse(op, ErrLayout, "source %d of %d is not there", source, len(sources))
+		}
+		if sources[source].isClosed() {
+			return sources[source].errClosedAs(op, fmt.Sprintf("source %d", source))
 		}
 		to, err := t.part(dst)
 		if err != nil {
