@@ -12,8 +12,8 @@ import (
 )
 
 // At reads the element with this index of a tensor whose data type is T's, whatever its layout, aligned or not.
-// There is an index for each dimension, and none is negative. [Tensor.At] is for any type; [Values] is for
-// many elements.
+// There is an index for each dimension; negative ones count from the end. [Tensor.At] is for any type; [Values]
+// is for many elements.
 //
 // Ownership: none. Lifetime: none, the element is copied. Threads: any, while nobody writes to it. On
 // error: [ErrClosed], [ErrDType], [ErrDevice], [ErrValue] for a bool that is not 0 or 1, and
@@ -75,7 +75,8 @@ func (t *Tensor) locate(op string, index []int64) (at unsafe.Pointer, bit uint, 
 	if !t.device.HostReadable() {
 		return nil, 0, refuse(op, ErrDevice, "memory on %v cannot be addressed", t.device)
 	}
-	offset, err := layout.Layout{Shape: t.shape(), Strides: t.strides()}.OffsetOf(index...)
+	var room [8]int64
+	offset, err := layout.Layout{Shape: t.shape(), Strides: t.strides()}.OffsetOf(t.fromStart(room[:0], index)...)
 	if err != nil {
 		return nil, 0, refuseLayout(op, err)
 	}
@@ -83,6 +84,25 @@ func (t *Tensor) locate(op string, index []int64) (at unsafe.Pointer, bit uint, 
 	width := t.width(t.dtype)
 	whole, rest := offset*(width/8), offset*(width%8)
 	return pointer(t.data + uintptr(whole+rest>>3)), uint(rest & 7), nil
+}
+
+// fromStart is the index without numbers that count from the end, but for those that lead out of the tensor. It is
+// in room where there is one to count.
+func (t *Tensor) fromStart(room, index []int64) []int64 {
+	for d, i := range index {
+		if i < 0 && d < int(t.rank) {
+			if i += t.shape()[d]; i >= 0 {
+				if len(room) == 0 {
+					room = append(room, index...)
+				}
+				room[d] = i
+			}
+		}
+	}
+	if len(room) > 0 {
+		return room
+	}
+	return index
 }
 
 // At reads the element with this index, whatever its type and layout: as [At], for types that are not known

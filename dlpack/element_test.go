@@ -5,6 +5,7 @@ package dlpack_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -286,11 +287,15 @@ func TestElementsAreRefused(t *testing.T) {
 		writesOnly     bool
 	}{
 		{"beyond the last", tensor, []int64{1, 3}, layout.ErrIndex, dlpack.ErrLayout, "index[1] = 3 of 3: out of bounds", false},
-		{"negative", tensor, []int64{-1, 0}, layout.ErrIndex, dlpack.ErrLayout, "index[0] = -1 of 2: out of bounds", false},
+		{"before the first", tensor, []int64{-3, 0}, layout.ErrIndex, dlpack.ErrLayout, "index[0] = -3 of 2: out of bounds", false},
+		{"before the first, from the end", tensor, []int64{-1, -4}, layout.ErrIndex, dlpack.ErrLayout, "index[1] = -4 of 3: out of bounds", false},
+		{"the lowest", tensor, []int64{math.MinInt64, 0}, layout.ErrIndex, dlpack.ErrLayout, "index[0] = -9223372036854775808 of 2: out of bounds", false},
+		{"from the end of fewer", tensor, []int64{-1, -1, -1}, layout.ErrRank, dlpack.ErrLayout, "index with 3 entries for 2 dimensions: different ranks", false},
 		{"far", tensor, []int64{0, math.MaxInt64}, layout.ErrIndex, dlpack.ErrLayout, "index[1] = 9223372036854775807 of 3: out of bounds", false},
 		{"too few", tensor, []int64{1}, layout.ErrRank, dlpack.ErrLayout, "index with 1 entries for 2 dimensions: different ranks", false},
 		{"none", tensor, nil, layout.ErrRank, dlpack.ErrLayout, "index with 0 entries for 2 dimensions: different ranks", false},
 		{"too many", tensor, []int64{1, 2, 0}, layout.ErrRank, dlpack.ErrLayout, "index with 3 entries for 2 dimensions: different ranks", false},
+		{"no last element", empty, []int64{1, -1}, layout.ErrIndex, dlpack.ErrLayout, "index[1] = -1 of 0: out of bounds", false},
 		{"no elements", empty, []int64{1, 0}, layout.ErrIndex, dlpack.ErrLayout, "index[1] = 0 of 0: out of bounds", false},
 		{"G39: on a device", device, []int64{0}, dlpack.ErrDevice, dlpack.ErrDevice, "memory on cuda:0 cannot be addressed", false},
 		{"G16: read-only", readOnly, []int64{0}, dlpack.ErrReadOnly, dlpack.ErrReadOnly, "the tensor is read-only", true},
@@ -369,4 +374,43 @@ func BenchmarkElements(b *testing.B) {
 		}
 		t.Close()
 	}
+}
+
+// As those of Index and of slices, indices of elements count from the end where they are negative.
+func TestElementsAreFoundFromTheEnd(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	data := []float32{1, 2, 3, 4, 5, 6}
+	tensor := fromSlice(t, data, 2, 3)
+	defer tensor.Close()
+	wide := fromSlice(t, data, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3)
+	defer wide.Close()
+	for i := range int64(2) {
+		for j := range int64(3) {
+			for _, index := range [][]int64{{i, j}, {i - 2, j}, {i, j - 3}, {i - 2, j - 3}} {
+				given := slices.Clone(index)
+				want := data[3*i+j]
+				got, err := tensor.At(index...)
+				require.NoError(t, err)
+				assert.Equal(t, want, got)
+				got, err = dlpack.At[float32](wide, append([]int64{-1, 0, -1, 0, -1, 0, -1, 0}, index...)...)
+				require.NoError(t, err)
+				assert.Equal(t, want, got)
+				view, err := tensor.Index(index...)
+				require.NoError(t, err)
+				assert.Equal(t, uintptr(unsafe.Pointer(&data[3*i+j])), view.Data())
+				view.Close()
+				require.NoError(t, tensor.SetAt(want+10, index...))
+				assert.Equal(t, want+10, data[3*i+j])
+				require.NoError(t, dlpack.SetAt(tensor, want, index...))
+				assert.Equal(t, want, data[3*i+j])
+				assert.Equal(t, given, index, "the index is the caller's")
+			}
+		}
+	}
+	row, err := tensor.Narrow(-1, -2, 2)
+	require.NoError(t, err)
+	defer row.Close()
+	assert.Equal(t, uintptr(unsafe.Pointer(&data[1])), row.Data())
+	assert.Equal(t, []int64{3, 2, 0, 0}, []int64{tensor.Dim(-1), tensor.Dim(-2), tensor.Dim(2), tensor.Dim(-3)})
+	assert.Equal(t, []int64{1, 3, 0, 0}, []int64{tensor.Stride(-1), tensor.Stride(-2), tensor.Stride(2), tensor.Stride(math.MinInt)})
 }
