@@ -2,8 +2,12 @@ package decthings
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
+
+	"github.com/dlbridge/dlbridge/tens"
 )
 
 // AnyLength in the shape of [Rules] allows a dimension of any size, 0 included.
@@ -19,16 +23,14 @@ type Rules struct {
 	Annotations []string
 }
 
-// ParseRules reads rules from JSON. Names that are not known are ignored.
+// ParseRules reads rules from JSON, as strictly as labels are read ([tens.ParseAttributes]): names match exactly, and
+// no object, at any depth, has a name twice. Names that are not known are ignored.
 //
-// Errors: [ErrRules] or [ErrType].
+// Errors: [ErrRules], together with [ErrType] or what package tens says of the JSON.
 func ParseRules(text []byte) (*Rules, error) {
-	var fields map[string]json.RawMessage // whose names, unlike those of a struct, match exactly
-	if err := json.Unmarshal(text, &fields); err != nil {
-		return nil, fmt.Errorf("decthings: %w: %w", ErrRules, err)
-	}
-	if fields == nil {
-		return nil, fmt.Errorf("decthings: %w: null is no object", ErrRules)
+	fields, err := tens.ParseAttributes(text)
+	if err != nil {
+		return nil, &jsonError{err}
 	}
 	names, err := list[string](fields, "allowedTypes")
 	if err != nil {
@@ -43,7 +45,7 @@ func ParseRules(text []byte) (*Rules, error) {
 	if r.Shape, err = list[int64](fields, "shape"); err != nil {
 		return nil, err
 	}
-	if _, ok := fields["annotations"]; ok {
+	if _, ok := fields.Get("annotations"); ok {
 		if r.Annotations, err = list[string](fields, "annotations"); err != nil {
 			return nil, err
 		}
@@ -54,9 +56,22 @@ func ParseRules(text []byte) (*Rules, error) {
 	return r, nil
 }
 
+// A jsonError is what package tens says of JSON that is no rules.
+type jsonError struct{ err error }
+
+func (e *jsonError) Error() string {
+	what := strings.TrimPrefix(e.err.Error(), "tens: ")
+	if errors.Is(e.err, tens.ErrLabelNotObject) { // which are no label
+		what = "not a JSON object"
+	}
+	return "decthings: " + ErrRules.Error() + ": " + what
+}
+
+func (e *jsonError) Unwrap() []error { return []error{ErrRules, e.err} }
+
 // list is a field that must be an array of T, none of them null.
-func list[T any](fields map[string]json.RawMessage, name string) ([]T, error) {
-	text, ok := fields[name]
+func list[T any](fields tens.Attributes, name string) ([]T, error) {
+	text, ok := fields.Get(name)
 	if !ok {
 		return nil, fmt.Errorf("decthings: %w: no %s", ErrRules, name)
 	}
@@ -105,6 +120,9 @@ func (r *Rules) UnmarshalJSON(text []byte) error {
 }
 
 func (r *Rules) validate() error {
+	if r == nil {
+		return fmt.Errorf("decthings: %w: they are nil", ErrRules)
+	}
 	for i, n := range r.Shape {
 		if n < AnyLength {
 			return fmt.Errorf("decthings: %w: shape[%d] = %d", ErrRules, i, n)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/bridge/decthings"
+	"github.com/dlbridge/dlbridge/tens"
 )
 
 func ExampleRules() {
@@ -43,6 +44,8 @@ func TestRulesThatAreNoneAreRefused(t *testing.T) {
 		"a shape with a fraction":  `{"shape":[1.5],"allowedTypes":["u8"]}`,
 		"a shape with 2^63":        `{"shape":[9223372036854775808],"allowedTypes":["u8"]}`,
 		"a shape with -2":          `{"shape":[-2],"allowedTypes":["u8"]}`,
+		"no JSON behind a name":    `{"shape":[1],"allowedTypes":["u8"],"x":nul}`,
+		"text that is not UTF-8":   "{\"shape\":[1],\"allowedTypes\":[\"u8\"],\"x\":\"\xff\"}",
 		"a name in other letters":  `{"Shape":[1],"allowedTypes":["u8"]}`,
 		"types of null":            `{"shape":[1],"allowedTypes":null}`,
 		"types with null":          `{"shape":[1],"allowedTypes":[null]}`,
@@ -59,11 +62,41 @@ func TestRulesThatAreNoneAreRefused(t *testing.T) {
 			assert.Nil(t, rules)
 		})
 	}
+	_, err := decthings.ParseRules([]byte(`[]`))
+	assert.EqualError(t, err, "decthings: invalid rules: not a JSON object")
 	for _, rules := range []decthings.Rules{{Shape: []int64{-2}}, {AllowedTypes: []decthings.Type{0}}, {AllowedTypes: []decthings.Type{17}}} {
 		_, err := json.Marshal(&rules)
 		assert.ErrorIs(t, err, decthings.ErrRules)
 		assert.ErrorIs(t, rules.Check(decthings.U8, nil), decthings.ErrRules)
 	}
+}
+
+// Of two values for a name, readers take the first, the last, or none.
+func TestRulesWithANameTwiceAreRefused(t *testing.T) {
+	for _, test := range []struct{ name, text, twice string }{
+		{"shape", `{"shape":[1],"allowedTypes":["u8"],"shape":[2]}`, "shape"},
+		{"allowedTypes", `{"allowedTypes":["u8"],"shape":[1],"allowedTypes":["u8"]}`, "allowedTypes"},
+		{"annotations", `{"shape":[1],"allowedTypes":["u8"],"annotations":[],"annotations":[]}`, "annotations"},
+		{"a name that is escaped", `{"shape":[1],"allowedTypes":["u8"],"sh\u0061pe":[1]}`, "shape"},
+		{"a name that is not known", `{"x":1,"shape":[1],"allowedTypes":["u8"],"x":2}`, "x"},
+		{"a name within a value", `{"shape":[1],"allowedTypes":["u8"],"x":{"y":[{"z":1,"z":2}]}}`, "z"},
+		{"a name within a shape", `{"shape":[{"y":1,"y":1}],"allowedTypes":["u8"]}`, "y"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			rules, err := decthings.ParseRules([]byte(test.text))
+			require.ErrorIs(t, err, decthings.ErrRules)
+			require.ErrorIs(t, err, tens.ErrDuplicateName)
+			assert.Nil(t, rules)
+			assert.ErrorContains(t, err, fmt.Sprintf("decthings: invalid rules: %q: duplicate name (byte ", test.twice))
+			before := decthings.Rules{Shape: []int64{7}}
+			unmarshalled := before
+			require.ErrorIs(t, json.Unmarshal([]byte(test.text), &unmarshalled), tens.ErrDuplicateName)
+			assert.Equal(t, before, unmarshalled)
+		})
+	}
+	rules, err := decthings.ParseRules([]byte(`{"shape":[1],"allowedTypes":["u8"],"Shape":[2],"x":[{"y":1},{"y":1}]}`))
+	require.NoError(t, err)
+	assert.Equal(t, []int64{1}, rules.Shape, "names match exactly")
 }
 
 func TestRulesSayWhichRuleIsBroken(t *testing.T) {
