@@ -50,6 +50,9 @@ func Tensors(msg *tens.Message, options ...DecodeOption) ([]*dlpack.Tensor, erro
 // Ownership: parts stay the caller's, who closes every tensor. Lifetime: a tensor keeps the memory of its
 // part. Threads: any. On error: as [Tensors], and [dlpack.ErrLayout] for a part that is no row of bytes.
 func TensorsOf(label *tens.Label, parts []*dlpack.Tensor, options ...DecodeOption) ([]*dlpack.Tensor, error) {
+	if label == nil {
+		return nil, fmt.Errorf("bridge: label: %w", tens.ErrNil)
+	}
 	for i, part := range parts {
 		if err := payload.CheckLender(part); err != nil {
 			return nil, fmt.Errorf("bridge: part %d: %w", i, err)

@@ -27,8 +27,11 @@ type Elements struct {
 
 // Validate tells whether there are as many values, and formats unless there are none, as the shape says.
 //
-// Errors, without a prefix: [ErrElements], and those of [layout.Count].
+// Errors, without a prefix: [ErrElements], also for nil, and those of [layout.Count].
 func (e *Elements) Validate() error {
+	if e == nil {
+		return fmt.Errorf("%w: they are nil", ErrElements)
+	}
 	n, err := layout.Count(e.Shape)
 	if err != nil {
 		return fmt.Errorf("shape %v: %w", e.Shape, err)
@@ -43,4 +46,9 @@ func (e *Elements) Validate() error {
 }
 
 // String describes the elements: `image[2 3]`.
-func (e *Elements) String() string { return fmt.Sprintf("%s%v", e.Type, e.Shape) }
+func (e *Elements) String() string {
+	if e == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("%s%v", e.Type, e.Shape)
+}

@@ -75,6 +75,9 @@ func Message(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Repo
 }
 
 func encode(t *dlpack.Tensor) (out tens.Tensor, part []byte, why string, err error) {
+	if err := t.RequireOpen(); err != nil {
+		return out, nil, "", err
+	}
 	if !payload.LittleEndian && t.DType().ItemSize() > 1 {
 		return out, nil, "", ErrByteOrder
 	}

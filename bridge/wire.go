@@ -35,8 +35,11 @@ type Description struct {
 // dlpack, as a data type, and its order and ascend as strides and an offset in elements (ZIO TENS,
 // section 2.1; Boost.MultiArray, general_storage_order).
 //
-// Errors: [ErrDType], and those of [tens.Tensor.Strides].
+// Errors: [ErrDType], [tens.ErrNil], and those of [tens.Tensor.Strides].
 func Describe(t *tens.Tensor) (Description, error) {
+	if t == nil {
+		return Description{}, fmt.Errorf("tensor: %w", tens.ErrNil)
+	}
 	dt, padded, err := dataType(t)
 	if err != nil {
 		return Description{}, err

@@ -8,6 +8,9 @@ import (
 // The causes of a refusal. Every error of this package is an [*Error] that wraps one of them, so that
 // [errors.Is] tells faults apart and [errors.As] gives the place.
 var (
+	// ErrNil: a message, label or tensor that is nil.
+	ErrNil = errors.New("nil")
+
 	// Frames.
 	ErrTooFewFrames = errors.New("too few frames")
 	ErrPrefixShort  = errors.New("prefix too short")

@@ -86,6 +86,9 @@ func ParseLabel(label []byte) (*Label, error) {
 // tensor, but that of a tensor of dtype 'V' may be smaller by less than a byte for each element: what its
 // size must be is for those to check who know what [Dlpack] says.
 func (m *Message) TENS() (*Label, error) {
+	if m == nil {
+		return nil, fault(ErrNil, "message")
+	}
 	l, met, err := parseLabel(m.Label)
 	if err != nil {
 		if m.Form != formTENS && !met {
@@ -105,6 +108,12 @@ func (m *Message) TENS() (*Label, error) {
 // SetTENS makes l the label of the message, written by [Label.Append], after checks against the payload
 // as in [Message.TENS]. It leaves the form alone. On an error the message is as before.
 func (m *Message) SetTENS(l *Label) error {
+	switch {
+	case m == nil:
+		return fault(ErrNil, "message")
+	case l == nil:
+		return fault(ErrNil, "label")
+	}
 	if err := l.fit(m.Parts); err != nil {
 		return err
 	}
@@ -534,6 +543,9 @@ func (r *reader) readPacking() (string, error) {
 // Errors: those of [ParseLabel], [ErrAttributeInvalid] for a further attribute whose name is one of the
 // specification's, comes twice or is not UTF-8, [ErrTENSMissing] for a label that is Absent.
 func (l *Label) Append(dst []byte) ([]byte, error) {
+	if l == nil {
+		return dst, fault(ErrNil, "label")
+	}
 	if l.Absent {
 		return dst, fault(ErrTENSMissing, "label that is absent")
 	}

@@ -64,8 +64,11 @@ func Parse(frames [][]byte) (*Message, error) {
 }
 
 // Validate reports whether the message can be written: its level must be one of 0 to 8, else the error is
-// [ErrBadLevel]. Form, label and parts may be any bytes.
+// [ErrBadLevel]. Form, label and parts may be any bytes. A nil message is [ErrNil].
 func (m *Message) Validate() error {
+	if m == nil {
+		return fault(ErrNil, "message")
+	}
 	if m.Level < 0 || m.Level > MaxLevel {
 		return fault(ErrBadLevel, "level "+strconv.Itoa(m.Level))
 	}

@@ -53,6 +53,9 @@ func (t *Tensor) NumBytes() (int64, error) {
 //
 // Errors: those of [Tensor.NumElements], [ErrOrderInvalid], [ErrAscendInvalid].
 func (t *Tensor) Strides() (strides []int64, offset int64, err error) {
+	if t == nil {
+		return nil, 0, fault(ErrNil, "tensor")
+	}
 	return t.AppendStrides(make([]int64, 0, len(t.Shape)))
 }
 
@@ -98,6 +101,9 @@ func (t *Tensor) fault(kind error, attribute, detail string) *Error {
 
 // size checks shape and word together and gives the count of elements and bytes.
 func (t *Tensor) size() (elements, bytes int64, err *Error) {
+	if t == nil {
+		return 0, 0, fault(ErrNil, "tensor")
+	}
 	if t.Word < 1 {
 		return 0, 0, t.fault(ErrWordInvalid, "word", "word = "+strconv.Itoa(t.Word))
 	}

@@ -23,6 +23,8 @@ type Value struct {
 // Shape has the sizes of the dimensions.
 func (v *Value) Shape() []int64 {
 	switch {
+	case v == nil:
+		return nil
 	case v.Tensor != nil:
 		return v.Tensor.Shape()
 	case v.Elements != nil:
@@ -35,10 +37,10 @@ func (v *Value) Shape() []int64 {
 //
 // Ownership, Lifetime, Threads, On error: as [dlpack.Tensor.Close].
 func (v *Value) Close() error {
-	if v.Tensor != nil {
-		return v.Tensor.Close()
+	if v == nil {
+		return nil
 	}
-	return nil
+	return v.Tensor.Close()
 }
 
 // A DecodeOption changes how values are read.

@@ -46,7 +46,7 @@ func AppendTensor(dst []byte, t *dlpack.Tensor) ([]byte, error) {
 // SizeTensor is how many bytes [AppendTensor] appends.
 //
 // Ownership: t stays the caller's. Lifetime: none. Threads: any. On error: [bridge.ErrDType],
-// [bridge.ErrByteOrder], [ErrRank], or [dlpack.ErrMemory] for more than can be.
+// [bridge.ErrByteOrder], [ErrRank], [dlpack.ErrClosed], or [dlpack.ErrMemory] for more than can be.
 func SizeTensor(t *dlpack.Tensor) (int, error) {
 	_, head, err := headerOf(t)
 	if err != nil {
@@ -60,6 +60,9 @@ func SizeTensor(t *dlpack.Tensor) (int, error) {
 }
 
 func headerOf(t *dlpack.Tensor) (what Type, size int, err error) {
+	if err := t.RequireOpen(); err != nil {
+		return 0, 0, fmt.Errorf("decthings: %w", err)
+	}
 	if what, err = TypeOf(t.DType()); err != nil {
 		return 0, 0, err
 	}

@@ -321,6 +321,9 @@ func measure(e *bridge.Elements, d Dialect) (m measures, err error) {
 	if err := d.check(); err != nil {
 		return m, err
 	}
+	if e == nil {
+		return m, fmt.Errorf("decthings: %w", e.Validate())
+	}
 	if m.t, err = ParseType(e.Type); err != nil {
 		return m, err
 	}

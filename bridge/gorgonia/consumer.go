@@ -104,6 +104,8 @@ func admit(t *dlpack.Tensor, allowed Option) (n *number, transposed bool, err er
 	switch {
 	case t == nil:
 		return nil, false, fmt.Errorf("the tensor is nil: %w", dlpack.ErrNull)
+	case t.RequireOpen() != nil:
+		return nil, false, fmt.Errorf("the tensor is closed: %w", dlpack.ErrClosed)
 	case !t.Device().HostReadable():
 		return nil, false, fmt.Errorf("memory on %v; its producer can copy it to the CPU: %w", t.Device(), dlpack.ErrDevice)
 	}

@@ -142,6 +142,8 @@ func TestDenseRefusesWhatIsNoTensor(t *testing.T) {
 	_, _, err = gorgonia.Dense(x)
 	assert.ErrorIs(t, err, dlpack.ErrClosed)
 	assert.EqualError(t, err, "gorgonia: dense: the tensor is closed: closed")
+	_, _, err = gorgonia.Dense(new(dlpack.Tensor))
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
 
 	b, err := dlpack.FromBytes([]byte{0, 1, 2}, dlpack.Spec{DType: dlpack.Bool, Shape: []int64{3}})
 	require.NoError(t, err)

@@ -168,6 +168,9 @@ func elementsOf(elements *bridge.Elements, options []EncodeOption) (e encoding, 
 	if e, err = encodingOf(options); err != nil {
 		return e, 0, err
 	}
+	if elements == nil {
+		return e, 0, fmt.Errorf("tensorflow: %w", elements.Validate())
+	}
 	if dtype, err = ParseDType(elements.Type); err != nil {
 		return e, 0, err
 	}

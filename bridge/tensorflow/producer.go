@@ -86,6 +86,9 @@ func packed(t *dlpack.Tensor) bool {
 
 // tensorHeader is for a tensor of a type that TensorFlow has. It uses the memory of dims.
 func tensorHeader(t *dlpack.Tensor, dims []int64, e *encoding) (header, error) {
+	if err := t.RequireOpen(); err != nil {
+		return header{}, fmt.Errorf("tensorflow: %w", err)
+	}
 	dtype, err := DTypeOf(t.DType())
 	if err != nil {
 		return header{}, err
@@ -140,6 +143,9 @@ func unpack(packed []byte, n, bits int) []byte {
 func Export(t *dlpack.Tensor) (unsafe.Pointer, error) {
 	refuse := func(format string, args ...any) (unsafe.Pointer, error) {
 		return nil, fmt.Errorf("tensorflow: export: %s: %w", fmt.Sprintf(format, args...), ErrExport)
+	}
+	if err := t.RequireOpen(); err != nil {
+		return nil, fmt.Errorf("tensorflow: export: %w", err)
 	}
 	dtype, err := DTypeOf(t.DType())
 	switch {

@@ -10,8 +10,11 @@ import (
 
 // CheckLender refuses what is no row of bytes: a one-dimensional uint8 tensor without gaps.
 //
-// Errors, without a prefix: [dlpack.ErrLayout].
+// Errors, without a prefix: [dlpack.ErrClosed], [dlpack.ErrLayout].
 func CheckLender(t *dlpack.Tensor) error {
+	if err := t.RequireOpen(); err != nil {
+		return err
+	}
 	if t.DType() != dlpack.Uint8 || t.Rank() != 1 || !t.IsContiguous() {
 		return fmt.Errorf("%v is no row of bytes: %w", t, dlpack.ErrLayout)
 	}

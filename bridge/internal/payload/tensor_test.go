@@ -8,10 +8,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/bridge/decthings"
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/tens"
 )
 
 // Go's allocator would end the process before the elements are found to be out of reach.
@@ -56,4 +58,88 @@ func TestElementsThatNoMemoryHasRoomForAreNotWritten(t *testing.T) {
 			assert.Equal(t, before, out)
 		})
 	}
+}
+
+// Nil, the zero Tensor and a closed one are refused as what they are, and nothing is written.
+func TestTensorsThatAreNotOpenAreRefused(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	closed, err := dlpack.FromSlice([]uint8{1})
+	require.NoError(t, err)
+	require.NoError(t, closed.Close())
+	label := &tens.Label{}
+	before := []byte{1, 2}
+	appended := func(out []byte, err error) error {
+		assert.Equal(t, before, out)
+		return err
+	}
+	for name, tensor := range map[string]*dlpack.Tensor{"nil": nil, "zero": new(dlpack.Tensor), "closed": closed} {
+		for _, use := range []struct {
+			name string
+			with func() error
+		}{
+			{"bridge.Message", func() error { _, _, err := bridge.Message([]*dlpack.Tensor{tensor}); return err }},
+			{"bridge.TensorsOf", func() error { _, err := bridge.TensorsOf(label, []*dlpack.Tensor{tensor}); return err }},
+			{"decthings.AppendTensor", func() error { return appended(decthings.AppendTensor(before, tensor)) }},
+			{"decthings.SizeTensor", func() error { _, err := decthings.SizeTensor(tensor); return err }},
+			{"decthings.DecodeOf", func() error { _, err := decthings.DecodeOf(tensor); return err }},
+			{"decthings.ConsumeOf", func() error { _, _, err := decthings.ConsumeOf(tensor); return err }},
+			{"tensorflow.AppendTensor", func() error { return appended(tensorflow.AppendTensor(before, tensor)) }},
+			{"tensorflow.AppendTensor with Fields", func() error { return appended(tensorflow.AppendTensor(before, tensor, tensorflow.Fields())) }},
+			{"tensorflow.SizeTensor", func() error { _, err := tensorflow.SizeTensor(tensor); return err }},
+			{"tensorflow.Export", func() error { _, err := tensorflow.Export(tensor); return err }},
+			{"tensorflow.DecodeOf", func() error { _, err := tensorflow.DecodeOf(tensor); return err }},
+		} {
+			t.Run(use.name+" of "+name, func(t *testing.T) {
+				var err error
+				require.NotPanics(t, func() { err = use.with() })
+				require.ErrorIs(t, err, dlpack.ErrClosed)
+				assert.ErrorContains(t, err, "the tensor is ")
+				assert.ErrorContains(t, err, name)
+			})
+		}
+	}
+}
+
+func TestNilArgumentsAreErrors(t *testing.T) {
+	var message *tens.Message
+	var label *tens.Label
+	var described *tens.Tensor
+	var elements *bridge.Elements
+	var rules *decthings.Rules
+	for _, use := range []struct {
+		name string
+		with func() error
+		want error
+	}{
+		{"Message.Validate", message.Validate, tens.ErrNil},
+		{"Message.TENS", func() error { _, err := message.TENS(); return err }, tens.ErrNil},
+		{"Message.SetTENS", func() error { return message.SetTENS(new(tens.Label)) }, tens.ErrNil},
+		{"SetTENS", func() error { return new(tens.Message).SetTENS(nil) }, tens.ErrNil},
+		{"Message.AppendPacked", func() error { _, err := message.AppendPacked(nil); return err }, tens.ErrNil},
+		{"Label.Append", func() error { _, err := label.Append(nil); return err }, tens.ErrNil},
+		{"Tensor.NumBytes", func() error { _, err := described.NumBytes(); return err }, tens.ErrNil},
+		{"Tensor.Strides", func() error { _, _, err := described.Strides(); return err }, tens.ErrNil},
+		{"bridge.Describe", func() error { _, err := bridge.Describe(nil); return err }, tens.ErrNil},
+		{"bridge.Tensors", func() error { _, err := bridge.Tensors(nil); return err }, tens.ErrNil},
+		{"bridge.TensorsOf", func() error { _, err := bridge.TensorsOf(nil, nil); return err }, tens.ErrNil},
+		{"Elements.Validate", elements.Validate, bridge.ErrElements},
+		{"decthings.AppendElements", func() error { _, err := decthings.AppendElements(nil, nil, decthings.Doc); return err }, bridge.ErrElements},
+		{"decthings.SizeElements", func() error { _, err := decthings.SizeElements(nil, decthings.Doc); return err }, bridge.ErrElements},
+		{"tensorflow.AppendElements", func() error { _, err := tensorflow.AppendElements(nil, nil); return err }, bridge.ErrElements},
+		{"tensorflow.SizeElements", func() error { _, err := tensorflow.SizeElements(nil); return err }, bridge.ErrElements},
+		{"Rules.Check", func() error { return rules.Check(decthings.F32, nil) }, decthings.ErrRules},
+	} {
+		t.Run(use.name, func(t *testing.T) {
+			var err error
+			require.NotPanics(t, func() { err = use.with() })
+			assert.ErrorIs(t, err, use.want)
+			assert.ErrorContains(t, err, "nil")
+		})
+	}
+	assert.Nil(t, message.Frames())
+	assert.Equal(t, "<nil>", elements.String())
+	assert.NoError(t, (*decthings.Value)(nil).Close())
+	assert.Nil(t, (*decthings.Value)(nil).Shape())
+	assert.NoError(t, (*tensorflow.Value)(nil).Close())
+	assert.Nil(t, (*tensorflow.Value)(nil).Shape())
 }
