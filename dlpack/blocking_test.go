@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/background"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
-	"github.com/dlbridge/dlbridge/internal/background"
 )
 
 // forgetsWithReadyBlocks exports a tensor often enough that a ring holds shares of its memory, and drops it.

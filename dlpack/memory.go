@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/dlbridge/dlbridge/internal/background"
+	"github.com/dlbridge/dlbridge/dlpack/background"
 )
 
 // A memory is what tensors are views of: some bytes, and what has to happen when nobody needs them.

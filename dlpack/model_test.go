@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/background"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
-	"github.com/dlbridge/dlbridge/internal/background"
 )
 
 // A model of who owns what, held against the library by long sequences of its verbs. Every choice of what to

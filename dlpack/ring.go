@@ -5,7 +5,7 @@ package dlpack
 import (
 	"sync/atomic"
 
-	"github.com/dlbridge/dlbridge/internal/background"
+	"github.com/dlbridge/dlbridge/dlpack/background"
 )
 
 const (

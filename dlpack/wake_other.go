@@ -6,7 +6,7 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/dlbridge/dlbridge/internal/background"
+	"github.com/dlbridge/dlbridge/dlpack/background"
 )
 
 // startWake parks a goroutine in the netpoller until a deleter writes to the pipe.

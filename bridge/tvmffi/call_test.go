@@ -17,8 +17,8 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge/tvmffi"
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/background"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
-	"github.com/dlbridge/dlbridge/internal/background"
 )
 
 // floats are n float32 in a slice of Go's, shift bytes behind a multiple of 64.

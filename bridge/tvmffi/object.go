@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/dlbridge/dlbridge/dlpack"
-	"github.com/dlbridge/dlbridge/internal/background"
+	"github.com/dlbridge/dlbridge/dlpack/background"
 )
 
 // uses counts the calls that use what may be closed meanwhile.

@@ -12,7 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/dlpack"
-	"github.com/dlbridge/dlbridge/internal/background"
+	"github.com/dlbridge/dlbridge/dlpack/background"
 )
 
 // A Prepared is a call whose arguments are settled: each [Prepared.Call] makes it anew, at nearly

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/dlbridge/dlbridge/internal/background"
+	"github.com/dlbridge/dlbridge/dlpack/background"
 )
 
 func TestReleasesThatNeverReturnDelayNoOtherUntilAllPlacesAreTaken(t *testing.T) {

@@ -74,7 +74,7 @@ func work() {
 	releases.mu.Unlock()
 }
 
-// Wait waits until all releases have returned: for tests.
+// Wait waits until no release is running or waiting. Tests use it before they count what is alive.
 func Wait() {
 	releases.mu.Lock()
 	for releases.running > 0 {
