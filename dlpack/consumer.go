@@ -131,7 +131,7 @@ func Release(managed unsafe.Pointer) {
 	if (*managedVersioned)(managed).deleter == deleteVersioned && deleteBlock((*block)(managed)) {
 		return
 	}
-	coreReleaseVersioned(uintptr(managed))
+	coreDeleteVersioned(uintptr(managed))
 }
 
 // ReleaseLegacy is [Release] for a `DLManagedTensor *`.
@@ -142,5 +142,5 @@ func ReleaseLegacy(managed unsafe.Pointer) {
 	if (*managedLegacy)(managed).deleter == deleteLegacy && deleteBlock((*block)(managed)) {
 		return
 	}
-	coreReleaseLegacy(uintptr(managed))
+	coreDeleteLegacy(uintptr(managed))
 }

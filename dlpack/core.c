@@ -32,11 +32,13 @@ int core_forked(void) { return __atomic_load_n(&forked, __ATOMIC_RELAXED); }
 /* ---- releases -------------------------------------------------------------------------------- */
 
 void core_release_versioned(DLManagedTensorVersioned *managed) {
-  if (managed->deleter != NULL) managed->deleter(managed);
+  if (managed->deleter == core_delete_versioned) core_block_end((core_block *)managed);
+  else if (managed->deleter != NULL) managed->deleter(managed);
 }
 
 void core_release_legacy(DLManagedTensor *managed) {
-  if (managed->deleter != NULL) managed->deleter(managed);
+  if (managed->deleter == core_delete_legacy) core_block_end((core_block *)managed);
+  else if (managed->deleter != NULL) managed->deleter(managed);
 }
 
 void core_release_lent(void (*lender)(void *ctx), void *ctx) {
@@ -250,18 +252,22 @@ static void push_dead(core_home *home, core_block *block) {
                                         __ATOMIC_RELAXED));
 }
 
+/* What CORE_TAKEN has and CORE_LIVE has not. */
+enum { TAKEN = CORE_TAKEN & ~CORE_LIVE };
+
 /* A block of a ring stays where it is, with its share or pin, ready for the next export. One whose share
  * lies right behind it goes home with the share. Any other is pushed. Only Go's memory has to wait for
  * Go, so that only its bytes are counted: after the push, so that what Go has not reaped is never
- * uncounted. */
-static void delete_block(core_block *block) {
+ * uncounted. `taken` is TAKEN for calls that end what was taken over, too. */
+static inline void delete_block(core_block *block, uint64_t taken) {
   uint64_t state = __atomic_load_n(&block->state, __ATOMIC_RELAXED), then;
   do {
-    if ((state & CORE_STATES) != CORE_LIVE) {
+    then = state & ~taken;
+    if ((then & CORE_STATES) != CORE_LIVE) {
       __atomic_fetch_add(&double_deletes, 1, __ATOMIC_RELAXED);
       return;
     }
-    then = state == CORE_LIVE ? CORE_DEAD : state | CORE_IDLE;
+    then = then == CORE_LIVE ? CORE_DEAD : then | CORE_IDLE;
   } while (!__atomic_compare_exchange_n(&block->state, &state, then, 0, __ATOMIC_ACQ_REL,
                                         __ATOMIC_RELAXED));
   if (then != CORE_DEAD) return;
@@ -273,9 +279,26 @@ static void delete_block(core_block *block) {
   else wake(bytes);
 }
 
-void core_delete_versioned(DLManagedTensorVersioned *self) { delete_block((core_block *)self); }
+void core_delete_versioned(DLManagedTensorVersioned *self) { delete_block((core_block *)self, 0); }
 
-void core_delete_legacy(DLManagedTensor *self) { delete_block((core_block *)self); }
+void core_delete_legacy(DLManagedTensor *self) { delete_block((core_block *)self, 0); }
+
+void core_block_end(core_block *block) { delete_block(block, TAKEN); }
+
+/* Nobody else changes whether a live block is taken; but what stands above may change meanwhile, where Go lets the block
+ * of a ring go. */
+int core_block_take(core_block *block) {
+  uint64_t state = __atomic_load_n(&block->state, __ATOMIC_RELAXED);
+  do {
+    if ((state & CORE_STATES) != CORE_LIVE) return 0;
+  } while (!__atomic_compare_exchange_n(&block->state, &state, state | TAKEN, 0, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_RELAXED));
+  return 1;
+}
+
+void core_block_return(core_block *block) {
+  __atomic_fetch_and(&block->state, ~(uint64_t)TAKEN, __ATOMIC_RELEASE);
+}
 
 static size_t block_size(int32_t rank) {
   size_t more = rank > CORE_RANK_SMALL ? (size_t)(rank - CORE_RANK_SMALL) : 0;
@@ -538,30 +561,24 @@ DLManagedTensor *core_export_legacy_unlocked(core_share *share, const DLTensor *
   return block == NULL ? NULL : export_legacy(block, share, view);
 }
 
-static int is_live(const core_block *block) {
-  return (__atomic_load_n(&block->state, __ATOMIC_ACQUIRE) & CORE_STATES) == CORE_LIVE;
-}
-
 int core_claim_versioned(DLManagedTensorVersioned *managed) {
-  if (managed->deleter != core_delete_versioned) return 1;
-  if (managed->manager_ctx != managed || !is_live((core_block *)managed)) return 0;
-  managed->manager_ctx = NULL;
-  return 1;
+  core_block *block = core_block_of_versioned(managed);
+  return block != NULL ? core_block_take(block) : managed->deleter != core_delete_versioned;
 }
 
 int core_claim_legacy(DLManagedTensor *managed) {
-  if (managed->deleter != core_delete_legacy) return 1;
-  if (managed->manager_ctx != managed || !is_live((core_block *)managed)) return 0;
-  managed->manager_ctx = NULL;
-  return 1;
+  core_block *block = core_block_of_legacy(managed);
+  return block != NULL ? core_block_take(block) : managed->deleter != core_delete_legacy;
 }
 
 void core_unclaim_versioned(DLManagedTensorVersioned *managed) {
-  if (managed->deleter == core_delete_versioned) managed->manager_ctx = managed;
+  core_block *block = core_block_of_versioned(managed);
+  if (block != NULL) core_block_return(block);
 }
 
 void core_unclaim_legacy(DLManagedTensor *managed) {
-  if (managed->deleter == core_delete_legacy) managed->manager_ctx = managed;
+  core_block *block = core_block_of_legacy(managed);
+  if (block != NULL) core_block_return(block);
 }
 
 int64_t core_live_exports(void) {
@@ -571,7 +588,8 @@ int64_t core_live_exports(void) {
     for (; slab != NULL; slab = slab->next) {
       for (uint32_t k = 1; k <= slab->count; k++) {
         core_block *block = (core_block *)((char *)slab + k * slab->size);
-        live += __atomic_load_n(&block->state, __ATOMIC_RELAXED) == CORE_LIVE;
+        int state = core_block_state(block);
+        live += state == CORE_LIVE || state == CORE_TAKEN;
       }
     }
   }

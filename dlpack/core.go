@@ -12,9 +12,15 @@ typedef char uintptr_is_wide[sizeof(uintptr_t) == 8 ? 1 : -1];
 
 static void end_share(uintptr_t share) { core_share_end((core_share *)share); }
 
-static void release_versioned(uintptr_t m) { core_release_versioned((DLManagedTensorVersioned *)m); }
+static void delete_versioned(uintptr_t address) {
+  DLManagedTensorVersioned *m = (DLManagedTensorVersioned *)address;
+  if (m->deleter != NULL) m->deleter(m);
+}
 
-static void release_legacy(uintptr_t m) { core_release_legacy((DLManagedTensor *)m); }
+static void delete_legacy(uintptr_t address) {
+  DLManagedTensor *m = (DLManagedTensor *)address;
+  if (m->deleter != NULL) m->deleter(m);
+}
 
 static uintptr_t share_alloc(size_t size) { return (uintptr_t)core_share_alloc(size, 1); }
 
@@ -119,7 +125,7 @@ const (
 	stateLive = C.CORE_LIVE
 	stateDead = C.CORE_DEAD
 	stateIdle = C.CORE_IDLE
-	states    = C.CORE_STATES
+	states    = C.CORE_STATES // stateTaken, which C alone sets, is one of them
 )
 
 // Every field's place and width, at compile time: a difference is an index out of bounds or an
@@ -212,9 +218,11 @@ func coreShareLegacy(managed uintptr) uintptr {
 }
 
 // coreEndShare releases a share whose count has reached zero.
-func coreEndShare(share uintptr)           { C.end_share(C.uintptr_t(share)) }
-func coreReleaseVersioned(managed uintptr) { C.release_versioned(C.uintptr_t(managed)) }
-func coreReleaseLegacy(managed uintptr)    { C.release_legacy(C.uintptr_t(managed)) }
+func coreEndShare(share uintptr) { C.end_share(C.uintptr_t(share)) }
+
+// coreDelete… call the deleter of a managed tensor, if it has one.
+func coreDeleteVersioned(managed uintptr) { C.delete_versioned(C.uintptr_t(managed)) }
+func coreDeleteLegacy(managed uintptr)    { C.delete_legacy(C.uintptr_t(managed)) }
 
 func coreHomes(count int) uintptr { return uintptr(unsafe.Pointer(C.core_homes(C.int32_t(count)))) }
 func coreSlab(h *home, count, firstSlot int) uintptr {

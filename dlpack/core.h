@@ -85,7 +85,7 @@ static inline int core_share_leave(core_share *share) {
   return 1;
 }
 
-/* Calls the deleter of a managed tensor, if it has one. */
+/* Ends a managed tensor: calls its deleter, if it has one. One that was taken over by core_block_take is ended too. */
 CORE_API void core_release_versioned(DLManagedTensorVersioned *managed);
 CORE_API void core_release_legacy(DLManagedTensor *managed);
 /* Calls a lender's release. */
@@ -94,8 +94,22 @@ CORE_API void core_release_lent(void (*lender)(void *ctx), void *ctx);
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* The low bits of a block's state. Above them stands, while the block is in a ring of Go's and so ready to be
- * exported again, which one that is, and in which turn it was exported last; 0 for none. */
-enum { CORE_FREE = 0, CORE_LIVE = 1, CORE_DEAD = 2, CORE_IDLE = 3, CORE_STATES = 3 };
+ * exported again, which one that is, and in which turn it was exported last; 0 for none.
+ *
+ *         export        core_block_take                core_block_end
+ *   FREE ---------> LIVE <-----------------> TAKEN -------------------> DEAD, or IDLE in a ring
+ *                    |    core_block_return                              ^
+ *                    +---------------------------------------------------+
+ *                               the deleter, or core_block_end
+ */
+enum {
+  CORE_FREE = 0,
+  CORE_LIVE = 1,
+  CORE_DEAD = 2,
+  CORE_IDLE = 3,
+  CORE_TAKEN = 5, /* live, and taken over: its deleter does nothing, since only the former holder would call it */
+  CORE_STATES = 7
+};
 
 typedef struct core_block core_block;
 typedef struct core_home core_home;
@@ -129,6 +143,26 @@ CORE_API void core_delete_legacy(DLManagedTensor *self);
 /* Deleter calls that found nothing to delete, since the start of the process. */
 CORE_API uint64_t core_double_deletes(void);
 
+/* The block of a managed tensor, where this core has exported it; NULL for the tensors of others, and for copies of the
+ * struct, which have no block behind them. */
+static inline core_block *core_block_of_versioned(const DLManagedTensorVersioned *managed) {
+  return managed->deleter == core_delete_versioned && managed->manager_ctx == managed ? (core_block *)managed : NULL;
+}
+static inline core_block *core_block_of_legacy(const DLManagedTensor *managed) {
+  return managed->deleter == core_delete_legacy && managed->manager_ctx == managed ? (core_block *)managed : NULL;
+}
+
+/* CORE_LIVE, CORE_TAKEN, or one of the others once the block has ended, until it is exported again. */
+static inline int core_block_state(const core_block *block) {
+  return (int)(__atomic_load_n(&block->state, __ATOMIC_RELAXED) & CORE_STATES);
+}
+/* Takes a live block over from who holds its tensor. Reports whether it was live: of several calls, one succeeds. */
+CORE_API int core_block_take(core_block *block);
+/* Gives a block that was taken over back to who had it. */
+CORE_API void core_block_return(core_block *block);
+/* Ends a block that is live or was taken over. */
+CORE_API void core_block_end(core_block *block);
+
 /* `count` free blocks for dimensions up to home->rank, linked by next; NULL when there is no memory.
  * They are never given back. */
 CORE_API core_block *core_slab(core_home *home, uint32_t count, uint32_t first_slot);
@@ -161,14 +195,12 @@ CORE_API core_share *core_hold_unlocked(void (*lender)(void *ctx), void *ctx);
 /* Shares of core_hold_unlocked that are held, of that lender. */
 CORE_API int64_t core_held_unlocked(void (*lender)(void *ctx));
 
-/* Claims a managed tensor for a new owner, so that no second one takes it over. Returns false, and changes nothing,
- * if the tensor is an export of this copy of the core that has been released or claimed already. Exports of other
- * libraries can always be claimed. A released block is recognised until it is exported again, which is at least
- * CORE_QUARANTINE exports later. Callers take turns. A claim is recorded in manager_ctx, which no deleter reads: it
- * is the block itself until the claim, then NULL. */
+/* Takes a managed tensor over for a new owner, so that no second one does. Returns 0, and changes nothing, if the
+ * tensor is an export of this copy of the core that was released or taken over before, or a copy of the struct of
+ * one. Exports of other libraries can always be claimed. */
 CORE_API int core_claim_versioned(DLManagedTensorVersioned *managed);
 CORE_API int core_claim_legacy(DLManagedTensor *managed);
-/* Withdraws a claim: the tensor is the previous owner's again. */
+/* Withdraws a claim: the tensor is its former owner's again. */
 CORE_API void core_unclaim_versioned(DLManagedTensorVersioned *managed);
 CORE_API void core_unclaim_legacy(DLManagedTensor *managed);
 

@@ -143,7 +143,7 @@ func (t *Tensor) enlist(p *pool, b *block) (state uint64) {
 	if last := (*block)(pointer(place.Load())); last == nil {
 		p.kept++
 	} else if state := atomic.LoadUint64(&last.state); state&states == stateIdle ||
-		!atomic.CompareAndSwapUint64(&last.state, state, stateLive) {
+		!atomic.CompareAndSwapUint64(&last.state, state, state&states) {
 		return stateLive
 	}
 	place.Store(address(b))
@@ -164,8 +164,9 @@ func (r *ring) retire() (ended uintptr) {
 	for i := range r.blocks {
 		b := (*block)(pointer(r.blocks[i].Load()))
 		for b != nil {
-			state, then := atomic.LoadUint64(&b.state), uint64(stateLive)
-			if state&states == stateIdle {
+			state := atomic.LoadUint64(&b.state)
+			then := state & states // live, or taken over
+			if then == stateIdle {
 				then = stateDead
 			}
 			if !atomic.CompareAndSwapUint64(&b.state, state, then) {

@@ -14,10 +14,16 @@
  *
  * No input ends the process, but for memory that is not there: what a pointer leads to has to be as long as
  * its size or count says, and readable. NULL, sizes, indexes, flags, contents and descriptions are checked.
- * What was given back is known not to be there any more, be it a message, elements, or a tensor or frame that
- * the library has made: to use it is DLB_ERROR_ARGUMENT, and to give it back again does nothing. That holds
- * until its place is that of another of its kind, which is so after 64 others at the earliest. Of another
- * library's tensor nobody knows: one that was deleted must not be passed.
+ * The library recognises what it has made itself: messages, elements, tensors and frames. One that was given
+ * back, or that a function has taken over, is DLB_ERROR_ARGUMENT wherever it is passed, and to give it back
+ * again does nothing; one that was taken over stays as it is until its new owner is done with it. A frame is
+ * recognised by its release and ctx, and so is a copy of the struct. A copy of a tensor's struct may be read,
+ * but not taken over. A place is used again for another object after 64 others of the kind at the earliest; an
+ * old address then means the new object.
+ *
+ * What others have made is not recognised: tensors with another deleter, and frames with a release of the
+ * caller's own. Such a tensor or frame must not be passed after it was released or taken over, nor twice to
+ * one call; only dlb_message_encode compares the tensors that it is given.
  *
  * Structures. A program that was compiled against one version of this header works with every later library of
  * the same major version, and with an earlier one if it uses nothing that is newer. Each structure that programs
@@ -146,7 +152,8 @@ DLB_API int32_t dlb_tensor_from_legacy(DLManagedTensorVersioned **out, DLManaged
 
 /* Calls the tensor's deleter, if it has one. NULL is allowed.
  * Ownership: ends the caller's. Lifetime: the tensor must not be used again. Threads: any. On error:
- * a tensor of this library's that was released already is left alone, and counted in double_deletes. */
+ * a tensor of this library's that was released or taken over before is left alone, and counted in
+ * double_deletes. */
 DLB_API void dlb_tensor_release(DLManagedTensorVersioned *tensor);
 
 /* ---- messages: ZIO messages and the tensors in them (ZIO TENS, sections 2 and 3) ---------------
@@ -280,8 +287,9 @@ DLB_API int32_t dlb_message_copied(const dlb_message *message, size_t index);
 DLB_API size_t dlb_message_frame_count(const dlb_message *message);
 
 /* Frame `index`, ready to be sent: payloads are not copied.
- * Ownership: *out is the caller's, who calls out->release(out->ctx) once. Lifetime: until then, also
- * after dlb_message_free. Threads: any, release too. On error: *out is zeroed. */
+ * Ownership: *out is the caller's, who calls out->release(out->ctx) once, unless a function that takes frames
+ * takes it over. Lifetime: until then, also after dlb_message_free. Threads: any, release too. On error: *out
+ * is zeroed. */
 DLB_API int32_t dlb_message_frame(dlb_frame *out, const dlb_message *message, size_t index,
                                   dlb_error *error);
 
@@ -396,7 +404,7 @@ typedef struct dlb_counters {
   int64_t exports;         /* tensors and frames handed out, and not yet released */
   int64_t imports;         /* memory taken over, and not yet given back */
   int64_t messages;        /* not freed */
-  uint64_t double_deletes; /* releases that came twice, and were ignored */
+  uint64_t double_deletes; /* releases of tensors and frames that came twice, or too late, and were ignored */
   int64_t elements;        /* not freed */
 } dlb_counters;
 

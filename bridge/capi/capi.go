@@ -15,9 +15,10 @@
 // own nothing, and leaves a description in C memory. The holds on frames and tensors are made in C
 // afterwards, so that an error at any point leaves the caller everything. No Go pointer is kept in C.
 //
-// What a program holds of ours can be told from what it has given back already: messages and elements lie
-// in slabs that are never freed (handle.c), tensors and frames that were handed out are exports, whose
-// blocks are not either. A pointer into memory that is not there faults; where it is Go that follows it, the
+// What a program holds of ours can be told from what it has given back, or handed over, already: messages and
+// elements lie in slabs that are never freed (handle.c), tensors and frames that were handed out are exports, whose
+// blocks are not either. A block that is taken over says so. Its deleter then does nothing, since that call can only
+// come from the former holder; the hold ends the block by itself (core_block_end). A pointer into memory that is not there faults; where it is Go that follows it, the
 // fault is an error like others. Go's own memory cannot run out without ending the process, so that what
 // a few bytes may make large, a broadcast, is made in C memory, or not at all.
 package capi

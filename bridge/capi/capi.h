@@ -20,8 +20,14 @@ __attribute__((format(printf, 3, 4))) CAPI int32_t capi_fail(dlb_error *error, i
 
 /* A share of memory that release(ctx) gives back. NULL when there is no memory. */
 CAPI core_share *capi_hold(void (*release)(void *ctx), void *ctx);
-CAPI core_share *capi_hold_versioned(DLManagedTensorVersioned *managed);
-/* Takes a hold back that nobody has shared: release is not called. NULL is allowed. */
+/* The same of a tensor or frame, which is taken over with it: the library's own once, and not after it was released.
+ * `what` and `index` name it as in capi_check_live. */
+CAPI int32_t capi_hold_versioned(core_share **out, const char *op, const char *what, size_t index,
+                                 DLManagedTensorVersioned *managed, dlb_error *error);
+CAPI int32_t capi_hold_frame(core_share **out, const char *op, const char *what, size_t index, const dlb_frame *frame,
+                             dlb_error *error);
+/* Takes a hold back that nobody has shared: release is not called, and what was taken over is the caller's again.
+ * NULL is allowed. */
 CAPI void capi_unhold(core_share *hold);
 /* Holds that have not been released. */
 CAPI int64_t capi_held(void);
@@ -43,7 +49,8 @@ CAPI int64_t capi_handles(capi_kind kind);
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
-/* Checks a managed tensor for the function `op`; `what` names the argument. */
+/* Checks a managed tensor for the function `op`; `what` names the argument. One of the library's own that was released
+ * or taken over is refused. */
 CAPI int32_t capi_check(const char *op, const char *what, const DLManagedTensorVersioned *tensor,
                         core_extent *extent, dlb_error *error);
 /* Whether arguments are what they must be; `what` names one. */
@@ -63,6 +70,11 @@ CAPI int32_t capi_check_bytes(const char *op, const char *what, const void *data
                               dlb_error *error);
 CAPI int32_t capi_check_frames(const char *op, const char *what, const dlb_frame *frames, size_t count,
                                dlb_error *error);
+/* Whether what is at `object`, argument `what` or element `index` of it, is its caller's still: `block`, if it has one of
+ * ours, is live. */
+#define NO_INDEX SIZE_MAX
+CAPI int32_t capi_check_live(const char *op, const char *what, size_t index, const void *object,
+                             const core_block *block, dlb_error *error);
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
@@ -100,6 +112,12 @@ CAPI dlb_message *capi_message_new(size_t frames, size_t tensors, size_t dims, s
 CAPI int32_t capi_message_check(const char *op, const dlb_message *message, dlb_error *error);
 /* Hands a frame out together with a share of its bytes, which its release drops, once. */
 CAPI int32_t capi_frame_out(const char *op, dlb_frame *out, const capi_frame *frame, dlb_error *error);
+/* The release of frames that were handed out. By that they are known, also copies of the struct: their ctx is the block
+ * of an export. */
+CAPI void capi_release_frame(void *ctx);
+static inline core_block *capi_block_of_frame(const dlb_frame *frame) {
+  return frame->release == capi_release_frame ? frame->ctx : NULL;
+}
 
 /* ---- values ---------------------------------------------------------------------------------- */
 

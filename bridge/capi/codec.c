@@ -63,27 +63,28 @@ int32_t capi_check_frames(const char *op, const char *what, const dlb_frame *fra
       snprintf(name, sizeof name, "%s[%zu]", what, i);
       return CAPI_CHECK_RESERVED(op, name, &frames[i], error);
     }
+    int32_t code = capi_check_live(op, what, i, frames[i].data, capi_block_of_frame(&frames[i]), error);
+    if (code != DLB_OK) return code;
   }
   return DLB_OK;
 }
 
 /* Takes back the holds of frames from `first` on, frees the message, and so leaves the caller all. */
-static int32_t undo(const char *op, dlb_message *message, size_t first, dlb_error *error) {
+static int32_t undo(dlb_message *message, size_t first, int32_t code) {
   for (size_t i = first; i < message->frame_count; i++) {
     capi_unhold(message->frames[i].share);
     message->frames[i].share = NULL;
   }
   dlb_message_free(message);
-  return capi_memory(op, error);
+  return code;
 }
 
 /* Gives a message whose frames from `first` on are the caller's a hold on each. */
-static int32_t hold_frames(const char *op, dlb_message *message, size_t first,
+static int32_t hold_frames(const char *op, const char *what, dlb_message *message, size_t first,
                            const dlb_frame *frames, dlb_error *error) {
   for (size_t i = first; i < message->frame_count; i++) {
-    const dlb_frame *frame = &frames[i - first];
-    message->frames[i].share = capi_hold(frame->release, frame->ctx);
-    if (message->frames[i].share == NULL) return undo(op, message, first, error);
+    int32_t code = capi_hold_frame(&message->frames[i].share, op, what, i - first, &frames[i - first], error);
+    if (code != DLB_OK) return undo(message, first, code);
   }
   return capi_ok(error);
 }
@@ -100,7 +101,7 @@ int32_t dlb_message_decode(dlb_message **out, const dlb_frame *frames, size_t co
   if (count == 0) frames = NULL;
   dlb_message *message = NULL;
   code = capiDecode(&message, (dlb_frame *)frames, count, options, error);
-  if (code == DLB_OK) code = hold_frames(op, message, 0, frames, error);
+  if (code == DLB_OK) code = hold_frames(op, "frames", message, 0, frames, error);
   if (code == DLB_OK) *out = message;
   return code;
 }
@@ -118,8 +119,9 @@ int32_t dlb_message_unpack(dlb_message **out, const dlb_frame *packed, uint64_t 
   dlb_message *message = NULL;
   code = capiUnpack(&message, (dlb_frame *)packed, options, error);
   if (code != DLB_OK) return code;
-  core_share *hold = capi_hold(packed->release, packed->ctx);
-  if (hold == NULL) return undo(op, message, 0, error);
+  core_share *hold;
+  code = capi_hold_frame(&hold, op, "packed", NO_INDEX, packed, error);
+  if (code != DLB_OK) return undo(message, 0, code);
   for (size_t i = 0; i < message->frame_count; i++) {
     if (i > 0) core_share_take(hold);
     message->frames[i].share = hold;
@@ -142,7 +144,7 @@ int32_t dlb_message_make(dlb_message **out, const dlb_header *header, dlb_bytes 
   if (count == 0) parts = NULL;
   dlb_message *message = NULL;
   code = capiMake(&message, (dlb_header *)header, label, (dlb_frame *)parts, count, error);
-  if (code == DLB_OK) code = hold_frames(op, message, 2, parts, error);
+  if (code == DLB_OK) code = hold_frames(op, "parts", message, 2, parts, error);
   if (code == DLB_OK) *out = message;
   return code;
 }
@@ -197,25 +199,20 @@ static int32_t describe(const char *op, DLManagedTensorVersioned *views,
   return DLB_OK;
 }
 
-/* Parts that alias their tensor hold it. A tensor that was copied has nothing left to do. */
-static int32_t hold_tensors(const char *op, dlb_message *message, const dlb_message_tensor *tensors,
+/* Takes all tensors over. Parts that alias their tensor hold it. A tensor that was copied has nothing left to do. */
+static int32_t hold_tensors(const char *op, core_share **holds, dlb_message *message, const dlb_message_tensor *tensors,
                             dlb_error *error) {
   size_t count = message->tensor_count;
   for (size_t i = 0; i < count; i++) {
-    if (message->tensors[i].copied) continue;
-    core_share *hold = capi_hold_versioned(tensors[i].tensor);
-    message->frames[2 + i].share = hold;
-    if (hold != NULL) continue;
-    while (i-- > 0) {
-      if (message->tensors[i].copied) continue;
-      capi_unhold(message->frames[2 + i].share);
-      message->frames[2 + i].share = NULL;
-    }
+    int32_t code = capi_hold_versioned(&holds[i], op, "tensors", i, tensors[i].tensor, error);
+    if (code == DLB_OK) continue;
+    while (i-- > 0) capi_unhold(holds[i]);
     dlb_message_free(message);
-    return capi_memory(op, error);
+    return code;
   }
   for (size_t i = 0; i < count; i++) {
-    if (message->tensors[i].copied) dlb_tensor_release(tensors[i].tensor);
+    if (message->tensors[i].copied) core_share_drop(holds[i]);
+    else message->frames[2 + i].share = holds[i];
   }
   return capi_ok(error);
 }
@@ -229,7 +226,7 @@ int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *fields,
   if (fields == NULL) fields = &none;
   if (count == 0) tensors = NULL;
   else if (tensors == NULL) return capi_null(op, "tensors", error);
-  if (count > PTRDIFF_MAX / sizeof(DLManagedTensorVersioned))
+  if (count >= PTRDIFF_MAX / (sizeof(DLManagedTensorVersioned) + sizeof(core_share *)))
     return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %zu tensors", op, count);
   int32_t code = CAPI_CHECK_RESERVED(op, "fields", fields, error);
   if (code == DLB_OK)
@@ -238,16 +235,17 @@ int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *fields,
     code = capi_check_bytes(op, "metadata", fields->metadata.data, fields->metadata.size, error);
   if (code == DLB_OK) code = capi_check_forked(op, error);
   if (code != DLB_OK) return code;
-  DLManagedTensorVersioned *views = calloc(count + 1, sizeof *views);
+  DLManagedTensorVersioned *views = calloc(count + 1, sizeof *views + sizeof(core_share *));
   if (views == NULL) return capi_memory(op, error);
+  core_share **holds = (core_share **)(views + count + 1);
   dlb_message *message = NULL;
   code = describe(op, views, tensors, count, error);
   if (code == DLB_OK) code = check_distinct(op, tensors, count, error);
   if (code == DLB_OK)
     code = capiEncode(&message, (dlb_message_fields *)fields, (dlb_message_tensor *)tensors, views,
                       count, error);
+  if (code == DLB_OK) code = hold_tensors(op, holds, message, tensors, error);
   free(views);
-  if (code == DLB_OK) code = hold_tensors(op, message, tensors, error);
   if (code == DLB_OK) *out = message;
   return code;
 }

@@ -145,15 +145,13 @@ int32_t dlb_message_tensor_at(DLManagedTensorVersioned **out, const dlb_message 
   return *out != NULL ? capi_ok(error) : capi_memory(op, error);
 }
 
-static void release_frame(void *ctx) { core_delete_versioned(ctx); }
-
 /* What is handed out is held by an export, so that releasing it twice does no harm. */
 int32_t capi_frame_out(const char *op, dlb_frame *out, const capi_frame *frame, dlb_error *error) {
   DLManagedTensorVersioned *managed = export_bytes(frame);
   if (managed == NULL) return capi_memory(op, error);
   *out = (dlb_frame){.data = frame->data,
                      .size = frame->size,
-                     .release = release_frame,
+                     .release = capi_release_frame,
                      .ctx = managed,
                      .flags = frame->flags};
   return capi_ok(error);

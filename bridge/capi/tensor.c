@@ -82,8 +82,7 @@ static int64_t held;
 
 int64_t capi_held(void) { return __atomic_load_n(&held, __ATOMIC_RELAXED); }
 
-void capi_unhold(core_share *hold) {
-  if (hold == NULL) return;
+static void end_hold(core_share *hold) {
   free(hold);
   __atomic_fetch_sub(&held, 1, __ATOMIC_RELAXED);
 }
@@ -91,7 +90,7 @@ void capi_unhold(core_share *hold) {
 static void release_hold(core_share *hold) {
   void (*lender)(void *) = hold->lender;
   void *ctx = hold->ctx;
-  capi_unhold(hold);
+  end_hold(hold);
   core_release_lent(lender, ctx);
 }
 
@@ -110,8 +109,66 @@ static void release_versioned(void *ctx) { core_release_versioned(ctx); }
 
 static void release_legacy(void *ctx) { core_release_legacy(ctx); }
 
-core_share *capi_hold_versioned(DLManagedTensorVersioned *managed) {
-  return capi_hold(release_versioned, managed);
+/* The release of a hold on what was taken over: of the block, whatever the public fields say by then. */
+static void release_block(void *ctx) { core_block_end(ctx); }
+
+void capi_unhold(core_share *hold) {
+  if (hold == NULL) return;
+  if (hold->lender == release_block) core_block_return(hold->ctx);
+  end_hold(hold);
+}
+
+/* An argument, or an element of one, that a call must not be given. */
+static int32_t refuse(const char *op, const char *what, size_t index, const void *object, const char *why,
+                      dlb_error *error) {
+  char place[24] = "";
+  if (index != NO_INDEX) snprintf(place, sizeof place, "[%zu]", index);
+  return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %s%s at %p %s", op, what, place, object, why);
+}
+
+int32_t capi_check_live(const char *op, const char *what, size_t index, const void *object,
+                        const core_block *block, dlb_error *error) {
+  int state = block != NULL ? core_block_state(block) : CORE_LIVE;
+  if (state == CORE_LIVE) return DLB_OK;
+  return refuse(op, what, index, object, state == CORE_TAKEN ? "was taken over before" : "was released", error);
+}
+
+/* A hold on `block`, or, where that is NULL, on what release(ctx) gives back. The block was live when it was checked. If
+ * another has taken it over since, then this same call, which was given it twice, or another thread. */
+static int32_t hold_block(core_share **out, const char *op, const char *what, size_t index, const void *object,
+                          core_block *block, void (*release)(void *ctx), void *ctx, dlb_error *error) {
+  *out = block != NULL ? capi_hold(release_block, block) : capi_hold(release, ctx);
+  if (*out == NULL) return capi_memory(op, error);
+  if (block == NULL || core_block_take(block)) return DLB_OK;
+  end_hold(*out);
+  *out = NULL;
+  return refuse(op, what, index, object, "was taken over before", error);
+}
+
+/* A copy of the struct has no block behind it, which its deleter would look for there. */
+static const char COPIED[] = "is a copy of the struct: pass the tensor itself";
+
+int32_t capi_hold_versioned(core_share **out, const char *op, const char *what, size_t index,
+                            DLManagedTensorVersioned *managed, dlb_error *error) {
+  core_block *block = core_block_of_versioned(managed);
+  if (block == NULL && managed->deleter == core_delete_versioned) return refuse(op, what, index, managed, COPIED, error);
+  return hold_block(out, op, what, index, managed, block, release_versioned, managed, error);
+}
+
+static int32_t hold_legacy(core_share **out, const char *op, DLManagedTensor *managed, dlb_error *error) {
+  core_block *block = core_block_of_legacy(managed);
+  if (block == NULL && managed->deleter == core_delete_legacy)
+    return refuse(op, "tensor", NO_INDEX, managed, COPIED, error);
+  return hold_block(out, op, "tensor", NO_INDEX, managed, block, release_legacy, managed, error);
+}
+
+void capi_release_frame(void *ctx) {
+  if (ctx != NULL) core_delete_versioned(ctx);
+}
+
+int32_t capi_hold_frame(core_share **out, const char *op, const char *what, size_t index, const dlb_frame *frame,
+                        dlb_error *error) {
+  return hold_block(out, op, what, index, frame->data, capi_block_of_frame(frame), frame->release, frame->ctx, error);
 }
 
 /* ---- checks ---------------------------------------------------------------------------------- */
@@ -132,15 +189,6 @@ static int32_t check_address(const char *op, const char *what, const void *tenso
   return capi_fail(error, DLB_ERROR_UNALIGNED, "%s: %s at %p is not aligned", op, what, tensor);
 }
 
-/* Whether a tensor is one of our own whose deleter has run: its block says so, until it is used again. */
-static int32_t check_ended(const char *op, const char *what, const void *tensor, const void *ctx, int ours,
-                           dlb_error *error) {
-  if (!ours || ctx != tensor) return DLB_OK;
-  uint64_t state = __atomic_load_n(&((const core_block *)tensor)->state, __ATOMIC_RELAXED);
-  if ((state & CORE_STATES) == CORE_LIVE) return DLB_OK;
-  return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %s at %p was released", op, what, tensor);
-}
-
 /* Nothing behind the version is read of a major version that is not ours. */
 int32_t capi_check(const char *op, const char *what, const DLManagedTensorVersioned *tensor,
                    core_extent *extent, dlb_error *error) {
@@ -149,7 +197,7 @@ int32_t capi_check(const char *op, const char *what, const DLManagedTensorVersio
   if (tensor->version.major != DLPACK_MAJOR_VERSION)
     return capi_fail(error, DLB_ERROR_VERSION, "%s: %s: version %" PRIu32 ".%" PRIu32 ", know %d.x",
                      op, what, tensor->version.major, tensor->version.minor, DLPACK_MAJOR_VERSION);
-  code = check_ended(op, what, tensor, tensor->manager_ctx, tensor->deleter == core_delete_versioned, error);
+  code = capi_check_live(op, what, NO_INDEX, tensor, core_block_of_versioned(tensor), error);
   if (code != DLB_OK) return code;
   return check(op, what, &tensor->dl_tensor, tensor->flags, extent, error);
 }
@@ -280,8 +328,10 @@ int32_t dlb_tensor_to_legacy(DLManagedTensor **out, DLManagedTensorVersioned *te
     return capi_fail(error, DLB_ERROR_DTYPE,
                      "%s: the elements are padded, and the form of before DLPack 1.0 cannot say so",
                      op);
-  core_share *hold = capi_hold_versioned(tensor);
-  if (hold != NULL) *out = core_export_legacy(hold, &tensor->dl_tensor);
+  core_share *hold;
+  code = capi_hold_versioned(&hold, op, "tensor", NO_INDEX, tensor, error);
+  if (code != DLB_OK) return code;
+  *out = core_export_legacy(hold, &tensor->dl_tensor);
   if (*out == NULL) {
     capi_unhold(hold);
     return capi_memory(op, error);
@@ -297,14 +347,16 @@ int32_t dlb_tensor_from_legacy(DLManagedTensorVersioned **out, DLManagedTensor *
   *out = NULL;
   int32_t code = check_address(op, "tensor", tensor, error);
   if (code == DLB_OK)
-    code = check_ended(op, "tensor", tensor, tensor->manager_ctx, tensor->deleter == core_delete_legacy, error);
+    code = capi_check_live(op, "tensor", NO_INDEX, tensor, core_block_of_legacy(tensor), error);
   if (code == DLB_OK) code = check_flags(op, flags, error);
   if (code != DLB_OK) return code;
   core_extent extent;
   code = check(op, "tensor", &tensor->dl_tensor, flags, &extent, error);
   if (code != DLB_OK) return code;
-  core_share *hold = capi_hold(release_legacy, tensor);
-  if (hold != NULL) *out = hand_over(hold, &tensor->dl_tensor, flags);
+  core_share *hold;
+  code = hold_legacy(&hold, op, tensor, error);
+  if (code != DLB_OK) return code;
+  *out = hand_over(hold, &tensor->dl_tensor, flags);
   if (*out == NULL) {
     capi_unhold(hold);
     return capi_memory(op, error);
@@ -313,5 +365,7 @@ int32_t dlb_tensor_from_legacy(DLManagedTensorVersioned **out, DLManagedTensor *
 }
 
 void dlb_tensor_release(DLManagedTensorVersioned *tensor) {
-  if (tensor != NULL) core_release_versioned(tensor);
+  if (tensor == NULL || tensor->deleter == NULL) return;
+  if (tensor->deleter == core_delete_versioned && tensor->manager_ctx != tensor) return; /* a copy of the struct */
+  tensor->deleter(tensor);
 }

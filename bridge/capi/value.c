@@ -78,9 +78,10 @@ static int32_t deliver_tensor(dlb_value *out, const capi_reading *r, const dlb_f
 }
 
 /* Makes values of what Go has read; after an error none of them is left. */
-static int32_t deliver(dlb_value *out, const capi_input *in) {
-  core_share *hold = capi_hold(in->frame->release, in->frame->ctx);
-  int32_t code = hold != NULL ? DLB_OK : DLB_ERROR_MEMORY;
+static int32_t deliver(const char *op, dlb_value *out, const capi_input *in, dlb_error *error) {
+  core_share *hold;
+  int32_t code = capi_hold_frame(&hold, op, "frame", NO_INDEX, in->frame, error);
+  if (code != DLB_OK) return code;
   size_t at = in->offset, i = 0;
   for (; i < in->count && in->readings[i].end > 0 && code == DLB_OK; i++) {
     capi_reading *r = &in->readings[i];
@@ -105,7 +106,8 @@ static int32_t deliver(dlb_value *out, const capi_input *in) {
     memset(&out[i], 0, sizeof out[i]);
   }
   capi_unhold(hold);
-  return code;
+  if (code == DLB_ERROR_MEMORY) return capi_memory(op, error);
+  return capi_fail(error, code, "%s: a tensor that is none was read", op);
 }
 
 static int32_t check_dialect(const char *op, int32_t dialect, dlb_error *error) {
@@ -134,11 +136,7 @@ static int32_t decode(const char *op, dlb_value *out, const dlb_frame *frame, go
   in->dims = dims;
   in->room = DIMS;
   code = reader(in, error);
-  if (code == DLB_OK) {
-    code = deliver(out, in);
-    if (code == DLB_ERROR_MEMORY) capi_memory(op, error);
-    else if (code != DLB_OK) capi_fail(error, code, "%s: a tensor that is none was read", op);
-  }
+  if (code == DLB_OK) code = deliver(op, out, in, error);
   for (size_t i = 0; i < in->count; i++) {
     dlb_elements_free((dlb_elements *)readings[i].elements);
     if (readings[i].own != NULL) core_share_drop(readings[i].own);

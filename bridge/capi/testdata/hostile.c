@@ -68,8 +68,8 @@ static void release_loan(void *ctx) {
 static void delete_versioned(DLManagedTensorVersioned *self) { release_loan(self->manager_ctx); }
 static void delete_legacy(DLManagedTensor *self) { release_loan(self->manager_ctx); }
 
-/* What the library made and we have, by kind; and what has ended a few calls ago, so that its place is no other's
- * yet. Other threads could make it another's: then nothing is kept of the dead. */
+/* What the library made and we have, by kind; and what has ended a few calls ago, or was taken over then, so that its place
+ * is no other's yet. Other threads could make it another's: then nothing is kept of the dead. */
 typedef enum { TENSORS, LEGACY, MESSAGES, ELEMENTS, FRAMES, KINDS } kind;
 enum { MOST = 24, DEAD = 8, RECENT = 4 };
 typedef struct {
@@ -89,13 +89,13 @@ static int find(kind k, const void *p) {
 }
 
 /* Ours no longer: it has ended, or it is the library's. */
-static void lose(kind k, const void *p, int ended) {
+static void lose(kind k, const void *p) {
   int i = find(k, p);
   CHECK(i >= 0);
   thing t = live[k][i];
   live[k][i] = live[k][--live_count[k]];
   t.since = now;
-  if (ended && alone) dead[k][dead_count[k]++ % DEAD] = t;
+  if (alone) dead[k][dead_count[k]++ % DEAD] = t;
 }
 
 static void call_end(kind k, thing t) {
@@ -108,7 +108,7 @@ static void call_end(kind k, thing t) {
 
 static void end_one(kind k) {
   thing t = live[k][below((uint64_t)live_count[k])];
-  lose(k, t.is, 1);
+  lose(k, t.is);
   call_end(k, t);
 }
 
@@ -180,7 +180,7 @@ static void harvest(output what, void *p, size_t size) {
   }
 }
 
-static void finish_input(role role, void *p, int what, int taken, int ended) {
+static void finish_input(role role, void *p, int what, int taken) {
   loan *l = p;
   if ((role == LENT && !taken) || role == SEEN) {
     CHECK_INT(0, l->released);
@@ -190,7 +190,7 @@ static void finish_input(role role, void *p, int what, int taken, int ended) {
     l->next = loans;
     loans = l;
   } else if (role == TAKEN && taken) {
-    lose((kind)what, p, ended);
+    lose((kind)what, p);
   }
 }
 
@@ -208,7 +208,7 @@ static void check_too_little_room(size_t *need) {
 static int32_t finish(int32_t code, int is_status) {
   for (int i = 0; i < role_count; i++) {
     CHECK(roles[i].role != WRONG || code != DLB_OK || !is_status);
-    if (roles[i].role != OUTPUT) finish_input(roles[i].role, roles[i].p, roles[i].what, code == DLB_OK, !is_status);
+    if (roles[i].role != OUTPUT) finish_input(roles[i].role, roles[i].p, roles[i].what, code == DLB_OK);
   }
   for (int i = 0; i < role_count; i++) {
     if (roles[i].role != OUTPUT) continue;
@@ -357,7 +357,7 @@ static loan *produce(int taken) {
   return l;
 }
 
-/* One of the library's, or one that has ended; NULL for none. */
+/* One of the library's, or one that has ended or was taken over; NULL for none. */
 static void *have(kind k, int taken) {
   void *p = good || chance(2) ? NULL : pick(k);
   int ended = p != NULL && find(k, p) < 0;
@@ -368,8 +368,14 @@ static void *have(kind k, int taken) {
 
 /* A tensor, which success hands over or not. */
 static DLManagedTensorVersioned *tensor(int taken) {
+  static __thread DLManagedTensorVersioned copies[4];
+  static __thread unsigned turn;
   DLManagedTensorVersioned *t = have(TENSORS, taken);
   if (t != NULL) return t;
+  if (chance(20) && live_count[TENSORS] > 0) { /* a copy of the struct, which is no tensor to take over */
+    if (taken) play(WRONG, NULL, 0, 0);
+    return memcpy(&copies[turn++ % 4], live[TENSORS][below((uint64_t)live_count[TENSORS])].is, sizeof *copies);
+  }
   loan *l = produce(taken);
   t = &l->made.versioned;
   describe(&t->dl_tensor, l);
@@ -513,13 +519,16 @@ static const dlb_frame *make_const_dlb_frame_p(void) {
   if (null()) return NULL;
   for (size_t i = 0; i < length; i++) {
     thing *t = chance(8) && live_count[FRAMES] > 0 ? &live[FRAMES][below((uint64_t)live_count[FRAMES])] : NULL;
-    for (size_t k = 0; t != NULL && k < i; k++)
-      if (frames[k].ctx == t->is) t = NULL; /* it would be handed over twice, as only its producer could tell */
     dlb_bytes bytes = MESSAGE[i];
     if (of("dlb_decthings")) bytes = good ? DECTHINGS[0] : ONE(DECTHINGS);
     if (of("dlb_tensorflow")) bytes = good ? PROTOS[0] : ONE(PROTOS);
     if (is("dlb_message_unpack")) bytes = (dlb_bytes){packed.data, packed.size};
-    if (t != NULL) play(TAKEN, t->is, FRAMES, 0), frames[i] = t->frame;
+    thing *ended = chance(16) ? recent_dead(FRAMES) : NULL;
+    if (ended != NULL) t = ended, play(WRONG, t->is, 0, 0);
+    for (size_t k = 0; t != NULL && k < i; k++)
+      if (frames[k].ctx == t->is) play(WRONG, t->is, 0, 0); /* it is handed over twice */
+    if (t != NULL && t != ended) play(TAKEN, t->is, FRAMES, 0);
+    if (t != NULL) frames[i] = t->frame;
     else frames[i] = lend(bytes.data, bytes.size);
   }
   return frames;

@@ -772,6 +772,114 @@ static void signal_handlers_stay(void) {
   dlb_message_free(m);
 }
 
+static void check_double_deletes(uint64_t want) {
+  dlb_counters now;
+  dlb_counters_read(&now);
+  CHECK_INT(want, now.double_deletes);
+}
+
+/* Every function that takes a frame refuses one, for the reason given. */
+static void check_frame_is_refused(const dlb_frame *frame, const char *why) {
+  static const dlb_header header = {0, {'F', 'L', 'O', 'W'}, 0, 0, 0};
+  dlb_message *m;
+  dlb_value v;
+  dlb_error error;
+  const int32_t codes[] = {
+      dlb_message_decode(&m, frame, 1, 0, NULL),
+      dlb_message_unpack(&m, frame, 0, NULL),
+      dlb_message_make(&m, &header, (dlb_bytes){NULL, 0}, frame, 1, NULL),
+      dlb_decthings_decode(&v, frame, 0, NULL),
+      dlb_decthings_consume(&v, 1, frame, 0, 0, NULL),
+      dlb_tensorflow_decode(&v, frame, 0, &error),
+  };
+  for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) CHECK_INT(DLB_ERROR_ARGUMENT, codes[i]);
+  CHECK(strstr(error.message, why) != NULL);
+}
+
+/* A frame of the library's is known by its release and ctx, whatever else the struct says, and wherever it was copied. */
+static void frames_that_are_not_the_callers_are_refused(void) {
+  static const dlb_header header = {0, {'F', 'L', 'O', 'W'}, 0, 0, 0};
+  fixture f;
+  set_up(&f);
+  dlb_message *m, *whole, *twice;
+  dlb_frame part, copy, packed;
+  CHECK_OK(dlb_message_decode(&m, f.frames, FRAMES, 0, &error));
+
+  CHECK_OK(dlb_message_frame(&part, m, 4, &error));
+  CHECK_CODE(DLB_ERROR_FORMAT, dlb_message_unpack(&whole, &part, 0, &error)); /* an error takes nothing over */
+  dlb_frame both[] = {part, part};
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_make(&twice, &header, (dlb_bytes){NULL, 0}, both, 2, &error));
+  CHECK(twice == NULL);
+  copy = part;
+  copy.data = "abcdef", copy.size = 6, copy.flags = DLB_FRAME_WRITABLE;
+  part.release(part.ctx);
+  check_frame_is_refused(&part, "was released");
+  check_frame_is_refused(&copy, "was released");
+  check_double_deletes(0);
+  copy.release(copy.ctx);
+  check_double_deletes(1);
+
+  CHECK_OK(dlb_message_pack(&packed, m, &error));
+  copy = packed;
+  CHECK_OK(dlb_message_unpack(&whole, &packed, 0, &error));
+  check_frame_is_refused(&packed, "was taken over");
+  check_frame_is_refused(&copy, "was taken over");
+  packed.release(packed.ctx); /* it is the message's, and stays */
+  check_double_deletes(2);
+  DLManagedTensorVersioned *t;
+  CHECK_OK(dlb_message_tensor_at(&t, whole, 0, &error));
+  dlb_message_free(whole);
+  check_frame_is_refused(&packed, "was taken over");
+  CHECK(((float *)t->dl_tensor.data)[5] == 5);
+  dlb_tensor_release(t);
+  check_frame_is_refused(&packed, "was released");
+  dlb_message_free(m);
+  check_released(&f, 1, 1, 1, 1, 1);
+}
+
+/* A tensor of the library's is taken over once, by whichever function. */
+static void tensors_that_are_not_the_callers_are_refused(void) {
+  static const struct {
+    int64_t strides[2];
+    int copied;
+  } rows[] = {{{3, 1}, 0}, {{0, 1}, 1}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    float data[6] = {0};
+    int64_t shape[] = {2, 3}, strides[] = {rows[i].strides[0], rows[i].strides[1]};
+    int released = 0;
+    DLTensor view = {.data = data, .device = {kDLCPU, 0}, .ndim = 2, .dtype = FLOAT32, .shape = shape, .strides = strides};
+    DLManagedTensorVersioned *t, *next;
+    DLManagedTensor *old;
+    dlb_message *m, *none;
+    char room[256];
+    size_t size;
+    CHECK_OK(dlb_tensor_lend(&t, &view, 0, count_release, &released, &error));
+    CHECK_OK(dlb_tensor_lend(&next, &view, 0, count_release, &released, &error));
+    dlb_message_tensor in = {t, {NULL, 0}}, both[] = {{next, {NULL, 0}}, {t, {NULL, 0}}};
+    dlb_value value = {t, NULL, 0, 0};
+    dlb_bytes rules = {"{\"shape\":[2,3],\"allowedTypes\":[\"f32\"]}", 38};
+    CHECK_OK(dlb_message_encode(&m, NULL, &in, 1, &error));
+    CHECK_INT(rows[i].copied, dlb_message_copied(m, 0));
+    CHECK_INT(rows[i].copied, released);
+    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_encode(&none, NULL, &in, 1, &error));
+    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_encode(&none, NULL, both, 2, &error));
+    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensor_to_legacy(&old, t, &error));
+    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_decthings_encode(&size, room, sizeof room, &value, 0, &error));
+    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensorflow_encode(&size, room, sizeof room, &value, 0, &error));
+    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_decthings_check(rules, &value, &error));
+    dlb_tensor_release(t);
+    CHECK_INT(rows[i].copied, released);
+    dlb_message_free(m);
+    CHECK_INT(1, released);
+    CHECK_OK(dlb_tensor_to_legacy(&old, next, &error));
+    in.tensor = next;
+    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_encode(&none, NULL, &in, 1, &error));
+    old->deleter(old);
+    CHECK_INT(2, released);
+  }
+  check_double_deletes(4);
+}
+
 int main(void) {
   check_nothing_is_left("nothing");
   decode_views_the_frames();
@@ -788,5 +896,7 @@ int main(void) {
   threads_delete_what_shares_a_frame();
   a_forked_child_is_refused_what_needs_go();
   signal_handlers_stay();
+  frames_that_are_not_the_callers_are_refused();
+  tensors_that_are_not_the_callers_are_refused();
   return 0;
 }

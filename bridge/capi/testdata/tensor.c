@@ -291,6 +291,72 @@ static void legacy_both_ways(void) {
 }
 
 /* Device memory is carried as it is: neither touched nor are its address and offset added up. */
+/* What a tensor says that is not its caller's any more, whichever function is asked. */
+static void check_not_ours(DLManagedTensorVersioned *t, const char *why) {
+  DLManagedTensor *old;
+  DLManagedTensorVersioned *copy;
+  int64_t nbytes;
+  dlb_error error;
+  CHECK_INT(DLB_ERROR_ARGUMENT, dlb_tensor_to_legacy(&old, t, &error));
+  CHECK(old == NULL && strstr(error.message, why) != NULL);
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensor_copy(&copy, t, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensor_validate(t, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensor_nbytes(&nbytes, t, &error));
+}
+
+/* A tensor of the library's is taken over once. Its caller, who has it no more, cannot end it either. */
+static void tensors_are_taken_over_once(void) {
+  float data[6] = {0};
+  int64_t shape[] = {2, 3};
+  DLTensor view = {.data = data, .device = {kDLCPU, 0}, .ndim = 2, .dtype = FLOAT32, .shape = shape};
+  DLManagedTensorVersioned *t, *back, *none;
+  DLManagedTensor *old;
+  int released = 0;
+  CHECK_OK(dlb_tensor_lend(&t, &view, 0, count_release, &released, &error));
+  t->flags = DLPACK_FLAG_BITMASK_READ_ONLY;
+  CHECK_CODE(DLB_ERROR_READONLY, dlb_tensor_to_legacy(&old, t, &error));
+  t->flags = 0;
+  CHECK_OK(dlb_tensor_validate(t, &error)); /* an error has taken nothing over */
+  CHECK_OK(dlb_tensor_to_legacy(&old, t, &error));
+  check_not_ours(t, "taken over");
+  dlb_tensor_release(t);
+  t->deleter(t);
+  CHECK_INT(0, released);
+  ((float *)old->dl_tensor.data)[5] = 42;
+  CHECK(data[5] == 42);
+
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensor_from_legacy(&back, old, UINT64_C(1) << 40, &error));
+  CHECK_OK(dlb_tensor_from_legacy(&back, old, 0, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensor_from_legacy(&none, old, 0, &error));
+  old->deleter(old);
+  check_not_ours(t, "taken over");
+  CHECK_INT(0, released);
+  dlb_tensor_release(back);
+  CHECK_INT(1, released);
+  check_not_ours(t, "released");
+  check_not_ours(back, "released");
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensor_from_legacy(&none, old, 0, &error));
+  dlb_tensor_release(back);
+  CHECK_INT(1, released);
+}
+
+/* The struct may be copied to be read. What is taken over, and released, is the tensor itself. */
+static void copies_of_the_struct_are_not_taken_over(void) {
+  DLManagedTensorVersioned *t, *none, copy;
+  DLManagedTensor *old, old_copy;
+  int64_t shape[] = {2, 3}, nbytes;
+  CHECK_OK(dlb_tensor_alloc(&t, FLOAT32, 2, shape, &error));
+  copy = *t;
+  CHECK_OK(dlb_tensor_nbytes(&nbytes, &copy, &error));
+  CHECK_INT(24, nbytes);
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensor_to_legacy(&old, &copy, &error));
+  dlb_tensor_release(&copy);
+  CHECK_OK(dlb_tensor_to_legacy(&old, t, &error));
+  old_copy = *old;
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensor_from_legacy(&none, &old_copy, 0, &error));
+  old->deleter(old);
+}
+
 static void device_memory_is_carried(void) {
   int64_t shape[] = {2, 3};
   int deletes = 0;
@@ -481,5 +547,7 @@ int main(void) {
   threads_delete_what_another_made();
   a_forked_child_makes_and_deletes();
   a_child_forked_amid_exports_makes_and_deletes();
+  copies_of_the_struct_are_not_taken_over();
+  tensors_are_taken_over_once();
   return 0;
 }

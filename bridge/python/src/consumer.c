@@ -45,22 +45,6 @@ static PyObject *raise_version(const char *place, DLPackVersion version) {
                       (unsigned)version.major, (unsigned)version.minor);
 }
 
-static int claim_versioned(DLManagedTensorVersioned *managed) {
-  int claimed;
-  TURN_BEGIN();
-  claimed = core_claim_versioned(managed);
-  TURN_END();
-  return claimed;
-}
-
-static int claim_legacy(DLManagedTensor *managed) {
-  int claimed;
-  TURN_BEGIN();
-  claimed = core_claim_legacy(managed);
-  TURN_END();
-  return claimed;
-}
-
 static PyObject *raise_claimed(const char *place, const void *managed) {
   return PyErr_Format(PyExc_ValueError,
                       "dlbridge: %s: the managed tensor at %p was released, or has been taken over, already", place,
@@ -68,7 +52,7 @@ static PyObject *raise_claimed(const char *place, const void *managed) {
 }
 
 Tensor *take_over(PyTypeObject *type, DLManagedTensorVersioned *managed, const char *place) {
-  if (!claim_versioned(managed)) return (Tensor *)raise_claimed(place, managed);
+  if (!core_claim_versioned(managed)) return (Tensor *)raise_claimed(place, managed);
   if (managed->version.major != DLPACK_MAJOR_VERSION) {
     DLPackVersion version = managed->version;
     release_quietly(managed);
@@ -117,7 +101,7 @@ static Tensor *move_to(Tensor *self, PyObject *capsule, void *managed, int versi
 static Tensor *take_versioned(PyTypeObject *type, PyObject *capsule, uint64_t *flags) {
   DLManagedTensorVersioned *managed = PyCapsule_GetPointer(capsule, capsule_versioned);
   if (!check_place(managed)) return NULL;
-  if (!claim_versioned(managed)) return (Tensor *)raise_claimed("from_dlpack", managed);
+  if (!core_claim_versioned(managed)) return (Tensor *)raise_claimed("from_dlpack", managed);
   if (managed->version.major != DLPACK_MAJOR_VERSION) {
     DLPackVersion version = managed->version;
     if (PyCapsule_SetName(capsule, capsule_versioned_used) < 0) return NULL;
@@ -132,7 +116,7 @@ static Tensor *take_versioned(PyTypeObject *type, PyObject *capsule, uint64_t *f
 static Tensor *take_legacy(PyTypeObject *type, PyObject *capsule) {
   DLManagedTensor *managed = PyCapsule_GetPointer(capsule, capsule_legacy);
   if (!check_place(managed)) return NULL;
-  if (!claim_legacy(managed)) return (Tensor *)raise_claimed("from_dlpack", managed);
+  if (!core_claim_legacy(managed)) return (Tensor *)raise_claimed("from_dlpack", managed);
   return move_to(describe(type, &managed->dl_tensor, 0, 1, "from_dlpack"), capsule, managed, 0);
 }
 

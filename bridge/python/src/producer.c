@@ -12,7 +12,7 @@ static void capsule_end_versioned(PyObject *capsule) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   DLManagedTensorVersioned *managed = PyCapsule_GetPointer(capsule, capsule_versioned);
-  if (managed->manager_ctx == managed) core_release_versioned(managed);
+  if (core_block_state((core_block *)managed) != CORE_TAKEN) core_delete_versioned(managed);
   PyErr_Restore(type, value, traceback);
 }
 
@@ -21,7 +21,7 @@ static void capsule_end_legacy(PyObject *capsule) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   DLManagedTensor *managed = PyCapsule_GetPointer(capsule, capsule_legacy);
-  if (managed->manager_ctx == managed) core_release_legacy(managed);
+  if (core_block_state((core_block *)managed) != CORE_TAKEN) core_delete_legacy(managed);
   PyErr_Restore(type, value, traceback);
 }
 
