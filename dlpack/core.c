@@ -18,14 +18,15 @@ _Static_assert(sizeof(core_home) == 64, "a home is one cache line");
 
 static int forked;
 
-static void recover_pools(void);
+static void lock_pools(void);
+static void unlock_pools(void);
 
 static void note_fork(void) {
   __atomic_store_n(&forked, 1, __ATOMIC_RELAXED);
-  recover_pools();
+  unlock_pools();
 }
 
-__attribute__((constructor)) static void watch_fork(void) { pthread_atfork(NULL, NULL, note_fork); }
+__attribute__((constructor)) static void watch_fork(void) { pthread_atfork(lock_pools, unlock_pools, note_fork); }
 
 int core_forked(void) { return __atomic_load_n(&forked, __ATOMIC_RELAXED); }
 
@@ -168,8 +169,8 @@ static void enlarge_pages(uintptr_t data, size_t size) {
 #endif
 }
 
-/* The share lies in front of the data, in one allocation. Zeroed memory comes from calloc, which
- * gets large ones from the system untouched. */
+/* The share is the beginning of one allocation, as valgrind wants it, which else calls it possibly lost, and the data
+ * lies behind it. Zeroed memory comes from calloc, which gets large ones from the system untouched. */
 core_share *core_share_alloc(size_t size, int zeroed) {
   size_t room = sizeof(core_share) + CORE_ALIGNMENT;
   if (size > PTRDIFF_MAX - room) return NULL;
@@ -177,7 +178,7 @@ core_share *core_share_alloc(size_t size, int zeroed) {
   if (base == NULL) return NULL;
   uintptr_t data = ((uintptr_t)base + room) & ~(uintptr_t)(CORE_ALIGNMENT - 1);
   enlarge_pages(data, size);
-  core_share *share = (core_share *)(data - sizeof(core_share));
+  core_share *share = (core_share *)base;
   share->count = 1;
   share->release = release_allocation;
   share->lender = NULL;
@@ -305,10 +306,29 @@ static size_t block_size(int32_t rank) {
   return sizeof(core_block) + 2 * more * sizeof(int64_t);
 }
 
+/* Memory that is never given back: a list of all there is starts in C. Leak checkers do not look into Go's memory, and
+ * would report what is referenced from nowhere else. */
+typedef struct lasting lasting;
+struct lasting {
+  lasting *next;
+} __attribute__((aligned(64)));
+
+static lasting *all_lasting;
+
+static void *allocate_lasting(size_t size) {
+  lasting *made = NULL;
+  if (posix_memalign((void **)&made, 64, sizeof *made + size) != 0) return NULL;
+  memset(made, 0, sizeof *made + size);
+  lasting *top = __atomic_load_n(&all_lasting, __ATOMIC_RELAXED);
+  do {
+    made->next = top;
+  } while (!__atomic_compare_exchange_n(&all_lasting, &top, made, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+  return made + 1;
+}
+
 static core_block *make_slab(core_home *home, size_t size, uint32_t count, uint32_t first_slot) {
-  char *slab = NULL;
-  if (posix_memalign((void **)&slab, 64, size * count) != 0) return NULL;
-  memset(slab, 0, size * count);
+  char *slab = allocate_lasting(size * count + 1); /* one more: no share of another's lies right behind the last */
+  if (slab == NULL) return NULL;
   for (uint32_t i = 0; i < count; i++) {
     core_block *block = (core_block *)(slab + i * size);
     block->home = home;
@@ -322,13 +342,7 @@ core_block *core_slab(core_home *home, uint32_t count, uint32_t first_slot) {
   return make_slab(home, block_size(home->rank), count, first_slot);
 }
 
-core_home *core_homes(int32_t count) {
-  core_home *homes = NULL;
-  size_t size = (size_t)count * sizeof *homes;
-  if (posix_memalign((void **)&homes, 64, size) != 0) return NULL;
-  memset(homes, 0, size);
-  return homes;
-}
+core_home *core_homes(int32_t count) { return allocate_lasting((size_t)count * sizeof(core_home)); }
 
 /* ---- exports without Go ---------------------------------------------------------------------- */
 
@@ -337,15 +351,8 @@ core_home *core_homes(int32_t count) {
 typedef struct {
   core_block block;
   core_share share;
+  uintptr_t link;
 } __attribute__((aligned(64))) cell;
-
-/* In the room of the first block of a slab, what is known of the others. */
-typedef struct slab slab;
-struct slab {
-  slab *next;
-  size_t size; /* of a block */
-  uint32_t count;
-};
 
 /* Blocks that C code exports: one pool for each kind, first in, first out. */
 typedef struct {
@@ -353,16 +360,29 @@ typedef struct {
   core_home home;
   core_block *first, *last;
   uint32_t free;
-  slab *slabs; /* all there are, for those who count */
+  uintptr_t all; /* the block that was made last, hidden */
 } pool;
 
 enum { SMALL, LARGE, CELLS, POOLS };
 
+#define POOL(ranks) {.mutex = PTHREAD_MUTEX_INITIALIZER, .home = {.drainer = -1, .rank = ranks}, .all = HIDDEN(0)}
+
+/* All blocks of a pool are in a list, for those who count. Its addresses are hidden: a pointer to a block that is live
+ * would hide from leak checkers that its holder has lost it. */
+#define HIDDEN(block) (~(uintptr_t)(block))
+
 static pool pools[POOLS] = {
-    [SMALL] = {.mutex = PTHREAD_MUTEX_INITIALIZER, .home = {.drainer = -1, .rank = CORE_RANK_SMALL}},
-    [LARGE] = {.mutex = PTHREAD_MUTEX_INITIALIZER, .home = {.drainer = -1, .rank = CORE_RANK_MAX}},
-    [CELLS] = {.mutex = PTHREAD_MUTEX_INITIALIZER, .home = {.drainer = -1, .rank = CORE_RANK_SMALL}},
-};
+    [SMALL] = POOL(CORE_RANK_SMALL), [LARGE] = POOL(CORE_RANK_MAX), [CELLS] = POOL(CORE_RANK_SMALL)};
+
+/* The link to the block that was made before stands behind a block, and behind the share of a cell. */
+static uintptr_t *link_of(const pool *pool, core_block *block) {
+  if (pool == &pools[CELLS]) return &((cell *)block)->link;
+  return (uintptr_t *)((char *)block + block_size(pool->home.rank));
+}
+
+static core_block *newest(const pool *pool) { return (core_block *)HIDDEN(__atomic_load_n(&pool->all, __ATOMIC_ACQUIRE)); }
+
+static core_block *older(const pool *pool, core_block *block) { return (core_block *)HIDDEN(*link_of(pool, block)); }
 
 static void pool_append(pool *pool, core_block *block) {
   while (block != NULL) {
@@ -377,16 +397,25 @@ static void pool_append(pool *pool, core_block *block) {
   }
 }
 
-static void pool_grow(pool *pool) {
-  enum { COUNT = 2 * CORE_QUARANTINE };
-  size_t size = pool == &pools[CELLS] ? sizeof(cell) : block_size(pool->home.rank);
-  core_block *first = make_slab(&pool->home, size, COUNT + 1, 0);
-  if (first == NULL) return;
-  core_block *others = first->next;
-  slab *made = (slab *)first;
-  *made = (slab){pool->slabs, size, COUNT};
-  __atomic_store_n(&pool->slabs, made, __ATOMIC_RELEASE);
-  pool_append(pool, others);
+/* With the link in its allocation, no share of another's lies right behind a block: see delete_block. */
+static core_block *make_block(core_home *home) {
+  core_block *block = calloc(1, block_size(home->rank) + sizeof(uintptr_t));
+  if (block != NULL) block->home = home;
+  return block;
+}
+
+/* Makes one block in an allocation of its own, which only its holder refers to, so that leak checkers report it with all
+ * that it shares once it is lost. The cells of those who take turns are Python's, whose memory leak checkers do not look
+ * into: they lie in slabs. */
+static int pool_grow(pool *pool) {
+  core_block *made = pool == &pools[CELLS] ? make_slab(&pool->home, sizeof(cell), 2 * CORE_QUARANTINE, 0)
+                                           : make_block(&pool->home);
+  for (core_block *block = made; block != NULL; block = block->next) {
+    *link_of(pool, block) = pool->all;
+    __atomic_store_n(&pool->all, HIDDEN(block), __ATOMIC_RELEASE);
+  }
+  pool_append(pool, made);
+  return made != NULL;
 }
 
 static core_block *pool_take(pool *pool) {
@@ -394,12 +423,16 @@ static core_block *pool_take(pool *pool) {
     pool_append(pool, __atomic_exchange_n(&pool->home.dead, NULL, __ATOMIC_ACQUIRE));
   }
   if (pool->free <= CORE_QUARANTINE) {
-    pool_grow(pool);
+    /* At first there are more to spare, so that not every export looks for dead ones. */
+    uint32_t enough = pool->all == HIDDEN(0) ? 2 * CORE_QUARANTINE : CORE_QUARANTINE + 1;
+    while (pool->free < enough && pool_grow(pool)) {
+    }
     if (pool->free <= CORE_QUARANTINE) return NULL;
   }
   core_block *block = pool->first;
   pool->first = block->next;
   pool->free--;
+  block->next = NULL; /* who holds this block does not refer to the next one's */
   return block;
 }
 
@@ -411,19 +444,14 @@ static core_block *take_block(int32_t ndim) {
   return block;
 }
 
-/* In a forked child the thread that was in a pool is gone, and what it was at is half done: the pool
- * starts anew. */
-static void recover_pools(void) {
-  for (int i = 0; i < POOLS; i++) {
-    pool *pool = &pools[i];
-    if (pthread_mutex_trylock(&pool->mutex) == 0) {
-      pthread_mutex_unlock(&pool->mutex);
-      continue;
-    }
-    pool->mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    pool->first = pool->last = NULL;
-    pool->free = 0;
-  }
+/* Around a fork nobody is in a pool, so that none is half done in the child. There it has the blocks that are free: to make
+ * as many anew may be impossible, where another thread was in the allocator, and the allocator does not see to that. */
+static void lock_pools(void) {
+  for (int i = 0; i < POOLS; i++) pthread_mutex_lock(&pools[i].mutex);
+}
+
+static void unlock_pools(void) {
+  for (int i = 0; i < POOLS; i++) pthread_mutex_unlock(&pools[i].mutex);
 }
 
 /* Only a shape without elements can overflow here, and then no stride is ever followed. */
@@ -522,11 +550,10 @@ core_share *core_hold_unlocked(void (*lender)(void *ctx), void *ctx) {
 
 int64_t core_held_unlocked(void (*lender)(void *ctx)) {
   int64_t held = 0;
-  for (slab *slab = pools[CELLS].slabs; slab != NULL; slab = slab->next) {
-    for (uint32_t i = 1; i <= slab->count; i++) {
-      core_share *share = &((cell *)slab)[i].share;
-      held += __atomic_load_n(&share->count, __ATOMIC_RELAXED) > 0 && share->lender == lender;
-    }
+  pool *cells = &pools[CELLS];
+  for (core_block *block = newest(cells); block != NULL; block = older(cells, block)) {
+    core_share *share = &((cell *)block)->share;
+    held += __atomic_load_n(&share->count, __ATOMIC_RELAXED) > 0 && share->lender == lender;
   }
   return held;
 }
@@ -584,13 +611,9 @@ void core_unclaim_legacy(DLManagedTensor *managed) {
 int64_t core_live_exports(void) {
   int64_t live = 0;
   for (int i = 0; i < POOLS; i++) {
-    slab *slab = __atomic_load_n(&pools[i].slabs, __ATOMIC_ACQUIRE);
-    for (; slab != NULL; slab = slab->next) {
-      for (uint32_t k = 1; k <= slab->count; k++) {
-        core_block *block = (core_block *)((char *)slab + k * slab->size);
-        int state = core_block_state(block);
-        live += state == CORE_LIVE || state == CORE_TAKEN;
-      }
+    for (core_block *block = newest(&pools[i]); block != NULL; block = older(&pools[i], block)) {
+      int state = core_block_state(block);
+      live += state == CORE_LIVE || state == CORE_TAKEN;
     }
   }
   return live;

@@ -4,7 +4,7 @@
  *   share   counted ownership of memory that Go's collector does not see. The thread that drops the
  *           last share runs the release, there and then: see core_share_end.
  *   block   one exported managed tensor: the struct a consumer gets, and behind it the private
- *           words that its deleter trusts.
+ *           words that its deleter trusts. Its memory is never given back, so that an old address can be looked at.
  *   home    where a dead block goes: a lock-free stack that its owner drains.
  *   checks  validation, allocation and copies of the memory a DLTensor describes.
  *

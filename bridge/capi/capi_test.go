@@ -202,7 +202,7 @@ func TestG59TensorFunctionsWorkWithoutGo(t *testing.T) {
 			flags = append(flags, objects[made]...)
 			program := compile(t, "cc", "tensor.c", flags...)
 			if v.name == "valgrind" {
-				valgrind(t, nil, "--leak-check=full", "--show-leak-kinds=definite,indirect", "--errors-for-leak-kinds=definite,indirect", program)
+				valgrind(t, nil, append(slices.Clone(definite), program)...)
 				return
 			}
 			run(t, sanitized, nil, program)
@@ -211,6 +211,9 @@ func TestG59TensorFunctionsWorkWithoutGo(t *testing.T) {
 		})
 	}
 }
+
+// definite are the flags of valgrind that make an error of each block that nothing refers to.
+var definite = []string{"--leak-check=full", "--show-leak-kinds=definite,indirect", "--errors-for-leak-kinds=definite,indirect"}
 
 // valgrind runs a program, and fails the test where valgrind finds something.
 func valgrind(t *testing.T, environment []string, args ...string) {
@@ -246,6 +249,41 @@ func TestChainsOfOwnersAreReleasedOnASmallStack(t *testing.T) {
 		links, stack = "100000", "262144"
 	}
 	run(t, sanitized, nil, compile(t, "cc", "chain.c", append(slices.Clone(c11), libraryFlags(t)...)...), links, stack)
+}
+
+// What leaks.c does, and whether a leak checker has to say something.
+var leakCases = []struct {
+	name string
+	args []string
+	lost bool
+}{
+	{"nothing is left", []string{"nothing"}, false},
+	{"all is kept", []string{"keep"}, false},
+	{"tensors are lost", []string{"lose", "tensor"}, true},
+	{"tensors that were read are lost", []string{"lose", "tensor that was read"}, true},
+	{"legacy tensors are lost", []string{"lose", "legacy tensor"}, true},
+	{"frames are lost", []string{"lose", "frame"}, true},
+}
+
+// LeakSanitizer comes with a program. The library is the one that is installed: nothing in it is instrumented, and what
+// lies in Go's memory is not looked at.
+func TestLeakSanitizerReportsWhatIsLostAndNothingElse(t *testing.T) {
+	t.Parallel()
+	dir, err := library()
+	require.NoError(t, err)
+	program := compile(t, "cc", "leaks.c", append(append(slices.Clone(c11), "-fsanitize=address"), linked(dir, "dlbridge")...)...)
+	for _, c := range leakCases {
+		t.Run(c.name, func(t *testing.T) {
+			out, err := exec.Command(program, c.args...).CombinedOutput()
+			if !c.lost {
+				require.NoError(t, err, string(out))
+				assert.Empty(t, string(out))
+				return
+			}
+			require.Error(t, err)
+			assert.Contains(t, string(out), "LeakSanitizer: detected memory leaks")
+		})
+	}
 }
 
 // G58: a panic, and memory that runs out anywhere, end as an error and leave the caller everything.

@@ -3,9 +3,14 @@
 package capi_test
 
 import (
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Valgrind does not run what the sanitizers instrument, and Go's runtime speaks to it on these two only.
@@ -16,5 +21,27 @@ func TestFunctionsThatNeedGoUnderValgrind(t *testing.T) {
 	for _, file := range []string{"message.c", "value.c"} {
 		program := compile(t, "cc", file, append(slices.Clone(c11), linked(dir, "dlbridge")...)...)
 		valgrind(t, []string{"GODEBUG=asyncpreemptoff=1"}, "--leak-check=no", program)
+	}
+}
+
+// The library is the one that is installed: Go that speaks to valgrind confuses its search for leaks.
+func TestValgrindReportsWhatIsLostAndNothingElse(t *testing.T) {
+	t.Parallel()
+	dir, err := library()
+	require.NoError(t, err)
+	program := compile(t, "cc", "leaks.c", append(slices.Clone(c11), linked(dir, "dlbridge")...)...)
+	for _, c := range leakCases {
+		t.Run(c.name, func(t *testing.T) {
+			args := append(append([]string{"--undef-value-errors=no", "--error-exitcode=9"}, definite...), program)
+			if !c.lost {
+				valgrind(t, []string{"GODEBUG=asyncpreemptoff=1"}, append(args, c.args...)...)
+				return
+			}
+			command := exec.Command("valgrind", append(args, c.args...)...)
+			command.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
+			out, err := command.CombinedOutput()
+			require.Error(t, err, string(out))
+			assert.Contains(t, string(out), "are definitely lost")
+		})
 	}
 }

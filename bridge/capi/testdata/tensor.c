@@ -508,6 +508,21 @@ static void *export_until_enough(void *ctx) {
   return NULL;
 }
 
+/* Loans are of another size than what the other threads allocate: AddressSanitizer's allocator has a lock for each size,
+ * which one of them may have held. */
+static void lend_again_and_again(void) {
+  float data[6] = {0};
+  int64_t shape[] = {2, 3};
+  DLTensor view = {.data = data, .device = {kDLCPU, 0}, .ndim = 2, .dtype = FLOAT32, .shape = shape};
+  for (int i = 1; i <= 10; i++) {
+    DLManagedTensorVersioned *t;
+    int released = 0;
+    CHECK_OK(dlb_tensor_lend(&t, &view, 0, count_release, &released, &error));
+    t->deleter(t);
+    CHECK_INT(1, released);
+  }
+}
+
 static void a_child_forked_amid_exports_makes_and_deletes(void) {
   pthread_t threads[2];
   for (int i = 0; i < 2; i++)
@@ -517,8 +532,7 @@ static void a_child_forked_amid_exports_makes_and_deletes(void) {
     CHECK(child >= 0);
     if (child == 0) {
       alarm(20);
-      alloc_carries_every_rank();
-      lend_shares_the_memory_and_gives_it_back();
+      lend_again_and_again();
       execlp("true", "true", NULL); /* what the other threads had is lost, which is no leak */
       _exit(1);
     }
