@@ -5,6 +5,7 @@ package dlpack
 import (
 	"reflect"
 	"runtime"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -75,8 +76,14 @@ func (t *Tensor) locate(op string, index []int64) (at unsafe.Pointer, bit uint, 
 	if !t.device.HostReadable() {
 		return nil, 0, refuse(op, ErrDevice, "memory on %v cannot be addressed", t.device)
 	}
-	var room [8]int64
-	offset, err := layout.Layout{Shape: t.shape(), Strides: t.strides()}.OffsetOf(t.fromStart(room[:0], index)...)
+	var signs int64
+	for _, i := range index {
+		signs |= i
+	}
+	if signs < 0 {
+		index = t.fromStart(index)
+	}
+	offset, err := layout.Layout{Shape: t.shape(), Strides: t.strides()}.OffsetOf(index...)
 	if err != nil {
 		return nil, 0, refuseLayout(op, err)
 	}
@@ -86,21 +93,13 @@ func (t *Tensor) locate(op string, index []int64) (at unsafe.Pointer, bit uint, 
 	return pointer(t.data + uintptr(whole+rest>>3)), uint(rest & 7), nil
 }
 
-// fromStart is the index without numbers that count from the end, but for those that lead out of the tensor. It is
-// in room where there is one to count.
-func (t *Tensor) fromStart(room, index []int64) []int64 {
-	for d, i := range index {
-		if i < 0 && d < int(t.rank) {
-			if i += t.shape()[d]; i >= 0 {
-				if len(room) == 0 {
-					room = append(room, index...)
-				}
-				room[d] = i
-			}
+// fromStart is a copy of the index without numbers that count from the end, but for those that lead out of the tensor.
+func (t *Tensor) fromStart(index []int64) []int64 {
+	index = slices.Clone(index)
+	for d := range min(len(index), int(t.rank)) {
+		if i := index[d] + t.shape()[d]; index[d] < 0 && i >= 0 {
+			index[d] = i
 		}
-	}
-	if len(room) > 0 {
-		return room
 	}
 	return index
 }
