@@ -105,6 +105,7 @@ func TestG55ForgottenImportsDoNotFillTheMemory(t *testing.T) {
 	most, _ := growth(t, n, func() {
 		_, err := dlpack.Import(dlpacktest.Allocate(floatsPerMiB))
 		require.NoError(t, err)
+		awaitFewForeignBytes(t)
 	})
 	t.Logf("%d MiB forgotten: %d MiB larger at most", n, most>>20)
 	assert.Less(t, most, int64(n/2)<<20)

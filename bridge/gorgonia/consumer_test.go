@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge/gorgonia"
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/background"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 )
 
@@ -418,12 +420,16 @@ func TestTransposedTensorsGoWrongWhereItIsDocumented(t *testing.T) {
 	})
 }
 
-// collect runs the collector until cleanups that are due have run.
+// collect runs the collector until cleanups that are due have run, and the releases that they have brought about.
 func collect() {
 	for range 3 {
-		runtime.GC()
-		time.Sleep(time.Millisecond)
+		var ran atomic.Bool
+		runtime.AddCleanup(new([64]int), func(ran *atomic.Bool) { ran.Store(true) }, &ran)
+		for !ran.Load() {
+			runtime.GC()
+		}
 	}
+	background.Wait()
 }
 
 // Everything that is made of a Dense keeps the owner, whatever else is dropped.
