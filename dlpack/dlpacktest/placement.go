@@ -125,6 +125,11 @@ func (p *Placement) Check(t testing.TB, what string, data []byte, s dlpack.Spec,
 	if x.NumElements() > 0 && x.Collected() != p.Collected {
 		t.Fatalf("%s: whether the memory is collected: %v", what, x.Collected())
 	}
+	held, err := x.AsBytes() // whose memory is looked at when run has closed x
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
 	got, start, err := x.UnsafeBytes()
 	if err != nil {
 		t.Fatal(err)
