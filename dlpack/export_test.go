@@ -47,7 +47,7 @@ func verdict(status error, message string, e extent) Verdict {
 
 // LockEverything takes every lock of the library, and returns what gives them back.
 func LockEverything() (unlock func()) {
-	locks := []*sync.Mutex{&pools.mu, &shares, &ledger.mu}
+	locks := []*sync.Mutex{&pools.mu, &shares, &ledger.mu, &foreign.mu}
 	all := allPools()
 	for i := range all {
 		locks = append(locks, &all[i].mu)
@@ -64,6 +64,15 @@ func LockEverything() (unlock func()) {
 
 // Forget does to a tensor, which is the only one of its memory and must not be used again, what the safety net does.
 func Forget(t *Tensor) { forget((*guard)(t.mem.keep).fate) }
+
+// SettleForeignBytes does what collections do by and by: after many foreign bytes, the next collection that they bring
+// about is far away.
+func SettleForeignBytes() {
+	for last := int64(-1); foreign.limit.Load() != last; {
+		last = foreign.limit.Load()
+		foreign.settle()
+	}
+}
 
 // Debugging is whether the build tag debug is set.
 const Debugging = debugging

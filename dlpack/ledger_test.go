@@ -106,15 +106,13 @@ func TestLedgerThatIsOffRecordsNothingAndReadyBlocksAreRecordedOnceItIsOn(t *tes
 func TestG55LedgerNamesTheLineThatForgot(t *testing.T) {
 	withLedger(t)
 	var producers []*dlpacktest.Producer
-	before := dlpack.ReadStats().Forgotten
 	for range 3 {
 		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{5}})
 		producers = append(producers, p)
 		forgetsAnImport(t, p)
 	}
-	collectUntil(t, func() bool { return dlpack.ReadStats().Forgotten == before+3 })
-	for _, p := range producers {
-		assert.Equal(t, 1, p.Deletes())
+	for _, p := range producers { // others' may be found meanwhile
+		collectUntil(t, func() bool { return p.Deletes() == 1 })
 	}
 	forgotten := dlpack.Forgotten()
 	require.Len(t, forgotten, 1)

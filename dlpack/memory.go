@@ -257,6 +257,7 @@ type accounts struct {
 	bytes atomic.Int64
 	limit atomic.Int64
 	once  sync.Once
+	mu    sync.Mutex // held while the limit is lowered, so that the last to do so has the last word
 	due   chan struct{}
 }
 
@@ -287,6 +288,8 @@ func (a *accounts) start() {
 
 // settle lowers the limit, not all at once, towards twice what a collection left.
 func (a *accounts) settle() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	limit := a.limit.Load()
 	a.limit.Store(max(2*a.bytes.Load(), limit-limit/8))
 }
