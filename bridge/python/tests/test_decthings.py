@@ -187,6 +187,7 @@ def test_rules_are_checked_on_any_producer():
         ({"shape": [2**63], "allowedTypes": ["u8"]}, ValueError),
         ({"shape": [float("nan")], "allowedTypes": ["u8"]}, ValueError),
         ({"shape": None, "allowedTypes": ["u8"]}, ValueError),
+        ({"shape": [1], "allowedTypes": ["u8"], 1: 0, "1": 0}, ValueError),  # the same name in JSON
         ({"shape": [1]}, ValueError),
         ({"allowedTypes": []}, ValueError),
         ({}, ValueError),
