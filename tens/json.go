@@ -167,7 +167,7 @@ func (s *scanner) once(base int) error {
 	if s.names == nil {
 		s.names = make([]name, 0, fewNames/2)
 	}
-	s.names = append(s.names, name{s.name, s.at})
+	s.names = append(room(s, s.names), name{s.name, s.at})
 	return nil
 }
 
@@ -192,6 +192,16 @@ func (s *scanner) leave(base int) error {
 
 func (s *scanner) duplicate(at int, text []byte) *Error {
 	return s.fail(ErrDuplicateName, at, quote(text))
+}
+
+// room returns list with room for one more. A long list that is full gets as much as the rest of the text fills if
+// it goes on like the text that was read: growing step by step would take several times the memory.
+func room[T any](s *scanner, list []T) []T {
+	const short = 16
+	if n := len(list); n >= short && n == cap(list) {
+		return slices.Grow(list, max(n, int(float64(n)*float64(len(s.data)-s.pos)/float64(s.pos))+1))
+	}
+	return list
 }
 
 // raw reads a value and returns its text.

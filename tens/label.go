@@ -202,7 +202,7 @@ func (s *scanner) extra(list *Attributes, base int) error {
 	if err != nil {
 		return err
 	}
-	*list = append(*list, Attribute{name, value})
+	*list = append(room(s, *list), Attribute{name, value})
 	return nil
 }
 
@@ -305,7 +305,7 @@ func (r *reader) readTensors(l *Label) error {
 			r.tensor = -1
 			return nil
 		}
-		l.Tensors = append(l.Tensors, Tensor{})
+		l.Tensors = append(room(&r.scanner, l.Tensors), Tensor{})
 		t := &l.Tensors[i]
 		t.Part = i
 		r.tensor = i
@@ -466,7 +466,7 @@ func readInts[T int | int64](r *reader, list *[]T, kind error) ([]T, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, v)
+		all = append(room(&r.scanner, all), v)
 	}
 }
 
@@ -492,10 +492,10 @@ func (r *reader) readAscend() ([]bool, error) {
 		switch r.peek() {
 		case 't':
 			err = r.literal("true")
-			r.bools = append(r.bools, true)
+			r.bools = append(room(&r.scanner, r.bools), true)
 		case 'f':
 			err = r.literal("false")
-			r.bools = append(r.bools, false)
+			r.bools = append(room(&r.scanner, r.bools), false)
 		default:
 			err = r.refuse(ErrAscendInvalid, "true or false")
 		}
