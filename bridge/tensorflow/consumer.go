@@ -94,7 +94,7 @@ func (d *decoding) decode(data []byte, lender *dlpack.Tensor) (Value, error) {
 		return Value{}, fmt.Errorf("tensorflow: alignment to %d bytes: %w", d.align, dlpack.ErrUnaligned)
 	}
 	var p tensorProto
-	view, fail := p.view(data, d)
+	view, size, fail := p.view(data, d)
 	if fail != nil {
 		return Value{}, fail
 	}
@@ -107,6 +107,12 @@ func (d *decoding) decode(data []byte, lender *dlpack.Tensor) (Value, error) {
 		dt = view.DType.Storage()
 	}
 	if dt == 0 {
+		if size > 0 {
+			view.Data = memory(size)
+			if fail := p.put(view.Data, d); fail != nil {
+				return Value{}, fail
+			}
+		}
 		view.Shape = p.shape.clone()
 		v.Elements = view.AsElements()
 		return v, nil
@@ -120,20 +126,27 @@ func (d *decoding) decode(data []byte, lender *dlpack.Tensor) (Value, error) {
 		align = naturalAlignment(dt)
 	}
 	elements := view.Data
-	v.Copied = len(elements) > 0 && (!view.Aliases || payload.Address(elements)%uintptr(align) != 0)
+	v.Copied = size > 0 || len(elements) > 0 && payload.Address(elements)%uintptr(align) != 0
 	var err error
 	switch {
+	case size > 0 && lender != nil:
+		v.Tensor, err = payload.OwnTensor(s, func(own []byte) error { return p.putInto(own, d) })
+	case size > 0:
+		elements = payload.Aligned(0, size, max(align, alignment))[:size]
+		if err = p.putInto(elements, d); err == nil {
+			v.Tensor, err = dlpack.FromBytes(elements, s)
+		}
 	case lender != nil && view.Aliases:
 		s.ByteOffset = int64(payload.Address(elements) - payload.Address(data))
 		if v.Tensor, err = lender.View(s); err == nil && v.Copied {
 			v.Tensor, err = payload.OwnCopy(v.Tensor, s)
 		}
-	case lender != nil:
+	case lender != nil: // without elements
 		if v.Tensor, err = dlpack.FromBytes(elements, s); err == nil {
 			v.Tensor, err = payload.OwnCopy(v.Tensor, s)
 		}
 	default:
-		if len(elements) > 0 && payload.Address(elements)%uintptr(align) != 0 {
+		if v.Copied {
 			elements = payload.AlignedCopy(elements, max(align, alignment))
 		}
 		v.Tensor, err = dlpack.FromBytes(elements, s)
@@ -142,6 +155,14 @@ func (d *decoding) decode(data []byte, lender *dlpack.Tensor) (Value, error) {
 		return Value{}, err
 	}
 	return v, nil
+}
+
+// putInto is put with an error that may be nil.
+func (p *tensorProto) putInto(data []byte, d *decoding) error {
+	if fail := p.put(data, d); fail != nil {
+		return fail
+	}
+	return nil
 }
 
 // naturalAlignment is what numbers of a type need, the two of a complex one each for itself.

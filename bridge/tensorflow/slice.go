@@ -27,6 +27,9 @@ func ParseSlice(data []byte) (layout.TensorSlice, error) {
 			if _, err := layout.NewTensorSlice(e); err != nil {
 				return layout.TensorSlice{}, fault(f.at, err, "extent %d", len(extents))
 			}
+			if extents == nil {
+				extents = make([]layout.Extent, 0, 1+r.count(1))
+			}
 			extents = append(extents, e)
 		case f.num == 0:
 			s, err := layout.NewTensorSlice(extents...)

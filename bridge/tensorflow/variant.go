@@ -40,6 +40,9 @@ func ParseVariant(data []byte) (VariantData, error) {
 		case f.num == 2:
 			v.Metadata = f.value
 		case f.num == 3:
+			if v.Tensors == nil {
+				v.Tensors = make([][]byte, 0, 1+r.count(3))
+			}
 			v.Tensors = append(v.Tensors, f.value)
 		}
 		if fail != nil {

@@ -3,7 +3,6 @@ package tensorflow
 import (
 	"encoding/binary"
 	"math"
-	"slices"
 	"unsafe"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -36,6 +35,7 @@ type decoding struct {
 	integers bool
 	writable bool
 	align    int
+	sink     *payload.Sink // nil: Go's own memory
 }
 
 func decodingOf(options []DecodeOption) decoding {
@@ -51,8 +51,10 @@ const DefaultLimit = 64 << 20
 
 // Limit is how many bytes a tensor may take in memory that says only some of its values: the last one then
 // stands for all that follow, so that a few bytes can be said to be any number of elements. Where each
-// element has its value, memory is bounded by the message, and no limit applies. Elements of variable size
-// count as 24 bytes each. The default is [DefaultLimit].
+// element has its value, memory is bounded by the message, and no limit applies. An element that becomes one of
+// [bridge.Elements] counts as 24 bytes beside its own: strings, resources and variants, whose bytes are those of the
+// message, and quantised numbers, unless they are read as integers. The default is [DefaultLimit]. The README of
+// package bridge has the table of all decoders.
 func Limit(bytes int64) DecodeOption {
 	return func(d decoding) decoding { d.limit = bytes; return d }
 }
@@ -71,10 +73,37 @@ func Lenient() DecodeOption {
 // [layout.ErrOverflow], [ErrSize], [ErrCount], [ErrValue] or [ErrLimit].
 func Parse(data []byte, options ...DecodeOption) (View, error) {
 	d := decodingOf(options)
+	return d.parse(data)
+}
+
+// ParseTo is [Parse] for package capi: what Parse makes memory for goes to a sink, and elements of variable size are
+// not in the view.
+//
+// Errors: those of [Parse] and of the sink.
+func ParseTo(sink *payload.Sink, data []byte, options ...DecodeOption) (View, error) {
+	d := decodingOf(options)
+	d.sink = sink
+	return d.parse(data)
+}
+
+func (d *decoding) parse(data []byte) (View, error) {
 	var p tensorProto
-	v, fail := p.view(data, &d)
+	v, size, fail := p.view(data, d)
 	if fail != nil {
 		return View{}, fail
+	}
+	if size > 0 {
+		if d.sink == nil {
+			v.Data = memory(size)
+		} else {
+			var err error
+			if v.Data, err = d.sink.Memory(size); err != nil {
+				return View{}, err
+			}
+		}
+		if fail := p.put(v.Data, d); fail != nil {
+			return View{}, fail
+		}
 	}
 	v.Shape = p.shape.clone()
 	return v, nil
@@ -94,6 +123,12 @@ type tensorProto struct {
 	// that there are others, of this or another type.
 	first record
 	more  bool
+
+	// What view finds out for put.
+	count  int64 // of elements
+	size   int64 // of an element, 0 where each has its own
+	run    run   // the values of elements of a fixed size
+	number int64 // and how many of them are elements
 }
 
 func (p *tensorProto) read(data []byte) *Error {
@@ -188,30 +223,46 @@ func checkValues(f *record) *Error {
 	return nil
 }
 
-// values are those of a field one behind the other, as in one packed field. They alias the message unless
-// they had to be joined.
-func (p *tensorProto) values(field protowire.Number) (run []byte, at int, joined bool) {
+// A run is the values of a field, one behind the other: in one record of the message, or in several of it.
+type run struct {
+	field   protowire.Number
+	bytes   []byte // those of the only record
+	at      int    // of the first record; the end of the message if there is none
+	size    int    // of all values
+	several bool
+	number  int64 // how many varints there are, in a field of these
+}
+
+// values finds the values of a field.
+func (p *tensorProto) values(field protowire.Number) run {
+	r := run{field: field, at: len(p.data)}
+	varints := hasVarints(field)
 	switch {
 	case field == float8Field:
-		return p.float8, p.float8At, false
-	case !p.more && p.first.num == field:
-		return p.first.value, p.first.start, false
-	case !p.more:
-		return nil, len(p.data), false
+		r.bytes, r.at = p.float8, p.float8At
+	case p.more:
+		r.several = true
+		found := false
+		p.each(field, func(f *record) {
+			if !found {
+				r.at, found = f.start, true
+			}
+			r.size += len(f.value)
+			if varints {
+				n, _ := countVarints(f.value)
+				r.number += int64(n)
+			}
+		})
+		return r
+	case p.first.num == field:
+		r.bytes, r.at = p.first.value, p.first.start
 	}
-	at = len(p.data)
-	p.each(field, func(f *record) {
-		if run == nil {
-			at = f.start
-			run = f.value
-			return
-		}
-		if !joined {
-			run, joined = slices.Clip(run), true
-		}
-		run = append(run, f.value...)
-	})
-	return run, at, joined
+	r.size = len(r.bytes)
+	if varints {
+		n, _ := countVarints(r.bytes)
+		r.number = int64(n)
+	}
+	return r
 }
 
 // each calls yield with the records of a field of values, in a message that was read before.
@@ -225,48 +276,47 @@ func (p *tensorProto) each(field protowire.Number, yield func(*record)) {
 	}
 }
 
-// view reads a message. The shape stays in p, which can then stay on the stack.
-func (p *tensorProto) view(data []byte, d *decoding) (v View, fail *Error) {
+// view reads a message. The shape stays in p, which can then stay on the stack. Elements that do not lie in the
+// message as they lie in memory are left out: put puts them together, in memory of size bytes.
+func (p *tensorProto) view(data []byte, d *decoding) (v View, size int, fail *Error) {
 	if fail := p.read(data); fail != nil {
-		return v, fail
+		return v, 0, fail
 	}
 	if !p.dtype.valid() {
-		return v, fault(p.dtypeAt, ErrDType, "dtype = %d", int32(p.dtype))
+		return v, 0, fault(p.dtypeAt, ErrDType, "dtype = %d", int32(p.dtype))
 	}
 	if p.shape.unknownRank && !d.lenient {
-		return v, fault(p.shape.at, ErrRank, "tensor_shape.unknown_rank in a tensor")
+		return v, 0, fault(p.shape.at, ErrRank, "tensor_shape.unknown_rank in a tensor")
 	}
 	v.DType = p.dtype
-	count, fail := countOf(p.shape.dims(), p.shape.at)
+	p.count, fail = countOf(p.shape.dims(), p.shape.at)
 	if fail != nil {
-		return v, fail
+		return v, 0, fail
 	}
 	kind := &kinds[p.dtype]
-	size := int64(kind.storage.ItemSize())
+	p.size = int64(kind.storage.ItemSize())
 	switch {
-	case count == 0 && d.lenient:
-		if size == 0 {
-			v.Elements = newElements(v.DType, p.shape.clone(), 0)
+	case p.count == 0 && d.lenient:
+		if p.size == 0 {
+			v.Elements, _, fail = p.newElements(0, d)
 		}
-	case len(p.content) > 0 && size == 0:
-		fail = v.splitContent(p, count)
+	case len(p.content) > 0 && p.size == 0:
+		v.Elements, fail = p.splitContent(d)
 	case len(p.content) > 0:
-		fail = v.takeContent(p, count, size)
-	case size == 0:
-		fail = v.takeStrings(p, count, d)
-	case hasVarints(kind.field):
-		fail = v.takeVarints(p, count, size, d)
+		fail = v.takeContent(p)
+	case p.size == 0:
+		v.Elements, fail = p.takeStrings(d)
 	default:
-		fail = v.takeRaw(p, count, size, d)
+		size, fail = v.takeValues(p, d)
 	}
-	return v, fail
+	return v, size, fail
 }
 
 // takeContent takes elements of a fixed size in tensor_content.
-func (v *View) takeContent(p *tensorProto, count, size int64) *Error {
+func (v *View) takeContent(p *tensorProto) *Error {
 	n := int64(len(p.content))
-	if n%size != 0 || n/size != count {
-		return fault(p.contentAt, ErrSize, "tensor_content has %d bytes, %d elements of %v take %d each", n, count, v.DType, size)
+	if n%p.size != 0 || n/p.size != p.count {
+		return fault(p.contentAt, ErrSize, "tensor_content has %d bytes, %d elements of %v take %d each", n, p.count, v.DType, p.size)
 	}
 	if v.DType == Bool {
 		if i := payload.NotBool(p.content); i >= 0 {
@@ -277,41 +327,77 @@ func (v *View) takeContent(p *tensorProto, count, size int64) *Error {
 	return nil
 }
 
-// takeRaw takes values that stand in their field as they lie in memory.
-func (v *View) takeRaw(p *tensorProto, count, size int64, d *decoding) *Error {
-	field := kinds[v.DType].field
-	run, at, joined := p.values(field)
-	if int64(len(run))%size != 0 {
-		return fault(at, ErrCount, "field %d: %d bytes, each element of %v takes %d", field, len(run), v.DType, size)
+// takeValues takes elements of a fixed size from their field: those that stand there as they lie in memory, and
+// otherwise the size of the memory that put needs.
+func (v *View) takeValues(p *tensorProto, d *decoding) (size int, fail *Error) {
+	p.run = p.values(kinds[v.DType].field)
+	field, at, n := p.run.field, p.run.at, p.run.number
+	raw := !hasVarints(field)
+	if raw {
+		if n = int64(p.run.size) / p.size; n*p.size != int64(p.run.size) {
+			return 0, fault(at, ErrCount, "field %d: %d bytes, each element of %v takes %d", field, p.run.size, v.DType, p.size)
+		}
 	}
-	n, fail := v.enough(int64(len(run))/size, at, count, size, d)
-	if fail != nil {
-		return fail
+	if p.number, fail = p.enough(n, at, d); fail != nil {
+		return 0, fail
 	}
-	run = run[: n*size : n*size]
-	if n == count && !joined {
-		v.Data, v.Aliases = run, count > 0
-		return nil
+	if raw && p.number == p.count && !p.run.several {
+		end := p.number * p.size
+		v.Data, v.Aliases = p.run.bytes[:end:end], p.count > 0
+		return 0, nil
 	}
-	v.Data = payload.Aligned(0, int(count*size), alignment)[:count*size]
-	copy(v.Data, run)
-	repeat(v.Data, int(n), int(size))
-	return nil
+	return int(p.count * p.size), nil
 }
 
-// enough tells how many of n values are elements, and refuses too many, and too few where the elements take
-// more than is allowed.
-func (v *View) enough(n int64, at int, count, size int64, d *decoding) (int64, *Error) {
-	if n > count {
+// perElement is what an element takes beside its own bytes where each has a value of its own, as those of
+// [bridge.Elements] have: a slice in Go; in C a dlb_bytes, and in Python a place in a list besides.
+const perElement = int64(unsafe.Sizeof([]byte{}))
+
+// enough tells how many of n values are elements, and refuses too many, and too few where what is made of the
+// elements takes more memory than is allowed.
+func (p *tensorProto) enough(n int64, at int, d *decoding) (int64, *Error) {
+	kind := &kinds[p.dtype]
+	if n > p.count {
 		if d.lenient {
-			return count, nil
+			return p.count, nil
 		}
-		return 0, fault(at, ErrCount, "field %d: %d values for %d elements", kinds[v.DType].field, n, count)
+		return 0, fault(at, ErrCount, "field %d: %d values for %d elements", kind.field, n, p.count)
 	}
-	if n < count && count > d.limit/size {
-		return 0, fault(at, ErrLimit, "%d elements of %v from %d values take more than %d bytes", count, v.DType, n, d.limit)
+	size := p.size
+	if kind.dlpack == none && !(d.integers && size > 0) {
+		size += perElement
+	}
+	if n < p.count && p.count > d.limit/size {
+		return 0, fault(at, ErrLimit, "%d elements of %v from %d values take more than %d bytes", p.count, p.dtype, n, d.limit)
 	}
 	return n, nil
+}
+
+// put puts the elements together that view has left out.
+func (p *tensorProto) put(data []byte, d *decoding) (fail *Error) {
+	r := &p.run
+	size := int(p.size)
+	end := int(p.number) * size
+	switch {
+	case !hasVarints(r.field) && !r.several:
+		copy(data, r.bytes[:end])
+	case !hasVarints(r.field):
+		rest := data[:end]
+		p.each(r.field, func(f *record) { rest = rest[copy(rest, f.value):] })
+	case !r.several:
+		_, fail = p.putVarints(data[:end], 0, r.bytes, r.at, d)
+	default:
+		i := 0
+		p.each(r.field, func(f *record) {
+			if fail == nil {
+				i, fail = p.putVarints(data[:end], i, f.value, f.start, d)
+			}
+		})
+	}
+	if fail == nil {
+		repeat(data, int(p.number), size)
+	}
+	return fail
 }
 
 // repeat fills what is behind the first n elements with the last of them; without any it leaves zeros.
@@ -325,20 +411,15 @@ func repeat(data []byte, n, size int) {
 	}
 }
 
-// takeVarints takes integers and bools from their field.
-func (v *View) takeVarints(p *tensorProto, count, size int64, d *decoding) *Error {
-	field, dt := kinds[v.DType].field, kinds[v.DType].storage
-	run, at, _ := p.values(field)
-	many, _ := countVarints(run)
-	n, fail := v.enough(int64(many), at, count, size, d)
-	if fail != nil || count == 0 {
-		return fail
-	}
-	v.Data = payload.Aligned(0, int(count*size), alignment)[:count*size]
-	whole := field == int64Field || field == uint32Field || field == uint64Field || field == boolField
-	bounds := integerOf(dt)
-	out := v.Data
-	for i, rest := int64(0), run; i < n; i++ {
+// putVarints puts the varints of a record, which begins at a byte of the message, into the elements from i on, and
+// returns the index of the next one.
+func (p *tensorProto) putVarints(out []byte, i int, rest []byte, at int, d *decoding) (int, *Error) {
+	whole := p.run.field == int64Field || p.run.field == uint32Field || p.run.field == uint64Field || p.run.field == boolField
+	boolean := p.run.field == boolField
+	bounds := integerOf(kinds[p.dtype].storage)
+	size := int(p.size)
+	end := at + len(rest)
+	for n := len(out) / size; i < n && len(rest) > 0; i++ {
 		x, next := uint64(rest[0]), 1
 		if x >= 0x80 {
 			x, next = protowire.ConsumeVarint(rest)
@@ -346,10 +427,10 @@ func (v *View) takeVarints(p *tensorProto, count, size int64, d *decoding) *Erro
 		if !whole { // of type int32: 64 bits are cut to 32, as protocol buffers say
 			signed := int64(int32(x))
 			if (signed < bounds.low || signed > bounds.high) && !d.lenient {
-				return fault(at+len(run)-len(rest), ErrValue, "element %d is %d, which %v does not have", i, signed, v.DType)
+				return i, fault(end-len(rest), ErrValue, "element %d is %d, which %v does not have", i, signed, p.dtype)
 			}
 			x &= 1<<bounds.bits - 1
-		} else if field == boolField && x != 0 {
+		} else if boolean && x != 0 {
 			x = 1
 		}
 		rest = rest[next:]
@@ -364,17 +445,32 @@ func (v *View) takeVarints(p *tensorProto, count, size int64, d *decoding) *Erro
 			binary.LittleEndian.PutUint64(out[8*i:], x)
 		}
 	}
-	repeat(v.Data, int(n), int(size))
-	return nil
+	return i, nil
 }
+
+// memory is new memory for elements.
+func memory(size int) []byte { return payload.Aligned(0, size, alignment)[:size] }
 
 func newElements(dtype DType, shape []int64, count int64) *bridge.Elements {
 	return &bridge.Elements{Type: dtype.String(), Shape: shape, Values: make([][]byte, count)}
 }
 
+// newElements makes elements, and a list for their values: that of the elements, or a short one for a sink.
+func (p *tensorProto) newElements(count int64, d *decoding) (*bridge.Elements, [][]byte, *Error) {
+	if d.sink == nil {
+		e := newElements(p.dtype, p.shape.clone(), count)
+		return e, e.Values, nil
+	}
+	e := newElements(p.dtype, p.shape.clone(), 0)
+	if err := d.sink.Begin(e.Type, e.Shape, int(count), false); err != nil {
+		return nil, nil, fault(0, err, "%d elements of %v", count, p.dtype)
+	}
+	return e, make([][]byte, payload.Few(count)), nil
+}
+
 // takeStrings takes elements of variable size from their field.
-func (v *View) takeStrings(p *tensorProto, count int64, d *decoding) *Error {
-	field := kinds[v.DType].field
+func (p *tensorProto) takeStrings(d *decoding) (*bridge.Elements, *Error) {
+	field := kinds[p.dtype].field
 	n := int64(0)
 	at := len(p.data)
 	p.each(field, func(f *record) {
@@ -383,61 +479,95 @@ func (v *View) takeStrings(p *tensorProto, count int64, d *decoding) *Error {
 		}
 		n++
 	})
-	n, fail := v.enough(n, at, count, int64(unsafe.Sizeof([]byte{})), d)
+	n, fail := p.enough(n, at, d)
 	if fail != nil {
-		return fail
+		return nil, fail
 	}
-	v.Elements = newElements(v.DType, p.shape.clone(), count)
-	values := v.Elements.Values
-	i := int64(0)
+	e, values, fail := p.newElements(p.count, d)
+	if fail != nil {
+		return nil, fail
+	}
+	i, filled := int64(0), 0
+	last := []byte{}
 	p.each(field, func(f *record) {
-		if i < n {
-			values[i] = f.value
-			i++
+		if i == n {
+			return
 		}
+		if filled == len(values) { // never of a list that has all
+			d.sink.Take(values, nil)
+			filled = 0
+		}
+		last = f.value
+		values[filled] = last
+		filled++
+		i++
 	})
-	for i := range values {
-		if int64(i) >= n && n > 0 {
-			values[i] = values[n-1]
-		} else if values[i] == nil {
-			values[i] = []byte{}
+	if d.sink == nil {
+		for j := range values[n:] {
+			values[n:][j] = last
 		}
+		return e, nil
 	}
-	return nil
+	d.sink.Take(values[:filled], nil)
+	if i == p.count {
+		return e, nil
+	}
+	for j := range values {
+		values[j] = last
+	}
+	for ; i < p.count; i += int64(len(values)) {
+		d.sink.Take(values[:min(int64(len(values)), p.count-i)], nil)
+	}
+	return e, nil
 }
 
 // splitContent takes elements of variable size from tensor_content: a varint with the length of each, then
 // the bytes of all.
-func (v *View) splitContent(p *tensorProto, count int64) *Error {
-	if count > int64(len(p.content)) {
-		return fault(p.contentAt, ErrSize, "tensor_content has %d bytes for %d elements of %v", len(p.content), count, v.DType)
+func (p *tensorProto) splitContent(d *decoding) (*bridge.Elements, *Error) {
+	if p.count > int64(len(p.content)) {
+		return nil, fault(p.contentAt, ErrSize, "tensor_content has %d bytes for %d elements of %v", len(p.content), p.count, p.dtype)
 	}
-	v.Elements = newElements(v.DType, p.shape.clone(), count)
 	at := 0
 	total := uint64(0)
-	for i := range v.Elements.Values {
+	for i := range p.count {
 		size, n := protowire.ConsumeVarint(p.content[at:])
 		if n < 0 {
-			return fault(p.contentAt+at, ErrSize, "length of element %d", i)
+			return nil, fault(p.contentAt+at, ErrSize, "length of element %d", i)
 		}
 		at += n
 		if total += size; size > math.MaxInt64 || total > uint64(len(p.content)) {
-			return fault(p.contentAt+at, ErrSize, "element %d has %d bytes, tensor_content has %d", i, size, len(p.content))
+			return nil, fault(p.contentAt+at, ErrSize, "element %d has %d bytes, tensor_content has %d", i, size, len(p.content))
 		}
-		v.Elements.Values[i] = p.content[:size] // for its length; see below
 	}
 	if total != uint64(len(p.content)-at) {
-		return fault(p.contentAt+at, ErrSize, "elements of %v have %d bytes, %d are left for them", v.DType, total, len(p.content)-at)
+		return nil, fault(p.contentAt+at, ErrSize, "elements of %v have %d bytes, %d are left for them", p.dtype, total, len(p.content)-at)
 	}
-	for i, value := range v.Elements.Values {
-		end := at + len(value)
-		v.Elements.Values[i] = p.content[at:end:end]
+	e, values, fail := p.newElements(p.count, d)
+	if fail != nil {
+		return nil, fail
+	}
+	filled := 0
+	for lengths, i := p.content, int64(0); i < p.count; i++ {
+		size, n := protowire.ConsumeVarint(lengths)
+		lengths = lengths[n:]
+		if filled == len(values) { // never of a list that has all
+			d.sink.Take(values, nil)
+			filled = 0
+		}
+		end := at + int(size)
+		values[filled] = p.content[at:end:end]
+		filled++
 		at = end
 	}
-	return nil
+	if d.sink != nil {
+		d.sink.Take(values[:filled], nil)
+	}
+	return e, nil
 }
 
-// AsElements is the tensor as elements, whatever its type: the form of what DLPack has no type for.
+// AsElements is the tensor as elements, whatever its type: the form of what DLPack has no type for. Where the view has
+// none it makes them, which takes 24 bytes for each; of quantised numbers that repeat the last value [Limit] has
+// counted these.
 func (v *View) AsElements() *bridge.Elements {
 	if v.Elements != nil {
 		return v.Elements

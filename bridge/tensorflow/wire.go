@@ -160,6 +160,17 @@ func (r *reader) wire(what string, code int) *Error {
 	return fault(r.base+r.at, ErrWire, "%s: %v", what, protowire.ParseError(code))
 }
 
+// count counts the length-delimited records of a number that follow, up to the first fault.
+func (r reader) count(num protowire.Number) (n int) {
+	var f record
+	for r.next(&f) == nil && f.num != 0 {
+		if f.num == num && f.typ == protowire.BytesType {
+			n++
+		}
+	}
+	return n
+}
+
 // countVarints counts the varints that a packed field has. It reports false for bytes that are none.
 func countVarints(data []byte) (n int, ok bool) {
 	for i := 0; i < len(data); n++ {

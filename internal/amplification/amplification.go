@@ -54,12 +54,12 @@ func Measure(call func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc + uint64(max(usedByC()-inC, 0))
 }
 
-// Repeat returns data with a piece of it, found by fuzzing, repeated, and no more than a mebibyte of it. So a fuzzer
+// Repeat returns data with a piece of it, found by fuzzing, repeated, and no more than 128 KiB of it. So a fuzzer
 // that knows nothing of a format finds many tensors, attributes and records where it has found one.
 func Repeat(data []byte, at, size, times uint16) []byte {
 	start := min(int(at), len(data))
 	end := min(start+int(size), len(data))
-	most := 1 << 20
+	most := 1 << 17
 	if end > start {
 		most /= end - start
 	}

@@ -37,6 +37,36 @@ func OwnCopy(view *dlpack.Tensor, s dlpack.Spec) (*dlpack.Tensor, error) {
 	return c.View(s)
 }
 
+// OwnTensor makes a tensor in C memory as [OwnCopy] does, of elements that put puts into it.
+//
+// Ownership: the result is the caller's. Lifetime: until its Close. Threads: any. On error: as
+// [dlpack.Tensor.Copy] and put.
+func OwnTensor(s dlpack.Spec, put func(data []byte) error) (*dlpack.Tensor, error) {
+	var zero [16]byte // one element, which is seen as all of them
+	view := s
+	view.ReadOnly, view.ByteOffset, view.Strides = false, 0, make([]int64, len(s.Shape))
+	all, err := dlpack.FromBytes(zero[:s.DType.ItemSize()], view)
+	if err != nil {
+		return nil, err
+	}
+	own, err := OwnCopy(all, view)
+	if err != nil {
+		return nil, err
+	}
+	data, _, err := own.UnsafeBytes()
+	if err == nil {
+		err = put(data)
+	}
+	if err == nil && !s.ReadOnly {
+		return own, nil
+	}
+	defer own.Close()
+	if err != nil {
+		return nil, err
+	}
+	return own.View(s)
+}
+
 // CheckRoom tells, before memory of Go's is taken for the elements of a tensor, whether they can be read and
 // there is memory for all of them: of a closed tensor, of a device and of a few bytes that are seen often they
 // may be more than there is, and Go's allocator then ends the process.
