@@ -166,7 +166,7 @@ func ConsumeOf(data *dlpack.Tensor, options ...DecodeOption) (v Value, n int, er
 
 // consume reads the first tensor of data, which is Go's own memory or that of a lender.
 func (d *decoding) consume(view *View, data []byte, lender *dlpack.Tensor) (v Value, n int, err error) {
-	n, fail := view.consume(data, d.dialect)
+	n, fail := view.consume(data, d.dialect, nil)
 	if fail != nil {
 		return Value{}, 0, fail
 	}

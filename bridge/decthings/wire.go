@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
@@ -53,7 +54,21 @@ func (v *View) Consume(data []byte, d Dialect) (n int, err error) {
 	if err := d.check(); err != nil {
 		return 0, err
 	}
-	n, fault := v.consume(data, d)
+	n, fault := v.consume(data, d, nil)
+	if fault != nil {
+		return 0, fault
+	}
+	return n, nil
+}
+
+// ConsumeTo is [View.Consume] for package capi: elements of variable size go to a sink, and are not in the view.
+//
+// Errors: those of [View.Consume] and of the sink.
+func (v *View) ConsumeTo(sink *payload.Sink, data []byte, d Dialect) (n int, err error) {
+	if err := d.check(); err != nil {
+		return 0, err
+	}
+	n, fault := v.consume(data, d, sink)
 	if fault != nil {
 		return 0, fault
 	}
@@ -67,7 +82,7 @@ func (d Dialect) check() error {
 	return nil
 }
 
-func (v *View) consume(data []byte, d Dialect) (int, *Error) {
+func (v *View) consume(data []byte, d Dialect, sink *payload.Sink) (int, *Error) {
 	at, count, fail := v.header(data)
 	if fail != nil {
 		return 0, fail
@@ -75,7 +90,7 @@ func (v *View) consume(data []byte, d Dialect) (int, *Error) {
 	v.Data, v.Elements = nil, nil
 	dt := v.Type.DataType()
 	if dt == 0 {
-		return v.elements(data, at, count, d)
+		return v.elements(data, at, count, d, sink)
 	}
 	size := int64(dt.ItemSize())
 	if count > int64(len(data)-at)/size {
@@ -119,8 +134,8 @@ func (v *View) header(data []byte) (at int, count int64, fail *Error) {
 	return at, count, nil
 }
 
-// elements reads those of variable size.
-func (v *View) elements(data []byte, at int, count int64, d Dialect) (int, *Error) {
+// elements reads those of variable size, and gives them to a sink if there is one.
+func (v *View) elements(data []byte, at int, count int64, d Dialect, sink *payload.Sink) (int, *Error) {
 	past := ErrTruncated // what an element is that ends behind the others
 	if d != Doc {
 		n, next, cause := consumeVarint(data, at)
@@ -135,14 +150,24 @@ func (v *View) elements(data []byte, at int, count int64, d Dialect) (int, *Erro
 	if count > int64(len(data)-at) { // each has a byte at least
 		return 0, fault(at, past, "%v%v takes %d elements, %d bytes are left", v.Type, v.Shape, count, len(data)-at)
 	}
-	e := &bridge.Elements{Type: v.Type.String(), Shape: slices.Clone(v.Shape), Values: make([][]byte, count)}
-	if v.Type.media() {
-		e.Formats = make([]string, count)
-	}
+	e := &bridge.Elements{Type: v.Type.String(), Shape: slices.Clone(v.Shape)}
 	if e.Shape == nil {
 		e.Shape = []int64{}
 	}
-	for i := range e.Values {
+	room, media := count, v.Type.media()
+	if sink != nil {
+		room = payload.Few(count)
+		if err := sink.Begin(e.Type, e.Shape, int(count), media); err != nil {
+			return 0, fault(at, err, "%d elements of %v", count, v.Type)
+		}
+	}
+	values := make([][]byte, room)
+	var formats []string
+	if media {
+		formats = make([]string, room)
+	}
+	filled, format := 0, ""
+	for i := range count {
 		n, next, cause := consumeVarint(data, at)
 		if cause == ErrTruncated || cause == nil && n > uint64(len(data)-next) {
 			cause = past
@@ -152,17 +177,28 @@ func (v *View) elements(data []byte, at int, count int64, d Dialect) (int, *Erro
 		}
 		end := next + int(n)
 		value := data[next:end:end]
-		if e.Formats != nil {
-			if e.Formats[i], value, cause = d.splitFormat(value, e.Formats[max(i-1, 0)]); cause != nil {
+		if filled == len(values) { // never of lists that have all
+			sink.Take(values, formats)
+			filled = 0
+		}
+		if media {
+			if format, value, cause = d.splitFormat(value, format, sink != nil); cause != nil {
 				return 0, fault(next, cause, "format of element %d", i)
 			}
+			formats[filled] = format
 		} else if v.Type == String && !utf8.Valid(value) {
 			return 0, fault(next, dlpack.ErrValue, "element %d is not UTF-8", i)
 		}
-		e.Values[i], at = value, end
+		values[filled], at = value, end
+		filled++
 	}
 	if d != Doc && at < len(data) {
 		return 0, fault(at, ErrSection, "%d bytes behind the last element", len(data)-at)
+	}
+	if sink == nil {
+		e.Values, e.Formats = values, formats
+	} else {
+		sink.Take(values[:filled], formats[:min(filled, len(formats))])
 	}
 	v.Elements = e
 	return at, nil
@@ -172,8 +208,8 @@ func (v *View) elements(data []byte, at int, count int64, d Dialect) (int, *Erro
 const plainFormat = 3
 
 // splitFormat takes a media element apart. Where the format is the one of the element before, it is the
-// same string.
-func (d Dialect) splitFormat(element []byte, before string) (format string, content []byte, cause error) {
+// same string; otherwise it is a new one, or one that aliases the element.
+func (d Dialect) splitFormat(element []byte, before string, alias bool) (format string, content []byte, cause error) {
 	n := plainFormat
 	if d == Rs015 && len(element) > 0 {
 		n, element = int(element[0]), element[1:]
@@ -184,7 +220,11 @@ func (d Dialect) splitFormat(element []byte, before string) (format string, cont
 		return "", nil, ErrFormat
 	}
 	if before != string(element[:n]) {
-		before = string(element[:n])
+		if alias {
+			before = unsafe.String(unsafe.SliceData(element), n)
+		} else {
+			before = string(element[:n])
+		}
 	}
 	return before, element[n:], d.checkFormat(before)
 }
