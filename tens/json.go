@@ -167,7 +167,10 @@ func (s *scanner) once(base int) error {
 	if s.names == nil {
 		s.names = make([]name, 0, fewNames/2)
 	}
-	s.names = append(room(s, s.names), name{s.name, s.at})
+	if len(s.names) == cap(s.names) {
+		s.names = room(s, s.names, leastMember)
+	}
+	s.names = append(s.names, name{s.name, s.at})
 	return nil
 }
 
@@ -194,15 +197,26 @@ func (s *scanner) duplicate(at int, text []byte) *Error {
 	return s.fail(ErrDuplicateName, at, quote(text))
 }
 
-// room returns list with room for one more. A long list that is full gets as much as the rest of the text fills if
-// it goes on like the text that was read: growing step by step would take several times the memory.
-func room[T any](s *scanner, list []T) []T {
+// room returns a list that is full with room for more, each of which has at least so many bytes of text. A long list
+// gets as much as the rest of the text fills if it goes on like the text that was read, and no more than the rest can
+// have: growing step by step would take several times the memory.
+func room[T any](s *scanner, list []T, least int) []T {
 	const short = 16
-	if n := len(list); n >= short && n == cap(list) {
-		return slices.Grow(list, max(n, int(float64(n)*float64(len(s.data)-s.pos)/float64(s.pos))+1))
+	n := len(list)
+	if n < short {
+		return list
 	}
-	return list
+	rest := len(s.data) - s.pos
+	likely := int(1.125 * float64(n) * float64(rest) / float64(s.pos))
+	return slices.Grow(list, 1+min(max(n, likely), rest/least))
 }
+
+// The least text of a name with a value, of an element of an array, and of a tensor, with a comma.
+const (
+	leastMember  = len(`"":0,`)
+	leastElement = len(`0,`)
+	leastTensor  = len(`{"shape":[],"word":1,"dtype":"b"},`)
+)
 
 // raw reads a value and returns its text.
 func (s *scanner) raw() ([]byte, error) {

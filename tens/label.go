@@ -202,7 +202,10 @@ func (s *scanner) extra(list *Attributes, base int) error {
 	if err != nil {
 		return err
 	}
-	*list = append(room(s, *list), Attribute{name, value})
+	if len(*list) == cap(*list) {
+		*list = room(s, *list, leastMember)
+	}
+	*list = append(*list, Attribute{name, value})
 	return nil
 }
 
@@ -305,7 +308,10 @@ func (r *reader) readTensors(l *Label) error {
 			r.tensor = -1
 			return nil
 		}
-		l.Tensors = append(room(&r.scanner, l.Tensors), Tensor{})
+		if len(l.Tensors) == cap(l.Tensors) {
+			l.Tensors = room(&r.scanner, l.Tensors, leastTensor)
+		}
+		l.Tensors = append(l.Tensors, Tensor{})
 		t := &l.Tensors[i]
 		t.Part = i
 		r.tensor = i
@@ -466,7 +472,10 @@ func readInts[T int | int64](r *reader, list *[]T, kind error) ([]T, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(room(&r.scanner, all), v)
+		if len(all) == cap(all) {
+			all = room(&r.scanner, all, leastElement)
+		}
+		all = append(all, v)
 	}
 }
 
@@ -489,13 +498,16 @@ func (r *reader) readAscend() ([]bool, error) {
 		if !more {
 			return r.bools[start:len(r.bools):len(r.bools)], nil
 		}
+		if len(r.bools) == cap(r.bools) {
+			r.bools = room(&r.scanner, r.bools, leastElement)
+		}
 		switch r.peek() {
 		case 't':
 			err = r.literal("true")
-			r.bools = append(room(&r.scanner, r.bools), true)
+			r.bools = append(r.bools, true)
 		case 'f':
 			err = r.literal("false")
-			r.bools = append(room(&r.scanner, r.bools), false)
+			r.bools = append(r.bools, false)
 		default:
 			err = r.refuse(ErrAscendInvalid, "true or false")
 		}

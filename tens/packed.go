@@ -97,6 +97,18 @@ func ConsumeFrames(data []byte) ([][]byte, error) {
 	return frames, nil
 }
 
+// ConsumeFrame reads the first frame of the single-part form, which aliases data, and returns how many bytes it has
+// there with its size. With it frames can be gone through without a list of them. Errors: [ErrEncodingTruncated].
+func ConsumeFrame(data []byte) (frame []byte, n int, err error) {
+	if len(data) > 0 {
+		if start, end, ok := frameAt(data, 0); ok {
+			return data[start:end:end], end, nil
+		}
+	}
+	return nil, 0, &Error{Kind: ErrEncodingTruncated, Tensor: -1, Offset: 0,
+		Detail: "frame in " + strconv.Itoa(len(data)) + " bytes"}
+}
+
 // SizeFrames is the size of frames in the single-part form. A frame of more than 4 GiB - 1 is
 // [ErrFrameTooLarge].
 func SizeFrames(frames [][]byte) (int, error) {
