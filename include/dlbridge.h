@@ -46,6 +46,11 @@
  * release that is begun deeper than that runs after the release that began it has returned; all of them have
  * run when the outermost call returns. A release must return: it must not end its thread or jump out.
  *
+ * Reading takes at most 4 times the memory of the input for elements of a fixed size, 8 times for integers of 64
+ * bits that are varints, and 32 times for elements of variable size, labels and frames; a frame counts as 40 bytes
+ * beside its own. What may take more has a limit: DLB_TENSORFLOW_LIMIT. The README of package bridge has the table
+ * of all decoders.
+ *
  * What Go asks of a process it asks here too: signal handlers that the program installs have SA_ONSTACK, and
  * alternate stacks that it gives to signals have 8 KiB at least.
  */
@@ -377,9 +382,12 @@ DLB_API int32_t dlb_decthings_check(dlb_bytes rules, const dlb_value *value, dlb
 /* Options of dlb_tensorflow_decode. */
 #define DLB_TENSORFLOW_LENIENT ((uint64_t)1)  /* take all that TensorFlow's C++ takes */
 #define DLB_TENSORFLOW_INTEGERS ((uint64_t)2) /* quantised numbers as tensors of integers */
+/* How many bytes a tensor may take that says only some of its values; the last one then stands for all that
+ * follow. Up to 2^47 bytes; 0, the default, is 64 MiB. An element that is one of dlb_elements counts as 24 bytes
+ * beside its own: strings, resources and variants, whose bytes are those of the frame, and quantised numbers. */
+#define DLB_TENSORFLOW_LIMIT(bytes) ((uint64_t)(bytes) << 16)
 
-/* Reads a frame that is a TensorProto. Values that are left out, because they repeat the last one, may take
- * 64 MiB.
+/* Reads a frame that is a TensorProto.
  * Ownership, Lifetime, Threads, On error: as dlb_decthings_decode. */
 DLB_API int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, uint64_t options,
                                       dlb_error *error);

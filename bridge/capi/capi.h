@@ -125,6 +125,7 @@ static inline core_block *capi_block_of_frame(const dlb_frame *frame) {
 typedef struct capi_elements {
   dlb_elements seen;
   core_share *hold; /* on the frame */
+  core_share *own;  /* has the values, where they do not lie in the frame */
   void *room;       /* of all that is seen */
   char *text;       /* in it */
 } capi_elements;
@@ -140,8 +141,8 @@ typedef struct capi_reading {
   int32_t ndim;
   uint64_t flags; /* of DLManagedTensorVersioned */
   int64_t *shape;
-  core_share *own;        /* has the elements, where they do not lie in the frame */
-  capi_elements *elements; /* instead of all of it but end: they have no hold yet */
+  core_share *own;         /* has the elements, where they do not lie in the frame */
+  capi_elements *elements; /* instead of all of it but end and own: they have no hold yet */
 } capi_reading;
 
 /* Where tensors are read from, and to. */

@@ -25,7 +25,15 @@ func capiDecode(out **C.dlb_message, frames *C.dlb_frame, count C.size_t, option
 		for i := range in {
 			bytes[i] = view(in[i].data, in[i].size)
 		}
-		return decode(out, bytes, func(i int) C.uint64_t { return in[i].flags }, options)
+		msg, err := tens.Parse(bytes)
+		if err != nil {
+			return err
+		}
+		return decode(out, msg, len(in), options, func(m *message) {
+			for i, frame := range bytes {
+				m.frame(i, frame, in[i].flags)
+			}
+		})
 	})
 }
 
@@ -34,57 +42,68 @@ func capiDecode(out **C.dlb_message, frames *C.dlb_frame, count C.size_t, option
 //export capiUnpack
 func capiUnpack(out **C.dlb_message, packed *C.dlb_frame, options C.uint64_t, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_FORMAT, func() error {
-		bytes, err := tens.ConsumeFrames(view(packed.data, packed.size))
+		data := view(packed.data, packed.size)
+		if options&C.DLB_DECODE_MESSAGE_ONLY == 0 {
+			frames, err := tens.ConsumeFrames(data) // for the label, which is checked against the parts
+			if err != nil {
+				return err
+			}
+			msg, err := tens.Parse(frames)
+			if err != nil {
+				return err
+			}
+			return decode(out, msg, len(frames), options, func(m *message) {
+				for i, frame := range frames {
+					m.frame(i, frame, packed.flags)
+				}
+			})
+		}
+		count := 0
+		var heads [2][]byte
+		for at := 0; at < len(data); count++ {
+			frame, n, err := tens.ConsumeFrame(data[at:])
+			if err != nil {
+				_, err = tens.ConsumeFrames(data) // which says where
+				return err
+			}
+			if count < len(heads) {
+				heads[count] = frame
+			}
+			at += n
+		}
+		msg, err := tens.Parse(heads[:min(count, len(heads))])
 		if err != nil {
 			return err
 		}
-		return decode(out, bytes, func(int) C.uint64_t { return packed.flags }, options)
+		return decode(out, msg, count, options, func(m *message) {
+			for i, at := 0, 0; i < count; i++ {
+				frame, n, _ := tens.ConsumeFrame(data[at:])
+				m.frame(i, frame, packed.flags)
+				at += n
+			}
+		})
 	})
 }
 
-func decode(out **C.dlb_message, frames [][]byte, flags func(int) C.uint64_t, options C.uint64_t) error {
-	msg, err := tens.Parse(frames)
-	if err != nil {
-		return err
-	}
+// decode makes a message of so many frames, which setFrames sets.
+func decode(out **C.dlb_message, msg *tens.Message, frames int, options C.uint64_t, setFrames func(m *message)) (err error) {
 	label := &tens.Label{}
-	var ts []*dlpack.Tensor
 	if options&C.DLB_DECODE_MESSAGE_ONLY == 0 {
 		if label, err = msg.TENS(); err != nil {
 			return err
 		}
-		if ts, err = views(msg, label); err != nil {
-			return err
-		}
-		defer closeAll(ts)
 	}
-	metadata := make([][]byte, len(ts))
-	for i := range ts {
-		metadata[i] = label.Tensors[i].Metadata
-	}
-	return newMessage(out, msg, label.Metadata, metadata, ts, func(m *message) error {
-		for i, frame := range frames {
-			m.frame(i, frame, flags(i))
-		}
+	tell := func(i int) told { return told{len(label.Tensors[i].Shape), label.Tensors[i].Metadata} }
+	return newMessage(out, msg, frames, label.Metadata, len(label.Tensors), tell, func(m *message) error {
+		setFrames(m)
 		m.c.label = text(msg.Label)
-		for i, t := range ts {
-			m.tensor(i, 2+label.Tensors[i].Part, t)
+		for i := range label.Tensors {
+			if err := m.described(i, &label.Tensors[i]); err != nil {
+				return fmt.Errorf("bridge: tensor %d: %w", i, err)
+			}
 		}
 		return nil
 	})
-}
-
-// views makes tensors over the frames. They hold nothing and are only good while the frames are.
-func views(msg *tens.Message, label *tens.Label) ([]*dlpack.Tensor, error) {
-	parts := make([]*dlpack.Tensor, len(msg.Parts))
-	for i, p := range msg.Parts {
-		var err error
-		if parts[i], err = dlpack.FromBytes(p, dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{int64(len(p))}}); err != nil {
-			return nil, err
-		}
-	}
-	defer closeAll(parts)
-	return bridge.TensorsOf(label, parts)
 }
 
 func closeAll(ts []*dlpack.Tensor) {
@@ -104,7 +123,7 @@ func capiMake(out **C.dlb_message, header *C.dlb_header, label C.dlb_bytes, part
 			msg.Parts[i] = view(in[i].data, in[i].size)
 		}
 		setHeader(msg, header)
-		return newMessage(out, msg, nil, nil, nil, func(m *message) error {
+		return newMessage(out, msg, 2+len(in), nil, 0, nil, func(m *message) error {
 			for i, part := range msg.Parts {
 				m.frame(2+i, part, in[i].flags)
 			}
@@ -165,7 +184,8 @@ func capiEncode(out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dl
 		if msg.Form == [4]byte{} {
 			msg.Form = form
 		}
-		return newMessage(out, msg, metadata, texts, ts, func(m *message) error {
+		tell := func(i int) told { return told{ts[i].Rank(), texts[i]} }
+		return newMessage(out, msg, 2+len(msg.Parts), metadata, len(ts), tell, func(m *message) error {
 			for i, t := range ts {
 				if how[i] {
 					if err := m.copied(i, msg.Parts[i], t); err != nil {

@@ -2,7 +2,12 @@
 
 package capi
 
+/*
+#include <stdint.h>
+*/
 import "C"
+
+import "runtime"
 
 // capiFault makes the calls that follow panic: at their beginning (1), in the middle of making a message
 // (2), or not any more (0). Only the tests build it.
@@ -17,4 +22,13 @@ func capiFault(where C.int) {
 			}
 		}
 	}
+}
+
+// capiAllocated returns how many bytes Go has allocated since the process began, freed or not.
+//
+//export capiAllocated
+func capiAllocated() C.uint64_t {
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return C.uint64_t(stats.TotalAlloc)
 }

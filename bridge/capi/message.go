@@ -6,8 +6,10 @@ package capi
 import "C"
 
 import (
+	"fmt"
 	"unsafe"
 
+	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/tens"
 )
@@ -19,17 +21,25 @@ type message struct {
 	tensors []C.capi_tensor
 	dims    []C.int64_t
 	text    []byte
+	message [256]byte // of the C core
+}
+
+// A told is what is known of a tensor before it is filled in.
+type told struct {
+	rank     int
+	metadata []byte
 }
 
 // newMessage makes a message with the fields of msg, copies of the metadata, and room for the frames and
 // tensors, which fill fills in. Unless fill comes to a good end there is no message.
-func newMessage(out **C.dlb_message, msg *tens.Message, metadata []byte, texts [][]byte, ts []*dlpack.Tensor, fill func(*message) error) error {
-	frames, dims, size := 2+len(msg.Parts), 0, len(metadata)
-	for i, t := range ts {
-		dims += 2 * t.Rank()
-		size += len(texts[i])
+func newMessage(out **C.dlb_message, msg *tens.Message, frames int, metadata []byte, tensors int, tell func(i int) told, fill func(*message) error) error {
+	dims, size := 0, len(metadata)
+	for i := range tensors {
+		t := tell(i)
+		dims += 2 * t.rank
+		size += len(t.metadata)
 	}
-	c := C.capi_message_new(C.size_t(frames), C.size_t(len(ts)), C.size_t(dims), C.size_t(size))
+	c := C.capi_message_new(C.size_t(frames), C.size_t(tensors), C.size_t(dims), C.size_t(size))
 	if c == nil {
 		return errMemory
 	}
@@ -42,7 +52,7 @@ func newMessage(out **C.dlb_message, msg *tens.Message, metadata []byte, texts [
 	m := &message{
 		c:       c,
 		frames:  unsafe.Slice(c.frames, frames),
-		tensors: unsafe.Slice(c.tensors, len(ts)),
+		tensors: unsafe.Slice(c.tensors, tensors),
 		dims:    unsafe.Slice(c.dims, dims),
 		text:    view(unsafe.Pointer(c.text), C.size_t(size)),
 	}
@@ -52,8 +62,8 @@ func newMessage(out **C.dlb_message, msg *tens.Message, metadata []byte, texts [
 	}
 	c.header.origin, c.header.granule, c.header.seqno = C.uint64_t(msg.Origin), C.uint64_t(msg.Granule), C.uint64_t(msg.Seqno)
 	c.metadata = m.keep(metadata)
-	for i, t := range texts {
-		m.tensors[i].metadata = m.keep(t)
+	for i := range tensors {
+		m.tensors[i].metadata = m.keep(tell(i).metadata)
 	}
 	if err := fill(m); err != nil {
 		return err
@@ -111,33 +121,61 @@ func (m *message) head(msg *tens.Message) error {
 
 // tensor sets tensor i to a view of a frame.
 func (m *message) tensor(i, frame int, t *dlpack.Tensor) {
+	out := m.describe(i, frame, t.DType(), t.Flags()&dlpack.SubbytePadded != 0, t.Shape(), t.Strides())
+	out.view.device = C.DLDevice{device_type: C.DLDeviceType(t.Device().Type), device_id: C.int32_t(t.Device().ID)}
+	// An address in a frame of a tensor's, or of a copy in C memory.
+	*(*uintptr)(unsafe.Pointer(&out.view.data)) = t.Data()
+}
+
+// described sets tensor i to a view of a part of the caller's, which a label describes.
+func (m *message) described(i int, t *tens.Tensor) error {
+	what, err := bridge.Describe(t)
+	if err != nil {
+		return err
+	}
+	frame := &m.frames[2+t.Part]
+	if int64(frame.size) != what.NBytes {
+		return fmt.Errorf("part %d has %d bytes, %v%v takes %d: %w", t.Part, frame.size, what.DType, t.Shape, what.NBytes, bridge.ErrSize)
+	}
+	if !littleEndian && t.Word > 1 {
+		return bridge.ErrByteOrder
+	}
+	if rank := len(t.Shape); rank > dlpack.MaxRank {
+		return fmt.Errorf("rank %d is more than %d: %w", rank, dlpack.MaxRank, dlpack.ErrLayout)
+	}
+	out := m.describe(i, 2+t.Part, what.DType, what.Padded, what.Layout.Shape, what.Layout.Strides)
+	out.view.device.device_type = C.kDLCPU
+	if what.NBytes > 0 {
+		out.view.data = unsafe.Add(unsafe.Pointer(frame.data), what.Layout.Offset*int64(what.DType.ItemSize()))
+	}
+	var extent C.core_extent
+	message := (*C.char)(unsafe.Pointer(&m.message[0]))
+	if status := C.core_validate(&out.view, out.flags, &extent, message, C.size_t(len(m.message))); status != C.CORE_OK {
+		return fmt.Errorf("%s: %w", C.GoString(message), dlpack.ErrLayout)
+	}
+	return nil
+}
+
+// describe sets all of tensor i but its device and data.
+func (m *message) describe(i, frame int, dt dlpack.DataType, padded bool, shape, strides []int64) *C.capi_tensor {
 	out := &m.tensors[i]
 	out.frame = &m.frames[frame]
-	out.view.device = C.DLDevice{device_type: C.DLDeviceType(t.Device().Type), device_id: C.int32_t(t.Device().ID)}
-	out.view.dtype = C.DLDataType{code: C.uint8_t(t.DType().Code()), bits: C.uint8_t(t.DType().Bits()), lanes: C.uint16_t(t.DType().Lanes())}
-	out.view.ndim = C.int32_t(t.Rank())
-	shape := m.dims[:t.Rank()]
-	for d := range shape {
-		shape[d] = C.int64_t(t.Dim(d))
+	out.view.dtype = C.DLDataType{code: C.uint8_t(dt.Code()), bits: C.uint8_t(dt.Bits()), lanes: C.uint16_t(dt.Lanes())}
+	out.view.ndim = C.int32_t(len(shape))
+	if n := len(shape); n > 0 {
+		dims := unsafe.Slice((*int64)(unsafe.Pointer(&m.dims[0])), 2*n)
+		copy(dims, shape)
+		copy(dims[n:], strides)
+		out.view.shape, out.view.strides = &m.dims[0], &m.dims[n]
+		m.dims = m.dims[2*n:]
 	}
-	m.dims = m.dims[len(shape):]
-	if len(shape) > 0 {
-		out.view.shape = &shape[0]
+	if padded {
+		out.flags = C.DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
 	}
-	strides := m.dims[:t.Rank()]
-	for d := range strides {
-		strides[d] = C.int64_t(t.Stride(d))
-	}
-	m.dims = m.dims[len(strides):]
-	if len(strides) > 0 {
-		out.view.strides = &strides[0]
-	}
-	// An address in a frame of the caller's, of a tensor's, or of a copy in C memory.
-	*(*uintptr)(unsafe.Pointer(&out.view.data)) = t.Data()
-	out.flags = C.uint64_t(t.Flags() & dlpack.SubbytePadded)
 	if m.frames[frame].flags&C.DLB_FRAME_WRITABLE == 0 {
 		out.flags |= C.DLPACK_FLAG_BITMASK_READ_ONLY
 	}
+	return out
 }
 
 // copied sets part i to a copy of the elements of tensor i, which the message comes to own.

@@ -29,9 +29,10 @@ capi_elements *capi_elements_new(size_t count, size_t formats, size_t ndim, size
 void dlb_elements_free(dlb_elements *seen) {
   capi_elements *elements = (capi_elements *)seen;
   if (!capi_handle_end(elements, CAPI_ELEMENTS)) return;
-  core_share *hold = elements->hold;
+  core_share *hold = elements->hold, *own = elements->own;
   free(elements->room);
   capi_handle_free(elements);
+  if (own != NULL) core_share_drop(own);
   if (hold != NULL) core_share_drop(hold);
 }
 
@@ -90,6 +91,8 @@ static int32_t deliver(const char *op, dlb_value *out, const capi_input *in, dlb
     if (r->elements != NULL) {
       r->elements->hold = hold;
       core_share_take(hold);
+      r->elements->own = r->own;
+      r->own = NULL;
       out[i].elements = &r->elements->seen;
       r->elements = NULL;
     } else {
@@ -173,7 +176,8 @@ int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, uint64_t o
   static const char op[] = "dlb_tensorflow_decode";
   if (out == NULL) return capi_null(op, "out", error);
   memset(out, 0, sizeof *out);
-  int32_t code = capi_check_options(op, options, DLB_TENSORFLOW_LENIENT | DLB_TENSORFLOW_INTEGERS, error);
+  static const uint64_t known = DLB_TENSORFLOW_LENIENT | DLB_TENSORFLOW_INTEGERS | DLB_TENSORFLOW_LIMIT(-1);
+  int32_t code = capi_check_options(op, options, known, error);
   if (code != DLB_OK) return code;
   capi_input in = {.count = 1, .options = options};
   return decode(op, out, frame, capiTensorflowDecode, &in, error);

@@ -18,6 +18,9 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
+// limitUnit is what the bits of DLB_TENSORFLOW_LIMIT count in.
+const limitUnit = 1 << 16
+
 // littleEndian says whether this machine's numbers are those of the formats.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
@@ -26,13 +29,12 @@ var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 //export capiDecthingsDecode
 func capiDecthingsDecode(in *C.capi_input, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_FORMAT, func() error {
-		data := view(in.frame.data, in.frame.size)
-		v, err := decthings.Parse(data, decthings.Dialect(in.dialect))
+		r := newReading(in)
+		v, err := decthings.ParseTo(r, r.data, decthings.Dialect(in.dialect))
 		if err != nil {
 			return err
 		}
-		r := &reading{C: in.readings, data: data, dims: unsafe.Slice(in.dims, int(in.room))}
-		return r.decthings(&v, len(data))
+		return r.decthings(&v, len(r.data))
 	})
 }
 
@@ -45,14 +47,14 @@ const enough = 1 << 16
 //export capiDecthingsConsume
 func capiDecthingsConsume(in *C.capi_input, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_FORMAT, func() error {
-		data := view(in.frame.data, in.frame.size)
+		r := newReading(in)
 		var v decthings.View
-		dims := unsafe.Slice(in.dims, int(in.room))
 		readings := unsafe.Slice(in.readings, int(in.count))
 		start := int(in.offset)
-		for i, at := 0, start; i < len(readings) && at < len(data) && at-start < enough; i++ {
-			n, err := v.Consume(data[at:], decthings.Dialect(in.dialect))
-			if err != nil || len(v.Shape) > len(dims) {
+		for i, at := 0, start; i < len(readings) && at < len(r.data) && at-start < enough; i++ {
+			r.C = &readings[i]
+			n, err := v.ConsumeTo(r, r.data[at:], decthings.Dialect(in.dialect))
+			if err != nil || len(v.Shape) > len(r.dims) {
 				if i > 0 {
 					return nil // it is the next call's
 				}
@@ -61,11 +63,10 @@ func capiDecthingsConsume(in *C.capi_input, e *C.dlb_error) C.int32_t {
 				}
 				return err
 			}
-			r := &reading{C: &readings[i], data: data, dims: dims}
-			if err := r.decthings(&v, at+n); err != nil {
+			at += n
+			if err := r.decthings(&v, at); err != nil {
 				return err
 			}
-			dims, at = r.dims, at+n
 		}
 		return nil
 	})
@@ -76,12 +77,18 @@ func capiDecthingsConsume(in *C.capi_input, e *C.dlb_error) C.int32_t {
 //export capiTensorflowDecode
 func capiTensorflowDecode(in *C.capi_input, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_FORMAT, func() error {
-		data := view(in.frame.data, in.frame.size)
+		r := newReading(in)
 		var options []tensorflow.DecodeOption
 		if in.options&C.DLB_TENSORFLOW_LENIENT != 0 {
 			options = append(options, tensorflow.Lenient())
 		}
-		v, err := tensorflow.Parse(data, options...)
+		if in.options&C.DLB_TENSORFLOW_INTEGERS != 0 {
+			options = append(options, tensorflow.Integers())
+		}
+		if limit := in.options / limitUnit; limit > 0 {
+			options = append(options, tensorflow.Limit(int64(limit)))
+		}
+		v, err := tensorflow.ParseTo(r, r.data, options...)
 		if err != nil {
 			return err
 		}
@@ -89,32 +96,94 @@ func capiTensorflowDecode(in *C.capi_input, e *C.dlb_error) C.int32_t {
 		if in.options&C.DLB_TENSORFLOW_INTEGERS != 0 {
 			dt = v.DType.Storage()
 		}
-		r := &reading{C: in.readings, data: data, dims: unsafe.Slice(in.dims, int(in.room))}
-		r.C.end = C.size_t(len(data))
-		if dt == 0 {
-			return r.elements(v.AsElements())
+		r.C.end = C.size_t(len(r.data))
+		switch {
+		case r.C.elements != nil:
+			return r.done()
+		case dt == 0:
+			return r.numbers(&v)
 		}
 		return r.tensor(dt, v.Shape, v.Data, v.Aliases)
 	})
 }
 
-// A reading is a capi_reading that is being filled. What is stored in it are addresses of C memory.
+// A reading is a capi_reading that is being filled: the [payload.Sink] of a codec. What is stored in it are addresses
+// of C memory.
 type reading struct {
-	C    *C.capi_reading
-	data []byte // the frame
-	dims []C.int64_t
+	C               *C.capi_reading
+	data            []byte // the frame
+	dims            []C.int64_t
+	values, formats []C.dlb_bytes // of elements that are still to come
+}
+
+func newReading(in *C.capi_input) *reading {
+	return &reading{C: in.readings, data: view(in.frame.data, in.frame.size), dims: unsafe.Slice(in.dims, int(in.room))}
+}
+
+// Memory makes memory for elements that do not lie in the frame as they lie in memory.
+func (r *reading) Memory(size int) ([]byte, error) {
+	r.C.own = C.core_share_alloc(C.size_t(size), 1)
+	if r.C.own == nil {
+		return nil, errMemory
+	}
+	return view(r.C.own.data, C.size_t(size)), nil
+}
+
+// Begin makes elements, whose values are still to come.
+func (r *reading) Begin(dtype string, shape []int64, count int, formats bool) error {
+	withFormats := 0
+	if formats {
+		withFormats = count
+	}
+	own := C.capi_elements_new(C.size_t(count), C.size_t(withFormats), C.size_t(len(shape)), C.size_t(len(dtype)))
+	if own == nil {
+		return errMemory
+	}
+	r.C.elements = own
+	room := view(unsafe.Pointer(own.text), C.size_t(len(dtype)))
+	copy(room, dtype)
+	own.seen._type = text(room)
+	copy(unsafe.Slice((*int64)(unsafe.Pointer(own.seen.shape)), len(shape)), shape)
+	r.values = unsafe.Slice(own.seen.values, count)
+	r.formats = unsafe.Slice(own.seen.formats, withFormats)
+	return nil
+}
+
+// Take sets the next values, which lie in the frame as their formats do.
+func (r *reading) Take(values [][]byte, formats []string) {
+	for i, value := range values {
+		r.values[i] = text(value)
+	}
+	r.values = r.values[len(values):]
+	for i, format := range formats {
+		r.formats[i] = text(unsafe.Slice(unsafe.StringData(format), len(format)))
+	}
+	r.formats = r.formats[len(formats):]
 }
 
 // decthings sets the reading to a tensor that ends at a byte of the frame.
 func (r *reading) decthings(v *decthings.View, end int) error {
 	r.C.end = C.size_t(end)
 	if v.Elements != nil {
-		return r.elements(v.Elements)
+		return r.done()
 	}
 	return r.tensor(v.Type.DataType(), v.Shape, v.Data, true)
 }
 
-// tensor sets the reading to elements that lie in the frame, or to a copy of those that do not.
+// numbers sets the reading to elements that all have the same size: a row of them in the frame, or in memory of the
+// reading's own.
+func (r *reading) numbers(v *tensorflow.View) error {
+	size := v.DType.Storage().ItemSize()
+	if err := r.Begin(v.DType.String(), v.Shape, len(v.Data)/size, false); err != nil {
+		return err
+	}
+	for i := range r.values {
+		r.values[i] = text(v.Data[i*size : (i+1)*size])
+	}
+	return r.done()
+}
+
+// tensor sets the reading to elements that lie in the frame, or in memory of the reading's own.
 func (r *reading) tensor(dt dlpack.DataType, shape []int64, elements []byte, inFrame bool) error {
 	if !littleEndian && dt.ItemSize() > 1 {
 		return fmt.Errorf("dlbridge: %v: %w", dt, bridge.ErrByteOrder)
@@ -133,12 +202,6 @@ func (r *reading) tensor(dt dlpack.DataType, shape []int64, elements []byte, inF
 	}
 	if inFrame {
 		r.C.start = C.size_t(r.offset(elements))
-	} else if len(elements) > 0 {
-		r.C.own = C.core_share_alloc(C.size_t(len(elements)), 0)
-		if r.C.own == nil {
-			return errMemory
-		}
-		copy(view(r.C.own.data, C.size_t(len(elements))), elements)
 	}
 	return r.done()
 }
@@ -151,56 +214,9 @@ func (r *reading) done() error {
 	return nil
 }
 
-// offset is where bytes lie in the frame, or -1.
+// offset is where bytes begin that lie in the frame.
 func (r *reading) offset(b []byte) int {
-	n := uintptr(unsafe.Pointer(unsafe.SliceData(b))) - uintptr(unsafe.Pointer(unsafe.SliceData(r.data)))
-	if n > uintptr(len(r.data)) {
-		return -1
-	}
-	return int(n)
-}
-
-// elements sets the reading to elements. Their values stay in the frame, if they lie there.
-func (r *reading) elements(e *bridge.Elements) error {
-	size := len(e.Type)
-	for _, format := range e.Formats {
-		size += len(format)
-	}
-	for _, value := range e.Values {
-		if r.offset(value) < 0 {
-			size += len(value)
-		}
-	}
-	own := C.capi_elements_new(C.size_t(len(e.Values)), C.size_t(len(e.Formats)), C.size_t(len(e.Shape)), C.size_t(size))
-	if own == nil {
-		return errMemory
-	}
-	r.C.elements = own
-	c, room := &own.seen, view(unsafe.Pointer(own.text), C.size_t(size))
-	keep := func(s string) C.dlb_bytes {
-		n := copy(room, s)
-		kept := text(room[:n])
-		room = room[n:]
-		return kept
-	}
-	c._type = keep(e.Type)
-	shape := unsafe.Slice((*int64)(unsafe.Pointer(c.shape)), len(e.Shape))
-	copy(shape, e.Shape)
-	values := unsafe.Slice(c.values, len(e.Values))
-	for i, value := range e.Values {
-		if r.offset(value) < 0 {
-			values[i] = keep(unsafe.String(unsafe.SliceData(value), len(value)))
-		} else {
-			values[i] = text(value)
-		}
-	}
-	if len(e.Formats) > 0 {
-		formats := unsafe.Slice(c.formats, len(e.Formats))
-		for i, format := range e.Formats {
-			formats[i] = keep(format)
-		}
-	}
-	return r.done()
+	return int(uintptr(unsafe.Pointer(unsafe.SliceData(b))) - uintptr(unsafe.Pointer(unsafe.SliceData(r.data))))
 }
 
 // C: dlb_decthings_encode

@@ -15,45 +15,6 @@ import (
 	"github.com/dlbridge/dlbridge/internal/amplification"
 )
 
-// long is a tensor of one dimension with n times the same bytes as its elements.
-func long(kind decthings.Type, n uint32, element string) []byte {
-	head := []byte{byte(kind), 1, 254, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}
-	return append(head, strings.Repeat(element, int(n))...)
-}
-
-// sectioned is the same with the length of the section before the elements.
-func sectioned(kind decthings.Type, n uint32, element string) []byte {
-	data := long(kind, n, element)
-	size := len(data) - 7
-	return append(append(data[:7:7], 254, byte(size>>24), byte(size>>16), byte(size>>8), byte(size)), data[7:]...)
-}
-
-// hostileTensors take more memory than others of their size, in one dialect or another.
-func hostileTensors() map[string][]byte {
-	const n = 100_000
-	return map[string][]byte{
-		"empty strings":                       long(decthings.String, n, "\x00"),
-		"empty binaries":                      long(decthings.Binary, n, "\x00"),
-		"empty binaries, in a section":        sectioned(decthings.Binary, n, "\x00"),
-		"strings of a byte":                   long(decthings.String, n, "\x01x"),
-		"binaries of a byte":                  long(decthings.Binary, n, "\x01x"),
-		"images without content":              long(decthings.Image, n, "\x03png"),
-		"images of two formats":               long(decthings.Image, n, "\x03png\x03jpg"),
-		"images without format":               sectioned(decthings.Image, n, "\x01\x00"),
-		"images with and without format":      sectioned(decthings.Image, n, "\x01\x00\x02\x01x"),
-		"images in a section":                 sectioned(decthings.Audio, n, "\x03mp3"),
-		"more strings than there are":         append(long(decthings.String, n, "\x00"), 0)[:n],
-		"a string that is no text at the end": append(long(decthings.String, n, "\x00")[:n+6], 1, 0xff),
-		"numbers that are not aligned":        long(decthings.F64, n, "12345678"),
-		"booleans":                            long(decthings.Boolean, n, "\x01"),
-		"numbers that are said to be there":   append([]byte{byte(decthings.F64), 1, 255}, "\x00\x00\x00\x0f1234"...),
-		"as many dimensions as there can be":  append([]byte{byte(decthings.U8), 255}, bytes.Repeat([]byte{1}, 256)...),
-		"scalars, one after another":          bytes.Repeat([]byte{byte(decthings.U8), 0, 1}, 1000),
-		"many dimensions, one after another":  bytes.Repeat(append([]byte{byte(decthings.U8), 255}, bytes.Repeat([]byte{1}, 256)...), 100),
-		"dimensions of nine bytes":            append([]byte{byte(decthings.String), 255}, bytes.Repeat([]byte{255, 0x7f, 0, 0, 0, 0, 0, 0, 1}, 255)...),
-	}
-}
-
 // readTensor goes through all that reads a tensor.
 func readTensor(t testing.TB, data []byte) {
 	row, err := dlpack.FromSlice(data)
@@ -88,7 +49,7 @@ func readTensor(t testing.TB, data []byte) {
 }
 
 func TestTensorsTakeMemoryInProportionToTheirBytes(t *testing.T) {
-	for name, data := range hostileTensors() {
+	for name, data := range amplification.Tensors() {
 		t.Run(name, func(t *testing.T) { readTensor(t, data) })
 	}
 }
@@ -123,8 +84,8 @@ func FuzzAmplificationByType(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, kind byte, n uint32, element string) {
 		n %= 1 << 17 / (uint32(len(element)) + 1)
-		readTensor(t, long(decthings.Type(kind%17), n, element))
-		readTensor(t, sectioned(decthings.Type(kind%17), n, element))
+		readTensor(t, amplification.Long(kind%17, n, element))
+		readTensor(t, amplification.Sectioned(kind%17, n, element))
 	})
 }
 

@@ -61,10 +61,21 @@ func (v *View) Consume(data []byte, d Dialect) (n int, err error) {
 	return n, nil
 }
 
+// ParseTo is [Parse] for package capi, as [View.ConsumeTo].
+//
+// Errors: those of [Parse] and of the sink.
+func ParseTo(sink payload.Sink, data []byte, d Dialect) (v View, err error) {
+	n, err := v.ConsumeTo(sink, data, d)
+	if err == nil {
+		err = whole(n, len(data))
+	}
+	return v, err
+}
+
 // ConsumeTo is [View.Consume] for package capi: elements of variable size go to a sink, and are not in the view.
 //
 // Errors: those of [View.Consume] and of the sink.
-func (v *View) ConsumeTo(sink *payload.Sink, data []byte, d Dialect) (n int, err error) {
+func (v *View) ConsumeTo(sink payload.Sink, data []byte, d Dialect) (n int, err error) {
 	if err := d.check(); err != nil {
 		return 0, err
 	}
@@ -82,7 +93,7 @@ func (d Dialect) check() error {
 	return nil
 }
 
-func (v *View) consume(data []byte, d Dialect, sink *payload.Sink) (int, *Error) {
+func (v *View) consume(data []byte, d Dialect, sink payload.Sink) (int, *Error) {
 	at, count, fail := v.header(data)
 	if fail != nil {
 		return 0, fail
@@ -135,7 +146,7 @@ func (v *View) header(data []byte) (at int, count int64, fail *Error) {
 }
 
 // elements reads those of variable size, and gives them to a sink if there is one.
-func (v *View) elements(data []byte, at int, count int64, d Dialect, sink *payload.Sink) (int, *Error) {
+func (v *View) elements(data []byte, at int, count int64, d Dialect, sink payload.Sink) (int, *Error) {
 	past := ErrTruncated // what an element is that ends behind the others
 	if d != Doc {
 		n, next, cause := consumeVarint(data, at)
@@ -155,6 +166,9 @@ func (v *View) elements(data []byte, at int, count int64, d Dialect, sink *paylo
 		e.Shape = []int64{}
 	}
 	room, media := count, v.Type.media()
+	if count > int64(len(data)-at)/d.least(media) {
+		sink = payload.Discard // the elements are gone through up to the one that is wrong
+	}
 	if sink != nil {
 		room = payload.Few(count)
 		if err := sink.Begin(e.Type, e.Shape, int(count), media); err != nil {
@@ -202,6 +216,14 @@ func (v *View) elements(data []byte, at int, count int64, d Dialect, sink *paylo
 	}
 	v.Elements = e
 	return at, nil
+}
+
+// least is how many bytes an element has at least.
+func (d Dialect) least(media bool) int64 {
+	if !media {
+		return 1
+	}
+	return int64(1 + d.sizeFormat(""))
 }
 
 // plainFormat is how many bytes a format has where its length is not written.

@@ -5,7 +5,6 @@ package tensorflow_test
 import (
 	"bytes"
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -20,67 +19,6 @@ import (
 // varints is how many times the memory of a field of varints its elements may take: one of one byte may be an
 // element of eight.
 const varints = 8
-
-// message is a TensorProto of one dimension, with fields as they are given.
-func message(dtype tensorflow.DType, count int64, fields ...[]byte) []byte {
-	shape := protowire.AppendVarint([]byte{1 << 3}, uint64(count))
-	dim := protowire.AppendBytes([]byte{2<<3 | 2}, shape)
-	out := protowire.AppendBytes([]byte{1 << 3, byte(dtype), 2<<3 | 2}, dim)
-	return append(out, bytes.Join(fields, nil)...)
-}
-
-func field(num byte, value []byte) []byte {
-	return protowire.AppendBytes(protowire.AppendTag(nil, protowire.Number(num), protowire.BytesType), value)
-}
-
-func times(n int, piece string) []byte { return []byte(strings.Repeat(piece, n)) }
-
-// hostileMessages take more memory than others of their size.
-func hostileMessages() map[string][]byte {
-	const n = 100_000
-	all := map[string][]byte{
-		"14 bytes, quantised":                message(tensorflow.QInt8, 64<<20, field(7, []byte{1})),
-		"14 bytes, quantised, 32 bits":       message(tensorflow.QInt32, 16<<20),
-		"14 bytes, int64":                    message(tensorflow.Int64, 8<<20, field(10, []byte{1})),
-		"one string for 2.7 million":         message(tensorflow.String, 2_700_000, field(8, times(1<<16, "x"))),
-		"more strings than are allowed":      message(tensorflow.String, 2_800_000, field(8, nil)),
-		"no variant for 2.7 million":         message(tensorflow.Variant, 2_700_000),
-		"a resource for 2.7 million":         message(tensorflow.Resource, 2_700_000, field(14, []byte("r"))),
-		"empty strings":                      message(tensorflow.String, n, times(n, "\x42\x00")),
-		"empty strings in content":           message(tensorflow.String, n, field(4, make([]byte, n))),
-		"strings of a byte in content":       message(tensorflow.String, n, field(4, append(times(n, "\x01"), times(n, "x")...))),
-		"quantised in content":               message(tensorflow.QInt8, n, field(4, times(n, "x"))),
-		"quantised varints":                  message(tensorflow.QInt32, n, field(7, times(n, "\x01"))),
-		"quantised varints, one by one":      message(tensorflow.QInt32, n, times(n, "\x38\x01")),
-		"int64 varints":                      message(tensorflow.Int64, n, field(10, times(n, "\x01"))),
-		"int64 varints, one by one":          message(tensorflow.Int64, n, times(n, "\x50\x01")),
-		"int64 varints in two fields":        message(tensorflow.Int64, 2*n, field(10, times(n, "\x01")), field(10, times(n, "\x01"))),
-		"int32 varints in two fields":        message(tensorflow.Int32, 2*n, field(7, times(n, "\x01")), field(7, times(n, "\x01"))),
-		"floats one by one":                  message(tensorflow.Float, n, times(n, "\x2d1234")),
-		"floats one by one, one left out":    message(tensorflow.Float, n+1, times(n, "\x2d1234")),
-		"floats in fields of two":            message(tensorflow.Float, 2*n, times(n, "\x2a\x0812345678")),
-		"doubles one by one":                 message(tensorflow.Double, n, times(n, "\x3112345678")),
-		"content in the wrong place":         append([]byte{0}, message(tensorflow.Double, n, field(4, times(n, "12345678")))...),
-		"content that is not aligned":        message(tensorflow.Double, n, field(4, times(n, "12345678"))),
-		"a field that is empty many times":   message(tensorflow.Float, 1, times(n, "\x2a\x00"), field(5, []byte("1234"))),
-		"unknown fields":                     message(tensorflow.Float, 1, times(n, "\xa0\x06\x01"), field(5, []byte("1234"))),
-		"groups":                             message(tensorflow.Float, 1, times(n, "\xa3\x06\xa4\x06"), field(5, []byte("1234"))),
-		"content many times":                 message(tensorflow.Float, 1, times(n, "\x22\x041234")),
-		"shapes many times":                  message(tensorflow.Float, 1, times(n, "\x12\x00"), field(5, []byte("1234"))),
-		"dimensions":                         message(tensorflow.Float, 1, times(252, "\x12\x04\x12\x02\x08\x01"), field(5, []byte("1234"))),
-		"more dimensions than are allowed":   message(tensorflow.Float, 1, field(2, times(n, "\x12\x02\x08\x01"))),
-		"values of other types":              message(tensorflow.Float, 1, times(n, "\x42\x00"), field(5, []byte("1234"))),
-		"too many values":                    message(tensorflow.QInt8, 1, field(7, times(n, "\x01"))),
-		"too many strings":                   message(tensorflow.String, 1, times(n, "\x42\x00")),
-		"variants":                           message(tensorflow.Variant, 1, field(15, field(3, field(3, times(n, "\x1a\x00"))))),
-		"tensors of a variant":               times(n, "\x1a\x00"),
-		"a name of a variant, many times":    times(1000, "\x0a\x64"+strings.Repeat("x", 100)),
-		"a name of an allocator, many times": field(4, times(1000, "\x1a\x64"+strings.Repeat("x", 100))),
-		"extents of a slice":                 times(n, "\x0a\x00"),
-		"dimensions of a shape":              times(n, "\x12\x00"),
-	}
-	return all
-}
 
 // readMessage goes through all that reads a protocol buffer, with each of the limits.
 func readMessage(t testing.TB, data []byte, limits ...int64) {
@@ -136,7 +74,7 @@ func decodeBoth(t testing.TB, data []byte, limit int64, options []tensorflow.Dec
 }
 
 func TestMessagesTakeMemoryInProportionToTheirBytes(t *testing.T) {
-	for name, data := range hostileMessages() {
+	for name, data := range amplification.TensorProtos() {
 		t.Run(name, func(t *testing.T) { readMessage(t, data, 1<<16, tensorflow.DefaultLimit) })
 	}
 }
@@ -147,7 +85,7 @@ func TestTheLimitCountsWhatIsMadeOfQuantisedNumbers(t *testing.T) {
 	for dtype, size := range map[tensorflow.DType]int64{
 		tensorflow.QInt8: 1, tensorflow.QUInt8: 1, tensorflow.QInt16: 2, tensorflow.QUInt16: 2, tensorflow.QInt32: 4,
 	} {
-		data := message(dtype, count, field(7, []byte{1}))
+		data := amplification.TensorProto(byte(dtype), count, amplification.Field(7, []byte{1}))
 		_, err := tensorflow.Parse(data, tensorflow.Limit(count*(24+size)-1))
 		assert.ErrorIs(t, err, tensorflow.ErrLimit, "%v", dtype)
 		view, err := tensorflow.Parse(data, tensorflow.Limit(count*(24+size)))
@@ -164,7 +102,7 @@ func TestTheLimitCountsWhatIsMadeOfQuantisedNumbers(t *testing.T) {
 
 // Values that repeat the last one are the same bytes of the message.
 func TestRepeatedStringsShareTheirBytes(t *testing.T) {
-	data := message(tensorflow.String, 1000, field(8, []byte("first")), field(8, []byte("last")))
+	data := amplification.TensorProto(byte(tensorflow.String), 1000, amplification.Field(8, []byte("first")), amplification.Field(8, []byte("last")))
 	value, err := tensorflow.Decode(data)
 	require.NoError(t, err)
 	for i, got := range value.Elements.Values[1:] {
@@ -192,7 +130,7 @@ func FuzzAmplification(f *testing.F) {
 	for _, v := range m.Malformed {
 		f.Add(m.read(f, v.File), uint16(0), uint16(0), uint16(0))
 	}
-	for _, data := range hostileMessages() {
+	for _, data := range amplification.TensorProtos() {
 		if len(data) < 4000 {
 			f.Add(data, uint16(0), uint16(0), uint16(0))
 		}
@@ -212,10 +150,10 @@ func FuzzAmplificationByType(f *testing.F) {
 		f.Add(byte(dtype), uint32(1<<16), byte(15), []byte(""), uint16(40000))
 	}
 	f.Fuzz(func(t *testing.T, dtype byte, count uint32, num byte, value []byte, repeated uint16) {
-		record := field(num%18+1, value)
+		record := amplification.Field(num%18+1, value)
 		records := bytes.Repeat(record, min(int(repeated), (1<<17)/len(record)))
-		readMessage(t, message(tensorflow.DType(dtype%40), int64(count), records), 1<<16)
+		readMessage(t, amplification.TensorProto(dtype%40, uint64(count), records), 1<<16)
 		values := bytes.Repeat(value, min(int(repeated), (1<<17)/(len(value)+1)))
-		readMessage(t, message(tensorflow.DType(dtype%40), int64(count), field(num%18+1, values)), 1<<16)
+		readMessage(t, amplification.TensorProto(dtype%40, uint64(count), amplification.Field(num%18+1, values)), 1<<16)
 	})
 }

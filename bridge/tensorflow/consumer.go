@@ -94,7 +94,8 @@ func (d *decoding) decode(data []byte, lender *dlpack.Tensor) (Value, error) {
 		return Value{}, fmt.Errorf("tensorflow: alignment to %d bytes: %w", d.align, dlpack.ErrUnaligned)
 	}
 	var p tensorProto
-	view, size, fail := p.view(data, d)
+	var view View
+	size, fail := p.view(data, d, &view)
 	if fail != nil {
 		return Value{}, fail
 	}

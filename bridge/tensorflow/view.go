@@ -35,7 +35,7 @@ type decoding struct {
 	integers bool
 	writable bool
 	align    int
-	sink     *payload.Sink // nil: Go's own memory
+	sink     payload.Sink // nil: Go's own memory
 }
 
 func decodingOf(options []DecodeOption) decoding {
@@ -71,42 +71,42 @@ func Lenient() DecodeOption {
 //
 // Errors: an [*Error] with [ErrWire], [ErrText], [ErrDType], [ErrRank], [layout.ErrNegative],
 // [layout.ErrOverflow], [ErrSize], [ErrCount], [ErrValue] or [ErrLimit].
-func Parse(data []byte, options ...DecodeOption) (View, error) {
+func Parse(data []byte, options ...DecodeOption) (v View, err error) {
 	d := decodingOf(options)
-	return d.parse(data)
+	err = d.parse(data, &v)
+	return v, err
 }
 
 // ParseTo is [Parse] for package capi: what Parse makes memory for goes to a sink, and elements of variable size are
 // not in the view.
 //
 // Errors: those of [Parse] and of the sink.
-func ParseTo(sink *payload.Sink, data []byte, options ...DecodeOption) (View, error) {
+func ParseTo(sink payload.Sink, data []byte, options ...DecodeOption) (v View, err error) {
 	d := decodingOf(options)
 	d.sink = sink
-	return d.parse(data)
+	err = d.parse(data, &v)
+	return v, err
 }
 
-func (d *decoding) parse(data []byte) (View, error) {
+// parse sets v, which is zero before it and after an error.
+func (d *decoding) parse(data []byte, v *View) (err error) {
 	var p tensorProto
-	v, size, fail := p.view(data, d)
-	if fail != nil {
-		return View{}, fail
-	}
-	if size > 0 {
+	size, fail := p.view(data, d, v)
+	if fail == nil && size > 0 {
 		if d.sink == nil {
 			v.Data = memory(size)
-		} else {
-			var err error
-			if v.Data, err = d.sink.Memory(size); err != nil {
-				return View{}, err
-			}
+		} else if v.Data, err = d.sink.Memory(size); err != nil {
+			*v = View{}
+			return err
 		}
-		if fail := p.put(v.Data, d); fail != nil {
-			return View{}, fail
-		}
+		fail = p.put(v.Data, d)
+	}
+	if fail != nil {
+		*v = View{}
+		return fail
 	}
 	v.Shape = p.shape.clone()
-	return v, nil
+	return nil
 }
 
 // A tensorProto is what the fields of a TensorProto have, before any of it is made sense of.
@@ -276,22 +276,22 @@ func (p *tensorProto) each(field protowire.Number, yield func(*record)) {
 	}
 }
 
-// view reads a message. The shape stays in p, which can then stay on the stack. Elements that do not lie in the
+// view reads a message into v, which is zero. The shape stays in p, which can then stay on the stack. Elements that do not lie in the
 // message as they lie in memory are left out: put puts them together, in memory of size bytes.
-func (p *tensorProto) view(data []byte, d *decoding) (v View, size int, fail *Error) {
+func (p *tensorProto) view(data []byte, d *decoding, v *View) (size int, fail *Error) {
 	if fail := p.read(data); fail != nil {
-		return v, 0, fail
+		return 0, fail
 	}
 	if !p.dtype.valid() {
-		return v, 0, fault(p.dtypeAt, ErrDType, "dtype = %d", int32(p.dtype))
+		return 0, fault(p.dtypeAt, ErrDType, "dtype = %d", int32(p.dtype))
 	}
 	if p.shape.unknownRank && !d.lenient {
-		return v, 0, fault(p.shape.at, ErrRank, "tensor_shape.unknown_rank in a tensor")
+		return 0, fault(p.shape.at, ErrRank, "tensor_shape.unknown_rank in a tensor")
 	}
 	v.DType = p.dtype
 	p.count, fail = countOf(p.shape.dims(), p.shape.at)
 	if fail != nil {
-		return v, 0, fail
+		return 0, fail
 	}
 	kind := &kinds[p.dtype]
 	p.size = int64(kind.storage.ItemSize())
@@ -309,7 +309,7 @@ func (p *tensorProto) view(data []byte, d *decoding) (v View, size int, fail *Er
 	default:
 		size, fail = v.takeValues(p, d)
 	}
-	return v, size, fail
+	return size, fail
 }
 
 // takeContent takes elements of a fixed size in tensor_content.

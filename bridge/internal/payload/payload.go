@@ -67,16 +67,25 @@ func NotBool(data []byte) int {
 
 // A Sink takes what a codec reads into memory that is not Go's. So package capi keeps elements in C memory, and no
 // slice of Go's is made for each of them, or for a copy of all of them.
-type Sink struct {
-	// Memory returns memory for the elements of a tensor that do not lie in the input as they lie in memory.
-	Memory func(size int) ([]byte, error)
+type Sink interface {
+	// Memory returns zeroed memory for the elements of a tensor that do not lie in the input as they lie in memory.
+	Memory(size int) ([]byte, error)
 	// Begin is called before the first Take, when the number of elements of variable size has been checked against
 	// the input.
-	Begin func(dtype string, shape []int64, count int, formats bool) error
+	Begin(dtype string, shape []int64, count int, formats bool) error
 	// Take gets elements in their order, a few at a time. It must not keep the lists: they are used again. Their
 	// bytes, and those of the formats, are the input's.
-	Take func(values [][]byte, formats []string)
+	Take(values [][]byte, formats []string)
 }
+
+// Discard is a Sink of elements that nobody is to have.
+var Discard Sink = discard{}
+
+type discard struct{}
+
+func (discard) Memory(size int) ([]byte, error)        { return make([]byte, size), nil }
+func (discard) Begin(string, []int64, int, bool) error { return nil }
+func (discard) Take([][]byte, []string)                {}
 
 // Few is how many elements of n a Sink takes at a time.
 func Few(n int64) int64 { return min(n, 128) }

@@ -1,0 +1,175 @@
+package capi_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/internal/amplification"
+)
+
+// measurer is a running amplification.c.
+type measurer struct {
+	sync.Mutex
+	in  io.Writer
+	out *bufio.Reader
+}
+
+// A program that measures is the same under every sanitizer: these have memory of their own.
+func startMeasurer(t testing.TB) *measurer {
+	dir := t.TempDir()
+	run(t, nil, nil, "go", "build", "-buildmode=c-shared", "-tags=dlbridge_fault", "-o", filepath.Join(dir, "libfault.so"), "../libdlbridge")
+	program := compile(t, "cc", "amplification.c", append(append(slices.Clone(c11), "testdata/count.c"), linked(dir, "fault")...)...)
+	command := exec.Command(program)
+	in, err := command.StdinPipe()
+	require.NoError(t, err)
+	out, err := command.StdoutPipe()
+	require.NoError(t, err)
+	var complaints strings.Builder
+	command.Stderr = &complaints
+	require.NoError(t, command.Start())
+	t.Cleanup(func() {
+		require.NoError(t, in.Close())
+		require.NoError(t, command.Wait(), complaints.String())
+	})
+	return &measurer{in: in, out: bufio.NewReader(out)}
+}
+
+// require fails the test if an operation takes more memory than a multiple of the input and a limit, of C's at most
+// at a time and of Go's altogether.
+func (m *measurer) require(t testing.TB, op string, options uint64, data []byte, input int, times, limit uint64) {
+	t.Helper()
+	m.Lock()
+	defer m.Unlock()
+	var c, inGo uint64
+	var status string
+	for range 3 { // what else Go does may add to it
+		_, err := fmt.Fprintf(m.in, "%s %d %d\n%s", op, options, len(data), data)
+		require.NoError(t, err)
+		line, err := m.out.ReadString('\n')
+		require.NoError(t, err)
+		_, err = fmt.Sscanf(line, "%d %d %s", &c, &inGo, &status)
+		require.NoError(t, err, line)
+		if c+inGo <= times*uint64(input)+limit+amplification.Overhead {
+			return
+		}
+	}
+	require.LessOrEqual(t, c+inGo, times*uint64(input)+limit+amplification.Overhead,
+		"%s with options %#x: %s; %d bytes of C and %d of Go for %d of input, which may take %d times as much and %d beyond that",
+		op, options, status, c, inGo, input, times, limit)
+}
+
+const frameSize = 40 // of a dlb_frame, which the caller has for each frame
+
+// tensorflow measures a TensorProto, with a limit.
+func (m *measurer) tensorflow(t testing.TB, data []byte, limit uint64) {
+	for options := range uint64(4) {
+		m.require(t, "tensorflow", options|limit<<16, data, len(data), amplification.Variable, max(limit, 64<<20*boolean(limit == 0)))
+	}
+}
+
+func boolean(x bool) uint64 {
+	if x {
+		return 1
+	}
+	return 0
+}
+
+// decthings measures a tensor of Decthings.
+func (m *measurer) decthings(t testing.TB, data []byte) {
+	for dialect := range uint64(3) {
+		m.require(t, "decthings", dialect, data, len(data), amplification.Variable, 0)
+		m.require(t, "consume", dialect, data, len(data), amplification.Variable, 0)
+	}
+}
+
+// perFrame is what a frame of the single-part form takes beside the multiple of its bytes where the label is read: a
+// slice of Go's.
+const perFrame = 24
+
+// message measures a message in single-part form, and of frames.
+func (m *measurer) message(t testing.TB, packed []byte) {
+	frames := 0
+	for at := 0; at < len(packed); frames++ {
+		if size := int(packed[at]); size < 255 {
+			at += 1 + size
+		} else if at+5 <= len(packed) {
+			at += 5 + int(packed[at+1])<<24 + int(packed[at+2])<<16 + int(packed[at+3])<<8 + int(packed[at+4])
+		} else {
+			break
+		}
+	}
+	m.require(t, "unpack", 1, packed, len(packed), amplification.Variable, 0)
+	m.require(t, "unpack", 0, packed, len(packed), amplification.Variable, uint64(frames)*perFrame)
+	m.require(t, "message", 0, packed, len(packed)+frames*frameSize, amplification.Variable, 0)
+}
+
+func TestReadingTakesMemoryInProportionToTheInput(t *testing.T) {
+	m := startMeasurer(t)
+	each := func(inputs map[string][]byte, measure func(t testing.TB, data []byte)) {
+		for name, data := range inputs {
+			t.Run(name, func(t *testing.T) { measure(t, data) })
+		}
+	}
+	each(amplification.Labels(), func(t testing.TB, label []byte) {
+		m.message(t, amplification.Pack(amplification.Frames(label)))
+	})
+	each(amplification.Packed(), m.message)
+	each(amplification.Tensors(), m.decthings)
+	each(amplification.TensorProtos(), func(t testing.TB, data []byte) {
+		m.tensorflow(t, data, 0)
+		m.tensorflow(t, data, 1<<16)
+	})
+	fixed := map[string][]byte{
+		"floats that are not aligned": amplification.TensorProto(1, 100_000, amplification.Field(5, make([]byte, 400_000))),
+		"floats that repeat":          amplification.TensorProto(1, 16<<20, amplification.Field(5, make([]byte, 400_000))),
+		"int32 varints":               amplification.TensorProto(3, 100_000, amplification.Field(7, make([]byte, 100_000))),
+	}
+	for name, data := range fixed {
+		t.Run(name, func(t *testing.T) { m.require(t, "tensorflow", 0, data, len(data), amplification.Fixed, 64<<20) })
+	}
+	numbers := amplification.Long(2, 100_000, "12345678")
+	m.require(t, "decthings", 0, numbers, len(numbers), amplification.Fixed, 0)
+}
+
+// FuzzAmplification: whatever a frame says, reading it takes a bounded multiple of its size and the limit.
+func FuzzAmplification(f *testing.F) {
+	m := startMeasurer(f)
+	for op, inputs := range []map[string][]byte{amplification.Labels(), amplification.Packed(), amplification.Tensors(), amplification.TensorProtos()} {
+		for _, data := range inputs {
+			f.Add(byte(op), data[:min(len(data), 2000)], uint16(0), uint16(0), uint16(0))
+			f.Add(byte(op), data[:min(len(data), 2000)], uint16(10), uint16(20), uint16(2000))
+		}
+	}
+	f.Add(byte(0), []byte(`{"TENS":{"tensors":[`+amplification.Scalar+`,`+amplification.Scalar+`]}}`),
+		uint16(20+len(amplification.Scalar)), uint16(len(amplification.Scalar)+1), uint16(2000))
+	for dtype := range byte(33) {
+		f.Add(byte(3), amplification.TensorProto(dtype, 60_000, amplification.Field(8, nil)), uint16(11), uint16(2), uint16(60_000))
+		f.Add(byte(3), amplification.TensorProto(dtype, 60_000, amplification.Field(7, []byte("\x01"))), uint16(11), uint16(3), uint16(20_000))
+	}
+	for kind := range byte(17) {
+		f.Add(byte(2), amplification.Long(kind, 20_000, "\x01x"), uint16(0), uint16(0), uint16(0))
+		f.Add(byte(2), amplification.Sectioned(kind, 20_000, "\x00"), uint16(0), uint16(0), uint16(0))
+	}
+	f.Fuzz(func(t *testing.T, op byte, data []byte, at, size, times uint16) {
+		data = amplification.Repeat(data, at, size, times)
+		switch op % 4 {
+		case 0:
+			m.message(t, amplification.Pack(amplification.Frames(data)))
+		case 1:
+			m.message(t, data)
+		case 2:
+			m.decthings(t, data)
+		default:
+			m.tensorflow(t, data, 1<<16)
+		}
+	})
+}

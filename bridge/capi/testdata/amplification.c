@@ -1,0 +1,80 @@
+/* Measures how much memory reading takes, in C and in Go. Commands come from the standard input: an operation, its
+ * options, the size of a frame, and the frame. Each is answered by a line: the bytes that were taken, and the status.
+ *
+ *   decthings, consume  the dialect is the option
+ *   tensorflow          the options of dlb_tensorflow_decode
+ *   message, unpack     those of dlb_message_decode; the frame is in single-part form
+ *
+ * The library is built with the tag dlbridge_fault, and this program linked with count.c. */
+#include "check.h"
+
+uint64_t capiAllocated(void);
+void count_begin(void);
+int64_t count_most(void);
+int64_t count_used(void);
+
+enum { VALUES = 128 };
+
+static dlb_value values[VALUES];
+static dlb_message *message;
+static dlb_frame *frames;
+
+/* The frames of a message in single-part form, those that are whole. */
+static size_t split(unsigned char *data, size_t size, dlb_frame *out) {
+  size_t count = 0;
+  for (size_t at = 0; at < size; count++) {
+    size_t n = data[at++];
+    if (n == 255) {
+      if (size - at < 4) break;
+      n = (size_t)data[at] << 24 | (size_t)data[at + 1] << 16 | (size_t)data[at + 2] << 8 | data[at + 3];
+      at += 4;
+    }
+    if (n > size - at) break;
+    if (out != NULL) out[count] = (dlb_frame){data + at, n, NULL, NULL, 0};
+    at += n;
+  }
+  return count;
+}
+
+static int32_t run(const char *op, uint64_t options, const dlb_frame *frame, size_t count) {
+  dlb_error error;
+  if (strcmp(op, "decthings") == 0) return dlb_decthings_decode(values, frame, (int32_t)options, &error);
+  if (strcmp(op, "consume") == 0) return dlb_decthings_consume(values, VALUES, frame, 0, (int32_t)options, &error);
+  if (strcmp(op, "tensorflow") == 0) return dlb_tensorflow_decode(values, frame, options, &error);
+  if (strcmp(op, "unpack") == 0) return dlb_message_unpack(&message, frame, options, &error);
+  CHECK(strcmp(op, "message") == 0);
+  return dlb_message_decode(&message, frames, count, options, &error);
+}
+
+int main(void) {
+  char op[16];
+  unsigned long long options;
+  size_t size;
+  while (scanf("%15s %llu %zu", op, &options, &size) == 3) {
+    CHECK(getchar() == '\n');
+    unsigned char *data = malloc(size + 1);
+    CHECK(fread(data, 1, size, stdin) == size);
+    dlb_frame frame = {data, size, NULL, NULL, 0};
+    size_t count = split(data, size, NULL);
+    frames = calloc(count + 1, sizeof *frames);
+    split(data, size, frames);
+    memset(values, 0, sizeof values);
+    message = NULL;
+    uint64_t go = capiAllocated();
+    int64_t before = count_used();
+    count_begin();
+    int32_t status = run(op, options, &frame, count);
+    int64_t most = count_most() - before;
+    go = capiAllocated() - go;
+    printf("%lld %lld %s\n", (long long)most, (long long)go, dlb_error_name(status));
+    fflush(stdout);
+    for (size_t i = 0; i < VALUES; i++) {
+      dlb_tensor_release(values[i].tensor);
+      dlb_elements_free(values[i].elements);
+    }
+    dlb_message_free(message);
+    free(frames);
+    free(data);
+  }
+  return 0;
+}
