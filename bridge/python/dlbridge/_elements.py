@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 __all__ = ["Elements"]
+
+LIMIT = 64 << 20
+"""The limit of decoders where none is given, in bytes."""
+
+
+def limit_of(limit: int) -> int:
+    """A limit as the core takes it."""
+    value = operator.index(limit)
+    if value < 0:
+        raise ValueError(f"dlbridge: limit = {value} is negative")
+    return min(value, (1 << 47) - 1)
 
 
 class Elements:
@@ -18,7 +30,8 @@ class Elements:
 
     Elements of Decthings are str (string), bytes-like (binary) or tuples (format, bytes-like) (image, audio,
     video), and those that were read are memoryviews on what they were read from. Elements of TensorFlow are
-    bytes; for writing its strings may be str, too.
+    bytes; for writing its strings may be str, too. Elements that were read and are equal to the one before them are
+    the same object, and so are empty memoryviews.
     """
 
     __slots__ = ("shape", "type", "values")

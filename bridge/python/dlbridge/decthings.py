@@ -17,7 +17,7 @@ from typing import Any
 
 from . import _core
 from ._core import Tensor
-from ._elements import Elements
+from ._elements import LIMIT, Elements, limit_of
 from .tens import _json
 
 __all__ = ["Elements", "check", "decode", "encode", "iter"]
@@ -34,29 +34,32 @@ def _dialect(name: str) -> int:
         raise TypeError(f"dlbridge: dialect must be a str, not {type(name)!r}") from None
 
 
-def decode(data: Any, *, dialect: str = "doc") -> Tensor | Elements:
+def decode(data: Any, *, dialect: str = "doc", limit: int = LIMIT) -> Tensor | Elements:
     """Read the tensor that `data`, a bytes-like object, is.
+
+    Elements may take 32 times the memory of `data`, and `limit` bytes beyond that: a small memoryview takes much
+    more than its bytes.
 
     Ownership: the buffer is held until the result and everything made of it is gone. A Tensor lies on it if
     its elements are aligned there, else on a copy, and is read-only exactly when the buffer is. Errors:
-    ValueError for malformed data, and for bytes behind the tensor.
+    ValueError for malformed data, for bytes behind the tensor, and for elements that take more memory.
     """
-    return _core.decthings_decode(data, _dialect(dialect), Elements)
+    return _core.decthings_decode(data, _dialect(dialect), Elements, limit_of(limit))
 
 
-def iter(data: Any, *, dialect: str = "doc") -> Iterator[Tensor | Elements]:
+def iter(data: Any, *, dialect: str = "doc", limit: int = LIMIT) -> Iterator[Tensor | Elements]:
     """Read the tensors that stand in `data`, a bytes-like object, one after another, each when it is asked for.
 
-    Ownership, errors: as `decode`, for each. A malformed tensor is an error when its turn comes.
+    Ownership, limit, errors: as `decode`, for each. Up to 128 tensors are read at a time. A malformed tensor is an error when its turn comes.
     """
-    return _iterate(memoryview(data), _dialect(dialect))
+    return _iterate(memoryview(data), _dialect(dialect), limit_of(limit))
 
 
-def _iterate(data: memoryview, dialect: int) -> Iterator[Tensor | Elements]:
-    values, offset = _core.decthings_consume(data, 0, dialect, Elements)
+def _iterate(data: memoryview, dialect: int, limit: int = LIMIT) -> Iterator[Tensor | Elements]:
+    values, offset = _core.decthings_consume(data, 0, dialect, Elements, limit)
     while values:
         yield from values
-        values, offset = _core.decthings_consume(data, offset, dialect, Elements)
+        values, offset = _core.decthings_consume(data, offset, dialect, Elements, limit)
 
 
 def encode(x: Any, *, dialect: str = "doc") -> bytes:

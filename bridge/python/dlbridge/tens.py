@@ -19,6 +19,7 @@ from typing import Any
 
 from . import _core
 from ._core import Tensor
+from ._elements import LIMIT, limit_of
 
 __all__ = ["Message", "decode", "encode", "pack", "parse", "unpack"]
 
@@ -139,6 +140,8 @@ class Message:
 def decode(frames: Sequence[Any]) -> Message:
     """Read a message and its tensors. `frames`: bytes-like objects, prefix and header first.
 
+    The tensors take at most 32 times the memory of the label, and the parts 32 times that of the frames.
+
     Under the form TENS the label must describe tensors; under any other form a message whose label does
     not has none.
 
@@ -201,9 +204,13 @@ def pack(frames: Sequence[Any]) -> bytes:
     return _core.message_pack(frames)
 
 
-def unpack(data: Any) -> list[memoryview]:
-    """The frames of a message in single-part form; payloads alias `data`, a bytes-like object."""
-    return _core.message_unpack(data)
+def unpack(data: Any, *, limit: int = LIMIT) -> list[memoryview]:
+    """The frames of a message in single-part form; payloads alias `data`, a bytes-like object.
+
+    The memoryviews may take 32 times the memory of `data`, and `limit` bytes beyond that. Those of empty frames are
+    the same object. Errors: ValueError where `data` is no message, or has frames that take more memory.
+    """
+    return _core.message_unpack(data, limit_of(limit))
 
 
 def _message(read: tuple[Any, ...]) -> Message:

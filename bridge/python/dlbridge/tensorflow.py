@@ -14,19 +14,22 @@ from typing import Any
 
 from . import _core
 from ._core import Tensor
-from ._elements import Elements
+from ._elements import LIMIT, Elements, limit_of
 
 __all__ = ["Elements", "decode", "encode"]
 
 
-def decode(data: Any) -> Tensor | Elements:
+def decode(data: Any, *, limit: int = LIMIT) -> Tensor | Elements:
     """Read the TensorProto that `data`, a bytes-like object, is.
 
     Ownership: the buffer is held until the result and everything made of it is gone. A Tensor lies on it if
-    its elements are aligned there, else on a copy, and is read-only exactly when the buffer is. Values that
-    are left out, because they repeat the last one, may take 64 MiB. Errors: ValueError for malformed data.
+    its elements are aligned there, else on a copy, and is read-only exactly when the buffer is.
+
+    A tensor of which values are left out, because they repeat the last one, may take `limit` bytes. An element of
+    `Elements` counts as 24 bytes beside its own; all of them together may take 32 times the memory of `data`, and
+    `limit` bytes beyond that. Errors: ValueError for malformed data, and for a tensor that takes more memory.
     """
-    return _core.tensorflow_decode(data, Elements)
+    return _core.tensorflow_decode(data, Elements, limit_of(limit))
 
 
 def encode(x: Any, *, fields: bool = False, pad: bool = False) -> bytes:

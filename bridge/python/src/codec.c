@@ -280,6 +280,27 @@ PyObject *view_of_frame(module_state *state, const dlb_frame *frame) {
   return view_of(tensor);
 }
 
+PyObject *view_again(module_state *state, PyObject *object, const dlb_frame *lent) {
+  dlb_frame frame;
+  if (lend_frame(object, &frame) < 0) return NULL;
+  if (frame.size == lent->size &&
+      (frame.data == lent->data || memcmp(frame.data, lent->data, frame.size) == 0))
+    return view_of_frame(state, &frame);
+  frame.release(frame.ctx);
+  PyErr_SetString(PyExc_ValueError, "dlbridge: data has other bytes each time its buffer is asked for");
+  return NULL;
+}
+
+int check_room(const char *what, size_t count, size_t size, size_t input, size_t limit) {
+  size_t allowed = limit + CALL_SIZE;
+  if (size <= allowed || (size - allowed) / 32 < input) return 0;
+  PyErr_Format(PyExc_ValueError,
+               "dlbridge: %zu %s take %zu bytes as Python objects, more than 32 times their %zu bytes and a limit of "
+               "%zu bytes; limit= allows more",
+               count, what, size, input, limit);
+  return -1;
+}
+
 /* The frames of a message, taken out of it. No GIL is needed. */
 static int32_t take_frames(const library *go, const dlb_message *message, dlb_frame **out, size_t *count,
                            dlb_error *error) {
@@ -332,59 +353,84 @@ static PyObject *frames_of(module_state *state, const library *go, dlb_message *
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Everything a message says, taken out of it. */
-typedef struct {
-  dlb_header header;
-  dlb_bytes label, metadata;
-  size_t parts, tensors;
-  DLManagedTensorVersioned **managed; /* parts, then tensors; NULL where taken over */
-  dlb_bytes *tensor_metadata;
-} reading;
-
-static int32_t read_message(const library *go, const dlb_message *message, reading *out,
-                            dlb_error *error) {
-  memset(out, 0, sizeof *out);
-  out->parts = go->dlb_message_part_count(message);
-  out->tensors = go->dlb_message_tensor_count(message);
-  out->managed = calloc(out->parts + out->tensors + 1, sizeof *out->managed);
-  out->tensor_metadata = calloc(out->tensors + 1, sizeof *out->tensor_metadata);
-  if (out->managed == NULL || out->tensor_metadata == NULL) {
-    PyOS_snprintf(error->message, sizeof error->message, "no memory for the tensors");
-    return error->code = DLB_ERROR_MEMORY;
-  }
-  int32_t code = go->dlb_message_header(&out->header, message, error);
-  if (code == DLB_OK) code = go->dlb_message_label(&out->label, message, error);
-  if (code == DLB_OK) code = go->dlb_message_metadata(&out->metadata, message, error);
-  for (size_t i = 0; i < out->parts && code == DLB_OK; i++)
-    code = go->dlb_message_part(&out->managed[i], message, i, error);
-  for (size_t i = 0; i < out->tensors && code == DLB_OK; i++) {
-    code = go->dlb_message_tensor_at(&out->managed[out->parts + i], message, i, error);
-    if (code == DLB_OK)
-      code = go->dlb_message_tensor_metadata(&out->tensor_metadata[i], message, i, error);
-  }
-  return code;
-}
-
-static void end_reading(reading *read) {
-  for (size_t i = 0; read->managed != NULL && i < read->parts + read->tensors; i++) {
-    if (read->managed[i] != NULL) core_release_versioned(read->managed[i]);
-  }
-  free(read->managed);
-  free(read->tensor_metadata);
-}
-
 static PyObject *bytes_or_none(dlb_bytes bytes) {
   if (bytes.data == NULL) Py_RETURN_NONE;
   return PyBytes_FromStringAndSize(bytes.data, (Py_ssize_t)bytes.size);
 }
 
-static PyObject *list_managed(module_state *state, DLManagedTensorVersioned **managed, size_t count,
-                              int as_views) {
+/* A message that is being read, and the Tensors behind the views on its parts. */
+typedef struct {
+  module_state *state;
+  const library *go;
+  const dlb_message *message;
+  Tensor **parts; /* borrowed from the views */
+  size_t part_count;
+  size_t part; /* that the last tensor lies in */
+} reading;
+
+/* Memoryviews on the parts. */
+static PyObject *list_parts(reading *r) {
+  PyObject *list = PyList_New((Py_ssize_t)r->part_count);
+  for (size_t i = 0; list != NULL && i < r->part_count; i++) {
+    dlb_error error = {0};
+    DLManagedTensorVersioned *managed;
+    PyObject *view = NULL;
+    if (r->go->dlb_message_part(&managed, r->message, i, &error) != DLB_OK) raise_library(&error);
+    else view = view_of(r->parts[i] = take_over(r->state->tensor_type, managed, "message"));
+    if (view == NULL) Py_CLEAR(list);
+    else PyList_SetItem(list, (Py_ssize_t)i, view);
+  }
+  return list;
+}
+
+static int lies_in(const Tensor *tensor, const Tensor *part) {
+  if (tensor->extent.count == 0) return 0;
+  uintptr_t start = (uintptr_t)part->view.data, at = (uintptr_t)tensor->view.data;
+  return at + (uintptr_t)tensor->extent.low >= start &&
+         at + (uintptr_t)tensor->extent.high <= start + (uintptr_t)part->extent.nbytes;
+}
+
+/* Makes a tensor hold the memory of its part as the view on it does, with a share and not by an export of its own:
+ * any number of tensors may lie on one part. It is the part of the tensor before, or the one with the same index; a
+ * tensor that lies elsewhere, or has no elements, keeps its export. */
+static void share_part(reading *r, Tensor *tensor, size_t index) {
+  if (r->part_count == 0) return;
+  if (!lies_in(tensor, r->parts[r->part])) {
+    if (index >= r->part_count || !lies_in(tensor, r->parts[index])) return;
+    r->part = index;
+  }
+  core_share *share = r->parts[r->part]->share;
+  core_share_take(share);
+  share_end(tensor->share);
+  tensor->share = share;
+}
+
+static PyObject *list_tensors(reading *r, size_t count) {
   PyObject *list = PyList_New((Py_ssize_t)count);
   for (size_t i = 0; list != NULL && i < count; i++) {
-    Tensor *tensor = take_over(state->tensor_type, managed[i], "message");
-    managed[i] = NULL;
-    PyObject *item = as_views ? view_of(tensor) : (PyObject *)tensor;
+    dlb_error error = {0};
+    DLManagedTensorVersioned *managed;
+    Tensor *tensor = NULL;
+    if (r->go->dlb_message_tensor_at(&managed, r->message, i, &error) != DLB_OK) raise_library(&error);
+    else tensor = take_over(r->state->tensor_type, managed, "message");
+    if (tensor == NULL) {
+      Py_CLEAR(list);
+      break;
+    }
+    share_part(r, tensor, i);
+    PyList_SetItem(list, (Py_ssize_t)i, (PyObject *)tensor);
+  }
+  return list;
+}
+
+static PyObject *list_metadata(reading *r, size_t count) {
+  PyObject *list = PyList_New((Py_ssize_t)count);
+  for (size_t i = 0; list != NULL && i < count; i++) {
+    dlb_error error = {0};
+    dlb_bytes metadata;
+    PyObject *item = NULL;
+    if (r->go->dlb_message_tensor_metadata(&metadata, r->message, i, &error) != DLB_OK) raise_library(&error);
+    else item = bytes_or_none(metadata);
     if (item == NULL) Py_CLEAR(list);
     else PyList_SetItem(list, (Py_ssize_t)i, item);
   }
@@ -392,24 +438,31 @@ static PyObject *list_managed(module_state *state, DLManagedTensorVersioned **ma
 }
 
 /* (level, form, label, origin, granule, seqno, parts, tensors, metadata, tensor_metadata) */
-static PyObject *tuple_of_reading(module_state *state, reading *read) {
-  PyObject *parts = list_managed(state, read->managed, read->parts, 1);
-  PyObject *tensors = parts == NULL ? NULL : list_managed(state, read->managed + read->parts, read->tensors, 0);
-  PyObject *metadata = tensors == NULL ? NULL : PyList_New((Py_ssize_t)read->tensors);
-  for (size_t i = 0; metadata != NULL && i < read->tensors; i++) {
-    PyObject *item = bytes_or_none(read->tensor_metadata[i]);
-    if (item == NULL) Py_CLEAR(metadata);
-    else PyList_SetItem(metadata, (Py_ssize_t)i, item);
-  }
-  PyObject *whole = metadata == NULL ? NULL : bytes_or_none(read->metadata);
+static PyObject *read_message(module_state *state, const library *go, const dlb_message *message) {
+  dlb_header header;
+  dlb_bytes label, metadata;
+  dlb_error error = {0};
+  int32_t code = go->dlb_message_header(&header, message, &error);
+  if (code == DLB_OK) code = go->dlb_message_label(&label, message, &error);
+  if (code == DLB_OK) code = go->dlb_message_metadata(&metadata, message, &error);
+  if (code != DLB_OK) return raise_library(&error);
+  reading r = {.state = state, .go = go, .message = message, .part_count = go->dlb_message_part_count(message)};
+  size_t count = go->dlb_message_tensor_count(message);
+  r.parts = calloc(r.part_count + 1, sizeof *r.parts);
+  if (r.parts == NULL) return PyErr_NoMemory();
+  PyObject *parts = list_parts(&r);
+  PyObject *tensors = parts == NULL ? NULL : list_tensors(&r, count);
+  PyObject *each = tensors == NULL ? NULL : list_metadata(&r, count);
+  PyObject *whole = each == NULL ? NULL : bytes_or_none(metadata);
+  free(r.parts);
   PyObject *result = NULL;
   if (whole != NULL)
-    result = Py_BuildValue("(iy#y#KKKOOOO)", (int)read->header.level, read->header.form, (Py_ssize_t)4,
-                           read->label.data == NULL ? "" : read->label.data, (Py_ssize_t)read->label.size,
-                           (unsigned long long)read->header.origin, (unsigned long long)read->header.granule,
-                           (unsigned long long)read->header.seqno, parts, tensors, whole, metadata);
+    result = Py_BuildValue("(iy#y#KKKOOOO)", (int)header.level, header.form, (Py_ssize_t)4,
+                           label.data == NULL ? "" : label.data, (Py_ssize_t)label.size,
+                           (unsigned long long)header.origin, (unsigned long long)header.granule,
+                           (unsigned long long)header.seqno, parts, tensors, whole, each);
   Py_XDECREF(whole);
-  Py_XDECREF(metadata);
+  Py_XDECREF(each);
   Py_XDECREF(tensors);
   Py_XDECREF(parts);
   return result;
@@ -442,22 +495,48 @@ PyObject *codec_decode(PyObject *module, PyObject *args) {
   if (go == NULL || lend_frames(sequence, "frames", &frames, &count) < 0) return NULL;
   dlb_message *message = decode_frames(go, frames, count, message_only ? DLB_DECODE_MESSAGE_ONLY : 0);
   if (message == NULL) return NULL;
-  reading read;
-  dlb_error error = {0};
-  PyObject *result = NULL;
-  if (read_message(go, message, &read, &error) == DLB_OK)
-    result = tuple_of_reading(PyModule_GetState(module), &read);
-  else
-    raise_library(&error);
+  PyObject *result = read_message(PyModule_GetState(module), go, message);
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
-  end_reading(&read);
   go->dlb_message_free(message);
   PyErr_Restore(type, value, traceback);
   return result;
 }
 
-PyObject *codec_unpack(PyObject *module, PyObject *data) {
+/* A list of views on the frames of a message that was read from one frame, lent by data. */
+static PyObject *slice_frames(module_state *state, const library *go, const dlb_message *message, PyObject *data,
+                              const dlb_frame *lent, size_t limit) {
+  size_t count = go->dlb_message_frame_count(message);
+  if (check_room("frames", count, count * (PLACE_SIZE + VIEW_SIZE), lent->size, limit) < 0) return NULL;
+  PyObject *whole = view_again(state, data, lent);
+  PyObject *empty = whole == NULL ? NULL : PySequence_GetSlice(whole, 0, 0);
+  PyObject *list = empty == NULL ? NULL : PyList_New((Py_ssize_t)count);
+  for (size_t i = 0; list != NULL && i < count; i++) {
+    dlb_frame frame = {0};
+    dlb_error error = {0};
+    PyObject *part = NULL;
+    if (go->dlb_message_frame(&frame, message, i, &error) != DLB_OK) {
+      raise_library(&error);
+    } else if (frame.size == 0) {
+      part = Py_NewRef(empty);
+    } else {
+      Py_ssize_t at = (const char *)frame.data - (const char *)lent->data;
+      part = PySequence_GetSlice(whole, at, at + (Py_ssize_t)frame.size);
+    }
+    if (frame.release != NULL) frame.release(frame.ctx);
+    if (part == NULL) Py_CLEAR(list);
+    else PyList_SetItem(list, (Py_ssize_t)i, part);
+  }
+  Py_XDECREF(empty);
+  Py_XDECREF(whole);
+  return list;
+}
+
+/* (data, limit) -> frames */
+PyObject *codec_unpack(PyObject *module, PyObject *args) {
+  PyObject *data;
+  Py_ssize_t limit;
+  if (!PyArg_ParseTuple(args, "On", &data, &limit)) return NULL;
   const library *go = get_library(module);
   dlb_frame frame;
   if (go == NULL || lend_frame(data, &frame) < 0) return NULL;
@@ -467,9 +546,16 @@ PyObject *codec_unpack(PyObject *module, PyObject *data) {
   Py_BEGIN_ALLOW_THREADS;
   code = go->dlb_message_unpack(&message, &frame, DLB_DECODE_MESSAGE_ONLY, &error);
   Py_END_ALLOW_THREADS;
-  if (code == DLB_OK) return frames_of(PyModule_GetState(module), go, message);
-  loan_end(frame.ctx);
-  return raise_library(&error);
+  if (code != DLB_OK) {
+    loan_end(frame.ctx);
+    return raise_library(&error);
+  }
+  PyObject *list = slice_frames(PyModule_GetState(module), go, message, data, &frame, (size_t)limit);
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  go->dlb_message_free(message);
+  PyErr_Restore(type, value, traceback);
+  return list;
 }
 
 PyObject *codec_pack(PyObject *module, PyObject *sequence) {

@@ -45,6 +45,15 @@ const library *get_library(PyObject *module);
 PyObject *raise_library(const dlb_error *error);
 /* Lends the bytes of an object, bytes-like and without gaps. */
 int lend_frame(PyObject *object, dlb_frame *frame);
+/* A memoryview of the bytes that an object has lent before, on a loan of its own. */
+PyObject *view_again(module_state *state, PyObject *object, const dlb_frame *lent);
+/* Checks, before any is made, that objects for `count` of `what` take no more than 32 times their input and `limit`
+ * bytes; `size` is what they take. -1 with ValueError. */
+int check_room(const char *what, size_t count, size_t size, size_t input, size_t limit);
+/* What every call may take, whatever its input. */
+enum { CALL_SIZE = 64 << 10 };
+/* What Python objects take, with the lists that have them: no less than they do. */
+enum { PLACE_SIZE = 8, VIEW_SIZE = 208, TUPLE_SIZE = 80, OBJECT_SIZE = 72 };
 /* A memoryview of format B that takes the frame over, whatever becomes of it. */
 PyObject *view_of_frame(module_state *state, const dlb_frame *frame);
 

@@ -186,7 +186,7 @@ PyObject *codec_decode(PyObject *module, PyObject *args);
 PyObject *codec_encode(PyObject *module, PyObject *args);
 PyObject *codec_make(PyObject *module, PyObject *args);
 PyObject *codec_pack(PyObject *module, PyObject *frames);
-PyObject *codec_unpack(PyObject *module, PyObject *data);
+PyObject *codec_unpack(PyObject *module, PyObject *args);
 PyObject *codec_counters(PyObject *module, PyObject *ignored);
 
 /* ---- value.c */

@@ -77,7 +77,7 @@ static PyMethodDef functions[] = {
     {"message_encode", codec_encode, METH_VARARGS, NULL},
     {"message_make", codec_make, METH_VARARGS, NULL},
     {"message_pack", codec_pack, METH_O, NULL},
-    {"message_unpack", codec_unpack, METH_O, NULL},
+    {"message_unpack", codec_unpack, METH_VARARGS, NULL},
     {"decthings_decode", decthings_decode, METH_VARARGS, NULL},
     {"decthings_consume", decthings_consume, METH_VARARGS, NULL},
     {"decthings_encode", decthings_encode, METH_VARARGS, NULL},

@@ -20,47 +20,100 @@ typedef struct {
   dlb_frame frame;    /* lent by data */
   PyObject *view;     /* a memoryview of it, once one is needed */
   int how;
+  size_t limit; /* beyond 32 times the bytes of a value */
 } input;
 
 /* The bytes of an element that lie in the frame, as a part of the memoryview. */
 static PyObject *view_of_bytes(input *in, dlb_bytes bytes) {
-  if (in->view == NULL) {
-    dlb_frame frame;
-    if (lend_frame(in->data, &frame) < 0) return NULL;
-    if (frame.size != in->frame.size ||
-        (frame.data != in->frame.data && memcmp(frame.data, in->frame.data, frame.size) != 0)) {
-      frame.release(frame.ctx);
-      PyErr_SetString(PyExc_ValueError, "dlbridge: data has other bytes each time its buffer is asked for");
-      return NULL;
-    }
-    in->view = view_of_frame(in->state, &frame);
-    if (in->view == NULL) return NULL;
-  }
+  if (in->view == NULL) in->view = view_again(in->state, in->data, &in->frame);
+  if (in->view == NULL) return NULL;
   Py_ssize_t at = bytes.size == 0 ? 0 : bytes.data - (const char *)in->frame.data;
   return PySequence_GetSlice(in->view, at, at + (Py_ssize_t)bytes.size);
 }
 
+static int same_bytes(dlb_bytes a, dlb_bytes b) {
+  return a.size == b.size && (a.data == b.data || a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
+}
+
+/* Whether an element is the object of the one before. Those with the same bytes are, and of views those of the same
+ * memory: other memory may come to have other bytes. */
+static int repeats(const dlb_elements *e, size_t i, int views) {
+  if (i == 0 || !same_bytes(e->values[i - 1], e->values[i])) return 0;
+  if (views && e->values[i].size > 0 && e->values[i - 1].data != e->values[i].data) return 0;
+  return e->formats == NULL || same_bytes(e->formats[i - 1], e->formats[i]);
+}
+
+enum { TEXTS, VIEWS, COPIES };
+
+static int objects_of(const input *in, const dlb_elements *e) {
+  if (in->how == BYTES) return COPIES;
+  return e->type.size == 6 && memcmp(e->type.data, "string", 6) == 0 ? TEXTS : VIEWS;
+}
+
+/* What an element takes as a Python object, in no less than it does: a character may take four bytes. Those of one
+ * byte or none there are already. */
+static size_t object_size(dlb_bytes value, int objects) {
+  if (objects == VIEWS) return value.size == 0 ? 0 : VIEW_SIZE;
+  if (value.size < 2) return 0;
+  return OBJECT_SIZE + (objects == TEXTS ? 4 : 1) * value.size;
+}
+
+/* Whether the objects of elements that have `size` bytes in the frame take no more memory than is allowed. */
+static int check_elements(input *in, const dlb_elements *e, size_t size) {
+  size_t each = sizeof(dlb_bytes) + PLACE_SIZE;
+  int media = e->formats != NULL;
+  if (media) each += sizeof(dlb_bytes);
+  if (e->count <= (in->limit + CALL_SIZE) / 512) return 0; /* whatever they are, but for their bytes: at most four times these */
+  int objects = objects_of(in, e);
+  size_t total = e->count * each;
+  for (size_t i = 0; i < e->count; i++) {
+    if (repeats(e, i, objects == VIEWS)) continue;
+    total += object_size(e->values[i], objects);
+    if (media) total += TUPLE_SIZE;
+    if (media && (i == 0 || !same_bytes(e->formats[i - 1], e->formats[i]))) total += object_size(e->formats[i], TEXTS);
+  }
+  return check_room("elements", e->count, total, size, in->limit);
+}
+
+/* Elements that are equal to the one before are the same object. */
 static PyObject *list_values(input *in, const dlb_elements *e) {
-  int text = in->how == TEXT_AND_VIEWS && e->type.size == 6 && memcmp(e->type.data, "string", 6) == 0;
+  int objects = objects_of(in, e);
   PyObject *list = PyList_New((Py_ssize_t)e->count);
+  PyObject *format = NULL, *empty = NULL;
+  PyObject *item = NULL; /* borrowed from the list */
   for (size_t i = 0; list != NULL && i < e->count; i++) {
+    if (repeats(e, i, objects == VIEWS)) {
+      PyList_SetItem(list, (Py_ssize_t)i, Py_NewRef(item));
+      continue;
+    }
     dlb_bytes value = e->values[i];
     const char *data = value.size == 0 ? "" : value.data;
-    PyObject *item;
-    if (in->how == BYTES) item = PyBytes_FromStringAndSize(data, (Py_ssize_t)value.size);
-    else if (text) item = PyUnicode_DecodeUTF8(data, (Py_ssize_t)value.size, NULL);
-    else item = view_of_bytes(in, value);
-    if (item != NULL && e->formats != NULL)
-      item = Py_BuildValue("(s#N)", e->formats[i].data == NULL ? "" : e->formats[i].data,
-                           (Py_ssize_t)e->formats[i].size, item);
+    if (objects == COPIES) item = PyBytes_FromStringAndSize(data, (Py_ssize_t)value.size);
+    else if (objects == TEXTS) item = PyUnicode_DecodeUTF8(data, (Py_ssize_t)value.size, NULL);
+    else if (value.size > 0) item = view_of_bytes(in, value);
+    else {
+      if (empty == NULL) empty = view_of_bytes(in, value);
+      item = Py_XNewRef(empty);
+    }
+    if (item != NULL && e->formats != NULL) {
+      dlb_bytes name = e->formats[i];
+      if (i == 0 || !same_bytes(e->formats[i - 1], name))
+        REPLACE(format, PyUnicode_DecodeUTF8(name.size == 0 ? "" : name.data, (Py_ssize_t)name.size, NULL));
+      PyObject *pair = format == NULL ? NULL : PyTuple_Pack(2, format, item);
+      Py_DECREF(item);
+      item = pair;
+    }
     if (item == NULL) Py_CLEAR(list);
     else PyList_SetItem(list, (Py_ssize_t)i, item);
   }
+  Py_XDECREF(format);
+  Py_XDECREF(empty);
   return list;
 }
 
 /* Elements(type, shape, values) */
-static PyObject *elements_object(input *in, const dlb_elements *e) {
+static PyObject *elements_object(input *in, const dlb_elements *e, size_t size) {
+  if (check_elements(in, e, size) < 0) return NULL;
   PyObject *shape = PyTuple_New(e->ndim);
   for (Py_ssize_t d = 0; shape != NULL && d < e->ndim; d++) {
     PyObject *size = PyLong_FromLongLong(e->shape[d]);
@@ -79,15 +132,15 @@ static PyObject *elements_object(input *in, const dlb_elements *e) {
 /* Takes the value over, whatever becomes of it. */
 static PyObject *value_object(input *in, const dlb_value *value, const char *place) {
   if (value->tensor != NULL) return (PyObject *)take_over(in->state->tensor_type, value->tensor, place);
-  PyObject *object = elements_object(in, value->elements);
+  PyObject *object = elements_object(in, value->elements, value->size);
   in->go->dlb_elements_free(value->elements);
   return object;
 }
 
 /* Lends the bytes of data and finds the library. */
-static int begin(PyObject *module, PyObject *data, PyObject *elements, int how, input *out) {
+static int begin(PyObject *module, PyObject *data, PyObject *elements, int how, Py_ssize_t limit, input *out) {
   *out = (input){.state = PyModule_GetState(module), .go = get_library(module), .data = data, .elements = elements,
-                 .how = how};
+                 .how = how, .limit = (size_t)limit};
   if (out->go == NULL) return -1;
   if (PyUnicode_Check(data)) {
     PyErr_Format(PyExc_TypeError, "dlbridge: data must be bytes-like, not %R", Py_TYPE(data));
@@ -106,13 +159,14 @@ static PyObject *decoded(input *in, int32_t code, const dlb_value *value, const 
   return object;
 }
 
-/* (data, dialect, Elements) -> Tensor or Elements */
+/* (data, dialect, Elements, limit) -> Tensor or Elements */
 PyObject *decthings_decode(PyObject *module, PyObject *args) {
   PyObject *data, *elements;
   int dialect;
+  Py_ssize_t limit;
   input in;
-  if (!PyArg_ParseTuple(args, "OiO", &data, &dialect, &elements) ||
-      begin(module, data, elements, TEXT_AND_VIEWS, &in) < 0)
+  if (!PyArg_ParseTuple(args, "OiOn", &data, &dialect, &elements, &limit) ||
+      begin(module, data, elements, TEXT_AND_VIEWS, limit, &in) < 0)
     return NULL;
   dlb_value value = {0};
   dlb_error error = {0};
@@ -123,31 +177,34 @@ PyObject *decthings_decode(PyObject *module, PyObject *args) {
   return decoded(&in, code, &value, &error, "decthings");
 }
 
-/* (data, Elements) -> Tensor or Elements */
+/* (data, Elements, limit) -> Tensor or Elements */
 PyObject *tensorflow_decode(PyObject *module, PyObject *args) {
   PyObject *data, *elements;
+  Py_ssize_t limit;
   input in;
-  if (!PyArg_ParseTuple(args, "OO", &data, &elements) || begin(module, data, elements, BYTES, &in) < 0) return NULL;
+  if (!PyArg_ParseTuple(args, "OOn", &data, &elements, &limit) || begin(module, data, elements, BYTES, limit, &in) < 0)
+    return NULL;
+  uint64_t options = DLB_TENSORFLOW_LIMIT(limit > 0 ? limit : 1);
   dlb_value value = {0};
   dlb_error error = {0};
   int32_t code;
   Py_BEGIN_ALLOW_THREADS;
-  code = in.go->dlb_tensorflow_decode(&value, &in.frame, 0, &error);
+  code = in.go->dlb_tensorflow_decode(&value, &in.frame, options, &error);
   Py_END_ALLOW_THREADS;
   return decoded(&in, code, &value, &error, "tensorflow");
 }
 
 enum { BATCH = 128 };
 
-/* (data, offset, dialect, Elements) -> (list of Tensors and Elements, offset behind them); the list is empty
+/* (data, offset, dialect, Elements, limit) -> (list of Tensors and Elements, offset behind them); the list is empty
  * where data ends */
 PyObject *decthings_consume(PyObject *module, PyObject *args) {
   PyObject *data, *elements;
-  Py_ssize_t offset;
+  Py_ssize_t offset, limit;
   int dialect;
   input in;
-  if (!PyArg_ParseTuple(args, "OniO", &data, &offset, &dialect, &elements) ||
-      begin(module, data, elements, TEXT_AND_VIEWS, &in) < 0)
+  if (!PyArg_ParseTuple(args, "OniOn", &data, &offset, &dialect, &elements, &limit) ||
+      begin(module, data, elements, TEXT_AND_VIEWS, limit, &in) < 0)
     return NULL;
   dlb_value values[BATCH];
   dlb_error error = {0};
