@@ -19,6 +19,11 @@
 // that each has bytes of its own (4 is DLPack's flag IS_SUBBYTE_TYPE_PADDED). Readers that do not know
 // the attribute refuse V rather than misread it.
 //
+// # Memory
+//
+// What a label describes takes at most 32 times its text; payloads are not copied without [Align]. The README of this
+// package has the table of all decoders: how much memory each may take for its input, in each language.
+//
 // # Order
 //
 // TENS lists dimensions from the fastest to the slowest; package layout from the slowest to the fastest.

@@ -20,6 +20,9 @@
 // them and stay as they are. Everything in a frame is checked before it is believed, and a fault is an
 // [*Error] that says where it lies.
 //
+// A label, and the single-part form, take at most 32 times the memory of their bytes. The README of package bridge has
+// the table of all decoders.
+//
 // # What is read and written
 //
 // The specification is "ZIO Tensors" with the prefix and coordinate headers of ZIO. It leaves room, which
