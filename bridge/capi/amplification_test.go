@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/dlbridge/dlbridge/internal/amplification"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
 )
 
 // measurer is a running amplification.c.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge/decthings"
 	"github.com/dlbridge/dlbridge/dlpack"
-	"github.com/dlbridge/dlbridge/internal/amplification"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
 )
 
 // readTensor goes through all that reads a tensor.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/dlpack"
-	"github.com/dlbridge/dlbridge/internal/amplification"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
 )
 
 // varints is how many times the memory of a field of varints its elements may take: one of one byte may be an
