@@ -64,11 +64,17 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// run runs a command, for three minutes at most, and returns what it printed.
+// run runs a command, until shortly before the tests time out at most, and returns what it printed.
 func run(t testing.TB, environment []string, stdin []byte, name string, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
+	ctx := t.Context()
+	if test, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
+		if deadline, ok := test.Deadline(); ok {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithDeadline(ctx, deadline.Add(-10*time.Second))
+			defer cancel()
+		}
+	}
 	command := exec.CommandContext(ctx, name, args...)
 	command.Env = append(os.Environ(), environment...)
 	command.Stdin = bytes.NewReader(stdin)
