@@ -774,7 +774,7 @@ static void signal_handlers_stay(void) {
 
 static void check_double_deletes(uint64_t want) {
   dlb_counters now;
-  dlb_counters_read(&now);
+  dlb_counters_read(&now, sizeof now);
   CHECK_INT(want, now.double_deletes);
 }
 
