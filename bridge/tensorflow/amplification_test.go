@@ -45,7 +45,7 @@ func readMessage(t testing.TB, data []byte, limits ...int64) {
 	}
 }
 
-// decode reads a message in Go's memory and in C's.
+// decodeBoth reads a message in Go's memory and in C's.
 func decodeBoth(t testing.TB, data []byte, limit int64, options []tensorflow.DecodeOption) {
 	row, err := dlpack.FromSlice(data)
 	require.NoError(t, err)
@@ -75,7 +75,10 @@ func decodeBoth(t testing.TB, data []byte, limit int64, options []tensorflow.Dec
 
 func TestMessagesTakeMemoryInProportionToTheirBytes(t *testing.T) {
 	for name, data := range amplification.TensorProtos() {
-		t.Run(name, func(t *testing.T) { readMessage(t, data, 1<<16, tensorflow.DefaultLimit) })
+		t.Run(name, func(t *testing.T) {
+			readMessage(t, data, 1<<16)
+			decodeBoth(t, data, tensorflow.DefaultLimit, nil)
+		})
 	}
 }
 

@@ -1,0 +1,5 @@
+//go:build !asan
+
+package amplification
+
+const guarded = 1
