@@ -363,7 +363,9 @@ typedef struct {
   uintptr_t all; /* the block that was made last, hidden */
 } pool;
 
-enum { SMALL, LARGE, CELLS, POOLS };
+/* Pools of blocks by the rank that they have room for, so that a block costs about what its dimensions need, and one of
+ * cells. */
+enum { RANKS = 6, CELLS = RANKS, POOLS };
 
 #define POOL(ranks) {.mutex = PTHREAD_MUTEX_INITIALIZER, .home = {.drainer = -1, .rank = ranks}, .all = HIDDEN(0)}
 
@@ -371,8 +373,8 @@ enum { SMALL, LARGE, CELLS, POOLS };
  * would hide from leak checkers that its holder has lost it. */
 #define HIDDEN(block) (~(uintptr_t)(block))
 
-static pool pools[POOLS] = {
-    [SMALL] = POOL(CORE_RANK_SMALL), [LARGE] = POOL(CORE_RANK_MAX), [CELLS] = POOL(CORE_RANK_SMALL)};
+static pool pools[POOLS] = {POOL(CORE_RANK_SMALL), POOL(16), POOL(32), POOL(64), POOL(128), POOL(CORE_RANK_MAX),
+                            [CELLS] = POOL(CORE_RANK_SMALL)};
 
 /* The link to the block that was made before stands behind a block, and behind the share of a cell. */
 static uintptr_t *link_of(const pool *pool, core_block *block) {
@@ -437,7 +439,8 @@ static core_block *pool_take(pool *pool) {
 }
 
 static core_block *take_block(int32_t ndim) {
-  pool *pool = &pools[ndim > CORE_RANK_SMALL ? LARGE : SMALL];
+  pool *pool = pools;
+  while (pool->home.rank < ndim) pool++;
   pthread_mutex_lock(&pool->mutex);
   core_block *block = pool_take(pool);
   pthread_mutex_unlock(&pool->mutex);
