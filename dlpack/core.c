@@ -50,13 +50,15 @@ void core_release_lent(void (*lender)(void *ctx), void *ctx) {
 
 void core_share_take(core_share *share) { __atomic_fetch_add(&share->count, 1, __ATOMIC_RELAXED); }
 
-/* The releases that are running on this thread, and the shares that wait for the innermost to return. The list
- * goes through the shares themselves, so that it needs no memory. These words are thread-local in the default
- * model: a model that asks for static TLS would make dlopen of the Python extension fail in processes that have
- * used it up. There glibc allocates them when a thread first releases something. */
+/* The releases that are running on this thread, by the frames of core_share_end that run them, the outermost first,
+ * and the shares that wait for the innermost to return. The list goes through the shares themselves, so that it needs
+ * no memory. These words are thread-local in the default model: a model that asks for static TLS would make dlopen of
+ * the Python extension fail in processes that have used it up. There glibc allocates them when a thread first releases
+ * something. */
 typedef struct {
   int running;
   core_share *first, *last;
+  uintptr_t frames[CORE_NESTED];
 } release_list;
 
 static __thread release_list releases;
@@ -77,17 +79,30 @@ __attribute__((noinline)) static void release_waiting(release_list *list) {
   }
 }
 
+/* A release that panics in Go, or jumps out, never comes back to its frame here, and would be counted for ever. Stacks
+ * grow downwards: a frame that is not above the present one is left over from such a release, and is counted no longer.
+ * On a program's other stacks frames may look left over while they are not. Then more releases run inside each other,
+ * CORE_NESTED for each frame on a stack above, and nothing else changes. */
+__attribute__((noinline)) static int releases_around(const release_list *list, uintptr_t frame) {
+  int running = list->running;
+  while (running > 0 && list->frames[running - 1] <= frame) running--;
+  return running;
+}
+
 void core_share_end(core_share *share) {
   release_list *list = &releases;
   __asm__("" : "+r"(list)); /* or else its address would be looked up for each use */
-  if (list->running == CORE_NESTED) {
+  uintptr_t frame = (uintptr_t)__builtin_frame_address(0); /* AddressSanitizer moves locals to other stacks, not this */
+  int running = list->running == 0 ? 0 : releases_around(list, frame);
+  if (running == CORE_NESTED) {
     wait_for_release(list, share);
     return;
   }
-  int running = ++list->running;
+  list->frames[running] = frame;
+  list->running = running + 1;
   share->release(share);
-  if (running == CORE_NESTED) release_waiting(list);
-  list->running = running - 1;
+  if (list->first != NULL) release_waiting(list); /* at CORE_NESTED, or where what was to do so has not come back */
+  list->running = running;
 }
 
 void core_share_drop(core_share *share) {

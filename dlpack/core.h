@@ -74,7 +74,10 @@ CORE_API void core_share_drop(core_share *share);
  * programs make them. So that the C stack does not grow with them, at most CORE_NESTED releases run inside each
  * other on one thread. A share that ends deeper is put in a list of that thread, and released by the innermost of
  * these calls, once the release that ended it has returned. So whatever the outermost call ends has ended when
- * that returns, on the same thread; and up to CORE_NESTED levels deep that holds for each call. */
+ * that returns, on the same thread; and up to CORE_NESTED levels deep that holds for each call.
+ *
+ * A release must return. One that jumps out, or panics in Go, leaves undone what it had yet to do, and shares that
+ * waited for it wait for another release of its thread to return. It is not counted any longer. */
 CORE_API void core_share_end(core_share *share);
 /* Takes a share off. True for the last one: then the caller calls core_share_end. While the count is one nobody
  * else has a share to take another from, or to end. */

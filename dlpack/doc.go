@@ -86,7 +86,9 @@
 // A release may end other shares, and the chain of owners may be of any length. At most eight releases run inside
 // each other on one thread, so that the C stack does not grow with the chain. A share that ends deeper waits in a
 // list of that thread until the release that ended it has returned. Queueing every nested release would be simpler,
-// but a release may count on what it has ended, for example when it frees an arena in which tensors lay.
+// but a release may count on what it has ended, for example when it frees an arena in which tensors lay. A release
+// that panics never returns to its caller in C. The frames of the releases that run tell the C core so: what lies
+// below the frame of a new call is over.
 //
 // Host memory must lie at addresses from 4096 up to 2^63; a description that reaches outside of them is refused. Go
 // ends the process when it moves a stack and finds a pointer below 4096 there, or meets the pointer 0xdeaddeaddeaddead,

@@ -542,7 +542,8 @@ func fromMemory(op string, start unsafe.Pointer, size int64, s *Spec) (*Tensor, 
 // the last hold.
 //
 // Ownership: data stays the lender's until release. Lifetime: data must stay valid until then.
-// Threads: release may run on any thread. On error: release is not called.
+// Threads: release may run on any thread, and must return: one that calls Go must recover from panics, and must not
+// call [runtime.Goexit]. What it has left undone is lost otherwise. On error: release is not called.
 func Lend(data unsafe.Pointer, size int64, readOnly bool, release, ctx unsafe.Pointer) (*Tensor, error) {
 	const op = "lend"
 	if size < 0 {

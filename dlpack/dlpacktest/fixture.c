@@ -81,6 +81,19 @@ static void release_managed(void *ctx) {
 
 void *fixture_releaser(void) { return (void *)(uintptr_t)release_managed; }
 
+extern void fixtureCall(uintptr_t handle);
+
+static void call_go(void *ctx) { fixtureCall(*(uintptr_t *)ctx); }
+
+void *fixture_caller(void) { return (void *)(uintptr_t)call_go; }
+
+void *fixture_callback(uintptr_t handle) {
+  uintptr_t *ctx = malloc(sizeof *ctx);
+  if (ctx == NULL) abort();
+  *ctx = handle;
+  return ctx;
+}
+
 void fixture_arm(fixture *f, int legacy) {
   if (legacy) {
     f->managed.legacy.manager_ctx = f;

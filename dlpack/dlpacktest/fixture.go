@@ -8,6 +8,7 @@ package dlpacktest
 /*
 #cgo CFLAGS: -std=gnu11 -O2 -I${SRCDIR}/../../include -I${SRCDIR}/..
 #cgo LDFLAGS: -lpthread
+#include <stdlib.h>
 #include <string.h>
 #include "core.h"
 #include "fixture.h"
@@ -15,6 +16,7 @@ package dlpacktest
 import "C"
 
 import (
+	"runtime/cgo"
 	"testing"
 	"unsafe"
 
@@ -276,6 +278,21 @@ func (l *Loan) Context() unsafe.Pointer { return unsafe.Pointer(l.f) }
 // Releaser is a C function that calls the deleter of its argument, a `DLManagedTensorVersioned *`: the release of
 // memory that is lent on.
 func Releaser() unsafe.Pointer { return C.fixture_releaser() }
+
+// Callback makes a release of lent memory that calls a Go function: a C function and its ctx, which lives until the
+// test ends.
+func Callback(t testing.TB, call func()) (release, ctx unsafe.Pointer) {
+	handle := cgo.NewHandle(call)
+	c := C.fixture_callback(C.uintptr_t(handle))
+	t.Cleanup(func() {
+		C.free(c)
+		handle.Delete()
+	})
+	return C.fixture_caller(), c
+}
+
+//export fixtureCall
+func fixtureCall(handle C.uintptr_t) { cgo.Handle(handle).Value().(func())() }
 
 // Releases is how often the memory was given back.
 func (l *Loan) Releases() int { return int(C.fixture_deletes(l.f)) }

@@ -41,6 +41,9 @@ void *fixture_taker(void);
 int64_t fixture_thread(fixture *f);
 /* A release whose ctx is a DLManagedTensorVersioned: it calls the deleter. */
 void *fixture_releaser(void);
+/* A release that calls a function of Go's by its handle, which lies where ctx points to: in memory to free. */
+void *fixture_caller(void);
+void *fixture_callback(uintptr_t handle);
 
 /* A versioned tensor of `count` float32 of value 0, in one allocation that its deleter frees. */
 DLManagedTensorVersioned *fixture_allocate(int64_t count);
