@@ -55,6 +55,77 @@ func TestArgumentsLieWhereMemoryCanBe(t *testing.T) {
 	}
 }
 
+var escaped any
+
+// Arguments, and what they point to, at addresses where no memory is: below 4096 Go ends the process when it finds a
+// pointer to it on a stack.
+func TestArgumentsBelowTheFirstPageAreRefused(t *testing.T) {
+	need(t)
+	type text struct {
+		data uintptr
+		size int
+	}
+	tensor := func(config dlpacktest.Config) uintptr {
+		return uintptr(dlpacktest.Produce(t, config).DLTensor(false))
+	}
+	vector, matrix := []int64{4}, []int64{2, 2}
+	uses := map[string]func(a tvmffi.Args) any{
+		"shape":    func(a tvmffi.Args) any { return a.Shape(0) },
+		"slice":    func(a tvmffi.Args) any { return tvmffi.Slice[float32](a, 0) },
+		"tensor":   func(a tvmffi.Args) any { return a.Tensor(0) },
+		"string":   func(a tvmffi.Args) any { return a.String(0) },
+		"bytes":    func(a tvmffi.Args) any { return a.Bytes(0) },
+		"function": func(a tvmffi.Args) any { return a.Function(0) },
+		"keep": func(a tvmffi.Args) any {
+			v, err := a.Keep(0)
+			assert.ErrorIs(t, err, dlpack.ErrNull)
+			return v
+		},
+	}
+	for _, at := range []uintptr{8, 4088} {
+		described := &text{at, 5} // on the heap, since it escapes
+		escaped = described
+		for _, row := range []struct {
+			name string
+			kind int32
+			bits uintptr
+			uses []string
+		}{
+			{"a DLTensor", 7, at, []string{"shape", "slice", "tensor"}},
+			{"a tensor object", 70, at, []string{"shape", "slice", "tensor", "keep"}},
+			{"the shape of a vector", 7, tensor(dlpacktest.Config{Shape: vector, ShapeAt: at}), []string{"shape", "slice", "tensor"}},
+			{"the shape of a matrix", 7, tensor(dlpacktest.Config{Shape: matrix, ShapeAt: at}), []string{"shape", "slice", "tensor"}},
+			{"the strides of a vector", 7, tensor(dlpacktest.Config{Shape: vector, StridesAt: at}), []string{"slice", "tensor"}},
+			{"the strides of a matrix", 7, tensor(dlpacktest.Config{Shape: matrix, StridesAt: at}), []string{"slice", "tensor"}},
+			{"a C string", 8, at, []string{"string"}},
+			{"a byte array", 9, at, []string{"bytes"}},
+			{"the data of a byte array", 9, uintptr(unsafe.Pointer(described)), []string{"bytes"}},
+			{"a string object", 65, at, []string{"string", "keep"}},
+			{"a bytes object", 66, at, []string{"bytes", "keep"}},
+			{"a function", 68, at, []string{"function", "keep"}},
+		} {
+			for _, use := range row.uses {
+				t.Run(fmt.Sprintf("%s of %s at %d", use, row.name, at), func(t *testing.T) {
+					var message error
+					status := tvmffi.Serve(func(a tvmffi.Args) (any, error) {
+						got := uses[use](a)
+						growStack(200)
+						assert.Empty(t, got)
+						runtime.KeepAlive(got)
+						message = a.Check(1)
+						return nil, nil
+					}, unsafe.Pointer(&ffiAny{kind: row.kind, bits: row.bits}), 1, unsafe.Pointer(new(ffiAny)))
+					if use == "keep" {
+						return // which returns its error
+					}
+					assert.EqualValues(t, -1, status)
+					assert.ErrorContains(t, message, fmt.Sprintf("%#x", at))
+				})
+			}
+		}
+	}
+}
+
 func TestShapesOfScalarsAreNotLookedAt(t *testing.T) {
 	p := dlpacktest.Produce(t, dlpacktest.Config{ShapeAt: 8}) // as Rust has it
 	status := tvmffi.Serve(func(a tvmffi.Args) (any, error) {

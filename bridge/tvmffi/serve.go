@@ -377,8 +377,11 @@ func (a Args) String(i int) string {
 	case C.FFI_SMALL_STRING:
 		return string(short(arg))
 	case C.FFI_STRING:
-		return textOf((*C.ffi_bytes)(cell(uintptr(word(arg)))))
+		return string(a.bytes(i, arg, C.sizeof_ffi_object))
 	case C.FFI_RAW_STRING:
+		if !a.lies(i, uintptr(word(arg))) {
+			return ""
+		}
 		return C.GoString((*C.char)(pointer(uintptr(word(arg)))))
 	}
 	a.wrong(i, "a string")
@@ -391,9 +394,9 @@ func (a Args) Bytes(i int) []byte {
 	case C.FFI_SMALL_BYTES:
 		return short(arg)
 	case C.FFI_BYTES:
-		return bytesOf((*C.ffi_bytes)(cell(uintptr(word(arg)))))
+		return append([]byte{}, a.bytes(i, arg, C.sizeof_ffi_object)...)
 	case C.FFI_BYTE_ARRAY:
-		return bytesOf((*C.ffi_bytes)(pointer(uintptr(word(arg)))))
+		return append([]byte{}, a.bytes(i, arg, 0)...)
 	}
 	a.wrong(i, "bytes")
 	return nil
@@ -404,16 +407,41 @@ func short(arg *C.ffi_any) []byte {
 	return append([]byte{}, few[:min(arg.size, 7)]...)
 }
 
+// bytes is a view of the bytes of argument i, which are described behind a header; nil where they cannot lie there.
+func (a Args) bytes(i int, arg *C.ffi_any, header uintptr) []byte {
+	if at := uintptr(word(arg)); a.lies(i, at) {
+		b := (*C.ffi_bytes)(pointer(at + header))
+		if b.size == 0 || a.lies(i, *(*uintptr)(unsafe.Pointer(&b.data))) {
+			return view(b)
+		}
+	}
+	return nil
+}
+
+// lies reports whether memory can lie at an address that argument i has, and remembers it if not. Go ends the process
+// when it finds a pointer below that on a stack.
+func (a Args) lies(i int, address uintptr) bool {
+	if address < lowest {
+		a.refused(i, deny(dlpack.ErrNull, "address %#x lies below %d", address, lowest))
+	}
+	return address >= lowest
+}
+
 // tensor is the DLTensor of argument i, or nil.
 func (a Args) tensor(i int) *C.DLTensor {
-	switch arg, kind := a.at(i); {
-	case kind == C.FFI_TENSOR && word(arg) != 0:
-		return (*C.DLTensor)(cell(uintptr(word(arg))))
-	case kind == C.FFI_DLTENSOR && word(arg) != 0:
-		return (*C.DLTensor)(pointer(uintptr(word(arg))))
+	arg, kind := a.at(i)
+	if kind != C.FFI_TENSOR && kind != C.FFI_DLTENSOR {
+		a.wrong(i, "a tensor")
+		return nil
 	}
-	a.wrong(i, "a tensor")
-	return nil
+	at := uintptr(word(arg))
+	switch {
+	case !a.lies(i, at):
+		return nil
+	case kind == C.FFI_TENSOR:
+		return (*C.DLTensor)(cell(at))
+	}
+	return (*C.DLTensor)(pointer(at))
 }
 
 // Slice is argument i, a tensor on the host that is row-major without gaps, as a slice over its
@@ -428,12 +456,12 @@ func Slice[T dlpack.Element](a Args, i int) []T {
 
 // elements is where the elements of argument i lie, and how many they are.
 func (a Args) elements(i int, of elementType) (unsafe.Pointer, int) {
-	if arg, kind := a.at(i); kind == C.FFI_TENSOR || kind == C.FFI_DLTENSOR && word(arg) != 0 {
+	if arg, kind := a.at(i); (kind == C.FFI_TENSOR || kind == C.FFI_DLTENSOR) && word(arg) >= lowest {
 		d := (*C.DLTensor)(pointer(uintptr(word(arg))))
 		if kind == C.FFI_TENSOR {
 			d = (*C.DLTensor)(cell(uintptr(word(arg))))
 		}
-		if d.ndim == 1 && d.shape != nil && ordinary(d, dataType(of)) { // as packed, without a loop
+		if d.ndim == 1 && hasDims(d) && ordinary(d, dataType(of)) { // as packed, without a loop
 			n := *(*int64)(unsafe.Pointer(d.shape))
 			if uint64(n-1) < most && (d.strides == nil || *(*int64)(unsafe.Pointer(d.strides)) == 1) {
 				return d.data, int(n)
@@ -529,6 +557,12 @@ func dataType(of elementType) dlpack.DataType {
 	return 0
 }
 
+// hasDims reports whether shape and strides, which may be NULL, are at addresses that memory can have.
+func hasDims(d *C.DLTensor) bool {
+	shape, strides := *(*uintptr)(unsafe.Pointer(&d.shape)), *(*uintptr)(unsafe.Pointer(&d.strides))
+	return shape >= lowest && strides-1 >= lowest-1
+}
+
 // most is more elements than an ordinary tensor has.
 const most = 1 << 31
 
@@ -536,7 +570,7 @@ const most = 1 << 31
 // It is 0 for all others.
 func packed(d *C.DLTensor) int {
 	rank := int(d.ndim)
-	if uint(rank) > 8 || rank > 0 && d.shape == nil {
+	if uint(rank) > 8 || rank > 0 && !hasDims(d) {
 		return 0
 	}
 	count := int64(1)
@@ -575,8 +609,8 @@ func (a Args) Shape(i int) []int64 {
 	if d == nil {
 		return nil
 	}
-	if d.ndim < 0 || d.ndim > dlpack.MaxRank || d.ndim > 0 && d.shape == nil {
-		a.disagree(i, ValueError, "ndim = %d, shape at %p", d.ndim, d.shape)
+	if at := *(*uintptr)(unsafe.Pointer(&d.shape)); d.ndim < 0 || d.ndim > dlpack.MaxRank || d.ndim > 0 && at < lowest {
+		a.refused(i, deny(dlpack.ErrNull, "ndim = %d, shape at %#x", d.ndim, at))
 		return nil
 	}
 	if d.ndim == 0 {
@@ -608,8 +642,11 @@ func (a Args) Tensor(i int) *dlpack.Tensor {
 // Function is argument i, a function. It is closed when the handler returns (see [Args.Keep]).
 func (a Args) Function(i int, options ...FunctionOption) *Function {
 	arg, kind := a.at(i)
-	if kind != C.FFI_FUNCTION || word(arg) == 0 || !attached() {
+	if kind != C.FFI_FUNCTION || !attached() {
 		a.wrong(i, "a function")
+		return nil
+	}
+	if !a.lies(i, uintptr(word(arg))) {
 		return nil
 	}
 	C.ffi_incref(C.uintptr_t(word(arg)))
@@ -629,8 +666,8 @@ func (a Args) Keep(i int) (any, error) {
 	switch {
 	case kind == none:
 		return nil, Errorf(TypeError, "argument %d: there is none", i)
-	case kind >= C.FFI_OBJECT && word(arg) == 0:
-		return nil, deny(dlpack.ErrNull, "argument %d: an object of type %d at 0", i, kind)
+	case kind >= C.FFI_OBJECT && word(arg) < lowest:
+		return nil, deny(dlpack.ErrNull, "argument %d: an object of type %d at %#x", i, kind, word(arg))
 	case kind == C.FFI_DLTENSOR:
 		return nil, deny(dlpack.ErrBorrowed, "argument %d: the tensor is lent for the call only", i)
 	case !attached():
