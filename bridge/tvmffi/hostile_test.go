@@ -301,6 +301,17 @@ func TestArgumentsAtNullAreErrors(t *testing.T) {
 	}
 }
 
+// What a handler does with the zero Args, as in a test of it, has no effect on other calls.
+func TestZeroArgsRememberNothing(t *testing.T) {
+	var a tvmffi.Args
+	assert.Zero(t, a.Int(0))
+	assert.Nil(t, a.Tensor(0))
+	assert.Nil(t, tvmffi.Slice[float32](a, 0))
+	require.EqualError(t, a.Check(1), "TypeError: takes 1 arguments, got 0")
+	require.NoError(t, tvmffi.Args{}.Check(0), "of another handler")
+	require.NoError(t, tvmffi.Args{}.Check(-1), "of another handler")
+}
+
 func TestPreparedCallsAreClosedOnce(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	f := function(t, "nop")

@@ -38,6 +38,8 @@ type Handler func(a Args) (any, error)
 // Args are the arguments of one call of a [Handler]. They lie in the caller's memory, and must not
 // be used after the handler has returned. What is asked for and is not there is remembered for
 // [Args.Check], after which a handler may rely on all that it asked for before.
+//
+// The zero Args has no arguments. It belongs to no call, and remembers nothing.
 type Args struct {
 	list unsafe.Pointer // C: const ffi_any *
 	n    int
@@ -57,8 +59,11 @@ type note struct {
 	closers []interface{ Close() error }
 }
 
-// note changes what the call remembers.
+// note changes what the call remembers, until it ends. The zero Args belongs to no call.
 func (a Args) note(change func(*note)) {
+	if a.call == nil {
+		return
+	}
 	notes.mu.Lock()
 	defer notes.mu.Unlock()
 	n := notes.of[a.call]
@@ -269,7 +274,9 @@ func (a Args) Check(n int) error {
 // check is apart so that Check is inlined.
 func (a Args) check(n int) error {
 	if n >= 0 && n != a.n {
-		a.note(func(note *note) { note.err = Errorf(TypeError, "takes %d arguments, got %d", n, a.n) })
+		err := Errorf(TypeError, "takes %d arguments, got %d", n, a.n)
+		a.note(func(note *note) { note.err = err })
+		return err
 	}
 	return a.noted(false).err
 }
