@@ -126,6 +126,7 @@ func (f *Function) Call(args ...any) (any, error) {
 		return nil, errClosed(f.name)
 	}
 	c := calls.Get().(*call)
+	defer f.leave(c) // deferred, since a Go function that is called may end the goroutine
 	err := c.describe(f, args)
 	var r C.ffi_result
 	if err == nil {
@@ -133,8 +134,6 @@ func (f *Function) Call(args ...any) (any, error) {
 		r = C.ffi_invoke(C.uintptr_t(f.handle), c.first(), C.int32_t(len(c.args)), c.firstDim(), (*C.char)(d[0]), (*C.char)(d[1]),
 			(*C.char)(d[2]), (*C.char)(d[3]), (*C.char)(d[4]), (*C.char)(d[5]), (*C.char)(d[6]), (*C.char)(d[7]))
 	}
-	c.end()
-	f.release()
 	if err != nil {
 		return nil, err
 	}
@@ -142,6 +141,12 @@ func (f *Function) Call(args ...any) (any, error) {
 		return nil, raised(f.name, r)
 	}
 	return value(r)
+}
+
+// leave ends a call.
+func (f *Function) leave(c *call) {
+	c.end()
+	f.release()
 }
 
 // direct is how many addresses in Go's memory go through a call itself.

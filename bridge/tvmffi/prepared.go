@@ -77,11 +77,8 @@ func (p *Prepared) Call() (any, error) {
 		return nil, errClosed(p.function.name)
 	}
 	p.under++
+	defer p.leave() // deferred, since a Go function that is called may end the goroutine
 	r := C.ffi_invoke_prepared(C.uintptr_t(uintptr(p.c)))
-	if p.under--; p.under == 0 && p.closed.Load() {
-		p.end()
-	}
-	runtime.KeepAlive(p)
 	if r.status != 0 {
 		return nil, raised(p.function.name, r)
 	}
@@ -89,6 +86,14 @@ func (p *Prepared) Call() (any, error) {
 		return nil, nil
 	}
 	return value(r)
+}
+
+// leave ends a call that is under way.
+func (p *Prepared) leave() {
+	if p.under--; p.under == 0 && p.closed.Load() {
+		p.end()
+	}
+	runtime.KeepAlive(p)
 }
 
 // Close lets go of the arguments. The first call has an effect, later ones have none; a call that

@@ -110,7 +110,8 @@ func (a Args) noted(ended bool) (n note) {
 // Ownership: args stay the caller's, and so does what result becomes. Lifetime: args are valid
 // until Serve returns. Threads: any; in a forked child of a process that has loaded Go the function
 // raises a RuntimeError, without Go (on Linux). On error: returns -1 with the error left in the
-// thread, and *result as it was.
+// thread, and *result as it was. A handler that calls [runtime.Goexit] never returns to its caller: where that
+// is a call in Go, what the call took is given back.
 func Serve(h Handler, args unsafe.Pointer, n int32, result unsafe.Pointer) (status int32) {
 	if !library.loaded.Load() {
 		attached() // so that Go has its signal handler before h runs
@@ -120,9 +121,15 @@ func Serve(h Handler, args unsafe.Pointer, n int32, result unsafe.Pointer) (stat
 	}
 	over := false
 	defer func() {
-		if !over {
-			status = finish(h, result, nil, panicked(recover()))
+		if over {
+			return
 		}
+		if value := recover(); value != nil {
+			status = finish(h, result, nil, panicked(value))
+			return
+		}
+		n := Args{call: result}.noted(true) // of runtime.Goexit, after which no caller sees a status
+		n.end((*C.ffi_any)(result), nil, nil)
 	}()
 	if args == nil || n < 0 {
 		n = 0 // of which the handler complains
@@ -418,7 +425,7 @@ func short(arg *C.ffi_any) []byte {
 func (a Args) bytes(i int, arg *C.ffi_any, header uintptr) []byte {
 	if at := uintptr(word(arg)); a.lies(i, at) {
 		b := (*C.ffi_bytes)(pointer(at + header))
-		if b.size == 0 || a.lies(i, *(*uintptr)(unsafe.Pointer(&b.data))) {
+		if b.size == 0 || a.lies(i, addressIn(&b.data)) {
 			return view(b)
 		}
 	}
@@ -468,9 +475,9 @@ func (a Args) elements(i int, of elementType) (unsafe.Pointer, int) {
 		if kind == C.FFI_TENSOR {
 			d = (*C.DLTensor)(cell(uintptr(word(arg))))
 		}
-		if d.ndim == 1 && hasDims(d) && ordinary(d, dataType(of)) { // as packed, without a loop
+		if d.ndim == 1 && addressIn(&d.shape) >= lowest && ordinary(d, dataType(of)) { // as packed, without a loop
 			n := *(*int64)(unsafe.Pointer(d.shape))
-			if uint64(n-1) < most && (d.strides == nil || *(*int64)(unsafe.Pointer(d.strides)) == 1) {
+			if uint64(n-1) < most && (d.strides == nil || addressIn(&d.strides) >= lowest && *(*int64)(unsafe.Pointer(d.strides)) == 1) {
 				return d.data, int(n)
 			}
 		}
@@ -564,11 +571,8 @@ func dataType(of elementType) dlpack.DataType {
 	return 0
 }
 
-// hasDims reports whether shape and strides, which may be NULL, are at addresses that memory can have.
-func hasDims(d *C.DLTensor) bool {
-	shape, strides := *(*uintptr)(unsafe.Pointer(&d.shape)), *(*uintptr)(unsafe.Pointer(&d.strides))
-	return shape >= lowest && strides-1 >= lowest-1
-}
+// addressIn is the address in a field of a foreign struct, which may be none that Go may have as a pointer.
+func addressIn[T any](field **T) uintptr { return *(*uintptr)(unsafe.Pointer(field)) }
 
 // most is more elements than an ordinary tensor has.
 const most = 1 << 31
@@ -577,7 +581,7 @@ const most = 1 << 31
 // It is 0 for all others.
 func packed(d *C.DLTensor) int {
 	rank := int(d.ndim)
-	if uint(rank) > 8 || rank > 0 && !hasDims(d) {
+	if uint(rank) > 8 || rank > 0 && (addressIn(&d.shape) < lowest || addressIn(&d.strides)-1 < lowest-1) { // strides may be NULL
 		return 0
 	}
 	count := int64(1)
@@ -616,7 +620,7 @@ func (a Args) Shape(i int) []int64 {
 	if d == nil {
 		return nil
 	}
-	if at := *(*uintptr)(unsafe.Pointer(&d.shape)); d.ndim < 0 || d.ndim > dlpack.MaxRank || d.ndim > 0 && at < lowest {
+	if at := addressIn(&d.shape); d.ndim < 0 || d.ndim > dlpack.MaxRank || d.ndim > 0 && at < lowest {
 		a.refused(i, deny(dlpack.ErrNull, "ndim = %d, shape at %#x", d.ndim, at))
 		return nil
 	}
