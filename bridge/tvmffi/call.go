@@ -122,8 +122,8 @@ func isNil(value any) bool {
 // once. On error: *[Error] for what the function raised; [dlpack.ErrUnaligned],
 // [dlpack.ErrReadOnly], [dlpack.ErrClosed], [ErrArgument] before it was called. Nothing is kept.
 func (f *Function) Call(args ...any) (any, error) {
-	if !f.acquire() {
-		return nil, errClosed(f.name)
+	if f == nil || !f.acquire() {
+		return nil, errClosed(f.Name())
 	}
 	c := calls.Get().(*call)
 	defer f.leave(c) // deferred, since a Go function that is called may end the goroutine

@@ -195,12 +195,25 @@ func TestZeroValuesAreClosed(t *testing.T) {
 		"a module's argument":    func() error { _, err := nop.Call(new(tvmffi.Module)); return err },
 		"an object's argument":   func() error { _, err := nop.Call(new(tvmffi.Object)); return err },
 		"a call that is settled": func() error { _, err := new(tvmffi.Prepared).Call(); return err },
+		"no function":            func() error { _, err := (*tvmffi.Function)(nil).Call(1); return err },
+		"no function, prepared":  func() error { _, err := (*tvmffi.Function)(nil).Prepare(1); return err },
+		"no module":              func() error { _, err := (*tvmffi.Module)(nil).Function("nop"); return err },
+		"no call":                func() error { _, err := (*tvmffi.Prepared)(nil).Call(); return err },
 	} {
 		assert.ErrorIs(t, use(), dlpack.ErrClosed, name)
 	}
-	for _, c := range []interface{ Close() error }{new(tvmffi.Function), new(tvmffi.Module), new(tvmffi.Object), new(tvmffi.Prepared)} {
+	for _, c := range []interface{ Close() error }{
+		new(tvmffi.Function), new(tvmffi.Module), new(tvmffi.Object), new(tvmffi.Prepared),
+		(*tvmffi.Function)(nil), (*tvmffi.Module)(nil), (*tvmffi.Object)(nil), (*tvmffi.Prepared)(nil),
+	} {
 		assert.NoError(t, c.Close(), "%T", c)
 	}
+	assert.Equal(t, "function", (*tvmffi.Function)(nil).Name())
+	assert.Zero(t, (*tvmffi.Object)(nil).TypeIndex())
+	assert.Equal(t, "<nil>", (*tvmffi.Object)(nil).String())
+	f, err := tvmffi.Global("ffi.Array", nil) // an option that is none
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
 }
 
 func TestNilResultsOfHandlersAreErrors(t *testing.T) {

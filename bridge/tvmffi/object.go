@@ -82,10 +82,7 @@ func (r *reference) share() uint64 {
 }
 
 // Close ends this hold on the object. The first call has an effect, later ones have none; calls
-// that are under way end first.
-//
-// Ownership: ends this reference. Lifetime: the object lives while TVM-FFI, or another reference,
-// holds it. Threads: any goroutine. On error: never fails; the result makes it an io.Closer.
+// that are under way end first. See [Function.Close].
 func (r *reference) Close() error {
 	if r.handle != 0 && r.uses.close() {
 		r.end()
@@ -101,17 +98,35 @@ type Object struct {
 	kind int32
 }
 
+// Close is as that of a [Function]. It ends nothing where o is nil.
+func (o *Object) Close() error {
+	if o == nil {
+		return nil
+	}
+	return o.reference.Close()
+}
+
 func newObject(kind int32, handle uintptr) *Object {
 	o := &Object{kind: kind}
 	o.hold(handle)
 	return o
 }
 
-// TypeIndex is TVM-FFI's number of the object's type.
-func (o *Object) TypeIndex() int { return int(o.kind) }
+// TypeIndex is TVM-FFI's number of the object's type, and 0 where o is nil.
+func (o *Object) TypeIndex() int {
+	if o == nil {
+		return 0
+	}
+	return int(o.kind)
+}
 
 // String names the type by its number.
-func (o *Object) String() string { return "TVM-FFI object of type " + strconv.Itoa(int(o.kind)) }
+func (o *Object) String() string {
+	if o == nil {
+		return "<nil>"
+	}
+	return "TVM-FFI object of type " + strconv.Itoa(int(o.kind))
+}
 
 // A Function is a function of TVM-FFI's: of a module, of the global table, or of Go.
 type Function struct {
@@ -123,14 +138,38 @@ type Function struct {
 func newFunction(name string, handle uintptr, options []FunctionOption) *Function {
 	f := &Function{name: name, align: DefaultAlignment}
 	f.hold(handle)
-	for _, option := range options {
-		option(f)
-	}
+	f.apply(options)
 	return f
 }
 
-// Name is what the function was looked up as.
-func (f *Function) Name() string { return f.name }
+// apply changes how the function is called. A nil option changes nothing.
+func (f *Function) apply(options []FunctionOption) {
+	for _, option := range options {
+		if option != nil {
+			option(f)
+		}
+	}
+}
+
+// Close ends this hold on the function. The first call has an effect, later ones have none, and neither has one of a
+// nil function; calls that are under way end first.
+//
+// Ownership: ends this reference. Lifetime: the function lives while TVM-FFI, or another reference, holds it.
+// Threads: any goroutine. On error: never fails; the result makes it an io.Closer.
+func (f *Function) Close() error {
+	if f == nil {
+		return nil
+	}
+	return f.reference.Close()
+}
+
+// Name is what the function was looked up as, and "function" where f is nil.
+func (f *Function) Name() string {
+	if f == nil {
+		return "function"
+	}
+	return f.name
+}
 
 // DefaultAlignment is how many bytes the data of tensors must be aligned to, unless [Alignment]
 // says otherwise: the most that vector instructions ask for.
@@ -151,6 +190,14 @@ func Alignment(bytes int) FunctionOption {
 type Module struct {
 	reference
 	path string
+}
+
+// Close is as that of a [Function]. It ends nothing where m is nil.
+func (m *Module) Close() error {
+	if m == nil {
+		return nil
+	}
+	return m.reference.Close()
 }
 
 // table is held by those who use the global table of TVM-FFI, which has no lock: its source wants
@@ -186,6 +233,9 @@ func Global(name string, options ...FunctionOption) (*Function, error) {
 // Ownership: the result is the caller's, and keeps the module. Lifetime: until its Close. Threads:
 // any. On error: [ErrNotFound], [dlpack.ErrClosed].
 func (m *Module) Function(name string, options ...FunctionOption) (*Function, error) {
+	if m == nil {
+		return nil, errClosed("module")
+	}
 	lookup, err := Global("ffi.ModuleGetFunction")
 	if err != nil {
 		return nil, err
@@ -200,9 +250,7 @@ func (m *Module) Function(name string, options ...FunctionOption) (*Function, er
 		return nil, refuse("module", ErrNotFound, "%s has no %s", m.path, name)
 	}
 	f.name = name
-	for _, option := range options {
-		option(f)
-	}
+	f.apply(options)
 	return f, nil
 }
 

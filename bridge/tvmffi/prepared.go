@@ -45,8 +45,8 @@ func (s settled) end() {
 // Threads: any. On error: as [Function.Call], and [dlpack.ErrBorrowed], [dlpack.ErrMemory]; nothing
 // is kept.
 func (f *Function) Prepare(args ...any) (*Prepared, error) {
-	if !f.acquire() {
-		return nil, errClosed(f.name)
+	if f == nil || !f.acquire() {
+		return nil, errClosed(f.Name())
 	}
 	s := settled{function: f, call: &call{pins: true}}
 	err := s.call.describe(f, args)
@@ -70,7 +70,7 @@ func (f *Function) Prepare(args ...any) (*Prepared, error) {
 // Ownership, On error: as [Function.Call]; also [dlpack.ErrClosed]. Lifetime: a result is the
 // caller's. Threads: any, one at a time: the arguments are the same for all.
 func (p *Prepared) Call() (any, error) {
-	if p.c == nil {
+	if p == nil || p.c == nil {
 		return nil, errClosed("call")
 	}
 	if p.closed.Load() {
@@ -103,7 +103,7 @@ func (p *Prepared) leave() {
 // again. Threads: any, while no other goroutine is in a call. On error: never fails; the result
 // makes it an io.Closer.
 func (p *Prepared) Close() error {
-	if p.c != nil && p.closed.CompareAndSwap(false, true) {
+	if p != nil && p.c != nil && p.closed.CompareAndSwap(false, true) {
 		p.net.Stop()
 		if p.under == 0 {
 			p.end()
