@@ -669,3 +669,25 @@ func TestG55ForeignBytesAreAccountedFor(t *testing.T) {
 	collectUntil(t, func() bool { return dlpack.ReadStats().Forgotten >= before+2040 })
 	assert.Equal(t, before+2040, dlpack.ReadStats().Forgotten)
 }
+
+// Descriptions of more memory than there is do not make the sum of foreign bytes overflow, nor so large that nothing
+// forgotten is looked for any more.
+func TestForeignBytesOfOneMemoryAreBounded(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	before := dlpack.ReadStats().ForeignBytes
+	var tensors []*dlpack.Tensor
+	for range 3 {
+		p := dlpacktest.Produce(t, dlpacktest.Config{DeviceType: 2, Shape: []int64{2}, Strides: []int64{1 << 60}})
+		x, err := dlpack.Import(p.Managed())
+		require.NoError(t, err)
+		loan := dlpacktest.Lend(t, 1)
+		y, err := dlpack.Lend(loan.Data(), 1<<62, false, loan.Release(), loan.Context())
+		require.NoError(t, err)
+		tensors = append(tensors, x, y)
+		assert.EqualValues(t, len(tensors)<<30, dlpack.ReadStats().ForeignBytes-before)
+	}
+	for _, x := range tensors {
+		require.NoError(t, x.Close())
+	}
+	assert.Equal(t, before, dlpack.ReadStats().ForeignBytes)
+}

@@ -61,7 +61,7 @@ type guard struct {
 // A fate is what the cleanup of a guard holds, while the guard is unreachable.
 type fate struct {
 	ending
-	bytes   int64 // what the safety net is accountable for
+	bytes   int64 // what the safety net is accountable for, up to foreignMost
 	origin  origin
 	escaped atomic.Bool // a bare slice over the memory is out
 }
@@ -76,6 +76,7 @@ var guards = sync.Pool{New: func() any {
 func (m *memory) catch(from origin, bytes int64) {
 	g := guards.Get().(*guard)
 	m.origin, m.guarded, m.keep = from, true, unsafe.Pointer(g)
+	bytes = min(bytes, foreignMost)
 	g.fate.origin, g.fate.bytes = from, bytes
 	foreign.add(bytes)
 }
@@ -260,6 +261,10 @@ type accounts struct {
 	mu    sync.Mutex // held while the limit is lowered, so that the last to do so has the last word
 	due   chan struct{}
 }
+
+// foreignMost is as many bytes as one memory counts. A producer may describe memory that nobody has: without a bound,
+// two descriptions would let the sum overflow, or the limit rise so high that no collection is started any more.
+const foreignMost = 1 << 30
 
 // foreignFloor is how many foreign bytes may lie about before a collection looks for forgotten ones.
 const foreignFloor = 64 << 20
