@@ -321,19 +321,34 @@ static int32_t take_frames(const library *go, const dlb_message *message, dlb_fr
   return DLB_OK;
 }
 
+PyObject *list_begin(size_t count) {
+  PyObject *list = PyList_New((Py_ssize_t)count);
+  if (list != NULL) PyObject_GC_UnTrack(list);
+  return list;
+}
+
+void list_set(PyObject **list, size_t index, PyObject *object) {
+  if (object == NULL) Py_CLEAR(*list);
+  else PyList_SetItem(*list, (Py_ssize_t)index, object);
+}
+
+PyObject *list_end(PyObject *list) {
+  if (list != NULL) PyObject_GC_Track(list);
+  return list;
+}
+
 /* A list of memoryviews; takes over frames and array. */
 static PyObject *list_frames(module_state *state, dlb_frame *frames, size_t count) {
-  PyObject *list = PyList_New((Py_ssize_t)count);
+  PyObject *list = list_begin(count);
   size_t i = 0;
   while (list != NULL && i < count) {
     PyObject *view = view_of_frame(state, frames + i);
-    if (view == NULL) Py_CLEAR(list);
-    else PyList_SetItem(list, (Py_ssize_t)i, view);
+    list_set(&list, i, view);
     i++;
   }
   memmove(frames, frames + i, (count - i) * sizeof *frames);
   end_frames(frames, count - i);
-  return list;
+  return list_end(list);
 }
 
 /* Ends a message that was made and answers with its frames. */
@@ -370,17 +385,16 @@ typedef struct {
 
 /* Memoryviews on the parts. */
 static PyObject *list_parts(reading *r) {
-  PyObject *list = PyList_New((Py_ssize_t)r->part_count);
+  PyObject *list = list_begin(r->part_count);
   for (size_t i = 0; list != NULL && i < r->part_count; i++) {
     dlb_error error = {0};
     DLManagedTensorVersioned *managed;
     PyObject *view = NULL;
     if (r->go->dlb_message_part(&managed, r->message, i, &error) != DLB_OK) raise_library(&error);
     else view = view_of(r->parts[i] = take_over(r->state->tensor_type, managed, "message"));
-    if (view == NULL) Py_CLEAR(list);
-    else PyList_SetItem(list, (Py_ssize_t)i, view);
+    list_set(&list, i, view);
   }
-  return list;
+  return list_end(list);
 }
 
 static int lies_in(const Tensor *tensor, const Tensor *part) {
@@ -406,35 +420,30 @@ static void share_part(reading *r, Tensor *tensor, size_t index) {
 }
 
 static PyObject *list_tensors(reading *r, size_t count) {
-  PyObject *list = PyList_New((Py_ssize_t)count);
+  PyObject *list = list_begin(count);
   for (size_t i = 0; list != NULL && i < count; i++) {
     dlb_error error = {0};
     DLManagedTensorVersioned *managed;
     Tensor *tensor = NULL;
     if (r->go->dlb_message_tensor_at(&managed, r->message, i, &error) != DLB_OK) raise_library(&error);
     else tensor = take_over(r->state->tensor_type, managed, "message");
-    if (tensor == NULL) {
-      Py_CLEAR(list);
-      break;
-    }
-    share_part(r, tensor, i);
-    PyList_SetItem(list, (Py_ssize_t)i, (PyObject *)tensor);
+    if (tensor != NULL) share_part(r, tensor, i);
+    list_set(&list, i, (PyObject *)tensor);
   }
-  return list;
+  return list_end(list);
 }
 
 static PyObject *list_metadata(reading *r, size_t count) {
-  PyObject *list = PyList_New((Py_ssize_t)count);
+  PyObject *list = list_begin(count);
   for (size_t i = 0; list != NULL && i < count; i++) {
     dlb_error error = {0};
     dlb_bytes metadata;
     PyObject *item = NULL;
     if (r->go->dlb_message_tensor_metadata(&metadata, r->message, i, &error) != DLB_OK) raise_library(&error);
     else item = bytes_or_none(metadata);
-    if (item == NULL) Py_CLEAR(list);
-    else PyList_SetItem(list, (Py_ssize_t)i, item);
+    list_set(&list, i, item);
   }
-  return list;
+  return list_end(list);
 }
 
 /* (level, form, label, origin, granule, seqno, parts, tensors, metadata, tensor_metadata) */
@@ -510,7 +519,7 @@ static PyObject *slice_frames(module_state *state, const library *go, const dlb_
   if (check_room("frames", count, count * (PLACE_SIZE + VIEW_SIZE), lent->size, limit) < 0) return NULL;
   PyObject *whole = view_again(state, data, lent);
   PyObject *empty = whole == NULL ? NULL : PySequence_GetSlice(whole, 0, 0);
-  PyObject *list = empty == NULL ? NULL : PyList_New((Py_ssize_t)count);
+  PyObject *list = empty == NULL ? NULL : list_begin(count);
   for (size_t i = 0; list != NULL && i < count; i++) {
     dlb_frame frame = {0};
     dlb_error error = {0};
@@ -524,12 +533,11 @@ static PyObject *slice_frames(module_state *state, const library *go, const dlb_
       part = PySequence_GetSlice(whole, at, at + (Py_ssize_t)frame.size);
     }
     if (frame.release != NULL) frame.release(frame.ctx);
-    if (part == NULL) Py_CLEAR(list);
-    else PyList_SetItem(list, (Py_ssize_t)i, part);
+    list_set(&list, i, part);
   }
   Py_XDECREF(empty);
   Py_XDECREF(whole);
-  return list;
+  return list_end(list);
 }
 
 /* (data, limit) -> frames */

@@ -54,6 +54,14 @@ int check_room(const char *what, size_t count, size_t size, size_t input, size_t
 enum { CALL_SIZE = 64 << 10 };
 /* What Python objects take, with the lists that have them: no less than they do. */
 enum { PLACE_SIZE = 8, VIEW_SIZE = 208, TUPLE_SIZE = 80, OBJECT_SIZE = 72 };
+/* A list of `count` places, which list_set fills from the first on. The collector, and so all Python code, learns of
+ * the list in list_end only: Python code may run between the two, and would end the process on an empty place. NULL with
+ * MemoryError. */
+PyObject *list_begin(size_t count);
+/* Puts an object, which it takes over, into a place; or drops the list, where the object is NULL. */
+void list_set(PyObject **list, size_t index, PyObject *object);
+/* The list, all places of which are filled; or NULL. */
+PyObject *list_end(PyObject *list);
 /* A memoryview of format B that takes the frame over, whatever becomes of it. */
 PyObject *view_of_frame(module_state *state, const dlb_frame *frame);
 

@@ -114,6 +114,8 @@ Tensor *tensor_new(PyTypeObject *type, const DLTensor *view, uint64_t flags, int
 /* A Tensor of the same description on memory of its own: row-major, writable. */
 Tensor *tensor_copy(Tensor *self);
 int tensor_read_only(const Tensor *self);
+/* A tuple of ints. */
+PyObject *tuple_of(const int64_t *values, Py_ssize_t count);
 /* Whether the memory of dead Tensors is kept for new ones. */
 void keep_spares(int keep);
 /* A share of what is lent to us. NULL, and no exception, when there is no memory. */

@@ -221,7 +221,8 @@ static PyObject *tensor_array(PyObject *op, PyObject *const *args, Py_ssize_t na
   return array;
 }
 
-static PyObject *tuple_of(const int64_t *values, Py_ssize_t count) {
+/* No Python code runs between PyTuple_New and the last int, so that none can come across an empty place. */
+PyObject *tuple_of(const int64_t *values, Py_ssize_t count) {
   PyObject *tuple = PyTuple_New(count);
   for (Py_ssize_t i = 0; tuple != NULL && i < count; i++) {
     PyObject *item = PyLong_FromLongLong(values[i]);

@@ -78,12 +78,12 @@ static int check_elements(input *in, const dlb_elements *e, size_t size) {
 /* Elements that are equal to the one before are the same object. */
 static PyObject *list_values(input *in, const dlb_elements *e) {
   int objects = objects_of(in, e);
-  PyObject *list = PyList_New((Py_ssize_t)e->count);
+  PyObject *list = list_begin(e->count);
   PyObject *format = NULL, *empty = NULL;
   PyObject *item = NULL; /* borrowed from the list */
   for (size_t i = 0; list != NULL && i < e->count; i++) {
     if (repeats(e, i, objects == VIEWS)) {
-      PyList_SetItem(list, (Py_ssize_t)i, Py_NewRef(item));
+      list_set(&list, i, Py_NewRef(item));
       continue;
     }
     dlb_bytes value = e->values[i];
@@ -103,23 +103,17 @@ static PyObject *list_values(input *in, const dlb_elements *e) {
       Py_DECREF(item);
       item = pair;
     }
-    if (item == NULL) Py_CLEAR(list);
-    else PyList_SetItem(list, (Py_ssize_t)i, item);
+    list_set(&list, i, item);
   }
   Py_XDECREF(format);
   Py_XDECREF(empty);
-  return list;
+  return list_end(list);
 }
 
 /* Elements(type, shape, values) */
 static PyObject *elements_object(input *in, const dlb_elements *e, size_t size) {
   if (check_elements(in, e, size) < 0) return NULL;
-  PyObject *shape = PyTuple_New(e->ndim);
-  for (Py_ssize_t d = 0; shape != NULL && d < e->ndim; d++) {
-    PyObject *size = PyLong_FromLongLong(e->shape[d]);
-    if (size == NULL) Py_CLEAR(shape);
-    else PyTuple_SetItem(shape, d, size);
-  }
+  PyObject *shape = tuple_of(e->shape, e->ndim);
   PyObject *values = shape == NULL ? NULL : list_values(in, e);
   PyObject *object = NULL;
   if (values != NULL)
@@ -218,7 +212,7 @@ PyObject *decthings_consume(PyObject *module, PyObject *args) {
   }
   Py_ssize_t count = 0;
   while (count < BATCH && values[count].size > 0) offset += (Py_ssize_t)values[count++].size;
-  PyObject *list = PyList_New(count);
+  PyObject *list = list_begin((size_t)count);
   PyObject *type = NULL, *exception = NULL, *traceback = NULL;
   for (Py_ssize_t i = 0; i < count; i++) {
     if (list == NULL) { /* what is left has to end, too */
@@ -227,12 +221,11 @@ PyObject *decthings_consume(PyObject *module, PyObject *args) {
       in.go->dlb_elements_free(values[i].elements);
       continue;
     }
-    PyObject *object = value_object(&in, &values[i], "decthings");
-    if (object == NULL) Py_CLEAR(list);
-    else PyList_SetItem(list, i, object);
+    list_set(&list, (size_t)i, value_object(&in, &values[i], "decthings"));
   }
   if (type != NULL) PyErr_Restore(type, exception, traceback);
   Py_XDECREF(in.view);
+  list = list_end(list);
   return list == NULL ? NULL : Py_BuildValue("(Nn)", list, offset);
 }
 

@@ -713,6 +713,50 @@ def test_the_extension_has_no_go_in_it():
     assert b"Go build ID" not in data and b".note.go.buildid" not in data
 
 
+@pytest.mark.parametrize(
+    ("make", "decode"),
+    [
+        ("decthings.encode(Elements('binary', (N,), [b'x'] * N))", "decthings.decode(data).values"),
+        ("decthings.encode(Elements('image', (N,), [('png', b'x')] * N))", "decthings.decode(data).values"),
+        ("decthings.encode(Elements('string', (1,), ['x'])) * N", "list(decthings.iter(data))"),
+        ("[np.zeros(3, np.float32)] * N", "tens.encode(data)"),
+        ("tens.encode([np.zeros(3, np.float32)] * N)", "tens.decode(data).tensors"),
+        ("tens.pack(tens.encode([np.zeros(3, np.float32)] * N))", "tens.unpack(data)"),
+    ],
+    ids=["decthings views", "decthings media", "decthings iter", "tens encode", "tens decode", "tens unpack"],
+)
+def test_no_list_is_seen_while_it_is_filled(make, decode):
+    out = run_python(f"""
+        import gc, sys
+        import numpy as np
+        from dlbridge import Elements, decthings, tens
+
+        N, looks, calls = 61, 0, 0
+        data = {make}
+
+        def look(*_):
+            global looks
+            looks += 1
+            for found in gc.get_objects():
+                if type(found) is list and len(found) in (N, N + 2):
+                    [item for item in found]  # ends the process where an item is NULL
+
+        def count(frame, event, _):
+            if event == "call" and frame.f_code.co_name == "__init__":
+                look()
+
+        gc.callbacks.append(look)
+        sys.setprofile(count)
+        gc.set_threshold(1)
+        result = {decode}
+        sys.setprofile(None)
+        gc.set_threshold(0)
+        gc.callbacks.clear()
+        print(looks > 0, len(result) >= N, gc.is_tracked(result))
+    """)
+    assert out == "True True True\n"
+
+
 def test_errors_name_the_place():
     with pytest.raises(ValueError, match=re.escape("dlbridge: empty: shape[1] = -3")):
         dlbridge.empty((1, -3), "int8")
