@@ -276,7 +276,7 @@ func (t *Tensor) AppendBytes(dst []byte) ([]byte, error) {
 		return dst, refuse(op, ErrDevice, "memory on %v cannot be read", t.device)
 	}
 	n, more := len(dst), t.NumBytes()
-	if more > addressable-int64(n) || !t.hasRoom(more) {
+	if more > addressable-int64(n) || more > int64(cap(dst)-n) && !t.hasRoom(more) {
 		return dst, refuse(op, ErrMemory, "no memory for %d bytes", more)
 	}
 	if t.data != 0 && t.reaches(dst[n:cap(dst)]) { // as append, which may be given a part of what it reads

@@ -399,8 +399,8 @@ DLB_API int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, ui
 #define DLB_TENSORFLOW_PAD ((uint64_t)4)     /* elements at a multiple of 64 bytes from `data` on */
 
 /* Writes a tensor, in any layout, or elements as a TensorProto into the `room` bytes at `data`, as
- * dlb_decthings_encode does. A tensor that is not written as it lies in memory may have 64 MiB of elements that
- * share memory, and is DLB_ERROR_MEMORY beyond that.
+ * dlb_decthings_encode does. A tensor with FIELDS, or with packed elements, is copied for the time of the call, also where
+ * only the size is asked for.
  * Ownership, Lifetime, Threads, On error: as dlb_decthings_encode. */
 DLB_API int32_t dlb_tensorflow_encode(size_t *out, void *data, size_t room, const dlb_value *value,
                                       uint64_t options, dlb_error *error);

@@ -19,13 +19,15 @@
 // elements lie in slabs that are never freed (handle.c), tensors and frames that were handed out are exports, whose
 // blocks are not either. A block that is taken over says so. Its deleter then does nothing, since that call can only
 // come from the former holder; the hold ends the block by itself (core_block_end). A pointer into memory that is not there faults; where it is Go that follows it, the
-// fault is an error like others. Go's own memory cannot run out without ending the process, so that what
-// a few bytes may make large, a broadcast, is made in C memory, or not at all.
+// fault is an error like others. Go's own memory cannot run out without ending the process, so that what grows with
+// the input, elements that are put together and lists, is C memory: see newList, and payload.Scratch.
 package capi
 
 /*
 #cgo CFLAGS: -std=gnu11 -O2 -I${SRCDIR}/../../include -I${SRCDIR}/../../dlpack
 #include "capi.h"
+
+#include <stdlib.h>
 */
 import "C"
 
@@ -137,6 +139,22 @@ func view(data unsafe.Pointer, size C.size_t) []byte {
 		return []byte{}
 	}
 	return unsafe.Slice((*byte)(data), int(size))
+}
+
+// littleList is the most items of a list that is Go's.
+const littleList = 1 << 10
+
+// newList returns a list for n views of C memory. A longer list is C memory itself, which may be missing without an end
+// to the process. The list must not be used after free, which must be called once.
+func newList[T []byte | string](n int) (list []T, free func(), err error) {
+	if n <= littleList {
+		return make([]T, n), func() {}, nil
+	}
+	memory := C.calloc(C.size_t(n), C.size_t(unsafe.Sizeof(*new(T))))
+	if memory == nil {
+		return nil, nil, errMemory
+	}
+	return unsafe.Slice((*T)(memory), n), func() { C.free(memory) }, nil
 }
 
 func viewText(b C.dlb_bytes) []byte { return view(unsafe.Pointer(b.data), b.size) }

@@ -247,6 +247,14 @@ func TestFunctionsThatNeedGo(t *testing.T) {
 	}
 }
 
+// The library is the one that is installed: sanitizers need more of the address space than the limit leaves.
+func TestMemoryThatIsMissingIsAnError(t *testing.T) {
+	t.Parallel()
+	dir, err := library()
+	require.NoError(t, err)
+	run(t, nil, nil, compile(t, "cc", "limit.c", append(slices.Clone(c11), linked(dir, "dlbridge")...)...))
+}
+
 // A chain of owners, each of which holds the next, is released on a stack that does not grow with it.
 func TestChainsOfOwnersAreReleasedOnASmallStack(t *testing.T) {
 	t.Parallel()

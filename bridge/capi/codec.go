@@ -21,7 +21,11 @@ import (
 func capiDecode(out **C.dlb_message, frames *C.dlb_frame, count C.size_t, options C.uint64_t, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_FORMAT, func() error {
 		in := unsafe.Slice(frames, int(count))
-		bytes := make([][]byte, len(in))
+		bytes, free, err := newList[[]byte](len(in))
+		if err != nil {
+			return err
+		}
+		defer free()
 		for i := range in {
 			bytes[i] = view(in[i].data, in[i].size)
 		}
@@ -43,35 +47,34 @@ func capiDecode(out **C.dlb_message, frames *C.dlb_frame, count C.size_t, option
 func capiUnpack(out **C.dlb_message, packed *C.dlb_frame, options C.uint64_t, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_FORMAT, func() error {
 		data := view(packed.data, packed.size)
-		if options&C.DLB_DECODE_MESSAGE_ONLY == 0 {
-			frames, err := tens.ConsumeFrames(data) // for the label, which is checked against the parts
-			if err != nil {
-				return err
-			}
-			msg, err := tens.Parse(frames)
-			if err != nil {
-				return err
-			}
-			return decode(out, msg, len(frames), options, func(m *message) {
-				for i, frame := range frames {
-					m.frame(i, frame, packed.flags)
-				}
-			})
-		}
 		count := 0
-		var heads [2][]byte
+		var few [2][]byte // header and label
 		for at := 0; at < len(data); count++ {
 			frame, n, err := tens.ConsumeFrame(data[at:])
 			if err != nil {
 				_, err = tens.ConsumeFrames(data) // which says where
 				return err
 			}
-			if count < len(heads) {
-				heads[count] = frame
+			if count < len(few) {
+				few[count] = frame
 			}
 			at += n
 		}
-		msg, err := tens.Parse(heads[:min(count, len(heads))])
+		frames := few[:min(count, len(few))]
+		if options&C.DLB_DECODE_MESSAGE_ONLY == 0 { // the label is checked against the parts
+			all, free, err := newList[[]byte](count)
+			if err != nil {
+				return err
+			}
+			defer free()
+			for i, at := 0, 0; i < count; i++ {
+				frame, n, _ := tens.ConsumeFrame(data[at:])
+				all[i] = frame
+				at += n
+			}
+			frames = all
+		}
+		msg, err := tens.Parse(frames)
 		if err != nil {
 			return err
 		}
@@ -118,7 +121,12 @@ func closeAll(ts []*dlpack.Tensor) {
 func capiMake(out **C.dlb_message, header *C.dlb_header, label C.dlb_bytes, parts *C.dlb_frame, count C.size_t, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
 		in := unsafe.Slice(parts, int(count))
-		msg := &tens.Message{Label: viewText(label), Parts: make([][]byte, len(in))}
+		list, free, err := newList[[]byte](len(in))
+		if err != nil {
+			return err
+		}
+		defer free()
+		msg := &tens.Message{Label: viewText(label), Parts: list}
 		for i := range in {
 			msg.Parts[i] = view(in[i].data, in[i].size)
 		}
@@ -225,7 +233,11 @@ func packed(taken unsafe.Pointer) (t *dlpack.Tensor, copied bool, err error) {
 //export capiPack
 func capiPack(out *C.capi_frame, message *C.dlb_message, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
-		frames := make([][]byte, message.frame_count)
+		frames, free, err := newList[[]byte](int(message.frame_count))
+		if err != nil {
+			return err
+		}
+		defer free()
 		for i, f := range unsafe.Slice(message.frames, len(frames)) {
 			frames[i] = view(unsafe.Pointer(f.data), f.size)
 		}

@@ -15,7 +15,6 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/decthings"
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/dlpack"
-	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
 // limitUnit is what the bits of DLB_TENSORFLOW_LIMIT count in.
@@ -226,10 +225,11 @@ func capiDecthingsEncode(out *C.size_t, data unsafe.Pointer, room C.size_t, take
 	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
 		dialect := decthings.Dialect(how)
 		if elements != nil {
-			e := elementsOf(elements, true)
-			return write(out, data, room,
-				func() (int, error) { return decthings.SizeElements(e, dialect) },
-				func(dst []byte) ([]byte, error) { return decthings.AppendElements(dst, e, dialect) })
+			return withElements(elements, func(e *bridge.Elements) error {
+				return write(out, data, room,
+					func() (int, error) { return decthings.SizeElements(e, dialect) },
+					func(dst []byte) ([]byte, error) { return decthings.AppendElements(dst, e, dialect) })
+			})
 		}
 		return borrow(taken, func(t *dlpack.Tensor) error {
 			return write(out, data, room,
@@ -255,39 +255,18 @@ func capiTensorflowEncode(out *C.size_t, data unsafe.Pointer, room C.size_t, tak
 			options = append(options, tensorflow.Pad(64))
 		}
 		if elements != nil {
-			e := elementsOf(elements, true)
-			return write(out, data, room,
-				func() (int, error) { return tensorflow.SizeElements(e, options...) },
-				func(dst []byte) ([]byte, error) { return tensorflow.AppendElements(dst, e, options...) })
+			return withElements(elements, func(e *bridge.Elements) error {
+				return write(out, data, room,
+					func() (int, error) { return tensorflow.SizeElements(e, options...) },
+					func(dst []byte) ([]byte, error) { return tensorflow.AppendElements(dst, e, options...) })
+			})
 		}
 		return borrow(taken, func(t *dlpack.Tensor) error {
-			if how&C.DLB_TENSORFLOW_FIELDS != 0 {
-				if err := checkAmplified(t); err != nil {
-					return err
-				}
-			}
 			return write(out, data, room,
 				func() (int, error) { return tensorflow.SizeTensor(t, options...) },
 				func(dst []byte) ([]byte, error) { return tensorflow.AppendTensor(dst, t, options...) })
 		})
 	})
-}
-
-// amplified is how many bytes elements that share memory may be put together in.
-const amplified = 64 << 20
-
-// checkAmplified refuses a tensor whose elements Go puts together, if they take much more memory than they
-// have: a broadcast.
-func checkAmplified(t *dlpack.Tensor) error {
-	low, high, err := layout.Span(t.Shape(), t.Strides())
-	if err != nil {
-		return err
-	}
-	n := t.NumBytes()
-	if size := int64(t.DType().ItemSize()); n > amplified && n/size > high-low {
-		return fmt.Errorf("dlbridge: %d bytes of elements that share memory: %w", n, dlpack.ErrMemory)
-	}
-	return nil
 }
 
 // write appends to C's room if that is large enough. Either way out is the number of bytes that are needed.
@@ -318,8 +297,8 @@ func borrow(taken *C.DLManagedTensorVersioned, use func(t *dlpack.Tensor) error)
 	return use(t)
 }
 
-// elementsOf is a view of C's elements.
-func elementsOf(c *C.dlb_elements, withValues bool) *bridge.Elements {
+// elementsOf is a view of C's elements, without the values.
+func elementsOf(c *C.dlb_elements) *bridge.Elements {
 	e := &bridge.Elements{
 		Type:  string(viewText(c._type)),
 		Shape: []int64{},
@@ -327,22 +306,38 @@ func elementsOf(c *C.dlb_elements, withValues bool) *bridge.Elements {
 	if c.ndim > 0 { // else shape may be no address, as the data of any list without elements
 		e.Shape = unsafe.Slice((*int64)(unsafe.Pointer(c.shape)), int(c.ndim))
 	}
-	if !withValues || c.count == 0 {
-		return e
+	return e
+}
+
+// withElements calls use with a view of C's elements.
+func withElements(c *C.dlb_elements, use func(e *bridge.Elements) error) error {
+	e := elementsOf(c)
+	if c.count == 0 {
+		return use(e)
 	}
-	e.Values = make([][]byte, int(c.count))
-	for i, value := range unsafe.Slice(c.values, len(e.Values)) {
-		e.Values[i] = viewText(value)
+	values, free, err := newList[[]byte](int(c.count))
+	if err != nil {
+		return err
 	}
+	defer free()
+	for i, value := range unsafe.Slice(c.values, len(values)) {
+		values[i] = viewText(value)
+	}
+	e.Values = values
 	if c.formats != nil {
-		e.Formats = make([]string, len(e.Values))
-		for i, format := range unsafe.Slice(c.formats, len(e.Formats)) {
+		formats, free, err := newList[string](len(values))
+		if err != nil {
+			return err
+		}
+		defer free()
+		for i, format := range unsafe.Slice(c.formats, len(values)) {
 			if format.size > 0 {
-				e.Formats[i] = unsafe.String((*byte)(unsafe.Pointer(format.data)), int(format.size))
+				formats[i] = unsafe.String((*byte)(unsafe.Pointer(format.data)), int(format.size))
 			}
 		}
+		e.Formats = formats
 	}
-	return e
+	return use(e)
 }
 
 // C: dlb_decthings_check
@@ -355,7 +350,7 @@ func capiDecthingsCheck(rules C.dlb_bytes, taken *C.DLManagedTensorVersioned, el
 			return err
 		}
 		if elements != nil {
-			e := elementsOf(elements, false)
+			e := elementsOf(elements)
 			t, err := decthings.ParseType(e.Type)
 			if err != nil {
 				return err

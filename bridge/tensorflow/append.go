@@ -131,11 +131,9 @@ func AppendElements(dst []byte, elements *bridge.Elements, options ...EncodeOpti
 		return dst, err
 	}
 	if dtype.Storage() != 0 {
-		n, err := quantised(dtype, elements, &e)
-		if err != nil {
-			return dst, err
-		}
-		return n.append(dst), nil
+		out := dst
+		err := quantised(dtype, elements, &e, func(n *numbers) { out = n.append(dst) })
+		return out, err
 	}
 	s, err := textsOf(dtype, elements, &e)
 	if err != nil {
@@ -151,11 +149,9 @@ func SizeElements(elements *bridge.Elements, options ...EncodeOption) (int, erro
 		return 0, err
 	}
 	if dtype.Storage() != 0 {
-		n, err := quantised(dtype, elements, &e)
-		if err != nil {
-			return 0, err
-		}
-		return n.total(0), nil
+		size := 0
+		err := quantised(dtype, elements, &e, func(n *numbers) { size = n.total(0) })
+		return size, err
 	}
 	s, err := textsOf(dtype, elements, &e)
 	if err != nil {
@@ -190,16 +186,26 @@ func check(dtype DType, elements *bridge.Elements) error {
 	return nil
 }
 
-func quantised(dtype DType, elements *bridge.Elements, e *encoding) (numbers, error) {
+// quantised calls use with elements of a fixed size, put together in memory that lasts for the call.
+func quantised(dtype DType, elements *bridge.Elements, e *encoding, use func(n *numbers)) error {
 	size := dtype.Storage().ItemSize()
-	data := make([]byte, 0, len(elements.Values)*size)
+	data, free, err := payload.Scratch(int64(len(elements.Values)) * int64(size))
+	if err != nil {
+		return fmt.Errorf("tensorflow: %w", err)
+	}
+	defer free()
 	for i, value := range elements.Values {
 		if len(value) != size {
-			return numbers{}, fmt.Errorf("tensorflow: element %d of %v has %d bytes: %w", i, dtype, len(value), ErrSize)
+			return fmt.Errorf("tensorflow: element %d of %v has %d bytes: %w", i, dtype, len(value), ErrSize)
 		}
-		data = append(data, value...)
+		copy(data[i*size:], value)
 	}
-	return numbersOf(dtype, elements.Shape, data, e)
+	n, err := numbersOf(dtype, elements.Shape, data, e)
+	if err != nil {
+		return err
+	}
+	use(&n)
+	return nil
 }
 
 // texts are elements of variable size as they are written.

@@ -25,11 +25,9 @@ func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte
 		return dst, err
 	}
 	if e.gathers(t) {
-		n, err := gather(t, &e)
-		if err != nil {
-			return dst, err
-		}
-		return n.append(dst), nil
+		out := dst
+		err := gather(t, &e, func(n *numbers) { out = n.append(dst) })
+		return out, err
 	}
 	var few [8]int64
 	h, err := tensorHeader(t, few[:0], &e)
@@ -63,11 +61,9 @@ func SizeTensor(t *dlpack.Tensor, options ...EncodeOption) (int, error) {
 		return 0, err
 	}
 	if e.gathers(t) {
-		n, err := gather(t, &e)
-		if err != nil {
-			return 0, err
-		}
-		return n.total(0), nil
+		size := 0
+		err := gather(t, &e, func(n *numbers) { size = n.total(0) })
+		return size, err
 	}
 	h, err := tensorHeader(t, nil, &e)
 	if err != nil {
@@ -105,29 +101,47 @@ func tensorHeader(t *dlpack.Tensor, dims []int64, e *encoding) (header, error) {
 	return headerOf(dtype, dims)
 }
 
-func gather(t *dlpack.Tensor, e *encoding) (numbers, error) {
+// gather calls use with the elements of a tensor, put together in memory that lasts for the call.
+func gather(t *dlpack.Tensor, e *encoding, use func(n *numbers)) error {
 	h, err := tensorHeader(t, nil, e)
 	if err != nil {
-		return numbers{}, err
+		return err
 	}
-	data, err := t.AppendBytes(nil)
+	if !t.Device().HostReadable() {
+		return fmt.Errorf("tensorflow: memory on %v cannot be read: %w", t.Device(), dlpack.ErrDevice)
+	}
+	data, free, err := payload.Scratch(t.NumBytes())
 	if err != nil {
-		return numbers{}, err
+		return fmt.Errorf("tensorflow: %w", err)
+	}
+	defer free()
+	if data, err = t.AppendBytes(data[:0]); err != nil {
+		return err
 	}
 	if packed(t) {
-		data = unpack(data, int(h.count), int(t.DType().Bits()))
+		each, free, err := payload.Scratch(h.count)
+		if err != nil {
+			return fmt.Errorf("tensorflow: %w", err)
+		}
+		defer free()
+		unpack(each, data, int(t.DType().Bits()))
+		data = each
 	}
-	return numbersOf(h.dtype, h.shape, data, e)
+	n, err := numbersOf(h.dtype, h.shape, data, e)
+	if err != nil {
+		return err
+	}
+	use(&n)
+	return nil
 }
 
-// unpack gives each of n elements, which lie bit to bit and the lowest first, a byte of its own.
-func unpack(packed []byte, n, bits int) []byte {
-	data := make([]byte, n)
+// unpack gives each of the elements that data has room for, which lie bit to bit and the lowest first in packed, a byte of
+// its own.
+func unpack(data, packed []byte, bits int) {
 	for i := range data {
 		at := i * bits // bits is 2 or 4, so that no element is in two bytes
 		data[i] = packed[at/8] >> (at % 8) & (1<<bits - 1)
 	}
-	return data
 }
 
 // Export hands out a tensor as the `DLManagedTensor *` of a capsule for tf.experimental.dlpack.from_dlpack

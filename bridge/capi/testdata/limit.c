@@ -1,0 +1,75 @@
+/* What grows with the arguments of a call may be more than there is memory for. The call then answers DLB_ERROR_MEMORY, and
+ * the process goes on. The arguments lie in memory that is all zeros and takes no room; then the process may have little
+ * more than it has. */
+#include "check.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { MANY = 1 << 26, BEYOND = 512 << 20 };
+
+static void *zeros(size_t size) {
+  void *memory = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  CHECK(memory != MAP_FAILED);
+  return memory;
+}
+
+static void limit_memory(void) {
+  FILE *statm = fopen("/proc/self/statm", "r");
+  long pages = 0;
+  CHECK(statm != NULL && fscanf(statm, "%ld", &pages) == 1);
+  fclose(statm);
+  struct rlimit limit = {(rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + BEYOND, RLIM_INFINITY};
+  CHECK_INT(0, setrlimit(RLIMIT_AS, &limit));
+}
+
+static DLManagedTensorVersioned *lend(void *data, DLDataType dtype, int64_t *shape, int64_t *strides, int *released) {
+  DLTensor view = {.data = data, .device = {kDLCPU, 0}, .ndim = 2, .dtype = dtype, .shape = shape, .strides = strides};
+  DLManagedTensorVersioned *tensor = NULL;
+  CHECK_OK(dlb_tensor_lend(&tensor, &view, 0, count_release, released, &error));
+  return tensor;
+}
+
+int main(void) {
+  size_t size = 0;
+  int released = 0;
+  static const DLDataType int4 = {kDLInt, 4, 1};
+  char *memory = zeros((size_t)MANY * sizeof(dlb_frame));
+  int64_t tall[] = {MANY, 16}, columns[] = {1, MANY}, wide[] = {32, MANY}, rows[] = {MANY, 1};
+  dlb_value transposed = {.tensor = lend(memory, UINT8, tall, columns, &released)};
+  dlb_value packed = {.tensor = lend(memory, int4, wide, rows, &released)};
+  int64_t few[] = {2, 3}, next[] = {3, 1};
+  dlb_value little = {.tensor = lend(memory, UINT8, few, next, &released)};
+  static const int64_t many[] = {MANY};
+  dlb_elements strings = {.type = {"string", 6}, .ndim = 1, .shape = many, .count = MANY, .values = (dlb_bytes *)memory};
+  dlb_elements images = strings;
+  images.type = (dlb_bytes){"image", 5};
+  images.formats = strings.values;
+  dlb_value texts = {.elements = &strings}, media = {.elements = &images};
+  dlb_frame frame = {.data = memory, .size = MANY};
+  dlb_message *message = NULL;
+  dlb_header header = {.level = 1, .form = {'T', 'E', 'N', 'S'}};
+  CHECK_OK(dlb_tensorflow_encode(&size, NULL, 0, &little, DLB_TENSORFLOW_FIELDS, &error)); /* Go has begun */
+
+  limit_memory();
+  CHECK_CODE(DLB_ERROR_MEMORY, dlb_tensorflow_encode(&size, NULL, 0, &transposed, DLB_TENSORFLOW_FIELDS, &error));
+  CHECK_CODE(DLB_ERROR_MEMORY, dlb_tensorflow_encode(&size, NULL, 0, &packed, 0, &error));
+  CHECK_CODE(DLB_ERROR_MEMORY, dlb_tensorflow_encode(&size, NULL, 0, &texts, 0, &error));
+  CHECK_CODE(DLB_ERROR_MEMORY, dlb_decthings_encode(&size, NULL, 0, &texts, 0, &error));
+  CHECK_CODE(DLB_ERROR_MEMORY, dlb_decthings_encode(&size, NULL, 0, &media, 0, &error));
+  CHECK_CODE(DLB_ERROR_MEMORY, dlb_message_unpack(&message, &frame, 0, &error));
+  CHECK_CODE(DLB_ERROR_MEMORY, dlb_message_decode(&message, (dlb_frame *)memory, MANY, 0, &error));
+  CHECK_CODE(DLB_ERROR_MEMORY, dlb_message_make(&message, &header, (dlb_bytes){"", 0}, (dlb_frame *)memory, MANY, &error));
+  CHECK(message == NULL);
+  CHECK_OK(dlb_tensorflow_encode(&size, NULL, 0, &little, DLB_TENSORFLOW_FIELDS, &error));
+  CHECK(size > 6);
+
+  CHECK_INT(0, released);
+  dlb_tensor_release(transposed.tensor);
+  dlb_tensor_release(packed.tensor);
+  dlb_tensor_release(little.tensor);
+  CHECK_INT(3, released);
+  check_nothing_is_left(__func__);
+  return 0;
+}
