@@ -168,7 +168,7 @@ func (s *scanner) once(base int) error {
 		s.names = make([]name, 0, fewNames/2)
 	}
 	if len(s.names) == cap(s.names) {
-		s.names = room(s, s.names, leastMember)
+		s.names = room(s, s.names, 0, leastMember)
 	}
 	s.names = append(s.names, name{s.name, s.at})
 	return nil
@@ -197,18 +197,20 @@ func (s *scanner) duplicate(at int, text []byte) *Error {
 	return s.fail(ErrDuplicateName, at, quote(text))
 }
 
-// room returns a list that is full with room for more, each of which has at least so many bytes of text. A long list
-// gets as much as the rest of the text fills if it goes on like the text that was read, and no more than the rest can
-// have: growing step by step would take several times the memory.
-func room[T any](s *scanner, list []T, least int) []T {
+// room returns a list that is full from an index on, with room for more, each of which has at least so many bytes of
+// text. A long list gets as much as the rest of the text fills if it goes on like the text that was read, and no more
+// than the rest can have: growing step by step would take several times the memory. What is before the index stays
+// where it is, for those who have it. There must be few such lists in a text, since each may get room for all the rest.
+func room[T any](s *scanner, list []T, from, least int) []T {
 	const short = 16
 	n := len(list)
 	if n < short {
-		return list
+		return append(make([]T, 0, max(2*n, 1)), list[from:]...)
 	}
 	rest := len(s.data) - s.pos
 	likely := int(1.125 * float64(n) * float64(rest) / float64(s.pos))
-	return slices.Grow(list, 1+min(max(n, likely), rest/least))
+	list = list[from:]
+	return append(make([]T, 0, 1+min(n+max(n, likely), len(list)+rest/least)), list...)
 }
 
 // The least text of a name with a value, of an element of an array, and of a tensor, with a comma.

@@ -194,19 +194,26 @@ func (s *scanner) label() error {
 
 // extra reads an attribute that is not ours. Names are unique among those since base.
 func (s *scanner) extra(list *Attributes, base int) error {
+	_, err := s.further(list, 0, base)
+	return err
+}
+
+// further reads the same into a list that began at an index, and returns the index at which it begins now.
+func (s *scanner) further(list *Attributes, start, base int) (int, error) {
 	if err := s.once(base); err != nil {
-		return err
+		return start, err
 	}
 	name := string(s.name)
 	value, err := s.raw()
 	if err != nil {
-		return err
+		return start, err
 	}
 	if len(*list) == cap(*list) {
-		*list = room(s, *list, leastMember)
+		*list = room(s, *list, start, leastMember)
+		start = 0
 	}
 	*list = append(*list, Attribute{name, value})
-	return nil
+	return start, nil
 }
 
 // fewTensors is a label with room for what most have, in one allocation.
@@ -222,6 +229,7 @@ type reader struct {
 	sizes  []int64
 	orders []int
 	bools  []bool
+	extras Attributes
 }
 
 // The attributes of a tensor, in the order in which they are written.
@@ -309,7 +317,7 @@ func (r *reader) readTensors(l *Label) error {
 			return nil
 		}
 		if len(l.Tensors) == cap(l.Tensors) {
-			l.Tensors = room(&r.scanner, l.Tensors, leastTensor)
+			l.Tensors = room(&r.scanner, l.Tensors, 0, leastTensor)
 		}
 		l.Tensors = append(l.Tensors, Tensor{})
 		t := &l.Tensors[i]
@@ -329,7 +337,7 @@ func (r *reader) readTensor(t *Tensor) error {
 	if err := r.open(); err != nil {
 		return err
 	}
-	base := len(r.names)
+	base, further := len(r.names), len(r.extras)
 	var seen uint
 	for first := true; ; first = false {
 		more, err := r.member(first)
@@ -361,7 +369,11 @@ func (r *reader) readTensor(t *Tensor) error {
 			r.attribute = "pointer"
 			return r.refuse(ErrPointerUnsupported, "a part")
 		default:
-			if err := r.extra(&t.Extra, base); err != nil {
+			if r.extras == nil {
+				r.extras = make(Attributes, 0, 4)
+			}
+			further, err = r.further(&r.extras, further, base)
+			if err != nil {
 				return err
 			}
 			continue
@@ -376,6 +388,9 @@ func (r *reader) readTensor(t *Tensor) error {
 	}
 	if err := r.leave(base); err != nil {
 		return err
+	}
+	if n := len(r.extras); n > further {
+		t.Extra = r.extras[further:n:n]
 	}
 	var fault *Error
 	switch {
@@ -473,7 +488,8 @@ func readInts[T int | int64](r *reader, list *[]T, kind error) ([]T, error) {
 			return nil, err
 		}
 		if len(all) == cap(all) {
-			all = room(&r.scanner, all, leastElement)
+			all = room(&r.scanner, all, start, leastElement)
+			start = 0
 		}
 		all = append(all, v)
 	}
@@ -499,7 +515,8 @@ func (r *reader) readAscend() ([]bool, error) {
 			return r.bools[start:len(r.bools):len(r.bools)], nil
 		}
 		if len(r.bools) == cap(r.bools) {
-			r.bools = room(&r.scanner, r.bools, leastElement)
+			r.bools = room(&r.scanner, r.bools, start, leastElement)
+			start = 0
 		}
 		switch r.peek() {
 		case 't':

@@ -43,17 +43,26 @@ const scalar = `"part":0,"shape":[],"word":1,"dtype":"b"`
 // Labels are labels of TENS messages with one part of one byte.
 func Labels() map[string][]byte {
 	ones := func(n int) string { return list(n, "1") }
+	further := `{` + list(18, `"%x":0`) + `,` + scalar + `}`
+	behind := func(tensors string) []byte {
+		return []byte(`{"TENS":{"tensors":[` + tensors + `],"x":"` + strings.Repeat("x", 1<<20) + `"}}`)
+	}
 	return map[string][]byte{
-		"many tensors on one part":         label(list(20_000, `{`+scalar+`}`), ""),
-		"tensors that grow shorter":        label(list(400, `{`+scalar+`,"x":"`+strings.Repeat("x", 200)+`"}`)+","+list(20_000, `{`+scalar+`}`), ""),
-		"many tensors with an attribute":   label(list(20_000, `{`+scalar+`,"":0}`), ""),
-		"many tensors with lists":          label(list(20_000, `{"part":0,"shape":[1],"word":1,"dtype":"b","order":[0],"ascend":[true]}`), ""),
-		"many dimensions":                  label(`{"part":0,"shape":[`+list(200_000, "1")+`],"word":1,"dtype":"b"}`, ""),
-		"many dimensions in an order":      label(`{"part":0,"shape":[`+list(50_000, "1")+`],"order":[`+list(50_000, "%d")+`],"word":1,"dtype":"b"}`, ""),
-		"an order without dimensions":      label(`{"order":[`+list(200_000, "0")+`],`+scalar+`}`, ""),
-		"directions without dimensions":    label(`{"ascend":[`+list(100_000, "true")+`],`+scalar+`}`, ""),
-		"many attributes of the label":     label("", list(30_000, `"%x":0`)+","),
-		"many attributes of a tensor":      label(`{`+scalar+`,`+list(30_000, `"%x":0`)+`}`, ""),
+		"many tensors on one part":                 label(list(20_000, `{`+scalar+`}`), ""),
+		"tensors that grow shorter":                label(list(400, `{`+scalar+`,"x":"`+strings.Repeat("x", 200)+`"}`)+","+list(20_000, `{`+scalar+`}`), ""),
+		"many tensors with an attribute":           label(list(20_000, `{`+scalar+`,"":0}`), ""),
+		"many tensors with lists":                  label(list(20_000, `{"part":0,"shape":[1],"word":1,"dtype":"b","order":[0],"ascend":[true]}`), ""),
+		"many dimensions":                          label(`{"part":0,"shape":[`+list(200_000, "1")+`],"word":1,"dtype":"b"}`, ""),
+		"many dimensions in an order":              label(`{"part":0,"shape":[`+list(50_000, "1")+`],"order":[`+list(50_000, "%d")+`],"word":1,"dtype":"b"}`, ""),
+		"an order without dimensions":              label(`{"order":[`+list(200_000, "0")+`],`+scalar+`}`, ""),
+		"directions without dimensions":            label(`{"ascend":[`+list(100_000, "true")+`],`+scalar+`}`, ""),
+		"many attributes of the label":             label("", list(30_000, `"%x":0`)+","),
+		"many attributes of a tensor":              label(`{`+scalar+`,`+list(30_000, `"%x":0`)+`}`, ""),
+		"many attributes of each tensor":           label(list(2000, further), ""),
+		"a long text behind attributes of tensors": behind(list(400, further)),
+		"a long text behind a few of all": []byte(`{` + list(16, `"%x":0`) + `,"TENS":{` + list(16, `"%x":0`) + `,"tensors":[{` + list(16, `"%x":0`) +
+			`,"shape":[` + ones(16) + `],"order":[` + list(16, "%d") + `],"ascend":[` + list(16, "true") + `],"part":0,"word":1,"dtype":"b"},` +
+			list(32, `{`+scalar+`}`) + `],"x":"` + strings.Repeat("x", 1<<20) + `"}}`),
 		"many attributes in metadata":      label(`{`+scalar+`,"metadata":{`+list(30_000, `"%x":0`)+`}}`, ""),
 		"many objects with an attribute":   label("", `"a":[`+list(50_000, `{"":{}}`)+`],`),
 		"many attributes in each other":    label("", `"a":`+objects(250, list(200, `"%x":0`)+`,"a":`)+`,`),
