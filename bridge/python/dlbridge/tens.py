@@ -314,12 +314,16 @@ def _object(label: bytes, checked: bool) -> dict[str, Any] | None:
 
 
 def _check_depth(value: Any) -> None:
-    level, depth = [value], 0
-    while level := [item for item in level if isinstance(item, (dict, list))]:
-        depth += 1
-        if depth > _MAX_DEPTH:
-            raise _DeepError(_TOO_DEEP)
-        level = [item for each in level for item in (each.values() if isinstance(each, dict) else each)]
+    containers = [iter((value,))]  # that are open, without lists of what is in them
+    while containers:
+        for item in containers[-1]:
+            if isinstance(item, (dict, list)):
+                if len(containers) > _MAX_DEPTH:
+                    raise _DeepError(_TOO_DEEP)
+                containers.append(iter(item.values() if isinstance(item, dict) else item))
+                break
+        else:
+            containers.pop()
 
 
 _TOKEN = re.compile(

@@ -147,6 +147,11 @@ def label(tensors: str, further: str = "") -> bytes:
     return ("{" + further + '"TENS":{"tensors":[' + tensors + "]}}").encode()
 
 
+def values(text: str) -> bytes:
+    """A message with values in its label, once in an attribute of its own and once in the metadata."""
+    return packed(('{"a":[%s],"TENS":{"metadata":{"a":[%s]},"tensors":[]}}' % (text, text)).encode())
+
+
 SCALAR = '{"part":0,"shape":[],"word":1,"dtype":"b"}'
 N = 60_000
 STRING, QINT8, QINT16, QINT32, INT64, RESOURCE, VARIANT = 7, 11, 15, 13, 9, 20, 21
@@ -195,6 +200,13 @@ MESSAGES = {
         label(SCALAR[:-1] + ',"metadata":{' + ",".join(f'"{i:x}":0' for i in range(N)) + "}}"), b"\1"
     ),
     "arrays in arrays": packed(label("", '"a":' + "[" * 250 + "]" * 250 + ",")),
+    "arrays in arrays, many times": values(",".join(["[" * 240 + "]" * 240] * 600)),
+    "objects in objects, many times": values(",".join(['{"":' * 240 + "0" + "}" * 240] * 250)),
+    "objects with an object": values(",".join(['{"":{}}'] * N)),
+    "objects with an array": values(",".join(['{"":[]}'] * N)),
+    "objects with an array, and a wide letter": values(",".join(['{"":[]}'] * N) + ',"\U0001f600"'),
+    "arrays in arrays, and a wide letter": values(",".join(["[" * 240 + "]" * 240] * 600) + ',"\U0001f600"'),
+    "names of a letter": values("{" + ",".join(f'"{chr(i)}":0' for i in range(0x800, 0xD800)) + "}"),
     "many arrays": packed(label("", '"a":[' + "[]," * N + "0],")),
     "long names of escapes": packed(label("", "".join(rf'"{i:x}\u0041\u0042\u00e9\ud83d\ude00":0,' for i in range(2000)))),
     "parts of a byte": packed(label(""), *[b"x"] * 5000),
@@ -235,8 +247,8 @@ def test_messages_take_memory_in_proportion(measurer, name):
     assert measurer.check("message", data) == "ok"
     measurer.check("parse", data)
     measurer.check("unpack", data, limit=1 << 16, options={"limit": 1 << 16})
-    measurer.check("label", data)
-    measurer.check("metadata", data)
+    measurer.check("label", data, times=64)
+    measurer.check("metadata", data, times=64)
 
 
 def test_small_frames_take_memory_up_to_the_limit(measurer):
