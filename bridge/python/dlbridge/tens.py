@@ -300,17 +300,27 @@ def _object(label: bytes, checked: bool) -> dict[str, Any] | None:
     """The JSON object that a label is, as strictly as the codec reads it, or has if checked; None for anything else."""
     try:
         text = label.decode()
+        deep = text.count("[") + text.count("{") > _MAX_DEPTH
         try:
             value = json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
-            if not checked and text.count("[") + text.count("{") > _MAX_DEPTH:
+        except (RecursionError, ValueError) as error:
+            if isinstance(error, ValueError) and not deep:
+                return None
+            value = _read_value(text)  # which says whether a label is nested too deep before it goes wrong
+        if not checked:
+            if deep:
                 _check_depth(value)
-        except RecursionError:
-            value = _read_value(text)
+            if any(escape[1] for escape in _ESCAPE.finditer(text)):
+                return None
     except _DeepError:
         raise
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
+
+
+_ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F])|.)")
+"""An escape, or two of a pair of surrogates. A surrogate without the other is a group; other readers refuse it."""
 
 
 def _check_depth(value: Any) -> None:

@@ -921,6 +921,28 @@ def test_labels_are_nested_256_levels_deep_at_most(levels, left):
         tens.decode(frames)
 
 
+@pytest.mark.parametrize("levels", [300, 50_000])
+def test_labels_that_are_no_json_are_nested_256_levels_deep_at_most(levels):
+    message = tens.parse(tens.Message(form="FLOW", label=b'{"a":' + b"[" * levels).frames())
+    with pytest.raises(ValueError, match="^dlbridge: label: .* more than 256 levels deep$"):
+        _ = message.label
+    assert tens.parse(tens.Message(form="FLOW", label=b'{"a":]' + b"[" * levels).frames()).label is None
+
+
+@pytest.mark.parametrize("text, value", [
+    (r"\ud83d\ude00", "\U0001f600"), (r"\uD83D\uDE00\u0041", "\U0001f600A"), (r"\\ud800", r"\ud800"),
+    (r"\ud7ff\ue000", "\ud7ff\ue000"), (r"\ud800", None), (r"\uDC00", None), (r"\ude00\ud83d", None),
+    (r"\ud83d\ud83d\ude00", None), (r"\ud83d\\ude00", None), (r"\\\ud83d", None), (r"\ud83d\ude00\ude00", None),
+])  # fmt: skip
+def test_labels_with_a_lone_surrogate_are_no_json(text, value):
+    for label in ('{"a":"%s"}' % text, '{"%s":0}' % text):
+        message = tens.parse(tens.Message(form="FLOW", label=label.encode()).frames())
+        if value is None:
+            assert message.label is None
+        else:
+            assert message.label in ({"a": value}, {value: 0})
+
+
 def test_metadata_and_labels_that_are_nested_deeper_are_not_written():
     for keywords in ({"metadata": nested(255)}, {"tensor_metadata": [nested(253)]}, {"label": {"x": nested(256)}}):
         with pytest.raises(ValueError, match="nested too deep"):
