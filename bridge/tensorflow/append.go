@@ -73,7 +73,8 @@ func Compress(least int64, ratio float64) EncodeOption {
 // The bytes are then not the ones that TensorFlow writes.
 func Pad(n int) EncodeOption { return func(e encoding) encoding { e.pad = n; return e } }
 
-// As writes elements as those of another type that lie in memory as they do: integers as quantised ones.
+// As writes elements as those of another type that lie in memory as they do: integers as quantised ones. Strings,
+// resources and variants are written as what they are and nothing else.
 func As(dtype DType) EncodeOption { return func(e encoding) encoding { e.dtype = dtype; return e } }
 
 // Append appends the tensor as a TensorProto: the inverse of [Parse]. Without options the bytes are those
@@ -122,7 +123,8 @@ func AppendHeader(dst []byte, dtype DType, shape []int64, options ...EncodeOptio
 // AppendElements appends a tensor of strings, resources, variants or quantised numbers: the inverse of
 // [View.AsElements].
 //
-// Errors: [ErrDType] for a type that TensorFlow does not have, or that [dlpack.Tensor] is for, [ErrSize] for
+// Errors: [ErrDType] for a type that TensorFlow does not have, that [dlpack.Tensor] is for, or that [As] cannot write
+// the elements as, [ErrSize] for
 // a quantised number of another size than its type, [ErrRank], [dlpack.ErrMemory], and those of
 // [bridge.Elements.Validate]; dst is then as it was.
 func AppendElements(dst []byte, elements *bridge.Elements, options ...EncodeOption) ([]byte, error) {
@@ -219,6 +221,9 @@ type texts struct {
 }
 
 func textsOf(dtype DType, elements *bridge.Elements, e *encoding) (s texts, err error) {
+	if e.dtype != 0 && e.dtype != dtype {
+		return s, fmt.Errorf("tensorflow: elements of %v as %v, which only numbers can be written as: %w", dtype, e.dtype, ErrDType)
+	}
 	s = texts{values: elements.Values, content: e.content, pad: e.pad}
 	if s.header, err = headerOf(dtype, elements.Shape); err != nil {
 		return s, err

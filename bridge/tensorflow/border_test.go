@@ -344,6 +344,29 @@ func TestQuantisedNumbersCanBeIntegers(t *testing.T) {
 	assert.ErrorIs(t, err, tensorflow.ErrDType)
 }
 
+func TestElementsOfVariableSizeAreWrittenAsTheirOwnTypeOnly(t *testing.T) {
+	for _, of := range []tensorflow.DType{tensorflow.String, tensorflow.Resource, tensorflow.Variant} {
+		elements := &bridge.Elements{Type: of.String(), Shape: []int64{1}, Values: [][]byte{nil}}
+		want, err := tensorflow.AppendElements(nil, elements)
+		require.NoError(t, err)
+		for _, as := range []tensorflow.DType{tensorflow.String, tensorflow.Resource, tensorflow.Variant, tensorflow.Int32, tensorflow.QInt8, 99} {
+			dst := []byte("dst")
+			out, err := tensorflow.AppendElements(dst, elements, tensorflow.As(as))
+			size, sizeErr := tensorflow.SizeElements(elements, tensorflow.As(as))
+			if as == of {
+				require.NoError(t, err)
+				require.NoError(t, sizeErr)
+				assert.Equal(t, append(dst, want...), out)
+				assert.Equal(t, len(want), size)
+				continue
+			}
+			assert.ErrorIs(t, err, tensorflow.ErrDType, "%v as %v", of, as)
+			assert.ErrorIs(t, sizeErr, tensorflow.ErrDType, "%v as %v", of, as)
+			assert.Equal(t, dst, out)
+		}
+	}
+}
+
 // G34: any layout goes out row-major.
 func TestG34StridedTensorsAreWrittenRowMajor(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
