@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
+	"github.com/dlbridge/dlbridge/tens"
 )
 
 // Reader splits a stream into tensors.
@@ -23,6 +24,9 @@ type Reader struct {
 // NewReader makes a Reader of tensors that follow one another without anything between them. It reads
 // ahead, but never waits for more than the tensor that is asked for.
 func NewReader(r io.Reader, d Dialect) *Reader {
+	if r == nil {
+		return &Reader{}
+	}
 	return &Reader{in: bufio.NewReader(r), dialect: d, err: d.check()}
 }
 
@@ -31,8 +35,11 @@ func NewReader(r io.Reader, d Dialect) *Reader {
 // says is to come.
 //
 // Errors: [io.EOF] behind the last tensor; an [*Error] with [ErrTruncated], or with the fault of a header
-// or a length; or what the io.Reader says. After an error there is no next tensor.
+// or a length; [tens.ErrNil] without an io.Reader; or what the io.Reader says. After an error there is no next tensor.
 func (r *Reader) Next() ([]byte, error) {
+	if r == nil || r.in == nil {
+		return nil, fmt.Errorf("decthings: io.Reader: %w", tens.ErrNil)
+	}
 	if r.err != nil {
 		return nil, r.err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge/decthings"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
+	"github.com/dlbridge/dlbridge/tens"
 )
 
 func ExampleReader() {
@@ -140,6 +141,21 @@ func TestReaderRefusesHeadersAndLengths(t *testing.T) {
 				var fault *decthings.Error
 				require.ErrorAs(t, err, &fault)
 				assert.Equal(t, test.offset, fault.Offset)
+			}
+		})
+	}
+}
+
+func TestReaderOfNothingIsRefused(t *testing.T) {
+	for name, r := range map[string]*decthings.Reader{
+		"nil":                  nil,
+		"zero":                 {},
+		"without an io.Reader": decthings.NewReader(nil, decthings.Doc),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 2 {
+				_, err := r.Next()
+				assert.ErrorIs(t, err, tens.ErrNil)
 			}
 		})
 	}
