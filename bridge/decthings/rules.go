@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/dlbridge/dlbridge/tens"
 )
@@ -98,6 +99,11 @@ func list[T any](fields tens.Attributes, name string) ([]T, error) {
 func (r *Rules) MarshalJSON() ([]byte, error) {
 	if err := r.validate(); err != nil {
 		return nil, err
+	}
+	for i, text := range r.Annotations {
+		if !utf8.ValidString(text) {
+			return nil, fmt.Errorf("decthings: %w: annotations[%d] is not UTF-8", ErrRules, i)
+		}
 	}
 	fields := struct {
 		Shape        []int64  `json:"shape"`

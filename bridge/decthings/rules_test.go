@@ -72,6 +72,18 @@ func TestRulesThatAreNoneAreRefused(t *testing.T) {
 }
 
 // Of two values for a name, readers take the first, the last, or none.
+func TestRulesWithTextThatIsNotUTF8AreNotWritten(t *testing.T) {
+	for _, text := range []string{"\xff", "a\xc3", "\xed\xa0\x80"} {
+		rules := &decthings.Rules{Annotations: []string{"ä", text}}
+		_, err := rules.MarshalJSON()
+		assert.ErrorIs(t, err, decthings.ErrRules, "%q", text)
+		assert.ErrorContains(t, err, "annotations[1]", "%q", text)
+	}
+	text, err := (&decthings.Rules{Annotations: []string{"\ufffd"}}).MarshalJSON()
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"shape":[],"allowedTypes":[],"annotations":["\ufffd"]}`, string(text))
+}
+
 func TestRulesWithANameTwiceAreRefused(t *testing.T) {
 	for _, test := range []struct{ name, text, twice string }{
 		{"shape", `{"shape":[1],"allowedTypes":["u8"],"shape":[2]}`, "shape"},
