@@ -124,6 +124,24 @@ func (d *Description) View(view func(l *layout.Layout) error) *Description {
 // Base is the description that d is a view of, or nil.
 func (d *Description) Base() *Description { return d.orUnknown().base }
 
+// MaxViews is how many views may lie between a [Description.View] and the description that is no view.
+const MaxViews = 1000
+
+// chain returns d, what it is a view of, and so on: the last is no view.
+func (d *Description) chain(op string) ([]*Description, error) {
+	chain := []*Description{d}
+	for ; d.base != nil; d = d.base {
+		if len(chain) > MaxViews {
+			return nil, refuse(op, ErrLayout, "more than %d views of each other, or a description that is a view of itself", MaxViews)
+		}
+		if d.view == nil {
+			return nil, refuse(op, ErrNull, "the function of the view is nil")
+		}
+		chain = append(chain, d.base)
+	}
+	return chain, nil
+}
+
 // orUnknown is d, or in the place of nil a description of which nothing is known.
 func (d *Description) orUnknown() *Description {
 	if d == nil {
@@ -136,17 +154,31 @@ func (d *Description) orUnknown() *Description {
 // base is known, and its strides once the layout of the base is.
 //
 // On error: what [Description.Refine] says of what cannot be, and what the view says of a base it cannot be had
-// of.
+// of; [ErrLayout] for more than [MaxViews] views of each other, or a description that was made a view of itself, and
+// [ErrNull] for a view by a nil function.
 func (d *Description) Known() (Description, error) {
 	const op = "describe"
 	d = d.orUnknown()
 	if d.base == nil {
 		return Description{}.merge(op, d)
 	}
-	base, err := d.base.Known()
+	chain, err := d.chain(op)
 	if err != nil {
 		return Description{}, err
 	}
+	root := len(chain) - 1
+	known, err := Description{}.merge(op, chain[root])
+	for k := root - 1; k >= 0 && err == nil; k-- {
+		known, err = chain[k].knownBy(op, &known)
+	}
+	if err != nil {
+		return Description{}, err
+	}
+	return known, nil
+}
+
+// knownBy is all that is known of a view, by what is known of its base.
+func (d *Description) knownBy(op string, base *Description) (Description, error) {
 	known := Description{DType: base.DType, Padded: base.Padded, Access: base.Access}
 	if base.Shape.IsFullyDefined() {
 		isLaid := base.Strides != nil || base.Order != nil || base.Sizes != nil
@@ -187,15 +219,16 @@ func (d *Description) Layout() (layout.Layout, error) {
 	if err != nil {
 		return layout.Layout{}, err
 	}
+	var views []*Description
 	if d = d.orUnknown(); d.base != nil {
-		l, err := d.base.Layout()
-		if err != nil {
+		if views, err = d.chain(op); err != nil {
 			return layout.Layout{}, err
 		}
-		if err := d.view(&l); err != nil {
-			return layout.Layout{}, refuseLayout(op, err)
+		root := len(views) - 1
+		if known, err = views[root].Known(); err != nil {
+			return layout.Layout{}, err
 		}
-		return l, nil
+		views = views[:root]
 	}
 	if !known.Shape.IsFullyDefined() {
 		return layout.Layout{}, refuse(op, ErrUnknown, "the shape is %v", known.Shape)
@@ -208,6 +241,11 @@ func (d *Description) Layout() (layout.Layout, error) {
 	}
 	if err != nil {
 		return layout.Layout{}, refuseLayout(op, err)
+	}
+	for _, v := range slices.Backward(views) {
+		if err := v.view(&l); err != nil {
+			return layout.Layout{}, refuseLayout(op, err)
+		}
 	}
 	return l, nil
 }
@@ -421,14 +459,14 @@ func (d *Description) AlignRows(align int64) error {
 //
 // On error: [ErrUnknown] with what is not known yet, and as [Description.Known].
 func (d *Description) Complete() error {
-	root := d.orUnknown()
-	for root.base != nil {
-		root = root.base
-	}
-	if _, err := root.complete(); err != nil {
+	chain, err := d.orUnknown().chain("describe")
+	if err != nil {
 		return err
 	}
-	_, err := d.Known()
+	if _, err := chain[len(chain)-1].complete(); err != nil {
+		return err
+	}
+	_, err = d.Known()
 	return err
 }
 
@@ -510,21 +548,29 @@ func (d *Description) Allocate() (*Tensor, error) {
 // On error: [ErrClosed]; [ErrConflict] together with [ErrDType], [ErrLayout], or [ErrReadOnly] for read-only
 // memory of what is assigned to; [ErrUnaligned]; and as [Tensor.Apply] for views.
 func (d *Description) Bind(t *Tensor) (*Tensor, error) {
-	if d = d.orUnknown(); d.base == nil {
-		if t.isClosed() {
-			return nil, t.errClosed("bind")
-		}
-		if err := d.fits(t); err != nil {
-			return nil, err
-		}
-		var l layout.Layout
-		v := t.draft(&l)
-		return d.protect(t.derive(v, &l, nil))
-	}
-	base, err := d.base.Bind(t)
+	const op = "bind"
+	chain, err := d.orUnknown().chain(op)
 	if err != nil {
 		return nil, err
 	}
+	if t.isClosed() {
+		return nil, t.errClosed(op)
+	}
+	root := len(chain) - 1
+	if err := chain[root].fits(t); err != nil {
+		return nil, err
+	}
+	var l layout.Layout
+	v := t.draft(&l)
+	bound, err := chain[root].protect(t.derive(v, &l, nil))
+	for k := root - 1; k >= 0 && err == nil; k-- {
+		bound, err = chain[k].bindView(bound)
+	}
+	return bound, err
+}
+
+// bindView finds a view in what was found for its base, which it closes.
+func (d *Description) bindView(base *Tensor) (*Tensor, error) {
 	defer base.Close()
 	v, err := base.Apply(d.view)
 	if err != nil {

@@ -4,6 +4,7 @@ package dlpack_test
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -511,4 +512,61 @@ func TestRefinementIsTheSameEitherWay(t *testing.T) {
 	}
 	assert.Greater(t, refined, 1000)
 	assert.Greater(t, conflicts, 1000)
+}
+
+// A description that was made a view of itself, and chains of views of any length: errors, and no stack that
+// grows with the chain.
+func TestDescriptionsAreViewsOfAFewOthers(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	tensor := fromSlice(t, []float32{1, 2, 3})
+	defer tensor.Close()
+	flip := func(l *layout.Layout) error { return l.Flip(0) }
+	shape, err := layout.NewPartialShape(3)
+	require.NoError(t, err)
+	views := func(n int) *dlpack.Description {
+		d := &dlpack.Description{DType: dlpack.Float32, Shape: shape}
+		for range n {
+			d = d.View(flip)
+		}
+		return d
+	}
+	_, err = tensor.Apply(nil)
+	require.ErrorIs(t, err, dlpack.ErrNull)
+	itself := views(0)
+	*itself = *itself.View(flip)
+	for _, c := range []struct {
+		name string
+		d    *dlpack.Description
+		err  error
+	}{
+		{"the longest", views(dlpack.MaxViews), nil},
+		{"longer", views(dlpack.MaxViews + 1), dlpack.ErrLayout},
+		{"much longer", views(1_000_000), dlpack.ErrLayout},
+		{"itself", itself, dlpack.ErrLayout},
+		{"a view of itself", itself.View(flip), dlpack.ErrLayout},
+		{"no function", views(0).View(nil), dlpack.ErrNull},
+		{"a view of one by no function", views(0).View(nil).View(flip), dlpack.ErrNull},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := c.d.Known()
+			require.ErrorIs(t, err, c.err)
+			known := fmt.Sprint(err)
+			l, err := c.d.Layout()
+			require.ErrorIs(t, err, c.err)
+			bound, err := c.d.Bind(tensor)
+			require.ErrorIs(t, err, c.err)
+			require.ErrorIs(t, c.d.Complete(), c.err)
+			require.ErrorIs(t, c.d.Refine(&dlpack.Description{Role: dlpack.IsInput}), c.err)
+			if c.err == nil {
+				assert.Equal(t, []int64{1}, l.Strides, "flipped an even number of times")
+				assert.Equal(t, tensor.Data(), bound.Data())
+				require.NoError(t, bound.Close())
+				return
+			}
+			assert.Nil(t, bound)
+			assert.Equal(t, known, c.d.String())
+			_, err = c.d.Allocate()
+			require.ErrorIs(t, err, dlpack.ErrLayout, "a view has no memory of its own")
+		})
+	}
 }

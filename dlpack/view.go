@@ -69,10 +69,14 @@ func (t *Tensor) Layout() layout.Layout {
 //
 // Ownership: the view shares the memory and is closed by itself. Lifetime: until its Close. Threads:
 // any. On error: [ErrClosed], or [ErrOverflow] or [ErrLayout] together with the cause that view gave:
-// [layout.ErrIndex], [layout.ErrAxis], and [layout.ErrCopy] where only a copy has such a layout.
+// [layout.ErrIndex], [layout.ErrAxis], and [layout.ErrCopy] where only a copy has such a layout. [ErrNull] for a
+// nil function.
 func (t *Tensor) Apply(view func(l *layout.Layout) error) (*Tensor, error) {
 	if t.isClosed() {
 		return nil, t.errClosed("view")
+	}
+	if view == nil {
+		return nil, refuse("view", ErrNull, "the function of the view is nil")
 	}
 	d := drafts.Get().(*draft)
 	half := len(d.dims) / 2
