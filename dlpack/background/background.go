@@ -35,10 +35,10 @@ var releases struct {
 	mu      sync.Mutex
 	waiting []func()
 	running int
-	ended   sync.Cond // running has become 0
+	// busy is locked while running is not 0. Of all that can be waited for, goroutines inside and outside of a
+	// testing/synctest bubble may share mutexes only; others end the process, or count as a deadlock of the bubble.
+	busy sync.Mutex
 }
-
-func init() { releases.ended.L = &releases.mu }
 
 // Release runs f, which calls foreign code that gives memory back, on a goroutine of the package, and does not wait
 // for it. Up to [AtOnce] releases run at a time, so that one that blocks delays no other. One that never returns takes
@@ -49,6 +49,9 @@ func Release(f func()) {
 	releases.waiting = append(releases.waiting, f)
 	one := releases.running < AtOnce
 	if one {
+		if releases.running == 0 {
+			releases.busy.Lock() // which those who wait hold for a moment only
+		}
 		releases.running++
 	}
 	releases.mu.Unlock()
@@ -69,16 +72,13 @@ func work() {
 		releases.mu.Lock()
 	}
 	if releases.running--; releases.running == 0 {
-		releases.ended.Broadcast()
+		releases.busy.Unlock()
 	}
 	releases.mu.Unlock()
 }
 
 // Wait waits until no release is running or waiting. Tests use it before they count what is alive.
 func Wait() {
-	releases.mu.Lock()
-	for releases.running > 0 {
-		releases.ended.Wait()
-	}
-	releases.mu.Unlock()
+	releases.busy.Lock()
+	defer releases.busy.Unlock()
 }

@@ -1,6 +1,8 @@
 package background_test
 
 import (
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -68,4 +70,25 @@ func TestGoroutinesAreInNobodysBubble(t *testing.T) {
 	})
 	close(forever)
 	background.Wait()
+}
+
+// Who waits in a bubble of testing/synctest waits for releases outside of it.
+func TestWaitMayBeCalledInABubble(t *testing.T) {
+	release := make(chan bool)
+	returned := false
+	background.Release(func() {
+		<-release
+		returned = true
+	})
+	go func() {
+		stacks := make([]byte, 1<<20)
+		for !strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "background.Wait(") {
+			runtime.Gosched()
+		}
+		close(release)
+	}()
+	synctest.Test(t, func(t *testing.T) {
+		background.Wait()
+		assert.True(t, returned)
+	})
 }
