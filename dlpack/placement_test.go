@@ -332,6 +332,7 @@ var viewOperations = []operation{
 	{"Tensor.Device", described(func(x *dlpack.Tensor) any { return x.Device() })},
 	{"Tensor.Flags", described(func(x *dlpack.Tensor) any { return x.Flags() })},
 	{"Tensor.ReadOnly", described(func(x *dlpack.Tensor) any { return x.ReadOnly() })},
+	{"Tensor.RequireOpen", described(func(x *dlpack.Tensor) any { return x.RequireOpen() })},
 	{"Tensor.Rank", described(func(x *dlpack.Tensor) any { return x.Rank() })},
 	{"Tensor.Shape", described(func(x *dlpack.Tensor) any { return x.Shape() })},
 	{"Tensor.Strides", described(func(x *dlpack.Tensor) any { return x.Strides() })},
