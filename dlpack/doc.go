@@ -86,7 +86,10 @@
 //
 // A release may end other shares, and the chain of owners may be of any length. At most eight releases run inside
 // each other on one thread, so that the C stack does not grow with the chain. A share that ends deeper waits in a
-// list of that thread until the release that ended it has returned. Queueing every nested release would be simpler,
+// list of that thread until the release that ended it has returned. An import that was never exported has no share:
+// its deleter runs at whatever depth, and a chain of such imports, each of whose deleters calls into Go to close the
+// next, needs as much stack as it is long. A program with such chains of thousands closes the next import once the
+// deleter has returned, on another goroutine. Queueing every nested release would be simpler,
 // but a release may count on what it has ended, for example when it frees an arena in which tensors lay. A release
 // that panics never returns to its caller in C. The frames of the releases that run tell the C core so: what lies
 // below the frame of a new call is over.

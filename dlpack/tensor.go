@@ -20,6 +20,9 @@ import (
 // Methods may be called from any goroutine, also while another closes the tensor: they then work or
 // answer [ErrClosed]. What a tensor describes does not change and can be read after Close. A nil *Tensor and the
 // zero Tensor are closed and describe nothing: what has no error to return returns a zero value.
+//
+// A Tensor must not be copied, as by u := *t: the copy does not know when t is closed, and closing both gives the
+// memory back twice. go vet reports such copies. [Tensor.View] and its like make another Tensor of the same memory.
 type Tensor struct {
 	mem    *memory
 	rings  atomic.Pointer[rings] // of a tensor that is exported often
