@@ -52,7 +52,8 @@
  * of all decoders.
  *
  * What Go asks of a process it asks here too: signal handlers that the program installs have SA_ONSTACK, and
- * alternate stacks that it gives to signals have 8 KiB at least.
+ * alternate stacks that it gives to signals have 8 KiB at least. A thread that calls these functions has a stack of
+ * 32 KiB at least.
  */
 #ifndef DLBRIDGE_H_
 #define DLBRIDGE_H_

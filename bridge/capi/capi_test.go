@@ -255,6 +255,14 @@ func TestMemoryThatIsMissingIsAnError(t *testing.T) {
 	run(t, nil, nil, compile(t, "cc", "limit.c", append(slices.Clone(c11), linked(dir, "dlbridge")...)...))
 }
 
+// The library is the one that is installed: sanitizers make frames larger.
+func TestFunctionsThatNeedGoRunOnSmallStacks(t *testing.T) {
+	t.Parallel()
+	dir, err := library()
+	require.NoError(t, err)
+	run(t, nil, nil, compile(t, "cc", "stack.c", append(slices.Clone(c11), linked(dir, "dlbridge")...)...))
+}
+
 // A chain of owners, each of which holds the next, is released on a stack that does not grow with it.
 func TestChainsOfOwnersAreReleasedOnASmallStack(t *testing.T) {
 	t.Parallel()

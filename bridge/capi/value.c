@@ -38,7 +38,7 @@ void dlb_elements_free(dlb_elements *seen) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* What one call is good for: so many tensors, and dimensions of all of them (255 of one alone). */
+/* What one call of dlb_decthings_consume is good for: so many tensors, and dimensions of all of them. */
 enum { READINGS = 128, DIMS = 512 };
 
 /* What an element must be aligned to: to itself, and a complex number to its halves. */
@@ -120,9 +120,18 @@ static int32_t check_dialect(const char *op, int32_t dialect, dlb_error *error) 
 
 typedef int32_t (*go_reader)(capi_input *in, dlb_error *error);
 
-/* Reads up to in->count tensors. */
-static int32_t decode(const char *op, dlb_value *out, const dlb_frame *frame, go_reader reader,
-                      capi_input *in, dlb_error *error) {
+/* Reads up to in->count tensors into the readings, which are zero. */
+static int32_t read_values(const char *op, dlb_value *out, go_reader reader, capi_input *in, dlb_error *error) {
+  int32_t code = reader(in, error);
+  if (code == DLB_OK) code = deliver(op, out, in, error);
+  for (size_t i = 0; i < in->count; i++) {
+    dlb_elements_free((dlb_elements *)in->readings[i].elements);
+    if (in->readings[i].own != NULL) core_share_drop(in->readings[i].own);
+  }
+  return code;
+}
+
+static int32_t check_input(const char *op, const dlb_frame *frame, const capi_input *in, dlb_error *error) {
   if (frame == NULL) return capi_null(op, "frame", error);
   int32_t code = capi_check_frames(op, "frame", frame, 1, error);
   if (code == DLB_OK) code = capi_check_forked(op, error);
@@ -130,20 +139,40 @@ static int32_t decode(const char *op, dlb_value *out, const dlb_frame *frame, go
   if (in->offset > frame->size)
     return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: offset = %zu, frame has %zu bytes", op, in->offset,
                      frame->size);
-  capi_reading readings[READINGS];
-  int64_t dims[DIMS];
-  if (in->count > READINGS) in->count = READINGS;
-  memset(readings, 0, in->count * sizeof *readings);
+  return DLB_OK;
+}
+
+/* Reads one tensor. What that takes of the stack is little enough for the smallest stack that a thread can have. */
+static int32_t decode(const char *op, dlb_value *out, const dlb_frame *frame, go_reader reader,
+                      capi_input *in, dlb_error *error) {
+  int32_t code = check_input(op, frame, in, error);
+  if (code != DLB_OK) return code;
+  capi_reading reading = {0};
+  int64_t dims[CORE_RANK_MAX];
+  in->count = 1;
   in->frame = frame;
-  in->readings = readings;
+  in->readings = &reading;
   in->dims = dims;
+  in->room = CORE_RANK_MAX;
+  return read_values(op, out, reader, in, error);
+}
+
+/* Reads up to in->count tensors. The readings of many would be too large for a small stack. */
+static int32_t decode_many(const char *op, dlb_value *out, const dlb_frame *frame, go_reader reader,
+                           capi_input *in, dlb_error *error) {
+  int32_t code = check_input(op, frame, in, error);
+  if (code != DLB_OK) return code;
+  if (in->count > READINGS) in->count = READINGS;
+  size_t dims_at = in->count * sizeof *in->readings;
+  char *room = malloc(dims_at + DIMS * sizeof *in->dims);
+  if (room == NULL) return capi_memory(op, error);
+  memset(room, 0, dims_at);
+  in->frame = frame;
+  in->readings = (capi_reading *)room;
+  in->dims = (int64_t *)(room + dims_at);
   in->room = DIMS;
-  code = reader(in, error);
-  if (code == DLB_OK) code = deliver(op, out, in, error);
-  for (size_t i = 0; i < in->count; i++) {
-    dlb_elements_free((dlb_elements *)readings[i].elements);
-    if (readings[i].own != NULL) core_share_drop(readings[i].own);
-  }
+  code = read_values(op, out, reader, in, error);
+  free(room);
   return code;
 }
 
@@ -153,7 +182,7 @@ int32_t dlb_decthings_decode(dlb_value *out, const dlb_frame *frame, int32_t dia
   memset(out, 0, sizeof *out);
   int32_t code = check_dialect(op, dialect, error);
   if (code != DLB_OK) return code;
-  capi_input in = {.count = 1, .dialect = dialect};
+  capi_input in = {.dialect = dialect};
   return decode(op, out, frame, capiDecthingsDecode, &in, error);
 }
 
@@ -168,7 +197,7 @@ int32_t dlb_decthings_consume(dlb_value *out, size_t count, const dlb_frame *fra
   int32_t code = check_dialect(op, dialect, error);
   if (code != DLB_OK) return code;
   capi_input in = {.count = count, .offset = offset, .dialect = dialect};
-  return decode(op, out, frame, capiDecthingsConsume, &in, error);
+  return decode_many(op, out, frame, capiDecthingsConsume, &in, error);
 }
 
 int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, uint64_t options,
@@ -179,7 +208,7 @@ int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, uint64_t o
   static const uint64_t known = DLB_TENSORFLOW_LENIENT | DLB_TENSORFLOW_INTEGERS | DLB_TENSORFLOW_LIMIT(-1);
   int32_t code = capi_check_options(op, options, known, error);
   if (code != DLB_OK) return code;
-  capi_input in = {.count = 1, .options = options};
+  capi_input in = {.options = options};
   return decode(op, out, frame, capiTensorflowDecode, &in, error);
 }
 

@@ -1,0 +1,59 @@
+/* Reading and writing on threads with a stack that is smaller than dlbridge.h asks for. */
+#include "check.h"
+
+#include <pthread.h>
+
+enum { STACK = 20 << 10 };
+
+static char memory[256];
+
+static void *write_and_read(void *ctx) {
+  float data[6] = {0, 1, 2, 3, 4, 5};
+  int64_t shape[] = {2, 3};
+  DLManagedTensorVersioned made = made_by_producer(data, shape, ctx);
+  dlb_value value = {.tensor = &made}, again[4];
+  dlb_message_tensor tensor = {.tensor = NULL};
+  dlb_message *message;
+  dlb_frame frame = {.data = memory}, frames[3];
+  if (dlb_decthings_encode(&frame.size, memory, sizeof memory, &value, 0, NULL) != DLB_OK) return NULL;
+  if (dlb_decthings_decode(again, &frame, 0, NULL) != DLB_OK) return NULL;
+  dlb_tensor_release(again[0].tensor);
+  if (dlb_decthings_consume(again, 4, &frame, 0, 0, NULL) != DLB_OK) return NULL;
+  dlb_tensor_release(again[0].tensor);
+  if (dlb_tensorflow_encode(&frame.size, memory, sizeof memory, &value, 0, NULL) != DLB_OK) return NULL;
+  if (dlb_tensorflow_decode(again, &frame, 0, NULL) != DLB_OK) return NULL;
+  dlb_message_fields fields = {.metadata = {NULL, 0}};
+  if (dlb_tensor_copy(&tensor.tensor, again[0].tensor, NULL) != DLB_OK) return NULL;
+  dlb_tensor_release(again[0].tensor);
+  if (dlb_message_encode(&message, &fields, &tensor, 1, NULL) != DLB_OK) return NULL;
+  for (size_t i = 0; i < 3; i++) {
+    if (dlb_message_frame(&frames[i], message, i, NULL) != DLB_OK) return NULL;
+  }
+  dlb_message_free(message);
+  if (dlb_message_decode(&message, frames, 3, 0, NULL) != DLB_OK) return NULL;
+  dlb_message_free(message);
+  dlb_error error;
+  frame.size = 0;
+  if (dlb_decthings_decode(again, &frame, 0, &error) != DLB_ERROR_FORMAT) return NULL;
+  if (dlb_decthings_consume(again, 4, &frame, 1, 0, &error) != DLB_ERROR_ARGUMENT) return NULL;
+  frame.size = 1;
+  if (dlb_tensorflow_decode(again, &frame, 0, &error) != DLB_ERROR_FORMAT) return NULL;
+  return ctx;
+}
+
+int main(void) {
+  pthread_attr_t attributes;
+  CHECK_INT(0, pthread_attr_init(&attributes));
+  CHECK_INT(0, pthread_attr_setstacksize(&attributes, STACK));
+  for (int i = 0; i < 20; i++) {
+    pthread_t thread;
+    int deletes = 0;
+    void *result = NULL;
+    CHECK_INT(0, pthread_create(&thread, &attributes, write_and_read, &deletes));
+    CHECK_INT(0, pthread_join(thread, &result));
+    CHECK(result == &deletes);
+    CHECK_INT(0, deletes);
+  }
+  check_nothing_is_left(__func__);
+  return 0;
+}
