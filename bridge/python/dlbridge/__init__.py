@@ -52,6 +52,7 @@ _Pointer = type(ctypes.POINTER(ctypes.c_int))
 _Function = ctypes.CFUNCTYPE(None).__base__  # of every function pointer
 _Data = _Function.__base__  # of every ctypes type
 _Reference = type(ctypes.byref(ctypes.c_int()))  # also of what most types make of an argument
+_BY_VALUE = (ctypes.Structure, ctypes.Union)
 _PLAIN = ctypes.CFUNCTYPE(None)._flags_  # functions that are called without errno and without the GIL
 _TENSOR, _NOTHING, _OTHER = 0, 1, 2  # C: RETURNS_TENSOR, …
 _AS_RESTYPE: Any = object()
@@ -61,6 +62,13 @@ _AS_RESTYPE: Any = object()
 def _without_argtypes(flags: int) -> Any:
     """The type of functions with these flags that take any arguments."""
     return type(_Function)("Function", (_Function,), {"_flags_": flags})
+
+
+def _probe(restype: Any) -> Any:
+    """A function that does nothing, whatever it is called with: it shows what ctypes cannot pass or return."""
+    probe = ctypes.pythonapi["Py_IsInitialized"]
+    probe.restype = restype
+    return probe
 
 
 def _is_managed(kind: Any) -> bool:
@@ -136,6 +144,11 @@ def wrap(
         result, call.restype = _NOTHING if returns is None else _OTHER, returns
     else:
         raise TypeError(f'dlbridge: wrap: returns, or restype, must be "tensor", a ctypes type or None, not {returns!r}')
+    if result == _OTHER and issubclass(returns, _BY_VALUE):
+        try:
+            _probe(returns)()
+        except (RuntimeError, TypeError) as error:
+            raise TypeError(f"dlbridge: wrap: ctypes cannot return {returns!r}: {error}") from error
     if to is not None and result != _TENSOR:
         raise TypeError(
             f'dlbridge: wrap: {name} returns {returns!r}, and `to` takes a tensor: returns="tensor" declares one'
@@ -145,7 +158,7 @@ def wrap(
         direct = ctypes.cast(cfunc, ctypes.c_void_p).value
     converters = tuple(None if tensor else kind.from_param for tensor, kind in zip(tensors, args))
     pointer = ctypes.c_void_p.from_param
-    made = function(name, call, converters, to, pointer, _Data, _Reference, direct or 0, result)
+    made = function(name, call, converters, to, pointer, _Data, _Reference, _BY_VALUE, _probe(None), direct or 0, result)
     made.__name__ = made.__qualname__ = name
     made.__wrapped__ = cfunc
     return made

@@ -74,6 +74,8 @@ def function(
     pointer: Callable[[Any], Any],
     data: type,
     reference: type,
+    by_value: tuple[type, ...],
+    probe: Callable[..., Any],
     direct: int,
     returns: int,
     /,

@@ -20,6 +20,8 @@ typedef struct {
   PyObject *to;         /* converts the Tensor that is the result, or None */
   PyObject *pointer;    /* ctypes.c_void_p.from_param */
   PyTypeObject *data, *reference; /* of ctypes: the base of its types, and the type of byref() */
+  PyObject *by_value;   /* a tuple of the types that are passed by value: Structure and Union */
+  PyObject *probe;      /* a ctypes function that does nothing */
   c_function direct;    /* DIRECT arguments at most, all tensors, and the result is one or none; or NULL */
   int returns;
 } Function;
@@ -103,13 +105,25 @@ static PyObject *call_directly(Function *self, module_state *state, PyObject *ar
   return returns_tensor ? finish(self, result) : Py_NewRef(Py_None);
 }
 
+/* Reports whether ctypes can pass an instance of one of its types. A structure without members it cannot, and it finds
+ * out only in a call: here one of a function that does nothing. */
+static int is_data_passed(Function *self, PyObject *value) {
+  if (!PyType_IsSubtype(Py_TYPE(value), self->data)) return 0;
+  int by_value = PyObject_IsInstance(value, self->by_value);
+  PyObject *done = by_value == 1 ? PyObject_CallFunctionObjArgs(self->probe, value, NULL) : NULL;
+  int passed = done != NULL || by_value == 0;
+  Py_XDECREF(done);
+  PyErr_Clear();
+  return passed;
+}
+
 /* Reports whether ctypes can pass `value` as an argument for which it knows no type. A value that it cannot pass must
  * be refused before the call: from an error of the call nobody can tell whether the C function has been entered, and
  * so whether it owns the tensors. */
 static int is_passed(Function *self, PyObject *value) {
-  if (Py_IS_TYPE(value, self->reference) || value == Py_None || PyBytes_Check(value) || PyUnicode_Check(value))
-    return 1;
-  if (!PyLong_Check(value)) return PyType_IsSubtype(Py_TYPE(value), self->data);
+  if (Py_IS_TYPE(value, self->reference) || value == Py_None || PyBytes_Check(value)) return 1;
+  if (PyUnicode_Check(value)) return PyUnicode_FindChar(value, 0, 0, PyUnicode_GetLength(value), 1) == -1;
+  if (!PyLong_Check(value)) return is_data_passed(self, value);
   int overflow;
   (void)PyLong_AsLongLongAndOverflow(value, &overflow);
   if (overflow > 0) {
@@ -205,11 +219,11 @@ static PyObject *function_call(PyObject *op, PyObject *args, PyObject *keywords)
 
 PyObject *function_new(PyObject *module, PyObject *args) {
   module_state *state = PyModule_GetState(module);
-  PyObject *name, *call, *arguments, *to, *pointer, *data, *reference;
+  PyObject *name, *call, *arguments, *to, *pointer, *data, *reference, *by_value, *probe;
   unsigned long long direct;
   int returns;
-  if (!PyArg_ParseTuple(args, "UOO!OOO!O!Ki:function", &name, &call, &PyTuple_Type, &arguments, &to, &pointer,
-                        &PyType_Type, &data, &PyType_Type, &reference, &direct, &returns))
+  if (!PyArg_ParseTuple(args, "UOO!OOO!O!O!OKi:function", &name, &call, &PyTuple_Type, &arguments, &to, &pointer,
+                        &PyType_Type, &data, &PyType_Type, &reference, &PyTuple_Type, &by_value, &probe, &direct, &returns))
     return NULL;
   Function *self = PyObject_GC_New(Function, state->function_type);
   if (self == NULL) return NULL;
@@ -221,6 +235,8 @@ PyObject *function_new(PyObject *module, PyObject *args) {
   self->pointer = Py_NewRef(pointer);
   self->data = (PyTypeObject *)Py_NewRef(data);
   self->reference = (PyTypeObject *)Py_NewRef(reference);
+  self->by_value = Py_NewRef(by_value);
+  self->probe = Py_NewRef(probe);
   self->direct = PyTuple_Size(arguments) <= DIRECT ? (c_function)(uintptr_t)direct : NULL;
   self->returns = returns;
   PyObject_GC_Track(self);
@@ -258,6 +274,8 @@ static void function_dealloc(PyObject *op) {
   Py_DECREF(self->pointer);
   Py_DECREF((PyObject *)self->data);
   Py_DECREF((PyObject *)self->reference);
+  Py_DECREF(self->by_value);
+  Py_DECREF(self->probe);
   PyObject_GC_Del(op);
   Py_DECREF(type);
 }

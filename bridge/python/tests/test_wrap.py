@@ -271,6 +271,57 @@ def test_what_was_shared_before_a_refused_argument_is_given_back(lib):
     assert sys.getrefcount(x) == references
 
 
+class Empty(ctypes.Structure):
+    _fields_ = ()
+
+
+class Pair(ctypes.Structure):
+    _fields_ = (("x", ctypes.c_float), ("y", ctypes.c_float))
+
+
+class AsItIs(ctypes.c_void_p):
+    @classmethod
+    def from_param(cls, value):
+        return value
+
+
+class Parameter:
+    def __init__(self, value):
+        self._as_parameter_ = value
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (AsItIs, "a\0b"),
+        (Empty, Empty()),
+        (AsItIs, Parameter(Empty())),
+    ],
+    ids=["text with a NUL", "empty structure", "parameter"],
+)
+def test_what_ctypes_refuses_in_the_call_is_refused_before_it(lib, kind, value):
+    x = floats(0, 1, 2, 3)
+    scale = dlbridge.wrap(lib.fixture_scale, args=["tensor", kind], returns="tensor")
+    with pytest.raises(TypeError, match="fixture_scale: argument 2: from_param returned .*, which ctypes cannot pass"):
+        scale(x, value)
+    assert dlbridge.counters()["exports"] == 0
+    assert x.tolist() == [0, 1, 2, 3]
+
+
+def test_structures_and_text_arrive():
+    got = []
+    given = ctypes.CFUNCTYPE(None, ADDRESS, Pair, ctypes.c_wchar_p)(
+        lambda tensor, pair, text: got.append((dlbridge.from_address(tensor).shape, pair.x, pair.y, text))
+    )
+    dlbridge.wrap(given, args=["tensor", Pair, ctypes.c_wchar_p], returns=None)(floats(0, 1), Pair(2, 3), "text")
+    assert got == [((2,), 2, 3, "text")]
+
+
+def test_a_structure_that_ctypes_cannot_return_is_refused(lib):
+    with pytest.raises(TypeError, match="ctypes cannot return"):
+        dlbridge.wrap(lib.fixture_scale, args=["tensor"], returns=Empty)
+
+
 def test_errors_after_the_call_leave_the_arguments_to_the_function(lib, c):
     x = floats(0, 1, 2, 3)
     references = sys.getrefcount(x)
