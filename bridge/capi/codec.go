@@ -249,8 +249,12 @@ func capiPack(out *C.capi_frame, message *C.dlb_message, e *C.dlb_error) C.int32
 		if share == nil {
 			return errMemory
 		}
+		defer func() { // a fault in a frame is a panic
+			if out.share == nil {
+				C.core_share_drop(share)
+			}
+		}()
 		if _, err := tens.AppendFrames(view(share.data, C.size_t(n))[:0], frames); err != nil {
-			C.core_share_drop(share)
 			return err
 		}
 		out.share, out.data, out.size = share, (*C.char)(share.data), C.size_t(n)

@@ -52,7 +52,18 @@ int main(void) {
   dlb_header header = {.level = 1, .form = {'T', 'E', 'N', 'S'}};
   CHECK_OK(dlb_tensorflow_encode(&size, NULL, 0, &little, DLB_TENSORFLOW_FIELDS, &error)); /* Go has begun */
 
+  int file = fileno(tmpfile());
+  CHECK_INT(0, ftruncate(file, 4096));
+  void *cut = mmap(NULL, 4096, PROT_READ, MAP_SHARED, file, 0);
+  CHECK(cut != MAP_FAILED);
+  dlb_frame parts[] = {{.data = memory, .size = BEYOND / 4}, {.data = cut, .size = 4096}}, whole;
+  dlb_message *faulty = NULL;
+  CHECK_OK(dlb_message_make(&faulty, &header, (dlb_bytes){"", 0}, parts, 2, &error));
+  CHECK_INT(0, ftruncate(file, 0));
+
   limit_memory();
+  for (int i = 0; i < 8; i++) CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_pack(&whole, faulty, &error)); /* and keeps nothing */
+  dlb_message_free(faulty);
   CHECK_CODE(DLB_ERROR_MEMORY, dlb_tensorflow_encode(&size, NULL, 0, &transposed, DLB_TENSORFLOW_FIELDS, &error));
   CHECK_CODE(DLB_ERROR_MEMORY, dlb_tensorflow_encode(&size, NULL, 0, &packed, 0, &error));
   CHECK_CODE(DLB_ERROR_MEMORY, dlb_tensorflow_encode(&size, NULL, 0, &texts, 0, &error));
