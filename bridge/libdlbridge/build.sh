@@ -17,7 +17,7 @@ mkdir -p "$dir"
 dir=$(cd "$dir" && pwd)
 cd "$here"
 ${GO:-go} build -buildmode=c-shared -trimpath \
-  -ldflags "-extldflags '-Wl,-soname,$soname \"-Wl,--version-script=$here/libdlbridge.map\"'" -o "$dir/$file" .
+  -ldflags "-extldflags '-Wl,-soname,$soname -Xlinker \"--version-script=$here/libdlbridge.map\"'" -o "$dir/$file" .
 rm -f "$dir/${file%.*}.h" # cgo's header of the entry points behind dlbridge.h
 ln -sf "$file" "$dir/$soname"
 ln -sf "$soname" "$dir/libdlbridge.so"
