@@ -146,8 +146,8 @@ def decode(frames: Sequence[Any]) -> Message:
     not has none.
 
     Ownership: the frames' buffers are held until the parts and tensors made of them, and everything
-    exported from those, are gone. Errors: ValueError for a malformed message, BufferError for a data
-    type that DLPack cannot carry; no frame is held then.
+    exported from those, are gone. Errors: ValueError for a malformed message,
+    and for a data type that DLPack cannot carry; no frame is held then.
     """
     return _message(_core.message_decode(frames, False))
 
