@@ -83,18 +83,30 @@ func ConsumeFrames(data []byte) ([][]byte, error) {
 	for at := 0; at < len(data); count++ {
 		_, end, ok := frameAt(data, at)
 		if !ok {
-			return nil, &Error{Kind: ErrEncodingTruncated, Tensor: -1, Offset: at,
-				Detail: "frame " + strconv.Itoa(count) + " in " + strconv.Itoa(len(data)-at) + " bytes"}
+			return nil, truncated(data, at, count)
 		}
 		at = end
 	}
+	return listFrames(data, count)
+}
+
+// listFrames lists frames that were counted before. Data that others have changed since then may have any number.
+func listFrames(data []byte, count int) ([][]byte, error) {
 	frames := make([][]byte, 0, count)
 	for at := 0; at < len(data); {
-		start, end, _ := frameAt(data, at)
+		start, end, ok := frameAt(data, at)
+		if !ok || len(frames) == count {
+			return nil, truncated(data, at, len(frames))
+		}
 		frames = append(frames, data[start:end:end])
 		at = end
 	}
 	return frames, nil
+}
+
+func truncated(data []byte, at, frame int) *Error {
+	return &Error{Kind: ErrEncodingTruncated, Tensor: -1, Offset: at,
+		Detail: "frame " + strconv.Itoa(frame) + " in " + strconv.Itoa(len(data)-at) + " bytes"}
 }
 
 // ConsumeFrame reads the first frame of the single-part form, which aliases data, and returns how many bytes it has
