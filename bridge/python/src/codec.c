@@ -380,43 +380,72 @@ typedef struct {
   const dlb_message *message;
   Tensor **parts; /* borrowed from the views */
   size_t part_count;
-  size_t part; /* that the last tensor lies in */
+  size_t part;     /* that the last tensor lies in */
+  size_t empty;    /* the first part without bytes, or part_count */
+  Tensor **sorted; /* the parts by address where they were needed so, otherwise NULL */
 } reading;
 
 /* Memoryviews on the parts. */
 static PyObject *list_parts(reading *r) {
   PyObject *list = list_begin(r->part_count);
+  r->empty = r->part_count;
   for (size_t i = 0; list != NULL && i < r->part_count; i++) {
     dlb_error error = {0};
     DLManagedTensorVersioned *managed;
     PyObject *view = NULL;
     if (r->go->dlb_message_part(&managed, r->message, i, &error) != DLB_OK) raise_library(&error);
     else view = view_of(r->parts[i] = take_over(r->state->tensor_type, managed, "message"));
+    if (view != NULL && r->empty == r->part_count && r->parts[i]->extent.nbytes == 0) r->empty = i;
     list_set(&list, i, view);
   }
   return list_end(list);
 }
 
 static int lies_in(const Tensor *tensor, const Tensor *part) {
-  if (tensor->extent.count == 0) return 0;
+  if (tensor->extent.count == 0) return part->extent.nbytes == 0;
   uintptr_t start = (uintptr_t)part->view.data, at = (uintptr_t)tensor->view.data;
   return at + (uintptr_t)tensor->extent.low >= start &&
          at + (uintptr_t)tensor->extent.high <= start + (uintptr_t)part->extent.nbytes;
 }
 
-/* Makes a tensor hold the memory of its part as the view on it does, with a share and not by an export of its own:
- * any number of tensors may lie on one part. It is the part of the tensor before, or the one with the same index; a
- * tensor that lies elsewhere, or has no elements, keeps its export. */
-static void share_part(reading *r, Tensor *tensor, size_t index) {
-  if (r->part_count == 0) return;
-  if (!lies_in(tensor, r->parts[r->part])) {
-    if (index >= r->part_count || !lies_in(tensor, r->parts[index])) return;
-    r->part = index;
+static int by_address(const void *a, const void *b) {
+  const Tensor *x = *(Tensor *const *)a, *y = *(Tensor *const *)b;
+  uintptr_t at = (uintptr_t)x->view.data, other = (uintptr_t)y->view.data;
+  if (at != other) return at < other ? -1 : 1;
+  return x->extent.nbytes < y->extent.nbytes ? -1 : x->extent.nbytes > y->extent.nbytes;
+}
+
+/* The part that a tensor lies in, or NULL. It is mostly that of the tensor before, or the one with the same index;
+ * otherwise the last one that begins no later, and a tensor without elements lies in any part without bytes. */
+static Tensor *part_of(reading *r, const Tensor *tensor, size_t index) {
+  if (r->part_count == 0) return NULL;
+  if (lies_in(tensor, r->parts[r->part])) return r->parts[r->part];
+  if (index < r->part_count && lies_in(tensor, r->parts[index])) return r->parts[r->part = index];
+  if (tensor->extent.count == 0) return r->empty < r->part_count ? r->parts[r->part = r->empty] : NULL;
+  if (r->sorted == NULL) {
+    r->sorted = malloc(r->part_count * sizeof *r->sorted);
+    if (r->sorted == NULL) return NULL;
+    memcpy(r->sorted, r->parts, r->part_count * sizeof *r->sorted);
+    qsort(r->sorted, r->part_count, sizeof *r->sorted, by_address);
   }
-  core_share *share = r->parts[r->part]->share;
-  core_share_take(share);
+  uintptr_t at = (uintptr_t)tensor->view.data + (uintptr_t)tensor->extent.low;
+  size_t low = 0, high = r->part_count; /* parts before low begin at `at` or before it, those from high on after it */
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if ((uintptr_t)r->sorted[middle]->view.data <= at) low = middle + 1;
+    else high = middle;
+  }
+  return low > 0 && lies_in(tensor, r->sorted[low - 1]) ? r->sorted[low - 1] : NULL;
+}
+
+/* Makes a tensor hold the memory of its part as the view on it does, with a share and not by an export of its own:
+ * any number of tensors may lie on one part, in any order. */
+static void share_part(reading *r, Tensor *tensor, size_t index) {
+  Tensor *part = part_of(r, tensor, index);
+  if (part == NULL) return; /* it keeps its export */
+  core_share_take(part->share);
   share_end(tensor->share);
-  tensor->share = share;
+  tensor->share = part->share;
 }
 
 static PyObject *list_tensors(reading *r, size_t count) {
@@ -464,6 +493,7 @@ static PyObject *read_message(module_state *state, const library *go, const dlb_
   PyObject *each = tensors == NULL ? NULL : list_metadata(&r, count);
   PyObject *whole = each == NULL ? NULL : bytes_or_none(metadata);
   free(r.parts);
+  free(r.sorted);
   PyObject *result = NULL;
   if (whole != NULL)
     result = Py_BuildValue("(iy#y#KKKOOOO)", (int)header.level, header.form, (Py_ssize_t)4,

@@ -194,6 +194,10 @@ MESSAGES = {
     "many tensors on one part": packed(label(",".join([SCALAR] * N)), b"\1"),
     "many tensors with a dimension": packed(label(",".join([SCALAR.replace("[]", "[1]")] * N)), b"\1"),
     "many tensors of a high rank": packed(label(",".join([SCALAR.replace("[]", str([1] * 250))] * 500)), b"\1"),
+    "many empty tensors of rank 9": packed(label(",".join([SCALAR.replace("[]", str([0] * 9))] * N)), b""),
+    "many tensors of rank 9 on the second part": packed(
+        label(",".join([SCALAR] * 2 + [SCALAR.replace("[]", str([1] * 9)).replace(":0", ":1")] * N)), b"\1", b"\2"
+    ),
     "many tensors with metadata": packed(label(",".join([SCALAR[:-1] + ',"metadata":{}}'] * N)), b"\1"),
     "many attributes": packed(label("", "".join(f'"{i:x}":0,' for i in range(N)))),
     "many attributes in metadata": packed(
@@ -345,6 +349,35 @@ def test_tensors_on_different_parts_hold_their_own(nothing_left_alive_in_go):
     for t in tensors:
         t.close()
     parts[1].append(1)
+
+
+@pytest.mark.parametrize("size", [0, 3])
+@pytest.mark.parametrize("rank", [1, 9, 40])
+def test_tensors_on_any_part_share_it(nothing_left_alive_in_go, size, rank):
+    parts = [bytearray(b"x" * (size + i % 2)) for i in range(8)]
+    before = dlbridge.counters()["imports"], _core.library_counters()["exports"]
+    order = [7, 7, 0, 3, 1, 6, 2] + [5, 4] * 500
+    text = ",".join(
+        '{"part":%d,"shape":%s,"word":1,"dtype":"u"}' % (i, [1] * (rank - 1) + [len(parts[i])]) for i in order
+    )
+    message = tens.decode([b"ZIO0TENS" + label(text), bytes(24), *parts])
+    assert (dlbridge.counters()["imports"], _core.library_counters()["exports"]) == (before[0] + 8, before[1] + 8)
+    for i, part in enumerate(parts):
+        part[:] = bytes([i] * len(part))
+    assert [elements_of(t) for t in message.tensors] == [bytes(parts[i]) for i in order]
+    tensors = message.tensors
+    del message
+    for t, i in zip(tensors, order):
+        if i != 7:
+            t.close()
+    with pytest.raises(BufferError):
+        parts[7].append(1)
+    for part in parts[1:7:2]:
+        part.append(1)  # which no tensor holds any more
+    for t in tensors:
+        t.close()
+    for part in parts:
+        part.append(1)
 
 
 def test_views_of_different_memory_are_not_shared():
