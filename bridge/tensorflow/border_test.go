@@ -17,6 +17,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
 )
 
 // TestMain fails when the tests leave tensors behind.
@@ -342,6 +343,32 @@ func TestQuantisedNumbersCanBeIntegers(t *testing.T) {
 	assert.Equal(t, message, out)
 	_, err = tensorflow.AppendTensor(nil, v.Tensor, tensorflow.As(tensorflow.QInt32))
 	assert.ErrorIs(t, err, tensorflow.ErrDType)
+}
+
+// Each message says one value, or none, for more elements than there is memory for.
+func TestValuesThatRepeatBeyondAllMemoryAreRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		dtype   byte
+		bits    int
+		field   []byte
+		options []tensorflow.DecodeOption
+	}{
+		"more bytes than a slice can have":   {4, 56, []byte{7 << 3, 1}, nil},
+		"more bytes than there are":          {4, 46, []byte{7 << 3, 1}, nil},
+		"more strings than there can be":     {7, 56, []byte{8<<3 | 2, 0}, nil},
+		"more strings than there are":        {7, 43, []byte{8<<3 | 2, 0}, nil},
+		"more quantised numbers":             {11, 45, []byte{7 << 3, 1}, nil},
+		"more quantised numbers as integers": {11, 46, []byte{7 << 3, 1}, []tensorflow.DecodeOption{tensorflow.Integers()}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			message := amplification.TensorProto(test.dtype, 1<<test.bits, test.field)
+			options := append(test.options, tensorflow.Limit(1<<62))
+			_, err := tensorflow.Parse(message, options...)
+			assert.ErrorIs(t, err, dlpack.ErrMemory)
+			_, err = tensorflow.Decode(message, options...)
+			assert.ErrorIs(t, err, dlpack.ErrMemory)
+		})
+	}
 }
 
 func TestElementsOfVariableSizeAreWrittenAsTheirOwnTypeOnly(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
+	"github.com/dlbridge/dlbridge/dlpack"
 )
 
 // A View is a tensor as its TensorProto says it. What it aliases is the message's; it owns nothing.
@@ -53,7 +54,8 @@ const DefaultLimit = 64 << 20
 // stands for all that follow, so that a few bytes can be said to be any number of elements. Where each
 // element has its value, memory is bounded by the message, and no limit applies. An element that becomes one of
 // [bridge.Elements] counts as 24 bytes beside its own: strings, resources and variants, whose bytes are those of the
-// message, and quantised numbers, unless they are read as integers. The default is [DefaultLimit]. The README of
+// message, and quantised numbers, unless they are read as integers. What the limit allows and there is no memory for
+// is [dlpack.ErrMemory]. The default is [DefaultLimit]. The README of
 // package bridge has the table of all decoders.
 func Limit(bytes int64) DecodeOption {
 	return func(d decoding) decoding { d.limit = bytes; return d }
@@ -369,6 +371,11 @@ func (p *tensorProto) enough(n int64, at int, d *decoding) (int64, *Error) {
 	}
 	if n < p.count && p.count > d.limit/size {
 		return 0, fault(at, ErrLimit, "%d elements of %v from %d values take more than %d bytes", p.count, p.dtype, n, d.limit)
+	}
+	if n < p.count && d.sink == nil {
+		if err := payload.CheckMemory(p.count * size); err != nil {
+			return 0, fault(at, dlpack.ErrMemory, "%d elements of %v from %d values: %v", p.count, p.dtype, n, err)
+		}
 	}
 	return n, nil
 }

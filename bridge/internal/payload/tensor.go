@@ -67,6 +67,24 @@ func OwnTensor(s dlpack.Spec, put func(data []byte) error) (*dlpack.Tensor, erro
 	return own.View(s)
 }
 
+// CheckMemory tells, before many bytes of Go's memory are taken, whether there are as many: Go's allocator ends the
+// process where there are not.
+//
+// Errors: [dlpack.ErrMemory].
+func CheckMemory(n int64) error {
+	if n < large {
+		return nil
+	}
+	probe, err := dlpack.New(dlpack.Uint8, n)
+	if err != nil {
+		return err
+	}
+	return probe.Close()
+}
+
+// large is a size of memory below which nobody checks whether it can be had.
+const large = 1 << 30
+
 // CheckRoom tells, before memory of Go's is taken for the elements of a tensor, whether they can be read and
 // there is memory for all of them: of a closed tensor, of a device and of a few bytes that are seen often they
 // may be more than there is, and Go's allocator then ends the process.
@@ -74,7 +92,7 @@ func OwnTensor(s dlpack.Spec, put func(data []byte) error) (*dlpack.Tensor, erro
 // Errors: [dlpack.ErrClosed], [dlpack.ErrDevice], [dlpack.ErrMemory].
 func CheckRoom(t *dlpack.Tensor) error {
 	n := t.NumBytes()
-	if n < 1<<30 {
+	if n < large {
 		return nil // who reads them will see
 	}
 	touched, err := t.AsBytes()
@@ -88,9 +106,5 @@ func CheckRoom(t *dlpack.Tensor) error {
 	if n <= touched.NumBytes() {
 		return nil
 	}
-	probe, err := dlpack.New(dlpack.Uint8, n)
-	if err != nil {
-		return err
-	}
-	return probe.Close()
+	return CheckMemory(n)
 }
