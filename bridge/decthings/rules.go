@@ -150,10 +150,10 @@ func (r *Rules) Check(t Type, shape []int64) error {
 		return err
 	}
 	if !slices.Contains(r.AllowedTypes, t) {
-		return fmt.Errorf("decthings: %w: %v, of %v", ErrRuleType, t, r.AllowedTypes)
+		return fmt.Errorf("decthings: %w: %v, of %s", ErrRuleType, t, few(r.AllowedTypes))
 	}
 	if len(shape) != len(r.Shape) {
-		return fmt.Errorf("decthings: %w: rank %d of shape %v, not %d of %v", ErrRuleShape, len(shape), shape, len(r.Shape), r.Shape)
+		return fmt.Errorf("decthings: %w: rank %d of shape %s, not %d of %s", ErrRuleShape, len(shape), few(shape), len(r.Shape), few(r.Shape))
 	}
 	for i, n := range shape {
 		if n < 0 || r.Shape[i] != AnyLength && r.Shape[i] != n {
@@ -161,4 +161,14 @@ func (r *Rules) Check(t Type, shape []int64) error {
 		}
 	}
 	return nil
+}
+
+// few prints a list in an error, and of a long one the beginning.
+func few[T any](list []T) string {
+	const most = 32
+	if len(list) > most {
+		text := fmt.Sprint(list[:most])
+		return text[:len(text)-1] + " …]"
+	}
+	return fmt.Sprint(list)
 }

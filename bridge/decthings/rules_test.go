@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -144,6 +145,20 @@ func TestRulesSayWhichRuleIsBroken(t *testing.T) {
 	text, err := json.Marshal(none)
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"shape":[],"allowedTypes":[],"annotations":[]}`, string(text))
+}
+
+func TestErrorsOfLongRulesAreShort(t *testing.T) {
+	rules := &decthings.Rules{Shape: make([]int64, 100_000), AllowedTypes: slices.Repeat([]decthings.Type{decthings.Boolean}, 100_000)}
+	err := rules.Check(decthings.String, nil)
+	assert.ErrorIs(t, err, decthings.ErrRuleType)
+	assert.ErrorContains(t, err, " …]")
+	assert.Less(t, len(err.Error()), 1000)
+	for _, shape := range [][]int64{nil, make([]int64, 200_000)} {
+		err = rules.Check(decthings.Boolean, shape)
+		assert.ErrorIs(t, err, decthings.ErrRuleShape)
+		assert.ErrorContains(t, err, "0 0 …]")
+		assert.Less(t, len(err.Error()), 1000)
+	}
 }
 
 func TestRulesAreReadInsideOtherJSON(t *testing.T) {
