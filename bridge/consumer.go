@@ -23,7 +23,8 @@ func Writable() DecodeOption { return func(d *decoding) { d.writable = true } }
 
 // Align asks for tensors aligned to n bytes, a power of two up to [dlpack.NewAlignment]: those that are
 // not are copied into memory of their own. They then have the flag [dlpack.IsCopied], and can be written,
-// [Writable] or not. Parts that a socket received are aligned to 8 bytes at most, often to none.
+// [Writable] or not. Parts that a socket received are aligned to 8 bytes at most, often to none. Any number of
+// tensors may lie on one part, and each gets a copy of its own: who does not trust a message counts them before.
 func Align(n int) DecodeOption { return func(d *decoding) { d.align = n } }
 
 // Tensors views the tensors of a message. Each aliases its payload part, whatever its alignment

@@ -55,8 +55,7 @@ const DefaultLimit = 64 << 20
 // element has its value, memory is bounded by the message, and no limit applies. An element that becomes one of
 // [bridge.Elements] counts as 24 bytes beside its own: strings, resources and variants, whose bytes are those of the
 // message, and quantised numbers, unless they are read as integers. What the limit allows and there is no memory for
-// is [dlpack.ErrMemory]. The default is [DefaultLimit]. The README of
-// package bridge has the table of all decoders.
+// is [dlpack.ErrMemory]. The default is [DefaultLimit]. The README of package bridge has the table of all decoders.
 func Limit(bytes int64) DecodeOption {
 	return func(d decoding) decoding { d.limit = bytes; return d }
 }
