@@ -238,13 +238,10 @@ func (t *Tensor) moveBits(dst *Tensor) {
 // addressable is more than any slice of Go's can have.
 const addressable = 1 << 47
 
-// hasRoom tells whether there is memory for more bytes, which are the elements without gaps. Of a broadcast of a
-// few bytes they may be more than there is, and Go's allocator ends the process then: C's says so.
-func (t *Tensor) hasRoom(more int64) bool {
+// hasRoom reports whether there is memory for that many more bytes. From 1 GiB on it asks C's allocator first, which
+// answers when there is none, where Go's ends the process. The pages it is given are not touched.
+func hasRoom(more int64) bool {
 	if more < 1<<30 {
-		return true
-	}
-	if low, high := t.span(); more <= high-low {
 		return true
 	}
 	s := coreShareUntouched(uintptr(more))
@@ -276,7 +273,7 @@ func (t *Tensor) AppendBytes(dst []byte) ([]byte, error) {
 		return dst, refuse(op, ErrDevice, "memory on %v cannot be read", t.device)
 	}
 	n, more := len(dst), t.NumBytes()
-	if more > addressable-int64(n) || more > int64(cap(dst)-n) && !t.hasRoom(more) {
+	if more > addressable-int64(n) || more > int64(cap(dst)-n) && !hasRoom(more) {
 		return dst, refuse(op, ErrMemory, "no memory for %d bytes", more)
 	}
 	if t.data != 0 && t.reaches(dst[n:cap(dst)]) { // as append, which may be given a part of what it reads

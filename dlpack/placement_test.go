@@ -328,7 +328,6 @@ var viewOperations = []operation{
 	{"Tensor.Description", described(func(x *dlpack.Tensor) any { return x.Description().String() })},
 	{"Tensor.Layout", described(func(x *dlpack.Tensor) any { return x.Layout() })},
 	{"Tensor.DType", described(func(x *dlpack.Tensor) any { return x.DType() })},
-	{"Tensor.RequireOpen", described(func(x *dlpack.Tensor) any { return x.RequireOpen() })},
 	{"Tensor.Device", described(func(x *dlpack.Tensor) any { return x.Device() })},
 	{"Tensor.Flags", described(func(x *dlpack.Tensor) any { return x.Flags() })},
 	{"Tensor.ReadOnly", described(func(x *dlpack.Tensor) any { return x.ReadOnly() })},
