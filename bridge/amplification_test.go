@@ -4,12 +4,17 @@ package bridge_test
 
 import (
 	"bytes"
+	"fmt"
+	"strings"
 	"testing"
+	"unsafe"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
 	"github.com/dlbridge/dlbridge/tens"
 )
@@ -53,6 +58,34 @@ func TestTensorsTakeMemoryInProportionToTheirLabel(t *testing.T) {
 	for name, label := range amplification.Labels() {
 		t.Run(name, func(t *testing.T) { readTensors(t, label) })
 	}
+}
+
+// Any number of tensors may lie on one part, and each that is not aligned gets a copy of its own.
+func TestCopiesOfAlignAreBounded(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	const size = 1 << 20
+	tensors := func(n int) ([]*dlpack.Tensor, error) {
+		one := fmt.Sprintf(`{"part":0,"shape":[%d],"word":1,"dtype":"u"}`, size)
+		label := `{"TENS":{"tensors":[` + strings.TrimSuffix(strings.Repeat(one+",", n), ",") + `]}}`
+		payload := make([]byte, size+1)
+		if uintptr(unsafe.Pointer(&payload[0]))%2 == 0 {
+			payload = payload[1:]
+		}
+		msg, err := tens.Parse([][]byte{[]byte("ZIO0TENS" + label), make([]byte, 24), payload[:size]})
+		require.NoError(t, err)
+		return bridge.Tensors(msg, bridge.Align(64))
+	}
+	ts, err := tensors(68) // four times the part, and 64 MiB
+	require.NoError(t, err)
+	require.Len(t, ts, 68)
+	assert.NotZero(t, ts[67].Flags()&dlpack.IsCopied)
+	for _, x := range ts {
+		require.NoError(t, x.Close())
+	}
+	ts, err = tensors(69)
+	require.ErrorIs(t, err, dlpack.ErrMemory)
+	assert.ErrorContains(t, err, "bridge: tensor 68: Align copies more than")
+	assert.Nil(t, ts)
 }
 
 // FuzzAmplification: whatever a label says, tensors take a bounded multiple of its size.

@@ -3,6 +3,7 @@
 package bridge
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
@@ -16,6 +17,7 @@ type DecodeOption func(*decoding)
 type decoding struct {
 	writable bool
 	align    int
+	copies   int64 // bytes that Align may still copy
 }
 
 // Writable says that the frames are the caller's to write: the tensors are not read-only.
@@ -24,7 +26,8 @@ func Writable() DecodeOption { return func(d *decoding) { d.writable = true } }
 // Align asks for tensors aligned to n bytes, a power of two up to [dlpack.NewAlignment]: those that are
 // not are copied into memory of their own. They then have the flag [dlpack.IsCopied], and can be written,
 // [Writable] or not. Parts that a socket received are aligned to 8 bytes at most, often to none. Any number of
-// tensors may lie on one part, and each gets a copy of its own: who does not trust a message counts them before.
+// tensors may lie on one part, and each gets a copy of its own. Together the copies take at most four times the payload
+// and 64 MiB: a message that needs more is refused by [dlpack.ErrMemory].
 func Align(n int) DecodeOption { return func(d *decoding) { d.align = n } }
 
 // Tensors views the tensors of a message. Each aliases its payload part, whatever its alignment
@@ -98,6 +101,10 @@ func decode(options []DecodeOption) (d decoding) {
 }
 
 func (d *decoding) tensors(label *tens.Label, from parts) ([]*dlpack.Tensor, error) {
+	d.copies = 64 << 20
+	for i := range from.count() {
+		d.copies += 4 * from.size(i)
+	}
 	ts := make([]*dlpack.Tensor, 0, len(label.Tensors))
 	for i := range label.Tensors {
 		t, err := d.tensor(&label.Tensors[i], from)
@@ -137,6 +144,11 @@ func (d *decoding) tensor(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
 		return t, err
 	}
 	defer t.Close()
+	if errors.Is(t.RequireAlign(d.align), dlpack.ErrUnaligned) {
+		if d.copies -= t.NumBytes(); d.copies < 0 {
+			return nil, fmt.Errorf("Align copies more than four times the payload and 64 MiB; tensors that share a part alias it without Align: %w", dlpack.ErrMemory)
+		}
+	}
 	aligned, _, err := t.Align(d.align)
 	return aligned, err
 }
