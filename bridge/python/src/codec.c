@@ -14,6 +14,7 @@
 /* The library of this process: a Go runtime can be loaded once and never unloaded. */
 static library loaded;
 static char *loaded_path;
+static void *loaded_handle;
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 
 static int resolve(void *handle, const char *path) {
@@ -84,6 +85,7 @@ static int open_library(const char *path) {
     free(copy);
     return -1;
   }
+  loaded_handle = handle;
   __atomic_store_n(&loaded_path, copy, __ATOMIC_RELEASE);
   return 0;
 }
@@ -125,6 +127,14 @@ static void lock_loading(void) {
   Py_END_ALLOW_THREADS;
 }
 
+/* Reports whether a path leads to the library that is loaded, by whatever name. */
+static int is_loaded_library(const char *path) {
+  if (strcmp(loaded_path, path) == 0) return 1;
+  void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  if (handle != NULL) dlclose(handle); /* the library itself stays open */
+  return handle == loaded_handle;
+}
+
 PyObject *codec_load(PyObject *Py_UNUSED(module), PyObject *object) {
   PyObject *bytes;
   if (!PyUnicode_FSConverter(object, &bytes)) return NULL;
@@ -134,7 +144,7 @@ PyObject *codec_load(PyObject *Py_UNUSED(module), PyObject *object) {
   if (loaded_path == NULL) {
     failed = open_library(path) < 0;
     opened = !failed;
-  } else if (strcmp(loaded_path, path) != 0) {
+  } else if (!is_loaded_library(path)) {
     PyErr_Format(PyExc_RuntimeError, "dlbridge: load: %s is loaded already, a process has one Go library",
                  loaded_path);
     failed = 1;

@@ -696,7 +696,12 @@ def test_load_names_the_library():
             else:
                 raise AssertionError(wrong)
         dlbridge.load({loaded!r})
-        dlbridge.load({loaded!r})
+        import os, tempfile
+        with tempfile.TemporaryDirectory() as folder:
+            link = os.path.join(folder, "another name.so")
+            os.symlink(os.path.realpath({loaded!r}), link)
+            for same in {loaded!r}, os.path.relpath({loaded!r}), link:
+                dlbridge.load(same)
         assert len(dlbridge.tens.encode([np.zeros(2)])) == 3
         try:
             dlbridge.load("/nonexistent/libx.so")
