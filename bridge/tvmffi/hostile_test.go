@@ -243,51 +243,6 @@ func TestWhatIsLentEndsWithTheCall(t *testing.T) {
 	}
 }
 
-// A handler that ends its goroutine, as t.FailNow does: calls from Go give back what they took.
-func TestHandlersMayEndTheirGoroutine(t *testing.T) {
-	need(t)
-	for name, call := range map[string]func(f *tvmffi.Function, args ...any){
-		"a call": func(f *tvmffi.Function, args ...any) { f.Call(args...) },
-		"a prepared call": func(f *tvmffi.Function, args ...any) {
-			p, err := f.Prepare(args...)
-			assert.NoError(t, err)
-			defer p.Close()
-			p.Call()
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dlpacktest.CheckLeaks(t)
-			var lent *dlpack.Tensor
-			producer := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
-			x, err := dlpack.Import(producer.Managed())
-			require.NoError(t, err)
-			kept, err := dlpack.New(dlpack.Float32, 16)
-			require.NoError(t, err)
-			f := serve(t, func(a tvmffi.Args) (any, error) {
-				lent = a.Tensor(0)
-				runtime.Goexit()
-				return nil, nil
-			})
-			var wait sync.WaitGroup
-			wait.Go(func() {
-				call(f, x, tvmffi.Keep(kept), floats(16, 0))
-				assert.Fail(t, "the call returned")
-			})
-			wait.Wait()
-			_, err = lent.Copy()
-			require.ErrorIs(t, err, dlpack.ErrClosed)
-			require.NoError(t, x.Close())
-			require.NoError(t, kept.Close())
-			assert.Equal(t, 1, producer.Deletes())
-			stats := dlpack.ReadStats()
-			assert.Zero(t, stats.Exports, "exports that were taken for the call")
-			assert.Zero(t, stats.Allocations)
-			assert.Zero(t, stats.Imports)
-			require.NoError(t, f.Close())
-		})
-	}
-}
-
 // Results that are refused are given back: the producer's deleter runs once.
 func TestRefusedResultsAreGivenBack(t *testing.T) {
 	need(t)
