@@ -216,6 +216,9 @@ func TestObjectsMakeTheRoundTrip(t *testing.T) {
 }
 
 func TestErrorsComeBackWithKindAndText(t *testing.T) {
+	// TVM-FFI keeps the error that was raised last for each thread. The first call takes what others have left there.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	_, err := function(t, "fail").Call()
 	var e *tvmffi.Error
 	require.ErrorAs(t, err, &e)
