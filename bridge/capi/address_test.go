@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The cases are those of package dlpack.
+// The table of addresses is shared with the tests of package dlpack.
 func TestDataLiesWhereMemoryCanBe(t *testing.T) {
 	file, err := os.ReadFile(core + "/testdata/addresses.json")
 	require.NoError(t, err)

@@ -109,7 +109,7 @@ static owner *messages_in_messages(void) {
   return o;
 }
 
-/* A tensor of a message, whose frames are those of a message of a tensor. */
+/* Each link encodes the tensor of the one before it, decodes the frames, and takes the tensor of that message. */
 static owner *decoded_of_encoded(void) {
   owner *o = new_owner(0), *last = new_owner(-1);
   DLManagedTensorVersioned *tensor = lend_for(o);
