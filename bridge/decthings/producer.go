@@ -24,7 +24,7 @@ func AppendTensor(dst []byte, t *dlpack.Tensor) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	if err := payload.CheckRoom(t); err != nil {
+	if err := payload.CheckRoom(t, cap(dst)-len(dst)-head); err != nil {
 		return dst, fmt.Errorf("decthings: %w", err)
 	}
 	out := append(room(dst, head, int(t.NumBytes())), byte(what), byte(t.Rank()))

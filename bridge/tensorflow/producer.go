@@ -34,11 +34,12 @@ func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte
 	if err != nil {
 		return dst, err
 	}
-	if err := payload.CheckRoom(t); err != nil {
+	size := int(h.bytes)
+	head := h.size(len(dst), contentField, size, e.pad)
+	if err := payload.CheckRoom(t, cap(dst)-len(dst)-head); err != nil {
 		return dst, fmt.Errorf("tensorflow: %w", err)
 	}
-	size := int(h.bytes)
-	out := room(dst, h.size(len(dst), contentField, size, e.pad), size, e.pad)
+	out := room(dst, head, size, e.pad)
 	if out, err = t.AppendBytes(h.append(out, contentField, size, e.pad)); err != nil {
 		return dst, err
 	}

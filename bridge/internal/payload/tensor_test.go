@@ -3,6 +3,7 @@
 package payload_test
 
 import (
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -34,11 +35,20 @@ func TestElementsThatNoMemoryHasRoomForAreNotWritten(t *testing.T) {
 	require.NoError(t, err)
 	defer device.Close()
 
+	// Addresses without memory behind them, of which there is no second half to be had.
+	half, err := syscall.Mmap(-1, 0, size/2+1<<30, syscall.PROT_NONE, syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_NORESERVE)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, syscall.Munmap(half)) }()
+	once, err := dlpack.FromSlice(half)
+	require.NoError(t, err)
+	defer once.Close()
+
 	for _, tt := range []struct {
 		name   string
 		tensor *dlpack.Tensor
 		want   error
 	}{
+		{"memory that cannot be had twice", once, dlpack.ErrMemory},
 		{"a byte that is seen often", wide, dlpack.ErrMemory},
 		{"memory of a device", device, dlpack.ErrDevice},
 		{"a closed tensor", closed, dlpack.ErrClosed},
