@@ -46,7 +46,8 @@
 // reaped: by a later export, after a collection, when more than 1 MiB is dead (a deleter then writes to
 // an eventfd that a goroutine waits for; see [WakeAt]), or by [Reap].
 //
-// A Tensor that is forgotten without Close is caught by a cleanup once it is unreachable. That is a net,
+// A Tensor that is forgotten without Close is caught by a cleanup once it and all others on its memory are unreachable;
+// until then it counts as open, and with 2^31-1 such views of one memory there can be no more. The cleanup is a net,
 // not a plan: it comes with a collection, whenever that is, it costs a third of an import more
 // ([NoSafetyNet] does without), and it frees nothing once a bare slice was handed out, since the slice
 // may outlive the Tensor. The collector does not see foreign bytes; where more than 64 MiB of them are

@@ -4,6 +4,7 @@ package dlpack
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -212,7 +213,13 @@ func (t *Tensor) orZero() *Tensor {
 // acquire keeps the memory alive for one operation, against a Close on another goroutine. The order
 // matters: see [memory.close].
 func (t *Tensor) acquire(op string) error {
-	if t.isNone() || !t.mem.acquire() {
+	if t.isNone() {
+		return t.errClosed(op)
+	}
+	if !t.mem.acquire() {
+		if !t.isClosed() {
+			return refuse(op, ErrOverflow, "the memory has %d tensors that were not closed", math.MaxInt32)
+		}
 		return t.errClosed(op)
 	}
 	if t.status.Load()&closed != 0 {
