@@ -103,6 +103,9 @@ func hostileRules() map[string]string {
 		"annotations": `{"shape":[],"allowedTypes":[],"annotations":` + list(`""`) + `}`,
 		"names":       names + `"shape":[],"allowedTypes":[]}`,
 		"arrays":      strings.Repeat("[", n),
+		"no types":    `{"shape":[],"allowedTypes":` + list("0") + `}`,
+		"no sizes":    `{"shape":` + list(`""`) + `,"allowedTypes":[]}`,
+		"escapes":     `{"shape":[],"allowedTypes":[],"annotations":` + list(`"\n"`) + `}`,
 		"nulls":       `{"shape":` + list("null") + `,"allowedTypes":[]}`,
 	}
 }

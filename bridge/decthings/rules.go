@@ -1,10 +1,12 @@
 package decthings
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -29,11 +31,11 @@ type Rules struct {
 //
 // Errors: [ErrRules], together with [ErrType] or what package tens says of the JSON.
 func ParseRules(text []byte) (*Rules, error) {
-	fields, err := tens.ParseAttributes(text)
+	fields, err := tens.ParseAttributes(bytes.Clone(text)) // package json panics where somebody changes it meanwhile
 	if err != nil {
 		return nil, &jsonError{err}
 	}
-	names, err := list[string](fields, "allowedTypes")
+	names, err := stringsOf(fields, "allowedTypes")
 	if err != nil {
 		return nil, err
 	}
@@ -43,11 +45,11 @@ func ParseRules(text []byte) (*Rules, error) {
 			return nil, fmt.Errorf("decthings: %w: allowedTypes[%d] = %.40q: %w", ErrRules, i, name, ErrType)
 		}
 	}
-	if r.Shape, err = list[int64](fields, "shape"); err != nil {
+	if r.Shape, err = integersOf(fields, "shape"); err != nil {
 		return nil, err
 	}
 	if _, ok := fields.Get("annotations"); ok {
-		if r.Annotations, err = list[string](fields, "annotations"); err != nil {
+		if r.Annotations, err = stringsOf(fields, "annotations"); err != nil {
 			return nil, err
 		}
 	}
@@ -70,27 +72,65 @@ func (e *jsonError) Error() string {
 
 func (e *jsonError) Unwrap() []error { return []error{ErrRules, e.err} }
 
-// list is a field that must be an array of T, none of them null.
-func list[T any](fields tens.Attributes, name string) ([]T, error) {
+// array is a field that must be an array, and calls yield with each of its values. The text of fields was read before.
+func array(fields tens.Attributes, name string, yield func(value []byte) error) (text []byte, err error) {
 	text, ok := fields.Get(name)
 	if !ok {
 		return nil, fmt.Errorf("decthings: %w: no %s", ErrRules, name)
 	}
-	var all []*T
-	if err := json.Unmarshal(text, &all); err != nil {
-		return nil, fmt.Errorf("decthings: %w: %s: %w", ErrRules, name, err)
+	if text[0] != '[' {
+		return nil, fmt.Errorf("decthings: %w: %s is %.40s, and no array", ErrRules, name, text)
 	}
-	if all == nil {
-		return nil, fmt.Errorf("decthings: %w: %s is null", ErrRules, name)
-	}
-	values := make([]T, len(all))
-	for i, value := range all {
-		if value == nil {
-			return nil, fmt.Errorf("decthings: %w: %s[%d] is null", ErrRules, name, i)
+	const space = " \t\r\n"
+	rest := bytes.TrimLeft(text[1:], space)
+	for i := 0; rest[0] != ']'; i++ {
+		n := bytes.IndexAny(rest, ",]"+space)
+		if rest[0] == '"' {
+			for n = 1; rest[n] != '"'; n++ {
+				if rest[n] == '\\' {
+					n++
+				}
+			}
+			n++
 		}
-		values[i] = *value
+		if err := yield(rest[:n]); err != nil {
+			return nil, fmt.Errorf("decthings: %w: %s[%d] is %.40s: %w", ErrRules, name, i, rest[:n], err)
+		}
+		rest = bytes.TrimLeft(rest[n:], space)
+		rest = bytes.TrimLeft(bytes.TrimPrefix(rest, []byte(",")), space)
 	}
-	return values, nil
+	return text, nil
+}
+
+var (
+	errNoString  = errors.New("not a string")
+	errNoInteger = errors.New("not an integer of 64 bits")
+)
+
+func stringsOf(fields tens.Attributes, name string) (values []string, err error) {
+	text, err := array(fields, name, func(value []byte) error {
+		if value[0] != '"' {
+			return errNoString
+		}
+		return nil
+	})
+	if err == nil {
+		err = json.Unmarshal(text, &values)
+	}
+	return values, err
+}
+
+func integersOf(fields tens.Attributes, name string) ([]int64, error) {
+	values := []int64{}
+	_, err := array(fields, name, func(value []byte) error {
+		n, err := strconv.ParseInt(string(value), 10, 64)
+		if err != nil {
+			return errNoInteger
+		}
+		values = append(values, n)
+		return nil
+	})
+	return values, err
 }
 
 // MarshalJSON prints the rules, always with annotations, since there are clients that insist on them.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -159,6 +160,12 @@ func TestErrorsOfLongRulesAreShort(t *testing.T) {
 		assert.ErrorContains(t, err, "0 0 …]")
 		assert.Less(t, len(err.Error()), 1000)
 	}
+}
+
+func TestErrorsOfLongNumbersInRulesAreShort(t *testing.T) {
+	_, err := decthings.ParseRules([]byte(`{"shape":[` + strings.Repeat("1", 1<<20) + `],"allowedTypes":[]}`))
+	require.ErrorIs(t, err, decthings.ErrRules)
+	assert.Less(t, len(err.Error()), 300)
 }
 
 func TestRulesAreReadInsideOtherJSON(t *testing.T) {
