@@ -125,18 +125,36 @@ func (r *Reader) take(n uint64) error {
 		if cap(r.tensor)-have < step {
 			r.tensor = append(payload.Aligned(r.payload, max(have+step, 2*have), alignment), r.tensor...)
 		}
-		got, err := io.ReadFull(r.in, r.tensor[have:have+step])
+		got, err := r.fill(r.tensor[have : have+step])
 		r.tensor = r.tensor[:have+got]
-		switch err {
-		case nil:
-		case io.EOF, io.ErrUnexpectedEOF:
+		if err == io.EOF {
 			return fault(have+got, ErrTruncated, "%d more bytes are to come", n-uint64(got)).behind(r.start)
-		default:
+		}
+		if err != nil {
 			return r.failed(err)
 		}
 		n -= uint64(step)
 	}
 	return nil
+}
+
+// fill reads until data is full or an error ends it. [io.ReadFull] does not do: it goes on for ever where the io.Reader
+// gives nothing, and makes another error of [io.EOF] that an io.Reader uses itself.
+func (r *Reader) fill(data []byte) (got int, err error) {
+	const tries = 100 // as package bufio
+	for idle := 0; got < len(data); idle++ {
+		n, err := r.in.Read(data[got:])
+		if got += n; err != nil && got < len(data) {
+			return got, err
+		}
+		if n > 0 {
+			idle = 0
+		}
+		if idle == tries {
+			return got, io.ErrNoProgress
+		}
+	}
+	return got, nil
 }
 
 // failed is an error of the io.Reader.

@@ -170,6 +170,29 @@ func TestReaderPassesOnErrors(t *testing.T) {
 	}
 }
 
+// The io.Reader's own io.ErrUnexpectedEOF, as a compressed stream that is cut short ends with, is no io.EOF.
+func TestReaderTellsAnUnexpectedEndFromAnEnd(t *testing.T) {
+	for _, data := range []string{"\x07\x01\x05ab", "\x0b\x00\x05ab"} {
+		_, err := readAll(io.MultiReader(strings.NewReader(data), iotest.ErrReader(io.ErrUnexpectedEOF)), decthings.Doc)
+		assert.ErrorIs(t, err, io.ErrUnexpectedEOF, "%q", data)
+		assert.NotErrorIs(t, err, decthings.ErrTruncated, "%q", data)
+		_, err = readAll(strings.NewReader(data), decthings.Doc)
+		assert.ErrorIs(t, err, decthings.ErrTruncated, "%q", data)
+	}
+}
+
+// idle reads nothing, and says nothing.
+type idle struct{}
+
+func (idle) Read([]byte) (int, error) { return 0, nil }
+
+func TestReaderDoesNotWaitForEver(t *testing.T) {
+	for _, data := range []string{"", "\x07", "\x07\x01\x05", "\x07\x01\x05ab", "\x0b\x00\x05ab"} {
+		_, err := readAll(io.MultiReader(strings.NewReader(data), idle{}), decthings.Doc)
+		assert.ErrorIs(t, err, io.ErrNoProgress, "%q", data)
+	}
+}
+
 func TestReaderWaitsForNoMoreThanTheTensor(t *testing.T) {
 	for _, tensor := range []string{"\x07\x00x", "\x01\x01\x00", "\x0b\x02\x01\x01\x05hello"} {
 		in, out := io.Pipe()
