@@ -95,7 +95,9 @@ func (p tensorParts) view(part int, s dlpack.Spec) (*dlpack.Tensor, error) {
 
 func decode(options []DecodeOption) (d decoding) {
 	for _, o := range options {
-		o(&d)
+		if o != nil { // nil changes nothing
+			o(&d)
+		}
 	}
 	return d
 }
@@ -131,7 +133,7 @@ func (d *decoding) tensor(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
 		return nil, fmt.Errorf("part %d of %d: %w", in.Part, from.count(), tens.ErrPartOutOfRange)
 	}
 	if n := from.size(in.Part); n != what.NBytes {
-		return nil, fmt.Errorf("part %d has %d bytes, %v%v takes %d: %w", in.Part, n, what.DType, in.Shape, what.NBytes, ErrSize)
+		return nil, fmt.Errorf("part %d has %d bytes, %v%s takes %d: %w", in.Part, n, what.DType, payload.Shape(in.Shape), what.NBytes, ErrSize)
 	}
 	t, err := from.view(in.Part, dlpack.Spec{
 		DType:      what.DType,

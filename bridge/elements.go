@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -34,10 +35,10 @@ func (e *Elements) Validate() error {
 	}
 	n, err := layout.Count(e.Shape)
 	if err != nil {
-		return fmt.Errorf("shape %v: %w", e.Shape, err)
+		return fmt.Errorf("shape %s: %w", payload.Shape(e.Shape), err)
 	}
 	if int64(len(e.Values)) != n {
-		return fmt.Errorf("%w: %d values for shape %v", ErrElements, len(e.Values), e.Shape)
+		return fmt.Errorf("%w: %d values for shape %s", ErrElements, len(e.Values), payload.Shape(e.Shape))
 	}
 	if e.Formats != nil && len(e.Formats) != len(e.Values) {
 		return fmt.Errorf("%w: %d formats for %d values", ErrElements, len(e.Formats), len(e.Values))
@@ -50,5 +51,5 @@ func (e *Elements) String() string {
 	if e == nil {
 		return "<nil>"
 	}
-	return fmt.Sprintf("%s%v", e.Type, e.Shape)
+	return fmt.Sprintf("%.40s%s", e.Type, payload.Shape(e.Shape))
 }

@@ -3,9 +3,11 @@ package bridge_test
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
@@ -15,6 +17,18 @@ func ExampleElements() {
 	e := bridge.Elements{Type: "string", Shape: []int64{2}, Values: [][]byte{[]byte("hello"), []byte(", world!")}}
 	fmt.Println(&e, e.Validate())
 	// Output: string[2] <nil>
+}
+
+func TestErrorsOfLongShapesAreShort(t *testing.T) {
+	e := bridge.Elements{Type: strings.Repeat("x", 1<<20), Shape: make([]int64, 1<<20)}
+	for i := range e.Shape {
+		e.Shape[i] = 1
+	}
+	err := e.Validate()
+	require.ErrorIs(t, err, bridge.ErrElements)
+	assert.Contains(t, err.Error(), "shape [1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 ... of 1048576 dimensions]")
+	assert.Less(t, len(err.Error()), 300)
+	assert.Less(t, len(e.String()), 300)
 }
 
 func TestElementsMustFitTheirShape(t *testing.T) {

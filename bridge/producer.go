@@ -64,6 +64,9 @@ func Message(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Repo
 		label.Tensors[i], msg.Parts[i], report.Copied[i] = out, part, why
 	}
 	for _, o := range options {
+		if o == nil { // which changes nothing
+			continue
+		}
 		if err := o(label); err != nil {
 			return nil, nil, fmt.Errorf("bridge: %w", err)
 		}

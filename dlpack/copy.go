@@ -235,23 +235,6 @@ func (t *Tensor) moveBits(dst *Tensor) {
 	}
 }
 
-// addressable is more than any slice of Go's can have.
-const addressable = 1 << 47
-
-// hasRoom reports whether there is memory for that many more bytes. From 1 GiB on it asks C's allocator first, which
-// answers when there is none, where Go's ends the process. The pages it is given are not touched.
-func hasRoom(more int64) bool {
-	if more < 1<<30 {
-		return true
-	}
-	s := coreShareUntouched(uintptr(more))
-	if s == 0 {
-		return false
-	}
-	dropShares(s, 1)
-	return true
-}
-
 // reaches tells whether some of the bytes are between the lowest and the highest that the tensor touches.
 func (t *Tensor) reaches(data []byte) bool {
 	low, high := t.span()
@@ -272,14 +255,15 @@ func (t *Tensor) AppendBytes(dst []byte) ([]byte, error) {
 	if !t.device.HostReadable() {
 		return dst, refuse(op, ErrDevice, "memory on %v cannot be read", t.device)
 	}
-	n, more := len(dst), t.NumBytes()
-	if more > addressable-int64(n) || more > int64(cap(dst)-n) && !hasRoom(more) {
-		return dst, refuse(op, ErrMemory, "no memory for %d bytes", more)
-	}
+	n, more, old := len(dst), t.NumBytes(), dst
 	if t.data != 0 && t.reaches(dst[n:cap(dst)]) { // as append, which may be given a part of what it reads
 		dst = slices.Clip(dst)
 	}
-	dst = slices.Grow(dst, int(more))[:n+int(more)]
+	dst, err := grow(dst, more)
+	if err != nil {
+		return old, refuse(op, ErrMemory, "no memory for %d bytes", more)
+	}
+	dst = dst[:n+int(more)]
 	if t.data != 0 {
 		t.move(unsafe.Pointer(&dst[n]), nil)
 	}

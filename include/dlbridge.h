@@ -381,8 +381,10 @@ DLB_API int32_t dlb_decthings_encode(size_t *out, void *data, size_t room, const
  * Ownership: borrowed. Lifetime: the call. Threads: any. On error: the message names the rule. */
 DLB_API int32_t dlb_decthings_check(dlb_bytes rules, const dlb_value *value, dlb_error *error);
 
-/* Options of dlb_tensorflow_decode. */
-#define DLB_TENSORFLOW_LENIENT ((uint64_t)1)  /* take all that TensorFlow's C++ takes */
+/* Options of dlb_tensorflow_decode. With DLB_TENSORFLOW_LENIENT, as in TensorFlow's C++, values behind the last element
+ * and content of a tensor without elements are passed over, of integers out of range the low bits count, and an unknown
+ * rank is that of the dimensions that are given. */
+#define DLB_TENSORFLOW_LENIENT ((uint64_t)1)
 #define DLB_TENSORFLOW_INTEGERS ((uint64_t)2) /* quantised numbers as tensors of integers */
 /* How many bytes a tensor may take that says only some of its values; the last one then stands for all that
  * follow. Up to 2^47 bytes; 0, the default, is 64 MiB. An element that is one of dlb_elements counts as 24 bytes

@@ -22,7 +22,8 @@ func ParsePacked(data []byte) (*Message, error) {
 }
 
 // AppendPacked appends the single-part form of the message, which copies its parts. On an error, one of
-// [Message.PackedSize], dst is returned as it came.
+// [Message.PackedSize], dst is returned as it came. Like append, it ends the process where Go has no memory for the
+// result; [Message.PackedSize] tells how much that is.
 func (m *Message) AppendPacked(dst []byte) ([]byte, error) {
 	n, err := m.PackedSize()
 	if err != nil {

@@ -66,6 +66,9 @@ func Align(n int) DecodeOption { return func(d decoding) decoding { d.align = n;
 
 func decode(options []DecodeOption) (d decoding, err error) {
 	for _, o := range options {
+		if o == nil { // which changes nothing
+			continue
+		}
 		if d = o(d); d.align < 0 || d.align > dlpack.NewAlignment || d.align&(d.align-1) != 0 {
 			return d, fmt.Errorf("decthings: alignment to %d bytes: %w", d.align, dlpack.ErrUnaligned)
 		}

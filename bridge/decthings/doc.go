@@ -33,6 +33,8 @@
 // Strings, binaries, media and rules take at most 32 times theirs: each element is a slice of 24 bytes, and a format a
 // string of 16. The README of package bridge has the table of all decoders.
 //
+// Nobody may write to bytes while they are read: what is read of them then has any value, or is an error.
+//
 // # Design notes
 //
 // Nothing in the format can pad: a payload lies where its header ends. Instead the whole tensor is placed:

@@ -13,7 +13,8 @@ import (
 
 // AppendTensor appends a tensor of numbers or booleans in its binary form, the same in every dialect, in
 // any layout and in one pass. Where it takes new memory, it aligns the payload to 64 bytes: a tensor that
-// is appended to nil can be decoded there without a copy, as it can by a [Reader].
+// is appended to nil can be decoded there without a copy, as it can by a [Reader]. dst may be a part of what is
+// read, as for [dlpack.Tensor.AppendBytes].
 //
 // Ownership: t stays the caller's, and the result is Go's. Lifetime: any. Threads: any, while nobody
 // writes to the tensor. On error: [bridge.ErrDType], [bridge.ErrByteOrder], [ErrRank], [dlpack.ErrValue]
@@ -24,16 +25,20 @@ func AppendTensor(dst []byte, t *dlpack.Tensor) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	if err := payload.CheckRoom(t, cap(dst)-len(dst)-head); err != nil {
-		return dst, fmt.Errorf("decthings: %w", err)
+	if !t.Device().HostReadable() {
+		return dst, fmt.Errorf("decthings: memory on %v cannot be read: %w", t.Device(), dlpack.ErrDevice)
 	}
-	out := append(room(dst, head, int(t.NumBytes())), byte(what), byte(t.Rank()))
-	for d := range t.Rank() {
-		out = appendVarint(out, uint64(t.Dim(d)))
-	}
-	start := len(out)
-	if out, err = t.AppendBytes(out); err != nil {
+	out, err := room(dst, head, t.NumBytes())
+	if err != nil {
 		return dst, err
+	}
+	n, start := len(dst), len(dst)+head
+	if out, err = t.AppendBytes(out[:start]); err != nil {
+		return dst, err
+	}
+	header := append(out[:n], byte(what), byte(t.Rank())) // behind the elements, which may have been there
+	for d := range t.Rank() {
+		header = appendVarint(header, uint64(t.Dim(d)))
 	}
 	if what == Boolean {
 		if i := payload.NotBool(out[start:]); i >= 0 {

@@ -90,6 +90,22 @@ func TestAppendTensorUsesTheMemoryThatIsThere(t *testing.T) {
 	assert.Same(t, &dst[0], &out[0])
 }
 
+func TestAppendTensorReadsAllBeforeItWritesOverIt(t *testing.T) {
+	for offset := range 20 {
+		buffer := make([]byte, 64)
+		for i := range buffer {
+			buffer[i] = byte(i)
+		}
+		elements := bytes.Clone(buffer[offset : offset+30])
+		tensor, err := dlpack.FromSlice(buffer[offset : offset+30])
+		require.NoError(t, err)
+		defer tensor.Close()
+		out, err := decthings.AppendTensor(buffer[:0], tensor)
+		require.NoError(t, err)
+		assert.Equal(t, append([]byte{byte(decthings.U8), 1, 30}, elements...), out, "at %d", offset)
+	}
+}
+
 func TestAppendTensorRefusesWhatDecthingsCannotSay(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	memory, err := dlpack.New(dlpack.Uint8, 64)

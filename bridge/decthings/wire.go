@@ -296,8 +296,11 @@ func (v *View) Append(dst []byte, d Dialect) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	out := appendHeader(room(dst, head, len(v.Data)), v.Type, v.Shape)
-	return append(out, v.Data...), nil
+	out, err := room(dst, head, int64(len(v.Data)))
+	if err != nil {
+		return dst, err
+	}
+	return append(appendHeader(out, v.Type, v.Shape), v.Data...), nil
 }
 
 // AppendHeader appends what stands before the elements of a tensor of numbers or booleans: what is written
@@ -347,24 +350,28 @@ func AppendElements(dst []byte, e *bridge.Elements, d Dialect) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	dst = appendHeader(room(dst, m.head, m.section), m.t, e.Shape)
+	out, err := room(dst, m.head, int64(m.section))
+	if err != nil {
+		return dst, err
+	}
+	out = appendHeader(out, m.t, e.Shape)
 	if d != Doc {
-		dst = appendVarint(dst, uint64(m.section))
+		out = appendVarint(out, uint64(m.section))
 	}
 	for i, value := range e.Values {
 		if e.Formats == nil {
-			dst = appendVarint(dst, uint64(len(value)))
+			out = appendVarint(out, uint64(len(value)))
 		} else {
 			format := e.Formats[i]
-			dst = appendVarint(dst, uint64(d.sizeFormat(format)+len(value)))
+			out = appendVarint(out, uint64(d.sizeFormat(format)+len(value)))
 			if d == Rs015 {
-				dst = append(dst, byte(len(format)))
+				out = append(out, byte(len(format)))
 			}
-			dst = append(dst, format...)
+			out = append(out, format...)
 		}
-		dst = append(dst, value...)
+		out = append(out, value...)
 	}
-	return dst, nil
+	return out, nil
 }
 
 // SizeElements is how many bytes [AppendElements] appends. Errors: as there.
@@ -436,8 +443,14 @@ func (d Dialect) sizeFormat(format string) int {
 const alignment = 64
 
 // room makes room for a header and a payload behind dst. Where that takes new memory, the payload is aligned.
-func room(dst []byte, head, size int) []byte {
-	return payload.Room(dst, head+size, len(dst)+head, alignment)
+//
+// Errors: [dlpack.ErrMemory]; dst is then as it was.
+func room(dst []byte, head int, size int64) ([]byte, error) {
+	out, err := payload.Room(dst, head+int(min(size, payload.Addressable)), len(dst)+head, alignment)
+	if err != nil {
+		return dst, fmt.Errorf("decthings: %w", err)
+	}
+	return out, nil
 }
 
 // The least values of varints with 16, 32 and 64 bits (Decthings, "Binary format").

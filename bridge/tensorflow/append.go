@@ -30,7 +30,9 @@ type encoding struct {
 func encodingOf(options []EncodeOption) (encoding, error) {
 	var e encoding
 	for _, option := range options {
-		e = option(e)
+		if option != nil { // nil changes nothing
+			e = option(e)
+		}
 	}
 	if e.pad < 0 || e.pad > 4096 || e.pad&(e.pad-1) != 0 {
 		return e, fmt.Errorf("tensorflow: padding to %d, which is no power of two up to 4096: %w", e.pad, ErrSize)
@@ -97,7 +99,7 @@ func (v *View) Append(dst []byte, options ...EncodeOption) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	return n.append(dst), nil
+	return n.append(dst)
 }
 
 // AppendHeader appends what stands before tensor_content in the TensorProto of a tensor whose elements have
@@ -134,14 +136,17 @@ func AppendElements(dst []byte, elements *bridge.Elements, options ...EncodeOpti
 	}
 	if dtype.Storage() != 0 {
 		out := dst
-		err := quantised(dtype, elements, &e, func(n *numbers) { out = n.append(dst) })
+		err := quantised(dtype, elements, &e, func(n *numbers) (err error) {
+			out, err = n.append(dst)
+			return err
+		})
 		return out, err
 	}
 	s, err := textsOf(dtype, elements, &e)
 	if err != nil {
 		return dst, err
 	}
-	return s.append(dst), nil
+	return s.append(dst)
 }
 
 // SizeElements is how many bytes [AppendElements] appends to nothing. Errors: as there.
@@ -152,7 +157,10 @@ func SizeElements(elements *bridge.Elements, options ...EncodeOption) (int, erro
 	}
 	if dtype.Storage() != 0 {
 		size := 0
-		err := quantised(dtype, elements, &e, func(n *numbers) { size = n.total(0) })
+		err := quantised(dtype, elements, &e, func(n *numbers) error {
+			size = n.total(0)
+			return nil
+		})
 		return size, err
 	}
 	s, err := textsOf(dtype, elements, &e)
@@ -189,7 +197,7 @@ func check(dtype DType, elements *bridge.Elements) error {
 }
 
 // quantised calls use with elements of a fixed size, put together in memory that lasts for the call.
-func quantised(dtype DType, elements *bridge.Elements, e *encoding, use func(n *numbers)) error {
+func quantised(dtype DType, elements *bridge.Elements, e *encoding, use func(n *numbers) error) error {
 	size := dtype.Storage().ItemSize()
 	data, free, err := payload.Scratch(int64(len(elements.Values)) * int64(size))
 	if err != nil {
@@ -206,8 +214,7 @@ func quantised(dtype DType, elements *bridge.Elements, e *encoding, use func(n *
 	if err != nil {
 		return err
 	}
-	use(&n)
-	return nil
+	return use(&n)
 }
 
 // texts are elements of variable size as they are written.
@@ -247,14 +254,17 @@ func (s *texts) head(n int) int {
 
 func (s *texts) total(n int) int { return s.head(n) + s.lengths + s.bytes }
 
-func (s *texts) append(dst []byte) []byte {
-	dst = room(dst, s.head(len(dst)), s.lengths+s.bytes, s.pad)
+func (s *texts) append(dst []byte) ([]byte, error) {
+	dst, err := room(dst, s.head(len(dst)), s.lengths+s.bytes, s.pad)
+	if err != nil {
+		return dst, err
+	}
 	if !s.content {
 		dst = s.header.append(dst, 0, 0, 0)
 		for _, value := range s.values {
 			dst = protowire.AppendBytes(protowire.AppendTag(dst, kinds[s.dtype].field, protowire.BytesType), value)
 		}
-		return dst
+		return dst, nil
 	}
 	dst = s.header.append(dst, contentField, s.lengths+s.bytes, s.pad)
 	for _, value := range s.values {
@@ -263,7 +273,7 @@ func (s *texts) append(dst []byte) []byte {
 	for _, value := range s.values {
 		dst = append(dst, value...)
 	}
-	return dst
+	return dst, nil
 }
 
 // A header is what a TensorProto says before its values.
@@ -351,12 +361,18 @@ func appendPadding(dst []byte, n int) []byte {
 
 // room makes room for a header and elements behind dst. Where that takes new memory, what is at head there
 // is aligned; with padding, which aligns from the beginning of the buffer, that is aligned.
-func room(dst []byte, head, size, pad int) []byte {
+//
+// Errors: [dlpack.ErrMemory]; dst is then as it was.
+func room(dst []byte, head, size, pad int) ([]byte, error) {
 	at := len(dst) + head
 	if pad > 1 {
 		at = 0
 	}
-	return payload.Room(dst, head+size, at, max(pad, alignment))
+	out, err := payload.Room(dst, head+size, at, max(pad, alignment))
+	if err != nil {
+		return dst, fmt.Errorf("tensorflow: %w", err)
+	}
+	return out, nil
 }
 
 // as is the type that elements of another one are written as.
@@ -407,14 +423,17 @@ func (n *numbers) total(before int) int {
 	return n.size(before, n.field, n.bytes, n.pad) + n.bytes
 }
 
-func (n *numbers) append(dst []byte) []byte {
-	dst = room(dst, n.size(len(dst), n.field, n.bytes, n.pad), n.bytes, n.pad)
+func (n *numbers) append(dst []byte) ([]byte, error) {
+	dst, err := room(dst, n.size(len(dst), n.field, n.bytes, n.pad), n.bytes, n.pad)
+	if err != nil {
+		return dst, err
+	}
 	dst = n.header.append(dst, n.field, n.bytes, n.pad)
 	if !hasVarints(n.field) {
-		return append(dst, n.values...)
+		return append(dst, n.values...), nil
 	}
 	each(n.dtype, n.values, func(x uint64) { dst = protowire.AppendVarint(dst, x) })
-	return dst
+	return dst, nil
 }
 
 // each calls yield with the elements of a type as varints have them.

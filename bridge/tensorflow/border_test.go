@@ -462,6 +462,26 @@ func TestG20PackedElementsAreUnpacked(t *testing.T) {
 	}
 }
 
+func TestAppendTensorReadsAllBeforeItWritesOverIt(t *testing.T) {
+	for offset := range 30 {
+		buffer := make([]byte, 80)
+		for i := range buffer {
+			buffer[i] = byte(i)
+		}
+		apart, err := dlpack.FromSlice(bytes.Clone(buffer[offset : offset+30]))
+		require.NoError(t, err)
+		defer apart.Close()
+		want, err := tensorflow.AppendTensor(nil, apart)
+		require.NoError(t, err)
+		tensor, err := dlpack.FromSlice(buffer[offset : offset+30])
+		require.NoError(t, err)
+		defer tensor.Close()
+		out, err := tensorflow.AppendTensor(buffer[:0], tensor)
+		require.NoError(t, err)
+		assert.Equal(t, want, out, "at %d", offset)
+	}
+}
+
 func TestAppendTensorRefusesWhatTensorFlowDoesNotHave(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	dst := []byte("before")

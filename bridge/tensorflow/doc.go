@@ -24,6 +24,8 @@
 // left out, since they repeat the last one, take more, and have a [Limit]. The README of package bridge has the table of
 // all decoders.
 //
+// Nobody may write to bytes while they are read: what is read of them then has any value, or is an error.
+//
 // # Alignment
 //
 // TensorFlow computes on memory aligned to 64 bytes only, and ends the process on other. A message gives its

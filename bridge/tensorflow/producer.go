@@ -26,7 +26,10 @@ func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte
 	}
 	if e.gathers(t) {
 		out := dst
-		err := gather(t, &e, func(n *numbers) { out = n.append(dst) })
+		err := gather(t, &e, func(n *numbers) (err error) {
+			out, err = n.append(dst)
+			return err
+		})
 		return out, err
 	}
 	var few [8]int64
@@ -36,13 +39,18 @@ func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte
 	}
 	size := int(h.bytes)
 	head := h.size(len(dst), contentField, size, e.pad)
-	if err := payload.CheckRoom(t, cap(dst)-len(dst)-head); err != nil {
-		return dst, fmt.Errorf("tensorflow: %w", err)
+	if !t.Device().HostReadable() {
+		return dst, fmt.Errorf("tensorflow: memory on %v cannot be read: %w", t.Device(), dlpack.ErrDevice)
 	}
-	out := room(dst, head, size, e.pad)
-	if out, err = t.AppendBytes(h.append(out, contentField, size, e.pad)); err != nil {
+	out, err := room(dst, head, size, e.pad)
+	if err != nil {
 		return dst, err
 	}
+	n := len(dst)
+	if out, err = t.AppendBytes(out[:n+head]); err != nil {
+		return dst, err
+	}
+	h.append(out[:n], contentField, size, e.pad) // behind the elements, which may have been there
 	if h.dtype == Bool {
 		if i := payload.NotBool(out[len(out)-size:]); i >= 0 {
 			return dst, fmt.Errorf("tensorflow: element %d is the bool %d: %w", i, out[len(out)-size+i], ErrValue)
@@ -63,7 +71,10 @@ func SizeTensor(t *dlpack.Tensor, options ...EncodeOption) (int, error) {
 	}
 	if e.gathers(t) {
 		size := 0
-		err := gather(t, &e, func(n *numbers) { size = n.total(0) })
+		err := gather(t, &e, func(n *numbers) error {
+			size = n.total(0)
+			return nil
+		})
 		return size, err
 	}
 	h, err := tensorHeader(t, nil, &e)
@@ -103,7 +114,7 @@ func tensorHeader(t *dlpack.Tensor, dims []int64, e *encoding) (header, error) {
 }
 
 // gather calls use with the elements of a tensor, put together in memory that lasts for the call.
-func gather(t *dlpack.Tensor, e *encoding, use func(n *numbers)) error {
+func gather(t *dlpack.Tensor, e *encoding, use func(n *numbers) error) error {
 	h, err := tensorHeader(t, nil, e)
 	if err != nil {
 		return err
@@ -132,8 +143,7 @@ func gather(t *dlpack.Tensor, e *encoding, use func(n *numbers)) error {
 	if err != nil {
 		return err
 	}
-	use(&n)
-	return nil
+	return use(&n)
 }
 
 // unpack gives each of the elements that data has room for, which lie bit to bit and the lowest first in packed, a byte of

@@ -42,7 +42,9 @@ type decoding struct {
 func decodingOf(options []DecodeOption) decoding {
 	d := decoding{limit: DefaultLimit}
 	for _, option := range options {
-		d = option(d)
+		if option != nil { // nil changes nothing
+			d = option(d)
+		}
 	}
 	return d
 }
@@ -62,7 +64,8 @@ func Limit(bytes int64) DecodeOption {
 
 // Lenient takes what TensorFlow's C++ reader takes beyond the rules: values behind the last element, and
 // content of a tensor without elements, are passed over; of integers out of range the low bits count; and
-// an unknown rank is that of the dimensions that are given.
+// an unknown rank is that of the dimensions that are given. Varints of more than 64 bits, whose high bits that reader
+// drops, are refused all the same.
 func Lenient() DecodeOption {
 	return func(d decoding) decoding { d.lenient = true; return d }
 }
@@ -372,7 +375,7 @@ func (p *tensorProto) enough(n int64, at int, d *decoding) (int64, *Error) {
 		return 0, fault(at, ErrLimit, "%d elements of %v from %d values take more than %d bytes", p.count, p.dtype, n, d.limit)
 	}
 	if n < p.count && d.sink == nil {
-		if err := payload.CheckMemory(p.count * size); err != nil {
+		if err := dlpack.RequireMemory(p.count * size); err != nil {
 			return 0, fault(at, dlpack.ErrMemory, "%d elements of %v from %d values: %v", p.count, p.dtype, n, err)
 		}
 	}
@@ -428,7 +431,9 @@ func (p *tensorProto) putVarints(out []byte, i int, rest []byte, at int, d *deco
 	for n := len(out) / size; i < n && len(rest) > 0; i++ {
 		x, next := uint64(rest[0]), 1
 		if x >= 0x80 {
-			x, next = protowire.ConsumeVarint(rest)
+			if x, next = protowire.ConsumeVarint(rest); next < 0 { // somebody has changed it since it was checked
+				return i, fault(end-len(rest), ErrWire, "element %d is no varint", i)
+			}
 		}
 		if !whole { // of type int32: 64 bits are cut to 32, as protocol buffers say
 			signed := int64(int32(x))
@@ -555,6 +560,9 @@ func (p *tensorProto) splitContent(d *decoding) (*bridge.Elements, *Error) {
 	filled := 0
 	for lengths, i := p.content, int64(0); i < p.count; i++ {
 		size, n := protowire.ConsumeVarint(lengths)
+		if n < 0 || size > uint64(len(p.content)-at) { // somebody has changed it since it was checked
+			return nil, fault(p.contentAt+len(p.content)-len(lengths), ErrSize, "length of element %d", i)
+		}
 		lengths = lengths[n:]
 		if filled == len(values) { // never of a list that has all
 			d.sink.Take(values, nil)

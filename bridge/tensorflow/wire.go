@@ -1,6 +1,8 @@
 package tensorflow
 
 import (
+	"strings"
+
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -157,7 +159,8 @@ func (r *reader) skipGroup(num protowire.Number) *Error {
 }
 
 func (r *reader) wire(what string, code int) *Error {
-	return fault(r.base+r.at, ErrWire, "%s: %v", what, protowire.ParseError(code))
+	cause := strings.TrimPrefix(protowire.ParseError(code).Error(), "proto:") // behind which stands either of two spaces
+	return fault(r.base+r.at, ErrWire, "%s: %s", what, strings.TrimSpace(cause))
 }
 
 // count counts the length-delimited records of a number that follow, up to the first fault.

@@ -4,7 +4,11 @@ package payload
 
 import (
 	"encoding/binary"
+	"fmt"
+	"strings"
 	"unsafe"
+
+	"github.com/dlbridge/dlbridge/dlpack"
 )
 
 // LittleEndian says whether this machine's numbers are those of the formats. Tests set it.
@@ -35,18 +39,31 @@ func AlignedCopy(data []byte, align int) []byte {
 	return append(Aligned(0, len(data), align), data...)
 }
 
-// Room makes room for more bytes behind dst. Where that takes new memory, what is at an index there is
-// aligned.
-func Room(dst []byte, more, index, align int) []byte {
+// Room makes room for more bytes behind dst, at most [Addressable]. Where that takes new memory, what is at an index
+// there is aligned.
+//
+// Errors: [dlpack.ErrMemory]; dst is then as it was.
+func Room(dst []byte, more, index, align int) ([]byte, error) {
 	n := len(dst)
 	if cap(dst)-n >= more {
-		return dst
+		return dst, nil
 	}
 	size := n + more
-	if n > 0 {
+	if dlpack.RequireMemory(int64(size+n+align)) == nil {
 		size += n // so that appending one by one copies each byte a few times at most
+	} else if err := dlpack.RequireMemory(int64(size + align)); err != nil {
+		return dst, err
 	}
-	return append(Aligned(index, size, align), dst...)
+	return append(Aligned(index, size, align), dst...), nil
+}
+
+// Shape describes a shape in an error: the sizes of the first dimensions, however many there are.
+func Shape(shape []int64) string {
+	const most = 16
+	if len(shape) <= most {
+		return fmt.Sprint(shape)
+	}
+	return strings.TrimSuffix(fmt.Sprint(shape[:most]), "]") + fmt.Sprintf(" ... of %d dimensions]", len(shape))
 }
 
 // NotBool is the index of the first byte that is neither 0 nor 1, or -1.

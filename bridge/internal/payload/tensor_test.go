@@ -68,6 +68,53 @@ func TestElementsThatNoMemoryHasRoomForAreNotWritten(t *testing.T) {
 			assert.Equal(t, before, out)
 		})
 	}
+
+	elements := func(name string) *bridge.Elements {
+		return &bridge.Elements{Type: name, Shape: []int64{1}, Values: [][]byte{half}}
+	}
+	small, err := dlpack.FromSlice([]uint8{1, 2, 3})
+	require.NoError(t, err)
+	defer small.Close()
+	for _, tt := range []struct {
+		name   string
+		append func(dst []byte) ([]byte, error)
+	}{
+		{"decthings.AppendElements", func(dst []byte) ([]byte, error) {
+			return decthings.AppendElements(dst, elements("binary"), decthings.Doc)
+		}},
+		{"decthings.View.Append", func(dst []byte) ([]byte, error) {
+			v := decthings.View{Type: decthings.U8, Shape: []int64{int64(len(half))}, Data: half}
+			return v.Append(dst, decthings.Doc)
+		}},
+		{"tensorflow.AppendElements", func(dst []byte) ([]byte, error) {
+			return tensorflow.AppendElements(dst, elements("string"))
+		}},
+		{"tensorflow.View.Append", func(dst []byte) ([]byte, error) {
+			v := tensorflow.View{DType: tensorflow.UInt8, Shape: []int64{int64(len(half))}, Data: half}
+			return v.Append(dst)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			before := []byte{1, 2}
+			out, err := tt.append(before)
+			assert.ErrorIs(t, err, dlpack.ErrMemory)
+			assert.Equal(t, before, out)
+		})
+	}
+	for _, tt := range []struct {
+		name   string
+		append func(dst []byte) ([]byte, error)
+	}{
+		{"decthings.AppendTensor", func(dst []byte) ([]byte, error) { return decthings.AppendTensor(dst, small) }},
+		{"tensorflow.AppendTensor", func(dst []byte) ([]byte, error) { return tensorflow.AppendTensor(dst, small) }},
+		{"dlpack.Tensor.AppendBytes", func(dst []byte) ([]byte, error) { return small.AppendBytes(dst) }},
+	} {
+		t.Run(tt.name+" behind what cannot be had twice", func(t *testing.T) {
+			out, err := tt.append(half)
+			assert.ErrorIs(t, err, dlpack.ErrMemory)
+			assert.True(t, len(out) == len(half) && &out[0] == &half[0])
+		})
+	}
 }
 
 // Nil, the zero Tensor and a closed one are refused as what they are, and nothing is written.
@@ -108,6 +155,31 @@ func TestTensorsThatAreNotOpenAreRefused(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestNilOptionsChangeNothing(t *testing.T) {
+	tensor, err := dlpack.FromSlice([]uint8{1, 2, 3})
+	require.NoError(t, err)
+	defer tensor.Close()
+
+	message, _, err := bridge.Message([]*dlpack.Tensor{tensor}, nil)
+	require.NoError(t, err)
+	tensors, err := bridge.Tensors(message, nil)
+	require.NoError(t, err)
+	require.Len(t, tensors, 1)
+	assert.NoError(t, tensors[0].Close())
+
+	data, err := decthings.AppendTensor(nil, tensor)
+	require.NoError(t, err)
+	value, err := decthings.Decode(data, nil)
+	require.NoError(t, err)
+	assert.NoError(t, value.Tensor.Close())
+
+	data, err = tensorflow.AppendTensor(nil, tensor, nil)
+	require.NoError(t, err)
+	decoded, err := tensorflow.Decode(data, nil)
+	require.NoError(t, err)
+	assert.NoError(t, decoded.Tensor.Close())
 }
 
 func TestNilArgumentsAreErrors(t *testing.T) {
