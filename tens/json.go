@@ -459,12 +459,12 @@ func escape(text []byte) int {
 func unescape(inner []byte) []byte {
 	out := make([]byte, 0, len(inner))
 	for i := 0; i < len(inner); {
-		if inner[i] != '\\' {
+		if inner[i] != '\\' || i+1 == len(inner) { // which no string ends with, unless another thread has changed it
 			out = append(out, inner[i])
 			i++
 			continue
 		}
-		n := escape(inner[i:])
+		n := max(escape(inner[i:]), 1) // 0 likewise
 		switch c := inner[i+1]; c {
 		case 'b':
 			out = append(out, '\b')

@@ -5,6 +5,15 @@ import (
 	"testing"
 )
 
+// What was an escape when the string was read over may be none when it is decoded: another thread writes to the frame.
+func TestWhatIsNoEscapeAnyLongerEnds(t *testing.T) {
+	for _, text := range []string{`\Z0041xy`, `\u00`, `\uzzzz`, `\ud83dxx`, `\\Z`, `ab\`, `\`} {
+		if got := unescape([]byte(text)); len(got) > 3*len(text) {
+			t.Fatalf("%q gives %d bytes", text, len(got))
+		}
+	}
+}
+
 func TestPlainCharactersEndWhereTheFirstOtherOneIs(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	edges := []byte{0, 1, 0x1F, ' ', '!', '"', '#', '[', '\\', ']', 0x7E, 0x7F, 0x80, 0x81, 0xA2, 0xDC, 0xFF}

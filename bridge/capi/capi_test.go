@@ -247,6 +247,11 @@ func TestFunctionsThatNeedGo(t *testing.T) {
 	}
 }
 
+func TestFramesThatChangeWhileTheyAreRead(t *testing.T) {
+	t.Parallel()
+	run(t, sanitized, nil, compile(t, "cc", "change.c", append(slices.Clone(c11), libraryFlags(t)...)...))
+}
+
 // The library is the one that is installed: sanitizers need more of the address space than the limit leaves.
 func TestMemoryThatIsMissingIsAnError(t *testing.T) {
 	t.Parallel()

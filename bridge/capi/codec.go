@@ -33,10 +33,11 @@ func capiDecode(out **C.dlb_message, frames *C.dlb_frame, count C.size_t, option
 		if err != nil {
 			return err
 		}
-		return decode(out, msg, len(in), options, func(m *message) {
+		return decode(out, msg, len(in), options, func(m *message) error {
 			for i, frame := range bytes {
 				m.frame(i, frame, in[i].flags)
 			}
+			return nil
 		})
 	})
 }
@@ -47,18 +48,10 @@ func capiDecode(out **C.dlb_message, frames *C.dlb_frame, count C.size_t, option
 func capiUnpack(out **C.dlb_message, packed *C.dlb_frame, options C.uint64_t, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_FORMAT, func() error {
 		data := view(packed.data, packed.size)
-		count := 0
 		var few [2][]byte // header and label
-		for at := 0; at < len(data); count++ {
-			frame, n, err := tens.ConsumeFrame(data[at:])
-			if err != nil {
-				_, err = tens.ConsumeFrames(data) // which says where
-				return err
-			}
-			if count < len(few) {
-				few[count] = frame
-			}
-			at += n
+		count, err := countFrames(data, few[:])
+		if err != nil {
+			return err
 		}
 		frames := few[:min(count, len(few))]
 		if options&C.DLB_DECODE_MESSAGE_ONLY == 0 { // the label is checked against the parts
@@ -67,10 +60,8 @@ func capiUnpack(out **C.dlb_message, packed *C.dlb_frame, options C.uint64_t, e 
 				return err
 			}
 			defer free()
-			for i, at := 0, 0; i < count; i++ {
-				frame, n, _ := tens.ConsumeFrame(data[at:])
-				all[i] = frame
-				at += n
+			if err := eachFrame(data, count, func(i int, frame []byte) { all[i] = frame }); err != nil {
+				return err
 			}
 			frames = all
 		}
@@ -78,18 +69,54 @@ func capiUnpack(out **C.dlb_message, packed *C.dlb_frame, options C.uint64_t, e 
 		if err != nil {
 			return err
 		}
-		return decode(out, msg, count, options, func(m *message) {
-			for i, at := 0, 0; i < count; i++ {
-				frame, n, _ := tens.ConsumeFrame(data[at:])
-				m.frame(i, frame, packed.flags)
-				at += n
-			}
+		return decode(out, msg, count, options, func(m *message) error {
+			return eachFrame(data, count, func(i int, frame []byte) { m.frame(i, frame, packed.flags) })
 		})
 	})
 }
 
+// countFrames counts packed frames, of which the first ones go into few.
+func countFrames(data []byte, few [][]byte) (count int, err error) {
+	for at := 0; at < len(data); count++ {
+		frame, n, err := tens.ConsumeFrame(data[at:])
+		if err != nil {
+			return 0, truncated(err, data, at, count)
+		}
+		if count < len(few) {
+			few[count] = frame
+		}
+		at += n
+	}
+	return count, nil
+}
+
+// eachFrame goes through packed frames that were counted. Data that others have changed since then may have any number.
+func eachFrame(data []byte, count int, yield func(i int, frame []byte)) error {
+	at := 0
+	for i := range count {
+		frame, n, err := tens.ConsumeFrame(data[at:])
+		if err != nil {
+			return truncated(err, data, at, i)
+		}
+		yield(i, frame)
+		at += n
+	}
+	if at != len(data) {
+		return &tens.Error{Kind: tens.ErrEncodingTruncated, Tensor: -1, Offset: at, Detail: "more frames than before"}
+	}
+	return nil
+}
+
+// truncated says where in all of the data an error of [tens.ConsumeFrame] is, which reads a frame.
+func truncated(err error, data []byte, at, frame int) error {
+	if e := (*tens.Error)(nil); errors.As(err, &e) {
+		e.Offset, e.Detail = at, fmt.Sprintf("frame %d in %d bytes", frame, len(data)-at)
+	}
+	return err
+}
+
 // decode makes a message of so many frames, which setFrames sets.
-func decode(out **C.dlb_message, msg *tens.Message, frames int, options C.uint64_t, setFrames func(m *message)) (err error) {
+func decode(out **C.dlb_message, msg *tens.Message, frames int, options C.uint64_t, setFrames func(m *message) error) (err error) {
 	label := &tens.Label{}
 	if options&C.DLB_DECODE_MESSAGE_ONLY == 0 {
 		if label, err = msg.TENS(); err != nil {
@@ -98,7 +125,9 @@ func decode(out **C.dlb_message, msg *tens.Message, frames int, options C.uint64
 	}
 	tell := func(i int) told { return told{len(label.Tensors[i].Shape), label.Tensors[i].Metadata} }
 	return newMessage(out, msg, frames, label.Metadata, len(label.Tensors), tell, func(m *message) error {
-		setFrames(m)
+		if err := setFrames(m); err != nil {
+			return err
+		}
 		m.c.label = text(msg.Label)
 		for i := range label.Tensors {
 			if err := m.described(i, &label.Tensors[i]); err != nil {

@@ -1,0 +1,110 @@
+/* Frames whose bytes another thread changes while they are read. Each call ends: with a message or value, or with an error
+ * that is not a defect of the library. */
+#include "check.h"
+
+#include <pthread.h>
+
+static volatile unsigned char *place; /* the byte that changes, or NULL for the end */
+static unsigned char values[2];
+
+static void *change(void *nothing) {
+  for (unsigned i = 0;; i++) {
+    volatile unsigned char *byte = __atomic_load_n(&place, __ATOMIC_ACQUIRE);
+    if (byte == NULL) return nothing;
+    *byte = values[i / 64 % 2];
+  }
+}
+
+static void check_code(int32_t code, const dlb_error *error) {
+  CHECK_INT(code, error->code);
+  if (code == DLB_ERROR_INTERNAL) fprintf(stderr, "%s\n", error->message);
+  CHECK(code != DLB_ERROR_INTERNAL);
+}
+
+static void unpack(const dlb_frame *frames, uint64_t options) {
+  dlb_error error;
+  dlb_message *message;
+  int32_t code = dlb_message_unpack(&message, frames, options, &error);
+  check_code(code, &error);
+  CHECK((code == DLB_OK) == (message != NULL));
+  if (code == DLB_OK) dlb_message_free(message);
+}
+
+static void unpack_all(const dlb_frame *frames) { unpack(frames, 0); }
+
+static void unpack_message(const dlb_frame *frames) { unpack(frames, DLB_DECODE_MESSAGE_ONLY); }
+
+static void decode(const dlb_frame *frames) {
+  dlb_error error;
+  dlb_message *message;
+  int32_t code = dlb_message_decode(&message, frames, 2, 0, &error);
+  check_code(code, &error);
+  if (code == DLB_OK) dlb_message_free(message);
+}
+
+static void end_value(dlb_value *value) {
+  dlb_tensor_release(value->tensor);
+  dlb_elements_free(value->elements);
+}
+
+static void decode_tensorflow(const dlb_frame *frames) {
+  dlb_error error;
+  dlb_value value;
+  int32_t code = dlb_tensorflow_decode(&value, frames, 0, &error);
+  check_code(code, &error);
+  if (code == DLB_OK) end_value(&value);
+}
+
+static void decode_decthings(const dlb_frame *frames) {
+  dlb_error error;
+  dlb_value value;
+  int32_t code = dlb_decthings_decode(&value, frames, DLB_DECTHINGS_PY004, &error);
+  check_code(code, &error);
+  if (code == DLB_OK) end_value(&value);
+}
+
+static void run(const char *name, void (*call)(const dlb_frame *), const dlb_frame *frames, size_t at, unsigned char a,
+                unsigned char b) {
+  pthread_t thread;
+  values[0] = a;
+  values[1] = b;
+  place = (unsigned char *)frames[0].data + at;
+  CHECK_INT(0, pthread_create(&thread, NULL, change, NULL));
+  for (int i = 0; i < 30000; i++) call(frames);
+  __atomic_store_n(&place, NULL, __ATOMIC_RELEASE);
+  CHECK_INT(0, pthread_join(thread, NULL));
+  check_nothing_is_left(name);
+}
+
+int main(void) {
+  static unsigned char packed[64] = {8, 'Z', 'I', 'O', '0', 'T', 'E', 'N', 'S', 24};
+  const dlb_frame whole = {.data = packed, .size = 34};
+  run("the size of a packed frame", unpack_message, &whole, 9, 24, 200);
+  run("the size of a packed frame", unpack_all, &whole, 9, 24, 200);
+  run("the number of packed frames", unpack_message, &whole, 9, 24, 3);
+
+  static char text[1024];
+  int size = snprintf(text, sizeof text, "ZIO0TENS{\"TENS\":{\"tensors\":[]},\""), at = 0;
+  for (int i = 0; i < 100; i++) {
+    if (i == 50) at = size;
+    size += snprintf(text + size, sizeof text - size, "\\u0041");
+  }
+  size += snprintf(text + size, sizeof text - size, "\":1}");
+  static char header[24];
+  const dlb_frame frames[] = {{.data = text, .size = size}, {.data = header, .size = sizeof header}};
+  run("an escape in a label", decode, frames, at, '\\', 'a');
+  run("a digit of an escape in a label", decode, frames, at + 2, '0', 'Z');
+
+  static unsigned char varints[] = {0x08, 3, 0x12, 4, 0x12, 2, 0x08, 2, 0x3a, 4, 0x81, 1, 0x82, 1};
+  const dlb_frame numbers = {.data = varints, .size = sizeof varints};
+  run("a varint of a TensorProto", decode_tensorflow, &numbers, sizeof varints - 1, 1, 0x81);
+
+  static unsigned char texts[] = {0x08, 7, 0x12, 4, 0x12, 2, 0x08, 2, 0x22, 5, 1, 2, 'a', 'b', 'c'};
+  const dlb_frame strings = {.data = texts, .size = sizeof texts};
+  run("a length in tensor_content", decode_tensorflow, &strings, 11, 2, 200);
+
+  static unsigned char elements[] = {0x0b, 1, 2, 4, 1, 'a', 1, 'b'};
+  const dlb_frame binaries = {.data = elements, .size = sizeof elements};
+  run("a length in a section", decode_decthings, &binaries, 6, 1, 200);
+  return 0;
+}
