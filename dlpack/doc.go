@@ -30,7 +30,7 @@
 // drops the block's share of the memory. It may therefore be called from any thread, by an I/O thread,
 // under a pending exception, in a forked child and after an interpreter is gone. It trusts none of the
 // public fields, and a second call is ignored and counted, until the block is in use again, which
-// takes at least 64 others.
+// takes about 64 others.
 //
 // A Tensor that is exported often keeps up to 64 blocks of each pool for itself, each with its share or its
 // pin; a goroutine has one pool, which it may have in common with others. An export then marks one of them live
@@ -70,14 +70,15 @@
 //
 // # Design notes
 //
-// Blocks are recycled first in, first out, after at least 64 others. A last-in-first-out list would be
+// Blocks are recycled first in, first out, after about 64 others. A last-in-first-out list would be
 // warmer in the cache, but a consumer that calls a deleter twice (PyTorch and TensorFlow do, on some
 // errors) would then release somebody else's tensor.
 //
 // Blocks that a Tensor keeps are not shared by its goroutines' pools, and their turn is no atomic count: with
 // one, an export and its deleter would take three locked instructions and not two, of 5 ns each, of 17 ns
 // in all. Pinning anew for each export takes 50 ns by itself. The price is up to 16 KiB of blocks of each
-// pool that a Tensor is exported from again and again, and 4 MiB for all that are exported from one pool.
+// pool that a Tensor is exported from again and again, and 4 MiB for all that are exported from one pool; 16 times as much
+// where tensors have more than 8 dimensions.
 //
 // The pool of a goroutine is picked by the address of its stack. A pool for each processor would need
 // the runtime's private pinning; one pool for all would be a lock that everybody waits for.
