@@ -176,10 +176,14 @@ pieces:
 // part of the destination, the view of the source that belongs there, and the source. The layouts are
 // only valid until copy returns. An error from copy ends it and is returned.
 //
-// Errors: [ErrShape] for a destination of another shape, as [Layout.Span].
+// Errors: [ErrShape] for a destination of another shape, and for the zero Composite, which has one index and nothing
+// there; as [Layout.Span].
 func (c Composite) Into(dst Layout, copy func(dst, src Layout, source int) error) error {
 	if !slices.Equal(dst.Shape, c.shape) {
 		return fmt.Errorf("layout: shape %v into %v: %w", c.shape, slices.Clone(dst.Shape), ErrShape)
+	}
+	if len(c.pieces) == 0 && len(c.shape) == 0 {
+		return fmt.Errorf("layout: the zero Composite has nothing for its index: %w", ErrShape)
 	}
 	if _, _, err := dst.Span(); err != nil {
 		return err

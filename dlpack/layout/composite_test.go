@@ -245,3 +245,14 @@ func ExampleComposite() {
 	fmt.Println(result, err)
 	// Output: [0 7 8 9 0 0] <nil>
 }
+
+func TestTheZeroCompositeIsRefused(t *testing.T) {
+	var zero layout.Composite
+	err := zero.Into(layout.Layout{Shape: []int64{}, Strides: []int64{}}, func(layout.Layout, layout.Layout, int) error {
+		t.Error("there is nothing to copy")
+		return nil
+	})
+	assert.ErrorIs(t, err, layout.ErrShape)
+	_, _, err = zero.OffsetOf()
+	assert.ErrorIs(t, err, layout.ErrIndex)
+}
