@@ -50,7 +50,8 @@ def decode(data: Any, *, dialect: str = "doc", limit: int = LIMIT) -> Tensor | E
 def iter(data: Any, *, dialect: str = "doc", limit: int = LIMIT) -> Iterator[Tensor | Elements]:
     """Read the tensors that stand in `data`, a bytes-like object, one after another, each when it is asked for.
 
-    Ownership, limit, errors: as `decode`, for each. Up to 128 tensors are read at a time. A malformed tensor is an error when its turn comes.
+    Ownership, limit, errors: as `decode`, for each. Up to 128 tensors are read at a time. A malformed tensor, or one over
+    the limit, is an error when its turn comes.
     """
     return _iterate(memoryview(data), _dialect(dialect), limit_of(limit))
 

@@ -210,22 +210,34 @@ PyObject *decthings_consume(PyObject *module, PyObject *args) {
     loan_end(in.frame.ctx);
     return raise_library(&error);
   }
-  Py_ssize_t count = 0;
-  while (count < BATCH && values[count].size > 0) offset += (Py_ssize_t)values[count++].size;
-  PyObject *list = list_begin((size_t)count);
-  PyObject *type = NULL, *exception = NULL, *traceback = NULL;
-  for (Py_ssize_t i = 0; i < count; i++) {
-    if (list == NULL) { /* what is left has to end, too */
-      if (type == NULL) PyErr_Fetch(&type, &exception, &traceback);
+  Py_ssize_t count = 0, made = 0;
+  while (count < BATCH && values[count].size > 0) count++;
+  PyObject *list = list_begin((size_t)count), *value = NULL;
+  while (list != NULL && made < count && (value = value_object(&in, &values[made], "decthings")) != NULL) {
+    PyList_SetItem(list, made, value);
+    offset += (Py_ssize_t)values[made++].size;
+  }
+  if (made == count) {
+    list = list_end(list);
+  } else { /* what is left has to end, too */
+    PyObject *type, *exception, *traceback;
+    PyErr_Fetch(&type, &exception, &traceback);
+    for (Py_ssize_t i = list == NULL ? 0 : made + 1; i < count; i++) {
       if (values[i].tensor != NULL) core_release_versioned(values[i].tensor);
       in.go->dlb_elements_free(values[i].elements);
-      continue;
     }
-    list_set(&list, (size_t)i, value_object(&in, &values[i], "decthings"));
+    if (made == 0) {
+      Py_CLEAR(list);
+      PyErr_Restore(type, exception, traceback);
+    } else { /* the error comes again when its turn comes, with the next call */
+      Py_XDECREF(type);
+      Py_XDECREF(exception);
+      Py_XDECREF(traceback);
+      if (PyList_SetSlice(list, made, count, NULL) < 0) Py_CLEAR(list);
+      else list = list_end(list);
+    }
   }
-  if (type != NULL) PyErr_Restore(type, exception, traceback);
   Py_XDECREF(in.view);
-  list = list_end(list);
   return list == NULL ? NULL : Py_BuildValue("(Nn)", list, offset);
 }
 

@@ -489,6 +489,17 @@ def test_a_stream_goes_on_over_many_calls():
         np.testing.assert_array_equal(np.from_dlpack(got), a)
 
 
+@pytest.mark.parametrize("before", [0, 1, 3, 130])
+def test_iter_gives_what_stands_before_a_tensor_over_the_limit(before):
+    good = decthings.encode(np.arange(3, dtype=np.uint8))
+    large = decthings.encode(Elements("binary", (20000,), [b"x"] * 20000))  # as many memoryviews
+    tensors = decthings.iter(good * before + large + good, limit=0)
+    for _ in range(before):
+        assert np.asarray(next(tensors)).tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="limit="):
+        next(tensors)
+
+
 def test_iter_reads_no_further_than_it_is_asked():
     good = decthings.encode(np.arange(4, dtype=np.int8))
     values = decthings.iter(good * 300 + b"\x0d\x00\x02" + good)
