@@ -552,11 +552,24 @@ PyObject *codec_decode(PyObject *module, PyObject *args) {
   return result;
 }
 
+/* What the frames of a message take as views, but for the message itself. Empty ones are one object. */
+static size_t size_of_views(const library *go, const dlb_message *message, size_t count) {
+  size_t size = count * PLACE_SIZE;
+  for (size_t i = 0; i < count; i++) {
+    dlb_frame frame = {0};
+    dlb_error error;
+    if (go->dlb_message_frame(&frame, message, i, &error) == DLB_OK && frame.size > 0) size += VIEW_SIZE;
+    if (frame.release != NULL) frame.release(frame.ctx);
+  }
+  return size;
+}
+
 /* A list of views on the frames of a message that was read from one frame, lent by data. */
 static PyObject *slice_frames(module_state *state, const library *go, const dlb_message *message, PyObject *data,
                               const dlb_frame *lent, size_t limit) {
   size_t count = go->dlb_message_frame_count(message);
-  if (check_room("frames", count, count * (PLACE_SIZE + VIEW_SIZE), lent->size, limit) < 0) return NULL;
+  size_t size = size_of_views(go, message, count) + count * MESSAGE_FRAME_SIZE;
+  if (check_room("frames", count, size, lent->size, limit) < 0) return NULL;
   PyObject *whole = view_again(state, data, lent);
   PyObject *empty = whole == NULL ? NULL : PySequence_GetSlice(whole, 0, 0);
   PyObject *list = empty == NULL ? NULL : list_begin(count);

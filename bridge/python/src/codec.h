@@ -54,6 +54,8 @@ int check_room(const char *what, size_t count, size_t size, size_t input, size_t
 enum { CALL_SIZE = 64 << 10 };
 /* What Python objects take, with the lists that have them: no less than they do. */
 enum { PLACE_SIZE = 8, VIEW_SIZE = 208, TUPLE_SIZE = 80, OBJECT_SIZE = 72 };
+/* What a frame takes in a message of the Go library. */
+enum { MESSAGE_FRAME_SIZE = 32 };
 /* A list of `count` places, which list_set fills from the first on. The collector, and so all Python code, learns of
  * the list in list_end only: Python code may run between the two, and would end the process on an empty place. NULL with
  * MemoryError. */

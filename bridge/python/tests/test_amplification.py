@@ -260,7 +260,9 @@ def test_small_frames_take_memory_up_to_the_limit(measurer):
     small = {"limit": 1 << 16}
     assert "take" in measurer.check("unpack", head + b"\1x" * 500_000, limit=1 << 16, options=small)
     assert measurer.check("unpack", head + b"\1x" * 500_000, limit=1 << 27, options={"limit": 1 << 27}) == "ok"
-    measurer.check("unpack", head + b"\0" * 1_000_000, limit=64 << 20)
+    assert measurer.check("unpack", head + b"\0" * 2_000_000, limit=64 << 20) == "ok"
+    assert "take" in measurer.check("unpack", head + b"\0" * 2_000_000, limit=1 << 16, options=small)
+    assert "take" in measurer.check("unpack", head + b"\6abcdef" * 2_000_000, limit=0, options={"limit": 0})
 
 
 def test_fixed_sizes_take_four_times_their_input(measurer):
