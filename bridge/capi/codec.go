@@ -119,6 +119,9 @@ func truncated(err error, data []byte, at, frame int) error {
 func decode(out **C.dlb_message, msg *tens.Message, frames int, options C.uint64_t, setFrames func(m *message) error) (err error) {
 	label := &tens.Label{}
 	if options&C.DLB_DECODE_MESSAGE_ONLY == 0 {
+		if err := requireMemory(perByte * int64(len(msg.Label))); err != nil {
+			return err
+		}
 		if label, err = msg.TENS(); err != nil {
 			return err
 		}
@@ -183,6 +186,13 @@ func setHeader(msg *tens.Message, header *C.dlb_header) {
 func capiEncode(out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dlb_message_tensor, taken *C.DLManagedTensorVersioned, count C.size_t, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
 		in := unsafe.Slice(taken, int(count))
+		need := perByte * int64(fields.label.size+fields.metadata.size)
+		for i := range in {
+			need += perTensor + perDimension*int64(in[i].dl_tensor.ndim)
+		}
+		if err := requireMemory(need); err != nil {
+			return err
+		}
 		ts, how := make([]*dlpack.Tensor, 0, len(in)), make([]bool, len(in))
 		defer func() { closeAll(ts) }()
 		for i := range in {

@@ -15,12 +15,12 @@ static void *zeros(size_t size) {
   return memory;
 }
 
-static void limit_memory(void) {
+static void limit_memory(rlim_t beyond) {
   FILE *statm = fopen("/proc/self/statm", "r");
   long pages = 0;
   CHECK(statm != NULL && fscanf(statm, "%ld", &pages) == 1);
   fclose(statm);
-  struct rlimit limit = {(rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + BEYOND, RLIM_INFINITY};
+  struct rlimit limit = {(rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + beyond, RLIM_INFINITY};
   CHECK_INT(0, setrlimit(RLIMIT_AS, &limit));
 }
 
@@ -29,6 +29,28 @@ static DLManagedTensorVersioned *lend(void *data, DLDataType dtype, int64_t *sha
   DLManagedTensorVersioned *tensor = NULL;
   CHECK_OK(dlb_tensor_lend(&tensor, &view, 0, count_release, released, &error));
   return tensor;
+}
+
+/* A message of tensors of one byte, as one frame. */
+static dlb_frame encode_many(size_t count) {
+  static char byte;
+  static int64_t shape[] = {1};
+  DLManagedTensorVersioned *made = calloc(count, sizeof *made);
+  dlb_message_tensor *tensors = calloc(count, sizeof *tensors);
+  CHECK(made != NULL && tensors != NULL);
+  for (size_t i = 0; i < count; i++) {
+    made[i].version.major = DLPACK_MAJOR_VERSION;
+    made[i].dl_tensor = (DLTensor){.data = &byte, .device = {kDLCPU, 0}, .ndim = 1, .dtype = UINT8, .shape = shape};
+    tensors[i].tensor = &made[i];
+  }
+  dlb_message *message = NULL;
+  dlb_frame whole;
+  CHECK_OK(dlb_message_encode(&message, NULL, tensors, count, &error));
+  CHECK_OK(dlb_message_pack(&whole, message, &error));
+  dlb_message_free(message);
+  free(tensors);
+  free(made);
+  return whole;
 }
 
 int main(void) {
@@ -61,7 +83,9 @@ int main(void) {
   CHECK_OK(dlb_message_make(&faulty, &header, (dlb_bytes){"", 0}, parts, 2, &error));
   CHECK_INT(0, ftruncate(file, 0));
 
-  limit_memory();
+  dlb_frame many_tensors = encode_many(500000);
+
+  limit_memory(BEYOND);
   for (int i = 0; i < 8; i++) CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_pack(&whole, faulty, &error)); /* and keeps nothing */
   dlb_message_free(faulty);
   CHECK_CODE(DLB_ERROR_MEMORY, dlb_tensorflow_encode(&size, NULL, 0, &transposed, DLB_TENSORFLOW_FIELDS, &error));
@@ -76,6 +100,9 @@ int main(void) {
   CHECK_OK(dlb_tensorflow_encode(&size, NULL, 0, &little, DLB_TENSORFLOW_FIELDS, &error));
   CHECK(size > 6);
 
+  limit_memory(BEYOND / 8);
+  CHECK_CODE(DLB_ERROR_MEMORY, dlb_message_unpack(&message, &many_tensors, 0, &error));
+  many_tensors.release(many_tensors.ctx);
   CHECK_INT(0, released);
   dlb_tensor_release(transposed.tensor);
   dlb_tensor_release(packed.tensor);
