@@ -237,19 +237,14 @@ func (t *Tensor) moveBits(dst *Tensor) {
 
 // grow makes room for more bytes behind dst, as [slices.Grow], or tells that there is no memory for them.
 func grow(dst []byte, more int64) ([]byte, error) {
-	n := int64(len(dst))
-	size := n + min(more, addressable)
-	if size <= int64(cap(dst)) || size < large/2 { // slices.Grow takes less than twice as much
+	size := int64(len(dst)) + min(more, addressable)
+	if size <= int64(cap(dst)) || RequireMemory(size+size/4) == nil { // which is the most that slices.Grow takes
 		return slices.Grow(dst, int(more)), nil
 	}
-	room := size + n/4 // so that appending one by one copies each byte a few times at most
-	if RequireMemory(room) != nil {
-		room = size
-		if err := RequireMemory(room); err != nil {
-			return dst, err
-		}
+	if err := RequireMemory(size); err != nil {
+		return dst, err
 	}
-	return append(make([]byte, 0, room), dst...), nil
+	return append(make([]byte, 0, size), dst...), nil
 }
 
 // reaches tells whether some of the bytes are between the lowest and the highest that the tensor touches.

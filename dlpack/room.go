@@ -7,14 +7,14 @@ const (
 	addressable = 1 << 47
 
 	// large is a size of memory below which nobody checks whether it can be had.
-	large = 1 << 30
+	large = 64 << 20
 
 	// arena is what Go's allocator may take beyond a large size: it takes whole arenas, and memory for itself.
 	arena = 64 << 20
 )
 
 // RequireMemory returns [ErrMemory] where there is no memory for a Go slice of n more bytes: Go's allocator ends the
-// process there. Below 1 GiB it does not look. From there on it asks the system for as much, touches none of it, and
+// process there. Below 64 MiB it does not look. From there on it asks the system for as much, touches none of it, and
 // gives it back, so that the answer holds as long as nobody else takes the memory.
 func RequireMemory(n int64) error {
 	if n < large || n < addressable && canMap(int(n+n/64+arena)) {

@@ -12,7 +12,7 @@ import (
 )
 
 func TestRequireMemoryTellsWhatCannotBeHad(t *testing.T) {
-	for _, n := range []int64{math.MinInt64, -1, 0, 1, 1 << 20, 1<<30 - 1} {
+	for _, n := range []int64{math.MinInt64, -1, 0, 1, 1 << 20, 64<<20 - 1} {
 		assert.NoError(t, dlpack.RequireMemory(n), "%d bytes", n)
 	}
 	for _, n := range []int64{1<<47 - 1<<30, 1 << 47, 1 << 62, math.MaxInt64} {

@@ -21,7 +21,7 @@
 // come from the former holder; the hold ends the block by itself (core_block_end). A pointer into memory that is not there faults; where it is Go that follows it, the
 // fault is an error like others. Go's own memory cannot run out without ending the process, so that elements that are put
 // together, and long lists, are C memory (see newList, and payload.Scratch), and what else grows with the input is asked
-// for before: see requireMemory.
+// for before, by dlpack.RequireMemory.
 package capi
 
 /*
@@ -158,9 +158,6 @@ func newList[T []byte | string](n int) (list []T, free func(), err error) {
 	return unsafe.Slice((*T)(memory), n), func() { C.free(memory) }, nil
 }
 
-// littleMemory is how many bytes of Go's memory a call takes without asking for them.
-const littleMemory = 8 << 20
-
 // What a call may take of Go's memory for each byte of a label or of rules, and for each tensor and dimension that it
 // encodes: no less than it does.
 const (
@@ -168,19 +165,5 @@ const (
 	perTensor    = 1 << 10
 	perDimension = 64
 )
-
-// requireMemory tells whether there is that much memory, and as much again as Go's allocator takes at a time.
-func requireMemory(n int64) error {
-	if n <= littleMemory {
-		return nil
-	}
-	const arena = 64 << 20
-	memory := C.calloc(1, C.size_t(n+arena)) // which nobody touches; C.malloc ends the process
-	if memory == nil {
-		return errMemory
-	}
-	C.free(memory)
-	return nil
-}
 
 func viewText(b C.dlb_bytes) []byte { return view(unsafe.Pointer(b.data), b.size) }

@@ -119,7 +119,7 @@ func truncated(err error, data []byte, at, frame int) error {
 func decode(out **C.dlb_message, msg *tens.Message, frames int, options C.uint64_t, setFrames func(m *message) error) (err error) {
 	label := &tens.Label{}
 	if options&C.DLB_DECODE_MESSAGE_ONLY == 0 {
-		if err := requireMemory(perByte * int64(len(msg.Label))); err != nil {
+		if err := dlpack.RequireMemory(perByte * int64(len(msg.Label))); err != nil {
 			return err
 		}
 		if label, err = msg.TENS(); err != nil {
@@ -190,7 +190,7 @@ func capiEncode(out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dl
 		for i := range in {
 			need += perTensor + perDimension*int64(in[i].dl_tensor.ndim)
 		}
-		if err := requireMemory(need); err != nil {
+		if err := dlpack.RequireMemory(need); err != nil {
 			return err
 		}
 		ts, how := make([]*dlpack.Tensor, 0, len(in)), make([]bool, len(in))

@@ -345,7 +345,7 @@ func withElements(c *C.dlb_elements, use func(e *bridge.Elements) error) error {
 //export capiDecthingsCheck
 func capiDecthingsCheck(rules C.dlb_bytes, taken *C.DLManagedTensorVersioned, elements *C.dlb_elements, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
-		if err := requireMemory(perByte * int64(rules.size)); err != nil {
+		if err := dlpack.RequireMemory(perByte * int64(rules.size)); err != nil {
 			return err
 		}
 		r, err := decthings.ParseRules(viewText(rules))
