@@ -151,7 +151,8 @@ func (d *Description) orUnknown() *Description {
 }
 
 // Known is all that is known: of a view also what follows from its base. Its shape does so once that of the
-// base is known, and its strides once the layout of the base is.
+// base is known, and its strides once the layout of the base is. A view of a constant, and one that has an element at
+// several indices, is an [RTensor].
 //
 // On error: what [Description.Refine] says of what cannot be, and what the view says of a base it cannot be had
 // of; [ErrLayout] for more than [MaxViews] views of each other, or a description that was made a view of itself, and
@@ -180,6 +181,9 @@ func (d *Description) Known() (Description, error) {
 // knownBy is all that is known of a view, by what is known of its base.
 func (d *Description) knownBy(op string, base *Description) (Description, error) {
 	known := Description{DType: base.DType, Padded: base.Padded, Access: base.Access}
+	if base.Role&IsConstant != 0 {
+		known.Access = RTensor
+	}
 	if base.Shape.IsFullyDefined() {
 		isLaid := base.Strides != nil || base.Order != nil || base.Sizes != nil
 		l, err := base.layout()
@@ -188,6 +192,9 @@ func (d *Description) knownBy(op string, base *Description) (Description, error)
 		}
 		if err == nil {
 			known.Shape, err = layout.NewPartialShape(l.Shape...)
+			if layout.Overlaps(l.Shape, l.Strides) { // as in Tensor.Apply
+				known.Access = RTensor
+			}
 		}
 		switch {
 		case err == nil && isLaid:

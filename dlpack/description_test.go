@@ -570,3 +570,43 @@ func TestDescriptionsAreViewsOfAFewOthers(t *testing.T) {
 		})
 	}
 }
+
+func TestViewsThatCannotBeAssignedToSaySo(t *testing.T) {
+	shape, err := layout.NewPartialShape(2)
+	require.NoError(t, err)
+	broadcast := func(l *layout.Layout) error { return l.Broadcast(3, 2) }
+	flip := func(l *layout.Layout) error { return l.Flip(0) }
+	for _, tt := range []struct {
+		name string
+		base dlpack.Description
+		view func(l *layout.Layout) error
+		want dlpack.Access
+	}{
+		{"an element is seen three times", dlpack.Description{Access: dlpack.LTensor}, broadcast, dlpack.RTensor},
+		{"of what is not assigned to", dlpack.Description{Access: dlpack.RTensor}, flip, dlpack.RTensor},
+		{"of a constant", dlpack.Description{Role: dlpack.Constant}, flip, dlpack.RTensor},
+		{"of what is assigned to", dlpack.Description{Access: dlpack.LTensor}, flip, dlpack.LTensor},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.base.DType, tt.base.Shape = dlpack.Float32, shape
+			view := tt.base.View(tt.view)
+			known, err := view.Known()
+			require.NoError(t, err)
+			assert.Equal(t, tt.want, known.Access)
+			err = view.Refine(&dlpack.Description{Access: dlpack.LTensor})
+			if tt.want == dlpack.RTensor {
+				assert.ErrorIs(t, err, dlpack.ErrReadOnly)
+			} else {
+				assert.NoError(t, err)
+			}
+
+			memory, err := dlpack.New(dlpack.Float32, 2)
+			require.NoError(t, err)
+			defer memory.Close()
+			bound, err := view.Bind(memory)
+			require.NoError(t, err)
+			defer bound.Close()
+			assert.Equal(t, tt.want == dlpack.RTensor, bound.ReadOnly())
+		})
+	}
+}
