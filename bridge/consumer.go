@@ -26,8 +26,9 @@ func Writable() DecodeOption { return func(d *decoding) { d.writable = true } }
 // Align asks for tensors aligned to n bytes, a power of two up to [dlpack.NewAlignment]: those that are
 // not are copied into memory of their own. They then have the flag [dlpack.IsCopied], and can be written,
 // [Writable] or not. Parts that a socket received are aligned to 8 bytes at most, often to none. Any number of
-// tensors may lie on one part, and each gets a copy of its own. Together the copies take at most four times the payload
-// and 64 MiB: a message that needs more is refused by [dlpack.ErrMemory].
+// tensors may lie on one part, and each gets a copy of its own. Together the elements that are
+// copied take at most four times the payload and 64 MiB: a message that needs more is refused by [dlpack.ErrMemory].
+// What each tensor takes beside its elements counts with the label.
 func Align(n int) DecodeOption { return func(d *decoding) { d.align = n } }
 
 // Tensors views the tensors of a message. Each aliases its payload part, whatever its alignment

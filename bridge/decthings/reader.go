@@ -2,6 +2,7 @@ package decthings
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -30,6 +31,9 @@ func NewReader(r io.Reader, d Dialect) *Reader {
 	return &Reader{in: bufio.NewReader(r), dialect: d, err: d.check()}
 }
 
+// errPanicked: part of a tensor was read, and what follows is no beginning of another.
+var errPanicked = errors.New("decthings: the io.Reader panicked before")
+
 // Next returns the bytes of the next tensor, for [Decode] or [Parse], in new memory. The payload is aligned
 // there to 64 bytes, so that nothing copies it again. Memory is taken as bytes arrive, whatever a header
 // says is to come.
@@ -43,6 +47,7 @@ func (r *Reader) Next() ([]byte, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
+	r.err = errPanicked // unless next returns
 	if r.err = r.next(); r.err != nil {
 		r.tensor = nil
 		return nil, r.err

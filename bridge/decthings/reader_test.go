@@ -181,6 +181,26 @@ func TestReaderTellsAnUnexpectedEndFromAnEnd(t *testing.T) {
 	}
 }
 
+// panicker reads nothing, and panics once.
+type panicker struct{ panicked bool }
+
+func (p *panicker) Read([]byte) (int, error) {
+	if !p.panicked {
+		p.panicked = true
+		panic("no more")
+	}
+	return 0, io.EOF
+}
+
+func TestReaderEndsWithAPanic(t *testing.T) {
+	r := decthings.NewReader(io.MultiReader(strings.NewReader("\x0b\x00\x05ab"), &panicker{}, strings.NewReader("cde\x07\x00x")), decthings.Doc)
+	assert.PanicsWithValue(t, "no more", func() { r.Next() })
+	for range 2 {
+		_, err := r.Next()
+		assert.ErrorContains(t, err, "panicked before")
+	}
+}
+
 // idle reads nothing, and says nothing.
 type idle struct{}
 

@@ -273,6 +273,9 @@ func (d Dialect) checkFormat(format string) error {
 // Errors: [ErrType], [ErrRank], [dlpack.ErrValue], [dlpack.ErrLayout] for Data that is not as long as the
 // shape says, and those of [AppendElements] and [layout.Count]; dst is then as it was.
 func (v *View) Append(dst []byte, d Dialect) ([]byte, error) {
+	if err := d.check(); err != nil {
+		return dst, err
+	}
 	dt := v.Type.DataType()
 	if dt == 0 {
 		if v.Elements == nil || v.Elements.Type != v.Type.String() || !slices.Equal(v.Elements.Shape, v.Shape) {
