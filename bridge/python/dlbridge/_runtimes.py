@@ -3,6 +3,8 @@ each program and library, an ELF note of owner "Go". Nothing here loads or calls
 
 from __future__ import annotations
 
+import os
+import stat
 import struct
 import warnings
 from collections.abc import Iterator
@@ -41,13 +43,24 @@ def _notes(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
             i += (owner + 3 & ~3) + (description + 3 & ~3)
 
 
+def _open(path: str, flags: int) -> int:
+    """Opens a file without waiting for anybody, such as a writer of a FIFO."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
 def is_go(path: str) -> bool:
-    """Whether the file is a program or library that Go's linker has made, with its build ID left in it."""
+    """Reports whether the file is a program or library that Go's linker has made, with its build ID left in it.
+
+    Only regular files are read. A mapped file may be a device, and by now another file may have its path, such as a
+    FIFO: reading these may wait without end, and takes data away from their other readers.
+    """
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_open) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return False
             return any(note == (b"Go\0\0", _GO_BUILD_ID) for note in _notes(file))
     except (OSError, OverflowError, ValueError):
-        return False  # not to be read: a device, a file that is gone, offsets beyond any file
+        return False  # a file that is gone or cannot be opened, offsets beyond any file
 
 
 def others(address: int) -> list[str]:

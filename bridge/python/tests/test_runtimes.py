@@ -18,6 +18,12 @@ from dlbridge import _core, _runtimes
 LIBRARY = os.environ.get("DLBRIDGE_LIBRARY") or str(pathlib.Path(_core.__file__).parent / "_lib" / "libdlbridge.so")
 
 
+LOADING = {
+    "the first codec call": "dlbridge.tens.encode([])",
+    "load": f"dlbridge.load({LIBRARY!r})",
+}
+
+
 def note(owner: bytes, type: int, description: bytes) -> bytes:
     def pad(text):
         return text + bytes(-len(text) % 4)
@@ -78,14 +84,52 @@ def test_what_cannot_be_read_is_not_go(tmp_path):
     assert not _runtimes.is_go(str(tmp_path))
 
 
+def test_only_regular_files_are_read(tmp_path):
+    """Opened the usual way, a FIFO waits for a writer, and one with a writer waits for data, or loses it."""
+    fifo, link = tmp_path / "fifo", tmp_path / "link"
+    os.mkfifo(fifo)
+    link.symlink_to(fifo)
+    run(f"from dlbridge import _runtimes\nassert not _runtimes.is_go({str(fifo)!r})", timeout=30)
+    writer = os.open(fifo, os.O_RDWR)
+    os.write(writer, elf(GO))
+    run(f"from dlbridge import _runtimes\nassert not _runtimes.is_go({str(link)!r})", timeout=30)
+    assert os.read(writer, 1 << 16) == elf(GO)
+    os.close(writer)
+    leader, follower = os.openpty()
+    assert not _runtimes.is_go(os.ttyname(follower))
+    os.close(leader)
+    os.close(follower)
+
+
+@pytest.mark.parametrize("how", LOADING)
+def test_a_fifo_in_place_of_a_mapped_file_is_not_waited_for(tmp_path, how):
+    out, err = run(
+        f"""
+        import mmap, os
+        import dlbridge
+        path = {str(tmp_path / "mapped")!r}
+        with open(path, "w+b") as file:
+            file.truncate(4096)
+            kept = mmap.mmap(file.fileno(), 4096)
+        os.unlink(path)
+        os.mkfifo(path + " (deleted)")
+        with open("/proc/self/maps") as maps:
+            print(path + " (deleted)" in maps.read())
+        {LOADING[how]}
+        """,
+        timeout=30,
+    )
+    assert (out, err) == ("True\n", "")
+
+
 def test_the_library_is_go_and_the_extension_is_not():
     assert _runtimes.is_go(LIBRARY)
     assert not _runtimes.is_go(_core.__file__)
 
 
-def run(script: str, *options: str) -> tuple[str, str]:
+def run(script: str, *options: str, timeout: float = 120) -> tuple[str, str]:
     done = subprocess.run(
-        [sys.executable, *options, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120
+        [sys.executable, *options, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=timeout
     )
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr
@@ -97,12 +141,6 @@ def other(tmp_path_factory):
     path = tmp_path_factory.mktemp("other") / "libother.so"
     shutil.copy(LIBRARY, path)
     return str(path)
-
-
-LOADING = {
-    "the first codec call": "dlbridge.tens.encode([])",
-    "load": f"dlbridge.load({LIBRARY!r})",
-}
 
 
 @pytest.mark.parametrize("how", LOADING)
