@@ -15,26 +15,40 @@
 static library loaded;
 static char *loaded_path;
 static void *loaded_handle;
+
+/* Who holds it has not got the GIL, and calls nothing of Python. Python code may run wherever Python objects are made, for
+ * the collector runs finalizers there; a finalizer that loads the library would wait for this lock on the thread that
+ * holds it. */
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 
-static int resolve(void *handle, const char *path) {
+/* Why the library cannot be loaded: the exception that is raised once the lock is given back. */
+typedef struct {
+  PyObject *type; /* borrowed; NULL where nothing failed */
+  char text[6144]; /* room for a path, and for a message of the loader with another */
+} failure;
+
+__attribute__((format(printf, 3, 4))) static int fail(failure *out, PyObject *type, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  PyOS_vsnprintf(out->text, sizeof out->text, format, arguments);
+  va_end(arguments);
+  out->type = type;
+  return -1;
+}
+
+static int resolve(void *handle, const char *path, failure *why) {
   library found;
 #define RESOLVE(name) \
   do { \
     void *symbol = dlsym(handle, #name); \
-    if (symbol == NULL) { \
-      PyErr_Format(PyExc_OSError, "dlbridge: %s has no %s", path, #name); \
-      return -1; \
-    } \
+    if (symbol == NULL) return fail(why, PyExc_OSError, "dlbridge: %s has no %s", path, #name); \
     memcpy(&found.name, &symbol, sizeof symbol); \
   } while (0);
   FUNCTIONS(RESOLVE)
   const char *version = found.dlb_version();
-  if (strtol(version, NULL, 10) != DLB_VERSION_MAJOR) {
-    PyErr_Format(PyExc_OSError, "dlbridge: %s has version %s, this package needs %d.x", path, version,
-                 DLB_VERSION_MAJOR);
-    return -1;
-  }
+  if (strtol(version, NULL, 10) != DLB_VERSION_MAJOR)
+    return fail(why, PyExc_OSError, "dlbridge: %s has version %s, this package needs %d.x", path, version,
+                DLB_VERSION_MAJOR);
   loaded = found;
   return 0;
 }
@@ -53,35 +67,23 @@ static void note_fork(void) {
 
 __attribute__((constructor)) static void watch_fork(void) { pthread_atfork(NULL, NULL, note_fork); }
 
-static int raise_forked(void) {
-  PyErr_SetString(PyExc_RuntimeError,
-                  "dlbridge: the Go library was loaded before this process was forked, and Go does not "
-                  "survive a fork: start the process with multiprocessing's 'spawn' or 'forkserver'");
-  return -1;
-}
+static const char forked[] =
+    "dlbridge: the Go library was loaded before this process was forked, and Go does not survive a fork: start the "
+    "process with multiprocessing's 'spawn' or 'forkserver'";
 
 /* Only symbols of the library itself are wanted: RTLD_LOCAL. */
-static int open_library(const char *path) {
-  if (stranded) return raise_forked();
+static int open_library(const char *path, failure *why) {
+  if (stranded) return fail(why, PyExc_RuntimeError, "%s", forked);
   char *copy = strdup(path);
-  if (copy == NULL) {
-    PyErr_NoMemory();
-    return -1;
-  }
-  void *handle;
-  char message[1024] = "";
-  Py_BEGIN_ALLOW_THREADS;
-  handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (copy == NULL) return fail(why, PyExc_MemoryError, "dlbridge: load: no memory for the path");
+  void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (handle == NULL) {
     const char *error = dlerror();
-    PyOS_snprintf(message, sizeof message, "%s", error == NULL ? "unknown error" : error);
+    fail(why, PyExc_OSError,
+         "dlbridge: cannot load %s: %s (dlbridge.load or DLBRIDGE_LIBRARY say which Go library to load)", path,
+         error == NULL ? "unknown error" : error);
   }
-  Py_END_ALLOW_THREADS;
-  if (handle == NULL)
-    PyErr_Format(PyExc_OSError,
-                 "dlbridge: cannot load %s: %s (dlbridge.load or DLBRIDGE_LIBRARY say which Go library to load)",
-                 path, message);
-  if (handle == NULL || resolve(handle, path) < 0) {
+  if (handle == NULL || resolve(handle, path, why) < 0) {
     free(copy);
     return -1;
   }
@@ -90,7 +92,6 @@ static int open_library(const char *path) {
   return 0;
 }
 
-/* Once the lock is given back: warnings run Python code. */
 static int warn_of_other_runtimes(void) {
   PyObject *runtimes = PyImport_ImportModule("dlbridge._runtimes");
   if (runtimes == NULL) return -1;
@@ -120,13 +121,6 @@ static PyObject *default_path(PyObject *module) {
   return path;
 }
 
-/* Locks without holding the GIL, which the thread inside may need. */
-static void lock_loading(void) {
-  Py_BEGIN_ALLOW_THREADS;
-  pthread_mutex_lock(&loading);
-  Py_END_ALLOW_THREADS;
-}
-
 /* Reports whether a path leads to the library that is loaded, by whatever name. */
 static int is_loaded_library(const char *path) {
   if (strcmp(loaded_path, path) == 0) return 1;
@@ -135,23 +129,31 @@ static int is_loaded_library(const char *path) {
   return handle == loaded_handle;
 }
 
+/* Loads the library, unless one is loaded already, which with `only` must be that of the path. */
+static int load(const char *path, int only) {
+  failure why = {0};
+  int opened = 0;
+  Py_BEGIN_ALLOW_THREADS;
+  pthread_mutex_lock(&loading);
+  if (loaded_path == NULL)
+    opened = open_library(path, &why) == 0;
+  else if (only && !is_loaded_library(path))
+    fail(&why, PyExc_RuntimeError, "dlbridge: load: %s is loaded already, a process has one Go library", loaded_path);
+  pthread_mutex_unlock(&loading);
+  Py_END_ALLOW_THREADS;
+  if (why.type != NULL) {
+    PyErr_Format(why.type, "%s", why.text);
+    return -1;
+  }
+  return opened ? warn_of_other_runtimes() : 0;
+}
+
 PyObject *codec_load(PyObject *Py_UNUSED(module), PyObject *object) {
   PyObject *bytes;
   if (!PyUnicode_FSConverter(object, &bytes)) return NULL;
-  const char *path = PyBytes_AsString(bytes);
-  int failed = 0, opened = 0;
-  lock_loading();
-  if (loaded_path == NULL) {
-    failed = open_library(path) < 0;
-    opened = !failed;
-  } else if (!is_loaded_library(path)) {
-    PyErr_Format(PyExc_RuntimeError, "dlbridge: load: %s is loaded already, a process has one Go library",
-                 loaded_path);
-    failed = 1;
-  }
-  pthread_mutex_unlock(&loading);
+  int failed = load(PyBytes_AsString(bytes), 1) < 0;
   Py_DECREF(bytes);
-  if (failed || (opened && warn_of_other_runtimes() < 0)) return NULL;
+  if (failed) return NULL;
   Py_RETURN_NONE;
 }
 
@@ -162,13 +164,10 @@ const library *get_library(PyObject *module) {
     Py_XDECREF(path);
     return NULL;
   }
-  lock_loading();
-  int opened = loaded_path == NULL;
-  int failed = opened && open_library(PyBytes_AsString(bytes)) < 0;
-  pthread_mutex_unlock(&loading);
+  int failed = load(PyBytes_AsString(bytes), 0) < 0;
   Py_DECREF(path);
   Py_DECREF(bytes);
-  return failed || (opened && warn_of_other_runtimes() < 0) ? NULL : &loaded;
+  return failed ? NULL : &loaded;
 }
 
 PyObject *raise_library(const dlb_error *error) {
@@ -184,7 +183,7 @@ PyObject *raise_library(const dlb_error *error) {
       type = PyExc_MemoryError;
       break;
     case DLB_ERROR_FORKED:
-      raise_forked();
+      PyErr_SetString(PyExc_RuntimeError, forked);
       return NULL;
     case DLB_ERROR_INTERNAL:
       type = PyExc_RuntimeError;

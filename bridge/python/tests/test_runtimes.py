@@ -196,3 +196,55 @@ def test_a_warning_that_is_an_error_leaves_the_library_loaded(other):
         """
     )
     assert out == "True\n2\n"
+
+
+NOWHERE = 'os.environ["DLBRIDGE_LIBRARY"] = "/nowhere/lib.so"'
+FAILING = {
+    "no such library": ("", 'dlbridge.load("/nowhere/lib.so")'),
+    "no library of ours": ("", f"dlbridge.load({_core.__file__!r})"),
+    "another is loaded": (f"dlbridge.load({LIBRARY!r})", 'dlbridge.load("/nowhere/lib.so")'),
+    "a codec call": (NOWHERE, "dlbridge.tens.parse([])"),
+}
+
+
+@pytest.mark.parametrize("case", FAILING)
+def test_finalizers_may_load_the_library_while_a_load_fails(case):
+    """The collector may run where the exception is made, and a finalizer there call for the library, too."""
+    before, call = FAILING[case]
+    out, err = run(
+        f"""
+        import gc, os
+        import dlbridge
+
+        {before}
+        calls = failures = 0
+
+        def call():
+            global calls, failures
+            calls += 1
+            try:
+                {call}
+            except (OSError, RuntimeError):
+                failures += 1
+
+        class Late:
+            def __init__(self):
+                self.me = self
+
+            def __del__(self):
+                call()
+
+        gc.collect()
+        try:
+            raise KeyError  # within its handling 3.11 makes the next exception at once
+        except KeyError:
+            for i in range(300):
+                Late()
+                gc.set_threshold(1 + i % 7)
+                call()
+        gc.collect()
+        print(calls, failures)
+        """,
+        timeout=30,
+    )
+    assert (out, err) == ("600 600\n", "")
