@@ -243,9 +243,17 @@ static void end_frames(dlb_frame *frames, size_t count) {
   free(frames);
 }
 
+PyObject *private_list(PyObject *sequence) {
+  PyObject *items = PySequence_List(sequence); /* which code of the sequence may have found meanwhile */
+  PyObject *list = items == NULL ? NULL : list_begin(0);
+  if (list != NULL && PyList_SetSlice(list, 0, 0, items) < 0) Py_CLEAR(list);
+  Py_XDECREF(items);
+  return list;
+}
+
 /* Lends a sequence of bytes-like objects. */
 static int lend_frames(PyObject *sequence, const char *what, dlb_frame **out, size_t *count) {
-  PyObject *list = PyUnicode_Check(sequence) || PyBytes_Check(sequence) ? NULL : PySequence_List(sequence);
+  PyObject *list = PyUnicode_Check(sequence) || PyBytes_Check(sequence) ? NULL : private_list(sequence);
   if (list == NULL) {
     if (!PyErr_Occurred())
       PyErr_Format(PyExc_TypeError, "dlbridge: %s must be a sequence of bytes-like objects, not %R", what,

@@ -64,6 +64,10 @@ PyObject *list_begin(size_t count);
 void list_set(PyObject **list, size_t index, PyObject *object);
 /* The list, all places of which are filled; or NULL. */
 PyObject *list_end(PyObject *list);
+/* A list of the items of a sequence. It is made for one call, and the collector never learns of it: while the items are
+ * worked on, Python code runs, which could shorten a list that it can find, and so end the items. NULL with an
+ * exception. */
+PyObject *private_list(PyObject *sequence);
 /* A memoryview of format B that takes the frame over, whatever becomes of it. */
 PyObject *view_of_frame(module_state *state, const dlb_frame *frame);
 

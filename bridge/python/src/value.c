@@ -247,7 +247,7 @@ PyObject *decthings_consume(PyObject *module, PyObject *args) {
 typedef struct {
   dlb_value value;
   dlb_elements elements;
-  PyObject *type, *shape, *list; /* of elements, held */
+  PyObject *type, *shape, *list; /* of elements, held; the lists are private ones */
   int64_t *dims;
   dlb_bytes *values, *formats;
   Py_buffer *buffers;
@@ -325,26 +325,26 @@ static int parse_element(output *out, PyObject *object, size_t index, int text) 
 }
 
 static int parse_shape(output *out, PyObject *shape) {
-  out->shape = PySequence_Check(shape) && !PyUnicode_Check(shape) ? PySequence_Tuple(shape) : NULL;
+  out->shape = PySequence_Check(shape) && !PyUnicode_Check(shape) ? private_list(shape) : NULL;
   if (out->shape == NULL) {
     if (!PyErr_Occurred())
       PyErr_Format(PyExc_TypeError, "dlbridge: shape must be a sequence of ints, not %R", Py_TYPE(shape));
     return -1;
   }
-  Py_ssize_t ndim = PyTuple_Size(out->shape);
+  Py_ssize_t ndim = PyList_Size(out->shape);
   out->dims = calloc((size_t)ndim + 1, sizeof *out->dims);
   if (out->dims == NULL) {
     PyErr_NoMemory();
     return -1;
   }
   for (Py_ssize_t d = 0; d < ndim; d++) {
-    PyObject *size = PyNumber_Index(PyTuple_GetItem(out->shape, d));
+    PyObject *size = PyNumber_Index(PyList_GetItem(out->shape, d));
     if (size == NULL) return -1;
     int overflow;
     out->dims[d] = PyLong_AsLongLongAndOverflow(size, &overflow);
     Py_DECREF(size);
     if (overflow != 0) {
-      PyErr_Format(PyExc_ValueError, "dlbridge: shape[%zd] = %S", d, PyTuple_GetItem(out->shape, d));
+      PyErr_Format(PyExc_ValueError, "dlbridge: shape[%zd] = %S", d, PyList_GetItem(out->shape, d));
       return -1;
     }
   }
@@ -354,7 +354,7 @@ static int parse_shape(output *out, PyObject *shape) {
 }
 
 static int parse_values(output *out, PyObject *values) {
-  out->list = PyUnicode_Check(values) || PyBytes_Check(values) ? NULL : PySequence_List(values);
+  out->list = PyUnicode_Check(values) || PyBytes_Check(values) ? NULL : private_list(values);
   if (out->list == NULL) {
     if (!PyErr_Occurred())
       PyErr_Format(PyExc_TypeError, "dlbridge: values must be a sequence, not %R", Py_TYPE(values));

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import sysconfig
 import textwrap
+from collections.abc import Iterable
 
 import pytest
 
@@ -200,3 +201,36 @@ class Producer:
 
     def __dlpack_device__(self):
         return self.device
+
+
+def exporter(contents: Iterable[bytes]) -> object:
+    """An object whose buffer is the next of the contents each time it is asked for. They may be a generator, whose code
+    runs then, as that of __buffer__ does from Python 3.12 on."""
+
+    class Slot(ctypes.Structure):
+        _fields_ = [("slot", ctypes.c_int), ("function", ctypes.c_void_p)]
+
+    class Spec(ctypes.Structure):
+        _fields_ = [
+            ("name", ctypes.c_char_p),
+            ("sizes", ctypes.c_int * 2),
+            ("flags", ctypes.c_uint),
+            ("slots", ctypes.POINTER(Slot)),
+        ]
+
+    fill = ctypes.pythonapi.PyBuffer_FillInfo
+    fill.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_int]
+    given = iter(contents)
+
+    @ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int)
+    def getbuffer(self, view, flags):
+        data = next(given)
+        return fill(view, self, ctypes.cast(data, ctypes.c_void_p), len(data), 1, flags)
+
+    slots = (Slot * 2)((1, ctypes.cast(getbuffer, ctypes.c_void_p)))  # Py_bf_getbuffer
+    spec = Spec(b"test.Exporter", (ctypes.c_int * 2)(object.__basicsize__, 0), 1 << 18, slots)
+    make = ctypes.pythonapi.PyType_FromSpec
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.POINTER(Spec)]
+    kind = make(spec)
+    kind.kept = contents, getbuffer, slots, spec
+    return kind()

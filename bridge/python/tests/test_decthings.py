@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import itertools
 import os
@@ -15,7 +14,7 @@ import threading
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import ROOT, elements_of, resident, run_python, vectors
+from conftest import ROOT, elements_of, exporter, resident, run_python, vectors
 
 import dlbridge
 from dlbridge import Elements, decthings
@@ -260,39 +259,6 @@ def test_g70_a_decoded_tensor_keeps_its_buffer():
     assert sys.getrefcount(data) > references
     del tensor
     assert sys.getrefcount(data) == references
-
-
-def exporter(contents):
-    """An object whose buffer is the next of the contents each time it is asked for, as __buffer__ may say from
-    Python 3.12 on."""
-
-    class Slot(ctypes.Structure):
-        _fields_ = [("slot", ctypes.c_int), ("function", ctypes.c_void_p)]
-
-    class Spec(ctypes.Structure):
-        _fields_ = [
-            ("name", ctypes.c_char_p),
-            ("sizes", ctypes.c_int * 2),
-            ("flags", ctypes.c_uint),
-            ("slots", ctypes.POINTER(Slot)),
-        ]
-
-    fill = ctypes.pythonapi.PyBuffer_FillInfo
-    fill.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_int]
-    given = iter(contents)
-
-    @ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int)
-    def getbuffer(self, view, flags):
-        data = next(given)
-        return fill(view, self, ctypes.cast(data, ctypes.c_void_p), len(data), 1, flags)
-
-    slots = (Slot * 2)((1, ctypes.cast(getbuffer, ctypes.c_void_p)))  # Py_bf_getbuffer
-    spec = Spec(b"test.Exporter", (ctypes.c_int * 2)(object.__basicsize__, 0), 1 << 18, slots)
-    make = ctypes.pythonapi.PyType_FromSpec
-    make.restype, make.argtypes = ctypes.py_object, [ctypes.POINTER(Spec)]
-    kind = make(spec)
-    kind.kept = contents, getbuffer, slots, spec
-    return kind()
 
 
 def test_elements_are_those_of_the_bytes_that_were_read():

@@ -757,6 +757,72 @@ def test_no_list_is_seen_while_it_is_filled(make, decode):
     assert out == "True True True\n"
 
 
+@pytest.mark.parametrize("found", ["while the items are read", "while the sequence is listed"])
+@pytest.mark.parametrize(
+    ("call", "first", "rest"),
+    [
+        ("tens.decode({})", "frames[0]", "frames[1:]"),
+        ("tens.parse({})", "frames[0]", "frames[1:]"),
+        ("tens.pack({})", "frames[0]", "frames[1:]"),
+        ("_core.message_make(0, b'TENS', b'', 0, 0, 0, {})", "b'part'", "[b'part'] * 9"),
+        ("decthings.encode(elements('binary', (9,), {}))", "b'abc'", "[b'abc'] * 8"),
+        ("decthings.encode(elements('binary', {}, [b'abc'] * 9))", "9", "[1, 1]"),
+        ("tensorflow.encode(elements('string', (9,), {}))", "b'abc'", "[b'abc'] * 8"),
+    ],
+    ids=["decode", "parse", "pack", "make", "elements", "shape", "TensorFlow"],
+)
+def test_no_code_of_an_item_can_shorten_the_sequence_that_is_read(call, first, rest, found):
+    out = run_python(f"""
+        import gc, sys
+        import numpy as np
+        from dlbridge import Elements, _core, decthings, tens, tensorflow
+        sys.path.insert(0, {os.path.dirname(__file__)!r})
+        from conftest import exporter
+
+        frames = [bytes(frame) for frame in tens.encode([np.zeros(3, np.float32)] * 9)]
+        first, rest, looks, seen = {first}, {rest}, 0, []
+
+        def elements(type, shape, values):
+            made = Elements(type, (), ())
+            made.shape, made.values = shape, values
+            return made
+
+        def clear():
+            global looks
+            looks += 1
+            for listed in [*gc.get_referrers(item), *seen]:
+                if type(listed) is list and listed is not seen:
+                    listed.clear()
+
+        def contents():
+            while True:
+                clear()
+                yield first
+
+        class Index:
+            def __index__(self):
+                clear()
+                return first
+
+        class Items:
+            def __len__(self):
+                return 1 + len(rest)
+
+            def __getitem__(self, index):
+                if index > 0 and {found == "while the sequence is listed"}:
+                    seen.extend(listed for listed in gc.get_referrers(item) if type(listed) is list)
+                return item if index == 0 else rest[index - 1]
+
+        item = Index() if type(first) is int else exporter(contents())
+
+        def read(message):
+            return [bytes(part) for part in message] if type(message) is list else getattr(message, "parts", message)
+
+        print(read({call.format("Items()")}) == read({call.format("(first, *rest)")}), looks > 0)
+    """)
+    assert out == "True True\n"
+
+
 def test_errors_name_the_place():
     with pytest.raises(ValueError, match=re.escape("dlbridge: empty: shape[1] = -3")):
         dlbridge.empty((1, -3), "int8")
