@@ -274,13 +274,6 @@ static int lend_frames(PyObject *sequence, const char *what, dlb_frame **out, si
   return -1;
 }
 
-/* A memoryview of format B over memory whose owner is now the Tensor behind it. */
-static PyObject *view_of(Tensor *tensor) {
-  if (tensor == NULL) return NULL;
-  PyObject *view = PyMemoryView_FromObject((PyObject *)tensor);
-  Py_DECREF(tensor);
-  return view;
-}
 
 PyObject *view_of_frame(module_state *state, const dlb_frame *frame) {
   int64_t shape[1] = {(int64_t)frame->size};
@@ -293,8 +286,10 @@ PyObject *view_of_frame(module_state *state, const dlb_frame *frame) {
   if (tensor != NULL) tensor->share = share;
   else if (share != NULL) share_end(share);
   else if (frame->release != NULL) frame->release(frame->ctx);
-  if (tensor == NULL && !PyErr_Occurred()) PyErr_NoMemory();
-  return view_of(tensor);
+  if (tensor == NULL) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+  PyObject *memory = PyMemoryView_FromObject((PyObject *)tensor);
+  Py_DECREF(tensor);
+  return memory;
 }
 
 PyObject *view_again(module_state *state, PyObject *object, const dlb_frame *lent) {
@@ -395,7 +390,7 @@ typedef struct {
   module_state *state;
   const library *go;
   const dlb_message *message;
-  Tensor **parts; /* borrowed from the views */
+  Tensor **parts; /* held: Python code may run between two of them, and release the views */
   size_t part_count;
   size_t part;     /* that the last tensor lies in */
   size_t empty;    /* the first part without bytes, or part_count */
@@ -411,7 +406,8 @@ static PyObject *list_parts(reading *r) {
     DLManagedTensorVersioned *managed;
     PyObject *view = NULL;
     if (r->go->dlb_message_part(&managed, r->message, i, &error) != DLB_OK) raise_library(&error);
-    else view = view_of(r->parts[i] = take_over(r->state->tensor_type, managed, "message"));
+    else r->parts[i] = take_over(r->state->tensor_type, managed, "message");
+    if (r->parts[i] != NULL) view = PyMemoryView_FromObject((PyObject *)r->parts[i]);
     if (view != NULL && r->empty == r->part_count && r->parts[i]->extent.nbytes == 0) r->empty = i;
     list_set(&list, i, view);
   }
@@ -459,7 +455,7 @@ static Tensor *part_of(reading *r, const Tensor *tensor, size_t index) {
  * any number of tensors may lie on one part, in any order. */
 static void share_part(reading *r, Tensor *tensor, size_t index) {
   Tensor *part = part_of(r, tensor, index);
-  if (part == NULL) return; /* it keeps its export */
+  if (part == NULL || part->share == NULL) return; /* it keeps its export; somebody has closed the part */
   core_share_take(part->share);
   share_end(tensor->share);
   tensor->share = part->share;
@@ -509,6 +505,7 @@ static PyObject *read_message(module_state *state, const library *go, const dlb_
   PyObject *tensors = parts == NULL ? NULL : list_tensors(&r, count);
   PyObject *each = tensors == NULL ? NULL : list_metadata(&r, count);
   PyObject *whole = each == NULL ? NULL : bytes_or_none(metadata);
+  for (size_t i = 0; i < r.part_count; i++) Py_XDECREF((PyObject *)r.parts[i]);
   free(r.parts);
   free(r.sorted);
   PyObject *result = NULL;

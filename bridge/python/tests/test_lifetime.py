@@ -823,6 +823,44 @@ def test_no_code_of_an_item_can_shorten_the_sequence_that_is_read(call, first, r
     assert out == "True True\n"
 
 
+@pytest.mark.parametrize("keep", ["kept", "None"])
+def test_parts_that_are_closed_while_a_message_is_read_leave_its_tensors_alone(keep):
+    out = run_python(f"""
+        import gc
+        import numpy as np
+        import dlbridge
+        from dlbridge import tens
+
+        data = [bytes(frame) for frame in tens.encode([np.full(3, i, np.float32) for i in range(61)])]
+        closed, kept, before = 0, [], dlbridge.counters()
+
+        def close(*_):
+            global closed
+            for found in gc.get_objects():
+                try:
+                    tensor = found.obj if type(found) is memoryview else None
+                except ValueError:
+                    continue  # released already
+                if type(tensor) is dlbridge.Tensor:
+                    found.release()
+                    tensor.close()
+                    closed += 1
+                    if {keep} is kept:
+                        kept.append(tensor)
+
+        gc.callbacks.append(close)
+        gc.set_threshold(1)
+        result = tens.decode(data)
+        gc.set_threshold(0)
+        gc.callbacks.clear()
+        print(closed > 0, [np.from_dlpack(tensor).tolist() for tensor in result.tensors] == [[i] * 3 for i in range(61)])
+        del result
+        gc.collect()
+        print(dlbridge.counters() == before)
+    """)
+    assert out == "True True\nTrue\n"
+
+
 def test_errors_name_the_place():
     with pytest.raises(ValueError, match=re.escape("dlbridge: empty: shape[1] = -3")):
         dlbridge.empty((1, -3), "int8")
