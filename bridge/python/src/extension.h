@@ -13,7 +13,8 @@
  *   module.c    the module
  *
  * Ownership is the core's: a Tensor has one share of its memory, every export another. What a Python
- * object lends us is given back with the GIL taken; everything else ends without it.
+ * object lends us is given back with the GIL taken, until the interpreter ends (see loan_end); everything else ends
+ * without it.
  */
 #ifndef DLBRIDGE_EXTENSION_H_
 #define DLBRIDGE_EXTENSION_H_
@@ -172,6 +173,8 @@ PyObject *empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObj
 Py_buffer *loan_begin(PyObject *object, int flags);
 void loan_end(void *buffer);
 int64_t live_loans(void);
+/* Has loan_end told when the interpreter ends. -1 with an exception. */
+int watch_end(void);
 
 /* ---- dtype.c */
 int dtype_parse(PyObject *name, DLDataType *out);

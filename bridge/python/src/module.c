@@ -33,7 +33,8 @@ PyDoc_STRVAR(from_buffer_doc,
              "dtype and shape (in elements) read the bytes of a row-major buffer anew. The Tensor is readonly\n"
              "where the buffer is.\n\n"
              "Ownership: the buffer is held, and given back (on whatever thread, with the GIL) when the Tensor\n"
-             "and everything exported from it is gone. Errors: BufferError for a format or strides that DLPack\n"
+             "and everything exported from it is gone. While the interpreter ends, a thread that does not have\n"
+             "the GIL leaves the buffer to the system. Errors: BufferError for a format or strides that DLPack\n"
              "cannot carry, ValueError for sizes that do not fit.");
 PyDoc_STRVAR(empty_doc,
              "empty($module, shape, dtype)\n--\n\n"
@@ -125,7 +126,7 @@ static int execute(PyObject *module) {
   Py_XDECREF(api);
   if (failed || PyModule_AddType(module, state->tensor_type) < 0) return -1;
   state->function_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &function_spec, NULL);
-  if (state->function_type == NULL) return -1;
+  if (state->function_type == NULL || watch_end() < 0) return -1;
   exchange_type(state->tensor_type, 1);
   keep_spares(1);
   return 0;

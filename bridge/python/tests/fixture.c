@@ -221,6 +221,99 @@ void fixture_delete_at_exit(DLManagedTensorVersioned *managed) {
   late[late_count++] = managed;
 }
 
+/* ---- deleters while the interpreter ends ------------------------------------------------------ */
+
+/* What a frame does that cannot be unwound, such as a destructor in C++. */
+static void end_process(void *said) {
+  if (write(2, said, strlen(said)) > 0) abort();
+  abort();
+}
+
+static int64_t guarded; /* deleters that have returned to guard_deleters */
+
+static void *guard_deleters(void *arg) {
+  batch b = *(batch *)arg;
+  free(arg);
+  pthread_cleanup_push(end_process, "a thread was ended in a deleter\n");
+  for (int64_t i = 0; i < b.count; i++) {
+    b.managed[i]->deleter(b.managed[i]);
+    __atomic_fetch_add(&guarded, 1, __ATOMIC_SEQ_CST);
+  }
+  pthread_cleanup_pop(0);
+  return NULL;
+}
+
+/* Calls the deleters on threads of their own that nobody joins. The array must stay. */
+void fixture_start_deleters(DLManagedTensorVersioned **managed, int64_t count, int64_t threads) {
+  for (int64_t i = 0; i < threads; i++) {
+    int64_t from = count * i / threads, to = count * (i + 1) / threads;
+    batch *b = malloc(sizeof *b);
+    pthread_t id;
+    if (b == NULL) abort();
+    *b = (batch){managed + from, to - from};
+    if (pthread_create(&id, NULL, guard_deleters, b) != 0) abort();
+    pthread_detach(id);
+  }
+}
+
+static int64_t thread_states(void) {
+  int64_t count = 0;
+  PyThreadState *state = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+  for (; state != NULL; state = PyThreadState_Next(state)) count++;
+  return count;
+}
+
+/* Calls each deleter on a thread of its own, and returns once each of these has finished or is about to wait for the
+ * GIL, which the caller never lets go of: a thread that Python has not seen gets a thread state just before. */
+void fixture_start_waiting_deleters(DLManagedTensorVersioned **managed, int64_t count) {
+  int64_t until = thread_states() + __atomic_load_n(&guarded, __ATOMIC_SEQ_CST) + count;
+  fixture_start_deleters(managed, count, count);
+  while (thread_states() + __atomic_load_n(&guarded, __ATOMIC_SEQ_CST) < until) usleep(100);
+}
+
+/* Lets go of the GIL until so many deleters have returned. */
+void fixture_await_deleters(int64_t count) {
+  Py_BEGIN_ALLOW_THREADS;
+  while (__atomic_load_n(&guarded, __ATOMIC_SEQ_CST) < count) usleep(100);
+  Py_END_ALLOW_THREADS;
+}
+
+/* An object whose buffer is never given back: who releases it waits for ever. */
+static char stuck_bytes[8];
+static int stuck_reached;
+
+static int stuck_getbuffer(PyObject *self, Py_buffer *view, int flags) {
+  return PyBuffer_FillInfo(view, self, stuck_bytes, sizeof stuck_bytes, 0, flags);
+}
+
+static void stuck_releasebuffer(PyObject *self, Py_buffer *view) {
+  (void)self;
+  (void)view;
+  __atomic_store_n(&stuck_reached, 1, __ATOMIC_SEQ_CST);
+  Py_BEGIN_ALLOW_THREADS;
+  for (;;) pause();
+  Py_END_ALLOW_THREADS;
+}
+
+PyObject *fixture_stuck(void) {
+  static PyType_Slot slots[] = {{Py_bf_getbuffer, (void *)stuck_getbuffer},
+                                {Py_bf_releasebuffer, (void *)stuck_releasebuffer},
+                                {0, NULL}};
+  static PyType_Spec spec = {.name = "test.Stuck", .basicsize = sizeof(PyObject), .flags = Py_TPFLAGS_DEFAULT, .slots = slots};
+  PyObject *type = PyType_FromSpec(&spec);
+  if (type == NULL) return NULL;
+  PyObject *object = PyObject_CallNoArgs(type);
+  Py_DECREF(type);
+  return object;
+}
+
+/* Waits until somebody waits in there. */
+void fixture_await_stuck(void) {
+  Py_BEGIN_ALLOW_THREADS;
+  while (!__atomic_load_n(&stuck_reached, __ATOMIC_SEQ_CST)) usleep(100);
+  Py_END_ALLOW_THREADS;
+}
+
 /* ---- functions for dlbridge.wrap: they own their arguments ------------------------------------ */
 
 /* Adds y to x in place and returns x. float32, row-major. */

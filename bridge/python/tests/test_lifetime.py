@@ -667,6 +667,105 @@ def test_g46_deleters_may_run_while_the_interpreter_ends(c):
         run(script)
 
 
+# Before dlbridge is imported, since functions of atexit run in the reverse order of their registration. stdout is flushed
+# while the interpreter ends, when threads that get the GIL are ended.
+LATE = """
+    import atexit, os, sys
+    started = 0
+    class Ending:
+        def flush(self):
+            c.await_deleters(started)
+    def late():
+        pass
+    def tell():
+        os.write(1, f"{dlbridge.counters()['loans']} loans".encode())
+        sys.stdout = Ending()
+    atexit.register(tell)
+    atexit.register(lambda: late())
+"""
+# Threads that wait for the GIL get it only from one that lets go of it.
+LENT = """
+    sys.setswitchinterval(1000)
+    room = bytearray(9)
+    def lent(count):
+        return c.pointers([dlbridge.to_address(dlbridge.from_buffer(room)) for _ in range(count)])
+    kept = lent(8)
+    def end_elsewhere():
+        global started
+        started = 8
+        c.start_waiting_deleters(kept, 8)
+"""
+
+
+def run_ending(c, script: str) -> str:
+    return run("".join(textwrap.dedent(part) for part in (LATE, setup(c), LENT, script)))
+
+
+def test_g46_threads_that_wait_for_the_gil_get_it_before_the_interpreter_ends(c):
+    assert run_ending(c, "end_elsewhere()") == "0 loans"
+
+
+def test_g46_an_import_anew_changes_nothing_at_the_end(c):
+    again = """
+        for name in [name for name in sys.modules if name.startswith("dlbridge")]:
+            del sys.modules[name]
+        import dlbridge
+        end_elsewhere()
+    """
+    assert run_ending(c, again) == "0 loans"
+
+
+@pytest.mark.parametrize("anew", [False, True], ids=["", "after an import anew"])
+def test_g46_threads_that_come_while_the_interpreter_ends_leave_their_loans(c, anew):
+    script = f"""
+        def late():
+            if {anew}:
+                for name in [name for name in sys.modules if name.startswith("dlbridge")]:
+                    del sys.modules[name]
+                import dlbridge
+            end_elsewhere()
+    """
+    assert run_ending(c, script) == "8 loans"
+
+
+LATE_LOANS = {
+    "the thread that ends it, with the GIL": "c.delete(kept[0])",
+    "the thread that ends it, without the GIL": "ctypes.CDLL(str(c.path)).fixture_delete(ctypes.c_void_p(kept[0]))",
+    "a thread with the GIL": "asked.set(); done.wait(60)",
+}
+
+
+@pytest.mark.parametrize("who", LATE_LOANS)
+def test_g46_loans_end_late_on_threads_that_may_have_the_gil(c, who):
+    script = f"""
+        import threading
+        asked, done = threading.Event(), threading.Event()
+        def work():
+            asked.wait()
+            c.delete(kept[0])
+            done.set()
+        threading.Thread(target=work, daemon=True).start()
+        def late():
+            {LATE_LOANS[who]}
+    """
+    assert run_ending(c, script) == "7 loans"
+
+
+def test_g46_threads_end_loans_without_a_pause_while_the_interpreter_ends(c):
+    for _ in range(5):
+        run_ending(c, "sys.setswitchinterval(0.005); started = 20_000; kept = lent(started); c.start_deleters(kept, started, 4)")
+
+
+def test_g46_a_release_that_never_returns_does_not_keep_the_process_alive(c):
+    script = """
+        stuck = c.pointers([dlbridge.to_address(dlbridge.from_buffer(c.stuck()))])
+        c.start_deleters(stuck, 1, 1)
+        c.await_stuck()
+        del kept
+    """
+    assert run_ending(c, script) == "9 loans"
+
+
 # ---- fork ---------------------------------------------------------------------------------------------
 
 
