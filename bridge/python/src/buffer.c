@@ -99,7 +99,7 @@ int tensor_getbuffer(PyObject *op, Py_buffer *view, int flags) {
   view->len = (Py_ssize_t)self->extent.nbytes;
   view->itemsize = (Py_ssize_t)item;
   view->readonly = read_only;
-  view->ndim = (int)ndim;
+  view->ndim = (int)(flags & PyBUF_ND || ndim == 0 ? ndim : 1); /* without a shape there is one dimension, or none */
   view->format = flags & PyBUF_FORMAT ? (char *)letter : NULL;
   view->shape = flags & PyBUF_ND && ndim > 0 ? (Py_ssize_t *)self->view.shape : NULL;
   view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES && ndim > 0 ? (Py_ssize_t *)steps : NULL;

@@ -827,11 +827,20 @@ def test_buffer_layouts_and_requests(c):
                     c.buffer(t, flags)
                 continue
             data, size, form, ndim, shape, strides, suboffsets = c.buffer(t, flags)
-            assert (data, size, ndim) == (t.data_ptr, t.nbytes, 2)
+            assert (data, size, ndim) == (t.data_ptr, t.nbytes, 2 if flags & ND else 1)
             assert form == ("i" if flags & FORMAT else None)
             assert shape == (t.shape if flags & ND else None)
             assert strides == (tuple(4 * s for s in t.strides) if flags & STRIDES == STRIDES else None)
             assert suboffsets is None
+
+
+def test_a_buffer_without_a_shape_has_at_most_one_dimension(c):
+    """Consumers follow the shape of a buffer of more dimensions, such as the memoryview that __buffer__ makes."""
+    for shape, ndim in [((), 0), ((0,), 1), ((6,), 1), ((2, 3), 1), ((2, 0, 3), 1), ((1,) * 64, 1)]:
+        t = dlbridge.empty(shape, "float32")
+        for flags in (SIMPLE, FORMAT, WRITABLE, FORMAT | WRITABLE):
+            assert c.buffer(t, flags)[3:] == (ndim, None, None, None)
+        assert c.buffer(t, FULL)[3:5] == (len(shape), shape if shape else None)
 
 
 def test_g35_overlapping_memory_cannot_be_written_through_a_buffer(c):
