@@ -1,4 +1,4 @@
-/* dlbridge.h: the C interface of dlbridge, C99 and C++.
+/* dlbridge.h: the C interface of dlbridge, C99 and C++11.
  *
  * A producer owns memory and describes it. A consumer reads it. A view describes memory and owns
  * nothing. A managed tensor is a view plus a deleter that its holder calls exactly once. Here a

@@ -94,7 +94,10 @@ static int open_library(const char *path, failure *why) {
 
 static int warn_of_other_runtimes(void) {
   PyObject *runtimes = PyImport_ImportModule("dlbridge._runtimes");
-  if (runtimes == NULL) return -1;
+  if (runtimes == NULL) { /* as in finalizers while the interpreter ends: the library can be used all the same */
+    PyErr_Clear();
+    return 0;
+  }
   PyObject *none = PyObject_CallMethod(runtimes, "warn", "K", (unsigned long long)(uintptr_t)loaded.dlb_version);
   Py_DECREF(runtimes);
   Py_XDECREF(none);
@@ -303,9 +306,13 @@ PyObject *view_again(module_state *state, PyObject *object, const dlb_frame *len
   return NULL;
 }
 
-int check_room(const char *what, size_t count, size_t size, size_t input, size_t limit) {
+int has_room(size_t size, size_t input, size_t limit) {
   size_t allowed = limit + CALL_SIZE;
-  if (size <= allowed || (size - allowed) / 32 < input) return 0;
+  return size <= allowed || (size - allowed) / 32 < input;
+}
+
+int check_room(const char *what, size_t count, size_t size, size_t input, size_t limit) {
+  if (has_room(size, input, limit)) return 0;
   PyErr_Format(PyExc_ValueError,
                "dlbridge: %zu %s take %zu bytes as Python objects, more than 32 times their %zu bytes and a limit of "
                "%zu bytes; limit= allows more",

@@ -47,6 +47,8 @@ PyObject *raise_library(const dlb_error *error);
 int lend_frame(PyObject *object, dlb_frame *frame);
 /* A memoryview of the bytes that an object has lent before, on a loan of its own. */
 PyObject *view_again(module_state *state, PyObject *object, const dlb_frame *lent);
+/* Reports whether objects that take `size` bytes take no more than 32 times their input and `limit` bytes. */
+int has_room(size_t size, size_t input, size_t limit);
 /* Checks, before any is made, that objects for `count` of `what` take no more than 32 times their input and `limit`
  * bytes; `size` is what they take. -1 with ValueError. */
 int check_room(const char *what, size_t count, size_t size, size_t input, size_t limit);

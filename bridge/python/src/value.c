@@ -58,12 +58,13 @@ static size_t object_size(dlb_bytes value, int objects) {
   return OBJECT_SIZE + (objects == TEXTS ? 4 : 1) * value.size;
 }
 
-/* Whether the objects of elements that have `size` bytes in the frame take no more memory than is allowed. */
-static int check_elements(input *in, const dlb_elements *e, size_t size) {
+/* What elements take as Python objects. Few count as nothing: whatever they are, but for their bytes, at most four times
+ * these. */
+static size_t size_of_elements(const input *in, const dlb_elements *e) {
   size_t each = sizeof(dlb_bytes) + PLACE_SIZE;
   int media = e->formats != NULL;
   if (media) each += sizeof(dlb_bytes);
-  if (e->count <= (in->limit + CALL_SIZE) / 512) return 0; /* whatever they are, but for their bytes: at most four times these */
+  if (e->count <= (in->limit + CALL_SIZE) / 512) return 0;
   int objects = objects_of(in, e);
   size_t total = e->count * each;
   for (size_t i = 0; i < e->count; i++) {
@@ -72,7 +73,12 @@ static int check_elements(input *in, const dlb_elements *e, size_t size) {
     if (media) total += TUPLE_SIZE;
     if (media && (i == 0 || !same_bytes(e->formats[i - 1], e->formats[i]))) total += object_size(e->formats[i], TEXTS);
   }
-  return check_room("elements", e->count, total, size, in->limit);
+  return total;
+}
+
+/* Checks that the objects of elements that have `size` bytes in the frame take no more memory than is allowed. */
+static int check_elements(const input *in, const dlb_elements *e, size_t size) {
+  return check_room("elements", e->count, size_of_elements(in, e), size, in->limit);
 }
 
 /* Elements that are equal to the one before are the same object. */
@@ -190,6 +196,11 @@ PyObject *tensorflow_decode(PyObject *module, PyObject *args) {
 
 enum { BATCH = 128 };
 
+/* A value that is over its limit is an error when its turn comes: as the first of a call. */
+static int is_allowed(const input *in, const dlb_value *value) {
+  return value->elements == NULL || has_room(size_of_elements(in, value->elements), value->size, in->limit);
+}
+
 /* (data, offset, dialect, Elements, limit) -> (list of Tensors and Elements, offset behind them); the list is empty
  * where data ends */
 PyObject *decthings_consume(PyObject *module, PyObject *args) {
@@ -210,34 +221,23 @@ PyObject *decthings_consume(PyObject *module, PyObject *args) {
     loan_end(in.frame.ctx);
     return raise_library(&error);
   }
-  Py_ssize_t count = 0, made = 0;
-  while (count < BATCH && values[count].size > 0) count++;
-  PyObject *list = list_begin((size_t)count), *value = NULL;
-  while (list != NULL && made < count && (value = value_object(&in, &values[made], "decthings")) != NULL) {
-    PyList_SetItem(list, made, value);
-    offset += (Py_ssize_t)values[made++].size;
-  }
-  if (made == count) {
-    list = list_end(list);
-  } else { /* what is left has to end, too */
-    PyObject *type, *exception, *traceback;
-    PyErr_Fetch(&type, &exception, &traceback);
-    for (Py_ssize_t i = list == NULL ? 0 : made + 1; i < count; i++) {
-      if (values[i].tensor != NULL) core_release_versioned(values[i].tensor);
-      in.go->dlb_elements_free(values[i].elements);
+  Py_ssize_t all = 0, count = 0;
+  while (all < BATCH && values[all].size > 0) all++;
+  while (count < all && (count == 0 || is_allowed(&in, &values[count]))) offset += (Py_ssize_t)values[count++].size;
+  PyObject *list = list_begin((size_t)count);
+  PyObject *type = NULL, *exception = NULL, *traceback = NULL;
+  for (Py_ssize_t i = 0; i < all; i++) {
+    if (list != NULL && i < count) {
+      list_set(&list, (size_t)i, value_object(&in, &values[i], "decthings"));
+      continue;
     }
-    if (made == 0) {
-      Py_CLEAR(list);
-      PyErr_Restore(type, exception, traceback);
-    } else { /* the error comes again when its turn comes, with the next call */
-      Py_XDECREF(type);
-      Py_XDECREF(exception);
-      Py_XDECREF(traceback);
-      if (PyList_SetSlice(list, made, count, NULL) < 0) Py_CLEAR(list);
-      else list = list_end(list);
-    }
+    if (list == NULL && type == NULL) PyErr_Fetch(&type, &exception, &traceback);
+    if (values[i].tensor != NULL) core_release_versioned(values[i].tensor); /* what is left has to end, too */
+    in.go->dlb_elements_free(values[i].elements);
   }
+  if (type != NULL) PyErr_Restore(type, exception, traceback);
   Py_XDECREF(in.view);
+  list = list_end(list);
   return list == NULL ? NULL : Py_BuildValue("(Nn)", list, offset);
 }
 

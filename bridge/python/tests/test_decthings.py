@@ -466,6 +466,24 @@ def test_iter_gives_what_stands_before_a_tensor_over_the_limit(before):
         next(tensors)
 
 
+def test_iter_passes_on_what_interrupts_it(monkeypatch):
+    """As a signal handler may, in whatever Python code runs meanwhile."""
+    made = 0
+    init = Elements.__init__
+
+    def interrupted(self, *args, **kwargs):
+        nonlocal made
+        made += 1
+        if made == 5:
+            raise KeyboardInterrupt
+        init(self, *args, **kwargs)
+
+    data = decthings.encode(Elements("string", (1,), ["x"])) * 10
+    monkeypatch.setattr(Elements, "__init__", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        list(decthings.iter(data))
+
+
 def test_iter_reads_no_further_than_it_is_asked():
     good = decthings.encode(np.arange(4, dtype=np.int8))
     values = decthings.iter(good * 300 + b"\x0d\x00\x02" + good)

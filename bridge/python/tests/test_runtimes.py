@@ -248,3 +248,16 @@ def test_finalizers_may_load_the_library_while_a_load_fails(case):
         timeout=30,
     )
     assert (out, err) == ("600 600\n", "")
+
+
+def test_a_finalizer_at_the_end_may_make_the_first_call():
+    out, _ = run("""
+        import sys
+        import numpy as np
+        from dlbridge import tens
+        class Late:
+            def __del__(self, encode=tens.encode, array=np.arange(6)):
+                print(len(encode([array])), flush=True)
+        sys.modules["late"] = Late()
+    """)
+    assert out == "3\n"
