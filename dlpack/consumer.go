@@ -25,8 +25,8 @@ func union(options []ImportOption) (all ImportOption) {
 
 // Import takes over a managed tensor that a producer handed out: managed is a
 // `DLManagedTensorVersioned *` of any 1.x version (DLPack C API, "DLManagedTensorVersioned"). The
-// description is checked before anything is made of it; memory that the host cannot address is carried
-// and never touched. Unknown flags are kept in [Tensor.Flags] and not passed on.
+// description is checked before anything is made of it, and nobody may change it meanwhile; memory that the host
+// cannot address is carried and never touched. Unknown flags are kept in [Tensor.Flags] and not passed on.
 //
 // Ownership: moves to the Tensor, whose last Close calls the deleter, which must return, as the release of [Lend]
 // must. Lifetime: until then. Threads: any. On error: nothing moved, the caller still owns managed; but [ErrVersion], a major version that

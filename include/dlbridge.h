@@ -13,7 +13,7 @@
  * needed, and the buffer is unchanged. To ask for the size alone, pass `data` NULL and `room` 0, which is DLB_OK.
  *
  * No input ends the process, but for memory that is not there: what a pointer leads to has to be as long as
- * its size or count says, and readable. NULL, sizes, indexes, flags, contents and descriptions are checked.
+ * its size or count says, and readable, and a tensor's description must not change while it is in use. NULL, sizes, indexes, flags, contents and descriptions are checked.
  * Where there is no memory for what grows with the input it is DLB_ERROR_MEMORY. Go ends the process when it gets
  * none at all for the little that every call takes.
  * The library recognises what it has made itself: messages, elements, tensors and frames. One that was given

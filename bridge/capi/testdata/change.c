@@ -17,29 +17,40 @@ static void *change(void *nothing) {
 
 static void check_code(int32_t code, const dlb_error *error) {
   CHECK_INT(code, error->code);
-  if (code == DLB_ERROR_INTERNAL) fprintf(stderr, "%s\n", error->message);
+  if (code == DLB_ERROR_INTERNAL || place == NULL) fputs(error->message, stderr);
   CHECK(code != DLB_ERROR_INTERNAL);
 }
 
-static void unpack(const dlb_frame *frames, uint64_t options) {
+static int32_t unpack(const dlb_frame *frames, uint64_t options) {
   dlb_error error;
   dlb_message *message;
   int32_t code = dlb_message_unpack(&message, frames, options, &error);
   check_code(code, &error);
   CHECK((code == DLB_OK) == (message != NULL));
   if (code == DLB_OK) dlb_message_free(message);
+  return code;
 }
 
-static void unpack_all(const dlb_frame *frames) { unpack(frames, 0); }
+static int32_t unpack_all(const dlb_frame *frames) { return unpack(frames, 0); }
 
-static void unpack_message(const dlb_frame *frames) { unpack(frames, DLB_DECODE_MESSAGE_ONLY); }
+static int32_t unpack_message(const dlb_frame *frames) { return unpack(frames, DLB_DECODE_MESSAGE_ONLY); }
 
-static void decode(const dlb_frame *frames) {
+static int32_t decode(const dlb_frame *frames) {
   dlb_error error;
   dlb_message *message;
   int32_t code = dlb_message_decode(&message, frames, 2, 0, &error);
   check_code(code, &error);
   if (code == DLB_OK) dlb_message_free(message);
+  return code;
+}
+
+static int32_t decode_three(const dlb_frame *frames) {
+  dlb_error error;
+  dlb_message *message;
+  int32_t code = dlb_message_decode(&message, frames, 3, 0, &error);
+  check_code(code, &error);
+  if (code == DLB_OK) dlb_message_free(message);
+  return code;
 }
 
 static void end_value(dlb_value *value) {
@@ -47,44 +58,52 @@ static void end_value(dlb_value *value) {
   dlb_elements_free(value->elements);
 }
 
-static void decode_tensorflow(const dlb_frame *frames) {
+static int32_t decode_tensorflow(const dlb_frame *frames) {
   dlb_error error;
   dlb_value value;
   int32_t code = dlb_tensorflow_decode(&value, frames, 0, &error);
   check_code(code, &error);
   if (code == DLB_OK) end_value(&value);
+  return code;
 }
 
-static void decode_decthings(const dlb_frame *frames) {
+static int32_t decode_decthings(const dlb_frame *frames) {
   dlb_error error;
   dlb_value value;
   int32_t code = dlb_decthings_decode(&value, frames, DLB_DECTHINGS_PY004, &error);
   check_code(code, &error);
   if (code == DLB_OK) end_value(&value);
+  return code;
 }
 
-static void run(const char *name, void (*call)(const dlb_frame *), const dlb_frame *frames, size_t at, unsigned char a,
+static void run(const char *name, int32_t (*call)(const dlb_frame *), const dlb_frame *frames, size_t at, unsigned char a,
                 unsigned char b) {
   pthread_t thread;
   values[0] = a;
   values[1] = b;
+  CHECK_INT(a, ((const unsigned char *)frames[0].data)[at]);
+  CHECK_INT(DLB_OK, call(frames));
   place = (unsigned char *)frames[0].data + at;
   CHECK_INT(0, pthread_create(&thread, NULL, change, NULL));
   for (int i = 0; i < 30000; i++) call(frames);
   __atomic_store_n(&place, NULL, __ATOMIC_RELEASE);
   CHECK_INT(0, pthread_join(thread, NULL));
+  ((unsigned char *)frames[0].data)[at] = a;
   check_nothing_is_left(name);
 }
 
 int main(void) {
-  static unsigned char packed[64] = {8, 'Z', 'I', 'O', '0', 'T', 'E', 'N', 'S', 24};
-  const dlb_frame whole = {.data = packed, .size = 34};
-  run("the size of a packed frame", unpack_message, &whole, 9, 24, 200);
-  run("the size of a packed frame", unpack_all, &whole, 9, 24, 200);
-  run("the number of packed frames", unpack_message, &whole, 9, 24, 3);
+  static char packed[128];
+  int size = snprintf(packed, sizeof packed, "-ZIO0TENS{\"TENS\":{\"tensors\":[],\"metadata\":{}}}"), at = size;
+  packed[0] = (char)(size - 1);
+  packed[at] = 24;
+  const dlb_frame whole = {.data = packed, .size = (size_t)size + 25};
+  run("the size of a packed frame", unpack_message, &whole, at, 24, 200);
+  run("the size of a packed frame", unpack_all, &whole, at, 24, 200);
+  run("the number of packed frames", unpack_message, &whole, at, 24, 3);
 
   static char text[1024];
-  int size = snprintf(text, sizeof text, "ZIO0TENS{\"TENS\":{\"tensors\":[]},\""), at = 0;
+  size = snprintf(text, sizeof text, "ZIO0TENS{\"TENS\":{\"tensors\":[],\"metadata\":{}},\"");
   for (int i = 0; i < 100; i++) {
     if (i == 50) at = size;
     size += snprintf(text + size, sizeof text - size, "\\u0041");
@@ -94,6 +113,14 @@ int main(void) {
   const dlb_frame frames[] = {{.data = text, .size = size}, {.data = header, .size = sizeof header}};
   run("an escape in a label", decode, frames, at, '\\', 'a');
   run("a digit of an escape in a label", decode, frames, at + 2, '0', 'Z');
+
+  size = snprintf(text, sizeof text,
+                  "ZIO0TENS{\"TENS\":{\"tensors\":[{\"shape\":[],\"word\":2,\"dtype\":\"V\",\"part\":0,\"dlpack\":[4,16,1");
+  at = size;
+  size += snprintf(text + size, sizeof text - size, "]}],\"metadata\":{}}}");
+  static char part[2];
+  const dlb_frame three[] = {{.data = text, .size = size}, {.data = header, .size = sizeof header}, {.data = part, .size = 2}};
+  run("the end of the attribute dlpack", decode_three, three, at, ']', '"');
 
   static unsigned char varints[] = {0x08, 3, 0x12, 4, 0x12, 2, 0x08, 2, 0x3a, 4, 0x81, 1, 0x82, 1};
   const dlb_frame numbers = {.data = varints, .size = sizeof varints};
