@@ -29,8 +29,8 @@ func union(options []ImportOption) (all ImportOption) {
 // cannot address is carried and never touched. Unknown flags are kept in [Tensor.Flags] and not passed on.
 //
 // Ownership: moves to the Tensor, whose last Close calls the deleter, which must return, as the release of [Lend]
-// must. Lifetime: until then. Threads: any. On error: nothing moved, the caller still owns managed; but [ErrVersion], a major version that
-// is not 1: the deleter has been called, as the standard asks, and nothing behind flags was read.
+// must. Lifetime: until then. Threads: any. On error: nothing moved, the caller still owns managed; but [ErrVersion], a
+// major version that is not 1: the deleter has been called, as the standard asks, and nothing behind flags was read.
 func Import(managed unsafe.Pointer, options ...ImportOption) (*Tensor, error) {
 	const op = "import"
 	if err := checkAddress(op, managed); err != nil {

@@ -13,9 +13,10 @@
  * needed, and the buffer is unchanged. To ask for the size alone, pass `data` NULL and `room` 0, which is DLB_OK.
  *
  * No input ends the process, but for memory that is not there: what a pointer leads to has to be as long as
- * its size or count says, and readable, and a tensor's description must not change while it is in use. NULL, sizes, indexes, flags, contents and descriptions are checked.
- * Where there is no memory for what grows with the input it is DLB_ERROR_MEMORY. Go ends the process when it gets
- * none at all for the little that every call takes.
+ * its size or count says, and readable. The description of a tensor must not change while it is in use. NULL,
+ * sizes, indexes, flags, contents and descriptions are checked. Where there is no memory for what grows with the
+ * input it is DLB_ERROR_MEMORY. Go ends the process when it gets none at all for the little that every call takes.
+ *
  * The library recognises what it has made itself: messages, elements, tensors and frames. One that was given
  * back, or that a function has taken over, is DLB_ERROR_ARGUMENT wherever it is passed, and to give it back
  * again does nothing; one that was taken over stays as it is until its new owner is done with it. A frame is
