@@ -220,7 +220,7 @@ func ParseDataType(text string) (DataType, error) {
 			return dt - lane + DataType(lanes)*lane, nil
 		}
 	}
-	return 0, fmt.Errorf("dlpack: data type %q: %w", text, ErrDType)
+	return 0, fmt.Errorf("dlpack: data type %.40q: %w", text, ErrDType)
 }
 
 // parseNumber reads the name of a type with one lane.

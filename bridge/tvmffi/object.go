@@ -222,7 +222,7 @@ func Global(name string, options ...FunctionOption) (*Function, error) {
 		return nil, raised(name, r)
 	}
 	if r._type == C.FFI_NONE {
-		return nil, refuse("global", ErrNotFound, "%q is not in the table", name)
+		return nil, refuse("global", ErrNotFound, "%.80q is not in the table", name)
 	}
 	return newFunction(name, uintptr(r.value), options), nil
 }

@@ -784,5 +784,5 @@ func Unregister(name string) error {
 	if err != nil || found {
 		return err
 	}
-	return refuse("unregister", ErrNotFound, "%q is not in the table", name)
+	return refuse("unregister", ErrNotFound, "%.80q is not in the table", name)
 }

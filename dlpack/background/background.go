@@ -24,8 +24,12 @@ func init() {
 	}()
 }
 
-// Go runs f on a goroutine of its own, outside of the context of the caller.
-func Go(f func()) { start <- f }
+// Go runs f on a goroutine of its own, outside of the context of the caller. A nil f does nothing.
+func Go(f func()) {
+	if f != nil {
+		start <- f
+	}
+}
 
 // AtOnce is how many releases run at a time. Each that blocks in C takes a thread of the operating system, of which Go
 // allows 10,000; several thousand tensors that are forgotten at once, and wait for one lock, must not take as many.
@@ -43,8 +47,11 @@ var releases struct {
 // Release runs f, which calls foreign code that gives memory back, on a goroutine of the package, and does not wait
 // for it. Up to [AtOnce] releases run at a time, so that one that blocks delays no other. One that never returns takes
 // its place for good; once all places are taken, later releases wait until one of them returns. No lock is held while
-// f runs, and the caller must not hold one that another release may need.
+// f runs, and the caller must not hold one that another release may need. A nil f does nothing.
 func Release(f func()) {
+	if f == nil {
+		return
+	}
 	releases.mu.Lock()
 	releases.waiting = append(releases.waiting, f)
 	one := releases.running < AtOnce

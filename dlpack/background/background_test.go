@@ -92,3 +92,9 @@ func TestWaitMayBeCalledInABubble(t *testing.T) {
 		assert.True(t, returned)
 	})
 }
+
+func TestNilFunctionsDoNothing(t *testing.T) {
+	background.Go(nil)
+	background.Release(nil)
+	background.Wait()
+}

@@ -79,6 +79,9 @@ func (c Composite) Pad(fill int, pads ...[2]int64) (Composite, error) {
 	start, size := make([]int64, rank), slices.Clone(padded.shape)
 	for d, pad := range pads {
 		for _, side := range []struct{ start, size int64 }{{0, pad[0]}, {pad[0] + c.shape[d], pad[1]}} {
+			if side.size == 0 {
+				continue
+			}
 			start[d], size[d] = side.start, side.size
 			box := Layout{Shape: size, Strides: make([]int64, rank)}.Clone()
 			var err error

@@ -310,7 +310,7 @@ func AppendColumnMajor(dst, shape []int64) ([]int64, error) {
 // slowest to the fastest. Dimensions of size 0 count as 1. Errors: as [Count], and [ErrOrder].
 func AppendStrides(dst, shape []int64, order []int) ([]int64, error) {
 	if len(order) != len(shape) {
-		return dst, fmt.Errorf("layout: order %v of %d dimensions: %w", order, len(shape), ErrOrder)
+		return dst, fmt.Errorf("layout: order of %d dimensions, of %d: %w", len(order), len(shape), ErrOrder)
 	}
 	return appendStrides(dst, shape, func(k int) int { return order[k] })
 }
@@ -493,6 +493,9 @@ func Overlaps(shape, strides []int64) bool {
 	for d, n := range shape {
 		if n <= 1 {
 			continue
+		}
+		if len(axes) == 62 { // with one more there are 2^63 indices, and fewer elements that strides can lead to
+			return true
 		}
 		a := axis{step: int64(magnitude(strides[d])), most: n - 1}
 		axes = append(axes, a)

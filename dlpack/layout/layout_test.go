@@ -582,3 +582,21 @@ func ExampleNew() {
 	fmt.Println(sizes, l, err)
 	// Output: [2 4] shape [2 3] strides [4 1] offset 0 <nil>
 }
+
+func TestOverlapsDoesNotSortWithoutEnd(t *testing.T) {
+	const rank = 1 << 16
+	shape, strides := make([]int64, rank), make([]int64, rank)
+	for d := range shape {
+		shape[d], strides[d] = 2, int64(d+1)
+	}
+	assert.True(t, layout.Overlaps(shape, strides))
+	for d := range shape {
+		shape[d], strides[d] = 1, 0
+	}
+	for d := range 62 {
+		shape[d], strides[d] = 2, 1<<d
+	}
+	assert.False(t, layout.Overlaps(shape, strides))
+	strides[61] = 1<<61 - 1
+	assert.True(t, layout.Overlaps(shape, strides))
+}
