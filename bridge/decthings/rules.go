@@ -136,7 +136,7 @@ func integersOf(fields tens.Attributes, name string) ([]int64, error) {
 // MarshalJSON prints the rules, always with annotations, since there are clients that insist on them.
 //
 // Errors: [ErrRules].
-func (r *Rules) MarshalJSON() ([]byte, error) {
+func (r Rules) MarshalJSON() ([]byte, error) {
 	if err := r.validate(); err != nil {
 		return nil, err
 	}
@@ -156,8 +156,11 @@ func (r *Rules) MarshalJSON() ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// UnmarshalJSON is [ParseRules].
+// UnmarshalJSON is [ParseRules]. As of everything in Go, null changes nothing.
 func (r *Rules) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		return nil
+	}
 	parsed, err := ParseRules(text)
 	if err == nil {
 		*r = *parsed

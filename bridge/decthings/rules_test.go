@@ -162,6 +162,24 @@ func TestErrorsOfLongRulesAreShort(t *testing.T) {
 	}
 }
 
+func TestRulesAreWrittenWhereverTheyStand(t *testing.T) {
+	rules := decthings.Rules{Shape: []int64{1}, AllowedTypes: []decthings.Type{decthings.U8}}
+	const want = `{"shape":[1],"allowedTypes":["u8"],"annotations":[]}`
+	for name, value := range map[string]any{"by value": rules, "by pointer": &rules} {
+		text, err := json.Marshal(value)
+		require.NoError(t, err, name)
+		assert.JSONEq(t, want, string(text), name)
+	}
+	text, err := json.Marshal(struct{ Input decthings.Rules }{rules})
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"Input":`+want+`}`, string(text))
+
+	var method struct{ Input decthings.Rules }
+	method.Input = rules
+	require.NoError(t, json.Unmarshal([]byte(`{"Input":null}`), &method))
+	assert.Equal(t, rules, method.Input)
+}
+
 func TestErrorsOfLongNumbersInRulesAreShort(t *testing.T) {
 	_, err := decthings.ParseRules([]byte(`{"shape":[` + strings.Repeat("1", 1<<20) + `],"allowedTypes":[]}`))
 	require.ErrorIs(t, err, decthings.ErrRules)

@@ -62,10 +62,16 @@ func (r *reader) next(f *record) *Error {
 	return nil
 }
 
+// mostOf32 is how many bytes tags and lengths have at most. They are numbers of 32 bits.
+const mostOf32 = 5
+
 func (r *reader) tag(f *record) *Error {
 	v, n := protowire.ConsumeVarint(r.data[r.at:])
 	if n < 0 {
 		return r.wire("tag", n)
+	}
+	if n > mostOf32 {
+		return fault(r.base+r.at, ErrWire, "tag in %d bytes", n)
 	}
 	num, typ := protowire.DecodeTag(v)
 	if num < protowire.MinValidNumber || num > protowire.MaxValidNumber {
@@ -100,6 +106,9 @@ func (r *reader) payload(f *record) *Error {
 		}
 		if skip < 0 {
 			return r.wire("length", skip)
+		}
+		if skip > mostOf32 {
+			return fault(r.base+r.at, ErrWire, "length in %d bytes", skip)
 		}
 		if size > uint64(len(rest)-skip) {
 			return fault(f.at, ErrWire, "field %d: %d bytes, %d are left", f.num, size, len(rest)-skip)

@@ -211,6 +211,10 @@ func TestParsePassesOverWhatItDoesNotKnow(t *testing.T) {
 		{"largest field number", protowire.AppendVarint(protowire.AppendTag(nil, protowire.MaxValidNumber, 0), 1), nil},
 		{"larger field number", []byte("\x80\x80\x80\x80\x10\x01"), tensorflow.ErrWire},
 		{"tag of more than 64 bits", bytes.Repeat([]byte{0xff}, 11), tensorflow.ErrWire},
+		{"tag in five bytes", []byte("\xb2\x86\x80\x80\x00\x00"), nil},
+		{"tag in six bytes", []byte("\xb2\x86\x80\x80\x80\x00\x00"), tensorflow.ErrWire},
+		{"length in five bytes", []byte("\xb2\x06\x81\x80\x80\x80\x00x"), nil},
+		{"length in six bytes", []byte("\xb2\x06\x81\x80\x80\x80\x80\x00x"), tensorflow.ErrWire},
 		{"length of more than an int", []byte("\x22\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), tensorflow.ErrWire},
 	}
 	for _, test := range tests {

@@ -22,6 +22,9 @@
 // and that takes tensors of NumPy, PyTorch and JAX, when it exports functions whose names begin
 // with __tvm_ffi_: see [Serve].
 //
+// A handler may call functions of TVM-FFI, and these other handlers. Such calls lie inside each other on a stack of C, of
+// 8 MiB in most programs: some thousands are possible, fewer with many arguments, and more end the process.
+//
 //	verb                what you get                       who owns it, and until when
 //	LoadModule, Global  a Module, a Function               you, until Close
 //	Call                a result                           you, until Close where it has one

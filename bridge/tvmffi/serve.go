@@ -235,7 +235,9 @@ func store(result *C.ffi_any, v any) error {
 		switch {
 		case n.CanInt():
 			bits = uint64(n.Int())
-		case n.CanUint() && n.Uint() <= math.MaxInt64:
+		case n.CanUint() && n.Uint() > math.MaxInt64:
+			return deny(dlpack.ErrOverflow, "result: %d is more than 2^63-1", n.Uint())
+		case n.CanUint():
 			bits = n.Uint()
 		default:
 			return deny(ErrArgument, "result: %T has no form in TVM-FFI", v)

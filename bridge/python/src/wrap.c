@@ -24,6 +24,7 @@ typedef struct {
   PyObject *probe;      /* a ctypes function that does nothing */
   c_function direct;    /* DIRECT arguments at most, all tensors, and the result is one or none; or NULL */
   int returns;
+  PyObject *next; /* that waits to be ended, once this one does */
 } Function;
 
 #define NUMBER_OF_ARGUMENTS(R, END) \
@@ -261,10 +262,9 @@ static int function_clear(PyObject *op) {
   return 0;
 }
 
-static void function_dealloc(PyObject *op) {
+static void function_end(PyObject *op) {
   Function *self = (Function *)op;
   PyTypeObject *type = Py_TYPE(op);
-  PyObject_GC_UnTrack(op);
   PyObject_ClearWeakRefs(op);
   function_clear(op);
   Py_DECREF(self->name);
@@ -278,6 +278,29 @@ static void function_dealloc(PyObject *op) {
   Py_DECREF(self->probe);
   PyObject_GC_Del(op);
   Py_DECREF(type);
+}
+
+/* A function may convert the results of another, that one those of a third, and so on: chains are as long as programs make
+ * them. So that the C stack does not grow with them, few functions end inside each other on a thread; those that are
+ * dropped deeper wait for the outermost. */
+static void function_dealloc(PyObject *op) {
+  enum { NESTED = 8 };
+  static __thread PyObject *waiting;
+  static __thread int ending;
+  PyObject_GC_UnTrack(op);
+  if (ending == NESTED) {
+    ((Function *)op)->next = waiting;
+    waiting = op;
+    return;
+  }
+  ending++;
+  function_end(op);
+  while (ending == 1 && waiting != NULL) {
+    op = waiting;
+    waiting = ((Function *)op)->next;
+    function_end(op);
+  }
+  ending--;
 }
 
 static PyObject *function_repr(PyObject *op) {

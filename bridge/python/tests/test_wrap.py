@@ -925,3 +925,23 @@ def test_torch_tensors_that_answer_no_questions_are_looked_at(lib, torch):
     assert dlbridge.counters() == before
     assert np.from_dlpack(dlbridge.from_dlpack(hide(z.conj().imag.resolve_neg()))).tolist() == [-2, -4]
     assert z.conj().imag.is_neg()
+
+
+def test_chains_of_functions_end_on_a_small_stack(lib):
+    """Each converts the results of the one before it."""
+    ended = []
+    weakref.finalize(first := dlbridge.wrap(lib.fixture_add, **TWO), ended.append, 1)
+    last = first
+    for _ in range(20_000):
+        last = dlbridge.wrap(lib.fixture_add, **TWO, to=last)
+    del first
+    functions = [last]
+    del last
+    threading.stack_size(256 << 10)
+    try:
+        thread = threading.Thread(target=functions.clear)
+        thread.start()
+    finally:
+        threading.stack_size(0)
+    thread.join()
+    assert ended == [1]
