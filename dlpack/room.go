@@ -13,9 +13,10 @@ const (
 	arena = 64 << 20
 )
 
-// RequireMemory returns [ErrMemory] where there is no memory for a Go slice of n more bytes: Go's allocator ends the
-// process there. Below 64 MiB it does not look. From there on it asks the system for as much, touches none of it, and
-// gives it back, so that the answer holds as long as nobody else takes the memory.
+// RequireMemory returns [ErrMemory] where the system has no memory for a Go slice of n more bytes: Go's allocator ends
+// the process there. Below 64 MiB it does not look. From there on it asks the system for as much, touches none of it, and
+// gives it back. The answer holds as long as nobody else takes the memory, and is no better than the system's: Linux
+// refuses what limits of the process forbid, or is more than the machine has, and promises the same memory to many.
 func RequireMemory(n int64) error {
 	if n < large || n < addressable && canMap(int(n+n/64+arena)) {
 		return nil

@@ -51,8 +51,8 @@ func init() { C.ffi_note_handler() }
 // The library is taken from the first of these places that names one: the process, where Python has
 // loaded it, or a program is linked with it; path, a file or the folder that it is in; the
 // environment variable DLBRIDGE_TVM_FFI, a file or folder as well; the loader's own search
-// (LD_LIBRARY_PATH, ldconfig); and the packages of the python3 in PATH, which is run once to ask
-// for them. When that one cannot be loaded, no other is tried.
+// (LD_LIBRARY_PATH, ldconfig); and the packages of the python3 in PATH, which each call asks for them
+// until one finds the library, and waits for half a minute at most. When that one cannot be loaded, no other is tried.
 //
 // The symbols become those of the process, as kernels need it. libtvm_ffi installs a handler for
 // SIGSEGV that ends the process; the one from before is put back, so that a nil dereference in Go
@@ -163,15 +163,20 @@ func search(path, variable, file, pythonPackage string, open func(file string) e
 	return fmt.Errorf("set %s: %w, and it is not in %s", variable, loader, folder)
 }
 
+// patience is how long python3 may take to answer.
+var patience = 30 * time.Second
+
 // pythonFolder asks python3 where a package is, without importing it.
 func pythonFolder(name string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	const program = "import sys, importlib.util as u\n" +
 		"sys.path = [p for p in sys.path if p]\n" + // not the current folder
 		"s = u.find_spec(sys.argv[1])\n" +
 		"print(s.submodule_search_locations[0] if s and s.submodule_search_locations else '')"
-	out, err := exec.CommandContext(ctx, "python3", "-c", program, name).Output()
+	command := exec.CommandContext(ctx, "python3", "-c", program, name)
+	command.WaitDelay = time.Second // python3 may be a script, and what it has started may hold its output
+	out, err := command.Output()
 	folder := strings.TrimSpace(string(out))
 	if err != nil {
 		return "", fmt.Errorf("python3 was asked: %w", err)

@@ -1,0 +1,32 @@
+//go:build cgo
+
+package tvmffi
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The python3 in PATH may be a script that starts others, which outlive it and hold its output.
+func TestAPythonThatDoesNotAnswerIsNotWaitedFor(t *testing.T) {
+	dir := t.TempDir()
+	never := filepath.Join(dir, "never")
+	require.NoError(t, syscall.Mkfifo(never, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "python3"), []byte("#!/bin/sh\ncat '"+never+"'\n"), 0o755))
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	t.Cleanup(func() { // lets cat end
+		if f, err := os.OpenFile(never, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
+			f.Close()
+		}
+	})
+	defer func(before time.Duration) { patience = before }(patience)
+	patience = 100 * time.Millisecond
+	_, err := pythonFolder("tvm_ffi")
+	assert.ErrorContains(t, err, "python3 was asked: ")
+}
