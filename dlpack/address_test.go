@@ -177,3 +177,42 @@ func withWild(address uintptr, f func(p unsafe.Pointer)) {
 	}()
 	<-done
 }
+
+// deep calls f with a stack that is n frames deeper, so that it is f, for one n or another, that makes it grow.
+//
+//go:noinline
+func deep(n int, f func()) byte {
+	var frame [64]byte
+	frame[n&63] = 1
+	if n == 0 {
+		f()
+		return frame[0]
+	}
+	return deep(n-1, f) + frame[n&63]
+}
+
+// pointerTo makes a pointer of an address as C does, which hands any to Go.
+//
+//go:noinline
+func pointerTo(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
+
+// Go ends the process where a stack grows and has a pointer to the first page on it.
+func TestAddressesThatAreRefusedAreNowhereOnTheStack(t *testing.T) {
+	for name, use := range map[string]func(at uintptr) error{
+		"Import":       func(at uintptr) error { _, err := dlpack.Import(pointerTo(at)); return err },
+		"ImportLegacy": func(at uintptr) error { _, err := dlpack.ImportLegacy(pointerTo(at)); return err },
+		"Borrow":       func(at uintptr) error { _, err := dlpack.Borrow(pointerTo(at)); return err },
+	} {
+		for _, at := range []uintptr{1, 5, 8, 4001, 4088} {
+			for n := range 400 {
+				done := make(chan error)
+				go func() {
+					var err error
+					deep(n, func() { err = use(at) })
+					done <- err
+				}()
+				assert.Error(t, <-done, "%s of %#x", name, at)
+			}
+		}
+	}
+}

@@ -72,14 +72,15 @@ func Borrow(tensor unsafe.Pointer, options ...ImportOption) (*Tensor, error) {
 }
 
 func checkAddress(op string, p unsafe.Pointer) error {
-	if p == nil {
+	at := uintptr(p) // Go ends the process where it finds such an address in a pointer: only the number goes on
+	if at == 0 {
 		return refuse(op, ErrNull, "tensor is NULL")
 	}
-	if uintptr(p)%8 != 0 {
-		return refuse(op, ErrUnaligned, "tensor at %p is not aligned", p)
+	if at%8 != 0 {
+		return refuse(op, ErrUnaligned, "tensor at %#x is not aligned", at)
 	}
-	if uintptr(p) < lowest {
-		return refuse(op, ErrNull, "tensor at %#x lies below address %d", uintptr(p), lowest)
+	if at < lowest {
+		return refuse(op, ErrNull, "tensor at %#x lies below address %d", at, lowest)
 	}
 	return nil
 }

@@ -22,6 +22,7 @@ enum {
   FFI_DLTENSOR = 7,     /* DLTensor *, the caller's: arguments only */
   FFI_RAW_STRING = 8,   /* const char *, the caller's: arguments only */
   FFI_BYTE_ARRAY = 9,   /* ffi_bytes *, the caller's: arguments only */
+  FFI_MOVED = 10,       /* ffi_object **, the caller's, that may be taken from there: arguments only */
   FFI_SMALL_STRING = 11, /* up to 7 bytes, in the ffi_any itself */
   FFI_SMALL_BYTES = 12,
   FFI_OBJECT = 64,

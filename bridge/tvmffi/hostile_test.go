@@ -306,12 +306,40 @@ func TestArgumentsAtNullAreErrors(t *testing.T) {
 			return err
 		},
 	} {
+		kinds := []int32{8, 9, 10} // a raw string, a byte array, an object that may be moved
 		for kind := int32(64); kind < 80; kind++ {
+			kinds = append(kinds, kind)
+		}
+		for _, kind := range kinds {
 			arg := &ffiAny{kind: kind}
 			status := tvmffi.Serve(func(a tvmffi.Args) (any, error) { return nil, use(a) }, unsafe.Pointer(arg), 1, unsafe.Pointer(new(ffiAny)))
 			assert.EqualValues(t, -1, status, "%s of type %d", name, kind)
 		}
 	}
+}
+
+func TestArgumentsThatLeadToNullAreNotKept(t *testing.T) {
+	need(t)
+	nothing := uintptr(0)
+	bytes := struct {
+		data uintptr
+		size uint64
+	}{0, 5}
+	for name, arg := range map[string]*ffiAny{
+		"bytes":                    {kind: 9, bits: uintptr(unsafe.Pointer(&bytes))},
+		"an object that was moved": {kind: 10, bits: uintptr(unsafe.Pointer(&nothing))},
+	} {
+		var err error
+		status := tvmffi.Serve(func(a tvmffi.Args) (any, error) {
+			var v any
+			v, err = a.Keep(0)
+			return v, err
+		}, unsafe.Pointer(arg), 1, unsafe.Pointer(new(ffiAny)))
+		assert.EqualValues(t, -1, status, name)
+		assert.ErrorIs(t, err, dlpack.ErrNull, name)
+	}
+	runtime.KeepAlive(&bytes)
+	runtime.KeepAlive(&nothing)
 }
 
 // What a handler does with the zero Args, as in a test of it, has no effect on other calls.

@@ -668,6 +668,23 @@ func (a Args) Function(i int, options ...FunctionOption) *Function {
 	return f
 }
 
+// below reports whether an argument leads to an address below the lowest one, by itself or by what it points to.
+func below(arg *C.ffi_any) bool {
+	at := uintptr(word(arg))
+	switch kind := arg._type; {
+	case kind < C.FFI_OBJECT && kind != C.FFI_RAW_STRING && kind != C.FFI_BYTE_ARRAY && kind != C.FFI_MOVED:
+		return false
+	case at < lowest:
+		return true
+	case kind == C.FFI_BYTE_ARRAY:
+		b := (*C.ffi_bytes)(pointer(at))
+		return b.size > 0 && addressIn(&b.data) < lowest
+	case kind == C.FFI_MOVED:
+		return *(*uintptr)(pointer(at)) < lowest
+	}
+	return false
+}
+
 // Keep is argument i, whatever it is, as a value that outlives the call: what [Function.Call] lists
 // as results.
 //
@@ -679,8 +696,8 @@ func (a Args) Keep(i int) (any, error) {
 	switch {
 	case kind == none:
 		return nil, Errorf(TypeError, "argument %d: there is none", i)
-	case kind >= C.FFI_OBJECT && word(arg) < lowest:
-		return nil, deny(dlpack.ErrNull, "argument %d: an object of type %d at %#x", i, kind, word(arg))
+	case below(arg):
+		return nil, deny(dlpack.ErrNull, "argument %d: a value of type %d at %#x", i, kind, word(arg))
 	case kind == C.FFI_DLTENSOR:
 		return nil, deny(dlpack.ErrBorrowed, "argument %d: the tensor is lent for the call only", i)
 	case !attached():
