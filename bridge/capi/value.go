@@ -279,10 +279,12 @@ func write(out *C.size_t, data unsafe.Pointer, room C.size_t, size func() (int, 
 		*out = C.size_t(n)
 		return nil
 	}
-	written, err := write(view(data, room)[:0])
+	place := view(data, C.size_t(n)) // and not the rest of the room, in which the tensor may lie
+	written, err := write(place[:0])
 	if err != nil {
 		return err
 	}
+	copy(place, written) // which lies elsewhere if it was made of what lay here
 	*out = C.size_t(len(written))
 	return nil
 }

@@ -251,6 +251,35 @@ static void tensors_are_written_row_major(void) {
 
 /* A buffer of any size that is too small is an error, gets no byte, and the size that is needed is reported. Without
  * a buffer that size is all that was asked for. */
+/* Wherever the tensor lies in the buffer, or beside it. */
+static void a_buffer_may_have_the_tensor_in_it(void) {
+  enum { SIZE = 8, AT = 100, ROOM = 200 };
+  int64_t shape[] = {SIZE};
+  for (int start = AT - 40; start <= AT + 40; start++) {
+    for (int format = 0; format < 4; format++) {
+      unsigned char memory[ROOM + AT + 40], want[ROOM];
+      memset(memory, 0xee, sizeof memory);
+      for (int i = 0; i < SIZE; i++) memory[AT + i] = (unsigned char)i;
+      DLTensor view = {.data = memory + AT, .device = {kDLCPU, 0}, .ndim = 1, .dtype = UINT8, .shape = shape};
+      dlb_value value = {0};
+      CHECK_OK(dlb_tensor_lend(&value.tensor, &view, 0, NULL, NULL, &error));
+      size_t size = 0, written = 0;
+      static const uint64_t options[] = {0, DLB_TENSORFLOW_FIELDS, DLB_TENSORFLOW_PAD};
+      if (format == 3) {
+        CHECK_OK(dlb_decthings_encode(&size, want, sizeof want, &value, 0, &error));
+        CHECK_OK(dlb_decthings_encode(&written, memory + start, ROOM, &value, 0, &error));
+      } else {
+        CHECK_OK(dlb_tensorflow_encode(&size, want, sizeof want, &value, options[format], &error));
+        CHECK_OK(dlb_tensorflow_encode(&written, memory + start, ROOM, &value, options[format], &error));
+      }
+      CHECK_INT(size, written);
+      CHECK(memcmp(want, memory + start, size) == 0);
+      dlb_tensor_release(value.tensor);
+    }
+  }
+  check_nothing_is_left(__func__);
+}
+
 static void a_buffer_that_is_too_small_is_an_error(void) {
   float data[6] = {0, 1, 2, 3, 4, 5};
   int64_t shape[] = {2, 3};
@@ -684,6 +713,7 @@ int main(void) {
   elements_that_the_frame_has_not_are_kept_with_them();
   small_elements_are_padded();
   tensors_are_written_row_major();
+  a_buffer_may_have_the_tensor_in_it();
   a_buffer_that_is_too_small_is_an_error();
   a_stream_is_read_in_turns();
   a_call_reads_what_it_is_good_for();
