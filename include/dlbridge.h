@@ -15,7 +15,8 @@
  * No input ends the process, but for memory that is not there: what a pointer leads to has to be as long as
  * its size or count says, and readable. The description of a tensor must not change while it is in use. NULL,
  * sizes, indexes, flags, contents and descriptions are checked. Where there is no memory for what grows with the
- * input it is DLB_ERROR_MEMORY. Go ends the process when it gets none at all for the little that every call takes.
+ * input it is DLB_ERROR_MEMORY, but for 64 MiB: so many addresses Go takes at a time for what is its own, and ends
+ * the process when it does not get them.
  *
  * The library recognises what it has made itself: messages, elements, tensors and frames. One that was given
  * back, or that a function has taken over, is DLB_ERROR_ARGUMENT wherever it is passed, and to give it back

@@ -18,7 +18,7 @@ _SEGMENT = struct.Struct("<I4xQ16xQ16x")
 _NOTE = struct.Struct("<III")
 _PT_NOTE = 4
 _GO_BUILD_ID = 4
-_MOST = 1 << 16  # bytes of program headers, and of notes, that are looked at
+_MOST = 1 << 16  # bytes of program headers, and of all notes together, that are looked at in a file
 
 
 def _notes(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
@@ -31,11 +31,13 @@ def _notes(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
         return
     file.seek(offset)
     segments = file.read(min(size * count, _MOST))
+    left = _MOST
     for kind, at, length in _SEGMENT.iter_unpack(segments[: len(segments) // size * size]):
         if kind != _PT_NOTE:
             continue
         file.seek(at)
-        notes, i = file.read(min(length, _MOST)), 0
+        notes, i = file.read(min(length, left)), 0
+        left -= len(notes)
         while i + _NOTE.size <= len(notes):
             owner, description, type = _NOTE.unpack_from(notes, i)
             i += _NOTE.size

@@ -79,6 +79,14 @@ def test_every_cut_of_a_file_is_read_or_refused():
         assert (b"Go\0\0", 4) not in _runtimes._notes(io.BytesIO(file[:end])) or end >= len(file) - len(GO) + 16
 
 
+def test_segments_that_share_their_notes_are_not_read_without_end():
+    segments, notes = 1000, struct.pack("<III", 0, 0, 1) * 5461
+    header = b"\x7fELF\x02\x01".ljust(32, b"\0") + struct.pack("<Q14xHH6x", 64, 56, segments)
+    segment = struct.pack("<I4xQ16xQ16x", 4, 64 + 56 * segments, len(notes))
+    file = io.BytesIO(header.ljust(64, b"\0") + segment * segments + notes)
+    assert len(list(_runtimes._notes(file))) <= _runtimes._MOST // 12
+
+
 def test_what_cannot_be_read_is_not_go(tmp_path):
     assert not _runtimes.is_go(str(tmp_path / "gone"))
     assert not _runtimes.is_go(str(tmp_path))
