@@ -25,14 +25,16 @@ func AppendTensor(dst []byte, t *dlpack.Tensor) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	if !t.Device().HostReadable() {
-		return dst, fmt.Errorf("decthings: memory on %v cannot be read: %w", t.Device(), dlpack.ErrDevice)
-	}
-	out, err := room(dst, head, t.NumBytes())
-	if err != nil {
-		return dst, err
-	}
 	n, start := len(dst), len(dst)+head
+	out, size := dst, t.NumBytes()
+	if int64(cap(dst)-start) < size {
+		if !t.Device().HostReadable() { // before memory is taken for what cannot be read
+			return dst, fmt.Errorf("decthings: memory on %v cannot be read: %w", t.Device(), dlpack.ErrDevice)
+		}
+		if out, err = room(dst, head, size); err != nil {
+			return dst, err
+		}
+	}
 	if out, err = t.AppendBytes(out[:start]); err != nil {
 		return dst, err
 	}

@@ -39,14 +39,15 @@ func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte
 	}
 	size := int(h.bytes)
 	head := h.size(len(dst), contentField, size, e.pad)
-	if !t.Device().HostReadable() {
-		return dst, fmt.Errorf("tensorflow: memory on %v cannot be read: %w", t.Device(), dlpack.ErrDevice)
+	n, out := len(dst), dst
+	if cap(dst)-n-head < size {
+		if !t.Device().HostReadable() { // before memory is taken for what cannot be read
+			return dst, fmt.Errorf("tensorflow: memory on %v cannot be read: %w", t.Device(), dlpack.ErrDevice)
+		}
+		if out, err = room(dst, head, size, e.pad); err != nil {
+			return dst, err
+		}
 	}
-	out, err := room(dst, head, size, e.pad)
-	if err != nil {
-		return dst, err
-	}
-	n := len(dst)
 	if out, err = t.AppendBytes(out[:n+head]); err != nil {
 		return dst, err
 	}
