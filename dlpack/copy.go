@@ -268,7 +268,7 @@ func (t *Tensor) AppendBytes(dst []byte) ([]byte, error) {
 		return dst, refuse(op, ErrDevice, "memory on %v cannot be read", t.device)
 	}
 	n, more, old := len(dst), t.NumBytes(), dst
-	if end := min(int64(cap(dst)), int64(n)+more); t.data != 0 && t.reaches(dst[n:end]) { // as append, which may be given a part of what it reads
+	if room := min(cap(dst)-n, int(more)); t.data != 0 && t.reaches(dst[n:n+room]) { // as append, which may be given a part of what it reads
 		dst = slices.Clip(dst)
 	}
 	dst, err := grow(dst, more)

@@ -17,7 +17,7 @@ func TestElementsThatNoMemoryHasRoomForAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	one := fromSlice(t, []uint8{1})
 	defer one.Close()
-	for _, n := range []int64{1<<62 - 1, 1 << 47, 1<<47 - 1<<30} { // the last is less than what can be addressed
+	for _, n := range []int64{1<<63 - 1, 1<<62 - 1, 1 << 47, 1<<47 - 1<<30} { // the last is less than what can be addressed
 		wide, err := one.Broadcast(n)
 		require.NoError(t, err)
 		defer wide.Close()
