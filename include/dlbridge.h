@@ -373,7 +373,8 @@ DLB_API int32_t dlb_decthings_consume(dlb_value *out, size_t count, const dlb_fr
 
 /* Writes a tensor, in any layout, or elements into the `room` bytes at `data`, and the number of bytes to *out.
  * `data` NULL and `room` 0 ask for that number only. The payload of a tensor is what the bytes end with: whoever
- * places those so that it is aligned can have it read without a copy.
+ * places those so that it is aligned can have it read without a copy. A tensor may lie in the buffer, elements
+ * must not.
  * Ownership: value and data stay the caller's. Lifetime: none. Threads: any, while nobody writes to the
  * tensor. On error: after DLB_ERROR_ROOM *out is the number of bytes that are needed, and the buffer is
  * unchanged; after any other error *out is 0, and the contents of the buffer are undefined. */

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/tens"
 )
@@ -135,7 +136,7 @@ func (m *message) described(i int, t *tens.Tensor) error {
 	}
 	frame := &m.frames[2+t.Part]
 	if int64(frame.size) != what.NBytes {
-		return fmt.Errorf("part %d has %d bytes, %v%v takes %d: %w", t.Part, frame.size, what.DType, t.Shape, what.NBytes, bridge.ErrSize)
+		return fmt.Errorf("part %d has %d bytes, %v%v takes %d: %w", t.Part, frame.size, what.DType, payload.Shape(t.Shape), what.NBytes, bridge.ErrSize)
 	}
 	if !littleEndian && t.Word > 1 {
 		return bridge.ErrByteOrder

@@ -81,7 +81,7 @@ func (r *Reader) next() error {
 	if dt := r.view.Type.DataType(); dt != 0 {
 		size := int64(dt.ItemSize())
 		if count > math.MaxInt64/size {
-			return fault(end, ErrTruncated, "%v%v takes %d elements of %d bytes", r.view.Type, r.view.Shape, count, size).behind(r.start)
+			return fault(end, ErrTruncated, "%v%v takes %d elements of %d bytes", r.view.Type, payload.Shape(r.view.Shape), count, size).behind(r.start)
 		}
 		return r.take(uint64(end) + uint64(count*size))
 	}

@@ -105,7 +105,7 @@ func (v *View) consume(data []byte, d Dialect, sink payload.Sink) (int, *Error) 
 	}
 	size := int64(dt.ItemSize())
 	if count > int64(len(data)-at)/size {
-		return 0, fault(at, ErrTruncated, "%v%v takes %d elements of %d bytes, %d bytes are left", v.Type, v.Shape, count, size, len(data)-at)
+		return 0, fault(at, ErrTruncated, "%v%v takes %d elements of %d bytes, %d bytes are left", v.Type, payload.Shape(v.Shape), count, size, len(data)-at)
 	}
 	end := at + int(count*size)
 	v.Data = data[at:end:end]
@@ -140,7 +140,7 @@ func (v *View) header(data []byte) (at int, count int64, fail *Error) {
 	}
 	count, err := layout.Count(v.Shape)
 	if err != nil {
-		return 0, 0, fault(2, layout.ErrOverflow, "number of elements of shape %v", v.Shape)
+		return 0, 0, fault(2, layout.ErrOverflow, "number of elements of shape %v", payload.Shape(v.Shape))
 	}
 	return at, count, nil
 }
@@ -159,7 +159,7 @@ func (v *View) elements(data []byte, at int, count int64, d Dialect, sink payloa
 		at, data, past = next, data[:next+int(n)], ErrSection
 	}
 	if count > int64(len(data)-at) { // each has a byte at least
-		return 0, fault(at, past, "%v%v takes %d elements, %d bytes are left", v.Type, v.Shape, count, len(data)-at)
+		return 0, fault(at, past, "%v%v takes %d elements, %d bytes are left", v.Type, payload.Shape(v.Shape), count, len(data)-at)
 	}
 	e := &bridge.Elements{Type: v.Type.String(), Shape: slices.Clone(v.Shape)}
 	if e.Shape == nil {
@@ -268,7 +268,7 @@ func (d Dialect) checkFormat(format string) error {
 }
 
 // Append appends the tensor in its binary form: the inverse of [Parse]. Where it takes new memory, it
-// aligns the payload to 64 bytes.
+// aligns the payload to 64 bytes. What is appended must not lie in the memory behind dst.
 //
 // Errors: [ErrType], [ErrRank], [dlpack.ErrValue], [dlpack.ErrLayout] for Data that is not as long as the
 // shape says, and those of [AppendElements] and [layout.Count]; dst is then as it was.
@@ -279,16 +279,16 @@ func (v *View) Append(dst []byte, d Dialect) ([]byte, error) {
 	dt := v.Type.DataType()
 	if dt == 0 {
 		if v.Elements == nil || v.Elements.Type != v.Type.String() || !slices.Equal(v.Elements.Shape, v.Shape) {
-			return dst, fmt.Errorf("decthings: %v%v without its elements: %w", v.Type, v.Shape, ErrType)
+			return dst, fmt.Errorf("decthings: %v%v without its elements: %w", v.Type, payload.Shape(v.Shape), ErrType)
 		}
 		return AppendElements(dst, v.Elements, d)
 	}
 	count, err := layout.Count(v.Shape)
 	if err != nil {
-		return dst, fmt.Errorf("decthings: shape %v: %w", v.Shape, err)
+		return dst, fmt.Errorf("decthings: shape %v: %w", payload.Shape(v.Shape), err)
 	}
 	if size := int64(dt.ItemSize()); int64(len(v.Data))%size != 0 || int64(len(v.Data))/size != count {
-		return dst, fmt.Errorf("decthings: %d bytes for %v%v: %w", len(v.Data), v.Type, v.Shape, dlpack.ErrLayout)
+		return dst, fmt.Errorf("decthings: %d bytes for %v%v: %w", len(v.Data), v.Type, payload.Shape(v.Shape), dlpack.ErrLayout)
 	}
 	if v.Type == Boolean {
 		if i := payload.NotBool(v.Data); i >= 0 {
@@ -326,7 +326,7 @@ func sizeHeader(t Type, shape []int64) (int, error) {
 		return 0, fmt.Errorf("decthings: rank %d: %w", len(shape), ErrRank)
 	}
 	if _, err := layout.Count(shape); err != nil {
-		return 0, fmt.Errorf("decthings: shape %v: %w", shape, err)
+		return 0, fmt.Errorf("decthings: shape %v: %w", payload.Shape(shape), err)
 	}
 	n := 2
 	for _, dim := range shape {
@@ -343,7 +343,7 @@ func appendHeader(dst []byte, t Type, shape []int64) []byte {
 	return dst
 }
 
-// AppendElements appends a tensor of strings, binaries or media.
+// AppendElements appends a tensor of strings, binaries or media, which must not lie in the memory behind dst.
 //
 // Errors: [ErrType], [ErrDialect], [ErrRank], [ErrFormat] for a format that the dialect cannot say,
 // [dlpack.ErrValue] for text that is not UTF-8 (of a format in [Doc]: ASCII), [dlpack.ErrMemory], and those

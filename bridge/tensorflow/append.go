@@ -80,7 +80,8 @@ func Pad(n int) EncodeOption { return func(e encoding) encoding { e.pad = n; ret
 func As(dtype DType) EncodeOption { return func(e encoding) encoding { e.dtype = dtype; return e } }
 
 // Append appends the tensor as a TensorProto: the inverse of [Parse]. Without options the bytes are those
-// that TensorFlow writes. Where it takes new memory, it aligns the elements to 64 bytes.
+// that TensorFlow writes. Where it takes new memory, it aligns the elements to 64 bytes. What is appended must not
+// lie in the memory behind dst.
 //
 // Errors: [ErrDType], [ErrRank], [layout.ErrNegative], [layout.ErrOverflow], [ErrSize], [ErrValue] for a
 // bool that is neither 0 nor 1, and those of [AppendElements]; dst is then as it was.
@@ -123,7 +124,7 @@ func AppendHeader(dst []byte, dtype DType, shape []int64, options ...EncodeOptio
 }
 
 // AppendElements appends a tensor of strings, resources, variants or quantised numbers: the inverse of
-// [View.AsElements].
+// [View.AsElements]. They must not lie in the memory behind dst.
 //
 // Errors: [ErrDType] for a type that TensorFlow does not have, that [dlpack.Tensor] is for, or that [As] cannot write
 // the elements as, [ErrSize] for
@@ -299,7 +300,7 @@ func headerOf(dtype DType, shape []int64) (h header, err error) {
 	}
 	if dt := kinds[dtype].storage; dt != 0 {
 		if h.bytes, err = dt.NumBytes(h.count, true); err != nil || h.bytes > payload.Addressable {
-			return h, fmt.Errorf("tensorflow: %v%v is too large: %w", dtype, append([]int64{}, shape...), dlpack.ErrMemory)
+			return h, fmt.Errorf("tensorflow: %v%v is too large: %w", dtype, payload.Shape(shape), dlpack.ErrMemory)
 		}
 	}
 	return h, nil
