@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -87,8 +88,8 @@ func As(dtype DType) EncodeOption { return func(e encoding) encoding { e.dtype =
 // bool that is neither 0 nor 1, and those of [AppendElements]; dst is then as it was.
 func (v *View) Append(dst []byte, options ...EncodeOption) ([]byte, error) {
 	if v.DType.Storage() == 0 && v.DType.valid() {
-		if v.Elements == nil || v.Elements.Type != v.DType.String() {
-			return dst, fmt.Errorf("tensorflow: %v without its elements: %w", v.DType, ErrDType)
+		if v.Elements == nil || v.Elements.Type != v.DType.String() || !slices.Equal(v.Elements.Shape, v.Shape) {
+			return dst, fmt.Errorf("tensorflow: %v%v without its elements: %w", v.DType, payload.Shape(v.Shape), ErrDType)
 		}
 		return AppendElements(dst, v.Elements, options...)
 	}

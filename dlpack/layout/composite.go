@@ -77,19 +77,34 @@ func (c Composite) Pad(fill int, pads ...[2]int64) (Composite, error) {
 	// The frame around the box in the middle: before and behind it along each dimension, as wide as
 	// the box along those before and as the whole along those behind.
 	start, size := make([]int64, rank), slices.Clone(padded.shape)
+	none := 0 // sizes of 0: with any, a piece has nothing in it
+	for _, n := range size {
+		if n == 0 {
+			none++
+		}
+	}
+	resize := func(d int, n int64) {
+		if size[d] == 0 {
+			none--
+		}
+		if size[d] = n; n == 0 {
+			none++
+		}
+	}
 	for d, pad := range pads {
 		for _, side := range []struct{ start, size int64 }{{0, pad[0]}, {pad[0] + c.shape[d], pad[1]}} {
-			if side.size == 0 {
+			start[d] = side.start
+			if resize(d, side.size); none > 0 {
 				continue
 			}
-			start[d], size[d] = side.start, side.size
 			box := Layout{Shape: size, Strides: make([]int64, rank)}.Clone()
 			var err error
 			if padded, err = padded.with(Piece{Start: slices.Clone(start), Source: fill, View: box}); err != nil {
 				return Composite{}, err
 			}
 		}
-		start[d], size[d] = pad[0], c.shape[d]
+		start[d] = pad[0]
+		resize(d, c.shape[d])
 	}
 	return padded, nil
 }
