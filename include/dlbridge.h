@@ -57,7 +57,7 @@
  *
  * What Go asks of a process it asks here too: signal handlers that the program installs have SA_ONSTACK, and
  * alternate stacks that it gives to signals have 8 KiB at least. A thread that calls these functions has a stack of
- * 32 KiB at least. When the library is loaded, 1 GiB of address space, eight threads and eight file descriptors are to be
+ * 64 KiB at least. When the library is loaded, 1 GiB of address space, eight threads and eight file descriptors are to be
  * had: Go ends the process otherwise.
  */
 #ifndef DLBRIDGE_H_

@@ -3,14 +3,15 @@
 
 #include <pthread.h>
 
-enum { STACK = 20 << 10 };
+enum { STACK = 56 << 10, SIDE = 64 };
 
-static char memory[256];
+static char memory[SIDE * SIDE * sizeof(float) + 256];
+static float data[SIDE * SIDE];
 
 static void *write_and_read(void *ctx) {
-  float data[6] = {0, 1, 2, 3, 4, 5};
-  int64_t shape[] = {2, 3};
+  int64_t shape[] = {SIDE, SIDE}, strides[] = {1, SIDE}; /* transposed, which the kernels have blocks on the stack for */
   DLManagedTensorVersioned made = made_by_producer(data, shape, ctx);
+  made.dl_tensor.strides = strides;
   dlb_value value = {.tensor = &made}, again[4];
   dlb_message_tensor tensor = {.tensor = NULL};
   dlb_message *message;
@@ -23,6 +24,8 @@ static void *write_and_read(void *ctx) {
   if (dlb_tensorflow_encode(&frame.size, memory, sizeof memory, &value, 0, NULL) != DLB_OK) return NULL;
   if (dlb_tensorflow_decode(again, &frame, 0, NULL) != DLB_OK) return NULL;
   dlb_message_fields fields = {.metadata = {NULL, 0}};
+  if (dlb_tensor_copy(&tensor.tensor, &made, NULL) != DLB_OK) return NULL;
+  dlb_tensor_release(tensor.tensor);
   if (dlb_tensor_copy(&tensor.tensor, again[0].tensor, NULL) != DLB_OK) return NULL;
   dlb_tensor_release(again[0].tensor);
   if (dlb_message_encode(&message, &fields, &tensor, 1, NULL) != DLB_OK) return NULL;
