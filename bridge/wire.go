@@ -98,6 +98,9 @@ func extension(t *tens.Tensor) (dt dlpack.DataType, padded bool, err error) {
 	if !ok {
 		return 0, false, fmt.Errorf("%w: dtype V without the attribute dlpack", ErrDType)
 	}
+	if bytes.Count(text, []byte{','}) > 3 { // package json makes an error for each value that is none
+		return 0, false, fmt.Errorf("%w: dlpack = %.40q is not [code, bits, lanes] or [code, bits, lanes, 4]", ErrDType, text)
+	}
 	text = bytes.Clone(text) // package json panics where somebody changes it meanwhile
 	var n []int64            // into which null would go as 0
 	if json.Unmarshal(text, &n) != nil || bytes.ContainsRune(text, 'n') || len(n) < 3 || len(n) > 4 || len(n) == 4 && n[3] != paddedMark {

@@ -161,7 +161,7 @@ func newList[T []byte | string](n int) (list []T, free func(), err error) {
 // What a call may take of Go's memory for each byte of a label or of rules, and for each tensor and dimension that it
 // encodes: no less than it does.
 const (
-	perByte      = 32
+	perByte      = 48
 	perTensor    = 1 << 10
 	perDimension = 64
 )

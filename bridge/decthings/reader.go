@@ -16,6 +16,7 @@ type Reader struct {
 	in      *bufio.Reader
 	dialect Dialect
 	err     error
+	late    error // of the io.Reader, that came with the last bytes of what was asked for
 	start   int64 // of the tensor in the stream
 	view    View
 	tensor  []byte // what has come of it
@@ -45,6 +46,10 @@ func (r *Reader) Next() ([]byte, error) {
 		return nil, fmt.Errorf("decthings: io.Reader: %w", tens.ErrNil)
 	}
 	if r.err != nil {
+		return nil, r.err
+	}
+	if r.late != nil {
+		r.err = r.failed(r.late)
 		return nil, r.err
 	}
 	r.err = errPanicked // unless next returns
@@ -148,8 +153,15 @@ func (r *Reader) take(n uint64) error {
 func (r *Reader) fill(data []byte) (got int, err error) {
 	const tries = 100 // as package bufio
 	for idle := 0; got < len(data); idle++ {
+		if r.late != nil {
+			return got, r.late
+		}
 		n, err := r.in.Read(data[got:])
-		if got += n; err != nil && got < len(data) {
+		got += n
+		if err != nil && err != io.EOF {
+			r.late = err
+		}
+		if err != nil && got < len(data) {
 			return got, err
 		}
 		if n > 0 {

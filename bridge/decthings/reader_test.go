@@ -201,6 +201,34 @@ func TestReaderEndsWithAPanic(t *testing.T) {
 	}
 }
 
+// An error may come with the last bytes, and not again.
+func TestReaderKeepsAnErrorThatComesWithTheLastBytes(t *testing.T) {
+	broken := errors.New("broken")
+	for _, size := range []int{100, 1 << 16, 1 << 20} {
+		data, err := (&decthings.View{Type: decthings.U8, Shape: []int64{int64(size)}, Data: make([]byte, size)}).Append(nil, decthings.Doc)
+		require.NoError(t, err)
+		tensors, err := readAll(&once{data: data, err: broken}, decthings.Doc)
+		assert.ErrorIs(t, err, broken)
+		assert.LessOrEqual(t, len(tensors), 1)
+	}
+}
+
+// once gives an error with its last bytes, and io.EOF from then on.
+type once struct {
+	data []byte
+	err  error
+}
+
+func (o *once) Read(p []byte) (int, error) {
+	n := copy(p, o.data)
+	if o.data = o.data[n:]; len(o.data) > 0 {
+		return n, nil
+	}
+	err := o.err
+	o.err = io.EOF
+	return n, err
+}
+
 // idle reads nothing, and says nothing.
 type idle struct{}
 
