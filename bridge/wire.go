@@ -98,12 +98,10 @@ func extension(t *tens.Tensor) (dt dlpack.DataType, padded bool, err error) {
 	if !ok {
 		return 0, false, fmt.Errorf("%w: dtype V without the attribute dlpack", ErrDType)
 	}
-	if bytes.Count(text, []byte{','}) > 3 { // package json makes an error for each value that is none
-		return 0, false, fmt.Errorf("%w: dlpack = %.40q is not [code, bits, lanes] or [code, bits, lanes, 4]", ErrDType, text)
-	}
-	text = bytes.Clone(text) // package json panics where somebody changes it meanwhile
-	var n []int64            // into which null would go as 0
-	if json.Unmarshal(text, &n) != nil || bytes.ContainsRune(text, 'n') || len(n) < 3 || len(n) > 4 || len(n) == 4 && n[3] != paddedMark {
+	text = bytes.Clone(text)                      // package json panics where somebody changes it meanwhile
+	var n []int64                                 // into which null would go as 0
+	tooMany := bytes.Count(text, []byte{','}) > 3 // for each of which package json may make an error
+	if tooMany || json.Unmarshal(text, &n) != nil || bytes.ContainsRune(text, 'n') || len(n) < 3 || len(n) > 4 || len(n) == 4 && n[3] != paddedMark {
 		return 0, false, fmt.Errorf("%w: dlpack = %.40q is not [code, bits, lanes] or [code, bits, lanes, 4]", ErrDType, text)
 	}
 	if n[0] < 0 || n[0] > 255 || n[1] < 1 || n[1] > 255 || n[2] < 1 || n[2] > 65535 {

@@ -15,8 +15,8 @@
  * No input ends the process, but for memory that is not there: what a pointer leads to has to be as long as
  * its size or count says, and readable. The description of a tensor must not change while it is in use. NULL,
  * sizes, indexes, flags, contents and descriptions are checked. Where there is no memory for what grows with the
- * input it is DLB_ERROR_MEMORY, but for 64 MiB: so many addresses Go takes at a time for what is its own, and ends
- * the process when it does not get them.
+ * input it is DLB_ERROR_MEMORY. Go reserves memory of its own in steps of 64 MiB of addresses, and ends the process
+ * when it does not get them.
  *
  * The library recognises what it has made itself: messages, elements, tensors and frames. One that was given
  * back, or that a function has taken over, is DLB_ERROR_ARGUMENT wherever it is passed, and to give it back
@@ -386,9 +386,9 @@ DLB_API int32_t dlb_decthings_encode(size_t *out, void *data, size_t room, const
  * Ownership: borrowed. Lifetime: the call. Threads: any. On error: the message names the rule. */
 DLB_API int32_t dlb_decthings_check(dlb_bytes rules, const dlb_value *value, dlb_error *error);
 
-/* Options of dlb_tensorflow_decode. With DLB_TENSORFLOW_LENIENT, as in TensorFlow's C++, values behind the last element
- * and content of a tensor without elements are passed over, of integers out of range the low bits count, and an unknown
- * rank is that of the dimensions that are given. */
+/* Options of dlb_tensorflow_decode. With DLB_TENSORFLOW_LENIENT it reads as TensorFlow's C++ does: it ignores values behind
+ * the last element and the content of a tensor without elements, keeps the low bits of integers that are out of range,
+ * and takes the dimensions that are given where the rank is said to be unknown. */
 #define DLB_TENSORFLOW_LENIENT ((uint64_t)1)
 #define DLB_TENSORFLOW_INTEGERS ((uint64_t)2) /* quantised numbers as tensors of integers */
 /* How many bytes a tensor may take that says only some of its values; the last one then stands for all that

@@ -75,7 +75,7 @@ func capiUnpack(out **C.dlb_message, packed *C.dlb_frame, options C.uint64_t, e 
 	})
 }
 
-// countFrames counts packed frames, of which the first ones go into few.
+// countFrames counts the packed frames, and puts the first ones into few.
 func countFrames(data []byte, few [][]byte) (count int, err error) {
 	for at := 0; at < len(data); count++ {
 		frame, n, err := tens.ConsumeFrame(data[at:])

@@ -64,8 +64,8 @@ func Limit(bytes int64) DecodeOption {
 
 // Lenient takes what TensorFlow's C++ reader takes beyond the rules: values behind the last element, and
 // content of a tensor without elements, are passed over; of integers out of range the low bits count; and
-// an unknown rank is that of the dimensions that are given. Varints of more than 64 bits, whose high bits that reader
-// drops, are refused all the same.
+// an unknown rank is that of the dimensions that are given. Varints of more than 64 bits are
+// refused all the same; that reader drops their high bits.
 func Lenient() DecodeOption {
 	return func(d decoding) decoding { d.lenient = true; return d }
 }

@@ -249,8 +249,6 @@ static void tensors_are_written_row_major(void) {
   check_nothing_is_left(__func__);
 }
 
-/* A buffer of any size that is too small is an error, gets no byte, and the size that is needed is reported. Without
- * a buffer that size is all that was asked for. */
 /* Wherever the tensor lies in the buffer, or beside it. */
 static void a_buffer_may_have_the_tensor_in_it(void) {
   enum { SIZE = 8, AT = 100, ROOM = 200 };
@@ -280,6 +278,8 @@ static void a_buffer_may_have_the_tensor_in_it(void) {
   check_nothing_is_left(__func__);
 }
 
+/* A buffer of any size that is too small is an error, gets no byte, and the size that is needed is reported. Without
+ * a buffer that size is all that was asked for. */
 static void a_buffer_that_is_too_small_is_an_error(void) {
   float data[6] = {0, 1, 2, 3, 4, 5};
   int64_t shape[] = {2, 3};

@@ -35,7 +35,7 @@ func TestElementsThatNoMemoryHasRoomForAreNotWritten(t *testing.T) {
 	require.NoError(t, err)
 	defer device.Close()
 
-	// Addresses without memory behind them, of which there is no second half to be had.
+	// More than half of the address space: a second range of the same size cannot be had.
 	half, err := syscall.Mmap(-1, 0, size/2+1<<30, syscall.PROT_NONE, syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_NORESERVE)
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, syscall.Munmap(half)) }()

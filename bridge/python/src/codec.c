@@ -132,7 +132,7 @@ static int is_loaded_library(const char *path) {
   return handle == loaded_handle;
 }
 
-/* Loads the library, unless one is loaded already, which with `only` must be that of the path. */
+/* Loads the library, unless one is loaded already. With `only`, that one must be the library at the path. */
 static int load(const char *path, int only) {
   failure why = {0};
   int opened = 0;
@@ -276,7 +276,6 @@ static int lend_frames(PyObject *sequence, const char *what, dlb_frame **out, si
   end_frames(*out, done);
   return -1;
 }
-
 
 PyObject *view_of_frame(module_state *state, const dlb_frame *frame) {
   int64_t shape[1] = {(int64_t)frame->size};
@@ -563,7 +562,7 @@ PyObject *codec_decode(PyObject *module, PyObject *args) {
   return result;
 }
 
-/* What the frames of a message take as views, but for the message itself. Empty ones are one object. */
+/* The bytes that memoryviews on the frames of a message take, without the message. All empty frames share one view. */
 static size_t size_of_views(const library *go, const dlb_message *message, size_t count) {
   size_t size = count * PLACE_SIZE;
   for (size_t i = 0; i < count; i++) {

@@ -58,8 +58,8 @@ static size_t object_size(dlb_bytes value, int objects) {
   return OBJECT_SIZE + (objects == TEXTS ? 4 : 1) * value.size;
 }
 
-/* What elements take as Python objects. Few count as nothing: whatever they are, but for their bytes, at most four times
- * these. */
+/* The bytes that elements take as Python objects. The answer is 0 where there are so few elements that they are within
+ * the limit, whatever they are: it covers the objects, and the text in them takes at most four times its bytes. */
 static size_t size_of_elements(const input *in, const dlb_elements *e) {
   size_t each = sizeof(dlb_bytes) + PLACE_SIZE;
   int media = e->formats != NULL;

@@ -280,9 +280,9 @@ static void function_end(PyObject *op) {
   Py_DECREF(type);
 }
 
-/* A function may convert the results of another, that one those of a third, and so on: chains are as long as programs make
- * them. So that the C stack does not grow with them, few functions end inside each other on a thread; those that are
- * dropped deeper wait for the outermost. */
+/* A function may convert the results of another function, which may convert those of a third. Such chains can have any
+ * length. To keep the C stack small, few functions are ended inside each other on a thread. A function that is dropped
+ * deeper than that waits until the outermost has ended. */
 static void function_dealloc(PyObject *op) {
   enum { NESTED = 8 };
   static __thread PyObject *waiting;
