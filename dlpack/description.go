@@ -93,7 +93,11 @@ func (r Role) String() string {
 	for bit, name := range []string{"constant", "persistent", "trainable", "input"} {
 		if r&(1<<bit) != 0 {
 			names = append(names, name)
+			r &^= 1 << bit
 		}
+	}
+	if r != 0 {
+		names = append(names, fmt.Sprintf("%#x", uint8(r)))
 	}
 	return strings.Join(names, "+")
 }

@@ -47,6 +47,7 @@ func TestTheFourKindsHaveTheFlagsOfTheDocument(t *testing.T) {
 	})
 	assert.Equal(t, "persistent+trainable+input", (dlpack.Variable | dlpack.IsInput).String())
 	assert.Equal(t, "not known", dlpack.Role(0).String())
+	assert.Equal(t, "constant+0xf0", (dlpack.IsConstant | 0xf0).String(), "bits that have no name")
 }
 
 func TestDescriptionsAllocateWhatTheDocumentLaysOut(t *testing.T) {

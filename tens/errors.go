@@ -2,6 +2,7 @@ package tens
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 )
 
@@ -79,7 +80,7 @@ func (e *Error) Error() string {
 		b = append(b, quote([]byte(e.Attribute))...)
 		b = append(b, ": "...)
 	}
-	b = append(b, e.Kind.Error()...)
+	b = fmt.Append(b, e.Kind)
 	if e.Offset >= 0 {
 		b = append(b, " (byte "...)
 		b = strconv.AppendInt(b, int64(e.Offset), 10)

@@ -574,4 +574,5 @@ func TestErrorsWrapTheirKind(t *testing.T) {
 	err := error(&tens.Error{Kind: io.EOF, Tensor: -1, Offset: -1, Attribute: "x"})
 	assert.ErrorIs(t, err, io.EOF)
 	assert.EqualError(t, err, `tens: "x": EOF`)
+	assert.EqualError(t, &tens.Error{}, "tens: tensor 0: <nil> (byte 0)")
 }

@@ -30,8 +30,8 @@
 // # Memory
 //
 // Numbers and booleans take at most 4 times the memory of their bytes, which is a copy where they are not aligned.
-// Strings, binaries and media take at most 32 times theirs, and rules 48 times: each element is a slice of 24 bytes, and a format a
-// string of 16. The README of package bridge has the table of all decoders.
+// Strings, binaries and media take at most 32 times theirs, and rules 48 times: each element is a slice of 24 bytes,
+// and a format a string of 16. The README of package bridge has the table of all decoders.
 //
 // Nobody may write to bytes while they are read: what is read of them then has any value, or is an error.
 //

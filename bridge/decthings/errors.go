@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 )
 
 // The causes of errors of this package, beside [dlpack.ErrValue] (a boolean other than 0 and 1, text that
@@ -43,9 +42,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	b := strconv.AppendInt([]byte("decthings: byte "), e.Offset, 10)
-	b = append(append(b, ": "...), e.Where...)
-	return string(append(append(b, ": "...), e.Err.Error()...))
+	return fmt.Sprintf("decthings: byte %d: %s: %v", e.Offset, e.Where, e.Err)
 }
 
 // Unwrap returns the cause.

@@ -29,7 +29,18 @@ func NewReader(r io.Reader, d Dialect) *Reader {
 	if r == nil {
 		return &Reader{}
 	}
-	return &Reader{in: bufio.NewReader(r), dialect: d, err: d.check()}
+	return &Reader{in: bufio.NewReader(checked{r}), dialect: d, err: d.check()}
+}
+
+// checked refuses counts that an io.Reader must not return: package bufio panics on them.
+type checked struct{ io.Reader }
+
+func (c checked) Read(data []byte) (int, error) {
+	n, err := c.Reader.Read(data)
+	if n < 0 || n > len(data) {
+		return 0, fmt.Errorf("the io.Reader returned %d for %d bytes", n, len(data))
+	}
+	return n, err
 }
 
 // errPanicked: part of a tensor was read, and what follows is no beginning of another.

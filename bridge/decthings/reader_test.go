@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -202,6 +203,35 @@ func TestReaderEndsWithAPanic(t *testing.T) {
 }
 
 // An error may come with the last bytes, and not again.
+// wrongCount is an io.Reader whose counts are not those of what it has written, from a byte on.
+type wrongCount struct {
+	data  []byte
+	count int
+}
+
+func (r *wrongCount) Read(data []byte) (int, error) {
+	n := copy(data, r.data)
+	if r.data = r.data[n:]; n == 0 {
+		return r.count, nil
+	}
+	return n, nil
+}
+
+func TestReaderRefusesCountsThatAReaderMustNotReturn(t *testing.T) {
+	header, err := decthings.AppendHeader(nil, decthings.U8, []int64{100_000})
+	require.NoError(t, err)
+	for _, sent := range []int{0, len(header), 50_000, 99_000} { // small reads go through a buffer, large ones do not
+		for _, count := range []int{-1, math.MinInt, 1 << 20, math.MaxInt} {
+			stream := append(header[:len(header):len(header)], make([]byte, 100_000)...)
+			in := decthings.NewReader(&wrongCount{stream[:sent], count}, decthings.Doc)
+			_, err := in.Next()
+			require.ErrorContains(t, err, fmt.Sprintf("the io.Reader returned %d for ", count))
+			_, again := in.Next()
+			require.Equal(t, err, again)
+		}
+	}
+}
+
 func TestReaderKeepsAnErrorThatComesWithTheLastBytes(t *testing.T) {
 	broken := errors.New("broken")
 	for _, size := range []int{100, 1 << 16, 1 << 20} {

@@ -12,6 +12,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
+	"github.com/dlbridge/dlbridge/tens"
 )
 
 // A View is a tensor as its bytes say it. It aliases them and owns nothing.
@@ -49,16 +50,9 @@ func whole(n, size int) error {
 // again; on error v says nothing.
 //
 // Errors: an [*Error] with [ErrTruncated], [ErrType], [ErrVarint], [layout.ErrOverflow],
-// [dlpack.ErrValue], [ErrSection] or [ErrFormat]; or [ErrDialect].
+// [dlpack.ErrValue], [ErrSection] or [ErrFormat]; or [ErrDialect]; [tens.ErrNil] of a nil View.
 func (v *View) Consume(data []byte, d Dialect) (n int, err error) {
-	if err := d.check(); err != nil {
-		return 0, err
-	}
-	n, fault := v.consume(data, d, nil)
-	if fault != nil {
-		return 0, fault
-	}
-	return n, nil
+	return v.ConsumeTo(nil, data, d)
 }
 
 // ParseTo is [Parse] for package capi, as [View.ConsumeTo].
@@ -76,6 +70,9 @@ func ParseTo(sink payload.Sink, data []byte, d Dialect) (v View, err error) {
 //
 // Errors: those of [View.Consume] and of the sink.
 func (v *View) ConsumeTo(sink payload.Sink, data []byte, d Dialect) (n int, err error) {
+	if v == nil {
+		return 0, errNilView
+	}
 	if err := d.check(); err != nil {
 		return 0, err
 	}
@@ -85,6 +82,8 @@ func (v *View) ConsumeTo(sink payload.Sink, data []byte, d Dialect) (n int, err 
 	}
 	return n, nil
 }
+
+var errNilView = fmt.Errorf("decthings: View: %w", tens.ErrNil)
 
 func (d Dialect) check() error {
 	if int(d) >= len(dialects) {
@@ -271,8 +270,11 @@ func (d Dialect) checkFormat(format string) error {
 // aligns the payload to 64 bytes. What is appended must not lie in the memory behind dst.
 //
 // Errors: [ErrType], [ErrRank], [dlpack.ErrValue], [dlpack.ErrLayout] for Data that is not as long as the
-// shape says, and those of [AppendElements] and [layout.Count]; dst is then as it was.
+// shape says, [tens.ErrNil] of a nil View, and those of [AppendElements] and [layout.Count]; dst is then as it was.
 func (v *View) Append(dst []byte, d Dialect) ([]byte, error) {
+	if v == nil {
+		return dst, errNilView
+	}
 	if err := d.check(); err != nil {
 		return dst, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/decthings"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
+	"github.com/dlbridge/dlbridge/tens"
 )
 
 func ExampleParse() {
@@ -188,6 +189,16 @@ func TestAppendRefusesWhatCannotBeRead(t *testing.T) {
 		_, err := decthings.AppendHeader(nil, what, nil)
 		assert.ErrorIs(t, err, decthings.ErrType)
 	}
+}
+
+func TestNilViewsAndZeroErrorsAnswer(t *testing.T) {
+	var v *decthings.View
+	_, err := v.Consume([]byte{3, 0, 1}, decthings.Doc)
+	assert.ErrorIs(t, err, tens.ErrNil)
+	dst, err := v.Append([]byte("kept"), decthings.Doc)
+	assert.ErrorIs(t, err, tens.ErrNil)
+	assert.Equal(t, []byte("kept"), dst)
+	assert.EqualError(t, &decthings.Error{Where: "here"}, "decthings: byte 0: here: <nil>")
 }
 
 func TestBooleansOtherThan0And1AreFoundAnywhere(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
+	"github.com/dlbridge/dlbridge/tens"
 )
 
 // An EncodeOption changes how a TensorProto is written.
@@ -85,8 +86,11 @@ func As(dtype DType) EncodeOption { return func(e encoding) encoding { e.dtype =
 // lie in the memory behind dst.
 //
 // Errors: [ErrDType], [ErrRank], [layout.ErrNegative], [layout.ErrOverflow], [ErrSize], [ErrValue] for a
-// bool that is neither 0 nor 1, and those of [AppendElements]; dst is then as it was.
+// bool that is neither 0 nor 1, [tens.ErrNil] of a nil View, and those of [AppendElements]; dst is then as it was.
 func (v *View) Append(dst []byte, options ...EncodeOption) ([]byte, error) {
+	if v == nil {
+		return dst, fmt.Errorf("tensorflow: View: %w", tens.ErrNil)
+	}
 	if v.DType.Storage() == 0 && v.DType.valid() {
 		if v.Elements == nil || v.Elements.Type != v.DType.String() || !slices.Equal(v.Elements.Shape, v.Shape) {
 			return dst, fmt.Errorf("tensorflow: %v%v without its elements: %w", v.DType, payload.Shape(v.Shape), ErrDType)

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/dlbridge/dlbridge/dlpack/layout"
+	"github.com/dlbridge/dlbridge/tens"
 )
 
 // A Description is a TensorDescription: what a tensor is, and where TensorFlow has it
@@ -92,8 +93,11 @@ func (a *Allocation) read(r reader) *Error {
 
 // Append appends the description as a TensorDescription: the inverse of [ParseDescription].
 //
-// Errors: [ErrText]; dst is then as it was.
+// Errors: [ErrText], [tens.ErrNil] of a nil Description; dst is then as it was.
 func (d *Description) Append(dst []byte) ([]byte, error) {
+	if d == nil {
+		return dst, fmt.Errorf("tensorflow: Description: %w", tens.ErrNil)
+	}
 	if d.Allocation != nil && !utf8.ValidString(d.Allocation.AllocatorName) {
 		return dst, fmt.Errorf("tensorflow: name of an allocator %.40q: %w", d.Allocation.AllocatorName, ErrText)
 	}

@@ -3,7 +3,6 @@ package tensorflow
 import (
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/dlbridge/dlbridge/bridge"
 )
@@ -40,9 +39,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	b := strconv.AppendInt([]byte("tensorflow: byte "), int64(e.Offset), 10)
-	b = append(append(b, ": "...), e.Where...)
-	return string(append(append(b, ": "...), e.Err.Error()...))
+	return fmt.Sprintf("tensorflow: byte %d: %s: %v", e.Offset, e.Where, e.Err)
 }
 
 // Unwrap returns the cause.

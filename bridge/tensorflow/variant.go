@@ -5,6 +5,8 @@ import (
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/dlbridge/dlbridge/tens"
 )
 
 // A VariantData is a VariantTensorDataProto: one element of a tensor of variants (tensor.proto). It aliases
@@ -53,8 +55,11 @@ func ParseVariant(data []byte) (VariantData, error) {
 
 // Append appends the data as a VariantTensorDataProto: the inverse of [ParseVariant].
 //
-// Errors: [ErrText]; dst is then as it was.
+// Errors: [ErrText], [tens.ErrNil] of a nil VariantData; dst is then as it was.
 func (v *VariantData) Append(dst []byte) ([]byte, error) {
+	if v == nil {
+		return dst, fmt.Errorf("tensorflow: VariantData: %w", tens.ErrNil)
+	}
 	if !utf8.ValidString(v.TypeName) {
 		return dst, fmt.Errorf("tensorflow: type name %.40q: %w", v.TypeName, ErrText)
 	}

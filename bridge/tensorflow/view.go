@@ -581,8 +581,11 @@ func (p *tensorProto) splitContent(d *decoding) (*bridge.Elements, *Error) {
 
 // AsElements is the tensor as elements, whatever its type: the form of what DLPack has no type for. Where the view has
 // none it makes them, which takes 24 bytes for each; of quantised numbers that repeat the last value [Limit] has
-// counted these.
+// counted these. A nil View has none.
 func (v *View) AsElements() *bridge.Elements {
+	if v == nil {
+		return nil
+	}
 	if v.Elements != nil {
 		return v.Elements
 	}

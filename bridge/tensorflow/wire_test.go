@@ -18,6 +18,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
+	"github.com/dlbridge/dlbridge/tens"
 )
 
 func ExampleParse() {
@@ -459,6 +460,22 @@ func TestAppendRefusesWhatTensorFlowDoesNotHave(t *testing.T) {
 }
 
 // Ranks from none to the most there are.
+func TestNilMessagesAndZeroErrorsAnswer(t *testing.T) {
+	dst := []byte("kept")
+	for name, append := range map[string]func() ([]byte, error){
+		"View":        func() ([]byte, error) { return (*tensorflow.View)(nil).Append(dst) },
+		"Description": func() ([]byte, error) { return (*tensorflow.Description)(nil).Append(dst) },
+		"VariantData": func() ([]byte, error) { return (*tensorflow.VariantData)(nil).Append(dst) },
+	} {
+		out, err := append()
+		assert.ErrorIs(t, err, tens.ErrNil, name)
+		assert.ErrorContains(t, err, name)
+		assert.Equal(t, []byte("kept"), out, name)
+	}
+	assert.Nil(t, (*tensorflow.View)(nil).AsElements())
+	assert.EqualError(t, &tensorflow.Error{Where: "here"}, "tensorflow: byte 0: here: <nil>")
+}
+
 func TestEveryRankTravels(t *testing.T) {
 	for rank := range layout.MaxRank + 1 {
 		shape := make([]int64, rank)
