@@ -49,8 +49,8 @@ func LabelAttributes(a tens.Attributes) EncodeOption {
 //
 // Ownership: the tensors stay the caller's. Lifetime: they must stay open while the message is in use:
 // its parts are bare slices of their memory. Threads: any. On error: [ErrDType], [ErrByteOrder],
-// [dlpack.ErrDevice], [dlpack.ErrClosed] or [dlpack.ErrMemory], with the index of the tensor; or one of
-// package tens for metadata that is no JSON object.
+// [dlpack.ErrDevice], [dlpack.ErrClosed] or [dlpack.ErrMemory], with the index of the tensor;
+// [dlpack.ErrMemory] for a label that there is no memory for; or one of package tens for metadata that is no JSON object.
 func Message(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Report, error) {
 	msg := &tens.Message{Form: [4]byte{'T', 'E', 'N', 'S'}, Parts: make([][]byte, len(ts))}
 	label := &tens.Label{Tensors: make([]tens.Tensor, len(ts))}
@@ -71,10 +71,33 @@ func Message(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Repo
 			return nil, nil, fmt.Errorf("bridge: %w", err)
 		}
 	}
+	if err := dlpack.RequireMemory(perByte * textSize(label)); err != nil {
+		return nil, nil, fmt.Errorf("bridge: label: %w", err)
+	}
 	if err := msg.SetTENS(label); err != nil {
 		return nil, nil, err
 	}
 	return msg, report, nil
+}
+
+// perByte is no less than what writing a label takes of memory for each byte of its text.
+const perByte = 16
+
+// textSize returns how many bytes the names and the JSON text of a label have at most when they are written. Tensors may
+// share a text, so that there may be more bytes than any memory has room for. The result is [payload.Addressable] at most.
+func textSize(l *tens.Label) (size int64) {
+	add := func(metadata []byte, extra tens.Attributes) {
+		size = min(size+int64(len(metadata)), payload.Addressable)
+		for _, a := range extra {
+			size = min(size+int64(6*len(a.Name)+len(a.Value)), payload.Addressable) // an escape has up to six bytes
+		}
+	}
+	add(l.Metadata, l.Extra)
+	add(nil, l.LabelExtra)
+	for i := range l.Tensors {
+		add(l.Tensors[i].Metadata, l.Tensors[i].Extra)
+	}
+	return size
 }
 
 func encode(t *dlpack.Tensor) (out tens.Tensor, part []byte, why string, err error) {

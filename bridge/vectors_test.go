@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -407,6 +408,27 @@ func TestMetadataTravels(t *testing.T) {
 	assert.Error(t, err)
 	_, _, err = bridge.Message([]*dlpack.Tensor{tensor}, bridge.TensorMetadata(1, []byte(`{}`)))
 	assert.ErrorIs(t, err, tens.ErrMetadataInvalid)
+}
+
+// Texts that tensors share are written for each of them.
+func TestLabelsThatNoMemoryHasRoomForAreRefused(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	tensor, err := dlpack.FromSlice([]uint8{1, 2})
+	require.NoError(t, err)
+	defer tensor.Close()
+	text := make([]byte, 256<<20) // of which nothing is touched
+	for _, share := range []func(*tens.Tensor){
+		func(x *tens.Tensor) { x.Metadata = text },
+		func(x *tens.Tensor) { x.Extra = tens.Attributes{{Name: "x", Value: text}} },
+	} {
+		_, _, err = bridge.Message(slices.Repeat([]*dlpack.Tensor{tensor}, 1<<15), func(l *tens.Label) error {
+			for i := range l.Tensors {
+				share(&l.Tensors[i])
+			}
+			return nil
+		})
+		assert.ErrorIs(t, err, dlpack.ErrMemory)
+	}
 }
 
 func TestMessageRefusesClosedAndForeignMemory(t *testing.T) {

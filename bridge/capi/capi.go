@@ -167,3 +167,9 @@ const (
 )
 
 func viewText(b C.dlb_bytes) []byte { return view(unsafe.Pointer(b.data), b.size) }
+
+// viewString is C memory as a string, for the time of a call.
+func viewString(b C.dlb_bytes) string {
+	text := viewText(b)
+	return unsafe.String(unsafe.SliceData(text), len(text))
+}

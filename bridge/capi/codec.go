@@ -186,7 +186,7 @@ func setHeader(msg *tens.Message, header *C.dlb_header) {
 func capiEncode(out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dlb_message_tensor, taken *C.DLManagedTensorVersioned, count C.size_t, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
 		in := unsafe.Slice(taken, int(count))
-		need := perByte * int64(fields.label.size+fields.metadata.size)
+		need := perByte * int64(fields.label.size) // bridge.Message asks for what else the label takes
 		for i := range in {
 			need += perTensor + perDimension*int64(in[i].dl_tensor.ndim)
 		}

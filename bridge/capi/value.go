@@ -299,10 +299,10 @@ func borrow(taken *C.DLManagedTensorVersioned, use func(t *dlpack.Tensor) error)
 	return use(t)
 }
 
-// elementsOf is a view of C's elements, without the values.
+// elementsOf is a view of C's elements, for the time of a call, without the values.
 func elementsOf(c *C.dlb_elements) *bridge.Elements {
 	e := &bridge.Elements{
-		Type:  string(viewText(c._type)),
+		Type:  viewString(c._type),
 		Shape: []int64{},
 	}
 	if c.ndim > 0 { // else shape may be no address, as the data of any list without elements
@@ -333,9 +333,7 @@ func withElements(c *C.dlb_elements, use func(e *bridge.Elements) error) error {
 		}
 		defer free()
 		for i, format := range unsafe.Slice(c.formats, len(values)) {
-			if format.size > 0 {
-				formats[i] = unsafe.String((*byte)(unsafe.Pointer(format.data)), int(format.size))
-			}
+			formats[i] = viewString(format)
 		}
 		e.Formats = formats
 	}

@@ -31,16 +31,22 @@ static DLManagedTensorVersioned *lend(void *data, DLDataType dtype, int64_t *sha
   return tensor;
 }
 
-/* A message of tensors of one byte, as one frame. */
-static dlb_frame encode_many(size_t count) {
+static DLManagedTensorVersioned one_byte(void) {
   static char byte;
   static int64_t shape[] = {1};
+  return (DLManagedTensorVersioned){
+      .version = {.major = DLPACK_MAJOR_VERSION},
+      .dl_tensor = {.data = &byte, .device = {kDLCPU, 0}, .ndim = 1, .dtype = UINT8, .shape = shape},
+  };
+}
+
+/* A message of tensors of one byte, as one frame. */
+static dlb_frame encode_many(size_t count) {
   DLManagedTensorVersioned *made = calloc(count, sizeof *made);
   dlb_message_tensor *tensors = calloc(count, sizeof *tensors);
   CHECK(made != NULL && tensors != NULL);
   for (size_t i = 0; i < count; i++) {
-    made[i].version.major = DLPACK_MAJOR_VERSION;
-    made[i].dl_tensor = (DLTensor){.data = &byte, .device = {kDLCPU, 0}, .ndim = 1, .dtype = UINT8, .shape = shape};
+    made[i] = one_byte();
     tensors[i].tensor = &made[i];
   }
   dlb_message *message = NULL;
@@ -51,6 +57,28 @@ static dlb_frame encode_many(size_t count) {
   free(tensors);
   free(made);
   return whole;
+}
+
+enum { SHARED = 4 << 20 };
+
+/* Tensors that all have the same metadata, which is there once and which the label would have for each of them. */
+static void encode_shared(void) {
+  enum { TIMES = 2 * (BEYOND / SHARED) };
+  static dlb_message_tensor tensors[TIMES];
+  static DLManagedTensorVersioned same[TIMES];
+  static char text[SHARED];
+  memset(text, 'a', sizeof text);
+  memcpy(text, "{\"a\":\"", 6);
+  memcpy(text + SHARED - 2, "\"}", 2);
+  for (int i = 0; i < TIMES; i++) {
+    same[i] = one_byte();
+    tensors[i] = (dlb_message_tensor){.tensor = &same[i], .metadata = {text, sizeof text}};
+  }
+  dlb_message *message = NULL;
+  CHECK_CODE(DLB_ERROR_MEMORY, dlb_message_encode(&message, NULL, tensors, TIMES, &error));
+  CHECK(message == NULL);
+  CHECK_OK(dlb_message_encode(&message, NULL, tensors, 1, &error));
+  dlb_message_free(message);
 }
 
 int main(void) {
@@ -68,7 +96,9 @@ int main(void) {
   dlb_elements images = strings;
   images.type = (dlb_bytes){"image", 5};
   images.formats = strings.values;
-  dlb_value texts = {.elements = &strings}, media = {.elements = &images};
+  dlb_elements nameless = {.type = {memory, (size_t)2 * BEYOND}};
+  dlb_bytes rules = {"{\"shape\":[],\"allowedTypes\":[]}", 30};
+  dlb_value texts = {.elements = &strings}, media = {.elements = &images}, unknown = {.elements = &nameless};
   dlb_frame frame = {.data = memory, .size = MANY};
   dlb_message *message = NULL;
   dlb_header header = {.level = 1, .form = {'T', 'E', 'N', 'S'}};
@@ -93,10 +123,14 @@ int main(void) {
   CHECK_CODE(DLB_ERROR_MEMORY, dlb_tensorflow_encode(&size, NULL, 0, &texts, 0, &error));
   CHECK_CODE(DLB_ERROR_MEMORY, dlb_decthings_encode(&size, NULL, 0, &texts, 0, &error));
   CHECK_CODE(DLB_ERROR_MEMORY, dlb_decthings_encode(&size, NULL, 0, &media, 0, &error));
+  CHECK_CODE(DLB_ERROR_DTYPE, dlb_tensorflow_encode(&size, NULL, 0, &unknown, 0, &error));
+  CHECK_CODE(DLB_ERROR_DTYPE, dlb_decthings_encode(&size, NULL, 0, &unknown, 0, &error));
+  CHECK_CODE(DLB_ERROR_DTYPE, dlb_decthings_check(rules, &unknown, &error));
   CHECK_CODE(DLB_ERROR_MEMORY, dlb_message_unpack(&message, &frame, 0, &error));
   CHECK_CODE(DLB_ERROR_MEMORY, dlb_message_decode(&message, (dlb_frame *)memory, MANY, 0, &error));
   CHECK_CODE(DLB_ERROR_MEMORY, dlb_message_make(&message, &header, (dlb_bytes){"", 0}, (dlb_frame *)memory, MANY, &error));
   CHECK(message == NULL);
+  encode_shared();
   CHECK_OK(dlb_tensorflow_encode(&size, NULL, 0, &little, DLB_TENSORFLOW_FIELDS, &error));
   CHECK(size > 6);
 
