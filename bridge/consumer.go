@@ -37,8 +37,8 @@ func Align(n int) DecodeOption { return func(d *decoding) { d.align = n } }
 //
 // Ownership: the caller closes every tensor; the parts stay the collector's. Lifetime: a tensor and its
 // exports keep their part. Threads: any. On error: those of [tens.Message.TENS] and [Describe],
-// [ErrSize], [ErrByteOrder], and [dlpack.ErrUnaligned] or [dlpack.ErrMemory] of [Align], with the index of
-// the tensor; no tensor is made.
+// [ErrSize], [ErrByteOrder], [dlpack.ErrLayout] for more than [dlpack.MaxRank] dimensions, and [dlpack.ErrUnaligned]
+// or [dlpack.ErrMemory] of [Align], with the index of the tensor; no tensor is made.
 func Tensors(msg *tens.Message, options ...DecodeOption) ([]*dlpack.Tensor, error) {
 	label, err := msg.TENS()
 	if err != nil {
@@ -125,6 +125,9 @@ func (d *decoding) tensors(label *tens.Label, from parts) ([]*dlpack.Tensor, err
 func (d *decoding) tensor(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
 	if !payload.LittleEndian && in.Word > 1 {
 		return nil, ErrByteOrder
+	}
+	if rank := len(in.Shape); rank > dlpack.MaxRank { // for which Describe would take memory
+		return nil, fmt.Errorf("rank %d is more than %d: %w", rank, dlpack.MaxRank, dlpack.ErrLayout)
 	}
 	what, err := Describe(in)
 	if err != nil {

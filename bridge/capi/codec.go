@@ -126,6 +126,11 @@ func decode(out **C.dlb_message, msg *tens.Message, frames int, options C.uint64
 			return err
 		}
 	}
+	for i := range label.Tensors {
+		if rank := len(label.Tensors[i].Shape); rank > dlpack.MaxRank { // for which newMessage would take memory
+			return fmt.Errorf("bridge: tensor %d: rank %d is more than %d: %w", i, rank, dlpack.MaxRank, dlpack.ErrLayout)
+		}
+	}
 	tell := func(i int) told { return told{len(label.Tensors[i].Shape), label.Tensors[i].Metadata} }
 	return newMessage(out, msg, frames, label.Metadata, len(label.Tensors), tell, func(m *message) error {
 		if err := setFrames(m); err != nil {

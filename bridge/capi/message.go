@@ -141,9 +141,6 @@ func (m *message) described(i int, t *tens.Tensor) error {
 	if !littleEndian && t.Word > 1 {
 		return bridge.ErrByteOrder
 	}
-	if rank := len(t.Shape); rank > dlpack.MaxRank {
-		return fmt.Errorf("rank %d is more than %d: %w", rank, dlpack.MaxRank, dlpack.ErrLayout)
-	}
 	out := m.describe(i, 2+t.Part, what.DType, what.Padded, what.Layout.Shape, what.Layout.Strides)
 	out.view.device.device_type = C.kDLCPU
 	if what.NBytes > 0 {

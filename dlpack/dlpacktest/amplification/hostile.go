@@ -48,12 +48,14 @@ func Labels() map[string][]byte {
 		return []byte(`{"TENS":{"tensors":[` + tensors + `],"x":"` + strings.Repeat("x", 1<<20) + `"}}`)
 	}
 	return map[string][]byte{
-		"many tensors on one part":                 label(list(20_000, `{`+scalar+`}`), ""),
-		"tensors that grow shorter":                label(list(400, `{`+scalar+`,"x":"`+strings.Repeat("x", 200)+`"}`)+","+list(20_000, `{`+scalar+`}`), ""),
-		"many tensors with an attribute":           label(list(20_000, `{`+scalar+`,"":0}`), ""),
-		"many tensors with lists":                  label(list(20_000, `{"part":0,"shape":[1],"word":1,"dtype":"b","order":[0],"ascend":[true]}`), ""),
-		"many dimensions":                          label(`{"part":0,"shape":[`+list(200_000, "1")+`],"word":1,"dtype":"b"}`, ""),
-		"many dimensions in an order":              label(`{"part":0,"shape":[`+list(50_000, "1")+`],"order":[`+list(50_000, "%d")+`],"word":1,"dtype":"b"}`, ""),
+		"many tensors on one part":       label(list(20_000, `{`+scalar+`}`), ""),
+		"tensors that grow shorter":      label(list(400, `{`+scalar+`,"x":"`+strings.Repeat("x", 200)+`"}`)+","+list(20_000, `{`+scalar+`}`), ""),
+		"many tensors with an attribute": label(list(20_000, `{`+scalar+`,"":0}`), ""),
+		"many tensors with lists":        label(list(20_000, `{"part":0,"shape":[1],"word":1,"dtype":"b","order":[0],"ascend":[true]}`), ""),
+		"many dimensions":                label(`{"part":0,"shape":[`+list(200_000, "1")+`],"word":1,"dtype":"b"}`, ""),
+		"many dimensions in an order":    label(`{"part":0,"shape":[`+list(50_000, "1")+`],"order":[`+list(50_000, "%d")+`],"word":1,"dtype":"b"}`, ""),
+		"many dimensions behind attributes": []byte(`{` + list(88, `"0_%x":0`) + `,"TENS":{` + list(18, `"0_%xx":0`) + `,"tensors":[{` + scalar + `,` + list(850, `"%x":0`) + `},` +
+			list(30, `{"part":0,"shape":[],"word":1,"dtype":"V","dlpack":[0,8,1]}`) + `,{"part":0,"shape":[` + ones(19_600) + `],"word":1,"dtype":"b"}]}}`),
 		"an order without dimensions":              label(`{"order":[`+list(200_000, "0")+`],`+scalar+`}`, ""),
 		"directions without dimensions":            label(`{"ascend":[`+list(100_000, "true")+`],`+scalar+`}`, ""),
 		"many attributes of the label":             label("", list(30_000, `"%x":0`)+","),
