@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
+	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/tens"
 )
 
@@ -48,10 +49,12 @@ var errPanicked = errors.New("decthings: the io.Reader panicked before")
 
 // Next returns the bytes of the next tensor, for [Decode] or [Parse], in new memory. The payload is aligned
 // there to 64 bytes, so that nothing copies it again. Memory is taken as bytes arrive, whatever a header
-// says is to come.
+// says is to come: at most four times the bytes of the tensor that have come. A tensor may be as large as the
+// stream; an [io.LimitReader] bounds that.
 //
 // Errors: [io.EOF] behind the last tensor; an [*Error] with [ErrTruncated], or with the fault of a header
-// or a length; [tens.ErrNil] without an io.Reader; or what the io.Reader says. After an error there is no next tensor.
+// or a length; [tens.ErrNil] without an io.Reader; [dlpack.ErrMemory] for a tensor that there is no memory for; or what
+// the io.Reader says. After an error there is no next tensor.
 func (r *Reader) Next() ([]byte, error) {
 	if r == nil || r.in == nil {
 		return nil, fmt.Errorf("decthings: io.Reader: %w", tens.ErrNil)
@@ -144,7 +147,11 @@ func (r *Reader) take(n uint64) error {
 			step = int(n)
 		}
 		if cap(r.tensor)-have < step {
-			r.tensor = append(payload.Aligned(r.payload, max(have+step, 2*have), alignment), r.tensor...)
+			size := max(have+step, 2*have)
+			if err := dlpack.RequireMemory(int64(size + alignment)); err != nil {
+				return r.failed(err)
+			}
+			r.tensor = append(payload.Aligned(r.payload, size, alignment), r.tensor...)
 		}
 		got, err := r.fill(r.tensor[have : have+step])
 		r.tensor = r.tensor[:have+got]
@@ -185,7 +192,7 @@ func (r *Reader) fill(data []byte) (got int, err error) {
 	return got, nil
 }
 
-// failed is an error of the io.Reader.
+// failed is an error of the io.Reader, or of memory.
 func (r *Reader) failed(err error) error {
 	return fmt.Errorf("decthings: in the tensor at byte %d: %w", r.start, err)
 }
