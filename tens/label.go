@@ -106,7 +106,8 @@ func (m *Message) TENS() (*Label, error) {
 }
 
 // SetTENS makes l the label of the message, written by [Label.Append], after checks against the payload
-// as in [Message.TENS]. It leaves the form alone. On an error the message is as before.
+// as in [Message.TENS]. It leaves the form alone. On an error the message is as before. Where Go has no memory
+// for the label, it ends the process: see [Label.Append].
 func (m *Message) SetTENS(l *Label) error {
 	switch {
 	case m == nil:
@@ -567,7 +568,8 @@ func (r *reader) readPacking() (string, error) {
 // Append appends the label as JSON text in the manner of the C++ peer: without white space, names in the
 // order of their bytes. Attributes with defaults are left out, but part and TENS.metadata are always
 // written. JSON text in the label goes out as it is but for white space. Nothing is written that
-// [ParseLabel] would not read; on an error dst is returned as it came.
+// [ParseLabel] would not read; on an error dst is returned as it came. Like append, it ends the process where Go has no
+// memory for the result, which may be much larger than the label where attributes share their memory.
 //
 // Errors: those of [ParseLabel], [ErrAttributeInvalid] for a further attribute whose name is one of the
 // specification's, comes twice or is not UTF-8, [ErrTENSMissing] for a label that is Absent.

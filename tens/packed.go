@@ -23,7 +23,7 @@ func ParsePacked(data []byte) (*Message, error) {
 
 // AppendPacked appends the single-part form of the message, which copies its parts. On an error, one of
 // [Message.PackedSize], dst is returned as it came. Like append, it ends the process where Go has no memory for the
-// result; [Message.PackedSize] tells how much that is.
+// result, and panics where no slice can be as long; [Message.PackedSize] tells how much memory that is.
 func (m *Message) AppendPacked(dst []byte) ([]byte, error) {
 	n, err := m.PackedSize()
 	if err != nil {
@@ -63,7 +63,8 @@ func (m *Message) PackedSize() (int, error) {
 
 // AppendFrames appends frames in the single-part form: the size of each, then its bytes. A size below 255
 // takes one byte, any other five. A frame of more than 4 GiB - 1 is [ErrFrameTooLarge]; dst is then
-// returned as it came.
+// returned as it came. Like append, it ends the process where Go has no memory for the result, and panics where no slice
+// can be as long; [SizeFrames] tells how much memory that is.
 func AppendFrames(dst []byte, frames [][]byte) ([]byte, error) {
 	n, err := SizeFrames(frames)
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/dlbridge/dlbridge/bridge/internal/payload"
+	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/tens"
 )
 
@@ -55,13 +57,23 @@ func ParseVariant(data []byte) (VariantData, error) {
 
 // Append appends the data as a VariantTensorDataProto: the inverse of [ParseVariant].
 //
-// Errors: [ErrText], [tens.ErrNil] of a nil VariantData; dst is then as it was.
+// Errors: [ErrText], [dlpack.ErrMemory], [tens.ErrNil] of a nil VariantData; dst is then as it was.
 func (v *VariantData) Append(dst []byte) ([]byte, error) {
 	if v == nil {
 		return dst, fmt.Errorf("tensorflow: VariantData: %w", tens.ErrNil)
 	}
 	if !utf8.ValidString(v.TypeName) {
 		return dst, fmt.Errorf("tensorflow: type name %.40q: %w", v.TypeName, ErrText)
+	}
+	size := sizeBytes(1, len(v.TypeName)) + sizeBytes(2, len(v.Metadata))
+	for _, tensor := range v.Tensors {
+		if size += sizeBytes(3, len(tensor)); size > payload.Addressable {
+			return dst, fmt.Errorf("tensorflow: VariantData of %d tensors is too large: %w", len(v.Tensors), dlpack.ErrMemory)
+		}
+	}
+	dst, err := room(dst, 0, size, 0)
+	if err != nil {
+		return dst, err
 	}
 	dst = appendText(dst, 1, v.TypeName)
 	if len(v.Metadata) > 0 {
@@ -71,4 +83,9 @@ func (v *VariantData) Append(dst []byte) ([]byte, error) {
 		dst = protowire.AppendBytes(protowire.AppendTag(dst, 3, protowire.BytesType), tensor)
 	}
 	return dst, nil
+}
+
+// sizeBytes is how many bytes a field of n bytes takes.
+func sizeBytes(num protowire.Number, n int) int {
+	return protowire.SizeTag(num) + protowire.SizeBytes(n)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"unsafe"
@@ -412,6 +413,20 @@ func TestVariantsTravelInBothForms(t *testing.T) {
 	}
 	_, err = (&tensorflow.VariantData{TypeName: "\xff"}).Append(nil)
 	assert.ErrorIs(t, err, tensorflow.ErrText)
+}
+
+// Tensors of variants may share their memory.
+func TestVariantsThatNoMemoryHasRoomForAreRefused(t *testing.T) {
+	tensor := make([]byte, 1<<30) // of which nothing is touched
+	for _, n := range []int{1<<17 - 1<<10, 1 << 18} {
+		v := tensorflow.VariantData{Tensors: slices.Repeat([][]byte{tensor}, n)}
+		out, err := v.Append([]byte("before"))
+		assert.ErrorIs(t, err, dlpack.ErrMemory)
+		assert.Equal(t, "before", string(out))
+	}
+	out, err := (&tensorflow.VariantData{}).Append(nil)
+	require.NoError(t, err)
+	assert.Empty(t, out)
 }
 
 func TestAppendRefusesWhatTensorFlowDoesNotHave(t *testing.T) {
