@@ -15,7 +15,7 @@ typedef struct {
   PyObject_HEAD
   PyObject *dict, *weak;
   PyObject *name;       /* for errors */
-  PyObject *call;       /* the ctypes function, without argtypes */
+  PyObject *call;       /* the ctypes function, without argtypes; None once the collector has cleared this */
   PyObject *arguments;  /* a tuple: for each argument its type's from_param; None for a tensor */
   PyObject *to;         /* converts the Tensor that is the result, or None */
   PyObject *pointer;    /* ctypes.c_void_p.from_param */
@@ -211,6 +211,8 @@ static PyObject *function_call(PyObject *op, PyObject *args, PyObject *keywords)
   Function *self = (Function *)op;
   module_state *state = PyType_GetModuleState(Py_TYPE(op));
   Py_ssize_t count = PyTuple_Size(args), takes = PyTuple_Size(self->arguments);
+  if (self->call == Py_None) /* direct may be the address of a callback that was freed */
+    return PyErr_Format(PyExc_RuntimeError, "dlbridge: %U was cleared by the garbage collector", self->name);
   if (keywords != NULL && PyDict_Size(keywords) > 0)
     return PyErr_Format(PyExc_TypeError, "dlbridge: %U takes no keyword arguments", self->name);
   if (count != takes)

@@ -607,6 +607,32 @@ HOSTILE = {
         kinds.clear()
         assert scale(x, 1).data_ptr == x.ctypes.data
     """,
+    "functions that the collector has cleared": """
+        def at_the_end_of_a_capsule(run):
+            new = ctypes.pythonapi.PyCapsule_New
+            new.restype, new.argtypes = ctypes.py_object, [pointer, ctypes.c_char_p, destructor]
+            return new(8, b"any", run)
+        destructor = ctypes.PYFUNCTYPE(None, pointer)
+        called = []
+        @destructor
+        def call_all(_):
+            for cleared in gc.get_objects():
+                if type(cleared) is kind and cleared is not kept:
+                    called.append(kind)
+                    refused(RuntimeError, cleared, x)
+        kept = dlbridge.wrap(lib.fixture_add, **two)
+        kind = type(kept)
+        gc.disable()
+        for more in ([], [ctypes.c_int]):
+            callback = ctypes.CFUNCTYPE(None, pointer, *more)(lambda *args: None)
+            f = dlbridge.wrap(callback, args=["tensor", *more], returns=None)
+            f.__wrapped__ = None # which leaves the callback to f
+            f.cycle = cycle = [f, at_the_end_of_a_capsule(call_all)] # the capsule ends after f was cleared
+            cycle.append(cycle)
+            del f, callback, cycle
+            gc.collect()
+        assert len(called) == 2
+    """,
     "functions that are not made by wrap": """
         from dlbridge import _core
         add = dlbridge.wrap(lib.fixture_add, **two)
