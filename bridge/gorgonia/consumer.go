@@ -65,38 +65,52 @@ func Dense(t *dlpack.Tensor, options ...Option) (d *tensor.Dense, release func()
 	if err != nil {
 		return nil, nil, fmt.Errorf("gorgonia: dense: the tensor is closed: %w", err.(*dlpack.Error).Err)
 	}
+	kept := false
+	defer func() {
+		if !kept { // also after a panic of gorgonia's
+			owner.Close()
+		}
+	}()
 	memory, _, err := owner.UnsafeBytes()
 	if err == nil && n.held == tensor.Bool {
 		err = checkBools(memory)
 	}
 	if err != nil {
-		owner.Close()
 		return nil, nil, err
 	}
 	e := &engine{owner: owner}
-	d = tensor.New(n.of, func(x tensor.Tensor) {
-		var inline [8]int
-		dims := inline[:0]
-		for i := range t.Rank() {
-			if transposed {
-				i = t.Rank() - 1 - i
-			}
-			dims = append(dims, int(t.Dim(i)))
-		}
-		x.(*tensor.Dense).SetShape(dims...)
-		tensor.WithEngine(e)(x)
-		tensor.FromMemory(uintptr(unsafe.Pointer(unsafe.SliceData(memory))), uintptr(len(memory)))(x)
-	})
+	d = tensor.New(n.of, tensor.WithEngine(e), func(x tensor.Tensor) {
+		*x.(*tensor.Dense).Info() = rowMajor(t, transposed)
+	}, tensor.FromMemory(uintptr(unsafe.Pointer(unsafe.SliceData(memory))), uintptr(len(memory))))
 	if transposed {
 		if err := d.T(); err != nil {
-			owner.Close()
 			return nil, nil, fmt.Errorf("gorgonia: dense: %w", err)
 		}
 		// Without this the views that Slice makes of it claim to have no gaps.
 		ap := d.Info()
 		*ap = tensor.MakeAP(ap.Shape(), ap.Strides(), tensor.MakeDataOrder(ap.DataOrder(), tensor.NonContiguous), 0)
 	}
+	kept = true
 	return d, e.release, nil
+}
+
+// rowMajor is the access pattern of row-major memory with the shape of t, or that shape turned round. The lists are not
+// those of gorgonia's pool, as SetShape's are: Dense.UT puts a list of the program's there, and where it does so twice,
+// shape and strides are the same memory.
+func rowMajor(t *dlpack.Tensor, turned bool) tensor.AP {
+	rank := t.Rank()
+	lists := make([]int, 2*rank)
+	shape, strides := lists[:rank:rank], lists[rank:]
+	stride := 1
+	for i := rank - 1; i >= 0; i-- {
+		axis := i
+		if turned {
+			axis = rank - 1 - i
+		}
+		shape[i], strides[i] = int(t.Dim(axis)), stride
+		stride *= shape[i]
+	}
+	return tensor.MakeAP(shape, strides, 0, 0)
 }
 
 // admit tells what gorgonia holds the elements as, or why it must not.

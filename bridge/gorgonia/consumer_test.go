@@ -192,6 +192,31 @@ func TestStridesOfSingleElementsDoNotMatter(t *testing.T) {
 	assert.True(t, d.DataOrder().IsContiguous())
 }
 
+// gorgonia's pool of lists has one list twice after this, which UT puts there, and gives it to two owners.
+func TestDenseHasListsOfItsOwn(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	defer runtime.GC() // which empties the pool
+	defer runtime.GC()
+	axes := []int{1, 0}
+	var ds []*tensor.Dense
+	for range 2 {
+		d := tensor.New(tensor.Of(tensor.Float64), tensor.WithShape(2, 3))
+		require.NoError(t, d.T(axes...))
+		ds = append(ds, d)
+	}
+	for _, d := range ds {
+		d.UT()
+	}
+	x, err := dlpack.New(dlpack.Float64, 2, 3)
+	require.NoError(t, err)
+	defer x.Close()
+	d, release, err := gorgonia.Dense(x)
+	require.NoError(t, err)
+	defer release()
+	assert.Equal(t, tensor.Shape{2, 3}, d.Shape())
+	assert.Equal(t, []int{3, 1}, d.Strides())
+}
+
 func TestG36DenseHonoursByteOffset(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	folded := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{3}, Strides: []int64{1}, Shift: 8})
