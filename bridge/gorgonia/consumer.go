@@ -17,13 +17,16 @@ type Option uint8
 
 // AllowTransposed takes fully transposed memory too: column-major, the first index fastest. gorgonia holds
 // it as a lazy transpose (tensor.Dense.T) of row-major memory. What it makes of that is right (At, SetAt,
-// Slice, Materialize, Clone, Add, Mul, MatMul, Sum, Concat, Apply, WithReuse, UseUnsafe and their like),
-// but for these, which v0.9.24 does wrong to every lazy transpose, without an error:
+// Slice, Materialize, Clone, Add, Mul, MatMul, Sum, Concat, Apply, UseUnsafe, WithReuse of the first operand, and their
+// like), but for these, which v0.9.24 does wrong to every lazy transpose, without an error:
 //
 //   - Repeat, SoftMax, LogSoftMax, Diag, Eq, CopyTo, WriteNpy, Data, and Argmax and Argmin over all axes take
 //     the elements in the order in which they lie in memory; so does MatMul with what SafeT returned;
 //   - Reshape, Transpose, a second T that is not the first one's reverse, and MatMul with such a tensor
 //     for WithReuse move the elements to other places in the producer's memory;
+//   - Add, Mul and their like overwrite their second operand before they read it, where WithReuse names it;
+//   - Apply gives a tensor that WithReuse names the strides of row-major memory, so that it shows other elements;
+//   - TensorMul and Contract of more than two dimensions take the wrong elements;
 //   - ByIndices panics.
 //
 // Every slice of it has gaps (see the package documentation), those along the first axis too.
