@@ -518,6 +518,9 @@ func LoadModule(path string) (*Module, error) {
 	if err != nil {
 		return nil, refuse("load module", ErrLibrary, "%v", err)
 	}
+	if err := loadable(file); err != nil {
+		return nil, refuse("load module", ErrLibrary, "%v", err)
+	}
 	load, err := Global("ffi.ModuleLoadFromFile")
 	if err != nil {
 		return nil, err

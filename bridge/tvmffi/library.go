@@ -59,7 +59,8 @@ func init() { C.ffi_note_handler() }
 // is a panic as ever.
 //
 // Ownership: none moves. Lifetime: the library stays until the process ends. Threads: any. On
-// error: [ErrLibrary]; the process is as it was, or has a library that is not used.
+// error: [ErrLibrary], also for a path to what is no regular file; the process is as it was, or has a library that is
+// not used.
 func Load(path string) error {
 	library.mu.Lock()
 	defer library.mu.Unlock()
@@ -137,7 +138,13 @@ var libraryFile, runtimeFile = "libtvm_ffi" + suffix, "libtvm_runtime" + suffix
 var suffix = map[bool]string{true: ".dylib", false: ".so"}[runtime.GOOS == "darwin"]
 
 // search finds a library, and opens it. An empty name is what the loader finds by itself.
-func search(path, variable, file, pythonPackage string, open func(file string) error) error {
+func search(path, variable, file, pythonPackage string, load func(file string) error) error {
+	open := func(file string) error {
+		if err := loadable(file); err != nil {
+			return err
+		}
+		return load(file)
+	}
 	if path != "" {
 		return open(fileIn(path, file))
 	}
@@ -238,6 +245,18 @@ func fileIn(path, file string) string {
 		path = "." + string(filepath.Separator) + path // a file, and no name for the loader to look for
 	}
 	return path
+}
+
+// loadable refuses a path that the loader cannot have: it waits for a writer of a FIFO, perhaps for ever, and reads a
+// path to its first NUL.
+func loadable(path string) error {
+	if strings.ContainsRune(path, 0) {
+		return fmt.Errorf("the path %q has a NUL in it", path)
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is no regular file", path)
+	}
+	return nil
 }
 
 func sameFile(a, b string) bool {

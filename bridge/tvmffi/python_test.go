@@ -30,3 +30,19 @@ func TestAPythonThatDoesNotAnswerIsNotWaitedFor(t *testing.T) {
 	_, err := pythonFolder("tvm_ffi")
 	assert.ErrorContains(t, err, "python3 was asked: ")
 }
+
+// The loader would wait for a writer of the FIFO, and load what the path names in front of the NUL.
+func TestWhatTheLoaderCannotHaveIsNotLoaded(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo.so")
+	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+	for path, why := range map[string]string{fifo: "is no regular file", "/dev/zero": "is no regular file", "library.so\x00": "has a NUL in it"} {
+		_, err := LoadModule(path)
+		assert.ErrorIs(t, err, ErrLibrary)
+		assert.ErrorContains(t, err, why)
+		load := func(file string) error {
+			t.Errorf("%q is loaded", file)
+			return nil
+		}
+		assert.ErrorContains(t, search(path, LibraryVariable, libraryFile, "tvm_ffi", load), why)
+	}
+}
