@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---- the Go library --------------------------------------------------------------------------
  *
@@ -71,9 +72,16 @@ static const char forked[] =
     "dlbridge: the Go library was loaded before this process was forked, and Go does not survive a fork: start the "
     "process with multiprocessing's 'spawn' or 'forkserver'";
 
+/* Reports whether a path leads to what is no regular file. The loader would wait for a writer of a FIFO. */
+static int is_no_file(const char *path) {
+  struct stat status;
+  return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
+}
+
 /* Only symbols of the library itself are wanted: RTLD_LOCAL. */
 static int open_library(const char *path, failure *why) {
   if (stranded) return fail(why, PyExc_RuntimeError, "%s", forked);
+  if (is_no_file(path)) return fail(why, PyExc_OSError, "dlbridge: cannot load %s: it is no regular file", path);
   char *copy = strdup(path);
   if (copy == NULL) return fail(why, PyExc_MemoryError, "dlbridge: load: no memory for the path");
   void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -127,6 +135,7 @@ static PyObject *default_path(PyObject *module) {
 /* Reports whether a path leads to the library that is loaded, by whatever name. */
 static int is_loaded_library(const char *path) {
   if (strcmp(loaded_path, path) == 0) return 1;
+  if (is_no_file(path)) return 0;
   void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
   if (handle != NULL) dlclose(handle); /* the library itself stays open */
   return handle == loaded_handle;

@@ -215,6 +215,22 @@ FAILING = {
 }
 
 
+@pytest.mark.parametrize("before, error", [("", OSError), (f"dlbridge.load({LIBRARY!r})", RuntimeError)])
+def test_a_fifo_is_not_loaded(tmp_path, before, error):
+    """The loader would wait for a writer of it, and every other thread for the loader."""
+    os.mkfifo(tmp_path / "fifo.so")
+    for path in tmp_path / "fifo.so", "/dev/zero", tmp_path:
+        script = f"""
+            import dlbridge
+            {before}
+            try:
+                dlbridge.load({str(path)!r})
+            except {error.__name__}:
+                print("refused")
+        """
+        assert run(script, timeout=30) == ("refused\n", "")
+
+
 @pytest.mark.parametrize("case", FAILING)
 def test_finalizers_may_load_the_library_while_a_load_fails(case):
     """The collector may run where the exception is made, and a finalizer there call for the library, too."""
