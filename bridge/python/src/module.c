@@ -141,6 +141,9 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
   return 0;
 }
 
+/* Functions of the module may be called after this, by code that runs while the collector clears other objects. So the
+ * state stays as it is until the module ends, which its types do not prevent: the collector clears their references to
+ * the module. */
 static int clear(PyObject *module) {
   module_state *state = PyModule_GetState(module);
   if (state->tensor_type != NULL) {
@@ -148,6 +151,12 @@ static int clear(PyObject *module) {
     forget_arguments();
     keep_spares(0);
   }
+  return 0;
+}
+
+static void free_module(void *module) {
+  module_state *state = PyModule_GetState(module);
+  clear(module);
   Py_CLEAR(state->tensor_type);
   Py_CLEAR(state->function_type);
   Py_CLEAR(state->ask);
@@ -156,10 +165,7 @@ static int clear(PyObject *module) {
   Py_CLEAR(state->cpu);
   for (int i = 0; i < NAME_COUNT; i++) Py_CLEAR(state->names[i]);
   for (int i = 0; i < KINDS; i++) Py_CLEAR(state->kinds[i].type);
-  return 0;
 }
-
-static void free_module(void *module) { clear(module); }
 
 /* Slots that only later Pythons know are filled when one of them runs: one binary serves all from 3.11
  * on, and its headers do not have these numbers. */

@@ -165,7 +165,7 @@ static int parse_request(Tensor *self, PyObject *const *args, Py_ssize_t nargs, 
   static const int names[] = {NAME_STREAM, NAME_MAX_VERSION, NAME_DL_DEVICE, NAME_COPY};
   module_state *state = PyType_GetModuleState(Py_TYPE((PyObject *)self));
   PyObject *values[4];
-  if (parse_arguments(state, "__dlpack__", args, nargs, kwnames, 0, names, 4, values) < 0) return -1;
+  if (state == NULL || parse_arguments(state, "__dlpack__", args, nargs, kwnames, 0, names, 4, values) < 0) return -1;
   out->versioned = parse_max_version(values[1]);
   if (out->versioned < 0 || check_stream(values[0], self->view.device) < 0 ||
       parse_copy(values[3], &out->copy) < 0)
@@ -227,7 +227,7 @@ PyObject *tensor_dlpack_device(PyObject *op, PyObject *Py_UNUSED(ignored)) {
   DLDevice device = self->view.device;
   if (device.device_type == kDLCPU && device.device_id == 0) {
     module_state *state = PyType_GetModuleState(Py_TYPE(op));
-    return Py_NewRef(state->cpu);
+    return state == NULL ? NULL : Py_NewRef(state->cpu);
   }
   return Py_BuildValue("(ii)", (int)device.device_type, (int)device.device_id);
 }

@@ -202,7 +202,7 @@ static PyObject *tensor_array(PyObject *op, PyObject *const *args, Py_ssize_t na
   static const int names[] = {NAME_DTYPE, NAME_COPY};
   module_state *state = PyType_GetModuleState(Py_TYPE(op));
   PyObject *values[2], *array = NULL;
-  if (parse_arguments(state, "__array__", args, nargs, kwnames, 2, names, 2, values) < 0) return NULL;
+  if (state == NULL || parse_arguments(state, "__array__", args, nargs, kwnames, 2, names, 2, values) < 0) return NULL;
   PyObject *view = PyMemoryView_FromObject(op);
   if (view == NULL) return NULL;
   PyObject *numpy = PyImport_ImportModule("numpy");

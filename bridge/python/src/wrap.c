@@ -53,12 +53,11 @@ static managed call_for_tensor(c_function f, managed *a, Py_ssize_t count) { NUM
 
 static managed call_for_nothing(c_function f, managed *a, Py_ssize_t count) { NUMBER_OF_ARGUMENTS(void, DROP) }
 
-static PyObject *finish(Function *self, managed result) {
+static PyObject *finish(Function *self, module_state *state, managed result) {
   if (result == NULL) return PyErr_Format(PyExc_RuntimeError, "dlbridge: %U returned no tensor", self->name);
   if (!can_be_managed((uintptr_t)result))
     return PyErr_Format(PyExc_ValueError, "dlbridge: %U returned %p, where no managed tensor can be", self->name,
                         result);
-  module_state *state = PyType_GetModuleState(Py_TYPE((PyObject *)self));
   Tensor *tensor = take_over(state->tensor_type, result, "wrap");
   if (tensor == NULL || self->to == Py_None) return (PyObject *)tensor;
   PyObject *converted = PyObject_CallFunctionObjArgs(self->to, tensor, NULL);
@@ -103,7 +102,7 @@ static PyObject *call_directly(Function *self, module_state *state, PyObject *ar
   Py_BEGIN_ALLOW_THREADS;
   result = (returns_tensor ? call_for_tensor : call_for_nothing)(self->direct, shared, count);
   Py_END_ALLOW_THREADS;
-  return returns_tensor ? finish(self, result) : Py_NewRef(Py_None);
+  return returns_tensor ? finish(self, state, result) : Py_NewRef(Py_None);
 }
 
 /* Reports whether ctypes can pass an instance of one of its types. A structure without members it cannot, and it finds
@@ -204,12 +203,13 @@ static PyObject *call_by_ctypes(Function *self, module_state *state, PyObject *a
   if (result == NULL || self->returns != RETURNS_TENSOR) return result;
   managed address = result == Py_None ? NULL : PyLong_AsVoidPtr(result);
   Py_DECREF(result);
-  return PyErr_Occurred() ? NULL : finish(self, address);
+  return PyErr_Occurred() ? NULL : finish(self, state, address);
 }
 
 static PyObject *function_call(PyObject *op, PyObject *args, PyObject *keywords) {
   Function *self = (Function *)op;
   module_state *state = PyType_GetModuleState(Py_TYPE(op));
+  if (state == NULL) return NULL;
   Py_ssize_t count = PyTuple_Size(args), takes = PyTuple_Size(self->arguments);
   if (self->call == Py_None) /* direct may be the address of a callback that was freed */
     return PyErr_Format(PyExc_RuntimeError, "dlbridge: %U was cleared by the garbage collector", self->name);

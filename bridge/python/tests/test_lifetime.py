@@ -705,6 +705,51 @@ def test_g46_threads_that_wait_for_the_gil_get_it_before_the_interpreter_ends(c)
     assert run_ending(c, "end_elsewhere()") == "0 loans"
 
 
+def test_functions_may_be_called_while_the_collector_clears_their_module():
+    """Code that runs then, such as the destructor of a capsule, finds them by gc.get_objects()."""
+    script = """
+        import ctypes, gc, sys, weakref
+        gc.disable() # so that what is imported first is cleared first
+        import dlbridge
+
+        calls = {"empty": ((1,), "uint8"), "from_buffer": (bytearray(4),), "from_dlpack": (3,), "to_address": (3,), "counters": ()}
+        called = set()
+        destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+
+        @destructor
+        def call_all(_):
+            for found in gc.get_objects():
+                name = type(found).__name__
+                if type(found) is type(len) and found.__module__ == "dlbridge._core":
+                    name = found.__name__
+                if name in calls:
+                    called.add(name)
+                    try:
+                        found(*calls[name])
+                    except (TypeError, RuntimeError):
+                        pass
+
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, destructor]
+        gone = weakref.ref(dlbridge._core)
+        functions = [getattr(dlbridge, name) for name in calls]
+        calls["Function"] = ()
+        functions.append(dlbridge.wrap(ctypes.pythonapi.Py_IsInitialized, args=[], returns=None))
+        cycle = [*functions, new(8, b"any", call_all)] # a list is cleared from its end on
+        cycle.append(cycle)
+        del dlbridge, functions, cycle
+        for name in [name for name in sys.modules if name.startswith("dlbridge")]:
+            del sys.modules[name]
+        gc.collect()
+        assert called
+        gc.collect()
+        assert gone() is None
+        import dlbridge
+        print(dlbridge.empty((2,), "uint8").shape)
+    """
+    assert run(script) == "(2,)\n"
+
+
 def test_g46_an_import_anew_changes_nothing_at_the_end(c):
     again = """
         for name in [name for name in sys.modules if name.startswith("dlbridge")]:
