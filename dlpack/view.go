@@ -237,14 +237,17 @@ func (t *Tensor) Narrow(d int, start, size int64) (*Tensor, error) {
 }
 
 // Split cuts dimension d into views of these sizes, which sum to that of the dimension. It allocates for
-// each of them, and thrice.
+// each of them, and thrice: up to 256 bytes, and 36 for each dimension.
 //
 // Ownership: each view shares the memory and is closed by itself. Lifetime, Threads, On error: as
-// [Tensor.Apply].
+// [Tensor.Apply], and [ErrMemory].
 func (t *Tensor) Split(d int, sizes ...int64) ([]*Tensor, error) {
 	const op = "view"
 	if t.isClosed() {
 		return nil, t.errClosed(op)
+	}
+	if err := RequireMemory(int64(len(sizes)) * int64(256+36*t.Rank())); err != nil {
+		return nil, err
 	}
 	parts, err := t.Layout().Split(d, sizes...)
 	if err != nil {

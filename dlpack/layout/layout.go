@@ -30,7 +30,8 @@
 // view, empty ones included, starts outside of the memory of its base.
 //
 // No function panics, whatever the numbers: sums and products are checked, and slices of different
-// lengths are refused.
+// lengths are refused. Memory is taken as append takes it, without an error where there is none: what [Layout.Split]
+// and [Concat] return may be as long as the product of what they are given.
 //
 // A view could have been a new value instead of a change in place. Then each step would allocate, or a
 // Layout would hold, and copy, arrays for the largest rank.

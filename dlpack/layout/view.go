@@ -228,10 +228,11 @@ func (l *Layout) Narrow(d int, start, size int64) error {
 	return nil
 }
 
-// Split cuts dimension d into layouts of these sizes. They are new, in two allocations; [Layout.Narrow]
-// makes one of them in place.
+// Split cuts dimension d into layouts of these sizes. They are new, in two allocations, and take 16 bytes for each
+// dimension of each; [Layout.Narrow] makes one of them in place.
 //
-// Errors: [ErrAxis], [ErrNegative], [ErrShape] unless the sizes sum to that of the dimension, and [ErrOverflow].
+// Errors: [ErrAxis], [ErrNegative], [ErrShape] unless the sizes sum to that of the dimension, and [ErrOverflow], also of
+// more dimensions in all than can be addressed.
 func (l Layout) Split(d int, sizes ...int64) ([]Layout, error) {
 	if _, err := l.check(); err != nil {
 		return nil, err
@@ -253,7 +254,11 @@ func (l Layout) Split(d int, sizes ...int64) ([]Layout, error) {
 	if rest != 0 {
 		return nil, fmt.Errorf("layout: split: %d are left of dimension %d: %w", rest, d, ErrShape)
 	}
+	const addressable = 1 << 43 // sizes and strides
 	rank := len(l.Shape)
+	if len(sizes) > addressable/rank {
+		return nil, fmt.Errorf("layout: split: %d layouts of %d dimensions: %w", len(sizes), rank, ErrOverflow)
+	}
 	parts, numbers := make([]Layout, len(sizes)), make([]int64, 2*rank*len(sizes))
 	start := int64(0)
 	for k, size := range sizes {

@@ -814,6 +814,13 @@ func TestViewsWithoutElementsStayWhereTheyAre(t *testing.T) {
 	}
 }
 
+// What would be made has more sizes and strides than any slice.
+func TestSplitRefusesMoreThanCanBeAddressed(t *testing.T) {
+	zeros := make([]int64, 1<<22)
+	_, err := layout.Layout{Shape: zeros, Strides: zeros}.Split(0, zeros...)
+	assert.ErrorIs(t, err, layout.ErrOverflow)
+}
+
 func TestSplitIsWhatNarrowGives(t *testing.T) {
 	l, err := layout.New([]int64{4, 7}, nil, []int{1, 0})
 	require.NoError(t, err)
