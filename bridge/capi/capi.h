@@ -36,8 +36,10 @@ CAPI int64_t capi_held(void);
 
 typedef enum { CAPI_FOREIGN = -1, CAPI_ENDED = 0, CAPI_MESSAGE, CAPI_ELEMENTS, CAPI_KINDS } capi_kind;
 
-/* A zeroed dlb_message or capi_elements. NULL when there is no memory. */
-CAPI void *capi_handle_new(capi_kind kind);
+/* A zeroed dlb_message or capi_elements, which counts as ended until capi_handle_give. Until then only its maker has it,
+ * whatever address others pass. NULL when there is no memory. */
+CAPI void *capi_handle_new(void);
+CAPI void capi_handle_give(void *object, capi_kind kind);
 /* What lies at an address, which may be any: nothing is read there unless it is a handle. */
 CAPI capi_kind capi_handle_kind(const void *object);
 /* Ends a handle of a kind. True for the one call that does: what the handle has is then the caller's to end,
@@ -107,8 +109,11 @@ struct dlb_message {
   char *text;    /* room for metadata */
 };
 
-/* A zeroed message with room for as much. NULL when there is no memory. */
+/* A zeroed message with room for as much, which capi_handle_give makes one that a program may pass. NULL when there is
+ * no memory. */
 CAPI dlb_message *capi_message_new(size_t frames, size_t tensors, size_t dims, size_t text);
+/* Ends a message that no program has. */
+CAPI void capi_message_end(dlb_message *message);
 CAPI int32_t capi_message_check(const char *op, const dlb_message *message, dlb_error *error);
 /* Hands a frame out together with a share of its bytes, which its release drops, once. */
 CAPI int32_t capi_frame_out(const char *op, dlb_frame *out, const capi_frame *frame, dlb_error *error);
@@ -130,7 +135,8 @@ typedef struct capi_elements {
   char *text;       /* in it */
 } capi_elements;
 
-/* Elements with room for as much. NULL when there is no memory. */
+/* Elements with room for as much, which capi_handle_give makes such that a program may pass. NULL when there is no
+ * memory. */
 CAPI capi_elements *capi_elements_new(size_t count, size_t formats, size_t ndim, size_t text);
 
 /* What a tensor in a frame is: Go says so, and C makes a dlb_value of it. */

@@ -252,6 +252,12 @@ func TestFramesThatChangeWhileTheyAreRead(t *testing.T) {
 	run(t, sanitized, nil, compile(t, "cc", "change.c", append(slices.Clone(c11), libraryFlags(t)...)...))
 }
 
+// What is still being made is not what an old address means.
+func TestWhatIsBeingMadeIsNobodyElses(t *testing.T) {
+	t.Parallel()
+	run(t, sanitized, nil, compile(t, "cc", "again.c", append(slices.Clone(c11), libraryFlags(t)...)...))
+}
+
 // The library is the one that is installed: sanitizers need more of the address space than the limit leaves.
 func TestMemoryThatIsMissingIsAnError(t *testing.T) {
 	t.Parallel()

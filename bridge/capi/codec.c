@@ -75,7 +75,7 @@ static int32_t undo(dlb_message *message, size_t first, int32_t code) {
     capi_unhold(message->frames[i].share);
     message->frames[i].share = NULL;
   }
-  dlb_message_free(message);
+  capi_message_end(message);
   return code;
 }
 
@@ -87,6 +87,14 @@ static int32_t hold_frames(const char *op, const char *what, dlb_message *messag
     if (code != DLB_OK) return undo(message, first, code);
   }
   return capi_ok(error);
+}
+
+/* Hands a message out, unless there is an error: from here on it is known by its address. */
+static int32_t give(dlb_message **out, dlb_message *message, int32_t code) {
+  if (code != DLB_OK) return code;
+  capi_handle_give(message, CAPI_MESSAGE);
+  *out = message;
+  return code;
 }
 
 int32_t dlb_message_decode(dlb_message **out, const dlb_frame *frames, size_t count,
@@ -102,8 +110,7 @@ int32_t dlb_message_decode(dlb_message **out, const dlb_frame *frames, size_t co
   dlb_message *message = NULL;
   code = capiDecode(&message, (dlb_frame *)frames, count, options, error);
   if (code == DLB_OK) code = hold_frames(op, "frames", message, 0, frames, error);
-  if (code == DLB_OK) *out = message;
-  return code;
+  return give(out, message, code);
 }
 
 int32_t dlb_message_unpack(dlb_message **out, const dlb_frame *packed, uint64_t options,
@@ -126,8 +133,7 @@ int32_t dlb_message_unpack(dlb_message **out, const dlb_frame *packed, uint64_t 
     if (i > 0) core_share_take(hold);
     message->frames[i].share = hold;
   }
-  *out = message;
-  return capi_ok(error);
+  return give(out, message, capi_ok(error));
 }
 
 int32_t dlb_message_make(dlb_message **out, const dlb_header *header, dlb_bytes label,
@@ -145,8 +151,7 @@ int32_t dlb_message_make(dlb_message **out, const dlb_header *header, dlb_bytes 
   dlb_message *message = NULL;
   code = capiMake(&message, (dlb_header *)header, label, (dlb_frame *)parts, count, error);
   if (code == DLB_OK) code = hold_frames(op, "parts", message, 2, parts, error);
-  if (code == DLB_OK) *out = message;
-  return code;
+  return give(out, message, code);
 }
 
 static int by_address(const void *a, const void *b) {
@@ -207,7 +212,7 @@ static int32_t hold_tensors(const char *op, core_share **holds, dlb_message *mes
     int32_t code = capi_hold_versioned(&holds[i], op, "tensors", i, tensors[i].tensor, error);
     if (code == DLB_OK) continue;
     while (i-- > 0) capi_unhold(holds[i]);
-    dlb_message_free(message);
+    capi_message_end(message);
     return code;
   }
   for (size_t i = 0; i < count; i++) {
@@ -246,8 +251,7 @@ int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *fields,
                       count, error);
   if (code == DLB_OK) code = hold_tensors(op, holds, message, tensors, error);
   free(views);
-  if (code == DLB_OK) *out = message;
-  return code;
+  return give(out, message, code);
 }
 
 int32_t dlb_message_pack(dlb_frame *out, const dlb_message *message, dlb_error *error) {

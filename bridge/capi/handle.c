@@ -53,7 +53,7 @@ static void grow(void) {
   __atomic_store_n(&slab_count, slab_count + 1, __ATOMIC_RELEASE);
 }
 
-void *capi_handle_new(capi_kind kind) {
+void *capi_handle_new(void) {
   pthread_mutex_lock(&mutex);
   if (free_count <= KEPT_BACK) append(__atomic_exchange_n(&ended, NULL, __ATOMIC_ACQUIRE));
   if (free_count <= KEPT_BACK) grow();
@@ -65,9 +65,13 @@ void *capi_handle_new(capi_kind kind) {
   pthread_mutex_unlock(&mutex);
   if (h == NULL) return NULL;
   memset(&h->object, 0, sizeof h->object);
-  __atomic_store_n(&h->kind, kind, __ATOMIC_RELEASE);
-  __atomic_fetch_add(&live[kind], 1, __ATOMIC_RELAXED);
   return h;
+}
+
+void capi_handle_give(void *object, capi_kind kind) {
+  handle *h = object;
+  __atomic_fetch_add(&live[kind], 1, __ATOMIC_RELAXED);
+  __atomic_store_n(&h->kind, kind, __ATOMIC_RELEASE);
 }
 
 static handle *find(const void *object) {

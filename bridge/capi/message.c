@@ -8,7 +8,7 @@ dlb_message *capi_message_new(size_t frames, size_t tensors, size_t dims, size_t
   size_t dims_at = tensors_at + tensors * sizeof(capi_tensor);
   size_t text_at = dims_at + dims * sizeof(int64_t);
   char *room = calloc(1, text_at + text);
-  dlb_message *message = room != NULL ? capi_handle_new(CAPI_MESSAGE) : NULL;
+  dlb_message *message = room != NULL ? capi_handle_new() : NULL;
   if (message == NULL) {
     free(room);
     return NULL;
@@ -32,7 +32,10 @@ int32_t capi_message_check(const char *op, const dlb_message *message, dlb_error
 }
 
 void dlb_message_free(dlb_message *message) {
-  if (!capi_handle_end(message, CAPI_MESSAGE)) return;
+  if (capi_handle_end(message, CAPI_MESSAGE)) capi_message_end(message);
+}
+
+void capi_message_end(dlb_message *message) {
   for (size_t i = 0; i < message->frame_count; i++) {
     if (message->frames[i].share != NULL) core_share_drop(message->frames[i].share);
   }

@@ -47,7 +47,7 @@ func newMessage(out **C.dlb_message, msg *tens.Message, frames int, metadata []b
 	done := false
 	defer func() {
 		if !done {
-			C.dlb_message_free(c)
+			C.capi_message_end(c)
 		}
 	}()
 	m := &message{

@@ -11,7 +11,7 @@ capi_elements *capi_elements_new(size_t count, size_t formats, size_t ndim, size
   size_t shape_at = (count + formats) * sizeof(dlb_bytes);
   size_t text_at = shape_at + ndim * sizeof(int64_t);
   char *room = calloc(1, text_at + text + 1);
-  capi_elements *elements = room != NULL ? capi_handle_new(CAPI_ELEMENTS) : NULL;
+  capi_elements *elements = room != NULL ? capi_handle_new() : NULL;
   if (elements == NULL) {
     free(room);
     return NULL;
@@ -26,14 +26,16 @@ capi_elements *capi_elements_new(size_t count, size_t formats, size_t ndim, size
   return elements;
 }
 
-void dlb_elements_free(dlb_elements *seen) {
-  capi_elements *elements = (capi_elements *)seen;
-  if (!capi_handle_end(elements, CAPI_ELEMENTS)) return;
+static void end_elements(capi_elements *elements) {
   core_share *hold = elements->hold, *own = elements->own;
   free(elements->room);
   capi_handle_free(elements);
   if (own != NULL) core_share_drop(own);
   if (hold != NULL) core_share_drop(hold);
+}
+
+void dlb_elements_free(dlb_elements *elements) {
+  if (capi_handle_end(elements, CAPI_ELEMENTS)) end_elements((capi_elements *)elements);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -100,12 +102,15 @@ static int32_t deliver(const char *op, dlb_value *out, const capi_input *in, dlb
     }
   }
   if (code == DLB_OK) {
+    while (i-- > 0) {
+      if (out[i].elements != NULL) capi_handle_give(out[i].elements, CAPI_ELEMENTS);
+    }
     core_share_drop(hold);
     return code;
   }
   while (i-- > 0) {
     dlb_tensor_release(out[i].tensor);
-    dlb_elements_free(out[i].elements);
+    if (out[i].elements != NULL) end_elements((capi_elements *)out[i].elements);
     memset(&out[i], 0, sizeof out[i]);
   }
   capi_unhold(hold);
@@ -125,7 +130,7 @@ static int32_t read_values(const char *op, dlb_value *out, go_reader reader, cap
   int32_t code = reader(in, error);
   if (code == DLB_OK) code = deliver(op, out, in, error);
   for (size_t i = 0; i < in->count; i++) {
-    dlb_elements_free((dlb_elements *)in->readings[i].elements);
+    if (in->readings[i].elements != NULL) end_elements(in->readings[i].elements);
     if (in->readings[i].own != NULL) core_share_drop(in->readings[i].own);
   }
   return code;

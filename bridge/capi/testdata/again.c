@@ -1,0 +1,56 @@
+/* One thread makes messages and elements and gives them back. Another one gives an address back again and again that
+ * leads to one of them now and then. That one may end early; one that is still being made must not. */
+#include "check.h"
+
+#include <pthread.h>
+#include <time.h>
+
+static int stop;
+static char bytes[8] = {11, 1, 2, 1, 'a', 1, 'b'}; /* Decthings: string[2] */
+
+static dlb_message *make_message(void) {
+  static const dlb_header header = {.form = {'F', 'L', 'O', 'W'}};
+  dlb_frame parts[] = {{.data = bytes, .size = 4}, {.data = bytes, .size = 8}};
+  dlb_message *message = NULL;
+  dlb_error why;
+  if (dlb_message_make(&message, &header, (dlb_bytes){"label", 5}, parts, 2, &why) != DLB_OK) abort();
+  return message;
+}
+
+static dlb_elements *make_elements(void) {
+  dlb_frame frame = {.data = bytes, .size = 7};
+  dlb_value value;
+  dlb_error why;
+  if (dlb_decthings_decode(&value, &frame, DLB_DECTHINGS_DOC, &why) != DLB_OK) abort();
+  return value.elements;
+}
+
+static void *make(void *unused) {
+  (void)unused;
+  while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+    dlb_message_free(make_message());
+    dlb_elements_free(make_elements());
+  }
+  return NULL;
+}
+
+int main(void) {
+  dlb_message *message = make_message();
+  dlb_elements *elements = make_elements();
+  dlb_message_free(message);
+  dlb_elements_free(elements);
+  pthread_t maker;
+  CHECK_INT(0, pthread_create(&maker, NULL, make, NULL));
+  for (time_t end = time(NULL) + 3; time(NULL) < end;) {
+    for (int i = 0; i < 1000; i++) {
+      dlb_message_free(message);
+      dlb_elements_free(elements);
+      dlb_message_free((dlb_message *)elements); /* a place is for both */
+      dlb_elements_free((dlb_elements *)message);
+    }
+  }
+  __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+  CHECK_INT(0, pthread_join(maker, NULL));
+  check_nothing_is_left(__func__);
+  return 0;
+}
