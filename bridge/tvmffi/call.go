@@ -96,7 +96,8 @@ func isNil(value any) bool {
 
 // Call calls the function. Arguments are
 //
-//	nil, bool, any integer or float, string    themselves
+//	nil, bool, string                          themselves
+//	int, uint8, float32 and the like           themselves; types of your own and uintptr must be converted
 //	[]T of a [dlpack.Element], [Shape]         a tensor over the slice, for the time of the call
 //	*[dlpack.Tensor]                           the tensor, for the time of the call; see also [Keep]
 //	[dlpack.DataType], [dlpack.Device]         themselves
@@ -120,7 +121,8 @@ func isNil(value any) bool {
 // Ownership: arguments stay the caller's, a result is the caller's to close. Lifetime: a tensor of
 // borrowed memory must stay valid until the call returns, others are held. Threads: any, also at
 // once. On error: *[Error] for what the function raised; [dlpack.ErrUnaligned],
-// [dlpack.ErrReadOnly], [dlpack.ErrClosed], [ErrArgument] before it was called. Nothing is kept.
+// [dlpack.ErrReadOnly], [dlpack.ErrClosed], [ErrArgument] before it was called; [dlpack.ErrMemory] for a string that there
+// is no memory for. Nothing is kept.
 func (f *Function) Call(args ...any) (any, error) {
 	if f == nil || !f.acquire() {
 		return nil, errClosed(f.Name())
@@ -386,11 +388,14 @@ func (c *call) shaped(f *Function, s *Shaped) error {
 	start, rank := len(c.dims), len(shape)
 	c.dims = slices.Grow(c.dims, 2*rank)[:start+2*rank]
 	dims, strides := c.dims[start:start+rank], c.dims[start+rank:]
-	count, fits := uint64(1), true
+	count, fits, empty := uint64(1), true, slices.Contains(shape, 0)
 	for d := rank - 1; d >= 0; d-- {
 		n := shape[d]
 		dims[d], strides[d] = n, int64(max(count, 1))
 		high, low := bits.Mul64(count, uint64(n))
+		if high != 0 && empty {
+			high, low = 0, 0
+		}
 		count, fits = low, fits && n >= 0 && high == 0
 	}
 	if !fits || count != uint64(s.count) {
@@ -425,7 +430,11 @@ func (c *call) view(f *Function, data unsafe.Pointer, count int, dtype dlpack.Da
 }
 
 func unaligned(address, align uintptr) error {
-	return deny(dlpack.ErrUnaligned, "data at %#x is not aligned to %d bytes; dlpack.New and Tensor.Align make memory that is", address, align)
+	remedy := "; dlpack.New and Tensor.Align make memory that is"
+	if align > dlpack.NewAlignment {
+		remedy = ""
+	}
+	return deny(dlpack.ErrUnaligned, "data at %#x is not aligned to %d bytes%s", address, align, remedy)
 }
 
 // aligned reports an error where the data of a tensor on the host is not as aligned as f asks for.

@@ -139,6 +139,12 @@ func TestShapeMustFitTheSlice(t *testing.T) {
 		assert.ErrorIs(t, err, dlpack.ErrLayout, "%v", shape)
 		assert.ErrorContains(t, err, "tvmffi: nop: argument 1: ")
 	}
+	for _, shape := range [][]int64{{0}, {0, 1 << 62, 1 << 62}, {1 << 62, 0, 1 << 62}, {1 << 62, 1 << 62, 0}} {
+		_, err := f.Call(tvmffi.Shape(x[:0], shape...))
+		assert.NoError(t, err, "%v", shape)
+	}
+	_, err := f.Call(tvmffi.Shape(x[:0], 0, -1))
+	assert.ErrorIs(t, err, dlpack.ErrLayout)
 }
 
 // Whatever goes in comes back, by a function that returns what it is given.

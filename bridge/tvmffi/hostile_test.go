@@ -225,6 +225,13 @@ func TestNilResultsOfHandlersAreErrors(t *testing.T) {
 	}
 }
 
+func TestClosedResultsOfHandlersAreErrors(t *testing.T) {
+	for _, bad := range []any{new(tvmffi.Function), new(tvmffi.Module), new(tvmffi.Object)} {
+		_, err := serve(t, func(tvmffi.Args) (any, error) { return bad, nil }).Call()
+		assert.ErrorContains(t, err, "tvmffi: result: it is closed", "%T", bad)
+	}
+}
+
 // What was lent to a handler ends with the call, also where its result is refused or panics.
 func TestWhatIsLentEndsWithTheCall(t *testing.T) {
 	need(t)

@@ -21,7 +21,8 @@ import (
 )
 
 // A Handler is a Go function that TVM-FFI can call. It returns what [Function.Call] lists as
-// results, any integer or float, or [Bytes]; what has a Close is handed over with that. An error is
+// results but *[Error], any integer or float, or [Bytes]; a uintptr goes out as an integer. What has a Close is handed
+// over with that. An error is
 // raised in the caller as of its kind (see [Errorf]), and so is a panic, as a RuntimeError. Python
 // reads strings as UTF-8: what is no text is for Bytes. Memory that Go does not have ends the
 // process, where [dlpack.New] has an error for a caller who asks for too much.
@@ -110,8 +111,8 @@ func (a Args) noted(ended bool) (n note) {
 // Ownership: args stay the caller's, and so does what result becomes. Lifetime: args are valid
 // until Serve returns. Threads: any; in a forked child of a process that has loaded Go the function
 // raises a RuntimeError, without Go (on Linux). On error: returns -1 with the error left in the
-// thread, and *result as it was. A handler that calls [runtime.Goexit] never returns to its caller: where that
-// is a call in Go, what the call took is given back.
+// thread, and *result as it was. A handler that calls [runtime.Goexit], as testing.T.FailNow does, never returns to its
+// caller: where that is a call in Go, what the call took is given back; Go ends the process where it is C, C++ or Python.
 func Serve(h Handler, args unsafe.Pointer, n int32, result unsafe.Pointer) (status int32) {
 	if !library.loaded.Load() {
 		attached() // so that Go has its signal handler before h runs
@@ -229,7 +230,7 @@ func store(result *C.ffi_any, v any) error {
 	case *Module:
 		kind, bits = C.FFI_MODULE, v.share()
 	case *Object:
-		kind, bits = C.int32_t(v.kind), v.share()
+		kind, bits = max(C.int32_t(v.kind), C.FFI_OBJECT), v.share() // the zero Object has no kind
 	default:
 		n := reflect.ValueOf(v)
 		switch {
@@ -239,6 +240,8 @@ func store(result *C.ffi_any, v any) error {
 			return deny(dlpack.ErrOverflow, "result: %d is more than 2^63-1", n.Uint())
 		case n.CanUint():
 			bits = n.Uint()
+		case n.CanFloat():
+			kind, bits = C.FFI_FLOAT, math.Float64bits(n.Float())
 		default:
 			return deny(ErrArgument, "result: %T has no form in TVM-FFI", v)
 		}
@@ -690,7 +693,8 @@ func below(arg *C.ffi_any) bool {
 //
 // Ownership: the result is the caller's to close. Lifetime: until then. Threads: any; what is
 // Python's takes the GIL when it ends, which calls from Python let go of (unless release_gil is set
-// to False). On error: [dlpack.ErrBorrowed] for a tensor that its owner lends for the call only.
+// to False). It must be closed before the interpreter ends: Python up to 3.13 then ends the threads that want the GIL,
+// which aborts the process. On error: [dlpack.ErrBorrowed] for a tensor that its owner lends for the call only.
 func (a Args) Keep(i int) (any, error) {
 	arg, kind := a.at(i)
 	switch {

@@ -88,6 +88,8 @@ func TestHandlersSeeTheCallersMemory(t *testing.T) {
 }
 
 // What a handler returns comes back, whatever it is.
+type seconds int
+
 func TestHandlersReturnEveryType(t *testing.T) {
 	for _, row := range []struct {
 		name         string
@@ -102,6 +104,8 @@ func TestHandlersReturnEveryType(t *testing.T) {
 		{"uint64", uint64(math.MaxInt64), int64(math.MaxInt64)},
 		{"float32", float32(0.5), 0.5},
 		{"float64", 0.1, 0.1},
+		{"named int", seconds(3), int64(3)},
+		{"named float", celsius(0.5), 0.5},
 		{"empty string", "", ""},
 		{"short string", "abc", "abc"},
 		{"long string", "abcdefghijklmnopq", "abcdefghijklmnopq"},

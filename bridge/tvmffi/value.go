@@ -75,14 +75,16 @@ func value(r C.ffi_result) (any, error) {
 		return string(small(&r)), nil
 	case C.FFI_SMALL_BYTES:
 		return small(&r), nil
-	case C.FFI_STRING:
-		text := textOf((*C.ffi_bytes)(cell(object)))
-		giveBack(object)
-		return text, nil
-	case C.FFI_BYTES:
-		data := bytesOf((*C.ffi_bytes)(cell(object)))
-		giveBack(object)
-		return data, nil
+	case C.FFI_STRING, C.FFI_BYTES:
+		defer giveBack(object)
+		b := (*C.ffi_bytes)(cell(object))
+		if err := dlpack.RequireMemory(int64(b.size)); err != nil {
+			return nil, at("result", err)
+		}
+		if r._type == C.FFI_STRING {
+			return textOf(b), nil
+		}
+		return bytesOf(b), nil
 	case C.FFI_TENSOR:
 		t, err := tensorOf(object)
 		giveBack(object)

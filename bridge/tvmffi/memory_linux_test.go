@@ -1,0 +1,51 @@
+//go:build cgo
+
+package tvmffi_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/bridge/tvmffi"
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// Go's allocator ends the process where there is no memory. The limit is on the memory of a process of its own.
+func TestCallSaysWhereThereIsNoMemoryForAString(t *testing.T) {
+	need(t)
+	const child = "TVMFFI_TEST_CHILD"
+	if os.Getenv(child) == "" {
+		command := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=1m")
+		command.Env = append(os.Environ(), child+"=1")
+		output, err := command.CombinedOutput()
+		assert.NoError(t, err, "%.2000s", output)
+		return
+	}
+	const size = 512 << 20
+	long := make([]byte, size)
+	f := serve(t, func(a tvmffi.Args) (any, error) {
+		if a.Bool(0) {
+			return string(long[:8]), nil
+		}
+		return long, nil // which TVM-FFI copies
+	})
+	text, err := os.ReadFile("/proc/self/statm")
+	require.NoError(t, err)
+	var pages uint64
+	_, err = fmt.Sscan(string(text), &pages)
+	require.NoError(t, err)
+	var limit syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_AS, &limit))
+	limit.Cur = pages*uint64(os.Getpagesize()) + size + size/2
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_AS, &limit))
+	_, err = f.Call(false)
+	assert.ErrorIs(t, err, dlpack.ErrMemory)
+	_, err = f.Call(true)
+	assert.NoError(t, err)
+}
