@@ -27,7 +27,8 @@ var (
 //
 // Where the Dense lies in memory that [Dense] wrapped, the result is another view of that memory, and keeps
 // its owner after the Dense was released. Other memory is gorgonia's own, and the collector's: it is pinned
-// while a consumer holds an export.
+// while a consumer holds an export. Memory of tensor.FromMemory must not be given the engine of a wrapped Dense: it
+// cannot be told from a result then, and nothing keeps it.
 //
 // Ownership: the result shares the memory and is closed by itself. Lifetime: until its Close; the Dense may
 // go before (tensor.ReturnTensor). Threads: any, while nobody changes the Dense. On error:
@@ -38,10 +39,10 @@ var (
 func FromDense(x tensor.Tensor) (*dlpack.Tensor, error) {
 	d, ok := x.(*tensor.Dense)
 	if !ok || d == nil {
-		if _, sparse := x.(*tensor.CS); sparse {
+		if sparse, is := x.(*tensor.CS); is && sparse != nil {
 			return nil, fmt.Errorf("gorgonia: from dense: %T; its method Dense makes it dense: %w", x, ErrSparse)
 		}
-		if x == nil || ok {
+		if x == nil || ok || x == (*tensor.CS)(nil) {
 			return nil, fmt.Errorf("gorgonia: from dense: the tensor is nil: %w", dlpack.ErrNull)
 		}
 		return nil, fmt.Errorf("gorgonia: from dense: %T is no *tensor.Dense: %w", x, dlpack.ErrNull)

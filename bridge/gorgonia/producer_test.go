@@ -245,6 +245,7 @@ func TestFromDenseRefuses(t *testing.T) {
 	}{
 		{"nothing", nil, dlpack.ErrNull, "the tensor is nil"},
 		{"no tensor", (*tensor.Dense)(nil), dlpack.ErrNull, "the tensor is nil"},
+		{"no sparse tensor", (*tensor.CS)(nil), dlpack.ErrNull, "the tensor is nil"},
 		{"sparse", tensor.CSCFromCoord(tensor.Shape{2, 2}, []int{0, 1}, []int{0, 1}, []float32{1, 2}), gorgonia.ErrSparse, "Dense"},
 		{"masked", masked, gorgonia.ErrMasked, "SetMask(nil)"},
 		{"on a device", inaccessible, dlpack.ErrDevice, "onDevice"},
