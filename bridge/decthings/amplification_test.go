@@ -4,6 +4,7 @@ package decthings_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
@@ -41,7 +42,7 @@ func readTensor(t testing.TB, data []byte) {
 			}
 		}
 		r := decthings.NewReader(bytes.NewReader(data), dialect)
-		amplification.Require(t, len(data), amplification.Fixed, 0, func() func() {
+		amplification.Require(t, len(data), 5, 0, func() func() {
 			r.Next()
 			return nil
 		})
@@ -51,6 +52,19 @@ func readTensor(t testing.TB, data []byte) {
 func TestTensorsTakeMemoryInProportionToTheirBytes(t *testing.T) {
 	for name, data := range amplification.Tensors() {
 		t.Run(name, func(t *testing.T) { readTensor(t, data) })
+	}
+}
+
+// The header says more than has come: a Reader takes memory for what has.
+func TestReaderTakesMemoryInProportionToWhatHasCome(t *testing.T) {
+	for _, come := range []int{0, 1 << 10, 1 << 14, 1 << 16, 1<<20 + 1} {
+		for _, said := range []int{131065, 2*come + 30_000, 3*come - 10, 1 << 31} {
+			data := append(binary.BigEndian.AppendUint32([]byte{7, 1, 254}, uint32(said)), make([]byte, come)...)
+			amplification.Require(t, len(data), 5, 0, func() func() {
+				decthings.NewReader(bytes.NewReader(data), decthings.Doc).Next()
+				return nil
+			})
+		}
 	}
 }
 

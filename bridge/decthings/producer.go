@@ -12,9 +12,9 @@ import (
 )
 
 // AppendTensor appends a tensor of numbers or booleans in its binary form, the same in every dialect, in
-// any layout and in one pass. Where it takes new memory, it aligns the payload to 64 bytes: a tensor that
-// is appended to nil can be decoded there without a copy, as it can by a [Reader]. dst may be a part of what is
-// read, as for [dlpack.Tensor.AppendBytes].
+// any layout and in one pass. Where dst has not room enough, it takes new memory and aligns the payload to 64 bytes: a
+// tensor that is appended to nil can be decoded there without a copy, as it can by a [Reader]. dst may be a part of what
+// is read, as for [dlpack.Tensor.AppendBytes]; the result then has new memory of any alignment.
 //
 // Ownership: t stays the caller's, and the result is Go's. Lifetime: any. Threads: any, while nobody
 // writes to the tensor. On error: [bridge.ErrDType], [bridge.ErrByteOrder], [ErrRank], [dlpack.ErrValue]

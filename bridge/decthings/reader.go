@@ -44,12 +44,13 @@ func (c checked) Read(data []byte) (int, error) {
 	return n, err
 }
 
-// errPanicked: part of a tensor was read, and what follows is no beginning of another.
-var errPanicked = errors.New("decthings: the io.Reader panicked before")
+// errPanicked: part of a tensor was read, and what follows is no beginning of another. Next also returns it where the
+// io.Reader calls it.
+var errPanicked = errors.New("decthings: an earlier Next has not returned, as after a panic of the io.Reader")
 
 // Next returns the bytes of the next tensor, for [Decode] or [Parse], in new memory. The payload is aligned
 // there to 64 bytes, so that nothing copies it again. Memory is taken as bytes arrive, whatever a header
-// says is to come: at most four times the bytes of the tensor that have come. A tensor may be as large as the
+// says is to come: at most five times the bytes of the tensor that have come, and 64 KiB. A tensor may be as large as the
 // stream; an [io.LimitReader] bounds that.
 //
 // Errors: [io.EOF] behind the last tensor; an [*Error] with [ErrTruncated], or with the fault of a header
@@ -137,9 +138,10 @@ func (r *Reader) takeCounted(what string) error {
 	return r.take(n)
 }
 
-// take reads n more bytes of the tensor. No more memory is taken at once than twice what has come.
+// take reads n more bytes of the tensor. New memory is twice as large as what has come, or three times where that is
+// enough for the tensor.
 func (r *Reader) take(n uint64) error {
-	const first = 64 << 10
+	const first = 16 << 10
 	for n > 0 {
 		have := len(r.tensor)
 		step := max(have, first)

@@ -198,7 +198,7 @@ func TestReaderEndsWithAPanic(t *testing.T) {
 	assert.PanicsWithValue(t, "no more", func() { r.Next() })
 	for range 2 {
 		_, err := r.Next()
-		assert.ErrorContains(t, err, "panicked before")
+		assert.ErrorContains(t, err, "has not returned")
 	}
 }
 

@@ -13,8 +13,9 @@ import (
 )
 
 // AppendTensor appends a tensor, in any layout, as a TensorProto. Without options that is one pass, and the
-// bytes are those that TensorFlow writes. Where it takes new memory, it aligns the elements to 64 bytes: a
-// tensor that is appended to nil can be decoded there without a copy.
+// bytes are those that TensorFlow writes. Where dst has not room enough, it takes new memory and aligns the
+// elements to 64 bytes: a tensor that is appended to nil can be decoded there without a copy. dst may be a part of what
+// is read; the result then has new memory of any alignment.
 //
 // Ownership: t stays the caller's, and the result is Go's. Lifetime: any. Threads: any, while nobody writes
 // to the tensor. On error: [ErrDType], [bridge.ErrByteOrder], [ErrRank], [ErrValue] for a bool that is
