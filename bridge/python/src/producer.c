@@ -267,12 +267,20 @@ PyObject *to_address(PyObject *module, PyObject *object) {
 
 /* ---- the C exchange API ---------------------------------------------------------------------- */
 
-/* The type that managed tensors from C become objects of. */
-static PyTypeObject *live_type;
+/* Managed tensors from C become objects of the last of these types: those of the modules that are alive. There are two
+ * modules where a program has imported the package anew. */
+enum { LIVE = 8 };
+
+static PyTypeObject *live_types[LIVE];
+static int live_count;
 
 void exchange_type(PyTypeObject *type, int live) {
-  if (live) live_type = type;
-  else if (live_type == type) live_type = NULL;
+  int kept = 0;
+  for (int i = 0; i < live_count; i++) {
+    if (live_types[i] != type) live_types[kept++] = live_types[i];
+  }
+  if (live && kept < LIVE) live_types[kept++] = type;
+  live_count = kept;
 }
 
 /* Called with or without the GIL. */
@@ -332,12 +340,12 @@ static int exchange_to_object(DLManagedTensorVersioned *managed, void **out) {
     PyErr_Format(PyExc_ValueError, "dlbridge: C exchange API: no managed tensor can be at %p", managed);
     return -1;
   }
-  if (live_type == NULL) {
+  if (live_count == 0) {
     core_release_versioned(managed);
     PyErr_SetString(PyExc_RuntimeError, "dlbridge: the module is gone");
     return -1;
   }
-  *out = take_over(live_type, managed, "C exchange API");
+  *out = take_over(live_types[live_count - 1], managed, "C exchange API");
   return *out == NULL ? -1 : 0;
 }
 

@@ -750,6 +750,47 @@ def test_functions_may_be_called_while_the_collector_clears_their_module():
     assert run(script) == "(2,)\n"
 
 
+def test_the_exchange_api_works_after_an_import_anew_has_gone():
+    script = """
+        import ctypes, gc, importlib, sys
+
+        def imported():
+            forget()
+            return importlib.import_module("dlbridge")
+
+        def forget():
+            for name in [name for name in sys.modules if name.startswith("dlbridge")]:
+                del sys.modules[name]
+
+        def round_trip(tensor):
+            get, end = ctypes.pythonapi.PyCapsule_GetPointer, ctypes.pythonapi.Py_DecRef
+            get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+            end.argtypes, end.restype = [ctypes.py_object], None
+            table = get(type(tensor).__dlpack_c_exchange_api__, b"dlpack_exchange_api")
+            functions = ctypes.cast(table + 16, ctypes.POINTER(ctypes.c_void_p))
+            address = ctypes.POINTER(ctypes.c_void_p)
+            there = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, address)(functions[1])
+            back = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, address)(functions[2])
+            managed, made = ctypes.c_void_p(), ctypes.c_void_p()
+            assert there(tensor, managed) == 0
+            assert back(managed, made) == 0
+            result = ctypes.cast(made, ctypes.py_object).value
+            end(result)
+            return type(result)
+
+        first = imported()
+        tensor = first.empty((3,), "float32")
+        assert round_trip(tensor) is first.Tensor
+        second = imported()
+        assert round_trip(tensor) is second.Tensor
+        del second
+        forget()
+        gc.collect()
+        assert round_trip(tensor) is first.Tensor
+    """
+    assert run(script) == ""
+
+
 def test_g46_an_import_anew_changes_nothing_at_the_end(c):
     again = """
         for name in [name for name in sys.modules if name.startswith("dlbridge")]:
