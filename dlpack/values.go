@@ -104,7 +104,7 @@ func (t *Tensor) UnsafeBytes() (data []byte, start int64, err error) {
 // one-dimensional uint8 tensor of their own: for handing the memory itself on.
 //
 // Ownership: the view shares the memory. Lifetime: until its Close. Threads: any. On error:
-// [ErrClosed].
+// [ErrClosed], or [ErrLayout] for memory of a device whose byte_offset would become negative.
 func (t *Tensor) AsBytes() (*Tensor, error) {
 	if t.isNone() {
 		return nil, t.errClosed("view")

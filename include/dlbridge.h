@@ -15,15 +15,16 @@
  * No input ends the process, but for memory that is not there: what a pointer leads to has to be as long as
  * its size or count says, and readable. The description of a tensor must not change while it is in use. NULL,
  * sizes, indexes, flags, contents and descriptions are checked. Where there is no memory for what grows with the
- * input it is DLB_ERROR_MEMORY. Go reserves memory of its own in steps of 64 MiB of addresses, and ends the process
- * when it does not get them.
+ * input it is DLB_ERROR_MEMORY. Go reserves memory of its own in steps of 64 MiB of addresses, and smaller ones for
+ * records of its own, and ends the process when it does not get them.
  *
  * The library recognises what it has made itself: messages, elements, tensors and frames. One that was given
  * back, or that a function has taken over, is DLB_ERROR_ARGUMENT wherever it is passed, and to give it back
  * again does nothing; one that was taken over stays as it is until its new owner is done with it. A frame is
  * recognised by its release and ctx, and so is a copy of the struct. A copy of a tensor's struct may be read,
  * but not taken over. A place is used again for another object after 64 others of the kind at the earliest; an
- * old address then means the new object.
+ * old address then means the new object, but for a tensor whose place has been given to one of the other form,
+ * legacy or not: such an address must not be used.
  *
  * What others have made is not recognised: tensors with another deleter, and frames with a release of the
  * caller's own. Such a tensor or frame must not be passed after it was released or taken over, nor twice to
