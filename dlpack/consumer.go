@@ -2,7 +2,10 @@
 
 package dlpack
 
-import "unsafe"
+import (
+	"sync/atomic"
+	"unsafe"
+)
 
 // An ImportOption changes how [Import], [ImportLegacy] and [Borrow] take a tensor over.
 type ImportOption uint8
@@ -28,6 +31,10 @@ func union(options []ImportOption) (all ImportOption) {
 // description is checked before anything is made of it, and nobody may change it meanwhile; memory that the host
 // cannot address is carried and never touched. Unknown flags are kept in [Tensor.Flags] and not passed on.
 //
+// A managed tensor must be imported once: a second Import, before the first one is closed, cannot be told from it, and
+// its Tensor must not be used once the memory was given back. An export of this library that was released is [ErrClosed],
+// as long as its block is not in use again, and so is a copy of its struct.
+//
 // Ownership: moves to the Tensor, whose last Close calls the deleter, which must return, as the release of [Lend]
 // must. Lifetime: until then. Threads: any. On error: nothing moved, the caller still owns managed; but [ErrVersion], a
 // major version that is not 1: the deleter has been called, as the standard asks, and nothing behind flags was read.
@@ -37,12 +44,29 @@ func Import(managed unsafe.Pointer, options ...ImportOption) (*Tensor, error) {
 		return nil, err
 	}
 	m := (*managedVersioned)(managed)
+	if m.deleter == deleteVersioned {
+		if err := checkOwn(op, managed, m.ctx); err != nil {
+			return nil, err
+		}
+	}
 	if m.version.Major != Current.Major {
 		v := m.version
 		Release(managed)
 		return nil, refuse(op, ErrVersion, "version %d.%d, know %d.x", v.Major, v.Minor, Current.Major)
 	}
 	return take(op, managed, importedVersioned, &m.tensor, m.flags, union(options))
+}
+
+// checkOwn refuses an export of this library that was released, or that C has taken over, and a copy of its struct. A
+// block that is free may have another version.
+func checkOwn(op string, managed unsafe.Pointer, ctx uintptr) error {
+	if ctx != uintptr(managed) {
+		return refuse(op, ErrClosed, "the tensor at %p is a copy of the struct of another one", managed)
+	}
+	if atomic.LoadUint64(&(*block)(managed).state)&states != stateLive {
+		return refuse(op, ErrClosed, "the tensor at %p was released or taken over", managed)
+	}
+	return nil
 }
 
 // ImportLegacy takes over a `DLManagedTensor *`, the form of before DLPack 1.0, which has no version
@@ -55,7 +79,13 @@ func ImportLegacy(managed unsafe.Pointer, options ...ImportOption) (*Tensor, err
 	if err := checkAddress(op, managed); err != nil {
 		return nil, err
 	}
-	return take(op, managed, importedLegacy, &(*managedLegacy)(managed).tensor, 0, union(options))
+	m := (*managedLegacy)(managed)
+	if m.deleter == deleteLegacy {
+		if err := checkOwn(op, managed, m.ctx); err != nil {
+			return nil, err
+		}
+	}
+	return take(op, managed, importedLegacy, &m.tensor, 0, union(options))
 }
 
 // Borrow views a `DLTensor *` that stays its owner's, such as an argument of a call from C. It cannot
@@ -124,12 +154,12 @@ func take(op string, managed unsafe.Pointer, from origin, d *dlTensor, flags Fla
 // not handed on. For an export of this library it does so without leaving Go.
 //
 // Ownership: ends the caller's. Lifetime: managed must not be used again. Threads: any. On error:
-// cannot fail; nil is ignored.
+// cannot fail; nil is ignored, and so is a copy of the struct of an export of this library.
 func Release(managed unsafe.Pointer) {
 	if managed == nil {
 		return
 	}
-	if (*managedVersioned)(managed).deleter == deleteVersioned && deleteBlock((*block)(managed)) {
+	if m := (*managedVersioned)(managed); m.deleter == deleteVersioned && (m.ctx != uintptr(managed) || deleteBlock((*block)(managed))) {
 		return
 	}
 	coreDeleteVersioned(uintptr(managed))
@@ -140,7 +170,7 @@ func ReleaseLegacy(managed unsafe.Pointer) {
 	if managed == nil {
 		return
 	}
-	if (*managedLegacy)(managed).deleter == deleteLegacy && deleteBlock((*block)(managed)) {
+	if m := (*managedLegacy)(managed); m.deleter == deleteLegacy && (m.ctx != uintptr(managed) || deleteBlock((*block)(managed))) {
 		return
 	}
 	coreDeleteLegacy(uintptr(managed))

@@ -691,3 +691,42 @@ func TestForeignBytesOfOneMemoryAreBounded(t *testing.T) {
 	}
 	assert.Equal(t, before, dlpack.ReadStats().ForeignBytes)
 }
+
+// A consumer has an export until it calls the deleter. A copy of the struct has no block behind it.
+func TestImportRefusesExportsThatNobodyHas(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	tensor, err := dlpack.New(dlpack.Float32, 16)
+	require.NoError(t, err)
+	defer tensor.Close()
+	for name, form := range map[string]struct {
+		export  func(*dlpack.Tensor) (unsafe.Pointer, error)
+		take    func(unsafe.Pointer, ...dlpack.ImportOption) (*dlpack.Tensor, error)
+		release func(unsafe.Pointer)
+		size    int
+	}{
+		"versioned": {(*dlpack.Tensor).Export, dlpack.Import, dlpack.Release, 80},
+		"legacy":    {(*dlpack.Tensor).ExportLegacy, dlpack.ImportLegacy, dlpack.ReleaseLegacy, 64},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 200 { // of the pool's blocks, and of the tensor's own
+				m, err := form.export(tensor)
+				require.NoError(t, err)
+				form.release(m)
+				_, err = form.take(m)
+				require.ErrorIs(t, err, dlpack.ErrClosed)
+				require.ErrorContains(t, err, "was released or taken over")
+			}
+			m, err := form.export(tensor)
+			require.NoError(t, err)
+			words := make([]uint64, form.size/8)
+			copy(words, unsafe.Slice((*uint64)(m), form.size/8))
+			_, err = form.take(unsafe.Pointer(&words[0]))
+			require.ErrorIs(t, err, dlpack.ErrClosed)
+			require.ErrorContains(t, err, "is a copy of the struct")
+			form.release(unsafe.Pointer(&words[0]))
+			x, err := form.take(m)
+			require.NoError(t, err)
+			require.NoError(t, x.Close())
+		})
+	}
+}
