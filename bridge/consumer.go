@@ -28,7 +28,7 @@ func Writable() DecodeOption { return func(d *decoding) { d.writable = true } }
 // [Writable] or not. Parts that a socket received are aligned to 8 bytes at most, often to none. Any number of
 // tensors may lie on one part, and each gets a copy of its own. Together the elements that are
 // copied take at most four times the payload and 64 MiB: a message that needs more is refused by [dlpack.ErrMemory].
-// What a copy takes beside its elements is at most 32 times the text of the label, for all of them.
+// What the copies take beside their elements is at most 32 times the text of the label.
 func Align(n int) DecodeOption { return func(d *decoding) { d.align = n } }
 
 // Tensors views the tensors of a message. Each aliases its payload part, whatever its alignment

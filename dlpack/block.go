@@ -291,8 +291,7 @@ func pollerCanStart(fd int) bool {
 	return true
 }
 
-// wakeFile stays open, so that deleters never write to another file that got its number. A program must not close it, as
-// those do that close all descriptors they have not opened.
+// wakeFile stays open, so that deleters never write to another file that got its number. A program must not close it.
 var wakeFile *os.File
 
 // reapOnWake reaps whenever wakeFile can be read, as long as the process lives.
