@@ -3,7 +3,7 @@
 package dlpack
 
 /*
-#cgo CFLAGS: -std=gnu11 -O2 -I${SRCDIR}/../include
+#cgo CFLAGS: -std=gnu11 -O2 -I${SRCDIR}/../include -I${SRCDIR}/internal/core
 #cgo LDFLAGS: -lpthread
 #include "core.h"
 #include <stdlib.h>
@@ -45,7 +45,7 @@ import "C"
 import (
 	"unsafe"
 
-	_ "github.com/dlbridge/dlbridge/include/dlpack" // keeps the header in vendor folders and in the build's inputs
+	_ "github.com/dlbridge/dlbridge/dlpack/internal/core" // has the C functions
 )
 
 // The structs below lie over those of dlpack.h and core.h. Fields that hold addresses are uintptr:

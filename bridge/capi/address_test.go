@@ -13,7 +13,7 @@ import (
 
 // The table of addresses is shared with the tests of package dlpack.
 func TestDataLiesWhereMemoryCanBe(t *testing.T) {
-	file, err := os.ReadFile(core + "/testdata/addresses.json")
+	file, err := os.ReadFile("../../dlpack/testdata/addresses.json")
 	require.NoError(t, err)
 	var cases []struct {
 		Name, Data, Offset string

@@ -25,7 +25,7 @@
 package capi
 
 /*
-#cgo CFLAGS: -std=gnu11 -O2 -I${SRCDIR}/../../include -I${SRCDIR}/../../dlpack
+#cgo CFLAGS: -std=gnu11 -O2 -I${SRCDIR}/../../include -I${SRCDIR}/../../dlpack/internal/core
 #include "capi.h"
 
 #include <stdlib.h>

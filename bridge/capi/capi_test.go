@@ -28,7 +28,7 @@ import (
 
 const (
 	include = "../../include"
-	core    = "../../dlpack"
+	core    = "../../dlpack/internal/core"
 )
 
 var (

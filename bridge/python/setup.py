@@ -17,6 +17,7 @@ from setuptools.command.sdist import sdist
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE / "checkout" if (HERE / "checkout").is_dir() else HERE.parents[1]
+CORE = ROOT / "dlpack" / "internal" / "core"
 
 LINUX = sys.platform.startswith("linux")
 
@@ -28,9 +29,9 @@ class Build(build_ext):
     """The extension, then libdlbridge into dlbridge/_lib."""
 
     def run(self) -> None:
-        if not (ROOT / "dlpack" / "core.c").is_file():
+        if not (CORE / "core.c").is_file():
             sys.exit(
-                f"dlbridge: the C core is not at {ROOT / 'dlpack'}: build from a checkout of dlbridge or a source distribution"
+                f"dlbridge: the C core is not at {CORE}: build from a checkout of dlbridge or a source distribution"
             )
         super().run()
         folder = HERE if self.inplace else pathlib.Path(self.build_lib).resolve()
@@ -82,14 +83,11 @@ setup(
             depends=[
                 "src/codec.h",
                 "src/extension.h",
-                "../../dlpack/copy.c",
-                "../../dlpack/copy.h",
-                "../../dlpack/core.c",
-                "../../dlpack/core.h",
+                *(os.path.relpath(path, HERE) for path in sorted(CORE.glob("*.[ch]"))),
                 "../../include/dlbridge.h",
                 "../../include/dlpack/dlpack.h",
             ],
-            include_dirs=[str(ROOT / "include"), str(ROOT / "dlpack")],
+            include_dirs=[str(ROOT / "include"), str(CORE)],
             define_macros=[("Py_LIMITED_API", "0x030B0000")] if LIMITED else [],
             py_limited_api=LIMITED,
             extra_compile_args=["-std=gnu11", "-fvisibility=hidden", "-Wall", "-Wextra", *(["-fno-plt"] if LINUX else [])],

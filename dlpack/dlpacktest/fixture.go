@@ -6,7 +6,7 @@
 package dlpacktest
 
 /*
-#cgo CFLAGS: -std=gnu11 -O2 -I${SRCDIR}/../../include -I${SRCDIR}/..
+#cgo CFLAGS: -std=gnu11 -O2 -I${SRCDIR}/../../include -I${SRCDIR}/../internal/core
 #cgo LDFLAGS: -lpthread
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* extension.h: what the files of the Python extension share.
  *
- * The extension is the DLPack protocol of Python over the C core (dlpack/core.h), without Go in it:
+ * The extension is the DLPack protocol of Python over the C core (dlpack/internal/core/core.h), without Go in it:
  *
  *   tensor.c    the type Tensor: a described view with a hold on a share
  *   producer.c  __dlpack__, capsules, the C exchange API

@@ -1,5 +1,5 @@
 /* One thread imports and exports, as the one with the GIL does; others run the deleters. Built with
- * dlpack/core.c alone, for the sanitizers.
+ * the C core alone, for the sanitizers.
  */
 #include <core.h>
 #include <pthread.h>

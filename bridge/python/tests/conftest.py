@@ -20,6 +20,7 @@ from dlbridge import _core
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
+CORE = ROOT / "dlpack" / "internal" / "core"
 RANK = 300
 
 

@@ -17,7 +17,7 @@ import time
 
 import numpy as np
 import pytest
-from conftest import ROOT, Producer, resident, run_python
+from conftest import CORE, ROOT, Producer, resident, run_python
 
 import dlbridge
 
@@ -381,8 +381,8 @@ def test_g06_deleters_race_the_one_that_takes_turns(tmp_path, sanitizers):
     here = pathlib.Path(__file__).parent
     command = [
         *os.environ.get("CC", "cc").split(), "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror",
-        *sanitizers.split(), f"-I{ROOT}/include", f"-I{ROOT}/dlpack",
-        str(here / "cells.c"), f"{ROOT}/dlpack/core.c", "-o", str(program), "-lpthread",
+        *sanitizers.split(), f"-I{ROOT}/include", f"-I{CORE}",
+        str(here / "cells.c"), f"{CORE}/core.c", "-o", str(program), "-lpthread",
     ]  # fmt: skip
     subprocess.run(command, check=True)
     done = subprocess.run([program], capture_output=True, text=True, timeout=120)

@@ -1,0 +1,6 @@
+//go:build cgo && debug
+
+package core
+
+// #cgo CFLAGS: -DCORE_DEBUG
+import "C"
