@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"runtime/debug"
 	"runtime/pprof"
 	"testing"
 	"testing/synctest"
@@ -18,12 +17,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/dlpack"
-	"github.com/dlbridge/dlbridge/dlpack/background"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 )
 
-// forgetsWithReadyBlocks exports a tensor often enough that a ring holds shares of its memory, and drops it.
-func forgetsWithReadyBlocks(t *testing.T, tensor *dlpack.Tensor, err error) {
+// forgetsAfterExports exports a tensor often, and drops it.
+func forgetsAfterExports(t *testing.T, tensor *dlpack.Tensor, err error) {
 	require.NoError(t, err)
 	warm(t, tensor)
 }
@@ -58,13 +56,13 @@ func TestReleasesThatBlockStopNothingElse(t *testing.T) {
 		{"an import whose last shares are those of ready blocks", func(t *testing.T) (dlpacktest.Gate, func() int) {
 			p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
 			tensor, err := dlpack.Import(p.Managed())
-			forgetsWithReadyBlocks(t, tensor, err)
+			forgetsAfterExports(t, tensor, err)
 			return p.Block(t), p.Deletes
 		}},
 		{"a loan whose last shares are those of ready blocks", func(t *testing.T) (dlpacktest.Gate, func() int) {
 			loan := dlpacktest.Lend(t, 16)
 			tensor, err := dlpack.Lend(loan.Data(), 16, false, loan.Release(), loan.Context())
-			forgetsWithReadyBlocks(t, tensor, err)
+			forgetsAfterExports(t, tensor, err)
 			return loan.Block(t), loan.Releases
 		}},
 	}
@@ -109,33 +107,6 @@ func TestReleasesThatBlockStopNothingElse(t *testing.T) {
 	}
 }
 
-// The blocks of a ring hold the last shares of a memory that was forgotten before they are retired.
-func TestReapDoesNotWaitForTheReleasesThatItBringsAbout(t *testing.T) {
-	if dlpack.Debugging { // then there are no rings
-		return
-	}
-	dlpacktest.CheckLeaks(t)
-	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	tensor, p := takeOver(t)
-	before := dlpack.ReadStats()
-	warm(t, tensor)
-	gate := p.Block(t)
-	dlpack.Forget(tensor)
-	background.Wait()
-	assert.Zero(t, gate.Waiting(), "the ring has shares")
-	now := dlpack.ReadStats() // reaps
-	require.Eventually(t, func() bool { return gate.Waiting() == 1 }, 20*time.Second, time.Millisecond)
-	otherCleanupsRun(t)
-	assert.Equal(t, before.Imports-1, now.Imports)
-	assert.Equal(t, before.Exports, now.Exports)
-	assert.Equal(t, before.Forgotten+1, now.Forgotten)
-	assert.Zero(t, p.Deletes())
-	gate.Open()
-	background.Wait()
-	assert.Equal(t, 1, p.Deletes())
-	assert.Equal(t, now, dlpack.ReadStats())
-}
-
 // inChild runs a function in a process of its own, where the library has not done anything before.
 func inChild(t *testing.T, run func(t *testing.T)) {
 	t.Helper()
@@ -162,7 +133,7 @@ func usesTheLibrary(t *testing.T, p *dlpacktest.Producer) {
 	require.NoError(t, imported.Close())
 	func() {
 		tensor, err := dlpack.Import(p.Managed())
-		forgetsWithReadyBlocks(t, tensor, err)
+		forgetsAfterExports(t, tensor, err)
 	}()
 }
 

@@ -3,8 +3,9 @@
 package dlpack
 
 import (
-	"sync/atomic"
 	"unsafe"
+
+	"github.com/dlbridge/dlbridge/dlpack/internal/core"
 )
 
 // An ImportOption changes how [Import], [ImportLegacy] and [Borrow] take a tensor over.
@@ -31,42 +32,28 @@ func union(options []ImportOption) (all ImportOption) {
 // description is checked before anything is made of it, and nobody may change it meanwhile; memory that the host
 // cannot address is carried and never touched. Unknown flags are kept in [Tensor.Flags] and not passed on.
 //
-// A managed tensor must be imported once: a second Import, before the first one is closed, cannot be told from it, and
-// its Tensor must not be used once the memory was given back. An export of this library that was released is [ErrClosed],
-// as long as its block is not in use again, and so is a copy of its struct.
-//
 // Ownership: moves to the Tensor, whose last Close calls the deleter, which must return, as the release of [Lend]
-// must. Lifetime: until then. Threads: any. On error: nothing moved, the caller still owns managed; but [ErrVersion], a
+// must. Lifetime: until then. Threads: any. On error: nothing moved, the caller still owns managed, but an export of this
+// library that was released or taken over before, or a copy of its struct ([ErrClosed]); and [ErrVersion], a
 // major version that is not 1: the deleter has been called, as the standard asks, and nothing behind flags was read.
 func Import(managed unsafe.Pointer, options ...ImportOption) (*Tensor, error) {
 	const op = "import"
 	if err := checkAddress(op, managed); err != nil {
 		return nil, err
 	}
-	m := (*managedVersioned)(managed)
-	if m.deleter == deleteVersioned {
-		if err := checkOwn(op, managed, m.ctx); err != nil {
-			return nil, err
-		}
+	if f := core.Claim(true, uintptr(managed)); f != nil {
+		return nil, refuseFault(op, f)
 	}
-	if m.version.Major != Current.Major {
-		v := m.version
-		Release(managed)
+	m := (*core.Managed)(managed)
+	if v := m.Version; v.Major != Current.Major {
+		core.ReleaseClaimed(true, uintptr(managed))
 		return nil, refuse(op, ErrVersion, "version %d.%d, know %d.x", v.Major, v.Minor, Current.Major)
 	}
-	return take(op, managed, importedVersioned, &m.tensor, m.flags, union(options))
-}
-
-// checkOwn refuses an export of this library that was released, or that C has taken over, and a copy of its struct. A
-// block that is free may have another version.
-func checkOwn(op string, managed unsafe.Pointer, ctx uintptr) error {
-	if ctx != uintptr(managed) {
-		return refuse(op, ErrClosed, "the tensor at %p is a copy of the struct of another one", managed)
+	t, err := take(op, managed, core.ImportedVersioned, &m.Tensor, Flags(m.Flags), union(options))
+	if err != nil {
+		core.Unclaim(true, uintptr(managed))
 	}
-	if atomic.LoadUint64(&(*block)(managed).state)&states != stateLive {
-		return refuse(op, ErrClosed, "the tensor at %p was released or taken over", managed)
-	}
-	return nil
+	return t, err
 }
 
 // ImportLegacy takes over a `DLManagedTensor *`, the form of before DLPack 1.0, which has no version
@@ -79,13 +66,14 @@ func ImportLegacy(managed unsafe.Pointer, options ...ImportOption) (*Tensor, err
 	if err := checkAddress(op, managed); err != nil {
 		return nil, err
 	}
-	m := (*managedLegacy)(managed)
-	if m.deleter == deleteLegacy {
-		if err := checkOwn(op, managed, m.ctx); err != nil {
-			return nil, err
-		}
+	if f := core.Claim(false, uintptr(managed)); f != nil {
+		return nil, refuseFault(op, f)
 	}
-	return take(op, managed, importedLegacy, &m.tensor, 0, union(options))
+	t, err := take(op, managed, core.ImportedLegacy, &(*core.ManagedLegacy)(managed).Tensor, 0, union(options))
+	if err != nil {
+		core.Unclaim(false, uintptr(managed))
+	}
+	return t, err
 }
 
 // Borrow views a `DLTensor *` that stays its owner's, such as an argument of a call from C. It cannot
@@ -98,54 +86,48 @@ func Borrow(tensor unsafe.Pointer, options ...ImportOption) (*Tensor, error) {
 	if err := checkAddress(op, tensor); err != nil {
 		return nil, err
 	}
-	return take(op, tensor, borrowed, (*dlTensor)(tensor), 0, union(options)|NoSafetyNet)
+	return take(op, tensor, core.BorrowedKind, (*core.DLTensor)(tensor), 0, union(options)|NoSafetyNet)
 }
 
 func checkAddress(op string, p unsafe.Pointer) error {
-	at := uintptr(p) // Go ends the process where it finds such an address in a pointer: only the number goes on
-	if at == 0 {
-		return refuse(op, ErrNull, "tensor is NULL")
-	}
-	if at%8 != 0 {
-		return refuse(op, ErrUnaligned, "tensor at %#x is not aligned", at)
-	}
-	if at < lowest {
-		return refuse(op, ErrNull, "tensor at %#x lies below address %d", at, lowest)
+	// Go ends the process where it finds such an address in a pointer: only the number goes on.
+	if f := core.CheckAddress(uintptr(p)); f != nil {
+		return refuseFault(op, f)
 	}
 	return nil
 }
 
-func take(op string, managed unsafe.Pointer, from origin, d *dlTensor, flags Flags, options ImportOption) (*Tensor, error) {
-	var e extent
+func take(op string, managed unsafe.Pointer, from core.Kind, d *core.DLTensor, flags Flags, options ImportOption) (*Tensor, error) {
+	var e core.Extent
 	shape, strides, err := checkTensor(op, d, flags, &e)
 	if err != nil {
 		return nil, err
 	}
-	t := newRoot(d.device.words(len(shape)))
-	m := t.mem
-	if options&NoSafetyNet == 0 {
-		m.catch(from, e.high-e.low)
-	}
-	m.origin = from
-	m.end().managed = uintptr(managed)
-	t.device = d.device
-	start := uintptr(d.byteOffset)
-	if e.count > 0 {
-		t.data = d.data
-		if d.device.HostReadable() {
-			start += d.data
+	device := Device{DeviceType(d.Device.Type), d.Device.ID}
+	t := newRoot(device.words(len(shape)))
+	t.device = device
+	var low, high uintptr
+	start := uintptr(d.ByteOffset)
+	if e.Count > 0 {
+		t.data = d.Data
+		if device.HostReadable() {
+			start += d.Data
 			t.data = start
 		}
-		m.low, m.high = start-uintptr(-e.low), start+uintptr(e.high)
+		low, high = start-uintptr(-e.Low), start+uintptr(e.High)
 	}
-	t.unstated = from != importedVersioned && options&AssumeWritable == 0
-	t.describe(d.dtype, flags, e.rowMajor, shape, strides)
-	if !d.device.HostReadable() {
+	t.unstated = from != core.ImportedVersioned && options&AssumeWritable == 0
+	t.describe(DataType(d.DType), flags, e.RowMajor, shape, strides)
+	if !device.HostReadable() {
 		*t.away() = int64(start)
 	}
-	if from != borrowed {
-		liveImports.Add(1)
-		t.record(key{KindImport, uintptr(managed)})
+	if from == core.BorrowedKind {
+		t.mem.Borrow(low, high)
+		return t, nil
+	}
+	t.mem.Import(from, uintptr(managed), low, high, options&NoSafetyNet == 0)
+	if core.Recording() {
+		t.record(core.KindImport, uintptr(managed))
 	}
 	return t, nil
 }
@@ -156,22 +138,14 @@ func take(op string, managed unsafe.Pointer, from origin, d *dlTensor, flags Fla
 // Ownership: ends the caller's. Lifetime: managed must not be used again. Threads: any. On error:
 // cannot fail; nil is ignored, and so is a copy of the struct of an export of this library.
 func Release(managed unsafe.Pointer) {
-	if managed == nil {
-		return
+	if managed != nil {
+		core.ReleaseManaged(true, uintptr(managed))
 	}
-	if m := (*managedVersioned)(managed); m.deleter == deleteVersioned && (m.ctx != uintptr(managed) || deleteBlock((*block)(managed))) {
-		return
-	}
-	coreDeleteVersioned(uintptr(managed))
 }
 
 // ReleaseLegacy is [Release] for a `DLManagedTensor *`.
 func ReleaseLegacy(managed unsafe.Pointer) {
-	if managed == nil {
-		return
+	if managed != nil {
+		core.ReleaseManaged(false, uintptr(managed))
 	}
-	if m := (*managedLegacy)(managed); m.deleter == deleteLegacy && (m.ctx != uintptr(managed) || deleteBlock((*block)(managed))) {
-		return
-	}
-	coreDeleteLegacy(uintptr(managed))
 }

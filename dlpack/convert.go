@@ -2,6 +2,8 @@
 
 package dlpack
 
+import "github.com/dlbridge/dlbridge/dlpack/internal/core"
+
 // Convert copies the elements, row-major, into new memory as of [New], as another data type. What becomes
 // of the numbers is said at [Tensor.ConvertTo]. Elements of fewer than 8 bits are packed.
 //
@@ -95,15 +97,12 @@ func checkNumbers(op string, to, from DataType) error {
 	return nil
 }
 
-// convert converts some elements of src, of which there are some, to those of dst. Both have numbers. Packed
-// elements share bytes, so that two goroutines must not write to one.
+// convert converts elements of src, of which there are some, to those of dst. Both have numbers.
 func convert(dst, src *Tensor) {
-	size := max(dst.NumBytes(), src.NumBytes())
-	if size >= 2*partBytes && !dst.packed() && !src.packed() {
-		if parts, at := divide(size, dst.strides(), dst.shape()); parts > 1 {
-			inParts(parts, at, dst.shape(), func(first int64, part []int64) { coreConvert(dst, src, at, first, part) })
-			return
-		}
-	}
-	coreConvert(dst, src, 0, 0, dst.shape())
+	to, from := dst.numbers(), src.numbers()
+	core.Convert(&to, &from, dst.shape(), max(dst.NumBytes(), src.NumBytes()))
+}
+
+func (t *Tensor) numbers() core.Numbers {
+	return core.Numbers{Data: t.data, DType: core.DataType(t.dtype), Bits: t.dtype.BitSize(), Padded: t.flags&SubbytePadded != 0, Strides: t.strides()}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/dlbridge/dlbridge/dlpack/internal/core"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -64,17 +65,17 @@ func (t *Tensor) copied(op string, order Order) (*Tensor, error) {
 		return nil, refuse(op, ErrDevice, "memory on %v cannot be read", t.device)
 	}
 	n := t.NumBytes()
-	s := coreShareUntouched(uintptr(n))
-	if s == 0 {
-		return nil, refuse(op, ErrMemory, "no memory for %d bytes", n)
+	c := newRoot(t.Rank())
+	if err := c.allocate(op, n, false); err != nil {
+		return nil, err
 	}
-	c := lent(s, (*share)(pointer(s)).data, n, t.dtype, t.flags&SubbytePadded|IsCopied, t.shape())
+	c.own(t.dtype, t.flags&SubbytePadded|IsCopied, t.shape())
 	if order == ColumnMajor {
 		layout.AppendColumnMajor(c.strides()[:0], c.shape()) // the shape is a valid one
 		c.rowMajor = layout.IsRowMajor(c.shape(), c.strides())
 	}
 	if t.data != 0 {
-		t.move(pointer(c.data), c.spread())
+		t.move(core.Pointer(c.data), c.spread())
 	}
 	return c, nil
 }
@@ -116,7 +117,7 @@ func (t *Tensor) CopyTo(dst *Tensor) error {
 	case t.packed():
 		t.moveBits(dst)
 	default:
-		t.move(pointer(dst.data), dst.spread())
+		t.move(core.Pointer(dst.data), dst.spread())
 	}
 	return nil
 }
@@ -194,7 +195,7 @@ func sameStrides(a, b *Tensor) bool {
 func (t *Tensor) move(dst unsafe.Pointer, strides []int64) {
 	n := t.NumBytes()
 	if t.rowMajor && strides == nil {
-		copyBytes(dst, pointer(t.data), n)
+		core.CopyBytes(dst, core.Pointer(t.data), n)
 		return
 	}
 	var room [2 * 4]int64 // for as many dimensions as most have
@@ -206,7 +207,7 @@ func (t *Tensor) move(dst unsafe.Pointer, strides []int64) {
 		strides = to
 	}
 	to = appendSteps(to[:0], strides, item)
-	copyElements(dst, to, pointer(t.data), from, t.shape(), item, n)
+	core.CopyElements(dst, to, core.Pointer(t.data), from, t.shape(), item, n)
 }
 
 // spread are the strides for [Tensor.move].
@@ -227,11 +228,11 @@ func appendSteps(dst, strides []int64, item int64) []int64 {
 // moveBits copies packed elements, and leaves the bits behind the last one as they are.
 func (t *Tensor) moveBits(dst *Tensor) {
 	bits := t.NumElements() * int64(t.dtype.BitSize())
-	copyBytes(pointer(dst.data), pointer(t.data), bits/8)
+	core.CopyBytes(core.Pointer(dst.data), core.Pointer(t.data), bits/8)
 	if rest := bits % 8; rest != 0 {
-		last := (*byte)(pointer(dst.data + uintptr(bits/8)))
+		last := (*byte)(core.Pointer(dst.data + uintptr(bits/8)))
 		ours := byte(1)<<rest - 1
-		*last = *last&^ours | *(*byte)(pointer(t.data + uintptr(bits/8)))&ours
+		*last = *last&^ours | *(*byte)(core.Pointer(t.data + uintptr(bits/8)))&ours
 	}
 }
 

@@ -23,28 +23,24 @@
 //
 // # How ownership works
 //
-// What a consumer gets points to a block: a managed tensor in C memory, with its shape and strides and
-// with private words behind it. Blocks come from slabs that are never given back, and Go fills them
-// through structs laid over the C ones, so that an export makes no call into C. The deleter in the
-// block is C and makes no call into Go: it marks the block dead, pushes it on a lock-free stack, and
-// drops the block's share of the memory. It may therefore be called from any thread, by an I/O thread,
-// under a pending exception, in a forked child and after an interpreter is gone. It trusts none of the
-// public fields, and a second call is ignored and counted, until the block is in use again, which
-// takes about 64 others.
+// What a consumer gets points to a control block: a managed tensor in C memory, with its shape and strides and with
+// private words behind it. Go fills blocks through structs laid over the C ones, so that an export makes no call into C.
+// The deleter in the block is C and makes no call into Go: it marks the block dead and drops the block's share of the
+// memory. It may therefore be called from any thread, by an I/O thread, under a pending exception, in a forked child
+// and after an interpreter is gone. It trusts none of the public fields, and a second call is ignored and counted, until
+// the block is in use again, after 64 further exports at the earliest.
 //
-// A Tensor that is exported often keeps up to 64 blocks of each pool for itself, each with its share or its
-// pin; a goroutine has one pool, which it may have in common with others. An export then marks one of them live
-// and writes the description anew, and the deleter marks it idle: one atomic instruction each. The 64 others
-// are then counted from the block's export, not from its deletion. The blocks are let go when the Tensor is
-// closed, and at each collection.
+// Memory is counted by a word in C memory: one share for all of Go's tensors together, one for each export. Whoever
+// drops the last one ends the memory, there and then, on that thread: C memory is freed, other memory given back to its
+// producer. Go is not waited for.
 //
-// Memory that is not Go's (from [New], [Lend] and imports) is counted by a word in C memory: one for all
-// of Go's tensors together, one for each export. Whoever drops the last one frees it, or gives it back
-// to its own producer, there and then, on that thread. Go is not waited for.
+// Go's own memory is pinned ([runtime.Pinner]) from its first export on. It stays pinned until its tensor is closed and
+// all exports are released or, while the tensor is open, until the first collection after its last export was released;
+// [Reap] does the same. The next export pins it again. When a deleter drops the last share of memory whose tensor
+// is closed, Go unpins it with a later first export, after a collection, or when more than 1 MiB waits: the deleter then
+// writes to an eventfd that a goroutine waits for, see [WakeAt].
 //
-// Go's own memory is pinned ([runtime.Pinner]) for each export, from the export until its block is
-// reaped: by a later export, after a collection, when more than 1 MiB is dead (a deleter then writes to
-// an eventfd that a goroutine waits for; see [WakeAt]), or by [Reap].
+// DESIGN.md beside this file explains the core in one page.
 //
 // A Tensor that is forgotten without Close is caught by a cleanup once it and all others on its memory are unreachable;
 // until then it counts as open, and with 2^31-1 such views of one memory there can be no more. The cleanup is a net,
@@ -70,15 +66,9 @@
 //
 // # Design notes
 //
-// Blocks are recycled first in, first out, after about 64 others. A last-in-first-out list would be
+// Blocks are used again first in, first out, after 64 others. A last-in-first-out list would be
 // warmer in the cache, but a consumer that calls a deleter twice (PyTorch and TensorFlow do, on some
 // errors) would then release somebody else's tensor.
-//
-// Blocks that a Tensor keeps are not shared by its goroutines' pools, and their turn is no atomic count: with
-// one, an export and its deleter would take three locked instructions and not two, of 5 ns each, of 17 ns
-// in all. Pinning anew for each export takes 50 ns by itself. The price is up to 16 KiB of blocks of each
-// pool that a Tensor is exported from again and again, and 4 MiB for all that are exported from one pool; 16 times as much
-// where tensors have more than 8 dimensions.
 //
 // The pool of a goroutine is picked by the address of its stack. A pool for each processor would need
 // the runtime's private pinning; one pool for all would be a lock that everybody waits for.
@@ -119,6 +109,6 @@
 // Broadcasts and overlapping windows are read-only, as NumPy's are: who writes one element would write several.
 // [Tensor.View] takes any strides as its caller means them.
 //
-// The C word of an import is made with its first export. Most imports are never exported, and without
-// the word their Close makes one call into C: their deleter.
+// The shares of an import are counted from its first export on. Most imports are never exported, and their Close then
+// makes one call into C: their deleter.
 package dlpack

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/dlbridge/dlbridge/dlpack/internal/core"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -90,7 +91,7 @@ func (t *Tensor) locate(op string, index []int64) (at unsafe.Pointer, bit uint, 
 	// In bytes and bits, since an element may lie 2^63 bits away.
 	width := t.width(t.dtype)
 	whole, rest := offset*(width/8), offset*(width%8)
-	return pointer(t.data + uintptr(whole+rest>>3)), uint(rest & 7), nil
+	return core.Pointer(t.data + uintptr(whole+rest>>3)), uint(rest & 7), nil
 }
 
 // fromStart is a copy of the index without numbers that count from the end, but for those that lead out of the tensor.
@@ -265,9 +266,10 @@ func (s *scalar) become(to, from DataType) {
 		return
 	}
 	s.old = s.bytes
-	src := Tensor{dtype: from, flags: SubbytePadded, data: uintptr(unsafe.Pointer(&s.old))}
-	dst := Tensor{dtype: to, flags: SubbytePadded, data: uintptr(unsafe.Pointer(&s.bytes))}
-	coreConvert(&dst, &src, 0, 0, nil)
+	core.ConvertOne(
+		&core.Numbers{Data: uintptr(unsafe.Pointer(&s.bytes)), DType: core.DataType(to), Padded: true},
+		&core.Numbers{Data: uintptr(unsafe.Pointer(&s.old)), DType: core.DataType(from), Padded: true},
+	)
 	runtime.KeepAlive(s)
 }
 

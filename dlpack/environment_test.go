@@ -85,7 +85,7 @@ func TestExportsWorkWithoutDescriptors(t *testing.T) {
 	require.NoError(t, tensor.Close())
 	dlpacktest.DeleteOnThreads(exports, 2)
 	dlpack.Reap()
-	assert.Zero(t, dlpack.PinnedBlocks())
+	assert.Zero(t, dlpack.Pinned())
 }
 
 // Goroutines that are locked to a thread make tensors, and end with the thread; others end what they have made.

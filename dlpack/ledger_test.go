@@ -144,7 +144,7 @@ func TestWakeAtOneUnpinsWithoutWaiting(t *testing.T) {
 	tensor := fromSlice(t, []float32{1})
 	m := export(t, tensor)
 	tensor.Close()
-	assert.Equal(t, 1, dlpack.PinnedBlocks())
+	assert.Equal(t, 1, dlpack.Pinned())
 	dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
-	require.Eventually(t, func() bool { return dlpack.PinnedBlocks() == 0 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return dlpack.Pinned() == 0 }, 20*time.Second, time.Millisecond)
 }

@@ -96,10 +96,10 @@ func TestG52DeadPayloadIsUnpinnedWithoutHelp(t *testing.T) {
 				dlpacktest.CheckLeaks(t) // reaps
 				defer program.run()()
 				e.dead(t)
-				for deadline := time.Now().Add(30 * time.Second); dlpack.PinnedBlocks() > 0 && time.Now().Before(deadline); {
+				for deadline := time.Now().Add(30 * time.Second); dlpack.Pinned() > 0 && time.Now().Before(deadline); {
 					time.Sleep(time.Millisecond)
 				}
-				assert.Zero(t, dlpack.PinnedBlocks(), "nobody exported, collected or reaped")
+				assert.Zero(t, dlpack.Pinned(), "nobody exported, collected or reaped")
 			})
 		}
 	}

@@ -3,8 +3,11 @@
 package dlpack
 
 import (
-	"sync/atomic"
+	"math"
+	"runtime"
 	"unsafe"
+
+	"github.com/dlbridge/dlbridge/dlpack/internal/core"
 )
 
 // Export hands out one share of the tensor's memory as a `DLManagedTensorVersioned *` of version 1.3,
@@ -24,7 +27,7 @@ func (t *Tensor) Export() (unsafe.Pointer, error) {
 	if t.unstated {
 		flags |= ReadOnly
 	}
-	return t.export("export", flags, deleteVersioned)
+	return t.export("export", flags, true)
 }
 
 // ExportLegacy hands out a `DLManagedTensor *`, the form of before DLPack 1.0, for consumers that take
@@ -49,7 +52,7 @@ func (t *Tensor) ExportLegacy() (unsafe.Pointer, error) {
 			return nil, refuse(op, ErrDType, "padded %v: this form cannot say that it is padded", t.dtype)
 		}
 	}
-	return t.export(op, 0, deleteLegacy)
+	return t.export(op, 0, false)
 }
 
 // ExportCopy exports a row-major copy in new memory, with IS_COPIED set: the consumer is its only
@@ -62,111 +65,53 @@ func (t *Tensor) ExportCopy() (unsafe.Pointer, error) {
 		return nil, err
 	}
 	defer c.Close()
-	return c.export("export", c.flags&SubbytePadded|IsCopied, deleteVersioned)
+	return c.export("export", c.flags&SubbytePadded|IsCopied, true)
 }
 
-func (t *Tensor) export(op string, flags Flags, deleter uintptr) (unsafe.Pointer, error) {
-	p := ownPool(t.rank)
-	if p == nil {
-		if err := startPools(); err != nil {
-			return nil, refuse(op, err, "no memory for blocks")
-		}
-		p = ownPool(t.rank)
+func (t *Tensor) export(op string, flags Flags, versioned bool) (unsafe.Pointer, error) {
+	if t.isClosed() {
+		return nil, t.errClosed(op)
 	}
-	b := t.ready(p)
-	if b == nil {
+	share, status := t.mem.Share()
+	if status != core.OK {
 		var err error
-		if b, err = t.newBlock(op, p); err != nil {
+		if share, err = t.firstShare(op); err != nil {
 			return nil, err
 		}
-		t.record(key{KindExport, address(b)})
 	}
-	t.fill(b, flags, deleter)
+	b := core.NewBlock(share, int(t.rank))
+	if b == nil {
+		share.Drop()
+		return nil, refuse(op, ErrMemory, "no memory for a block")
+	}
+	// Field by field: a whole struct would be made on the stack first, and copied in other widths.
+	d := b.Describe(versioned, uint64(flags), int(t.rank), t.dims)
+	d.Data = t.data
+	d.Device = core.Device{Type: int32(t.device.Type), ID: t.device.ID}
+	d.DType = core.DataType(t.dtype)
+	d.ByteOffset = t.ByteOffset()
+	if core.Recording() {
+		t.record(core.KindExport, b.Address())
+	}
+	runtime.KeepAlive(t)
 	return unsafe.Pointer(b), nil
 }
 
-// newBlock makes a block of the pool's live that holds a share of the memory, or its pin.
-func (t *Tensor) newBlock(op string, p *pool) (*block, error) {
-	var share uintptr
-	var keep unsafe.Pointer
-	if t.isNone() {
-		return nil, t.errClosed(op)
+// firstShare takes a share of the memory for an export where none can be taken at once: the memory was not exported yet,
+// or not since it was unpinned.
+func (t *Tensor) firstShare(op string) (core.Share, error) {
+	if err := t.acquire(op); err != nil {
+		return core.Share{}, err
 	}
-	if t.mem.origin == collected { // and who has the pointer needs no reference
-		keep = atomic.LoadPointer(&t.mem.keep)
-		if t.isClosed() { // or keep was still there
-			return nil, t.errClosed(op)
-		}
-	} else {
-		if err := t.acquire(op); err != nil {
-			return nil, err
-		}
-		defer t.done()
-		if t.mem.origin == borrowed {
-			return nil, refuse(op, ErrBorrowed, "nothing would keep the memory of a borrowed tensor; export a copy")
-		}
-		var err error
-		if share, err = t.mem.takeShare(); err != nil {
-			return nil, refuse(op, err, "no memory for a share")
-		}
+	defer t.done()
+	share, status := t.mem.FirstShare()
+	switch status {
+	case core.OK:
+		return share, nil
+	case core.Borrowed:
+		return share, refuse(op, ErrBorrowed, "nothing would keep the memory of a borrowed tensor; export a copy")
+	case core.Overflow:
+		return share, refuse(op, ErrOverflow, "the memory has %d exports that were not released", math.MaxInt32)
 	}
-	b, state, err := t.takeBlock(p, share, keep)
-	if err != nil {
-		if share != 0 {
-			dropShares(share, 1)
-		}
-		return nil, refuse(op, err, "no memory for a block")
-	}
-	if state != stateLive && t.isClosed() { // and the Close did not see the ring
-		t.retire()
-	}
-	return b, nil
-}
-
-// takeBlock takes a block from the pool, for a share or for memory of Go's to keep.
-func (t *Tensor) takeBlock(p *pool, share uintptr, keep unsafe.Pointer) (*block, uint64, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	b, err := p.take()
-	if err != nil {
-		return nil, 0, err
-	}
-	b.share = share
-	b.payload = 0
-	if share == 0 && t.data != 0 {
-		s := p.slot(b)
-		s.keep = keep
-		s.pinner.Pin(s.keep)
-		b.payload = uint64(t.mem.high - t.mem.low) // a view pins all of it
-	}
-	state := t.enlist(p, b)
-	atomic.StoreUint64(&b.state, state)
-	return b, state, nil
-}
-
-// fill writes the description. Consumers may have written to the last one.
-func (t *Tensor) fill(b *block, flags Flags, deleter uintptr) {
-	rank := uintptr(t.rank)
-	from, to := unsafe.Pointer(t.dims), unsafe.Pointer(&b.dims[0])
-	for i := uintptr(0); i < 16*rank; i += 8 {
-		*(*int64)(unsafe.Add(to, i)) = *(*int64)(unsafe.Add(from, i))
-	}
-	d := &b.managed.tensor
-	if deleter == deleteVersioned {
-		m := &b.managed
-		m.version, m.flags = Current, flags
-		m.ctx, m.deleter = address(b), deleter
-	} else {
-		m := (*managedLegacy)(unsafe.Pointer(b))
-		m.ctx, m.deleter = address(b), deleter
-		d = &m.tensor
-	}
-	// Field by field: a whole struct would be made on the stack first, and copied in other widths.
-	d.data = t.data
-	d.device = t.device
-	d.ndim = int32(rank)
-	d.dtype = t.dtype
-	d.shape = uintptr(to)
-	d.strides = d.shape + rank*8
-	d.byteOffset = t.ByteOffset()
+	return share, refuse(op, ErrMemory, "no memory for a share")
 }

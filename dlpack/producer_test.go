@@ -470,7 +470,7 @@ func TestNothingIsAllocatedForAnExport(t *testing.T) {
 		if !asan {
 			assert.Zero(t, allocations)
 		}
-		assert.LessOrEqual(t, runtime.NumCgoCall()-calls, int64(4), "slabs are the only calls into C")
+		assert.LessOrEqual(t, runtime.NumCgoCall()-calls, int64(4+2*min(2000, dlpack.Quarantine)/256), "slabs are the only calls into C")
 		tensor.Close()
 	}
 }

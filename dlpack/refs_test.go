@@ -8,16 +8,18 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack/internal/core"
 )
 
 func TestAnOpenTensorWithTooManyViewsIsNotCalledClosed(t *testing.T) {
 	tensor, err := FromSlice([]uint8{1})
 	require.NoError(t, err)
-	tensor.mem.refs.Store(math.MaxInt32) // as after so many views that nobody closed
+	core.SetReferences(tensor.mem, math.MaxInt32) // as after so many views that nobody closed
 	_, err = tensor.View(Spec{DType: Uint8})
 	assert.ErrorIs(t, err, ErrOverflow)
 	assert.ErrorContains(t, err, "2147483647 tensors that were not closed")
-	tensor.mem.refs.Store(0)
+	core.SetReferences(tensor.mem, 0)
 	require.NoError(t, tensor.Close())
 	_, err = tensor.View(Spec{DType: Uint8})
 	assert.ErrorIs(t, err, ErrClosed)

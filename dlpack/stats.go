@@ -2,6 +2,8 @@
 
 package dlpack
 
+import "github.com/dlbridge/dlbridge/dlpack/internal/core"
+
 // Stats counts what is alive, and what went wrong, in this process.
 type Stats struct {
 	Exports       int64 // managed tensors handed out whose deleter has not run
@@ -13,13 +15,4 @@ type Stats struct {
 }
 
 // ReadStats reaps, and returns the counters.
-func ReadStats() Stats {
-	return Stats{
-		Exports:       liveBlocks() + coreLiveExports(),
-		Imports:       liveImports.Load(),
-		Allocations:   liveAllocations.Load(),
-		ForeignBytes:  foreign.bytes.Load(),
-		DoubleDeletes: int64(doubleDeletes.Load() + coreDoubleDeletes()),
-		Forgotten:     forgotten.Load(),
-	}
-}
+func ReadStats() Stats { return Stats(core.ReadStats()) }

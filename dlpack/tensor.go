@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/dlbridge/dlbridge/dlpack/internal/core"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -25,8 +26,7 @@ import (
 // A Tensor must not be copied, as by u := *t: the copy does not know when t is closed, and closing both gives the
 // memory back twice. go vet reports such copies. [Tensor.View] and its like make another Tensor of the same memory.
 type Tensor struct {
-	mem    *memory
-	rings  atomic.Pointer[rings] // of a tensor that is exported often
+	mem    *core.Memory
 	status atomic.Uint32
 	dtype  DataType
 	device Device
@@ -38,8 +38,6 @@ type Tensor struct {
 	rowMajor bool
 	// unstated: taken over in the form that cannot say whether the memory may be written.
 	unstated bool
-	// exports counts until it gets a ring.
-	exports uint8
 }
 
 // The bits of a tensor's status.
@@ -65,18 +63,18 @@ type (
 	}
 	root1 struct {
 		Tensor
-		memory
+		core.Memory
 		dims [2]int64
 	}
 	root4 struct {
 		Tensor
-		memory
+		core.Memory
 		dims [8]int64
 	}
 )
 
 // newView allocates a tensor on memory that there is.
-func newView(rank int, m *memory) *Tensor {
+func newView(rank int, m *core.Memory) *Tensor {
 	if rank <= 1 {
 		v := new(view1)
 		v.mem, v.Tensor.dims = m, &v.dims[0]
@@ -99,11 +97,11 @@ func newView(rank int, m *memory) *Tensor {
 func newRoot(rank int) *Tensor {
 	if rank <= 1 {
 		r := new(root1)
-		r.mem, r.Tensor.dims = &r.memory, &r.dims[0]
+		r.mem, r.Tensor.dims = &r.Memory, &r.dims[0]
 		return &r.Tensor
 	}
 	r := new(root4)
-	r.mem, r.Tensor.dims = &r.memory, &r.dims[0]
+	r.mem, r.Tensor.dims = &r.Memory, &r.dims[0]
 	if rank > 4 {
 		r.Tensor.dims = &make([]int64, 2*rank)[0]
 	}
@@ -189,8 +187,7 @@ func (t *Tensor) Close() error {
 			break
 		}
 	}
-	t.retire()
-	t.mem.close()
+	t.mem.Close()
 	return nil
 }
 
@@ -211,19 +208,19 @@ func (t *Tensor) orZero() *Tensor {
 }
 
 // acquire keeps the memory alive for one operation, against a Close on another goroutine. The order
-// matters: see [memory.close].
+// matters: see [core.Memory.Close].
 func (t *Tensor) acquire(op string) error {
 	if t.isNone() {
 		return t.errClosed(op)
 	}
-	if !t.mem.acquire() {
-		if !t.isClosed() {
+	if status := t.mem.Acquire(); status != core.OK {
+		if status == core.Overflow && !t.isClosed() {
 			return refuse(op, ErrOverflow, "the memory has %d tensors that were not closed", math.MaxInt32)
 		}
 		return t.errClosed(op)
 	}
 	if t.status.Load()&closed != 0 {
-		t.mem.release()
+		t.mem.Release()
 		return t.errClosed(op)
 	}
 	return nil
@@ -252,7 +249,7 @@ func (t *Tensor) RequireOpen() error {
 }
 
 func (t *Tensor) done() {
-	t.mem.release()
+	t.mem.Release()
 	runtime.KeepAlive(t)
 }
 
@@ -264,7 +261,7 @@ func (t *Tensor) Device() Device { return t.orZero().device }
 
 // Collected reports whether the memory is Go's own, as of [FromSlice]. The collector keeps it as long as anything
 // points to it, also after the last Close.
-func (t *Tensor) Collected() bool { return !t.isNone() && t.mem.origin == collected }
+func (t *Tensor) Collected() bool { return !t.isNone() && t.mem.Kind() == core.Collected }
 
 // Flags are the flags the tensor was made or taken over with, unknown ones included.
 func (t *Tensor) Flags() Flags { return t.orZero().flags }
@@ -416,22 +413,22 @@ func (t *Tensor) place(op string, start uintptr, flags Flags, s *Spec) error {
 	if s.Strides != nil && len(s.Strides) != len(s.Shape) {
 		return refuse(op, ErrLayout, "%d strides for %d dimensions", len(s.Strides), len(s.Shape))
 	}
-	var e extent
+	var e core.Extent
 	if err := checkLayout(op, s.DType, flags, s.Shape, s.Strides, &e); err != nil {
 		return err
 	}
-	t.describe(s.DType, flags, e.rowMajor, s.Shape, s.Strides)
+	t.describe(s.DType, flags, e.RowMajor, s.Shape, s.Strides)
 	return t.start(op, start, s.ByteOffset, &e)
 }
 
 // start sets where element (0, ..., 0) of a description lies, at start+offset, so that the extent is inside the
 // memory: an address of the host's, or elsewhere a byte_offset.
-func (t *Tensor) start(op string, start uintptr, offset int64, e *extent) error {
-	if e.count > 0 {
+func (t *Tensor) start(op string, start uintptr, offset int64, e *core.Extent) error {
+	if e.Count > 0 {
 		// Both ends are within the memory, which has less than 2^63 bytes, so that nothing here wraps.
-		room, before := int64(t.mem.high-start), int64(start-t.mem.low)
-		low, ok := add(offset, e.low)
-		high, ok2 := add(offset, e.high)
+		room, before := int64(t.mem.High-start), int64(start-t.mem.Low)
+		low, ok := core.Add(offset, e.Low)
+		high, ok2 := core.Add(offset, e.High)
 		if !ok || !ok2 || low < -before || high > room {
 			return refuse(op, ErrLayout, "bytes %d to %d are outside the memory, which has bytes %d to %d", low, high, -before, room)
 		}
@@ -439,13 +436,13 @@ func (t *Tensor) start(op string, start uintptr, offset int64, e *extent) error 
 	}
 	switch {
 	case !t.device.HostReadable():
-		if e.count == 0 {
+		if e.Count == 0 {
 			t.data = 0
 		} else if t.data == 0 || int64(start) < 0 {
 			return refuse(op, ErrLayout, "data at %#x with byte_offset = %d", t.data, int64(start))
 		}
 		*t.away() = int64(start)
-	case e.count > 0:
+	case e.Count > 0:
 		t.data = start
 	}
 	return nil
@@ -462,34 +459,39 @@ func New(dtype DataType, shape ...int64) (*Tensor, error) {
 	if err := dtype.Validate(); err != nil {
 		return nil, refuse(op, ErrDType, "%v", err)
 	}
-	var e extent
+	var e core.Extent
 	if err := checkLayout(op, dtype, 0, shape, nil, &e); err != nil {
 		return nil, err
 	}
 	if len(shape) > MaxRank {
 		return nil, refuse(op, ErrLayout, "rank %d is more than %d", len(shape), MaxRank)
 	}
-	s := coreShareAlloc(uintptr(e.nbytes))
-	if s == 0 {
-		return nil, refuse(op, ErrMemory, "no memory for %d bytes", e.nbytes)
+	t := newRoot(len(shape))
+	if err := t.allocate(op, e.NumBytes, true); err != nil {
+		return nil, err
 	}
-	return lent(s, (*share)(pointer(s)).data, e.nbytes, dtype, 0, shape), nil
+	t.own(dtype, 0, shape)
+	return t, nil
 }
 
-// lent makes a row-major tensor over size bytes at data, which end with share.
-func lent(share, data uintptr, size int64, dt DataType, flags Flags, shape []int64) *Tensor {
-	t := newRoot(len(shape))
-	t.mem.low, t.mem.high = data, data+uintptr(size)
-	t.mem.catch(allocated, size)
-	t.mem.end().share.Store(share)
+// allocate makes new memory for a tensor.
+func (t *Tensor) allocate(op string, size int64, zeroed bool) error {
+	if t.mem.Allocate(size, zeroed) != core.OK {
+		return refuse(op, ErrMemory, "no memory for %d bytes", size)
+	}
+	return nil
+}
+
+// own makes a row-major tensor of all of its memory, which was allocated or lent.
+func (t *Tensor) own(dt DataType, flags Flags, shape []int64) {
 	t.device = Device{Type: CPU}
-	if size > 0 {
-		t.data = data
+	if t.mem.High > t.mem.Low {
+		t.data = t.mem.Low
 	}
 	t.describe(dt, flags, true, shape, nil)
-	liveAllocations.Add(1)
-	t.record(key{KindAllocation, share})
-	return t
+	if core.Recording() {
+		t.record(core.KindAllocation, t.mem.ID())
+	}
 }
 
 // FromSlice makes a tensor over a Go slice, row-major; without a shape it is one-dimensional, and Reshape()
@@ -538,8 +540,7 @@ func FromBytes(data []byte, s Spec) (*Tensor, error) {
 
 func fromMemory(op string, start unsafe.Pointer, size int64, s *Spec) (*Tensor, error) {
 	t := newRoot(len(s.Shape))
-	t.mem.origin, t.mem.keep = collected, start
-	t.mem.low, t.mem.high = uintptr(start), uintptr(start)+uintptr(size)
+	t.mem.Collect(start, size)
 	t.device = Device{Type: CPU}
 	if err := t.place(op, uintptr(start), s.flags(), s); err != nil {
 		return nil, err
@@ -562,16 +563,17 @@ func Lend(data unsafe.Pointer, size int64, readOnly bool, release, ctx unsafe.Po
 	if size > 0 && data == nil {
 		return nil, refuse(op, ErrNull, "data is NULL with %d bytes", size)
 	}
-	if size > 0 && !inAddressSpace(uint64(uintptr(data)), 0, size) {
+	if size > 0 && !core.InAddressSpace(uint64(uintptr(data)), 0, size) {
 		return nil, refuse(op, ErrOverflow, "%d bytes at %#x lead outside the address space", size, uintptr(data))
 	}
-	s := coreShareLend(release, ctx)
-	if s == 0 {
+	t := newRoot(1)
+	if t.mem.Lend(uintptr(data), size, release, ctx) != core.OK {
 		return nil, refuse(op, ErrMemory, "no memory for a share")
 	}
 	flags := Flags(0)
 	if readOnly {
 		flags = ReadOnly
 	}
-	return lent(s, uintptr(data), size, Uint8, flags, []int64{size}), nil
+	t.own(Uint8, flags, []int64{size})
+	return t, nil
 }

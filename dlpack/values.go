@@ -5,6 +5,8 @@ package dlpack
 import (
 	"runtime"
 	"unsafe"
+
+	"github.com/dlbridge/dlbridge/dlpack/internal/core"
 )
 
 // Values returns the elements as a Go slice over the same memory, without copying. The tensor must be
@@ -30,7 +32,7 @@ func UnsafeValues[T Element](t *Tensor) ([]T, error) {
 	if t.isNone() {
 		return nil, t.errClosed(op)
 	}
-	if t.mem.origin == collected { // a Close elsewhere must not let the collector have Go's memory meanwhile
+	if t.mem.Kind() == core.Collected { // a Close elsewhere must not let the collector have Go's memory meanwhile
 		if err := t.acquire(op); err != nil {
 			return nil, err
 		}
@@ -58,8 +60,8 @@ func UnsafeValues[T Element](t *Tensor) ([]T, error) {
 			return nil, err
 		}
 	}
-	t.mem.escape()
-	values := unsafe.Slice((*T)(pointer(t.data)), t.NumElements())
+	t.mem.Escape()
+	values := unsafe.Slice((*T)(core.Pointer(t.data)), t.NumElements())
 	runtime.KeepAlive(t) // until the net knows of the slice
 	return values, nil
 }
@@ -70,7 +72,7 @@ func (t *Tensor) checkBools(op string) error {
 		return err
 	}
 	defer t.done()
-	for i, b := range unsafe.Slice((*byte)(pointer(t.data)), t.NumElements()) {
+	for i, b := range unsafe.Slice((*byte)(core.Pointer(t.data)), t.NumElements()) {
 		if b > 1 {
 			return refuse(op, ErrValue, "element %d of a bool tensor is %d", i, b)
 		}
@@ -95,9 +97,9 @@ func (t *Tensor) UnsafeBytes() (data []byte, start int64, err error) {
 	if t.data == 0 {
 		return []byte{}, 0, nil
 	}
-	t.mem.escape()
+	t.mem.Escape()
 	low, high := t.span()
-	return unsafe.Slice((*byte)(pointer(t.data-uintptr(-low))), high-low), -low, nil
+	return unsafe.Slice((*byte)(core.Pointer(t.data-uintptr(-low))), high-low), -low, nil
 }
 
 // AsBytes views the bytes from the lowest to the highest that the tensor touches, gaps included, as a

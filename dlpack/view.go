@@ -10,6 +10,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/dlbridge/dlbridge/dlpack/internal/core"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -151,7 +152,7 @@ func (t *Tensor) deriveAs(v *Tensor, l *layout.Layout, err error, dtype DataType
 		return nil, refuse(op, ErrLayout, "%d dimensions with %d strides", n, len(l.Strides))
 	}
 	width := t.width(dtype)
-	bits, ok := mul(l.Offset, width)
+	bits, ok := core.Mul(l.Offset, width)
 	if !ok {
 		return nil, refuse(op, ErrOverflow, "element %d of %d bits overflows", l.Offset, width)
 	}
@@ -167,11 +168,11 @@ func (t *Tensor) deriveAs(v *Tensor, l *layout.Layout, err error, dtype DataType
 		shape[d], strides[d] = size, l.Strides[d]
 	}
 	v.dtype, v.rank, v.flags = dtype, uint16(n), t.flags&(ReadOnly|SubbytePadded)
-	var e extent
+	var e core.Extent
 	if err := checkLayout(op, dtype, v.flags, shape, strides, &e); err != nil {
 		return nil, err
 	}
-	v.rowMajor = e.rowMajor
+	v.rowMajor = e.RowMajor
 	if err := v.start(op, v.lay(t), bits/8, &e); err != nil {
 		return nil, err
 	}

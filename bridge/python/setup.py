@@ -29,7 +29,7 @@ class Build(build_ext):
     """The extension, then libdlbridge into dlbridge/_lib."""
 
     def run(self) -> None:
-        if not (CORE / "core.c").is_file():
+        if not (CORE / "core.h").is_file():
             sys.exit(
                 f"dlbridge: the C core is not at {CORE}: build from a checkout of dlbridge or a source distribution"
             )

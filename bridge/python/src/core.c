@@ -1,2 +1,6 @@
 /* The C core of dlbridge, compiled into the extension. */
-#include <core.c>
+#include <block.c>
+#include <export.c>
+#include <memory.c>
+#include <share.c>
+#include <validate.c>

@@ -1,10 +1,284 @@
 //go:build cgo
 
-// Package core has the C sources of ownership, validation and copies.
+// Package core owns, counts, pins, validates and copies memory, in Go and in C. It knows what lies in C memory, and no
+// Tensor. DESIGN.md of package dlpack explains it. The C files are compiled into the Python extension, too.
 package core
 
-// #cgo CFLAGS: -std=gnu11 -O2 -I${SRCDIR}/../../../include
-// #cgo LDFLAGS: -lpthread
+/*
+#cgo CFLAGS: -std=gnu11 -O2 -I${SRCDIR}/../../../include
+#cgo LDFLAGS: -lpthread
+#include "core.h"
+#include <stdlib.h>
+
+typedef char uintptr_is_wide[sizeof(uintptr_t) == 8 ? 1 : -1];
+
+// Addresses cross as integers, which neither cgo nor the collector looks at.
+
+static void end_share(uintptr_t share) { core_share_end((core_share *)share); }
+
+static void delete_versioned(uintptr_t address) {
+  DLManagedTensorVersioned *m = (DLManagedTensorVersioned *)address;
+  if (m->deleter != NULL) m->deleter(m);
+}
+
+static void delete_legacy(uintptr_t address) {
+  DLManagedTensor *m = (DLManagedTensor *)address;
+  if (m->deleter != NULL) m->deleter(m);
+}
+
+static void end_block(uintptr_t address) { core_block_end((core_block *)address); }
+
+static uintptr_t allocate_memory(size_t size, int zeroed) {
+  void *data;
+  return (uintptr_t)core_allocate_memory(0, size, zeroed, &data);
+}
+
+static void free_memory(uintptr_t memory) { core_free_memory((void *)memory); }
+
+static uintptr_t make_slots(uint32_t count, uint32_t first_index) {
+  return (uintptr_t)core_make_slots(count, first_index);
+}
+
+static uintptr_t map_pages(size_t size) { return (uintptr_t)core_map_pages(size); }
+
+static void clear_pages(uintptr_t pages, size_t size) { core_clear_pages((void *)pages, size); }
+*/
 import "C"
 
-import _ "github.com/dlbridge/dlbridge/include/dlpack" // keeps the header in vendor folders and in the build's inputs
+import (
+	"unsafe"
+
+	_ "github.com/dlbridge/dlbridge/include/dlpack" // keeps the header in vendor folders and in the build's inputs
+)
+
+// The structs below lie over those of dlpack.h and core.h. Fields that hold addresses are uintptr: Go stores to C
+// memory through them, and the write barrier must not look at what stood there.
+
+// DataType is the data type of elements: from the lowest byte on the code, the bits and, of two bytes, the lanes.
+// C: DLDataType
+type DataType uint32
+
+// Device is where memory lies. C: DLDevice
+type Device struct {
+	Type, ID int32
+}
+
+// DLTensor describes elements in memory. C: DLTensor
+type DLTensor struct {
+	Data       uintptr
+	Device     Device
+	NDim       int32
+	DType      DataType
+	Shape      uintptr
+	Strides    uintptr
+	ByteOffset uint64
+}
+
+// Version is a version of the DLPack ABI. C: DLPackVersion
+type Version struct {
+	Major, Minor uint32
+}
+
+// Managed is what travels. C: DLManagedTensorVersioned
+type Managed struct {
+	Version Version
+	Ctx     uintptr
+	Deleter uintptr
+	Flags   uint64
+	Tensor  DLTensor
+}
+
+// ManagedLegacy is what travelled before DLPack 1.0. C: DLManagedTensor
+type ManagedLegacy struct {
+	Tensor  DLTensor
+	Ctx     uintptr
+	Deleter uintptr
+}
+
+// Block is a control block. C: core_block
+type Block struct {
+	Managed Managed // or ManagedLegacy
+	state   uint64
+	share   uintptr
+	home    uintptr
+	next    uintptr
+	since   uint64
+	_       uint64
+	Dims    [2 * rankSmall]int64 // and more, of blocks for higher ranks
+}
+
+// C: core_stack
+type stack struct {
+	top uintptr
+	_   [56]byte
+}
+
+// C: core_slot, which begins with a core_share
+type slot struct {
+	count   uint64
+	release uintptr
+	lender  uintptr
+	ctx     uintptr
+	link    uintptr // C: data
+	home    uintptr
+	bytes   uint64
+	index   uint32
+	kind    uint32
+}
+
+const (
+	rankSmall  = C.CORE_RANK_SMALL
+	quarantine = C.CORE_QUARANTINE
+
+	// MaxRank is the most dimensions that a tensor can have here.
+	MaxRank = C.CORE_RANK_MAX
+	// Alignment is that of memory of our own, in bytes.
+	Alignment = C.CORE_ALIGNMENT
+
+	// Lowest is the first address that memory can have, and Highest is behind the last. C: CORE_LOWEST, which says why.
+	Lowest  = C.CORE_LOWEST
+	Highest = 1 << 63
+
+	stateLive  = C.CORE_LIVE
+	stateTaken = C.CORE_TAKEN
+	stateDead  = C.CORE_DEAD
+)
+
+// Every field's place and width, at compile time: a difference is an index out of bounds or an overflowing constant.
+var (
+	ct  C.DLTensor
+	gt  DLTensor
+	_   = [1]int{}[unsafe.Sizeof(gt)-C.sizeof_DLTensor]
+	_   = [1]int{}[unsafe.Offsetof(gt.Data)-unsafe.Offsetof(ct.data)]
+	_   = [1]int{}[unsafe.Offsetof(gt.Device)-unsafe.Offsetof(ct.device)]
+	_   = [1]int{}[unsafe.Offsetof(gt.NDim)-unsafe.Offsetof(ct.ndim)]
+	_   = [1]int{}[unsafe.Offsetof(gt.DType)-unsafe.Offsetof(ct.dtype)]
+	_   = [1]int{}[unsafe.Offsetof(gt.Shape)-unsafe.Offsetof(ct.shape)]
+	_   = [1]int{}[unsafe.Offsetof(gt.Strides)-unsafe.Offsetof(ct.strides)]
+	_   = [1]int{}[unsafe.Offsetof(gt.ByteOffset)-unsafe.Offsetof(ct.byte_offset)]
+	_   = [1]int{}[unsafe.Sizeof(gt.Data)-unsafe.Sizeof(ct.data)]
+	_   = [1]int{}[unsafe.Sizeof(gt.Device)-unsafe.Sizeof(ct.device)]
+	_   = [1]int{}[unsafe.Offsetof(gt.Device.ID)-unsafe.Offsetof(ct.device.device_id)]
+	_   = [1]int{}[unsafe.Sizeof(gt.NDim)-unsafe.Sizeof(ct.ndim)]
+	_   = [1]int{}[unsafe.Sizeof(gt.DType)-unsafe.Sizeof(ct.dtype)]
+	_   = [1]int{}[unsafe.Sizeof(gt.ByteOffset)-unsafe.Sizeof(ct.byte_offset)]
+	cmv C.DLManagedTensorVersioned
+	gmv Managed
+	_   = [1]int{}[unsafe.Sizeof(gmv)-C.sizeof_DLManagedTensorVersioned]
+	_   = [1]int{}[unsafe.Sizeof(gmv.Version)-unsafe.Sizeof(cmv.version)]
+	_   = [1]int{}[unsafe.Offsetof(gmv.Ctx)-unsafe.Offsetof(cmv.manager_ctx)]
+	_   = [1]int{}[unsafe.Offsetof(gmv.Deleter)-unsafe.Offsetof(cmv.deleter)]
+	_   = [1]int{}[unsafe.Offsetof(gmv.Flags)-unsafe.Offsetof(cmv.flags)]
+	_   = [1]int{}[unsafe.Sizeof(gmv.Flags)-unsafe.Sizeof(cmv.flags)]
+	_   = [1]int{}[unsafe.Offsetof(gmv.Tensor)-unsafe.Offsetof(cmv.dl_tensor)]
+	cml C.DLManagedTensor
+	gml ManagedLegacy
+	_   = [1]int{}[unsafe.Sizeof(gml)-C.sizeof_DLManagedTensor]
+	_   = [1]int{}[unsafe.Offsetof(gml.Tensor)-unsafe.Offsetof(cml.dl_tensor)]
+	_   = [1]int{}[unsafe.Offsetof(gml.Ctx)-unsafe.Offsetof(cml.manager_ctx)]
+	_   = [1]int{}[unsafe.Offsetof(gml.Deleter)-unsafe.Offsetof(cml.deleter)]
+	cb  C.core_block
+	gb  Block
+	_   = [1]int{}[unsafe.Sizeof(gb)-C.sizeof_core_block]
+	_   = [1]int{}[unsafe.Offsetof(gb.Managed)-unsafe.Offsetof(cb.managed)]
+	_   = [1]int{}[unsafe.Offsetof(gb.state)-unsafe.Offsetof(cb.state)]
+	_   = [1]int{}[unsafe.Sizeof(gb.state)-unsafe.Sizeof(cb.state)]
+	_   = [1]int{}[unsafe.Offsetof(gb.share)-unsafe.Offsetof(cb.share)]
+	_   = [1]int{}[unsafe.Offsetof(gb.home)-unsafe.Offsetof(cb.home)]
+	_   = [1]int{}[unsafe.Offsetof(gb.next)-unsafe.Offsetof(cb.next)]
+	_   = [1]int{}[unsafe.Offsetof(gb.since)-unsafe.Offsetof(cb.since)]
+	_   = [1]int{}[unsafe.Sizeof(gb.since)-unsafe.Sizeof(cb.since)]
+	_   = [1]int{}[unsafe.Offsetof(gb.Dims)-unsafe.Offsetof(cb.dims)]
+	_   = [1]int{}[unsafe.Sizeof(gb.Dims)-unsafe.Sizeof(cb.dims)]
+	ch  C.core_stack
+	gh  stack
+	_   = [1]int{}[unsafe.Sizeof(gh)-C.sizeof_core_stack]
+	_   = [1]int{}[unsafe.Offsetof(gh.top)-unsafe.Offsetof(ch.top)]
+	cs  C.core_slot
+	gs  slot
+	_   = [1]int{}[unsafe.Sizeof(gs)-C.sizeof_core_slot]
+	_   = [1]int{}[unsafe.Offsetof(gs.count)-unsafe.Offsetof(cs.share)-unsafe.Offsetof(cs.share.count)]
+	_   = [1]int{}[unsafe.Sizeof(gs.count)-unsafe.Sizeof(cs.share.count)]
+	_   = [1]int{}[unsafe.Offsetof(gs.lender)-unsafe.Offsetof(cs.share)-unsafe.Offsetof(cs.share.lender)]
+	_   = [1]int{}[unsafe.Offsetof(gs.ctx)-unsafe.Offsetof(cs.share)-unsafe.Offsetof(cs.share.ctx)]
+	_   = [1]int{}[unsafe.Offsetof(gs.link)-unsafe.Offsetof(cs.share)-unsafe.Offsetof(cs.share.data)]
+	_   = [1]int{}[unsafe.Offsetof(gs.home)-unsafe.Offsetof(cs.home)]
+	_   = [1]int{}[unsafe.Offsetof(gs.bytes)-unsafe.Offsetof(cs.bytes)]
+	_   = [1]int{}[unsafe.Sizeof(gs.bytes)-unsafe.Sizeof(cs.bytes)]
+	_   = [1]int{}[unsafe.Offsetof(gs.index)-unsafe.Offsetof(cs.index)]
+	_   = [1]int{}[unsafe.Sizeof(gs.index)-unsafe.Sizeof(cs.index)]
+	_   = [1]int{}[unsafe.Offsetof(gs.kind)-unsafe.Offsetof(cs.kind)]
+	_   = [1]int{}[unsafe.Sizeof(gs.kind)-unsafe.Sizeof(cs.kind)]
+)
+
+// The deleters that every export of this library carries.
+var (
+	DeleteVersioned = uintptr(unsafe.Pointer(C.core_delete_versioned))
+	DeleteLegacy    = uintptr(unsafe.Pointer(C.core_delete_legacy))
+)
+
+// releaseSlot is what every slot has for a release.
+var releaseSlot = uintptr(unsafe.Pointer(C.core_release_slot))
+
+// Pointer makes a pointer of an address outside Go's heap, or inside an object of Go's that the caller keeps reachable.
+func Pointer(address uintptr) unsafe.Pointer {
+	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
+}
+
+func blockAt(address uintptr) *Block { return (*Block)(Pointer(address)) }
+
+// Address is where the block lies.
+func (b *Block) Address() uintptr { return uintptr(unsafe.Pointer(b)) }
+
+func slotAt(address uintptr) *slot { return (*slot)(Pointer(address)) }
+func (s *slot) address() uintptr   { return uintptr(unsafe.Pointer(s)) }
+
+// runDeleter calls the deleter of a managed tensor, if it has one.
+func runDeleter(versioned bool, managed uintptr) {
+	if versioned {
+		C.delete_versioned(C.uintptr_t(managed))
+	} else {
+		C.delete_legacy(C.uintptr_t(managed))
+	}
+}
+
+// endBlock ends a block that was taken over.
+func endBlock(block uintptr) { C.end_block(C.uintptr_t(block)) }
+
+// endShare releases memory of which no share is left.
+func endShare(share uintptr) { C.end_share(C.uintptr_t(share)) }
+
+func allocateMemory(size uintptr, zeroed bool) uintptr {
+	flag := C.int(0)
+	if zeroed {
+		flag = 1
+	}
+	return uintptr(C.allocate_memory(C.size_t(size), flag))
+}
+
+func freeMemory(memory uintptr) { C.free_memory(C.uintptr_t(memory)) }
+
+func makeStacks(n int) uintptr {
+	return uintptr(C.core_allocate_lasting(C.size_t(n) * C.sizeof_core_stack))
+}
+func makeSlots(n, first uint32) uintptr {
+	return uintptr(C.make_slots(C.uint32_t(n), C.uint32_t(first)))
+}
+func mapPages(size uintptr) uintptr  { return uintptr(C.map_pages(C.size_t(size))) }
+func clearPages(pages, size uintptr) { C.clear_pages(C.uintptr_t(pages), C.size_t(size)) }
+func blockSize(rank int) uintptr     { return uintptr(C.core_block_size(C.int32_t(rank))) }
+func wakeBy(fd int)                  { C.core_wake_by(C.int(fd)) }
+func wakeAt(threshold int64) int64   { return int64(C.core_wake_at(C.int64_t(threshold))) }
+func deadBytes() *int64              { return (*int64)(unsafe.Pointer(C.core_wake_bytes())) }
+func exportsOfC() int64              { return int64(C.core_live_exports()) }
+func doubleDeletesOfC() uint64       { return uint64(C.core_double_deletes()) }
+
+// ValidateInC is the verdict of the C code on a DLTensor, and what it says. The tests hold [Check] against it.
+func ValidateInC(tensor unsafe.Pointer, flags uint64) (status Status, message string, e Extent) {
+	var c C.core_extent
+	buffer := (*C.char)(C.calloc(1, 256))
+	defer C.free(unsafe.Pointer(buffer))
+	status = Status(C.core_validate((*C.DLTensor)(tensor), C.uint64_t(flags), &c, buffer, 256))
+	e = Extent{Count: int64(c.count), NumBytes: int64(c.nbytes), Low: int64(c.low), High: int64(c.high), RowMajor: c.row_major != 0}
+	return status, C.GoString(buffer), e
+}

@@ -1,15 +1,14 @@
-/* core.h: the C core of dlbridge. It is compiled twice: by cgo into package dlpack, and into the
- * Python extension, where there is no Go. It knows four things:
+/* core.h: the C core of dlbridge, which owns, counts, validates and copies memory. It is compiled twice: by cgo into
+ * package core, and into the Python extension, where there is no Go. DESIGN.md of package dlpack explains it.
  *
- *   share   counted ownership of memory that Go's collector does not see. The thread that drops the
- *           last share runs the release, there and then: see core_share_end.
- *   block   one exported managed tensor: the struct a consumer gets, and behind it the private
- *           words that its deleter trusts. Its memory is never given back, so that an old address can be looked at.
- *   home    where a dead block goes: a lock-free stack that its owner drains.
- *   checks  validation, allocation and copies of the memory a DLTensor describes.
+ *   share   counted ownership of some memory. Whoever takes the last share off ends the memory (share.c).
+ *   slot    a share that Go counts too, in a table (slot.c).
+ *   block   a control block: the managed tensor that a consumer gets, and behind it the private words that its
+ *           deleter trusts (block.c).
+ *   pool    blocks for the exports that C code makes (export.c).
  *
- * Nothing here enters Go, and no deleter takes a lock or changes errno. Fields that threads share are
- * plain integers touched by atomic builtins only, since Go lays structs of its own over these.
+ * Nothing here enters Go, and no deleter takes a lock or changes errno. Fields that threads share are plain integers
+ * that only atomic builtins touch, since Go lays structs of its own over these.
  */
 #ifndef DLB_CORE_H_
 #define DLB_CORE_H_
@@ -33,40 +32,53 @@ extern "C" {
 #define CORE_API __attribute__((visibility("hidden")))
 
 enum {
-  CORE_RANK_SMALL = 8,   /* dimensions that a small block has room for */
-  CORE_RANK_MAX = 256,   /* dimensions that anything here has room for */
-  CORE_ALIGNMENT = 256,  /* of memory of our own, as dlpack.h asks */
-  CORE_NESTED = 8,       /* releases that run inside each other on one thread */
+  CORE_RANK_SMALL = 8, /* dimensions that a small block has room for */
+  CORE_RANK_MAX = 256, /* dimensions that anything here has room for */
+  CORE_ALIGNMENT = 256, /* of memory of our own, as dlpack.h asks */
+  CORE_NESTED = 8,     /* releases that run inside each other on one thread */
 #ifdef CORE_DEBUG
   CORE_QUARANTINE = 4096,
 #else
-  CORE_QUARANTINE = 64,  /* dead blocks that are kept back before the oldest is used again */
+  CORE_QUARANTINE = 64, /* further exports of its pool before a dead block is used again */
 #endif
 };
 
-/* ---- shares ---------------------------------------------------------------------------------- */
+/* ---- memory.c: memory of our own ------------------------------------------------------------- */
 
-/* A counted owner of memory. `count` holds one for each block that was exported on it, and one for
- * whoever made it (all of Go's views together, or a Python Tensor). */
+/* Allocates `size` bytes, aligned to CORE_ALIGNMENT, behind at least `header` bytes. Returns what core_free_memory
+ * takes, which is where the header begins, and in *data where the bytes begin; NULL when there is no memory. */
+CORE_API void *core_allocate_memory(size_t header, size_t size, int zeroed, void **data);
+CORE_API void core_free_memory(void *memory);
+/* free, which does not keep errno everywhere. */
+CORE_API void core_free(void *memory);
+/* Zeroed memory that is never given back, aligned to 64 bytes. Leak checkers find what it refers to. */
+CORE_API void *core_allocate_lasting(size_t size);
+/* Zeroed pages for blocks, and what gives pages back to the system: they read as zeros then. */
+CORE_API void *core_map_pages(size_t size);
+CORE_API void core_clear_pages(void *pages, size_t size);
+
+/* ---- share.c: shares ------------------------------------------------------------------------- */
+
+/* Counted ownership of some memory: one share for each block that was exported on it, and one for whoever made it
+ * (a Python Tensor, say, or all of Go's references together). */
 typedef struct core_share core_share;
 struct core_share {
-  int64_t count;
-  void (*release)(core_share *share); /* runs once, when the count reaches zero; frees the share too */
+  int64_t count;                      /* the shares, in the lower 32 bits. Above: the turn of a slot, or 0 */
+  void (*release)(core_share *share); /* ends the memory, once, when no share is left; frees the struct too */
   void (*lender)(void *ctx);          /* lent memory: gives it back. May be NULL */
   void *ctx;                          /* what release works on */
-  void *data;                         /* memory of our own: its first byte. Once the count is zero: the next share
-                                         whose release has to wait, see core_share_end */
+  void *data;                         /* memory of our own: its first byte. Once no share is left: a link */
 };
 
 /* Memory of our own, CORE_ALIGNMENT aligned, with one share. NULL when there is none to be had. */
 CORE_API core_share *core_share_alloc(size_t size, int zeroed);
-/* Memory lent to us: lender(ctx) gives it back. */
-CORE_API core_share *core_share_lend(void (*lender)(void *ctx), void *ctx);
 /* Memory of a managed tensor we took over: its own deleter gives it back. */
 CORE_API core_share *core_share_versioned(DLManagedTensorVersioned *managed);
-CORE_API core_share *core_share_legacy(DLManagedTensor *managed);
 
 CORE_API void core_share_take(core_share *share);
+/* Takes a share off. Reports whether it was the last one: then the caller calls core_share_end. */
+CORE_API int core_share_leave(core_share *share);
+/* Both. */
 CORE_API void core_share_drop(core_share *share);
 /* Runs the release of a share whose count has reached zero.
  *
@@ -79,14 +91,6 @@ CORE_API void core_share_drop(core_share *share);
  * A release must return. One that jumps out, or panics in Go, leaves undone what it had yet to do, and shares that
  * waited for it wait for another release of its thread to return. It is not counted any longer. */
 CORE_API void core_share_end(core_share *share);
-/* Takes a share off. True for the last one: then the caller calls core_share_end. While the count is one nobody
- * else has a share to take another from, or to end. */
-static inline int core_share_leave(core_share *share) {
-  if (__atomic_load_n(&share->count, __ATOMIC_ACQUIRE) != 1)
-    return __atomic_sub_fetch(&share->count, 1, __ATOMIC_ACQ_REL) == 0;
-  __atomic_store_n(&share->count, 0, __ATOMIC_RELAXED);
-  return 1;
-}
 
 /* Ends a managed tensor: calls its deleter, if it has one. One that was taken over by core_block_take is ended too. */
 CORE_API void core_release_versioned(DLManagedTensorVersioned *managed);
@@ -94,28 +98,64 @@ CORE_API void core_release_legacy(DLManagedTensor *managed);
 /* Calls a lender's release. */
 CORE_API void core_release_lent(void (*lender)(void *ctx), void *ctx);
 
-/* ---- blocks ---------------------------------------------------------------------------------- */
+/* ---- slot.c: shares that Go counts too ------------------------------------------------------- */
 
-/* The low bits of a block's state. Above them stands, while the block is in a ring of Go's and so ready to be
- * exported again, which one that is, and in which turn it was exported last; 0 for none.
- *
- *         export        core_block_take                core_block_end
- *   FREE ---------> LIVE <-----------------> TAKEN -------------------> DEAD, or IDLE in a ring
- *                    |    core_block_return                              ^
- *                    +---------------------------------------------------+
- *                               the deleter, or core_block_end
+/* Things that died and wait for their owner. Any thread pushes, the owner takes all at once. */
+typedef struct core_stack {
+  void *top;
+  char pad[56]; /* stacks lie side by side: one cache line each */
+} core_stack;
+
+/* What the memory of a slot is, and so what has to happen when no share is left. */
+enum {
+  CORE_SLOT_PINNED = 1, /* Go's, which Go unpins */
+  CORE_SLOT_ALLOCATED, /* of core_allocate_memory */
+  CORE_SLOT_LENT,
+  CORE_SLOT_VERSIONED, /* of a managed tensor */
+  CORE_SLOT_LEGACY
+};
+
+/* A share in Go's table of slots. Slots are used again and never freed, so that whoever comes too late may look at
+ * one. Each use has a number of its own, the turn, which stands above the count. */
+typedef struct core_slot {
+  core_share share;
+  core_stack *home; /* where the slot goes when no share is left */
+  uint64_t bytes;   /* that stay pinned until Go has seen it there */
+  uint32_t index;   /* in Go's table */
+  uint32_t kind;
+} core_slot;
+
+/* `count` slots in a row, the first of which has an index. NULL when there is no memory. */
+CORE_API core_slot *core_make_slots(uint32_t count, uint32_t first_index);
+/* The release of every slot. */
+CORE_API void core_release_slot(core_share *share);
+
+/* ---- wake.c: waking Go ----------------------------------------------------------------------- */
+
+/* Notes that bytes of Go's may be unpinned, which may wake Go. */
+CORE_API void core_wake(uint64_t bytes);
+/* Says where core_wake writes when `threshold` bytes have come together: an eventfd or a pipe. */
+CORE_API void core_wake_by(int fd);
+CORE_API int64_t core_wake_at(int64_t threshold); /* returns the last one */
+CORE_API int64_t *core_wake_bytes(void);
+
+/* ---- block.c: control blocks ----------------------------------------------------------------- */
+
+/*         export         core_block_take                core_block_end
+ *   FREE ----------> LIVE <-----------------> TAKEN -------------------> DEAD
+ *    ^                |    core_block_return                              | ^
+ *    |                +---------------------------------------------------|-+
+ *    +--------------------------------------------------------------------+
+ *      the pool finds it        the deleter, or core_block_end
  */
 enum {
-  CORE_FREE = 0,
-  CORE_LIVE = 1,
-  CORE_DEAD = 2,
-  CORE_IDLE = 3,
-  CORE_TAKEN = 5, /* live, and taken over: its deleter does nothing, since only the former holder would call it */
-  CORE_STATES = 7
+  CORE_FREE = 0, /* pages that were given back read so, too */
+  CORE_LIVE,
+  CORE_TAKEN, /* live, and taken over: its deleter does nothing, since only the former holder would call it */
+  CORE_DEAD
 };
 
 typedef struct core_block core_block;
-typedef struct core_home core_home;
 
 /* The first member is what the consumer sees and may change; the deleter reads none of it. */
 struct core_block {
@@ -123,21 +163,20 @@ struct core_block {
     DLManagedTensorVersioned versioned;
     DLManagedTensor legacy;
   } managed;
-  core_block *next;   /* link of the dead stack, then of the free list */
-  uint64_t state;     /* CORE_LIVE: its deleter ends it. CORE_LIVE of a ring: its deleter makes it CORE_IDLE */
-  core_share *share;  /* what the block shares; NULL where Go pinned the memory */
-  core_home *home;
-  uint64_t payload;   /* bytes that stay pinned until Go reaps the block */
-  uint64_t slot;      /* Go's slot for what it pinned */
+  uint64_t state;
+  core_share *share; /* that the block holds */
+  core_stack *home;  /* where it goes when it dies; NULL where its pool looks for dead ones by itself, as Go's do */
+  core_block *next;  /* link of the list that it is in */
+  uint64_t since;    /* how many exports its pool had made when it was found dead. Go: 0 unless it is free */
+  uint64_t pad;
   int64_t dims[2 * CORE_RANK_SMALL]; /* shape, then strides; blocks for higher ranks have more */
 };
 
-struct core_home {
-  core_block *dead;   /* pushed by deleters on any thread, taken whole by the owner */
-  int32_t drainer;    /* index of the pool of Go that drains it, or -1: the C side does, unwoken */
-  int32_t rank;       /* room for dimensions in its blocks */
-  char pad[48];       /* homes lie side by side: one cache line each */
-};
+/* Bytes of a block for tensors of up to that many dimensions. */
+static inline size_t core_block_size(int32_t rank) {
+  size_t more = rank > CORE_RANK_SMALL ? (size_t)(rank - CORE_RANK_SMALL) : 0;
+  return sizeof(core_block) + 2 * more * sizeof(int64_t);
+}
 
 /* The deleters that every exported block carries. Their addresses tell our own exports apart. */
 CORE_API void core_delete_versioned(DLManagedTensorVersioned *self);
@@ -157,7 +196,7 @@ static inline core_block *core_block_of_legacy(const DLManagedTensor *managed) {
 
 /* CORE_LIVE, CORE_TAKEN, or one of the others once the block has ended, until it is exported again. */
 static inline int core_block_state(const core_block *block) {
-  return (int)(__atomic_load_n(&block->state, __ATOMIC_RELAXED) & CORE_STATES);
+  return (int)__atomic_load_n(&block->state, __ATOMIC_RELAXED);
 }
 /* Takes a live block over from who holds its tensor. Reports whether it was live: of several calls, one succeeds. */
 CORE_API int core_block_take(core_block *block);
@@ -165,21 +204,13 @@ CORE_API int core_block_take(core_block *block);
 CORE_API void core_block_return(core_block *block);
 /* Ends a block that is live or was taken over. */
 CORE_API void core_block_end(core_block *block);
-
-/* `count` free blocks for dimensions up to home->rank, linked by next; NULL when there is no memory.
- * They are never given back. */
-CORE_API core_block *core_slab(core_home *home, uint32_t count, uint32_t first_slot);
-CORE_API core_home *core_homes(int32_t count);
-
-/* Says where deleters write when `threshold` bytes of Go's are dead: an eventfd or a pipe. */
-CORE_API void core_wake_by(int fd);
-CORE_API int64_t core_wake_at(int64_t threshold); /* returns the last one */
-CORE_API int64_t *core_wake_bytes(void);
+/* Pushes a dead block on the stack that it goes home by. It may be in use again at once. */
+CORE_API void core_push_dead(core_stack *home, core_block *block);
 
 /* Whether this process is a fork of the one that the core was started in. */
 CORE_API int core_forked(void);
 
-/* ---- exports without Go ---------------------------------------------------------------------- */
+/* ---- export.c: exports without Go ------------------------------------------------------------ */
 
 /* An exported tensor on `share`, which it takes a share of. The strides are in elements, NULL for
  * row-major. The description must have been validated. NULL when there is no memory. */
@@ -193,7 +224,7 @@ CORE_API DLManagedTensorVersioned *core_export_versioned_unlocked(core_share *sh
                                                                   const DLTensor *view,
                                                                   uint64_t flags);
 CORE_API DLManagedTensor *core_export_legacy_unlocked(core_share *share, const DLTensor *view);
-/* Memory lent to us, as by core_share_lend, with room for an export in the same allocation. */
+/* Memory lent to us, which lender(ctx) gives back, with room for an export in the same allocation. */
 CORE_API core_share *core_hold_unlocked(void (*lender)(void *ctx), void *ctx);
 /* Shares of core_hold_unlocked that are held, of that lender. */
 CORE_API int64_t core_held_unlocked(void (*lender)(void *ctx));
@@ -210,7 +241,7 @@ CORE_API void core_unclaim_legacy(DLManagedTensor *managed);
 /* Exports made by the functions above that are still alive. */
 CORE_API int64_t core_live_exports(void);
 
-/* ---- checks and copies ----------------------------------------------------------------------- */
+/* ---- validate.c, copy.c: checks and copies --------------------------------------------------- */
 
 /* What is wrong with a description. */
 typedef enum {

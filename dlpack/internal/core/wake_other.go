@@ -1,6 +1,6 @@
 //go:build cgo && !linux
 
-package dlpack
+package core
 
 import (
 	"os"
@@ -12,7 +12,14 @@ import (
 // startWake parks a goroutine in the netpoller until a deleter writes to the pipe.
 func startWake() {
 	var fds [2]int
-	if syscall.Pipe(fds[:]) != nil {
+	syscall.ForkLock.RLock() // no child of this process inherits them
+	err := syscall.Pipe(fds[:])
+	if err == nil {
+		syscall.CloseOnExec(fds[0])
+		syscall.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		return // the collector's cycles reap
 	}
 	if !pollerCanStart(fds[0]) {
@@ -21,10 +28,9 @@ func startWake() {
 		return
 	}
 	for _, fd := range fds {
-		syscall.CloseOnExec(fd)
 		syscall.SetNonblock(fd, true)
 	}
 	wakeFile = os.NewFile(uintptr(fds[0]), "dlpack-wake")
 	background.Go(reapOnWake)
-	coreWakeBy(fds[1])
+	wakeBy(fds[1])
 }

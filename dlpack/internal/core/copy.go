@@ -1,6 +1,6 @@
 //go:build cgo
 
-package dlpack
+package core
 
 /*
 #cgo noescape copy_part
@@ -8,8 +8,6 @@ package dlpack
 #cgo noescape convert
 #cgo nocallback convert
 #include "copy.h"
-
-static uintptr_t share_untouched(size_t size) { return (uintptr_t)core_share_alloc(size, 0); }
 
 // Elements go to C as char *, and never as void *. An element may lie in a Go object that also holds pointers; cgo
 // looks through the whole object around a void *, and panics when it finds a pointer there that is not pinned. A char *
@@ -34,9 +32,6 @@ import (
 	"unsafe"
 )
 
-// coreShareUntouched is coreShareAlloc for memory all of which is written next.
-func coreShareUntouched(size uintptr) uintptr { return uintptr(C.share_untouched(C.size_t(size))) }
-
 // A means is what a copy may use.
 type means int
 
@@ -46,9 +41,9 @@ const (
 	stream  means = C.CORE_COPY_STREAM
 )
 
-// coreCopyPart copies elements between two layouts: a part of a copy of whole bytes. Strides are in bytes,
+// copyPart copies elements between two layouts: a part of a copy of whole bytes. Strides are in bytes,
 // the slices of one length.
-func coreCopyPart(most means, whole int64, dst unsafe.Pointer, dstSteps []int64, src unsafe.Pointer, srcSteps, shape []int64, itemSize int64) {
+func copyPart(most means, whole int64, dst unsafe.Pointer, dstSteps []int64, src unsafe.Pointer, srcSteps, shape []int64, itemSize int64) {
 	var d, s, n *C.int64_t
 	if len(shape) > 0 {
 		d = (*C.int64_t)(unsafe.Pointer(&dstSteps[0]))
@@ -61,22 +56,22 @@ func coreCopyPart(most means, whole int64, dst unsafe.Pointer, dstSteps []int64,
 // partBytes is what a part of a copy has at least, so that a goroutine is worth its while.
 const partBytes = 8 << 20
 
-// copyElements copies elements of itemSize bytes, size bytes in all, between two layouts that have no
+// CopyElements copies elements of itemSize bytes, size bytes in all, between two layouts that have no
 // memory in common. Large copies are done in parts, on as many goroutines as GOMAXPROCS says at most.
-func copyElements(dst unsafe.Pointer, dstSteps []int64, src unsafe.Pointer, srcSteps, shape []int64, itemSize, size int64) {
+func CopyElements(dst unsafe.Pointer, dstSteps []int64, src unsafe.Pointer, srcSteps, shape []int64, itemSize, size int64) {
 	if size >= 2*partBytes {
 		if parts, at := divide(size, dstSteps, shape); parts > 1 {
 			copyParts(parts, at, dst, dstSteps, src, srcSteps, shape, itemSize, size)
 			return
 		}
 	}
-	coreCopyPart(stream, size, dst, dstSteps, src, srcSteps, shape, itemSize)
+	copyPart(stream, size, dst, dstSteps, src, srcSteps, shape, itemSize)
 }
 
 func copyParts(parts int64, at int, dst unsafe.Pointer, dstSteps []int64, src unsafe.Pointer, srcSteps, shape []int64, itemSize, size int64) {
 	to, from := slices.Clone(dstSteps), slices.Clone(srcSteps)
 	inParts(parts, at, shape, func(first int64, part []int64) {
-		coreCopyPart(stream, size, unsafe.Add(dst, first*to[at]), to, unsafe.Add(src, first*from[at]), from, part, itemSize)
+		copyPart(stream, size, unsafe.Add(dst, first*to[at]), to, unsafe.Add(src, first*from[at]), from, part, itemSize)
 	})
 }
 
@@ -111,34 +106,63 @@ func inParts(parts int64, at int, shape []int64, do func(first int64, part []int
 	wait.Wait()
 }
 
-// coreConvert converts the elements of one tensor, of which there are some, to those of another. It reports
-// false where one has no numbers.
-func coreConvert(dst, src *Tensor, at int, first int64, shape []int64) bool {
-	var to, from *C.int64_t
-	var n *C.int64_t
-	d, s := dst.data, src.data
+// Numbers are elements to be converted, whose strides are in elements.
+type Numbers struct {
+	Data    uintptr
+	DType   DataType
+	Bits    int // of an element
+	Padded  bool
+	Strides []int64
+}
+
+// packed tells whether elements share bytes.
+func (n *Numbers) packed() bool { return n.Bits%8 != 0 && !n.Padded }
+
+// Convert converts elements of src, of which there are some, to those of dst: size bytes on the larger side. Both have
+// numbers. Packed elements share bytes, so that two goroutines must not write to one.
+func Convert(dst, src *Numbers, shape []int64, size int64) {
+	if size >= 2*partBytes && !dst.packed() && !src.packed() {
+		if parts, at := divide(size, dst.Strides, shape); parts > 1 {
+			to, from := *dst, *src
+			inParts(parts, at, shape, func(first int64, part []int64) {
+				convertPart(to.from(first, at), &to, from.from(first, at), &from, part)
+			})
+			return
+		}
+	}
+	convertPart(dst.Data, dst, src.Data, src, shape)
+}
+
+// ConvertOne converts one number.
+func ConvertOne(dst, src *Numbers) { convertPart(dst.Data, dst, src.Data, src, nil) }
+
+// from is the address of an element, along one dimension, of numbers that are not packed.
+func (n *Numbers) from(first int64, at int) uintptr {
+	return n.Data + uintptr(first*n.Strides[at]*int64((n.Bits+7)/8))
+}
+
+func convertPart(to uintptr, dst *Numbers, from uintptr, src *Numbers, shape []int64) {
+	var d, s, n *C.int64_t
 	if len(shape) > 0 {
-		to, from = (*C.int64_t)(unsafe.Pointer(&dst.strides()[0])), (*C.int64_t)(unsafe.Pointer(&src.strides()[0]))
+		d, s = (*C.int64_t)(unsafe.Pointer(&dst.Strides[0])), (*C.int64_t)(unsafe.Pointer(&src.Strides[0]))
 		n = (*C.int64_t)(unsafe.Pointer(&shape[0]))
-		d += uintptr(first * dst.strides()[at] * int64(dst.dtype.ItemSize()))
-		s += uintptr(first * src.strides()[at] * int64(src.dtype.ItemSize()))
 	}
 	padded := 0
-	if dst.flags&SubbytePadded != 0 {
+	if dst.Padded {
 		padded |= 1
 	}
-	if src.flags&SubbytePadded != 0 {
+	if src.Padded {
 		padded |= 2
 	}
-	return C.convert((*C.char)(pointer(d)), dst.dtype.inC(), to, (*C.char)(pointer(s)), src.dtype.inC(), from, n, C.int32_t(len(shape)), C.int32_t(padded)) == C.CORE_OK
+	C.convert((*C.char)(Pointer(to)), dst.DType.inC(), d, (*C.char)(Pointer(from)), src.DType.inC(), s, n, C.int32_t(len(shape)), C.int32_t(padded))
 }
 
-func (dt DataType) inC() C.DLDataType {
-	return C.DLDataType{code: C.uint8_t(dt.Code()), bits: C.uint8_t(dt.Bits()), lanes: C.uint16_t(dt.Lanes())}
+func (t DataType) inC() C.DLDataType {
+	return C.DLDataType{code: C.uint8_t(t), bits: C.uint8_t(t >> 8), lanes: C.uint16_t(t >> 16)}
 }
 
-// copyBytes copies size bytes from src to dst, which have no memory in common.
-func copyBytes(dst, src unsafe.Pointer, size int64) {
+// CopyBytes copies size bytes from src to dst, which have no memory in common.
+func CopyBytes(dst, src unsafe.Pointer, size int64) {
 	const large = 32 << 20 // from here on the kernels and several cores are ahead of the runtime's copy
 	if size < large {
 		copy(unsafe.Slice((*byte)(dst), size), unsafe.Slice((*byte)(src), size))
@@ -148,6 +172,6 @@ func copyBytes(dst, src unsafe.Pointer, size int64) {
 	const page = 4096
 	step := []int64{page}
 	whole := size / page * page
-	copyElements(dst, step, src, step, []int64{size / page}, page, whole)
+	CopyElements(dst, step, src, step, []int64{size / page}, page, whole)
 	copy(unsafe.Slice((*byte)(unsafe.Add(dst, whole)), size-whole), unsafe.Slice((*byte)(unsafe.Add(src, whole)), size-whole))
 }

@@ -1,6 +1,6 @@
 //go:build cgo
 
-package dlpack
+package core
 
 import (
 	"bytes"
@@ -119,7 +119,7 @@ func checkCopy(t testing.TB, shape []int64, item int64, from, to spread, src []b
 		for i := range got {
 			got[i] = 0xA5
 		}
-		coreCopyPart(most, 1<<40, unsafe.Pointer(&got[to.start]), to.steps, unsafe.Pointer(&src[from.start]), from.steps, shape, item)
+		copyPart(most, 1<<40, unsafe.Pointer(&got[to.start]), to.steps, unsafe.Pointer(&src[from.start]), from.steps, shape, item)
 		if !bytes.Equal(want, got) {
 			require.Fail(t, "another result", "means %d, shape %v, item %d, destination %v, source %v", most, shape, item, to, from)
 		}
@@ -264,7 +264,7 @@ func TestLargeRunsOfBytes(t *testing.T) {
 			for i := range src {
 				src[i] = byte(i % 251)
 			}
-			copyBytes(unsafe.Pointer(&dst[1]), unsafe.Pointer(&src[0]), size)
+			CopyBytes(unsafe.Pointer(&dst[1]), unsafe.Pointer(&src[0]), size)
 			require.Equal(t, []byte{0xA5, 0xA5}, []byte{dst[0], dst[size+1]})
 			require.True(t, bytes.Equal(src[:size], dst[1:size+1]))
 		})

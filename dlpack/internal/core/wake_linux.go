@@ -1,6 +1,6 @@
 //go:build cgo
 
-package dlpack
+package core
 
 import (
 	"os"
@@ -21,5 +21,5 @@ func startWake() {
 	}
 	wakeFile = os.NewFile(fd, "dlpack-wake")
 	background.Go(reapOnWake)
-	coreWakeBy(int(fd))
+	wakeBy(int(fd))
 }

@@ -1,0 +1,68 @@
+//go:build cgo
+
+package dlpack_test
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+)
+
+// A managed tensor has one owner: what was taken over, or released, is not taken over again.
+func TestExportsAreTakenOverOnce(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for _, legacy := range []bool{false, true} {
+		take, give, size := dlpack.Import, dlpack.Release, uintptr(80)
+		exported := func(tensor *dlpack.Tensor) unsafe.Pointer { return export(t, tensor) }
+		if legacy {
+			take, give, size = dlpack.ImportLegacy, dlpack.ReleaseLegacy, 64
+			exported = func(tensor *dlpack.Tensor) unsafe.Pointer {
+				m, err := tensor.ExportLegacy()
+				require.NoError(t, err)
+				return m
+			}
+		}
+		tensor, err := dlpack.New(dlpack.Float32, 8)
+		require.NoError(t, err)
+		before := dlpack.ReadStats().DoubleDeletes
+
+		m := exported(tensor)
+		first, err := take(m)
+		require.NoError(t, err)
+		_, err = take(m)
+		require.ErrorIs(t, err, dlpack.ErrClosed)
+		assert.ErrorContains(t, err, "was taken over before")
+		give(m) // by the former holder, who has it no longer
+		assert.EqualValues(t, 1, dlpack.ReadStats().Exports)
+		require.NoError(t, first.Close())
+		assert.Zero(t, dlpack.ReadStats().Exports)
+		_, err = take(m)
+		require.ErrorIs(t, err, dlpack.ErrClosed)
+		assert.ErrorContains(t, err, "was released")
+
+		m = exported(tensor)
+		words := make([]uint64, size/8)
+		copy(words, unsafe.Slice((*uint64)(m), len(words)))
+		_, err = take(unsafe.Pointer(&words[0]))
+		require.ErrorIs(t, err, dlpack.ErrClosed)
+		assert.ErrorContains(t, err, "is a copy")
+		give(unsafe.Pointer(&words[0])) // has nothing to release
+		assert.EqualValues(t, 1, dlpack.ReadStats().Exports)
+		give(m)
+
+		again, err := take(exported(tensor))
+		require.NoError(t, err)
+		m = exported(again) // of memory that was taken over: a share counts it
+		require.NoError(t, again.Close())
+		assert.EqualValues(t, 2, dlpack.ReadStats().Exports)
+		give(m)
+		assert.Zero(t, dlpack.ReadStats().Exports)
+		require.NoError(t, tensor.Close())
+		assert.Equal(t, before+1, dlpack.ReadStats().DoubleDeletes)
+	}
+}

@@ -1,0 +1,64 @@
+//go:build cgo
+
+package core
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dlbridge/dlbridge/dlpack/background"
+)
+
+var liveAllocations, liveImports, forgotten atomic.Int64
+
+// foreign accounts for bytes that the collector does not see. Forgotten imports of many megabytes
+// would not bring about a single collection, and so would never be released.
+var foreign = accounts{due: make(chan struct{}, 1)}
+
+// A collection is due when the bytes pass a limit. Each that is due doubles the limit, so that memory in
+// use, or closed in time, brings about few; collections and what they find lower it again.
+type accounts struct {
+	bytes atomic.Int64
+	limit atomic.Int64
+	once  sync.Once
+	mu    sync.Mutex // held while the limit is lowered, so that the last to do so has the last word
+	due   chan struct{}
+}
+
+// foreignMost is as many bytes as one memory counts. A producer may describe memory that nobody has: without a bound,
+// two descriptions would let the sum overflow, or the limit rise so high that no collection is started any more.
+const foreignMost = 1 << 30
+
+// foreignFloor is how many foreign bytes may lie about before a collection looks for forgotten ones.
+const foreignFloor = 64 << 20
+
+func (a *accounts) add(n int64) {
+	now := a.bytes.Add(n)
+	if n < 0 || now <= max(a.limit.Load(), foreignFloor) {
+		return
+	}
+	a.limit.Store(2 * now)
+	a.once.Do(a.start)
+	select {
+	case a.due <- struct{}{}:
+	default:
+	}
+}
+
+func (a *accounts) start() {
+	eachCycle(a.settle)
+	background.Go(func() {
+		for range a.due {
+			runtime.GC()
+		}
+	})
+}
+
+// settle lowers the limit, not all at once, towards twice what a collection left.
+func (a *accounts) settle() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	limit := a.limit.Load()
+	a.limit.Store(max(2*a.bytes.Load(), limit-limit/8))
+}

@@ -1,0 +1,46 @@
+/* block.c: the states of control blocks, and the deleters. */
+#include "core.h"
+
+_Static_assert(sizeof(core_block) == 256, "Go lays a struct over core_block");
+_Static_assert(offsetof(core_block, managed) == 0, "deleters find their block at the tensor");
+_Static_assert(sizeof(core_stack) == 64, "a stack is one cache line");
+
+static uint64_t double_deletes;
+
+uint64_t core_double_deletes(void) { return __atomic_load_n(&double_deletes, __ATOMIC_RELAXED); }
+
+void core_push_dead(core_stack *home, core_block *block) {
+  void *top = __atomic_load_n(&home->top, __ATOMIC_RELAXED);
+  do {
+    block->next = top;
+  } while (!__atomic_compare_exchange_n(&home->top, &top, block, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+}
+
+/* A block without a home may be in use again as soon as it is dead. So what is needed of it is read before. `taken` says
+ * to end what was taken over, too. */
+static inline void delete_block(core_block *block, int taken) {
+  uint64_t state = __atomic_load_n(&block->state, __ATOMIC_ACQUIRE);
+  core_share *share = block->share;
+  core_stack *home = block->home;
+  do {
+    if (state != CORE_LIVE && !(taken && state == CORE_TAKEN)) {
+      __atomic_fetch_add(&double_deletes, 1, __ATOMIC_RELAXED);
+      return;
+    }
+  } while (!__atomic_compare_exchange_n(&block->state, &state, CORE_DEAD, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
+  if (home != NULL) core_push_dead(home, block);
+  core_share_drop(share);
+}
+
+void core_delete_versioned(DLManagedTensorVersioned *self) { delete_block((core_block *)self, 0); }
+
+void core_delete_legacy(DLManagedTensor *self) { delete_block((core_block *)self, 0); }
+
+void core_block_end(core_block *block) { delete_block(block, 1); }
+
+int core_block_take(core_block *block) {
+  uint64_t live = CORE_LIVE;
+  return __atomic_compare_exchange_n(&block->state, &live, CORE_TAKEN, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+void core_block_return(core_block *block) { __atomic_store_n(&block->state, CORE_LIVE, __ATOMIC_RELEASE); }

@@ -1,0 +1,149 @@
+//go:build cgo
+
+package core
+
+import (
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func (p *pool) export() *Block {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := p.take()
+	atomic.StoreUint64(&b.state, stateLive)
+	return b
+}
+
+// die is what a deleter does to the block.
+func (b *Block) die() { atomic.StoreUint64(&b.state, stateDead) }
+
+func newPool(rank int) *pool { return &pool{size: blockSize(rank)} }
+
+// Whatever the order in which blocks die, each rests while its pool makes 64 more exports, and there are at most two and
+// a half times as many as were ever alive at once, and those that rest.
+func TestBlocksRestAndAreFew(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		p := newPool(rankSmall)
+		died := map[*Block]uint64{}
+		var live []*Block
+		most := 0
+		limit := 1 + random.IntN(3000)
+		for range 60_000 {
+			if random.IntN(1000) == 0 {
+				limit = 1 + random.IntN(3000)
+			}
+			for len(live) >= limit || len(live) > 0 && random.IntN(3) == 0 {
+				i := random.IntN(len(live)) // some live long
+				if random.IntN(2) == 0 {
+					i = len(live) - 1
+				}
+				b := live[i]
+				live[i] = live[len(live)-1]
+				live = live[:len(live)-1]
+				b.die()
+				died[b] = p.exports
+			}
+			b := p.export()
+			if at, used := died[b]; used {
+				require.GreaterOrEqual(t, p.exports-1-at, uint64(quarantine), "further exports before this one")
+			}
+			live = append(live, b)
+			most = max(most, len(live))
+		}
+		assert.LessOrEqual(t, p.exported.n+p.free.n, most*5/2+4*quarantine, "seed %d, %d live", seed, most)
+		require.Equal(t, len(live), p.lookAtAll())
+	}
+}
+
+// A peak leaves no memory behind: slabs whose blocks are all free have no pages.
+func TestPagesAreGivenBackAfterAPeak(t *testing.T) {
+	for _, rank := range []int{rankSmall, 16, MaxRank} {
+		p := newPool(rank)
+		const peak = 5000
+		var blocks []*Block
+		for range peak {
+			blocks = append(blocks, p.export())
+		}
+		slabs := len(p.slabs)
+		for i, b := range blocks {
+			if i != peak/2 {
+				b.die()
+			}
+		}
+		p.trim()
+		perSlab := int(slabBytes / p.size)
+		assert.LessOrEqual(t, slabs-p.spare, 1+1+1+2, "the one that is live has a slab, and another is kept for what comes")
+		assert.LessOrEqual(t, p.free.n, 1+3*perSlab)
+		assert.Equal(t, 1, p.exported.n)
+
+		before := doubleDeletes.Load()
+		for i, b := range blocks {
+			if i != peak/2 {
+				require.True(t, b.end(stateLive), "a block without pages is a free one")
+			}
+		}
+		assert.EqualValues(t, before+peak-1, doubleDeletes.Load())
+
+		died := map[*Block]bool{}
+		for _, b := range blocks {
+			died[b] = true
+		}
+		seen := map[*Block]bool{blocks[peak/2]: true}
+		for i := range peak {
+			b := p.export()
+			require.False(t, i < quarantine-1 && died[b], "blocks rest, also where their pages were given back")
+			require.False(t, seen[b])
+			seen[b] = true
+		}
+		assert.LessOrEqual(t, len(p.slabs), slabs+4+quarantine/perSlab, "the slabs are used again")
+	}
+}
+
+// Pages are given back while blocks are exported and die.
+func TestTrimMeetsExports(t *testing.T) {
+	p := newPool(rankSmall)
+	stop := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				p.trim()
+			}
+		}
+	}()
+	for range 50 {
+		var blocks []*Block
+		for range 2000 {
+			b := p.export()
+			b.share = 0
+			b.Dims[0] = 7
+			blocks = append(blocks, b)
+		}
+		for _, b := range blocks {
+			require.EqualValues(t, 7, b.Dims[0], "nobody clears the pages of a live block")
+			b.Dims[0] = 0
+			b.die()
+		}
+	}
+	close(stop)
+	<-done
+	assert.Zero(t, p.lookAtAll())
+}
+
+func TestLargeRanksHavePoolsOfTheirSize(t *testing.T) {
+	for rank, size := range map[int]uintptr{0: 256, 8: 256, 9: 384, 16: 384, 17: 640, 64: 1152, 128: 2176, 256: 4224} {
+		p := lockPool(rank)
+		assert.Equal(t, size, p.size, "rank %d", rank)
+		p.mu.Unlock()
+	}
+}

@@ -1,0 +1,293 @@
+/* export.c: exports without Go, for the C library and the Python extension. */
+#include "core.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+/* A block, and a share that lies right behind it. In use for both, it is the share's: the block is there for the first
+ * export on it, without a home of its own, and goes home with the share. */
+typedef struct {
+  core_block block;
+  core_share share;
+  uintptr_t link;
+} __attribute__((aligned(64))) cell;
+
+/* A pool of blocks. Dead ones come home by a stack and are used again first in, first out, once the pool has made
+ * CORE_QUARANTINE more exports. */
+typedef struct {
+  pthread_mutex_t mutex; /* of the cells nobody's: their callers take turns */
+  core_stack home;
+  int32_t rank;
+  uint32_t free;             /* blocks from first to last */
+  uint64_t exports;
+  core_block *first, *last;
+  core_block *fresh;         /* blocks that were never used */
+  uintptr_t all;             /* the block that was made last, hidden */
+} pool;
+
+/* Pools of blocks by the rank that they have room for, so that a block costs about what its dimensions need, and one of
+ * cells. */
+enum { RANKS = 6, CELLS = RANKS, POOLS };
+
+#define POOL(ranks) {.mutex = PTHREAD_MUTEX_INITIALIZER, .rank = ranks, .all = HIDDEN(0)}
+
+/* All blocks of a pool are in a list, for those who count. Its addresses are hidden: a pointer to a block that is live
+ * would hide from leak checkers that its holder has lost it. */
+#define HIDDEN(block) (~(uintptr_t)(block))
+
+static pool pools[POOLS] = {POOL(CORE_RANK_SMALL), POOL(16), POOL(32), POOL(64), POOL(128), POOL(CORE_RANK_MAX),
+                            [CELLS] = POOL(CORE_RANK_SMALL)};
+
+/* The link to the block that was made before stands behind a block, and behind the share of a cell. */
+static uintptr_t *link_of(const pool *pool, core_block *block) {
+  if (pool == &pools[CELLS]) return &((cell *)block)->link;
+  return (uintptr_t *)((char *)block + core_block_size(pool->rank));
+}
+
+static core_block *newest(const pool *pool) { return (core_block *)HIDDEN(__atomic_load_n(&pool->all, __ATOMIC_ACQUIRE)); }
+
+static core_block *older(const pool *pool, core_block *block) { return (core_block *)HIDDEN(*link_of(pool, block)); }
+
+/* Takes over the blocks that have died. */
+static void pool_drain(pool *pool) {
+  core_block *block = __atomic_exchange_n(&pool->home.top, NULL, __ATOMIC_ACQUIRE);
+  while (block != NULL) {
+    core_block *next = block->next;
+    block->next = NULL;
+    block->since = pool->exports;
+    __atomic_store_n(&block->state, CORE_FREE, __ATOMIC_RELAXED);
+    if (pool->free > 0) pool->last->next = block;
+    else pool->first = block;
+    pool->last = block;
+    pool->free++;
+    block = next;
+  }
+}
+
+/* Makes fresh blocks. Each lies in an allocation of its own, which only its holder refers to, so that leak checkers
+ * report it with all that it shares once it is lost. The cells of those who take turns are Python's, whose memory leak
+ * checkers do not look into: they lie in slabs. At first a pool gets some to spare, so that later not every export looks
+ * for dead ones. */
+static void pool_grow(pool *pool) {
+  int cells = pool == &pools[CELLS], count = cells || pool->all == HIDDEN(0) ? 2 * CORE_QUARANTINE : 1;
+  char *slab = cells ? core_allocate_lasting((size_t)count * sizeof(cell)) : NULL;
+  for (int i = 0; i < count; i++) {
+    core_block *block;
+    if (cells) block = slab == NULL ? NULL : &((cell *)(void *)slab)[i].block;
+    else block = calloc(1, core_block_size(pool->rank) + sizeof(uintptr_t));
+    if (block == NULL) return;
+    block->home = &pool->home;
+    block->next = pool->fresh;
+    pool->fresh = block;
+    *link_of(pool, block) = pool->all;
+    __atomic_store_n(&pool->all, HIDDEN(block), __ATOMIC_RELEASE);
+  }
+}
+
+static core_block *pool_take(pool *pool) {
+  pool->exports++;
+  if (pool->free <= CORE_QUARANTINE) pool_drain(pool);
+  if (pool->fresh == NULL && (pool->free == 0 || pool->exports - pool->first->since < CORE_QUARANTINE)) pool_grow(pool);
+  core_block *block = pool->fresh;
+  if (block != NULL) {
+    pool->fresh = block->next;
+  } else {
+    if (pool->free == 0 || pool->exports - pool->first->since < CORE_QUARANTINE) return NULL;
+    block = pool->first;
+    pool->first = block->next;
+    pool->free--;
+  }
+  block->next = NULL; /* who holds this block does not refer to the next one's */
+  return block;
+}
+
+static core_block *take_block(int32_t ndim) {
+  pool *pool = pools;
+  while (pool->rank < ndim) pool++;
+  pthread_mutex_lock(&pool->mutex);
+  core_block *block = pool_take(pool);
+  pthread_mutex_unlock(&pool->mutex);
+  return block;
+}
+
+/* Around a fork nobody is in a pool, so that none is half done in the child. There it has the blocks that are free: to make
+ * as many anew may be impossible, where another thread was in the allocator, and the allocator does not see to that. */
+static void lock_pools(void) {
+  for (int i = 0; i < POOLS; i++) pthread_mutex_lock(&pools[i].mutex);
+}
+
+static void unlock_pools(void) {
+  for (int i = 0; i < POOLS; i++) pthread_mutex_unlock(&pools[i].mutex);
+}
+
+static int forked;
+
+static void note_fork(void) {
+  __atomic_store_n(&forked, 1, __ATOMIC_RELAXED);
+  unlock_pools();
+}
+
+__attribute__((constructor)) static void watch_fork(void) { pthread_atfork(lock_pools, unlock_pools, note_fork); }
+
+int core_forked(void) { return __atomic_load_n(&forked, __ATOMIC_RELAXED); }
+
+/* Only a shape without elements can overflow here, and then no stride is ever followed. */
+static void row_major_strides(int64_t *strides, const int64_t *shape, int32_t ndim) {
+  int64_t step = 1;
+  for (int32_t d = ndim - 1; d >= 0; d--) {
+    strides[d] = step;
+    if (shape[d] > 1 && __builtin_mul_overflow(step, shape[d], &step)) step = INT64_MAX;
+  }
+}
+
+/* Memory that the host can address gets its offset folded into data. */
+static void fill_block(core_share *share, const DLTensor *view, DLTensor *out, core_block *block) {
+  int32_t ndim = view->ndim;
+  int64_t *shape = block->dims, *strides = block->dims + ndim;
+  int empty = 0;
+  for (int32_t d = 0; d < ndim; d++) {
+    shape[d] = view->shape[d];
+    empty |= shape[d] == 0;
+  }
+  if (view->strides != NULL) {
+    for (int32_t d = 0; d < ndim; d++) strides[d] = view->strides[d];
+  } else {
+    row_major_strides(strides, shape, ndim);
+  }
+  out->data = view->data;
+  out->byte_offset = view->byte_offset;
+  if (core_host_readable(view->device.device_type)) {
+    out->data = empty ? NULL : (char *)view->data + view->byte_offset;
+    out->byte_offset = 0;
+  }
+  out->device = view->device;
+  out->ndim = ndim;
+  out->dtype = view->dtype;
+  out->shape = shape;
+  out->strides = strides;
+  block->share = share;
+  __atomic_store_n(&block->state, CORE_LIVE, __ATOMIC_RELEASE);
+}
+
+static DLManagedTensorVersioned *export_versioned(core_block *block, core_share *share,
+                                                  const DLTensor *view, uint64_t flags) {
+  DLManagedTensorVersioned *managed = &block->managed.versioned;
+  managed->version.major = DLPACK_MAJOR_VERSION;
+  managed->version.minor = DLPACK_MINOR_VERSION;
+  managed->manager_ctx = block;
+  managed->deleter = core_delete_versioned;
+  managed->flags = flags;
+  fill_block(share, view, &managed->dl_tensor, block);
+  return managed;
+}
+
+static DLManagedTensor *export_legacy(core_block *block, core_share *share, const DLTensor *view) {
+  DLManagedTensor *managed = &block->managed.legacy;
+  managed->manager_ctx = block;
+  managed->deleter = core_delete_legacy;
+  fill_block(share, view, &managed->dl_tensor, block);
+  return managed;
+}
+
+DLManagedTensorVersioned *core_export_versioned(core_share *share, const DLTensor *view,
+                                                uint64_t flags) {
+  core_block *block = take_block(view->ndim);
+  if (block == NULL) return NULL;
+  core_share_take(share);
+  return export_versioned(block, share, view, flags);
+}
+
+DLManagedTensor *core_export_legacy(core_share *share, const DLTensor *view) {
+  core_block *block = take_block(view->ndim);
+  if (block == NULL) return NULL;
+  core_share_take(share);
+  return export_legacy(block, share, view);
+}
+
+static core_block *block_of(core_share *share) { return (core_block *)share - 1; }
+
+static void release_cell(core_share *share) {
+  void (*lender)(void *) = share->lender;
+  void *ctx = share->ctx;
+  core_push_dead(&pools[CELLS].home, block_of(share));
+  core_release_lent(lender, ctx);
+}
+
+core_share *core_hold_unlocked(void (*lender)(void *ctx), void *ctx) {
+  cell *cell = (void *)pool_take(&pools[CELLS]);
+  if (cell == NULL) return NULL;
+  core_share *share = &cell->share;
+  share->release = release_cell;
+  share->lender = lender;
+  share->ctx = ctx;
+  __atomic_store_n(&share->count, 1, __ATOMIC_RELAXED);
+  return share;
+}
+
+int64_t core_held_unlocked(void (*lender)(void *ctx)) {
+  int64_t held = 0;
+  pool *cells = &pools[CELLS];
+  for (core_block *block = newest(cells); block != NULL; block = older(cells, block)) {
+    core_share *share = &((cell *)block)->share;
+    held += __atomic_load_n(&share->count, __ATOMIC_RELAXED) > 0 && share->lender == lender;
+  }
+  return held;
+}
+
+/* A block for an export on `share`, and a share for it. */
+static core_block *take_unlocked(core_share *share, int32_t ndim) {
+  core_block *block;
+  if (ndim > CORE_RANK_SMALL) {
+    block = take_block(ndim);
+  } else if (share->release == release_cell && core_block_state(block_of(share)) == CORE_FREE) {
+    block = block_of(share);
+    block->home = NULL;
+  } else {
+    block = pool_take(&pools[CELLS]);
+    if (block != NULL) block->home = &pools[CELLS].home;
+  }
+  if (block != NULL) core_share_take(share);
+  return block;
+}
+
+DLManagedTensorVersioned *core_export_versioned_unlocked(core_share *share, const DLTensor *view,
+                                                         uint64_t flags) {
+  core_block *block = take_unlocked(share, view->ndim);
+  return block == NULL ? NULL : export_versioned(block, share, view, flags);
+}
+
+DLManagedTensor *core_export_legacy_unlocked(core_share *share, const DLTensor *view) {
+  core_block *block = take_unlocked(share, view->ndim);
+  return block == NULL ? NULL : export_legacy(block, share, view);
+}
+
+int core_claim_versioned(DLManagedTensorVersioned *managed) {
+  core_block *block = core_block_of_versioned(managed);
+  return block != NULL ? core_block_take(block) : managed->deleter != core_delete_versioned;
+}
+
+int core_claim_legacy(DLManagedTensor *managed) {
+  core_block *block = core_block_of_legacy(managed);
+  return block != NULL ? core_block_take(block) : managed->deleter != core_delete_legacy;
+}
+
+void core_unclaim_versioned(DLManagedTensorVersioned *managed) {
+  core_block *block = core_block_of_versioned(managed);
+  if (block != NULL) core_block_return(block);
+}
+
+void core_unclaim_legacy(DLManagedTensor *managed) {
+  core_block *block = core_block_of_legacy(managed);
+  if (block != NULL) core_block_return(block);
+}
+
+int64_t core_live_exports(void) {
+  int64_t live = 0;
+  for (int i = 0; i < POOLS; i++) {
+    for (core_block *block = newest(&pools[i]); block != NULL; block = older(&pools[i], block)) {
+      int state = core_block_state(block);
+      live += state == CORE_LIVE || state == CORE_TAKEN;
+    }
+  }
+  return live;
+}

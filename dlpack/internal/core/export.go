@@ -1,0 +1,110 @@
+//go:build cgo
+
+package core
+
+import (
+	"sync/atomic"
+	"unsafe"
+)
+
+// ourBlock returns the block of a managed tensor that this core has exported, or nil. For a copy of the struct of one,
+// which has no block behind it, ours is true nevertheless.
+func ourBlock(versioned bool, managed uintptr) (b *Block, ours bool) {
+	var ctx uintptr
+	if versioned {
+		m := (*Managed)(Pointer(managed))
+		ctx, ours = m.Ctx, m.Deleter == DeleteVersioned
+	} else {
+		m := (*ManagedLegacy)(Pointer(managed))
+		ctx, ours = m.Ctx, m.Deleter == DeleteLegacy
+	}
+	if !ours || ctx != managed {
+		return nil, ours
+	}
+	return blockAt(managed), true
+}
+
+// Claim takes a managed tensor over from its holder. Of exports of this core it refuses those that were released or taken
+// over before, and copies of the struct, and says so.
+func Claim(versioned bool, managed uintptr) *Fault {
+	b, ours := ourBlock(versioned, managed)
+	switch {
+	case !ours || b != nil && atomic.CompareAndSwapUint64(&b.state, stateLive, stateTaken):
+		return nil
+	case b == nil:
+		return fault(Closed, "tensor at %#x is a copy of one that was exported", managed)
+	case atomic.LoadUint64(&b.state) == stateTaken:
+		return fault(Closed, "tensor at %#x was taken over before", managed)
+	}
+	return fault(Closed, "tensor at %#x was released", managed)
+}
+
+// Unclaim gives a managed tensor that was claimed back to its holder.
+func Unclaim(versioned bool, managed uintptr) {
+	if b, _ := ourBlock(versioned, managed); b != nil {
+		atomic.StoreUint64(&b.state, stateLive)
+	}
+}
+
+// ReleaseManaged calls the deleter of a managed tensor, if it has one. For an export of Go's it does so without leaving Go.
+// The copy of an export's struct has nothing to release.
+func ReleaseManaged(versioned bool, managed uintptr) {
+	if b, ours := ourBlock(versioned, managed); !ours || b != nil && !b.end(stateLive) {
+		runDeleter(versioned, managed)
+	}
+}
+
+// ReleaseClaimed does so for one that was claimed.
+func ReleaseClaimed(versioned bool, managed uintptr) {
+	b, _ := ourBlock(versioned, managed)
+	if b == nil {
+		runDeleter(versioned, managed)
+	} else if !b.end(stateTaken) {
+		endBlock(managed)
+	}
+}
+
+// Describe fills a block in for a tensor of a rank, which has its shape and its strides at dims. Consumers may have written
+// to what the block had before.
+func (b *Block) Describe(versioned bool, flags uint64, rank int, dims *int64) *DLTensor {
+	n := 16 * uintptr(rank)
+	from, to := unsafe.Pointer(dims), unsafe.Pointer(&b.Dims[0])
+	for i := uintptr(0); i < n; i += 8 {
+		*(*int64)(unsafe.Add(to, i)) = *(*int64)(unsafe.Add(from, i))
+	}
+	return b.describe(versioned, flags, rank)
+}
+
+// DescribeRowMajor does so for a shape whose elements lie row-major without gaps.
+func (b *Block) DescribeRowMajor(shape []int64) *DLTensor {
+	dims := unsafe.Slice(&b.Dims[0], 2*len(shape))
+	step := int64(1)
+	for d := len(shape) - 1; d >= 0; d-- {
+		dims[d], dims[len(shape)+d] = shape[d], step
+		if shape[d] > 1 {
+			step *= shape[d] // overflows only without elements, when no stride is ever followed
+		}
+	}
+	return b.describe(true, 0, len(shape))
+}
+
+// describe fills in what does not depend on the elements.
+func (b *Block) describe(versioned bool, flags uint64, rank int) *DLTensor {
+	d := &b.Managed.Tensor
+	if versioned {
+		m := &b.Managed
+		m.Version, m.Flags = Current, flags
+		m.Ctx, m.Deleter = b.Address(), DeleteVersioned
+	} else {
+		m := (*ManagedLegacy)(unsafe.Pointer(b))
+		m.Ctx, m.Deleter = b.Address(), DeleteLegacy
+		d = &m.Tensor
+	}
+	d.NDim = int32(rank)
+	d.Shape = uintptr(unsafe.Pointer(&b.Dims[0]))
+	d.Strides = d.Shape + 8*uintptr(rank)
+	return d
+}
+
+// Current is the version of the ABI that is written here. C: DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION
+var Current = Version{Major: 1, Minor: 3}

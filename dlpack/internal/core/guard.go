@@ -1,0 +1,95 @@
+//go:build cgo
+
+package core
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/dlbridge/dlbridge/dlpack/background"
+)
+
+// A guard is the safety net of one memory after another: when it is unreachable, so is the memory, and nobody has closed
+// it. To hang up a net for each memory anew would cost more than the rest of an import.
+type guard struct {
+	fate *fate
+}
+
+// A fate is what the cleanup of a guard holds, while the guard is unreachable.
+type fate struct {
+	kind    Kind
+	escaped atomic.Bool // a bare slice over the memory is out
+	managed uintptr
+	handle  handle // noHandle for an import that was not exported yet
+	bytes   int64  // what the safety net is accountable for, up to foreignMost
+}
+
+var guards = sync.Pool{New: func() any {
+	g := &guard{fate: new(fate)}
+	runtime.AddCleanup(g, forget, g.fate)
+	return g
+}}
+
+// catch hangs the safety net on a memory that is being made.
+func (m *Memory) catch(kind Kind, managed uintptr, h handle, bytes int64) {
+	g := guards.Get().(*guard)
+	m.kind, m.guarded, m.keep = kind, true, unsafe.Pointer(g)
+	f := g.fate
+	f.kind, f.managed, f.bytes = kind, managed, min(bytes, foreignMost)
+	f.handle = h
+	foreign.add(f.bytes)
+}
+
+// uncatch takes the safety net away from a memory that is closed, for another one.
+func (m *Memory) uncatch() {
+	g := (*guard)(m.keep) // reachable until here, so that forget has not run
+	f := g.fate
+	foreign.add(-f.bytes)
+	f.kind = nothing
+	if f.escaped.Load() {
+		f.escaped.Store(false)
+	}
+	guards.Put(g)
+}
+
+// Escape notes that a bare slice over the memory is out, which may be used after all tensors were forgotten.
+func (m *Memory) Escape() {
+	if !m.guarded || m.escaped.Load() || m.Acquire() != OK {
+		return
+	}
+	if g := (*guard)(m.keep); g != nil {
+		g.fate.escaped.Store(true)
+		m.escaped.Store(true)
+	}
+	m.Release()
+}
+
+// forget is the safety net: all tensors of a memory are unreachable and none was closed. Where a bare slice was handed
+// out it may be in use still, so that nothing is freed. It is counted once all is done.
+//
+// It runs on a goroutine of the runtime, which all cleanups of the process share, and must therefore not call the
+// memory's deleter, which may block.
+func forget(f *fate) {
+	if f.kind == nothing {
+		return
+	}
+	kind, managed, h, bytes := f.kind, f.managed, f.handle, f.bytes
+	if kind == Allocated || kind == Lent {
+		lose(KindAllocation, uintptr(h))
+	} else {
+		lose(KindImport, managed)
+	}
+	if f.escaped.Load() {
+		forgotten.Add(1)
+		return
+	}
+	f.kind = nothing
+	background.Release(func() {
+		foreign.add(-bytes)
+		giveUp(kind, managed, h)
+		foreign.settle()
+		forgotten.Add(1)
+	})
+}

@@ -1,0 +1,78 @@
+//go:build cgo
+
+package core
+
+import "sync"
+
+// This file is for the tests of package dlpack.
+
+// Quarantine is how many further exports its pool makes before a dead block is used again.
+const Quarantine = quarantine
+
+// LockEverything takes every lock, and returns what gives them back.
+func LockEverything() (unlock func()) {
+	locks := []*sync.Mutex{&pools.mu, &bins.mu, &table.mu, &ledger.mu, &foreign.mu}
+	for i := range allPools() {
+		locks = append(locks, &allPools()[i].mu)
+	}
+	for i := range allBins() {
+		locks = append(locks, &allBins()[i].mu)
+	}
+	for _, l := range locks {
+		l.Lock()
+	}
+	return func() {
+		for _, l := range locks {
+			l.Unlock()
+		}
+	}
+}
+
+// Forget does to a memory, of which nobody must use a tensor again, what the safety net does.
+func Forget(m *Memory) { forget((*guard)(m.keep).fate) }
+
+// SettleForeignBytes does what collections do by and by: after many foreign bytes, the next collection that they bring
+// about is far away.
+func SettleForeignBytes() {
+	for last := int64(-1); foreign.limit.Load() != last; {
+		last = foreign.limit.Load()
+		foreign.settle()
+	}
+}
+
+// SettleImports takes n imports off the counters that a test left behind on purpose.
+func SettleImports(n int64) { liveImports.Add(-n) }
+
+// SetReferences makes it look as if so many references were taken of a memory.
+func SetReferences(m *Memory, n int32) { m.refs.Store(n) }
+
+// Pinned counts the pins in use.
+func Pinned() (n int) {
+	all := allBins()
+	for i := range all {
+		b := &all[i]
+		b.mu.Lock()
+		for _, first := range b.runs {
+			for at := range uint32(runSlots) {
+				s := handle(first + at).slot()
+				if Kind(s.kind) == Collected && s.bytes > 0 {
+					n++
+				}
+			}
+		}
+		b.mu.Unlock()
+	}
+	return n
+}
+
+// Blocks counts the blocks that have memory, in all pools.
+func Blocks() (n int) {
+	all := allPools()
+	for i := range all {
+		p := &all[i]
+		p.mu.Lock()
+		n += p.exported.n + p.free.n
+		p.mu.Unlock()
+	}
+	return n
+}

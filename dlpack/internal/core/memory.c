@@ -1,0 +1,107 @@
+/* memory.c: memory of our own. */
+#include "core.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+void core_free(void *memory) {
+  int saved = errno;
+  free(memory);
+  errno = saved;
+}
+
+#ifdef CORE_DEBUG
+/* Where use after the end is to be found out, memory of our own lies in a mapping of its own: a page for the header,
+ * then the data. Once it has ended, nobody may touch it, until the mapping goes with the thousandth after it. */
+enum { LOCKED_MAPPINGS = 1024 };
+static void *locked[LOCKED_MAPPINGS];
+static uint32_t locked_count;
+
+static void *allocate(size_t size, int zeroed) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  (void)zeroed;
+  size = (size + 2 * page - 1) & ~(page - 1);
+  char *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED) return NULL;
+  *(size_t *)base = size;
+  return base + page - CORE_ALIGNMENT;
+}
+
+void core_free_memory(void *memory) {
+  int saved = errno;
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  char *base = (char *)memory + CORE_ALIGNMENT - page;
+  size_t size = *(size_t *)base;
+  madvise(base + page, size - page, MADV_DONTNEED);
+  mprotect(base, size, PROT_NONE);
+  uint32_t turn = __atomic_fetch_add(&locked_count, 1, __ATOMIC_RELAXED) % LOCKED_MAPPINGS;
+  void *oldest = __atomic_exchange_n(&locked[turn], base, __ATOMIC_ACQ_REL);
+  if (oldest != NULL && mprotect(oldest, page, PROT_READ) == 0) munmap(oldest, *(size_t *)oldest);
+  errno = saved;
+}
+#else
+static void *allocate(size_t size, int zeroed) { return zeroed ? calloc(1, size) : malloc(size); }
+
+void core_free_memory(void *memory) { core_free(memory); }
+#endif
+
+/* Asks for large pages under large memory, as NumPy does: a strided walk looks up fewer of them. Where the system has
+ * none to give, nothing is lost. */
+static void enlarge_pages(uintptr_t data, size_t size) {
+#if defined(MADV_HUGEPAGE)
+  const uintptr_t page = 2 << 20;
+  if (size < 2 * page) return;
+  uintptr_t start = (data + page - 1) & ~(page - 1), end = (data + size) & ~(page - 1);
+  madvise((void *)start, end - start, MADV_HUGEPAGE);
+#else
+  (void)data, (void)size;
+#endif
+}
+
+/* Zeroed memory comes from calloc, which gets large memory from the system untouched. */
+void *core_allocate_memory(size_t header, size_t size, int zeroed, void **data) {
+  size_t room = header + CORE_ALIGNMENT;
+  if (size > PTRDIFF_MAX - room) return NULL;
+  char *base = allocate(size + room, zeroed);
+  if (base == NULL) return NULL;
+  uintptr_t start = ((uintptr_t)base + room) & ~(uintptr_t)(CORE_ALIGNMENT - 1);
+  enlarge_pages(start, size);
+  *data = (void *)start;
+  return base;
+}
+
+/* A list of all lasting memory starts in C. Leak checkers do not look into Go's memory, and would report what is
+ * referenced from nowhere else. */
+typedef struct lasting lasting;
+struct lasting {
+  lasting *next;
+} __attribute__((aligned(64)));
+
+static lasting *all_lasting;
+
+void *core_allocate_lasting(size_t size) {
+  lasting *made = NULL;
+  if (posix_memalign((void **)&made, 64, sizeof *made + size) != 0) return NULL;
+  memset(made, 0, sizeof *made + size);
+  lasting *top = __atomic_load_n(&all_lasting, __ATOMIC_RELAXED);
+  do {
+    made->next = top;
+  } while (!__atomic_compare_exchange_n(&all_lasting, &top, made, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+  return made + 1;
+}
+
+void *core_map_pages(size_t size) {
+  void *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return pages == MAP_FAILED ? NULL : pages;
+}
+
+/* Where the system does not take the pages back, their blocks still have to read as free ones. */
+void core_clear_pages(void *pages, size_t size) {
+#if defined(__linux__)
+  if (madvise(pages, size, MADV_DONTNEED) == 0) return;
+#endif
+  memset(pages, 0, size);
+}

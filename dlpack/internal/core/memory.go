@@ -1,0 +1,241 @@
+//go:build cgo
+
+package core
+
+import (
+	"math"
+	"sync/atomic"
+	"unsafe"
+)
+
+// A Kind says where memory comes from, and so what has to happen when nobody needs it. C: CORE_SLOT_…
+type Kind uint8
+
+const (
+	nothing           Kind = iota // of a guard without a memory
+	Collected                     // Go's own, which the collector ends
+	Allocated                     // memory of ours, in C
+	Lent                          // somebody's, with a release
+	ImportedVersioned             // of a managed tensor
+	ImportedLegacy
+	BorrowedKind // somebody's, who keeps it
+)
+
+// A Memory is what tensors are views of: some bytes, and what has to happen when nobody needs them.
+//
+// refs counts the open tensors of Go, and the operations at work on them, beyond the first. Once the last is gone it is
+// -1, or still 0: see [Memory.Close]. All of them together have one share of the memory, and each export has one. The
+// shares are counted in a slot, whose handle the memory has: from the start, or from its first export on. Whoever takes
+// the handle out of the memory takes Go's share off.
+type Memory struct {
+	refs    atomic.Int32
+	kind    Kind
+	guarded bool
+	escaped atomic.Bool // the guard knows that a bare slice over the memory is out
+	// Low and High are the addresses that views may reach; the byte_offsets, where the host cannot address the memory.
+	Low, High uintptr
+	// keep is what has to be reachable as long as the memory is: Go's own memory, or the guard.
+	keep    unsafe.Pointer
+	handle  uint64  // of a slot; atomic but while the memory is made
+	managed uintptr // of imports
+}
+
+// Kind is where the memory comes from.
+func (m *Memory) Kind() Kind { return m.kind }
+
+// ID is how the ledger knows an allocation.
+func (m *Memory) ID() uintptr { return uintptr(m.loadHandle()) }
+
+func (m *Memory) loadHandle() handle { return handle(atomic.LoadUint64(&m.handle)) }
+
+func (m *Memory) swapHandle(from, to handle) bool {
+	return atomic.CompareAndSwapUint64(&m.handle, uint64(from), uint64(to))
+}
+
+// Collect makes it size bytes of Go's own from start on.
+func (m *Memory) Collect(start unsafe.Pointer, size int64) {
+	m.kind, m.keep = Collected, start
+	m.Low, m.High = uintptr(start), uintptr(start)+uintptr(size)
+}
+
+// Allocate makes it new memory, aligned to [Alignment] bytes and, if it says so, zeroed.
+func (m *Memory) Allocate(size int64, zeroed bool) Status {
+	if size > math.MaxInt64-2*Alignment {
+		return NoMemory
+	}
+	memory := allocateMemory(uintptr(size), zeroed)
+	if memory == 0 {
+		return NoMemory
+	}
+	s := newSlot(Allocated, 1)
+	if s == nil {
+		freeMemory(memory)
+		return NoMemory
+	}
+	s.ctx = memory
+	data := (memory + Alignment) &^ (Alignment - 1)
+	m.hold(Allocated, s, data, size)
+	return OK
+}
+
+// Lend makes it somebody's memory. release is a C function `void (*)(void *ctx)` or nil.
+func (m *Memory) Lend(data uintptr, size int64, release, ctx unsafe.Pointer) Status {
+	s := newSlot(Lent, 1)
+	if s == nil {
+		return NoMemory
+	}
+	s.lender, s.ctx = uintptr(release), uintptr(ctx)
+	m.hold(Lent, s, data, size)
+	return OK
+}
+
+func (m *Memory) hold(kind Kind, s *slot, data uintptr, size int64) {
+	m.Low, m.High = data, data+uintptr(size)
+	h := s.handle()
+	m.handle = uint64(h)
+	m.catch(kind, 0, h, size)
+	liveAllocations.Add(1)
+}
+
+// Import makes it the memory of a managed tensor. Its share is counted from the first export on.
+func (m *Memory) Import(kind Kind, managed uintptr, low, high uintptr, guarded bool) {
+	m.managed, m.Low, m.High = managed, low, high
+	if guarded {
+		m.catch(kind, managed, noHandle, int64(high-low))
+	}
+	m.kind = kind
+	liveImports.Add(1)
+}
+
+// Borrow makes it memory that nothing is to be done about.
+func (m *Memory) Borrow(low, high uintptr) {
+	m.kind, m.Low, m.High = BorrowedKind, low, high
+}
+
+// Acquire takes a reference for a tensor, or for an operation. It returns [Closed] where the last one is gone. That alone
+// does not keep the memory: the caller then looks whether its tensor is open.
+func (m *Memory) Acquire() Status {
+	for {
+		n := m.refs.Load()
+		if n < 0 {
+			return Closed
+		}
+		if n == math.MaxInt32 {
+			return Overflow
+		}
+		if m.refs.CompareAndSwap(n, n+1) {
+			return OK
+		}
+	}
+}
+
+// Release gives a reference back.
+func (m *Memory) Release() {
+	if m.refs.Add(-1) < 0 {
+		m.finish()
+	}
+}
+
+// Close is Release for a tensor that says of itself that it is closed. Whoever acquires a reference looks at that once it
+// is counted; so with none counted, nobody is at work or will be.
+func (m *Memory) Close() {
+	if m.refs.Load() == 0 || m.refs.Add(-1) < 0 {
+		m.finish()
+	}
+}
+
+// finish gives up Go's share. Exports keep theirs.
+func (m *Memory) finish() {
+	h := m.loadHandle()
+	if h != noHandle && m.kind == Collected {
+		h = handle(atomic.SwapUint64(&m.handle, uint64(noHandle))) // or detach has taken it out
+	}
+	if m.guarded {
+		m.uncatch()
+	}
+	m.keep = nil
+	giveUp(m.kind, m.managed, h)
+}
+
+// giveUp takes Go's share off a memory.
+func giveUp(kind Kind, managed uintptr, h handle) {
+	switch kind {
+	case Allocated, Lent:
+		strike(KindAllocation, uintptr(h))
+		liveAllocations.Add(-1)
+	case ImportedVersioned, ImportedLegacy:
+		strike(KindImport, managed)
+		liveImports.Add(-1)
+		if h == noHandle {
+			ReleaseClaimed(kind == ImportedVersioned, managed)
+			return
+		}
+	}
+	if h != noHandle {
+		h.slot().drop()
+	}
+}
+
+// A Share is one share of a memory, for an export.
+type Share struct{ slot *slot }
+
+// Share takes a share, where the memory has a slot: from its first export on. Otherwise it returns [Closed], and
+// [Memory.FirstShare] is to be called.
+func (m *Memory) Share() (Share, Status) {
+	s, status := m.loadHandle().take()
+	return Share{s}, status
+}
+
+// FirstShare takes a share, and a slot where the memory has none. The caller holds a reference.
+func (m *Memory) FirstShare() (Share, Status) {
+	if m.kind == BorrowedKind {
+		return Share{}, Borrowed
+	}
+	for {
+		h := m.loadHandle()
+		if h != noHandle {
+			if s, status := h.take(); status != Closed {
+				return Share{s}, status
+			}
+			continue // the handle was taken out meanwhile
+		}
+		var s *slot
+		if m.kind == Collected {
+			s = newPin(m.keep, m.High-m.Low, m, 2) // a share of Go's, and the one that is taken
+		} else if s = newSlot(m.kind, 2); s != nil {
+			s.ctx = m.managed
+		}
+		if s == nil {
+			return Share{}, NoMemory
+		}
+		h = s.handle()
+		if m.swapHandle(noHandle, h) {
+			if m.guarded {
+				(*guard)(m.keep).fate.handle = h
+			}
+			return Share{s}, OK
+		}
+		s.discard()
+	}
+}
+
+// discard puts a slot back that nobody else has seen.
+func (s *slot) discard() {
+	b := s.bin()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s.count &^= turnUnit - 1
+	b.put(s)
+}
+
+// PinOnce pins Go's memory for one export.
+func PinOnce(start unsafe.Pointer, size int64) (Share, Status) {
+	s := newPin(start, uintptr(size), nil, 1)
+	if s == nil {
+		return Share{}, NoMemory
+	}
+	return Share{s}, OK
+}
+
+// Drop gives the share back.
+func (s Share) Drop() { s.slot.drop() }

@@ -1,0 +1,108 @@
+/* share.c: shares, and what ends memory when no share is left. */
+#include "core.h"
+
+#include <stdlib.h>
+
+void core_release_versioned(DLManagedTensorVersioned *managed) {
+  if (managed->deleter == core_delete_versioned) core_block_end((core_block *)managed);
+  else if (managed->deleter != NULL) managed->deleter(managed);
+}
+
+void core_release_legacy(DLManagedTensor *managed) {
+  if (managed->deleter == core_delete_legacy) core_block_end((core_block *)managed);
+  else if (managed->deleter != NULL) managed->deleter(managed);
+}
+
+void core_release_lent(void (*lender)(void *ctx), void *ctx) {
+  if (lender != NULL) lender(ctx);
+}
+
+void core_share_take(core_share *share) { __atomic_fetch_add(&share->count, 1, __ATOMIC_RELAXED); }
+
+int core_share_leave(core_share *share) {
+  return (uint32_t)__atomic_sub_fetch(&share->count, 1, __ATOMIC_ACQ_REL) == 0;
+}
+
+void core_share_drop(core_share *share) {
+  if (core_share_leave(share)) core_share_end(share);
+}
+
+/* The releases that are running on this thread, by the frames of core_share_end that run them, the outermost first,
+ * and the shares that wait for the innermost to return. The list goes through the shares themselves, so that it needs
+ * no memory. These words are thread-local in the default model: a model that asks for static TLS would make dlopen of
+ * the Python extension fail in processes that have used it up. There glibc allocates them when a thread first releases
+ * something. */
+typedef struct {
+  int running;
+  core_share *first, *last;
+  uintptr_t frames[CORE_NESTED];
+} release_list;
+
+static __thread release_list releases;
+
+/* Out of the way of the common case. */
+__attribute__((noinline)) static void wait_for_release(release_list *list, core_share *share) {
+  share->data = NULL;
+  if (list->first != NULL) list->last->data = share;
+  else list->first = share;
+  list->last = share;
+}
+
+__attribute__((noinline)) static void release_waiting(release_list *list) {
+  while (list->first != NULL) {
+    core_share *share = list->first;
+    list->first = share->data;
+    share->release(share);
+  }
+}
+
+/* A release that panics in Go, or jumps out, never comes back to its frame here, and would be counted for ever. Stacks
+ * grow downwards: a frame that is not above the present one is left over from such a release, and is counted no longer.
+ * On a program's other stacks frames may look left over while they are not. Then more releases run inside each other,
+ * CORE_NESTED for each frame on a stack above, and nothing else changes. */
+__attribute__((noinline)) static int releases_around(const release_list *list, uintptr_t frame) {
+  int running = list->running;
+  while (running > 0 && list->frames[running - 1] <= frame) running--;
+  return running;
+}
+
+void core_share_end(core_share *share) {
+  release_list *list = &releases;
+  __asm__("" : "+r"(list)); /* or else its address would be looked up for each use */
+  uintptr_t frame = (uintptr_t)__builtin_frame_address(0); /* AddressSanitizer moves locals to other stacks, not this */
+  int running = list->running == 0 ? 0 : releases_around(list, frame);
+  if (running == CORE_NESTED) {
+    wait_for_release(list, share);
+    return;
+  }
+  list->frames[running] = frame;
+  list->running = running + 1;
+  share->release(share);
+  if (list->first != NULL) release_waiting(list); /* at CORE_NESTED, or where what was to do so has not come back */
+  list->running = running;
+}
+
+static void release_allocation(core_share *share) { core_free_memory(share->ctx); }
+
+static void release_versioned(core_share *share) {
+  DLManagedTensorVersioned *managed = share->ctx;
+  core_free(share);
+  core_release_versioned(managed);
+}
+
+/* The share is the beginning of one allocation, as valgrind wants it, which else calls it possibly lost, and the data
+ * lies behind it. */
+core_share *core_share_alloc(size_t size, int zeroed) {
+  void *data;
+  core_share *share = core_allocate_memory(sizeof *share, size, zeroed, &data);
+  if (share == NULL) return NULL;
+  *share = (core_share){.count = 1, .release = release_allocation, .ctx = share, .data = data};
+  return share;
+}
+
+core_share *core_share_versioned(DLManagedTensorVersioned *managed) {
+  core_share *share = malloc(sizeof *share);
+  if (share == NULL) return NULL;
+  *share = (core_share){.count = 1, .release = release_versioned, .ctx = managed};
+  return share;
+}

@@ -1,0 +1,40 @@
+/* slot.c: shares that Go counts too. */
+#include "core.h"
+
+_Static_assert(sizeof(core_slot) == 64, "a slot is one cache line");
+
+/* The slot may be in use again as soon as it is pushed. */
+static void push_dead(core_slot *slot) {
+  core_stack *home = slot->home;
+  void *top = __atomic_load_n(&home->top, __ATOMIC_RELAXED);
+  do {
+    slot->share.data = top;
+  } while (!__atomic_compare_exchange_n(&home->top, &top, slot, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+}
+
+/* Only what is pinned has to wait for Go. Its bytes are counted after the push, so that what Go has not seen is never
+ * uncounted. */
+void core_release_slot(core_share *share) {
+  core_slot *slot = (core_slot *)share;
+  void (*lender)(void *) = share->lender;
+  void *ctx = share->ctx;
+  uint64_t bytes = slot->bytes;
+  uint32_t kind = slot->kind;
+  push_dead(slot);
+  switch (kind) {
+    case CORE_SLOT_PINNED: core_wake(bytes); break;
+    case CORE_SLOT_ALLOCATED: core_free_memory(ctx); break;
+    case CORE_SLOT_LENT: core_release_lent(lender, ctx); break;
+    case CORE_SLOT_VERSIONED: core_release_versioned(ctx); break;
+    case CORE_SLOT_LEGACY: core_release_legacy(ctx); break;
+  }
+}
+
+core_slot *core_make_slots(uint32_t count, uint32_t first_index) {
+  core_slot *slots = core_allocate_lasting(count * sizeof *slots);
+  for (uint32_t i = 0; slots != NULL && i < count; i++) {
+    slots[i].share.release = core_release_slot;
+    slots[i].index = first_index + i;
+  }
+  return slots;
+}

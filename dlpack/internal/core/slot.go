@@ -1,0 +1,248 @@
+//go:build cgo
+
+package core
+
+import (
+	"math"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+)
+
+// Shares that Go counts lie in slots, which lie in a table in C memory. A slot is used for one memory after another and
+// never freed. Each use is a turn, and the number of the turn stands above the count of shares in the same word. A
+// handle names a slot in one of its turns: a share of it can be taken only in that turn, and only while there are others.
+// So a handle that has become old does no harm, whenever it is used.
+type handle uint64
+
+const (
+	noHandle handle = 0
+
+	turnUnit = 1 << 32 // of a slot's count: what stands above it, and below, are the shares
+
+	mostShares = math.MaxInt32
+)
+
+const (
+	firstSlab = 1024 // slots of the table's first slab; each later one has twice as many
+	slabs     = 22
+	runSlots  = 64 // how many slots a bin gets at a time
+)
+
+// table has all slots.
+var table struct {
+	slots [slabs]atomic.Uintptr // addresses of the slabs
+	pins  [slabs][]pin          // beside them, made before they are
+
+	mu   sync.Mutex
+	made uint32 // slots that bins have
+}
+
+// place is where the table has a slot: in which slab, at which position.
+func place(index uint32) (slab, at uint32) {
+	n := uint64(index) + firstSlab
+	slab = uint32(bits.Len64(n)) - uint32(bits.Len64(firstSlab))
+	return slab, uint32(n - firstSlab<<slab)
+}
+
+func (h handle) slot() *slot {
+	slab, at := place(uint32(h))
+	return slotAt(table.slots[slab].Load() + uintptr(at)*unsafe.Sizeof(slot{}))
+}
+
+// handle is that of the slot's present turn.
+func (s *slot) handle() handle {
+	return handle(atomic.LoadUint64(&s.count)&^(turnUnit-1)) | handle(s.index)
+}
+
+// take takes a share. It returns nil where the turn is over.
+func (h handle) take() (s *slot, status Status) {
+	if h == noHandle {
+		return nil, Closed
+	}
+	s = h.slot()
+	for {
+		count := atomic.LoadUint64(&s.count)
+		switch shares := uint32(count); {
+		case handle(count)>>32 != h>>32 || shares == 0:
+			return nil, Closed
+		case shares == mostShares:
+			return nil, Overflow
+		}
+		if atomic.CompareAndSwapUint64(&s.count, count, count+1) {
+			return s, OK
+		}
+	}
+}
+
+// leave takes a share off, and reports whether it was the last one.
+func (s *slot) leave() bool {
+	return uint32(atomic.AddUint64(&s.count, ^uint64(0))) == 0
+}
+
+// drop takes a share off. Where it was the last one the memory ends.
+func (s *slot) drop() {
+	if s.leave() {
+		s.end()
+	}
+}
+
+// end ends the memory. The share of a block that C code made is none of Go's slots.
+func (s *slot) end() {
+	if s.release != releaseSlot || Kind(s.kind) != Collected {
+		endShare(s.address())
+		return
+	}
+	b := s.bin()
+	b.mu.Lock()
+	b.put(s)
+	b.mu.Unlock()
+}
+
+// A bin has slots that are free. Slots of which C code has dropped the last share come home to their bin by a stack, and
+// wait there until somebody who takes a slot looks, or [Reap]: Go's memory has to be unpinned.
+type bin struct {
+	mu      sync.Mutex
+	dead    *stack // in C memory
+	pending uintptr
+	free    uintptr
+	runs    []uint32 // indices of the first slots of its runs
+	_       [56]byte
+}
+
+// bins are as many as processors can be busy with at once. They are made with the first slot.
+var bins struct {
+	mu  sync.Mutex
+	all atomic.Pointer[[]bin]
+	// stacks is the address of the bins' stacks.
+	stacks uintptr
+}
+
+func allBins() []bin {
+	if all := bins.all.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
+func makeBins() []bin {
+	bins.mu.Lock()
+	defer bins.mu.Unlock()
+	if all := allBins(); all != nil {
+		return all
+	}
+	n := shards()
+	at := makeStacks(n)
+	if at == 0 {
+		return nil
+	}
+	all := make([]bin, n)
+	for i := range all {
+		all[i].dead = (*stack)(Pointer(at + uintptr(i)*unsafe.Sizeof(stack{})))
+	}
+	bins.stacks = at
+	startReaping()
+	bins.all.Store(&all)
+	return all
+}
+
+// bin is where the slot goes when it is free.
+func (s *slot) bin() *bin {
+	return &allBins()[(s.home-bins.stacks)/unsafe.Sizeof(stack{})]
+}
+
+// newSlot returns a slot in a new turn, for a memory of a kind, with some shares; nil where there is no memory.
+func newSlot(kind Kind, shares uint64) *slot {
+	b := lockBin()
+	if b == nil {
+		return nil
+	}
+	defer b.mu.Unlock()
+	return b.take(kind, shares)
+}
+
+// lockBin locks a bin, of the caller's own if that is free. It returns nil where there is no memory for bins.
+func lockBin() *bin {
+	all := allBins()
+	if all == nil {
+		if all = makeBins(); all == nil {
+			return nil
+		}
+	}
+	b := &all[shard(len(all))]
+	b.mu.Lock()
+	return b
+}
+
+// take takes a free slot. The bin is locked.
+func (b *bin) take(kind Kind, shares uint64) *slot {
+	b.reap(looks)
+	if b.free == 0 && !b.grow() {
+		return nil
+	}
+	s := slotAt(b.free)
+	b.free = s.link
+	s.link = 0
+	s.kind = uint32(kind)
+	turn := s.count>>32 + 1
+	if turn > math.MaxUint32 {
+		turn = 1
+	}
+	s.count = turn<<32 | shares // nobody else changes it before the memory has the handle
+	return s
+}
+
+// grow gets a run of slots from the table.
+func (b *bin) grow() bool {
+	table.mu.Lock()
+	defer table.mu.Unlock()
+	if table.made > math.MaxUint32-firstSlab-runSlots {
+		return false
+	}
+	first := table.made
+	slab, at := place(first)
+	if at == 0 {
+		n := uint32(firstSlab) << slab
+		made := makeSlots(n, first)
+		if made == 0 {
+			return false
+		}
+		table.pins[slab] = make([]pin, n)
+		table.slots[slab].Store(made)
+	}
+	table.made += runSlots
+	b.runs = append(b.runs, first)
+	for i := uint32(runSlots); i > 0; i-- {
+		s := handle(first + i - 1).slot()
+		s.home = uintptr(unsafe.Pointer(b.dead))
+		s.link = b.free
+		b.free = s.address()
+	}
+	return true
+}
+
+// reap puts at most limit of the slots back that have come home. The bin is locked.
+func (b *bin) reap(limit int) {
+	for ; limit > 0; limit-- {
+		if b.pending == 0 {
+			if atomic.LoadUintptr(&b.dead.top) == 0 {
+				return
+			}
+			b.pending = atomic.SwapUintptr(&b.dead.top, 0)
+		}
+		s := slotAt(b.pending)
+		b.pending = s.link
+		b.put(s)
+	}
+}
+
+// put takes a slot back of which no share is left. The bin is locked.
+func (b *bin) put(s *slot) {
+	if Kind(s.kind) == Collected {
+		s.pin().free()
+	}
+	s.lender, s.ctx, s.bytes = 0, 0, 0
+	s.link = b.free
+	b.free = s.address()
+}

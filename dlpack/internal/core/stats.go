@@ -1,0 +1,21 @@
+//go:build cgo
+
+package core
+
+// Stats counts what is alive, and what went wrong.
+type Stats struct {
+	Exports, Imports, Allocations, ForeignBytes, DoubleDeletes, Forgotten int64
+}
+
+// ReadStats reaps, and returns the counters.
+func ReadStats() Stats {
+	Reap()
+	return Stats{
+		Exports:       lookAtAll() + exportsOfC(),
+		Imports:       liveImports.Load(),
+		Allocations:   liveAllocations.Load(),
+		ForeignBytes:  foreign.bytes.Load(),
+		DoubleDeletes: int64(doubleDeletes.Load() + doubleDeletesOfC()),
+		Forgotten:     forgotten.Load(),
+	}
+}

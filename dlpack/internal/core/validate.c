@@ -1,0 +1,197 @@
+/* validate.c: what a tensor's description says of its memory. */
+#include "core.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+__attribute__((format(printf, 4, 5))) static core_status fail(core_status status, char *message,
+                                                              size_t size, const char *format,
+                                                              ...) {
+  if (message != NULL && size > 0) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, size, format, args);
+    va_end(args);
+  }
+  return status;
+}
+
+int core_host_readable(int32_t device_type) {
+  return device_type == kDLCPU || device_type == kDLCUDAHost || device_type == kDLROCMHost;
+}
+
+static int known_dtype(DLDataType dtype) {
+  int bits = dtype.bits;
+  if (dtype.lanes == 0) return 0;
+  switch (dtype.code) {
+    case kDLInt:
+    case kDLUInt:
+      return bits == 2 || bits == 4 || bits == 8 || bits == 16 || bits == 32 || bits == 64;
+    case kDLFloat:
+      return bits == 16 || bits == 32 || bits == 64;
+    case kDLOpaqueHandle:
+      return bits == 8 || bits == 16 || bits == 32 || bits == 64 || bits == 128;
+    case kDLBfloat:
+      return bits == 16;
+    case kDLComplex:
+      return bits == 32 || bits == 64 || bits == 128;
+    case kDLBool:
+    case kDLFloat8_e3m4:
+    case kDLFloat8_e4m3:
+    case kDLFloat8_e4m3b11fnuz:
+    case kDLFloat8_e4m3fn:
+    case kDLFloat8_e4m3fnuz:
+    case kDLFloat8_e5m2:
+    case kDLFloat8_e5m2fnuz:
+    case kDLFloat8_e8m0fnu:
+      return bits == 8;
+    case kDLFloat6_e2m3fn:
+    case kDLFloat6_e3m2fn:
+      return bits == 6;
+    case kDLFloat4_e2m1fn:
+      return bits == 4;
+    default:
+      return 0;
+  }
+}
+
+/* Whether shape or strides lie where no memory can be; only strides may be NULL. */
+static int nowhere(const int64_t *shape, const int64_t *strides) {
+  return (uintptr_t)shape < CORE_LOWEST || (uintptr_t)strides - 1 < CORE_LOWEST - 1;
+}
+
+/* Most tensors are row-major without gaps: one look at each dimension tells that they are sound. */
+static int sound(const DLTensor *t, core_extent *out) {
+  if ((uintptr_t)t % 8 != 0 || (uintptr_t)t < CORE_LOWEST) return 0;
+  int64_t bits = (int64_t)t->dtype.bits * t->dtype.lanes, count = 1;
+  uint64_t start;
+  if (((uintptr_t)t->shape | (uintptr_t)t->strides) % 8 != 0 || t->ndim < 0 ||
+      t->ndim > CORE_RANK_MAX || (t->ndim > 0 && nowhere(t->shape, t->strides)) || t->data == NULL ||
+      bits % 8 != 0 || !known_dtype(t->dtype))
+    return 0;
+  for (int32_t d = t->ndim - 1; d >= 0; d--) {
+    int64_t n = t->shape[d];
+    if (n <= 0 || (t->strides != NULL && t->strides[d] != count && n != 1) ||
+        __builtin_mul_overflow(count, n, &count))
+      return 0;
+  }
+  *out = (core_extent){.count = count, .row_major = 1};
+  if (__builtin_mul_overflow(count, bits / 8, &out->nbytes) ||
+      __builtin_add_overflow((uint64_t)(uintptr_t)t->data, t->byte_offset, &start) ||
+      !core_in_address_space(start, 0, out->nbytes))
+    return 0;
+  out->high = out->nbytes;
+  return 1;
+}
+
+#define FAIL(status, ...) return fail(status, message, size, __VA_ARGS__)
+
+static core_status validate(const DLTensor *t, uint64_t flags, core_extent *out, char *message,
+                            size_t size) {
+  core_extent extent = {.count = 1, .row_major = 1};
+  if (t == NULL) FAIL(CORE_ERR_NULL, "tensor is NULL");
+  if ((uintptr_t)t % 8 != 0) FAIL(CORE_ERR_UNALIGNED, "tensor at %p is not aligned", (void *)t);
+  if ((uintptr_t)t < CORE_LOWEST)
+    FAIL(CORE_ERR_NULL, "tensor at %p lies below address %d", (void *)t, CORE_LOWEST);
+  if (t->ndim < 0 || t->ndim > CORE_RANK_MAX)
+    FAIL(CORE_ERR_LAYOUT, "ndim = %" PRId32 " is not in 0..%d", t->ndim, CORE_RANK_MAX);
+  if (!known_dtype(t->dtype))
+    FAIL(CORE_ERR_DTYPE, "dtype = (code %d, bits %d, lanes %d) is not one that can be carried",
+         t->dtype.code, t->dtype.bits, t->dtype.lanes);
+  if (t->ndim > 0 && t->shape == NULL)
+    FAIL(CORE_ERR_NULL, "shape is NULL with ndim = %" PRId32, t->ndim);
+  if (t->ndim > 0 && ((uintptr_t)t->shape % 8 != 0 || (uintptr_t)t->strides % 8 != 0))
+    FAIL(CORE_ERR_UNALIGNED, "shape at 0x%" PRIxPTR " or strides at 0x%" PRIxPTR " is not aligned",
+         (uintptr_t)t->shape, (uintptr_t)t->strides);
+  if (t->ndim > 0 && nowhere(t->shape, t->strides))
+    FAIL(CORE_ERR_NULL, "shape at 0x%" PRIxPTR " or strides at 0x%" PRIxPTR " lies below address %d",
+         (uintptr_t)t->shape, (uintptr_t)t->strides, CORE_LOWEST);
+
+  int empty = 0;
+  for (int32_t d = 0; d < t->ndim; d++) {
+    if (t->shape[d] < 0)
+      FAIL(CORE_ERR_LAYOUT, "shape[%" PRId32 "] = %" PRId64, d, t->shape[d]);
+    empty |= t->shape[d] == 0;
+  }
+  for (int32_t d = 0; d < t->ndim && !empty; d++) {
+    if (__builtin_mul_overflow(extent.count, t->shape[d], &extent.count))
+      FAIL(CORE_ERR_OVERFLOW, "shape has more than 2^63-1 elements from axis %" PRId32 " on", d);
+  }
+  if (empty) extent.count = 0;
+
+  int64_t bits = (int64_t)t->dtype.bits * t->dtype.lanes;
+  int packed = bits % 8 != 0 && !(flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED);
+  int64_t item = (bits + 7) / 8;
+  if (packed) {
+    int64_t total;
+    if (__builtin_mul_overflow(extent.count, bits, &total) || total > INT64_MAX - 7)
+      FAIL(CORE_ERR_OVERFLOW, "%" PRId64 " elements of %" PRId64 " bits overflow", extent.count,
+           bits);
+    extent.nbytes = (total + 7) / 8;
+  } else if (__builtin_mul_overflow(extent.count, item, &extent.nbytes)) {
+    FAIL(CORE_ERR_OVERFLOW, "%" PRId64 " elements of %" PRId64 " bytes overflow", extent.count,
+         item);
+  }
+
+  /* The span: how far the strides lead from element (0, ..., 0), in elements, both ways. */
+  int64_t low = 0, high = 0, step = 1, span;
+  if (t->strides != NULL && !empty) {
+    for (int32_t d = t->ndim - 1; d >= 0; d--) {
+      if (t->shape[d] == 1) continue;
+      int64_t reach;
+      if (__builtin_mul_overflow(t->shape[d] - 1, t->strides[d], &reach) ||
+          (reach < 0 ? __builtin_add_overflow(low, reach, &low)
+                     : __builtin_add_overflow(high, reach, &high)))
+        FAIL(CORE_ERR_OVERFLOW, "strides[%" PRId32 "] = %" PRId64 " over shape[%" PRId32
+             "] = %" PRId64 " overflows", d, t->strides[d], d, t->shape[d]);
+      if (t->strides[d] != step) extent.row_major = 0;
+      step *= t->shape[d];
+    }
+  } else {
+    high = empty ? -1 : extent.count - 1;
+  }
+  if (empty) {
+    extent.low = extent.high = 0;
+  } else if (packed) {
+    if (!extent.row_major)
+      FAIL(CORE_ERR_LAYOUT, "packed elements of %" PRId64 " bits must be row-major without gaps",
+           bits);
+    extent.high = extent.nbytes;
+  } else if (__builtin_mul_overflow(low, item, &extent.low) ||
+             __builtin_add_overflow(high, (int64_t)1, &high) ||
+             __builtin_mul_overflow(high, item, &extent.high) ||
+             __builtin_sub_overflow(extent.high, extent.low, &span)) {
+    FAIL(CORE_ERR_OVERFLOW, "strides reach over more than 2^63-1 bytes");
+  }
+
+  if (!empty && t->data == NULL)
+    FAIL(CORE_ERR_NULL, "data is NULL with %" PRId64 " elements", extent.count);
+  if (!empty && core_host_readable(t->device.device_type)) {
+    uint64_t start;
+    if (__builtin_add_overflow((uint64_t)(uintptr_t)t->data, t->byte_offset, &start) ||
+        !core_in_address_space(start, extent.low, extent.high))
+      FAIL(CORE_ERR_OVERFLOW, "data = %#" PRIx64 " with byte_offset = %" PRIu64 " leads outside the address space",
+           (uint64_t)(uintptr_t)t->data, t->byte_offset);
+  }
+  *out = extent;
+  return CORE_OK;
+}
+
+core_status core_validate(const DLTensor *t, uint64_t flags, core_extent *out, char *message,
+                          size_t size) {
+  core_extent extent;
+  if (out == NULL) out = &extent;
+  if (t != NULL && sound(t, out)) return CORE_OK;
+  return validate(t, flags, out, message, size);
+}
+
+/* On a device data may be anything but NULL. */
+core_status core_validate_unplaced(const DLTensor *t, uint64_t flags, core_extent *out, char *message,
+                                   size_t size) {
+  DLTensor view = *t;
+  view.data = &view;
+  view.byte_offset = 0;
+  view.device.device_type = kDLExtDev;
+  return core_validate(&view, flags, out, message, size);
+}

@@ -1,5 +1,0 @@
-//go:build cgo && !debug
-
-package dlpack
-
-const debugging = false
