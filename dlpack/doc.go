@@ -16,6 +16,7 @@
 //	Description.Allocate     a Tensor of C memory     as of New
 //	Description.Bind         another Tensor           as of View
 //	Export, ExportLegacy     a managed tensor         the consumer, until it calls the deleter
+//	ExportSlice              a managed tensor         the same, without a Tensor in between
 //	Values, UnsafeBytes      a Go slice               nobody: the Tensor must stay open
 //
 // On error nothing has moved: whoever owned the input owns it still. The one exception is the

@@ -5,6 +5,7 @@ package dlpack
 import (
 	"math"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/dlpack/internal/core"
@@ -66,6 +67,57 @@ func (t *Tensor) ExportCopy() (unsafe.Pointer, error) {
 	}
 	defer c.Close()
 	return c.export("export", c.flags&SubbytePadded|IsCopied, true)
+}
+
+// ExportSlice hands out a Go slice once, row-major; without a shape it is one-dimensional. It does what [FromSlice],
+// [Tensor.Export] and [Tensor.Close] do together, without a Tensor and without an allocation.
+//
+// Ownership: the result is the consumer's, who calls its deleter once ([Release] does, in Go). Lifetime: the slice is
+// pinned until then, see [WakeAt]. Threads: the deleter may run on any thread. On error: as [FromSlice] and
+// [Tensor.Export]; nothing is pinned.
+func ExportSlice[T Element](data []T, shape ...int64) (unsafe.Pointer, error) {
+	var zero T
+	one := [1]int64{int64(len(data))}
+	if len(shape) == 0 {
+		shape = one[:]
+	}
+	return exportMemory(unsafe.Pointer(unsafe.SliceData(data)), int64(len(data)), int64(unsafe.Sizeof(zero)), DataTypeOf[T](), shape)
+}
+
+// exportMemory exports n elements of Go's memory, which the shape must have.
+func exportMemory(start unsafe.Pointer, n, item int64, dt DataType, shape []int64) (unsafe.Pointer, error) {
+	const op = "export slice"
+	var e core.Extent
+	if len(shape) > MaxRank {
+		return nil, refuse(op, ErrLayout, "rank %d is more than %d", len(shape), MaxRank)
+	}
+	if err := checkLayout(op, dt, 0, shape, nil, &e); err != nil {
+		return nil, err
+	}
+	if e.Count != n {
+		return nil, refuse(op, ErrLayout, "shape %v has %d elements, the slice %d", slices.Clone(shape), e.Count, n)
+	}
+	share, status := core.PinOnce(start, n*item)
+	if status != core.OK {
+		return nil, refuse(op, ErrMemory, "no memory for a share")
+	}
+	b := core.NewBlock(share, len(shape))
+	if b == nil {
+		share.Drop()
+		return nil, refuse(op, ErrMemory, "no memory for a block")
+	}
+	d := b.DescribeRowMajor(shape)
+	d.Data = 0
+	if n > 0 {
+		d.Data = uintptr(start)
+	}
+	d.Device = core.Device{Type: int32(CPU)}
+	d.DType = core.DataType(dt)
+	d.ByteOffset = 0
+	if core.Recording() {
+		core.Enter(core.KindExport, b.Address(), described{dt, slices.Clone(shape), n * item})
+	}
+	return unsafe.Pointer(b), nil
 }
 
 func (t *Tensor) export(op string, flags Flags, versioned bool) (unsafe.Pointer, error) {
