@@ -32,7 +32,7 @@ func UnsafeValues[T Element](t *Tensor) ([]T, error) {
 	if t.isNone() {
 		return nil, t.errClosed(op)
 	}
-	if t.mem.Kind() == core.Collected { // a Close elsewhere must not let the collector have Go's memory meanwhile
+	if t.mem.Kind() == core.Collected || !t.mem.HasEscaped() { // against a Close elsewhere
 		if err := t.acquire(op); err != nil {
 			return nil, err
 		}

@@ -5,7 +5,6 @@ package core
 import (
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/dlpack/background"
@@ -20,7 +19,7 @@ type guard struct {
 // A fate is what the cleanup of a guard holds, while the guard is unreachable.
 type fate struct {
 	kind    Kind
-	escaped atomic.Bool // a bare slice over the memory is out
+	escaped bool // a bare slice over the memory is out
 	managed uintptr
 	handle  handle // noHandle for an import that was not exported yet
 	bytes   int64  // what the safety net is accountable for, up to foreignMost
@@ -48,22 +47,19 @@ func (m *Memory) uncatch() {
 	f := g.fate
 	foreign.add(-f.bytes)
 	f.kind = nothing
-	if f.escaped.Load() {
-		f.escaped.Store(false)
-	}
+	f.escaped = false
 	guards.Put(g)
 }
 
-// Escape notes that a bare slice over the memory is out, which may be used after all tensors were forgotten.
+// HasEscaped reports whether it is noted that a bare slice over the memory is out, or need not be.
+func (m *Memory) HasEscaped() bool { return !m.guarded || m.escaped.Load() }
+
+// Escape notes that a bare slice over the memory is out, which may be used after all tensors were forgotten. The caller
+// holds a reference for an open tensor.
 func (m *Memory) Escape() {
-	if !m.guarded || m.escaped.Load() || m.Acquire() != OK {
-		return
+	if !m.HasEscaped() && m.escaped.CompareAndSwap(false, true) { // and nobody else writes to the fate
+		(*guard)(m.keep).fate.escaped = true
 	}
-	if g := (*guard)(m.keep); g != nil {
-		g.fate.escaped.Store(true)
-		m.escaped.Store(true)
-	}
-	m.Release()
 }
 
 // forget is the safety net: all tensors of a memory are unreachable and none was closed. Where a bare slice was handed
@@ -81,7 +77,7 @@ func forget(f *fate) {
 	} else {
 		lose(KindImport, managed)
 	}
-	if f.escaped.Load() {
+	if f.escaped {
 		forgotten.Add(1)
 		return
 	}
