@@ -29,7 +29,7 @@ func readTensors(t testing.TB, label []byte) {
 			}
 		}
 	}
-	amplification.Require(t, len(label), amplification.Variable, 0, func() func() {
+	amplification.Require(t, len(label), amplification.Label, 0, func() func() {
 		msg, err := tens.Parse(frames)
 		if err != nil {
 			return nil
@@ -40,7 +40,7 @@ func readTensors(t testing.TB, label []byte) {
 	part, err := dlpack.FromSlice(frames[2])
 	require.NoError(t, err)
 	defer part.Close()
-	amplification.Require(t, len(label), amplification.Variable, 0, func() func() {
+	amplification.Require(t, len(label), amplification.Label, 0, func() func() {
 		msg, err := tens.Parse(frames)
 		if err != nil {
 			return nil

@@ -21,7 +21,7 @@
 //
 // # Memory
 //
-// What a label describes takes at most 32 times its text; payloads are not copied without [Align]. The README of this
+// What a label describes takes at most 40 times its text; payloads are not copied without [Align]. The README of this
 // package has the table of all decoders: how much memory each may take for its input, in each language.
 //
 // # Order

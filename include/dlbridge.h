@@ -52,8 +52,8 @@
  * run when the outermost call returns. A release must return: it must not end its thread or jump out.
  *
  * Reading takes at most 4 times the memory of the input for elements of a fixed size, 8 times for integers of 64
- * bits that are varints, and 32 times for elements of variable size, labels and frames; a frame counts as 40 bytes
- * beside its own. What may take more has a limit: DLB_TENSORFLOW_LIMIT. The README of package bridge has the table
+ * bits that are varints, 40 times for labels, and 32 times for elements of variable size and frames; a frame counts as
+ * 40 bytes beside its own. What may take more has a limit: DLB_TENSORFLOW_LIMIT. The README of package bridge has the table
  * of all decoders.
  *
  * What Go asks of a process it asks here too: signal handlers that the program installs have SA_ONSTACK, and

@@ -96,7 +96,7 @@ func (m *measurer) decthings(t testing.TB, data []byte) {
 const perFrame = 24
 
 // message measures a message in single-part form, and of frames.
-func (m *measurer) message(t testing.TB, packed []byte) {
+func (m *measurer) message(t testing.TB, packed []byte, times uint64) {
 	frames := 0
 	for at := 0; at < len(packed); frames++ {
 		if size := int(packed[at]); size < 255 {
@@ -107,9 +107,9 @@ func (m *measurer) message(t testing.TB, packed []byte) {
 			break
 		}
 	}
-	m.require(t, "unpack", 1, packed, len(packed), amplification.Variable, 0)
-	m.require(t, "unpack", 0, packed, len(packed), amplification.Variable, uint64(frames)*perFrame)
-	m.require(t, "message", 0, packed, len(packed)+frames*frameSize, amplification.Variable, 0)
+	m.require(t, "unpack", 1, packed, len(packed), times, 0)
+	m.require(t, "unpack", 0, packed, len(packed), times, uint64(frames)*perFrame)
+	m.require(t, "message", 0, packed, len(packed)+frames*frameSize, times, 0)
 }
 
 func TestReadingTakesMemoryInProportionToTheInput(t *testing.T) {
@@ -120,9 +120,9 @@ func TestReadingTakesMemoryInProportionToTheInput(t *testing.T) {
 		}
 	}
 	each(amplification.Labels(), func(t testing.TB, label []byte) {
-		m.message(t, amplification.Pack(amplification.Frames(label)))
+		m.message(t, amplification.Pack(amplification.Frames(label)), amplification.Label)
 	})
-	each(amplification.Packed(), m.message)
+	each(amplification.Packed(), func(t testing.TB, packed []byte) { m.message(t, packed, amplification.Variable) })
 	each(amplification.Tensors(), m.decthings)
 	each(amplification.TensorProtos(), func(t testing.TB, data []byte) {
 		m.tensorflow(t, data, 0)
@@ -163,9 +163,9 @@ func FuzzAmplification(f *testing.F) {
 		data = amplification.Repeat(data, at, size, times)
 		switch op % 4 {
 		case 0:
-			m.message(t, amplification.Pack(amplification.Frames(data)))
+			m.message(t, amplification.Pack(amplification.Frames(data)), amplification.Label)
 		case 1:
-			m.message(t, data)
+			m.message(t, data, amplification.Label)
 		case 2:
 			m.decthings(t, data)
 		default:

@@ -140,7 +140,7 @@ class Message:
 def decode(frames: Sequence[Any]) -> Message:
     """Read a message and its tensors. `frames`: bytes-like objects, prefix and header first.
 
-    The tensors take at most 32 times the memory of the label, and the parts 32 times that of the frames,
+    The tensors take at most 40 times the memory of the label, and the parts 32 times that of the frames,
     each of which counts as 44 bytes beside its own.
 
     Under the form TENS the label must describe tensors; under any other form a message whose label does

@@ -16,6 +16,8 @@ const (
 	Fixed = 4
 	// Variable is for elements that have a size each, and for what describes tensors.
 	Variable = 32
+	// Label is for the tensors that the label of a message describes.
+	Label = 40
 	// Overhead is what a call may take whatever its input: results, errors and their texts.
 	Overhead = 64 << 10
 )

@@ -54,6 +54,8 @@ func Labels() map[string][]byte {
 		"many tensors with lists":        label(list(20_000, `{"part":0,"shape":[1],"word":1,"dtype":"b","order":[0],"ascend":[true]}`), ""),
 		"many dimensions":                label(`{"part":0,"shape":[`+list(200_000, "1")+`],"word":1,"dtype":"b"}`, ""),
 		"many dimensions in an order":    label(`{"part":0,"shape":[`+list(50_000, "1")+`],"order":[`+list(50_000, "%d")+`],"word":1,"dtype":"b"}`, ""),
+		"many tensors behind attributes of all kinds": []byte(`{` + list(17, `"%x":0`) + `,"TENS":{` + list(17, `"%x":0`) + `,"tensors":[{` + list(17, `"%x":0`) + `,` + scalar + `},` +
+			list(24, `{`+scalar+`}`) + `,` + list(2000, `{"part":0,"word":1,"dtype":"b","shape":[`+ones(255)+`]}`) + `]}}`),
 		"many dimensions behind attributes": []byte(`{` + list(88, `"0_%x":0`) + `,"TENS":{` + list(18, `"0_%xx":0`) + `,"tensors":[{` + scalar + `,` + list(850, `"%x":0`) + `},` +
 			list(30, `{"part":0,"shape":[],"word":1,"dtype":"V","dlpack":[0,8,1]}`) + `,{"part":0,"shape":[` + ones(19_600) + `],"word":1,"dtype":"b"}]}}`),
 		"an order without dimensions":              label(`{"order":[`+list(200_000, "0")+`],`+scalar+`}`, ""),
