@@ -1,3 +1,5 @@
+//go:build !race && !asan
+
 package decthings_test
 
 import (
