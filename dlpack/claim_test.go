@@ -3,6 +3,8 @@
 package dlpack_test
 
 import (
+	"sync"
+	"sync/atomic"
 	"testing"
 	"unsafe"
 
@@ -64,5 +66,29 @@ func TestExportsAreTakenOverOnce(t *testing.T) {
 		assert.Zero(t, dlpack.ReadStats().Exports)
 		require.NoError(t, tensor.Close())
 		assert.Equal(t, before+1, dlpack.ReadStats().DoubleDeletes)
+	}
+}
+
+// The first exports of an import, of which each finds that the memory has no share yet, share one.
+func TestFirstExportsOfOneImportMeet(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for range 3000 {
+		tensor, p := takeOver(t)
+		var ready atomic.Int32
+		var exports [2]unsafe.Pointer
+		var group sync.WaitGroup
+		for g := range exports {
+			group.Go(func() {
+				for ready.Add(1); ready.Load() < 2; { // both at once
+				}
+				exports[g], _ = tensor.Export()
+			})
+		}
+		group.Wait()
+		require.NoError(t, tensor.Close())
+		dlpack.Release(exports[0])
+		require.Zero(t, p.Deletes(), "the other export has the memory")
+		dlpack.Release(exports[1])
+		require.Equal(t, 1, p.Deletes())
 	}
 }

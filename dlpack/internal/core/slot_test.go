@@ -122,3 +122,53 @@ func TestSharesMeetCloses(t *testing.T) {
 	assert.Equal(t, start.DoubleDeletes, now.DoubleDeletes)
 	assert.Zero(t, Pinned())
 }
+
+func pinned(t *testing.T) *Memory {
+	t.Helper()
+	data := make([]byte, 64)
+	m := new(Memory)
+	m.Collect(unsafe.Pointer(&data[0]), 64)
+	return m
+}
+
+// Collections unpin what nobody else has a share of, and nothing else.
+func TestDetachLeavesAloneWhatIsExported(t *testing.T) {
+	before := Pinned()
+	m := pinned(t)
+	share, status := m.FirstShare()
+	require.Equal(t, OK, status)
+	h := m.loadHandle()
+	detach()
+	assert.Equal(t, before+1, Pinned(), "an export has a share")
+	assert.Equal(t, h, m.loadHandle())
+
+	share.Drop()
+	assert.Equal(t, before+1, Pinned(), "the memory is pinned for the next export")
+	detach()
+	assert.Equal(t, before, Pinned())
+	assert.Equal(t, noHandle, m.loadHandle())
+	assert.Zero(t, uint32(share.slot.count))
+
+	again, status := m.FirstShare()
+	require.Equal(t, OK, status)
+	assert.NotEqual(t, h, m.loadHandle())
+	m.Close()
+	assert.Equal(t, before+1, Pinned())
+	again.Drop()
+	assert.Equal(t, before, Pinned())
+	assert.Zero(t, uint32(again.slot.count), "each share was taken off once")
+}
+
+// Go's share is taken off once, by the Close.
+func TestDetachLeavesAloneWhatIsClosed(t *testing.T) {
+	before := Pinned()
+	m := pinned(t)
+	share, status := m.FirstShare()
+	require.Equal(t, OK, status)
+	m.Close()
+	detach()
+	assert.Equal(t, before+1, Pinned(), "the export has the last share")
+	share.Drop()
+	assert.Equal(t, before, Pinned())
+	assert.Zero(t, uint32(share.slot.count))
+}
