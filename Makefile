@@ -30,7 +30,7 @@ export GO
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo examples test test-go test-python test-peers check vet staticcheck asan cgocheck2 gogc1 debug abi vendor header \
+.PHONY: help demo examples test test-go test-python test-peers check vet staticcheck asan cgocheck2 gogc1 debug mutants abi vendor header \
 	installed dist fuzz bench venv clib install uninstall clean
 
 help: ## list the commands
@@ -61,7 +61,7 @@ examples: $(VENV)/dlbridge.done ## every example that needs the light peers only
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples $(addprefix --ignore=,$(HEAVY_EXAMPLES))
 	cd examples/gorgonia-graph && $(GO) test -race $(GOTESTFLAGS) ./...
 
-check: vet staticcheck header abi vendor installed dist examples asan cgocheck2 gogc1 debug fuzz ## what tests alone do not find
+check: vet staticcheck header abi vendor installed dist examples asan cgocheck2 gogc1 debug mutants fuzz ## what tests alone do not find
 
 vet: ## formatting, go.mod and go vet, for other platforms too
 	@unformatted=$$(gofmt -l bridge dlpack examples include tens); \
@@ -95,6 +95,9 @@ gogc1: $(VENV)/dlbridge.done ## the tests with the collector always running and 
 debug: $(VENV)/requirements.done ## the Go tests with memory that faults once it is freed
 	$(GO) vet -tags debug ./...
 	$(TVM_FFI) $(GO) test -tags debug $(GOTESTFLAGS) ./...
+
+mutants: ## each invariant of the ownership core broken in turn, which a test must notice
+	$(PYTHON) .ci/mutants/run.py $(BUILD)/mutants
 
 abi: $(VENV)/requirements.done ## our dlpack.h against upstream's, and a build with theirs
 	$(VENV)/bin/python .ci/abi/compare.py include/dlpack/dlpack.h
