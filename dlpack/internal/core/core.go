@@ -35,9 +35,7 @@ static uintptr_t allocate_memory(size_t size, int zeroed) {
 
 static void free_memory(uintptr_t memory) { core_free_memory((void *)memory); }
 
-static uintptr_t make_slots(uint32_t count, uint32_t first_index) {
-  return (uintptr_t)core_make_slots(count, first_index);
-}
+static uintptr_t allocate_lasting(size_t size) { return (uintptr_t)core_allocate_lasting(size); }
 
 static uintptr_t map_pages(size_t size) { return (uintptr_t)core_map_pages(size); }
 
@@ -258,20 +256,15 @@ func allocateMemory(size uintptr, zeroed bool) uintptr {
 
 func freeMemory(memory uintptr) { C.free_memory(C.uintptr_t(memory)) }
 
-func makeStacks(n int) uintptr {
-	return uintptr(C.core_allocate_lasting(C.size_t(n) * C.sizeof_core_stack))
-}
-func makeSlots(n, first uint32) uintptr {
-	return uintptr(C.make_slots(C.uint32_t(n), C.uint32_t(first)))
-}
-func mapPages(size uintptr) uintptr  { return uintptr(C.map_pages(C.size_t(size))) }
-func clearPages(pages, size uintptr) { C.clear_pages(C.uintptr_t(pages), C.size_t(size)) }
-func blockSize(rank int) uintptr     { return uintptr(C.core_block_size(C.int32_t(rank))) }
-func wakeBy(fd int)                  { C.core_wake_by(C.int(fd)) }
-func wakeAt(threshold int64) int64   { return int64(C.core_wake_at(C.int64_t(threshold))) }
-func deadBytes() *int64              { return (*int64)(unsafe.Pointer(C.core_wake_bytes())) }
-func exportsOfC() int64              { return int64(C.core_live_exports()) }
-func doubleDeletesOfC() uint64       { return uint64(C.core_double_deletes()) }
+func allocateLasting(size uintptr) uintptr { return uintptr(C.allocate_lasting(C.size_t(size))) }
+func mapPages(size uintptr) uintptr        { return uintptr(C.map_pages(C.size_t(size))) }
+func clearPages(pages, size uintptr)       { C.clear_pages(C.uintptr_t(pages), C.size_t(size)) }
+func blockSize(rank int) uintptr           { return uintptr(C.core_block_size(C.int32_t(rank))) }
+func wakeBy(fd int)                        { C.core_wake_by(C.int(fd)) }
+func wakeAt(threshold int64) int64         { return int64(C.core_wake_at(C.int64_t(threshold))) }
+func deadBytes() *int64                    { return (*int64)(unsafe.Pointer(C.core_wake_bytes())) }
+func exportsOfC() int64                    { return int64(C.core_live_exports()) }
+func doubleDeletesOfC() uint64             { return uint64(C.core_double_deletes()) }
 
 // ValidateInC is the verdict of the C code on a DLTensor, and what it says. The tests hold [Check] against it.
 func ValidateInC(tensor unsafe.Pointer, flags uint64) (status Status, message string, e Extent) {

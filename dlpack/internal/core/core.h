@@ -125,8 +125,6 @@ typedef struct core_slot {
   uint32_t kind;
 } core_slot;
 
-/* `count` slots in a row, the first of which has an index. NULL when there is no memory. */
-CORE_API core_slot *core_make_slots(uint32_t count, uint32_t first_index);
 /* The release of every slot. */
 CORE_API void core_release_slot(core_share *share);
 

@@ -78,19 +78,19 @@ void *core_allocate_memory(size_t header, size_t size, int zeroed, void **data) 
 typedef struct lasting lasting;
 struct lasting {
   lasting *next;
-} __attribute__((aligned(64)));
+};
 
 static lasting *all_lasting;
 
 void *core_allocate_lasting(size_t size) {
-  lasting *made = NULL;
-  if (posix_memalign((void **)&made, 64, sizeof *made + size) != 0) return NULL;
-  memset(made, 0, sizeof *made + size);
+  enum { LINE = 64 };
+  lasting *made = calloc(1, sizeof *made + LINE + size); /* which does not touch large memory */
+  if (made == NULL) return NULL;
   lasting *top = __atomic_load_n(&all_lasting, __ATOMIC_RELAXED);
   do {
     made->next = top;
   } while (!__atomic_compare_exchange_n(&all_lasting, &top, made, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
-  return made + 1;
+  return (void *)(((uintptr_t)(made + 1) + LINE - 1) & ~(uintptr_t)(LINE - 1));
 }
 
 void *core_map_pages(size_t size) {

@@ -29,12 +29,3 @@ void core_release_slot(core_share *share) {
     case CORE_SLOT_LEGACY: core_release_legacy(ctx); break;
   }
 }
-
-core_slot *core_make_slots(uint32_t count, uint32_t first_index) {
-  core_slot *slots = core_allocate_lasting(count * sizeof *slots);
-  for (uint32_t i = 0; slots != NULL && i < count; i++) {
-    slots[i].share.release = core_release_slot;
-    slots[i].index = first_index + i;
-  }
-  return slots;
-}

@@ -133,7 +133,7 @@ func makeBins() []bin {
 		return all
 	}
 	n := shards()
-	at := makeStacks(n)
+	at := allocateLasting(uintptr(n) * unsafe.Sizeof(stack{}))
 	if at == 0 {
 		return nil
 	}
@@ -162,7 +162,8 @@ func newSlot(kind Kind, shares uint64) *slot {
 	return b.take(kind, shares)
 }
 
-// lockBin locks a bin, of the caller's own if that is free. It returns nil where there is no memory for bins.
+// lockBin locks the caller's own bin or, where that has no slot, another one that has some. It returns nil where there is
+// no memory for bins.
 func lockBin() *bin {
 	all := allBins()
 	if all == nil {
@@ -170,9 +171,27 @@ func lockBin() *bin {
 			return nil
 		}
 	}
-	b := &all[shard(len(all))]
+	own := shard(len(all))
+	b := &all[own]
 	b.mu.Lock()
+	if b.hasSlot() {
+		return b
+	}
+	for i := 1; i < len(all); i++ { // goroutines come to other bins, and must not leave slots behind everywhere
+		if other := &all[(own+i)&(len(all)-1)]; other.mu.TryLock() {
+			if other.hasSlot() {
+				b.mu.Unlock()
+				return other
+			}
+			other.mu.Unlock()
+		}
+	}
 	return b
+}
+
+// hasSlot reports whether a slot is free, or has come home. The bin is locked.
+func (b *bin) hasSlot() bool {
+	return b.free != 0 || b.pending != 0 || atomic.LoadUintptr(&b.dead.top) != 0
 }
 
 // take takes a free slot. The bin is locked.
@@ -204,7 +223,7 @@ func (b *bin) grow() bool {
 	slab, at := place(first)
 	if at == 0 {
 		n := uint32(firstSlab) << slab
-		made := makeSlots(n, first)
+		made := allocateLasting(uintptr(n) * unsafe.Sizeof(slot{}))
 		if made == 0 {
 			return false
 		}
@@ -215,6 +234,7 @@ func (b *bin) grow() bool {
 	b.runs = append(b.runs, first)
 	for i := uint32(runSlots); i > 0; i-- {
 		s := handle(first + i - 1).slot()
+		s.index, s.release = first+i-1, releaseSlot
 		s.home = uintptr(unsafe.Pointer(b.dead))
 		s.link = b.free
 		b.free = s.address()

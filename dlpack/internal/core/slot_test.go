@@ -172,3 +172,27 @@ func TestDetachLeavesAloneWhatIsClosed(t *testing.T) {
 	assert.Equal(t, before, Pinned())
 	assert.Zero(t, uint32(share.slot.count))
 }
+
+// Goroutines come to different bins. Slots that one has left in its bin serve the next one.
+func TestBinsShareTheirSlots(t *testing.T) {
+	const many = 5000
+	data := make([]byte, 1)
+	before := table.made
+	for range 16 {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			var frame [40 << 10]byte // another stack, at another address
+			shares := make([]Share, many)
+			for i := range shares {
+				shares[i], _ = PinOnce(unsafe.Pointer(&data[0]), 1)
+			}
+			for i := range shares {
+				shares[i].Drop()
+			}
+			frame[len(shares)] = 1
+		}()
+		<-done
+	}
+	assert.LessOrEqual(t, int(table.made-before), many+len(allBins())*runSlots)
+}
