@@ -495,8 +495,8 @@ func (t *Tensor) own(dt DataType, flags Flags, shape []int64) {
 }
 
 // FromSlice makes a tensor over a Go slice, row-major; without a shape it is one-dimensional, and Reshape()
-// makes one element a scalar. The memory is pinned while a consumer holds an export of it, and otherwise an
-// ordinary slice.
+// makes one element a scalar. The memory is an ordinary slice, and pinned as long as exports of it live; the package
+// comment says how much longer. [ExportSlice] exports a slice once, without a Tensor.
 //
 // Ownership: shared with the collector. Lifetime: the tensor and its exports keep the slice.
 // Threads: any. On error: [ErrLayout] where the slice has not exactly the elements of the shape, and for what is
