@@ -41,6 +41,10 @@
 // is closed, Go unpins it with a later first export, after a collection, or when more than 1 MiB waits: the deleter then
 // writes to an eventfd that a goroutine waits for, see [WakeAt].
 //
+// The first tensor of C memory, or the first export, starts what Go is woken by. It takes an eventfd and three more
+// descriptors for Go's poller, or does without where there are none; Go ends the process if another thread takes the
+// last ones at that moment.
+//
 // DESIGN.md beside this file explains the core in one page.
 //
 // A Tensor that is forgotten without Close is caught by a cleanup once it and all others on its memory are unreachable;

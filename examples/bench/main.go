@@ -43,7 +43,7 @@ var (
 
 func main() {
 	flag.Parse()
-	paths := concat(yardsticks(), border(), naive(), arrowBorder(), messages(), small(), smallProtos(), views(), gorgonias())
+	paths := concat(yardsticks(), lives(), border(), naive(), arrowBorder(), messages(), small(), smallProtos(), views(), gorgonias())
 	if *rust != "" {
 		peer, err := loops(*rust, "dlpark_export_drop", "dlpark_export_import_drop")
 		if err != nil {

@@ -1,5 +1,7 @@
 #include "native.h"
 
+#include <core.h>
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -159,16 +161,17 @@ static void delete_naive(DLManagedTensorVersioned *self) { naiveDelete(self); }
 
 void *naive_deleter(void) { return (void *)(uintptr_t)delete_naive; }
 
-/* The block stays readable for good, and its data is cleared right before the memory is unpinned. */
+/* The slot of the block's share stays readable for good. Its bytes are set to 0 when the memory was unpinned. */
 static void *linger(void *arg) {
   const int64_t limit = 10000000000;
   const struct timespec soon = {0, 1000000}, glance = {0, 5000};
   lingering *l = arg;
   DLManagedTensorVersioned *m = l->managed;
+  const core_slot *slot = (const core_slot *)((core_block *)l->managed)->share;
   nanosleep(&soon, NULL);
   int64_t start = now(), took = 0;
   m->deleter(m);
-  while (__atomic_load_n(&m->dl_tensor.data, __ATOMIC_RELAXED) != NULL && took < limit) {
+  while (__atomic_load_n(&slot->bytes, __ATOMIC_RELAXED) != 0 && took < limit) {
     nanosleep(&glance, NULL);
     took = now() - start;
   }

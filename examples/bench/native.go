@@ -1,7 +1,7 @@
 package main
 
 /*
-#cgo CFLAGS: -std=gnu11 -O2 -Wall -I${SRCDIR}/../../include
+#cgo CFLAGS: -std=gnu11 -O2 -Wall -I${SRCDIR}/../../include -I${SRCDIR}/../../dlpack/internal/core
 #cgo LDFLAGS: -lpthread -ldl
 #include <stdlib.h>
 #include "native.h"

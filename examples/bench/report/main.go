@@ -69,6 +69,23 @@ type table struct {
 }
 
 var tables = []table{
+	{"Whole lives", "1024 float32: what programs do, from the making of a tensor to its end. Arrays of arrow-go have no schema here, which " +
+		"favours them.", "cgo_call", "empty cgo calls", []row{
+		{path: "life_export_slice", what: "a slice is handed out once by `ExportSlice`, and released", peer: "arrow_life_go_memory"},
+		{path: "life_slice_1", what: "a slice: made, exported once, released, closed", peer: "arrow_life_go_memory"},
+		{path: "life_new_1", what: "the same, memory of `dlpack.New`", peer: "arrow_life_c_memory"},
+		{path: "life_slice_8", what: "a slice: made, exported and released 8 times, closed"},
+		{path: "life_new_8", what: "the same, memory of `dlpack.New`"},
+		{path: "life_slice_64", what: "a slice: made, exported and released 64 times, closed"},
+		{path: "life_new_64", what: "the same, memory of `dlpack.New`"},
+		{path: "export_release_slice", what: "one tensor exported and released over and over"},
+		{path: "life_alive_256", what: "256 exports alive, first in, first out"},
+		{path: "life_turns_1000", what: "1,000 tensors in turn"},
+		{path: "c_fill_free", what: "plain C: malloc, fill, free", peers: true},
+		{path: "arrow_life_go_memory", what: "arrow-go cdata, Go memory: made, exported once, released twice", peers: true},
+		{path: "arrow_life_c_memory", what: "arrow-go cdata, C memory", peers: true},
+		{path: "dlpark_export_drop", what: "dlpark (Rust): export, drop", peers: true},
+	}},
 	{"Export and release", "1024 float32, all in Go, the deleter included.", "cgo_call", "empty cgo calls", []row{
 		{path: "export_release_new", what: "dlbridge, memory of `dlpack.New`", peer: "arrow_export_release_c_memory"},
 		{path: "export_release_slice", what: "dlbridge, a Go slice", peer: "arrow_export_release_go_memory"},
