@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/dlbridge/dlbridge/dlpack/internal/core"
@@ -91,7 +92,8 @@ func records(list []core.Record) []Record {
 	made := make([]Record, len(list))
 	for i, r := range list {
 		about := r.About.(described)
-		made[i] = Record{Kind: Kind(r.Kind), DType: about.dtype, Shape: about.shape, Bytes: about.bytes, Since: r.Since, Count: r.Count, Stack: r.Stack}
+		made[i] = Record{Kind: Kind(r.Kind), DType: about.dtype, Shape: slices.Clone(about.shape), Bytes: about.bytes,
+			Since: r.Since, Count: r.Count, Stack: slices.Clone(r.Stack)}
 	}
 	return made
 }

@@ -365,3 +365,47 @@ func TestExportsAreCountedExactlyWhileOthersReap(t *testing.T) {
 		tensor.Close()
 	}
 }
+
+// Pieces that do not overlap may still be parts of a destination whose elements do.
+func TestComposeRefusesADestinationThatOverlaps(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	source := fromSlice(t, []float32{1, 2, 3, 4}, 2, 2)
+	defer source.Close()
+	memory := fromSlice(t, make([]float32, 4))
+	defer memory.Close()
+	dst, err := memory.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 2}, Strides: []int64{1, 1}})
+	require.NoError(t, err)
+	defer dst.Close()
+	rows, err := source.Split(0, 1, 1)
+	require.NoError(t, err)
+	defer rows[0].Close()
+	defer rows[1].Close()
+	var pieces []layout.Composite
+	for i, row := range rows {
+		piece, err := layout.Simple(i, row.Layout())
+		require.NoError(t, err)
+		pieces = append(pieces, piece)
+	}
+	whole, err := layout.Concat(0, pieces...)
+	require.NoError(t, err)
+	err = dst.Compose(whole, rows...)
+	require.ErrorIs(t, err, dlpack.ErrLayout)
+	assert.ErrorContains(t, err, "elements of the destination overlap: strides [1 1] of shape [2 2]")
+	values, err := dlpack.Values[float32](memory)
+	require.NoError(t, err)
+	assert.Equal(t, make([]float32, 4), values)
+}
+
+func TestRecordsAreTheCallers(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	withLedger(t)
+	tensor, err := dlpack.New(dlpack.Float32, 4, 5)
+	require.NoError(t, err)
+	defer tensor.Close()
+	live := dlpack.Live()
+	live[0].Shape[0] = 99
+	clear(live[0].Stack)
+	again := dlpack.Live()
+	assert.Equal(t, []int64{4, 5}, again[0].Shape)
+	assert.Contains(t, again[0].Caller().Function, "TestRecordsAreTheCallers")
+}

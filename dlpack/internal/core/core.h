@@ -89,7 +89,8 @@ CORE_API void core_share_drop(core_share *share);
  * that returns, on the same thread; and up to CORE_NESTED levels deep that holds for each call.
  *
  * A release must return. One that jumps out, or panics in Go, leaves undone what it had yet to do, and shares that
- * waited for it wait for another release of its thread to return. It is not counted any longer. */
+ * waited for it wait for another release of its thread to return. It counts as running until a release of its thread
+ * begins at its place on the stack or above. */
 CORE_API void core_share_end(core_share *share);
 
 /* Ends a managed tensor: calls its deleter, if it has one. One that was taken over by core_block_take is ended too. */
