@@ -119,5 +119,7 @@ func TestExportSliceAllocatesNothing(t *testing.T) {
 	for range 1000 {
 		round()
 	}
-	assert.Zero(t, testing.AllocsPerRun(1000, round))
+	if !asan { // which allocates for each frame with a local array
+		assert.Zero(t, testing.AllocsPerRun(1000, round))
+	}
 }
