@@ -409,7 +409,7 @@ func (t *Tensor) Compose(c layout.Composite, sources ...*Tensor) error {
 		return err
 	}
 	defer t.done()
-	if t.data != 0 && !t.rowMajor && layout.Overlaps(t.shape(), t.strides()) {
+	if t.data != 0 && !t.rowMajor && !t.ReadOnly() && layout.Overlaps(t.shape(), t.strides()) {
 		return refuse(op, ErrLayout, "elements of the destination overlap: strides %v of shape %v", t.strides(), t.shape())
 	}
 	err := c.Into(t.Layout(), func(dst, src layout.Layout, source int) error {

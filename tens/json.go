@@ -553,7 +553,9 @@ func appendCompact(dst, text []byte) []byte {
 			inside = !inside
 		case '\\':
 			dst = append(dst, c)
-			i++
+			if i++; i == len(text) { // somebody has changed it since it was checked
+				return dst
+			}
 		case ' ', '\t', '\n', '\r':
 			if !inside {
 				continue

@@ -109,7 +109,8 @@ def wrap(
     error before the call nothing is shared. Errors: those of `from_dlpack` for arguments that are refused
     (PyTorch's that require a gradient, and its conjugate and negative views, among them), TypeError for other
     arguments, for a wrong number of them, and for a function of which nobody has said what it takes; RuntimeError
-    when the function returns NULL, ValueError when it returns no managed tensor of its own. Where ctypes has no memory
+    when the function returns NULL, ValueError when it returns no managed tensor of its own. A callback of ctypes that
+    raises returns whatever its memory holds, and must therefore not raise where it returns a tensor. Where ctypes has no memory
     for the address of what the function returned, that is MemoryError, and the tensor is lost.
     """
     if not isinstance(cfunc, _Function):
