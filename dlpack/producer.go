@@ -70,7 +70,8 @@ func (t *Tensor) ExportCopy() (unsafe.Pointer, error) {
 }
 
 // ExportSlice hands out a Go slice once, row-major; without a shape it is one-dimensional. It does what [FromSlice],
-// [Tensor.Export] and [Tensor.Close] do together, without a Tensor and without an allocation.
+// [Tensor.Export] and [Tensor.Close] do together, without a Tensor. It allocates nothing, but a pin where more slices are
+// out than ever before.
 //
 // Ownership: the result is the consumer's, who calls its deleter once ([Release] does, in Go). Lifetime: the slice is
 // pinned until then, see [WakeAt]. Threads: the deleter may run on any thread. On error: as [FromSlice] and

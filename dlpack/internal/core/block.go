@@ -198,7 +198,7 @@ func (p *pool) take() *Block {
 	p.exports++
 	p.look(looks)
 	var b *Block
-	if p.free.n > 0 && p.exports-p.free.first.since >= quarantine {
+	if p.free.n > 0 && p.exports-p.free.first.since > quarantine {
 		b = p.free.pop()
 		b.since = 0
 	} else if b = p.carve(); b == nil {
@@ -238,7 +238,7 @@ func (p *pool) carve() *Block {
 func (p *pool) grow() bool {
 	var s *slab
 	for i := range p.slabs {
-		if p.spare > 0 && p.slabs[i].spare && p.exports-p.slabs[i].since >= quarantine {
+		if p.spare > 0 && p.slabs[i].spare && p.exports-p.slabs[i].since > quarantine {
 			s = &p.slabs[i]
 			p.spare--
 			break

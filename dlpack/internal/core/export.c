@@ -87,12 +87,12 @@ static void pool_grow(pool *pool) {
 static core_block *pool_take(pool *pool) {
   pool->exports++;
   if (pool->free <= CORE_QUARANTINE) pool_drain(pool);
-  if (pool->fresh == NULL && (pool->free == 0 || pool->exports - pool->first->since < CORE_QUARANTINE)) pool_grow(pool);
+  if (pool->fresh == NULL && (pool->free == 0 || pool->exports - pool->first->since <= CORE_QUARANTINE)) pool_grow(pool);
   core_block *block = pool->fresh;
   if (block != NULL) {
     pool->fresh = block->next;
   } else {
-    if (pool->free == 0 || pool->exports - pool->first->since < CORE_QUARANTINE) return NULL;
+    if (pool->free == 0 || pool->exports - pool->first->since <= CORE_QUARANTINE) return NULL;
     block = pool->first;
     pool->first = block->next;
     pool->free--;

@@ -39,11 +39,17 @@ type key struct {
 	at   uintptr
 }
 
+// A line of source.
+type line struct {
+	file   string
+	number int
+}
+
 var ledger struct {
 	on        atomic.Bool
 	mu        sync.Mutex
 	live      map[key]*Record
-	forgotten map[uintptr]*Record // by the caller
+	forgotten map[line]*Record // by the caller
 	profile   *pprof.Profile
 }
 
@@ -70,7 +76,7 @@ func SetLedger(on bool) (was bool) {
 		ledger.profile.Remove(r)
 	}
 	ledger.live = map[key]*Record{}
-	ledger.forgotten = map[uintptr]*Record{}
+	ledger.forgotten = map[line]*Record{}
 	return was
 }
 
@@ -147,21 +153,22 @@ func (k key) leave() {
 }
 
 // lose notes that what is recorded was dropped without Close.
-func lose(kind RecordKind, at uintptr) {
+func lose(kind RecordKind, id uintptr) {
 	if !ledger.on.Load() {
 		return
 	}
 	ledger.mu.Lock()
 	defer ledger.mu.Unlock()
-	r := ledger.live[key{kind, at}]
+	r := ledger.live[key{kind, id}]
 	if r == nil {
 		return
 	}
-	line := Caller(r.Stack).PC
-	if known := ledger.forgotten[line]; known != nil {
+	caller := Caller(r.Stack)
+	at := line{caller.File, caller.Line}
+	if known := ledger.forgotten[at]; known != nil {
 		known.Count++
 		return
 	}
 	known := *r
-	ledger.forgotten[line] = &known
+	ledger.forgotten[at] = &known
 }

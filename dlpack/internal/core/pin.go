@@ -39,7 +39,7 @@ func newPin(start unsafe.Pointer, size uintptr, memory *Memory, shares uint64) *
 	s.bytes = uint64(size)
 	p := s.pin()
 	p.memory = memory
-	if start != nil {
+	if size > 0 {
 		p.pinner.Pin(start)
 	}
 	return s
