@@ -86,7 +86,7 @@ static void pool_grow(pool *pool) {
 
 static core_block *pool_take(pool *pool) {
   pool->exports++;
-  if (pool->free <= CORE_QUARANTINE) pool_drain(pool);
+  if (pool->free <= CORE_QUARANTINE + 1) pool_drain(pool); /* and so many rest while the rest are used */
   if (pool->fresh == NULL && (pool->free == 0 || pool->exports - pool->first->since <= CORE_QUARANTINE)) pool_grow(pool);
   core_block *block = pool->fresh;
   if (block != NULL) {
