@@ -416,7 +416,7 @@ func TestLabelsThatNoMemoryHasRoomForAreRefused(t *testing.T) {
 	tensor, err := dlpack.FromSlice([]uint8{1, 2})
 	require.NoError(t, err)
 	defer tensor.Close()
-	text := make([]byte, 256<<20) // of which nothing is touched
+	text := make([]byte, 256<<20) // none of it is touched
 	for _, share := range []func(*tens.Tensor){
 		func(x *tens.Tensor) { x.Metadata = text },
 		func(x *tens.Tensor) { x.Extra = tens.Attributes{{Name: "x", Value: text}} },

@@ -48,9 +48,6 @@ func verdict(status error, message string, e core.Extent) Verdict {
 // LockEverything takes every lock of the library, and returns what gives them back.
 func LockEverything() (unlock func()) { return core.LockEverything() }
 
-// Forget does to a tensor, which is the only one of its memory and must not be used again, what the safety net does.
-func Forget(t *Tensor) { core.Forget(t.mem) }
-
 // SettleForeignBytes does what collections do by and by.
 func SettleForeignBytes() { core.SettleForeignBytes() }
 

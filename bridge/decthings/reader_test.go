@@ -203,7 +203,7 @@ func TestReaderEndsWithAPanic(t *testing.T) {
 }
 
 // An error may come with the last bytes, and not again.
-// wrongCount is an io.Reader whose counts are not those of what it has written, from a byte on.
+// wrongCount is an io.Reader that gives its data, and then returns a count without having written anything.
 type wrongCount struct {
 	data  []byte
 	count int

@@ -417,7 +417,7 @@ func TestVariantsTravelInBothForms(t *testing.T) {
 
 // Tensors of variants may share their memory.
 func TestVariantsThatNoMemoryHasRoomForAreRefused(t *testing.T) {
-	tensor := make([]byte, 1<<30) // of which nothing is touched
+	tensor := make([]byte, 1<<30) // none of it is touched
 	for _, n := range []int{1<<17 - 1<<10, 1 << 18} {
 		v := tensorflow.VariantData{Tensors: slices.Repeat([][]byte{tensor}, n)}
 		out, err := v.Append([]byte("before"))

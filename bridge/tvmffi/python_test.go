@@ -31,7 +31,7 @@ func TestAPythonThatDoesNotAnswerIsNotWaitedFor(t *testing.T) {
 	assert.ErrorContains(t, err, "python3 was asked: ")
 }
 
-// The loader would wait for a writer of the FIFO, and load what the path names in front of the NUL.
+// The system's loader would wait until somebody writes to the FIFO, and would cut the path at the NUL and load that file.
 func TestWhatTheLoaderCannotHaveIsNotLoaded(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo.so")
 	require.NoError(t, syscall.Mkfifo(fifo, 0o600))

@@ -28,9 +28,6 @@ func LockEverything() (unlock func()) {
 	}
 }
 
-// Forget does to a memory, of which nobody must use a tensor again, what the safety net does.
-func Forget(m *Memory) { forget((*guard)(m.keep).fate) }
-
 // SettleForeignBytes does what collections do by and by: after many foreign bytes, the next collection that they bring
 // about is far away.
 func SettleForeignBytes() {
