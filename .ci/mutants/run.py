@@ -40,7 +40,7 @@ MUTANTS = [
      "	if t.isClosed() {\n		return nil, t.errClosed(op)\n	}\n	share, status", "	share, status", "Closed|Close"),
     ("a block rests for 64 exports", "block.go",
      "p.exports-p.free.first.since > quarantine", "p.exports-p.free.first.since >= quarantine", "TestBlocksRestAndAreFew"),
-    ("two looks for each export", "block.go", "	looks     = 2\n", "	looks     = 1\n", "TestBlocksRestAndAreFew"),
+    ("two looks for each export", "block.go", "	looks     = 2\n", "	looks     = 1\n", "TestDeadBlocksDoNotPileUp"),
     ("live blocks stay where they are", "block.go",
      "if atomic.LoadUint64(&b.state) != stateDead {", "if atomic.LoadUint64(&b.state) == stateTaken {", "TestBlocksRestAndAreFew"),
     ("only slabs without live blocks give their pages back", "block.go",

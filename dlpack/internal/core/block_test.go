@@ -64,6 +64,19 @@ func TestBlocksRestAndAreFew(t *testing.T) {
 	}
 }
 
+// One look for each export would find the dead blocks ever later, behind those that live long.
+func TestDeadBlocksDoNotPileUpBehindLiveOnes(t *testing.T) {
+	p := newPool(rankSmall)
+	const live = 500
+	for range live {
+		p.export()
+	}
+	for range 100_000 {
+		p.export().die()
+	}
+	assert.LessOrEqual(t, p.exported.n+p.free.n, 2*live+2*quarantine)
+}
+
 // A peak leaves no memory behind: slabs whose blocks are all free have no pages.
 func TestPagesAreGivenBackAfterAPeak(t *testing.T) {
 	for _, rank := range []int{rankSmall, 16, MaxRank} {
