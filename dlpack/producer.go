@@ -98,14 +98,9 @@ func exportMemory(start unsafe.Pointer, n, item int64, dt DataType, shape []int6
 	if e.Count != n {
 		return nil, refuse(op, ErrLayout, "shape %v has %d elements, the slice %d", slices.Clone(shape), e.Count, n)
 	}
-	share, status := core.PinOnce(start, n*item)
+	b, status := core.ExportOnce(start, n*item, len(shape))
 	if status != core.OK {
-		return nil, refuse(op, ErrMemory, "no memory for a share")
-	}
-	b := core.NewBlock(share, len(shape))
-	if b == nil {
-		share.Drop()
-		return nil, refuse(op, ErrMemory, "no memory for a block")
+		return nil, refuse(op, ErrMemory, "no memory for an export")
 	}
 	d := b.DescribeRowMajor(shape)
 	d.Data = 0
@@ -125,17 +120,12 @@ func (t *Tensor) export(op string, flags Flags, versioned bool) (unsafe.Pointer,
 	if t.isClosed() {
 		return nil, t.errClosed(op)
 	}
-	share, status := t.mem.Share()
+	b, status := t.mem.Export(int(t.rank))
 	if status != core.OK {
 		var err error
-		if share, err = t.firstShare(op); err != nil {
+		if b, err = t.firstExport(op); err != nil {
 			return nil, err
 		}
-	}
-	b := core.NewBlock(share, int(t.rank))
-	if b == nil {
-		share.Drop()
-		return nil, refuse(op, ErrMemory, "no memory for a block")
 	}
 	// Field by field: a whole struct would be made on the stack first, and copied in other widths.
 	d := b.Describe(versioned, uint64(flags), int(t.rank), t.dims)
@@ -150,21 +140,20 @@ func (t *Tensor) export(op string, flags Flags, versioned bool) (unsafe.Pointer,
 	return unsafe.Pointer(b), nil
 }
 
-// firstShare takes a share of the memory for an export where none can be taken at once: the memory was not exported yet,
-// or not since it was unpinned.
-func (t *Tensor) firstShare(op string) (core.Share, error) {
+// firstExport makes a block where none can be made at once: the memory was not exported yet, or not since it was unpinned.
+func (t *Tensor) firstExport(op string) (*core.Block, error) {
 	if err := t.acquire(op); err != nil {
-		return core.Share{}, err
+		return nil, err
 	}
 	defer t.done()
-	share, status := t.mem.FirstShare()
+	b, status := t.mem.FirstExport(int(t.rank))
 	switch status {
 	case core.OK:
-		return share, nil
+		return b, nil
 	case core.Borrowed:
-		return share, refuse(op, ErrBorrowed, "nothing would keep the memory of a borrowed tensor; export a copy")
+		return nil, refuse(op, ErrBorrowed, "nothing would keep the memory of a borrowed tensor; export a copy")
 	case core.Overflow:
-		return share, refuse(op, ErrOverflow, "the memory has %d exports that were not released", math.MaxInt32)
+		return nil, refuse(op, ErrOverflow, "the memory has %d exports that were not released", math.MaxInt32)
 	}
-	return share, refuse(op, ErrMemory, "no memory for a share")
+	return nil, refuse(op, ErrMemory, "no memory for an export")
 }

@@ -10,7 +10,25 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/background"
 )
 
-var liveAllocations, liveImports, forgotten atomic.Int64
+var (
+	liveAllocations, liveImports counter
+	forgotten                    atomic.Int64
+)
+
+// A counter is changed by many goroutines at once, and read by few. Each has a part of it to change.
+type counter [maxShards]struct {
+	n atomic.Int64
+	_ [56]byte
+}
+
+func (c *counter) add(n int64) { c[here()%maxShards].n.Add(n) }
+
+func (c *counter) load() (sum int64) {
+	for i := range c {
+		sum += c[i].n.Load()
+	}
+	return sum
+}
 
 // foreign accounts for bytes that the collector does not see. Forgotten imports of many megabytes
 // would not bring about a single collection, and so would never be released.
@@ -19,6 +37,7 @@ var foreign = accounts{due: make(chan struct{}, 1)}
 // A collection is due when the bytes pass a limit. Each that is due doubles the limit, so that memory in
 // use, or closed in time, brings about few; collections and what they find lower it again.
 type accounts struct {
+	small counter // bytes that do not make a batch yet
 	bytes atomic.Int64
 	limit atomic.Int64
 	once  sync.Once
@@ -33,8 +52,15 @@ const foreignMost = 1 << 30
 // foreignFloor is how many foreign bytes may lie about before a collection looks for forgotten ones.
 const foreignFloor = 64 << 20
 
+// foreignBatch is from how many bytes on they are added up, so that small tensors change no word that all share.
+const foreignBatch = 256 << 10
+
 func (a *accounts) add(n int64) {
-	now := a.bytes.Add(n)
+	small := &a.small[here()%maxShards].n
+	if sum := small.Add(n); -foreignBatch < sum && sum < foreignBatch {
+		return
+	}
+	now := a.bytes.Add(small.Swap(0))
 	if n < 0 || now <= max(a.limit.Load(), foreignFloor) {
 		return
 	}

@@ -3,8 +3,6 @@
 package core
 
 import (
-	"runtime"
-	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -22,13 +20,11 @@ import (
 const (
 	slabBytes = 64 << 10
 	looks     = 2
-	maxShards = 64
 )
 
-// A pool hands out blocks for tensors of up to a rank, and takes them back. Everything is changed under the mutex; the
-// states of blocks also by deleters.
+// A pool hands out blocks for tensors of up to a rank, and takes them back. Its shard is locked while anything of it
+// changes, but the states of blocks, which deleters change too.
 type pool struct {
-	mu       sync.Mutex
 	exported queue
 	free     freeQueue
 	exports  uint64 // how many it has made
@@ -39,7 +35,6 @@ type pool struct {
 	trimming   bool
 
 	size uintptr // of a block
-	_    [64]byte
 }
 
 // A slab has blocks, side by side. Its pages may have been given back: they read as free blocks then, which are in no queue.
@@ -99,102 +94,9 @@ func (q *freeQueue) remove(b *Block) {
 	q.n--
 }
 
-// largeRanks are those that the pools for more than [rankSmall] dimensions have room for.
-var largeRanks = [...]int{16, 32, 64, 128, MaxRank}
-
-// pools are those for small ranks, of which each shard has one, and behind them one for each of largeRanks. nil until the
-// first export.
-var pools struct {
-	mu  sync.Mutex // while they are made
-	all atomic.Pointer[[]pool]
-}
-
-func allPools() []pool {
-	if all := pools.all.Load(); all != nil {
-		return *all
-	}
-	return nil
-}
-
-func makePools() []pool {
-	pools.mu.Lock()
-	defer pools.mu.Unlock()
-	if all := allPools(); all != nil {
-		return all
-	}
-	n := shards()
-	all := make([]pool, n+len(largeRanks))
-	for i := range all {
-		rank := rankSmall
-		if i >= n {
-			rank = largeRanks[i-n]
-		}
-		all[i].size = blockSize(rank)
-	}
-	pools.all.Store(&all)
-	return all
-}
-
-// shards is how many pools for small ranks there are, and how many bins: a power of two.
-func shards() int {
-	n := 1
-	for n < 2*runtime.GOMAXPROCS(0) && n < maxShards {
-		n *= 2
-	}
-	return n
-}
-
-// shard picks one of n by the address of the caller's stack: a goroutine stays with its own, two goroutines rarely meet.
-func shard(n int) int {
-	var here byte
-	stack := uintptr(unsafe.Pointer(&here))
-	return int(stack>>13^stack>>17) & (n - 1)
-}
-
-// lockPool locks a pool for a rank: the caller's own, or another one if that is busy.
-func lockPool(rank int) *pool {
-	all := allPools()
-	if all == nil {
-		all = makePools()
-	}
-	small := len(all) - len(largeRanks)
-	if rank > rankSmall {
-		p := &all[small]
-		for _, most := range largeRanks {
-			if rank <= most {
-				break
-			}
-			p = (*pool)(unsafe.Add(unsafe.Pointer(p), unsafe.Sizeof(pool{})))
-		}
-		p.mu.Lock()
-		return p
-	}
-	own := shard(small)
-	for i := range small {
-		if p := &all[(own+i)&(small-1)]; p.mu.TryLock() {
-			return p
-		}
-	}
-	p := &all[own]
-	p.mu.Lock()
-	return p
-}
-
-// NewBlock makes a block live that holds a share, which it takes over, for a tensor of a rank. It returns nil where there
-// is no memory.
-func NewBlock(s Share, rank int) *Block {
-	p := lockPool(rank)
-	b := p.take()
-	if b != nil {
-		b.share = s.slot.address()
-		b.state = stateLive // the consumer's threads know of it no sooner than of the block
-	}
-	p.mu.Unlock()
-	return b
-}
-
-// take takes a block, which it has put among those that are exported. The pool is locked.
-func (p *pool) take() *Block {
+// take makes a block live that holds a share of a slot, and puts it among those that are exported. It returns nil where
+// there is no memory.
+func (p *pool) take(s *slot) *Block {
 	p.exports++
 	p.look(looks)
 	var b *Block
@@ -204,11 +106,13 @@ func (p *pool) take() *Block {
 	} else if b = p.carve(); b == nil {
 		return nil
 	}
+	b.share = s.address()
+	b.state = stateLive // the consumer's threads know of it no sooner than of the block
 	p.exported.push(b)
 	return b
 }
 
-// look looks at some of the blocks that were exported longest ago. The pool is locked.
+// look looks at some of the blocks that were exported longest ago.
 func (p *pool) look(n int) {
 	for n = min(n, p.exported.n); n > 0; n-- {
 		b := p.exported.pop()
@@ -224,7 +128,7 @@ func (p *pool) look(n int) {
 	}
 }
 
-// carve cuts a fresh block from a slab. The pool is locked.
+// carve cuts a fresh block from a slab.
 func (p *pool) carve() *Block {
 	if p.end-p.fresh < p.size && !p.grow() {
 		return nil
@@ -234,7 +138,7 @@ func (p *pool) carve() *Block {
 	return b
 }
 
-// grow gets a slab to carve blocks from. The pool is locked.
+// grow gets a slab to carve blocks from.
 func (p *pool) grow() bool {
 	var s *slab
 	for i := range p.slabs {
@@ -275,60 +179,62 @@ var doubleDeletes atomic.Uint64
 
 // lookAtAll looks at all blocks that are exported, some at a time, and returns how many of them live.
 func lookAtAll() (live int64) {
-	all := allPools()
+	all := allShards()
 	for i := range all {
 		live += int64(all[i].lookAtAll())
 	}
 	return live
 }
 
-func (p *pool) lookAtAll() int {
+func (sh *shard) lookAtAll() int {
 	const some = 32
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for n := p.exported.n; n > 0; n -= some {
-		p.look(min(n, some))
-		p.mu.Unlock() // exports need not wait for all of it
-		p.mu.Lock()
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for n := sh.blocks.exported.n; n > 0; n -= some {
+		sh.blocks.look(min(n, some))
+		sh.mu.Unlock() // exports need not wait for all of it
+		sh.mu.Lock()
 	}
-	return p.exported.n
+	return sh.blocks.exported.n
 }
 
 // trim gives the pages of slabs back of which all blocks are free, where most of a pool's blocks are.
 func trim() {
-	all := allPools()
+	all := allShards()
 	for i := range all {
-		p := &all[i]
-		p.mu.Lock()
+		sh := &all[i]
+		sh.mu.Lock()
+		p := &sh.blocks
 		worthwhile := len(p.slabs)-p.spare > 2 && !p.trimming
 		p.trimming = p.trimming || worthwhile
-		p.mu.Unlock()
+		sh.mu.Unlock()
 		if worthwhile {
-			background.Go(p.trim)
+			background.Go(sh.trim)
 		}
 	}
 }
 
-func (p *pool) trim() {
-	p.lookAtAll()
-	p.mu.Lock()
+func (sh *shard) trim() {
+	sh.lookAtAll()
+	sh.mu.Lock()
+	p := &sh.blocks
 	perSlab := int(slabBytes / p.size)
 	for i := 0; i < len(p.slabs) && p.free.n > p.exported.n+2*perSlab; i++ {
 		if s := p.slabs[i]; p.discard(s) { // and nobody finds it before it is a spare one
-			p.mu.Unlock()
+			sh.mu.Unlock()
 			clearPages(s.pages, slabBytes)
-			p.mu.Lock()
+			sh.mu.Lock()
 			p.slabs[i].spare, p.slabs[i].since = true, p.exports
 			p.spare++
 		}
-		p.mu.Unlock() // exports need not wait for all of it
-		p.mu.Lock()
+		sh.mu.Unlock() // exports need not wait for all of it
+		sh.mu.Lock()
 	}
 	p.trimming = false
-	p.mu.Unlock()
+	sh.mu.Unlock()
 }
 
-// discard takes all blocks of a slab out of the queue of free ones, if they are all there. The pool is locked.
+// discard takes all blocks of a slab out of the queue of free ones, if they are all there.
 func (p *pool) discard(s slab) bool {
 	end := s.pages + slabBytes
 	if s.spare || p.end == end { // blocks are carved from it

@@ -11,25 +11,26 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func (p *pool) export() *Block {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	b := p.take()
-	atomic.StoreUint64(&b.state, stateLive)
-	return b
+func (sh *shard) export() *Block {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	return sh.blocks.take(new(slot))
 }
 
 // die is what a deleter does to the block.
 func (b *Block) die() { atomic.StoreUint64(&b.state, stateDead) }
 
-func newPool(rank int) *pool { return &pool{size: blockSize(rank)} }
+func newPool(rank int) (*shard, *pool) {
+	sh := &shard{blocks: pool{size: blockSize(rank)}}
+	return sh, &sh.blocks
+}
 
 // Whatever the order in which blocks die, each rests while its pool makes 64 more exports, and there are at most two and
 // a half times as many as were ever alive at once, and those that rest.
 func TestBlocksRestAndAreFew(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		p := newPool(rankSmall)
+		sh, p := newPool(rankSmall)
 		died := map[*Block]uint64{}
 		var live []*Block
 		most := 0
@@ -49,10 +50,10 @@ func TestBlocksRestAndAreFew(t *testing.T) {
 				b.die()
 				died[b] = p.exports
 				if random.IntN(10) == 0 {
-					p.lookAtAll() // as counters do
+					sh.lookAtAll() // as counters do
 				}
 			}
-			b := p.export()
+			b := sh.export()
 			if at, used := died[b]; used {
 				require.GreaterOrEqual(t, p.exports-1-at, uint64(quarantine), "further exports before this one")
 			}
@@ -60,19 +61,19 @@ func TestBlocksRestAndAreFew(t *testing.T) {
 			most = max(most, len(live))
 		}
 		assert.LessOrEqual(t, p.exported.n+p.free.n, most*5/2+4*quarantine, "seed %d, %d live", seed, most)
-		require.Equal(t, len(live), p.lookAtAll())
+		require.Equal(t, len(live), sh.lookAtAll())
 	}
 }
 
 // One look for each export would find the dead blocks ever later, behind those that live long.
 func TestDeadBlocksDoNotPileUpBehindLiveOnes(t *testing.T) {
-	p := newPool(rankSmall)
+	sh, p := newPool(rankSmall)
 	const live = 500
 	for range live {
-		p.export()
+		sh.export()
 	}
 	for range 100_000 {
-		p.export().die()
+		sh.export().die()
 	}
 	assert.LessOrEqual(t, p.exported.n+p.free.n, 2*live+2*quarantine)
 }
@@ -80,11 +81,11 @@ func TestDeadBlocksDoNotPileUpBehindLiveOnes(t *testing.T) {
 // A peak leaves no memory behind: slabs whose blocks are all free have no pages.
 func TestPagesAreGivenBackAfterAPeak(t *testing.T) {
 	for _, rank := range []int{rankSmall, 16, MaxRank} {
-		p := newPool(rank)
+		sh, p := newPool(rank)
 		const peak = 5000
 		var blocks []*Block
 		for range peak {
-			blocks = append(blocks, p.export())
+			blocks = append(blocks, sh.export())
 		}
 		slabs := len(p.slabs)
 		for i, b := range blocks {
@@ -92,7 +93,7 @@ func TestPagesAreGivenBackAfterAPeak(t *testing.T) {
 				b.die()
 			}
 		}
-		p.trim()
+		sh.trim()
 		perSlab := int(slabBytes / p.size)
 		assert.LessOrEqual(t, slabs-p.spare, 1+1+1+2, "the one that is live has a slab, and another is kept for what comes")
 		assert.LessOrEqual(t, p.free.n, 1+3*perSlab)
@@ -112,7 +113,7 @@ func TestPagesAreGivenBackAfterAPeak(t *testing.T) {
 		}
 		seen := map[*Block]bool{blocks[peak/2]: true}
 		for i := range peak {
-			b := p.export()
+			b := sh.export()
 			require.False(t, i < quarantine && died[b], "blocks rest, also where their pages were given back")
 			require.False(t, seen[b])
 			seen[b] = true
@@ -123,7 +124,7 @@ func TestPagesAreGivenBackAfterAPeak(t *testing.T) {
 
 // Pages are given back while blocks are exported and die.
 func TestTrimMeetsExports(t *testing.T) {
-	p := newPool(rankSmall)
+	sh, _ := newPool(rankSmall)
 	stop := make(chan struct{})
 	done := make(chan struct{})
 	go func() {
@@ -133,14 +134,14 @@ func TestTrimMeetsExports(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				p.trim()
+				sh.trim()
 			}
 		}
 	}()
 	for range 50 {
 		var blocks []*Block
 		for range 2000 {
-			b := p.export()
+			b := sh.export()
 			b.share = 0
 			b.Dims[0] = 7
 			blocks = append(blocks, b)
@@ -153,13 +154,14 @@ func TestTrimMeetsExports(t *testing.T) {
 	}
 	close(stop)
 	<-done
-	assert.Zero(t, p.lookAtAll())
+	assert.Zero(t, sh.lookAtAll())
 }
 
 func TestLargeRanksHavePoolsOfTheirSize(t *testing.T) {
+	makeShards()
 	for rank, size := range map[int]uintptr{0: 256, 8: 256, 9: 384, 16: 384, 17: 640, 64: 1152, 128: 2176, 256: 4224} {
-		p := lockPool(rank)
-		assert.Equal(t, size, p.size, "rank %d", rank)
-		p.mu.Unlock()
+		sh := lockFor(rank)
+		assert.Equal(t, size, sh.blocks.size, "rank %d", rank)
+		sh.mu.Unlock()
 	}
 }

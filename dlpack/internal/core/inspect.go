@@ -11,12 +11,9 @@ const Quarantine = quarantine
 
 // LockEverything takes every lock, and returns what gives them back.
 func LockEverything() (unlock func()) {
-	locks := []*sync.Mutex{&pools.mu, &bins.mu, &table.mu, &ledger.mu, &foreign.mu}
-	for i := range allPools() {
-		locks = append(locks, &allPools()[i].mu)
-	}
-	for i := range allBins() {
-		locks = append(locks, &allBins()[i].mu)
+	locks := []*sync.Mutex{&shards.mu, &table.mu, &ledger.mu, &foreign.mu}
+	for i := range allShards() {
+		locks = append(locks, &allShards()[i].mu)
 	}
 	for _, l := range locks {
 		l.Lock()
@@ -38,18 +35,18 @@ func SettleForeignBytes() {
 }
 
 // SettleImports takes n imports off the counters that a test left behind on purpose.
-func SettleImports(n int64) { liveImports.Add(-n) }
+func SettleImports(n int64) { liveImports.add(-n) }
 
 // SetReferences makes it look as if so many references were taken of a memory.
 func SetReferences(m *Memory, n int32) { m.refs.Store(n) }
 
 // Pinned counts the pins in use.
 func Pinned() (n int) {
-	all := allBins()
+	all := allShards()
 	for i := range all {
-		b := &all[i]
-		b.mu.Lock()
-		for _, first := range b.runs {
+		sh := &all[i]
+		sh.mu.Lock()
+		for _, first := range sh.slots.runs {
 			for at := range uint32(runSlots) {
 				s := handle(first + at).slot()
 				if Kind(s.kind) == Collected && s.bytes > 0 {
@@ -57,19 +54,19 @@ func Pinned() (n int) {
 				}
 			}
 		}
-		b.mu.Unlock()
+		sh.mu.Unlock()
 	}
 	return n
 }
 
 // Blocks counts the blocks that have memory, in all pools.
 func Blocks() (n int) {
-	all := allPools()
+	all := allShards()
 	for i := range all {
-		p := &all[i]
-		p.mu.Lock()
-		n += p.exported.n + p.free.n
-		p.mu.Unlock()
+		sh := &all[i]
+		sh.mu.Lock()
+		n += sh.blocks.exported.n + sh.blocks.free.n
+		sh.mu.Unlock()
 	}
 	return n
 }

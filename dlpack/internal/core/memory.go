@@ -67,7 +67,7 @@ func (m *Memory) Allocate(size int64, zeroed bool) Status {
 	if memory == 0 {
 		return NoMemory
 	}
-	s := newSlot(Allocated, 1)
+	s := newSlot(Allocated)
 	if s == nil {
 		freeMemory(memory)
 		return NoMemory
@@ -80,7 +80,7 @@ func (m *Memory) Allocate(size int64, zeroed bool) Status {
 
 // Lend makes it somebody's memory. release is a C function `void (*)(void *ctx)` or nil.
 func (m *Memory) Lend(data uintptr, size int64, release, ctx unsafe.Pointer) Status {
-	s := newSlot(Lent, 1)
+	s := newSlot(Lent)
 	if s == nil {
 		return NoMemory
 	}
@@ -94,7 +94,7 @@ func (m *Memory) hold(kind Kind, s *slot, data uintptr, size int64) {
 	h := s.handle()
 	m.handle = uint64(h)
 	m.catch(kind, 0, h, size)
-	liveAllocations.Add(1)
+	liveAllocations.add(1)
 }
 
 // Import makes it the memory of a managed tensor. Its share is counted from the first export on.
@@ -104,7 +104,7 @@ func (m *Memory) Import(kind Kind, managed uintptr, low, high uintptr, guarded b
 		m.catch(kind, managed, noHandle, int64(high-low))
 	}
 	m.kind = kind
-	liveImports.Add(1)
+	liveImports.add(1)
 }
 
 // Borrow makes it memory that nothing is to be done about.
@@ -162,10 +162,10 @@ func giveUp(kind Kind, managed uintptr, h handle) {
 	switch kind {
 	case Allocated, Lent:
 		strike(KindAllocation, uintptr(h))
-		liveAllocations.Add(-1)
+		liveAllocations.add(-1)
 	case ImportedVersioned, ImportedLegacy:
 		strike(KindImport, managed)
-		liveImports.Add(-1)
+		liveImports.add(-1)
 		if h == noHandle {
 			ReleaseClaimed(kind == ImportedVersioned, managed)
 			return
@@ -176,66 +176,100 @@ func giveUp(kind Kind, managed uintptr, h handle) {
 	}
 }
 
-// A Share is one share of a memory, for an export.
-type Share struct{ slot *slot }
-
-// Share takes a share, where the memory has a slot: from its first export on. Otherwise it returns [Closed], and
-// [Memory.FirstShare] is to be called.
-func (m *Memory) Share() (Share, Status) {
+// Export makes a block live, for a tensor of a rank, that holds a share of the memory. Where the memory has no slot, as
+// before its first export, it returns [Closed], and [Memory.FirstExport] is to be called.
+func (m *Memory) Export(rank int) (*Block, Status) {
 	s, status := m.loadHandle().take()
-	return Share{s}, status
+	if status != OK {
+		return nil, status
+	}
+	sh := lockFor(rank)
+	b := sh.blocks.take(s)
+	sh.mu.Unlock()
+	if b == nil {
+		s.drop()
+		return nil, NoMemory
+	}
+	return b, OK
 }
 
-// FirstShare takes a share, and a slot where the memory has none. The caller holds a reference.
-func (m *Memory) FirstShare() (Share, Status) {
+// FirstExport does so and takes a slot where the memory has none. The caller holds a reference.
+func (m *Memory) FirstExport(rank int) (*Block, Status) {
 	if m.kind == BorrowedKind {
-		return Share{}, Borrowed
+		return nil, Borrowed
 	}
 	for {
-		h := m.loadHandle()
-		if h != noHandle {
-			if s, status := h.take(); status != Closed {
-				return Share{s}, status
-			}
-			continue // the handle was taken out meanwhile
+		if b, status := m.Export(rank); status != Closed {
+			return b, status
 		}
-		var s *slot
-		if m.kind == Collected {
-			s = newPin(m.keep, m.High-m.Low, m, 2) // a share of Go's, and the one that is taken
-		} else if s = newSlot(m.kind, 2); s != nil {
-			s.ctx = m.managed
+		// No slot, or its handle was taken out meanwhile.
+		if b, status := m.firstExport(rank); status != Closed {
+			return b, status
 		}
-		if s == nil {
-			return Share{}, NoMemory
-		}
-		h = s.handle()
-		if m.swapHandle(noHandle, h) {
-			if m.guarded {
-				(*guard)(m.keep).fate.handle = h
-			}
-			return Share{s}, OK
-		}
-		s.discard()
 	}
 }
 
-// discard puts a slot back that nobody else has seen.
-func (s *slot) discard() {
-	b := s.bin()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s.count &^= turnUnit - 1
-	b.put(s)
-}
-
-// PinOnce pins Go's memory for one export.
-func PinOnce(start unsafe.Pointer, size int64) (Share, Status) {
-	s := newPin(start, uintptr(size), nil, 1)
+// firstExport returns [Closed] where the memory has a slot now, but no block was made.
+func (m *Memory) firstExport(rank int) (*Block, Status) {
+	sh := lockShard(true)
+	if sh == nil {
+		return nil, NoMemory
+	}
+	defer sh.mu.Unlock()
+	shares := uint64(1) // Go's
+	if rank <= rankSmall {
+		shares = 2 // and that of the block
+	}
+	s := sh.slots.take(m.kind, shares)
 	if s == nil {
-		return Share{}, NoMemory
+		return nil, NoMemory
 	}
-	return Share{s}, OK
+	if m.kind == Collected {
+		s.hold(m.keep, m.High-m.Low, m)
+	} else {
+		s.ctx = m.managed
+	}
+	h := s.handle()
+	if !m.swapHandle(noHandle, h) {
+		s.count &^= turnUnit - 1 // nobody else has seen it
+		sh.slots.put(s)
+		return nil, Closed
+	}
+	if m.guarded {
+		(*guard)(m.keep).fate.handle = h
+	}
+	if rank > rankSmall {
+		return nil, Closed
+	}
+	b := sh.blocks.take(s)
+	if b == nil {
+		s.leave() // Go's is left
+		return nil, NoMemory
+	}
+	return b, OK
 }
 
-// Drop gives the share back.
-func (s Share) Drop() { s.slot.drop() }
+// ExportOnce pins size bytes of Go's memory for one export, of a tensor of a rank.
+func ExportOnce(start unsafe.Pointer, size int64, rank int) (*Block, Status) {
+	sh := lockShard(true)
+	if sh == nil {
+		return nil, NoMemory
+	}
+	s := sh.slots.take(Collected, 1)
+	if s == nil {
+		sh.mu.Unlock()
+		return nil, NoMemory
+	}
+	s.hold(start, uintptr(size), nil)
+	if rank > rankSmall {
+		sh.mu.Unlock()
+		sh = lockFor(rank)
+	}
+	b := sh.blocks.take(s)
+	sh.mu.Unlock()
+	if b == nil {
+		s.drop()
+		return nil, NoMemory
+	}
+	return b, OK
+}

@@ -9,7 +9,7 @@ import (
 )
 
 // A pin is what Go keeps for a slot whose memory is Go's own: what pins it, and the memory that has the slot's handle.
-// The bin of the slot is locked while a pin changes. It stands beside the slot: Go's pointers must not lie in C memory.
+// The slot's shard is locked while a pin changes. It stands beside the slot: Go's pointers must not lie in C memory.
 type pin struct {
 	pinner runtime.Pinner
 	memory *Memory
@@ -25,44 +25,34 @@ func (p *pin) free() {
 	p.memory = nil
 }
 
-// newPin pins Go's memory in a slot that it takes, with some shares. memory may be nil.
-func newPin(start unsafe.Pointer, size uintptr, memory *Memory, shares uint64) *slot {
-	b := lockBin()
-	if b == nil {
-		return nil
-	}
-	defer b.mu.Unlock()
-	s := b.take(Collected, shares)
-	if s == nil {
-		return nil
-	}
+// hold pins Go's memory. memory may be nil.
+func (s *slot) hold(start unsafe.Pointer, size uintptr, memory *Memory) {
 	s.bytes = uint64(size)
 	p := s.pin()
 	p.memory = memory
 	if size > 0 {
 		p.pinner.Pin(start)
 	}
-	return s
 }
 
 // detach takes Go's share off the pinned memories that nobody else has a share of, so that they are pinned no longer. Their
 // next export pins them again. Whoever takes the handle out of a memory takes Go's share off: nobody else does.
 func detach() {
-	all := allBins()
+	all := allShards()
 	for i := range all {
-		b := &all[i]
-		b.mu.Lock()
-		runs := len(b.runs)
-		b.mu.Unlock()
-		for r := range runs {
-			b.mu.Lock()
-			b.detach(b.runs[r])
-			b.mu.Unlock()
+		sh := &all[i]
+		sh.mu.Lock()
+		runs := sh.slots.runs
+		sh.mu.Unlock()
+		for _, first := range runs {
+			sh.mu.Lock()
+			sh.slots.detach(first)
+			sh.mu.Unlock()
 		}
 	}
 }
 
-// detach does so for a run of slots. The bin is locked.
+// detach does so for a run of slots.
 func (b *bin) detach(first uint32) {
 	slab, at := place(first)
 	pins := table.pins[slab][at : at+runSlots]

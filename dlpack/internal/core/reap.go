@@ -25,21 +25,21 @@ func WakeAt(bytes int64) (last int64) {
 // drain takes all slots back that have come home. The count of dead bytes is set back first: what dies from here on counts
 // anew.
 func drain() {
-	all := allBins()
+	all := allShards()
 	if all == nil {
 		return
 	}
 	atomic.SwapInt64(deadBytes(), 0) // sees the pushes of all that were counted
 	const some = 32
 	for i := range all {
-		b := &all[i]
-		b.mu.Lock()
-		for b.pending != 0 || atomic.LoadUintptr(&b.dead.top) != 0 {
+		sh := &all[i]
+		sh.mu.Lock()
+		for b := &sh.slots; b.pending != 0 || atomic.LoadUintptr(&b.dead.top) != 0; {
 			b.reap(some)
-			b.mu.Unlock() // whoever takes a slot need not wait for all of it
-			b.mu.Lock()
+			sh.mu.Unlock() // whoever takes a slot need not wait for all of it
+			sh.mu.Lock()
 		}
-		b.mu.Unlock()
+		sh.mu.Unlock()
 	}
 }
 

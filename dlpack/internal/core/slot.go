@@ -94,107 +94,43 @@ func (s *slot) end() {
 		endShare(s.address())
 		return
 	}
-	b := s.bin()
-	b.mu.Lock()
-	b.put(s)
-	b.mu.Unlock()
+	sh := s.shard()
+	sh.mu.Lock()
+	sh.slots.put(s)
+	sh.mu.Unlock()
 }
 
 // A bin has slots that are free. Slots of which C code has dropped the last share come home to their bin by a stack, and
-// wait there until somebody who takes a slot looks, or [Reap]: Go's memory has to be unpinned.
+// wait there until somebody who takes a slot looks, or [Reap]: Go's memory has to be unpinned. Its shard is locked while
+// anything of it changes, but the stack.
 type bin struct {
-	mu      sync.Mutex
 	dead    *stack // in C memory
 	pending uintptr
 	free    uintptr
 	runs    []uint32 // indices of the first slots of its runs
-	_       [56]byte
 }
 
-// bins are as many as processors can be busy with at once. They are made with the first slot.
-var bins struct {
-	mu  sync.Mutex
-	all atomic.Pointer[[]bin]
-	// stacks is the address of the bins' stacks.
-	stacks uintptr
+// shard is where the slot goes when it is free.
+func (s *slot) shard() *shard {
+	return &allShards()[(s.home-shards.stacks)/unsafe.Sizeof(stack{})]
 }
 
-func allBins() []bin {
-	if all := bins.all.Load(); all != nil {
-		return *all
-	}
-	return nil
-}
-
-func makeBins() []bin {
-	bins.mu.Lock()
-	defer bins.mu.Unlock()
-	if all := allBins(); all != nil {
-		return all
-	}
-	n := shards()
-	at := allocateLasting(uintptr(n) * unsafe.Sizeof(stack{}))
-	if at == 0 {
+// newSlot is that with one share, of any shard.
+func newSlot(kind Kind) *slot {
+	sh := lockShard(true)
+	if sh == nil {
 		return nil
 	}
-	all := make([]bin, n)
-	for i := range all {
-		all[i].dead = (*stack)(Pointer(at + uintptr(i)*unsafe.Sizeof(stack{})))
-	}
-	bins.stacks = at
-	startReaping()
-	bins.all.Store(&all)
-	return all
+	defer sh.mu.Unlock()
+	return sh.slots.take(kind, 1)
 }
 
-// bin is where the slot goes when it is free.
-func (s *slot) bin() *bin {
-	return &allBins()[(s.home-bins.stacks)/unsafe.Sizeof(stack{})]
-}
-
-// newSlot returns a slot in a new turn, for a memory of a kind, with some shares; nil where there is no memory.
-func newSlot(kind Kind, shares uint64) *slot {
-	b := lockBin()
-	if b == nil {
-		return nil
-	}
-	defer b.mu.Unlock()
-	return b.take(kind, shares)
-}
-
-// lockBin locks the caller's own bin or, where that has no slot, another one that has some. It returns nil where there is
-// no memory for bins.
-func lockBin() *bin {
-	all := allBins()
-	if all == nil {
-		if all = makeBins(); all == nil {
-			return nil
-		}
-	}
-	own := shard(len(all))
-	b := &all[own]
-	b.mu.Lock()
-	if b.hasSlot() {
-		return b
-	}
-	for i := 1; i < len(all); i++ { // goroutines come to other bins, and must not leave slots behind everywhere
-		if other := &all[(own+i)&(len(all)-1)]; other.mu.TryLock() {
-			if other.hasSlot() {
-				b.mu.Unlock()
-				return other
-			}
-			other.mu.Unlock()
-		}
-	}
-	return b
-}
-
-// hasSlot reports whether a slot is free, or has come home. The bin is locked.
+// hasSlot reports whether a slot is free, or has come home.
 func (b *bin) hasSlot() bool {
 	return b.free != 0 || b.pending != 0 || atomic.LoadUintptr(&b.dead.top) != 0
 }
 
-// take takes a free slot. The bin is locked.
+// take takes a free slot in a new turn, for a memory of a kind, with some shares. It returns nil where there is no memory.
 func (b *bin) take(kind Kind, shares uint64) *slot {
 	b.reap(looks)
 	if b.free == 0 && !b.grow() {
@@ -242,7 +178,7 @@ func (b *bin) grow() bool {
 	return true
 }
 
-// reap puts at most limit of the slots back that have come home. The bin is locked.
+// reap puts at most limit of the slots back that have come home.
 func (b *bin) reap(limit int) {
 	for ; limit > 0; limit-- {
 		if b.pending == 0 {
@@ -257,7 +193,7 @@ func (b *bin) reap(limit int) {
 	}
 }
 
-// put takes a slot back of which no share is left. The bin is locked.
+// put takes a slot back of which no share is left.
 func (b *bin) put(s *slot) {
 	if Kind(s.kind) == Collected {
 		s.pin().free()

@@ -27,40 +27,40 @@ func TestPlacesInTheTable(t *testing.T) {
 // A handle takes shares in its own turn only.
 func TestOldHandlesTakeNothing(t *testing.T) {
 	data := make([]byte, 1)
-	share, status := PinOnce(unsafe.Pointer(&data[0]), 1)
+	block, status := ExportOnce(unsafe.Pointer(&data[0]), 1, 1)
 	require.Equal(t, OK, status)
-	s := share.slot
+	s := slotAt(block.share)
 	old := s.handle()
 	again, status := old.take()
 	require.Equal(t, OK, status)
 	require.Equal(t, s, again)
-	share.Drop()
+	block.end(stateLive)
 	again.drop()
 	_, status = old.take()
 	assert.Equal(t, Closed, status, "no share is left")
 
-	b := s.bin()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	require.Equal(t, s, b.take(Collected, 1), "the slot that was put back last")
+	sh := s.shard()
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	require.Equal(t, s, sh.slots.take(Collected, 1), "the slot that was put back last")
 	require.NotEqual(t, old, s.handle())
 	_, status = old.take()
 	assert.Equal(t, Closed, status, "it is another's turn")
 	assert.EqualValues(t, 1, uint32(s.count))
 	require.True(t, s.leave())
-	b.put(s)
+	sh.slots.put(s)
 }
 
 func TestSharesHaveAnEnd(t *testing.T) {
 	data := make([]byte, 1)
-	share, _ := PinOnce(unsafe.Pointer(&data[0]), 1)
-	s := share.slot
+	block, _ := ExportOnce(unsafe.Pointer(&data[0]), 1, 1)
+	s := slotAt(block.share)
 	h := s.handle()
 	s.count += mostShares - 1
 	_, status := h.take()
 	assert.Equal(t, Overflow, status)
 	s.count -= mostShares - 1
-	share.Drop()
+	block.end(stateLive)
 }
 
 // Exports race the Close of their memory and reaps, while slots are used again and again: no share is taken of a memory
@@ -89,17 +89,16 @@ func TestSharesMeetCloses(t *testing.T) {
 				for i := range 400 {
 					n := (g + i) % 8
 					m := memories[n]
-					share, status := m.Share()
+					b, status := m.Export(1)
 					if status != OK && m.Acquire() == OK {
 						if !closed[n].Load() {
-							share, status = m.FirstShare()
+							b, status = m.FirstExport(1)
 						}
 						m.Release()
 					}
 					if status != OK {
 						continue
 					}
-					b := NewBlock(share, 1)
 					atomic.AddUint32((*uint32)(Pointer(m.Low)), 1)
 					b.end(stateLive)
 				}
@@ -131,50 +130,74 @@ func pinned(t *testing.T) *Memory {
 	return m
 }
 
+// Of two first exports one makes the slot, whichever memory it is; the other takes a share of that.
+func TestAMemoryHasOneSlot(t *testing.T) {
+	imported := new(Memory)
+	imported.Import(ImportedVersioned, 1<<20, 0, 0, true)
+	for _, m := range []*Memory{pinned(t), imported} {
+		first, status := m.FirstExport(1)
+		require.Equal(t, OK, status)
+		h := m.loadHandle()
+		second, status := m.firstExport(1)
+		require.Equal(t, Closed, status)
+		require.Nil(t, second)
+		require.Equal(t, h, m.loadHandle())
+		require.EqualValues(t, 2, uint32(h.slot().count), "Go's, and the block's")
+
+		first.end(stateLive)
+		if m == imported { // there is no tensor that could be released
+			m.uncatch()
+			liveImports.add(-1)
+			continue
+		}
+		m.Close()
+	}
+}
+
 // Collections unpin what nobody else has a share of, and nothing else.
 func TestDetachLeavesAloneWhatIsExported(t *testing.T) {
 	before := Pinned()
 	m := pinned(t)
-	share, status := m.FirstShare()
+	block, status := m.FirstExport(1)
 	require.Equal(t, OK, status)
 	h := m.loadHandle()
 	detach()
 	assert.Equal(t, before+1, Pinned(), "an export has a share")
 	assert.Equal(t, h, m.loadHandle())
 
-	share.Drop()
+	block.end(stateLive)
 	assert.Equal(t, before+1, Pinned(), "the memory is pinned for the next export")
 	detach()
 	assert.Equal(t, before, Pinned())
 	assert.Equal(t, noHandle, m.loadHandle())
-	assert.Zero(t, uint32(share.slot.count))
+	assert.Zero(t, uint32(slotAt(block.share).count))
 
-	again, status := m.FirstShare()
+	again, status := m.FirstExport(1)
 	require.Equal(t, OK, status)
 	assert.NotEqual(t, h, m.loadHandle())
 	m.Close()
 	assert.Equal(t, before+1, Pinned())
-	again.Drop()
+	again.end(stateLive)
 	assert.Equal(t, before, Pinned())
-	assert.Zero(t, uint32(again.slot.count), "each share was taken off once")
+	assert.Zero(t, uint32(slotAt(again.share).count), "each share was taken off once")
 }
 
 // Go's share is taken off once, by the Close.
 func TestDetachLeavesAloneWhatIsClosed(t *testing.T) {
 	before := Pinned()
 	m := pinned(t)
-	share, status := m.FirstShare()
+	block, status := m.FirstExport(1)
 	require.Equal(t, OK, status)
 	m.Close()
 	detach()
 	assert.Equal(t, before+1, Pinned(), "the export has the last share")
-	share.Drop()
+	block.end(stateLive)
 	assert.Equal(t, before, Pinned())
-	assert.Zero(t, uint32(share.slot.count))
+	assert.Zero(t, uint32(slotAt(block.share).count))
 }
 
-// Goroutines come to different bins. Slots that one has left in its bin serve the next one.
-func TestBinsShareTheirSlots(t *testing.T) {
+// Goroutines come to different shards. Slots that one has left in its shard serve the next one.
+func TestShardsShareTheirSlots(t *testing.T) {
 	const many = 5000
 	data := make([]byte, 1)
 	before := table.made
@@ -183,16 +206,16 @@ func TestBinsShareTheirSlots(t *testing.T) {
 		go func() {
 			defer close(done)
 			var frame [40 << 10]byte // another stack, at another address
-			shares := make([]Share, many)
-			for i := range shares {
-				shares[i], _ = PinOnce(unsafe.Pointer(&data[0]), 1)
+			blocks := make([]*Block, many)
+			for i := range blocks {
+				blocks[i], _ = ExportOnce(unsafe.Pointer(&data[0]), 1, 1)
 			}
-			for i := range shares {
-				shares[i].Drop()
+			for _, b := range blocks {
+				b.end(stateLive)
 			}
-			frame[len(shares)] = 1
+			frame[len(blocks)] = 1
 		}()
 		<-done
 	}
-	assert.LessOrEqual(t, int(table.made-before), many+len(allBins())*runSlots)
+	assert.LessOrEqual(t, int(table.made-before), many+len(allShards())*runSlots)
 }

@@ -12,9 +12,9 @@ func ReadStats() Stats {
 	Reap()
 	return Stats{
 		Exports:       lookAtAll() + exportsOfC(),
-		Imports:       liveImports.Load(),
-		Allocations:   liveAllocations.Load(),
-		ForeignBytes:  foreign.bytes.Load(),
+		Imports:       liveImports.load(),
+		Allocations:   liveAllocations.load(),
+		ForeignBytes:  foreign.bytes.Load() + foreign.small.load(),
 		DoubleDeletes: int64(doubleDeletes.Load() + doubleDeletesOfC()),
 		Forgotten:     forgotten.Load(),
 	}

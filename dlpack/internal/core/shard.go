@@ -1,0 +1,116 @@
+//go:build cgo
+
+package core
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+)
+
+// A shard has slots, and blocks for tensors of small ranks, under one mutex: a first export needs both. Goroutines on
+// different processors rarely meet in one. Behind those shards stands one for each of largeRanks, of which only the
+// blocks are used.
+type shard struct {
+	mu     sync.Mutex
+	slots  bin
+	blocks pool
+	_      [64]byte
+}
+
+const maxShards = 64
+
+// largeRanks are those that the shards for more than [rankSmall] dimensions have room for.
+var largeRanks = [...]int{16, 32, 64, 128, MaxRank}
+
+// shards are nil until somebody needs a slot.
+var shards struct {
+	mu     sync.Mutex // while they are made
+	all    atomic.Pointer[[]shard]
+	stacks uintptr // in C memory, one for each of all
+}
+
+func allShards() []shard {
+	if all := shards.all.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
+func makeShards() []shard {
+	shards.mu.Lock()
+	defer shards.mu.Unlock()
+	if all := allShards(); all != nil {
+		return all
+	}
+	small := 1 // a power of two
+	for small < 2*runtime.GOMAXPROCS(0) && small < maxShards {
+		small *= 2
+	}
+	all := make([]shard, small+len(largeRanks))
+	stacks := allocateLasting(uintptr(len(all)) * unsafe.Sizeof(stack{}))
+	if stacks == 0 {
+		return nil
+	}
+	for i := range all {
+		all[i].slots.dead = (*stack)(Pointer(stacks + uintptr(i)*unsafe.Sizeof(stack{})))
+		rank := rankSmall
+		if i >= small {
+			rank = largeRanks[i-small]
+		}
+		all[i].blocks.size = blockSize(rank)
+	}
+	shards.stacks = stacks
+	startReaping()
+	shards.all.Store(&all)
+	return all
+}
+
+// lockShard locks a shard for small ranks: the caller's own, or another one if that is busy or, where a slot is needed,
+// has none. It returns nil where there is no memory for shards.
+func lockShard(slotNeeded bool) *shard {
+	all := allShards()
+	if all == nil {
+		if all = makeShards(); all == nil {
+			return nil
+		}
+	}
+	all = all[:len(all)-len(largeRanks)]
+	own, mask := here(), uint(len(all)-1)
+	for i := range uint(len(all)) {
+		sh := &all[(own+i)&mask]
+		if sh.mu.TryLock() {
+			if !slotNeeded || sh.slots.hasSlot() {
+				return sh
+			}
+			sh.mu.Unlock()
+		}
+	}
+	sh := &all[own&mask]
+	sh.mu.Lock()
+	return sh
+}
+
+// here is a number by which goroutines keep out of each other's way: that of the caller's stack, which is mostly the same
+// for one goroutine and another for others.
+func here() uint {
+	var local byte
+	stack := uintptr(unsafe.Pointer(&local))
+	return uint(stack>>13 ^ stack>>17)
+}
+
+// lockFor locks a shard whose blocks are for a rank. There are shards.
+func lockFor(rank int) *shard {
+	if rank <= rankSmall {
+		return lockShard(false)
+	}
+	all := allShards()
+	large := all[len(all)-len(largeRanks):]
+	i := 0
+	for largeRanks[i] < rank {
+		i++
+	}
+	large[i].mu.Lock()
+	return &large[i]
+}
