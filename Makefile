@@ -30,8 +30,8 @@ export GO
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo examples test test-go test-python test-peers check vet staticcheck asan cgocheck2 gogc1 debug mutants abi vendor header \
-	installed dist fuzz bench venv clib install uninstall clean
+.PHONY: help demo examples test test-go test-python test-peers check vet staticcheck asan tsan cgocheck2 gogc1 debug processors arm64 mutants abi vendor \
+	header installed dist fuzz bench venv clib install uninstall clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,7 +61,7 @@ examples: $(VENV)/dlbridge.done ## every example that needs the light peers only
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples $(addprefix --ignore=,$(HEAVY_EXAMPLES))
 	cd examples/gorgonia-graph && $(GO) test -race $(GOTESTFLAGS) ./...
 
-check: vet staticcheck header abi vendor installed dist examples asan cgocheck2 gogc1 debug mutants fuzz ## what tests alone do not find
+check: vet staticcheck header abi vendor installed dist examples asan tsan cgocheck2 gogc1 debug processors arm64 mutants fuzz ## what tests alone do not find
 
 vet: ## formatting, go.mod and go vet, for other platforms too
 	@unformatted=$$(gofmt -l bridge dlpack examples include tens); \
@@ -82,6 +82,28 @@ staticcheck: ## staticcheck, at a pinned version
 
 asan: $(VENV)/requirements.done ## the Go tests under AddressSanitizer and LeakSanitizer
 	$(TVM_FFI) ASAN_OPTIONS=allocator_may_return_null=1 $(GO) test -asan $(GOTESTFLAGS) ./...
+
+# The tests of the core, and those of the package above it in which threads meet. ThreadSanitizer sees the C code here, and
+# the race detector Go's.
+THREADS := -run 'Meet|Race|Thread|TakenOver|Model|Chains'
+tsan: ## the C core under ThreadSanitizer
+	TSAN_OPTIONS=allocator_may_return_null=1 CGO_CFLAGS='-g -O2 -fsanitize=thread' CGO_LDFLAGS=-fsanitize=thread \
+	  $(GO) test $(GOTESTFLAGS) ./dlpack/internal/core
+	TSAN_OPTIONS=allocator_may_return_null=1 CGO_CFLAGS='-g -O2 -fsanitize=thread' CGO_LDFLAGS=-fsanitize=thread \
+	  $(GO) test $(GOTESTFLAGS) $(THREADS) ./dlpack
+
+processors: ## the same tests on 1, 2 and 8 processors of Go's
+	for n in 1 2 8; do \
+	  GOMAXPROCS=$$n $(GO) test -count=1 $(GOTESTFLAGS) ./dlpack/internal/core && \
+	  GOMAXPROCS=$$n $(GO) test -count=1 $(GOTESTFLAGS) $(THREADS) ./dlpack || exit 1; \
+	done
+
+# Debian: gcc-aarch64-linux-gnu and qemu-user.
+arm64: ## the tests of the core under emulation of arm64
+	@if command -v aarch64-linux-gnu-gcc qemu-aarch64; then \
+	  GOARCH=arm64 CGO_ENABLED=1 CC=aarch64-linux-gnu-gcc $(GO) test -exec 'qemu-aarch64 -L /usr/aarch64-linux-gnu' \
+	    $(GOTESTFLAGS) ./dlpack/internal/core ./dlpack/background; \
+	else echo 'SKIP: aarch64-linux-gnu-gcc or qemu-aarch64 is not installed'; fi
 
 cgocheck2: $(VENV)/requirements.done ## the Go tests under the strictest check of the cgo rules
 	$(TVM_FFI) GOEXPERIMENT=cgocheck2 $(GO) test $(GOTESTFLAGS) ./...

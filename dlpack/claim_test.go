@@ -3,6 +3,7 @@
 package dlpack_test
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -80,6 +81,7 @@ func TestFirstExportsOfOneImportMeet(t *testing.T) {
 		for g := range exports {
 			group.Go(func() {
 				for ready.Add(1); ready.Load() < 2; { // both at once
+					runtime.Gosched()
 				}
 				exports[g], _ = tensor.Export()
 			})
