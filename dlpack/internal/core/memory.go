@@ -183,14 +183,10 @@ func (m *Memory) Export(rank int) (*Block, Status) {
 	if status != OK {
 		return nil, status
 	}
-	sh := lockFor(rank)
-	b := sh.blocks.take(s)
-	sh.mu.Unlock()
-	if b == nil {
-		s.drop()
-		return nil, NoMemory
+	if b := s.newBlock(rank); b != nil {
+		return b, OK
 	}
-	return b, OK
+	return nil, NoMemory
 }
 
 // FirstExport does so and takes a slot where the memory has none. The caller holds a reference.
@@ -211,7 +207,7 @@ func (m *Memory) FirstExport(rank int) (*Block, Status) {
 
 // firstExport returns [Closed] where the memory has a slot now, but no block was made.
 func (m *Memory) firstExport(rank int) (*Block, Status) {
-	sh := lockShard(true)
+	sh := lockSlots()
 	if sh == nil {
 		return nil, NoMemory
 	}
@@ -251,7 +247,7 @@ func (m *Memory) firstExport(rank int) (*Block, Status) {
 
 // ExportOnce pins size bytes of Go's memory for one export, of a tensor of a rank.
 func ExportOnce(start unsafe.Pointer, size int64, rank int) (*Block, Status) {
-	sh := lockShard(true)
+	sh := lockSlots()
 	if sh == nil {
 		return nil, NoMemory
 	}
@@ -261,14 +257,15 @@ func ExportOnce(start unsafe.Pointer, size int64, rank int) (*Block, Status) {
 		return nil, NoMemory
 	}
 	s.hold(start, uintptr(size), nil)
-	if rank > rankSmall {
-		sh.mu.Unlock()
-		sh = lockFor(rank)
+	var b *Block
+	if rank <= rankSmall {
+		b = sh.blocks.take(s)
 	}
-	b := sh.blocks.take(s)
 	sh.mu.Unlock()
 	if b == nil {
-		s.drop()
+		b = s.newBlock(rank)
+	}
+	if b == nil {
 		return nil, NoMemory
 	}
 	return b, OK

@@ -67,24 +67,19 @@ func makeShards() []shard {
 	return all
 }
 
-// lockShard locks a shard for small ranks: the caller's own, or another one if that is busy or, where a slot is needed,
-// has none. It returns nil where there is no memory for shards.
-func lockShard(slotNeeded bool) *shard {
+// lockShard locks a shard for small ranks: the caller's own, or another one if that is busy. It returns nil where there is
+// no memory for shards.
+func lockShard() *shard {
 	all := allShards()
 	if all == nil {
 		if all = makeShards(); all == nil {
 			return nil
 		}
 	}
-	all = all[:len(all)-len(largeRanks)]
-	own, mask := here(), uint(len(all)-1)
-	for i := range uint(len(all)) {
-		sh := &all[(own+i)&mask]
-		if sh.mu.TryLock() {
-			if !slotNeeded || sh.slots.hasSlot() {
-				return sh
-			}
-			sh.mu.Unlock()
+	own, mask := here(), uint(len(all)-len(largeRanks)-1)
+	for i := range mask + 1 {
+		if sh := &all[(own+i)&mask]; sh.mu.TryLock() {
+			return sh
 		}
 	}
 	sh := &all[own&mask]
@@ -100,11 +95,8 @@ func here() uint {
 	return uint(stack>>13 ^ stack>>17)
 }
 
-// lockFor locks a shard whose blocks are for a rank. There are shards.
-func lockFor(rank int) *shard {
-	if rank <= rankSmall {
-		return lockShard(false)
-	}
+// lockLarge locks the shard whose blocks are for a rank above [rankSmall]. There are shards.
+func lockLarge(rank int) *shard {
 	all := allShards()
 	large := all[len(all)-len(largeRanks):]
 	i := 0
@@ -113,4 +105,40 @@ func lockFor(rank int) *shard {
 	}
 	large[i].mu.Lock()
 	return &large[i]
+}
+
+// lockSlots is lockShard for who needs a slot: where the shard has none, it locks another one that has.
+func lockSlots() *shard {
+	sh := lockShard()
+	if sh == nil || sh.slots.hasSlot() {
+		return sh
+	}
+	all := allShards()
+	for i := range all[:len(all)-len(largeRanks)] { // goroutines come to other shards, and must not leave slots behind everywhere
+		if other := &all[i]; other != sh && other.mu.TryLock() {
+			if other.slots.hasSlot() {
+				sh.mu.Unlock()
+				return other
+			}
+			other.mu.Unlock()
+		}
+	}
+	return sh
+}
+
+// newBlock makes a block live that holds a share of a slot, which it takes over, for a tensor of a rank. It returns nil
+// where there is no memory.
+func (s *slot) newBlock(rank int) *Block {
+	var sh *shard
+	if rank <= rankSmall {
+		sh = lockShard()
+	} else {
+		sh = lockLarge(rank)
+	}
+	b := sh.blocks.take(s)
+	sh.mu.Unlock()
+	if b == nil {
+		s.drop()
+	}
+	return b
 }

@@ -117,7 +117,7 @@ func (s *slot) shard() *shard {
 
 // newSlot is that with one share, of any shard.
 func newSlot(kind Kind) *slot {
-	sh := lockShard(true)
+	sh := lockSlots()
 	if sh == nil {
 		return nil
 	}
