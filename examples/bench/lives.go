@@ -2,6 +2,10 @@ package main
 
 import (
 	"fmt"
+	"math"
+	"runtime"
+	"runtime/debug"
+	"time"
 	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -50,7 +54,7 @@ func lives() []path {
 			}})
 		}
 	}
-	return append(paths, firstOut(256), turnsOf(1000))
+	return append(paths, firstOut(256), turnsOf(1000), handedOver(256))
 }
 
 // firstOut has some exports of one tensor alive, of which the oldest is released before each export.
@@ -87,6 +91,60 @@ func turnsOf(many int) path {
 			}
 		}
 	}}
+}
+
+// handedOver exports on one goroutine and releases on another, some at a time, so that handing them over costs little.
+func handedOver(some int) path {
+	t := sliceTensor(elements)
+	exports := make([]unsafe.Pointer, some)
+	there, back := make(chan int), make(chan struct{})
+	go func() {
+		for n := range there {
+			for _, m := range exports[:n] {
+				dlpack.Release(m)
+			}
+			back <- struct{}{}
+		}
+	}()
+	return path{name: "life_handed_over", run: func(n int) {
+		for ; n > 0; n -= some {
+			now := min(n, some)
+			for i := range exports[:now] {
+				exports[i] = must(t.Export())
+			}
+			there <- now
+			<-back
+		}
+	}}
+}
+
+// worstExport reports the longest of 100,000 exports after a million were alive at once and have died, without collections:
+// in the quietest of some trials, since whatever else the machine does makes an export longer.
+func worstExport() {
+	const many, timed, trials = 1_000_000, 100_000, 20
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	t := sliceTensor(elements)
+	defer t.Close()
+	exports := make([]unsafe.Pointer, many)
+	quietest := time.Duration(math.MaxInt64)
+	for range trials {
+		for i := range exports {
+			exports[i] = must(t.Export())
+		}
+		for _, m := range exports {
+			dlpack.Release(m)
+		}
+		longest := time.Duration(0)
+		for range timed {
+			start := time.Now()
+			m := must(t.Export())
+			longest = max(longest, time.Since(start))
+			dlpack.Release(m)
+		}
+		quietest = min(quietest, longest)
+		runtime.GC() // gives the blocks back
+	}
+	report("life_worst_export", float64(quietest), "ns")
 }
 
 // arrowLife makes an array over memory, exports it once, releases that, and releases the array.

@@ -45,7 +45,7 @@ func main() {
 	flag.Parse()
 	paths := concat(yardsticks(), lives(), border(), naive(), arrowBorder(), messages(), small(), smallProtos(), views(), gorgonias())
 	if *rust != "" {
-		peer, err := loops(*rust, "dlpark_export_drop", "dlpark_export_import_drop")
+		peer, err := loops(*rust, "dlpark_life", "dlpark_export_drop", "dlpark_export_import_drop")
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 			os.Exit(1)
@@ -61,6 +61,7 @@ func main() {
 	}
 	measure(paths, *batches)
 	firstDeletes()
+	worstExport()
 	throughput()
 	lingers()
 	measure(sweeps(), *batches) // last, since large slices put collections off

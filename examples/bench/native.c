@@ -61,6 +61,39 @@ int64_t produce_and_delete(int64_t n) {
   return now() - start;
 }
 
+/* Memory whose holders are counted, as a program does it by hand. */
+typedef struct counted {
+  int64_t holders;
+  float elements[1024];
+} counted;
+
+static void let_go(counted *c) {
+  if (__atomic_sub_fetch(&c->holders, 1, __ATOMIC_ACQ_REL) == 0) free(c);
+}
+
+static void delete_counted(DLManagedTensorVersioned *self) {
+  counted *c = self->manager_ctx;
+  free(self);
+  let_go(c);
+}
+
+int64_t make_export_release_close(int64_t n) {
+  int64_t start = now();
+  for (int64_t i = 0; i < n; i++) {
+    counted *c = calloc(1, sizeof *c);
+    if (c == NULL) abort();
+    c->holders = 2;
+    DLManagedTensorVersioned *m = produce_one();
+    m->manager_ctx = c;
+    m->dl_tensor.data = c->elements;
+    m->deleter = delete_counted;
+    __asm__ volatile("" : "+r"(m), "+r"(c) : : "memory");
+    m->deleter(m);
+    let_go(c);
+  }
+  return now() - start;
+}
+
 static void release_produced_arrow(struct ArrowArray *self) {
   free(self->private_data);
   self->release = NULL;

@@ -37,6 +37,9 @@ func yardsticks() []path {
 		{name: "c_fill_free", clocked: func(n int) time.Duration {
 			return nanoseconds(C.produce_and_delete(C.int64_t(n)))
 		}},
+		{name: "c_life", clocked: func(n int) time.Duration {
+			return nanoseconds(C.make_export_release_close(C.int64_t(n)))
+		}},
 	}
 }
 

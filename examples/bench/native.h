@@ -25,6 +25,8 @@ void nothing(void);
 /* n tensors of 1024 float32, each one malloc; the data lies elsewhere. The deleter frees. */
 void produce(void **managed, int64_t n);
 int64_t produce_and_delete(int64_t n);
+/* n times zeroed memory with counted holders, exported once and released, and let go of. */
+int64_t make_export_release_close(int64_t n);
 /* The same as Arrow arrays, in the caller's structs. */
 void produce_arrow(struct ArrowArray *arrays, int64_t n);
 int64_t release_arrow(struct ArrowArray *arrays, int64_t n);

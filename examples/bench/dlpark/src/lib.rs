@@ -33,6 +33,15 @@ pub extern "C" fn dlpark_export_drop(n: i64) -> i64 {
     nanoseconds(n, || drop(black_box(export::<DLManagedTensorVersioned>(black_box(elements)))))
 }
 
+/// Zeroed memory, exported once and dropped, and let go of.
+#[unsafe(no_mangle)]
+pub extern "C" fn dlpark_life(n: i64) -> i64 {
+    nanoseconds(n, || {
+        let elements = Arc::new(vec![0.0; 1024]);
+        drop(black_box(export::<DLManagedTensorVersioned>(black_box(&elements))));
+    })
+}
+
 /// Export, then what a consumer does: take over, validate, view, drop.
 #[unsafe(no_mangle)]
 pub extern "C" fn dlpark_export_import_drop(n: i64) -> i64 {
