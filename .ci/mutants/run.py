@@ -54,7 +54,7 @@ MUTANTS = [
      "if !atomic.CompareAndSwapUint64(&b.state, state, stateDead) {", "if atomic.SwapUint64(&b.state, stateDead); false {", "SecondDelete|TakenOverOnce"),
     ("the last share of C code's ends the memory", "share.c",
      "  if (core_share_leave(share)) core_share_end(share);", "  core_share_leave(share);", "TestTheLastDeleterAfterClose|TestExportSlice"),
-    ("a slot comes home when C code drops its last share", "slot.c", "  push_dead(slot);\n", "", "TestExportSlice|TestWakeAt"),
+    ("a slot comes home when C code drops its last share", "slot.c", "  core_push(slot->home, slot, &slot->share.data);\n", "", "TestExportSlice|TestWakeAt"),
     ("Go is woken for what waits", "slot.c", "case CORE_SLOT_PINNED: core_wake(bytes); break;", "case CORE_SLOT_PINNED: break;", "TestWakeAt"),
     ("an export is taken over once", "export.go",
      "case !ours || b != nil && atomic.CompareAndSwapUint64(&b.state, stateLive, stateTaken):", "case !ours || b != nil:", "TakenOverOnce"),

@@ -9,13 +9,6 @@ static uint64_t double_deletes;
 
 uint64_t core_double_deletes(void) { return __atomic_load_n(&double_deletes, __ATOMIC_RELAXED); }
 
-void core_push_dead(core_stack *home, core_block *block) {
-  void *top = __atomic_load_n(&home->top, __ATOMIC_RELAXED);
-  do {
-    block->next = top;
-  } while (!__atomic_compare_exchange_n(&home->top, &top, block, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
-}
-
 /* A block without a home may be in use again as soon as it is dead. So what is needed of it is read before. `taken` says
  * to end what was taken over, too. */
 static inline void delete_block(core_block *block, int taken) {
@@ -28,7 +21,7 @@ static inline void delete_block(core_block *block, int taken) {
       return;
     }
   } while (!__atomic_compare_exchange_n(&block->state, &state, CORE_DEAD, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
-  if (home != NULL) core_push_dead(home, block);
+  if (home != NULL) core_push(home, block, &block->next);
   core_share_drop(share);
 }
 

@@ -107,6 +107,14 @@ typedef struct core_stack {
   char pad[56]; /* stacks lie side by side: one cache line each */
 } core_stack;
 
+/* Pushes a thing whose link is given. It may be in use again at once. */
+static inline void core_push(core_stack *stack, void *thing, void **link) {
+  void *top = __atomic_load_n(&stack->top, __ATOMIC_RELAXED);
+  do {
+    *link = top;
+  } while (!__atomic_compare_exchange_n(&stack->top, &top, thing, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+}
+
 /* What the memory of a slot is, and so what has to happen when no share is left. */
 enum {
   CORE_SLOT_PINNED = 1, /* Go's, which Go unpins */
@@ -165,7 +173,7 @@ struct core_block {
   uint64_t state;
   core_share *share; /* that the block holds */
   core_stack *home;  /* where it goes when it dies; NULL where its pool looks for dead ones by itself, as Go's do */
-  core_block *next;  /* link of the list that it is in */
+  void *next;        /* link of the list that it is in */
   uint64_t since;    /* how many exports its pool had made when it was found dead. Go: 0 unless it is free */
   uint64_t pad;
   int64_t dims[2 * CORE_RANK_SMALL]; /* shape, then strides; blocks for higher ranks have more */
@@ -203,8 +211,6 @@ CORE_API int core_block_take(core_block *block);
 CORE_API void core_block_return(core_block *block);
 /* Ends a block that is live or was taken over. */
 CORE_API void core_block_end(core_block *block);
-/* Pushes a dead block on the stack that it goes home by. It may be in use again at once. */
-CORE_API void core_push_dead(core_stack *home, core_block *block);
 
 /* Whether this process is a fork of the one that the core was started in. */
 CORE_API int core_forked(void);

@@ -209,7 +209,8 @@ static core_block *block_of(core_share *share) { return (core_block *)share - 1;
 static void release_cell(core_share *share) {
   void (*lender)(void *) = share->lender;
   void *ctx = share->ctx;
-  core_push_dead(&pools[CELLS].home, block_of(share));
+  core_block *block = block_of(share);
+  core_push(&pools[CELLS].home, block, &block->next);
   core_release_lent(lender, ctx);
 }
 

@@ -3,15 +3,6 @@
 
 _Static_assert(sizeof(core_slot) == 64, "a slot is one cache line");
 
-/* The slot may be in use again as soon as it is pushed. */
-static void push_dead(core_slot *slot) {
-  core_stack *home = slot->home;
-  void *top = __atomic_load_n(&home->top, __ATOMIC_RELAXED);
-  do {
-    slot->share.data = top;
-  } while (!__atomic_compare_exchange_n(&home->top, &top, slot, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
-}
-
 /* Only what is pinned has to wait for Go. Its bytes are counted after the push, so that what Go has not seen is never
  * uncounted. */
 void core_release_slot(core_share *share) {
@@ -20,7 +11,7 @@ void core_release_slot(core_share *share) {
   void *ctx = share->ctx;
   uint64_t bytes = slot->bytes;
   uint32_t kind = slot->kind;
-  push_dead(slot);
+  core_push(slot->home, slot, &slot->share.data);
   switch (kind) {
     case CORE_SLOT_PINNED: core_wake(bytes); break;
     case CORE_SLOT_ALLOCATED: core_free_memory(ctx); break;
