@@ -47,7 +47,7 @@ MUTANTS = [
     ("only slabs without live blocks give their pages back", "block.go",
      "		if blockAt(at).since == 0 {\n			return false\n		}\n", "", "TestTrimMeetsExports|TestPagesAreGivenBack"),
     ("blocks rest where their pages were given back, too", "block.go",
-     " && p.exports-p.slabs[i].since > quarantine", "", "TestPagesAreGivenBackAfterAPeak"),
+     " && p.exports-p.slabs[p.spare[0]].since > quarantine", "", "TestPagesAreGivenBackAfterAPeak"),
     ("a deleter ends a block once", "block.c",
      "    if (state != CORE_LIVE && !(taken && state == CORE_TAKEN)) {", "    if (state == CORE_FREE) {", "SecondDelete|Double"),
     ("Go's release ends a block once", "block.go",

@@ -31,7 +31,7 @@ type pool struct {
 
 	fresh, end uintptr // blocks that were not used yet, of one of the slabs
 	slabs      []slab
-	spare      int // how many of them have no pages
+	spare      []int // those of them that have no pages, the oldest first
 	trimming   bool
 
 	size uintptr // of a block
@@ -141,14 +141,10 @@ func (p *pool) carve() *Block {
 // grow gets a slab to carve blocks from.
 func (p *pool) grow() bool {
 	var s *slab
-	for i := range p.slabs {
-		if p.spare > 0 && p.slabs[i].spare && p.exports-p.slabs[i].since > quarantine {
-			s = &p.slabs[i]
-			p.spare--
-			break
-		}
-	}
-	if s == nil {
+	if len(p.spare) > 0 && p.exports-p.slabs[p.spare[0]].since > quarantine {
+		s = &p.slabs[p.spare[0]]
+		p.spare = p.spare[1:]
+	} else {
 		pages := mapPages(slabBytes)
 		if pages == 0 {
 			return false
@@ -205,7 +201,7 @@ func trim() {
 		sh := &all[i]
 		sh.mu.Lock()
 		p := &sh.blocks
-		worthwhile := len(p.slabs)-p.spare > 2 && !p.trimming
+		worthwhile := len(p.slabs)-len(p.spare) > 2 && !p.trimming
 		p.trimming = p.trimming || worthwhile
 		sh.mu.Unlock()
 		if worthwhile {
@@ -225,7 +221,7 @@ func (sh *shard) trim() {
 			clearPages(s.pages, slabBytes)
 			sh.mu.Lock()
 			p.slabs[i].spare, p.slabs[i].since = true, p.exports
-			p.spare++
+			p.spare = append(p.spare, i)
 		}
 		sh.mu.Unlock() // exports need not wait for all of it
 		sh.mu.Lock()
