@@ -36,6 +36,7 @@ func union(options []ImportOption) (all ImportOption) {
 // must. Lifetime: until then. Threads: any. On error: nothing moved, the caller still owns managed, but an export of this
 // library that was released or taken over before, or a copy of its struct ([ErrClosed]); and [ErrVersion], a
 // major version that is not 1: the deleter has been called, as the standard asks, and nothing behind flags was read.
+// (Version 0.0 without a deleter is also what a released export is once its block was given back to the system.)
 func Import(managed unsafe.Pointer, options ...ImportOption) (*Tensor, error) {
 	const op = "import"
 	if err := checkAddress(op, managed); err != nil {

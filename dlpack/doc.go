@@ -29,7 +29,8 @@
 // The deleter in the block is C and makes no call into Go: it marks the block dead and drops the block's share of the
 // memory. It may therefore be called from any thread, by an I/O thread, under a pending exception, in a forked child
 // and after an interpreter is gone. It trusts none of the public fields, and a second call is ignored and counted, until
-// the block is in use again, after 64 further exports at the earliest.
+// the block is in use again, after 64 further exports at the earliest. After a peak of exports, a collection gives memory of
+// blocks back to the system: these read as zeros, their deleters as NULL, and what comes too late for them is not counted.
 //
 // Memory is counted by a word in C memory: one share for all of Go's tensors together, one for each export. Whoever
 // drops the last one ends the memory, there and then, on that thread: C memory is freed, other memory given back to its

@@ -539,7 +539,7 @@ func FromBytes(data []byte, s Spec) (*Tensor, error) {
 }
 
 func fromMemory(op string, start unsafe.Pointer, size int64, s *Spec) (*Tensor, error) {
-	t := newRoot(len(s.Shape))
+	t := newRoot(min(len(s.Shape), MaxRank)) // place refuses more
 	t.mem.Collect(start, size)
 	t.device = Device{Type: CPU}
 	if err := t.place(op, uintptr(start), s.flags(), s); err != nil {

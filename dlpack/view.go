@@ -25,7 +25,7 @@ func (t *Tensor) View(s Spec) (*Tensor, error) {
 	if err := t.acquire(op); err != nil {
 		return nil, err
 	}
-	v := newView(t.device.words(len(s.Shape)), t.mem) // with the reference taken above
+	v := newView(t.device.words(min(len(s.Shape), MaxRank)), t.mem) // with the reference taken above; place refuses more
 	if err := v.place(op, v.lay(t), s.flags()|t.flags&ReadOnly, &s); err != nil {
 		t.done()
 		return nil, err

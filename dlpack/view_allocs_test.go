@@ -3,6 +3,7 @@
 package dlpack_test
 
 import (
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -54,4 +55,30 @@ func TestAViewIsOneAllocation(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, dlpack.SetAt[float32](tensor, 1, 2, 3, 4))
 	}))
+}
+
+// A description with more dimensions than a tensor can have is refused before room is made for them.
+func TestShapesThatAreTooLongCostNothing(t *testing.T) {
+	tensor, err := dlpack.FromSlice(make([]float32, 1))
+	require.NoError(t, err)
+	defer tensor.Close()
+	long := make([]int64, 1<<20)
+	for i := range long {
+		long[i] = 1
+	}
+	for name, make := range map[string]func() (*dlpack.Tensor, error){
+		"view":       func() (*dlpack.Tensor, error) { return tensor.View(dlpack.Spec{DType: dlpack.Float32, Shape: long}) },
+		"new":        func() (*dlpack.Tensor, error) { return dlpack.New(dlpack.Float32, long...) },
+		"from slice": func() (*dlpack.Tensor, error) { return dlpack.FromSlice([]float32{1}, long...) },
+		"from bytes": func() (*dlpack.Tensor, error) {
+			return dlpack.FromBytes(nil, dlpack.Spec{DType: dlpack.Float32, Shape: long})
+		},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := make()
+		runtime.ReadMemStats(&after)
+		require.ErrorIs(t, err, dlpack.ErrLayout, name)
+		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20), name)
+	}
 }
