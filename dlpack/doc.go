@@ -53,8 +53,8 @@
 // not a plan: it comes with a collection, whenever that is, it costs a third of an import more
 // ([NoSafetyNet] does without), and it frees nothing once a bare slice was handed out, since the slice
 // may outlive the Tensor. The collector does not see foreign bytes; where more than 64 MiB of them are
-// out, and twice as many as it last found in use, a collection is started to look for forgotten ones. Of one memory
-// at most 1 GiB is counted.
+// out, and more than twice as many as were in use, a collection is started to look for forgotten ones. After a peak that
+// bound sinks by an eighth with each collection, so that there are few. Of one memory at most 1 GiB is counted.
 //
 // Deleters and releases of forgotten memory may block, as those do that wait for Python's GIL. They run on
 // goroutines of this library, up to 64 at a time, and never on the runtime's own, which run the cleanups and

@@ -14,5 +14,5 @@ type Stats struct {
 	Forgotten     int64 // imports and allocations, all of whose tensors were dropped without Close, that the net has seen to, once their releases have returned
 }
 
-// ReadStats reaps, and returns the counters.
+// ReadStats reaps, and returns the counters. While other goroutines work they are of different moments.
 func ReadStats() Stats { return Stats(core.ReadStats()) }

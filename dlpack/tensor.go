@@ -170,7 +170,8 @@ func (t *Tensor) span() (low, high int64) {
 
 // Close ends this tensor's hold on its memory. The first call has an effect, later ones have none.
 // When it is the last hold, the memory goes back to its producer: the deleter runs before Close
-// returns, on this thread. What was exported lives on.
+// returns, on this thread; or, inside of eight other releases, once the innermost of them has returned. What was exported
+// lives on.
 //
 // Ownership: ends this reference. Lifetime: slices from [Values] must not be used after the last
 // Close. Threads: any goroutine. On error: never fails; the result makes it an io.Closer.

@@ -342,10 +342,21 @@ static int buffer_layout(const Py_buffer *buffer, int64_t item, DLTensor *view) 
   return 0;
 }
 
+/* Whether elements are references to objects, or have some among their fields, whose names stand between colons. */
+static int has_objects(const char *format) {
+  int name = 0;
+  for (; format != NULL && *format != 0; format++) {
+    if (*format == ':') name = !name;
+    else if (*format == 'O' && !name) return 1;
+  }
+  return 0;
+}
+
 /* Another data type or shape reads the bytes anew, which must lie without gaps. */
 static int buffer_reread(const Py_buffer *buffer, PyObject *shape, DLTensor *view, core_extent *extent,
                          int64_t natural) {
   char message[MESSAGE_SIZE];
+  if (has_objects(buffer->format)) return refuse("its elements are references to objects");
   if (!PyBuffer_IsContiguous(buffer, 'C')) return refuse("a new dtype or shape needs a row-major buffer");
   int64_t bits = (int64_t)view->dtype.bits * view->dtype.lanes;
   view->strides = NULL;

@@ -735,6 +735,18 @@ def test_buffers_have_struct_letters_like_numpy(name):
     assert b.dtype == a.dtype and b.ctypes.data == a.ctypes.data
 
 
+def test_from_buffer_never_reads_references_to_objects_as_numbers():
+    fields = np.zeros(2, [("Offset", "f8"), ("value", "O")])
+    for objects in np.array([object()]), fields:
+        for arguments in ("uint64",), ("uint8", (objects.nbytes,)):
+            with pytest.raises(BufferError, match="references to objects"):
+                dlbridge.from_buffer(objects, *arguments)
+        with pytest.raises(BufferError, match="no DLPack dtype"):
+            dlbridge.from_buffer(objects, shape=(2, 1))
+    numbers = np.zeros(2, [("Offset", "f8"), ("O", "f8")])
+    assert dlbridge.from_buffer(numbers, "float64").shape == (4,)
+
+
 def test_from_buffer_takes_ctypes_and_strided_arrays():
     values = (ctypes.c_int64 * 3)(1, 2, 3)
     t = dlbridge.from_buffer(values)

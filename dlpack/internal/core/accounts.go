@@ -15,19 +15,24 @@ var (
 	forgotten                    atomic.Int64
 )
 
-// A counter is changed by many goroutines at once, and read by few. Each has a part of it to change.
+// A counter counts what is alive. Many goroutines change it at once, each a part of its own, and few read it.
 type counter [maxShards]struct {
-	n atomic.Int64
-	_ [56]byte
+	begun, ended atomic.Int64
+	_            [48]byte
 }
 
-func (c *counter) add(n int64) { c[here()%maxShards].n.Add(n) }
+func (c *counter) begin()      { c[here()%maxShards].begun.Add(1) }
+func (c *counter) end(n int64) { c[here()%maxShards].ended.Add(n) }
 
-func (c *counter) load() (sum int64) {
+// live is never below what is alive throughout: what has ended is read first.
+func (c *counter) live() (n int64) {
 	for i := range c {
-		sum += c[i].n.Load()
+		n -= c[i].ended.Load()
 	}
-	return sum
+	for i := range c {
+		n += c[i].begun.Load()
+	}
+	return n
 }
 
 // foreign accounts for bytes that the collector does not see. Forgotten imports of many megabytes
@@ -37,8 +42,11 @@ var foreign = accounts{due: make(chan struct{}, 1)}
 // A collection is due when the bytes pass a limit. Each that is due doubles the limit, so that memory in
 // use, or closed in time, brings about few; collections and what they find lower it again.
 type accounts struct {
-	small counter // bytes that do not make a batch yet
 	bytes atomic.Int64
+	small [maxShards]struct { // bytes that do not make a batch yet
+		n atomic.Int64
+		_ [56]byte
+	}
 	limit atomic.Int64
 	once  sync.Once
 	mu    sync.Mutex // held while the limit is lowered, so that the last to do so has the last word
@@ -79,6 +87,15 @@ func (a *accounts) start() {
 			runtime.GC()
 		}
 	})
+}
+
+// sum is how many bytes there are. While others change them it may be off by some batches.
+func (a *accounts) sum() int64 {
+	sum := a.bytes.Load()
+	for i := range a.small {
+		sum += a.small[i].n.Load()
+	}
+	return max(sum, 0)
 }
 
 // settle lowers the limit, not all at once, towards twice what a collection left.

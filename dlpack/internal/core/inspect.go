@@ -35,7 +35,7 @@ func SettleForeignBytes() {
 }
 
 // SettleImports takes n imports off the counters that a test left behind on purpose.
-func SettleImports(n int64) { liveImports.add(-n) }
+func SettleImports(n int64) { liveImports.end(n) }
 
 // SetReferences makes it look as if so many references were taken of a memory.
 func SetReferences(m *Memory, n int32) { m.refs.Store(n) }

@@ -94,7 +94,7 @@ func (m *Memory) hold(kind Kind, s *slot, data uintptr, size int64) {
 	h := s.handle()
 	m.handle = uint64(h)
 	m.catch(kind, 0, h, size)
-	liveAllocations.add(1)
+	liveAllocations.begin()
 }
 
 // Import makes it the memory of a managed tensor. Its share is counted from the first export on.
@@ -104,7 +104,7 @@ func (m *Memory) Import(kind Kind, managed uintptr, low, high uintptr, guarded b
 		m.catch(kind, managed, noHandle, int64(high-low))
 	}
 	m.kind = kind
-	liveImports.add(1)
+	liveImports.begin()
 }
 
 // Borrow makes it memory that nothing is to be done about.
@@ -162,10 +162,10 @@ func giveUp(kind Kind, managed uintptr, h handle) {
 	switch kind {
 	case Allocated, Lent:
 		strike(KindAllocation, uintptr(h))
-		liveAllocations.add(-1)
+		liveAllocations.end(1)
 	case ImportedVersioned, ImportedLegacy:
 		strike(KindImport, managed)
-		liveImports.add(-1)
+		liveImports.end(1)
 		if h == noHandle {
 			ReleaseClaimed(kind == ImportedVersioned, managed)
 			return

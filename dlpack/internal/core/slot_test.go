@@ -122,6 +122,28 @@ func TestSharesMeetCloses(t *testing.T) {
 	assert.Zero(t, Pinned())
 }
 
+// What is alive is never fewer than none, however busy the counters are.
+func TestCountersOfWhatIsAlive(t *testing.T) {
+	var c counter
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for range 20_000 {
+				c.begin()
+				func() { // another frame of the stack, and mostly another part
+					var frame [16 << 10]byte
+					c.end(int64(1 + frame[len(frame)/2]))
+				}()
+			}
+		})
+	}
+	for range 2000 {
+		require.GreaterOrEqual(t, c.live(), int64(0))
+	}
+	group.Wait()
+	require.Zero(t, c.live())
+}
+
 func pinned(t *testing.T) *Memory {
 	t.Helper()
 	data := make([]byte, 64)
@@ -147,7 +169,7 @@ func TestAMemoryHasOneSlot(t *testing.T) {
 		first.end(stateLive)
 		if m == imported { // there is no tensor that could be released
 			m.uncatch()
-			liveImports.add(-1)
+			liveImports.end(1)
 			continue
 		}
 		m.Close()

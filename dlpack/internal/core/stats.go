@@ -12,9 +12,9 @@ func ReadStats() Stats {
 	Reap()
 	return Stats{
 		Exports:       lookAtAll() + exportsOfC(),
-		Imports:       liveImports.load(),
-		Allocations:   liveAllocations.load(),
-		ForeignBytes:  foreign.bytes.Load() + foreign.small.load(),
+		Imports:       liveImports.live(),
+		Allocations:   liveAllocations.live(),
+		ForeignBytes:  foreign.sum(),
 		DoubleDeletes: int64(doubleDeletes.Load() + doubleDeletesOfC()),
 		Forgotten:     forgotten.Load(),
 	}
