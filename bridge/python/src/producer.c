@@ -5,14 +5,22 @@ const char capsule_versioned_used[] = "used_dltensor_versioned";
 const char capsule_legacy[] = "dltensor";
 const char capsule_legacy_used[] = "used_dltensor";
 
-/* Runs wherever a capsule dies, at interpreter exit and under a pending exception too. One that was
- * consumed has another name. One whose managed tensor was taken over by its address does not own it. */
+/* A capsule of an export remembers which export of its block that is. One whose managed tensor was taken over by its
+ * address, and not renamed, does not own it, nor what the block was exported for since. */
+static void *number_of(const core_block *block) { return (void *)(uintptr_t)block->since; }
+
+static int owns(PyObject *capsule, const core_block *block) {
+  return number_of(block) == PyCapsule_GetContext(capsule) && core_block_state(block) != CORE_TAKEN;
+}
+
+/* These run wherever a capsule dies, at interpreter exit and under a pending exception too. One that was consumed has
+ * another name. */
 static void capsule_end_versioned(PyObject *capsule) {
   if (!PyCapsule_IsValid(capsule, capsule_versioned)) return;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   DLManagedTensorVersioned *managed = PyCapsule_GetPointer(capsule, capsule_versioned);
-  if (core_block_state((core_block *)managed) != CORE_TAKEN) core_delete_versioned(managed);
+  if (owns(capsule, (core_block *)managed)) core_delete_versioned(managed);
   PyErr_Restore(type, value, traceback);
 }
 
@@ -21,7 +29,7 @@ static void capsule_end_legacy(PyObject *capsule) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   DLManagedTensor *managed = PyCapsule_GetPointer(capsule, capsule_legacy);
-  if (core_block_state((core_block *)managed) != CORE_TAKEN) core_delete_legacy(managed);
+  if (owns(capsule, (core_block *)managed)) core_delete_legacy(managed);
   PyErr_Restore(type, value, traceback);
 }
 
@@ -29,6 +37,7 @@ static PyObject *versioned_capsule(DLManagedTensorVersioned *managed) {
   if (managed == NULL) return PyErr_NoMemory();
   PyObject *capsule = PyCapsule_New(managed, capsule_versioned, capsule_end_versioned);
   if (capsule == NULL) core_release_versioned(managed);
+  else PyCapsule_SetContext(capsule, number_of((core_block *)managed));
   return capsule;
 }
 
@@ -36,6 +45,7 @@ static PyObject *legacy_capsule(DLManagedTensor *managed) {
   if (managed == NULL) return PyErr_NoMemory();
   PyObject *capsule = PyCapsule_New(managed, capsule_legacy, capsule_end_legacy);
   if (capsule == NULL) core_release_legacy(managed);
+  else PyCapsule_SetContext(capsule, number_of((core_block *)managed));
   return capsule;
 }
 

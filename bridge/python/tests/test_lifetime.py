@@ -1061,3 +1061,26 @@ def test_the_interpreter_lock_is_not_needed_by_a_c_reader(c):
     for t in threads:
         t.join()
     assert total(a) == 6.0
+
+
+def test_an_old_capsule_does_not_end_what_has_its_place():
+    """Its tensor was taken by its address, and the capsule not renamed as DLPack asks."""
+    run_python("""
+        import ctypes, dlbridge
+        address_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+        for version, name in ((1, 0), b"dltensor_versioned"), (None, b"dltensor"):
+            tensor = dlbridge.from_buffer(bytearray(64))
+            first = tensor.__dlpack__(max_version=version)  # which has a place of its own
+            old = tensor.__dlpack__(max_version=version)
+            place = address_of(old, name)
+            if version is None:
+                deleter = ctypes.cast(place + 56, ctypes.POINTER(ctypes.c_void_p))[0]
+                ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter)(place)
+            else:
+                dlbridge.from_address(place).close()
+            later = [tensor.__dlpack__(max_version=version) for _ in range(3000)]
+            assert place in [address_of(capsule, name) for capsule in later]
+            before = dlbridge.counters()
+            del old
+            assert dlbridge.counters() == before
+    """)

@@ -174,7 +174,8 @@ struct core_block {
   core_share *share; /* that the block holds */
   core_stack *home;  /* where it goes when it dies; NULL where its pool looks for dead ones by itself, as Go's do */
   void *next;        /* link of the list that it is in */
-  uint64_t since;    /* how many exports its pool had made when it was found dead. Go: 0 unless it is free */
+  uint64_t since;    /* how many exports its pool had made when it was found dead. Before that, C: when it was exported;
+                      * Go: 0 */
   uint64_t pad;
   int64_t dims[2 * CORE_RANK_SMALL]; /* shape, then strides; blocks for higher ranks have more */
 };

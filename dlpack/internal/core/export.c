@@ -98,6 +98,7 @@ static core_block *pool_take(pool *pool) {
     pool->free--;
   }
   block->next = NULL; /* who holds this block does not refer to the next one's */
+  block->since = pool->exports; /* the number of this export */
   return block;
 }
 
