@@ -17,6 +17,8 @@ import (
 
 func nanoseconds(n C.int64_t) time.Duration { return time.Duration(n) }
 
+var added int64
+
 //export goNothing
 func goNothing() {}
 
@@ -26,6 +28,11 @@ func yardsticks() []path {
 		{name: "cgo_call", run: func(n int) {
 			for range n {
 				C.nothing()
+			}
+		}},
+		{name: "atomic_add", run: func(n int) {
+			for range n {
+				atomic.AddInt64(&added, 1)
 			}
 		}},
 		{name: "callback_on_go_thread", clocked: func(n int) time.Duration {

@@ -83,6 +83,7 @@ var tables = []table{
 		{path: "life_turns_1000", what: "1,000 tensors in turn"},
 		{path: "life_handed_over", what: "exported by one goroutine, released by another"},
 		{path: "life_worst_export", what: "the longest of 100,000 exports after a million were alive at once and have died, each thousand in its quietest of 20 trials"},
+		{path: "atomic_add", what: "an atomic addition, of which an export and its release need five, or such as cost the same", peers: true},
 		{path: "c_fill_free", what: "plain C, of memory that is there: malloc, fill, free", peers: true},
 		{path: "c_life", what: "plain C: zeroed memory with a count of its holders, exported once, released, let go of", peers: true},
 		{path: "arrow_life_go_memory", what: "arrow-go cdata, Go memory: made, exported once, released twice", peers: true},
