@@ -239,5 +239,5 @@ func TestShardsShareTheirSlots(t *testing.T) {
 		}()
 		<-done
 	}
-	assert.LessOrEqual(t, int(table.made-before), many+len(allShards())*runSlots)
+	assert.Less(t, int(table.made-before), 2*many, "but for runs that were taken while other shards were locked")
 }
