@@ -31,7 +31,7 @@ type pool struct {
 
 	fresh, end uintptr // blocks that were not used yet, of one of the slabs
 	slabs      []slab
-	spare      []int // those of them that have no pages, the oldest first
+	spare      []int // indices of the slabs that gave their pages back, in the order in which they did
 	trimming   bool
 
 	size uintptr // of a block

@@ -698,7 +698,7 @@ core_status core_copy_compact(core_share **out, const DLTensor *t, uint64_t flag
   int64_t to[CORE_RANK_MAX], from[CORE_RANK_MAX], step = item;
   for (int32_t d = t->ndim - 1; d >= 0; d--) {
     to[d] = step;
-    from[d] = t->shape[d] > 1 ? t->strides[d] * item : 0; /* that of one element may be anything */
+    from[d] = t->shape[d] > 1 ? t->strides[d] * item : 0; /* nobody follows the stride of a single element */
     step *= t->shape[d]; /* of some elements, whose size was checked */
   }
   core_copy(share->data, to, src, from, t->shape, t->ndim, (size_t)item);
