@@ -30,8 +30,8 @@ export GO
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo examples test test-go test-python test-peers check vet staticcheck asan tsan cgocheck2 gogc1 debug processors arm64 mutants abi vendor \
-	header installed dist fuzz bench venv clib install uninstall clean
+.PHONY: help demo examples test test-go test-python test-peers check vet staticcheck asan tsan cgocheck2 gogc1 debug \
+	processors arm64 mutants abi vendor header installed dist fuzz bench venv clib install uninstall clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,14 +83,13 @@ staticcheck: ## staticcheck, at a pinned version
 asan: $(VENV)/requirements.done ## the Go tests under AddressSanitizer and LeakSanitizer
 	$(TVM_FFI) ASAN_OPTIONS=allocator_may_return_null=1 $(GO) test -asan $(GOTESTFLAGS) ./...
 
-# The tests of the core, and those of the package above it in which threads meet. ThreadSanitizer sees the C code here, and
-# the race detector Go's.
+# ThreadSanitizer checks the C code; Go's race detector, in test-go, does not see it. THREADS selects the tests of dlpack that
+# use several threads.
 THREADS := -run 'Meet|Race|Thread|TakenOver|Model|Chains'
+TSAN := TSAN_OPTIONS=allocator_may_return_null=1 CGO_CFLAGS='-g -O2 -fsanitize=thread' CGO_LDFLAGS=-fsanitize=thread
 tsan: ## the C core under ThreadSanitizer
-	TSAN_OPTIONS=allocator_may_return_null=1 CGO_CFLAGS='-g -O2 -fsanitize=thread' CGO_LDFLAGS=-fsanitize=thread \
-	  $(GO) test $(GOTESTFLAGS) ./dlpack/internal/core
-	TSAN_OPTIONS=allocator_may_return_null=1 CGO_CFLAGS='-g -O2 -fsanitize=thread' CGO_LDFLAGS=-fsanitize=thread \
-	  $(GO) test $(GOTESTFLAGS) $(THREADS) ./dlpack
+	$(TSAN) $(GO) test $(GOTESTFLAGS) ./dlpack/internal/core
+	$(TSAN) $(GO) test $(GOTESTFLAGS) $(THREADS) ./dlpack
 
 processors: ## the same tests on 1, 2 and 8 processors of Go's
 	for n in 1 2 8; do \

@@ -16,10 +16,10 @@ import (
 // tensor can be closed while they live. Strides are always given, byte_offset is 0 on the host, and
 // data is NULL without elements.
 //
-// Ownership: the result is the consumer's, who calls its deleter once ([Release] does, in Go), with its address and not
-// that of a copy of the struct. Lifetime: the memory lives at least until then. Threads: the deleter may run on any thread, in a
-// forked child, and after the exit of an interpreter: it is C and never enters Go. On error:
-// [ErrClosed], [ErrBorrowed], [ErrMemory].
+// Ownership: the result is the consumer's, who calls its deleter once, as [Release] does in Go. The deleter takes the
+// address that was handed out, and not that of a copy of the struct. Lifetime: the memory lives at least until then.
+// Threads: the deleter may run on any thread, in a forked child, and after the exit of an interpreter: it is C and never
+// enters Go. On error: [ErrClosed], [ErrBorrowed], [ErrMemory].
 func (t *Tensor) Export() (unsafe.Pointer, error) {
 	if t == nil {
 		return nil, t.errClosed("export")

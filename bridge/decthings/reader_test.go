@@ -202,7 +202,6 @@ func TestReaderEndsWithAPanic(t *testing.T) {
 	}
 }
 
-// An error may come with the last bytes, and not again.
 // wrongCount is an io.Reader that gives its data, and then returns a count without having written anything.
 type wrongCount struct {
 	data  []byte
@@ -232,6 +231,7 @@ func TestReaderRefusesCountsThatAReaderMustNotReturn(t *testing.T) {
 	}
 }
 
+// An error may come with the last bytes, and not again.
 func TestReaderKeepsAnErrorThatComesWithTheLastBytes(t *testing.T) {
 	broken := errors.New("broken")
 	for _, size := range []int{100, 1 << 16, 1 << 20} {

@@ -212,16 +212,16 @@ func (m *Memory) firstExport(rank int) (*Block, Status) {
 		return nil, NoMemory
 	}
 	defer sh.mu.Unlock()
-	shares := uint64(1) // Go's
+	shares := uint64(1) // one for all of Go's tensors
 	if rank <= rankSmall {
-		shares = 2 // and that of the block
+		shares = 2 // and one for the block, which is made below
 	}
 	s := sh.slots.take(m.kind, shares)
 	if s == nil {
 		return nil, NoMemory
 	}
 	if m.kind == Collected {
-		s.hold(m.keep, m.High-m.Low, m)
+		s.pinMemory(m.keep, m.High-m.Low, m)
 	} else {
 		s.ctx = m.managed
 	}
@@ -256,7 +256,7 @@ func ExportOnce(start unsafe.Pointer, size int64, rank int) (*Block, Status) {
 		sh.mu.Unlock()
 		return nil, NoMemory
 	}
-	s.hold(start, uintptr(size), nil)
+	s.pinMemory(start, uintptr(size), nil)
 	var b *Block
 	if rank <= rankSmall {
 		b = sh.blocks.take(s)

@@ -25,8 +25,8 @@ func (p *pin) free() {
 	p.memory = nil
 }
 
-// hold pins Go's memory. memory may be nil.
-func (s *slot) hold(start unsafe.Pointer, size uintptr, memory *Memory) {
+// pinMemory pins Go's memory. memory may be nil.
+func (s *slot) pinMemory(start unsafe.Pointer, size uintptr, memory *Memory) {
 	s.bytes = uint64(size)
 	p := s.pin()
 	p.memory = memory

@@ -36,7 +36,7 @@ func drain() {
 		sh.mu.Lock()
 		for b := &sh.slots; b.pending != 0 || atomic.LoadUintptr(&b.dead.top) != 0; {
 			b.reap(some)
-			sh.mu.Unlock() // whoever takes a slot need not wait for all of it
+			sh.mu.Unlock() // lets exports in between
 			sh.mu.Lock()
 		}
 		sh.mu.Unlock()

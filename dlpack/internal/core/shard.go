@@ -10,8 +10,8 @@ import (
 )
 
 // A shard has slots, and blocks for tensors of small ranks, under one mutex: a first export needs both. Goroutines on
-// different processors rarely meet in one. Behind those shards stands one for each of largeRanks, of which only the
-// blocks are used.
+// different processors rarely meet in one. The last shards of the list are for larger ranks, one for each of largeRanks: they
+// have blocks, and their slots are not used.
 type shard struct {
 	mu     sync.Mutex
 	slots  bin
@@ -87,8 +87,8 @@ func lockShard() *shard {
 	return sh
 }
 
-// here is a number by which goroutines keep out of each other's way: that of the caller's stack, which is mostly the same
-// for one goroutine and another for others.
+// here is a hash of the address of the caller's stack. It is mostly the same each time that one goroutine calls it, and
+// mostly another one for other goroutines, so that they use different shards and parts of counters.
 func here() uint {
 	var local byte
 	stack := uintptr(unsafe.Pointer(&local))

@@ -193,7 +193,7 @@ func (b *bin) reap(limit int) {
 	}
 }
 
-// put takes a slot back of which no share is left.
+// put adds a slot to the free ones. Its count of shares is zero.
 func (b *bin) put(s *slot) {
 	if Kind(s.kind) == Collected {
 		s.pin().free()

@@ -333,7 +333,7 @@ func viewAims() (targets []target) {
 	return targets
 }
 
-// lifeAims are those of whole lives, in empty cgo calls.
+// lifeAims bound what whole lives cost, in empty cgo calls, and how often they allocate.
 func lifeAims() (targets []target) {
 	for _, life := range []struct {
 		name        string
