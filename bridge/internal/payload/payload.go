@@ -5,6 +5,7 @@ package payload
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -57,13 +58,14 @@ func Room(dst []byte, more, index, align int) ([]byte, error) {
 	return append(Aligned(index, size, align), dst...), nil
 }
 
-// Shape describes a shape in an error: the sizes of the first dimensions, however many there are.
+// Shape describes a shape in an error: the sizes of the first dimensions, however many there are. It formats a copy, so
+// that callers which only mention a shape in an error can keep it on their stack.
 func Shape(shape []int64) string {
 	const most = 16
 	if len(shape) <= most {
-		return fmt.Sprint(shape)
+		return fmt.Sprint(slices.Clone(shape))
 	}
-	return strings.TrimSuffix(fmt.Sprint(shape[:most]), "]") + fmt.Sprintf(" ... of %d dimensions]", len(shape))
+	return strings.TrimSuffix(fmt.Sprint(slices.Clone(shape[:most])), "]") + fmt.Sprintf(" ... of %d dimensions]", len(shape))
 }
 
 // NotBool is the index of the first byte that is neither 0 nor 1, or -1.
