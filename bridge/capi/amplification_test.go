@@ -27,7 +27,7 @@ type measurer struct {
 func startMeasurer(t testing.TB) *measurer {
 	dir := t.TempDir()
 	run(t, nil, nil, "go", "build", "-buildmode=c-shared", "-tags=dlbridge_fault", "-o", filepath.Join(dir, "libfault.so"), "../libdlbridge")
-	program := compile(t, "cc", "amplification.c", append(append(slices.Clone(c11), "testdata/count.c"), linked(dir, "fault")...)...)
+	program := compile(t, "cc", "amplification.c", append(append(slices.Clone(c11), "testdata/count_memory.c"), linked(dir, "fault")...)...)
 	command := exec.Command(program)
 	in, err := command.StdinPipe()
 	require.NoError(t, err)

@@ -6,17 +6,17 @@
 //
 // # Design notes
 //
-// Tensors, and messages once they are made, are C: tensor.c and message.c stand on the C core that
+// Tensors, and messages once they are made, are C: tensor.c and tens_message.c stand on the C core that
 // package dlpack brings along, and never enter Go. They work on any thread at any time, in a forked
-// child too. Only reading and writing is Go's: codec.c (messages) and value.c (Decthings and TensorFlow)
-// check arguments and call the functions of codec.go and value.go.
+// child too. Only reading and writing is Go's: tens.c, decthings.c and tensorflow.c
+// check arguments and call the Go functions of the files of the same names.
 //
 // Go describes and C owns. While it is called, Go reads the caller's frames and tensors as views that
 // own nothing, and leaves a description in C memory. The holds on frames and tensors are made in C
 // afterwards, so that an error at any point leaves the caller everything. No Go pointer is kept in C.
 //
 // What a program holds of ours can be told from what it has given back, or handed over, already: messages and
-// elements lie in slabs that are never freed (handle.c), tensors and frames that were handed out are exports, whose
+// elements lie in slabs that are never freed (registry.c), tensors and frames that were handed out are exports, whose
 // blocks are not either. A block that is taken over says so. Its deleter then does nothing, since that call can only
 // come from the former holder; the hold ends the block by itself (core_block_end). A pointer into memory that is not there faults; where it is Go that follows it, the
 // fault is an error like others. Go's own memory cannot run out without ending the process, so that elements that are put
@@ -53,7 +53,7 @@ import (
 var errMemory = errors.New("dlbridge: out of memory")
 
 // fault is called at the beginning of every call from C, with 1, and when a message is all but made, with
-// 2. Only tests set it: see fault.go.
+// 2. Only tests set it: see fault_injection.go.
 var fault func(at int)
 
 // guard runs a call from C. It is the one place where errors become codes, and where panics end: those

@@ -36,18 +36,18 @@ CAPI int64_t capi_held(void);
 
 typedef enum { CAPI_FOREIGN = -1, CAPI_ENDED = 0, CAPI_MESSAGE, CAPI_ELEMENTS, CAPI_KINDS } capi_kind;
 
-/* A zeroed dlb_message or capi_elements, which counts as ended until capi_handle_give. Until then only its maker has it,
+/* A zeroed dlb_message or capi_elements, which counts as ended until capi_object_publish. Until then only its maker has it,
  * whatever address others pass. NULL when there is no memory. */
-CAPI void *capi_handle_new(void);
-CAPI void capi_handle_give(void *object, capi_kind kind);
+CAPI void *capi_object_new(void);
+CAPI void capi_object_publish(void *object, capi_kind kind);
 /* What lies at an address, which may be any: nothing is read there unless it is a handle. */
-CAPI capi_kind capi_handle_kind(const void *object);
+CAPI capi_kind capi_object_kind(const void *object);
 /* Ends a handle of a kind. True for the one call that does: what the handle has is then the caller's to end,
- * who gives it back with capi_handle_free. */
-CAPI int capi_handle_end(void *object, capi_kind kind);
-CAPI void capi_handle_free(void *object);
+ * who gives it back with capi_object_free. */
+CAPI int capi_object_end(void *object, capi_kind kind);
+CAPI void capi_object_free(void *object);
 /* Those that have not ended. */
-CAPI int64_t capi_handles(capi_kind kind);
+CAPI int64_t capi_objects_live(capi_kind kind);
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
@@ -109,7 +109,7 @@ struct dlb_message {
   char *text;    /* room for metadata */
 };
 
-/* A zeroed message with room for as much, which capi_handle_give makes one that a program may pass. NULL when there is
+/* A zeroed message with room for as much, which capi_object_publish makes one that a program may pass. NULL when there is
  * no memory. */
 CAPI dlb_message *capi_message_new(size_t frames, size_t tensors, size_t dims, size_t text);
 /* Ends a message that no program has. */
@@ -135,7 +135,7 @@ typedef struct capi_elements {
   char *text;       /* in it */
 } capi_elements;
 
-/* Elements with room for as much, which capi_handle_give makes such that a program may pass. NULL when there is no
+/* Elements with room for as much, which capi_object_publish makes such that a program may pass. NULL when there is no
  * memory. */
 CAPI capi_elements *capi_elements_new(size_t count, size_t formats, size_t ndim, size_t text);
 
@@ -162,5 +162,23 @@ typedef struct capi_input {
   int64_t *dims; /* room for shapes */
   size_t room;
 } capi_input;
+
+/* Go's decoder of a format: fills the readings of `in`. */
+typedef int32_t (*capi_decoder)(capi_input *in, dlb_error *error);
+/* Go's encoder of a format: writes the tensor, or the elements if it is NULL, with a dialect or options in `how`. */
+typedef int32_t (*capi_encoder)(size_t *out, void *data, size_t room, DLManagedTensorVersioned *tensor,
+                                dlb_elements *elements, uint64_t how, dlb_error *error);
+
+/* Decodes one value. It needs little enough of the stack for the smallest stack that a thread can have. */
+CAPI int32_t capi_decode_value(const char *op, dlb_value *out, const dlb_frame *frame, capi_decoder decoder,
+                               capi_input *in, dlb_error *error);
+/* Decodes up to in->count values. */
+CAPI int32_t capi_decode_values(const char *op, dlb_value *out, const dlb_frame *frame, capi_decoder decoder,
+                                capi_input *in, dlb_error *error);
+/* Checks a value. If it is a tensor, sets *view to a copy of its description without a deleter, which Go may import. */
+CAPI int32_t capi_check_value(const char *op, const dlb_value *value, int with_values, DLManagedTensorVersioned *view,
+                              dlb_error *error);
+CAPI int32_t capi_encode_value(const char *op, size_t *out, void *data, size_t room, const dlb_value *value,
+                               capi_encoder encoder, uint64_t how, dlb_error *error);
 
 #endif

@@ -53,7 +53,7 @@ func coreSources() []string {
 func TestMain(m *testing.M) {
 	// The results depend on files that only the compiler opens. Opened here too, they are known to
 	// `go test`, which otherwise would not run again when one is edited.
-	for _, pattern := range []string{"*.[ch]", "testdata/*.[ch]", "testdata/peer/*", "../libdlbridge/*", core + "/*.[ch]"} {
+	for _, pattern := range []string{"*.[ch]", "testdata/*.[ch]", "testdata/two_runtimes/*", "../libdlbridge/*", core + "/*.[ch]"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			panic("no files " + pattern)
@@ -222,7 +222,7 @@ func TestG59TensorFunctionsWorkWithoutGo(t *testing.T) {
 			}
 			run(t, sanitized, nil, program)
 			flags = append(flags, "-Wl,--wrap=malloc,--wrap=calloc,--wrap=posix_memalign")
-			run(t, sanitized, nil, compile(t, "cc", "memory.c", flags...))
+			run(t, sanitized, nil, compile(t, "cc", "out_of_memory.c", flags...))
 		})
 	}
 }
@@ -246,7 +246,7 @@ func TestTensorFunctionsOfTheLibrary(t *testing.T) {
 // G1, G2, G4, G6, G54, G58, G60: see the programs.
 func TestFunctionsThatNeedGo(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{"message.c", "value.c"} {
+	for _, file := range []string{"tens.c", "elements.c"} {
 		program := compile(t, "cc", file, append(slices.Clone(c11), libraryFlags(t)...)...)
 		for _, environment := range []string{"GOGC=100", "GOGC=1", "GODEBUG=cgocheck=1,clobberfree=1,invalidptr=1"} {
 			t.Run(file+" "+environment, func(t *testing.T) {
@@ -258,13 +258,13 @@ func TestFunctionsThatNeedGo(t *testing.T) {
 
 func TestFramesThatChangeWhileTheyAreRead(t *testing.T) {
 	t.Parallel()
-	run(t, sanitized, nil, compile(t, "cc", "change.c", append(slices.Clone(c11), libraryFlags(t)...)...))
+	run(t, sanitized, nil, compile(t, "cc", "changing_frames.c", append(slices.Clone(c11), libraryFlags(t)...)...))
 }
 
 // What is still being made is not what an old address means.
 func TestWhatIsBeingMadeIsNobodyElses(t *testing.T) {
 	t.Parallel()
-	run(t, sanitized, nil, compile(t, "cc", "again.c", append(slices.Clone(c11), libraryFlags(t)...)...))
+	run(t, sanitized, nil, compile(t, "cc", "registry.c", append(slices.Clone(c11), libraryFlags(t)...)...))
 }
 
 // The library is the one that is installed: sanitizers need more of the address space than the limit leaves.
@@ -272,7 +272,7 @@ func TestMemoryThatIsMissingIsAnError(t *testing.T) {
 	t.Parallel()
 	dir, err := library()
 	require.NoError(t, err)
-	run(t, nil, nil, compile(t, "cc", "limit.c", append(slices.Clone(c11), linked(dir, "dlbridge")...)...))
+	run(t, nil, nil, compile(t, "cc", "memory_limit.c", append(slices.Clone(c11), linked(dir, "dlbridge")...)...))
 }
 
 // The library is the one that is installed: sanitizers make frames larger.
@@ -280,7 +280,7 @@ func TestFunctionsThatNeedGoRunOnSmallStacks(t *testing.T) {
 	t.Parallel()
 	dir, err := library()
 	require.NoError(t, err)
-	run(t, nil, nil, compile(t, "cc", "stack.c", append(slices.Clone(c11), linked(dir, "dlbridge")...)...))
+	run(t, nil, nil, compile(t, "cc", "small_stack.c", append(slices.Clone(c11), linked(dir, "dlbridge")...)...))
 }
 
 // A chain of owners, each of which holds the next, is released on a stack that does not grow with it.
@@ -290,7 +290,7 @@ func TestChainsOfOwnersAreReleasedOnASmallStack(t *testing.T) {
 	if sanitizer != "" { // with larger frames, and more memory for each link
 		links, stack = "100000", "262144"
 	}
-	run(t, sanitized, nil, compile(t, "cc", "chain.c", append(slices.Clone(c11), libraryFlags(t)...)...), links, stack)
+	run(t, sanitized, nil, compile(t, "cc", "release_chain.c", append(slices.Clone(c11), libraryFlags(t)...)...), links, stack)
 }
 
 // What leaks.c does, and whether a leak checker has to say something.
@@ -335,7 +335,7 @@ func TestG58FaultsBecomeErrors(t *testing.T) {
 	run(t, nil, nil, "go", "build", "-buildmode=c-shared", "-tags=dlbridge_fault",
 		"-ldflags=-extldflags '-Wl,--wrap=malloc,--wrap=calloc,--wrap=posix_memalign'",
 		"-o", filepath.Join(dir, "libfault.so"), "../libdlbridge")
-	program := compile(t, "cc", "fault.c", append(slices.Clone(c11), linked(dir, "fault")...)...)
+	program := compile(t, "cc", "fault_injection.c", append(slices.Clone(c11), linked(dir, "fault")...)...)
 	run(t, nil, nil, program)
 	program = compileHostile(t, append([]string{"-DFAULTS"}, linked(dir, "fault")...)...)
 	for seed := range 4 {
@@ -347,7 +347,7 @@ func TestG58FaultsBecomeErrors(t *testing.T) {
 func TestG61LibraryStaysAfterDlclose(t *testing.T) {
 	dir, err := library()
 	require.NoError(t, err)
-	program := compile(t, "cc", "unload.c", append(slices.Clone(c11), "-ldl")...)
+	program := compile(t, "cc", "dlclose.c", append(slices.Clone(c11), "-ldl")...)
 	run(t, nil, nil, program, filepath.Join(dir, "libdlbridge.so"))
 }
 
@@ -357,9 +357,9 @@ func TestG63LibraryIsOpenedLate(t *testing.T) {
 	t.Parallel()
 	dir, err := library()
 	require.NoError(t, err)
-	program := compile(t, "cc", "late.c", append(slices.Clone(c11), "-ldl")...)
+	program := compile(t, "cc", "static_tls.c", append(slices.Clone(c11), "-ldl")...)
 	others := func(count, room int) (files []string) {
-		one := compile(t, "cc", "late.c", "-shared", "-fPIC", fmt.Sprint("-DROOM=", room))
+		one := compile(t, "cc", "static_tls.c", "-shared", "-fPIC", fmt.Sprint("-DROOM=", room))
 		for i := range count {
 			files = append(files, fmt.Sprint(one, i))
 			require.NoError(t, os.WriteFile(files[i], read(t, one), 0o600)) // another file is another library
@@ -459,7 +459,7 @@ func TestVectorsOfOtherWriters(t *testing.T) {
 	if dir := filepath.Join(shared, "vectors", "zio"); given || exists(dir) {
 		folders = append(folders, dir)
 	}
-	program := compile(t, "cc", "vectors.c", append(slices.Clone(c11), libraryFlags(t)...)...)
+	program := compile(t, "cc", "tens_vectors.c", append(slices.Clone(c11), libraryFlags(t)...)...)
 	for _, folder := range folders {
 		t.Run(filepath.Base(folder), func(t *testing.T) {
 			var script bytes.Buffer
@@ -492,7 +492,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// describe writes what vectors.c is to do and to find. Verdicts of either are refused here.
+// describe writes what tens_vectors.c is to do and to find. Verdicts of either are refused here.
 func (v *vector) describe(w *bytes.Buffer, dir string, packed int, files []string) {
 	messageOnly := 0
 	if v.Tens == nil && v.Verdict == "accept" {

@@ -18,7 +18,7 @@ func TestProgramsWorkInLimitedEnvironments(t *testing.T) {
 	if sanitizer != "" { // which takes addresses and stacks for itself
 		environments = environments[:2]
 	}
-	for _, file := range []string{"tensor.c", "message.c", "value.c"} {
+	for _, file := range []string{"tensor.c", "tens.c", "elements.c"} {
 		program := compile(t, "cc", file, append(slices.Clone(c11), libraryFlags(t)...)...)
 		for _, s := range environments {
 			t.Run(file+", "+s.name, func(t *testing.T) {

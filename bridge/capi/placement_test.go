@@ -11,7 +11,7 @@ import (
 
 // The program calls every function of the header that takes a tensor.
 func TestFunctionsDoNotCareWhereMemoryLies(t *testing.T) {
-	source, err := os.ReadFile("testdata/place.c")
+	source, err := os.ReadFile("testdata/placement.c")
 	require.NoError(t, err)
 	tensors := []string{"const DLTensor *", "DLManagedTensorVersioned *", "const DLManagedTensorVersioned *", "DLManagedTensor *", "const dlb_message_tensor *", "const dlb_value *"}
 	count := 0
@@ -23,7 +23,7 @@ func TestFunctionsDoNotCareWhereMemoryLies(t *testing.T) {
 		assert.Contains(t, string(source), f.name+"(")
 	}
 	assert.Greater(t, count, 5)
-	program := compile(t, "cc", "place.c", append(slices.Clone(c11), libraryFlags(t)...)...)
+	program := compile(t, "cc", "placement.c", append(slices.Clone(c11), libraryFlags(t)...)...)
 	for _, environment := range []string{"GOGC=100", "GODEBUG=cgocheck=1,clobberfree=1,invalidptr=1"} {
 		run(t, append(slices.Clone(sanitized), environment), nil, program)
 	}

@@ -18,7 +18,7 @@ func TestFunctionsThatNeedGoUnderValgrind(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(scratch, "valgrind")
 	run(t, nil, nil, "go", "build", "-buildmode=c-shared", "-tags=valgrind", "-o", filepath.Join(dir, "libdlbridge.so"), "../libdlbridge")
-	for _, file := range []string{"message.c", "value.c"} {
+	for _, file := range []string{"tens.c", "elements.c"} {
 		program := compile(t, "cc", file, append(slices.Clone(c11), linked(dir, "dlbridge")...)...)
 		valgrind(t, []string{"GODEBUG=asyncpreemptoff=1"}, "--leak-check=no", program)
 	}

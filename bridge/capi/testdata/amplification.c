@@ -5,7 +5,7 @@
  *   tensorflow          the options of dlb_tensorflow_decode
  *   message, unpack     those of dlb_message_decode; the frame is in single-part form
  *
- * The library is built with the tag dlbridge_fault, and this program linked with count.c. */
+ * The library is built with the tag dlbridge_fault, and this program linked with count_memory.c. */
 #include "check.h"
 
 uint64_t capiAllocated(void);

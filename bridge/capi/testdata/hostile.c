@@ -7,7 +7,7 @@
  * they made, and finish() checks by that what the call has done with it. On error nothing has moved, the output is
  * zero, and the error is described; on success what was handed over is released once, sooner or later.
  *
- * hostile ROUNDS SEED. With FAULTS the library is the one of fault.c: memory runs out and Go panics, now and then. */
+ * hostile ROUNDS SEED. With FAULTS the library is the one of fault_injection.c: memory runs out and Go panics, now and then. */
 #include "check.h"
 
 #include <pthread.h>

@@ -77,7 +77,7 @@ class Measurer:
         )  # fmt: skip
         subprocess.run(
             [*os.environ.get("CC", "cc").split(), "-O1", "-fPIC", "-shared", "-o", count,
-             ROOT / "bridge/capi/testdata/count.c"],
+             ROOT / "bridge/capi/testdata/count_memory.c"],
             check=True,
         )  # fmt: skip
         self.input = folder / "input"

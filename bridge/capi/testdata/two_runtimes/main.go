@@ -1,5 +1,5 @@
 // Command peer is a Go library of its own, with a runtime of its own, that makes tensors, takes them and passes
-// them on: see two.c.
+// them on: see two_runtimes.c.
 package main
 
 // #include <stdint.h>

@@ -305,16 +305,3 @@ func capiPack(out *C.capi_frame, message *C.dlb_message, e *C.dlb_error) C.int32
 		return nil
 	})
 }
-
-// C: dlb_counters_read
-//
-//export capiCount
-func capiCount(out *C.dlb_counters) {
-	guard(nil, 0, func() error {
-		s := dlpack.ReadStats()
-		out.exports = C.int64_t(s.Exports)
-		out.imports = C.int64_t(s.Imports)
-		out.double_deletes = C.uint64_t(s.DoubleDeletes)
-		return nil
-	})
-}

@@ -20,9 +20,9 @@ func TestG59TwoGoLibrariesExchangeTensors(t *testing.T) {
 	}
 	dir := t.TempDir()
 	first, second := filepath.Join(dir, "first.so"), filepath.Join(dir, "second.so")
-	run(t, nil, nil, "go", "build", "-buildmode=c-shared", "-o", first, "./testdata/peer")
+	run(t, nil, nil, "go", "build", "-buildmode=c-shared", "-o", first, "./testdata/two_runtimes")
 	require.NoError(t, os.WriteFile(second, read(t, first), 0o755)) // another file is another runtime
-	program := compile(t, "cc", "two.c", append(slices.Clone(c11), "-ldl", "-lpthread")...)
+	program := compile(t, "cc", "two_runtimes.c", append(slices.Clone(c11), "-ldl", "-lpthread")...)
 	for _, mode := range []string{"local", "global"} {
 		t.Run(mode, func(t *testing.T) {
 			run(t, nil, nil, program, first, second, mode, strconv.Itoa(rounds))

@@ -1,7 +1,7 @@
-/* Tensors of Decthings and TensorFlow: the entry points that go on into Go. Go reads the caller's frame
- * while it is called, and says where in it the elements lie; the tensors, the copies of what is not aligned,
- * and the hold on the frame are made here, after Go is done. */
-#include "_cgo_export.h"
+/* dlb_value and dlb_elements: what decthings.c and tensorflow.c share. A format reads the caller's frame in Go, which
+ * reports where in the frame the elements lie. The tensors, the copies of unaligned elements and the share of the frame
+ * are made here, after Go has returned. */
+#include "capi.h"
 
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@ capi_elements *capi_elements_new(size_t count, size_t formats, size_t ndim, size
   size_t shape_at = (count + formats) * sizeof(dlb_bytes);
   size_t text_at = shape_at + ndim * sizeof(int64_t);
   char *room = calloc(1, text_at + text + 1);
-  capi_elements *elements = room != NULL ? capi_handle_new() : NULL;
+  capi_elements *elements = room != NULL ? capi_object_new() : NULL;
   if (elements == NULL) {
     free(room);
     return NULL;
@@ -29,13 +29,13 @@ capi_elements *capi_elements_new(size_t count, size_t formats, size_t ndim, size
 static void end_elements(capi_elements *elements) {
   core_share *hold = elements->hold, *own = elements->own;
   free(elements->room);
-  capi_handle_free(elements);
+  capi_object_free(elements);
   if (own != NULL) core_share_drop(own);
   if (hold != NULL) core_share_drop(hold);
 }
 
 void dlb_elements_free(dlb_elements *elements) {
-  if (capi_handle_end(elements, CAPI_ELEMENTS)) end_elements((capi_elements *)elements);
+  if (capi_object_end(elements, CAPI_ELEMENTS)) end_elements((capi_elements *)elements);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -103,7 +103,7 @@ static int32_t deliver(const char *op, dlb_value *out, const capi_input *in, dlb
   }
   if (code == DLB_OK) {
     while (i-- > 0) {
-      if (out[i].elements != NULL) capi_handle_give(out[i].elements, CAPI_ELEMENTS);
+      if (out[i].elements != NULL) capi_object_publish(out[i].elements, CAPI_ELEMENTS);
     }
     core_share_drop(hold);
     return code;
@@ -118,16 +118,9 @@ static int32_t deliver(const char *op, dlb_value *out, const capi_input *in, dlb
   return capi_fail(error, code, "%s: a tensor that is none was read", op);
 }
 
-static int32_t check_dialect(const char *op, int32_t dialect, dlb_error *error) {
-  if (dialect >= DLB_DECTHINGS_DOC && dialect <= DLB_DECTHINGS_RS015) return DLB_OK;
-  return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: dialect = %d", op, (int)dialect);
-}
-
-typedef int32_t (*go_reader)(capi_input *in, dlb_error *error);
-
 /* Reads up to in->count tensors into the readings, which are zero. */
-static int32_t read_values(const char *op, dlb_value *out, go_reader reader, capi_input *in, dlb_error *error) {
-  int32_t code = reader(in, error);
+static int32_t read_values(const char *op, dlb_value *out, capi_decoder decoder, capi_input *in, dlb_error *error) {
+  int32_t code = decoder(in, error);
   if (code == DLB_OK) code = deliver(op, out, in, error);
   for (size_t i = 0; i < in->count; i++) {
     if (in->readings[i].elements != NULL) end_elements(in->readings[i].elements);
@@ -148,8 +141,8 @@ static int32_t check_input(const char *op, const dlb_frame *frame, const capi_in
 }
 
 /* Reads one tensor. What that takes of the stack is little enough for the smallest stack that a thread can have. */
-static int32_t decode(const char *op, dlb_value *out, const dlb_frame *frame, go_reader reader,
-                      capi_input *in, dlb_error *error) {
+int32_t capi_decode_value(const char *op, dlb_value *out, const dlb_frame *frame, capi_decoder decoder,
+                          capi_input *in, dlb_error *error) {
   int32_t code = check_input(op, frame, in, error);
   if (code != DLB_OK) return code;
   capi_reading reading = {0};
@@ -159,11 +152,11 @@ static int32_t decode(const char *op, dlb_value *out, const dlb_frame *frame, go
   in->readings = &reading;
   in->dims = dims;
   in->room = CORE_RANK_MAX;
-  return read_values(op, out, reader, in, error);
+  return read_values(op, out, decoder, in, error);
 }
 
 /* Reads up to in->count tensors. The readings of many would be too large for a small stack. */
-static int32_t decode_many(const char *op, dlb_value *out, const dlb_frame *frame, go_reader reader,
+int32_t capi_decode_values(const char *op, dlb_value *out, const dlb_frame *frame, capi_decoder decoder,
                            capi_input *in, dlb_error *error) {
   int32_t code = check_input(op, frame, in, error);
   if (code != DLB_OK) return code;
@@ -176,45 +169,9 @@ static int32_t decode_many(const char *op, dlb_value *out, const dlb_frame *fram
   in->readings = (capi_reading *)room;
   in->dims = (int64_t *)(room + dims_at);
   in->room = DIMS;
-  code = read_values(op, out, reader, in, error);
+  code = read_values(op, out, decoder, in, error);
   free(room);
   return code;
-}
-
-int32_t dlb_decthings_decode(dlb_value *out, const dlb_frame *frame, int32_t dialect, dlb_error *error) {
-  static const char op[] = "dlb_decthings_decode";
-  if (out == NULL) return capi_null(op, "out", error);
-  memset(out, 0, sizeof *out);
-  int32_t code = check_dialect(op, dialect, error);
-  if (code != DLB_OK) return code;
-  capi_input in = {.dialect = dialect};
-  return decode(op, out, frame, capiDecthingsDecode, &in, error);
-}
-
-int32_t dlb_decthings_consume(dlb_value *out, size_t count, const dlb_frame *frame, size_t offset,
-                              int32_t dialect, dlb_error *error) {
-  static const char op[] = "dlb_decthings_consume";
-  if (count > PTRDIFF_MAX / sizeof *out)
-    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %zu values", op, count);
-  if (out == NULL) return capi_null(op, "out", error);
-  if (count == 0) return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: no values", op);
-  memset(out, 0, count * sizeof *out);
-  int32_t code = check_dialect(op, dialect, error);
-  if (code != DLB_OK) return code;
-  capi_input in = {.count = count, .offset = offset, .dialect = dialect};
-  return decode_many(op, out, frame, capiDecthingsConsume, &in, error);
-}
-
-int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, uint64_t options,
-                              dlb_error *error) {
-  static const char op[] = "dlb_tensorflow_decode";
-  if (out == NULL) return capi_null(op, "out", error);
-  memset(out, 0, sizeof *out);
-  static const uint64_t known = DLB_TENSORFLOW_LENIENT | DLB_TENSORFLOW_INTEGERS | DLB_TENSORFLOW_LIMIT(-1);
-  int32_t code = capi_check_options(op, options, known, error);
-  if (code != DLB_OK) return code;
-  capi_input in = {.options = options};
-  return decode(op, out, frame, capiTensorflowDecode, &in, error);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -230,7 +187,7 @@ static int32_t check_list(const char *op, const char *what, const dlb_bytes *lis
 }
 
 static int32_t check_elements(const char *op, const dlb_elements *e, int with_values, dlb_error *error) {
-  if (capi_handle_kind(e) == CAPI_ENDED)
+  if (capi_object_kind(e) == CAPI_ENDED)
     return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: the elements at %p were freed", op, (const void *)e);
   int32_t code = CAPI_CHECK_RESERVED(op, "elements", e, error);
   if (code != DLB_OK) return code;
@@ -250,8 +207,8 @@ static int32_t check_elements(const char *op, const dlb_elements *e, int with_va
 }
 
 /* Checks a value, and describes its tensor, if it is one, as one that has nothing to delete. */
-static int32_t check_value(const char *op, const dlb_value *value, int with_values,
-                           DLManagedTensorVersioned *view, dlb_error *error) {
+int32_t capi_check_value(const char *op, const dlb_value *value, int with_values,
+                         DLManagedTensorVersioned *view, dlb_error *error) {
   if (value == NULL) return capi_null(op, "value", error);
   int32_t code = CAPI_CHECK_RESERVED(op, "value", value, error);
   if (code != DLB_OK) return code;
@@ -267,52 +224,17 @@ static int32_t check_value(const char *op, const dlb_value *value, int with_valu
   return DLB_OK;
 }
 
-typedef int32_t (*go_writer)(size_t *out, void *data, size_t room, DLManagedTensorVersioned *tensor,
-                             dlb_elements *elements, uint64_t how, dlb_error *error);
-
-static int32_t encode(const char *op, size_t *out, void *data, size_t room, const dlb_value *value,
-                      go_writer writer, uint64_t how, dlb_error *error) {
+int32_t capi_encode_value(const char *op, size_t *out, void *data, size_t room, const dlb_value *value,
+                          capi_encoder encoder, uint64_t how, dlb_error *error) {
   if (out == NULL) return capi_null(op, "out", error);
   *out = 0;
   DLManagedTensorVersioned view;
   int32_t code = capi_check_bytes(op, "data", data, room, error);
-  if (code == DLB_OK) code = check_value(op, value, 1, &view, error);
+  if (code == DLB_OK) code = capi_check_value(op, value, 1, &view, error);
   if (code == DLB_OK) code = capi_check_forked(op, error);
   if (code != DLB_OK) return code;
   /* Go takes only addresses that memory can have. */
-  code = writer(out, room == 0 ? NULL : data, room, value->tensor != NULL ? &view : NULL, value->elements, how, error);
+  code = encoder(out, room == 0 ? NULL : data, room, value->tensor != NULL ? &view : NULL, value->elements, how, error);
   if (code != DLB_OK || data == NULL || *out <= room) return code;
   return capi_fail(error, DLB_ERROR_ROOM, "%s: %zu bytes are needed, data has room for %zu", op, *out, room);
-}
-
-int32_t dlb_decthings_encode(size_t *out, void *data, size_t room, const dlb_value *value,
-                             int32_t dialect, dlb_error *error) {
-  static const char op[] = "dlb_decthings_encode";
-  if (out != NULL) *out = 0;
-  int32_t code = check_dialect(op, dialect, error);
-  if (code != DLB_OK) return code;
-  return encode(op, out, data, room, value, capiDecthingsEncode, (uint64_t)dialect, error);
-}
-
-int32_t dlb_tensorflow_encode(size_t *out, void *data, size_t room, const dlb_value *value,
-                              uint64_t options, dlb_error *error) {
-  static const char op[] = "dlb_tensorflow_encode";
-  static const uint64_t either = DLB_TENSORFLOW_FIELDS | DLB_TENSORFLOW_CONTENT;
-  if (out != NULL) *out = 0;
-  int32_t code = capi_check_options(op, options, either | DLB_TENSORFLOW_PAD, error);
-  if (code != DLB_OK) return code;
-  if ((options & either) == either)
-    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: options have both FIELDS and CONTENT", op);
-  return encode(op, out, data, room, value, capiTensorflowEncode, options, error);
-}
-
-int32_t dlb_decthings_check(dlb_bytes rules, const dlb_value *value, dlb_error *error) {
-  static const char op[] = "dlb_decthings_check";
-  DLManagedTensorVersioned view;
-  int32_t code = capi_check_bytes(op, "rules", rules.data, rules.size, error);
-  if (code == DLB_OK) code = check_value(op, value, 0, &view, error);
-  if (code == DLB_OK) code = capi_check_forked(op, error);
-  if (code != DLB_OK) return code;
-  if (rules.size == 0) rules.data = NULL;
-  return capiDecthingsCheck(rules, value->tensor != NULL ? &view : NULL, value->elements, error);
 }

@@ -53,7 +53,7 @@ static void grow(void) {
   __atomic_store_n(&slab_count, slab_count + 1, __ATOMIC_RELEASE);
 }
 
-void *capi_handle_new(void) {
+void *capi_object_new(void) {
   pthread_mutex_lock(&mutex);
   if (free_count <= KEPT_BACK) append(__atomic_exchange_n(&ended, NULL, __ATOMIC_ACQUIRE));
   if (free_count <= KEPT_BACK) grow();
@@ -68,7 +68,7 @@ void *capi_handle_new(void) {
   return h;
 }
 
-void capi_handle_give(void *object, capi_kind kind) {
+void capi_object_publish(void *object, capi_kind kind) {
   handle *h = object;
   __atomic_fetch_add(&live[kind], 1, __ATOMIC_RELAXED);
   __atomic_store_n(&h->kind, kind, __ATOMIC_RELEASE);
@@ -84,12 +84,12 @@ static handle *find(const void *object) {
   return NULL;
 }
 
-capi_kind capi_handle_kind(const void *object) {
+capi_kind capi_object_kind(const void *object) {
   handle *h = find(object);
   return h == NULL ? CAPI_FOREIGN : (capi_kind)__atomic_load_n(&h->kind, __ATOMIC_ACQUIRE);
 }
 
-int capi_handle_end(void *object, capi_kind kind) {
+int capi_object_end(void *object, capi_kind kind) {
   handle *h = find(object);
   int64_t is = kind;
   if (h == NULL || !__atomic_compare_exchange_n(&h->kind, &is, CAPI_ENDED, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
@@ -98,11 +98,11 @@ int capi_handle_end(void *object, capi_kind kind) {
   return 1;
 }
 
-void capi_handle_free(void *object) {
+void capi_object_free(void *object) {
   handle *h = object, *top = __atomic_load_n(&ended, __ATOMIC_RELAXED);
   do {
     h->next = top;
   } while (!__atomic_compare_exchange_n(&ended, &top, h, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
 }
 
-int64_t capi_handles(capi_kind kind) { return __atomic_load_n(&live[kind], __ATOMIC_RELAXED); }
+int64_t capi_objects_live(capi_kind kind) { return __atomic_load_n(&live[kind], __ATOMIC_RELAXED); }

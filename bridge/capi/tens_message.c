@@ -8,7 +8,7 @@ dlb_message *capi_message_new(size_t frames, size_t tensors, size_t dims, size_t
   size_t dims_at = tensors_at + tensors * sizeof(capi_tensor);
   size_t text_at = dims_at + dims * sizeof(int64_t);
   char *room = calloc(1, text_at + text);
-  dlb_message *message = room != NULL ? capi_handle_new() : NULL;
+  dlb_message *message = room != NULL ? capi_object_new() : NULL;
   if (message == NULL) {
     free(room);
     return NULL;
@@ -22,7 +22,7 @@ dlb_message *capi_message_new(size_t frames, size_t tensors, size_t dims, size_t
   return message;
 }
 
-static int known(const dlb_message *message) { return capi_handle_kind(message) == CAPI_MESSAGE; }
+static int known(const dlb_message *message) { return capi_object_kind(message) == CAPI_MESSAGE; }
 
 int32_t capi_message_check(const char *op, const dlb_message *message, dlb_error *error) {
   if (message == NULL) return capi_null(op, "message", error);
@@ -32,7 +32,7 @@ int32_t capi_message_check(const char *op, const dlb_message *message, dlb_error
 }
 
 void dlb_message_free(dlb_message *message) {
-  if (capi_handle_end(message, CAPI_MESSAGE)) capi_message_end(message);
+  if (capi_object_end(message, CAPI_MESSAGE)) capi_message_end(message);
 }
 
 void capi_message_end(dlb_message *message) {
@@ -40,7 +40,7 @@ void capi_message_end(dlb_message *message) {
     if (message->frames[i].share != NULL) core_share_drop(message->frames[i].share);
   }
   free(message->frames);
-  capi_handle_free(message);
+  capi_object_free(message);
 }
 
 static int32_t check_index(const char *op, const char *what, size_t index, size_t count,

@@ -4,70 +4,8 @@
  * when nothing can go wrong any more. */
 #include "_cgo_export.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-int32_t capi_check_forked(const char *op, dlb_error *error) {
-  if (!core_forked()) return DLB_OK;
-  return capi_fail(error, DLB_ERROR_FORKED,
-                   "%s: needs Go, which does not run in a forked child: use spawn, forkserver or exec",
-                   op);
-}
-
-int32_t capi_check_options(const char *op, uint64_t options, uint64_t known, dlb_error *error) {
-  if ((options & ~known) == 0) return DLB_OK;
-  return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: options = %#" PRIx64 " has unknown bits", op,
-                   options);
-}
-
-int32_t capi_check_reserved(const char *op, const char *what, const uint64_t *words, size_t count,
-                            dlb_error *error) {
-  for (size_t i = 0; i < count; i++) {
-    if (words[i] == 0) continue;
-    return capi_fail(error, DLB_ERROR_ARGUMENT,
-                     "%s: %s.reserved[%zu] = %#" PRIx64 ", must be 0: either the structure was not initialised with "
-                     "= {0}, or the program uses a field that this library, version %s, does not know",
-                     op, what, i, words[i], dlb_version());
-  }
-  return DLB_OK;
-}
-
-int32_t capi_check_bytes(const char *op, const char *what, const void *data, size_t size,
-                           dlb_error *error) {
-  if (size == 0) return DLB_OK;
-  if (data == NULL)
-    return capi_fail(error, DLB_ERROR_NULL, "%s: %s is NULL with %zu bytes", op, what, size);
-  if (size > PTRDIFF_MAX || !core_in_address_space((uintptr_t)data, 0, (int64_t)size))
-    return capi_fail(error, DLB_ERROR_OVERFLOW, "%s: %s has %zu bytes at %p, outside the address space", op,
-                     what, size, data);
-  return DLB_OK;
-}
-
-int32_t capi_check_frames(const char *op, const char *what, const dlb_frame *frames, size_t count,
-                            dlb_error *error) {
-  if (count > 0 && frames == NULL) return capi_null(op, what, error);
-  if (count > PTRDIFF_MAX / sizeof *frames)
-    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %zu %s", op, count, what);
-  for (size_t i = 0; i < count; i++) {
-    if (capi_check_bytes(op, what, frames[i].data, frames[i].size, NULL) != DLB_OK) {
-      char name[48];
-      snprintf(name, sizeof name, "%s[%zu].data", what, i);
-      return capi_check_bytes(op, name, frames[i].data, frames[i].size, error);
-    }
-    if (frames[i].flags & ~DLB_FRAME_WRITABLE)
-      return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %s[%zu].flags = %#" PRIx64 " has unknown bits",
-                       op, what, i, frames[i].flags);
-    if (CAPI_CHECK_RESERVED(op, "", &frames[i], NULL) != DLB_OK) {
-      char name[48];
-      snprintf(name, sizeof name, "%s[%zu]", what, i);
-      return CAPI_CHECK_RESERVED(op, name, &frames[i], error);
-    }
-    int32_t code = capi_check_live(op, what, i, frames[i].data, capi_block_of_frame(&frames[i]), error);
-    if (code != DLB_OK) return code;
-  }
-  return DLB_OK;
-}
 
 /* Takes back the holds of frames from `first` on, frees the message, and so leaves the caller all. */
 static int32_t undo(dlb_message *message, size_t first, int32_t code) {
@@ -92,7 +30,7 @@ static int32_t hold_frames(const char *op, const char *what, dlb_message *messag
 /* Hands a message out, unless there is an error: from here on it is known by its address. */
 static int32_t give(dlb_message **out, dlb_message *message, int32_t code) {
   if (code != DLB_OK) return code;
-  capi_handle_give(message, CAPI_MESSAGE);
+  capi_object_publish(message, CAPI_MESSAGE);
   *out = message;
   return code;
 }
@@ -267,21 +205,4 @@ int32_t dlb_message_pack(dlb_frame *out, const dlb_message *message, dlb_error *
   code = capi_frame_out(op, out, &packed, error);
   core_share_drop(packed.share);
   return code;
-}
-
-/* In a forked child only what C made can be counted. */
-void dlb_counters_read(dlb_counters *out, size_t size) {
-  if (out == NULL) return;
-  dlb_counters now = {0};
-  if (core_forked()) {
-    now.exports = core_live_exports();
-    now.double_deletes = core_double_deletes();
-  } else {
-    capiCount(&now);
-  }
-  now.imports += capi_held();
-  now.messages = capi_handles(CAPI_MESSAGE);
-  now.elements = capi_handles(CAPI_ELEMENTS);
-  memset(out, 0, size);
-  memcpy(out, &now, size < sizeof now ? size : sizeof now);
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// A session is what values.c is told to do, and what it must answer. The answers are Go's own, whose codecs
+// A session is what elements_vectors.c is told to do, and what it must answer. The answers are Go's own, whose codecs
 // are tested beside the manifests.
 type session struct {
 	dir         string
@@ -34,7 +34,7 @@ func (s *session) expect(name, format string, args ...any) {
 }
 
 func (s *session) run(t *testing.T, least int) {
-	program := compile(t, "cc", "values.c", append(slices.Clone(c11), libraryFlags(t)...)...)
+	program := compile(t, "cc", "elements_vectors.c", append(slices.Clone(c11), libraryFlags(t)...)...)
 	out := run(t, sanitized, s.script.Bytes(), program)
 	got := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 	require.GreaterOrEqual(t, len(s.want), least)
@@ -74,7 +74,7 @@ func hexOf(b []byte) string {
 	return hex.EncodeToString(b)
 }
 
-// tensorLine is how values.c prints a tensor; at is where its elements lie in the frame, -1 if they do not.
+// tensorLine is how elements_vectors.c prints a tensor; at is where its elements lie in the frame, -1 if they do not.
 func tensorLine(dt dlpack.DataType, shape []int64, elements []byte, at int, size int) string {
 	align := dt.ItemSize()
 	if dt.Code() == dlpack.CodeComplex {
@@ -117,7 +117,7 @@ func elementsLine(e *bridge.Elements, at func([]byte) int, size int) string {
 	return b.String()
 }
 
-// placeIn tells where bytes that alias data begin there, as values.c prints it.
+// placeIn tells where bytes that alias data begin there, as elements_vectors.c prints it.
 func placeIn(data []byte) func([]byte) int {
 	return func(part []byte) int {
 		if len(part) == 0 {

@@ -92,7 +92,7 @@ func TestStructuresGrowWithoutBreakingPrograms(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			flags := slices.Concat(test.program, c11, linked(test.library, "dlbridge"))
-			run(t, nil, nil, compile(t, "cc", "structures.c", flags...), test.knows)
+			run(t, nil, nil, compile(t, "cc", "struct_growth.c", flags...), test.knows)
 		})
 	}
 }

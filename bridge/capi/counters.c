@@ -1,0 +1,19 @@
+/* dlb_counters_read. */
+#include "_cgo_export.h"
+
+/* In a forked child only what C made can be counted. */
+void dlb_counters_read(dlb_counters *out, size_t size) {
+  if (out == NULL) return;
+  dlb_counters now = {0};
+  if (core_forked()) {
+    now.exports = core_live_exports();
+    now.double_deletes = core_double_deletes();
+  } else {
+    capiCount(&now);
+  }
+  now.imports += capi_held();
+  now.messages = capi_objects_live(CAPI_MESSAGE);
+  now.elements = capi_objects_live(CAPI_ELEMENTS);
+  memset(out, 0, size);
+  memcpy(out, &now, size < sizeof now ? size : sizeof now);
+}

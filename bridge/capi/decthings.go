@@ -1,0 +1,123 @@
+package capi
+
+/*
+#include "capi.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"unsafe"
+
+	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/decthings"
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// C: dlb_decthings_decode
+//
+//export capiDecthingsDecode
+func capiDecthingsDecode(in *C.capi_input, e *C.dlb_error) C.int32_t {
+	return guard(e, C.DLB_ERROR_FORMAT, func() error {
+		r := newReading(in)
+		v, err := decthings.ParseTo(r, r.data, decthings.Dialect(in.dialect))
+		if err != nil {
+			return err
+		}
+		return r.decthings(&v, len(r.data))
+	})
+}
+
+// enough is how many bytes one call of dlb_decthings_consume reads until it leaves what follows to the next:
+// what is not aligned is copied, and whoever goes through a stream may not want all of that at a time.
+const enough = 1 << 16
+
+// C: dlb_decthings_consume
+//
+//export capiDecthingsConsume
+func capiDecthingsConsume(in *C.capi_input, e *C.dlb_error) C.int32_t {
+	return guard(e, C.DLB_ERROR_FORMAT, func() error {
+		r := newReading(in)
+		var v decthings.View
+		readings := unsafe.Slice(in.readings, int(in.count))
+		start := int(in.offset)
+		for i, at := 0, start; i < len(readings) && at < len(r.data) && at-start < enough; i++ {
+			r.C = &readings[i]
+			n, err := v.ConsumeTo(r, r.data[at:], decthings.Dialect(in.dialect))
+			if err != nil || len(v.Shape) > len(r.dims) {
+				if i > 0 {
+					return nil // it is the next call's
+				}
+				if fault, ok := errors.AsType[*decthings.Error](err); ok {
+					fault.Offset += int64(at)
+				}
+				return err
+			}
+			at += n
+			if err := r.decthings(&v, at); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// decthings sets the reading to a tensor that ends at a byte of the frame.
+func (r *reading) decthings(v *decthings.View, end int) error {
+	r.C.end = C.size_t(end)
+	if v.Elements != nil {
+		return r.done()
+	}
+	return r.tensor(v.Type.DataType(), v.Shape, v.Data, true)
+}
+
+// C: dlb_decthings_encode
+//
+//export capiDecthingsEncode
+func capiDecthingsEncode(out *C.size_t, data unsafe.Pointer, room C.size_t, taken *C.DLManagedTensorVersioned, elements *C.dlb_elements, how C.uint64_t, e *C.dlb_error) C.int32_t {
+	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
+		dialect := decthings.Dialect(how)
+		if elements != nil {
+			return withElements(elements, func(e *bridge.Elements) error {
+				return write(out, data, room,
+					func() (int, error) { return decthings.SizeElements(e, dialect) },
+					func(dst []byte) ([]byte, error) { return decthings.AppendElements(dst, e, dialect) })
+			})
+		}
+		return borrow(taken, func(t *dlpack.Tensor) error {
+			return write(out, data, room,
+				func() (int, error) { return decthings.SizeTensor(t) },
+				func(dst []byte) ([]byte, error) { return decthings.AppendTensor(dst, t) })
+		})
+	})
+}
+
+// C: dlb_decthings_check
+//
+//export capiDecthingsCheck
+func capiDecthingsCheck(rules C.dlb_bytes, taken *C.DLManagedTensorVersioned, elements *C.dlb_elements, e *C.dlb_error) C.int32_t {
+	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
+		if err := dlpack.RequireMemory(perByte * int64(rules.size)); err != nil {
+			return err
+		}
+		r, err := decthings.ParseRules(viewText(rules))
+		if err != nil {
+			return err
+		}
+		if elements != nil {
+			e := elementsOf(elements)
+			t, err := decthings.ParseType(e.Type)
+			if err != nil {
+				return err
+			}
+			return r.Check(t, e.Shape)
+		}
+		return borrow(taken, func(t *dlpack.Tensor) error {
+			what, err := decthings.TypeOf(t.DType())
+			if err != nil {
+				return err
+			}
+			return r.Check(what, t.Shape())
+		})
+	})
+}
