@@ -3,7 +3,6 @@
 package dlpack
 
 import (
-	"runtime"
 	"slices"
 	"unsafe"
 
@@ -321,19 +320,4 @@ func (t *Tensor) Align(n int) (aligned *Tensor, copied bool, err error) {
 	}
 	aligned, err = t.Copy()
 	return aligned, err == nil, err
-}
-
-// share makes another tensor with the same description and memory.
-func (t *Tensor) share(op string) (*Tensor, error) {
-	if err := t.acquire(op); err != nil {
-		return nil, err
-	}
-	v := newView(t.device.words(t.Rank()), t.mem)
-	v.unstated, v.device, v.data = t.unstated, t.device, t.data
-	v.describe(t.dtype, t.flags, t.rowMajor, t.shape(), t.strides())
-	if !t.device.HostReadable() {
-		*v.away() = *t.away()
-	}
-	runtime.KeepAlive(t)
-	return v, nil
 }

@@ -572,9 +572,7 @@ func (d *Description) Bind(t *Tensor) (*Tensor, error) {
 	if err := chain[root].fits(t); err != nil {
 		return nil, err
 	}
-	var l layout.Layout
-	v := t.draft(&l)
-	bound, err := chain[root].protect(t.derive(v, &l, nil))
+	bound, err := chain[root].protect(t.share(op))
 	for k := root - 1; k >= 0 && err == nil; k-- {
 		bound, err = chain[k].bindView(bound)
 	}

@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"unsafe"
 
 	"github.com/dlbridge/dlbridge/dlpack/internal/core"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
@@ -26,7 +25,7 @@ func (t *Tensor) View(s Spec) (*Tensor, error) {
 		return nil, err
 	}
 	v := newView(t.device.words(min(len(s.Shape), MaxRank)), t.mem) // with the reference taken above; place refuses more
-	if err := v.place(op, v.lay(t), s.flags()|t.flags&ReadOnly, &s); err != nil {
+	if err := v.place(op, v.initView(t), s.flags()|t.flags&ReadOnly, &s); err != nil {
 		t.done()
 		return nil, err
 	}
@@ -34,8 +33,31 @@ func (t *Tensor) View(s Spec) (*Tensor, error) {
 	return v, nil
 }
 
-// lay begins a view of what t is a view of, and tells where t starts.
-func (v *Tensor) lay(t *Tensor) (start uintptr) {
+// Share makes another Tensor of the same memory with the same description, which keeps the memory alive after t is closed.
+//
+// Ownership: the result shares the memory and is closed by itself. Lifetime: until its Close. Threads: any. On error:
+// [ErrClosed] or [ErrOverflow].
+func (t *Tensor) Share() (*Tensor, error) { return t.share("share") }
+
+// share is Share for the operation op.
+func (t *Tensor) share(op string) (*Tensor, error) {
+	if err := t.acquire(op); err != nil {
+		return nil, err
+	}
+	v := newView(t.device.words(t.Rank()), t.mem)
+	v.initView(t)
+	v.data = t.data
+	v.describe(t.dtype, t.flags, t.rowMajor, t.shape(), t.strides())
+	if !t.device.HostReadable() {
+		*v.away() = *t.away()
+	}
+	runtime.KeepAlive(t)
+	return v, nil
+}
+
+// initView prepares v as a view of the memory that t refers to, and returns where t's element (0, ..., 0) starts: an
+// address on the host, and a byte_offset elsewhere.
+func (v *Tensor) initView(t *Tensor) (start uintptr) {
 	v.device, v.unstated = t.device, t.unstated
 	if t.device.HostReadable() {
 		return t.data
@@ -79,67 +101,33 @@ func (t *Tensor) Apply(view func(l *layout.Layout) error) (*Tensor, error) {
 	if view == nil {
 		return nil, refuse("view", ErrNull, "the function of the view is nil")
 	}
-	d := drafts.Get().(*draft)
-	half := len(d.dims) / 2
-	d.Shape, d.Strides = append(d.dims[:0:half], t.shape()...), append(d.dims[half:half], t.strides()...)
-	d.Offset = 0
-	err := view(&d.Layout)
-	v := t.viewOf(len(d.Shape))
-	v, err = once(t.derive(v, &d.Layout, err))
-	drafts.Put(d)
-	return v, err
+	l := t.draft()
+	return readOnlyIfOverlapping(t.derive(l, view(&l.Layout)))
 }
 
-// A draft is a layout for code that is not known: it brings the layout to the heap, and may keep it, so that
-// its numbers are not those of a tensor.
+// A draft is a layout from which a view is made, with room for up to 8 dimensions. The methods of [layout.Layout] bring
+// it to the heap, so drafts are used again: allocating one would cost as much as the rest of the view.
 type draft struct {
 	layout.Layout
-	dims [2 * 8]int64
+	dtype          DataType // of the view
+	shape, strides [8]int64
 }
 
 var drafts = sync.Pool{New: func() any { return new(draft) }}
 
-// viewOf begins a view: it allocates the tensor, with room for that many dimensions at least, and those of t, as far
-// as there can be so many. v.rank is for how many, until there is the view.
-func (t *Tensor) viewOf(rank int) *Tensor {
-	t = t.orZero() // of which derive knows that there is no view
-	room := 4
-	if rank = max(min(rank, MaxRank), t.Rank()); rank > room {
-		room = max(rank, 8)
-	}
-	v := newView(t.device.words(room), t.mem)
-	v.rank = uint16(room)
-	return v
-}
-
-// draft begins a view whose layout is made of that of t, in the room for its dimensions. l is no result: that would
-// be copied on the stack, right behind the stores that made it, which the processor has to wait for.
-func (t *Tensor) draft(l *layout.Layout) *Tensor { return t.draftOf(l, t.Rank()) }
-
-// draftOf is draft with room for that many dimensions.
-func (t *Tensor) draftOf(l *layout.Layout, rank int) *Tensor {
-	v := t.viewOf(rank)
+// draft returns t's layout, to be changed and passed to derive.
+func (t *Tensor) draft() *draft {
 	t = t.orZero()
-	n, room := t.Rank(), int(v.rank)
-	dims := unsafe.Slice(v.dims, 2*room)
-	for d, size := range t.shape() { // mostly fewer than what a call of copy is worth
-		dims[d] = size
-	}
-	for d, step := range t.strides() {
-		dims[room+d] = step
-	}
-	l.Shape, l.Strides = dims[:n:room], dims[room:][:n]
-	return v
+	d := drafts.Get().(*draft)
+	d.dtype = t.dtype
+	d.Shape, d.Strides, d.Offset = append(d.shape[:0], t.shape()...), append(d.strides[:0], t.strides()...), 0
+	return d
 }
 
-// derive ends a view: v is new, and becomes a tensor on the memory of t with the layout, unless err says that
-// there is none.
-func (t *Tensor) derive(v *Tensor, l *layout.Layout, err error) (*Tensor, error) {
-	return t.deriveAs(v, l, err, t.orZero().dtype)
-}
-
-// deriveAs is derive with a type, which is what the layout counts.
-func (t *Tensor) deriveAs(v *Tensor, l *layout.Layout, err error, dtype DataType) (*Tensor, error) {
+// derive makes a view of t from a draft, which must not be used any more. err is the result of changing the layout; if the
+// tensor is closed, derive returns that error instead.
+func (t *Tensor) derive(l *draft, err error) (*Tensor, error) {
+	defer drafts.Put(l)
 	const op = "view"
 	if t.isClosed() {
 		return nil, t.errClosed(op)
@@ -151,7 +139,7 @@ func (t *Tensor) deriveAs(v *Tensor, l *layout.Layout, err error, dtype DataType
 	if n > MaxRank || n != len(l.Strides) {
 		return nil, refuse(op, ErrLayout, "%d dimensions with %d strides", n, len(l.Strides))
 	}
-	width := t.width(dtype)
+	width := t.width(l.dtype)
 	bits, ok := core.Mul(l.Offset, width)
 	if !ok {
 		return nil, refuse(op, ErrOverflow, "element %d of %d bits overflows", l.Offset, width)
@@ -159,21 +147,14 @@ func (t *Tensor) deriveAs(v *Tensor, l *layout.Layout, err error, dtype DataType
 	if bits%8 != 0 {
 		return nil, refuse(op, ErrLayout, "element %d of %d bits lies inside a byte", l.Offset, width)
 	}
-	if n > int(v.rank) {
-		v.dims = &make([]int64, 2*t.device.words(n))[0]
-	}
-	dims := unsafe.Slice(v.dims, 2*n)
-	shape, strides := dims[:n], dims[n:]
-	for d, size := range l.Shape { // the strides are elsewhere or behind: there are not more dimensions than room
-		shape[d], strides[d] = size, l.Strides[d]
-	}
-	v.dtype, v.rank, v.flags = dtype, uint16(n), t.flags&(ReadOnly|SubbytePadded)
+	v := newView(t.device.words(n), t.mem)
+	flags := t.flags & (ReadOnly | SubbytePadded)
 	var e core.Extent
-	if err := checkLayout(op, dtype, v.flags, shape, strides, &e); err != nil {
+	if err := checkLayout(op, l.dtype, flags, l.Shape, l.Strides, &e); err != nil {
 		return nil, err
 	}
-	v.rowMajor = e.RowMajor
-	if err := v.start(op, v.lay(t), bits/8, &e); err != nil {
+	v.describe(l.dtype, flags, e.RowMajor, l.Shape, l.Strides)
+	if err := v.start(op, v.initView(t), bits/8, &e); err != nil {
 		return nil, err
 	}
 	if err := t.acquire(op); err != nil {
@@ -183,8 +164,8 @@ func (t *Tensor) deriveAs(v *Tensor, l *layout.Layout, err error, dtype DataType
 	return v, nil
 }
 
-// once makes a view read-only in which an element is seen twice.
-func once(v *Tensor, err error) (*Tensor, error) {
+// readOnlyIfOverlapping makes a view read-only in which two indices lead to one element.
+func readOnlyIfOverlapping(v *Tensor, err error) (*Tensor, error) {
 	if err == nil && !v.rowMajor && layout.Overlaps(v.shape(), v.strides()) {
 		v.flags |= ReadOnly
 	}
@@ -208,33 +189,24 @@ func refuseLayout(op string, err error) error {
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Index(index ...int64) (*Tensor, error) {
-	var l layout.Layout
-	v := t.draft(&l)
-	return t.derive(v, &l, l.Index(index...))
+	l := t.draft()
+	return t.derive(l, l.Index(index...))
 }
 
 // Slice takes part of each dimension, by Python's rules: see [layout.Layout.Slice].
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Slice(index ...layout.Index) (*Tensor, error) {
-	rank := t.Rank()
-	for k := range index {
-		if index[k] == layout.NewAxis() {
-			rank++
-		}
-	}
-	var l layout.Layout
-	v := t.draftOf(&l, rank)
-	return t.derive(v, &l, l.Slice(index...))
+	l := t.draft()
+	return t.derive(l, l.Slice(index...))
 }
 
 // Narrow takes size indices of dimension d, from start on, which may count from the end: see [layout.Layout.Narrow].
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Narrow(d int, start, size int64) (*Tensor, error) {
-	var l layout.Layout
-	v := t.draft(&l)
-	return t.derive(v, &l, l.Narrow(d, start, size))
+	l := t.draft()
+	return t.derive(l, l.Narrow(d, start, size))
 }
 
 // Split cuts dimension d into views of these sizes, which sum to that of the dimension. It allocates for
@@ -272,9 +244,8 @@ func (t *Tensor) Split(d int, sizes ...int64) ([]*Tensor, error) {
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Transpose(order ...int) (*Tensor, error) {
-	var l layout.Layout
-	v := t.draft(&l)
-	return t.derive(v, &l, l.Transpose(order...))
+	l := t.draft()
+	return t.derive(l, l.Transpose(order...))
 }
 
 // Reshape gives the elements, in row-major order of their indices, another shape: see
@@ -282,27 +253,24 @@ func (t *Tensor) Transpose(order ...int) (*Tensor, error) {
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Reshape(shape ...int64) (*Tensor, error) {
-	var l layout.Layout
-	v := t.draftOf(&l, len(shape))
-	return t.derive(v, &l, l.Reshape(shape...))
+	l := t.draft()
+	return t.derive(l, l.Reshape(shape...))
 }
 
 // FlatInner merges the slowest dimensions until rank are left: see [layout.Layout.FlatInner].
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) FlatInner(rank int) (*Tensor, error) {
-	var l layout.Layout
-	v := t.draftOf(&l, rank)
-	return t.derive(v, &l, l.FlatInner(rank))
+	l := t.draft()
+	return t.derive(l, l.FlatInner(rank))
 }
 
 // FlatOuter merges the fastest dimensions until rank are left: see [layout.Layout.FlatOuter].
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) FlatOuter(rank int) (*Tensor, error) {
-	var l layout.Layout
-	v := t.draftOf(&l, rank)
-	return t.derive(v, &l, l.FlatOuter(rank))
+	l := t.draft()
+	return t.derive(l, l.FlatOuter(rank))
 }
 
 // FlatInnerOuter makes rank dimensions, of which the first is dimension begin: see
@@ -310,27 +278,24 @@ func (t *Tensor) FlatOuter(rank int) (*Tensor, error) {
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) FlatInnerOuter(begin, rank int) (*Tensor, error) {
-	var l layout.Layout
-	v := t.draftOf(&l, rank)
-	return t.derive(v, &l, l.FlatInnerOuter(begin, rank))
+	l := t.draft()
+	return t.derive(l, l.FlatInnerOuter(begin, rank))
 }
 
 // Squeeze takes away these dimensions of size 1, or all of them: see [layout.Layout.Squeeze].
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Squeeze(axes ...int) (*Tensor, error) {
-	var l layout.Layout
-	v := t.draft(&l)
-	return t.derive(v, &l, l.Squeeze(axes...))
+	l := t.draft()
+	return t.derive(l, l.Squeeze(axes...))
 }
 
 // Expand makes dimensions of size 1, at these places of the view: see [layout.Layout.Expand].
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Expand(axes ...int) (*Tensor, error) {
-	var l layout.Layout
-	v := t.draftOf(&l, t.Rank()+len(axes))
-	return t.derive(v, &l, l.Expand(axes...))
+	l := t.draft()
+	return t.derive(l, l.Expand(axes...))
 }
 
 // Broadcast repeats elements until the view has this shape: see [layout.Layout.Broadcast]. It is read-only
@@ -338,18 +303,16 @@ func (t *Tensor) Expand(axes ...int) (*Tensor, error) {
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Broadcast(shape ...int64) (*Tensor, error) {
-	var l layout.Layout
-	v := t.draftOf(&l, len(shape))
-	return once(t.derive(v, &l, l.Broadcast(shape...)))
+	l := t.draft()
+	return readOnlyIfOverlapping(t.derive(l, l.Broadcast(shape...)))
 }
 
 // Flip reverses these dimensions, or all: see [layout.Layout.Flip].
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Flip(axes ...int) (*Tensor, error) {
-	var l layout.Layout
-	v := t.draft(&l)
-	return t.derive(v, &l, l.Flip(axes...))
+	l := t.draft()
+	return t.derive(l, l.Flip(axes...))
 }
 
 // Diagonal takes the elements whose index along dimension b is k more than that along dimension a: see
@@ -357,9 +320,8 @@ func (t *Tensor) Flip(axes ...int) (*Tensor, error) {
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Diagonal(k int64, a, b int) (*Tensor, error) {
-	var l layout.Layout
-	v := t.draft(&l)
-	return t.derive(v, &l, l.Diagonal(k, a, b))
+	l := t.draft()
+	return t.derive(l, l.Diagonal(k, a, b))
 }
 
 // Windows makes sliding windows along dimension d: see [layout.Layout.Windows]. It is read-only where they
@@ -367,9 +329,8 @@ func (t *Tensor) Diagonal(k int64, a, b int) (*Tensor, error) {
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Windows(d int, size, step, dilation int64) (*Tensor, error) {
-	var l layout.Layout
-	v := t.draftOf(&l, t.Rank()+1)
-	return once(t.derive(v, &l, l.Windows(d, size, step, dilation)))
+	l := t.draft()
+	return readOnlyIfOverlapping(t.derive(l, l.Windows(d, size, step, dilation)))
 }
 
 // Bitcast reads the same bytes as elements of another type. Where its size is another the last dimension
@@ -383,9 +344,9 @@ func (t *Tensor) Bitcast(dtype DataType) (*Tensor, error) {
 	if err := dtype.Validate(); err != nil {
 		return nil, refuse("view", ErrDType, "%v", err)
 	}
-	var l layout.Layout
-	v := t.draft(&l)
-	return t.deriveAs(v, &l, l.Bitcast(t.width(t.dtype), t.width(dtype)), dtype)
+	l := t.draft()
+	l.dtype = dtype
+	return t.derive(l, l.Bitcast(t.width(t.dtype), t.width(dtype)))
 }
 
 // width is how many bits from one element of a type to the next, packed or padded as in t.
@@ -443,6 +404,7 @@ func (t *Tensor) Compose(c layout.Composite, sources ...*Tensor) error {
 
 // part is the view with this layout.
 func (t *Tensor) part(l layout.Layout) (*Tensor, error) {
-	v := t.viewOf(len(l.Shape))
-	return once(t.derive(v, &l, nil))
+	d := t.draft()
+	d.Set(l)
+	return readOnlyIfOverlapping(t.derive(d, nil))
 }

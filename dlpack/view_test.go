@@ -1449,3 +1449,27 @@ func BenchmarkViews(b *testing.B) {
 		})
 	}
 }
+
+func TestShareKeepsTheMemoryAndTheDescription(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	x, err := dlpack.New(dlpack.Float32, 2, 3)
+	require.NoError(t, err)
+	v, err := x.Transpose()
+	require.NoError(t, err)
+	shared, err := v.Share()
+	require.NoError(t, err)
+	assert.Equal(t, v.Data(), shared.Data())
+	assert.Equal(t, v.Layout(), shared.Layout())
+	assert.Equal(t, v.DType(), shared.DType())
+	require.NoError(t, dlpack.SetAt[float32](x, 7, 1, 2))
+	x.Close()
+	v.Close()
+	got, err := dlpack.At[float32](shared, 2, 1)
+	require.NoError(t, err)
+	assert.EqualValues(t, 7, got)
+	shared.Close()
+	_, err = shared.Share()
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+	_, err = (*dlpack.Tensor)(nil).Share()
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+}

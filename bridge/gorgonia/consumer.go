@@ -64,7 +64,7 @@ func Dense(t *dlpack.Tensor, options ...Option) (d *tensor.Dense, release func()
 	if err != nil {
 		return nil, nil, fmt.Errorf("gorgonia: dense: %w", err)
 	}
-	owner, _, err := t.Align(1) // another hold on the memory
+	owner, err := t.Share()
 	if err != nil {
 		return nil, nil, fmt.Errorf("gorgonia: dense: the tensor is closed: %w", err.(*dlpack.Error).Err)
 	}
