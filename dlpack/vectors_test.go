@@ -406,13 +406,6 @@ func TestConvolutionsOfTheDocument(t *testing.T) {
 
 // tensorflow is what TensorFlow's views make of tensors whose elements count up.
 type tensorflow struct {
-	Slices struct {
-		Fill []struct {
-			Slice          string
-			Shape          []int64
-			Indices, Sizes []int64
-		}
-	}
 	Views struct {
 		Slice []struct {
 			DType        int
@@ -608,17 +601,6 @@ func TestViewsOfTensorFlowShareTheMemory(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, test.Shape, dst.Shape())
 			requireBytes(t, test.Data, dst)
-		}
-		require.NotEmpty(t, m.Slices.Fill)
-		for _, test := range m.Slices.Fill {
-			base := counting(t, 3, test.Shape)
-			s, err := layout.ParseTensorSlice(test.Slice)
-			require.NoError(t, err)
-			view := made(base.Apply(s.View))
-			assert.Equal(t, test.Sizes[:len(test.Shape)], view.Shape())
-			first, err := base.At(test.Indices[:len(test.Shape)]...)
-			require.NoError(t, err)
-			assert.Equal(t, first, elements(t, view)[0])
 		}
 	})
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/dlpack"
-	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
 func ExampleSizeTensor() {
@@ -139,7 +138,7 @@ func ExampleAlign() {
 }
 
 func ExampleAppendSlice() {
-	slice, _ := layout.ParseTensorSlice("-:2,3")
+	slice, _ := tensorflow.ParseTensorSlice("-:2,3")
 	message := tensorflow.AppendSlice(nil, slice) // a TensorSliceProto
 	back, err := tensorflow.ParseSlice(message)
 	fmt.Printf("%q %v %v\n", message, back, err)

@@ -10,29 +10,29 @@ import (
 // where a length that is absent, and not one of 0, takes the dimension whole.
 //
 // Errors: an [*Error] with [ErrWire], [layout.ErrIndex] or [layout.ErrOverflow].
-func ParseSlice(data []byte) (layout.TensorSlice, error) {
-	var extents []layout.Extent
+func ParseSlice(data []byte) (TensorSlice, error) {
+	var extents []Extent
 	r := reader{data: data}
 	var f record
 	for {
 		fail := r.next(&f)
 		switch {
 		case fail != nil:
-			return layout.TensorSlice{}, fail
+			return TensorSlice{}, fail
 		case f.num == 1 && f.typ == protowire.BytesType:
 			e, fail := readExtent(f.sub())
 			if fail != nil {
-				return layout.TensorSlice{}, fail
+				return TensorSlice{}, fail
 			}
-			if _, err := layout.NewTensorSlice(e); err != nil {
-				return layout.TensorSlice{}, fault(f.at, err, "extent %d", len(extents))
+			if _, err := NewTensorSlice(e); err != nil {
+				return TensorSlice{}, fault(f.at, err, "extent %d", len(extents))
 			}
 			if extents == nil {
-				extents = make([]layout.Extent, 0, 1+r.count(1))
+				extents = make([]Extent, 0, 1+r.count(1))
 			}
 			extents = append(extents, e)
 		case f.num == 0:
-			s, err := layout.NewTensorSlice(extents...)
+			s, err := NewTensorSlice(extents...)
 			if err != nil {
 				return s, fault(0, err, "slice")
 			}
@@ -42,8 +42,8 @@ func ParseSlice(data []byte) (layout.TensorSlice, error) {
 }
 
 // readExtent reads a TensorSliceProto.Extent.
-func readExtent(r reader) (layout.Extent, *Error) {
-	e := layout.Extent{Length: layout.Full}
+func readExtent(r reader) (Extent, *Error) {
+	e := Extent{Length: Full}
 	var f record
 	for {
 		fail := r.next(&f)
@@ -61,7 +61,7 @@ func readExtent(r reader) (layout.Extent, *Error) {
 }
 
 // AppendSlice appends a slice as a TensorSliceProto: the inverse of [ParseSlice].
-func AppendSlice(dst []byte, s layout.TensorSlice) []byte {
+func AppendSlice(dst []byte, s TensorSlice) []byte {
 	for _, e := range s.Extents() {
 		if e.IsFull() {
 			e.Length = 0 // which is not written

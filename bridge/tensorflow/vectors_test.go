@@ -58,13 +58,44 @@ type manifest struct {
 		}
 	} `json:"shape_protos"`
 	Slices struct {
-		Parse []struct{ Input, Text, Error, Proto string }
+		Parse []struct {
+			Input, Text, Error, Proto string
+			Starts, Lengths, Ends     []int64
+			Full                      bool
+		}
 		Proto []struct {
 			ID, Hex          string
 			BuildTensorSlice struct {
-				Error, Text, Proto string
-				Starts, Lengths    []int64
+				Error, Text, Proto    string
+				Starts, Lengths, Ends []int64
+				Full                  bool
 			}
+		}
+		Intersect []struct {
+			A, B     string
+			Overlaps bool
+			Result   *string
+		}
+		Shape []struct {
+			Slice string
+			Shape []int64
+			Error string
+		}
+		Relative []struct{ Base, Sub, Relative string }
+		Cover    []struct{ A, B, Result string }
+		Equal    []struct {
+			A, B  string
+			Equal bool
+		}
+		Extend []struct {
+			Slice, Result string
+			Rank          int
+		}
+		Fill []struct {
+			Slice          string
+			Shape          []int64
+			NDims          int
+			Indices, Sizes []int64
 		}
 	}
 	dir string

@@ -130,12 +130,13 @@ func TestSliceVectorsAreReadAndWritten(t *testing.T) {
 			}
 			require.NoError(t, err)
 			assert.Equal(t, want.Text, slice.String())
+			requireExtents(t, want.Starts, want.Lengths, want.Ends, want.Full, slice)
 			assert.Equal(t, want.Proto, hex.EncodeToString(tensorflow.AppendSlice(nil, slice)))
 		})
 	}
 	for _, v := range m.Slices.Parse {
 		if v.Error == "" {
-			slice, err := layout.ParseTensorSlice(v.Input)
+			slice, err := tensorflow.ParseTensorSlice(v.Input)
 			require.NoError(t, err)
 			data := tensorflow.AppendSlice(nil, slice)
 			assert.Equal(t, v.Proto, hex.EncodeToString(data), v.Input)

@@ -179,39 +179,6 @@ func ExamplePartialShape_CompatibleWith() {
 	// Output: true false
 }
 
-func ExampleParseTensorSlice() {
-	s, err := layout.ParseTensorSlice("-:0,10")
-	fmt.Println(s, s.Rank(), err)
-	// Output: -:0,10 2 <nil>
-}
-
-func ExampleTensorSlice_Intersect() {
-	a, _ := layout.ParseTensorSlice("-:0,10")
-	b, _ := layout.ParseTensorSlice("2,3:8,4")
-	fmt.Println(a.Intersect(b))
-	// Output: 2,3:8,2 true
-}
-
-func ExampleTensorSlice_Relative() {
-	a, _ := layout.ParseTensorSlice("2,3:8,4")
-	b, _ := layout.ParseTensorSlice("3,1:9,2")
-	fmt.Println(a.Relative(b))
-	// Output: 1,1:1,2 <nil>
-}
-
-func ExampleTensorSlice_AppendShape() {
-	s, _ := layout.ParseTensorSlice("-:0,10")
-	fmt.Println(s.AppendShape(nil, []int64{4, 16}))
-	// Output: [4 10] <nil>
-}
-
-func ExampleTensorSlice_View() {
-	s, _ := layout.ParseTensorSlice("-:1,2")
-	l := matrix()
-	fmt.Println(s.View(&l), l)
-	// Output: <nil> shape [3 2] strides [4 1] offset 1
-}
-
 func ExampleNewPartialShape() {
 	batch, err := layout.NewPartialShape(-1, 224, 224, 3) // -1 is what is not known
 	if err != nil {
@@ -225,16 +192,4 @@ func ExampleNewPartialShape() {
 	// Output:
 	// [?,224,224,3] true false
 	// [8,?,?,3]
-}
-
-func ExampleNewTensorSlice() {
-	upper, err := layout.NewTensorSlice(layout.Extent{Start: 0, Length: 4}, layout.Extent{Length: layout.Full})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	lower, _ := layout.NewTensorSlice(layout.Extent{Start: 6, Length: 2}, layout.Extent{Length: layout.Full})
-	both, err := upper.Cover(lower)
-	fmt.Println(upper, lower, both, err)
-	// Output: 0,4:- 6,2:- 0,8:- <nil>
 }

@@ -10,8 +10,7 @@
 //     [Layout.Reshape] and the other methods of *Layout.
 //   - A [Composite] is a view of several tensors: padding and concatenation.
 //   - A [Walk] visits the elements of several tensors of one shape together.
-//   - A [PartialShape] is what is known of a shape, a [TensorSlice] a box of indices; both are
-//     TensorFlow's, with its text.
+//   - A [PartialShape] is what is known of a shape: TensorFlow's, with its text.
 //
 // # Views in place
 //

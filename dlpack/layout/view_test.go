@@ -741,14 +741,13 @@ func TestViewsRefuseWhatIsNoLayout(t *testing.T) {
 		for _, v := range slices.Concat(views, []namedView{
 			{"FlatOuter", func(l *layout.Layout) error { return l.FlatOuter(1) }},
 			{"Split", func(l *layout.Layout) error { _, err := l.Split(0, 1); return err }},
-			{"TensorSlice", func(l *layout.Layout) error { return layout.TensorSlice{}.View(l) }},
 			{"OffsetOf", func(l *layout.Layout) error { _, err := l.OffsetOf(make([]int64, len(l.Shape))...); return err }},
 		}) {
 			t.Run(c.name+" "+v.name, func(t *testing.T) {
 				l := c.base.Clone()
 				err := v.apply(&l)
 				require.Error(t, err)
-				if v.name != "OffsetOf" && v.name != "TensorSlice" {
+				if v.name != "OffsetOf" {
 					assert.ErrorIs(t, err, c.err)
 				}
 			})
@@ -978,10 +977,6 @@ func fuzzedView(l *layout.Layout, next func() int64) error {
 		}
 		return err
 	default:
-		s, err := layout.NewTensorSlice(layout.Extent{Start: next(), Length: next()}, layout.Extent{Length: layout.Full})
-		if err == nil {
-			err = s.View(l)
-		}
-		return err
+		return l.Slice(layout.Range(next(), next()).By(next()), layout.From(next()), layout.Until(next()))
 	}
 }
