@@ -30,26 +30,26 @@ func readTensors(t testing.TB, label []byte) {
 		}
 	}
 	amplification.Require(t, len(label), amplification.Label, 0, func() func() {
-		msg, err := tens.Parse(frames)
+		msg, err := tens.Decode(frames)
 		if err != nil {
 			return nil
 		}
-		ts, _ := bridge.Tensors(msg)
+		ts, _ := bridge.Decode(msg)
 		return closer(ts)
 	})
 	part, err := dlpack.FromSlice(frames[2])
 	require.NoError(t, err)
 	defer part.Close()
 	amplification.Require(t, len(label), amplification.Label, 0, func() func() {
-		msg, err := tens.Parse(frames)
+		msg, err := tens.Decode(frames)
 		if err != nil {
 			return nil
 		}
-		what, err := msg.TENS()
+		what, err := msg.DecodeLabel()
 		if err != nil {
 			return nil
 		}
-		ts, _ := bridge.TensorsOf(what, []*dlpack.Tensor{part})
+		ts, _ := bridge.DecodeParts(what, []*dlpack.Tensor{part})
 		return closer(ts)
 	})
 }
@@ -71,9 +71,9 @@ func TestCopiesOfAlignAreBounded(t *testing.T) {
 		if uintptr(unsafe.Pointer(&payload[0]))%2 == 0 {
 			payload = payload[1:]
 		}
-		msg, err := tens.Parse([][]byte{[]byte("ZIO0TENS" + label), make([]byte, 24), payload[:size]})
+		msg, err := tens.Decode([][]byte{[]byte("ZIO0TENS" + label), make([]byte, 24), payload[:size]})
 		require.NoError(t, err)
-		return bridge.Tensors(msg, bridge.Align(64))
+		return bridge.Decode(msg, bridge.Align(64))
 	}
 	ts, err := tensors(68) // four times the part, and 64 MiB
 	require.NoError(t, err)

@@ -34,18 +34,18 @@ func BenchmarkDecodeThree1KiB(b *testing.B)  { benchmarkDecode(b, 256) }
 func BenchmarkDecodeThree64MiB(b *testing.B) { benchmarkDecode(b, 16<<20) }
 
 func benchmarkDecode(b *testing.B, n int) {
-	msg, _, err := bridge.Message(three(b, n))
+	msg, _, err := bridge.Encode(three(b, n))
 	if err != nil {
 		b.Fatal(err)
 	}
-	frames := msg.Frames()
+	frames := msg.Encode()
 	b.ReportAllocs()
 	for b.Loop() {
-		msg, err := tens.Parse(frames)
+		msg, err := tens.Decode(frames)
 		if err != nil {
 			b.Fatal(err)
 		}
-		ts, err := bridge.Tensors(msg)
+		ts, err := bridge.Decode(msg)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -62,11 +62,11 @@ func benchmarkEncode(b *testing.B, n int) {
 	ts := three(b, n)
 	b.ReportAllocs()
 	for b.Loop() {
-		msg, _, err := bridge.Message(ts)
+		msg, _, err := bridge.Encode(ts)
 		if err != nil {
 			b.Fatal(err)
 		}
-		if len(msg.Frames()) != 5 {
+		if len(msg.Encode()) != 5 {
 			b.Fatal("frames")
 		}
 	}

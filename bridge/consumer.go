@@ -11,7 +11,7 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// A DecodeOption changes how [Tensors] and [TensorsOf] view a message.
+// A DecodeOption changes how [Decode] and [DecodeParts] view a message.
 type DecodeOption func(*decoding)
 
 type decoding struct {
@@ -31,39 +31,39 @@ func Writable() DecodeOption { return func(d *decoding) { d.writable = true } }
 // What the copies take beside their elements is at most 32 times the text of the label.
 func Align(n int) DecodeOption { return func(d *decoding) { d.align = n } }
 
-// Tensors views the tensors of a message. Each aliases its payload part, whatever its alignment
+// Decode views the tensors of a message. Each aliases its payload part, whatever its alignment
 // ([dlpack.Tensor.Alignment] says): it has the part's memory, the strides that order and ascend say, and
 // is read-only without [Writable]. A message of another form without tensors has none.
 //
 // Ownership: the caller closes every tensor; the parts stay the collector's. Lifetime: a tensor and its
-// exports keep their part. Threads: any. On error: those of [tens.Message.TENS] and [Describe],
+// exports keep their part. Threads: any. On error: those of [tens.Message.DecodeLabel] and [DecodeTensor],
 // [ErrSize], [ErrByteOrder], [dlpack.ErrLayout] for more than [dlpack.MaxRank] dimensions, and [dlpack.ErrUnaligned]
 // or [dlpack.ErrMemory] of [Align], with the index of the tensor; no tensor is made.
-func Tensors(msg *tens.Message, options ...DecodeOption) ([]*dlpack.Tensor, error) {
-	label, err := msg.TENS()
+func Decode(msg *tens.Message, options ...DecodeOption) ([]*dlpack.Tensor, error) {
+	label, err := msg.DecodeLabel()
 	if err != nil {
 		return nil, err
 	}
-	d := decode(options)
+	d := decodingOf(options)
 	return d.tensors(label, goParts{msg.Parts, !d.writable})
 }
 
-// TensorsOf views the tensors of a message whose payload lies in memory that is not Go's. parts are
+// DecodeParts views the tensors of a message whose payload lies in memory that is not Go's. parts are
 // one-dimensional uint8 tensors, one for each payload part (see [dlpack.Lend]); the tensors are views of
-// them, and read-only exactly when their part is. label is what [tens.Message.TENS] gave.
+// them, and read-only exactly when their part is. label is what [tens.Message.DecodeLabel] gave.
 //
 // Ownership: parts stay the caller's, who closes every tensor. Lifetime: a tensor keeps the memory of its
-// part. Threads: any. On error: as [Tensors], and [dlpack.ErrLayout] for a part that is no row of bytes.
-func TensorsOf(label *tens.Label, parts []*dlpack.Tensor, options ...DecodeOption) ([]*dlpack.Tensor, error) {
+// part. Threads: any. On error: as [Decode], and [dlpack.ErrLayout] for a part that is no row of bytes.
+func DecodeParts(label *tens.Label, parts []*dlpack.Tensor, options ...DecodeOption) ([]*dlpack.Tensor, error) {
 	if label == nil {
 		return nil, fmt.Errorf("bridge: label: %w", tens.ErrNil)
 	}
 	for i, part := range parts {
-		if err := payload.CheckLender(part); err != nil {
+		if err := payload.CheckSource(part); err != nil {
 			return nil, fmt.Errorf("bridge: part %d: %w", i, err)
 		}
 	}
-	d := decode(options)
+	d := decodingOf(options)
 	return d.tensors(label, tensorParts(parts))
 }
 
@@ -94,7 +94,7 @@ func (p tensorParts) view(part int, s dlpack.Spec) (*dlpack.Tensor, error) {
 	return p[part].View(s)
 }
 
-func decode(options []DecodeOption) (d decoding) {
+func decodingOf(options []DecodeOption) (d decoding) {
 	for _, o := range options {
 		if o != nil { // nil changes nothing
 			o(&d)
@@ -126,10 +126,10 @@ func (d *decoding) tensor(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
 	if !payload.LittleEndian && in.Word > 1 {
 		return nil, ErrByteOrder
 	}
-	if rank := len(in.Shape); rank > dlpack.MaxRank { // for which Describe would take memory
+	if rank := len(in.Shape); rank > dlpack.MaxRank { // for which DecodeTensor would take memory
 		return nil, fmt.Errorf("rank %d is more than %d: %w", rank, dlpack.MaxRank, dlpack.ErrLayout)
 	}
-	what, err := Describe(in)
+	what, err := DecodeTensor(in)
 	if err != nil {
 		return nil, err
 	}

@@ -42,18 +42,18 @@ var formats = []format{
 }
 
 func overTENS(t *dlpack.Tensor) (*dlpack.Tensor, error) {
-	msg, _, err := bridge.Message([]*dlpack.Tensor{t})
+	msg, _, err := bridge.Encode([]*dlpack.Tensor{t})
 	if err != nil {
 		return nil, err
 	}
-	frames := msg.Frames()
+	frames := msg.Encode()
 	for i := range frames {
 		frames[i] = slices.Clone(frames[i]) // as if it had been sent
 	}
-	if msg, err = tens.Parse(frames); err != nil {
+	if msg, err = tens.Decode(frames); err != nil {
 		return nil, err
 	}
-	ts, err := bridge.Tensors(msg)
+	ts, err := bridge.Decode(msg)
 	if err != nil {
 		return nil, err
 	}
@@ -268,9 +268,9 @@ func TestTENSSaysByItsAttributeWhatTheTableSays(t *testing.T) {
 	table := readTable(t)
 	for _, dt := range dataTypes() {
 		x := sample(t, dt)
-		msg, _, err := bridge.Message([]*dlpack.Tensor{x})
+		msg, _, err := bridge.Encode([]*dlpack.Tensor{x})
 		require.NoError(t, err)
-		label, err := msg.TENS()
+		label, err := msg.DecodeLabel()
 		require.NoError(t, err)
 		extended := table[rowOf(dt)]["TENS"] == "by an extension attribute"
 		assert.Equal(t, extended, label.Tensors[0].DType == 'V', "%v", dt)
@@ -449,7 +449,7 @@ func TestATensorOfAFrameIsWrittenFromTheFrame(t *testing.T) {
 	require.NoError(t, err)
 	defer v.Close()
 	require.False(t, v.Copied)
-	msg, report, err := bridge.Message([]*dlpack.Tensor{v.Tensor})
+	msg, report, err := bridge.Encode([]*dlpack.Tensor{v.Tensor})
 	require.NoError(t, err)
 	assert.Equal(t, []string{""}, report.Copied)
 	assert.Same(t, unsafe.SliceData(data[len(data)-24:]), unsafe.SliceData(msg.Parts[0]))

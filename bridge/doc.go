@@ -1,13 +1,13 @@
 // Package bridge makes DLPack tensors of the tensors in ZIO TENS messages, and messages of tensors,
 // without copying payloads.
 //
-// [Tensors] views the parts of a message that was read: each tensor aliases its part, order and ascend
+// [Decode] views the parts of a message that was read: each tensor aliases its part, order and ascend
 // become strides, and the result is read-only unless the caller says that the frames are theirs to
-// write. [Message] goes the other way: the memory of a tensor is the payload part, if it has no gaps;
+// write. [Encode] goes the other way: the memory of a tensor is the payload part, if it has no gaps;
 // a permuted or reversed layout travels as order and ascend. Only gaps, broadcasts and what JSON has no
 // words for are compacted into new memory, and the report says which and why.
 //
-// The wire half ([Describe], [Annotate]) needs no cgo: it says in DLPack's terms what a label says, and
+// The wire half ([DecodeTensor], [EncodeTensor]) needs no cgo: it says in DLPack's terms what a label says, and
 // back.
 //
 // # The extension for data types

@@ -17,19 +17,19 @@ func Example() {
 	columns, _ := pixels.View(dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{3, 2}, Strides: []int64{1, 3}})
 	defer columns.Close()
 
-	msg, report, err := bridge.Message([]*dlpack.Tensor{pixels, columns})
+	msg, report, err := bridge.Encode([]*dlpack.Tensor{pixels, columns})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Printf("%s\ncopied: %q\n", msg.Label, report.Copied)
 
-	received, err := tens.Parse(msg.Frames()) // on the other side of a socket
+	received, err := tens.Decode(msg.Encode()) // on the other side of a socket
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	ts, err := bridge.Tensors(received)
+	ts, err := bridge.Decode(received)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -48,8 +48,8 @@ func Example() {
 func ExampleAlign() {
 	frame := make([]byte, 9)
 	msg := &tens.Message{Parts: [][]byte{frame[1:]}}
-	_ = msg.SetTENS(&tens.Label{Tensors: []tens.Tensor{{Shape: []int64{2}, Word: 4, DType: 'f'}}})
-	ts, err := bridge.Tensors(msg, bridge.Align(64))
+	_ = msg.EncodeLabel(&tens.Label{Tensors: []tens.Tensor{{Shape: []int64{2}, Word: 4, DType: 'f'}}})
+	ts, err := bridge.Decode(msg, bridge.Align(64))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -59,11 +59,11 @@ func ExampleAlign() {
 	// Output: <nil> true
 }
 
-func ExampleTensorsOf() {
+func ExampleDecodeParts() {
 	part, _ := dlpack.New(dlpack.Uint8, 8) // memory that is not Go's
 	defer part.Close()
-	label, _ := tens.ParseLabel([]byte(`{"TENS":{"tensors":[{"shape":[2],"word":4,"dtype":"f"}],"metadata":{}}}`))
-	ts, err := bridge.TensorsOf(label, []*dlpack.Tensor{part})
+	label, _ := tens.DecodeLabel([]byte(`{"TENS":{"tensors":[{"shape":[2],"word":4,"dtype":"f"}],"metadata":{}}}`))
+	ts, err := bridge.DecodeParts(label, []*dlpack.Tensor{part})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -76,12 +76,12 @@ func ExampleTensorsOf() {
 func ExampleMetadata() {
 	t, _ := dlpack.FromSlice([]float32{20.5, 21})
 	defer t.Close()
-	msg, _, err := bridge.Message([]*dlpack.Tensor{t}, bridge.Metadata([]byte(`{"room":"north"}`)))
+	msg, _, err := bridge.Encode([]*dlpack.Tensor{t}, bridge.Metadata([]byte(`{"room":"north"}`)))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	label, err := msg.TENS() // as a reader has it
+	label, err := msg.DecodeLabel() // as a reader has it
 	fmt.Printf("%s %v\n", label.Metadata, err)
 	// Output: {"room":"north"} <nil>
 }
@@ -91,13 +91,13 @@ func ExampleTensorMetadata() {
 	defer x.Close()
 	y, _ := dlpack.FromSlice([]uint8{40, 41})
 	defer y.Close()
-	msg, _, err := bridge.Message([]*dlpack.Tensor{x, y},
+	msg, _, err := bridge.Encode([]*dlpack.Tensor{x, y},
 		bridge.TensorMetadata(0, []byte(`{"unit":"°C"}`)), bridge.TensorMetadata(1, []byte(`{"unit":"%"}`)))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	label, err := msg.TENS()
+	label, err := msg.DecodeLabel()
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -113,18 +113,18 @@ func ExampleTensorMetadata() {
 func ExampleLabelAttributes() {
 	t, _ := dlpack.FromSlice([]float32{20.5, 21})
 	defer t.Close()
-	own, err := tens.ParseAttributes([]byte(`{"trace":"4bf92f","hops":2}`))
+	own, err := tens.DecodeAttributes([]byte(`{"trace":"4bf92f","hops":2}`))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	msg, _, err := bridge.Message([]*dlpack.Tensor{t}, bridge.LabelAttributes(own))
+	msg, _, err := bridge.Encode([]*dlpack.Tensor{t}, bridge.LabelAttributes(own))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Printf("%s\n", msg.Label)
-	label, err := msg.TENS()
+	label, err := msg.DecodeLabel()
 	hops, ok := label.LabelExtra.Get("hops")
 	fmt.Printf("%s %v %v\n", hops, ok, err)
 	// Output:
@@ -138,12 +138,12 @@ func ExampleTensors() {
 		make([]byte, tens.HeaderSize),
 		{1, 2, 3, 4},
 	}
-	msg, err := tens.Parse(frames)
+	msg, err := tens.Decode(frames)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	ts, err := bridge.Tensors(msg, bridge.Writable())
+	ts, err := bridge.Decode(msg, bridge.Writable())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -159,7 +159,7 @@ func ExampleMessage() {
 	defer t.Close()
 	left, _ := t.Slice(layout.All(), layout.Until(2))
 	defer left.Close()
-	msg, report, err := bridge.Message([]*dlpack.Tensor{t, left})
+	msg, report, err := bridge.Encode([]*dlpack.Tensor{t, left})
 	if err != nil {
 		fmt.Println(err)
 		return

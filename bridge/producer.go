@@ -19,7 +19,7 @@ type Report struct {
 	Copied []string
 }
 
-// An EncodeOption adds to the label that [Message] writes.
+// An EncodeOption adds to the label that [Encode] writes.
 type EncodeOption func(*tens.Label) error
 
 // Metadata sets TENS.metadata, a JSON object.
@@ -43,7 +43,7 @@ func LabelAttributes(a tens.Attributes) EncodeOption {
 	return func(l *tens.Label) error { l.LabelExtra = a; return nil }
 }
 
-// Message makes a message of the form TENS, level 0, with one payload part for each tensor. A part is the
+// Encode makes a message of the form TENS, level 0, with one payload part for each tensor. A part is the
 // tensor's memory where its layout has no gaps and no shared elements, in any order and direction;
 // otherwise the elements are copied, in C order. The other fields of the message are the caller's to set.
 //
@@ -51,12 +51,12 @@ func LabelAttributes(a tens.Attributes) EncodeOption {
 // its parts are bare slices of their memory. Threads: any. On error: [ErrDType], [ErrByteOrder],
 // [dlpack.ErrDevice], [dlpack.ErrClosed] or [dlpack.ErrMemory], with the index of the tensor;
 // [dlpack.ErrMemory] for a label that there is no memory for; or one of package tens for metadata that is no JSON object.
-func Message(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Report, error) {
+func Encode(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Report, error) {
 	msg := &tens.Message{Form: [4]byte{'T', 'E', 'N', 'S'}, Parts: make([][]byte, len(ts))}
 	label := &tens.Label{Tensors: make([]tens.Tensor, len(ts))}
 	report := &Report{Copied: make([]string, len(ts))}
 	for i, t := range ts {
-		out, part, why, err := encode(t)
+		out, part, why, err := encodeTensor(t)
 		if err != nil {
 			return nil, nil, fmt.Errorf("bridge: tensor %d: %w", i, err)
 		}
@@ -74,7 +74,7 @@ func Message(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Repo
 	if err := dlpack.RequireMemory(perByte * textSize(label)); err != nil {
 		return nil, nil, fmt.Errorf("bridge: label: %w", err)
 	}
-	if err := msg.SetTENS(label); err != nil {
+	if err := msg.EncodeLabel(label); err != nil {
 		return nil, nil, err
 	}
 	return msg, report, nil
@@ -100,7 +100,7 @@ func textSize(l *tens.Label) (size int64) {
 	return size
 }
 
-func encode(t *dlpack.Tensor) (out tens.Tensor, part []byte, why string, err error) {
+func encodeTensor(t *dlpack.Tensor) (out tens.Tensor, part []byte, why string, err error) {
 	if err := t.RequireOpen(); err != nil {
 		return out, nil, "", err
 	}
@@ -109,7 +109,7 @@ func encode(t *dlpack.Tensor) (out tens.Tensor, part []byte, why string, err err
 	}
 	padded := t.Flags()&dlpack.SubbytePadded != 0
 	shape, strides := t.Shape(), t.Strides()
-	out, err = Annotate(t.DType(), padded, shape, strides)
+	out, err = EncodeTensor(t.DType(), padded, shape, strides)
 	if !errors.Is(err, dlpack.ErrLayout) {
 		if err == nil {
 			part, _, err = t.UnsafeBytes()
@@ -123,6 +123,6 @@ func encode(t *dlpack.Tensor) (out tens.Tensor, part []byte, why string, err err
 	if err != nil {
 		return out, nil, "", err
 	}
-	out, err = Annotate(t.DType(), padded, shape, strides)
+	out, err = EncodeTensor(t.DType(), padded, shape, strides)
 	return out, part, why, err
 }

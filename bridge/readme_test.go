@@ -22,11 +22,11 @@ import (
 
 // story is what the README shows of Go, with the errors that it leaves out.
 func story(frames [][]byte, send func([][]byte) error) (*bridge.Report, error) {
-	msg, err := tens.Parse(frames) // frames [][]byte, as a socket delivered them
+	msg, err := tens.Decode(frames) // frames [][]byte, as a socket delivered them
 	if err != nil {
 		return nil, err
 	}
-	ts, err := bridge.Tensors(msg, bridge.Writable()) // DLPack tensors that alias the frames
+	ts, err := bridge.Decode(msg, bridge.Writable()) // DLPack tensors that alias the frames
 	if err != nil {
 		return nil, err
 	}
@@ -45,11 +45,11 @@ func story(frames [][]byte, send func([][]byte) error) (*bridge.Report, error) {
 		return nil, err
 	}
 	defer u.Close()
-	out, report, err := bridge.Message([]*dlpack.Tensor{u})
+	out, report, err := bridge.Encode([]*dlpack.Tensor{u})
 	if err != nil {
 		return nil, err
 	}
-	err = send(out.Frames()) // the payload part is u's memory, or report says why not
+	err = send(out.Encode()) // the payload part is u's memory, or report says why not
 	return report, err
 }
 
@@ -89,9 +89,9 @@ func TestG87StoryOfTheReadmeIsTrue(t *testing.T) {
 	pixels, err := dlpack.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 2, 3)
 	require.NoError(t, err)
 	defer pixels.Close()
-	msg, _, err := bridge.Message([]*dlpack.Tensor{pixels})
+	msg, _, err := bridge.Encode([]*dlpack.Tensor{pixels})
 	require.NoError(t, err)
-	frames := msg.Frames()
+	frames := msg.Encode()
 
 	var sent [][]byte
 	report, err := story(frames, func(f [][]byte) error { sent = f; return nil })

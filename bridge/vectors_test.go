@@ -94,11 +94,11 @@ func TestG73VectorsTravelBothWaysWithoutACopy(t *testing.T) {
 	seen := 0
 	for _, v := range vectors(t, "tens", "layout") {
 		t.Run(v.ID, func(t *testing.T) {
-			msg, err := tens.Parse(v.read(t))
+			msg, err := tens.Decode(v.read(t))
 			require.NoError(t, err)
-			label, err := msg.TENS()
+			label, err := msg.DecodeLabel()
 			require.NoError(t, err)
-			ts, err := bridge.Tensors(msg)
+			ts, err := bridge.Decode(msg)
 			require.NoError(t, err)
 			require.Len(t, ts, len(v.Tens.Tensors))
 			for i, want := range v.Tens.Tensors {
@@ -119,9 +119,9 @@ func TestG73VectorsTravelBothWaysWithoutACopy(t *testing.T) {
 				sum := sha256.Sum256(elements)
 				assert.Equal(t, want.LogicalSHA256, hex.EncodeToString(sum[:]))
 			}
-			out, report, err := bridge.Message(ts)
+			out, report, err := bridge.Encode(ts)
 			require.NoError(t, err)
-			again, err := out.TENS()
+			again, err := out.DecodeLabel()
 			require.NoError(t, err)
 			for i, in := range label.Tensors {
 				assert.Empty(t, report.Copied[i])
@@ -160,10 +160,10 @@ func TestG66InvalidVectorsAreRefused(t *testing.T) {
 			continue
 		}
 		t.Run(v.ID, func(t *testing.T) {
-			msg, err := tens.Parse(v.read(t))
+			msg, err := tens.Decode(v.read(t))
 			if err == nil {
 				var ts []*dlpack.Tensor
-				ts, err = bridge.Tensors(msg)
+				ts, err = bridge.Decode(msg)
 				if err == nil && v.Verdict == "either" {
 					for _, tensor := range ts {
 						tensor.Close()
@@ -181,9 +181,9 @@ func TestTensorsOfLentPartsAreViewsOfThem(t *testing.T) {
 	loan := dlpacktest.Lend(t, 24)
 	part, err := dlpack.Lend(loan.Data(), 24, false, loan.Release(), loan.Context())
 	require.NoError(t, err)
-	label, err := tens.ParseLabel([]byte(`{"TENS":{"tensors":[{"shape":[2,3],"word":4,"dtype":"f","order":[0,1]}],"metadata":{}}}`))
+	label, err := tens.DecodeLabel([]byte(`{"TENS":{"tensors":[{"shape":[2,3],"word":4,"dtype":"f","order":[0,1]}],"metadata":{}}}`))
 	require.NoError(t, err)
-	ts, err := bridge.TensorsOf(label, []*dlpack.Tensor{part})
+	ts, err := bridge.DecodeParts(label, []*dlpack.Tensor{part})
 	require.NoError(t, err)
 	assert.Equal(t, []int64{1, 2}, ts[0].Strides())
 	assert.False(t, ts[0].ReadOnly())
@@ -197,13 +197,13 @@ func TestTensorsOfLentPartsAreViewsOfThem(t *testing.T) {
 	dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
 	assert.Equal(t, 1, loan.Releases())
 
-	_, err = bridge.TensorsOf(label, nil)
+	_, err = bridge.DecodeParts(label, nil)
 	assert.ErrorIs(t, err, tens.ErrPartOutOfRange)
 }
 
 func TestLentPartsMustBeRowsOfBytes(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	label, err := tens.ParseLabel([]byte(`{"TENS":{"tensors":[{"shape":[4],"word":1,"dtype":"u"}],"metadata":{}}}`))
+	label, err := tens.DecodeLabel([]byte(`{"TENS":{"tensors":[{"shape":[4],"word":1,"dtype":"u"}],"metadata":{}}}`))
 	require.NoError(t, err)
 	bytes, err := dlpack.FromSlice([]uint8{0, 1, 2, 3, 4, 5, 6, 7})
 	require.NoError(t, err)
@@ -219,7 +219,7 @@ func TestLentPartsMustBeRowsOfBytes(t *testing.T) {
 			part, err := part()
 			require.NoError(t, err)
 			defer part.Close()
-			_, err = bridge.TensorsOf(label, []*dlpack.Tensor{part})
+			_, err = bridge.DecodeParts(label, []*dlpack.Tensor{part})
 			assert.ErrorIs(t, err, dlpack.ErrLayout)
 			assert.ErrorContains(t, err, "part 0")
 		})
@@ -263,13 +263,13 @@ func TestG74TypesWithoutALetterTravel(t *testing.T) {
 			in, err := dlpack.FromBytes(part, dlpack.Spec{DType: test.dtype, Shape: []int64{3, 5}, Padded: test.padded})
 			require.NoError(t, err)
 			defer in.Close()
-			msg, report, err := bridge.Message([]*dlpack.Tensor{in})
+			msg, report, err := bridge.Encode([]*dlpack.Tensor{in})
 			require.NoError(t, err)
 			assert.Empty(t, report.Copied[0])
 			assert.Equal(t, address(part), address(msg.Parts[0]))
 			assert.Contains(t, string(msg.Label), `"dlpack":`+test.text)
 			assert.Contains(t, string(msg.Label), `"dtype":"V"`, "older readers refuse it")
-			ts, err := bridge.Tensors(msg)
+			ts, err := bridge.Decode(msg)
 			require.NoError(t, err)
 			assert.Equal(t, test.dtype, ts[0].DType())
 			assert.Equal(t, test.padded, ts[0].Flags()&dlpack.SubbytePadded != 0)
@@ -301,7 +301,7 @@ func TestG74MalformedExtensionsAreRefused(t *testing.T) {
 		`{"shape":[4,8],"word":1,"dtype":"V","dlpack":[17,4,1],"order":[0,1]}`,
 		`{"shape":[1],"word":16,"dtype":"f"}`,
 	} {
-		_, err := bridge.Tensors(messageOf(t, description, make([]byte, 16)))
+		_, err := bridge.Decode(messageOf(t, description, make([]byte, 16)))
 		assert.Error(t, err, description)
 	}
 }
@@ -328,11 +328,11 @@ func TestGapsAndBroadcastsAreCompacted(t *testing.T) {
 			view, err := base.View(dlpack.Spec{DType: dlpack.Float32, Shape: test.shape, Strides: test.strides, ByteOffset: test.offset})
 			require.NoError(t, err)
 			defer view.Close()
-			msg, report, err := bridge.Message([]*dlpack.Tensor{base, view})
+			msg, report, err := bridge.Encode([]*dlpack.Tensor{base, view})
 			require.NoError(t, err)
 			assert.Empty(t, report.Copied[0])
 			assert.Contains(t, report.Copied[1], "leave gaps or share elements")
-			ts, err := bridge.Tensors(msg)
+			ts, err := bridge.Decode(msg)
 			require.NoError(t, err)
 			got, err := dlpack.UnsafeValues[float32](ts[1])
 			require.NoError(t, err)
@@ -348,12 +348,12 @@ func TestWritableFramesCanBeWritten(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	part := make([]byte, 16)
 	msg := messageOf(t, `{"shape":[4],"word":4,"dtype":"i"}`, part)
-	ts, err := bridge.Tensors(msg)
+	ts, err := bridge.Decode(msg)
 	require.NoError(t, err)
 	_, err = dlpack.Values[int32](ts[0])
 	assert.ErrorIs(t, err, dlpack.ErrReadOnly)
 	ts[0].Close()
-	ts, err = bridge.Tensors(msg, bridge.Writable())
+	ts, err = bridge.Decode(msg, bridge.Writable())
 	require.NoError(t, err)
 	defer ts[0].Close()
 	values, err := dlpack.Values[int32](ts[0])
@@ -368,7 +368,7 @@ func TestG69UnalignedPartsAreAliasedUnlessAlignmentIsAskedFor(t *testing.T) {
 	part := make([]byte, 64)[1:17]
 	part[0] = 7
 	msg := messageOf(t, `{"shape":[4],"word":4,"dtype":"i"}`, part)
-	ts, err := bridge.Tensors(msg)
+	ts, err := bridge.Decode(msg)
 	require.NoError(t, err)
 	assert.Equal(t, address(part), ts[0].Data())
 	assert.Equal(t, 1, ts[0].Alignment())
@@ -376,7 +376,7 @@ func TestG69UnalignedPartsAreAliasedUnlessAlignmentIsAskedFor(t *testing.T) {
 	_, err = dlpack.UnsafeValues[int32](ts[0])
 	assert.ErrorIs(t, err, dlpack.ErrUnaligned)
 	ts[0].Close()
-	ts, err = bridge.Tensors(msg, bridge.Align(64))
+	ts, err = bridge.Decode(msg, bridge.Align(64))
 	require.NoError(t, err)
 	defer ts[0].Close()
 	assert.NotZero(t, ts[0].Flags()&dlpack.IsCopied)
@@ -390,12 +390,12 @@ func TestMetadataTravels(t *testing.T) {
 	tensor, err := dlpack.FromSlice([]uint8{1, 2})
 	require.NoError(t, err)
 	defer tensor.Close()
-	msg, _, err := bridge.Message([]*dlpack.Tensor{tensor, tensor},
+	msg, _, err := bridge.Encode([]*dlpack.Tensor{tensor, tensor},
 		bridge.Metadata([]byte(`{"run":7}`)),
 		bridge.TensorMetadata(1, []byte(`{"gain":0.5}`)),
 		bridge.LabelAttributes(tens.Attributes{{Name: "flow", Value: []byte(`"DAT"`)}}))
 	require.NoError(t, err)
-	label, err := msg.TENS()
+	label, err := msg.DecodeLabel()
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"run":7}`, string(label.Metadata))
 	assert.Nil(t, label.Tensors[0].Metadata)
@@ -404,9 +404,9 @@ func TestMetadataTravels(t *testing.T) {
 	assert.True(t, ok)
 	assert.Equal(t, `"DAT"`, string(flow))
 
-	_, _, err = bridge.Message([]*dlpack.Tensor{tensor}, bridge.Metadata([]byte(`[1]`)))
+	_, _, err = bridge.Encode([]*dlpack.Tensor{tensor}, bridge.Metadata([]byte(`[1]`)))
 	assert.Error(t, err)
-	_, _, err = bridge.Message([]*dlpack.Tensor{tensor}, bridge.TensorMetadata(1, []byte(`{}`)))
+	_, _, err = bridge.Encode([]*dlpack.Tensor{tensor}, bridge.TensorMetadata(1, []byte(`{}`)))
 	assert.ErrorIs(t, err, tens.ErrMetadataInvalid)
 }
 
@@ -421,7 +421,7 @@ func TestLabelsThatNoMemoryHasRoomForAreRefused(t *testing.T) {
 		func(x *tens.Tensor) { x.Metadata = text },
 		func(x *tens.Tensor) { x.Extra = tens.Attributes{{Name: "x", Value: text}} },
 	} {
-		_, _, err = bridge.Message(slices.Repeat([]*dlpack.Tensor{tensor}, 1<<15), func(l *tens.Label) error {
+		_, _, err = bridge.Encode(slices.Repeat([]*dlpack.Tensor{tensor}, 1<<15), func(l *tens.Label) error {
 			for i := range l.Tensors {
 				share(&l.Tensors[i])
 			}
@@ -436,13 +436,13 @@ func TestMessageRefusesClosedAndForeignMemory(t *testing.T) {
 	closed, err := dlpack.FromSlice([]uint8{1, 2})
 	require.NoError(t, err)
 	closed.Close()
-	_, _, err = bridge.Message([]*dlpack.Tensor{closed})
+	_, _, err = bridge.Encode([]*dlpack.Tensor{closed})
 	assert.ErrorIs(t, err, dlpack.ErrClosed)
 	p := dlpacktest.Produce(t, dlpacktest.Config{DeviceType: 2, Shape: []int64{2}})
 	device, err := dlpack.Import(p.Managed())
 	require.NoError(t, err)
 	defer device.Close()
-	_, _, err = bridge.Message([]*dlpack.Tensor{device})
+	_, _, err = bridge.Encode([]*dlpack.Tensor{device})
 	assert.ErrorIs(t, err, dlpack.ErrDevice)
 	assert.ErrorContains(t, err, "tensor 0")
 }
@@ -457,17 +457,17 @@ func FuzzMessage(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		msg, err := tens.ParsePacked(data)
+		msg, err := tens.DecodePacked(data)
 		if err != nil {
 			return
 		}
-		ts, err := bridge.Tensors(msg)
+		ts, err := bridge.Decode(msg)
 		if err != nil {
 			return
 		}
-		out, report, err := bridge.Message(ts)
+		out, report, err := bridge.Encode(ts)
 		require.NoError(t, err)
-		again, err := bridge.Tensors(out)
+		again, err := bridge.Decode(out)
 		require.NoError(t, err)
 		for i := range ts {
 			require.Empty(t, report.Copied[i])

@@ -31,12 +31,12 @@ type Description struct {
 	NBytes int64         // of the part
 }
 
-// Describe says what a tensor of a label is in DLPack's terms: its letter and word, or its attribute
+// DecodeTensor says what a tensor of a label is in DLPack's terms: its letter and word, or its attribute
 // dlpack, as a data type, and its order and ascend as strides and an offset in elements (ZIO TENS,
 // section 2.1; Boost.MultiArray, general_storage_order).
 //
 // Errors: [ErrDType], [tens.ErrNil], and those of [tens.Tensor.Strides].
-func Describe(t *tens.Tensor) (Description, error) {
+func DecodeTensor(t *tens.Tensor) (Description, error) {
 	if t == nil {
 		return Description{}, fmt.Errorf("tensor: %w", tens.ErrNil)
 	}
@@ -121,12 +121,12 @@ func extension(t *tens.Tensor) (dt dlpack.DataType, padded bool, err error) {
 	return dt, padded, nil
 }
 
-// Annotate says in a label's terms what a tensor is: the inverse of [Describe]. The layout must have no
+// EncodeTensor says in a label's terms what a tensor is: the inverse of [DecodeTensor]. The layout must have no
 // gaps and no dimensions that share elements; [layout.Packed] says which have not. Packed elements below
 // a byte must be in C order. The label leaves out order and ascend where they are the default.
 //
 // Errors: [ErrDType] for a type that the standard does not have, [dlpack.ErrLayout].
-func Annotate(dt dlpack.DataType, padded bool, shape, strides []int64) (tens.Tensor, error) {
+func EncodeTensor(dt dlpack.DataType, padded bool, shape, strides []int64) (tens.Tensor, error) {
 	t := tens.Tensor{Shape: slices.Clone(shape), Word: dt.ItemSize()}
 	if t.Shape == nil {
 		t.Shape = []int64{}

@@ -12,10 +12,10 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-func ExampleDescribe() {
-	label, _ := tens.ParseLabel([]byte(
+func ExampleDecodeTensor() {
+	label, _ := tens.DecodeLabel([]byte(
 		`{"TENS":{"tensors":[{"shape":[2,3],"word":2,"dtype":"f","order":[0,1],"ascend":[true,false]}],"metadata":{}}}`))
-	d, err := bridge.Describe(&label.Tensors[0])
+	d, err := bridge.DecodeTensor(&label.Tensors[0])
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -24,8 +24,8 @@ func ExampleDescribe() {
 	// Output: float16 [2 3] [1 -2] 4 12
 }
 
-func ExampleAnnotate() {
-	t, err := bridge.Annotate(dlpack.BFloat16, false, []int64{2, 3}, []int64{1, -2})
+func ExampleEncodeTensor() {
+	t, err := bridge.EncodeTensor(dlpack.BFloat16, false, []int64{2, 3}, []int64{1, -2})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -58,9 +58,9 @@ func TestAnnotateAndDescribeAreInverse(t *testing.T) {
 							step *= shape[d]
 						}
 						packed := dt.IsSubByte()
-						out, err := bridge.Annotate(dt, packed, shape, strides)
+						out, err := bridge.EncodeTensor(dt, packed, shape, strides)
 						require.NoError(t, err)
-						d, err := bridge.Describe(&out)
+						d, err := bridge.DecodeTensor(&out)
 						require.NoError(t, err)
 						assert.Equal(t, dt, d.DType)
 						assert.Equal(t, packed, d.Padded)
@@ -75,14 +75,14 @@ func TestAnnotateAndDescribeAreInverse(t *testing.T) {
 }
 
 func TestAnnotateRefusesGapsAndUnknownTypes(t *testing.T) {
-	_, err := bridge.Annotate(dlpack.Float32, false, []int64{2, 3}, []int64{4, 1})
+	_, err := bridge.EncodeTensor(dlpack.Float32, false, []int64{2, 3}, []int64{4, 1})
 	assert.ErrorIs(t, err, dlpack.ErrLayout)
-	_, err = bridge.Annotate(dlpack.Float32, false, []int64{2, 3}, []int64{0, 1})
+	_, err = bridge.EncodeTensor(dlpack.Float32, false, []int64{2, 3}, []int64{0, 1})
 	assert.ErrorIs(t, err, dlpack.ErrLayout)
-	_, err = bridge.Annotate(dlpack.Int4, false, []int64{2, 3}, []int64{1, 2})
-	assert.ErrorIs(t, err, dlpack.ErrLayout, "packed elements have no other order: Describe refuses it, too")
-	_, err = bridge.Annotate(dlpack.Int4, true, []int64{2, 3}, []int64{1, 2})
+	_, err = bridge.EncodeTensor(dlpack.Int4, false, []int64{2, 3}, []int64{1, 2})
+	assert.ErrorIs(t, err, dlpack.ErrLayout, "packed elements have no other order: DecodeTensor refuses it, too")
+	_, err = bridge.EncodeTensor(dlpack.Int4, true, []int64{2, 3}, []int64{1, 2})
 	assert.NoError(t, err)
-	_, err = bridge.Annotate(dlpack.MakeDataType(2, 128, 1), false, []int64{2}, []int64{1})
+	_, err = bridge.EncodeTensor(dlpack.MakeDataType(2, 128, 1), false, []int64{2}, []int64{1})
 	assert.ErrorIs(t, err, bridge.ErrDType)
 }

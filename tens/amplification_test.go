@@ -14,16 +14,16 @@ import (
 func readLabel(t testing.TB, text []byte) {
 	frames := amplification.Frames(text)
 	amplification.Require(t, len(text), amplification.Variable, 0, func() func() {
-		if m, err := tens.Parse(frames); err == nil {
-			m.TENS()
+		if m, err := tens.Decode(frames); err == nil {
+			m.DecodeLabel()
 		}
 		return nil
 	})
 	amplification.Require(t, len(text), amplification.Variable, 0, func() func() {
-		tens.ParseAttributes(text)
+		tens.DecodeAttributes(text)
 		return nil
 	})
-	if l, err := tens.ParseLabel(text); err == nil {
+	if l, err := tens.DecodeLabel(text); err == nil {
 		for i := range l.Tensors {
 			x := &l.Tensors[i]
 			amplification.Require(t, 2*len(x.Shape), amplification.Variable, 0, func() func() {
@@ -39,8 +39,8 @@ func readLabel(t testing.TB, text []byte) {
 
 func readPacked(t testing.TB, data []byte) {
 	amplification.Require(t, len(data), amplification.Variable, 0, func() func() {
-		if m, err := tens.ParsePacked(data); err == nil {
-			m.TENS()
+		if m, err := tens.DecodePacked(data); err == nil {
+			m.DecodeLabel()
 		}
 		return nil
 	})
@@ -64,7 +64,7 @@ func FuzzAmplification(f *testing.F) {
 		if v.Frames == nil {
 			continue
 		}
-		if _, _, label, err := tens.ConsumePrefix(v.frames(f)[0]); err == nil {
+		if _, _, label, err := tens.DecodePrefix(v.frames(f)[0]); err == nil {
 			at := max(bytes.Index(label, []byte(`,{"`)), 0)
 			f.Add(label, uint16(at), uint16(60), uint16(300))
 		}
@@ -90,11 +90,11 @@ func FuzzAmplification(f *testing.F) {
 func TestFramesAreReadOneByOneAsAllAtOnce(t *testing.T) {
 	for name, data := range amplification.Packed() {
 		t.Run(name, func(t *testing.T) {
-			frames, want := tens.ConsumeFrames(data)
+			frames, want := tens.DecodeFrames(data)
 			count := 0
 			rest := data
 			for len(rest) > 0 {
-				frame, n, err := tens.ConsumeFrame(rest)
+				frame, n, err := tens.DecodeFrame(rest)
 				if err != nil {
 					require.ErrorIs(t, err, tens.ErrEncodingTruncated)
 					require.Equal(t, want.(*tens.Error).Offset, len(data)-len(rest))
@@ -110,6 +110,6 @@ func TestFramesAreReadOneByOneAsAllAtOnce(t *testing.T) {
 			require.Len(t, frames, count)
 		})
 	}
-	_, _, err := tens.ConsumeFrame(nil)
+	_, _, err := tens.DecodeFrame(nil)
 	require.ErrorIs(t, err, tens.ErrEncodingTruncated)
 }

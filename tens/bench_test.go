@@ -22,14 +22,14 @@ func message3(t testing.TB) *tens.Message {
 
 // BenchmarkParse3 is frames to message to three described tensors, label included.
 func BenchmarkParse3(b *testing.B) {
-	frames := message3(b).Frames()
+	frames := message3(b).Encode()
 	b.ReportAllocs()
 	for b.Loop() {
-		m, err := tens.Parse(frames)
+		m, err := tens.Decode(frames)
 		if err != nil {
 			b.Fatal(err)
 		}
-		l, err := m.TENS()
+		l, err := m.DecodeLabel()
 		if err != nil || len(l.Tensors) != 3 {
 			b.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func BenchmarkParse3(b *testing.B) {
 // BenchmarkParse3Layout is the same with order, ascend, metadata and an extension attribute.
 func BenchmarkParse3Layout(b *testing.B) {
 	m := message3(b)
-	l, err := m.TENS()
+	l, err := m.DecodeLabel()
 	require.NoError(b, err)
 	l.Metadata = []byte(`{"event":7,"run":3,"who":"José"}`)
 	for i := range l.Tensors {
@@ -48,13 +48,13 @@ func BenchmarkParse3Layout(b *testing.B) {
 		t.Metadata = []byte(`{"gain":0.5,"good":false,"plane":2,"tag":"raw"}`)
 		t.Extra = tens.Attributes{{Name: "dlpack", Value: []byte("[2,32,1]")}}
 	}
-	require.NoError(b, m.SetTENS(l))
-	frames := m.Frames()
+	require.NoError(b, m.EncodeLabel(l))
+	frames := m.Encode()
 	b.SetBytes(int64(len(m.Label)))
 	b.ReportAllocs()
 	for b.Loop() {
-		m, _ := tens.Parse(frames)
-		if _, err := m.TENS(); err != nil {
+		m, _ := tens.Decode(frames)
+		if _, err := m.DecodeLabel(); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -63,14 +63,14 @@ func BenchmarkParse3Layout(b *testing.B) {
 // BenchmarkEncode3 is three described tensors to frames, label included.
 func BenchmarkEncode3(b *testing.B) {
 	m := message3(b)
-	l, err := m.TENS()
+	l, err := m.DecodeLabel()
 	require.NoError(b, err)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := m.SetTENS(l); err != nil {
+		if err := m.EncodeLabel(l); err != nil {
 			b.Fatal(err)
 		}
-		if len(m.Frames()) != 5 {
+		if len(m.Encode()) != 5 {
 			b.Fatal("no frames")
 		}
 	}

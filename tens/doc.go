@@ -4,17 +4,17 @@
 //
 // A message is a sequence of frames. The first is the prefix header: a level, a form of four bytes, and a
 // label. The second is the coordinate header: origin, granule, seqno. The rest are the payload parts. A
-// message travels as many frames (see [Parse] and [Message.Frames]) or as one, in the single-part form
-// ([ParsePacked] and [Message.AppendPacked]).
+// message travels as many frames (see [Decode] and [Message.Encode]) or as one, in the single-part form
+// ([DecodePacked] and [Message.AppendPacked]).
 //
-// A message carries tensors when its label is a JSON object with the attribute TENS ([Message.TENS] and
-// [Message.SetTENS]). A [Tensor] says which part holds its elements and how they lie there; it is a
+// A message carries tensors when its label is a JSON object with the attribute TENS ([Message.DecodeLabel] and
+// [Message.EncodeLabel]). A [Tensor] says which part holds its elements and how they lie there; it is a
 // description and owns nothing. Element i of a tensor lies at offset plus the sum of i[d] * strides[d]
 // elements from the beginning of its part ([Tensor.Strides]), little-endian and at any address: a part
 // need not be aligned.
 //
-//	frames ── Parse ──▶ Message ── TENS ──▶ Label ── Tensors[k] ──▶ Parts[Part], Strides
-//	frames ◀─ Frames ── Message ◀─ SetTENS ─ Label
+//	frames ── Decode ─▶ Message ── DecodeLabel ─▶ Label ── Tensors[k] ──▶ Parts[Part], Strides
+//	frames ◀─ Encode ── Message ◀─ EncodeLabel ── Label
 //
 // Nothing is copied: labels, JSON text and parts alias the frames, which must outlive what was parsed of
 // them and stay as they are. Everything in a frame is checked before it is believed, and a fault is an

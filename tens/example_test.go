@@ -17,8 +17,8 @@ func frames() [][]byte {
 	}
 }
 
-func ExampleParse() {
-	m, err := tens.Parse(frames())
+func ExampleDecode() {
+	m, err := tens.Decode(frames())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -27,13 +27,13 @@ func ExampleParse() {
 	// Output: level 0, form TENS, seqno 3, 1 part
 }
 
-func ExampleMessage_TENS() {
-	m, err := tens.Parse(frames())
+func ExampleMessage_DecodeLabel() {
+	m, err := tens.Decode(frames())
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	label, err := m.TENS()
+	label, err := m.DecodeLabel()
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -59,7 +59,7 @@ func ExampleMessage_TENS() {
 	//  21 22 23
 }
 
-func ExampleMessage_SetTENS() {
+func ExampleMessage_EncodeLabel() {
 	form, err := tens.MakeForm("TENS")
 	if err != nil {
 		fmt.Println(err)
@@ -68,21 +68,21 @@ func ExampleMessage_SetTENS() {
 	part := binary.LittleEndian.AppendUint16(nil, 256)
 	m := &tens.Message{Form: form, Parts: [][]byte{part}}
 	label := &tens.Label{Tensors: []tens.Tensor{{Shape: []int64{1}, Word: 2, DType: 'u'}}}
-	if err := m.SetTENS(label); err != nil {
+	if err := m.EncodeLabel(label); err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Printf("%s\n", m.Label)
 	label.Tensors[0].Shape[0] = 2
-	fmt.Println(m.SetTENS(label))
+	fmt.Println(m.EncodeLabel(label))
 	// Output:
 	// {"TENS":{"metadata":{},"tensors":[{"dtype":"u","part":0,"shape":[1],"word":2}]}}
 	// tens: tensor 0: part 0 of 2 bytes for 4: part and tensor differ in size
 }
 
-func ExampleMessage_Frames() {
+func ExampleMessage_Encode() {
 	m := &tens.Message{Level: 3, Form: [4]byte{'T', 'E', 'X', 'T'}, Label: []byte("hello"), Parts: [][]byte{[]byte("part")}}
-	for _, frame := range m.Frames() {
+	for _, frame := range m.Encode() {
 		fmt.Printf("%q\n", frame)
 	}
 	// Output:
@@ -115,13 +115,13 @@ func ExampleMessage_PackedSize() {
 	// Output: 1039 <nil>
 }
 
-func ExampleParsePacked() {
+func ExampleDecodePacked() {
 	packed, err := tens.AppendFrames(nil, frames())
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	m, err := tens.ParsePacked(packed)
+	m, err := tens.DecodePacked(packed)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -146,10 +146,10 @@ func ExampleAppendFrames() {
 	// Output: "\x03one\x00\x05three" <nil>
 }
 
-func ExampleConsumeFrames() {
-	frames, err := tens.ConsumeFrames([]byte("\x03one\x00\x05three"))
+func ExampleDecodeFrames() {
+	frames, err := tens.DecodeFrames([]byte("\x03one\x00\x05three"))
 	fmt.Printf("%q %v\n", frames, err)
-	_, err = tens.ConsumeFrames([]byte("\x03one\x00\x05th"))
+	_, err = tens.DecodeFrames([]byte("\x03one\x00\x05th"))
 	fmt.Println(err)
 	// Output:
 	// ["one" "" "three"] <nil>
@@ -167,8 +167,8 @@ func ExampleAppendPrefix() {
 	// Output: ZIO0FLOW{"flow":"BOT"} <nil>
 }
 
-func ExampleConsumePrefix() {
-	level, form, label, err := tens.ConsumePrefix([]byte(`ZIO0FLOW{"flow":"BOT"}`))
+func ExampleDecodePrefix() {
+	level, form, label, err := tens.DecodePrefix([]byte(`ZIO0FLOW{"flow":"BOT"}`))
 	fmt.Printf("%d %s %s %v\n", level, form, label, err)
 	// Output: 0 FLOW {"flow":"BOT"} <nil>
 }
@@ -183,15 +183,15 @@ func ExampleAppendHeader() {
 	// Output: [1 0 0 0 0 0 0 0 2 0 0 0 0 0 0 0 3 0 0 0 0 0 0 0]
 }
 
-func ExampleConsumeHeader() {
+func ExampleDecodeHeader() {
 	header := []byte{1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0}
-	origin, granule, seqno, err := tens.ConsumeHeader(header)
+	origin, granule, seqno, err := tens.DecodeHeader(header)
 	fmt.Println(origin, granule, seqno, err)
 	// Output: 1 2 3 <nil>
 }
 
-func ExampleParseLabel() {
-	label, err := tens.ParseLabel([]byte(`{"TENS":{"metadata":{"run":7},"tensors":[{"shape":[2,3],"word":4,"dtype":"f","unit":"mV"}]},"flow":"DAT"}`))
+func ExampleDecodeLabel() {
+	label, err := tens.DecodeLabel([]byte(`{"TENS":{"metadata":{"run":7},"tensors":[{"shape":[2,3],"word":4,"dtype":"f","unit":"mV"}]},"flow":"DAT"}`))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -200,7 +200,7 @@ func ExampleParseLabel() {
 	fmt.Printf("%c%d %v in part %d\n", t.DType, t.Word, t.Shape, t.Part)
 	fmt.Printf("%s %s %s\n", label.Metadata, t.Extra[0].Value, label.LabelExtra[0].Value)
 
-	_, err = tens.ParseLabel([]byte(`{"TENS":{"metadata":{},"tensors":[{"shape":[2,-3],"word":4,"dtype":"f"}]}}`))
+	_, err = tens.DecodeLabel([]byte(`{"TENS":{"metadata":{},"tensors":[{"shape":[2,-3],"word":4,"dtype":"f"}]}}`))
 	fmt.Println(err)
 	// Output:
 	// f4 [2 3] in part 0
@@ -218,8 +218,8 @@ func ExampleLabel_Append() {
 	// Output: {"TENS":{"metadata":{},"tensors":[{"dtype":"f","part":0,"shape":[3],"word":4}]},"flow":"DAT"} <nil>
 }
 
-func ExampleParseAttributes() {
-	attributes, err := tens.ParseAttributes([]byte(`{"flow":"DAT", "credit":3}`))
+func ExampleDecodeAttributes() {
+	attributes, err := tens.DecodeAttributes([]byte(`{"flow":"DAT", "credit":3}`))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -267,7 +267,7 @@ func ExampleTensor_AppendStrides() {
 }
 
 func ExampleError() {
-	_, err := tens.ParseLabel([]byte(`{"TENS":{"tensors":[{"shape":[2],"word":4,"dtype":"q"}]}}`))
+	_, err := tens.DecodeLabel([]byte(`{"TENS":{"tensors":[{"shape":[2],"word":4,"dtype":"q"}]}}`))
 	var fault *tens.Error
 	if errors.As(err, &fault) {
 		fmt.Println(fault.Tensor, fault.Attribute, errors.Is(err, tens.ErrDTypeUnknown))

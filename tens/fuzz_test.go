@@ -11,21 +11,21 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// FuzzParse: what is read is written as the same frames, the single-part form says the same, and so does
+// FuzzDecode: what is read is written as the same frames, the single-part form says the same, and so does
 // a label of our own writing.
-func FuzzParse(f *testing.F) {
+func FuzzDecode(f *testing.F) {
 	for _, v := range readVectors(f, ownFolder) {
 		frames := append(v.frames(f), nil, nil, nil, nil)
 		f.Add(frames[0], frames[1], frames[2], frames[3], min(uint(len(v.Frames)), 4))
 	}
 	f.Fuzz(func(t *testing.T, prefix, header, part0, part1 []byte, count uint) {
 		frames := [][]byte{prefix, header, part0, part1}[:min(count, 4)]
-		m, err := tens.Parse(frames)
+		m, err := tens.Decode(frames)
 		if err != nil {
 			requireFault(t, err.(*tens.Error).Kind, err)
 			return
 		}
-		again := m.Frames()
+		again := m.Encode()
 		require.Len(t, again, len(frames))
 		for i := range frames {
 			require.True(t, bytes.Equal(frames[i], again[i]))
@@ -35,8 +35,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzParsePacked: what is read is written again, at most as long, and read as the same.
-func FuzzParsePacked(f *testing.F) {
+// FuzzDecodePacked: what is read is written again, at most as long, and read as the same.
+func FuzzDecodePacked(f *testing.F) {
 	for _, v := range readVectors(f, ownFolder) {
 		if v.Encoded != nil && v.Encoded.File != "" {
 			f.Add(v.read(f, v.Encoded.File))
@@ -45,7 +45,7 @@ func FuzzParsePacked(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		frames, err := tens.ConsumeFrames(data)
+		frames, err := tens.DecodeFrames(data)
 		if err == nil {
 			total := 0
 			for _, frame := range frames {
@@ -56,7 +56,7 @@ func FuzzParsePacked(f *testing.F) {
 			require.NoError(t, err)
 			require.LessOrEqual(t, len(again), len(data))
 		}
-		m, err := tens.ParsePacked(data)
+		m, err := tens.DecodePacked(data)
 		if err != nil {
 			requireFault(t, err.(*tens.Error).Kind, err)
 			return
@@ -66,20 +66,20 @@ func FuzzParsePacked(f *testing.F) {
 	})
 }
 
-// FuzzParseLabel: labels are judged as the standard library judges them where it can, and a label that is
+// FuzzDecodeLabel: labels are judged as the standard library judges them where it can, and a label that is
 // read is written as JSON that says the same.
-func FuzzParseLabel(f *testing.F) {
+func FuzzDecodeLabel(f *testing.F) {
 	for _, v := range readVectors(f, ownFolder) {
 		if v.Frames == nil {
 			continue
 		}
-		if _, _, label, err := tens.ConsumePrefix(v.frames(f)[0]); err == nil {
+		if _, _, label, err := tens.DecodePrefix(v.frames(f)[0]); err == nil {
 			f.Add(label)
 		}
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		agreeWithStandardLibrary(t, text)
-		l, err := tens.ParseLabel(text)
+		l, err := tens.DecodeLabel(text)
 		if err != nil {
 			requireFault(t, err.(*tens.Error).Kind, err)
 			return
@@ -95,13 +95,13 @@ func requirePackedSame(t *testing.T, m *tens.Message) {
 	size, err := m.PackedSize()
 	require.NoError(t, err)
 	require.Len(t, packed, size)
-	again, err := tens.ParsePacked(packed)
+	again, err := tens.DecodePacked(packed)
 	require.NoError(t, err)
 	require.Equal(t, flat(m), flat(again))
 }
 
 func requireLabelSame(t *testing.T, m *tens.Message) {
-	l, err := m.TENS()
+	l, err := m.DecodeLabel()
 	if err != nil {
 		requireFault(t, err.(*tens.Error).Kind, err)
 		return
@@ -116,8 +116,8 @@ func requireLabelSame(t *testing.T, m *tens.Message) {
 	}
 	requireWrittenSame(t, l)
 	again := *m
-	require.NoError(t, again.SetTENS(l))
-	_, err = again.TENS()
+	require.NoError(t, again.EncodeLabel(l))
+	_, err = again.DecodeLabel()
 	require.NoError(t, err)
 }
 
@@ -155,7 +155,7 @@ func requireWrittenSame(t *testing.T, l *tens.Label) {
 	text, err := l.Append(nil)
 	require.NoError(t, err)
 	require.True(t, json.Valid(text), "%q", text)
-	again, err := tens.ParseLabel(text)
+	again, err := tens.DecodeLabel(text)
 	require.NoError(t, err, "%q", text)
 	assert.Equal(t, normal(t, l), normal(t, again))
 	twice, err := again.Append(nil)

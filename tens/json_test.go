@@ -101,7 +101,7 @@ func TestJSONIsStrict(t *testing.T) {
 		{`{"a":{"a":{"a":1}},"b":[{"a":1},{"a":1}],"A":0}`, nil, 0},
 	} {
 		t.Run(test.text, func(t *testing.T) {
-			_, err := tens.ParseAttributes([]byte(test.text))
+			_, err := tens.DecodeAttributes([]byte(test.text))
 			if test.kind == nil {
 				require.NoError(t, err)
 				return
@@ -109,14 +109,14 @@ func TestJSONIsStrict(t *testing.T) {
 			fault := requireFault(t, test.kind, err)
 			assert.Equal(t, test.offset, fault.Offset)
 			assert.Equal(t, -1, fault.Tensor)
-			_, err = tens.ParseLabel([]byte(test.text))
+			_, err = tens.DecodeLabel([]byte(test.text))
 			assert.Equal(t, -1, requireFault(t, test.kind, err).Tensor)
 		})
 	}
 }
 
 func TestNamesAreDecodedAndValuesAreNot(t *testing.T) {
-	attributes, err := tens.ParseAttributes([]byte(`{"\"\\\/\b\f\n\r\t\u00fc\ud83d\udc19\u0000" : [ "\u0041", 1.50 ], "b":{}}`))
+	attributes, err := tens.DecodeAttributes([]byte(`{"\"\\\/\b\f\n\r\t\u00fc\ud83d\udc19\u0000" : [ "\u0041", 1.50 ], "b":{}}`))
 	require.NoError(t, err)
 	assert.Equal(t, tens.Attributes{
 		{Name: "\"\\/\b\f\n\r\tü🐙\x00", Value: []byte(`[ "\u0041", 1.50 ]`)},
@@ -128,15 +128,15 @@ func TestNestingIsBounded(t *testing.T) {
 	nest := func(n int) []byte { // n levels, the object included
 		return []byte(`{"a":` + strings.Repeat("[", n-1) + strings.Repeat("]", n-1) + `}`)
 	}
-	_, err := tens.ParseAttributes(nest(tens.MaxDepth))
+	_, err := tens.DecodeAttributes(nest(tens.MaxDepth))
 	require.NoError(t, err)
-	_, err = tens.ParseAttributes(nest(tens.MaxDepth + 1))
+	_, err = tens.DecodeAttributes(nest(tens.MaxDepth + 1))
 	requireFault(t, tens.ErrLabelTooDeep, err)
-	_, err = tens.ParseAttributes([]byte(strings.Repeat(`{"a":`, 1e6)))
+	_, err = tens.DecodeAttributes([]byte(strings.Repeat(`{"a":`, 1e6)))
 	requireFault(t, tens.ErrLabelTooDeep, err)
-	_, err = tens.ParseAttributes([]byte(strings.Repeat(`[`, 1e6)))
+	_, err = tens.DecodeAttributes([]byte(strings.Repeat(`[`, 1e6)))
 	requireFault(t, tens.ErrLabelTooDeep, err)
-	_, err = tens.ParseAttributes([]byte(`{"a":[` + strings.Repeat(`[],`, 1e4) + `[]]}`))
+	_, err = tens.DecodeAttributes([]byte(`{"a":[` + strings.Repeat(`[],`, 1e4) + `[]]}`))
 	require.NoError(t, err, "depth counts what is open")
 }
 
@@ -158,18 +158,18 @@ func TestNamesOfLargeObjectsAreCompared(t *testing.T) {
 	}
 	for _, names := range []int{15, 16, 17, 18, n} {
 		text := object(names, "some common beginning %d")
-		attributes, err := tens.ParseAttributes([]byte(text + "}"))
+		attributes, err := tens.DecodeAttributes([]byte(text + "}"))
 		require.NoError(t, err)
 		assert.Len(t, attributes, names)
-		_, err = tens.ParseAttributes([]byte(`{"inner":` + text + "}}"))
+		_, err = tens.DecodeAttributes([]byte(`{"inner":` + text + "}}"))
 		require.NoError(t, err)
 		for _, again := range []string{"0", strconv.Itoa(names - 1)} {
 			for _, escape := range []string{"s", `\u0073`} {
 				more := `,"` + escape + `ome common beginning ` + again + `":1}`
-				_, err = tens.ParseAttributes([]byte(text + more))
+				_, err = tens.DecodeAttributes([]byte(text + more))
 				fault := requireFault(t, tens.ErrDuplicateName, err)
 				assert.Equal(t, len(text)+1, fault.Offset)
-				_, err = tens.ParseAttributes([]byte(`{"inner":` + text + more + "}"))
+				_, err = tens.DecodeAttributes([]byte(`{"inner":` + text + more + "}"))
 				requireFault(t, tens.ErrDuplicateName, err)
 			}
 		}
@@ -178,7 +178,7 @@ func TestNamesOfLargeObjectsAreCompared(t *testing.T) {
 
 // agreeWithStandardLibrary checks our reader of objects against encoding/json and what is stricter here.
 func agreeWithStandardLibrary(t testing.TB, text []byte) {
-	attributes, err := tens.ParseAttributes(text)
+	attributes, err := tens.DecodeAttributes(text)
 	if !json.Valid(text) || !utf8.Valid(text) || loneSurrogate(text) {
 		require.Error(t, err, "%q", text)
 		assert.False(t, errors.Is(err, tens.ErrLabelNotObject), "%q: %v", text, err)

@@ -14,7 +14,7 @@ type Label struct {
 	Metadata   []byte     // TENS.metadata, a JSON object, nil where absent
 	Extra      Attributes // further attributes of TENS, in the order of the label
 	LabelExtra Attributes // further attributes of the label beside TENS, in its order
-	Absent     bool       // the message has no label of this kind, and so no tensors; see [Message.TENS]
+	Absent     bool       // the message has no label of this kind, and so no tensors; see [Message.DecodeLabel]
 }
 
 // Attribute is a member of a JSON object.
@@ -36,10 +36,10 @@ func (a Attributes) Get(name string) (value []byte, ok bool) {
 	return nil, false
 }
 
-// ParseAttributes reads a JSON object, as strictly as a label, into its members. Their values alias it.
+// DecodeAttributes reads a JSON object, as strictly as a label, into its members. Their values alias it.
 //
 // Errors: [ErrLabelNotJSON], [ErrLabelNotObject], [ErrLabelTooDeep], [ErrDuplicateName].
-func ParseAttributes(object []byte) (Attributes, error) {
+func DecodeAttributes(object []byte) (Attributes, error) {
 	s := scanner{data: object, tensor: -1}
 	if err := s.label(); err != nil {
 		return nil, err
@@ -66,30 +66,30 @@ func ParseAttributes(object []byte) (Attributes, error) {
 	return a, nil
 }
 
-// ParseLabel reads the label of a TENS message, all of it and strictly. It knows no payload: whether the
-// parts are there and have the size of their tensors is for [Message.TENS] to say.
+// DecodeLabel reads the label of a TENS message, all of it and strictly. It knows no payload: whether the
+// parts are there and have the size of their tensors is for [Message.DecodeLabel] to say.
 //
 // Errors: [ErrLabelNotJSON], [ErrLabelNotObject], [ErrLabelTooDeep], [ErrDuplicateName], [ErrTENSMissing],
 // [ErrTENSInvalid], [ErrTensorInvalid], [ErrMetadataInvalid], those of the attributes of a tensor
 // ([ErrShapeInvalid] to [ErrPartInvalid]), [ErrPartOutOfRange] for a negative part and [ErrSizeOverflow].
-func ParseLabel(label []byte) (*Label, error) {
-	l, _, err := parseLabel(label)
+func DecodeLabel(label []byte) (*Label, error) {
+	l, _, err := decodeLabel(label)
 	return l, err
 }
 
-// TENS reads the label and checks it against the payload. The form TENS promises a TENS label; under any
+// DecodeLabel reads the label and checks it against the payload. The form TENS promises a TENS label; under any
 // other form a label that is no JSON object, or is one without the attribute TENS, is an application's own
 // and the message has no tensors: the Label is then empty and Absent. Under every form it is an error when
 // a label goes wrong behind the name TENS, or has names twice or nests too deep before it.
 //
-// Errors: those of [ParseLabel], [ErrPartOutOfRange], [ErrSizeMismatch]. A part is exactly as large as its
+// Errors: those of [DecodeLabel], [ErrPartOutOfRange], [ErrSizeMismatch]. A part is exactly as large as its
 // tensor, but that of a tensor of dtype 'V' may be smaller by less than a byte for each element: what its
 // size must be is for those to check who know what [Dlpack] says.
-func (m *Message) TENS() (*Label, error) {
+func (m *Message) DecodeLabel() (*Label, error) {
 	if m == nil {
 		return nil, fault(ErrNil, "message")
 	}
-	l, met, err := parseLabel(m.Label)
+	l, met, err := decodeLabel(m.Label)
 	if err != nil {
 		if m.Form != formTENS && !met {
 			switch err.(*Error).Kind {
@@ -105,10 +105,10 @@ func (m *Message) TENS() (*Label, error) {
 	return l, nil
 }
 
-// SetTENS makes l the label of the message, written by [Label.Append], after checks against the payload
-// as in [Message.TENS]. It leaves the form alone. On an error the message is as before. Where Go has no memory
+// EncodeLabel makes l the label of the message, written by [Label.Append], after checks against the payload
+// as in [Message.DecodeLabel]. It leaves the form alone. On an error the message is as before. Where Go has no memory
 // for the label, it ends the process: see [Label.Append].
-func (m *Message) SetTENS(l *Label) error {
+func (m *Message) EncodeLabel(l *Label) error {
 	switch {
 	case m == nil:
 		return fault(ErrNil, "message")
@@ -137,8 +137,8 @@ func (l *Label) fit(parts [][]byte) error {
 	return nil
 }
 
-// parseLabel also says whether it met the attribute TENS, and does so in an error too.
-func parseLabel(text []byte) (l *Label, met bool, err error) {
+// decodeLabel also says whether it met the attribute TENS, and does so in an error too.
+func decodeLabel(text []byte) (l *Label, met bool, err error) {
 	r := reader{scanner: scanner{data: text, tensor: -1}}
 	if err := r.label(); err != nil {
 		return nil, false, err
@@ -568,10 +568,10 @@ func (r *reader) readPacking() (string, error) {
 // Append appends the label as JSON text in the manner of the C++ peer: without white space, names in the
 // order of their bytes. Attributes with defaults are left out, but part and TENS.metadata are always
 // written. JSON text in the label goes out as it is but for white space. Nothing is written that
-// [ParseLabel] would not read; on an error dst is returned as it came. Like append, it ends the process where Go has no
+// [DecodeLabel] would not read; on an error dst is returned as it came. Like append, it ends the process where Go has no
 // memory for the result, which may be much larger than the label where attributes share their memory.
 //
-// Errors: those of [ParseLabel], [ErrAttributeInvalid] for a further attribute whose name is one of the
+// Errors: those of [DecodeLabel], [ErrAttributeInvalid] for a further attribute whose name is one of the
 // specification's, comes twice or is not UTF-8, [ErrTENSMissing] for a label that is Absent.
 func (l *Label) Append(dst []byte) ([]byte, error) {
 	if l == nil {

@@ -53,7 +53,7 @@ func TestErrorsNameThePlace(t *testing.T) {
 			`tens: "` + strings.Repeat("1", 32) + `"… instead of an object: metadata not an object (byte 67)`},
 		{`{}`, tens.Error{Kind: tens.ErrTENSMissing, Tensor: -1, Offset: -1}, "tens: no attribute TENS"},
 	} {
-		_, err := tens.ParseLabel([]byte(test.label))
+		_, err := tens.DecodeLabel([]byte(test.label))
 		assert.Equal(t, &test.want, err)
 		assert.EqualError(t, err, test.text)
 	}
@@ -126,28 +126,28 @@ func TestG66TensorsAreRefused(t *testing.T) {
 		{`{"shape":[4294967296,4294967296,0],"word":1,"dtype":"i"}`, tens.ErrSizeOverflow},
 	} {
 		t.Run(test.tensor, func(t *testing.T) {
-			l, err := message(tensorLabel(test.tensor), 12).TENS()
+			l, err := message(tensorLabel(test.tensor), 12).DecodeLabel()
 			assert.Nil(t, l)
 			fault := requireFault(t, test.kind, err)
 			assert.Equal(t, 0, fault.Tensor)
-			l, err = message(tensorLabel(`{"shape":[12],"word":1,"dtype":"u","part":0},`+test.tensor), 12).TENS()
+			l, err = message(tensorLabel(`{"shape":[12],"word":1,"dtype":"u","part":0},`+test.tensor), 12).DecodeLabel()
 			assert.Nil(t, l)
 			require.Error(t, err)
 			require.ErrorAs(t, err, &fault)
 			assert.Equal(t, 1, fault.Tensor)
 		})
 	}
-	_, err := message(tensorLabel(`{"shape":[6],"word":2,"dtype":"i","part":0,"order":[0],"ascend":[false],"metadata":{},"packing":"dense"}`), 12).TENS()
+	_, err := message(tensorLabel(`{"shape":[6],"word":2,"dtype":"i","part":0,"order":[0],"ascend":[false],"metadata":{},"packing":"dense"}`), 12).DecodeLabel()
 	require.NoError(t, err, "what the table takes apart")
 }
 
 func TestEveryAttributeTwiceIsRefused(t *testing.T) {
 	tensor := []string{`"shape":[6]`, `"word":2`, `"dtype":"i"`, `"part":0`, `"order":[0]`, `"ascend":[true]`, `"metadata":{}`, `"packing":"dense"`, `"note":1`}
 	whole := strings.Join(tensor, ",")
-	_, err := message(tensorLabel("{"+whole+"}"), 12).TENS()
+	_, err := message(tensorLabel("{"+whole+"}"), 12).DecodeLabel()
 	require.NoError(t, err)
 	for _, attribute := range tensor {
-		_, err := message(tensorLabel("{"+whole+","+attribute+"}"), 12).TENS()
+		_, err := message(tensorLabel("{"+whole+","+attribute+"}"), 12).DecodeLabel()
 		requireFault(t, tens.ErrDuplicateName, err)
 	}
 	for _, label := range []string{
@@ -159,10 +159,10 @@ func TestEveryAttributeTwiceIsRefused(t *testing.T) {
 		`{"TENS":{"tensors":[],"x":{"a":1,"a":1}}}`,
 		`{"TENS":{"tensors":[],"metadata":{"a":{"b":1,"b":2}}}}`,
 	} {
-		_, err := tens.ParseLabel([]byte(label))
+		_, err := tens.DecodeLabel([]byte(label))
 		requireFault(t, tens.ErrDuplicateName, err)
 	}
-	_, err = tens.ParseLabel([]byte(`{"x":1,"TENS":{"x":1,"tensors":[{"shape":[],"word":1,"dtype":"b","x":1}]}}`))
+	_, err = tens.DecodeLabel([]byte(`{"x":1,"TENS":{"x":1,"tensors":[{"shape":[],"word":1,"dtype":"b","x":1}]}}`))
 	require.NoError(t, err, "other objects, other names")
 }
 
@@ -179,7 +179,7 @@ func TestG67PartsHoldTheElementsAndNothingElse(t *testing.T) {
 		{`{"shape":[1,1,1],"word":1,"dtype":"b"}`, 1},
 	} {
 		for _, size := range []int{0, 1, 8, 16, 23, 24, 25, 48} {
-			_, err := message(tensorLabel(test.tensor), size).TENS()
+			_, err := message(tensorLabel(test.tensor), size).DecodeLabel()
 			if size == test.size {
 				require.NoError(t, err)
 			} else {
@@ -193,15 +193,15 @@ func TestG67PartsHoldTheElementsAndNothingElse(t *testing.T) {
 func TestG68TensorsWithoutElementsComeBack(t *testing.T) {
 	m := message(nil, 0)
 	want := &tens.Label{Tensors: []tens.Tensor{{Shape: []int64{2, 0, 3}, Word: 4, DType: 'f'}}}
-	require.NoError(t, m.SetTENS(want))
-	l, err := m.TENS()
+	require.NoError(t, m.EncodeLabel(want))
+	l, err := m.DecodeLabel()
 	require.NoError(t, err)
 	assert.Equal(t, want.Tensors, l.Tensors)
 	n, err := l.Tensors[0].NumBytes()
 	require.NoError(t, err)
 	assert.Zero(t, n)
 	m.Parts = nil
-	_, err = m.TENS()
+	_, err = m.DecodeLabel()
 	requireFault(t, tens.ErrPartOutOfRange, err)
 }
 
@@ -218,14 +218,14 @@ func TestG74LettersHaveTheWordsOfNumPy(t *testing.T) {
 				assert.True(t, errors.Is(err, tens.ErrDTypeWord) || errors.Is(err, tens.ErrDTypeUnknown))
 				assert.Equal(t, good[byte(letter)] != nil, errors.Is(err, tens.ErrDTypeWord))
 				if letter >= ' ' && letter < 0x7f && letter != '"' && letter != '\\' {
-					_, err = tens.ParseLabel(tensorLabel(fmt.Sprintf(`{"shape":[2],"word":%d,"dtype":"%c"}`, word, letter)))
+					_, err = tens.DecodeLabel(tensorLabel(fmt.Sprintf(`{"shape":[2],"word":%d,"dtype":"%c"}`, word, letter)))
 					require.Error(t, err)
 					assert.Equal(t, good[byte(letter)] != nil, errors.Is(err, tens.ErrDTypeWord))
 				}
 				continue
 			}
 			require.NoError(t, err, "%c%d", letter, word)
-			l, err := message(text, 2*word).TENS()
+			l, err := message(text, 2*word).DecodeLabel()
 			require.NoError(t, err)
 			assert.Equal(t, tensor, l.Tensors[0])
 		}
@@ -246,7 +246,7 @@ func TestG74OpaqueElementsNeedTheExtension(t *testing.T) {
 	label := func(word int, dlpack string) []byte {
 		return tensorLabel(fmt.Sprintf(`{"shape":[3,5],"word":%d,"dtype":"V"%s}`, word, dlpack))
 	}
-	_, err := message(label(2, ""), 30).TENS()
+	_, err := message(label(2, ""), 30).DecodeLabel()
 	requireFault(t, tens.ErrDTypeUnknown, err)
 	for _, test := range []struct {
 		word, size int
@@ -256,7 +256,7 @@ func TestG74OpaqueElementsNeedTheExtension(t *testing.T) {
 		{1, 15, true}, {1, 16, false}, {1, 8, true}, {1, 1, true}, {1, 0, false}, // 1 to 8 bits each
 		{3, 45, true}, {3, 31, true}, {3, 30, false},
 	} {
-		l, err := message(label(test.word, `,"dlpack":[17,4,1]`), test.size).TENS()
+		l, err := message(label(test.word, `,"dlpack":[17,4,1]`), test.size).DecodeLabel()
 		if !test.good {
 			requireFault(t, tens.ErrSizeMismatch, err)
 			continue
@@ -266,9 +266,9 @@ func TestG74OpaqueElementsNeedTheExtension(t *testing.T) {
 		require.True(t, ok)
 		assert.Equal(t, "[17,4,1]", string(value))
 	}
-	_, err = message(tensorLabel(`{"shape":[3,0],"word":2,"dtype":"V","dlpack":0}`), 0).TENS()
+	_, err = message(tensorLabel(`{"shape":[3,0],"word":2,"dtype":"V","dlpack":0}`), 0).DecodeLabel()
 	require.NoError(t, err)
-	_, err = message(tensorLabel(`{"shape":[3,0],"word":2,"dtype":"V","dlpack":0}`), 1).TENS()
+	_, err = message(tensorLabel(`{"shape":[3,0],"word":2,"dtype":"V","dlpack":0}`), 1).DecodeLabel()
 	requireFault(t, tens.ErrSizeMismatch, err)
 }
 
@@ -276,7 +276,7 @@ func TestG74OpaqueElementsNeedTheExtension(t *testing.T) {
 func TestG73TensorsMayShareAPart(t *testing.T) {
 	label := tensorLabel(`{"shape":[2,3],"word":2,"dtype":"i"},{"shape":[3,2],"word":2,"dtype":"i","part":0,"order":[0,1],"ascend":[false,true]}`)
 	m := message(label, 12)
-	l, err := m.TENS()
+	l, err := m.DecodeLabel()
 	require.NoError(t, err)
 	assert.Equal(t, 0, l.Tensors[0].Part)
 	assert.Equal(t, 0, l.Tensors[1].Part)
@@ -309,11 +309,11 @@ func TestFormDecidesAboutLabelsWithoutTENS(t *testing.T) {
 		{`{"a":` + strings.Repeat("[", 999) + strings.Repeat("]", 999) + `}`, tens.ErrLabelTooDeep, tens.ErrLabelTooDeep},
 	} {
 		m := message([]byte(test.label))
-		l, err := m.TENS()
+		l, err := m.DecodeLabel()
 		assert.Nil(t, l)
 		requireFault(t, test.tens, err)
 		m.Form = formFLOW
-		l, err = m.TENS()
+		l, err = m.DecodeLabel()
 		if test.other != nil {
 			assert.Nil(t, l)
 			requireFault(t, test.other, err)
@@ -324,7 +324,7 @@ func TestFormDecidesAboutLabelsWithoutTENS(t *testing.T) {
 	}
 	m := message([]byte(`{"TENS":{"tensors":[]},"flow":"DAT"}`))
 	m.Form = formFLOW
-	l, err := m.TENS()
+	l, err := m.DecodeLabel()
 	require.NoError(t, err)
 	assert.False(t, l.Absent)
 	assert.Empty(t, l.Tensors)
@@ -332,7 +332,7 @@ func TestFormDecidesAboutLabelsWithoutTENS(t *testing.T) {
 
 func TestLabelsAliasTheFrame(t *testing.T) {
 	text := []byte(`{"TENS":{"metadata":{"a":1},"tensors":[{"shape":[1],"word":1,"dtype":"b","metadata":{"b":2},"x":3}]},"y":4}`)
-	l, err := tens.ParseLabel(text)
+	l, err := tens.DecodeLabel(text)
 	require.NoError(t, err)
 	for i, c := range text {
 		if c >= '1' && c <= '4' {
@@ -350,7 +350,7 @@ func TestLabelsAliasTheFrame(t *testing.T) {
 // The lists of tensors are pieces of one array: growing one must leave the next alone.
 func TestListsOfTensorsAreApart(t *testing.T) {
 	tensor := `{"shape":[1,2,3],"word":1,"dtype":"b","order":[0,2,1],"ascend":[true,false,true]}`
-	l, err := tens.ParseLabel(tensorLabel(strings.TrimSuffix(strings.Repeat(tensor+",", 40), ",")))
+	l, err := tens.DecodeLabel(tensorLabel(strings.TrimSuffix(strings.Repeat(tensor+",", 40), ",")))
 	require.NoError(t, err)
 	require.Len(t, l.Tensors, 40)
 	for i := range l.Tensors {
@@ -394,9 +394,9 @@ func TestLabelsOfThePeerComeBackByteForByte(t *testing.T) {
 		if v.Verdict != "accept" || v.Tens == nil {
 			continue
 		}
-		m, err := tens.Parse(v.frames(t))
+		m, err := tens.Decode(v.frames(t))
 		require.NoError(t, err)
-		l, err := tens.ParseLabel(m.Label)
+		l, err := tens.DecodeLabel(m.Label)
 		require.NoError(t, err)
 		text, err := l.Append(nil)
 		require.NoError(t, err)
@@ -470,7 +470,7 @@ func TestWriterRefuses(t *testing.T) {
 				assert.Equal(t, -1, fault.Tensor)
 			}
 			m := message([]byte("before"), 1, 24)
-			require.Error(t, m.SetTENS(test.label))
+			require.Error(t, m.EncodeLabel(test.label))
 			assert.Equal(t, "before", string(m.Label))
 		})
 	}
@@ -478,7 +478,7 @@ func TestWriterRefuses(t *testing.T) {
 	deepest.Metadata = nested(tens.MaxDepth - 2)
 	text, err := deepest.Append(nil)
 	require.NoError(t, err)
-	_, err = tens.ParseLabel(text)
+	_, err = tens.DecodeLabel(text)
 	require.NoError(t, err, "the writer goes as deep as the reader")
 }
 
@@ -490,14 +490,14 @@ func nested(levels int) []byte {
 func TestSetTENSChecksTheParts(t *testing.T) {
 	label := &tens.Label{Tensors: []tens.Tensor{{Shape: []int64{6}, Word: 2, DType: 'i'}, {Shape: []int64{6}, Word: 2, DType: 'i', Part: 1}}}
 	m := message(nil, 12)
-	fault := requireFault(t, tens.ErrPartOutOfRange, m.SetTENS(label))
+	fault := requireFault(t, tens.ErrPartOutOfRange, m.EncodeLabel(label))
 	assert.Equal(t, 1, fault.Tensor)
 	m = message(nil, 12, 11)
-	fault = requireFault(t, tens.ErrSizeMismatch, m.SetTENS(label))
+	fault = requireFault(t, tens.ErrSizeMismatch, m.EncodeLabel(label))
 	assert.Equal(t, 1, fault.Tensor)
 	m = message(nil, 12, 12)
 	m.Form = formFLOW
-	require.NoError(t, m.SetTENS(label))
+	require.NoError(t, m.EncodeLabel(label))
 	assert.Equal(t, formFLOW, m.Form)
 }
 
@@ -506,10 +506,10 @@ const fullLabel = `{"a":1,"TENS":{"metadata":{"b":[2]},"c":"d","tensors":[{"shap
 	`"order":[0,1],"ascend":[true,false],"metadata":{"e":null},"packing":"dense","f":{}},{"shape":[],"word":12,"dtype":"V","dlpack":[1],"part":0}]}}`
 
 func TestEveryCutOfALabelIsRefused(t *testing.T) {
-	_, err := message([]byte(fullLabel), 12).TENS()
+	_, err := message([]byte(fullLabel), 12).DecodeLabel()
 	require.NoError(t, err)
 	for n := range fullLabel {
-		l, err := tens.ParseLabel([]byte(fullLabel[:n]))
+		l, err := tens.DecodeLabel([]byte(fullLabel[:n]))
 		assert.Nil(t, l)
 		fault := requireFault(t, tens.ErrLabelNotJSON, err)
 		assert.LessOrEqual(t, fault.Offset, n)
@@ -528,7 +528,7 @@ func TestManyAttributesAreComparedEverywhere(t *testing.T) {
 			`{"TENS":{"tensors":[{` + many.String() + again + `"shape":[],"word":1,"dtype":"b"}]}}`,
 			`{"TENS":{"tensors":[],"metadata":{` + many.String() + again + `"x":0}}}`,
 		} {
-			_, err := tens.ParseLabel([]byte(label))
+			_, err := tens.DecodeLabel([]byte(label))
 			if again == "" {
 				require.NoError(t, err, label)
 			} else {
@@ -550,7 +550,7 @@ func TestLabelsAllocateWhatTheyAreWorth(t *testing.T) {
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := tens.ParseLabel(label)
+		_, err := tens.DecodeLabel(label)
 		runtime.ReadMemStats(&after)
 		require.NoError(t, err, name)
 		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64*len(label)+4096), name)
@@ -558,11 +558,11 @@ func TestLabelsAllocateWhatTheyAreWorth(t *testing.T) {
 }
 
 func TestParsingAllocatesLittle(t *testing.T) {
-	frames := message3(t).Frames()
+	frames := message3(t).Encode()
 	assert.LessOrEqual(t, testing.AllocsPerRun(100, func() {
-		m, err := tens.Parse(frames)
+		m, err := tens.Decode(frames)
 		if err == nil {
-			_, err = m.TENS()
+			_, err = m.DecodeLabel()
 		}
 		if err != nil {
 			panic(err)

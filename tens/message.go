@@ -40,19 +40,19 @@ func MakeForm(name string) ([4]byte, error) {
 	return form, nil
 }
 
-// Parse reads a message from its frames: prefix, header, then the payload parts. Label and parts alias
-// the frames, and Parts is frames[2:]: nothing is copied. The label is not looked at; see [Message.TENS].
+// Decode reads a message from its frames: prefix, header, then the payload parts. Label and parts alias
+// the frames, and Parts is frames[2:]: nothing is copied. The label is not looked at; see [Message.DecodeLabel].
 //
 // Errors: [ErrTooFewFrames], [ErrPrefixShort], [ErrBadMagic], [ErrBadLevel], [ErrHeaderSize].
-func Parse(frames [][]byte) (*Message, error) {
+func Decode(frames [][]byte) (*Message, error) {
 	if len(frames) < 2 {
 		return nil, fault(ErrTooFewFrames, strconv.Itoa(len(frames))+" of at least 2 frames")
 	}
-	level, form, label, err := ConsumePrefix(frames[0])
+	level, form, label, err := DecodePrefix(frames[0])
 	if err != nil {
 		return nil, err
 	}
-	origin, granule, seqno, err := ConsumeHeader(frames[1])
+	origin, granule, seqno, err := DecodeHeader(frames[1])
 	if err != nil {
 		return nil, err
 	}
@@ -75,9 +75,9 @@ func (m *Message) Validate() error {
 	return nil
 }
 
-// Frames returns the frames of the message: prefix and header, newly made, and the parts themselves, not
+// Encode returns the frames of the message: prefix and header, newly made, and the parts themselves, not
 // copied. It returns nil for a message that [Message.Validate] refuses.
-func (m *Message) Frames() [][]byte {
+func (m *Message) Encode() [][]byte {
 	if m.Validate() != nil {
 		return nil
 	}
@@ -106,10 +106,10 @@ func appendPrefix(dst []byte, level int, form [4]byte, label []byte) []byte {
 	return append(dst, label...)
 }
 
-// ConsumePrefix reads a prefix header, which is the whole frame. The label aliases it.
+// DecodePrefix reads a prefix header, which is the whole frame. The label aliases it.
 //
 // Errors: [ErrPrefixShort], [ErrBadMagic], [ErrBadLevel].
-func ConsumePrefix(frame []byte) (level int, form [4]byte, label []byte, err error) {
+func DecodePrefix(frame []byte) (level int, form [4]byte, label []byte, err error) {
 	if len(frame) < prefixSize {
 		return 0, form, nil, fault(ErrPrefixShort, strconv.Itoa(len(frame))+" of at least 8 bytes")
 	}
@@ -135,9 +135,9 @@ func AppendHeader(dst []byte, origin, granule, seqno uint64) []byte {
 	return binary.LittleEndian.AppendUint64(dst, seqno)
 }
 
-// ConsumeHeader reads a coordinate header, which is the whole frame: any size but [HeaderSize] is
+// DecodeHeader reads a coordinate header, which is the whole frame: any size but [HeaderSize] is
 // [ErrHeaderSize].
-func ConsumeHeader(frame []byte) (origin, granule, seqno uint64, err error) {
+func DecodeHeader(frame []byte) (origin, granule, seqno uint64, err error) {
 	if len(frame) != HeaderSize {
 		return 0, 0, 0, fault(ErrHeaderSize, strconv.Itoa(len(frame))+" bytes")
 	}

@@ -45,7 +45,7 @@ func TestG66ParseRefusesFramesThatAreNoMessage(t *testing.T) {
 		{"header of 25 bytes", [][]byte{prefix, append(header, 0)}, tens.ErrHeaderSize, "tens: 25 bytes: header not of 24 bytes"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			m, err := tens.Parse(test.frames)
+			m, err := tens.Decode(test.frames)
 			fault := requireFault(t, test.kind, err)
 			assert.Nil(t, m)
 			assert.Equal(t, -1, fault.Tensor)
@@ -58,10 +58,10 @@ func TestG66ParseRefusesFramesThatAreNoMessage(t *testing.T) {
 func TestParseTakesEveryLevel(t *testing.T) {
 	for level := range tens.MaxLevel + 1 {
 		m := tens.Message{Level: level, Form: formFLOW}
-		again, err := tens.Parse(m.Frames())
+		again, err := tens.Decode(m.Encode())
 		require.NoError(t, err)
 		assert.Equal(t, level, again.Level)
-		assert.Equal(t, byte('0'+level), m.Frames()[0][3])
+		assert.Equal(t, byte('0'+level), m.Encode()[0][3])
 	}
 }
 
@@ -69,7 +69,7 @@ func TestWritersRefuseLevels(t *testing.T) {
 	for _, level := range []int{-1, 9, 256, 'A' - '0'} {
 		m := tens.Message{Level: level}
 		requireFault(t, tens.ErrBadLevel, m.Validate())
-		assert.Nil(t, m.Frames())
+		assert.Nil(t, m.Encode())
 		_, err := m.PackedSize()
 		requireFault(t, tens.ErrBadLevel, err)
 		out, err := m.AppendPacked([]byte("kept"))
@@ -83,7 +83,7 @@ func TestWritersRefuseLevels(t *testing.T) {
 
 func TestParseAliasesFrames(t *testing.T) {
 	frames := [][]byte{[]byte("ZIO0TEXTlabel"), make([]byte, 24), []byte("part"), nil}
-	m, err := tens.Parse(frames)
+	m, err := tens.Decode(frames)
 	require.NoError(t, err)
 	frames[0][8], frames[2][0] = 'L', 'P'
 	assert.Equal(t, "Label", string(m.Label))
@@ -99,15 +99,15 @@ func TestAppendingToWhatWasParsedLeavesNeighboursAlone(t *testing.T) {
 	packed, err := m.AppendPacked(nil)
 	require.NoError(t, err)
 	before := bytes.Clone(packed)
-	parsed, err := tens.ParsePacked(packed)
+	parsed, err := tens.DecodePacked(packed)
 	require.NoError(t, err)
 	_ = append(parsed.Label, "xxxx"...)
 	_ = append(parsed.Parts[0], "xxxx"...)
-	frames := m.Frames()
+	frames := m.Encode()
 	_ = append(frames[0], "xxxx"...)
 	assert.Equal(t, before, packed)
 	assert.Equal(t, make([]byte, 24), frames[1])
-	again, err := tens.Parse(frames)
+	again, err := tens.Decode(frames)
 	require.NoError(t, err)
 	again.Parts = append(again.Parts, nil)
 	assert.Len(t, frames, 4)
@@ -139,7 +139,7 @@ func TestG72HostileSizesAllocateNothing(t *testing.T) {
 			data := append(bytes.Clone(good), tail...)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			_, err := tens.ParsePacked(data)
+			_, err := tens.DecodePacked(data)
 			runtime.ReadMemStats(&after)
 			fault := requireFault(t, tens.ErrEncodingTruncated, err)
 			assert.Equal(t, len(good), fault.Offset)
@@ -154,7 +154,7 @@ func TestEveryCutOfAPackedMessageIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	whole := 0
 	for n := range packed {
-		cut, err := tens.ParsePacked(packed[:n:n])
+		cut, err := tens.DecodePacked(packed[:n:n])
 		if err == nil {
 			whole++ // behind the header, and behind each part
 			assert.Equal(t, m.Label, cut.Label)
@@ -172,7 +172,7 @@ func TestSizesAroundTheLongForm(t *testing.T) {
 		data, err := tens.AppendFrames(nil, frames)
 		require.NoError(t, err)
 		assert.Len(t, data, want)
-		again, err := tens.ConsumeFrames(data)
+		again, err := tens.DecodeFrames(data)
 		require.NoError(t, err)
 		assert.Equal(t, frames, again)
 	}

@@ -10,15 +10,15 @@ import (
 // longSize marks a size of four bytes, big-endian, that follows; a smaller first byte is the size itself.
 const longSize = 0xff
 
-// ParsePacked reads a message from its single-part form. Label and parts alias data.
+// DecodePacked reads a message from its single-part form. Label and parts alias data.
 //
-// Errors: those of [Parse] and [ErrEncodingTruncated].
-func ParsePacked(data []byte) (*Message, error) {
-	frames, err := ConsumeFrames(data)
+// Errors: those of [Decode] and [ErrEncodingTruncated].
+func DecodePacked(data []byte) (*Message, error) {
+	frames, err := DecodeFrames(data)
 	if err != nil {
 		return nil, err
 	}
-	return Parse(frames)
+	return Decode(frames)
 }
 
 // AppendPacked appends the single-part form of the message, which copies its parts. On an error, one of
@@ -77,10 +77,10 @@ func AppendFrames(dst []byte, frames [][]byte) ([]byte, error) {
 	return dst, nil
 }
 
-// ConsumeFrames reads frames from the single-part form up to the end of data. They alias data. The long
+// DecodeFrames reads frames from the single-part form up to the end of data. They alias data. The long
 // size is taken for a short frame too. A size or a frame that data has no room for is
 // [ErrEncodingTruncated], before anything is allocated.
-func ConsumeFrames(data []byte) ([][]byte, error) {
+func DecodeFrames(data []byte) ([][]byte, error) {
 	count := 0
 	for at := 0; at < len(data); count++ {
 		_, end, ok := frameAt(data, at)
@@ -111,9 +111,9 @@ func truncated(data []byte, at, frame int) *Error {
 		Detail: "frame " + strconv.Itoa(frame) + " in " + strconv.Itoa(len(data)-at) + " bytes"}
 }
 
-// ConsumeFrame reads the first frame of the single-part form, which aliases data, and returns how many bytes it has
+// DecodeFrame reads the first frame of the single-part form, which aliases data, and returns how many bytes it has
 // there with its size. With it frames can be gone through without a list of them. Errors: [ErrEncodingTruncated].
-func ConsumeFrame(data []byte) (frame []byte, n int, err error) {
+func DecodeFrame(data []byte) (frame []byte, n int, err error) {
 	if len(data) > 0 {
 		if start, end, ok := frameAt(data, 0); ok {
 			return data[start:end:end], end, nil

@@ -36,5 +36,5 @@ func TestG72FramesBeyondFourGiBAreRefused(t *testing.T) {
 	size, err := tens.SizeFrames([][]byte{huge[:math.MaxUint32]})
 	require.NoError(t, err)
 	assert.Equal(t, math.MaxUint32+5, size)
-	assert.Len(t, m.Frames(), 4, "the multi-part form has no such limit")
+	assert.Len(t, m.Encode(), 4, "the multi-part form has no such limit")
 }

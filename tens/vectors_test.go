@@ -183,7 +183,7 @@ func (v *vector) test(t *testing.T) {
 	require.True(t, v.Frames != nil || v.Encoded.File != "")
 	if v.Frames != nil {
 		frames := v.frames(t)
-		m, err := tens.Parse(frames)
+		m, err := tens.Decode(frames)
 		v.testMessage(t, m, err)
 		if err == nil {
 			v.testFrames(t, m, frames)
@@ -192,7 +192,7 @@ func (v *vector) test(t *testing.T) {
 	if v.Encoded != nil && v.Encoded.File != "" {
 		data := v.read(t, v.Encoded.File)
 		require.Len(t, data, v.Encoded.Len)
-		m, err := tens.ParsePacked(data)
+		m, err := tens.DecodePacked(data)
 		v.testMessage(t, m, err)
 	}
 }
@@ -215,7 +215,7 @@ func (v *vector) testMessage(t *testing.T, m *tens.Message, err error) {
 	}
 	var label *tens.Label
 	if err == nil && (v.Tens != nil || v.Verdict != "accept") {
-		label, err = m.TENS()
+		label, err = m.DecodeLabel()
 	}
 	if v.Verdict != "accept" {
 		v.testError(t, err)
@@ -250,7 +250,7 @@ func (v *vector) testError(t *testing.T, err error) {
 
 // testFrames writes the message again and must get the same bytes.
 func (v *vector) testFrames(t *testing.T, m *tens.Message, frames [][]byte) {
-	again := m.Frames()
+	again := m.Encode()
 	require.Equal(t, len(frames), len(again))
 	for i, frame := range frames {
 		assert.Equal(t, string(frame), string(again[i]))
@@ -268,7 +268,7 @@ func (v *vector) testFrames(t *testing.T, m *tens.Message, frames [][]byte) {
 		assert.Len(t, packed, v.Encoded.Len)
 		assert.Equal(t, v.Encoded.SHA256, sum(packed))
 	}
-	unpacked, err := tens.ParsePacked(packed)
+	unpacked, err := tens.DecodePacked(packed)
 	require.NoError(t, err)
 	assert.Equal(t, flat(m), flat(unpacked))
 	appended, err := tens.AppendFrames(nil, frames)
@@ -323,8 +323,8 @@ func (want *tensorVector) testElements(t *testing.T, got *tens.Tensor, parts [][
 func (v *vector) testRewriting(t *testing.T, m *tens.Message, label *tens.Label) {
 	again := *m
 	again.Label = nil
-	require.NoError(t, again.SetTENS(label))
-	read, err := again.TENS()
+	require.NoError(t, again.EncodeLabel(label))
+	read, err := again.DecodeLabel()
 	require.NoError(t, err)
 	v.testNormal(t, label, read)
 	text, err := read.Append(nil)

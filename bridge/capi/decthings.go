@@ -20,7 +20,7 @@ import (
 func capiDecthingsDecode(in *C.capi_input, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_FORMAT, func() error {
 		r := newReading(in)
-		v, err := decthings.ParseTo(r, r.data, decthings.Dialect(in.dialect))
+		v, err := decthings.DecodeViewTo(r, r.data, decthings.Dialect(in.dialect))
 		if err != nil {
 			return err
 		}
@@ -43,7 +43,7 @@ func capiDecthingsConsume(in *C.capi_input, e *C.dlb_error) C.int32_t {
 		start := int(in.offset)
 		for i, at := 0, start; i < len(readings) && at < len(r.data) && at-start < enough; i++ {
 			r.C = &readings[i]
-			n, err := v.ConsumeTo(r, r.data[at:], decthings.Dialect(in.dialect))
+			n, err := v.DecodeFirstTo(r, r.data[at:], decthings.Dialect(in.dialect))
 			if err != nil || len(v.Shape) > len(r.dims) {
 				if i > 0 {
 					return nil // it is the next call's
@@ -100,7 +100,7 @@ func capiDecthingsCheck(rules C.dlb_bytes, taken *C.DLManagedTensorVersioned, el
 		if err := dlpack.RequireMemory(perByte * int64(rules.size)); err != nil {
 			return err
 		}
-		r, err := decthings.ParseRules(viewText(rules))
+		r, err := decthings.DecodeRules(viewText(rules))
 		if err != nil {
 			return err
 		}

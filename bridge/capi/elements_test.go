@@ -167,7 +167,7 @@ func TestDecthingsVectorsInC(t *testing.T) {
 		path := filepath.Join(s.dir, file)
 		fmt.Fprintf(&s.script, "decthings %d %s\n", d, path)
 		data := read(t, path)
-		v, err := decthings.Parse(data, d)
+		v, err := decthings.DecodeView(data, d)
 		if err != nil {
 			s.expect(name, "refused format %v", err)
 			return
@@ -195,7 +195,7 @@ func TestDecthingsVectorsInC(t *testing.T) {
 		data, at := read(t, path), 0
 		for _, end := range ends {
 			var v decthings.View
-			n, err := v.Consume(data[at:], d)
+			n, err := v.DecodeFirst(data[at:], d)
 			require.NoError(t, err)
 			s.expect(name, "%s", decthingsLine(&v, data, n))
 			at += n
@@ -239,7 +239,7 @@ func TestTensorFlowVectorsInC(t *testing.T) {
 		if how == 1 {
 			options = append(options, tensorflow.Lenient())
 		}
-		v, err := tensorflow.Parse(data, options...)
+		v, err := tensorflow.DecodeView(data, options...)
 		if err != nil {
 			s.expect(name, "refused format %v", err)
 			return

@@ -29,7 +29,7 @@ func capiDecode(out **C.dlb_message, frames *C.dlb_frame, count C.size_t, option
 		for i := range in {
 			bytes[i] = view(in[i].data, in[i].size)
 		}
-		msg, err := tens.Parse(bytes)
+		msg, err := tens.Decode(bytes)
 		if err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func capiUnpack(out **C.dlb_message, packed *C.dlb_frame, options C.uint64_t, e 
 			}
 			frames = all
 		}
-		msg, err := tens.Parse(frames)
+		msg, err := tens.Decode(frames)
 		if err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func capiUnpack(out **C.dlb_message, packed *C.dlb_frame, options C.uint64_t, e 
 // countFrames counts the packed frames, and puts the first ones into few.
 func countFrames(data []byte, few [][]byte) (count int, err error) {
 	for at := 0; at < len(data); count++ {
-		frame, n, err := tens.ConsumeFrame(data[at:])
+		frame, n, err := tens.DecodeFrame(data[at:])
 		if err != nil {
 			return 0, truncated(err, data, at, count)
 		}
@@ -94,7 +94,7 @@ func countFrames(data []byte, few [][]byte) (count int, err error) {
 func eachFrame(data []byte, count int, yield func(i int, frame []byte)) error {
 	at := 0
 	for i := range count {
-		frame, n, err := tens.ConsumeFrame(data[at:])
+		frame, n, err := tens.DecodeFrame(data[at:])
 		if err != nil {
 			return truncated(err, data, at, i)
 		}
@@ -107,7 +107,7 @@ func eachFrame(data []byte, count int, yield func(i int, frame []byte)) error {
 	return nil
 }
 
-// truncated says where in all of the data an error of [tens.ConsumeFrame] is, which reads a frame.
+// truncated says where in all of the data an error of [tens.DecodeFrame] is, which reads a frame.
 func truncated(err error, data []byte, at, frame int) error {
 	if e := (*tens.Error)(nil); errors.As(err, &e) {
 		e.Offset, e.Detail = at, fmt.Sprintf("frame %d in %d bytes", frame, len(data)-at)
@@ -122,7 +122,7 @@ func decode(out **C.dlb_message, msg *tens.Message, frames int, options C.uint64
 		if err := dlpack.RequireMemory(perByte * int64(len(msg.Label))); err != nil {
 			return err
 		}
-		if label, err = msg.TENS(); err != nil {
+		if label, err = msg.DecodeLabel(); err != nil {
 			return err
 		}
 	}
@@ -191,7 +191,7 @@ func setHeader(msg *tens.Message, header *C.dlb_header) {
 func capiEncode(out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dlb_message_tensor, taken *C.DLManagedTensorVersioned, count C.size_t, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
 		in := unsafe.Slice(taken, int(count))
-		need := perByte * int64(fields.label.size) // bridge.Message asks for what else the label takes
+		need := perByte * int64(fields.label.size) // bridge.Encode asks for what else the label takes
 		for i := range in {
 			need += perTensor + perDimension*int64(in[i].dl_tensor.ndim)
 		}
@@ -221,13 +221,13 @@ func capiEncode(out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dl
 			}
 		}
 		if fields.label.size > 0 {
-			attributes, err := tens.ParseAttributes(viewText(fields.label))
+			attributes, err := tens.DecodeAttributes(viewText(fields.label))
 			if err != nil {
 				return err
 			}
 			options = append(options, bridge.LabelAttributes(attributes))
 		}
-		msg, _, err := bridge.Message(ts, options...)
+		msg, _, err := bridge.Encode(ts, options...)
 		if err != nil {
 			return err
 		}
@@ -263,7 +263,7 @@ func packed(taken unsafe.Pointer) (t *dlpack.Tensor, copied bool, err error) {
 	if t, err = dlpack.Import(taken, dlpack.NoSafetyNet); err != nil {
 		return nil, false, err
 	}
-	_, err = bridge.Annotate(t.DType(), t.Flags()&dlpack.SubbytePadded != 0, t.Shape(), t.Strides())
+	_, err = bridge.EncodeTensor(t.DType(), t.Flags()&dlpack.SubbytePadded != 0, t.Shape(), t.Strides())
 	if !errors.Is(err, dlpack.ErrLayout) {
 		return t, false, nil
 	}

@@ -130,7 +130,7 @@ func (m *message) tensor(i, frame int, t *dlpack.Tensor) {
 
 // described sets tensor i to a view of a part of the caller's, which a label describes.
 func (m *message) described(i int, t *tens.Tensor) error {
-	what, err := bridge.Describe(t)
+	what, err := bridge.DecodeTensor(t)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func capiTensorflowDecode(in *C.capi_input, e *C.dlb_error) C.int32_t {
 		if limit := in.options / limitUnit; limit > 0 {
 			options = append(options, tensorflow.Limit(int64(limit)))
 		}
-		v, err := tensorflow.ParseTo(r, r.data, options...)
+		v, err := tensorflow.DecodeViewTo(r, r.data, options...)
 		if err != nil {
 			return err
 		}

@@ -24,8 +24,8 @@ func readTensor(t testing.TB, data []byte) {
 	for _, dialect := range []decthings.Dialect{decthings.Doc, decthings.Py004, decthings.Rs015} {
 		for _, options := range [][]decthings.DecodeOption{{decthings.In(dialect)}, {decthings.In(dialect), decthings.Align(64)}} {
 			for _, read := range []func() (decthings.Value, int, error){
-				func() (decthings.Value, int, error) { return decthings.Consume(data, options...) },
-				func() (decthings.Value, int, error) { return decthings.ConsumeOf(row, options...) },
+				func() (decthings.Value, int, error) { return decthings.DecodeFirst(data, options...) },
+				func() (decthings.Value, int, error) { return decthings.DecodeFirstFrom(row, options...) },
 			} {
 				bound := uint64(amplification.Variable)
 				value, n, err := read()
@@ -128,7 +128,7 @@ func TestRulesTakeMemoryInProportionToTheirText(t *testing.T) {
 	for name, text := range hostileRules() {
 		t.Run(name, func(t *testing.T) {
 			amplification.Require(t, len(text), amplification.Variable, 0, func() func() {
-				decthings.ParseRules([]byte(text))
+				decthings.DecodeRules([]byte(text))
 				return nil
 			})
 		})
@@ -144,7 +144,7 @@ func FuzzRulesAmplification(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, at, size, times uint16) {
 		data = amplification.Repeat(data, at, size, times)
 		amplification.Require(t, len(data), amplification.Variable, 0, func() func() {
-			decthings.ParseRules(data)
+			decthings.DecodeRules(data)
 			return nil
 		})
 	})

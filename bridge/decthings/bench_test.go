@@ -52,7 +52,7 @@ func BenchmarkDecode(b *testing.B) {
 		b.Run(fmt.Sprintf("copying/%d", size), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				v, err := decthings.Parse(data, decthings.Doc)
+				v, err := decthings.DecodeView(data, decthings.Doc)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -118,7 +118,7 @@ func BenchmarkMany(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			n := 0
-			for v, err := range decthings.All(stream) {
+			for v, err := range decthings.DecodeAll(stream) {
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -136,7 +136,7 @@ func BenchmarkMany(b *testing.B) {
 		for b.Loop() {
 			var v decthings.View
 			for rest := stream; len(rest) > 0; {
-				n, err := v.Consume(rest, decthings.Doc)
+				n, err := v.DecodeFirst(rest, decthings.Doc)
 				if err != nil {
 					b.Fatal(err)
 				}

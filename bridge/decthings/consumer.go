@@ -64,7 +64,7 @@ func Writable() DecodeOption { return func(d decoding) decoding { d.writable = t
 // their elements need; 1 aliases the input wherever they lie.
 func Align(n int) DecodeOption { return func(d decoding) decoding { d.align = n; return d } }
 
-func decode(options []DecodeOption) (d decoding, err error) {
+func decodingOf(options []DecodeOption) (d decoding, err error) {
 	for _, o := range options {
 		if o == nil { // which changes nothing
 			continue
@@ -80,9 +80,9 @@ func decode(options []DecodeOption) (d decoding, err error) {
 // without [Writable].
 //
 // Ownership: the caller closes the value; data stays the collector's. Lifetime: the value and exports of
-// its tensor keep data. Threads: any. On error: as [Consume], and [ErrTrailing].
+// its tensor keep data. Threads: any. On error: as [DecodeFirst], and [ErrTrailing].
 func Decode(data []byte, options ...DecodeOption) (Value, error) {
-	v, n, err := Consume(data, options...)
+	v, n, err := DecodeFirst(data, options...)
 	return closed(v, n, len(data), err)
 }
 
@@ -98,33 +98,33 @@ func closed(v Value, n, size int, err error) (Value, error) {
 	return v, nil
 }
 
-// Consume reads the first tensor in data, as [Decode] does, and returns how many bytes it has.
+// DecodeFirst reads the first tensor in data, as [Decode] does, and returns how many bytes it has.
 //
-// Ownership, Lifetime, Threads: as [Decode]. On error: as [View.Consume], [bridge.ErrByteOrder],
+// Ownership, Lifetime, Threads: as [Decode]. On error: as [View.DecodeFirst], [bridge.ErrByteOrder],
 // [dlpack.ErrUnaligned] for an alignment that cannot be had, [dlpack.ErrMemory].
-func Consume(data []byte, options ...DecodeOption) (v Value, n int, err error) {
-	d, err := decode(options)
+func DecodeFirst(data []byte, options ...DecodeOption) (v Value, n int, err error) {
+	d, err := decodingOf(options)
 	if err != nil {
 		return Value{}, 0, err
 	}
 	var view View
-	return d.consume(&view, data, nil)
+	return d.decode(&view, data, nil)
 }
 
-// All reads the tensors that data has one after another. After an error there is none.
+// DecodeAll reads the tensors that data has one after another. After an error there is none.
 //
-// Ownership, Lifetime, Threads: as [Decode], of each value. On error: as [Consume]; the offset counts from
+// Ownership, Lifetime, Threads: as [Decode], of each value. On error: as [DecodeFirst]; the offset counts from
 // the beginning of data.
-func All(data []byte, options ...DecodeOption) iter.Seq2[Value, error] {
+func DecodeAll(data []byte, options ...DecodeOption) iter.Seq2[Value, error] {
 	return func(yield func(Value, error) bool) {
-		d, err := decode(options)
+		d, err := decodingOf(options)
 		if err != nil {
 			yield(Value{}, err)
 			return
 		}
 		var view View
 		for at := 0; at < len(data); {
-			v, n, err := d.consume(&view, data[at:], nil)
+			v, n, err := d.decode(&view, data[at:], nil)
 			if fail, ok := err.(*Error); ok {
 				fail.behind(int64(at))
 			}
@@ -136,26 +136,26 @@ func All(data []byte, options ...DecodeOption) iter.Seq2[Value, error] {
 	}
 }
 
-// DecodeOf is [Decode] of memory that is not Go's: of a one-dimensional uint8 tensor (see [dlpack.Lend]). A
+// DecodeFrom is [Decode] of memory that is not Go's: of a one-dimensional uint8 tensor (see [dlpack.Lend]). A
 // tensor is a view of it, and read-only exactly when it is.
 //
 // Ownership: data stays the caller's, who closes the value. Lifetime: a tensor keeps the memory; elements
-// alias it, and need data to stay open. Threads: any. On error: as [ConsumeOf], and [ErrTrailing].
-func DecodeOf(data *dlpack.Tensor, options ...DecodeOption) (Value, error) {
-	v, n, err := ConsumeOf(data, options...)
+// alias it, and need data to stay open. Threads: any. On error: as [DecodeFirstFrom], and [ErrTrailing].
+func DecodeFrom(data *dlpack.Tensor, options ...DecodeOption) (Value, error) {
+	v, n, err := DecodeFirstFrom(data, options...)
 	return closed(v, n, int(data.NumBytes()), err)
 }
 
-// ConsumeOf is [Consume] of memory that is not Go's, as in [DecodeOf].
+// DecodeFirstFrom is [DecodeFirst] of memory that is not Go's, as in [DecodeFrom].
 //
-// Ownership, Lifetime, Threads: as [DecodeOf]. On error: as [Consume]; [dlpack.ErrLayout] or
+// Ownership, Lifetime, Threads: as [DecodeFrom]. On error: as [DecodeFirst]; [dlpack.ErrLayout] or
 // [dlpack.ErrDType] for data that is no row of bytes, [dlpack.ErrDevice], [dlpack.ErrClosed].
-func ConsumeOf(data *dlpack.Tensor, options ...DecodeOption) (v Value, n int, err error) {
-	d, err := decode(options)
+func DecodeFirstFrom(data *dlpack.Tensor, options ...DecodeOption) (v Value, n int, err error) {
+	d, err := decodingOf(options)
 	if err != nil {
 		return Value{}, 0, err
 	}
-	if err := payload.CheckLender(data); err != nil {
+	if err := payload.CheckSource(data); err != nil {
 		return Value{}, 0, fmt.Errorf("decthings: %w", err)
 	}
 	bytes, _, err := data.UnsafeBytes()
@@ -164,12 +164,12 @@ func ConsumeOf(data *dlpack.Tensor, options ...DecodeOption) (v Value, n int, er
 	}
 	d.writable = !data.ReadOnly()
 	var view View
-	return d.consume(&view, bytes, data)
+	return d.decode(&view, bytes, data)
 }
 
-// consume reads the first tensor of data, which is Go's own memory or that of a lender.
-func (d *decoding) consume(view *View, data []byte, lender *dlpack.Tensor) (v Value, n int, err error) {
-	n, fail := view.consume(data, d.dialect, nil)
+// decode reads the first tensor of data, which is Go's own memory or that of a lender.
+func (d *decoding) decode(view *View, data []byte, lender *dlpack.Tensor) (v Value, n int, err error) {
+	n, fail := view.decode(data, d.dialect, nil)
 	if fail != nil {
 		return Value{}, 0, fail
 	}

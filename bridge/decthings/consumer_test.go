@@ -45,7 +45,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	for v, err := range decthings.All(data, decthings.In(decthings.Py004)) {
+	for v, err := range decthings.DecodeAll(data, decthings.In(decthings.Py004)) {
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -76,10 +76,10 @@ func ExampleDecode() {
 	// Output: u16 [2] [1 2] <nil>
 }
 
-func ExampleConsume() {
+func ExampleDecodeFirst() {
 	data := []byte{byte(decthings.U8), 0, 42, byte(decthings.U8), 0, 43}
 	for len(data) > 0 {
-		v, n, err := decthings.Consume(data)
+		v, n, err := decthings.DecodeFirst(data)
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -93,12 +93,12 @@ func ExampleConsume() {
 	// uint8[] on cpu, read-only [7 0 43]
 }
 
-func ExampleDecodeOf() {
+func ExampleDecodeFrom() {
 	frame, _ := dlpack.New(dlpack.Uint8, 5) // memory that is not Go's
 	defer frame.Close()
 	bytes, _ := dlpack.Values[uint8](frame)
 	copy(bytes, []byte{byte(decthings.I8), 1, 2, 255, 1})
-	v, err := decthings.DecodeOf(frame)
+	v, err := decthings.DecodeFrom(frame)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -109,12 +109,12 @@ func ExampleDecodeOf() {
 	// Output: [-1 1] true
 }
 
-func ExampleConsumeOf() {
+func ExampleDecodeFirstFrom() {
 	frame, _ := dlpack.New(dlpack.Uint8, 5)
 	defer frame.Close()
 	bytes, _ := dlpack.Values[uint8](frame)
 	copy(bytes, []byte{byte(decthings.Boolean), 0, 1, 0, 0})
-	v, n, err := decthings.ConsumeOf(frame)
+	v, n, err := decthings.DecodeFirstFrom(frame)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -238,7 +238,7 @@ func TestForeignMemoryIsKeptByItsTensorsAlone(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
 		for shift := range 8 {
 			frame, loan := lent(t, data, shift, readOnly)
-			v, err := decthings.DecodeOf(frame)
+			v, err := decthings.DecodeFrom(frame)
 			require.NoError(t, err)
 			address := uintptr(loan.Data()) + uintptr(shift+3)
 			assert.Equal(t, address%8 != 0, v.Copied)
@@ -259,12 +259,12 @@ func TestForeignMemoryIsReadLikeOurs(t *testing.T) {
 	eachTensor(t, func(t *testing.T, v *tensorVector, data []byte, d decthings.Dialect) {
 		dlpacktest.CheckLeaks(t)
 		frame, loan := lent(t, append(slices.Clone(data), "behind"...), 1, false)
-		got, n, err := decthings.ConsumeOf(frame, decthings.In(d))
-		ours, m, oursErr := decthings.Consume(data, decthings.In(d))
+		got, n, err := decthings.DecodeFirstFrom(frame, decthings.In(d))
+		ours, m, oursErr := decthings.DecodeFirst(data, decthings.In(d))
 		require.Equal(t, oursErr, err)
 		require.Equal(t, m, n)
 		if err == nil {
-			_, err = decthings.DecodeOf(frame, decthings.In(d))
+			_, err = decthings.DecodeFrom(frame, decthings.In(d))
 			require.ErrorIs(t, err, decthings.ErrTrailing)
 			require.Equal(t, ours.Elements, got.Elements)
 			if got.Tensor != nil {
@@ -294,19 +294,19 @@ func TestOnlyRowsOfBytesAreDecoded(t *testing.T) {
 	require.NoError(t, err)
 	defer words.Close()
 	for _, none := range []*dlpack.Tensor{base, step, words} {
-		_, err := decthings.DecodeOf(none)
+		_, err := decthings.DecodeFrom(none)
 		assert.ErrorIs(t, err, dlpack.ErrLayout)
 	}
 	closed, err := dlpack.New(dlpack.Uint8, 4)
 	require.NoError(t, err)
 	closed.Close()
-	_, err = decthings.DecodeOf(closed)
+	_, err = decthings.DecodeFrom(closed)
 	assert.ErrorIs(t, err, dlpack.ErrClosed)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Code: 1, Bits: 8, Lanes: 1, DeviceType: 2, Shape: []int64{4}})
 	device, err := dlpack.Import(p.Managed())
 	require.NoError(t, err)
 	defer device.Close()
-	_, err = decthings.DecodeOf(device)
+	_, err = decthings.DecodeFrom(device)
 	assert.ErrorIs(t, err, dlpack.ErrDevice)
 }
 
@@ -316,7 +316,7 @@ func TestAllReadsAStreamAndSaysWhereItBreaks(t *testing.T) {
 		for _, s := range m.Streams {
 			data, d := m.read(t, s.File), dialect(t, s.Dialect)
 			var again []byte
-			for v, err := range decthings.All(data, decthings.In(d)) {
+			for v, err := range decthings.DecodeAll(data, decthings.In(d)) {
 				require.NoError(t, err)
 				if v.Tensor != nil {
 					again, err = decthings.AppendTensor(again, v.Tensor)
@@ -332,7 +332,7 @@ func TestAllReadsAStreamAndSaysWhereItBreaks(t *testing.T) {
 	data := append(bytes.Repeat([]byte{7, 0, 1}, 5), 7, 1)
 	count := 0
 	var last error
-	for v, err := range decthings.All(data) {
+	for v, err := range decthings.DecodeAll(data) {
 		require.NoError(t, last)
 		count, last = count+1, err
 		v.Close()
@@ -342,12 +342,12 @@ func TestAllReadsAStreamAndSaysWhereItBreaks(t *testing.T) {
 	require.ErrorAs(t, last, &fault)
 	assert.Equal(t, int64(17), fault.Offset)
 	assert.ErrorIs(t, last, decthings.ErrTruncated)
-	for v, err := range decthings.All(data) {
+	for v, err := range decthings.DecodeAll(data) {
 		require.NoError(t, err)
 		v.Close()
 		break
 	}
-	for _, err := range decthings.All(nil, decthings.In(9)) {
+	for _, err := range decthings.DecodeAll(nil, decthings.In(9)) {
 		assert.ErrorIs(t, err, decthings.ErrDialect)
 	}
 }
@@ -358,7 +358,7 @@ func TestDecodeRefusesTrailingBytesAndOtherFaults(t *testing.T) {
 		for _, v := range m.Malformed {
 			for _, name := range v.Dialects {
 				_, err := decthings.Decode(m.read(t, v.File), decthings.In(dialect(t, name)))
-				_, wire := decthings.Parse(m.read(t, v.File), dialect(t, name))
+				_, wire := decthings.DecodeView(m.read(t, v.File), dialect(t, name))
 				assert.Equal(t, wire, err)
 			}
 		}
@@ -383,7 +383,7 @@ func FuzzDecode(f *testing.F) {
 		dialect := decthings.Dialect(d % 3)
 		frame := append(make([]byte, shift), data...)[shift:]
 		var again []byte
-		for v, err := range decthings.All(frame, decthings.In(dialect)) {
+		for v, err := range decthings.DecodeAll(frame, decthings.In(dialect)) {
 			if err != nil {
 				var fault *decthings.Error
 				require.ErrorAs(t, err, &fault)
@@ -408,7 +408,7 @@ func ExampleAlign() {
 	data := make([]byte, 64)
 	copy(data, "\x01\x01\x02\x00\x00\x80\x3f\x00\x00\x00\x40") // the payload begins at byte 3
 	for _, align := range []int{0, 1} {                        // what float32 needs; wherever it lies
-		v, _, err := decthings.Consume(data, decthings.Align(align))
+		v, _, err := decthings.DecodeFirst(data, decthings.Align(align))
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -424,7 +424,7 @@ func ExampleAlign() {
 
 func ExampleAll() {
 	data := []byte("\x07\x01\x03abc\x07\x00\x2a\x07\x01\x04ab")
-	for v, err := range decthings.All(data) {
+	for v, err := range decthings.DecodeAll(data) {
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -7,11 +7,11 @@
 // copied, and [Value] says so.
 //
 //	verb                              what you get
-//	Decode, Consume, All              values: of a buffer with one tensor, its first tensor, all of them
-//	DecodeOf, ConsumeOf               the same of memory that is not Go's
+//	Decode, DecodeFirst, DecodeAll            values: of a buffer with one tensor, its first tensor, all of them
+//	DecodeFrom, DecodeFirstFrom       the same of memory that is not Go's
 //	AppendTensor, AppendElements      a tensor in its binary form, behind other bytes
 //	Reader                            the tensors of an io.Reader one by one, placed so that nothing is copied
-//	Parse, View                       what the bytes say, without cgo: the wire half
+//	DecodeView, View                  what the bytes say, without cgo: the wire half
 //	Rules                             types and shapes that are allowed
 //
 // # Dialects

@@ -13,7 +13,7 @@ import (
 )
 
 func TestTensorsAreWrittenAndReadWhereverMemoryLies(t *testing.T) {
-	dlpacktest.CheckFunctionsOfTensors(t, ".", []string{"AppendTensor", "SizeTensor", "DecodeOf", "ConsumeOf"})
+	dlpacktest.CheckFunctionsOfTensors(t, ".", []string{"AppendTensor", "SizeTensor", "DecodeFrom", "DecodeFirstFrom"})
 	dlpacktest.CheckPlacements(t, func(t testing.TB, x *dlpack.Tensor) any {
 		size, sizeErr := decthings.SizeTensor(x)
 		out, err := decthings.AppendTensor([]byte("before"), x)
@@ -34,13 +34,13 @@ func readBack(t testing.TB, p *dlpacktest.Placement, message []byte, x *dlpack.T
 	want, err := x.AppendBytes(nil)
 	require.NoError(t, err)
 	p.Check(t, p.Name, message, dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{int64(len(message))}}, func(t testing.TB, data *dlpack.Tensor) any {
-		v, err := decthings.DecodeOf(data)
+		v, err := decthings.DecodeFrom(data)
 		require.NoError(t, err)
 		defer v.Close()
 		got, err := v.Tensor.AppendBytes(nil)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
-		consumed, n, err := decthings.ConsumeOf(data)
+		consumed, n, err := decthings.DecodeFirstFrom(data)
 		require.NoError(t, err)
 		defer consumed.Close()
 		require.Equal(t, len(message), n)

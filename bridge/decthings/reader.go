@@ -48,7 +48,7 @@ func (c checked) Read(data []byte) (int, error) {
 // io.Reader calls it.
 var errPanicked = errors.New("decthings: an earlier Next has not returned, as after a panic of the io.Reader")
 
-// Next returns the bytes of the next tensor, for [Decode] or [Parse], in new memory. The payload is aligned
+// Next returns the bytes of the next tensor, for [Decode] or [DecodeView], in new memory. The payload is aligned
 // there to 64 bytes, so that nothing copies it again. Memory is taken as bytes arrive, whatever a header
 // says is to come: at most five times the bytes of the tensor that have come, and 64 KiB. A tensor may be as large as the
 // stream; an [io.LimitReader] bounds that.
@@ -128,7 +128,7 @@ func (r *Reader) takeCounted(what string) error {
 	if err != nil && err != io.EOF {
 		return r.failed(err)
 	}
-	n, size, cause := consumeVarint(text, 0)
+	n, size, cause := decodeVarint(text, 0)
 	if cause != nil {
 		return fault(len(r.tensor), cause, "%s", what).behind(r.start)
 	}

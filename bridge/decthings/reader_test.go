@@ -29,7 +29,7 @@ func ExampleReader() {
 			fmt.Println(err)
 			return
 		}
-		v, err := decthings.Parse(tensor, decthings.Doc)
+		v, err := decthings.DecodeView(tensor, decthings.Doc)
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -80,7 +80,7 @@ func TestReaderSplitsAnyStreamOfTheVectors(t *testing.T) {
 				require.Equal(t, len(want), len(got))
 				for i := range want {
 					require.True(t, bytes.Equal(want[i], got[i]))
-					v, err := decthings.Parse(got[i], d)
+					v, err := decthings.DecodeView(got[i], d)
 					require.NoError(t, err)
 					if len(v.Data) > 0 {
 						require.Zero(t, address(v.Data)%64)
@@ -328,11 +328,11 @@ func FuzzReader(f *testing.F) {
 		for _, tensor := range tensors {
 			require.True(t, bytes.Equal(data[at:at+len(tensor)], tensor))
 			var v decthings.View
-			if n, err := v.Consume(data[at:], dialect); err == nil {
+			if n, err := v.DecodeFirst(data[at:], dialect); err == nil {
 				require.Equal(t, n, len(tensor))
 				require.True(t, len(v.Data) == 0 || address(tensor[len(tensor)-len(v.Data):])%64 == 0)
 			} else {
-				_, err = decthings.Parse(tensor, dialect)
+				_, err = decthings.DecodeView(tensor, dialect)
 				require.Error(t, err)
 			}
 			at += len(tensor)
@@ -344,7 +344,7 @@ func FuzzReader(f *testing.F) {
 		var fault *decthings.Error
 		require.ErrorAs(t, end, &fault)
 		require.True(t, fault.Offset >= int64(at) && fault.Offset <= int64(len(data)))
-		_, err := new(decthings.View).Consume(data[at:], dialect)
+		_, err := new(decthings.View).DecodeFirst(data[at:], dialect)
 		require.Error(t, err)
 	})
 }

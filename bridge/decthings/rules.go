@@ -26,12 +26,12 @@ type Rules struct {
 	Annotations []string
 }
 
-// ParseRules reads rules from JSON, as strictly as labels are read ([tens.ParseAttributes]): names match exactly, and
+// DecodeRules reads rules from JSON, as strictly as labels are read ([tens.DecodeAttributes]): names match exactly, and
 // no object, at any depth, has a name twice. Names that are not known are ignored.
 //
 // Errors: [ErrRules], together with [ErrType] or what package tens says of the JSON.
-func ParseRules(text []byte) (*Rules, error) {
-	fields, err := tens.ParseAttributes(bytes.Clone(text)) // package json panics where somebody changes it meanwhile
+func DecodeRules(text []byte) (*Rules, error) {
+	fields, err := tens.DecodeAttributes(bytes.Clone(text)) // package json panics where somebody changes it meanwhile
 	if err != nil {
 		return nil, &jsonError{err}
 	}
@@ -156,12 +156,12 @@ func (r Rules) MarshalJSON() ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// UnmarshalJSON is [ParseRules]. As of everything in Go, null changes nothing.
+// UnmarshalJSON is [DecodeRules]. As of everything in Go, null changes nothing.
 func (r *Rules) UnmarshalJSON(text []byte) error {
 	if string(text) == "null" {
 		return nil
 	}
-	parsed, err := ParseRules(text)
+	parsed, err := DecodeRules(text)
 	if err == nil {
 		*r = *parsed
 	}

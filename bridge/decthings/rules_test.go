@@ -16,7 +16,7 @@ import (
 )
 
 func ExampleRules() {
-	rules, err := decthings.ParseRules([]byte(`{"shape":[-1,3],"allowedTypes":["f32","f64"]}`))
+	rules, err := decthings.DecodeRules([]byte(`{"shape":[-1,3],"allowedTypes":["f32","f64"]}`))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -59,12 +59,12 @@ func TestRulesThatAreNoneAreRefused(t *testing.T) {
 	}
 	for name, text := range tests {
 		t.Run(name, func(t *testing.T) {
-			rules, err := decthings.ParseRules([]byte(text))
+			rules, err := decthings.DecodeRules([]byte(text))
 			assert.ErrorIs(t, err, decthings.ErrRules)
 			assert.Nil(t, rules)
 		})
 	}
-	_, err := decthings.ParseRules([]byte(`[]`))
+	_, err := decthings.DecodeRules([]byte(`[]`))
 	assert.EqualError(t, err, "decthings: invalid rules: not a JSON object")
 	for _, rules := range []decthings.Rules{{Shape: []int64{-2}}, {AllowedTypes: []decthings.Type{0}}, {AllowedTypes: []decthings.Type{17}}} {
 		_, err := json.Marshal(&rules)
@@ -97,7 +97,7 @@ func TestRulesWithANameTwiceAreRefused(t *testing.T) {
 		{"a name within a shape", `{"shape":[{"y":1,"y":1}],"allowedTypes":["u8"]}`, "y"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			rules, err := decthings.ParseRules([]byte(test.text))
+			rules, err := decthings.DecodeRules([]byte(test.text))
 			require.ErrorIs(t, err, decthings.ErrRules)
 			require.ErrorIs(t, err, tens.ErrDuplicateName)
 			assert.Nil(t, rules)
@@ -108,7 +108,7 @@ func TestRulesWithANameTwiceAreRefused(t *testing.T) {
 			assert.Equal(t, before, unmarshalled)
 		})
 	}
-	rules, err := decthings.ParseRules([]byte(`{"shape":[1],"allowedTypes":["u8"],"Shape":[2],"x":[{"y":1},{"y":1}]}`))
+	rules, err := decthings.DecodeRules([]byte(`{"shape":[1],"allowedTypes":["u8"],"Shape":[2],"x":[{"y":1},{"y":1}]}`))
 	require.NoError(t, err)
 	assert.Equal(t, []int64{1}, rules.Shape, "names match exactly")
 }
@@ -181,7 +181,7 @@ func TestRulesAreWrittenWhereverTheyStand(t *testing.T) {
 }
 
 func TestErrorsOfLongNumbersInRulesAreShort(t *testing.T) {
-	_, err := decthings.ParseRules([]byte(`{"shape":[` + strings.Repeat("1", 1<<20) + `],"allowedTypes":[]}`))
+	_, err := decthings.DecodeRules([]byte(`{"shape":[` + strings.Repeat("1", 1<<20) + `],"allowedTypes":[]}`))
 	require.ErrorIs(t, err, decthings.ErrRules)
 	assert.Less(t, len(err.Error()), 300)
 }
@@ -206,14 +206,14 @@ func FuzzRules(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		rules, err := decthings.ParseRules(text)
+		rules, err := decthings.DecodeRules(text)
 		if err != nil {
 			require.ErrorIs(t, err, decthings.ErrRules)
 			return
 		}
 		printed, err := json.Marshal(rules)
 		require.NoError(t, err)
-		again, err := decthings.ParseRules(printed)
+		again, err := decthings.DecodeRules(printed)
 		require.NoError(t, err)
 		require.Equal(t, rules, again)
 	})

@@ -206,7 +206,7 @@ func within(whole, part []byte) bool {
 
 func TestVectorsAreReadAndWrittenByteForByte(t *testing.T) {
 	eachTensor(t, func(t *testing.T, v *tensorVector, data []byte, d decthings.Dialect) {
-		got, err := decthings.Parse(data, d)
+		got, err := decthings.DecodeView(data, d)
 		if v.overInt64() {
 			require.ErrorIs(t, err, layout.ErrOverflow)
 			return
@@ -246,7 +246,7 @@ func TestStreamsAreReadTensorByTensor(t *testing.T) {
 				at := 0
 				var again []byte
 				for i, id := range s.Tensors {
-					n, err := view.Consume(data[at:], d)
+					n, err := view.DecodeFirst(data[at:], d)
 					require.NoError(t, err)
 					at += n
 					assert.Equal(t, s.EndsAt[i], at)
@@ -285,14 +285,14 @@ func TestMalformedVectorsAreRefusedWithTheirPlace(t *testing.T) {
 			for _, name := range v.Dialects {
 				t.Run(v.ID+"/"+name, func(t *testing.T) {
 					data, d := m.read(t, v.File), dialect(t, name)
-					_, err := decthings.Parse(data, d)
+					_, err := decthings.DecodeView(data, d)
 					var fault *decthings.Error
 					require.ErrorAs(t, err, &fault)
 					assert.Contains(t, causes[v.Class], fault.Err, "%v", err)
 					assert.GreaterOrEqual(t, fault.Offset, int64(0))
 					assert.LessOrEqual(t, fault.Offset, int64(len(data)))
 					var view decthings.View
-					n, err := view.Consume(data, d)
+					n, err := view.DecodeFirst(data, d)
 					if v.Expect == "trailing" {
 						require.NoError(t, err)
 						assert.Equal(t, v.Value.Consumed, n)
@@ -313,7 +313,7 @@ func TestAmbiguousBytesAreReadInTheDialectAskedFor(t *testing.T) {
 			for name, reading := range v.Readings {
 				t.Run(v.ID+"/"+name, func(t *testing.T) {
 					data := m.read(t, v.File)
-					got, err := decthings.Parse(data, dialect(t, name))
+					got, err := decthings.DecodeView(data, dialect(t, name))
 					require.NoError(t, err)
 					assert.Len(t, data, reading.Consumed)
 					assert.Equal(t, reading.view(t).Elements, got.Elements)
@@ -329,7 +329,7 @@ func TestVarintsAreThoseOfTheVectors(t *testing.T) {
 		for _, v := range m.Varints {
 			t.Run(v.Value.String(), func(t *testing.T) {
 				data := append([]byte{byte(decthings.U8), 2, 0}, unhex(t, v.Hex)...)
-				view, err := decthings.Parse(data, decthings.Doc)
+				view, err := decthings.DecodeView(data, decthings.Doc)
 				n, tooLarge := v.Value.Int64()
 				if tooLarge != nil {
 					assert.ErrorIs(t, err, layout.ErrOverflow)
@@ -341,7 +341,7 @@ func TestVarintsAreThoseOfTheVectors(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, data, again)
 				for cut := 3; cut < len(data); cut++ {
-					_, err := decthings.Parse(data[:cut], decthings.Doc)
+					_, err := decthings.DecodeView(data[:cut], decthings.Doc)
 					assert.ErrorIs(t, err, decthings.ErrTruncated)
 				}
 			})
@@ -352,7 +352,7 @@ func TestVarintsAreThoseOfTheVectors(t *testing.T) {
 func TestRulesOfTheVectorsAreChecked(t *testing.T) {
 	for _, m := range vectors(t) {
 		for _, v := range m.Rules {
-			rules, err := decthings.ParseRules(v.Rules)
+			rules, err := decthings.DecodeRules(v.Rules)
 			require.NoError(t, err)
 			for _, c := range v.Cases {
 				what, err := decthings.ParseType(c.Type)
@@ -365,7 +365,7 @@ func TestRulesOfTheVectorsAreChecked(t *testing.T) {
 		}
 		for _, v := range m.RulesJSON {
 			t.Run(v.ID, func(t *testing.T) {
-				rules, err := decthings.ParseRules([]byte(v.JSON))
+				rules, err := decthings.DecodeRules([]byte(v.JSON))
 				if string(v.Expect) == `"error"` {
 					require.ErrorIs(t, err, decthings.ErrRules)
 					return
@@ -384,7 +384,7 @@ func TestRanksOf253AndMoreAreOneByte(t *testing.T) {
 	header, err := decthings.AppendHeader(nil, decthings.U8, shape)
 	require.NoError(t, err)
 	assert.Equal(t, []byte{7, 255, 1}, header[:3])
-	view, err := decthings.Parse(append(header, 9), decthings.Doc)
+	view, err := decthings.DecodeView(append(header, 9), decthings.Doc)
 	require.NoError(t, err)
 	assert.Equal(t, shape, view.Shape)
 	_, err = decthings.AppendHeader(nil, decthings.U8, append(shape, 1))

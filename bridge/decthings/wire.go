@@ -25,11 +25,11 @@ type View struct {
 	Elements *bridge.Elements
 }
 
-// Parse reads a buffer that is one tensor.
+// DecodeView reads a buffer that is one tensor.
 //
-// Errors: those of [View.Consume], and [ErrTrailing].
-func Parse(data []byte, d Dialect) (v View, err error) {
-	n, err := v.Consume(data, d)
+// Errors: those of [View.DecodeFirst], and [ErrTrailing].
+func DecodeView(data []byte, d Dialect) (v View, err error) {
+	n, err := v.DecodeFirst(data, d)
 	if err == nil {
 		err = whole(n, len(data))
 	}
@@ -46,37 +46,37 @@ func whole(n, size int) error {
 	return nil
 }
 
-// Consume reads the first tensor in data and returns how many bytes it has. It uses the memory of v.Shape
+// DecodeFirst reads the first tensor in data and returns how many bytes it has. It uses the memory of v.Shape
 // again; on error v says nothing.
 //
 // Errors: an [*Error] with [ErrTruncated], [ErrType], [ErrVarint], [layout.ErrOverflow],
 // [dlpack.ErrValue], [ErrSection] or [ErrFormat]; or [ErrDialect]; [tens.ErrNil] of a nil View.
-func (v *View) Consume(data []byte, d Dialect) (n int, err error) {
-	return v.ConsumeTo(nil, data, d)
+func (v *View) DecodeFirst(data []byte, d Dialect) (n int, err error) {
+	return v.DecodeFirstTo(nil, data, d)
 }
 
-// ParseTo is [Parse] for package capi, as [View.ConsumeTo].
+// DecodeViewTo is [DecodeView] for package capi, as [View.DecodeFirstTo].
 //
-// Errors: those of [Parse] and of the sink.
-func ParseTo(sink payload.Sink, data []byte, d Dialect) (v View, err error) {
-	n, err := v.ConsumeTo(sink, data, d)
+// Errors: those of [DecodeView] and of the sink.
+func DecodeViewTo(sink payload.Sink, data []byte, d Dialect) (v View, err error) {
+	n, err := v.DecodeFirstTo(sink, data, d)
 	if err == nil {
 		err = whole(n, len(data))
 	}
 	return v, err
 }
 
-// ConsumeTo is [View.Consume] for package capi: elements of variable size go to a sink, and are not in the view.
+// DecodeFirstTo is [View.DecodeFirst] for package capi: elements of variable size go to a sink, and are not in the view.
 //
-// Errors: those of [View.Consume] and of the sink.
-func (v *View) ConsumeTo(sink payload.Sink, data []byte, d Dialect) (n int, err error) {
+// Errors: those of [View.DecodeFirst] and of the sink.
+func (v *View) DecodeFirstTo(sink payload.Sink, data []byte, d Dialect) (n int, err error) {
 	if v == nil {
 		return 0, errNilView
 	}
 	if err := d.check(); err != nil {
 		return 0, err
 	}
-	n, fault := v.consume(data, d, sink)
+	n, fault := v.decode(data, d, sink)
 	if fault != nil {
 		return 0, fault
 	}
@@ -92,7 +92,7 @@ func (d Dialect) check() error {
 	return nil
 }
 
-func (v *View) consume(data []byte, d Dialect, sink payload.Sink) (int, *Error) {
+func (v *View) decode(data []byte, d Dialect, sink payload.Sink) (int, *Error) {
 	at, count, fail := v.header(data)
 	if fail != nil {
 		return 0, fail
@@ -127,7 +127,7 @@ func (v *View) header(data []byte) (at int, count int64, fail *Error) {
 	}
 	at = 2
 	for i := range int(data[1]) {
-		n, next, cause := consumeVarint(data, at)
+		n, next, cause := decodeVarint(data, at)
 		if cause == nil && n > math.MaxInt64 {
 			cause = layout.ErrOverflow
 		}
@@ -148,7 +148,7 @@ func (v *View) header(data []byte) (at int, count int64, fail *Error) {
 func (v *View) elements(data []byte, at int, count int64, d Dialect, sink payload.Sink) (int, *Error) {
 	past := ErrTruncated // what an element is that ends behind the others
 	if d != Doc {
-		n, next, cause := consumeVarint(data, at)
+		n, next, cause := decodeVarint(data, at)
 		if cause == nil && n > uint64(len(data)-next) {
 			cause = ErrTruncated
 		}
@@ -181,7 +181,7 @@ func (v *View) elements(data []byte, at int, count int64, d Dialect, sink payloa
 	}
 	filled, format := 0, ""
 	for i := range count {
-		n, next, cause := consumeVarint(data, at)
+		n, next, cause := decodeVarint(data, at)
 		if cause == ErrTruncated || cause == nil && n > uint64(len(data)-next) {
 			cause = past
 		}
@@ -266,7 +266,7 @@ func (d Dialect) checkFormat(format string) error {
 	return nil
 }
 
-// Append appends the tensor in its binary form: the inverse of [Parse]. Where it takes new memory, it
+// Append appends the tensor in its binary form: the inverse of [DecodeView]. Where it takes new memory, it
 // aligns the payload to 64 bytes. What is appended must not lie in the memory behind dst.
 //
 // Errors: [ErrType], [ErrRank], [dlpack.ErrValue], [dlpack.ErrLayout] for Data that is not as long as the
@@ -497,9 +497,9 @@ func widthVarint(first byte) int {
 	return 1 + 2<<(first-varint16)
 }
 
-// consumeVarint reads the varint at an index that is at most the length. Errors: [ErrTruncated],
+// decodeVarint reads the varint at an index that is at most the length. Errors: [ErrTruncated],
 // [ErrVarint].
-func consumeVarint(data []byte, at int) (x uint64, next int, err error) {
+func decodeVarint(data []byte, at int) (x uint64, next int, err error) {
 	if at == len(data) {
 		return 0, 0, ErrTruncated
 	}

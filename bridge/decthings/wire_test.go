@@ -19,24 +19,24 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-func ExampleParse() {
-	v, err := decthings.Parse([]byte("\x0b\x01\x02\x05hello\x08, world!"), decthings.Doc)
+func ExampleDecodeView() {
+	v, err := decthings.DecodeView([]byte("\x0b\x01\x02\x05hello\x08, world!"), decthings.Doc)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Printf("%v %q\n", v.Elements, v.Elements.Values)
-	_, err = decthings.Parse([]byte("\x07\x01\x03\x01"), decthings.Doc)
+	_, err = decthings.DecodeView([]byte("\x07\x01\x03\x01"), decthings.Doc)
 	fmt.Println(err)
 	// Output:
 	// string[2] ["hello" ", world!"]
 	// decthings: byte 3: u8[3] takes 3 elements of 1 bytes, 1 bytes are left: cut short
 }
 
-func ExampleView_Consume() {
+func ExampleView_DecodeFirst() {
 	var v decthings.View
 	for data := []byte{7, 0, 42, 4, 1, 2, 1, 0, 2, 0}; len(data) > 0; {
-		n, err := v.Consume(data, decthings.Doc)
+		n, err := v.DecodeFirst(data, decthings.Doc)
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -108,7 +108,7 @@ func TestTypesAndDialectsHaveNames(t *testing.T) {
 	}
 	_, err = decthings.ParseDialect("py")
 	assert.ErrorIs(t, err, decthings.ErrDialect)
-	_, err = decthings.Parse([]byte{7, 0, 1}, 3)
+	_, err = decthings.DecodeView([]byte{7, 0, 1}, 3)
 	assert.ErrorIs(t, err, decthings.ErrDialect)
 	assert.ErrorContains(t, err, "dialect 3")
 }
@@ -156,7 +156,7 @@ func TestAppendRefusesWhatCannotBeRead(t *testing.T) {
 		e := scalar("image", []byte{1}, allowed.format)
 		data, err := decthings.AppendElements(nil, e, allowed.d)
 		require.NoError(t, err)
-		v, err := decthings.Parse(data, allowed.d)
+		v, err := decthings.DecodeView(data, allowed.d)
 		require.NoError(t, err)
 		assert.Equal(t, e.Formats, v.Elements.Formats)
 		assert.Equal(t, e.Values, v.Elements.Values)
@@ -193,7 +193,7 @@ func TestAppendRefusesWhatCannotBeRead(t *testing.T) {
 
 func TestNilViewsAndZeroErrorsAnswer(t *testing.T) {
 	var v *decthings.View
-	_, err := v.Consume([]byte{3, 0, 1}, decthings.Doc)
+	_, err := v.DecodeFirst([]byte{3, 0, 1}, decthings.Doc)
 	assert.ErrorIs(t, err, tens.ErrNil)
 	dst, err := v.Append([]byte("kept"), decthings.Doc)
 	assert.ErrorIs(t, err, tens.ErrNil)
@@ -204,12 +204,12 @@ func TestNilViewsAndZeroErrorsAnswer(t *testing.T) {
 func TestBooleansOtherThan0And1AreFoundAnywhere(t *testing.T) {
 	for n := range 20 {
 		data := append([]byte{byte(decthings.Boolean), 1, byte(n)}, bytes.Repeat([]byte{1}, n)...)
-		_, err := decthings.Parse(data, decthings.Doc)
+		_, err := decthings.DecodeView(data, decthings.Doc)
 		require.NoError(t, err)
 		for i := range n {
 			for _, wrong := range []byte{2, 128, 255} {
 				data[3+i] = wrong
-				_, err := decthings.Parse(data, decthings.Doc)
+				_, err := decthings.DecodeView(data, decthings.Doc)
 				var fault *decthings.Error
 				require.ErrorAs(t, err, &fault)
 				assert.Equal(t, int64(3+i), fault.Offset)
@@ -285,7 +285,7 @@ func TestHeadersAloneTakeNoMemory(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			var err error
-			assert.Less(t, allocated(func() { _, err = decthings.Parse(test.data, test.d) }), uint64(64<<10))
+			assert.Less(t, allocated(func() { _, err = decthings.DecodeView(test.data, test.d) }), uint64(64<<10))
 			assert.Error(t, err)
 		})
 	}
@@ -295,7 +295,7 @@ func TestFormatsThatRepeatAreOneString(t *testing.T) {
 	e := &bridge.Elements{Type: "image", Shape: []int64{4}, Values: make([][]byte, 4), Formats: []string{"png", "png", "jpg", "jpg"}}
 	data, err := decthings.AppendElements(nil, e, decthings.Doc)
 	require.NoError(t, err)
-	v, err := decthings.Parse(data, decthings.Doc)
+	v, err := decthings.DecodeView(data, decthings.Doc)
 	require.NoError(t, err)
 	got := v.Elements.Formats
 	assert.Equal(t, e.Formats, got)
@@ -323,7 +323,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, d byte) {
 		dialect := decthings.Dialect(d % 3)
 		var v decthings.View
-		n, err := v.Consume(data, dialect)
+		n, err := v.DecodeFirst(data, dialect)
 		if err != nil {
 			var fault *decthings.Error
 			require.ErrorAs(t, err, &fault)
@@ -342,7 +342,7 @@ func FuzzParse(f *testing.F) {
 		again, err := v.Append(nil, dialect)
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(data[:n], again))
-		_, err = decthings.Parse(data, dialect)
+		_, err = decthings.DecodeView(data, dialect)
 		if n == len(data) {
 			require.NoError(t, err)
 		} else {
@@ -373,7 +373,7 @@ func FuzzAppendElements(f *testing.F) {
 			return
 		}
 		require.Equal(t, len(data), size)
-		v, err := decthings.Parse(data, dialect)
+		v, err := decthings.DecodeView(data, dialect)
 		require.NoError(t, err)
 		require.Equal(t, e.Type, v.Elements.Type)
 		require.Equal(t, e.Shape, v.Elements.Shape)

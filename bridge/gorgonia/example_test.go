@@ -14,7 +14,7 @@ import (
 
 // gorgonia computes in the memory of a producer.
 func ExampleDense() {
-	t, _ := dlpack.New(dlpack.Float32, 2, 3) // or dlpack.Import, bridge.Tensors, ...
+	t, _ := dlpack.New(dlpack.Float32, 2, 3) // or dlpack.Import, bridge.Decode, ...
 	defer t.Close()
 	values, _ := dlpack.Values[float32](t)
 	copy(values, []float32{1, 2, 3, 4, 5, 6})

@@ -26,7 +26,7 @@ func readMessage(t testing.TB, data []byte, limits ...int64) {
 		limited := tensorflow.Limit(limit)
 		for _, options := range [][]tensorflow.DecodeOption{{limited}, {limited, tensorflow.Lenient()}} {
 			amplification.Require(t, len(data), amplification.Variable, uint64(limit), func() func() {
-				if view, err := tensorflow.Parse(data, options...); err == nil && view.DType.DataType() == 0 {
+				if view, err := tensorflow.DecodeView(data, options...); err == nil && view.DType.DataType() == 0 {
 					view.AsElements()
 				}
 				return nil
@@ -36,10 +36,10 @@ func readMessage(t testing.TB, data []byte, limits ...int64) {
 		}
 	}
 	for _, read := range []func(){
-		func() { tensorflow.ParseShape(data) },
-		func() { tensorflow.ParseSlice(data) },
-		func() { tensorflow.ParseDescription(data) },
-		func() { tensorflow.ParseVariant(data) },
+		func() { tensorflow.DecodeShape(data) },
+		func() { tensorflow.DecodeSlice(data) },
+		func() { tensorflow.DecodeDescription(data) },
+		func() { tensorflow.DecodeVariant(data) },
 	} {
 		amplification.Require(t, len(data), amplification.Variable, 0, func() func() { read(); return nil })
 	}
@@ -52,7 +52,7 @@ func decodeBoth(t testing.TB, data []byte, limit int64, options []tensorflow.Dec
 	defer row.Close()
 	for _, read := range []func() (tensorflow.Value, error){
 		func() (tensorflow.Value, error) { return tensorflow.Decode(data, options...) },
-		func() (tensorflow.Value, error) { return tensorflow.DecodeOf(row, options...) },
+		func() (tensorflow.Value, error) { return tensorflow.DecodeFrom(row, options...) },
 	} {
 		value, err := read()
 		bound := uint64(amplification.Variable)
@@ -89,9 +89,9 @@ func TestTheLimitCountsWhatIsMadeOfQuantisedNumbers(t *testing.T) {
 		tensorflow.QInt8: 1, tensorflow.QUInt8: 1, tensorflow.QInt16: 2, tensorflow.QUInt16: 2, tensorflow.QInt32: 4,
 	} {
 		data := amplification.TensorProto(byte(dtype), count, amplification.Field(7, []byte{1}))
-		_, err := tensorflow.Parse(data, tensorflow.Limit(count*(24+size)-1))
+		_, err := tensorflow.DecodeView(data, tensorflow.Limit(count*(24+size)-1))
 		assert.ErrorIs(t, err, tensorflow.ErrLimit, "%v", dtype)
-		view, err := tensorflow.Parse(data, tensorflow.Limit(count*(24+size)))
+		view, err := tensorflow.DecodeView(data, tensorflow.Limit(count*(24+size)))
 		require.NoError(t, err)
 		assert.Len(t, view.AsElements().Values, count)
 

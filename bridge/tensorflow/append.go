@@ -81,7 +81,7 @@ func Pad(n int) EncodeOption { return func(e encoding) encoding { e.pad = n; ret
 // resources and variants are written as what they are and nothing else.
 func As(dtype DType) EncodeOption { return func(e encoding) encoding { e.dtype = dtype; return e } }
 
-// Append appends the tensor as a TensorProto: the inverse of [Parse]. Without options the bytes are those
+// Append appends the tensor as a TensorProto: the inverse of [DecodeView]. Without options the bytes are those
 // that TensorFlow writes. Where it takes new memory, it aligns the elements to 64 bytes. What is appended must not
 // lie in the memory behind dst.
 //

@@ -135,7 +135,7 @@ func BenchmarkParseSmall(b *testing.B) {
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
-		if _, err := tensorflow.Parse(messages[i%len(messages)]); err != nil {
+		if _, err := tensorflow.DecodeView(messages[i%len(messages)]); err != nil {
 			b.Fatal(err)
 		}
 		i++

@@ -122,15 +122,15 @@ func ExampleExport() {
 	// Output: true true
 }
 
-func ExampleDecodeOf() {
+func ExampleDecodeFrom() {
 	bytes, _ := dlpack.New(dlpack.Uint8, 13) // memory that is not Go's
 	defer bytes.Close()
 	into, _ := dlpack.Values[uint8](bytes)
 	copy(into, "\x08\x04\x12\x04\x12\x02\x08\x05\x22\x03abc")
-	_, err := tensorflow.DecodeOf(bytes)
+	_, err := tensorflow.DecodeFrom(bytes)
 	fmt.Println(err)
 	into[7] = 3
-	v, err := tensorflow.DecodeOf(bytes)
+	v, err := tensorflow.DecodeFrom(bytes)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -295,7 +295,7 @@ func TestLentMessagesAreViewedAndGivenBack(t *testing.T) {
 			copy(unsafe.Slice((*byte)(loan.Data()), len(test.data)), test.data)
 			lent, err := dlpack.Lend(loan.Data(), int64(len(test.data)), test.readOnly, loan.Release(), loan.Context())
 			require.NoError(t, err)
-			v, err := tensorflow.DecodeOf(lent)
+			v, err := tensorflow.DecodeFrom(lent)
 			require.NoError(t, err)
 			lent.Close()
 			assert.Equal(t, test.copied, v.Copied)
@@ -317,10 +317,10 @@ func TestLentMessagesAreViewedAndGivenBack(t *testing.T) {
 	}
 	two, err := dlpack.New(dlpack.Uint8, 2, 2)
 	require.NoError(t, err)
-	_, err = tensorflow.DecodeOf(two)
+	_, err = tensorflow.DecodeFrom(two)
 	assert.ErrorIs(t, err, dlpack.ErrLayout)
 	two.Close()
-	_, err = tensorflow.DecodeOf(two)
+	_, err = tensorflow.DecodeFrom(two)
 	assert.Error(t, err)
 }
 
@@ -363,7 +363,7 @@ func TestValuesThatRepeatBeyondAllMemoryAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			message := amplification.TensorProto(test.dtype, 1<<test.bits, test.field)
 			options := append(test.options, tensorflow.Limit(1<<62))
-			_, err := tensorflow.Parse(message, options...)
+			_, err := tensorflow.DecodeView(message, options...)
 			assert.ErrorIs(t, err, dlpack.ErrMemory)
 			_, err = tensorflow.Decode(message, options...)
 			assert.ErrorIs(t, err, dlpack.ErrMemory)

@@ -45,9 +45,9 @@ func TestMessagesThatChangeWhileTheyAreReadAreRefused(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			data := bytes.Clone(tt.data)
-			_, err := tensorflow.ParseTo(changer{func() {}}, data)
+			_, err := tensorflow.DecodeViewTo(changer{func() {}}, data)
 			require.NoError(t, err)
-			_, err = tensorflow.ParseTo(changer{func() { copy(data[len(data)-tt.from:], tt.to) }}, data)
+			_, err = tensorflow.DecodeViewTo(changer{func() { copy(data[len(data)-tt.from:], tt.to) }}, data)
 			var fault *tensorflow.Error
 			require.ErrorAs(t, err, &fault)
 			assert.ErrorIs(t, err, tt.want)

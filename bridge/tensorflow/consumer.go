@@ -62,21 +62,21 @@ func Integers() DecodeOption {
 // is read-only without [Writable]. Copies are aligned to 64 bytes.
 //
 // Ownership: the caller closes the value; data stays the collector's. Lifetime: the value and exports of
-// its tensor keep data. Threads: any. On error: as [Parse], [bridge.ErrByteOrder], [dlpack.ErrUnaligned] for
+// its tensor keep data. Threads: any. On error: as [DecodeView], [bridge.ErrByteOrder], [dlpack.ErrUnaligned] for
 // an alignment that cannot be had.
 func Decode(data []byte, options ...DecodeOption) (Value, error) {
 	d := decodingOf(options)
 	return d.decode(data, nil)
 }
 
-// DecodeOf is [Decode] of memory that is not Go's: of a one-dimensional uint8 tensor (see [dlpack.Lend]).
+// DecodeFrom is [Decode] of memory that is not Go's: of a one-dimensional uint8 tensor (see [dlpack.Lend]).
 // Tensors are views of it, and read-only exactly when it is; copies lie in memory as of [dlpack.New].
 //
 // Ownership: data stays the caller's, who closes the value. Lifetime: a tensor keeps the memory; elements
 // alias it, and need data to stay open. Threads: any. On error: as [Decode], [dlpack.ErrLayout] for data
 // that is no row of bytes, [dlpack.ErrDevice], [dlpack.ErrClosed], [dlpack.ErrMemory].
-func DecodeOf(data *dlpack.Tensor, options ...DecodeOption) (Value, error) {
-	if err := payload.CheckLender(data); err != nil {
+func DecodeFrom(data *dlpack.Tensor, options ...DecodeOption) (Value, error) {
+	if err := payload.CheckSource(data); err != nil {
 		return Value{}, fmt.Errorf("tensorflow: %w", err)
 	}
 	bytes, _, err := data.UnsafeBytes()

@@ -30,10 +30,10 @@ type Allocation struct {
 	Ptr                uint64 // an address in that process, a number in every other
 }
 
-// ParseDescription reads a TensorDescription. Without a shape it is that of a scalar.
+// DecodeDescription reads a TensorDescription. Without a shape it is that of a scalar.
 //
-// Errors: an [*Error] as those of [ParseShape].
-func ParseDescription(data []byte) (Description, error) {
+// Errors: an [*Error] as those of [DecodeShape].
+func DecodeDescription(data []byte) (Description, error) {
 	var d Description
 	var shape shapeProto
 	r := reader{data: data}
@@ -91,7 +91,7 @@ func (a *Allocation) read(r reader) *Error {
 	}
 }
 
-// Append appends the description as a TensorDescription: the inverse of [ParseDescription].
+// Append appends the description as a TensorDescription: the inverse of [DecodeDescription].
 //
 // Errors: [ErrText], [tens.ErrNil] of a nil Description; dst is then as it was.
 func (d *Description) Append(dst []byte) ([]byte, error) {

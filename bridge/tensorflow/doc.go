@@ -7,9 +7,9 @@
 // quantised numbers become [bridge.Elements].
 //
 //	verb                              what you get
-//	Decode, DecodeOf                  the value of a TensorProto, in Go's memory or another's
+//	Decode, DecodeFrom                the value of a TensorProto, in Go's memory or another's
 //	AppendTensor, AppendElements      a TensorProto, behind other bytes
-//	Parse, View                       what the bytes say, without cgo: the wire half
+//	DecodeView, View                  what the bytes say, without cgo: the wire half
 //	Export                            a tensor for tf.experimental.dlpack.from_dlpack
 //
 // Protocol buffers are read by their wire format, without generated code: a message is gone through record

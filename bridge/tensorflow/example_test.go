@@ -32,7 +32,7 @@ func ExampleAs() {
 		fmt.Println(err)
 		return
 	}
-	view, err := tensorflow.Parse(message)
+	view, err := tensorflow.DecodeView(message)
 	fmt.Println(view.DType, view.Data, err)
 	_, err = tensorflow.AppendTensor(nil, levels, tensorflow.As(tensorflow.QInt32))
 	fmt.Println(err)
@@ -59,9 +59,9 @@ func ExampleIntegers() {
 
 func ExampleLimit() {
 	message := []byte("\x08\x01\x12\x06\x12\x04\x08\x80\x80\x04\x2a\x04\x00\x00\x80\x3f") // float[65536], all of them 1
-	view, err := tensorflow.Parse(message)
+	view, err := tensorflow.DecodeView(message)
 	fmt.Println(len(message), "bytes for", len(view.Data), err)
-	_, err = tensorflow.Parse(message, tensorflow.Limit(4096))
+	_, err = tensorflow.DecodeView(message, tensorflow.Limit(4096))
 	fmt.Println(errors.Is(err, tensorflow.ErrLimit), err)
 	// Output:
 	// 16 bytes for 262144 <nil>
@@ -70,9 +70,9 @@ func ExampleLimit() {
 
 func ExampleLenient() {
 	message := []byte("\x08\x03\x12\x04\x12\x02\x08\x02\x3a\x03\x07\x08\x09") // int32[2], three values
-	_, err := tensorflow.Parse(message)
+	_, err := tensorflow.DecodeView(message)
 	fmt.Println(err)
-	view, err := tensorflow.Parse(message, tensorflow.Lenient())
+	view, err := tensorflow.DecodeView(message, tensorflow.Lenient())
 	fmt.Println(view.Data, err)
 	// Output:
 	// tensorflow: byte 10: field 7: 3 values for 2 elements: number of values does not fit the shape
@@ -140,13 +140,13 @@ func ExampleAlign() {
 func ExampleAppendSlice() {
 	slice, _ := tensorflow.ParseTensorSlice("-:2,3")
 	message := tensorflow.AppendSlice(nil, slice) // a TensorSliceProto
-	back, err := tensorflow.ParseSlice(message)
+	back, err := tensorflow.DecodeSlice(message)
 	fmt.Printf("%q %v %v\n", message, back, err)
 	// Output: "\n\x00\n\x04\b\x02\x10\x03" -:2,3 <nil>
 }
 
 func ExampleView_AsElements() {
-	view, err := tensorflow.Parse([]byte("\x08\x0c\x12\x04\x12\x02\x08\x03\x22\x03\x00\x80\xff")) // quint8[3]
+	view, err := tensorflow.DecodeView([]byte("\x08\x0c\x12\x04\x12\x02\x08\x03\x22\x03\x00\x80\xff")) // quint8[3]
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -16,10 +16,10 @@ import (
 )
 
 // oracle is what the fields of a message say, element by element, as protobuf-go reads them: the rules of
-// vectors/tensorflow in the plainest way. Every message that Parse takes comes out so.
+// vectors/tensorflow in the plainest way. Every message that DecodeView takes comes out so.
 func oracle(t testing.TB, md protoreflect.MessageDescriptor, data []byte, view *tensorflow.View) {
 	m, err := peerRead(md, data)
-	require.NoError(t, err, "what Parse takes is a message")
+	require.NoError(t, err, "what DecodeView takes is a message")
 	get := func(name protoreflect.Name) protoreflect.Value { return m.Get(md.Fields().ByName(name)) }
 	require.Equal(t, int32(get("dtype").Int()), int32(view.DType))
 	var shape []int64
@@ -160,7 +160,7 @@ func roundTrip(t testing.TB, md protoreflect.MessageDescriptor, view *tensorflow
 			require.NoError(t, err, name)
 			require.Equal(t, len(out), size, name)
 		}
-		back, err := tensorflow.Parse(out, tensorflow.Limit(1<<40))
+		back, err := tensorflow.DecodeView(out, tensorflow.Limit(1<<40))
 		require.NoError(t, err, name)
 		oracle(t, md, out, &back)
 		require.Equal(t, view.DType, back.DType, name)
@@ -190,7 +190,7 @@ func TestRandomTensorsTravelInEveryForm(t *testing.T) {
 			}
 			header, err := tensorflow.AppendHeader(nil, tensorflow.UInt8, shape)
 			require.NoError(t, err)
-			view, err := tensorflow.Parse(append(header, make([]byte, count)...))
+			view, err := tensorflow.DecodeView(append(header, make([]byte, count)...))
 			require.NoError(t, err)
 			view.DType = dtype
 			if size := dtype.Storage().ItemSize(); size > 0 {
@@ -227,12 +227,12 @@ func FuzzParse(f *testing.F) {
 	}
 	md := descriptor(f, "Tensor")
 	f.Fuzz(func(t *testing.T, data []byte) {
-		view, err := tensorflow.Parse(data, tensorflow.Limit(1<<16))
+		view, err := tensorflow.DecodeView(data, tensorflow.Limit(1<<16))
 		if err != nil {
 			var where *tensorflow.Error
 			require.ErrorAs(t, err, &where)
 			assert.LessOrEqual(t, uint(where.Offset), uint(len(data)))
-			_, err = tensorflow.Parse(data, tensorflow.Limit(1<<16), tensorflow.Lenient())
+			_, err = tensorflow.DecodeView(data, tensorflow.Limit(1<<16), tensorflow.Lenient())
 			if err != nil {
 				require.ErrorAs(t, err, &where)
 			}
@@ -257,30 +257,30 @@ func FuzzMessages(f *testing.F) {
 	f.Add(unhex(f, "080112061202080312002215080c1080021a03637075200728013080defbedea1b"))
 	f.Add(unhex(f, "0a1674656e736f72666c6f773a3a54656e736f724c6973741207000103120208021a1208011204120208022a080000803f00000040"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if shape, err := tensorflow.ParseShape(data); err == nil {
-			back, err := tensorflow.ParseShape(tensorflow.AppendShape(nil, shape))
+		if shape, err := tensorflow.DecodeShape(data); err == nil {
+			back, err := tensorflow.DecodeShape(tensorflow.AppendShape(nil, shape))
 			require.NoError(t, err)
 			require.True(t, shape.Equal(back))
 		}
-		if slice, err := tensorflow.ParseSlice(data); err == nil {
-			back, err := tensorflow.ParseSlice(tensorflow.AppendSlice(nil, slice))
+		if slice, err := tensorflow.DecodeSlice(data); err == nil {
+			back, err := tensorflow.DecodeSlice(tensorflow.AppendSlice(nil, slice))
 			require.NoError(t, err)
 			require.True(t, slice.Equal(back))
 		}
-		if d, err := tensorflow.ParseDescription(data); err == nil {
+		if d, err := tensorflow.DecodeDescription(data); err == nil {
 			out, err := d.Append(nil)
 			require.NoError(t, err)
-			back, err := tensorflow.ParseDescription(out)
+			back, err := tensorflow.DecodeDescription(out)
 			require.NoError(t, err)
 			require.True(t, d.Shape.Equal(back.Shape))
 			require.Equal(t, d.DType, back.DType)
 			require.Equal(t, d.Allocation, back.Allocation)
 		}
-		if v, err := tensorflow.ParseVariant(data); err == nil {
+		if v, err := tensorflow.DecodeVariant(data); err == nil {
 			require.True(t, utf8.ValidString(v.TypeName))
 			out, err := v.Append(nil)
 			require.NoError(t, err)
-			back, err := tensorflow.ParseVariant(out)
+			back, err := tensorflow.DecodeVariant(out)
 			require.NoError(t, err)
 			require.Equal(t, v.TypeName, back.TypeName)
 			require.True(t, bytes.Equal(v.Metadata, back.Metadata))

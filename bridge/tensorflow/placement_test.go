@@ -13,7 +13,7 @@ import (
 )
 
 func TestTensorsAreWrittenAndReadWhereverMemoryLies(t *testing.T) {
-	dlpacktest.CheckFunctionsOfTensors(t, ".", []string{"AppendTensor", "SizeTensor", "DecodeOf", "Export"})
+	dlpacktest.CheckFunctionsOfTensors(t, ".", []string{"AppendTensor", "SizeTensor", "DecodeFrom", "Export"})
 	dlpacktest.CheckPlacements(t, func(t testing.TB, x *dlpack.Tensor) any {
 		outcomes := []any{}
 		for _, options := range [][]tensorflow.EncodeOption{nil, {tensorflow.Fields()}, {tensorflow.Content()}, {tensorflow.Pad(64)}} {
@@ -43,7 +43,7 @@ func readBack(t testing.TB, p *dlpacktest.Placement, message []byte, x *dlpack.T
 	want, err := x.AppendBytes(nil)
 	require.NoError(t, err)
 	p.Check(t, p.Name, message, dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{int64(len(message))}}, func(t testing.TB, data *dlpack.Tensor) any {
-		v, err := tensorflow.DecodeOf(data)
+		v, err := tensorflow.DecodeFrom(data)
 		require.NoError(t, err)
 		defer v.Close()
 		got, err := v.Tensor.AppendBytes(nil)

@@ -9,12 +9,12 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// ParseShape reads a TensorShapeProto, of a shape that need not be known. Names of dimensions carry no
+// DecodeShape reads a TensorShapeProto, of a shape that need not be known. Names of dimensions carry no
 // meaning, and are dropped.
 //
 // Errors: an [*Error] with [ErrWire], [ErrText], [ErrRank] for an unknown rank with dimensions or more than
 // [layout.MaxRank] of them, [layout.ErrNegative] or [layout.ErrOverflow].
-func ParseShape(data []byte) (layout.PartialShape, error) {
+func DecodeShape(data []byte) (layout.PartialShape, error) {
 	shape, fail := readShape(reader{data: data})
 	if fail != nil {
 		return layout.PartialShape{}, fail
@@ -22,7 +22,7 @@ func ParseShape(data []byte) (layout.PartialShape, error) {
 	return shape, nil
 }
 
-// AppendShape appends a shape as a TensorShapeProto: the inverse of [ParseShape].
+// AppendShape appends a shape as a TensorShapeProto: the inverse of [DecodeShape].
 func AppendShape(dst []byte, s layout.PartialShape) []byte {
 	if _, ranked := s.Rank(); !ranked {
 		return append(dst, 3<<3|byte(protowire.VarintType), 1)

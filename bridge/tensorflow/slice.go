@@ -6,11 +6,11 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// ParseSlice reads a TensorSliceProto (tensor_slice.proto): a start and a length along each dimension,
+// DecodeSlice reads a TensorSliceProto (tensor_slice.proto): a start and a length along each dimension,
 // where a length that is absent, and not one of 0, takes the dimension whole.
 //
 // Errors: an [*Error] with [ErrWire], [layout.ErrIndex] or [layout.ErrOverflow].
-func ParseSlice(data []byte) (TensorSlice, error) {
+func DecodeSlice(data []byte) (TensorSlice, error) {
 	var extents []Extent
 	r := reader{data: data}
 	var f record
@@ -60,7 +60,7 @@ func readExtent(r reader) (Extent, *Error) {
 	}
 }
 
-// AppendSlice appends a slice as a TensorSliceProto: the inverse of [ParseSlice].
+// AppendSlice appends a slice as a TensorSliceProto: the inverse of [DecodeSlice].
 func AppendSlice(dst []byte, s TensorSlice) []byte {
 	for _, e := range s.Extents() {
 		if e.IsFull() {

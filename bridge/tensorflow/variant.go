@@ -17,15 +17,15 @@ type VariantData struct {
 	// TypeName says what Metadata and Tensors mean, such as tensorflow::TensorList.
 	TypeName string
 	Metadata []byte
-	// Tensors are TensorProto messages, unread: [Parse] reads one. Their elements may be variants again,
+	// Tensors are TensorProto messages, unread: [DecodeView] reads one. Their elements may be variants again,
 	// so that how deep to go is the caller's to decide.
 	Tensors [][]byte
 }
 
-// ParseVariant reads a VariantTensorDataProto: the bytes of an element of type variant.
+// DecodeVariant reads a VariantTensorDataProto: the bytes of an element of type variant.
 //
 // Errors: an [*Error] with [ErrWire] or [ErrText].
-func ParseVariant(data []byte) (VariantData, error) {
+func DecodeVariant(data []byte) (VariantData, error) {
 	var v VariantData
 	r := reader{data: data}
 	var f record
@@ -55,7 +55,7 @@ func ParseVariant(data []byte) (VariantData, error) {
 	}
 }
 
-// Append appends the data as a VariantTensorDataProto: the inverse of [ParseVariant].
+// Append appends the data as a VariantTensorDataProto: the inverse of [DecodeVariant].
 //
 // Errors: [ErrText], [dlpack.ErrMemory], [tens.ErrNil] of a nil VariantData; dst is then as it was.
 func (v *VariantData) Append(dst []byte) ([]byte, error) {

@@ -185,7 +185,7 @@ func TestVectorsAreReadAsTheirValues(t *testing.T) {
 	for _, v := range m.Tensors {
 		t.Run(v.ID, func(t *testing.T) {
 			data := m.read(t, v.File)
-			view, err := tensorflow.Parse(data)
+			view, err := tensorflow.DecodeView(data)
 			require.NoError(t, err)
 			assert.Equal(t, tensorflow.DType(v.DType), view.DType)
 			assert.Equal(t, append([]int64{}, v.Shape...), append([]int64{}, view.Shape...))
@@ -213,7 +213,7 @@ func TestVectorsAreWrittenByteForByte(t *testing.T) {
 	m := vectors(t)
 	for _, v := range m.Tensors {
 		t.Run(v.ID, func(t *testing.T) {
-			view, err := tensorflow.Parse(m.read(t, v.File))
+			view, err := tensorflow.DecodeView(m.read(t, v.File))
 			require.NoError(t, err)
 			content, err := view.Append(nil, tensorflow.Content())
 			require.NoError(t, err)
@@ -242,7 +242,7 @@ func TestRepeatedValuesAreLeftOutAgain(t *testing.T) {
 	seen := 0
 	for _, v := range m.Tensors {
 		data := m.read(t, v.File)
-		view, err := tensorflow.Parse(data)
+		view, err := tensorflow.DecodeView(data)
 		require.NoError(t, err)
 		small := view.DType.Storage().ItemSize() < 4 && view.DType.Storage().Code() <= dlpack.CodeBFloat
 		if v.ID[:4] == "wire" || view.Elements != nil || view.Aliases || len(view.Data) == 0 || small {
@@ -262,7 +262,7 @@ func TestCompressIsTensorFlowsCompression(t *testing.T) {
 	for _, v := range m.Compress {
 		t.Run(v.ID, func(t *testing.T) {
 			data := m.read(t, v.File)
-			view, err := tensorflow.Parse(data)
+			view, err := tensorflow.DecodeView(data)
 			require.NoError(t, err)
 			form := tensorflow.Content()
 			if fields, err := view.Append(nil, tensorflow.Fields()); err == nil && string(fields) == string(data) {
@@ -272,7 +272,7 @@ func TestCompressIsTensorFlowsCompression(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, hex.EncodeToString(m.read(t, v.ResultFile)), hex.EncodeToString(out))
 			assert.Equal(t, v.Compressed, len(out) < len(data))
-			again, err := tensorflow.Parse(out)
+			again, err := tensorflow.DecodeView(out)
 			require.NoError(t, err)
 			assert.Equal(t, view.Data, again.Data)
 		})
@@ -298,7 +298,7 @@ func TestMalformedVectorsAreRefusedAndSayWhere(t *testing.T) {
 	for _, v := range m.Malformed {
 		t.Run(v.ID, func(t *testing.T) {
 			data := m.read(t, v.File)
-			_, err := tensorflow.Parse(data)
+			_, err := tensorflow.DecodeView(data)
 			var where *tensorflow.Error
 			require.ErrorAs(t, err, &where)
 			assert.LessOrEqual(t, where.Offset, len(data))
@@ -307,7 +307,7 @@ func TestMalformedVectorsAreRefusedAndSayWhere(t *testing.T) {
 			require.Contains(t, causes, v.Class)
 			assert.ErrorIs(t, err, causes[v.Class])
 
-			view, err := tensorflow.Parse(data, tensorflow.Lenient())
+			view, err := tensorflow.DecodeView(data, tensorflow.Lenient())
 			if v.Expect != "either" || v.Class == "utf8" {
 				assert.Error(t, err)
 				return

@@ -70,30 +70,30 @@ func Lenient() DecodeOption {
 	return func(d decoding) decoding { d.lenient = true; return d }
 }
 
-// Parse reads a TensorProto (tensor.proto). Of a message that has both, tensor_content counts, and the
+// DecodeView reads a TensorProto (tensor.proto). Of a message that has both, tensor_content counts, and the
 // field of the tensor's type is not looked at; those of other types never are.
 //
 // Errors: an [*Error] with [ErrWire], [ErrText], [ErrDType], [ErrRank], [layout.ErrNegative],
 // [layout.ErrOverflow], [ErrSize], [ErrCount], [ErrValue] or [ErrLimit].
-func Parse(data []byte, options ...DecodeOption) (v View, err error) {
+func DecodeView(data []byte, options ...DecodeOption) (v View, err error) {
 	d := decodingOf(options)
-	err = d.parse(data, &v)
+	err = d.decodeView(data, &v)
 	return v, err
 }
 
-// ParseTo is [Parse] for package capi: what Parse makes memory for goes to a sink, and elements of variable size are
+// DecodeViewTo is [DecodeView] for package capi: what DecodeView makes memory for goes to a sink, and elements of variable size are
 // not in the view.
 //
-// Errors: those of [Parse] and of the sink.
-func ParseTo(sink payload.Sink, data []byte, options ...DecodeOption) (v View, err error) {
+// Errors: those of [DecodeView] and of the sink.
+func DecodeViewTo(sink payload.Sink, data []byte, options ...DecodeOption) (v View, err error) {
 	d := decodingOf(options)
 	d.sink = sink
-	err = d.parse(data, &v)
+	err = d.decodeView(data, &v)
 	return v, err
 }
 
-// parse sets v, which is zero before it and after an error.
-func (d *decoding) parse(data []byte, v *View) (err error) {
+// decodeView sets v, which is zero before it and after an error.
+func (d *decoding) decodeView(data []byte, v *View) (err error) {
 	var p tensorProto
 	size, fail := p.view(data, d, v)
 	if fail == nil && size > 0 {

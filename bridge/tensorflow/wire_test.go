@@ -24,7 +24,7 @@ import (
 
 func ExampleParse() {
 	message, _ := hex.DecodeString("08051204120208033a03e8710b") // int16[3], two values
-	view, err := tensorflow.Parse(message)
+	view, err := tensorflow.DecodeView(message)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -52,13 +52,13 @@ func ExampleAppendHeader() {
 		return
 	}
 	message := bytes.Join([][]byte{header, elements}, nil) // or written one after the other
-	view, err := tensorflow.Parse(message)
+	view, err := tensorflow.DecodeView(message)
 	fmt.Println(view.Shape, view.Data, err)
 	// Output: [2 3] [1 2 3 4 5 6] <nil>
 }
 
-func ExampleParseShape() {
-	shape, err := tensorflow.ParseShape([]byte("\x12\x02\x08\x04\x12\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
+func ExampleDecodeShape() {
+	shape, err := tensorflow.DecodeShape([]byte("\x12\x02\x08\x04\x12\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
 	fmt.Println(shape, err)
 	fmt.Printf("%x\n", tensorflow.AppendShape(nil, layout.PartialShape{}))
 	// Output:
@@ -66,14 +66,14 @@ func ExampleParseShape() {
 	// 1801
 }
 
-func ExampleParseSlice() {
-	slice, err := tensorflow.ParseSlice([]byte("\x0a\x00\x0a\x04\x08\x02\x10\x03"))
+func ExampleDecodeSlice() {
+	slice, err := tensorflow.DecodeSlice([]byte("\x0a\x00\x0a\x04\x08\x02\x10\x03"))
 	fmt.Println(slice, err)
 	// Output: -:2,3 <nil>
 }
 
-func ExampleParseDescription() {
-	d, err := tensorflow.ParseDescription([]byte("\x08\x01\x12\x06\x12\x02\x08\x03\x12\x00\x22\x05\x1a\x03cpu"))
+func ExampleDecodeDescription() {
+	d, err := tensorflow.DecodeDescription([]byte("\x08\x01\x12\x06\x12\x02\x08\x03\x12\x00\x22\x05\x1a\x03cpu"))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -82,15 +82,15 @@ func ExampleParseDescription() {
 	// Output: float [3,0] cpu
 }
 
-func ExampleParseVariant() {
+func ExampleDecodeVariant() {
 	list := tensorflow.VariantData{TypeName: "tensorflow::TensorList", Tensors: [][]byte{[]byte("\x08\x01\x2a\x04\x00\x00\x80\x3f")}}
 	message, _ := list.Append(nil)
-	back, err := tensorflow.ParseVariant(message)
+	back, err := tensorflow.DecodeVariant(message)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	first, err := tensorflow.Parse(back.Tensors[0])
+	first, err := tensorflow.DecodeView(back.Tensors[0])
 	fmt.Println(back.TypeName, first.DType, first.Data, err)
 	// Output: tensorflow::TensorList float [0 0 128 63] <nil>
 }
@@ -101,7 +101,7 @@ func TestShapeVectorsAreReadAndWritten(t *testing.T) {
 	for _, v := range m.ShapeProtos {
 		t.Run(v.ID, func(t *testing.T) {
 			data := m.read(t, v.File)
-			shape, err := tensorflow.ParseShape(data)
+			shape, err := tensorflow.DecodeShape(data)
 			want := v.PartialTensorShape
 			if !want.IsValid {
 				var where *tensorflow.Error
@@ -121,7 +121,7 @@ func TestSliceVectorsAreReadAndWritten(t *testing.T) {
 	require.NotEmpty(t, m.Slices.Proto)
 	for _, v := range m.Slices.Proto {
 		t.Run(v.ID, func(t *testing.T) {
-			slice, err := tensorflow.ParseSlice(unhex(t, v.Hex))
+			slice, err := tensorflow.DecodeSlice(unhex(t, v.Hex))
 			want := v.BuildTensorSlice
 			if want.Error != "" {
 				var where *tensorflow.Error
@@ -140,12 +140,12 @@ func TestSliceVectorsAreReadAndWritten(t *testing.T) {
 			require.NoError(t, err)
 			data := tensorflow.AppendSlice(nil, slice)
 			assert.Equal(t, v.Proto, hex.EncodeToString(data), v.Input)
-			back, err := tensorflow.ParseSlice(data)
+			back, err := tensorflow.DecodeSlice(data)
 			require.NoError(t, err)
 			assert.True(t, slice.Equal(back), v.Input)
 		}
 	}
-	_, err := tensorflow.ParseSlice([]byte("\x0a\x0b\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
+	_, err := tensorflow.DecodeSlice([]byte("\x0a\x0b\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
 	assert.ErrorIs(t, err, layout.ErrIndex, "a length of -1 is not an absent one")
 }
 
@@ -168,7 +168,7 @@ func TestDescriptionsAreReadAndWritten(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := tensorflow.ParseDescription(unhex(t, test.hex))
+			got, err := tensorflow.DecodeDescription(unhex(t, test.hex))
 			require.NoError(t, err)
 			assert.True(t, test.want.Shape.Equal(got.Shape), got.Shape)
 			assert.Equal(t, test.want.DType, got.DType)
@@ -178,11 +178,11 @@ func TestDescriptionsAreReadAndWritten(t *testing.T) {
 			assert.Equal(t, test.hex, hex.EncodeToString(out))
 		})
 	}
-	d, err := tensorflow.ParseDescription(nil)
+	d, err := tensorflow.DecodeDescription(nil)
 	require.NoError(t, err)
 	assert.True(t, scalar.Equal(d.Shape), "no shape is that of a scalar")
 	for _, bad := range []string{"08", "12041800", "120418011200", "22031a01ff", "220108", "120d120b08f9ffffffffffffffff01"} {
-		_, err := tensorflow.ParseDescription(unhex(t, bad))
+		_, err := tensorflow.DecodeDescription(unhex(t, bad))
 		var where *tensorflow.Error
 		assert.ErrorAs(t, err, &where, bad)
 	}
@@ -223,7 +223,7 @@ func TestParsePassesOverWhatItDoesNotKnow(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			for _, data := range [][]byte{append(bytes.Clone(message), test.extra...), append(bytes.Clone(test.extra), message...)} {
-				view, err := tensorflow.Parse(data)
+				view, err := tensorflow.DecodeView(data)
 				if test.want != nil {
 					assert.ErrorIs(t, err, test.want)
 					continue
@@ -245,30 +245,30 @@ func TestRepeatedValuesHaveALimit(t *testing.T) {
 	}
 	for _, values := range []string{"", "\x3a\x01\x07"} {
 		for count, want := range map[int64]error{16 << 20: nil, 16<<20 + 1: tensorflow.ErrLimit, 1 << 44: tensorflow.ErrLimit} {
-			view, err := tensorflow.Parse(say(tensorflow.Int32, count, values))
+			view, err := tensorflow.DecodeView(say(tensorflow.Int32, count, values))
 			assert.ErrorIs(t, err, want)
 			assert.Equal(t, want == nil, int64(len(view.Data)) == 4*count)
 		}
 	}
 	data := say(tensorflow.Int32, 1000, "\x3a\x01\x07")
-	_, err := tensorflow.Parse(data, tensorflow.Limit(3999))
+	_, err := tensorflow.DecodeView(data, tensorflow.Limit(3999))
 	assert.ErrorIs(t, err, tensorflow.ErrLimit)
-	view, err := tensorflow.Parse(data, tensorflow.Limit(4000))
+	view, err := tensorflow.DecodeView(data, tensorflow.Limit(4000))
 	require.NoError(t, err)
 	assert.Equal(t, bytes.Repeat([]byte{7, 0, 0, 0}, 1000), view.Data)
-	_, err = tensorflow.Parse(data, tensorflow.Limit(-1))
+	_, err = tensorflow.DecodeView(data, tensorflow.Limit(-1))
 	assert.ErrorIs(t, err, tensorflow.ErrLimit)
 
 	strings := []byte("\x08\x07\x12\x06\x12\x04\x08\x80\x80\x40\x42\x02go")
-	_, err = tensorflow.Parse(strings, tensorflow.Limit(1<<20*24-1))
+	_, err = tensorflow.DecodeView(strings, tensorflow.Limit(1<<20*24-1))
 	assert.ErrorIs(t, err, tensorflow.ErrLimit)
-	view, err = tensorflow.Parse(strings, tensorflow.Limit(1<<20*24))
+	view, err = tensorflow.DecodeView(strings, tensorflow.Limit(1<<20*24))
 	require.NoError(t, err)
 	assert.Len(t, view.Elements.Values, 1<<20)
 	assert.Equal(t, "go", string(view.Elements.Values[1<<20-1]))
 
 	full := say(tensorflow.Int32, 3, "\x3a\x03\x01\x02\x03")
-	_, err = tensorflow.Parse(full, tensorflow.Limit(0))
+	_, err = tensorflow.DecodeView(full, tensorflow.Limit(0))
 	assert.NoError(t, err, "no limit applies where each element has its value")
 }
 
@@ -292,7 +292,7 @@ func TestPadAlignsElementsAndChangesNothingElse(t *testing.T) {
 					message := out[before:]
 					assert.Zero(t, (len(out)-4)%n, "from the beginning of the buffer")
 					assert.LessOrEqual(t, len(message), len(plain)+n+1)
-					back, err := tensorflow.Parse(message)
+					back, err := tensorflow.DecodeView(message)
 					require.NoError(t, err)
 					assert.Equal(t, view.Data, back.Data)
 					assert.Zero(t, uintptr(unsafe.Pointer(&back.Data[0]))%64&uintptr(n-1), "and in memory that was taken")
@@ -326,7 +326,7 @@ func TestElementsAreAlignedInNewMemory(t *testing.T) {
 		view := tensorflow.View{DType: tensorflow.Double, Shape: shape, Data: make([]byte, 8)}
 		out, err := view.Append(nil)
 		require.NoError(t, err)
-		back, err := tensorflow.Parse(out)
+		back, err := tensorflow.DecodeView(out)
 		require.NoError(t, err)
 		assert.True(t, back.Aliases)
 		assert.Zero(t, uintptr(unsafe.Pointer(&back.Data[0]))%64)
@@ -344,7 +344,7 @@ func TestCompressKeepsTheSignOfZeros(t *testing.T) {
 			out, err := view.Append(nil, form, tensorflow.Compress(64, 2))
 			require.NoError(t, err)
 			assert.Less(t, len(out), 20)
-			back, err := tensorflow.Parse(out)
+			back, err := tensorflow.DecodeView(out)
 			require.NoError(t, err)
 			assert.Equal(t, view.Data, back.Data)
 		}
@@ -365,7 +365,7 @@ func TestQuantisedNumbersAreElementsOfTheirSize(t *testing.T) {
 			continue
 		}
 		seen++
-		view, err := tensorflow.Parse(m.read(t, v.File))
+		view, err := tensorflow.DecodeView(m.read(t, v.File))
 		require.NoError(t, err)
 		e := view.AsElements()
 		require.NoError(t, e.Validate())
@@ -385,15 +385,15 @@ func TestVariantsTravelInBothForms(t *testing.T) {
 	// A list of one tensor, as tf.io.serialize_tensor writes it.
 	data := unhex(t, "081512002236350a1674656e736f72666c6f773a3a54656e736f724c697374"+
 		"1207000103120208021a1208011204120208022a080000803f00000040")
-	view, err := tensorflow.Parse(data)
+	view, err := tensorflow.DecodeView(data)
 	require.NoError(t, err)
 	require.Len(t, view.Elements.Values, 1)
 	assert.Equal(t, "variant", view.Elements.Type)
-	list, err := tensorflow.ParseVariant(view.Elements.Values[0])
+	list, err := tensorflow.DecodeVariant(view.Elements.Values[0])
 	require.NoError(t, err)
 	assert.Equal(t, "tensorflow::TensorList", list.TypeName)
 	require.Len(t, list.Tensors, 1)
-	first, err := tensorflow.Parse(list.Tensors[0])
+	first, err := tensorflow.DecodeView(list.Tensors[0])
 	require.NoError(t, err)
 	assert.Equal(t, []int64{2}, first.Shape)
 	again, err := list.Append(nil)
@@ -404,12 +404,12 @@ func TestVariantsTravelInBothForms(t *testing.T) {
 	assert.Equal(t, data, out)
 	fields, err := tensorflow.AppendElements(nil, view.Elements)
 	require.NoError(t, err)
-	back, err := tensorflow.Parse(fields)
+	back, err := tensorflow.DecodeView(fields)
 	require.NoError(t, err)
 	assert.Equal(t, view.Elements, back.Elements)
 
 	for _, bad := range []string{"0a01ff", "0a05", "1aff"} {
-		_, err := tensorflow.ParseVariant(unhex(t, bad))
+		_, err := tensorflow.DecodeVariant(unhex(t, bad))
 		assert.Error(t, err, bad)
 	}
 	_, err = (&tensorflow.VariantData{TypeName: "\xff"}).Append(nil)
@@ -468,7 +468,7 @@ func TestAppendRefusesWhatTensorFlowDoesNotHave(t *testing.T) {
 	qint := tensorflow.View{DType: tensorflow.Int8, Shape: []int64{1}, Data: []byte{1}}
 	out, err := qint.Append(nil, tensorflow.As(tensorflow.QInt8))
 	require.NoError(t, err)
-	back, err := tensorflow.Parse(out)
+	back, err := tensorflow.DecodeView(out)
 	require.NoError(t, err)
 	assert.Equal(t, tensorflow.QInt8, back.DType)
 	_, err = qint.Append(nil, tensorflow.As(tensorflow.QUInt8))
@@ -501,10 +501,10 @@ func TestEveryRankTravels(t *testing.T) {
 		view := tensorflow.View{DType: tensorflow.UInt16, Shape: shape, Data: []byte{1, 2}}
 		out, err := view.Append(nil)
 		require.NoError(t, err)
-		back, err := tensorflow.Parse(out)
+		back, err := tensorflow.DecodeView(out)
 		require.NoError(t, err)
 		assert.Equal(t, shape, back.Shape)
 	}
-	_, err := tensorflow.Parse([]byte("\x08\x01\x12\xfe\x03" + strings.Repeat("\x12\x00", 255)))
+	_, err := tensorflow.DecodeView([]byte("\x08\x01\x12\xfe\x03" + strings.Repeat("\x12\x00", 255)))
 	assert.ErrorIs(t, err, tensorflow.ErrRank)
 }

@@ -67,7 +67,7 @@ func small() []path {
 	return []path{
 		{name: "decthings_decode_4_floats", counted: true, run: func(n int) {
 			for n > 0 {
-				for v, err := range decthings.All(stream) {
+				for v, err := range decthings.DecodeAll(stream) {
 					if err != nil {
 						panic(err)
 					}

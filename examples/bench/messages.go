@@ -21,7 +21,7 @@ func message(n int) *tens.Message {
 	for range 3 {
 		tensors = append(tensors, newTensor(int64(n)))
 	}
-	m, _, err := bridge.Message(tensors)
+	m, _, err := bridge.Encode(tensors)
 	if err != nil {
 		panic(err)
 	}
@@ -31,7 +31,7 @@ func message(n int) *tens.Message {
 func parse(frames [][]byte) func(n int) {
 	return func(n int) {
 		for range n {
-			l, err := must(tens.Parse(frames)).TENS()
+			l, err := must(tens.Decode(frames)).DecodeLabel()
 			if err != nil || len(l.Tensors) != 3 {
 				panic(err)
 			}
@@ -89,7 +89,7 @@ func arrowEncode(columns int) func(n int) {
 
 func messages() []path {
 	small := message(elements)
-	label := must(small.TENS())
+	label := must(small.DecodeLabel())
 	decode := func(n int) {
 		for range n {
 			var l struct {
@@ -108,12 +108,12 @@ func messages() []path {
 		}
 	}
 	return []path{
-		{name: "tens_parse_4KiB", counted: true, run: parse(small.Frames())},
-		{name: "tens_parse_16MiB", counted: true, run: parse(message(4 << 20).Frames())},
+		{name: "tens_parse_4KiB", counted: true, run: parse(small.Encode())},
+		{name: "tens_parse_16MiB", counted: true, run: parse(message(4 << 20).Encode())},
 		{name: "tens_encode", counted: true, run: func(n int) {
 			m := *small
 			for range n {
-				if err := m.SetTENS(label); err != nil || len(m.Frames()) != 5 {
+				if err := m.EncodeLabel(label); err != nil || len(m.Encode()) != 5 {
 					panic(err)
 				}
 			}

@@ -36,10 +36,10 @@ func demo_open(folder, name *C.char) C.int64_t {
 			frames = append(frames, data)
 		}
 	}
-	msg, err := tens.Parse(frames)
+	msg, err := tens.Decode(frames)
 	if err == nil {
 		var ts []*dlpack.Tensor
-		if ts, err = bridge.Tensors(msg, bridge.Writable()); err == nil {
+		if ts, err = bridge.Decode(msg, bridge.Writable()); err == nil {
 			tensors = append(tensors, ts...)
 			return C.int64_t(len(tensors))
 		}

@@ -24,11 +24,11 @@ func answer(r io.Reader, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	question, err := tens.ParsePacked(data)
+	question, err := tens.DecodePacked(data)
 	if err != nil {
 		return err
 	}
-	ts, err := bridge.Tensors(question) // views of data
+	ts, err := bridge.Decode(question) // views of data
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func answer(r io.Reader, w io.Writer) error {
 		return err
 	}
 	defer transposed.Close()
-	reply, _, err := bridge.Message([]*dlpack.Tensor{y, transposed}, bridge.Metadata([]byte(`{"of":"Go"}`)))
+	reply, _, err := bridge.Encode([]*dlpack.Tensor{y, transposed}, bridge.Metadata([]byte(`{"of":"Go"}`)))
 	if err != nil {
 		return err
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// CheckLender refuses what is no row of bytes: a one-dimensional uint8 tensor without gaps.
+// CheckSource refuses what is no row of bytes: a one-dimensional uint8 tensor without gaps.
 //
 // Errors, without a prefix: [dlpack.ErrClosed], [dlpack.ErrLayout].
-func CheckLender(t *dlpack.Tensor) error {
+func CheckSource(t *dlpack.Tensor) error {
 	if err := t.RequireOpen(); err != nil {
 		return err
 	}

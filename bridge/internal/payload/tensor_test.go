@@ -134,17 +134,17 @@ func TestTensorsThatAreNotOpenAreRefused(t *testing.T) {
 			name string
 			with func() error
 		}{
-			{"bridge.Message", func() error { _, _, err := bridge.Message([]*dlpack.Tensor{tensor}); return err }},
-			{"bridge.TensorsOf", func() error { _, err := bridge.TensorsOf(label, []*dlpack.Tensor{tensor}); return err }},
+			{"bridge.Encode", func() error { _, _, err := bridge.Encode([]*dlpack.Tensor{tensor}); return err }},
+			{"bridge.DecodeParts", func() error { _, err := bridge.DecodeParts(label, []*dlpack.Tensor{tensor}); return err }},
 			{"decthings.AppendTensor", func() error { return appended(decthings.AppendTensor(before, tensor)) }},
 			{"decthings.SizeTensor", func() error { _, err := decthings.SizeTensor(tensor); return err }},
-			{"decthings.DecodeOf", func() error { _, err := decthings.DecodeOf(tensor); return err }},
-			{"decthings.ConsumeOf", func() error { _, _, err := decthings.ConsumeOf(tensor); return err }},
+			{"decthings.DecodeFrom", func() error { _, err := decthings.DecodeFrom(tensor); return err }},
+			{"decthings.DecodeFirstFrom", func() error { _, _, err := decthings.DecodeFirstFrom(tensor); return err }},
 			{"tensorflow.AppendTensor", func() error { return appended(tensorflow.AppendTensor(before, tensor)) }},
 			{"tensorflow.AppendTensor with Fields", func() error { return appended(tensorflow.AppendTensor(before, tensor, tensorflow.Fields())) }},
 			{"tensorflow.SizeTensor", func() error { _, err := tensorflow.SizeTensor(tensor); return err }},
 			{"tensorflow.Export", func() error { _, err := tensorflow.Export(tensor); return err }},
-			{"tensorflow.DecodeOf", func() error { _, err := tensorflow.DecodeOf(tensor); return err }},
+			{"tensorflow.DecodeFrom", func() error { _, err := tensorflow.DecodeFrom(tensor); return err }},
 		} {
 			t.Run(use.name+" of "+name, func(t *testing.T) {
 				var err error
@@ -162,9 +162,9 @@ func TestNilOptionsChangeNothing(t *testing.T) {
 	require.NoError(t, err)
 	defer tensor.Close()
 
-	message, _, err := bridge.Message([]*dlpack.Tensor{tensor}, nil)
+	message, _, err := bridge.Encode([]*dlpack.Tensor{tensor}, nil)
 	require.NoError(t, err)
-	tensors, err := bridge.Tensors(message, nil)
+	tensors, err := bridge.Decode(message, nil)
 	require.NoError(t, err)
 	require.Len(t, tensors, 1)
 	assert.NoError(t, tensors[0].Close())
@@ -194,16 +194,16 @@ func TestNilArgumentsAreErrors(t *testing.T) {
 		want error
 	}{
 		{"Message.Validate", message.Validate, tens.ErrNil},
-		{"Message.TENS", func() error { _, err := message.TENS(); return err }, tens.ErrNil},
-		{"Message.SetTENS", func() error { return message.SetTENS(new(tens.Label)) }, tens.ErrNil},
-		{"SetTENS", func() error { return new(tens.Message).SetTENS(nil) }, tens.ErrNil},
+		{"Message.TENS", func() error { _, err := message.DecodeLabel(); return err }, tens.ErrNil},
+		{"Message.EncodeLabel of nil", func() error { return message.EncodeLabel(new(tens.Label)) }, tens.ErrNil},
+		{"Message.EncodeLabel", func() error { return new(tens.Message).EncodeLabel(nil) }, tens.ErrNil},
 		{"Message.AppendPacked", func() error { _, err := message.AppendPacked(nil); return err }, tens.ErrNil},
 		{"Label.Append", func() error { _, err := label.Append(nil); return err }, tens.ErrNil},
 		{"Tensor.NumBytes", func() error { _, err := described.NumBytes(); return err }, tens.ErrNil},
 		{"Tensor.Strides", func() error { _, _, err := described.Strides(); return err }, tens.ErrNil},
-		{"bridge.Describe", func() error { _, err := bridge.Describe(nil); return err }, tens.ErrNil},
-		{"bridge.Tensors", func() error { _, err := bridge.Tensors(nil); return err }, tens.ErrNil},
-		{"bridge.TensorsOf", func() error { _, err := bridge.TensorsOf(nil, nil); return err }, tens.ErrNil},
+		{"bridge.DecodeTensor", func() error { _, err := bridge.DecodeTensor(nil); return err }, tens.ErrNil},
+		{"bridge.Decode", func() error { _, err := bridge.Decode(nil); return err }, tens.ErrNil},
+		{"bridge.DecodeParts", func() error { _, err := bridge.DecodeParts(nil, nil); return err }, tens.ErrNil},
 		{"Elements.Validate", elements.Validate, bridge.ErrElements},
 		{"decthings.AppendElements", func() error { _, err := decthings.AppendElements(nil, nil, decthings.Doc); return err }, bridge.ErrElements},
 		{"decthings.SizeElements", func() error { _, err := decthings.SizeElements(nil, decthings.Doc); return err }, bridge.ErrElements},
@@ -218,7 +218,7 @@ func TestNilArgumentsAreErrors(t *testing.T) {
 			assert.ErrorContains(t, err, "nil")
 		})
 	}
-	assert.Nil(t, message.Frames())
+	assert.Nil(t, message.Encode())
 	assert.Equal(t, "<nil>", elements.String())
 	assert.NoError(t, (*decthings.Value)(nil).Close())
 	assert.Nil(t, (*decthings.Value)(nil).Shape())
