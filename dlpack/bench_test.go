@@ -53,7 +53,7 @@ func BenchmarkImportClose(b *testing.B) {
 }
 
 func BenchmarkImportCloseWithoutNet(b *testing.B) {
-	benchmarkImport(b, dlpack.NoSafetyNet)
+	benchmarkImport(b, dlpack.WithoutGuard)
 }
 
 // The producer's deleter only counts, so that one managed tensor serves all rounds.

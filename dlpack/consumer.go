@@ -12,9 +12,9 @@ import (
 type ImportOption uint8
 
 const (
-	// NoSafetyNet takes the tensor over without a net for a forgotten Close: import and Close are a
+	// WithoutGuard takes the tensor over without a net for a forgotten Close: import and Close are a
 	// quarter cheaper, and a Tensor that is dropped without Close never calls its deleter.
-	NoSafetyNet ImportOption = 1 << iota
+	WithoutGuard ImportOption = 1 << iota
 	// AssumeWritable allows writing to what came in the form of before DLPack 1.0, or as a bare
 	// DLTensor: neither can say whether its memory may be written.
 	AssumeWritable
@@ -87,7 +87,7 @@ func Borrow(tensor unsafe.Pointer, options ...ImportOption) (*Tensor, error) {
 	if err := checkAddress(op, tensor); err != nil {
 		return nil, err
 	}
-	return take(op, tensor, core.BorrowedKind, (*core.DLTensor)(tensor), 0, union(options)|NoSafetyNet)
+	return take(op, tensor, core.BorrowedKind, (*core.DLTensor)(tensor), 0, union(options)|WithoutGuard)
 }
 
 func checkAddress(op string, p unsafe.Pointer) error {
@@ -117,7 +117,7 @@ func take(op string, managed unsafe.Pointer, from core.Kind, d *core.DLTensor, f
 		}
 		low, high = start-uintptr(-e.Low), start+uintptr(e.High)
 	}
-	t.unstated = from != core.ImportedVersioned && options&AssumeWritable == 0
+	t.writabilityUnknown = from != core.ImportedVersioned && options&AssumeWritable == 0
 	t.describe(DataType(d.DType), flags, e.RowMajor, shape, strides)
 	if !device.HostReadable() {
 		*t.away() = int64(start)
@@ -126,7 +126,7 @@ func take(op string, managed unsafe.Pointer, from core.Kind, d *core.DLTensor, f
 		t.mem.Borrow(low, high)
 		return t, nil
 	}
-	t.mem.Import(from, uintptr(managed), low, high, options&NoSafetyNet == 0)
+	t.mem.Import(from, uintptr(managed), low, high, options&WithoutGuard == 0)
 	if core.Recording() {
 		t.record(core.KindImport, uintptr(managed))
 	}

@@ -51,7 +51,7 @@
 // A Tensor that is forgotten without Close is caught by a cleanup once it and all others on its memory are unreachable;
 // until then it counts as open, and with 2^31-1 such views of one memory there can be no more. The cleanup is a net,
 // not a plan: it comes with a collection, whenever that is, it costs a third of an import more
-// ([NoSafetyNet] does without), and it frees nothing once a bare slice was handed out, since the slice
+// ([WithoutGuard] does without), and it frees nothing once a bare slice was handed out, since the slice
 // may outlive the Tensor. The collector does not see foreign bytes; where more than 64 MiB of them are
 // out, and more than twice as many as were in use, a collection is started to look for forgotten ones. After a peak that
 // bound sinks by an eighth with each collection, so that there are few. Of one memory at most 1 GiB is counted.
@@ -65,7 +65,7 @@
 //
 // # Finding leaks
 //
-// [ReadStats] counts what is alive, always. [SetLedger], or [LedgerVariable] in the environment, records the
+// [ReadStats] counts what is alive, always. [SetLedger], or the variable DLBRIDGE_LEDGER in the environment, records the
 // stack of each export, import and allocation: [Live] lists what is alive, [Forgotten] what the net has
 // caught, and pprof shows the profile [ProfileName]. With the build tag debug, memory of [New] faults when it is
 // used after it was freed, and a second deleter call is found for thousands of exports.

@@ -87,7 +87,7 @@ func FuzzImport(f *testing.F) {
 		if c.Legacy {
 			take = dlpack.ImportLegacy
 		}
-		tensor, err := take(p.Managed(), dlpack.NoSafetyNet)
+		tensor, err := take(p.Managed(), dlpack.WithoutGuard)
 		if err != nil {
 			require.ErrorIs(t, err, inGo.Status)
 			require.Zero(t, p.Deletes())

@@ -15,9 +15,9 @@ import (
 // ProfileName is the pprof profile of what the ledger holds: pprof.Lookup(ProfileName).
 const ProfileName = "github.com/dlbridge/dlbridge/dlpack"
 
-// LedgerVariable is the environment variable that switches the ledger on from the start, with any value but
+// ledgerVariable is the environment variable that switches the ledger on from the start, with any value but
 // none and 0.
-const LedgerVariable = "DLBRIDGE_LEDGER"
+const ledgerVariable = "DLBRIDGE_LEDGER"
 
 // Kind is what a [Record] is of.
 type Kind uint8
@@ -69,7 +69,7 @@ type described struct {
 
 func init() {
 	core.StartLedger(ProfileName)
-	if v := os.Getenv(LedgerVariable); v != "" && v != "0" {
+	if v := os.Getenv(ledgerVariable); v != "" && v != "0" {
 		SetLedger(true)
 	}
 }

@@ -131,7 +131,7 @@ func TestLedgerIsSwitchedOnByTheEnvironment(t *testing.T) {
 		return
 	}
 	command := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
-	command.Env = append(os.Environ(), child+"=1", dlpack.LedgerVariable+"=1")
+	command.Env = append(os.Environ(), child+"=1", "DLBRIDGE_LEDGER=1")
 	output, err := command.CombinedOutput()
 	assert.NoError(t, err, "%s", output)
 }

@@ -231,7 +231,7 @@ func fill(data unsafe.Pointer, value float32) {
 func (m *model) take(managed unsafe.Pointer, legacy bool, o *owner) (*dlpack.Tensor, error) {
 	var options []dlpack.ImportOption
 	if o.noNet = m.choose(2) == 0; o.noNet {
-		options = append(options, dlpack.NoSafetyNet)
+		options = append(options, dlpack.WithoutGuard)
 	}
 	if legacy {
 		return dlpack.ImportLegacy(managed, options...)

@@ -25,7 +25,7 @@ func (t *Tensor) Export() (unsafe.Pointer, error) {
 		return nil, t.errClosed("export")
 	}
 	flags := t.flags & (ReadOnly | SubbytePadded)
-	if t.unstated {
+	if t.writabilityUnknown {
 		flags |= ReadOnly
 	}
 	return t.export("export", flags, true)

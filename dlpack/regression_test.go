@@ -170,7 +170,7 @@ func TestLongChainsOfOwnersEndOnAnyThread(t *testing.T) {
 	if asan { // which makes calls of tail calls
 		length = 100
 	}
-	for _, option := range []dlpack.ImportOption{0, dlpack.NoSafetyNet} {
+	for _, option := range []dlpack.ImportOption{0, dlpack.WithoutGuard} {
 		tensor, p := takeOver(t)
 		for range length {
 			m := export(t, tensor)

@@ -36,8 +36,8 @@ type Tensor struct {
 	rank   uint16
 	// rowMajor: without gaps, the last index fastest.
 	rowMajor bool
-	// unstated: taken over in the form that cannot say whether the memory may be written.
-	unstated bool
+	// writabilityUnknown: taken over in the form that cannot say whether the memory may be written.
+	writabilityUnknown bool
 }
 
 // The bits of a tensor's status.
@@ -271,7 +271,7 @@ func (t *Tensor) Flags() Flags { return t.orZero().flags }
 // what came in the form of before DLPack 1.0, which cannot say (see [AssumeWritable]).
 func (t *Tensor) ReadOnly() bool {
 	t = t.orZero()
-	return t.flags&ReadOnly != 0 || t.unstated
+	return t.flags&ReadOnly != 0 || t.writabilityUnknown
 }
 
 // Rank is the number of dimensions.

@@ -58,7 +58,7 @@ func (t *Tensor) share(op string) (*Tensor, error) {
 // initView prepares v as a view of the memory that t refers to, and returns where t's element (0, ..., 0) starts: an
 // address on the host, and a byte_offset elsewhere.
 func (v *Tensor) initView(t *Tensor) (start uintptr) {
-	v.device, v.unstated = t.device, t.unstated
+	v.device, v.writabilityUnknown = t.device, t.writabilityUnknown
 	if t.device.HostReadable() {
 		return t.data
 	}

@@ -62,7 +62,7 @@ static int32_t deliver_tensor(dlb_value *out, const capi_reading *r, const dlb_f
   uint64_t flags = r->flags;
   if (!(frame->flags & DLB_FRAME_WRITABLE)) flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
   core_extent extent;
-  if (core_validate_unplaced(&view, flags, &extent, NULL, 0) != CORE_OK) return DLB_ERROR_INTERNAL;
+  if (core_check_layout(&view, flags, &extent, NULL, 0) != CORE_OK) return DLB_ERROR_INTERNAL;
   size_t nbytes = (size_t)extent.nbytes;
   core_share *own = r->own;
   view.data = own != NULL ? own->data : (char *)frame->data + r->start;

@@ -129,7 +129,7 @@ func write(out *C.size_t, data unsafe.Pointer, room C.size_t, size func() (int, 
 
 // borrow calls use with the tensor of a description of C's.
 func borrow(taken *C.DLManagedTensorVersioned, use func(t *dlpack.Tensor) error) error {
-	t, err := dlpack.Import(unsafe.Pointer(taken), dlpack.NoSafetyNet)
+	t, err := dlpack.Import(unsafe.Pointer(taken), dlpack.WithoutGuard)
 	if err != nil {
 		return err
 	}

@@ -260,7 +260,7 @@ func capiEncode(out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dl
 // packed is a tensor that can be a part as it is: the one of a description of C's, or a copy in C memory.
 // Go's own memory ends the process when there is none to be had; a broadcast of a byte may ask for any.
 func packed(taken unsafe.Pointer) (t *dlpack.Tensor, copied bool, err error) {
-	if t, err = dlpack.Import(taken, dlpack.NoSafetyNet); err != nil {
+	if t, err = dlpack.Import(taken, dlpack.WithoutGuard); err != nil {
 		return nil, false, err
 	}
 	_, err = bridge.EncodeTensor(t.DType(), t.Flags()&dlpack.SubbytePadded != 0, t.Shape(), t.Strides())

@@ -148,7 +148,7 @@ func (m *message) described(i int, t *tens.Tensor) error {
 	}
 	var extent C.core_extent
 	message := (*C.char)(unsafe.Pointer(&m.message[0]))
-	if status := C.core_validate(&out.view, out.flags, &extent, message, C.size_t(len(m.message))); status != C.CORE_OK {
+	if status := C.core_check_tensor(&out.view, out.flags, &extent, message, C.size_t(len(m.message))); status != C.CORE_OK {
 		return fmt.Errorf("%s: %w", C.GoString(message), dlpack.ErrLayout)
 	}
 	return nil

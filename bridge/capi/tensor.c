@@ -176,7 +176,7 @@ int32_t capi_hold_frame(core_share **out, const char *op, const char *what, size
 static int32_t check(const char *op, const char *what, const DLTensor *tensor, uint64_t flags,
                      core_extent *extent, dlb_error *error) {
   char where[256];
-  core_status status = core_validate(tensor, flags, extent, where, sizeof where);
+  core_status status = core_check_tensor(tensor, flags, extent, where, sizeof where);
   if (status == CORE_OK) return DLB_OK;
   return capi_fail(error, (int32_t)status, "%s: %s: %s", op, what, where);
 }
@@ -235,7 +235,7 @@ int32_t dlb_tensor_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32
   };
   core_extent extent;
   char where[256];
-  core_status status = core_validate_unplaced(&view, 0, &extent, where, sizeof where);
+  core_status status = core_check_layout(&view, 0, &extent, where, sizeof where);
   if (status != CORE_OK) return capi_fail(error, (int32_t)status, "%s: tensor: %s", op, where);
   core_share *share = core_share_alloc((size_t)extent.nbytes, 1);
   if (share == NULL)

@@ -31,9 +31,9 @@ func Go(f func()) {
 	}
 }
 
-// AtOnce is how many releases run at a time. Each that blocks in C takes a thread of the operating system, of which Go
+// maxRunning is how many releases run at a time at most. Each that blocks in C takes a thread of the operating system, of which Go
 // allows 10,000; several thousand tensors that are forgotten at once, and wait for one lock, must not take as many.
-const AtOnce = 64
+const maxRunning = 64
 
 var releases struct {
 	mu      sync.Mutex
@@ -45,7 +45,7 @@ var releases struct {
 }
 
 // Release runs f, which calls foreign code that gives memory back, on a goroutine of the package, and does not wait
-// for it. Up to [AtOnce] releases run at a time, so that one that blocks delays no other. One that never returns takes
+// for it. Up to 64 releases run at a time, so that one that blocks delays no other. One that never returns takes
 // its place for good; once all places are taken, later releases wait until one of them returns. No lock is held while
 // f runs, and the caller must not hold one that another release may need. A nil f does nothing.
 func Release(f func()) {
@@ -54,7 +54,7 @@ func Release(f func()) {
 	}
 	releases.mu.Lock()
 	releases.waiting = append(releases.waiting, f)
-	one := releases.running < AtOnce
+	one := releases.running < maxRunning
 	if one {
 		if releases.running == 0 {
 			releases.busy.Lock() // which those who wait hold for a moment only

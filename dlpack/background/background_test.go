@@ -22,7 +22,7 @@ func TestReleasesThatNeverReturnDelayNoOtherUntilAllPlacesAreTaken(t *testing.T)
 			<-forever
 		})
 	}
-	for range background.AtOnce - 1 {
+	for range background.MaxRunning - 1 {
 		block()
 	}
 	blocked.Wait()

@@ -187,11 +187,11 @@ func CheckPlacements(t *testing.T, run func(t testing.TB, x *dlpack.Tensor) any)
 	}
 }
 
-// CheckFunctionsOfTensors fails the test unless names are [FunctionsOfTensors]. A name may be followed by a comma and
+// CheckFunctionsOfTensors fails the test unless names are [functionsOfTensors]. A name may be followed by a comma and
 // the case of the function that it is for.
 func CheckFunctionsOfTensors(t testing.TB, folder string, names []string) {
 	t.Helper()
-	functions, known := FunctionsOfTensors(t, folder), map[string]bool{}
+	functions, known := functionsOfTensors(t, folder), map[string]bool{}
 	for _, name := range names {
 		name, _, _ := strings.Cut(name, ",")
 		known[name] = true
@@ -342,9 +342,9 @@ func throughC(_ testing.TB, memory []byte) (*dlpack.Tensor, error) {
 	return dlpack.Import(managed)
 }
 
-// FunctionsOfTensors are the exported functions of the package in a folder that take a tensor, and the methods that a
+// functionsOfTensors are the exported functions of the package in a folder that take a tensor, and the methods that a
 // Tensor has there, by name: what a table of operations must be complete for.
-func FunctionsOfTensors(t testing.TB, folder string) (names []string) {
+func functionsOfTensors(t testing.TB, folder string) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {

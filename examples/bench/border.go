@@ -78,7 +78,7 @@ func border() []path {
 				clocked: func(int) time.Duration { return list.deleteThere() }},
 			path{name: "import_own_" + memory.name, counted: true, run: func(n int) {
 				for range n {
-					importViewClose(must(t.Export()), dlpack.NoSafetyNet)
+					importViewClose(must(t.Export()), dlpack.WithoutGuard)
 				}
 			}},
 			path{name: "import_own_" + memory.name + "_with_net", counted: true, run: func(n int) {
@@ -97,7 +97,7 @@ func border() []path {
 		path{name: "import_close_without_net", rounds: batch, counted: true, before: produce, less: "c_free",
 			run: func(int) {
 				for _, m := range list {
-					importViewClose(m, dlpack.NoSafetyNet)
+					importViewClose(m, dlpack.WithoutGuard)
 				}
 			}},
 		path{name: "import_close_with_net", rounds: batch, counted: true, before: produce, less: "c_free",

@@ -311,7 +311,7 @@ PyObject *empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObj
   if (values[0] == NULL || values[1] == NULL)
     return PyErr_Format(PyExc_TypeError, "dlbridge: empty: takes a shape and a dtype");
   if (parse_shape(values[0], shape, &view.ndim) < 0 || dtype_parse(values[1], &view.dtype) < 0) return NULL;
-  core_status status = core_validate_unplaced(&view, 0, &extent, message, sizeof message);
+  core_status status = core_check_layout(&view, 0, &extent, message, sizeof message);
   if (status != CORE_OK) return raise_status(status, "empty", message);
   core_share *share = core_share_alloc((size_t)extent.nbytes, 0);
   if (share == NULL)
@@ -368,7 +368,7 @@ static int buffer_reread(const Py_buffer *buffer, PyObject *shape, DLTensor *vie
     view->shape[0] = buffer->len * 8 / bits;
     view->ndim = 1;
   }
-  core_status status = core_validate(view, 0, extent, message, sizeof message);
+  core_status status = core_check_tensor(view, 0, extent, message, sizeof message);
   if (status != CORE_OK) {
     raise_status(status, "from_buffer", message);
     return -1;
@@ -398,7 +398,7 @@ static PyObject *tensor_of_buffer(module_state *state, Py_buffer *buffer, PyObje
     if (buffer_reread(buffer, shape, &view, &extent, buffer->itemsize) < 0) return NULL;
   } else {
     if (buffer_layout(buffer, dtype_itemsize(view.dtype), &view) < 0) return NULL;
-    core_status status = core_validate(&view, 0, &extent, message, sizeof message);
+    core_status status = core_check_tensor(&view, 0, &extent, message, sizeof message);
     if (status != CORE_OK) return raise_status(status, "from_buffer", message);
     if (extent.nbytes != buffer->len)
       return PyErr_Format(PyExc_ValueError, "dlbridge: from_buffer: a buffer of %zd bytes whose shape needs %lld",

@@ -27,7 +27,7 @@ static Tensor *describe(PyTypeObject *type, const DLTensor *view, uint64_t flags
                         const char *place) {
   char message[MESSAGE_SIZE];
   core_extent extent;
-  core_status status = core_validate(view, flags, &extent, message, sizeof message);
+  core_status status = core_check_tensor(view, flags, &extent, message, sizeof message);
   if (status != CORE_OK) return (Tensor *)raise_status(status, place, message);
   return tensor_new(type, view, flags, unstated, &extent);
 }

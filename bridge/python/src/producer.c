@@ -305,7 +305,7 @@ static int exchange_alloc(DLTensor *prototype, DLManagedTensorVersioned **out, v
     view = *prototype;
     view.byte_offset = 0;
     view.strides = NULL;
-    status = core_validate_unplaced(&view, 0, &extent, message, sizeof message);
+    status = core_check_layout(&view, 0, &extent, message, sizeof message);
   }
   if (status == CORE_OK && view.device.device_type != kDLCPU) {
     status = CORE_ERR_DEVICE;

@@ -3,7 +3,7 @@
 
 _Static_assert(sizeof(core_block) == 256, "Go lays a struct over core_block");
 _Static_assert(offsetof(core_block, managed) == 0, "deleters find their block at the tensor");
-_Static_assert(sizeof(core_stack) == 64, "a stack is one cache line");
+_Static_assert(sizeof(core_return_queue) == 64, "a stack is one cache line");
 
 static uint64_t double_deletes;
 
@@ -14,14 +14,14 @@ uint64_t core_double_deletes(void) { return __atomic_load_n(&double_deletes, __A
 static inline void delete_block(core_block *block, int taken) {
   uint64_t state = __atomic_load_n(&block->state, __ATOMIC_ACQUIRE);
   core_share *share = block->share;
-  core_stack *home = block->home;
+  core_return_queue *returns = block->returns;
   do {
     if (state != CORE_LIVE && !(taken && state == CORE_TAKEN)) {
       __atomic_fetch_add(&double_deletes, 1, __ATOMIC_RELAXED);
       return;
     }
   } while (!__atomic_compare_exchange_n(&block->state, &state, CORE_DEAD, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
-  if (home != NULL) core_push(home, block, &block->next);
+  if (returns != NULL) core_return(returns, block, &block->next);
   core_share_drop(share);
 }
 

@@ -24,7 +24,7 @@ const (
 
 // A pool hands out blocks for tensors of up to a rank, and takes them back. Its shard is locked while anything of it
 // changes, but the states of blocks, which deleters change too.
-type pool struct {
+type blockCache struct {
 	exported queue
 	free     freeQueue
 	exports  uint64 // how many it has made
@@ -96,71 +96,71 @@ func (q *freeQueue) remove(b *Block) {
 
 // take makes a block live that holds a share of a slot, and puts it among those that are exported. It returns nil where
 // there is no memory.
-func (p *pool) take(s *slot) *Block {
-	p.exports++
-	p.look(looks)
+func (c *blockCache) take(s *slot) *Block {
+	c.exports++
+	c.look(looks)
 	var b *Block
-	if p.free.n > 0 && p.exports-p.free.first.since > quarantine {
-		b = p.free.pop()
+	if c.free.n > 0 && c.exports-c.free.first.since > quarantine {
+		b = c.free.pop()
 		b.since = 0
-	} else if b = p.carve(); b == nil {
+	} else if b = c.carve(); b == nil {
 		return nil
 	}
 	b.share = s.address()
 	b.state = stateLive // the consumer's threads know of it no sooner than of the block
-	p.exported.push(b)
+	c.exported.push(b)
 	return b
 }
 
 // look looks at some of the blocks that were exported longest ago.
-func (p *pool) look(n int) {
-	for n = min(n, p.exported.n); n > 0; n-- {
-		b := p.exported.pop()
+func (c *blockCache) look(n int) {
+	for n = min(n, c.exported.n); n > 0; n-- {
+		b := c.exported.pop()
 		if atomic.LoadUint64(&b.state) != stateDead {
-			p.exported.push(b)
+			c.exported.push(b)
 			continue
 		}
 		strike(KindExport, b.Address())
 		b.Managed.Tensor.Data = 0 // in either form: a consumer that goes on reading finds none
 		(*ManagedLegacy)(unsafe.Pointer(b)).Tensor.Data = 0
-		b.since = p.exports
-		p.free.push(b)
+		b.since = c.exports
+		c.free.push(b)
 	}
 }
 
 // carve cuts a fresh block from a slab.
-func (p *pool) carve() *Block {
-	if p.end-p.fresh < p.size && !p.grow() {
+func (c *blockCache) carve() *Block {
+	if c.end-c.fresh < c.size && !c.grow() {
 		return nil
 	}
-	b := blockAt(p.fresh)
-	p.fresh += p.size
+	b := blockAt(c.fresh)
+	c.fresh += c.size
 	return b
 }
 
 // grow gets a slab to carve blocks from.
-func (p *pool) grow() bool {
+func (c *blockCache) grow() bool {
 	var s *slab
-	if len(p.spare) > 0 && p.exports-p.slabs[p.spare[0]].since > quarantine {
-		s = &p.slabs[p.spare[0]]
-		p.spare = p.spare[1:]
+	if len(c.spare) > 0 && c.exports-c.slabs[c.spare[0]].since > quarantine {
+		s = &c.slabs[c.spare[0]]
+		c.spare = c.spare[1:]
 	} else {
 		pages := mapPages(slabBytes)
 		if pages == 0 {
 			return false
 		}
-		p.slabs = append(p.slabs, slab{pages: pages})
-		s = &p.slabs[len(p.slabs)-1]
+		c.slabs = append(c.slabs, slab{pages: pages})
+		s = &c.slabs[len(c.slabs)-1]
 	}
 	s.spare = false
-	p.fresh, p.end = s.pages, s.pages+slabBytes
+	c.fresh, c.end = s.pages, s.pages+slabBytes
 	return true
 }
 
 // end ends a block in a state, as its deleter does, without leaving Go. It reports false for one that C code made.
 func (b *Block) end(state uint64) bool {
-	share, home := b.share, b.home
-	if home != 0 {
+	share, returns := b.share, b.returns
+	if returns != 0 {
 		return false
 	}
 	if !atomic.CompareAndSwapUint64(&b.state, state, stateDead) {
@@ -200,9 +200,9 @@ func trim() {
 	for i := range all {
 		sh := &all[i]
 		sh.mu.Lock()
-		p := &sh.blocks
-		worthwhile := len(p.slabs)-len(p.spare) > 2 && !p.trimming
-		p.trimming = p.trimming || worthwhile
+		c := &sh.blocks
+		worthwhile := len(c.slabs)-len(c.spare) > 2 && !c.trimming
+		c.trimming = c.trimming || worthwhile
 		sh.mu.Unlock()
 		if worthwhile {
 			background.Go(sh.trim)
@@ -213,36 +213,36 @@ func trim() {
 func (sh *shard) trim() {
 	sh.lookAtAll()
 	sh.mu.Lock()
-	p := &sh.blocks
-	perSlab := int(slabBytes / p.size)
-	for i := 0; i < len(p.slabs) && p.free.n > p.exported.n+2*perSlab; i++ {
-		if s := p.slabs[i]; p.discard(s) { // and nobody finds it before it is a spare one
+	c := &sh.blocks
+	perSlab := int(slabBytes / c.size)
+	for i := 0; i < len(c.slabs) && c.free.n > c.exported.n+2*perSlab; i++ {
+		if s := c.slabs[i]; c.discard(s) { // and nobody finds it before it is a spare one
 			sh.mu.Unlock()
 			clearPages(s.pages, slabBytes)
 			sh.mu.Lock()
-			p.slabs[i].spare, p.slabs[i].since = true, p.exports
-			p.spare = append(p.spare, i)
+			c.slabs[i].spare, c.slabs[i].since = true, c.exports
+			c.spare = append(c.spare, i)
 		}
 		sh.mu.Unlock() // exports need not wait for all of it
 		sh.mu.Lock()
 	}
-	p.trimming = false
+	c.trimming = false
 	sh.mu.Unlock()
 }
 
 // discard takes all blocks of a slab out of the queue of free ones, if they are all there.
-func (p *pool) discard(s slab) bool {
+func (c *blockCache) discard(s slab) bool {
 	end := s.pages + slabBytes
-	if s.spare || p.end == end { // blocks are carved from it
+	if s.spare || c.end == end { // blocks are carved from it
 		return false
 	}
-	for at := s.pages; end-at >= p.size; at += p.size {
+	for at := s.pages; end-at >= c.size; at += c.size {
 		if blockAt(at).since == 0 {
 			return false
 		}
 	}
-	for at := s.pages; end-at >= p.size; at += p.size {
-		p.free.remove(blockAt(at))
+	for at := s.pages; end-at >= c.size; at += c.size {
+		c.free.remove(blockAt(at))
 	}
 	return true
 }

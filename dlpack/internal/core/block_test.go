@@ -20,8 +20,8 @@ func (sh *shard) export() *Block {
 // die is what a deleter does to the block.
 func (b *Block) die() { atomic.StoreUint64(&b.state, stateDead) }
 
-func newPool(rank int) (*shard, *pool) {
-	sh := &shard{blocks: pool{size: blockSize(rank)}}
+func newBlockCache(rank int) (*shard, *blockCache) {
+	sh := &shard{blocks: blockCache{size: blockSize(rank)}}
 	return sh, &sh.blocks
 }
 
@@ -30,7 +30,7 @@ func newPool(rank int) (*shard, *pool) {
 func TestBlocksRestAndAreFew(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		sh, p := newPool(rankSmall)
+		sh, c := newBlockCache(rankSmall)
 		died := map[*Block]uint64{}
 		var live []*Block
 		most := 0
@@ -48,26 +48,26 @@ func TestBlocksRestAndAreFew(t *testing.T) {
 				live[i] = live[len(live)-1]
 				live = live[:len(live)-1]
 				b.die()
-				died[b] = p.exports
+				died[b] = c.exports
 				if random.IntN(10) == 0 {
 					sh.lookAtAll() // as counters do
 				}
 			}
 			b := sh.export()
 			if at, used := died[b]; used {
-				require.GreaterOrEqual(t, p.exports-1-at, uint64(quarantine), "further exports before this one")
+				require.GreaterOrEqual(t, c.exports-1-at, uint64(quarantine), "further exports before this one")
 			}
 			live = append(live, b)
 			most = max(most, len(live))
 		}
-		assert.LessOrEqual(t, p.exported.n+p.free.n, most*5/2+4*quarantine, "seed %d, %d live", seed, most)
+		assert.LessOrEqual(t, c.exported.n+c.free.n, most*5/2+4*quarantine, "seed %d, %d live", seed, most)
 		require.Equal(t, len(live), sh.lookAtAll())
 	}
 }
 
 // One look for each export would find the dead blocks ever later, behind those that live long.
 func TestDeadBlocksDoNotPileUpBehindLiveOnes(t *testing.T) {
-	sh, p := newPool(rankSmall)
+	sh, c := newBlockCache(rankSmall)
 	const live = 500
 	for range live {
 		sh.export()
@@ -75,29 +75,29 @@ func TestDeadBlocksDoNotPileUpBehindLiveOnes(t *testing.T) {
 	for range 100_000 {
 		sh.export().die()
 	}
-	assert.LessOrEqual(t, p.exported.n+p.free.n, 2*live+2*quarantine)
+	assert.LessOrEqual(t, c.exported.n+c.free.n, 2*live+2*quarantine)
 }
 
 // A peak leaves no memory behind: slabs whose blocks are all free have no pages.
 func TestPagesAreGivenBackAfterAPeak(t *testing.T) {
 	for _, rank := range []int{rankSmall, 16, MaxRank} {
-		sh, p := newPool(rank)
+		sh, c := newBlockCache(rank)
 		const peak = 5000
 		var blocks []*Block
 		for range peak {
 			blocks = append(blocks, sh.export())
 		}
-		slabs := len(p.slabs)
+		slabs := len(c.slabs)
 		for i, b := range blocks {
 			if i != peak/2 {
 				b.die()
 			}
 		}
 		sh.trim()
-		perSlab := int(slabBytes / p.size)
-		assert.LessOrEqual(t, slabs-len(p.spare), 1+1+1+2, "the one that is live has a slab, and another is kept for what comes")
-		assert.LessOrEqual(t, p.free.n, 1+3*perSlab)
-		assert.Equal(t, 1, p.exported.n)
+		perSlab := int(slabBytes / c.size)
+		assert.LessOrEqual(t, slabs-len(c.spare), 1+1+1+2, "the one that is live has a slab, and another is kept for what comes")
+		assert.LessOrEqual(t, c.free.n, 1+3*perSlab)
+		assert.Equal(t, 1, c.exported.n)
 
 		before := doubleDeletes.Load()
 		for i, b := range blocks {
@@ -118,13 +118,13 @@ func TestPagesAreGivenBackAfterAPeak(t *testing.T) {
 			require.False(t, seen[b])
 			seen[b] = true
 		}
-		assert.LessOrEqual(t, len(p.slabs), slabs+4+quarantine/perSlab, "the slabs are used again")
+		assert.LessOrEqual(t, len(c.slabs), slabs+4+quarantine/perSlab, "the slabs are used again")
 	}
 }
 
 // Pages are given back while blocks are exported and die.
 func TestTrimMeetsExports(t *testing.T) {
-	sh, _ := newPool(rankSmall)
+	sh, _ := newBlockCache(rankSmall)
 	stop := make(chan struct{})
 	done := make(chan struct{})
 	go func() {
@@ -157,7 +157,7 @@ func TestTrimMeetsExports(t *testing.T) {
 	assert.Zero(t, sh.lookAtAll())
 }
 
-func TestLargeRanksHavePoolsOfTheirSize(t *testing.T) {
+func TestLargeRanksHaveBlockCachesOfTheirSize(t *testing.T) {
 	makeShards()
 	for rank, size := range map[int]uintptr{9: 384, 16: 384, 17: 640, 64: 1152, 128: 2176, 256: 4224} {
 		sh := lockLarge(rank)

@@ -675,7 +675,7 @@ void core_copy(void *dst, const int64_t *dst_strides, const void *src, const int
 core_status core_copy_compact(core_share **out, const DLTensor *t, uint64_t flags, char *message,
                               size_t size) {
   core_extent extent;
-  core_status status = core_validate(t, flags, &extent, message, size);
+  core_status status = core_check_tensor(t, flags, &extent, message, size);
   if (status != CORE_OK) return status;
   if (message == NULL) size = 0;
   if (!core_host_readable(t->device.device_type)) {

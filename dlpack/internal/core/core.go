@@ -98,15 +98,15 @@ type Block struct {
 	Managed Managed // or ManagedLegacy
 	state   uint64
 	share   uintptr
-	home    uintptr
+	returns uintptr
 	next    uintptr
 	since   uint64
 	_       uint64
 	Dims    [2 * rankSmall]int64 // and more, of blocks for higher ranks
 }
 
-// C: core_stack
-type stack struct {
+// C: core_return_queue
+type returnQueue struct {
 	top uintptr
 	_   [56]byte
 }
@@ -118,7 +118,7 @@ type slot struct {
 	lender  uintptr
 	ctx     uintptr
 	link    uintptr // C: data
-	home    uintptr
+	returns uintptr
 	bytes   uint64
 	index   uint32
 	kind    uint32
@@ -182,15 +182,15 @@ var (
 	_   = [1]int{}[unsafe.Offsetof(gb.state)-unsafe.Offsetof(cb.state)]
 	_   = [1]int{}[unsafe.Sizeof(gb.state)-unsafe.Sizeof(cb.state)]
 	_   = [1]int{}[unsafe.Offsetof(gb.share)-unsafe.Offsetof(cb.share)]
-	_   = [1]int{}[unsafe.Offsetof(gb.home)-unsafe.Offsetof(cb.home)]
+	_   = [1]int{}[unsafe.Offsetof(gb.returns)-unsafe.Offsetof(cb.returns)]
 	_   = [1]int{}[unsafe.Offsetof(gb.next)-unsafe.Offsetof(cb.next)]
 	_   = [1]int{}[unsafe.Offsetof(gb.since)-unsafe.Offsetof(cb.since)]
 	_   = [1]int{}[unsafe.Sizeof(gb.since)-unsafe.Sizeof(cb.since)]
 	_   = [1]int{}[unsafe.Offsetof(gb.Dims)-unsafe.Offsetof(cb.dims)]
 	_   = [1]int{}[unsafe.Sizeof(gb.Dims)-unsafe.Sizeof(cb.dims)]
-	ch  C.core_stack
-	gh  stack
-	_   = [1]int{}[unsafe.Sizeof(gh)-C.sizeof_core_stack]
+	ch  C.core_return_queue
+	gh  returnQueue
+	_   = [1]int{}[unsafe.Sizeof(gh)-C.sizeof_core_return_queue]
 	_   = [1]int{}[unsafe.Offsetof(gh.top)-unsafe.Offsetof(ch.top)]
 	cs  C.core_slot
 	gs  slot
@@ -200,7 +200,7 @@ var (
 	_   = [1]int{}[unsafe.Offsetof(gs.lender)-unsafe.Offsetof(cs.share)-unsafe.Offsetof(cs.share.lender)]
 	_   = [1]int{}[unsafe.Offsetof(gs.ctx)-unsafe.Offsetof(cs.share)-unsafe.Offsetof(cs.share.ctx)]
 	_   = [1]int{}[unsafe.Offsetof(gs.link)-unsafe.Offsetof(cs.share)-unsafe.Offsetof(cs.share.data)]
-	_   = [1]int{}[unsafe.Offsetof(gs.home)-unsafe.Offsetof(cs.home)]
+	_   = [1]int{}[unsafe.Offsetof(gs.returns)-unsafe.Offsetof(cs.returns)]
 	_   = [1]int{}[unsafe.Offsetof(gs.bytes)-unsafe.Offsetof(cs.bytes)]
 	_   = [1]int{}[unsafe.Sizeof(gs.bytes)-unsafe.Sizeof(cs.bytes)]
 	_   = [1]int{}[unsafe.Offsetof(gs.index)-unsafe.Offsetof(cs.index)]
@@ -262,7 +262,7 @@ func clearPages(pages, size uintptr)       { C.clear_pages(C.uintptr_t(pages), C
 func blockSize(rank int) uintptr           { return uintptr(C.core_block_size(C.int32_t(rank))) }
 func wakeBy(fd int)                        { C.core_wake_by(C.int(fd)) }
 func wakeAt(threshold int64) int64         { return int64(C.core_wake_at(C.int64_t(threshold))) }
-func deadBytes() *int64                    { return (*int64)(unsafe.Pointer(C.core_wake_bytes())) }
+func deadBytes() *int64                    { return (*int64)(unsafe.Pointer(C.core_dead_bytes())) }
 func exportsOfC() int64                    { return int64(C.core_live_exports()) }
 func doubleDeletesOfC() uint64             { return uint64(C.core_double_deletes()) }
 
@@ -271,7 +271,7 @@ func ValidateInC(tensor unsafe.Pointer, flags uint64) (status Status, message st
 	var c C.core_extent
 	buffer := (*C.char)(C.calloc(1, 256))
 	defer C.free(unsafe.Pointer(buffer))
-	status = Status(C.core_validate((*C.DLTensor)(tensor), C.uint64_t(flags), &c, buffer, 256))
+	status = Status(C.core_check_tensor((*C.DLTensor)(tensor), C.uint64_t(flags), &c, buffer, 256))
 	e = Extent{Count: int64(c.count), NumBytes: int64(c.nbytes), Low: int64(c.low), High: int64(c.high), RowMajor: c.row_major != 0}
 	return status, C.GoString(buffer), e
 }

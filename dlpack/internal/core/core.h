@@ -5,7 +5,7 @@
  *   slot    a share that Go counts too, in a table (slot.c).
  *   block   a control block: the managed tensor that a consumer gets, and behind it the private words that its
  *           deleter trusts (block.c).
- *   pool    blocks for the exports that C code makes (export.c).
+ *   cache    blocks for the exports that C code makes (export.c).
  *
  * Nothing here enters Go, and no deleter takes a lock or changes errno. Fields that threads share are plain integers
  * that only atomic builtins touch, since Go lays structs of its own over these.
@@ -39,7 +39,7 @@ enum {
 #ifdef CORE_DEBUG
   CORE_QUARANTINE = 4096,
 #else
-  CORE_QUARANTINE = 64, /* further exports of its pool before a dead block is used again */
+  CORE_QUARANTINE = 64, /* further exports of its cache before a dead block is used again */
 #endif
 };
 
@@ -102,13 +102,13 @@ CORE_API void core_release_lent(void (*lender)(void *ctx), void *ctx);
 /* ---- slot.c: shares that Go counts too ------------------------------------------------------- */
 
 /* Things that died and wait for their owner. Any thread pushes, the owner takes all at once. */
-typedef struct core_stack {
+typedef struct core_return_queue {
   void *top;
   char pad[56]; /* stacks lie side by side: one cache line each */
-} core_stack;
+} core_return_queue;
 
 /* Pushes a thing whose link is given. It may be in use again at once. */
-static inline void core_push(core_stack *stack, void *thing, void **link) {
+static inline void core_return(core_return_queue *stack, void *thing, void **link) {
   void *top = __atomic_load_n(&stack->top, __ATOMIC_RELAXED);
   do {
     *link = top;
@@ -128,7 +128,7 @@ enum {
  * one. Each use has a number of its own, the turn, which stands above the count. */
 typedef struct core_slot {
   core_share share;
-  core_stack *home; /* where the slot goes when no share is left */
+  core_return_queue *returns; /* where the slot goes when no share is left */
   uint64_t bytes;   /* that stay pinned until Go has seen it there */
   uint32_t index;   /* in Go's table */
   uint32_t kind;
@@ -144,7 +144,7 @@ CORE_API void core_wake(uint64_t bytes);
 /* Says where core_wake writes when `threshold` bytes have come together: an eventfd or a pipe. */
 CORE_API void core_wake_by(int fd);
 CORE_API int64_t core_wake_at(int64_t threshold); /* returns the last one */
-CORE_API int64_t *core_wake_bytes(void);
+CORE_API int64_t *core_dead_bytes(void);
 
 /* ---- block.c: control blocks ----------------------------------------------------------------- */
 
@@ -153,7 +153,7 @@ CORE_API int64_t *core_wake_bytes(void);
  *    ^                |    core_block_return                              | ^
  *    |                +---------------------------------------------------|-+
  *    +--------------------------------------------------------------------+
- *      the pool finds it        the deleter, or core_block_end
+ *      the cache finds it        the deleter, or core_block_end
  */
 enum {
   CORE_FREE = 0, /* pages that were given back read so, too */
@@ -172,9 +172,9 @@ struct core_block {
   } managed;
   uint64_t state;
   core_share *share; /* that the block holds */
-  core_stack *home;  /* where it goes when it dies; NULL where its pool looks for dead ones by itself, as Go's do */
+  core_return_queue *returns;  /* where it goes when it dies; NULL where its cache looks for dead ones by itself, as Go's do */
   void *next;        /* link of the list that it is in */
-  uint64_t since;    /* how many exports its pool had made when it was found dead. Before that, C: when it was exported;
+  uint64_t since;    /* how many exports its cache had made when it was found dead. Before that, C: when it was exported;
                       * Go: 0 */
   uint64_t pad;
   int64_t dims[2 * CORE_RANK_SMALL]; /* shape, then strides; blocks for higher ranks have more */
@@ -286,11 +286,11 @@ static inline int core_in_address_space(uint64_t start, int64_t low, int64_t hig
 
 /* Checks everything that can be checked of a description without touching the memory it describes.
  * `message` (may be NULL) gets the place and the offending value. */
-CORE_API core_status core_validate(const DLTensor *tensor, uint64_t flags, core_extent *out,
+CORE_API core_status core_check_tensor(const DLTensor *tensor, uint64_t flags, core_extent *out,
                                    char *message, size_t size);
 
 /* The same for a tensor that is yet to get memory: whatever data, byte_offset and device are. */
-CORE_API core_status core_validate_unplaced(const DLTensor *tensor, uint64_t flags, core_extent *out,
+CORE_API core_status core_check_layout(const DLTensor *tensor, uint64_t flags, core_extent *out,
                                             char *message, size_t size);
 
 /* Whether the host may read the memory of a device of this type. */

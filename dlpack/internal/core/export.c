@@ -12,123 +12,123 @@ typedef struct {
   uintptr_t link;
 } __attribute__((aligned(64))) cell;
 
-/* A pool of blocks. Dead ones come home by a stack and are used again first in, first out, once the pool has made
+/* A cache of blocks. Dead ones come home by a stack and are used again first in, first out, once the cache has made
  * CORE_QUARANTINE more exports. */
 typedef struct {
   pthread_mutex_t mutex; /* of the cells nobody's: their callers take turns */
-  core_stack home;
+  core_return_queue returns;
   int32_t rank;
   uint32_t free;             /* blocks from first to last */
   uint64_t exports;
   core_block *first, *last;
   core_block *fresh;         /* blocks that were never used */
   uintptr_t all;             /* the block that was made last, hidden */
-} pool;
+} block_cache;
 
 /* Pools of blocks by the rank that they have room for, so that a block costs about what its dimensions need, and one of
  * cells. */
-enum { RANKS = 6, CELLS = RANKS, POOLS };
+enum { RANKS = 6, CELLS = RANKS, CACHES };
 
-#define POOL(ranks) {.mutex = PTHREAD_MUTEX_INITIALIZER, .rank = ranks, .all = HIDDEN(0)}
+#define CACHE(ranks) {.mutex = PTHREAD_MUTEX_INITIALIZER, .rank = ranks, .all = HIDDEN(0)}
 
-/* All blocks of a pool are in a list, for those who count. Its addresses are hidden: a pointer to a block that is live
+/* All blocks of a cache are in a list, for those who count. Its addresses are hidden: a pointer to a block that is live
  * would hide from leak checkers that its holder has lost it. */
 #define HIDDEN(block) (~(uintptr_t)(block))
 
-static pool pools[POOLS] = {POOL(CORE_RANK_SMALL), POOL(16), POOL(32), POOL(64), POOL(128), POOL(CORE_RANK_MAX),
-                            [CELLS] = POOL(CORE_RANK_SMALL)};
+static block_cache caches[CACHES] = {CACHE(CORE_RANK_SMALL), CACHE(16), CACHE(32), CACHE(64), CACHE(128), CACHE(CORE_RANK_MAX),
+                            [CELLS] = CACHE(CORE_RANK_SMALL)};
 
 /* The link to the block that was made before stands behind a block, and behind the share of a cell. */
-static uintptr_t *link_of(const pool *pool, core_block *block) {
-  if (pool == &pools[CELLS]) return &((cell *)block)->link;
-  return (uintptr_t *)((char *)block + core_block_size(pool->rank));
+static uintptr_t *link_of(const block_cache *cache, core_block *block) {
+  if (cache == &caches[CELLS]) return &((cell *)block)->link;
+  return (uintptr_t *)((char *)block + core_block_size(cache->rank));
 }
 
-static core_block *newest(const pool *pool) { return (core_block *)HIDDEN(__atomic_load_n(&pool->all, __ATOMIC_ACQUIRE)); }
+static core_block *newest(const block_cache *cache) { return (core_block *)HIDDEN(__atomic_load_n(&cache->all, __ATOMIC_ACQUIRE)); }
 
-static core_block *older(const pool *pool, core_block *block) { return (core_block *)HIDDEN(*link_of(pool, block)); }
+static core_block *older(const block_cache *cache, core_block *block) { return (core_block *)HIDDEN(*link_of(cache, block)); }
 
 /* Takes over the blocks that have died. */
-static void pool_drain(pool *pool) {
-  core_block *block = __atomic_exchange_n(&pool->home.top, NULL, __ATOMIC_ACQUIRE);
+static void cache_drain(block_cache *cache) {
+  core_block *block = __atomic_exchange_n(&cache->returns.top, NULL, __ATOMIC_ACQUIRE);
   while (block != NULL) {
     core_block *next = block->next;
     block->next = NULL;
-    block->since = pool->exports;
+    block->since = cache->exports;
     __atomic_store_n(&block->state, CORE_FREE, __ATOMIC_RELAXED);
-    if (pool->free > 0) pool->last->next = block;
-    else pool->first = block;
-    pool->last = block;
-    pool->free++;
+    if (cache->free > 0) cache->last->next = block;
+    else cache->first = block;
+    cache->last = block;
+    cache->free++;
     block = next;
   }
 }
 
 /* Makes fresh blocks. Each lies in an allocation of its own, which only its holder refers to, so that leak checkers
  * report it with all that it shares once it is lost. The cells of those who take turns are Python's, whose memory leak
- * checkers do not look into: they lie in slabs. At first a pool gets some to spare, so that later not every export looks
+ * checkers do not look into: they lie in slabs. At first a cache gets some to spare, so that later not every export looks
  * for dead ones. */
-static void pool_grow(pool *pool) {
-  int cells = pool == &pools[CELLS], count = cells || pool->all == HIDDEN(0) ? 2 * CORE_QUARANTINE : 1;
+static void cache_grow(block_cache *cache) {
+  int cells = cache == &caches[CELLS], count = cells || cache->all == HIDDEN(0) ? 2 * CORE_QUARANTINE : 1;
   char *slab = cells ? core_allocate_lasting((size_t)count * sizeof(cell)) : NULL;
   for (int i = 0; i < count; i++) {
     core_block *block;
     if (cells) block = slab == NULL ? NULL : &((cell *)(void *)slab)[i].block;
-    else block = calloc(1, core_block_size(pool->rank) + sizeof(uintptr_t));
+    else block = calloc(1, core_block_size(cache->rank) + sizeof(uintptr_t));
     if (block == NULL) return;
-    block->home = &pool->home;
-    block->next = pool->fresh;
-    pool->fresh = block;
-    *link_of(pool, block) = pool->all;
-    __atomic_store_n(&pool->all, HIDDEN(block), __ATOMIC_RELEASE);
+    block->returns = &cache->returns;
+    block->next = cache->fresh;
+    cache->fresh = block;
+    *link_of(cache, block) = cache->all;
+    __atomic_store_n(&cache->all, HIDDEN(block), __ATOMIC_RELEASE);
   }
 }
 
-static core_block *pool_take(pool *pool) {
-  pool->exports++;
-  if (pool->free <= CORE_QUARANTINE + 1) pool_drain(pool); /* and so many rest while the rest are used */
-  if (pool->fresh == NULL && (pool->free == 0 || pool->exports - pool->first->since <= CORE_QUARANTINE)) pool_grow(pool);
-  core_block *block = pool->fresh;
+static core_block *cache_take(block_cache *cache) {
+  cache->exports++;
+  if (cache->free <= CORE_QUARANTINE + 1) cache_drain(cache); /* and so many rest while the rest are used */
+  if (cache->fresh == NULL && (cache->free == 0 || cache->exports - cache->first->since <= CORE_QUARANTINE)) cache_grow(cache);
+  core_block *block = cache->fresh;
   if (block != NULL) {
-    pool->fresh = block->next;
+    cache->fresh = block->next;
   } else {
-    if (pool->free == 0 || pool->exports - pool->first->since <= CORE_QUARANTINE) return NULL;
-    block = pool->first;
-    pool->first = block->next;
-    pool->free--;
+    if (cache->free == 0 || cache->exports - cache->first->since <= CORE_QUARANTINE) return NULL;
+    block = cache->first;
+    cache->first = block->next;
+    cache->free--;
   }
   block->next = NULL; /* who holds this block does not refer to the next one's */
-  block->since = pool->exports; /* the number of this export */
+  block->since = cache->exports; /* the number of this export */
   return block;
 }
 
 static core_block *take_block(int32_t ndim) {
-  pool *pool = pools;
-  while (pool->rank < ndim) pool++;
-  pthread_mutex_lock(&pool->mutex);
-  core_block *block = pool_take(pool);
-  pthread_mutex_unlock(&pool->mutex);
+  block_cache *cache = caches;
+  while (cache->rank < ndim) cache++;
+  pthread_mutex_lock(&cache->mutex);
+  core_block *block = cache_take(cache);
+  pthread_mutex_unlock(&cache->mutex);
   return block;
 }
 
-/* Around a fork nobody is in a pool, so that none is half done in the child. There it has the blocks that are free: to make
+/* Around a fork nobody is in a cache, so that none is half done in the child. There it has the blocks that are free: to make
  * as many anew may be impossible, where another thread was in the allocator, and the allocator does not see to that. */
-static void lock_pools(void) {
-  for (int i = 0; i < POOLS; i++) pthread_mutex_lock(&pools[i].mutex);
+static void lock_caches(void) {
+  for (int i = 0; i < CACHES; i++) pthread_mutex_lock(&caches[i].mutex);
 }
 
-static void unlock_pools(void) {
-  for (int i = 0; i < POOLS; i++) pthread_mutex_unlock(&pools[i].mutex);
+static void unlock_caches(void) {
+  for (int i = 0; i < CACHES; i++) pthread_mutex_unlock(&caches[i].mutex);
 }
 
 static int forked;
 
 static void note_fork(void) {
   __atomic_store_n(&forked, 1, __ATOMIC_RELAXED);
-  unlock_pools();
+  unlock_caches();
 }
 
-__attribute__((constructor)) static void watch_fork(void) { pthread_atfork(lock_pools, unlock_pools, note_fork); }
+__attribute__((constructor)) static void watch_fork(void) { pthread_atfork(lock_caches, unlock_caches, note_fork); }
 
 int core_forked(void) { return __atomic_load_n(&forked, __ATOMIC_RELAXED); }
 
@@ -211,12 +211,12 @@ static void release_cell(core_share *share) {
   void (*lender)(void *) = share->lender;
   void *ctx = share->ctx;
   core_block *block = block_of(share);
-  core_push(&pools[CELLS].home, block, &block->next);
+  core_return(&caches[CELLS].returns, block, &block->next);
   core_release_lent(lender, ctx);
 }
 
 core_share *core_hold_unlocked(void (*lender)(void *ctx), void *ctx) {
-  cell *cell = (void *)pool_take(&pools[CELLS]);
+  cell *cell = (void *)cache_take(&caches[CELLS]);
   if (cell == NULL) return NULL;
   core_share *share = &cell->share;
   share->release = release_cell;
@@ -228,7 +228,7 @@ core_share *core_hold_unlocked(void (*lender)(void *ctx), void *ctx) {
 
 int64_t core_held_unlocked(void (*lender)(void *ctx)) {
   int64_t held = 0;
-  pool *cells = &pools[CELLS];
+  block_cache *cells = &caches[CELLS];
   for (core_block *block = newest(cells); block != NULL; block = older(cells, block)) {
     core_share *share = &((cell *)block)->share;
     held += __atomic_load_n(&share->count, __ATOMIC_RELAXED) > 0 && share->lender == lender;
@@ -243,10 +243,10 @@ static core_block *take_unlocked(core_share *share, int32_t ndim) {
     block = take_block(ndim);
   } else if (share->release == release_cell && core_block_state(block_of(share)) == CORE_FREE) {
     block = block_of(share);
-    block->home = NULL;
+    block->returns = NULL;
   } else {
-    block = pool_take(&pools[CELLS]);
-    if (block != NULL) block->home = &pools[CELLS].home;
+    block = cache_take(&caches[CELLS]);
+    if (block != NULL) block->returns = &caches[CELLS].returns;
   }
   if (block != NULL) core_share_take(share);
   return block;
@@ -285,8 +285,8 @@ void core_unclaim_legacy(DLManagedTensor *managed) {
 
 int64_t core_live_exports(void) {
   int64_t live = 0;
-  for (int i = 0; i < POOLS; i++) {
-    for (core_block *block = newest(&pools[i]); block != NULL; block = older(&pools[i], block)) {
+  for (int i = 0; i < CACHES; i++) {
+    for (core_block *block = newest(&caches[i]); block != NULL; block = older(&caches[i], block)) {
       int state = core_block_state(block);
       live += state == CORE_LIVE || state == CORE_TAKEN;
     }

@@ -13,11 +13,11 @@ import (
 // A guard is the safety net of one memory after another: when it is unreachable, so is the memory, and nobody has closed
 // it. To hang up a net for each memory anew would cost more than the rest of an import.
 type guard struct {
-	fate *fate
+	state *cleanupState
 }
 
 // A fate is what the cleanup of a guard holds, while the guard is unreachable.
-type fate struct {
+type cleanupState struct {
 	kind    Kind
 	escaped bool // a bare slice over the memory is out
 	managed uintptr
@@ -26,25 +26,25 @@ type fate struct {
 }
 
 var guards = sync.Pool{New: func() any {
-	g := &guard{fate: new(fate)}
-	runtime.AddCleanup(g, forget, g.fate)
+	g := &guard{state: new(cleanupState)}
+	runtime.AddCleanup(g, cleanUp, g.state)
 	return g
 }}
 
 // catch hangs the safety net on a memory that is being made.
-func (m *Memory) catch(kind Kind, managed uintptr, h handle, bytes int64) {
+func (m *Memory) setGuard(kind Kind, managed uintptr, h handle, bytes int64) {
 	g := guards.Get().(*guard)
 	m.kind, m.guarded, m.keep = kind, true, unsafe.Pointer(g)
-	f := g.fate
+	f := g.state
 	f.kind, f.managed, f.bytes = kind, managed, min(bytes, foreignMost)
 	f.handle = h
 	foreign.add(f.bytes)
 }
 
 // uncatch takes the safety net away from a memory that is closed, for another one.
-func (m *Memory) uncatch() {
-	g := (*guard)(m.keep) // reachable until here, so that forget has not run
-	f := g.fate
+func (m *Memory) dropGuard() {
+	g := (*guard)(m.keep) // reachable until here, so that cleanUp has not run
+	f := g.state
 	foreign.add(-f.bytes)
 	f.kind = nothing
 	f.escaped = false
@@ -58,16 +58,16 @@ func (m *Memory) HasEscaped() bool { return !m.guarded || m.escaped.Load() }
 // holds a reference for an open tensor.
 func (m *Memory) Escape() {
 	if !m.HasEscaped() && m.escaped.CompareAndSwap(false, true) { // and nobody else writes to the fate
-		(*guard)(m.keep).fate.escaped = true
+		(*guard)(m.keep).state.escaped = true
 	}
 }
 
-// forget is the safety net: all tensors of a memory are unreachable and none was closed. Where a bare slice was handed
+// cleanUp is the safety net: all tensors of a memory are unreachable and none was closed. Where a bare slice was handed
 // out it may be in use still, so that nothing is freed. It is counted once all is done.
 //
 // It runs on a goroutine of the runtime, which all cleanups of the process share, and must therefore not call the
 // memory's deleter, which may block.
-func forget(f *fate) {
+func cleanUp(f *cleanupState) {
 	if f.kind == nothing {
 		return
 	}

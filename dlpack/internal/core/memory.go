@@ -93,7 +93,7 @@ func (m *Memory) hold(kind Kind, s *slot, data uintptr, size int64) {
 	m.Low, m.High = data, data+uintptr(size)
 	h := s.handle()
 	m.handle = uint64(h)
-	m.catch(kind, 0, h, size)
+	m.setGuard(kind, 0, h, size)
 	liveAllocations.begin()
 }
 
@@ -101,7 +101,7 @@ func (m *Memory) hold(kind Kind, s *slot, data uintptr, size int64) {
 func (m *Memory) Import(kind Kind, managed uintptr, low, high uintptr, guarded bool) {
 	m.managed, m.Low, m.High = managed, low, high
 	if guarded {
-		m.catch(kind, managed, noHandle, int64(high-low))
+		m.setGuard(kind, managed, noHandle, int64(high-low))
 	}
 	m.kind = kind
 	liveImports.begin()
@@ -151,7 +151,7 @@ func (m *Memory) finish() {
 		h = handle(atomic.SwapUint64(&m.handle, uint64(noHandle))) // or detach has taken it out
 	}
 	if m.guarded {
-		m.uncatch()
+		m.dropGuard()
 	}
 	m.keep = nil
 	giveUp(m.kind, m.managed, h)
@@ -232,7 +232,7 @@ func (m *Memory) firstExport(rank int) (*Block, Status) {
 		return nil, Closed
 	}
 	if m.guarded {
-		(*guard)(m.keep).fate.handle = h
+		(*guard)(m.keep).state.handle = h
 	}
 	if rank > rankSmall {
 		return nil, Closed

@@ -15,7 +15,7 @@ import (
 type shard struct {
 	mu     sync.Mutex
 	slots  bin
-	blocks pool
+	blocks blockCache
 	_      [64]byte
 }
 
@@ -26,9 +26,9 @@ var largeRanks = [...]int{16, 32, 64, 128, MaxRank}
 
 // shards are nil until somebody needs a slot.
 var shards struct {
-	mu     sync.Mutex // while they are made
-	all    atomic.Pointer[[]shard]
-	stacks uintptr // in C memory, one for each of all
+	mu           sync.Mutex // while they are made
+	all          atomic.Pointer[[]shard]
+	returnQueues uintptr // in C memory, one for each of all
 }
 
 func allShards() []shard {
@@ -49,19 +49,19 @@ func makeShards() []shard {
 		small *= 2
 	}
 	all := make([]shard, small+len(largeRanks))
-	stacks := allocateLasting(uintptr(len(all)) * unsafe.Sizeof(stack{}))
-	if stacks == 0 {
+	queues := allocateLasting(uintptr(len(all)) * unsafe.Sizeof(returnQueue{}))
+	if queues == 0 {
 		return nil
 	}
 	for i := range all {
-		all[i].slots.dead = (*stack)(Pointer(stacks + uintptr(i)*unsafe.Sizeof(stack{})))
+		all[i].slots.dead = (*returnQueue)(Pointer(queues + uintptr(i)*unsafe.Sizeof(returnQueue{})))
 		rank := rankSmall
 		if i >= small {
 			rank = largeRanks[i-small]
 		}
 		all[i].blocks.size = blockSize(rank)
 	}
-	shards.stacks = stacks
+	shards.returnQueues = queues
 	startReaping()
 	shards.all.Store(&all)
 	return all

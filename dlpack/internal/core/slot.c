@@ -11,7 +11,7 @@ void core_release_slot(core_share *share) {
   void *ctx = share->ctx;
   uint64_t bytes = slot->bytes;
   uint32_t kind = slot->kind;
-  core_push(slot->home, slot, &slot->share.data);
+  core_return(slot->returns, slot, &slot->share.data);
   switch (kind) {
     case CORE_SLOT_PINNED: core_wake(bytes); break;
     case CORE_SLOT_ALLOCATED: core_free_memory(ctx); break;

@@ -104,7 +104,7 @@ func (s *slot) end() {
 // wait there until somebody who takes a slot looks, or [Reap]: Go's memory has to be unpinned. Its shard is locked while
 // anything of it changes, but the stack.
 type bin struct {
-	dead    *stack // in C memory
+	dead    *returnQueue // in C memory
 	pending uintptr
 	free    uintptr
 	runs    []uint32 // indices of the first slots of its runs
@@ -112,7 +112,7 @@ type bin struct {
 
 // shard is where the slot goes when it is free.
 func (s *slot) shard() *shard {
-	return &allShards()[(s.home-shards.stacks)/unsafe.Sizeof(stack{})]
+	return &allShards()[(s.returns-shards.returnQueues)/unsafe.Sizeof(returnQueue{})]
 }
 
 // newSlot is that with one share, of any shard.
@@ -171,7 +171,7 @@ func (b *bin) grow() bool {
 	for i := uint32(runSlots); i > 0; i-- {
 		s := handle(first + i - 1).slot()
 		s.index, s.release = first+i-1, releaseSlot
-		s.home = uintptr(unsafe.Pointer(b.dead))
+		s.returns = uintptr(unsafe.Pointer(b.dead))
 		s.link = b.free
 		b.free = s.address()
 	}

@@ -168,7 +168,7 @@ func TestAMemoryHasOneSlot(t *testing.T) {
 
 		first.end(stateLive)
 		if m == imported { // there is no tensor that could be released
-			m.uncatch()
+			m.dropGuard()
 			liveImports.end(1)
 			continue
 		}

@@ -178,7 +178,7 @@ static core_status validate(const DLTensor *t, uint64_t flags, core_extent *out,
   return CORE_OK;
 }
 
-core_status core_validate(const DLTensor *t, uint64_t flags, core_extent *out, char *message,
+core_status core_check_tensor(const DLTensor *t, uint64_t flags, core_extent *out, char *message,
                           size_t size) {
   core_extent extent;
   if (out == NULL) out = &extent;
@@ -187,11 +187,11 @@ core_status core_validate(const DLTensor *t, uint64_t flags, core_extent *out, c
 }
 
 /* On a device data may be anything but NULL. */
-core_status core_validate_unplaced(const DLTensor *t, uint64_t flags, core_extent *out, char *message,
+core_status core_check_layout(const DLTensor *t, uint64_t flags, core_extent *out, char *message,
                                    size_t size) {
   DLTensor view = *t;
   view.data = &view;
   view.byte_offset = 0;
   view.device.device_type = kDLExtDev;
-  return core_validate(&view, flags, out, message, size);
+  return core_check_tensor(&view, flags, out, message, size);
 }

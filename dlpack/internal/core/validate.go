@@ -43,7 +43,7 @@ func CheckAddress(at uintptr) *Fault {
 
 // CheckTensor checks all of a foreign description that can be checked without touching its memory, but for the data type,
 // whose elements have a width in bits. It makes slices of shape and strides only once their length is known to be sane;
-// they are C memory. strides is nil for row-major. C: core_validate, which must agree.
+// they are C memory. strides is nil for row-major. C: core_check_tensor, which must agree.
 func CheckTensor(t *DLTensor, width int, padded bool, e *Extent) (shape, strides []int64, f *Fault) {
 	if t.NDim > 0 {
 		if t.Shape == 0 {

@@ -14,7 +14,7 @@ int64_t core_wake_at(int64_t threshold) {
   return __atomic_exchange_n(&wake_threshold, threshold, __ATOMIC_RELAXED);
 }
 
-int64_t *core_wake_bytes(void) { return &dead_bytes; }
+int64_t *core_dead_bytes(void) { return &dead_bytes; }
 
 /* Writes once when the bytes pass the threshold; the next time is after Go has reset them. In a forked child the
  * descriptor is the parent's. */

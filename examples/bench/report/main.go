@@ -115,7 +115,7 @@ var tables = []table{
 			{path: "naive_first_delete_on_new_thread", what: "the naive design, first call", peers: true},
 		}},
 	{"Import, typed view, close", "1024 float32 made in C; the producer's own time is taken off.", "cgo_call", "empty cgo calls", []row{
-		{path: "import_close_without_net", what: "dlbridge, `NoSafetyNet`", peer: "arrow_import_release"},
+		{path: "import_close_without_net", what: "dlbridge, `WithoutGuard`", peer: "arrow_import_release"},
 		{path: "import_close_with_net", what: "dlbridge", peer: "arrow_import_release"},
 		{path: "import_own_new", what: "dlbridge, its own export (export included)", peer: "arrow_import_release"},
 		{path: "import_own_slice", what: "dlbridge, its own export of a slice (export included)", peer: "arrow_import_release"},

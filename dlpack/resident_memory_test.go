@@ -64,7 +64,7 @@ func TestG55ClosedMemoryIsGivenBackWithoutTheCollector(t *testing.T) {
 		work func()
 	}{
 		{"imported", func() { closed(dlpack.Import(dlpacktest.Allocate(floatsPerMiB))) }},
-		{"imported without net", func() { closed(dlpack.Import(dlpacktest.Allocate(floatsPerMiB), dlpack.NoSafetyNet)) }},
+		{"imported without net", func() { closed(dlpack.Import(dlpacktest.Allocate(floatsPerMiB), dlpack.WithoutGuard)) }},
 		{"new, touched and deleted by a consumer", func() {
 			tensor, err := dlpack.New(dlpack.Float32, floatsPerMiB)
 			require.NoError(t, err)

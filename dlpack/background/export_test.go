@@ -1,0 +1,4 @@
+package background
+
+// MaxRunning is for the tests.
+const MaxRunning = maxRunning
