@@ -219,7 +219,7 @@ DLB_API int32_t dlb_message_decode(dlb_message **out, const dlb_frame *frames, s
 
 /* The same from the single-part form, one frame.
  * Ownership, Lifetime, Threads, On error: as dlb_message_decode. */
-DLB_API int32_t dlb_message_unpack(dlb_message **out, const dlb_frame *packed, uint64_t options,
+DLB_API int32_t dlb_message_decode_packed(dlb_message **out, const dlb_frame *packed, uint64_t options,
                                    dlb_error *error);
 
 /* One tensor of a message to be made: a view of its memory, and its metadata. */
@@ -249,7 +249,7 @@ DLB_API int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *
 /* Makes a message of parts as they are; the label is any bytes.
  * Ownership: on success the parts are taken over. *out is the caller's: dlb_message_free. Lifetime: until
  * then. Threads: any, one at a time per message. On error: *out is NULL and no part is released. */
-DLB_API int32_t dlb_message_make(dlb_message **out, const dlb_header *header, dlb_bytes label,
+DLB_API int32_t dlb_message_encode_parts(dlb_message **out, const dlb_header *header, dlb_bytes label,
                                  const dlb_frame *parts, size_t count, dlb_error *error);
 
 /* Level, form, origin, granule and seqno.
@@ -307,7 +307,7 @@ DLB_API int32_t dlb_message_frame(dlb_frame *out, const dlb_message *message, si
 
 /* The single-part form: all frames in one piece of new memory.
  * Ownership, Lifetime, Threads, On error: as dlb_message_frame. */
-DLB_API int32_t dlb_message_pack(dlb_frame *out, const dlb_message *message, dlb_error *error);
+DLB_API int32_t dlb_message_encode_packed(dlb_frame *out, const dlb_message *message, dlb_error *error);
 
 /* Ends the caller's hold on a message. NULL is allowed.
  * Ownership: ends the caller's. Lifetime: the message must not be used again. Threads: any. On error:
@@ -369,7 +369,7 @@ DLB_API int32_t dlb_decthings_decode(dlb_value *out, const dlb_frame *frame, int
  * Ownership: on success the frame is that of the values, and released once, when none needs it; the values
  * are the caller's. Lifetime, Threads: as dlb_decthings_decode. On error: all values are zeroed and the
  * frame is not released. */
-DLB_API int32_t dlb_decthings_consume(dlb_value *out, size_t count, const dlb_frame *frame,
+DLB_API int32_t dlb_decthings_decode_batch(dlb_value *out, size_t count, const dlb_frame *frame,
                                       size_t offset, int32_t dialect, dlb_error *error);
 
 /* Writes a tensor, in any layout, or elements into the `room` bytes at `data`, and the number of bytes to *out.

@@ -27,7 +27,7 @@ import importlib.metadata
 import dlbridge.tens
 
 x = dlbridge.from_buffer(array.array("f", [1, 2, 3, 4]), "float32", (2, 2))
-(y,) = dlbridge.tens.decode(dlbridge.tens.unpack(dlbridge.tens.pack(dlbridge.tens.encode([x])))).tensors
+(y,) = dlbridge.tens.decode(dlbridge.tens.decode_frames(dlbridge.tens.encode_frames(dlbridge.tens.encode([x])))).tensors
 assert (y.shape, y.dtype, bytes(memoryview(y))) == ((2, 2), "float32", bytes(memoryview(x)))
 files = {file.name for file in importlib.metadata.files("dlbridge")}
 assert {"LICENSE", "py.typed", "libdlbridge.so"} <= files, files

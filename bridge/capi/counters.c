@@ -9,7 +9,7 @@ void dlb_counters_read(dlb_counters *out, size_t size) {
     now.exports = core_live_exports();
     now.double_deletes = core_double_deletes();
   } else {
-    capiCount(&now);
+    capiReadCounters(&now);
   }
   now.imports += capi_held();
   now.messages = capi_objects_live(CAPI_MESSAGE);

@@ -11,8 +11,8 @@ import (
 
 // C: dlb_counters_read
 //
-//export capiCount
-func capiCount(out *C.dlb_counters) {
+//export capiReadCounters
+func capiReadCounters(out *C.dlb_counters) {
 	guard(nil, 0, func() error {
 		s := dlpack.ReadStats()
 		out.exports = C.int64_t(s.Exports)

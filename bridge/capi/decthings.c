@@ -16,9 +16,9 @@ int32_t dlb_decthings_decode(dlb_value *out, const dlb_frame *frame, int32_t dia
   return capi_decode_value(op, out, frame, capiDecthingsDecode, &in, error);
 }
 
-int32_t dlb_decthings_consume(dlb_value *out, size_t count, const dlb_frame *frame, size_t offset,
+int32_t dlb_decthings_decode_batch(dlb_value *out, size_t count, const dlb_frame *frame, size_t offset,
                               int32_t dialect, dlb_error *error) {
-  static const char op[] = "dlb_decthings_consume";
+  static const char op[] = "dlb_decthings_decode_batch";
   if (count > PTRDIFF_MAX / sizeof *out)
     return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %zu values", op, count);
   if (out == NULL) return capi_null(op, "out", error);
@@ -27,7 +27,7 @@ int32_t dlb_decthings_consume(dlb_value *out, size_t count, const dlb_frame *fra
   int32_t code = check_dialect(op, dialect, error);
   if (code != DLB_OK) return code;
   capi_input in = {.count = count, .offset = offset, .dialect = dialect};
-  return capi_decode_values(op, out, frame, capiDecthingsConsume, &in, error);
+  return capi_decode_values(op, out, frame, capiDecthingsDecodeBatch, &in, error);
 }
 
 int32_t dlb_decthings_encode(size_t *out, void *data, size_t room, const dlb_value *value,

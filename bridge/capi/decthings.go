@@ -28,14 +28,14 @@ func capiDecthingsDecode(in *C.capi_input, e *C.dlb_error) C.int32_t {
 	})
 }
 
-// enough is how many bytes one call of dlb_decthings_consume reads until it leaves what follows to the next:
+// enough is how many bytes one call of dlb_decthings_decode_batch reads until it leaves what follows to the next:
 // what is not aligned is copied, and whoever goes through a stream may not want all of that at a time.
 const enough = 1 << 16
 
-// C: dlb_decthings_consume
+// C: dlb_decthings_decode_batch
 //
-//export capiDecthingsConsume
-func capiDecthingsConsume(in *C.capi_input, e *C.dlb_error) C.int32_t {
+//export capiDecthingsDecodeBatch
+func capiDecthingsDecodeBatch(in *C.capi_input, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_FORMAT, func() error {
 		r := newReading(in)
 		var v decthings.View

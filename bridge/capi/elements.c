@@ -40,7 +40,7 @@ void dlb_elements_free(dlb_elements *elements) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* What one call of dlb_decthings_consume is good for: so many tensors, and dimensions of all of them. */
+/* What one call of dlb_decthings_decode_batch is good for: so many tensors, and dimensions of all of them. */
 enum { READINGS = 128, DIMS = 512 };
 
 /* What an element must be aligned to: to itself, and a complex number to its halves. */

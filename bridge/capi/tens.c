@@ -51,9 +51,9 @@ int32_t dlb_message_decode(dlb_message **out, const dlb_frame *frames, size_t co
   return give(out, message, code);
 }
 
-int32_t dlb_message_unpack(dlb_message **out, const dlb_frame *packed, uint64_t options,
+int32_t dlb_message_decode_packed(dlb_message **out, const dlb_frame *packed, uint64_t options,
                            dlb_error *error) {
-  static const char op[] = "dlb_message_unpack";
+  static const char op[] = "dlb_message_decode_packed";
   if (out == NULL) return capi_null(op, "out", error);
   *out = NULL;
   if (packed == NULL) return capi_null(op, "packed", error);
@@ -62,7 +62,7 @@ int32_t dlb_message_unpack(dlb_message **out, const dlb_frame *packed, uint64_t 
   if (code == DLB_OK) code = capi_check_forked(op, error);
   if (code != DLB_OK) return code;
   dlb_message *message = NULL;
-  code = capiUnpack(&message, (dlb_frame *)packed, options, error);
+  code = capiDecodePacked(&message, (dlb_frame *)packed, options, error);
   if (code != DLB_OK) return code;
   core_share *hold;
   code = capi_hold_frame(&hold, op, "packed", NO_INDEX, packed, error);
@@ -74,9 +74,9 @@ int32_t dlb_message_unpack(dlb_message **out, const dlb_frame *packed, uint64_t 
   return give(out, message, capi_ok(error));
 }
 
-int32_t dlb_message_make(dlb_message **out, const dlb_header *header, dlb_bytes label,
+int32_t dlb_message_encode_parts(dlb_message **out, const dlb_header *header, dlb_bytes label,
                          const dlb_frame *parts, size_t count, dlb_error *error) {
-  static const char op[] = "dlb_message_make";
+  static const char op[] = "dlb_message_encode_parts";
   if (out == NULL) return capi_null(op, "out", error);
   *out = NULL;
   if (header == NULL) return capi_null(op, "header", error);
@@ -87,7 +87,7 @@ int32_t dlb_message_make(dlb_message **out, const dlb_header *header, dlb_bytes 
   if (label.size == 0) label.data = NULL;
   if (count == 0) parts = NULL;
   dlb_message *message = NULL;
-  code = capiMake(&message, (dlb_header *)header, label, (dlb_frame *)parts, count, error);
+  code = capiEncodeParts(&message, (dlb_header *)header, label, (dlb_frame *)parts, count, error);
   if (code == DLB_OK) code = hold_frames(op, "parts", message, 2, parts, error);
   return give(out, message, code);
 }
@@ -192,15 +192,15 @@ int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *fields,
   return give(out, message, code);
 }
 
-int32_t dlb_message_pack(dlb_frame *out, const dlb_message *message, dlb_error *error) {
-  static const char op[] = "dlb_message_pack";
+int32_t dlb_message_encode_packed(dlb_frame *out, const dlb_message *message, dlb_error *error) {
+  static const char op[] = "dlb_message_encode_packed";
   if (out == NULL) return capi_null(op, "out", error);
   memset(out, 0, sizeof *out);
   int32_t code = capi_message_check(op, message, error);
   if (code == DLB_OK) code = capi_check_forked(op, error);
   if (code != DLB_OK) return code;
   capi_frame packed = {.flags = DLB_FRAME_WRITABLE};
-  code = capiPack(&packed, (dlb_message *)message, error);
+  code = capiEncodePacked(&packed, (dlb_message *)message, error);
   if (code != DLB_OK) return code;
   code = capi_frame_out(op, out, &packed, error);
   core_share_drop(packed.share);

@@ -42,10 +42,10 @@ func capiDecode(out **C.dlb_message, frames *C.dlb_frame, count C.size_t, option
 	})
 }
 
-// C: dlb_message_unpack
+// C: dlb_message_decode_packed
 //
-//export capiUnpack
-func capiUnpack(out **C.dlb_message, packed *C.dlb_frame, options C.uint64_t, e *C.dlb_error) C.int32_t {
+//export capiDecodePacked
+func capiDecodePacked(out **C.dlb_message, packed *C.dlb_frame, options C.uint64_t, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_FORMAT, func() error {
 		data := view(packed.data, packed.size)
 		var few [2][]byte // header and label
@@ -152,10 +152,10 @@ func closeAll(ts []*dlpack.Tensor) {
 	}
 }
 
-// C: dlb_message_make
+// C: dlb_message_encode_parts
 //
-//export capiMake
-func capiMake(out **C.dlb_message, header *C.dlb_header, label C.dlb_bytes, parts *C.dlb_frame, count C.size_t, e *C.dlb_error) C.int32_t {
+//export capiEncodeParts
+func capiEncodeParts(out **C.dlb_message, header *C.dlb_header, label C.dlb_bytes, parts *C.dlb_frame, count C.size_t, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
 		in := unsafe.Slice(parts, int(count))
 		list, free, err := newList[[]byte](len(in))
@@ -272,10 +272,10 @@ func packed(taken unsafe.Pointer) (t *dlpack.Tensor, copied bool, err error) {
 	return t, true, err
 }
 
-// C: dlb_message_pack
+// C: dlb_message_encode_packed
 //
-//export capiPack
-func capiPack(out *C.capi_frame, message *C.dlb_message, e *C.dlb_error) C.int32_t {
+//export capiEncodePacked
+func capiEncodePacked(out *C.capi_frame, message *C.dlb_message, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
 		frames, free, err := newList[[]byte](int(message.frame_count))
 		if err != nil {

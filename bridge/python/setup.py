@@ -81,8 +81,9 @@ setup(
             "dlbridge._core",
             sources=sorted(f"src/{path.name}" for path in (HERE / "src").glob("*.c")),
             depends=[
-                "src/codec.h",
+                "src/elements.h",
                 "src/extension.h",
+                "src/library.h",
                 *(os.path.relpath(path, HERE) for path in sorted(CORE.glob("*.[ch]"))),
                 "../../include/dlbridge.h",
                 "../../include/dlpack/dlpack.h",

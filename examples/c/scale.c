@@ -65,7 +65,7 @@ int main(int argc, char **argv) {
     if (place[i] != NULL && frame.data == place[i]) printf("part %zu is the memory that was read\n", i);
     frame.release(frame.ctx);
   }
-  check(dlb_message_pack(&frame, scaled, &error) == DLB_OK, error.message);
+  check(dlb_message_encode_packed(&frame, scaled, &error) == DLB_OK, error.message);
   dlb_message_free(scaled); /* the last share: free, for each frame */
   FILE *out = fopen(argv[2], "wb");
   check(out != NULL && fwrite(frame.data, 1, frame.size, out) == frame.size && fclose(out) == 0, argv[2]);

@@ -31,7 +31,7 @@ def test_tensors_are_scaled(run, build, program):
         ran, frames = scale(run, program, build, message)
         assert ran.returncode == 0, ran.stderr
         before = dlbridge.tens.decode(frames)
-        after = dlbridge.tens.decode(dlbridge.tens.unpack((build / "out.zio").read_bytes()))
+        after = dlbridge.tens.decode(dlbridge.tens.decode_frames((build / "out.zio").read_bytes()))
         assert len(before.tensors) == len(after.tensors)
         for b, a in zip(before.tensors, after.tensors):
             b, a = np.from_dlpack(b), np.from_dlpack(a)

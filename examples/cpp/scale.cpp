@@ -37,7 +37,7 @@ static void scale(float factor, const char *path, const std::vector<const char *
     Frame part(call(dlb_message_frame, scaled.get(), 2 + i));
     if (part->data != nullptr && part->data == places[i]) std::cout << "part " << i << " is the memory that was read\n";
   }
-  Frame packed(call(dlb_message_pack, scaled.get()));
+  Frame packed(call(dlb_message_encode_packed, scaled.get()));
   std::ofstream out(path, std::ios::binary);
   if (!out.write(static_cast<const char *>(packed->data), static_cast<std::streamsize>(packed->size)).flush())
     throw std::runtime_error(std::string("cannot write ") + path);

@@ -36,7 +36,7 @@ static void run(const char *path, const std::vector<const char *> &files) {
   std::cout << std::string(label.data, label.size) << '\n';
   Frame first(call(dlb_message_frame, answer.get(), size_t{2})), second(call(dlb_message_frame, answer.get(), size_t{3}));
   std::cout << "parts are where the arrays are: " << (first->data == read && second->data == made) << '\n';
-  Frame packed(call(dlb_message_pack, answer.get()));
+  Frame packed(call(dlb_message_encode_packed, answer.get()));
   std::ofstream out(path, std::ios::binary);
   if (!out.write(static_cast<const char *>(packed->data), static_cast<std::streamsize>(packed->size)).flush())
     throw std::runtime_error(std::string("cannot write ") + path);

@@ -31,7 +31,7 @@ def answer(run, build):
             name.write_bytes(frame)
         ran = run(f"build/{program} build/answer.zio {' '.join(map(str, names))}")
         if ran.returncode == 0:
-            message = dlbridge.tens.decode(dlbridge.tens.unpack((build / "answer.zio").read_bytes()))
+            message = dlbridge.tens.decode(dlbridge.tens.decode_frames((build / "answer.zio").read_bytes()))
             ran.tensors = [np.from_dlpack(t) for t in message.tensors]
         return ran
 

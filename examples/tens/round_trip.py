@@ -12,9 +12,9 @@ x = np.array([1.0, 0.0, -1.0, 2.0])
 question = dlbridge.tens.encode([a, x[::-1]], metadata={"of": "Python"}, origin=7, seqno=41)
 print("sent:", dlbridge.tens.decode(question).label["TENS"])
 
-ran = subprocess.run([sys.argv[1]], input=dlbridge.tens.pack(question), stdout=subprocess.PIPE, check=True)
+ran = subprocess.run([sys.argv[1]], input=dlbridge.tens.encode_frames(question), stdout=subprocess.PIPE, check=True)
 
-message = dlbridge.tens.decode(dlbridge.tens.unpack(ran.stdout))
+message = dlbridge.tens.decode(dlbridge.tens.decode_frames(ran.stdout))
 print("answered:", message.label["TENS"])
 print(f"origin {message.origin}, seqno {message.seqno}, of {message.metadata['of']}")
 y, transposed = (np.from_dlpack(tensor) for tensor in message.tensors)

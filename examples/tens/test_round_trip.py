@@ -33,9 +33,9 @@ def test_go_multiplies_as_numpy_does(program):
         for order, step, turn in itertools.product("CF", (1, -1), (1, -1)):
             a = np.array(rng.normal(size=(rows, columns)), order=order)[::step, ::turn]
             x = rng.normal(size=columns)[::turn]
-            ran = answer(program, dlbridge.tens.pack(dlbridge.tens.encode([a, x], origin=2**64 - 1, seqno=6)))
+            ran = answer(program, dlbridge.tens.encode_frames(dlbridge.tens.encode([a, x], origin=2**64 - 1, seqno=6)))
             assert ran.returncode == 0, ran.stderr
-            frames = dlbridge.tens.unpack(ran.stdout)
+            frames = dlbridge.tens.decode_frames(ran.stdout)
             message = dlbridge.tens.decode(frames)
             y, transposed = map(np.from_dlpack, message.tensors)
             np.testing.assert_allclose(y, a @ x, rtol=1e-12, atol=1e-12)
@@ -55,13 +55,13 @@ def test_go_multiplies_as_numpy_does(program):
     ],
 )
 def test_other_tensors_are_refused(program, tensors, says):
-    ran = answer(program, dlbridge.tens.pack(dlbridge.tens.encode(tensors)))
+    ran = answer(program, dlbridge.tens.encode_frames(dlbridge.tens.encode(tensors)))
     assert (ran.returncode, ran.stdout) == (1, b"")
     assert says in ran.stderr
 
 
 def test_what_is_no_message_is_refused(program):
-    good = dlbridge.tens.pack(dlbridge.tens.encode([np.ones((2, 3)), np.ones(3)]))
+    good = dlbridge.tens.encode_frames(dlbridge.tens.encode([np.ones((2, 3)), np.ones(3)]))
     for bad in [b"", b"\x00", good[:-1], good[1:], good.replace(b'"shape":[2,3]', b'"shape":[9,9]')]:
         ran = answer(program, bad)
         assert (ran.returncode, ran.stdout) == (1, b"")

@@ -82,11 +82,11 @@ static void check_bytes(uintptr_t address, size_t size) {
   dlb_value value;
   size_t written;
   CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_message_decode(&message, &frame, 1, 0, &error));
-  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_message_unpack(&message, &frame, 0, &error));
-  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_message_make(&message, &header, (dlb_bytes){.data = NULL}, &frame, 1, &error));
-  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_message_make(&message, &header, bytes, NULL, 0, &error));
+  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_message_decode_packed(&message, &frame, 0, &error));
+  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_message_encode_parts(&message, &header, (dlb_bytes){.data = NULL}, &frame, 1, &error));
+  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_message_encode_parts(&message, &header, bytes, NULL, 0, &error));
   CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_decthings_decode(&value, &frame, DLB_DECTHINGS_DOC, &error));
-  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_decthings_consume(&value, 1, &frame, 0, DLB_DECTHINGS_DOC, &error));
+  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_decthings_decode_batch(&value, 1, &frame, 0, DLB_DECTHINGS_DOC, &error));
   CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_tensorflow_decode(&value, &frame, 0, &error));
 
   dlb_message_fields fields = {.label = bytes};
@@ -159,11 +159,11 @@ static void check_nothing(const char *function) {
   if (strcmp(function, "decode") == 0) {
     CHECK_CODE(DLB_ERROR_FORMAT, dlb_message_decode(&message, frames, 0, 0, &error));
   } else if (strcmp(function, "make") == 0) {
-    CHECK_OK(dlb_message_make(&message, &header, nothing, frames, 0, &error));
+    CHECK_OK(dlb_message_encode_parts(&message, &header, nothing, frames, 0, &error));
     CHECK_INT(2, dlb_message_frame_count(message));
   } else if (strcmp(function, "make a part") == 0) {
     dlb_frame part = {.data = (void *)1};
-    CHECK_OK(dlb_message_make(&message, &header, nothing, &part, 1, &error));
+    CHECK_OK(dlb_message_encode_parts(&message, &header, nothing, &part, 1, &error));
     CHECK_INT(3, dlb_message_frame_count(message));
   } else if (strcmp(function, "encode") == 0) {
     dlb_message_fields fields = {.label = nothing, .metadata = nothing};

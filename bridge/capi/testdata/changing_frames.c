@@ -24,7 +24,7 @@ static void check_code(int32_t code, const dlb_error *error) {
 static int32_t unpack(const dlb_frame *frames, uint64_t options) {
   dlb_error error;
   dlb_message *message;
-  int32_t code = dlb_message_unpack(&message, frames, options, &error);
+  int32_t code = dlb_message_decode_packed(&message, frames, options, &error);
   check_code(code, &error);
   CHECK((code == DLB_OK) == (message != NULL));
   if (code == DLB_OK) dlb_message_free(message);

@@ -32,10 +32,10 @@ int main(int argc, char **argv) {
     dlb_frame packed;
     DLManagedTensorVersioned *out;
     CHECK_OK(dlb_message_encode(&m, NULL, in, 2, &error));
-    CHECK_OK(dlb_message_pack(&packed, m, &error));
+    CHECK_OK(dlb_message_encode_packed(&packed, m, &error));
     dlb_message_free(m);
     CHECK_INT(2, deletes);
-    CHECK_OK(dlb_message_unpack(&m, &packed, 0, &error));
+    CHECK_OK(dlb_message_decode_packed(&m, &packed, 0, &error));
     CHECK_OK(dlb_message_tensor_at(&out, m, 1, &error));
     dlb_message_free(m);
     char room[128];

@@ -9,7 +9,7 @@ int main(int argc, char **argv) {
   CHECK(library != NULL);
   int32_t (*make)(dlb_message **, const dlb_header *, dlb_bytes, const dlb_frame *, size_t, dlb_error *) = NULL;
   void (*release)(dlb_message *) = NULL;
-  *(void **)&make = dlsym(library, "dlb_message_make");
+  *(void **)&make = dlsym(library, "dlb_message_encode_parts");
   *(void **)&release = dlsym(library, "dlb_message_free");
   CHECK(make != NULL && release != NULL);
   for (int i = 0; i < 2; i++) {

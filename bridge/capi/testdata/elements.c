@@ -345,7 +345,7 @@ static void a_stream_is_read_in_turns(void) {
   size_t offset = 0, read = 0;
   while (offset < frame.size) {
     memset(values, 0xff, sizeof values);
-    CHECK_OK(dlb_decthings_consume(values, STREAM, &frame, offset, DLB_DECTHINGS_DOC, &error));
+    CHECK_OK(dlb_decthings_decode_batch(values, STREAM, &frame, offset, DLB_DECTHINGS_DOC, &error));
     calls++;
     size_t n = 0;
     for (; n < STREAM && values[n].tensor != NULL; n++, read++) {
@@ -365,19 +365,19 @@ static void a_stream_is_read_in_turns(void) {
 
   /* Behind the last tensor there is none, and the frame is back. */
   memset(values, 0xff, sizeof values);
-  CHECK_OK(dlb_decthings_consume(values, 2, &frame, offset, DLB_DECTHINGS_DOC, &error));
+  CHECK_OK(dlb_decthings_decode_batch(values, 2, &frame, offset, DLB_DECTHINGS_DOC, &error));
   check_zero(values, 2 * sizeof *values);
   CHECK_INT(calls + 1, released);
 
   /* What is malformed is the error of the call that begins with it, and its place is that in the frame. */
   data[3 * 4 + 2] = 2;
-  CHECK_OK(dlb_decthings_consume(values, STREAM, &frame, 0, DLB_DECTHINGS_DOC, &error));
+  CHECK_OK(dlb_decthings_decode_batch(values, STREAM, &frame, 0, DLB_DECTHINGS_DOC, &error));
   check_zero(&values[4], (STREAM - 4) * sizeof *values);
   for (int i = 0; i < 4; i++) dlb_tensor_release(values[i].tensor);
   released = 0;
   memset(values, 0xff, sizeof values);
   dlb_error error;
-  CHECK_INT(DLB_ERROR_FORMAT, dlb_decthings_consume(values, STREAM, &frame, 12, DLB_DECTHINGS_DOC, &error));
+  CHECK_INT(DLB_ERROR_FORMAT, dlb_decthings_decode_batch(values, STREAM, &frame, 12, DLB_DECTHINGS_DOC, &error));
   CHECK(strstr(error.message, "decthings: byte 14: element 0 is the boolean 2") != NULL);
   check_zero(values, STREAM * sizeof *values);
   CHECK_INT(0, released);
@@ -399,7 +399,7 @@ static void a_call_reads_what_it_is_good_for(void) {
   dlb_value values[20];
   size_t read = 0;
   for (size_t offset = 0; offset < frame.size;) {
-    CHECK_OK(dlb_decthings_consume(values, 20, &frame, offset, DLB_DECTHINGS_DOC, &error));
+    CHECK_OK(dlb_decthings_decode_batch(values, 20, &frame, offset, DLB_DECTHINGS_DOC, &error));
     CHECK(values[0].tensor != NULL);
     for (int i = 0; i < 20 && values[i].tensor != NULL; i++, read++) {
       CHECK_INT(255, values[i].tensor->dl_tensor.ndim);
@@ -416,7 +416,7 @@ static void a_call_reads_what_it_is_good_for(void) {
   for (int i = 0; i < 3; i++) memcpy(large + i * (LARGE + 7), "\x07\x01\xfe\x00\x02\x00\x00", 7);
   frame = (dlb_frame){large, 3 * (LARGE + 7), NULL, NULL, 0};
   for (int i = 0; i < 3; i++) {
-    CHECK_OK(dlb_decthings_consume(values, 20, &frame, (size_t)i * (LARGE + 7), DLB_DECTHINGS_DOC, &error));
+    CHECK_OK(dlb_decthings_decode_batch(values, 20, &frame, (size_t)i * (LARGE + 7), DLB_DECTHINGS_DOC, &error));
     CHECK(values[0].tensor != NULL && values[1].tensor == NULL);
     CHECK_INT(LARGE, values[0].tensor->dl_tensor.shape[0]);
     dlb_tensor_release(values[0].tensor);
@@ -453,7 +453,7 @@ static void reading_refuses_and_releases_nothing(void) {
     for (int consume = rows[i].offset > 0; consume < 2; consume++) {
       memset(v, 0xff, sizeof v);
       memset(&error, 0xff, sizeof error);
-      int32_t code = consume ? dlb_decthings_consume(v, 3, rows[i].frame, rows[i].offset, rows[i].dialect, &error)
+      int32_t code = consume ? dlb_decthings_decode_batch(v, 3, rows[i].frame, rows[i].offset, rows[i].dialect, &error)
                              : dlb_decthings_decode(v, rows[i].frame, rows[i].dialect, &error);
       if (code != rows[i].code || code != error.code || strstr(error.message, rows[i].says) == NULL) {
         fprintf(stderr, "%s: %s: %s\n", rows[i].name, dlb_error_name(code), error.message);
@@ -465,9 +465,9 @@ static void reading_refuses_and_releases_nothing(void) {
   }
   dlb_value v;
   CHECK_CODE(DLB_ERROR_NULL, dlb_decthings_decode(NULL, &f.frame, 0, &error));
-  CHECK_CODE(DLB_ERROR_NULL, dlb_decthings_consume(NULL, 1, &f.frame, 0, 0, &error));
-  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_decthings_consume(&v, 0, &f.frame, 0, 0, &error));
-  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_decthings_consume(&v, SIZE_MAX / 2, &f.frame, 0, 0, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_decthings_decode_batch(NULL, 1, &f.frame, 0, 0, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_decthings_decode_batch(&v, 0, &f.frame, 0, 0, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_decthings_decode_batch(&v, SIZE_MAX / 2, &f.frame, 0, 0, &error));
   CHECK_CODE(DLB_ERROR_NULL, dlb_tensorflow_decode(NULL, &f.frame, 0, &error));
   CHECK_CODE(DLB_ERROR_NULL, dlb_tensorflow_decode(&v, NULL, 0, &error));
   memset(&v, 0xff, sizeof v);
@@ -681,7 +681,7 @@ static void a_forked_child_is_refused_what_needs_go(void) {
     memset(&no, 0xff, sizeof no);
     CHECK_CODE(DLB_ERROR_FORKED, dlb_decthings_decode(&no, &f.frame, 0, &error));
     check_zero(&no, sizeof no);
-    CHECK_CODE(DLB_ERROR_FORKED, dlb_decthings_consume(&no, 1, &f.frame, 0, 0, &error));
+    CHECK_CODE(DLB_ERROR_FORKED, dlb_decthings_decode_batch(&no, 1, &f.frame, 0, 0, &error));
     CHECK_CODE(DLB_ERROR_FORKED, dlb_tensorflow_decode(&no, &f.frame, 0, &error));
     CHECK_CODE(DLB_ERROR_FORKED, dlb_decthings_encode(&size, out, sizeof out, &v, 0, &error));
     CHECK_CODE(DLB_ERROR_FORKED, dlb_tensorflow_encode(&size, out, sizeof out, &e, 0, &error));

@@ -2,7 +2,7 @@
  * writes in their place. Each line of standard input is one of
  *
  *   decthings DIALECT FILE      dlb_decthings_decode, and what dlb_decthings_encode makes of it
- *   stream DIALECT COUNT FILE   dlb_decthings_consume, COUNT values at a time
+ *   stream DIALECT COUNT FILE   dlb_decthings_decode_batch, COUNT values at a time
  *   tensorflow OPTIONS FILE     dlb_tensorflow_decode, and what dlb_tensorflow_encode makes of it, in both forms
  */
 #include "check.h"
@@ -127,7 +127,7 @@ int main(void) {
       for (;;) {
         memset(values, 0xff, count * sizeof *values);
         released = 0;
-        int32_t code = dlb_decthings_consume(values, count, &frame, offset, (int32_t)how, &error);
+        int32_t code = dlb_decthings_decode_batch(values, count, &frame, offset, (int32_t)how, &error);
         if (code != DLB_OK) {
           print_error(code, &error);
           for (size_t i = 0; i < count * sizeof *values; i++) CHECK_INT(0, ((char *)values)[i]);

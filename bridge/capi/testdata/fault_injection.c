@@ -52,12 +52,12 @@ static void set_up(void) {
 }
 
 static int32_t decode(dlb_message **out) { return dlb_message_decode(out, frames, 5, 0, NULL); }
-static int32_t unpack(dlb_message **out) { return dlb_message_unpack(out, &packed, 0, NULL); }
+static int32_t unpack(dlb_message **out) { return dlb_message_decode_packed(out, &packed, 0, NULL); }
 static int32_t encode(dlb_message **out) { return dlb_message_encode(out, NULL, tensors, 3, NULL); }
 
 static int32_t make(dlb_message **out) {
   const dlb_header header = {0, {'F', 'L', 'O', 'W'}, 0, 0, 0};
-  return dlb_message_make(out, &header, (dlb_bytes){"label", 5}, frames + 2, 3, NULL);
+  return dlb_message_encode_parts(out, &header, (dlb_bytes){"label", 5}, frames + 2, 3, NULL);
 }
 
 static const struct {
@@ -128,12 +128,12 @@ static void pack_fails(void) {
   CHECK_INT(DLB_OK, decode(&m));
   allocations = 0;
   failing = 1;
-  CHECK_CODE(DLB_ERROR_MEMORY, dlb_message_pack(&out, m, &error));
+  CHECK_CODE(DLB_ERROR_MEMORY, dlb_message_encode_packed(&out, m, &error));
   failing = 0;
   CHECK(out.data == NULL && out.release == NULL);
   capiFault(1);
   dlb_error error;
-  CHECK_INT(DLB_ERROR_INTERNAL, dlb_message_pack(&out, m, &error));
+  CHECK_INT(DLB_ERROR_INTERNAL, dlb_message_encode_packed(&out, m, &error));
   CHECK(out.data == NULL && out.release == NULL);
   CHECK_INT(DLB_ERROR_INTERNAL, error.code);
   CHECK(strcmp(error.message, "dlbridge: panic: as asked for") == 0);
@@ -149,7 +149,7 @@ static void pack_fails(void) {
  * frame. */
 static int32_t decthings(dlb_value *out, const char *bytes, size_t size) {
   dlb_frame frame = {bytes, size, count_release, &released[0], 0};
-  return dlb_decthings_consume(out, 3, &frame, 0, DLB_DECTHINGS_DOC, NULL);
+  return dlb_decthings_decode_batch(out, 3, &frame, 0, DLB_DECTHINGS_DOC, NULL);
 }
 
 static const _Alignas(64) char bytes[] = "\x01\x01\x01\x01\x0b\x00\x02hi\x05\x00""1234";
@@ -242,7 +242,7 @@ int main(void) {
   dlb_message *m = NULL;
   dlb_frame whole;
   CHECK_INT(DLB_OK, decode(&m));
-  CHECK_INT(DLB_OK, dlb_message_pack(&whole, m, NULL));
+  CHECK_INT(DLB_OK, dlb_message_encode_packed(&whole, m, NULL));
   dlb_message_free(m);
   CHECK(whole.size <= sizeof room);
   packed = (dlb_frame){memcpy(room, whole.data, whole.size), whole.size, count_release, &released[0], 0};

@@ -440,7 +440,7 @@ static dlb_counters *make_dlb_counters_p(void) {
 }
 
 static dlb_value *make_dlb_value_p(void) {
-  length = is("dlb_decthings_consume") ? 1 + below(4) : 1;
+  length = is("dlb_decthings_decode_batch") ? 1 + below(4) : 1;
   return output_of(length * sizeof(dlb_value), IN_VALUES);
 }
 
@@ -522,7 +522,7 @@ static const dlb_frame *make_const_dlb_frame_p(void) {
     dlb_bytes bytes = MESSAGE[i];
     if (of("dlb_decthings")) bytes = good ? DECTHINGS[0] : ONE(DECTHINGS);
     if (of("dlb_tensorflow")) bytes = good ? PROTOS[0] : ONE(PROTOS);
-    if (is("dlb_message_unpack")) bytes = (dlb_bytes){packed.data, packed.size};
+    if (is("dlb_message_decode_packed")) bytes = (dlb_bytes){packed.data, packed.size};
     thing *ended = chance(16) ? recent_dead(FRAMES) : NULL;
     if (ended != NULL) t = ended, play(WRONG, t->is, 0, 0);
     for (size_t k = 0; t != NULL && k < i; k++)
@@ -633,8 +633,8 @@ static void restock(void) {
   if (live_count[MESSAGES] > 0 || in_child) return;
   thing t = {NULL, {NULL, 0, NULL, NULL, 0}, 0};
   dlb_message *m;
-  if (good || below(2)) CHECK_OK(dlb_message_unpack(&m, &packed, 0, &error));
-  else CHECK_OK(dlb_message_make(&m, &header, (dlb_bytes){NULL, 0}, NULL, 0, &error));
+  if (good || below(2)) CHECK_OK(dlb_message_decode_packed(&m, &packed, 0, &error));
+  else CHECK_OK(dlb_message_encode_parts(&m, &header, (dlb_bytes){NULL, 0}, NULL, 0, &error));
   t.is = m;
   keep(MESSAGES, t);
 }
@@ -715,11 +715,11 @@ static void memory_that_is_not_there(void) {
   static char room[8192];
   for (int i = 0; i < 3; i++) {
     CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_decode(&m, frames, 2, 0, &error));
-    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_unpack(&m, frames, 0, &error));
-    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_make(&m, &header, bytes, NULL, 0, &error));
+    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_decode_packed(&m, frames, 0, &error));
+    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_encode_parts(&m, &header, bytes, NULL, 0, &error));
     CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_encode(&m, &fields, NULL, 0, &error));
     CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_decthings_decode(&out, frames, 0, &error));
-    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_decthings_consume(&out, 1, frames, 0, 0, &error));
+    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_decthings_decode_batch(&out, 1, frames, 0, 0, &error));
     CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensorflow_decode(&out, frames, 0, &error));
     CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_decthings_check(bytes, &value, &error));
     CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_decthings_encode(&written, room, sizeof room, &value, 0, &error));
@@ -743,7 +743,7 @@ static void pack(void) {
   static char room[1024];
   for (int i = 0; i < 4; i++) frames[i] = (dlb_frame){MESSAGE[i].data, MESSAGE[i].size, NULL, NULL, 0};
   CHECK_OK(dlb_message_decode(&m, frames, 4, 0, &error));
-  CHECK_OK(dlb_message_pack(&whole, m, &error));
+  CHECK_OK(dlb_message_encode_packed(&whole, m, &error));
   CHECK(whole.size <= sizeof room);
   packed = (dlb_frame){memcpy(room, whole.data, whole.size), whole.size, NULL, NULL, 0};
   whole.release(whole.ctx);

@@ -83,8 +83,8 @@ static void end_all(things *t) {
   dlb_frame packed;
   dlb_message *again;
   DLManagedTensorVersioned *part;
-  CHECK_OK(dlb_message_pack(&packed, t->message, &error));
-  CHECK_OK(dlb_message_unpack(&again, &packed, 0, &error));
+  CHECK_OK(dlb_message_encode_packed(&packed, t->message, &error));
+  CHECK_OK(dlb_message_decode_packed(&again, &packed, 0, &error));
   CHECK_OK(dlb_message_tensor_at(&part, again, 1, &error));
   dlb_message_free(again);
   dlb_tensor_release(part);

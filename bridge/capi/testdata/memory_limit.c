@@ -52,7 +52,7 @@ static dlb_frame encode_many(size_t count) {
   dlb_message *message = NULL;
   dlb_frame whole;
   CHECK_OK(dlb_message_encode(&message, NULL, tensors, count, &error));
-  CHECK_OK(dlb_message_pack(&whole, message, &error));
+  CHECK_OK(dlb_message_encode_packed(&whole, message, &error));
   dlb_message_free(message);
   free(tensors);
   free(made);
@@ -110,13 +110,13 @@ int main(void) {
   CHECK(cut != MAP_FAILED);
   dlb_frame parts[] = {{.data = memory, .size = BEYOND / 4}, {.data = cut, .size = 4096}}, whole;
   dlb_message *faulty = NULL;
-  CHECK_OK(dlb_message_make(&faulty, &header, (dlb_bytes){"", 0}, parts, 2, &error));
+  CHECK_OK(dlb_message_encode_parts(&faulty, &header, (dlb_bytes){"", 0}, parts, 2, &error));
   CHECK_INT(0, ftruncate(file, 0));
 
   dlb_frame many_tensors = encode_many(500000);
 
   limit_memory(BEYOND);
-  for (int i = 0; i < 8; i++) CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_pack(&whole, faulty, &error)); /* and keeps nothing */
+  for (int i = 0; i < 8; i++) CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_encode_packed(&whole, faulty, &error)); /* and keeps nothing */
   dlb_message_free(faulty);
   CHECK_CODE(DLB_ERROR_MEMORY, dlb_tensorflow_encode(&size, NULL, 0, &transposed, DLB_TENSORFLOW_FIELDS, &error));
   CHECK_CODE(DLB_ERROR_MEMORY, dlb_tensorflow_encode(&size, NULL, 0, &packed, 0, &error));
@@ -126,16 +126,16 @@ int main(void) {
   CHECK_CODE(DLB_ERROR_DTYPE, dlb_tensorflow_encode(&size, NULL, 0, &unknown, 0, &error));
   CHECK_CODE(DLB_ERROR_DTYPE, dlb_decthings_encode(&size, NULL, 0, &unknown, 0, &error));
   CHECK_CODE(DLB_ERROR_DTYPE, dlb_decthings_check(rules, &unknown, &error));
-  CHECK_CODE(DLB_ERROR_MEMORY, dlb_message_unpack(&message, &frame, 0, &error));
+  CHECK_CODE(DLB_ERROR_MEMORY, dlb_message_decode_packed(&message, &frame, 0, &error));
   CHECK_CODE(DLB_ERROR_MEMORY, dlb_message_decode(&message, (dlb_frame *)memory, MANY, 0, &error));
-  CHECK_CODE(DLB_ERROR_MEMORY, dlb_message_make(&message, &header, (dlb_bytes){"", 0}, (dlb_frame *)memory, MANY, &error));
+  CHECK_CODE(DLB_ERROR_MEMORY, dlb_message_encode_parts(&message, &header, (dlb_bytes){"", 0}, (dlb_frame *)memory, MANY, &error));
   CHECK(message == NULL);
   encode_shared();
   CHECK_OK(dlb_tensorflow_encode(&size, NULL, 0, &little, DLB_TENSORFLOW_FIELDS, &error));
   CHECK(size > 6);
 
   limit_memory(BEYOND / 8);
-  CHECK_CODE(DLB_ERROR_MEMORY, dlb_message_unpack(&message, &many_tensors, 0, &error));
+  CHECK_CODE(DLB_ERROR_MEMORY, dlb_message_decode_packed(&message, &many_tensors, 0, &error));
   many_tensors.release(many_tensors.ctx);
   CHECK_INT(0, released);
   dlb_tensor_release(transposed.tensor);

@@ -13,7 +13,7 @@ static dlb_message *make_message(void) {
   dlb_frame parts[] = {{.data = bytes, .size = 4}, {.data = bytes, .size = 8}};
   dlb_message *message = NULL;
   dlb_error why;
-  if (dlb_message_make(&message, &header, (dlb_bytes){"label", 5}, parts, 2, &why) != DLB_OK) abort();
+  if (dlb_message_encode_parts(&message, &header, (dlb_bytes){"label", 5}, parts, 2, &why) != DLB_OK) abort();
   return message;
 }
 

@@ -81,7 +81,7 @@ static owner *forms_of_one_tensor(void) {
 static dlb_message *make_of(dlb_frame part) {
   static const dlb_header header = {0, {'F', 'L', 'O', 'W'}, 0, 0, 0};
   dlb_message *m;
-  CHECK_OK(dlb_message_make(&m, &header, (dlb_bytes){NULL, 0}, &part, 1, &error));
+  CHECK_OK(dlb_message_encode_parts(&m, &header, (dlb_bytes){NULL, 0}, &part, 1, &error));
   return m;
 }
 

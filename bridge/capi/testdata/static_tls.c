@@ -18,7 +18,7 @@ int main(int argc, char **argv) {
     return 0;
   }
   int32_t (*make)(dlb_message **, const dlb_header *, dlb_bytes, const dlb_frame *, size_t, dlb_error *) = NULL;
-  *(void **)&make = dlsym(library, "dlb_message_make");
+  *(void **)&make = dlsym(library, "dlb_message_encode_parts");
   const dlb_header header = {0, {'F', 'L', 'O', 'W'}, 0, 0, 0};
   dlb_message *m;
   CHECK_INT(DLB_OK, make(&m, &header, (dlb_bytes){"label", 5}, NULL, 0, NULL));

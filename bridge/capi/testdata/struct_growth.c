@@ -122,20 +122,20 @@ static void frames(void) {
   CHECK_CANARIES(out);
   GUARDED(dlb_frame, 1) packed;
   SET(packed);
-  CHECK_OK(dlb_message_pack(packed.is, m, &error));
+  CHECK_OK(dlb_message_encode_packed(packed.is, m, &error));
   CHECK_CANARIES(packed);
   CHECK_GROWN(packed.is[0]);
   dlb_message_free(m);
 #ifdef GROWN
   if (!knows) {
     CHECK_USED(in.is[2], "frames[2]", dlb_message_decode(&again, in.is, 5, 0, &error));
-    CHECK_USED(packed.is[0], "packed[0]", dlb_message_unpack(&again, packed.is, 0, &error));
+    CHECK_USED(packed.is[0], "packed[0]", dlb_message_decode_packed(&again, packed.is, 0, &error));
     const dlb_header header = {0};
-    CHECK_USED(in.is[3], "parts[1]", dlb_message_make(&again, &header, (dlb_bytes){0}, in.is + 2, 3, &error));
+    CHECK_USED(in.is[3], "parts[1]", dlb_message_encode_parts(&again, &header, (dlb_bytes){0}, in.is + 2, 3, &error));
     CHECK(again == NULL);
   }
 #endif
-  CHECK_OK(dlb_message_unpack(&again, packed.is, 0, &error));
+  CHECK_OK(dlb_message_decode_packed(&again, packed.is, 0, &error));
   CHECK_CANARIES(packed);
   check_message(again);
   dlb_message_free(again);
@@ -150,7 +150,7 @@ static void frames(void) {
   }
   dlb_message_free(again);
   const dlb_header header = {0, {'F', 'L', 'O', 'W'}, 0, 0, 0};
-  CHECK_OK(dlb_message_make(&again, &header, (dlb_bytes){"label", 5}, in.is, 3, &error));
+  CHECK_OK(dlb_message_encode_parts(&again, &header, (dlb_bytes){"label", 5}, in.is, 3, &error));
   CHECK_CANARIES(in);
   for (size_t i = 0; i < 3; i++) {
     DLManagedTensorVersioned *part;
@@ -174,7 +174,7 @@ static void values(void) {
   frame.is[0].size = sizeof stream - 1;
   GUARDED(dlb_value, 4) many;
   SET(many);
-  CHECK_OK(dlb_decthings_consume(many.is, 4, frame.is, 0, DLB_DECTHINGS_DOC, &error));
+  CHECK_OK(dlb_decthings_decode_batch(many.is, 4, frame.is, 0, DLB_DECTHINGS_DOC, &error));
   CHECK_CANARIES(many);
   CHECK_CANARIES(frame);
   const size_t sizes[] = {FIRST, SECOND, THIRD, 0};
@@ -236,7 +236,7 @@ static void values(void) {
     GUARDED(dlb_value, 1) no;
     SET(no);
     CHECK_USED(frame.is[0], "frame[0]", dlb_decthings_decode(no.is, frame.is, 0, &error));
-    CHECK_USED(frame.is[0], "frame[0]", dlb_decthings_consume(no.is, 1, frame.is, 0, 0, &error));
+    CHECK_USED(frame.is[0], "frame[0]", dlb_decthings_decode_batch(no.is, 1, frame.is, 0, 0, &error));
     CHECK_USED(frame.is[0], "frame[0]", dlb_tensorflow_decode(no.is, frame.is, 0, &error));
     CHECK_CANARIES(no);
   }

@@ -142,7 +142,7 @@ static void frames_out_are_the_frames_in(void) {
     CHECK_INT(f.frames[i].size, out[i].size);
     CHECK_INT(f.frames[i].flags, out[i].flags);
   }
-  CHECK_OK(dlb_message_pack(&packed, m, &error));
+  CHECK_OK(dlb_message_encode_packed(&packed, m, &error));
   dlb_message_free(m);
   check_released(&f, 0, 0, 0, 0, 0);
   for (size_t i = FRAMES; i-- > 0;) {
@@ -154,7 +154,7 @@ static void frames_out_are_the_frames_in(void) {
   /* The single-part form: one frame, which goes back once, when the last of its views goes. */
   int released = 0;
   dlb_frame whole = {packed.data, packed.size, count_release, &released, DLB_FRAME_WRITABLE};
-  CHECK_OK(dlb_message_unpack(&m, &whole, 0, &error));
+  CHECK_OK(dlb_message_decode_packed(&m, &whole, 0, &error));
   CHECK_INT(3, dlb_message_tensor_count(m));
   DLManagedTensorVersioned *t;
   CHECK_OK(dlb_message_tensor_at(&t, m, 2, &error));
@@ -165,7 +165,7 @@ static void frames_out_are_the_frames_in(void) {
   CHECK_INT(13, last);
   CHECK_INT(0, t->flags);
   dlb_frame again;
-  CHECK_OK(dlb_message_pack(&again, m, &error));
+  CHECK_OK(dlb_message_encode_packed(&again, m, &error));
   CHECK(again.data != packed.data && again.size == packed.size);
   CHECK(memcmp(again.data, packed.data, packed.size) == 0);
   again.release(again.ctx);
@@ -181,7 +181,7 @@ static void frames_out_are_the_frames_in(void) {
     dlb_frame frame = {cut, size, count_release, &released, 0};
     m = (void *)-1;
     dlb_error error;
-    int32_t code = dlb_message_unpack(&m, &frame, 0, &error);
+    int32_t code = dlb_message_decode_packed(&m, &frame, 0, &error);
     CHECK_INT(DLB_ERROR_FORMAT, code);
     CHECK(m == NULL);
     CHECK_INT(1, released);
@@ -274,11 +274,11 @@ static void decode_refuses_and_releases_nothing(void) {
   CHECK_CODE(DLB_ERROR_NULL, dlb_message_decode(&m, NULL, FRAMES, 0, &error));
   CHECK(m == NULL);
   CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_decode(&m, f.frames, SIZE_MAX / 2, 0, &error));
-  CHECK_CODE(DLB_ERROR_NULL, dlb_message_unpack(NULL, f.frames, 0, &error));
-  CHECK_CODE(DLB_ERROR_NULL, dlb_message_unpack(&m, NULL, 0, &error));
-  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_unpack(&m, f.frames, 4, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_decode_packed(NULL, f.frames, 0, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_decode_packed(&m, NULL, 0, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_decode_packed(&m, f.frames, 4, &error));
   f.frames[0].data = NULL;
-  CHECK_CODE(DLB_ERROR_NULL, dlb_message_unpack(&m, f.frames, 0, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_decode_packed(&m, f.frames, 0, &error));
   check_released(&f, 0, 0, 0, 0, 0);
   check_nothing_is_left(__func__);
 }
@@ -321,7 +321,7 @@ static void accessors_refuse_what_is_no_message(void) {
       CHECK_EMPTY(header, dlb_message_header(&header, m, &error));
       CHECK_EMPTY(bytes, dlb_message_label(&bytes, m, &error));
       CHECK_EMPTY(bytes, dlb_message_metadata(&bytes, m, &error));
-      CHECK_EMPTY(frame, dlb_message_pack(&frame, m, &error));
+      CHECK_EMPTY(frame, dlb_message_encode_packed(&frame, m, &error));
       CHECK_INT(0, dlb_message_part_count(m));
       CHECK_INT(0, dlb_message_tensor_count(m));
       CHECK_INT(0, dlb_message_frame_count(m));
@@ -336,8 +336,8 @@ static void accessors_refuse_what_is_no_message(void) {
   CHECK_CODE(DLB_ERROR_NULL, dlb_message_tensor_at(NULL, good, 0, &error));
   CHECK_CODE(DLB_ERROR_NULL, dlb_message_tensor_metadata(NULL, good, 0, &error));
   CHECK_CODE(DLB_ERROR_NULL, dlb_message_frame(NULL, good, 0, &error));
-  CHECK_CODE(DLB_ERROR_NULL, dlb_message_pack(NULL, good, &error));
-  CHECK_INT(DLB_ERROR_NULL, dlb_message_pack(NULL, good, NULL));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_encode_packed(NULL, good, &error));
+  CHECK_INT(DLB_ERROR_NULL, dlb_message_encode_packed(NULL, good, NULL));
   dlb_counters_read(NULL, sizeof(dlb_counters));
   dlb_message_free(good);
   check_released(&f, 1, 1, 1, 1, 1);
@@ -354,7 +354,7 @@ static void make_keeps_label_and_parts_as_they_are(void) {
   dlb_header header = {8, {'F', 'L', 'O', 'W'}, 1, 2, UINT64_MAX}, read;
   dlb_bytes label = {"\0\xff not JSON", 11}, text;
   dlb_message *m = (void *)-1;
-  CHECK_OK(dlb_message_make(&m, &header, label, parts, 2, &error));
+  CHECK_OK(dlb_message_encode_parts(&m, &header, label, parts, 2, &error));
   CHECK_OK(dlb_message_label(&text, m, &error));
   CHECK(text.size == 11 && memcmp(text.data, label.data, 11) == 0);
   CHECK_OK(dlb_message_header(&read, m, &error));
@@ -375,21 +375,21 @@ static void make_keeps_label_and_parts_as_they_are(void) {
   CHECK_INT(1, released[1]);
 
   header.level = 9;
-  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_make(&m, &header, label, parts, 2, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_encode_parts(&m, &header, label, parts, 2, &error));
   CHECK(m == NULL);
   header.level = -1;
-  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_make(&m, &header, label, parts, 2, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_encode_parts(&m, &header, label, parts, 2, &error));
   header.level = 0;
-  CHECK_CODE(DLB_ERROR_NULL, dlb_message_make(&m, NULL, label, parts, 2, &error));
-  CHECK_CODE(DLB_ERROR_NULL, dlb_message_make(NULL, &header, label, parts, 2, &error));
-  CHECK_CODE(DLB_ERROR_NULL, dlb_message_make(&m, &header, label, NULL, 2, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_encode_parts(&m, NULL, label, parts, 2, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_encode_parts(NULL, &header, label, parts, 2, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_encode_parts(&m, &header, label, NULL, 2, &error));
   label.data = NULL;
-  CHECK_CODE(DLB_ERROR_NULL, dlb_message_make(&m, &header, label, parts, 2, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_encode_parts(&m, &header, label, parts, 2, &error));
   parts[1].data = NULL;
   label.size = 0;
-  CHECK_CODE(DLB_ERROR_NULL, dlb_message_make(&m, &header, label, parts, 2, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_encode_parts(&m, &header, label, parts, 2, &error));
   CHECK_INT(2, released[0] + released[1]);
-  CHECK_OK(dlb_message_make(&m, &header, label, NULL, 0, &error));
+  CHECK_OK(dlb_message_encode_parts(&m, &header, label, NULL, 0, &error));
   CHECK_INT(2, dlb_message_frame_count(m));
   dlb_message_free(m);
   check_nothing_is_left(__func__);
@@ -651,7 +651,7 @@ static void *decode_and_encode(void *ctx) {
     dlb_message_free(m);
     CHECK_OK(dlb_message_encode(&again, NULL, in, 3, &error));
     dlb_frame packed;
-    CHECK_OK(dlb_message_pack(&packed, again, &error));
+    CHECK_OK(dlb_message_encode_packed(&packed, again, &error));
     check_released(&f, 1, 1, 0, 0, 1);
     dlb_message_free(again);
     check_released(&f, 1, 1, 1, 1, 1);
@@ -714,10 +714,10 @@ static void a_forked_child_is_refused_what_needs_go(void) {
     dlb_header header = {0};
     CHECK_CODE(DLB_ERROR_FORKED, dlb_message_decode(&no, f.frames, FRAMES, 0, &error));
     CHECK(no == NULL);
-    CHECK_CODE(DLB_ERROR_FORKED, dlb_message_unpack(&no, f.frames, 0, &error));
-    CHECK_CODE(DLB_ERROR_FORKED, dlb_message_make(&no, &header, (dlb_bytes){0}, NULL, 0, &error));
+    CHECK_CODE(DLB_ERROR_FORKED, dlb_message_decode_packed(&no, f.frames, 0, &error));
+    CHECK_CODE(DLB_ERROR_FORKED, dlb_message_encode_parts(&no, &header, (dlb_bytes){0}, NULL, 0, &error));
     CHECK_CODE(DLB_ERROR_FORKED, dlb_message_encode(&no, NULL, NULL, 0, &error));
-    CHECK_CODE(DLB_ERROR_FORKED, dlb_message_pack(&packed, m, &error));
+    CHECK_CODE(DLB_ERROR_FORKED, dlb_message_encode_packed(&packed, m, &error));
     CHECK(packed.release == NULL);
     check_released(&f, 0, 0, 0, 0, 0);
     DLManagedTensorVersioned *again, *copy;
@@ -786,10 +786,10 @@ static void check_frame_is_refused(const dlb_frame *frame, const char *why) {
   dlb_error error;
   const int32_t codes[] = {
       dlb_message_decode(&m, frame, 1, 0, NULL),
-      dlb_message_unpack(&m, frame, 0, NULL),
-      dlb_message_make(&m, &header, (dlb_bytes){NULL, 0}, frame, 1, NULL),
+      dlb_message_decode_packed(&m, frame, 0, NULL),
+      dlb_message_encode_parts(&m, &header, (dlb_bytes){NULL, 0}, frame, 1, NULL),
       dlb_decthings_decode(&v, frame, 0, NULL),
-      dlb_decthings_consume(&v, 1, frame, 0, 0, NULL),
+      dlb_decthings_decode_batch(&v, 1, frame, 0, 0, NULL),
       dlb_tensorflow_decode(&v, frame, 0, &error),
   };
   for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) CHECK_INT(DLB_ERROR_ARGUMENT, codes[i]);
@@ -806,9 +806,9 @@ static void frames_that_are_not_the_callers_are_refused(void) {
   CHECK_OK(dlb_message_decode(&m, f.frames, FRAMES, 0, &error));
 
   CHECK_OK(dlb_message_frame(&part, m, 4, &error));
-  CHECK_CODE(DLB_ERROR_FORMAT, dlb_message_unpack(&whole, &part, 0, &error)); /* an error takes nothing over */
+  CHECK_CODE(DLB_ERROR_FORMAT, dlb_message_decode_packed(&whole, &part, 0, &error)); /* an error takes nothing over */
   dlb_frame both[] = {part, part};
-  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_make(&twice, &header, (dlb_bytes){NULL, 0}, both, 2, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_encode_parts(&twice, &header, (dlb_bytes){NULL, 0}, both, 2, &error));
   CHECK(twice == NULL);
   copy = part;
   copy.data = "abcdef", copy.size = 6, copy.flags = DLB_FRAME_WRITABLE;
@@ -819,9 +819,9 @@ static void frames_that_are_not_the_callers_are_refused(void) {
   copy.release(copy.ctx);
   check_double_deletes(1);
 
-  CHECK_OK(dlb_message_pack(&packed, m, &error));
+  CHECK_OK(dlb_message_encode_packed(&packed, m, &error));
   copy = packed;
-  CHECK_OK(dlb_message_unpack(&whole, &packed, 0, &error));
+  CHECK_OK(dlb_message_decode_packed(&whole, &packed, 0, &error));
   check_frame_is_refused(&packed, "was taken over");
   check_frame_is_refused(&copy, "was taken over");
   packed.release(packed.ctx); /* it is the message's, and stays */

@@ -116,9 +116,9 @@ static void check_tensors(const dlb_message *m) {
 /* The frames of a message are those it was read from, and its single-part form reads the same. */
 static void check_frames(const dlb_message *m, const dlb_frame *frames, size_t count, int packed) {
   dlb_frame whole;
-  REQUIRE(dlb_message_pack(&whole, m, NULL) == DLB_OK);
+  REQUIRE(dlb_message_encode_packed(&whole, m, NULL) == DLB_OK);
   dlb_message *again;
-  REQUIRE(dlb_message_unpack(&again, &whole, DLB_DECODE_MESSAGE_ONLY, NULL) == DLB_OK);
+  REQUIRE(dlb_message_decode_packed(&again, &whole, DLB_DECODE_MESSAGE_ONLY, NULL) == DLB_OK);
   REQUIRE(dlb_message_frame_count(again) == dlb_message_frame_count(m));
   REQUIRE(packed || dlb_message_frame_count(m) == count);
   for (size_t i = 0; i < dlb_message_frame_count(m); i++) {
@@ -151,7 +151,7 @@ int main(void) {
     uint64_t options = message_only ? DLB_DECODE_MESSAGE_ONLY : 0;
     dlb_message *m = (void *)-1;
     dlb_error error;
-    int32_t code = packed ? dlb_message_unpack(&m, frames, options, &error)
+    int32_t code = packed ? dlb_message_decode_packed(&m, frames, options, &error)
                           : dlb_message_decode(&m, frames, count, options, &error);
     char verdict[16];
     REQUIRE(scanf("%15s", verdict) == 1);

@@ -1,13 +1,13 @@
 """Tensors across Python, C and Go on one memory: the DLPack protocol and the tensor messages of ZIO.
 
-A *producer* owns memory and describes it, a *consumer* reads it. A `Tensor` is a view of memory and a
-hold on it: it is made of any DLPack producer (`from_dlpack`), of what a C function returned
-(`from_address`), of any buffer (`from_buffer`), or of new memory (`empty`), always without copying, and
-any DLPack consumer takes it. `tens` reads and writes messages with tensors in them; `decthings` and
-`tensorflow` the tensors of those two, with `Elements` for what DLPack has no type for.
+A *producer* owns memory and describes it. A *consumer* reads it. A `Tensor` is a view of memory, and a share in its
+ownership. It is made without copying from any DLPack producer (`from_dlpack`), from the result of a C function
+(`from_address`), from any buffer (`from_buffer`), or on new memory (`empty`). Any DLPack consumer accepts it. `tens`
+decodes and encodes messages that contain tensors. `decthings` and `tensorflow` decode and encode the tensors of these
+two formats, with `Elements` for types that DLPack lacks.
 
-Errors, everywhere: `BufferError` for what DLPack cannot carry, `ValueError` for malformed data (the
-text says where), `TypeError` for wrong arguments.
+All functions raise `BufferError` for tensors that DLPack cannot carry, `ValueError` for malformed data (the text
+says where), and `TypeError` for wrong arguments.
 """
 
 from __future__ import annotations
@@ -60,19 +60,19 @@ _AS_RESTYPE: Any = object()
 
 @functools.cache
 def _without_argtypes(flags: int) -> Any:
-    """The type of functions with these flags that take any arguments."""
+    """Returns the type of functions with these flags and without declared arguments."""
     return type(_Function)("Function", (_Function,), {"_flags_": flags})
 
 
 def _probe(restype: Any) -> Any:
-    """A function that does nothing, whatever it is called with: it shows what ctypes cannot pass or return."""
+    """Returns a function that has no effect, whatever its arguments. It shows which values ctypes cannot pass or return."""
     probe = ctypes.pythonapi["Py_IsInitialized"]
     probe.restype = restype
     return probe
 
 
 def _is_managed(kind: Any) -> bool:
-    """Reports whether a ctypes type is a pointer to anything, or to a managed tensor."""
+    """Reports whether a ctypes type is c_void_p or a pointer to a managed tensor."""
     pointed = getattr(kind, "_type_", None) if isinstance(kind, _Pointer) else None
     return kind is ctypes.c_void_p or (
         isinstance(pointed, type)
@@ -92,42 +92,45 @@ def wrap(
     args: Sequence[Any] | None = None,
     returns: Any = _AS_RESTYPE,
 ) -> Callable[..., Any]:
-    """Make a Python function on any DLPack producers of a C function on managed tensors.
+    """Makes a Python function, which takes any DLPack producers, from a C function on managed tensors.
 
-    `cfunc` is a ctypes function. It owns each managed tensor that it is called with, and its caller owns the one
-    that it returns.
+    `cfunc` is a ctypes function. It owns each managed tensor that it is called with, and its caller owns the managed
+    tensor that it returns.
 
-    `args` lists what it takes: "tensor" for a `DLManagedTensorVersioned *`, else a ctypes type, such as `c_float` or
-    `POINTER(c_double)`, whose arguments are passed as ctypes passes them. `returns` says what it returns: "tensor",
-    a ctypes type, or None for nothing. Without them `argtypes` and `restype` of `cfunc` count, in which `c_void_p`
-    and a pointer to a structure named DLManagedTensorVersioned are tensors. A `restype` that was never set is c_int.
+    `args` lists the types of the arguments: "tensor" for a `DLManagedTensorVersioned *`, or a ctypes type, such as
+    `c_float` or `POINTER(c_double)`, whose arguments ctypes converts as usual. `returns` is the type of the result:
+    "tensor", a ctypes type, or None. Their defaults are `argtypes` and `restype` of `cfunc`, in which `c_void_p`, and a
+    pointer to a structure named DLManagedTensorVersioned, stand for a tensor. A `restype` that was never set is c_int.
 
-    The result is a `Tensor`, or `to(tensor)`: `wrap(lib.scale, torch.from_dlpack, args=["tensor"], returns="tensor")`.
-    The GIL is released during the call, unless `cfunc` is of a `ctypes.PyDLL`.
+    The new function returns a `Tensor`, or `to(tensor)` if `to` is given, as in
+    `wrap(lib.scale, torch.from_dlpack, args=["tensor"], returns="tensor")`. The GIL is released during the call, unless
+    `cfunc` belongs to a `ctypes.PyDLL`.
 
-    Ownership: each argument's memory is shared with the C function until it calls the deleter. After an
-    error before the call nothing is shared. Errors: those of `from_dlpack` for arguments that are refused
-    (PyTorch's that require a gradient, and its conjugate and negative views, among them), TypeError for other
-    arguments, for a wrong number of them, and for a function of which nobody has said what it takes; RuntimeError
-    when the function returns NULL, ValueError when it returns no managed tensor of its own. A callback of ctypes that
-    raises returns whatever its memory holds, and must therefore not raise where it returns a tensor. Where ctypes has no memory
-    for the address of what the function returned, that is MemoryError, and the tensor is lost.
+    Ownership: the memory of each argument is shared with the C function until it calls the deleter. If an error occurs
+    before the call, nothing is shared.
+
+    Errors: those of `from_dlpack` for a producer that it refuses, such as a PyTorch tensor that requires a gradient or
+    is a conjugate or negative view; TypeError for any other wrong argument, for a wrong number of arguments, and for a
+    function whose types are not declared; RuntimeError if the C function returns NULL; ValueError if it returns an
+    address that cannot be a managed tensor of its own. A ctypes callback that returns a tensor must not raise, because
+    its result is then undefined. If ctypes has no memory for the result, the error is MemoryError and the tensor is
+    lost.
     """
     if not isinstance(cfunc, _Function):
-        raise TypeError(f"dlbridge: wrap: takes a ctypes function, not {type(cfunc)!r}")
+        raise TypeError(f"dlbridge: wrap: cfunc must be a ctypes function, not {type(cfunc)!r}")
     if not cfunc:
         raise ValueError("dlbridge: wrap: the function is NULL")
     if to is not None and not callable(to):
         raise TypeError(f"dlbridge: wrap: to must be callable, not {type(to)!r}")
     if cfunc.errcheck is not None:
-        raise TypeError("dlbridge: wrap: errcheck belongs into `to`")
+        raise TypeError("dlbridge: wrap: the function has an errcheck; pass the conversion as `to` instead")
     name = getattr(cfunc, "__name__", "function")
     if args is None:
         if cfunc.argtypes is None:
             raise TypeError(
-                f"dlbridge: wrap: it is not known what {name} takes: declare it by wrap({name}, args=[...], "
-                f'returns=...), where "tensor" is a managed tensor, or by {name}.argtypes = [...] and '
-                f"{name}.restype = ..., where c_void_p is one"
+                f"dlbridge: wrap: the argument types of {name} are not declared: declare them by wrap({name}, args=[...], "
+                f'returns=...), where "tensor" stands for a managed tensor, or by {name}.argtypes = [...] and '
+                f"{name}.restype = ..., where c_void_p does"
             )
         args = ["tensor" if _is_managed(kind) else kind for kind in cfunc.argtypes]
     args = list(args)
@@ -135,7 +138,7 @@ def wrap(
         returns = "tensor" if _is_managed(cfunc.restype) else cfunc.restype
     tensors = [isinstance(kind, str) and kind == "tensor" for kind in args]
     call = ctypes.cast(cfunc, _without_argtypes(type(cfunc)._flags_))  # keeps cfunc alive, which may be a callback
-    try:  # ctypes refuses what it cannot pass here, and not when it is called
+    try:  # ctypes reports types that it cannot pass now, not in the call
         call.argtypes = [ctypes.c_void_p if tensor else kind for tensor, kind in zip(tensors, args)]
     except (TypeError, ctypes.ArgumentError) as error:
         raise TypeError(f'dlbridge: wrap: args must be "tensor" or ctypes types: {error}') from error
@@ -153,7 +156,7 @@ def wrap(
             raise TypeError(f"dlbridge: wrap: ctypes cannot return {returns!r}: {error}") from error
     if to is not None and result != _TENSOR:
         raise TypeError(
-            f'dlbridge: wrap: {name} returns {returns!r}, and `to` takes a tensor: returns="tensor" declares one'
+            f'dlbridge: wrap: `to` takes a tensor, but {name} returns {returns!r}; returns="tensor" declares a tensor'
         )
     direct = None
     if type(cfunc)._flags_ == _PLAIN and result != _OTHER and all(tensors):

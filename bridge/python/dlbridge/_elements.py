@@ -1,4 +1,4 @@
-"""Tensors whose elements DLPack has no type for."""
+"""Elements: tensors of types that DLPack lacks."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 __all__ = ["Elements"]
 
 LIMIT = 64 << 20
-"""The limit of decoders where none is given, in bytes."""
+"""The default limit of decoders, in bytes."""
 
 
 def limit_of(limit: int) -> int:
-    """A limit as the core takes it."""
+    """Checks a limit, and returns it as the C extension takes it."""
     value = operator.index(limit)
     if value < 0:
         raise ValueError(f"dlbridge: limit = {value} is negative")
@@ -24,14 +24,13 @@ class Elements:
     """A tensor of strings, binaries, media, handles or quantised numbers.
 
     Attributes:
-        type: the format's own name of the element type, such as "string", "image" or "qint8".
+        type: the name of the element type in the format, such as "string", "image" or "qint8".
         shape: a tuple of ints, empty for a scalar.
-        values: the elements, flat and row-major: as many as the product of the shape.
+        values: the elements in row-major order. Their number is the product of the shape.
 
-    Elements of Decthings are str (string), bytes-like (binary) or tuples (format, bytes-like) (image, audio,
-    video), and those that were read are memoryviews on what they were read from. Elements of TensorFlow are
-    bytes; for writing its strings may be str, too. Elements that were read and are equal to the one before them are
-    the same object, and so are empty memoryviews.
+    Elements of Decthings are str (string), bytes-like (binary), or tuples (format, bytes-like) (image, audio, video).
+    Decoded bytes are memoryviews of the data. Elements of TensorFlow are bytes; strings may also be encoded from str.
+    A decoded element that equals the one before it is the same object, and all empty memoryviews are the same object.
     """
 
     __slots__ = ("shape", "type", "values")

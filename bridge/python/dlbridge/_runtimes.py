@@ -1,5 +1,8 @@
-"""Finds other Go runtimes in this process, of which Go supports one: by the build ID that Go's linker leaves in
-each program and library, an ELF note of owner "Go". Nothing here loads or calls Go."""
+"""Finds other Go runtimes in this process. Go supports only one in a process.
+
+A runtime is found by the build ID that Go's linker writes into each program and library, an ELF note with the owner
+"Go". This module neither loads nor calls Go.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,11 @@ _SEGMENT = struct.Struct("<I4xQ16xQ16x")
 _NOTE = struct.Struct("<III")
 _PT_NOTE = 4
 _GO_BUILD_ID = 4
-_MOST = 1 << 16  # bytes of program headers, and of all notes together, that are looked at in a file
+_MOST = 1 << 16  # the most bytes that are read of a file: of its program headers, and of all its notes
 
 
 def _notes(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
-    """The owner and type of each note in an ELF file. What is no ELF file has none."""
+    """Yields the owner and type of each note in an ELF file. A file of another kind has none."""
     header = file.read(_HEADER.size)
     if len(header) < _HEADER.size or not header.startswith(_IDENT):
         return
@@ -46,15 +49,15 @@ def _notes(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
 
 
 def _open(path: str, flags: int) -> int:
-    """Opens a file without waiting for anybody, such as a writer of a FIFO."""
+    """Opens a file without waiting, for the writer of a FIFO for example."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def is_go(path: str) -> bool:
-    """Reports whether the file is a program or library that Go's linker has made, with its build ID left in it.
+    """Reports whether the file is a program or library with a build ID of Go's linker.
 
-    Only regular files are read. A mapped file may be a device, and by now another file may have its path, such as a
-    FIFO: reading these may wait without end, and takes data away from their other readers.
+    Only regular files are read. A mapped file may be a device, and another file, such as a FIFO, may have its path by
+    now. Reading those may block forever, and takes data away from their other readers.
     """
     try:
         with open(path, "rb", opener=_open) as file:
@@ -62,11 +65,11 @@ def is_go(path: str) -> bool:
                 return False
             return any(note == (b"Go\0\0", _GO_BUILD_ID) for note in _notes(file))
     except (OSError, OverflowError, ValueError):
-        return False  # a file that is gone or cannot be opened, offsets beyond any file
+        return False  # the file is gone or cannot be opened, or an offset is too large
 
 
 def others(address: int) -> list[str]:
-    """The files in this process that hold a Go runtime, but for the one that address lies in."""
+    """Returns the files mapped by this process that contain a Go runtime, without the file that `address` belongs to."""
     own, files = None, {}
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
@@ -80,16 +83,16 @@ def others(address: int) -> list[str]:
                     own = identity
                 files.setdefault(identity, fields[5])
     except OSError:
-        return []  # no such thing here
+        return []  # this system has no /proc
     return [path for identity, path in files.items() if identity != own and is_go(path)]
 
 
 def warn(address: int) -> None:
-    """Warns if the process has a Go runtime beside the one of the library that address lies in."""
+    """Warns if the process has a Go runtime other than that of the library that `address` belongs to."""
     if found := others(address):
         warnings.warn(
-            f"dlbridge: another Go runtime is in this process, that of {', '.join(found)}. Go supports one; to have "
-            "one, build that library with the package bridge/capi of dlbridge in it, and give its path to dlbridge.load",
+            f"dlbridge: another Go runtime is in this process, that of {', '.join(found)}. Go supports only one. To have "
+            "only one, build that library with the package bridge/capi of dlbridge in it, and pass its path to dlbridge.load",
             RuntimeWarning,
             stacklevel=2,
         )

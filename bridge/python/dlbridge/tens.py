@@ -1,11 +1,11 @@
 """ZIO messages and the tensors in them (the TENS form).
 
 A message is a sequence of frames: a prefix (level, form, label), a header (origin, granule, seqno) and
-payload parts. A label that is a JSON object with the attribute TENS describes tensors, whose elements
-are the parts. Nothing here copies a payload on the way in: tensors alias the frames.
+payload parts. If the label is a JSON object with the attribute TENS, it describes tensors, whose elements
+are in the parts. Decoding never copies a payload: the tensors alias the frames.
 
-The work is done by the Go library, loaded on first use (`dlbridge.load`). In a forked child of a
-process that has loaded it, every function is a RuntimeError.
+The functions call the Go library, which is loaded on first use (see `dlbridge.load`). In a forked child of a
+process that has loaded the library they raise RuntimeError.
 """
 
 from __future__ import annotations
@@ -21,33 +21,36 @@ from . import _core
 from ._core import Tensor
 from ._elements import LIMIT, limit_of
 
-__all__ = ["Message", "decode", "encode", "pack", "parse", "unpack"]
+__all__ = ["Message", "decode", "decode_frames", "encode", "encode_frames"]
 
 
 _UNREAD: Any = object()
 _MAX_DEPTH = 256  # Go: tens.MaxDepth
 _TOO_DEEP = f"dlbridge: label: arrays and objects are nested more than {_MAX_DEPTH} levels deep"
-_NO_STACK = "dlbridge: {}: the caller has left no stack to read it: read it before the recursion"
+_NO_STACK = "dlbridge: {}: not enough stack is left to decode it; read it before the recursion"
 
 
 class Message:
-    """A ZIO message. What is JSON in it is read when it is first asked for.
+    """A ZIO message. Its JSON is decoded on the first access to `label`, `metadata` or `tensor_metadata`.
 
     Attributes:
         level: 0 to 8.
-        form: four bytes, such as b"TENS"; given shorter, it is padded with spaces.
-        label: the label as a dict, or None where it is no JSON object (or has an integer of more digits
-            than Python reads, sys.get_int_max_str_digits). ValueError where it is nested more than 256 levels deep.
+        form: four bytes, such as b"TENS". A shorter form is padded with spaces.
+        label: the label as a dict. It is None if the label is not a JSON object, or has an integer with more digits
+            than Python converts (sys.get_int_max_str_digits). A label that is nested more than 256 levels deep raises
+            ValueError.
         label_bytes: the label as it is in the message.
-        origin, granule, seqno: unsigned numbers of 64 bits.
-        parts: memoryviews of the payload parts. Those of a message that was read alias its frames.
-        tensors: the tensors of the label, each on the memory of its part, read-only exactly when that
-            frame's buffer is. Empty for a message that was made of its fields, or only parsed.
-        metadata: the attribute `metadata` of TENS, None where absent.
-        tensor_metadata: that of each tensor. Both are a ValueError where an integer has too many digits.
+        origin, granule, seqno: unsigned 64-bit integers.
+        parts: memoryviews of the payload parts. The parts of a decoded message alias its frames.
+        tensors: the tensors that the label describes, each on the memory of its part. A tensor is read-only exactly
+            when the buffer of its frame is. The list is empty for a message that was made from its fields, or was
+            decoded with message_only=True.
+        metadata: the attribute `metadata` of TENS, or None.
+        tensor_metadata: the metadata of each tensor, or None. Both attributes raise ValueError if an integer has too
+            many digits.
 
-    Reading label and metadata takes little stack, however deep they are nested; a caller that has less is told by a
-    ValueError.
+    The label and the metadata need little stack, however deep they are nested. If even that is not left, accessing them
+    raises ValueError.
     """
 
     __slots__ = (
@@ -125,8 +128,8 @@ class Message:
         return self._tensor_metadata
 
     def frames(self) -> list[memoryview]:
-        """Frames of the message, ready to be sent: prefix, header, and the parts, which alias ours."""
-        return _core.message_make(
+        """Returns the frames of the message, ready to be sent: prefix, header and the parts, which are not copied."""
+        return _core.tens_encode_parts(
             self.level, self.form, self.label_bytes, self.origin, self.granule, self.seqno, self.parts
         )
 
@@ -137,25 +140,20 @@ class Message:
         )
 
 
-def decode(frames: Sequence[Any]) -> Message:
-    """Read a message and its tensors. `frames`: bytes-like objects, prefix and header first.
+def decode(frames: Sequence[Any], *, message_only: bool = False) -> Message:
+    """Decodes a message and its tensors. `frames` are bytes-like objects: prefix, header, payload parts.
 
-    The tensors take at most 40 times the memory of the label, and the parts 32 times that of the frames,
-    each of which counts as 44 bytes beside its own.
+    A message of the form TENS must have a label that describes tensors. A message of another form whose label does
+    not describe tensors has none. With `message_only` the label is not decoded, and the message has no tensors.
 
-    Under the form TENS the label must describe tensors; under any other form a message whose label does
-    not has none.
+    The tensors take at most 40 times the memory of the label. The parts take at most 32 times the memory of the
+    frames, where each frame counts as 44 bytes more than its size.
 
-    Ownership: the frames' buffers are held until the parts and tensors made of them, and everything
-    exported from those, are gone. Errors: ValueError for a malformed message,
-    and for a data type that DLPack cannot carry; no frame is held then.
+    Ownership: the buffers of the frames are held until the parts and tensors, and everything exported from them, are
+    gone. Errors: ValueError for a malformed message, and for a data type that DLPack cannot carry; after an error no
+    buffer is held.
     """
-    return _message(_core.message_decode(frames, False))
-
-
-def parse(frames: Sequence[Any]) -> Message:
-    """Read a message without looking at its label: it has no tensors. Otherwise as `decode`."""
-    return _message(_core.message_decode(frames, True))
+    return _message(_core.tens_decode(frames, message_only))
 
 
 def encode(
@@ -170,21 +168,22 @@ def encode(
     granule: int = 0,
     seqno: int = 0,
 ) -> list[memoryview]:
-    """Write tensors as a message: its frames, memoryviews of format B.
+    """Encodes tensors as a message, and returns its frames as memoryviews of format B.
 
-    `tensors`: any DLPack producers. Row-major, permuted and reversed ones without gaps are not copied:
-    their memory is the payload part; others are compacted. `metadata` and `tensor_metadata` (one for
-    each tensor, or None) are what JSON can say. `label`: further attributes of the label, a JSON object.
+    `tensors` are any DLPack producers. A tensor without gaps that is row-major, permuted or reversed is not copied:
+    its memory becomes the payload part. Any other tensor is copied into a compact part. `metadata`, and each item of
+    `tensor_metadata`, is a mapping that JSON can represent, or None. `label` is a JSON object with further attributes
+    of the label.
 
-    Ownership: the tensors' memory is held while a frame on it is in use. Errors: BufferError for
-    tensors that the host cannot read, ValueError or TypeError for what JSON or the header cannot say.
+    Ownership: the memory of a tensor is held while a frame on it is in use. Errors: BufferError for a tensor that the
+    host cannot read; ValueError or TypeError for a value that JSON or the header cannot represent.
     """
     if hasattr(tensors, "__dlpack__"):
-        raise TypeError(f"dlbridge: encode takes a sequence of tensors, not one {type(tensors)!r}: put it in a list")
+        raise TypeError(f"dlbridge: encode takes a sequence of tensors, not a single {type(tensors)!r}: put it in a list")
     producers = list(tensors)
     each = [None] * len(producers) if tensor_metadata is None else list(tensor_metadata)
     four = _form(form)
-    frames = _core.message_encode(
+    frames = _core.tens_encode(
         operator.index(level),
         four,
         None if label is None else _label(label),
@@ -195,23 +194,23 @@ def encode(
         tuple(producers),
         tuple(None if item is None else _json(item) for item in each),
     )
-    if four == bytes(4):  # which stands for "TENS" in C
+    if four == bytes(4):  # in C this form means "TENS"
         frames[0][4:8] = four
     return frames
 
 
-def pack(frames: Sequence[Any]) -> bytes:
-    """The single-part form of a message's frames. Errors: ValueError where they are no message."""
-    return _core.message_pack(frames)
+def encode_frames(frames: Sequence[Any]) -> bytes:
+    """Returns the single-part form of the frames of a message. Errors: ValueError if they are not a message."""
+    return _core.tens_encode_frames(frames)
 
 
-def unpack(data: Any, *, limit: int = LIMIT) -> list[memoryview]:
-    """The frames of a message in single-part form; payloads alias `data`, a bytes-like object.
+def decode_frames(data: Any, *, limit: int = LIMIT) -> list[memoryview]:
+    """Returns the frames of a message in single-part form. They alias `data`, a bytes-like object.
 
-    The memoryviews may take 32 times the memory of `data`, and `limit` bytes beyond that. Those of empty frames are
-    the same object. Errors: ValueError where `data` is no message, or has frames that take more memory.
+    The memoryviews may take 32 times the memory of `data`, and `limit` bytes more. All empty frames are the same
+    memoryview. Errors: ValueError if `data` is not a message, or if its frames exceed the limit.
     """
-    return _core.message_unpack(data, limit_of(limit))
+    return _core.tens_decode_frames(data, limit_of(limit))
 
 
 def _message(read: tuple[Any, ...]) -> Message:
@@ -248,8 +247,8 @@ def _json(value: Mapping[str, Any], what: str = "metadata or label") -> bytes:
     try:
         return json.dumps(dict(value), allow_nan=False, separators=(",", ":")).encode()
     except RecursionError:
-        raise ValueError(f"dlbridge: {what} is nested too deep, or the caller has left no stack to write it") from None
-    except (TypeError, ValueError) as error:  # or of a class of theirs, which may not take a text
+        raise ValueError(f"dlbridge: {what} is nested too deep, or not enough stack is left to encode it") from None
+    except (TypeError, ValueError) as error:  # or a subclass, whose constructor may not take a string
         raise (TypeError if isinstance(error, TypeError) else ValueError)(f"dlbridge: {what}: {error}") from error
 
 
@@ -271,7 +270,7 @@ def _bytes_view(part: Any) -> memoryview:
 
 
 def _loads(text: bytes | None) -> Any:
-    """What metadata says, which the codec has checked. Python does not read integers of any length."""
+    """Decodes metadata, which the Go library has checked. Python does not convert integers of any length."""
     if text is None:
         return None
     try:
@@ -298,7 +297,10 @@ class _DeepError(ValueError):
 
 
 def _object(label: bytes, checked: bool) -> dict[str, Any] | None:
-    """The JSON object that a label is, as strictly as the codec reads it, or has if checked; None for anything else."""
+    """Returns the JSON object of a label, or None for any other text.
+
+    The rules are those of the Go library, which has applied them already to a label that is `checked`.
+    """
     try:
         text = label.decode()
         deep = text.count("[") + text.count("{") > _MAX_DEPTH
@@ -307,7 +309,7 @@ def _object(label: bytes, checked: bool) -> dict[str, Any] | None:
         except (RecursionError, ValueError) as error:
             if isinstance(error, ValueError) and not deep:
                 return None
-            value = _read_value(text)  # which says whether a label is nested too deep before it goes wrong
+            value = _read_value(text)  # reports deep nesting before any other error
         if not checked:
             if deep:
                 _check_depth(value)
@@ -321,11 +323,11 @@ def _object(label: bytes, checked: bool) -> dict[str, Any] | None:
 
 
 _ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F])|.)")
-"""An escape, or two of a pair of surrogates. A surrogate without the other is a group; other readers refuse it."""
+"""An escape, or the two escapes of a surrogate pair. The group matches an unpaired surrogate, which is not valid JSON."""
 
 
 def _check_depth(value: Any) -> None:
-    containers = [iter((value,))]  # that are open, without lists of what is in them
+    containers = [iter((value,))]  # the open arrays and objects: an iterator of the values that are still to be visited
     while containers:
         for item in containers[-1]:
             if isinstance(item, (dict, list)):
@@ -344,9 +346,9 @@ _WORDS = {"true": True, "false": False, "null": None}
 
 
 def _read_value(text: str) -> Any:
-    """What a JSON text says, read without recursion, for callers with little stack left; json.loads is faster."""
-    containers: list[list[Any]] = []  # that are open: the elements of an array, or names and values by turns
-    marks = []  # what closes each of them
+    """Decodes a JSON text without recursion, for callers with little stack left. json.loads is faster."""
+    containers: list[list[Any]] = []  # the open ones: the elements of an array, or alternating names and values
+    marks = []  # the character that closes each container
     at, value, expected = 0, None, "value"
     while True:
         match = _TOKEN.match(text, at)

@@ -181,18 +181,33 @@ static int refused_keywords(void) {
   return says;
 }
 
+/* Reports whether a type has an attribute. */
+static int has(PyTypeObject *type, PyObject *name) {
+  PyObject *value = PyObject_GetAttr((PyObject *)type, name);
+  if (value == NULL) PyErr_Clear();
+  Py_XDECREF(value);
+  return value != NULL;
+}
+
+/* Replaces the AttributeError of an object without __dlpack__ by a TypeError. If the type has the attribute, the error
+ * is that of its property, and stays as it is. */
+static PyObject *raise_no_method(module_state *state, PyObject *producer) {
+  if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return NULL;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  int failed = has(Py_TYPE(producer), state->names[NAME_DLPACK]);
+  PyErr_Restore(type, value, traceback);
+  if (failed) return NULL;
+  PyErr_Clear();
+  return PyErr_Format(PyExc_TypeError, "dlbridge: from_dlpack: %R has no __dlpack__", Py_TYPE(producer));
+}
+
 /* Asks a producer for a capsule. `asked` tells whether it was told about device and copy: producers
  * from before those keywords get one more call, without any. */
 static PyObject *ask(module_state *state, PyObject *producer, const DLDevice *device, int copy,
                      int *asked) {
   PyObject *method = PyObject_GetAttr(producer, state->names[NAME_DLPACK]);
-  if (method == NULL) {
-    if (PyErr_ExceptionMatches(PyExc_AttributeError)) {
-      PyErr_Clear();
-      PyErr_Format(PyExc_TypeError, "dlbridge: from_dlpack: %R has no __dlpack__", Py_TYPE(producer));
-    }
-    return NULL;
-  }
+  if (method == NULL) return raise_no_method(state, producer);
   PyObject *keywords = Py_NewRef(state->ask), *capsule = NULL;
   if (device != NULL || copy >= 0) {
     REPLACE(keywords, PyDict_Copy(state->ask));
@@ -236,13 +251,6 @@ static const DLPackExchangeAPI *own_api(PyTypeObject *type) {
   while (api != NULL && api->header.version.major != DLPACK_MAJOR_VERSION)
     api = (const DLPackExchangeAPI *)api->header.prev_api;
   return api == NULL || api->managed_tensor_from_py_object_no_sync == NULL ? NULL : api;
-}
-
-static int has(PyTypeObject *type, PyObject *name) {
-  PyObject *value = PyObject_GetAttr((PyObject *)type, name);
-  if (value == NULL) PyErr_Clear();
-  Py_XDECREF(value);
-  return value != NULL;
 }
 
 static producer_kind kind_of(module_state *state, PyObject *producer) {

@@ -2,15 +2,22 @@
  *
  * The extension is the DLPack protocol of Python over the C core (dlpack/internal/core/core.h), without Go in it:
  *
- *   tensor.c    the type Tensor: a described view with a hold on a share
- *   producer.c  __dlpack__, capsules, the C exchange API
- *   consumer.c  from_dlpack, from_address: foreign managed tensors become Tensors
- *   wrap.c      C functions on managed tensors become Python functions on producers
- *   buffer.c    Python's buffer protocol, both ways
- *   dtype.c     names and struct letters of data types
- *   codec.c     the Go library: loading it, and the messages it reads and writes
- *   value.c     tensors and elements of Decthings and TensorFlow, by the Go library
- *   module.c    the module
+ *   tensor.c      the type Tensor: a view and a share of its memory
+ *   producer.c    __dlpack__: exports of a Tensor
+ *   capsule.c     capsules that own an export
+ *   exchange.c    the C exchange API
+ *   consumer.c    from_dlpack, from_address: foreign managed tensors become Tensors
+ *   wrap.c        C functions on managed tensors become Python functions on producers
+ *   buffer.c      Python's buffer protocol, both ways
+ *   loan.c        buffers that Python objects lend, and the end of the interpreter
+ *   dtype.c       names and struct letters of data types
+ *   library.c     the Go library: loading it, its errors and counters
+ *   frame.c       frames for the Go library, and lists of results
+ *   tens.c        ZIO messages, by the Go library
+ *   elements.c    Tensors and Elements as values of the formats
+ *   decthings.c   Decthings, by the Go library
+ *   tensorflow.c  TensorFlow, by the Go library
+ *   module.c      the module
  *
  * Ownership is the core's: a Tensor has one share of its memory, every export another. What a Python
  * object lends us is given back with the GIL taken, until the interpreter ends (see loan_end); everything else ends
@@ -126,19 +133,27 @@ void share_end(core_share *share);
 PyObject *raise_closed(void);
 PyObject *raise_status(core_status status, const char *place, const char *message);
 
-/* ---- producer.c */
+/* ---- capsule.c */
 extern const char capsule_versioned[], capsule_versioned_used[], capsule_legacy[],
     capsule_legacy_used[];
+/* Returns a capsule that owns an export of this package: a DLManagedTensorVersioned, or a DLManagedTensor if not
+ * `versioned`. Takes the export over, also after an error. NULL means that there was no memory for it. */
+PyObject *capsule_new(void *managed, int versioned);
+
+/* ---- producer.c */
 PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *tensor_dlpack_device(PyObject *self, PyObject *ignored);
-/* Lets go of what __dlpack__ was called with. */
+/* Drops the references to the arguments of earlier calls of __dlpack__. */
 void forget_arguments(void);
-/* A managed tensor on the Tensor's memory that the caller owns; NULL with an exception. */
+/* Returns a managed tensor on the Tensor's memory, which the caller owns; NULL with an exception. */
 DLManagedTensorVersioned *tensor_export(Tensor *self);
-/* The same of any producer or capsule. */
-DLManagedTensorVersioned *lend(module_state *state, PyObject *producer);
+/* The same for any producer or capsule. */
+DLManagedTensorVersioned *export_producer(module_state *state, PyObject *producer);
 PyObject *to_address(PyObject *module, PyObject *object);
+
+/* ---- exchange.c */
 PyObject *exchange_capsule(void);
+/* Registers the type whose objects the exchange API makes of managed tensors, or removes it. */
 void exchange_type(PyTypeObject *type, int live);
 
 /* ---- consumer.c */
@@ -169,11 +184,13 @@ int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags);
 void tensor_releasebuffer(PyObject *self, Py_buffer *view);
 PyObject *from_buffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
-/* Borrows the bytes of `object`; loan_end gives them back, on any thread, and frees the struct. */
+
+/* ---- loan.c */
+/* Gets the buffer of `object`. loan_end releases it, on any thread, and frees the struct. */
 Py_buffer *loan_begin(PyObject *object, int flags);
 void loan_end(void *buffer);
 int64_t live_loans(void);
-/* Has loan_end told when the interpreter ends. -1 with an exception. */
+/* Registers a function that tells loan_end when the interpreter ends. -1 with an exception. */
 int watch_end(void);
 
 /* ---- dtype.c */
@@ -185,20 +202,24 @@ const char *dtype_letter(DLDataType dtype);
 int dtype_of_format(const char *format, Py_ssize_t itemsize, DLDataType *out);
 int64_t dtype_itemsize(DLDataType dtype);
 
-/* ---- codec.c */
-PyObject *codec_load(PyObject *module, PyObject *path);
-PyObject *codec_decode(PyObject *module, PyObject *args);
-PyObject *codec_encode(PyObject *module, PyObject *args);
-PyObject *codec_make(PyObject *module, PyObject *args);
-PyObject *codec_pack(PyObject *module, PyObject *frames);
-PyObject *codec_unpack(PyObject *module, PyObject *args);
-PyObject *codec_counters(PyObject *module, PyObject *ignored);
+/* ---- library.c */
+PyObject *library_load(PyObject *module, PyObject *path);
+PyObject *library_counters(PyObject *module, PyObject *ignored);
 
-/* ---- value.c */
+/* ---- tens.c */
+PyObject *tens_decode(PyObject *module, PyObject *args);
+PyObject *tens_encode(PyObject *module, PyObject *args);
+PyObject *tens_encode_parts(PyObject *module, PyObject *args);
+PyObject *tens_encode_frames(PyObject *module, PyObject *frames);
+PyObject *tens_decode_frames(PyObject *module, PyObject *args);
+
+/* ---- decthings.c */
 PyObject *decthings_decode(PyObject *module, PyObject *args);
-PyObject *decthings_consume(PyObject *module, PyObject *args);
+PyObject *decthings_decode_batch(PyObject *module, PyObject *args);
 PyObject *decthings_encode(PyObject *module, PyObject *args);
 PyObject *decthings_check(PyObject *module, PyObject *args);
+
+/* ---- tensorflow.c */
 PyObject *tensorflow_decode(PyObject *module, PyObject *args);
 PyObject *tensorflow_encode(PyObject *module, PyObject *args);
 

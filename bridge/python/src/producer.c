@@ -1,53 +1,5 @@
+/* __dlpack__ and exports: managed tensors on the memory of a Tensor. */
 #include "extension.h"
-
-const char capsule_versioned[] = "dltensor_versioned";
-const char capsule_versioned_used[] = "used_dltensor_versioned";
-const char capsule_legacy[] = "dltensor";
-const char capsule_legacy_used[] = "used_dltensor";
-
-/* A capsule remembers the number of its export. If somebody has taken the tensor over by its address without renaming the
- * capsule, then the capsule must end neither that tensor nor a later one in the same block. */
-static void *number_of(const core_block *block) { return (void *)(uintptr_t)block->since; }
-
-static int owns(PyObject *capsule, const core_block *block) {
-  return number_of(block) == PyCapsule_GetContext(capsule) && core_block_state(block) != CORE_TAKEN;
-}
-
-/* These run wherever a capsule dies, at interpreter exit and under a pending exception too. One that was consumed has
- * another name. */
-static void capsule_end_versioned(PyObject *capsule) {
-  if (!PyCapsule_IsValid(capsule, capsule_versioned)) return;
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  DLManagedTensorVersioned *managed = PyCapsule_GetPointer(capsule, capsule_versioned);
-  if (owns(capsule, (core_block *)managed)) core_delete_versioned(managed);
-  PyErr_Restore(type, value, traceback);
-}
-
-static void capsule_end_legacy(PyObject *capsule) {
-  if (!PyCapsule_IsValid(capsule, capsule_legacy)) return;
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  DLManagedTensor *managed = PyCapsule_GetPointer(capsule, capsule_legacy);
-  if (owns(capsule, (core_block *)managed)) core_delete_legacy(managed);
-  PyErr_Restore(type, value, traceback);
-}
-
-static PyObject *versioned_capsule(DLManagedTensorVersioned *managed) {
-  if (managed == NULL) return PyErr_NoMemory();
-  PyObject *capsule = PyCapsule_New(managed, capsule_versioned, capsule_end_versioned);
-  if (capsule == NULL) core_release_versioned(managed);
-  else PyCapsule_SetContext(capsule, number_of((core_block *)managed));
-  return capsule;
-}
-
-static PyObject *legacy_capsule(DLManagedTensor *managed) {
-  if (managed == NULL) return PyErr_NoMemory();
-  PyObject *capsule = PyCapsule_New(managed, capsule_legacy, capsule_end_legacy);
-  if (capsule == NULL) core_release_legacy(managed);
-  else PyCapsule_SetContext(capsule, number_of((core_block *)managed));
-  return capsule;
-}
 
 static uint64_t export_flags(const Tensor *self) {
   return self->flags | (self->unstated ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
@@ -198,10 +150,10 @@ static PyObject *capsule_of_copy(Tensor *self, int versioned) {
   if (made == NULL) return NULL;
   PyObject *capsule = NULL;
   if (versioned)
-    capsule = versioned_capsule(
-        core_export_versioned(made->share, &made->view, made->flags | DLPACK_FLAG_BITMASK_IS_COPIED));
+    capsule = capsule_new(
+        core_export_versioned(made->share, &made->view, made->flags | DLPACK_FLAG_BITMASK_IS_COPIED), 1);
   else if (refuse_legacy(made) == 0)
-    capsule = legacy_capsule(core_export_legacy(made->share, &made->view));
+    capsule = capsule_new(core_export_legacy(made->share, &made->view), 0);
   Py_DECREF(made);
   return capsule;
 }
@@ -218,7 +170,7 @@ static PyObject *capsule_of_legacy(Tensor *self) {
     TURN_END();
   }
   UNLOCK();
-  return open ? legacy_capsule(managed) : raise_closed();
+  return open ? capsule_new(managed, 0) : raise_closed();
 }
 
 PyObject *tensor_dlpack(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
@@ -228,7 +180,7 @@ PyObject *tensor_dlpack(PyObject *op, PyObject *const *args, Py_ssize_t nargs, P
   if (asks.copy > 0) return capsule_of_copy(self, asks.versioned);
   if (!asks.versioned) return capsule_of_legacy(self);
   DLManagedTensorVersioned *managed = tensor_export(self);
-  return managed == NULL ? NULL : versioned_capsule(managed);
+  return managed == NULL ? NULL : capsule_new(managed, 1);
 }
 
 PyObject *tensor_dlpack_device(PyObject *op, PyObject *Py_UNUSED(ignored)) {
@@ -258,7 +210,7 @@ DLManagedTensorVersioned *tensor_export(Tensor *self) {
   return managed;
 }
 
-DLManagedTensorVersioned *lend(module_state *state, PyObject *producer) {
+DLManagedTensorVersioned *export_producer(module_state *state, PyObject *producer) {
   if (tensor_check(producer)) return tensor_export((Tensor *)producer);
   Tensor *tensor = consume(state, producer);
   if (tensor == NULL) return NULL;
@@ -268,128 +220,9 @@ DLManagedTensorVersioned *lend(module_state *state, PyObject *producer) {
 }
 
 PyObject *to_address(PyObject *module, PyObject *object) {
-  DLManagedTensorVersioned *managed = lend(PyModule_GetState(module), object);
+  DLManagedTensorVersioned *managed = export_producer(PyModule_GetState(module), object);
   if (managed == NULL) return NULL;
   PyObject *address = PyLong_FromVoidPtr(managed);
   if (address == NULL) core_release_versioned(managed);
   return address;
-}
-
-/* ---- the C exchange API ---------------------------------------------------------------------- */
-
-/* Managed tensors from C become objects of the last of these types: those of the modules that are alive. There are two
- * modules where a program has imported the package anew. */
-enum { LIVE = 8 };
-
-static PyTypeObject *live_types[LIVE];
-static int live_count;
-
-void exchange_type(PyTypeObject *type, int live) {
-  int kept = 0;
-  for (int i = 0; i < live_count; i++) {
-    if (live_types[i] != type) live_types[kept++] = live_types[i];
-  }
-  if (live && kept < LIVE) live_types[kept++] = type;
-  live_count = kept;
-}
-
-/* Called with or without the GIL. */
-static int exchange_alloc(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
-                          void (*set_error)(void *error_ctx, const char *kind, const char *message)) {
-  char message[MESSAGE_SIZE] = "the prototype is NULL", whole[MESSAGE_SIZE + 32];
-  core_extent extent;
-  core_status status = CORE_ERR_NULL;
-  DLTensor view;
-  *out = NULL;
-  if (prototype != NULL) {
-    view = *prototype;
-    view.byte_offset = 0;
-    view.strides = NULL;
-    status = core_check_layout(&view, 0, &extent, message, sizeof message);
-  }
-  if (status == CORE_OK && view.device.device_type != kDLCPU) {
-    status = CORE_ERR_DEVICE;
-    PyOS_snprintf(message, sizeof message, "device type %d has no allocator here",
-                  (int)view.device.device_type);
-  }
-  core_share *share = status == CORE_OK ? core_share_alloc((size_t)extent.nbytes, 0) : NULL;
-  if (share != NULL) {
-    view.data = share->data;
-    *out = core_export_versioned(share, &view, 0);
-    core_share_drop(share);
-  }
-  if (*out != NULL) return 0;
-  const char *kind = "ValueError";
-  if (status == CORE_OK) {
-    kind = "MemoryError";
-    PyOS_snprintf(message, sizeof message, "no memory for %lld bytes", (long long)extent.nbytes);
-  } else if (status == CORE_ERR_DTYPE || status == CORE_ERR_DEVICE) {
-    kind = "BufferError";
-  }
-  PyOS_snprintf(whole, sizeof whole, "dlbridge: allocate: %s", message);
-  if (set_error != NULL) set_error(error_ctx, kind, whole);
-  return -1;
-}
-
-static Tensor *exchange_object(void *object) {
-  if (object != NULL && tensor_check(object)) return object;
-  PyErr_SetString(PyExc_TypeError, "dlbridge: the C exchange API of dlbridge.Tensor takes no other type");
-  return NULL;
-}
-
-static int exchange_from_object(void *object, DLManagedTensorVersioned **out) {
-  *out = NULL;
-  Tensor *self = exchange_object(object);
-  if (self != NULL) *out = tensor_export(self);
-  return *out == NULL ? -1 : 0;
-}
-
-static int exchange_to_object(DLManagedTensorVersioned *managed, void **out) {
-  *out = NULL;
-  if (!can_be_managed((uintptr_t)managed)) {
-    PyErr_Format(PyExc_ValueError, "dlbridge: C exchange API: no managed tensor can be at %p", managed);
-    return -1;
-  }
-  if (live_count == 0) {
-    core_release_versioned(managed);
-    PyErr_SetString(PyExc_RuntimeError, "dlbridge: the module is gone");
-    return -1;
-  }
-  *out = take_over(live_types[live_count - 1], managed, "C exchange API");
-  return *out == NULL ? -1 : 0;
-}
-
-/* A bare DLTensor cannot say that its memory is read-only. */
-static int exchange_view(void *object, DLTensor *out) {
-  Tensor *self = exchange_object(object);
-  if (self == NULL) return -1;
-  if (self->share == NULL) {
-    raise_closed();
-    return -1;
-  }
-  if (tensor_read_only(self)) {
-    PyErr_SetString(PyExc_BufferError, "dlbridge: a DLTensor cannot say that its memory is read-only");
-    return -1;
-  }
-  *out = self->view;
-  return 0;
-}
-
-static int exchange_stream(DLDeviceType Py_UNUSED(device_type), int32_t Py_UNUSED(device_id),
-                           void **out) {
-  *out = NULL;
-  return 0;
-}
-
-static const DLPackExchangeAPI exchange_api = {
-    .header = {{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION}, NULL},
-    .managed_tensor_allocator = exchange_alloc,
-    .managed_tensor_from_py_object_no_sync = exchange_from_object,
-    .managed_tensor_to_py_object_no_sync = exchange_to_object,
-    .dltensor_from_py_object_no_sync = exchange_view,
-    .current_work_stream = exchange_stream,
-};
-
-PyObject *exchange_capsule(void) {
-  return PyCapsule_New((void *)&exchange_api, "dlpack_exchange_api", NULL);
 }

@@ -92,7 +92,7 @@ static void release_all(managed *shared, Py_ssize_t count) {
 static PyObject *call_directly(Function *self, module_state *state, PyObject *args, Py_ssize_t count) {
   managed shared[DIRECT], result;
   for (Py_ssize_t i = 0; i < count; i++) {
-    shared[i] = lend(state, PyTuple_GetItem(args, i));
+    shared[i] = export_producer(state, PyTuple_GetItem(args, i));
     if (shared[i] == NULL) {
       release_all(shared, i);
       return NULL;
@@ -156,7 +156,7 @@ static PyObject *pass(Function *self, module_state *state, PyObject *arg, Py_ssi
   PyObject *from_param = PyTuple_GetItem(self->arguments, index), *value = NULL;
   *shared = NULL;
   if (from_param == Py_None) {
-    *shared = lend(state, arg);
+    *shared = export_producer(state, arg);
     PyObject *address = *shared == NULL ? NULL : PyLong_FromVoidPtr(*shared);
     if (address != NULL) value = PyObject_CallFunctionObjArgs(self->pointer, address, NULL);
     Py_XDECREF(address);

@@ -57,9 +57,9 @@ def test_a_buffer_lies_where_memory_can_be(address, size):
     "decode",
     [
         lambda frame: dlbridge.tens.decode([frame]),
-        lambda frame: dlbridge.tens.unpack(frame),
+        lambda frame: dlbridge.tens.decode_frames(frame),
         lambda frame: dlbridge.decthings.decode(frame),
-        lambda frame: list(dlbridge.decthings.iter(frame)),
+        lambda frame: list(dlbridge.decthings.decode_all(frame)),
         lambda frame: dlbridge.tensorflow.decode(frame),
     ],
     ids="tens unpack decthings stream tensorflow".split(),

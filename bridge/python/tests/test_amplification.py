@@ -28,11 +28,11 @@ go.capiAllocated.restype = ctypes.c_uint64
 dlbridge.load(sys.argv[1])
 decoders = {
     "decthings": lambda data, options: decthings.decode(data, **options),
-    "iter": lambda data, options: next(decthings.iter(data, **options)),
+    "iter": lambda data, options: next(decthings.decode_all(data, **options)),
     "tensorflow": lambda data, options: tensorflow.decode(data, **options),
-    "unpack": lambda data, options: tens.unpack(data, **options),
+    "unpack": lambda data, options: tens.decode_frames(data, **options),
     "message": lambda data, options: tens.decode(data),
-    "parse": lambda data, options: tens.parse(data),
+    "parse": lambda data, options: tens.decode(data, message_only=True),
     "label": lambda data, options: data.label,
     "metadata": lambda data, options: (data.metadata, data.tensor_metadata),
 }
@@ -47,7 +47,7 @@ def measure(decode, data, options):
     return count.count_most() - used + go.capiAllocated() - allocated, status
 def frames(data):
     try:
-        return [bytes(frame) for frame in tens.unpack(data, limit=1 << 40)]
+        return [bytes(frame) for frame in tens.decode_frames(data, limit=1 << 40)]
     except ValueError:
         return []
 gc.disable()
@@ -394,16 +394,16 @@ def test_the_limit_says_how_to_go_on():
     with pytest.raises(ValueError, match="limit= allows more"):
         decthings.decode(data, limit=0)
     with pytest.raises(ValueError, match="limit= allows more"):
-        next(decthings.iter(data, limit=0))
+        next(decthings.decode_all(data, limit=0))
     assert len(decthings.decode(data, limit=10_000 * 300).values) == 10_000
     with pytest.raises(ValueError, match="more memory than is allowed"):
         tensorflow.decode(proto(STRING, 1000), limit=23_999)
     assert len(tensorflow.decode(proto(STRING, 1000), limit=24_000).values) == 1000
     frames = packed(label("")) + b"\1x" * 10_000
     with pytest.raises(ValueError, match="limit= allows more"):
-        tens.unpack(frames, limit=0)
-    assert len(tens.unpack(frames)) == 10_002
-    for decode in [decthings.decode, tensorflow.decode, tens.unpack, decthings.iter]:
+        tens.decode_frames(frames, limit=0)
+    assert len(tens.decode_frames(frames)) == 10_002
+    for decode in [decthings.decode, tensorflow.decode, tens.decode_frames, decthings.decode_all]:
         with pytest.raises(ValueError, match="negative"):
             decode(data, limit=-1)
         with pytest.raises(TypeError):

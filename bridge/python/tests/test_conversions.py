@@ -14,7 +14,7 @@ from dlbridge import Elements, decthings, tens, tensorflow
 pytestmark = pytest.mark.usefixtures("nothing_left_alive_in_go")
 
 FORMATS = {
-    "TENS": (lambda t: tens.pack(tens.encode([t])), lambda data: tens.decode(tens.unpack(data)).tensors[0]),
+    "TENS": (lambda t: tens.encode_frames(tens.encode([t])), lambda data: tens.decode(tens.decode_frames(data)).tensors[0]),
     "Decthings": (decthings.encode, decthings.decode),
     "TensorFlow's TensorProto": (tensorflow.encode, tensorflow.decode),
 }

@@ -106,7 +106,7 @@ def test_every_vector_is_read_and_written_byte_for_byte(vector, dialect, name):
     check(got, vector)
     assert decthings.encode(got, dialect=dialect) == data
     assert decthings.encode(value_of(vector), dialect=dialect) == data
-    assert len(list(decthings.iter(data, dialect=dialect))) == 1
+    assert len(list(decthings.decode_all(data, dialect=dialect))) == 1
     for n in range(min(len(data), 300)):
         with pytest.raises(ValueError, match="dlbridge: decthings: byte"):
             decthings.decode(data[:n], dialect=dialect)
@@ -116,7 +116,7 @@ def test_every_vector_is_read_and_written_byte_for_byte(vector, dialect, name):
 def test_streams_are_read_tensor_by_tensor(stream):
     by_id = {vector["id"]: vector for vector in MANIFEST["tensors"]}
     data, dialect = read(stream["file"]), stream["dialect"]
-    got = list(decthings.iter(data, dialect=dialect))
+    got = list(decthings.decode_all(data, dialect=dialect))
     assert len(got) == len(stream["tensors"])
     for value, name in zip(got, stream["tensors"]):
         check(value, by_id[name])
@@ -132,7 +132,7 @@ def test_malformed_vectors_are_refused(vector, dialect):
     data = read(vector["file"])
     with pytest.raises(ValueError, match=r"dlbridge: decthings: byte \d+: "):
         decthings.decode(data, dialect=dialect)
-    values = decthings.iter(data, dialect=dialect)
+    values = decthings.decode_all(data, dialect=dialect)
     if vector["expect"] == "trailing":
         first = next(values)
         assert decthings.encode(first, dialect=dialect) == data[: vector["value"]["consumed"]]
@@ -277,7 +277,7 @@ def test_copies_and_refusals_hold_nothing():
     tensor = decthings.decode(room)
     room.append(0)
     assert np.from_dlpack(tensor).tolist() == [0, 1, 2]
-    for call in (decthings.decode, lambda data: list(decthings.iter(data))):
+    for call in (decthings.decode, lambda data: list(decthings.decode_all(data))):
         with pytest.raises(ValueError):
             call(room)
         gc.collect()
@@ -316,7 +316,7 @@ def test_data_is_anything_with_contiguous_bytes(kind):
     data = decthings.encode(np.arange(6, dtype=np.int16).reshape(2, 3))
     given = kind(data, np.uint8) if kind is np.frombuffer else kind(data)
     assert np.from_dlpack(decthings.decode(given)).sum() == 15
-    assert [np.from_dlpack(t).sum() for t in decthings.iter(given)] == [15]
+    assert [np.from_dlpack(t).sum() for t in decthings.decode_all(given)] == [15]
     for wrong in (np.frombuffer(data, np.uint8)[::2], memoryview(data)[::-1]):
         with pytest.raises((BufferError, ValueError)):
             decthings.decode(wrong)
@@ -393,8 +393,8 @@ STRING = Elements("string", (1,), ["x"])
         (lambda: decthings.decode(b"\x0d\0\1", dialect=1), ValueError),
         (lambda: decthings.decode(b"\x0d\0\1", dialect=["doc"]), TypeError),
         (lambda: decthings.decode(b"\x0d\0\1", dialect="DOC"), ValueError),
-        (lambda: decthings.iter("text"), TypeError),
-        (lambda: decthings.iter(b"", dialect="json"), ValueError),
+        (lambda: decthings.decode_all("text"), TypeError),
+        (lambda: decthings.decode_all(b"", dialect="json"), ValueError),
         (lambda: decthings.encode(STRING, dialect=""), ValueError),
         (lambda: decthings.encode([1, 2]), TypeError),
         (lambda: decthings.encode("text"), TypeError),
@@ -450,7 +450,7 @@ def test_a_stream_goes_on_over_many_calls():
     arrays.append(rng.random(100_000))
     arrays += [np.uint8(7).reshape((1,) * 64)] * 20
     data = b"".join(map(decthings.encode, arrays))
-    for got, a in itertools.zip_longest(decthings.iter(data), arrays):
+    for got, a in itertools.zip_longest(decthings.decode_all(data), arrays):
         assert got.dtype == a.dtype.name
         np.testing.assert_array_equal(np.from_dlpack(got), a)
 
@@ -459,7 +459,7 @@ def test_a_stream_goes_on_over_many_calls():
 def test_iter_gives_what_stands_before_a_tensor_over_the_limit(before):
     good = decthings.encode(np.arange(3, dtype=np.uint8))
     large = decthings.encode(Elements("binary", (20000,), [b"x"] * 20000))  # as many memoryviews
-    tensors = decthings.iter(good * before + large + good, limit=0)
+    tensors = decthings.decode_all(good * before + large + good, limit=0)
     for _ in range(before):
         assert np.asarray(next(tensors)).tolist() == [0, 1, 2]
     with pytest.raises(ValueError, match="limit="):
@@ -481,12 +481,12 @@ def test_iter_passes_on_what_interrupts_it(monkeypatch):
     data = decthings.encode(Elements("string", (1,), ["x"])) * 10
     monkeypatch.setattr(Elements, "__init__", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        list(decthings.iter(data))
+        list(decthings.decode_all(data))
 
 
 def test_iter_reads_no_further_than_it_is_asked():
     good = decthings.encode(np.arange(4, dtype=np.int8))
-    values = decthings.iter(good * 300 + b"\x0d\x00\x02" + good)
+    values = decthings.decode_all(good * 300 + b"\x0d\x00\x02" + good)
     for _ in range(300):
         assert np.from_dlpack(next(values)).tolist() == [0, 1, 2, 3]
     with pytest.raises(ValueError, match=rf"dlbridge: decthings: byte {300 * len(good) + 2}: element 0 is the boolean 2"):
@@ -496,7 +496,7 @@ def test_iter_reads_no_further_than_it_is_asked():
 
 def test_iter_holds_its_buffer_until_it_ends():
     room = bytearray(decthings.encode(np.arange(4, dtype=np.int8)) * 3)
-    values = decthings.iter(room)
+    values = decthings.decode_all(room)
     with pytest.raises(BufferError):
         room.append(0)
     first = next(values)
@@ -511,7 +511,7 @@ def test_iter_holds_its_buffer_until_it_ends():
 
 def test_large_tensors_of_a_stream_are_copied_one_at_a_time():
     data = decthings.encode(np.zeros(1 << 18, np.float64)) * 16  # two megabytes each, never aligned
-    for n, _tensor in enumerate(decthings.iter(data), 1):
+    for n, _tensor in enumerate(decthings.decode_all(data), 1):
         assert dlbridge.counters()["imports"] <= 3
     assert n == 16
 
@@ -527,7 +527,7 @@ def test_threads_read_and_write():
             a, e = np.full((50, 20), n, np.int32), Elements("binary", (2,), [b"x" * n, b""])
             for _ in range(100):
                 data = decthings.encode(a.T) + decthings.encode(e)
-                tensor, elements = decthings.iter(data)
+                tensor, elements = decthings.decode_all(data)
                 assert np.from_dlpack(tensor)[19, 49] == n and elements == e
         except BaseException as error:
             errors.append(error)
@@ -548,7 +548,7 @@ def test_values_and_refusals_do_not_leak():
     def work(times):
         for _ in range(times):
             data = decthings.encode(a) + decthings.encode(elements)
-            assert len(list(decthings.iter(data))) == 2
+            assert len(list(decthings.decode_all(data))) == 2
             decthings.check({"shape": [-1], "allowedTypes": ["f64"]}, a)
             for refused in (
                 lambda data=data: decthings.decode(data),
@@ -577,7 +577,7 @@ def test_g60_calls_in_a_forked_child_raise_at_once():
         data = decthings.encode(np.arange(4, dtype=np.int8))
         binary = decthings.encode(Elements("binary", (1,), [b"x"]))
         tensor, elements = decthings.decode(data), decthings.decode(binary)
-        values = decthings.iter(data)
+        values = decthings.decode_all(data)
         warnings.simplefilter("ignore")  # of later Pythons, about threads and fork
         child = os.fork()
         if child == 0:

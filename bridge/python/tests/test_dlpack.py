@@ -1147,3 +1147,18 @@ def test_g47_tvm_ffi_calls_with_and_returns_our_tensors():
     back = echo(t)
     assert isinstance(back, dlbridge.Tensor)
     assert back.data_ptr == t.data_ptr
+
+
+def test_an_attribute_error_of_the_property_dlpack_is_passed_on():
+    class Broken:
+        @property
+        def __dlpack__(self):
+            raise AttributeError("the buffer is not allocated yet")
+
+    class Without:
+        pass
+
+    with pytest.raises(AttributeError, match="the buffer is not allocated yet"):
+        dlbridge.from_dlpack(Broken())
+    with pytest.raises(TypeError, match="has no __dlpack__"):
+        dlbridge.from_dlpack(Without())

@@ -23,7 +23,7 @@ OPERATIONS = """
     tensor = dlbridge.from_buffer(data)
     shape = (3, 4)
     frames = [bytes(frame) for frame in tens.encode([numbers], metadata={"a": [1]})]
-    packed = tens.pack(frames)
+    packed = tens.encode_frames(frames)
     text = Elements("string", (2,), ["one", "two"])
     media = Elements("image", (1,), [("png", b"bytes")])
     text_bytes, media_bytes, number_bytes = map(decthings.encode, (text, media, numbers))
@@ -47,14 +47,14 @@ OPERATIONS = """
         "counters": lambda: dlbridge.counters(),
         "tens.encode": lambda: tens.encode([numbers, numbers[::2]], metadata={"a": [1]}),
         "tens.decode": lambda: tens.decode(frames).tensors,
-        "tens.parse": lambda: tens.parse(frames).parts,
-        "tens.pack": lambda: tens.pack(frames),
-        "tens.unpack": lambda: tens.unpack(packed),
+        "tens.decode, message_only": lambda: tens.decode(frames, message_only=True).parts,
+        "tens.encode_frames": lambda: tens.encode_frames(frames),
+        "tens.decode_frames": lambda: tens.decode_frames(packed),
         "decthings.encode": lambda: decthings.encode(numbers),
         "decthings.encode of elements": lambda: (decthings.encode(text), decthings.encode(media)),
         "decthings.decode": lambda: decthings.decode(number_bytes),
         "decthings.decode of elements": lambda: (decthings.decode(text_bytes), decthings.decode(media_bytes)),
-        "decthings.iter": lambda: list(decthings.iter(number_bytes + text_bytes + number_bytes)),
+        "decthings.decode_all": lambda: list(decthings.decode_all(number_bytes + text_bytes + number_bytes)),
         "decthings.check": lambda: decthings.check(rules, numbers),
         "tensorflow.encode": lambda: tensorflow.encode(numbers),
         "tensorflow.decode": lambda: tensorflow.decode(proto),
@@ -142,7 +142,7 @@ def test_every_operation_works_without_file_descriptors():
 
 def test_failed_allocations_are_memory_errors_and_leave_nothing(tmp_path):
     """Each allocation of each operation fails once: those of Python, of the extension and of the Go library."""
-    source, preload = pathlib.Path(__file__).with_name("memory.c"), tmp_path / "memory.so"
+    source, preload = pathlib.Path(__file__).with_name("failing_malloc.c"), tmp_path / "failing_malloc.so"
     subprocess.run(
         [*os.environ.get("CC", "cc").split(), "-std=gnu11", "-O1", "-g", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror",
          str(source), "-o", str(preload), "-ldl"],

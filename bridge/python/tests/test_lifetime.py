@@ -377,12 +377,12 @@ def test_g06_foreign_threads_delete_while_their_tensors_end(c):
 
 @pytest.mark.parametrize("sanitizers", ["", "-fsanitize=thread", "-fsanitize=address,undefined"])
 def test_g06_deleters_race_the_one_that_takes_turns(tmp_path, sanitizers):
-    program = tmp_path / "cells"
+    program = tmp_path / "return_queue"
     here = pathlib.Path(__file__).parent
     command = [
         *os.environ.get("CC", "cc").split(), "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror",
         *sanitizers.split(), f"-I{ROOT}/include", f"-I{CORE}",
-        str(here / "cells.c"), *map(str, CORE.glob("*.c")), "-o", str(program), "-lpthread",
+        str(here / "return_queue.c"), *map(str, CORE.glob("*.c")), "-o", str(program), "-lpthread",
     ]  # fmt: skip
     subprocess.run(command, check=True)
     done = subprocess.run([program], capture_output=True, text=True, timeout=120)
@@ -903,10 +903,10 @@ def test_the_extension_has_no_go_in_it():
     [
         ("decthings.encode(Elements('binary', (N,), [b'x'] * N))", "decthings.decode(data).values"),
         ("decthings.encode(Elements('image', (N,), [('png', b'x')] * N))", "decthings.decode(data).values"),
-        ("decthings.encode(Elements('string', (1,), ['x'])) * N", "list(decthings.iter(data))"),
+        ("decthings.encode(Elements('string', (1,), ['x'])) * N", "list(decthings.decode_all(data))"),
         ("[np.zeros(3, np.float32)] * N", "tens.encode(data)"),
         ("tens.encode([np.zeros(3, np.float32)] * N)", "tens.decode(data).tensors"),
-        ("tens.pack(tens.encode([np.zeros(3, np.float32)] * N))", "tens.unpack(data)"),
+        ("tens.encode_frames(tens.encode([np.zeros(3, np.float32)] * N))", "tens.decode_frames(data)"),
     ],
     ids=["decthings views", "decthings media", "decthings iter", "tens encode", "tens decode", "tens unpack"],
 )
@@ -947,9 +947,9 @@ def test_no_list_is_seen_while_it_is_filled(make, decode):
     ("call", "first", "rest"),
     [
         ("tens.decode({})", "frames[0]", "frames[1:]"),
-        ("tens.parse({})", "frames[0]", "frames[1:]"),
-        ("tens.pack({})", "frames[0]", "frames[1:]"),
-        ("_core.message_make(0, b'TENS', b'', 0, 0, 0, {})", "b'part'", "[b'part'] * 9"),
+        ("tens.decode({}, message_only=True)", "frames[0]", "frames[1:]"),
+        ("tens.encode_frames({})", "frames[0]", "frames[1:]"),
+        ("_core.tens_encode_parts(0, b'TENS', b'', 0, 0, 0, {})", "b'part'", "[b'part'] * 9"),
         ("decthings.encode(elements('binary', (9,), {}))", "b'abc'", "[b'abc'] * 8"),
         ("decthings.encode(elements('binary', {}, [b'abc'] * 9))", "9", "[1, 1]"),
         ("tensorflow.encode(elements('string', (9,), {}))", "b'abc'", "[b'abc'] * 8"),

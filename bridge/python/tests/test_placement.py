@@ -148,9 +148,9 @@ def test_operations_do_not_care_where_memory_lies(operation, place):
 def test_frames_are_read_wherever_they_lie(place):
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     formats = {
-        "tens": (dlbridge.tens.pack(dlbridge.tens.encode([x])), lambda f: dlbridge.tens.decode(dlbridge.tens.unpack(f)).tensors[0]),
+        "tens": (dlbridge.tens.encode_frames(dlbridge.tens.encode([x])), lambda f: dlbridge.tens.decode(dlbridge.tens.decode_frames(f)).tensors[0]),
         "decthings": (dlbridge.decthings.encode(x), dlbridge.decthings.decode),
-        "decthings, iter": (dlbridge.decthings.encode(x), lambda f: next(dlbridge.decthings.iter(f))),
+        "decthings, iter": (dlbridge.decthings.encode(x), lambda f: next(dlbridge.decthings.decode_all(f))),
         "tensorflow": (dlbridge.tensorflow.encode(x), dlbridge.tensorflow.decode),
     }
     for name, (data, decode) in formats.items():
@@ -177,8 +177,8 @@ def test_large_copies_do_not_care_where_memory_lies():
 # What the module has beside the operations above: it makes what has no memory yet, or takes no tensor.
 OTHERS = {
     "Elements", "Tensor", "counters", "decthings", "empty", "from_address", "load", "tens", "tensorflow", "wrap",
-    "decthings.Elements", "tensorflow.Elements", "decthings.check", "decthings.decode", "decthings.iter", "tensorflow.decode",
-    "tens.Message", "tens.decode", "tens.pack", "tens.parse", "tens.unpack",
+    "decthings.Elements", "tensorflow.Elements", "decthings.check", "decthings.decode", "decthings.decode_all", "tensorflow.decode",
+    "tens.Message", "tens.decode", "tens.encode_frames", "tens.decode_frames",
 }  # fmt: skip
 
 

@@ -211,7 +211,7 @@ FAILING = {
     "no such library": ("", 'dlbridge.load("/nowhere/lib.so")'),
     "no library of ours": ("", f"dlbridge.load({_core.__file__!r})"),
     "another is loaded": (f"dlbridge.load({LIBRARY!r})", 'dlbridge.load("/nowhere/lib.so")'),
-    "a codec call": (NOWHERE, "dlbridge.tens.parse([])"),
+    "a codec call": (NOWHERE, "dlbridge.tens.decode([], message_only=True)"),
 }
 
 

@@ -130,7 +130,7 @@ def untyped(vector: Vector) -> bool:
 def read(vector: Vector, kind=bytes):
     """The frames of a vector, or what unpacking its single-part form raises."""
     frames = vector.frames(kind)
-    return tens.unpack(kind(vector.packed())) if frames is None else frames
+    return tens.decode_frames(kind(vector.packed())) if frames is None else frames
 
 
 @every
@@ -138,12 +138,12 @@ def read(vector: Vector, kind=bytes):
 def test_g66_g67_g68_every_vector_is_read_as_it_says(vector, kind):
     if vector.verdict == "reject" and vector.fields["error"] in NO_MESSAGE:
         with pytest.raises(ValueError, match="dlbridge: "):
-            tens.parse(read(vector, kind))
+            tens.decode(read(vector, kind), message_only=True)
         with pytest.raises(ValueError, match="dlbridge: "):
             tens.decode(read(vector, kind))
         return
     frames = read(vector, kind)
-    message = tens.parse(frames)
+    message = tens.decode(frames, message_only=True)
     assert message.tensors == [] and message.metadata is None
     if vector.message is not None:
         check_message(message, vector.message)
@@ -170,7 +170,7 @@ def test_every_message_is_written_byte_for_byte(vector):
     frames = vector.frames()
     if vector.verdict == "reject" or vector.message is None or frames is None:
         return
-    fields, read = vector.message, tens.parse(frames)
+    fields, read = vector.message, tens.decode(frames, message_only=True)
     made = tens.Message(
         fields["level"], bytes.fromhex(fields["form_hex"]), read.label_bytes,
         int(fields["origin"]), int(fields["granule"]), int(fields["seqno"]), read.parts,
@@ -180,8 +180,8 @@ def test_every_message_is_written_byte_for_byte(vector):
         assert [bytes(f) for f in written] == frames
         for part, again in zip(read.parts, written[2:]):
             assert len(part) == 0 or address(part) == address(again)
-    packed = tens.pack(frames)
-    assert [bytes(f) for f in tens.unpack(packed)] == frames
+    packed = tens.encode_frames(frames)
+    assert [bytes(f) for f in tens.decode_frames(packed)] == frames
     encoded = vector.fields.get("encoded")
     if encoded is not None and encoded.get("canonical", True):
         assert (len(packed), sha(packed)) == (encoded["len"], encoded["sha256"])
@@ -192,12 +192,12 @@ def test_single_part_forms_are_read(vector):
     packed = vector.packed()
     if packed is None or vector.verdict == "reject":
         return
-    frames = tens.unpack(packed)
+    frames = tens.decode_frames(packed)
     base = address(packed)
     for part in frames[2:]:
         assert len(part) == 0 or base <= address(part) <= base + len(packed)
     if vector.message is not None:
-        check_message(tens.parse(frames), vector.message)
+        check_message(tens.decode(frames, message_only=True), vector.message)
 
 
 @every
@@ -322,7 +322,7 @@ def test_g74_dtypes_without_a_letter_cross_by_the_extension():
         dlbridge.from_buffer(bytearray(32), "float32x4"),
     ]
     frames = tens.encode(tensors)
-    label = tens.parse(frames).label["TENS"]["tensors"]
+    label = tens.decode(frames, message_only=True).label["TENS"]["tensors"]
     assert [t["dtype"] for t in label] == ["V"] * 4
     assert label[0]["dlpack"] == [4, 16, 1] and label[0]["word"] == 2
     again = tens.decode(frames).tensors
@@ -370,8 +370,8 @@ def test_fields_of_a_message_go_out_and_come_in():
     assert m.label["flow"] == "DAT" and json.loads(m.label_bytes) == m.label
     assert m.label is m.label and m.metadata is m.metadata and m.tensor_metadata is m.tensor_metadata
     assert all(f.format == "B" for f in frames)
-    assert tens.parse(tens.encode([], label=b'{"x":1}', form=b"A")).form == b"A   "
-    assert tens.parse(tens.encode([], label='{"x":1}')).label["x"] == 1
+    assert tens.decode(tens.encode([], label=b'{"x":1}', form=b"A"), message_only=True).form == b"A   "
+    assert tens.decode(tens.encode([], label='{"x":1}'), message_only=True).label["x"] == 1
     plain = tens.decode(tens.encode([np.zeros(2)]))
     assert (plain.level, plain.form, plain.origin, plain.metadata) == (0, b"TENS", 0, {})
     assert plain.tensor_metadata == [None]
@@ -385,7 +385,7 @@ def test_messages_are_made_of_their_fields():
     assert bytes(frames[0]) == b'ZIO2GO  {"a":[1]}' and frames[1].nbytes == 24
     assert address(frames[2]) == address(part) and frames[3].nbytes == 6
     assert not frames[2].readonly
-    back = tens.parse(frames)
+    back = tens.decode(frames, message_only=True)
     assert (back.level, back.form, back.seqno, back.label) == (2, b"GO  ", 3, {"a": [1]})
     assert "2 parts" in repr(back)
     for label in ("text", b"\xff", "[1]", '{"a":1,"a":2}', '{"a":NaN}'):
@@ -413,7 +413,7 @@ def test_producers_cannot_reach_the_tensors_being_encoded():
 
     assert len(tens.encode(iter([Clearing(), a, a]))) == 5
     with pytest.raises(TypeError):
-        _core.message_encode(0, b"TENS", None, 0, 0, 0, None, [a], [None])
+        _core.tens_encode(0, b"TENS", None, 0, 0, 0, None, [a], [None])
 
 
 def test_a_form_other_than_tens_needs_no_tensors():
@@ -441,12 +441,12 @@ def nested(levels: int) -> dict[str, object]:
         (lambda a: tens.decode([b"ZIO0TENS", "text"]), TypeError),
         (lambda a: tens.decode([]), ValueError),
         (lambda a: tens.decode([b"ZIO0TENS{}"]), ValueError),
-        (lambda a: tens.parse([b"ZIO9TENS{}", bytes(24)]), ValueError),
-        (lambda a: tens.parse([b"ZIO0TENS{}", bytes(23)]), ValueError),
-        (lambda a: tens.pack([b"nonsense", bytes(24)]), ValueError),
-        (lambda a: tens.pack(b"nonsense"), TypeError),
-        (lambda a: tens.unpack(b"\xff"), ValueError),
-        (lambda a: tens.unpack("text"), TypeError),
+        (lambda a: tens.decode([b"ZIO9TENS{}", bytes(24)], message_only=True), ValueError),
+        (lambda a: tens.decode([b"ZIO0TENS{}", bytes(23)], message_only=True), ValueError),
+        (lambda a: tens.encode_frames([b"nonsense", bytes(24)]), ValueError),
+        (lambda a: tens.encode_frames(b"nonsense"), TypeError),
+        (lambda a: tens.decode_frames(b"\xff"), ValueError),
+        (lambda a: tens.decode_frames("text"), TypeError),
         (lambda a: tens.encode([a], level=9), ValueError),
         (lambda a: tens.encode([a], level=-1), ValueError),
         (lambda a: tens.encode([a], level="0"), TypeError),
@@ -495,10 +495,10 @@ def test_a_refused_message_holds_no_frame():
 
 
 def test_cut_messages_are_refused():
-    whole = tens.pack(tens.encode([np.arange(3, dtype=np.int8)], metadata={"k": "v"}))
+    whole = tens.encode_frames(tens.encode([np.arange(3, dtype=np.int8)], metadata={"k": "v"}))
     for n in range(len(whole)):
         with pytest.raises(ValueError, match="dlbridge: "):
-            tens.decode(tens.unpack(whole[:n]))
+            tens.decode(tens.decode_frames(whole[:n]))
 
 
 def test_threads_read_and_write_messages():
@@ -528,7 +528,7 @@ def test_messages_and_refusals_do_not_leak():
     def work(times):
         for _ in range(times):
             frames = tens.encode([a, a[::2]], metadata={"k": "v"})
-            tens.decode(tens.unpack(tens.pack(frames)))
+            tens.decode(tens.decode_frames(tens.encode_frames(frames)))
             bad = [bytearray(frames[0]), *frames[1:]]
             bad[0] += b"}"
             for refused in (lambda bad=bad: tens.decode(bad), lambda: tens.encode([a, a], label="[]")):
@@ -571,7 +571,7 @@ def test_g60_codec_calls_in_a_forked_child_raise_at_once():
             status = 1
             try:
                 calls = [lambda: tens.decode(frames), lambda: tens.encode([np.zeros(2)]),
-                         lambda: tens.pack(frames), lambda: tens.unpack(b"x"), lambda: tens.parse(frames),
+                         lambda: tens.encode_frames(frames), lambda: tens.decode_frames(b"x"), lambda: tens.decode(frames, message_only=True),
                          lambda: message.frames()]
                 for call in calls:
                     try:
@@ -758,9 +758,9 @@ def test_encode_refuses_one_tensor_that_is_not_in_a_list():
 
 def test_numbers_of_the_header_may_be_numpys():
     frames = tens.encode([], level=np.int64(3), origin=np.uint64(2**64 - 1), seqno=np.int8(7))
-    message = tens.parse(frames)
+    message = tens.decode(frames, message_only=True)
     assert (message.level, message.origin, message.granule, message.seqno) == (3, 2**64 - 1, 0, 7)
-    assert tens.parse(tens.Message(level=np.int64(2)).frames()).level == 2
+    assert tens.decode(tens.Message(level=np.int64(2)).frames(), message_only=True).level == 2
     with pytest.raises(TypeError):
         tens.Message(level="a")
     with pytest.raises(TypeError):
@@ -827,7 +827,7 @@ def test_g44_errors_note_which_tensor_or_frame_is_meant():
         (lambda: tens.encode([a, [1]]), TypeError, "tensors[1]"),
         (lambda: tens.encode([np.zeros(2, ">f4")]), BufferError, "tensors[0]"),
         (lambda: tens.decode([b"ZIO0TENS", "text"]), TypeError, "frames[1]"),
-        (lambda: tens.pack([b"ZIO0TENS{}", bytes(24), gaps]), BufferError, "frames[2]"),
+        (lambda: tens.encode_frames([b"ZIO0TENS{}", bytes(24), gaps]), BufferError, "frames[2]"),
     ]:
         with pytest.raises(error) as raised:
             call()
@@ -841,11 +841,11 @@ def test_g44_errors_note_which_tensor_or_frame_is_meant():
 
 def test_a_file_that_was_cut_is_a_value_error_whose_text_is_prefixed_once(tmp_path, nothing_left_alive_in_go):
     path = tmp_path / "message"
-    path.write_bytes(tens.pack(tens.encode([np.arange(1000)])))
+    path.write_bytes(tens.encode_frames(tens.encode([np.arange(1000)])))
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as data:
         os.truncate(path, 0)
         with pytest.raises(ValueError, match=r"^dlbridge: the memory at 0x[0-9a-f]+ cannot be used$"):
-            tens.unpack(data)
+            tens.decode_frames(data)
 
 
 # ---- JSON and the caller's stack ---------------------------------------------------------------------------
@@ -905,7 +905,7 @@ def test_a_caller_without_stack_is_told_so():
                 assert left < 8, f"{what} with {left} frames left"
             assert getattr(message, what) is not None  # it may be read later
     assert said == {
-        f"dlbridge: {what}: the caller has left no stack to read it: read it before the recursion"
+        f"dlbridge: {what}: not enough stack is left to decode it; read it before the recursion"
         for what in ("label", "metadata", "tensor_metadata")
     }
 
@@ -914,7 +914,7 @@ def test_a_caller_without_stack_is_told_so():
 @pytest.mark.parametrize("left", [20, 390])
 def test_labels_are_nested_256_levels_deep_at_most(levels, left):
     frames = tens.Message(form="FLOW", label=b'{"a":' * levels + b"1" + b"}" * levels).frames()
-    message = tens.parse(frames)
+    message = tens.decode(frames, message_only=True)
     if levels <= 256:
         assert levels_of(with_frames_left(left, lambda: message.label)) == levels
         assert tens.decode(frames).tensors == []
@@ -928,10 +928,10 @@ def test_labels_are_nested_256_levels_deep_at_most(levels, left):
 
 @pytest.mark.parametrize("levels", [300, 50_000])
 def test_labels_that_are_no_json_are_nested_256_levels_deep_at_most(levels):
-    message = tens.parse(tens.Message(form="FLOW", label=b'{"a":' + b"[" * levels).frames())
+    message = tens.decode(tens.Message(form="FLOW", label=b'{"a":' + b"[" * levels).frames(), message_only=True)
     with pytest.raises(ValueError, match="^dlbridge: label: .* more than 256 levels deep$"):
         _ = message.label
-    assert tens.parse(tens.Message(form="FLOW", label=b'{"a":]' + b"[" * levels).frames()).label is None
+    assert tens.decode(tens.Message(form="FLOW", label=b'{"a":]' + b"[" * levels).frames(), message_only=True).label is None
 
 
 @pytest.mark.parametrize("text, value", [
@@ -941,7 +941,7 @@ def test_labels_that_are_no_json_are_nested_256_levels_deep_at_most(levels):
 ])  # fmt: skip
 def test_labels_with_a_lone_surrogate_are_no_json(text, value):
     for label in ('{"a":"%s"}' % text, '{"%s":0}' % text):
-        message = tens.parse(tens.Message(form="FLOW", label=label.encode()).frames())
+        message = tens.decode(tens.Message(form="FLOW", label=label.encode()).frames(), message_only=True)
         if value is None:
             assert message.label is None
         else:
@@ -1045,5 +1045,5 @@ def test_the_form_that_is_given_is_written(given, written):
     assert bytes(frames[0][4:8]) == message.form == written
     assert (message.metadata, memoryview(message.tensors[0]).tolist()) == ({"n": 1}, [0, 1, 2])
     assert message.tensors[0].data_ptr == x.ctypes.data
-    assert tens.decode(tens.unpack(tens.pack(frames))).form == written
+    assert tens.decode(tens.decode_frames(tens.encode_frames(frames))).form == written
     assert bytes(tens.Message(form=given, label=message.label_bytes, parts=[x]).frames()[0]) == bytes(frames[0])

@@ -178,7 +178,7 @@ def decthings():
     array = tensor.numpy()
 
     def iterate(rounds):
-        for _ in dlbridge.decthings.iter(data * len(rounds)):
+        for _ in dlbridge.decthings.decode_all(data * len(rounds)):
             pass
 
     def encode(rounds):

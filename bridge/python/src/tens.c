@@ -1,225 +1,13 @@
-#include "codec.h"
+/* ZIO messages and the tensors in them, encoded and decoded by the Go library.
+ *
+ * The GIL is released around calls that enter Go, whose threads may need it. The functions that read or free a message
+ * are plain C. */
+#include "library.h"
 
-#include <dlfcn.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-/* ---- the Go library --------------------------------------------------------------------------
- *
- * The GIL is let go of around calls that enter Go, whose threads may need it. What only reads a message
- * or ends it is plain C.
- */
-
-/* The library of this process: a Go runtime can be loaded once and never unloaded. */
-static library loaded;
-static char *loaded_path;
-static void *loaded_handle;
-
-/* Who holds it has not got the GIL, and calls nothing of Python. Python code may run wherever Python objects are made, for
- * the collector runs finalizers there; a finalizer that loads the library would wait for this lock on the thread that
- * holds it. */
-static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
-
-/* Why the library cannot be loaded: the exception that is raised once the lock is given back. */
-typedef struct {
-  PyObject *type; /* borrowed; NULL where nothing failed */
-  char text[6144]; /* room for a path, and for a message of the loader with another */
-} failure;
-
-__attribute__((format(printf, 3, 4))) static int fail(failure *out, PyObject *type, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  PyOS_vsnprintf(out->text, sizeof out->text, format, arguments);
-  va_end(arguments);
-  out->type = type;
-  return -1;
-}
-
-static int resolve(void *handle, const char *path, failure *why) {
-  library found;
-#define RESOLVE(name) \
-  do { \
-    void *symbol = dlsym(handle, #name); \
-    if (symbol == NULL) return fail(why, PyExc_OSError, "dlbridge: %s has no %s", path, #name); \
-    memcpy(&found.name, &symbol, sizeof symbol); \
-  } while (0);
-  FUNCTIONS(RESOLVE)
-  const char *version = found.dlb_version();
-  if (strtol(version, NULL, 10) != DLB_VERSION_MAJOR)
-    return fail(why, PyExc_OSError, "dlbridge: %s has version %s, this package needs %d.x", path, version,
-                DLB_VERSION_MAJOR);
-  loaded = found;
-  return 0;
-}
-
-/* The thread that was loading the library is not in a forked child, and half a Go runtime is of no use. */
-static int stranded;
-
-static void note_fork(void) {
-  if (pthread_mutex_trylock(&loading) == 0) {
-    pthread_mutex_unlock(&loading);
-    return;
-  }
-  loading = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-  stranded = loaded_path == NULL;
-}
-
-__attribute__((constructor)) static void watch_fork(void) { pthread_atfork(NULL, NULL, note_fork); }
-
-static const char forked[] =
-    "dlbridge: the Go library was loaded before this process was forked, and Go does not survive a fork: start the "
-    "process with multiprocessing's 'spawn' or 'forkserver'";
-
-/* Reports whether a path leads to what is no regular file. The loader would wait for a writer of a FIFO. */
-static int is_no_file(const char *path) {
-  struct stat status;
-  return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
-}
-
-/* Only symbols of the library itself are wanted: RTLD_LOCAL. */
-static int open_library(const char *path, failure *why) {
-  if (stranded) return fail(why, PyExc_RuntimeError, "%s", forked);
-  if (is_no_file(path)) return fail(why, PyExc_OSError, "dlbridge: cannot load %s: it is no regular file", path);
-  char *copy = strdup(path);
-  if (copy == NULL) return fail(why, PyExc_MemoryError, "dlbridge: load: no memory for the path");
-  void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (handle == NULL) {
-    const char *error = dlerror();
-    fail(why, PyExc_OSError,
-         "dlbridge: cannot load %s: %s (dlbridge.load or DLBRIDGE_LIBRARY say which Go library to load)", path,
-         error == NULL ? "unknown error" : error);
-  }
-  if (handle == NULL || resolve(handle, path, why) < 0) {
-    free(copy);
-    return -1;
-  }
-  loaded_handle = handle;
-  __atomic_store_n(&loaded_path, copy, __ATOMIC_RELEASE);
-  return 0;
-}
-
-static int warn_of_other_runtimes(void) {
-  PyObject *runtimes = PyImport_ImportModule("dlbridge._runtimes");
-  if (runtimes == NULL) { /* as in finalizers while the interpreter ends: the library can be used all the same */
-    PyErr_Clear();
-    return 0;
-  }
-  PyObject *none = PyObject_CallMethod(runtimes, "warn", "K", (unsigned long long)(uintptr_t)loaded.dlb_version);
-  Py_DECREF(runtimes);
-  Py_XDECREF(none);
-  return none == NULL ? -1 : 0;
-}
-
-/* $DLBRIDGE_LIBRARY, else the library beside this module. */
-static PyObject *default_path(PyObject *module) {
-  const char *given = getenv("DLBRIDGE_LIBRARY");
-  if (given != NULL && *given != '\0') return PyUnicode_DecodeFSDefault(given);
-  PyObject *file = PyModule_GetFilenameObject(module);
-  if (file == NULL) return NULL;
-  Py_ssize_t size = PyUnicode_GetLength(file);
-  Py_ssize_t slash = PyUnicode_FindChar(file, '/', 0, size, -1);
-  PyObject *folder = PyUnicode_Substring(file, 0, slash + 1);
-  Py_DECREF(file);
-  if (folder == NULL) return NULL;
-#ifdef __APPLE__
-  PyObject *path = PyUnicode_FromFormat("%U_lib/libdlbridge.dylib", folder);
-#else
-  PyObject *path = PyUnicode_FromFormat("%U_lib/libdlbridge.so", folder);
-#endif
-  Py_DECREF(folder);
-  return path;
-}
-
-/* Reports whether a path leads to the library that is loaded, by whatever name. */
-static int is_loaded_library(const char *path) {
-  if (strcmp(loaded_path, path) == 0) return 1;
-  if (is_no_file(path)) return 0;
-  void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-  if (handle != NULL) dlclose(handle); /* the library itself stays open */
-  return handle == loaded_handle;
-}
-
-/* Loads the library, unless one is loaded already. With `only`, that one must be the library at the path. */
-static int load(const char *path, int only) {
-  failure why = {0};
-  int opened = 0;
-  Py_BEGIN_ALLOW_THREADS;
-  pthread_mutex_lock(&loading);
-  if (loaded_path == NULL)
-    opened = open_library(path, &why) == 0;
-  else if (only && !is_loaded_library(path))
-    fail(&why, PyExc_RuntimeError, "dlbridge: load: %s is loaded already, a process has one Go library", loaded_path);
-  pthread_mutex_unlock(&loading);
-  Py_END_ALLOW_THREADS;
-  if (why.type != NULL) {
-    PyErr_Format(why.type, "%s", why.text);
-    return -1;
-  }
-  return opened ? warn_of_other_runtimes() : 0;
-}
-
-PyObject *codec_load(PyObject *Py_UNUSED(module), PyObject *object) {
-  PyObject *bytes;
-  if (!PyUnicode_FSConverter(object, &bytes)) return NULL;
-  int failed = load(PyBytes_AsString(bytes), 1) < 0;
-  Py_DECREF(bytes);
-  if (failed) return NULL;
-  Py_RETURN_NONE;
-}
-
-const library *get_library(PyObject *module) {
-  if (__atomic_load_n(&loaded_path, __ATOMIC_ACQUIRE) != NULL) return &loaded;
-  PyObject *path = default_path(module), *bytes = NULL;
-  if (path == NULL || !PyUnicode_FSConverter(path, &bytes)) {
-    Py_XDECREF(path);
-    return NULL;
-  }
-  int failed = load(PyBytes_AsString(bytes), 0) < 0;
-  Py_DECREF(path);
-  Py_DECREF(bytes);
-  return failed ? NULL : &loaded;
-}
-
-PyObject *raise_library(const dlb_error *error) {
-  PyObject *type = PyExc_ValueError;
-  switch (error->code) {
-    case DLB_ERROR_VERSION:
-    case DLB_ERROR_DTYPE:
-    case DLB_ERROR_DEVICE:
-    case DLB_ERROR_READONLY:
-      type = PyExc_BufferError;
-      break;
-    case DLB_ERROR_MEMORY:
-      type = PyExc_MemoryError;
-      break;
-    case DLB_ERROR_FORKED:
-      PyErr_SetString(PyExc_RuntimeError, forked);
-      return NULL;
-    case DLB_ERROR_INTERNAL:
-      type = PyExc_RuntimeError;
-      break;
-    default:
-      break;
-  }
-  static const char prefix[] = "dlbridge: "; /* of what none of its packages says */
-  const char *text = error->message;
-  if (strncmp(text, prefix, sizeof prefix - 1) == 0) text += sizeof prefix - 1;
-  return PyErr_Format(type, "dlbridge: %s", text);
-}
-
-PyObject *codec_counters(PyObject *module, PyObject *Py_UNUSED(ignored)) {
-  const library *go = get_library(module);
-  if (go == NULL) return NULL;
-  dlb_counters counts;
-  Py_BEGIN_ALLOW_THREADS;
-  go->dlb_counters_read(&counts, sizeof counts);
-  Py_END_ALLOW_THREADS;
-  return Py_BuildValue("{sLsLsLsLsK}", "exports", (long long)counts.exports, "imports",
-                       (long long)counts.imports, "messages", (long long)counts.messages, "elements",
-                       (long long)counts.elements, "double_deletes", (unsigned long long)counts.double_deletes);
-}
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 /* Notes at the exception, whoever has raised it, which of several objects it is about. */
 static void note_index(const char *what, size_t index) {
@@ -234,33 +22,12 @@ static void note_index(const char *what, size_t index) {
   PyErr_Restore(type, value, traceback);
 }
 
-/* ---- frames ---------------------------------------------------------------------------------- */
-
-int lend_frame(PyObject *object, dlb_frame *frame) {
-  Py_buffer *buffer = loan_begin(object, PyBUF_SIMPLE);
-  if (buffer == NULL) return -1;
-  *frame = (dlb_frame){.data = buffer->buf,
-                       .size = (size_t)buffer->len,
-                       .release = loan_end,
-                       .ctx = buffer,
-                       .flags = buffer->readonly ? 0 : DLB_FRAME_WRITABLE};
-  return 0;
-}
-
 static void end_frames(dlb_frame *frames, size_t count) {
   if (frames == NULL) return;
   for (size_t i = 0; i < count; i++) {
     if (frames[i].release != NULL) frames[i].release(frames[i].ctx);
   }
   free(frames);
-}
-
-PyObject *private_list(PyObject *sequence) {
-  PyObject *items = PySequence_List(sequence); /* which code of the sequence may have found meanwhile */
-  PyObject *list = items == NULL ? NULL : list_begin(0);
-  if (list != NULL && PyList_SetSlice(list, 0, 0, items) < 0) Py_CLEAR(list);
-  Py_XDECREF(items);
-  return list;
 }
 
 /* Lends a sequence of bytes-like objects. */
@@ -286,48 +53,6 @@ static int lend_frames(PyObject *sequence, const char *what, dlb_frame **out, si
   return -1;
 }
 
-PyObject *view_of_frame(module_state *state, const dlb_frame *frame) {
-  int64_t shape[1] = {(int64_t)frame->size};
-  core_extent extent = {.count = shape[0], .nbytes = shape[0], .high = shape[0], .row_major = 1};
-  DLTensor view = {.data = (void *)(uintptr_t)frame->data, .device = {kDLCPU, 0}, .ndim = 1,
-                   .dtype = {kDLUInt, 8, 1}, .shape = shape};
-  uint64_t flags = frame->flags & DLB_FRAME_WRITABLE ? 0 : DLPACK_FLAG_BITMASK_READ_ONLY;
-  core_share *share = share_begin(frame->release, frame->ctx);
-  Tensor *tensor = share == NULL ? NULL : tensor_new(state->tensor_type, &view, flags, 0, &extent);
-  if (tensor != NULL) tensor->share = share;
-  else if (share != NULL) share_end(share);
-  else if (frame->release != NULL) frame->release(frame->ctx);
-  if (tensor == NULL) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
-  PyObject *memory = PyMemoryView_FromObject((PyObject *)tensor);
-  Py_DECREF(tensor);
-  return memory;
-}
-
-PyObject *view_again(module_state *state, PyObject *object, const dlb_frame *lent) {
-  dlb_frame frame;
-  if (lend_frame(object, &frame) < 0) return NULL;
-  if (frame.size == lent->size &&
-      (frame.data == lent->data || memcmp(frame.data, lent->data, frame.size) == 0))
-    return view_of_frame(state, &frame);
-  frame.release(frame.ctx);
-  PyErr_SetString(PyExc_ValueError, "dlbridge: data has other bytes each time its buffer is asked for");
-  return NULL;
-}
-
-int has_room(size_t size, size_t input, size_t limit) {
-  size_t allowed = limit + CALL_SIZE;
-  return size <= allowed || (size - allowed) / 32 < input;
-}
-
-int check_room(const char *what, size_t count, size_t size, size_t input, size_t limit) {
-  if (has_room(size, input, limit)) return 0;
-  PyErr_Format(PyExc_ValueError,
-               "dlbridge: %zu %s take %zu bytes as Python objects, more than 32 times their %zu bytes and a limit of "
-               "%zu bytes; limit= allows more",
-               count, what, size, input, limit);
-  return -1;
-}
-
 /* The frames of a message, taken out of it. No GIL is needed. */
 static int32_t take_frames(const library *go, const dlb_message *message, dlb_frame **out, size_t *count,
                            dlb_error *error) {
@@ -346,22 +71,6 @@ static int32_t take_frames(const library *go, const dlb_message *message, dlb_fr
     }
   }
   return DLB_OK;
-}
-
-PyObject *list_begin(size_t count) {
-  PyObject *list = PyList_New((Py_ssize_t)count);
-  if (list != NULL) PyObject_GC_UnTrack(list);
-  return list;
-}
-
-void list_set(PyObject **list, size_t index, PyObject *object) {
-  if (object == NULL) Py_CLEAR(*list);
-  else PyList_SetItem(*list, (Py_ssize_t)index, object);
-}
-
-PyObject *list_end(PyObject *list) {
-  if (list != NULL) PyObject_GC_Track(list);
-  return list;
 }
 
 /* A list of memoryviews; takes over frames and array. */
@@ -553,7 +262,7 @@ static dlb_message *decode_frames(const library *go, dlb_frame *frames, size_t c
   return NULL;
 }
 
-PyObject *codec_decode(PyObject *module, PyObject *args) {
+PyObject *tens_decode(PyObject *module, PyObject *args) {
   PyObject *sequence;
   int message_only;
   if (!PyArg_ParseTuple(args, "Op", &sequence, &message_only)) return NULL;
@@ -613,7 +322,7 @@ static PyObject *slice_frames(module_state *state, const library *go, const dlb_
 }
 
 /* (data, limit) -> frames */
-PyObject *codec_unpack(PyObject *module, PyObject *args) {
+PyObject *tens_decode_frames(PyObject *module, PyObject *args) {
   PyObject *data;
   Py_ssize_t limit;
   if (!PyArg_ParseTuple(args, "On", &data, &limit)) return NULL;
@@ -624,7 +333,7 @@ PyObject *codec_unpack(PyObject *module, PyObject *args) {
   dlb_error error = {0};
   int32_t code;
   Py_BEGIN_ALLOW_THREADS;
-  code = go->dlb_message_unpack(&message, &frame, DLB_DECODE_MESSAGE_ONLY, &error);
+  code = go->dlb_message_decode_packed(&message, &frame, DLB_DECODE_MESSAGE_ONLY, &error);
   Py_END_ALLOW_THREADS;
   if (code != DLB_OK) {
     loan_end(frame.ctx);
@@ -638,7 +347,7 @@ PyObject *codec_unpack(PyObject *module, PyObject *args) {
   return list;
 }
 
-PyObject *codec_pack(PyObject *module, PyObject *sequence) {
+PyObject *tens_encode_frames(PyObject *module, PyObject *sequence) {
   const library *go = get_library(module);
   dlb_frame *frames, packed = {0};
   size_t count;
@@ -648,7 +357,7 @@ PyObject *codec_pack(PyObject *module, PyObject *sequence) {
   dlb_error error = {0};
   int32_t code;
   Py_BEGIN_ALLOW_THREADS;
-  code = go->dlb_message_pack(&packed, message, &error);
+  code = go->dlb_message_encode_packed(&packed, message, &error);
   go->dlb_message_free(message);
   Py_END_ALLOW_THREADS;
   if (code != DLB_OK) return raise_library(&error);
@@ -711,7 +420,7 @@ static int parse_bytes(PyObject *object, dlb_bytes *out) {
 }
 
 /* (level, form, label, origin, granule, seqno, parts) -> frames */
-PyObject *codec_make(PyObject *module, PyObject *args) {
+PyObject *tens_encode_parts(PyObject *module, PyObject *args) {
   PyObject *level, *form, *text, *origin, *granule, *seqno, *sequence;
   dlb_header header;
   dlb_bytes label;
@@ -726,7 +435,7 @@ PyObject *codec_make(PyObject *module, PyObject *args) {
   dlb_error error = {0};
   int32_t code;
   Py_BEGIN_ALLOW_THREADS;
-  code = go->dlb_message_make(&message, &header, label, parts, count, &error);
+  code = go->dlb_message_encode_parts(&message, &header, label, parts, count, &error);
   Py_END_ALLOW_THREADS;
   if (code != DLB_OK) {
     end_frames(parts, count);
@@ -768,7 +477,7 @@ static dlb_message_tensor *export_all(module_state *state, PyObject *producers, 
 }
 
 /* (level, form, label, origin, granule, seqno, metadata, tensors, tensor_metadata) -> frames */
-PyObject *codec_encode(PyObject *module, PyObject *args) {
+PyObject *tens_encode(PyObject *module, PyObject *args) {
   PyObject *level, *form, *text, *origin, *granule, *seqno, *whole, *producers, *metadata;
   dlb_message_fields fields = {0};
   if (!PyArg_ParseTuple(args, "OOOOOOOO!O!", &level, &form, &text, &origin, &granule, &seqno, &whole,

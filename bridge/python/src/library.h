@@ -1,6 +1,6 @@
-/* codec.h: the Go library, for the files that call it. */
-#ifndef DLBRIDGE_CODEC_H_
-#define DLBRIDGE_CODEC_H_
+/* library.h: the Go library, for the files that call it. */
+#ifndef DLBRIDGE_LIBRARY_H_
+#define DLBRIDGE_LIBRARY_H_
 
 #include "extension.h"
 
@@ -9,9 +9,9 @@
 #define FUNCTIONS(X) \
   X(dlb_version) \
   X(dlb_message_decode) \
-  X(dlb_message_unpack) \
+  X(dlb_message_decode_packed) \
   X(dlb_message_encode) \
-  X(dlb_message_make) \
+  X(dlb_message_encode_parts) \
   X(dlb_message_header) \
   X(dlb_message_label) \
   X(dlb_message_metadata) \
@@ -23,11 +23,11 @@
   X(dlb_message_copied) \
   X(dlb_message_frame_count) \
   X(dlb_message_frame) \
-  X(dlb_message_pack) \
+  X(dlb_message_encode_packed) \
   X(dlb_message_free) \
   X(dlb_elements_free) \
   X(dlb_decthings_decode) \
-  X(dlb_decthings_consume) \
+  X(dlb_decthings_decode_batch) \
   X(dlb_decthings_encode) \
   X(dlb_decthings_check) \
   X(dlb_tensorflow_decode) \

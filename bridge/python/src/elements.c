@@ -1,30 +1,14 @@
-#include "codec.h"
+/* Values of the formats: Tensors, and objects of the Python class Elements for types that DLPack lacks. The class is
+ * passed as an argument. An element is a str, bytes-like, or, in Elements of media, a tuple (format, bytes-like). */
+#include "elements.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Tensors of Decthings and TensorFlow. What DLPack has no type for is an object of the class Elements,
- * which is Python's and comes as an argument. Texts are str, media elements are tuples (format, content). */
-
-/* What the bytes of elements become: str where the type is "string" and else a memoryview on the data, or
- * bytes. */
-enum { TEXT_AND_VIEWS, BYTES };
-
-/* ---- reading --------------------------------------------------------------------------------- */
-
-typedef struct {
-  module_state *state;
-  const library *go;
-  PyObject *data;     /* the argument */
-  PyObject *elements; /* the class */
-  dlb_frame frame;    /* lent by data */
-  PyObject *view;     /* a memoryview of it, once one is needed */
-  int how;
-  size_t limit; /* beyond 32 times the bytes of a value */
-} input;
+/* ---- decoding -------------------------------------------------------------------------------- */
 
 /* The bytes of an element that lie in the frame, as a part of the memoryview. */
-static PyObject *view_of_bytes(input *in, dlb_bytes bytes) {
+static PyObject *view_of_bytes(value_input *in, dlb_bytes bytes) {
   if (in->view == NULL) in->view = view_again(in->state, in->data, &in->frame);
   if (in->view == NULL) return NULL;
   Py_ssize_t at = bytes.size == 0 ? 0 : bytes.data - (const char *)in->frame.data;
@@ -45,8 +29,8 @@ static int repeats(const dlb_elements *e, size_t i, int views) {
 
 enum { TEXTS, VIEWS, COPIES };
 
-static int objects_of(const input *in, const dlb_elements *e) {
-  if (in->how == BYTES) return COPIES;
+static int objects_of(const value_input *in, const dlb_elements *e) {
+  if (in->format->objects == BYTES) return COPIES;
   return e->type.size == 6 && memcmp(e->type.data, "string", 6) == 0 ? TEXTS : VIEWS;
 }
 
@@ -60,7 +44,7 @@ static size_t object_size(dlb_bytes value, int objects) {
 
 /* The bytes that elements take as Python objects. The answer is 0 where there are so few elements that they are within
  * the limit, whatever they are: it covers the objects, and the text in them takes at most four times its bytes. */
-static size_t size_of_elements(const input *in, const dlb_elements *e) {
+static size_t size_of_elements(const value_input *in, const dlb_elements *e) {
   size_t each = sizeof(dlb_bytes) + PLACE_SIZE;
   int media = e->formats != NULL;
   if (media) each += sizeof(dlb_bytes);
@@ -77,12 +61,12 @@ static size_t size_of_elements(const input *in, const dlb_elements *e) {
 }
 
 /* Checks that the objects of elements that have `size` bytes in the frame take no more memory than is allowed. */
-static int check_elements(const input *in, const dlb_elements *e, size_t size) {
+static int check_elements(const value_input *in, const dlb_elements *e, size_t size) {
   return check_room("elements", e->count, size_of_elements(in, e), size, in->limit);
 }
 
 /* Elements that are equal to the one before are the same object. */
-static PyObject *list_values(input *in, const dlb_elements *e) {
+static PyObject *list_values(value_input *in, const dlb_elements *e) {
   int objects = objects_of(in, e);
   PyObject *list = list_begin(e->count);
   PyObject *format = NULL, *empty = NULL;
@@ -117,7 +101,7 @@ static PyObject *list_values(input *in, const dlb_elements *e) {
 }
 
 /* Elements(type, shape, values) */
-static PyObject *elements_object(input *in, const dlb_elements *e, size_t size) {
+static PyObject *elements_object(value_input *in, const dlb_elements *e, size_t size) {
   if (check_elements(in, e, size) < 0) return NULL;
   PyObject *shape = tuple_of(e->shape, e->ndim);
   PyObject *values = shape == NULL ? NULL : list_values(in, e);
@@ -130,17 +114,21 @@ static PyObject *elements_object(input *in, const dlb_elements *e, size_t size) 
 }
 
 /* Takes the value over, whatever becomes of it. */
-static PyObject *value_object(input *in, const dlb_value *value, const char *place) {
-  if (value->tensor != NULL) return (PyObject *)take_over(in->state->tensor_type, value->tensor, place);
+PyObject *value_object(value_input *in, const dlb_value *value) {
+  if (value->tensor != NULL) return (PyObject *)take_over(in->state->tensor_type, value->tensor, in->format->name);
   PyObject *object = elements_object(in, value->elements, value->size);
   in->go->dlb_elements_free(value->elements);
   return object;
 }
 
-/* Lends the bytes of data and finds the library. */
-static int begin(PyObject *module, PyObject *data, PyObject *elements, int how, Py_ssize_t limit, input *out) {
-  *out = (input){.state = PyModule_GetState(module), .go = get_library(module), .data = data, .elements = elements,
-                 .how = how, .limit = (size_t)limit};
+int is_allowed(const value_input *in, const dlb_value *value) {
+  return value->elements == NULL || has_room(size_of_elements(in, value->elements), value->size, in->limit);
+}
+
+int input_begin(const value_format *format, PyObject *module, PyObject *data, PyObject *elements, Py_ssize_t limit,
+                value_input *out) {
+  *out = (value_input){.format = format, .state = PyModule_GetState(module), .go = get_library(module), .data = data,
+                       .elements = elements, .limit = (size_t)limit};
   if (out->go == NULL) return -1;
   if (PyUnicode_Check(data)) {
     PyErr_Format(PyExc_TypeError, "dlbridge: data must be bytes-like, not %R", Py_TYPE(data));
@@ -149,112 +137,28 @@ static int begin(PyObject *module, PyObject *data, PyObject *elements, int how, 
   return lend_frame(data, &out->frame);
 }
 
-static PyObject *decoded(input *in, int32_t code, const dlb_value *value, const dlb_error *error, const char *place) {
-  if (code != DLB_OK) {
-    loan_end(in->frame.ctx);
-    return raise_library(error);
-  }
-  PyObject *object = value_object(in, value, place);
-  Py_XDECREF(in->view);
-  return object;
-}
-
-/* (data, dialect, Elements, limit) -> Tensor or Elements */
-PyObject *decthings_decode(PyObject *module, PyObject *args) {
-  PyObject *data, *elements;
-  int dialect;
-  Py_ssize_t limit;
-  input in;
-  if (!PyArg_ParseTuple(args, "OiOn", &data, &dialect, &elements, &limit) ||
-      begin(module, data, elements, TEXT_AND_VIEWS, limit, &in) < 0)
-    return NULL;
+PyObject *value_decode(const value_format *format, PyObject *module, PyObject *data, PyObject *elements,
+                       uint64_t options, Py_ssize_t limit) {
+  value_input in;
+  if (input_begin(format, module, data, elements, limit, &in) < 0) return NULL;
   dlb_value value = {0};
   dlb_error error = {0};
   int32_t code;
   Py_BEGIN_ALLOW_THREADS;
-  code = in.go->dlb_decthings_decode(&value, &in.frame, dialect, &error);
-  Py_END_ALLOW_THREADS;
-  return decoded(&in, code, &value, &error, "decthings");
-}
-
-/* (data, Elements, limit) -> Tensor or Elements */
-PyObject *tensorflow_decode(PyObject *module, PyObject *args) {
-  PyObject *data, *elements;
-  Py_ssize_t limit;
-  input in;
-  if (!PyArg_ParseTuple(args, "OOn", &data, &elements, &limit) || begin(module, data, elements, BYTES, limit, &in) < 0)
-    return NULL;
-  uint64_t options = DLB_TENSORFLOW_LIMIT(limit > 0 ? limit : 1);
-  dlb_value value = {0};
-  dlb_error error = {0};
-  int32_t code;
-  Py_BEGIN_ALLOW_THREADS;
-  code = in.go->dlb_tensorflow_decode(&value, &in.frame, options, &error);
-  Py_END_ALLOW_THREADS;
-  return decoded(&in, code, &value, &error, "tensorflow");
-}
-
-enum { BATCH = 128 };
-
-/* A value that is over its limit is an error when its turn comes: as the first of a call. */
-static int is_allowed(const input *in, const dlb_value *value) {
-  return value->elements == NULL || has_room(size_of_elements(in, value->elements), value->size, in->limit);
-}
-
-/* (data, offset, dialect, Elements, limit) -> (list of Tensors and Elements, offset behind them); the list is empty
- * where data ends */
-PyObject *decthings_consume(PyObject *module, PyObject *args) {
-  PyObject *data, *elements;
-  Py_ssize_t offset, limit;
-  int dialect;
-  input in;
-  if (!PyArg_ParseTuple(args, "OniOn", &data, &offset, &dialect, &elements, &limit) ||
-      begin(module, data, elements, TEXT_AND_VIEWS, limit, &in) < 0)
-    return NULL;
-  dlb_value values[BATCH];
-  dlb_error error = {0};
-  int32_t code;
-  Py_BEGIN_ALLOW_THREADS;
-  code = in.go->dlb_decthings_consume(values, BATCH, &in.frame, (size_t)offset, dialect, &error);
+  code = format->decode(in.go, &value, &in.frame, options, &error);
   Py_END_ALLOW_THREADS;
   if (code != DLB_OK) {
     loan_end(in.frame.ctx);
     return raise_library(&error);
   }
-  Py_ssize_t all = 0, count = 0;
-  while (all < BATCH && values[all].size > 0) all++;
-  while (count < all && (count == 0 || is_allowed(&in, &values[count]))) offset += (Py_ssize_t)values[count++].size;
-  PyObject *list = list_begin((size_t)count);
-  PyObject *type = NULL, *exception = NULL, *traceback = NULL;
-  for (Py_ssize_t i = 0; i < all; i++) {
-    if (list != NULL && i < count) {
-      list_set(&list, (size_t)i, value_object(&in, &values[i], "decthings"));
-      continue;
-    }
-    if (list == NULL && type == NULL) PyErr_Fetch(&type, &exception, &traceback);
-    if (values[i].tensor != NULL) core_release_versioned(values[i].tensor); /* what is left has to end, too */
-    in.go->dlb_elements_free(values[i].elements);
-  }
-  if (type != NULL) PyErr_Restore(type, exception, traceback);
+  PyObject *object = value_object(&in, &value);
   Py_XDECREF(in.view);
-  list = list_end(list);
-  return list == NULL ? NULL : Py_BuildValue("(Nn)", list, offset);
+  return object;
 }
 
-/* ---- writing --------------------------------------------------------------------------------- */
+/* ---- encoding -------------------------------------------------------------------------------- */
 
-/* A value that Go can read without the GIL, and what keeps it. */
-typedef struct {
-  dlb_value value;
-  dlb_elements elements;
-  PyObject *type, *shape, *list; /* of elements, held; the lists are private ones */
-  int64_t *dims;
-  dlb_bytes *values, *formats;
-  Py_buffer *buffers;
-  size_t buffer_count;
-} output;
-
-static void end_output(output *out) {
+void output_end(value_output *out) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   if (out->value.tensor != NULL) core_release_versioned(out->value.tensor);
@@ -277,7 +181,7 @@ static int text_of(PyObject *object, dlb_bytes *out) {
 }
 
 /* The bytes of a bytes-like object, which out holds. */
-static int bytes_of(output *out, PyObject *object, size_t index, dlb_bytes *bytes) {
+static int bytes_of(value_output *out, PyObject *object, size_t index, dlb_bytes *bytes) {
   if (PyBytes_Check(object)) {
     *bytes = (dlb_bytes){PyBytes_AsString(object), (size_t)PyBytes_Size(object)};
     return 0;
@@ -303,7 +207,7 @@ static int bytes_of(output *out, PyObject *object, size_t index, dlb_bytes *byte
 }
 
 /* One element: text, which the type string alone has, bytes, or a format and bytes. */
-static int parse_element(output *out, PyObject *object, size_t index, int text) {
+static int parse_element(value_output *out, PyObject *object, size_t index, int text) {
   if (PyTuple_Check(object) && PyTuple_Size(object) == 2 && PyUnicode_Check(PyTuple_GetItem(object, 0))) {
     if (out->formats == NULL && index == 0) out->formats = calloc(out->elements.count, sizeof *out->formats);
     if (out->formats == NULL) {
@@ -324,7 +228,7 @@ static int parse_element(output *out, PyObject *object, size_t index, int text) 
   return bytes_of(out, object, index, &out->values[index]);
 }
 
-static int parse_shape(output *out, PyObject *shape) {
+static int parse_shape(value_output *out, PyObject *shape) {
   out->shape = PySequence_Check(shape) && !PyUnicode_Check(shape) ? private_list(shape) : NULL;
   if (out->shape == NULL) {
     if (!PyErr_Occurred())
@@ -353,7 +257,7 @@ static int parse_shape(output *out, PyObject *shape) {
   return 0;
 }
 
-static int parse_values(output *out, PyObject *values) {
+static int parse_values(value_output *out, PyObject *values) {
   out->list = PyUnicode_Check(values) || PyBytes_Check(values) ? NULL : private_list(values);
   if (out->list == NULL) {
     if (!PyErr_Occurred())
@@ -379,7 +283,7 @@ static int parse_values(output *out, PyObject *values) {
 /* An attribute of elements. */
 static PyObject *attribute(PyObject *object, const char *name) { return PyObject_GetAttrString(object, name); }
 
-static int parse_elements(output *out, PyObject *object, int with_values) {
+static int parse_elements(value_output *out, PyObject *object, int with_values) {
   out->type = attribute(object, "type");
   if (out->type == NULL) return -1;
   if (!PyUnicode_Check(out->type)) {
@@ -397,15 +301,14 @@ static int parse_elements(output *out, PyObject *object, int with_values) {
   return failed ? -1 : 0;
 }
 
-/* A producer, or elements. */
-static int parse_value(module_state *state, output *out, PyObject *object, PyObject *elements, int with_values) {
+int output_begin(module_state *state, value_output *out, PyObject *object, PyObject *elements, int with_values) {
   memset(out, 0, sizeof *out);
   int is_elements = PyObject_IsInstance(object, elements);
   if (is_elements < 0) return -1;
   if (is_elements) {
     out->value.elements = &out->elements;
     if (parse_elements(out, object, with_values) == 0) return 0;
-    end_output(out);
+    output_end(out);
     return -1;
   }
   Tensor *tensor = consume(state, object);
@@ -416,37 +319,24 @@ static int parse_value(module_state *state, output *out, PyObject *object, PyObj
 }
 
 /* What Elements cannot say is a wrong value; what DLPack can and a format cannot is a buffer's error. */
-static PyObject *raise_value(const output *out, const dlb_error *error) {
+static PyObject *raise_value(const value_output *out, const dlb_error *error) {
   dlb_error said = *error;
   if (out->value.elements != NULL && said.code == DLB_ERROR_DTYPE) said.code = DLB_ERROR_ARGUMENT;
   return raise_library(&said);
 }
 
-typedef struct {
-  const library *go;
-  int tensorflow;
-  int32_t dialect;
-  uint64_t options;
-} format;
-
-/* No GIL is needed. */
-static int32_t write_value(const format *f, size_t *size, void *data, size_t room, const dlb_value *value,
-                           dlb_error *error) {
-  if (f->tensorflow) return f->go->dlb_tensorflow_encode(size, data, room, value, f->options, error);
-  return f->go->dlb_decthings_encode(size, data, room, value, f->dialect, error);
-}
-
 /* The bytes of a value: small ones by way of the stack, large ones written where they stay. */
-static PyObject *encode(PyObject *module, PyObject *object, PyObject *elements, format *f) {
-  f->go = get_library(module);
-  output out;
-  if (f->go == NULL || parse_value(PyModule_GetState(module), &out, object, elements, 1) < 0) return NULL;
+PyObject *value_encode(const value_format *format, PyObject *module, PyObject *object, PyObject *elements,
+                       uint64_t options) {
+  const library *go = get_library(module);
+  value_output out;
+  if (go == NULL || output_begin(PyModule_GetState(module), &out, object, elements, 1) < 0) return NULL;
   char small[512];
   size_t size = 0, written = 0;
   dlb_error error = {0};
   int32_t code;
   Py_BEGIN_ALLOW_THREADS;
-  code = write_value(f, &size, small, sizeof small, &out.value, &error);
+  code = format->encode(go, &size, small, sizeof small, &out.value, options, &error);
   Py_END_ALLOW_THREADS;
   PyObject *bytes = NULL;
   if (code == DLB_OK) {
@@ -458,7 +348,7 @@ static PyObject *encode(PyObject *module, PyObject *object, PyObject *elements, 
     if (bytes != NULL) {
       char *data = PyBytes_AsString(bytes);
       Py_BEGIN_ALLOW_THREADS;
-      code = write_value(f, &written, data, size, &out.value, &error);
+      code = format->encode(go, &written, data, size, &out.value, options, &error);
       Py_END_ALLOW_THREADS;
       if (code != DLB_OK && code != DLB_ERROR_ROOM) raise_value(&out, &error);
       else if (written != size)
@@ -466,44 +356,6 @@ static PyObject *encode(PyObject *module, PyObject *object, PyObject *elements, 
       if (code != DLB_OK || written != size) Py_CLEAR(bytes);
     }
   }
-  end_output(&out);
+  output_end(&out);
   return bytes;
-}
-
-/* (x, dialect, Elements) -> bytes */
-PyObject *decthings_encode(PyObject *module, PyObject *args) {
-  PyObject *object, *elements;
-  int dialect;
-  if (!PyArg_ParseTuple(args, "OiO", &object, &dialect, &elements)) return NULL;
-  format f = {.dialect = dialect};
-  return encode(module, object, elements, &f);
-}
-
-/* (x, fields, pad, Elements) -> bytes */
-PyObject *tensorflow_encode(PyObject *module, PyObject *args) {
-  PyObject *object, *elements;
-  int fields, pad;
-  if (!PyArg_ParseTuple(args, "OppO", &object, &fields, &pad, &elements)) return NULL;
-  format f = {.tensorflow = 1, .options = (fields ? DLB_TENSORFLOW_FIELDS : 0) | (pad ? DLB_TENSORFLOW_PAD : 0)};
-  return encode(module, object, elements, &f);
-}
-
-/* (rules as JSON, x, Elements) -> None */
-PyObject *decthings_check(PyObject *module, PyObject *args) {
-  PyObject *object, *elements;
-  const char *text;
-  Py_ssize_t size;
-  if (!PyArg_ParseTuple(args, "y#OO", &text, &size, &object, &elements)) return NULL;
-  const library *go = get_library(module);
-  output out;
-  if (go == NULL || parse_value(PyModule_GetState(module), &out, object, elements, 0) < 0) return NULL;
-  dlb_error error = {0};
-  int32_t code;
-  Py_BEGIN_ALLOW_THREADS;
-  code = go->dlb_decthings_check((dlb_bytes){text, (size_t)size}, &out.value, &error);
-  Py_END_ALLOW_THREADS;
-  end_output(&out);
-  if (code == DLB_OK) Py_RETURN_NONE;
-  if (code == DLB_ERROR_DTYPE) error.code = DLB_ERROR_ARGUMENT; /* a rule is broken, no format */
-  return raise_library(&error);
 }

@@ -9,7 +9,7 @@
 #define CHECK(condition) \
   do { \
     if (!(condition)) { \
-      fprintf(stderr, "cells.c:%d: %s\n", __LINE__, #condition); \
+      fprintf(stderr, "return_queue.c:%d: %s\n", __LINE__, #condition); \
       exit(1); \
     } \
   } while (0)

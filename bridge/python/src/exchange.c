@@ -1,0 +1,119 @@
+/* The C exchange API of DLPack for the type Tensor. */
+#include "extension.h"
+
+/* Managed tensors from C become objects of the last of these types: those of the modules that are alive. There are two
+ * modules where a program has imported the package anew. */
+enum { LIVE = 8 };
+
+static PyTypeObject *live_types[LIVE];
+static int live_count;
+
+void exchange_type(PyTypeObject *type, int live) {
+  int kept = 0;
+  for (int i = 0; i < live_count; i++) {
+    if (live_types[i] != type) live_types[kept++] = live_types[i];
+  }
+  if (live && kept < LIVE) live_types[kept++] = type;
+  live_count = kept;
+}
+
+/* Called with or without the GIL. */
+static int exchange_alloc(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
+                          void (*set_error)(void *error_ctx, const char *kind, const char *message)) {
+  char message[MESSAGE_SIZE] = "the prototype is NULL", whole[MESSAGE_SIZE + 32];
+  core_extent extent;
+  core_status status = CORE_ERR_NULL;
+  DLTensor view;
+  *out = NULL;
+  if (prototype != NULL) {
+    view = *prototype;
+    view.byte_offset = 0;
+    view.strides = NULL;
+    status = core_check_layout(&view, 0, &extent, message, sizeof message);
+  }
+  if (status == CORE_OK && view.device.device_type != kDLCPU) {
+    status = CORE_ERR_DEVICE;
+    PyOS_snprintf(message, sizeof message, "device type %d has no allocator here",
+                  (int)view.device.device_type);
+  }
+  core_share *share = status == CORE_OK ? core_share_alloc((size_t)extent.nbytes, 0) : NULL;
+  if (share != NULL) {
+    view.data = share->data;
+    *out = core_export_versioned(share, &view, 0);
+    core_share_drop(share);
+  }
+  if (*out != NULL) return 0;
+  const char *kind = "ValueError";
+  if (status == CORE_OK) {
+    kind = "MemoryError";
+    PyOS_snprintf(message, sizeof message, "no memory for %lld bytes", (long long)extent.nbytes);
+  } else if (status == CORE_ERR_DTYPE || status == CORE_ERR_DEVICE) {
+    kind = "BufferError";
+  }
+  PyOS_snprintf(whole, sizeof whole, "dlbridge: allocate: %s", message);
+  if (set_error != NULL) set_error(error_ctx, kind, whole);
+  return -1;
+}
+
+static Tensor *exchange_object(void *object) {
+  if (object != NULL && tensor_check(object)) return object;
+  PyErr_SetString(PyExc_TypeError, "dlbridge: the C exchange API of dlbridge.Tensor takes no other type");
+  return NULL;
+}
+
+static int exchange_from_object(void *object, DLManagedTensorVersioned **out) {
+  *out = NULL;
+  Tensor *self = exchange_object(object);
+  if (self != NULL) *out = tensor_export(self);
+  return *out == NULL ? -1 : 0;
+}
+
+static int exchange_to_object(DLManagedTensorVersioned *managed, void **out) {
+  *out = NULL;
+  if (!can_be_managed((uintptr_t)managed)) {
+    PyErr_Format(PyExc_ValueError, "dlbridge: C exchange API: no managed tensor can be at %p", managed);
+    return -1;
+  }
+  if (live_count == 0) {
+    core_release_versioned(managed);
+    PyErr_SetString(PyExc_RuntimeError, "dlbridge: the module is gone");
+    return -1;
+  }
+  *out = take_over(live_types[live_count - 1], managed, "C exchange API");
+  return *out == NULL ? -1 : 0;
+}
+
+/* A bare DLTensor cannot say that its memory is read-only. */
+static int exchange_view(void *object, DLTensor *out) {
+  Tensor *self = exchange_object(object);
+  if (self == NULL) return -1;
+  if (self->share == NULL) {
+    raise_closed();
+    return -1;
+  }
+  if (tensor_read_only(self)) {
+    PyErr_SetString(PyExc_BufferError, "dlbridge: a DLTensor cannot say that its memory is read-only");
+    return -1;
+  }
+  *out = self->view;
+  return 0;
+}
+
+static int exchange_stream(DLDeviceType Py_UNUSED(device_type), int32_t Py_UNUSED(device_id),
+                           void **out) {
+  *out = NULL;
+  return 0;
+}
+
+static const DLPackExchangeAPI exchange_api = {
+    .header = {{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION}, NULL},
+    .managed_tensor_allocator = exchange_alloc,
+    .managed_tensor_from_py_object_no_sync = exchange_from_object,
+    .managed_tensor_to_py_object_no_sync = exchange_to_object,
+    .dltensor_from_py_object_no_sync = exchange_view,
+    .current_work_stream = exchange_stream,
+};
+
+PyObject *exchange_capsule(void) {
+  return PyCapsule_New((void *)&exchange_api, "dlpack_exchange_api", NULL);
+}

@@ -1,0 +1,82 @@
+/* Frames for the Go library, and the lists and memoryviews that decoders return. */
+#include "library.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int lend_frame(PyObject *object, dlb_frame *frame) {
+  Py_buffer *buffer = loan_begin(object, PyBUF_SIMPLE);
+  if (buffer == NULL) return -1;
+  *frame = (dlb_frame){.data = buffer->buf,
+                       .size = (size_t)buffer->len,
+                       .release = loan_end,
+                       .ctx = buffer,
+                       .flags = buffer->readonly ? 0 : DLB_FRAME_WRITABLE};
+  return 0;
+}
+
+PyObject *view_of_frame(module_state *state, const dlb_frame *frame) {
+  int64_t shape[1] = {(int64_t)frame->size};
+  core_extent extent = {.count = shape[0], .nbytes = shape[0], .high = shape[0], .row_major = 1};
+  DLTensor view = {.data = (void *)(uintptr_t)frame->data, .device = {kDLCPU, 0}, .ndim = 1,
+                   .dtype = {kDLUInt, 8, 1}, .shape = shape};
+  uint64_t flags = frame->flags & DLB_FRAME_WRITABLE ? 0 : DLPACK_FLAG_BITMASK_READ_ONLY;
+  core_share *share = share_begin(frame->release, frame->ctx);
+  Tensor *tensor = share == NULL ? NULL : tensor_new(state->tensor_type, &view, flags, 0, &extent);
+  if (tensor != NULL) tensor->share = share;
+  else if (share != NULL) share_end(share);
+  else if (frame->release != NULL) frame->release(frame->ctx);
+  if (tensor == NULL) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+  PyObject *memory = PyMemoryView_FromObject((PyObject *)tensor);
+  Py_DECREF(tensor);
+  return memory;
+}
+
+PyObject *view_again(module_state *state, PyObject *object, const dlb_frame *lent) {
+  dlb_frame frame;
+  if (lend_frame(object, &frame) < 0) return NULL;
+  if (frame.size == lent->size &&
+      (frame.data == lent->data || memcmp(frame.data, lent->data, frame.size) == 0))
+    return view_of_frame(state, &frame);
+  frame.release(frame.ctx);
+  PyErr_SetString(PyExc_ValueError, "dlbridge: data has other bytes each time its buffer is asked for");
+  return NULL;
+}
+
+int has_room(size_t size, size_t input, size_t limit) {
+  size_t allowed = limit + CALL_SIZE;
+  return size <= allowed || (size - allowed) / 32 < input;
+}
+
+int check_room(const char *what, size_t count, size_t size, size_t input, size_t limit) {
+  if (has_room(size, input, limit)) return 0;
+  PyErr_Format(PyExc_ValueError,
+               "dlbridge: %zu %s take %zu bytes as Python objects, more than 32 times their %zu bytes and a limit of "
+               "%zu bytes; limit= allows more",
+               count, what, size, input, limit);
+  return -1;
+}
+
+PyObject *list_begin(size_t count) {
+  PyObject *list = PyList_New((Py_ssize_t)count);
+  if (list != NULL) PyObject_GC_UnTrack(list);
+  return list;
+}
+
+void list_set(PyObject **list, size_t index, PyObject *object) {
+  if (object == NULL) Py_CLEAR(*list);
+  else PyList_SetItem(*list, (Py_ssize_t)index, object);
+}
+
+PyObject *list_end(PyObject *list) {
+  if (list != NULL) PyObject_GC_Track(list);
+  return list;
+}
+
+PyObject *private_list(PyObject *sequence) {
+  PyObject *items = PySequence_List(sequence); /* which code of the sequence may have found meanwhile */
+  PyObject *list = items == NULL ? NULL : list_begin(0);
+  if (list != NULL && PyList_SetSlice(list, 0, 0, items) < 0) Py_CLEAR(list);
+  Py_XDECREF(items);
+  return list;
+}
