@@ -15,7 +15,7 @@ HEAVY_EXAMPLES := examples/torch-to-go examples/tvm
 STRICT := -Wall -Wextra -pedantic -Werror
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # What builds without cgo, or has a half that does.
-PURE := ./tens ./dlpack/... ./bridge ./bridge/internal/... ./bridge/decthings ./bridge/tensorflow
+PURE := ./tens ./dlpack/... ./bridge ./bridge/internal/... ./bridge/decthings ./bridge/tensorflow ./internal/...
 # Where the tests of bridge/tvmffi find their peer, which lies in the environment of the light peers.
 TVM_FFI = DLBRIDGE_TVM_FFI="$$($(VENV)/bin/python -m tvm_ffi.config --libdir)"
 PIP := -m pip --disable-pip-version-check install --quiet
@@ -64,7 +64,7 @@ examples: $(VENV)/dlbridge.done ## every example that needs the light peers only
 check: vet staticcheck header abi vendor installed dist examples asan tsan cgocheck2 gogc1 debug processors arm64 mutants fuzz ## what tests alone do not find
 
 vet: ## formatting, go.mod and go vet, for other platforms too
-	@unformatted=$$(gofmt -l bridge dlpack examples include tens); \
+	@unformatted=$$(gofmt -l bridge dlpack examples include internal tens); \
 	if [ -n "$$unformatted" ]; then echo "not formatted: $$unformatted" >&2; exit 1; fi
 	$(GO) mod tidy -diff
 	$(GO) vet ./...

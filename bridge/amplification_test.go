@@ -90,7 +90,7 @@ func TestCopiesOfAlignAreBounded(t *testing.T) {
 
 // FuzzAmplification: whatever a label says, tensors take a bounded multiple of its size.
 func FuzzAmplification(f *testing.F) {
-	for _, v := range vectors(f, "tens", "layout") {
+	for _, v := range readVectors(f, "tens", "layout") {
 		if frames := v.read(f); len(frames) > 0 && len(frames[0]) > 8 {
 			label := frames[0][8:]
 			at := max(bytes.Index(label, []byte(`,{`)), 0)

@@ -5,10 +5,7 @@ package bridge_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"unsafe"
@@ -20,6 +17,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
+	"github.com/dlbridge/dlbridge/internal/vectors"
 	"github.com/dlbridge/dlbridge/tens"
 )
 
@@ -38,38 +36,19 @@ type vector struct {
 			LogicalSHA256 string `json:"logical_sha256"`
 		}
 	}
-	dir string
+	folder vectors.Folder
 }
 
-// folders are those of the whole set, with SHARED_DIR or a folder shared beside the repository, and of
-// the small copy in package tens.
-func folders(t testing.TB) []string {
-	shared, given := os.LookupEnv("SHARED_DIR")
-	if !given {
-		shared = filepath.Join("..", "..", "shared")
-	}
-	all := []string{filepath.Join("..", "tens", "testdata")}
-	dir := filepath.Join(shared, "vectors", "zio")
-	if _, err := os.Stat(dir); err == nil {
-		all = append(all, dir)
-	} else {
-		require.False(t, given, "SHARED_DIR has no vectors: %v", err)
-	}
-	return all
+type manifest struct {
+	vectors.Folder
+	Vectors []vector
 }
 
-func vectors(t testing.TB, groups ...string) (all []vector) {
-	for _, folder := range folders(t) {
-		for _, group := range groups {
-			dir := filepath.Join(folder, group)
-			text, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
-			require.NoError(t, err)
-			var m struct{ Vectors []vector }
-			require.NoError(t, json.Unmarshal(text, &m))
-			for _, v := range m.Vectors {
-				v.dir = dir
-				all = append(all, v)
-			}
+func readVectors(t testing.TB, groups ...string) (all []vector) {
+	for _, m := range vectors.Read[manifest](t, vectors.ZIO, groups...) {
+		for _, v := range m.Vectors {
+			v.folder = m.Folder
+			all = append(all, v)
 		}
 	}
 	require.NotEmpty(t, all)
@@ -78,9 +57,7 @@ func vectors(t testing.TB, groups ...string) (all []vector) {
 
 func (v *vector) read(t testing.TB) (frames [][]byte) {
 	for _, name := range v.Frames {
-		frame, err := os.ReadFile(filepath.Join(v.dir, name))
-		require.NoError(t, err)
-		frames = append(frames, frame)
+		frames = append(frames, v.folder.File(t, name))
 	}
 	return frames
 }
@@ -92,7 +69,7 @@ func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(
 func TestG73VectorsTravelBothWaysWithoutACopy(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	seen := 0
-	for _, v := range vectors(t, "tens", "layout") {
+	for _, v := range readVectors(t, "tens", "layout") {
 		t.Run(v.ID, func(t *testing.T) {
 			msg, err := tens.Decode(v.read(t))
 			require.NoError(t, err)
@@ -155,7 +132,7 @@ func TestG73VectorsTravelBothWaysWithoutACopy(t *testing.T) {
 // G66, G67: what must be refused is, and leaves nothing behind.
 func TestG66InvalidVectorsAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	for _, v := range vectors(t, "invalid") {
+	for _, v := range readVectors(t, "invalid") {
 		if len(v.Frames) == 0 || v.Verdict == "accept" {
 			continue
 		}
@@ -449,7 +426,7 @@ func TestMessageRefusesClosedAndForeignMemory(t *testing.T) {
 
 // FuzzMessage: what is taken in goes back out with the same parts, and reads the same again.
 func FuzzMessage(f *testing.F) {
-	for _, v := range vectors(f, "tens", "layout", "invalid") {
+	for _, v := range readVectors(f, "tens", "layout", "invalid") {
 		if len(v.Frames) > 0 {
 			if packed, err := tens.AppendFrames(nil, v.read(f)); err == nil {
 				f.Add(packed)

@@ -15,6 +15,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
+	"github.com/dlbridge/dlbridge/internal/vectors"
 )
 
 func partial(t testing.TB, text string) layout.PartialShape {
@@ -34,7 +35,7 @@ func requireStrides(t *testing.T, want []*int64, got *dlpack.Tensor) {
 }
 
 func TestTheFourKindsHaveTheFlagsOfTheDocument(t *testing.T) {
-	eachManifest(t, "nervana", func(t *testing.T, m nervana) {
+	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
 		require.Len(t, m.Kinds, 4)
 		for _, role := range []dlpack.Role{dlpack.Constant, dlpack.Placeholder, dlpack.PersistentTensor, dlpack.Variable} {
 			kind, ok := m.Kinds[role.String()]
@@ -52,7 +53,7 @@ func TestTheFourKindsHaveTheFlagsOfTheDocument(t *testing.T) {
 
 func TestDescriptionsAllocateWhatTheDocumentLaysOut(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	eachManifest(t, "nervana", func(t *testing.T, m nervana) {
+	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
 		for _, test := range m.Layouts {
 			t.Run(test.ID, func(t *testing.T) {
 				shape, err := layout.NewPartialShape(test.Shape...)

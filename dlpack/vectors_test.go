@@ -6,8 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"unsafe"
@@ -18,33 +16,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
+	"github.com/dlbridge/dlbridge/internal/vectors"
 )
-
-// eachManifest reads the small copy of a set of vectors, which package layout has, and the whole set, which is in
-// SHARED_DIR or in a folder shared beside the repository. SHARED_DIR that leads nowhere is a mistake of the
-// caller.
-func eachManifest[T any](t *testing.T, set string, test func(t *testing.T, m T)) {
-	files := []string{filepath.Join("layout", "testdata", set, "manifest.json")}
-	shared, given := os.LookupEnv("SHARED_DIR")
-	if !given {
-		shared = filepath.Join("..", "..", "shared")
-	}
-	whole := filepath.Join(shared, "vectors", set, "manifest.json")
-	if _, err := os.Stat(whole); err == nil {
-		files = append(files, whole)
-	} else {
-		require.False(t, given, "SHARED_DIR has no vectors: %v", err)
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(file)))), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			require.NoError(t, err)
-			var m T
-			require.NoError(t, json.Unmarshal(text, &m))
-			test(t, m)
-		})
-	}
-}
 
 type stridedLayout struct {
 	Shape     []int64
@@ -55,6 +28,7 @@ type stridedLayout struct {
 
 // nervana is the strided layout cases.
 type nervana struct {
+	vectors.Folder
 	Kinds   map[string]struct{ Constant, Persistent, Trainable, Input bool }
 	Layouts []struct {
 		ID           string
@@ -197,7 +171,7 @@ func pythonIndex(t *testing.T, raw json.RawMessage) layout.Index {
 }
 
 func TestViewsOfTheDocumentShareTheMemory(t *testing.T) {
-	eachManifest(t, "nervana", func(t *testing.T, m nervana) {
+	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
 		require.NotEmpty(t, m.Views)
 		for _, test := range m.Views {
 			t.Run(test.ID, func(t *testing.T) {
@@ -253,7 +227,7 @@ func TestViewsOfTheDocumentShareTheMemory(t *testing.T) {
 // What no view can do, a copy can.
 func TestReshapesOfTheDocument(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	eachManifest(t, "nervana", func(t *testing.T, m nervana) {
+	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
 		require.NotEmpty(t, m.Reshape)
 		for _, test := range m.Reshape {
 			test.Allocated = *test.Offset + 1 // the manifest does not say
@@ -284,7 +258,7 @@ func TestReshapesOfTheDocument(t *testing.T) {
 
 func TestPermutedIndicesFindTheSameElement(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	eachManifest(t, "nervana", func(t *testing.T, m nervana) {
+	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
 		require.NotEmpty(t, m.Permute)
 		for _, test := range m.Permute {
 			allocated, err := layout.Count(test.Sizes)
@@ -347,7 +321,7 @@ func requireComposed(t *testing.T, c layout.Composite, tensors []*dlpack.Tensor,
 }
 
 func TestComplexViewsOfTheDocumentAreWritten(t *testing.T) {
-	eachManifest(t, "nervana", func(t *testing.T, m nervana) {
+	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
 		require.NotEmpty(t, m.Pad)
 		for _, test := range m.Pad {
 			tensors, parts := sources(t, test.Shape, []int64{1})
@@ -367,7 +341,7 @@ func TestComplexViewsOfTheDocumentAreWritten(t *testing.T) {
 
 func TestConvolutionsOfTheDocument(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	eachManifest(t, "nervana", func(t *testing.T, m nervana) {
+	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
 		require.NotEmpty(t, m.Convolution)
 		for _, test := range m.Convolution {
 			require.Equal(t, "0, 1, 2, ... in row-major order", test.ImageValues)
@@ -406,6 +380,7 @@ func TestConvolutionsOfTheDocument(t *testing.T) {
 
 // tensorflow is what TensorFlow's views make of tensors whose elements count up.
 type tensorflow struct {
+	vectors.Folder
 	Views struct {
 		Slice []struct {
 			DType        int
@@ -512,7 +487,7 @@ func TestViewsOfTensorFlowShareTheMemory(t *testing.T) {
 		assert.Equal(t, base.Data()+uintptr(want.OffsetBytes), view.Data())
 		assert.Equal(t, want.Aligned, view.RequireAlign(64) == nil)
 	}
-	eachManifest(t, "tensorflow", func(t *testing.T, m tensorflow) {
+	vectors.Each(t, vectors.TensorFlow, func(t *testing.T, m tensorflow) {
 		require.NotEmpty(t, m.Views.Slice)
 		for _, test := range m.Views.Slice {
 			base := counting(t, test.DType, test.Shape)

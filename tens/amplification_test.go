@@ -60,7 +60,7 @@ func TestFramesTakeMemoryInProportionToTheirBytes(t *testing.T) {
 
 // FuzzAmplification: whatever a label or a packed message says, reading it takes a bounded multiple of its size.
 func FuzzAmplification(f *testing.F) {
-	for _, v := range readVectors(f, ownFolder) {
+	for _, v := range readVectors(f) {
 		if v.Frames == nil {
 			continue
 		}
@@ -69,7 +69,7 @@ func FuzzAmplification(f *testing.F) {
 			f.Add(label, uint16(at), uint16(60), uint16(300))
 		}
 		if v.Encoded != nil && v.Encoded.File != "" {
-			data := v.read(f, v.Encoded.File)
+			data := v.folder.File(f, v.Encoded.File)
 			f.Add(data, uint16(len(data)), uint16(0), uint16(0))
 		}
 	}

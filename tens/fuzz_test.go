@@ -14,7 +14,7 @@ import (
 // FuzzDecode: what is read is written as the same frames, the single-part form says the same, and so does
 // a label of our own writing.
 func FuzzDecode(f *testing.F) {
-	for _, v := range readVectors(f, ownFolder) {
+	for _, v := range readVectors(f) {
 		frames := append(v.frames(f), nil, nil, nil, nil)
 		f.Add(frames[0], frames[1], frames[2], frames[3], min(uint(len(v.Frames)), 4))
 	}
@@ -37,9 +37,9 @@ func FuzzDecode(f *testing.F) {
 
 // FuzzDecodePacked: what is read is written again, at most as long, and read as the same.
 func FuzzDecodePacked(f *testing.F) {
-	for _, v := range readVectors(f, ownFolder) {
+	for _, v := range readVectors(f) {
 		if v.Encoded != nil && v.Encoded.File != "" {
-			f.Add(v.read(f, v.Encoded.File))
+			f.Add(v.folder.File(f, v.Encoded.File))
 		} else if data, err := tens.AppendFrames(nil, v.frames(f)); err == nil {
 			f.Add(data)
 		}
@@ -69,7 +69,7 @@ func FuzzDecodePacked(f *testing.F) {
 // FuzzDecodeLabel: labels are judged as the standard library judges them where it can, and a label that is
 // read is written as JSON that says the same.
 func FuzzDecodeLabel(f *testing.F) {
-	for _, v := range readVectors(f, ownFolder) {
+	for _, v := range readVectors(f) {
 		if v.Frames == nil {
 			continue
 		}

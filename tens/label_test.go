@@ -390,7 +390,7 @@ func TestLabelsAreWrittenAsTheCppPeerWritesThem(t *testing.T) {
 // The peer's own labels that have metadata come back byte for byte.
 func TestLabelsOfThePeerComeBackByteForByte(t *testing.T) {
 	same := 0
-	for _, v := range readVectors(t, ownFolder) {
+	for _, v := range readVectors(t) {
 		if v.Verdict != "accept" || v.Tens == nil {
 			continue
 		}

@@ -5,8 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,25 +12,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/internal/vectors"
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// The whole set of vectors/zio, and the part of it that lies in testdata in the same format, less the
-// fields that only repeat others.
-const (
-	allVectors  = 190
-	ownVectors  = 90
-	ownFolder   = "testdata"
-	sharedAtDot = "../../shared"
-)
-
 type manifest struct {
+	vectors.Folder
 	Count   int
 	Vectors []vector
 }
 
 type vector struct {
-	dir string
+	folder vectors.Folder
 
 	ID, Title, Verdict string
 	Frames             []string
@@ -112,71 +103,35 @@ var kinds = map[string]error{
 	"size-mismatch":       tens.ErrSizeMismatch,
 }
 
-// sharedVectors is the folder of the whole set, "" where there is none. SHARED_DIR that leads nowhere is
-// a mistake of the caller.
-func sharedVectors(t testing.TB) string {
-	dir := os.Getenv("SHARED_DIR")
-	given := dir != ""
-	if !given {
-		dir = sharedAtDot
-	}
-	dir = filepath.Join(dir, "vectors", "zio")
-	if _, err := os.Stat(dir); err != nil {
-		require.False(t, given, "SHARED_DIR has no vectors: %v", err)
-		return ""
-	}
-	return dir
-}
-
-func readVectors(t testing.TB, root string) []vector {
-	var all []vector
-	for _, group := range []string{"message", "tens", "layout", "invalid"} {
-		dir := filepath.Join(root, group)
-		text, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
-		require.NoError(t, err)
-		var m manifest
-		require.NoError(t, json.Unmarshal(text, &m))
+// readVectors returns the vectors of all groups.
+func readVectors(t testing.TB) (all []vector) {
+	for _, m := range vectors.Read[manifest](t, vectors.ZIO, "message", "tens", "layout", "invalid") {
 		require.Len(t, m.Vectors, m.Count)
 		for _, v := range m.Vectors {
-			v.dir = dir
+			v.folder = m.Folder
 			all = append(all, v)
 		}
 	}
 	return all
 }
 
-func (v *vector) read(t testing.TB, file string) []byte {
-	data, err := os.ReadFile(filepath.Join(v.dir, file))
-	require.NoError(t, err)
-	return data
-}
-
 func (v *vector) frames(t testing.TB) [][]byte {
 	var frames [][]byte
 	for _, file := range v.Frames {
-		frames = append(frames, v.read(t, file))
+		frames = append(frames, v.folder.File(t, file))
 	}
 	return frames
 }
 
 func TestVectors(t *testing.T) {
-	sets := []struct {
-		root  string
-		count int
-	}{{ownFolder, ownVectors}}
-	if dir := sharedVectors(t); dir != "" {
-		sets = append(sets, struct {
-			root  string
-			count int
-		}{dir, allVectors})
-	}
-	for _, set := range sets {
-		vectors := readVectors(t, set.root)
-		require.Len(t, vectors, set.count)
-		for _, v := range vectors {
-			t.Run(filepath.Base(set.root)+"/"+v.ID+" "+v.Title, v.test)
+	ours := 0
+	for _, v := range readVectors(t) {
+		t.Run(v.folder.Name()+"/"+v.ID+" "+v.Title, v.test)
+		if !v.folder.Further() {
+			ours++
 		}
 	}
+	assert.Equal(t, 190, ours)
 }
 
 func (v *vector) test(t *testing.T) {
@@ -190,7 +145,7 @@ func (v *vector) test(t *testing.T) {
 		}
 	}
 	if v.Encoded != nil && v.Encoded.File != "" {
-		data := v.read(t, v.Encoded.File)
+		data := v.folder.File(t, v.Encoded.File)
 		require.Len(t, data, v.Encoded.Len)
 		m, err := tens.DecodePacked(data)
 		v.testMessage(t, m, err)

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,12 +17,12 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/decthings"
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/internal/vectors"
 )
 
 // A session is what elements_vectors.c is told to do, and what it must answer. The answers are Go's own, whose codecs
 // are tested beside the manifests.
 type session struct {
-	dir         string
 	script      bytes.Buffer
 	want, names []string
 }
@@ -48,23 +47,6 @@ func (s *session) run(t *testing.T, least int) {
 		// protobuf's errors have one of two kinds of spaces, by chance.
 		assert.Equal(t, strings.ReplaceAll(want, "\u00a0", " "), strings.ReplaceAll(got[i], "\u00a0", " "), s.names[i])
 	}
-}
-
-// vectorDir is the folder of a set of vectors, and its manifest.
-func vectorDir(t *testing.T, name string, manifest any) string {
-	shared, given := os.LookupEnv("SHARED_DIR")
-	if !given {
-		shared = "../../../shared"
-	}
-	dir := filepath.Join(shared, "vectors", name)
-	if !exists(dir) {
-		require.False(t, given, "SHARED_DIR has no %s", dir)
-		dir = filepath.Join("..", name, "testdata")
-	}
-	dir, err := filepath.Abs(dir)
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(read(t, filepath.Join(dir, "manifest.json")), manifest))
-	return dir
 }
 
 func hexOf(b []byte) string {
@@ -140,7 +122,8 @@ func decthingsLine(v *decthings.View, data []byte, size int) string {
 }
 
 func TestDecthingsVectorsInC(t *testing.T) {
-	var m struct {
+	type manifest struct {
+		vectors.Folder
 		Tensors []struct {
 			ID    string
 			Files map[string]string
@@ -160,112 +143,117 @@ func TestDecthingsVectorsInC(t *testing.T) {
 			Readings map[string]json.RawMessage
 		}
 	}
-	s := session{dir: vectorDir(t, "decthings", &m)}
-	one := func(name, file, dialect string) {
-		d, err := decthings.ParseDialect(dialect)
-		require.NoError(t, err)
-		path := filepath.Join(s.dir, file)
-		fmt.Fprintf(&s.script, "decthings %d %s\n", d, path)
-		data := read(t, path)
-		v, err := decthings.DecodeView(data, d)
-		if err != nil {
-			s.expect(name, "refused format %v", err)
-			return
-		}
-		s.expect(name, "%s", decthingsLine(&v, data, len(data)))
-		s.expect(name, "written %x", data)
-	}
-	for _, v := range m.Tensors {
-		for dialect, file := range v.Files {
-			one(v.ID, file, dialect)
-			assert.Equal(t, slices.Contains(v.Flags, "dim_over_int64"), strings.HasPrefix(s.want[len(s.want)-1], "refused"), v.ID)
-		}
-	}
-	for _, v := range m.Ambiguous {
-		for dialect := range v.Readings {
-			one(v.ID, v.File, dialect)
-			assert.Contains(t, s.want[len(s.want)-1], "written", v.ID)
-		}
-	}
-	stream := func(name, file, dialect string, count int, ends []int) {
-		d, err := decthings.ParseDialect(dialect)
-		require.NoError(t, err)
-		path := filepath.Join(s.dir, file)
-		fmt.Fprintf(&s.script, "stream %d %d %s\n", d, count, path)
-		data, at := read(t, path), 0
-		for _, end := range ends {
-			var v decthings.View
-			n, err := v.DecodeFirst(data[at:], d)
+	for _, m := range vectors.Read[manifest](t, vectors.Decthings) {
+		var s session
+		one := func(name, file, dialect string) {
+			d, err := decthings.ParseDialect(dialect)
 			require.NoError(t, err)
-			s.expect(name, "%s", decthingsLine(&v, data, n))
-			at += n
-			require.Equal(t, end, at)
+			path := filepath.Join(m.Dir(), file)
+			fmt.Fprintf(&s.script, "decthings %d %s\n", d, path)
+			data := read(t, path)
+			v, err := decthings.DecodeView(data, d)
+			if err != nil {
+				s.expect(name, "refused format %v", err)
+				return
+			}
+			s.expect(name, "%s", decthingsLine(&v, data, len(data)))
+			s.expect(name, "written %x", data)
 		}
-		if at < len(data) {
-			s.expect(name, "refused")
-		}
-	}
-	for _, v := range m.Malformed {
-		for _, dialect := range v.Dialects {
-			one(v.ID, v.File, dialect)
-			assert.Contains(t, s.want[len(s.want)-1], "refused", v.ID)
-			if v.Expect == "trailing" {
-				stream(v.ID, v.File, dialect, 1, []int{v.Value.Consumed})
+		for _, v := range m.Tensors {
+			for dialect, file := range v.Files {
+				one(v.ID, file, dialect)
+				assert.Equal(t, slices.Contains(v.Flags, "dim_over_int64"), strings.HasPrefix(s.want[len(s.want)-1], "refused"), v.ID)
 			}
 		}
-	}
-	for _, v := range m.Streams {
-		for _, count := range []int{1, 2, 1000} {
-			stream(v.ID, v.File, v.Dialect, count, v.EndsAt)
+		for _, v := range m.Ambiguous {
+			for dialect := range v.Readings {
+				one(v.ID, v.File, dialect)
+				assert.Contains(t, s.want[len(s.want)-1], "written", v.ID)
+			}
 		}
+		stream := func(name, file, dialect string, count int, ends []int) {
+			d, err := decthings.ParseDialect(dialect)
+			require.NoError(t, err)
+			path := filepath.Join(m.Dir(), file)
+			fmt.Fprintf(&s.script, "stream %d %d %s\n", d, count, path)
+			data, at := read(t, path), 0
+			for _, end := range ends {
+				var v decthings.View
+				n, err := v.DecodeFirst(data[at:], d)
+				require.NoError(t, err)
+				s.expect(name, "%s", decthingsLine(&v, data, n))
+				at += n
+				require.Equal(t, end, at)
+			}
+			if at < len(data) {
+				s.expect(name, "refused")
+			}
+		}
+		for _, v := range m.Malformed {
+			for _, dialect := range v.Dialects {
+				one(v.ID, v.File, dialect)
+				assert.Contains(t, s.want[len(s.want)-1], "refused", v.ID)
+				if v.Expect == "trailing" {
+					stream(v.ID, v.File, dialect, 1, []int{v.Value.Consumed})
+				}
+			}
+		}
+		for _, v := range m.Streams {
+			for _, count := range []int{1, 2, 1000} {
+				stream(v.ID, v.File, v.Dialect, count, v.EndsAt)
+			}
+		}
+		s.run(t, len(m.Tensors))
 	}
-	s.run(t, 400)
 }
 
 func TestTensorFlowVectorsInC(t *testing.T) {
-	var m struct {
+	type manifest struct {
+		vectors.Folder
 		Tensors []struct {
 			ID, File string
 			Writers  map[string]string
 		}
 		Malformed []struct{ ID, File string }
 	}
-	s := session{dir: vectorDir(t, "tensorflow", &m)}
-	one := func(name, file string, how int, content, fields string) {
-		path := filepath.Join(s.dir, file)
-		fmt.Fprintf(&s.script, "tensorflow %d %s\n", how, path)
-		data := read(t, path)
-		var options []tensorflow.DecodeOption
-		if how == 1 {
-			options = append(options, tensorflow.Lenient())
-		}
-		v, err := tensorflow.DecodeView(data, options...)
-		if err != nil {
-			s.expect(name, "refused format %v", err)
-			return
-		}
-		dt := v.DType.DataType()
-		if how == 2 {
-			dt = v.DType.Storage()
-		}
-		if dt == 0 {
-			s.expect(name, "%s", elementsLine(v.AsElements(), placeIn(data), len(data)))
-		} else {
-			at := -1
-			if v.Aliases {
-				at = placeIn(data)(v.Data)
+	for _, m := range vectors.Read[manifest](t, vectors.TensorFlow) {
+		var s session
+		one := func(name, file string, how int, content, fields string) {
+			path := filepath.Join(m.Dir(), file)
+			fmt.Fprintf(&s.script, "tensorflow %d %s\n", how, path)
+			data := read(t, path)
+			var options []tensorflow.DecodeOption
+			if how == 1 {
+				options = append(options, tensorflow.Lenient())
 			}
-			s.expect(name, "%s", tensorLine(dt, v.Shape, v.Data, at, len(data)))
+			v, err := tensorflow.DecodeView(data, options...)
+			if err != nil {
+				s.expect(name, "refused format %v", err)
+				return
+			}
+			dt := v.DType.DataType()
+			if how == 2 {
+				dt = v.DType.Storage()
+			}
+			if dt == 0 {
+				s.expect(name, "%s", elementsLine(v.AsElements(), placeIn(data), len(data)))
+			} else {
+				at := -1
+				if v.Aliases {
+					at = placeIn(data)(v.Data)
+				}
+				s.expect(name, "%s", tensorLine(dt, v.Shape, v.Data, at, len(data)))
+			}
+			s.expect(name, "written %s", content)
+			s.expect(name, "written %s", fields)
 		}
-		s.expect(name, "written %s", content)
-		s.expect(name, "written %s", fields)
+		for _, v := range m.Tensors {
+			one(v.ID, v.File, 0, v.Writers["AsProtoTensorContent_hex"], v.Writers["AsProtoField_hex"])
+		}
+		for _, v := range m.Malformed {
+			one(v.ID, v.File, 0, "", "")
+			assert.Contains(t, s.want[len(s.want)-1], "refused", v.ID)
+		}
+		s.run(t, 3*len(m.Tensors)+len(m.Malformed))
 	}
-	for _, v := range m.Tensors {
-		one(v.ID, v.File, 0, v.Writers["AsProtoTensorContent_hex"], v.Writers["AsProtoField_hex"])
-	}
-	for _, v := range m.Malformed {
-		one(v.ID, v.File, 0, "", "")
-		assert.Contains(t, s.want[len(s.want)-1], "refused", v.ID)
-	}
-	s.run(t, 3*len(m.Tensors)+len(m.Malformed))
 }

@@ -70,16 +70,16 @@ func TestReaderTakesMemoryInProportionToWhatHasCome(t *testing.T) {
 
 // FuzzAmplification: whatever a tensor says, reading it takes a bounded multiple of its size.
 func FuzzAmplification(f *testing.F) {
-	for _, m := range vectors(f)[:1] {
+	for _, m := range manifests(f)[:1] {
 		for _, v := range m.Tensors {
 			for _, file := range v.Files {
-				data := m.read(f, file)
+				data := m.File(f, file)
 				f.Add(data, uint16(0), uint16(0), uint16(0))
 				f.Add(data, uint16(len(data)/2), uint16(len(data)), uint16(100))
 			}
 		}
 		for _, v := range m.Malformed {
-			f.Add(m.read(f, v.File), uint16(0), uint16(0), uint16(0))
+			f.Add(m.File(f, v.File), uint16(0), uint16(0), uint16(0))
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte, at, size, times uint16) {

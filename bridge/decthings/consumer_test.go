@@ -312,9 +312,9 @@ func TestOnlyRowsOfBytesAreDecoded(t *testing.T) {
 
 func TestAllReadsAStreamAndSaysWhereItBreaks(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	for _, m := range vectors(t) {
+	for _, m := range manifests(t) {
 		for _, s := range m.Streams {
-			data, d := m.read(t, s.File), dialect(t, s.Dialect)
+			data, d := m.File(t, s.File), dialect(t, s.Dialect)
 			var again []byte
 			for v, err := range decthings.DecodeAll(data, decthings.In(d)) {
 				require.NoError(t, err)
@@ -354,11 +354,11 @@ func TestAllReadsAStreamAndSaysWhereItBreaks(t *testing.T) {
 
 func TestDecodeRefusesTrailingBytesAndOtherFaults(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	for _, m := range vectors(t) {
+	for _, m := range manifests(t) {
 		for _, v := range m.Malformed {
 			for _, name := range v.Dialects {
-				_, err := decthings.Decode(m.read(t, v.File), decthings.In(dialect(t, name)))
-				_, wire := decthings.DecodeView(m.read(t, v.File), dialect(t, name))
+				_, err := decthings.Decode(m.File(t, v.File), decthings.In(dialect(t, name)))
+				_, wire := decthings.DecodeView(m.File(t, v.File), dialect(t, name))
 				assert.Equal(t, wire, err)
 			}
 		}
@@ -369,14 +369,14 @@ func TestDecodeRefusesTrailingBytesAndOtherFaults(t *testing.T) {
 
 // FuzzDecode: what is read by tensors is written as the same bytes, wherever it is aligned.
 func FuzzDecode(f *testing.F) {
-	for _, m := range vectors(f)[:1] {
+	for _, m := range manifests(f)[:1] {
 		for _, v := range m.Tensors {
 			for name, file := range v.Files {
-				f.Add(m.read(f, file), byte(dialect(f, name)), byte(len(file)%8))
+				f.Add(m.File(f, file), byte(dialect(f, name)), byte(len(file)%8))
 			}
 		}
 		for _, v := range m.Streams {
-			f.Add(m.read(f, v.File), byte(dialect(f, v.Dialect)), byte(0))
+			f.Add(m.File(f, v.File), byte(dialect(f, v.Dialect)), byte(0))
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte, d, shift byte) {

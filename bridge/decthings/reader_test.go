@@ -65,10 +65,10 @@ func TestReaderSplitsAnyStreamOfTheVectors(t *testing.T) {
 	for name, d := range map[string]decthings.Dialect{"doc": decthings.Doc, "py004": decthings.Py004, "rs015": decthings.Rs015} {
 		var stream []byte
 		var want [][]byte
-		for _, m := range vectors(t) {
+		for _, m := range manifests(t) {
 			for _, v := range m.Tensors {
 				if file, ok := v.Files[name]; ok && !v.overInt64() {
-					want = append(want, m.read(t, file))
+					want = append(want, m.File(t, file))
 					stream = append(stream, want[len(want)-1]...)
 				}
 			}
@@ -92,9 +92,9 @@ func TestReaderSplitsAnyStreamOfTheVectors(t *testing.T) {
 }
 
 func TestReaderSaysWhereAStreamIsCutShort(t *testing.T) {
-	for _, m := range vectors(t) {
+	for _, m := range manifests(t) {
 		for _, s := range m.Streams {
-			data, d := m.read(t, s.File), dialect(t, s.Dialect)
+			data, d := m.File(t, s.File), dialect(t, s.Dialect)
 			ends := append([]int{0}, s.EndsAt...)
 			for cut := range data {
 				whole := 0
@@ -311,13 +311,13 @@ func TestReaderTakesNoMoreMemoryThanHasCome(t *testing.T) {
 
 // FuzzReader: a stream is split where a buffer is, and refused where it is.
 func FuzzReader(f *testing.F) {
-	for _, m := range vectors(f)[:1] {
+	for _, m := range manifests(f)[:1] {
 		for _, s := range m.Streams {
-			f.Add(m.read(f, s.File), byte(dialect(f, s.Dialect)))
+			f.Add(m.File(f, s.File), byte(dialect(f, s.Dialect)))
 		}
 		for _, v := range m.Malformed {
 			for _, name := range v.Dialects {
-				f.Add(m.read(f, v.File), byte(dialect(f, name)))
+				f.Add(m.File(f, v.File), byte(dialect(f, name)))
 			}
 		}
 	}

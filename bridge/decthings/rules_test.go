@@ -197,7 +197,7 @@ func TestRulesAreReadInsideOtherJSON(t *testing.T) {
 
 // FuzzRules: rules that are read are printed and read as the same.
 func FuzzRules(f *testing.F) {
-	for _, m := range vectors(f) {
+	for _, m := range manifests(f) {
 		for _, v := range m.Rules {
 			f.Add([]byte(v.Rules))
 		}

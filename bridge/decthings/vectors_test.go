@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"unsafe"
@@ -19,12 +17,11 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/decthings"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
+	"github.com/dlbridge/dlbridge/internal/vectors"
 )
 
-// The set of vectors/decthings, and the part of it that lies in testdata: all but the large files and the
-// fields that say what other clients do.
 type manifest struct {
-	dir     string
+	vectors.Folder
 	Tensors []tensorVector
 	Varints []struct {
 		Value json.Number
@@ -147,35 +144,12 @@ func unhex(t testing.TB, text string) []byte {
 	return data
 }
 
-// vectors are those in testdata, and all of them with SHARED_DIR or a folder shared beside the repository.
-func vectors(t testing.TB) (all []manifest) {
-	shared, given := os.LookupEnv("SHARED_DIR")
-	if !given {
-		shared = filepath.Join("..", "..", "..", "shared")
-	}
-	dirs := []string{"testdata"}
-	dir := filepath.Join(shared, "vectors", "decthings")
-	if _, err := os.Stat(dir); err == nil {
-		dirs = append(dirs, dir)
-	} else {
-		require.False(t, given, "SHARED_DIR has no vectors: %v", err)
-	}
-	for _, dir := range dirs {
-		text, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
-		require.NoError(t, err)
-		m := manifest{dir: dir}
-		require.NoError(t, json.Unmarshal(text, &m))
-		require.GreaterOrEqual(t, len(m.Tensors), 98)
-		require.Equal(t, 41, len(m.Malformed))
-		all = append(all, m)
-	}
+func manifests(t testing.TB) []manifest {
+	all := vectors.Read[manifest](t, vectors.Decthings)
+	require.Equal(t, 100, len(all[0].Tensors))
+	require.Equal(t, 41, len(all[0].Malformed))
+	require.Equal(t, 15, len(all[0].Varints))
 	return all
-}
-
-func (m *manifest) read(t testing.TB, name string) []byte {
-	data, err := os.ReadFile(filepath.Join(m.dir, name))
-	require.NoError(t, err)
-	return data
 }
 
 func dialect(t testing.TB, name string) decthings.Dialect {
@@ -187,10 +161,10 @@ func dialect(t testing.TB, name string) decthings.Dialect {
 
 // eachTensor runs a test for every tensor in every dialect that has it.
 func eachTensor(t *testing.T, test func(t *testing.T, v *tensorVector, data []byte, d decthings.Dialect)) {
-	for _, m := range vectors(t) {
+	for _, m := range manifests(t) {
 		for _, v := range m.Tensors {
 			for name, file := range v.Files {
-				t.Run(v.ID+"/"+name, func(t *testing.T) { test(t, &v, m.read(t, file), dialect(t, name)) })
+				t.Run(v.ID+"/"+name, func(t *testing.T) { test(t, &v, m.File(t, file), dialect(t, name)) })
 			}
 		}
 	}
@@ -238,10 +212,10 @@ func TestVectorsAreReadAndWrittenByteForByte(t *testing.T) {
 }
 
 func TestStreamsAreReadTensorByTensor(t *testing.T) {
-	for _, m := range vectors(t) {
+	for _, m := range manifests(t) {
 		for _, s := range m.Streams {
 			t.Run(s.ID, func(t *testing.T) {
-				data, d := m.read(t, s.File), dialect(t, s.Dialect)
+				data, d := m.File(t, s.File), dialect(t, s.Dialect)
 				var view decthings.View
 				at := 0
 				var again []byte
@@ -280,11 +254,11 @@ var causes = map[string][]error{
 }
 
 func TestMalformedVectorsAreRefusedWithTheirPlace(t *testing.T) {
-	for _, m := range vectors(t) {
+	for _, m := range manifests(t) {
 		for _, v := range m.Malformed {
 			for _, name := range v.Dialects {
 				t.Run(v.ID+"/"+name, func(t *testing.T) {
-					data, d := m.read(t, v.File), dialect(t, name)
+					data, d := m.File(t, v.File), dialect(t, name)
 					_, err := decthings.DecodeView(data, d)
 					var fault *decthings.Error
 					require.ErrorAs(t, err, &fault)
@@ -307,12 +281,12 @@ func TestMalformedVectorsAreRefusedWithTheirPlace(t *testing.T) {
 }
 
 func TestAmbiguousBytesAreReadInTheDialectAskedFor(t *testing.T) {
-	for _, m := range vectors(t) {
+	for _, m := range manifests(t) {
 		for _, v := range m.Ambiguous {
 			require.Len(t, v.Readings, 3)
 			for name, reading := range v.Readings {
 				t.Run(v.ID+"/"+name, func(t *testing.T) {
-					data := m.read(t, v.File)
+					data := m.File(t, v.File)
 					got, err := decthings.DecodeView(data, dialect(t, name))
 					require.NoError(t, err)
 					assert.Len(t, data, reading.Consumed)
@@ -324,8 +298,7 @@ func TestAmbiguousBytesAreReadInTheDialectAskedFor(t *testing.T) {
 }
 
 func TestVarintsAreThoseOfTheVectors(t *testing.T) {
-	for _, m := range vectors(t) {
-		require.Equal(t, 15, len(m.Varints))
+	for _, m := range manifests(t) {
 		for _, v := range m.Varints {
 			t.Run(v.Value.String(), func(t *testing.T) {
 				data := append([]byte{byte(decthings.U8), 2, 0}, unhex(t, v.Hex)...)
@@ -350,7 +323,7 @@ func TestVarintsAreThoseOfTheVectors(t *testing.T) {
 }
 
 func TestRulesOfTheVectorsAreChecked(t *testing.T) {
-	for _, m := range vectors(t) {
+	for _, m := range manifests(t) {
 		for _, v := range m.Rules {
 			rules, err := decthings.DecodeRules(v.Rules)
 			require.NoError(t, err)

@@ -305,19 +305,19 @@ func TestFormatsThatRepeatAreOneString(t *testing.T) {
 
 // FuzzParse: what is read lies inside the input, and is written as the same bytes.
 func FuzzParse(f *testing.F) {
-	for _, m := range vectors(f)[:1] {
+	for _, m := range manifests(f)[:1] {
 		for _, v := range m.Tensors {
 			for name, file := range v.Files {
-				f.Add(m.read(f, file), byte(dialect(f, name)))
+				f.Add(m.File(f, file), byte(dialect(f, name)))
 			}
 		}
 		for _, v := range m.Malformed {
 			for _, name := range v.Dialects {
-				f.Add(m.read(f, v.File), byte(dialect(f, name)))
+				f.Add(m.File(f, v.File), byte(dialect(f, name)))
 			}
 		}
 		for _, v := range m.Streams {
-			f.Add(m.read(f, v.File), byte(dialect(f, v.Dialect)))
+			f.Add(m.File(f, v.File), byte(dialect(f, v.Dialect)))
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte, d byte) {

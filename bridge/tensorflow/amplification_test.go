@@ -117,21 +117,22 @@ func TestRepeatedStringsShareTheirBytes(t *testing.T) {
 
 // FuzzAmplification: whatever a message says, reading it takes a bounded multiple of its size and the limit.
 func FuzzAmplification(f *testing.F) {
-	m := vectors(f)
-	for _, v := range m.Tensors {
-		data := m.read(f, v.File)
-		f.Add(data, uint16(0), uint16(0), uint16(0))
-		for at := 0; at < min(len(data), 64); { // the records that it begins with, each many times
-			_, _, n := protowire.ConsumeField(data[at:])
-			if n < 0 {
-				break
+	for _, m := range manifests(f) {
+		for _, v := range m.Tensors {
+			data := m.File(f, v.File)
+			f.Add(data, uint16(0), uint16(0), uint16(0))
+			for at := 0; at < min(len(data), 64); { // the records that it begins with, each many times
+				_, _, n := protowire.ConsumeField(data[at:])
+				if n < 0 {
+					break
+				}
+				f.Add(data, uint16(at), uint16(n), uint16(3000))
+				at += n
 			}
-			f.Add(data, uint16(at), uint16(n), uint16(3000))
-			at += n
 		}
-	}
-	for _, v := range m.Malformed {
-		f.Add(m.read(f, v.File), uint16(0), uint16(0), uint16(0))
+		for _, v := range m.Malformed {
+			f.Add(m.File(f, v.File), uint16(0), uint16(0), uint16(0))
+		}
 	}
 	for _, data := range amplification.TensorProtos() {
 		if len(data) < 4000 {

@@ -154,54 +154,55 @@ func placed(data []byte, at, align, off int) []byte {
 // Every vector of a type that DLPack has becomes a tensor with its values and goes out as it came.
 func TestVectorsBecomeTensorsAndGoOutAgain(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	m := vectors(t)
-	kinds := map[string]int{}
-	for _, v := range m.Tensors {
-		t.Run(v.ID, func(t *testing.T) {
-			data := m.read(t, v.File)
-			got, err := tensorflow.Decode(data)
-			require.NoError(t, err)
-			defer got.Close()
-			dtype := tensorflow.DType(v.DType)
-			assert.Equal(t, dtype, got.DType)
-			assert.Equal(t, append([]int64{}, v.Shape...), got.Shape())
-			if dtype.DataType() == 0 {
-				kinds["elements"]++
-				require.Nil(t, got.Tensor)
-				assert.Equal(t, dtype.String(), got.Elements.Type)
-				require.NoError(t, got.Elements.Validate())
-				out, err := tensorflow.AppendElements(nil, got.Elements, tensorflow.Content())
+	for _, m := range manifests(t) {
+		kinds := map[string]int{}
+		for _, v := range m.Tensors {
+			t.Run(v.ID, func(t *testing.T) {
+				data := m.File(t, v.File)
+				got, err := tensorflow.Decode(data)
 				require.NoError(t, err)
-				assert.Equal(t, v.Writers["AsProtoTensorContent_hex"], hex.EncodeToString(out))
-				return
-			}
-			require.Nil(t, got.Elements)
-			assert.Equal(t, dtype.DataType(), got.Tensor.DType())
-			assert.True(t, got.Tensor.ReadOnly())
-			elements, err := got.Tensor.AppendBytes(nil)
-			require.NoError(t, err)
-			assert.Equal(t, *v.DataHex, hex.EncodeToString(masked(dtype, elements)))
-			if n := got.Tensor.NumElements(); n > 0 {
-				inside := got.Tensor.Data() >= address(data) && got.Tensor.Data() < address(data)+uintptr(len(data))
-				assert.Equal(t, inside, !got.Copied, "the same memory exactly where it says so")
-				if inside {
-					kinds["aliased"]++
-				} else {
-					kinds["copied"]++
-					assert.GreaterOrEqual(t, got.Tensor.Alignment(), 64)
+				defer got.Close()
+				dtype := tensorflow.DType(v.DType)
+				assert.Equal(t, dtype, got.DType)
+				assert.Equal(t, append([]int64{}, v.Shape...), got.Shape())
+				if dtype.DataType() == 0 {
+					kinds["elements"]++
+					require.Nil(t, got.Tensor)
+					assert.Equal(t, dtype.String(), got.Elements.Type)
+					require.NoError(t, got.Elements.Validate())
+					out, err := tensorflow.AppendElements(nil, got.Elements, tensorflow.Content())
+					require.NoError(t, err)
+					assert.Equal(t, v.Writers["AsProtoTensorContent_hex"], hex.EncodeToString(out))
+					return
 				}
-			}
-			content, err := tensorflow.AppendTensor(nil, got.Tensor)
-			require.NoError(t, err)
-			assert.Equal(t, v.Writers["AsProtoTensorContent_hex"], hex.EncodeToString(content))
-			fields, err := tensorflow.AppendTensor(nil, got.Tensor, tensorflow.Fields())
-			require.NoError(t, err)
-			assert.Equal(t, v.Writers["AsProtoField_hex"], hex.EncodeToString(fields))
-		})
+				require.Nil(t, got.Elements)
+				assert.Equal(t, dtype.DataType(), got.Tensor.DType())
+				assert.True(t, got.Tensor.ReadOnly())
+				elements, err := got.Tensor.AppendBytes(nil)
+				require.NoError(t, err)
+				assert.Equal(t, *v.DataHex, hex.EncodeToString(masked(dtype, elements)))
+				if n := got.Tensor.NumElements(); n > 0 {
+					inside := got.Tensor.Data() >= address(data) && got.Tensor.Data() < address(data)+uintptr(len(data))
+					assert.Equal(t, inside, !got.Copied, "the same memory exactly where it says so")
+					if inside {
+						kinds["aliased"]++
+					} else {
+						kinds["copied"]++
+						assert.GreaterOrEqual(t, got.Tensor.Alignment(), 64)
+					}
+				}
+				content, err := tensorflow.AppendTensor(nil, got.Tensor)
+				require.NoError(t, err)
+				assert.Equal(t, v.Writers["AsProtoTensorContent_hex"], hex.EncodeToString(content))
+				fields, err := tensorflow.AppendTensor(nil, got.Tensor, tensorflow.Fields())
+				require.NoError(t, err)
+				assert.Equal(t, v.Writers["AsProtoField_hex"], hex.EncodeToString(fields))
+			})
+		}
+		assert.Greater(t, kinds["aliased"], 20)
+		assert.Greater(t, kinds["copied"], 20)
+		assert.Greater(t, kinds["elements"], 20)
 	}
-	assert.Greater(t, kinds["aliased"], 20)
-	assert.Greater(t, kinds["copied"], 20)
-	assert.Greater(t, kinds["elements"], 20)
 }
 
 // G69: aligned elements are aliased, others copied once, and the value says which; alignment can be asked
@@ -521,68 +522,69 @@ func TestAppendTensorRefusesWhatTensorFlowDoesNotHave(t *testing.T) {
 // G37, and the section dlpack of the vectors: TensorFlow is handed what it can compute on, or nothing.
 func TestG37ExportHandsTensorFlowOnlyWhatItTakes(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	m := vectors(t)
-	for _, v := range m.DTypes {
-		dt := tensorflow.DType(v.Enum).DataType()
-		if dt == 0 {
-			continue
-		}
-		in, err := dlpack.New(dt, 2, 3)
-		require.NoError(t, err)
-		managed, err := tensorflow.Export(in)
-		if v.DLPack == nil {
-			assert.ErrorIs(t, err, tensorflow.ErrExport, dt)
+	for _, m := range manifests(t) {
+		for _, v := range m.DTypes {
+			dt := tensorflow.DType(v.Enum).DataType()
+			if dt == 0 {
+				continue
+			}
+			in, err := dlpack.New(dt, 2, 3)
+			require.NoError(t, err)
+			managed, err := tensorflow.Export(in)
+			if v.DLPack == nil {
+				assert.ErrorIs(t, err, tensorflow.ErrExport, dt)
+				in.Close()
+				continue
+			}
+			require.NoError(t, err, dt)
+			got := dlpacktest.ReadLegacy(managed)
+			assert.Zero(t, got.ByteOffset)
+			assert.Equal(t, []int64{3, 1}, got.Strides)
+			assert.Equal(t, in.Data(), uintptr(got.Data))
 			in.Close()
-			continue
+			dlpacktest.DeleteLegacyOnThreads([]unsafe.Pointer{managed}, 1)
 		}
-		require.NoError(t, err, dt)
-		got := dlpacktest.ReadLegacy(managed)
-		assert.Zero(t, got.ByteOffset)
-		assert.Equal(t, []int64{3, 1}, got.Strides)
-		assert.Equal(t, in.Data(), uintptr(got.Data))
-		in.Close()
-		dlpacktest.DeleteLegacyOnThreads([]unsafe.Pointer{managed}, 1)
-	}
 
-	base, err := dlpack.New(dlpack.Float32, 64)
-	require.NoError(t, err)
-	defer base.Close()
-	tests := []struct {
-		name string
-		spec dlpack.Spec
-		want error
-	}{
-		{"from an aligned element on", dlpack.Spec{DType: dlpack.Float32, Shape: []int64{4}, ByteOffset: 64}, nil},
-		{"from another element on", dlpack.Spec{DType: dlpack.Float32, Shape: []int64{4}, ByteOffset: 16}, tensorflow.ErrExport},
-		{"no elements, anywhere", dlpack.Spec{DType: dlpack.Float32, Shape: []int64{0}, ByteOffset: 16}, nil},
-		{"column-major", dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 2}, Strides: []int64{1, 2}}, tensorflow.ErrExport},
-		{"gaps", dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2}, Strides: []int64{2}}, tensorflow.ErrExport},
-		{"lanes", dlpack.Spec{DType: dlpack.MakeDataType(dlpack.CodeFloat, 32, 4), Shape: []int64{2}}, tensorflow.ErrExport},
-		{"rank 254", dlpack.Spec{DType: dlpack.Float32, Shape: ones(254)}, nil},
-		{"rank 255", dlpack.Spec{DType: dlpack.Float32, Shape: ones(255)}, tensorflow.ErrExport},
-		{"read-only", dlpack.Spec{DType: dlpack.Float32, Shape: []int64{4}, ReadOnly: true}, dlpack.ErrReadOnly},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			view, err := base.View(test.spec)
-			require.NoError(t, err)
-			defer view.Close()
-			managed, err := tensorflow.Export(view)
-			assert.ErrorIs(t, err, test.want)
-			if err == nil {
+		base, err := dlpack.New(dlpack.Float32, 64)
+		require.NoError(t, err)
+		defer base.Close()
+		tests := []struct {
+			name string
+			spec dlpack.Spec
+			want error
+		}{
+			{"from an aligned element on", dlpack.Spec{DType: dlpack.Float32, Shape: []int64{4}, ByteOffset: 64}, nil},
+			{"from another element on", dlpack.Spec{DType: dlpack.Float32, Shape: []int64{4}, ByteOffset: 16}, tensorflow.ErrExport},
+			{"no elements, anywhere", dlpack.Spec{DType: dlpack.Float32, Shape: []int64{0}, ByteOffset: 16}, nil},
+			{"column-major", dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 2}, Strides: []int64{1, 2}}, tensorflow.ErrExport},
+			{"gaps", dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2}, Strides: []int64{2}}, tensorflow.ErrExport},
+			{"lanes", dlpack.Spec{DType: dlpack.MakeDataType(dlpack.CodeFloat, 32, 4), Shape: []int64{2}}, tensorflow.ErrExport},
+			{"rank 254", dlpack.Spec{DType: dlpack.Float32, Shape: ones(254)}, nil},
+			{"rank 255", dlpack.Spec{DType: dlpack.Float32, Shape: ones(255)}, tensorflow.ErrExport},
+			{"read-only", dlpack.Spec{DType: dlpack.Float32, Shape: []int64{4}, ReadOnly: true}, dlpack.ErrReadOnly},
+		}
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) {
+				view, err := base.View(test.spec)
+				require.NoError(t, err)
+				defer view.Close()
+				managed, err := tensorflow.Export(view)
+				assert.ErrorIs(t, err, test.want)
+				if err == nil {
+					dlpack.ReleaseLegacy(managed)
+					return
+				}
+				if test.spec.DType != dlpack.Float32 || view.Rank() > 254 {
+					return
+				}
+				again, err := view.Copy()
+				require.NoError(t, err)
+				defer again.Close()
+				managed, err = tensorflow.Export(again)
+				require.NoError(t, err, "a copy is what TensorFlow takes")
 				dlpack.ReleaseLegacy(managed)
-				return
-			}
-			if test.spec.DType != dlpack.Float32 || view.Rank() > 254 {
-				return
-			}
-			again, err := view.Copy()
-			require.NoError(t, err)
-			defer again.Close()
-			managed, err = tensorflow.Export(again)
-			require.NoError(t, err, "a copy is what TensorFlow takes")
-			dlpack.ReleaseLegacy(managed)
-		})
+			})
+		}
 	}
 }
 

@@ -218,12 +218,13 @@ func TestRandomTensorsTravelInEveryForm(t *testing.T) {
 // FuzzParse: what is taken is what protobuf-go reads, and reads the same again in every form. What is
 // refused is refused with a place in the input.
 func FuzzParse(f *testing.F) {
-	m := vectors(f)
-	for _, v := range m.Tensors {
-		f.Add(m.read(f, v.File))
-	}
-	for _, v := range m.Malformed {
-		f.Add(m.read(f, v.File))
+	for _, m := range manifests(f) {
+		for _, v := range m.Tensors {
+			f.Add(m.File(f, v.File))
+		}
+		for _, v := range m.Malformed {
+			f.Add(m.File(f, v.File))
+		}
 	}
 	md := descriptor(f, "Tensor")
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -247,12 +248,13 @@ func FuzzParse(f *testing.F) {
 
 // FuzzMessages: every other message that is taken is written and read as the same.
 func FuzzMessages(f *testing.F) {
-	m := vectors(f)
-	for _, v := range m.ShapeProtos {
-		f.Add(m.read(f, v.File))
-	}
-	for _, v := range m.Slices.Proto {
-		f.Add(unhex(f, v.Hex))
+	for _, m := range manifests(f) {
+		for _, v := range m.ShapeProtos {
+			f.Add(m.File(f, v.File))
+		}
+		for _, v := range m.Slices.Proto {
+			f.Add(unhex(f, v.Hex))
+		}
 	}
 	f.Add(unhex(f, "080112061202080312002215080c1080021a03637075200728013080defbedea1b"))
 	f.Add(unhex(f, "0a1674656e736f72666c6f773a3a54656e736f724c6973741207000103120208021a1208011204120208022a080000803f00000040"))

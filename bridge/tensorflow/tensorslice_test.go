@@ -177,64 +177,57 @@ func requireExtents(t *testing.T, starts, lengths, ends []int64, full bool, s te
 }
 
 func TestTensorSlicesAreTensorFlows(t *testing.T) {
-	m := vectors(t)
-	require.NotEmpty(t, m.Slices.Parse)
-	for _, c := range m.Slices.Parse {
-		s, err := tensorflow.ParseTensorSlice(c.Input)
-		require.Equal(t, c.Error != "", err != nil, "%q: %v", c.Input, err)
-		if err == nil {
-			assert.Equal(t, c.Text, s.String())
-			requireExtents(t, c.Starts, c.Lengths, c.Ends, c.Full, s)
+	for _, m := range manifests(t) {
+		for _, c := range m.Slices.Parse {
+			s, err := tensorflow.ParseTensorSlice(c.Input)
+			require.Equal(t, c.Error != "", err != nil, "%q: %v", c.Input, err)
+			if err == nil {
+				assert.Equal(t, c.Text, s.String())
+				requireExtents(t, c.Starts, c.Lengths, c.Ends, c.Full, s)
+			}
 		}
-	}
-	require.NotEmpty(t, m.Slices.Intersect)
-	for _, c := range m.Slices.Intersect {
-		both, ok := parseSlice(t, c.A).Intersect(parseSlice(t, c.B))
-		require.Equal(t, c.Overlaps, ok)
-		if ok {
-			assert.Equal(t, *c.Result, both.String())
+		for _, c := range m.Slices.Intersect {
+			both, ok := parseSlice(t, c.A).Intersect(parseSlice(t, c.B))
+			require.Equal(t, c.Overlaps, ok)
+			if ok {
+				assert.Equal(t, *c.Result, both.String())
+			}
 		}
-	}
-	require.NotEmpty(t, m.Slices.Shape)
-	for _, c := range m.Slices.Shape {
-		if c.Error == "" {
-			// The shape is the result, and the slice one of 5 times 6.
-			shape, err := parseSlice(t, c.Slice).AppendShape(nil, []int64{5, 6})
+		for _, c := range m.Slices.Shape {
+			if c.Error == "" {
+				// The shape is the result, and the slice one of 5 times 6.
+				shape, err := parseSlice(t, c.Slice).AppendShape(nil, []int64{5, 6})
+				require.NoError(t, err)
+				assert.Equal(t, c.Shape, shape)
+				continue
+			}
+			_, err := parseSlice(t, c.Slice).AppendShape(nil, c.Shape)
+			assert.Error(t, err, "%s", c.Slice)
+		}
+		for _, c := range m.Slices.Relative {
+			relative, err := parseSlice(t, c.Base).Relative(parseSlice(t, c.Sub))
 			require.NoError(t, err)
-			assert.Equal(t, c.Shape, shape)
-			continue
+			assert.Equal(t, c.Relative, relative.String())
 		}
-		_, err := parseSlice(t, c.Slice).AppendShape(nil, c.Shape)
-		assert.Error(t, err, "%s", c.Slice)
-	}
-	require.NotEmpty(t, m.Slices.Relative)
-	for _, c := range m.Slices.Relative {
-		relative, err := parseSlice(t, c.Base).Relative(parseSlice(t, c.Sub))
-		require.NoError(t, err)
-		assert.Equal(t, c.Relative, relative.String())
-	}
-	require.NotEmpty(t, m.Slices.Cover)
-	for _, c := range m.Slices.Cover {
-		cover, err := parseSlice(t, c.A).Cover(parseSlice(t, c.B))
-		require.NoError(t, err)
-		assert.Equal(t, c.Result, cover.String())
-	}
-	require.NotEmpty(t, m.Slices.Equal)
-	for _, c := range m.Slices.Equal {
-		assert.Equal(t, c.Equal, parseSlice(t, c.A).Equal(parseSlice(t, c.B)))
-	}
-	require.NotEmpty(t, m.Slices.Extend)
-	for _, c := range m.Slices.Extend {
-		extended, err := parseSlice(t, c.Slice).Extend(c.Rank)
-		require.NoError(t, err)
-		assert.Equal(t, c.Result, extended.String())
-	}
-	require.NotEmpty(t, m.Slices.Fill)
-	for _, c := range m.Slices.Fill {
-		starts, sizes := make([]int64, c.NDims), make([]int64, c.NDims)
-		require.NoError(t, parseSlice(t, c.Slice).Fill(starts, sizes, c.Shape))
-		assert.Equal(t, c.Indices, starts)
-		assert.Equal(t, c.Sizes, sizes)
+		for _, c := range m.Slices.Cover {
+			cover, err := parseSlice(t, c.A).Cover(parseSlice(t, c.B))
+			require.NoError(t, err)
+			assert.Equal(t, c.Result, cover.String())
+		}
+		for _, c := range m.Slices.Equal {
+			assert.Equal(t, c.Equal, parseSlice(t, c.A).Equal(parseSlice(t, c.B)))
+		}
+		for _, c := range m.Slices.Extend {
+			extended, err := parseSlice(t, c.Slice).Extend(c.Rank)
+			require.NoError(t, err)
+			assert.Equal(t, c.Result, extended.String())
+		}
+		for _, c := range m.Slices.Fill {
+			starts, sizes := make([]int64, c.NDims), make([]int64, c.NDims)
+			require.NoError(t, parseSlice(t, c.Slice).Fill(starts, sizes, c.Shape))
+			assert.Equal(t, c.Indices, starts)
+			assert.Equal(t, c.Sizes, sizes)
+		}
 	}
 }
 

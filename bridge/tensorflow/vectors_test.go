@@ -2,9 +2,6 @@ package tensorflow_test
 
 import (
 	"encoding/hex"
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"testing"
 	"unsafe"
 
@@ -14,10 +11,12 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
+	"github.com/dlbridge/dlbridge/internal/vectors"
 )
 
-// The set of vectors/tensorflow, without the parts that package layout reads.
+// manifest is a manifest of TensorFlow vectors, without the parts that package layout reads.
 type manifest struct {
+	vectors.Folder
 	DTypes []struct {
 		Enum            int32
 		String          string
@@ -98,32 +97,17 @@ type manifest struct {
 			Indices, Sizes []int64
 		}
 	}
-	dir string
 }
 
-// vectors are those in testdata, or all of them with SHARED_DIR or a folder shared beside the repository.
-func vectors(t testing.TB) *manifest {
-	shared, given := os.LookupEnv("SHARED_DIR")
-	if !given {
-		shared = filepath.Join("..", "..", "..", "shared")
-	}
-	dir := filepath.Join(shared, "vectors", "tensorflow")
-	if _, err := os.Stat(dir); err != nil {
-		require.False(t, given, "SHARED_DIR has no vectors: %v", err)
-		dir = "testdata"
-	}
-	text, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
-	require.NoError(t, err)
-	m := manifest{dir: dir}
-	require.NoError(t, json.Unmarshal(text, &m))
-	require.NotEmpty(t, m.Tensors)
-	return &m
-}
-
-func (m *manifest) read(t testing.TB, file string) []byte {
-	data, err := os.ReadFile(filepath.Join(m.dir, file))
-	require.NoError(t, err)
-	return data
+func manifests(t testing.TB) []manifest {
+	all := vectors.Read[manifest](t, vectors.TensorFlow)
+	require.Equal(t, 31, len(all[0].DTypes))
+	require.Equal(t, 119, len(all[0].Tensors))
+	require.Equal(t, 21, len(all[0].Malformed))
+	require.NotEmpty(t, all[0].Compress)
+	require.NotEmpty(t, all[0].ShapeProtos)
+	require.NotEmpty(t, all[0].Slices.Proto)
+	return all
 }
 
 func unhex(t testing.TB, text string) []byte {
@@ -152,170 +136,173 @@ func aliases(outer, inner []byte) bool {
 }
 
 func TestDTypesAreThoseOfTheTable(t *testing.T) {
-	m := vectors(t)
-	require.Len(t, m.DTypes, 31)
-	for _, want := range m.DTypes {
-		d := tensorflow.DType(want.Enum)
-		assert.Equal(t, want.String, d.String())
-		parsed, err := tensorflow.ParseDType(want.String)
-		require.NoError(t, err)
-		assert.Equal(t, d, parsed)
-		assert.Equal(t, want.BytesPerElement, d.Storage().ItemSize(), d)
-		if want.DLPack != nil {
-			assert.Equal(t, want.DLPack.Code, uint8(d.DataType().Code()), d)
-			assert.Equal(t, want.DLPack.Bits, d.DataType().Bits(), d)
-		}
-		if dt := d.DataType(); dt != 0 {
-			back, err := tensorflow.DTypeOf(dt)
+	for _, m := range manifests(t) {
+		for _, want := range m.DTypes {
+			d := tensorflow.DType(want.Enum)
+			assert.Equal(t, want.String, d.String())
+			parsed, err := tensorflow.ParseDType(want.String)
 			require.NoError(t, err)
-			assert.Equal(t, d, back)
+			assert.Equal(t, d, parsed)
+			assert.Equal(t, want.BytesPerElement, d.Storage().ItemSize(), d)
+			if want.DLPack != nil {
+				assert.Equal(t, want.DLPack.Code, uint8(d.DataType().Code()), d)
+				assert.Equal(t, want.DLPack.Bits, d.DataType().Bits(), d)
+			}
+			if dt := d.DataType(); dt != 0 {
+				back, err := tensorflow.DTypeOf(dt)
+				require.NoError(t, err)
+				assert.Equal(t, d, back)
+			}
 		}
+		for _, none := range []int32{-1, 0, 34, 101} {
+			assert.Zero(t, tensorflow.DType(none).DataType())
+			assert.Zero(t, tensorflow.DType(none).Storage())
+			assert.Contains(t, tensorflow.DType(none).String(), "dtype ")
+		}
+		_, err := tensorflow.ParseDType("float32")
+		assert.ErrorIs(t, err, tensorflow.ErrDType)
 	}
-	for _, none := range []int32{-1, 0, 34, 101} {
-		assert.Zero(t, tensorflow.DType(none).DataType())
-		assert.Zero(t, tensorflow.DType(none).Storage())
-		assert.Contains(t, tensorflow.DType(none).String(), "dtype ")
-	}
-	_, err := tensorflow.ParseDType("float32")
-	assert.ErrorIs(t, err, tensorflow.ErrDType)
 }
 
 func TestVectorsAreReadAsTheirValues(t *testing.T) {
-	m := vectors(t)
-	for _, v := range m.Tensors {
-		t.Run(v.ID, func(t *testing.T) {
-			data := m.read(t, v.File)
-			view, err := tensorflow.DecodeView(data)
-			require.NoError(t, err)
-			assert.Equal(t, tensorflow.DType(v.DType), view.DType)
-			assert.Equal(t, append([]int64{}, v.Shape...), append([]int64{}, view.Shape...))
-			if v.DataHex == nil {
-				require.NotNil(t, view.Elements)
-				require.NoError(t, view.Elements.Validate())
-				assert.Equal(t, "string", view.Elements.Type)
-				var got []string
-				for _, value := range view.Elements.Values {
-					got = append(got, hex.EncodeToString(value))
-					assert.True(t, len(value) == 0 || aliases(data, value), "the same memory")
+	for _, m := range manifests(t) {
+		for _, v := range m.Tensors {
+			t.Run(v.ID, func(t *testing.T) {
+				data := m.File(t, v.File)
+				view, err := tensorflow.DecodeView(data)
+				require.NoError(t, err)
+				assert.Equal(t, tensorflow.DType(v.DType), view.DType)
+				assert.Equal(t, append([]int64{}, v.Shape...), append([]int64{}, view.Shape...))
+				if v.DataHex == nil {
+					require.NotNil(t, view.Elements)
+					require.NoError(t, view.Elements.Validate())
+					assert.Equal(t, "string", view.Elements.Type)
+					var got []string
+					for _, value := range view.Elements.Values {
+						got = append(got, hex.EncodeToString(value))
+						assert.True(t, len(value) == 0 || aliases(data, value), "the same memory")
+					}
+					assert.Equal(t, append([]string{}, v.StringsHex...), append([]string{}, got...))
+					return
 				}
-				assert.Equal(t, append([]string{}, v.StringsHex...), append([]string{}, got...))
-				return
-			}
-			require.Nil(t, view.Elements)
-			assert.Equal(t, *v.DataHex, hex.EncodeToString(masked(view.DType, view.Data)))
-			assert.Equal(t, view.Aliases, len(view.Data) > 0 && aliases(data, view.Data), "the same memory exactly where it says so")
-		})
+				require.Nil(t, view.Elements)
+				assert.Equal(t, *v.DataHex, hex.EncodeToString(masked(view.DType, view.Data)))
+				assert.Equal(t, view.Aliases, len(view.Data) > 0 && aliases(data, view.Data), "the same memory exactly where it says so")
+			})
+		}
 	}
 }
 
 // Every form that TensorFlow writes a tensor in is one of ours, byte for byte.
 func TestVectorsAreWrittenByteForByte(t *testing.T) {
-	m := vectors(t)
-	for _, v := range m.Tensors {
-		t.Run(v.ID, func(t *testing.T) {
-			view, err := tensorflow.DecodeView(m.read(t, v.File))
-			require.NoError(t, err)
-			content, err := view.Append(nil, tensorflow.Content())
-			require.NoError(t, err)
-			assert.Equal(t, v.Writers["AsProtoTensorContent_hex"], hex.EncodeToString(content))
-			fields, err := view.Append(nil, tensorflow.Fields())
-			require.NoError(t, err)
-			assert.Equal(t, v.Writers["AsProtoField_hex"], hex.EncodeToString(fields))
-			if python, ok := v.Writers["make_tensor_proto_hex"]; ok {
-				assert.Contains(t, []string{hex.EncodeToString(content), hex.EncodeToString(fields)}, python)
-			}
-			plain, err := view.Append(nil)
-			require.NoError(t, err)
-			if v.DataHex != nil {
-				assert.Equal(t, content, plain)
-			} else {
-				assert.Equal(t, fields, plain)
-			}
-		})
+	for _, m := range manifests(t) {
+		for _, v := range m.Tensors {
+			t.Run(v.ID, func(t *testing.T) {
+				view, err := tensorflow.DecodeView(m.File(t, v.File))
+				require.NoError(t, err)
+				content, err := view.Append(nil, tensorflow.Content())
+				require.NoError(t, err)
+				assert.Equal(t, v.Writers["AsProtoTensorContent_hex"], hex.EncodeToString(content))
+				fields, err := view.Append(nil, tensorflow.Fields())
+				require.NoError(t, err)
+				assert.Equal(t, v.Writers["AsProtoField_hex"], hex.EncodeToString(fields))
+				if python, ok := v.Writers["make_tensor_proto_hex"]; ok {
+					assert.Contains(t, []string{hex.EncodeToString(content), hex.EncodeToString(fields)}, python)
+				}
+				plain, err := view.Append(nil)
+				require.NoError(t, err)
+				if v.DataHex != nil {
+					assert.Equal(t, content, plain)
+				} else {
+					assert.Equal(t, fields, plain)
+				}
+			})
+		}
 	}
 }
 
 // The files that leave out repeated values come out again, compressed from the first element on; but for
 // integers and floats below four bytes, for which TensorFlow itself then prefers tensor_content.
 func TestRepeatedValuesAreLeftOutAgain(t *testing.T) {
-	m := vectors(t)
 	seen := 0
-	for _, v := range m.Tensors {
-		data := m.read(t, v.File)
-		view, err := tensorflow.DecodeView(data)
-		require.NoError(t, err)
-		small := view.DType.Storage().ItemSize() < 4 && view.DType.Storage().Code() <= dlpack.CodeBFloat
-		if v.ID[:4] == "wire" || view.Elements != nil || view.Aliases || len(view.Data) == 0 || small {
-			continue
+	for _, m := range manifests(t) {
+		for _, v := range m.Tensors {
+			data := m.File(t, v.File)
+			view, err := tensorflow.DecodeView(data)
+			require.NoError(t, err)
+			small := view.DType.Storage().ItemSize() < 4 && view.DType.Storage().Code() <= dlpack.CodeBFloat
+			if v.ID[:4] == "wire" || view.Elements != nil || view.Aliases || len(view.Data) == 0 || small {
+				continue
+			}
+			out, err := view.Append(nil, tensorflow.Fields(), tensorflow.Compress(1, 1))
+			require.NoError(t, err)
+			assert.Equal(t, hex.EncodeToString(data), hex.EncodeToString(out), v.ID)
+			seen++
 		}
-		out, err := view.Append(nil, tensorflow.Fields(), tensorflow.Compress(1, 1))
-		require.NoError(t, err)
-		assert.Equal(t, hex.EncodeToString(data), hex.EncodeToString(out), v.ID)
-		seen++
 	}
 	assert.Greater(t, seen, 10)
 }
 
 func TestCompressIsTensorFlowsCompression(t *testing.T) {
-	m := vectors(t)
-	require.NotEmpty(t, m.Compress)
-	for _, v := range m.Compress {
-		t.Run(v.ID, func(t *testing.T) {
-			data := m.read(t, v.File)
-			view, err := tensorflow.DecodeView(data)
-			require.NoError(t, err)
-			form := tensorflow.Content()
-			if fields, err := view.Append(nil, tensorflow.Fields()); err == nil && string(fields) == string(data) {
-				form = tensorflow.Fields()
-			}
-			out, err := view.Append(nil, form, tensorflow.Compress(v.MinElements, v.MinRatio))
-			require.NoError(t, err)
-			assert.Equal(t, hex.EncodeToString(m.read(t, v.ResultFile)), hex.EncodeToString(out))
-			assert.Equal(t, v.Compressed, len(out) < len(data))
-			again, err := tensorflow.DecodeView(out)
-			require.NoError(t, err)
-			assert.Equal(t, view.Data, again.Data)
-		})
+	for _, m := range manifests(t) {
+		for _, v := range m.Compress {
+			t.Run(v.ID, func(t *testing.T) {
+				data := m.File(t, v.File)
+				view, err := tensorflow.DecodeView(data)
+				require.NoError(t, err)
+				form := tensorflow.Content()
+				if fields, err := view.Append(nil, tensorflow.Fields()); err == nil && string(fields) == string(data) {
+					form = tensorflow.Fields()
+				}
+				out, err := view.Append(nil, form, tensorflow.Compress(v.MinElements, v.MinRatio))
+				require.NoError(t, err)
+				assert.Equal(t, hex.EncodeToString(m.File(t, v.ResultFile)), hex.EncodeToString(out))
+				assert.Equal(t, v.Compressed, len(out) < len(data))
+				again, err := tensorflow.DecodeView(out)
+				require.NoError(t, err)
+				assert.Equal(t, view.Data, again.Data)
+			})
+		}
 	}
 }
 
 func TestMalformedVectorsAreRefusedAndSayWhere(t *testing.T) {
-	m := vectors(t)
-	require.NotEmpty(t, m.Malformed)
-	causes := map[string]error{
-		"truncated":       tensorflow.ErrWire,
-		"wire":            tensorflow.ErrWire,
-		"content_size":    tensorflow.ErrSize,
-		"negative_dim":    layout.ErrNegative,
-		"overflow":        layout.ErrOverflow,
-		"bad_dtype":       tensorflow.ErrDType,
-		"too_many_values": tensorflow.ErrCount,
-		"value_range":     tensorflow.ErrValue,
-		"unknown_rank":    tensorflow.ErrRank,
-		"huge":            tensorflow.ErrLimit,
-		"utf8":            tensorflow.ErrText,
-	}
-	for _, v := range m.Malformed {
-		t.Run(v.ID, func(t *testing.T) {
-			data := m.read(t, v.File)
-			_, err := tensorflow.DecodeView(data)
-			var where *tensorflow.Error
-			require.ErrorAs(t, err, &where)
-			assert.LessOrEqual(t, where.Offset, len(data))
-			assert.GreaterOrEqual(t, where.Offset, 0)
-			assert.NotEmpty(t, where.Where)
-			require.Contains(t, causes, v.Class)
-			assert.ErrorIs(t, err, causes[v.Class])
+	for _, m := range manifests(t) {
+		causes := map[string]error{
+			"truncated":       tensorflow.ErrWire,
+			"wire":            tensorflow.ErrWire,
+			"content_size":    tensorflow.ErrSize,
+			"negative_dim":    layout.ErrNegative,
+			"overflow":        layout.ErrOverflow,
+			"bad_dtype":       tensorflow.ErrDType,
+			"too_many_values": tensorflow.ErrCount,
+			"value_range":     tensorflow.ErrValue,
+			"unknown_rank":    tensorflow.ErrRank,
+			"huge":            tensorflow.ErrLimit,
+			"utf8":            tensorflow.ErrText,
+		}
+		for _, v := range m.Malformed {
+			t.Run(v.ID, func(t *testing.T) {
+				data := m.File(t, v.File)
+				_, err := tensorflow.DecodeView(data)
+				var where *tensorflow.Error
+				require.ErrorAs(t, err, &where)
+				assert.LessOrEqual(t, where.Offset, len(data))
+				assert.GreaterOrEqual(t, where.Offset, 0)
+				assert.NotEmpty(t, where.Where)
+				require.Contains(t, causes, v.Class)
+				assert.ErrorIs(t, err, causes[v.Class])
 
-			view, err := tensorflow.DecodeView(data, tensorflow.Lenient())
-			if v.Expect != "either" || v.Class == "utf8" {
-				assert.Error(t, err)
-				return
-			}
-			require.NoError(t, err)
-			assert.Equal(t, tensorflow.DType(v.Value.DType), view.DType)
-			assert.Equal(t, append([]int64{}, v.Value.Shape...), append([]int64{}, view.Shape...))
-			assert.Equal(t, v.Value.Data, hex.EncodeToString(view.Data))
-		})
+				view, err := tensorflow.DecodeView(data, tensorflow.Lenient())
+				if v.Expect != "either" || v.Class == "utf8" {
+					assert.Error(t, err)
+					return
+				}
+				require.NoError(t, err)
+				assert.Equal(t, tensorflow.DType(v.Value.DType), view.DType)
+				assert.Equal(t, append([]int64{}, v.Value.Shape...), append([]int64{}, view.Shape...))
+				assert.Equal(t, v.Value.Data, hex.EncodeToString(view.Data))
+			})
+		}
 	}
 }

@@ -96,57 +96,57 @@ func ExampleDecodeVariant() {
 }
 
 func TestShapeVectorsAreReadAndWritten(t *testing.T) {
-	m := vectors(t)
-	require.NotEmpty(t, m.ShapeProtos)
-	for _, v := range m.ShapeProtos {
-		t.Run(v.ID, func(t *testing.T) {
-			data := m.read(t, v.File)
-			shape, err := tensorflow.DecodeShape(data)
-			want := v.PartialTensorShape
-			if !want.IsValid {
-				var where *tensorflow.Error
-				assert.ErrorAs(t, err, &where)
-				return
-			}
-			require.NoError(t, err)
-			assert.Equal(t, want.Shape, shape.Dims())
-			assert.Equal(t, want.Text, shape.String())
-			assert.Equal(t, want.Proto, hex.EncodeToString(tensorflow.AppendShape(nil, shape)))
-		})
+	for _, m := range manifests(t) {
+		for _, v := range m.ShapeProtos {
+			t.Run(v.ID, func(t *testing.T) {
+				data := m.File(t, v.File)
+				shape, err := tensorflow.DecodeShape(data)
+				want := v.PartialTensorShape
+				if !want.IsValid {
+					var where *tensorflow.Error
+					assert.ErrorAs(t, err, &where)
+					return
+				}
+				require.NoError(t, err)
+				assert.Equal(t, want.Shape, shape.Dims())
+				assert.Equal(t, want.Text, shape.String())
+				assert.Equal(t, want.Proto, hex.EncodeToString(tensorflow.AppendShape(nil, shape)))
+			})
+		}
 	}
 }
 
 func TestSliceVectorsAreReadAndWritten(t *testing.T) {
-	m := vectors(t)
-	require.NotEmpty(t, m.Slices.Proto)
-	for _, v := range m.Slices.Proto {
-		t.Run(v.ID, func(t *testing.T) {
-			slice, err := tensorflow.DecodeSlice(unhex(t, v.Hex))
-			want := v.BuildTensorSlice
-			if want.Error != "" {
-				var where *tensorflow.Error
-				assert.ErrorAs(t, err, &where)
-				return
-			}
-			require.NoError(t, err)
-			assert.Equal(t, want.Text, slice.String())
-			requireExtents(t, want.Starts, want.Lengths, want.Ends, want.Full, slice)
-			assert.Equal(t, want.Proto, hex.EncodeToString(tensorflow.AppendSlice(nil, slice)))
-		})
-	}
-	for _, v := range m.Slices.Parse {
-		if v.Error == "" {
-			slice, err := tensorflow.ParseTensorSlice(v.Input)
-			require.NoError(t, err)
-			data := tensorflow.AppendSlice(nil, slice)
-			assert.Equal(t, v.Proto, hex.EncodeToString(data), v.Input)
-			back, err := tensorflow.DecodeSlice(data)
-			require.NoError(t, err)
-			assert.True(t, slice.Equal(back), v.Input)
+	for _, m := range manifests(t) {
+		for _, v := range m.Slices.Proto {
+			t.Run(v.ID, func(t *testing.T) {
+				slice, err := tensorflow.DecodeSlice(unhex(t, v.Hex))
+				want := v.BuildTensorSlice
+				if want.Error != "" {
+					var where *tensorflow.Error
+					assert.ErrorAs(t, err, &where)
+					return
+				}
+				require.NoError(t, err)
+				assert.Equal(t, want.Text, slice.String())
+				requireExtents(t, want.Starts, want.Lengths, want.Ends, want.Full, slice)
+				assert.Equal(t, want.Proto, hex.EncodeToString(tensorflow.AppendSlice(nil, slice)))
+			})
 		}
+		for _, v := range m.Slices.Parse {
+			if v.Error == "" {
+				slice, err := tensorflow.ParseTensorSlice(v.Input)
+				require.NoError(t, err)
+				data := tensorflow.AppendSlice(nil, slice)
+				assert.Equal(t, v.Proto, hex.EncodeToString(data), v.Input)
+				back, err := tensorflow.DecodeSlice(data)
+				require.NoError(t, err)
+				assert.True(t, slice.Equal(back), v.Input)
+			}
+		}
+		_, err := tensorflow.DecodeSlice([]byte("\x0a\x0b\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
+		assert.ErrorIs(t, err, layout.ErrIndex, "a length of -1 is not an absent one")
 	}
-	_, err := tensorflow.DecodeSlice([]byte("\x0a\x0b\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
-	assert.ErrorIs(t, err, layout.ErrIndex, "a length of -1 is not an absent one")
 }
 
 // The bytes are TensorFlow's own.
@@ -357,23 +357,24 @@ func TestCompressKeepsTheSignOfZeros(t *testing.T) {
 }
 
 func TestQuantisedNumbersAreElementsOfTheirSize(t *testing.T) {
-	m := vectors(t)
 	seen := 0
-	for _, v := range m.Tensors {
-		dtype := tensorflow.DType(v.DType)
-		if v.DataHex == nil || dtype.DataType() != 0 {
-			continue
+	for _, m := range manifests(t) {
+		for _, v := range m.Tensors {
+			dtype := tensorflow.DType(v.DType)
+			if v.DataHex == nil || dtype.DataType() != 0 {
+				continue
+			}
+			seen++
+			view, err := tensorflow.DecodeView(m.File(t, v.File))
+			require.NoError(t, err)
+			e := view.AsElements()
+			require.NoError(t, e.Validate())
+			assert.Equal(t, dtype.String(), e.Type)
+			assert.Equal(t, *v.DataHex, hex.EncodeToString(bytes.Join(e.Values, nil)))
+			out, err := tensorflow.AppendElements(nil, e)
+			require.NoError(t, err)
+			assert.Equal(t, v.Writers["AsProtoTensorContent_hex"], hex.EncodeToString(out), v.ID)
 		}
-		seen++
-		view, err := tensorflow.DecodeView(m.read(t, v.File))
-		require.NoError(t, err)
-		e := view.AsElements()
-		require.NoError(t, e.Validate())
-		assert.Equal(t, dtype.String(), e.Type)
-		assert.Equal(t, *v.DataHex, hex.EncodeToString(bytes.Join(e.Values, nil)))
-		out, err := tensorflow.AppendElements(nil, e)
-		require.NoError(t, err)
-		assert.Equal(t, v.Writers["AsProtoTensorContent_hex"], hex.EncodeToString(out), v.ID)
 	}
 	assert.GreaterOrEqual(t, seen, 10)
 	_, err := tensorflow.AppendElements(nil, &bridge.Elements{Type: "qint16", Shape: []int64{1}, Values: [][]byte{{1}}})

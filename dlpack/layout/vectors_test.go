@@ -5,8 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -14,33 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/dlpack/layout"
+	"github.com/dlbridge/dlbridge/internal/vectors"
 )
-
-// eachManifest reads the small copy of a set of vectors and the whole set, which is in SHARED_DIR or in
-// a folder shared beside the repository. SHARED_DIR that leads nowhere is a mistake of the caller.
-func eachManifest[T any](t *testing.T, set string, test func(t *testing.T, m T, folder string)) {
-	t.Helper()
-	folders := []string{filepath.Join("testdata", set)}
-	shared, given := os.LookupEnv("SHARED_DIR")
-	if !given {
-		shared = filepath.Join("..", "..", "..", "shared")
-	}
-	whole := filepath.Join(shared, "vectors", set)
-	if _, err := os.Stat(whole); err == nil {
-		folders = append(folders, whole)
-	} else {
-		require.False(t, given, "SHARED_DIR has no vectors: %v", err)
-	}
-	for _, folder := range folders {
-		t.Run(filepath.Base(filepath.Dir(folder)), func(t *testing.T) {
-			text, err := os.ReadFile(filepath.Join(folder, "manifest.json"))
-			require.NoError(t, err)
-			var m T
-			require.NoError(t, json.Unmarshal(text, &m))
-			test(t, m, folder)
-		})
-	}
-}
 
 // A stride of nil means nothing.
 type stride = *int64
@@ -98,6 +71,7 @@ func (o *order) of(t *testing.T, raw json.RawMessage, rank int) []int {
 }
 
 type nervana struct {
+	vectors.Folder
 	Layouts []struct {
 		ID                  string
 		Shape, Sizes        []int64
@@ -197,7 +171,7 @@ type nervana struct {
 }
 
 func TestNervanaLayouts(t *testing.T) {
-	eachManifest(t, "nervana", func(t *testing.T, m nervana, _ string) {
+	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
 		require.NotEmpty(t, m.Layouts)
 		for _, c := range m.Layouts {
 			t.Run(c.ID, func(t *testing.T) {
@@ -235,7 +209,7 @@ func TestNervanaLayouts(t *testing.T) {
 }
 
 func TestNervanaAlignment(t *testing.T) {
-	eachManifest(t, "nervana", func(t *testing.T, m nervana, _ string) {
+	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
 		require.NotEmpty(t, m.Alignment)
 		for _, c := range m.Alignment {
 			order := new(order).of(t, c.Order, len(c.Shape))
@@ -277,7 +251,7 @@ func pythonIndex(t *testing.T, raw json.RawMessage) layout.Index {
 }
 
 func TestNervanaViews(t *testing.T) {
-	eachManifest(t, "nervana", func(t *testing.T, m nervana, _ string) {
+	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
 		require.NotEmpty(t, m.Views)
 		for _, c := range m.Views {
 			t.Run(c.ID, func(t *testing.T) {
@@ -333,7 +307,7 @@ func TestNervanaViews(t *testing.T) {
 }
 
 func TestNervanaReshape(t *testing.T) {
-	eachManifest(t, "nervana", func(t *testing.T, m nervana, _ string) {
+	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
 		require.NotEmpty(t, m.Reshape)
 		for _, c := range m.Reshape {
 			l := c.layout(t)
@@ -351,7 +325,7 @@ func TestNervanaReshape(t *testing.T) {
 }
 
 func TestNervanaFlatten(t *testing.T) {
-	eachManifest(t, "nervana", func(t *testing.T, m nervana, _ string) {
+	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
 		require.NotEmpty(t, m.Flatten)
 		for _, c := range m.Flatten {
 			t.Run(c.ID, func(t *testing.T) {
@@ -391,7 +365,7 @@ func TestNervanaFlatten(t *testing.T) {
 }
 
 func TestNervanaPermute(t *testing.T) {
-	eachManifest(t, "nervana", func(t *testing.T, m nervana, _ string) {
+	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
 		require.NotEmpty(t, m.Permute)
 		for _, c := range m.Permute {
 			l := layout.Layout{Shape: slices.Clone(c.Shape), Strides: slices.Clone(c.Strides)}
@@ -470,7 +444,7 @@ func rowMajor(t *testing.T, source int, shape []int64) layout.Composite {
 }
 
 func TestNervanaComplexViews(t *testing.T) {
-	eachManifest(t, "nervana", func(t *testing.T, m nervana, _ string) {
+	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
 		require.NotEmpty(t, m.Pad)
 		for _, c := range m.Pad {
 			padded, err := rowMajor(t, 0, c.Shape).Pad(1, c.Pads...)
@@ -491,7 +465,7 @@ func TestNervanaComplexViews(t *testing.T) {
 }
 
 func TestNervanaConvolution(t *testing.T) {
-	eachManifest(t, "nervana", func(t *testing.T, m nervana, _ string) {
+	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
 		require.NotEmpty(t, m.Convolution)
 		for _, c := range m.Convolution {
 			// The padded image, evaluated from the image and a zero.
@@ -576,6 +550,7 @@ type shapeResult struct {
 }
 
 type tensorflow struct {
+	vectors.Folder
 	DTypes []struct {
 		Enum  int
 		Bytes int64 `json:"bytes_per_element"`
@@ -744,18 +719,18 @@ func (m *message) next(t *testing.T) (field int, number uint64, within message) 
 }
 
 func TestTensorFlowShapeProtos(t *testing.T) {
-	eachManifest(t, "tensorflow", func(t *testing.T, m tensorflow, folder string) {
+	vectors.Each(t, vectors.TensorFlow, func(t *testing.T, m tensorflow) {
 		require.NotEmpty(t, m.ShapeProtos)
 		for _, c := range m.ShapeProtos {
 			t.Run(c.ID, func(t *testing.T) {
 				var proto message
-				var err error
 				if c.Hex == nil {
-					proto, err = os.ReadFile(filepath.Join(folder, c.File))
+					proto = m.File(t, c.File)
 				} else {
+					var err error
 					proto, err = hex.DecodeString(*c.Hex)
+					require.NoError(t, err)
 				}
-				require.NoError(t, err)
 				dims, ranked := []int64{}, true
 				for len(proto) > 0 {
 					field, number, dim := proto.next(t)
@@ -813,7 +788,7 @@ func requireShape(t *testing.T, want shapeResult, got layout.PartialShape) {
 }
 
 func TestTensorFlowPartialShapes(t *testing.T) {
-	eachManifest(t, "tensorflow", func(t *testing.T, m tensorflow, _ string) {
+	vectors.Each(t, vectors.TensorFlow, func(t *testing.T, m tensorflow) {
 		require.NotEmpty(t, m.PartialShapes.Single)
 		for _, c := range m.PartialShapes.Single {
 			s := partialShape(t, c.Shape)
@@ -887,7 +862,7 @@ func TestTensorFlowViews(t *testing.T) {
 		require.NoError(t, err)
 		return l
 	}
-	eachManifest(t, "tensorflow", func(t *testing.T, m tensorflow, _ string) {
+	vectors.Each(t, vectors.TensorFlow, func(t *testing.T, m tensorflow) {
 		require.NotEmpty(t, m.Views.Slice)
 		for _, c := range m.Views.Slice {
 			l := rowMajor(t, c.Shape)

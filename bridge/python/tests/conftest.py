@@ -166,14 +166,50 @@ def nothing_left_alive_in_go():
     assert settled(_core.library_counters, before) == before
 
 
-def vectors(name: str) -> tuple[pathlib.Path, dict]:
-    """The folder of a set of vectors and its manifest: the shared one, else the part beside the Go package."""
-    given = os.environ.get("SHARED_DIR")
-    folder = ROOT / (given or "../shared") / "vectors" / name
-    if not folder.is_dir():
-        assert not given, f"SHARED_DIR: no folder {folder}"
-        folder = ROOT / "bridge" / name / "testdata"
-    return folder, json.loads((folder / "manifest.json").read_text())
+class Entry(dict):
+    """An object in a manifest of vectors. It knows the folder of the manifest, and whether that is a further one."""
+
+    def __init__(self, fields: dict, folder: pathlib.Path, further: bool) -> None:
+        super().__init__(fields)
+        self.folder, self.further = folder, further
+
+    def read(self, name: str) -> bytes:
+        """Returns the content of a file in the folder of the manifest."""
+        return (self.folder / name).read_bytes()
+
+
+# Go: package internal/vectors has the same table, and the meaning of DLBRIDGE_VECTORS.
+VECTOR_FOLDERS = {
+    "decthings": ROOT / "bridge/decthings/testdata",
+    "nervana": ROOT / "bridge/nervana/testdata",
+    "tensorflow": ROOT / "bridge/tensorflow/testdata",
+    "zio": ROOT / "tens/testdata",
+}
+
+
+def vectors(name: str, group: str = "") -> dict[str, list]:
+    """Returns the sections of a set of vectors: those of the repository, then those of DLBRIDGE_VECTORS."""
+    folders = [VECTOR_FOLDERS[name] / group]
+    if further := os.environ.get("DLBRIDGE_VECTORS"):
+        top = ROOT / further
+        assert any((top / name).is_dir() for name in VECTOR_FOLDERS), (
+            f"DLBRIDGE_VECTORS={further} is not a folder with vectors: it has no subfolder {', '.join(VECTOR_FOLDERS)}"
+        )
+        if (top / name / group).is_dir():
+            folders.append(top / name / group)
+    sections: dict[str, list] = {}
+    for i, folder in enumerate(folders):
+        text = (folder / "manifest.json").read_text()
+        manifest = json.loads(text, object_hook=lambda fields, at=folder, further=i > 0: Entry(fields, at, further))
+        for section, content in manifest.items():
+            if isinstance(content, list):
+                sections.setdefault(section, []).extend(content)
+    return sections
+
+
+def count_ours(vectors: list[Entry]) -> int:
+    """Returns how many of the vectors lie in the repository."""
+    return sum(not vector.further for vector in vectors)
 
 
 def run_python(script: str) -> str:

@@ -277,12 +277,10 @@ def test_mutations_take_memory_in_proportion(measurer):
     """Pieces of the vectors are repeated and changed by chance, always by the same."""
     random_ = random.Random(16)
     inputs = []
-    folder, manifest = vectors("tensorflow")
-    inputs += [("tensorflow", (folder / v["file"]).read_bytes(), {}) for v in manifest["tensors"]]
-    folder, manifest = vectors("decthings")
-    for vector in manifest["tensors"]:
+    inputs += [("tensorflow", v.read(v["file"]), {}) for v in vectors("tensorflow")["tensors"]]
+    for vector in vectors("decthings")["tensors"]:
         inputs += [
-            ("decthings", (folder / file).read_bytes(), {"dialect": dialect})
+            ("decthings", vector.read(file), {"dialect": dialect})
             for dialect, file in vector["files"].items()
             if dialect in ("doc", "py004", "rs015")
         ]

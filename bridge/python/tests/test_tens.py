@@ -19,42 +19,31 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tvm_ffi
-from conftest import ROOT, resident, settled
+from conftest import ROOT, Entry, count_ours, resident, settled, vectors
 
 import dlbridge
 from dlbridge import _core, tens
 
 
-def vectors_folder() -> pathlib.Path:
-    """All vectors where the shared folder is, else the few that lie beside the Go package."""
-    given = os.environ.get("SHARED_DIR")
-    shared = ROOT / (given or "../shared") / "vectors" / "zio"
-    if given or shared.is_dir():
-        assert shared.is_dir(), f"SHARED_DIR: no folder {shared}"
-        return shared
-    return ROOT / "tens" / "testdata"
-
-
 class Vector:
-    def __init__(self, folder: pathlib.Path, fields: dict) -> None:
-        self.folder, self.fields = folder, fields
+    def __init__(self, fields: Entry) -> None:
+        self.fields = fields
         self.id, self.verdict = fields["id"], fields["verdict"]
         self.message, self.tens = fields.get("message"), fields.get("tens")
 
     def packed(self) -> bytes | None:
         name = self.fields.get("encoded", {}).get("file")
-        return (self.folder / name).read_bytes() if name else None
+        return self.fields.read(name) if name else None
 
     def frames(self, kind=bytes) -> list | None:
         names = self.fields.get("frames")
-        return None if names is None else [kind((self.folder / name).read_bytes()) for name in names]
+        return None if names is None else [kind(self.fields.read(name)) for name in names]
 
 
-FOLDER = vectors_folder()
 VECTORS = [
-    Vector(FOLDER / group, fields)
+    Vector(fields)
     for group in ("message", "tens", "layout", "invalid")
-    for fields in json.loads((FOLDER / group / "manifest.json").read_text())["vectors"]
+    for fields in vectors("zio", group)["vectors"]
 ]
 # Faults of the message itself; with the others it is the label or a part that is wrong.
 NO_MESSAGE = ["too-few-frames", "prefix-short", "bad-magic", "bad-level", "header-size", "encoding-truncated"]
@@ -78,8 +67,7 @@ def nothing_left_alive_in_go():
 
 
 def test_the_vectors_are_all_there():
-    assert len(VECTORS) == (190 if FOLDER.name == "zio" else len({v.id for v in VECTORS}))
-    assert len(VECTORS) > 50
+    assert count_ours([v.fields for v in VECTORS]) == 190
 
 
 # ---- the vectors ------------------------------------------------------------------------------------------

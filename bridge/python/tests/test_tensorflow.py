@@ -8,14 +8,14 @@ import os
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import elements_of, resident, vectors
+from conftest import Entry, count_ours, elements_of, resident, vectors
 
 import dlbridge
 from dlbridge import Elements, tensorflow
 
 pytestmark = pytest.mark.usefixtures("nothing_left_alive_in_go")
 
-FOLDER, MANIFEST = vectors("tensorflow")
+MANIFEST = vectors("tensorflow")
 NAMES = {d["enum"]: d["string"] for d in MANIFEST["dtypes"]}
 # Types that are a Tensor's, by TensorFlow's names; the others are Elements.
 TENSORS = {
@@ -27,8 +27,8 @@ TENSORS = {
 BITS = {d["string"]: d.get("significant_bits", 8) for d in MANIFEST["dtypes"]}
 
 
-def read(vector: dict) -> bytes:
-    return (FOLDER / vector["file"]).read_bytes()
+def read(vector: Entry) -> bytes:
+    return vector.read(vector["file"])
 
 
 def masked(name: str, data: bytes) -> bytes:
@@ -48,7 +48,7 @@ def check(got, name: str, shape, data) -> None:
 
 
 def test_the_vectors_are_all_there():
-    assert [len(MANIFEST[name]) for name in ("dtypes", "tensors", "malformed")] == [31, 119, 21]
+    assert [count_ours(MANIFEST[name]) for name in ("dtypes", "tensors", "malformed")] == [31, 119, 21]
     assert len(TENSORS) == 25 and {v["dtype"] for v in MANIFEST["tensors"]} >= {k for k, n in NAMES.items() if n in TENSORS}
 
 

@@ -1,0 +1,171 @@
+// Package vectors is for the tests of this module: it finds the test vectors that other programs wrote, and reads
+// their manifests.
+//
+// Each set of vectors lies in the testdata folder of the package that decodes its format, with a README.md that
+// describes it. The environment variable DLBRIDGE_VECTORS may name a folder with further vectors in the same
+// format: a subfolder for each set that it extends, under the name of the set. The tests then read both.
+package vectors
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Variable is the environment variable that names the folder of further vectors.
+const Variable = "DLBRIDGE_VECTORS"
+
+// Set is the name of a set of vectors, and of its subfolder in the folder of further vectors.
+type Set string
+
+const (
+	Decthings  Set = "decthings"
+	Nervana    Set = "nervana"
+	TensorFlow Set = "tensorflow"
+	ZIO        Set = "zio"
+)
+
+// homes are the folders of the sets, relative to the root of the module.
+var homes = map[Set]string{
+	Decthings:  "bridge/decthings/testdata",
+	Nervana:    "bridge/nervana/testdata",
+	TensorFlow: "bridge/tensorflow/testdata",
+	ZIO:        "tens/testdata",
+}
+
+// Folder is a folder with a manifest.json and the files that the manifest names. Manifest types embed it.
+type Folder struct {
+	dir     string
+	further bool
+}
+
+func (f *Folder) set(to Folder) { *f = to }
+
+// Dir returns the absolute path of the folder.
+func (f Folder) Dir() string { return f.dir }
+
+// Further reports whether the folder was named by DLBRIDGE_VECTORS. The number of vectors in such a folder is not known.
+func (f Folder) Further() bool { return f.further }
+
+// Name returns the name of a subtest for the folder: "testdata", or "DLBRIDGE_VECTORS".
+func (f Folder) Name() string {
+	if f.further {
+		return Variable
+	}
+	return "testdata"
+}
+
+// File returns the content of a file in the folder.
+func (f Folder) File(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(f.dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// Manifest is implemented by pointers to structs that embed Folder.
+type Manifest[M any] interface {
+	*M
+	Name() string
+	set(Folder)
+}
+
+// Read returns the manifests of a set, those of the repository first. Where the set has several groups, each with
+// a manifest in a subfolder of its own, groups selects among them.
+func Read[M any, P Manifest[M]](t testing.TB, set Set, groups ...string) []M {
+	t.Helper()
+	folders, err := folders(set, groups)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifests := make([]M, len(folders))
+	for i, folder := range folders {
+		text := folder.File(t, "manifest.json")
+		if err := json.Unmarshal(text, &manifests[i]); err != nil {
+			t.Fatalf("%s: %v", filepath.Join(folder.dir, "manifest.json"), err)
+		}
+		P(&manifests[i]).set(folder)
+	}
+	return manifests
+}
+
+// Each runs a subtest for each manifest of a set.
+func Each[M any, P Manifest[M]](t *testing.T, set Set, test func(t *testing.T, m M)) {
+	t.Helper()
+	for _, m := range Read[M, P](t, set) {
+		t.Run(P(&m).Name(), func(t *testing.T) { test(t, m) })
+	}
+}
+
+func folders(set Set, groups []string) ([]Folder, error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return nil, err
+	}
+	home, known := homes[set]
+	if !known {
+		return nil, fmt.Errorf("vectors: there is no set %q", set)
+	}
+	found := []Folder{{dir: filepath.Join(root, home)}}
+	if further := os.Getenv(Variable); further != "" {
+		if !filepath.IsAbs(further) {
+			further = filepath.Join(root, further)
+		}
+		if err := check(further); err != nil {
+			return nil, err
+		}
+		if dir := filepath.Join(further, string(set)); isFolder(dir) {
+			found = append(found, Folder{dir: dir, further: true})
+		}
+	}
+	if len(groups) == 0 {
+		return found, nil
+	}
+	var all []Folder
+	for _, folder := range found {
+		for _, group := range groups {
+			in := Folder{dir: filepath.Join(folder.dir, group), further: folder.further}
+			if in.further && !isFolder(in.dir) {
+				continue
+			}
+			all = append(all, in)
+		}
+	}
+	return all, nil
+}
+
+// check returns an error if a folder of further vectors has none of the sets.
+func check(further string) error {
+	for set := range homes {
+		if isFolder(filepath.Join(further, string(set))) {
+			return nil
+		}
+	}
+	return fmt.Errorf("vectors: %s=%s is not a folder with vectors: it has no subfolder decthings, nervana, tensorflow or zio",
+		Variable, further)
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// moduleRoot returns the folder of go.mod. Tests run in the folder of their package.
+func moduleRoot() (string, error) {
+	start, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir := start; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("vectors: there is no go.mod above %s", start)
+		}
+	}
+}
