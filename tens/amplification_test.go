@@ -92,24 +92,18 @@ func TestFramesAreReadOneByOneAsAllAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			frames, want := tens.DecodeFrames(data)
 			count := 0
-			rest := data
-			for len(rest) > 0 {
-				frame, n, err := tens.DecodeFrame(rest)
+			for frame, err := range tens.DecodeAllFrames(data) {
 				if err != nil {
-					require.ErrorIs(t, err, tens.ErrEncodingTruncated)
-					require.Equal(t, want.(*tens.Error).Offset, len(data)-len(rest))
+					require.Equal(t, want, err)
 					return
 				}
 				if want == nil {
 					require.Equal(t, frames[count], frame)
 				}
-				rest = rest[n:]
 				count++
 			}
 			require.NoError(t, want)
 			require.Len(t, frames, count)
 		})
 	}
-	_, _, err := tens.DecodeFrame(nil)
-	require.ErrorIs(t, err, tens.ErrEncodingTruncated)
 }

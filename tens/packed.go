@@ -2,6 +2,7 @@ package tens
 
 import (
 	"encoding/binary"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -111,16 +112,22 @@ func truncated(data []byte, at, frame int) *Error {
 		Detail: "frame " + strconv.Itoa(frame) + " in " + strconv.Itoa(len(data)-at) + " bytes"}
 }
 
-// DecodeFrame reads the first frame of the single-part form, which aliases data, and returns how many bytes it has
-// there with its size. With it frames can be gone through without a list of them. Errors: [ErrEncodingTruncated].
-func DecodeFrame(data []byte) (frame []byte, n int, err error) {
-	if len(data) > 0 {
-		if start, end, ok := frameAt(data, 0); ok {
-			return data[start:end:end], end, nil
+// DecodeAllFrames returns an iterator over the frames of the single-part form, which alias data. It needs no memory for a
+// list of them. A frame or its size that data has no room for yields [ErrEncodingTruncated] and ends the iteration.
+func DecodeAllFrames(data []byte) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for i, at := 0, 0; at < len(data); i++ {
+			start, end, ok := frameAt(data, at)
+			if !ok {
+				yield(nil, truncated(data, at, i))
+				return
+			}
+			if !yield(data[start:end:end], nil) {
+				return
+			}
+			at = end
 		}
 	}
-	return nil, 0, &Error{Kind: ErrEncodingTruncated, Tensor: -1, Offset: 0,
-		Detail: "frame in " + strconv.Itoa(len(data)) + " bytes"}
 }
 
 // SizeFrames is the size of frames in the single-part form. A frame of more than 4 GiB - 1 is

@@ -49,9 +49,15 @@ func capiDecodePacked(out **C.dlb_message, packed *C.dlb_frame, options C.uint64
 	return guard(e, C.DLB_ERROR_FORMAT, func() error {
 		data := view(packed.data, packed.size)
 		var few [2][]byte // header and label
-		count, err := countFrames(data, few[:])
-		if err != nil {
-			return err
+		count := 0
+		for frame, err := range tens.DecodeAllFrames(data) {
+			if err != nil {
+				return err
+			}
+			if count < len(few) {
+				few[count] = frame
+			}
+			count++
 		}
 		frames := few[:min(count, len(few))]
 		if options&C.DLB_DECODE_MESSAGE_ONLY == 0 { // the label is checked against the parts
@@ -75,44 +81,23 @@ func capiDecodePacked(out **C.dlb_message, packed *C.dlb_frame, options C.uint64
 	})
 }
 
-// countFrames counts the packed frames, and puts the first ones into few.
-func countFrames(data []byte, few [][]byte) (count int, err error) {
-	for at := 0; at < len(data); count++ {
-		frame, n, err := tens.DecodeFrame(data[at:])
+// eachFrame calls set with each of the packed frames, which were counted before. It fails if another thread has changed
+// their number since then.
+func eachFrame(data []byte, count int, set func(i int, frame []byte)) error {
+	i := 0
+	for frame, err := range tens.DecodeAllFrames(data) {
 		if err != nil {
-			return 0, truncated(err, data, at, count)
+			return err
 		}
-		if count < len(few) {
-			few[count] = frame
+		if i < count {
+			set(i, frame)
 		}
-		at += n
+		i++
 	}
-	return count, nil
-}
-
-// eachFrame goes through packed frames that were counted. Data that others have changed since then may have any number.
-func eachFrame(data []byte, count int, yield func(i int, frame []byte)) error {
-	at := 0
-	for i := range count {
-		frame, n, err := tens.DecodeFrame(data[at:])
-		if err != nil {
-			return truncated(err, data, at, i)
-		}
-		yield(i, frame)
-		at += n
-	}
-	if at != len(data) {
-		return &tens.Error{Kind: tens.ErrEncodingTruncated, Tensor: -1, Offset: at, Detail: "more frames than before"}
+	if i != count {
+		return fmt.Errorf("dlbridge: %d frames became %d while they were decoded", count, i)
 	}
 	return nil
-}
-
-// truncated says where in all of the data an error of [tens.DecodeFrame] is, which reads a frame.
-func truncated(err error, data []byte, at, frame int) error {
-	if e := (*tens.Error)(nil); errors.As(err, &e) {
-		e.Offset, e.Detail = at, fmt.Sprintf("frame %d in %d bytes", frame, len(data)-at)
-	}
-	return err
 }
 
 // decode makes a message of so many frames, which setFrames sets.
