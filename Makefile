@@ -21,7 +21,7 @@ TVM_FFI = DLBRIDGE_TVM_FFI="$$($(VENV)/bin/python -m tvm_ffi.config --libdir)"
 PIP := -m pip --disable-pip-version-check install --quiet
 
 # What the Go library and the Python package are made of, so that both are built again when it changes.
-GO_SOURCES := go.mod go.sum $(shell find bridge dlpack include tens -name python -prune -o -name testdata -prune -o \
+GO_SOURCES := go.mod go.sum $(shell find bridge dlpack include internal tens -name python -prune -o -name testdata -prune -o \
 	-type f ! -name '*_test.go' -print)
 PYTHON_SOURCES := $(shell find bridge/python -name tests -prune -o -name build -prune -o -name '*.egg-info' -prune -o \
 	-name __pycache__ -prune -o -type f ! -name 'requirements-*.txt' -print)

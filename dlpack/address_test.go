@@ -56,7 +56,7 @@ func TestDataLiesWhereMemoryCanBe(t *testing.T) {
 		t.Run(test.Name, func(t *testing.T) {
 			config := test.config(t)
 			p := dlpacktest.Produce(t, config)
-			inC, inGo := dlpack.ValidateInC(p.DLTensor(false), 0), dlpack.ValidateInGo(p.DLTensor(false), 0)
+			inC, inGo := dlpack.CheckTensorInC(p.DLTensor(false), 0), dlpack.CheckTensorInGo(p.DLTensor(false), 0)
 			assert.Equal(t, inC, inGo)
 			for way, taken := range imports {
 				t.Run(way, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestTensorsLieWhereMemoryCanBe(t *testing.T) {
 			assert.ErrorContains(t, err, "lies below address 4096", name)
 		}
 		var inC, inGo dlpack.Verdict
-		withWild(address, func(p unsafe.Pointer) { inC, inGo = dlpack.ValidateInC(p, 0), dlpack.ValidateInGo(p, 0) })
+		withWild(address, func(p unsafe.Pointer) { inC, inGo = dlpack.CheckTensorInC(p, 0), dlpack.CheckTensorInGo(p, 0) })
 		assert.Equal(t, inC.Status, inGo.Status)
 		assert.Equal(t, dlpack.ErrNull, inC.Status)
 	}

@@ -104,7 +104,7 @@ func take(op string, managed unsafe.Pointer, from core.Kind, d *core.DLTensor, f
 	if err != nil {
 		return nil, err
 	}
-	device := Device{DeviceType(d.Device.Type), d.Device.ID}
+	device := deviceOf(d)
 	t := newRoot(device.words(len(shape)))
 	t.device = device
 	var low, high uintptr

@@ -131,13 +131,13 @@ func TestG38ValidatorsAgree(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			p := dlpacktest.Produce(t, test.config)
 			flags := dlpack.Flags(test.config.Flags)
-			inC, inGo := dlpack.ValidateInC(p.DLTensor(false), flags), dlpack.ValidateInGo(p.DLTensor(false), flags)
+			inC, inGo := dlpack.CheckTensorInC(p.DLTensor(false), flags), dlpack.CheckTensorInGo(p.DLTensor(false), flags)
 			assert.Equal(t, inC, inGo)
 			assert.Equal(t, test.cause, inC.Status)
 		})
 	}
-	assert.Equal(t, dlpack.ErrNull, dlpack.ValidateInC(nil, 0).Status)
-	assert.Equal(t, dlpack.ErrNull, dlpack.ValidateInGo(nil, 0).Status)
+	assert.Equal(t, dlpack.ErrNull, dlpack.CheckTensorInC(nil, 0).Status)
+	assert.Equal(t, dlpack.ErrNull, dlpack.CheckTensorInGo(nil, 0).Status)
 }
 
 func TestImportRefusesPointersThatAreNoTensor(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dlbridge/dlbridge/dlpack/internal/core"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
+	"github.com/dlbridge/dlbridge/internal/extent"
 )
 
 // A Description is what is known of a tensor before it has memory. The zero Description knows nothing, and
@@ -358,7 +358,7 @@ func common(op string, a, b int64) (int64, error) {
 	for rest != 0 {
 		gcd, rest = rest, gcd%rest
 	}
-	lcm, ok := core.Mul(a, b/gcd)
+	lcm, ok := extent.Mul(a, b/gcd)
 	if !ok {
 		return 0, refuse(op, ErrOverflow, "alignment to %d and to %d bytes", a, b)
 	}
@@ -429,7 +429,7 @@ func (d *Description) check(op string) error {
 	}
 	last := uint64(math.MaxUint64)
 	for _, k := range d.Order {
-		if step := core.Magnitude(d.Strides[k]); shape[k] > 1 {
+		if step := extent.Magnitude(d.Strides[k]); shape[k] > 1 {
 			if step > last {
 				return conflict(op, ErrLayout, "strides %v and order %v", d.Strides, d.Order)
 			}
@@ -537,7 +537,7 @@ func (d *Description) Allocate() (*Tensor, error) {
 	if NewAlignment%align != 0 || s.ByteOffset%align != 0 {
 		spare = align - 1 // to find an address in
 	}
-	room, ok := core.Add(size, spare)
+	room, ok := extent.Add(size, spare)
 	if !ok {
 		return nil, refuse(op, ErrOverflow, "%d bytes aligned to %d", size, align)
 	}

@@ -15,14 +15,14 @@ type Verdict struct {
 	Extent  [5]int64
 }
 
-// ValidateInC is the verdict of the C core.
-func ValidateInC(tensor unsafe.Pointer, flags Flags) Verdict {
-	status, message, e := core.ValidateInC(tensor, uint64(flags))
+// CheckTensorInC is the verdict of the C core.
+func CheckTensorInC(tensor unsafe.Pointer, flags Flags) Verdict {
+	status, message, e := core.CheckTensorInC(tensor, uint64(flags))
 	return verdict(causes[status], message, e)
 }
 
-// ValidateInGo is the verdict of the import path.
-func ValidateInGo(tensor unsafe.Pointer, flags Flags) Verdict {
+// CheckTensorInGo is the verdict of the import path.
+func CheckTensorInGo(tensor unsafe.Pointer, flags Flags) Verdict {
 	var e core.Extent
 	err := checkAddress("x", tensor)
 	if err == nil {

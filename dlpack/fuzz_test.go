@@ -81,7 +81,7 @@ func FuzzImport(f *testing.F) {
 		c := configOf(data)
 		p := dlpacktest.Produce(t, c)
 		flags := dlpack.Flags(c.Flags)
-		inC, inGo := dlpack.ValidateInC(p.DLTensor(c.Legacy), flags), dlpack.ValidateInGo(p.DLTensor(c.Legacy), flags)
+		inC, inGo := dlpack.CheckTensorInC(p.DLTensor(c.Legacy), flags), dlpack.CheckTensorInGo(p.DLTensor(c.Legacy), flags)
 		require.Equal(t, inC, inGo)
 		take := dlpack.Import
 		if c.Legacy {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack/internal/core"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
+	"github.com/dlbridge/dlbridge/internal/extent"
 )
 
 // A Tensor is Go's reference to memory that a producer owns: a view of it (data type, shape, strides,
@@ -144,13 +145,8 @@ func (t *Tensor) describe(dt DataType, flags Flags, rowMajor bool, shape, stride
 		}
 		return
 	}
-	step := int64(1)
-	for d := n - 1; d >= 0; d-- {
-		dims[d], dims[n+d] = shape[d], step
-		if shape[d] > 1 {
-			step *= shape[d] // overflows only without elements, when no stride is ever followed
-		}
-	}
+	copy(dims, shape)
+	extent.SetRowMajor(dims[n:], shape)
 }
 
 // shape and strides are t's own, not to be written to.
@@ -428,8 +424,8 @@ func (t *Tensor) start(op string, start uintptr, offset int64, e *core.Extent) e
 	if e.Count > 0 {
 		// Both ends are within the memory, which has less than 2^63 bytes, so that nothing here wraps.
 		room, before := int64(t.mem.High-start), int64(start-t.mem.Low)
-		low, ok := core.Add(offset, e.Low)
-		high, ok2 := core.Add(offset, e.High)
+		low, ok := extent.Add(offset, e.Low)
+		high, ok2 := extent.Add(offset, e.High)
 		if !ok || !ok2 || low < -before || high > room {
 			return refuse(op, ErrLayout, "bytes %d to %d are outside the memory, which has bytes %d to %d", low, high, -before, room)
 		}

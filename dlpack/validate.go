@@ -38,6 +38,9 @@ func refuseFault(op string, f *core.Fault) error {
 	return &Error{Op: op, Where: f.Text, Err: causes[f.Status]}
 }
 
+// deviceOf returns where a foreign tensor lies.
+func deviceOf(t *core.DLTensor) Device { return Device{DeviceType(t.Device.Type), t.Device.ID} }
+
 // checkTensor checks all of a foreign description that can be checked without touching its memory. strides is nil for
 // row-major.
 func checkTensor(op string, t *core.DLTensor, flags Flags, e *core.Extent) (shape, strides []int64, err error) {
@@ -49,7 +52,7 @@ func checkTensor(op string, t *core.DLTensor, flags Flags, e *core.Extent) (shap
 		return nil, nil, refuse(op, ErrDType, "dtype = (code %d, bits %d, lanes %d) is not one that can be carried",
 			dt.Code(), dt.Bits(), dt.Lanes())
 	}
-	shape, strides, f := core.CheckTensor(t, dt.BitSize(), flags&SubbytePadded != 0, e)
+	shape, strides, f := core.CheckTensor(t, dt.BitSize(), flags&SubbytePadded != 0, deviceOf(t).HostReadable(), e)
 	if f != nil {
 		return nil, nil, refuseFault(op, f)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack/internal/core"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
+	"github.com/dlbridge/dlbridge/internal/extent"
 )
 
 // View makes another tensor over the same memory: another type, shape or strides. ByteOffset counts
@@ -140,7 +141,7 @@ func (t *Tensor) derive(l *draft, err error) (*Tensor, error) {
 		return nil, refuse(op, ErrLayout, "%d dimensions with %d strides", n, len(l.Strides))
 	}
 	width := t.width(l.dtype)
-	bits, ok := core.Mul(l.Offset, width)
+	bits, ok := extent.Mul(l.Offset, width)
 	if !ok {
 		return nil, refuse(op, ErrOverflow, "element %d of %d bits overflows", l.Offset, width)
 	}

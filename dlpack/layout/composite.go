@@ -3,6 +3,8 @@ package layout
 import (
 	"fmt"
 	"slices"
+
+	"github.com/dlbridge/dlbridge/internal/extent"
 )
 
 // A Composite is a view of several tensors: for each index it selects a tensor and an element of it.
@@ -58,8 +60,8 @@ func (c Composite) Pad(fill int, pads ...[2]int64) (Composite, error) {
 		if pad[0] < 0 || pad[1] < 0 {
 			return Composite{}, fmt.Errorf("layout: pads of dimension %d = %d, %d: %w", d, pad[0], pad[1], ErrNegative)
 		}
-		sum, fits1 := add(pad[0], pad[1])
-		size, fits2 := add(c.shape[d], sum)
+		sum, fits1 := extent.Add(pad[0], pad[1])
+		size, fits2 := extent.Add(c.shape[d], sum)
 		if !fits1 || !fits2 {
 			return Composite{}, fmt.Errorf("layout: pads of dimension %d = %d, %d: %w", d, pad[0], pad[1], ErrOverflow)
 		}
@@ -147,7 +149,7 @@ func Concat(axis int, parts ...Composite) (Composite, error) {
 			}
 		}
 		shift[axis] = joined.shape[axis]
-		size, fits := add(shift[axis], part.shape[axis])
+		size, fits := extent.Add(shift[axis], part.shape[axis])
 		if !fits {
 			return Composite{}, fmt.Errorf("layout: concat: part %d: %w", k, ErrOverflow)
 		}

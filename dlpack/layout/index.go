@@ -1,6 +1,10 @@
 package layout
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/dlbridge/dlbridge/internal/extent"
+)
 
 // An Index is what [Layout.Slice] takes of one dimension. The zero Index is [All].
 type Index struct { // four words, the most that the compiler keeps in registers
@@ -120,12 +124,12 @@ func stretch(stride, factor, size int64) (stretched int64, fits bool) {
 	if size <= 1 {
 		return stride, true
 	}
-	return mul(stride, factor)
+	return extent.Mul(stride, factor)
 }
 
 // product is a×b, or 0 where that does not fit: for strides that are not followed.
 func product(a, b int64) int64 {
-	if p, fits := mul(a, b); fits {
+	if p, fits := extent.Mul(a, b); fits {
 		return p
 	}
 	return 0

@@ -41,8 +41,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/bits"
 	"slices"
+
+	"github.com/dlbridge/dlbridge/internal/extent"
 )
 
 // The causes of errors.
@@ -159,7 +160,7 @@ func AppendAligned(dst, shape []int64, order []int, itemsize, align int64) ([]in
 	unit := align / gcd(itemsize, align) // elements
 	size := &whole[len(dst)+fastest]
 	if *size%unit != 0 {
-		up, fits := add(*size, unit-*size%unit)
+		up, fits := extent.Add(*size, unit-*size%unit)
 		if !fits {
 			return dst, fmt.Errorf("layout: shape[%d] = %d: %w", fastest, *size, ErrOverflow)
 		}
@@ -222,8 +223,8 @@ func (l Layout) OffsetOf(index ...int64) (int64, error) {
 
 // forward is offset + steps×stride; fits stays false once it was.
 func forward(offset int64, fits bool, steps, stride int64) (int64, bool) {
-	way, fits1 := mul(steps, stride)
-	sum, fits2 := add(offset, way)
+	way, fits1 := extent.Mul(steps, stride)
+	sum, fits2 := extent.Add(offset, way)
 	return sum, fits && fits1 && fits2
 }
 
@@ -239,8 +240,8 @@ func (l Layout) Span() (lo, hi int64, err error) {
 	if err != nil || lo == hi {
 		return lo, hi, err
 	}
-	lo, fits := add(lo, l.Offset)
-	hi, fits2 := add(hi, l.Offset)
+	lo, fits := extent.Add(lo, l.Offset)
+	hi, fits2 := extent.Add(hi, l.Offset)
 	if !fits || !fits2 {
 		return 0, 0, fmt.Errorf("layout: offset = %d: %w", l.Offset, ErrOverflow)
 	}
@@ -259,22 +260,12 @@ func (l Layout) String() string {
 //
 // Errors: [ErrNegative] whatever the other dimensions are, [ErrOverflow] unless one of them is 0.
 func Count(shape []int64) (int64, error) {
-	count, empty, beyond := int64(1), false, -1
-	for d, n := range shape {
-		if n < 0 {
-			return 0, errNegative(d, n)
-		}
-		empty = empty || n == 0
-		var fits bool
-		if count, fits = mul(count, n); !fits && beyond < 0 {
-			beyond = d
-		}
-	}
+	count, axis := extent.Count(shape)
 	switch {
-	case empty:
-		return 0, nil
-	case beyond >= 0:
-		return 0, fmt.Errorf("layout: shape[%d] = %d: %w", beyond, shape[beyond], ErrOverflow)
+	case axis >= 0 && shape[axis] < 0:
+		return 0, errNegative(axis, shape[axis])
+	case axis >= 0:
+		return 0, fmt.Errorf("layout: shape[%d] = %d: %w", axis, shape[axis], ErrOverflow)
 	}
 	return count, nil
 }
@@ -297,7 +288,12 @@ func isEmpty(shape []int64) (bool, error) {
 // AppendRowMajor appends the strides of a shape without gaps whose last dimension is the fastest.
 // Dimensions of size 0 count as 1, as in NumPy. Errors: as [Count].
 func AppendRowMajor(dst, shape []int64) ([]int64, error) {
-	return appendStrides(dst, shape, func(k int) int { return k })
+	if _, err := Count(shape); err != nil {
+		return dst, err
+	}
+	whole := slices.Grow(dst, len(shape))[:len(dst)+len(shape)]
+	extent.SetRowMajor(whole[len(dst):], shape)
+	return whole, nil
 }
 
 // AppendColumnMajor appends the strides of a shape without gaps whose first dimension is the fastest.
@@ -333,7 +329,7 @@ func appendStrides(dst, shape []int64, at func(k int) int) ([]int64, error) {
 			return dst, fmt.Errorf("layout: order[%d] = %d: %w", k, d, ErrOrder)
 		}
 		strides[d] = step
-		next, fits := mul(step, max(shape[d], 1))
+		next, fits := extent.Mul(step, max(shape[d], 1))
 		if !fits {
 			next = 0 // only where there are no elements to step to
 		}
@@ -355,23 +351,13 @@ func Span(shape, strides []int64) (lo, hi int64, err error) {
 	if empty || err != nil {
 		return 0, 0, err
 	}
-	hi = 1
-	for d, n := range shape {
-		if n == 1 {
-			continue
-		}
-		reach, fits := mul(n-1, strides[d])
-		if fits && reach < 0 {
-			lo, fits = add(lo, reach)
-		} else if fits {
-			hi, fits = add(hi, reach)
-		}
-		if !fits {
-			return 0, 0, fmt.Errorf("layout: strides[%d] = %d over shape[%d] = %d: %w", d, strides[d], d, n, ErrOverflow)
-		}
+	lo, high, axis := extent.Reach(shape, strides)
+	if axis >= 0 {
+		return 0, 0, fmt.Errorf("layout: strides[%d] = %d over shape[%d] = %d: %w", axis, strides[axis], axis, shape[axis], ErrOverflow)
 	}
-	if lo < hi-math.MaxInt64 {
-		return 0, 0, fmt.Errorf("layout: from %d to %d is farther than a stride leads: %w", lo, hi, ErrOverflow)
+	hi, ok := extent.Add(high, 1)
+	if !ok || lo < hi-math.MaxInt64 {
+		return 0, 0, fmt.Errorf("layout: from %d to %d is farther than a stride leads: %w", lo, high, ErrOverflow)
 	}
 	return lo, hi, nil
 }
@@ -415,7 +401,7 @@ func isPacked(shape, strides []int64, d, slower int) bool {
 		empty = empty || n == 0
 		if n > 1 {
 			packed = packed && fits && strides[d] == step
-			step, fits = mul(step, n)
+			step, fits = extent.Mul(step, n)
 		}
 		d += slower
 	}
@@ -449,7 +435,7 @@ func Packed(shape, strides []int64) (order []int, reversed []bool, ok bool) {
 		if shape[a] == 1 || shape[b] == 1 {
 			return cmp.Compare(min(shape[a], 2), min(shape[b], 2))
 		}
-		return cmp.Compare(magnitude(strides[b]), magnitude(strides[a]))
+		return cmp.Compare(extent.Magnitude(strides[b]), extent.Magnitude(strides[a]))
 	})
 	step, fits := int64(1), true
 	wide := order
@@ -457,11 +443,11 @@ func Packed(shape, strides []int64) (order []int, reversed []bool, ok bool) {
 		wide = wide[1:]
 	}
 	for _, d := range slices.Backward(wide) {
-		if !fits || magnitude(strides[d]) != uint64(step) {
+		if !fits || extent.Magnitude(strides[d]) != uint64(step) {
 			return nil, nil, false
 		}
 		reversed[d] = strides[d] < 0
-		step, fits = mul(step, shape[d])
+		step, fits = extent.Mul(step, shape[d])
 	}
 	if !fits {
 		return nil, nil, false
@@ -497,7 +483,7 @@ func Overlaps(shape, strides []int64) bool {
 		if len(axes) == 62 { // with one more there are 2^63 indices, and fewer elements that strides can lead to
 			return true
 		}
-		a := axis{step: int64(magnitude(strides[d])), most: n - 1}
+		a := axis{step: int64(extent.Magnitude(strides[d])), most: n - 1}
 		axes = append(axes, a)
 		k := len(axes) - 1
 		for ; k > 0 && axes[k-1].step < a.step; k-- {
@@ -560,22 +546,3 @@ func floorDiv(a, b int64) int64 {
 }
 
 func ceilDiv(a, b int64) int64 { return -floorDiv(-a, b) }
-
-func add(a, b int64) (sum int64, fits bool) {
-	sum = a + b
-	return sum, (sum >= a) == (b >= 0)
-}
-
-func mul(a, b int64) (product int64, fits bool) {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	// The product of the two as signed numbers: take off what their sign bits counted for.
-	hi -= uint64(a>>63&b + b>>63&a)
-	return int64(lo), int64(hi) == int64(lo)>>63
-}
-
-func magnitude(a int64) uint64 {
-	if a < 0 {
-		return -uint64(a)
-	}
-	return uint64(a)
-}

@@ -1,6 +1,10 @@
 package layout
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/dlbridge/dlbridge/internal/extent"
+)
 
 // Reshape gives the elements, in row-major order of their indices, another shape. One size may be -1:
 // it is what the others leave.
@@ -63,7 +67,7 @@ func (l *Layout) stretchAt(d int) (count, stride int64, next int) {
 		if l.Shape[d] == 1 {
 			continue
 		}
-		if step, fits := mul(stride, count); !fits || step != l.Strides[d] {
+		if step, fits := extent.Mul(stride, count); !fits || step != l.Strides[d] {
 			break
 		}
 		count *= l.Shape[d]
@@ -142,7 +146,7 @@ func (l *Layout) flat(begin, rank int) error {
 	for d, n := range l.Shape {
 		size := &sizes[min(max(d-begin, 0), rank-1)]
 		var fits bool
-		if *size, fits = mul(*size, n); !fits {
+		if *size, fits = extent.Mul(*size, n); !fits {
 			return fmt.Errorf("layout: flat: shape[%d] = %d: %w", d, n, ErrOverflow)
 		}
 	}
@@ -194,13 +198,13 @@ func (l *Layout) Bitcast(from, to int64) error {
 		if !whole && n > 1 && !empty {
 			return fmt.Errorf("layout: bitcast: strides[%d] = %d is no multiple of %d: %w", d, l.Strides[d], part, ErrCopy)
 		}
-		stride, fits := mul(stride, factor)
+		stride, fits := extent.Mul(stride, factor)
 		if !fits && n > 1 && !empty {
 			return fmt.Errorf("layout: bitcast: strides[%d] = %d: %w", d, l.Strides[d], ErrOverflow)
 		}
 		sizes[d], steps[d] = n, stride
 	}
-	size, fits := mul(parts, factor)
+	size, fits := extent.Mul(parts, factor)
 	if !fits {
 		return fmt.Errorf("layout: bitcast: shape[%d] = %d: %w", last, l.Shape[last], ErrOverflow)
 	}
@@ -209,15 +213,15 @@ func (l *Layout) Bitcast(from, to int64) error {
 	if !whole && !empty {
 		return fmt.Errorf("layout: bitcast: offset %d is between elements of %d: %w", l.Offset, to, ErrCopy)
 	}
-	if offset, fits = mul(offset, factor); !fits {
+	if offset, fits = extent.Mul(offset, factor); !fits {
 		return fmt.Errorf("layout: bitcast: offset = %d: %w", l.Offset, ErrOverflow)
 	}
 	lo, hi, err := Span(sizes, steps)
 	if err != nil {
 		return err
 	}
-	_, fitsLow := add(lo, offset)
-	_, fitsHigh := add(hi, offset)
+	_, fitsLow := extent.Add(lo, offset)
+	_, fitsHigh := extent.Add(hi, offset)
 	if !empty && (!fitsLow || !fitsHigh) {
 		return fmt.Errorf("layout: bitcast: offset = %d: %w", l.Offset, ErrOverflow)
 	}

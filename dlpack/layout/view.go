@@ -3,6 +3,8 @@ package layout
 import (
 	"fmt"
 	"slices"
+
+	"github.com/dlbridge/dlbridge/internal/extent"
 )
 
 // room is the rank up to which views are made without allocating.
@@ -385,7 +387,7 @@ func (l *Layout) Flip(axes ...int) error {
 	for d, n := range l.Shape {
 		if (len(axes) == 0 || named[d]) && n > 1 {
 			offset, fits = forward(offset, fits, n-1, l.Strides[d])
-			if _, ok := mul(l.Strides[d], -1); !ok {
+			if _, ok := extent.Mul(l.Strides[d], -1); !ok {
 				fits = false
 			}
 		}
@@ -532,7 +534,7 @@ func (l *Layout) Diagonal(k int64, a, b int) error {
 		offset, fits = forward(offset, fits, k, l.Strides[second])
 	}
 	size := max(min(rows, columns), 0)
-	stride, ok := add(l.Strides[first], l.Strides[second])
+	stride, ok := extent.Add(l.Strides[first], l.Strides[second])
 	if size <= 1 || empty && !ok {
 		stride, ok = 1, true
 	}
@@ -559,7 +561,7 @@ func (l *Layout) Windows(d int, size, step, dilation int64) error {
 		return fmt.Errorf("layout: windows: size %d, step %d, dilation %d: %w", size, step, dilation, ErrShape)
 	}
 	n := l.Shape[d]
-	reach, fits := mul(size-1, dilation)
+	reach, fits := extent.Mul(size-1, dilation)
 	if !fits || reach >= n {
 		return fmt.Errorf("layout: windows: %d elements, %d apart, in dimension %d of size %d: %w", size, dilation, d, n, ErrShape)
 	}

@@ -6,6 +6,8 @@ import (
 	"iter"
 	"math"
 	"slices"
+
+	"github.com/dlbridge/dlbridge/internal/extent"
 )
 
 // A Walk visits the elements of several tensors of one shape together, each index once, in the order
@@ -116,7 +118,7 @@ type wideDimension struct {
 }
 
 func (v *wideDimension) weigh(stride int64) {
-	m := magnitude(stride)
+	m := extent.Magnitude(stride)
 	if v.weight > math.MaxUint64-m {
 		v.weight = math.MaxUint64
 		return
@@ -189,7 +191,7 @@ func (w *Walk) merge() {
 // continues tells whether one step along dimension i leads to where dimension j ends.
 func (w *Walk) continues(i, j int) bool {
 	for _, strides := range w.strides {
-		if end, fits := mul(strides[j], w.shape[j]); !fits || end != strides[i] {
+		if end, fits := extent.Mul(strides[j], w.shape[j]); !fits || end != strides[i] {
 			return false
 		}
 	}

@@ -265,13 +265,3 @@ func wakeAt(threshold int64) int64         { return int64(C.core_wake_at(C.int64
 func deadBytes() *int64                    { return (*int64)(unsafe.Pointer(C.core_dead_bytes())) }
 func exportsOfC() int64                    { return int64(C.core_live_exports()) }
 func doubleDeletesOfC() uint64             { return uint64(C.core_double_deletes()) }
-
-// ValidateInC is the verdict of the C code on a DLTensor, and what it says. The tests hold [Check] against it.
-func ValidateInC(tensor unsafe.Pointer, flags uint64) (status Status, message string, e Extent) {
-	var c C.core_extent
-	buffer := (*C.char)(C.calloc(1, 256))
-	defer C.free(unsafe.Pointer(buffer))
-	status = Status(C.core_check_tensor((*C.DLTensor)(tensor), C.uint64_t(flags), &c, buffer, 256))
-	e = Extent{Count: int64(c.count), NumBytes: int64(c.nbytes), Low: int64(c.low), High: int64(c.high), RowMajor: c.row_major != 0}
-	return status, C.GoString(buffer), e
-}

@@ -293,6 +293,10 @@ CORE_API core_status core_check_tensor(const DLTensor *tensor, uint64_t flags, c
 CORE_API core_status core_check_layout(const DLTensor *tensor, uint64_t flags, core_extent *out,
                                             char *message, size_t size);
 
+/* Sets the strides of elements without gaps, the last index fastest. A size of 0 counts as 1. Only the strides of a shape
+ * without elements can exceed 63 bits, and nobody follows those; they are truncated. */
+CORE_API void core_set_row_major(int64_t *strides, const int64_t *shape, int32_t ndim);
+
 /* Whether the host may read the memory of a device of this type. */
 CORE_API int core_host_readable(int32_t device_type);
 

@@ -132,15 +132,6 @@ __attribute__((constructor)) static void watch_fork(void) { pthread_atfork(lock_
 
 int core_forked(void) { return __atomic_load_n(&forked, __ATOMIC_RELAXED); }
 
-/* Only a shape without elements can overflow here, and then no stride is ever followed. */
-static void row_major_strides(int64_t *strides, const int64_t *shape, int32_t ndim) {
-  int64_t step = 1;
-  for (int32_t d = ndim - 1; d >= 0; d--) {
-    strides[d] = step;
-    if (shape[d] > 1 && __builtin_mul_overflow(step, shape[d], &step)) step = INT64_MAX;
-  }
-}
-
 /* Memory that the host can address gets its offset folded into data. */
 static void fill_block(core_share *share, const DLTensor *view, DLTensor *out, core_block *block) {
   int32_t ndim = view->ndim;
@@ -153,7 +144,7 @@ static void fill_block(core_share *share, const DLTensor *view, DLTensor *out, c
   if (view->strides != NULL) {
     for (int32_t d = 0; d < ndim; d++) strides[d] = view->strides[d];
   } else {
-    row_major_strides(strides, shape, ndim);
+    core_set_row_major(strides, shape, ndim);
   }
   out->data = view->data;
   out->byte_offset = view->byte_offset;

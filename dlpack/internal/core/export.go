@@ -5,6 +5,8 @@ package core
 import (
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/dlbridge/dlbridge/internal/extent"
 )
 
 // ourBlock returns the block of a managed tensor that this core has exported, or nil. For a copy of the struct of one,
@@ -78,13 +80,8 @@ func (b *Block) Describe(versioned bool, flags uint64, rank int, dims *int64) *D
 // DescribeRowMajor does so for a shape whose elements lie row-major without gaps.
 func (b *Block) DescribeRowMajor(shape []int64) *DLTensor {
 	dims := unsafe.Slice(&b.Dims[0], 2*len(shape))
-	step := int64(1)
-	for d := len(shape) - 1; d >= 0; d-- {
-		dims[d], dims[len(shape)+d] = shape[d], step
-		if shape[d] > 1 {
-			step *= shape[d] // overflows only without elements, when no stride is ever followed
-		}
-	}
+	copy(dims, shape)
+	extent.SetRowMajor(dims[len(shape):], shape)
 	return b.describe(true, 0, len(shape))
 }
 

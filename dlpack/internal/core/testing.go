@@ -2,9 +2,17 @@
 
 package core
 
-import "sync"
+/*
+#include "core.h"
+*/
+import "C"
 
-// This file is for the tests of package dlpack.
+import (
+	"sync"
+	"unsafe"
+)
+
+// This file is for the tests of this package and of package dlpack: test files cannot use cgo.
 
 // Quarantine is how many further exports its pool makes before a dead block is used again.
 const Quarantine = quarantine
@@ -70,3 +78,22 @@ func Blocks() (n int) {
 	}
 	return n
 }
+
+// CheckTensorInC returns the result of the C function core_check_tensor and its message.
+func CheckTensorInC(tensor unsafe.Pointer, flags uint64) (status Status, message string, e Extent) {
+	var c C.core_extent
+	var text [256]C.char
+	status = Status(C.core_check_tensor((*C.DLTensor)(tensor), C.uint64_t(flags), &c, &text[0], C.size_t(len(text))))
+	e = Extent{Count: int64(c.count), NumBytes: int64(c.nbytes), Low: int64(c.low), High: int64(c.high), RowMajor: c.row_major != 0}
+	return status, C.GoString(&text[0]), e
+}
+
+// SetRowMajorInC calls the C function core_set_row_major.
+func SetRowMajorInC(strides, shape []int64) {
+	if len(shape) > 0 {
+		C.core_set_row_major((*C.int64_t)(&strides[0]), (*C.int64_t)(&shape[0]), C.int32_t(len(shape)))
+	}
+}
+
+// HostReadableInC calls the C function core_host_readable.
+func HostReadableInC(deviceType int32) bool { return C.core_host_readable(C.int32_t(deviceType)) != 0 }

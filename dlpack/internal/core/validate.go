@@ -7,6 +7,8 @@ import (
 	"math"
 	"math/bits"
 	"unsafe"
+
+	"github.com/dlbridge/dlbridge/internal/extent"
 )
 
 // An Extent is what a valid description comes to. C: core_extent
@@ -44,7 +46,7 @@ func CheckAddress(at uintptr) *Fault {
 // CheckTensor checks all of a foreign description that can be checked without touching its memory, but for the data type,
 // whose elements have a width in bits. It makes slices of shape and strides only once their length is known to be sane;
 // they are C memory. strides is nil for row-major. C: core_check_tensor, which must agree.
-func CheckTensor(t *DLTensor, width int, padded bool, e *Extent) (shape, strides []int64, f *Fault) {
+func CheckTensor(t *DLTensor, width int, padded, hostReadable bool, e *Extent) (shape, strides []int64, f *Fault) {
 	if t.NDim > 0 {
 		if t.Shape == 0 {
 			return nil, nil, fault(Null, "shape is NULL with ndim = %d", t.NDim)
@@ -66,7 +68,7 @@ func CheckTensor(t *DLTensor, width int, padded bool, e *Extent) (shape, strides
 	if e.Count > 0 && t.Data == 0 {
 		return nil, nil, fault(Null, "data is NULL with %d elements", e.Count)
 	}
-	if e.Count > 0 && HostReadable(t.Device.Type) {
+	if e.Count > 0 && hostReadable {
 		start, carry := bits.Add64(uint64(t.Data), t.ByteOffset, 0)
 		if carry != 0 || !InAddressSpace(start, e.Low, e.High) {
 			return nil, nil, fault(Overflow, "data = %#x with byte_offset = %d leads outside the address space", t.Data, t.ByteOffset)
@@ -81,9 +83,9 @@ func InAddressSpace(start uint64, low, high int64) bool {
 	return start >= Lowest+uint64(-low) && start <= Highest-uint64(high)
 }
 
-// ordinary sets the extent of what nearly all tensors are: some elements of whole bytes, in sizes and strides of
+// fastExtent sets the extent of what nearly all tensors are: some elements of whole bytes, in sizes and strides of
 // which nothing can overflow. It reports false for all others, right or wrong.
-func ordinary(width int, shape, strides []int64, e *Extent) bool {
+func fastExtent(width int, shape, strides []int64, e *Extent) bool {
 	const many = 1 << 40 // elements, of less than 2^22 bytes
 	count, d := int64(1), len(shape)-1
 	for ; d >= 0; d-- { // while there are no gaps
@@ -126,65 +128,39 @@ func ordinary(width int, shape, strides []int64, e *Extent) bool {
 // CheckLayout checks shape and strides (nil for row-major) of elements that have a width in bits. The extent is handed
 // in: to copy one as a result takes longer than all of the checks.
 func CheckLayout(itemBits int, padded bool, shape, strides []int64, e *Extent) *Fault {
-	if ordinary(itemBits, shape, strides, e) {
+	if fastExtent(itemBits, shape, strides, e) {
 		return nil
 	}
-	*e = Extent{Count: 1, RowMajor: true}
-	empty := false
-	for d, n := range shape {
-		if n < 0 {
-			return fault(BadLayout, "shape[%d] = %d", d, n)
-		}
-		empty = empty || n == 0
+	count, axis := extent.Count(shape)
+	if axis >= 0 && shape[axis] < 0 {
+		return fault(BadLayout, "shape[%d] = %d", axis, shape[axis])
 	}
-	var ok bool
-	for d, n := range shape {
-		if empty {
-			e.Count = 0
-			break
-		}
-		if e.Count, ok = Mul(e.Count, n); !ok {
-			return fault(Overflow, "shape has more than 2^63-1 elements from axis %d on", d)
-		}
+	if axis >= 0 {
+		return fault(Overflow, "shape has more than 2^63-1 elements from axis %d on", axis)
 	}
+	*e = Extent{Count: count, RowMajor: count == 0 || strides == nil || extent.IsRowMajor(shape, strides)}
 
 	width := int64(itemBits)
 	item := (width + 7) / 8
 	packed := width%8 != 0 && !padded
+	var ok bool
 	if packed {
-		total, ok := Mul(e.Count, width)
+		total, ok := extent.Mul(e.Count, width)
 		if !ok || total > math.MaxInt64-7 {
 			return fault(Overflow, "%d elements of %d bits overflow", e.Count, width)
 		}
 		e.NumBytes = (total + 7) / 8
-	} else if e.NumBytes, ok = Mul(e.Count, item); !ok {
+	} else if e.NumBytes, ok = extent.Mul(e.Count, item); !ok {
 		return fault(Overflow, "%d elements of %d bytes overflow", e.Count, item)
 	}
-	if empty {
+	if count == 0 {
 		return nil
 	}
 
-	var low, step int64 = 0, 1
-	high := e.Count - 1
+	low, high := int64(0), count-1
 	if strides != nil {
-		high = 0
-		for d := len(shape) - 1; d >= 0; d-- {
-			if shape[d] == 1 {
-				continue
-			}
-			reach, ok := Mul(shape[d]-1, strides[d])
-			if ok && reach < 0 {
-				low, ok = Add(low, reach)
-			} else if ok {
-				high, ok = Add(high, reach)
-			}
-			if !ok {
-				return fault(Overflow, "strides[%d] = %d over shape[%d] = %d overflows", d, strides[d], d, shape[d])
-			}
-			if strides[d] != step {
-				e.RowMajor = false
-			}
-			step *= shape[d]
+		if low, high, axis = extent.Reach(shape, strides); axis >= 0 {
+			return fault(Overflow, "strides[%d] = %d over shape[%d] = %d overflows", axis, strides[axis], axis, shape[axis])
 		}
 	}
 	if packed {
@@ -195,48 +171,11 @@ func CheckLayout(itemBits int, padded bool, shape, strides []int64, e *Extent) *
 		return nil
 	}
 	var fits [3]bool
-	e.Low, fits[0] = Mul(low, item)
-	high, fits[1] = Add(high, 1)
-	e.High, fits[2] = Mul(high, item)
+	e.Low, fits[0] = extent.Mul(low, item)
+	high, fits[1] = extent.Add(high, 1)
+	e.High, fits[2] = extent.Mul(high, item)
 	if fits != [3]bool{true, true, true} || e.High > math.MaxInt64+e.Low { // low is not positive
 		return fault(Overflow, "strides reach over more than 2^63-1 bytes")
 	}
 	return nil
-}
-
-// Add adds, and reports whether the sum is right.
-func Add(a, b int64) (int64, bool) {
-	sum := a + b
-	return sum, (sum > a) == (b > 0)
-}
-
-// Mul multiplies, and reports whether the product is right.
-func Mul(a, b int64) (int64, bool) {
-	product := a * b
-	if (a|b)>>31 == 0 { // both are small and not negative
-		return product, true
-	}
-	if a == 0 || b == 0 {
-		return 0, true
-	}
-	negative := (a < 0) != (b < 0)
-	hi, lo := bits.Mul64(Magnitude(a), Magnitude(b))
-	if hi != 0 || lo > 1<<63 || lo == 1<<63 && !negative {
-		return product, false
-	}
-	return product, true
-}
-
-// Magnitude is the absolute value.
-func Magnitude(a int64) uint64 {
-	if a < 0 {
-		return -uint64(a)
-	}
-	return uint64(a)
-}
-
-// HostReadable reports whether the host may read the memory of a type of device. C: core_host_readable
-func HostReadable(deviceType int32) bool {
-	const cpu, cudaHost, rocmHost = 1, 3, 11
-	return deviceType == cpu || deviceType == cudaHost || deviceType == rocmHost
 }
