@@ -38,23 +38,7 @@ func union(options []ImportOption) (all ImportOption) {
 // major version that is not 1: the deleter has been called, as the standard asks, and nothing behind flags was read.
 // (Version 0.0 without a deleter is also what a released export is once its block was given back to the system.)
 func Import(managed unsafe.Pointer, options ...ImportOption) (*Tensor, error) {
-	const op = "import"
-	if err := checkAddress(op, managed); err != nil {
-		return nil, err
-	}
-	if f := core.Claim(true, uintptr(managed)); f != nil {
-		return nil, refuseFault(op, f)
-	}
-	m := (*core.Managed)(managed)
-	if v := m.Version; v.Major != Current.Major {
-		core.ReleaseClaimed(true, uintptr(managed))
-		return nil, refuse(op, ErrVersion, "version %d.%d, know %d.x", v.Major, v.Minor, Current.Major)
-	}
-	t, err := take(op, managed, core.ImportedVersioned, &m.Tensor, Flags(m.Flags), union(options))
-	if err != nil {
-		core.Unclaim(true, uintptr(managed))
-	}
-	return t, err
+	return importManaged("import", true, managed, options)
 }
 
 // ImportLegacy takes over a `DLManagedTensor *`, the form of before DLPack 1.0, which has no version
@@ -63,16 +47,29 @@ func Import(managed unsafe.Pointer, options ...ImportOption) (*Tensor, error) {
 // Ownership: moves to the Tensor, whose last Close calls the deleter. Lifetime: until then. Threads:
 // any. On error: nothing moved, the caller still owns managed.
 func ImportLegacy(managed unsafe.Pointer, options ...ImportOption) (*Tensor, error) {
-	const op = "import legacy"
+	return importManaged("import legacy", false, managed, options)
+}
+
+// importManaged takes over a managed tensor in either form.
+func importManaged(op string, versioned bool, managed unsafe.Pointer, options []ImportOption) (*Tensor, error) {
 	if err := checkAddress(op, managed); err != nil {
 		return nil, err
 	}
-	if f := core.Claim(false, uintptr(managed)); f != nil {
+	if f := core.Claim(versioned, uintptr(managed)); f != nil {
 		return nil, refuseFault(op, f)
 	}
-	t, err := take(op, managed, core.ImportedLegacy, &(*core.ManagedLegacy)(managed).Tensor, 0, union(options))
+	kind, d, flags := core.ImportedLegacy, &(*core.ManagedLegacy)(managed).Tensor, Flags(0)
+	if versioned {
+		m := (*core.Managed)(managed)
+		if v := m.Version; v.Major != Current.Major {
+			core.ReleaseClaimed(true, uintptr(managed))
+			return nil, refuse(op, ErrVersion, "version %d.%d, know %d.x", v.Major, v.Minor, Current.Major)
+		}
+		kind, d, flags = core.ImportedVersioned, &m.Tensor, Flags(m.Flags)
+	}
+	t, err := take(op, managed, kind, d, flags, union(options))
 	if err != nil {
-		core.Unclaim(false, uintptr(managed))
+		core.Unclaim(versioned, uintptr(managed))
 	}
 	return t, err
 }

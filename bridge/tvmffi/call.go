@@ -9,7 +9,6 @@ import "C"
 import (
 	"errors"
 	"math"
-	"math/bits"
 	"path/filepath"
 	"reflect"
 	"runtime"
@@ -19,6 +18,7 @@ import (
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/internal/extent"
 )
 
 // Bytes is a byte string, for calls: a []byte is a tensor of uint8.
@@ -388,17 +388,9 @@ func (c *call) shaped(f *Function, s *Shaped) error {
 	start, rank := len(c.dims), len(shape)
 	c.dims = slices.Grow(c.dims, 2*rank)[:start+2*rank]
 	dims, strides := c.dims[start:start+rank], c.dims[start+rank:]
-	count, fits, empty := uint64(1), true, slices.Contains(shape, 0)
-	for d := rank - 1; d >= 0; d-- {
-		n := shape[d]
-		dims[d], strides[d] = n, int64(max(count, 1))
-		high, low := bits.Mul64(count, uint64(n))
-		if high != 0 && empty {
-			high, low = 0, 0
-		}
-		count, fits = low, fits && n >= 0 && high == 0
-	}
-	if !fits || count != uint64(s.count) {
+	copy(dims, shape)
+	extent.SetRowMajor(strides, shape)
+	if count, axis := extent.Count(shape); axis >= 0 || count != int64(s.count) {
 		return deny(dlpack.ErrLayout, "shape %v is not that of %d elements", slices.Clone(shape), s.count)
 	}
 	return c.view(f, s.data, s.count, s.dtype, rank)

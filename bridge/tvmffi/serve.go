@@ -480,24 +480,24 @@ func (a Args) elements(i int, of elementType) (unsafe.Pointer, int) {
 		if kind == C.FFI_TENSOR {
 			d = (*C.DLTensor)(cell(uintptr(word(arg))))
 		}
-		if d.ndim == 1 && addressIn(&d.shape) >= lowest && ordinary(d, dataType(of)) { // as packed, without a loop
+		if d.ndim == 1 && addressIn(&d.shape) >= lowest && onFastPath(d, dataType(of)) { // as fastCount, without a loop
 			n := *(*int64)(unsafe.Pointer(d.shape))
 			if uint64(n-1) < most && (d.strides == nil || addressIn(&d.strides) >= lowest && *(*int64)(unsafe.Pointer(d.strides)) == 1) {
 				return d.data, int(n)
 			}
 		}
 	}
-	return a.anyElements(i, of)
+	return a.slowElements(i, of)
 }
 
-// anyElements is elements for all tensors.
-func (a Args) anyElements(i int, of elementType) (unsafe.Pointer, int) {
+// slowElements is elements for all tensors.
+func (a Args) slowElements(i int, of elementType) (unsafe.Pointer, int) {
 	d := a.tensor(i)
 	if d == nil {
 		return nil, 0
 	}
-	if ordinary(d, dataType(of)) {
-		if n := packed(d); n > 0 {
+	if onFastPath(d, dataType(of)) {
+		if n := fastCount(d); n > 0 {
 			return d.data, n
 		}
 	}
@@ -519,22 +519,22 @@ type elementType interface {
 
 type typed[T dlpack.Element] struct{}
 
-// values looks closely at a tensor that is not in order, or not ordinary.
+// values looks closely at a tensor that is not on the fast path.
 func (typed[T]) values(t *dlpack.Tensor) (unsafe.Pointer, int, error) {
 	v, err := dlpack.Values[T](t)
 	return unsafe.Pointer(unsafe.SliceData(v)), len(v), err
 }
 
-// The data of an ordinary tensor lies at one of the addresses from lowest on, where memory begins. They end so far from
-// the end of the address space that no ordinary tensor reaches beyond it.
+// The data of a tensor on the fast path lies at one of the addresses from lowest on, where memory begins. They end so far from
+// the end of the address space that no such tensor reaches beyond it.
 const (
 	lowest    = C.CORE_LOWEST
 	addresses = 1 << 62
 )
 
-// ordinary reports whether the elements of a tensor are of a type, on the host, at an address that memory can have, and
+// onFastPath reports whether the elements of a tensor are of a type, on the host, at an address that memory can have, and
 // aligned for all types.
-func ordinary(d *C.DLTensor, dtype dlpack.DataType) bool {
+func onFastPath(d *C.DLTensor, dtype dlpack.DataType) bool {
 	return d.device.device_type == C.kDLCPU && uintptr(d.data)-lowest < addresses && uintptr(d.data)%16 == 0 && d.byte_offset == 0 &&
 		*(*dlpack.DataType)(unsafe.Pointer(&d.dtype)) == dtype && dtype != 0
 }
@@ -579,12 +579,12 @@ func dataType(of elementType) dlpack.DataType {
 // addressIn is the address in a field of a foreign struct, which may be none that Go may have as a pointer.
 func addressIn[T any](field **T) uintptr { return *(*uintptr)(unsafe.Pointer(field)) }
 
-// most is more elements than an ordinary tensor has.
+// most is more elements than a tensor on the fast path has.
 const most = 1 << 31
 
-// packed is how many elements a tensor has that is row-major, and of a size that cannot overflow.
+// fastCount is how many elements a tensor has that is row-major, and of a size that cannot overflow.
 // It is 0 for all others.
-func packed(d *C.DLTensor) int {
+func fastCount(d *C.DLTensor) int {
 	rank := int(d.ndim)
 	if uint(rank) > 8 || rank > 0 && (addressIn(&d.shape) < lowest || addressIn(&d.strides)-1 < lowest-1) { // strides may be NULL
 		return 0

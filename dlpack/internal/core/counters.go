@@ -15,24 +15,33 @@ var (
 	forgotten                    atomic.Int64
 )
 
-// A counter counts what is alive. Many goroutines change it at once, each a part of its own, and few read it.
-type counter [maxShards]struct {
-	begun, ended atomic.Int64
-	_            [48]byte
+// A sharded is a sum that many goroutines change at once, mostly each a part of its own, and few read.
+type sharded [maxShards]struct {
+	n atomic.Int64
+	_ [56]byte
 }
 
-func (c *counter) begin()      { c[here()%maxShards].begun.Add(1) }
-func (c *counter) end(n int64) { c[here()%maxShards].ended.Add(n) }
+// own returns the caller's part.
+func (s *sharded) own() *atomic.Int64 { return &s[here()%maxShards].n }
 
-// live is never below what is alive throughout: what has ended is read first.
-func (c *counter) live() (n int64) {
-	for i := range c {
-		n -= c[i].ended.Load()
+func (s *sharded) sum() (sum int64) {
+	for i := range s {
+		sum += s[i].n.Load()
 	}
-	for i := range c {
-		n += c[i].begun.Load()
-	}
-	return n
+	return sum
+}
+
+// A counter counts live objects.
+type counter struct{ begun, ended sharded }
+
+func (c *counter) begin()      { c.begun.own().Add(1) }
+func (c *counter) end(n int64) { c.ended.own().Add(n) }
+
+// live returns a count that is never below the number of objects that are alive throughout the call: it reads what has
+// ended first.
+func (c *counter) live() int64 {
+	ended := c.ended.sum()
+	return c.begun.sum() - ended
 }
 
 // foreign accounts for bytes that the collector does not see. Forgotten imports of many megabytes
@@ -43,10 +52,7 @@ var foreign = accounts{due: make(chan struct{}, 1)}
 // use, or closed in time, brings about few; collections and what they find lower it again.
 type accounts struct {
 	bytes atomic.Int64
-	small [maxShards]struct { // bytes that do not make a batch yet
-		n atomic.Int64
-		_ [56]byte
-	}
+	small sharded // bytes that do not make a batch yet
 	limit atomic.Int64
 	once  sync.Once
 	mu    sync.Mutex // held while the limit is lowered, so that the last to do so has the last word
@@ -64,7 +70,7 @@ const foreignFloor = 64 << 20
 const foreignBatch = 256 << 10
 
 func (a *accounts) add(n int64) {
-	small := &a.small[here()%maxShards].n
+	small := a.small.own()
 	if sum := small.Add(n); -foreignBatch < sum && sum < foreignBatch {
 		return
 	}
@@ -91,11 +97,7 @@ func (a *accounts) start() {
 
 // sum is how many bytes there are. While others change them it may be off by some batches.
 func (a *accounts) sum() int64 {
-	sum := a.bytes.Load()
-	for i := range a.small {
-		sum += a.small[i].n.Load()
-	}
-	return max(sum, 0)
+	return max(a.bytes.Load()+a.small.sum(), 0)
 }
 
 // settle lowers the limit, not all at once, towards twice what a collection left.

@@ -207,19 +207,15 @@ func (m *Memory) FirstExport(rank int) (*Block, Status) {
 
 // firstExport returns [Closed] where the memory has a slot now, but no block was made.
 func (m *Memory) firstExport(rank int) (*Block, Status) {
-	sh := lockSlots()
-	if sh == nil {
-		return nil, NoMemory
-	}
-	defer sh.mu.Unlock()
 	shares := uint64(1) // one for all of Go's tensors
 	if rank <= rankSmall {
 		shares = 2 // and one for the block, which is made below
 	}
-	s := sh.slots.take(m.kind, shares)
+	sh, s := lockSlot(m.kind, shares)
 	if s == nil {
 		return nil, NoMemory
 	}
+	defer sh.mu.Unlock()
 	if m.kind == Collected {
 		s.pinMemory(m.keep, m.High-m.Low, m)
 	} else {
@@ -247,13 +243,8 @@ func (m *Memory) firstExport(rank int) (*Block, Status) {
 
 // ExportOnce pins size bytes of Go's memory for one export, of a tensor of a rank.
 func ExportOnce(start unsafe.Pointer, size int64, rank int) (*Block, Status) {
-	sh := lockSlots()
-	if sh == nil {
-		return nil, NoMemory
-	}
-	s := sh.slots.take(Collected, 1)
+	sh, s := lockSlot(Collected, 1)
 	if s == nil {
-		sh.mu.Unlock()
 		return nil, NoMemory
 	}
 	s.pinMemory(start, uintptr(size), nil)

@@ -115,14 +115,28 @@ func (s *slot) shard() *shard {
 	return &allShards()[(s.returns-shards.returnQueues)/unsafe.Sizeof(returnQueue{})]
 }
 
-// newSlot is that with one share, of any shard.
-func newSlot(kind Kind) *slot {
+// lockSlot takes a slot in a new turn, for a memory of a kind, with some shares, and leaves its shard locked. It returns
+// nil, and leaves nothing locked, if there is no memory for slots.
+func lockSlot(kind Kind, shares uint64) (*shard, *slot) {
 	sh := lockSlots()
 	if sh == nil {
-		return nil
+		return nil, nil
 	}
-	defer sh.mu.Unlock()
-	return sh.slots.take(kind, 1)
+	s := sh.slots.take(kind, shares)
+	if s == nil {
+		sh.mu.Unlock()
+		return nil, nil
+	}
+	return sh, s
+}
+
+// newSlot takes a slot with one share.
+func newSlot(kind Kind) *slot {
+	sh, s := lockSlot(kind, 1)
+	if s != nil {
+		sh.mu.Unlock()
+	}
+	return s
 }
 
 // hasSlot reports whether a slot is free, or has come home.
