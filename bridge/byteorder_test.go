@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/tens"
@@ -23,7 +24,7 @@ func TestG27BigEndianMachinesRefuseElementsOfMoreThanAByte(t *testing.T) {
 		require.NoError(t, msg.EncodeLabel(&tens.Label{Tensors: []tens.Tensor{{Shape: []int64{int64(8 / word)}, Word: word, DType: 'i'}}}))
 		ts, err := Decode(msg)
 		if refused {
-			assert.ErrorIs(t, err, ErrByteOrder)
+			assert.ErrorIs(t, err, elements.ErrByteOrder)
 		} else {
 			require.NoError(t, err)
 			ts[0].Close()

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/tens"
@@ -37,7 +39,7 @@ func Align(n int) DecodeOption { return func(d *decoding) { d.align = n } }
 //
 // Ownership: the caller closes every tensor; the parts stay the collector's. Lifetime: a tensor and its
 // exports keep their part. Threads: any. On error: those of [tens.Message.DecodeLabel] and [DecodeTensor],
-// [ErrSize], [ErrByteOrder], [dlpack.ErrLayout] for more than [dlpack.MaxRank] dimensions, and [dlpack.ErrUnaligned]
+// [elements.ErrSize], [elements.ErrByteOrder], [dlpack.ErrLayout] for more than [dlpack.MaxRank] dimensions, and [dlpack.ErrUnaligned]
 // or [dlpack.ErrMemory] of [Align], with the index of the tensor; no tensor is made.
 func Decode(msg *tens.Message, options ...DecodeOption) ([]*dlpack.Tensor, error) {
 	label, err := msg.DecodeLabel()
@@ -123,8 +125,8 @@ func (d *decoding) tensors(label *tens.Label, from parts) ([]*dlpack.Tensor, err
 }
 
 func (d *decoding) tensor(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
-	if !payload.LittleEndian && in.Word > 1 {
-		return nil, ErrByteOrder
+	if err := payload.CheckByteOrder(in.Word); err != nil {
+		return nil, err
 	}
 	if rank := len(in.Shape); rank > dlpack.MaxRank { // for which DecodeTensor would take memory
 		return nil, fmt.Errorf("rank %d is more than %d: %w", rank, dlpack.MaxRank, dlpack.ErrLayout)
@@ -134,10 +136,10 @@ func (d *decoding) tensor(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
 		return nil, err
 	}
 	if in.Part < 0 || in.Part >= from.count() {
-		return nil, fmt.Errorf("part %d of %d: %w", in.Part, from.count(), tens.ErrPartOutOfRange)
+		return nil, fmt.Errorf("part %d of %d: %w", in.Part, from.count(), tens.ErrPartMissing)
 	}
 	if n := from.size(in.Part); n != what.NBytes {
-		return nil, fmt.Errorf("part %d has %d bytes, %v%s takes %d: %w", in.Part, n, what.DType, payload.Shape(in.Shape), what.NBytes, ErrSize)
+		return nil, fmt.Errorf("part %d has %d bytes, %v%s takes %d: %w", in.Part, n, what.DType, errtext.Shape(in.Shape), what.NBytes, elements.ErrSize)
 	}
 	t, err := from.view(in.Part, dlpack.Spec{
 		DType:      what.DType,

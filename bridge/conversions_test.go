@@ -17,6 +17,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/bridge/decthings"
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
@@ -36,8 +37,8 @@ type format struct {
 
 var formats = []format{
 	{"TENS", overTENS, nil},
-	{"Decthings", overDecthings, bridge.ErrDType},
-	{"TensorFlow's TensorProto", overTensorProto, bridge.ErrDType},
+	{"Decthings", overDecthings, elements.ErrDType},
+	{"TensorFlow's TensorProto", overTensorProto, elements.ErrDType},
 	{"DLPack", overDLPack, nil},
 }
 
@@ -198,8 +199,8 @@ func sample(t *testing.T, dt dlpack.DataType) *dlpack.Tensor {
 	return x
 }
 
-// elements are those of a tensor, row-major; those below a byte have a byte each.
-func elements(t *testing.T, x *dlpack.Tensor) []byte {
+// bytesOf are those of a tensor, row-major; those below a byte have a byte each.
+func bytesOf(t *testing.T, x *dlpack.Tensor) []byte {
 	data, err := x.AppendBytes(nil)
 	require.NoError(t, err)
 	size := x.DType().BitSize()
@@ -240,7 +241,7 @@ func TestEveryDataTypeGoesFromEachFormatToEachOtherOrIsRefused(t *testing.T) {
 					dlpacktest.CheckLeaks(t)
 					x := sample(t, dt)
 					defer x.Close()
-					want := elements(t, x)
+					want := bytesOf(t, x)
 					for _, f := range []format{from, to} {
 						y, err := f.cross(x)
 						if !says(t, table[rowOf(dt)][f.name], dt) {
@@ -252,7 +253,7 @@ func TestEveryDataTypeGoesFromEachFormatToEachOtherOrIsRefused(t *testing.T) {
 						defer y.Close()
 						assert.Equal(t, dt, y.DType())
 						assert.Equal(t, x.Shape(), y.Shape())
-						assert.Equal(t, want, elements(t, y))
+						assert.Equal(t, want, bytesOf(t, y))
 						if table[rowOf(dt)][f.name] == "yes, a byte for each" {
 							assert.NotZero(t, y.Flags()&dlpack.SubbytePadded)
 						}
@@ -291,7 +292,7 @@ func TestElementsGoFromEachFormatToEachOtherOrAreRefused(t *testing.T) {
 	for row, names := range rows {
 		for _, name := range names {
 			t.Run(name, func(t *testing.T) {
-				e := &bridge.Elements{Type: name, Shape: []int64{2}, Values: [][]byte{[]byte("0123"), []byte("4567")}}
+				e := &elements.Elements{Type: name, Shape: []int64{2}, Values: [][]byte{[]byte("0123"), []byte("4567")}}
 				switch {
 				case name == "image", name == "audio", name == "video":
 					e.Formats = []string{"png", "mp3"}
@@ -306,7 +307,7 @@ func TestElementsGoFromEachFormatToEachOtherOrAreRefused(t *testing.T) {
 				if cell := table[row]["Decthings"]; cell == "–" {
 					require.ErrorIs(t, err, decthings.ErrType)
 				} else {
-					require.Contains(t, cell, "as `bridge.Elements`")
+					require.Contains(t, cell, "as `elements.Elements`")
 					require.NoError(t, err)
 					v, err := decthings.Decode(ours)
 					require.NoError(t, err)
@@ -315,10 +316,10 @@ func TestElementsGoFromEachFormatToEachOtherOrAreRefused(t *testing.T) {
 				}
 				theirs, err := tensorflow.AppendElements(nil, e)
 				if cell := table[row]["TensorFlow's TensorProto"]; cell == "–" {
-					require.ErrorIs(t, err, tensorflow.ErrDType)
+					require.ErrorIs(t, err, elements.ErrDType)
 					return
 				} else {
-					require.Contains(t, cell, "as `bridge.Elements`")
+					require.Contains(t, cell, "as `elements.Elements`")
 				}
 				require.NoError(t, err)
 				w, err := tensorflow.Decode(theirs)
@@ -333,14 +334,14 @@ func TestElementsGoFromEachFormatToEachOtherOrAreRefused(t *testing.T) {
 					w, err := tensorflow.Decode(theirs, tensorflow.Integers())
 					require.NoError(t, err)
 					defer w.Close()
-					assert.Equal(t, slices.Concat(e.Values...), elements(t, w.Tensor))
+					assert.Equal(t, slices.Concat(e.Values...), bytesOf(t, w.Tensor))
 				}
 			})
 		}
 		assert.Equal(t, "–", table[row]["TENS"])
 		assert.Equal(t, "–", table[row]["DLPack"])
 	}
-	bytes := &bridge.Elements{Type: "string", Shape: []int64{}, Values: [][]byte{{0xff}}} // a string to TensorFlow alone
+	bytes := &elements.Elements{Type: "string", Shape: []int64{}, Values: [][]byte{{0xff}}} // a string to TensorFlow alone
 	data, err := tensorflow.AppendElements(nil, bytes)
 	require.NoError(t, err)
 	v, err := tensorflow.Decode(data)
@@ -405,13 +406,13 @@ func TestLayoutsGoFromEachFormatToEachOther(t *testing.T) {
 					x, err := whole.Apply(v.view)
 					require.NoError(t, err)
 					defer x.Close()
-					want := elements(t, x)
+					want := bytesOf(t, x)
 					for _, f := range []format{from, to} {
 						y, err := f.cross(x)
 						require.NoError(t, err)
 						defer y.Close()
 						assert.Equal(t, x.Shape(), y.Shape())
-						assert.Equal(t, want, elements(t, y))
+						assert.Equal(t, want, bytesOf(t, y))
 						switch cell := table[v.row][f.name]; cell {
 						case "as they are":
 							assert.Equal(t, x.Strides(), y.Strides())

@@ -132,7 +132,7 @@ func ExampleLabelAttributes() {
 	// 2 true <nil>
 }
 
-func ExampleTensors() {
+func ExampleDecode() {
 	frames := [][]byte{
 		[]byte(`ZIO0TENS{"TENS":{"tensors":[{"shape":[2,2],"word":1,"dtype":"u","order":[0,1]}],"metadata":{}}}`),
 		make([]byte, tens.HeaderSize),
@@ -154,7 +154,7 @@ func ExampleTensors() {
 	// Output: uint8[2 2] strides [1 2] on cpu [1 2 42 4] <nil>
 }
 
-func ExampleMessage() {
+func ExampleEncode() {
 	t, _ := dlpack.FromSlice([]uint8{1, 2, 3, 4, 5, 6}, 2, 3)
 	defer t.Close()
 	left, _ := t.Slice(layout.All(), layout.Until(2))

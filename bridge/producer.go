@@ -31,7 +31,7 @@ func Metadata(object []byte) EncodeOption {
 func TensorMetadata(i int, object []byte) EncodeOption {
 	return func(l *tens.Label) error {
 		if i < 0 || i >= len(l.Tensors) {
-			return fmt.Errorf("metadata for tensor %d of %d: %w", i, len(l.Tensors), tens.ErrMetadataInvalid)
+			return fmt.Errorf("metadata for tensor %d of %d: %w", i, len(l.Tensors), tens.ErrInvalid)
 		}
 		l.Tensors[i].Metadata = object
 		return nil
@@ -48,7 +48,7 @@ func LabelAttributes(a tens.Attributes) EncodeOption {
 // otherwise the elements are copied, in C order. The other fields of the message are the caller's to set.
 //
 // Ownership: the tensors stay the caller's. Lifetime: they must stay open while the message is in use:
-// its parts are bare slices of their memory. Threads: any. On error: [ErrDType], [ErrByteOrder],
+// its parts are bare slices of their memory. Threads: any. On error: [elements.ErrDType], [elements.ErrByteOrder],
 // [dlpack.ErrDevice], [dlpack.ErrClosed] or [dlpack.ErrMemory], with the index of the tensor;
 // [dlpack.ErrMemory] for a label that there is no memory for; or one of package tens for metadata that is no JSON object.
 func Encode(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Report, error) {
@@ -104,8 +104,8 @@ func encodeTensor(t *dlpack.Tensor) (out tens.Tensor, part []byte, why string, e
 	if err := t.RequireOpen(); err != nil {
 		return out, nil, "", err
 	}
-	if !payload.LittleEndian && t.DType().ItemSize() > 1 {
-		return out, nil, "", ErrByteOrder
+	if err := payload.CheckByteOrder(t.DType().ItemSize()); err != nil {
+		return out, nil, "", err
 	}
 	padded := t.Flags()&dlpack.SubbytePadded != 0
 	shape, strides := t.Shape(), t.Strides()

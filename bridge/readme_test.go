@@ -105,7 +105,7 @@ func TestG87StoryOfTheReadmeIsTrue(t *testing.T) {
 	assert.Equal(t, []float32{42, 2, 3, 4, 5, 6}, values)
 
 	_, err = story(frames[:2], nil)
-	require.ErrorIs(t, err, tens.ErrPartOutOfRange)
+	require.ErrorIs(t, err, tens.ErrPartMissing)
 }
 
 // What .ci/README.md names as a proof is a test, or a file of tests, that there is.

@@ -3,24 +3,14 @@ package bridge
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 	"github.com/dlbridge/dlbridge/tens"
-)
-
-// The causes of errors of this package, beside those of packages tens and dlpack.
-var (
-	// ErrDType: a data type that one side cannot say.
-	ErrDType = errors.New("data type not representable")
-	// ErrSize: a part that has not the bytes its tensor says.
-	ErrSize = errors.New("part size differs from what the tensor says")
-	// ErrByteOrder: elements are little-endian, and this machine is not.
-	ErrByteOrder = errors.New("little-endian elements on a big-endian machine")
 )
 
 // A Description is a tensor of a message in DLPack's terms, without its memory.
@@ -35,7 +25,7 @@ type Description struct {
 // dlpack, as a data type, and its order and ascend as strides and an offset in elements (ZIO TENS,
 // section 2.1; Boost.MultiArray, general_storage_order).
 //
-// Errors: [ErrDType], [tens.ErrNil], and those of [tens.Tensor.Strides].
+// Errors: [elements.ErrDType], [tens.ErrNil], and those of [tens.Tensor.Strides].
 func DecodeTensor(t *tens.Tensor) (Description, error) {
 	if t == nil {
 		return Description{}, fmt.Errorf("tensor: %w", tens.ErrNil)
@@ -55,10 +45,10 @@ func DecodeTensor(t *tens.Tensor) (Description, error) {
 	}
 	d.NBytes, err = dt.NumBytes(n, padded)
 	if err != nil {
-		return Description{}, fmt.Errorf("%w: %w", ErrDType, err)
+		return Description{}, fmt.Errorf("%w: %w", elements.ErrDType, err)
 	}
 	if dt.IsSubByte() && !padded && !layout.IsRowMajor(t.Shape, strides) {
-		return Description{}, fmt.Errorf("%w: packed %v must be in C order", ErrDType, dt)
+		return Description{}, fmt.Errorf("%w: packed %v must be in C order", elements.ErrDType, dt)
 	}
 	return d, nil
 }
@@ -90,33 +80,33 @@ func dataType(t *tens.Tensor) (dt dlpack.DataType, padded bool, err error) {
 			}
 		}
 	}
-	return 0, false, fmt.Errorf("%w: dtype %q with word %d", ErrDType, t.DType, t.Word)
+	return 0, false, fmt.Errorf("%w: dtype %q with word %d", elements.ErrDType, t.DType, t.Word)
 }
 
 func extension(t *tens.Tensor) (dt dlpack.DataType, padded bool, err error) {
 	text, ok := t.Extra.Get(tens.Dlpack)
 	if !ok {
-		return 0, false, fmt.Errorf("%w: dtype V without the attribute dlpack", ErrDType)
+		return 0, false, fmt.Errorf("%w: dtype V without the attribute dlpack", elements.ErrDType)
 	}
 	text = bytes.Clone(text)                      // package json panics where somebody changes it meanwhile
 	var n []int64                                 // into which null would go as 0
 	tooMany := bytes.Count(text, []byte{','}) > 3 // for each of which package json may make an error
 	if tooMany || json.Unmarshal(text, &n) != nil || bytes.ContainsRune(text, 'n') || len(n) < 3 || len(n) > 4 || len(n) == 4 && n[3] != paddedMark {
-		return 0, false, fmt.Errorf("%w: dlpack = %.40q is not [code, bits, lanes] or [code, bits, lanes, 4]", ErrDType, text)
+		return 0, false, fmt.Errorf("%w: dlpack = %.40q is not [code, bits, lanes] or [code, bits, lanes, 4]", elements.ErrDType, text)
 	}
 	if n[0] < 0 || n[0] > 255 || n[1] < 1 || n[1] > 255 || n[2] < 1 || n[2] > 65535 {
-		return 0, false, fmt.Errorf("%w: dlpack = %v is out of range", ErrDType, n)
+		return 0, false, fmt.Errorf("%w: dlpack = %v is out of range", elements.ErrDType, n)
 	}
 	dt = dlpack.MakeDataType(dlpack.TypeCode(n[0]), uint8(n[1]), uint16(n[2]))
 	if err := dt.Validate(); err != nil {
-		return 0, false, fmt.Errorf("%w: dlpack = %v: %w", ErrDType, n, err)
+		return 0, false, fmt.Errorf("%w: dlpack = %v: %w", elements.ErrDType, n, err)
 	}
 	if t.Word != dt.ItemSize() {
-		return 0, false, fmt.Errorf("%w: word %d for %v, which has %d bytes", ErrDType, t.Word, dt, dt.ItemSize())
+		return 0, false, fmt.Errorf("%w: word %d for %v, which has %d bytes", elements.ErrDType, t.Word, dt, dt.ItemSize())
 	}
 	padded = len(n) == 4
 	if padded && !dt.IsSubByte() {
-		return 0, false, fmt.Errorf("%w: dlpack = %v pads %v, which has whole bytes", ErrDType, n, dt)
+		return 0, false, fmt.Errorf("%w: dlpack = %v pads %v, which has whole bytes", elements.ErrDType, n, dt)
 	}
 	return dt, padded, nil
 }
@@ -125,14 +115,14 @@ func extension(t *tens.Tensor) (dt dlpack.DataType, padded bool, err error) {
 // gaps and no dimensions that share elements; [layout.Packed] says which have not. Packed elements below
 // a byte must be in C order. The label leaves out order and ascend where they are the default.
 //
-// Errors: [ErrDType] for a type that the standard does not have, [dlpack.ErrLayout].
+// Errors: [elements.ErrDType] for a type that the standard does not have, [dlpack.ErrLayout].
 func EncodeTensor(dt dlpack.DataType, padded bool, shape, strides []int64) (tens.Tensor, error) {
 	t := tens.Tensor{Shape: slices.Clone(shape), Word: dt.ItemSize()}
 	if t.Shape == nil {
 		t.Shape = []int64{}
 	}
 	if err := dt.Validate(); err != nil {
-		return t, fmt.Errorf("%w: %w", ErrDType, err)
+		return t, fmt.Errorf("%w: %w", elements.ErrDType, err)
 	}
 	order, reversed, ok := layout.Packed(shape, strides)
 	if !ok {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/tens"
 )
@@ -36,7 +37,7 @@ func ExampleEncodeTensor() {
 }
 
 // Every type and every packed layout of rank 3 goes out and comes back as it was.
-func TestAnnotateAndDescribeAreInverse(t *testing.T) {
+func TestEncodeTensorAndDecodeTensorAreInverse(t *testing.T) {
 	orders := [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}
 	shape := []int64{2, 3, 4}
 	for code := range 18 {
@@ -74,7 +75,7 @@ func TestAnnotateAndDescribeAreInverse(t *testing.T) {
 	}
 }
 
-func TestAnnotateRefusesGapsAndUnknownTypes(t *testing.T) {
+func TestEncodeTensorRefusesGapsAndUnknownTypes(t *testing.T) {
 	_, err := bridge.EncodeTensor(dlpack.Float32, false, []int64{2, 3}, []int64{4, 1})
 	assert.ErrorIs(t, err, dlpack.ErrLayout)
 	_, err = bridge.EncodeTensor(dlpack.Float32, false, []int64{2, 3}, []int64{0, 1})
@@ -84,5 +85,5 @@ func TestAnnotateRefusesGapsAndUnknownTypes(t *testing.T) {
 	_, err = bridge.EncodeTensor(dlpack.Int4, true, []int64{2, 3}, []int64{1, 2})
 	assert.NoError(t, err)
 	_, err = bridge.EncodeTensor(dlpack.MakeDataType(2, 128, 1), false, []int64{2}, []int64{1})
-	assert.ErrorIs(t, err, bridge.ErrDType)
+	assert.ErrorIs(t, err, elements.ErrDType)
 }

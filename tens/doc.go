@@ -32,7 +32,7 @@
 // tensors may share one. The attribute pointer is refused and never followed, as is a packing other than
 // "dense". Attributes that are not the specification's are kept. The dtypes are f (word 2, 4, 8), i and u
 // (1, 2, 4, 8), c (8, 16), b (1), and V with an attribute [Dlpack], for what the letters cannot say; long
-// doubles (f of word 16, c of word 32) are [ErrDTypeWord]. To spread one tensor over several parts the
+// doubles (f of word 16, c of word 32) are [ErrUnsupported]. To spread one tensor over several parts the
 // schema has no means.
 //
 // # Design notes

@@ -4,68 +4,90 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+
+	"github.com/dlbridge/dlbridge/internal/strictjson"
 )
 
-// The causes of a refusal. Every error of this package is an [*Error] that wraps one of them, so that
-// [errors.Is] tells faults apart and [errors.As] gives the place.
+// The causes of errors, for errors.Is. Every error of this package is an [*Error] that wraps one of them.
 var (
-	// ErrNil: a message, label or tensor that is nil.
+	// ErrNil reports a nil message, label or tensor.
 	ErrNil = errors.New("nil")
-
-	// Frames.
-	ErrTooFewFrames = errors.New("too few frames")
-	ErrPrefixShort  = errors.New("prefix too short")
-	ErrBadMagic     = errors.New("prefix without the magic ZIO")
-	ErrBadLevel     = errors.New("level not one of 0 to 8")
-	ErrHeaderSize   = errors.New("header not of 24 bytes")
-	ErrFormInvalid  = errors.New("form longer than four bytes")
-
-	// Single-part form.
-	ErrEncodingTruncated = errors.New("single-part form cut short")
-	ErrFrameTooLarge     = errors.New("frame larger than the single-part form can say")
-
-	// Label.
-	ErrLabelNotJSON     = errors.New("not JSON")
-	ErrLabelNotObject   = errors.New("label not an object")
-	ErrLabelTooDeep     = errors.New("nested too deep")
-	ErrDuplicateName    = errors.New("duplicate name")
-	ErrAttributeInvalid = errors.New("attribute not to be written")
-
-	// TENS.
-	ErrTENSMissing     = errors.New("no attribute TENS")
-	ErrTENSInvalid     = errors.New("attribute TENS invalid")
-	ErrTensorInvalid   = errors.New("not an object")
-	ErrMetadataInvalid = errors.New("metadata not an object")
-
-	// Tensor.
-	ErrShapeInvalid       = errors.New("shape invalid")
-	ErrWordInvalid        = errors.New("word invalid")
-	ErrDTypeInvalid       = errors.New("dtype not a string")
-	ErrDTypeUnknown       = errors.New("dtype unknown")
-	ErrDTypeWord          = errors.New("dtype has no such word")
-	ErrOrderInvalid       = errors.New("order invalid")
-	ErrAscendInvalid      = errors.New("ascend invalid")
-	ErrPackingInvalid     = errors.New("packing not a string")
-	ErrPackingUnsupported = errors.New("packing not supported")
-	ErrPointerUnsupported = errors.New("pointer not supported")
-
-	// The part of a tensor.
-	ErrPartInvalid    = errors.New("part invalid")
-	ErrPartOutOfRange = errors.New("part out of range")
-	ErrSizeOverflow   = errors.New("size overflows 64 bits")
-	ErrSizeMismatch   = errors.New("part and tensor differ in size")
+	// ErrInvalid reports a message, label or tensor that breaks the specification. The text of the error says which
+	// rule is broken.
+	ErrInvalid = errors.New("invalid")
+	// ErrUnsupported reports a dtype, a packing or a pointer that the specification leaves room for and this package
+	// does not support.
+	ErrUnsupported = errors.New("not supported")
+	// ErrNoTENS reports a label without the attribute TENS: the message may be a valid one that carries no tensors.
+	ErrNoTENS = errors.New("no attribute TENS")
+	// ErrTruncated reports a single-part form that ends inside a frame: more bytes may follow.
+	ErrTruncated = errors.New("single-part form cut short")
+	// ErrFrameTooLarge reports a frame of more than 4 GiB - 1, which the single-part form cannot hold.
+	ErrFrameTooLarge = errors.New("frame larger than the single-part form can say")
+	// ErrPartMissing reports a tensor whose part index is not that of a payload part.
+	ErrPartMissing = errors.New("part out of range")
+	// ErrSize reports a payload part that is longer or shorter than its tensor.
+	ErrSize = errors.New("part and tensor differ in size")
 )
 
-// Error is a fault of a message and its place.
-type Error struct {
-	Kind      error  // the cause: one of the Err variables
-	Tensor    int    // index in TENS.tensors, -1 where the fault lies in no tensor
-	Attribute string // name of the attribute, "" where the fault lies in none
-	Offset    int    // byte of the label (of the data in [ErrEncodingTruncated]), -1 where there is none
-	Detail    string // what was found; what came from the message is quoted and cut
+// A rule is the cause of an error that users see as one of the variables above.
+type rule struct {
+	text string
+	is   error
 }
 
-// Error gives the place first, then what was found, then the cause.
+func (r *rule) Error() string { return r.text }
+func (r *rule) Unwrap() error { return r.is }
+
+func invalid(text string) error     { return &rule{text, ErrInvalid} }
+func unsupported(text string) error { return &rule{text, ErrUnsupported} }
+
+var (
+	// Frames.
+	errTooFewFrames = invalid("too few frames")
+	errPrefixShort  = invalid("prefix too short")
+	errBadMagic     = invalid("prefix without the magic ZIO")
+	errBadLevel     = invalid("level not one of 0 to 8")
+	errHeaderSize   = invalid("header not of 24 bytes")
+	errFormInvalid  = invalid("form longer than four bytes")
+
+	// The label as JSON.
+	errLabelNotJSON     = invalid("not JSON")
+	errLabelNotObject   = invalid("label not an object")
+	errLabelTooDeep     = invalid("nested too deep")
+	errDuplicateName    = invalid("duplicate name")
+	errAttributeInvalid = invalid("attribute not to be written")
+
+	// The attribute TENS.
+	errTENSInvalid     = invalid("attribute TENS invalid")
+	errTensorInvalid   = invalid("not an object")
+	errMetadataInvalid = invalid("metadata not an object")
+
+	// A tensor.
+	errShapeInvalid       = invalid("shape invalid")
+	errSizeOverflow       = invalid("size overflows 64 bits")
+	errWordInvalid        = invalid("word invalid")
+	errDTypeInvalid       = invalid("dtype not a string")
+	errDTypeUnknown       = unsupported("dtype unknown")
+	errDTypeWord          = unsupported("dtype has no such word")
+	errOrderInvalid       = invalid("order invalid")
+	errAscendInvalid      = invalid("ascend invalid")
+	errPackingInvalid     = invalid("packing not a string")
+	errPackingUnsupported = unsupported("packing not supported")
+	errPointerUnsupported = unsupported("pointer not supported")
+	errPartInvalid        = invalid("part invalid")
+)
+
+// Error is an error in a message, and its place.
+type Error struct {
+	Kind      error  // the cause; errors.Is compares it with the Err variables
+	Tensor    int    // index in TENS.tensors, -1 for an error outside of the tensors
+	Attribute string // name of the attribute, "" for an error outside of the attributes
+	Offset    int    // byte of the label, or of the data for [ErrTruncated]; -1 if the error has no place there
+	Detail    string // the offending value; text of the message is quoted and cut
+}
+
+// Error returns the tensor, the offending value, the cause and the byte.
 func (e *Error) Error() string {
 	b := []byte("tens: ")
 	if e.Tensor >= 0 {
@@ -77,7 +99,7 @@ func (e *Error) Error() string {
 		b = append(b, e.Detail...)
 		b = append(b, ": "...)
 	} else if e.Attribute != "" {
-		b = append(b, quote([]byte(e.Attribute))...)
+		b = append(b, strictjson.Quote([]byte(e.Attribute))...)
 		b = append(b, ": "...)
 	}
 	b = fmt.Append(b, e.Kind)
@@ -92,16 +114,25 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Kind }
 
-// fault is an error outside of tensors and labels.
+// fault returns an error outside of tensors and labels.
 func fault(kind error, detail string) *Error {
 	return &Error{Kind: kind, Tensor: -1, Offset: -1, Detail: detail}
 }
 
-// quote makes untrusted text fit to stand in an error: quoted, and no longer than a few words.
-func quote(text []byte) string {
-	const most = 32
-	if len(text) > most {
-		return strconv.Quote(string(text[:most])) + "…"
+// jsonFault returns the error that err, of a scanner or already of this package, is in an attribute of a tensor.
+func jsonFault(err error, tensor int, attribute string) error {
+	e, ok := err.(*strictjson.Error)
+	if !ok {
+		return err
 	}
-	return strconv.Quote(string(text))
+	kind := errLabelNotJSON
+	switch e.Kind {
+	case strictjson.ErrNotObject:
+		kind = errLabelNotObject
+	case strictjson.ErrTooDeep:
+		kind = errLabelTooDeep
+	case strictjson.ErrDuplicateName:
+		kind = errDuplicateName
+	}
+	return &Error{Kind: kind, Tensor: tensor, Attribute: attribute, Offset: e.Offset, Detail: e.Detail}
 }

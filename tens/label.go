@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/dlbridge/dlbridge/internal/strictjson"
 )
 
 // Label is what the label of a TENS message says: the tensors and what an application adds to them. The
@@ -38,30 +40,13 @@ func (a Attributes) Get(name string) (value []byte, ok bool) {
 
 // DecodeAttributes reads a JSON object, as strictly as a label, into its members. Their values alias it.
 //
-// Errors: [ErrLabelNotJSON], [ErrLabelNotObject], [ErrLabelTooDeep], [ErrDuplicateName].
+// Errors: [ErrInvalid], [ErrInvalid], [ErrInvalid], [ErrInvalid].
 func DecodeAttributes(object []byte) (Attributes, error) {
-	s := scanner{data: object, tensor: -1}
-	if err := s.label(); err != nil {
-		return nil, err
-	}
+	r := newReader(object)
 	var a Attributes
-	for first := true; ; first = false {
-		more, err := s.member(first)
-		if err != nil {
-			return nil, err
-		}
-		if !more {
-			break
-		}
-		if err := s.extra(&a, 0); err != nil {
-			return nil, err
-		}
-	}
-	if err := s.leave(0); err != nil {
-		return nil, err
-	}
-	if err := s.end(); err != nil {
-		return nil, err
+	err := r.Document(func() error { return r.extra(&a, 0) })
+	if err != nil {
+		return nil, jsonFault(err, r.tensor, r.attribute)
 	}
 	return a, nil
 }
@@ -69,9 +54,9 @@ func DecodeAttributes(object []byte) (Attributes, error) {
 // DecodeLabel reads the label of a TENS message, all of it and strictly. It knows no payload: whether the
 // parts are there and have the size of their tensors is for [Message.DecodeLabel] to say.
 //
-// Errors: [ErrLabelNotJSON], [ErrLabelNotObject], [ErrLabelTooDeep], [ErrDuplicateName], [ErrTENSMissing],
-// [ErrTENSInvalid], [ErrTensorInvalid], [ErrMetadataInvalid], those of the attributes of a tensor
-// ([ErrShapeInvalid] to [ErrPartInvalid]), [ErrPartOutOfRange] for a negative part and [ErrSizeOverflow].
+// Errors: [ErrInvalid], [ErrInvalid], [ErrInvalid], [ErrInvalid], [ErrNoTENS],
+// [ErrInvalid], [ErrInvalid], [ErrInvalid], those of the attributes of a tensor
+// ([ErrInvalid] to [ErrInvalid]), [ErrPartMissing] for a negative part and [ErrInvalid].
 func DecodeLabel(label []byte) (*Label, error) {
 	l, _, err := decodeLabel(label)
 	return l, err
@@ -82,7 +67,7 @@ func DecodeLabel(label []byte) (*Label, error) {
 // and the message has no tensors: the Label is then empty and Absent. Under every form it is an error when
 // a label goes wrong behind the name TENS, or has names twice or nests too deep before it.
 //
-// Errors: those of [DecodeLabel], [ErrPartOutOfRange], [ErrSizeMismatch]. A part is exactly as large as its
+// Errors: those of [DecodeLabel], [ErrPartMissing], [ErrSize]. A part is exactly as large as its
 // tensor, but that of a tensor of dtype 'V' may be smaller by less than a byte for each element: what its
 // size must be is for those to check who know what [Dlpack] says.
 func (m *Message) DecodeLabel() (*Label, error) {
@@ -93,7 +78,7 @@ func (m *Message) DecodeLabel() (*Label, error) {
 	if err != nil {
 		if m.Form != formTENS && !met {
 			switch err.(*Error).Kind {
-			case ErrLabelNotJSON, ErrLabelNotObject, ErrTENSMissing:
+			case errLabelNotJSON, errLabelNotObject, ErrNoTENS:
 				return &Label{Absent: true}, nil
 			}
 		}
@@ -137,80 +122,68 @@ func (l *Label) fit(parts [][]byte) error {
 	return nil
 }
 
-// decodeLabel also says whether it met the attribute TENS, and does so in an error too.
+// decodeLabel also reports whether it met the attribute TENS, with an error too.
 func decodeLabel(text []byte) (l *Label, met bool, err error) {
-	r := reader{scanner: scanner{data: text, tensor: -1}}
-	if err := r.label(); err != nil {
-		return nil, false, err
-	}
+	r := newReader(text)
 	few := new(fewTensors)
 	l = &few.Label
 	l.Tensors, r.sizes = few.tensors[:0], few.sizes[:0]
-	for first := true; ; first = false {
-		more, err := r.member(first)
-		if err != nil {
-			return nil, met, err
+	err = r.Document(func() error {
+		switch {
+		case string(r.Name) != "TENS":
+			return r.extra(&l.LabelExtra, 0)
+		case met:
+			return r.Duplicate()
 		}
-		if !more {
-			break
-		}
-		if string(r.name) != "TENS" {
-			err = r.extra(&l.LabelExtra, 0)
-		} else if met {
-			err = r.duplicate(r.at, r.name)
-		} else {
-			met = true
-			err = r.readTENS(l)
-		}
-		if err != nil {
-			return nil, met, err
-		}
-	}
-	if err := r.leave(0); err != nil {
-		return nil, met, err
-	}
-	if err := r.end(); err != nil {
-		return nil, met, err
+		met = true
+		return r.readTENS(l)
+	})
+	if err != nil {
+		return nil, met, jsonFault(err, r.tensor, r.attribute)
 	}
 	if !met {
-		return nil, false, fault(ErrTENSMissing, "")
+		return nil, false, fault(ErrNoTENS, "")
 	}
 	return l, true, nil
 }
 
-// label opens the object that a whole text must be.
-func (s *scanner) label() error {
-	if s.peek() == '{' {
-		return s.open()
-	}
-	value, err := s.raw()
+func newReader(text []byte) *reader {
+	return &reader{Scanner: strictjson.Scanner{Data: text}, tensor: -1}
+}
+
+// fail returns an error of the label at the given byte.
+func (r *reader) fail(kind error, at int, detail string) *Error {
+	return &Error{Kind: kind, Tensor: r.tensor, Attribute: r.attribute, Offset: at, Detail: detail}
+}
+
+// refuse reads over a value that is valid JSON but of the wrong kind, and returns the error.
+func (r *reader) refuse(kind error, wanted string) error {
+	value, err := r.Raw()
 	if err != nil {
 		return err
 	}
-	if err := s.end(); err != nil {
-		return err
-	}
-	return s.fail(ErrLabelNotObject, 0, quote(value))
+	return r.fail(kind, r.Pos-len(value), strictjson.Quote(value)+" instead of "+wanted)
 }
 
-// extra reads an attribute that is not ours. Names are unique among those since base.
-func (s *scanner) extra(list *Attributes, base int) error {
-	_, err := s.further(list, 0, base)
+// extra reads an attribute that the specification does not have. Its name must be unique among those since base.
+func (r *reader) extra(list *Attributes, base int) error {
+	_, err := r.further(list, 0, base)
 	return err
 }
 
-// further reads the same into a list that began at an index, and returns the index at which it begins now.
-func (s *scanner) further(list *Attributes, start, base int) (int, error) {
-	if err := s.once(base); err != nil {
+// further is extra for a list of which only list[start:] belongs to the object that is being read. It returns the new start,
+// which differs when the list has moved to larger memory.
+func (r *reader) further(list *Attributes, start, base int) (int, error) {
+	if err := r.Once(base); err != nil {
 		return start, err
 	}
-	name := string(s.name)
-	value, err := s.raw()
+	name := string(r.Name)
+	value, err := r.Raw()
 	if err != nil {
 		return start, err
 	}
 	if len(*list) == cap(*list) {
-		*list = room(s, *list, start, leastMember)
+		*list = strictjson.Grow(&r.Scanner, *list, start, strictjson.LeastMember)
 		start = 0
 	}
 	*list = append(*list, Attribute{name, value})
@@ -224,9 +197,16 @@ type fewTensors struct {
 	sizes   [8]int64
 }
 
-// reader reads a TENS label. The lists of its tensors are pieces of a few large ones.
+// leastTensor is the fewest bytes of text that a tensor takes, with a comma.
+const leastTensor = len(`{"shape":[],"word":1,"dtype":"b"},`)
+
+// reader decodes a TENS label. The lists of all its tensors are slices of the few lists here, so that a label takes few
+// allocations.
 type reader struct {
-	scanner
+	strictjson.Scanner
+	tensor    int    // index of the tensor that is being read, or -1
+	attribute string // the attribute that is being read if it is one of the specification's, or ""
+
 	sizes  []int64
 	orders []int
 	bools  []bool
@@ -246,32 +226,32 @@ const (
 )
 
 func (r *reader) readTENS(l *Label) error {
-	if r.peek() != '{' {
-		return r.refuse(ErrTENSInvalid, "an object")
+	if r.Peek() != '{' {
+		return r.refuse(errTENSInvalid, "an object")
 	}
-	if err := r.open(); err != nil {
+	if err := r.Open(); err != nil {
 		return err
 	}
-	base := len(r.names)
+	base := r.Names()
 	var tensors, metadata bool
 	for first := true; ; first = false {
-		more, err := r.member(first)
+		more, err := r.Member(first)
 		if err != nil {
 			return err
 		}
 		if !more {
 			break
 		}
-		switch string(r.name) {
+		switch string(r.Name) {
 		case "tensors":
 			if tensors {
-				return r.duplicate(r.at, r.name)
+				return r.Duplicate()
 			}
 			tensors = true
 			err = r.readTensors(l)
 		case "metadata":
 			if metadata {
-				return r.duplicate(r.at, r.name)
+				return r.Duplicate()
 			}
 			metadata = true
 			l.Metadata, err = r.readMetadata()
@@ -282,34 +262,34 @@ func (r *reader) readTENS(l *Label) error {
 			return err
 		}
 	}
-	if err := r.leave(base); err != nil {
+	if err := r.Leave(base); err != nil {
 		return err
 	}
 	if !tensors {
-		return r.fail(ErrTENSInvalid, r.pos-1, "no attribute tensors")
+		return r.fail(errTENSInvalid, r.Pos-1, "no attribute tensors")
 	}
 	return nil
 }
 
 func (r *reader) readMetadata() ([]byte, error) {
 	r.attribute = "metadata"
-	if r.peek() != '{' {
-		return nil, r.refuse(ErrMetadataInvalid, "an object")
+	if r.Peek() != '{' {
+		return nil, r.refuse(errMetadataInvalid, "an object")
 	}
-	value, err := r.raw()
+	value, err := r.Raw()
 	r.attribute = ""
 	return value, err
 }
 
 func (r *reader) readTensors(l *Label) error {
-	if r.peek() != '[' {
-		return r.refuse(ErrTENSInvalid, "an array of tensors")
+	if r.Peek() != '[' {
+		return r.refuse(errTENSInvalid, "an array of tensors")
 	}
-	if err := r.open(); err != nil {
+	if err := r.Open(); err != nil {
 		return err
 	}
 	for i := 0; ; i++ {
-		more, err := r.element(i == 0)
+		more, err := r.Element(i == 0)
 		if err != nil {
 			return err
 		}
@@ -318,7 +298,7 @@ func (r *reader) readTensors(l *Label) error {
 			return nil
 		}
 		if len(l.Tensors) == cap(l.Tensors) {
-			l.Tensors = room(&r.scanner, l.Tensors, 0, leastTensor)
+			l.Tensors = strictjson.Grow(&r.Scanner, l.Tensors, 0, leastTensor)
 		}
 		l.Tensors = append(l.Tensors, Tensor{})
 		t := &l.Tensors[i]
@@ -331,17 +311,17 @@ func (r *reader) readTensors(l *Label) error {
 }
 
 func (r *reader) readTensor(t *Tensor) error {
-	if r.peek() != '{' {
-		return r.refuse(ErrTensorInvalid, "an object")
+	if r.Peek() != '{' {
+		return r.refuse(errTensorInvalid, "an object")
 	}
-	start := r.pos
-	if err := r.open(); err != nil {
+	start := r.Pos
+	if err := r.Open(); err != nil {
 		return err
 	}
-	base, further := len(r.names), len(r.extras)
+	base, further := r.Names(), len(r.extras)
 	var seen uint
 	for first := true; ; first = false {
-		more, err := r.member(first)
+		more, err := r.Member(first)
 		if err != nil {
 			return err
 		}
@@ -349,7 +329,7 @@ func (r *reader) readTensor(t *Tensor) error {
 			break
 		}
 		var this uint
-		switch string(r.name) {
+		switch string(r.Name) {
 		case "shape":
 			this = attrShape
 		case "word":
@@ -368,7 +348,7 @@ func (r *reader) readTensor(t *Tensor) error {
 			this = attrPacking
 		case "pointer":
 			r.attribute = "pointer"
-			return r.refuse(ErrPointerUnsupported, "a part")
+			return r.refuse(errPointerUnsupported, "a part")
 		default:
 			if r.extras == nil {
 				r.extras = make(Attributes, 0, 4)
@@ -380,14 +360,14 @@ func (r *reader) readTensor(t *Tensor) error {
 			continue
 		}
 		if seen&this != 0 {
-			return r.duplicate(r.at, r.name)
+			return r.Duplicate()
 		}
 		seen |= this
 		if err := r.readAttribute(t, this); err != nil {
 			return err
 		}
 	}
-	if err := r.leave(base); err != nil {
+	if err := r.Leave(base); err != nil {
 		return err
 	}
 	if n := len(r.extras); n > further {
@@ -396,11 +376,11 @@ func (r *reader) readTensor(t *Tensor) error {
 	var fault *Error
 	switch {
 	case seen&attrShape == 0:
-		fault = t.fault(ErrShapeInvalid, "shape", "no attribute shape")
+		fault = t.fault(errShapeInvalid, "shape", "no attribute shape")
 	case seen&attrWord == 0:
-		fault = t.fault(ErrWordInvalid, "word", "no attribute word")
+		fault = t.fault(errWordInvalid, "word", "no attribute word")
 	case seen&attrDType == 0:
-		fault = t.fault(ErrDTypeInvalid, "dtype", "no attribute dtype")
+		fault = t.fault(errDTypeInvalid, "dtype", "no attribute dtype")
 	default:
 		fault = t.check()
 	}
@@ -415,19 +395,19 @@ func (r *reader) readAttribute(t *Tensor, which uint) (err error) {
 	switch which {
 	case attrShape:
 		r.attribute = "shape"
-		t.Shape, err = readInts(r, &r.sizes, ErrShapeInvalid)
+		t.Shape, err = readInts(r, &r.sizes, errShapeInvalid)
 	case attrWord:
 		r.attribute = "word"
-		t.Word, err = readInt[int](r, ErrWordInvalid, ErrWordInvalid)
+		t.Word, err = readInt[int](r, errWordInvalid, errWordInvalid)
 	case attrDType:
 		r.attribute = "dtype"
 		t.DType, err = r.readDType()
 	case attrPart:
 		r.attribute = "part"
-		t.Part, err = readInt[int](r, ErrPartInvalid, ErrPartOutOfRange)
+		t.Part, err = readInt[int](r, errPartInvalid, ErrPartMissing)
 	case attrOrder:
 		r.attribute = "order"
-		t.Order, err = readInts(r, &r.orders, ErrOrderInvalid)
+		t.Order, err = readInts(r, &r.orders, errOrderInvalid)
 	case attrAscend:
 		r.attribute = "ascend"
 		t.Ascend, err = r.readAscend()
@@ -444,16 +424,16 @@ func (r *reader) readAttribute(t *Tensor, which uint) (err error) {
 // readInt reads a plain integer: any other value is of the given kind, one that does not fit of the kind
 // large.
 func readInt[T int | int64](r *reader, kind, large error) (T, error) {
-	if c := r.peek(); c != '-' && !isDigit(c) {
+	if c := r.Peek(); c != '-' && !strictjson.IsDigit(c) {
 		return 0, r.refuse(kind, "an integer")
 	}
-	start := r.pos
-	v, plain, err := r.number()
+	start := r.Pos
+	v, plain, err := r.Number()
 	if err != nil {
 		return 0, err
 	}
 	if !plain {
-		r.pos = start
+		r.Pos = start
 		return 0, r.refuse(kind, "an integer of 64 bits")
 	}
 	if int64(T(v)) != v {
@@ -464,10 +444,10 @@ func readInt[T int | int64](r *reader, kind, large error) (T, error) {
 
 // readInts reads an array of integers to the end of list, and returns them alone.
 func readInts[T int | int64](r *reader, list *[]T, kind error) ([]T, error) {
-	if r.peek() != '[' {
+	if r.Peek() != '[' {
 		return nil, r.refuse(kind, "an array")
 	}
-	if err := r.open(); err != nil {
+	if err := r.Open(); err != nil {
 		return nil, err
 	}
 	if *list == nil {
@@ -476,7 +456,7 @@ func readInts[T int | int64](r *reader, list *[]T, kind error) ([]T, error) {
 	all := *list
 	start := len(all)
 	for {
-		more, err := r.element(len(all) == start)
+		more, err := r.Element(len(all) == start)
 		if err != nil {
 			return nil, err
 		}
@@ -489,7 +469,7 @@ func readInts[T int | int64](r *reader, list *[]T, kind error) ([]T, error) {
 			return nil, err
 		}
 		if len(all) == cap(all) {
-			all = room(&r.scanner, all, start, leastElement)
+			all = strictjson.Grow(&r.Scanner, all, start, strictjson.LeastElement)
 			start = 0
 		}
 		all = append(all, v)
@@ -497,10 +477,10 @@ func readInts[T int | int64](r *reader, list *[]T, kind error) ([]T, error) {
 }
 
 func (r *reader) readAscend() ([]bool, error) {
-	if r.peek() != '[' {
-		return nil, r.refuse(ErrAscendInvalid, "an array")
+	if r.Peek() != '[' {
+		return nil, r.refuse(errAscendInvalid, "an array")
 	}
-	if err := r.open(); err != nil {
+	if err := r.Open(); err != nil {
 		return nil, err
 	}
 	if r.bools == nil {
@@ -508,7 +488,7 @@ func (r *reader) readAscend() ([]bool, error) {
 	}
 	start := len(r.bools)
 	for {
-		more, err := r.element(len(r.bools) == start)
+		more, err := r.Element(len(r.bools) == start)
 		if err != nil {
 			return nil, err
 		}
@@ -516,18 +496,18 @@ func (r *reader) readAscend() ([]bool, error) {
 			return r.bools[start:len(r.bools):len(r.bools)], nil
 		}
 		if len(r.bools) == cap(r.bools) {
-			r.bools = room(&r.scanner, r.bools, start, leastElement)
+			r.bools = strictjson.Grow(&r.Scanner, r.bools, start, strictjson.LeastElement)
 			start = 0
 		}
-		switch r.peek() {
+		switch r.Peek() {
 		case 't':
-			err = r.literal("true")
+			err = r.Literal("true")
 			r.bools = append(r.bools, true)
 		case 'f':
-			err = r.literal("false")
+			err = r.Literal("false")
 			r.bools = append(r.bools, false)
 		default:
-			err = r.refuse(ErrAscendInvalid, "true or false")
+			err = r.refuse(errAscendInvalid, "true or false")
 		}
 		if err != nil {
 			return nil, err
@@ -536,31 +516,31 @@ func (r *reader) readAscend() ([]bool, error) {
 }
 
 func (r *reader) readDType() (byte, error) {
-	if r.peek() != '"' {
-		return 0, r.refuse(ErrDTypeInvalid, "a string")
+	if r.Peek() != '"' {
+		return 0, r.refuse(errDTypeInvalid, "a string")
 	}
-	start := r.pos
-	text, err := r.text()
+	start := r.Pos
+	text, err := r.Text()
 	if err != nil {
 		return 0, err
 	}
 	if len(text) != 1 {
-		return 0, r.fail(ErrDTypeUnknown, start, "dtype "+quote(text))
+		return 0, r.fail(errDTypeUnknown, start, "dtype "+strictjson.Quote(text))
 	}
 	return text[0], nil
 }
 
 func (r *reader) readPacking() (string, error) {
-	if r.peek() != '"' {
-		return "", r.refuse(ErrPackingInvalid, "a string")
+	if r.Peek() != '"' {
+		return "", r.refuse(errPackingInvalid, "a string")
 	}
-	start := r.pos
-	text, err := r.text()
+	start := r.Pos
+	text, err := r.Text()
 	if err != nil {
 		return "", err
 	}
 	if string(text) != dense {
-		return "", r.fail(ErrPackingUnsupported, start, "packing "+quote(text))
+		return "", r.fail(errPackingUnsupported, start, "packing "+strictjson.Quote(text))
 	}
 	return dense, nil
 }
@@ -571,14 +551,14 @@ func (r *reader) readPacking() (string, error) {
 // [DecodeLabel] would not read; on an error dst is returned as it came. Like append, it ends the process where Go has no
 // memory for the result, which may be much larger than the label where attributes share their memory.
 //
-// Errors: those of [DecodeLabel], [ErrAttributeInvalid] for a further attribute whose name is one of the
-// specification's, comes twice or is not UTF-8, [ErrTENSMissing] for a label that is Absent.
+// Errors: those of [DecodeLabel], [ErrInvalid] for a further attribute whose name is one of the
+// specification's, comes twice or is not UTF-8, [ErrNoTENS] for a label that is Absent.
 func (l *Label) Append(dst []byte) ([]byte, error) {
 	if l == nil {
 		return dst, fault(ErrNil, "label")
 	}
 	if l.Absent {
-		return dst, fault(ErrTENSMissing, "label that is absent")
+		return dst, fault(ErrNoTENS, "label that is absent")
 	}
 	w := writer{out: slices.Grow(dst, 48+80*len(l.Tensors)+len(l.Metadata)), tensor: -1}
 	label := w.object(l.LabelExtra)
@@ -629,7 +609,7 @@ func (w *writer) fail(err *Error) {
 }
 
 func (w *writer) refuse(name, why string) {
-	w.fail(&Error{Kind: ErrAttributeInvalid, Attribute: name, Offset: -1, Detail: quote([]byte(name)) + " " + why})
+	w.fail(&Error{Kind: errAttributeInvalid, Attribute: name, Offset: -1, Detail: strictjson.Quote([]byte(name)) + " " + why})
 }
 
 // object begins an object.
@@ -692,24 +672,24 @@ func (w *writer) further(o *object) {
 		w.refuse(a.Name, "comes twice")
 	}
 	w.comma(o)
-	w.out = append(appendString(w.out, a.Name), ':')
+	w.out = append(strictjson.AppendString(w.out, a.Name), ':')
 	w.value(a.Name, a.Value)
 }
 
 // value writes JSON text of the caller's.
 func (w *writer) value(attribute string, text []byte) {
-	s := scanner{data: text, depth: w.depth, tensor: w.tensor, attribute: attribute}
-	err := s.value()
+	s := strictjson.Scanner{Data: text, Depth: w.depth}
+	err := s.Value()
 	if err == nil {
-		err = s.end()
+		err = s.End()
 	}
 	if err != nil {
 		if w.err == nil {
-			w.err = err
+			w.err = jsonFault(err, w.tensor, attribute)
 		}
 		return
 	}
-	w.out = appendCompact(w.out, text)
+	w.out = strictjson.AppendCompact(w.out, text)
 }
 
 // metadata writes an object of the caller's, an empty one where there is none.
@@ -718,9 +698,9 @@ func (w *writer) metadata(text []byte) {
 		w.out = append(w.out, "{}"...)
 		return
 	}
-	if s := (scanner{data: text}); s.peek() != '{' {
-		w.fail(&Error{Kind: ErrMetadataInvalid, Attribute: "metadata", Offset: -1,
-			Detail: "metadata " + quote(text)})
+	if s := (strictjson.Scanner{Data: text}); s.Peek() != '{' {
+		w.fail(&Error{Kind: errMetadataInvalid, Attribute: "metadata", Offset: -1,
+			Detail: "metadata " + strictjson.Quote(text)})
 		return
 	}
 	w.value("metadata", text)

@@ -3,6 +3,8 @@ package tens
 import (
 	"encoding/binary"
 	"strconv"
+
+	"github.com/dlbridge/dlbridge/internal/strictjson"
 )
 
 const (
@@ -10,6 +12,8 @@ const (
 	HeaderSize = 24
 	// MaxLevel is the highest level of a message.
 	MaxLevel = 8
+	// MaxDepth is how deep arrays and objects of a label may be nested, the label itself included.
+	MaxDepth = strictjson.MaxDepth
 
 	magic      = "ZIO"
 	prefixSize = 8 // magic, level, form
@@ -30,11 +34,11 @@ type Message struct {
 }
 
 // MakeForm returns the form that a name of at most four bytes stands for, padded with spaces at its end.
-// A longer name is [ErrFormInvalid].
+// A longer name is [ErrInvalid].
 func MakeForm(name string) ([4]byte, error) {
 	form := [4]byte{' ', ' ', ' ', ' '}
 	if len(name) > len(form) {
-		return form, fault(ErrFormInvalid, "form "+quote([]byte(name)))
+		return form, fault(errFormInvalid, "form "+strictjson.Quote([]byte(name)))
 	}
 	copy(form[:], name)
 	return form, nil
@@ -43,10 +47,10 @@ func MakeForm(name string) ([4]byte, error) {
 // Decode reads a message from its frames: prefix, header, then the payload parts. Label and parts alias
 // the frames, and Parts is frames[2:]: nothing is copied. The label is not looked at; see [Message.DecodeLabel].
 //
-// Errors: [ErrTooFewFrames], [ErrPrefixShort], [ErrBadMagic], [ErrBadLevel], [ErrHeaderSize].
+// Errors: [ErrInvalid], [ErrInvalid], [ErrInvalid], [ErrInvalid], [ErrInvalid].
 func Decode(frames [][]byte) (*Message, error) {
 	if len(frames) < 2 {
-		return nil, fault(ErrTooFewFrames, strconv.Itoa(len(frames))+" of at least 2 frames")
+		return nil, fault(errTooFewFrames, strconv.Itoa(len(frames))+" of at least 2 frames")
 	}
 	level, form, label, err := DecodePrefix(frames[0])
 	if err != nil {
@@ -64,13 +68,13 @@ func Decode(frames [][]byte) (*Message, error) {
 }
 
 // Validate reports whether the message can be written: its level must be one of 0 to 8, else the error is
-// [ErrBadLevel]. Form, label and parts may be any bytes. A nil message is [ErrNil].
+// [ErrInvalid]. Form, label and parts may be any bytes. A nil message is [ErrNil].
 func (m *Message) Validate() error {
 	if m == nil {
 		return fault(ErrNil, "message")
 	}
 	if m.Level < 0 || m.Level > MaxLevel {
-		return fault(ErrBadLevel, "level "+strconv.Itoa(m.Level))
+		return fault(errBadLevel, "level "+strconv.Itoa(m.Level))
 	}
 	return nil
 }
@@ -91,7 +95,7 @@ func (m *Message) Encode() [][]byte {
 }
 
 // AppendPrefix appends a prefix header: magic, level, form, label. A level outside of 0 to 8 is
-// [ErrBadLevel]; dst is then returned as it came.
+// [ErrInvalid]; dst is then returned as it came.
 func AppendPrefix(dst []byte, level int, form [4]byte, label []byte) ([]byte, error) {
 	if err := (&Message{Level: level}).Validate(); err != nil {
 		return dst, err
@@ -108,17 +112,17 @@ func appendPrefix(dst []byte, level int, form [4]byte, label []byte) []byte {
 
 // DecodePrefix reads a prefix header, which is the whole frame. The label aliases it.
 //
-// Errors: [ErrPrefixShort], [ErrBadMagic], [ErrBadLevel].
+// Errors: [ErrInvalid], [ErrInvalid], [ErrInvalid].
 func DecodePrefix(frame []byte) (level int, form [4]byte, label []byte, err error) {
 	if len(frame) < prefixSize {
-		return 0, form, nil, fault(ErrPrefixShort, strconv.Itoa(len(frame))+" of at least 8 bytes")
+		return 0, form, nil, fault(errPrefixShort, strconv.Itoa(len(frame))+" of at least 8 bytes")
 	}
 	if string(frame[:len(magic)]) != magic {
-		return 0, form, nil, fault(ErrBadMagic, quote(frame[:len(magic)]))
+		return 0, form, nil, fault(errBadMagic, strictjson.Quote(frame[:len(magic)]))
 	}
 	level = int(frame[3]) - '0'
 	if level < 0 || level > MaxLevel {
-		return 0, form, nil, fault(ErrBadLevel, "level "+quote(frame[3:4]))
+		return 0, form, nil, fault(errBadLevel, "level "+strictjson.Quote(frame[3:4]))
 	}
 	copy(form[:], frame[4:])
 	return level, form, frame[prefixSize:len(frame):len(frame)], nil
@@ -136,10 +140,10 @@ func AppendHeader(dst []byte, origin, granule, seqno uint64) []byte {
 }
 
 // DecodeHeader reads a coordinate header, which is the whole frame: any size but [HeaderSize] is
-// [ErrHeaderSize].
+// [ErrInvalid].
 func DecodeHeader(frame []byte) (origin, granule, seqno uint64, err error) {
 	if len(frame) != HeaderSize {
-		return 0, 0, 0, fault(ErrHeaderSize, strconv.Itoa(len(frame))+" bytes")
+		return 0, 0, 0, fault(errHeaderSize, strconv.Itoa(len(frame))+" bytes")
 	}
 	return binary.LittleEndian.Uint64(frame), binary.LittleEndian.Uint64(frame[8:]),
 		binary.LittleEndian.Uint64(frame[16:]), nil

@@ -141,7 +141,7 @@ func TestG72HostileSizesAllocateNothing(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			_, err := tens.DecodePacked(data)
 			runtime.ReadMemStats(&after)
-			fault := requireFault(t, tens.ErrEncodingTruncated, err)
+			fault := requireFault(t, tens.ErrTruncated, err)
 			assert.Equal(t, len(good), fault.Offset)
 			assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20))
 		})

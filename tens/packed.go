@@ -13,7 +13,7 @@ const longSize = 0xff
 
 // DecodePacked reads a message from its single-part form. Label and parts alias data.
 //
-// Errors: those of [Decode] and [ErrEncodingTruncated].
+// Errors: those of [Decode] and [ErrTruncated].
 func DecodePacked(data []byte) (*Message, error) {
 	frames, err := DecodeFrames(data)
 	if err != nil {
@@ -41,7 +41,7 @@ func (m *Message) AppendPacked(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// PackedSize is the size of the single-part form. A level outside of 0 to 8 is [ErrBadLevel], a frame of
+// PackedSize is the size of the single-part form. A level outside of 0 to 8 is [ErrInvalid], a frame of
 // more than 4 GiB - 1 is [ErrFrameTooLarge].
 func (m *Message) PackedSize() (int, error) {
 	if err := m.Validate(); err != nil {
@@ -80,7 +80,7 @@ func AppendFrames(dst []byte, frames [][]byte) ([]byte, error) {
 
 // DecodeFrames reads frames from the single-part form up to the end of data. They alias data. The long
 // size is taken for a short frame too. A size or a frame that data has no room for is
-// [ErrEncodingTruncated], before anything is allocated.
+// [ErrTruncated], before anything is allocated.
 func DecodeFrames(data []byte) ([][]byte, error) {
 	count := 0
 	for at := 0; at < len(data); count++ {
@@ -108,12 +108,12 @@ func listFrames(data []byte, count int) ([][]byte, error) {
 }
 
 func truncated(data []byte, at, frame int) *Error {
-	return &Error{Kind: ErrEncodingTruncated, Tensor: -1, Offset: at,
+	return &Error{Kind: ErrTruncated, Tensor: -1, Offset: at,
 		Detail: "frame " + strconv.Itoa(frame) + " in " + strconv.Itoa(len(data)-at) + " bytes"}
 }
 
 // DecodeAllFrames returns an iterator over the frames of the single-part form, which alias data. It needs no memory for a
-// list of them. A frame or its size that data has no room for yields [ErrEncodingTruncated] and ends the iteration.
+// list of them. A frame or its size that data has no room for yields [ErrTruncated] and ends the iteration.
 func DecodeAllFrames(data []byte) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for i, at := 0, 0; at < len(data); i++ {

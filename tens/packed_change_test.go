@@ -33,7 +33,7 @@ func TestFramesThatHaveChangedSinceTheyWereCountedAreRefused(t *testing.T) {
 			_, err := listFrames(changed, 4)
 			var fault *Error
 			require.ErrorAs(t, err, &fault)
-			assert.ErrorIs(t, err, ErrEncodingTruncated)
+			assert.ErrorIs(t, err, ErrTruncated)
 			assert.Equal(t, test.offset, fault.Offset)
 		})
 	}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/bits"
 	"strconv"
+
+	"github.com/dlbridge/dlbridge/internal/strictjson"
 )
 
 // Tensor describes the tensor that a payload part holds.
@@ -26,8 +28,8 @@ const Dlpack = "dlpack"
 const dense = "dense"
 
 // NumElements is the product of the shape. Sizes of 0 leave no elements, but the others must still have a
-// product that fits into 64 bits, as in NumPy: else the error is [ErrSizeOverflow]. A negative size is
-// [ErrShapeInvalid].
+// product that fits into 64 bits, as in NumPy: else the error is [ErrInvalid]. A negative size is
+// [ErrInvalid].
 func (t *Tensor) NumElements() (int64, error) {
 	n, _, err := t.size()
 	if err != nil {
@@ -37,7 +39,7 @@ func (t *Tensor) NumElements() (int64, error) {
 }
 
 // NumBytes is the product of the shape times Word. Errors: those of [Tensor.NumElements] and
-// [ErrWordInvalid].
+// [ErrInvalid].
 func (t *Tensor) NumBytes() (int64, error) {
 	_, n, err := t.size()
 	if err != nil {
@@ -51,7 +53,7 @@ func (t *Tensor) NumBytes() (int64, error) {
 // has a negative stride. A size of 0 counts as 1 in the strides of the other dimensions, and offset is 0
 // where there are no elements.
 //
-// Errors: those of [Tensor.NumElements], [ErrOrderInvalid], [ErrAscendInvalid].
+// Errors: those of [Tensor.NumElements], [ErrInvalid], [ErrInvalid].
 func (t *Tensor) Strides() (strides []int64, offset int64, err error) {
 	if t == nil {
 		return nil, 0, fault(ErrNil, "tensor")
@@ -105,12 +107,12 @@ func (t *Tensor) size() (elements, bytes int64, err *Error) {
 		return 0, 0, fault(ErrNil, "tensor")
 	}
 	if t.Word < 1 {
-		return 0, 0, t.fault(ErrWordInvalid, "word", "word = "+strconv.Itoa(t.Word))
+		return 0, 0, t.fault(errWordInvalid, "word", "word = "+strconv.Itoa(t.Word))
 	}
 	elements, empty := 1, false
 	for d, n := range t.Shape {
 		if n < 0 {
-			return 0, 0, t.fault(ErrShapeInvalid, "shape", "shape["+strconv.Itoa(d)+"] = "+strconv.FormatInt(n, 10))
+			return 0, 0, t.fault(errShapeInvalid, "shape", "shape["+strconv.Itoa(d)+"] = "+strconv.FormatInt(n, 10))
 		}
 		if n == 0 {
 			empty = true
@@ -118,13 +120,13 @@ func (t *Tensor) size() (elements, bytes int64, err *Error) {
 		}
 		high, low := bits.Mul64(uint64(elements), uint64(n))
 		if high != 0 || low > math.MaxInt64 {
-			return 0, 0, t.fault(ErrSizeOverflow, "shape", "product of shape up to shape["+strconv.Itoa(d)+"]")
+			return 0, 0, t.fault(errSizeOverflow, "shape", "product of shape up to shape["+strconv.Itoa(d)+"]")
 		}
 		elements = int64(low)
 	}
 	high, low := bits.Mul64(uint64(elements), uint64(t.Word))
 	if high != 0 || low > math.MaxInt64 {
-		return 0, 0, t.fault(ErrSizeOverflow, "shape", "product of shape and word")
+		return 0, 0, t.fault(errSizeOverflow, "shape", "product of shape and word")
 	}
 	if empty {
 		return 0, 0, nil
@@ -136,14 +138,14 @@ func (t *Tensor) size() (elements, bytes int64, err *Error) {
 func (t *Tensor) layout() *Error {
 	n := len(t.Shape)
 	if t.Ascend != nil && len(t.Ascend) != n {
-		return t.fault(ErrAscendInvalid, "ascend",
+		return t.fault(errAscendInvalid, "ascend",
 			strconv.Itoa(len(t.Ascend))+" entries of ascend for "+strconv.Itoa(n)+" dimensions")
 	}
 	if t.Order == nil {
 		return nil
 	}
 	if len(t.Order) != n {
-		return t.fault(ErrOrderInvalid, "order",
+		return t.fault(errOrderInvalid, "order",
 			strconv.Itoa(len(t.Order))+" entries of order for "+strconv.Itoa(n)+" dimensions")
 	}
 	var few [1]uint64
@@ -153,11 +155,11 @@ func (t *Tensor) layout() *Error {
 	}
 	for k, d := range t.Order {
 		if d < 0 || d >= n {
-			return t.fault(ErrOrderInvalid, "order",
+			return t.fault(errOrderInvalid, "order",
 				"order["+strconv.Itoa(k)+"] = "+strconv.Itoa(d)+" of "+strconv.Itoa(n)+" dimensions")
 		}
 		if seen[d/64]>>(d%64)&1 != 0 {
-			return t.fault(ErrOrderInvalid, "order", "order["+strconv.Itoa(k)+"] = "+strconv.Itoa(d)+" once more")
+			return t.fault(errOrderInvalid, "order", "order["+strconv.Itoa(k)+"] = "+strconv.Itoa(d)+" once more")
 		}
 		seen[d/64] |= 1 << (d % 64)
 	}
@@ -173,10 +175,10 @@ func (t *Tensor) check() *Error {
 		return err
 	}
 	if t.Part < 0 {
-		return t.fault(ErrPartOutOfRange, "part", "part = "+strconv.Itoa(t.Part))
+		return t.fault(ErrPartMissing, "part", "part = "+strconv.Itoa(t.Part))
 	}
 	if t.Packing != "" && t.Packing != dense {
-		return t.fault(ErrPackingUnsupported, "packing", "packing "+quote([]byte(t.Packing)))
+		return t.fault(errPackingUnsupported, "packing", "packing "+strictjson.Quote([]byte(t.Packing)))
 	}
 	var good bool
 	switch t.DType {
@@ -190,14 +192,14 @@ func (t *Tensor) check() *Error {
 		good = t.Word == 1
 	case 'V':
 		if _, ok := t.Extra.Get(Dlpack); !ok {
-			return t.fault(ErrDTypeUnknown, "dtype", `dtype "V" without the attribute dlpack`)
+			return t.fault(errDTypeUnknown, "dtype", `dtype "V" without the attribute dlpack`)
 		}
 		good = true
 	default:
-		return t.fault(ErrDTypeUnknown, "dtype", "dtype "+quote([]byte{t.DType}))
+		return t.fault(errDTypeUnknown, "dtype", "dtype "+strictjson.Quote([]byte{t.DType}))
 	}
 	if !good {
-		return t.fault(ErrDTypeWord, "word", "dtype "+quote([]byte{t.DType})+" with word "+strconv.Itoa(t.Word))
+		return t.fault(errDTypeWord, "word", "dtype "+strictjson.Quote([]byte{t.DType})+" with word "+strconv.Itoa(t.Word))
 	}
 	return nil
 }
@@ -210,12 +212,12 @@ func (t *Tensor) fit(parts [][]byte) *Error {
 		return err
 	}
 	if t.Part < 0 || t.Part >= len(parts) {
-		return t.fault(ErrPartOutOfRange, "part", "part "+strconv.Itoa(t.Part)+" of "+strconv.Itoa(len(parts)))
+		return t.fault(ErrPartMissing, "part", "part "+strconv.Itoa(t.Part)+" of "+strconv.Itoa(len(parts)))
 	}
 	have := int64(len(parts[t.Part]))
 	if have == want || t.DType == 'V' && have < want && have > want-want/int64(t.Word) {
 		return nil
 	}
-	return t.fault(ErrSizeMismatch, "part",
+	return t.fault(ErrSize, "part",
 		"part "+strconv.Itoa(t.Part)+" of "+strconv.FormatInt(have, 10)+" bytes for "+strconv.FormatInt(want, 10))
 }

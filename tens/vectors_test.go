@@ -78,12 +78,12 @@ var kinds = map[string]error{
 	"bad-magic":           tens.ErrBadMagic,
 	"bad-level":           tens.ErrBadLevel,
 	"header-size":         tens.ErrHeaderSize,
-	"encoding-truncated":  tens.ErrEncodingTruncated,
+	"encoding-truncated":  tens.ErrTruncated,
 	"label-not-json":      tens.ErrLabelNotJSON,
 	"label-not-object":    tens.ErrLabelNotObject,
 	"label-too-deep":      tens.ErrLabelTooDeep,
 	"duplicate-name":      tens.ErrDuplicateName,
-	"tens-missing":        tens.ErrTENSMissing,
+	"tens-missing":        tens.ErrNoTENS,
 	"tens-invalid":        tens.ErrTENSInvalid,
 	"tensor-invalid":      tens.ErrTensorInvalid,
 	"metadata-invalid":    tens.ErrMetadataInvalid,
@@ -98,9 +98,9 @@ var kinds = map[string]error{
 	"packing-unsupported": tens.ErrPackingUnsupported,
 	"pointer-unsupported": tens.ErrPointerUnsupported,
 	"part-invalid":        tens.ErrPartInvalid,
-	"part-out-of-range":   tens.ErrPartOutOfRange,
+	"part-out-of-range":   tens.ErrPartMissing,
 	"size-overflow":       tens.ErrSizeOverflow,
-	"size-mismatch":       tens.ErrSizeMismatch,
+	"size-mismatch":       tens.ErrSize,
 }
 
 // readVectors returns the vectors of all groups.

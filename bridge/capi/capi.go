@@ -39,8 +39,8 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
-	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/bridge/decthings"
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
@@ -93,7 +93,7 @@ func codeOf(err error, otherwise C.int32_t) C.int32_t {
 		{dlpack.ErrNull, C.DLB_ERROR_NULL},
 		{dlpack.ErrVersion, C.DLB_ERROR_VERSION},
 		{dlpack.ErrDType, C.DLB_ERROR_DTYPE},
-		{bridge.ErrDType, C.DLB_ERROR_DTYPE},
+		{elements.ErrDType, C.DLB_ERROR_DTYPE},
 		{dlpack.ErrDevice, C.DLB_ERROR_DEVICE},
 		{dlpack.ErrLayout, C.DLB_ERROR_LAYOUT},
 		{dlpack.ErrOverflow, C.DLB_ERROR_OVERFLOW},
@@ -105,7 +105,7 @@ func codeOf(err error, otherwise C.int32_t) C.int32_t {
 		{decthings.ErrRuleType, C.DLB_ERROR_DTYPE},
 		{decthings.ErrRuleShape, C.DLB_ERROR_LAYOUT},
 		{decthings.ErrRank, C.DLB_ERROR_LAYOUT},
-		{tensorflow.ErrDType, C.DLB_ERROR_DTYPE},
+		{elements.ErrDType, C.DLB_ERROR_DTYPE},
 		{tensorflow.ErrRank, C.DLB_ERROR_LAYOUT},
 		{layout.ErrNegative, C.DLB_ERROR_LAYOUT},
 		{layout.ErrOverflow, C.DLB_ERROR_OVERFLOW},

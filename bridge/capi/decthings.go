@@ -9,8 +9,8 @@ import (
 	"errors"
 	"unsafe"
 
-	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/bridge/decthings"
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
@@ -48,7 +48,7 @@ func capiDecthingsDecodeBatch(in *C.capi_input, e *C.dlb_error) C.int32_t {
 				if i > 0 {
 					return nil // it is the next call's
 				}
-				if fault, ok := errors.AsType[*decthings.Error](err); ok {
+				if fault, ok := errors.AsType[*elements.Error](err); ok {
 					fault.Offset += int64(at)
 				}
 				return err
@@ -74,11 +74,11 @@ func (r *reading) decthings(v *decthings.View, end int) error {
 // C: dlb_decthings_encode
 //
 //export capiDecthingsEncode
-func capiDecthingsEncode(out *C.size_t, data unsafe.Pointer, room C.size_t, taken *C.DLManagedTensorVersioned, elements *C.dlb_elements, how C.uint64_t, e *C.dlb_error) C.int32_t {
+func capiDecthingsEncode(out *C.size_t, data unsafe.Pointer, room C.size_t, taken *C.DLManagedTensorVersioned, elems *C.dlb_elements, how C.uint64_t, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
 		dialect := decthings.Dialect(how)
-		if elements != nil {
-			return withElements(elements, func(e *bridge.Elements) error {
+		if elems != nil {
+			return withElements(elems, func(e *elements.Elements) error {
 				return write(out, data, room,
 					func() (int, error) { return decthings.SizeElements(e, dialect) },
 					func(dst []byte) ([]byte, error) { return decthings.AppendElements(dst, e, dialect) })
@@ -95,7 +95,7 @@ func capiDecthingsEncode(out *C.size_t, data unsafe.Pointer, room C.size_t, take
 // C: dlb_decthings_check
 //
 //export capiDecthingsCheck
-func capiDecthingsCheck(rules C.dlb_bytes, taken *C.DLManagedTensorVersioned, elements *C.dlb_elements, e *C.dlb_error) C.int32_t {
+func capiDecthingsCheck(rules C.dlb_bytes, taken *C.DLManagedTensorVersioned, elems *C.dlb_elements, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
 		if err := dlpack.RequireMemory(perByte * int64(rules.size)); err != nil {
 			return err
@@ -104,8 +104,8 @@ func capiDecthingsCheck(rules C.dlb_bytes, taken *C.DLManagedTensorVersioned, el
 		if err != nil {
 			return err
 		}
-		if elements != nil {
-			e := elementsOf(elements)
+		if elems != nil {
+			e := elementsOf(elems)
 			t, err := decthings.ParseType(e.Type)
 			if err != nil {
 				return err

@@ -10,14 +10,14 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
 // littleEndian says whether this machine's numbers are those of the formats.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// A reading is a capi_reading that is being filled: the [payload.Sink] of a codec. What is stored in it are addresses
+// A reading is a capi_reading that is being filled: the [elements.Sink] of a codec. What is stored in it are addresses
 // of C memory.
 type reading struct {
 	C               *C.capi_reading
@@ -72,9 +72,9 @@ func (r *reading) Take(values [][]byte, formats []string) {
 }
 
 // tensor sets the reading to elements that lie in the frame, or in memory of the reading's own.
-func (r *reading) tensor(dt dlpack.DataType, shape []int64, elements []byte, inFrame bool) error {
+func (r *reading) tensor(dt dlpack.DataType, shape []int64, elems []byte, inFrame bool) error {
 	if !littleEndian && dt.ItemSize() > 1 {
-		return fmt.Errorf("dlbridge: %v: %w", dt, bridge.ErrByteOrder)
+		return fmt.Errorf("dlbridge: %v: %w", dt, elements.ErrByteOrder)
 	}
 	r.C.dtype = C.DLDataType{code: C.uint8_t(dt.Code()), bits: C.uint8_t(dt.Bits()), lanes: C.uint16_t(dt.Lanes())}
 	if dt.IsSubByte() {
@@ -89,7 +89,7 @@ func (r *reading) tensor(dt dlpack.DataType, shape []int64, elements []byte, inF
 		r.dims = r.dims[len(shape):]
 	}
 	if inFrame {
-		r.C.start = C.size_t(r.offset(elements))
+		r.C.start = C.size_t(r.offset(elems))
 	}
 	return r.done()
 }
@@ -138,8 +138,8 @@ func borrow(taken *C.DLManagedTensorVersioned, use func(t *dlpack.Tensor) error)
 }
 
 // elementsOf is a view of C's elements, for the time of a call, without the values.
-func elementsOf(c *C.dlb_elements) *bridge.Elements {
-	e := &bridge.Elements{
+func elementsOf(c *C.dlb_elements) *elements.Elements {
+	e := &elements.Elements{
 		Type:  viewString(c._type),
 		Shape: []int64{},
 	}
@@ -150,7 +150,7 @@ func elementsOf(c *C.dlb_elements) *bridge.Elements {
 }
 
 // withElements calls use with a view of C's elements.
-func withElements(c *C.dlb_elements, use func(e *bridge.Elements) error) error {
+func withElements(c *C.dlb_elements, use func(e *elements.Elements) error) error {
 	e := elementsOf(c)
 	if c.count == 0 {
 		return use(e)

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/bridge/decthings"
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/internal/vectors"
@@ -57,7 +57,7 @@ func hexOf(b []byte) string {
 }
 
 // tensorLine is how elements_vectors.c prints a tensor; at is where its elements lie in the frame, -1 if they do not.
-func tensorLine(dt dlpack.DataType, shape []int64, elements []byte, at int, size int) string {
+func tensorLine(dt dlpack.DataType, shape []int64, elems []byte, at int, size int) string {
 	align := dt.ItemSize()
 	if dt.Code() == dlpack.CodeComplex {
 		align /= 2
@@ -70,12 +70,12 @@ func tensorLine(dt dlpack.DataType, shape []int64, elements []byte, at int, size
 		at = -1
 		flags |= dlpack.IsCopied
 	}
-	if len(elements) == 0 {
+	if len(elems) == 0 {
 		at = -1
 		flags &^= dlpack.IsCopied
 	}
 	return fmt.Sprintf("tensor %d %d %d %d at %d shape%s %s size %d", dt.Code(), dt.Bits(), dt.Lanes(), flags, at,
-		spaced(shape), hexOf(elements), size)
+		spaced(shape), hexOf(elems), size)
 }
 
 func spaced(shape []int64) (s string) {
@@ -85,7 +85,7 @@ func spaced(shape []int64) (s string) {
 	return s
 }
 
-func elementsLine(e *bridge.Elements, at func([]byte) int, size int) string {
+func elementsLine(e *elements.Elements, at func([]byte) int, size int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "elements %s shape%s values", e.Type, spaced(e.Shape))
 	for i, value := range e.Values {

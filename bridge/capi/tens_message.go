@@ -10,7 +10,8 @@ import (
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/bridge"
-	"github.com/dlbridge/dlbridge/bridge/internal/payload"
+	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/tens"
 )
@@ -136,10 +137,10 @@ func (m *message) described(i int, t *tens.Tensor) error {
 	}
 	frame := &m.frames[2+t.Part]
 	if int64(frame.size) != what.NBytes {
-		return fmt.Errorf("part %d has %d bytes, %v%v takes %d: %w", t.Part, frame.size, what.DType, payload.Shape(t.Shape), what.NBytes, bridge.ErrSize)
+		return fmt.Errorf("part %d has %d bytes, %v%v takes %d: %w", t.Part, frame.size, what.DType, errtext.Shape(t.Shape), what.NBytes, elements.ErrSize)
 	}
 	if !littleEndian && t.Word > 1 {
-		return bridge.ErrByteOrder
+		return elements.ErrByteOrder
 	}
 	out := m.describe(i, 2+t.Part, what.DType, what.Padded, what.Layout.Shape, what.Layout.Strides)
 	out.view.device.device_type = C.kDLCPU

@@ -8,7 +8,7 @@ import "C"
 import (
 	"unsafe"
 
-	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
@@ -67,7 +67,7 @@ func (r *reading) numbers(v *tensorflow.View) error {
 // C: dlb_tensorflow_encode
 //
 //export capiTensorflowEncode
-func capiTensorflowEncode(out *C.size_t, data unsafe.Pointer, room C.size_t, taken *C.DLManagedTensorVersioned, elements *C.dlb_elements, how C.uint64_t, e *C.dlb_error) C.int32_t {
+func capiTensorflowEncode(out *C.size_t, data unsafe.Pointer, room C.size_t, taken *C.DLManagedTensorVersioned, elems *C.dlb_elements, how C.uint64_t, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
 		var options []tensorflow.EncodeOption
 		if how&C.DLB_TENSORFLOW_FIELDS != 0 {
@@ -79,8 +79,8 @@ func capiTensorflowEncode(out *C.size_t, data unsafe.Pointer, room C.size_t, tak
 		if how&C.DLB_TENSORFLOW_PAD != 0 {
 			options = append(options, tensorflow.Pad(64))
 		}
-		if elements != nil {
-			return withElements(elements, func(e *bridge.Elements) error {
+		if elems != nil {
+			return withElements(elems, func(e *elements.Elements) error {
 				return write(out, data, room,
 					func() (int, error) { return tensorflow.SizeElements(e, options...) },
 					func(dst []byte) ([]byte, error) { return tensorflow.AppendElements(dst, e, options...) })

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/bridge/decthings"
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
@@ -161,7 +161,7 @@ func BenchmarkMany(b *testing.B) {
 }
 
 func BenchmarkElements(b *testing.B) {
-	e := &bridge.Elements{Type: "string", Shape: []int64{many}}
+	e := &elements.Elements{Type: "string", Shape: []int64{many}}
 	for range many {
 		e.Values = append(e.Values, []byte("hello"))
 	}

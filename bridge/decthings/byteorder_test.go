@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
@@ -32,8 +32,8 @@ func TestG27BigEndianMachinesRefuseNumbersOfMoreThanAByte(t *testing.T) {
 		require.NoError(t, fromErr)
 		again, appendErr := AppendTensor(nil, out)
 		if size > 1 {
-			assert.ErrorIs(t, err, bridge.ErrByteOrder)
-			assert.ErrorIs(t, appendErr, bridge.ErrByteOrder)
+			assert.ErrorIs(t, err, elements.ErrByteOrder)
+			assert.ErrorIs(t, appendErr, elements.ErrByteOrder)
 		} else {
 			require.NoError(t, err)
 			require.NoError(t, appendErr)

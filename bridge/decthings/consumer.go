@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
@@ -14,8 +14,8 @@ import (
 // Value is a tensor that was read: a DLPack tensor or elements that DLPack has no type for.
 type Value struct {
 	Type     Type
-	Tensor   *dlpack.Tensor   // of numbers and booleans
-	Elements *bridge.Elements // of all other types
+	Tensor   *dlpack.Tensor     // of numbers and booleans
+	Elements *elements.Elements // of all other types
 	// Copied tells that the tensor has memory of its own, since its elements are not aligned in the input.
 	Copied bool
 }
@@ -69,8 +69,9 @@ func decodingOf(options []DecodeOption) (d decoding, err error) {
 		if o == nil { // which changes nothing
 			continue
 		}
-		if d = o(d); d.align < 0 || d.align > dlpack.NewAlignment || d.align&(d.align-1) != 0 {
-			return d, fmt.Errorf("decthings: alignment to %d bytes: %w", d.align, dlpack.ErrUnaligned)
+		d = o(d)
+		if err := payload.CheckAlign(d.align); err != nil {
+			return d, fmt.Errorf("decthings: %w", err)
 		}
 	}
 	return d, d.dialect.check()
@@ -100,7 +101,7 @@ func closed(v Value, n, size int, err error) (Value, error) {
 
 // DecodeFirst reads the first tensor in data, as [Decode] does, and returns how many bytes it has.
 //
-// Ownership, Lifetime, Threads: as [Decode]. On error: as [View.DecodeFirst], [bridge.ErrByteOrder],
+// Ownership, Lifetime, Threads: as [Decode]. On error: as [View.DecodeFirst], [elements.ErrByteOrder],
 // [dlpack.ErrUnaligned] for an alignment that cannot be had, [dlpack.ErrMemory].
 func DecodeFirst(data []byte, options ...DecodeOption) (v Value, n int, err error) {
 	d, err := decodingOf(options)
@@ -125,8 +126,8 @@ func DecodeAll(data []byte, options ...DecodeOption) iter.Seq2[Value, error] {
 		var view View
 		for at := 0; at < len(data); {
 			v, n, err := d.decode(&view, data[at:], nil)
-			if fail, ok := err.(*Error); ok {
-				fail.behind(int64(at))
+			if fail, ok := err.(*elements.Error); ok {
+				fail.After(int64(at))
 			}
 			if !yield(v, err) || err != nil {
 				return
@@ -167,8 +168,8 @@ func DecodeFirstFrom(data *dlpack.Tensor, options ...DecodeOption) (v Value, n i
 	return d.decode(&view, bytes, data)
 }
 
-// decode reads the first tensor of data, which is Go's own memory or that of a lender.
-func (d *decoding) decode(view *View, data []byte, lender *dlpack.Tensor) (v Value, n int, err error) {
+// decode reads the first tensor of data, which is Go's own memory or that of source.
+func (d *decoding) decode(view *View, data []byte, source *dlpack.Tensor) (v Value, n int, err error) {
 	n, fail := view.decode(data, d.dialect, nil)
 	if fail != nil {
 		return Value{}, 0, fail
@@ -179,27 +180,14 @@ func (d *decoding) decode(view *View, data []byte, lender *dlpack.Tensor) (v Val
 	}
 	s := dlpack.Spec{DType: view.Type.DataType(), Shape: view.Shape, ReadOnly: !d.writable}
 	size := s.DType.ItemSize()
-	if !payload.LittleEndian && size > 1 {
-		return Value{}, 0, fmt.Errorf("decthings: %v: %w", view.Type, bridge.ErrByteOrder)
+	if err := payload.CheckByteOrder(size); err != nil {
+		return Value{}, 0, fmt.Errorf("decthings: %v: %w", view.Type, err)
 	}
 	align := d.align
 	if align == 0 {
 		align = size
 	}
-	v.Copied = len(view.Data) > 0 && payload.Address(view.Data)%uintptr(align) != 0
-	if lender != nil {
-		s.ByteOffset = int64(n - len(view.Data))
-		v.Tensor, err = lender.View(s)
-		if err == nil && v.Copied {
-			v.Tensor, err = payload.OwnCopy(v.Tensor, s)
-		}
-	} else {
-		elements := view.Data
-		if v.Copied {
-			elements = payload.AlignedCopy(elements, align)
-		}
-		v.Tensor, err = dlpack.FromBytes(elements, s)
-	}
+	v.Tensor, v.Copied, err = payload.View(view.Data, s, align, align, source, int64(n-len(view.Data)))
 	if err != nil {
 		return Value{}, 0, err
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/bridge/decthings"
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 )
@@ -40,7 +40,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	names := &bridge.Elements{Type: "string", Shape: []int64{2}, Values: [][]byte{[]byte("hello"), []byte(", world!")}}
+	names := &elements.Elements{Type: "string", Shape: []int64{2}, Values: [][]byte{[]byte("hello"), []byte(", world!")}}
 	if data, err = decthings.AppendElements(data, names, decthings.Py004); err != nil {
 		fmt.Println(err)
 		return
@@ -146,9 +146,9 @@ func TestVectorsBecomeTensorsAndElements(t *testing.T) {
 			}
 			assert.Equal(t, want.Type.DataType(), got.Tensor.DType())
 			assert.True(t, got.Tensor.ReadOnly())
-			elements, err := got.Tensor.AppendBytes(nil)
+			elems, err := got.Tensor.AppendBytes(nil)
 			require.NoError(t, err)
-			assert.True(t, bytes.Equal(want.Data, elements))
+			assert.True(t, bytes.Equal(want.Data, elems))
 			again, err := decthings.AppendTensor(nil, got.Tensor)
 			require.NoError(t, err)
 			assert.Equal(t, data, again)
@@ -338,7 +338,7 @@ func TestAllReadsAStreamAndSaysWhereItBreaks(t *testing.T) {
 		v.Close()
 	}
 	assert.Equal(t, 6, count)
-	var fault *decthings.Error
+	var fault *elements.Error
 	require.ErrorAs(t, last, &fault)
 	assert.Equal(t, int64(17), fault.Offset)
 	assert.ErrorIs(t, last, decthings.ErrTruncated)
@@ -385,7 +385,7 @@ func FuzzDecode(f *testing.F) {
 		var again []byte
 		for v, err := range decthings.DecodeAll(frame, decthings.In(dialect)) {
 			if err != nil {
-				var fault *decthings.Error
+				var fault *elements.Error
 				require.ErrorAs(t, err, &fault)
 				require.True(t, fault.Offset >= int64(len(again)) && fault.Offset <= int64(len(data)))
 				break
@@ -422,7 +422,7 @@ func ExampleAlign() {
 	// f32 false 2 <nil>
 }
 
-func ExampleAll() {
+func ExampleDecodeAll() {
 	data := []byte("\x07\x01\x03abc\x07\x00\x2a\x07\x01\x04ab")
 	for v, err := range decthings.DecodeAll(data) {
 		if err != nil {

@@ -3,7 +3,7 @@
 //
 // A tensor is a byte for its type, a byte for its rank, a varint for each dimension, and the elements,
 // row-major. Numbers (little-endian) and booleans become DLPack tensors; strings, binaries, images, audio
-// and video become [bridge.Elements]. Both alias their input; only numbers that are not aligned there are
+// and video become [elements.Elements]. Both alias their input; only numbers that are not aligned there are
 // copied, and [Value] says so.
 //
 //	verb                              what you get

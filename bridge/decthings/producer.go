@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
@@ -17,7 +16,7 @@ import (
 // is read, as for [dlpack.Tensor.AppendBytes]; the result then has new memory of any alignment.
 //
 // Ownership: t stays the caller's, and the result is Go's. Lifetime: any. Threads: any, while nobody
-// writes to the tensor. On error: [bridge.ErrDType], [bridge.ErrByteOrder], [ErrRank], [dlpack.ErrValue]
+// writes to the tensor. On error: [elements.ErrDType], [elements.ErrByteOrder], [ErrRank], [dlpack.ErrValue]
 // for a boolean other than 0 and 1, [dlpack.ErrDevice], [dlpack.ErrClosed] or [dlpack.ErrMemory]; dst as
 // it was.
 func AppendTensor(dst []byte, t *dlpack.Tensor) ([]byte, error) {
@@ -43,8 +42,8 @@ func AppendTensor(dst []byte, t *dlpack.Tensor) ([]byte, error) {
 		header = appendVarint(header, uint64(t.Dim(d)))
 	}
 	if what == Boolean {
-		if i := payload.NotBool(out[start:]); i >= 0 {
-			return dst, fmt.Errorf("decthings: element %d is the boolean %d: %w", i, out[start+i], dlpack.ErrValue)
+		if _, where := payload.FindNonBool(out[start:]); where != "" {
+			return dst, fmt.Errorf("decthings: %s: %w", where, dlpack.ErrValue)
 		}
 	}
 	return out, nil
@@ -52,8 +51,8 @@ func AppendTensor(dst []byte, t *dlpack.Tensor) ([]byte, error) {
 
 // SizeTensor is how many bytes [AppendTensor] appends.
 //
-// Ownership: t stays the caller's. Lifetime: none. Threads: any. On error: [bridge.ErrDType],
-// [bridge.ErrByteOrder], [ErrRank], [dlpack.ErrClosed], or [dlpack.ErrMemory] for more than can be.
+// Ownership: t stays the caller's. Lifetime: none. Threads: any. On error: [elements.ErrDType],
+// [elements.ErrByteOrder], [ErrRank], [dlpack.ErrClosed], or [dlpack.ErrMemory] for more than can be.
 func SizeTensor(t *dlpack.Tensor) (int, error) {
 	_, head, err := headerOf(t)
 	if err != nil {
@@ -73,8 +72,8 @@ func headerOf(t *dlpack.Tensor) (what Type, size int, err error) {
 	if what, err = TypeOf(t.DType()); err != nil {
 		return 0, 0, err
 	}
-	if !payload.LittleEndian && t.DType().ItemSize() > 1 {
-		return 0, 0, fmt.Errorf("decthings: %v: %w", what, bridge.ErrByteOrder)
+	if err := payload.CheckByteOrder(t.DType().ItemSize()); err != nil {
+		return 0, 0, fmt.Errorf("decthings: %v: %w", what, err)
 	}
 	if t.Rank() > math.MaxUint8 {
 		return 0, 0, fmt.Errorf("decthings: rank %d: %w", t.Rank(), ErrRank)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/bridge/decthings"
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 )
@@ -96,13 +97,13 @@ func TestAppendTensorReadsAllBeforeItWritesOverIt(t *testing.T) {
 		for i := range buffer {
 			buffer[i] = byte(i)
 		}
-		elements := bytes.Clone(buffer[offset : offset+30])
+		elems := bytes.Clone(buffer[offset : offset+30])
 		tensor, err := dlpack.FromSlice(buffer[offset : offset+30])
 		require.NoError(t, err)
 		defer tensor.Close()
 		out, err := decthings.AppendTensor(buffer[:0], tensor)
 		require.NoError(t, err)
-		assert.Equal(t, append([]byte{byte(decthings.U8), 1, 30}, elements...), out, "at %d", offset)
+		assert.Equal(t, append([]byte{byte(decthings.U8), 1, 30}, elems...), out, "at %d", offset)
 	}
 }
 
@@ -123,9 +124,9 @@ func TestAppendTensorRefusesWhatDecthingsCannotSay(t *testing.T) {
 	} {
 		view, err := memory.View(dlpack.Spec{DType: dt, Shape: []int64{2}})
 		require.NoError(t, err)
-		refused(view, bridge.ErrDType)
+		refused(view, elements.ErrDType)
 		_, err = decthings.SizeTensor(view)
-		assert.ErrorIs(t, err, bridge.ErrDType)
+		assert.ErrorIs(t, err, elements.ErrDType)
 		view.Close()
 	}
 	deep, err := memory.View(dlpack.Spec{DType: dlpack.Uint8, Shape: slices.Repeat([]int64{1}, 256)})

@@ -7,9 +7,10 @@ import (
 	"io"
 	"math"
 
+	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
-	"github.com/dlbridge/dlbridge/tens"
 )
 
 // Reader splits a stream into tensors.
@@ -53,12 +54,12 @@ var errPanicked = errors.New("decthings: an earlier Next has not returned, as af
 // says is to come: at most five times the bytes of the tensor that have come, and 64 KiB. A tensor may be as large as the
 // stream; an [io.LimitReader] bounds that.
 //
-// Errors: [io.EOF] behind the last tensor; an [*Error] with [ErrTruncated], or with the fault of a header
-// or a length; [tens.ErrNil] without an io.Reader; [dlpack.ErrMemory] for a tensor that there is no memory for; or what
+// Errors: [io.EOF] behind the last tensor; an [*elements.Error] with [ErrTruncated], or with the fault of a header
+// or a length; [elements.ErrNil] without an io.Reader; [dlpack.ErrMemory] for a tensor that there is no memory for; or what
 // the io.Reader says. After an error there is no next tensor.
 func (r *Reader) Next() ([]byte, error) {
 	if r == nil || r.in == nil {
-		return nil, fmt.Errorf("decthings: io.Reader: %w", tens.ErrNil)
+		return nil, fmt.Errorf("decthings: io.Reader: %w", elements.ErrNil)
 	}
 	if r.err != nil {
 		return nil, r.err
@@ -95,13 +96,13 @@ func (r *Reader) next() error {
 	}
 	end, count, fail := r.view.header(head) // it also says where it ends too early
 	if fail != nil {
-		return fail.behind(r.start)
+		return fail.After(r.start)
 	}
 	r.payload = end
 	if dt := r.view.Type.DataType(); dt != 0 {
 		size := int64(dt.ItemSize())
 		if count > math.MaxInt64/size {
-			return fault(end, ErrTruncated, "%v%v takes %d elements of %d bytes", r.view.Type, payload.Shape(r.view.Shape), count, size).behind(r.start)
+			return fault(end, ErrTruncated, "%v%v takes %d elements of %d bytes", r.view.Type, errtext.Shape(r.view.Shape), count, size).After(r.start)
 		}
 		return r.take(uint64(end) + uint64(count*size))
 	}
@@ -130,7 +131,7 @@ func (r *Reader) takeCounted(what string) error {
 	}
 	n, size, cause := decodeVarint(text, 0)
 	if cause != nil {
-		return fault(len(r.tensor), cause, "%s", what).behind(r.start)
+		return fault(len(r.tensor), cause, "%s", what).After(r.start)
 	}
 	if err := r.take(uint64(size)); err != nil {
 		return err
@@ -158,7 +159,7 @@ func (r *Reader) take(n uint64) error {
 		got, err := r.fill(r.tensor[have : have+step])
 		r.tensor = r.tensor[:have+got]
 		if err == io.EOF {
-			return fault(have+got, ErrTruncated, "%d more bytes are to come", n-uint64(got)).behind(r.start)
+			return fault(have+got, ErrTruncated, "%d more bytes are to come", n-uint64(got)).After(r.start)
 		}
 		if err != nil {
 			return r.failed(err)

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/bridge/decthings"
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
-	"github.com/dlbridge/dlbridge/tens"
 )
 
 func ExampleReader() {
@@ -107,7 +107,7 @@ func TestReaderSaysWhereAStreamIsCutShort(t *testing.T) {
 					require.Equal(t, io.EOF, err)
 					continue
 				}
-				var fault *decthings.Error
+				var fault *elements.Error
 				require.ErrorAs(t, err, &fault)
 				assert.Equal(t, decthings.ErrTruncated, fault.Err)
 				assert.True(t, fault.Offset >= int64(ends[whole]) && fault.Offset <= int64(cut), "%v", err)
@@ -139,7 +139,7 @@ func TestReaderRefusesHeadersAndLengths(t *testing.T) {
 			_, err := readAll(strings.NewReader(before+test.data), test.d)
 			require.ErrorIs(t, err, test.want)
 			if test.offset >= 0 {
-				var fault *decthings.Error
+				var fault *elements.Error
 				require.ErrorAs(t, err, &fault)
 				assert.Equal(t, test.offset, fault.Offset)
 			}
@@ -156,7 +156,7 @@ func TestReaderOfNothingIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for range 2 {
 				_, err := r.Next()
-				assert.ErrorIs(t, err, tens.ErrNil)
+				assert.ErrorIs(t, err, elements.ErrNil)
 			}
 		})
 	}
@@ -341,7 +341,7 @@ func FuzzReader(f *testing.F) {
 			require.Equal(t, len(data), at)
 			return
 		}
-		var fault *decthings.Error
+		var fault *elements.Error
 		require.ErrorAs(t, end, &fault)
 		require.True(t, fault.Offset >= int64(at) && fault.Offset <= int64(len(data)))
 		_, err := new(decthings.View).DecodeFirst(data[at:], dialect)

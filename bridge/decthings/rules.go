@@ -1,16 +1,13 @@
 package decthings
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"unicode/utf8"
 
-	"github.com/dlbridge/dlbridge/tens"
+	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
+	"github.com/dlbridge/dlbridge/internal/strictjson"
 )
 
 // AnyLength in the shape of [Rules] allows a dimension of any size, 0 included.
@@ -26,32 +23,56 @@ type Rules struct {
 	Annotations []string
 }
 
-// DecodeRules reads rules from JSON, as strictly as labels are read ([tens.DecodeAttributes]): names match exactly, and
-// no object, at any depth, has a name twice. Names that are not known are ignored.
+// DecodeRules decodes rules from JSON, as strictly as package tens decodes labels: names match exactly, and no object at any
+// depth has a name twice. Unknown names are ignored.
 //
-// Errors: [ErrRules], together with [ErrType] or what package tens says of the JSON.
+// Errors: [ErrRules], together with [ErrType] for an unknown type.
 func DecodeRules(text []byte) (*Rules, error) {
-	fields, err := tens.DecodeAttributes(bytes.Clone(text)) // package json panics where somebody changes it meanwhile
-	if err != nil {
-		return nil, &jsonError{err}
-	}
-	names, err := stringsOf(fields, "allowedTypes")
-	if err != nil {
-		return nil, err
-	}
-	r := &Rules{AllowedTypes: make([]Type, len(names)), Annotations: []string{}}
-	for i, name := range names {
-		if r.AllowedTypes[i], err = ParseType(name); err != nil {
-			return nil, fmt.Errorf("decthings: %w: allowedTypes[%d] = %.40q: %w", ErrRules, i, name, ErrType)
+	s := &strictjson.Scanner{Data: text}
+	r := &Rules{Annotations: []string{}}
+	err := s.Document(func() error {
+		if err := s.Once(0); err != nil {
+			return err
 		}
-	}
-	if r.Shape, err = integersOf(fields, "shape"); err != nil {
-		return nil, err
-	}
-	if _, ok := fields.Get("annotations"); ok {
-		if r.Annotations, err = stringsOf(fields, "annotations"); err != nil {
-			return nil, err
+		switch string(s.Name) {
+		case "allowedTypes":
+			r.AllowedTypes = []Type{}
+			return eachItem(s, "allowedTypes", func() error {
+				name, err := scanString(s)
+				if err != nil {
+					return err
+				}
+				t, err := ParseType(name)
+				if err != nil {
+					return fmt.Errorf("%.40q: %w", name, ErrType)
+				}
+				r.AllowedTypes = append(r.AllowedTypes, t)
+				return nil
+			})
+		case "shape":
+			r.Shape = []int64{}
+			return eachItem(s, "shape", func() error {
+				n, err := scanInteger(s)
+				r.Shape = append(r.Shape, n)
+				return err
+			})
+		case "annotations":
+			return eachItem(s, "annotations", func() error {
+				note, err := scanString(s)
+				r.Annotations = append(r.Annotations, note)
+				return err
+			})
 		}
+		_, err := s.Raw()
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("decthings: %w: %w", ErrRules, err)
+	case r.AllowedTypes == nil:
+		return nil, fmt.Errorf("decthings: %w: no allowedTypes", ErrRules)
+	case r.Shape == nil:
+		return nil, fmt.Errorf("decthings: %w: no shape", ErrRules)
 	}
 	if err := r.validate(); err != nil {
 		return nil, err
@@ -59,78 +80,55 @@ func DecodeRules(text []byte) (*Rules, error) {
 	return r, nil
 }
 
-// A jsonError is what package tens says of JSON that is no rules.
-type jsonError struct{ err error }
-
-func (e *jsonError) Error() string {
-	what := strings.TrimPrefix(e.err.Error(), "tens: ")
-	if errors.Is(e.err, tens.ErrLabelNotObject) { // which are no label
-		what = "not a JSON object"
-	}
-	return "decthings: " + ErrRules.Error() + ": " + what
-}
-
-func (e *jsonError) Unwrap() []error { return []error{ErrRules, e.err} }
-
-// array is a field that must be an array, and calls yield with each of its values. The text of fields was read before.
-func array(fields tens.Attributes, name string, yield func(value []byte) error) (text []byte, err error) {
-	text, ok := fields.Get(name)
-	if !ok {
-		return nil, fmt.Errorf("decthings: %w: no %s", ErrRules, name)
-	}
-	if text[0] != '[' {
-		return nil, fmt.Errorf("decthings: %w: %s is %.40s, and no array", ErrRules, name, text)
-	}
-	const space = " \t\r\n"
-	rest := bytes.TrimLeft(text[1:], space)
-	for i := 0; rest[0] != ']'; i++ {
-		n := bytes.IndexAny(rest, ",]"+space)
-		if rest[0] == '"' {
-			for n = 1; rest[n] != '"'; n++ {
-				if rest[n] == '\\' {
-					n++
-				}
-			}
-			n++
-		}
-		if err := yield(rest[:n]); err != nil {
-			return nil, fmt.Errorf("decthings: %w: %s[%d] is %.40s: %w", ErrRules, name, i, rest[:n], err)
-		}
-		rest = bytes.TrimLeft(rest[n:], space)
-		rest = bytes.TrimLeft(bytes.TrimPrefix(rest, []byte(",")), space)
-	}
-	return text, nil
-}
-
-var (
-	errNoString  = errors.New("not a string")
-	errNoInteger = errors.New("not an integer of 64 bits")
-)
-
-func stringsOf(fields tens.Attributes, name string) (values []string, err error) {
-	text, err := array(fields, name, func(value []byte) error {
-		if value[0] != '"' {
-			return errNoString
-		}
-		return nil
-	})
-	if err == nil {
-		err = json.Unmarshal(text, &values)
-	}
-	return values, err
-}
-
-func integersOf(fields tens.Attributes, name string) ([]int64, error) {
-	values := []int64{}
-	_, err := array(fields, name, func(value []byte) error {
-		n, err := strconv.ParseInt(string(value), 10, 64)
+// eachItem calls item at each value of the array with the given name.
+func eachItem(s *strictjson.Scanner, name string, item func() error) error {
+	if s.Peek() != '[' {
+		value, err := s.Raw()
 		if err != nil {
-			return errNoInteger
+			return err
 		}
-		values = append(values, n)
-		return nil
-	})
-	return values, err
+		return fmt.Errorf("%s is %.40s, and no array", name, value)
+	}
+	if err := s.Open(); err != nil {
+		return err
+	}
+	for i := 0; ; i++ {
+		more, err := s.Element(i == 0)
+		if err != nil || !more {
+			return err
+		}
+		if err := item(); err != nil {
+			return fmt.Errorf("%s[%d]: %w", name, i, err)
+		}
+	}
+}
+
+func scanString(s *strictjson.Scanner) (string, error) {
+	if s.Peek() != '"' {
+		value, err := s.Raw()
+		if err != nil {
+			return "", err
+		}
+		return "", fmt.Errorf("%.40s is not a string", value)
+	}
+	text, err := s.Text()
+	return string(text), err
+}
+
+func scanInteger(s *strictjson.Scanner) (int64, error) {
+	if c := s.Peek(); c == '-' || strictjson.IsDigit(c) {
+		start := s.Pos
+		n, plain, err := s.Number()
+		if err == nil && !plain {
+			err = fmt.Errorf("%.40s is not an integer of 64 bits", s.Data[start:s.Pos])
+		}
+		return n, err
+	}
+	value, err := s.Raw()
+	if err != nil {
+		return 0, err
+	}
+	return 0, fmt.Errorf("%.40s is not an integer of 64 bits", value)
 }
 
 // MarshalJSON prints the rules, always with annotations, since there are clients that insist on them.
@@ -193,10 +191,10 @@ func (r *Rules) Check(t Type, shape []int64) error {
 		return err
 	}
 	if !slices.Contains(r.AllowedTypes, t) {
-		return fmt.Errorf("decthings: %w: %v, of %s", ErrRuleType, t, few(r.AllowedTypes))
+		return fmt.Errorf("decthings: %w: %v, of %s", ErrRuleType, t, errtext.List(r.AllowedTypes))
 	}
 	if len(shape) != len(r.Shape) {
-		return fmt.Errorf("decthings: %w: rank %d of shape %s, not %d of %s", ErrRuleShape, len(shape), few(shape), len(r.Shape), few(r.Shape))
+		return fmt.Errorf("decthings: %w: rank %d of shape %s, not %d of %s", ErrRuleShape, len(shape), errtext.List(shape), len(r.Shape), errtext.List(r.Shape))
 	}
 	for i, n := range shape {
 		if n < 0 || r.Shape[i] != AnyLength && r.Shape[i] != n {
@@ -204,14 +202,4 @@ func (r *Rules) Check(t Type, shape []int64) error {
 		}
 	}
 	return nil
-}
-
-// few prints a list in an error, and of a long one the beginning.
-func few[T any](list []T) string {
-	const most = 32
-	if len(list) > most {
-		text := fmt.Sprint(list[:most])
-		return text[:len(text)-1] + " …]"
-	}
-	return fmt.Sprint(list)
 }

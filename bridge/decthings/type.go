@@ -3,7 +3,7 @@ package decthings
 import (
 	"fmt"
 
-	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
@@ -85,14 +85,14 @@ func (t Type) DataType() dlpack.DataType {
 	return types[t].dtype
 }
 
-// TypeOf is the type for elements of a data type. Errors: [bridge.ErrDType].
+// TypeOf is the type for elements of a data type. Errors: [elements.ErrDType].
 func TypeOf(dt dlpack.DataType) (Type, error) {
 	for t := F32; t.valid(); t++ {
 		if types[t].dtype == dt && dt != 0 {
 			return t, nil
 		}
 	}
-	return 0, fmt.Errorf("decthings: %v: %w", dt, bridge.ErrDType)
+	return 0, fmt.Errorf("decthings: %v: %w", dt, elements.ErrDType)
 }
 
 // Dialect says how elements of variable size are written. The zero value is the document's.

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/bridge/decthings"
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 	"github.com/dlbridge/dlbridge/internal/vectors"
@@ -99,7 +99,7 @@ func (v *tensorVector) view(t testing.TB) decthings.View {
 			view.Data[i] = byte((i*v.Pattern.A + v.Pattern.B) % v.Pattern.Mod)
 		}
 	default:
-		view.Elements = &bridge.Elements{Type: v.Type, Shape: view.Shape, Values: [][]byte{}}
+		view.Elements = &elements.Elements{Type: v.Type, Shape: view.Shape, Values: [][]byte{}}
 		if what >= decthings.Image {
 			view.Elements.Formats = []string{}
 		}
@@ -260,7 +260,7 @@ func TestMalformedVectorsAreRefusedWithTheirPlace(t *testing.T) {
 				t.Run(v.ID+"/"+name, func(t *testing.T) {
 					data, d := m.File(t, v.File), dialect(t, name)
 					_, err := decthings.DecodeView(data, d)
-					var fault *decthings.Error
+					var fault *elements.Error
 					require.ErrorAs(t, err, &fault)
 					assert.Contains(t, causes[v.Class], fault.Err, "%v", err)
 					assert.GreaterOrEqual(t, fault.Offset, int64(0))

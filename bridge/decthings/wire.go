@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
-	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
-	"github.com/dlbridge/dlbridge/tens"
 )
 
 // A View is a tensor as its bytes say it. It aliases them and owns nothing.
@@ -22,7 +22,7 @@ type View struct {
 	// Data has the elements of numbers and booleans: little-endian, row-major, wherever they are aligned.
 	Data []byte
 	// Elements are those of all other types, and nil for numbers and booleans.
-	Elements *bridge.Elements
+	Elements *elements.Elements
 }
 
 // DecodeView reads a buffer that is one tensor.
@@ -49,8 +49,8 @@ func whole(n, size int) error {
 // DecodeFirst reads the first tensor in data and returns how many bytes it has. It uses the memory of v.Shape
 // again; on error v says nothing.
 //
-// Errors: an [*Error] with [ErrTruncated], [ErrType], [ErrVarint], [layout.ErrOverflow],
-// [dlpack.ErrValue], [ErrSection] or [ErrFormat]; or [ErrDialect]; [tens.ErrNil] of a nil View.
+// Errors: an [*elements.Error] with [ErrTruncated], [ErrType], [ErrVarint], [layout.ErrOverflow],
+// [dlpack.ErrValue], [ErrSection] or [ErrFormat]; or [ErrDialect]; [elements.ErrNil] of a nil View.
 func (v *View) DecodeFirst(data []byte, d Dialect) (n int, err error) {
 	return v.DecodeFirstTo(nil, data, d)
 }
@@ -58,7 +58,7 @@ func (v *View) DecodeFirst(data []byte, d Dialect) (n int, err error) {
 // DecodeViewTo is [DecodeView] for package capi, as [View.DecodeFirstTo].
 //
 // Errors: those of [DecodeView] and of the sink.
-func DecodeViewTo(sink payload.Sink, data []byte, d Dialect) (v View, err error) {
+func DecodeViewTo(sink elements.Sink, data []byte, d Dialect) (v View, err error) {
 	n, err := v.DecodeFirstTo(sink, data, d)
 	if err == nil {
 		err = whole(n, len(data))
@@ -69,7 +69,7 @@ func DecodeViewTo(sink payload.Sink, data []byte, d Dialect) (v View, err error)
 // DecodeFirstTo is [View.DecodeFirst] for package capi: elements of variable size go to a sink, and are not in the view.
 //
 // Errors: those of [View.DecodeFirst] and of the sink.
-func (v *View) DecodeFirstTo(sink payload.Sink, data []byte, d Dialect) (n int, err error) {
+func (v *View) DecodeFirstTo(sink elements.Sink, data []byte, d Dialect) (n int, err error) {
 	if v == nil {
 		return 0, errNilView
 	}
@@ -83,7 +83,7 @@ func (v *View) DecodeFirstTo(sink payload.Sink, data []byte, d Dialect) (n int, 
 	return n, nil
 }
 
-var errNilView = fmt.Errorf("decthings: View: %w", tens.ErrNil)
+var errNilView = fmt.Errorf("decthings: View: %w", elements.ErrNil)
 
 func (d Dialect) check() error {
 	if int(d) >= len(dialects) {
@@ -92,7 +92,7 @@ func (d Dialect) check() error {
 	return nil
 }
 
-func (v *View) decode(data []byte, d Dialect, sink payload.Sink) (int, *Error) {
+func (v *View) decode(data []byte, d Dialect, sink elements.Sink) (int, *elements.Error) {
 	at, count, fail := v.header(data)
 	if fail != nil {
 		return 0, fail
@@ -104,20 +104,20 @@ func (v *View) decode(data []byte, d Dialect, sink payload.Sink) (int, *Error) {
 	}
 	size := int64(dt.ItemSize())
 	if count > int64(len(data)-at)/size {
-		return 0, fault(at, ErrTruncated, "%v%v takes %d elements of %d bytes, %d bytes are left", v.Type, payload.Shape(v.Shape), count, size, len(data)-at)
+		return 0, fault(at, ErrTruncated, "%v%v takes %d elements of %d bytes, %d bytes are left", v.Type, errtext.Shape(v.Shape), count, size, len(data)-at)
 	}
 	end := at + int(count*size)
 	v.Data = data[at:end:end]
 	if v.Type == Boolean {
-		if i := payload.NotBool(v.Data); i >= 0 {
-			return 0, fault(at+i, dlpack.ErrValue, "element %d is the boolean %d", i, v.Data[i])
+		if i, where := payload.FindNonBool(v.Data); where != "" {
+			return 0, fault(at+i, dlpack.ErrValue, "%s", where)
 		}
 	}
 	return end, nil
 }
 
 // header reads what stands before the elements, and how many there are.
-func (v *View) header(data []byte) (at int, count int64, fail *Error) {
+func (v *View) header(data []byte) (at int, count int64, fail *elements.Error) {
 	if len(data) < 2 {
 		return 0, 0, fault(len(data), ErrTruncated, "%d bytes have no type and rank", len(data))
 	}
@@ -139,13 +139,13 @@ func (v *View) header(data []byte) (at int, count int64, fail *Error) {
 	}
 	count, err := layout.Count(v.Shape)
 	if err != nil {
-		return 0, 0, fault(2, layout.ErrOverflow, "number of elements of shape %v", payload.Shape(v.Shape))
+		return 0, 0, fault(2, layout.ErrOverflow, "number of elements of shape %v", errtext.Shape(v.Shape))
 	}
 	return at, count, nil
 }
 
 // elements reads those of variable size, and gives them to a sink if there is one.
-func (v *View) elements(data []byte, at int, count int64, d Dialect, sink payload.Sink) (int, *Error) {
+func (v *View) elements(data []byte, at int, count int64, d Dialect, sink elements.Sink) (int, *elements.Error) {
 	past := ErrTruncated // what an element is that ends behind the others
 	if d != Doc {
 		n, next, cause := decodeVarint(data, at)
@@ -158,9 +158,9 @@ func (v *View) elements(data []byte, at int, count int64, d Dialect, sink payloa
 		at, data, past = next, data[:next+int(n)], ErrSection
 	}
 	if count > int64(len(data)-at) { // each has a byte at least
-		return 0, fault(at, past, "%v%v takes %d elements, %d bytes are left", v.Type, payload.Shape(v.Shape), count, len(data)-at)
+		return 0, fault(at, past, "%v%v takes %d elements, %d bytes are left", v.Type, errtext.Shape(v.Shape), count, len(data)-at)
 	}
-	e := &bridge.Elements{Type: v.Type.String(), Shape: slices.Clone(v.Shape)}
+	e := &elements.Elements{Type: v.Type.String(), Shape: slices.Clone(v.Shape)}
 	if e.Shape == nil {
 		e.Shape = []int64{}
 	}
@@ -169,7 +169,7 @@ func (v *View) elements(data []byte, at int, count int64, d Dialect, sink payloa
 		sink = payload.Discard // the elements are gone through up to the one that is wrong
 	}
 	if sink != nil {
-		room = payload.Few(count)
+		room = payload.Chunk(count)
 		if err := sink.Begin(e.Type, e.Shape, int(count), media); err != nil {
 			return 0, fault(at, err, "%d elements of %v", count, v.Type)
 		}
@@ -269,8 +269,8 @@ func (d Dialect) checkFormat(format string) error {
 // Append appends the tensor in its binary form: the inverse of [DecodeView]. Where it takes new memory, it
 // aligns the payload to 64 bytes. What is appended must not lie in the memory behind dst.
 //
-// Errors: [ErrType], [ErrRank], [dlpack.ErrValue], [dlpack.ErrLayout] for Data that is not as long as the
-// shape says, [tens.ErrNil] of a nil View, and those of [AppendElements] and [layout.Count]; dst is then as it was.
+// Errors: [ErrType], [ErrRank], [dlpack.ErrValue], [elements.ErrSize] for Data that is not as long as the
+// shape says, [elements.ErrNil] of a nil View, and those of [AppendElements] and [layout.Count]; dst is then as it was.
 func (v *View) Append(dst []byte, d Dialect) ([]byte, error) {
 	if v == nil {
 		return dst, errNilView
@@ -281,20 +281,20 @@ func (v *View) Append(dst []byte, d Dialect) ([]byte, error) {
 	dt := v.Type.DataType()
 	if dt == 0 {
 		if v.Elements == nil || v.Elements.Type != v.Type.String() || !slices.Equal(v.Elements.Shape, v.Shape) {
-			return dst, fmt.Errorf("decthings: %v%v without its elements: %w", v.Type, payload.Shape(v.Shape), ErrType)
+			return dst, fmt.Errorf("decthings: %v%v without its elements: %w", v.Type, errtext.Shape(v.Shape), ErrType)
 		}
 		return AppendElements(dst, v.Elements, d)
 	}
 	count, err := layout.Count(v.Shape)
 	if err != nil {
-		return dst, fmt.Errorf("decthings: shape %v: %w", payload.Shape(v.Shape), err)
+		return dst, fmt.Errorf("decthings: shape %v: %w", errtext.Shape(v.Shape), err)
 	}
 	if size := int64(dt.ItemSize()); int64(len(v.Data))%size != 0 || int64(len(v.Data))/size != count {
-		return dst, fmt.Errorf("decthings: %d bytes for %v%v: %w", len(v.Data), v.Type, payload.Shape(v.Shape), dlpack.ErrLayout)
+		return dst, fmt.Errorf("decthings: %d bytes for %v%v: %w", len(v.Data), v.Type, errtext.Shape(v.Shape), elements.ErrSize)
 	}
 	if v.Type == Boolean {
-		if i := payload.NotBool(v.Data); i >= 0 {
-			return dst, fmt.Errorf("decthings: element %d is the boolean %d: %w", i, v.Data[i], dlpack.ErrValue)
+		if _, where := payload.FindNonBool(v.Data); where != "" {
+			return dst, fmt.Errorf("decthings: %s: %w", where, dlpack.ErrValue)
 		}
 	}
 	head, err := sizeHeader(v.Type, v.Shape)
@@ -328,7 +328,7 @@ func sizeHeader(t Type, shape []int64) (int, error) {
 		return 0, fmt.Errorf("decthings: rank %d: %w", len(shape), ErrRank)
 	}
 	if _, err := layout.Count(shape); err != nil {
-		return 0, fmt.Errorf("decthings: shape %v: %w", payload.Shape(shape), err)
+		return 0, fmt.Errorf("decthings: shape %v: %w", errtext.Shape(shape), err)
 	}
 	n := 2
 	for _, dim := range shape {
@@ -349,8 +349,8 @@ func appendHeader(dst []byte, t Type, shape []int64) []byte {
 //
 // Errors: [ErrType], [ErrDialect], [ErrRank], [ErrFormat] for a format that the dialect cannot say,
 // [dlpack.ErrValue] for text that is not UTF-8 (of a format in [Doc]: ASCII), [dlpack.ErrMemory], and those
-// of [bridge.Elements.Validate]; dst is then as it was.
-func AppendElements(dst []byte, e *bridge.Elements, d Dialect) ([]byte, error) {
+// of [elements.Elements.Validate]; dst is then as it was.
+func AppendElements(dst []byte, e *elements.Elements, d Dialect) ([]byte, error) {
 	m, err := measure(e, d)
 	if err != nil {
 		return dst, err
@@ -380,7 +380,7 @@ func AppendElements(dst []byte, e *bridge.Elements, d Dialect) ([]byte, error) {
 }
 
 // SizeElements is how many bytes [AppendElements] appends. Errors: as there.
-func SizeElements(e *bridge.Elements, d Dialect) (int, error) {
+func SizeElements(e *elements.Elements, d Dialect) (int, error) {
 	m, err := measure(e, d)
 	return m.head + m.section, err
 }
@@ -391,7 +391,7 @@ type measures struct {
 	section int
 }
 
-func measure(e *bridge.Elements, d Dialect) (m measures, err error) {
+func measure(e *elements.Elements, d Dialect) (m measures, err error) {
 	if err := d.check(); err != nil {
 		return m, err
 	}

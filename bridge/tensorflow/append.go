@@ -8,11 +8,11 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
-	"github.com/dlbridge/dlbridge/tens"
 )
 
 // An EncodeOption changes how a TensorProto is written.
@@ -37,10 +37,10 @@ func encodingOf(options []EncodeOption) (encoding, error) {
 		}
 	}
 	if e.pad < 0 || e.pad > 4096 || e.pad&(e.pad-1) != 0 {
-		return e, fmt.Errorf("tensorflow: padding to %d, which is no power of two up to 4096: %w", e.pad, ErrSize)
+		return e, fmt.Errorf("tensorflow: padding to %d, which is no power of two up to 4096: %w", e.pad, elements.ErrSize)
 	}
 	if e.compress && !(e.ratio > 0) {
-		return e, fmt.Errorf("tensorflow: compression ratio %v: %w", e.ratio, ErrValue)
+		return e, fmt.Errorf("tensorflow: compression ratio %v: %w", e.ratio, dlpack.ErrValue)
 	}
 	return e, nil
 }
@@ -85,15 +85,15 @@ func As(dtype DType) EncodeOption { return func(e encoding) encoding { e.dtype =
 // that TensorFlow writes. Where it takes new memory, it aligns the elements to 64 bytes. What is appended must not
 // lie in the memory behind dst.
 //
-// Errors: [ErrDType], [ErrRank], [layout.ErrNegative], [layout.ErrOverflow], [ErrSize], [ErrValue] for a
-// bool that is neither 0 nor 1, [tens.ErrNil] of a nil View, and those of [AppendElements]; dst is then as it was.
+// Errors: [elements.ErrDType], [ErrRank], [layout.ErrNegative], [layout.ErrOverflow], [elements.ErrSize], [dlpack.ErrValue] for a
+// bool that is neither 0 nor 1, [elements.ErrNil] of a nil View, and those of [AppendElements]; dst is then as it was.
 func (v *View) Append(dst []byte, options ...EncodeOption) ([]byte, error) {
 	if v == nil {
-		return dst, fmt.Errorf("tensorflow: View: %w", tens.ErrNil)
+		return dst, fmt.Errorf("tensorflow: View: %w", elements.ErrNil)
 	}
 	if v.DType.Storage() == 0 && v.DType.valid() {
 		if v.Elements == nil || v.Elements.Type != v.DType.String() || !slices.Equal(v.Elements.Shape, v.Shape) {
-			return dst, fmt.Errorf("tensorflow: %v%v without its elements: %w", v.DType, payload.Shape(v.Shape), ErrDType)
+			return dst, fmt.Errorf("tensorflow: %v%v without its elements: %w", v.DType, errtext.Shape(v.Shape), elements.ErrDType)
 		}
 		return AppendElements(dst, v.Elements, options...)
 	}
@@ -112,7 +112,7 @@ func (v *View) Append(dst []byte, options ...EncodeOption) ([]byte, error) {
 // a fixed size: what is written next are its elements, little-endian and row-major. With it the elements
 // need not be copied to be sent. Of the options it looks at [Pad].
 //
-// Errors: [ErrDType], [ErrRank], [layout.ErrNegative], [layout.ErrOverflow]; dst is then as it was.
+// Errors: [elements.ErrDType], [ErrRank], [layout.ErrNegative], [layout.ErrOverflow]; dst is then as it was.
 func AppendHeader(dst []byte, dtype DType, shape []int64, options ...EncodeOption) ([]byte, error) {
 	e, err := encodingOf(options)
 	if err != nil {
@@ -120,7 +120,7 @@ func AppendHeader(dst []byte, dtype DType, shape []int64, options ...EncodeOptio
 	}
 	h, err := headerOf(dtype, shape)
 	if err == nil && h.bytes < 0 {
-		err = fmt.Errorf("tensorflow: %v has elements of variable size: %w", dtype, ErrDType)
+		err = fmt.Errorf("tensorflow: %v has elements of variable size: %w", dtype, elements.ErrDType)
 	}
 	if err != nil {
 		return dst, err
@@ -131,24 +131,24 @@ func AppendHeader(dst []byte, dtype DType, shape []int64, options ...EncodeOptio
 // AppendElements appends a tensor of strings, resources, variants or quantised numbers: the inverse of
 // [View.AsElements]. They must not lie in the memory behind dst.
 //
-// Errors: [ErrDType] for a type that TensorFlow does not have, that [dlpack.Tensor] is for, or that [As] cannot write
-// the elements as, [ErrSize] for
+// Errors: [elements.ErrDType] for a type that TensorFlow does not have, that [dlpack.Tensor] is for, or that [As] cannot write
+// the elements as, [elements.ErrSize] for
 // a quantised number of another size than its type, [ErrRank], [dlpack.ErrMemory], and those of
-// [bridge.Elements.Validate]; dst is then as it was.
-func AppendElements(dst []byte, elements *bridge.Elements, options ...EncodeOption) ([]byte, error) {
-	e, dtype, err := elementsOf(elements, options)
+// [elements.Elements.Validate]; dst is then as it was.
+func AppendElements(dst []byte, elems *elements.Elements, options ...EncodeOption) ([]byte, error) {
+	e, dtype, err := elementsOf(elems, options)
 	if err != nil {
 		return dst, err
 	}
 	if dtype.Storage() != 0 {
 		out := dst
-		err := quantised(dtype, elements, &e, func(n *numbers) (err error) {
+		err := quantised(dtype, elems, &e, func(n *numbers) (err error) {
 			out, err = n.append(dst)
 			return err
 		})
 		return out, err
 	}
-	s, err := textsOf(dtype, elements, &e)
+	s, err := textsOf(dtype, elems, &e)
 	if err != nil {
 		return dst, err
 	}
@@ -156,67 +156,67 @@ func AppendElements(dst []byte, elements *bridge.Elements, options ...EncodeOpti
 }
 
 // SizeElements is how many bytes [AppendElements] appends to nothing. Errors: as there.
-func SizeElements(elements *bridge.Elements, options ...EncodeOption) (int, error) {
-	e, dtype, err := elementsOf(elements, options)
+func SizeElements(elems *elements.Elements, options ...EncodeOption) (int, error) {
+	e, dtype, err := elementsOf(elems, options)
 	if err != nil {
 		return 0, err
 	}
 	if dtype.Storage() != 0 {
 		size := 0
-		err := quantised(dtype, elements, &e, func(n *numbers) error {
+		err := quantised(dtype, elems, &e, func(n *numbers) error {
 			size = n.total(0)
 			return nil
 		})
 		return size, err
 	}
-	s, err := textsOf(dtype, elements, &e)
+	s, err := textsOf(dtype, elems, &e)
 	if err != nil {
 		return 0, err
 	}
 	return s.total(0), nil
 }
 
-func elementsOf(elements *bridge.Elements, options []EncodeOption) (e encoding, dtype DType, err error) {
+func elementsOf(elems *elements.Elements, options []EncodeOption) (e encoding, dtype DType, err error) {
 	if e, err = encodingOf(options); err != nil {
 		return e, 0, err
 	}
-	if elements == nil {
-		return e, 0, fmt.Errorf("tensorflow: %w", elements.Validate())
+	if elems == nil {
+		return e, 0, fmt.Errorf("tensorflow: %w", elems.Validate())
 	}
-	if dtype, err = ParseDType(elements.Type); err != nil {
+	if dtype, err = ParseDType(elems.Type); err != nil {
 		return e, 0, err
 	}
 	if dtype.DataType() != 0 {
-		return e, 0, fmt.Errorf("tensorflow: elements of %v are numbers, and written as a tensor: %w", dtype, ErrDType)
+		return e, 0, fmt.Errorf("tensorflow: elements of %v are numbers, and written as a tensor: %w", dtype, elements.ErrDType)
 	}
-	return e, dtype, check(dtype, elements)
+	return e, dtype, check(dtype, elems)
 }
 
-func check(dtype DType, elements *bridge.Elements) error {
-	if err := elements.Validate(); err != nil {
+func check(dtype DType, elems *elements.Elements) error {
+	if err := elems.Validate(); err != nil {
 		return fmt.Errorf("tensorflow: %w", err)
 	}
-	if elements.Formats != nil {
-		return fmt.Errorf("tensorflow: elements of %v with formats: %w", dtype, ErrDType)
+	if elems.Formats != nil {
+		return fmt.Errorf("tensorflow: elements of %v with formats: %w", dtype, elements.ErrDType)
 	}
 	return nil
 }
 
 // quantised calls use with elements of a fixed size, put together in memory that lasts for the call.
-func quantised(dtype DType, elements *bridge.Elements, e *encoding, use func(n *numbers) error) error {
+func quantised(dtype DType, elems *elements.Elements, e *encoding, use func(n *numbers) error) error {
 	size := dtype.Storage().ItemSize()
-	data, free, err := payload.Scratch(int64(len(elements.Values)) * int64(size))
+	data, free, err := payload.Scratch(int64(len(elems.Values)) * int64(size))
 	if err != nil {
 		return fmt.Errorf("tensorflow: %w", err)
 	}
 	defer free()
-	for i, value := range elements.Values {
+	for i, value := range elems.Values {
 		if len(value) != size {
-			return fmt.Errorf("tensorflow: element %d of %v has %d bytes: %w", i, dtype, len(value), ErrSize)
+			return fmt.Errorf("tensorflow: element %d of %v has %d bytes: %w", i, dtype, len(value), elements.ErrSize)
 		}
 		copy(data[i*size:], value)
 	}
-	n, err := numbersOf(dtype, elements.Shape, data, e)
+	n, err := numbersOf(dtype, elems.Shape, data, e)
 	if err != nil {
 		return err
 	}
@@ -233,18 +233,18 @@ type texts struct {
 	pad     int
 }
 
-func textsOf(dtype DType, elements *bridge.Elements, e *encoding) (s texts, err error) {
+func textsOf(dtype DType, elems *elements.Elements, e *encoding) (s texts, err error) {
 	if e.dtype != 0 && e.dtype != dtype {
-		return s, fmt.Errorf("tensorflow: elements of %v as %v, which only numbers can be written as: %w", dtype, e.dtype, ErrDType)
+		return s, fmt.Errorf("tensorflow: elements of %v as %v, which only numbers can be written as: %w", dtype, e.dtype, elements.ErrDType)
 	}
-	s = texts{values: elements.Values, content: e.content, pad: e.pad}
-	if s.header, err = headerOf(dtype, elements.Shape); err != nil {
+	s = texts{values: elems.Values, content: e.content, pad: e.pad}
+	if s.header, err = headerOf(dtype, elems.Shape); err != nil {
 		return s, err
 	}
 	for _, value := range s.values {
 		s.lengths += protowire.SizeVarint(uint64(len(value)))
 		if s.bytes += len(value); s.bytes > payload.Addressable {
-			return s, fmt.Errorf("tensorflow: %v are too large: %w", elements, dlpack.ErrMemory)
+			return s, fmt.Errorf("tensorflow: %v are too large: %w", elems, dlpack.ErrMemory)
 		}
 	}
 	return s, nil
@@ -293,19 +293,19 @@ type header struct {
 
 func headerOf(dtype DType, shape []int64) (h header, err error) {
 	if !dtype.valid() {
-		return h, fmt.Errorf("tensorflow: %v: %w", dtype, ErrDType)
+		return h, fmt.Errorf("tensorflow: %v: %w", dtype, elements.ErrDType)
 	}
 	if len(shape) > layout.MaxRank {
 		return h, fmt.Errorf("tensorflow: rank %d is more than %d: %w", len(shape), layout.MaxRank, ErrRank)
 	}
 	h = header{dtype: dtype, shape: shape, dims: sizeDims(shape), bytes: -1}
-	var fail *Error
+	var fail *elements.Error
 	if h.count, fail = countOf(shape, 0); fail != nil {
 		return h, fmt.Errorf("tensorflow: %s: %w", fail.Where, fail.Err)
 	}
 	if dt := kinds[dtype].storage; dt != 0 {
 		if h.bytes, err = dt.NumBytes(h.count, true); err != nil || h.bytes > payload.Addressable {
-			return h, fmt.Errorf("tensorflow: %v%v is too large: %w", dtype, payload.Shape(shape), dlpack.ErrMemory)
+			return h, fmt.Errorf("tensorflow: %v%v is too large: %w", dtype, errtext.Shape(shape), dlpack.ErrMemory)
 		}
 	}
 	return h, nil
@@ -387,7 +387,7 @@ func (e *encoding) as(dtype DType) (DType, error) {
 		return dtype, nil
 	}
 	if e.dtype.Storage() != dtype.Storage() {
-		return 0, fmt.Errorf("tensorflow: %v as %v, which lies otherwise in memory: %w", dtype, e.dtype, ErrDType)
+		return 0, fmt.Errorf("tensorflow: %v as %v, which lies otherwise in memory: %w", dtype, e.dtype, elements.ErrDType)
 	}
 	return e.dtype, nil
 }
@@ -409,11 +409,11 @@ func numbersOf(dtype DType, shape []int64, data []byte, e *encoding) (n numbers,
 		return n, err
 	}
 	if n.header.bytes != int64(len(data)) {
-		return n, fmt.Errorf("tensorflow: %d bytes for %d elements of %v: %w", len(data), n.count, dtype, ErrSize)
+		return n, fmt.Errorf("tensorflow: %d bytes for %d elements of %v: %w", len(data), n.count, dtype, elements.ErrSize)
 	}
 	if dtype == Bool {
-		if i := payload.NotBool(data); i >= 0 {
-			return n, fmt.Errorf("tensorflow: element %d is the bool %d: %w", i, data[i], ErrValue)
+		if _, where := payload.FindNonBool(data); where != "" {
+			return n, fmt.Errorf("tensorflow: %s: %w", where, dlpack.ErrValue)
 		}
 	}
 	n.field, n.values = e.shorten(&n.header, data)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
@@ -178,9 +178,9 @@ func TestVectorsBecomeTensorsAndGoOutAgain(t *testing.T) {
 				require.Nil(t, got.Elements)
 				assert.Equal(t, dtype.DataType(), got.Tensor.DType())
 				assert.True(t, got.Tensor.ReadOnly())
-				elements, err := got.Tensor.AppendBytes(nil)
+				elems, err := got.Tensor.AppendBytes(nil)
 				require.NoError(t, err)
-				assert.Equal(t, *v.DataHex, hex.EncodeToString(masked(dtype, elements)))
+				assert.Equal(t, *v.DataHex, hex.EncodeToString(masked(dtype, elems)))
 				if n := got.Tensor.NumElements(); n > 0 {
 					inside := got.Tensor.Data() >= address(data) && got.Tensor.Data() < address(data)+uintptr(len(data))
 					assert.Equal(t, inside, !got.Copied, "the same memory exactly where it says so")
@@ -331,7 +331,7 @@ func TestQuantisedNumbersCanBeIntegers(t *testing.T) {
 	message := unhex(t, "080f1204120208022204"+"01020304") // qint16[2]
 	v, err := tensorflow.Decode(message)
 	require.NoError(t, err)
-	assert.Equal(t, &bridge.Elements{Type: "qint16", Shape: []int64{2}, Values: [][]byte{{1, 2}, {3, 4}}}, v.Elements)
+	assert.Equal(t, &elements.Elements{Type: "qint16", Shape: []int64{2}, Values: [][]byte{{1, 2}, {3, 4}}}, v.Elements)
 	assert.NoError(t, v.Close())
 	v, err = tensorflow.Decode(message, tensorflow.Integers(), tensorflow.Align(1))
 	require.NoError(t, err)
@@ -343,7 +343,7 @@ func TestQuantisedNumbersCanBeIntegers(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, message, out)
 	_, err = tensorflow.AppendTensor(nil, v.Tensor, tensorflow.As(tensorflow.QInt32))
-	assert.ErrorIs(t, err, tensorflow.ErrDType)
+	assert.ErrorIs(t, err, elements.ErrDType)
 }
 
 // Each message says one value, or none, for more elements than there is memory for.
@@ -374,13 +374,13 @@ func TestValuesThatRepeatBeyondAllMemoryAreRefused(t *testing.T) {
 
 func TestElementsOfVariableSizeAreWrittenAsTheirOwnTypeOnly(t *testing.T) {
 	for _, of := range []tensorflow.DType{tensorflow.String, tensorflow.Resource, tensorflow.Variant} {
-		elements := &bridge.Elements{Type: of.String(), Shape: []int64{1}, Values: [][]byte{nil}}
-		want, err := tensorflow.AppendElements(nil, elements)
+		elems := &elements.Elements{Type: of.String(), Shape: []int64{1}, Values: [][]byte{nil}}
+		want, err := tensorflow.AppendElements(nil, elems)
 		require.NoError(t, err)
 		for _, as := range []tensorflow.DType{tensorflow.String, tensorflow.Resource, tensorflow.Variant, tensorflow.Int32, tensorflow.QInt8, 99} {
 			dst := []byte("dst")
-			out, err := tensorflow.AppendElements(dst, elements, tensorflow.As(as))
-			size, sizeErr := tensorflow.SizeElements(elements, tensorflow.As(as))
+			out, err := tensorflow.AppendElements(dst, elems, tensorflow.As(as))
+			size, sizeErr := tensorflow.SizeElements(elems, tensorflow.As(as))
 			if as == of {
 				require.NoError(t, err)
 				require.NoError(t, sizeErr)
@@ -388,8 +388,8 @@ func TestElementsOfVariableSizeAreWrittenAsTheirOwnTypeOnly(t *testing.T) {
 				assert.Equal(t, len(want), size)
 				continue
 			}
-			assert.ErrorIs(t, err, tensorflow.ErrDType, "%v as %v", of, as)
-			assert.ErrorIs(t, sizeErr, tensorflow.ErrDType, "%v as %v", of, as)
+			assert.ErrorIs(t, err, elements.ErrDType, "%v as %v", of, as)
+			assert.ErrorIs(t, sizeErr, elements.ErrDType, "%v as %v", of, as)
 			assert.Equal(t, dst, out)
 		}
 	}
@@ -491,9 +491,9 @@ func TestAppendTensorRefusesWhatTensorFlowDoesNotHave(t *testing.T) {
 		in, err := dlpack.FromBytes(make([]byte, 64), dlpack.Spec{DType: dt, Shape: []int64{2}})
 		require.NoError(t, err)
 		out, err := tensorflow.AppendTensor(dst, in)
-		assert.ErrorIs(t, err, tensorflow.ErrDType, dt)
+		assert.ErrorIs(t, err, elements.ErrDType, dt)
 		_, err = tensorflow.SizeTensor(in)
-		assert.ErrorIs(t, err, tensorflow.ErrDType, dt)
+		assert.ErrorIs(t, err, elements.ErrDType, dt)
 		assert.Equal(t, "before", string(out))
 		in.Close()
 	}
@@ -501,7 +501,7 @@ func TestAppendTensorRefusesWhatTensorFlowDoesNotHave(t *testing.T) {
 	require.NoError(t, err)
 	for _, form := range forms {
 		out, err := tensorflow.AppendTensor(dst, flags, form...)
-		assert.ErrorIs(t, err, tensorflow.ErrValue)
+		assert.ErrorIs(t, err, dlpack.ErrValue)
 		assert.Equal(t, "before", string(out))
 	}
 	flags.Close()

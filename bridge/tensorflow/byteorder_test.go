@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
@@ -25,7 +25,7 @@ func TestG27BigEndianMachinesRefuseElementsOfMoreThanAByte(t *testing.T) {
 		require.NoError(t, err)
 		v, err := Decode(message)
 		if refused {
-			assert.ErrorIs(t, err, bridge.ErrByteOrder)
+			assert.ErrorIs(t, err, elements.ErrByteOrder)
 		} else {
 			require.NoError(t, err)
 			v.Close()

@@ -8,10 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 )
 
-// A changer is a payload.Sink that changes the message between the time when its values were checked and the time when
+// A changer is a elements.Sink that changes the message between the time when its values were checked and the time when
 // they are taken, as another thread may that writes to the memory it lies in.
 type changer struct{ change func() }
 
@@ -40,18 +41,18 @@ func TestMessagesThatChangeWhileTheyAreReadAreRefused(t *testing.T) {
 		want error
 	}{
 		{"a varint has no end", varints, 2, []byte{0x82, 0x82}, tensorflow.ErrWire},
-		{"a length has no end", texts, 5, bytes.Repeat([]byte{0x80}, 5), tensorflow.ErrSize},
-		{"a length is too long", texts, 4, []byte{3}, tensorflow.ErrSize},
+		{"a length has no end", texts, 5, bytes.Repeat([]byte{0x80}, 5), elements.ErrSize},
+		{"a length is too long", texts, 4, []byte{3}, elements.ErrSize},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			data := bytes.Clone(tt.data)
 			_, err := tensorflow.DecodeViewTo(changer{func() {}}, data)
 			require.NoError(t, err)
 			_, err = tensorflow.DecodeViewTo(changer{func() { copy(data[len(data)-tt.from:], tt.to) }}, data)
-			var fault *tensorflow.Error
+			var fault *elements.Error
 			require.ErrorAs(t, err, &fault)
 			assert.ErrorIs(t, err, tt.want)
-			assert.LessOrEqual(t, fault.Offset, len(data))
+			assert.LessOrEqual(t, fault.Offset, int64(len(data)))
 		})
 	}
 }

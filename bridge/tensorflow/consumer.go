@@ -5,7 +5,7 @@ package tensorflow
 import (
 	"fmt"
 
-	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
@@ -13,8 +13,8 @@ import (
 // Value is a tensor that was read: a DLPack tensor, or elements that DLPack has no type for.
 type Value struct {
 	DType    DType
-	Tensor   *dlpack.Tensor   // of types that DLPack has
-	Elements *bridge.Elements // of all others
+	Tensor   *dlpack.Tensor     // of types that DLPack has
+	Elements *elements.Elements // of all others
 	// Copied tells that the tensor has memory of its own: its elements are not aligned in the message, or
 	// do not lie there as they do in memory.
 	Copied bool
@@ -62,7 +62,7 @@ func Integers() DecodeOption {
 // is read-only without [Writable]. Copies are aligned to 64 bytes.
 //
 // Ownership: the caller closes the value; data stays the collector's. Lifetime: the value and exports of
-// its tensor keep data. Threads: any. On error: as [DecodeView], [bridge.ErrByteOrder], [dlpack.ErrUnaligned] for
+// its tensor keep data. Threads: any. On error: as [DecodeView], [elements.ErrByteOrder], [dlpack.ErrUnaligned] for
 // an alignment that cannot be had.
 func Decode(data []byte, options ...DecodeOption) (Value, error) {
 	d := decodingOf(options)
@@ -88,10 +88,10 @@ func DecodeFrom(data *dlpack.Tensor, options ...DecodeOption) (Value, error) {
 	return d.decode(bytes, data)
 }
 
-// decode reads a message that is Go's own memory or that of a lender.
-func (d *decoding) decode(data []byte, lender *dlpack.Tensor) (Value, error) {
-	if d.align < 0 || d.align > dlpack.NewAlignment || d.align&(d.align-1) != 0 {
-		return Value{}, fmt.Errorf("tensorflow: alignment to %d bytes: %w", d.align, dlpack.ErrUnaligned)
+// decode reads a message that is Go's own memory or that of source.
+func (d *decoding) decode(data []byte, source *dlpack.Tensor) (Value, error) {
+	if err := payload.CheckAlign(d.align); err != nil {
+		return Value{}, fmt.Errorf("tensorflow: %w", err)
 	}
 	var p tensorProto
 	var view View
@@ -118,39 +118,33 @@ func (d *decoding) decode(data []byte, lender *dlpack.Tensor) (Value, error) {
 		v.Elements = view.AsElements()
 		return v, nil
 	}
-	if !payload.LittleEndian && dt.ItemSize() > 1 {
-		return Value{}, fmt.Errorf("tensorflow: %v: %w", view.DType, bridge.ErrByteOrder)
+	if err := payload.CheckByteOrder(dt.ItemSize()); err != nil {
+		return Value{}, fmt.Errorf("tensorflow: %v: %w", view.DType, err)
 	}
 	s := dlpack.Spec{DType: dt, Shape: p.shape.dims(), ReadOnly: !d.writable, Padded: dt.IsSubByte()}
 	align := d.align
 	if align == 0 {
 		align = naturalAlignment(dt)
 	}
-	elements := view.Data
-	v.Copied = size > 0 || len(elements) > 0 && payload.Address(elements)%uintptr(align) != 0
+	// size is that of elements that do not lie in the message as they lie in memory and have to be put together.
 	var err error
 	switch {
-	case size > 0 && lender != nil:
+	case size > 0 && source != nil:
+		v.Copied = true
 		v.Tensor, err = payload.OwnTensor(s, func(own []byte) error { return p.putInto(own, d) })
 	case size > 0:
-		elements = payload.Aligned(0, size, max(align, alignment))[:size]
-		if err = p.putInto(elements, d); err == nil {
-			v.Tensor, err = dlpack.FromBytes(elements, s)
+		v.Copied = true
+		own := payload.Aligned(0, size, max(align, alignment))[:size]
+		if err = p.putInto(own, d); err == nil {
+			v.Tensor, err = dlpack.FromBytes(own, s)
 		}
-	case lender != nil && view.Aliases:
-		s.ByteOffset = int64(payload.Address(elements) - payload.Address(data))
-		if v.Tensor, err = lender.View(s); err == nil && v.Copied {
-			v.Tensor, err = payload.OwnCopy(v.Tensor, s)
-		}
-	case lender != nil: // without elements
-		if v.Tensor, err = dlpack.FromBytes(elements, s); err == nil {
+	case source != nil && !view.Aliases: // a tensor without elements has no place in the message
+		if v.Tensor, err = dlpack.FromBytes(view.Data, s); err == nil {
 			v.Tensor, err = payload.OwnCopy(v.Tensor, s)
 		}
 	default:
-		if v.Copied {
-			elements = payload.AlignedCopy(elements, max(align, alignment))
-		}
-		v.Tensor, err = dlpack.FromBytes(elements, s)
+		offset := int64(payload.Address(view.Data) - payload.Address(data))
+		v.Tensor, v.Copied, err = payload.View(view.Data, s, align, max(align, alignment), source, offset)
 	}
 	if err != nil {
 		return Value{}, err

@@ -6,8 +6,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
-	"github.com/dlbridge/dlbridge/tens"
 )
 
 // A Description is a TensorDescription: what a tensor is, and where TensorFlow has it
@@ -32,7 +32,7 @@ type Allocation struct {
 
 // DecodeDescription reads a TensorDescription. Without a shape it is that of a scalar.
 //
-// Errors: an [*Error] as those of [DecodeShape].
+// Errors: an [*elements.Error] as those of [DecodeShape].
 func DecodeDescription(data []byte) (Description, error) {
 	var d Description
 	var shape shapeProto
@@ -62,7 +62,7 @@ func DecodeDescription(data []byte) (Description, error) {
 	}
 }
 
-func (a *Allocation) read(r reader) *Error {
+func (a *Allocation) read(r reader) *elements.Error {
 	var f record
 	for {
 		if fail := r.next(&f); fail != nil {
@@ -93,10 +93,10 @@ func (a *Allocation) read(r reader) *Error {
 
 // Append appends the description as a TensorDescription: the inverse of [DecodeDescription].
 //
-// Errors: [ErrText], [tens.ErrNil] of a nil Description; dst is then as it was.
+// Errors: [ErrText], [elements.ErrNil] of a nil Description; dst is then as it was.
 func (d *Description) Append(dst []byte) ([]byte, error) {
 	if d == nil {
-		return dst, fmt.Errorf("tensorflow: Description: %w", tens.ErrNil)
+		return dst, fmt.Errorf("tensorflow: Description: %w", elements.ErrNil)
 	}
 	if d.Allocation != nil && !utf8.ValidString(d.Allocation.AllocatorName) {
 		return dst, fmt.Errorf("tensorflow: name of an allocator %.40q: %w", d.Allocation.AllocatorName, ErrText)

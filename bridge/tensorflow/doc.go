@@ -4,7 +4,7 @@
 // A TensorProto has a type, a shape, and elements: as they lie in memory in tensor_content, or one by one in
 // a field of their type, where the last one stands for all that are missing. Elements that DLPack has a type
 // for become DLPack tensors, which alias the message where they can; strings, resources, variants and
-// quantised numbers become [bridge.Elements].
+// quantised numbers become [elements.Elements].
 //
 //	verb                              what you get
 //	Decode, DecodeFrom                the value of a TensorProto, in Go's memory or another's

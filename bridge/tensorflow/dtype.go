@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
@@ -130,14 +131,14 @@ func (d DType) String() string {
 
 // ParseDType reads what [DType.String] prints.
 //
-// Errors: [ErrDType].
+// Errors: [elements.ErrDType].
 func ParseDType(name string) (DType, error) {
 	for d := Float; d.valid(); d++ {
 		if kinds[d].name == name {
 			return d, nil
 		}
 	}
-	return 0, fmt.Errorf("tensorflow: type %.40q: %w", name, ErrDType)
+	return 0, fmt.Errorf("tensorflow: type %.40q: %w", name, elements.ErrDType)
 }
 
 // DataType is the type of DLPack with the same elements, and 0 for those it has none for. Types below a
@@ -160,14 +161,14 @@ func (d DType) Storage() dlpack.DataType {
 
 // DTypeOf is the inverse of [DType.DataType].
 //
-// Errors: [ErrDType].
+// Errors: [elements.ErrDType].
 func DTypeOf(dt dlpack.DataType) (DType, error) {
 	for d := Float; d.valid(); d++ {
 		if kinds[d].storage == dt && kinds[d].dlpack != none {
 			return d, nil
 		}
 	}
-	return 0, fmt.Errorf("tensorflow: %v: %w", dt, ErrDType)
+	return 0, fmt.Errorf("tensorflow: %v: %w", dt, elements.ErrDType)
 }
 
 // integer is how a type is written in a field of varints: its low bits, and the least and the largest

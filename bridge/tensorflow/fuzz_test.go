@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 )
 
@@ -215,9 +216,9 @@ func TestRandomTensorsTravelInEveryForm(t *testing.T) {
 	}
 }
 
-// FuzzParse: what is taken is what protobuf-go reads, and reads the same again in every form. What is
+// FuzzDecodeView: what is taken is what protobuf-go reads, and reads the same again in every form. What is
 // refused is refused with a place in the input.
-func FuzzParse(f *testing.F) {
+func FuzzDecodeView(f *testing.F) {
 	for _, m := range manifests(f) {
 		for _, v := range m.Tensors {
 			f.Add(m.File(f, v.File))
@@ -230,7 +231,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		view, err := tensorflow.DecodeView(data, tensorflow.Limit(1<<16))
 		if err != nil {
-			var where *tensorflow.Error
+			var where *elements.Error
 			require.ErrorAs(t, err, &where)
 			assert.LessOrEqual(t, uint(where.Offset), uint(len(data)))
 			_, err = tensorflow.DecodeView(data, tensorflow.Limit(1<<16), tensorflow.Lenient())

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
@@ -18,7 +17,7 @@ import (
 // is read; the result then has new memory of any alignment.
 //
 // Ownership: t stays the caller's, and the result is Go's. Lifetime: any. Threads: any, while nobody writes
-// to the tensor. On error: [ErrDType], [bridge.ErrByteOrder], [ErrRank], [ErrValue] for a bool that is
+// to the tensor. On error: [elements.ErrDType], [elements.ErrByteOrder], [ErrRank], [dlpack.ErrValue] for a bool that is
 // neither 0 nor 1, [dlpack.ErrDevice], [dlpack.ErrClosed] or [dlpack.ErrMemory]; dst as it was.
 func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte, error) {
 	e, err := encodingOf(options)
@@ -54,8 +53,8 @@ func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte
 	}
 	h.append(out[:n], contentField, size, e.pad) // behind the elements, which may have been there
 	if h.dtype == Bool {
-		if i := payload.NotBool(out[len(out)-size:]); i >= 0 {
-			return dst, fmt.Errorf("tensorflow: element %d is the bool %d: %w", i, out[len(out)-size+i], ErrValue)
+		if _, where := payload.FindNonBool(out[len(out)-size:]); where != "" {
+			return dst, fmt.Errorf("tensorflow: %s: %w", where, dlpack.ErrValue)
 		}
 	}
 	return out, nil
@@ -103,8 +102,8 @@ func tensorHeader(t *dlpack.Tensor, dims []int64, e *encoding) (header, error) {
 	if err != nil {
 		return header{}, err
 	}
-	if !payload.LittleEndian && t.DType().ItemSize() > 1 {
-		return header{}, fmt.Errorf("tensorflow: %v: %w", dtype, bridge.ErrByteOrder)
+	if err := payload.CheckByteOrder(t.DType().ItemSize()); err != nil {
+		return header{}, fmt.Errorf("tensorflow: %v: %w", dtype, err)
 	}
 	if dtype, err = e.as(dtype); err != nil {
 		return header{}, err

@@ -6,13 +6,14 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
 // DecodeShape reads a TensorShapeProto, of a shape that need not be known. Names of dimensions carry no
 // meaning, and are dropped.
 //
-// Errors: an [*Error] with [ErrWire], [ErrText], [ErrRank] for an unknown rank with dimensions or more than
+// Errors: an [*elements.Error] with [ErrWire], [ErrText], [ErrRank] for an unknown rank with dimensions or more than
 // [layout.MaxRank] of them, [layout.ErrNegative] or [layout.ErrOverflow].
 func DecodeShape(data []byte) (layout.PartialShape, error) {
 	shape, fail := readShape(reader{data: data})
@@ -30,7 +31,7 @@ func AppendShape(dst []byte, s layout.PartialShape) []byte {
 	return appendDims(dst, s.Dims())
 }
 
-func readShape(r reader) (layout.PartialShape, *Error) {
+func readShape(r reader) (layout.PartialShape, *elements.Error) {
 	var s shapeProto
 	if fail := s.read(r); fail != nil {
 		return layout.PartialShape{}, fail
@@ -69,7 +70,7 @@ func (s *shapeProto) add(size int64) {
 }
 
 // partial is the shape where it need not be known.
-func (s *shapeProto) partial() (layout.PartialShape, *Error) {
+func (s *shapeProto) partial() (layout.PartialShape, *elements.Error) {
 	if s.unknownRank && s.rank > 0 {
 		return layout.PartialShape{}, fault(s.at, ErrRank, "%d dimensions of an unknown rank", s.rank)
 	}
@@ -84,7 +85,7 @@ func (s *shapeProto) partial() (layout.PartialShape, *Error) {
 }
 
 // read adds what a TensorShapeProto says: given twice, dimensions follow one another, as in any submessage.
-func (s *shapeProto) read(r reader) *Error {
+func (s *shapeProto) read(r reader) *elements.Error {
 	s.at = r.base
 	var f record
 	for {
@@ -110,7 +111,7 @@ func (s *shapeProto) read(r reader) *Error {
 }
 
 // readDim reads a TensorShapeProto.Dim. Its name carries no meaning, but must be one.
-func readDim(r reader) (size int64, fail *Error) {
+func readDim(r reader) (size int64, fail *elements.Error) {
 	var f record
 	for {
 		if fail := r.next(&f); fail != nil {
@@ -131,7 +132,7 @@ func readDim(r reader) (size int64, fail *Error) {
 
 // countOf is the number of elements of a tensor's shape, which was read at an offset. TensorFlow multiplies
 // from the first dimension on, so that a 0 behind an overflow does not help.
-func countOf(shape []int64, at int) (int64, *Error) {
+func countOf(shape []int64, at int) (int64, *elements.Error) {
 	count := uint64(1)
 	for i, n := range shape {
 		if n < 0 {

@@ -3,13 +3,14 @@ package tensorflow
 import (
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
 // DecodeSlice reads a TensorSliceProto (tensor_slice.proto): a start and a length along each dimension,
 // where a length that is absent, and not one of 0, takes the dimension whole.
 //
-// Errors: an [*Error] with [ErrWire], [layout.ErrIndex] or [layout.ErrOverflow].
+// Errors: an [*elements.Error] with [ErrWire], [layout.ErrIndex] or [layout.ErrOverflow].
 func DecodeSlice(data []byte) (TensorSlice, error) {
 	var extents []Extent
 	r := reader{data: data}
@@ -42,7 +43,7 @@ func DecodeSlice(data []byte) (TensorSlice, error) {
 }
 
 // readExtent reads a TensorSliceProto.Extent.
-func readExtent(r reader) (Extent, *Error) {
+func readExtent(r reader) (Extent, *elements.Error) {
 	e := Extent{Length: Full}
 	var f record
 	for {

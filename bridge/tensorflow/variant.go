@@ -6,9 +6,9 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
-	"github.com/dlbridge/dlbridge/tens"
 )
 
 // A VariantData is a VariantTensorDataProto: one element of a tensor of variants (tensor.proto). It aliases
@@ -24,7 +24,7 @@ type VariantData struct {
 
 // DecodeVariant reads a VariantTensorDataProto: the bytes of an element of type variant.
 //
-// Errors: an [*Error] with [ErrWire] or [ErrText].
+// Errors: an [*elements.Error] with [ErrWire] or [ErrText].
 func DecodeVariant(data []byte) (VariantData, error) {
 	var v VariantData
 	r := reader{data: data}
@@ -57,10 +57,10 @@ func DecodeVariant(data []byte) (VariantData, error) {
 
 // Append appends the data as a VariantTensorDataProto: the inverse of [DecodeVariant].
 //
-// Errors: [ErrText], [dlpack.ErrMemory], [tens.ErrNil] of a nil VariantData; dst is then as it was.
+// Errors: [ErrText], [dlpack.ErrMemory], [elements.ErrNil] of a nil VariantData; dst is then as it was.
 func (v *VariantData) Append(dst []byte) ([]byte, error) {
 	if v == nil {
-		return dst, fmt.Errorf("tensorflow: VariantData: %w", tens.ErrNil)
+		return dst, fmt.Errorf("tensorflow: VariantData: %w", elements.ErrNil)
 	}
 	if !utf8.ValidString(v.TypeName) {
 		return dst, fmt.Errorf("tensorflow: type name %.40q: %w", v.TypeName, ErrText)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
@@ -160,7 +161,7 @@ func TestDTypesAreThoseOfTheTable(t *testing.T) {
 			assert.Contains(t, tensorflow.DType(none).String(), "dtype ")
 		}
 		_, err := tensorflow.ParseDType("float32")
-		assert.ErrorIs(t, err, tensorflow.ErrDType)
+		assert.ErrorIs(t, err, elements.ErrDType)
 	}
 }
 
@@ -271,12 +272,12 @@ func TestMalformedVectorsAreRefusedAndSayWhere(t *testing.T) {
 		causes := map[string]error{
 			"truncated":       tensorflow.ErrWire,
 			"wire":            tensorflow.ErrWire,
-			"content_size":    tensorflow.ErrSize,
+			"content_size":    elements.ErrSize,
 			"negative_dim":    layout.ErrNegative,
 			"overflow":        layout.ErrOverflow,
-			"bad_dtype":       tensorflow.ErrDType,
+			"bad_dtype":       elements.ErrDType,
 			"too_many_values": tensorflow.ErrCount,
-			"value_range":     tensorflow.ErrValue,
+			"value_range":     dlpack.ErrValue,
 			"unknown_rank":    tensorflow.ErrRank,
 			"huge":            tensorflow.ErrLimit,
 			"utf8":            tensorflow.ErrText,
@@ -285,10 +286,10 @@ func TestMalformedVectorsAreRefusedAndSayWhere(t *testing.T) {
 			t.Run(v.ID, func(t *testing.T) {
 				data := m.File(t, v.File)
 				_, err := tensorflow.DecodeView(data)
-				var where *tensorflow.Error
+				var where *elements.Error
 				require.ErrorAs(t, err, &where)
-				assert.LessOrEqual(t, where.Offset, len(data))
-				assert.GreaterOrEqual(t, where.Offset, 0)
+				assert.LessOrEqual(t, where.Offset, int64(len(data)))
+				assert.GreaterOrEqual(t, where.Offset, int64(0))
 				assert.NotEmpty(t, where.Where)
 				require.Contains(t, causes, v.Class)
 				assert.ErrorIs(t, err, causes[v.Class])

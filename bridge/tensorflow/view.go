@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
@@ -24,7 +24,7 @@ type View struct {
 	Aliases bool
 	// Elements are those of strings, resources and variants, and nil for all other types. The values of
 	// resources and variants are ResourceHandleProto and VariantTensorDataProto messages, unread.
-	Elements *bridge.Elements
+	Elements *elements.Elements
 }
 
 // A DecodeOption changes how a TensorProto is read.
@@ -36,7 +36,7 @@ type decoding struct {
 	integers bool
 	writable bool
 	align    int
-	sink     payload.Sink // nil: Go's own memory
+	sink     elements.Sink // nil: Go's own memory
 }
 
 func decodingOf(options []DecodeOption) decoding {
@@ -55,7 +55,7 @@ const DefaultLimit = 64 << 20
 // Limit is how many bytes a tensor may take in memory that says only some of its values: the last one then
 // stands for all that follow, so that a few bytes can be said to be any number of elements. Where each
 // element has its value, memory is bounded by the message, and no limit applies. An element that becomes one of
-// [bridge.Elements] counts as 24 bytes beside its own: strings, resources and variants, whose bytes are those of the
+// [elements.Elements] counts as 24 bytes beside its own: strings, resources and variants, whose bytes are those of the
 // message, and quantised numbers, unless they are read as integers. What the limit allows and there is no memory for
 // is [dlpack.ErrMemory]. The default is [DefaultLimit]. The README of package bridge has the table of all decoders.
 func Limit(bytes int64) DecodeOption {
@@ -73,8 +73,8 @@ func Lenient() DecodeOption {
 // DecodeView reads a TensorProto (tensor.proto). Of a message that has both, tensor_content counts, and the
 // field of the tensor's type is not looked at; those of other types never are.
 //
-// Errors: an [*Error] with [ErrWire], [ErrText], [ErrDType], [ErrRank], [layout.ErrNegative],
-// [layout.ErrOverflow], [ErrSize], [ErrCount], [ErrValue] or [ErrLimit].
+// Errors: an [*elements.Error] with [ErrWire], [ErrText], [elements.ErrDType], [ErrRank], [layout.ErrNegative],
+// [layout.ErrOverflow], [elements.ErrSize], [ErrCount], [dlpack.ErrValue] or [ErrLimit].
 func DecodeView(data []byte, options ...DecodeOption) (v View, err error) {
 	d := decodingOf(options)
 	err = d.decodeView(data, &v)
@@ -85,7 +85,7 @@ func DecodeView(data []byte, options ...DecodeOption) (v View, err error) {
 // not in the view.
 //
 // Errors: those of [DecodeView] and of the sink.
-func DecodeViewTo(sink payload.Sink, data []byte, options ...DecodeOption) (v View, err error) {
+func DecodeViewTo(sink elements.Sink, data []byte, options ...DecodeOption) (v View, err error) {
 	d := decodingOf(options)
 	d.sink = sink
 	err = d.decodeView(data, &v)
@@ -135,7 +135,7 @@ type tensorProto struct {
 	number int64 // and how many of them are elements
 }
 
-func (p *tensorProto) read(data []byte) *Error {
+func (p *tensorProto) read(data []byte) *elements.Error {
 	p.data = data
 	r := reader{data: data}
 	var f record
@@ -208,7 +208,7 @@ func hasVarints(field protowire.Number) bool {
 }
 
 // checkValues refuses packed numbers that are none.
-func checkValues(f *record) *Error {
+func checkValues(f *record) *elements.Error {
 	if f.typ != protowire.BytesType {
 		return nil
 	}
@@ -282,12 +282,12 @@ func (p *tensorProto) each(field protowire.Number, yield func(*record)) {
 
 // view reads a message into v, which is zero. The shape stays in p, which can then stay on the stack. Elements that do not lie in the
 // message as they lie in memory are left out: put puts them together, in memory of size bytes.
-func (p *tensorProto) view(data []byte, d *decoding, v *View) (size int, fail *Error) {
+func (p *tensorProto) view(data []byte, d *decoding, v *View) (size int, fail *elements.Error) {
 	if fail := p.read(data); fail != nil {
 		return 0, fail
 	}
 	if !p.dtype.valid() {
-		return 0, fault(p.dtypeAt, ErrDType, "dtype = %d", int32(p.dtype))
+		return 0, fault(p.dtypeAt, elements.ErrDType, "dtype = %d", int32(p.dtype))
 	}
 	if p.shape.unknownRank && !d.lenient {
 		return 0, fault(p.shape.at, ErrRank, "tensor_shape.unknown_rank in a tensor")
@@ -317,14 +317,14 @@ func (p *tensorProto) view(data []byte, d *decoding, v *View) (size int, fail *E
 }
 
 // takeContent takes elements of a fixed size in tensor_content.
-func (v *View) takeContent(p *tensorProto) *Error {
+func (v *View) takeContent(p *tensorProto) *elements.Error {
 	n := int64(len(p.content))
 	if n%p.size != 0 || n/p.size != p.count {
-		return fault(p.contentAt, ErrSize, "tensor_content has %d bytes, %d elements of %v take %d each", n, p.count, v.DType, p.size)
+		return fault(p.contentAt, elements.ErrSize, "tensor_content has %d bytes, %d elements of %v take %d each", n, p.count, v.DType, p.size)
 	}
 	if v.DType == Bool {
-		if i := payload.NotBool(p.content); i >= 0 {
-			return fault(p.contentAt+i, ErrValue, "element %d is the bool %d", i, p.content[i])
+		if i, where := payload.FindNonBool(p.content); where != "" {
+			return fault(p.contentAt+i, dlpack.ErrValue, "%s", where)
 		}
 	}
 	v.Data, v.Aliases = p.content, true
@@ -333,7 +333,7 @@ func (v *View) takeContent(p *tensorProto) *Error {
 
 // takeValues takes elements of a fixed size from their field: those that stand there as they lie in memory, and
 // otherwise the size of the memory that put needs.
-func (v *View) takeValues(p *tensorProto, d *decoding) (size int, fail *Error) {
+func (v *View) takeValues(p *tensorProto, d *decoding) (size int, fail *elements.Error) {
 	p.run = p.values(kinds[v.DType].field)
 	field, at, n := p.run.field, p.run.at, p.run.number
 	raw := !hasVarints(field)
@@ -354,12 +354,12 @@ func (v *View) takeValues(p *tensorProto, d *decoding) (size int, fail *Error) {
 }
 
 // perElement is what an element takes beside its own bytes where each has a value of its own, as those of
-// [bridge.Elements] have: a slice in Go; in C a dlb_bytes, and in Python a place in a list besides.
+// [elements.Elements] have: a slice in Go; in C a dlb_bytes, and in Python a place in a list besides.
 const perElement = int64(unsafe.Sizeof([]byte{}))
 
 // enough tells how many of n values are elements, and refuses too many, and too few where what is made of the
 // elements takes more memory than is allowed.
-func (p *tensorProto) enough(n int64, at int, d *decoding) (int64, *Error) {
+func (p *tensorProto) enough(n int64, at int, d *decoding) (int64, *elements.Error) {
 	kind := &kinds[p.dtype]
 	if n > p.count {
 		if d.lenient {
@@ -383,7 +383,7 @@ func (p *tensorProto) enough(n int64, at int, d *decoding) (int64, *Error) {
 }
 
 // put puts the elements together that view has left out.
-func (p *tensorProto) put(data []byte, d *decoding) (fail *Error) {
+func (p *tensorProto) put(data []byte, d *decoding) (fail *elements.Error) {
 	r := &p.run
 	size := int(p.size)
 	end := int(p.number) * size
@@ -422,7 +422,7 @@ func repeat(data []byte, n, size int) {
 
 // putVarints puts the varints of a record, which begins at a byte of the message, into the elements from i on, and
 // returns the index of the next one.
-func (p *tensorProto) putVarints(out []byte, i int, rest []byte, at int, d *decoding) (int, *Error) {
+func (p *tensorProto) putVarints(out []byte, i int, rest []byte, at int, d *decoding) (int, *elements.Error) {
 	whole := p.run.field == int64Field || p.run.field == uint32Field || p.run.field == uint64Field || p.run.field == boolField
 	boolean := p.run.field == boolField
 	bounds := integerOf(kinds[p.dtype].storage)
@@ -438,7 +438,7 @@ func (p *tensorProto) putVarints(out []byte, i int, rest []byte, at int, d *deco
 		if !whole { // of type int32: 64 bits are cut to 32, as protocol buffers say
 			signed := int64(int32(x))
 			if (signed < bounds.low || signed > bounds.high) && !d.lenient {
-				return i, fault(end-len(rest), ErrValue, "element %d is %d, which %v does not have", i, signed, p.dtype)
+				return i, fault(end-len(rest), dlpack.ErrValue, "element %d is %d, which %v does not have", i, signed, p.dtype)
 			}
 			x &= 1<<bounds.bits - 1
 		} else if boolean && x != 0 {
@@ -462,12 +462,12 @@ func (p *tensorProto) putVarints(out []byte, i int, rest []byte, at int, d *deco
 // memory is new memory for elements.
 func memory(size int) []byte { return payload.Aligned(0, size, alignment)[:size] }
 
-func newElements(dtype DType, shape []int64, count int64) *bridge.Elements {
-	return &bridge.Elements{Type: dtype.String(), Shape: shape, Values: make([][]byte, count)}
+func newElements(dtype DType, shape []int64, count int64) *elements.Elements {
+	return &elements.Elements{Type: dtype.String(), Shape: shape, Values: make([][]byte, count)}
 }
 
 // newElements makes elements, and a list for their values: that of the elements, or a short one for a sink.
-func (p *tensorProto) newElements(count int64, d *decoding) (*bridge.Elements, [][]byte, *Error) {
+func (p *tensorProto) newElements(count int64, d *decoding) (*elements.Elements, [][]byte, *elements.Error) {
 	if d.sink == nil {
 		e := newElements(p.dtype, p.shape.clone(), count)
 		return e, e.Values, nil
@@ -476,11 +476,11 @@ func (p *tensorProto) newElements(count int64, d *decoding) (*bridge.Elements, [
 	if err := d.sink.Begin(e.Type, e.Shape, int(count), false); err != nil {
 		return nil, nil, fault(0, err, "%d elements of %v", count, p.dtype)
 	}
-	return e, make([][]byte, payload.Few(count)), nil
+	return e, make([][]byte, payload.Chunk(count)), nil
 }
 
 // takeStrings takes elements of variable size from their field.
-func (p *tensorProto) takeStrings(d *decoding) (*bridge.Elements, *Error) {
+func (p *tensorProto) takeStrings(d *decoding) (*elements.Elements, *elements.Error) {
 	field := kinds[p.dtype].field
 	n := int64(0)
 	at := len(p.data)
@@ -534,24 +534,24 @@ func (p *tensorProto) takeStrings(d *decoding) (*bridge.Elements, *Error) {
 
 // splitContent takes elements of variable size from tensor_content: a varint with the length of each, then
 // the bytes of all.
-func (p *tensorProto) splitContent(d *decoding) (*bridge.Elements, *Error) {
+func (p *tensorProto) splitContent(d *decoding) (*elements.Elements, *elements.Error) {
 	if p.count > int64(len(p.content)) {
-		return nil, fault(p.contentAt, ErrSize, "tensor_content has %d bytes for %d elements of %v", len(p.content), p.count, p.dtype)
+		return nil, fault(p.contentAt, elements.ErrSize, "tensor_content has %d bytes for %d elements of %v", len(p.content), p.count, p.dtype)
 	}
 	at := 0
 	total := uint64(0)
 	for i := range p.count {
 		size, n := protowire.ConsumeVarint(p.content[at:])
 		if n < 0 {
-			return nil, fault(p.contentAt+at, ErrSize, "length of element %d", i)
+			return nil, fault(p.contentAt+at, elements.ErrSize, "length of element %d", i)
 		}
 		at += n
 		if total += size; size > math.MaxInt64 || total > uint64(len(p.content)) {
-			return nil, fault(p.contentAt+at, ErrSize, "element %d has %d bytes, tensor_content has %d", i, size, len(p.content))
+			return nil, fault(p.contentAt+at, elements.ErrSize, "element %d has %d bytes, tensor_content has %d", i, size, len(p.content))
 		}
 	}
 	if total != uint64(len(p.content)-at) {
-		return nil, fault(p.contentAt+at, ErrSize, "elements of %v have %d bytes, %d are left for them", p.dtype, total, len(p.content)-at)
+		return nil, fault(p.contentAt+at, elements.ErrSize, "elements of %v have %d bytes, %d are left for them", p.dtype, total, len(p.content)-at)
 	}
 	e, values, fail := p.newElements(p.count, d)
 	if fail != nil {
@@ -561,7 +561,7 @@ func (p *tensorProto) splitContent(d *decoding) (*bridge.Elements, *Error) {
 	for lengths, i := p.content, int64(0); i < p.count; i++ {
 		size, n := protowire.ConsumeVarint(lengths)
 		if n < 0 || size > uint64(len(p.content)-at) { // somebody has changed it since it was checked
-			return nil, fault(p.contentAt+len(p.content)-len(lengths), ErrSize, "length of element %d", i)
+			return nil, fault(p.contentAt+len(p.content)-len(lengths), elements.ErrSize, "length of element %d", i)
 		}
 		lengths = lengths[n:]
 		if filled == len(values) { // never of a list that has all
@@ -582,7 +582,7 @@ func (p *tensorProto) splitContent(d *decoding) (*bridge.Elements, *Error) {
 // AsElements is the tensor as elements, whatever its type: the form of what DLPack has no type for. Where the view has
 // none it makes them, which takes 24 bytes for each; of quantised numbers that repeat the last value [Limit] has
 // counted these. A nil View has none.
-func (v *View) AsElements() *bridge.Elements {
+func (v *View) AsElements() *elements.Elements {
 	if v == nil {
 		return nil
 	}

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/dlbridge/dlbridge/bridge/elements"
 )
 
 // A record is one field of a message.
@@ -38,7 +40,7 @@ type reader struct {
 }
 
 // next reads the next record. Groups are passed over. At the end of the message num is 0.
-func (r *reader) next(f *record) *Error {
+func (r *reader) next(f *record) *elements.Error {
 	for r.at < len(r.data) {
 		f.at = r.base + r.at
 		if b := r.data[r.at]; b < 0x80 && b >= 1<<3 {
@@ -65,7 +67,7 @@ func (r *reader) next(f *record) *Error {
 // mostOf32 is how many bytes tags and lengths have at most. They are numbers of 32 bits.
 const mostOf32 = 5
 
-func (r *reader) tag(f *record) *Error {
+func (r *reader) tag(f *record) *elements.Error {
 	v, n := protowire.ConsumeVarint(r.data[r.at:])
 	if n < 0 {
 		return r.wire("tag", n)
@@ -83,7 +85,7 @@ func (r *reader) tag(f *record) *Error {
 }
 
 // payload reads what follows a tag, other than that of a group.
-func (r *reader) payload(f *record) *Error {
+func (r *reader) payload(f *record) *elements.Error {
 	rest := r.data[r.at:]
 	skip, n := 0, 0
 	switch f.typ {
@@ -133,7 +135,7 @@ func (r *reader) payload(f *record) *Error {
 const deepest = 100
 
 // skipGroup passes over a group whose beginning was read.
-func (r *reader) skipGroup(num protowire.Number) *Error {
+func (r *reader) skipGroup(num protowire.Number) *elements.Error {
 	var open [deepest]protowire.Number
 	open[0] = num
 	depth := 1
@@ -167,7 +169,7 @@ func (r *reader) skipGroup(num protowire.Number) *Error {
 	return fault(r.base+r.at, ErrWire, "group %d does not end", open[depth-1])
 }
 
-func (r *reader) wire(what string, code int) *Error {
+func (r *reader) wire(what string, code int) *elements.Error {
 	cause := strings.TrimPrefix(protowire.ParseError(code).Error(), "proto:") // behind which stands either of two spaces
 	return fault(r.base+r.at, ErrWire, "%s: %s", what, strings.TrimSpace(cause))
 }

@@ -15,14 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
-	"github.com/dlbridge/dlbridge/tens"
 )
 
-func ExampleParse() {
+func ExampleDecodeView() {
 	message, _ := hex.DecodeString("08051204120208033a03e8710b") // int16[3], two values
 	view, err := tensorflow.DecodeView(message)
 	if err != nil {
@@ -34,7 +33,7 @@ func ExampleParse() {
 }
 
 func ExampleAppendElements() {
-	words := &bridge.Elements{Type: "string", Shape: []int64{2}, Values: [][]byte{[]byte("hello"), []byte("tensor")}}
+	words := &elements.Elements{Type: "string", Shape: []int64{2}, Values: [][]byte{[]byte("hello"), []byte("tensor")}}
 	message, err := tensorflow.AppendElements(nil, words)
 	if err != nil {
 		fmt.Println(err)
@@ -45,13 +44,13 @@ func ExampleAppendElements() {
 }
 
 func ExampleAppendHeader() {
-	elements := []byte{1, 2, 3, 4, 5, 6}
+	elems := []byte{1, 2, 3, 4, 5, 6}
 	header, err := tensorflow.AppendHeader(nil, tensorflow.UInt8, []int64{2, 3})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	message := bytes.Join([][]byte{header, elements}, nil) // or written one after the other
+	message := bytes.Join([][]byte{header, elems}, nil) // or written one after the other
 	view, err := tensorflow.DecodeView(message)
 	fmt.Println(view.Shape, view.Data, err)
 	// Output: [2 3] [1 2 3 4 5 6] <nil>
@@ -103,7 +102,7 @@ func TestShapeVectorsAreReadAndWritten(t *testing.T) {
 				shape, err := tensorflow.DecodeShape(data)
 				want := v.PartialTensorShape
 				if !want.IsValid {
-					var where *tensorflow.Error
+					var where *elements.Error
 					assert.ErrorAs(t, err, &where)
 					return
 				}
@@ -123,7 +122,7 @@ func TestSliceVectorsAreReadAndWritten(t *testing.T) {
 				slice, err := tensorflow.DecodeSlice(unhex(t, v.Hex))
 				want := v.BuildTensorSlice
 				if want.Error != "" {
-					var where *tensorflow.Error
+					var where *elements.Error
 					assert.ErrorAs(t, err, &where)
 					return
 				}
@@ -183,14 +182,14 @@ func TestDescriptionsAreReadAndWritten(t *testing.T) {
 	assert.True(t, scalar.Equal(d.Shape), "no shape is that of a scalar")
 	for _, bad := range []string{"08", "12041800", "120418011200", "22031a01ff", "220108", "120d120b08f9ffffffffffffffff01"} {
 		_, err := tensorflow.DecodeDescription(unhex(t, bad))
-		var where *tensorflow.Error
+		var where *elements.Error
 		assert.ErrorAs(t, err, &where, bad)
 	}
 	_, err = (&tensorflow.Description{Allocation: &tensorflow.Allocation{AllocatorName: "\xff"}}).Append(nil)
 	assert.ErrorIs(t, err, tensorflow.ErrText)
 }
 
-func TestParsePassesOverWhatItDoesNotKnow(t *testing.T) {
+func TestDecodeViewPassesOverWhatItDoesNotKnow(t *testing.T) {
 	message := unhex(t, "08011204120208012a040000803f")
 	deep := func(n int) []byte {
 		return []byte(strings.Repeat("\xa3\x06", n) + strings.Repeat("\xa4\x06", n)) // field 100
@@ -309,7 +308,7 @@ func TestPadAlignsElementsAndChangesNothingElse(t *testing.T) {
 	view := tensorflow.View{DType: tensorflow.UInt8, Shape: []int64{1}, Data: []byte{1}}
 	for _, n := range []int{-1, 3, 8192} {
 		_, err := view.Append(nil, tensorflow.Pad(n))
-		assert.ErrorIs(t, err, tensorflow.ErrSize)
+		assert.ErrorIs(t, err, elements.ErrSize)
 	}
 	header, err := tensorflow.AppendHeader(nil, tensorflow.UInt8, []int64{1}, tensorflow.Pad(64))
 	require.NoError(t, err)
@@ -352,7 +351,7 @@ func TestCompressKeepsTheSignOfZeros(t *testing.T) {
 	view := tensorflow.View{DType: tensorflow.UInt8, Shape: []int64{1}, Data: []byte{1}}
 	for _, ratio := range []float64{0, -1, math.NaN()} {
 		_, err := view.Append(nil, tensorflow.Compress(0, ratio))
-		assert.ErrorIs(t, err, tensorflow.ErrValue)
+		assert.ErrorIs(t, err, dlpack.ErrValue)
 	}
 }
 
@@ -377,8 +376,8 @@ func TestQuantisedNumbersAreElementsOfTheirSize(t *testing.T) {
 		}
 	}
 	assert.GreaterOrEqual(t, seen, 10)
-	_, err := tensorflow.AppendElements(nil, &bridge.Elements{Type: "qint16", Shape: []int64{1}, Values: [][]byte{{1}}})
-	assert.ErrorIs(t, err, tensorflow.ErrSize)
+	_, err := tensorflow.AppendElements(nil, &elements.Elements{Type: "qint16", Shape: []int64{1}, Values: [][]byte{{1}}})
+	assert.ErrorIs(t, err, elements.ErrSize)
 }
 
 // Resources and variants are elements as strings are, in both forms.
@@ -437,18 +436,18 @@ func TestAppendRefusesWhatTensorFlowDoesNotHave(t *testing.T) {
 		view tensorflow.View
 		want error
 	}{
-		{"no type", tensorflow.View{}, tensorflow.ErrDType},
-		{"unknown type", tensorflow.View{DType: 99}, tensorflow.ErrDType},
-		{"too few bytes", tensorflow.View{DType: tensorflow.Int32, Shape: []int64{2}, Data: make([]byte, 4)}, tensorflow.ErrSize},
+		{"no type", tensorflow.View{}, elements.ErrDType},
+		{"unknown type", tensorflow.View{DType: 99}, elements.ErrDType},
+		{"too few bytes", tensorflow.View{DType: tensorflow.Int32, Shape: []int64{2}, Data: make([]byte, 4)}, elements.ErrSize},
 		{"negative dimension", tensorflow.View{DType: tensorflow.Int32, Shape: []int64{-1}}, layout.ErrNegative},
 		{"overflow", tensorflow.View{DType: tensorflow.Int32, Shape: []int64{1 << 40, 1 << 40, 0}}, layout.ErrOverflow},
 		{"too large", tensorflow.View{DType: tensorflow.Int32, Shape: []int64{1 << 62}}, dlpack.ErrMemory},
 		{"rank", tensorflow.View{DType: tensorflow.Int32, Shape: make([]int64, 255)}, tensorflow.ErrRank},
-		{"bool", tensorflow.View{DType: tensorflow.Bool, Shape: []int64{1}, Data: []byte{2}}, tensorflow.ErrValue},
-		{"strings without elements", tensorflow.View{DType: tensorflow.String}, tensorflow.ErrDType},
-		{"elements of another type", tensorflow.View{DType: tensorflow.String, Elements: &bridge.Elements{Type: "image", Values: [][]byte{{}}}}, tensorflow.ErrDType},
-		{"too few elements", tensorflow.View{DType: tensorflow.String, Elements: &bridge.Elements{Type: "string"}}, bridge.ErrElements},
-		{"elements with formats", tensorflow.View{DType: tensorflow.String, Elements: &bridge.Elements{Type: "string", Values: [][]byte{{}}, Formats: []string{""}}}, tensorflow.ErrDType},
+		{"bool", tensorflow.View{DType: tensorflow.Bool, Shape: []int64{1}, Data: []byte{2}}, dlpack.ErrValue},
+		{"strings without elements", tensorflow.View{DType: tensorflow.String}, elements.ErrDType},
+		{"elements of another type", tensorflow.View{DType: tensorflow.String, Elements: &elements.Elements{Type: "image", Values: [][]byte{{}}}}, elements.ErrDType},
+		{"too few elements", tensorflow.View{DType: tensorflow.String, Elements: &elements.Elements{Type: "string"}}, elements.ErrElements},
+		{"elements with formats", tensorflow.View{DType: tensorflow.String, Elements: &elements.Elements{Type: "string", Values: [][]byte{{}}, Formats: []string{""}}}, elements.ErrDType},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -458,14 +457,14 @@ func TestAppendRefusesWhatTensorFlowDoesNotHave(t *testing.T) {
 			assert.Equal(t, "before", string(out))
 		})
 	}
-	_, err := tensorflow.AppendElements(nil, &bridge.Elements{Type: "float", Values: [][]byte{make([]byte, 4)}})
-	assert.ErrorIs(t, err, tensorflow.ErrDType, "numbers are tensors")
-	_, err = tensorflow.AppendElements(nil, &bridge.Elements{Type: "image", Values: [][]byte{{}}})
-	assert.ErrorIs(t, err, tensorflow.ErrDType)
+	_, err := tensorflow.AppendElements(nil, &elements.Elements{Type: "float", Values: [][]byte{make([]byte, 4)}})
+	assert.ErrorIs(t, err, elements.ErrDType, "numbers are tensors")
+	_, err = tensorflow.AppendElements(nil, &elements.Elements{Type: "image", Values: [][]byte{{}}})
+	assert.ErrorIs(t, err, elements.ErrDType)
 	_, err = tensorflow.AppendHeader(nil, tensorflow.String, nil)
-	assert.ErrorIs(t, err, tensorflow.ErrDType)
+	assert.ErrorIs(t, err, elements.ErrDType)
 	_, err = tensorflow.DTypeOf(dlpack.Float6E2M3FN)
-	assert.ErrorIs(t, err, tensorflow.ErrDType)
+	assert.ErrorIs(t, err, elements.ErrDType)
 	qint := tensorflow.View{DType: tensorflow.Int8, Shape: []int64{1}, Data: []byte{1}}
 	out, err := qint.Append(nil, tensorflow.As(tensorflow.QInt8))
 	require.NoError(t, err)
@@ -473,11 +472,11 @@ func TestAppendRefusesWhatTensorFlowDoesNotHave(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, tensorflow.QInt8, back.DType)
 	_, err = qint.Append(nil, tensorflow.As(tensorflow.QUInt8))
-	assert.ErrorIs(t, err, tensorflow.ErrDType)
+	assert.ErrorIs(t, err, elements.ErrDType)
 }
 
 // Ranks from none to the most there are.
-func TestNilMessagesAndZeroErrorsAnswer(t *testing.T) {
+func TestNilMessagesAreRefused(t *testing.T) {
 	dst := []byte("kept")
 	for name, append := range map[string]func() ([]byte, error){
 		"View":        func() ([]byte, error) { return (*tensorflow.View)(nil).Append(dst) },
@@ -485,12 +484,11 @@ func TestNilMessagesAndZeroErrorsAnswer(t *testing.T) {
 		"VariantData": func() ([]byte, error) { return (*tensorflow.VariantData)(nil).Append(dst) },
 	} {
 		out, err := append()
-		assert.ErrorIs(t, err, tens.ErrNil, name)
+		assert.ErrorIs(t, err, elements.ErrNil, name)
 		assert.ErrorContains(t, err, name)
 		assert.Equal(t, []byte("kept"), out, name)
 	}
 	assert.Nil(t, (*tensorflow.View)(nil).AsElements())
-	assert.EqualError(t, &tensorflow.Error{Where: "here"}, "tensorflow: byte 0: here: <nil>")
 }
 
 func TestEveryRankTravels(t *testing.T) {

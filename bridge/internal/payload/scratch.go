@@ -4,16 +4,16 @@ package payload
 
 import "github.com/dlbridge/dlbridge/dlpack"
 
-// littleScratch is the most scratch memory that is Go's.
-const littleScratch = 64 << 10
+// goScratch is the size up to which scratch memory is Go's.
+const goScratch = 64 << 10
 
-// Scratch returns memory for elements on their way into a message. More than a little is C memory: where there is none,
-// Go's allocator would end the process, and C's reports it. The memory is zero. It must not be used after free, which
-// must be called once.
+// Scratch returns zeroed memory for elements on their way into a message. Above 64 KiB it is C memory, because Go's
+// allocator ends the process when there is no memory and C's reports it. The caller calls free once and does not use the
+// memory afterwards.
 //
 // Errors, without a prefix: [dlpack.ErrMemory], [dlpack.ErrOverflow].
 func Scratch(size int64) (data []byte, free func(), err error) {
-	if size <= littleScratch {
+	if size <= goScratch {
 		return make([]byte, size), func() {}, nil
 	}
 	memory, err := dlpack.New(dlpack.Uint8, size)

@@ -2,7 +2,7 @@
 
 package payload
 
-// Scratch is as with cgo, without C memory.
+// Scratch returns zeroed Go memory. There is no C memory without cgo.
 func Scratch(size int64) (data []byte, free func(), err error) {
 	return make([]byte, size), func() {}, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/bridge/decthings"
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
@@ -69,8 +70,8 @@ func TestElementsThatNoMemoryHasRoomForAreNotWritten(t *testing.T) {
 		})
 	}
 
-	elements := func(name string) *bridge.Elements {
-		return &bridge.Elements{Type: name, Shape: []int64{1}, Values: [][]byte{half}}
+	elementsOf := func(name string) *elements.Elements {
+		return &elements.Elements{Type: name, Shape: []int64{1}, Values: [][]byte{half}}
 	}
 	small, err := dlpack.FromSlice([]uint8{1, 2, 3})
 	require.NoError(t, err)
@@ -80,14 +81,14 @@ func TestElementsThatNoMemoryHasRoomForAreNotWritten(t *testing.T) {
 		append func(dst []byte) ([]byte, error)
 	}{
 		{"decthings.AppendElements", func(dst []byte) ([]byte, error) {
-			return decthings.AppendElements(dst, elements("binary"), decthings.Doc)
+			return decthings.AppendElements(dst, elementsOf("binary"), decthings.Doc)
 		}},
 		{"decthings.View.Append", func(dst []byte) ([]byte, error) {
 			v := decthings.View{Type: decthings.U8, Shape: []int64{int64(len(half))}, Data: half}
 			return v.Append(dst, decthings.Doc)
 		}},
 		{"tensorflow.AppendElements", func(dst []byte) ([]byte, error) {
-			return tensorflow.AppendElements(dst, elements("string"))
+			return tensorflow.AppendElements(dst, elementsOf("string"))
 		}},
 		{"tensorflow.View.Append", func(dst []byte) ([]byte, error) {
 			v := tensorflow.View{DType: tensorflow.UInt8, Shape: []int64{int64(len(half))}, Data: half}
@@ -186,7 +187,7 @@ func TestNilArgumentsAreErrors(t *testing.T) {
 	var message *tens.Message
 	var label *tens.Label
 	var described *tens.Tensor
-	var elements *bridge.Elements
+	var elems *elements.Elements
 	var rules *decthings.Rules
 	for _, use := range []struct {
 		name string
@@ -204,11 +205,11 @@ func TestNilArgumentsAreErrors(t *testing.T) {
 		{"bridge.DecodeTensor", func() error { _, err := bridge.DecodeTensor(nil); return err }, tens.ErrNil},
 		{"bridge.Decode", func() error { _, err := bridge.Decode(nil); return err }, tens.ErrNil},
 		{"bridge.DecodeParts", func() error { _, err := bridge.DecodeParts(nil, nil); return err }, tens.ErrNil},
-		{"Elements.Validate", elements.Validate, bridge.ErrElements},
-		{"decthings.AppendElements", func() error { _, err := decthings.AppendElements(nil, nil, decthings.Doc); return err }, bridge.ErrElements},
-		{"decthings.SizeElements", func() error { _, err := decthings.SizeElements(nil, decthings.Doc); return err }, bridge.ErrElements},
-		{"tensorflow.AppendElements", func() error { _, err := tensorflow.AppendElements(nil, nil); return err }, bridge.ErrElements},
-		{"tensorflow.SizeElements", func() error { _, err := tensorflow.SizeElements(nil); return err }, bridge.ErrElements},
+		{"Elements.Validate", elems.Validate, elements.ErrElements},
+		{"decthings.AppendElements", func() error { _, err := decthings.AppendElements(nil, nil, decthings.Doc); return err }, elements.ErrElements},
+		{"decthings.SizeElements", func() error { _, err := decthings.SizeElements(nil, decthings.Doc); return err }, elements.ErrElements},
+		{"tensorflow.AppendElements", func() error { _, err := tensorflow.AppendElements(nil, nil); return err }, elements.ErrElements},
+		{"tensorflow.SizeElements", func() error { _, err := tensorflow.SizeElements(nil); return err }, elements.ErrElements},
 		{"Rules.Check", func() error { return rules.Check(decthings.F32, nil) }, decthings.ErrRules},
 	} {
 		t.Run(use.name, func(t *testing.T) {
@@ -219,7 +220,7 @@ func TestNilArgumentsAreErrors(t *testing.T) {
 		})
 	}
 	assert.Nil(t, message.Encode())
-	assert.Equal(t, "<nil>", elements.String())
+	assert.Equal(t, "<nil>", elems.String())
 	assert.NoError(t, (*decthings.Value)(nil).Close())
 	assert.Nil(t, (*decthings.Value)(nil).Shape())
 	assert.NoError(t, (*tensorflow.Value)(nil).Close())

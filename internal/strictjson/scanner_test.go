@@ -1,4 +1,4 @@
-package tens
+package strictjson
 
 import (
 	"math/rand/v2"

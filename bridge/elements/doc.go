@@ -1,0 +1,16 @@
+// Package elements has what the codecs of this module share and their users see: tensors of elements that DLPack has no
+// data type for, and the errors that every format has.
+//
+// [Elements] is what packages decthings and tensorflow decode strings, media, resources, variants and quantised numbers
+// to, and what their AppendElements functions encode. It goes from one format to another without conversion where both
+// have the type:
+//
+//	v, err := decthings.Decode(data)                          // v.Elements is of type string
+//	proto, err := tensorflow.AppendElements(nil, v.Elements)  // a TensorProto of DT_STRING
+//
+// Ownership: Elements that were decoded alias the input. They do not keep foreign memory alive, so that the tensor that
+// owns the input must stay open while they are in use.
+//
+// A [Sink] is for callers that keep elements in memory of their own, such as the columns of Apache Arrow: a decoder
+// passes it a few elements at a time and makes no slice for all of them.
+package elements

@@ -1,0 +1,50 @@
+package elements
+
+import (
+	"fmt"
+
+	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+)
+
+// Elements is a tensor whose elements have no DLPack data type: strings, media, handles or quantised numbers.
+type Elements struct {
+	// Type is the format's own name of the element type, such as string, image or qint8.
+	Type string
+	// Shape has the size of each dimension, the slowest first. A scalar has none.
+	Shape []int64
+	// Values has the bytes of each element in row-major order; there are as many values as the product of Shape.
+	// Decoded values alias the input: copy them to keep them longer than the input or to write to them.
+	Values [][]byte
+	// Formats has the media format of each element, such as png or mp3, if Type is a type of media. Otherwise it
+	// is nil.
+	Formats []string
+}
+
+// Validate returns an error unless the number of values, and of formats if there are any, is the product of Shape.
+//
+// Errors, without a prefix: [ErrElements], also for a nil receiver, and those of [layout.Count].
+func (e *Elements) Validate() error {
+	if e == nil {
+		return fmt.Errorf("%w: they are nil", ErrElements)
+	}
+	n, err := layout.Count(e.Shape)
+	if err != nil {
+		return fmt.Errorf("shape %s: %w", errtext.Shape(e.Shape), err)
+	}
+	if int64(len(e.Values)) != n {
+		return fmt.Errorf("%w: %d values for shape %s", ErrElements, len(e.Values), errtext.Shape(e.Shape))
+	}
+	if e.Formats != nil && len(e.Formats) != len(e.Values) {
+		return fmt.Errorf("%w: %d formats for %d values", ErrElements, len(e.Formats), len(e.Values))
+	}
+	return nil
+}
+
+// String returns the type and the shape, such as image[2 3].
+func (e *Elements) String() string {
+	if e == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("%.40s%s", e.Type, errtext.Shape(e.Shape))
+}

@@ -1,0 +1,46 @@
+package elements
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// The errors that several formats have. Errors of a codec wrap one of these, one of its own package, or one of package
+// dlpack or layout.
+var (
+	// ErrNil reports a nil receiver or argument.
+	ErrNil = errors.New("nil")
+	// ErrDType reports a data type that the format, DLPack or the elements at hand do not have.
+	ErrDType = errors.New("data type not representable")
+	// ErrElements reports Elements whose number of values or formats is not the product of their shape.
+	ErrElements = errors.New("elements do not fit their shape")
+	// ErrSize reports a payload that is longer or shorter than the shape requires.
+	ErrSize = errors.New("size differs from what the shape says")
+	// ErrByteOrder reports numbers of more than one byte on a big-endian machine: all formats store them
+	// little-endian, and nothing here swaps bytes.
+	ErrByteOrder = errors.New("little-endian elements on a big-endian machine")
+)
+
+// Error is an error in the input of a decoder, and its place. errors.Is finds the cause.
+type Error struct {
+	Format string // the package of the decoder, such as decthings
+	Offset int64  // the byte of the input, counted from its beginning; in a stream, from the beginning of the stream
+	Where  string // the offending field and its value
+	Err    error  // the cause
+}
+
+// Error returns the place and the cause.
+func (e *Error) Error() string {
+	return fmt.Sprintf("%s: byte %d: %s: %v", e.Format, e.Offset, e.Where, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// After returns the error with start added to its offset: the same error in an input that has start bytes before the
+// ones that were decoded.
+func (e *Error) After(start int64) *Error {
+	e.Offset += min(start, math.MaxInt64-e.Offset)
+	return e
+}

@@ -1,0 +1,17 @@
+package elements
+
+// A Sink receives the elements of a tensor from a decoder, for callers that keep them in memory of their own.
+//
+// A decoder calls Memory at most once, for elements of a fixed size that do not lie in the input as they lie in memory;
+// or Begin once and then Take until all elements of variable size have been passed. An error of Memory or Begin ends the
+// decoding and is returned. After an error of the decoder the elements that were taken are incomplete.
+type Sink interface {
+	// Memory returns size zeroed bytes, which the decoder fills and which the decoded view then refers to.
+	Memory(size int) ([]byte, error)
+	// Begin announces count elements. The decoder has checked count against the length of the input. formats
+	// reports whether each element has a media format. The sink must not keep shape.
+	Begin(dtype string, shape []int64, count int, formats bool) error
+	// Take receives the next elements in row-major order, and their formats if Begin announced any. The sink must
+	// not keep the two slices, which are used again; the bytes of the values and formats are those of the input.
+	Take(values [][]byte, formats []string)
+}

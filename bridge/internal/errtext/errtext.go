@@ -1,0 +1,27 @@
+// Package errtext formats values for error texts, so that no error is long however long a hostile input is.
+package errtext
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Shape returns the sizes of the first 16 dimensions, and the number of dimensions if there are more. It formats a copy, so
+// that callers that use it in errors only can keep their shape on the stack.
+func Shape(shape []int64) string {
+	const most = 16
+	if len(shape) <= most {
+		return fmt.Sprint(slices.Clone(shape))
+	}
+	return strings.TrimSuffix(fmt.Sprint(slices.Clone(shape[:most])), "]") + fmt.Sprintf(" ... of %d dimensions]", len(shape))
+}
+
+// List returns the first 32 items of a list, and an ellipsis if there are more.
+func List[T any](list []T) string {
+	const most = 32
+	if len(list) > most {
+		return strings.TrimSuffix(fmt.Sprint(list[:most]), "]") + " …]"
+	}
+	return fmt.Sprint(list)
+}

@@ -1,0 +1,23 @@
+package payload
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// FindNonBool returns the index of the first byte that is neither 0 nor 1, and the words for it in an error that wraps
+// [dlpack.ErrValue]. The words are empty if all bytes are booleans.
+func FindNonBool(data []byte) (index int, where string) {
+	i := 0
+	for ; len(data)-i >= 8; i += 8 {
+		if binary.NativeEndian.Uint64(data[i:])&0xfefefefefefefefe != 0 {
+			break
+		}
+	}
+	for ; i < len(data); i++ {
+		if data[i] > 1 {
+			return i, fmt.Sprintf("element %d is the boolean %d", i, data[i])
+		}
+	}
+	return 0, ""
+}

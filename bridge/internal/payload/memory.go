@@ -1,0 +1,51 @@
+package payload
+
+import (
+	"unsafe"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// Addressable is more bytes than any slice can have.
+const Addressable = 1 << 47
+
+// Address returns the address of the first byte of a slice.
+func Address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
+// Aligned returns an empty slice of new zeroed memory with capacity for size bytes. The address of the byte at index is a
+// multiple of align, a power of two.
+func Aligned(index, size, align int) []byte {
+	all := make([]byte, size+align-1)
+	skip := int(-(Address(all) + uintptr(index)) & uintptr(align-1))
+	return all[skip : skip : skip+size]
+}
+
+// AlignedCopy returns a copy of data in Go memory whose address is a multiple of align. It tries an ordinary allocation
+// first: that memory need not be zeroed, and it nearly always has the alignment that numbers need, or that of a page
+// if it is large.
+func AlignedCopy(data []byte, align int) []byte {
+	if align <= 8 || len(data) >= 1<<15 {
+		if c := append([]byte(nil), data...); Address(c)%uintptr(align) == 0 {
+			return c
+		}
+	}
+	return append(Aligned(0, len(data), align), data...)
+}
+
+// Room returns dst with capacity for more further bytes, of which there are at most [Addressable]. If that takes new
+// memory, the byte at index is aligned there.
+//
+// Errors: [dlpack.ErrMemory]; dst is then returned unchanged.
+func Room(dst []byte, more, index, align int) ([]byte, error) {
+	n := len(dst)
+	if cap(dst)-n >= more {
+		return dst, nil
+	}
+	size := n + more
+	if dlpack.RequireMemory(int64(size+n+align)) == nil {
+		size += n // appending in small steps then copies each byte a few times at most
+	} else if err := dlpack.RequireMemory(int64(size + align)); err != nil {
+		return dst, err
+	}
+	return append(Aligned(index, size, align), dst...), nil
+}

@@ -1,0 +1,31 @@
+package tens
+
+// The causes that users see as [ErrInvalid] or [ErrUnsupported].
+var (
+	ErrTooFewFrames       = errTooFewFrames
+	ErrPrefixShort        = errPrefixShort
+	ErrBadMagic           = errBadMagic
+	ErrBadLevel           = errBadLevel
+	ErrHeaderSize         = errHeaderSize
+	ErrFormInvalid        = errFormInvalid
+	ErrLabelNotJSON       = errLabelNotJSON
+	ErrLabelNotObject     = errLabelNotObject
+	ErrLabelTooDeep       = errLabelTooDeep
+	ErrDuplicateName      = errDuplicateName
+	ErrAttributeInvalid   = errAttributeInvalid
+	ErrTENSInvalid        = errTENSInvalid
+	ErrTensorInvalid      = errTensorInvalid
+	ErrMetadataInvalid    = errMetadataInvalid
+	ErrShapeInvalid       = errShapeInvalid
+	ErrWordInvalid        = errWordInvalid
+	ErrDTypeInvalid       = errDTypeInvalid
+	ErrOrderInvalid       = errOrderInvalid
+	ErrAscendInvalid      = errAscendInvalid
+	ErrPackingInvalid     = errPackingInvalid
+	ErrPartInvalid        = errPartInvalid
+	ErrSizeOverflow       = errSizeOverflow
+	ErrDTypeUnknown       = errDTypeUnknown
+	ErrDTypeWord          = errDTypeWord
+	ErrPackingUnsupported = errPackingUnsupported
+	ErrPointerUnsupported = errPointerUnsupported
+)
