@@ -107,6 +107,19 @@ func TestAppendTensorReadsAllBeforeItWritesOverIt(t *testing.T) {
 	}
 }
 
+func TestAppendTensorFindsBooleansOtherThan0And1Anywhere(t *testing.T) {
+	for i := range 10 {
+		data := bytes.Repeat([]byte{1}, 10)
+		data[i] = 2
+		flags, err := dlpack.FromBytes(data, dlpack.Spec{DType: dlpack.Bool, Shape: []int64{10}})
+		require.NoError(t, err)
+		_, err = decthings.AppendTensor(nil, flags)
+		assert.ErrorIs(t, err, dlpack.ErrValue)
+		assert.ErrorContains(t, err, fmt.Sprintf("element %d is the boolean 2", i))
+		flags.Close()
+	}
+}
+
 func TestAppendTensorRefusesWhatDecthingsCannotSay(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	memory, err := dlpack.New(dlpack.Uint8, 64)

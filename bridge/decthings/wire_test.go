@@ -217,6 +217,21 @@ func TestBooleansOtherThan0And1AreFoundAnywhere(t *testing.T) {
 	}
 }
 
+func TestSectionsEndWithTheirLastElement(t *testing.T) {
+	e := &elements.Elements{Type: "string", Shape: []int64{2}, Values: [][]byte{[]byte("a"), []byte("bc")}}
+	for _, d := range []decthings.Dialect{decthings.Py004, decthings.Rs015} {
+		data, err := decthings.AppendElements(nil, e, d)
+		require.NoError(t, err)
+		_, err = decthings.DecodeView(data, d)
+		require.NoError(t, err)
+		const section = 3 // behind the type, the rank and one size: the length of the section
+		require.EqualValues(t, len(data)-section-1, data[section])
+		data[section]++
+		_, err = decthings.DecodeView(append(data, 0), d)
+		assert.ErrorIs(t, err, decthings.ErrSection, "%v", d)
+	}
+}
+
 func TestNewMemoryAlignsThePayload(t *testing.T) {
 	for rank := range 9 {
 		for size := range 70 {

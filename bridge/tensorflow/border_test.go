@@ -249,6 +249,23 @@ func TestG69AlignedContentIsAliasedAndOtherIsCopied(t *testing.T) {
 	assert.ErrorIs(t, err, dlpack.ErrUnaligned)
 }
 
+// The two numbers of a complex element are aligned each for itself.
+func TestComplexContentIsAliasedWhereItsNumbersAreAligned(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	numbers, err := dlpack.FromSlice([]complex64{1 + 2i, 3 + 4i})
+	require.NoError(t, err)
+	defer numbers.Close()
+	message, err := tensorflow.AppendTensor(nil, numbers)
+	require.NoError(t, err)
+	start := len(message) - 16
+	for off, copied := range map[int]bool{0: false, 4: false, 2: true, 8: false} {
+		v, err := tensorflow.Decode(placed(message, start, 64, off))
+		require.NoError(t, err)
+		assert.Equal(t, copied, v.Copied, "%d bytes behind a multiple of 64", off)
+		v.Close()
+	}
+}
+
 // Many bytes that are not aligned are copied into memory that is.
 func TestLargeCopiesAreAlignedToo(t *testing.T) {
 	dlpacktest.CheckLeaks(t)

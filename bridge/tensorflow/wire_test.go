@@ -235,6 +235,23 @@ func TestDecodeViewPassesOverWhatItDoesNotKnow(t *testing.T) {
 }
 
 // A few bytes can be said to be any number of elements: memory is taken only up to a limit.
+func TestIntegersOfFewBitsHaveTheRangeOfTheirType(t *testing.T) {
+	tests := []struct {
+		dtype     tensorflow.DType
+		low, high int64
+	}{
+		{tensorflow.Int8, -128, 127}, {tensorflow.UInt8, 0, 255}, {tensorflow.Int16, -1 << 15, 1<<15 - 1}, {tensorflow.UInt16, 0, 1<<16 - 1},
+		{tensorflow.QInt8, -128, 127}, {tensorflow.QUInt8, 0, 255},
+	}
+	for _, test := range tests {
+		for n, want := range map[int64]error{test.low: nil, test.high: nil, test.low - 1: dlpack.ErrValue, test.high + 1: dlpack.ErrValue} {
+			message := append([]byte{0x08, byte(test.dtype)}, "\x12\x04\x12\x02\x08\x01\x38"...) // shape [1], int_val
+			_, err := tensorflow.DecodeView(protowire.AppendVarint(message, uint64(n)))
+			assert.ErrorIs(t, err, want, "%v %d", test.dtype, n)
+		}
+	}
+}
+
 func TestRepeatedValuesHaveALimit(t *testing.T) {
 	say := func(dtype tensorflow.DType, count int64, values string) []byte {
 		header, err := tensorflow.AppendHeader(nil, dtype, []int64{count})

@@ -656,6 +656,7 @@ func TestViewsRefuseWhatIsNone(t *testing.T) {
 		{"expand twice the same", base(3), func(l *layout.Layout) error { return l.Expand(1, -2) }, layout.ErrAxis,
 			"layout: expand: dimension -2 is named twice"},
 		{"broadcast to another size", base(3), func(l *layout.Layout) error { return l.Broadcast(4) }, layout.ErrShape, ""},
+		{"broadcast of no elements", base(0), func(l *layout.Layout) error { return l.Broadcast(4) }, layout.ErrShape, ""},
 		{"broadcast to fewer dimensions", base(1, 3), func(l *layout.Layout) error { return l.Broadcast(3) }, layout.ErrShape, ""},
 		{"broadcast to a negative size", base(1), func(l *layout.Layout) error { return l.Broadcast(-1) }, layout.ErrNegative, ""},
 		{"broadcast to too many", base(1), func(l *layout.Layout) error { return l.Broadcast(1<<32, 1<<32) }, layout.ErrOverflow, ""},
