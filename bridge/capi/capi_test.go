@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	_ "github.com/dlbridge/dlbridge/bridge/capi" // what the programs are linked with
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	dlbridgeheader "github.com/dlbridge/dlbridge/include"
 	"github.com/dlbridge/dlbridge/internal/vectors"
 )
@@ -68,7 +69,7 @@ func TestMain(m *testing.M) {
 	if scratch, err = os.MkdirTemp("", "dlbridge"); err != nil {
 		panic(err)
 	}
-	code := m.Run()
+	code := dlpacktest.Run(m)
 	os.RemoveAll(scratch)
 	os.Exit(code)
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"testing"
 	"unsafe"
@@ -21,16 +20,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 )
 
-// TestMain fails when the tests leave tensors behind.
-func TestMain(m *testing.M) {
-	code := m.Run()
-	s := dlpack.ReadStats()
-	if code == 0 && (s.Exports != 0 || s.Imports != 0 || s.Allocations != 0) {
-		fmt.Fprintf(os.Stderr, "tensors were left behind: %+v\n", s)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { dlpacktest.Main(m) }
 
 func Example() {
 	pixels, _ := dlpack.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 2, 3)

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
-	"os"
 	"testing"
 	"unsafe"
 
@@ -20,16 +19,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
 )
 
-// TestMain fails when the tests leave tensors behind.
-func TestMain(m *testing.M) {
-	code := m.Run()
-	s := dlpack.ReadStats()
-	if code == 0 && (s.Exports != 0 || s.Imports != 0 || s.Allocations != 0) {
-		fmt.Fprintf(os.Stderr, "tensors were left behind: %+v\n", s)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { dlpacktest.Main(m) }
 
 func Example() {
 	weights, _ := dlpack.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 2, 3)

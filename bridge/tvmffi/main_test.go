@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/bridge/tvmffi"
-	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 )
 
 // The tests need libtvm_ffi, as the wheel apache-tvm-ffi has it, where DLBRIDGE_TVM_FFI says, and a
@@ -26,7 +26,6 @@ var scratch string
 
 const eventually, tick = 30 * time.Second, 10 * time.Millisecond
 
-// TestMain fails when the tests leave tensors behind.
 func TestMain(m *testing.M) {
 	for _, file := range []string{"abi.h", "testdata/kernels.c", "testdata/kernels.cc"} { // so that `go test` runs again when they change
 		if _, err := os.ReadFile(file); err != nil {
@@ -41,11 +40,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "the examples are skipped:", tvmffi.LibraryVariable, "does not say where libtvm_ffi is")
 		flag.Set("test.skip", strings.Trim(flag.Lookup("test.skip").Value.String()+"|^Example", "|"))
 	}
-	code := m.Run()
-	if s := dlpack.ReadStats(); code == 0 && (s.Exports != 0 || s.Imports != 0 || s.Allocations != 0) {
-		fmt.Fprintf(os.Stderr, "tensors were left behind: %+v\n", s)
-		code = 1
-	}
+	code := dlpacktest.Run(m)
 	os.RemoveAll(scratch)
 	os.Exit(code)
 }

@@ -1,8 +1,8 @@
 //go:build cgo
 
 // Package dlpacktest has what tests of the DLPack border need: a producer and a consumer in plain C,
-// valid and hostile tensors, threads that Go has never seen, and a check for leaks. It is for the
-// tests of programs that use package dlpack as much as for its own.
+// valid and hostile tensors, threads that Go has never seen, and checks for leaks: [CheckLeaks] in a test, and [Main]
+// in the TestMain of a package. It is for the tests of programs that use package dlpack as much as for its own.
 package dlpacktest
 
 /*
@@ -20,7 +20,6 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/dlbridge/dlbridge/dlpack"
 	_ "github.com/dlbridge/dlbridge/include/dlpack" // the header
 )
 
@@ -243,18 +242,6 @@ func ExportInC(legacy bool) (managed unsafe.Pointer) {
 
 // Nothing is a call into C and back that does nothing: the yardstick of benchmarks.
 func Nothing() { C.fixture_nothing() }
-
-// CheckLeaks fails the test if, when it ends, more tensors are alive than now. What was forgotten before may be found
-// meanwhile.
-func CheckLeaks(t testing.TB) {
-	before := dlpack.ReadStats()
-	t.Cleanup(func() {
-		after := dlpack.ReadStats()
-		if after.Exports > before.Exports || after.Imports > before.Imports || after.Allocations > before.Allocations {
-			t.Errorf("tensors leaked: %+v before the test, %+v after it", before, after)
-		}
-	})
-}
 
 // A Loan is memory of C's that is lent, and a count of how often it was given back.
 type Loan struct{ f *C.fixture }

@@ -1,0 +1,65 @@
+//go:build cgo
+
+package dlpacktest
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+	"testing"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// Main runs the tests of a package and ends the process, with status 1 if they leave tensors behind. It is the
+// whole of a TestMain:
+//
+//	func TestMain(m *testing.M) { dlpacktest.Main(m) }
+//
+// Left behind are exports whose deleter was not called, and imports and allocations that were not closed; tensors
+// that the cleanup guard has caught in the meantime are not counted. Main prints how many there are of each kind. If
+// the ledger is on, as with DLBRIDGE_LEDGER=1, it also prints a line for each of them with its type, shape, age and
+// the line of code that made it. Main checks nothing if tests fail, since a test that fails may leave tensors behind.
+func Main(m *testing.M) { os.Exit(Run(m)) }
+
+// Run is [Main] without the end of the process, for a TestMain that has to clean up afterwards. It returns the status
+// that the process must end with.
+func Run(m interface{ Run() int }) int { return run(m, os.Stderr) }
+
+// Forgive tells [Main] that a test has left imports behind on purpose.
+func Forgive(imports int64) { forgiven.Add(imports) }
+
+var forgiven atomic.Int64
+
+func run(m interface{ Run() int }, out io.Writer) int {
+	if code := m.Run(); code != 0 {
+		return code
+	}
+	s := dlpack.ReadStats()
+	s.Imports -= forgiven.Load()
+	if s.Exports == 0 && s.Imports == 0 && s.Allocations == 0 {
+		return 0
+	}
+	fmt.Fprintf(out, "dlpacktest: the tests left tensors behind: %d exports, %d imports, %d allocations\n", s.Exports, s.Imports, s.Allocations)
+	live := dlpack.Live()
+	for _, record := range live {
+		fmt.Fprintf(out, "dlpacktest: %v\n", record)
+	}
+	if len(live) == 0 {
+		fmt.Fprintln(out, "dlpacktest: run the tests with DLBRIDGE_LEDGER=1 to see which lines made them")
+	}
+	return 1
+}
+
+// CheckLeaks fails the test if more tensors are alive when it ends than now. There may be fewer: tensors that were
+// forgotten before may be found meanwhile.
+func CheckLeaks(t testing.TB) {
+	before := dlpack.ReadStats()
+	t.Cleanup(func() {
+		after := dlpack.ReadStats()
+		if after.Exports > before.Exports || after.Imports > before.Imports || after.Allocations > before.Allocations {
+			t.Errorf("tensors leaked: %+v before the test, %+v after it", before, after)
+		}
+	})
+}
