@@ -11,7 +11,6 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
-	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
 // notOpen are the tensors that have no memory to work on.
@@ -61,7 +60,7 @@ func TestEveryMethodAnswersForTensorsThatAreNotOpen(t *testing.T) {
 						if name != "closed" {
 							assert.ErrorContains(t, err, name)
 						}
-					case name != "closed" && method.Name != "String" && method.Name != "Description":
+					case name != "closed" && method.Name != "String":
 						assert.True(t, last.IsZero(), "%v", last)
 					}
 				})
@@ -77,8 +76,6 @@ func TestTensorsThatAreNotOpenAreRefusedAsArguments(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	open := fromSlice(t, []float32{1, 2, 3, 4}, 2, 2)
 	defer open.Close()
-	same := open.Description()
-	view := same.View(func(l *layout.Layout) error { return l.Index(0) })
 	for name, tensor := range notOpen(t) {
 		for _, test := range []struct {
 			name  string
@@ -87,8 +84,6 @@ func TestTensorsThatAreNotOpenAreRefusedAsArguments(t *testing.T) {
 		}{
 			{"CopyTo", func() error { return open.CopyTo(tensor) }, "the destination is"},
 			{"ConvertTo", func() error { return open.ConvertTo(tensor) }, "the destination is"},
-			{"Bind", func() error { _, err := same.Bind(tensor); return err }, "the tensor is"},
-			{"Bind of a view", func() error { _, err := view.Bind(tensor); return err }, "the tensor is"},
 			{"At", func() error { _, err := dlpack.At[float32](tensor, 0, 0); return err }, "the tensor is"},
 			{"SetAt", func() error { return dlpack.SetAt[float32](tensor, 1, 0, 0) }, "the tensor is"},
 			{"Values", func() error { _, err := dlpack.Values[float32](tensor); return err }, "the tensor is"},
@@ -101,52 +96,5 @@ func TestTensorsThatAreNotOpenAreRefusedAsArguments(t *testing.T) {
 				assert.ErrorContains(t, err, test.blame)
 			})
 		}
-	}
-}
-
-func TestComposeNamesTheSourceThatIsNotOpen(t *testing.T) {
-	dlpacktest.CheckLeaks(t)
-	open := fromSlice(t, []float32{1, 2, 3, 4}, 2, 2)
-	defer open.Close()
-	whole, err := layout.Simple(1, open.Layout())
-	require.NoError(t, err)
-	tensors := notOpen(t)
-	assert.EqualError(t, open.Compose(whole, open, tensors["closed"]), "dlpack: compose: source 1 is closed")
-	assert.EqualError(t, open.Compose(whole, open, tensors["zero"]), "dlpack: compose: source 1 is the zero Tensor")
-	assert.EqualError(t, open.Compose(whole, open, nil), "dlpack: compose: source 1 of 2 is not there")
-	assert.EqualError(t, open.Compose(whole, open), "dlpack: compose: source 1 of 1 is not there")
-}
-
-// A Description of which nothing is known, and none at all.
-func TestDescriptionsOfNothing(t *testing.T) {
-	dlpacktest.CheckLeaks(t)
-	tensor := fromSlice(t, []float32{1, 2})
-	defer tensor.Close()
-	for name, d := range map[string]*dlpack.Description{"nil": nil, "zero": new(dlpack.Description)} {
-		t.Run(name, func(t *testing.T) {
-			known, err := d.Known()
-			require.NoError(t, err)
-			assert.Zero(t, known)
-			assert.Nil(t, d.Base())
-			assert.Equal(t, "<unknown> <unknown>", d.String())
-			require.ErrorIs(t, d.Complete(), dlpack.ErrUnknown)
-			_, err = d.Layout()
-			require.ErrorIs(t, err, dlpack.ErrUnknown)
-			_, err = d.Allocate()
-			require.ErrorIs(t, err, dlpack.ErrUnknown)
-			bound, err := d.Bind(tensor)
-			require.NoError(t, err)
-			assert.Equal(t, []int64{2}, bound.Shape())
-			require.NoError(t, bound.Close())
-			view := d.View(func(l *layout.Layout) error { return l.Flip() })
-			require.ErrorIs(t, view.Complete(), dlpack.ErrUnknown)
-			if d == nil {
-				require.ErrorIs(t, d.Refine(&dlpack.Description{DType: dlpack.Int8}), dlpack.ErrNull)
-				require.ErrorIs(t, d.AlignRows(8), dlpack.ErrNull)
-				return
-			}
-			require.NoError(t, d.Refine(nil))
-			require.ErrorIs(t, d.AlignRows(8), dlpack.ErrUnknown)
-		})
 	}
 }

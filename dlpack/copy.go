@@ -155,8 +155,14 @@ func same(a, b *Tensor) bool {
 	return a.data == b.data && a.dtype == b.dtype && a.packed() == b.packed() && sameStrides(a, b)
 }
 
-// disjoint tells whether two tensors of one rank, with some elements, have no byte in common. Where their layouts
-// differ and interlock it says no.
+// Disjoint reports whether t and o are known to have no byte in common. It returns false if that cannot be decided: for
+// tensors of different strides whose elements interlock, and for memory that the host cannot address.
+func (t *Tensor) Disjoint(o *Tensor) bool {
+	t, o = t.orZero(), o.orZero()
+	return t.device.HostReadable() && o.device.HostReadable() && (t.data == 0 || o.data == 0 || disjoint(t, o))
+}
+
+// disjoint is [Tensor.Disjoint] for tensors that have elements and that the host can address.
 func disjoint(a, b *Tensor) bool {
 	lowA, highA := a.span()
 	lowB, highB := b.span()
@@ -164,7 +170,7 @@ func disjoint(a, b *Tensor) bool {
 		return true
 	}
 	item, between := int64(a.dtype.ItemSize()), int64(b.data-a.data)
-	if a.dtype != b.dtype || a.packed() || b.packed() || !sameStrides(a, b) || between%item != 0 {
+	if a.rank != b.rank || a.dtype != b.dtype || a.packed() || b.packed() || !sameStrides(a, b) || between%item != 0 {
 		return false
 	}
 	// Both are parts of one tensor with a dimension of 2.

@@ -29,10 +29,6 @@ var (
 	ErrMemory = errors.New("out of memory")
 	// ErrValue: bytes that are no value of their type.
 	ErrValue = errors.New("invalid value")
-	// ErrConflict: descriptions that cannot both be true of one tensor.
-	ErrConflict = errors.New("conflict")
-	// ErrUnknown: what has to be known by now.
-	ErrUnknown = errors.New("not known")
 )
 
 // An Error says which operation refused what, and where. errors.Is finds the cause: [ErrLayout],

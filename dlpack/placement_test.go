@@ -188,18 +188,6 @@ var elementOperations = []operation{
 		return []any{cause(x.CopyTo(dst)), elementsOf(dst)}
 	}},
 	{"Tensor.CopyTo, the destination", func(t testing.TB, x *dlpack.Tensor) any { return cause(like(t, x, x.DType()).CopyTo(x)) }},
-	{"Tensor.Compose", func(t testing.TB, x *dlpack.Tensor) any {
-		c, err := layout.Simple(0, x.Layout())
-		require.NoError(t, err)
-		dst := like(t, x, x.DType())
-		return []any{cause(dst.Compose(c, x)), elementsOf(dst)}
-	}},
-	{"Tensor.Compose, the destination", func(t testing.TB, x *dlpack.Tensor) any {
-		src := like(t, x, x.DType())
-		c, err := layout.Simple(0, src.Layout())
-		require.NoError(t, err)
-		return cause(x.Compose(c, src))
-	}},
 	{"Tensor.AppendBytes", func(t testing.TB, x *dlpack.Tensor) any {
 		fresh, err := x.AppendBytes(nil)
 		require.NoError(t, err)
@@ -310,7 +298,6 @@ var viewOperations = []operation{
 	{"Tensor.Diagonal", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Diagonal(0, 0, 1) })},
 	{"Tensor.Windows", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Windows(0, 2, 1, 1) })},
 	{"Tensor.Bitcast", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Bitcast(dlpack.Uint8) })},
-	{"Description.Bind", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Description().Bind(x) })},
 	{"Tensor.ExportLegacy", func(t testing.TB, x *dlpack.Tensor) any {
 		managed, err := x.ExportLegacy()
 		if errors.Is(err, dlpack.ErrBorrowed) || errors.Is(err, dlpack.ErrReadOnly) && x.ReadOnly() {
@@ -325,7 +312,8 @@ var viewOperations = []operation{
 	}},
 	{"Tensor.RequireAlign", func(t testing.TB, x *dlpack.Tensor) any { return cause(x.RequireAlign(64)) }},
 	{"Tensor.Alignment", func(t testing.TB, x *dlpack.Tensor) any { return min(x.Alignment(), 256) }},
-	{"Tensor.Description", described(func(x *dlpack.Tensor) any { return x.Description().String() })},
+	{"Tensor.Disjoint", described(func(x *dlpack.Tensor) any { return x.Disjoint(x) })},
+	{"Tensor.Share", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Share() })},
 	{"Tensor.Layout", described(func(x *dlpack.Tensor) any { return x.Layout() })},
 	{"Tensor.DType", described(func(x *dlpack.Tensor) any { return x.DType() })},
 	{"Tensor.Device", described(func(x *dlpack.Tensor) any { return x.Device() })},

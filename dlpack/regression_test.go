@@ -15,7 +15,6 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
-	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
 // takeOver imports what a new producer in C hands out.
@@ -216,55 +215,6 @@ func TestCloseGivesBackThereAndThenWhileOthersReap(t *testing.T) {
 	}
 }
 
-// Pieces are written one after another, so that what one of them reads must not be what another writes.
-func TestComposeRefusesToReadWhatItWrites(t *testing.T) {
-	dlpacktest.CheckLeaks(t)
-	data := []int32{0, 1, 2, 3, 4, 5, 6, 7}
-	tensor := fromSlice(t, data, 2, 4)
-	defer tensor.Close()
-	fill := fromSlice(t, []int32{-1})
-	defer fill.Close()
-	part := func(source int, index ...layout.Index) layout.Composite {
-		l := tensor.Layout()
-		require.NoError(t, l.Slice(index...))
-		c, err := layout.Simple(source, l)
-		require.NoError(t, err)
-		return c
-	}
-	swapped, err := layout.Concat(1, part(0, layout.All(), layout.From(2)), part(0, layout.All(), layout.Until(2)))
-	require.NoError(t, err)
-	err = tensor.Compose(swapped, tensor)
-	require.ErrorIs(t, err, dlpack.ErrLayout)
-	assert.EqualError(t, err, "dlpack: compose: source 0 lies in the memory of the destination")
-	assert.Equal(t, []int32{0, 1, 2, 3, 4, 5, 6, 7}, data)
-	require.ErrorIs(t, tensor.Compose(swapped, nil), dlpack.ErrLayout)
-
-	// What stays where it is may be surrounded there.
-	padded, err := part(0, layout.All(), layout.Range(1, 3)).Pad(1, [2]int64{}, [2]int64{1, 1})
-	require.NoError(t, err)
-	require.NoError(t, tensor.Compose(padded, tensor, fill))
-	assert.Equal(t, []int32{-1, 1, 2, -1, -1, 5, 6, -1}, data)
-
-	// Even columns from odd ones, which have no byte in common.
-	even, err := tensor.Slice(layout.All(), layout.All().By(2))
-	require.NoError(t, err)
-	defer even.Close()
-	joined, err := layout.Concat(1, part(0, layout.All(), layout.Range(3, 4)), part(0, layout.All(), layout.Range(1, 2)))
-	require.NoError(t, err)
-	require.NoError(t, even.Compose(joined, tensor))
-	assert.Equal(t, []int32{-1, 1, 1, -1, -1, 5, 5, -1}, data)
-
-	none, err := layout.Simple(0, layout.Layout{Shape: []int64{0}, Strides: []int64{1}})
-	require.NoError(t, err)
-	empty, err := dlpack.New(dlpack.Int32, 0)
-	require.NoError(t, err)
-	require.NoError(t, empty.Compose(none))
-	empty.Close()
-	assert.ErrorIs(t, empty.Compose(none), dlpack.ErrClosed)
-	_, err = empty.Split(0)
-	assert.ErrorIs(t, err, dlpack.ErrClosed)
-}
-
 // As append, AppendBytes may be given a part of what it reads.
 func TestAppendBytesReadsBeforeItWrites(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
@@ -364,36 +314,6 @@ func TestExportsAreCountedExactlyWhileOthersReap(t *testing.T) {
 	for _, tensor := range tensors {
 		tensor.Close()
 	}
-}
-
-// Pieces that do not overlap may still be parts of a destination whose elements do.
-func TestComposeRefusesADestinationThatOverlaps(t *testing.T) {
-	dlpacktest.CheckLeaks(t)
-	source := fromSlice(t, []float32{1, 2, 3, 4}, 2, 2)
-	defer source.Close()
-	memory := fromSlice(t, make([]float32, 4))
-	defer memory.Close()
-	dst, err := memory.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 2}, Strides: []int64{1, 1}})
-	require.NoError(t, err)
-	defer dst.Close()
-	rows, err := source.Split(0, 1, 1)
-	require.NoError(t, err)
-	defer rows[0].Close()
-	defer rows[1].Close()
-	var pieces []layout.Composite
-	for i, row := range rows {
-		piece, err := layout.Simple(i, row.Layout())
-		require.NoError(t, err)
-		pieces = append(pieces, piece)
-	}
-	whole, err := layout.Concat(0, pieces...)
-	require.NoError(t, err)
-	err = dst.Compose(whole, rows...)
-	require.ErrorIs(t, err, dlpack.ErrLayout)
-	assert.ErrorContains(t, err, "elements of the destination overlap: strides [1 1] of shape [2 2]")
-	values, err := dlpack.Values[float32](memory)
-	require.NoError(t, err)
-	assert.Equal(t, make([]float32, 4), values)
 }
 
 func TestRecordsAreTheCallers(t *testing.T) {

@@ -282,102 +282,6 @@ func TestPermutedIndicesFindTheSameElement(t *testing.T) {
 	})
 }
 
-// sources are row-major tensors with numbers that tell which one it is.
-func sources(t *testing.T, shapes ...[]int64) (tensors []*dlpack.Tensor, composites []layout.Composite) {
-	for k, shape := range shapes {
-		numbers := numbered(shape)
-		for i := range numbers {
-			numbers[i] += int32(1000 * k)
-		}
-		tensor := fromSlice(t, numbers, shape...)
-		t.Cleanup(func() { tensor.Close() })
-		c, err := layout.Simple(k, tensor.Layout())
-		require.NoError(t, err)
-		tensors, composites = append(tensors, tensor), append(composites, c)
-	}
-	return tensors, composites
-}
-
-// requireComposed writes a composite into new memory, row-major and column-major.
-func requireComposed(t *testing.T, c layout.Composite, tensors []*dlpack.Tensor, shape []int64, source []int, linear []*int32) {
-	var want []int32
-	for i, k := range source {
-		at := int32(1000 * k)
-		if linear[i] != nil {
-			at += *linear[i]
-		}
-		want = append(want, at)
-	}
-	dst, err := dlpack.New(dlpack.Int32, shape...)
-	require.NoError(t, err)
-	defer dst.Close()
-	columns, _, err := dst.Contiguous(dlpack.ColumnMajor)
-	require.NoError(t, err)
-	defer columns.Close()
-	for _, dst := range []*dlpack.Tensor{dst, columns} {
-		require.NoError(t, dst.Compose(c, tensors...))
-		require.Equal(t, want, elements(t, dst))
-	}
-}
-
-func TestComplexViewsOfTheDocumentAreWritten(t *testing.T) {
-	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
-		require.NotEmpty(t, m.Pad)
-		for _, test := range m.Pad {
-			tensors, parts := sources(t, test.Shape, []int64{1})
-			padded, err := parts[0].Pad(1, test.Pads...)
-			require.NoError(t, err)
-			requireComposed(t, padded, tensors, test.ResultShape, test.Source, test.Linear)
-		}
-		require.NotEmpty(t, m.Join)
-		for _, test := range m.Join {
-			tensors, parts := sources(t, test.Shapes...)
-			joined, err := layout.Concat(test.Axis, parts...)
-			require.NoError(t, err)
-			requireComposed(t, joined, tensors, test.ResultShape, test.Source, test.Linear)
-		}
-	})
-}
-
-func TestConvolutionsOfTheDocument(t *testing.T) {
-	dlpacktest.CheckLeaks(t)
-	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
-		require.NotEmpty(t, m.Convolution)
-		for _, test := range m.Convolution {
-			require.Equal(t, "0, 1, 2, ... in row-major order", test.ImageValues)
-			image, zero := fromSlice(t, numbered(test.Image), test.Image...), fromSlice(t, []int32{0})
-			around := [2]int64{test.Pad, test.Pad}
-			c, err := layout.Simple(0, image.Layout())
-			require.NoError(t, err)
-			c, err = c.Pad(1, [2]int64{}, around, around)
-			require.NoError(t, err)
-			padded, err := dlpack.New(dlpack.Int32, c.Shape()...)
-			require.NoError(t, err)
-			require.NoError(t, padded.Compose(c, image, zero))
-			windows, err := padded.Apply(func(l *layout.Layout) error {
-				return errors.Join(l.Windows(1, test.Kernel[2], test.Step, test.Dilation), l.Windows(2, test.Kernel[3], test.Step, test.Dilation), l.Transpose(1, 2, 0, 3, 4))
-			})
-			require.NoError(t, err)
-			assert.Equal(t, test.ResultShape[len(test.ResultShape)-2:], windows.Shape()[:2])
-			size := int(test.Kernel[1] * test.Kernel[2] * test.Kernel[3])
-			var result []int32
-			for kernel := range slices.Chunk(test.KernelValues, size) {
-				for window := range slices.Chunk(elements(t, windows), size) {
-					sum := int32(0)
-					for i, x := range window {
-						sum += x * kernel[i]
-					}
-					result = append(result, sum)
-				}
-			}
-			assert.Equal(t, test.Result, result)
-			for _, tensor := range []*dlpack.Tensor{image, zero, padded, windows} {
-				tensor.Close()
-			}
-		}
-	})
-}
-
 // tensorflow is what TensorFlow's views make of tensors whose elements count up.
 type tensorflow struct {
 	vectors.Folder
@@ -555,27 +459,6 @@ func TestViewsOfTensorFlowShareTheMemory(t *testing.T) {
 				next += uintptr(part.NumBytes())
 				requireBytes(t, test.Parts[k].Data, part)
 			}
-		}
-		require.NotEmpty(t, m.Views.Concat)
-		for _, test := range m.Views.Concat {
-			var tensors []*dlpack.Tensor
-			var parts []layout.Composite
-			for k, tensor := range test.Tensors {
-				tensors = append(tensors, counting(t, tensor.DType, tensor.Shape))
-				part, err := layout.Simple(k, tensors[k].Layout())
-				require.NoError(t, err)
-				parts = append(parts, part)
-			}
-			joined, err := layout.Concat(0, parts...)
-			require.NoError(t, err)
-			dst := made(dlpack.New(tensors[0].DType(), joined.Shape()...))
-			if err = dst.Compose(joined, tensors...); test.Error != "" {
-				require.ErrorIs(t, err, dlpack.ErrDType)
-				continue
-			}
-			require.NoError(t, err)
-			assert.Equal(t, test.Shape, dst.Shape())
-			requireBytes(t, test.Data, dst)
 		}
 	})
 }

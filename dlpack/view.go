@@ -4,7 +4,6 @@ package dlpack
 
 import (
 	"errors"
-	"fmt"
 	"runtime"
 	"strings"
 	"sync"
@@ -356,51 +355,6 @@ func (t *Tensor) width(dtype DataType) int64 {
 		return 8 * int64(dtype.ItemSize())
 	}
 	return int64(dtype.BitSize())
-}
-
-// Compose writes to t what a composite takes of its sources, sources[k] being source k: padded or joined tensors.
-// The layouts of the composite are those of the sources ([Tensor.Layout]), of t's data type. What is taken must not
-// lie in t, unless it stays where it is. What of t is written, and what not, is not said when there is an error.
-//
-// Ownership: unchanged. Lifetime: none. Threads: any, while nobody else writes to the sources, or uses t. On
-// error: as [Tensor.Apply] and [Tensor.CopyTo], and [ErrLayout] for another shape, for a source that is not there,
-// and for one that lies in t.
-func (t *Tensor) Compose(c layout.Composite, sources ...*Tensor) error {
-	const op = "compose"
-	if err := t.acquire(op); err != nil {
-		return err
-	}
-	defer t.done()
-	if t.data != 0 && !t.rowMajor && !t.ReadOnly() && layout.Overlaps(t.shape(), t.strides()) {
-		return refuse(op, ErrLayout, "elements of the destination overlap: strides %v of shape %v", t.strides(), t.shape())
-	}
-	err := c.Into(t.Layout(), func(dst, src layout.Layout, source int) error {
-		if source < 0 || source >= len(sources) || sources[source] == nil {
-			return refuse(op, ErrLayout, "source %d of %d is not there", source, len(sources))
-		}
-		if sources[source].isClosed() {
-			return sources[source].errClosedAs(op, fmt.Sprintf("source %d", source))
-		}
-		to, err := t.part(dst)
-		if err != nil {
-			return err
-		}
-		defer to.Close()
-		from, err := sources[source].part(src)
-		if err != nil {
-			return err
-		}
-		defer from.Close()
-		// Another piece may be written where this one is read.
-		if t.device.HostReadable() && from.device.HostReadable() && !same(from, to) && !disjoint(from, t) {
-			return refuse(op, ErrLayout, "source %d lies in the memory of the destination", source)
-		}
-		return from.CopyTo(to)
-	})
-	if ours := (*Error)(nil); err != nil && !errors.As(err, &ours) {
-		return refuseLayout(op, err)
-	}
-	return err
 }
 
 // part is the view with this layout.

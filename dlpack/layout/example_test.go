@@ -138,33 +138,6 @@ func ExampleLayout_Bitcast() {
 	// Output: <nil> shape [3 2] strides [2 1] offset 0
 }
 
-func ExampleWalk_Flat() {
-	// Two matrices that lie column by column: one index is enough for both.
-	l, _ := layout.New([]int64{3, 4}, nil, []int{1, 0})
-	var w layout.Walk
-	if err := w.Reset(l, l); err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(w.Flat())
-	// Output: 12 [1 1] true
-}
-
-func ExampleConcat() {
-	left, _ := layout.Simple(0, matrix())
-	right, _ := layout.Simple(1, matrix())
-	c, err := layout.Concat(1, left, right)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(c.Shape())
-	fmt.Println(c.OffsetOf(2, 5))
-	// Output:
-	// [3 8]
-	// 1 9 <nil>
-}
-
 func ExampleParsePartialShape() {
 	s, err := layout.ParsePartialShape("[4,?]")
 	fmt.Println(s, s.IsFullyDefined(), err)

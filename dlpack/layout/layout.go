@@ -8,8 +8,6 @@
 //   - A [Layout] is where the elements of a tensor lie. [New] makes one, padded ones too.
 //   - Simple views are other layouts of the same elements: [Layout.Slice], [Layout.Transpose],
 //     [Layout.Reshape] and the other methods of *Layout.
-//   - A [Composite] is a view of several tensors: padding and concatenation.
-//   - A [Walk] visits the elements of several tensors of one shape together.
 //   - A [PartialShape] is what is known of a shape: TensorFlow's, with its text.
 //
 // # Views in place
@@ -30,7 +28,7 @@
 //
 // No function panics, whatever the numbers: sums and products are checked, and slices of different
 // lengths are refused. Memory is taken as append takes it, without an error where there is none: what [Layout.Split]
-// and [Concat] return may be as long as the product of what they are given.
+// returns may be as long as the product of what it is given.
 //
 // A view could have been a new value instead of a change in place. Then each step would allocate, or a
 // Layout would hold, and copy, arrays for the largest rank.

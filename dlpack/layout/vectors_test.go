@@ -117,21 +117,6 @@ type nervana struct {
 		NoCopy    bool     `json:"no_copy"`
 		ToStrides []stride `json:"to_strides"`
 	}
-	Flatten []struct {
-		ID          string
-		Shape       []int64
-		Strides     [][]int64
-		Elements    int64
-		SingleIndex *struct {
-			Count int64
-			Steps []int64
-		} `json:"single_index"`
-		Reduced *struct {
-			Shape   []int64
-			Strides [][]int64
-		}
-		Flattenable bool `json:"document_flattenable"`
-	}
 	Permute []struct {
 		Shape, Sizes, Strides, Index []int64
 		Perm                         []int
@@ -140,33 +125,6 @@ type nervana struct {
 		PermutedSizes                []int64 `json:"permuted_sizes"`
 		PermutedStrides              []int64 `json:"permuted_strides"`
 		Linear                       int64
-	}
-	Pad []struct {
-		Shape       []int64
-		Pads        [][2]int64
-		ResultShape []int64 `json:"result_shape"`
-		Source      []int
-		Linear      []*int64
-	}
-	Join []struct {
-		Shapes      [][]int64
-		Axis        int
-		ResultShape []int64 `json:"result_shape"`
-		Source      []int
-		Linear      []*int64
-	}
-	Convolution []struct {
-		Image, Kernel       []int64
-		Step, Pad, Dilation int64
-		KernelValues        []int64 `json:"kernel_values"`
-		PaddedShape         []int64 `json:"padded_shape"`
-		Windows             struct {
-			Shape, Strides []int64
-			Offset         int64
-		}
-		LinearHead  []int64 `json:"windows_linear_head"`
-		ResultShape []int64 `json:"result_shape"`
-		Result      []int64
 	}
 }
 
@@ -324,46 +282,6 @@ func TestNervanaReshape(t *testing.T) {
 	})
 }
 
-func TestNervanaFlatten(t *testing.T) {
-	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
-		require.NotEmpty(t, m.Flatten)
-		for _, c := range m.Flatten {
-			t.Run(c.ID, func(t *testing.T) {
-				var layouts []layout.Layout
-				for _, strides := range c.Strides {
-					layouts = append(layouts, layout.Layout{Shape: c.Shape, Strides: strides})
-				}
-				var w layout.Walk
-				require.NoError(t, w.Reset(layouts...))
-				assert.Equal(t, c.Elements, w.Count())
-				count, steps, flat := w.Flat()
-				require.Equal(t, c.SingleIndex != nil, flat)
-				if flat {
-					assert.Equal(t, c.SingleIndex.Count, count)
-					assert.Equal(t, c.SingleIndex.Steps, steps)
-				}
-				assert.Equal(t, c.Flattenable, flat && !slices.ContainsFunc(steps, func(step int64) bool { return step != 1 }))
-				if c.Reduced == nil {
-					require.Zero(t, c.Elements)
-					return
-				}
-				// Another order of the same dimensions is as good.
-				dimensions := func(shape []int64, strides func(k int) []int64) (all [][]int64) {
-					for d, n := range shape {
-						dimension := []int64{n}
-						for k := range layouts {
-							dimension = append(dimension, strides(k)[d])
-						}
-						all = append(all, dimension)
-					}
-					return all
-				}
-				assert.ElementsMatch(t, dimensions(c.Reduced.Shape, func(k int) []int64 { return c.Reduced.Strides[k] }), dimensions(w.Shape(), w.Strides))
-			})
-		}
-	})
-}
-
 func TestNervanaPermute(t *testing.T) {
 	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
 		require.NotEmpty(t, m.Permute)
@@ -386,40 +304,6 @@ func TestNervanaPermute(t *testing.T) {
 	})
 }
 
-// requireSelects checks the source of each element, in row-major order, and its offset there: index by
-// index, and evaluated into a destination.
-func requireSelects(t *testing.T, c layout.Composite, shape []int64, sources []int, linear []*int64) {
-	t.Helper()
-	require.Equal(t, shape, c.Shape())
-	want := func(i int) [2]int64 {
-		at := [2]int64{int64(sources[i]), 0}
-		if linear[i] != nil {
-			at[1] = *linear[i]
-		}
-		return at
-	}
-	dst, err := layout.New(shape, nil, nil)
-	require.NoError(t, err)
-	for i, index := range indices(shape) {
-		source, offset, err := c.OffsetOf(index...)
-		require.NoError(t, err)
-		require.Equal(t, want(i), [2]int64{int64(source), offset}, "index %v", index)
-	}
-	got := map[int64][2]int64{}
-	require.NoError(t, c.Into(dst, func(dst, src layout.Layout, source int) error {
-		from := modelOf(src).offsets
-		for i, to := range modelOf(dst).offsets {
-			assert.NotContains(t, got, to)
-			got[to] = [2]int64{int64(source), from[i]}
-		}
-		return nil
-	}))
-	require.Len(t, got, len(sources))
-	for i := range sources {
-		require.Equal(t, want(i), got[int64(i)])
-	}
-}
-
 func indices(shape []int64) (all [][]int64) {
 	m := model{shape: shape, offsets: make([]int64, product(shape))}
 	m.view(shape, func(index []int64) []int64 { all = append(all, index); return index })
@@ -432,86 +316,6 @@ func product(shape []int64) int64 {
 		count *= n
 	}
 	return count
-}
-
-func rowMajor(t *testing.T, source int, shape []int64) layout.Composite {
-	t.Helper()
-	l, err := layout.New(shape, nil, nil)
-	require.NoError(t, err)
-	c, err := layout.Simple(source, l)
-	require.NoError(t, err)
-	return c
-}
-
-func TestNervanaComplexViews(t *testing.T) {
-	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
-		require.NotEmpty(t, m.Pad)
-		for _, c := range m.Pad {
-			padded, err := rowMajor(t, 0, c.Shape).Pad(1, c.Pads...)
-			require.NoError(t, err)
-			requireSelects(t, padded, c.ResultShape, c.Source, c.Linear)
-		}
-		require.NotEmpty(t, m.Join)
-		for _, c := range m.Join {
-			var parts []layout.Composite
-			for k, shape := range c.Shapes {
-				parts = append(parts, rowMajor(t, k, shape))
-			}
-			joined, err := layout.Concat(c.Axis, parts...)
-			require.NoError(t, err)
-			requireSelects(t, joined, c.ResultShape, c.Source, c.Linear)
-		}
-	})
-}
-
-func TestNervanaConvolution(t *testing.T) {
-	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
-		require.NotEmpty(t, m.Convolution)
-		for _, c := range m.Convolution {
-			// The padded image, evaluated from the image and a zero.
-			around := [2]int64{c.Pad, c.Pad}
-			padded, err := rowMajor(t, 0, c.Image).Pad(1, [2]int64{}, around, around)
-			require.NoError(t, err)
-			require.Equal(t, c.PaddedShape, padded.Shape())
-			l, err := layout.New(c.PaddedShape, nil, nil)
-			require.NoError(t, err)
-			image := make([]int64, product(c.PaddedShape))
-			require.NoError(t, padded.Into(l, func(dst, src layout.Layout, source int) error {
-				from := modelOf(src).offsets
-				for i, to := range modelOf(dst).offsets {
-					if image[to] = 0; source == 0 {
-						image[to] = from[i] // the value of an element is where it lies
-					}
-				}
-				return nil
-			}))
-
-			require.NoError(t, l.Windows(1, c.Kernel[2], c.Step, c.Dilation))
-			require.NoError(t, l.Windows(2, c.Kernel[3], c.Step, c.Dilation))
-			require.Equal(t, c.Windows.Shape, l.Shape)
-			require.Equal(t, c.Windows.Strides, l.Strides)
-			require.Equal(t, c.Windows.Offset, l.Offset)
-			head := modelOf(l).offsets[:len(c.LinearHead)]
-			require.True(t, slices.Equal(c.LinearHead, head))
-
-			// One window for each place in the result, times the kernel.
-			require.NoError(t, l.Transpose(1, 2, 0, 3, 4))
-			windows := modelOf(l).offsets
-			size := int(product(c.Kernel[1:]))
-			var result []int64
-			for kernel := range slices.Chunk(c.KernelValues, size) {
-				for window := range slices.Chunk(windows, size) {
-					sum := int64(0)
-					for i, at := range window {
-						sum += image[at] * kernel[i]
-					}
-					result = append(result, sum)
-				}
-			}
-			require.Equal(t, product(c.ResultShape), int64(len(result)))
-			assert.Equal(t, c.Result, result)
-		}
-	})
 }
 
 // A shape is nil where the rank is not known.
@@ -928,33 +732,6 @@ func TestTensorFlowViews(t *testing.T) {
 				assert.Equal(t, c.Parts[k].Shape, part.Shape)
 				m.requireCounts(t, c.DType, c.Parts[k].Data, modelOf(part).offsets)
 			}
-		}
-		require.NotEmpty(t, m.Views.Concat)
-		for _, c := range m.Views.Concat {
-			if c.Error != "" {
-				require.NotEqual(t, c.Tensors[0].DType, c.Tensors[1].DType, "a layout does not know data types")
-				continue
-			}
-			var parts []layout.Composite
-			for k, tensor := range c.Tensors {
-				l := rowMajor(t, tensor.Shape)
-				part, err := layout.Simple(k, l)
-				require.NoError(t, err)
-				parts = append(parts, part)
-			}
-			joined, err := layout.Concat(0, parts...)
-			require.NoError(t, err)
-			require.Equal(t, c.Shape, joined.Shape())
-			dst := rowMajor(t, c.Shape)
-			got := make([]int64, product(c.Shape))
-			require.NoError(t, joined.Into(dst, func(dst, src layout.Layout, _ int) error {
-				from := modelOf(src).offsets
-				for i, to := range modelOf(dst).offsets {
-					got[to] = from[i]
-				}
-				return nil
-			}))
-			m.requireCounts(t, c.Tensors[0].DType, c.Data, got)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"gorgonia.org/tensor"
 
+	"github.com/dlbridge/dlbridge/bridge/nervana"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
@@ -26,10 +27,10 @@ func views() []path {
 			}
 		}}
 	}
-	described := &dlpack.Description{
-		DType: dlpack.Float32, Shape: must(layout.NewPartialShape(layout.Unknown, 4, 5)), Role: dlpack.Placeholder,
+	described := &nervana.Description{
+		DType: dlpack.Float32, Shape: must(layout.NewPartialShape(layout.Unknown, 4, 5)), Role: nervana.Placeholder,
 	}
-	complete := &dlpack.Description{DType: dlpack.Float32, Shape: must(layout.NewPartialShape(3, 4, 5))}
+	complete := &nervana.Description{DType: dlpack.Float32, Shape: must(layout.NewPartialShape(3, 4, 5))}
 	if err := complete.AlignRows(64); err != nil {
 		panic(err)
 	}

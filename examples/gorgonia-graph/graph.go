@@ -7,6 +7,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/dlbridge/dlbridge/bridge/gorgonia"
+	"github.com/dlbridge/dlbridge/bridge/nervana"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
@@ -19,13 +20,13 @@ type model struct {
 
 // A node is what is known of a tensor, and the node of gorgonia's that stands for it.
 type node struct {
-	*dlpack.Description
+	*nervana.Description
 	in      *gorg.Node
 	release func() // the hold on the memory that it is bound to
 }
 
 // build makes the graph from what is known of its nodes. A constant has its value from the start.
-func (m *model) build(x, w, b *dlpack.Description, constant *dlpack.Tensor) error {
+func (m *model) build(x, w, b *nervana.Description, constant *dlpack.Tensor) error {
 	g := gorg.NewGraph()
 	m.x.Description, m.w.Description, m.b.Description = x, w, b
 	if err := m.x.input(g, "x"); err != nil {
@@ -96,7 +97,7 @@ func (n *node) bind(t *dlpack.Tensor) error {
 // constant is bound as if it were merely persistent, and that nobody writes to it is the graph's word.
 func (n *node) dense(t *dlpack.Tensor) (d *tensor.Dense, release func(), err error) {
 	bound := *n.Description
-	bound.Role &^= dlpack.IsConstant
+	bound.Role &^= nervana.IsConstant
 	v, err := bound.Bind(t)
 	if err != nil {
 		return nil, nil, err

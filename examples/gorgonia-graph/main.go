@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/dlbridge/dlbridge/bridge/nervana"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
@@ -25,16 +26,16 @@ func memory(shape []int64, values ...float64) (*dlpack.Tensor, []float64, error)
 }
 
 // describe is what is known of a node: -1 is a size that is not known.
-func describe(role dlpack.Role, shape ...int64) *dlpack.Description {
+func describe(role nervana.Role, shape ...int64) *nervana.Description {
 	s, err := layout.NewPartialShape(shape...)
 	if err != nil {
 		panic(err)
 	}
-	return &dlpack.Description{DType: dlpack.Float64, Shape: s, Role: role}
+	return &nervana.Description{DType: dlpack.Float64, Shape: s, Role: role}
 }
 
 func story(out io.Writer) error {
-	x, w, b := describe(dlpack.Placeholder, -1, 3), describe(dlpack.Variable, 3, 2), describe(dlpack.Constant, 2)
+	x, w, b := describe(nervana.Placeholder, -1, 3), describe(nervana.Variable, 3, 2), describe(nervana.Constant, 2)
 	inW, theirW, errW := memory([]int64{3, 2}, 1, 2, 3, 4, 5, 6)
 	inB, _, errB := memory([]int64{2}, 10, 20)
 	inX, theirX, errX := memory([]int64{2, 3}, 1, 0, 0, 0, 1, 0)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorgonia.org/tensor"
 
+	"github.com/dlbridge/dlbridge/bridge/nervana"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
@@ -66,8 +67,8 @@ func TestForwardPassReadsForeignMemory(t *testing.T) {
 	constant := append([]float64(nil), b.theirs...)
 	var m model
 	defer m.close()
-	require.NoError(t, m.build(describe(dlpack.Placeholder, rows, inner), describe(dlpack.Variable, inner, columns),
-		describe(dlpack.Constant, columns), b.Tensor))
+	require.NoError(t, m.build(describe(nervana.Placeholder, rows, inner), describe(nervana.Variable, inner, columns),
+		describe(nervana.Constant, columns), b.Tensor))
 	require.NoError(t, m.w.bind(w.Tensor))
 	nodes := len(m.x.in.Graph().AllNodes())
 	var last rented
@@ -118,7 +119,7 @@ func TestAnInputIsPartOfALargerBuffer(t *testing.T) {
 	epoch := rent(t, dlpacktest.Config{Shape: []int64{24}})
 	w, b := rent(t, dlpacktest.Config{Shape: []int64{3, 1}}), rent(t, dlpacktest.Config{Shape: []int64{1}})
 	batch := int64(0)
-	x := describe(dlpack.Placeholder, 24).View(func(l *layout.Layout) error {
+	x := describe(nervana.Placeholder, 24).View(func(l *layout.Layout) error {
 		if err := l.Reshape(4, 2, 3); err != nil {
 			return err
 		}
@@ -126,7 +127,7 @@ func TestAnInputIsPartOfALargerBuffer(t *testing.T) {
 	})
 	var m model
 	defer m.close()
-	require.NoError(t, m.build(x, describe(dlpack.Variable, 3, 1), describe(dlpack.Constant, 1), b.Tensor))
+	require.NoError(t, m.build(x, describe(nervana.Variable, 3, 1), describe(nervana.Constant, 1), b.Tensor))
 	require.NoError(t, m.w.bind(w.Tensor))
 	for batch = range 4 {
 		require.NoError(t, m.x.bind(epoch.Tensor))
@@ -148,17 +149,17 @@ func TestAnInputIsPartOfALargerBuffer(t *testing.T) {
 
 func TestWhatIsNotAsDescribedIsRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	build := func(x, w, b *dlpack.Description, constant *dlpack.Tensor) error {
+	build := func(x, w, b *nervana.Description, constant *dlpack.Tensor) error {
 		var m model
 		defer m.close()
 		return m.build(x, w, b, constant)
 	}
-	x, w, b := describe(dlpack.Placeholder, 2, 3), describe(dlpack.Variable, 3, 2), describe(dlpack.Constant, 2)
+	x, w, b := describe(nervana.Placeholder, 2, 3), describe(nervana.Variable, 3, 2), describe(nervana.Constant, 2)
 	in := rent(t, dlpacktest.Config{Shape: []int64{2, 3}})
 	constant := rent(t, dlpacktest.Config{Shape: []int64{2}})
-	assert.ErrorIs(t, build(describe(dlpack.Placeholder, -1, 3), w, b, constant.Tensor), dlpack.ErrUnknown)
+	assert.ErrorIs(t, build(describe(nervana.Placeholder, -1, 3), w, b, constant.Tensor), nervana.ErrUnknown)
 	assert.ErrorIs(t, build(x, w, b, in.Tensor), dlpack.ErrLayout)
-	assert.ErrorIs(t, build(x, describe(dlpack.Variable, 3, 1), describe(dlpack.Constant, 1), constant.Tensor), dlpack.ErrConflict)
+	assert.ErrorIs(t, build(x, describe(nervana.Variable, 3, 1), describe(nervana.Constant, 1), constant.Tensor), nervana.ErrConflict)
 
 	var m model
 	require.NoError(t, m.build(x, w, b, constant.Tensor))
@@ -170,10 +171,10 @@ func TestWhatIsNotAsDescribedIsRefused(t *testing.T) {
 		from   dlpacktest.Config
 		causes []error
 	}{
-		{"another shape", &m.x, dlpacktest.Config{Shape: []int64{3, 2}}, []error{dlpack.ErrConflict, dlpack.ErrLayout}},
+		{"another shape", &m.x, dlpacktest.Config{Shape: []int64{3, 2}}, []error{nervana.ErrConflict, dlpack.ErrLayout}},
 		{"a gap between rows", &m.x, dlpacktest.Config{Shape: []int64{2, 3}, Strides: []int64{4, 1}}, []error{dlpack.ErrLayout}},
 		{"a variable that cannot be written", &m.w, dlpacktest.Config{Major: 1, Shape: []int64{3, 2}, Strides: []int64{2, 1}, Flags: uint64(dlpack.ReadOnly)},
-			[]error{dlpack.ErrConflict, dlpack.ErrReadOnly}},
+			[]error{nervana.ErrConflict, dlpack.ErrReadOnly}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			was := c.node.address()

@@ -1,4 +1,4 @@
-package layout
+package nervana
 
 import (
 	"cmp"
@@ -7,33 +7,35 @@ import (
 	"math"
 	"slices"
 
+	"github.com/dlbridge/dlbridge/dlpack/layout"
 	"github.com/dlbridge/dlbridge/internal/extent"
 )
 
-// A Walk visits the elements of several tensors of one shape together, each index once, in the order
-// in which they lie in memory rather than that of their indices: the dimensions are ordered by their
-// strides in all the tensors, turned so that the first tensor that moves moves forwards, and merged
-// wherever one counter can serve for several in every tensor. A Walk is made for its tensors by
-// [Walk.Reset]; the zero Walk is over none.
+// A Walk visits the elements of several tensors of one shape together, each index once. It is the flattening of the
+// Nervana Graph documentation. It does not follow the order of the indices but the order of the elements in memory:
+// dimensions are sorted by their strides in all tensors and reversed where the first tensor that moves would move
+// backwards, and two dimensions become one wherever one counter can serve for both in every tensor.
 //
-//	var w layout.Walk
+// [Walk.Reset] prepares a Walk for its tensors. The zero Walk has none.
+//
+//	var w nervana.Walk
 //	if err := w.Reset(dst, src); err != nil { ... }
 //	n, steps := w.Run()
 //	for at := range w.Offsets(1) {
 //		// n elements: dst from at[0] on, steps[0] apart, and src from at[1] on, steps[1] apart
 //	}
 //
-// A Walk must not be copied after Reset, and is for one goroutine. What its methods return is the
-// Walk's own and changes with the next Reset.
+// A Walk must not be copied after Reset, and only one goroutine may use it. The slices that its methods return belong to
+// the Walk: they must not be changed, and are valid until the next Reset.
 type Walk struct {
-	// InOrder keeps to the row-major order of the indices: dimensions are merged, but neither ordered
-	// nor turned. Reset looks at it.
+	// InOrder makes Reset keep the row-major order of the indices: dimensions are merged, but neither sorted nor
+	// reversed.
 	InOrder bool
 
-	any     bool      // there are elements
+	any     bool      // whether there are elements
 	shape   []int64   // from the slowest dimension to the fastest
 	strides [][]int64 // of each tensor
-	numbers []int64   // backs the slices of int64
+	numbers []int64   // the array of the other slices of int64
 	start   []int64   // of each tensor
 	at      []int64
 	steps   []int64
@@ -43,33 +45,37 @@ type Walk struct {
 	inlineNumbers [inlineTensors*(room+3) + 2*room]int64
 }
 
-// inlineTensors is how many tensors, of a rank of up to room, a Walk is over without allocating.
-const inlineTensors = 3
+// A Walk over up to inlineTensors tensors with up to room dimensions of more than one element allocates nothing.
+const (
+	inlineTensors = 3
+	room          = 8
+)
 
-// maxWide is how many dimensions of more than one element there can be: their count fits in 63 bits.
+// maxWide is the largest number of dimensions of more than one element that a shape can have, because the number of its
+// elements fits in 63 bits.
 const maxWide = 62
 
-// Reset makes w a walk over tensors of one shape. List what is written first: the first tensor is the
-// one that is walked forwards. Reset allocates nothing for up to three tensors with up to eight
-// dimensions of more than one element.
+// Reset prepares w for tensors of one shape. The destination should come first: its memory is visited forwards. Reset
+// allocates nothing for up to three tensors with up to eight dimensions of more than one element.
 //
-// Errors: [ErrShape] for different shapes, as [Layout.Span] and [Count]; the walk is then over none.
-func (w *Walk) Reset(layouts ...Layout) error {
+// Errors: [layout.ErrShape] for different shapes, and those of [layout.Layout.Span] and [layout.Count]. w is then over no
+// tensors.
+func (w *Walk) Reset(layouts ...layout.Layout) error {
 	w.clear()
 	if len(layouts) == 0 {
 		return nil
 	}
-	count, err := Count(layouts[0].Shape)
+	count, err := layout.Count(layouts[0].Shape)
 	if err != nil {
 		return err
 	}
 	for k := range layouts {
 		if !slices.Equal(layouts[k].Shape, layouts[0].Shape) {
-			return fmt.Errorf("layout: walk: tensor %d of shape %v, tensor 0 of %v: %w",
-				k, slices.Clone(layouts[k].Shape), slices.Clone(layouts[0].Shape), ErrShape)
+			return fmt.Errorf("nervana: walk: tensor %d has shape %v, tensor 0 has %v: %w",
+				k, slices.Clone(layouts[k].Shape), slices.Clone(layouts[0].Shape), layout.ErrShape)
 		}
 		if _, _, err := layouts[k].Span(); err != nil {
-			return fmt.Errorf("%w (tensor %d of the walk)", err, k)
+			return wrap(fmt.Sprintf("walk: tensor %d", k), err)
 		}
 	}
 	if w.any = count > 0; !w.any {
@@ -108,10 +114,11 @@ func (w *Walk) Reset(layouts ...Layout) error {
 	return nil
 }
 
-// clear leaves a walk over nothing.
+// clear makes w a walk over no tensors.
 func (w *Walk) clear() { *w = Walk{InOrder: w.InOrder, numbers: w.numbers} }
 
-// A wideDimension has more than one element; its weight is how far one step along it leads in all.
+// A wideDimension is a dimension of more than one element. Its weight is the sum, over all tensors, of the distance of
+// one step along it.
 type wideDimension struct {
 	d      int
 	weight uint64
@@ -126,7 +133,7 @@ func (v *wideDimension) weigh(stride int64) {
 	v.weight += m
 }
 
-// makeRoom makes the slices for n tensors of a rank, without contents.
+// makeRoom sets the length of w's slices for n tensors of the given rank. Their contents are undefined.
 func (w *Walk) makeRoom(n, rank int) {
 	if w.strides = w.inlineStrides[:]; n > inlineTensors {
 		w.strides = make([][]int64, n)
@@ -151,7 +158,7 @@ func (w *Walk) makeRoom(n, rank int) {
 	}
 }
 
-// turn reverses a dimension along which the first tensor that moves at all moves backwards.
+// turn reverses dimension i if the first tensor that moves along it moves backwards.
 func (w *Walk) turn(i int) {
 	for _, strides := range w.strides {
 		if strides[i] > 0 {
@@ -162,12 +169,12 @@ func (w *Walk) turn(i int) {
 		}
 	}
 	for k, strides := range w.strides {
-		w.start[k] += (w.shape[i] - 1) * strides[i] // within the span
+		w.start[k] += (w.shape[i] - 1) * strides[i] // does not overflow: the result is within the span
 		strides[i] = -strides[i]
 	}
 }
 
-// merge merges each dimension with a faster one where that continues it in every tensor.
+// merge makes one dimension of two wherever the faster one continues the slower one in every tensor.
 func (w *Walk) merge() {
 	for i := len(w.shape) - 2; i >= 0; i-- {
 		last := len(w.shape) - 1
@@ -188,7 +195,7 @@ func (w *Walk) merge() {
 	w.index = w.index[:len(w.shape)]
 }
 
-// continues tells whether one step along dimension i leads to where dimension j ends.
+// continues reports whether, in every tensor, one step along dimension i leads to where dimension j ends.
 func (w *Walk) continues(i, j int) bool {
 	for _, strides := range w.strides {
 		if end, fits := extent.Mul(strides[j], w.shape[j]); !fits || end != strides[i] {
@@ -198,7 +205,7 @@ func (w *Walk) continues(i, j int) bool {
 	return true
 }
 
-// settle notes the steps of the inner run.
+// settle sets the steps of the fastest dimension.
 func (w *Walk) settle() {
 	for k, strides := range w.strides {
 		w.steps[k] = 1
@@ -208,12 +215,12 @@ func (w *Walk) settle() {
 	}
 }
 
-// Shape is the sizes of the dimensions of the walk, from the slowest to the fastest, none of them 1.
-// It is nil where there are no elements.
+// Shape returns the sizes of the dimensions of the walk, from the slowest to the fastest. No size is 1. Without elements
+// the result is nil.
 func (w *Walk) Shape() []int64 { return w.shape }
 
-// Strides is the strides of tensor k along the dimensions of the walk. It is nil where there is no
-// such tensor or no elements.
+// Strides returns the strides of tensor k along the dimensions of the walk. It returns nil if there is no tensor k or there
+// are no elements.
 func (w *Walk) Strides(k int) []int64 {
 	if k < 0 || k >= len(w.strides) {
 		return nil
@@ -221,23 +228,23 @@ func (w *Walk) Strides(k int) []int64 {
 	return w.strides[k]
 }
 
-// Start is where the walk begins, in each tensor. It is nil where there are no elements.
+// Start returns the offset in each tensor at which the walk begins. Without elements the result is nil.
 func (w *Walk) Start() []int64 { return w.start }
 
-// Count is the number of elements of the walk, the same in each tensor.
+// Count returns the number of elements that the walk visits in each tensor.
 func (w *Walk) Count() int64 {
 	if !w.any {
 		return 0
 	}
 	count := int64(1)
 	for _, n := range w.shape {
-		count *= n // no more than in the tensors
+		count *= n // does not overflow: Reset has counted the elements
 	}
 	return count
 }
 
-// Run is the fastest dimension of the walk: how many elements it has, and from one to the next the
-// step in each tensor. Where the walk has but one element that is 1, and the steps are 1.
+// Run returns the number of elements of the fastest dimension, and the step from one to the next in each tensor. For a
+// walk of one element, the count and all steps are 1.
 func (w *Walk) Run() (count int64, steps []int64) {
 	if !w.any {
 		return 0, nil
@@ -248,10 +255,9 @@ func (w *Walk) Run() (count int64, steps []int64) {
 	return w.shape[len(w.shape)-1], w.steps
 }
 
-// Flat tells whether one run is the whole walk, so that a single index serves for all the tensors:
-// element i of tensor k lies i×steps[k] behind Start()[k]. Where all steps are 1 the tensors are
-// flattenable in the sense of the Nervana Graph documentation: one integer is the offset into all.
-// It is false where there are no elements.
+// Flat reports whether the whole walk is one run, so that one index i serves for all tensors: element i of tensor k lies
+// at offset Start()[k] + i×steps[k]. If all steps are 1, the tensors are flattenable in the sense of the Nervana Graph
+// documentation: one integer is the offset into all of them. Without elements ok is false.
 func (w *Walk) Flat() (count int64, steps []int64, ok bool) {
 	if !w.any || len(w.shape) > 1 {
 		return 0, nil, false
@@ -260,11 +266,11 @@ func (w *Walk) Flat() (count int64, steps []int64, ok bool) {
 	return count, steps, true
 }
 
-// Offsets visits the indices of all dimensions but the fastest inner ones: with 1 the beginnings of
-// the runs, with 2 those of planes, with 0 or less the elements. It yields the offset in each tensor,
-// in a slice that is only valid until the next step and must not be changed.
+// Offsets returns an iterator over the indices of all dimensions except the fastest inner ones: with inner = 1 over the
+// beginnings of the runs, with 2 over the beginnings of planes, and with 0 or less over the elements. It yields the offset
+// in each tensor, in a slice that is valid until the next step.
 //
-// One iteration of a Walk can go on at a time. A step allocates nothing.
+// Only one iterator of a Walk may be in use at a time. A step allocates nothing.
 func (w *Walk) Offsets(inner int) iter.Seq[[]int64] {
 	return func(yield func(at []int64) bool) {
 		if !w.any {
@@ -293,13 +299,13 @@ func (w *Walk) Offsets(inner int) iter.Seq[[]int64] {
 	}
 }
 
-// Part narrows the walk to the i-th of so many parts of about the same size, for as many goroutines
-// with a Walk each. The fastest dimension is only cut where there is no other long enough.
+// Part narrows the walk to the i-th of several parts of about the same size, so that as many goroutines, each with a Walk
+// of its own, can share the work. The fastest dimension is divided only if no other dimension is long enough.
 //
-// Errors: [ErrIndex] unless 0 ≤ i < of.
+// Errors: [layout.ErrIndex] unless 0 ≤ i < of.
 func (w *Walk) Part(i, of int) error {
 	if i < 0 || i >= of {
-		return fmt.Errorf("layout: walk: part %d of %d: %w", i, of, ErrIndex)
+		return fmt.Errorf("nervana: walk: part %d of %d: %w", i, of, layout.ErrIndex)
 	}
 	if !w.any || of == 1 {
 		return nil

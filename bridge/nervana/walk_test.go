@@ -1,4 +1,4 @@
-package layout_test
+package nervana_test
 
 import (
 	"fmt"
@@ -10,17 +10,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/bridge/nervana"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// tuples lists, for each index in row-major order, the offsets in all layouts.
+// tuples returns, for each index in row-major order, the offsets in all layouts.
 func tuples(layouts []layout.Layout) (all [][]int64) {
 	for _, l := range layouts {
-		m := modelOf(l)
+		each := offsetsOf(l)
 		if all == nil {
-			all = make([][]int64, len(m.offsets))
+			all = make([][]int64, len(each))
 		}
-		for i, offset := range m.offsets {
+		for i, offset := range each {
 			all[i] = append(all[i], offset)
 		}
 	}
@@ -29,7 +30,7 @@ func tuples(layouts []layout.Layout) (all [][]int64) {
 
 // visited lists the tuples that a walk visits, in its order, from the outside with so many dimensions
 // left to the inside.
-func visited(w *layout.Walk, inner int) (all [][]int64) {
+func visited(w *nervana.Walk, inner int) (all [][]int64) {
 	shape := w.Shape()
 	shape = shape[max(len(shape)-max(inner, 0), 0):]
 	for at := range w.Offsets(inner) {
@@ -79,7 +80,7 @@ func randomLayouts(r *rand.Rand) []layout.Layout {
 
 func TestWalkVisitsEachIndexOnceInAllTensors(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
-	var w layout.Walk
+	var w nervana.Walk
 	flat := 0
 	for range 20_000 {
 		layouts := randomLayouts(r)
@@ -133,7 +134,7 @@ func TestWalkMergesWhatOneCounterServes(t *testing.T) {
 		{name: "around another", shape: []int64{3, 5, 4}, strides: [][]int64{{4, 0, 1}, {4, 5, 1}}, want: []int64{5, 12}, steps: []int64{1, 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := layout.Walk{InOrder: c.inOrder}
+			w := nervana.Walk{InOrder: c.inOrder}
 			var layouts []layout.Layout
 			for _, strides := range c.strides {
 				layouts = append(layouts, layout.Layout{Shape: c.shape, Strides: strides})
@@ -230,7 +231,7 @@ func TestWalkHasTheFewestDimensionsThereAre(t *testing.T) {
 			continue
 		}
 		cases++
-		w := layout.Walk{InOrder: true}
+		w := nervana.Walk{InOrder: true}
 		require.NoError(t, w.Reset(layouts...))
 		require.Len(t, w.Shape(), fewest(tuples(layouts)), "%v in order", layouts)
 		_, _, single := w.Flat()
@@ -238,7 +239,7 @@ func TestWalkHasTheFewestDimensionsThereAre(t *testing.T) {
 
 		best := math.MaxInt
 		arrangements(layouts, func(all [][]int64) { best = min(best, fewest(all)) })
-		w = layout.Walk{}
+		w = nervana.Walk{}
 		require.NoError(t, w.Reset(layouts...))
 		require.Len(t, w.Shape(), best, "%v", layouts)
 		ranks[best]++
@@ -255,7 +256,7 @@ func TestWalkGoesThroughMemoryForwards(t *testing.T) {
 	forwards := 0
 	for range 20_000 {
 		layouts := randomLayouts(r)
-		var w layout.Walk
+		var w nervana.Walk
 		require.NoError(t, w.Reset(layouts...))
 		last := int64(math.MaxInt64)
 		for d := range w.Shape() {
@@ -300,10 +301,10 @@ func TestWalkRefusesWhatHasNoCommonIndices(t *testing.T) {
 		{"strides missing", []layout.Layout{{Shape: []int64{2}}}, layout.ErrRank},
 		{"negative", []layout.Layout{{Shape: []int64{-2}, Strides: []int64{1}}}, layout.ErrNegative},
 		{"too many", []layout.Layout{{Shape: []int64{1 << 32, 1 << 32}, Strides: []int64{0, 0}}}, layout.ErrOverflow},
-		{"too far", []layout.Layout{{Shape: []int64{2}, Strides: []int64{1}, Offset: big}}, layout.ErrOverflow},
+		{"too far", []layout.Layout{{Shape: []int64{2}, Strides: []int64{1}, Offset: math.MaxInt64}}, layout.ErrOverflow},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var w layout.Walk
+			var w nervana.Walk
 			require.NoError(t, w.Reset(layout.Layout{}))
 			require.ErrorIs(t, w.Reset(c.layouts...), c.err)
 			assert.Zero(t, w.Count())
@@ -313,8 +314,8 @@ func TestWalkRefusesWhatHasNoCommonIndices(t *testing.T) {
 }
 
 func TestWalkOverNothingVisitsNothing(t *testing.T) {
-	var w layout.Walk
-	for _, layouts := range [][]layout.Layout{nil, {{Shape: []int64{3, 0}, Strides: []int64{big, math.MinInt64}}}} {
+	var w nervana.Walk
+	for _, layouts := range [][]layout.Layout{nil, {{Shape: []int64{3, 0}, Strides: []int64{math.MaxInt64, math.MinInt64}}}} {
 		for range w.Offsets(1) {
 			t.Fatal("nothing is there")
 		}
@@ -333,7 +334,7 @@ func TestWalkOverNothingVisitsNothing(t *testing.T) {
 func TestWalkStopsWhereTheLoopDoes(t *testing.T) {
 	l, err := layout.New([]int64{4, 4}, []int64{4, 5}, nil)
 	require.NoError(t, err)
-	var w layout.Walk
+	var w nervana.Walk
 	require.NoError(t, w.Reset(l))
 	var seen []int64
 	for at := range w.Offsets(1) {
@@ -347,7 +348,7 @@ func TestWalkStopsWhereTheLoopDoes(t *testing.T) {
 
 func TestWalkPartsAreTheWholeOnce(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
-	var w layout.Walk
+	var w nervana.Walk
 	for range 3000 {
 		layouts := randomLayouts(r)
 		of := 1 + r.IntN(7)
@@ -377,7 +378,7 @@ func TestWalkOverManyTensorsOfManyDimensions(t *testing.T) {
 		require.NoError(t, err)
 		layouts = append(layouts, l)
 	}
-	var w layout.Walk
+	var w nervana.Walk
 	require.NoError(t, w.Reset(layouts[0]))
 	require.NoError(t, w.Reset(layouts...))
 	assert.Equal(t, sorted(tuples(layouts)), sorted(visited(&w, 2)))
@@ -385,10 +386,10 @@ func TestWalkOverManyTensorsOfManyDimensions(t *testing.T) {
 
 func TestWalkAtTheEndsOfTheRange(t *testing.T) {
 	// Three such strides sum to more than can be weighed.
-	l := layout.Layout{Shape: []int64{2, 2}, Strides: []int64{2 - big, 1}, Offset: big - 2}
-	var w layout.Walk
+	l := layout.Layout{Shape: []int64{2, 2}, Strides: []int64{2 - math.MaxInt64, 1}, Offset: math.MaxInt64 - 2}
+	var w nervana.Walk
 	require.NoError(t, w.Reset(l, l, l))
-	assert.Equal(t, [][]int64{{0, 0, 0}, {1, 1, 1}, {big - 2, big - 2, big - 2}, {big - 1, big - 1, big - 1}}, visited(&w, 1))
+	assert.Equal(t, [][]int64{{0, 0, 0}, {1, 1, 1}, {math.MaxInt64 - 2, math.MaxInt64 - 2, math.MaxInt64 - 2}, {math.MaxInt64 - 1, math.MaxInt64 - 1, math.MaxInt64 - 1}}, visited(&w, 1))
 
 	l.Strides[0]--
 	require.ErrorIs(t, w.Reset(l), layout.ErrOverflow)
@@ -399,7 +400,7 @@ func TestWalkDoesNotAllocate(t *testing.T) {
 	require.NoError(t, err)
 	src, err := layout.New([]int64{4, 5, 6, 7}, nil, []int{1, 3, 0, 2})
 	require.NoError(t, err)
-	w := new(layout.Walk)
+	w := new(nervana.Walk)
 	sum := int64(0)
 	assert.Zero(t, testing.AllocsPerRun(100, func() {
 		if err := w.Reset(dst, src); err != nil {
@@ -417,7 +418,7 @@ func BenchmarkWalk(b *testing.B) {
 	require.NoError(b, err)
 	src, err := layout.New([]int64{16, 16, 16, 16}, nil, []int{3, 1, 2, 0})
 	require.NoError(b, err)
-	w := new(layout.Walk)
+	w := new(nervana.Walk)
 	b.Run("Reset", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -441,7 +442,7 @@ func ExampleWalk() {
 	// A matrix that lies row by row, and one that lies column by column.
 	dst, _ := layout.New([]int64{2, 3}, nil, nil)
 	src, _ := layout.New([]int64{2, 3}, nil, []int{1, 0})
-	var w layout.Walk
+	var w nervana.Walk
 	if err := w.Reset(dst, src); err != nil {
 		fmt.Println(err)
 		return
@@ -453,4 +454,47 @@ func ExampleWalk() {
 	// Output:
 	// 3 elements from [0 0] in steps of [1 2]
 	// 3 elements from [3 1] in steps of [1 2]
+}
+
+// There are more parts than elements along any dimension: some parts have none, and say so in every way.
+func TestAPartWithoutElementsIsAWalkWithoutElements(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		of   layout.Layout
+	}{
+		{"a line", layout.Layout{Shape: []int64{2}, Strides: []int64{1}, Offset: 5}},
+		{"one element", layout.Layout{Offset: 5}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := nervana.Walk{InOrder: true}
+			require.NoError(t, w.Reset(tt.of))
+			require.NoError(t, w.Part(2, 3))
+			assert.Zero(t, w.Count())
+			assert.Nil(t, w.Shape())
+			assert.Nil(t, w.Start())
+			assert.Nil(t, w.Strides(0))
+			count, steps := w.Run()
+			assert.Zero(t, count)
+			assert.Nil(t, steps)
+			_, _, flat := w.Flat()
+			assert.False(t, flat)
+			for range w.Offsets(0) {
+				t.Error("an offset")
+			}
+			require.NoError(t, w.Part(0, 2), "nothing can be divided further")
+			assert.True(t, w.InOrder)
+		})
+	}
+}
+
+func ExampleWalk_Flat() {
+	// Two matrices that lie column by column: one index is enough for both.
+	l, _ := layout.New([]int64{3, 4}, nil, []int{1, 0})
+	var w nervana.Walk
+	if err := w.Reset(l, l); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(w.Flat())
+	// Output: 12 [1 1] true
 }

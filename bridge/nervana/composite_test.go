@@ -1,8 +1,9 @@
-package layout_test
+package nervana_test
 
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/bridge/nervana"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -58,7 +60,7 @@ func TestCompositesSelectWhatTheirPartsDo(t *testing.T) {
 	for range 1000 {
 		shape, _ := random(r)
 		rank := len(shape)
-		var parts []layout.Composite
+		var parts []nervana.Composite
 		var models []selection
 		axis := 0
 		if rank > 0 {
@@ -71,10 +73,10 @@ func TestCompositesSelectWhatTheirPartsDo(t *testing.T) {
 			if rank > 0 {
 				l.Shape[axis] = r.Int64N(4)
 			}
-			part, err := layout.Simple(k, l)
+			part, err := nervana.Simple(k, l)
 			require.NoError(t, err)
 			m := selection{shape: l.Shape}
-			for _, offset := range modelOf(l).offsets {
+			for _, offset := range offsetsOf(l) {
 				m.elements = append(m.elements, element{int64(k), offset})
 			}
 			if r.IntN(2) == 0 {
@@ -92,11 +94,11 @@ func TestCompositesSelectWhatTheirPartsDo(t *testing.T) {
 		}
 		if rank == 0 {
 			requireComposite(t, parts[0], models[0])
-			_, err := layout.Concat(0, parts...)
+			_, err := nervana.Concat(0, parts...)
 			require.ErrorIs(t, err, layout.ErrAxis)
 			continue
 		}
-		joined, err := layout.Concat(axis-rank, parts...)
+		joined, err := nervana.Concat(axis-rank, parts...)
 		fits := !slices.ContainsFunc(models, func(m selection) bool {
 			return !slices.Equal(slices.Delete(slices.Clone(m.shape), axis, axis+1), slices.Delete(slices.Clone(models[0].shape), axis, axis+1))
 		})
@@ -130,7 +132,7 @@ func TestCompositesSelectWhatTheirPartsDo(t *testing.T) {
 }
 
 // requireComposite checks each index, and that the pieces bring each element to its place once.
-func requireComposite(t *testing.T, c layout.Composite, want selection) {
+func requireComposite(t *testing.T, c nervana.Composite, want selection) {
 	t.Helper()
 	require.True(t, slices.Equal(want.shape, c.Shape()), "%v %v", want.shape, c.Shape())
 	for i, index := range indices(want.shape) {
@@ -143,8 +145,8 @@ func requireComposite(t *testing.T, c layout.Composite, want selection) {
 	got := make([]element, len(want.elements))
 	written := 0
 	require.NoError(t, c.Into(dst, func(dst, src layout.Layout, source int) error {
-		from := modelOf(src).offsets
-		for i, to := range modelOf(dst).offsets {
+		from := offsetsOf(src)
+		for i, to := range offsetsOf(dst) {
 			got[to] = element{int64(source), from[i]}
 			written++
 		}
@@ -167,41 +169,41 @@ func TestCompositesRefuse(t *testing.T) {
 		err  error
 		do   func() error
 	}{
-		{"what is no layout", layout.ErrRank, func() error { _, err := layout.Simple(0, layout.Layout{Shape: []int64{1}}); return err }},
+		{"what is no layout", layout.ErrRank, func() error { _, err := nervana.Simple(0, layout.Layout{Shape: []int64{1}}); return err }},
 		{"more elements than can be counted", layout.ErrOverflow, func() error {
-			_, err := layout.Simple(0, layout.Layout{Shape: []int64{1 << 32, 1 << 32}, Strides: []int64{0, 0}})
+			_, err := nervana.Simple(0, layout.Layout{Shape: []int64{1 << 32, 1 << 32}, Strides: []int64{0, 0}})
 			return err
 		}},
 		{"pads for other dimensions", layout.ErrRank, func() error { _, err := line.Pad(1); return err }},
 		{"negative pads", layout.ErrNegative, func() error { _, err := line.Pad(1, [2]int64{1, -1}); return err }},
-		{"pads that overflow", layout.ErrOverflow, func() error { _, err := line.Pad(1, [2]int64{big, big}); return err }},
-		{"a padded size that overflows", layout.ErrOverflow, func() error { _, err := line.Pad(1, [2]int64{big - 2, 0}); return err }},
+		{"pads that overflow", layout.ErrOverflow, func() error { _, err := line.Pad(1, [2]int64{math.MaxInt64, math.MaxInt64}); return err }},
+		{"a padded size that overflows", layout.ErrOverflow, func() error { _, err := line.Pad(1, [2]int64{math.MaxInt64 - 2, 0}); return err }},
 		{"a padded count that overflows", layout.ErrOverflow, func() error {
 			_, err := rowMajor(t, 0, []int64{1, 1}).Pad(1, [2]int64{1 << 32, 0}, [2]int64{1 << 32, 0})
 			return err
 		}},
-		{"nothing to join", layout.ErrShape, func() error { _, err := layout.Concat(0); return err }},
-		{"no such dimension", layout.ErrAxis, func() error { _, err := layout.Concat(1, line); return err }},
-		{"parts of different rank", layout.ErrShape, func() error { _, err := layout.Concat(0, line, rowMajor(t, 1, []int64{3, 1})); return err }},
+		{"nothing to join", layout.ErrShape, func() error { _, err := nervana.Concat(0); return err }},
+		{"no such dimension", layout.ErrAxis, func() error { _, err := nervana.Concat(1, line); return err }},
+		{"parts of different rank", layout.ErrShape, func() error { _, err := nervana.Concat(0, line, rowMajor(t, 1, []int64{3, 1})); return err }},
 		{"parts of different size", layout.ErrShape, func() error {
-			_, err := layout.Concat(1, rowMajor(t, 0, []int64{3, 1}), rowMajor(t, 1, []int64{2, 1}))
+			_, err := nervana.Concat(1, rowMajor(t, 0, []int64{3, 1}), rowMajor(t, 1, []int64{2, 1}))
 			return err
 		}},
 		{"a joined size that overflows", layout.ErrOverflow, func() error {
-			long, err := layout.Simple(0, layout.Layout{Shape: []int64{big}, Strides: []int64{0}})
+			long, err := nervana.Simple(0, layout.Layout{Shape: []int64{math.MaxInt64}, Strides: []int64{0}})
 			require.NoError(t, err)
-			_, err = layout.Concat(0, long, line)
+			_, err = nervana.Concat(0, long, line)
 			return err
 		}},
 		{"a joined count that overflows", layout.ErrOverflow, func() error {
-			wide, err := layout.Simple(0, layout.Layout{Shape: []int64{1, big}, Strides: []int64{0, 0}})
+			wide, err := nervana.Simple(0, layout.Layout{Shape: []int64{1, math.MaxInt64}, Strides: []int64{0, 0}})
 			require.NoError(t, err)
-			_, err = layout.Concat(0, wide, wide)
+			_, err = nervana.Concat(0, wide, wide)
 			return err
 		}},
 		{"an index of another rank", layout.ErrRank, func() error { _, _, err := line.OffsetOf(0, 0); return err }},
 		{"an index past the end", layout.ErrIndex, func() error { _, _, err := line.OffsetOf(3); return err }},
-		{"the lowest index", layout.ErrIndex, func() error { _, _, err := line.OffsetOf(-big - 1); return err }},
+		{"the lowest index", layout.ErrIndex, func() error { _, _, err := line.OffsetOf(-math.MaxInt64 - 1); return err }},
 		{"a destination of another shape", layout.ErrShape, func() error { return line.Into(layout.Layout{}, nil) }},
 		{"a destination that is no layout", layout.ErrRank, func() error { return line.Into(layout.Layout{Shape: []int64{3}}, nil) }},
 		{"a copy that fails", cause, func() error {
@@ -221,14 +223,14 @@ func TestCompositesAreNotChangedByWhatIsMadeOfThem(t *testing.T) {
 	}))
 	_, err := c.Pad(1, [2]int64{1, 0}, [2]int64{})
 	require.NoError(t, err)
-	_, err = layout.Concat(0, c, c)
+	_, err = nervana.Concat(0, c, c)
 	require.NoError(t, err)
 	requireComposite(t, c, selection{[]int64{2, 2}, []element{{0, 0}, {0, 1}, {0, 2}, {0, 3}}})
 }
 
 func ExampleComposite() {
 	l, _ := layout.New([]int64{3}, nil, nil)
-	c, _ := layout.Simple(0, l)
+	c, _ := nervana.Simple(0, l)
 	padded, _ := c.Pad(1, [2]int64{1, 2}) // tensor 1 has the zero
 
 	memory := [][]int{{7, 8, 9}, {0}}
@@ -247,7 +249,7 @@ func ExampleComposite() {
 }
 
 func TestTheZeroCompositeIsRefused(t *testing.T) {
-	var zero layout.Composite
+	var zero nervana.Composite
 	err := zero.Into(layout.Layout{Shape: []int64{}, Strides: []int64{}}, func(layout.Layout, layout.Layout, int) error {
 		t.Error("there is nothing to copy")
 		return nil
@@ -255,4 +257,25 @@ func TestTheZeroCompositeIsRefused(t *testing.T) {
 	assert.ErrorIs(t, err, layout.ErrShape)
 	_, _, err = zero.OffsetOf()
 	assert.ErrorIs(t, err, layout.ErrIndex)
+}
+
+func ExampleConcat() {
+	left, _ := nervana.Simple(0, rows())
+	right, _ := nervana.Simple(1, rows())
+	c, err := nervana.Concat(1, left, right)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(c.Shape())
+	fmt.Println(c.OffsetOf(2, 5))
+	// Output:
+	// [3 8]
+	// 1 9 <nil>
+}
+
+// rows returns the layout of 3 rows of 4 elements.
+func rows() layout.Layout {
+	l, _ := layout.New([]int64{3, 4}, nil, nil)
+	return l
 }

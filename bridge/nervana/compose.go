@@ -1,0 +1,66 @@
+//go:build cgo
+
+package nervana
+
+import (
+	"fmt"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+)
+
+// Compose writes the elements that c selects to dst. sources[k] is the tensor that c knows as source k, and must have
+// the data type of dst; the layouts in c are those that [dlpack.Tensor.Layout] returns. No element may be read from the
+// memory of dst, except where it is written to the place that it already has. After an error, dst may be written in part.
+//
+// Ownership: unchanged. Lifetime: nothing is kept. Threads: any, while no other goroutine writes to the sources or uses
+// dst. On error: those of [dlpack.Tensor.Apply] and [dlpack.Tensor.CopyTo], and [dlpack.ErrLayout] if the shape of dst
+// differs from that of c, a source is missing, or a source lies in dst.
+func Compose(dst *dlpack.Tensor, c Composite, sources ...*dlpack.Tensor) error {
+	const op = "compose"
+	held, err := dst.Share() // keeps the memory if another goroutine closes dst meanwhile
+	if err != nil {
+		return wrap(op, err)
+	}
+	defer held.Close()
+	whole := held.Layout()
+	if held.Data() != 0 && !held.IsContiguous() && !held.ReadOnly() && layout.Overlaps(whole.Shape, whole.Strides) {
+		return refuse(op, dlpack.ErrLayout, "elements of the destination overlap: strides %v of shape %v", whole.Strides, whole.Shape)
+	}
+	err = c.Into(whole, func(part, selected layout.Layout, source int) error {
+		if source < 0 || source >= len(sources) || sources[source] == nil {
+			return refuse(op, dlpack.ErrLayout, "source %d of %d is not there", source, len(sources))
+		}
+		opOfSource := fmt.Sprintf("%s: source %d", op, source)
+		from, err := viewAs(sources[source], selected)
+		if err != nil {
+			return wrap(opOfSource, err)
+		}
+		defer from.Close()
+		to, err := viewAs(held, part)
+		if err != nil {
+			return wrap(op, err)
+		}
+		defer to.Close()
+		// Pieces are written one after another. If this piece lay in dst, an earlier piece might have overwritten it.
+		if from.Device().HostReadable() && to.Device().HostReadable() && !sameElements(from, to) && !from.Disjoint(held) {
+			return refuse(op, dlpack.ErrLayout, "source %d lies in the memory of the destination; Copy makes a source apart from it", source)
+		}
+		return wrap(opOfSource, from.CopyTo(to))
+	})
+	return wrap(op, err)
+}
+
+// viewAs returns the view of t with the given layout.
+func viewAs(t *dlpack.Tensor, l layout.Layout) (*dlpack.Tensor, error) {
+	return t.Apply(func(v *layout.Layout) error {
+		v.Set(l)
+		return nil
+	})
+}
+
+// sameElements reports whether two tensors of one shape refer to the same elements in the same order.
+func sameElements(a, b *dlpack.Tensor) bool {
+	padded := (a.Flags() ^ b.Flags()) & dlpack.SubbytePadded
+	return a.Data() == b.Data() && a.DType() == b.DType() && padded == 0 && sameStrides(a.Shape(), a.Strides(), b.Strides())
+}

@@ -1,0 +1,231 @@
+package nervana
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+	"github.com/dlbridge/dlbridge/internal/extent"
+)
+
+// A Composite is a view of several tensors, such as a padded tensor or tensors that are joined: for each index it selects
+// a tensor and an element of that tensor. It consists of pieces. A piece is a box of indices, within which the composite
+// is a simple view of one tensor; every index lies in exactly one piece. The tensors are identified by numbers, their
+// sources. A Composite is immutable.
+//
+// It is the complex view of the Nervana Graph documentation ("Implementation Details"): the source is the result of the
+// selection function, and the layout of a piece is the index translation function.
+type Composite struct {
+	shape  []int64
+	pieces []Piece
+}
+
+// A Piece is a box of indices of a [Composite] whose elements come from one tensor.
+type Piece struct {
+	Start  []int64       // the first index of the box
+	Source int           // the number of the tensor
+	View   layout.Layout // the elements of that tensor; its shape is that of the box
+}
+
+// Simple returns the composite that is a view of one tensor.
+//
+// Errors: those of [layout.Layout.Span] and [layout.Count].
+func Simple(source int, view layout.Layout) (Composite, error) {
+	if _, _, err := view.Span(); err != nil {
+		return Composite{}, err
+	}
+	view = view.Clone()
+	c := Composite{shape: view.Shape}
+	return c.with(Piece{Start: make([]int64, len(view.Shape)), Source: source, View: view})
+}
+
+// with returns c with another piece, unless the piece has no elements.
+func (c Composite) with(p Piece) (Composite, error) {
+	count, err := layout.Count(p.View.Shape)
+	if count > 0 {
+		c.pieces = append(c.pieces, p)
+	}
+	return c, err
+}
+
+// Pad returns c with padding around it. pads[d] are the numbers of indices to add before and after dimension d. Every
+// added index selects the first element in the memory of another tensor, whose source is fill.
+//
+// Errors: [layout.ErrRank] unless there is one pad for each dimension, [layout.ErrNegative], [layout.ErrOverflow].
+func (c Composite) Pad(fill int, pads ...[2]int64) (Composite, error) {
+	rank := len(c.shape)
+	if len(pads) != rank {
+		return Composite{}, fmt.Errorf("nervana: pad: %d pads for %d dimensions: %w", len(pads), rank, layout.ErrRank)
+	}
+	padded := Composite{shape: slices.Clone(c.shape)}
+	for d, pad := range pads {
+		if pad[0] < 0 || pad[1] < 0 {
+			return Composite{}, fmt.Errorf("nervana: pad: dimension %d by %d and %d: %w", d, pad[0], pad[1], layout.ErrNegative)
+		}
+		sum, fits1 := extent.Add(pad[0], pad[1])
+		size, fits2 := extent.Add(c.shape[d], sum)
+		if !fits1 || !fits2 {
+			return Composite{}, fmt.Errorf("nervana: pad: dimension %d by %d and %d: %w", d, pad[0], pad[1], layout.ErrOverflow)
+		}
+		padded.shape[d] = size
+	}
+	if _, err := layout.Count(padded.shape); err != nil {
+		return Composite{}, err
+	}
+
+	shift := make([]int64, rank)
+	for d, pad := range pads {
+		shift[d] = pad[0]
+	}
+	padded.pieces = c.moved(shift)
+	// The rest is a frame around c. Its boxes lie before and after c along each dimension; they are as wide as c along the
+	// dimensions before that one, and as wide as the result along the dimensions after it.
+	start, size := make([]int64, rank), slices.Clone(padded.shape)
+	zeros := 0 // the number of sizes that are 0; the box has elements only if there are none
+	for _, n := range size {
+		if n == 0 {
+			zeros++
+		}
+	}
+	resize := func(d int, n int64) {
+		if size[d] == 0 {
+			zeros--
+		}
+		if size[d] = n; n == 0 {
+			zeros++
+		}
+	}
+	for d, pad := range pads {
+		for _, side := range []struct{ start, size int64 }{{0, pad[0]}, {pad[0] + c.shape[d], pad[1]}} {
+			start[d] = side.start
+			if resize(d, side.size); zeros > 0 {
+				continue
+			}
+			box := layout.Layout{Shape: size, Strides: make([]int64, rank)}.Clone()
+			var err error
+			if padded, err = padded.with(Piece{Start: slices.Clone(start), Source: fill, View: box}); err != nil {
+				return Composite{}, err
+			}
+		}
+		start[d] = pad[0]
+		resize(d, c.shape[d])
+	}
+	return padded, nil
+}
+
+// moved returns the pieces of c with shift added to their start.
+func (c Composite) moved(shift []int64) []Piece {
+	pieces := slices.Clone(c.pieces)
+	for i := range pieces {
+		start := slices.Clone(shift)
+		for d, at := range pieces[i].Start {
+			start[d] += at // does not overflow: the result lies in the shape of the new composite
+		}
+		pieces[i].Start = start
+	}
+	return pieces
+}
+
+// Concat returns the composites joined along dimension axis; -1 is the last dimension. Its memory is proportional to the
+// number of pieces, which is the sum of those of the parts.
+//
+// Errors: [layout.ErrShape] without parts, and if the parts differ in rank or in the size of another dimension;
+// [layout.ErrAxis]; [layout.ErrOverflow].
+func Concat(axis int, parts ...Composite) (Composite, error) {
+	if len(parts) == 0 {
+		return Composite{}, fmt.Errorf("nervana: concat of nothing: %w", layout.ErrShape)
+	}
+	rank := len(parts[0].shape)
+	if axis < -rank || axis >= rank {
+		return Composite{}, fmt.Errorf("nervana: concat: dimension %d of %d: %w", axis, rank, layout.ErrAxis)
+	}
+	if axis < 0 {
+		axis += rank
+	}
+	joined := Composite{shape: slices.Clone(parts[0].shape)}
+	joined.shape[axis] = 0
+	shift := make([]int64, rank)
+	for k, part := range parts {
+		if len(part.shape) != rank {
+			return Composite{}, fmt.Errorf("nervana: concat: part %d has %d dimensions, part 0 has %d: %w", k, len(part.shape), rank, layout.ErrShape)
+		}
+		for d, n := range part.shape {
+			if d != axis && n != joined.shape[d] {
+				return Composite{}, fmt.Errorf("nervana: concat: shape[%d] of part %d is %d, of part 0 %d: %w", d, k, n, joined.shape[d], layout.ErrShape)
+			}
+		}
+		shift[axis] = joined.shape[axis]
+		size, fits := extent.Add(shift[axis], part.shape[axis])
+		if !fits {
+			return Composite{}, fmt.Errorf("nervana: concat: part %d: %w", k, layout.ErrOverflow)
+		}
+		joined.shape[axis] = size
+		joined.pieces = append(joined.pieces, part.moved(shift)...)
+	}
+	if _, err := layout.Count(joined.shape); err != nil {
+		return Composite{}, err
+	}
+	return joined, nil
+}
+
+// Shape returns a copy of the shape.
+func (c Composite) Shape() []int64 { return append([]int64{}, c.shape...) }
+
+// Pieces returns the pieces, except those without elements. They must not be changed.
+func (c Composite) Pieces() []Piece { return c.pieces }
+
+// OffsetOf returns the source that c selects for an index, and the offset of the element in the memory of that tensor. As
+// with [layout.Layout.OffsetOf], a negative index does not count from the end.
+//
+// Errors: [layout.ErrRank] unless there is one index for each dimension, [layout.ErrIndex] for an index outside the
+// shape.
+func (c Composite) OffsetOf(index ...int64) (source int, offset int64, err error) {
+	if len(index) != len(c.shape) {
+		return 0, 0, fmt.Errorf("nervana: index with %d entries for %d dimensions: %w", len(index), len(c.shape), layout.ErrRank)
+	}
+	within := make([]int64, len(index))
+pieces:
+	for _, p := range c.pieces {
+		for d, i := range index {
+			// The difference does not overflow where it matters: no start is negative, and a negative index fails the first test.
+			if within[d] = i - p.Start[d]; i < p.Start[d] || within[d] >= p.View.Shape[d] {
+				continue pieces
+			}
+		}
+		offset, err = p.View.OffsetOf(within...)
+		return p.Source, offset, err
+	}
+	return 0, 0, fmt.Errorf("nervana: index %v of shape %v: %w", slices.Clone(index), c.shape, layout.ErrIndex)
+}
+
+// Into calls copy once for each piece, so that copy can write the composite to a destination of its shape. copy gets the
+// layout of the part of the destination, the layout of the elements that belong there, and their source. Both layouts are
+// valid until copy returns. If copy returns an error, Into stops and returns it.
+//
+// Errors: [layout.ErrShape] for a destination of another shape, and for the zero Composite, which has one index and no
+// element for it; those of [layout.Layout.Span].
+func (c Composite) Into(dst layout.Layout, copy func(dst, src layout.Layout, source int) error) error {
+	if !slices.Equal(dst.Shape, c.shape) {
+		return fmt.Errorf("nervana: shape %v into %v: %w", c.shape, slices.Clone(dst.Shape), layout.ErrShape)
+	}
+	if len(c.pieces) == 0 && len(c.shape) == 0 {
+		return fmt.Errorf("nervana: the zero Composite has no element for its index: %w", layout.ErrShape)
+	}
+	if _, _, err := dst.Span(); err != nil {
+		return err
+	}
+	var part, view layout.Layout
+	for _, p := range c.pieces {
+		part.Set(dst)
+		for d, start := range p.Start {
+			if err := part.Narrow(d, start, p.View.Shape[d]); err != nil {
+				return err
+			}
+		}
+		view.Set(p.View)
+		if err := copy(part, view, p.Source); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,459 @@
+package nervana
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+	"github.com/dlbridge/dlbridge/internal/extent"
+)
+
+// A Description holds what is known about a tensor before it has memory. The zero Description knows nothing; a nil
+// Description is read as one that knows nothing. [Description.Refine] adds knowledge, or returns an error if it
+// contradicts what is known. Once enough is known, [Description.Allocate] makes the tensor, and [Description.Bind] checks
+// that an existing tensor is as described. [Description.View] describes a view of a tensor that has no memory yet.
+//
+// It is the tensor description of the Nervana Graph documentation ("Tensor Descriptions"). Only one goroutine at a time
+// may use a Description while it is being refined.
+type Description struct {
+	DType dlpack.DataType // 0 means not known
+	// Padded is part of the data type: elements of fewer than 8 bits occupy a byte each instead of being packed.
+	Padded bool
+	// Shape may be fully known, known in part, or known only in its rank.
+	Shape  layout.PartialShape
+	Access Access
+	Role   Role
+	// Align is a number of bytes; the address of element (0, ..., 0) must be a multiple of it. 0 means the same as 1.
+	Align int64
+
+	// The three fields that follow say where the elements lie, with one entry for each dimension. nil means not known.
+	// Order and Sizes determine the strides once the shape is known, but an existing tensor may have other strides.
+
+	Order   []int   // the dimensions, from the slowest to the fastest
+	Sizes   []int64 // the allocated size of each dimension, which is at least its size in the shape
+	Strides []int64 // in elements
+
+	base *Description
+	view func(l *layout.Layout) error
+}
+
+// View returns the description of a view of the tensor that d describes. view makes the view from the layout of that
+// tensor, as the function that is passed to [dlpack.Tensor.Apply] does. The view inherits what is known about d, also
+// what becomes known later. It can be refined separately from d.
+func (d *Description) View(view func(l *layout.Layout) error) *Description {
+	if d == nil {
+		d = new(Description)
+	}
+	return &Description{base: d, view: view}
+}
+
+// Base returns the description that d is a view of, or nil.
+func (d *Description) Base() *Description { return d.orUnknown().base }
+
+// maxViews is the largest number of views between a view and the description that is not a view.
+const maxViews = 1000
+
+// chain returns d, the description that d is a view of, and so on. The last element is not a view.
+func (d *Description) chain(op string) ([]*Description, error) {
+	chain := []*Description{d}
+	for ; d.base != nil; d = d.base {
+		if len(chain) > maxViews {
+			return nil, refuse(op, dlpack.ErrLayout, "more than %d views of each other, or a description that is a view of itself", maxViews)
+		}
+		if d.view == nil {
+			return nil, refuse(op, dlpack.ErrNull, "the function of the view is nil")
+		}
+		chain = append(chain, d.base)
+	}
+	return chain, nil
+}
+
+// orUnknown returns d, or an empty description if d is nil.
+func (d *Description) orUnknown() *Description {
+	if d == nil {
+		return new(Description)
+	}
+	return d
+}
+
+// Known returns everything that is known about d. For a view, this includes what follows from its base: the shape as soon
+// as the shape of the base is known, and the strides as soon as the layout of the base is known. A view of a constant is
+// an [RTensor], and so is a view in which several indices reach the same element.
+//
+// Errors: those of [Description.Refine] if d contradicts itself, and those of the view's function if the base has no such
+// view. [dlpack.ErrLayout] for a chain of more than 1000 views and for a description that is a view of itself.
+// [dlpack.ErrNull] for a view whose function is nil.
+func (d *Description) Known() (Description, error) {
+	const op = "describe"
+	d = d.orUnknown()
+	if d.base == nil {
+		return Description{}.merge(op, d)
+	}
+	chain, err := d.chain(op)
+	if err != nil {
+		return Description{}, err
+	}
+	root := len(chain) - 1
+	known, err := Description{}.merge(op, chain[root])
+	for k := root - 1; k >= 0 && err == nil; k-- {
+		known, err = chain[k].knownBy(op, &known)
+	}
+	if err != nil {
+		return Description{}, err
+	}
+	return known, nil
+}
+
+// knownBy returns everything that is known about the view d, given what is known about its base.
+func (d *Description) knownBy(op string, base *Description) (Description, error) {
+	known := Description{DType: base.DType, Padded: base.Padded, Access: base.Access}
+	if base.Role&IsConstant != 0 {
+		known.Access = RTensor
+	}
+	if base.Shape.IsFullyDefined() {
+		isLaid := base.Strides != nil || base.Order != nil || base.Sizes != nil
+		l, err := base.layout()
+		if err == nil {
+			err = d.view(&l)
+		}
+		if err == nil {
+			known.Shape, err = layout.NewPartialShape(l.Shape...)
+			if layout.Overlaps(l.Shape, l.Strides) { // as in Tensor.Apply
+				known.Access = RTensor
+			}
+		}
+		switch {
+		case err == nil && isLaid:
+			known.Strides = l.Strides
+		case err != nil && (isLaid || !errors.Is(err, layout.ErrCopy)):
+			// While the layout of the base is not known, ErrCopy is no error: the base may get a layout that has the view.
+			return Description{}, wrap(op, err)
+		}
+	}
+	return known.merge(op, d)
+}
+
+// layout returns the layout of a description whose shape is known, with element (0, ..., 0) at offset 0. It is row-major
+// unless the description says otherwise.
+func (d *Description) layout() (layout.Layout, error) {
+	shape := d.Shape.Dims()
+	if d.Strides != nil {
+		return layout.Layout{Shape: shape, Strides: slices.Clone(d.Strides)}, nil
+	}
+	return layout.New(shape, d.Sizes, d.Order)
+}
+
+// Layout returns where the elements will lie, counted in elements from the beginning of the memory that is allocated for
+// d, or for the description that d is finally a view of. If nothing is known about the layout, it is row-major without
+// gaps.
+//
+// Errors: those of [Description.Known], and [ErrUnknown] while the shape is not known.
+func (d *Description) Layout() (layout.Layout, error) {
+	const op = "describe"
+	known, err := d.Known()
+	if err != nil {
+		return layout.Layout{}, err
+	}
+	var views []*Description
+	if d = d.orUnknown(); d.base != nil {
+		if views, err = d.chain(op); err != nil {
+			return layout.Layout{}, err
+		}
+		root := len(views) - 1
+		if known, err = views[root].Known(); err != nil {
+			return layout.Layout{}, err
+		}
+		views = views[:root]
+	}
+	if !known.Shape.IsFullyDefined() {
+		return layout.Layout{}, refuse(op, ErrUnknown, "the shape is %v", known.Shape)
+	}
+	l, err := known.layout()
+	if err == nil {
+		var lo int64
+		lo, _, err = l.Span()
+		l.Offset = -lo
+	}
+	if err != nil {
+		return layout.Layout{}, wrap(op, err)
+	}
+	for _, v := range slices.Backward(views) {
+		if err := v.view(&l); err != nil {
+			return layout.Layout{}, wrap(op, err)
+		}
+	}
+	return l, nil
+}
+
+// Refine adds to d what is known about o. Data type, order, sizes, strides, access and role must be the same where both
+// are known, and the shapes must be compatible. The alignment becomes the smallest common multiple of both.
+//
+// Errors: [ErrConflict] together with its subject: [dlpack.ErrDType], [dlpack.ErrLayout] or [dlpack.ErrReadOnly], or
+// nothing further for roles. d is then unchanged.
+func (d *Description) Refine(o *Description) error {
+	const op = "refine"
+	if d == nil {
+		return refuse(op, dlpack.ErrNull, "the description is nil")
+	}
+	known, err := o.Known()
+	if err != nil {
+		return err
+	}
+	refined, err := d.merge(op, &known)
+	if err != nil {
+		return err
+	}
+	refined.base, refined.view = d.base, d.view
+	if _, err := refined.Known(); err != nil { // what is now known may contradict the base
+		return err
+	}
+	*d = refined
+	return nil
+}
+
+// merge returns what is known from d and o together, without their bases.
+func (d Description) merge(op string, o *Description) (Description, error) {
+	d.base, d.view = nil, nil
+	switch {
+	case d.DType == 0:
+		d.DType, d.Padded = o.DType, o.Padded
+	case o.DType != 0 && d.DType != o.DType:
+		return d, conflict(op, dlpack.ErrDType, "data type %v and %v", d.DType, o.DType)
+	case o.DType != 0 && d.DType.IsSubByte() && d.Padded != o.Padded:
+		return d, conflict(op, dlpack.ErrDType, "packed and padded elements of %v", d.DType)
+	}
+	shape, err := d.Shape.Merge(o.Shape)
+	if err != nil {
+		return d, conflict(op, errors.Join(dlpack.ErrLayout, err), "shape %v and %v", d.Shape, o.Shape)
+	}
+	d.Shape = shape
+	if d.Access == AccessUnknown {
+		d.Access = o.Access
+	} else if o.Access != AccessUnknown && d.Access != o.Access {
+		return d, conflict(op, dlpack.ErrReadOnly, "%v and %v", d.Access, o.Access)
+	}
+	if d.Role == 0 {
+		d.Role = o.Role
+	} else if o.Role != 0 && d.Role != o.Role {
+		return d, conflict(op, nil, "%v and %v", d.Role, o.Role)
+	}
+	if d.Align, err = commonMultiple(op, d.Align, o.Align); err != nil {
+		return d, err
+	}
+	if d.Order, err = either(op, "order", d.Order, o.Order, slices.Equal); err != nil {
+		return d, err
+	}
+	if d.Sizes, err = either(op, "sizes", d.Sizes, o.Sizes, slices.Equal); err != nil {
+		return d, err
+	}
+	if d.Strides, err = either(op, "strides", d.Strides, o.Strides, func(a, b []int64) bool {
+		return sameStrides(d.Shape.Dims(), a, b)
+	}); err != nil {
+		return d, err
+	}
+	return d, d.check(op)
+}
+
+// either returns a, or a copy of b if a is nil. If neither is nil, they must be the same.
+func either[T any](op, name string, a, b []T, same func(a, b []T) bool) ([]T, error) {
+	if a == nil {
+		return slices.Clone(b), nil
+	}
+	if b != nil && !same(a, b) {
+		return nil, conflict(op, dlpack.ErrLayout, "%s %v and %v", name, a, b)
+	}
+	return a, nil
+}
+
+// commonMultiple returns the smallest alignment that is a multiple of both alignments. 0 stands for any alignment.
+func commonMultiple(op string, a, b int64) (int64, error) {
+	if a < 0 || b < 0 {
+		return 0, refuse(op, dlpack.ErrUnaligned, "alignment to %d bytes", min(a, b))
+	}
+	if a == 0 || b == 0 {
+		return max(a, b), nil
+	}
+	gcd, rest := a, b
+	for rest != 0 {
+		gcd, rest = rest, gcd%rest
+	}
+	lcm, ok := extent.Mul(a, b/gcd)
+	if !ok {
+		return 0, refuse(op, dlpack.ErrOverflow, "alignment to %d and to %d bytes", a, b)
+	}
+	return lcm, nil
+}
+
+// sameStrides reports whether a and b place the elements of the shape alike: whether they are equal along all dimensions
+// of more than one element.
+func sameStrides(shape, a, b []int64) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for d := range a {
+		if a[d] != b[d] && (len(shape) != len(a) || shape[d] != 1) {
+			return slices.Contains(shape, 0)
+		}
+	}
+	return true
+}
+
+// check returns an error unless a tensor as described can exist. It sets an unknown rank from the lengths of Order, Sizes
+// and Strides.
+func (d *Description) check(op string) error {
+	if d.DType != 0 {
+		if err := d.DType.Validate(); err != nil {
+			return refuse(op, dlpack.ErrDType, "%v", err)
+		}
+	}
+	switch {
+	case d.Role&IsConstant != 0 && d.Role&(IsTrainable|IsInput) != 0:
+		return conflict(op, nil, "%v", d.Role)
+	case d.Role&IsConstant != 0 && d.Access == LTensor, d.Role&IsTrainable != 0 && d.Access == RTensor:
+		return conflict(op, dlpack.ErrReadOnly, "%v and %v", d.Role, d.Access)
+	}
+	for _, list := range []struct {
+		name  string
+		known bool
+		rank  int
+	}{
+		{"order", d.Order != nil, len(d.Order)}, {"sizes", d.Sizes != nil, len(d.Sizes)}, {"strides", d.Strides != nil, len(d.Strides)},
+	} {
+		if !list.known {
+			continue
+		}
+		shape, err := layout.NewPartialShape(slices.Repeat([]int64{layout.Unknown}, list.rank)...)
+		if err == nil {
+			shape, err = d.Shape.Merge(shape)
+		}
+		if err != nil {
+			return conflict(op, errors.Join(dlpack.ErrLayout, err), "%s of %d for shape %v", list.name, list.rank, d.Shape)
+		}
+		d.Shape = shape
+	}
+	if d.Order == nil && d.Sizes == nil {
+		return nil
+	}
+	shape := d.Shape.Dims()
+	for k, n := range shape {
+		shape[k] = max(n, 0) // an unknown dimension fits every allocated size
+	}
+	laid, err := layout.New(shape, d.Sizes, d.Order)
+	if err != nil {
+		return wrap(op, err)
+	}
+	if d.Strides == nil || !d.Shape.IsFullyDefined() || slices.Contains(shape, 0) { // without elements, any strides will do
+		return nil
+	}
+	if d.Sizes != nil && !sameStrides(shape, laid.Strides, d.Strides) {
+		return conflict(op, dlpack.ErrLayout, "strides %v, and %v by sizes %v", d.Strides, laid.Strides, d.Sizes)
+	}
+	last := uint64(math.MaxUint64)
+	for _, k := range d.Order {
+		if step := extent.Magnitude(d.Strides[k]); shape[k] > 1 {
+			if step > last {
+				return conflict(op, dlpack.ErrLayout, "strides %v and order %v", d.Strides, d.Order)
+			}
+			last = step
+		}
+	}
+	return nil
+}
+
+// AlignRows sets Sizes and Align so that every row begins at a multiple of align bytes, by rounding up the allocated
+// size of the fastest dimension. A row is a run along the last dimension of Order, or along the last dimension of the
+// shape if the order is not known.
+//
+// Errors: [ErrUnknown] while data type or shape are not known, [ErrConflict] if other sizes are known, [dlpack.ErrDType]
+// for packed elements, and [dlpack.ErrLayout] or [dlpack.ErrOverflow] together with the errors of [layout.AppendAligned].
+func (d *Description) AlignRows(align int64) error {
+	const op = "align rows"
+	if d == nil {
+		return refuse(op, dlpack.ErrNull, "the description is nil")
+	}
+	if d.base != nil {
+		return refuse(op, dlpack.ErrLayout, "a view has the memory of its base; align the rows of the base")
+	}
+	known, err := d.complete()
+	if err != nil {
+		return err
+	}
+	if known.DType.IsSubByte() && !known.Padded {
+		return refuse(op, dlpack.ErrDType, "packed elements of %v cannot have gaps; Padded allows them", known.DType)
+	}
+	sizes, err := layout.AppendAligned(nil, known.Shape.Dims(), known.Order, int64(known.DType.ItemSize()), align)
+	if err != nil {
+		return wrap(op, err)
+	}
+	return d.Refine(&Description{Sizes: sizes, Align: align})
+}
+
+// Complete returns nil if enough is known to allocate the tensor or, for a view, the tensor that it is finally a view of:
+// the data type and the shape. Everything else has a default.
+//
+// Errors: [ErrUnknown], naming what is not known yet, and those of [Description.Known].
+func (d *Description) Complete() error {
+	chain, err := d.orUnknown().chain("describe")
+	if err != nil {
+		return err
+	}
+	if _, err := chain[len(chain)-1].complete(); err != nil {
+		return err
+	}
+	_, err = d.Known()
+	return err
+}
+
+// complete returns what is known, or an error if that is not enough to allocate the tensor.
+func (d *Description) complete() (Description, error) {
+	const op = "describe"
+	known, err := d.Known()
+	if err == nil && known.DType == 0 {
+		err = refuse(op, ErrUnknown, "the data type is not known")
+	}
+	if err == nil && !known.Shape.IsFullyDefined() {
+		err = refuse(op, ErrUnknown, "the shape is %v", known.Shape)
+	}
+	return known, err
+}
+
+// String returns what is known, such as "float32 [3,?] variable".
+func (d *Description) String() string {
+	known, err := d.Known()
+	if err != nil {
+		return err.Error()
+	}
+	var b strings.Builder
+	if known.DType == 0 {
+		b.WriteString("<unknown>")
+	} else {
+		fmt.Fprint(&b, known.DType)
+	}
+	fmt.Fprintf(&b, " %v", known.Shape)
+	if known.Role != 0 {
+		fmt.Fprintf(&b, " %v", known.Role)
+	}
+	if known.Access != AccessUnknown {
+		fmt.Fprintf(&b, " %v", known.Access)
+	}
+	if known.Order != nil {
+		fmt.Fprintf(&b, " order %v", known.Order)
+	}
+	if known.Sizes != nil {
+		fmt.Fprintf(&b, " sizes %v", known.Sizes)
+	}
+	if known.Strides != nil {
+		fmt.Fprintf(&b, " strides %v", known.Strides)
+	}
+	if known.Align > 1 {
+		fmt.Fprintf(&b, " aligned to %d bytes", known.Align)
+	}
+	if d.Base() != nil {
+		b.WriteString(", a view")
+	}
+	return b.String()
+}

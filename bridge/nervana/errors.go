@@ -1,0 +1,60 @@
+package nervana
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+)
+
+// The causes of errors that are particular to descriptions. Other errors have a cause of package dlpack, such as
+// [dlpack.ErrLayout], one of package layout, such as [layout.ErrShape], or both.
+var (
+	// ErrConflict reports descriptions that cannot both be true of one tensor.
+	ErrConflict = errors.New("conflict")
+	// ErrUnknown reports that the description lacks something the operation needs: the data type or the shape.
+	ErrUnknown = errors.New("not known")
+)
+
+// A refusal is an error whose text names the offending value and therefore need not repeat the text of its cause.
+type refusal struct {
+	text  string
+	cause error
+}
+
+func (r *refusal) Error() string { return r.text }
+func (r *refusal) Unwrap() error { return r.cause }
+
+// refuse returns an error of operation op with the given cause.
+func refuse(op string, cause error, format string, args ...any) error {
+	return &refusal{"nervana: " + op + ": " + fmt.Sprintf(format, args...), cause}
+}
+
+// conflict returns an [ErrConflict] of operation op. cause, which may be nil, says what the conflict is about.
+func conflict(op string, cause error, format string, args ...any) error {
+	return refuse(op, errors.Join(ErrConflict, cause), format, args...)
+}
+
+// wrap returns err, which comes from package dlpack or layout, as an error of operation op. A cause of package layout
+// gets the more general cause of package dlpack as well. It returns nil for nil.
+func wrap(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var ours *refusal
+	if errors.As(err, &ours) {
+		return err
+	}
+	var theirs *dlpack.Error
+	if errors.As(err, &theirs) {
+		return refuse(op, err, "%s", theirs.Where)
+	}
+	cause := dlpack.ErrLayout
+	if errors.Is(err, layout.ErrOverflow) {
+		cause = dlpack.ErrOverflow
+	}
+	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "layout: "), "nervana: ")
+	return refuse(op, errors.Join(cause, err), "%s", text)
+}

@@ -1,0 +1,159 @@
+//go:build cgo
+
+package nervana
+
+import (
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+	"github.com/dlbridge/dlbridge/internal/extent"
+)
+
+// Describe returns the description of an existing tensor, also of a closed one. A nil tensor and the zero Tensor have an
+// empty description. The tensor must have at most [layout.MaxRank] dimensions; otherwise [Description.Known] returns an
+// error for the result.
+func Describe(t *dlpack.Tensor) *Description {
+	dims := t.Shape()
+	if dims == nil { // nil or the zero Tensor
+		return new(Description)
+	}
+	shape, _ := layout.NewPartialShape(dims...)
+	d := &Description{DType: t.DType(), Padded: t.Flags()&dlpack.SubbytePadded != 0, Shape: shape, Access: LTensor, Strides: t.Strides()}
+	if t.ReadOnly() {
+		d.Access = RTensor
+	}
+	return d
+}
+
+// Allocate makes a tensor in zeroed memory, as [dlpack.New] does, with the layout and alignment that d asks for. The
+// tensor can be written to whatever the access and role of d are, because it has no values yet. [Description.Bind]
+// returns it as described.
+//
+// Ownership: the result is the caller's. Lifetime: until its Close. Threads: any. On error: those of
+// [Description.Complete]; [dlpack.ErrLayout] for a view, which has the memory of its base, and for strides by which
+// elements overlap; [dlpack.ErrOverflow]; [dlpack.ErrMemory].
+func (d *Description) Allocate() (*dlpack.Tensor, error) {
+	const op = "allocate"
+	d = d.orUnknown()
+	if d.base != nil {
+		return nil, refuse(op, dlpack.ErrLayout, "a view has the memory of its base; allocate the base and bind the view to it")
+	}
+	known, err := d.complete()
+	if err != nil {
+		return nil, err
+	}
+	l, err := d.Layout()
+	if err != nil {
+		return nil, err
+	}
+	if layout.Overlaps(l.Shape, l.Strides) {
+		return nil, refuse(op, dlpack.ErrLayout, "elements overlap: strides %v of shape %v", l.Strides, l.Shape)
+	}
+	_, elements, err := l.Span()
+	if err == nil && known.Sizes != nil {
+		elements, err = layout.Count(known.Sizes)
+	}
+	if err != nil {
+		return nil, wrap(op, err)
+	}
+	size, err := known.DType.NumBytes(elements, known.Padded)
+	if err != nil {
+		return nil, refuse(op, dlpack.ErrOverflow, "%v", err)
+	}
+	s := dlpack.Spec{
+		DType: known.DType, Shape: l.Shape, Strides: l.Strides, Padded: known.Padded,
+		ByteOffset: l.Offset * int64(known.DType.ItemSize()), // which is less than the size
+	}
+	align, spare := max(known.Align, 1), int64(0)
+	if dlpack.NewAlignment%align != 0 || s.ByteOffset%align != 0 {
+		spare = align - 1 // room to move element (0, ..., 0) to an aligned address
+	}
+	room, ok := extent.Add(size, spare)
+	if !ok {
+		return nil, refuse(op, dlpack.ErrOverflow, "%d bytes aligned to %d", size, align)
+	}
+	memory, err := dlpack.New(dlpack.Uint8, room)
+	if err != nil {
+		return nil, wrap(op, err)
+	}
+	defer memory.Close()
+	if beyond := int64((memory.Data() + uintptr(s.ByteOffset)) % uintptr(align)); beyond > 0 {
+		s.ByteOffset += align - beyond
+	}
+	t, err := memory.View(s)
+	return t, wrap(op, err)
+}
+
+// Bind returns a view of t after checking that t has the data type, shape, layout and alignment of d. If d is a view, t
+// must be as described by the description that d is finally a view of, and Bind returns the view of t. The result is
+// read-only if t is, if d is an [RTensor], and if d is constant. d is not refined by it, so that the same placeholder
+// can be bound to one tensor after another.
+//
+// Ownership: the result shares the memory and is closed separately. Lifetime: until its Close. Threads: any. On error:
+// [dlpack.ErrClosed]; [ErrConflict] together with [dlpack.ErrDType], [dlpack.ErrLayout], or [dlpack.ErrReadOnly] for
+// read-only memory of an [LTensor] or a variable; [dlpack.ErrUnaligned]; for views also those of [dlpack.Tensor.Apply].
+func (d *Description) Bind(t *dlpack.Tensor) (*dlpack.Tensor, error) {
+	const op = "bind"
+	chain, err := d.orUnknown().chain(op)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.RequireOpen(); err != nil {
+		return nil, wrap(op, err)
+	}
+	root := len(chain) - 1
+	if err := chain[root].fits(t); err != nil {
+		return nil, err
+	}
+	bound, err := t.Slice()
+	if err == nil {
+		bound, err = chain[root].protect(bound)
+	}
+	for k := root - 1; k >= 0 && err == nil; k-- {
+		bound, err = chain[k].bindView(bound)
+	}
+	return bound, wrap(op, err)
+}
+
+// bindView returns the view d of base, a tensor that was bound to the base of d, and closes base.
+func (d *Description) bindView(base *dlpack.Tensor) (*dlpack.Tensor, error) {
+	defer base.Close()
+	v, err := base.Apply(d.view)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.fits(v); err != nil {
+		v.Close()
+		return nil, err
+	}
+	return d.protect(v)
+}
+
+// protect returns v, or, if d may not be assigned to, a read-only view in the place of v.
+func (d *Description) protect(v *dlpack.Tensor) (*dlpack.Tensor, error) {
+	if v.ReadOnly() || d.Access != RTensor && d.Role&IsConstant == 0 {
+		return v, nil
+	}
+	defer v.Close()
+	return v.View(dlpack.Spec{
+		DType: v.DType(), Shape: v.Shape(), Strides: v.Strides(), ReadOnly: true, Padded: v.Flags()&dlpack.SubbytePadded != 0,
+	})
+}
+
+// fits returns an error unless t is as d describes it, regardless of the base of d.
+func (d *Description) fits(t *dlpack.Tensor) error {
+	const op = "bind"
+	there := Describe(t)
+	if there.Access == LTensor {
+		there.Access = d.Access // a tensor that may be assigned to need not be
+	}
+	if _, err := d.merge(op, there); err != nil {
+		return err
+	}
+	if t.Data() == 0 || d.Align <= 1 { // without elements, any alignment will do
+		return nil
+	}
+	if at := t.Data() + uintptr(t.ByteOffset()); at%uintptr(d.Align) != 0 {
+		return refuse(op, dlpack.ErrUnaligned, "data at %#x is not aligned to %d bytes", at, d.Align)
+	}
+	return nil
+}
