@@ -1,4 +1,4 @@
-/* Checks of arguments that the functions which enter Go share. C checks all that it can, before Go is called. */
+/* Checks of the arguments of functions that enter Go. */
 #include "capi.h"
 
 #include <inttypes.h>

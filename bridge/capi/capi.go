@@ -1,27 +1,27 @@
-// Package capi is the C interface of dlbridge, declared in dlbridge.h, for programs that are not Go.
+// Package capi is the C interface of dlbridge, declared in dlbridge.h, for programs in languages other than Go.
 //
-// The package is linked by importing it: package libdlbridge does, which makes the shared library
-// libdlbridge, and any other main package that is built with -buildmode=c-shared or c-archive may do so
-// to be a dlbridge library too, so that one process needs one Go runtime. It has nothing to call from Go.
+// Importing the package links the C interface into a program. Package libdlbridge imports it to build the shared library
+// libdlbridge. Any other main package that is built with -buildmode=c-shared or c-archive may import it too, so that its
+// process needs only one Go runtime. The package exports nothing to Go.
 //
 // # Design notes
 //
-// Tensors, and messages once they are made, are C: tensor.c and tens_message.c stand on the C core that
-// package dlpack brings along, and never enter Go. They work on any thread at any time, in a forked
-// child too. Only reading and writing is Go's: tens.c, decthings.c and tensorflow.c
-// check arguments and call the Go functions of the files of the same names.
+// The files tensor.c, tens_message.c and registry.c are plain C on the C core of package dlpack: tensors, and access to
+// messages. They never enter Go, so that they work on any thread, at any time, and in a forked child. Decoding and
+// encoding is done in Go: tens.c, decthings.c and tensorflow.c check arguments and call the Go files of the same names.
 //
-// Go describes and C owns. While it is called, Go reads the caller's frames and tensors as views that
-// own nothing, and leaves a description in C memory. The holds on frames and tensors are made in C
-// afterwards, so that an error at any point leaves the caller everything. No Go pointer is kept in C.
+// Go describes and C owns. During a call, Go reads the caller's frames and tensors through views that own nothing, and
+// writes a description into C memory. C takes frames and tensors over after Go has returned, so that an error at any
+// point leaves the caller the owner of everything. C keeps no Go pointer.
 //
-// What a program holds of ours can be told from what it has given back, or handed over, already: messages and
-// elements lie in slabs that are never freed (registry.c), tensors and frames that were handed out are exports, whose
-// blocks are not either. A block that is taken over says so. Its deleter then does nothing, since that call can only
-// come from the former holder; the hold ends the block by itself (core_block_end). A pointer into memory that is not there faults; where it is Go that follows it, the
-// fault is an error like others. Go's own memory cannot run out without ending the process, so that elements that are put
-// together, and long lists, are C memory (see newList, and payload.Scratch), and what else grows with the input is asked
-// for before, by dlpack.RequireMemory.
+// The library recognises objects that were released or taken over. Messages and elements are in slabs that are never
+// freed (registry.c). Tensors and frames are exports, whose control blocks are never freed either. A control block that
+// is taken over is marked. Its deleter then has no effect, because only the former owner can have called it; the new
+// owner ends the block itself (core_block_end).
+//
+// A pointer to an address without memory faults. If Go follows the pointer, the fault becomes an error. The Go runtime
+// ends the process when Go memory runs out. Therefore elements that are assembled, and long lists, are in C memory (see
+// newList and payload.Scratch), and dlpack.RequireMemory checks all other memory that grows with the input in advance.
 package capi
 
 /*
@@ -49,16 +49,16 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// errMemory says that C has no memory left.
+// errMemory reports that C memory cannot be allocated.
 var errMemory = errors.New("dlbridge: out of memory")
 
-// fault is called at the beginning of every call from C, with 1, and when a message is all but made, with
-// 2. Only tests set it: see fault_injection.go.
+// fault is called with 1 at the beginning of every call from C, and with 2 just before a message or value is complete. Only
+// tests set it: see fault_injection.go.
 var fault func(at int)
 
-// guard runs a call from C. It is the one place where errors become codes, and where panics end: those
-// must not unwind into C. So do faults, in memory of the caller's that is not what it was said to be: a file
-// that was mapped and then cut, say. Errors that say nothing of their own are of the code given.
+// guard runs a call from C, and converts its error to a code. It also converts panics, which must not unwind into C, and
+// faults in the caller's memory, such as a mapped file that was truncated. An error without a code of its own gets the
+// given one.
 func guard(e *C.dlb_error, code C.int32_t, call func() error) (status C.int32_t) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -84,7 +84,7 @@ func codeOf(err error, otherwise C.int32_t) C.int32_t {
 		return C.DLB_ERROR_MEMORY
 	}
 	if otherwise == C.DLB_ERROR_FORMAT {
-		return otherwise // whatever it is, it comes from the message
+		return otherwise // every other error of a decoder is caused by its input
 	}
 	for _, row := range []struct {
 		cause error
@@ -117,7 +117,7 @@ func codeOf(err error, otherwise C.int32_t) C.int32_t {
 	return otherwise
 }
 
-// report fills an error of C's, which may be nil. Text that is too long is cut between characters.
+// report sets a dlb_error, which may be nil, and returns the code. A text that is too long is cut between characters.
 func report(e *C.dlb_error, code C.int32_t, text string) C.int32_t {
 	if e == nil {
 		return code
@@ -134,7 +134,7 @@ func report(e *C.dlb_error, code C.int32_t, text string) C.int32_t {
 	return code
 }
 
-// view is C memory as a slice, for the time of a call.
+// view returns C memory as a slice, which is valid during the call.
 func view(data unsafe.Pointer, size C.size_t) []byte {
 	if size == 0 {
 		return []byte{}
@@ -142,13 +142,13 @@ func view(data unsafe.Pointer, size C.size_t) []byte {
 	return unsafe.Slice((*byte)(data), int(size))
 }
 
-// littleList is the most items of a list that is Go's.
-const littleList = 1 << 10
+// maxGoList is the largest length of a list in Go memory.
+const maxGoList = 1 << 10
 
-// newList returns a list for n views of C memory. A longer list is C memory itself, which may be missing without an end
-// to the process. The list must not be used after free, which must be called once.
+// newList returns a list for n views of C memory. A long list is in C memory itself, because a failed allocation of Go
+// memory would end the process. free must be called once, and the list must not be used afterwards.
 func newList[T []byte | string](n int) (list []T, free func(), err error) {
-	if n <= littleList {
+	if n <= maxGoList {
 		return make([]T, n), func() {}, nil
 	}
 	memory := C.calloc(C.size_t(n), C.size_t(unsafe.Sizeof(*new(T))))
@@ -158,8 +158,8 @@ func newList[T []byte | string](n int) (list []T, free func(), err error) {
 	return unsafe.Slice((*T)(memory), n), func() { C.free(memory) }, nil
 }
 
-// What a call may take of Go's memory for each byte of a label or of rules, and for each tensor and dimension that it
-// encodes: no less than it does.
+// Upper bounds of the Go memory that a call uses, in bytes: for each byte of a label or of rules, and for each tensor and
+// each dimension that it encodes.
 const (
 	perByte      = 48
 	perTensor    = 1 << 10
@@ -168,7 +168,7 @@ const (
 
 func viewText(b C.dlb_bytes) []byte { return view(unsafe.Pointer(b.data), b.size) }
 
-// viewString is C memory as a string, for the time of a call.
+// viewString returns C memory as a string, which is valid during the call.
 func viewString(b C.dlb_bytes) string {
 	text := viewText(b)
 	return unsafe.String(unsafe.SliceData(text), len(text))

@@ -1,4 +1,4 @@
-/* capi.h: what the files of this folder share. Nothing in it is exported from the library. */
+/* capi.h: declarations that the C files of this folder share. The library does not export them. */
 #ifndef DLB_CAPI_H_
 #define DLB_CAPI_H_
 
@@ -11,76 +11,77 @@
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-/* Both return the code that they put into `error`, which may be NULL. */
+/* Both set `error`, which may be NULL, and return its code. */
 CAPI int32_t capi_ok(dlb_error *error);
 __attribute__((format(printf, 3, 4))) CAPI int32_t capi_fail(dlb_error *error, int32_t code,
                                                              const char *format, ...);
 
-/* ---- holds: memory that a caller handed over ------------------------------------------------- */
+/* ---- holds: shares of memory that a caller handed over ---------------------------------------- */
 
-/* A share of memory that release(ctx) gives back. NULL when there is no memory. */
+/* Returns the first share of memory that release(ctx) gives back. NULL means that there is no memory for it. */
 CAPI core_share *capi_hold(void (*release)(void *ctx), void *ctx);
-/* The same of a tensor or frame, which is taken over with it: the library's own once, and not after it was released.
- * `what` and `index` name it as in capi_check_live. */
+/* Takes a tensor or frame over, and sets *out to the first share of its memory. An object of this library is refused if
+ * it was released or taken over before. `what` and `index` name it in the error, as in capi_check_live. */
 CAPI int32_t capi_hold_versioned(core_share **out, const char *op, const char *what, size_t index,
                                  DLManagedTensorVersioned *managed, dlb_error *error);
 CAPI int32_t capi_hold_frame(core_share **out, const char *op, const char *what, size_t index, const dlb_frame *frame,
                              dlb_error *error);
-/* Takes a hold back that nobody has shared: release is not called, and what was taken over is the caller's again.
- * NULL is allowed. */
+/* Undoes capi_hold and the functions above while there is only one share: release is not called, and the caller owns the
+ * object again. NULL is allowed. */
 CAPI void capi_unhold(core_share *hold);
-/* Holds that have not been released. */
+/* Returns the number of holds that have not been released. */
 CAPI int64_t capi_held(void);
 
-/* ---- handles: what a program holds of ours by its address ------------------------------------ */
+/* ---- registry: messages and elements, which programs refer to by their address ---------------- */
 
 typedef enum { CAPI_FOREIGN = -1, CAPI_ENDED = 0, CAPI_MESSAGE, CAPI_ELEMENTS, CAPI_KINDS } capi_kind;
 
-/* A zeroed dlb_message or capi_elements, which counts as ended until capi_object_publish. Until then only its maker has it,
- * whatever address others pass. NULL when there is no memory. */
+/* Returns a zeroed dlb_message or capi_elements. It counts as ended until capi_object_publish, so that a program that
+ * passes its address by mistake cannot use or end it. NULL means that there is no memory. */
 CAPI void *capi_object_new(void);
 CAPI void capi_object_publish(void *object, capi_kind kind);
-/* What lies at an address, which may be any: nothing is read there unless it is a handle. */
+/* Returns the kind of the object at an address. The address may be any; it is read only if an object is there. */
 CAPI capi_kind capi_object_kind(const void *object);
-/* Ends a handle of a kind. True for the one call that does: what the handle has is then the caller's to end,
- * who gives it back with capi_object_free. */
+/* Marks an object as ended, and reports whether this call has done it. The caller then releases all that the object owns,
+ * and gives it back with capi_object_free. */
 CAPI int capi_object_end(void *object, capi_kind kind);
 CAPI void capi_object_free(void *object);
-/* Those that have not ended. */
+/* Returns the number of objects of a kind that have not ended. */
 CAPI int64_t capi_objects_live(capi_kind kind);
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
-/* Checks a managed tensor for the function `op`; `what` names the argument. One of the library's own that was released
- * or taken over is refused. */
+/* Checks a managed tensor for the function `op`; `what` names the argument. A tensor of this library that was released or
+ * taken over is refused. */
 CAPI int32_t capi_check(const char *op, const char *what, const DLManagedTensorVersioned *tensor,
                         core_extent *extent, dlb_error *error);
-/* Whether arguments are what they must be; `what` names one. */
+/* Return an error: an argument that is NULL, memory that cannot be allocated. `what` names the argument. */
 CAPI int32_t capi_null(const char *op, const char *what, dlb_error *error);
 CAPI int32_t capi_memory(const char *op, dlb_error *error);
+/* Refuses a function that needs Go in a forked child. */
 CAPI int32_t capi_check_forked(const char *op, dlb_error *error);
-/* Whether the reserved words of a structure, which `what` names, are 0. */
+/* Checks that the reserved words of a structure, which `what` names, are 0. */
 CAPI int32_t capi_check_reserved(const char *op, const char *what, const uint64_t *words, size_t count,
                                  dlb_error *error);
 #define CAPI_CHECK_RESERVED(op, what, structure, error) \
   capi_check_reserved(op, what, (structure)->reserved,  \
                       sizeof (structure)->reserved / sizeof *(structure)->reserved, error)
 CAPI int32_t capi_check_options(const char *op, uint64_t options, uint64_t known, dlb_error *error);
-/* Without bytes `data` may be anything, also what is no address: Rust has 1 or 8 there. Such must not get into a Go
- * pointer, so that it is not passed on to Go, or not looked at there. */
+/* Checks an address and a size. With size 0, `data` may have any value: Rust passes 1 or 8. Such a value must not become
+ * a Go pointer, because Go's checks of pointers would end the process; callers replace it by NULL or never read it. */
 CAPI int32_t capi_check_bytes(const char *op, const char *what, const void *data, size_t size,
                               dlb_error *error);
 CAPI int32_t capi_check_frames(const char *op, const char *what, const dlb_frame *frames, size_t count,
                                dlb_error *error);
-/* Whether what is at `object`, argument `what` or element `index` of it, is its caller's still: `block`, if it has one of
- * ours, is live. */
+/* Checks that the caller still owns `object`, which is the argument `what` or its element `index`: that its control
+ * block is live. `block` is NULL for objects of other libraries. */
 #define NO_INDEX SIZE_MAX
 CAPI int32_t capi_check_live(const char *op, const char *what, size_t index, const void *object,
                              const core_block *block, dlb_error *error);
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-/* A frame of a message, and what keeps its bytes. */
+/* A frame of a message, and its share of the bytes. */
 typedef struct capi_frame {
   core_share *share;
   const char *data;
@@ -97,28 +98,28 @@ typedef struct capi_tensor {
   int32_t copied;
 } capi_tensor;
 
-/* Go fills a message and is then done with it: messages are read, shared and freed by C alone. */
+/* Go fills a message in and does not use it afterwards. Only C reads, shares and frees it. */
 struct dlb_message {
   dlb_header header;
   dlb_bytes label; /* inside frame 0 */
   dlb_bytes metadata;
   size_t frame_count, tensor_count;
-  capi_frame *frames; /* prefix, header, payload parts; all that follows is in one allocation with them */
+  capi_frame *frames; /* prefix, header, payload parts; the arrays below are in the same allocation */
   capi_tensor *tensors;
   int64_t *dims; /* room for shapes and strides */
   char *text;    /* room for metadata */
 };
 
-/* A zeroed message with room for as much, which capi_object_publish makes one that a program may pass. NULL when there is
- * no memory. */
+/* Returns a zeroed message with arrays of these sizes. A program may use it after capi_object_publish. NULL means that
+ * there is no memory. */
 CAPI dlb_message *capi_message_new(size_t frames, size_t tensors, size_t dims, size_t text);
-/* Ends a message that no program has. */
+/* Releases a message that was not published, or was marked as ended. */
 CAPI void capi_message_end(dlb_message *message);
 CAPI int32_t capi_message_check(const char *op, const dlb_message *message, dlb_error *error);
-/* Hands a frame out together with a share of its bytes, which its release drops, once. */
+/* Sets *out to a frame with a share of its bytes, which its release drops once. */
 CAPI int32_t capi_frame_out(const char *op, dlb_frame *out, const capi_frame *frame, dlb_error *error);
-/* The release of frames that were handed out. By that they are known, also copies of the struct: their ctx is the block
- * of an export. */
+/* The release function of all frames that the library returns. Frames, and copies of the struct, are recognised by it;
+ * their ctx is the control block of an export. */
 CAPI void capi_release_frame(void *ctx);
 static inline core_block *capi_block_of_frame(const dlb_frame *frame) {
   return frame->release == capi_release_frame ? frame->ctx : NULL;
@@ -126,32 +127,32 @@ static inline core_block *capi_block_of_frame(const dlb_frame *frame) {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* Elements that were read: what the caller sees and may change, and behind it what is private. */
+/* Decoded elements: the structure that the caller sees and may change, followed by private fields. */
 typedef struct capi_elements {
   dlb_elements seen;
-  core_share *hold; /* on the frame */
-  core_share *own;  /* has the values, where they do not lie in the frame */
-  void *room;       /* of all that is seen */
-  char *text;       /* in it */
+  core_share *hold; /* share of the frame */
+  core_share *own;  /* share of the memory of the values if they are not in the frame, otherwise NULL */
+  void *room;       /* memory of the arrays in seen */
+  char *text;       /* in room: the name of the type */
 } capi_elements;
 
-/* Elements with room for as much, which capi_object_publish makes such that a program may pass. NULL when there is no
- * memory. */
+/* Returns elements with arrays of these sizes. A program may use them after capi_object_publish. NULL means that there is
+ * no memory. */
 CAPI capi_elements *capi_elements_new(size_t count, size_t formats, size_t ndim, size_t text);
 
-/* What a tensor in a frame is: Go says so, and C makes a dlb_value of it. */
+/* The description of a decoded value, which Go fills in. C then makes a dlb_value of it. */
 typedef struct capi_reading {
-  size_t start; /* of its elements */
-  size_t end;   /* of the tensor; 0 where there is none */
+  size_t start; /* offset of its elements in the frame */
+  size_t end;   /* offset after the value; 0 if there is no value */
   DLDataType dtype;
   int32_t ndim;
   uint64_t flags; /* of DLManagedTensorVersioned */
   int64_t *shape;
-  core_share *own;         /* has the elements, where they do not lie in the frame */
-  capi_elements *elements; /* instead of all of it but end and own: they have no hold yet */
+  core_share *own;         /* share of the memory of the elements if they are not in the frame, otherwise NULL */
+  capi_elements *elements; /* NULL for a tensor; otherwise only end and own are set too */
 } capi_reading;
 
-/* Where tensors are read from, and to. */
+/* The input of a decoder, and the readings that it fills in. */
 typedef struct capi_input {
   const dlb_frame *frame;
   size_t offset;

@@ -1,7 +1,7 @@
-/* dlb_counters_read. */
+/* The counters of live objects. */
 #include "_cgo_export.h"
 
-/* In a forked child only what C made can be counted. */
+/* A forked child cannot ask Go, and counts only the objects that C has made. */
 void dlb_counters_read(dlb_counters *out, size_t size) {
   if (out == NULL) return;
   dlb_counters now = {0};

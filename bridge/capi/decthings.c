@@ -1,4 +1,4 @@
-/* Decthings. */
+/* Decoding and encoding of tensors of Decthings, and the check of its rules, in Go. */
 #include "_cgo_export.h"
 
 static int32_t check_dialect(const char *op, int32_t dialect, dlb_error *error) {

@@ -28,9 +28,9 @@ func capiDecthingsDecode(in *C.capi_input, e *C.dlb_error) C.int32_t {
 	})
 }
 
-// enough is how many bytes one call of dlb_decthings_decode_batch reads until it leaves what follows to the next:
-// what is not aligned is copied, and whoever goes through a stream may not want all of that at a time.
-const enough = 1 << 16
+// batchSize is the number of bytes after which a call of dlb_decthings_decode_batch begins no further tensor. It bounds
+// the memory for copies of unaligned elements, which a program that processes a stream needs only one by one.
+const batchSize = 1 << 16
 
 // C: dlb_decthings_decode_batch
 //
@@ -41,12 +41,12 @@ func capiDecthingsDecodeBatch(in *C.capi_input, e *C.dlb_error) C.int32_t {
 		var v decthings.View
 		readings := unsafe.Slice(in.readings, int(in.count))
 		start := int(in.offset)
-		for i, at := 0, start; i < len(readings) && at < len(r.data) && at-start < enough; i++ {
+		for i, at := 0, start; i < len(readings) && at < len(r.data) && at-start < batchSize; i++ {
 			r.C = &readings[i]
 			n, err := v.DecodeFirstTo(r, r.data[at:], decthings.Dialect(in.dialect))
 			if err != nil || len(v.Shape) > len(r.dims) {
 				if i > 0 {
-					return nil // it is the next call's
+					return nil // the next call reports the error
 				}
 				if fault, ok := errors.AsType[*elements.Error](err); ok {
 					fault.Offset += int64(at)
@@ -62,7 +62,7 @@ func capiDecthingsDecodeBatch(in *C.capi_input, e *C.dlb_error) C.int32_t {
 	})
 }
 
-// decthings sets the reading to a tensor that ends at a byte of the frame.
+// decthings sets the reading to a value that ends at the given offset of the frame.
 func (r *reading) decthings(v *decthings.View, end int) error {
 	r.C.end = C.size_t(end)
 	if v.Elements != nil {
@@ -77,17 +77,13 @@ func (r *reading) decthings(v *decthings.View, end int) error {
 func capiDecthingsEncode(out *C.size_t, data unsafe.Pointer, room C.size_t, taken *C.DLManagedTensorVersioned, elems *C.dlb_elements, how C.uint64_t, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
 		dialect := decthings.Dialect(how)
-		if elems != nil {
-			return withElements(elems, func(e *elements.Elements) error {
-				return write(out, data, room,
-					func() (int, error) { return decthings.SizeElements(e, dialect) },
-					func(dst []byte) ([]byte, error) { return decthings.AppendElements(dst, e, dialect) })
-			})
-		}
-		return borrow(taken, func(t *dlpack.Tensor) error {
-			return write(out, data, room,
-				func() (int, error) { return decthings.SizeTensor(t) },
-				func(dst []byte) ([]byte, error) { return decthings.AppendTensor(dst, t) })
+		return encodeValue(out, data, room, taken, elems, encoder{
+			sizeElements: func(e *elements.Elements) (int, error) { return decthings.SizeElements(e, dialect) },
+			appendElements: func(dst []byte, e *elements.Elements) ([]byte, error) {
+				return decthings.AppendElements(dst, e, dialect)
+			},
+			sizeTensor:   decthings.SizeTensor,
+			appendTensor: decthings.AppendTensor,
 		})
 	})
 }

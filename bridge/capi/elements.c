@@ -38,19 +38,19 @@ void dlb_elements_free(dlb_elements *elements) {
   if (capi_object_end(elements, CAPI_ELEMENTS)) end_elements((capi_elements *)elements);
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- decoding -------------------------------------------------------------------------------- */
 
-/* What one call of dlb_decthings_decode_batch is good for: so many tensors, and dimensions of all of them. */
+/* The most tensors that one call of dlb_decthings_decode_batch decodes, and the most dimensions of all of them. */
 enum { READINGS = 128, DIMS = 512 };
 
-/* What an element must be aligned to: to itself, and a complex number to its halves. */
+/* Returns the alignment of an element: its size, or half of it for a complex number. */
 static size_t alignment_of(DLDataType dtype) {
   size_t size = (size_t)dtype.bits * dtype.lanes / 8;
   if (dtype.code == kDLComplex) size /= 2;
   return size > 0 ? size : 1;
 }
 
-/* The tensor of a reading: on the frame, or on memory of its own. */
+/* Sets *out to the tensor of a reading, which aliases the frame or has memory of its own. */
 static int32_t deliver_tensor(dlb_value *out, const capi_reading *r, const dlb_frame *frame,
                               core_share *hold) {
   DLTensor view = {
@@ -80,7 +80,7 @@ static int32_t deliver_tensor(dlb_value *out, const capi_reading *r, const dlb_f
   return out->tensor != NULL ? DLB_OK : DLB_ERROR_MEMORY;
 }
 
-/* Makes values of what Go has read; after an error none of them is left. */
+/* Makes values of the readings. After an error all values are zero. */
 static int32_t deliver(const char *op, dlb_value *out, const capi_input *in, dlb_error *error) {
   core_share *hold;
   int32_t code = capi_hold_frame(&hold, op, "frame", NO_INDEX, in->frame, error);
@@ -115,10 +115,10 @@ static int32_t deliver(const char *op, dlb_value *out, const capi_input *in, dlb
   }
   capi_unhold(hold);
   if (code == DLB_ERROR_MEMORY) return capi_memory(op, error);
-  return capi_fail(error, code, "%s: a tensor that is none was read", op);
+  return capi_fail(error, code, "%s: the decoded tensor is invalid", op);
 }
 
-/* Reads up to in->count tensors into the readings, which are zero. */
+/* Decodes up to in->count values with readings that are zeroed. */
 static int32_t read_values(const char *op, dlb_value *out, capi_decoder decoder, capi_input *in, dlb_error *error) {
   int32_t code = decoder(in, error);
   if (code == DLB_OK) code = deliver(op, out, in, error);
@@ -140,7 +140,6 @@ static int32_t check_input(const char *op, const dlb_frame *frame, const capi_in
   return DLB_OK;
 }
 
-/* Reads one tensor. What that takes of the stack is little enough for the smallest stack that a thread can have. */
 int32_t capi_decode_value(const char *op, dlb_value *out, const dlb_frame *frame, capi_decoder decoder,
                           capi_input *in, dlb_error *error) {
   int32_t code = check_input(op, frame, in, error);
@@ -155,7 +154,7 @@ int32_t capi_decode_value(const char *op, dlb_value *out, const dlb_frame *frame
   return read_values(op, out, decoder, in, error);
 }
 
-/* Reads up to in->count tensors. The readings of many would be too large for a small stack. */
+/* The readings are on the heap, because they would be too large for a small stack. */
 int32_t capi_decode_values(const char *op, dlb_value *out, const dlb_frame *frame, capi_decoder decoder,
                            capi_input *in, dlb_error *error) {
   int32_t code = check_input(op, frame, in, error);
@@ -174,7 +173,7 @@ int32_t capi_decode_values(const char *op, dlb_value *out, const dlb_frame *fram
   return code;
 }
 
-/* ---- writing --------------------------------------------------------------------------------- */
+/* ---- encoding -------------------------------------------------------------------------------- */
 
 static int32_t check_list(const char *op, const char *what, const dlb_bytes *list, size_t count,
                           dlb_error *error) {
@@ -206,7 +205,6 @@ static int32_t check_elements(const char *op, const dlb_elements *e, int with_va
   return check_list(op, "elements->formats", e->formats, e->count, error);
 }
 
-/* Checks a value, and describes its tensor, if it is one, as one that has nothing to delete. */
 int32_t capi_check_value(const char *op, const dlb_value *value, int with_values,
                          DLManagedTensorVersioned *view, dlb_error *error) {
   if (value == NULL) return capi_null(op, "value", error);
@@ -233,8 +231,8 @@ int32_t capi_encode_value(const char *op, size_t *out, void *data, size_t room, 
   if (code == DLB_OK) code = capi_check_value(op, value, 1, &view, error);
   if (code == DLB_OK) code = capi_check_forked(op, error);
   if (code != DLB_OK) return code;
-  /* Go takes only addresses that memory can have. */
+  /* Without room `data` may be any value, which must not become a Go pointer. */
   code = encoder(out, room == 0 ? NULL : data, room, value->tensor != NULL ? &view : NULL, value->elements, how, error);
   if (code != DLB_OK || data == NULL || *out <= room) return code;
-  return capi_fail(error, DLB_ERROR_ROOM, "%s: %zu bytes are needed, data has room for %zu", op, *out, room);
+  return capi_fail(error, DLB_ERROR_ROOM, "%s: data has room for %zu bytes, %zu are required", op, room, *out);
 }

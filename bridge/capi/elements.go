@@ -14,23 +14,22 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// littleEndian says whether this machine's numbers are those of the formats.
+// littleEndian reports whether this machine has the byte order of the formats.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// A reading is a capi_reading that is being filled: the [elements.Sink] of a codec. What is stored in it are addresses
-// of C memory.
+// reading fills a capi_reading. It is the [elements.Sink] of a decoder. All addresses that it stores are of C memory.
 type reading struct {
 	C               *C.capi_reading
 	data            []byte // the frame
 	dims            []C.int64_t
-	values, formats []C.dlb_bytes // of elements that are still to come
+	values, formats []C.dlb_bytes // of the elements that Take has not set yet
 }
 
 func newReading(in *C.capi_input) *reading {
 	return &reading{C: in.readings, data: view(in.frame.data, in.frame.size), dims: unsafe.Slice(in.dims, int(in.room))}
 }
 
-// Memory makes memory for elements that do not lie in the frame as they lie in memory.
+// Memory allocates memory for elements whose form in the frame is not that in memory.
 func (r *reading) Memory(size int) ([]byte, error) {
 	r.C.own = C.core_share_alloc(C.size_t(size), 1)
 	if r.C.own == nil {
@@ -39,7 +38,7 @@ func (r *reading) Memory(size int) ([]byte, error) {
 	return view(r.C.own.data, C.size_t(size)), nil
 }
 
-// Begin makes elements, whose values are still to come.
+// Begin allocates elements. Take sets their values.
 func (r *reading) Begin(dtype string, shape []int64, count int, formats bool) error {
 	withFormats := 0
 	if formats {
@@ -59,7 +58,7 @@ func (r *reading) Begin(dtype string, shape []int64, count int, formats bool) er
 	return nil
 }
 
-// Take sets the next values, which lie in the frame as their formats do.
+// Take sets the next values and their formats, all of which are parts of the frame.
 func (r *reading) Take(values [][]byte, formats []string) {
 	for i, value := range values {
 		r.values[i] = text(value)
@@ -71,7 +70,7 @@ func (r *reading) Take(values [][]byte, formats []string) {
 	r.formats = r.formats[len(formats):]
 }
 
-// tensor sets the reading to elements that lie in the frame, or in memory of the reading's own.
+// tensor sets the reading to a tensor, whose elements are a part of the frame or in memory of the reading.
 func (r *reading) tensor(dt dlpack.DataType, shape []int64, elems []byte, inFrame bool) error {
 	if !littleEndian && dt.ItemSize() > 1 {
 		return fmt.Errorf("dlbridge: %v: %w", dt, elements.ErrByteOrder)
@@ -94,7 +93,7 @@ func (r *reading) tensor(dt dlpack.DataType, shape []int64, elems []byte, inFram
 	return r.done()
 }
 
-// done is the end of a reading.
+// done marks the end of a reading, where tests inject faults.
 func (r *reading) done() error {
 	if fault != nil {
 		fault(2)
@@ -102,14 +101,34 @@ func (r *reading) done() error {
 	return nil
 }
 
-// offset is where bytes begin that lie in the frame.
+// offset returns the offset in the frame of b, which is a part of it.
 func (r *reading) offset(b []byte) int {
 	return int(uintptr(unsafe.Pointer(unsafe.SliceData(b))) - uintptr(unsafe.Pointer(unsafe.SliceData(r.data))))
 }
 
-// write appends to C's room if that is large enough. Either way out is the number of bytes that are needed.
-func write(out *C.size_t, data unsafe.Pointer, room C.size_t, size func() (int, error), write func(dst []byte) ([]byte, error)) error {
-	n, err := size()
+// encoder is a format's functions that encode values.
+type encoder struct {
+	sizeElements   func(e *elements.Elements) (int, error)
+	appendElements func(dst []byte, e *elements.Elements) ([]byte, error)
+	sizeTensor     func(t *dlpack.Tensor) (int, error)
+	appendTensor   func(dst []byte, t *dlpack.Tensor) ([]byte, error)
+}
+
+// encodeValue encodes the elements, or the tensor if they are nil, into the room bytes at data.
+func encodeValue(out *C.size_t, data unsafe.Pointer, room C.size_t, taken *C.DLManagedTensorVersioned, elems *C.dlb_elements, f encoder) error {
+	if elems != nil {
+		return withElements(elems, func(e *elements.Elements) error {
+			return encodeTo(out, data, room, e, f.sizeElements, f.appendElements)
+		})
+	}
+	return borrow(taken, func(t *dlpack.Tensor) error {
+		return encodeTo(out, data, room, t, f.sizeTensor, f.appendTensor)
+	})
+}
+
+// encodeTo encodes a value into C's buffer if room is large enough, and sets out to the number of bytes in any case.
+func encodeTo[V any](out *C.size_t, data unsafe.Pointer, room C.size_t, v V, size func(V) (int, error), appendTo func([]byte, V) ([]byte, error)) error {
+	n, err := size(v)
 	if err != nil {
 		return err
 	}
@@ -117,17 +136,17 @@ func write(out *C.size_t, data unsafe.Pointer, room C.size_t, size func() (int, 
 		*out = C.size_t(n)
 		return nil
 	}
-	place := view(data, C.size_t(n)) // and not the rest of the room, in which the tensor may lie
-	written, err := write(place[:0])
+	place := view(data, C.size_t(n)) // not the rest of the buffer, in which the tensor may lie
+	written, err := appendTo(place[:0], v)
 	if err != nil {
 		return err
 	}
-	copy(place, written) // which lies elsewhere if it was made of what lay here
+	copy(place, written) // a tensor that overlaps place was encoded into other memory
 	*out = C.size_t(len(written))
 	return nil
 }
 
-// borrow calls use with the tensor of a description of C's.
+// borrow calls use with a tensor on the memory that taken describes.
 func borrow(taken *C.DLManagedTensorVersioned, use func(t *dlpack.Tensor) error) error {
 	t, err := dlpack.Import(unsafe.Pointer(taken), dlpack.WithoutGuard)
 	if err != nil {
@@ -137,13 +156,13 @@ func borrow(taken *C.DLManagedTensorVersioned, use func(t *dlpack.Tensor) error)
 	return use(t)
 }
 
-// elementsOf is a view of C's elements, for the time of a call, without the values.
+// elementsOf returns a view of C's elements without their values. It is valid during the call.
 func elementsOf(c *C.dlb_elements) *elements.Elements {
 	e := &elements.Elements{
 		Type:  viewString(c._type),
 		Shape: []int64{},
 	}
-	if c.ndim > 0 { // else shape may be no address, as the data of any list without elements
+	if c.ndim > 0 { // otherwise shape may have any value, see capi_check_bytes
 		e.Shape = unsafe.Slice((*int64)(unsafe.Pointer(c.shape)), int(c.ndim))
 	}
 	return e

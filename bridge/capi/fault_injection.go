@@ -9,8 +9,8 @@ import "C"
 
 import "runtime"
 
-// capiFault makes the calls that follow panic: at their beginning (1), in the middle of making a message
-// (2), or not any more (0). Only the tests build it.
+// capiFault makes all following calls panic: at their beginning (1) or just before their message or value is complete (2).
+// 0 ends that. Only builds for tests contain it.
 //
 //export capiFault
 func capiFault(where C.int) {
@@ -18,13 +18,13 @@ func capiFault(where C.int) {
 	if where != 0 {
 		fault = func(at int) {
 			if at == int(where) {
-				panic("as asked for")
+				panic("requested by a test")
 			}
 		}
 	}
 }
 
-// capiAllocated returns how many bytes Go has allocated since the process began, freed or not.
+// capiAllocated returns the number of bytes that Go has allocated since the process began, including freed memory.
 //
 //export capiAllocated
 func capiAllocated() C.uint64_t {

@@ -1,13 +1,13 @@
-/* What makes and writes messages: the entry points that go on into Go. Each checks in C all that C can
- * check, and refuses in a forked child, where Go does not run. Go reads the caller's memory while it is
- * called and makes a description in C memory; who owns what changes here, after Go is done, and only
- * when nothing can go wrong any more. */
+/* Decoding and encoding of ZIO messages: the functions that enter Go. Each checks its arguments as far as C can, and
+ * returns an error in a forked child, where Go does not run. Go reads the caller's memory during the call and writes a
+ * description into C memory. Frames and tensors are taken over here, after Go has returned; if that fails, all of them
+ * are given back. */
 #include "_cgo_export.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Takes back the holds of frames from `first` on, frees the message, and so leaves the caller all. */
+/* Undoes the holds of the frames from `first` on, so that the caller owns them again, and frees the message. */
 static int32_t undo(dlb_message *message, size_t first, int32_t code) {
   for (size_t i = first; i < message->frame_count; i++) {
     capi_unhold(message->frames[i].share);
@@ -17,7 +17,7 @@ static int32_t undo(dlb_message *message, size_t first, int32_t code) {
   return code;
 }
 
-/* Gives a message whose frames from `first` on are the caller's a hold on each. */
+/* Takes over the frames of a message from `first` on. */
 static int32_t hold_frames(const char *op, const char *what, dlb_message *message, size_t first,
                            const dlb_frame *frames, dlb_error *error) {
   for (size_t i = first; i < message->frame_count; i++) {
@@ -27,8 +27,8 @@ static int32_t hold_frames(const char *op, const char *what, dlb_message *messag
   return capi_ok(error);
 }
 
-/* Hands a message out, unless there is an error: from here on it is known by its address. */
-static int32_t give(dlb_message **out, dlb_message *message, int32_t code) {
+/* Publishes a message and sets *out to it, unless `code` is an error. */
+static int32_t publish(dlb_message **out, dlb_message *message, int32_t code) {
   if (code != DLB_OK) return code;
   capi_object_publish(message, CAPI_MESSAGE);
   *out = message;
@@ -48,7 +48,7 @@ int32_t dlb_message_decode(dlb_message **out, const dlb_frame *frames, size_t co
   dlb_message *message = NULL;
   code = capiDecode(&message, (dlb_frame *)frames, count, options, error);
   if (code == DLB_OK) code = hold_frames(op, "frames", message, 0, frames, error);
-  return give(out, message, code);
+  return publish(out, message, code);
 }
 
 int32_t dlb_message_decode_packed(dlb_message **out, const dlb_frame *packed, uint64_t options,
@@ -71,7 +71,7 @@ int32_t dlb_message_decode_packed(dlb_message **out, const dlb_frame *packed, ui
     if (i > 0) core_share_take(hold);
     message->frames[i].share = hold;
   }
-  return give(out, message, capi_ok(error));
+  return publish(out, message, capi_ok(error));
 }
 
 int32_t dlb_message_encode_parts(dlb_message **out, const dlb_header *header, dlb_bytes label,
@@ -89,7 +89,7 @@ int32_t dlb_message_encode_parts(dlb_message **out, const dlb_header *header, dl
   dlb_message *message = NULL;
   code = capiEncodeParts(&message, (dlb_header *)header, label, (dlb_frame *)parts, count, error);
   if (code == DLB_OK) code = hold_frames(op, "parts", message, 2, parts, error);
-  return give(out, message, code);
+  return publish(out, message, code);
 }
 
 static int by_address(const void *a, const void *b) {
@@ -98,7 +98,7 @@ static int by_address(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* A tensor that is there twice would be taken over twice, and deleted twice. */
+/* Refuses a tensor that is passed twice, because it would be deleted twice. */
 static int32_t check_distinct(const char *op, const dlb_message_tensor *tensors, size_t count,
                               dlb_error *error) {
   if (count < 2) return DLB_OK;
@@ -109,15 +109,15 @@ static int32_t check_distinct(const char *op, const dlb_message_tensor *tensors,
   int32_t code = DLB_OK;
   for (size_t i = 1; i < count && code == DLB_OK; i++) {
     if (sorted[i] == sorted[i - 1])
-      code = capi_fail(error, DLB_ERROR_ARGUMENT, "%s: tensors: the one at %p is there twice", op,
+      code = capi_fail(error, DLB_ERROR_ARGUMENT, "%s: tensors: the tensor at %p is passed twice", op,
                        (const void *)sorted[i]);
   }
   free(sorted);
   return code;
 }
 
-/* Copies the descriptions of the tensors, which Go takes over in their place: these have nothing to
- * delete. */
+/* Checks the tensors, and copies their descriptions without deleters. Go imports the copies, so that closing them does not
+ * release the tensors. */
 static int32_t describe(const char *op, DLManagedTensorVersioned *views,
                         const dlb_message_tensor *tensors, size_t count, dlb_error *error) {
   for (size_t i = 0; i < count; i++) {
@@ -142,7 +142,7 @@ static int32_t describe(const char *op, DLManagedTensorVersioned *views,
   return DLB_OK;
 }
 
-/* Takes all tensors over. Parts that alias their tensor hold it. A tensor that was copied has nothing left to do. */
+/* Takes all tensors over. A part that aliases a tensor gets its share; a tensor that was copied is released. */
 static int32_t hold_tensors(const char *op, core_share **holds, dlb_message *message, const dlb_message_tensor *tensors,
                             dlb_error *error) {
   size_t count = message->tensor_count;
@@ -189,7 +189,7 @@ int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *fields,
                       count, error);
   if (code == DLB_OK) code = hold_tensors(op, holds, message, tensors, error);
   free(views);
-  return give(out, message, code);
+  return publish(out, message, code);
 }
 
 int32_t dlb_message_encode_packed(dlb_frame *out, const dlb_message *message, dlb_error *error) {

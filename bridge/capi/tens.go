@@ -100,7 +100,7 @@ func eachFrame(data []byte, count int, set func(i int, frame []byte)) error {
 	return nil
 }
 
-// decode makes a message of so many frames, which setFrames sets.
+// decode makes a message with the given number of frames, which setFrames sets.
 func decode(out **C.dlb_message, msg *tens.Message, frames int, options C.uint64_t, setFrames func(m *message) error) (err error) {
 	label := &tens.Label{}
 	if options&C.DLB_DECODE_MESSAGE_ONLY == 0 {
@@ -112,7 +112,7 @@ func decode(out **C.dlb_message, msg *tens.Message, frames int, options C.uint64
 		}
 	}
 	for i := range label.Tensors {
-		if rank := len(label.Tensors[i].Shape); rank > dlpack.MaxRank { // for which newMessage would take memory
+		if rank := len(label.Tensors[i].Shape); rank > dlpack.MaxRank { // before newMessage allocates memory for the dimensions
 			return fmt.Errorf("bridge: tensor %d: rank %d is more than %d: %w", i, rank, dlpack.MaxRank, dlpack.ErrLayout)
 		}
 	}
@@ -170,7 +170,7 @@ func setHeader(msg *tens.Message, header *C.dlb_header) {
 	msg.Origin, msg.Granule, msg.Seqno = uint64(header.origin), uint64(header.granule), uint64(header.seqno)
 }
 
-// C: dlb_message_encode. tensors is here for the metadata; taken are the same tensors without deleters.
+// C: dlb_message_encode. Of tensors only the metadata is used; taken has the same tensors without deleters.
 //
 //export capiEncode
 func capiEncode(out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dlb_message_tensor, taken *C.DLManagedTensorVersioned, count C.size_t, e *C.dlb_error) C.int32_t {
@@ -242,8 +242,9 @@ func capiEncode(out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dl
 	})
 }
 
-// packed is a tensor that can be a part as it is: the one of a description of C's, or a copy in C memory.
-// Go's own memory ends the process when there is none to be had; a broadcast of a byte may ask for any.
+// packed returns a tensor whose memory can be a payload part: the tensor that taken describes, or a copy of it. The copy
+// is in C memory, because it may be much larger than its source (a broadcast), and a failed allocation of Go memory would
+// end the process.
 func packed(taken unsafe.Pointer) (t *dlpack.Tensor, copied bool, err error) {
 	if t, err = dlpack.Import(taken, dlpack.WithoutGuard); err != nil {
 		return nil, false, err

@@ -1,4 +1,4 @@
-/* Messages once they are made: plain C, as tensors are. What makes them enters Go: codec.c. */
+/* Access to messages, in plain C. The functions that make them are in tens.c. */
 #include "capi.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static int known(const dlb_message *message) { return capi_object_kind(message) 
 int32_t capi_message_check(const char *op, const dlb_message *message, dlb_error *error) {
   if (message == NULL) return capi_null(op, "message", error);
   if (known(message)) return DLB_OK;
-  return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: no message lies at %p", op,
+  return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: there is no message at %p", op,
                    (const void *)message);
 }
 
@@ -148,7 +148,7 @@ int32_t dlb_message_tensor_at(DLManagedTensorVersioned **out, const dlb_message 
   return *out != NULL ? capi_ok(error) : capi_memory(op, error);
 }
 
-/* What is handed out is held by an export, so that releasing it twice does no harm. */
+/* The frame has an export for its ctx, so that releasing it twice has no effect. */
 int32_t capi_frame_out(const char *op, dlb_frame *out, const capi_frame *frame, dlb_error *error) {
   DLManagedTensorVersioned *managed = export_bytes(frame);
   if (managed == NULL) return capi_memory(op, error);

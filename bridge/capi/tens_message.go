@@ -16,24 +16,24 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// A message is a dlb_message that is being filled. What is stored in it are addresses of C memory.
+// message fills a dlb_message. All addresses that it stores are of C memory.
 type message struct {
 	c       *C.dlb_message
 	frames  []C.capi_frame
 	tensors []C.capi_tensor
 	dims    []C.int64_t
 	text    []byte
-	message [256]byte // of the C core
+	message [256]byte // error text of the C core
 }
 
-// A told is what is known of a tensor before it is filled in.
+// told is what newMessage needs to know of a tensor to allocate memory for it.
 type told struct {
 	rank     int
 	metadata []byte
 }
 
-// newMessage makes a message with the fields of msg, copies of the metadata, and room for the frames and
-// tensors, which fill fills in. Unless fill comes to a good end there is no message.
+// newMessage sets out to a new message with the fields of msg and copies of the metadata. fill sets its frames and tensors.
+// If fill fails or panics, the message is freed.
 func newMessage(out **C.dlb_message, msg *tens.Message, frames int, metadata []byte, tensors int, tell func(i int) told, fill func(*message) error) error {
 	dims, size := 0, len(metadata)
 	for i := range tensors {
@@ -85,7 +85,7 @@ func (m *message) keep(metadata []byte) C.dlb_bytes {
 	return kept
 }
 
-// text is C's view of bytes in C memory.
+// text returns bytes in C memory as a dlb_bytes.
 func text(b []byte) C.dlb_bytes {
 	if len(b) == 0 {
 		return C.dlb_bytes{}
@@ -99,7 +99,7 @@ func (m *message) frame(i int, b []byte, flags C.uint64_t) {
 	m.frames[i].data, m.frames[i].size, m.frames[i].flags = t.data, t.size, flags
 }
 
-// head writes prefix and header into memory of their own.
+// head encodes prefix and header into memory of their own.
 func (m *message) head(msg *tens.Message) error {
 	size := tens.SizePrefix(msg.Label)
 	share := C.core_share_alloc(C.size_t(size+tens.HeaderSize), 0)
@@ -125,11 +125,11 @@ func (m *message) head(msg *tens.Message) error {
 func (m *message) tensor(i, frame int, t *dlpack.Tensor) {
 	out := m.describe(i, frame, t.DType(), t.Flags()&dlpack.SubbytePadded != 0, t.Shape(), t.Strides())
 	out.view.device = C.DLDevice{device_type: C.DLDeviceType(t.Device().Type), device_id: C.int32_t(t.Device().ID)}
-	// An address in a frame of a tensor's, or of a copy in C memory.
+	// An address in a frame, or in a copy in C memory. It is stored as an integer, because it may be one that is no Go pointer.
 	*(*uintptr)(unsafe.Pointer(&out.view.data)) = t.Data()
 }
 
-// described sets tensor i to a view of a part of the caller's, which a label describes.
+// described sets tensor i to a view of its part as the label describes it.
 func (m *message) described(i int, t *tens.Tensor) error {
 	what, err := bridge.DecodeTensor(t)
 	if err != nil {
@@ -155,7 +155,7 @@ func (m *message) described(i int, t *tens.Tensor) error {
 	return nil
 }
 
-// describe sets all of tensor i but its device and data.
+// describe sets all fields of tensor i except its device and data.
 func (m *message) describe(i, frame int, dt dlpack.DataType, padded bool, shape, strides []int64) *C.capi_tensor {
 	out := &m.tensors[i]
 	out.frame = &m.frames[frame]
@@ -177,7 +177,7 @@ func (m *message) describe(i, frame int, dt dlpack.DataType, padded bool, shape,
 	return out
 }
 
-// copied sets part i to a copy of the elements of tensor i, which the message comes to own.
+// copied sets part i to t, a copy of tensor i, which the message takes over.
 func (m *message) copied(i int, part []byte, t *dlpack.Tensor) error {
 	managed, err := t.Export()
 	if err != nil {

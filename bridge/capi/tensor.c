@@ -1,5 +1,5 @@
-/* The tensor functions of dlbridge.h: plain C on the C core. Go is not entered, so that all of it
- * works in a forked child and before the Go runtime has started. */
+/* The tensor functions of dlbridge.h, and the errors, holds and checks that they share with the other files. All of it is
+ * plain C on the C core. It does not enter Go, so that it works in a forked child and before the Go runtime has started. */
 #include "capi.h"
 
 #include <inttypes.h>
@@ -16,7 +16,7 @@ const char *dlb_version(void) {
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-/* A status of the core is a code of the interface. */
+/* A status of the core is also a code of the interface. */
 _Static_assert((int)CORE_OK == DLB_OK && (int)CORE_ERR_NULL == DLB_ERROR_NULL &&
                    (int)CORE_ERR_VERSION == DLB_ERROR_VERSION &&
                    (int)CORE_ERR_DTYPE == DLB_ERROR_DTYPE &&
@@ -109,7 +109,7 @@ static void release_versioned(void *ctx) { core_release_versioned(ctx); }
 
 static void release_legacy(void *ctx) { core_release_legacy(ctx); }
 
-/* The release of a hold on what was taken over: of the block, whatever the public fields say by then. */
+/* The release of a hold on an export of this library. It ends the control block, whatever its public fields contain. */
 static void release_block(void *ctx) { core_block_end(ctx); }
 
 void capi_unhold(core_share *hold) {
@@ -118,7 +118,7 @@ void capi_unhold(core_share *hold) {
   end_hold(hold);
 }
 
-/* An argument, or an element of one, that a call must not be given. */
+/* Returns the error for an argument, or an element of it, that must not be passed. */
 static int32_t refuse(const char *op, const char *what, size_t index, const void *object, const char *why,
                       dlb_error *error) {
   char place[24] = "";
@@ -133,8 +133,8 @@ int32_t capi_check_live(const char *op, const char *what, size_t index, const vo
   return refuse(op, what, index, object, state == CORE_TAKEN ? "was taken over before" : "was released", error);
 }
 
-/* A hold on `block`, or, where that is NULL, on what release(ctx) gives back. The block was live when it was checked. If
- * another has taken it over since, then this same call, which was given it twice, or another thread. */
+/* Sets *out to a hold on `block`, or, if that is NULL, on memory that release(ctx) gives back. The block was live when it
+ * was checked. It can have been taken over since by this call, if it was passed twice, or by another thread. */
 static int32_t hold_block(core_share **out, const char *op, const char *what, size_t index, const void *object,
                           core_block *block, void (*release)(void *ctx), void *ctx, dlb_error *error) {
   *out = block != NULL ? capi_hold(release_block, block) : capi_hold(release, ctx);
@@ -145,7 +145,7 @@ static int32_t hold_block(core_share **out, const char *op, const char *what, si
   return refuse(op, what, index, object, "was taken over before", error);
 }
 
-/* A copy of the struct has no block behind it, which its deleter would look for there. */
+/* A copy of the struct is refused, because the deleter expects the private fields of the control block after it. */
 static const char COPIED[] = "is a copy of the struct: pass the tensor itself";
 
 int32_t capi_hold_versioned(core_share **out, const char *op, const char *what, size_t index,
@@ -189,13 +189,13 @@ static int32_t check_address(const char *op, const char *what, const void *tenso
   return capi_fail(error, DLB_ERROR_UNALIGNED, "%s: %s at %p is not aligned", op, what, tensor);
 }
 
-/* Nothing behind the version is read of a major version that is not ours. */
+/* If the major version is another one, no field after the version is read. */
 int32_t capi_check(const char *op, const char *what, const DLManagedTensorVersioned *tensor,
                    core_extent *extent, dlb_error *error) {
   int32_t code = check_address(op, what, tensor, error);
   if (code != DLB_OK) return code;
   if (tensor->version.major != DLPACK_MAJOR_VERSION)
-    return capi_fail(error, DLB_ERROR_VERSION, "%s: %s: version %" PRIu32 ".%" PRIu32 ", know %d.x",
+    return capi_fail(error, DLB_ERROR_VERSION, "%s: %s: DLPack version %" PRIu32 ".%" PRIu32 " is not supported, only %d.x is",
                      op, what, tensor->version.major, tensor->version.minor, DLPACK_MAJOR_VERSION);
   code = capi_check_live(op, what, NO_INDEX, tensor, core_block_of_versioned(tensor), error);
   if (code != DLB_OK) return code;
@@ -207,7 +207,7 @@ enum {
   FLAGS = DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_COPIED | PADDED
 };
 
-/* A flag that is not known cannot be promised. */
+/* Refuses unknown flags, whose meaning the library could not guarantee. */
 static int32_t check_flags(const char *op, uint64_t flags, dlb_error *error) {
   if ((flags & ~(uint64_t)FLAGS) == 0) return DLB_OK;
   return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: flags = %#" PRIx64 " has unknown bits", op, flags);
@@ -215,7 +215,7 @@ static int32_t check_flags(const char *op, uint64_t flags, dlb_error *error) {
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-/* Exports the only tensor on a share and hands the share over to it. */
+/* Exports a tensor on a share, and drops the caller's share if that succeeds. */
 static DLManagedTensorVersioned *hand_over(core_share *share, const DLTensor *view, uint64_t flags) {
   DLManagedTensorVersioned *managed = core_export_versioned(share, view, flags);
   if (managed != NULL) core_share_drop(share);
@@ -322,11 +322,11 @@ int32_t dlb_tensor_to_legacy(DLManagedTensor **out, DLManagedTensorVersioned *te
   if (code != DLB_OK) return code;
   if (tensor->flags & DLPACK_FLAG_BITMASK_READ_ONLY)
     return capi_fail(error, DLB_ERROR_READONLY,
-                     "%s: the tensor is read-only, and the form of before DLPack 1.0 cannot say so",
+                     "%s: the tensor is read-only, which the legacy form cannot represent",
                      op);
   if ((tensor->flags & PADDED) && tensor->dl_tensor.dtype.bits * tensor->dl_tensor.dtype.lanes % 8)
     return capi_fail(error, DLB_ERROR_DTYPE,
-                     "%s: the elements are padded, and the form of before DLPack 1.0 cannot say so",
+                     "%s: the elements are padded, which the legacy form cannot represent",
                      op);
   core_share *hold;
   code = capi_hold_versioned(&hold, op, "tensor", NO_INDEX, tensor, error);

@@ -1,4 +1,4 @@
-/* TensorFlow. */
+/* Decoding and encoding of tensors of TensorFlow, in Go. */
 #include "_cgo_export.h"
 
 int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, uint64_t options,

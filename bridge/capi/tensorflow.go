@@ -13,7 +13,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// limitUnit is what the bits of DLB_TENSORFLOW_LIMIT count in.
+// limitUnit divides the options by the bits below those of DLB_TENSORFLOW_LIMIT, which gives the limit.
 const limitUnit = 1 << 16
 
 // C: dlb_tensorflow_decode
@@ -51,8 +51,8 @@ func capiTensorflowDecode(in *C.capi_input, e *C.dlb_error) C.int32_t {
 	})
 }
 
-// numbers sets the reading to elements that all have the same size: a row of them in the frame, or in memory of the
-// reading's own.
+// numbers sets the reading to elements of a fixed size that DLPack has no type for. They are consecutive in v.Data, which
+// is a part of the frame or memory of the reading.
 func (r *reading) numbers(v *tensorflow.View) error {
 	size := v.DType.Storage().ItemSize()
 	if err := r.Begin(v.DType.String(), v.Shape, len(v.Data)/size, false); err != nil {
@@ -79,17 +79,13 @@ func capiTensorflowEncode(out *C.size_t, data unsafe.Pointer, room C.size_t, tak
 		if how&C.DLB_TENSORFLOW_PAD != 0 {
 			options = append(options, tensorflow.Pad(64))
 		}
-		if elems != nil {
-			return withElements(elems, func(e *elements.Elements) error {
-				return write(out, data, room,
-					func() (int, error) { return tensorflow.SizeElements(e, options...) },
-					func(dst []byte) ([]byte, error) { return tensorflow.AppendElements(dst, e, options...) })
-			})
-		}
-		return borrow(taken, func(t *dlpack.Tensor) error {
-			return write(out, data, room,
-				func() (int, error) { return tensorflow.SizeTensor(t, options...) },
-				func(dst []byte) ([]byte, error) { return tensorflow.AppendTensor(dst, t, options...) })
+		return encodeValue(out, data, room, taken, elems, encoder{
+			sizeElements: func(e *elements.Elements) (int, error) { return tensorflow.SizeElements(e, options...) },
+			appendElements: func(dst []byte, e *elements.Elements) ([]byte, error) {
+				return tensorflow.AppendElements(dst, e, options...)
+			},
+			sizeTensor:   func(t *dlpack.Tensor) (int, error) { return tensorflow.SizeTensor(t, options...) },
+			appendTensor: func(dst []byte, t *dlpack.Tensor) ([]byte, error) { return tensorflow.AppendTensor(dst, t, options...) },
 		})
 	})
 }

@@ -593,9 +593,9 @@ static void encode_refuses_and_deletes_nothing(void) {
     int32_t code;
     const char *says;
   } rows[] = {
-      {spoil_version, DLB_ERROR_VERSION, "dlb_message_encode: tensors[2]: version 2.3, know 1.x"},
+      {spoil_version, DLB_ERROR_VERSION, "dlb_message_encode: tensors[2]: DLPack version 2.3 is not supported, only 1.x is"},
       {spoil_pointer, DLB_ERROR_NULL, "tensors[2] is NULL"},
-      {spoil_twice, DLB_ERROR_ARGUMENT, "is there twice"},
+      {spoil_twice, DLB_ERROR_ARGUMENT, "is passed twice"},
       {spoil_shape, DLB_ERROR_LAYOUT, "tensors[2]: shape[1] = -3"},
       {spoil_size, DLB_ERROR_OVERFLOW, "tensors[2]: "},
       {spoil_room, DLB_ERROR_MEMORY, "tensor 2: dlpack: copy: no memory for 13194139533312 bytes"},
