@@ -304,8 +304,8 @@ DLB_API size_t dlb_message_frame_count(const dlb_message *message);
 
 /* Returns frame `index`, ready to be sent. Payloads are not copied.
  * Ownership: the caller owns *out and calls out->release(out->ctx) once, unless it passes the frame to a function that
- * takes it over. Lifetime: until it is released, also after dlb_message_free. Threads: any, also for release. On error:
- * *out is zeroed. */
+ * takes it over. Lifetime: until it is released, also after dlb_message_free. Threads: any, also for release.
+ * On error: *out is zeroed. */
 DLB_API int32_t dlb_message_frame(dlb_frame *out, const dlb_message *message, size_t index,
                                   dlb_error *error);
 

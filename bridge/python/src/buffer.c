@@ -2,18 +2,18 @@
 
 #include <string.h>
 
-/* ---- buffers of ours ------------------------------------------------------------------------- */
+/* ---- buffers of a Tensor --------------------------------------------------------------------- */
 
 enum { BUFFER_RANK_MAX = 64 }; /* PyBUF_MAX_NDIM */
 
-static char nothing; /* where the buffer of a tensor without elements starts */
+static char nothing; /* the address of the buffer of a tensor without elements */
 
 static int refuse(const char *why) {
   PyErr_Format(PyExc_BufferError, "dlbridge: buffer: %s", why);
   return -1;
 }
 
-/* Whether the first index is the fastest, without gaps. */
+/* Reports whether the elements are contiguous with the first index varying fastest. */
 static int column_major(const Tensor *self) {
   int64_t step = 1;
   if (self->extent.count == 0) return 1;
@@ -24,8 +24,8 @@ static int column_major(const Tensor *self) {
   return 1;
 }
 
-/* Whether two indices may name the same memory. Strides that each lead past all that the smaller ones
- * span do not overlap; others are taken to. */
+/* Reports whether two indices may refer to the same memory. Elements do not overlap if each stride is larger than the span
+ * of all smaller strides. In other cases the function assumes that they do. */
 static int overlapping(const Tensor *self) {
   uint64_t done = 0, span = 1;
   if (self->extent.count < 2 || self->extent.row_major) return 0;
@@ -54,7 +54,7 @@ int tensor_getbuffer(PyObject *op, Py_buffer *view, int flags) {
     raise_closed();
     return -1;
   }
-  if (!core_host_readable(self->view.device.device_type)) return refuse("the memory is not the host's");
+  if (!core_host_readable(self->view.device.device_type)) return refuse("the memory is not in the host");
   const char *letter = dtype_letter(self->view.dtype);
   if (letter == NULL) {
     PyObject *name = dtype_name(self->view.dtype);
@@ -67,7 +67,7 @@ int tensor_getbuffer(PyObject *op, Py_buffer *view, int flags) {
   int read_only = tensor_read_only(self);
   if (flags & PyBUF_WRITABLE && read_only) return refuse("the memory is read-only");
   if (!read_only && overlapping(self)) {
-    if (flags & PyBUF_WRITABLE) return refuse("elements overlap, which is no memory to write to");
+    if (flags & PyBUF_WRITABLE) return refuse("the elements overlap, so that the memory is read-only");
     read_only = 1;
   }
   int row_major = self->extent.row_major;
@@ -110,9 +110,9 @@ void tensor_releasebuffer(PyObject *op, Py_buffer *Py_UNUSED(view)) {
   UNLOCK();
 }
 
-/* ---- buffers of others ----------------------------------------------------------------------- */
+/* ---- Tensors of a buffer --------------------------------------------------------------------- */
 
-/* A shape argument: an int or a sequence of ints, none of them negative. */
+/* Parses a shape: an int or a sequence of ints. */
 static int parse_shape(PyObject *object, int64_t *shape, int32_t *ndim) {
   Py_ssize_t count = 1;
   int sequence = PySequence_Check(object) && !PyUnicode_Check(object);
@@ -146,7 +146,7 @@ static int parse_shape(PyObject *object, int64_t *shape, int32_t *ndim) {
   return 0;
 }
 
-/* The Tensor gets the share, which ends when there can be no Tensor. */
+/* Returns a Tensor that takes the share over; after an error the share has ended. */
 static PyObject *tensor_of(module_state *state, core_share *share, const DLTensor *view, uint64_t flags,
                            const core_extent *extent) {
   Tensor *self = NULL;
@@ -167,7 +167,7 @@ PyObject *empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObj
   DLTensor view = {.device = {kDLCPU, 0}, .shape = shape};
   if (parse_arguments(state, "empty", args, nargs, kwnames, 2, names, 2, values) < 0) return NULL;
   if (values[0] == NULL || values[1] == NULL)
-    return PyErr_Format(PyExc_TypeError, "dlbridge: empty: takes a shape and a dtype");
+    return PyErr_Format(PyExc_TypeError, "dlbridge: empty: shape or dtype is missing");
   if (parse_shape(values[0], shape, &view.ndim) < 0 || dtype_parse(values[1], &view.dtype) < 0) return NULL;
   core_status status = core_check_layout(&view, 0, &extent, message, sizeof message);
   if (status != CORE_OK) return raise_status(status, "empty", message);
@@ -178,29 +178,29 @@ PyObject *empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObj
   return tensor_of(state, share, &view, 0, &extent);
 }
 
-/* The sizes of the dimensions; an exporter may leave out what is plain. */
+/* Sets the shape of a view to that of a buffer. An exporter may omit the shape of one dimension. */
 static void buffer_shape(const Py_buffer *buffer, DLTensor *view) {
   view->ndim = buffer->ndim;
   for (int d = 0; d < buffer->ndim; d++)
     view->shape[d] = buffer->shape != NULL ? buffer->shape[d] : buffer->len / buffer->itemsize;
 }
 
-/* Shape and strides as the buffer has them; its strides are in bytes. */
+/* Sets shape and strides of a view to those of a buffer, whose strides are in bytes. */
 static int buffer_layout(const Py_buffer *buffer, int64_t item, DLTensor *view) {
   buffer_shape(buffer, view);
-  if (buffer->strides == NULL) view->strides = NULL; /* ctypes: row-major */
+  if (buffer->strides == NULL) view->strides = NULL; /* row-major, as for ctypes */
   for (int d = 0; d < buffer->ndim; d++) {
     if (buffer->suboffsets != NULL && buffer->suboffsets[d] >= 0)
-      return refuse("suboffsets have no place in DLPack");
+      return refuse("DLPack does not support suboffsets");
     if (view->strides == NULL) continue;
     if (view->shape[d] > 1 && buffer->strides[d] % item != 0)
-      return refuse("strides are not whole elements");
+      return refuse("the strides are not multiples of the element size");
     view->strides[d] = buffer->strides[d] / item;
   }
   return 0;
 }
 
-/* Whether elements are references to objects, or have some among their fields, whose names stand between colons. */
+/* Reports whether elements, or fields of them, are references to objects. The names of fields are between colons. */
 static int has_objects(const char *format) {
   int name = 0;
   for (; format != NULL && *format != 0; format++) {
@@ -210,11 +210,11 @@ static int has_objects(const char *format) {
   return 0;
 }
 
-/* Another data type or shape reads the bytes anew, which must lie without gaps. */
+/* Sets a view to the bytes of a contiguous buffer with another data type or shape. */
 static int buffer_reread(const Py_buffer *buffer, PyObject *shape, DLTensor *view, core_extent *extent,
                          int64_t natural) {
   char message[MESSAGE_SIZE];
-  if (has_objects(buffer->format)) return refuse("its elements are references to objects");
+  if (has_objects(buffer->format)) return refuse("the elements are references to objects");
   if (!PyBuffer_IsContiguous(buffer, 'C')) return refuse("a new dtype or shape needs a row-major buffer");
   int64_t bits = (int64_t)view->dtype.bits * view->dtype.lanes;
   view->strides = NULL;
@@ -232,7 +232,7 @@ static int buffer_reread(const Py_buffer *buffer, PyObject *shape, DLTensor *vie
     return -1;
   }
   if (extent->nbytes != buffer->len) {
-    PyErr_Format(PyExc_ValueError, "dlbridge: from_buffer: the tensor has %lld bytes, the buffer %zd",
+    PyErr_Format(PyExc_ValueError, "dlbridge: from_buffer: the tensor has %lld bytes, but the buffer has %zd",
                  (long long)extent->nbytes, buffer->len);
     return -1;
   }
@@ -246,7 +246,7 @@ static PyObject *tensor_of_buffer(module_state *state, Py_buffer *buffer, PyObje
   DLTensor view = {.data = buffer->buf, .device = {kDLCPU, 0}, .shape = sizes, .strides = strides};
   uint64_t flags = buffer->readonly ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
   if (buffer->ndim < 0 || buffer->ndim > CORE_RANK_MAX || buffer->itemsize <= 0) {
-    refuse("a rank or an element size that cannot be");
+    refuse("the rank or the element size is invalid");
     return NULL;
   }
   if (dtype != NULL ? dtype_parse(dtype, &view.dtype)
@@ -259,7 +259,7 @@ static PyObject *tensor_of_buffer(module_state *state, Py_buffer *buffer, PyObje
     core_status status = core_check_tensor(&view, 0, &extent, message, sizeof message);
     if (status != CORE_OK) return raise_status(status, "from_buffer", message);
     if (extent.nbytes != buffer->len)
-      return PyErr_Format(PyExc_ValueError, "dlbridge: from_buffer: a buffer of %zd bytes whose shape needs %lld",
+      return PyErr_Format(PyExc_ValueError, "dlbridge: from_buffer: the buffer has %zd bytes, but its shape requires %lld",
                           buffer->len, (long long)extent.nbytes);
   }
   core_share *share = share_begin(loan_end, buffer);
@@ -268,7 +268,7 @@ static PyObject *tensor_of_buffer(module_state *state, Py_buffer *buffer, PyObje
   if (self != NULL) {
     self->share = share;
   } else {
-    share->lender = NULL; /* the caller gives the buffer back */
+    share->lender = NULL; /* the caller releases the buffer */
     core_share_drop(share);
   }
   return (PyObject *)self;
@@ -280,7 +280,7 @@ PyObject *from_buffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
   PyObject *values[3];
   if (parse_arguments(state, "from_buffer", args, nargs, kwnames, 3, names, 3, values) < 0) return NULL;
   if (values[0] == NULL)
-    return PyErr_Format(PyExc_TypeError, "dlbridge: from_buffer: takes an object with a buffer");
+    return PyErr_Format(PyExc_TypeError, "dlbridge: from_buffer: the argument, an object with a buffer, is missing");
   Py_buffer *buffer = loan_begin(values[0], PyBUF_FULL_RO);
   if (buffer == NULL) return NULL;
   PyObject *tensor = tensor_of_buffer(state, buffer, values[1] == Py_None ? NULL : values[1],

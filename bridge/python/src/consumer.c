@@ -22,7 +22,7 @@ void release_quietly(DLManagedTensorVersioned *managed) {
   PyErr_Restore(type, value, traceback);
 }
 
-/* A Tensor of a managed tensor that stays its owner's: the Tensor has no share yet. */
+/* Returns a Tensor of a managed tensor, which is not taken over: the Tensor has no share yet. */
 static Tensor *describe(PyTypeObject *type, const DLTensor *view, uint64_t flags, int unstated,
                         const char *place) {
   char message[MESSAGE_SIZE];
@@ -32,7 +32,7 @@ static Tensor *describe(PyTypeObject *type, const DLTensor *view, uint64_t flags
   return tensor_new(type, view, flags, unstated, &extent);
 }
 
-/* Nothing can fail any more once there is a share: it takes over the managed tensor. */
+/* Gives a Tensor a share that takes the managed tensor over. The caller must not fail after this has succeeded. */
 static int hold(Tensor *self, void (*end)(void *), void *managed) {
   self->share = share_begin(end, managed);
   if (self->share != NULL) return 0;
@@ -41,13 +41,13 @@ static int hold(Tensor *self, void (*end)(void *), void *managed) {
 }
 
 static PyObject *raise_version(const char *place, DLPackVersion version) {
-  return PyErr_Format(PyExc_BufferError, "dlbridge: %s: DLPack version %u.%u, only 1.x is known", place,
+  return PyErr_Format(PyExc_BufferError, "dlbridge: %s: DLPack version %u.%u is not supported, only 1.x is", place,
                       (unsigned)version.major, (unsigned)version.minor);
 }
 
 static PyObject *raise_claimed(const char *place, const void *managed) {
   return PyErr_Format(PyExc_ValueError,
-                      "dlbridge: %s: the managed tensor at %p was released, or has been taken over, already", place,
+                      "dlbridge: %s: the managed tensor at %p was released or taken over before", place,
                       managed);
 }
 
@@ -70,12 +70,12 @@ static int check_place(const void *managed) {
   if (can_be_managed((uintptr_t)managed)) return 1;
   PyErr_Format(PyExc_ValueError,
                (uintptr_t)managed % 8 != 0 ? "dlbridge: from_dlpack: managed tensor at %p is not aligned"
-                                           : "dlbridge: from_dlpack: no managed tensor can be at %p",
+                                           : "dlbridge: from_dlpack: there can be no managed tensor at %p",
                managed);
   return 0;
 }
 
-/* Makes a capsule the owner again of a managed tensor that was claimed. Reports whether it is. */
+/* Makes a capsule the owner again of a managed tensor that was claimed. Reports whether that succeeded. */
 static int disown(PyObject *capsule, void *managed, int versioned) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
@@ -86,8 +86,8 @@ static int disown(PyObject *capsule, void *managed, int versioned) {
   return disowned;
 }
 
-/* Gives a Tensor, if there is one, what the capsule owns, and was claimed. Everything that can fail is done before
- * the capsule is renamed: after an error it still owns its managed tensor. */
+/* Moves the managed tensor of a capsule, which was claimed, to a Tensor, and returns the Tensor. `self` is NULL after an
+ * earlier error. After any error the capsule still owns its managed tensor. */
 static Tensor *move_to(Tensor *self, PyObject *capsule, void *managed, int versioned) {
   if (self != NULL && PyCapsule_SetName(capsule, versioned ? capsule_versioned_used : capsule_legacy_used) == 0 &&
       hold(self, versioned ? end_versioned : end_legacy, managed) == 0)
@@ -97,7 +97,7 @@ static Tensor *move_to(Tensor *self, PyObject *capsule, void *managed, int versi
   return NULL;
 }
 
-/* A major version that is not 1 is the standard's exception: the managed tensor is released. */
+/* DLPack requires that a managed tensor with an unknown major version is released. */
 static Tensor *take_versioned(PyTypeObject *type, PyObject *capsule, uint64_t *flags) {
   DLManagedTensorVersioned *managed = PyCapsule_GetPointer(capsule, capsule_versioned);
   if (!check_place(managed)) return NULL;
@@ -130,12 +130,12 @@ static Tensor *take_capsule(PyTypeObject *type, PyObject *capsule, uint64_t *fla
   }
   const char *name = PyCapsule_GetName(capsule);
   if (PyErr_Occurred()) return NULL;
-  PyErr_Format(PyExc_TypeError, "dlbridge: from_dlpack: a capsule named '%s' has no tensor",
+  PyErr_Format(PyExc_TypeError, "dlbridge: from_dlpack: a capsule named '%s' does not contain a tensor",
                name == NULL ? "" : name);
   return NULL;
 }
 
-/* Ends a capsule, which may be its end, and then its producer's code runs. */
+/* Drops a reference to a capsule. That may free it, and so run code of its producer. */
 static void drop_quietly(PyObject *capsule) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
@@ -143,16 +143,16 @@ static void drop_quietly(PyObject *capsule) {
   PyErr_Restore(type, value, traceback);
 }
 
-/* Makes a capsule the owner again of what a Tensor took from it, which nothing else shares yet. */
+/* Gives the managed tensor of a Tensor, which has the only share, back to its capsule. */
 static void give_back(Tensor *self, PyObject *capsule) {
   if (disown(capsule, self->share->ctx, self->share->lender == end_versioned)) self->share->lender = NULL;
 }
 
 /* ---- producers ------------------------------------------------------------------------------- */
 
-/* Whether the TypeError that is set says that the function does not have a keyword of ours: nothing of
- * a body in Python has run, and the text is about arguments. (Cython leaves a frame in the traceback
- * that never ran; its last instruction is negative.) The error stays set. */
+/* Reports whether the current TypeError was raised because a function does not accept one of our keywords: the text is
+ * about arguments, and the traceback has no Python frame that has run. (Cython adds a frame that never ran, whose last
+ * instruction is negative.) The error stays set. */
 static int refused_keywords(void) {
   if (!PyErr_ExceptionMatches(PyExc_TypeError)) return 0;
   PyObject *type, *value, *traceback;
@@ -202,8 +202,8 @@ static PyObject *raise_no_method(module_state *state, PyObject *producer) {
   return PyErr_Format(PyExc_TypeError, "dlbridge: from_dlpack: %R has no __dlpack__", Py_TYPE(producer));
 }
 
-/* Asks a producer for a capsule. `asked` tells whether it was told about device and copy: producers
- * from before those keywords get one more call, without any. */
+/* Calls __dlpack__ of a producer. A producer that does not accept the keywords is called once more without any. `asked`
+ * reports whether it has accepted device and copy. */
 static PyObject *ask(module_state *state, PyObject *producer, const DLDevice *device, int copy,
                      int *asked) {
   PyObject *method = PyObject_GetAttr(producer, state->names[NAME_DLPACK]);
@@ -238,7 +238,8 @@ static PyObject *ask(module_state *state, PyObject *producer, const DLDevice *de
   return capsule;
 }
 
-/* What a type says of itself, not of those that inherit from it: these may do more in __dlpack__. */
+/* Returns the exchange API that a type itself declares, or NULL. An inherited one does not count, because a subclass may do
+ * more in __dlpack__. */
 static const DLPackExchangeAPI *own_api(PyTypeObject *type) {
   PyObject *dict = PyObject_GetAttrString((PyObject *)type, "__dict__");
   PyObject *capsule = dict == NULL ? NULL : PyMapping_GetItemString(dict, "__dlpack_c_exchange_api__");
@@ -260,7 +261,7 @@ static producer_kind kind_of(module_state *state, PyObject *producer) {
   kind = *place;
   TURN_END();
   if (kind.type == type) return kind;
-  Py_INCREF((PyObject *)type); /* held, so that no other type gets its address */
+  Py_INCREF((PyObject *)type); /* a reference, so that no other type gets its address */
   kind.type = type;
   kind.api = own_api(type);
   kind.lazy = has(type, state->names[NAME_REQUIRES_GRAD]) && has(type, state->names[NAME_IS_CONJ]) &&
@@ -276,8 +277,8 @@ static producer_kind kind_of(module_state *state, PyObject *producer) {
 
 enum { NO, YES, WILL_NOT_SAY };
 
-/* What a producer says of itself, which is taken over: NO, YES, or -1 with an exception. Types that only look
- * like PyTorch's may not want to be asked. */
+/* Returns the truth value of an answer, which is taken over: NO or YES, WILL_NOT_SAY if asking has raised an Exception, as
+ * types that imitate PyTorch's may do, or -1 with any other exception. */
 static int answer(PyObject *said) {
   int yes = said == NULL ? -1 : PyObject_IsTrue(said);
   Py_XDECREF(said);
@@ -290,8 +291,9 @@ static int says_negative(module_state *state, PyObject *producer) {
   return answer(PyObject_CallMethodObjArgs(producer, state->names[NAME_IS_NEG], NULL));
 }
 
-/* PyTorch's ReadOnlyTensorWrapper answers nothing but __dlpack__, for which it becomes the tensor that it is by
- * this context; so it does for the question here. NULL where there is no PyTorch, or the producer is none of its. */
+/* Enters the context in which a subclass of PyTorch's Tensor behaves like a plain tensor. Outside of it, PyTorch's
+ * ReadOnlyTensorWrapper supports only __dlpack__, which enters this context itself. Returns NULL if there is no PyTorch,
+ * or the producer is not of PyTorch. */
 static PyObject *plain_tensors(PyObject *producer) {
   PyObject *name = PyUnicode_FromString("torch"), *torch = name == NULL ? NULL : PyImport_GetModule(name);
   PyObject *type = torch == NULL ? NULL : PyObject_GetAttrString(torch, "Tensor"), *c = NULL, *context = NULL;
@@ -308,7 +310,7 @@ static PyObject *plain_tensors(PyObject *producer) {
   return context;
 }
 
-/* The memory of a negative view has all signs wrong, and PyTorch's __dlpack__ does not look. */
+/* The elements of a negative view have the wrong sign in memory, and PyTorch's __dlpack__ does not check for it. */
 static int is_negative(module_state *state, PyObject *producer) {
   int negative = says_negative(state, producer);
   PyObject *context = negative == WILL_NOT_SAY ? plain_tensors(producer) : NULL;
@@ -324,8 +326,8 @@ static int is_negative(module_state *state, PyObject *producer) {
   return negative;
 }
 
-/* A Tensor by a type's C exchange API. NULL without an exception where __dlpack__ has to be asked: it gives
- * the reason for a refusal, such as of gradients and conjugates, and synchronises with devices. */
+/* Returns a Tensor by the C exchange API of a type. NULL without an exception means that __dlpack__ must be called: it
+ * raises the reason of a refusal, for gradients and conjugate views for example, and synchronises with devices. */
 static Tensor *take_exchanged(module_state *state, producer_kind kind, PyObject *producer) {
   if (kind.lazy && answer(PyObject_GetAttr(producer, state->names[NAME_REQUIRES_GRAD])) != NO) return NULL;
   DLManagedTensorVersioned *managed = NULL;
@@ -343,7 +345,7 @@ static Tensor *take_exchanged(module_state *state, producer_kind kind, PyObject 
   return take_over(state->tensor_type, managed, "from_dlpack");
 }
 
-/* Another Tensor on the memory of one of ours. */
+/* Returns another Tensor on the memory of a Tensor. */
 static Tensor *tensor_share(Tensor *self) {
   core_share *share;
   LOCK(self);
@@ -390,11 +392,11 @@ static Tensor *from_producer(module_state *state, PyObject *producer, const DLDe
                  (int)is.device_type, (int)is.device_id, (int)device->device_type, (int)device->device_id);
     result = NULL;
   } else if (copy == 0 && asked && flags & DLPACK_FLAG_BITMASK_IS_COPIED) {
-    PyErr_SetString(PyExc_BufferError, "dlbridge: from_dlpack: the producer copied in spite of copy=False");
+    PyErr_SetString(PyExc_BufferError, "dlbridge: from_dlpack: the producer has copied although copy=False was passed");
     result = NULL;
   } else if (copy > 0 && !(asked && flags & DLPACK_FLAG_BITMASK_IS_COPIED)) {
-    /* Not every producer sets the flag, or heeds copy: a copy made here is sure to be one. Of memory that
-     * the host cannot read only the producer could make it. */
+    /* Not every producer supports copy, or sets the flag. Then the copy is made here, unless the host cannot read the
+     * memory and only the producer could copy it. */
     if (core_host_readable(is.device_type) || !asked) result = tensor_copy(self);
   }
   if (result == NULL && PyCapsule_CheckExact(producer)) give_back(self, producer);
@@ -442,7 +444,7 @@ int parse_device(PyObject *object, const char *name, DLDevice *out) {
     long id = PyErr_Occurred() ? 0 : PyLong_AsLong(PyTuple_GetItem(object, 1));
     if (!PyErr_Occurred()) {
       if (type != (int32_t)type || id != (int32_t)id) {
-        PyErr_Format(PyExc_BufferError, "dlbridge: %s %R is no device", name, object);
+        PyErr_Format(PyExc_BufferError, "dlbridge: %s %R is not a device", name, object);
         return -1;
       }
       *out = (DLDevice){(DLDeviceType)type, (int32_t)id};
@@ -450,7 +452,7 @@ int parse_device(PyObject *object, const char *name, DLDevice *out) {
     }
     if (PyErr_ExceptionMatches(PyExc_OverflowError)) {
       PyErr_Clear();
-      PyErr_Format(PyExc_BufferError, "dlbridge: %s %R is no device", name, object);
+      PyErr_Format(PyExc_BufferError, "dlbridge: %s %R is not a device", name, object);
       return -1;
     }
     PyErr_Clear();
@@ -482,27 +484,27 @@ PyObject *from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
   int copy;
   if (parse_arguments(state, "from_dlpack", args, nargs, kwnames, 1, names, 3, values) < 0) return NULL;
   if (values[0] == NULL)
-    return PyErr_Format(PyExc_TypeError, "dlbridge: from_dlpack: takes a producer or a capsule");
+    return PyErr_Format(PyExc_TypeError, "dlbridge: from_dlpack: the argument, a producer or a capsule, is missing");
   int given = values[1] != NULL && values[1] != Py_None;
   if ((given && parse_device(values[1], "device", &device) < 0) || parse_copy(values[2], &copy) < 0)
     return NULL;
   return (PyObject *)from_producer(state, values[0], given ? &device : NULL, copy);
 }
 
-/* A number that is no address is a status that a C function returned in place of a pointer. */
+/* A small number is probably a status that a C function has returned instead of a pointer. */
 int can_be_managed(uintptr_t address) {
   return core_in_address_space(address, 0, sizeof(DLManagedTensor)) && address % 8 == 0;
 }
 
 static DLManagedTensorVersioned *parse_address(PyObject *object, const char *function) {
   if (!Py_IS_TYPE(object, &PyLong_Type) && !PyLong_Check(object)) {
-    PyErr_Format(PyExc_TypeError, "dlbridge: %s: an address is an int, not %R", function, Py_TYPE(object));
+    PyErr_Format(PyExc_TypeError, "dlbridge: %s: the address must be an int, not %R", function, Py_TYPE(object));
     return NULL;
   }
   uintptr_t address = PyLong_AsUnsignedLong(object); /* all ones after an error */
   if (!can_be_managed(address)) {
     PyErr_Clear();
-    PyErr_Format(PyExc_ValueError, "dlbridge: %s: no managed tensor can be at %R", function, object);
+    PyErr_Format(PyExc_ValueError, "dlbridge: %s: there can be no managed tensor at %R", function, object);
     return NULL;
   }
   return (DLManagedTensorVersioned *)address;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Names as the Go package prints them; an element of several lanes ends in x and their number. */
+/* The names of the Go package. The name of a type with several lanes ends in x and their number. */
 static const struct {
   const char *name;
   uint8_t code, bits;
@@ -57,7 +57,7 @@ static int find(uint8_t code, uint8_t bits) {
 
 int64_t dtype_itemsize(DLDataType dtype) { return ((int64_t)dtype.bits * dtype.lanes + 7) / 8; }
 
-/* "" is one lane; "x4" and "_x4" are four. 0 for anything else. */
+/* Returns the number of lanes of a suffix: "" is one lane, "x4" and "_x4" are four. Returns 0 for any other text. */
 static uint16_t parse_lanes(const char *suffix) {
   if (*suffix == '\0') return 1;
   if (*suffix == '_') suffix++;
@@ -88,7 +88,7 @@ int dtype_parse(PyObject *name, DLDataType *out) {
 
 PyObject *dtype_name(DLDataType dtype) {
   int i = find(dtype.code, dtype.bits);
-  if (i < 0) return PyErr_Format(PyExc_BufferError, "dlbridge: dtype has no name");
+  if (i < 0) return PyErr_Format(PyExc_BufferError, "dlbridge: the data type has no name");
   if (dtype.lanes == 1) return PyUnicode_FromString(dtypes[i].name);
   return PyUnicode_FromFormat("%sx%d", dtypes[i].name, (int)dtype.lanes);
 }
@@ -98,7 +98,7 @@ const char *dtype_letter(DLDataType dtype) {
   return i < 0 ? NULL : dtypes[i].letter;
 }
 
-/* The letter says the kind and the item's size the width: ctypes writes '<l' for eight bytes. */
+/* The letter only determines the kind of the type. The width is the item size, because ctypes uses '<l' for eight bytes. */
 int dtype_of_format(const char *format, Py_ssize_t itemsize, DLDataType *out) {
   const char *letter = format == NULL ? "B" : format;
   int swapped = *letter == '>' || *letter == '!';
@@ -118,7 +118,7 @@ int dtype_of_format(const char *format, Py_ssize_t itemsize, DLDataType *out) {
   }
   int i = code < 0 || letter[1] != '\0' || itemsize > 16 ? -1 : find((uint8_t)code, (uint8_t)(itemsize * 8));
   if (i < 0 || dtypes[i].letter == NULL) {
-    PyErr_Format(PyExc_BufferError, "dlbridge: buffer of format '%s' and %zd bytes an element has no DLPack dtype",
+    PyErr_Format(PyExc_BufferError, "dlbridge: DLPack has no dtype for a buffer of format '%s' with elements of %zd bytes",
                  format == NULL ? "B" : format, itemsize);
     return -1;
   }

@@ -7,7 +7,7 @@
 
 /* ---- decoding -------------------------------------------------------------------------------- */
 
-/* The bytes of an element that lie in the frame, as a part of the memoryview. */
+/* Returns a memoryview of the bytes of an element, which are in the frame. */
 static PyObject *view_of_bytes(value_input *in, dlb_bytes bytes) {
   if (in->view == NULL) in->view = view_again(in->state, in->data, &in->frame);
   if (in->view == NULL) return NULL;
@@ -19,8 +19,8 @@ static int same_bytes(dlb_bytes a, dlb_bytes b) {
   return a.size == b.size && (a.data == b.data || a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
 }
 
-/* Whether an element is the object of the one before. Those with the same bytes are, and of views those of the same
- * memory: other memory may come to have other bytes. */
+/* Reports whether an element becomes the same object as the one before: if their bytes are equal, and for memoryviews if
+ * they are also the same memory, because the bytes of other memory may change later. */
 static int repeats(const dlb_elements *e, size_t i, int views) {
   if (i == 0 || !same_bytes(e->values[i - 1], e->values[i])) return 0;
   if (views && e->values[i].size > 0 && e->values[i - 1].data != e->values[i].data) return 0;
@@ -34,16 +34,16 @@ static int objects_of(const value_input *in, const dlb_elements *e) {
   return e->type.size == 6 && memcmp(e->type.data, "string", 6) == 0 ? TEXTS : VIEWS;
 }
 
-/* What an element takes as a Python object, in no less than it does: a character may take four bytes. Those of one
- * byte or none there are already. */
+/* Returns an upper bound of the size of an element as a Python object: a character may take four bytes. Objects of at most
+ * one byte exist already. */
 static size_t object_size(dlb_bytes value, int objects) {
   if (objects == VIEWS) return value.size == 0 ? 0 : VIEW_SIZE;
   if (value.size < 2) return 0;
   return OBJECT_SIZE + (objects == TEXTS ? 4 : 1) * value.size;
 }
 
-/* The bytes that elements take as Python objects. The answer is 0 where there are so few elements that they are within
- * the limit, whatever they are: it covers the objects, and the text in them takes at most four times its bytes. */
+/* Returns the size of elements as Python objects. It is 0 if the number of elements is so small that they are within the
+ * limit in any case: the limit covers the objects, and their text takes at most four times its bytes. */
 static size_t size_of_elements(const value_input *in, const dlb_elements *e) {
   size_t each = sizeof(dlb_bytes) + PLACE_SIZE;
   int media = e->formats != NULL;
@@ -60,12 +60,12 @@ static size_t size_of_elements(const value_input *in, const dlb_elements *e) {
   return total;
 }
 
-/* Checks that the objects of elements that have `size` bytes in the frame take no more memory than is allowed. */
+/* Checks that the objects of elements, which have `size` bytes in the frame, are within the limit. */
 static int check_elements(const value_input *in, const dlb_elements *e, size_t size) {
   return check_room("elements", e->count, size_of_elements(in, e), size, in->limit);
 }
 
-/* Elements that are equal to the one before are the same object. */
+/* Returns the list of elements. An element for which `repeats` holds is the same object as the one before. */
 static PyObject *list_values(value_input *in, const dlb_elements *e) {
   int objects = objects_of(in, e);
   PyObject *list = list_begin(e->count);
@@ -113,7 +113,6 @@ static PyObject *elements_object(value_input *in, const dlb_elements *e, size_t 
   return object;
 }
 
-/* Takes the value over, whatever becomes of it. */
 PyObject *value_object(value_input *in, const dlb_value *value) {
   if (value->tensor != NULL) return (PyObject *)take_over(in->state->tensor_type, value->tensor, in->format->name);
   PyObject *object = elements_object(in, value->elements, value->size);
@@ -180,7 +179,7 @@ static int text_of(PyObject *object, dlb_bytes *out) {
   return data == NULL ? -1 : 0;
 }
 
-/* The bytes of a bytes-like object, which out holds. */
+/* Sets *bytes to the bytes of a bytes-like object, whose buffer `out` holds. */
 static int bytes_of(value_output *out, PyObject *object, size_t index, dlb_bytes *bytes) {
   if (PyBytes_Check(object)) {
     *bytes = (dlb_bytes){PyBytes_AsString(object), (size_t)PyBytes_Size(object)};
@@ -206,21 +205,21 @@ static int bytes_of(value_output *out, PyObject *object, size_t index, dlb_bytes
   return 0;
 }
 
-/* One element: text, which the type string alone has, bytes, or a format and bytes. */
+/* Sets the value, and the format, of an element: a str for the type "string", bytes, or a tuple (format, bytes). */
 static int parse_element(value_output *out, PyObject *object, size_t index, int text) {
   if (PyTuple_Check(object) && PyTuple_Size(object) == 2 && PyUnicode_Check(PyTuple_GetItem(object, 0))) {
     if (out->formats == NULL && index == 0) out->formats = calloc(out->elements.count, sizeof *out->formats);
     if (out->formats == NULL) {
       if (index == 0) PyErr_NoMemory();
       else
-        PyErr_Format(PyExc_TypeError, "dlbridge: element %zu has a format, the ones before it have none", index);
+        PyErr_Format(PyExc_TypeError, "dlbridge: element %zu has a format, but the elements before it have none", index);
       return -1;
     }
     if (text_of(PyTuple_GetItem(object, 0), &out->formats[index]) < 0) return -1;
     return bytes_of(out, PyTuple_GetItem(object, 1), index, &out->values[index]);
   }
   if (out->formats != NULL) {
-    PyErr_Format(PyExc_TypeError, "dlbridge: element %zu must be (format, bytes) as the ones before it, not %R", index,
+    PyErr_Format(PyExc_TypeError, "dlbridge: element %zu must be (format, bytes) like the elements before it, not %R", index,
                  Py_TYPE(object));
     return -1;
   }
@@ -280,7 +279,6 @@ static int parse_values(value_output *out, PyObject *values) {
   return 0;
 }
 
-/* An attribute of elements. */
 static PyObject *attribute(PyObject *object, const char *name) { return PyObject_GetAttrString(object, name); }
 
 static int parse_elements(value_output *out, PyObject *object, int with_values) {
@@ -318,14 +316,15 @@ int output_begin(module_state *state, value_output *out, PyObject *object, PyObj
   return out->value.tensor == NULL ? -1 : 0;
 }
 
-/* What Elements cannot say is a wrong value; what DLPack can and a format cannot is a buffer's error. */
+/* Raises ValueError for a type of Elements that the format lacks, and BufferError for a data type of DLPack that it
+ * lacks. */
 static PyObject *raise_value(const value_output *out, const dlb_error *error) {
   dlb_error said = *error;
   if (out->value.elements != NULL && said.code == DLB_ERROR_DTYPE) said.code = DLB_ERROR_ARGUMENT;
   return raise_library(&said);
 }
 
-/* The bytes of a value: small ones by way of the stack, large ones written where they stay. */
+/* A small encoding is copied from the stack; a large one is written into the bytes object. */
 PyObject *value_encode(const value_format *format, PyObject *module, PyObject *object, PyObject *elements,
                        uint64_t options) {
   const library *go = get_library(module);
@@ -352,7 +351,7 @@ PyObject *value_encode(const value_format *format, PyObject *module, PyObject *o
       Py_END_ALLOW_THREADS;
       if (code != DLB_OK && code != DLB_ERROR_ROOM) raise_value(&out, &error);
       else if (written != size)
-        PyErr_SetString(PyExc_ValueError, "dlbridge: the elements changed while they were written");
+        PyErr_SetString(PyExc_ValueError, "dlbridge: the elements changed while they were encoded");
       if (code != DLB_OK || written != size) Py_CLEAR(bytes);
     }
   }

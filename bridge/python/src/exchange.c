@@ -1,8 +1,8 @@
 /* The C exchange API of DLPack for the type Tensor. */
 #include "extension.h"
 
-/* Managed tensors from C become objects of the last of these types: those of the modules that are alive. There are two
- * modules where a program has imported the package anew. */
+/* The Tensor types of all live modules. Managed tensors from C become objects of the last one. There are several modules
+ * if a program has imported the package again. */
 enum { LIVE = 8 };
 
 static PyTypeObject *live_types[LIVE];
@@ -33,7 +33,7 @@ static int exchange_alloc(DLTensor *prototype, DLManagedTensorVersioned **out, v
   }
   if (status == CORE_OK && view.device.device_type != kDLCPU) {
     status = CORE_ERR_DEVICE;
-    PyOS_snprintf(message, sizeof message, "device type %d has no allocator here",
+    PyOS_snprintf(message, sizeof message, "no allocator for device type %d",
                   (int)view.device.device_type);
   }
   core_share *share = status == CORE_OK ? core_share_alloc((size_t)extent.nbytes, 0) : NULL;
@@ -57,7 +57,7 @@ static int exchange_alloc(DLTensor *prototype, DLManagedTensorVersioned **out, v
 
 static Tensor *exchange_object(void *object) {
   if (object != NULL && tensor_check(object)) return object;
-  PyErr_SetString(PyExc_TypeError, "dlbridge: the C exchange API of dlbridge.Tensor takes no other type");
+  PyErr_SetString(PyExc_TypeError, "dlbridge: the C exchange API of dlbridge.Tensor accepts only objects of this type");
   return NULL;
 }
 
@@ -71,19 +71,19 @@ static int exchange_from_object(void *object, DLManagedTensorVersioned **out) {
 static int exchange_to_object(DLManagedTensorVersioned *managed, void **out) {
   *out = NULL;
   if (!can_be_managed((uintptr_t)managed)) {
-    PyErr_Format(PyExc_ValueError, "dlbridge: C exchange API: no managed tensor can be at %p", managed);
+    PyErr_Format(PyExc_ValueError, "dlbridge: C exchange API: there can be no managed tensor at %p", managed);
     return -1;
   }
   if (live_count == 0) {
     core_release_versioned(managed);
-    PyErr_SetString(PyExc_RuntimeError, "dlbridge: the module is gone");
+    PyErr_SetString(PyExc_RuntimeError, "dlbridge: the module was freed");
     return -1;
   }
   *out = take_over(live_types[live_count - 1], managed, "C exchange API");
   return *out == NULL ? -1 : 0;
 }
 
-/* A bare DLTensor cannot say that its memory is read-only. */
+/* A DLTensor has no flags, so that it cannot represent read-only memory. */
 static int exchange_view(void *object, DLTensor *out) {
   Tensor *self = exchange_object(object);
   if (self == NULL) return -1;
@@ -92,7 +92,7 @@ static int exchange_view(void *object, DLTensor *out) {
     return -1;
   }
   if (tensor_read_only(self)) {
-    PyErr_SetString(PyExc_BufferError, "dlbridge: a DLTensor cannot say that its memory is read-only");
+    PyErr_SetString(PyExc_BufferError, "dlbridge: a DLTensor cannot represent read-only memory");
     return -1;
   }
   *out = self->view;

@@ -1,6 +1,6 @@
-/* extension.h: what the files of the Python extension share.
+/* extension.h: declarations that the files of the Python extension share.
  *
- * The extension is the DLPack protocol of Python over the C core (dlpack/internal/core/core.h), without Go in it:
+ * The extension implements the DLPack protocol of Python on the C core (dlpack/internal/core/core.h), without Go:
  *
  *   tensor.c      the type Tensor: a view and a share of its memory
  *   producer.c    __dlpack__: exports of a Tensor
@@ -19,9 +19,9 @@
  *   tensorflow.c  TensorFlow, by the Go library
  *   module.c      the module
  *
- * Ownership is the core's: a Tensor has one share of its memory, every export another. What a Python
- * object lends us is given back with the GIL taken, until the interpreter ends (see loan_end); everything else ends
- * without it.
+ * Ownership is counted by the core: a Tensor has one share of its memory, and every export has another. A buffer that a
+ * Python object lends is released with the GIL, until the interpreter ends (see loan_end). Everything else is released
+ * without the GIL.
  */
 #ifndef DLBRIDGE_EXTENSION_H_
 #define DLBRIDGE_EXTENSION_H_
@@ -36,7 +36,7 @@
 #error "dlbridge needs 64-bit pointers"
 #endif
 
-/* Builds without the GIL lock the Tensor whose share they take or end; with it, the GIL does. */
+/* Free-threaded builds lock a Tensor while they take or end its share. In other builds the GIL does that. */
 #ifdef Py_GIL_DISABLED
 #define LOCK(object) Py_BEGIN_CRITICAL_SECTION(object)
 #define UNLOCK() Py_END_CRITICAL_SECTION()
@@ -45,7 +45,7 @@
 #define UNLOCK() }
 #endif
 
-/* Pools of the core that are not locked: the GIL, or else a mutex, makes their callers take turns. */
+/* The unlocked functions of the core must not run at the same time. The GIL, or else this mutex, ensures that. */
 #ifdef Py_GIL_DISABLED
 extern PyMutex turn;
 #define TURN_BEGIN() PyMutex_Lock(&turn)
@@ -81,54 +81,54 @@ enum {
   NAME_COUNT
 };
 
-/* What is known of a type of producers: its own C exchange API, or NULL; and whether its tensors can be
- * views that are yet to be computed, as PyTorch's can. */
+/* A type of producers: its own C exchange API, or NULL, and whether its tensors can be views that are not computed yet, as
+ * those of PyTorch can. */
 typedef struct {
   PyTypeObject *type;
   const DLPackExchangeAPI *api;
   int lazy;
 } producer_kind;
 
-enum { KINDS = 8 }; /* that are remembered */
+enum { KINDS = 8 }; /* the number of types in the cache */
 
 typedef struct {
   PyTypeObject *tensor_type, *function_type;
   PyObject *names[NAME_COUNT];
   PyObject *version;  /* (1, 3) */
-  PyObject *ask;      /* {"max_version": (1, 3)}, what __dlpack__ is called with by default */
+  PyObject *ask;      /* {"max_version": (1, 3)}, the default arguments of __dlpack__ */
   PyObject *no_args;  /* () */
   PyObject *cpu;      /* (1, 0) */
   producer_kind kinds[KINDS];
 } module_state;
 
-/* A view of memory and one share of it. Everything but `share` and `buffers` is fixed when it is made. */
+/* A view of memory and one share of it. Only `share` and `buffers` change after it is made. */
 typedef struct {
   PyObject_VAR_HEAD
   DLTensor view;       /* host memory: byte_offset is folded into data; strides are never NULL */
-  uint64_t flags;      /* READ_ONLY and IS_SUBBYTE_TYPE_PADDED: what an export says again */
-  int unstated;        /* the producer could not say whether the memory may be written */
+  uint64_t flags;      /* READ_ONLY and IS_SUBBYTE_TYPE_PADDED, which exports repeat */
+  int unstated;        /* writability unknown: the legacy form does not state it */
   core_share *share;   /* NULL once closed */
-  Py_ssize_t buffers;  /* Py_buffers that are out */
+  Py_ssize_t buffers;  /* the number of Py_buffers in use */
   core_extent extent;
-  int64_t dims[];      /* shape, strides, and the strides in bytes once a buffer was asked for */
+  int64_t dims[];      /* shape, strides, and the strides in bytes after the first request of a buffer */
 } Tensor;
 
 /* ---- tensor.c */
 extern PyType_Spec tensor_spec;
 int tensor_check(PyObject *object);
-/* A Tensor of `view`, without a share yet: the caller sets it. Shape and strides are copied. */
+/* Returns a Tensor of `view` without a share, which the caller must set. Shape and strides are copied. */
 Tensor *tensor_new(PyTypeObject *type, const DLTensor *view, uint64_t flags, int unstated,
                    const core_extent *extent);
-/* A Tensor of the same description on memory of its own: row-major, writable. */
+/* Returns a row-major, writable copy of a Tensor. */
 Tensor *tensor_copy(Tensor *self);
 int tensor_read_only(const Tensor *self);
-/* A tuple of ints. */
+/* Returns a tuple of ints. */
 PyObject *tuple_of(const int64_t *values, Py_ssize_t count);
-/* Whether the memory of dead Tensors is kept for new ones. */
+/* Sets whether the memory of freed Tensors is kept for new ones. */
 void keep_spares(int keep);
-/* A share of what is lent to us. NULL, and no exception, when there is no memory. */
+/* Returns the first share of memory that lender(ctx) gives back. NULL without an exception means that there is no memory. */
 core_share *share_begin(void (*lender)(void *ctx), void *ctx);
-/* Ends a share; whatever release runs then, the current exception stays as it is. */
+/* Ends a share. The current exception stays as it is, even if a release function runs. */
 void share_end(core_share *share);
 PyObject *raise_closed(void);
 PyObject *raise_status(core_status status, const char *place, const char *message);
@@ -159,13 +159,13 @@ void exchange_type(PyTypeObject *type, int live);
 /* ---- consumer.c */
 PyObject *from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *from_address(PyObject *module, PyObject *address);
-/* A Tensor of any producer or capsule. */
+/* Returns a Tensor of any producer or capsule. */
 Tensor *consume(module_state *state, PyObject *producer);
-/* Takes over a managed tensor, whatever becomes of it: after an error its deleter has run. */
+/* Takes over a managed tensor in any case: after an error its deleter has been called. */
 Tensor *take_over(PyTypeObject *type, DLManagedTensorVersioned *managed, const char *place);
-/* Whether a managed tensor can be at an address. */
+/* Reports whether a managed tensor can be at an address. */
 int can_be_managed(uintptr_t address);
-/* Calls the deleter; the current exception stays as it is. */
+/* Calls the deleter. The current exception stays as it is. */
 void release_quietly(DLManagedTensorVersioned *managed);
 int64_t live_imports(void);
 int parse_device(PyObject *object, const char *name, DLDevice *out);
@@ -196,9 +196,9 @@ int watch_end(void);
 /* ---- dtype.c */
 int dtype_parse(PyObject *name, DLDataType *out);
 PyObject *dtype_name(DLDataType dtype);
-/* The struct letter of a data type, NULL where there is none. */
+/* Returns the struct letter of a data type, or NULL if it has none. */
 const char *dtype_letter(DLDataType dtype);
-/* The data type of a buffer's format; -1 with BufferError where it has none. */
+/* Sets *out to the data type of a buffer's format. -1 with BufferError if DLPack has none. */
 int dtype_of_format(const char *format, Py_ssize_t itemsize, DLDataType *out);
 int64_t dtype_itemsize(DLDataType dtype);
 

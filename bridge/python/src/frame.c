@@ -39,7 +39,7 @@ PyObject *view_again(module_state *state, PyObject *object, const dlb_frame *len
       (frame.data == lent->data || memcmp(frame.data, lent->data, frame.size) == 0))
     return view_of_frame(state, &frame);
   frame.release(frame.ctx);
-  PyErr_SetString(PyExc_ValueError, "dlbridge: data has other bytes each time its buffer is asked for");
+  PyErr_SetString(PyExc_ValueError, "dlbridge: the buffer of data has other bytes on each request");
   return NULL;
 }
 
@@ -74,7 +74,7 @@ PyObject *list_end(PyObject *list) {
 }
 
 PyObject *private_list(PyObject *sequence) {
-  PyObject *items = PySequence_List(sequence); /* which code of the sequence may have found meanwhile */
+  PyObject *items = PySequence_List(sequence); /* Python code of the sequence may have found this list */
   PyObject *list = items == NULL ? NULL : list_begin(0);
   if (list != NULL && PyList_SetSlice(list, 0, 0, items) < 0) Py_CLEAR(list);
   Py_XDECREF(items);

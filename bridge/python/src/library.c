@@ -7,19 +7,18 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* The library of this process: a Go runtime can be loaded once and never unloaded. */
+/* The library of this process. A Go runtime can only be loaded once, and never unloaded. */
 static library loaded;
 static char *loaded_path;
 static void *loaded_handle;
 
-/* Who holds it has not got the GIL, and calls nothing of Python. Python code may run wherever Python objects are made, for
- * the collector runs finalizers there; a finalizer that loads the library would wait for this lock on the thread that
- * holds it. */
+/* A thread that holds this lock must not have the GIL, and must not call Python. Making a Python object may run the
+ * collector, and so a finalizer that loads the library: it would wait for this lock on the thread that holds it. */
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 
-/* Why the library cannot be loaded: the exception that is raised once the lock is given back. */
+/* The reason why the library cannot be loaded: the exception to be raised after the lock is released. */
 typedef struct {
-  PyObject *type; /* borrowed; NULL where nothing failed */
+  PyObject *type; /* borrowed; NULL if nothing failed */
   char text[6144]; /* room for a path, and for a message of the loader with another */
 } failure;
 
@@ -37,19 +36,20 @@ static int resolve(void *handle, const char *path, failure *why) {
 #define RESOLVE(name) \
   do { \
     void *symbol = dlsym(handle, #name); \
-    if (symbol == NULL) return fail(why, PyExc_OSError, "dlbridge: %s has no %s", path, #name); \
+    if (symbol == NULL) return fail(why, PyExc_OSError, "dlbridge: %s has no symbol %s", path, #name); \
     memcpy(&found.name, &symbol, sizeof symbol); \
   } while (0);
   FUNCTIONS(RESOLVE)
   const char *version = found.dlb_version();
   if (strtol(version, NULL, 10) != DLB_VERSION_MAJOR)
-    return fail(why, PyExc_OSError, "dlbridge: %s has version %s, this package needs %d.x", path, version,
+    return fail(why, PyExc_OSError, "dlbridge: %s has version %s, but this package needs %d.x", path, version,
                 DLB_VERSION_MAJOR);
   loaded = found;
   return 0;
 }
 
-/* The thread that was loading the library is not in a forked child, and half a Go runtime is of no use. */
+/* Set in a forked child if the library was being loaded: the child lacks the loading thread, and cannot use the partly
+ * initialised Go runtime. */
 static int stranded;
 
 static void note_fork(void) {
@@ -67,23 +67,23 @@ static const char forked[] =
     "dlbridge: the Go library was loaded before this process was forked, and Go does not survive a fork: start the "
     "process with multiprocessing's 'spawn' or 'forkserver'";
 
-/* Reports whether a path leads to what is no regular file. The loader would wait for a writer of a FIFO. */
+/* Reports whether a path leads to something other than a regular file. For a FIFO the loader would wait for a writer. */
 static int is_no_file(const char *path) {
   struct stat status;
   return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
 }
 
-/* Only symbols of the library itself are wanted: RTLD_LOCAL. */
+/* RTLD_LOCAL, because the symbols are looked up in the library itself. */
 static int open_library(const char *path, failure *why) {
   if (stranded) return fail(why, PyExc_RuntimeError, "%s", forked);
-  if (is_no_file(path)) return fail(why, PyExc_OSError, "dlbridge: cannot load %s: it is no regular file", path);
+  if (is_no_file(path)) return fail(why, PyExc_OSError, "dlbridge: cannot load %s: it is not a regular file", path);
   char *copy = strdup(path);
   if (copy == NULL) return fail(why, PyExc_MemoryError, "dlbridge: load: no memory for the path");
   void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (handle == NULL) {
     const char *error = dlerror();
     fail(why, PyExc_OSError,
-         "dlbridge: cannot load %s: %s (dlbridge.load or DLBRIDGE_LIBRARY say which Go library to load)", path,
+         "dlbridge: cannot load %s: %s (dlbridge.load or DLBRIDGE_LIBRARY selects the Go library)", path,
          error == NULL ? "unknown error" : error);
   }
   if (handle == NULL || resolve(handle, path, why) < 0) {
@@ -97,7 +97,7 @@ static int open_library(const char *path, failure *why) {
 
 static int warn_of_other_runtimes(void) {
   PyObject *runtimes = PyImport_ImportModule("dlbridge._runtimes");
-  if (runtimes == NULL) { /* as in finalizers while the interpreter ends: the library can be used all the same */
+  if (runtimes == NULL) { /* possible in a finalizer while the interpreter ends; the library can be used without the warning */
     PyErr_Clear();
     return 0;
   }
@@ -107,7 +107,7 @@ static int warn_of_other_runtimes(void) {
   return none == NULL ? -1 : 0;
 }
 
-/* $DLBRIDGE_LIBRARY, else the library beside this module. */
+/* Returns $DLBRIDGE_LIBRARY, or else the path of the library next to this module. */
 static PyObject *default_path(PyObject *module) {
   const char *given = getenv("DLBRIDGE_LIBRARY");
   if (given != NULL && *given != '\0') return PyUnicode_DecodeFSDefault(given);
@@ -127,7 +127,7 @@ static PyObject *default_path(PyObject *module) {
   return path;
 }
 
-/* Reports whether a path leads to the library that is loaded, by whatever name. */
+/* Reports whether a path leads to the loaded library, possibly by another name. */
 static int is_loaded_library(const char *path) {
   if (strcmp(loaded_path, path) == 0) return 1;
   if (is_no_file(path)) return 0;
@@ -136,7 +136,7 @@ static int is_loaded_library(const char *path) {
   return handle == loaded_handle;
 }
 
-/* Loads the library, unless one is loaded already. With `only`, that one must be the library at the path. */
+/* Loads the library at a path, unless one is loaded already. With `only`, the loaded one must be the one at the path. */
 static int load(const char *path, int only) {
   failure why = {0};
   int opened = 0;
@@ -145,7 +145,7 @@ static int load(const char *path, int only) {
   if (loaded_path == NULL)
     opened = open_library(path, &why) == 0;
   else if (only && !is_loaded_library(path))
-    fail(&why, PyExc_RuntimeError, "dlbridge: load: %s is loaded already, a process has one Go library", loaded_path);
+    fail(&why, PyExc_RuntimeError, "dlbridge: load: %s is loaded already, and a process can have only one Go library", loaded_path);
   pthread_mutex_unlock(&loading);
   Py_END_ALLOW_THREADS;
   if (why.type != NULL) {
@@ -198,7 +198,7 @@ PyObject *raise_library(const dlb_error *error) {
     default:
       break;
   }
-  static const char prefix[] = "dlbridge: "; /* of what none of its packages says */
+  static const char prefix[] = "dlbridge: "; /* of errors that name no package */
   const char *text = error->message;
   if (strncmp(text, prefix, sizeof prefix - 1) == 0) text += sizeof prefix - 1;
   return PyErr_Format(type, "dlbridge: %s", text);

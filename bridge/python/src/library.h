@@ -39,38 +39,37 @@ typedef struct {
   FUNCTIONS(FIELD)
 } library;
 
-/* The library of this process, loaded if it is not yet. */
+/* Returns the library of this process, and loads it before the first call. NULL with an exception. */
 const library *get_library(PyObject *module);
-/* The exception of an error of the library. NULL. */
+/* Raises the exception for an error of the library, and returns NULL. */
 PyObject *raise_library(const dlb_error *error);
-/* Lends the bytes of an object, bytes-like and without gaps. */
+/* Lends the bytes of a contiguous bytes-like object. -1 with an exception. */
 int lend_frame(PyObject *object, dlb_frame *frame);
-/* A memoryview of the bytes that an object has lent before, on a loan of its own. */
+/* Returns a memoryview, with a loan of its own, of the bytes that an object has lent before. */
 PyObject *view_again(module_state *state, PyObject *object, const dlb_frame *lent);
 /* Reports whether objects that take `size` bytes take no more than 32 times their input and `limit` bytes. */
 int has_room(size_t size, size_t input, size_t limit);
-/* Checks, before any is made, that objects for `count` of `what` take no more than 32 times their input and `limit`
- * bytes; `size` is what they take. -1 with ValueError. */
+/* Checks, before any is made, that objects for `count` of `what`, which take `size` bytes, take no more than 32 times
+ * their input and `limit` bytes. -1 with ValueError. */
 int check_room(const char *what, size_t count, size_t size, size_t input, size_t limit);
-/* What every call may take, whatever its input. */
+/* The memory that a call may take for any input. */
 enum { CALL_SIZE = 64 << 10 };
-/* What Python objects take, with the lists that have them: no less than they do. */
+/* Upper bounds of the sizes of Python objects, and of their places in lists. */
 enum { PLACE_SIZE = 8, VIEW_SIZE = 208, TUPLE_SIZE = 80, OBJECT_SIZE = 72 };
-/* What a frame takes in a message of the Go library. */
+/* The size of a frame in a message of the Go library. */
 enum { MESSAGE_FRAME_SIZE = 32 };
-/* A list of `count` places, which list_set fills from the first on. The collector, and so all Python code, learns of
- * the list in list_end only: Python code may run between the two, and would end the process on an empty place. NULL with
- * MemoryError. */
+/* Returns a list of `count` empty places, which list_set must fill in order. The garbage collector does not track the
+ * list before list_end, so that no Python code can find it: Python code may run in between, and would crash on an empty
+ * place. NULL with MemoryError. */
 PyObject *list_begin(size_t count);
-/* Puts an object, which it takes over, into a place; or drops the list, where the object is NULL. */
+/* Puts an object, which it takes over, into a place. If the object is NULL, drops the list and sets *list to NULL. */
 void list_set(PyObject **list, size_t index, PyObject *object);
-/* The list, all places of which are filled; or NULL. */
+/* Returns the list, all places of which must be filled; or NULL. */
 PyObject *list_end(PyObject *list);
-/* A list of the items of a sequence. It is made for one call, and the collector never learns of it: while the items are
- * worked on, Python code runs, which could shorten a list that it can find, and so end the items. NULL with an
- * exception. */
+/* Returns a new list of the items of a sequence, which the garbage collector does not track. While a call uses the items,
+ * Python code may run; if it could find the list, it could shorten it and so free the items. NULL with an exception. */
 PyObject *private_list(PyObject *sequence);
-/* A memoryview of format B that takes the frame over, whatever becomes of it. */
+/* Returns a memoryview of format B, and takes the frame over in any case. */
 PyObject *view_of_frame(module_state *state, const dlb_frame *frame);
 
 #endif

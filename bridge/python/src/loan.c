@@ -1,4 +1,4 @@
-/* Loans: the buffers that Python objects lend, and how they are given back while the interpreter ends. */
+/* Loans: buffers that Python objects lend, and their release while the interpreter ends. */
 #include "extension.h"
 
 #include <dlfcn.h>
@@ -9,25 +9,27 @@
 
 /* ---- the end of the interpreter --------------------------------------------------------------- */
 
-/* Python ends every thread that waits for the GIL while the interpreter ends: before 3.14 by pthread_exit, which no C++
- * frame that is noexcept survives, such as the destructor that has called a deleter; later the thread waits for ever.
- * So no thread may be on its way to the GIL by then. A function of the module atexit, which runs shortly before, sets
- * `ending`, and lets the threads that are inside of loan_end finish. Threads that come later leave their loan to the
- * system, unless they have the GIL, or are the one that ends the interpreter, which may take it always. */
+/* Invariant: no thread waits for the GIL in loan_end while the interpreter ends.
+ *
+ * Python stops every thread that waits for the GIL then. Before 3.14 it calls pthread_exit, which terminates the process
+ * if a C++ frame is noexcept, such as a destructor that has called a deleter. Later versions make the thread wait forever.
+ * Therefore a function of the module atexit, which runs shortly before, sets `ending` and waits for the threads in
+ * loan_end. A thread that comes later does not release its loan, unless it has the GIL or is the thread that ends the
+ * interpreter, which can always take it. */
 static struct {
-  int64_t *inside;  /* calls of loan_end that have gone in: one of counts */
+  int64_t *inside;  /* the number of threads in loan_end: one of counts */
   int64_t counts[2];
   int ending;
-  pthread_t ender;  /* the thread that ends the interpreter, once it does */
+  pthread_t ender;  /* the thread that ends the interpreter, valid while ending */
   pthread_mutex_t mutex;
   pthread_cond_t left;
 } end = {.inside = end.counts, .mutex = PTHREAD_MUTEX_INITIALIZER, .left = PTHREAD_COND_INITIALIZER};
 
-/* PyGILState_Check, which the limited API lacks; NULL where Python has none. */
+/* PyGILState_Check, which the limited API lacks; NULL if this Python has no such function. */
 static int (*gil_check)(void);
 
-/* Once there are subinterpreters, PyGILState_Check says yes to every thread; those without a thread state cannot have
- * the GIL. */
+/* With subinterpreters PyGILState_Check returns 1 for every thread. A thread without a thread state cannot have the
+ * GIL. */
 static int has_gil(void) { return PyGILState_GetThisThreadState() != NULL && (gil_check == NULL || gil_check()); }
 
 static int may_take_gil(void) {
@@ -44,10 +46,11 @@ static void leave(int64_t *inside) {
   pthread_mutex_unlock(&end.mutex);
 }
 
-/* Where the thread may take the GIL it is waited for until it calls leave with the result; where not, that is NULL. The
- * thread goes in before it looks whether the interpreter is ending, so that one of the two sees the other. */
+/* Registers a thread that may take the GIL: the end of the interpreter waits until it calls leave with the result.
+ * Returns NULL if the thread must not take the GIL. The thread counts itself before it checks whether the interpreter is
+ * ending; otherwise the end could miss the thread while the thread misses the end. */
 static int64_t *go_in(void) {
-  if (__atomic_load_n(&end.ending, __ATOMIC_SEQ_CST) && !may_take_gil()) return NULL; /* nor keeps the ender waiting */
+  if (__atomic_load_n(&end.ending, __ATOMIC_SEQ_CST) && !may_take_gil()) return NULL; /* without being waited for */
   int64_t *inside = end.inside;
   __atomic_add_fetch(inside, 1, __ATOMIC_SEQ_CST);
   if (may_take_gil()) return inside;
@@ -55,7 +58,7 @@ static int64_t *go_in(void) {
   return NULL;
 }
 
-enum { PATIENCE = 1 }; /* seconds that threads get: the release of a buffer may wait for the thread that waits here */
+enum { PATIENCE = 1 }; /* seconds to wait: a release function may itself wait for the thread that waits here */
 
 static PyObject *begin_end(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
   Py_BEGIN_ALLOW_THREADS;
@@ -73,7 +76,7 @@ static PyObject *begin_end(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(igno
   Py_RETURN_NONE;
 }
 
-/* Once for each interpreter of the process, one after the other: importing the module again changes nothing. */
+/* Registers begin_end once in each interpreter of the process; importing the module again has no effect. */
 int watch_end(void) {
   static PyMethodDef callback = {"_begin_end", begin_end, METH_NOARGS, NULL};
   static const char mark[] = "dlbridge._core: the end is watched";
@@ -91,8 +94,9 @@ int watch_end(void) {
   return failed ? -1 : 0;
 }
 
-/* A forked child has only the thread that forked. What that is still to leave is in the other count. The child does not
- * end with its parent, unless by the thread that ends it. */
+/* A forked child has only the thread that forked, so that it begins with the other count, at 0. If the forking thread is
+ * in loan_end, it leaves through the old count. The child is not ending, unless the forking thread ends the
+ * interpreter. */
 static void note_fork(void) {
   end.inside = end.inside == end.counts ? end.counts + 1 : end.counts;
   *end.inside = 0;
@@ -105,7 +109,7 @@ __attribute__((constructor)) static void watch_fork(void) { pthread_atfork(NULL,
 
 /* ---- loans ----------------------------------------------------------------------------------- */
 
-static int64_t loans; /* changed with the GIL only, where there is one */
+static int64_t loans; /* changed only with the GIL, except in free-threaded builds */
 
 static void count_loan(int64_t change) {
 #ifdef Py_GIL_DISABLED
@@ -130,8 +134,8 @@ Py_buffer *loan_begin(PyObject *object, int flags) {
   return buffer;
 }
 
-/* Runs on whichever thread ends the last share. Once the interpreter is gone, what it lent is left to the system, and
- * while it ends, what it lent to threads that would have to wait for the GIL. */
+/* Releases a buffer, on the thread that ends the last share. The buffer is not released after the end of the interpreter,
+ * nor during it if this thread would have to wait for the GIL. */
 void loan_end(void *context) {
   Py_buffer *buffer = context;
   int64_t *inside = go_in();

@@ -2,56 +2,56 @@
 
 PyDoc_STRVAR(from_dlpack_doc,
              "from_dlpack($module, producer, /, *, device=None, copy=None)\n--\n\n"
-             "A Tensor on the memory of any DLPack producer or capsule, without copying.\n\n"
-             "producer: an object with __dlpack__, or a capsule named dltensor_versioned or dltensor, which\n"
-             "is consumed. device: (type, id) or 'cpu', where the memory must be. copy: True for new memory,\n"
-             "False to refuse any copy, None to leave it to the producer.\n\n"
-             "Ownership: of what the producer exported, until the Tensor and everything made of it is gone.\n"
-             "Capsules of before DLPack 1.0 cannot say whether their memory may be written: it is readonly.\n"
-             "Errors: BufferError for what cannot be carried (data type, device, a DLPack version that is\n"
-             "not 1.x: its deleter has been called), ValueError for a malformed or consumed tensor, TypeError\n"
-             "for what is no producer. After one of them a capsule still owns its tensor.");
+             "Returns a Tensor on the memory of any DLPack producer or capsule, without copying.\n\n"
+             "producer is an object with __dlpack__, or a capsule named dltensor_versioned or dltensor, which is\n"
+             "consumed. device, (type, id) or 'cpu', is the device that the memory must be on. copy=True returns a\n"
+             "copy, copy=False refuses any copy, and copy=None leaves the decision to the producer.\n\n"
+             "Ownership: the export of the producer is held until the Tensor and everything made from it is gone.\n"
+             "A legacy capsule cannot state whether its memory may be written; the Tensor is then readonly.\n"
+             "Errors: BufferError for a data type, device or DLPack version that is not supported; ValueError for a\n"
+             "malformed or consumed tensor; TypeError if the argument is not a producer. After an error a capsule\n"
+             "still owns its tensor, unless the major version is not 1: then its deleter has been called.");
 PyDoc_STRVAR(from_address_doc,
              "from_address($module, address, /)\n--\n\n"
-             "Take over the DLManagedTensorVersioned at an address, such as a C function returned.\n\n"
-             "Ownership: moves to the Tensor. When the tensor is refused, its deleter has been called, once;\n"
-             "an address that can be none (in the first or last page, or not a multiple of 8) is a ValueError\n"
-             "and is not touched.\n"
-             "An export of this package, such as to_address returns, is refused with a ValueError, and not\n"
-             "touched, if it was released or has been taken over already. That cannot be seen of the exports of\n"
-             "other libraries, of one that another library has taken over, and of one whose place in memory has\n"
-             "been given to a later export, after at least 64 others: use each address once.\n"
+             "Takes over the DLManagedTensorVersioned at an address, such as the result of a C function.\n\n"
+             "Ownership: moves to the Tensor. If the tensor is refused, its deleter has been called once. An address\n"
+             "that cannot be that of a managed tensor (in the first or last page, or not a multiple of 8) raises\n"
+             "ValueError and is not accessed.\n"
+             "An export of this package, such as the result of to_address, raises ValueError and is not changed if\n"
+             "it was released or taken over before. This cannot be detected for exports of other libraries, for\n"
+             "exports that another library has taken over, and for an address that a later export has, after at\n"
+             "least 64 others. Therefore each address must be used only once.\n"
              "Errors: as from_dlpack.");
 PyDoc_STRVAR(to_address_doc,
              "to_address($module, producer, /)\n--\n\n"
-             "The address of a new DLManagedTensorVersioned on the producer's memory.\n\n"
-             "Ownership: the caller's, to hand to a C function whose deleter call ends it, or back to\n"
+             "Returns the address of a new DLManagedTensorVersioned on the producer's memory.\n\n"
+             "Ownership: the caller owns it, and passes it to a C function, which calls the deleter, or to\n"
              "from_address. Errors: as from_dlpack.");
 PyDoc_STRVAR(from_buffer_doc,
              "from_buffer($module, object, /, dtype=None, shape=None)\n--\n\n"
-             "A Tensor on the memory of an object with a buffer, without copying.\n\n"
-             "dtype and shape (in elements) read the bytes of a row-major buffer anew. The Tensor is readonly\n"
-             "where the buffer is.\n\n"
-             "Ownership: the buffer is held, and given back (on whatever thread, with the GIL) when the Tensor\n"
-             "and everything exported from it is gone. While the interpreter ends, a thread that does not have\n"
-             "the GIL leaves the buffer to the system. Errors: BufferError for a format or strides that DLPack\n"
-             "cannot carry, ValueError for sizes that do not fit.");
+             "Returns a Tensor on the memory of an object with a buffer, without copying.\n\n"
+             "dtype and shape (in elements) reinterpret the bytes of a row-major buffer. The Tensor is readonly if\n"
+             "the buffer is.\n\n"
+             "Ownership: the buffer is held until the Tensor and everything exported from it is gone. It is then\n"
+             "released on the thread that ends the last share, with the GIL. While the interpreter ends, a thread\n"
+             "without the GIL does not release the buffer. Errors: BufferError for a format or strides that DLPack\n"
+             "cannot carry; ValueError if dtype and shape do not match the size of the buffer.");
 PyDoc_STRVAR(empty_doc,
              "empty($module, shape, dtype)\n--\n\n"
-             "A Tensor of new, uninitialised memory on the CPU: 256-byte aligned, row-major, writable.\n\n"
-             "shape: an int or a sequence of ints, in elements. dtype: a str such as 'float32'.");
+             "Returns a row-major, writable Tensor of uninitialised CPU memory, aligned to 256 bytes.\n\n"
+             "shape is an int or a sequence of ints. dtype is a str such as 'float32'.");
 PyDoc_STRVAR(load_doc,
              "load($module, path, /)\n--\n\n"
-             "Load the Go library that serves the codecs, before the first codec call does.\n\n"
-             "path: a libdlbridge, or any C shared library of Go that contains dlbridge's C interface. By\n"
-             "default it is $DLBRIDGE_LIBRARY, else the one in this package. Loading starts the Go runtime,\n"
-             "which does not survive a fork. Errors: OSError when it cannot be loaded, RuntimeError when\n"
-             "another one already is.");
+             "Loads the Go library that tens, decthings and tensorflow call, before their first call does.\n\n"
+             "path is a libdlbridge, or any C shared library written in Go that contains dlbridge's C interface. If\n"
+             "load is not called, the library is $DLBRIDGE_LIBRARY, or else the one in this package. Loading starts\n"
+             "the Go runtime, which does not survive a fork. Errors: OSError if the library cannot be loaded;\n"
+             "RuntimeError if another one is loaded already.");
 PyDoc_STRVAR(counters_doc,
              "counters($module, /)\n--\n\n"
-             "What is alive, a dict: exports (managed tensors whose deleter has not run), imports (managed\n"
-             "tensors taken over and not given back), loans (buffers of Python objects), and double_deletes\n"
-             "(deleter calls that came twice, and were ignored).");
+             "Returns the numbers of live objects as a dict: exports (managed tensors whose deleter has not been\n"
+             "called), imports (managed tensors that were taken over and not yet released), loans (buffers of Python\n"
+             "objects), and double_deletes (repeated calls of deleters, which were ignored).");
 
 #ifdef Py_GIL_DISABLED
 PyMutex turn;
@@ -97,7 +97,7 @@ static const char *const name_texts[NAME_COUNT] = {
 };
 
 static int execute(PyObject *module) {
-  /* What other threads give back goes through PyGILState, which knows the main interpreter alone. */
+  /* Other threads release buffers through PyGILState, which supports only the main interpreter. */
   if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
     PyErr_SetString(PyExc_ImportError, "dlbridge cannot be imported in a subinterpreter");
     return -1;
@@ -117,8 +117,8 @@ static int execute(PyObject *module) {
   PyObject *type = PyType_FromModuleAndSpec(module, &tensor_spec, NULL);
   if (type == NULL) return -1;
   state->tensor_type = (PyTypeObject *)type;
-  /* PyObject_SetAttr refuses an immutable type, and slots can only make descriptors. This is what it does behind that
-   * check; nobody has seen the type yet. */
+  /* PyObject_SetAttr refuses an immutable type, and type slots can only make descriptors. PyObject_GenericSetAttr has no
+   * such check. It is safe here, because the type is not in use yet. */
   PyObject *api = exchange_capsule(), *name = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
   int failed = api == NULL || name == NULL || PyObject_GenericSetAttr(type, name, api) < 0;
   PyType_Modified(state->tensor_type);
@@ -141,8 +141,8 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
   return 0;
 }
 
-/* Functions of the module may be called after this, by code that runs while the collector clears other objects. So the
- * state stays as it is until the module ends, which its types do not prevent: the collector clears their references to
+/* Code that runs while the collector clears other objects may still call functions of the module. Therefore the state
+ * stays valid until the module is freed. Its types do not prevent that, because the collector clears their references to
  * the module. */
 static int clear(PyObject *module) {
   module_state *state = PyModule_GetState(module);
@@ -167,8 +167,8 @@ static void free_module(void *module) {
   for (int i = 0; i < KINDS; i++) Py_CLEAR(state->kinds[i].type);
 }
 
-/* Slots that only later Pythons know are filled when one of them runs: one binary serves all from 3.11
- * on, and its headers do not have these numbers. */
+/* Slots of later Python versions. They are set at run time, because one binary serves all versions from 3.11 on, and is
+ * compiled with headers that lack them. */
 enum { MOD_MULTIPLE_INTERPRETERS = 3, MOD_GIL = 4 };
 
 static PyModuleDef_Slot slots[4] = {{Py_mod_exec, (void *)execute}};

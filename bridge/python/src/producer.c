@@ -5,7 +5,7 @@ static uint64_t export_flags(const Tensor *self) {
   return self->flags | (self->unstated ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
 }
 
-/* What the form of before 1.0 has no words for. Unstated writability it says as well as it was said. */
+/* Refuses a Tensor that the legacy form cannot represent. It represents unknown writability, because it came from there. */
 static int refuse_legacy(const Tensor *self) {
   const char *what = NULL;
   if (self->flags & DLPACK_FLAG_BITMASK_READ_ONLY) what = "read-only memory";
@@ -13,11 +13,11 @@ static int refuse_legacy(const Tensor *self) {
     what = "padded elements";
   if (what == NULL) return 0;
   PyErr_Format(PyExc_BufferError,
-               "dlbridge: __dlpack__: %s needs a consumer of DLPack 1.0: max_version=(1, 0)", what);
+               "dlbridge: __dlpack__: %s needs a consumer of DLPack 1.0, which passes max_version=(1, 0)", what);
   return -1;
 }
 
-/* 1: versioned, 0: the form of before 1.0. */
+/* Returns 1 for the versioned form, 0 for the legacy form, -1 with an exception. */
 static int parse_max_version(PyObject *object) {
   if (object == NULL || object == Py_None) return 0;
   long numbers[2];
@@ -36,8 +36,8 @@ wrong:
   return -1;
 }
 
-/* We synchronise with nobody: what was promised when the memory came to us, that it may be used on its
- * device's default stream, is all that can be promised on. */
+/* A Tensor does not synchronise streams. Its producer has guaranteed that the memory may be used on the default stream of
+ * its device, so that only this stream can be offered to a consumer. */
 static int check_stream(PyObject *object, DLDevice device) {
   if (object == NULL || object == Py_None) return 0;
   if (!PyLong_Check(object)) {
@@ -57,20 +57,20 @@ static int check_stream(PyObject *object, DLDevice device) {
                  object, (int)device.device_type, (int)device.device_id);
     return -1;
   }
-  PyErr_Format(PyExc_BufferError, "dlbridge: __dlpack__: there is no way to synchronise with stream %R",
+  PyErr_Format(PyExc_BufferError, "dlbridge: __dlpack__: cannot synchronise with stream %R",
                object);
   return -1;
 }
 
-/* What __dlpack__ is asked for. */
+/* The arguments of __dlpack__ that select the form of the export. */
 typedef struct {
   int versioned, copy;
 } request;
 
 #ifndef Py_GIL_DISABLED
-/* Consumers pass the same objects again and again, constants of theirs. The last arguments that meant the
- * same for every tensor are remembered, and held: those of several keywords by the tuple of their names
- * (NumPy's way), that of a single one by its name, since its tuple is made anew for each call (PyTorch). */
+/* A cache of arguments. Consumers pass the same constant objects in every call. The cache holds references to the last
+ * arguments whose meaning does not depend on the tensor. Several keywords are identified by the tuple of their names
+ * (NumPy). A single keyword is identified by its name, because its tuple is new in each call (PyTorch). */
 typedef struct {
   PyObject *key, *args[4];
   request means;

@@ -9,7 +9,7 @@
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
-/* Notes at the exception, whoever has raised it, which of several objects it is about. */
+/* Adds a note to the current exception: the name and index of the object that caused it. */
 static void note_index(const char *what, size_t index) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
@@ -53,7 +53,7 @@ static int lend_frames(PyObject *sequence, const char *what, dlb_frame **out, si
   return -1;
 }
 
-/* The frames of a message, taken out of it. No GIL is needed. */
+/* Sets *out to all frames of a message. Needs no GIL. */
 static int32_t take_frames(const library *go, const dlb_message *message, dlb_frame **out, size_t *count,
                            dlb_error *error) {
   *count = go->dlb_message_frame_count(message);
@@ -73,7 +73,7 @@ static int32_t take_frames(const library *go, const dlb_message *message, dlb_fr
   return DLB_OK;
 }
 
-/* A list of memoryviews; takes over frames and array. */
+/* Returns a list of memoryviews, and takes the array and its frames over. */
 static PyObject *list_frames(module_state *state, dlb_frame *frames, size_t count) {
   PyObject *list = list_begin(count);
   size_t i = 0;
@@ -87,7 +87,7 @@ static PyObject *list_frames(module_state *state, dlb_frame *frames, size_t coun
   return list_end(list);
 }
 
-/* Ends a message that was made and answers with its frames. */
+/* Returns the frames of an encoded message, and frees it. */
 static PyObject *frames_of(module_state *state, const library *go, dlb_message *message) {
   dlb_error error = {0};
   dlb_frame *frames = NULL;
@@ -102,26 +102,26 @@ static PyObject *frames_of(module_state *state, const library *go, dlb_message *
   return raise_library(&error);
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- decoding -------------------------------------------------------------------------------- */
 
 static PyObject *bytes_or_none(dlb_bytes bytes) {
   if (bytes.data == NULL) Py_RETURN_NONE;
   return PyBytes_FromStringAndSize(bytes.data, (Py_ssize_t)bytes.size);
 }
 
-/* A message that is being read, and the Tensors behind the views on its parts. */
+/* A decoded message, and the Tensors behind the memoryviews of its parts. */
 typedef struct {
   module_state *state;
   const library *go;
   const dlb_message *message;
-  Tensor **parts; /* held: Python code may run between two of them, and release the views */
+  Tensor **parts; /* referenced, because Python code may run in between and release the memoryviews */
   size_t part_count;
-  size_t part;     /* that the last tensor lies in */
-  size_t empty;    /* the first part without bytes, or part_count */
-  Tensor **sorted; /* the parts by address where they were needed so, otherwise NULL */
+  size_t part;     /* index of the part that the last tensor is in */
+  size_t empty;    /* index of the first part without bytes, or part_count */
+  Tensor **sorted; /* the parts sorted by address, NULL until they are needed */
 } reading;
 
-/* Memoryviews on the parts. */
+/* Returns the memoryviews of the parts. */
 static PyObject *list_parts(reading *r) {
   PyObject *list = list_begin(r->part_count);
   r->empty = r->part_count;
@@ -152,8 +152,9 @@ static int by_address(const void *a, const void *b) {
   return x->extent.nbytes < y->extent.nbytes ? -1 : x->extent.nbytes > y->extent.nbytes;
 }
 
-/* The part that a tensor lies in, or NULL. It is mostly that of the tensor before, or the one with the same index;
- * otherwise the last one that begins no later, and a tensor without elements lies in any part without bytes. */
+/* Returns the part that contains a tensor, or NULL. It is usually the part of the previous tensor, or the part with the
+ * same index. Otherwise it is the last part that begins at the tensor or before. A tensor without elements is in any part
+ * without bytes. */
 static Tensor *part_of(reading *r, const Tensor *tensor, size_t index) {
   if (r->part_count == 0) return NULL;
   if (lies_in(tensor, r->parts[r->part])) return r->parts[r->part];
@@ -166,7 +167,7 @@ static Tensor *part_of(reading *r, const Tensor *tensor, size_t index) {
     qsort(r->sorted, r->part_count, sizeof *r->sorted, by_address);
   }
   uintptr_t at = (uintptr_t)tensor->view.data + (uintptr_t)tensor->extent.low;
-  size_t low = 0, high = r->part_count; /* parts before low begin at `at` or before it, those from high on after it */
+  size_t low = 0, high = r->part_count; /* invariant: parts before low begin at `at` or before, parts from high on begin after it */
   while (low < high) {
     size_t middle = low + (high - low) / 2;
     if ((uintptr_t)r->sorted[middle]->view.data <= at) low = middle + 1;
@@ -175,11 +176,11 @@ static Tensor *part_of(reading *r, const Tensor *tensor, size_t index) {
   return low > 0 && lies_in(tensor, r->sorted[low - 1]) ? r->sorted[low - 1] : NULL;
 }
 
-/* Makes a tensor hold the memory of its part as the view on it does, with a share and not by an export of its own:
- * any number of tensors may lie on one part, in any order. */
+/* Replaces the export that a tensor holds by a share of its part. So any number of tensors on one part need only one
+ * export. */
 static void share_part(reading *r, Tensor *tensor, size_t index) {
   Tensor *part = part_of(r, tensor, index);
-  if (part == NULL || part->share == NULL) return; /* it keeps its export; somebody has closed the part */
+  if (part == NULL || part->share == NULL) return; /* the tensor keeps its export, because the part was closed */
   core_share_take(part->share);
   share_end(tensor->share);
   tensor->share = part->share;
@@ -245,7 +246,7 @@ static PyObject *read_message(module_state *state, const library *go, const dlb_
   return result;
 }
 
-/* Hands the frames to a new message; they stay ours to release after an error. */
+/* Decodes a message of frames, which takes the frames over, or releases them after an error. Frees the array. */
 static dlb_message *decode_frames(const library *go, dlb_frame *frames, size_t count, uint64_t options) {
   dlb_message *message = NULL;
   dlb_error error = {0};
@@ -280,7 +281,7 @@ PyObject *tens_decode(PyObject *module, PyObject *args) {
   return result;
 }
 
-/* The bytes that memoryviews on the frames of a message take, without the message. All empty frames share one view. */
+/* Returns the size of the memoryviews of all frames of a message. All empty frames share one memoryview. */
 static size_t size_of_views(const library *go, const dlb_message *message, size_t count) {
   size_t size = count * PLACE_SIZE;
   for (size_t i = 0; i < count; i++) {
@@ -292,7 +293,7 @@ static size_t size_of_views(const library *go, const dlb_message *message, size_
   return size;
 }
 
-/* A list of views on the frames of a message that was read from one frame, lent by data. */
+/* Returns the memoryviews of the frames of a message that was decoded from one frame, which `data` has lent. */
 static PyObject *slice_frames(module_state *state, const library *go, const dlb_message *message, PyObject *data,
                               const dlb_frame *lent, size_t limit) {
   size_t count = go->dlb_message_frame_count(message);
@@ -366,7 +367,7 @@ PyObject *tens_encode_frames(PyObject *module, PyObject *sequence) {
   return bytes;
 }
 
-/* ---- writing --------------------------------------------------------------------------------- */
+/* ---- encoding -------------------------------------------------------------------------------- */
 
 static int parse_header(PyObject *level, PyObject *form, PyObject *origin, PyObject *granule, PyObject *seqno,
                         dlb_header *out) {
@@ -389,7 +390,7 @@ static int parse_header(PyObject *level, PyObject *form, PyObject *origin, PyObj
   Py_ssize_t size;
   if (PyBytes_AsStringAndSize(form, &text, &size) < 0) return -1;
   if (size != 4) {
-    PyErr_Format(PyExc_ValueError, "dlbridge: form %R is not of four bytes", form);
+    PyErr_Format(PyExc_ValueError, "dlbridge: form %R does not have four bytes", form);
     return -1;
   }
   memcpy(out->form, text, 4);
@@ -408,7 +409,7 @@ static int parse_header(PyObject *level, PyObject *form, PyObject *origin, PyObj
   return 0;
 }
 
-/* None is no bytes. */
+/* None stands for no bytes. */
 static int parse_bytes(PyObject *object, dlb_bytes *out) {
   *out = (dlb_bytes){NULL, 0};
   if (object == Py_None) return 0;
@@ -450,7 +451,7 @@ static void end_tensors(dlb_message_tensor *tensors, size_t count) {
   free(tensors);
 }
 
-/* Exports each producer of a tuple; the bytes of `metadata`, a tuple as long, are borrowed from it. */
+/* Exports all producers of a tuple. The bytes of `metadata`, a tuple of the same length, are borrowed. */
 static dlb_message_tensor *export_all(module_state *state, PyObject *producers, PyObject *metadata,
                                       size_t count) {
   dlb_message_tensor *tensors = calloc(count + 1, sizeof *tensors);
@@ -487,7 +488,7 @@ PyObject *tens_encode(PyObject *module, PyObject *args) {
     return NULL;
   size_t count = (size_t)PyTuple_Size(producers);
   if ((size_t)PyTuple_Size(metadata) != count)
-    return PyErr_Format(PyExc_ValueError, "dlbridge: encode: metadata of %zd tensors for %zd of them",
+    return PyErr_Format(PyExc_ValueError, "dlbridge: encode: %zd tensor metadata for %zd tensors",
                         PyTuple_Size(metadata), PyTuple_Size(producers));
   const library *go = get_library(module);
   dlb_message_tensor *tensors =

@@ -54,7 +54,7 @@ static Tensor *tensor_alloc(PyTypeObject *type, Py_ssize_t ndim) { return PyObje
 
 static void tensor_free(Tensor *self) { PyObject_Free(self); }
 #else
-/* Memory of dead Tensors of few dimensions, for new ones. */
+/* Memory of freed Tensors of few dimensions, which new Tensors reuse. */
 enum { SPARE_RANK = 4, SPARES = 32 };
 
 static struct {
@@ -91,11 +91,7 @@ Tensor *tensor_new(PyTypeObject *type, const DLTensor *view, uint64_t flags, int
   if (view->strides != NULL) {
     for (Py_ssize_t d = 0; d < ndim; d++) strides[d] = view->strides[d];
   } else {
-    uint64_t step = 1; /* wraps only without elements, where no stride is followed */
-    for (Py_ssize_t d = ndim - 1; d >= 0; d--) {
-      strides[d] = (int64_t)step;
-      if (shape[d] > 1) step *= (uint64_t)shape[d];
-    }
+    core_set_row_major(strides, shape, view->ndim);
   }
   self->view = *view;
   self->view.shape = shape;
@@ -114,7 +110,7 @@ Tensor *tensor_new(PyTypeObject *type, const DLTensor *view, uint64_t flags, int
   return self;
 }
 
-/* The GIL is let go of for copies that take longer than taking it back. */
+/* The GIL is released for copies that take longer than acquiring it again. */
 Tensor *tensor_copy(Tensor *self) {
   char message[MESSAGE_SIZE];
   core_share *held = NULL, *copied = NULL;
@@ -156,7 +152,7 @@ static void tensor_dealloc(PyObject *op) {
   Py_DECREF(type);
 }
 
-/* The type cannot be inherited from, so its deallocator names it, in whichever module it was made. */
+/* The type has no subtypes, so its deallocator identifies it, whichever module it was made in. */
 int tensor_check(PyObject *object) {
   return PyType_GetSlot(Py_TYPE(object), Py_tp_dealloc) == (void *)tensor_dealloc;
 }
@@ -188,16 +184,16 @@ static PyObject *tensor_exit(PyObject *op, PyObject *Py_UNUSED(args)) {
   return tensor_close(op, NULL);
 }
 
-/* Without it the first two protocols would write what cannot be read. */
+/* Without this method the first two pickle protocols would write data that cannot be read. */
 static PyObject *tensor_reduce(PyObject *Py_UNUSED(op), PyObject *Py_UNUSED(ignored)) {
   PyErr_SetString(PyExc_TypeError,
-                  "dlbridge: a Tensor is neither pickled nor copied this way: from_dlpack(tensor, copy=True) copies, "
-                  "numpy.from_dlpack and the codecs make what can be pickled");
+                  "dlbridge: a Tensor cannot be pickled, or copied by the module copy; from_dlpack(tensor, copy=True) copies it, "
+                  "numpy.from_dlpack and tens.encode make objects that can be pickled");
   return NULL;
 }
 
-/* NumPy asks for the buffer first and ignores why it gets none. Without __array__ it would then make an array of one
- * object, the Tensor; here the buffer is asked for again, which raises the reason. */
+/* NumPy asks for the buffer first, and ignores the error if there is none. Without __array__ it would then make an array
+ * of one object, the Tensor. This method asks for the buffer again, and raises its error. */
 static PyObject *tensor_array(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
   static const int names[] = {NAME_DTYPE, NAME_COPY};
   module_state *state = PyType_GetModuleState(Py_TYPE(op));
@@ -221,7 +217,7 @@ static PyObject *tensor_array(PyObject *op, PyObject *const *args, Py_ssize_t na
   return array;
 }
 
-/* No Python code runs between PyTuple_New and the last int, so that none can come across an empty place. */
+/* No Python code runs between PyTuple_New and the last int. Otherwise it could find the tuple with empty places. */
 PyObject *tuple_of(const int64_t *values, Py_ssize_t count) {
   PyObject *tuple = PyTuple_New(count);
   for (Py_ssize_t i = 0; tuple != NULL && i < count; i++) {
@@ -311,40 +307,40 @@ static PyObject *tensor_repr(PyObject *op) {
 }
 
 static PyGetSetDef tensor_getset[] = {
-    {"shape", get_shape, NULL, "Sizes of the dimensions, a tuple of int.", NULL},
-    {"strides", get_strides, NULL, "Strides in elements, a tuple of int.", NULL},
-    {"ndim", get_ndim, NULL, "Number of dimensions.", NULL},
-    {"size", get_size, NULL, "Number of elements: the product of the shape.", NULL},
-    {"itemsize", get_itemsize, NULL, "Bytes of one element, rounded up for elements below a byte.", NULL},
+    {"shape", get_shape, NULL, "The sizes of the dimensions, a tuple of int.", NULL},
+    {"strides", get_strides, NULL, "The strides in elements, a tuple of int.", NULL},
+    {"ndim", get_ndim, NULL, "The number of dimensions.", NULL},
+    {"size", get_size, NULL, "The number of elements: the product of the shape.", NULL},
+    {"itemsize", get_itemsize, NULL, "The size of one element in bytes, rounded up for elements smaller than a byte.", NULL},
     {"nbytes", get_nbytes, NULL,
-     "Bytes of the elements without gaps; elements below a byte are packed unless padded.", NULL},
-    {"dtype", get_dtype, NULL, "Data type, a str such as 'float32', 'bfloat16' or 'float32x4'.", NULL},
-    {"device", get_device, NULL, "DLPack device, a tuple (type, id); (1, 0) is the CPU.", NULL},
+     "The size of the elements in bytes, without gaps. Elements smaller than a byte count as packed unless they are padded.", NULL},
+    {"dtype", get_dtype, NULL, "The data type, a str such as 'float32', 'bfloat16' or 'float32x4'.", NULL},
+    {"device", get_device, NULL, "The DLPack device, a tuple (type, id); (1, 0) is the CPU.", NULL},
     {"readonly", get_readonly, NULL,
-     "Whether the memory must not be written. Also True where the producer could not say.", NULL},
+     "Whether the memory must not be written. It is also True if the producer could not state it.", NULL},
     {"data_ptr", get_data_ptr, NULL,
-     "Address of element (0, ..., 0), byte_offset applied; 0 without elements.", NULL},
+     "The address of element (0, ..., 0), including byte_offset; 0 if there are no elements.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 PyDoc_STRVAR(close_doc,
              "close($self, /)\n--\n\n"
-             "End this tensor's hold on its memory. The first call has an effect, later ones have none.\n\n"
-             "What was exported lives on. Every other use of the tensor is a ValueError from then on.\n"
-             "BufferError, and nothing done, while a buffer (such as a memoryview) of it is in use.");
+             "Releases the tensor's share of its memory. Further calls have no effect.\n\n"
+             "Exports of the tensor stay valid. Any other use of a closed tensor raises ValueError. If a buffer of\n"
+             "the tensor, such as a memoryview, is in use, close raises BufferError and does nothing.");
 PyDoc_STRVAR(dlpack_doc,
              "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
-             "A capsule with a managed tensor on the same memory, whose deleter ends one share of it.\n\n"
-             "Versioned (DLPack 1.3) when max_version is (1, 0) or more, else in the form of before 1.0,\n"
-             "which is a BufferError for read-only memory. copy=True: new memory, IS_COPIED set.\n"
-             "dl_device: only the tensor's own device. stream: None or -1 on the CPU, else ValueError.");
+             "Returns a capsule with a managed tensor on the same memory, whose deleter releases one share of it.\n\n"
+             "The managed tensor is versioned (DLPack 1.3) if max_version is (1, 0) or later. Otherwise it has the\n"
+             "legacy form, and read-only memory raises BufferError. copy=True exports a copy, with IS_COPIED set.\n"
+             "dl_device must be the tensor's own device. On the CPU, stream must be None or -1.");
 PyDoc_STRVAR(array_doc,
              "__array__($self, /, dtype=None, copy=None)\n--\n\n"
-             "A NumPy array on the same memory, for numpy.asarray and numpy.array, which ask for the buffer first.\n\n"
-             "BufferError where the tensor has no buffer: a data type that NumPy does not have (such as bfloat16),\n"
-             "memory that is not the host's. ValueError once the tensor is closed.");
+             "Returns a NumPy array on the same memory. numpy.asarray and numpy.array call it if there is no buffer.\n\n"
+             "Errors: BufferError if the tensor has no buffer, because NumPy lacks its data type (such as bfloat16)\n"
+             "or its memory is not in the host; ValueError if the tensor is closed.");
 PyDoc_STRVAR(dlpack_device_doc,
-             "__dlpack_device__($self, /)\n--\n\nThe DLPack device, a tuple (type, id).");
+             "__dlpack_device__($self, /)\n--\n\nReturns the DLPack device, a tuple (type, id).");
 
 static PyMethodDef tensor_methods[] = {
     {"__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack, METH_FASTCALL | METH_KEYWORDS, dlpack_doc},
@@ -358,12 +354,12 @@ static PyMethodDef tensor_methods[] = {
 };
 
 PyDoc_STRVAR(tensor_doc,
-             "A view of a tensor's memory, and a hold on that memory.\n\n"
-             "Made by from_dlpack, from_address, from_buffer, empty and the codecs. It is a DLPack producer\n"
-             "(__dlpack__, __dlpack_device__, the C exchange API) and, on the host, has Python's buffer\n"
-             "protocol. The memory goes back to its producer when the tensor is closed or freed and\n"
-             "everything exported from it has been released. The garbage collector does not see whom the\n"
-             "memory belongs to: an object that owns the memory and keeps the tensor is a cycle for close.");
+             "A view of memory, and a share in its ownership.\n\n"
+             "Tensors are made by from_dlpack, from_address, from_buffer, empty and the decoders. A Tensor is a\n"
+             "DLPack producer (__dlpack__, __dlpack_device__, the C exchange API). In host memory it supports\n"
+             "Python's buffer protocol. The memory is given back to its producer when the tensor is closed or freed,\n"
+             "and everything exported from it has been released. The garbage collector cannot follow a share to the\n"
+             "owner of the memory: if that object refers to the tensor, only close breaks the cycle.");
 
 static PyType_Slot tensor_slots[] = {
     {Py_tp_dealloc, (void *)tensor_dealloc},

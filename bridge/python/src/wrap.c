@@ -2,14 +2,14 @@
 
 #include <structmember.h>
 
-/* What dlbridge.wrap makes: a Python function on producers of a C function on managed tensors. */
+/* The type of the functions that dlbridge.wrap makes: Python functions that call a C function on managed tensors. */
 
 typedef DLManagedTensorVersioned *managed;
 typedef void (*c_function)(void);
 
 enum { RETURNS_TENSOR, RETURNS_NOTHING, RETURNS_OTHER };
 
-enum { DIRECT = 8 }; /* arguments of a call that ctypes is not needed for */
+enum { DIRECT = 8 }; /* the most arguments of a call that does not need ctypes */
 
 typedef struct {
   PyObject_HEAD
@@ -22,9 +22,9 @@ typedef struct {
   PyTypeObject *data, *reference; /* of ctypes: the base of its types, and the type of byref() */
   PyObject *by_value;   /* a tuple of the types that are passed by value: Structure and Union */
   PyObject *probe;      /* a ctypes function that does nothing */
-  c_function direct;    /* DIRECT arguments at most, all tensors, and the result is one or none; or NULL */
+  c_function direct;    /* the C function if ctypes is not needed: at most DIRECT arguments, all tensors, and a tensor or nothing as result */
   int returns;
-  PyObject *next; /* that waits to be ended, once this one does */
+  PyObject *next; /* the next function in the list of those to be freed */
 } Function;
 
 #define NUMBER_OF_ARGUMENTS(R, END) \
@@ -56,7 +56,7 @@ static managed call_for_nothing(c_function f, managed *a, Py_ssize_t count) { NU
 static PyObject *finish(Function *self, module_state *state, managed result) {
   if (result == NULL) return PyErr_Format(PyExc_RuntimeError, "dlbridge: %U returned no tensor", self->name);
   if (!can_be_managed((uintptr_t)result))
-    return PyErr_Format(PyExc_ValueError, "dlbridge: %U returned %p, where no managed tensor can be", self->name,
+    return PyErr_Format(PyExc_ValueError, "dlbridge: %U returned %p, where there can be no managed tensor", self->name,
                         result);
   Tensor *tensor = take_over(state->tensor_type, result, "wrap");
   if (tensor == NULL || self->to == Py_None) return (PyObject *)tensor;
@@ -88,7 +88,7 @@ static void release_all(managed *shared, Py_ssize_t count) {
   }
 }
 
-/* All arguments are tensors, and few. */
+/* Calls the C function without ctypes. */
 static PyObject *call_directly(Function *self, module_state *state, PyObject *args, Py_ssize_t count) {
   managed shared[DIRECT], result;
   for (Py_ssize_t i = 0; i < count; i++) {

@@ -741,7 +741,7 @@ def test_from_buffer_never_reads_references_to_objects_as_numbers():
         for arguments in ("uint64",), ("uint8", (objects.nbytes,)):
             with pytest.raises(BufferError, match="references to objects"):
                 dlbridge.from_buffer(objects, *arguments)
-        with pytest.raises(BufferError, match="no DLPack dtype"):
+        with pytest.raises(BufferError, match="DLPack has no dtype"):
             dlbridge.from_buffer(objects, shape=(2, 1))
     numbers = np.zeros(2, [("Offset", "f8"), ("O", "f8")])
     assert dlbridge.from_buffer(numbers, "float64").shape == (4,)
@@ -799,7 +799,7 @@ def test_g38_from_buffer_refuses_a_buffer_whose_shape_needs_more_than_it_has():
     of.restype, of.argtypes = ctypes.py_object, [ctypes.POINTER(PyBuffer)]
     lying = PyBuffer(ctypes.addressof(memory), None, 8, 1, 0, 2, b"B", shape, strides)
     view = of(ctypes.byref(lying))
-    with pytest.raises(ValueError, match="a buffer of 8 bytes whose shape needs 10000"):
+    with pytest.raises(ValueError, match="the buffer has 8 bytes, but its shape requires 10000"):
         dlbridge.from_buffer(view)
 
 
@@ -930,7 +930,7 @@ def test_repr_says_what_it_is():
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_a_tensor_is_not_pickled_in_any_protocol(protocol):
-    with pytest.raises(TypeError, match="neither pickled nor copied"):
+    with pytest.raises(TypeError, match="cannot be pickled, or copied"):
         pickle.dumps(dlbridge.empty(3, "int8"), protocol)
 
 
@@ -999,7 +999,7 @@ def test_a_tensor_without_a_buffer_is_an_error_and_no_array_of_objects(how, what
 
 def test_memory_that_is_not_the_hosts_is_no_array(c):
     t = dlbridge.from_address(c.managed(device_type=2))
-    with pytest.raises(BufferError, match="not the host's"):
+    with pytest.raises(BufferError, match="not in the host"):
         np.asarray(t)
 
 
@@ -1114,7 +1114,7 @@ def test_g47_the_allocator_makes_aligned_memory_and_says_what_is_wrong(c, table)
     for fields, text in [
         ({"ndim": -1}, b"ValueError: dlbridge: allocate: ndim = -1"),
         ({"code": 99}, b"BufferError: dlbridge: allocate: dtype"),
-        ({"device_type": 2}, b"BufferError: dlbridge: allocate: device type 2"),
+        ({"device_type": 2}, b"BufferError: dlbridge: allocate: no allocator for device type 2"),
         ({"shape": (2**31, 2**29)}, b"MemoryError: dlbridge: allocate: no memory"),
         ({"shape": (2**40, 2**40)}, b"ValueError: dlbridge: allocate: shape"),
     ]:

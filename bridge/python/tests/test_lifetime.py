@@ -115,7 +115,7 @@ def test_capsules_of_pages_where_nothing_is_are_refused_untouched(c):
     for name in (b"dltensor_versioned", b"dltensor"):
         for address in (8, 4088, 2**64 - 8):
             capsule = c.bare_capsule(address, name)
-            with pytest.raises(ValueError, match="no managed tensor can be at"):
+            with pytest.raises(ValueError, match="there can be no managed tensor at"):
                 dlbridge.from_dlpack(capsule)
             assert c.capsule_name(capsule) == name
 
@@ -151,7 +151,7 @@ def test_an_address_of_ours_that_was_released_or_taken_is_refused(c, how, rank):
         back,
     ):
         for _ in range(2):
-            with pytest.raises(ValueError, match="was released, or has been taken over, already"):
+            with pytest.raises(ValueError, match="was released or taken over before"):
                 take()
     assert dlbridge.counters() == counters
     if isinstance(kept, dlbridge.Tensor):
