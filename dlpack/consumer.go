@@ -8,15 +8,15 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/internal/core"
 )
 
-// An ImportOption changes how [Import], [ImportLegacy] and [Borrow] take a tensor over.
+// An ImportOption changes how [Import], [ImportLegacy] and [Borrow] work.
 type ImportOption uint8
 
 const (
-	// WithoutGuard takes the tensor over without a net for a forgotten Close: import and Close are a
-	// quarter cheaper, and a Tensor that is dropped without Close never calls its deleter.
+	// WithoutGuard imports the tensor without a cleanup guard: import and Close are a quarter cheaper, and the deleter of
+	// a Tensor that is dropped without Close is never called.
 	WithoutGuard ImportOption = 1 << iota
-	// AssumeWritable allows writing to what came in the form of before DLPack 1.0, or as a bare
-	// DLTensor: neither can say whether its memory may be written.
+	// AssumeWritable allows writing to imports in the legacy form and to borrowed tensors: neither form can state
+	// whether its memory may be written.
 	AssumeWritable
 )
 
@@ -27,25 +27,25 @@ func union(options []ImportOption) (all ImportOption) {
 	return all
 }
 
-// Import takes over a managed tensor that a producer handed out: managed is a
-// `DLManagedTensorVersioned *` of any 1.x version (DLPack C API, "DLManagedTensorVersioned"). The
-// description is checked before anything is made of it, and nobody may change it meanwhile; memory that the host
-// cannot address is carried and never touched. Unknown flags are kept in [Tensor.Flags] and not passed on.
+// Import takes over a managed tensor from a producer. managed is a `DLManagedTensorVersioned *` of any 1.x version (DLPack
+// C API, "DLManagedTensorVersioned"). Import checks the description first, and nobody may change it meanwhile. Memory that
+// the host cannot address is carried and never touched. Unknown flags are kept in [Tensor.Flags] and not passed on.
 //
-// Ownership: moves to the Tensor, whose last Close calls the deleter, which must return, as the release of [Lend]
-// must. Lifetime: until then. Threads: any. On error: nothing moved, the caller still owns managed, but an export of this
-// library that was released or taken over before, or a copy of its struct ([ErrClosed]); and [ErrVersion], a
-// major version that is not 1: the deleter has been called, as the standard asks, and nothing behind flags was read.
-// (Version 0.0 without a deleter is also what a released export is once its block was given back to the system.)
+// Ownership: moves to the Tensor, whose last Close calls the deleter. The deleter must return, as the release of [Lend]
+// must. Lifetime: until then. Threads: any. On error: the caller still owns managed, with two exceptions. [ErrClosed]
+// reports an export of this library that was released or taken over before, or a copy of its struct, which nobody owns.
+// [ErrVersion] reports a major version other than 1: the deleter has been called, as the standard requires, and nothing
+// behind the flags was read. (A released export also has version 0.0 and no deleter after its block was given back to the
+// system.)
 func Import(managed unsafe.Pointer, options ...ImportOption) (*Tensor, error) {
 	return importManaged("import", true, managed, options)
 }
 
-// ImportLegacy takes over a `DLManagedTensor *`, the form of before DLPack 1.0, which has no version
-// and no flags: whether the memory may be written is not stated, and only [AssumeWritable] allows it.
+// ImportLegacy takes over a `DLManagedTensor *`, the form of before DLPack 1.0. This form has no version and no flags and
+// cannot state whether the memory may be written; only [AssumeWritable] allows that.
 //
 // Ownership: moves to the Tensor, whose last Close calls the deleter. Lifetime: until then. Threads:
-// any. On error: nothing moved, the caller still owns managed.
+// any. On error: the caller still owns managed.
 func ImportLegacy(managed unsafe.Pointer, options ...ImportOption) (*Tensor, error) {
 	return importManaged("import legacy", false, managed, options)
 }
@@ -74,8 +74,8 @@ func importManaged(op string, versioned bool, managed unsafe.Pointer, options []
 	return t, err
 }
 
-// Borrow views a `DLTensor *` that stays its owner's, such as an argument of a call from C. It cannot
-// be exported, since nothing would keep the memory; [Tensor.Copy] can.
+// Borrow makes a Tensor of a `DLTensor *` that stays its owner's, such as an argument of a call from C. The Tensor cannot
+// be exported, because nothing would keep the memory alive; [Tensor.ExportCopy] exports a copy.
 //
 // Ownership: none. Lifetime: the memory must stay valid until Close; shape and strides are copied.
 // Threads: any. On error: see [Import].
@@ -88,13 +88,14 @@ func Borrow(tensor unsafe.Pointer, options ...ImportOption) (*Tensor, error) {
 }
 
 func checkAddress(op string, p unsafe.Pointer) error {
-	// Go ends the process where it finds such an address in a pointer: only the number goes on.
+	// Go ends the process if it finds such an address in a pointer, so only the number is passed on.
 	if f := core.CheckAddress(uintptr(p)); f != nil {
 		return refuseFault(op, f)
 	}
 	return nil
 }
 
+// take makes a Tensor of a foreign description, whose managed tensor has been claimed.
 func take(op string, managed unsafe.Pointer, from core.Kind, d *core.DLTensor, flags Flags, options ImportOption) (*Tensor, error) {
 	var e core.Extent
 	shape, strides, err := checkTensor(op, d, flags, &e)
@@ -130,8 +131,8 @@ func take(op string, managed unsafe.Pointer, from core.Kind, d *core.DLTensor, f
 	return t, nil
 }
 
-// Release calls the deleter of a `DLManagedTensorVersioned *`, if it has one: it ends a share that was
-// not handed on. For an export of this library it does so without leaving Go.
+// Release calls the deleter of a `DLManagedTensorVersioned *`, if it has one. A holder that does not pass a managed tensor
+// on calls it. The deleter of an export of this library runs without leaving Go.
 //
 // Ownership: ends the caller's. Lifetime: managed must not be used again. Threads: any. On error:
 // cannot fail; nil is ignored, and so is a copy of the struct of an export of this library.

@@ -4,8 +4,8 @@ package dlpack
 
 import "github.com/dlbridge/dlbridge/dlpack/internal/core"
 
-// Convert copies the elements, row-major, into new memory as of [New], as another data type. What becomes
-// of the numbers is said at [Tensor.ConvertTo]. Elements of fewer than 8 bits are packed.
+// Convert copies the elements, row-major, into new memory as of [New], as another data type. [Tensor.ConvertTo] describes
+// the conversion. Elements of fewer than 8 bits are packed.
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any, while nobody writes
 // to the source. On error: [ErrClosed], [ErrDevice], [ErrDType], [ErrOverflow] or [ErrMemory].
@@ -33,29 +33,29 @@ func (t *Tensor) Convert(dtype DataType) (*Tensor, error) {
 	return c, nil
 }
 
-// ConvertTo copies the elements into the memory of another tensor with the same shape and as many lanes, as
-// its data type, whatever the layouts, packed or padded. Any type of numbers becomes any other:
+// ConvertTo copies the elements into the memory of another tensor with the same shape and the same number of lanes, and
+// converts them to its data type. The layouts may differ, and either side may be packed or padded. Any type of numbers can
+// become any other:
 //
-//   - A float becomes the nearest number of another float type, of two as near the one that ends in an
-//     even bit. What is too large becomes an infinity; in types without one NaN; and in types with
-//     neither (float6, float4) the largest number. NaN stays NaN; in types without one it becomes a zero
-//     of the other sign, as ml_dtypes has it.
-//   - float8_e8m0fnu knows powers of two alone: the nearest, of two as near the larger one. What is not
-//     above 0 becomes NaN.
-//   - A float becomes an integer by leaving its fraction off. What is too large or too small becomes the
-//     largest or smallest number there is, and NaN becomes 0. Integers of fewer than 8 bits are the lowest
-//     bits of an int32, as ml_dtypes has it, and 0 where the float is none of these.
-//   - An integer becomes the nearest float, and another integer by leaving off the bits that there is no
-//     room for, as in Go, C and NumPy.
-//   - Anything but 0 becomes true, NaN too; true becomes 1.
-//   - A complex number becomes a real one by leaving off the imaginary part.
+//   - A float becomes the nearest number of the other float type; of two equally near numbers, the one whose last bit is
+//     0. A number that is too large becomes an infinity, or NaN in types without infinities, or the largest number in
+//     types with neither (float6, float4). NaN stays NaN; in types without NaN it becomes a zero of the other sign, as in
+//     ml_dtypes.
+//   - float8_e8m0fnu has powers of two only. A number becomes the nearest one, and of two equally near ones the larger. A
+//     number that is not above 0 becomes NaN.
+//   - A float becomes an integer without its fraction. A number that is too large or too small becomes the largest or
+//     smallest integer, and NaN becomes 0. Integers of fewer than 8 bits get the lowest bits of an int32, as in
+//     ml_dtypes, and 0 if the float does not fit an int32.
+//   - An integer becomes the nearest float. It becomes another integer by dropping the high bits that do not fit, as in
+//     Go, C and NumPy.
+//   - Every number but 0 becomes true, including NaN; true becomes 1.
+//   - A complex number becomes a real one by dropping the imaginary part.
 //
-// Where the data types are the same this is [Tensor.CopyTo]. Of many megabytes, the work is done on as many
-// goroutines as GOMAXPROCS allows.
+// If the data types are the same, this is [Tensor.CopyTo]. Large conversions use as many goroutines as GOMAXPROCS allows.
 //
 // Ownership: unchanged. Lifetime: none. Threads: any, while nobody else writes to the source, or uses
-// the destination. On error: [ErrClosed], [ErrDevice], [ErrDType] for types that are no numbers or have
-// other lanes, [ErrReadOnly], [ErrLayout], and nothing is written.
+// the destination. On error: [ErrClosed], [ErrDevice], [ErrDType] for types that are not numbers or have
+// different lanes, [ErrReadOnly], [ErrLayout], and nothing is written.
 func (t *Tensor) ConvertTo(dst *Tensor) error {
 	const op = "convert to"
 	if t.DType() == dst.DType() {
@@ -81,14 +81,14 @@ func (t *Tensor) ConvertTo(dst *Tensor) error {
 	return nil
 }
 
-// checkNumbers tells whether numbers of one type can become those of another.
+// checkNumbers checks that numbers of one type can be converted to another.
 func checkNumbers(op string, to, from DataType) error {
 	for _, dt := range []DataType{from, to} {
 		if err := dt.Validate(); err != nil {
 			return refuse(op, ErrDType, "%v", err)
 		}
 		if dt.Code() == CodeOpaqueHandle {
-			return refuse(op, ErrDType, "%v is no type of numbers", dt)
+			return refuse(op, ErrDType, "%v is not a type of numbers", dt)
 		}
 	}
 	if to.Lanes() != from.Lanes() {
@@ -97,7 +97,7 @@ func checkNumbers(op string, to, from DataType) error {
 	return nil
 }
 
-// convert converts elements of src, of which there are some, to those of dst. Both have numbers.
+// convert converts the elements of src, of which there are some, to those of dst. Both are of types of numbers.
 func convert(dst, src *Tensor) {
 	to, from := dst.numbers(), src.numbers()
 	core.Convert(&to, &from, dst.shape(), max(dst.NumBytes(), src.NumBytes()))

@@ -10,7 +10,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// An Order is one of the two common orders of elements that lie without gaps.
+// An Order is an order of elements that lie without gaps.
 type Order uint8
 
 const (
@@ -18,20 +18,19 @@ const (
 	ColumnMajor              // the first dimension fastest, as in Fortran
 )
 
-// Copy copies the elements, row-major, into new memory as of [New]. Of many megabytes, the work is done on
-// as many goroutines as GOMAXPROCS allows.
+// Copy copies the elements, row-major, into new memory as of [New]. Large copies use as many goroutines as GOMAXPROCS
+// allows.
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any, while nobody writes
 // to the source. On error: [ErrClosed], [ErrDevice] or [ErrMemory].
 func (t *Tensor) Copy() (*Tensor, error) { return t.copied("copy", RowMajor) }
 
-// Contiguous returns a tensor whose elements lie without gaps in an order: another view of the same memory
-// where they do, and otherwise a copy, which copied reports. Packed elements of fewer than 8 bits are
-// always row-major.
+// Contiguous returns a tensor whose elements lie without gaps in an order. If they do so already, it is another tensor of
+// the same memory, and otherwise a copy, which copied reports. Packed elements of fewer than 8 bits can only be row-major.
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any, while nobody writes
 // to the source. On error: [ErrClosed], [ErrDevice], [ErrMemory], or [ErrLayout] for packed elements in
-// another order, and for what is no order.
+// another order and for an invalid order.
 func (t *Tensor) Contiguous(order Order) (contiguous *Tensor, copied bool, err error) {
 	const op = "contiguous"
 	if t.isClosed() {
@@ -51,10 +50,10 @@ func (t *Tensor) Contiguous(order Order) (contiguous *Tensor, copied bool, err e
 	return contiguous, err == nil, err
 }
 
-// packed tells whether elements share bytes.
+// packed reports whether elements share bytes.
 func (t *Tensor) packed() bool { return t.dtype.IsSubByte() && t.flags&SubbytePadded == 0 }
 
-// copied copies the elements into new memory, in an order that they can have.
+// copied copies the elements into new memory in an order, which must be row-major for packed elements.
 func (t *Tensor) copied(op string, order Order) (*Tensor, error) {
 	if err := t.acquire(op); err != nil {
 		return nil, err
@@ -79,13 +78,13 @@ func (t *Tensor) copied(op string, order Order) (*Tensor, error) {
 	return c, nil
 }
 
-// CopyTo copies the elements into the memory of another tensor with the same shape and data type, whatever
-// the layouts, packed or padded. [Tensor.ConvertTo] is for other data types. Of many megabytes, the work is
-// done on as many goroutines as GOMAXPROCS allows.
+// CopyTo copies the elements into the memory of another tensor with the same shape and data type. The layouts may differ,
+// and either side may be packed or padded. [Tensor.ConvertTo] converts to another data type. Large copies use as many
+// goroutines as GOMAXPROCS allows.
 //
-// Each element of dst must have a place of its own, which is none of the source's; a tensor may be copied
-// onto itself. What is wanted of memory that overlaps otherwise can be had by way of [Tensor.Copy]. A tensor is
-// filled by what [Tensor.Broadcast] makes of one element.
+// The elements of dst must not overlap each other, nor those of the source, unless both are the same elements. If the
+// memory overlaps, copy from [Tensor.Copy] of the source. To fill a tensor with one element, copy from its
+// [Tensor.Broadcast].
 //
 // Ownership: unchanged. Lifetime: none. Threads: any, while nobody else writes to the source, or uses
 // the destination. On error: [ErrClosed], [ErrDevice], [ErrDType], [ErrReadOnly], [ErrLayout], and
@@ -121,7 +120,7 @@ func (t *Tensor) CopyTo(dst *Tensor) error {
 	return nil
 }
 
-// checkInto tells whether elements of t can be written to those of dst.
+// checkInto checks that the elements of t can be written to those of dst.
 func (t *Tensor) checkInto(op string, dst *Tensor) error {
 	for _, device := range []Device{t.device, dst.device} {
 		if !device.HostReadable() {
@@ -146,11 +145,11 @@ func (t *Tensor) checkInto(op string, dst *Tensor) error {
 	return nil
 }
 
-// apart tells whether two tensors of one shape, with some elements, have no byte in common, or are the same
-// elements. Where their layouts differ and interlock it says no.
+// apart reports whether two tensors of one shape, with some elements, have no byte in common or are the same elements. It
+// returns false for layouts that differ and interlock.
 func apart(a, b *Tensor) bool { return same(a, b) || disjoint(a, b) }
 
-// same tells whether two tensors of one shape and data type are the same elements.
+// same reports whether two tensors of one shape are the same elements.
 func same(a, b *Tensor) bool {
 	return a.data == b.data && a.dtype == b.dtype && a.packed() == b.packed() && sameStrides(a, b)
 }
@@ -185,7 +184,7 @@ func disjoint(a, b *Tensor) bool {
 	return !layout.Overlaps(shape, strides)
 }
 
-// sameStrides compares the strides of tensors of one rank where both are stepped along.
+// sameStrides reports whether two tensors of one rank have the same strides, except in dimensions of size 1.
 func sameStrides(a, b *Tensor) bool {
 	for d, n := range a.shape() {
 		if n != 1 && b.shape()[d] != 1 && a.strides()[d] != b.strides()[d] {
@@ -195,15 +194,15 @@ func sameStrides(a, b *Tensor) bool {
 	return true
 }
 
-// move copies the elements, of which there are some, to strides at dst, nil for row-major. The caller holds
-// the memory.
+// move copies the elements, of which there are some, to dst with the given strides; nil strides are row-major. The caller
+// has acquired t.
 func (t *Tensor) move(dst unsafe.Pointer, strides []int64) {
 	n := t.NumBytes()
 	if t.rowMajor && strides == nil {
 		core.CopyBytes(dst, core.Pointer(t.data), n)
 		return
 	}
-	var room [2 * 4]int64 // for as many dimensions as most have
+	var room [2 * 4]int64 // enough for most tensors
 	item := int64(t.dtype.ItemSize())
 	from := appendSteps(room[:0:4], t.strides(), item)
 	to := room[4:4]
@@ -215,7 +214,7 @@ func (t *Tensor) move(dst unsafe.Pointer, strides []int64) {
 	core.CopyElements(dst, to, core.Pointer(t.data), from, t.shape(), item, n)
 }
 
-// spread are the strides for [Tensor.move].
+// spread returns the strides for [Tensor.move].
 func (t *Tensor) spread() []int64 {
 	if t.rowMajor {
 		return nil
@@ -225,12 +224,12 @@ func (t *Tensor) spread() []int64 {
 
 func appendSteps(dst, strides []int64, item int64) []int64 {
 	for _, step := range strides {
-		dst = append(dst, step*item) // wraps only where there is nothing to step to
+		dst = append(dst, step*item) // overflows only if there is no element to step to
 	}
 	return dst
 }
 
-// moveBits copies packed elements, and leaves the bits behind the last one as they are.
+// moveBits copies packed elements and keeps the bits behind the last one.
 func (t *Tensor) moveBits(dst *Tensor) {
 	bits := t.NumElements() * int64(t.dtype.BitSize())
 	core.CopyBytes(core.Pointer(dst.data), core.Pointer(t.data), bits/8)
@@ -241,10 +240,10 @@ func (t *Tensor) moveBits(dst *Tensor) {
 	}
 }
 
-// grow makes room for more bytes behind dst, as [slices.Grow], or tells that there is no memory for them.
+// grow is [slices.Grow], but returns an error if there is no memory for more bytes.
 func grow(dst []byte, more int64) ([]byte, error) {
 	size := int64(len(dst)) + min(more, addressable)
-	if size <= int64(cap(dst)) || RequireMemory(size+size/4) == nil { // which is the most that slices.Grow takes
+	if size <= int64(cap(dst)) || RequireMemory(size+size/4) == nil { // slices.Grow allocates at most a quarter more
 		return slices.Grow(dst, int(more)), nil
 	}
 	if err := RequireMemory(size); err != nil {
@@ -253,17 +252,17 @@ func grow(dst []byte, more int64) ([]byte, error) {
 	return append(make([]byte, 0, size), dst...), nil
 }
 
-// reaches tells whether some of the bytes are between the lowest and the highest that the tensor touches.
+// reaches reports whether data overlaps the bytes from the lowest to the highest that the tensor touches.
 func (t *Tensor) reaches(data []byte) bool {
 	low, high := t.span()
 	start := uintptr(unsafe.Pointer(unsafe.SliceData(data)))
 	return start < t.data+uintptr(high) && t.data+uintptr(low) < start+uintptr(len(data))
 }
 
-// AppendBytes appends the elements, row-major without gaps, to dst, which may be a part of what is read.
+// AppendBytes appends the elements, row-major without gaps, to dst. dst may overlap the tensor's memory.
 //
 // Ownership: the result is Go's. Lifetime: any. Threads: any, while nobody writes to the tensor. On
-// error: [ErrClosed], [ErrDevice] or [ErrMemory], and dst as it was.
+// error: [ErrClosed], [ErrDevice] or [ErrMemory], and dst unchanged.
 func (t *Tensor) AppendBytes(dst []byte) ([]byte, error) {
 	const op = "append bytes"
 	if err := t.acquire(op); err != nil {
@@ -274,7 +273,7 @@ func (t *Tensor) AppendBytes(dst []byte) ([]byte, error) {
 		return dst, refuse(op, ErrDevice, "memory on %v cannot be read", t.device)
 	}
 	n, more, old := len(dst), t.NumBytes(), dst
-	if room := min(cap(dst)-n, int(more)); t.data != 0 && t.reaches(dst[n:n+room]) { // as append, which may be given a part of what it reads
+	if room := min(cap(dst)-n, int(more)); t.data != 0 && t.reaches(dst[n:n+room]) { // the tensor must not be overwritten while it is read
 		dst = slices.Clip(dst)
 	}
 	dst, err := grow(dst, more)
@@ -288,8 +287,8 @@ func (t *Tensor) AppendBytes(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// RequireAlign returns [ErrUnaligned] unless element (0, ..., 0) lies at a multiple of n bytes, a power
-// of two. Without elements everything is aligned.
+// RequireAlign returns [ErrUnaligned] unless the address of element (0, ..., 0) is a multiple of n bytes, where n is a power
+// of two. A tensor without elements has any alignment.
 func (t *Tensor) RequireAlign(n int) error {
 	const op = "align"
 	if t.isNone() {
@@ -304,11 +303,11 @@ func (t *Tensor) RequireAlign(n int) error {
 	return nil
 }
 
-// Align returns a tensor that is aligned to n bytes, a power of two up to [NewAlignment]: another view
-// of the same memory where it is, and otherwise a row-major copy, which copied reports.
+// Align returns a tensor that is aligned to n bytes, a power of two up to [NewAlignment]. If t is aligned, it is another
+// tensor of the same memory, and otherwise a row-major copy, which copied reports.
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any. On error:
-// [ErrClosed], [ErrDevice], [ErrUnaligned] for an n that cannot be had.
+// [ErrClosed], [ErrDevice], [ErrUnaligned] for an n that is no power of two or too large.
 func (t *Tensor) Align(n int) (aligned *Tensor, copied bool, err error) {
 	const op = "align"
 	if t.isClosed() {

@@ -76,9 +76,9 @@ func (d Device) String() string {
 	return d.Type.String() + ":" + strconv.Itoa(int(d.ID))
 }
 
-// HostReadable tells whether the host may read the memory: that of the CPU, and what CUDA and ROCm
-// page-lock in it. Managed memory is not among it: the host can address it, but only while no kernel
-// uses it, which a description does not tell.
+// HostReadable reports whether the host may read the memory: that of the CPU, and what CUDA and ROCm
+// page-lock in it. Managed memory does not count: the host can address it, but only while no kernel uses it,
+// which a description does not state.
 func (d Device) HostReadable() bool {
 	return d.Type == CPU || d.Type == CUDAHost || d.Type == ROCMHost
 }

@@ -37,12 +37,12 @@ const (
 	CodeFloat4E2M1FN
 )
 
-// kinds tells, for each code, how it is called and which widths it is known in. Where sized is set
+// kinds has, for each code, its name and the widths that are in use. Where sized is set
 // the name is followed by the width in bits; elsewhere there is only one.
 //
 // Integers of 2 and 4 bits are in use (ml_dtypes, PyTorch). A bit of its own is nobody's integer:
 // one that comes is an old packed bool, and refused with the others. A float of 128 bits is x87's or
-// IEEE's, and nothing tells which.
+// IEEE's, and nothing states which.
 var kinds = [...]struct {
 	name   string
 	sized  bool
@@ -143,7 +143,7 @@ func (dt DataType) BitSize() int { return int(dt.Bits()) * int(dt.Lanes()) }
 // ItemSize is the width of one element with bytes of its own, in bytes.
 func (dt DataType) ItemSize() int { return (dt.BitSize() + 7) / 8 }
 
-// IsSubByte tells whether elements need not end where a byte does, so that it matters whether they
+// IsSubByte reports whether elements need not end where a byte does, so that it matters whether they
 // are packed or padded.
 func (dt DataType) IsSubByte() bool { return dt.BitSize()%8 != 0 }
 
@@ -169,7 +169,7 @@ func (dt DataType) NumBytes(count int64, padded bool) (int64, error) {
 	return int64(size), nil
 }
 
-// Validate tells whether the type is one that DLPack 1.3 knows, in a width that is in use. Lanes may
+// Validate reports whether the type is one that DLPack 1.3 knows, in a width that is in use. Lanes may
 // be any but 0.
 //
 // Errors, without a prefix: [ErrDType].

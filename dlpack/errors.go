@@ -2,37 +2,37 @@ package dlpack
 
 import "errors"
 
-// The causes of errors. Errors wrap one of them with the offending field and its value.
+// The causes of errors. Every error of this package wraps one of them together with the offending field and its value.
 var (
-	// ErrVersion: a major version of the ABI that is not known here.
+	// ErrVersion reports an unknown major version of the ABI.
 	ErrVersion = errors.New("unknown major version")
-	// ErrDType: a data type that cannot be carried, or not the one that was asked for.
+	// ErrDType reports a data type that DLPack cannot carry, or another type than the operation needs.
 	ErrDType = errors.New("unsupported data type")
-	// ErrDevice: memory on a device where this cannot be done.
+	// ErrDevice reports memory on a device that the operation does not support.
 	ErrDevice = errors.New("unsupported device")
-	// ErrLayout: a rank, shape or strides that cannot be carried, or not those that were asked for.
+	// ErrLayout reports an invalid rank, shape or strides, or others than the operation needs.
 	ErrLayout = errors.New("unsupported layout")
-	// ErrOverflow: a size, span or offset that does not fit in 63 bits, or memory of the host that reaches outside the
+	// ErrOverflow reports a size, span, offset or count that exceeds its limit, such as 63 bits, or host memory outside the
 	// addresses from 4096 up to 2^63.
 	ErrOverflow = errors.New("overflow")
-	// ErrReadOnly: memory that must not be written.
+	// ErrReadOnly reports memory that must not be written.
 	ErrReadOnly = errors.New("read-only")
-	// ErrClosed: the reference has been closed, or is nil or a zero value.
+	// ErrClosed reports a reference that was closed, or is nil or a zero value.
 	ErrClosed = errors.New("closed")
-	// ErrUnaligned: an address that is no multiple of what its elements need.
+	// ErrUnaligned reports an address without the alignment that is needed.
 	ErrUnaligned = errors.New("unaligned")
-	// ErrNull: a NULL pointer where there must be one to something.
+	// ErrNull reports a NULL pointer where an address is required.
 	ErrNull = errors.New("unexpected NULL")
-	// ErrBorrowed: memory that is only borrowed, so that nothing would keep it.
+	// ErrBorrowed reports borrowed memory, which nothing would keep alive.
 	ErrBorrowed = errors.New("borrowed memory")
-	// ErrMemory: more memory than there is to be had.
+	// ErrMemory reports that there is not enough memory.
 	ErrMemory = errors.New("out of memory")
-	// ErrValue: bytes that are no value of their type.
+	// ErrValue reports bytes that are not a value of their type.
 	ErrValue = errors.New("invalid value")
 )
 
-// An Error says which operation refused what, and where. errors.Is finds the cause: [ErrLayout],
-// [ErrDType] and so on.
+// An Error reports the operation that failed and the offending field. errors.Is finds its cause, such as [ErrLayout] or
+// [ErrDType].
 type Error struct {
 	Op    string // "import", "export", ...
 	Where string // the offending field and its value

@@ -12,14 +12,13 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/internal/core"
 )
 
-// ProfileName is the pprof profile of what the ledger holds: pprof.Lookup(ProfileName).
+// ProfileName is the name of the pprof profile of the ledger, for pprof.Lookup.
 const ProfileName = "github.com/dlbridge/dlbridge/dlpack"
 
-// ledgerVariable is the environment variable that switches the ledger on from the start, with any value but
-// none and 0.
+// ledgerVariable is the environment variable that switches the ledger on from the start. Any value but 0 does so.
 const ledgerVariable = "DLBRIDGE_LEDGER"
 
-// Kind is what a [Record] is of.
+// Kind is the kind of object that a [Record] describes.
 type Kind uint8
 
 const (
@@ -42,11 +41,11 @@ type Record struct {
 	Shape []int64
 	Bytes int64     // of the elements without gaps
 	Since time.Time // when it was made
-	Count int       // how many there were: 1 of what is alive
+	Count int       // the number of objects: 1 for a live one
 	Stack []uintptr // where it was made, for [runtime.CallersFrames]; the innermost call first
 }
 
-// Caller is the innermost call outside of this package: the line that must see to the end of what it made.
+// Caller returns the innermost call outside of this package, which is where the object was made.
 func (r Record) Caller() runtime.Frame { return core.Caller(r.Stack) }
 
 // String describes the record in one line: `import of float32[1024], 4096 bytes, 3s old, main.load (load.go:12)`.
@@ -60,7 +59,7 @@ func (r Record) String() string {
 		time.Since(r.Since).Round(time.Millisecond), c.Function, c.File, c.Line)
 }
 
-// described is what the ledger keeps of a tensor.
+// described is the ledger's description of a tensor.
 type described struct {
 	dtype DataType
 	shape []int64
@@ -74,18 +73,19 @@ func init() {
 	}
 }
 
-// SetLedger switches the ledger on or off, and returns what it was. While it is on, each export, import
-// and allocation is recorded with its stack, for [Live], [Forgotten] and the pprof profile [ProfileName];
-// that takes microseconds. While it is off, it costs nothing.
-// To switch it off drops its records. What was made while it was off is not in it, nor are the
-// exports that C code makes. The profile may still show exports that were released a moment ago; Live does not.
+// SetLedger switches the ledger on or off, and reports whether it was on. While it is on, each export, import and
+// allocation is recorded with its stack, for [Live], [Forgotten] and the pprof profile [ProfileName]; this takes
+// microseconds each. While it is off, it costs nothing.
+//
+// Switching the ledger off drops its records. It has no records of objects that were made while it was off, nor of exports
+// by C code. The profile may still show exports that were released a moment ago; Live does not.
 func SetLedger(on bool) (was bool) { return core.SetLedger(on) }
 
-// Live returns what the ledger knows to be alive, the oldest first, after a [Reap].
+// Live calls [Reap] and returns the records of live objects, the oldest first.
 func Live() []Record { return records(core.Live()) }
 
-// Forgotten returns what the safety net has caught since the ledger was switched on: imports and allocations
-// that were dropped without Close, one record for all from one line, the oldest first.
+// Forgotten returns the imports and allocations that were dropped without Close and that cleanup guards have caught since
+// the ledger was switched on: one record for each line of source, the oldest first.
 func Forgotten() []Record { return records(core.Forgotten()) }
 
 func records(list []core.Record) []Record {
@@ -98,7 +98,7 @@ func records(list []core.Record) []Record {
 	return made
 }
 
-// record enters a tensor, as what is at an address.
+// record enters a tensor in the ledger under an address.
 func (t *Tensor) record(kind core.RecordKind, at uintptr) {
 	core.Enter(kind, at, described{t.dtype, t.Shape(), t.NumBytes()})
 }

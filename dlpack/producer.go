@@ -11,15 +11,14 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/internal/core"
 )
 
-// Export hands out one share of the tensor's memory as a `DLManagedTensorVersioned *` of version 1.3,
-// for a consumer in C, C++ or Python, or in another Go library. Each call makes one of its own; the
-// tensor can be closed while they live. Strides are always given, byte_offset is 0 on the host, and
-// data is NULL without elements.
+// Export returns the tensor as a `DLManagedTensorVersioned *` of version 1.3, for a consumer in C, C++ or Python, or in
+// another Go library. Each call returns a new managed tensor, which may outlive t. Strides are always given, byte_offset
+// is 0 on the host, and data is NULL without elements.
 //
-// Ownership: the result is the consumer's, who calls its deleter once, as [Release] does in Go. The deleter takes the
-// address that was handed out, and not that of a copy of the struct. Lifetime: the memory lives at least until then.
-// Threads: the deleter may run on any thread, in a forked child, and after the exit of an interpreter: it is C and never
-// enters Go. On error: [ErrClosed], [ErrBorrowed], [ErrMemory].
+// Ownership: the result is the consumer's, who calls its deleter once, as [Release] does in Go. The deleter must be
+// called with the address that Export returned, not with that of a copy of the struct. Lifetime: the memory lives at least
+// until then. Threads: the deleter is a C function that never enters Go. It may run on any thread, in a forked child, and
+// after an interpreter has ended. On error: [ErrClosed], [ErrBorrowed], [ErrMemory].
 func (t *Tensor) Export() (unsafe.Pointer, error) {
 	if t == nil {
 		return nil, t.errClosed("export")
@@ -31,12 +30,12 @@ func (t *Tensor) Export() (unsafe.Pointer, error) {
 	return t.export("export", flags, true)
 }
 
-// ExportLegacy hands out a `DLManagedTensor *`, the form of before DLPack 1.0, for consumers that take
-// no other (JAX, TensorFlow). It cannot say that memory is read-only, so that read-only tensors are
-// refused; it can carry on what came without a statement.
+// ExportLegacy returns the tensor as a `DLManagedTensor *`, the form of before DLPack 1.0, for consumers that accept
+// no other (JAX, TensorFlow). This form cannot state that memory is read-only, so read-only tensors are refused. Tensors
+// whose writability is unknown are exported.
 //
 // Ownership, Lifetime, Threads: as [Tensor.Export] ([ReleaseLegacy]). On error: also [ErrReadOnly],
-// and [ErrDType] for padded sub-byte types, which that form cannot say either.
+// and [ErrDType] for padded sub-byte types, which this form cannot state either.
 func (t *Tensor) ExportLegacy() (unsafe.Pointer, error) {
 	const op = "export legacy"
 	if t == nil {
@@ -47,17 +46,16 @@ func (t *Tensor) ExportLegacy() (unsafe.Pointer, error) {
 			return nil, t.errClosed(op)
 		}
 		if t.flags&ReadOnly != 0 {
-			return nil, refuse(op, ErrReadOnly, "the tensor is read-only, and this form cannot say so")
+			return nil, refuse(op, ErrReadOnly, "the tensor is read-only, which this form cannot state; Copy makes it writable")
 		}
 		if t.dtype.BitSize()%8 != 0 {
-			return nil, refuse(op, ErrDType, "padded %v: this form cannot say that it is padded", t.dtype)
+			return nil, refuse(op, ErrDType, "padded %v: this form cannot state the padding", t.dtype)
 		}
 	}
 	return t.export(op, 0, false)
 }
 
-// ExportCopy exports a row-major copy in new memory, with IS_COPIED set: the consumer is its only
-// owner.
+// ExportCopy exports a row-major copy in new memory with the flag IS_COPIED. The consumer is its only owner.
 //
 // Ownership, Lifetime, Threads: as [Tensor.Export]. On error: as [Tensor.Copy].
 func (t *Tensor) ExportCopy() (unsafe.Pointer, error) {
@@ -69,12 +67,12 @@ func (t *Tensor) ExportCopy() (unsafe.Pointer, error) {
 	return c.export("export", c.flags&SubbytePadded|IsCopied, true)
 }
 
-// ExportSlice hands out a Go slice once, row-major; without a shape it is one-dimensional. It does what [FromSlice],
-// [Tensor.Export] and [Tensor.Close] do together, without a Tensor. It allocates nothing, but a pin where more slices are
-// out than ever before.
+// ExportSlice exports a Go slice once as a row-major tensor, which is one-dimensional without a shape. It has the effect of
+// [FromSlice], [Tensor.Export] and [Tensor.Close] together. It allocates nothing, except for a pin if more slices are
+// exported at once than ever before.
 //
-// Ownership: the result is the consumer's, who calls its deleter once ([Release] does, in Go). Lifetime: the slice is
-// pinned until then, see [WakeAt]. Threads: the deleter may run on any thread. On error: as [FromSlice] and
+// Ownership: the result is the consumer's, who calls its deleter once, as [Release] does in Go. Lifetime: the slice is
+// pinned until then; see [WakeAt]. Threads: the deleter may run on any thread. On error: as [FromSlice] and
 // [Tensor.Export]; nothing is pinned.
 func ExportSlice[T Element](data []T, shape ...int64) (unsafe.Pointer, error) {
 	var zero T
@@ -85,7 +83,7 @@ func ExportSlice[T Element](data []T, shape ...int64) (unsafe.Pointer, error) {
 	return exportMemory(unsafe.Pointer(unsafe.SliceData(data)), int64(len(data)), int64(unsafe.Sizeof(zero)), DataTypeOf[T](), shape)
 }
 
-// exportMemory exports n elements of Go's memory, which the shape must have.
+// exportMemory exports n elements of Go's memory. The shape must have as many.
 func exportMemory(start unsafe.Pointer, n, item int64, dt DataType, shape []int64) (unsafe.Pointer, error) {
 	const op = "export slice"
 	var e core.Extent
@@ -127,7 +125,8 @@ func (t *Tensor) export(op string, flags Flags, versioned bool) (unsafe.Pointer,
 			return nil, err
 		}
 	}
-	// Field by field: a whole struct would be made on the stack first, and copied in other widths.
+	// The fields are set one by one: the compiler would build a whole struct on the stack and copy it in other widths,
+	// which the processor has to wait for.
 	d := b.Describe(versioned, uint64(flags), int(t.rank), t.dims)
 	d.Data = t.data
 	d.Device = core.Device{Type: int32(t.device.Type), ID: t.device.ID}
@@ -140,7 +139,7 @@ func (t *Tensor) export(op string, flags Flags, versioned bool) (unsafe.Pointer,
 	return unsafe.Pointer(b), nil
 }
 
-// firstExport makes a block where none can be made at once: the memory was not exported yet, or not since it was unpinned.
+// firstExport exports memory that was not exported before, or not since it was unpinned.
 func (t *Tensor) firstExport(op string) (*core.Block, error) {
 	if err := t.acquire(op); err != nil {
 		return nil, err
@@ -151,7 +150,7 @@ func (t *Tensor) firstExport(op string) (*core.Block, error) {
 	case core.OK:
 		return b, nil
 	case core.Borrowed:
-		return nil, refuse(op, ErrBorrowed, "nothing would keep the memory of a borrowed tensor; export a copy")
+		return nil, refuse(op, ErrBorrowed, "nothing would keep the memory of a borrowed tensor alive; ExportCopy exports a copy")
 	case core.Overflow:
 		return nil, refuse(op, ErrOverflow, "the memory has %d exports that were not released", math.MaxInt32)
 	}

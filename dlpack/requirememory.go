@@ -3,20 +3,23 @@ package dlpack
 import "fmt"
 
 const (
-	// addressable is more than any slice of Go's can have.
+	// addressable is more bytes than any Go slice can have.
 	addressable = 1 << 47
 
-	// large is a size of memory below which nobody checks whether it can be had.
+	// large is the size from which RequireMemory asks the system.
 	large = 64 << 20
 
-	// spare is what Go's allocator may take beyond the size of two large slices: it takes whole arenas of 64 MiB.
+	// spare is the most that Go's allocator takes beyond the size of two large slices: it takes whole arenas of 64 MiB.
 	spare = 128 << 20
 )
 
-// RequireMemory returns [ErrMemory] where the system has no memory for a Go slice of n more bytes: Go's allocator ends
-// the process there. Below 64 MiB it does not look. From there on it asks the system for as much, touches none of it, and
-// gives it back. The answer holds as long as nobody else takes the memory, and is no better than the system's: Linux
-// refuses what limits of the process forbid, or is more than the machine has, and promises the same memory to many.
+// RequireMemory returns [ErrMemory] if the system has no memory for a Go slice of n more bytes, for which Go's allocator
+// would end the process. A small message or a broadcast can describe more elements than any machine has memory for, so every
+// function that allocates for them calls RequireMemory first.
+//
+// Below 64 MiB it does not check. From there on it asks the system for as much memory, touches none of it, and gives it
+// back. The result holds as long as nobody else takes the memory, and is no better than the system's answer: Linux refuses
+// requests beyond the limits of the process or the size of the machine, and promises the same memory to several processes.
 func RequireMemory(n int64) error {
 	if n < large || n < addressable && canMap(int(n+n/64+spare)) {
 		return nil

@@ -16,39 +16,40 @@ import (
 	"github.com/dlbridge/dlbridge/internal/extent"
 )
 
-// A Tensor is Go's reference to memory that a producer owns: a view of it (data type, shape, strides,
-// device) and a hold on it. Views of one memory share the hold; [Tensor.Close] ends this tensor's,
-// and the last one gives the memory back to its producer.
+// A Tensor is Go's reference to memory that a producer owns. It describes the elements (data type, shape, strides,
+// device) and keeps the memory alive. Several tensors can share one memory; the last [Tensor.Close] gives the memory back to its
+// producer.
 //
-// Methods may be called from any goroutine, also while another closes the tensor: they then work or
-// answer [ErrClosed]. What a tensor describes does not change and can be read after Close. A nil *Tensor and the
-// zero Tensor are closed and describe nothing: what has no error to return returns a zero value.
+// Methods may be called from any goroutine, even while another goroutine closes the tensor: they then either work or
+// return [ErrClosed]. The description does not change and can be read after Close. A nil *Tensor and the zero Tensor are
+// closed and describe nothing; methods without an error result return a zero value for them.
 //
-// A Tensor must not be copied, as by u := *t: the copy does not know when t is closed, and closing both gives the
-// memory back twice. go vet reports such copies. [Tensor.View] and its like make another Tensor of the same memory.
+// A Tensor must not be copied, as in u := *t: the copy does not learn that t is closed, and closing both gives the
+// memory back twice. go vet reports such copies. [Tensor.Share] and [Tensor.View] make another Tensor of the same memory.
 type Tensor struct {
 	mem    *core.Memory
 	status atomic.Uint32
 	dtype  DataType
 	device Device
 	flags  Flags
-	data   uintptr // the raw field; host memory has its byte offset folded in; 0 without elements
-	dims   *int64  // shape, strides and, of memory that the host cannot address, byte_offset
+	data   uintptr // the field of the description, on the host with the byte offset added; 0 without elements
+	dims   *int64  // shape, strides and, for memory that the host cannot address, byte_offset
 	rank   uint16
-	// rowMajor: without gaps, the last index fastest.
+	// rowMajor: the elements lie without gaps, the last index fastest.
 	rowMajor bool
-	// writabilityUnknown: taken over in the form that cannot say whether the memory may be written.
+	// writabilityUnknown: imported in a form that cannot state whether the memory may be written.
 	writabilityUnknown bool
 }
 
 // The bits of a tensor's status.
 const (
 	closed       uint32 = 1 << iota
-	boolsChecked        // all elements were seen to be 0 or 1
+	boolsChecked        // checkBools has found all elements to be 0 or 1
 )
 
-// A tensor is one allocation, with its memory if it is the first on it and with room for as many dimensions as
-// most have: to allocate is the larger part of what an import costs, and grows with the size.
+// The structs below make a tensor one allocation: viewN is a tensor of existing memory, and rootN is the first tensor of a
+// memory together with that memory. Allocating is most of the cost of an import and grows with the size, so there are
+// several sizes.
 type (
 	view1 struct {
 		Tensor
@@ -74,7 +75,7 @@ type (
 	}
 )
 
-// newView allocates a tensor on memory that there is.
+// newView allocates a tensor of existing memory.
 func newView(rank int, m *core.Memory) *Tensor {
 	if rank <= 1 {
 		v := new(view1)
@@ -94,7 +95,7 @@ func newView(rank int, m *core.Memory) *Tensor {
 	return &v.Tensor
 }
 
-// newRoot allocates the first tensor on a memory, and the memory.
+// newRoot allocates the first tensor of a memory together with the memory.
 func newRoot(rank int) *Tensor {
 	if rank <= 1 {
 		r := new(root1)
@@ -109,14 +110,14 @@ func newRoot(rank int) *Tensor {
 	return &r.Tensor
 }
 
-// A Spec describes a tensor over memory that is at hand: what [FromBytes] and [Tensor.View] make.
+// A Spec describes a tensor for [FromBytes] and [Tensor.View].
 type Spec struct {
 	DType   DataType
 	Shape   []int64
 	Strides []int64 // in elements; nil: row-major without gaps
-	// ByteOffset is where element (0, ..., 0) starts, from the beginning of the memory.
+	// ByteOffset is the distance of element (0, ..., 0) from the start of the memory.
 	ByteOffset int64
-	// ReadOnly forbids writing. A view of read-only memory is read-only whatever it says.
+	// ReadOnly forbids writing. A view of read-only memory is read-only even if this is false.
 	ReadOnly bool
 	// Padded gives each element of fewer than 8 bits a byte of its own; otherwise they are packed.
 	Padded bool
@@ -132,8 +133,8 @@ func (s *Spec) flags() (f Flags) {
 	return f
 }
 
-// describe fills in what a tensor describes, with copies of shape and strides. The tensor was allocated for
-// their rank.
+// describe sets the description of a tensor and copies shape and strides; nil strides are row-major. The tensor must have
+// been allocated for their rank.
 func (t *Tensor) describe(dt DataType, flags Flags, rowMajor bool, shape, strides []int64) {
 	t.dtype, t.flags, t.rowMajor = dt, flags, rowMajor
 	n := len(shape)
@@ -149,12 +150,12 @@ func (t *Tensor) describe(dt DataType, flags Flags, rowMajor bool, shape, stride
 	extent.SetRowMajor(dims[n:], shape)
 }
 
-// shape and strides are t's own, not to be written to.
+// shape and strides return slices of t's own, which must not be written to.
 func (t *Tensor) shape() []int64   { return unsafe.Slice(t.dims, t.rank) }
 func (t *Tensor) strides() []int64 { return unsafe.Slice(t.dims, 2*int(t.rank))[t.rank:] }
 
-// span is which bytes the tensor touches, counted from element (0, ..., 0): the lowest (<= 0), and one past the
-// highest. The description is known to be valid.
+// span returns the bytes that the tensor touches, counted from element (0, ..., 0): the lowest (<= 0), and one past the
+// highest.
 func (t *Tensor) span() (low, high int64) {
 	if t.rowMajor || t.data == 0 {
 		return 0, t.NumBytes()
@@ -164,13 +165,12 @@ func (t *Tensor) span() (low, high int64) {
 	return low * item, high * item
 }
 
-// Close ends this tensor's hold on its memory. The first call has an effect, later ones have none.
-// When it is the last hold, the memory goes back to its producer: the deleter runs before Close
-// returns, on this thread; or, inside of eight other releases, once the innermost of them has returned. What was exported
-// lives on.
+// Close gives up this tensor's reference to its memory. Calls after the first have no effect. If it was the last
+// reference, the memory goes back to its producer: the deleter runs on this thread before Close returns or, inside eight
+// other releases, after the innermost of them has returned. Exports keep the memory alive.
 //
 // Ownership: ends this reference. Lifetime: slices from [Values] must not be used after the last
-// Close. Threads: any goroutine. On error: never fails; the result makes it an io.Closer.
+// Close. Threads: any goroutine. On error: never fails; the result makes Tensor an io.Closer.
 func (t *Tensor) Close() error {
 	if t.isNone() {
 		return nil
@@ -193,10 +193,10 @@ func (t *Tensor) isNone() bool { return t == nil || t.mem == nil }
 
 func (t *Tensor) isClosed() bool { return t.isNone() || t.status.Load()&closed != 0 }
 
-// zero describes what a nil tensor does.
+// zero stands for nil tensors; see orZero.
 var zero Tensor
 
-// orZero is t, or the zero Tensor in the place of nil.
+// orZero returns t, or the zero Tensor if t is nil.
 func (t *Tensor) orZero() *Tensor {
 	if t == nil {
 		return &zero
@@ -204,8 +204,8 @@ func (t *Tensor) orZero() *Tensor {
 	return t
 }
 
-// acquire keeps the memory alive for one operation, against a Close on another goroutine. The order
-// matters: see [core.Memory.Close].
+// acquire keeps the memory alive for one operation even if another goroutine closes the tensor; done ends that. acquire
+// must take its reference before it looks whether the tensor is open: [core.Memory.Close] relies on that order.
 func (t *Tensor) acquire(op string) error {
 	if t.isNone() {
 		return t.errClosed(op)
@@ -225,7 +225,7 @@ func (t *Tensor) acquire(op string) error {
 
 func (t *Tensor) errClosed(op string) error { return t.errClosedAs(op, "the tensor") }
 
-// errClosedAs says which of several tensors is not open.
+// errClosedAs is errClosed for an operation on several tensors; name is the tensor that is not open.
 func (t *Tensor) errClosedAs(op, name string) error {
 	state := "closed"
 	switch {
@@ -250,27 +250,27 @@ func (t *Tensor) done() {
 	runtime.KeepAlive(t)
 }
 
-// DType is the data type of the elements.
+// DType returns the data type of the elements.
 func (t *Tensor) DType() DataType { return t.orZero().dtype }
 
-// Device is where the memory lies.
+// Device returns the device of the memory.
 func (t *Tensor) Device() Device { return t.orZero().device }
 
-// Collected reports whether the memory is Go's own, as of [FromSlice]. The collector keeps it as long as anything
-// points to it, also after the last Close.
+// Collected reports whether the memory is Go's own, as for [FromSlice]. The garbage collector keeps such memory as long as
+// a pointer refers to it, even after the last Close.
 func (t *Tensor) Collected() bool { return !t.isNone() && t.mem.Kind() == core.Collected }
 
-// Flags are the flags the tensor was made or taken over with, unknown ones included.
+// Flags returns the flags with which the tensor was made or imported, including unknown ones.
 func (t *Tensor) Flags() Flags { return t.orZero().flags }
 
-// ReadOnly reports whether the memory must not be written through this tensor. It is also true of
-// what came in the form of before DLPack 1.0, which cannot say (see [AssumeWritable]).
+// ReadOnly reports whether the memory must not be written through this tensor. It is also true if the writability is
+// unknown, as for imports in the legacy form, which cannot state it (see [AssumeWritable]).
 func (t *Tensor) ReadOnly() bool {
 	t = t.orZero()
 	return t.flags&ReadOnly != 0 || t.writabilityUnknown
 }
 
-// Rank is the number of dimensions.
+// Rank returns the number of dimensions.
 func (t *Tensor) Rank() int { return int(t.orZero().rank) }
 
 // Shape returns a copy of the sizes of the dimensions.
@@ -289,13 +289,13 @@ func (t *Tensor) Strides() []int64 {
 	return append([]int64{}, t.strides()...)
 }
 
-// Dim is the size of dimension d, where -1 is the last one. It is 0 for a dimension that the tensor has not.
+// Dim returns the size of dimension d; -1 is the last dimension. It returns 0 if the tensor has no such dimension.
 func (t *Tensor) Dim(d int) int64 { return numberOf(t.orZero().shape(), d) }
 
-// Stride is the stride of dimension d, in elements; d as for [Tensor.Dim].
+// Stride returns the stride of dimension d in elements. d is as for [Tensor.Dim].
 func (t *Tensor) Stride(d int) int64 { return numberOf(t.orZero().strides(), d) }
 
-// numberOf is one of the numbers of dimensions, or 0.
+// numberOf returns the number of dimension d, or 0 if there is no such dimension.
 func numberOf(numbers []int64, d int) int64 {
 	if d < 0 {
 		d += len(numbers)
@@ -306,7 +306,7 @@ func numberOf(numbers []int64, d int) int64 {
 	return numbers[d]
 }
 
-// NumElements is the product of the shape.
+// NumElements returns the product of the shape.
 func (t *Tensor) NumElements() int64 {
 	if t.isNone() {
 		return 0
@@ -318,7 +318,7 @@ func (t *Tensor) NumElements() int64 {
 	return count
 }
 
-// NumBytes is what the elements take without gaps: packed, where the type is packed.
+// NumBytes returns the size of the elements without gaps. Elements of a packed type are counted as packed.
 func (t *Tensor) NumBytes() int64 {
 	if t.isNone() {
 		return 0
@@ -330,15 +330,15 @@ func (t *Tensor) NumBytes() int64 {
 	return (t.NumElements()*width + 7) / 8
 }
 
-// IsContiguous reports whether the elements lie row-major without gaps. Dimensions of size 1 do not
-// count; a tensor without elements is contiguous.
+// IsContiguous reports whether the elements lie row-major without gaps. The strides of dimensions of size 1 do not count,
+// and a tensor without elements is contiguous.
 func (t *Tensor) IsContiguous() bool { return t.orZero().rowMajor }
 
-// Data is the raw data field of the description: on the host the address of element (0, ..., 0), and
-// elsewhere what the device calls an address. 0 without elements.
+// Data returns the data field of the description. On the host this is the address of element (0, ..., 0), and on other
+// devices the value that the device uses as an address. It is 0 without elements.
 func (t *Tensor) Data() uintptr { return t.orZero().data }
 
-// ByteOffset is the byte_offset of memory that the host cannot address, and 0 on the host.
+// ByteOffset returns the byte_offset of memory that the host cannot address, and 0 on the host.
 func (t *Tensor) ByteOffset() uint64 {
 	if t.isNone() || t.device.HostReadable() {
 		return 0
@@ -346,10 +346,10 @@ func (t *Tensor) ByteOffset() uint64 {
 	return uint64(*t.away())
 }
 
-// away is the byte_offset of memory that the host cannot address.
+// away returns the place of the byte_offset of memory that the host cannot address.
 func (t *Tensor) away() *int64 { return &unsafe.Slice(t.dims, 2*int(t.rank)+1)[2*int(t.rank)] }
 
-// words is the rank to allocate a tensor for, with room for a byte_offset where it has one.
+// words returns the rank to allocate a tensor for, including room for a byte_offset if the device needs it.
 func (d Device) words(rank int) int {
 	if d.HostReadable() {
 		return rank
@@ -357,7 +357,7 @@ func (d Device) words(rank int) int {
 	return rank + 1
 }
 
-// first is the address of element (0, ..., 0), and 0 without elements.
+// first returns the address of element (0, ..., 0), and 0 without elements.
 func (t *Tensor) first() uintptr {
 	if t.data == 0 {
 		return 0
@@ -365,8 +365,8 @@ func (t *Tensor) first() uintptr {
 	return t.data + uintptr(t.ByteOffset())
 }
 
-// Alignment is the largest power of two, up to 4096, that the address of element (0, ..., 0) is a
-// multiple of: that of [Tensor.Data] and [Tensor.ByteOffset] together. Without elements it is 4096.
+// Alignment returns the largest power of two, up to 4096, that divides the address of element (0, ..., 0), which is the
+// sum of [Tensor.Data] and [Tensor.ByteOffset]. Without elements it returns 4096.
 func (t *Tensor) Alignment() int {
 	if t.isNone() {
 		return 0
@@ -375,7 +375,7 @@ func (t *Tensor) Alignment() int {
 	return int(at & -at)
 }
 
-// String describes the tensor: `float32[3 4] on cpu`, with strides where they are not row-major.
+// String describes the tensor, as in `float32[3 4] on cpu`, with strides if they are not row-major.
 func (t *Tensor) String() string {
 	switch {
 	case t == nil:
@@ -398,8 +398,8 @@ func (t *Tensor) String() string {
 	return b.String()
 }
 
-// place describes a tensor at start+s.ByteOffset inside the bounds of its memory. It was allocated for the
-// rank of s.
+// place sets the description of t from s and checks that the elements lie inside the memory; start is the address or
+// byte_offset from which s.ByteOffset counts. t must have been allocated for the rank of s.
 func (t *Tensor) place(op string, start uintptr, flags Flags, s *Spec) error {
 	if err := s.DType.Validate(); err != nil {
 		return refuse(op, ErrDType, "%v", err)
@@ -418,11 +418,11 @@ func (t *Tensor) place(op string, start uintptr, flags Flags, s *Spec) error {
 	return t.start(op, start, s.ByteOffset, &e)
 }
 
-// start sets where element (0, ..., 0) of a description lies, at start+offset, so that the extent is inside the
-// memory: an address of the host's, or elsewhere a byte_offset.
+// start puts element (0, ..., 0) at start+offset, which is an address on the host and a byte_offset elsewhere. It returns
+// an error if the extent reaches outside of the memory.
 func (t *Tensor) start(op string, start uintptr, offset int64, e *core.Extent) error {
 	if e.Count > 0 {
-		// Both ends are within the memory, which has less than 2^63 bytes, so that nothing here wraps.
+		// start lies within the memory, which has less than 2^63 bytes, so neither difference overflows.
 		room, before := int64(t.mem.High-start), int64(start-t.mem.Low)
 		low, ok := extent.Add(offset, e.Low)
 		high, ok2 := extent.Add(offset, e.High)
@@ -445,11 +445,11 @@ func (t *Tensor) start(op string, start uintptr, offset int64, e *core.Extent) e
 	return nil
 }
 
-// New allocates zeroed C memory on the CPU, aligned to [NewAlignment] bytes, row-major. JAX and TVM
-// alias memory that is so aligned, and copy or refuse other.
+// New allocates zeroed C memory on the CPU for a row-major tensor, aligned to [NewAlignment] bytes. JAX and TVM share
+// memory with this alignment, and copy or refuse other memory.
 //
-// Ownership: the caller's, shared with exports. Lifetime: until Close and the last consumer's
-// release, whichever comes last; it is freed there and then. Threads: any. On error: [ErrDType],
+// Ownership: the caller's, shared with exports. Lifetime: the memory is freed immediately at Close or the last consumer's
+// release, whichever comes last. Threads: any. On error: [ErrDType],
 // [ErrLayout], [ErrOverflow] or [ErrMemory].
 func New(dtype DataType, shape ...int64) (*Tensor, error) {
 	const op = "new"
@@ -471,7 +471,7 @@ func New(dtype DataType, shape ...int64) (*Tensor, error) {
 	return t, nil
 }
 
-// allocate makes new memory for a tensor.
+// allocate gives a new tensor C memory of its own.
 func (t *Tensor) allocate(op string, size int64, zeroed bool) error {
 	if t.mem.Allocate(size, zeroed) != core.OK {
 		return refuse(op, ErrMemory, "no memory for %d bytes", size)
@@ -479,7 +479,7 @@ func (t *Tensor) allocate(op string, size int64, zeroed bool) error {
 	return nil
 }
 
-// own makes a row-major tensor of all of its memory, which was allocated or lent.
+// own makes t describe all of its memory, which was allocated or lent, as row-major elements.
 func (t *Tensor) own(dt DataType, flags Flags, shape []int64) {
 	t.device = Device{Type: CPU}
 	if t.mem.High > t.mem.Low {
@@ -491,18 +491,18 @@ func (t *Tensor) own(dt DataType, flags Flags, shape []int64) {
 	}
 }
 
-// FromSlice makes a tensor over a Go slice, row-major; without a shape it is one-dimensional, and Reshape()
-// makes one element a scalar. The memory is an ordinary slice, and pinned as long as exports of it live; the package
-// comment says how much longer. [ExportSlice] exports a slice once, without a Tensor.
+// FromSlice makes a row-major tensor of a Go slice. Without a shape the tensor is one-dimensional; Reshape() makes a
+// tensor of one element a scalar. The slice is pinned while it has exports; the package documentation says when it is
+// unpinned. [ExportSlice] exports a slice once, without a Tensor.
 //
 // Ownership: shared with the collector. Lifetime: the tensor and its exports keep the slice.
-// Threads: any. On error: [ErrLayout] where the slice has not exactly the elements of the shape, and for what is
-// no shape; [ErrOverflow].
+// Threads: any. On error: [ErrLayout] if the shape is invalid or does not have as many elements as the slice;
+// [ErrOverflow].
 func FromSlice[T Element](data []T, shape ...int64) (*Tensor, error) {
 	return fromSlice(data, false, shape)
 }
 
-// FromReadOnly is [FromSlice] for memory that no consumer may write to.
+// FromReadOnly is [FromSlice] for memory to which no consumer may write.
 func FromReadOnly[T Element](data []T, shape ...int64) (*Tensor, error) {
 	return fromSlice(data, true, shape)
 }
@@ -526,8 +526,7 @@ func fromSlice[T Element](data []T, readOnly bool, shape []int64) (*Tensor, erro
 	return nil, err
 }
 
-// FromBytes makes a tensor over bytes, as codecs need it: any data type and layout inside them, aligned
-// or not.
+// FromBytes makes a tensor of any data type and layout inside a slice of bytes, aligned or not, as codecs need it.
 //
 // Ownership: shared with the collector. Lifetime: the tensor and its exports keep the slice.
 // Threads: any. On error: [ErrDType], [ErrLayout] or [ErrOverflow].
@@ -545,13 +544,13 @@ func fromMemory(op string, start unsafe.Pointer, size int64, s *Spec) (*Tensor, 
 	return t, nil
 }
 
-// Lend makes a one-dimensional uint8 tensor over C memory that somebody else owns and gets back:
-// release, a C function `void (*)(void *ctx)` or nil, is called once with ctx, on the thread that ends
-// the last hold.
+// Lend makes a one-dimensional uint8 tensor of C memory that somebody else owns. release is nil or a C function
+// `void (*)(void *ctx)` that gives the memory back. It is called once with ctx, on the thread that gives up the last
+// share of the memory.
 //
-// Ownership: data stays the lender's until release. Lifetime: data must stay valid until then.
-// Threads: release may run on any thread, and must return: one that calls Go must recover from panics, and must not
-// call [runtime.Goexit]. What it has left undone is lost otherwise. On error: release is not called.
+// Ownership: data is lent until release is called. Lifetime: data must stay valid until then.
+// Threads: release may run on any thread. It must return: if it calls Go, that code must recover from panics and must not
+// call [runtime.Goexit], or the work that release has left undone is lost. On error: release is not called.
 func Lend(data unsafe.Pointer, size int64, readOnly bool, release, ctx unsafe.Pointer) (*Tensor, error) {
 	const op = "lend"
 	if size < 0 {

@@ -18,7 +18,7 @@ func refuse(op string, cause error, format string, args ...any) error {
 	return &Error{Op: op, Where: fmt.Sprintf(format, args...), Err: cause}
 }
 
-// causes are the errors that the core's statuses stand for.
+// causes are the errors for the statuses of package core.
 var causes = [...]error{
 	core.Null:       ErrNull,
 	core.BadVersion: ErrVersion,
@@ -33,7 +33,7 @@ var causes = [...]error{
 	core.Borrowed:   ErrBorrowed,
 }
 
-// refuseFault says what the core has found.
+// refuseFault makes an error of a fault that package core has found.
 func refuseFault(op string, f *core.Fault) error {
 	return &Error{Op: op, Where: f.Text, Err: causes[f.Status]}
 }
@@ -41,8 +41,8 @@ func refuseFault(op string, f *core.Fault) error {
 // deviceOf returns where a foreign tensor lies.
 func deviceOf(t *core.DLTensor) Device { return Device{DeviceType(t.Device.Type), t.Device.ID} }
 
-// checkTensor checks all of a foreign description that can be checked without touching its memory. strides is nil for
-// row-major.
+// checkTensor checks a foreign description as far as possible without touching its memory. It returns nil strides for
+// row-major. C: core_check_tensor
 func checkTensor(op string, t *core.DLTensor, flags Flags, e *core.Extent) (shape, strides []int64, err error) {
 	if t.NDim < 0 || t.NDim > MaxRank {
 		return nil, nil, refuse(op, ErrLayout, "ndim = %d is not in 0..%d", t.NDim, MaxRank)
@@ -59,7 +59,7 @@ func checkTensor(op string, t *core.DLTensor, flags Flags, e *core.Extent) (shap
 	return shape, strides, nil
 }
 
-// checkLayout checks shape and strides (nil for row-major) of elements of a valid type.
+// checkLayout checks shape and strides of elements of a valid type. Nil strides are row-major.
 func checkLayout(op string, dt DataType, flags Flags, shape, strides []int64, e *core.Extent) error {
 	if f := core.CheckLayout(dt.BitSize(), flags&SubbytePadded != 0, shape, strides, e); f != nil {
 		return refuseFault(op, f)

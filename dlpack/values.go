@@ -9,13 +9,12 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/internal/core"
 )
 
-// Values returns the elements as a Go slice over the same memory, without copying. The tensor must be
-// on the host, writable, row-major without gaps, aligned for T, and of T's data type; the bytes of a
-// bool tensor are looked at once, since Go allows no others than 0 and 1.
+// Values returns the elements as a Go slice of the same memory. The tensor must be on the host, writable, row-major without
+// gaps, aligned for T, and of T's data type. The bytes of a bool tensor are checked once, because Go allows only 0 and 1.
 //
 // Ownership: none, the slice is a view. Lifetime: the tensor must not be closed while the slice is in
-// use. The slice alone does not keep memory that is not Go's: after the first call the safety net
-// reports a forgotten Close and frees nothing. Threads: as any slice. On error: [ErrClosed],
+// use. The slice alone does not keep foreign memory alive. After the first call, the cleanup guard reports a forgotten
+// Close but does not free the memory. Threads: as any slice. On error: [ErrClosed],
 // [ErrDType], [ErrDevice], [ErrLayout], [ErrUnaligned], [ErrReadOnly] (see [UnsafeValues]),
 // [ErrValue].
 func Values[T Element](t *Tensor) ([]T, error) {
@@ -32,7 +31,7 @@ func UnsafeValues[T Element](t *Tensor) ([]T, error) {
 	if t.isNone() {
 		return nil, t.errClosed(op)
 	}
-	if t.mem.Kind() == core.Collected || !t.mem.HasEscaped() { // against a Close elsewhere
+	if t.mem.Kind() == core.Collected || !t.mem.HasEscaped() { // another goroutine may close the tensor
 		if err := t.acquire(op); err != nil {
 			return nil, err
 		}
@@ -62,11 +61,11 @@ func UnsafeValues[T Element](t *Tensor) ([]T, error) {
 	}
 	t.mem.Escape()
 	values := unsafe.Slice((*T)(core.Pointer(t.data)), t.NumElements())
-	runtime.KeepAlive(t) // until the net knows of the slice
+	runtime.KeepAlive(t) // until the cleanup guard knows of the slice
 	return values, nil
 }
 
-// checkBools looks at every byte of a bool tensor, which must be 0 or 1.
+// checkBools checks that every byte of a bool tensor is 0 or 1.
 func (t *Tensor) checkBools(op string) error {
 	if err := t.acquire(op); err != nil {
 		return err
@@ -81,8 +80,8 @@ func (t *Tensor) checkBools(op string) error {
 	return nil
 }
 
-// UnsafeBytes returns the bytes from the lowest to the highest that the tensor touches, gaps included,
-// whatever its type and layout. Element (0, ..., 0) starts at the second result.
+// UnsafeBytes returns the bytes from the lowest to the highest that the tensor touches, including gaps, for any type and
+// layout. Element (0, ..., 0) starts at data[start].
 //
 // Ownership, Lifetime, Threads: as [UnsafeValues]. On error: [ErrClosed] or [ErrDevice].
 func (t *Tensor) UnsafeBytes() (data []byte, start int64, err error) {
@@ -102,8 +101,8 @@ func (t *Tensor) UnsafeBytes() (data []byte, start int64, err error) {
 	return unsafe.Slice((*byte)(core.Pointer(t.data-uintptr(-low))), high-low), -low, nil
 }
 
-// AsBytes views the bytes from the lowest to the highest that the tensor touches, gaps included, as a
-// one-dimensional uint8 tensor of their own: for handing the memory itself on.
+// AsBytes makes a one-dimensional uint8 tensor of the bytes from the lowest to the highest that the tensor touches,
+// including gaps. It serves to pass on the memory itself.
 //
 // Ownership: the view shares the memory. Lifetime: until its Close. Threads: any. On error:
 // [ErrClosed], or [ErrLayout] for memory of a device whose byte_offset would become negative.

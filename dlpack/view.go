@@ -13,9 +13,9 @@ import (
 	"github.com/dlbridge/dlbridge/internal/extent"
 )
 
-// View makes another tensor over the same memory: another type, shape or strides. ByteOffset counts
-// from this tensor's element (0, ..., 0). The view must lie inside the memory, that is, inside what
-// the producer described. Of memory that the host cannot address, it has another byte_offset.
+// View makes another tensor of the same memory with another type, shape or strides. ByteOffset counts from this tensor's
+// element (0, ..., 0). The view must lie inside the memory, as the producer described it. For memory that the host cannot
+// address, the view has another byte_offset.
 //
 // Ownership: the view shares the memory and is closed by itself. Lifetime: until its Close. Threads:
 // any. On error: [ErrClosed], [ErrDType], [ErrLayout] or [ErrOverflow].
@@ -66,8 +66,7 @@ func (v *Tensor) initView(t *Tensor) (start uintptr) {
 	return uintptr(*t.away())
 }
 
-// Layout is where the elements lie, counted in elements from element (0, ..., 0). The slices are the
-// caller's.
+// Layout returns shape and strides, with offset 0 for element (0, ..., 0). The slices are the caller's.
 func (t *Tensor) Layout() layout.Layout {
 	if t.isNone() {
 		return layout.Layout{}
@@ -75,25 +74,23 @@ func (t *Tensor) Layout() layout.Layout {
 	return layout.Layout{Shape: t.shape(), Strides: t.strides()}.Clone()
 }
 
-// Apply makes a view by any of the methods of [layout.Layout] that make views, or by several of them, one
-// after another, without a tensor for each step:
+// Apply makes a view by one or more methods of [layout.Layout], without a tensor for each step:
 //
 //	v, err := t.Apply(func(l *layout.Layout) error {
 //		return errors.Join(l.Transpose(1, 0), l.Slice(layout.From(1)))
 //	})
 //
-// The layout counts in elements, from element (0, ..., 0) of t, and is only valid until view returns. The
-// result has to lie inside the memory, that is, inside what the producer described. It is read-only if t is,
-// and where an element is seen twice, as in what was broadcast. Packed elements of fewer than 8 bits can
-// only be viewed row-major without gaps, from the beginning of a byte on.
+// The layout counts in elements, from element (0, ..., 0) of t, and is valid only until view returns. The result must lie
+// inside the memory, as the producer described it. It is read-only if t is, or if two indices lead to one element, as in a
+// broadcast. Packed elements of fewer than 8 bits can only be viewed row-major without gaps, from the beginning of a byte
+// on.
 //
-// The other methods that make views are this one with one view each, and are described there. They all cost
-// one allocation up to rank 8.
+// Each of the other methods that make views applies one method of [layout.Layout], which documents it. All of them
+// allocate once up to rank 8.
 //
 // Ownership: the view shares the memory and is closed by itself. Lifetime: until its Close. Threads:
-// any. On error: [ErrClosed], or [ErrOverflow] or [ErrLayout] together with the cause that view gave:
-// [layout.ErrIndex], [layout.ErrAxis], and [layout.ErrCopy] where only a copy has such a layout. [ErrNull] for a
-// nil function.
+// any. On error: [ErrClosed]; [ErrNull] for a nil function; [ErrOverflow] or [ErrLayout] together with the error of view,
+// such as [layout.ErrIndex], [layout.ErrAxis], or [layout.ErrCopy] if only a copy can have the layout.
 func (t *Tensor) Apply(view func(l *layout.Layout) error) (*Tensor, error) {
 	if t.isClosed() {
 		return nil, t.errClosed("view")
@@ -172,7 +169,7 @@ func readOnlyIfOverlapping(v *Tensor, err error) (*Tensor, error) {
 	return v, err
 }
 
-// refuseLayout gives what package layout refuses one of the causes of this package too.
+// refuseLayout makes an error of this package from an error of package layout; both causes are found by errors.Is.
 func refuseLayout(op string, err error) error {
 	cause, where := ErrLayout, strings.TrimPrefix(err.Error(), "layout: ")
 	if errors.Is(err, layout.ErrOverflow) {
@@ -184,8 +181,8 @@ func refuseLayout(op string, err error) error {
 	return &Error{Op: op, Where: where, Err: errors.Join(cause, err)}
 }
 
-// Index takes the elements with these first indices: a view with as many dimensions less: see
-// [layout.Layout.Index]. It is TensorFlow's Tensor::SubSlice.
+// Index selects the elements with these first indices, and removes as many dimensions: see [layout.Layout.Index].
+// TensorFlow calls it Tensor::SubSlice.
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Index(index ...int64) (*Tensor, error) {
@@ -193,7 +190,7 @@ func (t *Tensor) Index(index ...int64) (*Tensor, error) {
 	return t.derive(l, l.Index(index...))
 }
 
-// Slice takes part of each dimension, by Python's rules: see [layout.Layout.Slice].
+// Slice selects a part of each dimension by Python's rules: see [layout.Layout.Slice].
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Slice(index ...layout.Index) (*Tensor, error) {
@@ -201,7 +198,7 @@ func (t *Tensor) Slice(index ...layout.Index) (*Tensor, error) {
 	return t.derive(l, l.Slice(index...))
 }
 
-// Narrow takes size indices of dimension d, from start on, which may count from the end: see [layout.Layout.Narrow].
+// Narrow selects size indices of dimension d from start on, which may count from the end: see [layout.Layout.Narrow].
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Narrow(d int, start, size int64) (*Tensor, error) {
@@ -209,8 +206,8 @@ func (t *Tensor) Narrow(d int, start, size int64) (*Tensor, error) {
 	return t.derive(l, l.Narrow(d, start, size))
 }
 
-// Split cuts dimension d into views of these sizes, which sum to that of the dimension. It allocates for
-// each of them, and thrice: up to 256 bytes, and 36 for each dimension.
+// Split divides dimension d into views of these sizes, whose sum must be the size of the dimension. It allocates three
+// times, and for each view up to 256 bytes and 36 more for each dimension.
 //
 // Ownership: each view shares the memory and is closed by itself. Lifetime, Threads, On error: as
 // [Tensor.Apply], and [ErrMemory].
@@ -240,7 +237,7 @@ func (t *Tensor) Split(d int, sizes ...int64) ([]*Tensor, error) {
 	return views, nil
 }
 
-// Transpose puts the dimensions into another order: see [layout.Layout.Transpose].
+// Transpose reorders the dimensions: see [layout.Layout.Transpose].
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Transpose(order ...int) (*Tensor, error) {
@@ -249,7 +246,7 @@ func (t *Tensor) Transpose(order ...int) (*Tensor, error) {
 }
 
 // Reshape gives the elements, in row-major order of their indices, another shape: see
-// [layout.Layout.Reshape]. It never copies; what needs a copy can be had of [Tensor.Contiguous].
+// [layout.Layout.Reshape]. It never copies; [Tensor.Contiguous] makes a copy that can be reshaped.
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Reshape(shape ...int64) (*Tensor, error) {
@@ -257,7 +254,7 @@ func (t *Tensor) Reshape(shape ...int64) (*Tensor, error) {
 	return t.derive(l, l.Reshape(shape...))
 }
 
-// FlatInner merges the slowest dimensions until rank are left: see [layout.Layout.FlatInner].
+// FlatInner merges the slowest dimensions until rank dimensions are left: see [layout.Layout.FlatInner].
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) FlatInner(rank int) (*Tensor, error) {
@@ -265,7 +262,7 @@ func (t *Tensor) FlatInner(rank int) (*Tensor, error) {
 	return t.derive(l, l.FlatInner(rank))
 }
 
-// FlatOuter merges the fastest dimensions until rank are left: see [layout.Layout.FlatOuter].
+// FlatOuter merges the fastest dimensions until rank dimensions are left: see [layout.Layout.FlatOuter].
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) FlatOuter(rank int) (*Tensor, error) {
@@ -282,7 +279,7 @@ func (t *Tensor) FlatInnerOuter(begin, rank int) (*Tensor, error) {
 	return t.derive(l, l.FlatInnerOuter(begin, rank))
 }
 
-// Squeeze takes away these dimensions of size 1, or all of them: see [layout.Layout.Squeeze].
+// Squeeze removes these dimensions of size 1, or all of that size: see [layout.Layout.Squeeze].
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Squeeze(axes ...int) (*Tensor, error) {
@@ -290,7 +287,7 @@ func (t *Tensor) Squeeze(axes ...int) (*Tensor, error) {
 	return t.derive(l, l.Squeeze(axes...))
 }
 
-// Expand makes dimensions of size 1, at these places of the view: see [layout.Layout.Expand].
+// Expand inserts dimensions of size 1 at these places of the view: see [layout.Layout.Expand].
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Expand(axes ...int) (*Tensor, error) {
@@ -299,7 +296,7 @@ func (t *Tensor) Expand(axes ...int) (*Tensor, error) {
 }
 
 // Broadcast repeats elements until the view has this shape: see [layout.Layout.Broadcast]. It is read-only
-// where elements are repeated.
+// if elements are repeated.
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Broadcast(shape ...int64) (*Tensor, error) {
@@ -307,7 +304,7 @@ func (t *Tensor) Broadcast(shape ...int64) (*Tensor, error) {
 	return readOnlyIfOverlapping(t.derive(l, l.Broadcast(shape...)))
 }
 
-// Flip reverses these dimensions, or all: see [layout.Layout.Flip].
+// Flip reverses these dimensions, or all of them: see [layout.Layout.Flip].
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Flip(axes ...int) (*Tensor, error) {
@@ -315,7 +312,7 @@ func (t *Tensor) Flip(axes ...int) (*Tensor, error) {
 	return t.derive(l, l.Flip(axes...))
 }
 
-// Diagonal takes the elements whose index along dimension b is k more than that along dimension a: see
+// Diagonal selects the elements whose index along dimension b is k more than that along dimension a: see
 // [layout.Layout.Diagonal].
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
@@ -324,7 +321,7 @@ func (t *Tensor) Diagonal(k int64, a, b int) (*Tensor, error) {
 	return t.derive(l, l.Diagonal(k, a, b))
 }
 
-// Windows makes sliding windows along dimension d: see [layout.Layout.Windows]. It is read-only where they
+// Windows makes sliding windows along dimension d: see [layout.Layout.Windows]. The view is read-only if they
 // overlap.
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
@@ -333,8 +330,8 @@ func (t *Tensor) Windows(d int, size, step, dilation int64) (*Tensor, error) {
 	return readOnlyIfOverlapping(t.derive(l, l.Windows(d, size, step, dilation)))
 }
 
-// Bitcast reads the same bytes as elements of another type. Where its size is another the last dimension
-// changes its size, and must lie without gaps: see [layout.Layout.Bitcast]. Padded elements stay padded.
+// Bitcast reads the same bytes as elements of another type. If the types have different sizes, the last dimension
+// changes its size, and must be without gaps: see [layout.Layout.Bitcast]. Padded elements stay padded.
 //
 // Ownership, Lifetime, Threads: as [Tensor.Apply]. On error: also [ErrDType].
 func (t *Tensor) Bitcast(dtype DataType) (*Tensor, error) {
@@ -349,7 +346,7 @@ func (t *Tensor) Bitcast(dtype DataType) (*Tensor, error) {
 	return t.derive(l, l.Bitcast(t.width(t.dtype), t.width(dtype)))
 }
 
-// width is how many bits from one element of a type to the next, packed or padded as in t.
+// width returns the distance in bits from one element of a type to the next, packed or padded as in t.
 func (t *Tensor) width(dtype DataType) int64 {
 	if t.flags&SubbytePadded != 0 {
 		return 8 * int64(dtype.ItemSize())
