@@ -15,7 +15,7 @@ HEAVY_EXAMPLES := examples/torch-to-go examples/tvm
 STRICT := -Wall -Wextra -pedantic -Werror
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # What builds without cgo, or has a half that does.
-PURE := ./tens ./dlpack/... ./bridge ./bridge/internal/... ./bridge/decthings ./bridge/nervana ./bridge/tensorflow ./internal/...
+PURE := ./tens ./dlpack/... ./bridge ./bridge/internal/... ./bridge/decthings ./bridge/elements ./bridge/nervana ./bridge/tensorflow ./internal/...
 # Where the tests of bridge/tvmffi find their peer, which lies in the environment of the light peers.
 TVM_FFI = DLBRIDGE_TVM_FFI="$$($(VENV)/bin/python -m tvm_ffi.config --libdir)"
 PIP := -m pip --disable-pip-version-check install --quiet

@@ -6,16 +6,13 @@ package capi
 import "C"
 
 import (
-	"encoding/binary"
 	"fmt"
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/bridge/elements"
+	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
-
-// littleEndian reports whether this machine has the byte order of the formats.
-var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 // reading fills a capi_reading. It is the [elements.Sink] of a decoder. All addresses that it stores are of C memory.
 type reading struct {
@@ -72,8 +69,8 @@ func (r *reading) Take(values [][]byte, formats []string) {
 
 // tensor sets the reading to a tensor, whose elements are a part of the frame or in memory of the reading.
 func (r *reading) tensor(dt dlpack.DataType, shape []int64, elems []byte, inFrame bool) error {
-	if !littleEndian && dt.ItemSize() > 1 {
-		return fmt.Errorf("dlbridge: %v: %w", dt, elements.ErrByteOrder)
+	if err := payload.CheckByteOrder(dt.ItemSize()); err != nil {
+		return fmt.Errorf("dlbridge: %v: %w", dt, err)
 	}
 	r.C.dtype = C.DLDataType{code: C.uint8_t(dt.Code()), bits: C.uint8_t(dt.Bits()), lanes: C.uint16_t(dt.Lanes())}
 	if dt.IsSubByte() {

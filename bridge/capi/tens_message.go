@@ -12,6 +12,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
+	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/tens"
 )
@@ -139,8 +140,8 @@ func (m *message) described(i int, t *tens.Tensor) error {
 	if int64(frame.size) != what.NBytes {
 		return fmt.Errorf("part %d has %d bytes, %v%v takes %d: %w", t.Part, frame.size, what.DType, errtext.Shape(t.Shape), what.NBytes, elements.ErrSize)
 	}
-	if !littleEndian && t.Word > 1 {
-		return elements.ErrByteOrder
+	if err := payload.CheckByteOrder(t.Word); err != nil {
+		return err
 	}
 	out := m.describe(i, 2+t.Part, what.DType, what.Padded, what.Layout.Shape, what.Layout.Strides)
 	out.view.device.device_type = C.kDLCPU

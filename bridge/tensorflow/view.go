@@ -40,7 +40,7 @@ type decoding struct {
 }
 
 func decodingOf(options []DecodeOption) decoding {
-	d := decoding{limit: DefaultLimit}
+	d := decoding{limit: defaultLimit}
 	for _, option := range options {
 		if option != nil { // nil changes nothing
 			d = option(d)
@@ -49,15 +49,15 @@ func decodingOf(options []DecodeOption) decoding {
 	return d
 }
 
-// DefaultLimit is the [Limit] where none is given: 64 MiB.
-const DefaultLimit = 64 << 20
+// defaultLimit is the limit in bytes without the option [Limit].
+const defaultLimit = 64 << 20
 
 // Limit is how many bytes a tensor may take in memory that says only some of its values: the last one then
 // stands for all that follow, so that a few bytes can be said to be any number of elements. Where each
 // element has its value, memory is bounded by the message, and no limit applies. An element that becomes one of
 // [elements.Elements] counts as 24 bytes beside its own: strings, resources and variants, whose bytes are those of the
 // message, and quantised numbers, unless they are read as integers. What the limit allows and there is no memory for
-// is [dlpack.ErrMemory]. The default is [DefaultLimit]. The README of package bridge has the table of all decoders.
+// is [dlpack.ErrMemory]. The default is 64 MiB. The README of package bridge has the table of all decoders.
 func Limit(bytes int64) DecodeOption {
 	return func(d decoding) decoding { d.limit = bytes; return d }
 }

@@ -545,4 +545,3 @@ func hex4(text []byte) rune {
 func IsDigit(c byte) bool         { return c-'0' < 10 }
 func isHighSurrogate(u rune) bool { return u>>10 == 0xd800>>10 }
 func isLowSurrogate(u rune) bool  { return u>>10 == 0xdc00>>10 }
-
