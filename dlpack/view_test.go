@@ -1002,7 +1002,7 @@ func TestViewsAreRefusedWithTheCauseOfPackageLayout(t *testing.T) {
 		{"index", func() (*dlpack.Tensor, error) { return tensor.Index(0, 4) }, dlpack.ErrLayout, layout.ErrIndex,
 			"dlpack: view: index: index[1] = 4 of 4: out of bounds"},
 		{"shape", func() (*dlpack.Tensor, error) { return tensor.Reshape(5) }, dlpack.ErrLayout, layout.ErrShape,
-			"dlpack: view: reshape: 12 elements to a shape of 5: shapes do not fit"},
+			"dlpack: view: reshape: the shape has 5 elements, the tensor 12: shapes do not fit"},
 		{"copy", func() (*dlpack.Tensor, error) {
 			return tensor.Apply(func(l *layout.Layout) error { return errors.Join(l.Transpose(), l.Reshape(12)) })
 		}, dlpack.ErrLayout, layout.ErrCopy,

@@ -6,7 +6,7 @@ import (
 	"github.com/dlbridge/dlbridge/internal/extent"
 )
 
-// An Index is what [Layout.Slice] takes of one dimension. The zero Index is [All].
+// An Index says what [Layout.Slice] takes of one dimension. The zero Index is [All].
 type Index struct { // four words, the most that the compiler keeps in registers
 	start, stop int64
 	skip        int64 // step - 1, so that the zero Index steps by 1
@@ -16,45 +16,45 @@ type Index struct { // four words, the most that the compiler keeps in registers
 type indexKind int64
 
 const (
-	givesStart indexKind = 1 << iota // of a range, which may give both
+	givesStart indexKind = 1 << iota // a range may have start, stop, or both
 	givesStop
 	kindAt
 	kindEllipsis
 	kindNewAxis
 )
 
-// All takes a dimension whole, as ":" in Python.
+// All returns the Index that takes a whole dimension, like ":" in Python.
 func All() Index { return Index{} }
 
-// At takes one index, and the dimension away; -1 is the last one.
+// At returns the Index that takes one index and removes the dimension; -1 is the last index.
 func At(i int64) Index { return Index{kind: kindAt, start: i} }
 
-// Range takes the indices from start to one before stop, as "start:stop" in Python: negative numbers
-// count from the end, and what lies outside of the dimension is left out.
+// Range returns the Index that takes the indices from start up to, but not including, stop, like "start:stop" in Python:
+// negative numbers count from the end, and indices outside the dimension are left out.
 func Range(start, stop int64) Index {
 	return Index{start: start, stop: stop, kind: givesStart + givesStop}
 }
 
-// From takes the indices from start on, as "start:" in Python.
+// From returns the Index that takes the indices from start on, like "start:" in Python.
 func From(start int64) Index { return Index{start: start, kind: givesStart} }
 
-// Until takes the indices to one before stop, as ":stop" in Python.
+// Until returns the Index that takes the indices before stop, like ":stop" in Python.
 func Until(stop int64) Index { return Index{stop: stop, kind: givesStop} }
 
-// Ellipsis takes all the dimensions that the other indices leave whole, as "..." in Python.
+// Ellipsis returns the Index that stands for as many whole dimensions as the other indices leave, like "..." in Python.
 func Ellipsis() Index { return Index{kind: kindEllipsis} }
 
-// NewAxis takes nothing and makes a dimension of size 1, as numpy.newaxis.
+// NewAxis returns the Index that takes no dimension and makes one of size 1, like numpy.newaxis.
 func NewAxis() Index { return Index{kind: kindNewAxis} }
 
-// By takes only each step-th index of a range. A negative step takes them backwards, from the start
-// on, which is by default the end of the dimension then.
+// By returns the Index that takes only every step-th index of x. A negative step takes the indices backwards; the start then
+// defaults to the last index of the dimension.
 func (x Index) By(step int64) Index {
-	x.skip = step - 1 // wraps around for the lowest step, and back again
+	x.skip = step - 1 // for the lowest int64 this wraps around; adding 1 restores it
 	return x
 }
 
-// String prints the index as in Python: "1:7:2".
+// String returns the index in Python's notation, such as "1:7:2".
 func (x Index) String() string {
 	switch x.kind {
 	case kindAt:
@@ -77,14 +77,14 @@ func (x Index) String() string {
 	return text
 }
 
-// of resolves a range of a dimension of size n: the first of the indices that it takes, and how many.
-// ok is false for a step of 0.
+// of returns the first index that a range takes of a dimension of size n, and the number of indices. ok is false for a step
+// of 0.
 func (x *Index) of(n int64) (first, count int64, ok bool) {
 	step := x.skip + 1
 	if step == 0 {
 		return 0, 0, false
 	}
-	// The indices between which the range lies, when it runs forwards and when it runs backwards.
+	// low and high are the bounds of start and stop, which differ for ranges that run forwards and backwards.
 	low, high := int64(0), n
 	start, stop := low, high
 	if step < 0 {
@@ -110,7 +110,7 @@ func (x *Index) of(n int64) (first, count int64, ok bool) {
 	return start, int64(uint64(way-1)/size) + 1, true
 }
 
-// fromStart is an index of which negative ones count from the end.
+// fromStart returns index i counted from the start of a dimension of size n. A negative i counts from the end.
 func fromStart(i, n int64) int64 {
 	if i < 0 {
 		i += n
@@ -118,8 +118,8 @@ func fromStart(i, n int64) int64 {
 	return i
 }
 
-// stretch is a stride times a factor, where a dimension of that size needs it: the stride of a
-// dimension of 1 or no elements stays as it is.
+// stretch returns stride×factor, and whether it fits in an int64. For a dimension of at most one element it returns the
+// stride unchanged, because that stride has no meaning.
 func stretch(stride, factor, size int64) (stretched int64, fits bool) {
 	if size <= 1 {
 		return stride, true
@@ -127,7 +127,7 @@ func stretch(stride, factor, size int64) (stretched int64, fits bool) {
 	return extent.Mul(stride, factor)
 }
 
-// product is a×b, or 0 where that does not fit: for strides that are not followed.
+// product returns a×b, or 0 if that does not fit in an int64. It is for strides without a meaning.
 func product(a, b int64) int64 {
 	if p, fits := extent.Mul(a, b); fits {
 		return p

@@ -1,37 +1,40 @@
-// Package layout is the arithmetic of strided tensors: shapes, strides and what they reach. It knows
-// no memory and no element type.
+// Package layout computes with the shapes and strides of tensors. It is for programs that need to know where the elements
+// of a tensor lie, or how to view them differently, without touching memory or data types; package dlpack applies it to
+// tensors. It needs no cgo.
 //
-// A shape counts the elements along each dimension. A stride is the step, in elements, from one index
-// of a dimension to the next; it may be negative or 0. An order lists dimensions from the slowest to
-// the fastest: row-major is 0, 1, ..., n-1. Where a view takes a dimension, -1 is the last one.
+// A shape counts the elements along each dimension. A stride is the step, in elements, from one index of a dimension to the
+// next; it may be negative or 0. An order lists the dimensions from the slowest to the fastest: row-major is 0, 1, ..., n-1.
+// Where a view takes the number of a dimension, -1 is the last one.
 //
-//   - A [Layout] is where the elements of a tensor lie. [New] makes one, padded ones too.
-//   - Simple views are other layouts of the same elements: [Layout.Slice], [Layout.Transpose],
-//     [Layout.Reshape] and the other methods of *Layout.
-//   - A [PartialShape] is what is known of a shape: TensorFlow's, with its text.
+//   - A [Layout] says where the elements of a tensor lie. [New] returns one, with or without padding.
+//   - A simple view is another layout of the same elements: [Layout.Slice], [Layout.Transpose], [Layout.Reshape] and the
+//     other methods of *Layout.
+//   - A [PartialShape] is a shape of which only some sizes may be known: TensorFlow's, with its text.
+//
+// For example, every second column of a matrix of 3 rows and 4 columns:
+//
+//	l, err := layout.New([]int64{3, 4}, nil, nil)
+//	err = l.Slice(layout.All(), layout.All().By(2)) // shape [3 2] strides [4 2]
 //
 // # Views in place
 //
-// The methods that make views change the layout they are called on and leave it as it was on error.
-// A copied Layout shares its slices with the original, so a view of a layout that is still needed
-// begins with [Layout.Clone], or with [Layout.Set] of a layout that has slices of its own to write
-// into. That way a view allocates nothing: only a rank that grows past the capacity of Shape and
-// Strides, a rank above 8, and an error do. Besides the errors that are listed with them, all views
-// refuse what is no layout, with [ErrRank] or [ErrNegative].
+// The methods that make views change the layout they are called on, and leave it unchanged on error. A copy of a Layout
+// shares its slices with the original. To keep the original, begin a view with [Layout.Clone], or with [Layout.Set] on a
+// layout whose slices may be overwritten. With Set, a view allocates only if its rank exceeds 8 or the capacity of Shape
+// and Strides, or if it returns an error. In addition to the errors they list, all views return [ErrRank] for shape and
+// strides of different lengths and [ErrNegative] for a negative size.
 //
-// # Design notes
+// # Sizes of 1 and 0
 //
-// A dimension of size 1 is never stepped along, so that its stride says nothing: no function here
-// looks at it, and none but those that make a new dimension changes it. Likewise a tensor without
-// elements has every layout. A view without elements stays at the offset of its base, so that no
-// view, empty ones included, starts outside of the memory of its base.
+// The stride of a dimension of size 1 has no meaning, because there is no second index to step to: no function depends on
+// it, and only functions that make a new dimension set it. Likewise, any strides are valid for a tensor without elements.
+// A view without elements keeps the offset of its base, so that no view starts outside the memory of its base.
 //
-// No function panics, whatever the numbers: sums and products are checked, and slices of different
-// lengths are refused. Memory is taken as append takes it, without an error where there is none: what [Layout.Split]
-// returns may be as long as the product of what it is given.
+// # Safety
 //
-// A view could have been a new value instead of a change in place. Then each step would allocate, or a
-// Layout would hold, and copy, arrays for the largest rank.
+// No function panics, whatever numbers it is given: sums and products are checked, and slices of different lengths are
+// errors. As with append, there is no error if memory runs out: the result of [Layout.Split] is as large as the product of
+// the number of its parts and the rank.
 package layout
 
 import (
@@ -44,30 +47,29 @@ import (
 	"github.com/dlbridge/dlbridge/internal/extent"
 )
 
-// The causes of errors.
+// The causes of errors; errors.Is finds them.
 var (
-	// ErrNegative: a dimension of negative size.
+	// ErrNegative reports a negative size.
 	ErrNegative = errors.New("negative dimension")
-	// ErrOverflow: a number of elements or an offset that does not fit in 63 bits.
+	// ErrOverflow reports a number of elements or an offset that does not fit in 63 bits.
 	ErrOverflow = errors.New("overflow")
-	// ErrRank: as many dimensions as do not fit: shape and strides of different lengths, an index with
-	// too many entries.
+	// ErrRank reports a wrong number of dimensions: shape and strides of different lengths, or too many indices.
 	ErrRank = errors.New("different ranks")
-	// ErrOrder: an order that does not list each dimension once.
+	// ErrOrder reports an order that does not list each dimension exactly once.
 	ErrOrder = errors.New("not a permutation")
-	// ErrAxis: a dimension that is not there, or is named twice.
+	// ErrAxis reports a dimension that does not exist, or that is named twice.
 	ErrAxis = errors.New("no such dimension")
-	// ErrIndex: an index that leads out of the shape, or a slice that is none.
+	// ErrIndex reports an index outside the shape, or an invalid slice.
 	ErrIndex = errors.New("out of bounds")
-	// ErrShape: shapes that do not fit together.
+	// ErrShape reports shapes that do not match.
 	ErrShape = errors.New("shapes do not fit")
-	// ErrCopy: no strides give this view; a copy can be given this shape.
+	// ErrCopy reports a view that no strides can express. A copy of the elements can have its shape.
 	ErrCopy = errors.New("needs a copy")
-	// ErrSyntax: a text that is not in the form of what it is parsed for.
+	// ErrSyntax reports a text that cannot be parsed.
 	ErrSyntax = errors.New("syntax")
 )
 
-// A refusal is an error that says in its own words what one of the causes above says too generally.
+// A refusal is an error with a text of its own, which is more specific than the text of its cause.
 type refusal struct {
 	text  string
 	cause error
@@ -80,22 +82,21 @@ func refuse(cause error, format string, args ...any) error {
 func (r *refusal) Error() string { return r.text }
 func (r *refusal) Unwrap() error { return r.cause }
 
-// Layout is where the elements of a tensor lie, counted in elements from the beginning of its memory.
+// Layout says where the elements of a tensor lie. All numbers count elements.
 type Layout struct {
 	Shape   []int64
-	Strides []int64 // as many as dimensions
-	Offset  int64   // of element (0, ..., 0)
+	Strides []int64 // one for each dimension
+	Offset  int64   // of element (0, ..., 0), from the beginning of the memory
 }
 
-// New is the layout of a tensor that has memory of its own: sizes are what is allocated along each
-// dimension, at least the shape, and the strides follow from them; nil sizes are the shape. The order
-// lists the dimensions from the slowest to the fastest; nil is row-major. The product of the sizes
-// has to be allocated. Allocates once.
+// New returns the layout of a tensor with memory of its own. sizes[d] is the number of elements to allocate along dimension
+// d, at least shape[d], and determines the strides; nil means the shape. order lists the dimensions from the slowest to the
+// fastest; nil means row-major. The memory must have as many elements as the product of the sizes. New allocates once.
 //
 // Source: "Dense L-Tensor Implementation" of the Nervana Graph documentation.
 //
-// Errors: as [Count] of shape and of sizes, [ErrOrder], [ErrRank], and [ErrShape] where a size is
-// below the shape.
+// Errors: those of [Count] for shape and sizes, [ErrOrder], [ErrRank], and [ErrShape] if a size is less than that of the
+// shape.
 func New(shape, sizes []int64, order []int) (Layout, error) {
 	if sizes == nil {
 		sizes = shape
@@ -126,15 +127,15 @@ func New(shape, sizes []int64, order []int) (Layout, error) {
 	return Layout{Shape: both[:rank:rank], Strides: both[rank:]}, nil
 }
 
-// AppendAligned appends the sizes for [New] that make each row start on a multiple of align bytes
-// when the first one does: the fastest dimension of the order, nil being row-major, is rounded up.
-// Elements are of itemsize bytes.
+// AppendAligned appends sizes for [New] such that every row starts at a multiple of align bytes if the first row does. They
+// are the shape, with the fastest dimension of the order rounded up; a nil order means row-major. An element has itemsize
+// bytes.
 //
-// Errors: as [Count], [ErrOrder] where the order has no such fastest dimension, and [ErrShape] where
-// itemsize or align is not positive.
+// Errors: those of [Count], [ErrOrder] if the order names no valid fastest dimension, and [ErrShape] if itemsize or align is
+// not positive.
 func AppendAligned(dst, shape []int64, order []int, itemsize, align int64) ([]int64, error) {
 	if itemsize <= 0 || align <= 0 {
-		return dst, fmt.Errorf("layout: elements of %d bytes on multiples of %d bytes: %w", itemsize, align, ErrShape)
+		return dst, fmt.Errorf("layout: cannot align elements of %d bytes to %d bytes: %w", itemsize, align, ErrShape)
 	}
 	if _, err := Count(shape); err != nil {
 		return dst, err
@@ -177,7 +178,7 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// Clone is the same layout with slices of its own. Allocates once.
+// Clone returns a copy of l with slices of its own. It allocates once.
 func (l Layout) Clone() Layout {
 	both := make([]int64, 0, len(l.Shape)+len(l.Strides))
 	both = append(append(both, l.Shape...), l.Strides...)
@@ -185,18 +186,17 @@ func (l Layout) Clone() Layout {
 	return Layout{Shape: both[:rank:rank], Strides: both[rank:], Offset: l.Offset}
 }
 
-// Set makes l what from is, in the slices of l as far as they have room.
+// Set copies from to l. It reuses the slices of l if they have the capacity.
 func (l *Layout) Set(from Layout) {
 	l.Shape = append(l.Shape[:0], from.Shape...)
 	l.Strides = append(l.Strides[:0], from.Strides...)
 	l.Offset = from.Offset
 }
 
-// OffsetOf is where the element with this index lies, in elements from the beginning of the memory. It is the
-// index translation of the Nervana Graph documentation: unlike the views, it counts no index from the end.
+// OffsetOf returns the offset of the element with the given index, in elements from the beginning of the memory. It is the
+// index translation of the Nervana Graph documentation. Unlike in views, a negative index does not count from the end.
 //
-// Errors: [ErrRank] unless there is an index for each dimension, [ErrIndex] for one that is not in
-// the shape, [ErrOverflow].
+// Errors: [ErrRank] unless there is one index for each dimension, [ErrIndex] for an index outside the shape, [ErrOverflow].
 func (l Layout) OffsetOf(index ...int64) (int64, error) {
 	if err := sameRank(l.Shape, l.Strides); err != nil {
 		return 0, err
@@ -219,20 +219,21 @@ func (l Layout) OffsetOf(index ...int64) (int64, error) {
 	return offset, nil
 }
 
-// forward is offset + steps×stride; fits stays false once it was.
+// forward returns offset + steps×stride, and whether fits was true and the result fits in an int64. Calls can be chained.
 func forward(offset int64, fits bool, steps, stride int64) (int64, bool) {
 	way, fits1 := extent.Mul(steps, stride)
 	sum, fits2 := extent.Add(offset, way)
 	return sum, fits && fits1 && fits2
 }
 
-// Rank is the number of dimensions.
+// Rank returns the number of dimensions.
 func (l Layout) Rank() int { return len(l.Shape) }
 
-// Count is the number of elements. Errors: as [Count].
+// Count returns the number of elements. Errors: those of the function [Count].
 func (l Layout) Count() (int64, error) { return Count(l.Shape) }
 
-// Span is [Span] from the beginning of the memory: lo below 0 reaches before it. Errors: as [Span].
+// Span returns the lowest offset in use and the offset after the highest, counted from the beginning of the memory. If lo
+// is negative, elements lie before the memory. Without elements both are 0. Errors: those of the function [Span].
 func (l Layout) Span() (lo, hi int64, err error) {
 	lo, hi, err = Span(l.Shape, l.Strides)
 	if err != nil || lo == hi {
@@ -246,17 +247,17 @@ func (l Layout) Span() (lo, hi int64, err error) {
 	return lo, hi, nil
 }
 
-// IsRowMajor is [IsRowMajor] of shape and strides, wherever they start.
+// IsRowMajor reports what the function [IsRowMajor] reports for shape and strides. The offset does not matter.
 func (l Layout) IsRowMajor() bool { return IsRowMajor(l.Shape, l.Strides) }
 
-// String prints the layout as "shape [2 3] strides [3 1] offset 0".
+// String returns the layout in the form "shape [2 3] strides [3 1] offset 0".
 func (l Layout) String() string {
 	return fmt.Sprintf("shape %v strides %v offset %d", l.Shape, l.Strides, l.Offset)
 }
 
-// Count is the number of elements: the product of the shape, 1 of no dimensions.
+// Count returns the number of elements: the product of the sizes, which is 1 without dimensions.
 //
-// Errors: [ErrNegative] whatever the other dimensions are, [ErrOverflow] unless one of them is 0.
+// Errors: [ErrNegative] for a negative size, also beside a size of 0; [ErrOverflow] unless a size is 0.
 func Count(shape []int64) (int64, error) {
 	count, axis := extent.Count(shape)
 	switch {
@@ -272,6 +273,7 @@ func errNegative(d int, n int64) error {
 	return fmt.Errorf("layout: shape[%d] = %d: %w", d, n, ErrNegative)
 }
 
+// isEmpty reports whether a size is 0. It returns [ErrNegative] for a negative size.
 func isEmpty(shape []int64) (bool, error) {
 	empty := false
 	for d, n := range shape {
@@ -283,8 +285,8 @@ func isEmpty(shape []int64) (bool, error) {
 	return empty, nil
 }
 
-// AppendRowMajor appends the strides of a shape without gaps whose last dimension is the fastest.
-// Dimensions of size 0 count as 1, as in NumPy. Errors: as [Count].
+// AppendRowMajor appends the strides of elements without gaps whose last dimension is the fastest. A size of 0 counts as 1,
+// as in NumPy. Errors: those of [Count].
 func AppendRowMajor(dst, shape []int64) ([]int64, error) {
 	if _, err := Count(shape); err != nil {
 		return dst, err
@@ -294,22 +296,22 @@ func AppendRowMajor(dst, shape []int64) ([]int64, error) {
 	return whole, nil
 }
 
-// AppendColumnMajor appends the strides of a shape without gaps whose first dimension is the fastest.
-// Dimensions of size 0 count as 1. Errors: as [Count].
+// AppendColumnMajor appends the strides of elements without gaps whose first dimension is the fastest. A size of 0 counts
+// as 1. Errors: those of [Count].
 func AppendColumnMajor(dst, shape []int64) ([]int64, error) {
 	return appendStrides(dst, shape, func(k int) int { return len(shape) - 1 - k })
 }
 
-// AppendStrides appends the strides of a shape without gaps whose dimensions are ordered from the
-// slowest to the fastest. Dimensions of size 0 count as 1. Errors: as [Count], and [ErrOrder].
+// AppendStrides appends the strides of elements without gaps. order lists the dimensions from the slowest to the fastest. A
+// size of 0 counts as 1. Errors: those of [Count], and [ErrOrder].
 func AppendStrides(dst, shape []int64, order []int) ([]int64, error) {
 	if len(order) != len(shape) {
-		return dst, fmt.Errorf("layout: order of %d dimensions, of %d: %w", len(order), len(shape), ErrOrder)
+		return dst, fmt.Errorf("layout: order of %d for %d dimensions: %w", len(order), len(shape), ErrOrder)
 	}
 	return appendStrides(dst, shape, func(k int) int { return order[k] })
 }
 
-// appendStrides is told which dimension has which place in the order.
+// appendStrides is [AppendStrides] for the order in which dimension at(k) has place k.
 func appendStrides(dst, shape []int64, at func(k int) int) ([]int64, error) {
 	if _, err := Count(shape); err != nil {
 		return dst, err
@@ -329,18 +331,18 @@ func appendStrides(dst, shape []int64, at func(k int) int) ([]int64, error) {
 		strides[d] = step
 		next, fits := extent.Mul(step, max(shape[d], 1))
 		if !fits {
-			next = 0 // only where there are no elements to step to
+			next = 0 // possible only without elements, where no stride has a meaning
 		}
 		step = next
 	}
 	return whole, nil
 }
 
-// Span is what the strides reach from element (0, ..., 0): the lowest offset, which is 0 or less, and
-// one past the highest; 0 and 0 where there are no elements.
+// Span returns the lowest offset to which the strides lead from element (0, ..., 0), which is 0 or negative, and the offset
+// after the highest. Without elements both are 0.
 //
-// Errors: [ErrRank], [ErrNegative], and [ErrOverflow], also where the two are farther apart than a stride
-// can be: from another corner, as after [Layout.Flip], they would be out of reach.
+// Errors: [ErrRank], [ErrNegative], and [ErrOverflow]. The last also if hi-lo does not fit in 63 bits, because then the
+// offsets could not be computed from another corner, as after [Layout.Flip].
 func Span(shape, strides []int64) (lo, hi int64, err error) {
 	if err := sameRank(shape, strides); err != nil {
 		return 0, 0, err
@@ -355,7 +357,7 @@ func Span(shape, strides []int64) (lo, hi int64, err error) {
 	}
 	hi, ok := extent.Add(high, 1)
 	if !ok || lo < hi-math.MaxInt64 {
-		return 0, 0, fmt.Errorf("layout: from %d to %d is farther than a stride leads: %w", lo, high, ErrOverflow)
+		return 0, 0, fmt.Errorf("layout: offsets %d to %d are farther apart than 63 bits can count: %w", lo, high, ErrOverflow)
 	}
 	return lo, hi, nil
 }
@@ -367,24 +369,24 @@ func sameRank(shape, strides []int64) error {
 	return nil
 }
 
-// errStrides is apart so that sameRank is inlined.
+// errStrides is a function of its own so that the compiler inlines sameRank.
 func errStrides(shape, strides []int64) error {
 	return fmt.Errorf("layout: %d strides for %d dimensions: %w", len(strides), len(shape), ErrRank)
 }
 
-// IsRowMajor tells whether the elements lie without gaps, the last dimension fastest. What is no
-// layout is not row-major.
+// IsRowMajor reports whether the elements lie without gaps and the last dimension is the fastest. It returns false for an
+// invalid layout.
 func IsRowMajor(shape, strides []int64) bool {
 	return isPacked(shape, strides, len(shape)-1, -1)
 }
 
-// IsColumnMajor tells whether the elements lie without gaps, the first dimension fastest. What is no
-// layout is not column-major.
+// IsColumnMajor reports whether the elements lie without gaps and the first dimension is the fastest. It returns false for
+// an invalid layout.
 func IsColumnMajor(shape, strides []int64) bool {
 	return isPacked(shape, strides, 0, 1)
 }
 
-// isPacked is told the fastest dimension and the way to the slower ones.
+// isPacked reports whether the elements lie without gaps if d is the fastest dimension, d+slower the next one, and so on.
 func isPacked(shape, strides []int64, d, slower int) bool {
 	if len(shape) != len(strides) {
 		return false
@@ -406,12 +408,12 @@ func isPacked(shape, strides []int64, d, slower int) bool {
 	return empty || packed && fits
 }
 
-// Packed tells whether the elements lie without gaps and each in a place of its own, in any order of
-// the dimensions and with any of them reversed. order lists the dimensions from the slowest to the
-// fastest; reversed tells, for each dimension, whether its stride is negative. Both are new.
+// Packed reports whether the elements lie without gaps and without overlapping, in any order of the dimensions and with any
+// of them reversed. order lists the dimensions from the slowest to the fastest; reversed[d] is true if the stride of
+// dimension d is negative. Both are new slices.
 //
-// Where sizes of 1 leave a choice, the order is 0, 1, ..., n-1 if that is one, else n-1, ..., 1, 0 if
-// that is one, else the dimensions of size 1 come first.
+// Sizes of 1 may leave a choice of orders. Packed then returns 0, 1, ..., n-1 if possible, otherwise n-1, ..., 1, 0 if
+// possible, and otherwise an order in which the dimensions of size 1 come first.
 func Packed(shape, strides []int64) (order []int, reversed []bool, ok bool) {
 	if len(shape) != len(strides) {
 		return nil, nil, false
@@ -461,9 +463,8 @@ func Packed(shape, strides []int64) (order []int, reversed []bool, ok bool) {
 	return order, reversed, true
 }
 
-// Overlaps tells whether two indices reach the same element, so that the tensor must not be written
-// through. It is exact but for strides that interlock in so many ways that the search for such a pair
-// is given up; then, and of what is no layout, it says true.
+// Overlaps reports whether two indices reach the same element, so that the tensor must not be written to. It also returns
+// true for an invalid layout, and for strides that interlock in so many ways that it gives up the search for such a pair.
 func Overlaps(shape, strides []int64) bool {
 	if len(shape) != len(strides) {
 		return true
@@ -471,14 +472,14 @@ func Overlaps(shape, strides []int64) bool {
 	if empty, err := isEmpty(shape); empty || err != nil {
 		return err != nil
 	}
-	// Whether two indices meet depends on their difference alone, and its sign is free. The widest step first.
+	// Whether two indices meet depends only on their difference, and not on its sign. The widest step comes first.
 	var most [8]axis
 	axes := most[:0]
 	for d, n := range shape {
 		if n <= 1 {
 			continue
 		}
-		if len(axes) == 62 { // with one more there are 2^63 indices, and fewer elements that strides can lead to
+		if len(axes) == 62 { // 63 axes would have at least 2^63 indices, which is more than there are offsets
 			return true
 		}
 		a := axis{step: int64(extent.Magnitude(strides[d])), most: n - 1}
@@ -508,12 +509,13 @@ func Overlaps(shape, strides []int64) bool {
 	return meet(axes, 0, false, &budget)
 }
 
-// An axis is a dimension as a step and the most steps that two indices can differ by; beyond is how
-// far the axes behind it reach together.
+// An axis is a dimension of more than one element. step is the magnitude of its stride, most the largest difference of two
+// indices, and beyond the distance that all narrower axes cover together.
 type axis struct{ step, most, beyond int64 }
 
-// meet tells whether some differences along the axes, not all 0, sum to -rest. It walks the axes from
-// the widest step on, and tries only differences that the axes behind can make up for.
+// meet reports whether there are differences along the axes, not all of them 0, whose steps sum to -rest. moved says that a
+// difference along a wider axis is not 0. It goes through the axes from the widest step on, and tries only differences that
+// the remaining axes can compensate. When the budget is used up, it returns true.
 func meet(axes []axis, rest int64, moved bool, budget *int) bool {
 	if len(axes) == 0 {
 		return moved && rest == 0
@@ -522,7 +524,7 @@ func meet(axes []axis, rest int64, moved bool, budget *int) bool {
 	first := max(ceilDiv(-rest-a.beyond, a.step), -a.most)
 	last := min(floorDiv(-rest+a.beyond, a.step), a.most)
 	if !moved {
-		first = 0 // of two opposite differences one is enough
+		first = 0 // the opposite differences need not be tried
 	}
 	for n := first; n <= last; n++ {
 		if *budget--; *budget < 0 {

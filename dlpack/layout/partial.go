@@ -7,32 +7,31 @@ import (
 	"strings"
 )
 
-// MaxRank is the most dimensions that TensorFlow's shapes have: those of a [PartialShape] and of
-// [Layout.FlatInner] and its kin.
+// MaxRank is TensorFlow's limit on the number of dimensions. It applies to a [PartialShape] and to the results of
+// [Layout.FlatInner], [Layout.FlatOuter] and [Layout.FlatInnerOuter].
 const MaxRank = 254
 
-// Unknown is the size of a dimension of a [PartialShape] that is not known.
+// Unknown stands for a size of a [PartialShape] that is not known.
 const Unknown = -1
 
-// A PartialShape is what is known of a shape: nothing, the rank, or some or all sizes. The zero
-// PartialShape has an unknown rank. A PartialShape does not change; methods return new ones.
+// A PartialShape holds what is known about a shape: nothing, only the rank, or some or all sizes. The rank of the zero
+// PartialShape is unknown. A PartialShape is immutable; its methods return new ones.
 //
-// It is TensorFlow's PartialTensorShape, with its text and its limits: at most [MaxRank] dimensions,
-// and where all sizes are known a number of elements that fits in 63 bits.
+// It is TensorFlow's PartialTensorShape, with the same text and limits: at most [MaxRank] dimensions and, if all sizes are
+// known, a number of elements that fits in 63 bits.
 type PartialShape struct {
 	dims   []int64
 	ranked bool
 }
 
-// NewPartialShape is a shape of known rank; sizes may be [Unknown].
+// NewPartialShape returns a shape of known rank. A size may be [Unknown].
 //
-// Errors: [ErrRank] for more than [MaxRank] dimensions, [ErrNegative] for sizes below -1,
-// [ErrOverflow].
+// Errors: [ErrRank] for more than [MaxRank] dimensions, [ErrNegative] for a size below -1, [ErrOverflow].
 func NewPartialShape(dims ...int64) (PartialShape, error) {
 	return partialShape(slices.Clone(dims))
 }
 
-// partialShape takes over the slice.
+// partialShape is [NewPartialShape] without a copy of dims.
 func partialShape(dims []int64) (PartialShape, error) {
 	if len(dims) > MaxRank {
 		return PartialShape{}, fmt.Errorf("layout: partial shape: %d dimensions, at most %d: %w", len(dims), MaxRank, ErrRank)
@@ -51,10 +50,10 @@ func partialShape(dims []int64) (PartialShape, error) {
 	return s, nil
 }
 
-// ParsePartialShape reads what [PartialShape.String] prints: "<unknown>", "[]", "[4,?]". There may be
-// spaces around the sizes.
+// ParsePartialShape parses the text that [PartialShape.String] returns, such as "<unknown>", "[]" or "[4,?]". Spaces are
+// allowed around the sizes.
 //
-// Errors: [ErrSyntax], and as [NewPartialShape].
+// Errors: [ErrSyntax], and those of [NewPartialShape].
 func ParsePartialShape(text string) (PartialShape, error) {
 	if text == unknownRank {
 		return PartialShape{}, nil
@@ -88,7 +87,7 @@ func ParsePartialShape(text string) (PartialShape, error) {
 
 const unknownRank = "<unknown>"
 
-// String prints the shape as TensorFlow does: "[4,?]", and "<unknown>" for an unknown rank.
+// String returns the text that TensorFlow prints, such as "[4,?]", and "<unknown>" for an unknown rank.
 func (s PartialShape) String() string {
 	if !s.ranked {
 		return unknownRank
@@ -107,10 +106,10 @@ func (s PartialShape) String() string {
 	return string(append(text, ']'))
 }
 
-// Rank is the number of dimensions; ok is false where that is not known.
+// Rank returns the number of dimensions, and whether it is known.
 func (s PartialShape) Rank() (rank int, ok bool) { return len(s.dims), s.ranked }
 
-// Dim is the size of dimension d, [Unknown] where it is not known.
+// Dim returns the size of dimension d, or [Unknown].
 func (s PartialShape) Dim(d int) int64 {
 	if d < 0 || d >= len(s.dims) {
 		return Unknown
@@ -118,7 +117,7 @@ func (s PartialShape) Dim(d int) int64 {
 	return s.dims[d]
 }
 
-// Dims is a copy of the sizes, some of them perhaps [Unknown]. It is nil where the rank is not known.
+// Dims returns a copy of the sizes, some of which may be [Unknown]. It returns nil if the rank is not known.
 func (s PartialShape) Dims() []int64 {
 	if !s.ranked {
 		return nil
@@ -126,10 +125,10 @@ func (s PartialShape) Dims() []int64 {
 	return append([]int64{}, s.dims...)
 }
 
-// IsFullyDefined tells whether rank and sizes are known, so that the shape is one.
+// IsFullyDefined reports whether the rank and all sizes are known.
 func (s PartialShape) IsFullyDefined() bool { return s.ranked && !slices.Contains(s.dims, Unknown) }
 
-// Count is the number of elements; ok is false where it is not known.
+// Count returns the number of elements, and whether it is known.
 func (s PartialShape) Count() (count int64, ok bool) {
 	if !s.IsFullyDefined() {
 		return 0, false
@@ -138,18 +137,19 @@ func (s PartialShape) Count() (count int64, ok bool) {
 	return count, err == nil
 }
 
-// Equal tells whether the same is known of both.
+// Equal reports whether the same is known about both shapes.
 func (s PartialShape) Equal(o PartialShape) bool {
 	return s.ranked == o.ranked && slices.Equal(s.dims, o.dims)
 }
 
-// CompatibleWith tells whether one shape can be both.
+// CompatibleWith reports whether there is a shape of which both s and o are true.
 func (s PartialShape) CompatibleWith(o PartialShape) bool {
 	_, _, ok := s.conflict(o)
 	return ok
 }
 
-// conflict finds what is known to be different: a dimension of sizes m and n, or the ranks.
+// conflict returns the first two numbers in which s and o contradict each other: two ranks, or two sizes of one dimension.
+// ok is true if there are none.
 func (s PartialShape) conflict(o PartialShape) (m, n int64, ok bool) {
 	if !s.ranked || !o.ranked {
 		return 0, 0, true
@@ -165,7 +165,7 @@ func (s PartialShape) conflict(o PartialShape) (m, n int64, ok bool) {
 	return 0, 0, true
 }
 
-// Refines tells whether every shape that is s is o too.
+// Refines reports whether o is true of every shape of which s is true.
 func (s PartialShape) Refines(o PartialShape) bool {
 	if !o.ranked {
 		return true
@@ -181,9 +181,9 @@ func (s PartialShape) Refines(o PartialShape) bool {
 	return true
 }
 
-// Merge is what is known from both together.
+// Merge returns what is known from s and o together.
 //
-// Errors: [ErrShape] unless they are compatible, [ErrOverflow].
+// Errors: [ErrShape] unless the shapes are compatible, [ErrOverflow].
 func (s PartialShape) Merge(o PartialShape) (PartialShape, error) {
 	if _, _, ok := s.conflict(o); !ok {
 		return PartialShape{}, fmt.Errorf("layout: merge of %v and %v: %w", s, o, ErrShape)
@@ -198,7 +198,7 @@ func (s PartialShape) Merge(o PartialShape) (PartialShape, error) {
 	return partialShape(dims)
 }
 
-// Relax is what is known of a shape that may be either: TensorFlow's most_specific_compatible_shape.
+// Relax returns what is known about a shape of which either s or o is true: TensorFlow's most_specific_compatible_shape.
 func (s PartialShape) Relax(o PartialShape) PartialShape {
 	if !s.ranked || !o.ranked || len(s.dims) != len(o.dims) {
 		return PartialShape{}
@@ -212,9 +212,9 @@ func (s PartialShape) Relax(o PartialShape) PartialShape {
 	return PartialShape{dims: dims, ranked: true}
 }
 
-// Concat is the dimensions of s and those of o behind them, of unknown rank if one of them is.
+// Concat returns the dimensions of s followed by those of o. If either rank is unknown, so is that of the result.
 //
-// Errors: [ErrRank] and [ErrOverflow] as for [NewPartialShape].
+// Errors: [ErrRank] and [ErrOverflow], as for [NewPartialShape].
 func (s PartialShape) Concat(o PartialShape) (PartialShape, error) {
 	if !s.ranked || !o.ranked {
 		return PartialShape{}, nil
@@ -222,10 +222,10 @@ func (s PartialShape) Concat(o PartialShape) (PartialShape, error) {
 	return partialShape(slices.Concat(s.dims, o.dims))
 }
 
-// Replace puts other sizes in the place of dimensions i to j-1, as [slices.Replace]: that is also how
-// to insert, append, set and remove dimensions. An unknown rank stays unknown.
+// Replace returns the shape with dimensions i to j-1 replaced by dims, as [slices.Replace] does. It can also insert, append,
+// set and remove dimensions. An unknown rank stays unknown.
 //
-// Errors: [ErrAxis] unless i and j are a range of dimensions, and as [NewPartialShape].
+// Errors: [ErrAxis] unless 0 ≤ i ≤ j ≤ rank, and those of [NewPartialShape].
 func (s PartialShape) Replace(i, j int, dims ...int64) (PartialShape, error) {
 	if !s.ranked {
 		return PartialShape{}, nil
@@ -236,13 +236,13 @@ func (s PartialShape) Replace(i, j int, dims ...int64) (PartialShape, error) {
 	return partialShape(slices.Concat(s.dims[:i], dims, s.dims[j:]))
 }
 
-// HasPrefix tells whether the first dimensions are those of prefix. It is false for unknown ranks.
+// HasPrefix reports whether the first dimensions are those of prefix. It returns false if either rank is unknown.
 func (s PartialShape) HasPrefix(prefix PartialShape) bool {
 	n := len(prefix.dims)
 	return s.ranked && prefix.ranked && n <= len(s.dims) && slices.Equal(s.dims[:n], prefix.dims)
 }
 
-// HasSuffix tells whether the last dimensions are those of suffix. It is false for unknown ranks.
+// HasSuffix reports whether the last dimensions are those of suffix. It returns false if either rank is unknown.
 func (s PartialShape) HasSuffix(suffix PartialShape) bool {
 	n := len(s.dims) - len(suffix.dims)
 	return s.ranked && suffix.ranked && n >= 0 && slices.Equal(s.dims[n:], suffix.dims)

@@ -6,11 +6,11 @@ import (
 	"github.com/dlbridge/dlbridge/internal/extent"
 )
 
-// Reshape gives the elements, in row-major order of their indices, another shape. One size may be -1:
-// it is what the others leave.
+// Reshape gives the elements another shape, in which they keep the row-major order of their indices. One size may be -1: it
+// then follows from the number of elements and the other sizes.
 //
-// Errors: [ErrShape] where the shape has another number of elements, or any size would do for the one that is -1;
-// [ErrNegative] for a second -1; [ErrCopy] where no strides give this shape; as [Count].
+// Errors: [ErrShape] for a shape with another number of elements, and if any size would do in the place of -1; [ErrNegative]
+// for a second -1; [ErrCopy] if no strides can express the shape; those of [Count].
 func (l *Layout) Reshape(shape ...int64) error {
 	if err := sameRank(l.Shape, l.Strides); err != nil {
 		return err
@@ -28,10 +28,11 @@ func (l *Layout) Reshape(shape ...int64) error {
 	return l.respread(sizes, steps, count)
 }
 
-// respread gives the elements, of which there are count, a shape of as many.
+// respread sets the shape of the layout to sizes, which have the same number of elements, count. It uses steps for the new
+// strides.
 func (l *Layout) respread(sizes, steps []int64, count int64) error {
-	// From the fastest dimension on, the elements come in stretches of one stride, and each new
-	// dimension has to lie within one.
+	// Seen from the fastest dimension, the elements form stretches within which the stride is the same. A new dimension
+	// must lie within one stretch, because it has only one stride.
 	d := len(l.Shape) - 1
 	left, stride := int64(1), int64(1)
 	for k := len(sizes) - 1; k >= 0; k-- {
@@ -54,8 +55,8 @@ func (l *Layout) respread(sizes, steps []int64, count int64) error {
 	return nil
 }
 
-// stretchAt merges dimension d with the slower ones for as long as the elements keep their stride. It
-// returns how many elements there are, their stride, and the next dimension.
+// stretchAt returns the number of elements and the stride of the stretch that begins with dimension d and extends to slower
+// dimensions as long as they continue it. next is the first dimension that does not.
 func (l *Layout) stretchAt(d int) (count, stride int64, next int) {
 	for ; d >= 0 && l.Shape[d] == 1; d-- {
 	}
@@ -75,7 +76,7 @@ func (l *Layout) stretchAt(d int) (count, stride int64, next int) {
 	return count, stride, d
 }
 
-// complete puts in a size of -1 what the others leave of count elements.
+// complete replaces a size of -1 so that the shape has count elements. It returns an error if the shape cannot have them.
 func complete(shape []int64, count int64) error {
 	open := -1
 	for d, n := range shape {
@@ -95,7 +96,7 @@ func complete(shape []int64, count int64) error {
 	case open < 0 && known == count:
 		return nil
 	case open < 0:
-		return fmt.Errorf("layout: reshape: %d elements to a shape of %d: %w", count, known, ErrShape)
+		return fmt.Errorf("layout: reshape: the shape has %d elements, the tensor %d: %w", known, count, ErrShape)
 	case known != 0 && count%known == 0:
 		shape[open] = count / known
 		return nil
@@ -105,24 +106,24 @@ func complete(shape []int64, count int64) error {
 	return refuse(ErrShape, "reshape: no size for shape[%d] = -1: the others have %d elements, the tensor %d", open, known, count)
 }
 
-// FlatInner merges the slowest dimensions until rank are left: [3 4 5] to 2 is [12 5]. Where there are
-// fewer, dimensions of size 1 come before them. It is TensorFlow's Tensor::flat_inner_dims.
+// FlatInner merges the slowest dimensions so that rank dimensions are left: with rank 2, [3 4 5] becomes [12 5]. If the layout
+// has fewer dimensions, it inserts dimensions of size 1 before them. It is TensorFlow's Tensor::flat_inner_dims.
 //
-// Errors: as [Layout.FlatInnerOuter].
+// Errors: those of [Layout.FlatInnerOuter].
 func (l *Layout) FlatInner(rank int) error { return l.flat(len(l.Shape)-rank, rank) }
 
-// FlatOuter merges the fastest dimensions until rank are left: [3 4 5] to 2 is [3 20]. Where there
-// are fewer, dimensions of size 1 come behind them. It is TensorFlow's Tensor::flat_outer_dims.
+// FlatOuter merges the fastest dimensions so that rank dimensions are left: with rank 2, [3 4 5] becomes [3 20]. If the layout
+// has fewer dimensions, it appends dimensions of size 1. It is TensorFlow's Tensor::flat_outer_dims.
 //
-// Errors: as [Layout.FlatInnerOuter].
+// Errors: those of [Layout.FlatInnerOuter].
 func (l *Layout) FlatOuter(rank int) error { return l.flat(0, rank) }
 
-// FlatInnerOuter makes rank dimensions, of which the first is dimension begin: it is merged with all
-// before, and the last one with all behind. It is TensorFlow's Tensor::flat_inner_outer_dims; begin is not
-// counted from the end.
+// FlatInnerOuter keeps rank dimensions, of which dimension begin is the first: it merges the dimensions before begin into the
+// first one, and those after the last one into the last one. It is TensorFlow's Tensor::flat_inner_outer_dims. A negative
+// begin does not count from the end.
 //
-// Errors: [ErrRank] for a rank that is not in 1 to [MaxRank], [ErrAxis] for a begin that is not
-// a dimension, [ErrCopy], [ErrOverflow].
+// Errors: [ErrRank] for a rank that is not in 1 to [MaxRank], [ErrAxis] if begin is not a dimension, [ErrCopy],
+// [ErrOverflow].
 func (l *Layout) FlatInnerOuter(begin, rank int) error {
 	if begin < 0 || begin >= len(l.Shape) {
 		return errAxis("flat", begin, len(l.Shape))
@@ -130,7 +131,7 @@ func (l *Layout) FlatInnerOuter(begin, rank int) error {
 	return l.flat(begin, rank)
 }
 
-// flat takes a begin below 0 to be one of the dimensions that are missing in front.
+// flat is [Layout.FlatInnerOuter]. A negative begin stands for a dimension of size 1 to be inserted before the first one.
 func (l *Layout) flat(begin, rank int) error {
 	if _, err := l.check(); err != nil {
 		return err
@@ -157,16 +158,15 @@ func (l *Layout) flat(begin, rank int) error {
 	return l.respread(sizes, steps, count)
 }
 
-// Bitcast reads the same memory as elements of another size: from and to are the sizes, in one unit,
-// and the layout counts in elements of the one before and of the other after. The last dimension
-// changes its size, so that its elements must lie without gaps.
+// Bitcast views the same memory as elements of another size. from is the size of an element before, to the size after, both in
+// the same unit, such as bits. The last dimension gets a new size; its elements must lie without gaps.
 //
-// TensorFlow's Tensor::BitcastFrom is Reshape(-1), Bitcast and Reshape; its operator tf.bitcast is
-// Expand(-1) and Bitcast to smaller elements, and Bitcast and Squeeze(-1) to larger ones.
+// TensorFlow's Tensor::BitcastFrom is Reshape(-1), Bitcast and Reshape. Its operator tf.bitcast is Expand(-1) and Bitcast for
+// smaller elements, and Bitcast and Squeeze(-1) for larger ones.
 //
-// Errors: [ErrRank] without dimensions, unless the sizes are equal; [ErrShape] where the last
-// dimension is no whole number of new elements or a size is not positive; [ErrCopy] where elements
-// lie with gaps or between those of the new size; [ErrOverflow].
+// Errors: [ErrRank] without dimensions, unless from and to are equal; [ErrShape] if the last dimension does not hold a whole
+// number of new elements, or from or to is not positive; [ErrCopy] if the elements of the last dimension have gaps, or a row
+// or the layout does not start at a new element; [ErrOverflow].
 func (l *Layout) Bitcast(from, to int64) error {
 	empty, err := l.check()
 	if err != nil {
@@ -176,7 +176,7 @@ func (l *Layout) Bitcast(from, to int64) error {
 		return fmt.Errorf("layout: bitcast: elements of %d and %d: %w", from, to, ErrShape)
 	}
 	unit := gcd(from, to)
-	factor, part := from/unit, to/unit // factor new elements lie where part old ones were
+	factor, part := from/unit, to/unit // factor new elements take the place of part old elements
 	if factor == part {
 		return nil
 	}
@@ -186,17 +186,17 @@ func (l *Layout) Bitcast(from, to int64) error {
 	}
 	parts, whole := over(l.Shape[last], part)
 	if !whole {
-		return fmt.Errorf("layout: bitcast: %d elements of %d are no whole number of %d: %w", l.Shape[last], from, to, ErrShape)
+		return fmt.Errorf("layout: bitcast: %d elements of %d are not a whole number of elements of %d: %w", l.Shape[last], from, to, ErrShape)
 	}
 	if l.Shape[last] > 1 && l.Strides[last] != 1 && !empty {
-		return fmt.Errorf("layout: bitcast: stride %d: %w", l.Strides[last], ErrCopy)
+		return fmt.Errorf("layout: bitcast: the last dimension has stride %d instead of 1: %w", l.Strides[last], ErrCopy)
 	}
 	var buf numbers
 	sizes, steps := buf.draft(last + 1)
 	for d, n := range l.Shape[:last] {
 		stride, whole := over(l.Strides[d], part)
 		if !whole && n > 1 && !empty {
-			return fmt.Errorf("layout: bitcast: strides[%d] = %d is no multiple of %d: %w", d, l.Strides[d], part, ErrCopy)
+			return fmt.Errorf("layout: bitcast: strides[%d] = %d is not a multiple of %d: %w", d, l.Strides[d], part, ErrCopy)
 		}
 		stride, fits := extent.Mul(stride, factor)
 		if !fits && n > 1 && !empty {
@@ -211,7 +211,7 @@ func (l *Layout) Bitcast(from, to int64) error {
 	sizes[last], steps[last] = size, 1
 	offset, whole := over(l.Offset, part)
 	if !whole && !empty {
-		return fmt.Errorf("layout: bitcast: offset %d is between elements of %d: %w", l.Offset, to, ErrCopy)
+		return fmt.Errorf("layout: bitcast: offset %d is not at the start of an element of %d: %w", l.Offset, to, ErrCopy)
 	}
 	if offset, fits = extent.Mul(offset, factor); !fits {
 		return fmt.Errorf("layout: bitcast: offset = %d: %w", l.Offset, ErrOverflow)
@@ -233,8 +233,8 @@ func (l *Layout) Bitcast(from, to int64) error {
 	return nil
 }
 
-// over is n / part, and whether that is all of it. Mostly part is 1, and a division takes longer than the rest
-// of a dimension.
+// over returns n/part, and whether part divides n. It tests for 1, the most frequent part, because a division takes longer
+// than everything else that is done for a dimension.
 func over(n, part int64) (quotient int64, whole bool) {
 	if part == 1 {
 		return n, true

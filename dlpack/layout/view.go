@@ -7,15 +7,14 @@ import (
 	"github.com/dlbridge/dlbridge/internal/extent"
 )
 
-// room is the rank up to which views are made without allocating.
+// room is the largest rank for which views allocate nothing.
 const room = 8
 
-// numbers are the sizes and the strides of a view that is being made, on the stack of the function that makes
-// it.
+// numbers holds the sizes and strides of the view that a function is making, on the stack of that function.
 type numbers [2 * room]int64
 
-// draft makes room for a rank. Two slices stay in registers; a struct of them would go through memory, which
-// costs as much as the rest of a view.
+// draft returns slices for the sizes and strides of a view of the given rank. They are two results because two slices stay
+// in registers; a struct of them would go through memory, which takes as long as the rest of a view.
 func (n *numbers) draft(rank int) (sizes, steps []int64) {
 	if rank > room {
 		both := make([]int64, 2*rank)
@@ -24,7 +23,8 @@ func (n *numbers) draft(rank int) (sizes, steps []int64) {
 	return n[:rank], n[room:][:rank]
 }
 
-// take makes the draft the layout, at an offset which counts only if there are elements.
+// take sets the layout to a draft and an offset. Without elements, the offset stays as it was. If fits is false, the offset
+// or a stride has overflowed.
 func (l *Layout) take(op string, sizes, steps []int64, offset int64, fits bool) error {
 	empty, err := isEmpty(sizes)
 	if err != nil {
@@ -40,11 +40,11 @@ func (l *Layout) take(op string, sizes, steps []int64, offset int64, fits bool) 
 	return nil
 }
 
-// put makes the draft the layout, at the same offset.
+// put sets shape and strides to those of a draft, and leaves the offset as it is.
 func (l *Layout) put(sizes, steps []int64) {
 	if rank := len(sizes); rank <= cap(l.Shape) && rank <= cap(l.Strides) {
 		l.Shape, l.Strides = l.Shape[:rank], l.Strides[:rank]
-		for d, n := range sizes { // mostly fewer than what a call of copy is worth
+		for d, n := range sizes { // faster than copy for the usual few dimensions
 			l.Shape[d], l.Strides[d] = n, steps[d]
 		}
 		return
@@ -53,7 +53,7 @@ func (l *Layout) put(sizes, steps []int64) {
 	l.Strides = append(l.Strides[:0], steps...)
 }
 
-// check refuses what is no layout, and tells whether it has no elements.
+// check reports whether the layout has no elements. It returns an error for an invalid layout.
 func (l *Layout) check() (empty bool, err error) {
 	if err := sameRank(l.Shape, l.Strides); err != nil {
 		return false, err
@@ -61,7 +61,7 @@ func (l *Layout) check() (empty bool, err error) {
 	return isEmpty(l.Shape)
 }
 
-// newAxis is the stride for a dimension of size 1 before dimension d: that of a layout without gaps.
+// newAxis returns the stride for a new dimension of size 1 before dimension d: the stride it would have without gaps.
 func (l *Layout) newAxis(d int) int64 {
 	if d >= len(l.Shape) {
 		return 1
@@ -69,12 +69,12 @@ func (l *Layout) newAxis(d int) int64 {
 	return product(max(l.Shape[d], 1), l.Strides[d])
 }
 
-// Slice takes part of each dimension, by Python's rules. Dimensions without an index are taken whole.
+// Slice takes a part of each dimension, by Python's rules. Dimensions without an index are taken whole.
 //
 // TensorFlow's Tensor::SubSlice(i) is Slice(At(i)).
 //
-// Errors: [ErrRank] for more indices than dimensions, [ErrIndex] for an [At] that leads out of its
-// dimension, a step of 0 and a second [Ellipsis], [ErrOverflow].
+// Errors: [ErrRank] for more indices than dimensions; [ErrIndex] for an [At] outside its dimension, a step of 0 and a second
+// [Ellipsis]; [ErrOverflow].
 func (l *Layout) Slice(index ...Index) error {
 	empty, err := l.check()
 	if err != nil {
@@ -161,8 +161,8 @@ func errIndex(k int, x *Index, d int, n int64) error {
 	return fmt.Errorf("layout: slice: index %d, %v, of dimension %d of size %d: %w", k, *x, d, n, ErrIndex)
 }
 
-// Index takes the elements with these first indices; negative ones count from the end. It is [Layout.Slice] with
-// an [At] for each.
+// Index takes the elements with the given first indices and removes these dimensions. Negative indices count from the end. It
+// is [Layout.Slice] with an [At] for each index.
 //
 // Errors: [ErrRank] for more indices than dimensions, [ErrIndex], [ErrOverflow].
 func (l *Layout) Index(index ...int64) error {
@@ -196,11 +196,10 @@ func (l *Layout) Index(index ...int64) error {
 	return nil
 }
 
-// Narrow takes size indices of dimension d, from start on, and nothing outside of it; a negative start counts from
-// the end. TensorFlow's Tensor::Slice(start, limit) is Narrow(0, start, limit-start).
+// Narrow takes size indices of dimension d, from start on. A negative start counts from the end. Unlike a slice, Narrow does
+// not leave out indices outside the dimension. TensorFlow's Tensor::Slice(start, limit) is Narrow(0, start, limit-start).
 //
-// Errors: [ErrAxis], [ErrIndex] where the dimension does not have them all and for a negative size, and
-// [ErrOverflow].
+// Errors: [ErrAxis]; [ErrIndex] for indices outside the dimension and for a negative size; [ErrOverflow].
 func (l *Layout) Narrow(d int, start, size int64) error {
 	if _, err := l.check(); err != nil {
 		return err
@@ -230,11 +229,11 @@ func (l *Layout) Narrow(d int, start, size int64) error {
 	return nil
 }
 
-// Split cuts dimension d into layouts of these sizes. They are new, in two allocations, and take 16 bytes for each
-// dimension of each; [Layout.Narrow] makes one of them in place.
+// Split returns new layouts that divide dimension d into parts of the given sizes. It allocates twice, and 16 bytes for each
+// dimension of each part. [Layout.Narrow] makes a single part in place.
 //
-// Errors: [ErrAxis], [ErrNegative], [ErrShape] unless the sizes sum to that of the dimension, and [ErrOverflow], also of
-// more dimensions in all than can be addressed.
+// Errors: [ErrAxis]; [ErrNegative]; [ErrShape] unless the sizes sum to the size of the dimension; [ErrOverflow], also if the
+// parts would need more memory than can be addressed.
 func (l Layout) Split(d int, sizes ...int64) ([]Layout, error) {
 	if _, err := l.check(); err != nil {
 		return nil, err
@@ -256,7 +255,7 @@ func (l Layout) Split(d int, sizes ...int64) ([]Layout, error) {
 	if rest != 0 {
 		return nil, fmt.Errorf("layout: split: %d are left of dimension %d: %w", rest, d, ErrShape)
 	}
-	const addressable = 1 << 43 // sizes and strides
+	const addressable = 1 << 43 // pairs of a size and a stride
 	rank := len(l.Shape)
 	if len(sizes) > addressable/rank {
 		return nil, fmt.Errorf("layout: split: %d layouts of %d dimensions: %w", len(sizes), rank, ErrOverflow)
@@ -276,8 +275,8 @@ func (l Layout) Split(d int, sizes ...int64) ([]Layout, error) {
 	return parts, nil
 }
 
-// Transpose puts the dimensions into another order: dimension k becomes what order[k] was. Without an
-// order it turns them round.
+// Transpose puts the dimensions into another order: dimension k becomes what dimension order[k] was. Without an order it
+// reverses the dimensions.
 //
 // Errors: [ErrOrder].
 func (l *Layout) Transpose(order ...int) error {
@@ -311,7 +310,7 @@ func (l *Layout) Transpose(order ...int) error {
 	return nil
 }
 
-// dimension is the place of dimension d in a rank, where negative numbers count from the end.
+// dimension returns the number of dimension d counted from the start. A negative d counts from the end.
 func dimension(op string, d, rank int) (int, error) {
 	at := d
 	if at < 0 {
@@ -327,7 +326,7 @@ func errAxis(op string, d, rank int) error {
 	return fmt.Errorf("layout: %s: dimension %d of %d: %w", op, d, rank, ErrAxis)
 }
 
-// errMark is for a dimension that is not there, or was named before.
+// errMark returns the error for a dimension d that does not exist or is named twice.
 func errMark(op string, d, rank int) error {
 	if _, err := dimension(op, d, rank); err != nil {
 		return err
@@ -335,10 +334,10 @@ func errMark(op string, d, rank int) error {
 	return refuse(ErrAxis, "%s: dimension %d is named twice", op, d)
 }
 
-// marks tells of each dimension whether it was named.
+// marks has an element for each dimension, which says whether the dimension has been named.
 type marks []bool
 
-// flags is where marks begin, like [numbers].
+// flags is the memory of marks on the stack, as [numbers] is for sizes and strides.
 type flags [room]bool
 
 func (f *flags) marks(rank int) marks {
@@ -348,7 +347,8 @@ func (f *flags) marks(rank int) marks {
 	return f[:rank]
 }
 
-// mark names dimension d; ok is false where it is not there or was named before.
+// mark marks dimension d as named, and returns its number counted from the start. ok is false if the dimension does not exist
+// or is named already.
 func (m marks) mark(d int) (at int, ok bool) {
 	if d < 0 {
 		d += len(m)
@@ -360,7 +360,7 @@ func (m marks) mark(d int) (at int, ok bool) {
 	return d, true
 }
 
-// markAll names these dimensions.
+// markAll marks several dimensions as named.
 func (m marks) markAll(op string, axes []int) error {
 	for _, d := range axes {
 		if _, ok := m.mark(d); !ok {
@@ -370,7 +370,7 @@ func (m marks) markAll(op string, axes []int) error {
 	return nil
 }
 
-// Flip reverses these dimensions, or all where none is named.
+// Flip reverses the given dimensions, or all dimensions if none is given.
 //
 // Errors: [ErrAxis], [ErrOverflow].
 func (l *Layout) Flip(axes ...int) error {
@@ -404,9 +404,9 @@ func (l *Layout) Flip(axes ...int) error {
 	return nil
 }
 
-// Squeeze takes away these dimensions of size 1, or all of them where none is named.
+// Squeeze removes the given dimensions, which must be of size 1, or all dimensions of size 1 if none is given.
 //
-// Errors: [ErrAxis], and [ErrShape] where a named one is of another size.
+// Errors: [ErrAxis], and [ErrShape] for a given dimension of another size.
 func (l *Layout) Squeeze(axes ...int) error {
 	if _, err := l.check(); err != nil {
 		return err
@@ -433,7 +433,7 @@ func (l *Layout) Squeeze(axes ...int) error {
 	return nil
 }
 
-// Expand makes dimensions of size 1, at these places of the view.
+// Expand inserts dimensions of size 1. axes are their numbers in the resulting view.
 //
 // Errors: [ErrAxis].
 func (l *Layout) Expand(axes ...int) error {
@@ -461,11 +461,11 @@ func (l *Layout) Expand(axes ...int) error {
 	return nil
 }
 
-// Broadcast repeats elements until the layout has this shape: dimensions are matched from the last
-// one on, those of size 1 are repeated and missing ones are made. What is repeated must not be
-// written through the view (see [Overlaps]).
+// Broadcast repeats elements, by giving dimensions a stride of 0, until the layout has the given shape. Dimensions are matched
+// from the last one on; those of size 1 are repeated, and missing ones are added. The shape may have more elements than the
+// memory. Repeated elements must not be written through the view (see [Overlaps]).
 //
-// Errors: [ErrShape], and as [Count] of the shape.
+// Errors: [ErrShape], and those of [Count] for the shape.
 func (l *Layout) Broadcast(shape ...int64) error {
 	if _, err := l.check(); err != nil {
 		return err
@@ -495,8 +495,8 @@ func (l *Layout) Broadcast(shape ...int64) error {
 	return nil
 }
 
-// Diagonal takes the elements whose index along dimension b is k more than that along dimension a.
-// The two dimensions go, that of the diagonal is the last.
+// Diagonal takes the elements whose index along dimension b exceeds the index along dimension a by k. It removes these two
+// dimensions; the diagonal becomes the last dimension.
 //
 // Errors: [ErrAxis], [ErrOverflow].
 func (l *Layout) Diagonal(k int64, a, b int) error {
@@ -542,12 +542,11 @@ func (l *Layout) Diagonal(k int64, a, b int) error {
 	return l.take("diagonal", sizes, steps, offset, fits && ok)
 }
 
-// Windows makes sliding windows along dimension d: it then counts the windows, and a new last
-// dimension the elements of each. Windows are of size elements that lie dilation apart, and begin
-// step after one another.
+// Windows makes sliding windows along dimension d. A window has size elements, dilation apart; each window begins step
+// elements after the previous one. Dimension d then counts the windows, and a new last dimension the elements of a window.
 //
-// Errors: [ErrAxis], [ErrShape] where size, step or dilation is not positive or the dimension is
-// shorter than a window, [ErrOverflow] where there are more elements in all windows than can be counted.
+// Errors: [ErrAxis]; [ErrShape] if size, step or dilation is not positive, or the dimension is shorter than a window;
+// [ErrOverflow] if the number of elements of all windows does not fit in 63 bits.
 func (l *Layout) Windows(d int, size, step, dilation int64) error {
 	empty, err := l.check()
 	if err != nil {
