@@ -2,15 +2,15 @@
 #include "core.h"
 
 _Static_assert(sizeof(core_block) == 256, "Go lays a struct over core_block");
-_Static_assert(offsetof(core_block, managed) == 0, "deleters find their block at the tensor");
-_Static_assert(sizeof(core_return_queue) == 64, "a stack is one cache line");
+_Static_assert(offsetof(core_block, managed) == 0, "a deleter finds its block at the address of the tensor");
+_Static_assert(sizeof(core_return_queue) == 64, "a return queue is one cache line");
 
 static uint64_t double_deletes;
 
 uint64_t core_double_deletes(void) { return __atomic_load_n(&double_deletes, __ATOMIC_RELAXED); }
 
-/* A block without a home may be in use again as soon as it is dead. So what is needed of it is read before. `taken` says
- * to end what was taken over, too. */
+/* A block without a return queue may be in use again as soon as it is dead, so its fields are read before. `taken` is 1 to
+ * end a block that was taken over, too. */
 static inline void delete_block(core_block *block, int taken) {
   uint64_t state = __atomic_load_n(&block->state, __ATOMIC_ACQUIRE);
   core_share *share = block->share;

@@ -9,39 +9,39 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/background"
 )
 
-// Control blocks lie in slabs of pages. A deleter marks its block dead and tells nobody: an export looks at the blocks of
-// its pool that were exported longest ago, and takes the dead ones back. A dead block rests until the pool has made
-// [quarantine] more exports, so that a second call of its deleter finds it dead.
+// Control blocks lie in slabs of pages. A deleter only marks its block dead. Each export looks at the blocks of its cache
+// that were exported longest ago, and takes the dead ones back. A dead block then rests until the cache has made [quarantine]
+// more exports, so that a second call of its deleter finds it dead.
 //
 //	                     take                       take looks
 //	fresh pages, or free ----> live, in exported -----------------> free, if dead; else to the end of exported
 //
-// Two looks for each export are enough: among what is exported, dead blocks become no more than live ones.
+// Two looks for each export are enough to keep the number of dead blocks in the exported queue below that of live ones.
 const (
 	slabBytes = 64 << 10
 	looks     = 2
 )
 
-// A pool hands out blocks for tensors of up to a rank, and takes them back. Its shard is locked while anything of it
-// changes, but the states of blocks, which deleters change too.
+// A blockCache hands out blocks for tensors of up to a rank, and takes them back. It changes only while its shard is locked,
+// except for the states of blocks, which deleters change.
 type blockCache struct {
 	exported queue
 	free     freeQueue
 	exports  uint64 // how many it has made
 
-	fresh, end uintptr // blocks that were not used yet, of one of the slabs
+	fresh, end uintptr // the part of a slab whose blocks were not used yet
 	slabs      []slab
-	spare      []int // indices of the slabs that gave their pages back, in the order in which they did
+	spare      []int // indices of the slabs whose pages were given back, the earliest first
 	trimming   bool
 
 	size uintptr // of a block
 }
 
-// A slab has blocks, side by side. Its pages may have been given back: they read as free blocks then, which are in no queue.
+// A slab holds blocks side by side. If its pages were given back, they read as free blocks, which are in no queue.
 type slab struct {
 	pages uintptr
 	spare bool
-	since uint64 // how many exports its pool had made then
+	since uint64 // exports of its cache at that time
 }
 
 // A queue of blocks, linked by next.
@@ -61,7 +61,7 @@ func (q *queue) push(b *Block) {
 	q.n++
 }
 
-// pop takes the first block of a queue that has one.
+// pop takes the first block of a queue that is not empty.
 func (q *queue) pop() *Block {
 	b := q.first
 	q.first = blockAt(b.next)
@@ -94,8 +94,8 @@ func (q *freeQueue) remove(b *Block) {
 	q.n--
 }
 
-// take makes a block live that holds a share of a slot, and puts it among those that are exported. It returns nil where
-// there is no memory.
+// take returns a live block that holds a share of a slot, and puts it in the exported queue. It returns nil if there is no
+// memory.
 func (c *blockCache) take(s *slot) *Block {
 	c.exports++
 	c.look(looks)
@@ -112,7 +112,7 @@ func (c *blockCache) take(s *slot) *Block {
 	return b
 }
 
-// look looks at some of the blocks that were exported longest ago.
+// look looks at n of the blocks that were exported longest ago, and frees the dead ones.
 func (c *blockCache) look(n int) {
 	for n = min(n, c.exported.n); n > 0; n-- {
 		b := c.exported.pop()
@@ -128,7 +128,7 @@ func (c *blockCache) look(n int) {
 	}
 }
 
-// carve cuts a fresh block from a slab.
+// carve takes a block that was not used yet from a slab.
 func (c *blockCache) carve() *Block {
 	if c.end-c.fresh < c.size && !c.grow() {
 		return nil
@@ -173,7 +173,7 @@ func (b *Block) end(state uint64) bool {
 
 var doubleDeletes atomic.Uint64
 
-// lookAtAll looks at all blocks that are exported, some at a time, and returns how many of them live.
+// lookAtAll looks at all exported blocks, some at a time, and returns the number of live ones.
 func lookAtAll() (live int64) {
 	all := allShards()
 	for i := range all {
@@ -194,7 +194,7 @@ func (sh *shard) lookAtAll() int {
 	return sh.blocks.exported.n
 }
 
-// trim gives the pages of slabs back of which all blocks are free, where most of a pool's blocks are.
+// trim gives back the pages of slabs without live blocks, in caches most of whose blocks are free.
 func trim() {
 	all := allShards()
 	for i := range all {
@@ -230,7 +230,7 @@ func (sh *shard) trim() {
 	sh.mu.Unlock()
 }
 
-// discard takes all blocks of a slab out of the queue of free ones, if they are all there.
+// discard removes all blocks of a slab from the free queue, if they are all in it, and reports whether it has.
 func (c *blockCache) discard(s slab) bool {
 	end := s.pages + slabBytes
 	if s.spare || c.end == end { // blocks are carved from it

@@ -1,14 +1,14 @@
 /* core.h: the C core of dlbridge, which owns, counts, validates and copies memory. It is compiled twice: by cgo into
  * package core, and into the Python extension, where there is no Go. DESIGN.md of package dlpack explains it.
  *
- *   share   counted ownership of some memory. Whoever takes the last share off ends the memory (share.c).
- *   slot    a share that Go counts too, in a table (slot.c).
- *   block   a control block: the managed tensor that a consumer gets, and behind it the private words that its
- *           deleter trusts (block.c).
- *   cache    blocks for the exports that C code makes (export.c).
+ *   share        counted ownership of some memory. Whoever gives up the last share ends the memory (share.c).
+ *   slot         a share that Go counts too, in a table (slot.c).
+ *   block        a control block: the managed tensor that a consumer gets, followed by the private words that its
+ *                deleter trusts (block.c).
+ *   block cache  free control blocks for the exports that C code makes (export.c).
  *
  * Nothing here enters Go, and no deleter takes a lock or changes errno. Fields that threads share are plain integers
- * that only atomic builtins touch, since Go lays structs of its own over these.
+ * that only atomic builtins touch, because Go lays structs of its own over these.
  */
 #ifndef DLB_CORE_H_
 #define DLB_CORE_H_
@@ -51,16 +51,17 @@ CORE_API void *core_allocate_memory(size_t header, size_t size, int zeroed, void
 CORE_API void core_free_memory(void *memory);
 /* free, which does not keep errno everywhere. */
 CORE_API void core_free(void *memory);
-/* Zeroed memory that is never given back, aligned to 64 bytes. Leak checkers find what it refers to. */
+/* Returns zeroed memory that is never given back, aligned to 64 bytes. Leak checkers follow its pointers. */
 CORE_API void *core_allocate_lasting(size_t size);
-/* Zeroed pages for blocks, and what gives pages back to the system: they read as zeros then. */
+/* core_map_pages returns zeroed pages for blocks. core_clear_pages gives them back to the system: they read as zeros
+ * then. */
 CORE_API void *core_map_pages(size_t size);
 CORE_API void core_clear_pages(void *pages, size_t size);
 
 /* ---- share.c: shares ------------------------------------------------------------------------- */
 
-/* Counted ownership of some memory: one share for each block that was exported on it, and one for whoever made it
- * (a Python Tensor, say, or all of Go's references together). */
+/* Counted ownership of some memory: one share for each exported block, and one for the maker (a Python Tensor, for
+ * example, or all of Go's tensors together). */
 typedef struct core_share core_share;
 struct core_share {
   int64_t count;                      /* the shares, in the lower 32 bits. Above: the turn of a slot, or 0 */
@@ -70,15 +71,15 @@ struct core_share {
   void *data;                         /* memory of our own: its first byte. Once no share is left: a link */
 };
 
-/* Memory of our own, CORE_ALIGNMENT aligned, with one share. NULL when there is none to be had. */
+/* Allocates memory, CORE_ALIGNMENT aligned, with one share. Returns NULL if there is none. */
 CORE_API core_share *core_share_alloc(size_t size, int zeroed);
-/* Memory of a managed tensor we took over: its own deleter gives it back. */
+/* Makes one share of the memory of a managed tensor that was taken over, whose deleter gives it back. */
 CORE_API core_share *core_share_versioned(DLManagedTensorVersioned *managed);
 
 CORE_API void core_share_take(core_share *share);
-/* Takes a share off. Reports whether it was the last one: then the caller calls core_share_end. */
+/* Gives up a share. Reports whether it was the last one: then the caller calls core_share_end. */
 CORE_API int core_share_leave(core_share *share);
-/* Both. */
+/* Gives up a share, and ends the memory if it was the last one. */
 CORE_API void core_share_drop(core_share *share);
 /* Runs the release of a share whose count has reached zero.
  *
@@ -101,13 +102,14 @@ CORE_API void core_release_lent(void (*lender)(void *ctx), void *ctx);
 
 /* ---- slot.c: shares that Go counts too ------------------------------------------------------- */
 
-/* Things that died and wait for their owner. Any thread pushes, the owner takes all at once. */
+/* A return queue: blocks or slots that C code has ended and that wait for their cache or bin. Any thread adds to it; the
+ * owner takes all at once. */
 typedef struct core_return_queue {
   void *top;
-  char pad[56]; /* stacks lie side by side: one cache line each */
+  char pad[56]; /* the queues lie side by side: one cache line each */
 } core_return_queue;
 
-/* Pushes a thing whose link is given. It may be in use again at once. */
+/* Adds a block or slot, whose link is given. It may be in use again immediately. */
 static inline void core_return(core_return_queue *stack, void *thing, void **link) {
   void *top = __atomic_load_n(&stack->top, __ATOMIC_RELAXED);
   do {
@@ -115,7 +117,7 @@ static inline void core_return(core_return_queue *stack, void *thing, void **lin
   } while (!__atomic_compare_exchange_n(&stack->top, &top, thing, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
 }
 
-/* What the memory of a slot is, and so what has to happen when no share is left. */
+/* The origin of a slot's memory, which determines how it ends when no share is left. Go: Kind */
 enum {
   CORE_SLOT_PINNED = 1, /* Go's, which Go unpins */
   CORE_SLOT_ALLOCATED, /* of core_allocate_memory */
@@ -124,12 +126,12 @@ enum {
   CORE_SLOT_LEGACY
 };
 
-/* A share in Go's table of slots. Slots are used again and never freed, so that whoever comes too late may look at
- * one. Each use has a number of its own, the turn, which stands above the count. */
+/* A share in Go's table of slots. Slots are used again and never freed, so that late callers can still read them. Each
+ * use has a number of its own, the turn, which stands above the count. */
 typedef struct core_slot {
   core_share share;
-  core_return_queue *returns; /* where the slot goes when no share is left */
-  uint64_t bytes;   /* that stay pinned until Go has seen it there */
+  core_return_queue *returns; /* takes the slot when no share is left */
+  uint64_t bytes;   /* stay pinned until Go has taken the slot from there */
   uint32_t index;   /* in Go's table */
   uint32_t kind;
 } core_slot;
@@ -139,9 +141,9 @@ CORE_API void core_release_slot(core_share *share);
 
 /* ---- wake.c: waking Go ----------------------------------------------------------------------- */
 
-/* Notes that bytes of Go's may be unpinned, which may wake Go. */
+/* Counts bytes of Go's that can be unpinned, and wakes Go if the threshold is reached. */
 CORE_API void core_wake(uint64_t bytes);
-/* Says where core_wake writes when `threshold` bytes have come together: an eventfd or a pipe. */
+/* Sets the eventfd or pipe to which core_wake writes, and the number of bytes at which it does so. */
 CORE_API void core_wake_by(int fd);
 CORE_API int64_t core_wake_at(int64_t threshold); /* returns the last one */
 CORE_API int64_t *core_dead_bytes(void);
@@ -153,48 +155,48 @@ CORE_API int64_t *core_dead_bytes(void);
  *    ^                |    core_block_return                              | ^
  *    |                +---------------------------------------------------|-+
  *    +--------------------------------------------------------------------+
- *      the cache finds it        the deleter, or core_block_end
+ *      its cache finds it       the deleter, or core_block_end
  */
 enum {
-  CORE_FREE = 0, /* pages that were given back read so, too */
+  CORE_FREE = 0, /* also the value in pages that were given back */
   CORE_LIVE,
-  CORE_TAKEN, /* live, and taken over: its deleter does nothing, since only the former holder would call it */
+  CORE_TAKEN, /* live, and taken over: its deleter does nothing, because only the former holder would call it */
   CORE_DEAD
 };
 
 typedef struct core_block core_block;
 
-/* The first member is what the consumer sees and may change; the deleter reads none of it. */
+/* The consumer sees the first member and may change it; the deleter reads nothing of it. */
 struct core_block {
   union {
     DLManagedTensorVersioned versioned;
     DLManagedTensor legacy;
   } managed;
   uint64_t state;
-  core_share *share; /* that the block holds */
-  core_return_queue *returns;  /* where it goes when it dies; NULL where its cache looks for dead ones by itself, as Go's do */
+  core_share *share; /* held by the block */
+  core_return_queue *returns; /* takes the dead block; NULL if its cache looks for dead blocks itself, as Go's caches do */
   void *next;        /* link of the list that it is in */
-  uint64_t since;    /* how many exports its cache had made when it was found dead. Before that, C: when it was exported;
+  uint64_t since;    /* exports of its cache when the block was found dead. Before that, in C: when it was exported; in
                       * Go: 0 */
   uint64_t pad;
   int64_t dims[2 * CORE_RANK_SMALL]; /* shape, then strides; blocks for higher ranks have more */
 };
 
-/* Bytes of a block for tensors of up to that many dimensions. */
+/* Returns the size of a block for tensors of up to `rank` dimensions. */
 static inline size_t core_block_size(int32_t rank) {
   size_t more = rank > CORE_RANK_SMALL ? (size_t)(rank - CORE_RANK_SMALL) : 0;
   return sizeof(core_block) + 2 * more * sizeof(int64_t);
 }
 
-/* The deleters that every exported block carries. Their addresses tell our own exports apart. */
+/* The deleters of every exported block. Exports of this core are recognized by their addresses. */
 CORE_API void core_delete_versioned(DLManagedTensorVersioned *self);
 CORE_API void core_delete_legacy(DLManagedTensor *self);
 
-/* Deleter calls that found nothing to delete, since the start of the process. */
+/* Returns the number of ignored deleter calls since the start of the process. */
 CORE_API uint64_t core_double_deletes(void);
 
-/* The block of a managed tensor, where this core has exported it; NULL for the tensors of others, and for copies of the
- * struct, which have no block behind them. */
+/* Returns the block of a managed tensor that this core has exported, and NULL for the tensors of others and for copies of
+ * the struct, which have no block behind them. */
 static inline core_block *core_block_of_versioned(const DLManagedTensorVersioned *managed) {
   return managed->deleter == core_delete_versioned && managed->manager_ctx == managed ? (core_block *)managed : NULL;
 }
@@ -202,54 +204,54 @@ static inline core_block *core_block_of_legacy(const DLManagedTensor *managed) {
   return managed->deleter == core_delete_legacy && managed->manager_ctx == managed ? (core_block *)managed : NULL;
 }
 
-/* CORE_LIVE, CORE_TAKEN, or one of the others once the block has ended, until it is exported again. */
+/* Returns the state of a block. After its end it is neither CORE_LIVE nor CORE_TAKEN until it is exported again. */
 static inline int core_block_state(const core_block *block) {
   return (int)__atomic_load_n(&block->state, __ATOMIC_RELAXED);
 }
-/* Takes a live block over from who holds its tensor. Reports whether it was live: of several calls, one succeeds. */
+/* Takes a live block over from the holder of its tensor. Reports whether it was live: one of several calls succeeds. */
 CORE_API int core_block_take(core_block *block);
-/* Gives a block that was taken over back to who had it. */
+/* Returns a block that was taken over to its former holder. */
 CORE_API void core_block_return(core_block *block);
 /* Ends a block that is live or was taken over. */
 CORE_API void core_block_end(core_block *block);
 
-/* Whether this process is a fork of the one that the core was started in. */
+/* Reports whether this process is a fork of the one in which the core was started. */
 CORE_API int core_forked(void);
 
 /* ---- export.c: exports without Go ------------------------------------------------------------ */
 
-/* An exported tensor on `share`, which it takes a share of. The strides are in elements, NULL for
- * row-major. The description must have been validated. NULL when there is no memory. */
+/* Exports a tensor of the memory of `share`, of which the block takes a share. The strides are in elements, NULL for
+ * row-major. The description must have been checked. Returns NULL if there is no memory. */
 CORE_API DLManagedTensorVersioned *core_export_versioned(core_share *share, const DLTensor *view,
                                                          uint64_t flags);
 CORE_API DLManagedTensor *core_export_legacy(core_share *share, const DLTensor *view);
 
-/* The same for callers that take turns, as those who hold Python's GIL do. On a share of
- * core_hold_unlocked the first export costs no allocation. */
+/* The same for callers that exclude each other, as holders of Python's GIL do. The first export of a share of
+ * core_hold_unlocked allocates nothing. */
 CORE_API DLManagedTensorVersioned *core_export_versioned_unlocked(core_share *share,
                                                                   const DLTensor *view,
                                                                   uint64_t flags);
 CORE_API DLManagedTensor *core_export_legacy_unlocked(core_share *share, const DLTensor *view);
-/* Memory lent to us, which lender(ctx) gives back, with room for an export in the same allocation. */
+/* Makes one share of lent memory, which lender(ctx) gives back, with room for an export in the same allocation. */
 CORE_API core_share *core_hold_unlocked(void (*lender)(void *ctx), void *ctx);
-/* Shares of core_hold_unlocked that are held, of that lender. */
+/* Returns the number of shares of core_hold_unlocked with that lender that have not ended. */
 CORE_API int64_t core_held_unlocked(void (*lender)(void *ctx));
 
-/* Takes a managed tensor over for a new owner, so that no second one does. Returns 0, and changes nothing, if the
- * tensor is an export of this copy of the core that was released or taken over before, or a copy of the struct of
- * one. Exports of other libraries can always be claimed. */
+/* Takes a managed tensor over for a new owner, so that nobody else can. Returns 0, and changes nothing, if the tensor is
+ * an export of this copy of the core that was released or taken over before, or a copy of its struct. Exports of other
+ * libraries can always be claimed. Go: Claim */
 CORE_API int core_claim_versioned(DLManagedTensorVersioned *managed);
 CORE_API int core_claim_legacy(DLManagedTensor *managed);
-/* Withdraws a claim: the tensor is its former owner's again. */
+/* Withdraws a claim: the tensor is its former owner's again. Go: Unclaim */
 CORE_API void core_unclaim_versioned(DLManagedTensorVersioned *managed);
 CORE_API void core_unclaim_legacy(DLManagedTensor *managed);
 
-/* Exports made by the functions above that are still alive. */
+/* Returns the number of live exports by the functions above. */
 CORE_API int64_t core_live_exports(void);
 
 /* ---- validate.c, copy.c: checks and copies --------------------------------------------------- */
 
-/* What is wrong with a description. */
+/* The result of a check. Go: Status */
 typedef enum {
   CORE_OK = 0,
   CORE_ERR_NULL,      /* a pointer that must not be NULL is */
@@ -263,7 +265,7 @@ typedef enum {
   CORE_ERR_MEMORY     /* there is none to be had */
 } core_status;
 
-/* What a valid description comes to. */
+/* The size and the reach of a valid description. Go: Extent */
 typedef struct core_extent {
   int64_t count;     /* elements */
   int64_t nbytes;    /* of `count` elements without gaps */
@@ -272,24 +274,24 @@ typedef struct core_extent {
   int32_t row_major; /* without gaps, the last index fastest */
 } core_extent;
 
-/* Where memory can lie: from CORE_LOWEST up to, and without, CORE_HIGHEST. The first page is never mapped: an address in
- * it is NULL with something added, or a status, or what some languages put into an empty array. Go ends the process when
- * it finds such an address in a pointer on a stack. The upper half of the address space is the kernel's, and Go has marks
- * of its own there. */
+/* Memory lies at addresses from CORE_LOWEST up to CORE_HIGHEST, exclusive. The first page is never mapped: an address in
+ * it is NULL plus an offset, or a status, or the placeholder of an empty array. Go ends the process if it finds such an
+ * address in a pointer on a stack. The upper half of the address space belongs to the kernel, and Go has marks of its own
+ * there. */
 enum { CORE_LOWEST = 4096 };
 #define CORE_HIGHEST ((uint64_t)1 << 63)
 
-/* Whether the bytes from `low` (<= 0) to `high` (>= 0) around an address lie where memory can lie. */
+/* Reports whether the bytes from `low` (<= 0) to `high` (>= 0) around an address lie at such addresses. */
 static inline int core_in_address_space(uint64_t start, int64_t low, int64_t high) {
   return start >= CORE_LOWEST - (uint64_t)low && start <= CORE_HIGHEST - (uint64_t)high;
 }
 
-/* Checks everything that can be checked of a description without touching the memory it describes.
- * `message` (may be NULL) gets the place and the offending value. */
+/* Checks a description as far as possible without touching the memory that it describes. `message` (may be NULL) gets the
+ * offending field and its value. Go: checkTensor of package dlpack, CheckTensor */
 CORE_API core_status core_check_tensor(const DLTensor *tensor, uint64_t flags, core_extent *out,
                                    char *message, size_t size);
 
-/* The same for a tensor that is yet to get memory: whatever data, byte_offset and device are. */
+/* The same for a tensor that has no memory yet: data, byte_offset and device are ignored. Go: CheckLayout */
 CORE_API core_status core_check_layout(const DLTensor *tensor, uint64_t flags, core_extent *out,
                                             char *message, size_t size);
 
@@ -297,7 +299,7 @@ CORE_API core_status core_check_layout(const DLTensor *tensor, uint64_t flags, c
  * without elements can exceed 63 bits, and nobody follows those; they are truncated. */
 CORE_API void core_set_row_major(int64_t *strides, const int64_t *shape, int32_t ndim);
 
-/* Whether the host may read the memory of a device of this type. */
+/* Reports whether the host can read the memory of a device of this type. Go: Device.HostReadable */
 CORE_API int core_host_readable(int32_t device_type);
 
 /* Copies `shape` elements of `itemsize` bytes between two layouts; strides are in bytes. */
@@ -305,7 +307,7 @@ CORE_API void core_copy(void *dst, const int64_t *dst_strides, const void *src,
                         const int64_t *src_strides, const int64_t *shape, int32_t ndim,
                         size_t itemsize);
 
-/* A row-major copy of a host tensor in memory of our own: a share whose data holds it. */
+/* Compacts a host tensor: copies it row-major into new memory, which is the data of *out. */
 CORE_API core_status core_copy_compact(core_share **out, const DLTensor *tensor, uint64_t flags,
                                        char *message, size_t size);
 

@@ -44,29 +44,30 @@ func (c *counter) live() int64 {
 	return c.begun.sum() - ended
 }
 
-// foreign accounts for bytes that the collector does not see. Forgotten imports of many megabytes
-// would not bring about a single collection, and so would never be released.
+// foreign counts bytes that the garbage collector does not see. Without it, forgotten imports of many megabytes would not
+// cause a collection, and so would never be released.
 var foreign = accounts{due: make(chan struct{}, 1)}
 
-// A collection is due when the bytes pass a limit. Each that is due doubles the limit, so that memory in
-// use, or closed in time, brings about few; collections and what they find lower it again.
+// accounts starts a garbage collection when the bytes exceed a limit. Each start sets the limit to twice the bytes, so that
+// memory in use, or closed in time, causes few collections. Collections, and the releases they lead to, lower it again.
 type accounts struct {
 	bytes atomic.Int64
 	small sharded // bytes that do not make a batch yet
 	limit atomic.Int64
 	once  sync.Once
-	mu    sync.Mutex // held while the limit is lowered, so that the last to do so has the last word
+	mu    sync.Mutex // held while the limit is lowered: the value of the latest call must stay
 	due   chan struct{}
 }
 
-// foreignMost is as many bytes as one memory counts. A producer may describe memory that nobody has: without a bound,
-// two descriptions would let the sum overflow, or the limit rise so high that no collection is started any more.
+// foreignMost is the most that one memory counts. A producer may describe more memory than there is: without this bound, two
+// descriptions could let the sum overflow, or raise the limit so high that no collection is started any more.
 const foreignMost = 1 << 30
 
-// foreignFloor is how many foreign bytes may lie about before a collection looks for forgotten ones.
+// foreignFloor is the lowest limit.
 const foreignFloor = 64 << 20
 
-// foreignBatch is from how many bytes on they are added up, so that small tensors change no word that all share.
+// foreignBatch is the number of bytes that a goroutine adds to the sum at a time, so that small tensors rarely change a word
+// that all goroutines share.
 const foreignBatch = 256 << 10
 
 func (a *accounts) add(n int64) {
@@ -95,12 +96,12 @@ func (a *accounts) start() {
 	})
 }
 
-// sum is how many bytes there are. While others change them it may be off by some batches.
+// sum returns the number of bytes. While other goroutines change it, it may be off by some batches.
 func (a *accounts) sum() int64 {
 	return max(a.bytes.Load()+a.small.sum(), 0)
 }
 
-// settle lowers the limit, not all at once, towards twice what a collection left.
+// settle lowers the limit by an eighth at most, towards twice the bytes that a collection has left.
 func (a *accounts) settle() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -4,18 +4,18 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* A block, and a share that lies right behind it. In use for both, it is the share's: the block is there for the first
- * export on it, without a home of its own, and goes home with the share. */
+/* A block, and a share right behind it. While the share is in use, the cell belongs to it: the block serves the first export
+ * of the share, has no return queue of its own, and is returned with the share. */
 typedef struct {
   core_block block;
   core_share share;
   uintptr_t link;
 } __attribute__((aligned(64))) cell;
 
-/* A cache of blocks. Dead ones come home by a stack and are used again first in, first out, once the cache has made
- * CORE_QUARANTINE more exports. */
+/* A block cache. Dead blocks come back by the return queue and are used again first in, first out, after CORE_QUARANTINE
+ * more exports of the cache. */
 typedef struct {
-  pthread_mutex_t mutex; /* of the cells nobody's: their callers take turns */
+  pthread_mutex_t mutex; /* unused for cells: their callers exclude each other */
   core_return_queue returns;
   int32_t rank;
   uint32_t free;             /* blocks from first to last */
@@ -25,20 +25,20 @@ typedef struct {
   uintptr_t all;             /* the block that was made last, hidden */
 } block_cache;
 
-/* Pools of blocks by the rank that they have room for, so that a block costs about what its dimensions need, and one of
- * cells. */
+/* One cache for each rank that blocks have room for, so that the size of a block is about what its dimensions need, and one
+ * cache of cells. */
 enum { RANKS = 6, CELLS = RANKS, CACHES };
 
 #define CACHE(ranks) {.mutex = PTHREAD_MUTEX_INITIALIZER, .rank = ranks, .all = HIDDEN(0)}
 
-/* All blocks of a cache are in a list, for those who count. Its addresses are hidden: a pointer to a block that is live
- * would hide from leak checkers that its holder has lost it. */
+/* All blocks of a cache are in a list, to be counted. Its addresses are hidden from leak checkers: a visible pointer to a
+ * live block would keep them from reporting that its holder has lost it. */
 #define HIDDEN(block) (~(uintptr_t)(block))
 
 static block_cache caches[CACHES] = {CACHE(CORE_RANK_SMALL), CACHE(16), CACHE(32), CACHE(64), CACHE(128), CACHE(CORE_RANK_MAX),
-                            [CELLS] = CACHE(CORE_RANK_SMALL)};
+                                           [CELLS] = CACHE(CORE_RANK_SMALL)};
 
-/* The link to the block that was made before stands behind a block, and behind the share of a cell. */
+/* Returns the place of the link to the block that was made before: behind the block, or behind the share of a cell. */
 static uintptr_t *link_of(const block_cache *cache, core_block *block) {
   if (cache == &caches[CELLS]) return &((cell *)block)->link;
   return (uintptr_t *)((char *)block + core_block_size(cache->rank));
@@ -48,7 +48,7 @@ static core_block *newest(const block_cache *cache) { return (core_block *)HIDDE
 
 static core_block *older(const block_cache *cache, core_block *block) { return (core_block *)HIDDEN(*link_of(cache, block)); }
 
-/* Takes over the blocks that have died. */
+/* Takes the blocks from the return queue. */
 static void cache_drain(block_cache *cache) {
   core_block *block = __atomic_exchange_n(&cache->returns.top, NULL, __ATOMIC_ACQUIRE);
   while (block != NULL) {
@@ -64,10 +64,9 @@ static void cache_drain(block_cache *cache) {
   }
 }
 
-/* Makes fresh blocks. Each lies in an allocation of its own, which only its holder refers to, so that leak checkers
- * report it with all that it shares once it is lost. The cells of those who take turns are Python's, whose memory leak
- * checkers do not look into: they lie in slabs. At first a cache gets some to spare, so that later not every export looks
- * for dead ones. */
+/* Makes new blocks. Each has an allocation of its own, to which only its holder refers, so that leak checkers report a lost
+ * block together with all that it keeps alive. Cells are Python's, whose memory leak checkers do not follow, so they lie in
+ * slabs. At first a cache gets spare blocks, so that later not every export looks for dead ones. */
 static void cache_grow(block_cache *cache) {
   int cells = cache == &caches[CELLS], count = cells || cache->all == HIDDEN(0) ? 2 * CORE_QUARANTINE : 1;
   char *slab = cells ? core_allocate_lasting((size_t)count * sizeof(cell)) : NULL;
@@ -86,7 +85,7 @@ static void cache_grow(block_cache *cache) {
 
 static core_block *cache_take(block_cache *cache) {
   cache->exports++;
-  if (cache->free <= CORE_QUARANTINE + 1) cache_drain(cache); /* and so many rest while the rest are used */
+  if (cache->free <= CORE_QUARANTINE + 1) cache_drain(cache); /* so many blocks rest while the others are used */
   if (cache->fresh == NULL && (cache->free == 0 || cache->exports - cache->first->since <= CORE_QUARANTINE)) cache_grow(cache);
   core_block *block = cache->fresh;
   if (block != NULL) {
@@ -97,7 +96,7 @@ static core_block *cache_take(block_cache *cache) {
     cache->first = block->next;
     cache->free--;
   }
-  block->next = NULL; /* who holds this block does not refer to the next one's */
+  block->next = NULL; /* the holder of this block must not refer to the next one */
   block->since = cache->exports; /* the number of this export */
   return block;
 }
@@ -111,8 +110,9 @@ static core_block *take_block(int32_t ndim) {
   return block;
 }
 
-/* Around a fork nobody is in a cache, so that none is half done in the child. There it has the blocks that are free: to make
- * as many anew may be impossible, where another thread was in the allocator, and the allocator does not see to that. */
+/* All caches are locked around a fork, so that none is half changed in the child. The child uses the free blocks of the
+ * caches: it may be unable to allocate others, if another thread was in the allocator at the fork and the allocator does not
+ * handle that. */
 static void lock_caches(void) {
   for (int i = 0; i < CACHES; i++) pthread_mutex_lock(&caches[i].mutex);
 }
@@ -132,7 +132,7 @@ __attribute__((constructor)) static void watch_fork(void) { pthread_atfork(lock_
 
 int core_forked(void) { return __atomic_load_n(&forked, __ATOMIC_RELAXED); }
 
-/* Memory that the host can address gets its offset folded into data. */
+/* Describes the tensor in a block. On the host, byte_offset is added to data. */
 static void fill_block(core_share *share, const DLTensor *view, DLTensor *out, core_block *block) {
   int32_t ndim = view->ndim;
   int64_t *shape = block->dims, *strides = block->dims + ndim;
@@ -227,7 +227,7 @@ int64_t core_held_unlocked(void (*lender)(void *ctx)) {
   return held;
 }
 
-/* A block for an export on `share`, and a share for it. */
+/* Takes a block for an export of `share`, and a share for the block. */
 static core_block *take_unlocked(core_share *share, int32_t ndim) {
   core_block *block;
   if (ndim > CORE_RANK_SMALL) {

@@ -9,8 +9,8 @@ import (
 	"github.com/dlbridge/dlbridge/internal/extent"
 )
 
-// ourBlock returns the block of a managed tensor that this core has exported, or nil. For a copy of the struct of one,
-// which has no block behind it, ours is true nevertheless.
+// ourBlock returns the block of a managed tensor that this core has exported, or nil. ours is also true for a copy of the
+// struct of an export, which has no block behind it.
 func ourBlock(versioned bool, managed uintptr) (b *Block, ours bool) {
 	var ctx uintptr
 	if versioned {
@@ -26,8 +26,8 @@ func ourBlock(versioned bool, managed uintptr) (b *Block, ours bool) {
 	return blockAt(managed), true
 }
 
-// Claim takes a managed tensor over from its holder. Of exports of this core it refuses those that were released or taken
-// over before, and copies of the struct, and says so.
+// Claim takes a managed tensor over from its holder, so that nobody else can. It refuses exports of this core that were
+// released or taken over before, and copies of their structs.
 func Claim(versioned bool, managed uintptr) *Fault {
 	b, ours := ourBlock(versioned, managed)
 	switch {
@@ -41,22 +41,22 @@ func Claim(versioned bool, managed uintptr) *Fault {
 	return fault(Closed, "tensor at %#x was released", managed)
 }
 
-// Unclaim gives a managed tensor that was claimed back to its holder.
+// Unclaim returns a claimed managed tensor to its holder.
 func Unclaim(versioned bool, managed uintptr) {
 	if b, _ := ourBlock(versioned, managed); b != nil {
 		atomic.StoreUint64(&b.state, stateLive)
 	}
 }
 
-// ReleaseManaged calls the deleter of a managed tensor, if it has one. For an export of Go's it does so without leaving Go.
-// The copy of an export's struct has nothing to release.
+// ReleaseManaged calls the deleter of a managed tensor, if it has one. It ends an export of this core without leaving Go, and
+// ignores the copy of an export's struct.
 func ReleaseManaged(versioned bool, managed uintptr) {
 	if b, ours := ourBlock(versioned, managed); !ours || b != nil && !b.end(stateLive) {
 		runDeleter(versioned, managed)
 	}
 }
 
-// ReleaseClaimed does so for one that was claimed.
+// ReleaseClaimed is ReleaseManaged for a claimed managed tensor.
 func ReleaseClaimed(versioned bool, managed uintptr) {
 	b, _ := ourBlock(versioned, managed)
 	if b == nil {
@@ -66,8 +66,8 @@ func ReleaseClaimed(versioned bool, managed uintptr) {
 	}
 }
 
-// Describe fills a block in for a tensor of a rank, which has its shape and its strides at dims. Consumers may have written
-// to what the block had before.
+// Describe sets the description in a block for a tensor of a rank, whose shape and strides are at dims. It sets every field,
+// because a former consumer may have written to the block.
 func (b *Block) Describe(versioned bool, flags uint64, rank int, dims *int64) *DLTensor {
 	n := 16 * uintptr(rank)
 	from, to := unsafe.Pointer(dims), unsafe.Pointer(&b.Dims[0])
@@ -77,7 +77,7 @@ func (b *Block) Describe(versioned bool, flags uint64, rank int, dims *int64) *D
 	return b.describe(versioned, flags, rank)
 }
 
-// DescribeRowMajor does so for a shape whose elements lie row-major without gaps.
+// DescribeRowMajor is Describe for a row-major tensor.
 func (b *Block) DescribeRowMajor(shape []int64) *DLTensor {
 	dims := unsafe.Slice(&b.Dims[0], 2*len(shape))
 	copy(dims, shape)
@@ -85,7 +85,7 @@ func (b *Block) DescribeRowMajor(shape []int64) *DLTensor {
 	return b.describe(true, 0, len(shape))
 }
 
-// describe fills in what does not depend on the elements.
+// describe sets the fields that do not depend on the elements.
 func (b *Block) describe(versioned bool, flags uint64, rank int) *DLTensor {
 	d := &b.Managed.Tensor
 	if versioned {

@@ -10,19 +10,21 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/background"
 )
 
-// A guard is the safety net of one memory after another: when it is unreachable, so is the memory, and nobody has closed
-// it. To hang up a net for each memory anew would cost more than the rest of an import.
+// A guard is the cleanup guard of a memory. The memory refers to it, so a guard that is unreachable belonged to a memory
+// whose tensors were all dropped without Close. Guards are used for one memory after another, because adding a cleanup for
+// each memory would cost more than the rest of an import.
 type guard struct {
 	state *cleanupState
 }
 
-// A fate is what the cleanup of a guard holds, while the guard is unreachable.
+// cleanupState is the argument of the guard's cleanup. It must not point to the guard, or the guard would never become
+// unreachable.
 type cleanupState struct {
 	kind    Kind
-	escaped bool // a bare slice over the memory is out
+	escaped bool // a Go slice of the memory was handed out
 	managed uintptr
 	handle  handle // noHandle for an import that was not exported yet
-	bytes   int64  // what the safety net is accountable for, up to foreignMost
+	bytes   int64  // counted as foreign, at most foreignMost
 }
 
 var guards = sync.Pool{New: func() any {
@@ -31,7 +33,7 @@ var guards = sync.Pool{New: func() any {
 	return g
 }}
 
-// catch hangs the safety net on a memory that is being made.
+// setGuard gives a memory that is being made a guard.
 func (m *Memory) setGuard(kind Kind, managed uintptr, h handle, bytes int64) {
 	g := guards.Get().(*guard)
 	m.kind, m.guarded, m.keep = kind, true, unsafe.Pointer(g)
@@ -41,7 +43,7 @@ func (m *Memory) setGuard(kind Kind, managed uintptr, h handle, bytes int64) {
 	foreign.add(f.bytes)
 }
 
-// uncatch takes the safety net away from a memory that is closed, for another one.
+// dropGuard takes the guard from a memory that is closed; it serves another memory later.
 func (m *Memory) dropGuard() {
 	g := (*guard)(m.keep) // reachable until here, so that cleanUp has not run
 	f := g.state
@@ -51,22 +53,22 @@ func (m *Memory) dropGuard() {
 	guards.Put(g)
 }
 
-// HasEscaped reports whether it is noted that a bare slice over the memory is out, or need not be.
+// HasEscaped reports whether Escape has been called, or need not be because there is no guard.
 func (m *Memory) HasEscaped() bool { return !m.guarded || m.escaped.Load() }
 
-// Escape notes that a bare slice over the memory is out, which may be used after all tensors were forgotten. The caller
-// holds a reference for an open tensor.
+// Escape tells the guard that a Go slice of the memory was handed out, which may be used after all tensors were dropped. The
+// caller holds a reference to an open tensor.
 func (m *Memory) Escape() {
-	if !m.HasEscaped() && m.escaped.CompareAndSwap(false, true) { // and nobody else writes to the fate
+	if !m.HasEscaped() && m.escaped.CompareAndSwap(false, true) { // nobody else writes to the state
 		(*guard)(m.keep).state.escaped = true
 	}
 }
 
-// cleanUp is the safety net: all tensors of a memory are unreachable and none was closed. Where a bare slice was handed
-// out it may be in use still, so that nothing is freed. It is counted once all is done.
+// cleanUp gives up Go's share of a memory whose tensors are all unreachable and were not closed. If a Go slice of the memory
+// was handed out, the slice may still be in use, so nothing is freed. The loss is counted once all is done.
 //
-// It runs on a goroutine of the runtime, which all cleanups of the process share, and must therefore not call the
-// memory's deleter, which may block.
+// The runtime runs cleanUp on a goroutine that all cleanups of the process share. The memory's deleter may block and would
+// stop them all, so it runs on a goroutine of package background.
 func cleanUp(f *cleanupState) {
 	if f.kind == nothing {
 		return

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// RecordKind is what a [Record] is of.
+// RecordKind is the kind of object that a [Record] describes.
 type RecordKind uint8
 
 const (
@@ -26,14 +26,14 @@ const (
 // A Record is one entry of the ledger.
 type Record struct {
 	Kind  RecordKind
-	About any // what the tensor was
+	About any // the description of the tensor
 	Since time.Time
 	Count int
 	Stack []uintptr
 }
 
-// A key says what is recorded: the address of its block or managed tensor, or its handle, is nobody else's of that kind as
-// long as it lives, and keeps nothing alive.
+// A key names a recorded object by the address of its block or managed tensor, or by its handle. No other live object of the
+// kind has the same key, and a key keeps nothing alive.
 type key struct {
 	kind RecordKind
 	at   uintptr
@@ -53,11 +53,11 @@ var ledger struct {
 	profile   *pprof.Profile
 }
 
-// packages is what the functions of package dlpack and of those below it begin with.
+// packages is the prefix of the names of functions in package dlpack and the packages below it.
 var packages = strings.TrimSuffix(reflect.TypeFor[Record]().PkgPath(), "/internal/core")
 
-// StartLedger makes the profile. Another copy of the module in the program may have the name already: then that of the
-// package's own path is taken.
+// StartLedger makes the profile. If another copy of the module in the program has the name already, the package's own path
+// is appended.
 func StartLedger(profile string) {
 	for pprof.Lookup(profile) != nil {
 		profile += "+" + packages
@@ -65,7 +65,7 @@ func StartLedger(profile string) {
 	ledger.profile = pprof.NewProfile(profile)
 }
 
-// SetLedger switches the ledger on or off, and returns what it was.
+// SetLedger switches the ledger on or off, and reports whether it was on.
 func SetLedger(on bool) (was bool) {
 	ledger.mu.Lock()
 	defer ledger.mu.Unlock()
@@ -80,7 +80,7 @@ func SetLedger(on bool) (was bool) {
 	return was
 }
 
-// Live returns what the ledger knows to be alive, the oldest first.
+// Live returns the records of live objects, the oldest first.
 func Live() []Record {
 	Reap()
 	lookAtAll()
@@ -89,7 +89,7 @@ func Live() []Record {
 	return sorted(ledger.live)
 }
 
-// Forgotten returns what the safety net has caught since the ledger was switched on.
+// Forgotten returns the objects that cleanup guards have caught since the ledger was switched on.
 func Forgotten() []Record {
 	ledger.mu.Lock()
 	defer ledger.mu.Unlock()
@@ -125,7 +125,7 @@ func Enter(kind RecordKind, at uintptr, about any) {
 	ledger.profile.Add(r, 2)
 }
 
-// Caller is the innermost call of a stack outside of package dlpack and those below it.
+// Caller returns the innermost call of a stack outside of package dlpack and the packages below it.
 func Caller(stack []uintptr) runtime.Frame {
 	frames := runtime.CallersFrames(stack)
 	for {
@@ -136,7 +136,7 @@ func Caller(stack []uintptr) runtime.Frame {
 	}
 }
 
-// strike takes a record out, if there is one.
+// strike removes a record, if there is one.
 func strike(kind RecordKind, at uintptr) {
 	if ledger.on.Load() {
 		key{kind, at}.leave()
@@ -152,7 +152,7 @@ func (k key) leave() {
 	}
 }
 
-// lose notes that what is recorded was dropped without Close.
+// lose notes that a recorded object was dropped without Close.
 func lose(kind RecordKind, id uintptr) {
 	if !ledger.on.Load() {
 		return

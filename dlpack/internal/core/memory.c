@@ -14,8 +14,8 @@ void core_free(void *memory) {
 }
 
 #ifdef CORE_DEBUG
-/* Where use after the end is to be found out, memory of our own lies in a mapping of its own: a page for the header,
- * then the data. Once it has ended, nobody may touch it, until the mapping goes with the thousandth after it. */
+/* To detect use after free, each allocation has a mapping of its own: a page for the header, then the data. Freed memory
+ * cannot be accessed. Its mapping is removed when a thousand further allocations have been freed. */
 enum { LOCKED_MAPPINGS = 1024 };
 static void *locked[LOCKED_MAPPINGS];
 static uint32_t locked_count;
@@ -48,8 +48,8 @@ static void *allocate(size_t size, int zeroed) { return zeroed ? calloc(1, size)
 void core_free_memory(void *memory) { core_free(memory); }
 #endif
 
-/* Asks for large pages under large memory, as NumPy does: a strided walk looks up fewer of them. Where the system has
- * none to give, nothing is lost. */
+/* Asks for large pages for large memory, as NumPy does, because a strided walk needs fewer of them. If the system has none,
+ * nothing is lost. */
 static void enlarge_pages(uintptr_t data, size_t size) {
 #if defined(MADV_HUGEPAGE)
   const uintptr_t page = 2 << 20;
@@ -61,7 +61,7 @@ static void enlarge_pages(uintptr_t data, size_t size) {
 #endif
 }
 
-/* Zeroed memory comes from calloc, which gets large memory from the system untouched. */
+/* Zeroed memory comes from calloc, which need not write to large memory that the system has zeroed. */
 void *core_allocate_memory(size_t header, size_t size, int zeroed, void **data) {
   size_t room = header + CORE_ALIGNMENT;
   if (size > PTRDIFF_MAX - room) return NULL;
@@ -73,8 +73,8 @@ void *core_allocate_memory(size_t header, size_t size, int zeroed, void **data) 
   return base;
 }
 
-/* A list of all lasting memory starts in C. Leak checkers do not look into Go's memory, and would report what is
- * referenced from nowhere else. */
+/* The list of all lasting memory starts in C. Leak checkers do not follow Go's pointers, and would report memory to which
+ * nothing else refers. */
 typedef struct lasting lasting;
 struct lasting {
   lasting *next;
@@ -98,7 +98,7 @@ void *core_map_pages(size_t size) {
   return pages == MAP_FAILED ? NULL : pages;
 }
 
-/* Where the system does not take the pages back, their blocks still have to read as free ones. */
+/* If the system does not take the pages back, their blocks must still read as free ones. */
 void core_clear_pages(void *pages, size_t size) {
 #if defined(__linux__)
   if (madvise(pages, size, MADV_DONTNEED) == 0) return;

@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// A Kind says where memory comes from, and so what has to happen when nobody needs it. C: CORE_SLOT_…
+// A Kind is the origin of memory, which determines how the memory is given back. C: CORE_SLOT_…
 type Kind uint8
 
 const (
@@ -21,29 +21,30 @@ const (
 	BorrowedKind // somebody's, who keeps it
 )
 
-// A Memory is what tensors are views of: some bytes, and what has to happen when nobody needs them.
+// A Memory is the storage behind one or more tensors, together with the action that gives it back.
 //
-// refs counts the open tensors of Go, and the operations at work on them, beyond the first. Once the last is gone it is
-// -1, or still 0: see [Memory.Close]. All of them together have one share of the memory, and each export has one. The
-// shares are counted in a slot, whose handle the memory has: from the start, or from its first export on. Whoever takes
-// the handle out of the memory takes Go's share off.
+// refs is the number of open tensors and running operations in Go, minus one, so that the common case of a single tensor
+// needs no atomic addition. After the last one has ended it is -1, or 0 if that was a Close (see [Memory.Close]). All of
+// them together have one share of the memory, and each export has one. The shares are counted in a slot; handle names it,
+// from the start or from the first export on. Whoever takes the handle out of the memory gives up Go's share, so that it is
+// given up once.
 type Memory struct {
 	refs    atomic.Int32
 	kind    Kind
 	guarded bool
-	escaped atomic.Bool // the guard knows that a bare slice over the memory is out
+	escaped atomic.Bool // the guard knows that a Go slice of the memory was handed out
 	// Low and High are the addresses that views may reach; the byte_offsets, where the host cannot address the memory.
 	Low, High uintptr
-	// keep is what has to be reachable as long as the memory is: Go's own memory, or the guard.
+	// keep points to what must be reachable as long as the memory is: Go's own memory, or the guard.
 	keep    unsafe.Pointer
 	handle  uint64  // of a slot; atomic but while the memory is made
 	managed uintptr // of imports
 }
 
-// Kind is where the memory comes from.
+// Kind returns the origin of the memory.
 func (m *Memory) Kind() Kind { return m.kind }
 
-// ID is how the ledger knows an allocation.
+// ID returns the number under which the ledger records an allocation.
 func (m *Memory) ID() uintptr { return uintptr(m.loadHandle()) }
 
 func (m *Memory) loadHandle() handle { return handle(atomic.LoadUint64(&m.handle)) }
@@ -52,13 +53,13 @@ func (m *Memory) swapHandle(from, to handle) bool {
 	return atomic.CompareAndSwapUint64(&m.handle, uint64(from), uint64(to))
 }
 
-// Collect makes it size bytes of Go's own from start on.
+// Collect initializes m as size bytes of Go's own memory.
 func (m *Memory) Collect(start unsafe.Pointer, size int64) {
 	m.kind, m.keep = Collected, start
 	m.Low, m.High = uintptr(start), uintptr(start)+uintptr(size)
 }
 
-// Allocate makes it new memory, aligned to [Alignment] bytes and, if it says so, zeroed.
+// Allocate initializes m as new C memory, aligned to [Alignment] bytes.
 func (m *Memory) Allocate(size int64, zeroed bool) Status {
 	if size > math.MaxInt64-2*Alignment {
 		return NoMemory
@@ -78,7 +79,7 @@ func (m *Memory) Allocate(size int64, zeroed bool) Status {
 	return OK
 }
 
-// Lend makes it somebody's memory. release is a C function `void (*)(void *ctx)` or nil.
+// Lend initializes m as memory that release gives back, a C function `void (*)(void *ctx)` or nil.
 func (m *Memory) Lend(data uintptr, size int64, release, ctx unsafe.Pointer) Status {
 	s := newSlot(Lent)
 	if s == nil {
@@ -97,7 +98,7 @@ func (m *Memory) hold(kind Kind, s *slot, data uintptr, size int64) {
 	liveAllocations.begin()
 }
 
-// Import makes it the memory of a managed tensor. Its share is counted from the first export on.
+// Import initializes m as the memory of a managed tensor. Its shares are counted from the first export on.
 func (m *Memory) Import(kind Kind, managed uintptr, low, high uintptr, guarded bool) {
 	m.managed, m.Low, m.High = managed, low, high
 	if guarded {
@@ -107,13 +108,13 @@ func (m *Memory) Import(kind Kind, managed uintptr, low, high uintptr, guarded b
 	liveImports.begin()
 }
 
-// Borrow makes it memory that nothing is to be done about.
+// Borrow initializes m as memory that its owner keeps.
 func (m *Memory) Borrow(low, high uintptr) {
 	m.kind, m.Low, m.High = BorrowedKind, low, high
 }
 
-// Acquire takes a reference for a tensor, or for an operation. It returns [Closed] where the last one is gone. That alone
-// does not keep the memory: the caller then looks whether its tensor is open.
+// Acquire takes a reference for a tensor or an operation. It returns [Closed] if there is none left. The reference alone does
+// not keep the memory alive: the caller must then check that its tensor is open.
 func (m *Memory) Acquire() Status {
 	for {
 		n := m.refs.Load()
@@ -136,8 +137,8 @@ func (m *Memory) Release() {
 	}
 }
 
-// Close is Release for a tensor that says of itself that it is closed. Whoever acquires a reference looks at that once it
-// is counted; so with none counted, nobody is at work or will be.
+// Close is Release for a tensor that was marked closed before. It need not count down if refs is 0: whoever acquires a
+// reference from now on sees the mark afterwards and gives the reference back without using the memory.
 func (m *Memory) Close() {
 	if m.refs.Load() == 0 || m.refs.Add(-1) < 0 {
 		m.finish()
@@ -157,7 +158,7 @@ func (m *Memory) finish() {
 	giveUp(m.kind, m.managed, h)
 }
 
-// giveUp takes Go's share off a memory.
+// giveUp gives up Go's share of a memory.
 func giveUp(kind Kind, managed uintptr, h handle) {
 	switch kind {
 	case Allocated, Lent:
@@ -176,8 +177,8 @@ func giveUp(kind Kind, managed uintptr, h handle) {
 	}
 }
 
-// Export makes a block live, for a tensor of a rank, that holds a share of the memory. Where the memory has no slot, as
-// before its first export, it returns [Closed], and [Memory.FirstExport] is to be called.
+// Export returns a live block for a tensor of a rank, which holds a share of the memory. If the memory has no slot, as
+// before its first export, it returns [Closed], and the caller must call [Memory.FirstExport].
 func (m *Memory) Export(rank int) (*Block, Status) {
 	s, status := m.loadHandle().take()
 	if status != OK {
@@ -189,7 +190,7 @@ func (m *Memory) Export(rank int) (*Block, Status) {
 	return nil, NoMemory
 }
 
-// FirstExport does so and takes a slot where the memory has none. The caller holds a reference.
+// FirstExport is Export for memory that may have no slot. The caller holds a reference.
 func (m *Memory) FirstExport(rank int) (*Block, Status) {
 	if m.kind == BorrowedKind {
 		return nil, Borrowed
@@ -205,7 +206,7 @@ func (m *Memory) FirstExport(rank int) (*Block, Status) {
 	}
 }
 
-// firstExport returns [Closed] where the memory has a slot now, but no block was made.
+// firstExport gives the memory a slot. It returns [Closed] if the memory has one now but no block was made.
 func (m *Memory) firstExport(rank int) (*Block, Status) {
 	shares := uint64(1) // one for all of Go's tensors
 	if rank <= rankSmall {
@@ -241,7 +242,7 @@ func (m *Memory) firstExport(rank int) (*Block, Status) {
 	return b, OK
 }
 
-// ExportOnce pins size bytes of Go's memory for one export, of a tensor of a rank.
+// ExportOnce pins size bytes of Go's memory for one export of a tensor of a rank.
 func ExportOnce(start unsafe.Pointer, size int64, rank int) (*Block, Status) {
 	sh, s := lockSlot(Collected, 1)
 	if s == nil {

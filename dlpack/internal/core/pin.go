@@ -8,8 +8,9 @@ import (
 	"unsafe"
 )
 
-// A pin is what Go keeps for a slot whose memory is Go's own: what pins it, and the memory that has the slot's handle.
-// The slot's shard is locked while a pin changes. It stands beside the slot: Go's pointers must not lie in C memory.
+// A pin is Go memory held for C. It belongs to a slot whose memory is Go's own, and has the pinner and the [Memory] with the
+// slot's handle. It changes only while the slot's shard is locked. It is not a part of the slot because Go pointers must not
+// lie in C memory.
 type pin struct {
 	pinner runtime.Pinner
 	memory *Memory
@@ -35,8 +36,8 @@ func (s *slot) pinMemory(start unsafe.Pointer, size uintptr, memory *Memory) {
 	}
 }
 
-// detach takes Go's share off the pinned memories that nobody else has a share of, so that they are pinned no longer. Their
-// next export pins them again. Whoever takes the handle out of a memory takes Go's share off: nobody else does.
+// detach gives up Go's share of each pinned memory of which nobody else has a share, which unpins it. The next export pins it
+// again. Whoever takes the handle out of a memory gives up Go's share, so it is given up once.
 func detach() {
 	all := allShards()
 	for i := range all {
@@ -52,7 +53,7 @@ func detach() {
 	}
 }
 
-// detach does so for a run of slots.
+// detach is detach for a run of slots.
 func (b *bin) detach(first uint32) {
 	slab, at := place(first)
 	pins := table.pins[slab][at : at+runSlots]

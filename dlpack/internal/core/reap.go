@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// Reap unpins what nobody has a share of any more but Go, and takes back what has come home.
+// Reap unpins the memory of which only Go has a share, and takes back the slots that were returned.
 func Reap() {
 	detach()
 	drain()
@@ -18,12 +18,12 @@ func Reap() {
 // WakeAt sets how many bytes of Go's memory may wait to be unpinned before a deleter wakes Go.
 func WakeAt(bytes int64) (last int64) {
 	last = wakeAt(max(bytes, 1))
-	drain() // what is dead already will not pass the new threshold
+	drain() // bytes that are counted already would not cross the new threshold
 	return last
 }
 
-// drain takes all slots back that have come home. The count of dead bytes is set back first: what dies from here on counts
-// anew.
+// drain takes back all slots that were returned. It resets the count of dead bytes first, so that no slot that is returned
+// from here on stays uncounted.
 func drain() {
 	all := allShards()
 	if all == nil {
@@ -43,7 +43,7 @@ func drain() {
 	}
 }
 
-// startReaping makes sure that memory is unpinned, and given back, while nobody calls.
+// startReaping starts unpinning memory, and giving blocks back, while no call does so.
 func startReaping() {
 	eachCycle(func() {
 		Reap()
@@ -60,8 +60,8 @@ func eachCycle(f func()) {
 	}, struct{}{})
 }
 
-// pollerCanStart reports whether there are descriptors for Go's poller, which is started by the first file that needs
-// it. It takes two on Linux and at most three elsewhere, and ends the process when it gets none.
+// pollerCanStart reports whether there are descriptors for Go's poller, which the first file that needs it starts. The poller
+// takes two on Linux and at most three elsewhere, and ends the process if it gets none.
 func pollerCanStart(fd int) bool {
 	syscall.ForkLock.RLock() // no child of this process inherits the copies
 	defer syscall.ForkLock.RUnlock()
@@ -75,10 +75,10 @@ func pollerCanStart(fd int) bool {
 	return true
 }
 
-// wakeFile stays open, so that deleters never write to another file that got its number. A program must not close it.
+// wakeFile stays open for good, so that deleters never write to another file with the same number.
 var wakeFile *os.File
 
-// reapOnWake reaps whenever wakeFile can be read, as long as the process lives.
+// reapOnWake takes back returned slots whenever wakeFile can be read, as long as the process lives.
 func reapOnWake() {
 	var buffer [64]byte
 	for {

@@ -9,9 +9,9 @@ import (
 	"unsafe"
 )
 
-// A shard has slots, and blocks for tensors of small ranks, under one mutex: a first export needs both. Goroutines on
-// different processors rarely meet in one. The last shards of the list are for larger ranks, one for each of largeRanks: they
-// have blocks, and their slots are not used.
+// A shard has slots and a block cache for tensors of small ranks under one mutex, because a first export needs both. Goroutines
+// on different processors rarely use the same shard. The last shards of the list are for larger ranks, one for each of
+// largeRanks; their slots are not used.
 type shard struct {
 	mu     sync.Mutex
 	slots  bin
@@ -21,7 +21,7 @@ type shard struct {
 
 const maxShards = 64
 
-// largeRanks are those that the shards for more than [rankSmall] dimensions have room for.
+// largeRanks are the ranks that the blocks of the last shards have room for.
 var largeRanks = [...]int{16, 32, 64, 128, MaxRank}
 
 // shards are nil until somebody needs a slot.
@@ -67,8 +67,8 @@ func makeShards() []shard {
 	return all
 }
 
-// lockShard locks a shard for small ranks: the caller's own, or another one if that is busy. It returns nil where there is
-// no memory for shards.
+// lockShard locks a shard for small ranks: the caller's own, or another one if that is busy. It returns nil if there is no
+// memory for shards.
 func lockShard() *shard {
 	all := allShards()
 	if all == nil {
@@ -87,15 +87,15 @@ func lockShard() *shard {
 	return sh
 }
 
-// here is a hash of the address of the caller's stack. It is mostly the same each time that one goroutine calls it, and
-// mostly another one for other goroutines, so that they use different shards and parts of counters.
+// here returns a hash of the address of the caller's stack. It is usually the same for each call by one goroutine and
+// different for other goroutines, so that they use different shards and different parts of counters.
 func here() uint {
 	var local byte
 	stack := uintptr(unsafe.Pointer(&local))
 	return uint(stack>>13 ^ stack>>17)
 }
 
-// lockLarge locks the shard whose blocks are for a rank above [rankSmall]. There are shards.
+// lockLarge locks the shard whose blocks are for a rank above [rankSmall]. The shards must have been made.
 func lockLarge(rank int) *shard {
 	all := allShards()
 	large := all[len(all)-len(largeRanks):]
@@ -107,7 +107,7 @@ func lockLarge(rank int) *shard {
 	return &large[i]
 }
 
-// lockSlots is lockShard for who needs a slot: where the shard has none, it locks another one that has.
+// lockSlots is lockShard for a caller that needs a slot: if the shard has none, it locks another one that has.
 func lockSlots() *shard {
 	sh := lockShard()
 	if sh == nil || sh.slots.hasSlot() {
@@ -126,8 +126,8 @@ func lockSlots() *shard {
 	return sh
 }
 
-// newBlock makes a block live that holds a share of a slot, which it takes over, for a tensor of a rank. It returns nil
-// where there is no memory.
+// newBlock returns a live block for a tensor of a rank. The block takes over the caller's share of the slot. If there is no
+// memory, newBlock gives up the share and returns nil.
 func (s *slot) newBlock(rank int) *Block {
 	var sh *shard
 	if rank <= rankSmall {

@@ -40,7 +40,7 @@ typedef struct {
 
 static __thread release_list releases;
 
-/* Out of the way of the common case. */
+/* Adds a share to the list. It is not inlined, to keep the common case short. */
 __attribute__((noinline)) static void wait_for_release(release_list *list, core_share *share) {
   share->data = NULL;
   if (list->first != NULL) list->last->data = share;
@@ -58,7 +58,7 @@ __attribute__((noinline)) static void release_waiting(release_list *list) {
 
 /* A release that panics in Go, or jumps out, never comes back to its frame here, and would be counted for ever. Stacks
  * grow downwards: a frame that is not above the present one is left over from such a release, and is counted no longer.
- * On a program's other stacks frames may look left over while they are not. Then more releases run inside each other,
+ * If a program changes stacks, frames may look left over while they are not. Then more releases run inside each other,
  * CORE_NESTED for each frame on a stack above, and nothing else changes. */
 __attribute__((noinline)) static int releases_around(const release_list *list, uintptr_t frame) {
   int running = list->running;
@@ -68,7 +68,7 @@ __attribute__((noinline)) static int releases_around(const release_list *list, u
 
 void core_share_end(core_share *share) {
   release_list *list = &releases;
-  __asm__("" : "+r"(list)); /* or else its address would be looked up for each use */
+  __asm__("" : "+r"(list)); /* otherwise the compiler would look up its address for each use */
   uintptr_t frame = (uintptr_t)__builtin_frame_address(0); /* AddressSanitizer moves locals to other stacks, not this */
   int running = list->running == 0 ? 0 : releases_around(list, frame);
   if (running == CORE_NESTED) {
@@ -78,7 +78,7 @@ void core_share_end(core_share *share) {
   list->frames[running] = frame;
   list->running = running + 1;
   share->release(share);
-  if (list->first != NULL) release_waiting(list); /* at CORE_NESTED, or where what was to do so has not come back */
+  if (list->first != NULL) release_waiting(list); /* at CORE_NESTED, or if the frame that was to do so never returned */
   list->running = running;
 }
 
@@ -90,7 +90,7 @@ static void release_versioned(core_share *share) {
   core_release_versioned(managed);
 }
 
-/* The share is the beginning of one allocation, as valgrind wants it, which else calls it possibly lost, and the data
+/* The share is at the beginning of the allocation, because valgrind would call it possibly lost elsewhere, and the data
  * lies behind it. */
 core_share *core_share_alloc(size_t size, int zeroed) {
   void *data;

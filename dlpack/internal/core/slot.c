@@ -1,10 +1,10 @@
-/* slot.c: shares that Go counts too. */
+/* slot.c: the release of slots, which are shares that Go counts too. */
 #include "core.h"
 
 _Static_assert(sizeof(core_slot) == 64, "a slot is one cache line");
 
-/* Only what is pinned has to wait for Go. Its bytes are counted after the push, so that what Go has not seen is never
- * uncounted. */
+/* Only pinned memory waits for Go. Its bytes are counted after the slot is in the return queue. Go resets the count before
+ * it empties the queue, so bytes that it has not seen stay counted. */
 void core_release_slot(core_share *share) {
   core_slot *slot = (core_slot *)share;
   void (*lender)(void *) = share->lender;

@@ -10,27 +10,27 @@ import (
 	"unsafe"
 )
 
-// Shares that Go counts lie in slots, which lie in a table in C memory. A slot is used for one memory after another and
-// never freed. Each use is a turn, and the number of the turn stands above the count of shares in the same word. A
-// handle names a slot in one of its turns: a share of it can be taken only in that turn, and only while there are others.
-// So a handle that has become old does no harm, whenever it is used.
+// A handle names a slot in one of its turns. Slots count shares and lie in a table in C memory. A slot is used for one memory
+// after another and never freed. Each use is a turn, whose number stands above the count of shares in the same word. A share
+// can be taken by a handle only in its turn and only while there are other shares. So an old handle does no harm, whenever
+// it is used.
 type handle uint64
 
 const (
 	noHandle handle = 0
 
-	turnUnit = 1 << 32 // of a slot's count: what stands above it, and below, are the shares
+	turnUnit = 1 << 32 // multiples of it in a slot's count are the turn, and the rest are the shares
 
 	mostShares = math.MaxInt32
 )
 
 const (
-	firstSlab = 1024 // slots of the table's first slab; each later one has twice as many
+	firstSlab = 1024 // slots of the first slab of the table; each later slab has twice as many
 	slabs     = 22
-	runSlots  = 64 // how many slots a bin gets at a time
+	runSlots  = 64 // slots that a bin gets at a time
 )
 
-// table has all slots.
+// table holds all slots.
 var table struct {
 	slots [slabs]atomic.Uintptr // addresses of the slabs
 	pins  [slabs][]pin          // beside them, made before they are
@@ -39,7 +39,7 @@ var table struct {
 	made uint32 // slots that bins have
 }
 
-// place is where the table has a slot: in which slab, at which position.
+// place returns the slab of a slot and the position in it.
 func place(index uint32) (slab, at uint32) {
 	n := uint64(index) + firstSlab
 	slab = uint32(bits.Len64(n)) - uint32(bits.Len64(firstSlab))
@@ -51,12 +51,12 @@ func (h handle) slot() *slot {
 	return slotAt(table.slots[slab].Load() + uintptr(at)*unsafe.Sizeof(slot{}))
 }
 
-// handle is that of the slot's present turn.
+// handle returns the handle of the slot's present turn.
 func (s *slot) handle() handle {
 	return handle(atomic.LoadUint64(&s.count)&^(turnUnit-1)) | handle(s.index)
 }
 
-// take takes a share. It returns nil where the turn is over.
+// take takes a share. It returns [Closed] if the turn of the handle has ended.
 func (h handle) take() (s *slot, status Status) {
 	if h == noHandle {
 		return nil, Closed
@@ -76,19 +76,19 @@ func (h handle) take() (s *slot, status Status) {
 	}
 }
 
-// leave takes a share off, and reports whether it was the last one.
+// leave gives up a share, and reports whether it was the last one.
 func (s *slot) leave() bool {
 	return uint32(atomic.AddUint64(&s.count, ^uint64(0))) == 0
 }
 
-// drop takes a share off. Where it was the last one the memory ends.
+// drop gives up a share, and ends the memory if it was the last one.
 func (s *slot) drop() {
 	if s.leave() {
 		s.end()
 	}
 }
 
-// end ends the memory. The share of a block that C code made is none of Go's slots.
+// end ends the memory. s may be the share of a block that C code made, which is not one of Go's slots.
 func (s *slot) end() {
 	if s.release != releaseSlot || Kind(s.kind) != Collected {
 		endShare(s.address())
@@ -100,17 +100,17 @@ func (s *slot) end() {
 	sh.mu.Unlock()
 }
 
-// A bin has slots that are free. Slots of which C code has dropped the last share come home to their bin by a stack, and
-// wait there until somebody who takes a slot looks, or [Reap]: Go's memory has to be unpinned. Its shard is locked while
-// anything of it changes, but the stack.
+// A bin holds free slots. When C code gives up the last share of a slot, it puts the slot in the return queue of its bin.
+// There the slot waits for the next caller that takes a slot, or for [Reap], because Go's memory must be unpinned by Go. The
+// bin changes only while its shard is locked, except for the return queue.
 type bin struct {
 	dead    *returnQueue // in C memory
 	pending uintptr
 	free    uintptr
-	runs    []uint32 // indices of the first slots of its runs
+	runs    []uint32 // index of the first slot of each of its runs
 }
 
-// shard is where the slot goes when it is free.
+// shard returns the shard to which the slot belongs.
 func (s *slot) shard() *shard {
 	return &allShards()[(s.returns-shards.returnQueues)/unsafe.Sizeof(returnQueue{})]
 }
@@ -139,12 +139,12 @@ func newSlot(kind Kind) *slot {
 	return s
 }
 
-// hasSlot reports whether a slot is free, or has come home.
+// hasSlot reports whether a slot is free or has been returned.
 func (b *bin) hasSlot() bool {
 	return b.free != 0 || b.pending != 0 || atomic.LoadUintptr(&b.dead.top) != 0
 }
 
-// take takes a free slot in a new turn, for a memory of a kind, with some shares. It returns nil where there is no memory.
+// take takes a free slot in a new turn, for a memory of a kind, with some shares. It returns nil if there is no memory.
 func (b *bin) take(kind Kind, shares uint64) *slot {
 	b.reap(looks)
 	if b.free == 0 && !b.grow() {
@@ -192,7 +192,7 @@ func (b *bin) grow() bool {
 	return true
 }
 
-// reap puts at most limit of the slots back that have come home.
+// reap frees at most limit slots that were returned.
 func (b *bin) reap(limit int) {
 	for ; limit > 0; limit-- {
 		if b.pending == 0 {

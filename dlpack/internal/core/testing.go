@@ -14,7 +14,7 @@ import (
 
 // This file is for the tests of this package and of package dlpack: test files cannot use cgo.
 
-// Quarantine is how many further exports its pool makes before a dead block is used again.
+// Quarantine is the number of further exports of its cache before a dead block is used again.
 const Quarantine = quarantine
 
 // LockEverything takes every lock, and returns what gives them back.
@@ -33,8 +33,8 @@ func LockEverything() (unlock func()) {
 	}
 }
 
-// SettleForeignBytes does what collections do by and by: after many foreign bytes, the next collection that they bring
-// about is far away.
+// SettleForeignBytes lowers the limit of foreign bytes as far as many collections would. After many foreign bytes, the next
+// collection that they cause is far away.
 func SettleForeignBytes() {
 	for last := int64(-1); foreign.limit.Load() != last; {
 		last = foreign.limit.Load()
@@ -45,7 +45,7 @@ func SettleForeignBytes() {
 // SettleImports takes n imports off the counters that a test left behind on purpose.
 func SettleImports(n int64) { liveImports.end(n) }
 
-// SetReferences makes it look as if so many references were taken of a memory.
+// SetReferences sets the number of references to a memory.
 func SetReferences(m *Memory, n int32) { m.refs.Store(n) }
 
 // Pinned counts the pins in use.
@@ -67,7 +67,7 @@ func Pinned() (n int) {
 	return n
 }
 
-// Blocks counts the blocks that have memory, in all pools.
+// Blocks counts the blocks that have memory, in all caches.
 func Blocks() (n int) {
 	all := allShards()
 	for i := range all {

@@ -1,4 +1,5 @@
-/* validate.c: what a tensor's description says of its memory. */
+/* validate.c: checks of a tensor's description, and the extent that follows from it. testdata/extents.json has the cases
+ * that these rules and Go's are tested with. */
 #include "core.h"
 
 #include <inttypes.h>
@@ -64,7 +65,7 @@ void core_set_row_major(int64_t *strides, const int64_t *shape, int32_t ndim) {
   }
 }
 
-/* Whether shape or strides lie where no memory can be; only strides may be NULL. */
+/* Reports whether shape or strides point below all memory. Only strides may be NULL. */
 static int nowhere(const int64_t *shape, const int64_t *strides) {
   return (uintptr_t)shape < CORE_LOWEST || (uintptr_t)strides - 1 < CORE_LOWEST - 1;
 }
@@ -143,7 +144,7 @@ static core_status validate(const DLTensor *t, uint64_t flags, core_extent *out,
          item);
   }
 
-  /* The span: how far the strides lead from element (0, ..., 0), in elements, both ways. */
+  /* How far the strides lead from element (0, ..., 0) in both directions, in elements. */
   int64_t low = 0, high = 0, step = 1, span;
   if (t->strides != NULL && !empty) {
     for (int32_t d = t->ndim - 1; d >= 0; d--) {
@@ -195,7 +196,7 @@ core_status core_check_tensor(const DLTensor *t, uint64_t flags, core_extent *ou
   return validate(t, flags, out, message, size);
 }
 
-/* On a device data may be anything but NULL. */
+/* Addresses of a device are not checked, except that data must not be NULL. */
 core_status core_check_layout(const DLTensor *t, uint64_t flags, core_extent *out, char *message,
                                    size_t size) {
   DLTensor view = *t;

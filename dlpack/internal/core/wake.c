@@ -1,4 +1,4 @@
-/* wake.c: telling Go that there is something to unpin. */
+/* wake.c: waking Go when enough memory can be unpinned. */
 #include "core.h"
 
 #include <errno.h>
@@ -16,17 +16,17 @@ int64_t core_wake_at(int64_t threshold) {
 
 int64_t *core_dead_bytes(void) { return &dead_bytes; }
 
-/* Writes once when the bytes pass the threshold; the next time is after Go has reset them. In a forked child the
+/* Writes once when the bytes reach the threshold, and again only after Go has reset them. A forked child does not write: its
  * descriptor is the parent's. */
 void core_wake(uint64_t bytes) {
-  int64_t before = __atomic_fetch_add(&dead_bytes, (int64_t)bytes, __ATOMIC_RELEASE); /* behind the push */
+  int64_t before = __atomic_fetch_add(&dead_bytes, (int64_t)bytes, __ATOMIC_RELEASE); /* after the slot is in the return queue */
   int64_t threshold = __atomic_load_n(&wake_threshold, __ATOMIC_RELAXED);
   if (before >= threshold || before + (int64_t)bytes < threshold) return;
   int fd = __atomic_load_n(&wake_fd, __ATOMIC_ACQUIRE);
   if (fd < 0 || core_forked()) return;
   int saved = errno;
   uint64_t one = 1;
-  ssize_t written = write(fd, &one, sizeof one); /* fails only when it is full: Go wakes anyway */
+  ssize_t written = write(fd, &one, sizeof one); /* fails only if the pipe is full, and then Go wakes anyway */
   (void)written;
   errno = saved;
 }
