@@ -17,14 +17,14 @@ import (
 // selection function, and the layout of a piece is the index translation function.
 type Composite struct {
 	shape  []int64
-	pieces []Piece
+	pieces []piece
 }
 
-// A Piece is a box of indices of a [Composite] whose elements come from one tensor.
-type Piece struct {
-	Start  []int64       // the first index of the box
-	Source int           // the number of the tensor
-	View   layout.Layout // the elements of that tensor; its shape is that of the box
+// A piece is a box of indices of a [Composite] whose elements come from one tensor.
+type piece struct {
+	start  []int64       // the first index of the box
+	source int           // the number of the tensor
+	view   layout.Layout // the elements of that tensor; its shape is that of the box
 }
 
 // Simple returns the composite that is a view of one tensor.
@@ -36,12 +36,12 @@ func Simple(source int, view layout.Layout) (Composite, error) {
 	}
 	view = view.Clone()
 	c := Composite{shape: view.Shape}
-	return c.with(Piece{Start: make([]int64, len(view.Shape)), Source: source, View: view})
+	return c.with(piece{start: make([]int64, len(view.Shape)), source: source, view: view})
 }
 
 // with returns c with another piece, unless the piece has no elements.
-func (c Composite) with(p Piece) (Composite, error) {
-	count, err := layout.Count(p.View.Shape)
+func (c Composite) with(p piece) (Composite, error) {
+	count, err := layout.Count(p.view.Shape)
 	if count > 0 {
 		c.pieces = append(c.pieces, p)
 	}
@@ -103,7 +103,7 @@ func (c Composite) Pad(fill int, pads ...[2]int64) (Composite, error) {
 			}
 			box := layout.Layout{Shape: size, Strides: make([]int64, rank)}.Clone()
 			var err error
-			if padded, err = padded.with(Piece{Start: slices.Clone(start), Source: fill, View: box}); err != nil {
+			if padded, err = padded.with(piece{start: slices.Clone(start), source: fill, view: box}); err != nil {
 				return Composite{}, err
 			}
 		}
@@ -114,14 +114,14 @@ func (c Composite) Pad(fill int, pads ...[2]int64) (Composite, error) {
 }
 
 // moved returns the pieces of c with shift added to their start.
-func (c Composite) moved(shift []int64) []Piece {
+func (c Composite) moved(shift []int64) []piece {
 	pieces := slices.Clone(c.pieces)
 	for i := range pieces {
 		start := slices.Clone(shift)
-		for d, at := range pieces[i].Start {
+		for d, at := range pieces[i].start {
 			start[d] += at // does not overflow: the result lies in the shape of the new composite
 		}
-		pieces[i].Start = start
+		pieces[i].start = start
 	}
 	return pieces
 }
@@ -171,9 +171,6 @@ func Concat(axis int, parts ...Composite) (Composite, error) {
 // Shape returns a copy of the shape.
 func (c Composite) Shape() []int64 { return append([]int64{}, c.shape...) }
 
-// Pieces returns the pieces, except those without elements. They must not be changed.
-func (c Composite) Pieces() []Piece { return c.pieces }
-
 // OffsetOf returns the source that c selects for an index, and the offset of the element in the memory of that tensor. As
 // with [layout.Layout.OffsetOf], a negative index does not count from the end.
 //
@@ -188,12 +185,12 @@ pieces:
 	for _, p := range c.pieces {
 		for d, i := range index {
 			// The difference does not overflow where it matters: no start is negative, and a negative index fails the first test.
-			if within[d] = i - p.Start[d]; i < p.Start[d] || within[d] >= p.View.Shape[d] {
+			if within[d] = i - p.start[d]; i < p.start[d] || within[d] >= p.view.Shape[d] {
 				continue pieces
 			}
 		}
-		offset, err = p.View.OffsetOf(within...)
-		return p.Source, offset, err
+		offset, err = p.view.OffsetOf(within...)
+		return p.source, offset, err
 	}
 	return 0, 0, fmt.Errorf("nervana: index %v of shape %v: %w", slices.Clone(index), c.shape, layout.ErrIndex)
 }
@@ -217,13 +214,13 @@ func (c Composite) Into(dst layout.Layout, copy func(dst, src layout.Layout, sou
 	var part, view layout.Layout
 	for _, p := range c.pieces {
 		part.Set(dst)
-		for d, start := range p.Start {
-			if err := part.Narrow(d, start, p.View.Shape[d]); err != nil {
+		for d, start := range p.start {
+			if err := part.Narrow(d, start, p.view.Shape[d]); err != nil {
 				return err
 			}
 		}
-		view.Set(p.View)
-		if err := copy(part, view, p.Source); err != nil {
+		view.Set(p.view)
+		if err := copy(part, view, p.source); err != nil {
 			return err
 		}
 	}

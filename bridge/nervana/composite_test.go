@@ -146,6 +146,7 @@ func requireComposite(t *testing.T, c nervana.Composite, want selection) {
 	written := 0
 	require.NoError(t, c.Into(dst, func(dst, src layout.Layout, source int) error {
 		from := offsetsOf(src)
+		require.NotEmpty(t, from, "pieces without elements are left out")
 		for i, to := range offsetsOf(dst) {
 			got[to] = element{int64(source), from[i]}
 			written++
@@ -154,11 +155,6 @@ func requireComposite(t *testing.T, c nervana.Composite, want selection) {
 	}))
 	require.Equal(t, len(want.elements), written)
 	require.True(t, slices.Equal(want.elements, got))
-	for _, p := range c.Pieces() {
-		count, err := p.View.Count()
-		require.NoError(t, err)
-		require.Positive(t, count)
-	}
 }
 
 func TestCompositesRefuse(t *testing.T) {

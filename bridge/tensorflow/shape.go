@@ -1,13 +1,13 @@
 package tensorflow
 
 import (
-	"math/bits"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
+	"github.com/dlbridge/dlbridge/internal/extent"
 )
 
 // DecodeShape reads a TensorShapeProto, of a shape that need not be known. Names of dimensions carry no
@@ -133,18 +133,17 @@ func readDim(r reader) (size int64, fail *elements.Error) {
 // countOf is the number of elements of a tensor's shape, which was read at an offset. TensorFlow multiplies
 // from the first dimension on, so that a 0 behind an overflow does not help.
 func countOf(shape []int64, at int) (int64, *elements.Error) {
-	count := uint64(1)
+	count := int64(1)
 	for i, n := range shape {
 		if n < 0 {
 			return 0, fault(at, layout.ErrNegative, "tensor_shape.dim[%d].size = %d", i, n)
 		}
-		high, low := bits.Mul64(count, uint64(n))
-		if high != 0 || low > 1<<63-1 {
+		var ok bool
+		if count, ok = extent.Mul(count, n); !ok {
 			return 0, fault(at, layout.ErrOverflow, "tensor_shape.dim[%d].size = %d", i, n)
 		}
-		count = low
 	}
-	return int64(count), nil
+	return count, nil
 }
 
 // sizeDims is the size of the dimensions of a TensorShapeProto.

@@ -377,35 +377,31 @@ func errStrides(shape, strides []int64) error {
 // IsRowMajor reports whether the elements lie without gaps and the last dimension is the fastest. It returns false for an
 // invalid layout.
 func IsRowMajor(shape, strides []int64) bool {
-	return isPacked(shape, strides, len(shape)-1, -1)
+	if len(shape) != len(strides) {
+		return false
+	}
+	count, axis := extent.Count(shape)
+	return axis < 0 && (count == 0 || extent.IsRowMajor(shape, strides))
 }
 
 // IsColumnMajor reports whether the elements lie without gaps and the first dimension is the fastest. It returns false for
 // an invalid layout.
 func IsColumnMajor(shape, strides []int64) bool {
-	return isPacked(shape, strides, 0, 1)
-}
-
-// isPacked reports whether the elements lie without gaps if d is the fastest dimension, d+slower the next one, and so on.
-func isPacked(shape, strides []int64, d, slower int) bool {
 	if len(shape) != len(strides) {
 		return false
 	}
-	empty, packed := false, true
-	step, fits := int64(1), true
-	for range shape {
-		n := shape[d]
-		if n < 0 {
+	count, axis := extent.Count(shape)
+	if axis >= 0 || count == 0 {
+		return axis < 0
+	}
+	step := int64(1)
+	for d, n := range shape {
+		if n != 1 && strides[d] != step {
 			return false
 		}
-		empty = empty || n == 0
-		if n > 1 {
-			packed = packed && fits && strides[d] == step
-			step, fits = extent.Mul(step, n)
-		}
-		d += slower
+		step *= n
 	}
-	return empty || packed && fits
+	return true
 }
 
 // Packed reports whether the elements lie without gaps and without overlapping, in any order of the dimensions and with any
