@@ -6,8 +6,8 @@
  *
  * Results and errors. Every function that can fail returns DLB_OK or a positive code. It writes its one output through
  * the first argument `out`, which is NULL or zero after an error, and describes the error in `error`, which the caller
- * owns and which may be NULL. After an error nothing has changed hands: the caller still owns its arguments. The library
- * never prints anything.
+ * owns and which may be NULL. After an error the caller still owns all its arguments. The library never prints
+ * anything.
  *
  * Buffers. A function that fills a buffer of the caller takes the address `data` and the size `room` of the buffer, and
  * writes the number of bytes to *out. If the buffer is too small, it returns DLB_ERROR_ROOM, sets *out to the required
@@ -38,10 +38,10 @@
  *
  * - dlb_frame, dlb_message_tensor, dlb_message_fields, dlb_elements and dlb_value end with reserved words. A new field
  *   replaces the first reserved word, and its value 0 keeps the behaviour of this version. The size of the structure,
- *   and so the stride of arrays, never changes. A program must set the reserved words to 0 by initialising the structure
- *   with `= {0}` (`= {}` in C++) or with designated initialisers. A reserved word other than 0 is DLB_ERROR_ARGUMENT: the
- *   structure was not initialised, or the program uses a field that this library does not know. The library sets the
- *   reserved words of its outputs to 0.
+ *   and so the stride of arrays, never changes. A program must set the reserved words to 0 by initialising the
+ *   structure with `= {0}` (`= {}` in C++) or with designated initialisers. A reserved word other than 0 is
+ *   DLB_ERROR_ARGUMENT: the structure was not initialised, or the program uses a field that this library does not know.
+ *   The library sets the reserved words of its outputs to 0.
  * - dlb_counters grows at its end. dlb_counters_read takes the size that the program was compiled with.
  * - dlb_error, dlb_bytes and dlb_header never change. A dlb_error needs no initialiser, because every call writes it
  *   without reading it. dlb_bytes is an address and a size. dlb_header has the fixed fields of a ZIO message.
@@ -138,8 +138,8 @@ DLB_API int32_t dlb_tensor_lend(DLManagedTensorVersioned **out, const DLTensor *
                                 void (*release)(void *ctx), void *ctx, dlb_error *error);
 
 /* Copies a tensor into new row-major memory. The copy has the flag IS_COPIED.
- * Ownership: `tensor` is borrowed; the caller owns *out. Lifetime: until the deleter of *out is called. Threads: any, as
- * long as no thread writes to the tensor. On error: *out is NULL. */
+ * Ownership: `tensor` is borrowed; the caller owns *out. Lifetime: until the deleter of *out is called. Threads: any,
+ * as long as no thread writes to the tensor. On error: *out is NULL. */
 DLB_API int32_t dlb_tensor_copy(DLManagedTensorVersioned **out,
                                 const DLManagedTensorVersioned *tensor, dlb_error *error);
 
@@ -264,8 +264,8 @@ DLB_API int32_t dlb_message_header(dlb_header *out, const dlb_message *message, 
  * Ownership: the message owns the bytes. Lifetime: until dlb_message_free. Threads: any. On error: *out is empty. */
 DLB_API int32_t dlb_message_label(dlb_bytes *out, const dlb_message *message, dlb_error *error);
 
-/* Sets *out to TENS.metadata as JSON text. `data` is NULL if the message has none. For an encoded message the text is the
- * one that was passed to dlb_message_encode.
+/* Sets *out to TENS.metadata as JSON text. `data` is NULL if the message has none. For an encoded message the text is
+ * the one that was passed to dlb_message_encode.
  * Ownership: the message owns the bytes. Lifetime: until dlb_message_free. Threads: any. On error: *out is empty. */
 DLB_API int32_t dlb_message_metadata(dlb_bytes *out, const dlb_message *message, dlb_error *error);
 
@@ -314,8 +314,8 @@ DLB_API int32_t dlb_message_frame(dlb_frame *out, const dlb_message *message, si
 DLB_API int32_t dlb_message_encode_packed(dlb_frame *out, const dlb_message *message, dlb_error *error);
 
 /* Frees a message. Tensors and frames made from it stay valid. NULL is allowed.
- * Ownership: the caller's ownership ends. Lifetime: the message must not be used again. Threads: any. On error: an
- * address that is not that of a message, or of one that was freed, is ignored. */
+ * Ownership: the caller's ownership ends. Lifetime: the message must not be used again. Threads: any.
+ * On error: any other address, and that of a message that was freed before, is ignored. */
 DLB_API void dlb_message_free(dlb_message *message);
 
 /* ---- values: the tensors of Decthings and TensorFlow ------------------------------------------
@@ -339,11 +339,11 @@ typedef struct dlb_elements {
 
 /* Frees decoded elements, and their share of the frame. NULL is allowed.
  * Ownership: the caller's ownership ends. Lifetime: the elements and their values must not be used again. Threads: any.
- * On error: an address that is not that of decoded elements, or of ones that were freed, is ignored. */
+ * On error: any other address, and that of elements that were freed before, is ignored. */
 DLB_API void dlb_elements_free(dlb_elements *elements);
 
-/* A tensor or elements; the other pointer is NULL. Both are NULL if there was nothing to decode. The comments of size and
- * copied are about decoded values; encoders ignore these fields. */
+/* A tensor or elements; the other pointer is NULL. Both are NULL if there was nothing to decode. Decoders set size and
+ * copied; encoders ignore them. */
 typedef struct dlb_value {
   DLManagedTensorVersioned *tensor; /* to be released with dlb_tensor_release once decoded */
   dlb_elements *elements;           /* to be freed with dlb_elements_free once decoded */
@@ -352,8 +352,8 @@ typedef struct dlb_value {
   uint64_t reserved[4];             /* 0 */
 } dlb_value;
 
-/* The dialects of Decthings, which encode types of variable size (strings, binaries and media) differently. The bytes do
- * not show the dialect. Numbers and booleans are the same in all dialects. */
+/* The dialects of Decthings, which encode types of variable size (strings, binaries and media) differently. The bytes
+ * do not show the dialect. Numbers and booleans are the same in all dialects. */
 enum {
   DLB_DECTHINGS_DOC = 0,   /* the published document */
   DLB_DECTHINGS_PY004 = 1, /* the Python client up to 0.0.4, the Rust crate up to 0.1.3 */
@@ -362,8 +362,8 @@ enum {
 
 /* Decodes a frame that holds one tensor of Decthings.
  * Ownership: on success the value owns the frame, which is released once, when the value no longer needs it; the caller
- * owns *out. Lifetime: until the deleter of the tensor, or dlb_elements_free, is called. Threads: any. On error: *out is
- * zeroed and the frame is not released. */
+ * owns *out. Lifetime: until the deleter of the tensor, or dlb_elements_free, is called. Threads: any. On error: *out
+ * is zeroed and the frame is not released. */
 DLB_API int32_t dlb_decthings_decode(dlb_value *out, const dlb_frame *frame, int32_t dialect,
                                      dlb_error *error);
 
@@ -407,15 +407,15 @@ DLB_API int32_t dlb_decthings_check(dlb_bytes rules, const dlb_value *value, dlb
 DLB_API int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, uint64_t options,
                                       dlb_error *error);
 
-/* Options of dlb_tensorflow_encode. By default elements of a fixed size are encoded in tensor_content, and all others in
- * the field of their type. FIELDS and CONTENT exclude each other. */
+/* Options of dlb_tensorflow_encode. By default elements of a fixed size are encoded in tensor_content, and all others
+ * in the field of their type. FIELDS and CONTENT exclude each other. */
 #define DLB_TENSORFLOW_FIELDS ((uint64_t)1)  /* use the field of the type, as AsProtoField does */
 #define DLB_TENSORFLOW_CONTENT ((uint64_t)2) /* use tensor_content, as AsProtoTensorContent does */
 #define DLB_TENSORFLOW_PAD ((uint64_t)4)     /* place the elements at a multiple of 64 bytes from `data` */
 
-/* Encodes elements, or a tensor in any layout, as a TensorProto into the `room` bytes at `data`, as dlb_decthings_encode
- * does. With FIELDS, or if its elements are packed, a tensor is copied for the duration of the call, even if only the
- * size is requested.
+/* Encodes elements, or a tensor in any layout, as a TensorProto into the `room` bytes at `data`, as
+ * dlb_decthings_encode does. With FIELDS, or if its elements are packed, a tensor is copied for the duration of the
+ * call, even if only the size is requested.
  * Ownership, Lifetime, Threads, On error: as dlb_decthings_encode. */
 DLB_API int32_t dlb_tensorflow_encode(size_t *out, void *data, size_t room, const dlb_value *value,
                                       uint64_t options, dlb_error *error);

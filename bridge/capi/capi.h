@@ -26,8 +26,8 @@ CAPI int32_t capi_hold_versioned(core_share **out, const char *op, const char *w
                                  DLManagedTensorVersioned *managed, dlb_error *error);
 CAPI int32_t capi_hold_frame(core_share **out, const char *op, const char *what, size_t index, const dlb_frame *frame,
                              dlb_error *error);
-/* Undoes capi_hold and the functions above while there is only one share: release is not called, and the caller owns the
- * object again. NULL is allowed. */
+/* Undoes capi_hold and the functions above while there is only one share: release is not called, and the caller owns
+ * the object again. NULL is allowed. */
 CAPI void capi_unhold(core_share *hold);
 /* Returns the number of holds that have not been released. */
 CAPI int64_t capi_held(void);
@@ -42,8 +42,8 @@ CAPI void *capi_object_new(void);
 CAPI void capi_object_publish(void *object, capi_kind kind);
 /* Returns the kind of the object at an address. The address may be any; it is read only if an object is there. */
 CAPI capi_kind capi_object_kind(const void *object);
-/* Marks an object as ended, and reports whether this call has done it. The caller then releases all that the object owns,
- * and gives it back with capi_object_free. */
+/* Marks an object as ended, and reports whether this call has done it. The caller then releases all that the object
+ * owns, and gives it back with capi_object_free. */
 CAPI int capi_object_end(void *object, capi_kind kind);
 CAPI void capi_object_free(void *object);
 /* Returns the number of objects of a kind that have not ended. */
@@ -51,8 +51,8 @@ CAPI int64_t capi_objects_live(capi_kind kind);
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
-/* Checks a managed tensor for the function `op`; `what` names the argument. A tensor of this library that was released or
- * taken over is refused. */
+/* Checks a managed tensor for the function `op`; `what` names the argument. A tensor of this library that was released
+ * or taken over is refused. */
 CAPI int32_t capi_check(const char *op, const char *what, const DLManagedTensorVersioned *tensor,
                         core_extent *extent, dlb_error *error);
 /* Return an error: an argument that is NULL, memory that cannot be allocated. `what` names the argument. */
@@ -67,8 +67,9 @@ CAPI int32_t capi_check_reserved(const char *op, const char *what, const uint64_
   capi_check_reserved(op, what, (structure)->reserved,  \
                       sizeof (structure)->reserved / sizeof *(structure)->reserved, error)
 CAPI int32_t capi_check_options(const char *op, uint64_t options, uint64_t known, dlb_error *error);
-/* Checks an address and a size. With size 0, `data` may have any value: Rust passes 1 or 8. Such a value must not become
- * a Go pointer, because Go's checks of pointers would end the process; callers replace it by NULL or never read it. */
+/* Checks an address and a size. With size 0, `data` may have any value: Rust passes 1 or 8. Such a value must not
+ * become a Go pointer, because Go's checks of pointers would end the process; callers replace it by NULL or never read
+ * it. */
 CAPI int32_t capi_check_bytes(const char *op, const char *what, const void *data, size_t size,
                               dlb_error *error);
 CAPI int32_t capi_check_frames(const char *op, const char *what, const dlb_frame *frames, size_t count,
@@ -136,8 +137,8 @@ typedef struct capi_elements {
   char *text;       /* in room: the name of the type */
 } capi_elements;
 
-/* Returns elements with arrays of these sizes. A program may use them after capi_object_publish. NULL means that there is
- * no memory. */
+/* Returns elements with arrays of these sizes. A program may use them after capi_object_publish. NULL means that there
+ * is no memory. */
 CAPI capi_elements *capi_elements_new(size_t count, size_t formats, size_t ndim, size_t text);
 
 /* The description of a decoded value, which Go fills in. C then makes a dlb_value of it. */

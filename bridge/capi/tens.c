@@ -116,8 +116,8 @@ static int32_t check_distinct(const char *op, const dlb_message_tensor *tensors,
   return code;
 }
 
-/* Checks the tensors, and copies their descriptions without deleters. Go imports the copies, so that closing them does not
- * release the tensors. */
+/* Checks the tensors, and copies their descriptions without deleters. Go imports the copies, so that closing them does
+ * not release the tensors. */
 static int32_t describe(const char *op, DLManagedTensorVersioned *views,
                         const dlb_message_tensor *tensors, size_t count, dlb_error *error) {
   for (size_t i = 0; i < count; i++) {

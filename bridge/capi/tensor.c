@@ -1,5 +1,6 @@
-/* The tensor functions of dlbridge.h, and the errors, holds and checks that they share with the other files. All of it is
- * plain C on the C core. It does not enter Go, so that it works in a forked child and before the Go runtime has started. */
+/* The tensor functions of dlbridge.h, and the errors, holds and checks that they share with the other files. All of it
+ * is plain C on the C core. It does not enter Go, so that it works in a forked child and before the Go runtime has
+ * started. */
 #include "capi.h"
 
 #include <inttypes.h>
@@ -133,8 +134,8 @@ int32_t capi_check_live(const char *op, const char *what, size_t index, const vo
   return refuse(op, what, index, object, state == CORE_TAKEN ? "was taken over before" : "was released", error);
 }
 
-/* Sets *out to a hold on `block`, or, if that is NULL, on memory that release(ctx) gives back. The block was live when it
- * was checked. It can have been taken over since by this call, if it was passed twice, or by another thread. */
+/* Sets *out to a hold on `block`, or, if that is NULL, on memory that release(ctx) gives back. The block was live when
+ * it was checked. It can have been taken over since by this call, if it was passed twice, or by another thread. */
 static int32_t hold_block(core_share **out, const char *op, const char *what, size_t index, const void *object,
                           core_block *block, void (*release)(void *ctx), void *ctx, dlb_error *error) {
   *out = block != NULL ? capi_hold(release_block, block) : capi_hold(release, ctx);

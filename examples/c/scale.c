@@ -1,5 +1,5 @@
-/* scale FACTOR OUT PREFIX HEADER PART...: multiplies the float32 tensors of a ZIO message where they lie, and
- * writes a message of the same tensors to OUT, in the single-part form. Each frame that is read is a file. */
+/* scale FACTOR OUT PREFIX HEADER PART...: multiplies the float32 tensors of a ZIO message in place, and writes a message
+ * of the same tensors to the file OUT, in the single-part form. Each frame of the input is a file. */
 #include <dlbridge.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,8 @@ static dlb_frame read_frame(const char *path) {
   return (dlb_frame){.data = data, .size = size, .release = free, .ctx = data, .flags = DLB_FRAME_WRITABLE};
 }
 
-/* All elements of a message's tensor, in the order of memory: there are no gaps, but some run backwards. */
+/* Returns the first element in memory of a tensor of a message, and the number of its elements. Such a tensor has no gaps,
+ * but dimensions may be reversed. */
 static float *elements(const DLTensor *t, int64_t *count) {
   float *lowest = t->data;
   *count = 1;
@@ -57,16 +58,16 @@ int main(int argc, char **argv) {
     if (size > 0) printf("tensor %zu: the first of %lld elements is %g\n", i, (long long)size, *(float *)t->data);
     place[i] = x;
   }
-  dlb_message_free(message); /* its frames live on: the tensors have shares of them */
+  dlb_message_free(message); /* the frames stay valid, because the tensors have shares of them */
 
-  check(dlb_message_encode(&scaled, NULL, tensors, count, &error) == DLB_OK, error.message); /* takes the tensors */
+  check(dlb_message_encode(&scaled, NULL, tensors, count, &error) == DLB_OK, error.message); /* takes the tensors over */
   for (size_t i = 0; i < count; i++) {
     check(dlb_message_frame(&frame, scaled, 2 + i, &error) == DLB_OK, error.message);
     if (place[i] != NULL && frame.data == place[i]) printf("part %zu is the memory that was read\n", i);
     frame.release(frame.ctx);
   }
   check(dlb_message_encode_packed(&frame, scaled, &error) == DLB_OK, error.message);
-  dlb_message_free(scaled); /* the last share: free, for each frame */
+  dlb_message_free(scaled); /* this ends the last share, and frees all frames */
   FILE *out = fopen(argv[2], "wb");
   check(out != NULL && fwrite(frame.data, 1, frame.size, out) == frame.size && fclose(out) == 0, argv[2]);
   printf("wrote %zu bytes, ", frame.size);

@@ -1,4 +1,4 @@
-"""The example prints what its README says, however it was built, under the sanitizers."""
+"""Checks that the example prints the output in its README, for each way to build it, under the sanitizers."""
 
 import pathlib
 

@@ -1,4 +1,4 @@
-// The C interface with owners and exceptions, for this example and the next: as much of a C++ wrapper as is needed.
+// A small C++ wrapper of the C interface: owners, and exceptions instead of codes.
 #pragma once
 #include <dlbridge.h>
 #include <fstream>
@@ -16,7 +16,8 @@ struct Release {
 using Tensor = std::unique_ptr<DLManagedTensorVersioned, Release>;
 using Message = std::unique_ptr<dlb_message, Release>;
 
-// Every function has its output first and its error last, and nothing has moved when it fails.
+// Calls a function that can fail. Its output is the first argument and its error the last. If it fails, the caller still
+// owns all arguments.
 template <class Out, class... Parameters, class... Arguments>
 Out call(int32_t (*function)(Out *, Parameters...), Arguments... arguments) {
   Out out{};
@@ -25,7 +26,7 @@ Out call(int32_t (*function)(Out *, Parameters...), Arguments... arguments) {
   return out;
 }
 
-// Bytes that were taken from a message or are to be given to one. They are released once, by us or by it.
+// The owner of a frame. It releases the frame, unless moved reports that a message has taken it over.
 class Frame {
  public:
   explicit Frame(const dlb_frame &frame) : frame_(frame) {}
@@ -38,7 +39,7 @@ class Frame {
   const dlb_frame &operator*() const { return frame_; }
   void moved() { frame_ = {}; }
 
-  // The bytes of a vector, which lives until nothing views them.
+  // Returns a frame of the bytes of a vector, which is deleted when nothing refers to them any more.
   static Frame of(std::vector<char> bytes) {
     auto owner = new std::vector<char>(std::move(bytes));
     auto release = [](void *ctx) { delete static_cast<std::vector<char> *>(ctx); };
@@ -61,7 +62,7 @@ class Frame {
   dlb_frame frame_;
 };
 
-// On success the message owns the frames.
+// Decodes a message, which takes the frames over.
 inline Message decode(std::vector<Frame> frames) {
   std::vector<dlb_frame> plain;
   for (const Frame &frame : frames) plain.push_back(*frame);
@@ -70,7 +71,7 @@ inline Message decode(std::vector<Frame> frames) {
   return message;
 }
 
-// And the tensors.
+// Encodes a message, which takes the tensors over.
 inline Message encode(std::vector<Tensor> tensors) {
   std::vector<dlb_message_tensor> plain(tensors.size());
   for (size_t i = 0; i < tensors.size(); i++) plain[i].tensor = tensors[i].get();

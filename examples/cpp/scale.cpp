@@ -1,11 +1,12 @@
-// scale FACTOR OUT PREFIX HEADER PART...: what ../c/scale.c does, in C++17. Nothing is released by hand, on no path.
+// scale FACTOR OUT PREFIX HEADER PART...: does the same as ../c/scale.c, in C++17. All objects have owners.
 #include "raii.hpp"
 
 #include <algorithm>
 #include <iostream>
 #include <numeric>
 
-// All elements of a message's tensor, in the order of memory: there are no gaps, but some run backwards.
+// Returns the first element in memory of a tensor of a message, and the number of its elements. Such a tensor has no gaps,
+// but dimensions may be reversed.
 static std::pair<float *, int64_t> elements(const DLTensor &t) {
   auto count = std::accumulate(t.shape, t.shape + t.ndim, int64_t{1}, std::multiplies<>());
   auto lowest = static_cast<float *>(t.data);
@@ -30,7 +31,7 @@ static void scale(float factor, const char *path, const std::vector<const char *
     if (count > 0) std::cout << "tensor " << i << ": the first of " << count << " elements is " << *static_cast<float *>(t.data) << '\n';
     places.back() = x;
   }
-  message.reset(); // its frames live on: the tensors have shares of them
+  message.reset(); // the frames stay valid, because the tensors have shares of them
 
   Message scaled = encode(std::move(tensors));
   for (size_t i = 0; i < places.size(); i++) {

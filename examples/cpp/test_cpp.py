@@ -1,4 +1,5 @@
-"""The example prints what its README says, however it was built, under the sanitizers; no error leaks."""
+"""Checks that the example prints the output in its README, for each way to build it, under the sanitizers, and that errors
+leak nothing."""
 
 import pathlib
 

@@ -1,4 +1,4 @@
-/* What a consumer in C sees of a tensor: plain DLPack, no Go. */
+/* A consumer in plain C, which uses DLPack only. */
 #include <dlpack/dlpack.h>
 #include <string.h>
 

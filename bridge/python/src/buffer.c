@@ -24,8 +24,8 @@ static int column_major(const Tensor *self) {
   return 1;
 }
 
-/* Reports whether two indices may refer to the same memory. Elements do not overlap if each stride is larger than the span
- * of all smaller strides. In other cases the function assumes that they do. */
+/* Reports whether two indices may refer to the same memory. Elements do not overlap if each stride is larger than the
+ * span of all smaller strides. In other cases the function assumes that they do. */
 static int overlapping(const Tensor *self) {
   uint64_t done = 0, span = 1;
   if (self->extent.count < 2 || self->extent.row_major) return 0;

@@ -6,8 +6,8 @@ const char capsule_versioned_used[] = "used_dltensor_versioned";
 const char capsule_legacy[] = "dltensor";
 const char capsule_legacy_used[] = "used_dltensor";
 
-/* A capsule remembers the number of its export. If somebody has taken the tensor over by its address without renaming the
- * capsule, then the capsule must end neither that tensor nor a later one in the same block. */
+/* A capsule remembers the number of its export. If somebody has taken the tensor over by its address without renaming
+ * the capsule, then the capsule must end neither that tensor nor a later one in the same block. */
 static void *number_of(const core_block *block) { return (void *)(uintptr_t)block->since; }
 
 static int owns(PyObject *capsule, const core_block *block) {

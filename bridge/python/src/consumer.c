@@ -86,8 +86,8 @@ static int disown(PyObject *capsule, void *managed, int versioned) {
   return disowned;
 }
 
-/* Moves the managed tensor of a capsule, which was claimed, to a Tensor, and returns the Tensor. `self` is NULL after an
- * earlier error. After any error the capsule still owns its managed tensor. */
+/* Moves the managed tensor of a capsule, which was claimed, to a Tensor, and returns the Tensor. `self` is NULL after
+ * an earlier error. After any error the capsule still owns its managed tensor. */
 static Tensor *move_to(Tensor *self, PyObject *capsule, void *managed, int versioned) {
   if (self != NULL && PyCapsule_SetName(capsule, versioned ? capsule_versioned_used : capsule_legacy_used) == 0 &&
       hold(self, versioned ? end_versioned : end_legacy, managed) == 0)
@@ -238,8 +238,8 @@ static PyObject *ask(module_state *state, PyObject *producer, const DLDevice *de
   return capsule;
 }
 
-/* Returns the exchange API that a type itself declares, or NULL. An inherited one does not count, because a subclass may do
- * more in __dlpack__. */
+/* Returns the exchange API that a type itself declares, or NULL. An inherited one does not count, because a subclass
+ * may do more in __dlpack__. */
 static const DLPackExchangeAPI *own_api(PyTypeObject *type) {
   PyObject *dict = PyObject_GetAttrString((PyObject *)type, "__dict__");
   PyObject *capsule = dict == NULL ? NULL : PyMapping_GetItemString(dict, "__dlpack_c_exchange_api__");
@@ -277,8 +277,8 @@ static producer_kind kind_of(module_state *state, PyObject *producer) {
 
 enum { NO, YES, WILL_NOT_SAY };
 
-/* Returns the truth value of an answer, which is taken over: NO or YES, WILL_NOT_SAY if asking has raised an Exception, as
- * types that imitate PyTorch's may do, or -1 with any other exception. */
+/* Returns the truth value of an answer, which is taken over: NO or YES, WILL_NOT_SAY if asking has raised an Exception,
+ * as types that imitate PyTorch's may do, or -1 with any other exception. */
 static int answer(PyObject *said) {
   int yes = said == NULL ? -1 : PyObject_IsTrue(said);
   Py_XDECREF(said);
@@ -292,8 +292,8 @@ static int says_negative(module_state *state, PyObject *producer) {
 }
 
 /* Enters the context in which a subclass of PyTorch's Tensor behaves like a plain tensor. Outside of it, PyTorch's
- * ReadOnlyTensorWrapper supports only __dlpack__, which enters this context itself. Returns NULL if there is no PyTorch,
- * or the producer is not of PyTorch. */
+ * ReadOnlyTensorWrapper supports only __dlpack__, which enters this context itself. Returns NULL if there is no
+ * PyTorch, or the producer is not of PyTorch. */
 static PyObject *plain_tensors(PyObject *producer) {
   PyObject *name = PyUnicode_FromString("torch"), *torch = name == NULL ? NULL : PyImport_GetModule(name);
   PyObject *type = torch == NULL ? NULL : PyObject_GetAttrString(torch, "Tensor"), *c = NULL, *context = NULL;

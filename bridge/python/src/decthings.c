@@ -23,8 +23,8 @@ PyObject *decthings_decode(PyObject *module, PyObject *args) {
 
 enum { BATCH = 128 };
 
-/* (data, offset, dialect, Elements, limit) -> (list of Tensors and Elements, offset after them). The list is empty at the
- * end of data. It ends before a value that exceeds the limit, which is the error of the next call. */
+/* (data, offset, dialect, Elements, limit) -> (list of Tensors and Elements, offset after them). The list is empty at
+ * the end of data. It ends before a value that exceeds the limit, which is the error of the next call. */
 PyObject *decthings_decode_batch(PyObject *module, PyObject *args) {
   PyObject *data, *elements;
   Py_ssize_t offset, limit;
@@ -54,7 +54,8 @@ PyObject *decthings_decode_batch(PyObject *module, PyObject *args) {
       continue;
     }
     if (list == NULL && type == NULL) PyErr_Fetch(&type, &exception, &traceback);
-    if (values[i].tensor != NULL) core_release_versioned(values[i].tensor); /* a value that is not returned must be released too */
+    /* A value that is not returned must be released too. */
+    if (values[i].tensor != NULL) core_release_versioned(values[i].tensor);
     in.go->dlb_elements_free(values[i].elements);
   }
   if (type != NULL) PyErr_Restore(type, exception, traceback);

@@ -98,7 +98,8 @@ const char *dtype_letter(DLDataType dtype) {
   return i < 0 ? NULL : dtypes[i].letter;
 }
 
-/* The letter only determines the kind of the type. The width is the item size, because ctypes uses '<l' for eight bytes. */
+/* The letter only determines the kind of the type. The width is the item size, because ctypes uses '<l' for eight
+ * bytes. */
 int dtype_of_format(const char *format, Py_ssize_t itemsize, DLDataType *out) {
   const char *letter = format == NULL ? "B" : format;
   int swapped = *letter == '>' || *letter == '!';

@@ -19,8 +19,8 @@ static int same_bytes(dlb_bytes a, dlb_bytes b) {
   return a.size == b.size && (a.data == b.data || a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
 }
 
-/* Reports whether an element becomes the same object as the one before: if their bytes are equal, and for memoryviews if
- * they are also the same memory, because the bytes of other memory may change later. */
+/* Reports whether an element becomes the same object as the one before: if their bytes are equal, and for memoryviews
+ * if they are also the same memory, because the bytes of other memory may change later. */
 static int repeats(const dlb_elements *e, size_t i, int views) {
   if (i == 0 || !same_bytes(e->values[i - 1], e->values[i])) return 0;
   if (views && e->values[i].size > 0 && e->values[i - 1].data != e->values[i].data) return 0;
@@ -34,16 +34,16 @@ static int objects_of(const value_input *in, const dlb_elements *e) {
   return e->type.size == 6 && memcmp(e->type.data, "string", 6) == 0 ? TEXTS : VIEWS;
 }
 
-/* Returns an upper bound of the size of an element as a Python object: a character may take four bytes. Objects of at most
- * one byte exist already. */
+/* Returns an upper bound of the size of an element as a Python object: a character may take four bytes. Objects of at
+ * most one byte exist already. */
 static size_t object_size(dlb_bytes value, int objects) {
   if (objects == VIEWS) return value.size == 0 ? 0 : VIEW_SIZE;
   if (value.size < 2) return 0;
   return OBJECT_SIZE + (objects == TEXTS ? 4 : 1) * value.size;
 }
 
-/* Returns the size of elements as Python objects. It is 0 if the number of elements is so small that they are within the
- * limit in any case: the limit covers the objects, and their text takes at most four times its bytes. */
+/* Returns the size of elements as Python objects. It is 0 if the number of elements is so small that they are within
+ * the limit in any case: the limit covers the objects, and their text takes at most four times its bytes. */
 static size_t size_of_elements(const value_input *in, const dlb_elements *e) {
   size_t each = sizeof(dlb_bytes) + PLACE_SIZE;
   int media = e->formats != NULL;

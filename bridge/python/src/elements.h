@@ -4,7 +4,8 @@
 
 #include "library.h"
 
-/* The Python objects that elements become: str if the type is "string", else memoryviews of the data; or always bytes. */
+/* The Python objects that elements become: str if the type is "string", else memoryviews of the data; or always bytes.
+ * */
 typedef enum { TEXT_AND_VIEWS, BYTES } element_objects;
 
 /* A format: how the Go library decodes and encodes one of its tensors. Both functions run without the GIL. */
@@ -53,8 +54,8 @@ typedef struct {
   size_t buffer_count;
 } value_output;
 
-/* Makes a value of a producer or of Elements; without `with_values` only type and shape of Elements are read. -1 with an
- * exception, and then there is nothing to end. */
+/* Makes a value of a producer or of Elements; without `with_values` only type and shape of Elements are read. -1 with
+ * an exception, and then there is nothing to end. */
 int output_begin(module_state *state, value_output *out, PyObject *object, PyObject *elements, int with_values);
 /* Releases the memory of the value; the current exception stays as it is. */
 void output_end(value_output *out);

@@ -1,8 +1,8 @@
 /* The C exchange API of DLPack for the type Tensor. */
 #include "extension.h"
 
-/* The Tensor types of all live modules. Managed tensors from C become objects of the last one. There are several modules
- * if a program has imported the package again. */
+/* The Tensor types of all live modules. Managed tensors from C become objects of the last one. There are several
+ * modules if a program has imported the package again. */
 enum { LIVE = 8 };
 
 static PyTypeObject *live_types[LIVE];

@@ -81,8 +81,8 @@ enum {
   NAME_COUNT
 };
 
-/* A type of producers: its own C exchange API, or NULL, and whether its tensors can be views that are not computed yet, as
- * those of PyTorch can. */
+/* A type of producers: its own C exchange API, or NULL, and whether its tensors can be views that are not computed yet,
+ * as those of PyTorch can. */
 typedef struct {
   PyTypeObject *type;
   const DLPackExchangeAPI *api;
@@ -126,7 +126,8 @@ int tensor_read_only(const Tensor *self);
 PyObject *tuple_of(const int64_t *values, Py_ssize_t count);
 /* Sets whether the memory of freed Tensors is kept for new ones. */
 void keep_spares(int keep);
-/* Returns the first share of memory that lender(ctx) gives back. NULL without an exception means that there is no memory. */
+/* Returns the first share of memory that lender(ctx) gives back. NULL without an exception means that there is no
+ * memory. */
 core_share *share_begin(void (*lender)(void *ctx), void *ctx);
 /* Ends a share. The current exception stays as it is, even if a release function runs. */
 void share_end(core_share *share);

@@ -67,7 +67,8 @@ static const char forked[] =
     "dlbridge: the Go library was loaded before this process was forked, and Go does not survive a fork: start the "
     "process with multiprocessing's 'spawn' or 'forkserver'";
 
-/* Reports whether a path leads to something other than a regular file. For a FIFO the loader would wait for a writer. */
+/* Reports whether a path leads to something other than a regular file. For a FIFO the loader would wait for a writer.
+ * */
 static int is_no_file(const char *path) {
   struct stat status;
   return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
@@ -97,7 +98,7 @@ static int open_library(const char *path, failure *why) {
 
 static int warn_of_other_runtimes(void) {
   PyObject *runtimes = PyImport_ImportModule("dlbridge._runtimes");
-  if (runtimes == NULL) { /* possible in a finalizer while the interpreter ends; the library can be used without the warning */
+  if (runtimes == NULL) { /* in a finalizer while the interpreter ends: the library works without the warning */
     PyErr_Clear();
     return 0;
   }
@@ -136,7 +137,8 @@ static int is_loaded_library(const char *path) {
   return handle == loaded_handle;
 }
 
-/* Loads the library at a path, unless one is loaded already. With `only`, the loaded one must be the one at the path. */
+/* Loads the library at a path, unless one is loaded already. With `only`, the loaded one must be the one at the path.
+ * */
 static int load(const char *path, int only) {
   failure why = {0};
   int opened = 0;
@@ -145,7 +147,8 @@ static int load(const char *path, int only) {
   if (loaded_path == NULL)
     opened = open_library(path, &why) == 0;
   else if (only && !is_loaded_library(path))
-    fail(&why, PyExc_RuntimeError, "dlbridge: load: %s is loaded already, and a process can have only one Go library", loaded_path);
+    fail(&why, PyExc_RuntimeError, "dlbridge: load: %s is loaded already, and a process can have only one Go library",
+         loaded_path);
   pthread_mutex_unlock(&loading);
   Py_END_ALLOW_THREADS;
   if (why.type != NULL) {

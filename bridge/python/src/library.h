@@ -66,8 +66,9 @@ PyObject *list_begin(size_t count);
 void list_set(PyObject **list, size_t index, PyObject *object);
 /* Returns the list, all places of which must be filled; or NULL. */
 PyObject *list_end(PyObject *list);
-/* Returns a new list of the items of a sequence, which the garbage collector does not track. While a call uses the items,
- * Python code may run; if it could find the list, it could shorten it and so free the items. NULL with an exception. */
+/* Returns a new list of the items of a sequence, which the garbage collector does not track. While a call uses the
+ * items, Python code may run; if it could find the list, it could shorten it and so free the items. NULL with an
+ * exception. */
 PyObject *private_list(PyObject *sequence);
 /* Returns a memoryview of format B, and takes the frame over in any case. */
 PyObject *view_of_frame(module_state *state, const dlb_frame *frame);

@@ -11,9 +11,9 @@
 
 /* Invariant: no thread waits for the GIL in loan_end while the interpreter ends.
  *
- * Python stops every thread that waits for the GIL then. Before 3.14 it calls pthread_exit, which terminates the process
- * if a C++ frame is noexcept, such as a destructor that has called a deleter. Later versions make the thread wait forever.
- * Therefore a function of the module atexit, which runs shortly before, sets `ending` and waits for the threads in
+ * Python stops every thread that waits for the GIL then. Before 3.14 it calls pthread_exit, which terminates the
+ * process if a C++ frame is noexcept, such as a destructor that has called a deleter. Later versions make the thread
+ * wait forever. Therefore a function of the module atexit, which runs shortly before, sets `ending` and waits for the threads in
  * loan_end. A thread that comes later does not release its loan, unless it has the GIL or is the thread that ends the
  * interpreter, which can always take it. */
 static struct {
@@ -47,8 +47,8 @@ static void leave(int64_t *inside) {
 }
 
 /* Registers a thread that may take the GIL: the end of the interpreter waits until it calls leave with the result.
- * Returns NULL if the thread must not take the GIL. The thread counts itself before it checks whether the interpreter is
- * ending; otherwise the end could miss the thread while the thread misses the end. */
+ * Returns NULL if the thread must not take the GIL. The thread counts itself before it checks whether the interpreter
+ * is ending; otherwise the end could miss the thread while the thread misses the end. */
 static int64_t *go_in(void) {
   if (__atomic_load_n(&end.ending, __ATOMIC_SEQ_CST) && !may_take_gil()) return NULL; /* without being waited for */
   int64_t *inside = end.inside;
@@ -94,8 +94,8 @@ int watch_end(void) {
   return failed ? -1 : 0;
 }
 
-/* A forked child has only the thread that forked, so that it begins with the other count, at 0. If the forking thread is
- * in loan_end, it leaves through the old count. The child is not ending, unless the forking thread ends the
+/* A forked child has only the thread that forked, so that it begins with the other count, at 0. If the forking thread
+ * is in loan_end, it leaves through the old count. The child is not ending, unless the forking thread ends the
  * interpreter. */
 static void note_fork(void) {
   end.inside = end.inside == end.counts ? end.counts + 1 : end.counts;
@@ -134,8 +134,8 @@ Py_buffer *loan_begin(PyObject *object, int flags) {
   return buffer;
 }
 
-/* Releases a buffer, on the thread that ends the last share. The buffer is not released after the end of the interpreter,
- * nor during it if this thread would have to wait for the GIL. */
+/* Releases a buffer, on the thread that ends the last share. The buffer is not released after the end of the
+ * interpreter, nor during it if this thread would have to wait for the GIL. */
 void loan_end(void *context) {
   Py_buffer *buffer = context;
   int64_t *inside = go_in();

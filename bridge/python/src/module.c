@@ -117,8 +117,8 @@ static int execute(PyObject *module) {
   PyObject *type = PyType_FromModuleAndSpec(module, &tensor_spec, NULL);
   if (type == NULL) return -1;
   state->tensor_type = (PyTypeObject *)type;
-  /* PyObject_SetAttr refuses an immutable type, and type slots can only make descriptors. PyObject_GenericSetAttr has no
-   * such check. It is safe here, because the type is not in use yet. */
+  /* PyObject_SetAttr refuses an immutable type, and type slots can only make descriptors. PyObject_GenericSetAttr has
+   * no such check. It is safe here, because the type is not in use yet. */
   PyObject *api = exchange_capsule(), *name = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
   int failed = api == NULL || name == NULL || PyObject_GenericSetAttr(type, name, api) < 0;
   PyType_Modified(state->tensor_type);
@@ -142,8 +142,8 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
 }
 
 /* Code that runs while the collector clears other objects may still call functions of the module. Therefore the state
- * stays valid until the module is freed. Its types do not prevent that, because the collector clears their references to
- * the module. */
+ * stays valid until the module is freed. Its types do not prevent that, because the collector clears their references
+ * to the module. */
 static int clear(PyObject *module) {
   module_state *state = PyModule_GetState(module);
   if (state->tensor_type != NULL) {

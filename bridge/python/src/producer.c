@@ -5,7 +5,8 @@ static uint64_t export_flags(const Tensor *self) {
   return self->flags | (self->unstated ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
 }
 
-/* Refuses a Tensor that the legacy form cannot represent. It represents unknown writability, because it came from there. */
+/* Refuses a Tensor that the legacy form cannot represent. It represents unknown writability, because it came from
+ * there. */
 static int refuse_legacy(const Tensor *self) {
   const char *what = NULL;
   if (self->flags & DLPACK_FLAG_BITMASK_READ_ONLY) what = "read-only memory";
@@ -36,8 +37,8 @@ wrong:
   return -1;
 }
 
-/* A Tensor does not synchronise streams. Its producer has guaranteed that the memory may be used on the default stream of
- * its device, so that only this stream can be offered to a consumer. */
+/* A Tensor does not synchronise streams. Its producer has guaranteed that the memory may be used on the default stream
+ * of its device, so that only this stream can be offered to a consumer. */
 static int check_stream(PyObject *object, DLDevice device) {
   if (object == NULL || object == Py_None) return 0;
   if (!PyLong_Check(object)) {

@@ -153,8 +153,8 @@ static int by_address(const void *a, const void *b) {
 }
 
 /* Returns the part that contains a tensor, or NULL. It is usually the part of the previous tensor, or the part with the
- * same index. Otherwise it is the last part that begins at the tensor or before. A tensor without elements is in any part
- * without bytes. */
+ * same index. Otherwise it is the last part that begins at the tensor or before. A tensor without elements is in any
+ * part without bytes. */
 static Tensor *part_of(reading *r, const Tensor *tensor, size_t index) {
   if (r->part_count == 0) return NULL;
   if (lies_in(tensor, r->parts[r->part])) return r->parts[r->part];
@@ -167,7 +167,8 @@ static Tensor *part_of(reading *r, const Tensor *tensor, size_t index) {
     qsort(r->sorted, r->part_count, sizeof *r->sorted, by_address);
   }
   uintptr_t at = (uintptr_t)tensor->view.data + (uintptr_t)tensor->extent.low;
-  size_t low = 0, high = r->part_count; /* invariant: parts before low begin at `at` or before, parts from high on begin after it */
+  /* Invariant: parts before low begin at `at` or before, parts from high on begin after it. */
+  size_t low = 0, high = r->part_count;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
     if ((uintptr_t)r->sorted[middle]->view.data <= at) low = middle + 1;

@@ -192,8 +192,8 @@ static PyObject *tensor_reduce(PyObject *Py_UNUSED(op), PyObject *Py_UNUSED(igno
   return NULL;
 }
 
-/* NumPy asks for the buffer first, and ignores the error if there is none. Without __array__ it would then make an array
- * of one object, the Tensor. This method asks for the buffer again, and raises its error. */
+/* NumPy asks for the buffer first, and ignores the error if there is none. Without __array__ it would then make an
+ * array of one object, the Tensor. This method asks for the buffer again, and raises its error. */
 static PyObject *tensor_array(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
   static const int names[] = {NAME_DTYPE, NAME_COPY};
   module_state *state = PyType_GetModuleState(Py_TYPE(op));
@@ -311,9 +311,10 @@ static PyGetSetDef tensor_getset[] = {
     {"strides", get_strides, NULL, "The strides in elements, a tuple of int.", NULL},
     {"ndim", get_ndim, NULL, "The number of dimensions.", NULL},
     {"size", get_size, NULL, "The number of elements: the product of the shape.", NULL},
-    {"itemsize", get_itemsize, NULL, "The size of one element in bytes, rounded up for elements smaller than a byte.", NULL},
+    {"itemsize", get_itemsize, NULL, "The size of one element in bytes, rounded up to whole bytes.", NULL},
     {"nbytes", get_nbytes, NULL,
-     "The size of the elements in bytes, without gaps. Elements smaller than a byte count as packed unless they are padded.", NULL},
+     "The size of the elements in bytes, without gaps. Elements smaller than a byte count as packed, unless they are\n"
+     "padded.", NULL},
     {"dtype", get_dtype, NULL, "The data type, a str such as 'float32', 'bfloat16' or 'float32x4'.", NULL},
     {"device", get_device, NULL, "The DLPack device, a tuple (type, id); (1, 0) is the CPU.", NULL},
     {"readonly", get_readonly, NULL,

@@ -22,7 +22,7 @@ typedef struct {
   PyTypeObject *data, *reference; /* of ctypes: the base of its types, and the type of byref() */
   PyObject *by_value;   /* a tuple of the types that are passed by value: Structure and Union */
   PyObject *probe;      /* a ctypes function that does nothing */
-  c_function direct;    /* the C function if ctypes is not needed: at most DIRECT arguments, all tensors, and a tensor or nothing as result */
+  c_function direct;    /* the C function if it needs no ctypes: at most DIRECT arguments, all tensors; or NULL */
   int returns;
   PyObject *next; /* the next function in the list of those to be freed */
 } Function;

@@ -166,7 +166,7 @@ def test_a_legacy_tensor_of_ours_is_taken_once(c):
     address = c.capsule_pointer(capsule)
     t = dlbridge.from_dlpack(capsule)
     for _ in range(2):
-        with pytest.raises(ValueError, match="has been taken over"):
+        with pytest.raises(ValueError, match="taken over before"):
             dlbridge.from_dlpack(c.bare_capsule(address, b"dltensor"))
     assert t.data_ptr == a.ctypes.data
     t.close()
@@ -202,7 +202,7 @@ def test_a_capsule_whose_tensor_was_taken_by_its_address_does_not_end_it(c):
     source = dlbridge.from_dlpack(a)
     capsule = source.__dlpack__(max_version=(1, 0))
     t = dlbridge.from_address(c.capsule_pointer(capsule))
-    with pytest.raises(ValueError, match="has been taken over"):
+    with pytest.raises(ValueError, match="taken over before"):
         dlbridge.from_dlpack(capsule)
     source.close()
     del capsule
