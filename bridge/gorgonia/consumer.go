@@ -12,13 +12,13 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// An Option changes what [Dense] takes.
+// An Option changes which tensors [Dense] accepts.
 type Option uint8
 
-// AllowTransposed takes fully transposed memory too: column-major, the first index fastest. gorgonia holds
-// it as a lazy transpose (tensor.Dense.T) of row-major memory. What it makes of that is right (At, SetAt,
-// Slice, Materialize, Clone, Add, Mul, MatMul, Sum, Concat, Apply, UseUnsafe, WithReuse of the first operand, and their
-// like), but for these, which v0.9.24 does wrong to every lazy transpose, without an error:
+// AllowTransposed also accepts fully transposed memory: column-major, the first index fastest. gorgonia holds it as a lazy
+// transpose (tensor.Dense.T) of row-major memory. Most of its operations are correct for lazy transposes (At, SetAt, Slice,
+// Materialize, Clone, Add, Mul, MatMul, Sum, Concat, Apply, UseUnsafe, WithReuse of the first operand, and similar ones).
+// gorgonia v0.9.24 gets these wrong for every lazy transpose, without an error:
 //
 //   - Repeat, SoftMax, LogSoftMax, Diag, Eq, CopyTo, WriteNpy, Data, and Argmax and Argmin over all axes take
 //     the elements in the order in which they lie in memory; so does MatMul with what SafeT returned;
@@ -32,8 +32,8 @@ type Option uint8
 // Every slice of it has gaps (see the package documentation), those along the first axis too.
 const AllowTransposed Option = 1 << iota
 
-// engine is gorgonia's own, and keeps the memory of the tensors that it works on. What is made of a Dense
-// has the same engine.
+// engine is gorgonia's standard engine, and also keeps the memory of its tensors alive. Tensors that gorgonia makes from a
+// Dense have the same engine.
 type engine struct {
 	tensor.StdEng
 	owner *dlpack.Tensor
@@ -41,9 +41,8 @@ type engine struct {
 
 func (e *engine) release() { e.owner.Close() }
 
-// Dense makes a tensor of gorgonia's over the memory of t: shape and elements are t's, and what gorgonia
-// writes in place (tensor.WithReuse, tensor.UseUnsafe, SetAt, ...) the producer sees. int64 becomes
-// tensor.Int64.
+// Dense makes a gorgonia tensor of the memory of t, with the same shape and elements. The producer sees what gorgonia
+// writes in place (tensor.WithReuse, tensor.UseUnsafe, SetAt, ...). int64 becomes tensor.Int64.
 //
 // t must be on the host, writable, aligned, row-major without gaps (or, with [AllowTransposed], fully
 // transposed), and have elements, of a type that gorgonia has. The elements of a bool tensor are looked at,
@@ -54,7 +53,7 @@ func (e *engine) release() { e.owner.Close() }
 // Data returned must not be used after release; results with memory of their own may. Threads: any; the
 // Dense is used as gorgonia allows. On error: nothing is shared. [dlpack.ErrClosed], [dlpack.ErrDevice],
 // [dlpack.ErrDType], [dlpack.ErrLayout], [dlpack.ErrReadOnly], [dlpack.ErrUnaligned], [dlpack.ErrNull],
-// or [dlpack.ErrValue] for a bool that is none; the error names the call that makes t acceptable.
+// or [dlpack.ErrValue] for an invalid bool; the error names the call that makes t acceptable.
 func Dense(t *dlpack.Tensor, options ...Option) (d *tensor.Dense, release func(), err error) {
 	var allowed Option
 	for _, o := range options {
@@ -116,7 +115,7 @@ func rowMajor(t *dlpack.Tensor, turned bool) tensor.AP {
 	return tensor.MakeAP(shape, strides, 0, 0)
 }
 
-// admit tells what gorgonia holds the elements as, or why it must not.
+// admit returns the type as which gorgonia holds the elements, or an error that says why it must not.
 func admit(t *dlpack.Tensor, allowed Option) (n *number, transposed bool, err error) {
 	switch {
 	case t == nil:
@@ -128,7 +127,7 @@ func admit(t *dlpack.Tensor, allowed Option) (n *number, transposed bool, err er
 	}
 	dt := t.DType()
 	if n = carriedAs(dt); n == nil {
-		return nil, false, fmt.Errorf("%v is no type of gorgonia's%s: %w", dt, remedy(dt), dlpack.ErrDType)
+		return nil, false, fmt.Errorf("%v is not a type of gorgonia%s: %w", dt, remedy(dt), dlpack.ErrDType)
 	}
 	if t.ReadOnly() {
 		how := "is read-only, and gorgonia writes where it is told to; Copy makes it writable"
@@ -155,7 +154,7 @@ func admit(t *dlpack.Tensor, allowed Option) (n *number, transposed bool, err er
 	return n, transposed, nil
 }
 
-// remedy names the call that makes numbers of a type of gorgonia's out of others.
+// remedy names the call that converts numbers to a type that gorgonia has.
 func remedy(dt dlpack.DataType) string {
 	to := dlpack.Float32
 	switch dt.Code() {
@@ -174,7 +173,7 @@ func remedy(dt dlpack.DataType) string {
 	return fmt.Sprintf("; Convert makes it %v", to)
 }
 
-// checkBools looks for what Go knows no bool of.
+// checkBools returns an error for a byte that is not a bool in Go.
 func checkBools(memory []byte) error {
 	for i, b := range memory {
 		if b > 1 {

@@ -62,11 +62,11 @@ func TestG76RefusedIsWhatGorgoniaGetsWrong(t *testing.T) {
 		{"lanes", typed(dlpack.MakeDataType(dlpack.CodeFloat, 32, 4)), dlpack.ErrDType, "View", func(t *dlpack.Tensor) (*dlpack.Tensor, error) {
 			return t.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 2, 4}})
 		}},
-		{"bfloat16", typed(dlpack.BFloat16), dlpack.ErrDType, "bfloat16 is no type of gorgonia's; Convert makes it float32", converted(dlpack.Float32)}, // G80
-		{"float16", typed(dlpack.Float16), dlpack.ErrDType, "float16 is no type of gorgonia's; Convert makes it float32", converted(dlpack.Float32)},
-		{"float8", typed(dlpack.Float8E4M3FN), dlpack.ErrDType, "float8_e4m3fn is no type of gorgonia's; Convert makes it float32", converted(dlpack.Float32)},
-		{"int4", typed(dlpack.Int4), dlpack.ErrDType, "int4 is no type of gorgonia's; Convert makes it int8", converted(dlpack.Int8)},
-		{"complex32", typed(dlpack.Complex32), dlpack.ErrDType, "complex32 is no type of gorgonia's; Convert makes it complex64", converted(dlpack.Complex64)},
+		{"bfloat16", typed(dlpack.BFloat16), dlpack.ErrDType, "bfloat16 is not a type of gorgonia; Convert makes it float32", converted(dlpack.Float32)}, // G80
+		{"float16", typed(dlpack.Float16), dlpack.ErrDType, "float16 is not a type of gorgonia; Convert makes it float32", converted(dlpack.Float32)},
+		{"float8", typed(dlpack.Float8E4M3FN), dlpack.ErrDType, "float8_e4m3fn is not a type of gorgonia; Convert makes it float32", converted(dlpack.Float32)},
+		{"int4", typed(dlpack.Int4), dlpack.ErrDType, "int4 is not a type of gorgonia; Convert makes it int8", converted(dlpack.Int8)},
+		{"complex32", typed(dlpack.Complex32), dlpack.ErrDType, "complex32 is not a type of gorgonia; Convert makes it complex64", converted(dlpack.Complex64)},
 		{"a handle", typed(dlpack.OpaqueHandle64), dlpack.ErrDType, "handle64", nil},
 		{"two floats of 4 bits", typed(dlpack.Float4E2M1FNx2), dlpack.ErrDType, "View makes its lanes a dimension of float4_e2m1fn", func(t *dlpack.Tensor) (*dlpack.Tensor, error) {
 			v, err := t.View(dlpack.Spec{DType: dlpack.Float4E2M1FN, Shape: []int64{2, 2, 2}})

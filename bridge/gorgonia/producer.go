@@ -15,15 +15,15 @@ import (
 
 // The causes of errors that package dlpack does not have.
 var (
-	// ErrMasked: a tensor with a mask.
+	// ErrMasked reports a tensor with a mask.
 	ErrMasked = errors.New("masked tensor")
-	// ErrSparse: a tensor that is not dense.
+	// ErrSparse reports a tensor that is not dense.
 	ErrSparse = errors.New("sparse tensor")
 )
 
-// FromDense makes a DLPack tensor over the memory of a tensor of gorgonia's: contiguous, transposed (T),
-// sliced, column-major or scalar, without copying. Shape and strides are those that gorgonia shows; what
-// lies between the elements of a view is not described. tensor.Int is int64.
+// FromDense makes a DLPack tensor of the memory of a gorgonia tensor without copying: contiguous, transposed (T), sliced,
+// column-major or scalar. Shape and strides are those of gorgonia; the tensor does not describe the gaps between the
+// elements of a view. tensor.Int is int64.
 //
 // Where the Dense lies in memory that [Dense] wrapped, the result is another view of that memory, and keeps
 // its owner after the Dense was released. Other memory is gorgonia's own, and the collector's: it is pinned
@@ -70,7 +70,7 @@ func FromDense(x tensor.Tensor) (*dlpack.Tensor, error) {
 
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// describe says in DLPack's terms what d is, from the beginning of its memory. Shape and strides are d's own.
+// describe sets s to the description of d, from the beginning of its memory. Shape and strides are d's own.
 func describe(d *tensor.Dense, s *dlpack.Spec) error {
 	n := heldAs(d.Dtype())
 	switch {
@@ -99,7 +99,7 @@ func describe(d *tensor.Dense, s *dlpack.Spec) error {
 	return nil
 }
 
-// int64s is a slice of ints as what they are, and its own size says so.
+// int64s returns a slice of ints as int64s, which they are on this machine: the constant overflows elsewhere.
 func int64s(ints []int) []int64 {
 	const _ = uint(unsafe.Sizeof(0) - 8)
 	return unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(ints))), len(ints))

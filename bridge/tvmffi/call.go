@@ -204,7 +204,7 @@ func (c *call) describe(f *Function, args []any) error {
 	return nil
 }
 
-// onHeap is t, of which the compiler need not think that it escapes: every tensor lies on the heap,
+// onHeap returns t without making it escape in the view of the compiler: every tensor lies on the heap,
 // but slices beside it in a list of arguments do not, and should not have to because of it.
 func onHeap(t *dlpack.Tensor) *dlpack.Tensor {
 	return (*dlpack.Tensor)(pointer(uintptr(unsafe.Pointer(t))))

@@ -82,7 +82,7 @@ func deny(cause error, format string, values ...any) error {
 	return &refusal{fmt.Sprintf(format, values...), cause}
 }
 
-// refuse is deny, with the place before what is wrong there.
+// refuse is deny with a place in front of the text.
 func refuse(where string, cause error, format string, values ...any) error {
 	return deny(cause, "%s: %s", where, fmt.Sprintf(format, values...))
 }

@@ -59,7 +59,7 @@ func init() { C.ffi_note_handler() }
 // is a panic as ever.
 //
 // Ownership: none moves. Lifetime: the library stays until the process ends. Threads: any. On
-// error: [ErrLibrary], also for a path to what is no regular file; the process is as it was, or has a library that is
+// error: [ErrLibrary], also for a path that is not a regular file; the process is as it was, or has a library that is
 // not used.
 func Load(path string) error {
 	library.mu.Lock()

@@ -43,7 +43,7 @@ func (u *uses) close() bool   { return u.closed.CompareAndSwap(false, true) && u
 type reference struct {
 	handle uintptr
 	uses   uses
-	net    runtime.Cleanup
+	guard  runtime.Cleanup
 }
 
 func giveBack(handle uintptr) { C.ffi_decref(C.uintptr_t(handle)) }
@@ -52,7 +52,7 @@ func giveBack(handle uintptr) { C.ffi_decref(C.uintptr_t(handle)) }
 // runtime that all cleanups share: the object's deleter, which may block, runs elsewhere.
 func (r *reference) hold(handle uintptr) {
 	r.handle = handle
-	r.net = runtime.AddCleanup(r, func(handle uintptr) {
+	r.guard = runtime.AddCleanup(r, func(handle uintptr) {
 		background.Release(func() { giveBack(handle) })
 	}, handle)
 }
@@ -67,7 +67,7 @@ func (r *reference) release() {
 }
 
 func (r *reference) end() {
-	r.net.Stop()
+	r.guard.Stop()
 	giveBack(r.handle)
 }
 

@@ -21,7 +21,7 @@ type Prepared struct {
 	settled
 	closed atomic.Bool
 	under  int // calls that are under way: one, or more where a callback makes the call again
-	net    runtime.Cleanup
+	guard  runtime.Cleanup
 }
 
 // settled is what a prepared call holds.
@@ -61,7 +61,7 @@ func (f *Function) Prepare(args ...any) (*Prepared, error) {
 		return nil, err
 	}
 	p := &Prepared{settled: s}
-	p.net = runtime.AddCleanup(p, func(s settled) { background.Release(s.end) }, s) // see [reference.hold]
+	p.guard = runtime.AddCleanup(p, func(s settled) { background.Release(s.end) }, s) // see [reference.hold]
 	return p, nil
 }
 
@@ -104,7 +104,7 @@ func (p *Prepared) leave() {
 // makes it an io.Closer.
 func (p *Prepared) Close() error {
 	if p != nil && p.c != nil && p.closed.CompareAndSwap(false, true) {
-		p.net.Stop()
+		p.guard.Stop()
 		if p.under == 0 {
 			p.end()
 		}

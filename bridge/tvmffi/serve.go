@@ -133,7 +133,7 @@ func Serve(h Handler, args unsafe.Pointer, n int32, result unsafe.Pointer) (stat
 		n.end((*C.ffi_any)(result), nil, nil)
 	}()
 	if args == nil || n < 0 {
-		n = 0 // of which the handler complains
+		n = 0 // which the handler reports
 	}
 	v, err := h(Args{args, int(n), result})
 	if v != nil || err != nil || notes.live.Load() != 0 {
@@ -293,7 +293,7 @@ func (a Args) check(n int) error {
 	return a.noted(false).err
 }
 
-// disagree remembers what is wrong with argument i, unless something was wrong before.
+// disagree remembers the error of argument i, unless there was one before.
 func (a Args) disagree(i int, kind, format string, values ...any) {
 	a.note(func(n *note) {
 		if n.err == nil {
@@ -473,7 +473,7 @@ func Slice[T dlpack.Element](a Args, i int) []T {
 	return unsafe.Slice((*T)(data), n)
 }
 
-// elements is where the elements of argument i lie, and how many they are.
+// elements returns the address and the number of the elements of argument i.
 func (a Args) elements(i int, of elementType) (unsafe.Pointer, int) {
 	if arg, kind := a.at(i); (kind == C.FFI_TENSOR || kind == C.FFI_DLTENSOR) && word(arg) >= lowest {
 		d := (*C.DLTensor)(pointer(uintptr(word(arg))))
@@ -490,7 +490,7 @@ func (a Args) elements(i int, of elementType) (unsafe.Pointer, int) {
 	return a.slowElements(i, of)
 }
 
-// slowElements is elements for all tensors.
+// slowElements is elements for any tensor.
 func (a Args) slowElements(i int, of elementType) (unsafe.Pointer, int) {
 	d := a.tensor(i)
 	if d == nil {
@@ -576,14 +576,14 @@ func dataType(of elementType) dlpack.DataType {
 	return 0
 }
 
-// addressIn is the address in a field of a foreign struct, which may be none that Go may have as a pointer.
+// addressIn returns the address in a field of a foreign struct. Go must not have it as a pointer before it is checked.
 func addressIn[T any](field **T) uintptr { return *(*uintptr)(unsafe.Pointer(field)) }
 
 // most is more elements than a tensor on the fast path has.
 const most = 1 << 31
 
-// fastCount is how many elements a tensor has that is row-major, and of a size that cannot overflow.
-// It is 0 for all others.
+// fastCount returns the number of elements of a tensor that is row-major and of a size that cannot overflow, and 0 for all
+// others.
 func fastCount(d *C.DLTensor) int {
 	rank := int(d.ndim)
 	if uint(rank) > 8 || rank > 0 && (addressIn(&d.shape) < lowest || addressIn(&d.strides)-1 < lowest-1) { // strides may be NULL
@@ -605,7 +605,7 @@ func fastCount(d *C.DLTensor) int {
 	return int(count)
 }
 
-// refused remembers what package dlpack has against argument i.
+// refused remembers an error of package dlpack about argument i.
 func (a Args) refused(i int, err error) {
 	kind, _, _ := kindOf(err)
 	var d *dlpack.Error
@@ -616,7 +616,7 @@ func (a Args) refused(i int, err error) {
 	}
 }
 
-// Shape is the shape of argument i, a tensor.
+// Shape returns the shape of argument i, which must be a tensor.
 //
 // Ownership: none, the slice is a view. Lifetime: until the handler returns. Threads: the
 // handler's, who must not write to it. On error: nil, and [Args.Check] says why.

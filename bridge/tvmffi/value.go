@@ -24,7 +24,8 @@ func cell(object uintptr) unsafe.Pointer { return pointer(object + C.sizeof_ffi_
 func bytesOf(b *C.ffi_bytes) []byte { return append([]byte{}, view(b)...) }
 func textOf(b *C.ffi_bytes) string  { return string(view(b)) }
 
-// view is nil without bytes, when data may be no address: Go ends the process when it finds what is none on a stack.
+// view returns nil if there are no bytes: data may then be an invalid address, and Go ends the process if it finds one on a
+// stack.
 func view(b *C.ffi_bytes) []byte {
 	if b.size == 0 {
 		return nil

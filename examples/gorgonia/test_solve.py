@@ -57,7 +57,7 @@ def test_go_finds_numpys_solution_in_numpys_memory(solve):
         (lambda a, b, x: (np.asfortranarray(a), b, x), "AllowTransposed"),
         (lambda a, b, x: (a, b, np.broadcast_to(x[:1], x.shape)), "Copy makes it writable"),
         (lambda a, b, x: (a, b, x[:3]), "hape"),
-        (lambda a, b, x: (a, b.astype(np.float16), x), "float16 is no type of gorgonia's; Convert makes it float32"),
+        (lambda a, b, x: (a, b.astype(np.float16), x), "float16 is not a type of gorgonia; Convert makes it float32"),
         (lambda a, b, x: (a.astype(np.float32), b, x), "float"),
         (lambda a, b, x: (a.astype(np.float32), b.astype(np.float32), x.astype(np.float32)), "float64"),
     ],
