@@ -1,31 +1,39 @@
-// Package bridge makes DLPack tensors of the tensors in ZIO TENS messages, and messages of tensors,
-// without copying payloads.
+// Package bridge is the adapter between ZIO TENS messages (package tens) and DLPack tensors (package dlpack). It is for
+// programs that receive or send such messages and compute on their tensors without copying the payloads.
 //
-// [Decode] views the parts of a message that was read: each tensor aliases its part, order and ascend
-// become strides, and the result is read-only unless the caller says that the frames are theirs to
-// write. [Encode] goes the other way: the memory of a tensor is the payload part, if it has no gaps;
-// a permuted or reversed layout travels as order and ascend. Only gaps, broadcasts and what JSON has no
-// words for are compacted into new memory, and the report says which and why.
+//	msg, err := tens.Decode(frames)                                // frames as a socket delivered them
+//	ts, err := bridge.Decode(msg)                                  // one dlpack.Tensor for each tensor of the label
+//	reply, report, err := bridge.Encode([]*dlpack.Tensor{result})  // parts alias the memory of result
+//	err = send(reply.Encode())
 //
-// The wire half ([DecodeTensor], [EncodeTensor]) needs no cgo: it says in DLPack's terms what a label says, and
-// back.
+// [Decode] makes views of the payload parts: order and ascend become strides, and the tensors are read-only without
+// [Writable]. [Encode] goes the other way: a payload part is the memory of its tensor if the layout has no gaps, and a
+// permuted or reversed layout becomes order and ascend. Only layouts with gaps, broadcasts, and layouts that a label
+// cannot describe are compacted into new memory; the [Report] names them.
+//
+// [DecodeTensor] and [EncodeTensor] convert a tensor of a label alone and need no cgo.
+//
+// # Ownership
+//
+// A decoded tensor keeps its part alive, and the caller closes it. The parts of an encoded message are slices of the
+// tensors' memory, so that the tensors must stay open until the message has been sent.
 //
 // # The extension for data types
 //
-// The letters of TENS cannot say bfloat16, float8 and smaller, lanes, or elements of less than a byte.
-// Such tensors have the dtype V (NumPy's kind for opaque bytes), a word of ceil(bits*lanes/8) bytes, and
-// the attribute `"dlpack": [code, bits, lanes]` with DLPack's numbers. The part has product*word bytes,
-// or, where elements below a byte are packed, ceil(product*bits*lanes/8); `[code, bits, lanes, 4]` says
-// that each has bytes of its own (4 is DLPack's flag IS_SUBBYTE_TYPE_PADDED). Readers that do not know
-// the attribute refuse V rather than misread it.
+// The dtype letters of TENS have no bfloat16, float8 or smaller type, no lanes, and no packed elements of less than a byte.
+// A tensor of such a type has the dtype V (NumPy's kind for opaque bytes), a word of ceil(bits*lanes/8) bytes, and the
+// attribute "dlpack": [code, bits, lanes] with DLPack's numbers. Its part has product*word bytes, or
+// ceil(product*bits*lanes/8) bytes if elements of less than a byte are packed; [code, bits, lanes, 4] says that each
+// such element has bytes of its own (4 is DLPack's flag IS_SUBBYTE_TYPE_PADDED). Readers that do not know the attribute
+// reject V.
 //
 // # Memory
 //
-// What a label describes takes at most 40 times its text; payloads are not copied without [Align]. The README of this
-// package has the table of all decoders: how much memory each may take for its input, in each language.
+// The result of decoding a label takes at most 40 times the memory of its text. Payloads are copied only by [Align]. The
+// README of this package has the table of all decoders: how much memory each may take for its input, in each language.
 //
 // # Order
 //
-// TENS lists dimensions from the fastest to the slowest; package layout from the slowest to the fastest.
-// The order is turned round here and nowhere else.
+// TENS lists dimensions from the fastest to the slowest, and package layout from the slowest to the fastest. This package
+// reverses them, and no other does.
 package bridge

@@ -1,4 +1,5 @@
-// Package tens reads and writes ZIO messages and the tensors they carry, in pure Go.
+// Package tens decodes and encodes ZIO messages and the description of the tensors they carry, in pure Go. It opens no
+// sockets and knows nothing of DLPack; package bridge makes DLPack tensors of the messages.
 //
 // # Mental model
 //
@@ -7,7 +8,7 @@
 // message travels as many frames (see [Decode] and [Message.Encode]) or as one, in the single-part form
 // ([DecodePacked] and [Message.AppendPacked]).
 //
-// A message carries tensors when its label is a JSON object with the attribute TENS ([Message.DecodeLabel] and
+// A message carries tensors if its label is a JSON object with the attribute TENS ([Message.DecodeLabel] and
 // [Message.EncodeLabel]). A [Tensor] says which part holds its elements and how they lie there; it is a
 // description and owns nothing. Element i of a tensor lies at offset plus the sum of i[d] * strides[d]
 // elements from the beginning of its part ([Tensor.Strides]), little-endian and at any address: a part
@@ -16,39 +17,32 @@
 //	frames ── Decode ─▶ Message ── DecodeLabel ─▶ Label ── Tensors[k] ──▶ Parts[Part], Strides
 //	frames ◀─ Encode ── Message ◀─ EncodeLabel ── Label
 //
-// Nothing is copied: labels, JSON text and parts alias the frames, which must outlive what was parsed of
-// them and stay as they are. Everything in a frame is checked before it is believed, and a fault is an
-// [*Error] that says where it lies.
+// Nothing is copied: labels, JSON text and parts alias the frames, which must stay unchanged for as long as the decoded
+// message is in use. Every value in a frame is checked before it is used, and an error is an [*Error] that names the place.
 //
 // A label, and the single-part form, take at most 32 times the memory of their bytes. The README of package bridge has
 // the table of all decoders.
 //
-// # What is read and written
+// # The specification and its gaps
 //
-// The specification is "ZIO Tensors" with the prefix and coordinate headers of ZIO. It leaves room, which
-// is filled so: order lists the dimensions from the fastest to the slowest (as the ordering of Boost's
-// general_storage_order), ascend is indexed by dimension, part counts payload parts from 0 and is the
-// tensor's own index by default, a part holds exactly the elements of its tensor, and any number of
-// tensors may share one. The attribute pointer is refused and never followed, as is a packing other than
-// "dense". Attributes that are not the specification's are kept. The dtypes are f (word 2, 4, 8), i and u
-// (1, 2, 4, 8), c (8, 16), b (1), and V with an attribute [Dlpack], for what the letters cannot say; long
-// doubles (f of word 16, c of word 32) are [ErrUnsupported]. To spread one tensor over several parts the
-// schema has no means.
+// The specification is "ZIO Tensors" with the prefix and coordinate headers of ZIO. Where it leaves room, this package
+// decides as follows. order lists the dimensions from the fastest to the slowest (as the ordering of Boost's
+// general_storage_order). ascend is indexed by dimension. part counts payload parts from 0, and its default is the index of
+// the tensor. A part holds exactly the elements of its tensor, and several tensors may share a part; no tensor spans several
+// parts. The attribute pointer is rejected and never followed, and so is a packing other than "dense". Attributes that the
+// specification does not have are kept. The dtypes are f (word 2, 4, 8), i and u (1, 2, 4, 8), c (8, 16), b (1), and V with
+// an attribute [Dlpack], for types that have no letter; long doubles (f of word 16, c of word 32) are [ErrUnsupported].
 //
-// # Design notes
+// # Labels
 //
-// A scanner of our own reads labels. encoding/json takes several times as long as all else together,
-// matches names without regard to case and lets the last of two equal names win; a label says how memory
-// is to be read, so what two readers could read differently is refused: names twice, text behind the
-// object, 3.0 for 3, null for an attribute, lone surrogates, nesting beyond [MaxDepth].
+// Labels are read by a scanner of this module and not by encoding/json, which takes several times as long as everything
+// else together, ignores case in names, and lets the last of two equal names win. A label says how memory is to be read, so
+// that a text is rejected if two readers could read it differently: duplicate names, text after the object, 3.0 for 3, null
+// for an attribute, lone surrogates, and nesting beyond [MaxDepth].
 //
-// JSON that is not ours stays text. Numbers in metadata need not fit a double, and whoever wants values
-// knows which library they want them from. So a round trip keeps every digit, and metadata that nobody
-// asks for costs one scan.
+// Metadata and other attributes stay JSON text, which callers decode with the library of their choice. A round trip keeps every
+// digit, and metadata that nobody asks for costs one scan.
 //
-// Labels are written in one way: without white space, names sorted, as the C++ peer writes them. The order
-// of attributes says nothing in JSON, and equal labels are then equal bytes.
-//
-// Errors have one type with a sentinel inside. A reader of hostile input wants to tell kinds apart, a
-// person wants the tensor, the attribute and the byte.
+// Labels are written in one way, as the C++ implementation writes them: without white space and with sorted names. Equal
+// labels are equal bytes.
 package tens

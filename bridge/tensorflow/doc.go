@@ -1,44 +1,50 @@
-// Package tensorflow reads and writes tensors as TensorFlow serializes them, and exchanges them with
-// TensorFlow in memory.
+// Package tensorflow decodes and encodes tensors as TensorFlow serializes them (TensorProto and the messages beside it), and
+// exports tensors to TensorFlow in the same process. It is for programs that exchange files, requests or memory with
+// TensorFlow without linking it.
 //
-// A TensorProto has a type, a shape, and elements: as they lie in memory in tensor_content, or one by one in
-// a field of their type, where the last one stands for all that are missing. Elements that DLPack has a type
-// for become DLPack tensors, which alias the message where they can; strings, resources, variants and
-// quantised numbers become [elements.Elements].
+//	v, err := tensorflow.Decode(data)                    // v.Tensor, or v.Elements for strings and the like
+//	defer v.Close()
+//	out, err := tensorflow.AppendTensor(nil, result)     // the bytes that TensorFlow itself writes
 //
-//	verb                              what you get
-//	Decode, DecodeFrom                the value of a TensorProto, in Go's memory or another's
-//	AppendTensor, AppendElements      a TensorProto, behind other bytes
-//	DecodeView, View                  what the bytes say, without cgo: the wire half
+// A TensorProto has a type, a shape, and elements: in tensor_content as they lie in memory, or one by one in a field of
+// their type, whose last value stands for all elements that are missing. Elements that DLPack has a type for become DLPack
+// tensors; strings, resources, variants and quantised numbers become [elements.Elements].
+//
+//	function                          result
+//	Decode, DecodeFrom                the value of a TensorProto in Go memory, or in other memory
+//	AppendTensor, AppendElements      a TensorProto
+//	DecodeView, View                  the fields of a TensorProto; these need no cgo
+//	DecodeShape, DecodeSlice, ...     the other messages: shapes, slices, descriptions, variants
 //	Export                            a tensor for tf.experimental.dlpack.from_dlpack
 //
-// Protocol buffers are read by their wire format, without generated code: a message is gone through record
-// by record, and nothing of it is copied that can be aliased. No reader goes deeper than its own message, so that
-// nested variants are read one by one, each when it is asked for.
+// # Ownership
 //
-// # What is refused
+// A tensor aliases the message where its elements lie there aligned and as they do in memory, and keeps the message alive;
+// otherwise it is a copy, and [Value] reports it. Elements alias the message too. Nobody may write to the message during
+// decoding: the result is then any value or an error.
 //
-// Reading is strict: what some readers of TensorFlow refuse and others pass over is refused, unless
-// [Lenient] is given. Every error says at which byte. A message takes at most 4 times the memory of its bytes, 8 times
-// where integers of 64 bits are written as varints, and 32 times where each element has its own slice. Values that are
-// left out, since they repeat the last one, take more, and have a [Limit]. The README of package bridge has the table of
-// all decoders.
+// # Strictness
 //
-// Nobody may write to bytes while they are read: what is read of them then has any value, or is an error.
+// Decoding rejects what some readers of TensorFlow reject and others ignore, unless the option [Lenient] is given. Every
+// error names the byte. Protocol buffers are read by their wire format, without generated code. No decoder recurses into
+// messages inside a message: nested variants are decoded one by one, each when the caller asks for it.
+//
+// # Memory
+//
+// A value takes at most 4 times the memory of its message, 8 times if integers of 64 bits are written as varints, and 32
+// times if each element has its own slice. A message may leave out values that repeat the last one; [Limit] bounds the
+// memory that they take. The README of package bridge has the table of all decoders.
 //
 // # Alignment
 //
-// TensorFlow computes on memory aligned to 64 bytes only, and ends the process on other. A message gives its
-// elements the alignment it happens to have, so that small ones are mostly copied. Where the writers here
-// take new memory, they place the whole message so that its elements are aligned; [Pad] places them in the
-// message itself, for files and other memory that is aligned where it begins.
+// TensorFlow computes only on memory that is aligned to 64 bytes, and ends the process on other memory. The elements in a
+// message have any alignment, so that small tensors are mostly copied. Where the functions here take new memory, they place
+// the whole message so that its elements are aligned. The option [Pad] aligns them within the message, for files and other
+// memory whose beginning is aligned.
 //
-// # Design notes
+// The padding is version_number = 0, as often and in as many bytes as needed (a varint may have ten). Parsers drop a field with
+// its default value, whereas they would keep an unknown field and write it again.
 //
-// Padding is version_number = 0, said as often and in as many bytes as needed (a varint may have ten). An
-// unknown field would do as well, but is kept by parsers and written again; a known field with its default
-// leaves nothing behind, and its number is nobody else's.
-//
-// Strings are written in their field by default, other than by AsProtoTensorContent, because TensorFlow's
-// Python cannot read them from tensor_content; tf.io.serialize_tensor does the same.
+// Strings are written in their field by default, and not in tensor_content as AsProtoTensorContent writes them, because
+// TensorFlow's Python cannot read them there; tf.io.serialize_tensor does the same.
 package tensorflow
