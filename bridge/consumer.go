@@ -13,32 +13,33 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// A DecodeOption changes how [Decode] and [DecodeParts] view a message.
+// A DecodeOption changes how [Decode] and [DecodeParts] make tensors of a message.
 type DecodeOption func(*decoding)
 
 type decoding struct {
 	writable bool
 	align    int
-	copies   int64 // bytes that Align may still copy
+	copies   int64 // how many more bytes Align may copy
 }
 
-// Writable says that the frames are the caller's to write: the tensors are not read-only.
+// Writable makes tensors that are not read-only. The caller must own the frames.
 func Writable() DecodeOption { return func(d *decoding) { d.writable = true } }
 
-// Align asks for tensors aligned to n bytes, a power of two up to [dlpack.NewAlignment]: those that are
-// not are copied into memory of their own. They then have the flag [dlpack.IsCopied], and can be written,
-// [Writable] or not. Parts that a socket received are aligned to 8 bytes at most, often to none. Any number of
-// tensors may lie on one part, and each gets a copy of its own. Together the elements that are
-// copied take at most four times the payload and 64 MiB: a message that needs more is refused by [dlpack.ErrMemory].
-// What the copies take beside their elements is at most 32 times the text of the label.
+// Align makes tensors whose data is aligned to n bytes, a power of two up to [dlpack.NewAlignment]. A tensor that is not
+// aligned in its part is copied; the copy has the flag [dlpack.IsCopied] and is writable, with [Writable] or without. Parts
+// that a socket received are aligned to 8 bytes at most, and often not at all.
+//
+// Several tensors may share a part, and each gets a copy of its own. All copies together take at most four times the payload
+// and 64 MiB; the error for a message that needs more is [dlpack.ErrMemory]. Beside their elements they take at most 32
+// times the text of the label.
 func Align(n int) DecodeOption { return func(d *decoding) { d.align = n } }
 
-// Decode views the tensors of a message. Each aliases its payload part, whatever its alignment
-// ([dlpack.Tensor.Alignment] says): it has the part's memory, the strides that order and ascend say, and
-// is read-only without [Writable]. A message of another form without tensors has none.
+// Decode returns the tensors of a message. Each aliases its payload part, with the strides that order and ascend describe,
+// whatever its alignment is ([dlpack.Tensor.Alignment] returns it). It is read-only without [Writable]. The result is empty
+// for a message of another form than TENS that has no tensors.
 //
-// Ownership: the caller closes every tensor; the parts stay the collector's. Lifetime: a tensor and its
-// exports keep their part. Threads: any. On error: those of [tens.Message.DecodeLabel] and [DecodeTensor],
+// Ownership: the caller closes every tensor; the parts are Go memory. Lifetime: a tensor and its exports keep their part
+// alive. Threads: any. On error: those of [tens.Message.DecodeLabel] and [DecodeTensor],
 // [elements.ErrSize], [elements.ErrByteOrder], [dlpack.ErrLayout] for more than [dlpack.MaxRank] dimensions, and [dlpack.ErrUnaligned]
 // or [dlpack.ErrMemory] of [Align], with the index of the tensor; no tensor is made.
 func Decode(msg *tens.Message, options ...DecodeOption) ([]*dlpack.Tensor, error) {
@@ -50,12 +51,12 @@ func Decode(msg *tens.Message, options ...DecodeOption) ([]*dlpack.Tensor, error
 	return d.tensors(label, goParts{msg.Parts, !d.writable})
 }
 
-// DecodeParts views the tensors of a message whose payload lies in memory that is not Go's. parts are
-// one-dimensional uint8 tensors, one for each payload part (see [dlpack.Lend]); the tensors are views of
-// them, and read-only exactly when their part is. label is what [tens.Message.DecodeLabel] gave.
+// DecodeParts is [Decode] for a message whose payload lies in memory that is not Go's. parts has a one-dimensional uint8 tensor
+// for each payload part (see [dlpack.Lend]). The results are views of the parts, and read-only if their part is. label is the
+// result of [tens.Message.DecodeLabel].
 //
-// Ownership: parts stay the caller's, who closes every tensor. Lifetime: a tensor keeps the memory of its
-// part. Threads: any. On error: as [Decode], and [dlpack.ErrLayout] for a part that is no row of bytes.
+// Ownership: parts stay the caller's, who closes every tensor. Lifetime: a tensor keeps the memory of its part alive. Threads:
+// any. On error: as [Decode], and [dlpack.ErrLayout] for a part that is not a row of bytes.
 func DecodeParts(label *tens.Label, parts []*dlpack.Tensor, options ...DecodeOption) ([]*dlpack.Tensor, error) {
 	if label == nil {
 		return nil, fmt.Errorf("bridge: label: %w", tens.ErrNil)
@@ -69,7 +70,7 @@ func DecodeParts(label *tens.Label, parts []*dlpack.Tensor, options ...DecodeOpt
 	return d.tensors(label, tensorParts(parts))
 }
 
-// parts are payload parts in some memory.
+// parts are the payload parts of a message, in Go memory or in other memory.
 type parts interface {
 	count() int
 	size(part int) int64
@@ -98,7 +99,7 @@ func (p tensorParts) view(part int, s dlpack.Spec) (*dlpack.Tensor, error) {
 
 func decodingOf(options []DecodeOption) (d decoding) {
 	for _, o := range options {
-		if o != nil { // nil changes nothing
+		if o != nil { // a nil option changes nothing
 			o(&d)
 		}
 	}
@@ -128,7 +129,7 @@ func (d *decoding) tensor(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
 	if err := payload.CheckByteOrder(in.Word); err != nil {
 		return nil, err
 	}
-	if rank := len(in.Shape); rank > dlpack.MaxRank { // for which DecodeTensor would take memory
+	if rank := len(in.Shape); rank > dlpack.MaxRank { // DecodeTensor would allocate strides for all of them
 		return nil, fmt.Errorf("rank %d is more than %d: %w", rank, dlpack.MaxRank, dlpack.ErrLayout)
 	}
 	what, err := DecodeTensor(in)

@@ -13,17 +13,17 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// A Description is a tensor of a message in DLPack's terms, without its memory.
+// A Description describes a tensor of a label in DLPack's terms.
 type Description struct {
 	DType  dlpack.DataType
-	Layout layout.Layout // Offset in elements, from the beginning of the part
-	Padded bool          // elements below a byte have bytes of their own
-	NBytes int64         // of the part
+	Layout layout.Layout // the offset is in elements from the beginning of the part
+	Padded bool          // whether elements of less than a byte have bytes of their own
+	NBytes int64         // size of the part
 }
 
-// DecodeTensor says what a tensor of a label is in DLPack's terms: its letter and word, or its attribute
-// dlpack, as a data type, and its order and ascend as strides and an offset in elements (ZIO TENS,
-// section 2.1; Boost.MultiArray, general_storage_order).
+// DecodeTensor returns the description of a tensor of a label: the data type that its letter and word or its attribute dlpack
+// stand for, and the strides and the offset in elements that its order and ascend stand for (ZIO TENS, section 2.1;
+// Boost.MultiArray, general_storage_order).
 //
 // Errors: [elements.ErrDType], [tens.ErrNil], and those of [tens.Tensor.Strides].
 func DecodeTensor(t *tens.Tensor) (Description, error) {
@@ -53,7 +53,7 @@ func DecodeTensor(t *tens.Tensor) (Description, error) {
 	return d, nil
 }
 
-// letters are those of TENS, with the fewest bits that each is written for.
+// letters has the dtype letters of TENS, and the fewest bits of a type that each is used for.
 var letters = [...]struct {
 	letter byte
 	code   dlpack.TypeCode
@@ -66,7 +66,7 @@ var letters = [...]struct {
 	{'b', dlpack.CodeBool, 8},
 }
 
-// paddedMark follows code, bits and lanes where elements below a byte are padded.
+// paddedMark follows code, bits and lanes if elements of less than a byte are padded.
 const paddedMark = int64(dlpack.SubbytePadded)
 
 func dataType(t *tens.Tensor) (dt dlpack.DataType, padded bool, err error) {
@@ -88,9 +88,9 @@ func extension(t *tens.Tensor) (dt dlpack.DataType, padded bool, err error) {
 	if !ok {
 		return 0, false, fmt.Errorf("%w: dtype V without the attribute dlpack", elements.ErrDType)
 	}
-	text = bytes.Clone(text)                      // package json panics where somebody changes it meanwhile
-	var n []int64                                 // into which null would go as 0
-	tooMany := bytes.Count(text, []byte{','}) > 3 // for each of which package json may make an error
+	text = bytes.Clone(text)                      // package json panics if another thread changes the text meanwhile
+	var n []int64                                 // package json would decode null as 0, so that n is refused below
+	tooMany := bytes.Count(text, []byte{','}) > 3 // package json may allocate an error for each number
 	if tooMany || json.Unmarshal(text, &n) != nil || bytes.ContainsRune(text, 'n') || len(n) < 3 || len(n) > 4 || len(n) == 4 && n[3] != paddedMark {
 		return 0, false, fmt.Errorf("%w: dlpack = %.40q is not [code, bits, lanes] or [code, bits, lanes, 4]", elements.ErrDType, text)
 	}
@@ -111,11 +111,11 @@ func extension(t *tens.Tensor) (dt dlpack.DataType, padded bool, err error) {
 	return dt, padded, nil
 }
 
-// EncodeTensor says in a label's terms what a tensor is: the inverse of [DecodeTensor]. The layout must have no
-// gaps and no dimensions that share elements; [layout.Packed] says which have not. Packed elements below
-// a byte must be in C order. The label leaves out order and ascend where they are the default.
+// EncodeTensor returns the tensor of a label for a data type and a layout: the inverse of [DecodeTensor]. The layout must have
+// no gaps and no dimensions that share elements, as [layout.Packed] reports. Packed elements of less than a byte must be in C
+// order. Order and Ascend are nil if they would have their default.
 //
-// Errors: [elements.ErrDType] for a type that the standard does not have, [dlpack.ErrLayout].
+// Errors: [elements.ErrDType] for a type that DLPack does not have, [dlpack.ErrLayout].
 func EncodeTensor(dt dlpack.DataType, padded bool, shape, strides []int64) (tens.Tensor, error) {
 	t := tens.Tensor{Shape: slices.Clone(shape), Word: dt.ItemSize()}
 	if t.Shape == nil {
@@ -158,7 +158,7 @@ func EncodeTensor(dt dlpack.DataType, padded bool, shape, strides []int64) (tens
 	return t, nil
 }
 
-// letterOf is the letter of TENS for a valid type, or 0.
+// letterOf returns the letter of TENS for a valid type, or 0 if there is none.
 func letterOf(dt dlpack.DataType) byte {
 	for _, l := range letters {
 		if l.code == dt.Code() && dt.Bits() >= l.least && dt.Lanes() == 1 {

@@ -12,14 +12,14 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// A Report says how the tensors of a message travel.
+// A Report says which tensors of an encoded message were copied.
 type Report struct {
-	// Copied has an entry for each tensor: why its elements were copied into a part of their own, or ""
-	// where the part is the tensor's memory.
+	// Copied has an entry for each tensor: the reason why its elements were copied, or "" if the part aliases the
+	// memory of the tensor.
 	Copied []string
 }
 
-// An EncodeOption adds to the label that [Encode] writes.
+// An EncodeOption adds to the label of a message that [Encode] returns.
 type EncodeOption func(*tens.Label) error
 
 // Metadata sets TENS.metadata, a JSON object.
@@ -38,19 +38,20 @@ func TensorMetadata(i int, object []byte) EncodeOption {
 	}
 }
 
-// LabelAttributes sets the attributes that the label has beside TENS.
+// LabelAttributes sets the attributes of the label beside TENS.
 func LabelAttributes(a tens.Attributes) EncodeOption {
 	return func(l *tens.Label) error { l.LabelExtra = a; return nil }
 }
 
-// Encode makes a message of the form TENS, level 0, with one payload part for each tensor. A part is the
-// tensor's memory where its layout has no gaps and no shared elements, in any order and direction;
-// otherwise the elements are copied, in C order. The other fields of the message are the caller's to set.
+// Encode returns a message of the form TENS and level 0 with one payload part for each tensor. A part aliases the memory of
+// its tensor if the layout has no gaps and no shared elements, in any order and direction of the dimensions; otherwise the
+// part is a copy in C order. The caller sets the other fields of the message.
 //
-// Ownership: the tensors stay the caller's. Lifetime: they must stay open while the message is in use:
-// its parts are bare slices of their memory. Threads: any. On error: [elements.ErrDType], [elements.ErrByteOrder],
+// Ownership: the tensors stay the caller's. Lifetime: they must stay open while the message is in use, because its parts
+// are slices of their memory that do not keep it alive. Threads: any. On error: [elements.ErrDType], [elements.ErrByteOrder],
 // [dlpack.ErrDevice], [dlpack.ErrClosed] or [dlpack.ErrMemory], with the index of the tensor;
-// [dlpack.ErrMemory] for a label that there is no memory for; or one of package tens for metadata that is no JSON object.
+// [dlpack.ErrMemory] for a label that is larger than the memory; or one of package tens for metadata that is not a JSON
+// object.
 func Encode(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Report, error) {
 	msg := &tens.Message{Form: [4]byte{'T', 'E', 'N', 'S'}, Parts: make([][]byte, len(ts))}
 	label := &tens.Label{Tensors: make([]tens.Tensor, len(ts))}
@@ -64,7 +65,7 @@ func Encode(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Repor
 		label.Tensors[i], msg.Parts[i], report.Copied[i] = out, part, why
 	}
 	for _, o := range options {
-		if o == nil { // which changes nothing
+		if o == nil { // a nil option changes nothing
 			continue
 		}
 		if err := o(label); err != nil {
@@ -80,16 +81,16 @@ func Encode(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Repor
 	return msg, report, nil
 }
 
-// perByte is no less than what writing a label takes of memory for each byte of its text.
+// perByte is an upper bound of the memory that encoding a label takes for each byte of its text.
 const perByte = 16
 
-// textSize returns how many bytes the names and the JSON text of a label have at most when they are written. Tensors may
-// share a text, so that there may be more bytes than any memory has room for. The result is [payload.Addressable] at most.
+// textSize returns an upper bound of the size of the names and the JSON text in an encoded label, and at most
+// [payload.Addressable]. The tensors of a small label may share one text, so that the encoded label may be larger than any memory.
 func textSize(l *tens.Label) (size int64) {
 	add := func(metadata []byte, extra tens.Attributes) {
 		size = min(size+int64(len(metadata)), payload.Addressable)
 		for _, a := range extra {
-			size = min(size+int64(6*len(a.Name)+len(a.Value)), payload.Addressable) // an escape has up to six bytes
+			size = min(size+int64(6*len(a.Name)+len(a.Value)), payload.Addressable) // an escape takes up to six bytes
 		}
 	}
 	add(l.Metadata, l.Extra)

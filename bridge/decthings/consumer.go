@@ -11,16 +11,16 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// Value is a tensor that was read: a DLPack tensor or elements that DLPack has no type for.
+// Value is a decoded tensor: a DLPack tensor, or elements of a type that DLPack does not have.
 type Value struct {
 	Type     Type
-	Tensor   *dlpack.Tensor     // of numbers and booleans
-	Elements *elements.Elements // of all other types
-	// Copied tells that the tensor has memory of its own, since its elements are not aligned in the input.
+	Tensor   *dlpack.Tensor     // for numbers and booleans
+	Elements *elements.Elements // for all other types
+	// Copied reports whether the tensor has memory of its own because its elements are not aligned in the input.
 	Copied bool
 }
 
-// Shape has the sizes of the dimensions.
+// Shape returns the sizes of the dimensions.
 func (v *Value) Shape() []int64 {
 	switch {
 	case v == nil:
@@ -33,7 +33,7 @@ func (v *Value) Shape() []int64 {
 	return nil
 }
 
-// Close closes the tensor, if the value is one.
+// Close closes the tensor, if there is one.
 //
 // Ownership, Lifetime, Threads, On error: as [dlpack.Tensor.Close].
 func (v *Value) Close() error {
@@ -43,30 +43,30 @@ func (v *Value) Close() error {
 	return v.Tensor.Close()
 }
 
-// A DecodeOption changes how values are read.
+// A DecodeOption changes how values are decoded.
 type DecodeOption func(decoding) decoding
 
 type decoding struct {
 	dialect  Dialect
 	writable bool
-	align    int // 0: what the elements need
+	align    int // 0 for the size of an element
 }
 
-// In says in which dialect the input is written. The default is [Doc].
+// In sets the dialect of the input. The default is [Doc].
 func In(dialect Dialect) DecodeOption {
 	return func(d decoding) decoding { d.dialect = dialect; return d }
 }
 
-// Writable says that the input is the caller's to write: the tensors are not read-only.
+// Writable makes tensors that are not read-only. The caller must own the input.
 func Writable() DecodeOption { return func(d decoding) decoding { d.writable = true; return d } }
 
-// Align asks for tensors aligned to n bytes, a power of two up to [dlpack.NewAlignment], instead of to what
-// their elements need; 1 aliases the input wherever they lie.
+// Align makes tensors that are aligned to n bytes, a power of two up to [dlpack.NewAlignment], instead of to the size of an
+// element. With 1 a tensor always aliases the input.
 func Align(n int) DecodeOption { return func(d decoding) decoding { d.align = n; return d } }
 
 func decodingOf(options []DecodeOption) (d decoding, err error) {
 	for _, o := range options {
-		if o == nil { // which changes nothing
+		if o == nil { // a nil option changes nothing
 			continue
 		}
 		d = o(d)
@@ -77,18 +77,18 @@ func decodingOf(options []DecodeOption) (d decoding, err error) {
 	return d, d.dialect.check()
 }
 
-// Decode reads a buffer that is one tensor. The value aliases it where it is aligned, and is read-only
-// without [Writable].
+// Decode decodes a buffer that has exactly one tensor. The value aliases the buffer if the elements are aligned there, and it
+// is read-only without [Writable].
 //
-// Ownership: the caller closes the value; data stays the collector's. Lifetime: the value and exports of
-// its tensor keep data. Threads: any. On error: as [DecodeFirst], and [ErrTrailing].
+// Ownership: the caller closes the value; data is Go memory. Lifetime: the value and exports of its tensor keep data alive.
+// Threads: any. On error: as [DecodeFirst], and [ErrTrailing].
 func Decode(data []byte, options ...DecodeOption) (Value, error) {
 	v, n, err := DecodeFirst(data, options...)
-	return closed(v, n, len(data), err)
+	return wholeValue(v, n, len(data), err)
 }
 
-// closed is a value that must have all of size bytes.
-func closed(v Value, n, size int, err error) (Value, error) {
+// wholeValue returns the value if it takes all of size bytes, and otherwise closes it.
+func wholeValue(v Value, n, size int, err error) (Value, error) {
 	if err == nil {
 		err = whole(n, size)
 	}
@@ -99,10 +99,10 @@ func closed(v Value, n, size int, err error) (Value, error) {
 	return v, nil
 }
 
-// DecodeFirst reads the first tensor in data, as [Decode] does, and returns how many bytes it has.
+// DecodeFirst decodes the first tensor in data, as [Decode] does, and returns how many bytes it takes.
 //
 // Ownership, Lifetime, Threads: as [Decode]. On error: as [View.DecodeFirst], [elements.ErrByteOrder],
-// [dlpack.ErrUnaligned] for an alignment that cannot be had, [dlpack.ErrMemory].
+// [dlpack.ErrUnaligned] for an invalid alignment, [dlpack.ErrMemory].
 func DecodeFirst(data []byte, options ...DecodeOption) (v Value, n int, err error) {
 	d, err := decodingOf(options)
 	if err != nil {
@@ -112,7 +112,7 @@ func DecodeFirst(data []byte, options ...DecodeOption) (v Value, n int, err erro
 	return d.decode(&view, data, nil)
 }
 
-// DecodeAll reads the tensors that data has one after another. After an error there is none.
+// DecodeAll returns an iterator over the tensors that follow one another in data. It ends after an error.
 //
 // Ownership, Lifetime, Threads: as [Decode], of each value. On error: as [DecodeFirst]; the offset counts from
 // the beginning of data.
@@ -137,20 +137,20 @@ func DecodeAll(data []byte, options ...DecodeOption) iter.Seq2[Value, error] {
 	}
 }
 
-// DecodeFrom is [Decode] of memory that is not Go's: of a one-dimensional uint8 tensor (see [dlpack.Lend]). A
-// tensor is a view of it, and read-only exactly when it is.
+// DecodeFrom is [Decode] for an input in memory that is not Go's: a one-dimensional uint8 tensor (see [dlpack.Lend]). A tensor
+// is a view of the input, and read-only if the input is.
 //
-// Ownership: data stays the caller's, who closes the value. Lifetime: a tensor keeps the memory; elements
-// alias it, and need data to stay open. Threads: any. On error: as [DecodeFirstFrom], and [ErrTrailing].
+// Ownership: data stays the caller's, who closes the value. Lifetime: a tensor keeps the memory alive; elements alias it, so
+// that data must stay open while they are in use. Threads: any. On error: as [DecodeFirstFrom], and [ErrTrailing].
 func DecodeFrom(data *dlpack.Tensor, options ...DecodeOption) (Value, error) {
 	v, n, err := DecodeFirstFrom(data, options...)
-	return closed(v, n, int(data.NumBytes()), err)
+	return wholeValue(v, n, int(data.NumBytes()), err)
 }
 
-// DecodeFirstFrom is [DecodeFirst] of memory that is not Go's, as in [DecodeFrom].
+// DecodeFirstFrom is [DecodeFirst] for an input in memory that is not Go's, as in [DecodeFrom].
 //
 // Ownership, Lifetime, Threads: as [DecodeFrom]. On error: as [DecodeFirst]; [dlpack.ErrLayout] or
-// [dlpack.ErrDType] for data that is no row of bytes, [dlpack.ErrDevice], [dlpack.ErrClosed].
+// [dlpack.ErrDType] for data that is not a row of bytes, [dlpack.ErrDevice], [dlpack.ErrClosed].
 func DecodeFirstFrom(data *dlpack.Tensor, options ...DecodeOption) (v Value, n int, err error) {
 	d, err := decodingOf(options)
 	if err != nil {

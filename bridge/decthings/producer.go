@@ -10,15 +10,15 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// AppendTensor appends a tensor of numbers or booleans in its binary form, the same in every dialect, in
-// any layout and in one pass. Where dst has not room enough, it takes new memory and aligns the payload to 64 bytes: a
-// tensor that is appended to nil can be decoded there without a copy, as it can by a [Reader]. dst may be a part of what
-// is read, as for [dlpack.Tensor.AppendBytes]; the result then has new memory of any alignment.
+// AppendTensor appends the binary form of a tensor of numbers or booleans in any layout. The form is the same in every
+// dialect. If dst has too little capacity, AppendTensor allocates memory in which the payload is aligned to 64 bytes, so that a
+// tensor that was appended to nil can be decoded without a copy. dst may overlap the memory of t, as for
+// [dlpack.Tensor.AppendBytes]; the result then has new memory of any alignment.
 //
-// Ownership: t stays the caller's, and the result is Go's. Lifetime: any. Threads: any, while nobody
-// writes to the tensor. On error: [elements.ErrDType], [elements.ErrByteOrder], [ErrRank], [dlpack.ErrValue]
-// for a boolean other than 0 and 1, [dlpack.ErrDevice], [dlpack.ErrClosed] or [dlpack.ErrMemory]; dst as
-// it was.
+// Ownership: t stays the caller's, and the result is Go memory. Lifetime: unlimited. Threads: any, while nobody writes to the
+// tensor. On error: [elements.ErrDType], [elements.ErrByteOrder], [ErrRank], [dlpack.ErrValue]
+// for a boolean other than 0 and 1, [dlpack.ErrDevice], [dlpack.ErrClosed] or [dlpack.ErrMemory]; dst is
+// then returned unchanged.
 func AppendTensor(dst []byte, t *dlpack.Tensor) ([]byte, error) {
 	what, head, err := headerOf(t)
 	if err != nil {
@@ -27,7 +27,7 @@ func AppendTensor(dst []byte, t *dlpack.Tensor) ([]byte, error) {
 	n, start := len(dst), len(dst)+head
 	out, size := dst, t.NumBytes()
 	if int64(cap(dst)-start) < size {
-		if !t.Device().HostReadable() { // before memory is taken for what cannot be read
+		if !t.Device().HostReadable() { // before allocating memory for elements that cannot be read
 			return dst, fmt.Errorf("decthings: memory on %v cannot be read: %w", t.Device(), dlpack.ErrDevice)
 		}
 		if out, err = room(dst, head, size); err != nil {
@@ -37,7 +37,7 @@ func AppendTensor(dst []byte, t *dlpack.Tensor) ([]byte, error) {
 	if out, err = t.AppendBytes(out[:start]); err != nil {
 		return dst, err
 	}
-	header := append(out[:n], byte(what), byte(t.Rank())) // behind the elements, which may have been there
+	header := append(out[:n], byte(what), byte(t.Rank())) // after the elements, which may have overlapped the header
 	for d := range t.Rank() {
 		header = appendVarint(header, uint64(t.Dim(d)))
 	}
@@ -49,10 +49,10 @@ func AppendTensor(dst []byte, t *dlpack.Tensor) ([]byte, error) {
 	return out, nil
 }
 
-// SizeTensor is how many bytes [AppendTensor] appends.
+// SizeTensor returns how many bytes [AppendTensor] appends.
 //
 // Ownership: t stays the caller's. Lifetime: none. Threads: any. On error: [elements.ErrDType],
-// [elements.ErrByteOrder], [ErrRank], [dlpack.ErrClosed], or [dlpack.ErrMemory] for more than can be.
+// [elements.ErrByteOrder], [ErrRank], [dlpack.ErrClosed], or [dlpack.ErrMemory] for more bytes than a slice can have.
 func SizeTensor(t *dlpack.Tensor) (int, error) {
 	_, head, err := headerOf(t)
 	if err != nil {
