@@ -13,20 +13,20 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// Reader splits a stream into tensors.
+// A Reader splits a stream into tensors.
 type Reader struct {
 	in      *bufio.Reader
 	dialect Dialect
 	err     error
-	late    error // of the io.Reader, that came with the last bytes of what was asked for
-	start   int64 // of the tensor in the stream
+	late    error // that the io.Reader returned together with the last bytes of a read
+	start   int64 // offset of the tensor in the stream
 	view    View
-	tensor  []byte // what has come of it
-	payload int    // index in it that is aligned
+	tensor  []byte // the bytes of the tensor that have arrived
+	payload int    // index in tensor that is to be aligned
 }
 
-// NewReader makes a Reader of tensors that follow one another without anything between them. It reads
-// ahead, but never waits for more than the tensor that is asked for.
+// NewReader returns a Reader of tensors that follow one another without anything between them. It reads ahead, but never waits
+// for more bytes than the current tensor has.
 func NewReader(r io.Reader, d Dialect) *Reader {
 	if r == nil {
 		return &Reader{}
@@ -34,7 +34,7 @@ func NewReader(r io.Reader, d Dialect) *Reader {
 	return &Reader{in: bufio.NewReader(checked{r}), dialect: d, err: d.check()}
 }
 
-// checked refuses counts that an io.Reader must not return: package bufio panics on them.
+// checked rejects counts that an io.Reader must not return, on which package bufio would panic.
 type checked struct{ io.Reader }
 
 func (c checked) Read(data []byte) (int, error) {
@@ -45,18 +45,18 @@ func (c checked) Read(data []byte) (int, error) {
 	return n, err
 }
 
-// errPanicked: part of a tensor was read, and what follows is no beginning of another. Next also returns it where the
-// io.Reader calls it.
+// errPanicked reports that an earlier Next has read a part of a tensor and not returned, so that the next byte of the stream is not
+// the first of a tensor. Next also returns it if the io.Reader calls it.
 var errPanicked = errors.New("decthings: an earlier Next has not returned, as after a panic of the io.Reader")
 
-// Next returns the bytes of the next tensor, for [Decode] or [DecodeView], in new memory. The payload is aligned
-// there to 64 bytes, so that nothing copies it again. Memory is taken as bytes arrive, whatever a header
-// says is to come: at most five times the bytes of the tensor that have come, and 64 KiB. A tensor may be as large as the
-// stream; an [io.LimitReader] bounds that.
+// Next returns the bytes of the next tensor, for [Decode] or [DecodeView], in new memory. The payload is aligned to 64 bytes
+// there, so that decoding does not copy it. Memory is allocated as bytes arrive, whatever size a header announces: at most five
+// times the bytes of the tensor that have arrived, and 64 KiB. A tensor may be as large as the stream; an [io.LimitReader]
+// bounds that.
 //
-// Errors: [io.EOF] behind the last tensor; an [*elements.Error] with [ErrTruncated], or with the fault of a header
-// or a length; [elements.ErrNil] without an io.Reader; [dlpack.ErrMemory] for a tensor that there is no memory for; or what
-// the io.Reader says. After an error there is no next tensor.
+// Errors: [io.EOF] after the last tensor; an [*elements.Error] with [ErrTruncated] or another error in a header or a length;
+// [elements.ErrNil] without an io.Reader; [dlpack.ErrMemory] for a tensor that is larger than the memory; or an error of the
+// io.Reader. After an error every call returns the same error.
 func (r *Reader) Next() ([]byte, error) {
 	if r == nil || r.in == nil {
 		return nil, fmt.Errorf("decthings: io.Reader: %w", elements.ErrNil)
@@ -68,7 +68,7 @@ func (r *Reader) Next() ([]byte, error) {
 		r.err = r.failed(r.late)
 		return nil, r.err
 	}
-	r.err = errPanicked // unless next returns
+	r.err = errPanicked // which stays if next panics
 	if r.err = r.next(); r.err != nil {
 		r.tensor = nil
 		return nil, r.err
@@ -94,7 +94,7 @@ func (r *Reader) next() error {
 	if err != nil && err != io.EOF {
 		return r.failed(err)
 	}
-	end, count, fail := r.view.header(head) // it also says where it ends too early
+	end, count, fail := r.view.header(head) // which also returns the error if the header is cut short
 	if fail != nil {
 		return fail.After(r.start)
 	}
@@ -120,7 +120,7 @@ func (r *Reader) next() error {
 	return nil
 }
 
-// takeCounted takes a varint, and as many bytes as it says.
+// takeCounted reads a varint, and then the number of bytes that it stands for.
 func (r *Reader) takeCounted(what string) error {
 	text, err := r.in.Peek(1)
 	if err == nil {
@@ -139,14 +139,13 @@ func (r *Reader) takeCounted(what string) error {
 	return r.take(n)
 }
 
-// take reads n more bytes of the tensor. New memory is twice as large as what has come, or three times where that is
-// enough for the tensor.
+// take reads n more bytes of the tensor. It doubles the memory each time, or triples it if that is enough for the tensor.
 func (r *Reader) take(n uint64) error {
 	const first = 16 << 10
 	for n > 0 {
 		have := len(r.tensor)
 		step := max(have, first)
-		if n <= 2*uint64(step) { // not to copy it all again for the last few bytes
+		if n <= 2*uint64(step) { // so that the tensor is not copied again for the last few bytes
 			step = int(n)
 		}
 		if cap(r.tensor)-have < step {
@@ -169,10 +168,10 @@ func (r *Reader) take(n uint64) error {
 	return nil
 }
 
-// fill reads until data is full or an error ends it. [io.ReadFull] does not do: it goes on for ever where the io.Reader
-// gives nothing, and makes another error of [io.EOF] that an io.Reader uses itself.
+// fill reads until data is full or there is an error. [io.ReadFull] is not suitable: it loops for ever if the io.Reader returns
+// neither bytes nor an error, and it replaces [io.EOF] by an error that an io.Reader may return itself.
 func (r *Reader) fill(data []byte) (got int, err error) {
-	const tries = 100 // as package bufio
+	const tries = 100 // as in package bufio
 	for idle := 0; got < len(data); idle++ {
 		if r.late != nil {
 			return got, r.late
@@ -195,7 +194,7 @@ func (r *Reader) fill(data []byte) (got int, err error) {
 	return got, nil
 }
 
-// failed is an error of the io.Reader, or of memory.
+// failed returns an error of the io.Reader, or of memory, with its place.
 func (r *Reader) failed(err error) error {
 	return fmt.Errorf("decthings: in the tensor at byte %d: %w", r.start, err)
 }

@@ -13,13 +13,13 @@ import (
 // AnyLength in the shape of [Rules] allows a dimension of any size, 0 included.
 const AnyLength = -1
 
-// Rules say which tensors a method takes (Decthings, "DecthingsTensorRules").
+// Rules describe the tensors that a method takes (Decthings, "DecthingsTensorRules").
 type Rules struct {
 	// Shape has a size or [AnyLength] for each dimension.
 	Shape []int64
 	// AllowedTypes lists the types of elements that are allowed. An empty list allows none.
 	AllowedTypes []Type
-	// Annotations are words of the clients' that rule nothing. The document does not have them.
+	// Annotations are texts of some clients without effect on Check. The published document does not have them.
 	Annotations []string
 }
 
@@ -131,7 +131,7 @@ func scanInteger(s *strictjson.Scanner) (int64, error) {
 	return 0, fmt.Errorf("%.40s is not an integer of 64 bits", value)
 }
 
-// MarshalJSON prints the rules, always with annotations, since there are clients that insist on them.
+// MarshalJSON returns the rules as JSON, always with annotations, which some clients require.
 //
 // Errors: [ErrRules].
 func (r Rules) MarshalJSON() ([]byte, error) {
@@ -154,7 +154,7 @@ func (r Rules) MarshalJSON() ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// UnmarshalJSON is [DecodeRules]. As of everything in Go, null changes nothing.
+// UnmarshalJSON is [DecodeRules]. JSON null leaves the rules unchanged, as is usual in Go.
 func (r *Rules) UnmarshalJSON(text []byte) error {
 	if string(text) == "null" {
 		return nil
@@ -183,9 +183,9 @@ func (r *Rules) validate() error {
 	return nil
 }
 
-// Check tells whether a tensor of a type and a shape is allowed.
+// Check returns an error unless the rules allow a tensor with the given type and shape.
 //
-// Errors: [ErrRuleType] or [ErrRuleShape], which tell the rule that is broken; [ErrRules].
+// Errors: [ErrRuleType] or [ErrRuleShape], according to the rule that is broken; [ErrRules] for invalid rules.
 func (r *Rules) Check(t Type, shape []int64) error {
 	if err := r.validate(); err != nil {
 		return err

@@ -7,8 +7,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// Type is the type of an element, with the number that the binary form has for it (Decthings, "Binary
-// format").
+// Type is the type of an element. Its value is the number in the binary form (Decthings, "Binary format").
 type Type uint8
 
 // The types of Decthings.
@@ -55,10 +54,10 @@ var types = [...]struct {
 
 func (t Type) valid() bool { return t >= F32 && int(t) < len(types) }
 
-// media tells whether each element has a format.
+// media reports whether each element has a media format.
 func (t Type) media() bool { return t >= Image }
 
-// String is the name of the type in rules, such as f32.
+// String returns the name of the type in rules, such as f32.
 func (t Type) String() string {
 	if !t.valid() {
 		return fmt.Sprintf("type %d", uint8(t))
@@ -66,7 +65,7 @@ func (t Type) String() string {
 	return types[t].name
 }
 
-// ParseType reads what [Type.String] prints. Errors: [ErrType].
+// ParseType returns the type with a name that [Type.String] returns. Errors: [ErrType].
 func ParseType(name string) (Type, error) {
 	for t := F32; t.valid(); t++ {
 		if types[t].name == name {
@@ -76,8 +75,7 @@ func ParseType(name string) (Type, error) {
 	return 0, fmt.Errorf("decthings: %.40q: %w", name, ErrType)
 }
 
-// DataType is the type of DLPack for numbers and booleans, and 0 for types whose elements are of variable
-// size.
+// DataType returns the DLPack data type for numbers and booleans, and 0 for types whose elements are of variable size.
 func (t Type) DataType() dlpack.DataType {
 	if !t.valid() {
 		return 0
@@ -85,7 +83,7 @@ func (t Type) DataType() dlpack.DataType {
 	return types[t].dtype
 }
 
-// TypeOf is the type for elements of a data type. Errors: [elements.ErrDType].
+// TypeOf returns the type for a DLPack data type. Errors: [elements.ErrDType].
 func TypeOf(dt dlpack.DataType) (Type, error) {
 	for t := F32; t.valid(); t++ {
 		if types[t].dtype == dt && dt != 0 {
@@ -95,25 +93,25 @@ func TypeOf(dt dlpack.DataType) (Type, error) {
 	return 0, fmt.Errorf("decthings: %v: %w", dt, elements.ErrDType)
 }
 
-// Dialect says how elements of variable size are written. The zero value is the document's.
+// Dialect is the encoding of elements of variable size. The zero value is [Doc].
 type Dialect uint8
 
 const (
-	// Doc is the published document's: nothing before the elements; a media element is three bytes of
-	// ASCII for its format, and the content.
+	// Doc is the dialect of the published document. Nothing stands before the elements. A media element has three
+	// bytes of ASCII for its format, and then its content.
 	Doc Dialect = iota
-	// Py004 is that of the Python client up to 0.0.4, the Rust crate up to 0.1.3 and the JavaScript client
-	// up to 0.5.9: before the elements stands a varint with the length of all of them; a media element is
-	// three bytes of UTF-8 for its format, and the content.
+	// Py004 is the dialect of the Python client up to 0.0.4, the Rust crate up to 0.1.3 and the JavaScript client up
+	// to 0.5.9. A varint with the length of all elements stands before them. A media element has three bytes of UTF-8
+	// for its format, and then its content.
 	Py004
-	// Rs015 is that of the Rust crate from 0.1.4 and the JavaScript client from 0.5.10: as Py004, but the
-	// format of a media element is up to 255 bytes of UTF-8, after a byte that says how many.
+	// Rs015 is the dialect of the Rust crate from 0.1.4 and the JavaScript client from 0.5.10. It is Py004, except that
+	// the format of a media element has up to 255 bytes of UTF-8 after a byte with its length.
 	Rs015
 )
 
 var dialects = [...]string{Doc: "doc", Py004: "py004", Rs015: "rs015"}
 
-// String is the name of the dialect, such as doc.
+// String returns the name of the dialect, such as doc.
 func (d Dialect) String() string {
 	if int(d) >= len(dialects) {
 		return fmt.Sprintf("dialect %d", uint8(d))
@@ -121,7 +119,7 @@ func (d Dialect) String() string {
 	return dialects[d]
 }
 
-// ParseDialect reads what [Dialect.String] prints. Errors: [ErrDialect].
+// ParseDialect returns the dialect with a name that [Dialect.String] returns. Errors: [ErrDialect].
 func ParseDialect(name string) (Dialect, error) {
 	for d, n := range dialects {
 		if n == name {

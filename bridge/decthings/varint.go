@@ -33,7 +33,7 @@ func appendVarint(dst []byte, x uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, 255), x)
 }
 
-// widthVarint is the size of a varint by its first byte.
+// widthVarint returns the size of a varint with the given first byte.
 func widthVarint(first byte) int {
 	if first < varint16 {
 		return 1
@@ -41,8 +41,8 @@ func widthVarint(first byte) int {
 	return 1 + 2<<(first-varint16)
 }
 
-// decodeVarint reads the varint at an index that is at most the length. Errors: [ErrTruncated],
-// [ErrVarint].
+// decodeVarint decodes the varint at an index, which must not exceed the length, and returns the index after it. Errors:
+// [ErrTruncated], [ErrVarint].
 func decodeVarint(data []byte, at int) (x uint64, next int, err error) {
 	if at == len(data) {
 		return 0, 0, ErrTruncated

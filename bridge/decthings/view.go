@@ -14,17 +14,17 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// A View is a tensor as its bytes say it. It aliases them and owns nothing.
+// A View describes an encoded tensor. It aliases the input and owns nothing.
 type View struct {
 	Type  Type
 	Shape []int64
-	// Data has the elements of numbers and booleans: little-endian, row-major, wherever they are aligned.
+	// Data has the elements if they are numbers or booleans: little-endian, row-major, at any address.
 	Data []byte
-	// Elements are those of all other types, and nil for numbers and booleans.
+	// Elements has the elements of all other types, and is nil for numbers and booleans.
 	Elements *elements.Elements
 }
 
-// DecodeView reads a buffer that is one tensor.
+// DecodeView decodes a buffer that has exactly one tensor.
 //
 // Errors: those of [View.DecodeFirst], and [ErrTrailing].
 func DecodeView(data []byte, d Dialect) (v View, err error) {
@@ -45,16 +45,17 @@ func whole(n, size int) error {
 	return nil
 }
 
-// DecodeFirst reads the first tensor in data and returns how many bytes it has. It uses the memory of v.Shape
-// again; on error v says nothing.
+// DecodeFirst decodes the first tensor in data and returns how many bytes it takes. It reuses the memory of v.Shape. After an
+// error the fields of v have no meaning.
 //
 // Errors: an [*elements.Error] with [ErrTruncated], [ErrType], [ErrVarint], [layout.ErrOverflow],
-// [dlpack.ErrValue], [ErrSection] or [ErrFormat]; or [ErrDialect]; [elements.ErrNil] of a nil View.
+// [dlpack.ErrValue], [ErrSection] or [ErrFormat]; or [ErrDialect]; [elements.ErrNil] for a nil View.
 func (v *View) DecodeFirst(data []byte, d Dialect) (n int, err error) {
 	return v.DecodeFirstTo(nil, data, d)
 }
 
-// DecodeViewTo is [DecodeView] for package capi, as [View.DecodeFirstTo].
+// DecodeViewTo is [DecodeView], except that elements of variable size go to the sink; the Values and Formats of v.Elements are
+// nil.
 //
 // Errors: those of [DecodeView] and of the sink.
 func DecodeViewTo(sink elements.Sink, data []byte, d Dialect) (v View, err error) {
@@ -65,7 +66,8 @@ func DecodeViewTo(sink elements.Sink, data []byte, d Dialect) (v View, err error
 	return v, err
 }
 
-// DecodeFirstTo is [View.DecodeFirst] for package capi: elements of variable size go to a sink, and are not in the view.
+// DecodeFirstTo is [View.DecodeFirst], except that elements of variable size go to the sink; the Values and Formats of
+// v.Elements are nil.
 //
 // Errors: those of [View.DecodeFirst] and of the sink.
 func (v *View) DecodeFirstTo(sink elements.Sink, data []byte, d Dialect) (n int, err error) {
@@ -115,7 +117,7 @@ func (v *View) decode(data []byte, d Dialect, sink elements.Sink) (int, *element
 	return end, nil
 }
 
-// header reads what stands before the elements, and how many there are.
+// header decodes the header, and returns where it ends and the number of elements.
 func (v *View) header(data []byte) (at int, count int64, fail *elements.Error) {
 	if len(data) < 2 {
 		return 0, 0, fault(len(data), ErrTruncated, "%d bytes have no type and rank", len(data))
@@ -143,9 +145,9 @@ func (v *View) header(data []byte) (at int, count int64, fail *elements.Error) {
 	return at, count, nil
 }
 
-// elements reads those of variable size, and gives them to a sink if there is one.
+// elements decodes elements of variable size, and passes them to the sink if there is one.
 func (v *View) elements(data []byte, at int, count int64, d Dialect, sink elements.Sink) (int, *elements.Error) {
-	past := ErrTruncated // what an element is that ends behind the others
+	past := ErrTruncated // the error for an element that ends after the section or the input
 	if d != Doc {
 		n, next, cause := decodeVarint(data, at)
 		if cause == nil && n > uint64(len(data)-next) {
@@ -156,7 +158,7 @@ func (v *View) elements(data []byte, at int, count int64, d Dialect, sink elemen
 		}
 		at, data, past = next, data[:next+int(n)], ErrSection
 	}
-	if count > int64(len(data)-at) { // each has a byte at least
+	if count > int64(len(data)-at) { // each element takes at least a byte
 		return 0, fault(at, past, "%v%v takes %d elements, %d bytes are left", v.Type, errtext.Shape(v.Shape), count, len(data)-at)
 	}
 	e := &elements.Elements{Type: v.Type.String(), Shape: slices.Clone(v.Shape)}
@@ -165,7 +167,7 @@ func (v *View) elements(data []byte, at int, count int64, d Dialect, sink elemen
 	}
 	room, media := count, v.Type.media()
 	if count > int64(len(data)-at)/d.least(media) {
-		sink = payload.Discard // the elements are gone through up to the one that is wrong
+		sink = payload.Discard // there cannot be so many elements: find the error without memory for them
 	}
 	if sink != nil {
 		room = payload.Chunk(count)
@@ -189,7 +191,7 @@ func (v *View) elements(data []byte, at int, count int64, d Dialect, sink elemen
 		}
 		end := next + int(n)
 		value := data[next:end:end]
-		if filled == len(values) { // never of lists that have all
+		if filled == len(values) { // which happens only with a sink
 			sink.Take(values, formats)
 			filled = 0
 		}
@@ -216,7 +218,7 @@ func (v *View) elements(data []byte, at int, count int64, d Dialect, sink elemen
 	return at, nil
 }
 
-// least is how many bytes an element has at least.
+// least returns the fewest bytes that an element takes.
 func (d Dialect) least(media bool) int64 {
 	if !media {
 		return 1
@@ -224,11 +226,11 @@ func (d Dialect) least(media bool) int64 {
 	return int64(1 + d.sizeFormat(""))
 }
 
-// plainFormat is how many bytes a format has where its length is not written.
+// plainFormat is the length of a format in dialects that do not write its length.
 const plainFormat = 3
 
-// splitFormat takes a media element apart. Where the format is the one of the element before, it is the
-// same string; otherwise it is a new one, or one that aliases the element.
+// splitFormat splits a media element into its format and its content. The format is the same string as before if it is equal to
+// it. Otherwise it is a new string, or one that aliases the element if alias is set.
 func (d Dialect) splitFormat(element []byte, before string, alias bool) (format string, content []byte, cause error) {
 	n := plainFormat
 	if d == Rs015 && len(element) > 0 {
@@ -249,7 +251,7 @@ func (d Dialect) splitFormat(element []byte, before string, alias bool) (format 
 	return before, element[n:], d.checkFormat(before)
 }
 
-// checkFormat tells why the dialect cannot say a media format, if it cannot.
+// checkFormat returns an error if the dialect cannot represent a media format.
 func (d Dialect) checkFormat(format string) error {
 	if d == Rs015 && len(format) > math.MaxUint8 || d != Rs015 && len(format) != plainFormat {
 		return ErrFormat
@@ -265,11 +267,11 @@ func (d Dialect) checkFormat(format string) error {
 	return nil
 }
 
-// Append appends the tensor in its binary form: the inverse of [DecodeView]. Where it takes new memory, it
-// aligns the payload to 64 bytes. What is appended must not lie in the memory behind dst.
+// Append appends the binary form of the tensor: the inverse of [DecodeView]. If it allocates memory, the payload is aligned to
+// 64 bytes there. The memory between the length and the capacity of dst must not overlap the elements.
 //
-// Errors: [ErrType], [ErrRank], [dlpack.ErrValue], [elements.ErrSize] for Data that is not as long as the
-// shape says, [elements.ErrNil] of a nil View, and those of [AppendElements] and [layout.Count]; dst is then as it was.
+// Errors: [ErrType], [ErrRank], [dlpack.ErrValue], [elements.ErrSize] for Data of another length than the
+// shape requires, [elements.ErrNil] for a nil View, and those of [AppendElements] and [layout.Count]; dst is then returned unchanged.
 func (v *View) Append(dst []byte, d Dialect) ([]byte, error) {
 	if v == nil {
 		return dst, errNilView
@@ -307,10 +309,10 @@ func (v *View) Append(dst []byte, d Dialect) ([]byte, error) {
 	return append(appendHeader(out, v.Type, v.Shape), v.Data...), nil
 }
 
-// AppendHeader appends what stands before the elements of a tensor of numbers or booleans: what is written
-// next are its elements, little-endian and row-major. With it the elements need not be copied to be sent.
+// AppendHeader appends the header of a tensor of numbers or booleans. The elements follow it, little-endian and row-major, so
+// that a program can send them from where they are.
 //
-// Errors: [ErrType], [ErrRank], and those of [layout.Count]; dst is then as it was.
+// Errors: [ErrType], [ErrRank], and those of [layout.Count]; dst is then returned unchanged.
 func AppendHeader(dst []byte, t Type, shape []int64) ([]byte, error) {
 	if t.DataType() == 0 {
 		return dst, fmt.Errorf("decthings: %v has elements of variable size: %w", t, ErrType)
@@ -321,7 +323,7 @@ func AppendHeader(dst []byte, t Type, shape []int64) ([]byte, error) {
 	return appendHeader(dst, t, shape), nil
 }
 
-// sizeHeader is the size of a header that can be written.
+// sizeHeader returns the size of a header.
 func sizeHeader(t Type, shape []int64) (int, error) {
 	if len(shape) > math.MaxUint8 {
 		return 0, fmt.Errorf("decthings: rank %d: %w", len(shape), ErrRank)
@@ -344,11 +346,12 @@ func appendHeader(dst []byte, t Type, shape []int64) []byte {
 	return dst
 }
 
-// AppendElements appends a tensor of strings, binaries or media, which must not lie in the memory behind dst.
+// AppendElements appends the binary form of a tensor of strings, binaries or media. The memory between the length and the
+// capacity of dst must not overlap the elements.
 //
-// Errors: [ErrType], [ErrDialect], [ErrRank], [ErrFormat] for a format that the dialect cannot say,
+// Errors: [ErrType], [ErrDialect], [ErrRank], [ErrFormat] for a format that the dialect cannot represent,
 // [dlpack.ErrValue] for text that is not UTF-8 (of a format in [Doc]: ASCII), [dlpack.ErrMemory], and those
-// of [elements.Elements.Validate]; dst is then as it was.
+// of [elements.Elements.Validate]; dst is then returned unchanged.
 func AppendElements(dst []byte, e *elements.Elements, d Dialect) ([]byte, error) {
 	m, err := measure(e, d)
 	if err != nil {
@@ -378,7 +381,7 @@ func AppendElements(dst []byte, e *elements.Elements, d Dialect) ([]byte, error)
 	return out, nil
 }
 
-// SizeElements is how many bytes [AppendElements] appends. Errors: as there.
+// SizeElements returns how many bytes [AppendElements] appends. Errors: those of [AppendElements].
 func SizeElements(e *elements.Elements, d Dialect) (int, error) {
 	m, err := measure(e, d)
 	return m.head + m.section, err
@@ -386,7 +389,7 @@ func SizeElements(e *elements.Elements, d Dialect) (int, error) {
 
 type measures struct {
 	t       Type
-	head    int // with the length of the section
+	head    int // size of the header, with the length of the section
 	section int
 }
 
@@ -443,12 +446,12 @@ func (d Dialect) sizeFormat(format string) int {
 	return plainFormat
 }
 
-// alignment is that of payloads in memory that is taken here.
+// alignment is the alignment of payloads in memory that this package allocates.
 const alignment = 64
 
-// room makes room for a header and a payload behind dst. Where that takes new memory, the payload is aligned.
+// room returns dst with capacity for a header and a payload. If it allocates memory, the payload is aligned there.
 //
-// Errors: [dlpack.ErrMemory]; dst is then as it was.
+// Errors: [dlpack.ErrMemory]; dst is then returned unchanged.
 func room(dst []byte, head int, size int64) ([]byte, error) {
 	out, err := payload.Room(dst, head+int(min(size, payload.Addressable)), len(dst)+head, alignment)
 	if err != nil {
