@@ -10,17 +10,17 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// Value is a tensor that was read: a DLPack tensor, or elements that DLPack has no type for.
+// Value is a decoded tensor: a DLPack tensor, or elements of a type that DLPack does not have.
 type Value struct {
 	DType    DType
-	Tensor   *dlpack.Tensor     // of types that DLPack has
-	Elements *elements.Elements // of all others
-	// Copied tells that the tensor has memory of its own: its elements are not aligned in the message, or
+	Tensor   *dlpack.Tensor     // for types that DLPack has
+	Elements *elements.Elements // for all other types
+	// Copied reports whether the tensor has memory of its own because its elements are not aligned in the message, or
 	// do not lie there as they do in memory.
 	Copied bool
 }
 
-// Shape has the sizes of the dimensions.
+// Shape returns the sizes of the dimensions.
 func (v *Value) Shape() []int64 {
 	switch {
 	case v == nil:
@@ -33,7 +33,7 @@ func (v *Value) Shape() []int64 {
 	return nil
 }
 
-// Close closes the tensor, if the value is one.
+// Close closes the tensor, if there is one.
 //
 // Ownership, Lifetime, Threads, On error: as [dlpack.Tensor.Close].
 func (v *Value) Close() error {
@@ -43,38 +43,38 @@ func (v *Value) Close() error {
 	return v.Tensor.Close()
 }
 
-// Writable says that the message is the caller's to write: tensors are not read-only.
+// Writable makes tensors that are not read-only. The caller must own the message.
 func Writable() DecodeOption {
 	return func(d decoding) decoding { d.writable = true; return d }
 }
 
-// Align asks for tensors aligned to n bytes, a power of two up to [dlpack.NewAlignment], instead of to what
-// their elements need; 1 aliases the message wherever its elements lie.
+// Align makes tensors that are aligned to n bytes, a power of two up to [dlpack.NewAlignment], instead of to what their elements
+// need. With 1 a tensor aliases the message whatever its alignment is.
 func Align(n int) DecodeOption { return func(d decoding) decoding { d.align = n; return d } }
 
-// Integers gives quantised numbers as tensors of the integers that they are stored as.
+// Integers decodes quantised numbers as tensors of the integers that store them.
 func Integers() DecodeOption {
 	return func(d decoding) decoding { d.integers = true; return d }
 }
 
-// Decode reads a TensorProto. A tensor aliases the message where its elements lie there aligned and as they
-// do in memory: in tensor_content, or in a packed field of floating-point numbers that has all of them. It
-// is read-only without [Writable]. Copies are aligned to 64 bytes.
+// Decode decodes a TensorProto. A tensor aliases the message if its elements lie there aligned and as they do in memory: in
+// tensor_content, or in a packed field of floating-point numbers that has all of them. It is read-only without [Writable].
+// Copies are aligned to 64 bytes.
 //
-// Ownership: the caller closes the value; data stays the collector's. Lifetime: the value and exports of
-// its tensor keep data. Threads: any. On error: as [DecodeView], [elements.ErrByteOrder], [dlpack.ErrUnaligned] for
-// an alignment that cannot be had.
+// Ownership: the caller closes the value; data is Go memory. Lifetime: the value and exports of its tensor keep data alive.
+// Threads: any. On error: as [DecodeView], [elements.ErrByteOrder], [dlpack.ErrUnaligned] for
+// an invalid alignment.
 func Decode(data []byte, options ...DecodeOption) (Value, error) {
 	d := decodingOf(options)
 	return d.decode(data, nil)
 }
 
-// DecodeFrom is [Decode] of memory that is not Go's: of a one-dimensional uint8 tensor (see [dlpack.Lend]).
-// Tensors are views of it, and read-only exactly when it is; copies lie in memory as of [dlpack.New].
+// DecodeFrom is [Decode] for a message in memory that is not Go's: a one-dimensional uint8 tensor (see [dlpack.Lend]). A tensor
+// is a view of the message, and read-only if the message is; a copy has memory as of [dlpack.New].
 //
-// Ownership: data stays the caller's, who closes the value. Lifetime: a tensor keeps the memory; elements
-// alias it, and need data to stay open. Threads: any. On error: as [Decode], [dlpack.ErrLayout] for data
-// that is no row of bytes, [dlpack.ErrDevice], [dlpack.ErrClosed], [dlpack.ErrMemory].
+// Ownership: data stays the caller's, who closes the value. Lifetime: a tensor keeps the memory alive; elements alias it, so
+// that data must stay open while they are in use. Threads: any. On error: as [Decode], [dlpack.ErrLayout] for data
+// that is not a row of bytes, [dlpack.ErrDevice], [dlpack.ErrClosed], [dlpack.ErrMemory].
 func DecodeFrom(data *dlpack.Tensor, options ...DecodeOption) (Value, error) {
 	if err := payload.CheckSource(data); err != nil {
 		return Value{}, fmt.Errorf("tensorflow: %w", err)
@@ -88,7 +88,7 @@ func DecodeFrom(data *dlpack.Tensor, options ...DecodeOption) (Value, error) {
 	return d.decode(bytes, data)
 }
 
-// decode reads a message that is Go's own memory or that of source.
+// decode decodes a message in the memory of source, or in Go memory if source is nil.
 func (d *decoding) decode(data []byte, source *dlpack.Tensor) (Value, error) {
 	if err := payload.CheckAlign(d.align); err != nil {
 		return Value{}, fmt.Errorf("tensorflow: %w", err)
@@ -152,7 +152,7 @@ func (d *decoding) decode(data []byte, source *dlpack.Tensor) (Value, error) {
 	return v, nil
 }
 
-// putInto is put with an error that may be nil.
+// putInto is put with a result of type error.
 func (p *tensorProto) putInto(data []byte, d *decoding) error {
 	if fail := p.put(data, d); fail != nil {
 		return fail
@@ -160,7 +160,7 @@ func (p *tensorProto) putInto(data []byte, d *decoding) error {
 	return nil
 }
 
-// naturalAlignment is what numbers of a type need, the two of a complex one each for itself.
+// naturalAlignment returns the alignment that elements of a type need, which is half the size of a complex number.
 func naturalAlignment(dt dlpack.DataType) int {
 	if dt.Code() == dlpack.CodeComplex {
 		return dt.ItemSize() / 2

@@ -10,7 +10,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// DType is the type of a tensor's elements (types.proto, "DataType").
+// DType is the type of the elements of a tensor (types.proto, "DataType").
 type DType int32
 
 // The types of TensorFlow 2.21, under the names of DataType without DT_.
@@ -50,7 +50,7 @@ const (
 	Float4E2M1FN
 )
 
-// The fields of TensorProto that hold elements, by the types of their values (tensor.proto).
+// The fields of TensorProto that hold elements (tensor.proto).
 const (
 	contentField  protowire.Number = 4
 	floatField    protowire.Number = 5
@@ -69,11 +69,11 @@ const (
 	float8Field   protowire.Number = 18
 )
 
-// exchange says what DLPack has to do with a type.
+// exchange is how far DLPack supports a type.
 type exchange uint8
 
 const (
-	none    exchange = iota // DLPack has no such type
+	none    exchange = iota // DLPack does not have the type
 	carried                 // DLPack has it, TensorFlow's own DLPack functions refuse it
 	taken                   // tf.experimental.dlpack takes and gives it
 )
@@ -121,7 +121,7 @@ var kinds = [...]struct {
 
 func (d DType) valid() bool { return d >= Float && int(d) < len(kinds) }
 
-// String prints the type as TensorFlow does: float, qint8, float8_e5m2.
+// String returns TensorFlow's name of the type, such as float, qint8 or float8_e5m2.
 func (d DType) String() string {
 	if !d.valid() {
 		return "dtype " + strconv.Itoa(int(d))
@@ -129,7 +129,7 @@ func (d DType) String() string {
 	return kinds[d].name
 }
 
-// ParseDType reads what [DType.String] prints.
+// ParseDType returns the type with a name that [DType.String] returns.
 //
 // Errors: [elements.ErrDType].
 func ParseDType(name string) (DType, error) {
@@ -141,8 +141,8 @@ func ParseDType(name string) (DType, error) {
 	return 0, fmt.Errorf("tensorflow: type %.40q: %w", name, elements.ErrDType)
 }
 
-// DataType is the type of DLPack with the same elements, and 0 for those it has none for. Types below a
-// byte have bytes of their own here: in DLPack they are padded.
+// DataType returns the DLPack data type with the same elements, or 0 if there is none. Elements of less than a byte have a byte
+// each in TensorFlow, so that their DLPack tensors are padded.
 func (d DType) DataType() dlpack.DataType {
 	if !d.valid() || kinds[d].dlpack == none {
 		return 0
@@ -150,8 +150,8 @@ func (d DType) DataType() dlpack.DataType {
 	return kinds[d].storage
 }
 
-// Storage is the type of DLPack that says how the elements lie in memory: that of [DType.DataType], for a
-// quantised type the integers, and 0 for strings, resources and variants, whose elements have no fixed size.
+// Storage returns the DLPack data type of the elements in memory: that of [DType.DataType], the integers of a quantised type, and
+// 0 for strings, resources and variants, whose elements have no fixed size.
 func (d DType) Storage() dlpack.DataType {
 	if !d.valid() {
 		return 0
@@ -159,7 +159,7 @@ func (d DType) Storage() dlpack.DataType {
 	return kinds[d].storage
 }
 
-// DTypeOf is the inverse of [DType.DataType].
+// DTypeOf returns the type for a DLPack data type: the inverse of [DType.DataType].
 //
 // Errors: [elements.ErrDType].
 func DTypeOf(dt dlpack.DataType) (DType, error) {
@@ -171,15 +171,15 @@ func DTypeOf(dt dlpack.DataType) (DType, error) {
 	return 0, fmt.Errorf("tensorflow: %v: %w", dt, elements.ErrDType)
 }
 
-// integer is how a type is written in a field of varints: its low bits, and the least and the largest
-// value that mean them. Below a byte only the low bits count, so that both signs of them are read.
+// integer describes the varints that stand for the elements of a type: the number of low bits that count, and the smallest
+// and the largest value that is accepted. A type of less than a byte accepts its low bits as a signed and as an unsigned number.
 type integer struct {
 	bits      int
 	signed    bool
 	low, high int64
 }
 
-// integerOf is for types whose field is one of varints, of 32 bits or fewer.
+// integerOf returns the varints of a type of at most 32 bits whose field has varints.
 func integerOf(dt dlpack.DataType) integer {
 	n := integer{bits: int(dt.Bits()), signed: dt.Code() == dlpack.CodeInt}
 	n.high = 1<<n.bits - 1

@@ -11,14 +11,15 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// AppendTensor appends a tensor, in any layout, as a TensorProto. Without options that is one pass, and the
-// bytes are those that TensorFlow writes. Where dst has not room enough, it takes new memory and aligns the
-// elements to 64 bytes: a tensor that is appended to nil can be decoded there without a copy. dst may be a part of what
-// is read; the result then has new memory of any alignment.
+// AppendTensor appends a tensor in any layout as a TensorProto. Without options the bytes are those that TensorFlow writes. If
+// dst has too little capacity, AppendTensor allocates memory in which the elements are aligned to 64 bytes, so that a tensor that
+// was appended to nil can be decoded without a copy. dst may overlap the memory of t; the result then has new memory of any
+// alignment.
 //
-// Ownership: t stays the caller's, and the result is Go's. Lifetime: any. Threads: any, while nobody writes
-// to the tensor. On error: [elements.ErrDType], [elements.ErrByteOrder], [ErrRank], [dlpack.ErrValue] for a bool that is
-// neither 0 nor 1, [dlpack.ErrDevice], [dlpack.ErrClosed] or [dlpack.ErrMemory]; dst as it was.
+// Ownership: t stays the caller's, and the result is Go memory. Lifetime: unlimited. Threads: any, while nobody writes to the
+// tensor. On error: [elements.ErrDType], [elements.ErrByteOrder], [ErrRank], [dlpack.ErrValue] for a bool that is
+// neither 0 nor 1, [dlpack.ErrDevice], [dlpack.ErrClosed] or [dlpack.ErrMemory]; dst is
+// then returned unchanged.
 func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte, error) {
 	e, err := encodingOf(options)
 	if err != nil {
@@ -41,7 +42,7 @@ func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte
 	head := h.size(len(dst), contentField, size, e.pad)
 	n, out := len(dst), dst
 	if cap(dst)-n-head < size {
-		if !t.Device().HostReadable() { // before memory is taken for what cannot be read
+		if !t.Device().HostReadable() { // before allocating memory for elements that cannot be read
 			return dst, fmt.Errorf("tensorflow: memory on %v cannot be read: %w", t.Device(), dlpack.ErrDevice)
 		}
 		if out, err = room(dst, head, size, e.pad); err != nil {
@@ -51,7 +52,7 @@ func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte
 	if out, err = t.AppendBytes(out[:n+head]); err != nil {
 		return dst, err
 	}
-	h.append(out[:n], contentField, size, e.pad) // behind the elements, which may have been there
+	h.append(out[:n], contentField, size, e.pad) // after the elements, which may have overlapped the header
 	if h.dtype == Bool {
 		if _, where := payload.FindNonBool(out[len(out)-size:]); where != "" {
 			return dst, fmt.Errorf("tensorflow: %s: %w", where, dlpack.ErrValue)
@@ -60,8 +61,8 @@ func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte
 	return out, nil
 }
 
-// SizeTensor is how many bytes [AppendTensor] appends to nothing. In a form other than tensor_content as a
-// whole it has to read the elements.
+// SizeTensor returns how many bytes [AppendTensor] appends to an empty slice. It reads the elements if they are not written to
+// tensor_content as a whole.
 //
 // Ownership: t stays the caller's. Lifetime: none. Threads: any, while nobody writes to the tensor. On
 // error: as [AppendTensor].
@@ -85,15 +86,15 @@ func SizeTensor(t *dlpack.Tensor, options ...EncodeOption) (int, error) {
 	return h.size(0, contentField, int(h.bytes), e.pad) + int(h.bytes), nil
 }
 
-// gathers tells whether elements are put together before they are written: wherever they are not written
-// as they lie in memory, all of them.
+// gathers reports whether the elements are collected in scratch memory first. They are unless all of them are written as they
+// lie in memory.
 func (e *encoding) gathers(t *dlpack.Tensor) bool { return e.fields || e.compress || packed(t) }
 
 func packed(t *dlpack.Tensor) bool {
 	return t.DType().IsSubByte() && t.Flags()&dlpack.SubbytePadded == 0
 }
 
-// tensorHeader is for a tensor of a type that TensorFlow has. It uses the memory of dims.
+// tensorHeader returns the header of a tensor, whose shape it appends to dims.
 func tensorHeader(t *dlpack.Tensor, dims []int64, e *encoding) (header, error) {
 	if err := t.RequireOpen(); err != nil {
 		return header{}, fmt.Errorf("tensorflow: %w", err)
@@ -114,7 +115,7 @@ func tensorHeader(t *dlpack.Tensor, dims []int64, e *encoding) (header, error) {
 	return headerOf(dtype, dims)
 }
 
-// gather calls use with the elements of a tensor, put together in memory that lasts for the call.
+// gather calls use with the elements of a tensor in scratch memory, which is valid only during the call.
 func gather(t *dlpack.Tensor, e *encoding, use func(n *numbers) error) error {
 	h, err := tensorHeader(t, nil, e)
 	if err != nil {

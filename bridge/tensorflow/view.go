@@ -12,22 +12,22 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// A View is a tensor as its TensorProto says it. What it aliases is the message's; it owns nothing.
+// A View describes the tensor of a TensorProto. It aliases the message where it can.
 type View struct {
 	DType DType
 	Shape []int64
-	// Data has the elements of types with a fixed size: little-endian, row-major, without gaps, wherever
-	// they are aligned. Elements below a byte have bytes of their own, of which only the low bits count.
+	// Data has the elements of a type with a fixed size: little-endian, row-major, without gaps, at any address. Elements
+	// of less than a byte have a byte each, of which only the low bits count.
 	Data []byte
-	// Aliases tells that Data lies in the message. It does where the message has the elements as they lie
-	// in memory; otherwise they were put together in memory of their own.
+	// Aliases reports whether Data lies in the message. Otherwise the message does not have the elements as they lie in
+	// memory, and Data has memory of its own.
 	Aliases bool
-	// Elements are those of strings, resources and variants, and nil for all other types. The values of
-	// resources and variants are ResourceHandleProto and VariantTensorDataProto messages, unread.
+	// Elements has the elements of strings, resources and variants, and is nil for all other types. The values of
+	// resources and variants are encoded ResourceHandleProto and VariantTensorDataProto messages.
 	Elements *elements.Elements
 }
 
-// A DecodeOption changes how a TensorProto is read.
+// A DecodeOption changes how a TensorProto is decoded.
 type DecodeOption func(decoding) decoding
 
 type decoding struct {
@@ -36,13 +36,13 @@ type decoding struct {
 	integers bool
 	writable bool
 	align    int
-	sink     elements.Sink // nil: Go's own memory
+	sink     elements.Sink // nil for Go memory
 }
 
 func decodingOf(options []DecodeOption) decoding {
 	d := decoding{limit: defaultLimit}
 	for _, option := range options {
-		if option != nil { // nil changes nothing
+		if option != nil { // a nil option changes nothing
 			d = option(d)
 		}
 	}
@@ -52,26 +52,24 @@ func decodingOf(options []DecodeOption) decoding {
 // defaultLimit is the limit in bytes without the option [Limit].
 const defaultLimit = 64 << 20
 
-// Limit is how many bytes a tensor may take in memory that says only some of its values: the last one then
-// stands for all that follow, so that a few bytes can be said to be any number of elements. Where each
-// element has its value, memory is bounded by the message, and no limit applies. An element that becomes one of
-// [elements.Elements] counts as 24 bytes beside its own: strings, resources and variants, whose bytes are those of the
-// message, and quantised numbers, unless they are read as integers. What the limit allows and there is no memory for
-// is [dlpack.ErrMemory]. The default is 64 MiB. The README of package bridge has the table of all decoders.
+// Limit sets how many bytes of memory a tensor may take whose message leaves out values that repeat the last one, so that a
+// few bytes stand for any number of elements. The limit does not apply to a message that has a value for each element: its size
+// then bounds the memory. An element of [elements.Elements] counts as 24 bytes beside its own: strings, resources and variants,
+// whose bytes are those of the message, and quantised numbers, unless they are decoded as integers. The error for a tensor that
+// the limit allows and that is larger than the memory is [dlpack.ErrMemory]. The default is 64 MiB. The README of package bridge has the table of all decoders.
 func Limit(bytes int64) DecodeOption {
 	return func(d decoding) decoding { d.limit = bytes; return d }
 }
 
-// Lenient takes what TensorFlow's C++ reader takes beyond the rules: values behind the last element, and
-// content of a tensor without elements, are passed over; of integers out of range the low bits count; and
-// an unknown rank is that of the dimensions that are given. Varints of more than 64 bits are
-// refused all the same; that reader drops their high bits.
+// Lenient accepts what TensorFlow's C++ reader accepts: it ignores values after the last element and the content of a tensor
+// without elements, it uses the low bits of integers out of range, and it takes an unknown rank for the number of dimensions that
+// are given. Varints of more than 64 bits are an error nevertheless; that reader drops their high bits.
 func Lenient() DecodeOption {
 	return func(d decoding) decoding { d.lenient = true; return d }
 }
 
-// DecodeView reads a TensorProto (tensor.proto). Of a message that has both, tensor_content counts, and the
-// field of the tensor's type is not looked at; those of other types never are.
+// DecodeView decodes a TensorProto (tensor.proto). If a message has both tensor_content and values in a field, it uses
+// tensor_content. It ignores fields of other types than the tensor's.
 //
 // Errors: an [*elements.Error] with [ErrWire], [ErrText], [elements.ErrDType], [ErrRank], [layout.ErrNegative],
 // [layout.ErrOverflow], [elements.ErrSize], [ErrCount], [dlpack.ErrValue] or [ErrLimit].
@@ -81,8 +79,8 @@ func DecodeView(data []byte, options ...DecodeOption) (v View, err error) {
 	return v, err
 }
 
-// DecodeViewTo is [DecodeView] for package capi: what DecodeView makes memory for goes to a sink, and elements of variable size are
-// not in the view.
+// DecodeViewTo is [DecodeView], except that Data that does not alias the message lies in memory of the sink, and that elements of
+// variable size go to the sink: v.Elements then has no Values.
 //
 // Errors: those of [DecodeView] and of the sink.
 func DecodeViewTo(sink elements.Sink, data []byte, options ...DecodeOption) (v View, err error) {
@@ -92,7 +90,7 @@ func DecodeViewTo(sink elements.Sink, data []byte, options ...DecodeOption) (v V
 	return v, err
 }
 
-// decodeView sets v, which is zero before it and after an error.
+// decodeView sets v, which must be zero, and which is zero after an error.
 func (d *decoding) decodeView(data []byte, v *View) (err error) {
 	var p tensorProto
 	size, fail := p.view(data, d, v)
@@ -113,7 +111,7 @@ func (d *decoding) decodeView(data []byte, v *View) (err error) {
 	return nil
 }
 
-// A tensorProto is what the fields of a TensorProto have, before any of it is made sense of.
+// A tensorProto has the fields of a TensorProto as they were read.
 type tensorProto struct {
 	data      []byte
 	dtype     DType
@@ -123,12 +121,12 @@ type tensorProto struct {
 	contentAt int
 	float8    []byte
 	float8At  int
-	// first is the first record of values, other than of float8_val, which is a single field. more tells
-	// that there are others, of this or another type.
+	// first is the first record of values, other than of float8_val, which is not repeated. more reports whether there are
+	// further records, of the same or another type.
 	first record
 	more  bool
 
-	// What view finds out for put.
+	// What view computes for put.
 	count  int64 // of elements
 	size   int64 // of an element, 0 where each has its own
 	run    run   // the values of elements of a fixed size
@@ -195,19 +193,19 @@ var numberTypes = [float8Field]protowire.Type{
 	uint64Field:   protowire.VarintType,
 }
 
-// isValues tells whether a record has values. Numbers come packed, or one by one: then the record is one of
-// the number's own type. A field of yet another type is an unknown one.
+// isValues reports whether a record has values: packed ones, or one value in the wire type of its field. A record of another wire
+// type counts as an unknown field.
 func isValues(f *record) bool {
 	return f.num >= floatField && f.num < float8Field &&
 		(f.typ == protowire.BytesType || f.typ == numberTypes[f.num])
 }
 
-// hasVarints tells whether a field of values has varints.
+// hasVarints reports whether the values of a field are varints.
 func hasVarints(field protowire.Number) bool {
 	return field >= floatField && field < float8Field && numberTypes[field] == protowire.VarintType
 }
 
-// checkValues refuses packed numbers that are none.
+// checkValues returns an error for packed numbers of a wrong length.
 func checkValues(f *record) *elements.Error {
 	if f.typ != protowire.BytesType {
 		return nil
@@ -227,17 +225,17 @@ func checkValues(f *record) *elements.Error {
 	return nil
 }
 
-// A run is the values of a field, one behind the other: in one record of the message, or in several of it.
+// A run has the values of a field, which may lie in several records of the message.
 type run struct {
 	field   protowire.Number
-	bytes   []byte // those of the only record
+	bytes   []byte // the values, if there is one record
 	at      int    // of the first record; the end of the message if there is none
 	size    int    // of all values
 	several bool
 	number  int64 // how many varints there are, in a field of these
 }
 
-// values finds the values of a field.
+// values returns the values of a field.
 func (p *tensorProto) values(field protowire.Number) run {
 	r := run{field: field, at: len(p.data)}
 	varints := hasVarints(field)
@@ -269,7 +267,7 @@ func (p *tensorProto) values(field protowire.Number) run {
 	return r
 }
 
-// each calls yield with the records of a field of values, in a message that was read before.
+// each calls yield with each record of values of a field. read must have read the message.
 func (p *tensorProto) each(field protowire.Number, yield func(*record)) {
 	r := reader{data: p.data}
 	var f record
@@ -280,8 +278,8 @@ func (p *tensorProto) each(field protowire.Number, yield func(*record)) {
 	}
 }
 
-// view reads a message into v, which is zero. The shape stays in p, which can then stay on the stack. Elements that do not lie in the
-// message as they lie in memory are left out: put puts them together, in memory of size bytes.
+// view decodes a message into v, which must be zero. It leaves the shape in p, so that p can stay on the stack. If the elements do
+// not lie in the message as they lie in memory, it returns the size of the memory that put writes them to.
 func (p *tensorProto) view(data []byte, d *decoding, v *View) (size int, fail *elements.Error) {
 	if fail := p.read(data); fail != nil {
 		return 0, fail
@@ -316,7 +314,7 @@ func (p *tensorProto) view(data []byte, d *decoding, v *View) (size int, fail *e
 	return size, fail
 }
 
-// takeContent takes elements of a fixed size in tensor_content.
+// takeContent decodes elements of a fixed size in tensor_content.
 func (v *View) takeContent(p *tensorProto) *elements.Error {
 	n := int64(len(p.content))
 	if n%p.size != 0 || n/p.size != p.count {
@@ -331,8 +329,8 @@ func (v *View) takeContent(p *tensorProto) *elements.Error {
 	return nil
 }
 
-// takeValues takes elements of a fixed size from their field: those that stand there as they lie in memory, and
-// otherwise the size of the memory that put needs.
+// takeValues decodes elements of a fixed size in their field. If they do not lie there as they lie in memory, it returns the size of
+// the memory that put writes them to.
 func (v *View) takeValues(p *tensorProto, d *decoding) (size int, fail *elements.Error) {
 	p.run = p.values(kinds[v.DType].field)
 	field, at, n := p.run.field, p.run.at, p.run.number
@@ -353,12 +351,12 @@ func (v *View) takeValues(p *tensorProto, d *decoding) (size int, fail *elements
 	return int(p.count * p.size), nil
 }
 
-// perElement is what an element takes beside its own bytes where each has a value of its own, as those of
-// [elements.Elements] have: a slice in Go; in C a dlb_bytes, and in Python a place in a list besides.
+// perElement is the memory that an element of [elements.Elements] takes beside its bytes: a slice in Go, a dlb_bytes in C, and also a
+// place in a list in Python.
 const perElement = int64(unsafe.Sizeof([]byte{}))
 
-// enough tells how many of n values are elements, and refuses too many, and too few where what is made of the
-// elements takes more memory than is allowed.
+// enough returns how many of n values are elements. It returns an error for too many values, and for too few if the elements would
+// take more memory than is allowed.
 func (p *tensorProto) enough(n int64, at int, d *decoding) (int64, *elements.Error) {
 	kind := &kinds[p.dtype]
 	if n > p.count {
@@ -382,7 +380,7 @@ func (p *tensorProto) enough(n int64, at int, d *decoding) (int64, *elements.Err
 	return n, nil
 }
 
-// put puts the elements together that view has left out.
+// put writes the elements to memory of the size that view has returned.
 func (p *tensorProto) put(data []byte, d *decoding) (fail *elements.Error) {
 	r := &p.run
 	size := int(p.size)
@@ -409,7 +407,7 @@ func (p *tensorProto) put(data []byte, d *decoding) (fail *elements.Error) {
 	return fail
 }
 
-// repeat fills what is behind the first n elements with the last of them; without any it leaves zeros.
+// repeat copies the last of the first n elements to all elements after it. For n = 0 it changes nothing.
 func repeat(data []byte, n, size int) {
 	if n == 0 {
 		return
@@ -420,8 +418,8 @@ func repeat(data []byte, n, size int) {
 	}
 }
 
-// putVarints puts the varints of a record, which begins at a byte of the message, into the elements from i on, and
-// returns the index of the next one.
+// putVarints writes the varints of a record, which begins at the given byte of the message, to the elements from i on, and returns the
+// index of the next element.
 func (p *tensorProto) putVarints(out []byte, i int, rest []byte, at int, d *decoding) (int, *elements.Error) {
 	whole := p.run.field == int64Field || p.run.field == uint32Field || p.run.field == uint64Field || p.run.field == boolField
 	boolean := p.run.field == boolField
@@ -431,11 +429,11 @@ func (p *tensorProto) putVarints(out []byte, i int, rest []byte, at int, d *deco
 	for n := len(out) / size; i < n && len(rest) > 0; i++ {
 		x, next := uint64(rest[0]), 1
 		if x >= 0x80 {
-			if x, next = protowire.ConsumeVarint(rest); next < 0 { // somebody has changed it since it was checked
+			if x, next = protowire.ConsumeVarint(rest); next < 0 { // another thread has changed the message since it was checked
 				return i, fault(end-len(rest), ErrWire, "element %d is no varint", i)
 			}
 		}
-		if !whole { // of type int32: 64 bits are cut to 32, as protocol buffers say
+		if !whole { // an int32 field: protocol buffers cut 64 bits to 32
 			signed := int64(int32(x))
 			if (signed < bounds.low || signed > bounds.high) && !d.lenient {
 				return i, fault(end-len(rest), dlpack.ErrValue, "element %d is %d, which %v does not have", i, signed, p.dtype)
@@ -459,14 +457,14 @@ func (p *tensorProto) putVarints(out []byte, i int, rest []byte, at int, d *deco
 	return i, nil
 }
 
-// memory is new memory for elements.
+// memory returns new aligned memory for elements.
 func memory(size int) []byte { return payload.Aligned(0, size, alignment)[:size] }
 
 func newElements(dtype DType, shape []int64, count int64) *elements.Elements {
 	return &elements.Elements{Type: dtype.String(), Shape: shape, Values: make([][]byte, count)}
 }
 
-// newElements makes elements, and a list for their values: that of the elements, or a short one for a sink.
+// newElements returns new elements and a list for values: that of the elements, or a short one for a sink.
 func (p *tensorProto) newElements(count int64, d *decoding) (*elements.Elements, [][]byte, *elements.Error) {
 	if d.sink == nil {
 		e := newElements(p.dtype, p.shape.clone(), count)
@@ -479,7 +477,7 @@ func (p *tensorProto) newElements(count int64, d *decoding) (*elements.Elements,
 	return e, make([][]byte, payload.Chunk(count)), nil
 }
 
-// takeStrings takes elements of variable size from their field.
+// takeStrings decodes elements of variable size in their field.
 func (p *tensorProto) takeStrings(d *decoding) (*elements.Elements, *elements.Error) {
 	field := kinds[p.dtype].field
 	n := int64(0)
@@ -504,7 +502,7 @@ func (p *tensorProto) takeStrings(d *decoding) (*elements.Elements, *elements.Er
 		if i == n {
 			return
 		}
-		if filled == len(values) { // never of a list that has all
+		if filled == len(values) { // which happens only with a sink
 			d.sink.Take(values, nil)
 			filled = 0
 		}
@@ -532,8 +530,7 @@ func (p *tensorProto) takeStrings(d *decoding) (*elements.Elements, *elements.Er
 	return e, nil
 }
 
-// splitContent takes elements of variable size from tensor_content: a varint with the length of each, then
-// the bytes of all.
+// splitContent decodes elements of variable size in tensor_content: a varint with the length of each, and then the bytes of all.
 func (p *tensorProto) splitContent(d *decoding) (*elements.Elements, *elements.Error) {
 	if p.count > int64(len(p.content)) {
 		return nil, fault(p.contentAt, elements.ErrSize, "tensor_content has %d bytes for %d elements of %v", len(p.content), p.count, p.dtype)
@@ -560,11 +557,11 @@ func (p *tensorProto) splitContent(d *decoding) (*elements.Elements, *elements.E
 	filled := 0
 	for lengths, i := p.content, int64(0); i < p.count; i++ {
 		size, n := protowire.ConsumeVarint(lengths)
-		if n < 0 || size > uint64(len(p.content)-at) { // somebody has changed it since it was checked
+		if n < 0 || size > uint64(len(p.content)-at) { // another thread has changed the message since it was checked
 			return nil, fault(p.contentAt+len(p.content)-len(lengths), elements.ErrSize, "length of element %d", i)
 		}
 		lengths = lengths[n:]
-		if filled == len(values) { // never of a list that has all
+		if filled == len(values) { // which happens only with a sink
 			d.sink.Take(values, nil)
 			filled = 0
 		}
@@ -579,9 +576,8 @@ func (p *tensorProto) splitContent(d *decoding) (*elements.Elements, *elements.E
 	return e, nil
 }
 
-// AsElements is the tensor as elements, whatever its type: the form of what DLPack has no type for. Where the view has
-// none it makes them, which takes 24 bytes for each; of quantised numbers that repeat the last value [Limit] has
-// counted these. A nil View has none.
+// AsElements returns the tensor as elements, whatever its type is. If v.Elements is nil, it allocates 24 bytes for each element;
+// [Limit] has counted them for quantised numbers that repeat the last value. The result is nil for a nil View.
 func (v *View) AsElements() *elements.Elements {
 	if v == nil {
 		return nil
@@ -600,5 +596,5 @@ func (v *View) AsElements() *elements.Elements {
 	return e
 }
 
-// alignment is that of elements in memory that is taken here. TensorFlow computes on no lesser.
+// alignment is the alignment of elements in memory that this package allocates: the one that TensorFlow requires.
 const alignment = 64
