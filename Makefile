@@ -30,7 +30,7 @@ export GO
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo examples test test-go test-python test-peers check vet staticcheck asan tsan cgocheck2 gogc1 debug \
+.PHONY: help demo examples test test-go test-python test-peers race check vet staticcheck asan tsan cgocheck2 gogc1 debug \
 	processors arm64 mutants abi vendor header installed dist fuzz bench venv clib install uninstall clean
 
 help: ## list the commands
@@ -42,7 +42,11 @@ demo: $(VENV)/dlbridge.done ## one message, one memory, seen by Go, C and NumPy
 
 test: test-go test-python demo ## the tests of all three languages, and the demo
 
-test-go: $(VENV)/requirements.done ## the Go and C tests, under the race detector and without cgo
+test-go: $(VENV)/requirements.done ## the Go and C tests, the long ones shortened, under the race detector and without cgo
+	$(TVM_FFI) $(GO) test -race -short $(GOTESTFLAGS) ./...
+	CGO_ENABLED=0 $(GO) test -short $(GOTESTFLAGS) $(PURE)
+
+race: $(VENV)/requirements.done ## the same with the long tests whole
 	$(TVM_FFI) $(GO) test -race $(GOTESTFLAGS) ./...
 	CGO_ENABLED=0 $(GO) test $(GOTESTFLAGS) $(PURE)
 
@@ -61,7 +65,7 @@ examples: $(VENV)/dlbridge.done ## every example that needs the light peers only
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples $(addprefix --ignore=,$(HEAVY_EXAMPLES))
 	cd examples/gorgonia-graph && $(GO) test -race $(GOTESTFLAGS) ./...
 
-check: vet staticcheck header abi vendor installed dist examples asan tsan cgocheck2 gogc1 debug processors arm64 mutants fuzz ## what tests alone do not find
+check: vet staticcheck header abi vendor installed dist examples race asan tsan cgocheck2 gogc1 debug processors arm64 mutants fuzz ## what tests alone do not find
 
 vet: ## formatting, go.mod and go vet, for other platforms too
 	@unformatted=$$(gofmt -l bridge dlpack examples include internal tens); \

@@ -511,7 +511,7 @@ func TestG20PackedAndPaddedAgree(t *testing.T) {
 func TestConversionsBetweenAnyTwoLayouts(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 2))
 	types := []dlpack.DataType{dlpack.Uint8, dlpack.Int32, dlpack.Float32, dlpack.Float16, dlpack.BFloat16, dlpack.Complex64, dlpack.Int4, dlpack.MakeDataType(dlpack.CodeFloat, 32, 3), dlpack.MakeDataType(dlpack.CodeInt, 16, 3)}
-	for range 3000 {
+	for range fewer(3000) {
 		from, to := types[r.IntN(len(types))], types[r.IntN(len(types))]
 		if from.Lanes() != to.Lanes() {
 			continue

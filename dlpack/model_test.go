@@ -84,7 +84,7 @@ func TestOwnershipFollowsTheModelOnManyGoroutines(t *testing.T) {
 		for seed := range uint64(8) {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				t.Parallel()
-				runModel(t, choicesOf(100+seed, 12000), false)
+				runModel(t, choicesOf(100+seed, fewer(12000)), false)
 			})
 		}
 	})

@@ -38,7 +38,7 @@ func collectUntil(t *testing.T, happened func() bool) {
 // G16: nor between the moment when a tensor says that it is closed and that when its ready blocks are gone.
 func TestG16ReadOnlyMemoryIsNotHandedOutAsLegacyWhileItsTensorIsClosed(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
-	for range rounds(2000, 100_000) {
+	for range rounds(fewer(2000), 100_000) {
 		tensor, err := dlpack.FromReadOnly([]float32{1})
 		require.NoError(t, err)
 		warmed, handedOut := make(chan bool), make(chan int)

@@ -27,12 +27,20 @@ func rounds(some, full int) int {
 	return some
 }
 
+// fewer returns n, and a tenth of it with -short: make test runs the long tests with fewer rounds, make race runs them whole.
+func fewer(n int) int {
+	if testing.Short() {
+		return n / 10
+	}
+	return n
+}
+
 // G1, G5, G6, G52: four foreign threads read and delete what Go exports, of memory of every kind, while
 // other goroutines import, close and collect.
 func TestG06ForeignThreadsDeleteWhileGoIsBusy(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	const batch = 500
-	tensors := rounds(100_000, 1_000_000)
+	tensors := rounds(fewer(100_000), 1_000_000)
 
 	type exported struct {
 		managed []unsafe.Pointer
