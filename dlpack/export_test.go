@@ -51,7 +51,7 @@ func LockEverything() (unlock func()) { return core.LockEverything() }
 // SettleForeignBytes does what collections do by and by.
 func SettleForeignBytes() { core.SettleForeignBytes() }
 
-// Quarantine is how many further exports its pool makes before a dead block is used again.
+// Quarantine is the number of further exports of its cache before a dead block is used again.
 const Quarantine = core.Quarantine
 
 // Debugging is whether the build tag debug is set.

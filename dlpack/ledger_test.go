@@ -102,7 +102,7 @@ func TestLedgerThatIsOffRecordsNothingAndReadyBlocksAreRecordedOnceItIsOn(t *tes
 	assert.Empty(t, dlpack.Live())
 }
 
-// G55: the safety net reports.
+// G55: the cleanup guard reports.
 func TestG55LedgerNamesTheLineThatForgot(t *testing.T) {
 	withLedger(t)
 	var producers []*dlpacktest.Producer

@@ -320,7 +320,7 @@ func (m *model) close() {
 	}
 }
 
-// forget drops all tensors of some memory without Close, and waits for the safety net.
+// forget drops all tensors of some memory without Close, and waits for the cleanup guard.
 func (m *model) forget() {
 	if len(m.tensors) == 0 || !m.alone {
 		return

@@ -13,7 +13,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// The first exports, which make the pools, meet each other and those who look for pools: in a process of
+// The first exports, which make the block caches, run at the same time as each other and as calls that look for the caches: in a process of
 // its own, for the race detector.
 func TestFirstExportsAndReapsMeet(t *testing.T) {
 	const child = "DLPACK_TEST_FIRST_EXPORT"

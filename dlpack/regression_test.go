@@ -63,7 +63,7 @@ func TestG16ReadOnlyMemoryIsNotHandedOutAsLegacyWhileItsTensorIsClosed(t *testin
 	}
 }
 
-// Safety nets are used again, and hang on what holds them: a closed tensor that is still at hand does not.
+// Cleanup guards are used again. A closed tensor that is still reachable must not keep its former guard reachable.
 func TestForgottenTensorsAreCaughtWhileClosedOnesAreAtHand(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	var closed []*dlpack.Tensor
@@ -153,7 +153,7 @@ func TestManyTensorsNeedFewBlocks(t *testing.T) {
 				dlpack.Release(export(t, tensor))
 			}
 		}
-		assert.Less(t, dlpack.Blocks()-before, 16*dlpack.Quarantine, "a goroutine whose stack moves may come to another pool")
+		assert.Less(t, dlpack.Blocks()-before, 16*dlpack.Quarantine, "a goroutine whose stack moves may come to another cache")
 		for _, tensor := range tensors {
 			tensor.Close()
 		}

@@ -70,7 +70,7 @@ static int32_t to_legacy(DLManagedTensorVersioned **out, int *deletes) {
   return code;
 }
 
-/* Lends until the pool of blocks has none to spare, so that the next export allocates one: the pool grows by more than
+/* Lends until the block cache has none to spare, so that the next export allocates one: the cache grows by more than
  * one when it is used first. */
 static DLManagedTensorVersioned *spares[1 << 16];
 static int spare_count;

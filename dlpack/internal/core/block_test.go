@@ -25,7 +25,7 @@ func newBlockCache(rank int) (*shard, *blockCache) {
 	return sh, &sh.blocks
 }
 
-// Whatever the order in which blocks die, each rests while its pool makes 64 more exports, and there are at most two and
+// Whatever the order in which blocks die, each rests while its cache makes 64 more exports, and there are at most two and
 // a half times as many as were ever alive at once, and those that rest.
 func TestBlocksRestAndAreFew(t *testing.T) {
 	for seed := range uint64(20) {
