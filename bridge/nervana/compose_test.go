@@ -19,7 +19,7 @@ import (
 	"github.com/dlbridge/dlbridge/internal/vectors"
 )
 
-// sources are row-major tensors with numbers that tell which one it is.
+// sources returns row-major tensors, each with a composite that is a view of it. Element i of tensor k is 1000×k+i.
 func sources(t *testing.T, shapes ...[]int64) (tensors []*dlpack.Tensor, composites []nervana.Composite) {
 	for k, shape := range shapes {
 		numbers := numbered(shape)
@@ -35,7 +35,7 @@ func sources(t *testing.T, shapes ...[]int64) (tensors []*dlpack.Tensor, composi
 	return tensors, composites
 }
 
-// requireComposed writes a composite into new memory, row-major and column-major.
+// requireComposed writes a composite to new tensors, one row-major and one column-major, and checks their elements.
 func requireComposed(t *testing.T, c nervana.Composite, tensors []*dlpack.Tensor, shape []int64, source []int, linear []*int64) {
 	var want []int32
 	for i, k := range source {
@@ -115,7 +115,7 @@ func TestConvolutionsOfTheDocument(t *testing.T) {
 	})
 }
 
-// Padded and joined tensors, held against arrays.
+// The expected elements of padded and joined tensors are computed with arrays.
 func TestCompositesAreWrittenToTensors(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	random := rand.New(rand.NewPCG(3, 5))
@@ -183,7 +183,7 @@ func TestCompositesAreWrittenToTensors(t *testing.T) {
 	}
 }
 
-// Pieces are written one after another, so that what one of them reads must not be what another writes.
+// Pieces are written one after another. A piece that reads memory of the destination could read what another has written.
 func TestComposeRefusesToReadWhatItWrites(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	data := []int32{0, 1, 2, 3, 4, 5, 6, 7}
@@ -206,13 +206,13 @@ func TestComposeRefusesToReadWhatItWrites(t *testing.T) {
 	assert.Equal(t, []int32{0, 1, 2, 3, 4, 5, 6, 7}, data)
 	require.ErrorIs(t, nervana.Compose(tensor, swapped, nil), dlpack.ErrLayout)
 
-	// What stays where it is may be surrounded there.
+	// Padding a part of the destination in place is allowed: its elements keep their places.
 	padded, err := part(0, layout.All(), layout.Range(1, 3)).Pad(1, [2]int64{}, [2]int64{1, 1})
 	require.NoError(t, err)
 	require.NoError(t, nervana.Compose(tensor, padded, tensor, fill))
 	assert.Equal(t, []int32{-1, 1, 2, -1, -1, 5, 6, -1}, data)
 
-	// Even columns from odd ones, which have no byte in common.
+	// Odd columns can be written to even columns, because the two have no byte in common.
 	even, err := tensor.Slice(layout.All(), layout.All().By(2))
 	require.NoError(t, err)
 	defer even.Close()
@@ -230,7 +230,7 @@ func TestComposeRefusesToReadWhatItWrites(t *testing.T) {
 	assert.ErrorIs(t, nervana.Compose(empty, none), dlpack.ErrClosed)
 }
 
-// Pieces that do not overlap may still be parts of a destination whose elements do.
+// In a destination whose elements overlap, each piece by itself may not overlap.
 func TestComposeRefusesADestinationThatOverlaps(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	source := fromSlice(t, []float32{1, 2, 3, 4}, 2, 2)
@@ -301,7 +301,7 @@ func counting(t *testing.T, dtype dlpack.DataType, shape []int64) *dlpack.Tensor
 	return tensor
 }
 
-// TestTensorFlowConcatenations compares with the those results.
+// TestTensorFlowConcatenations compares with those results.
 func TestTensorFlowConcatenations(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	vectors.Each(t, vectors.TensorFlow, func(t *testing.T, m concatenations) {

@@ -15,16 +15,16 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// An element is one of a tensor: its source and its offset there.
+// An element identifies an element of a tensor: the source of the tensor and the offset in it.
 type element [2]int64
 
-// A selection is a composite the long way: the element for each index, in row-major order.
+// A selection models a composite: it lists the element for each index, in row-major order.
 type selection struct {
 	shape    []int64
 	elements []element
 }
 
-// at is the element for an index.
+// at returns the element for an index.
 func (s selection) at(index []int64) element {
 	i := int64(0)
 	for d, n := range s.shape {
@@ -33,7 +33,7 @@ func (s selection) at(index []int64) element {
 	return s.elements[i]
 }
 
-// pad is the selection with an element of another tensor around it.
+// pad returns the selection surrounded by element 0 of another tensor.
 func (s selection) pad(fill int64, pads [][2]int64) selection {
 	padded := selection{shape: slices.Clone(s.shape)}
 	for d := range pads {
@@ -131,7 +131,7 @@ func TestCompositesSelectWhatTheirPartsDo(t *testing.T) {
 	}
 }
 
-// requireComposite checks each index, and that the pieces bring each element to its place once.
+// requireComposite checks the element for each index, and that the pieces write each element once, to its place.
 func requireComposite(t *testing.T, c nervana.Composite, want selection) {
 	t.Helper()
 	require.True(t, slices.Equal(want.shape, c.Shape()), "%v %v", want.shape, c.Shape())

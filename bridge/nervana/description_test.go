@@ -87,7 +87,7 @@ func TestDescriptionsAreRefinedOrSayWhatConflicts(t *testing.T) {
 	}
 }
 
-// Whichever is refined by the other, the same is known, or both conflict; to know it twice adds nothing.
+// Refining a by b has the same result as refining b by a: the same knowledge or a conflict. Refining again changes nothing.
 func TestRefinementIsTheSameEitherWay(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 2))
 	pick := func(n int) bool { return random.IntN(n) == 0 }

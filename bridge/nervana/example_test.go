@@ -28,7 +28,7 @@ func ExampleDescription() {
 	last := batch.View(func(l *layout.Layout) error { return l.Slice(layout.All(), layout.At(-1)) })
 	fmt.Println(batch, batch.Complete())
 
-	// Inputs are bound one after another.
+	// The same placeholder is bound to one input after another.
 	for _, data := range [][]float32{{1, 2, 3, 4, 5, 6}, {7, 8, 9}} {
 		t, _ := dlpack.FromSlice(data, int64(len(data)/3), 3)
 		column, err := last.Bind(t)
@@ -139,7 +139,7 @@ func ExampleDescribe() {
 	// Output: int32 [3,4] l-tensor strides [4 1]
 }
 
-// matrix is
+// matrix returns this matrix:
 //
 //	 0  1  2  3
 //	10 11 12 13

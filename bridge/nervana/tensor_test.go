@@ -104,7 +104,7 @@ func TestDescriptionsAllocateWhatTheDocumentLaysOut(t *testing.T) {
 	})
 }
 
-// One buffer, many views; the last one frees it.
+// Several views share the memory of one buffer; closing the last view frees it.
 func TestOneBufferHasManyViews(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	buffer := &nervana.Description{DType: dlpack.Float32, Role: nervana.PersistentTensor}
@@ -221,7 +221,7 @@ func TestOnlyWhatIsKnownIsAllocated(t *testing.T) {
 	assert.ErrorIs(t, base.AlignRows(0), layout.ErrShape)
 }
 
-// G37: any alignment, of element (0, ..., 0) wherever it lies.
+// G37: element (0, ..., 0) is aligned as asked for, also if it does not lie at the beginning of the memory.
 func TestG37DescriptionsAllocateAligned(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, align := range []int64{0, 1, 2, 48, 64, 256, 1000, 4096, 1 << 16} {
@@ -315,7 +315,7 @@ func TestDescriptionsBindWhatTheyDescribe(t *testing.T) {
 	}
 }
 
-// What is known of a base is known of its views, as soon as it is.
+// What becomes known about a base becomes known about its views at once.
 func TestViewsOfDescriptionsFollowTheirBase(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	base := &nervana.Description{DType: dlpack.Float32, Role: nervana.Placeholder}
@@ -358,7 +358,7 @@ func TestViewsOfDescriptionsFollowTheirBase(t *testing.T) {
 	assert.ErrorIs(t, err, dlpack.ErrDType)
 	is(rows, "float32 [2,5] strides [5 1], a view")
 
-	// In another order there is no such view of this memory.
+	// If the base has another order, no strides can express this view.
 	other := &nervana.Description{DType: dlpack.Float32, Shape: partial(t, "[5,3]"), Order: []int{0, 1}}
 	none := other.View(func(l *layout.Layout) error { return errors.Join(l.Transpose(), l.Reshape(-1)) })
 	_, err = none.Known()
@@ -384,8 +384,8 @@ func TestViewsOfDescriptionsFollowTheirBase(t *testing.T) {
 	assert.ErrorIs(t, err, dlpack.ErrUnaligned)
 }
 
-// A description that was made a view of itself, and chains of views of any length: errors, and no stack that
-// grows with the chain.
+// Long chains of views, and descriptions that are views of themselves, are errors. They must not use a stack that grows with
+// the chain.
 func TestDescriptionsAreViewsOfAFewOthers(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	tensor := fromSlice(t, []float32{1, 2, 3})
@@ -514,7 +514,7 @@ func TestBindFindsAViewThatIsNotAssignedToReadOnly(t *testing.T) {
 	}
 }
 
-// A Description of which nothing is known, and none at all.
+// A nil Description is like one that knows nothing, except that it cannot be refined.
 func TestDescriptionsOfNothing(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	tensor := fromSlice(t, []float32{1, 2})

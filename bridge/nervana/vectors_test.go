@@ -106,7 +106,7 @@ func TestNervanaFlatten(t *testing.T) {
 					require.Zero(t, c.Elements)
 					return
 				}
-				// Another order of the same dimensions is as good.
+				// The dimensions may come in another order.
 				dimensions := func(shape []int64, strides func(k int) []int64) (all [][]int64) {
 					for d, n := range shape {
 						dimension := []int64{n}
@@ -123,8 +123,7 @@ func TestNervanaFlatten(t *testing.T) {
 	})
 }
 
-// requireSelects checks the source of each element, in row-major order, and its offset there: index by
-// index, and evaluated into a destination.
+// requireSelects checks the source and the offset of each element, in row-major order, both with OffsetOf and with Into.
 func requireSelects(t *testing.T, c nervana.Composite, shape []int64, sources []int, linear []*int64) {
 	t.Helper()
 	require.Equal(t, shape, c.Shape())
@@ -257,7 +256,7 @@ func TestNervanaConvolution(t *testing.T) {
 	vectors.Each(t, vectors.Nervana, func(t *testing.T, m manifest) {
 		require.NotEmpty(t, m.Convolution)
 		for _, c := range m.Convolution {
-			// The padded image, evaluated from the image and a zero.
+			// image has the elements of the padded image.
 			around := [2]int64{c.Pad, c.Pad}
 			padded, err := rowMajor(t, 0, c.Image).Pad(1, [2]int64{}, around, around)
 			require.NoError(t, err)
@@ -283,7 +282,7 @@ func TestNervanaConvolution(t *testing.T) {
 			head := offsetsOf(l)[:len(c.LinearHead)]
 			require.True(t, slices.Equal(c.LinearHead, head))
 
-			// One window for each place in the result, times the kernel.
+			// Each element of the result is the sum of a window times the kernel.
 			require.NoError(t, l.Transpose(1, 2, 0, 3, 4))
 			windows := offsetsOf(l)
 			size := int(product(c.Kernel[1:]))

@@ -28,8 +28,7 @@ func tuples(layouts []layout.Layout) (all [][]int64) {
 	return all
 }
 
-// visited lists the tuples that a walk visits, in its order, from the outside with so many dimensions
-// left to the inside.
+// visited returns the tuples that a walk visits, in its order. Offsets leaves the inner dimensions to visited.
 func visited(w *nervana.Walk, inner int) (all [][]int64) {
 	shape := w.Shape()
 	shape = shape[max(len(shape)-max(inner, 0), 0):]
@@ -48,13 +47,13 @@ func visited(w *nervana.Walk, inner int) (all [][]int64) {
 	return all
 }
 
-// sorted brings tuples into an order in which they can be compared.
+// sorted sorts the tuples, so that sets of tuples can be compared.
 func sorted(all [][]int64) [][]int64 {
 	slices.SortFunc(all, slices.Compare)
 	return all
 }
 
-// randomLayouts are some of one shape.
+// randomLayouts returns one or more layouts of the same shape.
 func randomLayouts(r *rand.Rand) []layout.Layout {
 	shape, strides := random(r)
 	all := []layout.Layout{{Shape: shape, Strides: strides, Offset: r.Int64N(100)}}
@@ -149,8 +148,8 @@ func TestWalkMergesWhatOneCounterServes(t *testing.T) {
 	}
 }
 
-// fewest is the fewest dimensions that tuples have, which are visited one after the other: it tries all ways to
-// write their number as a product.
+// fewest returns the smallest number of dimensions with which a walk can visit the tuples in their order. It tries all ways to
+// write the number of tuples as a product.
 func fewest(all [][]int64) int {
 	count, best := int64(len(all)), math.MaxInt
 	var try func(rest int64, shape []int64)
@@ -185,7 +184,8 @@ func fewest(all [][]int64) int {
 	return best
 }
 
-// arrangements visits the tuples of some layouts by each order of the dimensions, each of them in both directions.
+// arrangements calls visit with the tuples of the layouts for each order of the dimensions, with each dimension in both
+// directions.
 func arrangements(layouts []layout.Layout, visit func(all [][]int64)) {
 	rank := layouts[0].Rank()
 	var arrange func(order []int)
@@ -218,8 +218,8 @@ func arrangements(layouts []layout.Layout, visit func(all [][]int64)) {
 	arrange(nil)
 }
 
-// No walk over the same tensors has fewer dimensions, be it in the order of the indices or in any other, and so
-// there is a single index for them wherever there can be one.
+// No walk over the same tensors, in row-major or any other order, has fewer dimensions. Therefore Flat succeeds whenever one
+// index can serve for all tensors.
 func TestWalkHasTheFewestDimensionsThereAre(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
 	ranks := map[int]int{}
@@ -249,8 +249,8 @@ func TestWalkHasTheFewestDimensionsThereAre(t *testing.T) {
 	}
 }
 
-// The faster a dimension of the walk is, the shorter are its steps, all tensors taken together; memory in which no
-// two dimensions interlock is walked from its beginning to its end.
+// The faster a dimension of the walk is, the smaller is the sum of its steps over all tensors. If no two dimensions
+// interlock, memory is visited from the lowest to the highest address.
 func TestWalkGoesThroughMemoryForwards(t *testing.T) {
 	r := rand.New(rand.NewPCG(23, 24))
 	forwards := 0
@@ -385,7 +385,7 @@ func TestWalkOverManyTensorsOfManyDimensions(t *testing.T) {
 }
 
 func TestWalkAtTheEndsOfTheRange(t *testing.T) {
-	// Three such strides sum to more than can be weighed.
+	// The sum of three such strides does not fit in the weight of a dimension.
 	l := layout.Layout{Shape: []int64{2, 2}, Strides: []int64{2 - math.MaxInt64, 1}, Offset: math.MaxInt64 - 2}
 	var w nervana.Walk
 	require.NoError(t, w.Reset(l, l, l))
@@ -439,7 +439,7 @@ func BenchmarkWalk(b *testing.B) {
 }
 
 func ExampleWalk() {
-	// A matrix that lies row by row, and one that lies column by column.
+	// One matrix is row-major, the other column-major.
 	dst, _ := layout.New([]int64{2, 3}, nil, nil)
 	src, _ := layout.New([]int64{2, 3}, nil, []int{1, 0})
 	var w nervana.Walk
@@ -456,7 +456,7 @@ func ExampleWalk() {
 	// 3 elements from [3 1] in steps of [1 2]
 }
 
-// There are more parts than elements along any dimension: some parts have none, and say so in every way.
+// If there are more parts than elements along any dimension, some parts have no elements. All methods must agree on that.
 func TestAPartWithoutElementsIsAWalkWithoutElements(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -488,7 +488,7 @@ func TestAPartWithoutElementsIsAWalkWithoutElements(t *testing.T) {
 }
 
 func ExampleWalk_Flat() {
-	// Two matrices that lie column by column: one index is enough for both.
+	// Two column-major matrices: one index is enough for both.
 	l, _ := layout.New([]int64{3, 4}, nil, []int{1, 0})
 	var w nervana.Walk
 	if err := w.Reset(l, l); err != nil {

@@ -58,7 +58,7 @@ func TestTensorSlicesRefuse(t *testing.T) {
 }
 
 func TestTensorSlicesAreSetsOfIndices(t *testing.T) {
-	// All slices of a shape of 4 times 3.
+	// all has every slice of a shape of 4×3.
 	extents := func(n int64) []tensorflow.Extent {
 		all := []tensorflow.Extent{{Start: 0, Length: tensorflow.Full}}
 		for start := range n {
@@ -195,7 +195,7 @@ func TestTensorSlicesAreTensorFlows(t *testing.T) {
 		}
 		for _, c := range m.Slices.Shape {
 			if c.Error == "" {
-				// The shape is the result, and the slice one of 5 times 6.
+				// c.Shape is the result for a tensor of shape 5×6.
 				shape, err := parseSlice(t, c.Slice).AppendShape(nil, []int64{5, 6})
 				require.NoError(t, err)
 				assert.Equal(t, c.Shape, shape)

@@ -6,7 +6,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// matrix is 3 rows of 4 elements.
+// matrix returns the layout of 3 rows of 4 elements.
 func matrix() layout.Layout {
 	l, _ := layout.New([]int64{3, 4}, nil, nil)
 	return l

@@ -15,7 +15,7 @@ import (
 
 const big = math.MaxInt64
 
-// offsets lists the offset of every element, in row-major order of the indices.
+// offsets returns the offset of each element, in row-major order of the indices.
 func offsets(shape, strides []int64) []int64 {
 	all := []int64{0}
 	for d, n := range shape {
@@ -30,7 +30,7 @@ func offsets(shape, strides []int64) []int64 {
 	return all
 }
 
-// random gives a small shape and strides that are dense, gapped, shared, reversed or anything.
+// random returns a small shape with strides that are dense, gapped, shared, reversed or arbitrary.
 func random(r *rand.Rand) (shape, strides []int64) {
 	rank := r.IntN(5)
 	shape, strides = make([]int64, rank), make([]int64, rank)
@@ -53,7 +53,7 @@ func random(r *rand.Rand) (shape, strides []int64) {
 	return shape, strides
 }
 
-// eachRandom runs a test on many layouts, the same ones each time.
+// eachRandom calls test for many random layouts, which are the same in each run.
 func eachRandom(t *testing.T, test func(t *testing.T, shape, strides, offsets []int64)) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -327,7 +327,7 @@ func TestPackedIsWhatFillsItsSpanOnce(t *testing.T) {
 			return
 		}
 		found++
-		// Order and reversal give the strides back, where a stride says anything.
+		// Order and reversal determine the strides of all dimensions of more than one element.
 		rebuilt, err := layout.AppendStrides(nil, shape, order)
 		require.NoError(t, err)
 		for d, n := range shape {
@@ -480,7 +480,7 @@ func ExampleAppendRowMajor() {
 }
 
 func ExampleSpan() {
-	// Three rows of four, the rows upside down: element (0, 0) lies behind the others.
+	// The rows of a matrix of three rows of four are reversed, so that row 0 is the last in memory.
 	fmt.Println(layout.Span([]int64{3, 4}, []int64{-4, 1}))
 	// Output: -8 4 <nil>
 }

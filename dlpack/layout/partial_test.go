@@ -85,7 +85,7 @@ func TestPartialShapesTellWhatIsKnown(t *testing.T) {
 	assert.Equal(t, []int64{}, scalar.Dims())
 	assert.False(t, scalar.Equal(unknown))
 
-	// Each is known to be small enough; together they are not.
+	// Each shape is small enough, but not the merged one.
 	a, err := layout.NewPartialShape(1<<32, layout.Unknown)
 	require.NoError(t, err)
 	b, err := layout.NewPartialShape(layout.Unknown, 1<<32)

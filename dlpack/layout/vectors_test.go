@@ -15,7 +15,7 @@ import (
 	"github.com/dlbridge/dlbridge/internal/vectors"
 )
 
-// A stride of nil means nothing.
+// A stride is nil where any stride will do.
 type stride = *int64
 
 type stridedLayout struct {
@@ -37,7 +37,7 @@ func (s stridedLayout) layout(t *testing.T) layout.Layout {
 	return l
 }
 
-// requireStrides compares where a stride says something: along dimensions that are stepped along.
+// requireStrides compares the strides of all dimensions of more than one element.
 func requireStrides(t *testing.T, want []stride, got layout.Layout) {
 	t.Helper()
 	require.Len(t, got.Strides, len(want))
@@ -50,7 +50,7 @@ func requireStrides(t *testing.T, want []stride, got layout.Layout) {
 	}
 }
 
-// An order is "row", "column" or a list.
+// An order is "row", "column" or a list of dimensions.
 type order []int
 
 func (o *order) of(t *testing.T, raw json.RawMessage, rank int) []int {
@@ -184,7 +184,7 @@ func TestNervanaAlignment(t *testing.T) {
 	})
 }
 
-// pythonIndex reads [start, stop, step] with null for what is not given, or one number.
+// pythonIndex reads an index: a number, or [start, stop, step], each of which may be null.
 func pythonIndex(t *testing.T, raw json.RawMessage) layout.Index {
 	var at int64
 	if json.Unmarshal(raw, &at) == nil {
@@ -318,7 +318,7 @@ func product(shape []int64) int64 {
 	return count
 }
 
-// A shape is nil where the rank is not known.
+// A partial shape is nil if the rank is not known.
 type partial *[]int64
 
 func partialShape(t *testing.T, p partial) layout.PartialShape {
@@ -331,7 +331,7 @@ func partialShape(t *testing.T, p partial) layout.PartialShape {
 	return s
 }
 
-// A maybe is a shape, or "error".
+// A maybe is a shape or "error".
 type maybe struct {
 	shape   partial
 	refused bool
@@ -463,7 +463,7 @@ func (m *tensorflow) bytes(t *testing.T, dtype int) int64 {
 	return 0
 }
 
-// number is element i of a tensor that counts up, as the vectors have it.
+// number returns the first element of data, which has the given TensorFlow data type.
 func number(t *testing.T, dtype int, data []byte) int64 {
 	switch dtype {
 	case 1:
@@ -477,7 +477,7 @@ func number(t *testing.T, dtype int, data []byte) int64 {
 	return 0
 }
 
-// requireCounts checks elements that are their own offsets.
+// requireCounts checks that each element in the hexadecimal text equals its offset.
 func (m *tensorflow) requireCounts(t *testing.T, dtype int, text string, offsets []int64) {
 	t.Helper()
 	data, err := hex.DecodeString(text)
@@ -501,7 +501,7 @@ func (m *tensorflow) requireView(t *testing.T, dtype int, l layout.Layout, want 
 	}
 }
 
-// A message reads the fields of a protobuf message: varints, and bytes within.
+// A message is the rest of a protocol buffer that is being read. Its fields are varints and nested messages.
 type message []byte
 
 func (m *message) varint(t *testing.T) uint64 {
@@ -552,7 +552,7 @@ func TestTensorFlowShapeProtos(t *testing.T) {
 					}
 				}
 
-				// TensorShape does not look at unknown_rank.
+				// TensorShape ignores unknown_rank.
 				s, err := layout.NewPartialShape(dims...)
 				require.Equal(t, c.TensorShape.IsValid, err == nil && s.IsFullyDefined(), "%v %v", s, err)
 				if c.TensorShape.IsValid {

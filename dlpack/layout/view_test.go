@@ -15,7 +15,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// A model is a view the long way: a shape and the offset of each element, in row-major order.
+// A model models a view: it lists the offset of each element, in row-major order of the indices.
 type model struct {
 	shape   []int64
 	offsets []int64
@@ -29,7 +29,7 @@ func modelOf(l layout.Layout) model {
 	return m
 }
 
-// at is the offset of an element.
+// at returns the offset of an element.
 func (m model) at(index []int64) int64 {
 	i := int64(0)
 	for d, n := range m.shape {
@@ -38,7 +38,7 @@ func (m model) at(index []int64) int64 {
 	return m.offsets[i]
 }
 
-// view is a model of another shape; from says which index of m an index of it is.
+// view returns a model of another shape. from maps an index of the result to an index of m.
 func (m model) view(shape []int64, from func(index []int64) []int64) model {
 	v := model{shape: slices.Clone(shape)}
 	index := make([]int64, len(shape))
@@ -57,7 +57,7 @@ func (m model) view(shape []int64, from func(index []int64) []int64) model {
 	return v
 }
 
-// strided tells whether strides give the model, which is a view of one shape only then.
+// strided reports whether the model can be expressed with strides.
 func (m model) strided() bool {
 	strides := make([]int64, len(m.shape))
 	step := 1
@@ -75,7 +75,7 @@ func (m model) strided() bool {
 	return true
 }
 
-// python is what a slice takes of a dimension of size n, counted out.
+// python returns the indices that a slice takes of a dimension of size n, by Python's rules.
 func python(n, start, stop, step int64, from, to bool) []int64 {
 	inside := func(i int64) bool { return 0 <= i && i < n }
 	if from && start < 0 {
@@ -109,8 +109,8 @@ func python(n, start, stop, step int64, from, to bool) []int64 {
 	return taken
 }
 
-// A randomView is one random operation on a layout and, index by index, on its model. It returns its
-// text and the error that has to come.
+// randomView chooses a random operation on a layout. It returns a text for it, the operation, the model of its result, which is
+// computed index by index, and the error that the operation must return.
 func randomView(r *rand.Rand, m model) (text string, apply func(l *layout.Layout) error, want model, cause error) {
 	rank := len(m.shape)
 	axis := func() (given, d int) {
@@ -151,7 +151,7 @@ func randomView(r *rand.Rand, m model) (text string, apply func(l *layout.Layout
 					shape = append(shape, m.shape[d])
 					d++
 				}
-				// What follows the ellipsis has to reach the end.
+				// The indices after the ellipsis apply to the last dimensions.
 				for d < rank {
 					index = append(index, layout.All())
 					parts = append(parts, whole(m.shape[d]))
@@ -447,7 +447,7 @@ func TestG34RandomViewsAreWhatCountingIndicesGives(t *testing.T) {
 	assert.Greater(t, refused, 1000)
 }
 
-// extreme is a small number, or one near a power of two or an end of the range, or any.
+// extreme returns a small number, a number near a power of two or near the limits of int64, or an arbitrary number.
 func extreme(r *rand.Rand) int64 {
 	x := r.Int64N(200)
 	switch r.IntN(5) {
@@ -464,8 +464,8 @@ func extreme(r *rand.Rand) int64 {
 	return x
 }
 
-// requireWithin checks a view whose base spans from low to high: its span, its number of elements, and, of few, where
-// each of them is.
+// requireWithin checks that a view lies within its base, which spans from low to high: its span and, if it has few elements,
+// the offset of each.
 func requireWithin(t *testing.T, view, before layout.Layout, low, high int64) {
 	t.Helper()
 	lo, hi, err := view.Span()
@@ -812,7 +812,7 @@ func TestViewsWithoutElementsStayWhereTheyAre(t *testing.T) {
 	}
 }
 
-// What would be made has more sizes and strides than any slice.
+// The result would have more sizes and strides than a slice can hold.
 func TestSplitRefusesMoreThanCanBeAddressed(t *testing.T) {
 	zeros := make([]int64, 1<<22)
 	_, err := layout.Layout{Shape: zeros, Strides: zeros}.Split(0, zeros...)
@@ -829,7 +829,7 @@ func TestSplitIsWhatNarrowGives(t *testing.T) {
 	assert.Equal(t, []int64{4, 0}, parts[1].Shape)
 	assert.Equal(t, "shape [4 4] strides [1 4] offset 12", parts[2].String())
 
-	// Each has slices of its own.
+	// Each part has slices of its own.
 	require.NoError(t, parts[0].Expand(0))
 	parts[0].Shape[1] = 99
 	assert.Equal(t, []int64{4, 4}, parts[2].Shape)
@@ -854,7 +854,7 @@ func TestSplitIsWhatNarrowGives(t *testing.T) {
 }
 
 func TestBitcastReadsTheSameBytes(t *testing.T) {
-	// bytes lists where the bytes of the elements lie, in row-major order.
+	// bytes returns the offsets of the bytes of all elements, in row-major order.
 	bytes := func(l layout.Layout, size int64) (all []int64) {
 		for _, offset := range modelOf(l).offsets {
 			for i := range size {
@@ -894,8 +894,8 @@ func TestIndexPrintsAsInPython(t *testing.T) {
 	assert.Equal(t, layout.Index{}, layout.All().By(1))
 }
 
-// FuzzViews runs operations with any numbers on a layout with any numbers: nothing panics, nothing that
-// is refused changes, and what fits in 63 bits leads nowhere that its base does not.
+// FuzzViews applies operations with arbitrary numbers to layouts with arbitrary numbers. Nothing may panic, an operation that
+// fails must leave the layout unchanged, and a view must lie within its base.
 func FuzzViews(f *testing.F) {
 	f.Add(int64(2), int64(3), int64(3), int64(1), int64(0), []byte{0, 1, 2, 3, 1, 7, 0, 0, 3, 1, 8, 2})
 	f.Add(int64(1<<32), int64(1<<31), int64(-1<<31), int64(1), int64(math.MaxInt64), []byte{9, 9, 9, 2, 0x81, 5, 200, 7})
@@ -906,7 +906,7 @@ func FuzzViews(f *testing.F) {
 		l := layout.Layout{Shape: []int64{n0, n1}, Strides: []int64{s0, s1}, Offset: offset}
 		low, high, spanErr := l.Span()
 		_, countErr := l.Count()
-		// A byte is a small number, one near the ends of the range, or a power of two.
+		// A byte encodes a small number, a number near the limits of int64, or a power of two.
 		next := func() int64 {
 			if len(program) == 0 {
 				return 1
