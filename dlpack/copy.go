@@ -158,7 +158,10 @@ func same(a, b *Tensor) bool {
 // tensors of different strides whose elements interlock, and for memory that the host cannot address.
 func (t *Tensor) Disjoint(o *Tensor) bool {
 	t, o = t.orZero(), o.orZero()
-	return t.device.HostReadable() && o.device.HostReadable() && (t.data == 0 || o.data == 0 || disjoint(t, o))
+	if t.data == 0 || o.data == 0 { // no elements
+		return true
+	}
+	return t.device.HostReadable() && o.device.HostReadable() && disjoint(t, o)
 }
 
 // disjoint is [Tensor.Disjoint] for tensors that have elements and that the host can address.

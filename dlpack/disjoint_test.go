@@ -1,0 +1,57 @@
+//go:build cgo
+
+package dlpack_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+)
+
+func TestDisjointKnowsWhatHasNoByteInCommon(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	matrix := fromSlice(t, make([]int32, 24), 4, 6)
+	defer matrix.Close()
+	view := func(index ...layout.Index) *dlpack.Tensor {
+		v, err := matrix.Slice(index...)
+		require.NoError(t, err)
+		t.Cleanup(func() { v.Close() })
+		return v
+	}
+	even, odd := view(layout.All(), layout.All().By(2)), view(layout.All(), layout.From(1).By(2))
+	bytes, err := odd.Bitcast(dlpack.Float32)
+	require.NoError(t, err)
+	defer bytes.Close()
+	device, err := dlpack.Import(dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}, DeviceType: int32(dlpack.CUDA)}).Managed())
+	require.NoError(t, err)
+	defer device.Close()
+	for _, test := range []struct {
+		name string
+		a, b *dlpack.Tensor
+		want bool
+	}{
+		{"itself", matrix, matrix, false},
+		{"rows apart", view(layout.Until(2)), view(layout.From(2)), true},
+		{"rows in common", view(layout.Until(3)), view(layout.From(2)), false},
+		{"interlocking columns", even, odd, true},
+		{"the same columns", even, view(layout.All(), layout.From(2).By(2)), false},
+		{"interlocking columns of another type, which is not decided", even, bytes, false},
+		{"a matrix and a vector within it", matrix, view(layout.At(1)), false},
+		{"a matrix and a vector after it", view(layout.Until(2)), view(layout.At(3)), true},
+		{"no elements", matrix, view(layout.Until(0)), true},
+		{"nil", matrix, nil, true},
+		{"memory of a device, which is not decided", matrix, device, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			assert.Equal(t, test.want, test.a.Disjoint(test.b))
+			if test.b != nil {
+				assert.Equal(t, test.want, test.b.Disjoint(test.a))
+			}
+		})
+	}
+}
