@@ -9,14 +9,14 @@ import (
 	"github.com/dlbridge/dlbridge/internal/strictjson"
 )
 
-// Label is what the label of a TENS message says: the tensors and what an application adds to them. The
-// JSON text of a parsed label aliases its bytes.
+// Label is the content of the label of a TENS message: the tensors, and metadata and attributes of the application. The JSON text
+// in a decoded label aliases the label.
 type Label struct {
 	Tensors    []Tensor
 	Metadata   []byte     // TENS.metadata, a JSON object, nil where absent
 	Extra      Attributes // further attributes of TENS, in the order of the label
 	LabelExtra Attributes // further attributes of the label beside TENS, in its order
-	Absent     bool       // the message has no label of this kind, and so no tensors; see [Message.DecodeLabel]
+	Absent     bool       // the label has no attribute TENS, so that the message has no tensors; see [Message.DecodeLabel]
 }
 
 // Attribute is a member of a JSON object.
@@ -28,7 +28,7 @@ type Attribute struct {
 // Attributes are the members of a JSON object, or some of them.
 type Attributes []Attribute
 
-// Get returns the JSON text of the attribute with this very name.
+// Get returns the JSON text of the attribute with exactly the given name.
 func (a Attributes) Get(name string) (value []byte, ok bool) {
 	for i := range a {
 		if a[i].Name == name {
@@ -38,9 +38,9 @@ func (a Attributes) Get(name string) (value []byte, ok bool) {
 	return nil, false
 }
 
-// DecodeAttributes reads a JSON object, as strictly as a label, into its members. Their values alias it.
+// DecodeAttributes returns the members of a JSON object, which it reads as strictly as a label. Their values alias it.
 //
-// Errors: [ErrInvalid], [ErrInvalid], [ErrInvalid], [ErrInvalid].
+// Errors: [ErrInvalid] for text that is not JSON or not an object, duplicate names and nesting beyond [MaxDepth].
 func DecodeAttributes(object []byte) (Attributes, error) {
 	r := newReader(object)
 	var a Attributes
@@ -51,25 +51,23 @@ func DecodeAttributes(object []byte) (Attributes, error) {
 	return a, nil
 }
 
-// DecodeLabel reads the label of a TENS message, all of it and strictly. It knows no payload: whether the
-// parts are there and have the size of their tensors is for [Message.DecodeLabel] to say.
+// DecodeLabel decodes the label of a TENS message. It does not check the payload: [Message.DecodeLabel] checks that the parts exist
+// and have the sizes of their tensors.
 //
-// Errors: [ErrInvalid], [ErrInvalid], [ErrInvalid], [ErrInvalid], [ErrNoTENS],
-// [ErrInvalid], [ErrInvalid], [ErrInvalid], those of the attributes of a tensor
-// ([ErrInvalid] to [ErrInvalid]), [ErrPartMissing] for a negative part and [ErrInvalid].
+// Errors: [ErrInvalid], [ErrUnsupported], [ErrNoTENS], and [ErrPartMissing] for a negative part.
 func DecodeLabel(label []byte) (*Label, error) {
 	l, _, err := decodeLabel(label)
 	return l, err
 }
 
-// DecodeLabel reads the label and checks it against the payload. The form TENS promises a TENS label; under any
-// other form a label that is no JSON object, or is one without the attribute TENS, is an application's own
-// and the message has no tensors: the Label is then empty and Absent. Under every form it is an error when
-// a label goes wrong behind the name TENS, or has names twice or nests too deep before it.
+// DecodeLabel decodes the label and checks it against the payload. In a message of the form TENS the label must have the attribute
+// TENS. In a message of another form a label that is not a JSON object, or has no attribute TENS, belongs to the application, and
+// the message has no tensors: the result is then empty with Absent set. In every form it is an error if the label is invalid after
+// the name TENS, or if duplicate names or too deep nesting precede it.
 //
-// Errors: those of [DecodeLabel], [ErrPartMissing], [ErrSize]. A part is exactly as large as its
-// tensor, but that of a tensor of dtype 'V' may be smaller by less than a byte for each element: what its
-// size must be is for those to check who know what [Dlpack] says.
+// Errors: those of the function [DecodeLabel], [ErrPartMissing], [ErrSize]. A part must have exactly the size of its tensor, except
+// that the part of a tensor of dtype 'V' may be smaller by less than a byte for each element; package bridge, which interprets
+// the attribute [Dlpack], checks that size.
 func (m *Message) DecodeLabel() (*Label, error) {
 	if m == nil {
 		return nil, fault(ErrNil, "message")
@@ -90,9 +88,9 @@ func (m *Message) DecodeLabel() (*Label, error) {
 	return l, nil
 }
 
-// EncodeLabel makes l the label of the message, written by [Label.Append], after checks against the payload
-// as in [Message.DecodeLabel]. It leaves the form alone. On an error the message is as before. Where Go has no memory
-// for the label, it ends the process: see [Label.Append].
+// EncodeLabel sets m.Label to the text of l, as [Label.Append] writes it, after checking it against the payload as
+// [Message.DecodeLabel] does. It does not set the form. On an error the message is unchanged. It ends the process if there is no
+// memory for the label, as [Label.Append] does.
 func (m *Message) EncodeLabel(l *Label) error {
 	switch {
 	case m == nil:
@@ -111,7 +109,7 @@ func (m *Message) EncodeLabel(l *Label) error {
 	return nil
 }
 
-// fit checks the tensors against the payload.
+// fit returns an error unless the parts are those that the tensors need.
 func (l *Label) fit(parts [][]byte) error {
 	for i := range l.Tensors {
 		if err := l.Tensors[i].fit(parts); err != nil {
@@ -190,7 +188,7 @@ func (r *reader) further(list *Attributes, start, base int) (int, error) {
 	return start, nil
 }
 
-// fewTensors is a label with room for what most have, in one allocation.
+// fewTensors is a label with memory for the tensors of most labels, in one allocation.
 type fewTensors struct {
 	Label
 	tensors [3]Tensor
@@ -545,14 +543,13 @@ func (r *reader) readPacking() (string, error) {
 	return dense, nil
 }
 
-// Append appends the label as JSON text in the manner of the C++ peer: without white space, names in the
-// order of their bytes. Attributes with defaults are left out, but part and TENS.metadata are always
-// written. JSON text in the label goes out as it is but for white space. Nothing is written that
-// [DecodeLabel] would not read; on an error dst is returned as it came. Like append, it ends the process where Go has no
-// memory for the result, which may be much larger than the label where attributes share their memory.
+// Append appends the label as JSON text in the form of the C++ implementation: without white space, and with names in the order of
+// their bytes. Attributes with their default are omitted, except for part and TENS.metadata. JSON text in the label loses its white
+// space and is otherwise unchanged. [DecodeLabel] can decode the result. On an error dst is returned unchanged. Like append, it ends
+// the process if there is no memory for the result, which may be much larger than the label if attributes share their memory.
 //
-// Errors: those of [DecodeLabel], [ErrInvalid] for a further attribute whose name is one of the
-// specification's, comes twice or is not UTF-8, [ErrNoTENS] for a label that is Absent.
+// Errors: those of [DecodeLabel], [ErrInvalid] also for a further attribute whose name is one of the specification's, is not unique
+// or is not UTF-8, and [ErrNoTENS] for a label that is Absent.
 func (l *Label) Append(dst []byte) ([]byte, error) {
 	if l == nil {
 		return dst, fault(ErrNil, "label")

@@ -21,20 +21,19 @@ const (
 
 var formTENS = [4]byte{'T', 'E', 'N', 'S'}
 
-// Message is a ZIO message: prefix header, coordinate header and payload. A parsed message owns nothing:
-// its label and its parts are the bytes of the frames it was parsed from.
+// Message is a ZIO message: prefix header, coordinate header and payload. A decoded message owns nothing: its label and its
+// parts alias the frames.
 type Message struct {
 	Level   int      // 0 to 8
 	Form    [4]byte  // as on the wire; see [MakeForm]
-	Label   []byte   // what follows the form in the prefix header, any bytes
+	Label   []byte   // the rest of the prefix header after the form, any bytes
 	Origin  uint64   // of the coordinate header, as the next two
 	Granule uint64   //
 	Seqno   uint64   //
 	Parts   [][]byte // payload
 }
 
-// MakeForm returns the form that a name of at most four bytes stands for, padded with spaces at its end.
-// A longer name is [ErrInvalid].
+// MakeForm returns a name of at most four bytes as a form, padded with spaces. The error for a longer name is [ErrInvalid].
 func MakeForm(name string) ([4]byte, error) {
 	form := [4]byte{' ', ' ', ' ', ' '}
 	if len(name) > len(form) {
@@ -44,10 +43,10 @@ func MakeForm(name string) ([4]byte, error) {
 	return form, nil
 }
 
-// Decode reads a message from its frames: prefix, header, then the payload parts. Label and parts alias
-// the frames, and Parts is frames[2:]: nothing is copied. The label is not looked at; see [Message.DecodeLabel].
+// Decode decodes a message from its frames: prefix header, coordinate header, payload parts. Label and Parts alias the frames. The
+// label is not decoded; see [Message.DecodeLabel].
 //
-// Errors: [ErrInvalid], [ErrInvalid], [ErrInvalid], [ErrInvalid], [ErrInvalid].
+// Errors: [ErrInvalid].
 func Decode(frames [][]byte) (*Message, error) {
 	if len(frames) < 2 {
 		return nil, fault(errTooFewFrames, strconv.Itoa(len(frames))+" of at least 2 frames")
@@ -67,8 +66,8 @@ func Decode(frames [][]byte) (*Message, error) {
 	}, nil
 }
 
-// Validate reports whether the message can be written: its level must be one of 0 to 8, else the error is
-// [ErrInvalid]. Form, label and parts may be any bytes. A nil message is [ErrNil].
+// Validate returns [ErrInvalid] if the level is not one of 0 to 8, and [ErrNil] for a nil message. Form, label and parts may be
+// any bytes.
 func (m *Message) Validate() error {
 	if m == nil {
 		return fault(ErrNil, "message")
@@ -79,8 +78,8 @@ func (m *Message) Validate() error {
 	return nil
 }
 
-// Encode returns the frames of the message: prefix and header, newly made, and the parts themselves, not
-// copied. It returns nil for a message that [Message.Validate] refuses.
+// Encode returns the frames of the message: a new prefix header and coordinate header, and the parts themselves. The result is nil
+// if [Message.Validate] returns an error.
 func (m *Message) Encode() [][]byte {
 	if m.Validate() != nil {
 		return nil
@@ -94,8 +93,8 @@ func (m *Message) Encode() [][]byte {
 	return append(frames, m.Parts...)
 }
 
-// AppendPrefix appends a prefix header: magic, level, form, label. A level outside of 0 to 8 is
-// [ErrInvalid]; dst is then returned as it came.
+// AppendPrefix appends a prefix header: magic, level, form, label. The error for a level outside of 0 to 8 is [ErrInvalid]; dst is
+// then returned unchanged.
 func AppendPrefix(dst []byte, level int, form [4]byte, label []byte) ([]byte, error) {
 	if err := (&Message{Level: level}).Validate(); err != nil {
 		return dst, err
@@ -110,9 +109,9 @@ func appendPrefix(dst []byte, level int, form [4]byte, label []byte) []byte {
 	return append(dst, label...)
 }
 
-// DecodePrefix reads a prefix header, which is the whole frame. The label aliases it.
+// DecodePrefix decodes a prefix header, which must be the whole frame. The label aliases it.
 //
-// Errors: [ErrInvalid], [ErrInvalid], [ErrInvalid].
+// Errors: [ErrInvalid].
 func DecodePrefix(frame []byte) (level int, form [4]byte, label []byte, err error) {
 	if len(frame) < prefixSize {
 		return 0, form, nil, fault(errPrefixShort, strconv.Itoa(len(frame))+" of at least 8 bytes")
@@ -128,7 +127,7 @@ func DecodePrefix(frame []byte) (level int, form [4]byte, label []byte, err erro
 	return level, form, frame[prefixSize:len(frame):len(frame)], nil
 }
 
-// SizePrefix is the size of a prefix header with this label.
+// SizePrefix returns the size of a prefix header with the given label.
 func SizePrefix(label []byte) int { return prefixSize + len(label) }
 
 // AppendHeader appends a coordinate header, [HeaderSize] bytes: origin, granule and seqno, each
@@ -139,7 +138,7 @@ func AppendHeader(dst []byte, origin, granule, seqno uint64) []byte {
 	return binary.LittleEndian.AppendUint64(dst, seqno)
 }
 
-// DecodeHeader reads a coordinate header, which is the whole frame: any size but [HeaderSize] is
+// DecodeHeader decodes a coordinate header, which must be the whole frame. The error for a size other than [HeaderSize] is
 // [ErrInvalid].
 func DecodeHeader(frame []byte) (origin, granule, seqno uint64, err error) {
 	if len(frame) != HeaderSize {

@@ -8,10 +8,10 @@ import (
 	"strconv"
 )
 
-// longSize marks a size of four bytes, big-endian, that follows; a smaller first byte is the size itself.
+// longSize is the first byte of a frame whose size follows in four bytes, big-endian. A smaller first byte is the size.
 const longSize = 0xff
 
-// DecodePacked reads a message from its single-part form. Label and parts alias data.
+// DecodePacked decodes a message from its single-part form. Label and parts alias data.
 //
 // Errors: those of [Decode] and [ErrTruncated].
 func DecodePacked(data []byte) (*Message, error) {
@@ -23,7 +23,7 @@ func DecodePacked(data []byte) (*Message, error) {
 }
 
 // AppendPacked appends the single-part form of the message, which copies its parts. On an error, one of
-// [Message.PackedSize], dst is returned as it came. Like append, it ends the process where Go has no memory for the
+// [Message.PackedSize], dst is returned unchanged. Like append, it ends the process where Go has no memory for the
 // result, and panics where no slice can be as long; [Message.PackedSize] tells how much memory that is.
 func (m *Message) AppendPacked(dst []byte) ([]byte, error) {
 	n, err := m.PackedSize()
@@ -41,8 +41,8 @@ func (m *Message) AppendPacked(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// PackedSize is the size of the single-part form. A level outside of 0 to 8 is [ErrInvalid], a frame of
-// more than 4 GiB - 1 is [ErrFrameTooLarge].
+// PackedSize returns the size of the single-part form. The error for a level outside of 0 to 8 is [ErrInvalid], and for a frame of
+// more than 4 GiB - 1 [ErrFrameTooLarge].
 func (m *Message) PackedSize() (int, error) {
 	if err := m.Validate(); err != nil {
 		return 0, err
@@ -78,9 +78,8 @@ func AppendFrames(dst []byte, frames [][]byte) ([]byte, error) {
 	return dst, nil
 }
 
-// DecodeFrames reads frames from the single-part form up to the end of data. They alias data. The long
-// size is taken for a short frame too. A size or a frame that data has no room for is
-// [ErrTruncated], before anything is allocated.
+// DecodeFrames decodes all frames of the single-part form, which alias data. A short frame may have a long size. The error for
+// data that ends inside a frame is [ErrTruncated], and is returned before anything is allocated.
 func DecodeFrames(data []byte) ([][]byte, error) {
 	count := 0
 	for at := 0; at < len(data); count++ {
@@ -93,7 +92,7 @@ func DecodeFrames(data []byte) ([][]byte, error) {
 	return listFrames(data, count)
 }
 
-// listFrames lists frames that were counted before. Data that others have changed since then may have any number.
+// listFrames returns the frames, which were counted before. Another thread may have changed their number since then.
 func listFrames(data []byte, count int) ([][]byte, error) {
 	frames := make([][]byte, 0, count)
 	for at := 0; at < len(data); {
@@ -130,7 +129,7 @@ func DecodeAllFrames(data []byte) iter.Seq2[[]byte, error] {
 	}
 }
 
-// SizeFrames is the size of frames in the single-part form. A frame of more than 4 GiB - 1 is
+// SizeFrames returns the size of frames in the single-part form. The error for a frame of more than 4 GiB - 1 is
 // [ErrFrameTooLarge].
 func SizeFrames(frames [][]byte) (int, error) {
 	total := 0
@@ -144,7 +143,7 @@ func SizeFrames(frames [][]byte) (int, error) {
 	return total, nil
 }
 
-// frameAt finds the frame whose size begins at data[at]; it is not ok where data ends before the frame.
+// frameAt returns where the frame lies whose size begins at data[at]. ok is false if data ends before the frame.
 func frameAt(data []byte, at int) (start, end int, ok bool) {
 	size := uint64(data[at])
 	start = at + 1

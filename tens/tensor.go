@@ -8,7 +8,7 @@ import (
 	"github.com/dlbridge/dlbridge/internal/strictjson"
 )
 
-// Tensor describes the tensor that a payload part holds.
+// Tensor describes a tensor whose elements are in a payload part.
 type Tensor struct {
 	Shape    []int64    // size of each dimension; empty for a tensor of rank 0, which has one element
 	Word     int        // bytes of an element
@@ -21,15 +21,14 @@ type Tensor struct {
 	Extra    Attributes // further attributes, in the order of the label
 }
 
-// Dlpack names the attribute that says, in the words of DLPack, what the letters of dtype cannot. Its
-// meaning is no business of this package, but a tensor of dtype 'V' must have it.
+// Dlpack is the name of the attribute with the DLPack data type of a tensor that has no dtype letter. A tensor of dtype 'V' must
+// have it. Package bridge interprets its value.
 const Dlpack = "dlpack"
 
 const dense = "dense"
 
-// NumElements is the product of the shape. Sizes of 0 leave no elements, but the others must still have a
-// product that fits into 64 bits, as in NumPy: else the error is [ErrInvalid]. A negative size is
-// [ErrInvalid].
+// NumElements returns the product of the shape. The error for a negative size is [ErrInvalid], and so is the one for a product of
+// the sizes other than 0 that does not fit in 63 bits, as in NumPy, even if there are no elements.
 func (t *Tensor) NumElements() (int64, error) {
 	n, _, err := t.size()
 	if err != nil {
@@ -38,8 +37,7 @@ func (t *Tensor) NumElements() (int64, error) {
 	return n, nil
 }
 
-// NumBytes is the product of the shape times Word. Errors: those of [Tensor.NumElements] and
-// [ErrInvalid].
+// NumBytes returns the product of the shape times Word. Errors: those of [Tensor.NumElements], also for a Word below 1.
 func (t *Tensor) NumBytes() (int64, error) {
 	_, n, err := t.size()
 	if err != nil {
@@ -53,7 +51,7 @@ func (t *Tensor) NumBytes() (int64, error) {
 // has a negative stride. A size of 0 counts as 1 in the strides of the other dimensions, and offset is 0
 // where there are no elements.
 //
-// Errors: those of [Tensor.NumElements], [ErrInvalid], [ErrInvalid].
+// Errors: those of [Tensor.NumElements], also for an invalid Order or Ascend.
 func (t *Tensor) Strides() (strides []int64, offset int64, err error) {
 	if t == nil {
 		return nil, 0, fault(ErrNil, "tensor")
@@ -61,8 +59,7 @@ func (t *Tensor) Strides() (strides []int64, offset int64, err error) {
 	return t.AppendStrides(make([]int64, 0, len(t.Shape)))
 }
 
-// AppendStrides appends the strides to dst and is else as [Tensor.Strides]. On an error dst is returned as
-// it came.
+// AppendStrides is [Tensor.Strides], except that it appends the strides to dst. On an error dst is returned unchanged.
 func (t *Tensor) AppendStrides(dst []int64) (strides []int64, offset int64, err error) {
 	n, _, fault := t.size()
 	if fault == nil {
@@ -94,14 +91,14 @@ func (t *Tensor) AppendStrides(dst []int64) (strides []int64, offset int64, err 
 	return dst, offset, nil
 }
 
-// The checks below serve the reader and the writer alike. Their errors have no Offset, and a Tensor of -1
-// that a caller who knows better sets.
+// Decoding and encoding share the checks below. Their errors have no Offset, and a Tensor of -1, which a caller replaces by the
+// index.
 
 func (t *Tensor) fault(kind error, attribute, detail string) *Error {
 	return &Error{Kind: kind, Tensor: -1, Attribute: attribute, Offset: -1, Detail: detail}
 }
 
-// size checks shape and word together and gives the count of elements and bytes.
+// size checks shape and word, and returns the number of elements and of bytes.
 func (t *Tensor) size() (elements, bytes int64, err *Error) {
 	if t == nil {
 		return 0, 0, fault(ErrNil, "tensor")
