@@ -23,13 +23,13 @@ void release_quietly(DLManagedTensorVersioned *managed) {
 }
 
 /* Returns a Tensor of a managed tensor, which is not taken over: the Tensor has no share yet. */
-static Tensor *describe(PyTypeObject *type, const DLTensor *view, uint64_t flags, int unstated,
+static Tensor *describe(PyTypeObject *type, const DLTensor *view, uint64_t flags, int writability_unknown,
                         const char *place) {
   char message[MESSAGE_SIZE];
   core_extent extent;
   core_status status = core_check_tensor(view, flags, &extent, message, sizeof message);
   if (status != CORE_OK) return (Tensor *)raise_status(status, place, message);
-  return tensor_new(type, view, flags, unstated, &extent);
+  return tensor_new(type, view, flags, writability_unknown, &extent);
 }
 
 /* Gives a Tensor a share that takes the managed tensor over. The caller must not fail after this has succeeded. */
@@ -353,7 +353,7 @@ static Tensor *tensor_share(Tensor *self) {
   if (share != NULL) core_share_take(share);
   UNLOCK();
   if (share == NULL) return (Tensor *)raise_closed();
-  Tensor *other = tensor_new(Py_TYPE((PyObject *)self), &self->view, self->flags, self->unstated, &self->extent);
+  Tensor *other = tensor_new(Py_TYPE((PyObject *)self), &self->view, self->flags, self->writability_unknown, &self->extent);
   if (other == NULL) share_end(share);
   else other->share = share;
   return other;

@@ -106,7 +106,7 @@ typedef struct {
   PyObject_VAR_HEAD
   DLTensor view;       /* host memory: byte_offset is folded into data; strides are never NULL */
   uint64_t flags;      /* READ_ONLY and IS_SUBBYTE_TYPE_PADDED, which exports repeat */
-  int unstated;        /* writability unknown: the legacy form does not state it */
+  int writability_unknown; /* the legacy form does not state whether the memory may be written */
   core_share *share;   /* NULL once closed */
   Py_ssize_t buffers;  /* the number of Py_buffers in use */
   core_extent extent;
@@ -117,7 +117,7 @@ typedef struct {
 extern PyType_Spec tensor_spec;
 int tensor_check(PyObject *object);
 /* Returns a Tensor of `view` without a share, which the caller must set. Shape and strides are copied. */
-Tensor *tensor_new(PyTypeObject *type, const DLTensor *view, uint64_t flags, int unstated,
+Tensor *tensor_new(PyTypeObject *type, const DLTensor *view, uint64_t flags, int writability_unknown,
                    const core_extent *extent);
 /* Returns a row-major, writable copy of a Tensor. */
 Tensor *tensor_copy(Tensor *self);

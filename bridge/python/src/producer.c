@@ -2,7 +2,7 @@
 #include "extension.h"
 
 static uint64_t export_flags(const Tensor *self) {
-  return self->flags | (self->unstated ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
+  return self->flags | (self->writability_unknown ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
 }
 
 /* Refuses a Tensor that the legacy form cannot represent. It represents unknown writability, because it came from

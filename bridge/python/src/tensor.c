@@ -44,7 +44,7 @@ void share_end(core_share *share) {
 }
 
 int tensor_read_only(const Tensor *self) {
-  return self->unstated || (self->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
+  return self->writability_unknown || (self->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
 }
 
 #ifdef Py_GIL_DISABLED
@@ -81,7 +81,7 @@ static void tensor_free(Tensor *self) {
 }
 #endif
 
-Tensor *tensor_new(PyTypeObject *type, const DLTensor *view, uint64_t flags, int unstated,
+Tensor *tensor_new(PyTypeObject *type, const DLTensor *view, uint64_t flags, int writability_unknown,
                    const core_extent *extent) {
   Py_ssize_t ndim = view->ndim;
   Tensor *self = tensor_alloc(type, ndim);
@@ -103,7 +103,7 @@ Tensor *tensor_new(PyTypeObject *type, const DLTensor *view, uint64_t flags, int
   self->flags = flags & DLPACK_FLAG_BITMASK_READ_ONLY;
   if (view->dtype.bits * view->dtype.lanes % 8 != 0)
     self->flags |= flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
-  self->unstated = unstated;
+  self->writability_unknown = writability_unknown;
   self->share = NULL;
   self->buffers = 0;
   self->extent = *extent;
