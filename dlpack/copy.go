@@ -155,13 +155,10 @@ func same(a, b *Tensor) bool {
 }
 
 // Disjoint reports whether t and o are known to have no byte in common. It returns false if that cannot be decided: for
-// tensors of different strides whose elements interlock, and for memory that the host cannot address.
+// tensors of different strides whose elements interlock, for memory that the host cannot address, and for nil.
 func (t *Tensor) Disjoint(o *Tensor) bool {
 	t, o = t.orZero(), o.orZero()
-	if t.data == 0 || o.data == 0 { // no elements
-		return true
-	}
-	return t.device.HostReadable() && o.device.HostReadable() && disjoint(t, o)
+	return t.device.HostReadable() && o.device.HostReadable() && (t.data == 0 || o.data == 0 || disjoint(t, o))
 }
 
 // disjoint is [Tensor.Disjoint] for tensors that have elements and that the host can address.

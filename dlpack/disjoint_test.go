@@ -44,7 +44,7 @@ func TestDisjointKnowsWhatHasNoByteInCommon(t *testing.T) {
 		{"a matrix and a vector within it", matrix, view(layout.At(1)), false},
 		{"a matrix and a vector after it", view(layout.Until(2)), view(layout.At(3)), true},
 		{"no elements", matrix, view(layout.Until(0)), true},
-		{"nil", matrix, nil, true},
+		{"nil, which has no memory", matrix, nil, false},
 		{"memory of a device, which is not decided", matrix, device, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
