@@ -30,7 +30,7 @@ type Allocation struct {
 	Ptr                uint64 // an address in that process, a number in every other
 }
 
-// DecodeDescription reads a TensorDescription. Without a shape it is that of a scalar.
+// DecodeDescription decodes a TensorDescription. Without a shape it describes a scalar.
 //
 // Errors: an [*elements.Error] as those of [DecodeShape].
 func DecodeDescription(data []byte) (Description, error) {
@@ -93,7 +93,7 @@ func (a *Allocation) read(r reader) *elements.Error {
 
 // Append appends the description as a TensorDescription: the inverse of [DecodeDescription].
 //
-// Errors: [ErrText], [elements.ErrNil] of a nil Description; dst is then as it was.
+// Errors: [ErrText], [elements.ErrNil] of a nil Description; dst is then returned unchanged.
 func (d *Description) Append(dst []byte) ([]byte, error) {
 	if d == nil {
 		return dst, fmt.Errorf("tensorflow: Description: %w", elements.ErrNil)

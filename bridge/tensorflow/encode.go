@@ -15,11 +15,11 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// An EncodeOption changes how a TensorProto is written.
+// An EncodeOption changes how a tensor is encoded.
 type EncodeOption func(encoding) encoding
 
 type encoding struct {
-	dtype   DType // 0: the one that the elements have
+	dtype   DType // 0 for the type of the elements
 	fields  bool
 	content bool
 	pad     int
@@ -32,7 +32,7 @@ type encoding struct {
 func encodingOf(options []EncodeOption) (encoding, error) {
 	var e encoding
 	for _, option := range options {
-		if option != nil { // nil changes nothing
+		if option != nil { // a nil option changes nothing
 			e = option(e)
 		}
 	}
@@ -81,12 +81,12 @@ func Pad(n int) EncodeOption { return func(e encoding) encoding { e.pad = n; ret
 // resources and variants are written as what they are and nothing else.
 func As(dtype DType) EncodeOption { return func(e encoding) encoding { e.dtype = dtype; return e } }
 
-// Append appends the tensor as a TensorProto: the inverse of [DecodeView]. Without options the bytes are those
-// that TensorFlow writes. Where it takes new memory, it aligns the elements to 64 bytes. What is appended must not
-// lie in the memory behind dst.
+// Append appends the tensor as a TensorProto: the inverse of [DecodeView]. Without options the bytes are those that TensorFlow
+// writes. If it allocates memory, the elements are aligned to 64 bytes there. The memory between the length and the capacity of
+// dst must not overlap the elements.
 //
 // Errors: [elements.ErrDType], [ErrRank], [layout.ErrNegative], [layout.ErrOverflow], [elements.ErrSize], [dlpack.ErrValue] for a
-// bool that is neither 0 nor 1, [elements.ErrNil] of a nil View, and those of [AppendElements]; dst is then as it was.
+// bool that is neither 0 nor 1, [elements.ErrNil] for a nil View, and those of [AppendElements]; dst is then returned unchanged.
 func (v *View) Append(dst []byte, options ...EncodeOption) ([]byte, error) {
 	if v == nil {
 		return dst, fmt.Errorf("tensorflow: View: %w", elements.ErrNil)
@@ -108,11 +108,11 @@ func (v *View) Append(dst []byte, options ...EncodeOption) ([]byte, error) {
 	return n.append(dst)
 }
 
-// AppendHeader appends what stands before tensor_content in the TensorProto of a tensor whose elements have
-// a fixed size: what is written next are its elements, little-endian and row-major. With it the elements
-// need not be copied to be sent. Of the options it looks at [Pad].
+// AppendHeader appends the TensorProto of a tensor of elements with a fixed size up to the content of tensor_content. The elements
+// follow it, little-endian and row-major, so that a program can send them from where they are. It ignores all options except
+// [Pad].
 //
-// Errors: [elements.ErrDType], [ErrRank], [layout.ErrNegative], [layout.ErrOverflow]; dst is then as it was.
+// Errors: [elements.ErrDType], [ErrRank], [layout.ErrNegative], [layout.ErrOverflow]; dst is then returned unchanged.
 func AppendHeader(dst []byte, dtype DType, shape []int64, options ...EncodeOption) ([]byte, error) {
 	e, err := encodingOf(options)
 	if err != nil {
@@ -129,12 +129,12 @@ func AppendHeader(dst []byte, dtype DType, shape []int64, options ...EncodeOptio
 }
 
 // AppendElements appends a tensor of strings, resources, variants or quantised numbers: the inverse of
-// [View.AsElements]. They must not lie in the memory behind dst.
+// [View.AsElements]. The memory between the length and the capacity of dst must not overlap the elements.
 //
 // Errors: [elements.ErrDType] for a type that TensorFlow does not have, that [dlpack.Tensor] is for, or that [As] cannot write
 // the elements as, [elements.ErrSize] for
 // a quantised number of another size than its type, [ErrRank], [dlpack.ErrMemory], and those of
-// [elements.Elements.Validate]; dst is then as it was.
+// [elements.Elements.Validate]; dst is then returned unchanged.
 func AppendElements(dst []byte, elems *elements.Elements, options ...EncodeOption) ([]byte, error) {
 	e, dtype, err := elementsOf(elems, options)
 	if err != nil {
@@ -155,7 +155,7 @@ func AppendElements(dst []byte, elems *elements.Elements, options ...EncodeOptio
 	return s.append(dst)
 }
 
-// SizeElements is how many bytes [AppendElements] appends to nothing. Errors: as there.
+// SizeElements returns how many bytes [AppendElements] appends to an empty slice. Errors: those of [AppendElements].
 func SizeElements(elems *elements.Elements, options ...EncodeOption) (int, error) {
 	e, dtype, err := elementsOf(elems, options)
 	if err != nil {
@@ -223,7 +223,7 @@ func quantised(dtype DType, elems *elements.Elements, e *encoding, use func(n *n
 	return use(&n)
 }
 
-// texts are elements of variable size as they are written.
+// texts are elements of variable size to be encoded.
 type texts struct {
 	header
 	values  [][]byte
@@ -282,7 +282,7 @@ func (s *texts) append(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// A header is what a TensorProto says before its values.
+// A header is the part of a TensorProto before its values.
 type header struct {
 	dtype DType
 	shape []int64
@@ -311,7 +311,7 @@ func headerOf(dtype DType, shape []int64) (h header, err error) {
 	return h, nil
 }
 
-// size is how many bytes append appends behind n bytes.
+// size returns how many bytes append appends to n bytes.
 func (h *header) size(n int, field protowire.Number, size, pad int) int {
 	head := 2 + 1 + protowire.SizeVarint(uint64(h.dims)) + h.dims
 	if size == 0 {
@@ -337,7 +337,7 @@ func (h *header) append(dst []byte, field protowire.Number, size, pad int) []byt
 // The sizes of version_number, the field that pads: a tag, and a varint of one to ten bytes.
 const leastPadding, mostPadding = 2, 11
 
-// padding is how many bytes lead from n to a multiple of align; one byte alone is not to be had.
+// padding returns how many bytes to add to n for a multiple of align. It is never 1, because the shortest padding has two bytes.
 func padding(n, align int) int {
 	if align <= 1 {
 		return 0
@@ -365,10 +365,10 @@ func appendPadding(dst []byte, n int) []byte {
 	return dst
 }
 
-// room makes room for a header and elements behind dst. Where that takes new memory, what is at head there
-// is aligned; with padding, which aligns from the beginning of the buffer, that is aligned.
+// room returns dst with capacity for a header and elements. If it allocates memory, the elements are aligned there; with padding,
+// which aligns them from the beginning of the buffer, the beginning is.
 //
-// Errors: [dlpack.ErrMemory]; dst is then as it was.
+// Errors: [dlpack.ErrMemory]; dst is then returned unchanged.
 func room(dst []byte, head, size, pad int) ([]byte, error) {
 	at := len(dst) + head
 	if pad > 1 {
@@ -381,7 +381,7 @@ func room(dst []byte, head, size, pad int) ([]byte, error) {
 	return out, nil
 }
 
-// as is the type that elements of another one are written as.
+// as returns the type that elements of the given type are written as.
 func (e *encoding) as(dtype DType) (DType, error) {
 	if e.dtype == 0 {
 		return dtype, nil
@@ -392,7 +392,7 @@ func (e *encoding) as(dtype DType) (DType, error) {
 	return e.dtype, nil
 }
 
-// numbers are elements of a fixed size as they are written.
+// numbers are elements of a fixed size to be encoded.
 type numbers struct {
 	header
 	field  protowire.Number // that has them
@@ -442,7 +442,7 @@ func (n *numbers) append(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// each calls yield with the elements of a type as varints have them.
+// each calls yield with each element as a varint has it.
 func each(dtype DType, data []byte, yield func(uint64)) {
 	dt := kinds[dtype].storage
 	signed := dt.Code() == dlpack.CodeInt
@@ -480,7 +480,7 @@ func valueSize(field protowire.Number) int64 {
 	return 4
 }
 
-// shorten decides which field has the elements, and which of them need to be said.
+// shorten returns the field for the elements, and those of them that the message must have.
 func (e *encoding) shorten(h *header, data []byte) (protowire.Number, []byte) {
 	field := contentField
 	if e.fields {

@@ -19,7 +19,7 @@ type record struct {
 	start int
 }
 
-// number is the value of a record of type varint.
+// number returns the value of a varint record.
 func (r *record) number() uint64 {
 	if len(r.value) == 1 {
 		return uint64(r.value[0])
@@ -28,18 +28,17 @@ func (r *record) number() uint64 {
 	return v
 }
 
-// sub reads the record as a message.
+// sub returns a reader of the record as a message.
 func (r *record) sub() reader { return reader{data: r.value, base: r.start} }
 
-// A reader goes through the fields of a message, one after the other and never into one by itself
-// (Protocol Buffers, "Encoding").
+// A reader reads the fields of a message one after another (Protocol Buffers, "Encoding"). It does not enter submessages.
 type reader struct {
 	data []byte
 	at   int
 	base int // where data begins in the input
 }
 
-// next reads the next record. Groups are passed over. At the end of the message num is 0.
+// next reads the next record and skips groups. At the end of the message it sets num to 0.
 func (r *reader) next(f *record) *elements.Error {
 	for r.at < len(r.data) {
 		f.at = r.base + r.at
@@ -64,7 +63,7 @@ func (r *reader) next(f *record) *elements.Error {
 	return nil
 }
 
-// mostOf32 is how many bytes tags and lengths have at most. They are numbers of 32 bits.
+// mostOf32 is the most bytes of a tag or a length, which are numbers of 32 bits.
 const mostOf32 = 5
 
 func (r *reader) tag(f *record) *elements.Error {
@@ -131,10 +130,10 @@ func (r *reader) payload(f *record) *elements.Error {
 	return nil
 }
 
-// deepest is how deep groups may be nested, as in TensorFlow's own parsers.
+// deepest is how deep groups may be nested, as in the parsers of TensorFlow.
 const deepest = 100
 
-// skipGroup passes over a group whose beginning was read.
+// skipGroup skips a group whose start tag was read.
 func (r *reader) skipGroup(num protowire.Number) *elements.Error {
 	var open [deepest]protowire.Number
 	open[0] = num
@@ -174,7 +173,7 @@ func (r *reader) wire(what string, code int) *elements.Error {
 	return fault(r.base+r.at, ErrWire, "%s: %s", what, strings.TrimSpace(cause))
 }
 
-// count counts the length-delimited records of a number that follow, up to the first fault.
+// count returns how many length-delimited records with the given number follow before the end or an error.
 func (r reader) count(num protowire.Number) (n int) {
 	var f record
 	for r.next(&f) == nil && f.num != 0 {
@@ -185,7 +184,7 @@ func (r reader) count(num protowire.Number) (n int) {
 	return n
 }
 
-// countVarints counts the varints that a packed field has. It reports false for bytes that are none.
+// countVarints returns the number of varints in a packed field, and whether all of its bytes are varints.
 func countVarints(data []byte) (n int, ok bool) {
 	for i := 0; i < len(data); n++ {
 		if data[i] < 0x80 {

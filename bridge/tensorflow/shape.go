@@ -10,8 +10,8 @@ import (
 	"github.com/dlbridge/dlbridge/internal/extent"
 )
 
-// DecodeShape reads a TensorShapeProto, of a shape that need not be known. Names of dimensions carry no
-// meaning, and are dropped.
+// DecodeShape decodes a TensorShapeProto, which may leave the rank or dimensions unknown. It drops the names of dimensions, which
+// have no meaning.
 //
 // Errors: an [*elements.Error] with [ErrWire], [ErrText], [ErrRank] for an unknown rank with dimensions or more than
 // [layout.MaxRank] of them, [layout.ErrNegative] or [layout.ErrOverflow].

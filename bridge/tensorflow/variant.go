@@ -17,12 +17,12 @@ type VariantData struct {
 	// TypeName says what Metadata and Tensors mean, such as tensorflow::TensorList.
 	TypeName string
 	Metadata []byte
-	// Tensors are TensorProto messages, unread: [DecodeView] reads one. Their elements may be variants again,
-	// so that how deep to go is the caller's to decide.
+	// Tensors has encoded TensorProto messages, for [DecodeView]. Their elements may be variants again; the caller decides
+	// how deep to decode them.
 	Tensors [][]byte
 }
 
-// DecodeVariant reads a VariantTensorDataProto: the bytes of an element of type variant.
+// DecodeVariant decodes a VariantTensorDataProto: the bytes of an element of type variant.
 //
 // Errors: an [*elements.Error] with [ErrWire] or [ErrText].
 func DecodeVariant(data []byte) (VariantData, error) {
@@ -57,7 +57,7 @@ func DecodeVariant(data []byte) (VariantData, error) {
 
 // Append appends the data as a VariantTensorDataProto: the inverse of [DecodeVariant].
 //
-// Errors: [ErrText], [dlpack.ErrMemory], [elements.ErrNil] of a nil VariantData; dst is then as it was.
+// Errors: [ErrText], [dlpack.ErrMemory], [elements.ErrNil] of a nil VariantData; dst is then returned unchanged.
 func (v *VariantData) Append(dst []byte) ([]byte, error) {
 	if v == nil {
 		return dst, fmt.Errorf("tensorflow: VariantData: %w", elements.ErrNil)
@@ -85,7 +85,7 @@ func (v *VariantData) Append(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// sizeBytes is how many bytes a field of n bytes takes.
+// sizeBytes returns how many bytes a field of n bytes takes.
 func sizeBytes(num protowire.Number, n int) int {
 	return protowire.SizeTag(num) + protowire.SizeBytes(n)
 }
