@@ -134,7 +134,7 @@ func (dt DataType) Code() TypeCode { return TypeCode(dt) }
 // Bits is the width of one number, in bits.
 func (dt DataType) Bits() uint8 { return uint8(dt >> 8) }
 
-// Lanes is how many numbers make one element.
+// Lanes returns the number of numbers in one element.
 func (dt DataType) Lanes() uint16 { return uint16(dt >> 16) }
 
 // BitSize is the width of one element, in bits.
@@ -242,7 +242,7 @@ func parseNumber(text string) (DataType, bool) {
 	return 0, false
 }
 
-// Element is what a number of DLPack can be in Go. There is no Go type for the others, such as
+// Element has the Go types of numbers that DLPack has, too. There is no Go type for the others, such as
 // float16: their bits are no integers, and are not passed off as such.
 type Element interface {
 	~bool | ~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 |

@@ -248,7 +248,7 @@ func (s *scalar) set(op string, dtype DataType, value reflect.Value) error {
 	return refuse(op, ErrDType, "a %v for an element of %v", value.Type(), dtype)
 }
 
-// fits tells whether an integer of 64 bits is one of a type's.
+// fits reports whether an integer of 64 bits is one of a type's.
 func fits(dtype DataType, negative bool, number uint64) bool {
 	switch spare := 64 - uint(dtype.Bits()); {
 	case dtype.Code() == CodeUInt:

@@ -83,7 +83,7 @@ func eachIndex(shape []int64, visit func(index []int64)) {
 	}
 }
 
-// twice tells whether an element is there more than once.
+// twice reports whether an element is there more than once.
 func (a array) twice() bool {
 	seen := map[int64]bool{}
 	for _, e := range a.elements {
@@ -95,7 +95,7 @@ func (a array) twice() bool {
 	return false
 }
 
-// follow tells whether the elements lie row-major without gaps.
+// follow reports whether the elements lie row-major without gaps.
 func (a array) follow() bool {
 	for k, e := range a.elements {
 		if e != a.elements[0]+int64(k)*a.width() {
@@ -105,7 +105,7 @@ func (a array) follow() bool {
 	return true
 }
 
-// isNone tells whether there is no such view without a copy: no steps of whole elements lead to all of them, or
+// isNone reports whether there is no such view without a copy: no steps of whole elements lead to all of them, or
 // they share bytes, and are not as they have to be then.
 func (a array) isNone() bool {
 	if a.width()%8 != 0 && len(a.elements) > 0 {
@@ -114,7 +114,7 @@ func (a array) isNone() bool {
 	return !a.strided()
 }
 
-// strided tells whether steps through the root lead to all elements.
+// strided reports whether steps through the root lead to all elements.
 func (a array) strided() bool {
 	if len(a.elements) == 0 {
 		return true

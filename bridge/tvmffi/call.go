@@ -151,7 +151,7 @@ func (f *Function) leave(c *call) {
 	f.release()
 }
 
-// direct is how many addresses in Go's memory go through a call itself.
+// direct is the number of addresses of Go memory that are arguments of the C function itself.
 const direct = C.FFI_DIRECT
 
 // A call holds the arguments of one, in a form without pointers, and what must be given back after

@@ -33,7 +33,7 @@ const (
 	RuntimeVariable = "DLBRIDGE_TVM_RUNTIME"
 )
 
-// library is what was loaded. It is never unloaded.
+// library has the loaded libraries, which are never unloaded.
 var library struct {
 	mu      sync.Mutex
 	loaded  atomic.Bool
@@ -170,7 +170,7 @@ func search(path, variable, file, pythonPackage string, load func(file string) e
 	return fmt.Errorf("set %s: %w, and it is not in %s", variable, loader, folder)
 }
 
-// patience is how long python3 may take to answer.
+// patience is the time that python3 may take.
 var patience = 30 * time.Second
 
 // pythonFolder asks python3 where a package is, without importing it.

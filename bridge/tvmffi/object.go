@@ -163,7 +163,7 @@ func (f *Function) Close() error {
 	return f.reference.Close()
 }
 
-// Name is what the function was looked up as, and "function" where f is nil.
+// Name returns the name by which the function was looked up, and "function" if f is nil.
 func (f *Function) Name() string {
 	if f == nil {
 		return "function"
@@ -171,14 +171,14 @@ func (f *Function) Name() string {
 	return f.name
 }
 
-// DefaultAlignment is how many bytes the data of tensors must be aligned to, unless [Alignment]
+// DefaultAlignment is the alignment in bytes that the data of tensors must have, unless [Alignment]
 // says otherwise: the most that vector instructions ask for.
 const DefaultAlignment = 64
 
 // A FunctionOption changes how a function is called.
 type FunctionOption func(*Function)
 
-// Alignment is how many bytes, a power of two, the data of tensors must be aligned to. Kernels that
+// Alignment sets the alignment in bytes, a power of two, that the data of tensors must have. Kernels that
 // TVM has vectorised load whole vectors, and end the process where data is not so aligned: those
 // built for AVX-512 want 64 bytes, for AVX 32, for SSE 16. What is built for no vectors wants the
 // size of an element.

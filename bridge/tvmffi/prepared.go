@@ -24,7 +24,7 @@ type Prepared struct {
 	guard  runtime.Cleanup
 }
 
-// settled is what a prepared call holds.
+// settled has the objects that a prepared call keeps alive.
 type settled struct {
 	function *Function
 	call     *call

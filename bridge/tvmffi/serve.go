@@ -79,7 +79,7 @@ func (a Args) note(change func(*note)) {
 	change(n)
 }
 
-// noted is what the call remembers, which it forgets where it has ended.
+// noted returns the notes of a call, and removes them if the call has ended.
 func (a Args) noted(ended bool) (n note) {
 	if notes.live.Load() == 0 {
 		return n
@@ -270,7 +270,7 @@ func storeText(result *C.ffi_any, data *byte, size int, bytes C.int) error {
 	return nil
 }
 
-// Len is how many arguments there are.
+// Len returns the number of arguments.
 func (a Args) Len() int { return a.n }
 
 // Check returns an error unless there are n arguments, and all that was asked for before was there:
@@ -307,7 +307,7 @@ func (a Args) atEnd(c interface{ Close() error }) {
 	a.note(func(n *note) { n.closers = append(n.closers, c) })
 }
 
-// name is what Go calls a handler.
+// name returns Go's name of a handler.
 func (h Handler) name() string {
 	if h == nil {
 		return "nil"

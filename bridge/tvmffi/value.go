@@ -17,7 +17,7 @@ func pointer(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.
 
 func chars(text string) *C.char { return (*C.char)(unsafe.Pointer(unsafe.StringData(text))) }
 
-// cell is what lies behind the header of an object.
+// cell returns the address behind the header of an object.
 func cell(object uintptr) unsafe.Pointer { return pointer(object + C.sizeof_ffi_object) }
 
 // bytesOf and textOf are copies of what may be longer than a C int.

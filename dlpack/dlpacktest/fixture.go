@@ -141,7 +141,7 @@ func (p *Producer) DLTensor(legacy bool) unsafe.Pointer {
 // Data is the producer's memory.
 func (p *Producer) Data() []byte { return unsafe.Slice((*byte)(p.f.data), p.bytes) }
 
-// Deletes is how often the deleter was called.
+// Deletes returns the number of calls of the deleter.
 func (p *Producer) Deletes() int { return int(C.fixture_deletes(p.f)) }
 
 // A View is what a C consumer reads in a managed tensor.
@@ -281,7 +281,7 @@ func Callback(t testing.TB, call func()) (release, ctx unsafe.Pointer) {
 //export fixtureCall
 func fixtureCall(handle C.uintptr_t) { cgo.Handle(handle).Value().(func())() }
 
-// Releases is how often the memory was given back.
+// Releases returns the number of times that the memory was given back.
 func (l *Loan) Releases() int { return int(C.fixture_deletes(l.f)) }
 
 // A Gate makes calls of a deleter, or of a lender's release, wait: those of a producer that needs a lock which

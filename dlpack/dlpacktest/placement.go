@@ -243,7 +243,7 @@ func fromStack(_ testing.TB, data []byte) []byte {
 	return bytes
 }
 
-// globalBytes is how much memory the globals have.
+// globalBytes is the size of the globals.
 const globalBytes = 40 << 20
 
 var (

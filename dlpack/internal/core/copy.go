@@ -32,7 +32,7 @@ import (
 	"unsafe"
 )
 
-// A means is what a copy may use.
+// A means is a kind of instructions that a copy may use.
 type means int
 
 const (
@@ -53,7 +53,7 @@ func copyPart(most means, whole int64, dst unsafe.Pointer, dstSteps []int64, src
 	C.copy_part(C.int(most), C.size_t(whole), (*C.char)(dst), d, (*C.char)(src), s, n, C.int32_t(len(shape)), C.size_t(itemSize))
 }
 
-// partBytes is what a part of a copy has at least, so that a goroutine is worth its while.
+// partBytes is the least size of a part of a copy, so that a goroutine for it pays.
 const partBytes = 8 << 20
 
 // CopyElements copies elements of itemSize bytes, size bytes in all, between two layouts that have no
@@ -115,7 +115,7 @@ type Numbers struct {
 	Strides []int64
 }
 
-// packed tells whether elements share bytes.
+// packed reports whether elements share bytes.
 func (n *Numbers) packed() bool { return n.Bits%8 != 0 && !n.Padded }
 
 // Convert converts elements of src, of which there are some, to those of dst: size bytes on the larger side. Both have

@@ -56,7 +56,7 @@ import (
 // C: DLDataType
 type DataType uint32
 
-// Device is where memory lies. C: DLDevice
+// Device is the device of memory. C: DLDevice
 type Device struct {
 	Type, ID int32
 }
@@ -77,7 +77,7 @@ type Version struct {
 	Major, Minor uint32
 }
 
-// Managed is what travels. C: DLManagedTensorVersioned
+// Managed is a managed tensor. C: DLManagedTensorVersioned
 type Managed struct {
 	Version Version
 	Ctx     uintptr
@@ -86,7 +86,7 @@ type Managed struct {
 	Tensor  DLTensor
 }
 
-// ManagedLegacy is what travelled before DLPack 1.0. C: DLManagedTensor
+// ManagedLegacy is a managed tensor of before DLPack 1.0. C: DLManagedTensor
 type ManagedLegacy struct {
 	Tensor  DLTensor
 	Ctx     uintptr
@@ -215,7 +215,7 @@ var (
 	DeleteLegacy    = uintptr(unsafe.Pointer(C.core_delete_legacy))
 )
 
-// releaseSlot is what every slot has for a release.
+// releaseSlot is the release of every slot.
 var releaseSlot = uintptr(unsafe.Pointer(C.core_release_slot))
 
 // Pointer makes a pointer of an address outside Go's heap, or inside an object of Go's that the caller keeps reachable.
@@ -225,7 +225,7 @@ func Pointer(address uintptr) unsafe.Pointer {
 
 func blockAt(address uintptr) *Block { return (*Block)(Pointer(address)) }
 
-// Address is where the block lies.
+// Address returns the address of the block.
 func (b *Block) Address() uintptr { return uintptr(unsafe.Pointer(b)) }
 
 func slotAt(address uintptr) *slot { return (*slot)(Pointer(address)) }
