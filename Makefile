@@ -15,13 +15,13 @@ HEAVY_EXAMPLES := examples/torch-to-go examples/tvm
 STRICT := -Wall -Wextra -pedantic -Werror
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # What builds without cgo, or has a half that does.
-PURE := ./tens ./dlpack/... ./bridge ./bridge/internal/... ./bridge/decthings ./bridge/elements ./bridge/nervana ./bridge/tensorflow ./internal/...
+PURE := ./tens/... ./dlpack/... ./bridge ./bridge/internal/... ./bridge/decthings ./bridge/elements ./bridge/nervana ./bridge/tensorflow
 # Where the tests of bridge/tvmffi find their peer, which lies in the environment of the light peers.
 TVM_FFI = DLBRIDGE_TVM_FFI="$$($(VENV)/bin/python -m tvm_ffi.config --libdir)"
 PIP := -m pip --disable-pip-version-check install --quiet
 
 # What the Go library and the Python package are made of, so that both are built again when it changes.
-GO_SOURCES := go.mod go.sum $(shell find bridge dlpack include internal tens -name python -prune -o -name testdata -prune -o \
+GO_SOURCES := go.mod go.sum $(shell find bridge dlpack include tens -name python -prune -o -name testdata -prune -o \
 	-type f ! -name '*_test.go' -print)
 PYTHON_SOURCES := $(shell find bridge/python -name tests -prune -o -name build -prune -o -name '*.egg-info' -prune -o \
 	-name __pycache__ -prune -o -type f ! -name 'requirements-*.txt' -print)
@@ -68,7 +68,7 @@ examples: $(VENV)/dlbridge.done ## every example that needs the light peers only
 check: vet staticcheck header abi vendor installed dist examples race asan tsan cgocheck2 gogc1 debug processors arm64 mutants fuzz ## what tests alone do not find
 
 vet: ## formatting, go.mod and go vet, for other platforms too
-	@unformatted=$$(gofmt -l bridge dlpack examples include internal tens); \
+	@unformatted=$$(gofmt -l bridge dlpack examples include tens); \
 	if [ -n "$$unformatted" ]; then echo "not formatted: $$unformatted" >&2; exit 1; fi
 	$(GO) mod tidy -diff
 	$(GO) vet ./...

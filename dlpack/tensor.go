@@ -12,8 +12,8 @@ import (
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/dlpack/internal/core"
+	"github.com/dlbridge/dlbridge/dlpack/internal/extent"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
-	"github.com/dlbridge/dlbridge/internal/extent"
 )
 
 // A Tensor is Go's reference to memory that a producer owns. It describes the elements (data type, shape, strides,

@@ -9,8 +9,8 @@ import (
 	"sync"
 
 	"github.com/dlbridge/dlbridge/dlpack/internal/core"
+	"github.com/dlbridge/dlbridge/dlpack/internal/extent"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
-	"github.com/dlbridge/dlbridge/internal/extent"
 )
 
 // View makes another tensor of the same memory with another type, shape or strides. ByteOffset counts from this tensor's

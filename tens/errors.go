@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/dlbridge/dlbridge/internal/strictjson"
+	"github.com/dlbridge/dlbridge/tens/strictjson"
 )
 
 // The causes of errors, for errors.Is. Every error of this package is an [*Error] that wraps one of them.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/dlbridge/dlbridge/internal/strictjson"
+	"github.com/dlbridge/dlbridge/tens/strictjson"
 )
 
 // Label is the content of the label of a TENS message: the tensors, and metadata and attributes of the application. The JSON text

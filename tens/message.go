@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"strconv"
 
-	"github.com/dlbridge/dlbridge/internal/strictjson"
+	"github.com/dlbridge/dlbridge/tens/strictjson"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"strconv"
 
-	"github.com/dlbridge/dlbridge/internal/strictjson"
+	"github.com/dlbridge/dlbridge/tens/strictjson"
 )
 
 // Tensor describes a tensor whose elements are in a payload part.

@@ -64,7 +64,7 @@ MUTANTS = [
 def main(folder: pathlib.Path, first: int = 0) -> int:
     root = pathlib.Path(__file__).resolve().parents[2]
     shutil.rmtree(folder, ignore_errors=True)
-    files = subprocess.run(["git", "ls-files", "-z", "go.mod", "go.sum", "dlpack", "include", "internal"], cwd=root, check=True, capture_output=True, text=True)
+    files = subprocess.run(["git", "ls-files", "-z", "go.mod", "go.sum", "dlpack", "include"], cwd=root, check=True, capture_output=True, text=True)
     for name in filter(None, files.stdout.split("\0")):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(root / name, folder / name)

@@ -20,8 +20,8 @@ import (
 
 	_ "github.com/dlbridge/dlbridge/bridge/capi" // what the programs are linked with
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/vectors"
 	dlbridgeheader "github.com/dlbridge/dlbridge/include"
-	"github.com/dlbridge/dlbridge/internal/vectors"
 )
 
 // The tests are C programs in testdata: each checks by itself and ends with 0, or says what was wrong.

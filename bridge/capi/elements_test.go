@@ -17,7 +17,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/dlpack"
-	"github.com/dlbridge/dlbridge/internal/vectors"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/vectors"
 )
 
 // A session is what elements_vectors.c is told to do, and what it must answer. The answers are Go's own, whose codecs

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dlbridge/dlbridge/bridge/internal/errtext"
-	"github.com/dlbridge/dlbridge/internal/strictjson"
+	"github.com/dlbridge/dlbridge/tens/strictjson"
 )
 
 // AnyLength in the shape of [Rules] allows a dimension of any size, 0 included.

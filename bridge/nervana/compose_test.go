@@ -15,8 +15,8 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/nervana"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/vectors"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
-	"github.com/dlbridge/dlbridge/internal/vectors"
 )
 
 // sources returns row-major tensors, each with a composite that is a view of it. Element i of tensor k is 1000×k+i.

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/dlbridge/dlbridge/dlpack/layout"
-	"github.com/dlbridge/dlbridge/internal/extent"
 )
 
 // A Composite is a view of several tensors, such as a padded tensor or tensors that are joined: for each index it selects
@@ -62,8 +61,8 @@ func (c Composite) Pad(fill int, pads ...[2]int64) (Composite, error) {
 		if pad[0] < 0 || pad[1] < 0 {
 			return Composite{}, fmt.Errorf("nervana: pad: dimension %d by %d and %d: %w", d, pad[0], pad[1], layout.ErrNegative)
 		}
-		sum, fits1 := extent.Add(pad[0], pad[1])
-		size, fits2 := extent.Add(c.shape[d], sum)
+		sum, fits1 := layout.Add(pad[0], pad[1])
+		size, fits2 := layout.Add(c.shape[d], sum)
 		if !fits1 || !fits2 {
 			return Composite{}, fmt.Errorf("nervana: pad: dimension %d by %d and %d: %w", d, pad[0], pad[1], layout.ErrOverflow)
 		}
@@ -155,7 +154,7 @@ func Concat(axis int, parts ...Composite) (Composite, error) {
 			}
 		}
 		shift[axis] = joined.shape[axis]
-		size, fits := extent.Add(shift[axis], part.shape[axis])
+		size, fits := layout.Add(shift[axis], part.shape[axis])
 		if !fits {
 			return Composite{}, fmt.Errorf("nervana: concat: part %d: %w", k, layout.ErrOverflow)
 		}

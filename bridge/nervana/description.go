@@ -9,7 +9,6 @@ import (
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
-	"github.com/dlbridge/dlbridge/internal/extent"
 )
 
 // A Description holds what is known about a tensor before it has memory. The zero Description knows nothing; a nil
@@ -281,7 +280,7 @@ func commonMultiple(op string, a, b int64) (int64, error) {
 	for rest != 0 {
 		gcd, rest = rest, gcd%rest
 	}
-	lcm, ok := extent.Mul(a, b/gcd)
+	lcm, ok := layout.Mul(a, b/gcd)
 	if !ok {
 		return 0, refuse(op, dlpack.ErrOverflow, "alignment to %d and to %d bytes", a, b)
 	}
@@ -354,7 +353,7 @@ func (d *Description) check(op string) error {
 	}
 	last := uint64(math.MaxUint64)
 	for _, k := range d.Order {
-		if step := extent.Magnitude(d.Strides[k]); shape[k] > 1 {
+		if step := magnitude(d.Strides[k]); shape[k] > 1 {
 			if step > last {
 				return conflict(op, dlpack.ErrLayout, "strides %v and order %v", d.Strides, d.Order)
 			}

@@ -5,7 +5,6 @@ package nervana
 import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
-	"github.com/dlbridge/dlbridge/internal/extent"
 )
 
 // Describe returns the description of an existing tensor, also of a closed one. A nil tensor and the zero Tensor have an
@@ -67,7 +66,7 @@ func (d *Description) Allocate() (*dlpack.Tensor, error) {
 	if dlpack.NewAlignment%align != 0 || s.ByteOffset%align != 0 {
 		spare = align - 1 // room to move element (0, ..., 0) to an aligned address
 	}
-	room, ok := extent.Add(size, spare)
+	room, ok := layout.Add(size, spare)
 	if !ok {
 		return nil, refuse(op, dlpack.ErrOverflow, "%d bytes aligned to %d", size, align)
 	}

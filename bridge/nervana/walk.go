@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/dlbridge/dlbridge/dlpack/layout"
-	"github.com/dlbridge/dlbridge/internal/extent"
 )
 
 // A Walk visits the elements of several tensors of one shape together, each index once. It is the flattening of the
@@ -124,8 +123,16 @@ type wideDimension struct {
 	weight uint64
 }
 
+// magnitude returns the absolute value, which for the least int64 needs a uint64.
+func magnitude(a int64) uint64 {
+	if a < 0 {
+		return -uint64(a)
+	}
+	return uint64(a)
+}
+
 func (v *wideDimension) weigh(stride int64) {
-	m := extent.Magnitude(stride)
+	m := magnitude(stride)
 	if v.weight > math.MaxUint64-m {
 		v.weight = math.MaxUint64
 		return
@@ -198,7 +205,7 @@ func (w *Walk) merge() {
 // continues reports whether, in every tensor, one step along dimension i leads to where dimension j ends.
 func (w *Walk) continues(i, j int) bool {
 	for _, strides := range w.strides {
-		if end, fits := extent.Mul(strides[j], w.shape[j]); !fits || end != strides[i] {
+		if end, fits := layout.Mul(strides[j], w.shape[j]); !fits || end != strides[i] {
 			return false
 		}
 	}

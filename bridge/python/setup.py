@@ -62,7 +62,7 @@ class Distribute(sdist):
     def make_release_tree(self, base_dir: str, files: list[str]) -> None:
         super().make_release_tree(base_dir, files)
         found = [ROOT / name for name in ("go.mod", "go.sum")]
-        for folder in ("bridge", "dlpack", "include", "internal", "tens"):
+        for folder in ("bridge", "dlpack", "include", "tens"):
             found += (ROOT / folder).rglob("*")
         for file in found:
             inside = file.relative_to(ROOT)

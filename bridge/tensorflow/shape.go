@@ -7,7 +7,6 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
-	"github.com/dlbridge/dlbridge/internal/extent"
 )
 
 // DecodeShape decodes a TensorShapeProto, which may leave the rank or dimensions unknown. It drops the names of dimensions, which
@@ -139,7 +138,7 @@ func countOf(shape []int64, at int) (int64, *elements.Error) {
 			return 0, fault(at, layout.ErrNegative, "tensor_shape.dim[%d].size = %d", i, n)
 		}
 		var ok bool
-		if count, ok = extent.Mul(count, n); !ok {
+		if count, ok = layout.Mul(count, n); !ok {
 			return 0, fault(at, layout.ErrOverflow, "tensor_shape.dim[%d].size = %d", i, n)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/dlpack"
-	"github.com/dlbridge/dlbridge/internal/extent"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
 // Bytes is a byte string, for calls: a []byte is a tensor of uint8.
@@ -387,10 +387,9 @@ func (c *call) shaped(f *Function, s *Shaped) error {
 	}
 	start, rank := len(c.dims), len(shape)
 	c.dims = slices.Grow(c.dims, 2*rank)[:start+2*rank]
-	dims, strides := c.dims[start:start+rank], c.dims[start+rank:]
-	copy(dims, shape)
-	extent.SetRowMajor(strides, shape)
-	if count, axis := extent.Count(shape); axis >= 0 || count != int64(s.count) {
+	copy(c.dims[start:], shape)
+	_, err := layout.AppendRowMajor(c.dims[:start+rank], c.dims[start:start+rank])
+	if count, _ := layout.Count(c.dims[start : start+rank]); err != nil || count != int64(s.count) {
 		return deny(dlpack.ErrLayout, "shape %v is not that of %d elements", slices.Clone(shape), s.count)
 	}
 	return c.view(f, s.data, s.count, s.dtype, rank)

@@ -3,7 +3,7 @@ package layout
 import (
 	"fmt"
 
-	"github.com/dlbridge/dlbridge/internal/extent"
+	"github.com/dlbridge/dlbridge/dlpack/internal/extent"
 )
 
 // An Index says what [Layout.Slice] takes of one dimension. The zero Index is [All].

@@ -44,7 +44,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/dlbridge/dlbridge/internal/extent"
+	"github.com/dlbridge/dlbridge/dlpack/internal/extent"
 )
 
 // The causes of errors; errors.Is finds them.
@@ -295,6 +295,12 @@ func AppendRowMajor(dst, shape []int64) ([]int64, error) {
 	extent.SetRowMajor(whole[len(dst):], shape)
 	return whole, nil
 }
+
+// Add returns a + b, and reports whether the sum fits in an int64.
+func Add(a, b int64) (sum int64, fits bool) { return extent.Add(a, b) }
+
+// Mul returns a * b, and reports whether the product fits in an int64.
+func Mul(a, b int64) (product int64, fits bool) { return extent.Mul(a, b) }
 
 // AppendColumnMajor appends the strides of elements without gaps whose first dimension is the fastest. A size of 0 counts
 // as 1. Errors: those of [Count].

@@ -3,7 +3,7 @@ package layout
 import (
 	"fmt"
 
-	"github.com/dlbridge/dlbridge/internal/extent"
+	"github.com/dlbridge/dlbridge/dlpack/internal/extent"
 )
 
 // Reshape gives the elements another shape, in which they keep the row-major order of their indices. One size may be -1: it

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/dlbridge/dlbridge/internal/extent"
+	"github.com/dlbridge/dlbridge/dlpack/internal/extent"
 )
 
 // room is the largest rank for which views allocate nothing.

@@ -178,7 +178,7 @@ class Entry(dict):
         return (self.folder / name).read_bytes()
 
 
-# Go: package internal/vectors has the same table, and the meaning of DLBRIDGE_VECTORS.
+# Go: package dlpack/dlpacktest/vectors has the same table, and the meaning of DLBRIDGE_VECTORS.
 VECTOR_FOLDERS = {
     "decthings": ROOT / "bridge/decthings/testdata",
     "nervana": ROOT / "bridge/nervana/testdata",

@@ -8,7 +8,7 @@ import (
 	"math/bits"
 	"unsafe"
 
-	"github.com/dlbridge/dlbridge/internal/extent"
+	"github.com/dlbridge/dlbridge/dlpack/internal/extent"
 )
 
 // An Extent is what a valid description comes to. C: core_extent

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/dlbridge/dlbridge/internal/extent"
+	"github.com/dlbridge/dlbridge/dlpack/internal/extent"
 )
 
 func TestSumsAndProductsAreRightOrReported(t *testing.T) {
