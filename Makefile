@@ -30,7 +30,7 @@ export GO
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo examples test test-go test-python test-peers race check vet staticcheck asan tsan cgocheck2 gogc1 debug \
+.PHONY: help demo examples test test-go test-python test-peers race check vet staticcheck layers asan tsan cgocheck2 gogc1 debug \
 	processors arm64 mutants abi vendor header installed dist fuzz bench venv clib install uninstall clean
 
 help: ## list the commands
@@ -65,7 +65,7 @@ examples: $(VENV)/dlbridge.done ## every example that needs the light peers only
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples $(addprefix --ignore=,$(HEAVY_EXAMPLES))
 	cd examples/gorgonia-graph && $(GO) test -race $(GOTESTFLAGS) ./...
 
-check: vet staticcheck header abi vendor installed dist examples race asan tsan cgocheck2 gogc1 debug processors arm64 mutants fuzz ## what tests alone do not find
+check: vet staticcheck layers header abi vendor installed dist examples race asan tsan cgocheck2 gogc1 debug processors arm64 mutants fuzz ## what tests alone do not find
 
 vet: ## formatting, go.mod and go vet, for other platforms too
 	@unformatted=$$(gofmt -l bridge dlpack examples include tens); \
@@ -78,6 +78,9 @@ vet: ## formatting, go.mod and go vet, for other platforms too
 	cd examples/bench && $(GO) mod tidy -diff && $(GO) vet ./...
 	cd examples/gorgonia-graph && $(GO) mod tidy -diff && $(GO) vet ./...
 	cd examples/libtorch && $(GO) mod tidy -diff
+
+layers: ## what each Go package imports: downwards only
+	$(PYTHON) .ci/layers/check.py
 
 staticcheck: ## staticcheck, at a pinned version
 	$(GO) run $(STATICCHECK) ./...
