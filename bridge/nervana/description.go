@@ -322,7 +322,7 @@ func (d *Description) check(op string) error {
 	}{
 		{"order", d.Order != nil, len(d.Order)}, {"sizes", d.Sizes != nil, len(d.Sizes)}, {"strides", d.Strides != nil, len(d.Strides)},
 	} {
-		if !list.known {
+		if rank, known := d.Shape.Rank(); !list.known || known && rank == list.rank {
 			continue
 		}
 		shape, err := layout.NewPartialShape(slices.Repeat([]int64{layout.Unknown}, list.rank)...)

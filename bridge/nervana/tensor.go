@@ -11,12 +11,12 @@ import (
 // empty description. The tensor must have at most [layout.MaxRank] dimensions; otherwise [Description.Known] returns an
 // error for the result.
 func Describe(t *dlpack.Tensor) *Description {
-	dims := t.Shape()
-	if dims == nil { // nil or the zero Tensor
+	l := t.Layout()
+	if l.Shape == nil { // nil or the zero Tensor
 		return new(Description)
 	}
-	shape, _ := layout.NewPartialShape(dims...)
-	d := &Description{DType: t.DType(), Padded: t.Flags()&dlpack.SubbytePadded != 0, Shape: shape, Access: LTensor, Strides: t.Strides()}
+	shape, _ := layout.NewPartialShape(l.Shape...)
+	d := &Description{DType: t.DType(), Padded: t.Flags()&dlpack.SubbytePadded != 0, Shape: shape, Access: LTensor, Strides: l.Strides}
 	if t.ReadOnly() {
 		d.Access = RTensor
 	}

@@ -76,16 +76,13 @@ func SetRowMajor(strides, shape []int64) {
 }
 
 // Add returns the sum, and reports whether it fits in an int64.
-func Add(a, b int64) (int64, bool) {
-	sum := a + b
+func Add(a, b int64) (sum int64, fits bool) {
+	sum = a + b
 	return sum, (sum >= a) == (b >= 0)
 }
 
 // Mul returns the product, and reports whether it fits in an int64.
-func Mul(a, b int64) (int64, bool) {
-	if (a|b)>>31 == 0 { // both are small and not negative
-		return a * b, true
-	}
+func Mul(a, b int64) (product int64, fits bool) {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	// The product of the two as signed numbers: subtract what their sign bits added.
 	hi -= uint64(a>>63&b + b>>63&a)
