@@ -13,9 +13,9 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// At reads the element with this index of a tensor whose data type is T's, whatever its layout, aligned or not.
-// There is an index for each dimension; negative ones count from the end. [Tensor.At] is for any type; [Values]
-// is for many elements.
+// At returns the element with the given index. The data type of t must be that of T; the layout may be any, aligned or not.
+// There must be one index for each dimension; a negative index counts from the end. [Tensor.At] works for every data type.
+// [Values] is faster for many elements.
 //
 // Ownership: none. Lifetime: none, the element is copied. Threads: any, while nobody writes to it. On
 // error: [ErrClosed], [ErrDType], [ErrDevice], [ErrValue] for a bool that is not 0 or 1, and
@@ -37,7 +37,7 @@ func At[T Element](t *Tensor, index ...int64) (value T, err error) {
 	return value, nil
 }
 
-// SetAt writes the element with this index of a tensor whose data type is T's: see [At].
+// SetAt sets the element with the given index. t and index must be as for [At].
 //
 // Ownership: none. Lifetime: none. Threads: any, while nobody else uses the element. On error: as [At], and
 // [ErrReadOnly].
@@ -58,12 +58,12 @@ func SetAt[T Element](t *Tensor, value T, index ...int64) error {
 	return nil
 }
 
-// copyElement copies an element that may lie anywhere.
+// copyElement copies an element of size bytes, which need not be aligned.
 func copyElement(to, from unsafe.Pointer, size uintptr) {
 	copy(unsafe.Slice((*byte)(to), size), unsafe.Slice((*byte)(from), size))
 }
 
-// locate finds an element of a tensor of T's data type. The caller holds the memory.
+// locate returns the address of an element of a tensor whose data type must be that of T. The caller must have acquired t.
 func locate[T Element](op string, t *Tensor, index []int64) (unsafe.Pointer, error) {
 	if dt := DataTypeOf[T](); t.dtype != dt {
 		return nil, refuse(op, ErrDType, "the tensor has %v, asked for %v", t.dtype, dt)
@@ -72,7 +72,7 @@ func locate[T Element](op string, t *Tensor, index []int64) (unsafe.Pointer, err
 	return at, err
 }
 
-// locate finds an element: the byte it begins in, and at which bit of it.
+// locate returns the address of the byte in which an element begins, and the number of its first bit in that byte.
 func (t *Tensor) locate(op string, index []int64) (at unsafe.Pointer, bit uint, err error) {
 	if !t.device.HostReadable() {
 		return nil, 0, refuse(op, ErrDevice, "memory on %v cannot be addressed", t.device)
@@ -88,13 +88,14 @@ func (t *Tensor) locate(op string, index []int64) (at unsafe.Pointer, bit uint, 
 	if err != nil {
 		return nil, 0, refuseLayout(op, err)
 	}
-	// In bytes and bits, since an element may lie 2^63 bits away.
+	// The distance in bits may exceed 63 bits, so whole bytes and remaining bits are multiplied separately.
 	width := t.width(t.dtype)
 	whole, rest := offset*(width/8), offset*(width%8)
 	return core.Pointer(t.data + uintptr(whole+rest>>3)), uint(rest & 7), nil
 }
 
-// fromStart is a copy of the index without numbers that count from the end, but for those that lead out of the tensor.
+// fromStart returns a copy of index in which each number that counts from the end counts from the start. Numbers that lead
+// out of the tensor stay negative, so that the caller's bounds check finds them.
 func (t *Tensor) fromStart(index []int64) []int64 {
 	index = slices.Clone(index)
 	for d := range min(len(index), int(t.rank)) {
@@ -105,11 +106,11 @@ func (t *Tensor) fromStart(index []int64) []int64 {
 	return index
 }
 
-// At reads the element with this index, whatever its type and layout: as [At], for types that are not known
-// before, and for those that Go has none for. An element is what it is in Go: a bool, an int8 to int64, a uint8
-// to uint64, a float32 or float64, a complex64 or complex128. The others become the smallest of these that has
-// all of their numbers: int4 an int8, uint2 a uint8, complex32 a complex64, and bfloat16, float16 and the
-// smaller floats a float32.
+// At returns the element with the given index, as the function [At] does, but for every data type, including those that Go
+// does not have. The dynamic type of the result is Go's type for the data type: bool, int8 to int64, uint8 to uint64,
+// float32, float64, complex64 or complex128. If Go has none, it is the smallest of these that can hold every number of the
+// data type: int8 for int4, uint8 for uint2, complex64 for complex32, and float32 for float16, bfloat16 and the smaller
+// floats.
 //
 // Ownership: none. Lifetime: none, the element is copied. Threads: any, while nobody writes to it. On
 // error: as the function [At], and [ErrDType] for handles and for types of several lanes.
@@ -123,9 +124,9 @@ func (t *Tensor) At(index ...int64) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	holder := holderOf(t.dtype)
-	if holder == 0 {
-		return nil, refuse(op, ErrDType, "%v is no number", t.dtype)
+	holder, goType := holderOf(t.dtype)
+	if goType == nil {
+		return nil, refuse(op, ErrDType, "elements of %v are not single numbers", t.dtype)
 	}
 	s := scalars.Get().(*scalar)
 	defer scalars.Put(s)
@@ -133,18 +134,17 @@ func (t *Tensor) At(index ...int64) (any, error) {
 	if t.dtype == Bool && s.bytes[0] > 1 {
 		return nil, refuse(op, ErrValue, "the byte of a bool is %d", s.bytes[0])
 	}
-	s.become(holder, t.dtype)
-	return reflect.NewAt(goTypes[holder], unsafe.Pointer(&s.bytes)).Elem().Interface(), nil
+	s.convert(holder, t.dtype)
+	return reflect.NewAt(goType, unsafe.Pointer(&s.bytes)).Elem().Interface(), nil
 }
 
-// SetAt writes the element with this index, whatever its type and layout: see [Tensor.At]. The value is a number
-// of Go's, of any type, or a bool for a bool. An integer has to be one that the element can be; what is written
-// to an element that is a float, or complex, becomes the nearest number, as [Tensor.ConvertTo] says. Packed
-// elements of fewer than 8 bits share a byte with their neighbours, which it is then no time to use.
+// SetAt sets the element with the given index, for every data type and layout. value must be a number of any Go type, or a
+// bool if the elements are bool. An integer element must be able to hold the value exactly. A float or complex element
+// becomes the number that is nearest to the value, as [Tensor.ConvertTo] rounds.
 //
-// Ownership: none. Lifetime: none. Threads: any, while nobody else uses the element. On error: as
-// [Tensor.At]; [ErrReadOnly]; [ErrDType] for a value of another kind, such as a float for an integer;
-// [ErrValue] for an integer that there is no room for.
+// Ownership: none. Lifetime: none. Threads: any, while nobody else uses the element or, if elements are packed, its
+// neighbours in the same byte. On error: as [Tensor.At]; [ErrReadOnly]; [ErrDType] for a value of another kind, such as a
+// float for an integer element; [ErrValue] for an integer that does not fit.
 func (t *Tensor) SetAt(value any, index ...int64) error {
 	const op = "set at"
 	if err := t.acquire(op); err != nil {
@@ -167,7 +167,7 @@ func (t *Tensor) SetAt(value any, index ...int64) error {
 	return nil
 }
 
-// goTypes are the types that elements have in Go.
+// goTypes are Go's types for the data types that Go has.
 var goTypes = map[DataType]reflect.Type{
 	Bool: reflect.TypeFor[bool](),
 	Int8: reflect.TypeFor[int8](), Int16: reflect.TypeFor[int16](), Int32: reflect.TypeFor[int32](), Int64: reflect.TypeFor[int64](),
@@ -176,58 +176,58 @@ var goTypes = map[DataType]reflect.Type{
 	Complex64: reflect.TypeFor[complex64](), Complex128: reflect.TypeFor[complex128](),
 }
 
-// holderOf is the smallest of Go's types that has all the numbers of a type, or 0.
-func holderOf(dtype DataType) DataType {
-	if _, own := goTypes[dtype]; own {
-		return dtype
+// holderOf returns the smallest Go type that can hold every number of dtype, and its data type. It returns 0 and nil if the
+// elements are not single numbers.
+func holderOf(dtype DataType) (holder DataType, goType reflect.Type) {
+	if goType = goTypes[dtype]; goType != nil {
+		return dtype, goType
 	}
 	if dtype.Lanes() != 1 || dtype.Code() == CodeOpaqueHandle {
-		return 0
+		return 0, nil
 	}
 	switch dtype.Code() {
 	case CodeInt:
-		return Int8
+		holder = Int8
 	case CodeUInt:
-		return Uint8
+		holder = Uint8
 	case CodeComplex:
-		return Complex64
+		holder = Complex64
+	default:
+		holder = Float32
 	}
-	return Float32
+	return holder, goTypes[holder]
 }
 
-// A scalar is an element on its own, in memory that does not move while C works on it.
+// A scalar holds one element while C converts it. It is on the heap because stacks may move.
 type scalar struct{ bytes, old [16]byte }
 
 var scalars = sync.Pool{New: func() any { return new(scalar) }}
 
-// set makes the scalar a value of Go's, as a type.
+// set converts a Go value to dtype.
 func (s *scalar) set(op string, dtype DataType, value reflect.Value) error {
 	integer, real := dtype.Code() == CodeInt || dtype.Code() == CodeUInt, dtype.Code() != CodeComplex
-	holder := holderOf(dtype)
+	holder, _ := holderOf(dtype)
 	start := unsafe.Pointer(&s.bytes)
 	switch {
 	case holder == 0:
-		return refuse(op, ErrDType, "%v is no number", dtype)
+		return refuse(op, ErrDType, "elements of %v are not single numbers", dtype)
 	case dtype == Bool && value.Kind() == reflect.Bool:
 		*(*bool)(start) = value.Bool()
 		return nil
 	case dtype == Bool:
-	case value.CanInt():
-		if integer && !fits(dtype, value.Int() < 0, uint64(value.Int())) {
-			return refuse(op, ErrValue, "%d is no %v", value.Int(), dtype)
+	case value.CanInt(), value.CanUint():
+		from, number, negative := Uint64, uint64(0), false
+		if value.CanInt() {
+			from, number, negative = Int64, uint64(value.Int()), value.Int() < 0
+		} else {
+			number = value.Uint()
 		}
-		*(*int64)(start) = value.Int()
-		if !integer || holder != dtype { // else it is one that fits, the lowest byte first
-			s.become(dtype, Int64)
+		if integer && !fits(dtype, negative, number) {
+			return refuse(op, ErrValue, "%d does not fit in %v", value.Interface(), dtype)
 		}
-		return nil
-	case value.CanUint():
-		if integer && !fits(dtype, false, value.Uint()) {
-			return refuse(op, ErrValue, "%d is no %v", value.Uint(), dtype)
-		}
-		*(*uint64)(start) = value.Uint()
-		if !integer || holder != dtype {
-			s.become(dtype, Uint64)
+		*(*uint64)(start) = number
+		if !integer || holder != dtype { // otherwise the lowest bytes are the element already
+			s.convert(dtype, from)
 		}
 		return nil
 	case value.CanFloat() && dtype == Float32:
@@ -235,20 +235,21 @@ func (s *scalar) set(op string, dtype DataType, value reflect.Value) error {
 		return nil
 	case value.CanFloat() && !integer:
 		*(*float64)(start) = value.Float()
-		s.become(dtype, Float64)
+		s.convert(dtype, Float64)
 		return nil
 	case value.CanComplex() && !real:
 		*(*complex128)(start) = value.Complex()
-		s.become(dtype, Complex128)
+		s.convert(dtype, Complex128)
 		return nil
 	}
 	if !value.IsValid() {
-		return refuse(op, ErrDType, "nothing for an element of %v", dtype)
+		return refuse(op, ErrDType, "nil is not a value for an element of %v", dtype)
 	}
-	return refuse(op, ErrDType, "a %v for an element of %v", value.Type(), dtype)
+	return refuse(op, ErrDType, "a %v cannot be an element of %v", value.Type(), dtype)
 }
 
-// fits reports whether an integer of 64 bits is one of a type's.
+// fits reports whether the elements of an integer type can hold a number. The number is given as 64 bits, in two's
+// complement if it is negative.
 func fits(dtype DataType, negative bool, number uint64) bool {
 	switch spare := 64 - uint(dtype.Bits()); {
 	case dtype.Code() == CodeUInt:
@@ -260,8 +261,8 @@ func fits(dtype DataType, negative bool, number uint64) bool {
 	}
 }
 
-// become makes the scalar what it is as another type, as [Tensor.ConvertTo] does.
-func (s *scalar) become(to, from DataType) {
+// convert converts the scalar from one type to another, as [Tensor.ConvertTo] does.
+func (s *scalar) convert(to, from DataType) {
 	if to == from {
 		return
 	}
@@ -273,7 +274,7 @@ func (s *scalar) become(to, from DataType) {
 	runtime.KeepAlive(s)
 }
 
-// read takes bits out of memory, from one of the first byte on: some bytes, or fewer than 8 bits.
+// read copies an element from memory: bits/8 bytes, or fewer than 8 bits that begin at a bit of the first byte.
 func (s *scalar) read(from unsafe.Pointer, bit, bits uint) {
 	if bits%8 == 0 {
 		copyElement(unsafe.Pointer(&s.bytes), from, uintptr(bits/8))
@@ -286,7 +287,7 @@ func (s *scalar) read(from unsafe.Pointer, bit, bits uint) {
 	s.bytes[0] &= 1<<bits - 1
 }
 
-// write is the reverse of read. It leaves the bits around as they are.
+// write copies the element to memory; its arguments are as for read. It does not change the bits around the element.
 func (s *scalar) write(to unsafe.Pointer, bit, bits uint) {
 	if bits%8 == 0 {
 		copyElement(to, unsafe.Pointer(&s.bytes), uintptr(bits/8))

@@ -210,7 +210,7 @@ func ExampleTensor_SetAt() {
 	fmt.Println(t.SetAt(8, 1))
 	// Output:
 	// <nil>
-	// dlpack: set at: 8 is no int4
+	// dlpack: set at: 8 does not fit in int4
 }
 
 func ExampleAt() {
