@@ -1,11 +1,14 @@
-/* convert.c: the conversions of the C core, from any data type of numbers to any other.
+/* convert.c: conversions between any two data types of numbers.
  *
- * Numbers are read, some at a time, into the widest of their kind: int64_t, double, or two doubles. They
- * are made of the kind that the destination needs, and written. Every float here but the widest is a
- * double that has been rounded once, to nearest, ties to even; integers on their way to one are rounded
- * to odd first, so that a second rounding sees what the first took off.
+ * A conversion has three steps, for SOME numbers at a time: read_some widens the numbers of the source to int64_t, double, or
+ * two doubles; to_real or to_whole changes integers to floats or back, if the destination needs it; write_some narrows them
+ * to the data type of the destination. The most common pairs of types have functions of their own instead (straight_of).
  *
- * All is addressed in bits, so that packed numbers are no case of their own. */
+ * Floats are rounded once, to nearest, ties to even. An integer on its way to a float narrower than double would be rounded
+ * twice: to double, and then to the float. Therefore the first of these rounds to odd, which makes the result of the second
+ * the same as if it were the only one (rounded_to_odd).
+ *
+ * All positions and steps are in bits, so packed numbers need no code of their own outside of take_bits and put_bits. */
 #include "copy.h"
 
 #include <string.h>
@@ -26,12 +29,12 @@
 
 /* ---- small floats ---------------------------------------------------------------------------- */
 
-/* What the highest codes of a float mean. */
+/* The special values of a float format, and the codes that stand for them. */
 enum {
-  IEEE,  /* infinities and NaNs */
-  FN,    /* one NaN of each sign, behind the highest number */
-  FNUZ,  /* one NaN, in place of -0 */
-  FINITE /* none */
+  IEEE,  /* the highest exponent means infinity or NaN */
+  FN,    /* no infinity; the highest code of each sign is NaN */
+  FNUZ,  /* no infinity and no -0; the code of -0 is NaN */
+  FINITE /* neither infinity nor NaN */
 };
 
 typedef struct format {
@@ -55,7 +58,7 @@ enum { MANTISSA = 52, BIAS = 1023 }; /* of a double */
 
 static const uint64_t QUIET = 0x7ff8000000000000, INFINITE = 0x7ff0000000000000;
 
-/* NaNs of 8 bits are quiet ones, and of 16 keep what they carry. */
+/* Returns the number that a code stands for. NaNs of 16 bits keep their payload; narrower ones become quiet NaNs. */
 INLINE double decode(uint32_t code, format f) {
   int width = f.exponent + f.mantissa;
   uint64_t sign = (uint64_t)(code >> width & 1) << 63;
@@ -75,12 +78,13 @@ INLINE double decode(uint32_t code, format f) {
                  (uint64_t)m << (MANTISSA - f.mantissa));
 }
 
+/* Returns the code of the number nearest to a value; ties go to the even code. */
 INLINE uint32_t encode(double value, format f) {
   int width = f.exponent + f.mantissa;
   uint64_t bits = bits_of(value), rest = bits & ~((uint64_t)1 << 63);
   uint32_t sign = (uint32_t)(bits >> 63) << width, top = ((1u << f.exponent) - 1) << f.mantissa;
   uint32_t all = (1u << width) - 1;
-  uint32_t infinite = f.special == IEEE ? top : all;                     /* what overflows */
+  uint32_t infinite = f.special == IEEE ? top : all; /* code of a value that is too large */
   uint32_t most = f.special == IEEE ? top - 1 : f.special == FN ? all - 1 : all;
   if (f.special == FNUZ) infinite = 1u << width, sign = rest == 0 ? 0 : sign;
   if (rest > INFINITE) {
@@ -99,7 +103,7 @@ INLINE uint32_t encode(double value, format f) {
     uint64_t lost = m & (((uint64_t)1 << shift) - 1), half = (uint64_t)1 << (shift - 1);
     m >>= shift;
     code += m + (lost > half || (lost == half && (m & 1)));
-  } /* else less than half of the smallest number */
+  } /* otherwise the value is less than half of the smallest number, and is rounded to 0 */
   if (rest == INFINITE || code > most) {
     if (f.special == FINITE) return sign | all;
     return f.special == FNUZ ? infinite : sign | infinite;
@@ -108,16 +112,16 @@ INLINE uint32_t encode(double value, format f) {
   return sign | (uint32_t)code;
 }
 
-/* float8_e8m0fnu is a power of two and nothing else. */
+/* float8_e8m0fnu has an exponent and nothing else: every code but 0xff, which is NaN, is a power of two. */
 INLINE double decode_power(uint32_t code) {
   if (code == 0xff) return of_bits(QUIET);
   return of_bits((uint64_t)(code - 127 + BIAS) << MANTISSA);
 }
 
-/* Of two powers as near, the higher one; what is not above 0 is NaN. */
+/* A value in the middle of two powers becomes the higher one. Zero and negative values become NaN. */
 INLINE uint32_t encode_power(double value) {
   uint64_t bits = bits_of(value);
-  if (bits == 0 || bits >= INFINITE) return 0xff; /* negative numbers too */
+  if (bits == 0 || bits >= INFINITE) return 0xff; /* negative values have the highest bit set */
   int64_t code = (int64_t)((bits + ((uint64_t)1 << (MANTISSA - 1))) >> MANTISSA) - BIAS + 127;
   return code < 0 ? 0 : code > 0xff ? 0xff : (uint32_t)code;
 }
@@ -125,7 +129,8 @@ INLINE uint32_t encode_power(double value) {
 /* ---- kinds ----------------------------------------------------------------------------------- */
 
 typedef enum kind {
-  NONE, BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INTEGER, NATURAL, /* of few bits */
+  NONE, BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64,
+  INTEGER, NATURAL, /* signed and unsigned integers of fewer than 8 bits */
   HALF, BRAIN, SINGLE, DOUBLE, E3M4, E4M3, E4M3B11FNUZ, E4M3FN, E4M3FNUZ, E5M2, E5M2FNUZ, E8M0FNU,
   E2M3FN, E3M2FN, E2M1FN, COMPLEX32, COMPLEX64, COMPLEX128
 } kind;
@@ -167,9 +172,9 @@ static int is_complex(kind k) { return k >= COMPLEX32; }
 
 /* ---- reading and writing --------------------------------------------------------------------- */
 
-enum { SOME = 256 }; /* numbers at a time: they stay in the nearest cache */
+enum { SOME = 256 }; /* numbers that are converted at a time, few enough to stay in the level 1 cache */
 
-/* Numbers on their way. Unsigned integers are their bits. */
+/* Widened numbers. An unsigned integer is stored as the int64_t with the same bits. */
 typedef struct wide {
   union {
     int64_t whole[SOME];
@@ -178,17 +183,17 @@ typedef struct wide {
   double imaginary[SOME];
 } wide;
 
-/* A side of a conversion. */
+/* The data type of the source, or of the destination. */
 typedef struct side {
   kind kind;
   int bits;
   int padded;
 } side;
 
-/* The byte that a bit lies in, also before the base. */
+/* Returns the offset of the byte in which a bit lies. at may be negative. */
 INLINE int64_t byte_of(int64_t at) { return at >= 0 ? at / 8 : (at + 1) / 8 - 1; }
 
-/* A number of fewer than 8 bits, which may lie in two bytes. */
+/* Reads a number of fewer than 8 bits, which may lie in two bytes. */
 INLINE uint32_t take_bits(const uint8_t *base, int64_t at, int bits) {
   const uint8_t *byte = base + byte_of(at);
   int from = (int)(at & 7);
@@ -236,7 +241,7 @@ INLINE void put_bits(uint8_t *base, int64_t at, int bits, int padded, uint32_t c
     }                                                            \
     return
 
-/* Reads n numbers that lie `step` bits apart. */
+/* Reads and widens n numbers that lie `step` bits apart. */
 static void read_some(wide *w, const side *s, const uint8_t *base, int64_t at, int64_t step, int n) {
   switch (s->kind) {
     READ(BOOL, uint8_t, whole, x != 0);
@@ -299,7 +304,7 @@ static void read_some(wide *w, const side *s, const uint8_t *base, int64_t at, i
     }                                                            \
     return
 
-/* Writes n numbers to places that lie `step` bits apart. Integers lose the bits that there is no room for. */
+/* Narrows n numbers and writes them to places that lie `step` bits apart. Integers that are too large lose their high bits. */
 static void write_some(const wide *w, const side *s, uint8_t *base, int64_t at, int64_t step, int n) {
   switch (s->kind) {
     WRITE(BOOL, uint8_t, whole, x != 0);
@@ -335,10 +340,11 @@ static void write_some(const wide *w, const side *s, uint8_t *base, int64_t at, 
   }
 }
 
-/* ---- kinds of numbers into others ------------------------------------------------------------ */
+/* ---- integers to floats, and back ------------------------------------------------------------ */
 
-/* An integer as a double. Where some of its bits have no room, the last one that has is set, so that the
- * double is on the right side of whatever it is rounded to next. */
+/* Returns an integer as a double, rounded to odd: if bits are lost, the lowest bit that is kept is set. A double rounded this
+ * way is never exactly half way between two narrower floats unless the integer is, so rounding it once more gives the same
+ * result as rounding the integer directly. */
 INLINE double rounded_to_odd(uint64_t magnitude) {
   if (magnitude >> (MANTISSA + 1) == 0) return (double)magnitude;
   int shift = 63 - __builtin_clzll(magnitude) - MANTISSA;
@@ -359,8 +365,9 @@ static void to_real(wide *w, kind from, kind to, int n) {
   }
 }
 
-/* Towards zero; what is too large or too small becomes the number nearest to it, and NaN becomes 0. Of fewer
- * than 8 bits it is, as in ml-dtypes, the lowest bits of an int32, and 0 of what is none. */
+/* Rounds floats towards zero. A value outside the range of the integer type becomes the nearest number in it, and NaN becomes
+ * 0. Integers of fewer than 8 bits follow ml-dtypes: the value is first converted to int32_t, or to 0 if it is outside that
+ * type's range, and write_some keeps the low bits. */
 static void to_whole(wide *w, const side *to, int complex, int n) {
   if (to->kind == BOOL) {
     for (int i = 0; i < n; i++) {
@@ -376,7 +383,7 @@ static void to_whole(wide *w, const side *to, int complex, int n) {
     return;
   }
   int natural = to->kind >= UINT8 && to->kind <= UINT64;
-  uint64_t half = (uint64_t)1 << (to->bits - 1); /* where the signed numbers end */
+  uint64_t half = (uint64_t)1 << (to->bits - 1); /* one more than the highest signed number */
   double low = natural ? 0 : -(double)half, high = natural ? 2 * (double)half : (double)half;
   uint64_t least = natural ? 0 : -half, most = natural ? half - 1 + half : half - 1;
   for (int i = 0; i < n; i++) {
@@ -389,7 +396,7 @@ static void to_whole(wide *w, const side *to, int complex, int n) {
   }
 }
 
-/* ---- the common ones, straight --------------------------------------------------------------- */
+/* ---- direct conversions of the common pairs -------------------------------------------------- */
 
 INLINE uint32_t single_bits(float value) {
   uint32_t bits;
@@ -403,7 +410,7 @@ INLINE float of_single_bits(uint32_t bits) {
   return value;
 }
 
-/* Also of NaNs, whose bits a conversion in hardware would change. */
+/* The payload of a NaN is kept as it is. A conversion by the processor would make the NaN quiet. */
 INLINE float half_to_single(uint16_t code) {
   uint32_t m = code & 0x3ff;
   if ((code & 0x7c00) == 0x7c00) return of_single_bits((uint32_t)(code & 0x8000) << 16 | 0x7f800000 | m << 13);
@@ -426,7 +433,9 @@ INLINE uint16_t single_to_brain(float value) {
 
 #if HAS_AVX2
 
-/* Eight at a time, of lines without gaps. They return how many are done. */
+/* The functions below convert eight numbers at a time, of lines without gaps, and return how many they have converted. All but
+ * brains_to_singles stop before eight numbers with a NaN among them, because the instructions would not convert NaNs as the
+ * scalar code does. */
 
 AVX2 static int64_t halves_to_singles(uint8_t *dst, const uint8_t *src, int64_t n) {
   int64_t i = 0;
@@ -520,7 +529,7 @@ static straight *straight_of(kind from, kind to) {
 
 /* ---- conversions ----------------------------------------------------------------------------- */
 
-/* One line of n numbers, which lie some bits apart. */
+/* Converts a line of n numbers. Positions and steps are in bits. */
 static void convert_line(const side *to, uint8_t *dst, int64_t dst_at, int64_t dst_step,
                          const side *from, const uint8_t *src, int64_t src_at, int64_t src_step,
                          int64_t n) {
@@ -558,14 +567,14 @@ core_status core_convert(void *dst, DLDataType dst_dtype, const int64_t *dst_str
       src_steps[CORE_RANK_MAX + 1];
   for (int32_t d = 0; d < ndim; d++) {
     sizes[d] = shape[d];
-    if (shape[d] == 1) continue; /* such a stride may be anything */
+    if (shape[d] == 1) continue; /* the stride has no meaning */
     dst_steps[d] = dst_strides[d] * width_of(dst_dtype, to.padded);
     src_steps[d] = src_strides[d] * width_of(src_dtype, from.padded);
   }
   sizes[ndim] = dst_dtype.lanes;
   dst_steps[ndim] = dst_dtype.bits;
   src_steps[ndim] = src_dtype.bits;
-  if (to.padded && dst_dtype.lanes > 1) to.padded = 0; /* lanes share bytes all the same */
+  if (to.padded && dst_dtype.lanes > 1) to.padded = 0; /* padding is between elements; their lanes are packed */
 
   core_axis axes[CORE_RANK_MAX + 1], line = {1, 0, 0};
   int64_t dst_at = 0, src_at = 0, index[CORE_RANK_MAX + 1];
@@ -573,7 +582,8 @@ core_status core_convert(void *dst, DLDataType dst_dtype, const int64_t *dst_str
   if (n < 0) return CORE_OK;
   if (n > 0) line = axes[--n];
   memset(index, 0, (size_t)n * sizeof index[0]);
-  /* Starts below 0 are whole bytes, but for lanes: only elements with bytes of their own lie backwards. */
+  /* A position is below 0 only if strides are negative. Packed elements have no such strides, so elements below 0 begin with a
+   * whole byte; only their lanes may begin inside one. */
   for (;;) {
     convert_line(&to, dst, dst_at, line.dst, &from, src, src_at, line.src, line.size);
     int32_t d = n - 1;

@@ -1,17 +1,16 @@
-/* copy.c: the copies of the C core.
+/* copy.c: copies of elements between two layouts.
  *
- * A copy is first brought into its plainest form: dimensions are walked in the order of the
- * destination, those that both sides can walk as one are merged, and a run without gaps on both
- * sides becomes one larger item. What is left is one of three things:
+ * A copy is first brought into its simplest form: the dimensions are sorted by their stride in the destination, dimensions
+ * that follow one another without a gap on both sides are merged, and a run without gaps on both sides becomes one larger
+ * item. The innermost loop is then one of three:
  *
- *   runs        items that are large, or a single one: memcpy
- *   lines       both sides step fastest along the same dimension: gathers, flips, fills
- *   planes      they step fastest along different dimensions: a transpose, in blocks of whole cache
- *               lines on both sides
+ *   runs        a single item, or items of at least LARGE_ITEM bytes: memcpy
+ *   lines       source and destination have the smallest step along the same dimension: gathers, flips, fills
+ *   planes      they have it along different dimensions: a transpose, in blocks of whole cache lines on both sides
  *
- * With AVX2 the last two go through registers, for items of 1, 2, 4, 8 and 16 bytes; elsewhere, and
- * for other items, through the plain loops, which the tests hold the others against. Large copies
- * bypass the caches (non-temporal stores): a line that is written whole is then not read first. */
+ * With AVX2, lines and planes of items of 1, 2, 4, 8 and 16 bytes go through vector registers. Other processors and other items
+ * use the plain loops; the tests compare the results of both. Large copies use non-temporal stores, which bypass the caches: a
+ * cache line that is written as a whole is then not read from memory first. */
 #include "copy.h"
 
 #include <inttypes.h>
@@ -32,13 +31,13 @@
 
 enum {
   LINE = 64,        /* bytes of a cache line */
-  LARGE_ITEM = 64,  /* bytes from which an item is a run */
-  SHORT_RUN = 1024, /* bytes under which a run is not worth passing by the caches */
-  CHANNELS = 4,     /* the widest step that is taken apart, or put together, by shuffles */
-  BLOCK = 32,       /* items, in both directions, of a block of the plain transpose */
+  LARGE_ITEM = 64,  /* smallest size in bytes of an item that is copied as a run */
+  SHORT_RUN = 1024, /* a run of fewer bytes does not bypass the caches */
+  CHANNELS = 4,     /* the largest number of interleaved channels that shuffles separate or combine */
+  BLOCK = 32,       /* rows and columns, in items, of a block of the plain transpose */
 
-  /* Bytes from which a copy passes by the caches: of runs and lines, and of planes, whose lines lie far
-   * apart and so drive each other out early. */
+  /* The smallest size in bytes of a copy that bypasses the caches: of runs and lines, and of planes. The cache lines of a plane
+   * lie far apart and evict each other sooner, so that bypassing the caches pays earlier. */
   STREAM_LINES = 32 << 20,
   STREAM_PLANES = 4 << 20
 };
@@ -54,7 +53,8 @@ INLINE AVX2 void stream_line(char *dst, const char *src) {
   _mm256_stream_si256((__m256i *)(void *)(dst + 32), high);
 }
 
-/* Takes so many pages at once as long as there are. dst begins a cache line. Returns how many bytes are done. */
+/* Copies groups of `pages` pages, one cache line pair of each page in turn. dst must be aligned to a cache line. Returns how
+ * many bytes were copied; fewer than a group are left. */
 INLINE AVX2 size_t stream_pages(char *dst, const char *src, size_t size, size_t pages) {
   enum { PAGE = 4096 };
   size_t done = 0;
@@ -69,7 +69,7 @@ INLINE AVX2 size_t stream_pages(char *dst, const char *src, size_t size, size_t 
   return done;
 }
 
-/* Intel's processors keep more of the memory busy with four pages at once, AMD's with one. */
+/* Intel's processors reach a higher memory bandwidth with four pages at once, AMD's with one. */
 AVX2 static void stream_run(char *dst, const char *src, size_t size) {
   size_t head = -(uintptr_t)dst % LINE;
   if (head > size) head = size;
@@ -95,7 +95,7 @@ static void copy_run(char *dst, const char *src, size_t size, int stream) {
 
 /* ---- plain loops ----------------------------------------------------------------------------- */
 
-/* Copies a plane of items: `inner` of them at the inner steps, `outer` of those at the outer ones. */
+/* Copies a plane: `outer` lines of `inner` items each. The steps are in bytes. */
 INLINE void plain_items(char *dst, int64_t dst_inner, int64_t dst_outer, const char *src,
                         int64_t src_inner, int64_t src_outer, int64_t inner, int64_t outer,
                         size_t item) {
@@ -129,7 +129,7 @@ static void plain_plane(char *dst, int64_t dst_inner, int64_t dst_outer, const c
 #undef ITEMS
 }
 
-/* The plain transpose: in blocks that both fit into the cache. */
+/* The plain transpose. The blocks of both sides fit into the cache together. */
 static void plain_blocks(char *dst, int64_t dst_inner, int64_t dst_outer, const char *src,
                          int64_t src_inner, int64_t src_outer, int64_t inner, int64_t outer,
                          size_t item) {
@@ -145,17 +145,18 @@ static void plain_blocks(char *dst, int64_t dst_inner, int64_t dst_outer, const 
 
 /* ---- lines by shuffles ----------------------------------------------------------------------- */
 
-/* Shuffles that take every step-th item out of `step` vectors, or put items of `step` vectors in turn.
- * A vector is 16 bytes, since shuffles do not cross them; AVX2 does two such groups at once. */
+/* Byte shuffles for one of two operations on groups of `step` vectors: a gather takes every step-th item out of them, and a
+ * weave interleaves the items of all of them. A vector has 16 bytes, because AVX2 shuffles do not cross the two halves of a
+ * register; a register holds the vectors of two groups. */
 typedef struct shuffles {
   int step; /* in items: 1 to CHANNELS */
-  int back; /* from the last item to the first */
+  int back; /* gather from the last item to the first */
   uint8_t mask[CHANNELS][CHANNELS][32];
 } shuffles;
 
 #if HAS_AVX2
 
-/* mask[0][v] picks out of vector v what goes into the gathered one. */
+/* mask[0][v] selects the bytes of vector v that go into the gathered vector, and their places in it. */
 static void make_gather(shuffles *s, int step, int back, size_t item) {
   s->step = step;
   s->back = back;
@@ -168,7 +169,7 @@ static void make_gather(shuffles *s, int step, int back, size_t item) {
   }
 }
 
-/* mask[w][v] picks out of vector v, of line v, what goes into vector w of the woven ones. */
+/* mask[w][v] selects the bytes of the vector of line v that go into woven vector w, and their places in it. */
 static void make_weave(shuffles *s, int step, size_t item) {
   s->step = step;
   s->back = 0;
@@ -194,7 +195,7 @@ INLINE AVX2 void store(char *dst, __m256i v) {
   _mm256_storeu_si256((__m256i *)(void *)dst, v);
 }
 
-/* Two groups; the second lies `next` bytes behind the first. */
+/* Gathers from two groups; the second begins `next` bytes after the first. */
 INLINE AVX2 __m256i gather_two(const char *from, int64_t next, const __m256i *mask, int step) {
   __m256i all = _mm256_shuffle_epi8(load_two(from, from + next), mask[0]);
   for (int v = 1; v < step; v++) {
@@ -204,15 +205,16 @@ INLINE AVX2 __m256i gather_two(const char *from, int64_t next, const __m256i *ma
   return all;
 }
 
-/* Fetches lines, of those that come `ahead` groups later. */
+/* Prefetches cache lines of the group that comes `ahead` groups later. */
 INLINE void fetch(const char *from, int64_t next, int ahead, int lines) {
   for (int line = 0; line < lines; line++) {
     __builtin_prefetch(from + ahead * next + (next < 0 ? -line : line) * LINE);
   }
 }
 
-/* Takes two groups at a time, as long as there is an item behind them: a group reaches up to the next
- * item. Past the caches they go in whole lines, to aligned ones. */
+/* Gathers from two groups at a time while at least one item remains after them. The condition keeps loads inside the source: a
+ * group ends where the next item that is taken begins, which may be after the last item. Non-temporal stores write whole,
+ * aligned cache lines. Returns how many items were copied. */
 INLINE AVX2 int64_t gather_groups(char *dst, const char *src, int64_t count, size_t item,
                                   const shuffles *s, int step, int stream) {
   __m256i mask[CHANNELS];
@@ -231,13 +233,13 @@ INLINE AVX2 int64_t gather_groups(char *dst, const char *src, int64_t count, siz
     _mm256_stream_si256((__m256i *)(void *)(dst + 32), high);
   }
   for (; count - done > each; done += each, from += 2 * next, dst += 32) {
-    if (step > 2) fetch(from, next, 64, 2); /* of less, the processor does it in time */
+    if (step > 2) fetch(from, next, 64, 2); /* for smaller steps the processor's own prefetching suffices */
     store(dst, gather_two(from, next, mask, step));
   }
   return done;
 }
 
-/* Takes every step-th item. Returns how many are done. */
+/* Copies every step-th item. Returns how many were copied. */
 AVX2 static int64_t gather(char *dst, const char *src, int64_t count, size_t item,
                            const shuffles *s, int stream) {
   switch (s->step) {
@@ -249,8 +251,8 @@ AVX2 static int64_t gather(char *dst, const char *src, int64_t count, size_t ite
   }
 }
 
-/* The groups of `step` woven vectors lie one after the other: first those of the low halves. A whole vector takes
- * the next two of them. */
+/* The low halves of the `step` woven registers are the first group of the output, and the high halves are the second.
+ * Returns vectors `group` and `group` + 1 of this output as one register. */
 INLINE AVX2 __m256i next_two(const __m256i *woven, int step, int group) {
   int second = group + 1;
   if (second < step) return _mm256_permute2x128_si256(woven[group], woven[second], 0x20);
@@ -285,7 +287,7 @@ INLINE AVX2 int64_t weave_groups(char *dst, const char *src, int64_t line, int64
   return done;
 }
 
-/* Puts items of lines that lie `line` bytes apart in turn. Returns how many of each are done. */
+/* Interleaves the items of lines that lie `line` bytes apart. Returns how many items of each line were copied. */
 AVX2 static int64_t weave(char *dst, const char *src, int64_t line, int64_t count, size_t item,
                           const shuffles *s, int stream) {
 #define STEP(n)                                                            \
@@ -337,16 +339,16 @@ INLINE AVX2 void tile16(char *dst, int64_t column, const char *src, int64_t row)
 
 typedef void tile_function(char *dst, int64_t column, const char *src, int64_t row);
 
-/* Tiles go into a block, a patch, and it goes to the destination column by column: so few lines are open
- * for writing at a time. Patches go down a band before they go across, while the source's lines are in
- * the cache. */
+/* The plane is transposed in patches. The tiles of a patch are written to a buffer, `block`, and the buffer is written to the
+ * destination column by column, so that few cache lines of the destination are being written at a time. Patches are done from
+ * top to bottom of a band, and then from left to right, while the source's lines are still in the cache. */
 enum {
   PATCH = 2 * LINE,    /* bytes of a patch's column, and of its row */
-  PITCH = LINE + PATCH /* in front of a column: the end of that of the patch above */
+  PITCH = LINE + PATCH /* bytes from one column of the buffer to the next; the first LINE hold the end of the patch above */
 };
 
-/* Columns past the caches go there in whole lines, wherever they start: what is left of the last line
- * waits for the patch below. `first` and `last` tell of the patch whether it is the band's. */
+/* Writes a patch with non-temporal stores, in whole cache lines, wherever its columns begin. The part of a column that fills no
+ * whole line is kept in the buffer for the patch below. `first` and `last` say whether the patch is the band's first or last. */
 INLINE AVX2 void stream_patch(char *dst, int64_t column, char *block, int64_t columns, int64_t size,
                               int first, int last) {
   for (int64_t c = 0; c < columns; c++, dst += column, block += PITCH) {
@@ -404,8 +406,8 @@ INLINE AVX2 void patches(char *dst, int64_t column, const char *src, int64_t row
   }
 }
 
-/* Transposes: item (r, c) is at src + r*row + c*item and goes to dst + r*item + c*column. rows come in
- * whole lines and columns in whole tiles. */
+/* Transposes a plane: item (r, c) is at src + r*row + c*item and goes to dst + r*item + c*column. The rows must fill whole
+ * cache lines of the destination, and the columns whole tiles. */
 AVX2 static void transpose(char *dst, int64_t column, const char *src, int64_t row, int64_t rows,
                            int64_t columns, size_t item, int stream) {
 #define ITEM(n)                                                                   \
@@ -429,14 +431,14 @@ AVX2 static void transpose(char *dst, int64_t column, const char *src, int64_t r
 
 typedef core_axis axis;
 
-/* A copy in its plainest form. */
+/* A copy in its simplest form. */
 typedef struct plan plan;
 struct plan {
-  void (*copy)(const plan *p, char *dst, const char *src); /* the two fastest axes */
-  axis fast;                                               /* of the destination */
-  axis other;                                              /* of the source, in a plane */
+  void (*copy)(const plan *p, char *dst, const char *src); /* the innermost loop, along `fast` and `other` */
+  axis fast;                                               /* the fastest axis of the destination */
+  axis other;                                              /* in a plane: the fastest axis of the source */
   size_t item;
-  int stream; /* past the caches */
+  int stream; /* bypass the caches */
   int32_t ndim;
   axis outer[CORE_RANK_MAX];
   shuffles shuffles;
@@ -466,7 +468,7 @@ static void copy_plane(const plan *p, char *dst, const char *src) {
 static void gather_line(const plan *p, char *dst, const char *src, int64_t count) {
   size_t item = p->item;
   int64_t step = p->fast.src, size = (int64_t)item;
-  /* Every third item is faster through the caches, where pages are large. */
+  /* Taking every third item is faster through the caches if the system uses large pages. */
   int stream = p->stream && p->shuffles.step != 3 && (uintptr_t)dst % item == 0;
   if (stream) {
     int64_t head = (int64_t)(-(uintptr_t)dst % LINE / item);
@@ -482,7 +484,7 @@ static void gather_lines(const plan *p, char *dst, const char *src) {
   gather_line(p, dst, src, p->fast.size);
 }
 
-/* Channels that lie in turn in the source are gathered one by one, while they are in the cache. */
+/* Separates interleaved channels: gathers a part of each channel in turn while that part of the source is in the cache. */
 static void gather_channels(const plan *p, char *dst, const char *src) {
   int64_t some = 1 << 14;
   some /= p->fast.src;
@@ -496,7 +498,8 @@ static void gather_channels(const plan *p, char *dst, const char *src) {
   }
 }
 
-/* Past the caches from a whole line on, if an item begins with one. */
+/* Interleaves channels. Non-temporal stores need an aligned start, so they are used only if one of the first items begins a
+ * cache line; the items before it are copied by the plain loop. */
 static void weave_channels(const plan *p, char *dst, const char *src) {
   int64_t each = p->other.dst, size = (int64_t)p->item, count = p->other.size, head = 0;
   int64_t most = p->stream ? (count < LINE ? count : LINE) : 0;
@@ -522,7 +525,7 @@ static void transpose_plane(const plan *p, char *dst, const char *src) {
                other.src, fast.size - rows, other.size, item);
 }
 
-/* Chooses shuffles and tiles where they apply. */
+/* Replaces the innermost loop by one that uses shuffles or tiles, if one of them applies. */
 static void choose_avx2(plan *p) {
   int64_t item = (int64_t)p->item;
   int shuffled = item == 1 || item == 2 || item == 4 || item == 8;
@@ -553,7 +556,7 @@ static void choose_avx2(plan *p) {
 
 static int64_t magnitude(int64_t n) { return n < 0 ? -n : n; }
 
-/* Whether axis a is slower than axis b. */
+/* Reports whether axis a is slower than axis b. */
 static int slower(axis a, axis b) {
   int64_t da = magnitude(a.dst), db = magnitude(b.dst);
   return da != db ? da > db : magnitude(a.src) > magnitude(b.src);
@@ -567,7 +570,7 @@ int32_t core_axes(core_axis *axes, int64_t *dst_start, const int64_t *dst_stride
     if (shape[d] <= 0) return -1;
     if (shape[d] == 1) continue;
     axis a = {shape[d], dst_strides[d], src_strides[d]};
-    if (a.dst < 0) { /* walked from the other end */
+    if (a.dst < 0) { /* start from the other end, so that the step is positive */
       *dst_start += (a.size - 1) * a.dst;
       *src_start += (a.size - 1) * a.src;
       a.dst = -a.dst;
@@ -588,7 +591,7 @@ int32_t core_axes(core_axis *axes, int64_t *dst_start, const int64_t *dst_stride
   return kept;
 }
 
-/* Takes the axes off that the innermost loops walk, and chooses these loops. */
+/* Chooses the innermost loop, and removes the axes along which it goes from p->outer. */
 static void choose(plan *p) {
   if (p->ndim > 0) {
     axis a = p->outer[p->ndim - 1];
@@ -698,8 +701,8 @@ core_status core_copy_compact(core_share **out, const DLTensor *t, uint64_t flag
   int64_t to[CORE_RANK_MAX], from[CORE_RANK_MAX], step = item;
   for (int32_t d = t->ndim - 1; d >= 0; d--) {
     to[d] = step;
-    from[d] = t->shape[d] > 1 ? t->strides[d] * item : 0; /* nobody follows the stride of a single element */
-    step *= t->shape[d]; /* of some elements, whose size was checked */
+    from[d] = t->shape[d] > 1 ? t->strides[d] * item : 0; /* the stride of a dimension of size 1 has no meaning */
+    step *= t->shape[d]; /* does not overflow: core_check_tensor has checked nbytes */
   }
   core_copy(share->data, to, src, from, t->shape, t->ndim, (size_t)item);
   return CORE_OK;
