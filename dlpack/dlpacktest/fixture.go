@@ -1,8 +1,25 @@
 //go:build cgo
 
-// Package dlpacktest has what tests of the DLPack border need: a producer and a consumer in plain C,
-// valid and hostile tensors, threads that Go has never seen, and checks for leaks: [CheckLeaks] in a test, and [Main]
-// in the TestMain of a package. It is for the tests of programs that use package dlpack as much as for its own.
+// Package dlpacktest helps to test code that exchanges tensors through DLPack. It is for the tests of programs that use
+// package dlpack, and for the tests of package dlpack itself.
+//
+//   - [CheckLeaks] fails a test that leaves tensors behind, and [Main] does so for all tests of a package.
+//   - [Produce] makes a managed tensor in C, valid or hostile, and counts the calls of its deleter. [Lend] makes C memory for
+//     [dlpack.Lend].
+//   - [Read], [Sum], [Fill] and [Scribble] are what a consumer in C does with a managed tensor. [DeleteOnThreads] calls deleters
+//     on threads that Go has not created.
+//   - [CheckPlacements] runs an operation on tensors in all kinds of memory.
+//
+// For example, this test imports a tensor from C and checks that its deleter runs once:
+//
+//	func TestImport(t *testing.T) {
+//		dlpacktest.CheckLeaks(t)
+//		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{2, 3}})
+//		x, err := dlpack.Import(p.Managed())
+//		require.NoError(t, err)
+//		x.Close()
+//		require.Equal(t, 1, p.Deletes())
+//	}
 package dlpacktest
 
 /*
@@ -23,38 +40,38 @@ import (
 	_ "github.com/dlbridge/dlbridge/include/dlpack" // the header
 )
 
-// A Config says what a C producer hands out. The zero values of most fields are what a well-behaved
-// producer fills in; the others make it misbehave.
+// A Config describes the managed tensor that [Produce] makes. The zero Config is a valid float32 scalar on the CPU. Other values
+// make other tensors, or invalid ones.
 type Config struct {
 	Legacy       bool // a DLManagedTensor, the form of before DLPack 1.0
 	Major, Minor uint32
 	Flags        uint64
-	Code, Bits   uint8 // the raw data type; all zero: float32
+	Code, Bits   uint8 // the data type; float32 if Code, Bits and Lanes are all 0
 	Lanes        uint16
-	DeviceType   int32 // 0: the CPU
+	DeviceType   int32 // 0 means the CPU
 	DeviceID     int32
-	NDim         *int32 // instead of len(Shape)
+	NDim         *int32 // the field ndim; nil means len(Shape)
 	Shape        []int64
 	Strides      []int64
 	ByteOffset   uint64
-	Shift        int // bytes by which the data is off its 256-byte alignment
+	Shift        int // distance in bytes of the data from a multiple of 256
 	NullShape    bool
-	NullStrides  bool // always so where Strides is nil
+	NullStrides  bool // also if Strides is nil
 	NullData     bool
-	DataAt       uintptr // where the data is said to lie, which nobody may touch
-	ShapeAt      uintptr // and the shape
-	StridesAt    uintptr // and the strides
+	DataAt       uintptr // if not 0, the value of the field data, which may be an invalid address
+	ShapeAt      uintptr // the same for shape
+	StridesAt    uintptr // the same for strides
 	NullDeleter  bool
-	Bytes        int // size of the data; 0: 4 KiB
+	Bytes        int // size of the data; 0 means 4 KiB
 }
 
-// A Producer is a managed tensor made by C, and a count of its deleter's calls.
+// A Producer owns a managed tensor in C, and counts the calls of its deleter.
 type Producer struct {
 	f     *C.fixture
 	bytes int
 }
 
-// Produce makes a managed tensor in C. It is freed when the test ends.
+// Produce makes a managed tensor in C. The memory stays valid until the test ends, also after the deleter was called.
 func Produce(t testing.TB, c Config) *Producer {
 	if c.Bytes == 0 {
 		c.Bytes = 4096
@@ -101,7 +118,7 @@ func Produce(t testing.TB, c Config) *Producer {
 		d.strides = (*C.int64_t)(unsafe.Pointer(&dims[room]))
 	}
 	for field, at := range map[unsafe.Pointer]uintptr{unsafe.Pointer(&d.data): c.DataAt, unsafe.Pointer(&d.shape): c.ShapeAt, unsafe.Pointer(&d.strides): c.StridesAt} {
-		if at != 0 { // which may be none that Go must have in a pointer
+		if at != 0 { // stored as a number, because Go ends the process if it finds an invalid address in a pointer
 			*(*uintptr)(field) = at
 		}
 	}
@@ -112,24 +129,24 @@ func Produce(t testing.TB, c Config) *Producer {
 	return p
 }
 
-// Allocate makes a `DLManagedTensorVersioned *` on count float32, all 0, as most producers make it: its memory
-// is the consumer's alone, and the deleter frees it.
+// Allocate returns a `DLManagedTensorVersioned *` of count float32 elements, all 0. It has memory of its own, which the deleter
+// frees, as the tensors of most producers do.
 func Allocate(count int64) (managed unsafe.Pointer) {
 	return unsafe.Pointer(C.fixture_allocate(C.int64_t(count)))
 }
 
-// ProduceGuarded makes a versioned managed tensor of another major version whose memory ends behind
-// the flags: reading any further faults.
+// ProduceGuarded makes a versioned managed tensor with the given major version. Its memory ends after the field flags, so that
+// a consumer that reads the fields behind it crashes.
 func ProduceGuarded(t testing.TB, major uint32) *Producer {
 	p := &Producer{f: C.fixture_guarded(C.uint32_t(major))}
 	t.Cleanup(func() { C.fixture_free(p.f) })
 	return p
 }
 
-// Managed is the `DLManagedTensorVersioned *`, or `DLManagedTensor *`, to hand to a consumer.
+// Managed returns the `DLManagedTensorVersioned *`, or the `DLManagedTensor *` if the Config is Legacy, for a consumer.
 func (p *Producer) Managed() unsafe.Pointer { return unsafe.Pointer(C.fixture_managed(p.f)) }
 
-// DLTensor is the `DLTensor *` inside.
+// DLTensor returns the `DLTensor *` inside of the managed tensor. legacy must be as in the Config.
 func (p *Producer) DLTensor(legacy bool) unsafe.Pointer {
 	m := C.fixture_managed(p.f)
 	if legacy {
@@ -138,13 +155,13 @@ func (p *Producer) DLTensor(legacy bool) unsafe.Pointer {
 	return unsafe.Pointer(&(*C.DLManagedTensorVersioned)(m).dl_tensor)
 }
 
-// Data is the producer's memory.
+// Data returns the producer's memory.
 func (p *Producer) Data() []byte { return unsafe.Slice((*byte)(p.f.data), p.bytes) }
 
 // Deletes returns the number of calls of the deleter.
 func (p *Producer) Deletes() int { return int(C.fixture_deletes(p.f)) }
 
-// A View is what a C consumer reads in a managed tensor.
+// A View holds the fields of a managed tensor, as [Read] and [ReadLegacy] find them.
 type View struct {
 	Major, Minor         uint32
 	Flags                uint64
@@ -158,7 +175,7 @@ type View struct {
 	NullDeleter          bool
 }
 
-// Read reads a `DLManagedTensorVersioned *` as a consumer in C does.
+// Read returns the fields of a `DLManagedTensorVersioned *`.
 func Read(managed unsafe.Pointer) View {
 	m := (*C.DLManagedTensorVersioned)(managed)
 	v := readTensor(&m.dl_tensor)
@@ -167,7 +184,7 @@ func Read(managed unsafe.Pointer) View {
 	return v
 }
 
-// ReadLegacy reads a `DLManagedTensor *`.
+// ReadLegacy returns the fields of a `DLManagedTensor *`.
 func ReadLegacy(managed unsafe.Pointer) View {
 	m := (*C.DLManagedTensor)(managed)
 	v := readTensor(&m.dl_tensor)
@@ -192,8 +209,8 @@ func readTensor(t *C.DLTensor) View {
 	return v
 }
 
-// Scribble overwrites every public field but the deleter of a `DLManagedTensorVersioned *`, as some
-// consumers do before they release it.
+// Scribble overwrites all public fields of a `DLManagedTensorVersioned *` but the deleter, as some consumers do before they call
+// the deleter.
 func Scribble(managed unsafe.Pointer) {
 	m := (*C.DLManagedTensorVersioned)(managed)
 	deleter := m.deleter
@@ -201,23 +218,23 @@ func Scribble(managed unsafe.Pointer) {
 	m.deleter = deleter
 }
 
-// Sum adds up the float32 elements of a `DLManagedTensorVersioned *`, in C.
+// Sum returns the sum of the float32 elements of a `DLManagedTensorVersioned *`. It is C code.
 func Sum(managed unsafe.Pointer) float64 {
 	return float64(C.fixture_sum(&(*C.DLManagedTensorVersioned)(managed).dl_tensor))
 }
 
-// Fill sets the float32 elements of a `DLManagedTensorVersioned *`, in C.
+// Fill sets all float32 elements of a `DLManagedTensorVersioned *` to a value. It is C code.
 func Fill(managed unsafe.Pointer, value float32) {
 	C.fixture_fill(&(*C.DLManagedTensorVersioned)(managed).dl_tensor, C.float(value))
 }
 
-// DeleteOnThreads calls the deleters of `DLManagedTensorVersioned *`s on new threads of C's, all at
-// once.
+// DeleteOnThreads calls the deleters of `DLManagedTensorVersioned *`s on new C threads, which start at the same time, and waits
+// for them.
 func DeleteOnThreads(managed []unsafe.Pointer, threads int) {
 	deleteOnThreads(managed, threads, 0)
 }
 
-// DeleteLegacyOnThreads does the same with `DLManagedTensor *`s.
+// DeleteLegacyOnThreads is DeleteOnThreads for `DLManagedTensor *`s.
 func DeleteLegacyOnThreads(managed []unsafe.Pointer, threads int) {
 	deleteOnThreads(managed, threads, 1)
 }
@@ -228,8 +245,8 @@ func deleteOnThreads(managed []unsafe.Pointer, threads int, legacy C.int) {
 	}
 }
 
-// ExportInC makes a managed tensor as C code does that is linked with the library: a
-// `DLManagedTensorVersioned *`, or `DLManagedTensor *`, on one float32, which is freed with it.
+// ExportInC makes a managed tensor of one float32 element by the C library's own functions: a `DLManagedTensorVersioned *`, or
+// a `DLManagedTensor *` if legacy is true. Its deleter frees the element.
 func ExportInC(legacy bool) (managed unsafe.Pointer) {
 	share := C.core_share_alloc(4, 1)
 	defer C.core_share_drop(share)
@@ -240,34 +257,33 @@ func ExportInC(legacy bool) (managed unsafe.Pointer) {
 	return unsafe.Pointer(C.core_export_versioned(share, &view, 0))
 }
 
-// Nothing is a call into C and back that does nothing: the yardstick of benchmarks.
+// Nothing calls a C function that does nothing. Benchmarks use it to measure the cost of a call into C.
 func Nothing() { C.fixture_nothing() }
 
-// A Loan is memory of C's that is lent, and a count of how often it was given back.
+// A Loan is C memory for [dlpack.Lend]. It counts how often the memory was given back.
 type Loan struct{ f *C.fixture }
 
-// Lend makes one of size bytes. It is freed when the test ends.
+// Lend makes a Loan of size bytes. The memory is freed when the test ends.
 func Lend(t testing.TB, size int) *Loan {
 	l := &Loan{C.fixture_new(0, C.size_t(size))}
 	t.Cleanup(func() { C.fixture_free(l.f) })
 	return l
 }
 
-// Data is the memory.
+// Data returns the address of the memory.
 func (l *Loan) Data() unsafe.Pointer { return l.f.data }
 
-// Release is the C function that takes the memory back, a `void (*)(void *ctx)`.
+// Release returns the C function that gives the memory back, a `void (*)(void *ctx)`.
 func (l *Loan) Release() unsafe.Pointer { return C.fixture_taker() }
 
-// Context is Release's ctx.
+// Context returns the argument for the function that Release returns.
 func (l *Loan) Context() unsafe.Pointer { return unsafe.Pointer(l.f) }
 
-// Releaser is a C function that calls the deleter of its argument, a `DLManagedTensorVersioned *`: the release of
-// memory that is lent on.
+// Releaser returns a C function, for [dlpack.Lend], that calls the deleter of its argument, a `DLManagedTensorVersioned *`. With
+// it, a program lends the memory of a managed tensor.
 func Releaser() unsafe.Pointer { return C.fixture_releaser() }
 
-// Callback makes a release of lent memory that calls a Go function: a C function and its ctx, which lives until the
-// test ends.
+// Callback returns a C function and its ctx, for [dlpack.Lend], that call a Go function. They stay valid until the test ends.
 func Callback(t testing.TB, call func()) (release, ctx unsafe.Pointer) {
 	handle := cgo.NewHandle(call)
 	c := C.fixture_callback(C.uintptr_t(handle))
@@ -284,14 +300,14 @@ func fixtureCall(handle C.uintptr_t) { cgo.Handle(handle).Value().(func())() }
 // Releases returns the number of times that the memory was given back.
 func (l *Loan) Releases() int { return int(C.fixture_deletes(l.f)) }
 
-// A Gate makes calls of a deleter, or of a lender's release, wait: those of a producer that needs a lock which
-// somebody else has.
+// A Gate makes calls of a deleter, or of a lender's release, block. So does a producer whose deleter needs a lock that another
+// thread holds.
 type Gate struct{ f *C.fixture }
 
-// Block makes calls of the deleter wait until the gate is opened, which the end of the test does at the latest.
+// Block makes calls of the deleter block until the gate is opened. The end of the test opens it.
 func (p *Producer) Block(t testing.TB) Gate { return block(t, p.f) }
 
-// Block makes calls of Release wait until the gate is opened, which the end of the test does at the latest.
+// Block makes calls of the release block until the gate is opened. The end of the test opens it.
 func (l *Loan) Block(t testing.TB) Gate { return block(t, l.f) }
 
 func block(t testing.TB, f *C.fixture) Gate {
@@ -301,8 +317,8 @@ func block(t testing.TB, f *C.fixture) Gate {
 	return g
 }
 
-// Waiting returns how many calls wait.
+// Waiting returns the number of calls that are blocked.
 func (g Gate) Waiting() int { return int(C.fixture_waiting(g.f)) }
 
-// Open lets the calls that wait, and all later ones, return. It returns once those that wait have.
+// Open lets all blocked and later calls return. It waits until the blocked calls have returned.
 func (g Gate) Open() { C.fixture_open(g.f) }

@@ -7,32 +7,32 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A managed tensor of the fixture's own, in the old or the new form, with its deleter's calls
- * counted. The memory stays until fixture_free, so that a call too many is counted, too. */
+/* A managed tensor in either form, with a count of its deleter's calls. The deleter frees nothing: the memory stays until
+ * fixture_free, so that calls too many can be counted. */
 typedef struct fixture {
   union {
     DLManagedTensorVersioned versioned;
     DLManagedTensor legacy;
   } managed;
   int64_t deletes;
-  int64_t thread; /* that deleted it last */
+  int64_t thread; /* the thread that called the deleter last */
   void *data;
-  void *page; /* of a guarded one */
-  int closed; /* calls of the deleter wait until it is 0 */
-  int64_t waiting; /* such calls */
+  void *page; /* the mapping of fixture_guarded */
+  int closed; /* while it is 1, calls of the deleter wait */
+  int64_t waiting; /* number of waiting calls */
   pthread_mutex_t mutex;
   pthread_cond_t changed;
   int64_t dims[];
 } fixture;
 
 fixture *fixture_new(int32_t room, size_t bytes);
-/* A versioned struct whose first byte behind `flags` is unmapped. */
+/* Makes a versioned struct that ends at the end of its page, right after `flags`; the next page is not accessible. */
 fixture *fixture_guarded(uint32_t major);
 void *fixture_managed(fixture *f);
 void fixture_arm(fixture *f, int legacy);
 void fixture_free(fixture *f);
 int64_t fixture_deletes(fixture *f);
-/* Makes calls of the deleter wait until fixture_open, which returns once all of them have. */
+/* Makes calls of the deleter wait until fixture_open, which returns when all of them have returned. */
 void fixture_close(fixture *f);
 void fixture_open(fixture *f);
 int64_t fixture_waiting(fixture *f);
@@ -41,16 +41,16 @@ void *fixture_taker(void);
 int64_t fixture_thread(fixture *f);
 /* A release whose ctx is a DLManagedTensorVersioned: it calls the deleter. */
 void *fixture_releaser(void);
-/* A release that calls a function of Go's by its handle, which lies where ctx points to: in memory to free. */
+/* A release that calls a Go function by its handle. fixture_callback returns its ctx, which the caller frees. */
 void *fixture_caller(void);
 void *fixture_callback(uintptr_t handle);
 
-/* A versioned tensor of `count` float32 of value 0, in one allocation that its deleter frees. */
+/* Makes a versioned tensor of `count` float32 elements of value 0, in one allocation that the deleter frees. */
 DLManagedTensorVersioned *fixture_allocate(int64_t count);
 
 /* Calls the deleters of `count` managed tensors from `threads` new threads, all at once. */
 int fixture_delete_on_threads(void **managed, int64_t count, int32_t threads, int legacy);
-/* What a C consumer does: adds up, or overwrites, float32 elements by shape and strides. */
+/* The sum of float32 elements, and setting all of them, by shape and strides, as a C consumer does. */
 double fixture_sum(const DLTensor *t);
 void fixture_fill(const DLTensor *t, float value);
 int64_t fixture_this_thread(void);

@@ -12,22 +12,21 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// Main runs the tests of a package and ends the process, with status 1 if they leave tensors behind. It is the
-// whole of a TestMain:
+// Main runs the tests of a package and ends the process. The exit status is 1 if the tests leave tensors behind. A TestMain
+// needs nothing else:
 //
 //	func TestMain(m *testing.M) { dlpacktest.Main(m) }
 //
-// Left behind are exports whose deleter was not called, and imports and allocations that were not closed; tensors
-// that the cleanup guard has caught in the meantime are not counted. Main prints how many there are of each kind. If
-// the ledger is on, as with DLBRIDGE_LEDGER=1, it also prints a line for each of them with its type, shape, age and
-// the line of code that made it. Main checks nothing if tests fail, since a test that fails may leave tensors behind.
+// Tensors left behind are exports whose deleter was not called, and imports and allocations that were neither closed nor
+// released by their cleanup guard. Main prints the number of each kind. If the ledger is on, for example by DLBRIDGE_LEDGER=1, it
+// also prints a line for each of them with its type, shape, age and the line of code that made it. Main checks nothing if a
+// test fails, because a failing test may leave tensors behind.
 func Main(m *testing.M) { os.Exit(Run(m)) }
 
-// Run is [Main] without the end of the process, for a TestMain that has to clean up afterwards. It returns the status
-// that the process must end with.
+// Run is [Main] for a TestMain that has to clean up afterwards. It does not end the process, and returns the exit status instead.
 func Run(m interface{ Run() int }) int { return run(m, os.Stderr) }
 
-// Forgive tells [Main] that a test has left imports behind on purpose.
+// Forgive tells [Main] to expect a number of imports that a test leaves behind on purpose.
 func Forgive(imports int64) { forgiven.Add(imports) }
 
 var forgiven atomic.Int64
@@ -52,8 +51,8 @@ func run(m interface{ Run() int }, out io.Writer) int {
 	return 1
 }
 
-// CheckLeaks fails the test if more tensors are alive when it ends than now. There may be fewer: tensors that were
-// forgotten before may be found meanwhile.
+// CheckLeaks fails the test if more tensors are alive at its end than now. There may be fewer, because cleanup guards may
+// release tensors that earlier tests have forgotten.
 func CheckLeaks(t testing.TB) {
 	before := dlpack.ReadStats()
 	t.Cleanup(func() {

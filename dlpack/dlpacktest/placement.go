@@ -26,18 +26,18 @@ import (
 // A Placement is a kind of memory that the elements of a tensor may lie in.
 type Placement struct {
 	Name string
-	// ReadOnly: a write faults. The tensors are read-only.
+	// ReadOnly reports that a write to the memory crashes. The tensors are read-only.
 	ReadOnly bool
-	// Guarded: a read or a write of a byte in front of the memory, or behind it, faults.
+	// Guarded reports that access to the bytes just before or just after the memory crashes.
 	Guarded bool
-	// Collected: the memory is Go's, or is taken to be.
+	// Collected is the result of [dlpack.Tensor.Collected] for the tensors.
 	Collected bool
 
-	bytes func(t testing.TB, data []byte) []byte // a copy of data in such memory
-	own   func(t testing.TB, memory []byte) (*dlpack.Tensor, error)
+	bytes func(t testing.TB, data []byte) []byte                    // copies data to such memory
+	own   func(t testing.TB, memory []byte) (*dlpack.Tensor, error) // makes a tensor of the copy; nil means FromBytes
 }
 
-// Placements are the kinds there are. Small addresses are not among them: no tensor may lie there.
+// Placements lists all kinds of memory. Addresses in the first page are not among them, because no tensor may lie there.
 var Placements = []Placement{
 	{Name: "an array", Collected: true, bytes: func(_ testing.TB, data []byte) []byte { return slices.Clone(data) }},
 	{Name: "an odd address", Collected: true, bytes: func(_ testing.TB, data []byte) []byte { return at(1, data) }},
@@ -79,8 +79,8 @@ var Placements = []Placement{
 	}},
 }
 
-// Tensor makes a tensor over a copy of data in such memory, as s says, and read-only where the memory is. It is
-// closed when the test ends.
+// Tensor copies data to such memory and makes a tensor of the copy as s describes it. The tensor is read-only if the memory is,
+// and is closed when the test ends.
 func (p *Placement) Tensor(t testing.TB, data []byte, s dlpack.Spec) *dlpack.Tensor {
 	t.Helper()
 	s.ReadOnly = s.ReadOnly || p.ReadOnly
@@ -106,12 +106,12 @@ func (p *Placement) Tensor(t testing.TB, data []byte, s dlpack.Spec) *dlpack.Ten
 	return x
 }
 
-// Bytes is a copy of data in such memory, as long as the test runs.
+// Bytes returns a copy of data in such memory. It is valid until the test ends.
 func (p *Placement) Bytes(t testing.TB, data []byte) []byte { return p.bytes(t, data) }
 
-// Check runs an operation on a tensor in such memory, and on one with the same elements in an array. It fails the test
-// unless the outcomes are the same, which must not contain addresses, and the elements afterwards. The tensors are closed.
-// what says which case this is.
+// Check runs an operation on two tensors with the same elements: one in such memory, and one in a Go array. It fails the test
+// unless both runs return the same result, which must not contain addresses, and leave the same elements in memory. Check closes
+// the tensors. what names the case in failure messages.
 func (p *Placement) Check(t testing.TB, what string, data []byte, s dlpack.Spec, run func(t testing.TB, x *dlpack.Tensor) any) {
 	t.Helper()
 	x := p.Tensor(t, data, s)
@@ -150,8 +150,7 @@ func (p *Placement) Check(t testing.TB, what string, data []byte, s dlpack.Spec,
 	}
 }
 
-// CheckPlacements runs an operation on tensors of numbers in all placements, in some layouts each: see
-// [Placement.Check].
+// CheckPlacements calls [Placement.Check] with an operation for every kind of memory, each with several data types and layouts.
 func CheckPlacements(t *testing.T, run func(t testing.TB, x *dlpack.Tensor) any) {
 	for i := range Placements {
 		p := &Placements[i]
@@ -187,8 +186,9 @@ func CheckPlacements(t *testing.T, run func(t testing.TB, x *dlpack.Tensor) any)
 	}
 }
 
-// CheckFunctionsOfTensors fails the test unless names are [functionsOfTensors]. A name may be followed by a comma and
-// the case of the function that it is for.
+// CheckFunctionsOfTensors fails the test unless names lists exactly the exported functions and methods that take a tensor, of the
+// package in a folder. A test uses it to check that its table of operations is complete. A name may be followed by a comma and a
+// text that tells several cases of a function apart.
 func CheckFunctionsOfTensors(t testing.TB, folder string, names []string) {
 	t.Helper()
 	functions, known := functionsOfTensors(t, folder), map[string]bool{}
@@ -206,7 +206,7 @@ func CheckFunctionsOfTensors(t testing.TB, folder string, names []string) {
 	}
 }
 
-// at is a copy of data in an array, at an address that is as many bytes behind a multiple of 256.
+// at returns a copy of data in an array, at an address that is offset bytes after a multiple of 256.
 func at(offset uintptr, data []byte) []byte {
 	room := make([]byte, len(data)+512)
 	start := (offset - uintptr(unsafe.Pointer(&room[0]))) & 255
@@ -234,7 +234,7 @@ func inInterface(_ testing.TB, data []byte) []byte {
 	return unsafe.Slice((*byte)(start), len(data))
 }
 
-// fromStack appends one byte after the other: Go begins such a slice on the stack.
+// fromStack appends one byte after the other, because Go may begin such a slice on the stack.
 func fromStack(_ testing.TB, data []byte) []byte {
 	var bytes []byte
 	for range data {
@@ -243,7 +243,7 @@ func fromStack(_ testing.TB, data []byte) []byte {
 	return bytes
 }
 
-// globalBytes is the size of the globals.
+// globalBytes is the size of each global.
 const globalBytes = 40 << 20
 
 var (
@@ -256,7 +256,7 @@ var (
 	plainGlobal struct{ room room }
 )
 
-// A room gives parts of a global to tests, one behind the other, and begins anew once all have ended.
+// A room gives parts of a global to tests, one after the other. It starts from the beginning again once all of them have ended.
 type room struct {
 	mu    sync.Mutex
 	used  int
@@ -283,7 +283,7 @@ func (r *room) take(t testing.TB, memory, data []byte) []byte {
 	return part
 }
 
-// mapped is a copy of data between pages that fault, at the end of its pages or at their beginning.
+// mapped returns a copy of data in a mapping between two inaccessible pages, at the end of the mapping or at its beginning.
 func mapped(t testing.TB, data []byte, atEnd, readOnly bool) []byte {
 	page := syscall.Getpagesize()
 	size := (len(data) + page - 1) &^ (page - 1)
@@ -320,7 +320,7 @@ func inC(t testing.TB, data []byte) []byte {
 	return memory
 }
 
-// producerOf is a producer of C's of memory as a row of bytes.
+// producerOf returns a producer in C whose managed tensor describes memory as one dimension of bytes.
 func producerOf(t testing.TB, memory []byte, legacy bool) *Producer {
 	return Produce(t, Config{
 		Legacy: legacy, Code: uint8(dlpack.CodeUInt), Bits: 8, Lanes: 1, Shape: []int64{int64(len(memory))}, Bytes: 1,
@@ -328,7 +328,7 @@ func producerOf(t testing.TB, memory []byte, legacy bool) *Producer {
 	})
 }
 
-// throughC is memory of Go's that was handed to C, and that C has handed back.
+// throughC exports Go's memory and imports the export.
 func throughC(_ testing.TB, memory []byte) (*dlpack.Tensor, error) {
 	x, err := dlpack.FromSlice(memory)
 	if err != nil {
@@ -342,8 +342,8 @@ func throughC(_ testing.TB, memory []byte) (*dlpack.Tensor, error) {
 	return dlpack.Import(managed)
 }
 
-// functionsOfTensors are the exported functions of the package in a folder that take a tensor, and the methods that a
-// Tensor has there, by name: what a table of operations must be complete for.
+// functionsOfTensors returns the names of the exported functions that take a tensor, and of the methods of Tensor, of the
+// package in a folder.
 func functionsOfTensors(t testing.TB, folder string) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))

@@ -1,4 +1,4 @@
-// Package amplification measures how much memory decoders take for their input. Tests use it.
+// Package amplification is for tests of decoders. It measures how much memory a decoder needs in proportion to its input.
 //
 // The bounds that it asserts are those of the table in bridge/README.md.
 package amplification
@@ -12,23 +12,23 @@ import (
 
 // The bounds of decoders, as multiples of the input.
 const (
-	// Fixed is for tensors whose elements all have the same size.
+	// Fixed applies to tensors whose elements all have the same size.
 	Fixed = 4
-	// Variable is for elements that have a size each, and for what describes tensors.
+	// Variable applies to elements of different sizes, such as strings, and to descriptions of tensors.
 	Variable = 32
-	// Label is for the tensors that the label of a message describes.
+	// Label applies to the tensors that the label of a message describes.
 	Label = 40
-	// Overhead is what a call may take whatever its input: results, errors and their texts.
+	// Overhead is the number of bytes that a call may need for any input, for results, errors and their texts.
 	Overhead = 64 << 10
 )
 
-// Require fails the test if a decoder takes more memory than times the input and a limit allow. Decode returns
-// what gives its results back, or nil.
+// Require fails the test if a decoder needs more memory than times × input + limit + [Overhead] bytes. decode returns a function
+// that releases the results, or nil.
 //
-// All that Go allocates during the call counts, although the collector may free some of it before the end. So the
-// figure is the same in each run, and never below the peak. Of C memory that counts which is in use at the end of
-// the call. What else runs in the process can only add to the figure, so that a call that seems to take too much
-// is measured again. AddressSanitizer puts memory of its own around everything, for which the multiple is twice as high.
+// Every Go allocation during the call counts, even if the collector frees it before the end. So the number is the same in each
+// run, and never below the peak. Of C memory, only what is in use at the end of the call counts. Other goroutines can only
+// increase the number, so a call that exceeds the bound is measured up to three times. With AddressSanitizer, which
+// surrounds each allocation with memory of its own, the multiple is twice as high.
 func Require(t testing.TB, input int, times, limit uint64, decode func() (release func())) {
 	t.Helper()
 	bound := guarded*times*uint64(input) + limit + Overhead
@@ -46,7 +46,7 @@ func Require(t testing.TB, input int, times, limit uint64, decode func() (releas
 	require.LessOrEqual(t, taken, bound, "%d bytes of input may take %d times as much, and %d bytes beyond that", input, times, limit)
 }
 
-// Measure returns how many bytes of memory a call takes, as [Require] counts them.
+// Measure returns the number of bytes that a call needs, as [Require] counts them.
 func Measure(call func()) uint64 {
 	var before, after runtime.MemStats
 	inC := usedByC()
@@ -56,8 +56,8 @@ func Measure(call func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc + uint64(max(usedByC()-inC, 0))
 }
 
-// Repeat returns data with a piece of it, found by fuzzing, repeated, and no more than 128 KiB of it. So a fuzzer
-// that knows nothing of a format finds many tensors, attributes and records where it has found one.
+// Repeat returns data with a piece of it repeated, which adds at most 128 KiB. A fuzz test uses it so that the fuzzer, which does
+// not know the format, turns one tensor, attribute or record that it has found into many.
 func Repeat(data []byte, at, size, times uint16) []byte {
 	start := min(int(at), len(data))
 	end := min(start+int(size), len(data))

@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// Inputs that take more memory than others of their size, by what they are. Decoders of the same format in all
-// languages are tried with them.
+// This file has inputs that need much memory for their size, by name. They test the decoders of a format in all languages.
 
-// list repeats an item of JSON, with its number in it if it asks for that.
+// list returns n JSON items with commas between them. If item has a formatting verb, it stands for the number of the item.
 func list(n int, item string) string {
 	var b strings.Builder
 	for i := range n {
@@ -26,7 +25,7 @@ func list(n int, item string) string {
 	return b.String()
 }
 
-// label is a label of tensors, behind further attributes.
+// label returns a label with tensors, after further attributes.
 func label(tensors, further string) []byte {
 	return []byte(`{` + further + `"TENS":{"tensors":[` + tensors + `]}}`)
 }
@@ -40,7 +39,7 @@ const Scalar = `{"part":0,"shape":[],"word":1,"dtype":"b"}`
 
 const scalar = `"part":0,"shape":[],"word":1,"dtype":"b"`
 
-// Labels are labels of TENS messages with one part of one byte.
+// Labels returns labels of TENS messages that have one part of one byte.
 func Labels() map[string][]byte {
 	ones := func(n int) string { return list(n, "1") }
 	further := `{` + list(18, `"%x":0`) + `,` + scalar + `}`
@@ -89,12 +88,12 @@ func Labels() map[string][]byte {
 	}
 }
 
-// Frames are the frames of a message with a label and a part of one byte.
+// Frames returns the frames of a message with a label and a part of one byte.
 func Frames(label []byte) [][]byte {
 	return [][]byte{append([]byte("ZIO0TENS"), label...), make([]byte, 24), {1}}
 }
 
-// Pack is the single-part form of frames.
+// Pack returns the single-part form of frames.
 func Pack(frames [][]byte) (data []byte) {
 	for _, frame := range frames {
 		data = append(data, 255)
@@ -104,7 +103,7 @@ func Pack(frames [][]byte) (data []byte) {
 	return data
 }
 
-// Packed are messages in single-part form of many small frames.
+// Packed returns messages in single-part form that consist of many small frames.
 func Packed() map[string][]byte {
 	head := func(more []byte) []byte { return append(Pack(Frames(label(`{`+scalar+`}`, ""))), more...) }
 	return map[string][]byte{
@@ -115,19 +114,19 @@ func Packed() map[string][]byte {
 	}
 }
 
-// The types of TensorFlow that TensorProtos are made of.
+// The data types of TensorFlow that TensorProtos uses.
 const (
 	float, double, int32Type, stringType, int64Type, qint8, qint32, resource, variant = 1, 2, 3, 7, 9, 11, 13, 20, 21
 )
 
-// TensorProto is a message of one dimension, with fields as they are given.
+// TensorProto returns a TensorProto message of one dimension with the given fields.
 func TensorProto(dtype byte, count uint64, fields ...[]byte) []byte {
 	shape := binary.AppendUvarint([]byte{1 << 3}, count)
 	dim := append([]byte{2<<3 | 2, byte(len(shape))}, shape...)
 	return append(append([]byte{1 << 3, dtype, 2<<3 | 2, byte(len(dim))}, dim...), bytes.Join(fields, nil)...)
 }
 
-// Field is a length-delimited record.
+// Field returns a length-delimited record.
 func Field(number byte, value []byte) []byte {
 	tag := binary.AppendUvarint(nil, uint64(number)<<3|2)
 	return append(binary.AppendUvarint(tag, uint64(len(value))), value...)
@@ -135,7 +134,7 @@ func Field(number byte, value []byte) []byte {
 
 func times(n int, piece string) []byte { return []byte(strings.Repeat(piece, n)) }
 
-// TensorProtos are messages of TensorFlow: tensors, and what else package tensorflow reads.
+// TensorProtos returns messages of all kinds that package tensorflow decodes.
 func TensorProtos() map[string][]byte {
 	const n = 100_000
 	return map[string][]byte{
@@ -181,7 +180,7 @@ func TensorProtos() map[string][]byte {
 	}
 }
 
-// length is a varint of Decthings below 2^32, in the only form that is read.
+// length returns n, which must be below 2^32, as a varint of Decthings, in the only form that decoders accept.
 func length(dst []byte, n uint32) []byte {
 	switch {
 	case n < 253:
@@ -192,24 +191,24 @@ func length(dst []byte, n uint32) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, 254), n)
 }
 
-// Long is a tensor of Decthings of one dimension with n times the same bytes as its elements.
+// Long returns a Decthings tensor of one dimension whose n elements all have the given bytes.
 func Long(kind byte, n uint32, element string) []byte {
 	return append(length([]byte{kind, 1}, n), strings.Repeat(element, int(n))...)
 }
 
-// Sectioned is the same with the length of the section before the elements.
+// Sectioned is [Long] with the length of the section before the elements.
 func Sectioned(kind byte, n uint32, element string) []byte {
 	head := length([]byte{kind, 1}, n)
 	elements := strings.Repeat(element, int(n))
 	return append(length(head, uint32(len(elements))), elements...)
 }
 
-// The types of Decthings that tensors are made of.
+// The data types of Decthings that Tensors uses.
 const (
 	f64, u8, text, binaries, boolean, image, audio = 2, 7, 11, 12, 13, 14, 15
 )
 
-// Tensors are tensors of Decthings, in one dialect or another.
+// Tensors returns Decthings tensors, each in one of the dialects.
 func Tensors() map[string][]byte {
 	const n = 100_000
 	return map[string][]byte{
