@@ -119,11 +119,11 @@ func fault(kind error, detail string) *Error {
 	return &Error{Kind: kind, Tensor: -1, Offset: -1, Detail: detail}
 }
 
-// jsonFault returns the error that err, of a scanner or already of this package, is in an attribute of a tensor.
-func jsonFault(err error, tensor int, attribute string) error {
+// labelError returns err, which is an error of a scanner or of this package, as an error in the tensor with the given index.
+func labelError(err error, tensor int) *Error {
 	e, ok := err.(*strictjson.Error)
 	if !ok {
-		return err
+		return err.(*Error)
 	}
 	kind := errLabelNotJSON
 	switch e.Kind {
@@ -134,5 +134,5 @@ func jsonFault(err error, tensor int, attribute string) error {
 	case strictjson.ErrDuplicateName:
 		kind = errDuplicateName
 	}
-	return &Error{Kind: kind, Tensor: tensor, Attribute: attribute, Offset: e.Offset, Detail: e.Detail}
+	return &Error{Kind: kind, Tensor: tensor, Offset: e.Offset, Detail: e.Detail}
 }

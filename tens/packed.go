@@ -82,26 +82,27 @@ func AppendFrames(dst []byte, frames [][]byte) ([]byte, error) {
 // data that ends inside a frame is [ErrTruncated], and is returned before anything is allocated.
 func DecodeFrames(data []byte) ([][]byte, error) {
 	count := 0
-	for at := 0; at < len(data); count++ {
-		_, end, ok := frameAt(data, at)
-		if !ok {
-			return nil, truncated(data, at, count)
+	for _, err := range DecodeAllFrames(data) {
+		if err != nil {
+			return nil, err
 		}
-		at = end
+		count++
 	}
 	return listFrames(data, count)
 }
 
-// listFrames returns the frames, which were counted before. Another thread may have changed their number since then.
+// listFrames returns the frames, which were counted before. If another thread has since changed data to have more frames, it returns an
+// error, so that a list never takes more memory than DecodeFrames allows.
 func listFrames(data []byte, count int) ([][]byte, error) {
 	frames := make([][]byte, 0, count)
-	for at := 0; at < len(data); {
-		start, end, ok := frameAt(data, at)
-		if !ok || len(frames) == count {
-			return nil, truncated(data, at, len(frames))
+	for frame, err := range DecodeAllFrames(data) {
+		if err == nil && len(frames) == count {
+			err = truncated(data, len(data), count)
 		}
-		frames = append(frames, data[start:end:end])
-		at = end
+		if err != nil {
+			return nil, err
+		}
+		frames = append(frames, frame)
 	}
 	return frames, nil
 }

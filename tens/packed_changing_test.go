@@ -28,7 +28,7 @@ func TestFramesThatHaveChangedSinceTheyWereCountedAreRefused(t *testing.T) {
 			changed[test.at] = test.size
 			if test.name == "there are more" {
 				changed = make([]byte, 7)
-				test.offset = 4
+				test.offset = len(changed)
 			}
 			_, err := listFrames(changed, 4)
 			var fault *Error
