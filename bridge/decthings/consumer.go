@@ -156,10 +156,7 @@ func DecodeFirstFrom(data *dlpack.Tensor, options ...DecodeOption) (v Value, n i
 	if err != nil {
 		return Value{}, 0, err
 	}
-	if err := payload.CheckSource(data); err != nil {
-		return Value{}, 0, fmt.Errorf("decthings: %w", err)
-	}
-	bytes, _, err := data.UnsafeBytes()
+	bytes, err := payload.Source("decthings", data)
 	if err != nil {
 		return Value{}, 0, err
 	}
@@ -170,9 +167,8 @@ func DecodeFirstFrom(data *dlpack.Tensor, options ...DecodeOption) (v Value, n i
 
 // decode reads the first tensor of data, which is Go's own memory or that of source.
 func (d *decoding) decode(view *View, data []byte, source *dlpack.Tensor) (v Value, n int, err error) {
-	n, fail := view.decode(data, d.dialect, nil)
-	if fail != nil {
-		return Value{}, 0, fail
+	if n, err = view.decode(data, d.dialect, nil); err != nil {
+		return Value{}, 0, err
 	}
 	v = Value{Type: view.Type, Elements: view.Elements}
 	if view.Elements != nil {
@@ -187,7 +183,16 @@ func (d *decoding) decode(view *View, data []byte, source *dlpack.Tensor) (v Val
 	if align == 0 {
 		align = size
 	}
-	v.Tensor, v.Copied, err = payload.View(view.Data, s, align, align, source, int64(n-len(view.Data)))
+	v.Copied = payload.IsMisaligned(view.Data, align)
+	switch {
+	case source != nil:
+		s.ByteOffset = int64(n - len(view.Data))
+		v.Tensor, err = payload.View(source, s, v.Copied)
+	case v.Copied:
+		v.Tensor, err = dlpack.FromBytes(payload.AlignedCopy(view.Data, align), s)
+	default:
+		v.Tensor, err = dlpack.FromBytes(view.Data, s)
+	}
 	if err != nil {
 		return Value{}, 0, err
 	}

@@ -27,15 +27,8 @@ type View struct {
 // DecodeView decodes a buffer that has exactly one tensor.
 //
 // Errors: those of [View.DecodeFirst], and [ErrTrailing].
-func DecodeView(data []byte, d Dialect) (v View, err error) {
-	n, err := v.DecodeFirst(data, d)
-	if err == nil {
-		err = whole(n, len(data))
-	}
-	if err != nil {
-		return View{}, err
-	}
-	return v, nil
+func DecodeView(data []byte, d Dialect) (View, error) {
+	return DecodeViewTo(nil, data, d)
 }
 
 func whole(n, size int) error {
@@ -63,7 +56,10 @@ func DecodeViewTo(sink elements.Sink, data []byte, d Dialect) (v View, err error
 	if err == nil {
 		err = whole(n, len(data))
 	}
-	return v, err
+	if err != nil {
+		return View{}, err
+	}
+	return v, nil
 }
 
 // DecodeFirstTo is [View.DecodeFirst], except that elements of variable size go to the sink; the Values and Formats of
@@ -77,11 +73,7 @@ func (v *View) DecodeFirstTo(sink elements.Sink, data []byte, d Dialect) (n int,
 	if err := d.check(); err != nil {
 		return 0, err
 	}
-	n, fault := v.decode(data, d, sink)
-	if fault != nil {
-		return 0, fault
-	}
-	return n, nil
+	return v.decode(data, d, sink)
 }
 
 var errNilView = fmt.Errorf("decthings: View: %w", elements.ErrNil)
@@ -93,7 +85,7 @@ func (d Dialect) check() error {
 	return nil
 }
 
-func (v *View) decode(data []byte, d Dialect, sink elements.Sink) (int, *elements.Error) {
+func (v *View) decode(data []byte, d Dialect, sink elements.Sink) (int, error) {
 	at, count, fail := v.header(data)
 	if fail != nil {
 		return 0, fail
@@ -146,7 +138,7 @@ func (v *View) header(data []byte) (at int, count int64, fail *elements.Error) {
 }
 
 // elements decodes elements of variable size, and passes them to the sink if there is one.
-func (v *View) elements(data []byte, at int, count int64, d Dialect, sink elements.Sink) (int, *elements.Error) {
+func (v *View) elements(data []byte, at int, count int64, d Dialect, sink elements.Sink) (int, error) {
 	past := ErrTruncated // the error for an element that ends after the section or the input
 	if d != Doc {
 		n, next, cause := decodeVarint(data, at)
@@ -165,22 +157,15 @@ func (v *View) elements(data []byte, at int, count int64, d Dialect, sink elemen
 	if e.Shape == nil {
 		e.Shape = []int64{}
 	}
-	room, media := count, v.Type.media()
+	media := v.Type.media()
 	if count > int64(len(data)-at)/d.least(media) {
 		sink = payload.Discard // there cannot be so many elements: find the error without memory for them
 	}
-	if sink != nil {
-		room = payload.Chunk(count)
-		if err := sink.Begin(e.Type, e.Shape, int(count), media); err != nil {
-			return 0, fault(at, err, "%d elements of %v", count, v.Type)
-		}
+	c, err := payload.NewCollector(e, count, media, sink)
+	if err != nil {
+		return 0, fault(at, err, "%d elements of %v", count, v.Type)
 	}
-	values := make([][]byte, room)
-	var formats []string
-	if media {
-		formats = make([]string, room)
-	}
-	filled, format := 0, ""
+	format := ""
 	for i := range count {
 		n, next, cause := decodeVarint(data, at)
 		if cause == ErrTruncated || cause == nil && n > uint64(len(data)-next) {
@@ -191,29 +176,20 @@ func (v *View) elements(data []byte, at int, count int64, d Dialect, sink elemen
 		}
 		end := next + int(n)
 		value := data[next:end:end]
-		if filled == len(values) { // which happens only with a sink
-			sink.Take(values, formats)
-			filled = 0
-		}
 		if media {
 			if format, value, cause = d.splitFormat(value, format, sink != nil); cause != nil {
 				return 0, fault(next, cause, "format of element %d", i)
 			}
-			formats[filled] = format
 		} else if v.Type == String && !utf8.Valid(value) {
 			return 0, fault(next, dlpack.ErrValue, "element %d is not UTF-8", i)
 		}
-		values[filled], at = value, end
-		filled++
+		c.Add(value, format)
+		at = end
 	}
 	if d != Doc && at < len(data) {
 		return 0, fault(at, ErrSection, "%d bytes behind the last element", len(data)-at)
 	}
-	if sink == nil {
-		e.Values, e.Formats = values, formats
-	} else {
-		sink.Take(values[:filled], formats[:min(filled, len(formats))])
-	}
+	c.End()
 	v.Elements = e
 	return at, nil
 }
@@ -286,9 +262,9 @@ func (v *View) Append(dst []byte, d Dialect) ([]byte, error) {
 		}
 		return AppendElements(dst, v.Elements, d)
 	}
-	count, err := layout.Count(v.Shape)
+	head, count, err := sizeHeader(v.Shape)
 	if err != nil {
-		return dst, fmt.Errorf("decthings: shape %v: %w", errtext.Shape(v.Shape), err)
+		return dst, err
 	}
 	if size := int64(dt.ItemSize()); int64(len(v.Data))%size != 0 || int64(len(v.Data))/size != count {
 		return dst, fmt.Errorf("decthings: %d bytes for %v%v: %w", len(v.Data), v.Type, errtext.Shape(v.Shape), elements.ErrSize)
@@ -297,10 +273,6 @@ func (v *View) Append(dst []byte, d Dialect) ([]byte, error) {
 		if _, where := payload.FindNonBool(v.Data); where != "" {
 			return dst, fmt.Errorf("decthings: %s: %w", where, dlpack.ErrValue)
 		}
-	}
-	head, err := sizeHeader(v.Type, v.Shape)
-	if err != nil {
-		return dst, err
 	}
 	out, err := room(dst, head, int64(len(v.Data)))
 	if err != nil {
@@ -317,25 +289,25 @@ func AppendHeader(dst []byte, t Type, shape []int64) ([]byte, error) {
 	if t.DataType() == 0 {
 		return dst, fmt.Errorf("decthings: %v has elements of variable size: %w", t, ErrType)
 	}
-	if _, err := sizeHeader(t, shape); err != nil {
+	if _, _, err := sizeHeader(shape); err != nil {
 		return dst, err
 	}
 	return appendHeader(dst, t, shape), nil
 }
 
-// sizeHeader returns the size of a header.
-func sizeHeader(t Type, shape []int64) (int, error) {
+// sizeHeader returns the size of a header and the number of elements.
+func sizeHeader(shape []int64) (size int, count int64, err error) {
 	if len(shape) > math.MaxUint8 {
-		return 0, fmt.Errorf("decthings: rank %d: %w", len(shape), ErrRank)
+		return 0, 0, fmt.Errorf("decthings: rank %d: %w", len(shape), ErrRank)
 	}
-	if _, err := layout.Count(shape); err != nil {
-		return 0, fmt.Errorf("decthings: shape %v: %w", errtext.Shape(shape), err)
+	if count, err = layout.Count(shape); err != nil {
+		return 0, 0, fmt.Errorf("decthings: shape %v: %w", errtext.Shape(shape), err)
 	}
-	n := 2
+	size = 2
 	for _, dim := range shape {
-		n += sizeVarint(uint64(dim))
+		size += sizeVarint(uint64(dim))
 	}
-	return n, nil
+	return size, count, nil
 }
 
 func appendHeader(dst []byte, t Type, shape []int64) []byte {
@@ -412,7 +384,7 @@ func measure(e *elements.Elements, d Dialect) (m measures, err error) {
 	if m.t.media() != (e.Formats != nil) && len(e.Values) > 0 {
 		return m, fmt.Errorf("decthings: %d formats for %d elements of %v: %w", len(e.Formats), len(e.Values), m.t, ErrFormat)
 	}
-	head, err := sizeHeader(m.t, e.Shape)
+	head, _, err := sizeHeader(e.Shape)
 	if err != nil {
 		return m, err
 	}

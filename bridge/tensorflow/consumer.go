@@ -76,10 +76,7 @@ func Decode(data []byte, options ...DecodeOption) (Value, error) {
 // that data must stay open while they are in use. Threads: any. On error: as [Decode], [dlpack.ErrLayout] for data
 // that is not a row of bytes, [dlpack.ErrDevice], [dlpack.ErrClosed], [dlpack.ErrMemory].
 func DecodeFrom(data *dlpack.Tensor, options ...DecodeOption) (Value, error) {
-	if err := payload.CheckSource(data); err != nil {
-		return Value{}, fmt.Errorf("tensorflow: %w", err)
-	}
-	bytes, _, err := data.UnsafeBytes()
+	bytes, err := payload.Source("tensorflow", data)
 	if err != nil {
 		return Value{}, err
 	}
@@ -95,9 +92,9 @@ func (d *decoding) decode(data []byte, source *dlpack.Tensor) (Value, error) {
 	}
 	var p tensorProto
 	var view View
-	size, fail := p.view(data, d, &view)
-	if fail != nil {
-		return Value{}, fail
+	size, err := p.view(data, d, &view)
+	if err != nil {
+		return Value{}, err
 	}
 	v := Value{DType: view.DType, Elements: view.Elements}
 	if v.Elements != nil {
@@ -110,8 +107,8 @@ func (d *decoding) decode(data []byte, source *dlpack.Tensor) (Value, error) {
 	if dt == 0 {
 		if size > 0 {
 			view.Data = memory(size)
-			if fail := p.put(view.Data, d); fail != nil {
-				return Value{}, fail
+			if err := p.put(view.Data, d); err != nil {
+				return Value{}, err
 			}
 		}
 		view.Shape = p.shape.clone()
@@ -126,38 +123,28 @@ func (d *decoding) decode(data []byte, source *dlpack.Tensor) (Value, error) {
 	if align == 0 {
 		align = naturalAlignment(dt)
 	}
-	// size is that of elements that do not lie in the message as they lie in memory and have to be put together.
-	var err error
+	// size is 0 unless the elements have to be put together, because they do not lie in the message as they lie in memory.
+	v.Copied = size > 0 || payload.IsMisaligned(view.Data, align)
 	switch {
-	case size > 0 && source != nil:
-		v.Copied = true
-		v.Tensor, err = payload.OwnTensor(s, func(own []byte) error { return p.putInto(own, d) })
+	case source != nil && !view.Aliases: // to be put together, or without elements and so without a place in the message
+		v.Tensor, err = payload.OwnTensor(s, func(own []byte) error { return p.put(own, d) })
 	case size > 0:
-		v.Copied = true
 		own := payload.Aligned(0, size, max(align, alignment))[:size]
-		if err = p.putInto(own, d); err == nil {
+		if err = p.put(own, d); err == nil {
 			v.Tensor, err = dlpack.FromBytes(own, s)
 		}
-	case source != nil && !view.Aliases: // a tensor without elements has no place in the message
-		if v.Tensor, err = dlpack.FromBytes(view.Data, s); err == nil {
-			v.Tensor, err = payload.OwnCopy(v.Tensor, s)
-		}
+	case source != nil:
+		s.ByteOffset = int64(payload.Address(view.Data) - payload.Address(data))
+		v.Tensor, err = payload.View(source, s, v.Copied)
+	case v.Copied:
+		v.Tensor, err = dlpack.FromBytes(payload.AlignedCopy(view.Data, max(align, alignment)), s)
 	default:
-		offset := int64(payload.Address(view.Data) - payload.Address(data))
-		v.Tensor, v.Copied, err = payload.View(view.Data, s, align, max(align, alignment), source, offset)
+		v.Tensor, err = dlpack.FromBytes(view.Data, s)
 	}
 	if err != nil {
 		return Value{}, err
 	}
 	return v, nil
-}
-
-// putInto is put with a result of type error.
-func (p *tensorProto) putInto(data []byte, d *decoding) error {
-	if fail := p.put(data, d); fail != nil {
-		return fail
-	}
-	return nil
 }
 
 // naturalAlignment returns the alignment that elements of a type need, which is half the size of a complex number.

@@ -39,34 +39,34 @@ func DecodeDescription(data []byte) (Description, error) {
 	r := reader{data: data}
 	var f record
 	for {
-		fail := r.next(&f)
+		err := r.next(&f)
 		switch {
-		case fail != nil:
+		case err != nil:
 		case f.num == 0:
-			if d.Shape, fail = shape.partial(); fail == nil {
+			if d.Shape, err = shape.partial(); err == nil {
 				return d, nil
 			}
 		case f.num == 1 && f.typ == protowire.VarintType:
 			d.DType = DType(f.number())
 		case f.num == 2 && f.typ == protowire.BytesType:
-			fail = shape.read(f.sub())
+			err = shape.read(f.sub())
 		case f.num == 4 && f.typ == protowire.BytesType:
 			if d.Allocation == nil {
 				d.Allocation = new(Allocation)
 			}
-			fail = d.Allocation.read(f.sub())
+			err = d.Allocation.read(f.sub())
 		}
-		if fail != nil {
-			return Description{}, fail
+		if err != nil {
+			return Description{}, err
 		}
 	}
 }
 
-func (a *Allocation) read(r reader) *elements.Error {
+func (a *Allocation) read(r reader) error {
 	var f record
 	for {
-		if fail := r.next(&f); fail != nil {
-			return fail
+		if err := r.next(&f); err != nil {
+			return err
 		}
 		number := f.typ == protowire.VarintType
 		switch {

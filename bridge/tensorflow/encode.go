@@ -299,9 +299,9 @@ func headerOf(dtype DType, shape []int64) (h header, err error) {
 		return h, fmt.Errorf("tensorflow: rank %d is more than %d: %w", len(shape), layout.MaxRank, ErrRank)
 	}
 	h = header{dtype: dtype, shape: shape, dims: sizeDims(shape), bytes: -1}
-	var fail *elements.Error
-	if h.count, fail = countOf(shape, 0); fail != nil {
-		return h, fmt.Errorf("tensorflow: %s: %w", fail.Where, fail.Err)
+	var d int
+	if h.count, d, err = countOf(shape); err != nil {
+		return h, fmt.Errorf("tensorflow: tensor_shape.dim[%d].size = %d: %w", d, shape[d], err)
 	}
 	if dt := kinds[dtype].storage; dt != 0 {
 		if h.bytes, err = dt.NumBytes(h.count, true); err != nil || h.bytes > payload.Addressable {

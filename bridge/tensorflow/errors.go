@@ -25,6 +25,6 @@ var (
 )
 
 // fault returns an error at a byte of the input.
-func fault(at int, cause error, format string, args ...any) *elements.Error {
+func fault(at int, cause error, format string, args ...any) error {
 	return &elements.Error{Format: "tensorflow", Offset: int64(at), Where: fmt.Sprintf(format, args...), Err: cause}
 }

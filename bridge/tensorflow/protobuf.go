@@ -4,8 +4,6 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
-
-	"github.com/dlbridge/dlbridge/bridge/elements"
 )
 
 // A record is one field of a message.
@@ -39,18 +37,18 @@ type reader struct {
 }
 
 // next reads the next record and skips groups. At the end of the message it sets num to 0.
-func (r *reader) next(f *record) *elements.Error {
+func (r *reader) next(f *record) error {
 	for r.at < len(r.data) {
 		f.at = r.base + r.at
 		if b := r.data[r.at]; b < 0x80 && b >= 1<<3 {
 			f.num, f.typ = protowire.Number(b>>3), protowire.Type(b&7)
 			r.at++
-		} else if fail := r.tag(f); fail != nil {
-			return fail
+		} else if err := r.tag(f); err != nil {
+			return err
 		}
 		if f.typ == protowire.StartGroupType {
-			if fail := r.skipGroup(f.num); fail != nil {
-				return fail
+			if err := r.skipGroup(f.num); err != nil {
+				return err
 			}
 			continue
 		}
@@ -66,7 +64,7 @@ func (r *reader) next(f *record) *elements.Error {
 // mostOf32 is the most bytes of a tag or a length, which are numbers of 32 bits.
 const mostOf32 = 5
 
-func (r *reader) tag(f *record) *elements.Error {
+func (r *reader) tag(f *record) error {
 	v, n := protowire.ConsumeVarint(r.data[r.at:])
 	if n < 0 {
 		return r.wire("tag", n)
@@ -84,7 +82,7 @@ func (r *reader) tag(f *record) *elements.Error {
 }
 
 // payload reads what follows a tag, other than that of a group.
-func (r *reader) payload(f *record) *elements.Error {
+func (r *reader) payload(f *record) error {
 	rest := r.data[r.at:]
 	skip, n := 0, 0
 	switch f.typ {
@@ -134,15 +132,15 @@ func (r *reader) payload(f *record) *elements.Error {
 const deepest = 100
 
 // skipGroup skips a group whose start tag was read.
-func (r *reader) skipGroup(num protowire.Number) *elements.Error {
+func (r *reader) skipGroup(num protowire.Number) error {
 	var open [deepest]protowire.Number
 	open[0] = num
 	depth := 1
 	var f record
 	for r.at < len(r.data) {
 		f.at = r.base + r.at
-		if fail := r.tag(&f); fail != nil {
-			return fail
+		if err := r.tag(&f); err != nil {
+			return err
 		}
 		switch f.typ {
 		case protowire.StartGroupType:
@@ -160,15 +158,15 @@ func (r *reader) skipGroup(num protowire.Number) *elements.Error {
 				return nil
 			}
 		default:
-			if fail := r.payload(&f); fail != nil {
-				return fail
+			if err := r.payload(&f); err != nil {
+				return err
 			}
 		}
 	}
 	return fault(r.base+r.at, ErrWire, "group %d does not end", open[depth-1])
 }
 
-func (r *reader) wire(what string, code int) *elements.Error {
+func (r *reader) wire(what string, code int) error {
 	cause := strings.TrimPrefix(protowire.ParseError(code).Error(), "proto:") // behind which stands either of two spaces
 	return fault(r.base+r.at, ErrWire, "%s: %s", what, strings.TrimSpace(cause))
 }

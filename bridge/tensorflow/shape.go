@@ -5,7 +5,6 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -15,11 +14,11 @@ import (
 // Errors: an [*elements.Error] with [ErrWire], [ErrText], [ErrRank] for an unknown rank with dimensions or more than
 // [layout.MaxRank] of them, [layout.ErrNegative] or [layout.ErrOverflow].
 func DecodeShape(data []byte) (layout.PartialShape, error) {
-	shape, fail := readShape(reader{data: data})
-	if fail != nil {
-		return layout.PartialShape{}, fail
+	var s shapeProto
+	if err := s.read(reader{data: data}); err != nil {
+		return layout.PartialShape{}, err
 	}
-	return shape, nil
+	return s.partial()
 }
 
 // AppendShape appends a shape as a TensorShapeProto: the inverse of [DecodeShape].
@@ -28,14 +27,6 @@ func AppendShape(dst []byte, s layout.PartialShape) []byte {
 		return append(dst, 3<<3|byte(protowire.VarintType), 1)
 	}
 	return appendDims(dst, s.Dims())
-}
-
-func readShape(r reader) (layout.PartialShape, *elements.Error) {
-	var s shapeProto
-	if fail := s.read(r); fail != nil {
-		return layout.PartialShape{}, fail
-	}
-	return s.partial()
 }
 
 // A shapeProto is a TensorShapeProto as it is written (tensor_shape.proto).
@@ -69,7 +60,7 @@ func (s *shapeProto) add(size int64) {
 }
 
 // partial is the shape where it need not be known.
-func (s *shapeProto) partial() (layout.PartialShape, *elements.Error) {
+func (s *shapeProto) partial() (layout.PartialShape, error) {
 	if s.unknownRank && s.rank > 0 {
 		return layout.PartialShape{}, fault(s.at, ErrRank, "%d dimensions of an unknown rank", s.rank)
 	}
@@ -84,12 +75,12 @@ func (s *shapeProto) partial() (layout.PartialShape, *elements.Error) {
 }
 
 // read adds what a TensorShapeProto says: given twice, dimensions follow one another, as in any submessage.
-func (s *shapeProto) read(r reader) *elements.Error {
+func (s *shapeProto) read(r reader) error {
 	s.at = r.base
 	var f record
 	for {
-		if fail := r.next(&f); fail != nil {
-			return fail
+		if err := r.next(&f); err != nil {
+			return err
 		}
 		switch {
 		case f.num == 0:
@@ -98,9 +89,9 @@ func (s *shapeProto) read(r reader) *elements.Error {
 			if s.rank == layout.MaxRank {
 				return fault(f.at, ErrRank, "more than %d dimensions", layout.MaxRank)
 			}
-			size, fail := readDim(f.sub())
-			if fail != nil {
-				return fail
+			size, err := readDim(f.sub())
+			if err != nil {
+				return err
 			}
 			s.add(size)
 		case f.num == 3 && f.typ == protowire.VarintType:
@@ -110,11 +101,11 @@ func (s *shapeProto) read(r reader) *elements.Error {
 }
 
 // readDim reads a TensorShapeProto.Dim. Its name carries no meaning, but must be one.
-func readDim(r reader) (size int64, fail *elements.Error) {
+func readDim(r reader) (size int64, err error) {
 	var f record
 	for {
-		if fail := r.next(&f); fail != nil {
-			return 0, fail
+		if err := r.next(&f); err != nil {
+			return 0, err
 		}
 		switch {
 		case f.num == 0:
@@ -129,20 +120,20 @@ func readDim(r reader) (size int64, fail *elements.Error) {
 	}
 }
 
-// countOf is the number of elements of a tensor's shape, which was read at an offset. TensorFlow multiplies
-// from the first dimension on, so that a 0 behind an overflow does not help.
-func countOf(shape []int64, at int) (int64, *elements.Error) {
-	count := int64(1)
-	for i, n := range shape {
+// countOf returns the number of elements of a tensor with the given shape. On an error, d is the dimension that has it. Like TensorFlow
+// it multiplies from the first dimension on, so that a shape with a 0 after an overflow is an error.
+func countOf(shape []int64) (count int64, d int, err error) {
+	count = 1
+	for d, n := range shape {
 		if n < 0 {
-			return 0, fault(at, layout.ErrNegative, "tensor_shape.dim[%d].size = %d", i, n)
+			return 0, d, layout.ErrNegative
 		}
 		var ok bool
 		if count, ok = layout.Mul(count, n); !ok {
-			return 0, fault(at, layout.ErrOverflow, "tensor_shape.dim[%d].size = %d", i, n)
+			return 0, d, layout.ErrOverflow
 		}
 	}
-	return count, nil
+	return count, 0, nil
 }
 
 // sizeDims is the size of the dimensions of a TensorShapeProto.

@@ -3,7 +3,6 @@ package tensorflow
 import (
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -16,14 +15,14 @@ func DecodeSlice(data []byte) (TensorSlice, error) {
 	r := reader{data: data}
 	var f record
 	for {
-		fail := r.next(&f)
+		err := r.next(&f)
 		switch {
-		case fail != nil:
-			return TensorSlice{}, fail
+		case err != nil:
+			return TensorSlice{}, err
 		case f.num == 1 && f.typ == protowire.BytesType:
-			e, fail := readExtent(f.sub())
-			if fail != nil {
-				return TensorSlice{}, fail
+			e, err := readExtent(f.sub())
+			if err != nil {
+				return TensorSlice{}, err
 			}
 			if _, err := NewTensorSlice(e); err != nil {
 				return TensorSlice{}, fault(f.at, err, "extent %d", len(extents))
@@ -43,14 +42,14 @@ func DecodeSlice(data []byte) (TensorSlice, error) {
 }
 
 // readExtent reads a TensorSliceProto.Extent.
-func readExtent(r reader) (Extent, *elements.Error) {
+func readExtent(r reader) (Extent, error) {
 	e := Extent{Length: Full}
 	var f record
 	for {
-		fail := r.next(&f)
+		err := r.next(&f)
 		switch {
-		case fail != nil || f.num == 0:
-			return e, fail
+		case err != nil || f.num == 0:
+			return e, err
 		case f.num == 1 && f.typ == protowire.VarintType:
 			e.Start = int64(f.number())
 		case f.num == 2 && f.typ == protowire.VarintType:

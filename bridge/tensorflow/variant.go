@@ -30,15 +30,15 @@ func DecodeVariant(data []byte) (VariantData, error) {
 	r := reader{data: data}
 	var f record
 	for {
-		fail := r.next(&f)
+		err := r.next(&f)
 		switch {
-		case fail != nil:
+		case err != nil:
 		case f.num == 0:
 			return v, nil
 		case f.typ != protowire.BytesType:
 		case f.num == 1:
 			if !utf8.Valid(f.value) {
-				fail = fault(f.at, ErrText, "type_name")
+				err = fault(f.at, ErrText, "type_name")
 			}
 			v.TypeName = string(f.value)
 		case f.num == 2:
@@ -49,8 +49,8 @@ func DecodeVariant(data []byte) (VariantData, error) {
 			}
 			v.Tensors = append(v.Tensors, f.value)
 		}
-		if fail != nil {
-			return VariantData{}, fail
+		if err != nil {
+			return VariantData{}, err
 		}
 	}
 }

@@ -73,10 +73,8 @@ func Lenient() DecodeOption {
 //
 // Errors: an [*elements.Error] with [ErrWire], [ErrText], [elements.ErrDType], [ErrRank], [layout.ErrNegative],
 // [layout.ErrOverflow], [elements.ErrSize], [ErrCount], [dlpack.ErrValue] or [ErrLimit].
-func DecodeView(data []byte, options ...DecodeOption) (v View, err error) {
-	d := decodingOf(options)
-	err = d.decodeView(data, &v)
-	return v, err
+func DecodeView(data []byte, options ...DecodeOption) (View, error) {
+	return DecodeViewTo(nil, data, options...)
 }
 
 // DecodeViewTo is [DecodeView], except that Data that does not alias the message lies in memory of the sink, and that elements of
@@ -86,29 +84,23 @@ func DecodeView(data []byte, options ...DecodeOption) (v View, err error) {
 func DecodeViewTo(sink elements.Sink, data []byte, options ...DecodeOption) (v View, err error) {
 	d := decodingOf(options)
 	d.sink = sink
-	err = d.decodeView(data, &v)
-	return v, err
-}
-
-// decodeView sets v, which must be zero, and which is zero after an error.
-func (d *decoding) decodeView(data []byte, v *View) (err error) {
 	var p tensorProto
-	size, fail := p.view(data, d, v)
-	if fail == nil && size > 0 {
-		if d.sink == nil {
+	size, err := p.view(data, &d, &v)
+	if err == nil && size > 0 {
+		if sink == nil {
 			v.Data = memory(size)
-		} else if v.Data, err = d.sink.Memory(size); err != nil {
-			*v = View{}
-			return err
+		} else {
+			v.Data, err = sink.Memory(size)
 		}
-		fail = p.put(v.Data, d)
+		if err == nil {
+			err = p.put(v.Data, &d)
+		}
 	}
-	if fail != nil {
-		*v = View{}
-		return fail
+	if err != nil {
+		return View{}, err
 	}
 	v.Shape = p.shape.clone()
-	return nil
+	return v, nil
 }
 
 // A tensorProto has the fields of a TensorProto as they were read.
@@ -133,13 +125,13 @@ type tensorProto struct {
 	number int64 // and how many of them are elements
 }
 
-func (p *tensorProto) read(data []byte) *elements.Error {
+func (p *tensorProto) read(data []byte) error {
 	p.data = data
 	r := reader{data: data}
 	var f record
 	for {
-		if fail := r.next(&f); fail != nil {
-			return fail
+		if err := r.next(&f); err != nil {
+			return err
 		}
 		switch f.num {
 		case 0:
@@ -150,8 +142,8 @@ func (p *tensorProto) read(data []byte) *elements.Error {
 			}
 		case 2:
 			if f.typ == protowire.BytesType {
-				if fail := p.shape.read(f.sub()); fail != nil {
-					return fail
+				if err := p.shape.read(f.sub()); err != nil {
+					return err
 				}
 			}
 		case contentField:
@@ -164,8 +156,8 @@ func (p *tensorProto) read(data []byte) *elements.Error {
 			}
 		default:
 			if isValues(&f) {
-				if fail := checkValues(&f); fail != nil {
-					return fail
+				if err := checkValues(&f); err != nil {
+					return err
 				}
 				p.more = p.first.num != 0
 				if !p.more {
@@ -206,7 +198,7 @@ func hasVarints(field protowire.Number) bool {
 }
 
 // checkValues returns an error for packed numbers of a wrong length.
-func checkValues(f *record) *elements.Error {
+func checkValues(f *record) error {
 	if f.typ != protowire.BytesType {
 		return nil
 	}
@@ -280,9 +272,9 @@ func (p *tensorProto) each(field protowire.Number, yield func(*record)) {
 
 // view decodes a message into v, which must be zero. It leaves the shape in p, so that p can stay on the stack. If the elements do
 // not lie in the message as they lie in memory, it returns the size of the memory that put writes them to.
-func (p *tensorProto) view(data []byte, d *decoding, v *View) (size int, fail *elements.Error) {
-	if fail := p.read(data); fail != nil {
-		return 0, fail
+func (p *tensorProto) view(data []byte, d *decoding, v *View) (size int, err error) {
+	if err := p.read(data); err != nil {
+		return 0, err
 	}
 	if !p.dtype.valid() {
 		return 0, fault(p.dtypeAt, elements.ErrDType, "dtype = %d", int32(p.dtype))
@@ -291,31 +283,32 @@ func (p *tensorProto) view(data []byte, d *decoding, v *View) (size int, fail *e
 		return 0, fault(p.shape.at, ErrRank, "tensor_shape.unknown_rank in a tensor")
 	}
 	v.DType = p.dtype
-	p.count, fail = countOf(p.shape.dims(), p.shape.at)
-	if fail != nil {
-		return 0, fail
+	count, dim, err := countOf(p.shape.dims())
+	if err != nil {
+		return 0, fault(p.shape.at, err, "tensor_shape.dim[%d].size = %d", dim, p.shape.dims()[dim])
 	}
+	p.count = count
 	kind := &kinds[p.dtype]
 	p.size = int64(kind.storage.ItemSize())
 	switch {
 	case p.count == 0 && d.lenient:
 		if p.size == 0 {
-			v.Elements, _, fail = p.newElements(0, d)
+			v.Elements, _, err = p.collect(d)
 		}
 	case len(p.content) > 0 && p.size == 0:
-		v.Elements, fail = p.splitContent(d)
+		v.Elements, err = p.splitContent(d)
 	case len(p.content) > 0:
-		fail = v.takeContent(p)
+		err = v.takeContent(p)
 	case p.size == 0:
-		v.Elements, fail = p.takeStrings(d)
+		v.Elements, err = p.takeStrings(d)
 	default:
-		size, fail = v.takeValues(p, d)
+		size, err = v.takeValues(p, d)
 	}
-	return size, fail
+	return size, err
 }
 
 // takeContent decodes elements of a fixed size in tensor_content.
-func (v *View) takeContent(p *tensorProto) *elements.Error {
+func (v *View) takeContent(p *tensorProto) error {
 	n := int64(len(p.content))
 	if n%p.size != 0 || n/p.size != p.count {
 		return fault(p.contentAt, elements.ErrSize, "tensor_content has %d bytes, %d elements of %v take %d each", n, p.count, v.DType, p.size)
@@ -331,7 +324,7 @@ func (v *View) takeContent(p *tensorProto) *elements.Error {
 
 // takeValues decodes elements of a fixed size in their field. If they do not lie there as they lie in memory, it returns the size of
 // the memory that put writes them to.
-func (v *View) takeValues(p *tensorProto, d *decoding) (size int, fail *elements.Error) {
+func (v *View) takeValues(p *tensorProto, d *decoding) (size int, err error) {
 	p.run = p.values(kinds[v.DType].field)
 	field, at, n := p.run.field, p.run.at, p.run.number
 	raw := !hasVarints(field)
@@ -340,8 +333,8 @@ func (v *View) takeValues(p *tensorProto, d *decoding) (size int, fail *elements
 			return 0, fault(at, ErrCount, "field %d: %d bytes, each element of %v takes %d", field, p.run.size, v.DType, p.size)
 		}
 	}
-	if p.number, fail = p.enough(n, at, d); fail != nil {
-		return 0, fail
+	if p.number, err = p.enough(n, at, d); err != nil {
+		return 0, err
 	}
 	if raw && p.number == p.count && !p.run.several {
 		end := p.number * p.size
@@ -357,7 +350,7 @@ const perElement = int64(unsafe.Sizeof([]byte{}))
 
 // enough returns how many of n values are elements. It returns an error for too many values, and for too few if the elements would
 // take more memory than is allowed.
-func (p *tensorProto) enough(n int64, at int, d *decoding) (int64, *elements.Error) {
+func (p *tensorProto) enough(n int64, at int, d *decoding) (int64, error) {
 	kind := &kinds[p.dtype]
 	if n > p.count {
 		if d.lenient {
@@ -381,7 +374,7 @@ func (p *tensorProto) enough(n int64, at int, d *decoding) (int64, *elements.Err
 }
 
 // put writes the elements to memory of the size that view has returned.
-func (p *tensorProto) put(data []byte, d *decoding) (fail *elements.Error) {
+func (p *tensorProto) put(data []byte, d *decoding) (err error) {
 	r := &p.run
 	size := int(p.size)
 	end := int(p.number) * size
@@ -392,19 +385,19 @@ func (p *tensorProto) put(data []byte, d *decoding) (fail *elements.Error) {
 		rest := data[:end]
 		p.each(r.field, func(f *record) { rest = rest[copy(rest, f.value):] })
 	case !r.several:
-		_, fail = p.putVarints(data[:end], 0, r.bytes, r.at, d)
+		_, err = p.putVarints(data[:end], 0, r.bytes, r.at, d)
 	default:
 		i := 0
 		p.each(r.field, func(f *record) {
-			if fail == nil {
-				i, fail = p.putVarints(data[:end], i, f.value, f.start, d)
+			if err == nil {
+				i, err = p.putVarints(data[:end], i, f.value, f.start, d)
 			}
 		})
 	}
-	if fail == nil {
+	if err == nil {
 		repeat(data, int(p.number), size)
 	}
-	return fail
+	return err
 }
 
 // repeat copies the last of the first n elements to all elements after it. For n = 0 it changes nothing.
@@ -420,7 +413,7 @@ func repeat(data []byte, n, size int) {
 
 // putVarints writes the varints of a record, which begins at the given byte of the message, to the elements from i on, and returns the
 // index of the next element.
-func (p *tensorProto) putVarints(out []byte, i int, rest []byte, at int, d *decoding) (int, *elements.Error) {
+func (p *tensorProto) putVarints(out []byte, i int, rest []byte, at int, d *decoding) (int, error) {
 	whole := p.run.field == int64Field || p.run.field == uint32Field || p.run.field == uint64Field || p.run.field == boolField
 	boolean := p.run.field == boolField
 	bounds := integerOf(kinds[p.dtype].storage)
@@ -464,21 +457,18 @@ func newElements(dtype DType, shape []int64, count int64) *elements.Elements {
 	return &elements.Elements{Type: dtype.String(), Shape: shape, Values: make([][]byte, count)}
 }
 
-// newElements returns new elements and a list for values: that of the elements, or a short one for a sink.
-func (p *tensorProto) newElements(count int64, d *decoding) (*elements.Elements, [][]byte, *elements.Error) {
-	if d.sink == nil {
-		e := newElements(p.dtype, p.shape.clone(), count)
-		return e, e.Values, nil
+// collect returns new elements and the collector of their values.
+func (p *tensorProto) collect(d *decoding) (*elements.Elements, payload.Collector, error) {
+	e := &elements.Elements{Type: p.dtype.String(), Shape: p.shape.clone()}
+	c, err := payload.NewCollector(e, p.count, false, d.sink)
+	if err != nil {
+		return nil, c, fault(0, err, "%d elements of %v", p.count, p.dtype)
 	}
-	e := newElements(p.dtype, p.shape.clone(), 0)
-	if err := d.sink.Begin(e.Type, e.Shape, int(count), false); err != nil {
-		return nil, nil, fault(0, err, "%d elements of %v", count, p.dtype)
-	}
-	return e, make([][]byte, payload.Chunk(count)), nil
+	return e, c, nil
 }
 
 // takeStrings decodes elements of variable size in their field.
-func (p *tensorProto) takeStrings(d *decoding) (*elements.Elements, *elements.Error) {
+func (p *tensorProto) takeStrings(d *decoding) (*elements.Elements, error) {
 	field := kinds[p.dtype].field
 	n := int64(0)
 	at := len(p.data)
@@ -488,50 +478,31 @@ func (p *tensorProto) takeStrings(d *decoding) (*elements.Elements, *elements.Er
 		}
 		n++
 	})
-	n, fail := p.enough(n, at, d)
-	if fail != nil {
-		return nil, fail
+	n, err := p.enough(n, at, d)
+	if err != nil {
+		return nil, err
 	}
-	e, values, fail := p.newElements(p.count, d)
-	if fail != nil {
-		return nil, fail
+	e, c, err := p.collect(d)
+	if err != nil {
+		return nil, err
 	}
-	i, filled := int64(0), 0
-	last := []byte{}
+	i, last := int64(0), []byte{}
 	p.each(field, func(f *record) {
-		if i == n {
-			return
+		if i < n {
+			last = f.value
+			c.Add(last, "")
+			i++
 		}
-		if filled == len(values) { // which happens only with a sink
-			d.sink.Take(values, nil)
-			filled = 0
-		}
-		last = f.value
-		values[filled] = last
-		filled++
-		i++
 	})
-	if d.sink == nil {
-		for j := range values[n:] {
-			values[n:][j] = last
-		}
-		return e, nil
+	for ; i < p.count; i++ {
+		c.Add(last, "")
 	}
-	d.sink.Take(values[:filled], nil)
-	if i == p.count {
-		return e, nil
-	}
-	for j := range values {
-		values[j] = last
-	}
-	for ; i < p.count; i += int64(len(values)) {
-		d.sink.Take(values[:min(int64(len(values)), p.count-i)], nil)
-	}
+	c.End()
 	return e, nil
 }
 
 // splitContent decodes elements of variable size in tensor_content: a varint with the length of each, and then the bytes of all.
-func (p *tensorProto) splitContent(d *decoding) (*elements.Elements, *elements.Error) {
+func (p *tensorProto) splitContent(d *decoding) (*elements.Elements, error) {
 	if p.count > int64(len(p.content)) {
 		return nil, fault(p.contentAt, elements.ErrSize, "tensor_content has %d bytes for %d elements of %v", len(p.content), p.count, p.dtype)
 	}
@@ -550,29 +521,21 @@ func (p *tensorProto) splitContent(d *decoding) (*elements.Elements, *elements.E
 	if total != uint64(len(p.content)-at) {
 		return nil, fault(p.contentAt+at, elements.ErrSize, "elements of %v have %d bytes, %d are left for them", p.dtype, total, len(p.content)-at)
 	}
-	e, values, fail := p.newElements(p.count, d)
-	if fail != nil {
-		return nil, fail
+	e, c, err := p.collect(d)
+	if err != nil {
+		return nil, err
 	}
-	filled := 0
 	for lengths, i := p.content, int64(0); i < p.count; i++ {
 		size, n := protowire.ConsumeVarint(lengths)
 		if n < 0 || size > uint64(len(p.content)-at) { // another thread has changed the message since it was checked
 			return nil, fault(p.contentAt+len(p.content)-len(lengths), elements.ErrSize, "length of element %d", i)
 		}
 		lengths = lengths[n:]
-		if filled == len(values) { // which happens only with a sink
-			d.sink.Take(values, nil)
-			filled = 0
-		}
 		end := at + int(size)
-		values[filled] = p.content[at:end:end]
-		filled++
+		c.Add(p.content[at:end:end], "")
 		at = end
 	}
-	if d.sink != nil {
-		d.sink.Take(values[:filled], nil)
-	}
+	c.End()
 	return e, nil
 }
 

@@ -11,5 +11,58 @@ func (discard) Memory(size int) ([]byte, error)        { return make([]byte, siz
 func (discard) Begin(string, []int64, int, bool) error { return nil }
 func (discard) Take([][]byte, []string)                {}
 
-// Chunk returns how many of n elements a decoder passes to a Sink at a time.
-func Chunk(n int64) int64 { return min(n, 128) }
+// A Collector takes elements of variable size one by one. It keeps them in the Elements that it was made for, or passes them
+// to a Sink, a few at a time.
+type Collector struct {
+	sink    elements.Sink // nil if the elements are kept
+	values  [][]byte
+	formats []string // nil for elements without formats
+	n       int      // how many elements there are since the last call of sink.Take
+}
+
+// NewCollector returns a Collector of count elements, which Add must not exceed. If sink is nil it sets e.Values, and e.Formats
+// if formats is true, and otherwise it calls sink.Begin.
+//
+// Errors, without a prefix: those of sink.Begin.
+func NewCollector(e *elements.Elements, count int64, formats bool, sink elements.Sink) (Collector, error) {
+	c := Collector{sink: sink}
+	room := count
+	if sink != nil {
+		room = min(count, 128)
+		if err := sink.Begin(e.Type, e.Shape, int(count), formats); err != nil {
+			return c, err
+		}
+	}
+	c.values = make([][]byte, room)
+	if formats {
+		c.formats = make([]string, room)
+	}
+	if sink == nil {
+		e.Values, e.Formats = c.values, c.formats
+	}
+	return c, nil
+}
+
+// Add takes the next element and its format, which is ignored if the elements have none.
+func (c *Collector) Add(value []byte, format string) {
+	if c.n == len(c.values) { // only with a sink
+		c.pass()
+	}
+	c.values[c.n] = value
+	if c.formats != nil {
+		c.formats[c.n] = format
+	}
+	c.n++
+}
+
+// End passes the last elements to the sink, if there is one.
+func (c *Collector) End() {
+	if c.sink != nil {
+		c.pass()
+	}
+}
+
+func (c *Collector) pass() {
+	c.sink.Take(c.values[:c.n], c.formats[:min(c.n, len(c.formats))])
+	c.n = 0
+}

@@ -22,6 +22,18 @@ func CheckSource(t *dlpack.Tensor) error {
 	return nil
 }
 
+// Source returns the bytes of t, which must be a row of bytes in memory that the host can read.
+//
+// Ownership: t stays the caller's. Lifetime: the bytes are valid until t is closed. Threads: any. On error: those of
+// [CheckSource] after the name of the format, and [dlpack.ErrDevice].
+func Source(format string, t *dlpack.Tensor) ([]byte, error) {
+	if err := CheckSource(t); err != nil {
+		return nil, fmt.Errorf("%s: %w", format, err)
+	}
+	data, _, err := t.UnsafeBytes()
+	return data, err
+}
+
 // CheckAlign returns an error unless n is an alignment that an option may ask for: 0, which stands for the alignment that
 // the elements need, or a power of two up to [dlpack.NewAlignment].
 //
@@ -33,27 +45,21 @@ func CheckAlign(n int) error {
 	return nil
 }
 
-// View makes a tensor described by s of elements that lie in an input. The tensor aliases the elements if their address is a
-// multiple of align, and otherwise refers to a copy that is aligned to copyAlign bytes, which is no less than align.
-// source is the tensor that owns the input, and offset the place of the elements in it; source is nil if the input is Go
-// memory.
+// IsMisaligned reports whether there are elements whose address is not a multiple of align.
+func IsMisaligned(elements []byte, align int) bool {
+	return len(elements) > 0 && Address(elements)%uintptr(align) != 0
+}
+
+// View returns the part of source that s describes, or a copy of it as that of [OwnCopy] if copied is set.
 //
-// Ownership: the result is the caller's, source stays the caller's. Lifetime: a tensor that aliases the elements keeps their
-// memory. Threads: any. On error: as [dlpack.FromBytes] and [dlpack.Tensor.View]; no tensor is made.
-func View(elements []byte, s dlpack.Spec, align, copyAlign int, source *dlpack.Tensor, offset int64) (t *dlpack.Tensor, copied bool, err error) {
-	copied = len(elements) > 0 && Address(elements)%uintptr(align) != 0
-	if source == nil {
-		if copied {
-			elements = AlignedCopy(elements, copyAlign)
-		}
-		t, err = dlpack.FromBytes(elements, s)
-		return t, copied, err
+// Ownership: the result is the caller's, source stays the caller's. Lifetime: a view keeps the memory of source. Threads:
+// any. On error: as [dlpack.Tensor.View] and [OwnCopy]; no tensor is made.
+func View(source *dlpack.Tensor, s dlpack.Spec, copied bool) (*dlpack.Tensor, error) {
+	t, err := source.View(s)
+	if err != nil || !copied {
+		return t, err
 	}
-	s.ByteOffset = offset
-	if t, err = source.View(s); err == nil && copied {
-		t, err = OwnCopy(t, s)
-	}
-	return t, copied, err
+	return OwnCopy(t, s)
 }
 
 // OwnCopy closes view, which was made by s, and returns a copy in C memory that is aligned to [dlpack.NewAlignment] and
