@@ -87,9 +87,6 @@ func ExportSlice[T Element](data []T, shape ...int64) (unsafe.Pointer, error) {
 func exportMemory(start unsafe.Pointer, n, item int64, dt DataType, shape []int64) (unsafe.Pointer, error) {
 	const op = "export slice"
 	var e core.Extent
-	if len(shape) > MaxRank {
-		return nil, refuse(op, ErrLayout, "rank %d is more than %d", len(shape), MaxRank)
-	}
 	if err := checkLayout(op, dt, 0, shape, nil, &e); err != nil {
 		return nil, err
 	}

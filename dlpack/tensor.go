@@ -404,9 +404,6 @@ func (t *Tensor) place(op string, start uintptr, flags Flags, s *Spec) error {
 	if err := s.DType.Validate(); err != nil {
 		return refuse(op, ErrDType, "%v", err)
 	}
-	if len(s.Shape) > MaxRank {
-		return refuse(op, ErrLayout, "rank %d is more than %d", len(s.Shape), MaxRank)
-	}
 	if s.Strides != nil && len(s.Strides) != len(s.Shape) {
 		return refuse(op, ErrLayout, "%d strides for %d dimensions", len(s.Strides), len(s.Shape))
 	}
@@ -459,9 +456,6 @@ func New(dtype DataType, shape ...int64) (*Tensor, error) {
 	var e core.Extent
 	if err := checkLayout(op, dtype, 0, shape, nil, &e); err != nil {
 		return nil, err
-	}
-	if len(shape) > MaxRank {
-		return nil, refuse(op, ErrLayout, "rank %d is more than %d", len(shape), MaxRank)
 	}
 	t := newRoot(len(shape))
 	if err := t.allocate(op, e.NumBytes, true); err != nil {

@@ -61,6 +61,9 @@ func checkTensor(op string, t *core.DLTensor, flags Flags, e *core.Extent) (shap
 
 // checkLayout checks shape and strides of elements of a valid type. Nil strides are row-major.
 func checkLayout(op string, dt DataType, flags Flags, shape, strides []int64, e *core.Extent) error {
+	if len(shape) > MaxRank {
+		return refuse(op, ErrLayout, "rank %d is more than %d", len(shape), MaxRank)
+	}
 	if f := core.CheckLayout(dt.BitSize(), flags&SubbytePadded != 0, shape, strides, e); f != nil {
 		return refuseFault(op, f)
 	}

@@ -132,9 +132,8 @@ func (t *Tensor) derive(l *draft, err error) (*Tensor, error) {
 	if err != nil {
 		return nil, refuseLayout(op, err)
 	}
-	n := len(l.Shape)
-	if n > MaxRank || n != len(l.Strides) {
-		return nil, refuse(op, ErrLayout, "%d dimensions with %d strides", n, len(l.Strides))
+	if len(l.Shape) != len(l.Strides) {
+		return nil, refuse(op, ErrLayout, "%d strides for %d dimensions", len(l.Strides), len(l.Shape))
 	}
 	width := t.width(l.dtype)
 	bits, ok := extent.Mul(l.Offset, width)
@@ -144,12 +143,12 @@ func (t *Tensor) derive(l *draft, err error) (*Tensor, error) {
 	if bits%8 != 0 {
 		return nil, refuse(op, ErrLayout, "element %d of %d bits lies inside a byte", l.Offset, width)
 	}
-	v := newView(t.device.words(n), t.mem)
 	flags := t.flags & (ReadOnly | SubbytePadded)
 	var e core.Extent
 	if err := checkLayout(op, l.dtype, flags, l.Shape, l.Strides, &e); err != nil {
 		return nil, err
 	}
+	v := newView(t.device.words(len(l.Shape)), t.mem)
 	v.describe(l.dtype, flags, e.RowMajor, l.Shape, l.Strides)
 	if err := v.start(op, v.initView(t), bits/8, &e); err != nil {
 		return nil, err

@@ -33,18 +33,16 @@ func Simple(source int, view layout.Layout) (Composite, error) {
 	if _, _, err := view.Span(); err != nil {
 		return Composite{}, err
 	}
+	count, err := view.Count()
+	if err != nil {
+		return Composite{}, err
+	}
 	view = view.Clone()
 	c := Composite{shape: view.Shape}
-	return c.with(piece{start: make([]int64, len(view.Shape)), source: source, view: view})
-}
-
-// with returns c with another piece, unless the piece has no elements.
-func (c Composite) with(p piece) (Composite, error) {
-	count, err := layout.Count(p.view.Shape)
 	if count > 0 {
-		c.pieces = append(c.pieces, p)
+		c.pieces = []piece{{start: make([]int64, len(view.Shape)), source: source, view: view}}
 	}
-	return c, err
+	return c, nil
 }
 
 // Pad returns c with padding around it. pads[d] are the numbers of indices to add before and after dimension d. Every
@@ -68,8 +66,12 @@ func (c Composite) Pad(fill int, pads ...[2]int64) (Composite, error) {
 		}
 		padded.shape[d] = size
 	}
-	if _, err := layout.Count(padded.shape); err != nil {
+	count, err := layout.Count(padded.shape)
+	if err != nil {
 		return Composite{}, err
+	}
+	if count == 0 {
+		return padded, nil
 	}
 
 	shift := make([]int64, rank)
@@ -80,34 +82,17 @@ func (c Composite) Pad(fill int, pads ...[2]int64) (Composite, error) {
 	// The rest is a frame around c. Its boxes lie before and after c along each dimension; they are as wide as c along the
 	// dimensions before that one, and as wide as the result along the dimensions after it.
 	start, size := make([]int64, rank), slices.Clone(padded.shape)
-	zeros := 0 // the number of sizes that are 0; the box has elements only if there are none
-	for _, n := range size {
-		if n == 0 {
-			zeros++
-		}
-	}
-	resize := func(d int, n int64) {
-		if size[d] == 0 {
-			zeros--
-		}
-		if size[d] = n; n == 0 {
-			zeros++
-		}
-	}
 	for d, pad := range pads {
 		for _, side := range []struct{ start, size int64 }{{0, pad[0]}, {pad[0] + c.shape[d], pad[1]}} {
-			start[d] = side.start
-			if resize(d, side.size); zeros > 0 {
-				continue
-			}
-			box := layout.Layout{Shape: size, Strides: make([]int64, rank)}.Clone()
-			var err error
-			if padded, err = padded.with(piece{start: slices.Clone(start), source: fill, view: box}); err != nil {
-				return Composite{}, err
+			if start[d], size[d] = side.start, side.size; side.size > 0 {
+				box := layout.Layout{Shape: size, Strides: make([]int64, rank)}.Clone()
+				padded.pieces = append(padded.pieces, piece{start: slices.Clone(start), source: fill, view: box})
 			}
 		}
-		start[d] = pad[0]
-		resize(d, c.shape[d])
+		if c.shape[d] == 0 {
+			break // the boxes along the other dimensions would be as wide as c along this one
+		}
+		start[d], size[d] = pad[0], c.shape[d]
 	}
 	return padded, nil
 }

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/dlbridge/dlbridge/dlpack/background"
 )
 
 // Reap unpins the memory of which only Go has a share, and takes back the slots that were returned.
@@ -58,6 +60,25 @@ func eachCycle(f func()) {
 		f()
 		eachCycle(f)
 	}, struct{}{})
+}
+
+// startWake parks a goroutine in the netpoller until a deleter writes to an eventfd or a pipe. If the system has no descriptors
+// left, memory is unpinned after garbage collections only.
+func startWake() {
+	read, write, ok := openWake()
+	if !ok {
+		return
+	}
+	if !pollerCanStart(read) {
+		syscall.Close(read)
+		if write != read {
+			syscall.Close(write)
+		}
+		return
+	}
+	wakeFile = os.NewFile(uintptr(read), "dlpack-wake")
+	background.Go(reapOnWake)
+	wakeBy(write)
 }
 
 // pollerCanStart reports whether there are descriptors for Go's poller, which the first file that needs it starts. The poller

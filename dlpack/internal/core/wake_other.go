@@ -2,35 +2,19 @@
 
 package core
 
-import (
-	"os"
-	"syscall"
+import "syscall"
 
-	"github.com/dlbridge/dlbridge/dlpack/background"
-)
-
-// startWake parks a goroutine in the netpoller until a deleter writes to the pipe.
-func startWake() {
+// openWake opens a pipe.
+func openWake() (read, write int, ok bool) {
 	var fds [2]int
 	syscall.ForkLock.RLock() // no child of this process inherits them
-	err := syscall.Pipe(fds[:])
-	if err == nil {
-		syscall.CloseOnExec(fds[0])
-		syscall.CloseOnExec(fds[1])
-	}
-	syscall.ForkLock.RUnlock()
-	if err != nil {
-		return // the collector's cycles reap
-	}
-	if !pollerCanStart(fds[0]) {
-		syscall.Close(fds[0])
-		syscall.Close(fds[1])
-		return
+	defer syscall.ForkLock.RUnlock()
+	if syscall.Pipe(fds[:]) != nil {
+		return 0, 0, false
 	}
 	for _, fd := range fds {
+		syscall.CloseOnExec(fd)
 		syscall.SetNonblock(fd, true)
 	}
-	wakeFile = os.NewFile(uintptr(fds[0]), "dlpack-wake")
-	background.Go(reapOnWake)
-	wakeBy(fds[1])
+	return fds[0], fds[1], true
 }
