@@ -52,8 +52,9 @@ func ImportLegacy(managed unsafe.Pointer, options ...ImportOption) (*Tensor, err
 
 // importManaged takes over a managed tensor in either form.
 func importManaged(op string, versioned bool, managed unsafe.Pointer, options []ImportOption) (*Tensor, error) {
-	if err := checkAddress(op, managed); err != nil {
-		return nil, err
+	// Go ends the process if it finds a bad address in a pointer, so only the number is passed on.
+	if f := core.CheckAddress(uintptr(managed)); f != nil {
+		return nil, refuseFault(op, f)
 	}
 	if f := core.Claim(versioned, uintptr(managed)); f != nil {
 		return nil, refuseFault(op, f)
@@ -81,18 +82,10 @@ func importManaged(op string, versioned bool, managed unsafe.Pointer, options []
 // Threads: any. On error: see [Import].
 func Borrow(tensor unsafe.Pointer, options ...ImportOption) (*Tensor, error) {
 	const op = "borrow"
-	if err := checkAddress(op, tensor); err != nil {
-		return nil, err
+	if f := core.CheckAddress(uintptr(tensor)); f != nil { // see importManaged
+		return nil, refuseFault(op, f)
 	}
 	return take(op, tensor, core.BorrowedKind, (*core.DLTensor)(tensor), 0, union(options)|WithoutGuard)
-}
-
-func checkAddress(op string, p unsafe.Pointer) error {
-	// Go ends the process if it finds such an address in a pointer, so only the number is passed on.
-	if f := core.CheckAddress(uintptr(p)); f != nil {
-		return refuseFault(op, f)
-	}
-	return nil
 }
 
 // take makes a Tensor of a foreign description, whose managed tensor has been claimed.

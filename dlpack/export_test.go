@@ -8,27 +8,26 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/internal/core"
 )
 
-// Verdict is what a validator says of a description.
+// A Verdict is the result of checking a description.
 type Verdict struct {
 	Status  error
 	Message string
 	Extent  [5]int64
 }
 
-// CheckTensorInC is the verdict of the C core.
+// CheckTensorInC returns the verdict of the C core.
 func CheckTensorInC(tensor unsafe.Pointer, flags Flags) Verdict {
 	status, message, e := core.CheckTensorInC(tensor, uint64(flags))
 	return verdict(causes[status], message, e)
 }
 
-// CheckTensorInGo is the verdict of the import path.
+// CheckTensorInGo returns the verdict of the functions that Import calls.
 func CheckTensorInGo(tensor unsafe.Pointer, flags Flags) Verdict {
 	var e core.Extent
-	err := checkAddress("x", tensor)
-	if err == nil {
-		_, _, err = checkTensor("x", (*core.DLTensor)(tensor), flags, &e)
+	if f := core.CheckAddress(uintptr(tensor)); f != nil {
+		return verdict(causes[f.Status], f.Text, e)
 	}
-	if err != nil {
+	if _, _, err := checkTensor("x", (*core.DLTensor)(tensor), flags, &e); err != nil {
 		return verdict(err.(*Error).Err, err.(*Error).Where, core.Extent{})
 	}
 	return verdict(nil, "", e)

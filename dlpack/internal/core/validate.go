@@ -29,18 +29,23 @@ func fault(status Status, format string, args ...any) *Fault {
 	return &Fault{status, fmt.Sprintf(format, args...)}
 }
 
-// CheckAddress checks where the struct of a tensor lies.
+// CheckAddress checks where the struct of a tensor lies. It is small enough to be inlined.
 func CheckAddress(at uintptr) *Fault {
+	if at%8 == 0 && at >= Lowest {
+		return nil
+	}
+	return badAddress(at)
+}
+
+// badAddress returns what is wrong with the address of a struct.
+func badAddress(at uintptr) *Fault {
 	if at == 0 {
 		return fault(Null, "tensor is NULL")
 	}
 	if at%8 != 0 {
 		return fault(Unaligned, "tensor at %#x is not aligned", at)
 	}
-	if at < Lowest {
-		return fault(Null, "tensor at %#x lies below address %d", at, Lowest)
-	}
-	return nil
+	return fault(Null, "tensor at %#x lies below address %d", at, Lowest)
 }
 
 // CheckTensor checks all of a foreign description that can be checked without touching its memory, but for the data type,
