@@ -376,7 +376,7 @@ func measure(e *elements.Elements, d Dialect) (m measures, err error) {
 		return m, err
 	}
 	if m.t.DataType() != 0 {
-		return m, fmt.Errorf("decthings: elements of %v are numbers, and written as a tensor: %w", m.t, ErrType)
+		return m, fmt.Errorf("decthings: elements of %v are numbers, which AppendTensor encodes: %w", m.t, ErrType)
 	}
 	if err := e.Validate(); err != nil {
 		return m, fmt.Errorf("decthings: %w", err)

@@ -10,16 +10,16 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// A Description is a TensorDescription: what a tensor is, and where TensorFlow has it
+// A Description is a TensorDescription: type and shape of a tensor, and its memory in a process of TensorFlow
 // (tensor_description.proto).
 type Description struct {
-	DType DType // 0, or one that is not known here, as it is written
+	DType DType // as in the message: possibly 0 or an unknown type
 	Shape layout.PartialShape
-	// Allocation is where its memory is, and nil where that is not said.
+	// Allocation describes the memory, and is nil if the message does not.
 	Allocation *Allocation
 }
 
-// An Allocation is an AllocationDescription: memory in the process that wrote it
+// An Allocation is an AllocationDescription: memory of the process that wrote the message
 // (allocation_description.proto).
 type Allocation struct {
 	RequestedBytes     int64
@@ -27,7 +27,7 @@ type Allocation struct {
 	AllocatorName      string
 	AllocationID       int64
 	HasSingleReference bool
-	Ptr                uint64 // an address in that process, a number in every other
+	Ptr                uint64 // an address in that process
 }
 
 // DecodeDescription decodes a TensorDescription. Without a shape it describes a scalar.
@@ -37,41 +37,33 @@ func DecodeDescription(data []byte) (Description, error) {
 	var d Description
 	var shape shapeProto
 	r := reader{data: data}
-	var f record
-	for {
-		err := r.next(&f)
+	err := r.fields(func(f *record) error {
 		switch {
-		case err != nil:
-		case f.num == 0:
-			if d.Shape, err = shape.partial(); err == nil {
-				return d, nil
-			}
 		case f.num == 1 && f.typ == protowire.VarintType:
 			d.DType = DType(f.number())
 		case f.num == 2 && f.typ == protowire.BytesType:
-			err = shape.read(f.sub())
+			return shape.read(f.sub())
 		case f.num == 4 && f.typ == protowire.BytesType:
 			if d.Allocation == nil {
 				d.Allocation = new(Allocation)
 			}
-			err = d.Allocation.read(f.sub())
+			return d.Allocation.read(f.sub())
 		}
-		if err != nil {
-			return Description{}, err
-		}
+		return nil
+	})
+	if err == nil {
+		d.Shape, err = shape.partial()
 	}
+	if err != nil {
+		return Description{}, err
+	}
+	return d, nil
 }
 
 func (a *Allocation) read(r reader) error {
-	var f record
-	for {
-		if err := r.next(&f); err != nil {
-			return err
-		}
+	return r.fields(func(f *record) error {
 		number := f.typ == protowire.VarintType
 		switch {
-		case f.num == 0:
-			return nil
 		case f.num == 1 && number:
 			a.RequestedBytes = int64(f.number())
 		case f.num == 2 && number:
@@ -88,7 +80,8 @@ func (a *Allocation) read(r reader) error {
 		case f.num == 6 && number:
 			a.Ptr = f.number()
 		}
-	}
+		return nil
+	})
 }
 
 // Append appends the description as a TensorDescription: the inverse of [DecodeDescription].

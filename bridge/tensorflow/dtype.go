@@ -175,15 +175,14 @@ func DTypeOf(dt dlpack.DataType) (DType, error) {
 // and the largest value that is accepted. A type of less than a byte accepts its low bits as a signed and as an unsigned number.
 type integer struct {
 	bits      int
-	signed    bool
 	low, high int64
 }
 
 // integerOf returns the varints of a type of at most 32 bits whose field has varints.
 func integerOf(dt dlpack.DataType) integer {
-	n := integer{bits: int(dt.Bits()), signed: dt.Code() == dlpack.CodeInt}
+	n := integer{bits: int(dt.Bits())}
 	n.high = 1<<n.bits - 1
-	if n.signed {
+	if dt.Code() == dlpack.CodeInt {
 		n.low = -1 << (n.bits - 1)
 		if n.bits >= 8 {
 			n.high >>= 1

@@ -45,40 +45,37 @@ func encodingOf(options []EncodeOption) (encoding, error) {
 	return e, nil
 }
 
-// Fields writes values in the field of their type, as AsProtoField of TensorFlow does, and not in
-// tensor_content. Strings, resources and variants have it as their default, because TensorFlow's Python
-// reads them in no other form; see [Content].
+// Fields writes values to the field of their type, as AsProtoField of TensorFlow does, and not to tensor_content. It is the default
+// for strings, resources and variants, because TensorFlow's Python can read them only there; see [Content].
 func Fields() EncodeOption {
 	return func(e encoding) encoding { e.fields, e.content = true, false; return e }
 }
 
-// Content writes tensor_content, as AsProtoTensorContent of TensorFlow does: the default for all elements
-// of a fixed size. TensorFlow's C++ reads it for strings, resources and variants too.
+// Content writes values to tensor_content, as AsProtoTensorContent of TensorFlow does. It is the default for all elements of a fixed
+// size. TensorFlow's C++ can read strings, resources and variants there too.
 func Content() EncodeOption {
 	return func(e encoding) encoding { e.fields, e.content = false, true; return e }
 }
 
-// Compress leaves out values that repeat the last one, where the tensor has at least least elements and
-// becomes smaller by ratio, as CompressTensorProtoInPlace of TensorFlow does, which has 64 and 2 as its
-// defaults. Only zeros are left out altogether; what TensorFlow loses there, the sign of negative ones, is
-// kept. Types that TensorFlow does not compress, those below a byte and float8, are compressed by the same
-// rule; elements of variable size stay as they are.
+// Compress leaves out values that repeat the last one if the tensor has at least least elements and the values become smaller by
+// the factor ratio. It does what CompressTensorProtoInPlace of TensorFlow does, whose defaults are 64 and 2, with two exceptions:
+// TensorFlow takes negative zeros for zeros and loses their sign, which Compress keeps; and TensorFlow does not compress float8 and types
+// of less than a byte, to which Compress applies the same rule. Elements of variable size are not compressed.
 func Compress(least int64, ratio float64) EncodeOption {
 	return func(e encoding) encoding { e.compress, e.least, e.ratio = true, least, ratio; return e }
 }
 
-// Pad places tensor_content, or packed values that are written as they lie in memory, at a multiple of n
-// bytes, a power of two up to 4096, from the beginning of the buffer: who reads the buffer into memory that
-// is aligned to n bytes, or maps a file, can use them in place. TensorFlow computes on 64-byte boundaries
-// only.
+// Pad places tensor_content, or packed values that are written as they lie in memory, at a multiple of n bytes from the beginning of
+// the buffer; n is a power of two up to 4096. A program that maps the buffer from a file, or reads it into memory that is aligned to n
+// bytes, can then use the elements in place. TensorFlow requires 64 bytes.
 //
-// The padding is the field version_number with its default, 0, as often and in as many bytes as needed:
-// TensorFlow never looks at it, and every reader of protocol buffers takes the message for the very same.
-// The bytes are then not the ones that TensorFlow writes.
+// The padding is the field version_number with its default, 0, repeated as often and in as many bytes as needed. TensorFlow ignores the
+// field, and every reader of protocol buffers reads the same message with it and without. The bytes are not the ones that TensorFlow
+// writes.
 func Pad(n int) EncodeOption { return func(e encoding) encoding { e.pad = n; return e } }
 
-// As writes elements as those of another type that lie in memory as they do: integers as quantised ones. Strings,
-// resources and variants are written as what they are and nothing else.
+// As writes elements as elements of another type with the same bytes, such as integers as quantised integers. The error for a type whose
+// elements have other bytes, and for any other type than their own for strings, resources and variants, is [elements.ErrDType].
 func As(dtype DType) EncodeOption { return func(e encoding) encoding { e.dtype = dtype; return e } }
 
 // Append appends the tensor as a TensorProto: the inverse of [DecodeView]. Without options the bytes are those that TensorFlow
@@ -136,75 +133,59 @@ func AppendHeader(dst []byte, dtype DType, shape []int64, options ...EncodeOptio
 // a quantised number of another size than its type, [ErrRank], [dlpack.ErrMemory], and those of
 // [elements.Elements.Validate]; dst is then returned unchanged.
 func AppendElements(dst []byte, elems *elements.Elements, options ...EncodeOption) ([]byte, error) {
-	e, dtype, err := elementsOf(elems, options)
-	if err != nil {
-		return dst, err
-	}
-	if dtype.Storage() != 0 {
-		out := dst
-		err := quantised(dtype, elems, &e, func(n *numbers) (err error) {
-			out, err = n.append(dst)
-			return err
-		})
-		return out, err
-	}
-	s, err := textsOf(dtype, elems, &e)
-	if err != nil {
-		return dst, err
-	}
-	return s.append(dst)
+	out := dst
+	err := encodeElements(elems, options, func(m message) (err error) {
+		out, err = m.append(dst)
+		return err
+	})
+	return out, err
 }
 
 // SizeElements returns how many bytes [AppendElements] appends to an empty slice. Errors: those of [AppendElements].
-func SizeElements(elems *elements.Elements, options ...EncodeOption) (int, error) {
-	e, dtype, err := elementsOf(elems, options)
-	if err != nil {
-		return 0, err
-	}
-	if dtype.Storage() != 0 {
-		size := 0
-		err := quantised(dtype, elems, &e, func(n *numbers) error {
-			size = n.total(0)
-			return nil
-		})
-		return size, err
-	}
-	s, err := textsOf(dtype, elems, &e)
-	if err != nil {
-		return 0, err
-	}
-	return s.total(0), nil
+func SizeElements(elems *elements.Elements, options ...EncodeOption) (size int, err error) {
+	err = encodeElements(elems, options, func(m message) error {
+		size = m.total(0)
+		return nil
+	})
+	return size, err
 }
 
-func elementsOf(elems *elements.Elements, options []EncodeOption) (e encoding, dtype DType, err error) {
-	if e, err = encodingOf(options); err != nil {
-		return e, 0, err
+// A message is a TensorProto that is to be encoded.
+type message interface {
+	total(n int) int // how many bytes append appends to n bytes
+	append(dst []byte) ([]byte, error)
+}
+
+// encodeElements calls use with the message for elements. The message must not be used after the call.
+func encodeElements(elems *elements.Elements, options []EncodeOption, use func(message) error) error {
+	e, err := encodingOf(options)
+	if err != nil {
+		return err
 	}
 	if elems == nil {
-		return e, 0, fmt.Errorf("tensorflow: %w", elems.Validate())
+		return fmt.Errorf("tensorflow: %w", elems.Validate())
 	}
-	if dtype, err = ParseDType(elems.Type); err != nil {
-		return e, 0, err
+	dtype, err := ParseDType(elems.Type)
+	if err != nil {
+		return err
 	}
 	if dtype.DataType() != 0 {
-		return e, 0, fmt.Errorf("tensorflow: elements of %v are numbers, and written as a tensor: %w", dtype, elements.ErrDType)
+		return fmt.Errorf("tensorflow: elements of %v are numbers, which AppendTensor encodes: %w", dtype, elements.ErrDType)
 	}
-	return e, dtype, check(dtype, elems)
-}
-
-func check(dtype DType, elems *elements.Elements) error {
 	if err := elems.Validate(); err != nil {
 		return fmt.Errorf("tensorflow: %w", err)
 	}
 	if elems.Formats != nil {
 		return fmt.Errorf("tensorflow: elements of %v with formats: %w", dtype, elements.ErrDType)
 	}
-	return nil
-}
-
-// quantised calls use with elements of a fixed size, put together in memory that lasts for the call.
-func quantised(dtype DType, elems *elements.Elements, e *encoding, use func(n *numbers) error) error {
 	size := dtype.Storage().ItemSize()
+	if size == 0 {
+		s, err := textsOf(dtype, elems, &e)
+		if err != nil {
+			return err
+		}
+		return use(&s)
+	}
 	data, free, err := payload.Scratch(int64(len(elems.Values)) * int64(size))
 	if err != nil {
 		return fmt.Errorf("tensorflow: %w", err)
@@ -216,7 +197,7 @@ func quantised(dtype DType, elems *elements.Elements, e *encoding, use func(n *n
 		}
 		copy(data[i*size:], value)
 	}
-	n, err := numbersOf(dtype, elems.Shape, data, e)
+	n, err := numbersOf(dtype, elems.Shape, data, &e)
 	if err != nil {
 		return err
 	}
@@ -227,15 +208,15 @@ func quantised(dtype DType, elems *elements.Elements, e *encoding, use func(n *n
 type texts struct {
 	header
 	values  [][]byte
-	content bool
-	lengths int // bytes that the lengths of all take
-	bytes   int // of all
+	content bool // whether they go to tensor_content, and not to the field of their type
+	lengths int  // size of the varints with the lengths of all values
+	bytes   int  // size of all values
 	pad     int
 }
 
 func textsOf(dtype DType, elems *elements.Elements, e *encoding) (s texts, err error) {
 	if e.dtype != 0 && e.dtype != dtype {
-		return s, fmt.Errorf("tensorflow: elements of %v as %v, which only numbers can be written as: %w", dtype, e.dtype, elements.ErrDType)
+		return s, fmt.Errorf("tensorflow: elements of %v as %v; only quantised numbers have another type with the same bytes: %w", dtype, e.dtype, elements.ErrDType)
 	}
 	s = texts{values: elems.Values, content: e.content, pad: e.pad}
 	if s.header, err = headerOf(dtype, elems.Shape); err != nil {
@@ -250,12 +231,12 @@ func textsOf(dtype DType, elems *elements.Elements, e *encoding) (s texts, err e
 	return s, nil
 }
 
-// head is the size of what stands before the elements, behind n bytes.
+// head returns the size of all but the lengths and values, if they follow n bytes.
 func (s *texts) head(n int) int {
 	if s.content {
 		return s.size(n, contentField, s.lengths+s.bytes, s.pad)
 	}
-	return s.size(n, 0, 0, 0) + len(s.values) // a tag for each
+	return s.size(n, 0, 0, 0) + len(s.values) // each has a tag of one byte
 }
 
 func (s *texts) total(n int) int { return s.head(n) + s.lengths + s.bytes }
@@ -286,9 +267,9 @@ func (s *texts) append(dst []byte) ([]byte, error) {
 type header struct {
 	dtype DType
 	shape []int64
-	dims  int   // bytes that the shape takes
-	count int64 // elements
-	bytes int64 // of elements of a fixed size; -1 for others
+	dims  int   // size of the encoded dimensions
+	count int64 // number of elements
+	bytes int64 // size of all elements if it is fixed, and -1 otherwise
 }
 
 func headerOf(dtype DType, shape []int64) (h header, err error) {
@@ -321,7 +302,7 @@ func (h *header) size(n int, field protowire.Number, size, pad int) int {
 	return head + padding(n+head+lead, pad) + lead
 }
 
-// append appends type and shape, and, unless there are none, the beginning of a field of size bytes.
+// append appends type and shape. Unless size is 0, it also appends padding and the beginning of a field of size bytes.
 func (h *header) append(dst []byte, field protowire.Number, size, pad int) []byte {
 	dst = append(dst, 1<<3|byte(protowire.VarintType), byte(h.dtype), 2<<3|byte(protowire.BytesType))
 	dst = protowire.AppendVarint(dst, uint64(h.dims))
@@ -387,7 +368,7 @@ func (e *encoding) as(dtype DType) (DType, error) {
 		return dtype, nil
 	}
 	if e.dtype.Storage() != dtype.Storage() {
-		return 0, fmt.Errorf("tensorflow: %v as %v, which lies otherwise in memory: %w", dtype, e.dtype, elements.ErrDType)
+		return 0, fmt.Errorf("tensorflow: %v as %v, whose elements have another form in memory: %w", dtype, e.dtype, elements.ErrDType)
 	}
 	return e.dtype, nil
 }
@@ -395,9 +376,9 @@ func (e *encoding) as(dtype DType) (DType, error) {
 // numbers are elements of a fixed size to be encoded.
 type numbers struct {
 	header
-	field  protowire.Number // that has them
-	values []byte           // those that are said, as they lie in memory
-	bytes  int              // that they take in the field
+	field  protowire.Number // the field for the values
+	values []byte           // the elements that the message has a value for, as they lie in memory
+	bytes  int              // size of the values in the field
 	pad    int
 }
 
@@ -442,7 +423,7 @@ func (n *numbers) append(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// each calls yield with each element as a varint has it.
+// each calls yield with each element as the integer that its varint stands for.
 func each(dtype DType, data []byte, yield func(uint64)) {
 	dt := kinds[dtype].storage
 	signed := dt.Code() == dlpack.CodeInt
@@ -468,8 +449,8 @@ func each(dtype DType, data []byte, yield func(uint64)) {
 	}
 }
 
-// valueSizes has, in bytes, what TensorFlow reckons a value takes in its field. The two of a complex number
-// count in content that is compressed, and not in fields.
+// valueSize returns the bytes of a value in a field, as TensorFlow estimates them to decide whether to compress. A complex number
+// has two values.
 func valueSize(field protowire.Number) int64 {
 	switch field {
 	case doubleField, dcomplexField, int64Field, uint64Field:
@@ -480,7 +461,8 @@ func valueSize(field protowire.Number) int64 {
 	return 4
 }
 
-// shorten returns the field for the elements, and those of them that the message must have.
+// shorten returns the field for the elements, and the elements that the message must have a value for. With [Compress] these are
+// the elements up to the first of those that equal the last, or none if all elements are zero.
 func (e *encoding) shorten(h *header, data []byte) (protowire.Number, []byte) {
 	field := contentField
 	if e.fields {
@@ -490,7 +472,7 @@ func (e *encoding) shorten(h *header, data []byte) (protowire.Number, []byte) {
 		return field, data
 	}
 	size := kinds[h.dtype].storage.ItemSize()
-	from := len(data) - size // the first of the elements that are equal to the last
+	from := len(data) - size // where the first of the equal elements at the end begins
 	for from > 0 && string(data[from-size:from]) == string(data[from:from+size]) {
 		from -= size
 	}

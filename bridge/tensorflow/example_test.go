@@ -38,7 +38,7 @@ func ExampleAs() {
 	fmt.Println(err)
 	// Output:
 	// quint8 [0 128 255] <nil>
-	// tensorflow: uint8 as qint32, which lies otherwise in memory: data type not representable
+	// tensorflow: uint8 as qint32, whose elements have another form in memory: data type not representable
 }
 
 func ExampleIntegers() {

@@ -27,8 +27,8 @@ func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte
 	}
 	if e.gathers(t) {
 		out := dst
-		err := gather(t, &e, func(n *numbers) (err error) {
-			out, err = n.append(dst)
+		err := gather(t, &e, func(m message) (err error) {
+			out, err = m.append(dst)
 			return err
 		})
 		return out, err
@@ -66,15 +66,14 @@ func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte
 //
 // Ownership: t stays the caller's. Lifetime: none. Threads: any, while nobody writes to the tensor. On
 // error: as [AppendTensor].
-func SizeTensor(t *dlpack.Tensor, options ...EncodeOption) (int, error) {
+func SizeTensor(t *dlpack.Tensor, options ...EncodeOption) (size int, err error) {
 	e, err := encodingOf(options)
 	if err != nil {
 		return 0, err
 	}
 	if e.gathers(t) {
-		size := 0
-		err := gather(t, &e, func(n *numbers) error {
-			size = n.total(0)
+		err = gather(t, &e, func(m message) error {
+			size = m.total(0)
 			return nil
 		})
 		return size, err
@@ -115,8 +114,9 @@ func tensorHeader(t *dlpack.Tensor, dims []int64, e *encoding) (header, error) {
 	return headerOf(dtype, dims)
 }
 
-// gather calls use with the elements of a tensor in scratch memory, which is valid only during the call.
-func gather(t *dlpack.Tensor, e *encoding, use func(n *numbers) error) error {
+// gather calls use with the message of a tensor whose elements it has copied to scratch memory. The message must not be used after the
+// call.
+func gather(t *dlpack.Tensor, e *encoding, use func(message) error) error {
 	h, err := tensorHeader(t, nil, e)
 	if err != nil {
 		return err
@@ -148,8 +148,7 @@ func gather(t *dlpack.Tensor, e *encoding, use func(n *numbers) error) error {
 	return use(&n)
 }
 
-// unpack gives each of the elements that data has room for, which lie bit to bit and the lowest first in packed, a byte of
-// its own.
+// unpack writes the first len(data) elements of packed to a byte each. In packed the first element has the lowest bits.
 func unpack(data, packed []byte, bits int) {
 	for i := range data {
 		at := i * bits // bits is 2 or 4, so that no element is in two bytes
@@ -157,16 +156,16 @@ func unpack(data, packed []byte, bits int) {
 	}
 }
 
-// Export hands out a tensor as the `DLManagedTensor *` of a capsule for tf.experimental.dlpack.from_dlpack
-// ("dltensor"), which TensorFlow then shares without a copy. It takes nothing else, and does not look at
-// what it takes: a tensor that it would misread, or end the process on, is refused. [dlpack.Tensor.Copy]
-// makes one of any host tensor, in memory that TensorFlow can use. What TensorFlow's to_dlpack gives is for
-// [dlpack.ImportLegacy]; it must not be written to, as tensors of TensorFlow never change.
+// Export exports a tensor as the `DLManagedTensor *` of a capsule named "dltensor", which is the only form that
+// tf.experimental.dlpack.from_dlpack takes. TensorFlow then shares the memory. TensorFlow does not check the tensor, so that Export
+// returns an error for a tensor that TensorFlow would misread or end the process on; [dlpack.Tensor.Copy] copies any host tensor to
+// memory that TensorFlow can use. A capsule of TensorFlow's to_dlpack is for [dlpack.ImportLegacy]; its memory must not be written to,
+// because tensors of TensorFlow never change.
 //
-// Ownership: the result is the consumer's, who calls its deleter once. Lifetime: the memory lives at least
-// until then. Threads: the deleter may run on any thread. On error: [ErrExport] for a type that TensorFlow's
-// DLPack has not, a device other than the CPU, strides that are not row-major without gaps, memory that is
-// not aligned to 64 bytes, or more than [layout.MaxRank] dimensions; and those of [dlpack.Tensor.ExportLegacy].
+// Ownership: the result is the consumer's, who calls its deleter once. Lifetime: the memory lives at least until then. Threads: the
+// deleter may run on any thread. On error: [ErrExport] for a type that TensorFlow's DLPack does not have, a device other than the CPU,
+// strides that are not row-major without gaps, memory that is not aligned to 64 bytes, or more than [layout.MaxRank] dimensions; and
+// those of [dlpack.Tensor.ExportLegacy].
 func Export(t *dlpack.Tensor) (unsafe.Pointer, error) {
 	refuse := func(format string, args ...any) (unsafe.Pointer, error) {
 		return nil, fmt.Errorf("tensorflow: export: %s: %w", fmt.Sprintf(format, args...), ErrExport)

@@ -61,6 +61,19 @@ func (r *reader) next(f *record) error {
 	return nil
 }
 
+// fields calls yield with each record from here to the end of the message.
+func (r *reader) fields(yield func(f *record) error) error {
+	var f record
+	for {
+		if err := r.next(&f); err != nil || f.num == 0 {
+			return err
+		}
+		if err := yield(&f); err != nil {
+			return err
+		}
+	}
+}
+
 // mostOf32 is the most bytes of a tag or a length, which are numbers of 32 bits.
 const mostOf32 = 5
 

@@ -29,13 +29,13 @@ func AppendShape(dst []byte, s layout.PartialShape) []byte {
 	return appendDims(dst, s.Dims())
 }
 
-// A shapeProto is a TensorShapeProto as it is written (tensor_shape.proto).
+// A shapeProto has the fields of a TensorShapeProto (tensor_shape.proto).
 type shapeProto struct {
 	rank        int
-	few         [8]int64 // the dimensions, unless there are more of them than fit
-	many        []int64
+	few         [8]int64 // the dimensions if there are at most 8
+	many        []int64  // the dimensions if there are more
 	unknownRank bool
-	at          int // where it was read, for errors
+	at          int // where the message begins in the input, for errors
 }
 
 func (s *shapeProto) dims() []int64 {
@@ -59,7 +59,7 @@ func (s *shapeProto) add(size int64) {
 	s.rank++
 }
 
-// partial is the shape where it need not be known.
+// partial returns the shape, of which the rank and dimensions may be unknown.
 func (s *shapeProto) partial() (layout.PartialShape, error) {
 	if s.unknownRank && s.rank > 0 {
 		return layout.PartialShape{}, fault(s.at, ErrRank, "%d dimensions of an unknown rank", s.rank)
@@ -74,7 +74,8 @@ func (s *shapeProto) partial() (layout.PartialShape, error) {
 	return shape, nil
 }
 
-// read adds what a TensorShapeProto says: given twice, dimensions follow one another, as in any submessage.
+// read decodes a TensorShapeProto. If the field occurs twice, the dimensions of the second message follow those of the first, as protocol
+// buffers require.
 func (s *shapeProto) read(r reader) error {
 	s.at = r.base
 	var f record
@@ -100,7 +101,7 @@ func (s *shapeProto) read(r reader) error {
 	}
 }
 
-// readDim reads a TensorShapeProto.Dim. Its name carries no meaning, but must be one.
+// readDim decodes a TensorShapeProto.Dim. The name of the dimension is dropped, but it must be UTF-8.
 func readDim(r reader) (size int64, err error) {
 	var f record
 	for {
@@ -136,7 +137,7 @@ func countOf(shape []int64) (count int64, d int, err error) {
 	return count, 0, nil
 }
 
-// sizeDims is the size of the dimensions of a TensorShapeProto.
+// sizeDims returns the size of the encoded dimensions of a TensorShapeProto.
 func sizeDims(shape []int64) (n int) {
 	for _, dim := range shape {
 		n += 2 + sizeInt(dim)
@@ -144,7 +145,7 @@ func sizeDims(shape []int64) (n int) {
 	return n
 }
 
-// sizeInt is the size of a field of an integer with a number below 16, which 0 does not have.
+// sizeInt returns the size of an integer field with a number below 16. The integer 0 is not encoded.
 func sizeInt(x int64) int {
 	if x == 0 {
 		return 0

@@ -6,65 +6,58 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// DecodeSlice reads a TensorSliceProto (tensor_slice.proto): a start and a length along each dimension,
-// where a length that is absent, and not one of 0, takes the dimension whole.
+// DecodeSlice decodes a TensorSliceProto (tensor_slice.proto), which has a start and a length for each dimension. A length that is
+// absent stands for the whole dimension; a length of 0 is an error.
 //
 // Errors: an [*elements.Error] with [ErrWire], [layout.ErrIndex] or [layout.ErrOverflow].
 func DecodeSlice(data []byte) (TensorSlice, error) {
-	var extents []Extent
+	var s TensorSlice
 	r := reader{data: data}
-	var f record
-	for {
-		err := r.next(&f)
-		switch {
-		case err != nil:
-			return TensorSlice{}, err
-		case f.num == 1 && f.typ == protowire.BytesType:
-			e, err := readExtent(f.sub())
-			if err != nil {
-				return TensorSlice{}, err
-			}
-			if _, err := NewTensorSlice(e); err != nil {
-				return TensorSlice{}, fault(f.at, err, "extent %d", len(extents))
-			}
-			if extents == nil {
-				extents = make([]Extent, 0, 1+r.count(1))
-			}
-			extents = append(extents, e)
-		case f.num == 0:
-			s, err := NewTensorSlice(extents...)
-			if err != nil {
-				return s, fault(0, err, "slice")
-			}
-			return s, nil
+	err := r.fields(func(f *record) error {
+		if f.num != 1 || f.typ != protowire.BytesType {
+			return nil
 		}
+		e, err := readExtent(f.sub())
+		if err != nil {
+			return err
+		}
+		if err := e.check(); err != nil {
+			return fault(f.at, err, "extent %d from %d, length %d", len(s.extents), e.Start, e.Length)
+		}
+		if s.extents == nil {
+			s.extents = make([]Extent, 0, 1+r.count(1))
+		}
+		s.extents = append(s.extents, e)
+		return nil
+	})
+	if err != nil {
+		return TensorSlice{}, err
 	}
+	return s, nil
 }
 
-// readExtent reads a TensorSliceProto.Extent.
+// readExtent decodes a TensorSliceProto.Extent.
 func readExtent(r reader) (Extent, error) {
 	e := Extent{Length: Full}
-	var f record
-	for {
-		err := r.next(&f)
+	err := r.fields(func(f *record) error {
 		switch {
-		case err != nil || f.num == 0:
-			return e, err
 		case f.num == 1 && f.typ == protowire.VarintType:
 			e.Start = int64(f.number())
 		case f.num == 2 && f.typ == protowire.VarintType:
 			if e.Length = int64(f.number()); e.Length < 1 {
-				return e, fault(f.at, layout.ErrIndex, "length = %d", e.Length)
+				return fault(f.at, layout.ErrIndex, "length = %d", e.Length)
 			}
 		}
-	}
+		return nil
+	})
+	return e, err
 }
 
 // AppendSlice appends a slice as a TensorSliceProto: the inverse of [DecodeSlice].
 func AppendSlice(dst []byte, s TensorSlice) []byte {
 	for _, e := range s.Extents() {
 		if e.IsFull() {
-			e.Length = 0 // which is not written
+			e.Length = 0 // a whole dimension is encoded without a length
 		}
 		dst = append(dst, 1<<3|byte(protowire.BytesType), byte(sizeInt(e.Start)+sizeInt(e.Length)))
 		dst = appendInt(appendInt(dst, 1, e.Start), 2, e.Length)

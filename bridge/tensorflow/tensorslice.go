@@ -74,11 +74,11 @@ func ParseTensorSlice(text string) (TensorSlice, error) {
 			if e, ok = parseExtent(item); !ok {
 				return TensorSlice{}, fmt.Errorf("tensorflow: tensor slice: extent %.80q: %w", item, layout.ErrSyntax)
 			}
-			// Only "-" takes a whole dimension; "0,-1", which would have the same fields, does not.
-			if e.Length < 1 {
-				return TensorSlice{}, fmt.Errorf("tensorflow: tensor slice: extent %.80q: %w", item, layout.ErrIndex)
+			err := e.check()
+			if e.IsFull() { // "0,-1" has the fields of "-", and is invalid
+				err = layout.ErrIndex
 			}
-			if err := e.check(); err != nil {
+			if err != nil {
 				return TensorSlice{}, fmt.Errorf("tensorflow: tensor slice: extent %.80q: %w", item, err)
 			}
 		}

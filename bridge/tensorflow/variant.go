@@ -28,17 +28,12 @@ type VariantData struct {
 func DecodeVariant(data []byte) (VariantData, error) {
 	var v VariantData
 	r := reader{data: data}
-	var f record
-	for {
-		err := r.next(&f)
+	err := r.fields(func(f *record) error {
 		switch {
-		case err != nil:
-		case f.num == 0:
-			return v, nil
 		case f.typ != protowire.BytesType:
 		case f.num == 1:
 			if !utf8.Valid(f.value) {
-				err = fault(f.at, ErrText, "type_name")
+				return fault(f.at, ErrText, "type_name")
 			}
 			v.TypeName = string(f.value)
 		case f.num == 2:
@@ -49,10 +44,12 @@ func DecodeVariant(data []byte) (VariantData, error) {
 			}
 			v.Tensors = append(v.Tensors, f.value)
 		}
-		if err != nil {
-			return VariantData{}, err
-		}
+		return nil
+	})
+	if err != nil {
+		return VariantData{}, err
 	}
+	return v, nil
 }
 
 // Append appends the data as a VariantTensorDataProto: the inverse of [DecodeVariant].
