@@ -19,7 +19,7 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// readTensors makes tensors of a label and a part of one byte, in Go's memory and in another's.
+// readTensors decodes the tensors of a label with a part of one byte, in Go memory and in C memory.
 func readTensors(t testing.TB, label []byte) {
 	frames := amplification.Frames(label)
 	closer := func(ts []*dlpack.Tensor) func() {
@@ -60,7 +60,7 @@ func TestTensorsTakeMemoryInProportionToTheirLabel(t *testing.T) {
 	}
 }
 
-// Any number of tensors may lie on one part, and each that is not aligned gets a copy of its own.
+// Any number of tensors may share a part, and each one that is not aligned is copied separately.
 func TestCopiesOfAlignAreBounded(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	const size = 1 << 20
@@ -88,7 +88,7 @@ func TestCopiesOfAlignAreBounded(t *testing.T) {
 	assert.Nil(t, ts)
 }
 
-// FuzzAmplification: whatever a label says, tensors take a bounded multiple of its size.
+// FuzzAmplification: the tensors of any label take at most a fixed multiple of its size.
 func FuzzAmplification(f *testing.F) {
 	for _, v := range readVectors(f, "tens", "layout") {
 		if frames := v.read(f); len(frames) > 0 && len(frames[0]) > 8 {

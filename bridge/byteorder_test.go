@@ -14,7 +14,7 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// G27: elements are little-endian on the wire, and never swapped in silence elsewhere.
+// G27: elements are little-endian in the format. On a big-endian machine there is an error; bytes are never swapped silently.
 func TestG27BigEndianMachinesRefuseElementsOfMoreThanAByte(t *testing.T) {
 	assert.True(t, payload.LittleEndian, "the machines that run this are little-endian")
 	payload.LittleEndian = false

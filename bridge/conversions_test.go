@@ -25,10 +25,10 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// The table of the README ("What each format can say") is driven from here: what it says of two formats is
-// tried from each to the other.
+// This test reads the table of the README ("What each format can say"), and checks each pair of formats by converting a tensor from
+// one to the other.
 
-// A format takes a tensor over the wire and back, in one call each way.
+// A format encodes a tensor in one call and decodes it in another.
 type format struct {
 	name  string
 	cross func(t *dlpack.Tensor) (*dlpack.Tensor, error)
@@ -132,7 +132,7 @@ const (
 	variants  = "resources, variants"
 )
 
-// rowOf is the row of the table that speaks of a data type.
+// rowOf returns the row of the table for a data type.
 func rowOf(dt dlpack.DataType) string {
 	name := dt.String()
 	switch {
@@ -150,7 +150,7 @@ func rowOf(dt dlpack.DataType) string {
 	return common
 }
 
-// says tells whether a cell says that a data type is carried.
+// says reports whether a cell means that the format has the data type.
 func says(t *testing.T, cell string, dt dlpack.DataType) bool {
 	if list, ok := strings.CutPrefix(cell, "all but "); ok {
 		_, kind, _ := strings.Cut(dt.String(), "_")
@@ -166,7 +166,7 @@ func says(t *testing.T, cell string, dt dlpack.DataType) bool {
 	return false
 }
 
-// dataTypes are all that DLPack has, with one lane and with some.
+// dataTypes returns all data types of DLPack, with one lane and with several.
 func dataTypes() (all []dlpack.DataType) {
 	for code := range dlpack.TypeCode(math.MaxUint8) {
 		for bits := range 256 {
@@ -180,7 +180,7 @@ func dataTypes() (all []dlpack.DataType) {
 	return all
 }
 
-// sample is a tensor of 2 by 3 elements of a type, of all kinds of bits.
+// sample returns a tensor of 2 by 3 elements of a type with varied bits.
 func sample(t *testing.T, dt dlpack.DataType) *dlpack.Tensor {
 	n, err := dt.NumBytes(6, false)
 	require.NoError(t, err)
@@ -199,7 +199,7 @@ func sample(t *testing.T, dt dlpack.DataType) *dlpack.Tensor {
 	return x
 }
 
-// bytesOf are those of a tensor, row-major; those below a byte have a byte each.
+// bytesOf returns the elements of a tensor in row-major order; elements of less than a byte have a byte each.
 func bytesOf(t *testing.T, x *dlpack.Tensor) []byte {
 	data, err := x.AppendBytes(nil)
 	require.NoError(t, err)
@@ -279,8 +279,8 @@ func TestTENSSaysByItsAttributeWhatTheTableSays(t *testing.T) {
 	}
 }
 
-// Elements of a type that a format has not are refused, those that two formats have go from one to the
-// other, in one call.
+// A format returns an error for elements of a type that it does not have. Elements of a type that two formats have are converted in
+// one call.
 func TestElementsGoFromEachFormatToEachOtherOrAreRefused(t *testing.T) {
 	table := readTable(t)
 	rows := map[string][]string{
@@ -437,8 +437,7 @@ func counting(n int) []int32 {
 	return x
 }
 
-// The bytes of one format are the bytes of the other, where both have them aligned: the conversion copies
-// what it writes and nothing else.
+// If the elements are aligned in both formats, a conversion copies them once, to its output.
 func TestATensorOfAFrameIsWrittenFromTheFrame(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	x, err := dlpack.FromSlice([]float64{1, 2, 3}, 3)

@@ -20,7 +20,7 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// story is what the README shows of Go, with the errors that it leaves out.
+// story is the README's Go example, with the error handling that the README omits.
 func story(frames [][]byte, send func([][]byte) error) (*bridge.Report, error) {
 	msg, err := tens.Decode(frames) // frames [][]byte, as a socket delivered them
 	if err != nil {
@@ -57,8 +57,8 @@ func TestG87ReadmeShowsWhatStoryDoes(t *testing.T) {
 	assert.Equal(t, statements(t, "../README.md", "```go", "```"), statements(t, "readme_test.go", "func story(", "}"))
 }
 
-// statements are the lines of a file from the one that begins with first to the one that is last, without
-// the handling of errors, and however they are spaced.
+// statements returns the lines of a file from the one that begins with first to the one that is last, without error handling and
+// indentation.
 func statements(t *testing.T, path, first, last string) (lines []string) {
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -108,7 +108,7 @@ func TestG87StoryOfTheReadmeIsTrue(t *testing.T) {
 	require.ErrorIs(t, err, tens.ErrPartMissing)
 }
 
-// What .ci/README.md names as a proof is a test, or a file of tests, that there is.
+// Every test and every test file that .ci/README.md names exists.
 func TestProofsThatAreNamedExist(t *testing.T) {
 	text, err := os.ReadFile("../.ci/README.md")
 	require.NoError(t, err)

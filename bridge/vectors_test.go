@@ -64,8 +64,8 @@ func (v *vector) read(t testing.TB) (frames [][]byte) {
 
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// G73: order and ascend become strides and an offset over the part's own memory, and go back out as they
-// came, without a copy in either direction.
+// G73: order and ascend are decoded as strides and an offset in the memory of the part, and encoded as they were, without a copy in
+// either direction.
 func TestG73VectorsTravelBothWaysWithoutACopy(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	seen := 0
@@ -129,7 +129,7 @@ func TestG73VectorsTravelBothWaysWithoutACopy(t *testing.T) {
 	assert.Greater(t, seen, 20)
 }
 
-// G66, G67: what must be refused is, and leaves nothing behind.
+// G66, G67: invalid messages are errors, and leave no tensor open.
 func TestG66InvalidVectorsAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, v := range readVectors(t, "invalid") {
@@ -203,7 +203,7 @@ func TestLentPartsMustBeRowsOfBytes(t *testing.T) {
 	}
 }
 
-// messageOf is a message with one tensor, described as given, over a part.
+// messageOf returns a message with one part and one tensor of the given description.
 func messageOf(t testing.TB, description string, part []byte) *tens.Message {
 	t.Helper()
 	return &tens.Message{
@@ -213,7 +213,7 @@ func messageOf(t testing.TB, description string, part []byte) *tens.Message {
 	}
 }
 
-// G74: types without a letter travel by the attribute dlpack.
+// G74: types without a letter are encoded in the attribute dlpack.
 func TestG74TypesWithoutALetterTravel(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	tests := []struct {
@@ -339,7 +339,7 @@ func TestWritableFramesCanBeWritten(t *testing.T) {
 	assert.Equal(t, []byte{4, 3, 2, 1}, part[12:])
 }
 
-// G69: an unaligned part is a tensor all the same, and says so; only Align copies.
+// G69: a tensor aliases its part whatever the alignment is, which Alignment returns; only Align copies.
 func TestG69UnalignedPartsAreAliasedUnlessAlignmentIsAskedFor(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	part := make([]byte, 64)[1:17]
@@ -387,7 +387,7 @@ func TestMetadataTravels(t *testing.T) {
 	assert.ErrorIs(t, err, tens.ErrInvalid)
 }
 
-// Texts that tensors share are written for each of them.
+// A text that several tensors share is encoded once for each of them.
 func TestLabelsThatNoMemoryHasRoomForAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	tensor, err := dlpack.FromSlice([]uint8{1, 2})
@@ -424,7 +424,7 @@ func TestEncodeRefusesClosedAndForeignMemory(t *testing.T) {
 	assert.ErrorContains(t, err, "tensor 0")
 }
 
-// FuzzMessage: what is taken in goes back out with the same parts, and reads the same again.
+// FuzzMessage: decoded tensors are encoded with the same parts, and decoded as equal tensors.
 func FuzzDecode(f *testing.F) {
 	for _, v := range readVectors(f, "tens", "layout", "invalid") {
 		if len(v.Frames) > 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// readLabel goes through all that reads a label, one call after the other.
+// readLabel calls every function that decodes a label.
 func readLabel(t testing.TB, text []byte) {
 	frames := amplification.Frames(text)
 	amplification.Require(t, len(text), amplification.Variable, 0, func() func() {
@@ -58,7 +58,7 @@ func TestFramesTakeMemoryInProportionToTheirBytes(t *testing.T) {
 	}
 }
 
-// FuzzAmplification: whatever a label or a packed message says, reading it takes a bounded multiple of its size.
+// FuzzAmplification: decoding any label or packed message takes at most a fixed multiple of its size.
 func FuzzAmplification(f *testing.F) {
 	for _, v := range readVectors(f) {
 		if v.Frames == nil {

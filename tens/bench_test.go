@@ -20,7 +20,7 @@ func message3(t testing.TB) *tens.Message {
 	return m
 }
 
-// BenchmarkParse3 is frames to message to three described tensors, label included.
+// BenchmarkParse3 decodes the frames and the label of a message of three tensors.
 func BenchmarkParse3(b *testing.B) {
 	frames := message3(b).Encode()
 	b.ReportAllocs()
@@ -36,7 +36,7 @@ func BenchmarkParse3(b *testing.B) {
 	}
 }
 
-// BenchmarkParse3Layout is the same with order, ascend, metadata and an extension attribute.
+// BenchmarkParse3Layout is BenchmarkParse3 with order, ascend, metadata and a further attribute.
 func BenchmarkParse3Layout(b *testing.B) {
 	m := message3(b)
 	l, err := m.DecodeLabel()
@@ -60,7 +60,7 @@ func BenchmarkParse3Layout(b *testing.B) {
 	}
 }
 
-// BenchmarkEncode3 is three described tensors to frames, label included.
+// BenchmarkEncode3 encodes the label and the frames of a message of three tensors.
 func BenchmarkEncode3(b *testing.B) {
 	m := message3(b)
 	l, err := m.DecodeLabel()

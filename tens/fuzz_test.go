@@ -11,8 +11,8 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// FuzzDecode: what is read is written as the same frames, the single-part form says the same, and so does
-// a label of our own writing.
+// FuzzDecode: a decoded message is encoded as the same frames, and decoded as an equal message from its single-part form and with
+// an encoded label.
 func FuzzDecode(f *testing.F) {
 	for _, v := range readVectors(f) {
 		frames := append(v.frames(f), nil, nil, nil, nil)
@@ -35,7 +35,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzDecodePacked: what is read is written again, at most as long, and read as the same.
+// FuzzDecodePacked: a decoded message is encoded in at most as many bytes, which are decoded as an equal message.
 func FuzzDecodePacked(f *testing.F) {
 	for _, v := range readVectors(f) {
 		if v.Encoded != nil && v.Encoded.File != "" {
@@ -66,8 +66,8 @@ func FuzzDecodePacked(f *testing.F) {
 	})
 }
 
-// FuzzDecodeLabel: labels are judged as the standard library judges them where it can, and a label that is
-// read is written as JSON that says the same.
+// FuzzDecodeLabel: DecodeLabel and encoding/json agree on which texts are JSON, and a decoded label is encoded as JSON with equal
+// content.
 func FuzzDecodeLabel(f *testing.F) {
 	for _, v := range readVectors(f) {
 		if v.Frames == nil {
@@ -121,7 +121,7 @@ func requireLabelSame(t *testing.T, m *tens.Message) {
 	require.NoError(t, err)
 }
 
-// requireInsideItsPart checks that the strides lead to every element of the part and nowhere else.
+// requireInsideItsPart checks that the strides reach every element of the part exactly once, and nothing outside.
 func requireInsideItsPart(t *testing.T, x *tens.Tensor, parts [][]byte) {
 	require.Less(t, x.Part, len(parts))
 	size, err := x.NumBytes()

@@ -18,7 +18,7 @@ import (
 func TestJSONIsStrict(t *testing.T) {
 	for _, test := range []struct {
 		text   string
-		kind   error // nil where it is good
+		kind   error // nil if the value is valid
 		offset int
 	}{
 		{`{}`, nil, 0},
@@ -125,7 +125,7 @@ func TestNamesAreDecodedAndValuesAreNot(t *testing.T) {
 }
 
 func TestNestingIsBounded(t *testing.T) {
-	nest := func(n int) []byte { // n levels, the object included
+	nest := func(n int) []byte { // n levels, including the object
 		return []byte(`{"a":` + strings.Repeat("[", n-1) + strings.Repeat("]", n-1) + `}`)
 	}
 	_, err := tens.DecodeAttributes(nest(tens.MaxDepth))
@@ -140,7 +140,7 @@ func TestNestingIsBounded(t *testing.T) {
 	require.NoError(t, err, "depth counts what is open")
 }
 
-// A comparison of all pairs would take minutes here.
+// Comparing all pairs of names would take minutes.
 func TestNamesOfLargeObjectsAreCompared(t *testing.T) {
 	const n = 200_000
 	object := func(names int, format string) string {
@@ -176,7 +176,7 @@ func TestNamesOfLargeObjectsAreCompared(t *testing.T) {
 	}
 }
 
-// agreeWithStandardLibrary checks our reader of objects against encoding/json and what is stricter here.
+// agreeWithStandardLibrary compares DecodeAttributes with encoding/json, apart from the rules that only DecodeAttributes has.
 func agreeWithStandardLibrary(t testing.TB, text []byte) {
 	attributes, err := tens.DecodeAttributes(text)
 	if !json.Valid(text) || !utf8.Valid(text) || loneSurrogate(text) {
@@ -207,8 +207,8 @@ func agreeWithStandardLibrary(t testing.TB, text []byte) {
 	}
 }
 
-// loneSurrogate looks for a \u escape of half a pair in good JSON, which has no backslash outside of
-// strings.
+// loneSurrogate reports whether valid JSON, which has no backslash outside of strings, has a \u escape of half a surrogate
+// pair.
 func loneSurrogate(text []byte) bool {
 	for i := 0; i < len(text); i++ {
 		if text[i] != '\\' {
@@ -234,13 +234,13 @@ func loneSurrogate(text []byte) bool {
 	return false
 }
 
-// walk gives the names of the outermost object, nil where good JSON is none, whether the names of each
-// object are unique, and the deepest nesting.
+// walk returns the names of the outermost object, or nil if the JSON is not an object; whether the names of each object are unique;
+// and the depth of nesting.
 func walk(t testing.TB, text []byte) (outermost []string, unique bool, deepest int) {
 	unique = true
 	type level struct {
 		names map[string]bool // nil in an array
-		value bool            // a value comes next
+		value bool            // whether a value comes next
 	}
 	var open []level
 	d := json.NewDecoder(strings.NewReader(string(text)))
@@ -287,7 +287,7 @@ func TestScannerAgreesWithTheStandardLibrary(t *testing.T) {
 	}
 }
 
-// Every change of one byte of a label is judged as the standard library judges it.
+// DecodeAttributes and encoding/json agree on every label with one changed byte.
 func TestScannerAgreesOnDamagedLabels(t *testing.T) {
 	label := `{"TENS":{"metadata":{"a":-1.5e3,"b":"\u00fcx"},"tensors":[{"dtype":"f","shape":[3, 0],"word":4}]},"x":[true,null]}`
 	for i := range label {

@@ -15,12 +15,12 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// tensorLabel is a label with one tensor.
+// tensorLabel returns a label with one tensor.
 func tensorLabel(tensor string) []byte {
 	return []byte(`{"TENS":{"metadata":{},"tensors":[` + tensor + `]}}`)
 }
 
-// message is a message of the form TENS with parts of these sizes.
+// message returns a message of the form TENS with parts of the given sizes.
 func message(label []byte, sizes ...int) *tens.Message {
 	m := &tens.Message{Form: formTENS, Label: label}
 	for _, n := range sizes {
@@ -59,7 +59,7 @@ func TestErrorsNameThePlace(t *testing.T) {
 	}
 }
 
-// G66, G73 and the choices the vectors leave open: every one is refused.
+// G66, G73: every one of these is rejected, also where the vectors allow either verdict.
 func TestG66TensorsAreRefused(t *testing.T) {
 	for _, test := range []struct {
 		tensor string
@@ -205,7 +205,7 @@ func TestG68TensorsWithoutElementsComeBack(t *testing.T) {
 	requireFault(t, tens.ErrPartMissing, err)
 }
 
-// G26, G74: the letters and their words, on both sides.
+// G26, G74: which words each letter has, in decoding and in encoding.
 func TestG74LettersHaveTheWordsOfNumPy(t *testing.T) {
 	good := map[byte][]int{'f': {2, 4, 8}, 'i': {1, 2, 4, 8}, 'u': {1, 2, 4, 8}, 'c': {8, 16}, 'b': {1}}
 	for letter := range 256 {
@@ -289,7 +289,7 @@ func TestG73TensorsMayShareAPart(t *testing.T) {
 func TestFormDecidesAboutLabelsWithoutTENS(t *testing.T) {
 	for _, test := range []struct {
 		label       string
-		tens, other error // nil under other: Absent
+		tens, other error // nil for other if the label is Absent
 	}{
 		{``, tens.ErrLabelNotJSON, nil},
 		{`just text`, tens.ErrLabelNotJSON, nil},
@@ -347,7 +347,7 @@ func TestLabelsAliasTheFrame(t *testing.T) {
 	assert.Equal(t, byte(','), text[27])
 }
 
-// The lists of tensors are pieces of one array: growing one must leave the next alone.
+// The lists of all tensors share an array. Appending to one list must not change the next.
 func TestListsOfTensorsAreApart(t *testing.T) {
 	tensor := `{"shape":[1,2,3],"word":1,"dtype":"b","order":[0,2,1],"ascend":[true,false,true]}`
 	l, err := tens.DecodeLabel(tensorLabel(strings.TrimSuffix(strings.Repeat(tensor+",", 40), ",")))
@@ -387,7 +387,7 @@ func TestLabelsAreWrittenAsTheCppPeerWritesThem(t *testing.T) {
 	assert.Equal(t, `{"TENS":{"metadata":{},"tensors":[]}}`, string(text))
 }
 
-// The peer's own labels that have metadata come back byte for byte.
+// Labels of the C++ implementation that have metadata are encoded as the same bytes.
 func TestLabelsOfThePeerComeBackByteForByte(t *testing.T) {
 	same := 0
 	for _, v := range readVectors(t) {
@@ -404,7 +404,7 @@ func TestLabelsOfThePeerComeBackByteForByte(t *testing.T) {
 		if l.Metadata == nil {
 			want = strings.Replace(want, `{"TENS":{"tensors"`, `{"TENS":{"metadata":{},"tensors"`, 1)
 		}
-		if strings.HasPrefix(v.ID, "t") && v.ID < "t021" { // the C++ peer's; the others are not sorted
+		if strings.HasPrefix(v.ID, "t") && v.ID < "t021" { // labels of the C++ implementation; the others are not sorted
 			same++
 			assert.Equal(t, want, string(text), v.ID)
 		}
@@ -482,7 +482,7 @@ func TestWriterRefuses(t *testing.T) {
 	require.NoError(t, err, "the writer goes as deep as the reader")
 }
 
-// nested is an object of this many levels.
+// nested returns an object with the given number of levels.
 func nested(levels int) []byte {
 	return []byte(strings.Repeat(`{"a":`, levels) + "0" + strings.Repeat("}", levels))
 }
@@ -501,7 +501,7 @@ func TestSetTENSChecksTheParts(t *testing.T) {
 	assert.Equal(t, formFLOW, m.Form)
 }
 
-// fullLabel has every attribute at every place.
+// fullLabel has every attribute everywhere it is allowed.
 const fullLabel = `{"a":1,"TENS":{"metadata":{"b":[2]},"c":"d","tensors":[{"shape":[3,2],"word":2,"dtype":"i","part":0,` +
 	`"order":[0,1],"ascend":[true,false],"metadata":{"e":null},"packing":"dense","f":{}},{"shape":[],"word":12,"dtype":"V","dlpack":[1],"part":0}]}}`
 
@@ -539,7 +539,7 @@ func TestManyAttributesAreComparedEverywhere(t *testing.T) {
 	}
 }
 
-// A reader allocates in proportion to the label, not to what the label says.
+// Decoding allocates in proportion to the size of the label, not to the sizes in the label.
 func TestLabelsAllocateWhatTheyAreWorth(t *testing.T) {
 	for name, label := range map[string][]byte{
 		"brackets in a string": tensorLabel(`{"shape":[1],"word":1,"dtype":"b","x":"` + strings.Repeat("{[", 1e5) + `"}`),

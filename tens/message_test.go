@@ -16,7 +16,7 @@ var (
 	formFLOW = [4]byte{'F', 'L', 'O', 'W'}
 )
 
-// requireFault checks the kind of an error and returns it.
+// requireFault requires err to be an *Error of the given kind, and returns it.
 func requireFault(t testing.TB, kind, err error) *tens.Error {
 	require.ErrorIs(t, err, kind)
 	var fault *tens.Error
@@ -156,7 +156,7 @@ func TestEveryCutOfAPackedMessageIsRefused(t *testing.T) {
 	for n := range packed {
 		cut, err := tens.DecodePacked(packed[:n:n])
 		if err == nil {
-			whole++ // behind the header, and behind each part
+			whole++ // after the header and after each part
 			assert.Equal(t, m.Label, cut.Label)
 		}
 	}

@@ -71,7 +71,7 @@ type tensorVector struct {
 	OtherKeys     []string `json:"other_keys"`
 }
 
-// kinds are the sentinels of the kinds of errors that the vectors name.
+// kinds has the error variable for each kind of error in the vectors.
 var kinds = map[string]error{
 	"too-few-frames":      tens.ErrTooFewFrames,
 	"prefix-short":        tens.ErrPrefixShort,
@@ -152,7 +152,7 @@ func (v *vector) test(t *testing.T) {
 	}
 }
 
-// testMessage checks what was found in the message, whichever form it came in.
+// testMessage checks a message that was decoded from either form.
 func (v *vector) testMessage(t *testing.T, m *tens.Message, err error) {
 	if v.Message != nil {
 		require.NoError(t, err)
@@ -186,7 +186,7 @@ func (v *vector) testMessage(t *testing.T, m *tens.Message, err error) {
 	}
 }
 
-// testError holds for verdict "either" too: we take the strict choice everywhere.
+// testError checks the error of a vector. It also applies to the verdict "either", where this package always returns an error.
 func (v *vector) testError(t *testing.T, err error) {
 	require.Error(t, err)
 	found := false
@@ -203,7 +203,7 @@ func (v *vector) testError(t *testing.T, err error) {
 	assert.Less(t, fault.Tensor, 2)
 }
 
-// testFrames writes the message again and must get the same bytes.
+// testFrames checks that the message is encoded as the same bytes.
 func (v *vector) testFrames(t *testing.T, m *tens.Message, frames [][]byte) {
 	again := m.Encode()
 	require.Equal(t, len(frames), len(again))
@@ -253,7 +253,7 @@ func (v *vector) testLabel(t *testing.T, l *tens.Label) {
 	}
 }
 
-// testElements walks the elements by strides and offset.
+// testElements checks the elements that strides and offset lead to.
 func (want *tensorVector) testElements(t *testing.T, got *tens.Tensor, parts [][]byte) {
 	count, err := got.NumElements()
 	require.NoError(t, err)
@@ -274,7 +274,7 @@ func (want *tensorVector) testElements(t *testing.T, got *tens.Tensor, parts [][
 	}
 }
 
-// testRewriting writes the label in our own way, which must say the same.
+// testRewriting encodes the label and checks that the result has the same content.
 func (v *vector) testRewriting(t *testing.T, m *tens.Message, label *tens.Label) {
 	again := *m
 	again.Label = nil
@@ -305,7 +305,7 @@ func names(attributes tens.Attributes) []string {
 	return list
 }
 
-// flat is a message without the difference between an empty part and none.
+// flat returns the message with empty slices in place of nil, so that the two compare equal.
 func flat(m *tens.Message) tens.Message {
 	f := *m
 	f.Label = append([]byte{}, m.Label...)
@@ -316,7 +316,7 @@ func flat(m *tens.Message) tens.Message {
 	return f
 }
 
-// logical are the bytes of the elements in the order of their indices.
+// logical returns the bytes of the elements in the order of their indices.
 func logical(t *tens.Tensor, part []byte, strides []int64, offset int64) []byte {
 	var out []byte
 	var walk func(d int, at int64)
@@ -333,7 +333,7 @@ func logical(t *tens.Tensor, part []byte, strides []int64, offset int64) []byte 
 	return out
 }
 
-// value decodes JSON with every digit kept.
+// value decodes JSON and keeps every digit of numbers.
 func value(t testing.TB, text []byte) any {
 	if text == nil || string(text) == "null" {
 		return nil
@@ -349,7 +349,7 @@ func assertJSON(t testing.TB, want, got []byte) {
 	assert.Equal(t, value(t, want), value(t, got))
 }
 
-// normal is a label with its JSON text decoded and what defaults to something written out.
+// normal returns a label with its JSON text decoded and with all defaults filled in.
 func normal(t testing.TB, l *tens.Label) any {
 	type normalTensor struct {
 		tens.Tensor

@@ -16,7 +16,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
 )
 
-// readTensor goes through all that reads a tensor.
+// readTensor calls every function that decodes a tensor.
 func readTensor(t testing.TB, data []byte) {
 	row, err := dlpack.FromSlice(data)
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func TestTensorsTakeMemoryInProportionToTheirBytes(t *testing.T) {
 	}
 }
 
-// The header says more than has come: a Reader takes memory for what has.
+// A header may announce more bytes than have arrived. A Reader allocates memory only for those that have.
 func TestReaderTakesMemoryInProportionToWhatHasCome(t *testing.T) {
 	for _, come := range []int{0, 1 << 10, 1 << 14, 1 << 16, 1<<20 + 1} {
 		for _, said := range []int{131065, 2*come + 30_000, 3*come - 10, 1 << 31} {
@@ -68,7 +68,7 @@ func TestReaderTakesMemoryInProportionToWhatHasCome(t *testing.T) {
 	}
 }
 
-// FuzzAmplification: whatever a tensor says, reading it takes a bounded multiple of its size.
+// FuzzAmplification: decoding any tensor takes at most a fixed multiple of its size.
 func FuzzAmplification(f *testing.F) {
 	for _, m := range manifests(f)[:1] {
 		for _, v := range m.Tensors {
@@ -87,8 +87,8 @@ func FuzzAmplification(f *testing.F) {
 	})
 }
 
-// FuzzAmplificationByType: the same of tensors that are made of a type, a number of elements, and an element that is
-// repeated, so that most of them are read.
+// FuzzAmplificationByType is FuzzAmplification for tensors that are composed of a type, a number of elements and a repeated element,
+// most of which are valid.
 func FuzzAmplificationByType(f *testing.F) {
 	for kind := decthings.F32; kind <= decthings.Video; kind++ {
 		f.Add(byte(kind), uint32(40_000), "\x00")
@@ -103,7 +103,7 @@ func FuzzAmplificationByType(f *testing.F) {
 	})
 }
 
-// hostileRules are rules that take more memory than others of their size.
+// hostileRules returns rules that take much memory for their size.
 func hostileRules() map[string]string {
 	const n = 20_000
 	list := func(item string) string { return "[" + strings.Repeat(item+",", n) + item + "]" }
@@ -135,7 +135,7 @@ func TestRulesTakeMemoryInProportionToTheirText(t *testing.T) {
 	}
 }
 
-// FuzzRulesAmplification: the same of rules.
+// FuzzRulesAmplification is FuzzAmplification for rules.
 func FuzzRulesAmplification(f *testing.F) {
 	for _, text := range hostileRules() {
 		f.Add([]byte(text[:min(len(text), 4000)]), uint16(0), uint16(0), uint16(0))

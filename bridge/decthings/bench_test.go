@@ -11,7 +11,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// floats is a tensor of n float32 in its binary form, with an aligned payload.
+// floats returns the binary form of a tensor of n float32, with an aligned payload.
 func floats(b *testing.B, n int) (*dlpack.Tensor, []byte) {
 	t, err := dlpack.FromSlice(make([]float32, n))
 	if err != nil {
@@ -48,7 +48,7 @@ func BenchmarkDecode(b *testing.B) {
 				v.Close()
 			}
 		})
-		// A reader that takes the header apart and copies the payload into a slice of its own.
+		// For comparison: parse the header by hand and copy the payload to a slice.
 		b.Run(fmt.Sprintf("copying/%d", size), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
@@ -104,7 +104,7 @@ func BenchmarkEncode(b *testing.B) {
 
 const many = 100_000
 
-// Of 10^5 tensors of 4 floats: every fourth payload is aligned.
+// Of the 10^5 tensors of 4 floats every fourth payload is aligned.
 func BenchmarkMany(b *testing.B) {
 	t, one := floats(b, 4)
 	stream := make([]byte, 0, many*len(one))

@@ -150,7 +150,7 @@ func TestVectorsBecomeTensorsAndElements(t *testing.T) {
 	})
 }
 
-// numbers is a tensor of float32 whose payload lies at a multiple of 64 bytes and some more.
+// numbers returns a tensor of float32 whose payload lies the given number of bytes after a multiple of 64.
 func numbers(t testing.TB, more int, values ...float32) []byte {
 	head, err := decthings.AppendHeader(nil, decthings.F32, []int64{int64(len(values))})
 	require.NoError(t, err)
@@ -212,7 +212,7 @@ func TestTensorsAreReadOnlyUnlessTheInputIsWritable(t *testing.T) {
 	}
 }
 
-// lent is data in C's memory, shifted by some bytes, as a tensor.
+// lent returns a tensor of C memory with a copy of data, shifted by some bytes.
 func lent(t *testing.T, data []byte, shift int, readOnly bool) (*dlpack.Tensor, *dlpacktest.Loan) {
 	loan := dlpacktest.Lend(t, shift+len(data))
 	copy(unsafe.Slice((*byte)(loan.Data()), shift+len(data))[shift:], data)
@@ -357,7 +357,7 @@ func TestDecodeRefusesTrailingBytesAndOtherFaults(t *testing.T) {
 	assert.ErrorIs(t, err, decthings.ErrDialect)
 }
 
-// FuzzDecode: what is read by tensors is written as the same bytes, wherever it is aligned.
+// FuzzDecode: a decoded tensor is encoded as the same bytes, whatever its alignment is.
 func FuzzDecode(f *testing.F) {
 	for _, m := range manifests(f)[:1] {
 		for _, v := range m.Tensors {

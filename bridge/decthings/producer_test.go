@@ -167,7 +167,7 @@ func TestAppendTensorRefusesWhatDecthingsCannotSay(t *testing.T) {
 	refused(device, dlpack.ErrDevice)
 }
 
-// TENS, Decthings and DLPack: one call from each to the next, and the elements are the same.
+// A tensor goes from TENS over DLPack to Decthings with one call for each step, and keeps its elements.
 func TestFormatsAreConvertedThroughTensors(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	data := numbers(t, 0, 1, 2, 3)

@@ -16,7 +16,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// endless is a stream that begins with a header and goes on with zeros for ever.
+// endless is a stream of a header and then zeros without end.
 type endless struct{ head []byte }
 
 func (e *endless) Read(data []byte) (int, error) {
@@ -26,7 +26,7 @@ func (e *endless) Read(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// Go's allocator ends the process where there is no memory. The limit is on the memory of a process of its own.
+// Go's allocator ends the process if there is no memory. The memory limit is that of a child process.
 func TestReaderSaysWhereThereIsNoMemoryForATensor(t *testing.T) {
 	const child = "DECTHINGS_TEST_CHILD"
 	if os.Getenv(child) == "" {

@@ -41,7 +41,7 @@ func ExampleReader() {
 	// string []
 }
 
-// readAll are the tensors of a stream, and what ends them.
+// readAll returns the tensors of a stream, and the error after the last one.
 func readAll(in io.Reader, d decthings.Dialect) (tensors [][]byte, err error) {
 	for r := decthings.NewReader(in, d); ; {
 		tensor, err := r.Next()
@@ -171,7 +171,7 @@ func TestReaderPassesOnErrors(t *testing.T) {
 	}
 }
 
-// The io.Reader's own io.ErrUnexpectedEOF, as a compressed stream that is cut short ends with, is no io.EOF.
+// An io.Reader that returns io.ErrUnexpectedEOF, as for a truncated compressed stream, is not at the end of the stream.
 func TestReaderTellsAnUnexpectedEndFromAnEnd(t *testing.T) {
 	for _, data := range []string{"\x07\x01\x05ab", "\x0b\x00\x05ab"} {
 		_, err := readAll(io.MultiReader(strings.NewReader(data), iotest.ErrReader(io.ErrUnexpectedEOF)), decthings.Doc)
@@ -182,7 +182,7 @@ func TestReaderTellsAnUnexpectedEndFromAnEnd(t *testing.T) {
 	}
 }
 
-// panicker reads nothing, and panics once.
+// panicker is an io.Reader that panics in the first call.
 type panicker struct{ panicked bool }
 
 func (p *panicker) Read([]byte) (int, error) {
@@ -202,7 +202,7 @@ func TestReaderEndsWithAPanic(t *testing.T) {
 	}
 }
 
-// wrongCount is an io.Reader that gives its data, and then returns a count without having written anything.
+// wrongCount is an io.Reader that returns its data, and then a count without having written anything.
 type wrongCount struct {
 	data  []byte
 	count int
@@ -231,7 +231,7 @@ func TestReaderRefusesCountsThatAReaderMustNotReturn(t *testing.T) {
 	}
 }
 
-// An error may come with the last bytes, and not again.
+// An io.Reader may return an error together with the last bytes, and not again.
 func TestReaderKeepsAnErrorThatComesWithTheLastBytes(t *testing.T) {
 	broken := errors.New("broken")
 	for _, size := range []int{100, 1 << 16, 1 << 20} {
@@ -243,7 +243,7 @@ func TestReaderKeepsAnErrorThatComesWithTheLastBytes(t *testing.T) {
 	}
 }
 
-// once gives an error with its last bytes, and io.EOF from then on.
+// once is an io.Reader that returns an error with its last bytes, and io.EOF from then on.
 type once struct {
 	data []byte
 	err  error
@@ -259,7 +259,7 @@ func (o *once) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// idle reads nothing, and says nothing.
+// idle is an io.Reader that returns neither bytes nor an error.
 type idle struct{}
 
 func (idle) Read([]byte) (int, error) { return 0, nil }
@@ -309,7 +309,7 @@ func TestReaderTakesNoMoreMemoryThanHasCome(t *testing.T) {
 	}
 }
 
-// FuzzReader: a stream is split where a buffer is, and refused where it is.
+// FuzzReader: a Reader splits a stream as DecodeFirst splits a buffer, and returns an error at the same byte.
 func FuzzReader(f *testing.F) {
 	for _, m := range manifests(f)[:1] {
 		for _, s := range m.Streams {

@@ -72,7 +72,7 @@ func TestRulesThatAreNoneAreRefused(t *testing.T) {
 	}
 }
 
-// Of two values for a name, readers take the first, the last, or none.
+// If a name occurs twice, some JSON readers take the first value, some the last, and some neither.
 func TestRulesWithTextThatIsNotUTF8AreNotWritten(t *testing.T) {
 	for _, text := range []string{"\xff", "a\xc3", "\xed\xa0\x80"} {
 		rules := &decthings.Rules{Annotations: []string{"ä", text}}
@@ -194,7 +194,7 @@ func TestRulesAreReadInsideOtherJSON(t *testing.T) {
 	assert.Error(t, json.Unmarshal([]byte(`{"Input":{"shape":[]}}`), &method))
 }
 
-// FuzzRules: rules that are read are printed and read as the same.
+// FuzzRules: decoded rules are encoded as JSON that is decoded as equal rules.
 func FuzzRules(f *testing.F) {
 	for _, m := range manifests(f) {
 		for _, v := range m.Rules {

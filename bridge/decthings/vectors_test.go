@@ -82,7 +82,7 @@ func (v *tensorVector) shape(t testing.TB) []int64 {
 	return shape
 }
 
-// view is what reading the tensor gives.
+// view returns the View that decoding the tensor must return.
 func (v *tensorVector) view(t testing.TB) decthings.View {
 	what, err := decthings.ParseType(v.Type)
 	require.NoError(t, err)
@@ -159,7 +159,7 @@ func dialect(t testing.TB, name string) decthings.Dialect {
 	return d
 }
 
-// eachTensor runs a test for every tensor in every dialect that has it.
+// eachTensor runs a test for each tensor in each dialect that it has a file for.
 func eachTensor(t *testing.T, test func(t *testing.T, v *tensorVector, data []byte, d decthings.Dialect)) {
 	for _, m := range manifests(t) {
 		for _, v := range m.Tensors {
@@ -172,7 +172,7 @@ func eachTensor(t *testing.T, test func(t *testing.T, v *tensorVector, data []by
 
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// within tells whether a part lies in the memory of the whole.
+// within reports whether part lies in the memory of whole.
 func within(whole, part []byte) bool {
 	start, at := address(whole), address(part)
 	return at >= start && at+uintptr(len(part)) <= start+uintptr(len(whole))
@@ -239,7 +239,7 @@ func TestStreamsAreReadTensorByTensor(t *testing.T) {
 	}
 }
 
-// causes are what each class of malformed vectors is refused for.
+// causes has the error for each class of malformed vectors.
 var causes = map[string][]error{
 	"truncated":         {decthings.ErrTruncated, decthings.ErrSection},
 	"bad_type":          {decthings.ErrType},

@@ -271,7 +271,7 @@ func TestAppendUsesTheMemoryThatIsThere(t *testing.T) {
 	assert.Less(t, allocations, 20.0, "memory grows in proportion")
 }
 
-// allocated is how many bytes f takes of the heap.
+// allocated returns how many bytes f allocates on the heap.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -316,7 +316,7 @@ func TestFormatsThatRepeatAreOneString(t *testing.T) {
 	assert.Same(t, unsafe.StringData(got[2]), unsafe.StringData(got[3]))
 }
 
-// FuzzDecodeView: what is read lies inside the input, and is written as the same bytes.
+// FuzzDecodeView: a decoded view lies inside the input, and is encoded as the same bytes.
 func FuzzDecodeView(f *testing.F) {
 	for _, m := range manifests(f)[:1] {
 		for _, v := range m.Tensors {
@@ -364,7 +364,7 @@ func FuzzDecodeView(f *testing.F) {
 	})
 }
 
-// FuzzAppendElements: what can be written is read as the same elements.
+// FuzzAppendElements: encoded elements are decoded as equal elements.
 func FuzzAppendElements(f *testing.F) {
 	f.Add("string", int64(2), int64(1), []byte("hello"), []byte(", world!"), "", "", byte(0))
 	f.Add("image", int64(1), int64(2), []byte{1}, []byte{}, "png", "jpg", byte(1))

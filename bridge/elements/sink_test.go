@@ -7,7 +7,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/elements"
 )
 
-// column is a column of strings as Apache Arrow has it: one buffer for all bytes, and where each string ends in it.
+// column is a column of strings in the layout of Apache Arrow: one buffer for all bytes, and the end of each string in it.
 type column struct {
 	bytes   []byte
 	offsets []int32

@@ -16,11 +16,11 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/amplification"
 )
 
-// varints is how many times the memory of a field of varints its elements may take: one of one byte may be an
-// element of eight.
+// varints is the largest ratio of the memory of elements to that of their varints: a varint of one byte may be an element of eight
+// bytes.
 const varints = 8
 
-// readMessage goes through all that reads a protocol buffer, with each of the limits.
+// readMessage calls every function that decodes a protocol buffer, with each of the limits.
 func readMessage(t testing.TB, data []byte, limits ...int64) {
 	for _, limit := range limits {
 		limited := tensorflow.Limit(limit)
@@ -45,7 +45,7 @@ func readMessage(t testing.TB, data []byte, limits ...int64) {
 	}
 }
 
-// decodeBoth reads a message in Go's memory and in C's.
+// decodeBoth decodes a message in Go memory and in C memory.
 func decodeBoth(t testing.TB, data []byte, limit int64, options []tensorflow.DecodeOption) {
 	row, err := dlpack.FromSlice(data)
 	require.NoError(t, err)
@@ -82,7 +82,7 @@ func TestMessagesTakeMemoryInProportionToTheirBytes(t *testing.T) {
 	}
 }
 
-// The limit counts what is made of elements, and not only their own bytes.
+// The limit counts all memory of the elements, and not only their bytes.
 func TestTheLimitCountsWhatIsMadeOfQuantisedNumbers(t *testing.T) {
 	const count = 1 << 16
 	for dtype, size := range map[tensorflow.DType]int64{
@@ -103,7 +103,7 @@ func TestTheLimitCountsWhatIsMadeOfQuantisedNumbers(t *testing.T) {
 	}
 }
 
-// Values that repeat the last one are the same bytes of the message.
+// Values that repeat the last one alias the same bytes of the message.
 func TestRepeatedStringsShareTheirBytes(t *testing.T) {
 	data := amplification.TensorProto(byte(tensorflow.String), 1000, amplification.Field(8, []byte("first")), amplification.Field(8, []byte("last")))
 	value, err := tensorflow.Decode(data)
@@ -115,7 +115,7 @@ func TestRepeatedStringsShareTheirBytes(t *testing.T) {
 	assert.Equal(t, "Last", string(value.Elements.Values[999]))
 }
 
-// FuzzAmplification: whatever a message says, reading it takes a bounded multiple of its size and the limit.
+// FuzzAmplification: decoding any message takes at most a fixed multiple of its size, and the limit.
 func FuzzAmplification(f *testing.F) {
 	for _, m := range manifests(f) {
 		for _, v := range m.Tensors {
@@ -144,8 +144,8 @@ func FuzzAmplification(f *testing.F) {
 	})
 }
 
-// FuzzAmplificationByType: the same of messages that are made of a type, a number of elements, and a record of
-// values that is repeated, so that most of them are read.
+// FuzzAmplificationByType is FuzzAmplification for messages that are composed of a type, a number of elements and a repeated record of
+// values, most of which are valid.
 func FuzzAmplificationByType(f *testing.F) {
 	for dtype := tensorflow.Float; dtype <= tensorflow.Float4E2M1FN; dtype++ {
 		f.Add(byte(dtype), uint32(1000), byte(4), []byte("1"), uint16(1000))

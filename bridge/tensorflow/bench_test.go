@@ -14,7 +14,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// one is a tensor of n floats, and its message.
+// one returns a tensor of n floats and its message.
 func one(b *testing.B, n int) (*dlpack.Tensor, []byte) {
 	values := make([]float32, n)
 	for i := range values {
@@ -32,7 +32,7 @@ func one(b *testing.B, n int) (*dlpack.Tensor, []byte) {
 	return t, data
 }
 
-// small is many messages of 4 floats, as they lie in a file: one behind the other, aligned to nothing.
+// small returns many messages of 4 floats that follow one another without alignment, as in a file.
 func small(b *testing.B, options ...tensorflow.EncodeOption) [][]byte {
 	const count = 100_000
 	t, err := dlpack.FromSlice([]float32{1, 2, 3, 4})
@@ -71,7 +71,7 @@ func benchmarkDecode(b *testing.B, n int) {
 	}
 }
 
-// The same by hand: the bytes field is found by protowire, and copied.
+// For comparison: find the bytes field with protowire, and copy it.
 func BenchmarkDecode64MiBByHand(b *testing.B) {
 	_, data := one(b, 16<<20)
 	b.ReportAllocs()
@@ -142,8 +142,8 @@ func BenchmarkParseSmall(b *testing.B) {
 	}
 }
 
-// Encoding is one pass. of-memcpy is the speed of a copy of the same bytes, over that of encoding: the least
-// times of both, taken in turns.
+// Encoding is one pass over the elements. The metric of-memcpy is the speed of encoding relative to that of copying the same bytes. Both
+// are measured in turns, and the least times are compared.
 func BenchmarkEncode64MiB(b *testing.B) {
 	t, data := one(b, 16<<20)
 	from, to := bytes.Repeat([]byte{1}, 64<<20), make([]byte, 64<<20)
@@ -154,7 +154,7 @@ func BenchmarkEncode64MiB(b *testing.B) {
 	inTurns(b, encode, func() error { copy(to, from); return nil })
 }
 
-// The same into new memory each time.
+// BenchmarkEncode64MiBNew encodes to new memory each time.
 func BenchmarkEncode64MiBNew(b *testing.B) {
 	t, _ := one(b, 16<<20)
 	from := bytes.Repeat([]byte{1}, 64<<20)

@@ -91,7 +91,7 @@ func placed(data []byte, at, align, off int) []byte {
 	return append(room[skip+off:skip+off], data...)
 }
 
-// Every vector of a type that DLPack has becomes a tensor with its values and goes out as it came.
+// Every vector of a type that DLPack has is decoded as a tensor with its values, and encoded as the same bytes.
 func TestVectorsBecomeTensorsAndGoOutAgain(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, m := range manifests(t) {
@@ -145,8 +145,8 @@ func TestVectorsBecomeTensorsAndGoOutAgain(t *testing.T) {
 	}
 }
 
-// G69: aligned elements are aliased, others copied once, and the value says which; alignment can be asked
-// for, and done without.
+// G69: aligned elements are aliased and other elements are copied once, which Copied reports; Align changes the alignment that
+// counts.
 func TestG69AlignedContentIsAliasedAndOtherIsCopied(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	floats, err := dlpack.FromSlice([]float32{1, 2, 3, 4})
@@ -189,7 +189,7 @@ func TestG69AlignedContentIsAliasedAndOtherIsCopied(t *testing.T) {
 	assert.ErrorIs(t, err, dlpack.ErrUnaligned)
 }
 
-// The two numbers of a complex element are aligned each for itself.
+// A complex element needs only the alignment of its two numbers.
 func TestComplexContentIsAliasedWhereItsNumbersAreAligned(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	numbers, err := dlpack.FromSlice([]complex64{1 + 2i, 3 + 4i})
@@ -206,7 +206,7 @@ func TestComplexContentIsAliasedWhereItsNumbersAreAligned(t *testing.T) {
 	}
 }
 
-// Many bytes that are not aligned are copied into memory that is.
+// A large tensor that is not aligned is copied to aligned memory.
 func TestLargeCopiesAreAlignedToo(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	view := tensorflow.View{DType: tensorflow.Double, Shape: []int64{100, 100}, Data: bytes.Repeat([]byte{1, 2, 3, 4}, 20000)}
@@ -225,7 +225,7 @@ func TestLargeCopiesAreAlignedToo(t *testing.T) {
 	}
 }
 
-// Tensors of memory that is lent are views of it, and end its loan with their last export, on any thread.
+// Tensors of lent memory are views of it. The release of the last export, on any thread, gives the memory back.
 func TestLentMessagesAreViewedAndGivenBack(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	floats, err := dlpack.FromSlice([]float32{1, 2, 3})
@@ -282,7 +282,7 @@ func TestLentMessagesAreViewedAndGivenBack(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// Quantised numbers are elements, or integers where that is asked for.
+// Quantised numbers are decoded as elements, or as integers with the option Integers.
 func TestQuantisedNumbersCanBeIntegers(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	message := unhex(t, "080f1204120208022204"+"01020304") // qint16[2]
@@ -303,7 +303,7 @@ func TestQuantisedNumbersCanBeIntegers(t *testing.T) {
 	assert.ErrorIs(t, err, elements.ErrDType)
 }
 
-// Each message says one value, or none, for more elements than there is memory for.
+// Each message has one value, or none, for more elements than fit in memory.
 func TestValuesThatRepeatBeyondAllMemoryAreRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		dtype   byte

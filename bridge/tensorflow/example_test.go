@@ -123,7 +123,7 @@ func ExampleAlign() {
 			fmt.Println(err)
 			return
 		}
-		// A kernel that wants 64 bytes gets them: of the message where it was so written, of a copy otherwise.
+		// A kernel may require 64 bytes. A message that was written so is aliased, and any other is copied.
 		v, err := tensorflow.Decode(message, tensorflow.Align(64))
 		if err != nil {
 			fmt.Println(err)

@@ -16,8 +16,8 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 )
 
-// oracle is what the fields of a message say, element by element, as protobuf-go reads them: the rules of
-// vectors/tensorflow in the plainest way. Every message that DecodeView takes comes out so.
+// oracle requires view to have the elements that the fields of the message stand for, as protobuf-go decodes them and by the rules of
+// vectors/tensorflow.
 func oracle(t testing.TB, md protoreflect.MessageDescriptor, data []byte, view *tensorflow.View) {
 	m, err := peerRead(md, data)
 	require.NoError(t, err, "what DecodeView takes is a message")
@@ -113,7 +113,7 @@ func oracle(t testing.TB, md protoreflect.MessageDescriptor, data []byte, view *
 	require.Equal(t, count*int64(size), int64(len(view.Data)))
 }
 
-// quiet makes all that is not a number quiet: protobuf-go's reflection does it to floats of 32 bits.
+// quiet makes all NaNs quiet, as protobuf-go's reflection does with floats of 32 bits.
 func quiet(dtype tensorflow.DType, data []byte) []byte {
 	if dtype != tensorflow.Float && dtype != tensorflow.Complex64 {
 		return data
@@ -141,7 +141,7 @@ var fieldNames = map[tensorflow.DType]protoreflect.Name{
 	tensorflow.Float8E5M2FNUZ: "float8_val", tensorflow.Float4E2M1FN: "float8_val",
 }
 
-// forms are all that a tensor can be written in.
+// forms has the options for all forms that a tensor can be encoded in.
 var forms = map[string][]tensorflow.EncodeOption{
 	"plain":               nil,
 	"content":             {tensorflow.Content()},
@@ -151,7 +151,7 @@ var forms = map[string][]tensorflow.EncodeOption{
 	"fields, compressed":  {tensorflow.Fields(), tensorflow.Compress(1, 1), tensorflow.Pad(64)},
 }
 
-// roundTrip writes a view in every form and reads it again.
+// roundTrip encodes a view in every form, and decodes the result.
 func roundTrip(t testing.TB, md protoreflect.MessageDescriptor, view *tensorflow.View) {
 	for name, form := range forms {
 		out, err := view.Append(nil, form...)
@@ -177,7 +177,7 @@ func roundTrip(t testing.TB, md protoreflect.MessageDescriptor, view *tensorflow
 	}
 }
 
-// Random tensors of every type, in every form, are what protobuf-go reads.
+// Random tensors of every type in every form are decoded as protobuf-go decodes them.
 func TestRandomTensorsTravelInEveryForm(t *testing.T) {
 	md := descriptor(t, "Tensor")
 	r := rand.New(rand.NewSource(6))
@@ -216,8 +216,8 @@ func TestRandomTensorsTravelInEveryForm(t *testing.T) {
 	}
 }
 
-// FuzzDecodeView: what is taken is what protobuf-go reads, and reads the same again in every form. What is
-// refused is refused with a place in the input.
+// FuzzDecodeView: a message is decoded as protobuf-go decodes it, and again after encoding in every form. An error has an offset in
+// the input.
 func FuzzDecodeView(f *testing.F) {
 	for _, m := range manifests(f) {
 		for _, v := range m.Tensors {
@@ -247,7 +247,7 @@ func FuzzDecodeView(f *testing.F) {
 	})
 }
 
-// FuzzMessages: every other message that is taken is written and read as the same.
+// FuzzMessages: every other kind of message is decoded as an equal value after encoding.
 func FuzzMessages(f *testing.F) {
 	for _, m := range manifests(f) {
 		for _, v := range m.ShapeProtos {

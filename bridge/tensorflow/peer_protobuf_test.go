@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// The messages of TensorFlow as protobuf-go reads them: an independent reader to compare with. Only the
-// fields' numbers and types matter on the wire.
+// The messages of TensorFlow for protobuf-go, which is an independent decoder to compare with. Only the numbers and types of the
+// fields are encoded.
 var messages = map[string][]struct {
 	name     string
 	num      int32
@@ -79,7 +79,7 @@ func descriptor(t testing.TB, name string) protoreflect.MessageDescriptor {
 	return fd.Messages().ByName(protoreflect.Name(name))
 }
 
-// peerRead is what protobuf-go makes of a TensorProto, and whether it is one.
+// peerRead returns a TensorProto as protobuf-go decodes it, and whether it can.
 func peerRead(md protoreflect.MessageDescriptor, data []byte) (*dynamicpb.Message, error) {
 	m := dynamicpb.NewMessage(md)
 	return m, proto.Unmarshal(data, m)

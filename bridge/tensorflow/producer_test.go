@@ -90,7 +90,7 @@ func TestElementsOfVariableSizeAreWrittenAsTheirOwnTypeOnly(t *testing.T) {
 	}
 }
 
-// G34: any layout goes out row-major.
+// G34: a tensor of any layout is encoded in row-major order.
 func TestG34StridedTensorsAreWrittenRowMajor(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	base, err := dlpack.FromSlice([]int32{1, 2, 3, 4, 5, 6})
@@ -128,7 +128,7 @@ func TestG34StridedTensorsAreWrittenRowMajor(t *testing.T) {
 	}
 }
 
-// G20: elements below a byte have bytes of their own in a message; packed ones are given them.
+// G20: elements of less than a byte have a byte each in a message; packed elements are unpacked.
 func TestG20PackedElementsAreUnpacked(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	tests := []struct {
@@ -214,7 +214,7 @@ func TestAppendTensorRefusesWhatTensorFlowDoesNotHave(t *testing.T) {
 	assert.ErrorIs(t, err, tensorflow.ErrExport)
 }
 
-// G37, and the section dlpack of the vectors: TensorFlow is handed what it can compute on, or nothing.
+// G37, and the section dlpack of the vectors: Export returns only tensors that TensorFlow can compute on.
 func TestG37ExportHandsTensorFlowOnlyWhatItTakes(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, m := range manifests(t) {

@@ -117,7 +117,7 @@ func unhex(t testing.TB, text string) []byte {
 	return data
 }
 
-// masked has the bits of elements below a byte that count.
+// masked returns the elements with only the bits that count for types of less than a byte.
 func masked(dtype tensorflow.DType, data []byte) []byte {
 	bits := dtype.Storage().Bits()
 	if bits >= 8 {
@@ -194,7 +194,7 @@ func TestVectorsAreReadAsTheirValues(t *testing.T) {
 	}
 }
 
-// Every form that TensorFlow writes a tensor in is one of ours, byte for byte.
+// Every form that TensorFlow encodes a tensor in can be encoded here, byte for byte.
 func TestVectorsAreWrittenByteForByte(t *testing.T) {
 	for _, m := range manifests(t) {
 		for _, v := range m.Tensors {
@@ -222,8 +222,8 @@ func TestVectorsAreWrittenByteForByte(t *testing.T) {
 	}
 }
 
-// The files that leave out repeated values come out again, compressed from the first element on; but for
-// integers and floats below four bytes, for which TensorFlow itself then prefers tensor_content.
+// The files without repeated values are encoded again with Compress(1, 1), except for integers and floats of less than four bytes, for
+// which TensorFlow prefers tensor_content.
 func TestRepeatedValuesAreLeftOutAgain(t *testing.T) {
 	seen := 0
 	for _, m := range manifests(t) {

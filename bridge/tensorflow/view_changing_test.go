@@ -12,8 +12,8 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 )
 
-// A changer is a elements.Sink that changes the message between the time when its values were checked and the time when
-// they are taken, as another thread may that writes to the memory it lies in.
+// A changer is an elements.Sink that changes the message after its values were checked and before they are taken, as another thread
+// may.
 type changer struct{ change func() }
 
 func (c changer) Memory(size int) ([]byte, error) {
@@ -57,7 +57,7 @@ func TestMessagesThatChangeWhileTheyAreReadAreRefused(t *testing.T) {
 	}
 }
 
-// message is the beginning of a TensorProto of a vector.
+// message returns the beginning of the TensorProto of a vector.
 func message(dtype tensorflow.DType, count uint64) []byte {
 	dim := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), count)
 	shape := protowire.AppendBytes(protowire.AppendTag(nil, 2, protowire.BytesType), dim)

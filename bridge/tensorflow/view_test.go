@@ -148,7 +148,7 @@ func TestSliceVectorsAreReadAndWritten(t *testing.T) {
 	}
 }
 
-// The bytes are TensorFlow's own.
+// The bytes are those that TensorFlow writes.
 func TestDescriptionsAreReadAndWritten(t *testing.T) {
 	shape, err := layout.NewPartialShape(3, 0)
 	require.NoError(t, err)
@@ -234,7 +234,7 @@ func TestDecodeViewPassesOverWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-// A few bytes can be said to be any number of elements: memory is taken only up to a limit.
+// A few bytes can stand for any number of elements. They take memory only up to a limit.
 func TestIntegersOfFewBitsHaveTheRangeOfTheirType(t *testing.T) {
 	tests := []struct {
 		dtype     tensorflow.DType
@@ -288,7 +288,7 @@ func TestRepeatedValuesHaveALimit(t *testing.T) {
 	assert.NoError(t, err, "no limit applies where each element has its value")
 }
 
-// Padding puts the elements where they are asked for, and changes nothing that a reader sees.
+// Padding aligns the elements in the message, and readers of protocol buffers ignore it.
 func TestPadAlignsElementsAndChangesNothingElse(t *testing.T) {
 	md := descriptor(t, "Tensor")
 	for rank := range 40 { // headers of many sizes
@@ -332,7 +332,7 @@ func TestPadAlignsElementsAndChangesNothingElse(t *testing.T) {
 	assert.Len(t, header, 64)
 }
 
-// Memory that is taken is placed so that the elements are aligned, without any padding.
+// New memory is aligned so that the elements are, without padding in the message.
 func TestElementsAreAlignedInNewMemory(t *testing.T) {
 	for rank := range 20 {
 		shape := make([]int64, rank)
@@ -349,7 +349,7 @@ func TestElementsAreAlignedInNewMemory(t *testing.T) {
 	}
 }
 
-// Zeros are left out only where they have no sign: TensorFlow itself loses that of negative ones.
+// Negative zeros are not left out, unlike in TensorFlow, which loses their sign.
 func TestCompressKeepsTheSignOfZeros(t *testing.T) {
 	for _, zero := range []float64{0, math.Copysign(0, -1)} {
 		view := tensorflow.View{DType: tensorflow.Double, Shape: []int64{100}}
@@ -397,7 +397,7 @@ func TestQuantisedNumbersAreElementsOfTheirSize(t *testing.T) {
 	assert.ErrorIs(t, err, elements.ErrSize)
 }
 
-// Resources and variants are elements as strings are, in both forms.
+// Resources and variants are decoded as elements like strings, in both forms.
 func TestVariantsTravelInBothForms(t *testing.T) {
 	// A list of one tensor, as tf.io.serialize_tensor writes it.
 	data := unhex(t, "081512002236350a1674656e736f72666c6f773a3a54656e736f724c697374"+
@@ -492,7 +492,7 @@ func TestAppendRefusesWhatTensorFlowDoesNotHave(t *testing.T) {
 	assert.ErrorIs(t, err, elements.ErrDType)
 }
 
-// Ranks from none to the most there are.
+// Ranks from 0 to the largest.
 func TestNilMessagesAreRefused(t *testing.T) {
 	dst := []byte("kept")
 	for name, append := range map[string]func() ([]byte, error){

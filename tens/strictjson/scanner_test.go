@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What was an escape when the string was read over may be none when it is decoded: another thread writes to the frame.
+// Another thread may overwrite an escape between the time when the string is scanned and the time when it is decoded.
 func TestWhatIsNoEscapeAnyLongerEnds(t *testing.T) {
 	for _, text := range []string{`\Z0041xy`, `\u00`, `\uzzzz`, `\ud83dxx`, `\\Z`, `ab\`, `\`} {
 		if got := unescape([]byte(text)); len(got) > 3*len(text) {

@@ -18,7 +18,7 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// Go's allocator would end the process before the elements are found to be out of reach.
+// An allocation by Go would end the process before the error for elements that cannot be read.
 func TestElementsThatNoMemoryHasRoomForAreNotWritten(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	const size = 1<<47 - 1<<30 // of which there is less to be had, though it could be addressed
@@ -36,7 +36,7 @@ func TestElementsThatNoMemoryHasRoomForAreNotWritten(t *testing.T) {
 	require.NoError(t, err)
 	defer device.Close()
 
-	// More than half of the address space: a second range of the same size cannot be had.
+	// The range is more than half of the address space, so that there is no room for a second one.
 	half, err := syscall.Mmap(-1, 0, size/2+1<<30, syscall.PROT_NONE, syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_NORESERVE)
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, syscall.Munmap(half)) }()
@@ -118,7 +118,7 @@ func TestElementsThatNoMemoryHasRoomForAreNotWritten(t *testing.T) {
 	}
 }
 
-// Nil, the zero Tensor and a closed one are refused as what they are, and nothing is written.
+// A nil tensor, the zero Tensor and a closed tensor are ErrClosed, and nothing is appended.
 func TestTensorsThatAreNotOpenAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	closed, err := dlpack.FromSlice([]uint8{1})
