@@ -16,7 +16,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 )
 
-// A managed tensor has one owner: what was taken over, or released, is not taken over again.
+// A managed tensor has one owner: one that was taken over or released cannot be taken over again.
 func TestExportsAreTakenOverOnce(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, legacy := range []bool{false, true} {
@@ -70,7 +70,7 @@ func TestExportsAreTakenOverOnce(t *testing.T) {
 	}
 }
 
-// The first exports of an import, of which each finds that the memory has no share yet, share one.
+// Several goroutines export an import for the first time. Each may find that the memory has no slot, but it gets only one.
 func TestFirstExportsOfOneImportMeet(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for range 3000 {

@@ -31,7 +31,7 @@ func importConfig(t *testing.T, c dlpacktest.Config, options ...dlpack.ImportOpt
 
 func rank(n int32) *int32 { return &n }
 
-// hostile are descriptions that must be refused, each with its cause; valid ones have none.
+// hostile has descriptions, each with the cause for which it must be refused. Valid ones have no cause.
 var hostile = []struct {
 	name   string
 	config dlpacktest.Config
@@ -93,7 +93,7 @@ var hostile = []struct {
 	{"packed with gaps", dlpacktest.Config{Code: 17, Bits: 4, Lanes: 1, Shape: []int64{3, 5}, Strides: []int64{1, 3}}, dlpack.ErrLayout, "packed elements of 4 bits must be row-major without gaps"},
 }
 
-// G2, G38: a refused tensor stays its owner's, and a taken one is released once.
+// G2, G38: a refused tensor stays its owner's, and an imported one is released once.
 func TestG02DeleterRunsOnceIfTakenAndNeverIfRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, legacy := range []bool{false, true} {
@@ -125,7 +125,7 @@ func TestG02DeleterRunsOnceIfTakenAndNeverIfRefused(t *testing.T) {
 	}
 }
 
-// The validator of the import path and that of the C core agree, to the letter.
+// The checks of Import and of the C core give the same results and the same texts.
 func TestG38ValidatorsAgree(t *testing.T) {
 	for _, test := range hostile {
 		t.Run(test.name, func(t *testing.T) {
@@ -166,7 +166,7 @@ func TestG03NullDeleterIsNeverCalled(t *testing.T) {
 	}
 }
 
-// What C code exported is of the library, too, and has its deleters, but Go does not reap it.
+// Exports by C code have the library's deleters too, but they are not blocks of Go's caches.
 func TestReleaseOfWhatCodeInCExported(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	before := dlpack.ReadStats().Exports
@@ -419,8 +419,8 @@ func TestG32StridesOfSizeOneDimensionsPassThrough(t *testing.T) {
 	assert.Equal(t, []int64{77, -5, 1}, dlpacktest.Read(m).Strides)
 }
 
-// G33, G34, G36: offsets and negative strides reach the right elements, and flat slices are refused for
-// what is not row-major.
+// G33, G34, G36: offsets and negative strides lead to the right elements, and tensors that are not row-major have no flat
+// slice.
 func TestG36ByteOffsetIsHonoured(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p, tensor, err := importConfig(t, dlpacktest.Config{Shape: []int64{4}, Strides: []int64{-1}, ByteOffset: 12})
@@ -445,7 +445,7 @@ func TestG36ByteOffsetIsHonoured(t *testing.T) {
 
 }
 
-// The same tensor with the offset folded in and not: whatever reads, views, copies or writes it does the same.
+// A tensor with a byte_offset, and one with the offset added to data, are read, viewed, copied and written alike.
 func TestG36FoldedAndUnfoldedOffsetsAreTheSame(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	_, folded, err := importConfig(t, dlpacktest.Config{Shape: []int64{2, 3}, Strides: []int64{-3, 1}, Shift: 24})
@@ -593,7 +593,7 @@ func TestBorrowedTensorIsNotExported(t *testing.T) {
 	assert.Zero(t, p.Deletes())
 }
 
-// The net releases what was forgotten, but not under a slice that may still be in use.
+// The cleanup guard releases forgotten memory, but not if a slice of it may still be in use.
 func TestG55ForgottenImportIsReleasedUnlessASliceIsOut(t *testing.T) {
 	forgotten := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
 	sliced := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
@@ -616,7 +616,7 @@ func TestG55ForgottenImportIsReleasedUnlessASliceIsOut(t *testing.T) {
 	dlpack.Settle(1)
 }
 
-// Large imports that are closed in time bring about next to none.
+// Large imports that are closed in time cause almost no garbage collections.
 func TestG55ClosedImportsAreNotCollected(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{25 << 20}, Bytes: 16, NullDeleter: true})
@@ -633,7 +633,7 @@ func TestG55ClosedImportsAreNotCollected(t *testing.T) {
 	assert.Less(t, after.NumGC-before.NumGC, uint32(10)) // some may be due since before
 }
 
-// Forgotten imports bring about collections, although the collector does not see their bytes.
+// Forgotten imports cause garbage collections, although the collector does not see their bytes.
 func TestG55ForeignBytesAreAccountedFor(t *testing.T) {
 	const size = 16 << 20
 	before := dlpack.ReadStats().Forgotten
@@ -649,7 +649,7 @@ func TestG55ForeignBytesAreAccountedFor(t *testing.T) {
 	collectUntil(t, func() bool { return dlpack.ReadStats().Forgotten >= before+40 })
 	assert.Equal(t, before+40, dlpack.ReadStats().Forgotten)
 
-	// However many are forgotten, not all are out at a time: the more there are, the longer the collector has.
+	// However many imports are forgotten, only some are alive at a time: with more of them, the collector has more time.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	dlpack.SettleForeignBytes()
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{1 << 18}, Bytes: 16, NullDeleter: true})
@@ -668,8 +668,8 @@ func TestG55ForeignBytesAreAccountedFor(t *testing.T) {
 	assert.Equal(t, before+2040, dlpack.ReadStats().Forgotten)
 }
 
-// Descriptions of more memory than there is do not make the sum of foreign bytes overflow, nor so large that nothing
-// forgotten is looked for any more.
+// Descriptions of more memory than exists make the sum of foreign bytes neither overflow, nor so large that no garbage
+// collection is started any more.
 func TestForeignBytesOfOneMemoryAreBounded(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	before := dlpack.ReadStats().ForeignBytes

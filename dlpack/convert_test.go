@@ -24,9 +24,9 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// ---- the reference: numbers as they are written in the definitions of the types, without a bit trick ----
+// ---- the reference: numbers as the definitions of the types give them, without tricks with bits ----
 
-// A number is what an element means: a complex number of two parts, with what floats have beyond numbers.
+// A number is the value of an element: two parts, each a number, an infinity or a NaN.
 type number struct {
 	re, im part
 	whole  bool // of an integer type
@@ -54,7 +54,7 @@ func partOf(x float64) part {
 
 func (p part) zero() bool { return p.value != nil && p.value.Sign() == 0 }
 
-// A small is a float whose numbers can be listed.
+// A small is a float type with so few numbers that they can be listed.
 type small struct {
 	exponent, mantissa, bias int
 	special                  string // "ieee", "fn", "fnuz", "finite", or "power"
@@ -71,10 +71,10 @@ var smalls = map[dlpack.DataType]small{
 
 func (f small) width() int { return f.exponent + f.mantissa }
 
-// codes is how many codes there are without the sign.
+// codes returns the number of codes without the sign.
 func (f small) codes() int { return 1 << f.width() }
 
-// magnitude is the number of a code without its sign, as if there were no special ones.
+// magnitude returns the number of a code without its sign, as if there were no special codes.
 func (f small) magnitude(code int) float64 {
 	e, m := code>>f.mantissa, code&(1<<f.mantissa-1)
 	if f.special == "power" {
@@ -86,7 +86,7 @@ func (f small) magnitude(code int) float64 {
 	return math.Ldexp(float64(m+1<<f.mantissa), e-f.bias-f.mantissa)
 }
 
-// finite is how many codes, from 0 on, are numbers.
+// finite returns how many codes, from 0 on, are finite numbers.
 func (f small) finite() int {
 	switch f.special {
 	case "ieee":
@@ -110,7 +110,7 @@ func (f small) decode(code int) part {
 	return partOf(math.Copysign(f.magnitude(rest), map[bool]float64{true: -1, false: 1}[negative]))
 }
 
-// encode looks the nearest number up among all there are, with one more behind them for what overflows.
+// encode looks up the nearest of all numbers, with one more after the largest for values that overflow.
 func (f small) encode(p part) int {
 	sign := 0
 	if p.negative {
@@ -148,7 +148,7 @@ func (f small) encode(p part) int {
 	return sign | code
 }
 
-// take reads element i of padded data.
+// take returns element i of padded data.
 func take(dt dlpack.DataType, data []byte, i int) number {
 	size := dt.ItemSize()
 	var raw [8]byte
@@ -272,8 +272,8 @@ var numberTypes = []dlpack.DataType{
 	dlpack.Complex32, dlpack.Complex64, dlpack.Complex128,
 }
 
-// samplesOf are elements of a type: all of those of 8 bits or fewer, and of the others the special and the
-// random ones, and those that are halfway between two of a smaller type.
+// samplesOf returns elements of a type: all of them for types of up to 8 bits, and otherwise special ones, random ones, and
+// those that are halfway between two numbers of a smaller type.
 func samplesOf(r *rand.Rand, dt dlpack.DataType) (data []byte) {
 	size := dt.ItemSize()
 	if size == 1 {
@@ -310,7 +310,7 @@ func samplesOf(r *rand.Rand, dt dlpack.DataType) (data []byte) {
 	return data
 }
 
-// sameNumbers compares elements; NaNs of more than 8 bits may differ in what they carry.
+// sameNumbers compares elements. NaNs of more than 8 bits may differ in their payload.
 func sameNumbers(dt dlpack.DataType, a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -354,7 +354,7 @@ func TestEveryTypeBecomesEveryOther(t *testing.T) {
 	}
 }
 
-// inputsOf are the float32 that testdata/convert.py has for a type.
+// inputsOf returns the float32 values that testdata/convert.py uses for a type.
 func inputsOf(dt dlpack.DataType) (inputs []float32) {
 	for upper := range uint32(1 << 20) {
 		for _, lower := range []uint32{0, 1, 0xFFF} {
@@ -368,9 +368,9 @@ func inputsOf(dt dlpack.DataType) (inputs []float32) {
 	return inputs
 }
 
-// Every number of 16 bits and fewer, packed and padded, to float32, and float32 to them, wherever the results
-// change, are bit by bit what NumPy and ml_dtypes make of them. So are those that are taken one at a time, because
-// they do not lie side by side. With DLBRIDGE_STRESS all float32 are tried of the most common types.
+// Every number of up to 16 bits, packed and padded, becomes the same float32, bit by bit, as in NumPy and ml_dtypes, and so
+// does float32 in the other direction, around all values at which the result changes. Numbers that are converted one at a
+// time, because they have gaps between them, give the same. With DLBRIDGE_STRESS, all float32 are tried for the most common types.
 func TestSmallNumbersAreThoseOfMLDtypes(t *testing.T) {
 	text, err := os.ReadFile("testdata/convert.json")
 	require.NoError(t, err)
@@ -478,7 +478,7 @@ func TestG20PackedNumbersConvert(t *testing.T) {
 	assert.Equal(t, []byte{0x78, 0xF0, 0xC4, 0x00}, data)
 }
 
-// Numbers of 2, 4 and 6 bits, packed and padded, of any count, to each other and back.
+// Numbers of 2, 4 and 6 bits, packed and padded, and any number of them, are converted to each other and back.
 func TestG20PackedAndPaddedAgree(t *testing.T) {
 	for _, dt := range []dlpack.DataType{dlpack.Int2, dlpack.Uint2, dlpack.Int4, dlpack.Uint4, dlpack.Float4E2M1FN, dlpack.Float6E2M3FN, dlpack.Float6E3M2FN} {
 		for n := range 70 {
@@ -635,7 +635,7 @@ func TestLargeConversionsKeepEveryElement(t *testing.T) {
 	}
 }
 
-// FuzzConvertTo: elements of any bits become those of the reference, and nothing else is written.
+// FuzzConvertTo converts elements with any bits. The result must be that of the reference, and nothing else may be written.
 func FuzzConvertTo(f *testing.F) {
 	r := rand.New(rand.NewPCG(6, 6))
 	for i, dt := range numberTypes {

@@ -17,7 +17,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// real64 is an element as a float64.
+// real64 returns an element as a float64.
 func real64(t *testing.T, value any) float64 {
 	switch v := value.(type) {
 	case bool:
@@ -54,8 +54,8 @@ func real64(t *testing.T, value any) float64 {
 	return 0
 }
 
-// Whatever the bits: At reads what Convert makes of them, and SetAt writes them back where they were, between
-// neighbours that stay as they are.
+// For elements with any bits, At returns the result of Convert, and SetAt writes the same bits back without changing the
+// neighbours.
 func TestElementsOfEveryTypeAreReadAndWritten(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, dt := range numberTypes {
@@ -114,7 +114,7 @@ func TestElementsOfEveryTypeAreReadAndWritten(t *testing.T) {
 	}
 }
 
-// boolOr is a number, or the bool that it is.
+// boolOr returns a number, or a bool if the element is one.
 func boolOr(dt dlpack.DataType, number int) any {
 	if dt == dlpack.Bool {
 		return number != 0
@@ -150,8 +150,7 @@ func TestElementsHaveTheSmallestTypeOfGo(t *testing.T) {
 
 type celsius float32
 
-// checkElements reads and writes elements of one of Go's types, by At, SetAt and the slice, of a matrix that is
-// transposed.
+// checkElements reads and writes elements of a transposed matrix of one of Go's types, by At, by SetAt and by the slice.
 func checkElements[T dlpack.Element](t *testing.T, values ...T) {
 	t.Run(fmt.Sprintf("%T", values[0]), func(t *testing.T) {
 		memory := []T{values[0], values[1], values[2], values[2], values[1], values[0]}
@@ -236,7 +235,7 @@ func TestSetAtTakesNumbersThatTheElementCanBe(t *testing.T) {
 		{dlpack.Float32, 1i, dlpack.ErrDType},
 		{dlpack.Float16, 1e9, float32(math.Inf(1))},
 		{dlpack.BFloat16, 1.01, float32(1.0078125)},
-		// Halfway between two float32 by the last bit of a float64: rounded once, not twice.
+		// A float64 that differs in its last bit from the middle between two float32: it must be rounded once, not twice.
 		{dlpack.BFloat16, 1 + 1.0/256 + 1.0/(1<<40), float32(1.0078125)},
 		{dlpack.Float4E2M1FN, -2.6, float32(-3)},
 		{dlpack.Complex64, 2 + 3i, complex64(2 + 3i)},
@@ -325,7 +324,7 @@ func TestElementsAreRefused(t *testing.T) {
 	assert.ErrorIs(t, dlpack.SetAt(tensor, 1.0, 0, 0), dlpack.ErrDType)
 }
 
-// G33, G36: elements are found through steps, backwards, behind an offset, unaligned.
+// G33, G36: At and SetAt find elements by any strides, with an offset, and unaligned.
 func TestElementsAreFoundWhereverTheyLie(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p, tensor, err := importConfig(t, dlpacktest.Config{Shape: []int64{2, 3}, Strides: []int64{-3, 2}, ByteOffset: 40, Shift: 1})
@@ -376,7 +375,7 @@ func BenchmarkElements(b *testing.B) {
 	}
 }
 
-// As those of Index and of slices, indices of elements count from the end where they are negative.
+// A negative index of an element counts from the end, as in Index and Slice.
 func TestElementsAreFoundFromTheEnd(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	data := []float32{1, 2, 3, 4, 5, 6}

@@ -21,13 +21,13 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 )
 
-// runSelf runs tests of this program in a process of its own. script is what a shell does before it becomes that
-// process, and environment is added to that of this process.
+// runSelf runs tests of this program in another process. A shell runs script first and then becomes that process. environment
+// is added to that of this process.
 func runSelf(t *testing.T, script, environment, tests string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	// Without a time limit of its own: its timer would start Go's poller.
+	// The process has no time limit, because the limit's timer would start Go's poller.
 	command := exec.CommandContext(ctx, "sh", "-c", script+`exec "$0" "$@"`, os.Args[0], "-test.run="+tests, "-test.timeout=0", "-test.v")
 	command.Env = append(os.Environ(), environment)
 	out, err := command.CombinedOutput()
@@ -50,11 +50,11 @@ func TestTensorsWorkInLimitedEnvironments(t *testing.T) {
 	}
 }
 
-// freeDescriptors says, in a process that this test has started, how many file descriptors it is left.
+// freeDescriptors is the environment variable with the number of file descriptors that a process of this test may still open.
 const freeDescriptors = "DLPACK_FREE_DESCRIPTORS"
 
-// The first export asks for a descriptor, which wakes Go for memory that was released, and for Go's poller, which
-// ends the process when it finds none. Memory is unpinned without it, too.
+// The first export opens a file descriptor by which deleters wake Go, and starts Go's poller, which ends the process if it
+// gets no descriptor. Without free descriptors the library must start neither; memory is then unpinned by collections.
 func TestExportsWorkWithoutDescriptors(t *testing.T) {
 	text, given := os.LookupEnv(freeDescriptors)
 	if !given {
@@ -88,7 +88,7 @@ func TestExportsWorkWithoutDescriptors(t *testing.T) {
 	assert.Zero(t, dlpack.Pinned())
 }
 
-// Goroutines that are locked to a thread make tensors, and end with the thread; others end what they have made.
+// Goroutines that are locked to a thread make tensors and end together with the thread. Other goroutines close the tensors.
 func TestTensorsOutliveLockedThreads(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	loan := dlpacktest.Lend(t, 64)

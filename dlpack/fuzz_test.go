@@ -13,7 +13,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 )
 
-// configOf reads a description from bytes: type, device, flags, offset, rank, then shape and strides.
+// configOf decodes a description from bytes: type, device, flags, offset, rank, then shape and strides.
 func configOf(data []byte) dlpacktest.Config {
 	next := func(n int) uint64 {
 		var b [8]byte
@@ -70,9 +70,9 @@ func bytesOf(c dlpacktest.Config) (data []byte) {
 	return data
 }
 
-// FuzzImport: any description is refused, with its owner unchanged, or carried through import, view and
-// export without a change, and released once; the validators agree; and what lies inside the producer's
-// memory can be read without leaving it.
+// FuzzImport imports any description. It must be refused and stay its owner's, or pass through import, view and export
+// unchanged and be released once. The validators of Go and C must agree. Elements inside the producer's memory can be read
+// without access to other memory.
 func FuzzImport(f *testing.F) {
 	for _, test := range hostile {
 		f.Add(bytesOf(test.config))

@@ -18,8 +18,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 )
 
-// A model of who owns what, held against the library by long sequences of its verbs. Every choice of what to
-// do next, and with what, is a byte of choices.
+// model keeps track of who owns which memory. The tests call the library's functions in long random sequences and compare
+// the model with the library after each call. Each decision about the next call is read from one byte of choices.
 type model struct {
 	t       *testing.T
 	choices []byte
@@ -34,7 +34,7 @@ type model struct {
 	exported, doubles, dropped, collections int64
 }
 
-// An owner is memory that must be given back once: when neither tensors nor exports of it are left.
+// An owner is memory that must be given back once, when it has neither tensors nor exports left.
 type owner struct {
 	tensors, exports int
 	value            float32    // of all its elements
@@ -61,7 +61,7 @@ type handedOut struct {
 
 const modelElements = 8
 
-// choicesOf are n choices at random.
+// choicesOf returns n random choices.
 func choicesOf(seed uint64, n int) []byte {
 	choices := make([]byte, n)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -90,9 +90,8 @@ func TestOwnershipFollowsTheModelOnManyGoroutines(t *testing.T) {
 	})
 }
 
-// FuzzOwners: whatever is exported, imported, viewed, closed, forgotten and deleted, on whatever thread and
-// in whatever order, each producer's deleter runs once, when nobody is left, and the counters say what the
-// model says.
+// FuzzOwners exports, imports, views, closes, forgets and deletes tensors in any order and on several threads. Each
+// producer's deleter must run once, when no user is left, and the counters must agree with the model.
 func FuzzOwners(f *testing.F) {
 	for seed := range uint64(8) {
 		f.Add(choicesOf(1000+seed, 500))
@@ -121,7 +120,7 @@ func runModel(t *testing.T, choices []byte, alone bool) {
 	}
 }
 
-// choose is a number below n, which is at most 256, and 0 when all choices are made.
+// choose returns a number below n, which is at most 256. It returns 0 when no choices are left.
 func (m *model) choose(n int) int {
 	if len(m.choices) == 0 {
 		return 0
@@ -263,7 +262,7 @@ func (m *model) export() {
 	}
 }
 
-// takeOut removes an element, and leaves nothing that would keep it reachable.
+// takeOut removes an element, and leaves no reference to it in the array.
 func takeOut[T any](m *model, from *[]T) T {
 	i, last := m.choose(len(*from)), len(*from)-1
 	(*from)[i], (*from)[last] = (*from)[last], (*from)[i]
@@ -351,10 +350,10 @@ func (m *model) forget() {
 	m.told(left)
 }
 
-// ended passes the ends of owners on, and sees that each producer knows at once.
+// ended ends owners, and checks that each producer's deleter has run immediately.
 func (m *model) ended(owners ...*owner) { m.told(m.passOn(owners...)) }
 
-// passOn passes the ends of owners on to what they imported, and returns all that have one user less.
+// passOn ends the exports that ended owners have imported, and returns all owners that have one user less.
 func (m *model) passOn(owners ...*owner) []*owner {
 	for i := 0; i < len(owners); i++ {
 		o := owners[i]
@@ -378,7 +377,7 @@ func (m *model) told(owners []*owner) {
 	}
 }
 
-// wrong: the producer got its memory back too early, too late or too often.
+// wrong reports whether the producer got its memory back too early, too late or too often.
 func (o *owner) wrong() bool {
 	if o.releases == nil {
 		return false
@@ -427,8 +426,8 @@ func (m *model) deleted(e *handedOut) {
 	m.stale = append(m.stale, e)
 }
 
-// deleteAgain calls a deleter once more, as long as its block cannot be in use again: some consumers do. A block
-// is in use again after 64 exports at the earliest, counted from its own where its tensor is exported often.
+// deleteAgain calls a deleter a second time, as some consumers do, unless its block may be in use again. That can be
+// the case after 64 exports, counted from the block's own export if its tensor is exported often.
 func (m *model) deleteAgain() {
 	m.stale = slices.DeleteFunc(m.stale, func(e *handedOut) bool { return m.exported-e.before > 64 })
 	if len(m.stale) == 0 || !m.alone {
@@ -449,7 +448,7 @@ func (m *model) deleteAgain() {
 	}
 }
 
-// read reads all that is alive.
+// read reads the elements of all live tensors and exports.
 func (m *model) read() {
 	for _, e := range m.exports {
 		if !e.legacy {
@@ -466,7 +465,7 @@ func (m *model) read() {
 	}
 }
 
-// want is what the counters must say; what the model does not know is as in s.
+// want returns the counters that the library must report. Counters that the model does not know are those of s.
 func (m *model) want(s dlpack.Stats) dlpack.Stats {
 	s.Exports, s.Imports, s.Allocations = m.before.Exports, m.before.Imports, m.before.Allocations
 	for _, o := range m.owners {
@@ -483,7 +482,7 @@ func (m *model) want(s dlpack.Stats) dlpack.Stats {
 	return s
 }
 
-// check holds the counters against the model.
+// check compares the library's counters with the model.
 func (m *model) check() {
 	if !m.alone {
 		dlpack.Reap()

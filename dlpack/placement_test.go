@@ -19,13 +19,13 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// A frame has pixels beside a pointer that is not pinned, so that cgo refuses a bare pointer to either.
+// A frame has pixels beside a pointer that is not pinned, so that cgo would refuse an unsafe.Pointer to the pixels.
 type frame struct {
 	name   *string
 	pixels [64][64]uint8
 }
 
-// largeFrame has pixels for several goroutines to copy.
+// largeFrame has enough pixels that several goroutines copy them.
 type largeFrame struct {
 	name   *string
 	pixels [16 << 20]uint8
@@ -36,7 +36,7 @@ var (
 	largeGlobalFrame largeFrame
 )
 
-// The object around a tensor's memory is none of the kernels' business.
+// Copies and conversions must not depend on the Go object around a tensor's memory.
 func TestCopiesOfSlicesInsideObjectsWithPointers(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // so that large copies have goroutines
@@ -111,8 +111,7 @@ func TestCopiesOfSlicesInsideObjectsWithPointers(t *testing.T) {
 	}
 }
 
-// Kernels have the address of Go's memory while the stack of whoever called may move: nothing that they get may lie
-// there.
+// The caller's stack may move while C code has an address in Go's memory, so C code must not get addresses of the stack.
 func TestMemoryOfTensorsDoesNotLieOnAStack(t *testing.T) {
 	done := make(chan struct{})
 	go func() { // with a stack of its own, which is small
@@ -154,14 +153,14 @@ func growStack(depth int) byte {
 	return room[depth%7]
 }
 
-// An operation is what a program may do with a tensor. Its outcome is what it gives and writes elsewhere, without
-// addresses: the same, wherever the elements lie.
+// An operation uses a tensor as a program may. Its outcome, which has its results and what it wrote to other memory but no
+// addresses, must be the same wherever the elements lie.
 type operation struct {
 	name string // of the function, and a case behind a comma
 	run  func(t testing.TB, x *dlpack.Tensor) any
 }
 
-// elementOperations are those that touch elements.
+// elementOperations are the operations that touch elements.
 var elementOperations = []operation{
 	{"Tensor.Copy", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return x.Copy() })},
 	{"Tensor.Contiguous", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) { return first(x.Contiguous(dlpack.RowMajor)) })},
@@ -262,7 +261,7 @@ var elementOperations = []operation{
 	}},
 }
 
-// viewOperations are those that make views, or only look at the description.
+// viewOperations are the operations that make views, or only look at the description.
 var viewOperations = []operation{
 	{"Tensor.View", made(func(x *dlpack.Tensor) (*dlpack.Tensor, error) {
 		return x.View(dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{2}})
@@ -334,7 +333,7 @@ var viewOperations = []operation{
 	{"Tensor.Close", func(t testing.TB, x *dlpack.Tensor) any { return []any{cause(x.Close()), x.String()} }},
 }
 
-// withoutOutcome are functions whose outcome is not the same everywhere: [dlpacktest.Placement.Check] looks at it.
+// withoutOutcome are functions whose results depend on the placement; [dlpacktest.Placement.Check] checks them.
 var withoutOutcome = []string{"Tensor.Collected"}
 
 var convertible = []dlpack.DataType{
@@ -348,7 +347,7 @@ func described(f func(x *dlpack.Tensor) any) func(testing.TB, *dlpack.Tensor) an
 	return func(_ testing.TB, x *dlpack.Tensor) any { return f(x) }
 }
 
-// made is the outcome of what makes a tensor.
+// made returns the outcome of an operation that makes a tensor.
 func made(f func(x *dlpack.Tensor) (*dlpack.Tensor, error)) func(testing.TB, *dlpack.Tensor) any {
 	return func(_ testing.TB, x *dlpack.Tensor) any {
 		y, err := f(x)
@@ -364,7 +363,7 @@ func made(f func(x *dlpack.Tensor) (*dlpack.Tensor, error)) func(testing.TB, *dl
 	}
 }
 
-// cause is what an error says without an address.
+// cause returns the text of an error, without addresses.
 func cause(err error) string {
 	if ours := (*dlpack.Error)(nil); errors.As(err, &ours) {
 		return ours.Op + ": " + ours.Err.Error()
@@ -380,7 +379,7 @@ func elementsOf(x *dlpack.Tensor) []byte {
 	return data
 }
 
-// like is a tensor of the same shape and other elements in memory of its own.
+// like returns a tensor of the same shape with other elements, in memory of its own.
 func like(t testing.TB, x *dlpack.Tensor, dt dlpack.DataType) *dlpack.Tensor {
 	y, err := dlpack.New(dt, x.Shape()...)
 	require.NoError(t, err)
@@ -391,7 +390,7 @@ func like(t testing.TB, x *dlpack.Tensor, dt dlpack.DataType) *dlpack.Tensor {
 	return y
 }
 
-// corners are the indices of the first element and of the last.
+// corners returns the indices of the first and the last element.
 func corners(x *dlpack.Tensor) (indices [][]int64) {
 	if x.NumElements() == 0 {
 		return nil
@@ -403,7 +402,7 @@ func corners(x *dlpack.Tensor) (indices [][]int64) {
 	return [][]int64{make([]int64, x.Rank()), last}
 }
 
-// pattern is bytes that do not repeat soon, and are numbers of every type: the pieces of a NaN are not among them.
+// pattern returns bytes with a long period that form no NaN in any type.
 func pattern(n int) []byte {
 	data := make([]byte, n)
 	for i := range data {
@@ -412,7 +411,7 @@ func pattern(n int) []byte {
 	return data
 }
 
-// A form is a shape and strides whose copies take another way through the kernels.
+// A form is a shape with strides. Each form makes a copy take another path through the C code.
 type form struct {
 	name           string
 	shape, strides []int64
@@ -446,8 +445,8 @@ var forms = []form{
 	{"no elements", []int64{3, 0}, nil},
 }
 
-// edges are forms of all sizes at which the kernels go from many elements at a time to few, or to one. Whoever goes one
-// group too far touches a page beside guarded memory.
+// edges returns forms of all sizes at which the C code changes from many elements at a time to fewer, or to one. Code that
+// goes one group too far accesses a page beside guarded memory.
 func edges() (forms []form) {
 	for _, n := range []int64{1, 2, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129} {
 		for _, step := range []int64{1, 2, 3, 4, 5, -1, -2, -3, -4} {
@@ -465,10 +464,10 @@ func edges() (forms []form) {
 	return forms
 }
 
-// edged are the operations that are worth the edges.
+// edged are the operations that are tested with the edges.
 var edged = []string{"Tensor.Copy", "Tensor.Convert", "Tensor.ConvertTo", "Tensor.ConvertTo, the destination", "Tensor.CopyTo", "Tensor.CopyTo, the destination"}
 
-// placed is the memory of a tensor to the byte, and what is in it.
+// placed returns the bytes that a tensor touches, and the description for them.
 func (f *form) placed(t *testing.T, dt dlpack.DataType, padded bool) ([]byte, dlpack.Spec) {
 	item := int64(dt.ItemSize())
 	s := dlpack.Spec{DType: dt, Shape: f.shape, Strides: f.strides, Padded: padded}
@@ -489,8 +488,8 @@ func (f *form) placed(t *testing.T, dt dlpack.DataType, padded bool) ([]byte, dl
 	return pattern(int((high - low) * item)), s
 }
 
-// Every operation is indifferent to where the elements lie, and touches no other byte: the pages around guarded
-// memory fault.
+// Every operation gives the same outcome wherever the elements lie, and touches no other byte: access to the pages around
+// guarded memory would crash.
 func TestOperationsDoNotCareWhereMemoryLies(t *testing.T) {
 	wide := []dlpack.DataType{
 		dlpack.Uint8, dlpack.Bool, dlpack.Int16, dlpack.Float16, dlpack.Float32, dlpack.Float64, dlpack.Complex128,
@@ -552,7 +551,7 @@ func TestOperationsDoNotCareWhereMemoryLies(t *testing.T) {
 	}
 }
 
-// Large copies are done by several goroutines, and pass by the caches.
+// Large copies are done by several goroutines, and bypass the caches.
 func TestLargeCopiesDoNotCareWhereMemoryLies(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
 	const rows, columns = 4100, 8201 // of 33 MB, of which no line is aligned as the one before
@@ -614,7 +613,7 @@ func TestLargeCopiesDoNotCareWhereMemoryLies(t *testing.T) {
 	}
 }
 
-// AppendBytes writes to a slice of its caller's, wherever that lies.
+// AppendBytes appends to the caller's slice, wherever it lies.
 func TestAppendBytesDoesNotCareWhereItsDestinationLies(t *testing.T) {
 	for i := range dlpacktest.Placements {
 		place := &dlpacktest.Placements[i]
@@ -636,7 +635,7 @@ func TestAppendBytesDoesNotCareWhereItsDestinationLies(t *testing.T) {
 	}
 }
 
-// Whoever adds a function that takes a tensor adds it to the tables above.
+// Every function that takes a tensor must be in one of the tables above.
 func TestTableOfOperationsIsComplete(t *testing.T) {
 	known := slices.Clone(withoutOutcome)
 	for _, op := range slices.Concat(elementOperations, viewOperations) {

@@ -16,7 +16,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 )
 
-// warm exports a tensor until blocks are used again.
+// warm exports a tensor so often that blocks are used again.
 func warm(t testing.TB, tensor *dlpack.Tensor) {
 	t.Helper()
 	for range 200 {
@@ -155,8 +155,8 @@ func TestManyExportsOfOneTensor(t *testing.T) {
 	tensor.Close()
 }
 
-// All that can happen to a tensor at once: exports on several goroutines, deleters on Go's and on foreign threads, reaps
-// that unpin it, and the Close.
+// Everything that can happen to a tensor at the same time: exports on several goroutines, deleters on Go's and on foreign
+// threads, calls of Reap that unpin it, and the Close.
 func TestExportsOfOneTensorMeetItsClose(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for round := range 50 {

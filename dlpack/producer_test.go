@@ -148,7 +148,7 @@ func TestViewStaysInsideItsMemory(t *testing.T) {
 	}
 }
 
-// G1: one block for each export, nothing alive after as many releases.
+// G1: each export has a block of its own, and after as many releases nothing is alive.
 func TestG01ManyExportsLeaveNothing(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	tensor := fromSlice(t, make([]float32, 256))
@@ -179,7 +179,7 @@ func TestG06SixtyFourThreadsDeleteAtOnce(t *testing.T) {
 	assert.Equal(t, before, dlpack.ReadStats())
 }
 
-// G8: the deleter needs nothing that a goroutine can hold, whatever it ends.
+// G8: the deleter needs no lock that a goroutine can hold, whatever memory it ends.
 func TestG08DeleterRunsWhileEveryLockIsHeld(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
@@ -340,7 +340,7 @@ func TestHighRanksAreCarried(t *testing.T) {
 	}
 }
 
-// What is pinned stays where it is and is not collected while only C holds it.
+// Pinned memory does not move and is not collected while only C refers to it.
 func TestG52OnlyTheConsumerHoldsTheSlice(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(1))
@@ -458,7 +458,7 @@ func TestAlignCopiesOnlyWhatIsNotAligned(t *testing.T) {
 	assert.ErrorIs(t, err, dlpack.ErrUnaligned)
 }
 
-// The time of a crossing does not depend on the size: no call touches the payload.
+// The time of an export or import does not depend on the size, because neither touches the elements.
 func TestNothingIsAllocatedForAnExport(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, tensor := range []*dlpack.Tensor{fromSlice(t, make([]float32, 1024)), fromSlice(t, make([]float32, 1<<22))} {
@@ -475,7 +475,7 @@ func TestNothingIsAllocatedForAnExport(t *testing.T) {
 	}
 }
 
-// A chain of owners, each of which holds the next, is released on a stack that does not grow with it.
+// A chain of owners, each of which holds the next, is released without a stack that grows with the chain.
 func TestChainsOfOwnersAreReleasedOnASmallStack(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	links := map[string]func(*dlpacktest.Loan, *dlpack.Tensor) (*dlpack.Tensor, error){

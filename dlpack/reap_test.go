@@ -17,8 +17,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 )
 
-// G52: a program gets its memory back once enough of it is dead, whatever it does meanwhile. How long that takes is
-// for the benchmarks to say.
+// G52: memory whose exports were released by deleters is unpinned once enough of it waits, whatever the program does
+// meanwhile. The benchmarks measure how long that takes.
 func TestG52DeadPayloadIsUnpinnedWithoutHelp(t *testing.T) {
 	const floats = 1 << 19 // 2 MiB
 	everywhere := func(busy func()) (done func()) {

@@ -17,7 +17,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 )
 
-// takeOver imports what a new producer in C hands out.
+// takeOver imports the managed tensor of a new producer in C.
 func takeOver(t *testing.T) (*dlpack.Tensor, *dlpacktest.Producer) {
 	t.Helper()
 	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
@@ -26,7 +26,7 @@ func takeOver(t *testing.T) (*dlpack.Tensor, *dlpacktest.Producer) {
 	return tensor, p
 }
 
-// collectUntil runs collections until something has happened.
+// collectUntil runs garbage collections until a condition is met.
 func collectUntil(t *testing.T, happened func() bool) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -35,7 +35,7 @@ func collectUntil(t *testing.T, happened func() bool) {
 	}, 20*time.Second, time.Millisecond)
 }
 
-// G16: nor between the moment when a tensor says that it is closed and that when its ready blocks are gone.
+// G16: read-only memory is not exported in the legacy form even while another goroutine closes the tensor.
 func TestG16ReadOnlyMemoryIsNotHandedOutAsLegacyWhileItsTensorIsClosed(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for range rounds(fewer(2000), 100_000) {
@@ -83,7 +83,7 @@ func TestForgottenTensorsAreCaughtWhileClosedOnesAreAtHand(t *testing.T) {
 	runtime.KeepAlive(closed)
 }
 
-// What was exported of a tensor that was forgotten is its consumer's alone: its release does not wait for Go.
+// An export of a forgotten tensor belongs to its consumer alone, so its release does not wait for Go.
 func TestReleasesOfAForgottenTensorDoNotWaitForACollection(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	var p *dlpacktest.Producer
@@ -121,7 +121,7 @@ func TestWakeAtCountsFromWhenItIsSet(t *testing.T) {
 	require.Eventually(t, func() bool { return dlpack.Pinned() == 0 }, 20*time.Second, time.Millisecond)
 }
 
-// A borrowed DLTensor of the form of before 1.0 has the address of the managed tensor that it is part of.
+// A borrowed DLTensor of the legacy form has the same address as the managed tensor that it is part of.
 func TestLedgerKeepsAnImportWhoseTensorWasBorrowedToo(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	withLedger(t)
@@ -161,8 +161,8 @@ func TestManyTensorsNeedFewBlocks(t *testing.T) {
 	}
 }
 
-// A tensor that was exported and imported again many times over is a chain of owners, each of which ends in the
-// deleter of the one before. The C core's deleters end in tail calls, so that no stack is as long as the chain.
+// A tensor that is exported and imported again many times is a chain of owners, each of which is ended by the deleter of the
+// one before. Only a limited number of these deleters run inside each other, so the stack does not grow with the chain.
 func TestLongChainsOfOwnersEndOnAnyThread(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	length := 100_000
@@ -186,7 +186,7 @@ func TestLongChainsOfOwnersEndOnAnyThread(t *testing.T) {
 	}
 }
 
-// A Close ends the memory also where a Reap elsewhere has just unpinned it.
+// A Close ends the memory even if another goroutine's Reap has just unpinned it.
 func TestCloseGivesBackThereAndThenWhileOthersReap(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	stop := make(chan struct{})
@@ -215,7 +215,7 @@ func TestCloseGivesBackThereAndThenWhileOthersReap(t *testing.T) {
 	}
 }
 
-// As append, AppendBytes may be given a part of what it reads.
+// As with append, the destination of AppendBytes may be a part of the memory that it reads.
 func TestAppendBytesReadsBeforeItWrites(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	data := []uint8{0, 1, 2, 3, 4, 5}
@@ -239,7 +239,7 @@ func TestContiguousRefusesWhatIsNoOrder(t *testing.T) {
 	assert.EqualError(t, err, "dlpack: contiguous: order 2 is neither row-major nor column-major")
 }
 
-// Padded elements of several lanes lie backwards by whole bytes; their lanes do not.
+// The strides of padded elements of several lanes may be negative; the lanes of an element always lie forwards.
 func TestLanesOfElementsThatLieBackwards(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	int4x3 := dlpack.MakeDataType(dlpack.CodeInt, 4, 3)
@@ -282,7 +282,7 @@ func TestFromSliceSaysHowManyElementsThereAre(t *testing.T) {
 	}
 }
 
-// Whoever reaps finds nothing left of what was released before, though another has begun to reap it.
+// After Reap, no slot that was returned before is left, even if another goroutine has begun to handle it.
 func TestExportsAreCountedExactlyWhileOthersReap(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	var tensors []*dlpack.Tensor

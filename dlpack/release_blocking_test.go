@@ -20,13 +20,13 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 )
 
-// forgetsAfterExports exports a tensor often, and drops it.
+// forgetsAfterExports exports a tensor often, and drops it without Close.
 func forgetsAfterExports(t *testing.T, tensor *dlpack.Tensor, err error) {
 	require.NoError(t, err)
 	warm(t, tensor)
 }
 
-// otherCleanupsRun reports that cleanups of the program's own run, which wait for nothing but a collection.
+// otherCleanupsRun checks that a cleanup of the program's own runs after a garbage collection.
 func otherCleanupsRun(t *testing.T) {
 	t.Helper()
 	ran := make(chan bool, 1)
@@ -34,8 +34,8 @@ func otherCleanupsRun(t *testing.T) {
 	collectUntil(t, func() bool { return len(ran) == 1 })
 }
 
-// A release that blocks stops nothing else: neither the cleanups of the program, nor the library, nor the releases of
-// other memory that is forgotten.
+// A release that blocks does not stop the cleanups of the program, other functions of the library, or the releases of other
+// forgotten memory.
 func TestReleasesThatBlockStopNothingElse(t *testing.T) {
 	memory := []struct {
 		name   string
@@ -107,7 +107,7 @@ func TestReleasesThatBlockStopNothingElse(t *testing.T) {
 	}
 }
 
-// inChild runs a function in a process of its own, where the library has not done anything before.
+// inChild runs a function in a process of its own, in which nothing has used the library before.
 func inChild(t *testing.T, run func(t *testing.T)) {
 	t.Helper()
 	const child = "DLPACK_TEST_CHILD"
@@ -121,8 +121,8 @@ func inChild(t *testing.T, run func(t *testing.T)) {
 	assert.NoError(t, err, "%s", output)
 }
 
-// usesTheLibrary does what the library starts goroutines for: the first export, more foreign bytes than it lets lie
-// about, and the release of forgotten memory.
+// usesTheLibrary does everything for which the library starts goroutines: the first export, so many foreign bytes that they
+// start a garbage collection, and the release of forgotten memory.
 func usesTheLibrary(t *testing.T, p *dlpacktest.Producer) {
 	tensor := fromSlice(t, []float32{1})
 	dlpack.Release(export(t, tensor))
@@ -137,7 +137,8 @@ func usesTheLibrary(t *testing.T, p *dlpacktest.Producer) {
 	}()
 }
 
-// A bubble of testing/synctest ends when all goroutines in it have ended, and may not be left by what is made in it.
+// A bubble of testing/synctest ends when all its goroutines have ended, and its channels must not be used outside of it. The
+// library's goroutines must therefore start outside of the bubble.
 func TestTheLibraryStartsNoGoroutineInABubble(t *testing.T) {
 	inChild(t, func(t *testing.T) {
 		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
@@ -157,7 +158,7 @@ func TestTheLibraryStartsNoGoroutineInABubble(t *testing.T) {
 	})
 }
 
-// Labels are for what a goroutine does, and for what it starts.
+// A goroutine inherits the profiler labels of the one that starts it. The library's goroutines must not have a caller's labels.
 func TestTheLibraryStartsNoGoroutineWithLabels(t *testing.T) {
 	inChild(t, func(t *testing.T) {
 		p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})

@@ -16,7 +16,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 )
 
-// How much memory the process has, which sanitizers, who keep what was freed, have their own idea of.
+// The tests measure the memory of the process. They do not run under sanitizers, which keep freed memory.
 
 const floatsPerMiB = 1 << 18
 
@@ -29,8 +29,8 @@ func resident(t *testing.T) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// growth runs work n times and returns by how many bytes the process was larger meanwhile, at most, and how
-// many of them Go has for itself at the end.
+// growth runs work n times. It returns the largest growth of the process in bytes meanwhile, and how many of these bytes are
+// Go's at the end.
 func growth(t *testing.T, n int, work func()) (most, own int64) {
 	heap := func() int64 {
 		var stats runtime.MemStats
@@ -51,8 +51,8 @@ func growth(t *testing.T, n int, work func()) (most, own int64) {
 	return most, own + heap()
 }
 
-// G55: memory is given back when it is closed, whatever the collector does: with none at all, a process that has
-// used up a terabyte grows by the Go structs of the tensors alone.
+// G55: Close gives memory back without the help of the garbage collector. With the collector off, a process that has
+// allocated and closed a terabyte grows only by the Go structs of the tensors.
 func TestG55ClosedMemoryIsGivenBackWithoutTheCollector(t *testing.T) {
 	onePerPage := dlpack.Spec{DType: dlpack.Float32, Shape: []int64{256}, Strides: []int64{1024}}
 	closed := func(tensor *dlpack.Tensor, err error) {
@@ -96,8 +96,8 @@ func TestG55ClosedMemoryIsGivenBackWithoutTheCollector(t *testing.T) {
 	}
 }
 
-// G55: the collector does not see foreign bytes, and without the account that is kept of them forgotten imports
-// would fill the memory.
+// G55: the garbage collector does not see foreign bytes. If the library did not count them, forgotten imports would fill the
+// memory.
 func TestG55ForgottenImportsDoNotFillTheMemory(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	before := dlpack.ReadStats().Forgotten

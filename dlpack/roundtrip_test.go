@@ -13,8 +13,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 )
 
-// G22, G23: whatever can be described keeps its code, bits and lanes through Go, C and Go; the two
-// encodings of float4 stay two.
+// G22, G23: every valid data type keeps its code, bits and lanes from Go to C and back to Go. The two encodings of float4
+// stay different.
 func TestG22EveryTypeKeepsItsNumbers(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	seen := 0
@@ -66,7 +66,7 @@ func TestG26LongDoublesAreRefusedOnBothSides(t *testing.T) {
 	assert.ErrorIs(t, err, dlpack.ErrDType)
 }
 
-// G34: no flat slice of what is not flat, and copies have the elements in index order.
+// G34: a tensor with gaps has no flat slice, and copies have the elements in the order of their indices.
 func TestG34StridesAreNeverIgnored(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -143,7 +143,7 @@ func TestG35OverlappingElementsAreNotHandedOutToWrite(t *testing.T) {
 	}
 }
 
-// G28: uint16 is not passed off as bfloat16, nor the reverse, unless a View says so.
+// G28: uint16 is not read as bfloat16, nor bfloat16 as uint16, unless a View asks for it.
 func TestG28BitsAreReinterpretedOnlyByAView(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	tensor, err := dlpack.New(dlpack.BFloat16, 4)

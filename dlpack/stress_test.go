@@ -18,8 +18,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 )
 
-// rounds is how often a stress test does what it does: in full where DLBRIDGE_STRESS is set, which takes
-// minutes.
+// rounds returns the number of rounds of a stress test: all of them if DLBRIDGE_STRESS is set, which takes minutes.
 func rounds(some, full int) int {
 	if os.Getenv("DLBRIDGE_STRESS") != "" {
 		return full
@@ -35,8 +34,8 @@ func fewer(n int) int {
 	return n
 }
 
-// G1, G5, G6, G52: four foreign threads read and delete what Go exports, of memory of every kind, while
-// other goroutines import, close and collect.
+// G1, G5, G6, G52: four foreign threads read and delete Go's exports of memory of every kind, while other goroutines import
+// and close tensors and run the garbage collector.
 func TestG06ForeignThreadsDeleteWhileGoIsBusy(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	const batch = 500

@@ -15,8 +15,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 )
 
-// touched is the lowest byte that a spec touches, and one past the highest, from the memory's element 0,
-// in numbers that cannot overflow; ok is false without elements.
+// touched returns the lowest byte that a spec touches, and one past the highest, counted from the memory's beginning, in
+// numbers that cannot overflow. ok is false without elements.
 func touched(s dlpack.Spec) (low, high *big.Int, ok bool) {
 	low, high = big.NewInt(0), big.NewInt(0)
 	count, step := big.NewInt(1), big.NewInt(1)
@@ -49,8 +49,8 @@ func touched(s dlpack.Spec) (low, high *big.Int, ok bool) {
 	return low.Add(low, offset), high.Add(high, offset), true
 }
 
-// G34, G38: no view, and no view of a view, reaches outside its memory, however wild its numbers; those
-// that stay inside are had.
+// G34, G38: no view, and no view of a view, reaches outside its memory, whatever its numbers are. Views that stay inside are
+// allowed.
 func TestG38NoViewReachesOutsideItsMemory(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	random := rand.New(rand.NewPCG(38, 0))

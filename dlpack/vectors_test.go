@@ -26,7 +26,7 @@ type stridedLayout struct {
 	Allocated int64
 }
 
-// nervana is the strided layout cases.
+// nervana has the cases of strided layouts.
 type nervana struct {
 	vectors.Folder
 	Kinds   map[string]struct{ Constant, Persistent, Trainable, Input bool }
@@ -103,7 +103,7 @@ type nervana struct {
 	}
 }
 
-// orderOf reads "row", "column" or a list.
+// orderOf decodes "row", "column" or a list.
 func orderOf(t *testing.T, raw json.RawMessage, rank int) (order []int) {
 	var name string
 	if json.Unmarshal(raw, &name) != nil {
@@ -122,7 +122,7 @@ func orderOf(t *testing.T, raw json.RawMessage, rank int) (order []int) {
 	return order
 }
 
-// laid is a tensor that lies so, whose elements are where they lie; steps that mean nothing are 0.
+// laid returns a tensor with the given layout, each of whose elements is its own position. Strides without a meaning are 0.
 func laid(t *testing.T, l stridedLayout) (tensor *dlpack.Tensor, memory []int32) {
 	memory = numbered([]int64{l.Allocated})
 	s := dlpack.Spec{DType: dlpack.Int32, Shape: l.Shape, Strides: make([]int64, len(l.Strides))}
@@ -137,7 +137,7 @@ func laid(t *testing.T, l stridedLayout) (tensor *dlpack.Tensor, memory []int32)
 	return fromBytes(t, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(memory))), 4*l.Allocated), s), memory
 }
 
-// elements are those of a tensor of int32, row-major.
+// elements returns the elements of a tensor of int32, row-major.
 func elements(t *testing.T, tensor *dlpack.Tensor) (all []int32) {
 	eachIndex(tensor.Shape(), func(index []int64) {
 		value, err := dlpack.At[int32](tensor, index...)
@@ -147,7 +147,7 @@ func elements(t *testing.T, tensor *dlpack.Tensor) (all []int32) {
 	return all
 }
 
-// pythonIndex reads [start, stop, step] with null for what is not given, or one number.
+// pythonIndex decodes one number, or [start, stop, step] with null for each that is not given.
 func pythonIndex(t *testing.T, raw json.RawMessage) layout.Index {
 	var at int64
 	if json.Unmarshal(raw, &at) == nil {
@@ -224,7 +224,7 @@ func TestViewsOfTheDocumentShareTheMemory(t *testing.T) {
 	})
 }
 
-// What no view can do, a copy can.
+// A copy can have the shapes that no view can have.
 func TestReshapesOfTheDocument(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	vectors.Each(t, vectors.Nervana, func(t *testing.T, m nervana) {
@@ -282,7 +282,7 @@ func TestPermutedIndicesFindTheSameElement(t *testing.T) {
 	})
 }
 
-// tensorflow is what TensorFlow's views make of tensors whose elements count up.
+// tensorflow has the results of TensorFlow's views of tensors with the elements 0, 1, 2, ...
 type tensorflow struct {
 	vectors.Folder
 	Views struct {
@@ -347,10 +347,10 @@ type viewResult struct {
 	Data        *string `json:"data_hex"`
 }
 
-// tensorflowTypes are those of DLPack's that TensorFlow's numbers stand for, as far as the views have them.
+// tensorflowTypes maps TensorFlow's numbers of the data types in these cases to data types.
 var tensorflowTypes = map[int]dlpack.DataType{1: dlpack.Float32, 2: dlpack.Float64, 3: dlpack.Int32, 4: dlpack.Uint8, 9: dlpack.Int64}
 
-// counting is a tensor, aligned as TensorFlow's are, whose elements count up.
+// counting returns a tensor with the elements 0, 1, 2, ..., aligned as TensorFlow's tensors are.
 func counting(t *testing.T, dtype int, shape []int64) *dlpack.Tensor {
 	dt, ok := tensorflowTypes[dtype]
 	require.True(t, ok, "data type %d", dtype)

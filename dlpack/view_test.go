@@ -22,21 +22,21 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// An array is what a view is held against: a shape, and for each index, row-major, where in the memory of the root
-// the element is, in bits.
+// An array is the expected result of a view: a shape and, for each index in row-major order, the position of the element in the
+// memory of the root, in bits.
 type array struct {
 	kind
 	shape    []int64
 	elements []int64
 }
 
-// A kind is what the elements are.
+// A kind is a data type, packed or padded.
 type kind struct {
 	dtype  dlpack.DataType
 	padded bool
 }
 
-// width is how many bits there are from one element to the next.
+// width returns the number of bits from one element to the next.
 func (k kind) width() int64 {
 	if k.padded {
 		return 8 * int64(k.dtype.ItemSize())
@@ -44,7 +44,7 @@ func (k kind) width() int64 {
 	return int64(k.dtype.BitSize())
 }
 
-// kinds are of all widths, packed and padded, with lanes and without.
+// kinds has types of all widths, packed and padded, with and without lanes.
 var kinds = []kind{
 	{dlpack.Int32, false}, {dlpack.Uint8, false}, {dlpack.Uint16, false}, {dlpack.Int64, false}, {dlpack.Float32, false}, {dlpack.Complex128, false},
 	{dlpack.MakeDataType(dlpack.CodeUInt, 8, 3), false}, {dlpack.MakeDataType(dlpack.CodeInt, 16, 3), false}, {dlpack.OpaqueHandle64, false},
@@ -52,7 +52,7 @@ var kinds = []kind{
 	{dlpack.Int4, true}, {dlpack.Uint2, true}, {dlpack.Float6E2M3FN, true}, {dlpack.Int32, true}, {dlpack.MakeDataType(dlpack.CodeInt, 4, 3), true},
 }
 
-// gather makes an array by asking for each index of a shape which index of a it is.
+// gather returns an array of the given shape, whose element at each index is the element of a at the index that of returns.
 func (a array) gather(shape []int64, from func(index []int64) []int64) array {
 	out := array{kind: a.kind, shape: slices.Clone(shape)}
 	eachIndex(shape, func(index []int64) {
@@ -83,7 +83,7 @@ func eachIndex(shape []int64, visit func(index []int64)) {
 	}
 }
 
-// twice reports whether an element is there more than once.
+// twice reports whether the array has an element more than once.
 func (a array) twice() bool {
 	seen := map[int64]bool{}
 	for _, e := range a.elements {
@@ -105,8 +105,8 @@ func (a array) follow() bool {
 	return true
 }
 
-// isNone reports whether there is no such view without a copy: no steps of whole elements lead to all of them, or
-// they share bytes, and are not as they have to be then.
+// isNone reports whether only a copy can have these elements: no strides of whole elements lead to all of them, or they are
+// packed and not row-major without gaps from the beginning of a byte on.
 func (a array) isNone() bool {
 	if a.width()%8 != 0 && len(a.elements) > 0 {
 		return a.elements[0]%8 != 0 || !a.follow()
@@ -114,7 +114,7 @@ func (a array) isNone() bool {
 	return !a.strided()
 }
 
-// strided reports whether steps through the root lead to all elements.
+// strided reports whether strides lead to all elements in the memory of the root.
 func (a array) strided() bool {
 	if len(a.elements) == 0 {
 		return true
@@ -142,7 +142,7 @@ func (a array) strided() bool {
 	return yes
 }
 
-// bits are those of the elements, row-major without gaps: a byte for each bit.
+// bits returns the bits of the elements, row-major without gaps, with a byte for each bit.
 func (a array) bits(memory []byte) (bits []byte) {
 	for _, e := range a.elements {
 		for at := e; at < e+a.width(); at++ {
@@ -161,7 +161,7 @@ func (a array) flip(memory []byte) {
 	}
 }
 
-// split is all bits of some bytes, but for those behind the last element.
+// split returns all bits of some bytes, except those after the last element.
 func split(data []byte, count int) (bits []byte) {
 	for at := range count {
 		bits = append(bits, data[at/8]>>(at%8)&1)
@@ -169,8 +169,8 @@ func split(data []byte, count int) (bits []byte) {
 	return bits
 }
 
-// A move is a view in three forms: of a tensor, of a layout, and of an array, where nil says that there is none. No
-// layout knows of a bitcast.
+// A move is one step from a view to another, in three forms: for a tensor, for a layout, and for an array, where nil means that
+// there is no such view. A bitcast has no form for a layout.
 type move struct {
 	name   string
 	tensor func(t *dlpack.Tensor) (*dlpack.Tensor, error)
@@ -178,7 +178,7 @@ type move struct {
 	array  func(a array) *array
 }
 
-// A chooser makes choices of bytes, and 0 when there are none left.
+// A chooser makes decisions from bytes, one for each byte. When no bytes are left, it chooses 0.
 type chooser []byte
 
 func (c *chooser) below(n int) int {
@@ -190,13 +190,13 @@ func (c *chooser) below(n int) int {
 	return choice
 }
 
-// between is a number from least to most.
+// between returns a number from least to most.
 func (c *chooser) between(least, most int64) int64 { return least + int64(c.below(int(most-least+1))) }
 
-// axis is a dimension of a rank, mostly: from the front or from the back.
+// axis returns a number that is usually a valid dimension, counted from the front or from the back.
 func (c *chooser) axis(rank int) int { return int(c.between(int64(-rank), int64(max(rank, 1)-1))) }
 
-// of is a dimension counted from the front, or -1 where it is none.
+// of returns a dimension counted from the front, or -1 if there is no such dimension.
 func of(d, rank int) int {
 	if d < 0 {
 		d += rank
@@ -479,14 +479,14 @@ func (c *chooser) move(shape []int64) move {
 	}
 }
 
-// reshaped is a move that keeps the elements in their order.
+// reshaped returns a move that keeps the elements in their order.
 func reshaped(name string, to []int64, tensor func(*dlpack.Tensor) (*dlpack.Tensor, error), of func(*layout.Layout) error) move {
 	return move{name, tensor, of, func(a array) *array {
 		return &array{a.kind, append([]int64{}, to...), a.elements}
 	}}
 }
 
-// bitcast is a move to another type.
+// bitcast returns a move to another type.
 func (c *chooser) bitcast() move {
 	to := kinds[c.below(len(kinds))].dtype
 	return move{
@@ -570,18 +570,18 @@ func (c *chooser) flat(shape []int64) move {
 	return m
 }
 
-// slice is a move by ranges, indices and new dimensions.
+// slice returns a move by ranges, indices and new dimensions.
 func (c *chooser) slice(shape []int64) move {
 	var index []layout.Index
 	var to []int64
-	// Where index d of the root is found: fixed, or as start + step × an index of the view.
+	// Index d of the root is either fixed, or start + step × an index of the view.
 	type source struct {
 		start, step int64
 		axis        int
 	}
 	sources := make([]source, 0, len(shape))
 	valid := true
-	// An ellipsis stands for some dimensions, or for none.
+	// An ellipsis stands for any number of dimensions, including none.
 	first, many := -1, 0
 	if c.below(4) == 0 {
 		first = c.below(len(shape) + 1)
@@ -621,7 +621,7 @@ func (c *chooser) slice(shape []int64) move {
 			step = -step
 		}
 		index = append(index, layout.Range(start, stop).By(step))
-		// As Python counts: one by one.
+		// Counts one by one, as Python's range does.
 		clamp := func(i, low, high int64) int64 {
 			if i < 0 {
 				i += n
@@ -669,13 +669,13 @@ func (c *chooser) slice(shape []int64) move {
 	}
 }
 
-// numbered are as many elements as the shape has: 0, 1, 2, ...
+// numbered returns the elements 0, 1, 2, ..., as many as the shape has.
 func numbered(shape []int64) (elements []int32) {
 	eachIndex(shape, func([]int64) { elements = append(elements, int32(len(elements))) })
 	return elements
 }
 
-// root chooses a tensor of random bytes, somewhere in memory of Go's or of a producer's.
+// root chooses a tensor of random bytes in Go's memory or in a producer's.
 func (c *chooser) root(t *testing.T) (tensor *dlpack.Tensor, a array, memory []byte, deletes func() int) {
 	a.kind = kinds[0]
 	if c.below(2) == 0 {
@@ -713,7 +713,7 @@ func (c *chooser) root(t *testing.T) (tensor *dlpack.Tensor, a array, memory []b
 	return tensor, a, memory[before:], deletes
 }
 
-// checkView holds a view against what it should be, over the memory of its root.
+// checkView compares a view with the array that it should be, over the memory of its root.
 func checkView(t *testing.T, view *dlpack.Tensor, want array, memory []byte, what string) {
 	require.Equal(t, append([]int64{}, want.shape...), view.Shape(), what)
 	require.Equal(t, want.dtype, view.DType(), what)
@@ -784,7 +784,7 @@ func checkElement(t *testing.T, view *dlpack.Tensor, want array, k int, index []
 	}
 }
 
-// checkCopies copies a view out of the memory of its root, in both orders, and other elements into it.
+// checkCopies copies a view to new memory, in both orders, and copies other elements into the view.
 func checkCopies(t *testing.T, view *dlpack.Tensor, want array, memory []byte, what string) {
 	copied, err := view.Copy()
 	require.NoError(t, err, what)
@@ -822,11 +822,11 @@ func checkCopies(t *testing.T, view *dlpack.Tensor, want array, memory []byte, w
 	}
 }
 
-// runViews makes views of views, each of which is what the same steps make of an array, on the same memory.
+// runViews makes views of views, and compares each with the result of the same steps on an array.
 func runViews(t *testing.T, c chooser) (made, refused int) {
 	tensor, a, memory, deletes := c.root(t)
 	open := []*dlpack.Tensor{tensor}
-	// What can be had at once, of which: all since the last bitcast.
+	// The layout form of all steps since the last bitcast, and the view that they start from: one Apply makes them all.
 	base, moves := tensor, []move{}
 	readOnly := tensor.ReadOnly()
 	what := fmt.Sprint(tensor)
@@ -900,7 +900,7 @@ func runViews(t *testing.T, c chooser) (made, refused int) {
 	return made, refused
 }
 
-// G34, G33, G5: random chains of views against an index-by-index oracle, on memory of Go's and of producers'.
+// G34, G33, G5: random chains of views are compared with an index-by-index oracle, in Go's memory and in producers'.
 func TestG34ViewsAreWhatTheirIndicesSay(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	random := rand.New(rand.NewPCG(34, 5))
@@ -921,7 +921,7 @@ func TestG34ViewsAreWhatTheirIndicesSay(t *testing.T) {
 	assert.Greater(t, refused, fewer(10_000))
 }
 
-// FuzzTensorViews: as above.
+// FuzzTensorViews is the same test with choices of the fuzzer.
 func FuzzTensorViews(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(choicesOf(seed, 100))
@@ -932,7 +932,7 @@ func FuzzTensorViews(f *testing.F) {
 	})
 }
 
-// views are one of each kind, of a float32 tensor of shape 3×4×5.
+// views has one view of each kind, of a float32 tensor of shape 3×4×5.
 var views = []struct {
 	name string
 	make func(t *dlpack.Tensor) (*dlpack.Tensor, error)
@@ -1047,7 +1047,7 @@ func TestViewsAreRefusedWithTheCauseOfPackageLayout(t *testing.T) {
 	}
 }
 
-// The layout that Apply hands out is not the view's.
+// The layout that Apply passes to its function does not share slices with the view.
 func TestTheLayoutOfApplyIsNoPartOfTheView(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	tensor := fromSlice(t, make([]float32, 12))
@@ -1116,7 +1116,7 @@ func TestViewsOfManyDimensions(t *testing.T) {
 	assert.ErrorIs(t, err, dlpack.ErrLayout)
 }
 
-// G28: TensorFlow's bitcast and its like.
+// G28: bitcasts work as in TensorFlow.
 func TestG28BitcastChecksSizeAndStride(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	tensor := fromSlice(t, []float32{1, -2, 3, 0.5, 5, 6}, 3, 2)
@@ -1173,7 +1173,7 @@ func TestG28BitcastChecksSizeAndStride(t *testing.T) {
 	}
 }
 
-// G20: packed elements keep to whole bytes and to their order; padded ones are as any others.
+// G20: views of packed elements must begin with a whole byte and keep the order; padded elements have the views of all others.
 func TestG20ViewsOfElementsBelowAByte(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for _, padded := range []bool{false, true} {
@@ -1209,7 +1209,7 @@ func TestG20ViewsOfElementsBelowAByte(t *testing.T) {
 	}
 }
 
-// G35: an element that is seen twice is not written through the view; NumPy has it so too.
+// G35: a view in which an element appears twice is read-only, as in NumPy.
 func TestG35WhatIsSeenTwiceIsReadOnly(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	tensor := fromSlice(t, []float32{1, 2, 3, 4})
@@ -1231,7 +1231,7 @@ func TestG35WhatIsSeenTwiceIsReadOnly(t *testing.T) {
 	assert.False(t, apart.ReadOnly())
 }
 
-// G5: views keep the memory, whichever is closed last, while the collector runs.
+// G5: views keep the memory alive, whichever is closed last, while the collector runs.
 func TestG5ViewsKeepTheMemory(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(1))
@@ -1285,8 +1285,8 @@ func TestViewsAreMadeWhileOthersClose(t *testing.T) {
 	}
 }
 
-// G36, G39: views of memory that the host cannot address have another byte_offset, and the same data, which may
-// be a handle.
+// G36, G39: views of memory that the host cannot address have another byte_offset and the same data, which may be a
+// handle.
 func TestG36ViewsOnDevicesHaveAByteOffset(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	offsetOf := func(tensor *dlpack.Tensor) uint64 {

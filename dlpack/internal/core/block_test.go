@@ -17,7 +17,7 @@ func (sh *shard) export() *Block {
 	return sh.blocks.take(new(slot))
 }
 
-// die is what a deleter does to the block.
+// die marks the block dead, as its deleter does.
 func (b *Block) die() { atomic.StoreUint64(&b.state, stateDead) }
 
 func newBlockCache(rank int) (*shard, *blockCache) {
@@ -25,8 +25,8 @@ func newBlockCache(rank int) (*shard, *blockCache) {
 	return sh, &sh.blocks
 }
 
-// Whatever the order in which blocks die, each rests while its cache makes 64 more exports, and there are at most two and
-// a half times as many as were ever alive at once, and those that rest.
+// In whatever order blocks die, each rests while its cache makes 64 more exports. Besides those that rest, there are at most
+// two and a half times as many blocks as were ever alive at the same time.
 func TestBlocksRestAndAreFew(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -65,7 +65,7 @@ func TestBlocksRestAndAreFew(t *testing.T) {
 	}
 }
 
-// One look for each export would find the dead blocks ever later, behind those that live long.
+// With only one look for each export, dead blocks behind long-lived ones would be found later and later.
 func TestDeadBlocksDoNotPileUpBehindLiveOnes(t *testing.T) {
 	sh, c := newBlockCache(rankSmall)
 	const live = 500
@@ -78,7 +78,7 @@ func TestDeadBlocksDoNotPileUpBehindLiveOnes(t *testing.T) {
 	assert.LessOrEqual(t, c.exported.n+c.free.n, 2*live+2*quarantine)
 }
 
-// A peak leaves no memory behind: slabs whose blocks are all free have no pages.
+// After a peak, slabs whose blocks are all free have no pages.
 func TestPagesAreGivenBackAfterAPeak(t *testing.T) {
 	for _, rank := range []int{rankSmall, 16, MaxRank} {
 		sh, c := newBlockCache(rank)
@@ -122,7 +122,7 @@ func TestPagesAreGivenBackAfterAPeak(t *testing.T) {
 	}
 }
 
-// Pages are given back while blocks are exported and die.
+// Pages are given back while other goroutines export and delete blocks.
 func TestTrimMeetsExports(t *testing.T) {
 	sh, _ := newBlockCache(rankSmall)
 	stop := make(chan struct{})

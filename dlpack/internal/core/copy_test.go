@@ -13,15 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A spread is where the elements of one side lie in a slice of bytes.
+// A spread says where the elements of the source, or of the destination, lie in a slice of bytes.
 type spread struct {
 	steps []int64 // in bytes
 	start int64
 	size  int64 // bytes from the beginning of the slice on
 }
 
-// spreadOf lays a shape out: in any order, reversed, with gaps, off every alignment; for a source some
-// dimensions also stand still, or step over less than there is.
+// spreadOf returns a random spread of a shape: in any order, reversed, with gaps, and unaligned. In a source, dimensions may also
+// have a stride of 0, or one smaller than what they step over.
 func spreadOf(r *rand.Rand, shape []int64, item int64, source bool) spread {
 	s := spread{steps: make([]int64, len(shape)), start: 64 + r.Int64N(2)*r.Int64N(70)}
 	step, low, high := item, int64(0), item
@@ -57,7 +57,7 @@ func spreadOf(r *rand.Rand, shape []int64, item int64, source bool) spread {
 	return s
 }
 
-// shapeOf is a small shape, and now and then one that fills tiles.
+// shapeOf returns a random shape: usually a small one, sometimes one that fills tiles.
 func shapeOf(r *rand.Rand) []int64 {
 	shape := make([]int64, r.IntN(6))
 	most := int64(7)
@@ -108,8 +108,8 @@ func each(shape []int64, a, b spread, f func(a, b int64)) {
 
 var itemSizes = []int64{1, 1, 2, 2, 4, 4, 4, 8, 8, 16, 16, 3, 5, 6, 12, 24, 32, 64, 100}
 
-// checkCopy copies by each means, and compares all of the destination's memory, guards and gaps included,
-// with what copies of one element at a time make of it.
+// checkCopy copies with each kind of instructions, and compares all of the destination's memory, including guards and gaps, with
+// the result of copying one element at a time.
 func checkCopy(t testing.TB, shape []int64, item int64, from, to spread, src []byte) {
 	t.Helper()
 	want := bytes.Repeat([]byte{0xA5}, int(to.size))
@@ -146,7 +146,7 @@ func TestCopiesEqualThoseOfOneElementAtATime(t *testing.T) {
 	}
 }
 
-// Each kernel at every size around its blocks, and at every alignment of the destination.
+// Every loop copies all sizes around the size of its blocks, to every alignment of the destination.
 func TestTransposesOfEverySize(t *testing.T) {
 	src := make([]byte, 1<<20)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -171,7 +171,7 @@ func TestTransposesOfEverySize(t *testing.T) {
 	}
 }
 
-// Steps of every width, forwards and backwards, of lines of every length around a block's.
+// Lines with steps of every width, forwards and backwards, and of every length around that of a block.
 func TestGathersOfEveryStep(t *testing.T) {
 	src := make([]byte, 1<<16)
 	for i := range src {
@@ -190,8 +190,8 @@ func TestGathersOfEveryStep(t *testing.T) {
 	}
 }
 
-// A gather must not look behind the elements at its ends: the source is all that there is of a slice, whose
-// neighbours AddressSanitizer guards.
+// A gather must not read memory before the first or after the last element. The source is a whole slice, around which
+// AddressSanitizer detects accesses.
 func TestGathersStayInsideTheirSource(t *testing.T) {
 	for _, item := range []int64{1, 2, 4, 8} {
 		for _, step := range []int64{-4, -3, -2, -1, 2, 3, 4} {
@@ -209,7 +209,7 @@ func TestGathersStayInsideTheirSource(t *testing.T) {
 	}
 }
 
-// Large copies on several goroutines leave nothing out and nothing twice.
+// Large copies on several goroutines copy every element once.
 func TestLargeCopiesInParts(t *testing.T) {
 	tests := []struct {
 		name  string

@@ -18,8 +18,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// extents is testdata/extents.json: what a description comes to, or why it is refused. Go's rules and those of the C code
-// are tested with the same cases.
+// extents is testdata/extents.json: descriptions, each with its extent or the reason for which it is refused. The rules of Go
+// and of the C code are tested with the same cases.
 type extents struct {
 	Descriptions []struct {
 		Name            string

@@ -24,7 +24,7 @@ func TestPlacesInTheTable(t *testing.T) {
 	assert.Zero(t, firstSlab%runSlots, "a run lies in one slab")
 }
 
-// A handle takes shares in its own turn only.
+// A handle takes shares only in its own turn.
 func TestOldHandlesTakeNothing(t *testing.T) {
 	data := make([]byte, 1)
 	block, status := ExportOnce(unsafe.Pointer(&data[0]), 1, 1)
@@ -63,8 +63,8 @@ func TestSharesHaveAnEnd(t *testing.T) {
 	block.end(stateLive)
 }
 
-// Exports race the Close of their memory and reaps, while slots are used again and again: no share is taken of a memory
-// that has ended, and each ends once.
+// Exports run at the same time as Reap and the Close of their memory, while slots are used again and again. No share may be
+// taken of memory that has ended, and each memory must end once.
 func TestSharesMeetCloses(t *testing.T) {
 	start := ReadStats()
 	rounds := 300
@@ -122,7 +122,7 @@ func TestSharesMeetCloses(t *testing.T) {
 	assert.Zero(t, Pinned())
 }
 
-// What is alive is never fewer than none, however busy the counters are.
+// The number of live objects is never negative, however often the counters change.
 func TestCountersOfWhatIsAlive(t *testing.T) {
 	var c counter
 	var group sync.WaitGroup
@@ -152,7 +152,7 @@ func pinned(t *testing.T) *Memory {
 	return m
 }
 
-// Of two first exports one makes the slot, whichever memory it is; the other takes a share of that.
+// If two first exports of a memory run at the same time, one makes the slot, and the other takes a share of it.
 func TestAMemoryHasOneSlot(t *testing.T) {
 	imported := new(Memory)
 	imported.Import(ImportedVersioned, 1<<20, 0, 0, true)
@@ -176,7 +176,7 @@ func TestAMemoryHasOneSlot(t *testing.T) {
 	}
 }
 
-// Collections unpin what nobody else has a share of, and nothing else.
+// Garbage collections unpin exactly the memory of which only Go has a share.
 func TestDetachLeavesAloneWhatIsExported(t *testing.T) {
 	before := Pinned()
 	m := pinned(t)
@@ -204,7 +204,7 @@ func TestDetachLeavesAloneWhatIsExported(t *testing.T) {
 	assert.Zero(t, uint32(slotAt(again.share).count), "each share was taken off once")
 }
 
-// Go's share is taken off once, by the Close.
+// Go's share is given up once, by the Close.
 func TestDetachLeavesAloneWhatIsClosed(t *testing.T) {
 	before := Pinned()
 	m := pinned(t)
@@ -218,7 +218,7 @@ func TestDetachLeavesAloneWhatIsClosed(t *testing.T) {
 	assert.Zero(t, uint32(slotAt(block.share).count))
 }
 
-// Goroutines come to different shards. Slots that one has left in its shard serve the next one.
+// Goroutines use different shards. A slot that one of them has left in its shard serves the next one.
 func TestShardsShareTheirSlots(t *testing.T) {
 	const many = 5000
 	data := make([]byte, 1)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is taken for ordinary is as far as numbers of any size say, also where it is only just ordinary.
+// The fast path gives the same result as arithmetic with numbers of any size, also at its limits.
 func TestG38OrdinaryExtentsDoNotOverflow(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	near := func(limits ...int64) int64 { return limits[random.IntN(len(limits))] + random.Int64N(5) - 2 }
