@@ -9,8 +9,7 @@ enum { BUFFER_RANK_MAX = 64 }; /* PyBUF_MAX_NDIM */
 static char nothing; /* the address of the buffer of a tensor without elements */
 
 static int refuse(const char *why) {
-  PyErr_Format(PyExc_BufferError, "dlbridge: buffer: %s", why);
-  return -1;
+  return raise_error(PyExc_BufferError, "dlbridge: buffer: %s", why);
 }
 
 /* Reports whether the elements are contiguous with the first index varying fastest. */
@@ -50,10 +49,7 @@ static int overlapping(const Tensor *self) {
 int tensor_getbuffer(PyObject *op, Py_buffer *view, int flags) {
   Tensor *self = (Tensor *)op;
   view->obj = NULL;
-  if (self->share == NULL) {
-    raise_closed();
-    return -1;
-  }
+  if (self->share == NULL) return raise_error(PyExc_ValueError, TENSOR_IS_CLOSED);
   if (!core_host_readable(self->view.device.device_type)) return refuse("the memory is not in the host");
   const char *letter = dtype_letter(self->view.dtype);
   if (letter == NULL) {
@@ -87,10 +83,7 @@ int tensor_getbuffer(PyObject *op, Py_buffer *view, int flags) {
     view->obj = Py_NewRef(op);
   }
   UNLOCK();
-  if (view->obj == NULL) {
-    raise_closed();
-    return -1;
-  }
+  if (view->obj == NULL) return raise_error(PyExc_ValueError, TENSOR_IS_CLOSED);
   view->buf = self->extent.count > 0 ? self->view.data : &nothing;
   view->len = (Py_ssize_t)self->extent.nbytes;
   view->itemsize = (Py_ssize_t)item;
@@ -121,13 +114,10 @@ static int parse_shape(PyObject *object, int64_t *shape, int32_t *ndim) {
     count = PySequence_Size(object);
     if (count < 0) return -1;
   } else if (!scalar) {
-    PyErr_Format(PyExc_TypeError, "dlbridge: shape must be a sequence of ints, not %R", object);
-    return -1;
+    return raise_error(PyExc_TypeError, "dlbridge: shape must be a sequence of ints, not %R", object);
   }
-  if (count > CORE_RANK_MAX) {
-    PyErr_Format(PyExc_ValueError, "dlbridge: shape has %zd dimensions, more than %d", count, CORE_RANK_MAX);
-    return -1;
-  }
+  if (count > CORE_RANK_MAX)
+    return raise_error(PyExc_ValueError, "dlbridge: shape has %zd dimensions, more than %d", count, CORE_RANK_MAX);
   for (Py_ssize_t d = 0; d < count; d++) {
     PyObject *item = scalar ? Py_NewRef(object) : PySequence_GetItem(object, d);
     PyObject *number = item == NULL ? NULL : PyNumber_Index(item);
@@ -144,17 +134,6 @@ static int parse_shape(PyObject *object, int64_t *shape, int32_t *ndim) {
   }
   *ndim = (int32_t)count;
   return 0;
-}
-
-/* Returns a Tensor that takes the share over; after an error the share has ended. */
-static PyObject *tensor_of(module_state *state, core_share *share, const DLTensor *view, uint64_t flags,
-                           const core_extent *extent) {
-  Tensor *self = NULL;
-  if (share == NULL) PyErr_NoMemory();
-  else self = tensor_new(state->tensor_type, view, flags, 0, extent);
-  if (self != NULL) self->share = share;
-  else if (share != NULL) share_end(share);
-  return (PyObject *)self;
 }
 
 PyObject *empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
@@ -175,7 +154,7 @@ PyObject *empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObj
   if (share == NULL)
     return PyErr_Format(PyExc_MemoryError, "dlbridge: empty: no memory for %lld bytes", (long long)extent.nbytes);
   view.data = share->data;
-  return tensor_of(state, share, &view, 0, &extent);
+  return (PyObject *)tensor_on_share(state->tensor_type, share, &view, 0, 0, &extent);
 }
 
 /* Sets the shape of a view to that of a buffer. An exporter may omit the shape of one dimension. */
@@ -231,15 +210,14 @@ static int buffer_reread(const Py_buffer *buffer, PyObject *shape, DLTensor *vie
     raise_status(status, "from_buffer", message);
     return -1;
   }
-  if (extent->nbytes != buffer->len) {
-    PyErr_Format(PyExc_ValueError, "dlbridge: from_buffer: the tensor has %lld bytes, but the buffer has %zd",
-                 (long long)extent->nbytes, buffer->len);
-    return -1;
-  }
+  if (extent->nbytes != buffer->len)
+    return raise_error(PyExc_ValueError, "dlbridge: from_buffer: the tensor has %lld bytes, but the buffer has %zd",
+                       (long long)extent->nbytes, buffer->len);
   return 0;
 }
 
-static PyObject *tensor_of_buffer(module_state *state, Py_buffer *buffer, PyObject *dtype, PyObject *shape) {
+/* Returns a Tensor on the memory of a buffer, without a share. */
+static Tensor *tensor_of_buffer(module_state *state, Py_buffer *buffer, PyObject *dtype, PyObject *shape) {
   char message[MESSAGE_SIZE];
   int64_t sizes[CORE_RANK_MAX], strides[CORE_RANK_MAX];
   core_extent extent;
@@ -257,21 +235,13 @@ static PyObject *tensor_of_buffer(module_state *state, Py_buffer *buffer, PyObje
   } else {
     if (buffer_layout(buffer, dtype_itemsize(view.dtype), &view) < 0) return NULL;
     core_status status = core_check_tensor(&view, 0, &extent, message, sizeof message);
-    if (status != CORE_OK) return raise_status(status, "from_buffer", message);
+    if (status != CORE_OK) return (Tensor *)raise_status(status, "from_buffer", message);
     if (extent.nbytes != buffer->len)
-      return PyErr_Format(PyExc_ValueError, "dlbridge: from_buffer: the buffer has %zd bytes, but its shape requires %lld",
-                          buffer->len, (long long)extent.nbytes);
+      return (Tensor *)PyErr_Format(PyExc_ValueError,
+                                    "dlbridge: from_buffer: the buffer has %zd bytes, but its shape requires %lld",
+                                    buffer->len, (long long)extent.nbytes);
   }
-  core_share *share = share_begin(loan_end, buffer);
-  if (share == NULL) return PyErr_NoMemory();
-  Tensor *self = tensor_new(state->tensor_type, &view, flags, 0, &extent);
-  if (self != NULL) {
-    self->share = share;
-  } else {
-    share->lender = NULL; /* the caller releases the buffer */
-    core_share_drop(share);
-  }
-  return (PyObject *)self;
+  return tensor_new(state->tensor_type, &view, flags, 0, &extent);
 }
 
 PyObject *from_buffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
@@ -283,8 +253,14 @@ PyObject *from_buffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
     return PyErr_Format(PyExc_TypeError, "dlbridge: from_buffer: the argument, an object with a buffer, is missing");
   Py_buffer *buffer = loan_begin(values[0], PyBUF_FULL_RO);
   if (buffer == NULL) return NULL;
-  PyObject *tensor = tensor_of_buffer(state, buffer, values[1] == Py_None ? NULL : values[1],
-                                      values[2] == Py_None ? NULL : values[2]);
-  if (tensor == NULL) loan_end(buffer);
-  return tensor;
+  core_share *share = share_begin(loan_end, buffer);
+  if (share == NULL) {
+    loan_end(buffer);
+    return PyErr_NoMemory();
+  }
+  Tensor *self = tensor_of_buffer(state, buffer, values[1] == Py_None ? NULL : values[1],
+                                  values[2] == Py_None ? NULL : values[2]);
+  if (self != NULL) self->share = share;
+  else share_end(share);
+  return (PyObject *)self;
 }

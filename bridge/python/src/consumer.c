@@ -16,10 +16,7 @@ int64_t live_imports(void) {
 }
 
 void release_quietly(DLManagedTensorVersioned *managed) {
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  core_release_versioned(managed);
-  PyErr_Restore(type, value, traceback);
+  KEEPING_EXCEPTION(core_release_versioned(managed));
 }
 
 /* Returns a Tensor of a managed tensor, which is not taken over: the Tensor has no share yet. */
@@ -36,8 +33,7 @@ static Tensor *describe(PyTypeObject *type, const DLTensor *view, uint64_t flags
 static int hold(Tensor *self, void (*end)(void *), void *managed) {
   self->share = share_begin(end, managed);
   if (self->share != NULL) return 0;
-  PyErr_NoMemory();
-  return -1;
+  return raise_memory();
 }
 
 static PyObject *raise_version(const char *place, DLPackVersion version) {
@@ -66,81 +62,56 @@ Tensor *take_over(PyTypeObject *type, DLManagedTensorVersioned *managed, const c
 
 /* ---- capsules -------------------------------------------------------------------------------- */
 
-static int check_place(const void *managed) {
-  if (can_be_managed((uintptr_t)managed)) return 1;
-  PyErr_Format(PyExc_ValueError,
-               (uintptr_t)managed % 8 != 0 ? "dlbridge: from_dlpack: managed tensor at %p is not aligned"
-                                           : "dlbridge: from_dlpack: there can be no managed tensor at %p",
-               managed);
-  return 0;
-}
-
 /* Makes a capsule the owner again of a managed tensor that was claimed. Reports whether that succeeded. */
 static int disown(PyObject *capsule, void *managed, int versioned) {
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  int disowned = PyCapsule_SetName(capsule, versioned ? capsule_versioned : capsule_legacy) == 0;
+  int disowned;
+  KEEPING_EXCEPTION(disowned = PyCapsule_SetName(capsule, versioned ? capsule_versioned : capsule_legacy) == 0);
   if (disowned && versioned) core_unclaim_versioned(managed);
   else if (disowned) core_unclaim_legacy(managed);
-  PyErr_Restore(type, value, traceback);
   return disowned;
 }
 
-/* Moves the managed tensor of a capsule, which was claimed, to a Tensor, and returns the Tensor. `self` is NULL after
- * an earlier error. After any error the capsule still owns its managed tensor. */
-static Tensor *move_to(Tensor *self, PyObject *capsule, void *managed, int versioned) {
-  if (self != NULL && PyCapsule_SetName(capsule, versioned ? capsule_versioned_used : capsule_legacy_used) == 0 &&
-      hold(self, versioned ? end_versioned : end_legacy, managed) == 0)
-    return self;
-  disown(capsule, managed, versioned);
-  Py_XDECREF((PyObject *)self);
-  return NULL;
+static Tensor *raise_capsule(PyObject *capsule) {
+  if (PyCapsule_IsValid(capsule, capsule_versioned_used) || PyCapsule_IsValid(capsule, capsule_legacy_used))
+    return (Tensor *)PyErr_Format(PyExc_ValueError, "dlbridge: from_dlpack: the capsule has been consumed already");
+  const char *name = PyCapsule_GetName(capsule);
+  if (PyErr_Occurred()) return NULL;
+  return (Tensor *)PyErr_Format(PyExc_TypeError,
+                                "dlbridge: from_dlpack: a capsule named '%s' does not contain a tensor",
+                                name == NULL ? "" : name);
 }
 
-/* DLPack requires that a managed tensor with an unknown major version is released. */
-static Tensor *take_versioned(PyTypeObject *type, PyObject *capsule, uint64_t *flags) {
-  DLManagedTensorVersioned *managed = PyCapsule_GetPointer(capsule, capsule_versioned);
-  if (!check_place(managed)) return NULL;
-  if (!core_claim_versioned(managed)) return (Tensor *)raise_claimed("from_dlpack", managed);
-  if (managed->version.major != DLPACK_MAJOR_VERSION) {
+/* Moves the managed tensor of a capsule to a Tensor, and returns the Tensor. After an error the capsule still owns its
+ * managed tensor, unless the major version is unknown: DLPack requires that such a tensor is released. */
+static Tensor *take_capsule(PyTypeObject *type, PyObject *capsule, uint64_t *flags) {
+  *flags = 0;
+  int versioned = PyCapsule_IsValid(capsule, capsule_versioned);
+  if (!versioned && !PyCapsule_IsValid(capsule, capsule_legacy)) return raise_capsule(capsule);
+  void *pointer = PyCapsule_GetPointer(capsule, versioned ? capsule_versioned : capsule_legacy);
+  DLManagedTensorVersioned *managed = pointer;
+  if (!can_be_managed((uintptr_t)pointer))
+    return (Tensor *)PyErr_Format(PyExc_ValueError,
+                                  (uintptr_t)pointer % 8 != 0
+                                      ? "dlbridge: from_dlpack: managed tensor at %p is not aligned"
+                                      : "dlbridge: from_dlpack: there can be no managed tensor at %p",
+                                  pointer);
+  if (!(versioned ? core_claim_versioned(managed) : core_claim_legacy(pointer)))
+    return (Tensor *)raise_claimed("from_dlpack", pointer);
+  if (versioned && managed->version.major != DLPACK_MAJOR_VERSION) {
     DLPackVersion version = managed->version;
     if (PyCapsule_SetName(capsule, capsule_versioned_used) < 0) return NULL;
     release_quietly(managed);
     return (Tensor *)raise_version("from_dlpack", version);
   }
-  *flags = managed->flags;
-  Tensor *self = describe(type, &managed->dl_tensor, managed->flags, 0, "from_dlpack");
-  return move_to(self, capsule, managed, 1);
-}
-
-static Tensor *take_legacy(PyTypeObject *type, PyObject *capsule) {
-  DLManagedTensor *managed = PyCapsule_GetPointer(capsule, capsule_legacy);
-  if (!check_place(managed)) return NULL;
-  if (!core_claim_legacy(managed)) return (Tensor *)raise_claimed("from_dlpack", managed);
-  return move_to(describe(type, &managed->dl_tensor, 0, 1, "from_dlpack"), capsule, managed, 0);
-}
-
-static Tensor *take_capsule(PyTypeObject *type, PyObject *capsule, uint64_t *flags) {
-  *flags = 0;
-  if (PyCapsule_IsValid(capsule, capsule_versioned)) return take_versioned(type, capsule, flags);
-  if (PyCapsule_IsValid(capsule, capsule_legacy)) return take_legacy(type, capsule);
-  if (PyCapsule_IsValid(capsule, capsule_versioned_used) || PyCapsule_IsValid(capsule, capsule_legacy_used)) {
-    PyErr_SetString(PyExc_ValueError, "dlbridge: from_dlpack: the capsule has been consumed already");
-    return NULL;
-  }
-  const char *name = PyCapsule_GetName(capsule);
-  if (PyErr_Occurred()) return NULL;
-  PyErr_Format(PyExc_TypeError, "dlbridge: from_dlpack: a capsule named '%s' does not contain a tensor",
-               name == NULL ? "" : name);
+  if (versioned) *flags = managed->flags;
+  const DLTensor *view = versioned ? &managed->dl_tensor : &((DLManagedTensor *)pointer)->dl_tensor;
+  Tensor *self = describe(type, view, *flags, !versioned, "from_dlpack");
+  if (self != NULL && PyCapsule_SetName(capsule, versioned ? capsule_versioned_used : capsule_legacy_used) == 0 &&
+      hold(self, versioned ? end_versioned : end_legacy, pointer) == 0)
+    return self;
+  disown(capsule, pointer, versioned);
+  Py_XDECREF((PyObject *)self);
   return NULL;
-}
-
-/* Drops a reference to a capsule. That may free it, and so run code of its producer. */
-static void drop_quietly(PyObject *capsule) {
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  Py_DECREF(capsule);
-  PyErr_Restore(type, value, traceback);
 }
 
 /* Gives the managed tensor of a Tensor, which has the only share, back to its capsule. */
@@ -193,10 +164,8 @@ static int has(PyTypeObject *type, PyObject *name) {
  * is that of its property, and stays as it is. */
 static PyObject *raise_no_method(module_state *state, PyObject *producer) {
   if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return NULL;
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  int failed = has(Py_TYPE(producer), state->names[NAME_DLPACK]);
-  PyErr_Restore(type, value, traceback);
+  int failed;
+  KEEPING_EXCEPTION(failed = has(Py_TYPE(producer), state->names[NAME_DLPACK]));
   if (failed) return NULL;
   PyErr_Clear();
   return PyErr_Format(PyExc_TypeError, "dlbridge: from_dlpack: %R has no __dlpack__", Py_TYPE(producer));
@@ -353,10 +322,8 @@ static Tensor *tensor_share(Tensor *self) {
   if (share != NULL) core_share_take(share);
   UNLOCK();
   if (share == NULL) return (Tensor *)raise_closed();
-  Tensor *other = tensor_new(Py_TYPE((PyObject *)self), &self->view, self->flags, self->writability_unknown, &self->extent);
-  if (other == NULL) share_end(share);
-  else other->share = share;
-  return other;
+  return tensor_on_share(Py_TYPE((PyObject *)self), share, &self->view, self->flags, self->writability_unknown,
+                         &self->extent);
 }
 
 static Tensor *from_producer(module_state *state, PyObject *producer, const DLDevice *device, int copy) {
@@ -381,7 +348,7 @@ static Tensor *from_producer(module_state *state, PyObject *producer, const DLDe
     PyObject *capsule = ask(state, producer, device, copy, &asked);
     if (capsule == NULL) return NULL;
     self = take_capsule(state->tensor_type, capsule, &flags);
-    drop_quietly(capsule);
+    KEEPING_EXCEPTION(Py_DECREF(capsule)); /* may free it, and so run code of its producer */
   }
   if (self == NULL) return NULL;
   Tensor *result = self;
@@ -413,26 +380,18 @@ Tensor *consume(module_state *state, PyObject *producer) {
 int parse_arguments(module_state *state, const char *function, PyObject *const *args, Py_ssize_t nargs,
                     PyObject *kwnames, Py_ssize_t positional, const int *names, Py_ssize_t count,
                     PyObject **values) {
-  if (nargs > positional) {
-    PyErr_Format(PyExc_TypeError, "dlbridge: %s: takes %zd positional arguments, not %zd", function,
-                 positional, nargs);
-    return -1;
-  }
+  if (nargs > positional)
+    return raise_error(PyExc_TypeError, "dlbridge: %s: takes %zd positional arguments, not %zd", function,
+                       positional, nargs);
   for (Py_ssize_t i = 0; i < count; i++) values[i] = i < nargs ? args[i] : NULL;
   Py_ssize_t keywords = kwnames == NULL ? 0 : PyTuple_Size(kwnames);
   for (Py_ssize_t k = 0; k < keywords; k++) {
     PyObject *name = PyTuple_GetItem(kwnames, k);
     Py_ssize_t i = 0;
-    while (i < count && (names[i] < 0 || state->names[names[i]] != name)) i++;
-    if (i == count) {
-      i = 0;
-      while (i < count && (names[i] < 0 || PyUnicode_Compare(state->names[names[i]], name) != 0)) i++;
-    }
-    if (i == count || values[i] != NULL) {
-      PyErr_Format(PyExc_TypeError, "dlbridge: %s: %s argument '%U'", function,
-                   i == count ? "unexpected keyword" : "more than one value for", name);
-      return -1;
-    }
+    while (i < count && (names[i] < 0 || PyUnicode_Compare(state->names[names[i]], name) != 0)) i++;
+    if (i == count || values[i] != NULL)
+      return raise_error(PyExc_TypeError, "dlbridge: %s: %s argument '%U'", function,
+                         i == count ? "unexpected keyword" : "more than one value for", name);
     values[i] = args[nargs + k];
   }
   return 0;
@@ -442,36 +401,25 @@ int parse_device(PyObject *object, const char *name, DLDevice *out) {
   if (PyTuple_Check(object) && PyTuple_Size(object) == 2) {
     long type = PyLong_AsLong(PyTuple_GetItem(object, 0));
     long id = PyErr_Occurred() ? 0 : PyLong_AsLong(PyTuple_GetItem(object, 1));
-    if (!PyErr_Occurred()) {
-      if (type != (int32_t)type || id != (int32_t)id) {
-        PyErr_Format(PyExc_BufferError, "dlbridge: %s %R is not a device", name, object);
-        return -1;
-      }
-      *out = (DLDevice){(DLDeviceType)type, (int32_t)id};
-      return 0;
-    }
-    if (PyErr_ExceptionMatches(PyExc_OverflowError)) {
-      PyErr_Clear();
-      PyErr_Format(PyExc_BufferError, "dlbridge: %s %R is not a device", name, object);
-      return -1;
-    }
+    int failed = PyErr_Occurred() != NULL;
+    int too_large = failed ? PyErr_ExceptionMatches(PyExc_OverflowError) : type != (int32_t)type || id != (int32_t)id;
     PyErr_Clear();
+    if (too_large) return raise_error(PyExc_BufferError, "dlbridge: %s %R is not a device", name, object);
+    *out = (DLDevice){(DLDeviceType)type, (int32_t)id};
+    if (!failed) return 0;
   } else if (PyUnicode_Check(object) && PyUnicode_CompareWithASCIIString(object, "cpu") == 0) {
     *out = (DLDevice){kDLCPU, 0};
     return 0;
   }
-  PyErr_Format(PyExc_TypeError, "dlbridge: %s must be a tuple (type, id) of ints, not %R", name, object);
-  return -1;
+  return raise_error(PyExc_TypeError, "dlbridge: %s must be a tuple (type, id) of ints, not %R", name, object);
 }
 
 /* -1: None, else 0 or 1. */
 int parse_copy(PyObject *object, int *out) {
   *out = -1;
   if (object == NULL || object == Py_None) return 0;
-  if (!PyBool_Check(object)) {
-    PyErr_Format(PyExc_TypeError, "dlbridge: copy must be None or a bool, not %R", object);
-    return -1;
-  }
+  if (!PyBool_Check(object))
+    return raise_error(PyExc_TypeError, "dlbridge: copy must be None or a bool, not %R", object);
   *out = object == Py_True;
   return 0;
 }
@@ -496,24 +444,14 @@ int can_be_managed(uintptr_t address) {
   return core_in_address_space(address, 0, sizeof(DLManagedTensor)) && address % 8 == 0;
 }
 
-static DLManagedTensorVersioned *parse_address(PyObject *object, const char *function) {
-  if (!Py_IS_TYPE(object, &PyLong_Type) && !PyLong_Check(object)) {
-    PyErr_Format(PyExc_TypeError, "dlbridge: %s: the address must be an int, not %R", function, Py_TYPE(object));
-    return NULL;
-  }
+PyObject *from_address(PyObject *module, PyObject *object) {
+  if (!PyLong_Check(object))
+    return PyErr_Format(PyExc_TypeError, "dlbridge: from_address: the address must be an int, not %R", Py_TYPE(object));
   uintptr_t address = PyLong_AsUnsignedLong(object); /* all ones after an error */
   if (!can_be_managed(address)) {
     PyErr_Clear();
-    PyErr_Format(PyExc_ValueError, "dlbridge: %s: there can be no managed tensor at %R", function, object);
-    return NULL;
+    return PyErr_Format(PyExc_ValueError, "dlbridge: from_address: there can be no managed tensor at %R", object);
   }
-  return (DLManagedTensorVersioned *)address;
-}
-
-PyObject *from_address(PyObject *module, PyObject *object) {
-  DLManagedTensorVersioned *managed = parse_address(object, "from_address");
-  if (managed == NULL) return NULL;
   module_state *state = PyModule_GetState(module);
-  return (PyObject *)take_over(state->tensor_type, managed, "from_address");
+  return (PyObject *)take_over(state->tensor_type, (DLManagedTensorVersioned *)address, "from_address");
 }
-

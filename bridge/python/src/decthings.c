@@ -36,9 +36,7 @@ PyObject *decthings_decode_batch(PyObject *module, PyObject *args) {
   dlb_value values[BATCH];
   dlb_error error = {0};
   int32_t code;
-  Py_BEGIN_ALLOW_THREADS;
-  code = in.go->dlb_decthings_decode_batch(values, BATCH, &in.frame, (size_t)offset, dialect, &error);
-  Py_END_ALLOW_THREADS;
+  WITHOUT_GIL(code = in.go->dlb_decthings_decode_batch(values, BATCH, &in.frame, (size_t)offset, dialect, &error));
   if (code != DLB_OK) {
     loan_end(in.frame.ctx);
     return raise_library(&error);

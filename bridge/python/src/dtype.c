@@ -68,10 +68,8 @@ static uint16_t parse_lanes(const char *suffix) {
 }
 
 int dtype_parse(PyObject *name, DLDataType *out) {
-  if (!PyUnicode_Check(name)) {
-    PyErr_SetString(PyExc_TypeError, "dlbridge: dtype must be a str such as 'float32'");
-    return -1;
-  }
+  if (!PyUnicode_Check(name))
+    return raise_error(PyExc_TypeError, "dlbridge: dtype must be a str such as 'float32'");
   Py_ssize_t size;
   const char *text = PyUnicode_AsUTF8AndSize(name, &size);
   if (text == NULL) return -1;
@@ -82,8 +80,7 @@ int dtype_parse(PyObject *name, DLDataType *out) {
     *out = (DLDataType){dtypes[i].code, dtypes[i].bits, lanes};
     return 0;
   }
-  PyErr_Format(PyExc_ValueError, "dlbridge: dtype %R is not known", name);
-  return -1;
+  return raise_error(PyExc_ValueError, "dlbridge: dtype %R is not known", name);
 }
 
 PyObject *dtype_name(DLDataType dtype) {
@@ -118,15 +115,12 @@ int dtype_of_format(const char *format, Py_ssize_t itemsize, DLDataType *out) {
     code = kDLBool;
   }
   int i = code < 0 || letter[1] != '\0' || itemsize > 16 ? -1 : find((uint8_t)code, (uint8_t)(itemsize * 8));
-  if (i < 0 || dtypes[i].letter == NULL) {
-    PyErr_Format(PyExc_BufferError, "dlbridge: DLPack has no dtype for a buffer of format '%s' with elements of %zd bytes",
-                 format == NULL ? "B" : format, itemsize);
-    return -1;
-  }
-  if (swapped && itemsize > 1) {
-    PyErr_Format(PyExc_BufferError, "dlbridge: buffer of format '%s' is not in native byte order", format);
-    return -1;
-  }
+  if (i < 0 || dtypes[i].letter == NULL)
+    return raise_error(PyExc_BufferError,
+                       "dlbridge: DLPack has no dtype for a buffer of format '%s' with elements of %zd bytes",
+                       format == NULL ? "B" : format, itemsize);
+  if (swapped && itemsize > 1)
+    return raise_error(PyExc_BufferError, "dlbridge: buffer of format '%s' is not in native byte order", format);
   *out = (DLDataType){dtypes[i].code, dtypes[i].bits, 1};
   return 0;
 }

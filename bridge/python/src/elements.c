@@ -129,10 +129,8 @@ int input_begin(const value_format *format, PyObject *module, PyObject *data, Py
   *out = (value_input){.format = format, .state = PyModule_GetState(module), .go = get_library(module), .data = data,
                        .elements = elements, .limit = (size_t)limit};
   if (out->go == NULL) return -1;
-  if (PyUnicode_Check(data)) {
-    PyErr_Format(PyExc_TypeError, "dlbridge: data must be bytes-like, not %R", Py_TYPE(data));
-    return -1;
-  }
+  if (PyUnicode_Check(data))
+    return raise_error(PyExc_TypeError, "dlbridge: data must be bytes-like, not %R", Py_TYPE(data));
   return lend_frame(data, &out->frame);
 }
 
@@ -143,9 +141,7 @@ PyObject *value_decode(const value_format *format, PyObject *module, PyObject *d
   dlb_value value = {0};
   dlb_error error = {0};
   int32_t code;
-  Py_BEGIN_ALLOW_THREADS;
-  code = format->decode(in.go, &value, &in.frame, options, &error);
-  Py_END_ALLOW_THREADS;
+  WITHOUT_GIL(code = format->decode(in.go, &value, &in.frame, options, &error));
   if (code != DLB_OK) {
     loan_end(in.frame.ctx);
     return raise_library(&error);
@@ -187,10 +183,7 @@ static int bytes_of(value_output *out, PyObject *object, size_t index, dlb_bytes
   }
   if (out->buffers == NULL) {
     out->buffers = calloc(out->elements.count, sizeof *out->buffers);
-    if (out->buffers == NULL) {
-      PyErr_NoMemory();
-      return -1;
-    }
+    if (out->buffers == NULL) return raise_memory();
   }
   if (PyObject_GetBuffer(object, &out->buffers[out->buffer_count], PyBUF_SIMPLE) < 0) {
     if (!PyObject_CheckBuffer(object)) {
@@ -209,47 +202,37 @@ static int bytes_of(value_output *out, PyObject *object, size_t index, dlb_bytes
 static int parse_element(value_output *out, PyObject *object, size_t index, int text) {
   if (PyTuple_Check(object) && PyTuple_Size(object) == 2 && PyUnicode_Check(PyTuple_GetItem(object, 0))) {
     if (out->formats == NULL && index == 0) out->formats = calloc(out->elements.count, sizeof *out->formats);
-    if (out->formats == NULL) {
-      if (index == 0) PyErr_NoMemory();
-      else
-        PyErr_Format(PyExc_TypeError, "dlbridge: element %zu has a format, but the elements before it have none", index);
-      return -1;
-    }
+    if (out->formats == NULL && index == 0) return raise_memory();
+    if (out->formats == NULL)
+      return raise_error(PyExc_TypeError, "dlbridge: element %zu has a format, but the elements before it have none",
+                         index);
     if (text_of(PyTuple_GetItem(object, 0), &out->formats[index]) < 0) return -1;
     return bytes_of(out, PyTuple_GetItem(object, 1), index, &out->values[index]);
   }
-  if (out->formats != NULL) {
-    PyErr_Format(PyExc_TypeError, "dlbridge: element %zu must be (format, bytes) like the elements before it, not %R", index,
-                 Py_TYPE(object));
-    return -1;
-  }
+  if (out->formats != NULL)
+    return raise_error(PyExc_TypeError,
+                       "dlbridge: element %zu must be (format, bytes) like the elements before it, not %R",
+                       index, Py_TYPE(object));
   if (text && PyUnicode_Check(object)) return text_of(object, &out->values[index]);
   return bytes_of(out, object, index, &out->values[index]);
 }
 
 static int parse_shape(value_output *out, PyObject *shape) {
-  out->shape = PySequence_Check(shape) && !PyUnicode_Check(shape) ? private_list(shape) : NULL;
-  if (out->shape == NULL) {
-    if (!PyErr_Occurred())
-      PyErr_Format(PyExc_TypeError, "dlbridge: shape must be a sequence of ints, not %R", Py_TYPE(shape));
-    return -1;
-  }
+  if (!PySequence_Check(shape) || PyUnicode_Check(shape))
+    return raise_error(PyExc_TypeError, "dlbridge: shape must be a sequence of ints, not %R", Py_TYPE(shape));
+  out->shape = private_list(shape);
+  if (out->shape == NULL) return -1;
   Py_ssize_t ndim = PyList_Size(out->shape);
   out->dims = calloc((size_t)ndim + 1, sizeof *out->dims);
-  if (out->dims == NULL) {
-    PyErr_NoMemory();
-    return -1;
-  }
+  if (out->dims == NULL) return raise_memory();
   for (Py_ssize_t d = 0; d < ndim; d++) {
     PyObject *size = PyNumber_Index(PyList_GetItem(out->shape, d));
     if (size == NULL) return -1;
     int overflow;
     out->dims[d] = PyLong_AsLongLongAndOverflow(size, &overflow);
     Py_DECREF(size);
-    if (overflow != 0) {
-      PyErr_Format(PyExc_ValueError, "dlbridge: shape[%zd] = %S", d, PyList_GetItem(out->shape, d));
-      return -1;
-    }
+    if (overflow != 0)
+      return raise_error(PyExc_ValueError, "dlbridge: shape[%zd] = %S", d, PyList_GetItem(out->shape, d));
   }
   out->elements.ndim = (int32_t)(ndim <= INT32_MAX ? ndim : INT32_MAX);
   out->elements.shape = out->dims;
@@ -257,19 +240,14 @@ static int parse_shape(value_output *out, PyObject *shape) {
 }
 
 static int parse_values(value_output *out, PyObject *values) {
-  out->list = PyUnicode_Check(values) || PyBytes_Check(values) ? NULL : private_list(values);
-  if (out->list == NULL) {
-    if (!PyErr_Occurred())
-      PyErr_Format(PyExc_TypeError, "dlbridge: values must be a sequence, not %R", Py_TYPE(values));
-    return -1;
-  }
+  if (PyUnicode_Check(values) || PyBytes_Check(values))
+    return raise_error(PyExc_TypeError, "dlbridge: values must be a sequence, not %R", Py_TYPE(values));
+  out->list = private_list(values);
+  if (out->list == NULL) return -1;
   size_t count = (size_t)PyList_Size(out->list);
   out->elements.count = count;
   out->values = calloc(count + 1, sizeof *out->values);
-  if (out->values == NULL) {
-    PyErr_NoMemory();
-    return -1;
-  }
+  if (out->values == NULL) return raise_memory();
   int text = out->elements.type.size == 6 && memcmp(out->elements.type.data, "string", 6) == 0;
   for (size_t i = 0; i < count; i++) {
     if (parse_element(out, PyList_GetItem(out->list, (Py_ssize_t)i), i, text) < 0) return -1;
@@ -279,21 +257,17 @@ static int parse_values(value_output *out, PyObject *values) {
   return 0;
 }
 
-static PyObject *attribute(PyObject *object, const char *name) { return PyObject_GetAttrString(object, name); }
-
 static int parse_elements(value_output *out, PyObject *object, int with_values) {
-  out->type = attribute(object, "type");
+  out->type = PyObject_GetAttrString(object, "type");
   if (out->type == NULL) return -1;
-  if (!PyUnicode_Check(out->type)) {
-    PyErr_Format(PyExc_TypeError, "dlbridge: type must be a str, not %R", Py_TYPE(out->type));
-    return -1;
-  }
+  if (!PyUnicode_Check(out->type))
+    return raise_error(PyExc_TypeError, "dlbridge: type must be a str, not %R", Py_TYPE(out->type));
   if (text_of(out->type, &out->elements.type) < 0) return -1;
-  PyObject *part = attribute(object, "shape");
+  PyObject *part = PyObject_GetAttrString(object, "shape");
   int failed = part == NULL || parse_shape(out, part) < 0;
   Py_XDECREF(part);
   if (failed || !with_values) return failed ? -1 : 0;
-  part = attribute(object, "values");
+  part = PyObject_GetAttrString(object, "values");
   failed = part == NULL || parse_values(out, part) < 0;
   Py_XDECREF(part);
   return failed ? -1 : 0;
@@ -318,10 +292,9 @@ int output_begin(module_state *state, value_output *out, PyObject *object, PyObj
 
 /* Raises ValueError for a type of Elements that the format lacks, and BufferError for a data type of DLPack that it
  * lacks. */
-static PyObject *raise_value(const value_output *out, const dlb_error *error) {
-  dlb_error said = *error;
-  if (out->value.elements != NULL && said.code == DLB_ERROR_DTYPE) said.code = DLB_ERROR_ARGUMENT;
-  return raise_library(&said);
+static PyObject *raise_value(const value_output *out, dlb_error *error) {
+  if (out->value.elements != NULL && error->code == DLB_ERROR_DTYPE) error->code = DLB_ERROR_ARGUMENT;
+  return raise_library(error);
 }
 
 /* A small encoding is copied from the stack; a large one is written into the bytes object. */
@@ -334,9 +307,7 @@ PyObject *value_encode(const value_format *format, PyObject *module, PyObject *o
   size_t size = 0, written = 0;
   dlb_error error = {0};
   int32_t code;
-  Py_BEGIN_ALLOW_THREADS;
-  code = format->encode(go, &size, small, sizeof small, &out.value, options, &error);
-  Py_END_ALLOW_THREADS;
+  WITHOUT_GIL(code = format->encode(go, &size, small, sizeof small, &out.value, options, &error));
   PyObject *bytes = NULL;
   if (code == DLB_OK) {
     bytes = PyBytes_FromStringAndSize(small, (Py_ssize_t)size);
@@ -346,9 +317,7 @@ PyObject *value_encode(const value_format *format, PyObject *module, PyObject *o
     bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
     if (bytes != NULL) {
       char *data = PyBytes_AsString(bytes);
-      Py_BEGIN_ALLOW_THREADS;
-      code = format->encode(go, &written, data, size, &out.value, options, &error);
-      Py_END_ALLOW_THREADS;
+      WITHOUT_GIL(code = format->encode(go, &written, data, size, &out.value, options, &error));
       if (code != DLB_OK && code != DLB_ERROR_ROOM) raise_value(&out, &error);
       else if (written != size)
         PyErr_SetString(PyExc_ValueError, "dlbridge: the elements changed while they were encoded");

@@ -57,8 +57,8 @@ static int exchange_alloc(DLTensor *prototype, DLManagedTensorVersioned **out, v
 
 static Tensor *exchange_object(void *object) {
   if (object != NULL && tensor_check(object)) return object;
-  PyErr_SetString(PyExc_TypeError, "dlbridge: the C exchange API of dlbridge.Tensor accepts only objects of this type");
-  return NULL;
+  return (Tensor *)PyErr_Format(
+      PyExc_TypeError, "dlbridge: the C exchange API of dlbridge.Tensor accepts only objects of this type");
 }
 
 static int exchange_from_object(void *object, DLManagedTensorVersioned **out) {
@@ -70,14 +70,11 @@ static int exchange_from_object(void *object, DLManagedTensorVersioned **out) {
 
 static int exchange_to_object(DLManagedTensorVersioned *managed, void **out) {
   *out = NULL;
-  if (!can_be_managed((uintptr_t)managed)) {
-    PyErr_Format(PyExc_ValueError, "dlbridge: C exchange API: there can be no managed tensor at %p", managed);
-    return -1;
-  }
+  if (!can_be_managed((uintptr_t)managed))
+    return raise_error(PyExc_ValueError, "dlbridge: C exchange API: there can be no managed tensor at %p", managed);
   if (live_count == 0) {
     core_release_versioned(managed);
-    PyErr_SetString(PyExc_RuntimeError, "dlbridge: the module was freed");
-    return -1;
+    return raise_error(PyExc_RuntimeError, "dlbridge: the module was freed");
   }
   *out = take_over(live_types[live_count - 1], managed, "C exchange API");
   return *out == NULL ? -1 : 0;
@@ -87,14 +84,9 @@ static int exchange_to_object(DLManagedTensorVersioned *managed, void **out) {
 static int exchange_view(void *object, DLTensor *out) {
   Tensor *self = exchange_object(object);
   if (self == NULL) return -1;
-  if (self->share == NULL) {
-    raise_closed();
-    return -1;
-  }
-  if (tensor_read_only(self)) {
-    PyErr_SetString(PyExc_BufferError, "dlbridge: a DLTensor cannot represent read-only memory");
-    return -1;
-  }
+  if (self->share == NULL) return raise_error(PyExc_ValueError, TENSOR_IS_CLOSED);
+  if (tensor_read_only(self))
+    return raise_error(PyExc_BufferError, "dlbridge: a DLTensor cannot represent read-only memory");
   *out = self->view;
   return 0;
 }

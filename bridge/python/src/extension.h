@@ -57,6 +57,23 @@ extern PyMutex turn;
 
 enum { MESSAGE_SIZE = 256 };
 
+/* Runs a statement that may run Python code or clear the exception. The current exception stays as it is. */
+#define KEEPING_EXCEPTION(statement) \
+  do { \
+    PyObject *kept_type, *kept_value, *kept_traceback; \
+    PyErr_Fetch(&kept_type, &kept_value, &kept_traceback); \
+    statement; \
+    PyErr_Restore(kept_type, kept_value, kept_traceback); \
+  } while (0)
+
+/* Runs a statement without the GIL. */
+#define WITHOUT_GIL(statement) \
+  do { \
+    Py_BEGIN_ALLOW_THREADS; \
+    statement; \
+    Py_END_ALLOW_THREADS; \
+  } while (0)
+
 /* Puts a new reference into a variable. */
 #define REPLACE(variable, reference) \
   do { \
@@ -119,6 +136,9 @@ int tensor_check(PyObject *object);
 /* Returns a Tensor of `view` without a share, which the caller must set. Shape and strides are copied. */
 Tensor *tensor_new(PyTypeObject *type, const DLTensor *view, uint64_t flags, int writability_unknown,
                    const core_extent *extent);
+/* The same with a share, which is taken over, also after an error. */
+Tensor *tensor_on_share(PyTypeObject *type, core_share *share, const DLTensor *view, uint64_t flags,
+                        int writability_unknown, const core_extent *extent);
 /* Returns a row-major, writable copy of a Tensor. */
 Tensor *tensor_copy(Tensor *self);
 int tensor_read_only(const Tensor *self);
@@ -131,6 +151,10 @@ void keep_spares(int keep);
 core_share *share_begin(void (*lender)(void *ctx), void *ctx);
 /* Ends a share. The current exception stays as it is, even if a release function runs. */
 void share_end(core_share *share);
+/* Raise an exception, and return -1. */
+int raise_error(PyObject *type, const char *format, ...);
+int raise_memory(void);
+#define TENSOR_IS_CLOSED "dlbridge: tensor is closed"
 PyObject *raise_closed(void);
 PyObject *raise_status(core_status status, const char *place, const char *message);
 

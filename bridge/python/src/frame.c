@@ -22,11 +22,12 @@ PyObject *view_of_frame(module_state *state, const dlb_frame *frame) {
                    .dtype = {kDLUInt, 8, 1}, .shape = shape};
   uint64_t flags = frame->flags & DLB_FRAME_WRITABLE ? 0 : DLPACK_FLAG_BITMASK_READ_ONLY;
   core_share *share = share_begin(frame->release, frame->ctx);
-  Tensor *tensor = share == NULL ? NULL : tensor_new(state->tensor_type, &view, flags, 0, &extent);
-  if (tensor != NULL) tensor->share = share;
-  else if (share != NULL) share_end(share);
-  else if (frame->release != NULL) frame->release(frame->ctx);
-  if (tensor == NULL) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+  if (share == NULL) {
+    if (frame->release != NULL) frame->release(frame->ctx);
+    return PyErr_NoMemory();
+  }
+  Tensor *tensor = tensor_on_share(state->tensor_type, share, &view, flags, 0, &extent);
+  if (tensor == NULL) return NULL;
   PyObject *memory = PyMemoryView_FromObject((PyObject *)tensor);
   Py_DECREF(tensor);
   return memory;
@@ -39,8 +40,7 @@ PyObject *view_again(module_state *state, PyObject *object, const dlb_frame *len
       (frame.data == lent->data || memcmp(frame.data, lent->data, frame.size) == 0))
     return view_of_frame(state, &frame);
   frame.release(frame.ctx);
-  PyErr_SetString(PyExc_ValueError, "dlbridge: the buffer of data has other bytes on each request");
-  return NULL;
+  return PyErr_Format(PyExc_ValueError, "dlbridge: the buffer of data has other bytes on each request");
 }
 
 int has_room(size_t size, size_t input, size_t limit) {
@@ -50,11 +50,10 @@ int has_room(size_t size, size_t input, size_t limit) {
 
 int check_room(const char *what, size_t count, size_t size, size_t input, size_t limit) {
   if (has_room(size, input, limit)) return 0;
-  PyErr_Format(PyExc_ValueError,
-               "dlbridge: %zu %s take %zu bytes as Python objects, more than 32 times their %zu bytes and a limit of "
-               "%zu bytes; limit= allows more",
-               count, what, size, input, limit);
-  return -1;
+  return raise_error(PyExc_ValueError,
+                     "dlbridge: %zu %s take %zu bytes as Python objects, more than 32 times their %zu bytes and a "
+                     "limit of %zu bytes; limit= allows more",
+                     count, what, size, input, limit);
 }
 
 PyObject *list_begin(size_t count) {

@@ -151,10 +151,7 @@ static int load(const char *path, int only) {
          loaded_path);
   pthread_mutex_unlock(&loading);
   Py_END_ALLOW_THREADS;
-  if (why.type != NULL) {
-    PyErr_Format(why.type, "%s", why.text);
-    return -1;
-  }
+  if (why.type != NULL) return raise_error(why.type, "%s", why.text);
   return opened ? warn_of_other_runtimes() : 0;
 }
 
@@ -193,8 +190,7 @@ PyObject *raise_library(const dlb_error *error) {
       type = PyExc_MemoryError;
       break;
     case DLB_ERROR_FORKED:
-      PyErr_SetString(PyExc_RuntimeError, forked);
-      return NULL;
+      return PyErr_Format(PyExc_RuntimeError, "%s", forked);
     case DLB_ERROR_INTERNAL:
       type = PyExc_RuntimeError;
       break;
@@ -211,9 +207,7 @@ PyObject *library_counters(PyObject *module, PyObject *Py_UNUSED(ignored)) {
   const library *go = get_library(module);
   if (go == NULL) return NULL;
   dlb_counters counts;
-  Py_BEGIN_ALLOW_THREADS;
-  go->dlb_counters_read(&counts, sizeof counts);
-  Py_END_ALLOW_THREADS;
+  WITHOUT_GIL(go->dlb_counters_read(&counts, sizeof counts));
   return Py_BuildValue("{sLsLsLsLsK}", "exports", (long long)counts.exports, "imports",
                        (long long)counts.imports, "messages", (long long)counts.messages, "elements",
                        (long long)counts.elements, "double_deletes", (unsigned long long)counts.double_deletes);

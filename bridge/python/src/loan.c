@@ -13,9 +13,9 @@
  *
  * Python stops every thread that waits for the GIL then. Before 3.14 it calls pthread_exit, which terminates the
  * process if a C++ frame is noexcept, such as a destructor that has called a deleter. Later versions make the thread
- * wait forever. Therefore a function of the module atexit, which runs shortly before, sets `ending` and waits for the threads in
- * loan_end. A thread that comes later does not release its loan, unless it has the GIL or is the thread that ends the
- * interpreter, which can always take it. */
+ * wait forever. Therefore a function of the module atexit, which runs shortly before, sets `ending` and waits for the
+ * threads in loan_end. A thread that comes later does not release its loan, unless it has the GIL or is the thread that
+ * ends the interpreter, which can always take it. */
 static struct {
   int64_t *inside;  /* the number of threads in loan_end: one of counts */
   int64_t counts[2];
@@ -141,10 +141,7 @@ void loan_end(void *context) {
   int64_t *inside = go_in();
   if (inside == NULL) return;
   PyGILState_STATE gil = PyGILState_Ensure();
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyBuffer_Release(buffer);
-  PyErr_Restore(type, value, traceback);
+  KEEPING_EXCEPTION(PyBuffer_Release(buffer));
   count_loan(-1);
   PyGILState_Release(gil);
   free(buffer);

@@ -98,10 +98,8 @@ static const char *const name_texts[NAME_COUNT] = {
 
 static int execute(PyObject *module) {
   /* Other threads release buffers through PyGILState, which supports only the main interpreter. */
-  if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
-    PyErr_SetString(PyExc_ImportError, "dlbridge cannot be imported in a subinterpreter");
-    return -1;
-  }
+  if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0)
+    return raise_error(PyExc_ImportError, "dlbridge cannot be imported in a subinterpreter");
   module_state *state = PyModule_GetState(module);
   for (int i = 0; i < NAME_COUNT; i++) {
     state->names[i] = PyUnicode_InternFromString(name_texts[i]);

@@ -13,9 +13,8 @@ static int refuse_legacy(const Tensor *self) {
   else if (self->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED)
     what = "padded elements";
   if (what == NULL) return 0;
-  PyErr_Format(PyExc_BufferError,
-               "dlbridge: __dlpack__: %s needs a consumer of DLPack 1.0, which passes max_version=(1, 0)", what);
-  return -1;
+  return raise_error(PyExc_BufferError,
+                     "dlbridge: __dlpack__: %s needs a consumer of DLPack 1.0, which passes max_version=(1, 0)", what);
 }
 
 /* Returns 1 for the versioned form, 0 for the legacy form, -1 with an exception. */
@@ -32,19 +31,16 @@ static int parse_max_version(PyObject *object) {
   }
   return numbers[0] >= 1;
 wrong:
-  PyErr_Format(PyExc_TypeError,
-               "dlbridge: __dlpack__: max_version must be None or a tuple of two ints, not %R", object);
-  return -1;
+  return raise_error(PyExc_TypeError,
+                     "dlbridge: __dlpack__: max_version must be None or a tuple of two ints, not %R", object);
 }
 
 /* A Tensor does not synchronise streams. Its producer has guaranteed that the memory may be used on the default stream
  * of its device, so that only this stream can be offered to a consumer. */
 static int check_stream(PyObject *object, DLDevice device) {
   if (object == NULL || object == Py_None) return 0;
-  if (!PyLong_Check(object)) {
-    PyErr_Format(PyExc_TypeError, "dlbridge: __dlpack__: stream must be None or an int, not %R", object);
-    return -1;
-  }
+  if (!PyLong_Check(object))
+    return raise_error(PyExc_TypeError, "dlbridge: __dlpack__: stream must be None or an int, not %R", object);
   int overflow;
   long stream = PyLong_AsLongAndOverflow(object, &overflow);
   if (overflow != 0) stream = 3;
@@ -53,14 +49,11 @@ static int check_stream(PyObject *object, DLDevice device) {
   int rocm = device.device_type == kDLROCM;
   if ((cuda && stream == 1) || (rocm && stream == 0)) return 0;
   if (core_host_readable(device.device_type) || stream < 0 || (cuda && stream == 0) ||
-      (rocm && stream <= 2)) {
-    PyErr_Format(PyExc_ValueError, "dlbridge: __dlpack__: stream = %R is not allowed on device (%d, %d)",
-                 object, (int)device.device_type, (int)device.device_id);
-    return -1;
-  }
-  PyErr_Format(PyExc_BufferError, "dlbridge: __dlpack__: cannot synchronise with stream %R",
-               object);
-  return -1;
+      (rocm && stream <= 2))
+    return raise_error(PyExc_ValueError, "dlbridge: __dlpack__: stream = %R is not allowed on device (%d, %d)",
+                       object, (int)device.device_type, (int)device.device_id);
+  return raise_error(PyExc_BufferError, "dlbridge: __dlpack__: cannot synchronise with stream %R",
+                     object);
 }
 
 /* The arguments of __dlpack__ that select the form of the export. */
@@ -136,11 +129,9 @@ static int parse_request(Tensor *self, PyObject *const *args, Py_ssize_t nargs, 
   DLDevice is = self->view.device, device = is;
   int any_device = values[2] == NULL || values[2] == Py_None;
   if (!any_device && parse_device(values[2], "dl_device", &device) < 0) return -1;
-  if (device.device_type != is.device_type || (device.device_id != is.device_id && is.device_type != kDLCPU)) {
-    PyErr_Format(PyExc_BufferError, "dlbridge: __dlpack__: the memory is on device (%d, %d), not on (%d, %d)",
-                 (int)is.device_type, (int)is.device_id, (int)device.device_type, (int)device.device_id);
-    return -1;
-  }
+  if (device.device_type != is.device_type || (device.device_id != is.device_id && is.device_type != kDLCPU))
+    return raise_error(PyExc_BufferError, "dlbridge: __dlpack__: the memory is on device (%d, %d), not on (%d, %d)",
+                       (int)is.device_type, (int)is.device_id, (int)device.device_type, (int)device.device_id);
   Py_ssize_t count = kwnames == NULL ? 0 : PyTuple_Size(kwnames);
   if (count > 0 && any_device && (values[0] == NULL || values[0] == Py_None)) remember(args, count, kwnames, *out);
   return 0;

@@ -32,13 +32,11 @@ static void end_frames(dlb_frame *frames, size_t count) {
 
 /* Lends a sequence of bytes-like objects. */
 static int lend_frames(PyObject *sequence, const char *what, dlb_frame **out, size_t *count) {
-  PyObject *list = PyUnicode_Check(sequence) || PyBytes_Check(sequence) ? NULL : private_list(sequence);
-  if (list == NULL) {
-    if (!PyErr_Occurred())
-      PyErr_Format(PyExc_TypeError, "dlbridge: %s must be a sequence of bytes-like objects, not %R", what,
-                   Py_TYPE(sequence));
-    return -1;
-  }
+  if (PyUnicode_Check(sequence) || PyBytes_Check(sequence))
+    return raise_error(PyExc_TypeError, "dlbridge: %s must be a sequence of bytes-like objects, not %R", what,
+                       Py_TYPE(sequence));
+  PyObject *list = private_list(sequence);
+  if (list == NULL) return -1;
   *count = (size_t)PyList_Size(list);
   *out = calloc(*count + 1, sizeof **out);
   size_t done = 0;
@@ -53,53 +51,20 @@ static int lend_frames(PyObject *sequence, const char *what, dlb_frame **out, si
   return -1;
 }
 
-/* Sets *out to all frames of a message. Needs no GIL. */
-static int32_t take_frames(const library *go, const dlb_message *message, dlb_frame **out, size_t *count,
-                           dlb_error *error) {
-  *count = go->dlb_message_frame_count(message);
-  *out = calloc(*count + 1, sizeof **out);
-  if (*out == NULL) {
-    *count = 0;
-    PyOS_snprintf(error->message, sizeof error->message, "no memory for the frames");
-    return error->code = DLB_ERROR_MEMORY;
-  }
-  for (size_t i = 0; i < *count; i++) {
-    int32_t code = go->dlb_message_frame(*out + i, message, i, error);
-    if (code != DLB_OK) {
-      *count = i;
-      return code;
-    }
-  }
-  return DLB_OK;
-}
-
-/* Returns a list of memoryviews, and takes the array and its frames over. */
-static PyObject *list_frames(module_state *state, dlb_frame *frames, size_t count) {
-  PyObject *list = list_begin(count);
-  size_t i = 0;
-  while (list != NULL && i < count) {
-    PyObject *view = view_of_frame(state, frames + i);
-    list_set(&list, i, view);
-    i++;
-  }
-  memmove(frames, frames + i, (count - i) * sizeof *frames);
-  end_frames(frames, count - i);
-  return list_end(list);
-}
-
-/* Returns the frames of an encoded message, and frees it. */
+/* Returns memoryviews of the frames of an encoded message, and frees it. */
 static PyObject *frames_of(module_state *state, const library *go, dlb_message *message) {
-  dlb_error error = {0};
-  dlb_frame *frames = NULL;
-  size_t count = 0;
-  int32_t code;
-  Py_BEGIN_ALLOW_THREADS;
-  code = take_frames(go, message, &frames, &count, &error);
-  go->dlb_message_free(message);
-  Py_END_ALLOW_THREADS;
-  if (code == DLB_OK) return list_frames(state, frames, count);
-  end_frames(frames, count);
-  return raise_library(&error);
+  size_t count = go->dlb_message_frame_count(message);
+  PyObject *list = list_begin(count);
+  for (size_t i = 0; list != NULL && i < count; i++) {
+    dlb_frame frame;
+    dlb_error error = {0};
+    PyObject *view = NULL;
+    if (go->dlb_message_frame(&frame, message, i, &error) == DLB_OK) view = view_of_frame(state, &frame);
+    else raise_library(&error);
+    list_set(&list, i, view);
+  }
+  KEEPING_EXCEPTION(go->dlb_message_free(message));
+  return list_end(list);
 }
 
 /* ---- decoding -------------------------------------------------------------------------------- */
@@ -252,9 +217,7 @@ static dlb_message *decode_frames(const library *go, dlb_frame *frames, size_t c
   dlb_message *message = NULL;
   dlb_error error = {0};
   int32_t code;
-  Py_BEGIN_ALLOW_THREADS;
-  code = go->dlb_message_decode(&message, frames, count, options, &error);
-  Py_END_ALLOW_THREADS;
+  WITHOUT_GIL(code = go->dlb_message_decode(&message, frames, count, options, &error));
   if (code == DLB_OK) {
     free(frames);
     return message;
@@ -275,10 +238,7 @@ PyObject *tens_decode(PyObject *module, PyObject *args) {
   dlb_message *message = decode_frames(go, frames, count, message_only ? DLB_DECODE_MESSAGE_ONLY : 0);
   if (message == NULL) return NULL;
   PyObject *result = read_message(PyModule_GetState(module), go, message);
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  go->dlb_message_free(message);
-  PyErr_Restore(type, value, traceback);
+  KEEPING_EXCEPTION(go->dlb_message_free(message));
   return result;
 }
 
@@ -334,18 +294,13 @@ PyObject *tens_decode_frames(PyObject *module, PyObject *args) {
   dlb_message *message = NULL;
   dlb_error error = {0};
   int32_t code;
-  Py_BEGIN_ALLOW_THREADS;
-  code = go->dlb_message_decode_packed(&message, &frame, DLB_DECODE_MESSAGE_ONLY, &error);
-  Py_END_ALLOW_THREADS;
+  WITHOUT_GIL(code = go->dlb_message_decode_packed(&message, &frame, DLB_DECODE_MESSAGE_ONLY, &error));
   if (code != DLB_OK) {
     loan_end(frame.ctx);
     return raise_library(&error);
   }
   PyObject *list = slice_frames(PyModule_GetState(module), go, message, data, &frame, (size_t)limit);
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  go->dlb_message_free(message);
-  PyErr_Restore(type, value, traceback);
+  KEEPING_EXCEPTION(go->dlb_message_free(message));
   return list;
 }
 
@@ -376,35 +331,26 @@ static int parse_header(PyObject *level, PyObject *form, PyObject *origin, PyObj
   PyObject *numbers[] = {origin, granule, seqno};
   uint64_t *fields[] = {&out->origin, &out->granule, &out->seqno};
   memset(out, 0, sizeof *out);
-  if (!PyLong_Check(level)) {
-    PyErr_Format(PyExc_TypeError, "dlbridge: level must be an int, not %R", level);
-    return -1;
-  }
+  if (!PyLong_Check(level))
+    return raise_error(PyExc_TypeError, "dlbridge: level must be an int, not %R", level);
   int overflow;
   long value = PyLong_AsLongAndOverflow(level, &overflow);
-  if (overflow != 0 || value < 0 || value > 8) {
-    PyErr_Format(PyExc_ValueError, "dlbridge: level %R is not in 0..8", level);
-    return -1;
-  }
+  if (overflow != 0 || value < 0 || value > 8)
+    return raise_error(PyExc_ValueError, "dlbridge: level %R is not in 0..8", level);
   out->level = (int32_t)value;
   char *text;
   Py_ssize_t size;
   if (PyBytes_AsStringAndSize(form, &text, &size) < 0) return -1;
-  if (size != 4) {
-    PyErr_Format(PyExc_ValueError, "dlbridge: form %R does not have four bytes", form);
-    return -1;
-  }
+  if (size != 4)
+    return raise_error(PyExc_ValueError, "dlbridge: form %R does not have four bytes", form);
   memcpy(out->form, text, 4);
   for (int i = 0; i < 3; i++) {
-    if (!PyLong_Check(numbers[i])) {
-      PyErr_Format(PyExc_TypeError, "dlbridge: %s must be an int, not %R", names[i], numbers[i]);
-      return -1;
-    }
+    if (!PyLong_Check(numbers[i]))
+      return raise_error(PyExc_TypeError, "dlbridge: %s must be an int, not %R", names[i], numbers[i]);
     *fields[i] = PyLong_AsUnsignedLongLong(numbers[i]);
     if (PyErr_Occurred()) {
       PyErr_Clear();
-      PyErr_Format(PyExc_ValueError, "dlbridge: %s %R is not in 0..2**64-1", names[i], numbers[i]);
-      return -1;
+      return raise_error(PyExc_ValueError, "dlbridge: %s %R is not in 0..2**64-1", names[i], numbers[i]);
     }
   }
   return 0;
@@ -436,9 +382,7 @@ PyObject *tens_encode_parts(PyObject *module, PyObject *args) {
   dlb_message *message = NULL;
   dlb_error error = {0};
   int32_t code;
-  Py_BEGIN_ALLOW_THREADS;
-  code = go->dlb_message_encode_parts(&message, &header, label, parts, count, &error);
-  Py_END_ALLOW_THREADS;
+  WITHOUT_GIL(code = go->dlb_message_encode_parts(&message, &header, label, parts, count, &error));
   if (code != DLB_OK) {
     end_frames(parts, count);
     return raise_library(&error);
@@ -468,10 +412,7 @@ static dlb_message_tensor *export_all(module_state *state, PyObject *producers, 
     Py_XDECREF((PyObject *)tensor);
     if (tensors[i].tensor == NULL) {
       note_index("tensors", i);
-      PyObject *type, *value, *traceback;
-      PyErr_Fetch(&type, &value, &traceback);
-      end_tensors(tensors, i);
-      PyErr_Restore(type, value, traceback);
+      KEEPING_EXCEPTION(end_tensors(tensors, i));
       return NULL;
     }
   }
@@ -498,9 +439,7 @@ PyObject *tens_encode(PyObject *module, PyObject *args) {
   dlb_message *message = NULL;
   dlb_error error = {0};
   int32_t code;
-  Py_BEGIN_ALLOW_THREADS;
-  code = go->dlb_message_encode(&message, &fields, tensors, count, &error);
-  Py_END_ALLOW_THREADS;
+  WITHOUT_GIL(code = go->dlb_message_encode(&message, &fields, tensors, count, &error));
   if (code != DLB_OK) {
     end_tensors(tensors, count);
     return raise_library(&error);

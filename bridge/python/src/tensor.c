@@ -4,9 +4,21 @@
 #include <stdio.h>
 #include <string.h>
 
+int raise_error(PyObject *type, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  PyErr_FormatV(type, format, arguments);
+  va_end(arguments);
+  return -1;
+}
+
+int raise_memory(void) {
+  PyErr_NoMemory();
+  return -1;
+}
+
 PyObject *raise_closed(void) {
-  PyErr_SetString(PyExc_ValueError, "dlbridge: tensor is closed");
-  return NULL;
+  return PyErr_Format(PyExc_ValueError, TENSOR_IS_CLOSED);
 }
 
 PyObject *raise_status(core_status status, const char *place, const char *message) {
@@ -37,10 +49,7 @@ core_share *share_begin(void (*lender)(void *ctx), void *ctx) {
 
 void share_end(core_share *share) {
   if (!core_share_leave(share)) return;
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  core_share_end(share);
-  PyErr_Restore(type, value, traceback);
+  KEEPING_EXCEPTION(core_share_end(share));
 }
 
 int tensor_read_only(const Tensor *self) {
@@ -110,6 +119,14 @@ Tensor *tensor_new(PyTypeObject *type, const DLTensor *view, uint64_t flags, int
   return self;
 }
 
+Tensor *tensor_on_share(PyTypeObject *type, core_share *share, const DLTensor *view, uint64_t flags,
+                        int writability_unknown, const core_extent *extent) {
+  Tensor *self = tensor_new(type, view, flags, writability_unknown, extent);
+  if (self != NULL) self->share = share;
+  else share_end(share);
+  return self;
+}
+
 /* The GIL is released for copies that take longer than acquiring it again. */
 Tensor *tensor_copy(Tensor *self) {
   char message[MESSAGE_SIZE];
@@ -123,9 +140,7 @@ Tensor *tensor_copy(Tensor *self) {
   if (self->extent.nbytes < 1 << 16) {
     status = core_copy_compact(&copied, &self->view, self->flags, message, sizeof message);
   } else {
-    Py_BEGIN_ALLOW_THREADS;
-    status = core_copy_compact(&copied, &self->view, self->flags, message, sizeof message);
-    Py_END_ALLOW_THREADS;
+    WITHOUT_GIL(status = core_copy_compact(&copied, &self->view, self->flags, message, sizeof message));
   }
   share_end(held);
   if (status != CORE_OK) return (Tensor *)raise_status(status, "copy", message);
@@ -138,10 +153,7 @@ Tensor *tensor_copy(Tensor *self) {
   extent.high = extent.nbytes;
   extent.row_major = 1;
   uint64_t flags = self->flags & ~DLPACK_FLAG_BITMASK_READ_ONLY;
-  Tensor *copy = tensor_new(Py_TYPE((PyObject *)self), &view, flags, 0, &extent);
-  if (copy == NULL) core_share_drop(copied);
-  else copy->share = copied;
-  return copy;
+  return tensor_on_share(Py_TYPE((PyObject *)self), copied, &view, flags, 0, &extent);
 }
 
 static void tensor_dealloc(PyObject *op) {
@@ -180,16 +192,11 @@ static PyObject *tensor_enter(PyObject *op, PyObject *Py_UNUSED(ignored)) {
   return Py_NewRef(op);
 }
 
-static PyObject *tensor_exit(PyObject *op, PyObject *Py_UNUSED(args)) {
-  return tensor_close(op, NULL);
-}
-
 /* Without this method the first two pickle protocols would write data that cannot be read. */
 static PyObject *tensor_reduce(PyObject *Py_UNUSED(op), PyObject *Py_UNUSED(ignored)) {
-  PyErr_SetString(PyExc_TypeError,
-                  "dlbridge: a Tensor cannot be pickled, or copied by the module copy; from_dlpack(tensor, copy=True) copies it, "
-                  "numpy.from_dlpack and tens.encode make objects that can be pickled");
-  return NULL;
+  return PyErr_Format(PyExc_TypeError,
+                      "dlbridge: a Tensor cannot be pickled, or copied by the module copy; from_dlpack(tensor, "
+                      "copy=True) copies it, numpy.from_dlpack and tens.encode make objects that can be pickled");
 }
 
 /* NumPy asks for the buffer first, and ignores the error if there is none. Without __array__ it would then make an
@@ -204,11 +211,10 @@ static PyObject *tensor_array(PyObject *op, PyObject *const *args, Py_ssize_t na
   PyObject *numpy = PyImport_ImportModule("numpy");
   PyObject *make = numpy == NULL ? NULL : PyObject_GetAttrString(numpy, "array");
   PyObject *positional = make == NULL ? NULL : PyTuple_Pack(1, view);
-  PyObject *keywords = positional == NULL ? NULL : PyDict_New();
-  if (keywords != NULL &&
-      PyDict_SetItem(keywords, state->names[NAME_DTYPE], values[0] == NULL ? Py_None : values[0]) == 0 &&
-      PyDict_SetItem(keywords, state->names[NAME_COPY], values[1] == NULL ? Py_None : values[1]) == 0)
-    array = PyObject_Call(make, positional, keywords);
+  PyObject *keywords = positional == NULL ? NULL
+                                          : Py_BuildValue("{sOsO}", "dtype", values[0] == NULL ? Py_None : values[0],
+                                                          "copy", values[1] == NULL ? Py_None : values[1]);
+  if (keywords != NULL) array = PyObject_Call(make, positional, keywords);
   Py_XDECREF(keywords);
   Py_XDECREF(positional);
   Py_XDECREF(make);
@@ -227,59 +233,24 @@ PyObject *tuple_of(const int64_t *values, Py_ssize_t count) {
   return tuple;
 }
 
-#define OPEN(op) \
-  Tensor *self = (Tensor *)op; \
-  if (self->share == NULL) return raise_closed()
+/* Defines the getter of an attribute of an open Tensor. */
+#define GETTER(name, value) \
+  static PyObject *get_##name(PyObject *op, void *Py_UNUSED(closure)) { \
+    Tensor *self = (Tensor *)op; \
+    return self->share == NULL ? raise_closed() : (value); \
+  }
 
-static PyObject *get_shape(PyObject *op, void *Py_UNUSED(closure)) {
-  OPEN(op);
-  return tuple_of(self->view.shape, self->view.ndim);
-}
-
-static PyObject *get_strides(PyObject *op, void *Py_UNUSED(closure)) {
-  OPEN(op);
-  return tuple_of(self->view.strides, self->view.ndim);
-}
-
-static PyObject *get_ndim(PyObject *op, void *Py_UNUSED(closure)) {
-  OPEN(op);
-  return PyLong_FromLong(self->view.ndim);
-}
-
-static PyObject *get_size(PyObject *op, void *Py_UNUSED(closure)) {
-  OPEN(op);
-  return PyLong_FromLongLong(self->extent.count);
-}
-
-static PyObject *get_itemsize(PyObject *op, void *Py_UNUSED(closure)) {
-  OPEN(op);
-  return PyLong_FromLongLong(dtype_itemsize(self->view.dtype));
-}
-
-static PyObject *get_nbytes(PyObject *op, void *Py_UNUSED(closure)) {
-  OPEN(op);
-  return PyLong_FromLongLong(self->extent.nbytes);
-}
-
-static PyObject *get_dtype(PyObject *op, void *Py_UNUSED(closure)) {
-  OPEN(op);
-  return dtype_name(self->view.dtype);
-}
-
-static PyObject *get_device(PyObject *op, void *Py_UNUSED(closure)) {
-  return tensor_dlpack_device(op, NULL);
-}
-
-static PyObject *get_readonly(PyObject *op, void *Py_UNUSED(closure)) {
-  OPEN(op);
-  return PyBool_FromLong(tensor_read_only(self));
-}
-
-static PyObject *get_data_ptr(PyObject *op, void *Py_UNUSED(closure)) {
-  OPEN(op);
-  if (self->extent.count == 0) return PyLong_FromLong(0);
-  return PyLong_FromUnsignedLongLong((uintptr_t)self->view.data + self->view.byte_offset);
-}
+GETTER(shape, tuple_of(self->view.shape, self->view.ndim))
+GETTER(strides, tuple_of(self->view.strides, self->view.ndim))
+GETTER(ndim, PyLong_FromLong(self->view.ndim))
+GETTER(size, PyLong_FromLongLong(self->extent.count))
+GETTER(itemsize, PyLong_FromLongLong(dtype_itemsize(self->view.dtype)))
+GETTER(nbytes, PyLong_FromLongLong(self->extent.nbytes))
+GETTER(dtype, dtype_name(self->view.dtype))
+GETTER(device, tensor_dlpack_device(op, NULL))
+GETTER(readonly, PyBool_FromLong(tensor_read_only(self)))
+GETTER(data_ptr, PyLong_FromUnsignedLongLong(
+                     self->extent.count == 0 ? 0 : (uintptr_t)self->view.data + self->view.byte_offset))
 
 static PyObject *tensor_repr(PyObject *op) {
   Tensor *self = (Tensor *)op;
@@ -349,7 +320,7 @@ static PyMethodDef tensor_methods[] = {
     {"__array__", (PyCFunction)(void (*)(void))tensor_array, METH_FASTCALL | METH_KEYWORDS, array_doc},
     {"close", tensor_close, METH_NOARGS, close_doc},
     {"__enter__", tensor_enter, METH_NOARGS, NULL},
-    {"__exit__", tensor_exit, METH_VARARGS, NULL},
+    {"__exit__", tensor_close, METH_VARARGS, NULL},
     {"__reduce__", tensor_reduce, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

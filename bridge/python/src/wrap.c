@@ -99,9 +99,7 @@ static PyObject *call_directly(Function *self, module_state *state, PyObject *ar
     }
   }
   int returns_tensor = self->returns == RETURNS_TENSOR;
-  Py_BEGIN_ALLOW_THREADS;
-  result = (returns_tensor ? call_for_tensor : call_for_nothing)(self->direct, shared, count);
-  Py_END_ALLOW_THREADS;
+  WITHOUT_GIL(result = (returns_tensor ? call_for_tensor : call_for_nothing)(self->direct, shared, count));
   return returns_tensor ? finish(self, state, result) : Py_NewRef(Py_None);
 }
 
