@@ -11,12 +11,6 @@ int32_t capi_check_forked(const char *op, dlb_error *error) {
                    op);
 }
 
-int32_t capi_check_options(const char *op, uint64_t options, uint64_t known, dlb_error *error) {
-  if ((options & ~known) == 0) return DLB_OK;
-  return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: options = %#" PRIx64 " has unknown bits", op,
-                   options);
-}
-
 int32_t capi_check_reserved(const char *op, const char *what, const uint64_t *words, size_t count,
                             dlb_error *error) {
   for (size_t i = 0; i < count; i++) {
@@ -40,24 +34,26 @@ int32_t capi_check_bytes(const char *op, const char *what, const void *data, siz
   return DLB_OK;
 }
 
+static int32_t check_frame(const char *op, const char *what, const char *data, const dlb_frame *frame,
+                           dlb_error *error) {
+  int32_t code = capi_check_bytes(op, data, frame->data, frame->size, error);
+  if (code != DLB_OK) return code;
+  if (frame->flags & ~DLB_FRAME_WRITABLE)
+    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %s.flags = %#" PRIx64 " has unknown bits", op, what, frame->flags);
+  return CAPI_CHECK_RESERVED(op, what, frame, error);
+}
+
 int32_t capi_check_frames(const char *op, const char *what, const dlb_frame *frames, size_t count,
                             dlb_error *error) {
   if (count > 0 && frames == NULL) return capi_null(op, what, error);
   if (count > PTRDIFF_MAX / sizeof *frames)
     return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %zu %s", op, count, what);
   for (size_t i = 0; i < count; i++) {
-    if (capi_check_bytes(op, what, frames[i].data, frames[i].size, NULL) != DLB_OK) {
-      char name[48];
-      snprintf(name, sizeof name, "%s[%zu].data", what, i);
-      return capi_check_bytes(op, name, frames[i].data, frames[i].size, error);
-    }
-    if (frames[i].flags & ~DLB_FRAME_WRITABLE)
-      return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %s[%zu].flags = %#" PRIx64 " has unknown bits",
-                       op, what, i, frames[i].flags);
-    if (CAPI_CHECK_RESERVED(op, "", &frames[i], NULL) != DLB_OK) {
-      char name[48];
+    if (check_frame(op, "", "", &frames[i], NULL) != DLB_OK) {
+      char name[48], data[64];
       snprintf(name, sizeof name, "%s[%zu]", what, i);
-      return CAPI_CHECK_RESERVED(op, name, &frames[i], error);
+      snprintf(data, sizeof data, "%s.data", name);
+      return check_frame(op, name, data, &frames[i], error);
     }
     int32_t code = capi_check_live(op, what, i, frames[i].data, capi_block_of_frame(&frames[i]), error);
     if (code != DLB_OK) return code;

@@ -105,7 +105,6 @@ func codeOf(err error, otherwise C.int32_t) C.int32_t {
 		{decthings.ErrRuleType, C.DLB_ERROR_DTYPE},
 		{decthings.ErrRuleShape, C.DLB_ERROR_LAYOUT},
 		{decthings.ErrRank, C.DLB_ERROR_LAYOUT},
-		{elements.ErrDType, C.DLB_ERROR_DTYPE},
 		{tensorflow.ErrRank, C.DLB_ERROR_LAYOUT},
 		{layout.ErrNegative, C.DLB_ERROR_LAYOUT},
 		{layout.ErrOverflow, C.DLB_ERROR_OVERFLOW},
@@ -156,6 +155,17 @@ func newList[T []byte | string](n int) (list []T, free func(), err error) {
 		return nil, nil, errMemory
 	}
 	return unsafe.Slice((*T)(memory), n), func() { C.free(memory) }, nil
+}
+
+// viewList returns a list of views of C's structures. free must be called once, and the list must not be used afterwards.
+func viewList[S any, T []byte | string](in []S, view func(S) T) (list []T, free func(), err error) {
+	if list, free, err = newList[T](len(in)); err != nil {
+		return nil, nil, err
+	}
+	for i := range in {
+		list[i] = view(in[i])
+	}
+	return list, free, nil
 }
 
 // Upper bounds of the Go memory that a call uses, in bytes: for each byte of a label or of rules, and for each tensor and

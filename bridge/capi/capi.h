@@ -52,9 +52,12 @@ CAPI int64_t capi_objects_live(capi_kind kind);
 /* ---- checks ---------------------------------------------------------------------------------- */
 
 /* Checks a managed tensor for the function `op`; `what` names the argument. A tensor of this library that was released
- * or taken over is refused. */
+ * or taken over is refused. Sets *extent unless it is NULL. */
 CAPI int32_t capi_check(const char *op, const char *what, const DLManagedTensorVersioned *tensor,
                         core_extent *extent, dlb_error *error);
+/* Sets *out to zero, and refuses NULL. */
+#define CAPI_CLEAR(op, out, error) capi_clear(op, out, sizeof *(out), error)
+CAPI int32_t capi_clear(const char *op, void *out, size_t size, dlb_error *error);
 /* Return an error: an argument that is NULL, memory that cannot be allocated. `what` names the argument. */
 CAPI int32_t capi_null(const char *op, const char *what, dlb_error *error);
 CAPI int32_t capi_memory(const char *op, dlb_error *error);
@@ -66,7 +69,8 @@ CAPI int32_t capi_check_reserved(const char *op, const char *what, const uint64_
 #define CAPI_CHECK_RESERVED(op, what, structure, error) \
   capi_check_reserved(op, what, (structure)->reserved,  \
                       sizeof (structure)->reserved / sizeof *(structure)->reserved, error)
-CAPI int32_t capi_check_options(const char *op, uint64_t options, uint64_t known, dlb_error *error);
+/* Refuses unknown bits of flags or options, whose meaning the library could not guarantee. */
+CAPI int32_t capi_check_bits(const char *op, const char *what, uint64_t bits, uint64_t known, dlb_error *error);
 /* Checks an address and a size. With size 0, `data` may have any value: Rust passes 1 or 8. Such a value must not
  * become a Go pointer, because Go's checks of pointers would end the process; callers replace it by NULL or never read
  * it. */

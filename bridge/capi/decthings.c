@@ -7,44 +7,38 @@ static int32_t check_dialect(const char *op, int32_t dialect, dlb_error *error) 
 }
 
 int32_t dlb_decthings_decode(dlb_value *out, const dlb_frame *frame, int32_t dialect, dlb_error *error) {
-  static const char op[] = "dlb_decthings_decode";
-  if (out == NULL) return capi_null(op, "out", error);
-  memset(out, 0, sizeof *out);
-  int32_t code = check_dialect(op, dialect, error);
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code == DLB_OK) code = check_dialect(__func__, dialect, error);
   if (code != DLB_OK) return code;
   capi_input in = {.dialect = dialect};
-  return capi_decode_value(op, out, frame, capiDecthingsDecode, &in, error);
+  return capi_decode_value(__func__, out, frame, capiDecthingsDecode, &in, error);
 }
 
 int32_t dlb_decthings_decode_batch(dlb_value *out, size_t count, const dlb_frame *frame, size_t offset,
                               int32_t dialect, dlb_error *error) {
-  static const char op[] = "dlb_decthings_decode_batch";
   if (count > PTRDIFF_MAX / sizeof *out)
-    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %zu values", op, count);
-  if (out == NULL) return capi_null(op, "out", error);
-  if (count == 0) return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: no values", op);
-  memset(out, 0, count * sizeof *out);
-  int32_t code = check_dialect(op, dialect, error);
+    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %zu values", __func__, count);
+  int32_t code = capi_clear(__func__, out, count * sizeof *out, error);
+  if (code == DLB_OK && count == 0) code = capi_fail(error, DLB_ERROR_ARGUMENT, "%s: no values", __func__);
+  if (code == DLB_OK) code = check_dialect(__func__, dialect, error);
   if (code != DLB_OK) return code;
   capi_input in = {.count = count, .offset = offset, .dialect = dialect};
-  return capi_decode_values(op, out, frame, capiDecthingsDecodeBatch, &in, error);
+  return capi_decode_values(__func__, out, frame, capiDecthingsDecodeBatch, &in, error);
 }
 
 int32_t dlb_decthings_encode(size_t *out, void *data, size_t room, const dlb_value *value,
                              int32_t dialect, dlb_error *error) {
-  static const char op[] = "dlb_decthings_encode";
-  if (out != NULL) *out = 0;
-  int32_t code = check_dialect(op, dialect, error);
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code == DLB_OK) code = check_dialect(__func__, dialect, error);
   if (code != DLB_OK) return code;
-  return capi_encode_value(op, out, data, room, value, capiDecthingsEncode, (uint64_t)dialect, error);
+  return capi_encode_value(__func__, out, data, room, value, capiDecthingsEncode, (uint64_t)dialect, error);
 }
 
 int32_t dlb_decthings_check(dlb_bytes rules, const dlb_value *value, dlb_error *error) {
-  static const char op[] = "dlb_decthings_check";
   DLManagedTensorVersioned view;
-  int32_t code = capi_check_bytes(op, "rules", rules.data, rules.size, error);
-  if (code == DLB_OK) code = capi_check_value(op, value, 0, &view, error);
-  if (code == DLB_OK) code = capi_check_forked(op, error);
+  int32_t code = capi_check_bytes(__func__, "rules", rules.data, rules.size, error);
+  if (code == DLB_OK) code = capi_check_value(__func__, value, 0, &view, error);
+  if (code == DLB_OK) code = capi_check_forked(__func__, error);
   if (code != DLB_OK) return code;
   if (rules.size == 0) rules.data = NULL;
   return capiDecthingsCheck(rules, value->tensor != NULL ? &view : NULL, value->elements, error);

@@ -119,8 +119,16 @@ static int32_t deliver(const char *op, dlb_value *out, const capi_input *in, dlb
 }
 
 /* Decodes up to in->count values with readings that are zeroed. */
-static int32_t read_values(const char *op, dlb_value *out, capi_decoder decoder, capi_input *in, dlb_error *error) {
-  int32_t code = decoder(in, error);
+static int32_t read_values(const char *op, dlb_value *out, const dlb_frame *frame, capi_decoder decoder,
+                           capi_input *in, dlb_error *error) {
+  int32_t code = capi_check_frames(op, "frame", frame, 1, error);
+  if (code == DLB_OK) code = capi_check_forked(op, error);
+  if (code != DLB_OK) return code;
+  if (in->offset > frame->size)
+    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: offset = %zu, frame has %zu bytes", op, in->offset,
+                     frame->size);
+  in->frame = frame;
+  code = decoder(in, error);
   if (code == DLB_OK) code = deliver(op, out, in, error);
   for (size_t i = 0; i < in->count; i++) {
     if (in->readings[i].elements != NULL) end_elements(in->readings[i].elements);
@@ -129,46 +137,29 @@ static int32_t read_values(const char *op, dlb_value *out, capi_decoder decoder,
   return code;
 }
 
-static int32_t check_input(const char *op, const dlb_frame *frame, const capi_input *in, dlb_error *error) {
-  if (frame == NULL) return capi_null(op, "frame", error);
-  int32_t code = capi_check_frames(op, "frame", frame, 1, error);
-  if (code == DLB_OK) code = capi_check_forked(op, error);
-  if (code != DLB_OK) return code;
-  if (in->offset > frame->size)
-    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: offset = %zu, frame has %zu bytes", op, in->offset,
-                     frame->size);
-  return DLB_OK;
-}
-
 int32_t capi_decode_value(const char *op, dlb_value *out, const dlb_frame *frame, capi_decoder decoder,
                           capi_input *in, dlb_error *error) {
-  int32_t code = check_input(op, frame, in, error);
-  if (code != DLB_OK) return code;
   capi_reading reading = {0};
   int64_t dims[CORE_RANK_MAX];
   in->count = 1;
-  in->frame = frame;
   in->readings = &reading;
   in->dims = dims;
   in->room = CORE_RANK_MAX;
-  return read_values(op, out, decoder, in, error);
+  return read_values(op, out, frame, decoder, in, error);
 }
 
 /* The readings are on the heap, because they would be too large for a small stack. */
 int32_t capi_decode_values(const char *op, dlb_value *out, const dlb_frame *frame, capi_decoder decoder,
                            capi_input *in, dlb_error *error) {
-  int32_t code = check_input(op, frame, in, error);
-  if (code != DLB_OK) return code;
   if (in->count > READINGS) in->count = READINGS;
   size_t dims_at = in->count * sizeof *in->readings;
   char *room = malloc(dims_at + DIMS * sizeof *in->dims);
   if (room == NULL) return capi_memory(op, error);
   memset(room, 0, dims_at);
-  in->frame = frame;
   in->readings = (capi_reading *)room;
   in->dims = (int64_t *)(room + dims_at);
   in->room = DIMS;
-  code = read_values(op, out, decoder, in, error);
+  int32_t code = read_values(op, out, frame, decoder, in, error);
   free(room);
   return code;
 }
@@ -189,15 +180,13 @@ static int32_t check_elements(const char *op, const dlb_elements *e, int with_va
   if (capi_object_kind(e) == CAPI_ENDED)
     return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: the elements at %p were freed", op, (const void *)e);
   int32_t code = CAPI_CHECK_RESERVED(op, "elements", e, error);
-  if (code != DLB_OK) return code;
-  code = capi_check_bytes(op, "elements->type", e->type.data, e->type.size, error);
+  if (code == DLB_OK) code = capi_check_bytes(op, "elements->type", e->type.data, e->type.size, error);
   if (code != DLB_OK) return code;
   if (e->ndim < 0 || e->ndim > CORE_RANK_MAX)
     return capi_fail(error, DLB_ERROR_LAYOUT, "%s: elements->ndim = %d is not in 0..%d", op, (int)e->ndim,
                      CORE_RANK_MAX);
   code = capi_check_bytes(op, "elements->shape", e->shape, (size_t)e->ndim * sizeof *e->shape, error);
-  if (code != DLB_OK) return code;
-  if (!with_values) return DLB_OK;
+  if (code != DLB_OK || !with_values) return code;
   if (e->count > PTRDIFF_MAX / sizeof(dlb_bytes))
     return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: elements->count = %zu", op, e->count);
   code = check_list(op, "elements->values", e->values, e->count, error);
@@ -214,8 +203,7 @@ int32_t capi_check_value(const char *op, const dlb_value *value, int with_values
     return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: value has %s", op,
                      value->tensor != NULL ? "both tensor and elements" : "neither tensor nor elements");
   if (value->elements != NULL) return check_elements(op, value->elements, with_values, error);
-  core_extent extent;
-  code = capi_check(op, "tensor", value->tensor, &extent, error);
+  code = capi_check(op, "tensor", value->tensor, NULL, error);
   if (code != DLB_OK) return code;
   *view = *value->tensor;
   view->deleter = NULL;
@@ -224,8 +212,6 @@ int32_t capi_check_value(const char *op, const dlb_value *value, int with_values
 
 int32_t capi_encode_value(const char *op, size_t *out, void *data, size_t room, const dlb_value *value,
                           capi_encoder encoder, uint64_t how, dlb_error *error) {
-  if (out == NULL) return capi_null(op, "out", error);
-  *out = 0;
   DLManagedTensorVersioned view;
   int32_t code = capi_check_bytes(op, "data", data, room, error);
   if (code == DLB_OK) code = capi_check_value(op, value, 1, &view, error);

@@ -171,24 +171,18 @@ func withElements(c *C.dlb_elements, use func(e *elements.Elements) error) error
 	if c.count == 0 {
 		return use(e)
 	}
-	values, free, err := newList[[]byte](int(c.count))
+	values, free, err := viewList(unsafe.Slice(c.values, int(c.count)), viewText)
 	if err != nil {
 		return err
 	}
 	defer free()
-	for i, value := range unsafe.Slice(c.values, len(values)) {
-		values[i] = viewText(value)
-	}
 	e.Values = values
 	if c.formats != nil {
-		formats, free, err := newList[string](len(values))
+		formats, free, err := viewList(unsafe.Slice(c.formats, int(c.count)), viewString)
 		if err != nil {
 			return err
 		}
 		defer free()
-		for i, format := range unsafe.Slice(c.formats, len(values)) {
-			formats[i] = viewString(format)
-		}
 		e.Formats = formats
 	}
 	return use(e)

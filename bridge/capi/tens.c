@@ -37,35 +37,30 @@ static int32_t publish(dlb_message **out, dlb_message *message, int32_t code) {
 
 int32_t dlb_message_decode(dlb_message **out, const dlb_frame *frames, size_t count,
                            uint64_t options, dlb_error *error) {
-  static const char op[] = "dlb_message_decode";
-  if (out == NULL) return capi_null(op, "out", error);
-  *out = NULL;
-  int32_t code = capi_check_frames(op, "frames", frames, count, error);
-  if (code == DLB_OK) code = capi_check_options(op, options, DLB_DECODE_MESSAGE_ONLY, error);
-  if (code == DLB_OK) code = capi_check_forked(op, error);
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code == DLB_OK) code = capi_check_frames(__func__, "frames", frames, count, error);
+  if (code == DLB_OK) code = capi_check_bits(__func__, "options", options, DLB_DECODE_MESSAGE_ONLY, error);
+  if (code == DLB_OK) code = capi_check_forked(__func__, error);
   if (code != DLB_OK) return code;
   if (count == 0) frames = NULL;
   dlb_message *message = NULL;
   code = capiDecode(&message, (dlb_frame *)frames, count, options, error);
-  if (code == DLB_OK) code = hold_frames(op, "frames", message, 0, frames, error);
+  if (code == DLB_OK) code = hold_frames(__func__, "frames", message, 0, frames, error);
   return publish(out, message, code);
 }
 
 int32_t dlb_message_decode_packed(dlb_message **out, const dlb_frame *packed, uint64_t options,
                            dlb_error *error) {
-  static const char op[] = "dlb_message_decode_packed";
-  if (out == NULL) return capi_null(op, "out", error);
-  *out = NULL;
-  if (packed == NULL) return capi_null(op, "packed", error);
-  int32_t code = capi_check_frames(op, "packed", packed, 1, error);
-  if (code == DLB_OK) code = capi_check_options(op, options, DLB_DECODE_MESSAGE_ONLY, error);
-  if (code == DLB_OK) code = capi_check_forked(op, error);
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code == DLB_OK) code = capi_check_frames(__func__, "packed", packed, 1, error);
+  if (code == DLB_OK) code = capi_check_bits(__func__, "options", options, DLB_DECODE_MESSAGE_ONLY, error);
+  if (code == DLB_OK) code = capi_check_forked(__func__, error);
   if (code != DLB_OK) return code;
   dlb_message *message = NULL;
   code = capiDecodePacked(&message, (dlb_frame *)packed, options, error);
   if (code != DLB_OK) return code;
   core_share *hold;
-  code = capi_hold_frame(&hold, op, "packed", NO_INDEX, packed, error);
+  code = capi_hold_frame(&hold, __func__, "packed", NO_INDEX, packed, error);
   if (code != DLB_OK) return undo(message, 0, code);
   for (size_t i = 0; i < message->frame_count; i++) {
     if (i > 0) core_share_take(hold);
@@ -76,19 +71,17 @@ int32_t dlb_message_decode_packed(dlb_message **out, const dlb_frame *packed, ui
 
 int32_t dlb_message_encode_parts(dlb_message **out, const dlb_header *header, dlb_bytes label,
                          const dlb_frame *parts, size_t count, dlb_error *error) {
-  static const char op[] = "dlb_message_encode_parts";
-  if (out == NULL) return capi_null(op, "out", error);
-  *out = NULL;
-  if (header == NULL) return capi_null(op, "header", error);
-  int32_t code = capi_check_bytes(op, "label", label.data, label.size, error);
-  if (code == DLB_OK) code = capi_check_frames(op, "parts", parts, count, error);
-  if (code == DLB_OK) code = capi_check_forked(op, error);
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code == DLB_OK && header == NULL) code = capi_null(__func__, "header", error);
+  if (code == DLB_OK) code = capi_check_bytes(__func__, "label", label.data, label.size, error);
+  if (code == DLB_OK) code = capi_check_frames(__func__, "parts", parts, count, error);
+  if (code == DLB_OK) code = capi_check_forked(__func__, error);
   if (code != DLB_OK) return code;
   if (label.size == 0) label.data = NULL;
   if (count == 0) parts = NULL;
   dlb_message *message = NULL;
   code = capiEncodeParts(&message, (dlb_header *)header, label, (dlb_frame *)parts, count, error);
-  if (code == DLB_OK) code = hold_frames(op, "parts", message, 2, parts, error);
+  if (code == DLB_OK) code = hold_frames(__func__, "parts", message, 2, parts, error);
   return publish(out, message, code);
 }
 
@@ -116,25 +109,23 @@ static int32_t check_distinct(const char *op, const dlb_message_tensor *tensors,
   return code;
 }
 
+static int32_t check_tensor(const char *op, const char *what, const char *metadata, const dlb_message_tensor *tensor,
+                            dlb_error *error) {
+  int32_t code = capi_check(op, what, tensor->tensor, NULL, error);
+  if (code == DLB_OK) code = capi_check_bytes(op, metadata, tensor->metadata.data, tensor->metadata.size, error);
+  return code == DLB_OK ? CAPI_CHECK_RESERVED(op, what, tensor, error) : code;
+}
+
 /* Checks the tensors, and copies their descriptions without deleters. Go imports the copies, so that closing them does
  * not release the tensors. */
 static int32_t describe(const char *op, DLManagedTensorVersioned *views,
                         const dlb_message_tensor *tensors, size_t count, dlb_error *error) {
   for (size_t i = 0; i < count; i++) {
-    core_extent extent;
-    char name[48];
-    if (capi_check(op, "", tensors[i].tensor, &extent, NULL) != DLB_OK) {
+    if (check_tensor(op, "", "", &tensors[i], NULL) != DLB_OK) {
+      char name[48], metadata[64];
       snprintf(name, sizeof name, "tensors[%zu]", i);
-      return capi_check(op, name, tensors[i].tensor, &extent, error);
-    }
-    const dlb_bytes *metadata = &tensors[i].metadata;
-    if (capi_check_bytes(op, "", metadata->data, metadata->size, NULL) != DLB_OK) {
-      snprintf(name, sizeof name, "tensors[%zu].metadata", i);
-      return capi_check_bytes(op, name, metadata->data, metadata->size, error);
-    }
-    if (CAPI_CHECK_RESERVED(op, "", &tensors[i], NULL) != DLB_OK) {
-      snprintf(name, sizeof name, "tensors[%zu]", i);
-      return CAPI_CHECK_RESERVED(op, name, &tensors[i], error);
+      snprintf(metadata, sizeof metadata, "%s.metadata", name);
+      return check_tensor(op, name, metadata, &tensors[i], error);
     }
     views[i] = *tensors[i].tensor;
     views[i].deleter = NULL;
@@ -162,47 +153,44 @@ static int32_t hold_tensors(const char *op, core_share **holds, dlb_message *mes
 
 int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *fields,
                            const dlb_message_tensor *tensors, size_t count, dlb_error *error) {
-  static const char op[] = "dlb_message_encode";
   static const dlb_message_fields none;
-  if (out == NULL) return capi_null(op, "out", error);
-  *out = NULL;
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code != DLB_OK) return code;
   if (fields == NULL) fields = &none;
   if (count == 0) tensors = NULL;
-  else if (tensors == NULL) return capi_null(op, "tensors", error);
+  else if (tensors == NULL) return capi_null(__func__, "tensors", error);
   if (count >= PTRDIFF_MAX / (sizeof(DLManagedTensorVersioned) + sizeof(core_share *)))
-    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %zu tensors", op, count);
-  int32_t code = CAPI_CHECK_RESERVED(op, "fields", fields, error);
+    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %zu tensors", __func__, count);
+  code = CAPI_CHECK_RESERVED(__func__, "fields", fields, error);
   if (code == DLB_OK)
-    code = capi_check_bytes(op, "label", fields->label.data, fields->label.size, error);
+    code = capi_check_bytes(__func__, "label", fields->label.data, fields->label.size, error);
   if (code == DLB_OK)
-    code = capi_check_bytes(op, "metadata", fields->metadata.data, fields->metadata.size, error);
-  if (code == DLB_OK) code = capi_check_forked(op, error);
+    code = capi_check_bytes(__func__, "metadata", fields->metadata.data, fields->metadata.size, error);
+  if (code == DLB_OK) code = capi_check_forked(__func__, error);
   if (code != DLB_OK) return code;
   DLManagedTensorVersioned *views = calloc(count + 1, sizeof *views + sizeof(core_share *));
-  if (views == NULL) return capi_memory(op, error);
+  if (views == NULL) return capi_memory(__func__, error);
   core_share **holds = (core_share **)(views + count + 1);
   dlb_message *message = NULL;
-  code = describe(op, views, tensors, count, error);
-  if (code == DLB_OK) code = check_distinct(op, tensors, count, error);
+  code = describe(__func__, views, tensors, count, error);
+  if (code == DLB_OK) code = check_distinct(__func__, tensors, count, error);
   if (code == DLB_OK)
     code = capiEncode(&message, (dlb_message_fields *)fields, (dlb_message_tensor *)tensors, views,
                       count, error);
-  if (code == DLB_OK) code = hold_tensors(op, holds, message, tensors, error);
+  if (code == DLB_OK) code = hold_tensors(__func__, holds, message, tensors, error);
   free(views);
   return publish(out, message, code);
 }
 
 int32_t dlb_message_encode_packed(dlb_frame *out, const dlb_message *message, dlb_error *error) {
-  static const char op[] = "dlb_message_encode_packed";
-  if (out == NULL) return capi_null(op, "out", error);
-  memset(out, 0, sizeof *out);
-  int32_t code = capi_message_check(op, message, error);
-  if (code == DLB_OK) code = capi_check_forked(op, error);
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code == DLB_OK) code = capi_message_check(__func__, message, error);
+  if (code == DLB_OK) code = capi_check_forked(__func__, error);
   if (code != DLB_OK) return code;
   capi_frame packed = {.flags = DLB_FRAME_WRITABLE};
   code = capiEncodePacked(&packed, (dlb_message *)message, error);
   if (code != DLB_OK) return code;
-  code = capi_frame_out(op, out, &packed, error);
+  code = capi_frame_out(__func__, out, &packed, error);
   core_share_drop(packed.share);
   return code;
 }

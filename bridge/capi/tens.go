@@ -21,26 +21,21 @@ import (
 func capiDecode(out **C.dlb_message, frames *C.dlb_frame, count C.size_t, options C.uint64_t, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_FORMAT, func() error {
 		in := unsafe.Slice(frames, int(count))
-		bytes, free, err := newList[[]byte](len(in))
+		list, free, err := viewList(in, viewFrame)
 		if err != nil {
 			return err
 		}
 		defer free()
-		for i := range in {
-			bytes[i] = view(in[i].data, in[i].size)
-		}
-		msg, err := tens.Decode(bytes)
-		if err != nil {
-			return err
-		}
-		return decode(out, msg, len(in), options, func(m *message) error {
-			for i, frame := range bytes {
+		return decode(out, list, len(list), options, func(m *message) error {
+			for i, frame := range list {
 				m.frame(i, frame, in[i].flags)
 			}
 			return nil
 		})
 	})
 }
+
+func viewFrame(f C.dlb_frame) []byte { return view(f.data, f.size) }
 
 // C: dlb_message_decode_packed
 //
@@ -71,11 +66,7 @@ func capiDecodePacked(out **C.dlb_message, packed *C.dlb_frame, options C.uint64
 			}
 			frames = all
 		}
-		msg, err := tens.Decode(frames)
-		if err != nil {
-			return err
-		}
-		return decode(out, msg, count, options, func(m *message) error {
+		return decode(out, frames, count, options, func(m *message) error {
 			return eachFrame(data, count, func(i int, frame []byte) { m.frame(i, frame, packed.flags) })
 		})
 	})
@@ -100,8 +91,13 @@ func eachFrame(data []byte, count int, set func(i int, frame []byte)) error {
 	return nil
 }
 
-// decode makes a message with the given number of frames, which setFrames sets.
-func decode(out **C.dlb_message, msg *tens.Message, frames int, options C.uint64_t, setFrames func(m *message) error) (err error) {
+// decode makes a message with count frames, which setFrames sets. Without the tensors only its first two frames are needed
+// to decode it.
+func decode(out **C.dlb_message, frames [][]byte, count int, options C.uint64_t, setFrames func(m *message) error) error {
+	msg, err := tens.Decode(frames)
+	if err != nil {
+		return err
+	}
 	label := &tens.Label{}
 	if options&C.DLB_DECODE_MESSAGE_ONLY == 0 {
 		if err := dlpack.RequireMemory(perByte * int64(len(msg.Label))); err != nil {
@@ -111,30 +107,30 @@ func decode(out **C.dlb_message, msg *tens.Message, frames int, options C.uint64
 			return err
 		}
 	}
+	size := messageSize{frames: count, tensors: len(label.Tensors), text: len(label.Metadata)}
 	for i := range label.Tensors {
-		if rank := len(label.Tensors[i].Shape); rank > dlpack.MaxRank { // before newMessage allocates memory for the dimensions
+		t := &label.Tensors[i]
+		if rank := len(t.Shape); rank > dlpack.MaxRank { // before newMessage allocates memory for the dimensions
 			return fmt.Errorf("bridge: tensor %d: rank %d is more than %d: %w", i, rank, dlpack.MaxRank, dlpack.ErrLayout)
 		}
+		size.dims += 2 * len(t.Shape)
+		size.text += len(t.Metadata)
 	}
-	tell := func(i int) told { return told{len(label.Tensors[i].Shape), label.Tensors[i].Metadata} }
-	return newMessage(out, msg, frames, label.Metadata, len(label.Tensors), tell, func(m *message) error {
+	return newMessage(out, msg, size, func(m *message) error {
 		if err := setFrames(m); err != nil {
 			return err
 		}
 		m.c.label = text(msg.Label)
+		m.c.metadata = m.keep(label.Metadata)
 		for i := range label.Tensors {
-			if err := m.described(i, &label.Tensors[i]); err != nil {
+			t := &label.Tensors[i]
+			m.tensors[i].metadata = m.keep(t.Metadata)
+			if err := m.described(i, t); err != nil {
 				return fmt.Errorf("bridge: tensor %d: %w", i, err)
 			}
 		}
 		return nil
 	})
-}
-
-func closeAll(ts []*dlpack.Tensor) {
-	for _, t := range ts {
-		t.Close()
-	}
 }
 
 // C: dlb_message_encode_parts
@@ -143,17 +139,14 @@ func closeAll(ts []*dlpack.Tensor) {
 func capiEncodeParts(out **C.dlb_message, header *C.dlb_header, label C.dlb_bytes, parts *C.dlb_frame, count C.size_t, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
 		in := unsafe.Slice(parts, int(count))
-		list, free, err := newList[[]byte](len(in))
+		list, free, err := viewList(in, viewFrame)
 		if err != nil {
 			return err
 		}
 		defer free()
 		msg := &tens.Message{Label: viewText(label), Parts: list}
-		for i := range in {
-			msg.Parts[i] = view(in[i].data, in[i].size)
-		}
 		setHeader(msg, header)
-		return newMessage(out, msg, 2+len(in), nil, 0, nil, func(m *message) error {
+		return newMessage(out, msg, messageSize{frames: 2 + len(in)}, func(m *message) error {
 			for i, part := range msg.Parts {
 				m.frame(2+i, part, in[i].flags)
 			}
@@ -184,7 +177,11 @@ func capiEncode(out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dl
 			return err
 		}
 		ts, how := make([]*dlpack.Tensor, 0, len(in)), make([]bool, len(in))
-		defer func() { closeAll(ts) }()
+		defer func() {
+			for _, t := range ts {
+				t.Close()
+			}
+		}()
 		for i := range in {
 			t, copied, err := packed(unsafe.Pointer(&in[i]))
 			if err != nil {
@@ -199,11 +196,14 @@ func capiEncode(out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dl
 			metadata = viewText(fields.metadata)
 			options = append(options, bridge.Metadata(metadata))
 		}
+		size := messageSize{frames: 2 + len(ts), tensors: len(ts), text: len(metadata)}
 		for i, t := range unsafe.Slice(tensors, int(count)) {
 			if t.metadata.size > 0 {
 				texts[i] = viewText(t.metadata)
 				options = append(options, bridge.TensorMetadata(i, texts[i]))
 			}
+			size.dims += 2 * ts[i].Rank()
+			size.text += len(texts[i])
 		}
 		if fields.label.size > 0 {
 			attributes, err := tens.DecodeAttributes(viewText(fields.label))
@@ -221,9 +221,10 @@ func capiEncode(out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dl
 		if msg.Form == [4]byte{} {
 			msg.Form = form
 		}
-		tell := func(i int) told { return told{ts[i].Rank(), texts[i]} }
-		return newMessage(out, msg, 2+len(msg.Parts), metadata, len(ts), tell, func(m *message) error {
+		return newMessage(out, msg, size, func(m *message) error {
+			m.c.metadata = m.keep(metadata)
 			for i, t := range ts {
+				m.tensors[i].metadata = m.keep(texts[i])
 				if how[i] {
 					if err := m.copied(i, msg.Parts[i], t); err != nil {
 						return err
@@ -263,14 +264,13 @@ func packed(taken unsafe.Pointer) (t *dlpack.Tensor, copied bool, err error) {
 //export capiEncodePacked
 func capiEncodePacked(out *C.capi_frame, message *C.dlb_message, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_ARGUMENT, func() error {
-		frames, free, err := newList[[]byte](int(message.frame_count))
+		frames, free, err := viewList(unsafe.Slice(message.frames, int(message.frame_count)), func(f C.capi_frame) []byte {
+			return view(unsafe.Pointer(f.data), f.size)
+		})
 		if err != nil {
 			return err
 		}
 		defer free()
-		for i, f := range unsafe.Slice(message.frames, len(frames)) {
-			frames[i] = view(unsafe.Pointer(f.data), f.size)
-		}
 		n, err := tens.SizeFrames(frames)
 		if err != nil {
 			return err

@@ -49,31 +49,29 @@ static int32_t check_index(const char *op, const char *what, size_t index, size_
   return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %s %zu of %zu", op, what, index, count);
 }
 
+/* Begins a function that reads a message: clears *out, and checks the message. */
+#define BEGIN(out, message, error) begin(__func__, out, sizeof *(out), message, error)
+static int32_t begin(const char *op, void *out, size_t size, const dlb_message *message, dlb_error *error) {
+  int32_t code = capi_clear(op, out, size, error);
+  return code == DLB_OK ? capi_message_check(op, message, error) : code;
+}
+
 int32_t dlb_message_header(dlb_header *out, const dlb_message *message, dlb_error *error) {
-  static const char op[] = "dlb_message_header";
-  if (out == NULL) return capi_null(op, "out", error);
-  *out = (dlb_header){0};
-  int32_t code = capi_message_check(op, message, error);
+  int32_t code = BEGIN(out, message, error);
   if (code != DLB_OK) return code;
   *out = message->header;
   return capi_ok(error);
 }
 
 int32_t dlb_message_label(dlb_bytes *out, const dlb_message *message, dlb_error *error) {
-  static const char op[] = "dlb_message_label";
-  if (out == NULL) return capi_null(op, "out", error);
-  *out = (dlb_bytes){0};
-  int32_t code = capi_message_check(op, message, error);
+  int32_t code = BEGIN(out, message, error);
   if (code != DLB_OK) return code;
   *out = message->label;
   return capi_ok(error);
 }
 
 int32_t dlb_message_metadata(dlb_bytes *out, const dlb_message *message, dlb_error *error) {
-  static const char op[] = "dlb_message_metadata";
-  if (out == NULL) return capi_null(op, "out", error);
-  *out = (dlb_bytes){0};
-  int32_t code = capi_message_check(op, message, error);
+  int32_t code = BEGIN(out, message, error);
   if (code != DLB_OK) return code;
   *out = message->metadata;
   return capi_ok(error);
@@ -81,12 +79,8 @@ int32_t dlb_message_metadata(dlb_bytes *out, const dlb_message *message, dlb_err
 
 int32_t dlb_message_tensor_metadata(dlb_bytes *out, const dlb_message *message, size_t index,
                                     dlb_error *error) {
-  static const char op[] = "dlb_message_tensor_metadata";
-  if (out == NULL) return capi_null(op, "out", error);
-  *out = (dlb_bytes){0};
-  int32_t code = capi_message_check(op, message, error);
-  if (code != DLB_OK) return code;
-  code = check_index(op, "tensor", index, message->tensor_count, error);
+  int32_t code = BEGIN(out, message, error);
+  if (code == DLB_OK) code = check_index(__func__, "tensor", index, message->tensor_count, error);
   if (code != DLB_OK) return code;
   *out = message->tensors[index].metadata;
   return capi_ok(error);
@@ -123,29 +117,21 @@ static DLManagedTensorVersioned *export_bytes(const capi_frame *frame) {
 
 int32_t dlb_message_part(DLManagedTensorVersioned **out, const dlb_message *message, size_t index,
                          dlb_error *error) {
-  static const char op[] = "dlb_message_part";
-  if (out == NULL) return capi_null(op, "out", error);
-  *out = NULL;
-  int32_t code = capi_message_check(op, message, error);
-  if (code != DLB_OK) return code;
-  code = check_index(op, "part", index, message->frame_count - 2, error);
+  int32_t code = BEGIN(out, message, error);
+  if (code == DLB_OK) code = check_index(__func__, "part", index, message->frame_count - 2, error);
   if (code != DLB_OK) return code;
   *out = export_bytes(&message->frames[2 + index]);
-  return *out != NULL ? capi_ok(error) : capi_memory(op, error);
+  return *out != NULL ? capi_ok(error) : capi_memory(__func__, error);
 }
 
 int32_t dlb_message_tensor_at(DLManagedTensorVersioned **out, const dlb_message *message,
                               size_t index, dlb_error *error) {
-  static const char op[] = "dlb_message_tensor_at";
-  if (out == NULL) return capi_null(op, "out", error);
-  *out = NULL;
-  int32_t code = capi_message_check(op, message, error);
-  if (code != DLB_OK) return code;
-  code = check_index(op, "tensor", index, message->tensor_count, error);
+  int32_t code = BEGIN(out, message, error);
+  if (code == DLB_OK) code = check_index(__func__, "tensor", index, message->tensor_count, error);
   if (code != DLB_OK) return code;
   const capi_tensor *tensor = &message->tensors[index];
   *out = core_export_versioned(tensor->frame->share, &tensor->view, tensor->flags);
-  return *out != NULL ? capi_ok(error) : capi_memory(op, error);
+  return *out != NULL ? capi_ok(error) : capi_memory(__func__, error);
 }
 
 /* The frame has an export for its ctx, so that releasing it twice has no effect. */
@@ -162,12 +148,8 @@ int32_t capi_frame_out(const char *op, dlb_frame *out, const capi_frame *frame, 
 
 int32_t dlb_message_frame(dlb_frame *out, const dlb_message *message, size_t index,
                           dlb_error *error) {
-  static const char op[] = "dlb_message_frame";
-  if (out == NULL) return capi_null(op, "out", error);
-  *out = (dlb_frame){0};
-  int32_t code = capi_message_check(op, message, error);
+  int32_t code = BEGIN(out, message, error);
+  if (code == DLB_OK) code = check_index(__func__, "frame", index, message->frame_count, error);
   if (code != DLB_OK) return code;
-  code = check_index(op, "frame", index, message->frame_count, error);
-  if (code != DLB_OK) return code;
-  return capi_frame_out(op, out, &message->frames[index], error);
+  return capi_frame_out(__func__, out, &message->frames[index], error);
 }

@@ -27,22 +27,13 @@ type message struct {
 	message [256]byte // error text of the C core
 }
 
-// told is what newMessage needs to know of a tensor to allocate memory for it.
-type told struct {
-	rank     int
-	metadata []byte
-}
+// messageSize is the number of frames, tensors and dimensions of a message, and the number of bytes of its metadata.
+type messageSize struct{ frames, tensors, dims, text int }
 
-// newMessage sets out to a new message with the fields of msg and copies of the metadata. fill sets its frames and tensors.
-// If fill fails or panics, the message is freed.
-func newMessage(out **C.dlb_message, msg *tens.Message, frames int, metadata []byte, tensors int, tell func(i int) told, fill func(*message) error) error {
-	dims, size := 0, len(metadata)
-	for i := range tensors {
-		t := tell(i)
-		dims += 2 * t.rank
-		size += len(t.metadata)
-	}
-	c := C.capi_message_new(C.size_t(frames), C.size_t(tensors), C.size_t(dims), C.size_t(size))
+// newMessage sets out to a new message with the fields of msg. fill sets its frames, tensors and metadata. If fill fails or
+// panics, the message is freed.
+func newMessage(out **C.dlb_message, msg *tens.Message, size messageSize, fill func(*message) error) error {
+	c := C.capi_message_new(C.size_t(size.frames), C.size_t(size.tensors), C.size_t(size.dims), C.size_t(size.text))
 	if c == nil {
 		return errMemory
 	}
@@ -54,20 +45,16 @@ func newMessage(out **C.dlb_message, msg *tens.Message, frames int, metadata []b
 	}()
 	m := &message{
 		c:       c,
-		frames:  unsafe.Slice(c.frames, frames),
-		tensors: unsafe.Slice(c.tensors, tensors),
-		dims:    unsafe.Slice(c.dims, dims),
-		text:    view(unsafe.Pointer(c.text), C.size_t(size)),
+		frames:  unsafe.Slice(c.frames, size.frames),
+		tensors: unsafe.Slice(c.tensors, size.tensors),
+		dims:    unsafe.Slice(c.dims, size.dims),
+		text:    view(unsafe.Pointer(c.text), C.size_t(size.text)),
 	}
 	c.header.level = C.int32_t(msg.Level)
 	for i, b := range msg.Form {
 		c.header.form[i] = C.char(b)
 	}
 	c.header.origin, c.header.granule, c.header.seqno = C.uint64_t(msg.Origin), C.uint64_t(msg.Granule), C.uint64_t(msg.Seqno)
-	c.metadata = m.keep(metadata)
-	for i := range tensors {
-		m.tensors[i].metadata = m.keep(tell(i).metadata)
-	}
 	if err := fill(m); err != nil {
 		return err
 	}

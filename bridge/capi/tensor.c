@@ -29,25 +29,16 @@ _Static_assert((int)CORE_OK == DLB_OK && (int)CORE_ERR_NULL == DLB_ERROR_NULL &&
                    (int)CORE_ERR_MEMORY == DLB_ERROR_MEMORY,
                "core_status and DLB_ERROR_* have the same numbers");
 
+static const char *const error_names[] = {
+    [DLB_OK] = "ok", [DLB_ERROR_NULL] = "null", [DLB_ERROR_VERSION] = "version", [DLB_ERROR_DTYPE] = "dtype",
+    [DLB_ERROR_DEVICE] = "device", [DLB_ERROR_LAYOUT] = "layout", [DLB_ERROR_OVERFLOW] = "overflow",
+    [DLB_ERROR_READONLY] = "readonly", [DLB_ERROR_UNALIGNED] = "unaligned", [DLB_ERROR_MEMORY] = "memory",
+    [DLB_ERROR_FORMAT] = "format", [DLB_ERROR_ARGUMENT] = "argument", [DLB_ERROR_FORKED] = "forked",
+    [DLB_ERROR_INTERNAL] = "internal", [DLB_ERROR_ROOM] = "room",
+};
+
 const char *dlb_error_name(int32_t code) {
-  switch (code) {
-    case DLB_OK: return "ok";
-    case DLB_ERROR_NULL: return "null";
-    case DLB_ERROR_VERSION: return "version";
-    case DLB_ERROR_DTYPE: return "dtype";
-    case DLB_ERROR_DEVICE: return "device";
-    case DLB_ERROR_LAYOUT: return "layout";
-    case DLB_ERROR_OVERFLOW: return "overflow";
-    case DLB_ERROR_READONLY: return "readonly";
-    case DLB_ERROR_UNALIGNED: return "unaligned";
-    case DLB_ERROR_MEMORY: return "memory";
-    case DLB_ERROR_FORMAT: return "format";
-    case DLB_ERROR_ARGUMENT: return "argument";
-    case DLB_ERROR_FORKED: return "forked";
-    case DLB_ERROR_INTERNAL: return "internal";
-    case DLB_ERROR_ROOM: return "room";
-    default: return "unknown";
-  }
+  return code >= 0 && (size_t)code < sizeof error_names / sizeof *error_names ? error_names[code] : "unknown";
 }
 
 int32_t capi_ok(dlb_error *error) {
@@ -77,6 +68,12 @@ int32_t capi_null(const char *op, const char *what, dlb_error *error) {
   return capi_fail(error, DLB_ERROR_NULL, "%s: %s is NULL", op, what);
 }
 
+int32_t capi_clear(const char *op, void *out, size_t size, dlb_error *error) {
+  if (out == NULL) return capi_null(op, "out", error);
+  memset(out, 0, size);
+  return DLB_OK;
+}
+
 /* ---- holds ----------------------------------------------------------------------------------- */
 
 static int64_t held;
@@ -96,12 +93,9 @@ static void release_hold(core_share *hold) {
 }
 
 core_share *capi_hold(void (*release)(void *ctx), void *ctx) {
-  core_share *hold = calloc(1, sizeof *hold);
+  core_share *hold = malloc(sizeof *hold);
   if (hold == NULL) return NULL;
-  hold->count = 1;
-  hold->release = release_hold;
-  hold->lender = release;
-  hold->ctx = ctx;
+  *hold = (core_share){.count = 1, .release = release_hold, .lender = release, .ctx = ctx};
   __atomic_fetch_add(&held, 1, __ATOMIC_RELAXED);
   return hold;
 }
@@ -146,21 +140,20 @@ static int32_t hold_block(core_share **out, const char *op, const char *what, si
   return refuse(op, what, index, object, "was taken over before", error);
 }
 
-/* A copy of the struct is refused, because the deleter expects the private fields of the control block after it. */
-static const char COPIED[] = "is a copy of the struct: pass the tensor itself";
+/* Sets *out to a hold on a managed tensor, whose block is NULL unless this library has exported it. A copy of an export
+ * is refused (it has `own_deleter` but no block), because the deleter expects the private fields of the control block
+ * after the struct. */
+static int32_t hold_managed(core_share **out, const char *op, const char *what, size_t index, void *managed,
+                            core_block *block, int own_deleter, void (*release)(void *ctx), dlb_error *error) {
+  if (block == NULL && own_deleter)
+    return refuse(op, what, index, managed, "is a copy of the struct: pass the tensor itself", error);
+  return hold_block(out, op, what, index, managed, block, release, managed, error);
+}
 
 int32_t capi_hold_versioned(core_share **out, const char *op, const char *what, size_t index,
                             DLManagedTensorVersioned *managed, dlb_error *error) {
-  core_block *block = core_block_of_versioned(managed);
-  if (block == NULL && managed->deleter == core_delete_versioned) return refuse(op, what, index, managed, COPIED, error);
-  return hold_block(out, op, what, index, managed, block, release_versioned, managed, error);
-}
-
-static int32_t hold_legacy(core_share **out, const char *op, DLManagedTensor *managed, dlb_error *error) {
-  core_block *block = core_block_of_legacy(managed);
-  if (block == NULL && managed->deleter == core_delete_legacy)
-    return refuse(op, "tensor", NO_INDEX, managed, COPIED, error);
-  return hold_block(out, op, "tensor", NO_INDEX, managed, block, release_legacy, managed, error);
+  return hold_managed(out, op, what, index, managed, core_block_of_versioned(managed),
+                      managed->deleter == core_delete_versioned, release_versioned, error);
 }
 
 void capi_release_frame(void *ctx) {
@@ -177,7 +170,9 @@ int32_t capi_hold_frame(core_share **out, const char *op, const char *what, size
 static int32_t check(const char *op, const char *what, const DLTensor *tensor, uint64_t flags,
                      core_extent *extent, dlb_error *error) {
   char where[256];
-  core_status status = core_check_tensor(tensor, flags, extent, where, sizeof where);
+  core_extent ignored;
+  core_status status =
+      core_check_tensor(tensor, flags, extent != NULL ? extent : &ignored, where, sizeof where);
   if (status == CORE_OK) return DLB_OK;
   return capi_fail(error, (int32_t)status, "%s: %s: %s", op, what, where);
 }
@@ -196,11 +191,11 @@ int32_t capi_check(const char *op, const char *what, const DLManagedTensorVersio
   int32_t code = check_address(op, what, tensor, error);
   if (code != DLB_OK) return code;
   if (tensor->version.major != DLPACK_MAJOR_VERSION)
-    return capi_fail(error, DLB_ERROR_VERSION, "%s: %s: DLPack version %" PRIu32 ".%" PRIu32 " is not supported, only %d.x is",
+    return capi_fail(error, DLB_ERROR_VERSION,
+                     "%s: %s: DLPack version %" PRIu32 ".%" PRIu32 " is not supported, only %d.x is",
                      op, what, tensor->version.major, tensor->version.minor, DLPACK_MAJOR_VERSION);
   code = capi_check_live(op, what, NO_INDEX, tensor, core_block_of_versioned(tensor), error);
-  if (code != DLB_OK) return code;
-  return check(op, what, &tensor->dl_tensor, tensor->flags, extent, error);
+  return code == DLB_OK ? check(op, what, &tensor->dl_tensor, tensor->flags, extent, error) : code;
 }
 
 enum {
@@ -208,26 +203,29 @@ enum {
   FLAGS = DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_COPIED | PADDED
 };
 
-/* Refuses unknown flags, whose meaning the library could not guarantee. */
-static int32_t check_flags(const char *op, uint64_t flags, dlb_error *error) {
-  if ((flags & ~(uint64_t)FLAGS) == 0) return DLB_OK;
-  return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: flags = %#" PRIx64 " has unknown bits", op, flags);
+int32_t capi_check_bits(const char *op, const char *what, uint64_t bits, uint64_t known, dlb_error *error) {
+  if ((bits & ~known) == 0) return DLB_OK;
+  return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %s = %#" PRIx64 " has unknown bits", op, what, bits);
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-/* Exports a tensor on a share, and drops the caller's share if that succeeds. */
-static DLManagedTensorVersioned *hand_over(core_share *share, const DLTensor *view, uint64_t flags) {
-  DLManagedTensorVersioned *managed = core_export_versioned(share, view, flags);
-  if (managed != NULL) core_share_drop(share);
-  return managed;
+/* Sets *out to an export of a share, which the caller gives up. If there is no memory, `undo` ends the share. */
+static int32_t hand_over(DLManagedTensorVersioned **out, const char *op, core_share *share, const DLTensor *view,
+                         uint64_t flags, void (*undo)(core_share *share), dlb_error *error) {
+  *out = core_export_versioned(share, view, flags);
+  if (*out == NULL) {
+    undo(share);
+    return capi_memory(op, error);
+  }
+  core_share_drop(share);
+  return capi_ok(error);
 }
 
 int32_t dlb_tensor_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim,
                          const int64_t *shape, dlb_error *error) {
-  static const char op[] = "dlb_tensor_alloc";
-  if (out == NULL) return capi_null(op, "out", error);
-  *out = NULL;
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code != DLB_OK) return code;
   DLTensor view = {
       .device = {.device_type = kDLCPU},
       .ndim = ndim,
@@ -237,77 +235,54 @@ int32_t dlb_tensor_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32
   core_extent extent;
   char where[256];
   core_status status = core_check_layout(&view, 0, &extent, where, sizeof where);
-  if (status != CORE_OK) return capi_fail(error, (int32_t)status, "%s: tensor: %s", op, where);
+  if (status != CORE_OK) return capi_fail(error, (int32_t)status, "%s: tensor: %s", __func__, where);
   core_share *share = core_share_alloc((size_t)extent.nbytes, 1);
   if (share == NULL)
-    return capi_fail(error, DLB_ERROR_MEMORY, "%s: no memory for %" PRId64 " bytes", op,
+    return capi_fail(error, DLB_ERROR_MEMORY, "%s: no memory for %" PRId64 " bytes", __func__,
                      extent.nbytes);
   view.data = share->data;
-  *out = hand_over(share, &view, 0);
-  if (*out == NULL) {
-    core_share_drop(share);
-    return capi_memory(op, error);
-  }
-  return capi_ok(error);
+  return hand_over(out, __func__, share, &view, 0, core_share_drop, error);
 }
 
 int32_t dlb_tensor_lend(DLManagedTensorVersioned **out, const DLTensor *view, uint64_t flags,
                         void (*release)(void *ctx), void *ctx, dlb_error *error) {
-  static const char op[] = "dlb_tensor_lend";
-  if (out == NULL) return capi_null(op, "out", error);
-  *out = NULL;
-  int32_t code = check_flags(op, flags, error);
-  if (code != DLB_OK) return code;
-  core_extent extent;
-  code = check(op, "view", view, flags, &extent, error);
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code == DLB_OK) code = capi_check_bits(__func__, "flags", flags, FLAGS, error);
+  if (code == DLB_OK) code = check(__func__, "view", view, flags, NULL, error);
   if (code != DLB_OK) return code;
   core_share *hold = capi_hold(release, ctx);
-  if (hold != NULL) *out = hand_over(hold, view, flags);
-  if (*out == NULL) {
-    capi_unhold(hold);
-    return capi_memory(op, error);
-  }
-  return capi_ok(error);
+  if (hold == NULL) return capi_memory(__func__, error);
+  return hand_over(out, __func__, hold, view, flags, capi_unhold, error);
 }
 
 int32_t dlb_tensor_copy(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor,
                         dlb_error *error) {
-  static const char op[] = "dlb_tensor_copy";
-  if (out == NULL) return capi_null(op, "out", error);
-  *out = NULL;
-  core_extent extent;
-  int32_t code = capi_check(op, "tensor", tensor, &extent, error);
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, NULL, error);
   if (code != DLB_OK) return code;
   core_share *share = NULL;
   char where[256];
   core_status status =
       core_copy_compact(&share, &tensor->dl_tensor, tensor->flags, where, sizeof where);
-  if (status != CORE_OK) return capi_fail(error, (int32_t)status, "%s: tensor: %s", op, where);
+  if (status != CORE_OK) return capi_fail(error, (int32_t)status, "%s: tensor: %s", __func__, where);
   DLTensor view = tensor->dl_tensor;
   view.data = share->data;
   view.device = (DLDevice){.device_type = kDLCPU};
   view.strides = NULL;
   view.byte_offset = 0;
-  *out = hand_over(share, &view, DLPACK_FLAG_BITMASK_IS_COPIED | (tensor->flags & PADDED));
-  if (*out == NULL) {
-    core_share_drop(share);
-    return capi_memory(op, error);
-  }
-  return capi_ok(error);
+  uint64_t flags = DLPACK_FLAG_BITMASK_IS_COPIED | (tensor->flags & PADDED);
+  return hand_over(out, __func__, share, &view, flags, core_share_drop, error);
 }
 
 int32_t dlb_tensor_validate(const DLManagedTensorVersioned *tensor, dlb_error *error) {
-  core_extent extent;
-  int32_t code = capi_check("dlb_tensor_validate", "tensor", tensor, &extent, error);
+  int32_t code = capi_check(__func__, "tensor", tensor, NULL, error);
   return code == DLB_OK ? capi_ok(error) : code;
 }
 
 int32_t dlb_tensor_nbytes(int64_t *out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
-  static const char op[] = "dlb_tensor_nbytes";
-  if (out == NULL) return capi_null(op, "out", error);
-  *out = 0;
   core_extent extent;
-  int32_t code = capi_check(op, "tensor", tensor, &extent, error);
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, &extent, error);
   if (code != DLB_OK) return code;
   *out = extent.nbytes;
   return capi_ok(error);
@@ -315,27 +290,24 @@ int32_t dlb_tensor_nbytes(int64_t *out, const DLManagedTensorVersioned *tensor, 
 
 int32_t dlb_tensor_to_legacy(DLManagedTensor **out, DLManagedTensorVersioned *tensor,
                              dlb_error *error) {
-  static const char op[] = "dlb_tensor_to_legacy";
-  if (out == NULL) return capi_null(op, "out", error);
-  *out = NULL;
-  core_extent extent;
-  int32_t code = capi_check(op, "tensor", tensor, &extent, error);
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, NULL, error);
   if (code != DLB_OK) return code;
   if (tensor->flags & DLPACK_FLAG_BITMASK_READ_ONLY)
     return capi_fail(error, DLB_ERROR_READONLY,
                      "%s: the tensor is read-only, which the legacy form cannot represent",
-                     op);
+                     __func__);
   if ((tensor->flags & PADDED) && tensor->dl_tensor.dtype.bits * tensor->dl_tensor.dtype.lanes % 8)
     return capi_fail(error, DLB_ERROR_DTYPE,
                      "%s: the elements are padded, which the legacy form cannot represent",
-                     op);
+                     __func__);
   core_share *hold;
-  code = capi_hold_versioned(&hold, op, "tensor", NO_INDEX, tensor, error);
+  code = capi_hold_versioned(&hold, __func__, "tensor", NO_INDEX, tensor, error);
   if (code != DLB_OK) return code;
   *out = core_export_legacy(hold, &tensor->dl_tensor);
   if (*out == NULL) {
     capi_unhold(hold);
-    return capi_memory(op, error);
+    return capi_memory(__func__, error);
   }
   core_share_drop(hold);
   return capi_ok(error);
@@ -343,26 +315,18 @@ int32_t dlb_tensor_to_legacy(DLManagedTensor **out, DLManagedTensorVersioned *te
 
 int32_t dlb_tensor_from_legacy(DLManagedTensorVersioned **out, DLManagedTensor *tensor,
                                uint64_t flags, dlb_error *error) {
-  static const char op[] = "dlb_tensor_from_legacy";
-  if (out == NULL) return capi_null(op, "out", error);
-  *out = NULL;
-  int32_t code = check_address(op, "tensor", tensor, error);
-  if (code == DLB_OK)
-    code = capi_check_live(op, "tensor", NO_INDEX, tensor, core_block_of_legacy(tensor), error);
-  if (code == DLB_OK) code = check_flags(op, flags, error);
-  if (code != DLB_OK) return code;
-  core_extent extent;
-  code = check(op, "tensor", &tensor->dl_tensor, flags, &extent, error);
-  if (code != DLB_OK) return code;
   core_share *hold;
-  code = hold_legacy(&hold, op, tensor, error);
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code == DLB_OK) code = check_address(__func__, "tensor", tensor, error);
+  if (code == DLB_OK)
+    code = capi_check_live(__func__, "tensor", NO_INDEX, tensor, core_block_of_legacy(tensor), error);
+  if (code == DLB_OK) code = capi_check_bits(__func__, "flags", flags, FLAGS, error);
+  if (code == DLB_OK) code = check(__func__, "tensor", &tensor->dl_tensor, flags, NULL, error);
+  if (code == DLB_OK)
+    code = hold_managed(&hold, __func__, "tensor", NO_INDEX, tensor, core_block_of_legacy(tensor),
+                        tensor->deleter == core_delete_legacy, release_legacy, error);
   if (code != DLB_OK) return code;
-  *out = hand_over(hold, &tensor->dl_tensor, flags);
-  if (*out == NULL) {
-    capi_unhold(hold);
-    return capi_memory(op, error);
-  }
-  return capi_ok(error);
+  return hand_over(out, __func__, hold, &tensor->dl_tensor, flags, capi_unhold, error);
 }
 
 void dlb_tensor_release(DLManagedTensorVersioned *tensor) {
