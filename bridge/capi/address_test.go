@@ -35,7 +35,7 @@ func TestDataLiesWhereMemoryCanBe(t *testing.T) {
 	program := compile(t, "cc", "address.c", append(slices.Clone(c11), libraryFlags(t)...)...)
 	run(t, sanitized, lines.Bytes(), program)
 	for _, function := range []string{"decode", "make", "make a part", "encode", "encode a tensor", "elements", "formats", "no elements", "room", "rules"} {
-		t.Run("no bytes for "+function, func(t *testing.T) { // in a process of its own, where Go's stack is small
+		t.Run("no bytes for "+function, func(t *testing.T) { // each in a new process, in which the stack of Go is still small
 			run(t, sanitized, nil, program, function)
 		})
 	}

@@ -23,7 +23,7 @@ type measurer struct {
 	out *bufio.Reader
 }
 
-// A program that measures is the same under every sanitizer: these have memory of their own.
+// The program is built without a sanitizer, because sanitizers allocate memory too.
 func startMeasurer(t testing.TB) *measurer {
 	dir := t.TempDir()
 	run(t, nil, nil, "go", "build", "-buildmode=c-shared", "-tags=dlbridge_fault", "-o", filepath.Join(dir, "libfault.so"), "../libdlbridge")
@@ -43,15 +43,15 @@ func startMeasurer(t testing.TB) *measurer {
 	return &measurer{in: in, out: bufio.NewReader(out)}
 }
 
-// require fails the test if an operation takes more memory than a multiple of the input and a limit, of C's at most
-// at a time and of Go's altogether.
+// require fails the test if an operation takes more memory than a multiple of the input and a limit. The memory is the
+// maximum of C at any time, and the total of Go.
 func (m *measurer) require(t testing.TB, op string, options uint64, data []byte, input int, times, limit uint64) {
 	t.Helper()
 	m.Lock()
 	defer m.Unlock()
 	var c, inGo uint64
 	var status string
-	for range 3 { // what else Go does may add to it
+	for range 3 { // other work of Go may add to the first measurements
 		_, err := fmt.Fprintf(m.in, "%s %d %d\n%s", op, options, len(data), data)
 		require.NoError(t, err)
 		line, err := m.out.ReadString('\n')
@@ -67,7 +67,7 @@ func (m *measurer) require(t testing.TB, op string, options uint64, data []byte,
 		op, options, status, c, inGo, input, times, limit)
 }
 
-const frameSize = 40 // of a dlb_frame, which the caller has for each frame
+const frameSize = 40 // the size of a dlb_frame, which the caller allocates for each frame
 
 // tensorflow measures a TensorProto, with a limit.
 func (m *measurer) tensorflow(t testing.TB, data []byte, limit uint64) {
@@ -91,8 +91,7 @@ func (m *measurer) decthings(t testing.TB, data []byte) {
 	}
 }
 
-// perFrame is what a frame of the single-part form takes beside the multiple of its bytes where the label is read: a
-// slice of Go's.
+// perFrame is the additional memory for each frame of the single-part form if the label is decoded: a Go slice.
 const perFrame = 24
 
 // message measures a message in single-part form, and of frames.
@@ -140,7 +139,7 @@ func TestReadingTakesMemoryInProportionToTheInput(t *testing.T) {
 	m.require(t, "decthings", 0, numbers, len(numbers), amplification.Fixed, 0)
 }
 
-// FuzzAmplification: whatever a frame says, reading it takes a bounded multiple of its size and the limit.
+// FuzzAmplification checks that decoding any frame takes at most a multiple of its size and the limit.
 func FuzzAmplification(f *testing.F) {
 	m := startMeasurer(f)
 	for op, inputs := range []map[string][]byte{amplification.Labels(), amplification.Packed(), amplification.Tensors(), amplification.TensorProtos()} {

@@ -18,14 +18,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	_ "github.com/dlbridge/dlbridge/bridge/capi" // what the programs are linked with
+	_ "github.com/dlbridge/dlbridge/bridge/capi" // the library that the programs are linked with
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/vectors"
 	dlbridgeheader "github.com/dlbridge/dlbridge/include"
 )
 
-// The tests are C programs in testdata: each checks by itself and ends with 0, or says what was wrong.
-// A C compiler is needed.
+// The tests are C programs in testdata. Each makes its own checks, and exits with 0 or prints an error. They need a C
+// compiler.
 
 const (
 	include = "../../include"
@@ -37,7 +37,7 @@ var (
 	c11    = slices.Concat([]string{"-std=c11", "-D_GNU_SOURCE", "-g", "-O1", "-I" + include}, strict, positional)
 	// The programs initialise structures by position, without their reserved words.
 	positional = []string{"-Wno-missing-field-initializers"}
-	sources    = append(coreSources(), "tensor.c") // all of the tensor functions, without Go
+	sources    = append(coreSources(), "tensor.c") // all tensor functions, without Go
 )
 
 var scratch string
@@ -52,8 +52,8 @@ func coreSources() []string {
 }
 
 func TestMain(m *testing.M) {
-	// The results depend on files that only the compiler opens. Opened here too, they are known to
-	// `go test`, which otherwise would not run again when one is edited.
+	// The results depend on files that only the compiler reads. `go test` caches a result unless a file that the test
+	// itself has opened changes; therefore the test opens them too.
 	for _, pattern := range []string{"*.[ch]", "testdata/*.[ch]", "testdata/two_runtimes/*", "../libdlbridge/*", core + "/*.[ch]"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
@@ -74,7 +74,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// run runs a command, until shortly before the tests time out at most, and returns what it printed.
+// run runs a command and returns its output. The command is killed shortly before the tests time out.
 func run(t testing.TB, environment []string, stdin []byte, name string, args ...string) string {
 	t.Helper()
 	ctx := t.Context()
@@ -95,7 +95,7 @@ func run(t testing.TB, environment []string, stdin []byte, name string, args ...
 	return out.String()
 }
 
-// compile makes a program of a C file in testdata.
+// compile builds a program from a C file in testdata.
 func compile(t testing.TB, compiler, file string, flags ...string) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "program")
@@ -103,14 +103,14 @@ func compile(t testing.TB, compiler, file string, flags ...string) string {
 	return program
 }
 
-// library builds the shared library as it is installed.
+// library builds the shared library in the same way as for installation.
 var library = sync.OnceValues(func() (string, error) {
 	dir := filepath.Join(scratch, "lib")
 	return dir, build(exec.Command("sh", "../libdlbridge/build.sh", dir))
 })
 
-// archive builds the same as an archive, under the sanitizer of this test: AddressSanitizer comes with the one for
-// undefined behaviour.
+// archive builds the library as an archive, under the sanitizer of this test; AddressSanitizer is combined with
+// UndefinedBehaviorSanitizer.
 var archive = sync.OnceValues(func() (string, error) {
 	file := filepath.Join(scratch, "libdlbridge.a")
 	command := exec.Command("go", "build", sanitizer, "-buildmode=c-archive", "-o", file, "../libdlbridge")
@@ -131,14 +131,13 @@ func build(command *exec.Cmd) error {
 	return nil
 }
 
-// linked are the flags that link a program with the shared library in a folder.
+// linked returns the flags that link a program with the shared library in a folder.
 func linked(dir, name string) []string {
 	return []string{"-L" + dir, "-l" + name, "-Wl,-rpath," + dir, "-lpthread", "-rdynamic"}
 }
 
-// libraryFlags are the flags that link a program with dlbridge: with the shared library, or, where a
-// sanitizer watches Go's side too, with the archive. Go's race detector knows programs at fixed
-// addresses only.
+// libraryFlags returns the flags that link a program with dlbridge: with the shared library, or with the archive if a
+// sanitizer checks Go too. Go's race detector supports only programs at fixed addresses.
 func libraryFlags(t testing.TB) []string {
 	t.Helper()
 	if sanitizer == "" {
@@ -155,10 +154,10 @@ func libraryFlags(t testing.TB) []string {
 	return append(append(flags, "-fsanitize=address"), undefined...)
 }
 
-// What the sanitizers may answer when more memory is asked for than there is.
+// Sanitizers return NULL for an allocation that is too large, instead of ending the process.
 var sanitized = []string{"ASAN_OPTIONS=allocator_may_return_null=1", "TSAN_OPTIONS=allocator_may_return_null=1"}
 
-// G82, G87: the header needs nothing before it, in any language that can include it.
+// G82, G87: the header is complete in every language that can include it.
 func TestG82HeaderCompilesAlone(t *testing.T) {
 	languages := []struct{ name, compiler, language, standard string }{
 		{"C99", "cc", "c", "-std=c99"},
@@ -191,8 +190,7 @@ func read(t testing.TB, file string) []byte {
 	return text
 }
 
-// G59: the tensor functions need no Go, neither to link nor to run; and nothing in them is wrong that a
-// sanitizer or valgrind can see.
+// G59: the tensor functions link and run without Go. Sanitizers and valgrind find no error in them.
 func TestG59TensorFunctionsWorkWithoutGo(t *testing.T) {
 	t.Parallel()
 	variants := []struct {
@@ -228,10 +226,10 @@ func TestG59TensorFunctionsWorkWithoutGo(t *testing.T) {
 	}
 }
 
-// definite are the flags of valgrind that make an error of each block that nothing refers to.
+// definite has the flags with which valgrind reports each block without a reference as an error.
 var definite = []string{"--leak-check=full", "--show-leak-kinds=definite,indirect", "--errors-for-leak-kinds=definite,indirect"}
 
-// valgrind runs a program, and fails the test where valgrind finds something.
+// valgrind runs a program, and fails the test if valgrind finds an error.
 func valgrind(t *testing.T, environment []string, args ...string) {
 	t.Helper()
 	if _, err := exec.LookPath("valgrind"); err != nil {
@@ -262,13 +260,13 @@ func TestFramesThatChangeWhileTheyAreRead(t *testing.T) {
 	run(t, sanitized, nil, compile(t, "cc", "changing_frames.c", append(slices.Clone(c11), libraryFlags(t)...)...))
 }
 
-// What is still being made is not what an old address means.
+// An object that is not complete yet cannot be freed by an old address.
 func TestWhatIsBeingMadeIsNobodyElses(t *testing.T) {
 	t.Parallel()
 	run(t, sanitized, nil, compile(t, "cc", "registry.c", append(slices.Clone(c11), libraryFlags(t)...)...))
 }
 
-// The library is the one that is installed: sanitizers need more of the address space than the limit leaves.
+// The library is built without a sanitizer, which would need more address space than the limit leaves.
 func TestMemoryThatIsMissingIsAnError(t *testing.T) {
 	t.Parallel()
 	dir, err := library()
@@ -276,7 +274,7 @@ func TestMemoryThatIsMissingIsAnError(t *testing.T) {
 	run(t, nil, nil, compile(t, "cc", "memory_limit.c", append(slices.Clone(c11), linked(dir, "dlbridge")...)...))
 }
 
-// The library is the one that is installed: sanitizers make frames larger.
+// The library is built without a sanitizer, which would make stack frames larger.
 func TestFunctionsThatNeedGoRunOnSmallStacks(t *testing.T) {
 	t.Parallel()
 	dir, err := library()
@@ -284,17 +282,17 @@ func TestFunctionsThatNeedGoRunOnSmallStacks(t *testing.T) {
 	run(t, nil, nil, compile(t, "cc", "small_stack.c", append(slices.Clone(c11), linked(dir, "dlbridge")...)...))
 }
 
-// A chain of owners, each of which holds the next, is released on a stack that does not grow with it.
+// A chain of owners, each of which holds the next, is released on a stack of constant size.
 func TestChainsOfOwnersAreReleasedOnASmallStack(t *testing.T) {
 	t.Parallel()
 	links, stack := "1000000", "65536"
-	if sanitizer != "" { // with larger frames, and more memory for each link
+	if sanitizer != "" { // stack frames are larger, and each link takes more memory
 		links, stack = "100000", "262144"
 	}
 	run(t, sanitized, nil, compile(t, "cc", "release_chain.c", append(slices.Clone(c11), libraryFlags(t)...)...), links, stack)
 }
 
-// What leaks.c does, and whether a leak checker has to say something.
+// The commands of leaks.c, and whether a leak checker must report a leak.
 var leakCases = []struct {
 	name string
 	args []string
@@ -308,8 +306,8 @@ var leakCases = []struct {
 	{"frames are lost", []string{"lose", "frame"}, true},
 }
 
-// LeakSanitizer comes with a program. The library is the one that is installed: nothing in it is instrumented, and what
-// lies in Go's memory is not looked at.
+// The program is built with LeakSanitizer. The library is not instrumented, and LeakSanitizer does not search the memory of
+// Go for references.
 func TestLeakSanitizerReportsWhatIsLostAndNothingElse(t *testing.T) {
 	t.Parallel()
 	dir, err := library()
@@ -329,7 +327,7 @@ func TestLeakSanitizerReportsWhatIsLostAndNothingElse(t *testing.T) {
 	}
 }
 
-// G58: a panic, and memory that runs out anywhere, end as an error and leave the caller everything.
+// G58: a panic or a failed allocation becomes an error, after which the caller still owns its inputs.
 func TestG58FaultsBecomeErrors(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(scratch, "fault")
@@ -344,7 +342,7 @@ func TestG58FaultsBecomeErrors(t *testing.T) {
 	}
 }
 
-// G61: the library is not unloaded, and opening it again finds it as it was.
+// G61: the library is not unloaded. Opening it again returns it in the same state.
 func TestG61LibraryStaysAfterDlclose(t *testing.T) {
 	dir, err := library()
 	require.NoError(t, err)
@@ -352,8 +350,8 @@ func TestG61LibraryStaysAfterDlclose(t *testing.T) {
 	run(t, nil, nil, program, filepath.Join(dir, "libdlbridge.so"))
 }
 
-// G63: the library can be opened after twenty others that want a place for thread variables, as it does. Where there
-// is no place left it cannot, which is an error of dlopen's.
+// G63: the library can be opened after twenty other libraries that need static TLS, as it does. If none is left, dlopen
+// fails.
 func TestG63LibraryIsOpenedLate(t *testing.T) {
 	t.Parallel()
 	dir, err := library()
@@ -363,7 +361,7 @@ func TestG63LibraryIsOpenedLate(t *testing.T) {
 		one := compile(t, "cc", "static_tls.c", "-shared", "-fPIC", fmt.Sprint("-DROOM=", room))
 		for i := range count {
 			files = append(files, fmt.Sprint(one, i))
-			require.NoError(t, os.WriteFile(files[i], read(t, one), 0o600)) // another file is another library
+			require.NoError(t, os.WriteFile(files[i], read(t, one), 0o600)) // the loader treats a copy as another library
 		}
 		return files
 	}
@@ -374,14 +372,14 @@ func TestG63LibraryIsOpenedLate(t *testing.T) {
 	assert.Contains(t, open(append(others(1, 1024), others(100, 8)...)...), "cannot allocate memory in static TLS block")
 }
 
-// version is a part of the header's version.
+// version returns a part of the version in the header.
 func version(t testing.TB, part string) string {
 	found := regexp.MustCompile(`#define DLB_VERSION_` + part + ` (\d+)`).FindStringSubmatch(dlbridgeheader.Source)
 	require.NotNil(t, found)
 	return found[1]
 }
 
-// G83: the SONAME has the major version of the header, and the links lead to the file.
+// G83: the SONAME has the major version of the header, and the symbolic links refer to the file.
 func TestG83LibraryHasASoname(t *testing.T) {
 	dir, err := library()
 	require.NoError(t, err)
@@ -401,7 +399,7 @@ func TestG83LibraryHasASoname(t *testing.T) {
 	assert.Len(t, entries, 3, "the library, two links, and no header of cgo's")
 }
 
-// G85: what the library exports is what the header declares.
+// G85: the library exports exactly the functions that the header declares.
 func TestG85LibraryExportsTheHeaderAndNoMore(t *testing.T) {
 	var declared []string
 	for _, f := range header(t).functions {
@@ -424,7 +422,7 @@ func TestG85LibraryExportsTheHeaderAndNoMore(t *testing.T) {
 	assert.ElementsMatch(t, declared, exported)
 }
 
-// G53: integers do not travel as pointers; nothing in C stands for a value of Go's.
+// G53: integers are not passed as pointers, and C has no handles of Go values.
 func TestG53ThereAreNoHandlesOfGo(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
@@ -434,7 +432,7 @@ func TestG53ThereAreNoHandlesOfGo(t *testing.T) {
 	}
 }
 
-// A vector is a message that another program wrote, as the manifests describe it.
+// A vector is a message that another program has written, as the manifests describe it.
 type vector struct {
 	ID, Verdict string
 	Frames      []string
@@ -449,8 +447,8 @@ type vector struct {
 	}
 }
 
-// G66, G67, G73: real messages in both forms are read at their addresses and go back out unchanged, and
-// invalid ones are refused with every frame still the caller's.
+// G66, G67, G73: messages of other programs, in both forms, are decoded without copying and encoded again unchanged.
+// Invalid messages are refused, and the caller still owns every frame.
 func TestVectorsOfOtherWriters(t *testing.T) {
 	program := compile(t, "cc", "tens_vectors.c", append(slices.Clone(c11), libraryFlags(t)...)...)
 	type manifest struct {
@@ -479,7 +477,8 @@ func TestVectorsOfOtherWriters(t *testing.T) {
 	}
 }
 
-// describe writes what tens_vectors.c is to do and to find. Verdicts of either are refused here.
+// describe writes the input of tens_vectors.c: its task and the expected result. Vectors that a decoder may either accept
+// or refuse must be refused.
 func (v *vector) describe(w *bytes.Buffer, dir string, packed int, files []string) {
 	messageOnly := 0
 	if v.Tens == nil && v.Verdict == "accept" {

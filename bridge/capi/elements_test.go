@@ -20,8 +20,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/vectors"
 )
 
-// A session is what elements_vectors.c is told to do, and what it must answer. The answers are Go's own, whose codecs
-// are tested beside the manifests.
+// A session has the input of elements_vectors.c and the expected output. The output is that of the Go packages, which have
+// tests of their own against the manifests.
 type session struct {
 	script      bytes.Buffer
 	want, names []string
@@ -40,11 +40,11 @@ func (s *session) run(t *testing.T, least int) {
 	require.Len(t, got, len(s.want))
 	for i, want := range s.want {
 		if want == "refused" {
-			// Whatever Go says, C says under the code of what comes from the input.
+			// C returns the error text of Go with the code for malformed input.
 			assert.True(t, strings.HasPrefix(got[i], "refused format "), "%s: %s", s.names[i], got[i])
 			continue
 		}
-		// protobuf's errors have one of two kinds of spaces, by chance.
+		// Errors of protobuf contain one of two kinds of spaces at random.
 		assert.Equal(t, strings.ReplaceAll(want, "\u00a0", " "), strings.ReplaceAll(got[i], "\u00a0", " "), s.names[i])
 	}
 }
@@ -56,7 +56,7 @@ func hexOf(b []byte) string {
 	return hex.EncodeToString(b)
 }
 
-// tensorLine is how elements_vectors.c prints a tensor; at is where its elements lie in the frame, -1 if they do not.
+// tensorLine formats a tensor as elements_vectors.c does. at is the offset of the elements in the frame, or -1.
 func tensorLine(dt dlpack.DataType, shape []int64, elems []byte, at int, size int) string {
 	align := dt.ItemSize()
 	if dt.Code() == dlpack.CodeComplex {
@@ -99,7 +99,7 @@ func elementsLine(e *elements.Elements, at func([]byte) int, size int) string {
 	return b.String()
 }
 
-// placeIn tells where bytes that alias data begin there, as elements_vectors.c prints it.
+// placeIn returns the offset of bytes in data, as elements_vectors.c prints it.
 func placeIn(data []byte) func([]byte) int {
 	return func(part []byte) int {
 		if len(part) == 0 {

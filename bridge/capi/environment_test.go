@@ -6,16 +6,16 @@ import (
 	"testing"
 )
 
-// The programs of the other tests pass where processors, stacks or addresses are few, too.
+// The programs of the other tests also pass with few processors, small stacks, or a small address space.
 func TestProgramsWorkInLimitedEnvironments(t *testing.T) {
 	t.Parallel()
 	environments := []struct{ name, environment, limits string }{
 		{"one processor", "GOMAXPROCS=1", ""},
 		{"no preemption by signals", "GODEBUG=asyncpreemptoff=1", ""},
-		{"stacks of 256 KiB", "", "-s 256"}, // those of threads that C makes, too
+		{"stacks of 256 KiB", "", "-s 256"}, // also of threads that C makes
 		{"4 GiB of addresses", "", "-v 4194304"},
 	}
-	if sanitizer != "" { // which takes addresses and stacks for itself
+	if sanitizer != "" { // sanitizers need address space and stack themselves
 		environments = environments[:2]
 	}
 	for _, file := range []string{"tensor.c", "tens.c", "elements.c"} {
@@ -32,7 +32,7 @@ func TestProgramsWorkInLimitedEnvironments(t *testing.T) {
 	}
 }
 
-// A process that has run out of file descriptors can still do all of it.
+// A process without free file descriptors can still call every function.
 func TestProgramsWorkWithoutDescriptors(t *testing.T) {
 	t.Parallel()
 	program := compile(t, "cc", "descriptors.c", append(slices.Clone(c11), libraryFlags(t)...)...)

@@ -17,7 +17,7 @@ import (
 	dlbridgeheader "github.com/dlbridge/dlbridge/include"
 )
 
-// What dlbridge.h declares is read from it here, once, for every test that has to know: there is no other list.
+// The tests read the declarations from dlbridge.h, so that there is no second list of them.
 
 // A function of the header, and the comment before it.
 type function struct {
@@ -25,10 +25,10 @@ type function struct {
 	parameters            []parameter
 }
 
-// A parameter as it is declared, and apart: "const dlb_frame *frames", "const dlb_frame *", "frames".
+// A parameter: its declaration, type and name, such as "const dlb_frame *frames", "const dlb_frame *", "frames".
 type parameter struct{ text, kind, name string }
 
-// A structure of the header, with the fields as they are declared, and their names. What is opaque has none.
+// A structure of the header, with the declarations and names of its fields. An opaque structure has none.
 type structure struct {
 	name          string
 	fields, names []string
@@ -37,7 +37,7 @@ type structure struct {
 type declarations struct {
 	functions  []function
 	structures []structure
-	constants  []string // enumerators, and macros that stand for a number
+	constants  []string // enumerators, and macros that are numbers
 }
 
 var (
@@ -52,7 +52,8 @@ var (
 // header reads the declarations of dlbridge.h.
 func header(t testing.TB) declarations { return parse(t, dlbridgeheader.Source) }
 
-// parse reads the declarations of a header. What it does not understand is an error: a reader that skips is no reader.
+// parse reads the declarations of a header. It reports everything that it does not understand as an error, so that no
+// declaration is skipped.
 func parse(t testing.TB, source string) (d declarations) {
 	source, _, found := strings.Cut(strings.TrimPrefix(source, "/*"), "#ifdef __cplusplus\n}")
 	require.True(t, found)
@@ -128,7 +129,7 @@ func (d *declarations) add(t testing.TB, comment, text string) {
 	}
 }
 
-// split cuts a list where it is not in parentheses.
+// split splits a list at the separators outside parentheses.
 func split(list string, at rune) (parts []string) {
 	depth, part := 0, ""
 	for _, c := range list + string(at) {
@@ -166,8 +167,8 @@ func (f *function) String() string {
 	return fmt.Sprintf("%s%s(%s)", f.result, f.name, strings.Join(texts, ", "))
 }
 
-// Each function says who owns what, how long, on which threads, and what an error leaves, or which other function
-// says so for it.
+// The comment of each function has the four labels Ownership, Lifetime, Threads and On error, or names a function whose
+// comment has them.
 func TestEveryFunctionHasTheFourLabels(t *testing.T) {
 	d := header(t)
 	labels := regexp.MustCompile(`(?s)Ownership[:,].*\bLifetime[:,].*\bThreads[:,].*\bOn error: \S`)
@@ -185,9 +186,9 @@ func TestEveryFunctionHasTheFourLabels(t *testing.T) {
 
 var updateABI = flag.Bool("update-abi", false, "write the record of the ABI, once the version is raised")
 
-// abi is what programs that were built against the header rely on, as a C compiler says it: a line for each function,
-// structure, field and constant. Reserved words are not relied on, nor is the size of what grows at its end.
-// The flags lead the compiler to the header, if it is not today's.
+// abi returns the binary interface of the header as a C compiler sees it: a line for each function, structure, field and
+// constant. Reserved words are left out, and so is the size of structures that grow at their end. flags has the folder of
+// another header.
 func (d *declarations) abi(t testing.TB, flags ...string) []string {
 	var c strings.Builder
 	c.WriteString("#include <dlbridge.h>\n#include <stdio.h>\nint main(void) {\n")
@@ -220,8 +221,8 @@ func (d *declarations) abi(t testing.TB, flags ...string) []string {
 	return strings.Split(strings.TrimSuffix(run(t, nil, nil, program), "\n"), "\n")
 }
 
-// A program that was built against a version works with all later ones of the same major number. testdata/abi.txt
-// records what that means: it may grow if the minor number is raised, and change if the major one is.
+// A program that was built with one version works with all later versions of the same major number. testdata/abi.txt has
+// the binary interface: lines may be added with a new minor number, and changed with a new major number.
 func TestABIChangesOnlyWithTheVersion(t *testing.T) {
 	const record = "testdata/abi.txt"
 	d := header(t)
@@ -253,7 +254,7 @@ func TestABIChangesOnlyWithTheVersion(t *testing.T) {
 	assert.Equal(t, text, string(read(t, record)), "the version was raised: go test ./bridge/capi -run ABI -update-abi")
 }
 
-// calls writes a C function for each function of the header, which calls it with what hostile.c makes.
+// calls writes, for each function of the header, a C function that calls it with arguments made by hostile.c.
 func (d *declarations) calls() string {
 	var c, table strings.Builder
 	for _, f := range d.functions {
@@ -277,7 +278,7 @@ func (d *declarations) calls() string {
 		"  const char *names[8];\n  int pointers[8];\n} calls[] = {\n" + table.String() + "};\n"
 }
 
-// maker is the function of hostile.c that makes arguments of a kind.
+// maker returns the function of hostile.c that makes arguments of a kind.
 func (p *parameter) maker() string {
 	if strings.Contains(p.kind, "(") {
 		return "make_void_function"
@@ -285,7 +286,7 @@ func (p *parameter) maker() string {
 	return "make_" + strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(p.kind, " *", "_*"), "*", "p"), " ", "_")
 }
 
-// compileHostile makes hostile.c, with a call of each function of the header.
+// compileHostile builds hostile.c with a call of each function of the header.
 func compileHostile(t *testing.T, flags ...string) string {
 	dir := t.TempDir()
 	d := header(t)
@@ -293,8 +294,8 @@ func compileHostile(t *testing.T, flags ...string) string {
 	return compile(t, "cc", "hostile.c", append(append(slices.Clone(c11), "-I"+dir), flags...)...)
 }
 
-// G54, G58, G60: nothing that a program passes ends the process, takes what it should not, or leaves anything.
-// DLBRIDGE_STRESS makes it minutes.
+// G54, G58, G60: no argument ends the process, is taken over by mistake, or causes a leak. With DLBRIDGE_STRESS the test
+// takes minutes.
 func TestG58HostileCalls(t *testing.T) {
 	t.Parallel()
 	rounds := "20000"

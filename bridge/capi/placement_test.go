@@ -17,7 +17,7 @@ func TestFunctionsDoNotCareWhereMemoryLies(t *testing.T) {
 	count := 0
 	for _, f := range header(t).functions {
 		if f.name == "dlb_decthings_check" || !slices.ContainsFunc(f.parameters, func(p parameter) bool { return slices.Contains(tensors, p.kind) }) {
-			continue // the one looks at the description only
+			continue // it reads only the description
 		}
 		count++
 		assert.Contains(t, string(source), f.name+"(")

@@ -15,13 +15,13 @@ import (
 	dlbridgeheader "github.com/dlbridge/dlbridge/include"
 )
 
-// How a structure of dlbridge.h grows in a later version of the same major number.
+// growth is the way in which a structure of dlbridge.h grows in a later version of the same major number.
 type growth int
 
 const (
-	never    growth = iota // it does not
-	reserved               // a field takes the place of a reserved word, and the size stays
-	sized                  // at its end: its function is told the size of the program's
+	never    growth = iota // does not grow
+	reserved               // a field replaces a reserved word; the size does not change
+	sized                  // grows at its end; the program passes its size to the function
 )
 
 // growths has an entry for each structure that the header defines. See "Structures" in the header for the reasons.
@@ -39,7 +39,7 @@ var growths = map[string]growth{
 
 var reservedPattern = regexp.MustCompile(`uint64_t reserved\[(\d)\];`)
 
-// grown is the header with one more field, grown, in each structure that can grow.
+// grown returns the header with an additional field, grown, in each structure that can grow.
 func grown(t testing.TB) string {
 	source := dlbridgeheader.Source
 	for name, how := range growths {
@@ -62,15 +62,15 @@ func grown(t testing.TB) string {
 	return source
 }
 
-// writeGrown writes the grown header into a folder, which a compiler finds before that of today's.
+// writeGrown writes the grown header into a folder, which the compiler searches first.
 func writeGrown(t testing.TB, dir string) []string {
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "dlbridge.h"), []byte(grown(t)), 0o600))
 	return []string{"-I" + dir, "-DGROWN"}
 }
 
-// Programs and libraries that were compiled against different headers of one major version work together: where the
-// library is newer, and where the program is.
+// A program and a library that were compiled with different headers of one major version work together, whichever of them
+// is newer.
 func TestStructuresGrowWithoutBreakingPrograms(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(scratch, "grown")
@@ -97,7 +97,7 @@ func TestStructuresGrowWithoutBreakingPrograms(t *testing.T) {
 	}
 }
 
-// A structure that grows by its rule asks for a new minor version, as a new function does, and for no major one.
+// A structure that grows by its rule requires a new minor version, like a new function, but no new major version.
 func TestStructuresThatGrowOnlyAddToTheABI(t *testing.T) {
 	d, later := header(t), parse(t, grown(t))
 	before, after := d.abi(t), later.abi(t, writeGrown(t, t.TempDir())...)
@@ -105,7 +105,7 @@ func TestStructuresThatGrowOnlyAddToTheABI(t *testing.T) {
 	assert.Len(t, after, len(before)+strings.Count(grown(t), " grown;"))
 }
 
-// Each structure of the header has a rule by which it grows, or never does, and the header says so.
+// The header states for each structure how it grows, or that it never grows.
 func TestEveryStructureHasARuleOfGrowth(t *testing.T) {
 	_, rule, found := strings.Cut(dlbridgeheader.Source, "\n * Structures. ")
 	require.True(t, found)

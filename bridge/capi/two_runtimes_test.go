@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// G59: two Go libraries in one process, which Go does not promise to support, exchange tensors in both directions
-// with both collectors running. DLBRIDGE_STRESS makes it minutes.
+// G59: two Go libraries in one process, which Go does not officially support, exchange tensors in both directions while
+// both garbage collectors run. With DLBRIDGE_STRESS the test takes minutes.
 func TestG59TwoGoLibrariesExchangeTensors(t *testing.T) {
 	t.Parallel()
 	rounds := 10_000
@@ -21,7 +21,7 @@ func TestG59TwoGoLibrariesExchangeTensors(t *testing.T) {
 	dir := t.TempDir()
 	first, second := filepath.Join(dir, "first.so"), filepath.Join(dir, "second.so")
 	run(t, nil, nil, "go", "build", "-buildmode=c-shared", "-o", first, "./testdata/two_runtimes")
-	require.NoError(t, os.WriteFile(second, read(t, first), 0o755)) // another file is another runtime
+	require.NoError(t, os.WriteFile(second, read(t, first), 0o755)) // a copy of the file has a runtime of its own
 	program := compile(t, "cc", "two_runtimes.c", append(slices.Clone(c11), "-ldl", "-lpthread")...)
 	for _, mode := range []string{"local", "global"} {
 		t.Run(mode, func(t *testing.T) {

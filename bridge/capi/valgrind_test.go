@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Valgrind does not run what the sanitizers instrument, and Go's runtime speaks to it on these two only.
+// Valgrind cannot run instrumented programs, and the Go runtime supports it only on these two architectures.
 func TestFunctionsThatNeedGoUnderValgrind(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(scratch, "valgrind")
@@ -24,7 +24,7 @@ func TestFunctionsThatNeedGoUnderValgrind(t *testing.T) {
 	}
 }
 
-// The library is the one that is installed: Go that speaks to valgrind confuses its search for leaks.
+// The library is built without valgrind support, which would disturb the search for leaks.
 func TestValgrindReportsWhatIsLostAndNothingElse(t *testing.T) {
 	t.Parallel()
 	dir, err := library()

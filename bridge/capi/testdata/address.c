@@ -1,6 +1,6 @@
-/* Addresses where no memory can be. The cases of dlpack/testdata/addresses.json come by standard input, one a line:
- * data, byte_offset, rank, sizes, whether there are strides, strides, whether it is good, name. With an argument, an
- * address that goes with no bytes, which are no reason to refuse it, is handed to one function. */
+/* Addresses where no memory can be. The cases of dlpack/testdata/addresses.json are read from the standard input, one on
+ * each line: data, byte_offset, rank, sizes, whether there are strides, strides, whether the case is valid, name. The
+ * argument names a function, which is called with invalid addresses of zero bytes and must accept them. */
 #include "check.h"
 
 static int releases;
@@ -31,7 +31,7 @@ static void check_tensor(const DLTensor *view, int good) {
   CHECK((out != NULL) == good);
   dlb_tensor_release(out);
   CHECK_INT(3 * good, deletes);
-  if (good) return; /* what reads the elements cannot be called: there is no memory */
+  if (good) return; /* there is no memory, so that no function may read the elements */
 
   CHECK_CODE(want, dlb_tensor_copy(&out, &tensor, &error));
   dlb_message *message;
@@ -72,7 +72,7 @@ static void check_tensors(void) {
   CHECK(cases > 10);
 }
 
-/* Bytes of a frame, a label, metadata, rules, or of room to write to. */
+/* Passes an address as the bytes of a frame, a label, metadata and rules, and as an output buffer. */
 static void check_bytes(uintptr_t address, size_t size) {
   void *data = (void *)address;
   dlb_frame frame = {.data = data, .size = size, .release = count_release, .ctx = &releases};
@@ -119,7 +119,7 @@ static void check_bytes(uintptr_t address, size_t size) {
   CHECK_INT(0, deletes);
 }
 
-/* What is no address, where it should be one of a shape, or of a tensor. */
+/* Passes invalid addresses of shapes and of tensors. */
 static void check_shapes(void) {
   float element = 1;
   int64_t one = 1;
@@ -142,7 +142,7 @@ static void check_shapes(void) {
   CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_decthings_encode(&written, NULL, 0, &value, DLB_DECTHINGS_DOC, &error));
 }
 
-/* Rust has the alignment of a type where nothing lies, C++ may have anything. */
+/* For zero elements, Rust passes the alignment of the type as the address, and C++ may pass any address. */
 static void check_nothing(const char *function) {
   dlb_frame *frames = (dlb_frame *)8;
   dlb_bytes nothing = {.data = (char *)1, .size = 0};

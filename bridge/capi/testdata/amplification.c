@@ -1,11 +1,11 @@
-/* Measures how much memory reading takes, in C and in Go. Commands come from the standard input: an operation, its
- * options, the size of a frame, and the frame. Each is answered by a line: the bytes that were taken, and the status.
+/* Measures how much memory decoders take in C and in Go. The standard input has commands: an operation, its options, the
+ * size of a frame, and the frame. The program answers each with a line: the number of bytes, and the status.
  *
  *   decthings, consume  the dialect is the option
  *   tensorflow          the options of dlb_tensorflow_decode
- *   message, unpack     those of dlb_message_decode; the frame is in single-part form
+ *   message, unpack     the options of dlb_message_decode; the frame is in single-part form
  *
- * The library is built with the tag dlbridge_fault, and this program linked with count_memory.c. */
+ * The library is built with the tag dlbridge_fault, and this program is linked with count_memory.c. */
 #include "check.h"
 
 uint64_t capiAllocated(void);
@@ -19,7 +19,7 @@ static dlb_value values[VALUES];
 static dlb_message *message;
 static dlb_frame *frames;
 
-/* The frames of a message in single-part form, those that are whole. */
+/* Returns the complete frames of a message in single-part form. */
 static size_t split(unsigned char *data, size_t size, dlb_frame *out) {
   size_t count = 0;
   for (size_t at = 0; at < size; count++) {

@@ -1,10 +1,10 @@
-/* Frames whose bytes another thread changes while they are read. Each call ends: with a message or value, or with an error
- * that is not a defect of the library. */
+/* Another thread changes the bytes of frames while they are decoded. Each call must return a message or value, or an error
+ * other than DLB_ERROR_INTERNAL. */
 #include "check.h"
 
 #include <pthread.h>
 
-static volatile unsigned char *place; /* the byte that changes, or NULL for the end */
+static volatile unsigned char *place; /* the byte to change; NULL ends the thread */
 static unsigned char values[2];
 
 static void *change(void *nothing) {

@@ -1,5 +1,5 @@
-/* Counts the memory that C has in use, and the most of it. Linked into a program with -rdynamic, or loaded first by
- * LD_PRELOAD, it takes the place of the C library's functions. */
+/* Counts the memory that C code has in use, and the maximum of it. The functions replace those of the C library if they are
+ * linked into a program with -rdynamic, or loaded by LD_PRELOAD. */
 #include <errno.h>
 #include <malloc.h>
 #include <stddef.h>
@@ -58,7 +58,7 @@ void free(void *memory) {
 void count_begin(void);
 void count_begin(void) { __atomic_store_n(&most, __atomic_load_n(&used, __ATOMIC_RELAXED), __ATOMIC_RELAXED); }
 
-/* The most bytes that were in use since then, and those that are. */
+/* Return the maximum number of bytes in use since then, and the current number. */
 int64_t count_most(void);
 int64_t count_most(void) { return __atomic_load_n(&most, __ATOMIC_RELAXED); }
 int64_t count_used(void);

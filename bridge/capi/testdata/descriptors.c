@@ -1,4 +1,4 @@
-/* The library works where no file can be opened any more. The argument is how many descriptors there still are. */
+/* The library works in a process that cannot open files. The argument is the number of file descriptors that are left. */
 #include "check.h"
 
 #include <fcntl.h>
@@ -20,13 +20,13 @@ int main(int argc, char **argv) {
   static float data[] = {0, 1, 2, 3, 4, 5};
   static int64_t shape[] = {2, 3}, turned[] = {3, 1}, broadcast[] = {0, 1};
   CHECK_INT(2, argc);
-  check_nothing_is_left("the start of Go"); /* which opens files */
+  check_nothing_is_left("the start of Go"); /* Go opens files when it starts */
   leave_descriptors(atoi(argv[1]));
   for (int i = 0; i < 100; i++) {
     int deletes = 0;
     DLManagedTensorVersioned made[] = {made_by_producer(data, shape, &deletes), made_by_producer(data, shape, &deletes)};
     made[0].dl_tensor.strides = turned;
-    made[1].dl_tensor.strides = broadcast; /* is copied */
+    made[1].dl_tensor.strides = broadcast; /* so that it is copied */
     dlb_message_tensor in[] = {{&made[0], {NULL, 0}}, {&made[1], {NULL, 0}}};
     dlb_message *m;
     dlb_frame packed;
@@ -46,6 +46,6 @@ int main(int argc, char **argv) {
     dlb_tensor_release(out);
     check_nothing_is_left("a message");
   }
-  CHECK_INT(0, setrlimit(RLIMIT_NOFILE, &limit)); /* the sanitizers open files at the end */
+  CHECK_INT(0, setrlimit(RLIMIT_NOFILE, &limit)); /* sanitizers open files when the process ends */
   return 0;
 }

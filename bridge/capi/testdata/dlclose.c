@@ -1,4 +1,4 @@
-/* Opens the library named by the argument, closes it, and goes on using it. */
+/* Opens the library that the argument names, closes it, and continues to use it. */
 #include "check.h"
 
 #include <dlfcn.h>

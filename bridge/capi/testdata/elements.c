@@ -1,4 +1,4 @@
-/* The functions of Decthings and TensorFlow: who owns what at each step, and every way to go wrong. */
+/* The functions for Decthings and TensorFlow: ownership at each step, and all errors. */
 #include "check.h"
 
 #include <pthread.h>
@@ -13,7 +13,7 @@ static void check_zero(const void *memory, size_t size) {
   for (size_t i = 0; i < size; i++) CHECK_INT(0, ((const char *)memory)[i]);
 }
 
-/* Two rows of three floats behind a header of four bytes, and so aligned where the frame is. */
+/* Two rows of three floats after a header of four bytes. They are aligned if the frame is. */
 typedef struct {
   _Alignas(64) unsigned char bytes[4 + 24];
   int released;
@@ -59,7 +59,8 @@ static void a_tensor_is_the_frames_memory(void) {
   check_nothing_is_left(__func__);
 }
 
-/* What is not aligned is copied, says so, is as read-only as the frame, and gives the frame back at once. */
+/* Unaligned elements are copied: the value reports the copy and is read-only if the frame is, and the frame is released
+ * immediately. */
 static void what_is_not_aligned_is_copied(void) {
   for (uint64_t flags = 0; flags <= DLB_FRAME_WRITABLE; flags++) {
     for (size_t shift = 1; shift < 4; shift++) {
@@ -80,7 +81,7 @@ static void what_is_not_aligned_is_copied(void) {
       CHECK_INT(1, f.released);
     }
   }
-  /* A complex number need not be aligned to more than its halves. */
+  /* A complex number needs only the alignment of its real part. */
   _Alignas(64) unsigned char proto[] = "------\x08\x08\x12\x00\x22\x08 REAL IM";
   dlb_frame frame = {proto + 6, 14, NULL, NULL, 0};
   dlb_value v;
@@ -92,7 +93,7 @@ static void what_is_not_aligned_is_copied(void) {
   check_nothing_is_left(__func__);
 }
 
-static const char TWO[] = "\x0b\x01\x02\x05hello\x08, world!"; /* the document's example */
+static const char TWO[] = "\x0b\x01\x02\x05hello\x08, world!"; /* the example of the Decthings document */
 
 static void elements_are_the_frames_memory(void) {
   int released = 0;
@@ -114,7 +115,7 @@ static void elements_are_the_frames_memory(void) {
   dlb_counters counters;
   dlb_counters_read(&counters, sizeof counters);
   CHECK_INT(1, counters.elements);
-  e->values = NULL; /* what the caller may change does not matter to the end of it */
+  e->values = NULL; /* dlb_elements_free ignores fields that the caller may change */
   e->shape = NULL;
   e->count = 99;
   dlb_elements_free(e);
@@ -127,7 +128,7 @@ static void elements_are_the_frames_memory(void) {
   CHECK(is(v.elements->type, "image"));
   CHECK(is(v.elements->formats[0], "png") && is(v.elements->formats[1], "jpg"));
   CHECK(v.elements->values[1].data == media + 13 && v.elements->values[1].size == 1);
-  /* What was read can be written, in another dialect too. */
+  /* Decoded elements can be encoded, also in another dialect. */
   char out[64];
   size_t size;
   CHECK_OK(dlb_decthings_encode(&size, out, sizeof out, &v, DLB_DECTHINGS_RS015, &error));
@@ -139,7 +140,7 @@ static void elements_are_the_frames_memory(void) {
   check_nothing_is_left(__func__);
 }
 
-/* Elements that are filled in by hand. */
+/* Elements that the program fills in. */
 static void elements_of_the_callers_are_written(void) {
   static const int64_t shape[] = {2};
   static const dlb_bytes values[] = {{"hello", 5}, {", world!", 8}};
@@ -150,7 +151,7 @@ static void elements_of_the_callers_are_written(void) {
   CHECK_OK(dlb_decthings_encode(&size, out, sizeof out, &v, DLB_DECTHINGS_DOC, &error));
   CHECK(size == sizeof TWO - 1 && memcmp(out, TWO, size) == 0);
 
-  /* A string is a string to TensorFlow too: in string_val, or in tensor_content. */
+  /* TensorFlow has the type string too: in string_val, or in tensor_content. */
   static const char field[] = "\x08\x07\x12\x04\x12\x02\x08\x02\x42\x05hello\x42\x08, world!";
   static const char content[] = "\x08\x07\x12\x04\x12\x02\x08\x02\x22\x0f\x05\x08hello, world!";
   CHECK_OK(dlb_tensorflow_encode(&size, out, sizeof out, &v, 0, &error));
@@ -166,7 +167,7 @@ static void elements_of_the_callers_are_written(void) {
   check_nothing_is_left(__func__);
 }
 
-/* What is said once, for elements after the last too, and quantised numbers: they lie in no frame. */
+/* Values that the frame does not contain as they are: the last value stands for all that follow; quantised numbers. */
 static void elements_that_the_frame_has_not_are_kept_with_them(void) {
   static const char proto[] = "\x08\x0b\x12\x04\x12\x02\x08\x03\x3a\x02\x05\x07"; /* qint8: 5, 7, 7 in int_val */
   dlb_frame frame = {proto, sizeof proto - 1, NULL, NULL, 0};
@@ -188,7 +189,7 @@ static void elements_that_the_frame_has_not_are_kept_with_them(void) {
   CHECK(memcmp(v.tensor->dl_tensor.data, "\5\7\7", 3) == 0);
   dlb_tensor_release(v.tensor);
 
-  static const char many[] = "\x08\x03\x12\x04\x12\x02\x08\x01\x3a\x02\x05\x07"; /* two numbers for one element */
+  static const char many[] = "\x08\x03\x12\x04\x12\x02\x08\x01\x3a\x02\x05\x07"; /* two values for one element */
   frame = (dlb_frame){many, sizeof many - 1, NULL, NULL, 0};
   CHECK_CODE(DLB_ERROR_FORMAT, dlb_tensorflow_decode(&v, &frame, 0, &error));
   CHECK_OK(dlb_tensorflow_decode(&v, &frame, DLB_TENSORFLOW_LENIENT, &error));
@@ -197,7 +198,7 @@ static void elements_that_the_frame_has_not_are_kept_with_them(void) {
   check_nothing_is_left(__func__);
 }
 
-/* Elements below a byte have a byte each in TensorFlow. */
+/* In TensorFlow each element smaller than a byte takes a byte of its own. */
 static void small_elements_are_padded(void) {
   static const char proto[] = "\x08\x1d\x12\x04\x12\x02\x08\x02\x22\x02\x0f\x07"; /* int4 */
   dlb_frame frame = {proto, sizeof proto - 1, NULL, NULL, 0};
@@ -214,7 +215,7 @@ static void small_elements_are_padded(void) {
   check_nothing_is_left(__func__);
 }
 
-/* A tensor is written in any layout, and without taking it over. */
+/* A tensor of any layout is encoded, and the caller keeps it. */
 static void tensors_are_written_row_major(void) {
   floats f;
   set_up(&f, 0);
@@ -231,7 +232,7 @@ static void tensors_are_written_row_major(void) {
   CHECK_OK(dlb_decthings_encode(&size, out, sizeof out, &v, DLB_DECTHINGS_DOC, &error));
   CHECK(memcmp(f.bytes, out, size) == 0);
 
-  /* Padded, the elements are aligned where the buffer is, and read without a copy. */
+  /* With PAD the elements are aligned if the buffer is, and decoded without a copy. */
   _Alignas(64) char proto[192];
   CHECK_OK(dlb_tensorflow_encode(&size, NULL, 0, &v, DLB_TENSORFLOW_PAD, &error));
   CHECK_INT(64 + 24, size);
@@ -249,7 +250,7 @@ static void tensors_are_written_row_major(void) {
   check_nothing_is_left(__func__);
 }
 
-/* Wherever the tensor lies in the buffer, or beside it. */
+/* The tensor may lie anywhere in the output buffer, or next to it. */
 static void a_buffer_may_have_the_tensor_in_it(void) {
   enum { SIZE = 8, AT = 100, ROOM = 200 };
   int64_t shape[] = {SIZE};
@@ -278,8 +279,8 @@ static void a_buffer_may_have_the_tensor_in_it(void) {
   check_nothing_is_left(__func__);
 }
 
-/* A buffer of any size that is too small is an error, gets no byte, and the size that is needed is reported. Without
- * a buffer that size is all that was asked for. */
+/* If the buffer is too small, nothing is written, and the error is accompanied by the required size. Without a buffer the
+ * call only returns the size. */
 static void a_buffer_that_is_too_small_is_an_error(void) {
   float data[6] = {0, 1, 2, 3, 4, 5};
   int64_t shape[] = {2, 3};
@@ -319,13 +320,13 @@ static void a_buffer_that_is_too_small_is_an_error(void) {
       CHECK_INT(need, size);
       for (size_t k = room < need ? 0 : need; k < sizeof out; k++) CHECK_INT(0x5a, out[k]);
     }
-    size_t size = 0; /* more room than is needed stays as it is */
+    size_t size = 0; /* the rest of a larger buffer is not written */
     memset(out, 0x5a, sizeof out);
     CHECK_OK(ENCODE(&size, out, sizeof out, &error));
     CHECK_INT(need, size);
     CHECK(memcmp(whole, out, need) == 0);
     for (size_t k = need; k < sizeof out; k++) CHECK_INT(0x5a, out[k]);
-    CHECK_CODE(DLB_ERROR_NULL, ENCODE(&size, NULL, need, &error)); /* what malloc gave was not looked at */
+    CHECK_CODE(DLB_ERROR_NULL, ENCODE(&size, NULL, need, &error)); /* as if malloc had failed */
     CHECK_INT(0, size);
 #undef ENCODE
   }
@@ -333,7 +334,7 @@ static void a_buffer_that_is_too_small_is_an_error(void) {
   check_nothing_is_left(__func__);
 }
 
-/* Booleans one after another: 2, 0, then a byte. */
+/* Consecutive tensors of booleans, of 2 and of 0 elements, then a byte. */
 enum { STREAM = 1000 };
 
 static void a_stream_is_read_in_turns(void) {
@@ -363,13 +364,13 @@ static void a_stream_is_read_in_turns(void) {
   CHECK_INT(STREAM, read);
   CHECK_INT(3 * STREAM, offset);
 
-  /* Behind the last tensor there is none, and the frame is back. */
+  /* After the last tensor there is no other, and the frame has been released. */
   memset(values, 0xff, sizeof values);
   CHECK_OK(dlb_decthings_decode_batch(values, 2, &frame, offset, DLB_DECTHINGS_DOC, &error));
   check_zero(values, 2 * sizeof *values);
   CHECK_INT(calls + 1, released);
 
-  /* What is malformed is the error of the call that begins with it, and its place is that in the frame. */
+  /* The call that begins with a malformed tensor returns the error, with the offset in the frame. */
   data[3 * 4 + 2] = 2;
   CHECK_OK(dlb_decthings_decode_batch(values, STREAM, &frame, 0, DLB_DECTHINGS_DOC, &error));
   check_zero(&values[4], (STREAM - 4) * sizeof *values);
@@ -384,7 +385,8 @@ static void a_stream_is_read_in_turns(void) {
   check_nothing_is_left(__func__);
 }
 
-/* Many dimensions, and large tensors, are for several calls; a tensor that is larger than all that for one. */
+/* Many dimensions or large tensors need several calls. A tensor that is larger than the limit of a call gets one of its
+ * own. */
 static void a_call_reads_what_it_is_good_for(void) {
   static char data[20 * 260];
   char *at = data;
@@ -425,7 +427,7 @@ static void a_call_reads_what_it_is_good_for(void) {
   check_nothing_is_left(__func__);
 }
 
-/* G54, G58: outputs that start as garbage are zero after every error, and no frame is released. */
+/* G54, G58: after every error the outputs are zero, whatever they were before, and no frame is released. */
 static void reading_refuses_and_releases_nothing(void) {
   floats f;
   set_up(&f, 0);
@@ -479,7 +481,7 @@ static void reading_refuses_and_releases_nothing(void) {
   CHECK_INT(DLB_ERROR_FORMAT, dlb_tensorflow_decode(&v, &f.frame, 0, NULL));
   CHECK_INT(0, f.released);
 
-  /* With one byte behind it a tensor is no whole frame. */
+  /* A frame with one byte after the tensor is refused. */
   f.frame.size--;
   CHECK_CODE(DLB_ERROR_FORMAT, dlb_decthings_decode(&v, &f.frame, 0, &error));
   char more[4] = {13, 0, 1, 0};
@@ -522,7 +524,7 @@ static void writing_refuses_and_takes_nothing(void) {
   count.count = SIZE_MAX / 2;
   const struct {
     const char *name;
-    int32_t decthings, tensorflow; /* DLB_OK where the format takes it */
+    int32_t decthings, tensorflow; /* DLB_OK if the format accepts it */
     dlb_value value;
   } rows[] = {
       {"neither", DLB_ERROR_ARGUMENT, DLB_ERROR_ARGUMENT, {NULL, NULL, 0, 0}},
@@ -571,7 +573,7 @@ static void writing_refuses_and_takes_nothing(void) {
   CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensorflow_encode(&size, room, sizeof room, &v, 3, &error));
   CHECK_INT(0, size);
   CHECK_CODE(DLB_ERROR_NULL, dlb_tensorflow_encode(NULL, room, sizeof room, &v, 0, &error));
-  int64_t many[] = {1 << 20, 1 << 20}, nowhere[] = {0, 0}; /* of one element: not put together, and not looked at either */
+  int64_t many[] = {1 << 20, 1 << 20}, nowhere[] = {0, 0}; /* one element for all: it is neither assembled nor read */
   good.dl_tensor.shape = many;
   good.dl_tensor.strides = nowhere;
   CHECK_CODE(DLB_ERROR_MEMORY, dlb_tensorflow_encode(&size, room, sizeof room, &v, DLB_TENSORFLOW_FIELDS, &error));
@@ -593,9 +595,9 @@ static void rules_are_checked(void) {
   int64_t shape[] = {2, 3};
   int deletes = 0;
   DLManagedTensorVersioned made = made_by_producer(data, shape, &deletes);
-  made.dl_tensor.device.device_type = kDLCUDA; /* nobody looks at the elements */
+  made.dl_tensor.device.device_type = kDLCUDA; /* the elements are not read */
   dlb_value tensor = {&made, NULL, 0, 0};
-  dlb_elements e = {{"image", 5}, 2, shape, 99, NULL, NULL}; /* nor here */
+  dlb_elements e = {{"image", 5}, 2, shape, 99, NULL, NULL}; /* nor are these */
   dlb_value elements = {NULL, &e, 0, 0};
   const struct {
     const char *rules;
@@ -661,7 +663,7 @@ static void threads_read_and_write_at_once(void) {
   check_nothing_is_left(__func__);
 }
 
-/* G60: what was read can be used and released in a forked child; what needs Go is refused at once. */
+/* G60: a forked child can use and release decoded values; functions that need Go return an error immediately. */
 static void a_forked_child_is_refused_what_needs_go(void) {
   floats f;
   set_up(&f, 0);
@@ -673,7 +675,7 @@ static void a_forked_child_is_refused_what_needs_go(void) {
   pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
-    alarm(20); /* a hang is a failure */
+    alarm(20); /* ends a call that hangs */
     dlb_value no;
     size_t size;
     char out[64];

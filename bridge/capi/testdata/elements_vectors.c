@@ -1,5 +1,5 @@
-/* Reads tensors of Decthings and TensorFlow that other programs wrote, and says what it finds and what it
- * writes in their place. Each line of standard input is one of
+/* Decodes tensors that Decthings and TensorFlow have written, encodes them again, and prints the results. Each line of the
+ * standard input is one of
  *
  *   decthings DIALECT FILE      dlb_decthings_decode, and what dlb_decthings_encode makes of it
  *   stream DIALECT COUNT FILE   dlb_decthings_decode_batch, COUNT values at a time
@@ -32,7 +32,7 @@ static void print_hex(const void *data, size_t size) {
 
 static void print_text(dlb_bytes text) { print_hex(text.data, text.size); }
 
-/* Where bytes are in the frame, -1 where they are not. */
+/* Returns the offset of bytes in the frame, or -1 if they are not in it. */
 static long long place_of(const void *data) {
   uintptr_t at = (uintptr_t)data - (uintptr_t)frame.data;
   return data != NULL && at <= frame.size ? (long long)at : -1;
@@ -66,7 +66,7 @@ static void print_value(const dlb_value *v) {
   printf(" size %zu\n", v->size);
 }
 
-/* The frame goes back when nothing needs it: copies do not. */
+/* The frame is released when no value needs it. Copies do not need it. */
 static void end_value(dlb_value *v) {
   CHECK_INT(v->copied, released);
   dlb_tensor_release(v->tensor);
@@ -87,7 +87,7 @@ static int32_t decthings(size_t *out, void *data, size_t room, const dlb_value *
   return dlb_decthings_encode(out, data, room, value, (int32_t)how, error);
 }
 
-/* Writes twice: for the size, and into a room that is just as large. */
+/* Encodes twice: to get the size, and into a buffer of exactly this size. */
 static void print_written(encoder encode, const dlb_value *value, uint64_t how) {
   size_t size = SIZE_MAX, again = SIZE_MAX;
   dlb_error error;

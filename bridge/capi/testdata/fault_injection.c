@@ -1,8 +1,8 @@
-/* What only goes wrong when something is broken: memory runs out, or Go panics. Nothing moves, nothing
- * leaks, and the process lives on (G58).
+/* Allocations fail and Go panics. After each such error the caller still owns its inputs, nothing leaks, and the process
+ * continues (G58).
  *
  * The library is built with the tag dlbridge_fault and with -Wl,--wrap=malloc,--wrap=calloc,
- * --wrap=posix_memalign, so that its allocations come here. */
+ * --wrap=posix_memalign, so that this program can make its allocations fail. */
 #include "check.h"
 
 void capiFault(int where);
@@ -23,8 +23,8 @@ int __wrap_posix_memalign(void **out, size_t alignment, size_t size) {
   return ++allocations == failing ? 12 : posix_memalign(out, alignment, size);
 }
 
-/* A message of three parts over counted frames, and three tensors over counted memory, the second of
- * which has to be copied. */
+/* A message of three parts on frames that count their releases, and three tensors on memory that counts its releases. The
+ * second tensor must be copied. */
 static float data[6] = {0, 1, 2, 3, 4, 5};
 static int64_t shape[] = {2, 3}, broadcast[] = {0, 1};
 static int released[8];
@@ -77,7 +77,7 @@ static void check_no_releases(void) {
   CHECK(memcmp(released, none, sizeof released) == 0);
 }
 
-/* Fails every allocation of each call in turn, until the call gets by without the failing one. */
+/* Makes each allocation of each call fail in turn, until the call succeeds. */
 static void memory_runs_out(void) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     for (int nth = 1;; nth++) {
@@ -115,7 +115,7 @@ static void go_panics(void) {
       check_no_releases();
       capiFault(0);
       check_nothing_is_left(rows[i].name);
-      CHECK_INT(DLB_OK, rows[i].call(&m)); /* and the next call is as good as any */
+      CHECK_INT(DLB_OK, rows[i].call(&m)); /* the next call succeeds */
       dlb_message_free(m);
       check_nothing_is_left(rows[i].name);
     }
@@ -138,7 +138,7 @@ static void pack_fails(void) {
   CHECK_INT(DLB_ERROR_INTERNAL, error.code);
   CHECK(strcmp(error.message, "dlbridge: panic: requested by a test") == 0);
   dlb_counters counters;
-  dlb_counters_read(&counters, sizeof counters); /* panics as well, and still says what C knows */
+  dlb_counters_read(&counters, sizeof counters); /* panics as well, but still returns the counters of C */
   CHECK_INT(1, counters.messages);
   capiFault(0);
   dlb_message_free(m);
@@ -174,7 +174,7 @@ static const struct {
     {"elements and a copy", both, 3},       {"repeated values", repeated, 2},
 };
 
-/* Calls, and checks that nothing is left of a failure. */
+/* Makes a call, and checks that a failure leaves nothing behind. */
 static int32_t call_value(size_t row, dlb_value values[3]) {
   memset(released, 0, sizeof released);
   memset(values, 0, 3 * sizeof *values);
@@ -247,7 +247,7 @@ int main(void) {
   CHECK(whole.size <= sizeof room);
   packed = (dlb_frame){memcpy(room, whole.data, whole.size), whole.size, count_release, &released[0], 0};
   whole.release(whole.ctx);
-  CHECK_INT(DLB_OK, encode(&m)); /* the first export of Go's sets up what stays */
+  CHECK_INT(DLB_OK, encode(&m)); /* the first export by Go makes allocations that stay */
   dlb_message_free(m);
   memory_runs_out();
   go_panics();

@@ -1,4 +1,5 @@
-/* The header alone, as C99, C11 and C++17: it includes what it needs (G82). abi.txt has what it declares. */
+/* The header is complete in C99, C11 and C++17: it includes all headers that it needs (G82). abi.txt lists its
+ * declarations. */
 #include <dlbridge.h>
 
 #define ASSERT(name, condition) typedef char assert_##name[(condition) ? 1 : -1]

@@ -1,13 +1,14 @@
-/* Every function of dlbridge.h, called with all that a program may get wrong: NULL, sizes, indexes and flags out of
- * range, descriptions and bytes that are none, what was given back already, outputs that begin as garbage; by one
- * thread, by many, and in a forked child; in an order that chance makes (G54, G58, G60).
+/* Calls every function of dlbridge.h with wrong arguments in random order: NULL, sizes, indexes and flags out of range,
+ * malformed descriptions and bytes, objects that were released, outputs that are not initialised. The calls are made by
+ * one thread, by many, and in a forked child (G54, G58, G60).
  *
- * calls.h is written from the header. Its function for each of the header's takes its arguments from the makers below,
- * one for each kind of parameter: what is new takes part, and what is of a new kind does not compile. Makers note what
- * they made, and finish() checks by that what the call has done with it. On error nothing has moved, the output is
- * zero, and the error is described; on success what was handed over is released once, sooner or later.
+ * calls.h is generated from the header. It has one function for each function of the header, which takes its arguments
+ * from the makers below, one for each kind of parameter. So a new function is tested without further work, and a new kind
+ * of parameter does not compile. Makers record their arguments, and finish() checks the results: after an error the
+ * caller still owns its inputs, the output is zero, and the error has a text; after success each input that was taken over
+ * is released once.
  *
- * hostile ROUNDS SEED. With FAULTS the library is the one of fault_injection.c: memory runs out and Go panics, now and then. */
+ * hostile ROUNDS SEED. With FAULTS the library is that of fault_injection.c: allocations fail and Go panics at random. */
 #include "check.h"
 
 #include <pthread.h>
@@ -18,7 +19,7 @@
 /* ---- chance ---------------------------------------------------------------------------------- */
 
 static __thread uint64_t state = 1;
-static __thread int good = 1; /* nothing is wrong, but for the argument `null_at`, which is NULL */
+static __thread int good = 1; /* all arguments are valid, except the argument `null_at`, which is NULL */
 static __thread int null_at = -1, argument;
 static __thread const char *function, *parameter;
 
@@ -38,15 +39,15 @@ static int is(const char *name) { return strcmp(function, name) == 0; }
 static int named(const char *name) { return strcmp(parameter, name) == 0; }
 static int of(const char *prefix) { return strncmp(function, prefix, strlen(prefix)) == 0; }
 
-/* More than there can be of anything. */
+/* A count that exceeds every limit. */
 static const uint64_t IMPOSSIBLE[] = {SIZE_MAX, (uint64_t)1 << 63, SIZE_MAX - 8};
 
-/* ---- what there is --------------------------------------------------------------------------- */
+/* ---- live objects ---------------------------------------------------------------------------- */
 
-/* Memory that is lent to the library, or a tensor of another producer: released once, if it is taken. */
+/* Memory that is lent to the library, or a tensor of another producer. It is released once if the call takes it over. */
 typedef struct loan {
   struct loan *next;
-  int released, kept; /* kept: nobody was told how to release it */
+  int released, kept; /* kept: it has no release function */
   void *memory;
   union {
     DLManagedTensorVersioned versioned;
@@ -55,7 +56,7 @@ typedef struct loan {
   int64_t shape[300], strides[300];
 } loan;
 
-static __thread loan *loans; /* those that were taken */
+static __thread loan *loans; /* those that were taken over */
 
 static void release_loan(void *ctx) {
   loan *l = ctx;
@@ -68,8 +69,8 @@ static void release_loan(void *ctx) {
 static void delete_versioned(DLManagedTensorVersioned *self) { release_loan(self->manager_ctx); }
 static void delete_legacy(DLManagedTensor *self) { release_loan(self->manager_ctx); }
 
-/* What the library made and we have, by kind; and what has ended a few calls ago, or was taken over then, so that its place
- * is no other's yet. Other threads could make it another's: then nothing is kept of the dead. */
+/* The live objects of the library that this program owns, by kind, and objects that ended or were taken over a few calls
+ * ago, so that their memory is not reused yet. Other threads could reuse it: with them no ended objects are kept. */
 typedef enum { TENSORS, LEGACY, MESSAGES, ELEMENTS, FRAMES, KINDS } kind;
 enum { MOST = 24, DEAD = 8, RECENT = 4 };
 typedef struct {
@@ -88,7 +89,7 @@ static int find(kind k, const void *p) {
   return -1;
 }
 
-/* Ours no longer: it has ended, or it is the library's. */
+/* Records that an object has ended or was taken over. */
 static void lose(kind k, const void *p) {
   int i = find(k, p);
   CHECK(i >= 0);
@@ -123,7 +124,7 @@ static thing *recent_dead(kind k) {
   return t->is != NULL && now - t->since <= RECENT && find(k, t->is) < 0 ? t : NULL;
 }
 
-/* One that is live, or one that has ended, or NULL where there is none. */
+/* Returns a live or an ended object, or NULL if there is none. */
 static void *pick(kind k) {
   thing *t = chance(6) ? recent_dead(k) : NULL;
   if (t != NULL) return t->is;
@@ -132,14 +133,14 @@ static void *pick(kind k) {
 
 /* ---- a call ---------------------------------------------------------------------------------- */
 
-/* What an argument is to the call: a place for its output; lent, and taken on success, or only looked at; live, and
- * taken on success; or such that there can be no success. */
+/* The role of an argument in a call: an output; memory that is lent, and taken over on success, or only read; an object
+ * that is taken over on success; or an argument with which the call cannot succeed. */
 typedef enum { OUTPUT, LENT, SEEN, TAKEN, WRONG } role;
 typedef enum { IN_TENSOR, IN_LEGACY, IN_MESSAGE, IN_FRAME, IN_VALUES, IN_NUMBERS } output;
 static __thread struct {
   role role;
   void *p;
-  int what; /* an output, or the kind of what is taken */
+  int what; /* an output, or the kind of the object that is taken over */
   size_t size;
 } roles[32];
 static __thread int role_count;
@@ -194,11 +195,11 @@ static void finish_input(role role, void *p, int what, int taken) {
   }
 }
 
-/* The buffer to write to, exactly as long as the call is told, and filled with 0x5a. */
+/* The output buffer, which has exactly the size that the call is given, and is filled with 0x5a. */
 static __thread char *room;
 static __thread size_t room_size;
 
-/* What is needed is more than there is, and the buffer is as it was. */
+/* The required size exceeds that of the buffer, which is unchanged. */
 static void check_too_little_room(size_t *need) {
   CHECK(room != NULL && *need > room_size);
   for (size_t i = 0; i < room_size; i++) CHECK_INT(0x5a, room[i]);
@@ -237,7 +238,7 @@ void *__wrap_malloc(size_t size) { return fails() ? NULL : malloc(size); }
 void *__wrap_calloc(size_t count, size_t size) { return fails() ? NULL : calloc(count, size); }
 int __wrap_posix_memalign(void **out, size_t alignment, size_t size) { return fails() ? 12 : posix_memalign(out, alignment, size); }
 
-/* Around each call of the library. */
+/* Enclose each call of the library. */
 static void before(void) {
   if (alone && !in_child) capiFault(chance(4) ? 1 + (int)below(2) : 0);
   failing = chance(3) ? 1 + (int)below(6) : 0;
@@ -274,7 +275,7 @@ static const dlb_bytes PROTOS[] = {{"\x08\x08\x12\x00\x22\x08 REAL IM", 14},
 static const char RULES[] = "{\"shape\":[2,-1],\"allowedTypes\":[\"f32\",\"string\"]}";
 static dlb_frame packed; /* MESSAGE */
 
-/* Reserved words that are not 0, now and then: there is no success with them. */
+/* Sometimes sets reserved words to a value other than 0, with which the call cannot succeed. */
 static void spoil_reserved(uint64_t *words, size_t count) {
   if (!chance(30)) return;
   words[below(count)] = any() | 1;
@@ -288,7 +289,7 @@ static size_t spoil(char *bytes, size_t size) {
   return size;
 }
 
-/* A frame of memory that is exactly as long as it says, or that says what cannot be. */
+/* A frame on memory of exactly its size, or a frame with invalid fields. */
 static dlb_frame lend(const void *data, size_t size) {
   char bytes[1024];
   CHECK(size <= sizeof bytes);
@@ -321,7 +322,7 @@ static const DLDataType TYPES[] = {{kDLFloat, 32, 1},  {kDLInt, 8, 1},     {kDLB
                                    {kDLFloat, 16, 2},  {kDLBfloat, 16, 1}, {77, 32, 1},     {kDLFloat, 0, 1},    {kDLInt, 64, 0},
                                    {kDLBool, 1, 1}};
 
-/* Two by three elements amid 256 bytes. What is wrong with them shows without a look at the memory. */
+/* Two by three elements within 256 bytes. Errors in the description can be found without reading the memory. */
 static void describe(DLTensor *t, loan *l) {
   static const int64_t layouts[][2] = {{3, 1}, {1, 2}, {0, 1}, {4, 1}, {-3, -1}, {0, 0}};
   memset(t, 0, sizeof *t);
@@ -357,7 +358,7 @@ static loan *produce(int taken) {
   return l;
 }
 
-/* One of the library's, or one that has ended or was taken over; NULL for none. */
+/* Returns an object of the library, one that has ended or was taken over, or NULL. */
 static void *have(kind k, int taken) {
   void *p = good || chance(2) ? NULL : pick(k);
   int ended = p != NULL && find(k, p) < 0;
@@ -366,13 +367,13 @@ static void *have(kind k, int taken) {
   return p;
 }
 
-/* A tensor, which success hands over or not. */
+/* Makes a tensor, which the call may take over on success. */
 static DLManagedTensorVersioned *tensor(int taken) {
   static __thread DLManagedTensorVersioned copies[4];
   static __thread unsigned turn;
   DLManagedTensorVersioned *t = have(TENSORS, taken);
   if (t != NULL) return t;
-  if (chance(20) && live_count[TENSORS] > 0) { /* a copy of the struct, which is no tensor to take over */
+  if (chance(20) && live_count[TENSORS] > 0) { /* a copy of the struct, which cannot be taken over */
     if (taken) play(WRONG, NULL, 0, 0);
     return memcpy(&copies[turn++ % 4], live[TENSORS][below((uint64_t)live_count[TENSORS])].is, sizeof *copies);
   }
@@ -410,9 +411,9 @@ static dlb_elements *elements(void) {
 
 /* ---- a maker for each kind of parameter ------------------------------------------------------ */
 
-static __thread size_t length; /* of the array that was made last */
+static __thread size_t length; /* the length of the last array that was made */
 
-/* Outputs begin as garbage. */
+/* Outputs are not initialised. */
 static void *output_of(size_t size, output what) {
   static __thread union {
     void *aligned;
@@ -433,7 +434,7 @@ static size_t *make_size_t_p(void) { return output_of(sizeof(size_t), IN_NUMBERS
 static dlb_header *make_dlb_header_p(void) { return output_of(sizeof(dlb_header), IN_NUMBERS); }
 static dlb_bytes *make_dlb_bytes_p(void) { return output_of(sizeof(dlb_bytes), IN_NUMBERS); }
 
-/* Of the size of this version, of one before any, or of a later one. */
+/* The size of the structure in this version, in an earlier or in a later one. */
 static dlb_counters *make_dlb_counters_p(void) {
   length = good ? sizeof(dlb_counters) : below(2) ? below(128) : sizeof(dlb_counters);
   return output_of(length, IN_NUMBERS);
@@ -462,14 +463,14 @@ static uint64_t make_uint64_t(void) {
   return named("flags") && chance(9) ? any() : chance(2) ? below(9) : 0;
 }
 
-/* How long the array before it is, or more than any can be; otherwise a place in something. */
+/* The length of the array argument before it, or a count that is too large; or else an index or offset. */
 static size_t make_size_t(void) {
   argument++;
   if (named("size")) return length;
   if (!named("count") && !named("room")) return good ? 0 : (size_t)ONE_OF(0, 0, 1, 2, 3, 5, 1000, -1, INT64_MIN);
   if (!chance(20)) return length;
   for (int i = 0; i < role_count; i++)
-    if (roles[i].role == OUTPUT && roles[i].what == IN_VALUES) roles[i].size = 0; /* it cannot be so many */
+    if (roles[i].role == OUTPUT && roles[i].what == IN_VALUES) roles[i].size = 0; /* so many values cannot exist */
   return ONE(IMPOSSIBLE);
 }
 
@@ -499,7 +500,7 @@ static void (*make_void_function(void))(void *) {
   return NULL;
 }
 
-/* The buffer to write to, or what a release is called with. */
+/* An output buffer, or the ctx of a release function. */
 static void *make_void_p(void) {
   if (named("ctx")) {
     if (!null()) return lent;
@@ -526,7 +527,7 @@ static const dlb_frame *make_const_dlb_frame_p(void) {
     thing *ended = chance(16) ? recent_dead(FRAMES) : NULL;
     if (ended != NULL) t = ended, play(WRONG, t->is, 0, 0);
     for (size_t k = 0; t != NULL && k < i; k++)
-      if (frames[k].ctx == t->is) play(WRONG, t->is, 0, 0); /* it is handed over twice */
+      if (frames[k].ctx == t->is) play(WRONG, t->is, 0, 0); /* the same frame is passed twice */
     if (t != NULL && t != ended) play(TAKEN, t->is, FRAMES, 0);
     if (t != NULL) frames[i] = t->frame;
     else frames[i] = lend(bytes.data, bytes.size);
@@ -576,7 +577,7 @@ static const dlb_message_tensor *make_const_dlb_message_tensor_p(void) {
   length = good ? 2 : below(5);
   if (null()) return NULL;
   for (size_t i = 0; i < length; i++) {
-    int wrong = chance(20); /* none, or the one before */
+    int wrong = chance(20); /* no tensor, or the same as before */
     tensors[i].tensor = !wrong ? tensor(1) : i == 0 ? NULL : tensors[i - 1].tensor;
     if (wrong) play(WRONG, tensors[i].tensor, 0, 0);
     tensors[i].metadata = chance(4) ? say("{\"a\":1}", 7) : (dlb_bytes){NULL, 0};
@@ -627,7 +628,7 @@ static const dlb_value *make_const_dlb_value_p(void) {
 
 enum { CALLS = sizeof calls / sizeof *calls };
 
-/* There is a message at hand, with tensors, for those who need one. */
+/* Ensures that there is a message with tensors for the functions that need one. */
 static void restock(void) {
   static const dlb_header header = {0, {'F', 'L', 'O', 'W'}, 0, 0, 0};
   if (live_count[MESSAGES] > 0 || in_child) return;
@@ -639,7 +640,7 @@ static void restock(void) {
   keep(MESSAGES, t);
 }
 
-/* With nothing wrong every function succeeds; with one pointer NULL it says so, but for what may be NULL. */
+/* Every function succeeds with valid arguments, and reports a pointer that is NULL unless it may be NULL. */
 static void every_pointer_is_null_once(void) {
   good = 1;
   for (int i = 0; i < CALLS; i++) {
@@ -677,7 +678,7 @@ static void any_calls(int rounds) {
   }
 }
 
-/* Everything that was taken was released once, and nothing is left. */
+/* Checks that everything that was taken over was released once, and that no object is left. */
 static void wind_up(void) {
   for (kind k = 0; k < KINDS; k++)
     while (live_count[k] > 0) end_one(k);
@@ -699,7 +700,7 @@ static void *one_of_many(void *rounds) {
   return NULL;
 }
 
-/* Memory that is not there where it is Go that reads: as of a file that was mapped, and then cut. */
+/* Go reads memory that does not exist, such as that of a mapped file that was truncated. */
 static void memory_that_is_not_there(void) {
   size_t size = 4096;
   void *gone = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -766,7 +767,7 @@ int main(int argc, char **argv) {
   pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
-    alarm(60); /* a hang is a failure */
+    alarm(60); /* ends a call that hangs */
     in_child = 1;
     any_calls(rounds / 10);
     wind_up();

@@ -1,5 +1,5 @@
-/* What a leak checker says at the end of a program: "leaks nothing" gives everything back, "leaks keep" still refers to
- * what it has, and "leaks lose WHAT" has lost it. */
+/* For leak checkers, which run when a program ends: "leaks nothing" releases everything, "leaks keep" still refers to its
+ * objects, and "leaks lose WHAT" has lost the reference to an object. */
 #include "check.h"
 
 enum { TIMES = 50 };
@@ -34,7 +34,7 @@ static void make_legacy(DLManagedTensor **out) {
   CHECK_OK(dlb_tensor_to_legacy(out, t, &error));
 }
 
-/* A message of a tensor as it is and of one that is compacted. */
+/* A message of two tensors, the second of which is compacted. */
 static void make_message(dlb_message **out) {
   DLManagedTensorVersioned *t[2];
   for (int i = 0; i < 2; i++) make_tensor(&t[i]);
@@ -96,7 +96,7 @@ static void end_all(things *t) {
   dlb_elements_free(t->elements);
 }
 
-/* What is kept beside does not hide what is lost. */
+/* Objects that the program keeps do not hide a lost one. */
 static void lose(const char *what) {
   things t;
   make_all(&kept[0]);
@@ -110,7 +110,7 @@ static void lose(const char *what) {
   make_all(&kept[1]);
 }
 
-/* Overwrites what lose has left on the stack. */
+/* Overwrites the references that lose has left on the stack. */
 static void forget(void) {
   volatile char room[1 << 14];
   for (size_t i = 0; i < sizeof room; i++) room[i] = 0;

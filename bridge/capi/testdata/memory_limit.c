@@ -1,6 +1,6 @@
-/* What grows with the arguments of a call may be more than there is memory for. The call then answers DLB_ERROR_MEMORY, and
- * the process goes on. The arguments lie in memory that is all zeros and takes no room; then the process may have little
- * more than it has. */
+/* A call whose arguments need more memory than there is returns DLB_ERROR_MEMORY, and the process continues. The arguments
+ * are in mapped pages of zeros, which take no physical memory. Then the memory of the process is limited to little more
+ * than it already has. */
 #include "check.h"
 
 #include <sys/mman.h>
@@ -40,7 +40,7 @@ static DLManagedTensorVersioned one_byte(void) {
   };
 }
 
-/* A message of tensors of one byte, as one frame. */
+/* A message of tensors of one byte each, in single-part form. */
 static dlb_frame encode_many(size_t count) {
   DLManagedTensorVersioned *made = calloc(count, sizeof *made);
   dlb_message_tensor *tensors = calloc(count, sizeof *tensors);
@@ -61,7 +61,7 @@ static dlb_frame encode_many(size_t count) {
 
 enum { SHARED = 4 << 20 };
 
-/* Tensors that all have the same metadata, which is there once and which the label would have for each of them. */
+/* Tensors with the same metadata, which is in memory once, but would be in the label for each of them. */
 static void encode_shared(void) {
   enum { TIMES = 2 * (BEYOND / SHARED) };
   static dlb_message_tensor tensors[TIMES];
@@ -102,7 +102,7 @@ int main(void) {
   dlb_frame frame = {.data = memory, .size = MANY};
   dlb_message *message = NULL;
   dlb_header header = {.level = 1, .form = {'T', 'E', 'N', 'S'}};
-  CHECK_OK(dlb_tensorflow_encode(&size, NULL, 0, &little, DLB_TENSORFLOW_FIELDS, &error)); /* Go has begun */
+  CHECK_OK(dlb_tensorflow_encode(&size, NULL, 0, &little, DLB_TENSORFLOW_FIELDS, &error)); /* starts Go */
 
   int file = fileno(tmpfile());
   CHECK_INT(0, ftruncate(file, 4096));
@@ -116,7 +116,7 @@ int main(void) {
   dlb_frame many_tensors = encode_many(500000);
 
   limit_memory(BEYOND);
-  for (int i = 0; i < 8; i++) CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_encode_packed(&whole, faulty, &error)); /* and keeps nothing */
+  for (int i = 0; i < 8; i++) CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_encode_packed(&whole, faulty, &error)); /* an error leaves no memory behind */
   dlb_message_free(faulty);
   CHECK_CODE(DLB_ERROR_MEMORY, dlb_tensorflow_encode(&size, NULL, 0, &transposed, DLB_TENSORFLOW_FIELDS, &error));
   CHECK_CODE(DLB_ERROR_MEMORY, dlb_tensorflow_encode(&size, NULL, 0, &packed, 0, &error));

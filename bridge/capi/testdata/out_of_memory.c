@@ -1,6 +1,6 @@
-/* Where memory runs out, nothing moves and nothing leaks. This program is linked with the C sources
- * and -Wl,--wrap=malloc,--wrap=calloc,--wrap=posix_memalign: every allocation passes here, and the
- * one with the number `failing` fails. */
+/* If an allocation fails, the caller still owns its inputs and nothing leaks. This program is linked with the C sources and
+ * -Wl,--wrap=malloc,--wrap=calloc,--wrap=posix_memalign, which replaces the functions that allocate memory. The allocation
+ * with the number `failing` fails. */
 #include "capi.h"
 #include "check.h"
 
@@ -33,7 +33,7 @@ static int64_t shape[] = {2, 3};
 
 static int32_t alloc(DLManagedTensorVersioned **out, int *deletes) {
   int32_t code = dlb_tensor_alloc(out, FLOAT32, 2, shape, NULL);
-  *deletes = code == DLB_OK; /* there is nothing to give back */
+  *deletes = code == DLB_OK; /* without a result there is nothing to release */
   return code;
 }
 
@@ -70,8 +70,8 @@ static int32_t to_legacy(DLManagedTensorVersioned **out, int *deletes) {
   return code;
 }
 
-/* Lends until the block cache has none to spare, so that the next export allocates one: the cache grows by more than
- * one when it is used first. */
+/* Lends until the block cache is empty, so that the next export allocates a control block. On its first use the cache
+ * grows by more than one. */
 static DLManagedTensorVersioned *spares[1 << 16];
 static int spare_count;
 
@@ -94,7 +94,7 @@ static void use_up_the_pool(void) {
   lend_until_the_pool_grows();
 }
 
-/* Fails every allocation of a call in turn, until the call gets by without the failing one. */
+/* Makes each allocation of a call fail in turn, until the call succeeds. */
 static void every_allocation_fails_once(int32_t (*make)(DLManagedTensorVersioned **, int *)) {
   for (int nth = 1;; nth++) {
     use_up_the_pool();
@@ -131,7 +131,8 @@ static void *lend_and_delete(void *ctx) {
   return NULL;
 }
 
-/* Blocks are used again however many threads want one at the same time. Those that rest are about CORE_QUARANTINE. */
+/* Control blocks are reused however many threads export at the same time. About CORE_QUARANTINE of them are in
+ * quarantine. */
 static void threads_share_the_blocks(void) {
   int released[THREADS] = {0};
   pthread_t threads[THREADS];

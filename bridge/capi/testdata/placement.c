@@ -1,5 +1,5 @@
-/* Tensors wherever their memory may lie: each function that takes one gives the same as for memory of malloc's, and
- * touches no other byte. Guarded memory ends, or begins, beside a page that faults. */
+/* Tensors in memory at different places: each function that takes a tensor returns the same result as for memory of malloc,
+ * and accesses no other byte. Guarded memory begins or ends next to a page that faults. */
 #include "check.h"
 
 #include <sys/mman.h>
@@ -12,7 +12,7 @@ typedef enum { ALLOCATED, ODD, STATIC, STACK, END, BEGINNING, READ_ONLY_END, REA
 static char statics[MOST];
 static size_t page;
 
-/* A copy of bytes between two pages that fault, at the end of its pages or at their beginning. */
+/* A copy of bytes between two pages that fault, at the end or the beginning of the pages in between. */
 static char *map(const char *bytes, size_t size, int at_end, int read_only) {
   size_t pages = (size + page - 1) / page * page;
   char *all = mmap(NULL, pages + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -31,7 +31,7 @@ static void unmap(char *memory, size_t size, int at_end) {
   CHECK_INT(0, munmap(all, pages + 2 * page));
 }
 
-/* What functions have made of a tensor: of one in memory of malloc's, which the others are held against. */
+/* The expected results of the functions: those for a tensor in memory of malloc. */
 typedef struct outcome {
   size_t size[4];
   char *bytes[4];
@@ -59,7 +59,7 @@ static void encode_value(DLManagedTensorVersioned *tensor, outcome *expected, in
                : dlb_tensorflow_encode(out, data, room, &value, 0, &error))
     int32_t code = ENCODE(&size, NULL, 0);
     CHECK(code == DLB_OK);
-    /* The message lies at the end of its memory, to be written and then to be read. */
+    /* The message is at the end of its memory, first as the output and then as the input. */
     char *blank = calloc(1, size);
     char *room = map(blank, size, 1, 0);
     CHECK(ENCODE(&written, room, size) == DLB_OK);
@@ -107,7 +107,7 @@ static void run(char *memory, DLTensor view, uint64_t flags, outcome *expected, 
   dlb_message_free(message);
 }
 
-/* Memory of so many bytes, in a place, for the time of a call. */
+/* Memory of this many bytes at a place, for the duration of a call. */
 static void placed(place where, const char *bytes, size_t size, DLTensor view, outcome *expected) {
   char on_stack[1 << 16];
   char *memory = NULL;
@@ -137,7 +137,7 @@ static void placed(place where, const char *bytes, size_t size, DLTensor view, o
   }
 }
 
-/* Strides count in elements, from the lowest; a rank of 0 is no form. */
+/* Strides are in elements, from the lowest address. The list ends with a rank of 0. */
 static const struct {
   int32_t ndim;
   int64_t shape[3], strides[3];

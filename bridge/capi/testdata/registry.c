@@ -1,5 +1,5 @@
-/* One thread makes messages and elements and gives them back. Another one gives an address back again and again that
- * leads to one of them now and then. That one may end early; one that is still being made must not. */
+/* One thread makes and frees messages and elements. Another thread frees the same address again and again, at which one of
+ * these objects is now and then. Such an object may end early, but not before it is complete. */
 #include "check.h"
 
 #include <pthread.h>
@@ -45,7 +45,7 @@ int main(void) {
     for (int i = 0; i < 1000; i++) {
       dlb_message_free(message);
       dlb_elements_free(elements);
-      dlb_message_free((dlb_message *)elements); /* a place is for both */
+      dlb_message_free((dlb_message *)elements); /* the address may be that of either kind */
       dlb_elements_free((dlb_elements *)message);
     }
   }

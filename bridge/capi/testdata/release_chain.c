@@ -1,5 +1,5 @@
-/* Chains of owners: a tensor whose memory is lent by a tensor whose memory is lent by a tensor, and so on. Ending the
- * last one ends them all, on a small stack, however many they are.
+/* Chains of owners: the memory of each tensor is lent by the tensor before it. Releasing the last one releases them all on
+ * a small stack, however long the chain is.
  *
  * usage: program DEPTH STACK, the number of links and the bytes of a small stack */
 #include "check.h"
@@ -11,7 +11,7 @@ static int64_t depth, begun, ended;
 
 static int64_t shape[] = {2, 3};
 
-/* A link of a chain: what its release ends, and the place in the chain, counted from the first owner. */
+/* A link of a chain: the object that its release ends, and its position, counted from the first owner. */
 typedef struct {
   DLManagedTensorVersioned *tensor;
   dlb_message *message;
@@ -50,7 +50,7 @@ static DLManagedTensorVersioned *lend_for(owner *o) {
   return out;
 }
 
-/* ---- chains: each returns what the program then ends ------------------------------------------ */
+/* ---- chains: each function returns the object to be ended ------------------------------------- */
 
 static owner *tensors_on_tensors(void) {
   owner *o = new_owner(0);
@@ -64,7 +64,7 @@ static owner *tensors_on_tensors(void) {
   return last;
 }
 
-/* No function of the program's is called between two links. */
+/* No function of this program is called between two links. */
 static owner *forms_of_one_tensor(void) {
   owner *o = new_owner(0), *last = new_owner(-1);
   DLManagedTensorVersioned *tensor = lend_for(o);
@@ -74,7 +74,7 @@ static owner *forms_of_one_tensor(void) {
     CHECK_OK(dlb_tensor_from_legacy(&tensor, legacy, 0, &error));
   }
   last->tensor = tensor;
-  begun = ended = depth - 1; /* the others have no release of the program's */
+  begun = ended = depth - 1; /* the others have no release function of this program */
   return last;
 }
 
@@ -125,7 +125,7 @@ static owner *decoded_of_encoded(void) {
     dlb_message_free(m);
   }
   last->tensor = tensor;
-  begun = ended = depth - 1; /* the others have no release of the program's */
+  begun = ended = depth - 1; /* the others have no release function of this program */
   return last;
 }
 
@@ -139,7 +139,7 @@ static void *end(void *ctx) {
   if (last->frame.release != NULL) last->frame.release(last->frame.ctx);
   CHECK_INT(77, errno);
   CHECK_INT(depth, begun);
-  CHECK_INT(depth, ended); /* all of it, before the call returns */
+  CHECK_INT(depth, ended); /* the whole chain has ended before the call returns */
   free(last);
   return NULL;
 }
@@ -157,7 +157,7 @@ static void end_on_thread(owner *last, size_t stack) {
 static const struct {
   const char *name;
   owner *(*make)(void);
-  int64_t share; /* of the links, as it takes longer to make one */
+  int64_t share; /* divides the number of links, because such a link takes longer to make */
 } chains[] = {
     {"tensors on tensors", tensors_on_tensors, 1},
     {"forms of one tensor", forms_of_one_tensor, 1},
@@ -166,11 +166,12 @@ static const struct {
     {"decoded of encoded", decoded_of_encoded, 20},
 };
 
-/* ---- what a release that ends others finds ---------------------------------------------------- */
+/* ---- releases that end other objects ----------------------------------------------------------- */
 
 enum { NESTED = 8, WIDE = 3 };
 
-/* Up to eight releases run inside each other: when one has ended a tensor, that one's memory is given back. */
+/* Up to eight releases run inside each other. There a tensor's memory has been released when the call that ends it
+ * returns. */
 static void release_nested(void *ctx) {
   owner *o = ctx;
   begun++;
@@ -195,7 +196,7 @@ static void nested_releases_end_at_once(void) {
   check_nothing_is_left("nested releases");
 }
 
-/* What a release ends further down is ended after it, in the same order. */
+/* An object that is ended deeper than that is released after the current release, in the same order. */
 static DLManagedTensorVersioned *leaves[WIDE];
 static int64_t leaves_ended;
 

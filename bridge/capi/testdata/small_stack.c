@@ -1,4 +1,4 @@
-/* Reading and writing on threads with a stack that is smaller than dlbridge.h asks for. */
+/* Decoding and encoding on threads with a smaller stack than dlbridge.h requires. */
 #include "check.h"
 
 #include <pthread.h>
@@ -9,7 +9,7 @@ static char memory[SIDE * SIDE * sizeof(float) + 256];
 static float data[SIDE * SIDE];
 
 static void *write_and_read(void *ctx) {
-  int64_t shape[] = {SIDE, SIDE}, strides[] = {1, SIDE}; /* transposed, which the kernels have blocks on the stack for */
+  int64_t shape[] = {SIDE, SIDE}, strides[] = {1, SIDE}; /* transposed, for which the copy kernels have buffers on the stack */
   DLManagedTensorVersioned made = made_by_producer(data, shape, ctx);
   made.dl_tensor.strides = strides;
   dlb_value value = {.tensor = &made}, again[4];

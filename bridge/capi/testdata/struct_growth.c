@@ -1,13 +1,13 @@
-/* Every structure that a program allocates, filled in and read back, with canaries behind each and behind each array.
- * The program is compiled against one header and run with a library that was compiled against another: the structures
- * of one of them have grown by a field, `grown`. GROWN is defined if those of the program have.
+/* Fills in and reads every structure that a program allocates, with canaries after each structure and each array. The
+ * program is compiled with one header and runs with a library that was compiled with another one: in one of the two the
+ * structures have a new field, `grown`. GROWN is defined if it is the program's.
  *
- * structures KNOWS: 1 if the library knows the field as well, 0 if it is older than the program. */
+ * structures KNOWS: 1 if the library has the field too, 0 if it is older than the program. */
 #include "check.h"
 
 enum { CANARY = 0xa5 };
 
-/* Memory for `count` structures, which begins as garbage, and canaries. */
+/* Allocates `count` structures, filled with garbage, and canaries. */
 #define GUARDED(type, count)     \
   struct {                       \
     type is[count];              \
@@ -22,7 +22,7 @@ enum { CANARY = 0xa5 };
 #define CHECK_GROWN(structure) CHECK_INT(0, (structure).grown)
 static int knows;
 
-/* A field that the library does not know is refused if the program uses it, and says where it is. */
+/* A field that the library does not know is refused if the program uses it, and the error names its place. */
 #define CHECK_USED(structure, where, call)                           \
   do {                                                               \
     (structure).grown = 7;                                           \
@@ -142,7 +142,7 @@ static void frames(void) {
   CHECK_OK(dlb_message_decode(&again, in.is, 5, 0, &error));
   CHECK_CANARIES(in);
   check_message(again);
-  for (size_t i = 0; i < 3; i++) { /* the parts, as they are */
+  for (size_t i = 0; i < 3; i++) { /* the parts, unchanged */
     SET(out);
     CHECK_OK(dlb_message_frame(out.is, again, 2 + i, &error));
     CHECK(out.is[0].data == data[i]);
@@ -190,7 +190,7 @@ static void values(void) {
   char out[64];
   size_t size;
   const char *at = stream;
-  for (int i = 0; i < 3; i++) { /* each is written as it was read */
+  for (int i = 0; i < 3; i++) { /* each value is encoded as it was before */
     CHECK_OK(dlb_decthings_encode(&size, out, sizeof out, &many.is[i], DLB_DECTHINGS_DOC, &error));
     CHECK_INT(sizes[i], size);
     CHECK(memcmp(at, out, size) == 0);

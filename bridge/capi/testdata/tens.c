@@ -1,4 +1,4 @@
-/* The message functions: who owns what at each step, and every way to go wrong. */
+/* The message functions: ownership at each step, and all errors. */
 #include "check.h"
 
 #include <pthread.h>
@@ -6,8 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A message of three parts, in frames that count their releases: a float32 of 2 by 3, whose part is
- * writable; the same part as its transpose; an int16 of 4 that runs backwards; and a part without tensor. */
+/* A message of three parts, in frames that count their releases: a float32 tensor of 2 by 3 in a writable part; the
+ * transpose of it on the same part; an int16 tensor of 4 with a negative stride; and a part without a tensor. */
 enum { FRAMES = 5 };
 
 static const char LABEL[] =
@@ -110,7 +110,7 @@ static void decode_views_the_frames(void) {
   CHECK_INT(kDLUInt, part->dl_tensor.dtype.code);
   CHECK_INT(DLPACK_FLAG_BITMASK_READ_ONLY, part->flags);
 
-  /* Each frame goes back when nothing needs it any more. */
+  /* Each frame is released when nothing needs it any more. */
   dlb_message_free(m);
   check_released(&f, 1, 1, 0, 0, 0);
   dlb_tensor_release(t[0]);
@@ -151,7 +151,7 @@ static void frames_out_are_the_frames_in(void) {
     CHECK_INT(1, f.released[i]);
   }
 
-  /* The single-part form: one frame, which goes back once, when the last of its views goes. */
+  /* The single-part form: one frame, which is released once, with the last of its views. */
   int released = 0;
   dlb_frame whole = {packed.data, packed.size, count_release, &released, DLB_FRAME_WRITABLE};
   CHECK_OK(dlb_message_decode_packed(&m, &whole, 0, &error));
@@ -174,8 +174,8 @@ static void frames_out_are_the_frames_in(void) {
   t->deleter(t);
   CHECK_INT(1, released);
 
-  for (size_t size = 0; size < packed.size; size++) { /* cut anywhere: refused, and not taken */
-    if (size == packed.size - 4) continue;            /* only without the part that no tensor has */
+  for (size_t size = 0; size < packed.size; size++) { /* a message cut anywhere is refused, and not taken over */
+    if (size == packed.size - 4) continue;            /* here only the part without a tensor is missing */
     char *cut = malloc(size + 1);
     memcpy(cut, packed.data, size);
     dlb_frame frame = {cut, size, count_release, &released, 0};
@@ -218,7 +218,7 @@ static void release_may_be_null_and_frames_empty(void) {
   check_nothing_is_left(__func__);
 }
 
-/* Each row spoils one frame or argument of a good message. */
+/* Each row makes one frame or argument of a valid message invalid. */
 static void decode_refuses_and_releases_nothing(void) {
   static char label[600];
   static const struct {
@@ -283,7 +283,7 @@ static void decode_refuses_and_releases_nothing(void) {
   check_nothing_is_left(__func__);
 }
 
-/* G58, G54: no message, garbage in its place, indexes out of range; outputs that start as garbage. */
+/* G58, G54: NULL and invalid addresses instead of a message, indexes out of range, outputs that are not initialised. */
 static void accessors_refuse_what_is_no_message(void) {
   fixture f;
   set_up(&f);
@@ -437,7 +437,7 @@ static void encode_aliases_what_has_no_gaps(void) {
   static const int copied[TENSORS] = {0, 0, 0, 1};
   for (int i = 0; i < TENSORS; i++) {
     CHECK_INT(copied[i], dlb_message_copied(m, (size_t)i));
-    CHECK_INT(copied[i], p.deletes[i]); /* what was copied is not needed any more */
+    CHECK_INT(copied[i], p.deletes[i]); /* a tensor that was copied is released immediately */
   }
   dlb_header header;
   CHECK_OK(dlb_message_header(&header, m, &error));
@@ -468,7 +468,7 @@ static void encode_aliases_what_has_no_gaps(void) {
   CHECK_INT(sizeof broadcast, out[5].size);
   CHECK(memcmp(out[5].data, broadcast, sizeof broadcast) == 0);
 
-  /* The message that was made and the one that is read from its frames have the same tensors. */
+  /* The encoded message and the message decoded from its frames have the same tensors. */
   dlb_message *read;
   CHECK_OK(dlb_message_decode(&read, out, 2 + TENSORS, 0, &error));
   for (size_t i = 0; i < TENSORS; i++) {
@@ -549,7 +549,7 @@ static void encode_carries_every_type(void) {
   check_nothing_is_left(__func__);
 }
 
-/* A tensor without elements is taken over, carried, and deleted once like any other (G4). */
+/* A tensor without elements is taken over, encoded, and deleted once like any other (G4). */
 static void encode_takes_empty_tensors(void) {
   int deletes = 0;
   int64_t shape[] = {0, 3};
@@ -675,7 +675,7 @@ static void *delete_shared(void *row) {
   return NULL;
 }
 
-/* G6: the last share of a frame may go on any of 8 threads. */
+/* G6: the last share of a frame may end on any of 8 threads. */
 static void threads_delete_what_shares_a_frame(void) {
   fixture f;
   set_up(&f);
@@ -693,8 +693,8 @@ static void threads_delete_what_shares_a_frame(void) {
   check_nothing_is_left(__func__);
 }
 
-/* G60: in a forked child messages and tensors can be used and released; what needs Go is refused at
- * once. The parent is not disturbed. */
+/* G60: a forked child can use and release messages and tensors; functions that need Go return an error immediately. The
+ * parent is not affected. */
 static void a_forked_child_is_refused_what_needs_go(void) {
   fixture f;
   producer p;
@@ -708,7 +708,7 @@ static void a_forked_child_is_refused_what_needs_go(void) {
   pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
-    alarm(20); /* a hang is a failure */
+    alarm(20); /* ends a call that hangs */
     dlb_message *no = (void *)-1;
     dlb_frame packed;
     dlb_header header = {0};
@@ -725,7 +725,7 @@ static void a_forked_child_is_refused_what_needs_go(void) {
     CHECK_OK(dlb_tensor_copy(&copy, again, &error));
     CHECK(((float *)copy->dl_tensor.data)[1] == 3);
     dlb_frame frame;
-    CHECK_OK(dlb_message_frame(&frame, made, 5, &error)); /* the elements that were copied, of Go's memory */
+    CHECK_OK(dlb_message_frame(&frame, made, 5, &error)); /* elements that Go has copied */
     CHECK(((const float *)frame.data)[4] == 1);
     frame.release(frame.ctx);
     dlb_message_free(m);
@@ -753,7 +753,7 @@ static void a_forked_child_is_refused_what_needs_go(void) {
   check_nothing_is_left(__func__);
 }
 
-/* G62: a handler that the program installed is still the one that is called. */
+/* G62: a signal handler that the program has installed is still called. */
 static volatile sig_atomic_t signals;
 
 static void on_signal(int number) { signals += number == SIGUSR1; }
@@ -778,7 +778,7 @@ static void check_double_deletes(uint64_t want) {
   CHECK_INT(want, now.double_deletes);
 }
 
-/* Every function that takes a frame refuses one, for the reason given. */
+/* Every function that takes a frame refuses it for the given reason. */
 static void check_frame_is_refused(const dlb_frame *frame, const char *why) {
   static const dlb_header header = {0, {'F', 'L', 'O', 'W'}, 0, 0, 0};
   dlb_message *m;
@@ -796,7 +796,8 @@ static void check_frame_is_refused(const dlb_frame *frame, const char *why) {
   CHECK(strstr(error.message, why) != NULL);
 }
 
-/* A frame of the library's is known by its release and ctx, whatever else the struct says, and wherever it was copied. */
+/* A frame of the library is recognised by release and ctx, whatever the other fields are, and also in a copy of the
+ * struct. */
 static void frames_that_are_not_the_callers_are_refused(void) {
   static const dlb_header header = {0, {'F', 'L', 'O', 'W'}, 0, 0, 0};
   fixture f;
@@ -806,7 +807,7 @@ static void frames_that_are_not_the_callers_are_refused(void) {
   CHECK_OK(dlb_message_decode(&m, f.frames, FRAMES, 0, &error));
 
   CHECK_OK(dlb_message_frame(&part, m, 4, &error));
-  CHECK_CODE(DLB_ERROR_FORMAT, dlb_message_decode_packed(&whole, &part, 0, &error)); /* an error takes nothing over */
+  CHECK_CODE(DLB_ERROR_FORMAT, dlb_message_decode_packed(&whole, &part, 0, &error)); /* after an error the caller still owns it */
   dlb_frame both[] = {part, part};
   CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_encode_parts(&twice, &header, (dlb_bytes){NULL, 0}, both, 2, &error));
   CHECK(twice == NULL);
@@ -824,7 +825,7 @@ static void frames_that_are_not_the_callers_are_refused(void) {
   CHECK_OK(dlb_message_decode_packed(&whole, &packed, 0, &error));
   check_frame_is_refused(&packed, "was taken over");
   check_frame_is_refused(&copy, "was taken over");
-  packed.release(packed.ctx); /* it is the message's, and stays */
+  packed.release(packed.ctx); /* the message owns it, so that this has no effect */
   check_double_deletes(2);
   DLManagedTensorVersioned *t;
   CHECK_OK(dlb_message_tensor_at(&t, whole, 0, &error));
@@ -837,7 +838,7 @@ static void frames_that_are_not_the_callers_are_refused(void) {
   check_released(&f, 1, 1, 1, 1, 1);
 }
 
-/* A tensor of the library's is taken over once, by whichever function. */
+/* A tensor of the library is taken over once, by any function. */
 static void tensors_that_are_not_the_callers_are_refused(void) {
   static const struct {
     int64_t strides[2];

@@ -1,4 +1,4 @@
-/* Reads messages that other programs wrote. Standard input says which, and what must be found:
+/* Decodes messages that other programs have written. The standard input lists them with the expected results:
  *
  *   message NAME packed? message-only? FRAMES
  *   FILE                                       for each frame, or one for the single-part form
@@ -6,7 +6,7 @@
  *   tensors COUNT                              and for each tensor
  *   PART CODE BITS LANES OFFSET NDIM SHAPE... STRIDES...
  *
- * OFFSET is in bytes from the beginning of the part, -1 where there are no elements. */
+ * OFFSET is in bytes from the beginning of the part, or -1 if there are no elements. */
 #include "check.h"
 
 enum { FRAMES_MAX = 64, RANK_MAX = 32 };
@@ -43,8 +43,8 @@ static void read_file(dlb_frame *frame) {
   frame->size = (size_t)size;
 }
 
-/* Each tensor lies where it should, and a message made of the tensors has the same parts at the same
- * addresses, and describes the same tensors. */
+/* Checks the address of each tensor, and that a message encoded from the tensors has the same parts at the same addresses
+ * and describes the same tensors. */
 static void check_tensors(const dlb_message *m) {
   size_t count = (size_t)number();
   REQUIRE(dlb_message_tensor_count(m) == count);
@@ -113,7 +113,7 @@ static void check_tensors(const dlb_message *m) {
   free(out);
 }
 
-/* The frames of a message are those it was read from, and its single-part form reads the same. */
+/* Checks that the frames of a message are those it was decoded from, and that its single-part form decodes to the same. */
 static void check_frames(const dlb_message *m, const dlb_frame *frames, size_t count, int packed) {
   dlb_frame whole;
   REQUIRE(dlb_message_encode_packed(&whole, m, NULL) == DLB_OK);

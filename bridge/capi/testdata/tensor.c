@@ -122,7 +122,7 @@ static void lend_shares_the_memory_and_gives_it_back(void) {
   t->deleter(t);
   CHECK_INT(1234, errno);
   CHECK_INT(1, released);
-  t->deleter(t); /* once too often: ignored */
+  t->deleter(t); /* a repeated call is ignored */
   CHECK_INT(1, released);
 }
 
@@ -146,7 +146,7 @@ static void lend_without_release_or_elements(void) {
   dlb_tensor_release(t);
 }
 
-/* Each row spoils one thing of a good description. */
+/* Each row makes one field of a valid description invalid. */
 static void hostile_descriptions_are_refused_everywhere(void) {
   static float data[8];
   static int64_t good[] = {2, 3}, negative[] = {2, -3}, huge[] = {INT64_C(1) << 40, INT64_C(1) << 40};
@@ -278,7 +278,7 @@ static void legacy_both_ways(void) {
   made.dl_tensor.dtype = (DLDataType){kDLInt, 4, 1};
   made.flags = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
   CHECK_CODE(DLB_ERROR_DTYPE, dlb_tensor_to_legacy(&legacy, &made, &error));
-  made.dl_tensor.dtype = FLOAT32; /* padding says nothing of whole bytes */
+  made.dl_tensor.dtype = FLOAT32; /* the flag has no meaning for elements of whole bytes */
   CHECK_OK(dlb_tensor_to_legacy(&legacy, &made, &error));
   legacy->deleter(legacy);
   CHECK_INT(2, deletes);
@@ -290,8 +290,7 @@ static void legacy_both_ways(void) {
   CHECK_INT(2, deletes);
 }
 
-/* Device memory is carried as it is: neither touched nor are its address and offset added up. */
-/* What a tensor says that is not its caller's any more, whichever function is asked. */
+/* Every function refuses a tensor that its caller no longer owns. */
 static void check_not_ours(DLManagedTensorVersioned *t, const char *why) {
   DLManagedTensor *old;
   DLManagedTensorVersioned *copy;
@@ -304,7 +303,7 @@ static void check_not_ours(DLManagedTensorVersioned *t, const char *why) {
   CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensor_nbytes(&nbytes, t, &error));
 }
 
-/* A tensor of the library's is taken over once. Its caller, who has it no more, cannot end it either. */
+/* A tensor of the library is taken over once. Its former owner cannot end it either. */
 static void tensors_are_taken_over_once(void) {
   float data[6] = {0};
   int64_t shape[] = {2, 3};
@@ -316,7 +315,7 @@ static void tensors_are_taken_over_once(void) {
   t->flags = DLPACK_FLAG_BITMASK_READ_ONLY;
   CHECK_CODE(DLB_ERROR_READONLY, dlb_tensor_to_legacy(&old, t, &error));
   t->flags = 0;
-  CHECK_OK(dlb_tensor_validate(t, &error)); /* an error has taken nothing over */
+  CHECK_OK(dlb_tensor_validate(t, &error)); /* after an error the caller still owns it */
   CHECK_OK(dlb_tensor_to_legacy(&old, t, &error));
   check_not_ours(t, "taken over");
   dlb_tensor_release(t);
@@ -340,7 +339,7 @@ static void tensors_are_taken_over_once(void) {
   CHECK_INT(1, released);
 }
 
-/* The struct may be copied to be read. What is taken over, and released, is the tensor itself. */
+/* A copy of the struct may be read, but only the tensor itself is taken over and released. */
 static void copies_of_the_struct_are_not_taken_over(void) {
   DLManagedTensorVersioned *t, *none, copy;
   DLManagedTensor *old, old_copy;
@@ -357,6 +356,7 @@ static void copies_of_the_struct_are_not_taken_over(void) {
   old->deleter(old);
 }
 
+/* Device memory is exported unchanged: it is not accessed, and its address and offset are not added. */
 static void device_memory_is_carried(void) {
   int64_t shape[] = {2, 3};
   int deletes = 0;
@@ -452,7 +452,7 @@ static void *delete_them(void *tensors) {
   return NULL;
 }
 
-/* G6: deleters on 8 threads that made none of the tensors. */
+/* G6: 8 threads that have made none of the tensors call the deleters. */
 static void threads_delete_what_another_made(void) {
   static DLManagedTensorVersioned *tensors[THREADS][ROUNDS + 1];
   float data[16];
@@ -470,7 +470,7 @@ static void threads_delete_what_another_made(void) {
   CHECK_INT(THREADS * ROUNDS, released);
 }
 
-/* G60: what was made before a fork, and what is made after it. */
+/* G60: tensors that were made before a fork, and tensors that are made after it. */
 static void a_forked_child_makes_and_deletes(void) {
   DLManagedTensorVersioned *inherited;
   int64_t shape[] = {16};
@@ -494,7 +494,7 @@ static void a_forked_child_makes_and_deletes(void) {
   dlb_tensor_release(inherited);
 }
 
-/* G60: a thread may have been in the middle of an export when this process was forked. */
+/* G60: a process may be forked while another thread exports. */
 static int enough;
 
 static void *export_until_enough(void *ctx) {
@@ -508,8 +508,8 @@ static void *export_until_enough(void *ctx) {
   return NULL;
 }
 
-/* Loans are of another size than what the other threads allocate: AddressSanitizer's allocator has a lock for each size,
- * which one of them may have held. */
+/* The memory that is lent has another size than the allocations of the other threads: AddressSanitizer's allocator has a
+ * lock for each size, which another thread may have held during the fork. */
 static void lend_again_and_again(void) {
   float data[6] = {0};
   int64_t shape[] = {2, 3};
@@ -533,7 +533,7 @@ static void a_child_forked_amid_exports_makes_and_deletes(void) {
     if (child == 0) {
       alarm(20);
       lend_again_and_again();
-      execlp("true", "true", NULL); /* what the other threads had is lost, which is no leak */
+      execlp("true", "true", NULL); /* memory of the other threads is lost, which is not a leak */
       _exit(1);
     }
     int status = -1;

@@ -1,4 +1,4 @@
-/* Two Go libraries in one process hand tensors to each other, on four threads and on many short ones, while both
+/* Two Go libraries in one process exchange tensors, on four threads and on many short-lived ones, while both garbage
  * collectors run. The arguments are the libraries, how to open them, and the number of rounds. */
 #include "check.h"
 
