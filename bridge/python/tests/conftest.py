@@ -1,4 +1,4 @@
-"""The C fixture, and the counters that every test has to leave as they were."""
+"""The C fixture, and the check that every test leaves the counters as they were."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RANK = 300
 
 
 class Description(ctypes.Structure):
-    """C: description, in fixture.c."""
+    """The struct description of fixture.c."""
 
     _fields_ = [
         ("legacy", ctypes.c_int32),
@@ -110,7 +110,7 @@ class Fixture:
         return d
 
     def managed(self, shape=(4,), strides=(1,), **fields) -> int:
-        """The address of a new managed tensor: float32 of (4,) but for what is given."""
+        """Returns the address of a new managed tensor, by default a float32 tensor of shape (4,)."""
         address = self.make(ctypes.byref(self.description(shape, strides, **fields)))
         assert address
         return address
@@ -140,7 +140,7 @@ def c(tmp_path_factory) -> Fixture:
 
 
 def settled(counters, before) -> dict[str, int]:
-    """The counters, after the collector has run if they are not yet as before."""
+    """Returns the counters. If they differ from before, the garbage collector runs first."""
     after = counters()
     if after != before:
         gc.collect()
@@ -150,7 +150,7 @@ def settled(counters, before) -> dict[str, int]:
 
 @pytest.fixture(autouse=True)
 def nothing_left_alive(request):
-    """Every test ends with the live counters where they began."""
+    """Checks that a test leaves the counters of live objects as they were."""
     before = dlbridge.counters()
     yield
     if marker := request.node.get_closest_marker("double_delete"):
@@ -160,14 +160,14 @@ def nothing_left_alive(request):
 
 @pytest.fixture
 def nothing_left_alive_in_go():
-    """The same of the Go library's counters."""
+    """The same for the counters of the Go library."""
     before = _core.library_counters()
     yield
     assert settled(_core.library_counters, before) == before
 
 
 class Entry(dict):
-    """An object in a manifest of vectors. It knows the folder of the manifest, and whether that is a further one."""
+    """An object in a manifest of vectors, with the folder of the manifest, and whether DLBRIDGE_VECTORS added it."""
 
     def __init__(self, fields: dict, folder: pathlib.Path, further: bool) -> None:
         super().__init__(fields)
@@ -208,12 +208,12 @@ def vectors(name: str, group: str = "") -> dict[str, list]:
 
 
 def count_ours(vectors: list[Entry]) -> int:
-    """Returns how many of the vectors lie in the repository."""
+    """Returns the number of vectors in the repository."""
     return sum(not vector.further for vector in vectors)
 
 
 def run_python(script: str) -> str:
-    """What a script prints in a process of its own, which must end well and say nothing else."""
+    """Returns the output of a script in a new process, which must succeed and write nothing to stderr."""
     done = subprocess.run(
         [sys.executable, "-X", "dev", "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120
     )
@@ -222,17 +222,17 @@ def run_python(script: str) -> str:
 
 
 def elements_of(tensor: dlbridge.Tensor) -> bytes:
-    """The elements of a row-major tensor, whatever NumPy says to its type and rank."""
+    """Returns the elements of a row-major tensor, also of types and ranks that NumPy lacks."""
     return ctypes.string_at(tensor.data_ptr, tensor.nbytes) if tensor.nbytes > 0 else b""
 
 
 def resident() -> int:
-    """Bytes of this process in memory."""
+    """Returns the resident memory of this process in bytes."""
     return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
 class Producer:
-    """A DLPack producer in Python around a function that makes capsules, which notes how it is called."""
+    """A DLPack producer whose capsules are made by a function. It records the arguments of its calls."""
 
     def __init__(self, make, device=(1, 0)) -> None:
         self.make, self.device, self.calls = make, device, []
@@ -246,8 +246,8 @@ class Producer:
 
 
 def exporter(contents: Iterable[bytes]) -> object:
-    """An object whose buffer is the next of the contents each time it is asked for. They may be a generator, whose code
-    runs then, as that of __buffer__ does from Python 3.12 on."""
+    """An object that returns the next of the contents as its buffer on each request. If they are a generator, its code
+    runs on each request, like that of __buffer__ from Python 3.12 on."""
 
     class Slot(ctypes.Structure):
         _fields_ = [("slot", ctypes.c_int), ("function", ctypes.c_void_p)]

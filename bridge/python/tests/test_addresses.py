@@ -1,4 +1,4 @@
-"""Where memory can be: the cases of package dlpack, in every way that a tensor or bytes get in."""
+"""Which addresses are accepted: the cases of package dlpack, for every function that takes a tensor or bytes."""
 
 from __future__ import annotations
 

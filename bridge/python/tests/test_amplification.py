@@ -1,7 +1,7 @@
 """How much memory decoders take for their input: the bounds of the table in bridge/README.md.
 
-All memory counts, at its peak: Python's objects, which malloc makes here, C's, and what Go has allocated in all. A
-process of its own measures it, with a malloc that counts and a Go library that says what it has allocated.
+The bounds apply to the maximum memory of C and of Python objects, which are allocated by malloc here, plus the total that
+Go allocates. A process of its own measures it, with a malloc that counts and a Go library that reports its allocations.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ for line in sys.stdin:
 """
 
 OVERHEAD = 256 << 10
-"""What a call may take whatever its input: that of the table, and the batch of 128 tensors that iter reads."""
+"""The memory that a call may take for any input: that of the table, and a batch of 128 tensors of decode_all."""
 
 
 class Measurer:
@@ -88,7 +88,7 @@ class Measurer:
         )  # fmt: skip
 
     def measure(self, name, data, options):
-        """The bytes that a call takes, those of its input, and how it ended."""
+        """Returns the bytes that a call takes, the size of its input, and its result or exception."""
         self.input.write_bytes(data)
         self.process.stdin.write(json.dumps([name, options, len(data)]) + "\n")
         self.process.stdin.flush()
@@ -97,7 +97,7 @@ class Measurer:
         return json.loads(line)
 
     def check(self, name, data, times=32, limit=0, options=None):
-        """Fails if a call takes more than a multiple of its input and a limit; returns how it ended."""
+        """Checks that a call takes at most a multiple of its input and a limit. Returns its result or exception."""
         taken, size, status = self.measure(name, data, options or {})
         assert taken <= times * size + limit + OVERHEAD, (
             f"{name}({data[:80]!r}..., {options}) takes {taken} bytes, {taken / max(size, 1):.1f} times its {size}: {status}"
@@ -129,12 +129,12 @@ def proto(dtype: int, count: int, *fields: bytes) -> bytes:
 
 
 def length(n: int) -> bytes:
-    """A varint of Decthings, in the only form that is read."""
+    """Returns a varint of Decthings in its canonical form."""
     return bytes([n]) if n < 253 else struct.pack(">BH", 253, n) if n < 1 << 16 else struct.pack(">BI", 254, n)
 
 
 def tensor(kind: int, count: int, elements: bytes, section: bool = False) -> bytes:
-    """A tensor of Decthings, in the dialect of the document, or with the length of the section."""
+    """Returns a tensor of Decthings, in the dialect of the document, or with the length of the section."""
     return bytes([kind, 1]) + length(count) + (length(len(elements)) if section else b"") + elements
 
 
@@ -148,7 +148,7 @@ def label(tensors: str, further: str = "") -> bytes:
 
 
 def values(text: str) -> bytes:
-    """A message with values in its label, once in an attribute of its own and once in the metadata."""
+    """Returns messages with values in the label: in an attribute, and in the metadata."""
     return packed(('{"a":[%s],"TENS":{"metadata":{"a":[%s]},"tensors":[]}}' % (text, text)).encode())
 
 
@@ -270,11 +270,11 @@ def test_fixed_sizes_take_four_times_their_input(measurer):
     measurer.check("tensorflow", proto(1, N, field(5, b"1234" * N)), times=4)
     measurer.check("tensorflow", proto(1, N, b"\x2d1234" * N), times=4)
     measurer.check("tensorflow", proto(3, N, field(7, b"\1" * N)), times=4)
-    measurer.check("tensorflow", proto(INT64, N, field(10, b"\1" * N)), times=8)  # of one byte eight are made
+    measurer.check("tensorflow", proto(INT64, N, field(10, b"\1" * N)), times=8)  # each byte becomes eight
 
 
 def test_mutations_take_memory_in_proportion(measurer):
-    """Pieces of the vectors are repeated and changed by chance, always by the same."""
+    """Parts of the vectors are repeated and changed at random, with a constant seed."""
     random_ = random.Random(16)
     inputs = []
     inputs += [("tensorflow", v.read(v["file"]), {}) for v in vectors("tensorflow")["tensors"]]
@@ -329,7 +329,7 @@ def test_tensors_on_one_part_share_it(nothing_left_alive_in_go):
     last = tensors.pop()
     del message, tensors
     with pytest.raises(BufferError):
-        part.append(1)  # which the last tensor holds
+        part.append(1)  # the last tensor still holds the part
     assert elements_of(last) == b"\0"
     last.close()
     part.append(1)
@@ -373,7 +373,7 @@ def test_tensors_on_any_part_share_it(nothing_left_alive_in_go, size, rank):
     with pytest.raises(BufferError):
         parts[7].append(1)
     for part in parts[1:7:2]:
-        part.append(1)  # which no tensor holds any more
+        part.append(1)  # no tensor holds the part any more
     for t in tensors:
         t.close()
     for part in parts:

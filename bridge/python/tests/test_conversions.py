@@ -1,4 +1,4 @@
-"""TENS, Decthings and TensorProto, each to each other by one call out and one in: the table of README.md."""
+"""TENS, Decthings and TensorProto, each converted to each other by one decode and one encode: the table of README.md."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def says(row: str, name: str, dtype: str) -> bool:
 
 
 def sample(dtype: str) -> dlbridge.Tensor:
-    """Two rows of four, of all kinds of bits."""
+    """Returns two rows of four elements with various bit patterns."""
     size = dlbridge.empty((2, 4), dtype).nbytes
     data = bytes((i * 37 + 1) % (2 if dtype == "bool" else 256) for i in range(size))
     return dlbridge.from_buffer(data, dtype, (2, 4))
 
 
 def bits(tensor: dlbridge.Tensor, dtype: str) -> list[int]:
-    """The elements as numbers, however many bytes each has."""
+    """Returns the elements as integers of their width."""
     data = elements_of(tensor)
     width = int(re.search(r"\d+", dtype).group()) if dtype != "bool" else 8  # type: ignore[union-attr]
     if width >= 8:

@@ -1,4 +1,4 @@
-"""Tensors of Decthings, by the Go library: all vectors that its clients wrote, and more."""
+"""Tensors of Decthings: all vectors that the Decthings clients have written, and more."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def repeated(unit: str, size: int) -> bytes:
 
 
 def item(kind: str, value):
-    """An element as Elements has it."""
+    """Returns an element of a vector as Elements has it."""
     if isinstance(value, str):
         return value if kind == "string" else bytes.fromhex(value)
     if "format" in value:
@@ -47,7 +47,7 @@ def item(kind: str, value):
 
 
 def contents(vector: dict) -> bytes:
-    """The elements of a vector of numbers."""
+    """Returns the elements of a vector of numbers."""
     if "data_hex" in vector:
         return bytes.fromhex(vector["data_hex"])
     p = vector["pattern"]
@@ -55,7 +55,7 @@ def contents(vector: dict) -> bytes:
 
 
 def value_of(vector: dict):
-    """What encode is given for a vector."""
+    """Returns the argument of encode for a vector."""
     kind, shape = vector["type"], tuple(vector["shape"])
     if kind in DTYPES:
         return dlbridge.from_buffer(contents(vector), DTYPES[kind], shape)
@@ -154,7 +154,7 @@ def test_rules_are_checked(vector):
         if kind in DTYPES:
             x = dlbridge.empty(shape, DTYPES[kind])
         else:
-            x = Elements(kind, shape, [])  # nobody looks at the values
+            x = Elements(kind, shape, [])  # the values are not read
         if case["accepted"]:
             assert decthings.check(vector["rules"], x) is None
         else:
@@ -182,7 +182,7 @@ def test_rules_are_checked_on_any_producer():
         ({"shape": [2**63], "allowedTypes": ["u8"]}, ValueError),
         ({"shape": [float("nan")], "allowedTypes": ["u8"]}, ValueError),
         ({"shape": None, "allowedTypes": ["u8"]}, ValueError),
-        ({"shape": [1], "allowedTypes": ["u8"], 1: 0, "1": 0}, ValueError),  # the same name in JSON
+        ({"shape": [1], "allowedTypes": ["u8"], 1: 0, "1": 0}, ValueError),  # both names are equal in JSON
         ({"shape": [1]}, ValueError),
         ({"allowedTypes": []}, ValueError),
         ({}, ValueError),
@@ -206,7 +206,7 @@ def address(buffer) -> int:
 
 
 def moved(data: bytes, shift: int) -> memoryview:
-    """The same bytes, writable, at an address that is so much above a multiple of 64."""
+    """Returns a writable copy at an address with this offset from a multiple of 64."""
     room = bytearray(len(data) + 128)
     at = -address(room) % 64 + shift
     room[at : at + len(data)] = data
@@ -269,7 +269,7 @@ def test_elements_are_those_of_the_bytes_that_were_read():
 
 
 def test_copies_and_refusals_hold_nothing():
-    room = bytearray(decthings.encode(np.arange(3.0)))  # behind a header of three bytes
+    room = bytearray(decthings.encode(np.arange(3.0)))  # after a header of three bytes
     tensor = decthings.decode(room)
     room.append(0)
     assert np.from_dlpack(tensor).tolist() == [0, 1, 2]
@@ -303,7 +303,7 @@ def test_elements_alias_their_buffer(dialect):
     assert address(content) == address(media) + media.index(b"12")
     text = bytearray(decthings.encode(Elements("string", (1,), ["text"]), dialect=dialect))
     held = decthings.decode(text, dialect=dialect)
-    text.append(0)  # str is no view
+    text.append(0)  # a str does not alias the data
     assert held.values == ["text"]
 
 
@@ -454,7 +454,7 @@ def test_a_stream_goes_on_over_many_calls():
 @pytest.mark.parametrize("before", [0, 1, 3, 130])
 def test_iter_gives_what_stands_before_a_tensor_over_the_limit(before):
     good = decthings.encode(np.arange(3, dtype=np.uint8))
-    large = decthings.encode(Elements("binary", (20000,), [b"x"] * 20000))  # as many memoryviews
+    large = decthings.encode(Elements("binary", (20000,), [b"x"] * 20000))  # 20000 memoryviews
     tensors = decthings.decode_all(good * before + large + good, limit=0)
     for _ in range(before):
         assert np.asarray(next(tensors)).tolist() == [0, 1, 2]
@@ -463,7 +463,7 @@ def test_iter_gives_what_stands_before_a_tensor_over_the_limit(before):
 
 
 def test_iter_passes_on_what_interrupts_it(monkeypatch):
-    """As a signal handler may, in whatever Python code runs meanwhile."""
+    """A signal handler may do that while Python code of the decoder runs."""
     made = 0
     init = Elements.__init__
 
@@ -506,7 +506,7 @@ def test_iter_holds_its_buffer_until_it_ends():
 
 
 def test_large_tensors_of_a_stream_are_copied_one_at_a_time():
-    data = decthings.encode(np.zeros(1 << 18, np.float64)) * 16  # two megabytes each, never aligned
+    data = decthings.encode(np.zeros(1 << 18, np.float64)) * 16  # tensors of two megabytes, none of them aligned
     for n, _tensor in enumerate(decthings.decode_all(data), 1):
         assert dlbridge.counters()["imports"] <= 3
     assert n == 16
@@ -574,7 +574,7 @@ def test_g60_calls_in_a_forked_child_raise_at_once():
         binary = decthings.encode(Elements("binary", (1,), [b"x"]))
         tensor, elements = decthings.decode(data), decthings.decode(binary)
         values = decthings.decode_all(data)
-        warnings.simplefilter("ignore")  # of later Pythons, about threads and fork
+        warnings.simplefilter("ignore")  # later versions of Python warn of fork with threads
         child = os.fork()
         if child == 0:
             status = 1
@@ -621,7 +621,7 @@ def random_shape(rng) -> tuple[int, ...]:
 
 
 def random_array(rng, kind: str) -> np.ndarray:
-    """Any bits at all, but for booleans."""
+    """Returns random bits, except for booleans."""
     shape, dtype = random_shape(rng), np.dtype(DTYPES[kind])
     if kind == "boolean":
         return rng.integers(0, 2, shape).astype(bool)
@@ -673,13 +673,13 @@ def test_the_python_client_and_we_read_each_others_elements(client, kind):
     of_media = {"image": client.DecthingsElementImage, "audio": client.DecthingsElementAudio, "video": client.DecthingsElementVideo}
     for _ in range(ROUNDS):
         e = random_elements(rng, kind, "py004")
-        if kind in ("string", "binary", "image"):  # it writes no audio and video
+        if kind in ("string", "binary", "image"):  # the client does not write audio and video
             items = np.empty(len(e.values), object)
             items[:] = [of_media[kind](*value) for value in e.values] if kind == "image" else e.values
             theirs = client.DecthingsTensor(items, kind, list(e.shape)).serialize()
             assert decthings.encode(e, dialect="py004") == theirs
             assert decthings.decode(theirs, dialect="py004") == e
-        if kind != "binary":  # it refuses the binaries that it reads
+        if kind != "binary":  # the client reads binaries, but refuses to write them
             data = decthings.encode(e, dialect="py004")
             read, size = client.DecthingsTensor.deserialize(data + b"more")
             assert (read.type(), read.shape(), size) == (kind, list(e.shape), len(data))
@@ -689,7 +689,7 @@ def test_the_python_client_and_we_read_each_others_elements(client, kind):
 
 @pytest.fixture(scope="module")
 def rust():
-    """The Rust client: what it reads in tensors, and how it writes them."""
+    """Returns what the Rust client decodes from tensors, and how it encodes them."""
     if shutil.which("cargo") is None:
         pytest.skip("cargo is not installed")
     target = ROOT / "build" / "decthings-rs"

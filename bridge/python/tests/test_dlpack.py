@@ -25,7 +25,7 @@ C_CONTIGUOUS, F_CONTIGUOUS, ANY_CONTIGUOUS, FULL = 0x38, 0x58, 0x98, 0x11C
 
 
 def describe(c, capsule):
-    """What the versioned managed tensor in a capsule says."""
+    """Returns the fields of the versioned managed tensor in a capsule."""
     assert c.capsule_name(capsule) == b"dltensor_versioned"
     return c.describe(c.capsule_pointer(capsule))
 
@@ -278,7 +278,7 @@ def test_what_was_asked_before_decides_nothing(c):
             capsule = tensor.__dlpack__(max_version=args[0])
         elif len(args) == 1:
             capsule = tensor.__dlpack__(copy=args[0])
-        else:  # one tuple of keywords in all calls
+        else:  # all calls pass the same tuple of keywords
             version, device, copy = args
             capsule = tensor.__dlpack__(max_version=version, dl_device=device, copy=copy)
         name = c.capsule_name(capsule)
@@ -373,7 +373,7 @@ def test_g18_g45_copy_has_three_states(c):
     copied = dlbridge.from_dlpack(a, copy=True)
     memoryview(copied)[0] = 70
     assert a[0] == 0
-    assert describe(c, copied.__dlpack__(max_version=(1, 0)))["flags"] == 0  # an alias of the copy
+    assert describe(c, copied.__dlpack__(max_version=(1, 0)))["flags"] == 0  # the capsule aliases the copy
     legacy = t.__dlpack__(copy=True)
     assert c.capsule_name(legacy) == b"dltensor"
 
@@ -641,7 +641,7 @@ def test_g50_references():
     assert sys.getrefcount(a) == start + 1
     ours = sys.getrefcount(t)
     capsule = t.__dlpack__()
-    assert sys.getrefcount(t) == ours  # a capsule shares the memory, not the object
+    assert sys.getrefcount(t) == ours  # a capsule refers to the memory, not to the Tensor
     del capsule
     b = np.from_dlpack(t)
     assert sys.getrefcount(t) == ours and sys.getrefcount(a) == start + 1
@@ -847,7 +847,7 @@ def test_buffer_layouts_and_requests(c):
 
 
 def test_a_buffer_without_a_shape_has_at_most_one_dimension(c):
-    """Consumers follow the shape of a buffer of more dimensions, such as the memoryview that __buffer__ makes."""
+    """Consumers use the shape of a buffer with several dimensions, such as the memoryview that __buffer__ returns."""
     for shape, ndim in [((), 0), ((0,), 1), ((6,), 1), ((2, 3), 1), ((2, 0, 3), 1), ((1,) * 64, 1)]:
         t = dlbridge.empty(shape, "float32")
         for flags in (SIMPLE, FORMAT, WRITABLE, FORMAT | WRITABLE):
@@ -887,7 +887,7 @@ def test_close_ends_the_tensor_and_not_what_was_exported():
     a = np.arange(4.0)
     with dlbridge.from_dlpack(a) as t:
         b = np.from_dlpack(t)
-    t.close()  # again: nothing
+    t.close()  # a second call has no effect
     b[0] = 5
     assert a[0] == 5
     uses = [
@@ -952,7 +952,7 @@ def closed():
     return t
 
 
-# Tensors that have no buffer, and why.
+# Tensors without a buffer, and the reason.
 NO_BUFFER = {
     "closed": (closed, ValueError, "tensor is closed"),
     **{

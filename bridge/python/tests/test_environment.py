@@ -1,4 +1,4 @@
-"""Every operation where memory, stack, addresses, processors or file descriptors are few."""
+"""Every operation with little memory, stack or address space, and few processors or file descriptors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import textwrap
 
 import pytest
 
-# Every operation, by a function that leaves nothing behind. `check` compares with what is alive.
+# Every operation, in a function that keeps no object. `check` compares the counters of live objects.
 OPERATIONS = """
     import array, ctypes, gc, json, resource, sys, threading
     import numpy as np
@@ -76,7 +76,7 @@ OPERATIONS = """
 
 
 def run_script(script: str, before: str = "", **environment: str) -> str:
-    """What the operations and a script print; `before` is what a shell does first."""
+    """Returns the output of the operations and a script. A shell runs `before` first."""
     command = ["sh", "-c", f'{before} exec "$0" "$@"', sys.executable, "-c", textwrap.dedent(OPERATIONS) + textwrap.dedent(script)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, **environment})
     assert (done.returncode, done.stderr) == (0, ""), done.stdout

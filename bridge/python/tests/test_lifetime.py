@@ -1,4 +1,4 @@
-"""Who releases what, and when: deleters run exactly once, on any thread, at any time."""
+"""Ownership: each deleter runs exactly once, on any thread, at any time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from conftest import CORE, ROOT, Producer, resident, run_python
 
 import dlbridge
 
-# What consumers meet (the reject reasons of the guarantees, section 0): fields, error, its text.
+# Managed tensors that consumers refuse (the reasons are in section 0 of the guarantees): fields, error, its text.
 REJECTED = {
     "ndim -1": ({"ndim": -1}, ValueError, r"ndim = -1"),
     "ndim 257": ({"ndim": 257}, ValueError, r"ndim = 257"),
@@ -65,7 +65,7 @@ def test_g02_g38_a_rejected_capsule_still_owns_its_tensor(c, reason, legacy):
     assert c.capsule_name(capsule) == (b"dltensor" if legacy else b"dltensor_versioned")
     del capsule
     assert c.deletes() == before + 1
-    with pytest.raises(error, match=text):  # the capsule of a producer dies with the error
+    with pytest.raises(error, match=text):  # the error frees the capsule of the producer
         dlbridge.from_dlpack(Producer(lambda: c.new_capsule(shape, strides, legacy=legacy, **fields)))
     assert c.deletes() == before + 2
 
@@ -105,7 +105,7 @@ def test_g15_nothing_behind_flags_is_read_of_another_major_version(c):
 
 def test_g02_misaligned_tensors_are_refused_untouched(c):
     for name in (b"dltensor_versioned", b"dltensor"):
-        capsule = c.bare_capsule(4097 * 4, name)  # nothing is there
+        capsule = c.bare_capsule(4097 * 4, name)  # an address without memory
         with pytest.raises(ValueError, match="not aligned"):
             dlbridge.from_dlpack(capsule)
         assert c.capsule_name(capsule) == name
@@ -120,7 +120,7 @@ def test_capsules_of_pages_where_nothing_is_are_refused_untouched(c):
             assert c.capsule_name(capsule) == name
 
 
-# How an address of ours comes to be nobody's to take: what is returned has to be kept for that long.
+# Functions that make an exported address invalid. The result of each must be kept for the duration of the test.
 GONE = {
     "taken over": lambda c, t, address: dlbridge.from_address(address),
     "taken over and closed": lambda c, t, address: dlbridge.from_address(address).close(),
@@ -178,7 +178,7 @@ def test_an_address_that_was_given_away_stays_good_until_it_is_taken(c):
     a = np.arange(4, dtype=np.float32)
     addresses = [dlbridge.to_address(a) for _ in range(300)]
     for address in addresses:
-        c.scribble(address)  # all that a consumer may change
+        c.scribble(address)  # everything that a consumer may change
     for address in addresses[:150]:
         c.delete(address)
     for address in addresses[150:]:
@@ -211,7 +211,7 @@ def test_a_capsule_whose_tensor_was_taken_by_its_address_does_not_end_it(c):
 
 
 def test_of_other_libraries_the_same_address_may_come_again(c):
-    """A producer may return one managed tensor again and again, and count its deleters."""
+    """A producer may return the same managed tensor repeatedly, and count the calls of its deleter."""
     before = c.deletes()
     address = c.managed(null_deleter=1)
     first, second = dlbridge.from_address(address), dlbridge.from_address(address)
@@ -299,7 +299,7 @@ def test_g06_g08_memory_of_ours_needs_no_gil(c):
     kept = [dlbridge.to_address(dlbridge.empty(4, "int8")) for _ in range(5000)]
     kept += [dlbridge.to_address(dlbridge.from_dlpack(c.new_capsule())) for _ in range(5000)]
     before = c.deletes()
-    c.delete_on_threads(c.pointers(kept), len(kept), 16, 0)  # this thread waits, and holds the GIL
+    c.delete_on_threads(c.pointers(kept), len(kept), 16, 0)  # this thread waits, with the GIL
     assert c.deletes() == before + 5000
 
 
@@ -389,7 +389,7 @@ def test_g06_deleters_race_the_one_that_takes_turns(tmp_path, sanitizers):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-# How a tensor becomes the owner of the next one's memory.
+# Ways in which a tensor becomes the owner of the memory of the next tensor.
 CHAINS = {
     "buffer": ("dlbridge.from_buffer(t)", 200_000),
     "memoryview": ("dlbridge.from_buffer(memoryview(t))", 20_000),
@@ -427,7 +427,7 @@ def test_chains_of_owners_end_on_a_small_stack(chain):
 
         def drop():
             chains.pop()
-            assert dlbridge.counters() == before  # all of it, there and then
+            assert dlbridge.counters() == before  # everything, before the call returned
 
         def close():
             chains[0].close()
@@ -600,7 +600,7 @@ def test_g48_a_subinterpreter_is_refused_with_an_import_error():
 
 
 def run(script: str, *options: str, timeout: float = 120) -> str:
-    """Runs a script under -X dev with faulthandler on; it must exit with 0 and complain about nothing."""
+    """Runs a script with -X dev and faulthandler. It must exit with 0 and write nothing to stderr."""
     done = subprocess.run(
         [sys.executable, "-X", "dev", "-X", "faulthandler", *options, "-c", textwrap.dedent(script)],
         capture_output=True,
@@ -656,7 +656,7 @@ def test_g46_deleters_may_run_while_the_interpreter_ends(c):
         """
         import threading
         kept = [dlbridge.to_address(dlbridge.from_buffer(bytearray(9))) for _ in range(3000)]
-        lib = ctypes.CDLL(str(c.path))  # lets go of the GIL
+        lib = ctypes.CDLL(str(c.path))  # releases the GIL
         def work():
             for address in kept:
                 lib.fixture_delete(ctypes.c_void_p(address))
@@ -683,7 +683,7 @@ LATE = """
     atexit.register(tell)
     atexit.register(lambda: late())
 """
-# Threads that wait for the GIL get it only from one that lets go of it.
+# Threads that wait for the GIL get it only if another thread releases it.
 LENT = """
     sys.setswitchinterval(1000)
     room = bytearray(9)
@@ -706,7 +706,7 @@ def test_g46_threads_that_wait_for_the_gil_get_it_before_the_interpreter_ends(c)
 
 
 def test_functions_may_be_called_while_the_collector_clears_their_module():
-    """Code that runs then, such as the destructor of a capsule, finds them by gc.get_objects()."""
+    """Python code that runs during a call, such as the destructor of a capsule, could find them by gc.get_objects()."""
     script = """
         import ctypes, gc, sys, weakref
         gc.disable() # so that what is imported first is cleared first
@@ -924,7 +924,7 @@ def test_no_list_is_seen_while_it_is_filled(make, decode):
             looks += 1
             for found in gc.get_objects():
                 if type(found) is list and len(found) in (N, N + 2):
-                    [item for item in found]  # ends the process where an item is NULL
+                    [item for item in found]  # ends the process if an item is NULL
 
         def count(frame, event, _):
             if event == "call" and frame.f_code.co_name == "__init__":
@@ -1052,7 +1052,7 @@ def test_errors_name_the_place():
 
 
 def test_the_interpreter_lock_is_not_needed_by_a_c_reader(c):
-    """A C function may read an exported tensor while other Python threads run: nothing moves."""
+    """A C function may read an exported tensor while other Python threads run: its memory does not move."""
     a = np.arange(4, dtype=np.float32)
     total = dlbridge.wrap(ctypes.CDLL(str(c.path)).fixture_sum, args=["tensor"], returns=ctypes.c_double)
     threads = [threading.Thread(target=lambda: [total(a) for _ in range(500)]) for _ in range(4)]
@@ -1064,13 +1064,13 @@ def test_the_interpreter_lock_is_not_needed_by_a_c_reader(c):
 
 
 def test_an_old_capsule_does_not_end_what_has_its_place():
-    """Its tensor was taken by its address, and the capsule not renamed as DLPack asks."""
+    """The tensor was taken over by its address, and the capsule was not renamed as DLPack requires."""
     run_python("""
         import ctypes, dlbridge
         address_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
         for version, name in ((1, 0), b"dltensor_versioned"), (None, b"dltensor"):
             tensor = dlbridge.from_buffer(bytearray(64))
-            first = tensor.__dlpack__(max_version=version)  # which has a place of its own
+            first = tensor.__dlpack__(max_version=version)  # in a control block of its own
             old = tensor.__dlpack__(max_version=version)
             place = address_of(old, name)
             if version is None:

@@ -50,7 +50,7 @@ def tf():
 
 
 def new(shape, dtype="float32") -> tuple[dlbridge.Tensor, np.ndarray]:
-    """Aligned memory of ours with 0, 1, 2, … in it, as a tensor and as NumPy sees it."""
+    """Returns aligned memory with the values 0, 1, 2, …, as a Tensor and as a NumPy array."""
     tensor = dlbridge.empty(shape, dtype)
     array = np.from_dlpack(tensor)
     array[...] = np.arange(tensor.size).reshape(tensor.shape)
@@ -204,7 +204,7 @@ def test_we_alias_jax(jax):
     x = jax.numpy.arange(6, dtype=jax.numpy.float32).reshape(2, 3)
     t = dlbridge.from_dlpack(x)
     assert (t.data_ptr, t.shape, t.dtype) == (x.unsafe_buffer_pointer(), (2, 3), "float32")
-    assert t.readonly  # jax speaks the form that cannot say
+    assert t.readonly  # jax exports the legacy form, which does not state writability
     assert np.from_dlpack(t).tolist() == x.tolist()
     back = jax.dlpack.from_dlpack(t, copy=False)
     assert back.unsafe_buffer_pointer() == x.unsafe_buffer_pointer()
@@ -319,8 +319,8 @@ def test_tensorflow_tensors_travel_in_messages(tf):
     x = tf.reshape(tf.range(12, dtype=tf.float32), (3, 4))
     message = tens.decode(tens.encode([x]))
     assert message.tensors[0].data_ptr == dlbridge.from_dlpack(x).data_ptr
-    # A frame lies where it lies, and TensorFlow aborts in operators on memory of less than 64 bytes'
-    # alignment, which it does not check: a copy is aligned.
+    # A frame may be at any address. Operators of TensorFlow abort, without a check, on memory that is not aligned to 64
+    # bytes. A copy is aligned.
     aligned = dlbridge.from_dlpack(message.tensors[0], copy=True)
     y = tf.experimental.dlpack.from_dlpack(aligned.__dlpack__())
     assert bool(tf.reduce_all(tf.equal(x, y)))

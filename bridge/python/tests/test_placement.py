@@ -1,4 +1,4 @@
-"""Tensors wherever their memory may lie: every operation gives the same, and touches no other byte."""
+"""Tensors in memory at different places: every operation has the same result, and accesses no other byte."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
 class Guarded:
-    """A copy of bytes between two pages that fault, at the end of its pages or at their beginning."""
+    """A copy of bytes between two pages that fault, at the end or the beginning of the pages in between."""
 
     def __init__(self, data: bytes, at_end: bool, read_only: bool) -> None:
         pages = -(-len(data) // PAGE) * PAGE
@@ -57,7 +57,7 @@ PLACES = {
     },
 }
 
-# Shape and strides in elements, as the kernels go different ways; negative strides begin at the far end.
+# Shapes and strides in elements, one for each path of the copy kernels. With negative strides the data is at the end.
 FORMS = [
     ((131,), (1,)),
     *[((n,), (step,)) for n in (64, 127, 128) for step in (2, 3, 4, 5, -1, -2, -3, -4)],
@@ -174,7 +174,7 @@ def test_large_copies_do_not_care_where_memory_lies():
         guarded.close()
 
 
-# What the module has beside the operations above: it makes what has no memory yet, or takes no tensor.
+# The other functions of the module: they allocate memory, or take no tensor.
 OTHERS = {
     "Elements", "Tensor", "counters", "decthings", "empty", "from_address", "load", "tens", "tensorflow", "wrap",
     "decthings.Elements", "tensorflow.Elements", "decthings.check", "decthings.decode", "decthings.decode_all", "tensorflow.decode",

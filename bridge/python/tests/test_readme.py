@@ -1,4 +1,4 @@
-"""What README.md shows of Python, and what its table says of the peers."""
+"""The Python code of README.md, and its table of peers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dlbridge import tens
 
 README = (ROOT / "README.md").read_text()
 
-# libyours.so of the story.
+# libyours.so of README.md.
 YOURS = """
 #include <dlpack/dlpack.h>
 DLManagedTensorVersioned *scale(DLManagedTensorVersioned *t) {
@@ -72,7 +72,7 @@ def tell(tmp_path) -> None:
 
 def test_g87_story_of_the_readme_is_true(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, "torch", np)  # the light environment has no PyTorch; from_dlpack is all it takes
+    monkeypatch.setitem(sys.modules, "torch", np)  # this environment has no PyTorch; the code only needs from_dlpack
     tell(tmp_path)
 
 
@@ -151,7 +151,7 @@ ROWS = {
     "other lanes": lambda: types("float32x4 int8x2"),
     "complex64, complex128": lambda: types("complex64 complex128"),
 }
-# Which are taken, where the cell says neither that all are nor that all are refused.
+# The accepted types, for cells that state neither that all are accepted nor that all are refused.
 SOME = {
     "bfloat16": {"bfloat16"},
     "bfloat16, five float8": {"bfloat16"} | {"float8_" + k for k in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")},

@@ -32,7 +32,7 @@ def note(owner: bytes, type: int, description: bytes) -> bytes:
 
 
 def elf(*notes: bytes, kind: int = 4, count: int | None = None, offset: int = 64, size: int | None = None) -> bytes:
-    """An ELF file with one segment: of notes."""
+    """Returns an ELF file with one segment, which has notes."""
     text = b"".join(notes)
     segments = 1 if count is None else count
     header = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 3, 62, 1, 0, offset, 0, 0, 64, 56, segments, 0, 0, 0)
@@ -93,7 +93,7 @@ def test_what_cannot_be_read_is_not_go(tmp_path):
 
 
 def test_only_regular_files_are_read(tmp_path):
-    """Opened the usual way, a FIFO waits for a writer, and one with a writer waits for data, or loses it."""
+    """An ordinary open of a FIFO waits for a writer. If there is one, a read waits for data, and takes it away."""
     fifo, link = tmp_path / "fifo", tmp_path / "link"
     os.mkfifo(fifo)
     link.symlink_to(fifo)
@@ -145,7 +145,7 @@ def run(script: str, *options: str, timeout: float = 120) -> tuple[str, str]:
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory):
-    """A Go library of another's: another file is another runtime."""
+    """A Go library of another project: a copy of the file has a runtime of its own."""
     path = tmp_path_factory.mktemp("other") / "libother.so"
     shutil.copy(LIBRARY, path)
     return str(path)
@@ -217,7 +217,7 @@ FAILING = {
 
 @pytest.mark.parametrize("before, error", [("", OSError), (f"dlbridge.load({LIBRARY!r})", RuntimeError)])
 def test_a_fifo_is_not_loaded(tmp_path, before, error):
-    """The loader would wait for a writer of it, and every other thread for the loader."""
+    """The loader would wait for a writer of the FIFO, and every other thread for the loader."""
     os.mkfifo(tmp_path / "fifo.so")
     for path in tmp_path / "fifo.so", "/dev/zero", tmp_path:
         script = f"""
@@ -233,7 +233,7 @@ def test_a_fifo_is_not_loaded(tmp_path, before, error):
 
 @pytest.mark.parametrize("case", FAILING)
 def test_finalizers_may_load_the_library_while_a_load_fails(case):
-    """The collector may run where the exception is made, and a finalizer there call for the library, too."""
+    """The collector may run while the exception is made, and a finalizer may then need the library too."""
     before, call = FAILING[case]
     out, err = run(
         f"""
@@ -260,7 +260,7 @@ def test_finalizers_may_load_the_library_while_a_load_fails(case):
 
         gc.collect()
         try:
-            raise KeyError  # within its handling 3.11 makes the next exception at once
+            raise KeyError  # while it is handled, Python 3.11 makes the next exception immediately
         except KeyError:
             for i in range(300):
                 Late()

@@ -1,4 +1,4 @@
-"""Messages and the tensors in them, by the Go library: all vectors that the ZIO peer wrote, and more."""
+"""Messages and the tensors in them: all vectors that the ZIO peer has written, and more."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ VECTORS = [
     for group in ("message", "tens", "layout", "invalid")
     for fields in vectors("zio", group)["vectors"]
 ]
-# Faults of the message itself; with the others it is the label or a part that is wrong.
+# Errors of the message itself. In the other vectors the label or a part is wrong.
 NO_MESSAGE = ["too-few-frames", "prefix-short", "bad-magic", "bad-level", "header-size", "encoding-truncated"]
 KINDS = {"f": "float", "i": "int", "u": "uint", "c": "complex", "b": "bool"}
 every = pytest.mark.parametrize("vector", VECTORS, ids=[v.id for v in VECTORS])
@@ -111,12 +111,12 @@ def check_tens(message: tens.Message, expected: dict) -> None:
 
 
 def untyped(vector: Vector) -> bool:
-    """80-bit floats: a ZIO peer writes them, DLPack has no words for them."""
+    """80-bit floats, which a ZIO peer writes, but DLPack cannot describe."""
     return any(t.get("typed") is False for t in (vector.tens or {}).get("tensors", []))
 
 
 def read(vector: Vector, kind=bytes):
-    """The frames of a vector, or what unpacking its single-part form raises."""
+    """Returns the frames of a vector, or the exception that decoding its single-part form raises."""
     frames = vector.frames(kind)
     return tens.decode_frames(kind(vector.packed())) if frames is None else frames
 
@@ -140,7 +140,7 @@ def test_g66_g67_g68_every_vector_is_read_as_it_says(vector, kind):
     except (ValueError, BufferError) as error:
         assert str(error).startswith("dlbridge: ")
         assert isinstance(error, BufferError) == untyped(vector)
-        # Vectors of the message layer say nothing of tensors, which the form TENS must have.
+        # Vectors of the message layer do not describe tensors, as the form TENS requires.
         no_tensors = vector.tens is None and bytes(frames[0][4:8]) == b"TENS"
         assert vector.verdict != "accept" or untyped(vector) or no_tensors
         return
@@ -203,7 +203,7 @@ def test_tensors_of_a_vector_are_written_again(vector):
     assert again.tensor_metadata == message.tensor_metadata
     for old, new in zip(message.tensors, again.tensors):
         assert (new.dtype, new.shape, new.readonly) == (old.dtype, old.shape, True)
-        assert new.data_ptr == old.data_ptr  # packed layouts travel as they are
+        assert new.data_ptr == old.data_ptr  # layouts without gaps are not copied
         assert [s for s, n in zip(new.strides, new.shape) if n > 1 and new.size] == [
             s for s, n in zip(old.strides, old.shape) if n > 1 and old.size
         ]
@@ -253,7 +253,7 @@ def test_g70_a_tensor_keeps_its_frame_and_only_its_frame():
     with pytest.raises(BufferError):
         frames[3].append(0)
     del message
-    frames[3].append(0)  # of the second tensor nothing is left
+    frames[3].append(0)  # nothing holds the second tensor any more
     with pytest.raises(BufferError):
         frames[2].append(0)
     array = np.from_dlpack(tensor)
@@ -553,7 +553,7 @@ def test_g60_codec_calls_in_a_forked_child_raise_at_once():
         from dlbridge import tens
         frames = tens.encode([np.arange(4.0)], metadata={})
         message = tens.decode(frames)
-        warnings.simplefilter("ignore")  # of later Pythons, about threads and fork
+        warnings.simplefilter("ignore")  # later versions of Python warn of fork with threads
         child = os.fork()
         if child == 0:
             status = 1
@@ -596,7 +596,7 @@ def test_g60_a_child_may_load_the_library_itself():
 
 
 def test_g60_a_child_forked_while_the_library_is_loaded_raises_at_once(tmp_path):
-    """The library is one that never comes to an end of loading: its constructor waits."""
+    """Loading this library never ends, because its constructor waits."""
     source, slow = tmp_path / "slow.c", tmp_path / "slow.so"
     source.write_text("""
         #include <unistd.h>
@@ -726,7 +726,7 @@ def test_importing_starts_no_go():
 def test_g62_the_keyboard_interrupt_and_faulthandler_still_work():
     script = """
         import os, signal
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job starts with it ignored
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # in a background job the signal is ignored at first
         from dlbridge import tens
         tens.encode([])
         try:
@@ -763,7 +763,7 @@ def test_what_json_cannot_say_is_told_with_our_name():
 
 
 class Lazy(Mapping):
-    """A mapping whose values are made when they are asked for."""
+    """A mapping that makes its values on request."""
 
     def __init__(self, make):
         self.make = make
@@ -851,7 +851,7 @@ def levels_of(value) -> int:
 
 
 def with_frames_left(left: int, read):
-    """What `read` returns when its caller may enter this many frames before the recursion limit."""
+    """Returns the result of `read`, called with this many frames left before the recursion limit."""
 
     def room():
         try:
@@ -891,7 +891,7 @@ def test_a_caller_without_stack_is_told_so():
                 said.add(str(error))
             except RecursionError:
                 assert left < 8, f"{what} with {left} frames left"
-            assert getattr(message, what) is not None  # it may be read later
+            assert getattr(message, what) is not None  # it can still be read later
     assert said == {
         f"dlbridge: {what}: not enough stack is left to decode it; read it before the recursion"
         for what in ("label", "metadata", "tensor_metadata")

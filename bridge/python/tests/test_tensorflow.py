@@ -1,4 +1,4 @@
-"""TensorProto by the Go library: all vectors that TensorFlow wrote, and TensorFlow itself."""
+"""TensorProto: all vectors that TensorFlow has written, and TensorFlow itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("nothing_left_alive_in_go")
 
 MANIFEST = vectors("tensorflow")
 NAMES = {d["enum"]: d["string"] for d in MANIFEST["dtypes"]}
-# Types that are a Tensor's, by TensorFlow's names; the others are Elements.
+# Types that become a Tensor, by their names in TensorFlow. The others become Elements.
 TENSORS = {
     **{name: name for name in NAMES.values() if not name.startswith("q") and name not in ("string", "resource", "variant")},
     "float": "float32",
@@ -32,7 +32,7 @@ def read(vector: Entry) -> bytes:
 
 
 def masked(name: str, data: bytes) -> bytes:
-    """The bits that count."""
+    """Returns the significant bits."""
     return bytes(b & ((1 << BITS[name]) - 1) for b in data) if BITS[name] < 8 else data
 
 
@@ -143,7 +143,7 @@ def test_g70_a_decoded_tensor_keeps_its_buffer():
     room.append(0)
     strings = bytearray(tensorflow.encode(Elements("string", (1,), [b"x"])))
     got = tensorflow.decode(strings)
-    strings.append(0)  # bytes are no view
+    strings.append(0)  # bytes do not alias the data
     assert got.values == [b"x"]
 
 
@@ -275,7 +275,7 @@ def random_shape(rng) -> tuple[int, ...]:
 
 
 def random_array(rng, dtype, bits=None) -> np.ndarray:
-    """Any bits at all, but for bool."""
+    """Returns random bits, except for bool."""
     shape, dtype = random_shape(rng), np.dtype(dtype)
     if dtype == bool:
         return rng.integers(0, 2, shape).astype(bool)
@@ -301,7 +301,7 @@ def test_tensorflow_and_we_read_what_the_other_wrote(tf, name):
         a = random_array(rng, dtype.as_numpy_dtype, bits)
         ours = None if bits else dlbridge.from_buffer(a.tobytes(), TENSORS[name], a.shape)
         written = []
-        if a.size > 1 or not name.endswith("fnuz"):  # of which it writes tensor_content only
+        if a.size > 1 or not name.endswith("fnuz"):  # which TensorFlow writes only as tensor_content
             written.append(tf.make_tensor_proto(a, dtype=dtype).SerializeToString())
         if name in SERIALIZED:
             written.append(tf.io.serialize_tensor(tf.constant(a, dtype=dtype)).numpy())
@@ -316,12 +316,12 @@ def test_tensorflow_and_we_read_what_the_other_wrote(tf, name):
             parsed = tf.io.parse_tensor(data, dtype).numpy()
             assert (parsed.dtype, parsed.shape) == (a.dtype, a.shape) and masked(name, parsed.tobytes()) == a.tobytes()
             if name.startswith("float8") and ("fields" in options or a.size == 0):
-                continue  # Python's reader does not know float8_val, and takes the types with nuz by their content only
+                continue  # TensorFlow's Python decoder lacks float8_val, and decodes the fnuz types only from tensor_content
             proto.ParseFromString(data)
             read = tf.make_ndarray(proto)
             assert read.shape == a.shape and masked(name, read.tobytes()) == a.tobytes()
             if a.size > 1 and not options:
-                assert data == proto.SerializeToString()  # fields in order, and all that we wrote is known
+                assert data == proto.SerializeToString()  # the fields are in order, and TensorFlow knows all of them
 
 
 @pytest.mark.peers
@@ -379,7 +379,7 @@ def test_decoded_tensors_go_to_tensorflow_and_back_as_capsules(tf, dtype):
         tensor = dlbridge.from_dlpack(tensorflow.decode(data), copy=True)  # aligned as TensorFlow needs it
         theirs = tf.experimental.dlpack.from_dlpack(tensor.__dlpack__())
         assert theirs.shape == a.shape and theirs.numpy().tobytes() == a.tobytes()
-        assert tf.reverse(tf.reshape(theirs, [-1]), [0]).numpy().tobytes() == a.reshape(-1)[::-1].tobytes()  # it computes on it
+        assert tf.reverse(tf.reshape(theirs, [-1]), [0]).numpy().tobytes() == a.reshape(-1)[::-1].tobytes()  # TensorFlow can compute on it
         back = dlbridge.from_dlpack(tf.experimental.dlpack.to_dlpack(theirs))
         assert (back.dtype, back.shape) == (dtype, a.shape)
         if a.size > 0:

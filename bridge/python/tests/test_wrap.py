@@ -1,5 +1,5 @@
-"""`wrap`: C functions on managed tensors as Python functions on any producers; and how producers with a C
-exchange API of their own are read."""
+"""`wrap`, which makes Python functions on any producers from C functions on managed tensors; and producers with a C
+exchange API of their own."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def jax():
 
 @pytest.fixture
 def lib(c):
-    """The functions of fixture.c, new ctypes functions for each test."""
+    """The functions of fixture.c, as new ctypes functions for each test."""
     return ctypes.CDLL(str(c.path))
 
 
@@ -141,7 +141,7 @@ def test_args_and_returns_say_more_than_argtypes_and_restype(lib):
     x = floats(1, 2)
     function = declared(lib.fixture_add, ctypes.c_int, ctypes.c_int)
     assert dlbridge.wrap(function, **TWO)(x, x).data_ptr == x.ctypes.data
-    assert (function.restype, function.argtypes) == (ctypes.c_int, (ctypes.c_int,))  # as they were
+    assert (function.restype, function.argtypes) == (ctypes.c_int, (ctypes.c_int,))  # unchanged
     address = dlbridge.to_address(x)
     same = dlbridge.wrap(declared(lib.fixture_return, ADDRESS, ADDRESS), args=[ADDRESS], returns=ADDRESS)
     assert same(address) == address
@@ -206,7 +206,7 @@ def test_the_gil_is_let_go_during_the_call(lib, c):
         x = floats(1)
         opener = threading.Timer(0.05, c.open)
         opener.start()
-        assert wait(x).data_ptr == x.ctypes.data  # no tensor, if nobody could run meanwhile
+        assert wait(x).data_ptr == x.ctypes.data  # returns no tensor unless another thread could run in between
         opener.join()
 
 
@@ -408,7 +408,7 @@ def test_a_declaration_that_says_nothing_is_refused(lib, declaration, error):
 
 # ---- hostile callers ----------------------------------------------------------------------------------
 
-# Each runs in a process of its own, so that a crash is seen.
+# Each runs in a process of its own, so that the test detects a crash.
 HOSTILE = {
     "no argtypes and no arguments": """
         for f in (lib.fixture_scale, lib.fixture_add, lib.fixture_int):
@@ -719,7 +719,7 @@ def test_it_looks_like_a_function(lib):
 
 
 def exchanging(c, make, *, fails=0, table_major=1, name=b"dlpack_exchange_api", **fields):
-    """A producer whose type has a table that makes tensors in C, as described, while __dlpack__ calls make."""
+    """A producer whose type has a C exchange API that makes tensors as described. Its __dlpack__ calls make."""
 
     class Exchanging(Producer):
         __dlpack_c_exchange_api__ = c.table(ctypes.byref(c.description(**fields)), name, fails, table_major)
@@ -771,7 +771,7 @@ def test_dlpack_is_asked_about_device_and_copy(c):
 
 
 def test_a_type_that_inherits_a_table_is_asked(c):
-    """Its __dlpack__ may do more."""
+    """The __dlpack__ of a subclass may do more than the inherited C exchange API."""
     array = floats(9, 8)
     producer = type("Inherits", (type(exchanging(c, refuse)),), {})(lambda: array.__dlpack__(max_version=(1, 0)))
     assert dlbridge.from_dlpack(producer).data_ptr == array.ctypes.data
@@ -798,7 +798,7 @@ def test_more_types_than_are_remembered(c):
 
 
 class Lazy:
-    """A producer whose tensors can be views that are yet to be computed, as PyTorch's."""
+    """A producer whose tensors can be views that are not computed yet, like those of PyTorch."""
 
     def __init__(self, array, **says):
         self.array, self.says = array, says
@@ -826,7 +826,7 @@ def test_views_that_are_yet_to_be_computed_are_looked_for():
     assert dlbridge.from_dlpack(Lazy(array)).data_ptr == array.ctypes.data
     with pytest.raises(BufferError, match="negative bit"):
         dlbridge.from_dlpack(Lazy(array, is_neg=True))
-    for says in (True, KeyError("mine")):  # __dlpack__ knows about these
+    for says in (True, KeyError("mine")):  # __dlpack__ handles these cases
         for name in ("is_conj", "requires_grad"):
             assert dlbridge.from_dlpack(Lazy(array, **{name: says})).data_ptr == array.ctypes.data
     assert dlbridge.from_dlpack(Lazy(array, is_neg=KeyError("do not ask"))).data_ptr == array.ctypes.data
@@ -835,7 +835,7 @@ def test_views_that_are_yet_to_be_computed_are_looked_for():
 
 
 def test_g47_a_table_is_not_used_for_what_dlpack_may_refuse(c):
-    """float32 cannot be conjugate, and is not asked."""
+    """A float32 tensor cannot be conjugate, so that is_conj is not called."""
     complex64 = {"code": 5, "bits": 64}
     for fields, says, calls in (
         ({}, {}, 1),
@@ -946,7 +946,7 @@ def test_torch_tensors_that_answer_no_questions_are_looked_at(lib, torch):
         for call in (lambda bad=bad: total(hide(bad)), lambda bad=bad: dlbridge.from_dlpack(hide(bad))):
             with pytest.raises(BufferError, match=says):
                 call()
-        with pytest.raises(RuntimeError):  # as before: it answers nobody else
+        with pytest.raises(RuntimeError):  # as before: no other caller gets an answer
             hide(bad).is_neg()
     assert dlbridge.counters() == before
     assert np.from_dlpack(dlbridge.from_dlpack(hide(z.conj().imag.resolve_neg()))).tolist() == [-2, -4]
@@ -954,7 +954,7 @@ def test_torch_tensors_that_answer_no_questions_are_looked_at(lib, torch):
 
 
 def test_chains_of_functions_end_on_a_small_stack(lib):
-    """Each converts the results of the one before it."""
+    """Each function converts the results of the one before it."""
     ended = []
     weakref.finalize(first := dlbridge.wrap(lib.fixture_add, **TWO), ended.append, 1)
     last = first
