@@ -695,7 +695,7 @@ func TestLookupSaysWhatIsNotThere(t *testing.T) {
 	assert.ErrorIs(t, err, tvmffi.ErrNotFound)
 	_, err = tvmffi.Global("nothing.at.all")
 	assert.ErrorIs(t, err, tvmffi.ErrNotFound)
-	assert.EqualError(t, err, `tvmffi: global: "nothing.at.all" is not in the table`)
+	assert.EqualError(t, err, `tvmffi: global: "nothing.at.all" is not in the global table`)
 	_, err = tvmffi.LoadModule("testdata/nothing.so")
 	var e *tvmffi.Error
 	assert.ErrorAs(t, err, &e)

@@ -6,26 +6,27 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// The causes of errors, besides those of package dlpack: [dlpack.ErrUnaligned],
-// [dlpack.ErrReadOnly], [dlpack.ErrClosed] and the others.
+// The causes of errors, in addition to those of package dlpack, such as [dlpack.ErrUnaligned], [dlpack.ErrReadOnly] and
+// [dlpack.ErrClosed].
 var (
-	// ErrLibrary: libtvm_ffi or libtvm_runtime is not to be found, or is none that is known here.
+	// ErrLibrary reports that libtvm_ffi or libtvm_runtime was not found, or is of an unknown version.
 	ErrLibrary = errors.New("library not loaded")
-	// ErrNotFound: there is no function of that name.
+	// ErrNotFound reports that there is no function of the given name.
 	ErrNotFound = errors.New("no such function")
-	// ErrRuntime: a module has parallel loops, and libtvm_runtime is not loaded ([LoadRuntime]).
+	// ErrRuntime reports that a module has parallel loops, and libtvm_runtime is not loaded ([LoadRuntime]).
 	ErrRuntime = errors.New("libtvm_runtime is needed")
-	// ErrArgument: a Go value that TVM-FFI has no form of, or too many of them.
+	// ErrArgument reports a Go value that has no form in TVM-FFI, or too many arguments.
 	ErrArgument = errors.New("unsupported argument")
 )
 
-// The kinds of errors that Python has an exception for. Any other kind arrives there as a
-// RuntimeError, also BufferError and OSError, until Python has told TVM-FFI of a class of that name:
+// The kinds of errors that Python has an exception for. Errors of any other kind, including BufferError and OSError, arrive in
+// Python as a RuntimeError until Python has registered a class of that name with TVM-FFI:
 // tvm_ffi.register_error("BufferError", BufferError).
 const (
 	RuntimeError   = "RuntimeError"
@@ -38,18 +39,17 @@ const (
 	MemoryError    = "MemoryError"
 )
 
-// An Error is one that crosses TVM-FFI: what a function that was called has raised, or what a Go
-// function raises (see [Errorf]).
+// An Error is an error that crosses TVM-FFI: an error that a called function has raised, or an error that a Go function raises
+// (see [Errorf]).
 //
-// What a Go function returns is raised with the kind it has, also where it came from a Python
-// function that was called: a class that was registered with TVM-FFI arrives as itself, as a new
-// exception with the same text and the traceback of both. Of any other class TVM-FFI keeps nothing
-// but the text, when the Python function raises it: it is a RuntimeError before Go sees it.
+// An Error that a Go function returns is raised with its kind, even if it came from a Python function that Go called. If the
+// Python class is registered with TVM-FFI, it arrives as a new exception of that class, with the same text and both
+// tracebacks. TVM-FFI turns exceptions of all other classes into RuntimeErrors with the same text before Go sees them.
 type Error struct {
 	Kind      string // ValueError and so on
 	Message   string
-	Backtrace string // of TVM-FFI's, the innermost call first; may be empty
-	// Function is the name of the function that was called from Go, and empty elsewhere.
+	Backtrace string // in the form of TVM-FFI, the innermost call first; may be empty
+	// Function is the name of the function that Go called, and is empty for other errors.
 	Function string
 }
 
@@ -61,15 +61,14 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Errorf makes an error of a kind for a Go function to return: in Python it is the exception of
-// that name. Errors without a kind become TypeErrors where the cause is [dlpack.ErrDType],
-// MemoryErrors where it is [dlpack.ErrMemory], ValueErrors for the other causes of package dlpack,
-// and RuntimeErrors otherwise.
+// Errorf returns an error of the given kind for a Go function to return. In Python it is the exception of that name. An error
+// without a kind becomes a TypeError if its cause is [dlpack.ErrDType] or [ErrArgument], a MemoryError if it is
+// [dlpack.ErrMemory], a ValueError for the other causes of package dlpack, and a RuntimeError otherwise.
 func Errorf(kind, format string, values ...any) error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, values...)}
 }
 
-// A refusal is an error of this package: what, and the cause.
+// A refusal is an error of this package: a text and a cause.
 type refusal struct {
 	text  string
 	cause error
@@ -78,29 +77,32 @@ type refusal struct {
 func (r *refusal) Error() string { return "tvmffi: " + r.text }
 func (r *refusal) Unwrap() error { return r.cause }
 
-func deny(cause error, format string, values ...any) error {
+func refuse(cause error, format string, values ...any) error {
 	return &refusal{fmt.Sprintf(format, values...), cause}
 }
 
-// refuse is deny with a place in front of the text.
-func refuse(where string, cause error, format string, values ...any) error {
-	return deny(cause, "%s: %s", where, fmt.Sprintf(format, values...))
-}
-
-// at says at which place something of this package, or of package dlpack, was refused.
+// at puts a place before the text of an error of this package or of package dlpack.
 func at(place string, err error) error {
 	var r *refusal
 	var d *dlpack.Error
 	switch {
 	case errors.As(err, &r):
-		return refuse(place, r.cause, "%s", r.text)
+		return refuse(r.cause, "%s: %s", place, r.text)
 	case errors.As(err, &d):
-		return refuse(place, d.Err, "%s", d.Where)
+		return refuse(d.Err, "%s: %s", place, d.Where)
 	}
-	return refuse(place, err, "%v", err)
+	return refuse(err, "%s: %v", place, err)
 }
 
-// kindOf says what an error that a Go function returned is for TVM-FFI.
+var errNil = refuse(dlpack.ErrNull, "it is nil; pass nil without a type for None")
+
+func errClosed(where string) error { return refuse(dlpack.ErrClosed, "%s: it is closed", where) }
+
+func errNotLoaded(where string) error {
+	return refuse(ErrLibrary, "%s: libtvm_ffi is not loaded", where)
+}
+
+// kindOf returns the kind, the message and the backtrace with which TVM-FFI raises an error that a Go function returned.
 func kindOf(err error) (kind, message, backtrace string) {
 	var e *Error
 	if errors.As(err, &e) {
@@ -109,36 +111,28 @@ func kindOf(err error) (kind, message, backtrace string) {
 		}
 		return e.Kind, err.Error(), e.Backtrace
 	}
-	kind = RuntimeError
 	for _, row := range kinds {
-		if errors.Is(err, row.cause) {
-			kind = row.kind
-			break
+		if slices.ContainsFunc(row.causes, func(cause error) bool { return errors.Is(err, cause) }) {
+			return row.kind, err.Error(), ""
 		}
 	}
-	return kind, err.Error(), ""
+	return RuntimeError, err.Error(), ""
 }
 
+// kinds lists the kinds of errors that have none of their own, by their causes. The first match counts.
 var kinds = []struct {
-	cause error
-	kind  string
+	kind   string
+	causes []error
 }{
-	{ErrArgument, TypeError},
-	{dlpack.ErrDType, TypeError},
-	{dlpack.ErrMemory, MemoryError},
-	{dlpack.ErrVersion, ValueError},
-	{dlpack.ErrDevice, ValueError},
-	{dlpack.ErrLayout, ValueError},
-	{dlpack.ErrOverflow, ValueError},
-	{dlpack.ErrReadOnly, ValueError},
-	{dlpack.ErrClosed, ValueError},
-	{dlpack.ErrUnaligned, ValueError},
-	{dlpack.ErrNull, ValueError},
-	{dlpack.ErrBorrowed, ValueError},
-	{dlpack.ErrValue, ValueError},
+	{TypeError, []error{ErrArgument, dlpack.ErrDType}},
+	{MemoryError, []error{dlpack.ErrMemory}},
+	{ValueError, []error{
+		dlpack.ErrVersion, dlpack.ErrDevice, dlpack.ErrLayout, dlpack.ErrOverflow, dlpack.ErrReadOnly, dlpack.ErrClosed,
+		dlpack.ErrUnaligned, dlpack.ErrNull, dlpack.ErrBorrowed, dlpack.ErrValue,
+	}},
 }
 
-// panicked makes an error of a panic, with the Go frames from the panic to the function's entry.
+// panicked returns an error for a panic. Its backtrace has the Go frames from the panic to the entry of the handler.
 func panicked(value any) error {
 	var frames strings.Builder
 	pcs := make([]uintptr, 64)

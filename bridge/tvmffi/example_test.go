@@ -123,7 +123,7 @@ func ExampleUnregister() {
 	fmt.Println(tvmffi.Unregister("example.dot"))
 	// Output:
 	// <nil>
-	// tvmffi: unregister: "example.dot" is not in the table
+	// tvmffi: unregister: "example.dot" is not in the global table
 }
 
 func ExampleGlobal() {
@@ -142,7 +142,7 @@ func ExampleGlobal() {
 	// Output:
 	// TVM-FFI object of type 71
 	// 3 <nil>
-	// tvmffi: global: "no.such.function" is not in the table
+	// tvmffi: global: "no.such.function" is not in the global table
 }
 
 func ExampleServe() {
@@ -184,7 +184,7 @@ func ExampleFunction_Call() {
 	// Output:
 	// [2 1 4 3] <nil>
 	// true
-	// tvmffi: matmul: argument 2: shape [2 2] is not that of 5 elements
+	// tvmffi: matmul: argument 2: shape [2 2] does not have 5 elements
 }
 
 func ExampleAs() {
@@ -284,7 +284,7 @@ func ExampleKeep() {
 	fmt.Println(must(dlpack.Values[float32](kept)), err)
 	kept.Close()
 	// Output:
-	// tvmffi: func1: ValueError: tvmffi: argument 0: the tensor is lent for the call only
+	// tvmffi: func1: ValueError: tvmffi: argument 0: the tensor is borrowed for the call only; Tensor.Copy copies it
 	// [1 2 3] <nil>
 }
 
@@ -297,7 +297,7 @@ func ExampleUnsafeConstant() {
 	fmt.Println(err)
 	fmt.Println(f.Call(tvmffi.UnsafeConstant(x), tvmffi.UnsafeConstant(x))) // dot only reads
 	// Output:
-	// tvmffi: dot: argument 0: the tensor is read-only, and a function cannot know
+	// tvmffi: dot: argument 0: the tensor is read-only, which TVM-FFI cannot express; UnsafeConstant passes it to functions that only read
 	// 14 <nil>
 }
 

@@ -293,7 +293,7 @@ func TestServeTrustsNoCount(t *testing.T) {
 			return nil, nil
 		}, list, n, unsafe.Pointer(new(ffiAny)))
 		assert.EqualValues(t, -1, status)
-		assert.ErrorContains(t, err, "argument 1: there is none")
+		assert.ErrorContains(t, err, "argument 1: it is missing")
 	}
 	assert.EqualValues(t, -1, tvmffi.Serve(named, nil, 0, nil), "a result at NULL")
 }

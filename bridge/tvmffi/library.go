@@ -27,13 +27,13 @@ import (
 	_ "github.com/dlbridge/dlbridge/include/dlpack" // dlpack.h
 )
 
-// The environment variables that say where the libraries are: a file, or the folder that it is in.
+// The environment variables that name the libraries. The value is the file, or the folder that contains it.
 const (
 	LibraryVariable = "DLBRIDGE_TVM_FFI"
 	RuntimeVariable = "DLBRIDGE_TVM_RUNTIME"
 )
 
-// library has the loaded libraries, which are never unloaded.
+// library records the loaded libraries, which are never unloaded.
 var library struct {
 	mu      sync.Mutex
 	loaded  atomic.Bool
@@ -41,50 +41,50 @@ var library struct {
 	runtime string
 }
 
-// Go's signal handlers are in place by now.
+// Go's signal handlers are installed by the time this runs.
 func init() { C.ffi_note_handler() }
 
-// Load makes libtvm_ffi part of the process. Calling it is only needed to say where the library is:
-// other functions load it when they need it, as with an empty path. Nothing is looked for before
-// that.
+// Load loads libtvm_ffi into the process. A program needs to call it only to name the file: the other functions load the
+// library when they need it, as Load with an empty path does.
 //
-// The library is taken from the first of these places that names one: the process, where Python has
-// loaded it, or a program is linked with it; path, a file or the folder that it is in; the
-// environment variable DLBRIDGE_TVM_FFI, a file or folder as well; the loader's own search
-// (LD_LIBRARY_PATH, ldconfig); and the packages of the python3 in PATH, which each call asks for them
-// until one finds the library, and waits for half a minute at most. When that one cannot be loaded, no other is tried.
+// The library is taken from the first of these places that names one. If it cannot be loaded from there, Load returns an error
+// and does not try the other places.
 //
-// The symbols become those of the process, as kernels need it. libtvm_ffi installs a handler for
-// SIGSEGV that ends the process; the one from before is put back, so that a nil dereference in Go
-// is a panic as ever.
+//   - The process: Python has loaded the library, or the program is linked with it.
+//   - path: the file, or the folder that contains it.
+//   - The environment variable DLBRIDGE_TVM_FFI: a file or folder as well.
+//   - The search path of the loader (LD_LIBRARY_PATH, ldconfig).
+//   - The packages of the python3 in PATH. Load runs python3 to find them, and waits for at most half a minute. Until the
+//     library is found, each call does so again.
 //
-// Ownership: none moves. Lifetime: the library stays until the process ends. Threads: any. On
-// error: [ErrLibrary], also for a path that is not a regular file; the process is as it was, or has a library that is
-// not used.
+// The symbols of the library become global in the process, because kernels need them. libtvm_ffi installs a handler for
+// SIGSEGV that ends the process; Load restores the previous handler, so that a nil dereference in Go remains a panic.
+//
+// Ownership: nothing moves. Lifetime: the library stays until the process ends. Threads: any. On error: [ErrLibrary], also for
+// a path that is not a regular file; a library that was loaded may stay in the process unused.
 func Load(path string) error {
 	library.mu.Lock()
 	defer library.mu.Unlock()
 	if !library.loaded.Load() {
-		err := attach("", false) // what the process has
+		err := attach("", false) // the library that the process has loaded already
 		if err == nil && !library.loaded.Load() {
 			err = search(path, LibraryVariable, libraryFile, "tvm_ffi", func(file string) error { return attach(file, true) })
 		}
 		if err != nil {
-			return refuse("load", ErrLibrary, "%v", err)
+			return refuse(ErrLibrary, "load: %v", err)
 		}
 	}
 	if path != "" && !sameFile(fileIn(path, libraryFile), library.path) {
-		return refuse("load", ErrLibrary, "the process has %s, and cannot have %s as well", library.path, path)
+		return refuse(ErrLibrary, "load: the process has loaded %s, and cannot load %s as well", library.path, path)
 	}
 	return nil
 }
 
-// LoadRuntime makes libtvm_runtime part of the process, which kernels with parallel loops need. It
-// must be loaded before their module is. It is looked for as libtvm_ffi is (see [Load]), which is
-// loaded first; the environment variable is DLBRIDGE_TVM_RUNTIME, the package apache-tvm.
+// LoadRuntime loads libtvm_runtime into the process. Kernels with parallel loops need it, and it must be loaded before their
+// module. It is searched for in the same places as libtvm_ffi (see [Load]), which is loaded first. The environment variable is
+// DLBRIDGE_TVM_RUNTIME, and the Python package is apache-tvm.
 //
-// Ownership: none moves. Lifetime: the library stays until the process ends. Threads: any. On
-// error: [ErrLibrary].
+// Ownership: nothing moves. Lifetime: the library stays until the process ends. Threads: any. On error: [ErrLibrary].
 func LoadRuntime(path string) error {
 	if err := ensure(); err != nil {
 		return err
@@ -100,7 +100,7 @@ func LoadRuntime(path string) error {
 		}
 		name := C.CString(file)
 		defer C.free(unsafe.Pointer(name))
-		table.Lock() // it registers functions
+		table.Lock() // the library registers functions when it is loaded
 		failed := taken(C.ffi_load_global(name))
 		table.Unlock()
 		if failed != nil {
@@ -110,12 +110,12 @@ func LoadRuntime(path string) error {
 		return nil
 	})
 	if err != nil {
-		return refuse("load runtime", ErrLibrary, "%v", err)
+		return refuse(ErrLibrary, "load runtime: %v", err)
 	}
 	return nil
 }
 
-// Path is the file that libtvm_ffi was loaded from, and empty where it is not loaded.
+// Path returns the file that libtvm_ffi was loaded from, or "" if it is not loaded.
 func Path() string {
 	library.mu.Lock()
 	defer library.mu.Unlock()
@@ -137,7 +137,7 @@ var libraryFile, runtimeFile = "libtvm_ffi" + suffix, "libtvm_runtime" + suffix
 
 var suffix = map[bool]string{true: ".dylib", false: ".so"}[runtime.GOOS == "darwin"]
 
-// search finds a library, and opens it. An empty name is what the loader finds by itself.
+// search finds a library and loads it. It calls load with "" for the file that the loader finds by itself.
 func search(path, variable, file, pythonPackage string, load func(file string) error) error {
 	open := func(file string) error {
 		if err := loadable(file); err != nil {
@@ -163,17 +163,18 @@ func search(path, variable, file, pythonPackage string, load func(file string) e
 		return fmt.Errorf("set %s: %w, and %w", variable, loader, err)
 	}
 	for _, sub := range []string{"lib", "."} {
-		if name := filepath.Join(folder, sub, file); exists(name) {
+		name := filepath.Join(folder, sub, file)
+		if _, err := os.Stat(name); err == nil {
 			return open(name)
 		}
 	}
 	return fmt.Errorf("set %s: %w, and it is not in %s", variable, loader, folder)
 }
 
-// patience is the time that python3 may take.
+// patience is the longest time to wait for python3.
 var patience = 30 * time.Second
 
-// pythonFolder asks python3 where a package is, without importing it.
+// pythonFolder runs python3 to find the folder of a package, without importing the package.
 func pythonFolder(name string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -182,11 +183,11 @@ func pythonFolder(name string) (string, error) {
 		"s = u.find_spec(sys.argv[1])\n" +
 		"print(s.submodule_search_locations[0] if s and s.submodule_search_locations else '')"
 	command := exec.CommandContext(ctx, "python3", "-c", program, name)
-	command.WaitDelay = time.Second // python3 may be a script, and what it has started may hold its output
+	command.WaitDelay = time.Second // python3 may be a script, whose child processes may keep its output open
 	out, err := command.Output()
 	folder := strings.TrimSpace(string(out))
 	if err != nil {
-		return "", fmt.Errorf("python3 was asked: %w", err)
+		return "", fmt.Errorf("python3 failed: %w", err)
 	}
 	if folder == "" {
 		return "", fmt.Errorf("python3 has no package %s", name)
@@ -194,7 +195,7 @@ func pythonFolder(name string) (string, error) {
 	return folder, nil
 }
 
-// attached reports whether libtvm_ffi is in the process, and loads nothing.
+// attached reports whether libtvm_ffi is in the process. It does not load the library.
 func attached() bool {
 	if library.loaded.Load() {
 		return true
@@ -204,8 +205,8 @@ func attached() bool {
 	return attach("", false) == nil && library.loaded.Load()
 }
 
-// attach takes the libtvm_ffi of the process, which may have none, or, with load, the one in a
-// file.
+// attach looks up the functions of the libtvm_ffi in the process. If there is none and load is set, it loads the library from
+// a file.
 func attach(file string, load bool) error {
 	var name, found *C.char
 	if file != "" {
@@ -221,14 +222,14 @@ func attach(file string, load bool) error {
 	}
 	defer C.free(unsafe.Pointer(found))
 	if v := C.ffi_loaded_version(); v.major != 0 || v.minor != 1 {
-		return fmt.Errorf("%s has version %d.%d.%d, know 0.1.x", C.GoString(found), v.major, v.minor, v.patch)
+		return fmt.Errorf("%s has version %d.%d.%d, want 0.1.x", C.GoString(found), v.major, v.minor, v.patch)
 	}
 	library.path = C.GoString(found)
 	library.loaded.Store(true)
 	return nil
 }
 
-// taken makes an error of a text of C's, which it frees.
+// taken converts an error text of C to an error, and frees the text.
 func taken(text *C.char) error {
 	if text == nil {
 		return nil
@@ -237,24 +238,25 @@ func taken(text *C.char) error {
 	return errors.New(C.GoString(text))
 }
 
+// fileIn returns path, or the file in it if path is a folder.
 func fileIn(path, file string) string {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, file)
 	}
 	if !strings.ContainsRune(path, filepath.Separator) {
-		path = "." + string(filepath.Separator) + path // a file, and no name for the loader to look for
+		path = "." + string(filepath.Separator) + path // with a separator, so that the loader does not search for it
 	}
 	return path
 }
 
-// loadable refuses a path that the loader cannot have: it waits for a writer of a FIFO, perhaps for ever, and reads a
-// path to its first NUL.
+// loadable returns an error for a path that must not reach the loader, which would wait for a writer of a FIFO, perhaps
+// forever, and would read a path only up to its first NUL.
 func loadable(path string) error {
 	if strings.ContainsRune(path, 0) {
-		return fmt.Errorf("the path %q has a NUL in it", path)
+		return fmt.Errorf("the path %q contains a NUL", path)
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is no regular file", path)
+		return fmt.Errorf("%s is not a regular file", path)
 	}
 	return nil
 }
@@ -263,9 +265,4 @@ func sameFile(a, b string) bool {
 	one, err := os.Stat(a)
 	other, err2 := os.Stat(b)
 	return err == nil && err2 == nil && os.SameFile(one, other)
-}
-
-func exists(file string) bool {
-	_, err := os.Stat(file)
-	return err == nil
 }

@@ -15,16 +15,16 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/background"
 )
 
-// A Prepared is a call whose arguments are settled: each [Prepared.Call] makes it anew, at nearly
-// the cost of a bare call into C. [Function.Prepare] makes it.
+// A Prepared is a call with fixed arguments that can be made many times. Each [Prepared.Call] costs little more than a bare
+// call into C. [Function.Prepare] returns one.
 type Prepared struct {
 	settled
 	closed atomic.Bool
-	under  int // calls that are under way: one, or more where a callback makes the call again
+	under  int // calls under way; more than one if a callback makes the call again
 	guard  runtime.Cleanup
 }
 
-// settled has the objects that a prepared call keeps alive.
+// settled holds the resources of a prepared call. It is the argument of the cleanup guard, so it must not refer to the Prepared.
 type settled struct {
 	function *Function
 	call     *call
@@ -37,13 +37,12 @@ func (s settled) end() {
 	s.function.release()
 }
 
-// Prepare settles the arguments of calls, as of [Function.Call], and checks them once. Slices are
-// pinned, and tensors held, until Close; what they contain may change from call to call. Tensors of
-// borrowed memory are refused, since nothing would keep them.
+// Prepare fixes the arguments of future calls. It accepts the arguments of [Function.Call], and checks them once. Slices are
+// pinned and tensors are held until Close; their elements may change between calls. Tensors of borrowed memory are refused,
+// because nothing would keep the memory.
 //
-// Ownership: the result is the caller's, and shares the arguments. Lifetime: until its Close.
-// Threads: any. On error: as [Function.Call], and [dlpack.ErrBorrowed], [dlpack.ErrMemory]; nothing
-// is kept.
+// Ownership: the caller owns the result, which shares the memory of the arguments. Lifetime: until its Close. Threads: any. On
+// error: as [Function.Call], and [dlpack.ErrBorrowed], [dlpack.ErrMemory]; nothing is kept.
 func (f *Function) Prepare(args ...any) (*Prepared, error) {
 	if f == nil || !f.acquire() {
 		return nil, errClosed(f.Name())
@@ -53,7 +52,7 @@ func (f *Function) Prepare(args ...any) (*Prepared, error) {
 	if err == nil {
 		s.c = pointer(uintptr(C.ffi_prepare(C.uintptr_t(f.handle), s.call.first(), C.int32_t(len(args)), s.call.firstDim(), C.size_t(len(s.call.dims)))))
 		if s.c == nil {
-			err = refuse(f.name, dlpack.ErrMemory, "no memory for %d arguments", len(args))
+			err = refuse(dlpack.ErrMemory, "%s: no memory for %d arguments", f.name, len(args))
 		}
 	}
 	if err != nil {
@@ -67,8 +66,8 @@ func (f *Function) Prepare(args ...any) (*Prepared, error) {
 
 // Call makes the call.
 //
-// Ownership, On error: as [Function.Call]; also [dlpack.ErrClosed]. Lifetime: a result is the
-// caller's. Threads: any, one at a time: the arguments are the same for all.
+// Ownership: the caller must close the result. Lifetime: the result is independent of p. Threads: any, but one at a time,
+// because all calls share the arguments. On error: as [Function.Call], and [dlpack.ErrClosed].
 func (p *Prepared) Call() (any, error) {
 	if p == nil || p.c == nil {
 		return nil, errClosed("call")
@@ -88,7 +87,7 @@ func (p *Prepared) Call() (any, error) {
 	return value(r)
 }
 
-// leave ends a call that is under way.
+// leave ends a call. The last one to end after Close releases the resources.
 func (p *Prepared) leave() {
 	if p.under--; p.under == 0 && p.closed.Load() {
 		p.end()
@@ -96,12 +95,11 @@ func (p *Prepared) leave() {
 	runtime.KeepAlive(p)
 }
 
-// Close lets go of the arguments. The first call has an effect, later ones have none; a call that
-// is under way in this goroutine, and that has called back, ends first.
+// Close releases the arguments. The first call has an effect, later ones have none. If this goroutine is in a call of p, from
+// which a callback calls Close, the arguments are released when that call ends.
 //
-// Ownership: ends the hold on the function and the arguments. Lifetime: it must not be called
-// again. Threads: any, while no other goroutine is in a call. On error: never fails; the result
-// makes it an io.Closer.
+// Ownership: ends the references to the function and the arguments. Lifetime: p must not be called again. Threads: any, while
+// no other goroutine is in a call. On error: never fails; the result makes it an io.Closer.
 func (p *Prepared) Close() error {
 	if p != nil && p.c != nil && p.closed.CompareAndSwap(false, true) {
 		p.guard.Stop()

@@ -28,14 +28,14 @@ func TestAPythonThatDoesNotAnswerIsNotWaitedFor(t *testing.T) {
 	defer func(before time.Duration) { patience = before }(patience)
 	patience = 100 * time.Millisecond
 	_, err := pythonFolder("tvm_ffi")
-	assert.ErrorContains(t, err, "python3 was asked: ")
+	assert.ErrorContains(t, err, "python3 failed: ")
 }
 
 // The system's loader would wait until somebody writes to the FIFO, and would cut the path at the NUL and load that file.
 func TestWhatTheLoaderCannotHaveIsNotLoaded(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo.so")
 	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
-	for path, why := range map[string]string{fifo: "is no regular file", "/dev/zero": "is no regular file", "library.so\x00": "has a NUL in it"} {
+	for path, why := range map[string]string{fifo: "is not a regular file", "/dev/zero": "is not a regular file", "library.so\x00": "contains a NUL"} {
 		_, err := LoadModule(path)
 		assert.ErrorIs(t, err, ErrLibrary)
 		assert.ErrorContains(t, err, why)

@@ -146,11 +146,11 @@ func TestReturnedTensorsAreHandedOver(t *testing.T) {
 	_, err = borrowed.Call(make([]float32, 4))
 	assert.ErrorContains(t, err, "borrowed")
 	late := serve(t, func(a tvmffi.Args) (any, error) {
-		a.Int(7) // there is none
+		a.Int(7) // it is missing
 		return dlpack.New(dlpack.Float32, 4)
 	})
 	_, err = late.Call()
-	assert.ErrorContains(t, err, "argument 7: there is none")
+	assert.ErrorContains(t, err, "argument 7: it is missing")
 }
 
 func TestHandlersMayKeepTensors(t *testing.T) {
@@ -167,7 +167,7 @@ func TestHandlersMayKeepTensors(t *testing.T) {
 		return nil, err
 	})
 	_, err = f.Call(x)
-	assert.ErrorContains(t, err, "argument 0: the tensor is lent for the call only")
+	assert.ErrorContains(t, err, "argument 0: the tensor is borrowed for the call only")
 	_, err = f.Call(tvmffi.Keep(x))
 	require.NoError(t, err)
 	_, err = lent.Copy()
@@ -183,7 +183,7 @@ func TestHandlersMayKeepTensors(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "some longer string", text)
 	_, err = serve(t, func(a tvmffi.Args) (any, error) { return a.Keep(1) }).Call("a")
-	assert.ErrorContains(t, err, "argument 1: there is none")
+	assert.ErrorContains(t, err, "argument 1: it is missing")
 }
 
 func TestArgumentsThatDoNotAgreeAreErrors(t *testing.T) {
@@ -221,8 +221,8 @@ func TestArgumentsThatDoNotAgreeAreErrors(t *testing.T) {
 		{"tensor for int", tvmffi.TypeError, "argument 0: it is an int, want a tensor", 1, func(a tvmffi.Args) { a.Tensor(0) }},
 		{"slice for int", tvmffi.TypeError, "argument 0: it is an int, want a tensor", 1, func(a tvmffi.Args) { tvmffi.Slice[float32](a, 0) }},
 		{"shape of an int", tvmffi.TypeError, "argument 0: it is an int, want a tensor", 1, func(a tvmffi.Args) { a.Shape(0) }},
-		{"behind the last", tvmffi.TypeError, "argument 1: there is none, want an int", 1, func(a tvmffi.Args) { a.Int(1) }},
-		{"before the first", tvmffi.TypeError, "argument -1: there is none, want an int", 1, func(a tvmffi.Args) { a.Int(-1) }},
+		{"behind the last", tvmffi.TypeError, "argument 1: it is missing, want an int", 1, func(a tvmffi.Args) { a.Int(1) }},
+		{"before the first", tvmffi.TypeError, "argument -1: it is missing, want an int", 1, func(a tvmffi.Args) { a.Int(-1) }},
 		{"another element", tvmffi.TypeError, "argument 0: the tensor has float32, asked for int64", x, func(a tvmffi.Args) { tvmffi.Slice[int64](a, 0) }},
 		{"gaps", tvmffi.ValueError, "argument 0: strides [6 2] of shape [2 3] are not row-major without gaps", strided, func(a tvmffi.Args) { tvmffi.Slice[float32](a, 0) }},
 		{"an odd address", tvmffi.ValueError, "is not aligned to 4 bytes", odd, func(a tvmffi.Args) { tvmffi.Slice[float32](a, 0) }},

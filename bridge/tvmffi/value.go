@@ -12,7 +12,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// pointer makes a pointer of an address outside Go's heap.
+// pointer converts an address outside Go's heap to a pointer.
 func pointer(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
 
 func chars(text string) *C.char { return (*C.char)(unsafe.Pointer(unsafe.StringData(text))) }
@@ -20,12 +20,11 @@ func chars(text string) *C.char { return (*C.char)(unsafe.Pointer(unsafe.StringD
 // cell returns the address behind the header of an object.
 func cell(object uintptr) unsafe.Pointer { return pointer(object + C.sizeof_ffi_object) }
 
-// bytesOf and textOf are copies of what may be longer than a C int.
-func bytesOf(b *C.ffi_bytes) []byte { return append([]byte{}, view(b)...) }
-func textOf(b *C.ffi_bytes) string  { return string(view(b)) }
+// textOf returns a copy of a text, whose length may exceed a C int.
+func textOf(b *C.ffi_bytes) string { return string(view(b)) }
 
-// view returns nil if there are no bytes: data may then be an invalid address, and Go ends the process if it finds one on a
-// stack.
+// view returns the bytes in place, and nil if there are none: data may then be an invalid address, and Go ends the process if
+// it finds one on a stack.
 func view(b *C.ffi_bytes) []byte {
 	if b.size == 0 {
 		return nil
@@ -33,7 +32,7 @@ func view(b *C.ffi_bytes) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(b.data)), b.size)
 }
 
-// raised makes an error of what a call has raised, whose object it gives back.
+// raised returns the error that a call has raised, and releases its object.
 func raised(function string, r C.ffi_result) error {
 	e := errorOf(r)
 	e.Function = function
@@ -43,7 +42,7 @@ func raised(function string, r C.ffi_result) error {
 func errorOf(r C.ffi_result) *Error {
 	object := uintptr(r.value)
 	if object == 0 {
-		return &Error{Kind: RuntimeError, Message: "it failed, and does not say why"}
+		return &Error{Kind: RuntimeError, Message: "the function failed without an error object"}
 	}
 	c := (*C.ffi_error)(cell(object))
 	e := &Error{Kind: textOf(&c.kind), Message: textOf(&c.message), Backtrace: textOf(&c.backtrace)}
@@ -51,11 +50,11 @@ func errorOf(r C.ffi_result) *Error {
 	return e
 }
 
-// value makes a Go value of what a call returned, whose object it takes over or gives back.
+// value converts the result of a call to a Go value, which takes over the object, or releases it.
 func value(r C.ffi_result) (any, error) {
 	object := uintptr(r.value)
 	if r._type >= C.FFI_OBJECT && object == 0 {
-		return nil, refuse("result", dlpack.ErrNull, "an object of type %d at 0", r._type)
+		return nil, refuse(dlpack.ErrNull, "result: an object of type %d at 0", r._type)
 	}
 	switch r._type {
 	case C.FFI_NONE:
@@ -73,9 +72,9 @@ func value(r C.ffi_result) (any, error) {
 	case C.FFI_DEVICE:
 		return *(*dlpack.Device)(unsafe.Pointer(&r.value)), nil
 	case C.FFI_SMALL_STRING:
-		return string(small(&r)), nil
+		return string(small(uint64(r.value), r.size)), nil
 	case C.FFI_SMALL_BYTES:
-		return small(&r), nil
+		return small(uint64(r.value), r.size), nil
 	case C.FFI_STRING, C.FFI_BYTES:
 		defer giveBack(object)
 		b := (*C.ffi_bytes)(cell(object))
@@ -85,7 +84,7 @@ func value(r C.ffi_result) (any, error) {
 		if r._type == C.FFI_STRING {
 			return textOf(b), nil
 		}
-		return bytesOf(b), nil
+		return append([]byte{}, view(b)...), nil
 	case C.FFI_TENSOR:
 		t, err := tensorOf(object)
 		giveBack(object)
@@ -97,23 +96,26 @@ func value(r C.ffi_result) (any, error) {
 		return newFunction("function", object, nil), nil
 	case C.FFI_MODULE:
 		m := &Module{path: "module"}
-		m.hold(object)
+		m.hold(C.FFI_MODULE, object)
 		return m, nil
 	case C.FFI_ERROR:
 		return errorOf(r), nil
 	}
 	if r._type < C.FFI_OBJECT {
-		return nil, refuse("result", ErrArgument, "a value of type %d is only borrowed", r._type)
+		return nil, refuse(ErrArgument, "result: a value of type %d, which is valid only as an argument", r._type)
 	}
-	return newObject(int32(r._type), object), nil
+	o := new(Object)
+	o.hold(int32(r._type), object)
+	return o, nil
 }
 
-func small(r *C.ffi_result) []byte {
-	bytes := (*[8]byte)(unsafe.Pointer(&r.value))
-	return append([]byte{}, bytes[:min(r.size, 7)]...)
+// small returns a copy of the bytes of a small string, which lie in the value itself.
+func small(value uint64, size C.uint32_t) []byte {
+	bytes := (*[8]byte)(unsafe.Pointer(&value))
+	return append([]byte{}, bytes[:min(size, 7)]...)
 }
 
-// tensorOf makes a tensor that keeps a tensor object of TVM-FFI's.
+// tensorOf returns a tensor that holds a share of a tensor object of TVM-FFI.
 func tensorOf(object uintptr) (*dlpack.Tensor, error) {
 	r := C.ffi_managed(C.uintptr_t(object))
 	if r.status != 0 {
@@ -121,7 +123,7 @@ func tensorOf(object uintptr) (*dlpack.Tensor, error) {
 	}
 	m := pointer(uintptr(r.value))
 	t, err := dlpack.Import(m)
-	if err != nil && !errors.Is(err, dlpack.ErrVersion) { // then it has been released
+	if err != nil && !errors.Is(err, dlpack.ErrVersion) { // for ErrVersion, Import has released it
 		dlpack.Release(m)
 	}
 	return t, err

@@ -482,7 +482,7 @@ def test_functions_come_and_go_while_threads_call_them(served):
     stop.set()
     registering.join()
     assert results == 150 * [42]
-    with pytest.raises(RuntimeError, match="unregister: .* is not in the table"):
+    with pytest.raises(RuntimeError, match="unregister: .* is not in the global table"):
         served.unregister("dlbridge.comes.and.goes")
 
 

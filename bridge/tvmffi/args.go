@@ -1,0 +1,371 @@
+//go:build cgo
+
+package tvmffi
+
+// #include "tvmffi.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// Args are the arguments of one call of a [Handler]. They lie in the caller's memory and must not be used after the handler
+// has returned. The methods that read an argument return the zero value if it is missing or has another type, and record the
+// error. After [Args.Check] has returned nil, a handler may rely on everything that it has read.
+//
+// The zero Args has no arguments. It belongs to no call, and records nothing.
+type Args struct {
+	list unsafe.Pointer // C: const ffi_any *
+	n    int
+	call unsafe.Pointer // C: ffi_any *, the result, which identifies the call
+}
+
+// notes holds the notes of the calls under way, by the addresses of their results. Few calls need a note, and the others only
+// read the counter.
+var notes struct {
+	live atomic.Int32
+	mu   sync.Mutex
+	of   map[unsafe.Pointer]*note
+}
+
+// A note is what a call has to remember until its end.
+type note struct {
+	err     error // about the first argument that was missing or of another type
+	closers []interface{ Close() error }
+}
+
+// note changes the note of the call. The zero Args belongs to no call.
+func (a Args) note(change func(*note)) {
+	if a.call == nil {
+		return
+	}
+	notes.mu.Lock()
+	defer notes.mu.Unlock()
+	n := notes.of[a.call]
+	if n == nil {
+		if notes.of == nil {
+			notes.of = make(map[unsafe.Pointer]*note)
+		}
+		n = new(note)
+		notes.of[a.call] = n
+		notes.live.Add(1)
+	}
+	change(n)
+}
+
+// takeNote removes the note of a call that has ended, and returns it.
+func (a Args) takeNote() (n note) {
+	if notes.live.Load() == 0 {
+		return n
+	}
+	notes.mu.Lock()
+	defer notes.mu.Unlock()
+	if found := notes.of[a.call]; found != nil {
+		n = *found
+		delete(notes.of, a.call)
+		notes.live.Add(-1)
+	}
+	return n
+}
+
+// Len returns the number of arguments.
+func (a Args) Len() int { return a.n }
+
+// Check returns an error unless there are n arguments and every argument that was read before is there and has the type it
+// was read as. A negative n allows any number. The error is a TypeError or a ValueError about the first such argument. It is
+// raised even if the handler does not return it.
+func (a Args) Check(n int) error {
+	if n == a.n && notes.live.Load() == 0 {
+		return nil
+	}
+	return a.check(n)
+}
+
+// check is a function of its own so that the compiler inlines Check.
+func (a Args) check(n int) error {
+	if n >= 0 && n != a.n {
+		err := Errorf(TypeError, "takes %d arguments, got %d", n, a.n)
+		a.note(func(note *note) { note.err = err })
+		return err
+	}
+	notes.mu.Lock()
+	defer notes.mu.Unlock()
+	if found := notes.of[a.call]; found != nil {
+		return found.err
+	}
+	return nil
+}
+
+// disagree records an error about argument i, unless the call has one already.
+func (a Args) disagree(i int, kind, format string, values ...any) {
+	a.note(func(n *note) {
+		if n.err == nil {
+			n.err = Errorf(kind, "argument %d: %s", i, fmt.Sprintf(format, values...))
+		}
+	})
+}
+
+// atEnd arranges for c to be closed when the handler has returned.
+func (a Args) atEnd(c interface{ Close() error }) {
+	a.note(func(n *note) { n.closers = append(n.closers, c) })
+}
+
+var typeNames = map[C.int32_t]string{
+	C.FFI_NONE: "None", C.FFI_INT: "an int", C.FFI_BOOL: "a bool", C.FFI_FLOAT: "a float", C.FFI_POINTER: "a pointer",
+	C.FFI_DTYPE: "a data type", C.FFI_DEVICE: "a device", C.FFI_DLTENSOR: "a tensor", C.FFI_RAW_STRING: "a string",
+	C.FFI_BYTE_ARRAY: "bytes", C.FFI_SMALL_STRING: "a string", C.FFI_SMALL_BYTES: "bytes", C.FFI_STRING: "a string",
+	C.FFI_BYTES: "bytes", C.FFI_ERROR: "an error", C.FFI_FUNCTION: "a function", C.FFI_TENSOR: "a tensor",
+	C.FFI_ARRAY: "an array", C.FFI_MODULE: "a module",
+}
+
+// wrong records that argument i is missing or has another type than the wanted one.
+func (a Args) wrong(i int, want string) {
+	_, kind := a.at(i)
+	got := typeNames[kind]
+	switch {
+	case kind == missing:
+		a.disagree(i, TypeError, "it is missing, want %s", want)
+		return
+	case got == "":
+		got = fmt.Sprintf("an object of type %d", kind)
+	}
+	a.disagree(i, TypeError, "it is %s, want %s", got, want)
+}
+
+// refused records an error of package dlpack about argument i.
+func (a Args) refused(i int, err error) {
+	kind, _, _ := kindOf(err)
+	var d *dlpack.Error
+	if errors.As(err, &d) {
+		a.disagree(i, kind, "%s", d.Where)
+	} else {
+		a.disagree(i, kind, "%v", err)
+	}
+}
+
+// missing is the type of an argument that does not exist.
+const missing = -1
+
+// at returns argument i and its type.
+func (a Args) at(i int) (*C.ffi_any, C.int32_t) {
+	if uint(i) >= uint(a.n) {
+		return nil, missing
+	}
+	arg := (*C.ffi_any)(unsafe.Add(a.list, i*C.sizeof_ffi_any))
+	return arg, arg._type
+}
+
+func word(arg *C.ffi_any) uint64 { return *(*uint64)(unsafe.Pointer(&arg.value)) }
+
+// IsNil reports whether argument i is None.
+func (a Args) IsNil(i int) bool {
+	_, kind := a.at(i)
+	return kind == C.FFI_NONE
+}
+
+// Int returns argument i, which must be an integer or a bool.
+func (a Args) Int(i int) int64 {
+	arg, kind := a.at(i)
+	if kind == C.FFI_INT || kind == C.FFI_BOOL {
+		return int64(word(arg))
+	}
+	a.wrong(i, "an int")
+	return 0
+}
+
+// Float returns argument i, which must be a float, an integer or a bool.
+func (a Args) Float(i int) float64 {
+	switch arg, kind := a.at(i); kind {
+	case C.FFI_FLOAT:
+		return math.Float64frombits(word(arg))
+	case C.FFI_INT, C.FFI_BOOL:
+		return float64(int64(word(arg)))
+	}
+	a.wrong(i, "a float")
+	return 0
+}
+
+// Bool returns argument i, which must be a bool or an integer.
+func (a Args) Bool(i int) bool {
+	arg, kind := a.at(i)
+	if kind == C.FFI_BOOL || kind == C.FFI_INT {
+		return word(arg) != 0
+	}
+	a.wrong(i, "a bool")
+	return false
+}
+
+// String returns a copy of argument i, which must be a string.
+func (a Args) String(i int) string {
+	switch arg, kind := a.at(i); kind {
+	case C.FFI_SMALL_STRING:
+		return string(small(word(arg), arg.size))
+	case C.FFI_STRING:
+		return string(a.bytes(i, arg, C.sizeof_ffi_object))
+	case C.FFI_RAW_STRING:
+		if !a.valid(i, uintptr(word(arg))) {
+			return ""
+		}
+		return C.GoString((*C.char)(pointer(uintptr(word(arg)))))
+	}
+	a.wrong(i, "a string")
+	return ""
+}
+
+// Bytes returns a copy of argument i, which must be a byte string.
+func (a Args) Bytes(i int) []byte {
+	switch arg, kind := a.at(i); kind {
+	case C.FFI_SMALL_BYTES:
+		return small(word(arg), arg.size)
+	case C.FFI_BYTES:
+		return append([]byte{}, a.bytes(i, arg, C.sizeof_ffi_object)...)
+	case C.FFI_BYTE_ARRAY:
+		return append([]byte{}, a.bytes(i, arg, 0)...)
+	}
+	a.wrong(i, "bytes")
+	return nil
+}
+
+// bytes returns a view of the bytes of argument i, whose ffi_bytes lie behind a header of the given size. It returns nil and
+// records an error if an address is invalid.
+func (a Args) bytes(i int, arg *C.ffi_any, header uintptr) []byte {
+	if at := uintptr(word(arg)); a.valid(i, at) {
+		b := (*C.ffi_bytes)(pointer(at + header))
+		if b.size == 0 || a.valid(i, addressIn(&b.data)) {
+			return view(b)
+		}
+	}
+	return nil
+}
+
+// valid reports whether memory can lie at an address in argument i, and records an error if not. Go ends the process if it
+// finds a pointer below the lowest address on a stack.
+func (a Args) valid(i int, address uintptr) bool {
+	if address < lowest {
+		a.refused(i, refuse(dlpack.ErrNull, "address %#x lies below %d", address, lowest))
+	}
+	return address >= lowest
+}
+
+// tensor returns the DLTensor of argument i, or nil.
+func (a Args) tensor(i int) *C.DLTensor {
+	arg, kind := a.at(i)
+	if kind != C.FFI_TENSOR && kind != C.FFI_DLTENSOR {
+		a.wrong(i, "a tensor")
+		return nil
+	}
+	at := uintptr(word(arg))
+	switch {
+	case !a.valid(i, at):
+		return nil
+	case kind == C.FFI_TENSOR:
+		return (*C.DLTensor)(cell(at))
+	}
+	return (*C.DLTensor)(pointer(at))
+}
+
+// Shape returns the shape of argument i, which must be a tensor.
+//
+// Ownership: none, the slice is a view. Lifetime: until the handler returns. Threads: the handler's, which must not write to
+// it. On error: returns nil; [Args.Check] returns the error.
+func (a Args) Shape(i int) []int64 {
+	d := a.tensor(i)
+	if d == nil {
+		return nil
+	}
+	if at := addressIn(&d.shape); d.ndim < 0 || d.ndim > dlpack.MaxRank || d.ndim > 0 && at < lowest {
+		a.refused(i, refuse(dlpack.ErrNull, "ndim = %d, shape at %#x", d.ndim, at))
+		return nil
+	}
+	if d.ndim == 0 {
+		return []int64{} // the shape may be an invalid address, which Go must not hold as a pointer
+	}
+	return unsafe.Slice((*int64)(unsafe.Pointer(d.shape)), d.ndim)
+}
+
+// Tensor returns argument i, which must be a tensor; any data type, layout and device will do. The tensor may be written,
+// because TVM-FFI does not record which tensors are read-only.
+//
+// Ownership: none, the tensor is borrowed: it cannot be exported (see [Args.Keep]). Lifetime: until the handler returns, which
+// closes it. Threads: any, until then. On error: returns nil; [Args.Check] returns the error.
+func (a Args) Tensor(i int) *dlpack.Tensor {
+	d := a.tensor(i)
+	if d == nil {
+		return nil
+	}
+	t, err := dlpack.Borrow(unsafe.Pointer(d), dlpack.AssumeWritable)
+	if err != nil {
+		a.refused(i, err)
+		return nil
+	}
+	a.atEnd(t)
+	return t
+}
+
+// Function returns argument i, which must be a function.
+//
+// Ownership: none, the function is borrowed (see [Args.Keep]). Lifetime: until the handler returns, which closes it. Threads:
+// any, until then. On error: returns nil; [Args.Check] returns the error.
+func (a Args) Function(i int, options ...FunctionOption) *Function {
+	arg, kind := a.at(i)
+	if kind != C.FFI_FUNCTION || !attached() {
+		a.wrong(i, "a function")
+		return nil
+	}
+	if !a.valid(i, uintptr(word(arg))) {
+		return nil
+	}
+	C.ffi_incref(C.uintptr_t(word(arg)))
+	f := newFunction("function", uintptr(word(arg)), options)
+	a.atEnd(f)
+	return f
+}
+
+// Keep returns argument i as a value that outlives the call. It has one of the types that [Function.Call] lists as results.
+//
+// Ownership: the caller owns the result and must close it. Lifetime: until its Close. Threads: any. Closing an object of
+// Python's takes the GIL, which Python releases while it calls a function (unless release_gil is set to False). It must be
+// closed before the interpreter ends: Python up to 3.13 then ends the threads that wait for the GIL, which aborts the process.
+// On error: [dlpack.ErrBorrowed] for a tensor that its owner lends for the call only, [dlpack.ErrNull], [ErrLibrary], *[Error].
+func (a Args) Keep(i int) (any, error) {
+	arg, kind := a.at(i)
+	switch {
+	case kind == missing:
+		return nil, Errorf(TypeError, "argument %d: it is missing", i)
+	case below(arg):
+		return nil, refuse(dlpack.ErrNull, "argument %d: a value of type %d at %#x", i, kind, word(arg))
+	case kind == C.FFI_DLTENSOR:
+		return nil, refuse(dlpack.ErrBorrowed, "argument %d: the tensor is borrowed for the call only; Tensor.Copy copies it", i)
+	case !attached():
+		return nil, errNotLoaded(fmt.Sprintf("argument %d", i))
+	}
+	r := C.ffi_own(arg)
+	if r.status != 0 {
+		return nil, raised("", r)
+	}
+	return value(r)
+}
+
+// below reports whether an argument refers to an address below the lowest one, directly or through the value it points to.
+func below(arg *C.ffi_any) bool {
+	at := uintptr(word(arg))
+	switch kind := arg._type; {
+	case kind < C.FFI_OBJECT && kind != C.FFI_RAW_STRING && kind != C.FFI_BYTE_ARRAY && kind != C.FFI_MOVED:
+		return false
+	case at < lowest:
+		return true
+	case kind == C.FFI_BYTE_ARRAY:
+		b := (*C.ffi_bytes)(pointer(at))
+		return b.size > 0 && addressIn(&b.data) < lowest
+	case kind == C.FFI_MOVED:
+		return *(*uintptr)(pointer(at)) < lowest
+	}
+	return false
+}

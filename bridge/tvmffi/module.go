@@ -1,0 +1,88 @@
+//go:build cgo
+
+package tvmffi
+
+// #include <stdlib.h>
+// #include "tvmffi.h"
+import "C"
+
+import (
+	"path/filepath"
+	"unsafe"
+)
+
+// A Module is a library of functions that has been loaded.
+type Module struct {
+	reference
+	path string
+}
+
+// Close ends this reference to the module, as [Function.Close] does. It has no effect on a nil module.
+func (m *Module) Close() error {
+	if m == nil {
+		return nil
+	}
+	return m.reference.Close()
+}
+
+// LoadModule loads a library of functions from a file, such as TVM's export_library writes.
+//
+// Ownership: the caller owns the result. Lifetime: until its Close; the library itself stays in the process, because the
+// results of its functions need its code. Threads: any; the library must not call [Global], [Register] or LoadModule while it
+// is being loaded. On error: [ErrRuntime] if the library has parallel loops and libtvm_runtime is not loaded ([LoadRuntime]),
+// [ErrLibrary], *[Error].
+func LoadModule(path string) (*Module, error) {
+	file, err := filepath.Abs(path)
+	if err != nil {
+		return nil, refuse(ErrLibrary, "load module: %v", err)
+	}
+	if err := loadable(file); err != nil {
+		return nil, refuse(ErrLibrary, "load module: %v", err)
+	}
+	load, err := Global("ffi.ModuleLoadFromFile")
+	if err != nil {
+		return nil, err
+	}
+	defer load.Close()
+	table.Lock()
+	m, err := As[*Module](load.Call(file)) // under the lock, because the library may register functions
+	table.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	m.path = file
+	name := C.CString(file)
+	defer C.free(unsafe.Pointer(name))
+	if C.ffi_lacks_runtime(name) != 0 {
+		m.Close()
+		return nil, refuse(ErrRuntime, "load module: %s calls libtvm_runtime, which is not loaded; call LoadRuntime first", path)
+	}
+	return m, nil
+}
+
+// Function looks up a function of the module: a function that its library exports as __tvm_ffi_<name>, or one of a library
+// that it imports.
+//
+// Ownership: the caller owns the result, which keeps the module. Lifetime: until its Close. Threads: any. On error:
+// [ErrNotFound], [dlpack.ErrClosed].
+func (m *Module) Function(name string, options ...FunctionOption) (*Function, error) {
+	if m == nil {
+		return nil, errClosed("module")
+	}
+	lookup, err := Global("ffi.ModuleGetFunction")
+	if err != nil {
+		return nil, err
+	}
+	defer lookup.Close()
+	found, err := lookup.Call(m, name, true)
+	if err != nil {
+		return nil, err
+	}
+	f, ok := found.(*Function)
+	if !ok {
+		return nil, refuse(ErrNotFound, "module: %s has no function %s", m.path, name)
+	}
+	f.name = name
+	f.apply(options)
+	return f, nil
+}
