@@ -17,9 +17,9 @@ func floats(from memory.Allocator) arrow.Array {
 	return b.NewArray()
 }
 
-// arrowBorder is the C data interface of arrow-go: arrays without their schema, which favours it, since a
-// managed tensor carries its type.
-func arrowBorder() []path {
+// arrowExchange returns the paths of the C data interface of arrow-go. They exchange arrays without their schema, which favours
+// Arrow, because a managed tensor carries its data type.
+func arrowExchange() []path {
 	out := cdata.ArrayFromPtr(newArrows(1).at(0))
 	export := func(a arrow.Array) func(n int) {
 		return func(n int) {

@@ -17,8 +17,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// lives are the patterns that programs have: a tensor is made, exported some times, released as often and closed; many
-// exports are alive at once; many tensors take turns.
+// lives returns the paths for whole lives of tensors, in the patterns that programs have: a tensor is made, exported some
+// times, released as often and closed; many exports are alive at once; many tensors take turns.
 func lives() []path {
 	data := make([]float32, elements)
 	paths := []path{
@@ -57,7 +57,7 @@ func lives() []path {
 	return append(paths, firstOut(256), turnsOf(1000), handedOver(256))
 }
 
-// firstOut has some exports of one tensor alive, of which the oldest is released before each export.
+// firstOut keeps some exports of one tensor alive, and releases the oldest before each new export.
 func firstOut(alive int) path {
 	t := sliceTensor(elements)
 	live := make([]unsafe.Pointer, alive)
@@ -93,7 +93,8 @@ func turnsOf(many int) path {
 	}}
 }
 
-// handedOver exports on one goroutine and releases on another, some at a time, so that handing them over costs little.
+// handedOver exports on one goroutine and releases on another. It passes several exports at a time, so that the passing costs
+// little.
 func handedOver(some int) path {
 	t := sliceTensor(elements)
 	exports := make([]unsafe.Pointer, some)
@@ -118,8 +119,9 @@ func handedOver(some int) path {
 	}}
 }
 
-// worstExport reports the longest of 100,000 exports after a million were alive at once and have died, without collections.
-// Whatever else the machine does makes an export longer: each thousand of them counts in its quietest trial.
+// worstExport reports the longest of 100,000 exports after a million exports were alive at once and have been released,
+// without garbage collections. Other work of the machine makes some exports longer, so each thousand counts with its fastest
+// trial.
 func worstExport() {
 	const many, some, trials = 1_000_000, 1000, 20
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))

@@ -1,7 +1,7 @@
 // Command bench times the paths of dlbridge beside those of its peers, in one process. It prints lines of
-// `name value unit`. Each path runs in many short batches, one path after the other and round again, so that
-// whatever else the machine does hits all alike. The time of a path is that of its fastest batch, of which each of
-// several turns has one: the median, since a processor may run faster for a moment, which is no path's merit.
+// `name value unit`. Each path runs in many short batches, in turn with all other paths, so that other work of
+// the machine affects all alike. This is repeated in several turns. The time of a path is the median over the turns of its
+// fastest batch; the fastest batch of all would favour a path that ran while the processor was faster for a moment.
 package main
 
 import (
@@ -43,7 +43,7 @@ var (
 
 func main() {
 	flag.Parse()
-	paths := concat(yardsticks(), lives(), border(), naive(), arrowBorder(), messages(), small(), smallProtos(), views(), gorgonias())
+	paths := concat(yardsticks(), lives(), exchange(), naive(), arrowExchange(), messages(), small(), smallProtos(), views(), gorgonias())
 	if *rust != "" {
 		peer, err := loops(*rust, "dlpark_life", "dlpark_export_drop", "dlpark_export_import_drop")
 		if err != nil {
@@ -63,7 +63,7 @@ func main() {
 	firstDeletes()
 	worstExport()
 	throughput()
-	lingers()
+	pinnedTimes()
 	measure(sweeps(), *batches) // last, since large slices put collections off
 	measure(concat(large(), largeProtos()), max(1, *batches/25))
 	checkReference()
@@ -120,7 +120,8 @@ func (p *path) once(n int) (took time.Duration) {
 	return took
 }
 
-// count reports allocations and crossings of a round. The collector's own do not repeat: the least of some.
+// count reports the allocations and the crossings of a round: the least of several rounds, because those that the garbage
+// collector causes do not repeat.
 func (p *path) count() {
 	allocations, crossings := math.Inf(1), math.Inf(1)
 	n := max(p.rounds, batch)
@@ -151,7 +152,7 @@ func report(name string, value float64, unit string) { fmt.Printf("%s %.2f %s\n"
 
 func name(kind, of string, count int) string { return fmt.Sprintf("%s_%s_%d", kind, of, count) }
 
-// named are the paths of these names and those that are taken off from them.
+// named returns the paths with these names, and the paths whose times are subtracted from theirs.
 func named(paths []path, names []string) (found []path) {
 	for _, p := range paths {
 		if slices.Contains(names, p.name) {

@@ -194,11 +194,11 @@ static void delete_naive(DLManagedTensorVersioned *self) { naiveDelete(self); }
 
 void *naive_deleter(void) { return (void *)(uintptr_t)delete_naive; }
 
-/* The slot of the block's share stays readable for good. Its bytes are set to 0 when the memory was unpinned. */
-static void *linger(void *arg) {
+/* The pin of the control block's share stays readable for good. Its bytes are set to 0 when the memory has been unpinned. */
+static void *watch_unpinning(void *arg) {
   const int64_t limit = 10000000000;
   const struct timespec soon = {0, 1000000}, glance = {0, 5000};
-  lingering *l = arg;
+  unpinning *l = arg;
   DLManagedTensorVersioned *m = l->managed;
   const core_slot *slot = (const core_slot *)((core_block *)l->managed)->share;
   nanosleep(&soon, NULL);
@@ -212,9 +212,9 @@ static void *linger(void *arg) {
   return NULL;
 }
 
-void start_lingering(lingering *l) {
+void start_unpinning(unpinning *l) {
   pthread_t thread;
-  if (pthread_create(&thread, NULL, linger, l) != 0) abort();
+  if (pthread_create(&thread, NULL, watch_unpinning, l) != 0) abort();
   pthread_detach(thread);
 }
 

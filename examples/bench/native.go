@@ -62,13 +62,13 @@ func (m manageds) deleteThere() time.Duration {
 }
 func deleteOnNewThread(m unsafe.Pointer) time.Duration { return nanoseconds(C.delete_on_new_thread(m)) }
 
-// lingering is how long memory of Go's stays pinned once a foreign thread has called the deleter of m, in a program
-// that does nothing itself.
-func lingering(m unsafe.Pointer) time.Duration {
-	l := (*C.lingering)(C.calloc(1, C.sizeof_lingering))
+// unpinning returns how long Go memory stays pinned after a foreign thread has called the deleter of m. The calling goroutine
+// sleeps meanwhile.
+func unpinning(m unsafe.Pointer) time.Duration {
+	l := (*C.unpinning)(C.calloc(1, C.sizeof_unpinning))
 	defer C.free(unsafe.Pointer(l))
 	l.managed = m
-	C.start_lingering(l)
+	C.start_unpinning(l)
 	took := (*int64)(unsafe.Pointer(&l.nanoseconds))
 	for atomic.LoadInt64(took) == 0 {
 		time.Sleep(20 * time.Millisecond)

@@ -36,13 +36,13 @@ int64_t delete_here(void **managed, int64_t n);
 int64_t delete_there(void **managed, int64_t n);
 int64_t delete_on_new_thread(void *managed);
 
-/* Starts a thread that calls the deleter of an export of ours after a millisecond, and then watches until the
- * library has taken its block back, for ten seconds at most. */
-typedef struct lingering {
+/* Starts a thread that calls the deleter of one of our exports after a millisecond. It then waits until the
+ * library has unpinned the memory, for ten seconds at most, and stores how long that took. */
+typedef struct unpinning {
   void *managed;
   int64_t nanoseconds; /* 0 while it runs */
-} lingering;
-void start_lingering(lingering *l);
+} unpinning;
+void start_unpinning(unpinning *l);
 
 /* n calls of an empty Go function. */
 int64_t call_back_here(int64_t n);

@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// sweeps show what the cost of an export depends on: gently on the rank, and not on the size.
+// sweeps returns the paths that show how the cost of an export depends on the rank (a little) and on the size (not at all).
 func sweeps() []path {
 	var paths []path
 	for rank := 1; rank <= 64; rank *= 2 {

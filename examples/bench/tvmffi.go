@@ -7,7 +7,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// tvmffiCalls are of a function in a library of TVM-FFI's, on three vectors.
+// tvmffiCalls returns the paths that call a function in a library of TVM-FFI with three vectors.
 func tvmffiCalls(library string) []path {
 	add := must(must(tvmffi.LoadModule(library)).Function("add"))
 	var slices [3][]float32
@@ -38,7 +38,7 @@ func tvmffiCalls(library string) []path {
 	}
 }
 
-// aligned are n float32 as kernels want them.
+// aligned returns n float32 with the alignment that kernels require.
 func aligned(n int) []float32 {
 	data := make([]float32, n+tvmffi.DefaultAlignment/4)
 	for uintptr(unsafe.Pointer(&data[0]))%tvmffi.DefaultAlignment != 0 {

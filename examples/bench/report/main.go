@@ -100,8 +100,8 @@ var tables = []table{
 		{path: "arrow_export_release_c_memory", what: "arrow-go cdata, C memory", peers: true},
 		{path: "arrow_export_release_go_memory", what: "arrow-go cdata, Go memory", peers: true},
 	}},
-	{"The deleter alone", "What a consumer waits for, on a thread that Go did not make (the last row of each is its first call " +
-		"on a new thread, the median of 400). Of a tensor 32 exports are alive, where nothing else is said. The naive design is malloc, `cgo.Handle`, and a deleter that is a Go function.",
+	{"The deleter alone", "The time for which a consumer waits, on a thread that Go did not make. The last row of each design is its " +
+		"first call on a new thread, the median of 400. 32 exports of each tensor are alive, unless a row says otherwise. The naive design is malloc, `cgo.Handle`, and a deleter that is a Go function.",
 		"cgo_call", "empty cgo calls", []row{
 			{path: "delete_on_foreign_thread_new", what: "dlbridge, memory of `dlpack.New`", peer: "naive_delete_on_foreign_thread"},
 			{path: "delete_on_foreign_thread_slice", what: "dlbridge, a Go slice", peer: "naive_delete_on_foreign_thread"},
@@ -114,15 +114,15 @@ var tables = []table{
 			{path: "naive_delete_on_foreign_thread", what: "the naive design, foreign thread", peers: true},
 			{path: "naive_first_delete_on_new_thread", what: "the naive design, first call", peers: true},
 		}},
-	{"Import, typed view, close", "1024 float32 made in C; the producer's own time is taken off.", "cgo_call", "empty cgo calls", []row{
-		{path: "import_close_without_net", what: "dlbridge, `WithoutGuard`", peer: "arrow_import_release"},
-		{path: "import_close_with_net", what: "dlbridge", peer: "arrow_import_release"},
+	{"Import, typed view, close", "1024 float32 made in C; the producer's own time is subtracted.", "cgo_call", "empty cgo calls", []row{
+		{path: "import_close_without_guard", what: "dlbridge, `WithoutGuard`", peer: "arrow_import_release"},
+		{path: "import_close_with_guard", what: "dlbridge", peer: "arrow_import_release"},
 		{path: "import_own_new", what: "dlbridge, its own export (export included)", peer: "arrow_import_release"},
 		{path: "import_own_slice", what: "dlbridge, its own export of a slice (export included)", peer: "arrow_import_release"},
 		{path: "dlpark_export_import_drop", what: "dlpark (Rust): its own export, validate, view, drop", peers: true},
 		{path: "arrow_import_release", what: "arrow-go cdata", peers: true},
 	}},
-	{"Messages", "Three tensors of 1024 float32. Arrow views a record of a mapped file that is open, and writes one to a stream.",
+	{"Messages", "Three tensors of 1024 float32. Arrow views a record of a file that is open and mapped, and writes a record to a stream.",
 		"arrow_ipc_view_3_columns", "Arrow views", []row{
 			{path: "tens_parse_4KiB", what: "parse, label included", peer: "py_json_numpy_parse"},
 			{path: "tens_parse_16MiB", what: "parse, tensors of 16 MiB", peer: "py_json_numpy_parse"},
@@ -365,12 +365,12 @@ var aims = []target{
 		{what: "of cgo_call", path: "delete_on_foreign_thread_slice", by: "cgo_call", bound: 0.4},
 		times("delete_on_foreign_thread_slice", "naive_delete_on_foreign_thread", 20)}},
 	{"first_delete_on_new_thread", []aim{times("first_delete_on_new_thread", "naive_first_delete_on_new_thread", 20)}},
-	{"import_close_without_net", []aim{
-		{what: "of cgo_call", path: "import_close_without_net", by: "cgo_call", bound: 2.5},
-		times("import_close_without_net", "arrow_import_release", 7)}},
-	{"import_close_with_net", []aim{
-		{what: "of cgo_call", path: "import_close_with_net", by: "cgo_call", bound: 7.5},
-		times("import_close_with_net", "arrow_import_release", 2.5)}},
+	{"import_close_without_guard", []aim{
+		{what: "of cgo_call", path: "import_close_without_guard", by: "cgo_call", bound: 2.5},
+		times("import_close_without_guard", "arrow_import_release", 7)}},
+	{"import_close_with_guard", []aim{
+		{what: "of cgo_call", path: "import_close_with_guard", by: "cgo_call", bound: 7.5},
+		times("import_close_with_guard", "arrow_import_release", 2.5)}},
 	{"py_dlbridge_from_address_new", []aim{
 		{what: "of py_floor_from_address_new", path: "py_dlbridge_from_address_new", by: "py_floor_from_address_new", bound: 1.15},
 		times("py_dlbridge_from_address_new", "py_dlpark", 1),
@@ -413,16 +413,16 @@ var aims = []target{
 		{what: "crossings, `dlpack.New`", path: "export_release_new_crossings"},
 		{what: "crossings, a slice", path: "export_release_slice_crossings"}}},
 	{"imports", []aim{
-		{what: "allocations without net", path: "import_close_without_net_allocations", bound: 1},
-		{what: "crossings without net", path: "import_close_without_net_crossings", bound: 1},
-		{what: "crossings with net", path: "import_close_with_net_crossings", bound: 1},
+		{what: "allocations without guard", path: "import_close_without_guard_allocations", bound: 1},
+		{what: "crossings without guard", path: "import_close_without_guard_crossings", bound: 1},
+		{what: "crossings with guard", path: "import_close_with_guard_crossings", bound: 1},
 		{what: "crossings of our own export", path: "import_own_new_crossings"}}},
 	{"two goroutines", []aim{
 		{what: "of the gain of loops that share nothing, `dlpack.New`", path: "gain_export_release_new", by: "gain_spin", bound: 0.75, atLeast: true},
 		{what: "the same, slices", path: "gain_export_release_slice", by: "gain_spin", bound: 0.75, atLeast: true}}},
 	{"8 MiB of dead Go memory", []aim{
-		{what: "us until it is unpinned, idle, the longest of 50", path: "linger_idle_8MiB_longest", bound: 10000},
-		{what: "us the same, collector off", path: "linger_idle_without_collector_8MiB_longest", bound: 10000}}},
+		{what: "us until it is unpinned, idle, the longest of 50", path: "pinned_idle_8MiB_longest", bound: 10000},
+		{what: "us the same, collector off", path: "pinned_idle_without_collector_8MiB_longest", bound: 10000}}},
 	{"tens_encode", []aim{
 		{what: "of arrow_ipc_encode_1_column", path: "tens_encode", by: "arrow_ipc_encode_1_column", bound: 0.5}}},
 }
@@ -452,7 +452,7 @@ they come about within a batch. Compare ratios of one run, not times of two.
 		r.table(&b, t)
 	}
 	r.scaling(&b)
-	r.lingering(&b)
+	r.unpinning(&b)
 	r.aims(&b)
 	return b.Bytes()
 }
@@ -519,10 +519,10 @@ func (r results) scaling(b *bytes.Buffer) {
 	}
 }
 
-func (r results) lingering(b *bytes.Buffer) {
-	b.WriteString("\n## How long pinned memory stays\n\nMicroseconds from the call of the last deleter, by a thread of C's, to when the Go slice is unpinned. " +
-		"More than 1 MiB of them wakes Go, or what `dlpack.WakeAt` says; fewer wait for the next export, the next collection or `dlpack.Reap`. " +
-		"Memory of `dlpack.New` and imports wait for nothing: the deleter frees them.\n\n" +
+func (r results) unpinning(b *bytes.Buffer) {
+	b.WriteString("\n## How long pinned memory stays\n\nMicroseconds from the call of the last deleter, on a foreign thread, until the Go slice is unpinned. " +
+		"The deleter wakes Go if more than 1 MiB waits to be unpinned, or the number of bytes set with `dlpack.WakeAt`. Less memory waits for the " +
+		"next export, the next collection or `dlpack.Reap`. Memory of `dlpack.New` and imports does not wait: the deleter frees it.\n\n" +
 		"| | median of 50 | longest |\n|---|--:|--:|\n")
 	for _, program := range []struct{ name, what string }{
 		{"idle_8MiB", "8 MiB, the program does nothing"},
@@ -532,7 +532,7 @@ func (r results) lingering(b *bytes.Buffer) {
 		{"idle_wake_at_1_4KiB", "4 KiB, the program does nothing, `dlpack.WakeAt(1)`"},
 		{"allocating_4KiB", "4 KiB, every processor allocates: the next collection"},
 	} {
-		fmt.Fprintf(b, "| %s | %.0f | %.0f |\n", program.what, r["linger_"+program.name+"_median"], r["linger_"+program.name+"_longest"])
+		fmt.Fprintf(b, "| %s | %.0f | %.0f |\n", program.what, r["pinned_"+program.name+"_median"], r["pinned_"+program.name+"_longest"])
 	}
 }
 

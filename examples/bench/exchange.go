@@ -9,11 +9,11 @@ import (
 
 const elements = 1024
 
-// batch is how many managed tensors are alive at once where some are made first and timed after: few enough
-// to stay in the cache of a core.
+// batch is the number of managed tensors that are alive at once in paths that make them before the timing begins. They are few
+// enough to stay in the cache of a core.
 const batch = 256
 
-// alive is how many of them are of one tensor, where nothing else is said.
+// alive is the number of them that are exports of one tensor, unless a path says otherwise.
 const alive = 32
 
 func newTensor(shape ...int64) *dlpack.Tensor { return must(dlpack.New(dlpack.Float32, shape...)) }
@@ -32,7 +32,7 @@ func exportRelease(t *dlpack.Tensor) func(n int) {
 	}
 }
 
-// importViewClose is what a Go consumer does with a managed tensor.
+// importViewClose does what a Go consumer does with a managed tensor: import, view and close.
 func importViewClose(m unsafe.Pointer, options ...dlpack.ImportOption) {
 	t, err := dlpack.Import(m, options...)
 	if err != nil {
@@ -44,7 +44,8 @@ func importViewClose(m unsafe.Pointer, options ...dlpack.ImportOption) {
 	t.Close()
 }
 
-func border() []path {
+// exchange returns the paths of export, delete and import, between Go and C.
+func exchange() []path {
 	paths := []path{
 		{name: "export_release_new", counted: true, run: exportRelease(newTensor(elements))},
 		{name: "export_release_slice", counted: true, run: exportRelease(sliceTensor(elements))},
@@ -81,7 +82,7 @@ func border() []path {
 					importViewClose(must(t.Export()), dlpack.WithoutGuard)
 				}
 			}},
-			path{name: "import_own_" + memory.name + "_with_net", counted: true, run: func(n int) {
+			path{name: "import_own_" + memory.name + "_with_guard", counted: true, run: func(n int) {
 				for range n {
 					importViewClose(must(t.Export()))
 				}
@@ -94,13 +95,13 @@ func border() []path {
 	return append(paths,
 		path{name: "c_free", rounds: batch, before: produce,
 			clocked: func(int) time.Duration { return list.deleteHere() }},
-		path{name: "import_close_without_net", rounds: batch, counted: true, before: produce, less: "c_free",
+		path{name: "import_close_without_guard", rounds: batch, counted: true, before: produce, less: "c_free",
 			run: func(int) {
 				for _, m := range list {
 					importViewClose(m, dlpack.WithoutGuard)
 				}
 			}},
-		path{name: "import_close_with_net", rounds: batch, counted: true, before: produce, less: "c_free",
+		path{name: "import_close_with_guard", rounds: batch, counted: true, before: produce, less: "c_free",
 			run: func(int) {
 				for _, m := range list {
 					importViewClose(m)

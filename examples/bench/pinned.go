@@ -11,15 +11,15 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// lingers are how long a Go slice stays pinned after its last consumer has let go of it, on a thread of C's: in a
-// program that does nothing, that computes, that allocates, and without the collector.
-func lingers() {
+// pinnedTimes reports how long a Go slice stays pinned after its last consumer has released it on a foreign thread. The program
+// is idle, computes, allocates, or runs without the garbage collector.
+func pinnedTimes() {
 	const rounds = 50
 	data := make([]float32, 2<<20)
 	for _, program := range []struct {
 		name   string
 		floats int
-		wakeAt int64 // bytes; 0: as it is
+		wakeAt int64 // bytes; 0 leaves the setting unchanged
 		goGC   int
 		busy   func(n int)
 	}{
@@ -52,7 +52,7 @@ func lingers() {
 			t := must(dlpack.FromSlice(data[:program.floats]))
 			m := must(t.Export())
 			t.Close()
-			took = append(took, lingering(m))
+			took = append(took, unpinning(m))
 		}
 		stop.Store(true)
 		workers.Wait()
@@ -61,8 +61,8 @@ func lingers() {
 		}
 		debug.SetGCPercent(goGC)
 		slices.Sort(took)
-		report("linger_"+program.name+"_median", float64(took[rounds/2].Nanoseconds())/1000, "us")
-		report("linger_"+program.name+"_longest", float64(took[rounds-1].Nanoseconds())/1000, "us")
+		report("pinned_"+program.name+"_median", float64(took[rounds/2].Nanoseconds())/1000, "us")
+		report("pinned_"+program.name+"_longest", float64(took[rounds-1].Nanoseconds())/1000, "us")
 	}
 }
 
