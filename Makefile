@@ -30,7 +30,7 @@ export GO
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo examples test test-go test-python test-peers race check vet staticcheck layers asan tsan cgocheck2 gogc1 debug \
+.PHONY: help demo examples test test-go test-python test-peers race python-long check vet staticcheck layers asan tsan cgocheck2 gogc1 debug \
 	processors arm64 mutants abi vendor header installed dist fuzz bench venv clib install uninstall clean
 
 help: ## list the commands
@@ -50,9 +50,12 @@ race: $(VENV)/requirements.done ## the same with the long tests whole
 	$(TVM_FFI) $(GO) test -race $(GOTESTFLAGS) ./...
 	CGO_ENABLED=0 $(GO) test $(GOTESTFLAGS) $(PURE)
 
-test-python: $(VENV)/dlbridge.done ## the Python tests, with the light peers
-	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "not peers" bridge/python/tests
+test-python: $(VENV)/dlbridge.done ## the Python tests but the long ones, with the light peers
+	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "not peers and not long" bridge/python/tests
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) bridge/gorgonia/testdata bridge/tvmffi/testdata/test_served.py
+
+python-long: $(VENV)/dlbridge.done ## the long Python tests
+	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m long bridge/python/tests
 
 test-peers: $(PEERS)/dlbridge.done ## the exchange with PyTorch, JAX, TensorFlow and Decthings (installs gigabytes)
 	DLBRIDGE_PEERS=1 $(PEERS)/bin/python -m pytest $(PYTESTFLAGS) -m peers bridge/python/tests
@@ -65,7 +68,7 @@ examples: $(VENV)/dlbridge.done ## every example that needs the light peers only
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples $(addprefix --ignore=,$(HEAVY_EXAMPLES))
 	cd examples/gorgonia-graph && $(GO) test -race $(GOTESTFLAGS) ./...
 
-check: vet staticcheck layers header abi vendor installed dist examples race asan tsan cgocheck2 gogc1 debug processors arm64 mutants fuzz ## what tests alone do not find
+check: vet staticcheck layers header abi vendor installed dist examples race python-long asan tsan cgocheck2 gogc1 debug processors arm64 mutants fuzz ## what tests alone do not find
 
 vet: ## formatting, go.mod and go vet, for other platforms too
 	@unformatted=$$(gofmt -l bridge dlpack examples include tens); \
@@ -118,7 +121,7 @@ cgocheck2: $(VENV)/requirements.done ## the Go tests under the strictest check o
 GOGC1 := env GOGC=1 GODEBUG=clobberfree=1,invalidptr=1,cgocheck=1
 gogc1: $(VENV)/dlbridge.done ## the tests with the collector always running and freed memory overwritten
 	$(TVM_FFI) $(GO) test -exec '$(GOGC1)' $(GOTESTFLAGS) $$($(GO) list ./... | grep -v /capi$$)
-	$(GOGC1) $(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "not peers" bridge/python/tests
+	$(GOGC1) $(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "not peers and not long" bridge/python/tests
 
 debug: $(VENV)/requirements.done ## the Go tests with memory that faults once it is freed
 	$(GO) vet -tags debug ./...

@@ -255,6 +255,7 @@ def test_messages_take_memory_in_proportion(measurer, name):
     measurer.check("metadata", data, times=64)
 
 
+@pytest.mark.long
 def test_small_frames_take_memory_up_to_the_limit(measurer):
     head = packed(label(""))
     small = {"limit": 1 << 16}
@@ -273,6 +274,7 @@ def test_fixed_sizes_take_four_times_their_input(measurer):
     measurer.check("tensorflow", proto(INT64, N, field(10, b"\1" * N)), times=8)  # each byte becomes eight
 
 
+@pytest.mark.long
 def test_mutations_take_memory_in_proportion(measurer):
     """Parts of the vectors are repeated and changed at random, with a constant seed."""
     random_ = random.Random(16)

@@ -140,6 +140,7 @@ def test_every_operation_works_without_file_descriptors():
     assert "is loaded already" in out
 
 
+@pytest.mark.long
 def test_failed_allocations_are_memory_errors_and_leave_nothing(tmp_path):
     """Each allocation of each operation fails once: those of Python, of the extension and of the Go library."""
     source, preload = pathlib.Path(__file__).with_name("failing_malloc.c"), tmp_path / "failing_malloc.so"

@@ -375,6 +375,7 @@ def test_g06_foreign_threads_delete_while_their_tensors_end(c):
     assert (counts["exports"], counts["imports"]) == (start["exports"], start["imports"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sanitizers", ["", "-fsanitize=thread", "-fsanitize=address,undefined"])
 def test_g06_deleters_race_the_one_that_takes_turns(tmp_path, sanitizers):
     program = tmp_path / "return_queue"
