@@ -121,7 +121,7 @@ cgocheck2: $(VENV)/requirements.done ## the Go tests under the strictest check o
 GOGC1 := env GOGC=1 GODEBUG=clobberfree=1,invalidptr=1,cgocheck=1
 gogc1: $(VENV)/dlbridge.done ## the tests with the collector always running and freed memory overwritten
 	$(TVM_FFI) $(GO) test -exec '$(GOGC1)' $(GOTESTFLAGS) $$($(GO) list ./... | grep -v /capi$$)
-	$(GOGC1) $(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "not peers and not long" bridge/python/tests
+	$(GOGC1) $(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "not peers" bridge/python/tests
 
 debug: $(VENV)/requirements.done ## the Go tests with memory that faults once it is freed
 	$(GO) vet -tags debug ./...
