@@ -81,10 +81,6 @@ def _is_managed(kind: Any) -> bool:
     )
 
 
-def _is_type(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, _Data)
-
-
 def wrap(
     cfunc: Any,
     to: Callable[[Tensor], Any] | None = None,
@@ -145,7 +141,7 @@ def wrap(
     call.argtypes = None
     if isinstance(returns, str) and returns == "tensor":
         result, call.restype = _TENSOR, ctypes.c_void_p
-    elif returns is None or _is_type(returns):
+    elif returns is None or (isinstance(returns, type) and issubclass(returns, _Data)):
         result, call.restype = _NOTHING if returns is None else _OTHER, returns
     else:
         raise TypeError(f'dlbridge: wrap: returns, or restype, must be "tensor", a ctypes type or None, not {returns!r}')

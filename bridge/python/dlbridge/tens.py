@@ -14,7 +14,7 @@ import json
 import json.decoder
 import operator
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from . import _core
@@ -27,7 +27,6 @@ __all__ = ["Message", "decode", "decode_frames", "encode", "encode_frames"]
 _UNREAD: Any = object()
 _MAX_DEPTH = 256  # Go: tens.MaxDepth
 _TOO_DEEP = f"dlbridge: label: arrays and objects are nested more than {_MAX_DEPTH} levels deep"
-_NO_STACK = "dlbridge: {}: not enough stack is left to decode it; read it before the recursion"
 
 
 class Message:
@@ -103,28 +102,19 @@ class Message:
     @property
     def label(self) -> dict[str, Any] | None:
         if self._label is _UNREAD:
-            try:
-                self._label = _object(self.label_bytes, bool(self.tensors))
-            except RecursionError:
-                raise ValueError(_NO_STACK.format("label")) from None
+            self._label = _read("label", lambda: _object(self.label_bytes, bool(self.tensors)))
         return self._label
 
     @property
     def metadata(self) -> dict[str, Any] | None:
         if self._metadata is _UNREAD:
-            try:
-                self._metadata = _loads(self._metadata_bytes)
-            except RecursionError:
-                raise ValueError(_NO_STACK.format("metadata")) from None
+            self._metadata = _read("metadata", lambda: _loads(self._metadata_bytes))
         return self._metadata
 
     @property
     def tensor_metadata(self) -> list[dict[str, Any] | None]:
         if self._tensor_metadata is _UNREAD:
-            try:
-                self._tensor_metadata = [_loads(text) for text in self._tensor_metadata_bytes]
-            except RecursionError:
-                raise ValueError(_NO_STACK.format("tensor_metadata")) from None
+            self._tensor_metadata = _read("tensor_metadata", lambda: list(map(_loads, self._tensor_metadata_bytes)))
         return self._tensor_metadata
 
     def frames(self) -> list[memoryview]:
@@ -267,6 +257,13 @@ def _bytes_view(part: Any) -> memoryview:
     if view.format == "B" and view.ndim == 1:
         return view
     return view.cast("B") if view.nbytes > 0 else memoryview(b"")  # cast refuses a shape with zeros
+
+
+def _read(what: str, decode: Callable[[], Any]) -> Any:
+    try:
+        return decode()
+    except RecursionError:
+        raise ValueError(f"dlbridge: {what}: not enough stack is left to decode it; read it before the recursion") from None
 
 
 def _loads(text: bytes | None) -> Any:
