@@ -23,7 +23,7 @@ var (
 	// ErrTruncated reports a single-part form that ends inside a frame: more bytes may follow.
 	ErrTruncated = errors.New("single-part form cut short")
 	// ErrFrameTooLarge reports a frame of more than 4 GiB - 1, which the single-part form cannot hold.
-	ErrFrameTooLarge = errors.New("frame larger than the single-part form can say")
+	ErrFrameTooLarge = errors.New("frame too large for the single-part form")
 	// ErrPartMissing reports a tensor whose part index is not that of a payload part.
 	ErrPartMissing = errors.New("part out of range")
 	// ErrSize reports a payload part that is longer or shorter than its tensor.
@@ -56,7 +56,7 @@ var (
 	errLabelNotObject   = invalid("label not an object")
 	errLabelTooDeep     = invalid("nested too deep")
 	errDuplicateName    = invalid("duplicate name")
-	errAttributeInvalid = invalid("attribute not to be written")
+	errAttributeInvalid = invalid("attribute cannot be encoded")
 
 	// The attribute TENS.
 	errTENSInvalid     = invalid("attribute TENS invalid")

@@ -77,7 +77,7 @@ func ExampleMessage_EncodeLabel() {
 	fmt.Println(m.EncodeLabel(label))
 	// Output:
 	// {"TENS":{"metadata":{},"tensors":[{"dtype":"u","part":0,"shape":[1],"word":2}]}}
-	// tens: tensor 0: part 0 of 2 bytes for 4: part and tensor differ in size
+	// tens: tensor 0: part 0 has 2 bytes, the tensor takes 4: part and tensor differ in size
 }
 
 func ExampleMessage_Encode() {

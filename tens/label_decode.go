@@ -374,7 +374,7 @@ func readInt[T int | int64](r *reader, kind, large error) (T, error) {
 		return 0, r.refuse(kind, "an integer of 64 bits")
 	}
 	if int64(T(v)) != v {
-		return 0, r.fail(large, start, strconv.FormatInt(v, 10)+" is too large here")
+		return 0, r.fail(large, start, strconv.FormatInt(v, 10)+" does not fit in an int")
 	}
 	return T(v), nil
 }

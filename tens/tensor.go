@@ -156,7 +156,7 @@ func (t *Tensor) layout() *Error {
 				"order["+strconv.Itoa(k)+"] = "+strconv.Itoa(d)+" of "+strconv.Itoa(n)+" dimensions")
 		}
 		if seen[d/64]>>(d%64)&1 != 0 {
-			return t.fault(errOrderInvalid, "order", "order["+strconv.Itoa(k)+"] = "+strconv.Itoa(d)+" once more")
+			return t.fault(errOrderInvalid, "order", "order["+strconv.Itoa(k)+"] = "+strconv.Itoa(d)+" repeats a dimension")
 		}
 		seen[d/64] |= 1 << (d % 64)
 	}
@@ -216,5 +216,5 @@ func (t *Tensor) fit(parts [][]byte) *Error {
 		return nil
 	}
 	return t.fault(ErrSize, "part",
-		"part "+strconv.Itoa(t.Part)+" of "+strconv.FormatInt(have, 10)+" bytes for "+strconv.FormatInt(want, 10))
+		"part "+strconv.Itoa(t.Part)+" has "+strconv.FormatInt(have, 10)+" bytes, the tensor takes "+strconv.FormatInt(want, 10))
 }

@@ -65,7 +65,7 @@ func TestTensorsThatSayNoLayoutAreRefused(t *testing.T) {
 	order[99] = 99
 	_, _, err = many.Strides()
 	requireFault(t, tens.ErrOrderInvalid, err)
-	assert.EqualError(t, err, "tens: order[99] = 99 once more: order invalid")
+	assert.EqualError(t, err, "tens: order[99] = 99 repeats a dimension: order invalid")
 
 	for _, test := range []struct {
 		name   string

@@ -24,27 +24,14 @@ func AppendTensor(dst []byte, t *dlpack.Tensor) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	n, start := len(dst), len(dst)+head
-	out, size := dst, t.NumBytes()
-	if int64(cap(dst)-start) < size {
-		if !t.Device().HostReadable() { // before allocating memory for elements that cannot be read
-			return dst, fmt.Errorf("decthings: memory on %v cannot be read: %w", t.Device(), dlpack.ErrDevice)
-		}
-		if out, err = room(dst, head, size); err != nil {
-			return dst, err
-		}
-	}
-	if out, err = t.AppendBytes(out[:start]); err != nil {
+	n := len(dst)
+	out, err := payload.AppendTensor("decthings", dst, t, head, n+head, alignment)
+	if err != nil {
 		return dst, err
 	}
 	header := append(out[:n], byte(what), byte(t.Rank())) // after the elements, which may have overlapped the header
 	for d := range t.Rank() {
 		header = appendVarint(header, uint64(t.Dim(d)))
-	}
-	if what == Boolean {
-		if _, where := payload.FindNonBool(out[start:]); where != "" {
-			return dst, fmt.Errorf("decthings: %s: %w", where, dlpack.ErrValue)
-		}
 	}
 	return out, nil
 }

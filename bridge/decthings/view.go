@@ -33,7 +33,7 @@ func DecodeView(data []byte, d Dialect) (View, error) {
 
 func whole(n, size int) error {
 	if n < size {
-		return fault(n, ErrTrailing, "%d more after the tensor", size-n)
+		return fault(n, ErrTrailing, "%d bytes after the tensor", size-n)
 	}
 	return nil
 }
@@ -187,7 +187,7 @@ func (v *View) elements(data []byte, at int, count int64, d Dialect, sink elemen
 		at = end
 	}
 	if d != Doc && at < len(data) {
-		return 0, fault(at, ErrSection, "%d bytes behind the last element", len(data)-at)
+		return 0, fault(at, ErrSection, "%d bytes after the last element", len(data)-at)
 	}
 	c.End()
 	v.Elements = e
@@ -258,7 +258,7 @@ func (v *View) Append(dst []byte, d Dialect) ([]byte, error) {
 	dt := v.Type.DataType()
 	if dt == 0 {
 		if v.Elements == nil || v.Elements.Type != v.Type.String() || !slices.Equal(v.Elements.Shape, v.Shape) {
-			return dst, fmt.Errorf("decthings: %v%v without its elements: %w", v.Type, errtext.Shape(v.Shape), ErrType)
+			return dst, fmt.Errorf("decthings: %v%v, of which Elements is nil or has another type or shape: %w", v.Type, errtext.Shape(v.Shape), ErrType)
 		}
 		return AppendElements(dst, v.Elements, d)
 	}

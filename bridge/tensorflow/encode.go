@@ -37,7 +37,7 @@ func encodingOf(options []EncodeOption) (encoding, error) {
 		}
 	}
 	if e.pad < 0 || e.pad > 4096 || e.pad&(e.pad-1) != 0 {
-		return e, fmt.Errorf("tensorflow: padding to %d, which is no power of two up to 4096: %w", e.pad, elements.ErrSize)
+		return e, fmt.Errorf("tensorflow: padding to %d, which is not a power of two up to 4096: %w", e.pad, elements.ErrSize)
 	}
 	if e.compress && !(e.ratio > 0) {
 		return e, fmt.Errorf("tensorflow: compression ratio %v: %w", e.ratio, dlpack.ErrValue)
@@ -90,7 +90,7 @@ func (v *View) Append(dst []byte, options ...EncodeOption) ([]byte, error) {
 	}
 	if v.DType.Storage() == 0 && v.DType.valid() {
 		if v.Elements == nil || v.Elements.Type != v.DType.String() || !slices.Equal(v.Elements.Shape, v.Shape) {
-			return dst, fmt.Errorf("tensorflow: %v%v without its elements: %w", v.DType, errtext.Shape(v.Shape), elements.ErrDType)
+			return dst, fmt.Errorf("tensorflow: %v%v, of which Elements is nil or has another type or shape: %w", v.DType, errtext.Shape(v.Shape), elements.ErrDType)
 		}
 		return AppendElements(dst, v.Elements, options...)
 	}
@@ -346,16 +346,21 @@ func appendPadding(dst []byte, n int) []byte {
 	return dst
 }
 
-// room returns dst with capacity for a header and elements. If it allocates memory, the elements are aligned there; with padding,
-// which aligns them from the beginning of the buffer, the beginning is.
-//
-// Errors: [dlpack.ErrMemory]; dst is then returned unchanged.
-func room(dst []byte, head, size, pad int) ([]byte, error) {
-	at := len(dst) + head
+// placement returns which byte of new memory to align, and how, for elements that begin at index at. With padding, which aligns the
+// elements from the beginning of the buffer, it is the first byte.
+func placement(at, pad int) (index, align int) {
 	if pad > 1 {
 		at = 0
 	}
-	out, err := payload.Room(dst, head+size, at, max(pad, alignment))
+	return at, max(pad, alignment)
+}
+
+// room returns dst with capacity for a header and elements, which are aligned if it allocates memory.
+//
+// Errors: [dlpack.ErrMemory]; dst is then returned unchanged.
+func room(dst []byte, head, size, pad int) ([]byte, error) {
+	index, align := placement(len(dst)+head, pad)
+	out, err := payload.Room(dst, head+size, index, align)
 	if err != nil {
 		return dst, fmt.Errorf("tensorflow: %w", err)
 	}

@@ -40,24 +40,12 @@ func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte
 	}
 	size := int(h.bytes)
 	head := h.size(len(dst), contentField, size, e.pad)
-	n, out := len(dst), dst
-	if cap(dst)-n-head < size {
-		if !t.Device().HostReadable() { // before allocating memory for elements that cannot be read
-			return dst, fmt.Errorf("tensorflow: memory on %v cannot be read: %w", t.Device(), dlpack.ErrDevice)
-		}
-		if out, err = room(dst, head, size, e.pad); err != nil {
-			return dst, err
-		}
-	}
-	if out, err = t.AppendBytes(out[:n+head]); err != nil {
+	index, align := placement(len(dst)+head, e.pad)
+	out, err := payload.AppendTensor("tensorflow", dst, t, head, index, align)
+	if err != nil {
 		return dst, err
 	}
-	h.append(out[:n], contentField, size, e.pad) // after the elements, which may have overlapped the header
-	if h.dtype == Bool {
-		if _, where := payload.FindNonBool(out[len(out)-size:]); where != "" {
-			return dst, fmt.Errorf("tensorflow: %s: %w", where, dlpack.ErrValue)
-		}
-	}
+	h.append(out[:len(dst)], contentField, size, e.pad) // after the elements, which may have overlapped the header
 	return out, nil
 }
 

@@ -212,7 +212,7 @@ func checkValues(f *record) error {
 		_, ok = countVarints(f.value)
 	}
 	if !ok {
-		return fault(f.at, ErrWire, "field %d: %d bytes are no packed numbers", f.num, len(f.value))
+		return fault(f.at, ErrWire, "field %d: %d bytes are not packed numbers", f.num, len(f.value))
 	}
 	return nil
 }
@@ -423,7 +423,7 @@ func (p *tensorProto) putVarints(out []byte, i int, rest []byte, at int, d *deco
 		x, next := uint64(rest[0]), 1
 		if x >= 0x80 {
 			if x, next = protowire.ConsumeVarint(rest); next < 0 { // another thread has changed the message since it was checked
-				return i, fault(end-len(rest), ErrWire, "element %d is no varint", i)
+				return i, fault(end-len(rest), ErrWire, "element %d is not a varint", i)
 			}
 		}
 		if !whole { // an int32 field: protocol buffers cut 64 bits to 32

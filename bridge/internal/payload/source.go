@@ -17,7 +17,7 @@ func CheckSource(t *dlpack.Tensor) error {
 		return err
 	}
 	if t.DType() != dlpack.Uint8 || t.Rank() != 1 || !t.IsContiguous() {
-		return fmt.Errorf("%v is no row of bytes: %w", t, dlpack.ErrLayout)
+		return fmt.Errorf("%v is not a one-dimensional uint8 tensor without gaps: %w", t, dlpack.ErrLayout)
 	}
 	return nil
 }
@@ -32,6 +32,35 @@ func Source(format string, t *dlpack.Tensor) ([]byte, error) {
 	}
 	data, _, err := t.UnsafeBytes()
 	return data, err
+}
+
+// AppendTensor appends head bytes for the caller to write, and the elements of t in row-major order. If dst has too little
+// capacity, the byte at index is aligned to align bytes in the new memory.
+//
+// Ownership: t stays the caller's, and the result is Go memory. Lifetime: unlimited. Threads: any, while nobody writes to the
+// tensor. On error: those of [Room] and [dlpack.ErrValue] for a boolean other than 0 and 1, after the name of the format, and as
+// [dlpack.Tensor.AppendBytes]; the result is then not to be used.
+func AppendTensor(format string, dst []byte, t *dlpack.Tensor, head, index, align int) ([]byte, error) {
+	start, size := len(dst)+head, t.NumBytes()
+	if int64(cap(dst)-start) < size {
+		if !t.Device().HostReadable() { // before allocating memory for elements that cannot be read
+			return nil, fmt.Errorf("%s: memory on %v cannot be read: %w", format, t.Device(), dlpack.ErrDevice)
+		}
+		var err error
+		if dst, err = Room(dst, head+int(min(size, Addressable)), index, align); err != nil {
+			return nil, fmt.Errorf("%s: %w", format, err)
+		}
+	}
+	out, err := t.AppendBytes(dst[:start])
+	if err != nil {
+		return nil, err
+	}
+	if t.DType() == dlpack.Bool {
+		if _, where := FindNonBool(out[start:]); where != "" {
+			return nil, fmt.Errorf("%s: %s: %w", format, where, dlpack.ErrValue)
+		}
+	}
+	return out, nil
 }
 
 // CheckAlign returns an error unless n is an alignment that an option may ask for: 0, which stands for the alignment that
