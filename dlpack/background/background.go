@@ -1,14 +1,14 @@
-// Package background runs work that belongs to no caller: what the library does by itself, and releases of memory
-// whose owners were forgotten.
+// Package background runs functions on goroutines that have nothing in common with the caller. The packages of this module
+// use it for long-running work of the library, and for the release of memory whose tensors were forgotten.
 //
 // A goroutine inherits the profiler labels of the goroutine that starts it, and its membership in a bubble of
-// testing/synctest. A background goroutine that is started in a caller's context would therefore carry the labels of a
-// stranger for as long as the process lives, and would keep the caller's bubble from ending. The goroutines of this
-// package are started by one that the package's initialization has started, and inherit nothing.
+// testing/synctest. A library goroutine that a caller's goroutine started would keep the caller's labels for as long as the
+// process lives, and would keep the caller's bubble from ending. The goroutines of this package are started by a goroutine
+// that the initialization of the package has started, and inherit nothing.
 //
 // Cleanups and finalizers must not call foreign code themselves, because it may block: a deleter may wait for Python's
-// GIL, or for an interpreter that has ended. The runtime has one goroutine for all cleanups of a process below 8
-// processors, so that one such release would stop the cleanups of the whole program.
+// GIL, or for an interpreter that has ended. With fewer than 8 processors, the runtime has one goroutine for all cleanups of
+// the process, so one release that blocks would stop the cleanups of the whole program. [Release] is for such calls.
 package background
 
 import "sync"
@@ -24,30 +24,32 @@ func init() {
 	}()
 }
 
-// Go runs f on a goroutine of its own, outside of the context of the caller. A nil f does nothing.
+// Go runs f on a new goroutine that inherits nothing from the caller. A nil f does nothing.
 func Go(f func()) {
 	if f != nil {
 		start <- f
 	}
 }
 
-// maxRunning is how many releases run at a time at most. Each that blocks in C takes a thread of the operating system, of which Go
-// allows 10,000; several thousand tensors that are forgotten at once, and wait for one lock, must not take as many.
+// maxRunning is the largest number of releases that run at the same time. Each release that blocks in C occupies a thread of the
+// operating system, and Go ends the process if it needs more than 10,000. Without the limit, thousands of forgotten tensors
+// whose deleters wait for one lock would occupy that many.
 const maxRunning = 64
 
 var releases struct {
 	mu      sync.Mutex
 	waiting []func()
 	running int
-	// busy is locked while running is not 0. Of all that can be waited for, goroutines inside and outside of a
-	// testing/synctest bubble may share mutexes only; others end the process, or count as a deadlock of the bubble.
+	// busy is locked while running is not 0, so that Wait can wait for it. It is a mutex because goroutines inside and outside
+	// of a testing/synctest bubble can share nothing else: other means of waiting end the process, or count as a deadlock of the
+	// bubble.
 	busy sync.Mutex
 }
 
-// Release runs f, which calls foreign code that gives memory back, on a goroutine of the package, and does not wait
-// for it. Up to 64 releases run at a time, so that one that blocks delays no other. One that never returns takes
-// its place for good; once all places are taken, later releases wait until one of them returns. No lock is held while
-// f runs, and the caller must not hold one that another release may need. A nil f does nothing.
+// Release runs f, which calls foreign code that gives memory back, on a goroutine of the package, and does not wait for it. Up
+// to 64 releases run at the same time, so that one that blocks does not delay the others. If 64 releases block, later ones
+// wait until one of them returns. No lock is held while f runs, and the caller must not hold a lock that another release may
+// need. A nil f does nothing.
 func Release(f func()) {
 	if f == nil {
 		return
@@ -57,7 +59,7 @@ func Release(f func()) {
 	one := releases.running < maxRunning
 	if one {
 		if releases.running == 0 {
-			releases.busy.Lock() // which those who wait hold for a moment only
+			releases.busy.Lock() // Wait holds it only for a moment
 		}
 		releases.running++
 	}
