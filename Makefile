@@ -1,4 +1,4 @@
-# `make` alone lists what there is to do. Everything that is built lies under build/.
+# `make` without a target lists the targets. All build products are written under build/.
 
 GO ?= go
 PYTHON ?= python3
@@ -10,17 +10,17 @@ PYTESTFLAGS ?= -q
 BUILD := build
 VENV := $(BUILD)/venv
 PEERS := $(BUILD)/venv-peers
-# Those of libtorch are tests in Go.
+# Examples in Python that need the heavy peers. The libtorch example also does, but its tests are in Go.
 HEAVY_EXAMPLES := examples/torch-to-go examples/tvm
 STRICT := -Wall -Wextra -pedantic -Werror
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-# What builds without cgo, or has a half that does.
+# Packages that build without cgo, completely or in part.
 PURE := ./tens/... ./dlpack/... ./bridge ./bridge/internal/... ./bridge/decthings ./bridge/elements ./bridge/nervana ./bridge/tensorflow
-# Where the tests of bridge/tvmffi find their peer, which lies in the environment of the light peers.
+# Tells the tests of bridge/tvmffi where libtvm_ffi is; it is installed with the light peers.
 TVM_FFI = DLBRIDGE_TVM_FFI="$$($(VENV)/bin/python -m tvm_ffi.config --libdir)"
 PIP := -m pip --disable-pip-version-check install --quiet
 
-# What the Go library and the Python package are made of, so that both are built again when it changes.
+# The sources of the Go library and of the Python package, both of which are rebuilt when a source changes.
 GO_SOURCES := go.mod go.sum $(shell find bridge dlpack include tens -name python -prune -o -name testdata -prune -o \
 	-type f ! -name '*_test.go' -print)
 PYTHON_SOURCES := $(shell find bridge/python -name tests -prune -o -name build -prune -o -name '*.egg-info' -prune -o \
@@ -36,7 +36,7 @@ export GO
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/dlbridge.done ## one message, one memory, seen by Go, C and NumPy
+demo: $(VENV)/dlbridge.done ## one message in one memory, seen by Go, C and NumPy
 	$(GO) build -buildmode=c-shared -o $(BUILD)/demo/libdemo.so ./examples/demo
 	$(VENV)/bin/python examples/demo/demo.py $(BUILD)/demo/libdemo.so
 
@@ -46,7 +46,7 @@ test-go: $(VENV)/requirements.done ## the Go and C tests, the long ones shortene
 	$(TVM_FFI) $(GO) test -race -short $(GOTESTFLAGS) ./...
 	CGO_ENABLED=0 $(GO) test -short $(GOTESTFLAGS) $(PURE)
 
-race: $(VENV)/requirements.done ## the same with the long tests whole
+race: $(VENV)/requirements.done ## the same tests, with the long ones in full
 	$(TVM_FFI) $(GO) test -race $(GOTESTFLAGS) ./...
 	CGO_ENABLED=0 $(GO) test $(GOTESTFLAGS) $(PURE)
 
@@ -64,11 +64,11 @@ test-peers: $(PEERS)/dlbridge.done ## the exchange with PyTorch, JAX, TensorFlow
 	$(PEERS)/bin/python examples/demo/demo.py $(BUILD)/demo/libdemo.so
 	PYTHON=$(abspath $(PEERS))/bin/python sh examples/libtorch/run.sh test -race $(GOTESTFLAGS) ./...
 
-examples: $(VENV)/dlbridge.done ## every example that needs the light peers only, C and C++ under the sanitizers
+examples: $(VENV)/dlbridge.done ## every example that needs only the light peers; C and C++ under the sanitizers
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples $(addprefix --ignore=,$(HEAVY_EXAMPLES))
 	cd examples/gorgonia-graph && $(GO) test -race $(GOTESTFLAGS) ./...
 
-check: vet staticcheck layers header abi vendor installed dist examples race python-long asan tsan cgocheck2 gogc1 debug processors arm64 mutants fuzz ## what tests alone do not find
+check: vet staticcheck layers header abi vendor installed dist examples race python-long asan tsan cgocheck2 gogc1 debug processors arm64 mutants fuzz ## the checks that find what tests alone do not
 
 vet: ## formatting, go.mod and go vet, for other platforms too
 	@unformatted=$$(gofmt -l bridge dlpack examples include tens); \
@@ -82,7 +82,7 @@ vet: ## formatting, go.mod and go vet, for other platforms too
 	cd examples/gorgonia-graph && $(GO) mod tidy -diff && $(GO) vet ./...
 	cd examples/libtorch && $(GO) mod tidy -diff
 
-layers: ## what each Go package imports: downwards only
+layers: ## check that each Go package imports only packages of lower layers
 	$(PYTHON) .ci/layers/check.py
 
 staticcheck: ## staticcheck, at a pinned version
@@ -101,13 +101,13 @@ tsan: ## the C core under ThreadSanitizer
 	$(TSAN) $(GO) test $(GOTESTFLAGS) ./dlpack/internal/core
 	$(TSAN) $(GO) test $(GOTESTFLAGS) $(THREADS) ./dlpack
 
-processors: ## the same tests on 1, 2 and 8 processors of Go's
+processors: ## the tests that use several threads, with GOMAXPROCS=1, 2 and 8
 	for n in 1 2 8; do \
 	  GOMAXPROCS=$$n $(GO) test -count=1 $(GOTESTFLAGS) ./dlpack/internal/core && \
 	  GOMAXPROCS=$$n $(GO) test -count=1 $(GOTESTFLAGS) $(THREADS) ./dlpack || exit 1; \
 	done
 
-# Debian: gcc-aarch64-linux-gnu and qemu-user.
+# Needs the Debian packages gcc-aarch64-linux-gnu and qemu-user.
 arm64: ## the tests of the core under emulation of arm64
 	@if command -v aarch64-linux-gnu-gcc qemu-aarch64; then \
 	  GOARCH=arm64 CGO_ENABLED=1 CC=aarch64-linux-gnu-gcc $(GO) test -exec 'qemu-aarch64 -L /usr/aarch64-linux-gnu' \
@@ -117,17 +117,17 @@ arm64: ## the tests of the core under emulation of arm64
 cgocheck2: $(VENV)/requirements.done ## the Go tests under the strictest check of the cgo rules
 	$(TVM_FFI) GOEXPERIMENT=cgocheck2 $(GO) test $(GOTESTFLAGS) ./...
 
-# The environment is for what is tested, and not for the compiler; the tests of capi compile, and set it themselves.
+# The environment is set for the tests and not for the compiler. The tests of capi run the compiler, so they set it themselves.
 GOGC1 := env GOGC=1 GODEBUG=clobberfree=1,invalidptr=1,cgocheck=1
-gogc1: $(VENV)/dlbridge.done ## the tests with the collector always running and freed memory overwritten
+gogc1: $(VENV)/dlbridge.done ## the tests with a garbage collector that always runs and overwrites freed memory
 	$(TVM_FFI) $(GO) test -exec '$(GOGC1)' $(GOTESTFLAGS) $$($(GO) list ./... | grep -v /capi$$)
 	$(GOGC1) $(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "not peers" bridge/python/tests
 
-debug: $(VENV)/requirements.done ## the Go tests with memory that faults once it is freed
+debug: $(VENV)/requirements.done ## the Go tests with memory that faults after it is freed
 	$(GO) vet -tags debug ./...
 	$(TVM_FFI) $(GO) test -tags debug $(GOTESTFLAGS) ./...
 
-mutants: ## each invariant of the ownership core broken in turn, which a test must notice
+mutants: ## break each invariant of the ownership core in turn; a test must notice
 	$(PYTHON) .ci/mutants/run.py $(BUILD)/mutants
 
 abi: $(VENV)/requirements.done ## our dlpack.h against upstream's, and a build with theirs
@@ -137,7 +137,7 @@ abi: $(VENV)/requirements.done ## our dlpack.h against upstream's, and a build w
 vendor: ## build and run a program from a vendored copy
 	sh .ci/vendor/run.sh $(BUILD)/vendor
 
-header: ## the headers by themselves, in C99, C11 and C++17
+header: ## compile each header alone, in C99, C11 and C++17
 	@for header in dlpack/dlpack.h dlbridge.h; do \
 	  for language in 'c -std=c99' 'c -std=c11' 'c++ -std=c++17'; do \
 	    echo "$$header $$language"; \
@@ -148,10 +148,11 @@ header: ## the headers by themselves, in C99, C11 and C++17
 installed: clib ## build a C program against an installed copy, by pkg-config and by CMake
 	sh .ci/installed/run.sh $(BUILD)/lib $(BUILD)/installed
 
-dist: $(VENV)/requirements.done ## build/dist: the Python package as a source distribution, and a wheel made of that
+dist: $(VENV)/requirements.done ## build/dist: the Python package as a source distribution, and a wheel built from it
 	sh .ci/dist/run.sh $(VENV)/bin/python $(BUILD)/dist
 
-# Go calls it a failure when time is up at the wrong moment. Such a run is repeated, twice at most; an input that fails is another text.
+# `go test -fuzz` sometimes fails with `context deadline exceeded` when the time limit expires. Such a run is repeated, at most
+# twice. An input that makes the target fail has another text, and is reported.
 fuzz: ## every fuzz target for FUZZTIME
 	@mkdir -p $(BUILD)
 	@$(GO) test -list '^Fuzz' ./... > $(BUILD)/fuzz.txt 2>&1 || { cat $(BUILD)/fuzz.txt; exit 1; }
@@ -165,7 +166,7 @@ fuzz: ## every fuzz target for FUZZTIME
 	  cat $(BUILD)/fuzz.log; \
 	done
 
-bench: ## every path timed beside its peers; writes examples/bench/README.md
+bench: ## time every path beside its peers; writes examples/bench/README.md
 	sh examples/bench/run.sh
 
 venv: $(VENV)/dlbridge.done ## build/venv: the Python package and the light peers
@@ -176,10 +177,10 @@ clib: ## build/lib: the C shared library
 install: clib ## the C library and its headers, under PREFIX
 	sh bridge/libdlbridge/install.sh $(BUILD)/lib "$(DESTDIR)$(PREFIX)"
 
-uninstall: ## remove what install has put under PREFIX
+uninstall: ## remove the files that install has copied under PREFIX
 	sh bridge/libdlbridge/uninstall.sh "$(DESTDIR)$(PREFIX)"
 
-clean: ## remove what was built
+clean: ## remove all build products
 	rm -rf $(BUILD) bridge/python/build bridge/python/dist bridge/python/*.egg-info
 
 %/requirements.done: bridge/python/requirements-test.txt
@@ -195,7 +196,7 @@ define new-venv
 	@touch $@
 endef
 
-# The package is copied into the environment; setuptools is told to build outside of the source tree.
+# The package is copied into the environment. The configuration makes setuptools build outside the source tree.
 %/dlbridge.done: %/requirements.done $(PYTHON_SOURCES) $(GO_SOURCES)
 	@mkdir -p $(BUILD)/python
 	@printf '[build]\nbuild_base = %s\n[egg_info]\negg_base = %s\n' $(abspath $(BUILD)/python) $(abspath $(BUILD)/python) > $(BUILD)/python/setup.cfg
