@@ -488,7 +488,7 @@ static void reading_refuses_and_releases_nothing(void) {
   dlb_frame trailing = {more, 4, count_release, &f.released, 0};
   dlb_error error;
   CHECK_INT(DLB_ERROR_FORMAT, dlb_decthings_decode(&v, &trailing, 0, &error));
-  CHECK(strstr(error.message, "decthings: byte 3: 1 more after the tensor") != NULL);
+  CHECK(strstr(error.message, "decthings: byte 3: 1 bytes after the tensor") != NULL);
   CHECK_INT(0, f.released);
   check_nothing_is_left(__func__);
 }
