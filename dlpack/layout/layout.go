@@ -140,22 +140,20 @@ func AppendAligned(dst, shape []int64, order []int, itemsize, align int64) ([]in
 	if _, err := Count(shape); err != nil {
 		return dst, err
 	}
+	if order != nil && len(order) != len(shape) {
+		return dst, fmt.Errorf("layout: order of %d for %d dimensions: %w", len(order), len(shape), ErrOrder)
+	}
+	if len(shape) == 0 {
+		return dst, nil
+	}
 	fastest := len(shape) - 1
 	if order != nil {
-		if len(order) != len(shape) {
-			return dst, fmt.Errorf("layout: order of %d for %d dimensions: %w", len(order), len(shape), ErrOrder)
-		}
-		if len(order) > 0 {
-			fastest = order[len(order)-1]
-		}
+		fastest = order[len(order)-1]
 	}
-	if fastest >= len(shape) || fastest < 0 && len(shape) > 0 {
+	if fastest < 0 || fastest >= len(shape) {
 		return dst, fmt.Errorf("layout: order[%d] = %d: %w", len(order)-1, fastest, ErrOrder)
 	}
 	whole := append(dst, shape...)
-	if len(shape) == 0 {
-		return whole, nil
-	}
 	unit := align / gcd(itemsize, align) // elements
 	size := &whole[len(dst)+fastest]
 	if *size%unit != 0 {

@@ -23,20 +23,16 @@ func (n *numbers) draft(rank int) (sizes, steps []int64) {
 	return n[:rank], n[room:][:rank]
 }
 
-// take sets the layout to a draft and an offset. Without elements, the offset stays as it was. If fits is false, the offset
-// or a stride has overflowed.
-func (l *Layout) take(op string, sizes, steps []int64, offset int64, fits bool) error {
-	empty, err := isEmpty(sizes)
-	if err != nil {
-		return err
+// move sets the offset. A view without elements keeps the offset of its base. If fits is false, the offset or a stride has
+// overflowed, which is an error unless the view is empty.
+func (l *Layout) move(op string, empty bool, offset int64, fits bool) error {
+	if empty {
+		return nil
 	}
-	if !empty {
-		if !fits {
-			return fmt.Errorf("layout: %s: %w", op, ErrOverflow)
-		}
-		l.Offset = offset
+	if !fits {
+		return fmt.Errorf("layout: %s: %w", op, ErrOverflow)
 	}
-	l.put(sizes, steps)
+	l.Offset = offset
 	return nil
 }
 
@@ -147,11 +143,8 @@ func (l *Layout) Slice(index ...Index) error {
 		sizes[to], steps[to] = l.Shape[d], l.Strides[d]
 		to++
 	}
-	if !empty {
-		if !fits {
-			return fmt.Errorf("layout: slice: %w", ErrOverflow)
-		}
-		l.Offset = offset
+	if err := l.move("slice", empty, offset, fits); err != nil {
+		return err
 	}
 	l.put(sizes[:to], steps[:to])
 	return nil
@@ -182,11 +175,8 @@ func (l *Layout) Index(index ...int64) error {
 		}
 		offset, fits = forward(offset, fits, i, l.Strides[d])
 	}
-	if !empty {
-		if !fits {
-			return fmt.Errorf("layout: index: %w", ErrOverflow)
-		}
-		l.Offset = offset
+	if err := l.move("index", empty, offset, fits); err != nil {
+		return err
 	}
 	kept := l.Shape[len(index):]
 	for d, n := range kept {
@@ -539,7 +529,11 @@ func (l *Layout) Diagonal(k int64, a, b int) error {
 		stride, ok = 1, true
 	}
 	sizes[kept], steps[kept] = size, stride
-	return l.take("diagonal", sizes, steps, offset, fits && ok)
+	if err := l.move("diagonal", empty || size == 0, offset, fits && ok); err != nil {
+		return err
+	}
+	l.put(sizes, steps)
+	return nil
 }
 
 // Windows makes sliding windows along dimension d. A window has size elements, dilation apart; each window begins step
