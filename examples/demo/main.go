@@ -1,6 +1,6 @@
 // Libdemo is a Go program in the form of a C library: it reads ZIO messages from files and shares their
-// tensors with C and Python. It imports package capi, so that it is a dlbridge library as well, and the
-// one Go runtime of the process.
+// tensors with C and Python. It imports package capi, so it also exports the functions of dlbridge.h, and the process has only
+// one Go runtime.
 package main
 
 /*
@@ -24,8 +24,8 @@ import (
 
 var tensors []*dlpack.Tensor
 
-// demo_open reads a message, a file for each frame as a socket would deliver them, and returns the number
-// of tensors so far, or -1.
+// demo_open reads a message, with one file for each frame that a socket would deliver. It returns the number of tensors that
+// are open, or -1.
 //
 //export demo_open
 func demo_open(folder, name *C.char) C.int64_t {
@@ -48,7 +48,7 @@ func demo_open(folder, name *C.char) C.int64_t {
 	return -1
 }
 
-// demo_export hands out a share of tensor i: a DLManagedTensorVersioned.
+// demo_export returns an export of tensor i: a DLManagedTensorVersioned, which the caller must release.
 //
 //export demo_export
 func demo_export(i C.int64_t) unsafe.Pointer {
@@ -59,12 +59,12 @@ func demo_export(i C.int64_t) unsafe.Pointer {
 	return m
 }
 
-// demo_go_address is where Go sees element (0, ..., 0) of tensor i.
+// demo_go_address returns the address of element (0, ..., 0) of tensor i as Go sees it.
 //
 //export demo_go_address
 func demo_go_address(i C.int64_t) C.uint64_t { return C.uint64_t(tensors[i].Data()) }
 
-// demo_go_read is what Go reads there: the bits of one element.
+// demo_go_read returns the bits of that element as Go reads them.
 //
 //export demo_go_read
 func demo_go_read(i C.int64_t) C.uint64_t {
@@ -77,7 +77,7 @@ func demo_go_read(i C.int64_t) C.uint64_t {
 	return C.uint64_t(binary.LittleEndian.Uint64(element[:]))
 }
 
-// demo_close ends Go's hold on the tensors, and returns how many exports are still alive.
+// demo_close closes the tensors in Go, and returns how many exports are still alive.
 //
 //export demo_close
 func demo_close() C.int64_t {

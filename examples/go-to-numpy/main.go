@@ -1,4 +1,4 @@
-// Liblife is a C library in Go that plays Conway's Game of Life on a Go slice, which NumPy sees and writes to.
+// Liblife is a C library in Go that plays Conway's Game of Life on a Go slice, which NumPy reads and writes.
 package main
 
 import "C"
@@ -14,9 +14,9 @@ import (
 
 const rows, columns = 8, 16
 
-var cells = make([]bool, rows*columns) // Go's own memory
+var cells = make([]bool, rows*columns) // allocated by Go
 
-// world shares the cells: a DLManagedTensorVersioned that is the caller's to end. The slice is pinned until then.
+// world exports the cells as a DLManagedTensorVersioned, which the caller must release. The slice is pinned until then.
 //
 //export world
 func world() unsafe.Pointer {
@@ -24,7 +24,7 @@ func world() unsafe.Pointer {
 	if err != nil {
 		return refuse(err)
 	}
-	defer t.Close() // Go's share; what was exported lives on
+	defer t.Close() // ends only Go's share; the export stays valid
 	m, err := t.Export()
 	if err != nil {
 		return refuse(err)
@@ -37,7 +37,7 @@ func refuse(err error) unsafe.Pointer {
 	return nil
 }
 
-// step makes the next generation, where the last one lies.
+// step replaces the generation by the next one, in place.
 //
 //export step
 func step() {
@@ -54,7 +54,7 @@ func step() {
 	}
 }
 
-// shared is how many tensors of ours others still hold.
+// shared returns how many exported tensors others still hold.
 //
 //export shared
 func shared() C.longlong { return C.longlong(dlpack.ReadStats().Exports) }

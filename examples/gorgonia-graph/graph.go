@@ -11,21 +11,21 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// A model is y = x w + b: its graph and the machine that runs it, which are made once.
+// A model is y = x w + b: its graph and the machine that runs it. Both are made once.
 type model struct {
 	x, w, b node
 	y       *gorg.Node
 	machine gorg.VM
 }
 
-// A node is what is known of a tensor, and the node of gorgonia's that stands for it.
+// A node is the description of a tensor, and its node in gorgonia's graph.
 type node struct {
 	*nervana.Description
 	in      *gorg.Node
-	release func() // the hold on the memory that it is bound to
+	release func() // releases the memory that the node is bound to
 }
 
-// build makes the graph from what is known of its nodes. A constant has its value from the start.
+// build makes the graph from the descriptions of its nodes. A constant has its value from the start.
 func (m *model) build(x, w, b *nervana.Description, constant *dlpack.Tensor) error {
 	g := gorg.NewGraph()
 	m.x.Description, m.w.Description, m.b.Description = x, w, b
@@ -54,7 +54,7 @@ func (m *model) build(x, w, b *nervana.Description, constant *dlpack.Tensor) err
 
 var types = map[dlpack.DataType]tensor.Dtype{dlpack.Float32: tensor.Float32, dlpack.Float64: tensor.Float64}
 
-// input makes a node without a value: of what is bound before each run, and of what may be.
+// input makes a node without a value: a placeholder, which is bound before each run, or a variable, which may be.
 func (n *node) input(g *gorg.ExprGraph, name string) error {
 	if err := n.Complete(); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -75,8 +75,8 @@ func (n *node) input(g *gorg.ExprGraph, name string) error {
 	return nil
 }
 
-// bind finds the node in memory that is there, for the runs from now on. The graph stays as it is. On error it
-// is bound to what it was.
+// bind makes the next runs use the given memory for the node. The graph does not change. On error the node stays bound to its
+// former memory.
 func (n *node) bind(t *dlpack.Tensor) error {
 	d, release, err := n.dense(t)
 	if err != nil {
@@ -93,8 +93,8 @@ func (n *node) bind(t *dlpack.Tensor) error {
 	return nil
 }
 
-// dense puts gorgonia's tensor over memory that is as described. gorgonia knows of no read-only memory: that of a
-// constant is bound as if it were merely persistent, and that nobody writes to it is the graph's word.
+// dense returns a tensor of gorgonia over memory that fits the description. gorgonia has no read-only memory, so the memory of a
+// constant is bound as if it were writable; the graph must not write to it.
 func (n *node) dense(t *dlpack.Tensor) (d *tensor.Dense, release func(), err error) {
 	bound := *n.Description
 	bound.Role &^= nervana.IsConstant
@@ -106,8 +106,8 @@ func (n *node) dense(t *dlpack.Tensor) (d *tensor.Dense, release func(), err err
 	return gorgonia.Dense(v)
 }
 
-// run is the forward pass. The result is memory of gorgonia's, ready for any consumer; the next run may write
-// to it.
+// run computes the forward pass. The result lies in memory of gorgonia and can be exported to any consumer. The next run may
+// overwrite it.
 func (m *model) run() (*dlpack.Tensor, error) {
 	m.machine.Reset()
 	if err := m.machine.RunAll(); err != nil {
@@ -116,7 +116,7 @@ func (m *model) run() (*dlpack.Tensor, error) {
 	return gorgonia.FromDense(m.y.Value().(tensor.Tensor))
 }
 
-// close ends what there is of the model.
+// close releases the parts of the model that have been made.
 func (m *model) close() {
 	if m.machine != nil {
 		m.machine.Close()

@@ -1,5 +1,5 @@
-// Gorgonia-graph computes y = x w + b with a graph of gorgonia's whose placeholder x, variable w and constant
-// b are described before they have memory, and then bound to memory of somebody else's.
+// Gorgonia-graph computes y = x w + b with a graph of gorgonia. Its placeholder x, variable w and constant b are described
+// before they have memory, and are then bound to the memory of another producer.
 package main
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// memory makes a tensor in C memory, as a producer in another language would hand it out, and the slice by
-// which that producer writes to it.
+// memory returns a tensor in C memory, as a producer in another language would export it, and the slice with which that
+// producer writes to it.
 func memory(shape []int64, values ...float64) (*dlpack.Tensor, []float64, error) {
 	t, err := dlpack.New(dlpack.Float64, shape...)
 	if err != nil {
@@ -25,7 +25,7 @@ func memory(shape []int64, values ...float64) (*dlpack.Tensor, []float64, error)
 	return t, theirs, err
 }
 
-// describe is what is known of a node: -1 is a size that is not known.
+// describe returns the description of a node. A size of -1 is unknown.
 func describe(role nervana.Role, shape ...int64) *nervana.Description {
 	s, err := layout.NewPartialShape(shape...)
 	if err != nil {
@@ -44,13 +44,13 @@ func story(out io.Writer) error {
 		return err
 	}
 	for _, t := range []*dlpack.Tensor{inW, inB, inX, other} {
-		defer t.Close() // the graph has holds of its own
+		defer t.Close() // the graph has shares of its own
 	}
 	var m model
 	defer m.close()
 	fmt.Fprintln(out, "x:", x)
 	fmt.Fprintln(out, "no graph yet:", m.build(x, w, b, inB))
-	if err := x.Refine(describe(0, 2, -1)); err != nil { // gorgonia's graphs are of one size
+	if err := x.Refine(describe(0, 2, -1)); err != nil { // a graph of gorgonia has fixed sizes
 		return err
 	}
 	fmt.Fprintln(out, "x:", x)

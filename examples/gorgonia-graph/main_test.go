@@ -19,14 +19,14 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// rented is a tensor that C made, and the memory as its producer sees it.
+// rented is a tensor made in C, and the memory as its producer sees it.
 type rented struct {
 	*dlpack.Tensor
 	producer *dlpacktest.Producer
 	theirs   []float64
 }
 
-// rent has small numbers in it, so that sums of their products are exact.
+// rent returns a tensor of small numbers, so that sums of their products are exact.
 func rent(t *testing.T, config dlpacktest.Config) rented {
 	config.Code, config.Bits, config.Lanes = uint8(dlpack.CodeFloat), 64, 1
 	p := dlpacktest.Produce(t, config)
@@ -38,14 +38,14 @@ func rent(t *testing.T, config dlpacktest.Config) rented {
 	return r
 }
 
-// change is what the producer does.
+// change writes to the memory as the producer does.
 func (r rented) change() {
 	for i := range r.theirs {
 		r.theirs[i] = float64(rand.IntN(20) - 10)
 	}
 }
 
-// address is where a node's value lies.
+// address returns the address of a node's value.
 func (n *node) address() uintptr { return n.in.Value().(*tensor.Dense).Uintptr() }
 
 func TestReadmeShowsWhatIsPrinted(t *testing.T) {
@@ -57,8 +57,7 @@ func TestReadmeShowsWhatIsPrinted(t *testing.T) {
 	assert.Contains(t, strings.ReplaceAll(string(readme), "\r", ""), "```\n"+printed.String()+"```\n")
 }
 
-// Inputs are swapped and written to, without a copy and without a new graph, and the memory that is bound no more
-// is given back.
+// Inputs are swapped and written to, without a copy and without a new graph. Memory that is no longer bound is released.
 func TestForwardPassReadsForeignMemory(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	const rows, inner, columns = 5, 4, 3
@@ -113,7 +112,7 @@ func TestForwardPassReadsForeignMemory(t *testing.T) {
 	assert.Len(t, m.x.in.Graph().AllNodes(), nodes, "the graph was built anew")
 }
 
-// A description may be a view of another one: of which part of one buffer, a variable says here.
+// A description may be a view of another one. Here a variable says which part of a buffer it uses.
 func TestAnInputIsPartOfALargerBuffer(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	epoch := rent(t, dlpacktest.Config{Shape: []int64{24}})
@@ -193,7 +192,7 @@ func TestWhatIsNotAsDescribedIsRefused(t *testing.T) {
 	defer whole.Close()
 	assert.ErrorIs(t, m.x.bind(whole), dlpack.ErrDType)
 	assert.ErrorContains(t, m.b.bind(constant.Tensor), "non input node")
-	y, err := m.run() // with what was bound before
+	y, err := m.run() // with the memory that was bound before
 	require.NoError(t, err)
 	require.NoError(t, y.Close())
 	for _, r := range []rented{in, constant} {

@@ -1,5 +1,4 @@
-// Libsolve is a C library in Go that solves linear equations with gorgonia, in the memory of whoever calls
-// it: NumPy, PyTorch, C.
+// Libsolve is a C library in Go that solves linear equations with gorgonia, in the memory of its caller: NumPy, PyTorch or C.
 package main
 
 import "C"
@@ -15,12 +14,12 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// solve improves x until a x = b, and returns the number of steps, or -1. All three are
-// DLManagedTensorVersioned, of float64, and end here: a is symmetric and positive definite.
+// solve improves x until a x = b, and returns the number of steps, or -1. All three are DLManagedTensorVersioned of float64,
+// which solve takes over. a must be symmetric and positive definite.
 //
 //export solve
 func solve(a, b, x unsafe.Pointer) (steps C.longlong) {
-	defer func() { // gorgonia panics at times, and nothing may unwind into C
+	defer func() { // gorgonia sometimes panics, and a panic must not unwind into C
 		if p := recover(); p != nil {
 			fmt.Fprintln(os.Stderr, p)
 			steps = -1
@@ -32,9 +31,9 @@ func solve(a, b, x unsafe.Pointer) (steps C.longlong) {
 		d, release, err := take(managed)
 		if err != nil {
 			last = err
-			continue // the others end here too
+			continue // the others are taken over as well
 		}
-		defer release() // NumPy has its array back
+		defer release() // afterwards NumPy's array is released
 		ds[i] = d
 	}
 	if last != nil {
@@ -43,14 +42,14 @@ func solve(a, b, x unsafe.Pointer) (steps C.longlong) {
 	return C.longlong(conjugateGradients(ds[0], ds[1], ds[2]))
 }
 
-// take makes a tensor of gorgonia's over what a producer handed out.
+// take imports a managed tensor and returns a tensor of gorgonia over its memory.
 func take(managed unsafe.Pointer) (*tensor.Dense, func(), error) {
 	t, err := dlpack.Import(managed)
 	if err != nil {
 		dlpack.Release(managed)
 		return nil, nil, err
 	}
-	defer t.Close() // the Dense has a hold of its own
+	defer t.Close() // the Dense has a share of its own
 	return gorgonia.Dense(t)
 }
 

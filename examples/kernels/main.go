@@ -1,5 +1,5 @@
-// Libkernels is a module of TVM-FFI that is written in Go: Python loads it by tvm_ffi.load_module, and calls
-// its functions on tensors of NumPy, PyTorch or JAX.
+// Libkernels is a module of TVM-FFI written in Go. Python loads it with tvm_ffi.load_module, and calls its functions with
+// tensors of NumPy, PyTorch or JAX.
 package main
 
 import "C"
@@ -37,14 +37,14 @@ func __tvm_ffi_softmax(_, args unsafe.Pointer, n int32, result unsafe.Pointer) i
 	return tvmffi.Serve(softmax, args, n, result)
 }
 
-// softmax makes a new matrix of the softmax of each row of one.
+// softmax returns a new matrix with the softmax of each row of a matrix.
 func softmax(a tvmffi.Args) (any, error) {
 	x, shape := tvmffi.Slice[float32](a, 0), a.Shape(0)
 	if err := a.Check(1); err != nil {
 		return nil, err
 	}
 	if len(shape) != 2 {
-		return nil, tvmffi.Errorf(tvmffi.ValueError, "softmax: shape %v is not that of a matrix", shape)
+		return nil, tvmffi.Errorf(tvmffi.ValueError, "softmax: shape %v is not the shape of a matrix", shape)
 	}
 	t, err := dlpack.New(dlpack.Float32, shape...)
 	if err != nil {
@@ -64,7 +64,7 @@ func softmax(a tvmffi.Args) (any, error) {
 			y[i] /= sum
 		}
 	}
-	return t, err // the tensor is handed over to the caller
+	return t, err // the tensor becomes the caller's
 }
 
 func main() {}

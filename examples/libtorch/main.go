@@ -11,17 +11,17 @@ import (
 	"github.com/dlbridge/dlbridge/examples/libtorch/aten"
 )
 
-// lend makes a tensor of libtorch's over a slice.
+// lend returns a tensor of libtorch over a slice.
 func lend(data []float32, shape ...int64) (*aten.Tensor, error) {
 	t, err := dlpack.FromSlice(data, shape...)
 	if err != nil {
 		return nil, err
 	}
-	defer t.Close() // libtorch has a hold of its own
+	defer t.Close() // libtorch has a share of its own
 	return aten.From(t)
 }
 
-// show reads in Go where a tensor of libtorch's lies, after libtorch's own reference to it is gone.
+// show reads a tensor of libtorch in Go, in place, after libtorch's own reference to it is gone.
 func show(out io.Writer, name string, x *aten.Tensor, err error) error {
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Product reads a ZIO message with a matrix and a vector, and answers with their product and the matrix's transpose.
+// Product reads a ZIO message with a matrix and a vector, and answers with their product and the transpose of the matrix.
 package main
 
 import (
@@ -58,7 +58,7 @@ func answer(r io.Reader, w io.Writer) error {
 	return err
 }
 
-// product looks at elements one by one: the matrix may be in any order, and in the single-part form at any address.
+// product reads the elements one by one, because the matrix may have any order, and any address in the single-part form.
 func product(ts []*dlpack.Tensor) (*dlpack.Tensor, error) {
 	if len(ts) != 2 || ts[0].Rank() != 2 || ts[1].Rank() != 1 || ts[0].Dim(1) != ts[1].Dim(0) || ts[1].Dim(0) == 0 {
 		return nil, fmt.Errorf("product: %v are not a matrix and a vector", ts)

@@ -1,4 +1,4 @@
-// Libstandardise is a C library in Go that standardises the rows of a matrix of float32, where they lie.
+// Libstandardise is a C library in Go that standardises the rows of a matrix of float32 in place.
 package main
 
 import "C"
@@ -12,23 +12,23 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// standardise gives each row the mean 0 and the variance 1. It takes over a DLManagedTensorVersioned and returns
-// another of the same memory, or NULL.
+// standardise gives each row the mean 0 and the variance 1. It takes over a DLManagedTensorVersioned and returns another one
+// over the same memory, or NULL.
 //
 //export standardise
 func standardise(managed unsafe.Pointer) unsafe.Pointer {
 	t, err := dlpack.Import(managed)
 	if err != nil {
-		dlpack.Release(managed) // on error nothing has moved
+		dlpack.Release(managed) // on error, Import has not taken it over
 		return refuse(err)
 	}
-	defer t.Close() // Go's share; what is exported lives on
+	defer t.Close() // ends only Go's share; the export stays valid
 	x, err := dlpack.Values[float32](t)
 	if err != nil {
 		return refuse(err)
 	}
 	if t.Rank() != 2 {
-		return refuse(fmt.Errorf("standardise: shape %v is not that of a matrix", t.Shape()))
+		return refuse(fmt.Errorf("standardise: shape %v is not the shape of a matrix", t.Shape()))
 	}
 	for width := int(t.Dim(1)); len(x) > 0; x = x[width:] {
 		standardiseRow(x[:width])

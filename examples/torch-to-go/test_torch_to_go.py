@@ -54,7 +54,7 @@ def test_go_computes_what_torch_does_in_its_memory(standardise, shape):
         (torch.ones(2, 2).to_sparse(), BufferError, "layout"),
         (torch.ones(2, 2)[:, :1], RuntimeError, "strides [2 1] of shape [2 1]"),
         (torch.ones(2, 2).double(), RuntimeError, "float64, asked for float32"),
-        (torch.ones(4), RuntimeError, "shape [4] is not that of a matrix"),
+        (torch.ones(4), RuntimeError, "shape [4] is not the shape of a matrix"),
     ],
 )
 def test_what_cannot_be_computed_is_refused_and_given_back(standardise, capfd, wrong, error, says):

@@ -1,4 +1,4 @@
-// Tvm calls two kernels that TVM has compiled, on buffers of Go's.
+// Tvm calls two kernels compiled by TVM, on buffers of Go.
 package main
 
 import (
@@ -22,7 +22,7 @@ func main() {
 	check(err)
 	defer kernels.Close()
 
-	// Memory that is aligned as TVM's vector instructions want it, and Go slices over it.
+	// Memory with the alignment that TVM's vector instructions require, and Go slices over it.
 	var t [3]*dlpack.Tensor
 	var v [3][]float32
 	for i := range t {
@@ -42,7 +42,7 @@ func main() {
 	check(err)
 	fmt.Println("fmm wrote x y to z; the largest difference from Go's own product is", difference(v[0], v[1], v[2]))
 
-	// Plain slices too, as long as they are aligned: large ones are. Prepared, the call is checked once.
+	// Plain slices work too if they are aligned, as large ones are. The arguments of a prepared call are checked only once.
 	a, b, c := make([]float32, 1<<20), make([]float32, 1<<20), make([]float32, 1<<20)
 	for i := range a {
 		a[i], b[i] = float32(i), 1
