@@ -66,7 +66,7 @@ func NewFunction(h Handler) (*Function, error) {
 		list = *l
 	}
 	var gone C.uint64_t
-	for C.ffi_dead_function(&gone) != 0 {
+	for C.ffi_deleted_function(&gone) != 0 {
 		list[gone] = nil
 		handlers.free = append(handlers.free, uint64(gone))
 	}

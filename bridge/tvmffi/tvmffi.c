@@ -1,6 +1,5 @@
-/* tvmffi.c: the C side of package tvmffi. Each function is one step that must not be taken apart: errors
- * of TVM-FFI lie in the thread that they were raised in, and a goroutine may be on another one at its next
- * call into C. */
+/* tvmffi.c: the C side of package tvmffi. Each function must stay one call from Go: TVM-FFI stores an error in the
+ * thread that raised it, and a goroutine may be on another thread at its next call into C. */
 #define _GNU_SOURCE
 #include "tvmffi.h"
 
@@ -38,9 +37,9 @@ static char *loader_error(void) {
   return strdup(why ? why : "the loader gives no reason");
 }
 
-/* The constructor of libtvm_ffi takes SIGSEGV over, without SA_ONSTACK, and so Go could not make a panic of a
- * nil dereference any more. The handler from before is noted when this package starts, since it may be Python
- * that loads the library later, and before it is loaded here. */
+/* The constructor of libtvm_ffi installs a handler for SIGSEGV without SA_ONSTACK, with which Go could no longer turn
+ * a nil dereference into a panic. The previous handler is recorded when this package starts, because Python may load
+ * the library later, and again before the library is loaded here. */
 static struct sigaction noted;
 
 void ffi_note_handler(void) { sigaction(SIGSEGV, NULL, &noted); }
@@ -55,13 +54,14 @@ static void put_handler_back(void) {
   }
 }
 
-/* Loads a library, and makes its symbols those of the process. NULL, or why not. */
+/* Loads a library and makes its symbols global in the process. Returns NULL, or the reason for the failure. */
 char *ffi_load_global(const char *path) {
   return dlopen(path, RTLD_NOW | RTLD_GLOBAL) ? NULL : loader_error();
 }
 
-/* Takes the libtvm_ffi that the process has already, or else, with load, the one at path (NULL: where the
- * loader looks for libraries). NULL, or why not; *found is where it lies, and NULL when there is none. */
+/* Looks up the functions of the libtvm_ffi in the process. If there is none and load is set, it loads the library at
+ * path (NULL: from the search path of the loader). Returns NULL, or the reason for the failure. *found is the file of
+ * the library, or NULL if there is none. */
 char *ffi_attach(const char *path, int load, char **found) {
   void *functions[COUNT];
   void *library = NULL;
@@ -90,10 +90,10 @@ ffi_version ffi_loaded_version(void) {
   return version;
 }
 
-/* Looks closer at a library that was just loaded: 1 where it lacks libtvm_runtime. Kernels reach what that does
- * for them, parallel loops above all, through variables that are set when they are loaded, and that stay NULL
- * without it; they do not look, and crash. The library is kept in the process from here on: the code that
- * deletes what its functions have returned is in it. */
+/* Returns 1 if a library that has just been loaded lacks libtvm_runtime. Kernels call functions of libtvm_runtime,
+ * such as those for parallel loops, through variables that are set when the kernels are loaded. Without it the
+ * variables stay NULL, and the kernels crash because they do not check them. The library stays in the process from
+ * here on, because it contains the code that deletes the results of its functions. */
 int ffi_lacks_runtime(const char *path) {
   static const char *const variables[] = {
       "__TVMBackendParallelLaunch", "__TVMBackendParallelBarrier",    "__TVMBackendAllocWorkspace",
@@ -152,8 +152,8 @@ static ffi_result invoke(void *function, ffi_any *args, int32_t count) {
   return ffi.FunctionCall(function, args, count, &result) == 0 ? value_of(&result) : raised();
 }
 
-/* Calls a function. The addresses are arguments, so that Go lets the memory be where it is until the call
- * is over; what refers to it lies on this stack. */
+/* Calls a function. The addresses of Go memory are arguments, so that Go keeps the memory in place until the call
+ * returns. The tensors that refer to it lie on this stack. */
 ffi_result ffi_invoke(uintptr_t function, const ffi_argument *arguments, int32_t count, const int64_t *dims,
                       char *d0, char *d1, char *d2, char *d3, char *d4, char *d5, char *d6, char *d7) {
   char *const direct[FFI_DIRECT] = {d0, d1, d2, d3, d4, d5, d6, d7};
@@ -169,7 +169,8 @@ struct ffi_prepared {
   int32_t count;
 };
 
-/* A call that can be made again and again: one piece of memory, for free(). 0 when there is none. */
+/* Returns a call that can be made many times, in one piece of memory that the caller frees with free(). Returns 0 if
+ * there is no memory. */
 uintptr_t ffi_prepare(uintptr_t function, const ffi_argument *arguments, int32_t count, const int64_t *dims,
                       size_t ndims) {
   size_t each = sizeof(DLTensor) + sizeof(ffi_any);
@@ -214,26 +215,26 @@ ffi_result ffi_set_global(const char *name, size_t size, uintptr_t function, int
   return ffi.FunctionSetGlobal(&key, (void *)function, replace) == 0 ? value_of(&none) : raised();
 }
 
-/* A tensor of TVM-FFI's that takes a managed tensor over. On error it is still the caller's. */
+/* Returns a tensor object that takes over a managed tensor. On error the caller still owns the managed tensor. */
 ffi_result ffi_tensor(uintptr_t managed) {
   void *tensor = NULL;
   int status = ffi.TensorFromDLPackVersioned((DLManagedTensorVersioned *)managed, 0, 0, &tensor);
   return status == 0 ? object_of(FFI_TENSOR, tensor) : raised();
 }
 
-/* A managed tensor that keeps a tensor of TVM-FFI's. */
+/* Returns a managed tensor that holds a reference to a tensor object. */
 ffi_result ffi_managed(uintptr_t tensor) {
   DLManagedTensorVersioned *managed = NULL;
   return ffi.TensorToDLPackVersioned((void *)tensor, &managed) == 0 ? object_of(FFI_POINTER, managed) : raised();
 }
 
-/* What an argument holds, beyond the call. */
+/* Returns an owned copy of an argument, which outlives the call. */
 ffi_result ffi_own(const ffi_any *argument) {
   ffi_any out = none;
   return ffi.AnyViewToOwnedAny(argument, &out) == 0 ? value_of(&out) : raised();
 }
 
-/* Leaves an error in this thread, for the caller of a Go function. The result is the status to return. */
+/* Leaves an error in this thread, for the caller of a Go function. Returns the status for that caller. */
 int ffi_raise(const char *kind, size_t kind_size, const char *message, size_t message_size, const char *backtrace,
               size_t backtrace_size) {
   ffi_bytes k = {kind ? kind : "", kind_size}, m = {message ? message : "", message_size};
@@ -254,8 +255,8 @@ static void note_fork(void) { forked = 1; }
 
 __attribute__((constructor)) static void watch_fork(void) { pthread_atfork(NULL, NULL, note_fork); }
 
-/* A forked child has one thread of Go's many. On its way into Go it would wait for what the others had when they
- * were lost, and so it is told before. */
+/* A forked child has only one of Go's threads. It would wait forever for locks that the other threads held, so it
+ * gets an error before it enters Go. */
 static int raise_forked(void) {
   static const char kind[] = "RuntimeError",
                     message[] = "dlbridge: Go was loaded before this process was forked, and does not survive a fork: "
@@ -267,13 +268,13 @@ static int raise_forked(void) {
 }
 
 #ifdef __linux__
-/* What cgo makes of an //export has no place for a check: it waits for Go to start, if it has to, and enters it with
- * a frame of the arguments and the result. The linker (--wrap, in library.go) makes both calls come here. They are
- * weak for what is linked without it. */
+/* The code that cgo generates for an //export has no place for a check. It waits until Go has started and enters Go with
+ * a frame of the arguments and the result. The linker (--wrap, in library.go) redirects both calls to the functions
+ * below. The originals are weak symbols for programs that are linked without --wrap. */
 size_t __real__cgo_wait_runtime_init_done(void) __attribute__((weak));
 void __real_crosscall2(void (*function)(void *), void *frame, int size, size_t context) __attribute__((weak));
 
-/* Whether an address is in a function that TVM-FFI calls. */
+/* Reports whether an address lies in a function that TVM-FFI calls. */
 static __attribute__((cold, noinline)) int served_at(void *address) {
   static const char prefix[] = "__tvm_ffi_";
   Dl_info info;
@@ -296,42 +297,42 @@ FFI_HIDDEN void __wrap_crosscall2(void (*function)(void *), void *frame, int siz
 
 /* ---- Go functions ---------------------------------------------------------------------------- */
 
-/* What TVM-FFI has of a Go function: its number. The deleter may run on any thread and at any time, and so
- * does not enter Go: it leaves the number where Go finds it when it makes its next function. */
+/* TVM-FFI refers to a Go function by its number. The deleter may run on any thread at any time, so it does not enter Go:
+ * it puts the number on a list, from which Go takes it when it makes its next function. */
 typedef struct served {
   uint64_t id;
   struct served *next;
 } served;
 
-static served *dead;
+static served *deleted;
 
 static int serve(void *self, const ffi_any *args, int32_t count, ffi_any *result) {
   if (forked) return raise_forked();
   return dlb_tvmffi_serve(((served *)self)->id, (void *)args, count, result);
 }
 
-static void bury(void *self) {
+static void delete_served(void *self) {
   served *s = self;
-  s->next = __atomic_load_n(&dead, __ATOMIC_RELAXED);
-  while (!__atomic_compare_exchange_n(&dead, &s->next, s, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+  s->next = __atomic_load_n(&deleted, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(&deleted, &s->next, s, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
   }
 }
 
-/* Makes a function of a Go function's number. */
+/* Returns a function for the Go function with this number. */
 ffi_result ffi_function(uint64_t id) {
   void *function = NULL;
   served *s = malloc(sizeof *s);
   if (s == NULL) return (ffi_result){-1, FFI_ERROR, 0, 0, 0};
   s->id = id;
-  if (ffi.FunctionCreate(s, serve, bury, &function) == 0) return object_of(FFI_FUNCTION, function);
+  if (ffi.FunctionCreate(s, serve, delete_served, &function) == 0) return object_of(FFI_FUNCTION, function);
   free(s);
   return raised();
 }
 
-/* Takes the number of a function that is gone, if there is one. Only one thread may be here. */
-int ffi_dead_function(uint64_t *id) {
+/* Takes the number of a deleted function from the list, and returns 0 if the list is empty. The caller must hold a lock. */
+int ffi_deleted_function(uint64_t *id) {
   static served *mine;
-  if (mine == NULL) mine = __atomic_exchange_n(&dead, NULL, __ATOMIC_ACQUIRE);
+  if (mine == NULL) mine = __atomic_exchange_n(&deleted, NULL, __ATOMIC_ACQUIRE);
   served *s = mine;
   if (s == NULL) return 0;
   mine = s->next;

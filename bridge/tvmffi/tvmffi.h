@@ -1,4 +1,4 @@
-/* tvmffi.h: what Go calls in C. See tvmffi.c. */
+/* tvmffi.h: the C functions that Go calls. See tvmffi.c. */
 #ifndef DLB_TVMFFI_H_
 #define DLB_TVMFFI_H_
 
@@ -11,8 +11,8 @@ enum {
   FFI_DIRECT = 8       /* addresses in Go's memory that go through the call itself */
 };
 
-/* An argument, as Go writes it: an ffi_any without a union, and a DLTensor without pointers. No address
- * of Go's memory is in it but those that are pinned. */
+/* An argument as Go describes it: an ffi_any without a union, and a DLTensor without pointers. It contains no
+ * address of Go memory except pinned ones. */
 typedef struct ffi_argument {
   int32_t type;
   uint32_t size;
@@ -26,7 +26,7 @@ typedef struct ffi_argument {
   uint64_t byte_offset;
 } ffi_argument;
 
-/* What a call comes to. Where status is not 0, value is the error object, or 0 when there is none. */
+/* The result of a call. If status is not 0, value is the error object, or 0 if there is none. */
 typedef struct ffi_result {
   int32_t status;
   int32_t type;
@@ -56,7 +56,7 @@ FFI_HIDDEN ffi_result ffi_string(const char *data, size_t size, int bytes);
 FFI_HIDDEN ffi_result ffi_global(const char *name, size_t size);
 FFI_HIDDEN ffi_result ffi_set_global(const char *name, size_t size, uintptr_t function, int replace);
 FFI_HIDDEN ffi_result ffi_function(uint64_t id);
-FFI_HIDDEN int ffi_dead_function(uint64_t *id);
+FFI_HIDDEN int ffi_deleted_function(uint64_t *id);
 FFI_HIDDEN ffi_result ffi_tensor(uintptr_t managed);
 FFI_HIDDEN ffi_result ffi_managed(uintptr_t tensor);
 FFI_HIDDEN ffi_result ffi_own(const ffi_any *argument);
