@@ -41,17 +41,17 @@ type engine struct {
 
 func (e *engine) release() { e.owner.Close() }
 
-// Dense makes a gorgonia tensor of the memory of t, with the same shape and elements. The producer sees what gorgonia
+// Dense returns a gorgonia tensor over the memory of t, with the same shape and elements. The producer sees what gorgonia
 // writes in place (tensor.WithReuse, tensor.UseUnsafe, SetAt, ...). int64 becomes tensor.Int64.
 //
 // t must be on the host, writable, aligned, row-major without gaps (or, with [AllowTransposed], fully
-// transposed), and have elements, of a type that gorgonia has. The elements of a bool tensor are looked at,
-// all others only by gorgonia.
+// transposed), and have at least one element, of a type that gorgonia has. The elements of a bool tensor are checked; all
+// others are not read.
 //
-// Ownership: the Dense and all that is made of it share the memory until release, which may be called more
-// than once; t stays the caller's and may be closed before. Lifetime: the Dense, its views and what their
-// Data returned must not be used after release; results with memory of their own may. Threads: any; the
-// Dense is used as gorgonia allows. On error: nothing is shared. [dlpack.ErrClosed], [dlpack.ErrDevice],
+// Ownership: the Dense and its views share the memory until release, which may be called more than once; t stays the caller's
+// and may be closed before. Lifetime: the Dense, its views and the slices that their Data returned must not be used after
+// release; results with memory of their own may. Threads: any; use of the Dense is limited as gorgonia says. On error: nothing
+// is shared. [dlpack.ErrClosed], [dlpack.ErrDevice],
 // [dlpack.ErrDType], [dlpack.ErrLayout], [dlpack.ErrReadOnly], [dlpack.ErrUnaligned], [dlpack.ErrNull],
 // or [dlpack.ErrValue] for an invalid bool; the error names the call that makes t acceptable.
 func Dense(t *dlpack.Tensor, options ...Option) (d *tensor.Dense, release func(), err error) {
@@ -69,7 +69,7 @@ func Dense(t *dlpack.Tensor, options ...Option) (d *tensor.Dense, release func()
 	}
 	kept := false
 	defer func() {
-		if !kept { // also after a panic of gorgonia's
+		if !kept { // also if gorgonia panics
 			owner.Close()
 		}
 	}()
@@ -96,9 +96,9 @@ func Dense(t *dlpack.Tensor, options ...Option) (d *tensor.Dense, release func()
 	return d, e.release, nil
 }
 
-// rowMajor is the access pattern of row-major memory with the shape of t, or that shape turned round. The lists are not
-// those of gorgonia's pool, as SetShape's are: Dense.UT puts a list of the program's there, and where it does so twice,
-// shape and strides are the same memory.
+// rowMajor returns the access pattern of row-major memory with the shape of t, or with that shape reversed. Its lists do not
+// come from gorgonia's pool, as those of SetShape do: Dense.UT can put a list into the pool twice, and shape and strides would
+// then be the same memory.
 func rowMajor(t *dlpack.Tensor, turned bool) tensor.AP {
 	rank := t.Rank()
 	lists := make([]int, 2*rank)
@@ -115,7 +115,7 @@ func rowMajor(t *dlpack.Tensor, turned bool) tensor.AP {
 	return tensor.MakeAP(shape, strides, 0, 0)
 }
 
-// admit returns the type as which gorgonia holds the elements, or an error that says why it must not.
+// admit returns the type with which gorgonia stores the elements, or an error if it cannot use the tensor.
 func admit(t *dlpack.Tensor, allowed Option) (n *number, transposed bool, err error) {
 	switch {
 	case t == nil:
@@ -130,7 +130,7 @@ func admit(t *dlpack.Tensor, allowed Option) (n *number, transposed bool, err er
 		return nil, false, fmt.Errorf("%v is not a type of gorgonia%s: %w", dt, remedy(dt), dlpack.ErrDType)
 	}
 	if t.ReadOnly() {
-		how := "is read-only, and gorgonia writes where it is told to; Copy makes it writable"
+		how := "is read-only, and gorgonia may write to it; Copy makes a writable one"
 		if t.Flags()&dlpack.ReadOnly == 0 {
 			how = "is not known to be writable; import it with AssumeWritable, or Copy it"
 		}

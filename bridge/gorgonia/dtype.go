@@ -8,7 +8,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// A number is a type that both sides have.
+// A number is an element type that DLPack and gorgonia have in common.
 type number struct {
 	carried dlpack.DataType
 	held    tensor.Dtype
@@ -19,8 +19,8 @@ func numberOf[T dlpack.Element](held tensor.Dtype) number {
 	return number{dlpack.DataTypeOf[T](), held, tensor.Of(held)}
 }
 
-// numbers are the types that gorgonia computes on, and bool, which it keeps and compares. Where two are
-// carried as one, a Dense gets the first: int64 is Int64.
+// numbers lists the types on which gorgonia computes, and bool, which it only stores and compares. If two of them have the same
+// data type in DLPack, a Dense gets the first: int64 becomes Int64.
 var numbers = [...]number{
 	numberOf[float32](tensor.Float32),
 	numberOf[float64](tensor.Float64),

@@ -21,13 +21,13 @@ var (
 	ErrSparse = errors.New("sparse tensor")
 )
 
-// FromDense makes a DLPack tensor of the memory of a gorgonia tensor without copying: contiguous, transposed (T), sliced,
+// FromDense returns a DLPack tensor over the memory of a gorgonia tensor without copying: contiguous, transposed (T), sliced,
 // column-major or scalar. Shape and strides are those of gorgonia; the tensor does not describe the gaps between the
 // elements of a view. tensor.Int is int64.
 //
 // Where the Dense lies in memory that [Dense] wrapped, the result is another view of that memory, and keeps
-// its owner after the Dense was released. Other memory is gorgonia's own, and the collector's: it is pinned
-// while a consumer holds an export. Memory of tensor.FromMemory must not be given the engine of a wrapped Dense: it
+// its owner after the Dense was released. All other memory belongs to gorgonia and Go's garbage collector; it is pinned while a
+// consumer holds an export. Memory of tensor.FromMemory must not be given the engine of a wrapped Dense: it
 // cannot be told from a result then, and nothing keeps it.
 //
 // Ownership: the result shares the memory and is closed by itself. Lifetime: until its Close; the Dense may
@@ -45,7 +45,7 @@ func FromDense(x tensor.Tensor) (*dlpack.Tensor, error) {
 		if x == nil || ok || x == (*tensor.CS)(nil) {
 			return nil, fmt.Errorf("gorgonia: from dense: the tensor is nil: %w", dlpack.ErrNull)
 		}
-		return nil, fmt.Errorf("gorgonia: from dense: %T is no *tensor.Dense: %w", x, dlpack.ErrNull)
+		return nil, fmt.Errorf("gorgonia: from dense: %T is not a *tensor.Dense: %w", x, dlpack.ErrNull)
 	}
 	var s dlpack.Spec
 	if err := describe(d, &s); err != nil {
@@ -59,9 +59,9 @@ func FromDense(x tensor.Tensor) (*dlpack.Tensor, error) {
 			if err == nil || !e.owner.Collected() || !errors.Is(err, dlpack.ErrClosed) {
 				return x, err
 			}
-			// Released memory of Go's. Where a result lies in it now, the collector had it in between.
+			// The owner is released memory of Go. A result that lies in it now was allocated after the collector had freed it.
 		}
-		// Otherwise a result: gorgonia made its memory, and copied the flag of an operand's.
+		// Otherwise d is a result, whose memory gorgonia allocated and whose engine and flag it copied from an operand.
 	} else if d.IsManuallyManaged() {
 		return nil, fmt.Errorf("gorgonia: from dense: nothing would keep memory of tensor.FromMemory; Lend it to package dlpack, and wrap a View of that with Dense: %w", dlpack.ErrBorrowed)
 	}
@@ -75,11 +75,11 @@ func describe(d *tensor.Dense, s *dlpack.Spec) error {
 	n := heldAs(d.Dtype())
 	switch {
 	case n == nil:
-		return fmt.Errorf("%v has no type of DLPack's: %w", d.Dtype().Type, dlpack.ErrDType)
+		return fmt.Errorf("%v has no type in DLPack: %w", d.Dtype().Type, dlpack.ErrDType)
 	case !d.IsNativelyAccessible():
 		return fmt.Errorf("%T: Go cannot reach its memory; the engine's Accessible may: %w", d.Engine(), dlpack.ErrDevice)
 	case len(d.Mask()) > 0:
-		return fmt.Errorf("DLPack has no masks; SetMask(nil) drops it, Filled before that gives what it hides a value: %w", ErrMasked)
+		return fmt.Errorf("DLPack has no masks; SetMask(nil) drops the mask, and Filled before that gives the hidden elements a value: %w", ErrMasked)
 	}
 	s.DType, s.Shape, s.Strides = n.carried, int64s(d.Shape()), int64s(d.Strides())
 	var low, high int64
