@@ -103,25 +103,6 @@ type nervana struct {
 	}
 }
 
-// orderOf decodes "row", "column" or a list.
-func orderOf(t *testing.T, raw json.RawMessage, rank int) (order []int) {
-	var name string
-	if json.Unmarshal(raw, &name) != nil {
-		require.NoError(t, json.Unmarshal(raw, &order))
-		return order
-	}
-	order = []int{}
-	for d := range rank {
-		order = append(order, d)
-	}
-	if name == "column" {
-		slices.Reverse(order)
-	} else {
-		require.Equal(t, "row", name)
-	}
-	return order
-}
-
 // laid returns a tensor with the given layout, each of whose elements is its own position. Strides without a meaning are 0.
 func laid(t *testing.T, l stridedLayout) (tensor *dlpack.Tensor, memory []int32) {
 	memory = numbered([]int64{l.Allocated})

@@ -304,20 +304,6 @@ func TestNervanaPermute(t *testing.T) {
 	})
 }
 
-func indices(shape []int64) (all [][]int64) {
-	m := model{shape: shape, offsets: make([]int64, product(shape))}
-	m.view(shape, func(index []int64) []int64 { all = append(all, index); return index })
-	return all
-}
-
-func product(shape []int64) int64 {
-	count := int64(1)
-	for _, n := range shape {
-		count *= n
-	}
-	return count
-}
-
 // A partial shape is nil if the rank is not known.
 type partial *[]int64
 
