@@ -6,7 +6,7 @@ work=${1:?usage: build.sh WORK HEADER}
 header=${2:?usage: build.sh WORK HEADER}
 rm -rf "$work"
 mkdir -p "$work"
-for part in go.mod go.sum bridge dlpack include tens; do
+for part in Makefile go.mod go.sum bridge dlpack examples include tens; do
   cp -R "$root/$part" "$work"
 done
 cp "$header" "$work/include/dlpack/dlpack.h"

@@ -202,6 +202,9 @@ func TestG59TensorFunctionsWorkWithoutGo(t *testing.T) {
 		{"thread", []string{"-fsanitize=thread"}},
 		{"valgrind", nil},
 	}
+	if testing.Short() {
+		variants = variants[:1]
+	}
 	objects := map[string][]string{}
 	dir := t.TempDir()
 	for _, v := range variants {

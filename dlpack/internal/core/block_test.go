@@ -28,7 +28,11 @@ func newBlockCache(rank int) (*shard, *blockCache) {
 // In whatever order blocks die, each rests while its cache makes 64 more exports. Besides those that rest, there are at most
 // two and a half times as many blocks as were ever alive at the same time.
 func TestBlocksRestAndAreFew(t *testing.T) {
-	for seed := range uint64(20) {
+	seeds := uint64(20)
+	if testing.Short() {
+		seeds = 4
+	}
+	for seed := range seeds {
 		random := rand.New(rand.NewPCG(seed, 1))
 		sh, c := newBlockCache(rankSmall)
 		died := map[*Block]uint64{}
