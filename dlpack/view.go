@@ -269,8 +269,8 @@ func (t *Tensor) FlatOuter(rank int) (*Tensor, error) {
 	return t.derive(l, l.FlatOuter(rank))
 }
 
-// FlatInnerOuter makes rank dimensions, of which the first is dimension begin: see
-// [layout.Layout.FlatInnerOuter].
+// FlatInnerOuter keeps rank dimensions from dimension begin on, and merges those before and after them into the first and the
+// last: see [layout.Layout.FlatInnerOuter].
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) FlatInnerOuter(begin, rank int) (*Tensor, error) {

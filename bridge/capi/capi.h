@@ -115,7 +115,7 @@ struct dlb_message {
   char *text;    /* room for metadata */
 };
 
-/* Returns a zeroed message with arrays of these sizes. A program may use it after capi_object_publish. NULL means that
+/* Returns a zeroed message with arrays of these sizes. Calls refuse it until capi_object_publish. NULL means that
  * there is no memory. */
 CAPI dlb_message *capi_message_new(size_t frames, size_t tensors, size_t dims, size_t text);
 /* Releases a message that was not published, or was marked as ended. */
@@ -141,8 +141,8 @@ typedef struct capi_elements {
   char *text;       /* in room: the name of the type */
 } capi_elements;
 
-/* Returns elements with arrays of these sizes. A program may use them after capi_object_publish. NULL means that there
- * is no memory. */
+/* Returns zeroed elements with arrays for `count` values, `formats` formats and `ndim` dimensions, and room for `text`
+ * bytes of text. Calls refuse them until capi_object_publish. NULL means that there is no memory. */
 CAPI capi_elements *capi_elements_new(size_t count, size_t formats, size_t ndim, size_t text);
 
 /* The description of a decoded value, which Go fills in. C then makes a dlb_value of it. */

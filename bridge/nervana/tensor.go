@@ -127,7 +127,7 @@ func (d *Description) bindView(base *dlpack.Tensor) (*dlpack.Tensor, error) {
 	return d.protect(v)
 }
 
-// protect returns v, or, if d may not be assigned to, a read-only view in the place of v.
+// protect returns v if d may be assigned to or v is read-only already. Otherwise it closes v and returns a read-only view of it.
 func (d *Description) protect(v *dlpack.Tensor) (*dlpack.Tensor, error) {
 	if v.ReadOnly() || d.Access != RTensor && d.Role&IsConstant == 0 {
 		return v, nil

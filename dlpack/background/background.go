@@ -69,7 +69,7 @@ func Release(f func()) {
 	}
 }
 
-// work runs releases until none is waiting.
+// work runs releases until none is waiting. It does not hold the mutex during a release, which may block.
 func work() {
 	releases.mu.Lock()
 	for len(releases.waiting) > 0 {

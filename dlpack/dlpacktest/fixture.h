@@ -39,9 +39,10 @@ int64_t fixture_waiting(fixture *f);
 /* The release of lent memory, a void (*)(void *ctx). */
 void *fixture_taker(void);
 int64_t fixture_thread(fixture *f);
-/* A release whose ctx is a DLManagedTensorVersioned: it calls the deleter. */
+/* Returns a release function, a void (*)(void *ctx), that expects a DLManagedTensorVersioned as ctx and calls its deleter. */
 void *fixture_releaser(void);
-/* A release that calls a Go function by its handle. fixture_callback returns its ctx, which the caller frees. */
+/* Returns a release function that calls a Go function. fixture_callback makes its ctx from the handle of the Go function; whoever
+ * calls fixture_callback frees the ctx. */
 void *fixture_caller(void);
 void *fixture_callback(uintptr_t handle);
 

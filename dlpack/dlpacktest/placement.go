@@ -342,8 +342,8 @@ func throughC(_ testing.TB, memory []byte) (*dlpack.Tensor, error) {
 	return dlpack.Import(managed)
 }
 
-// functionsOfTensors returns the names of the exported functions that take a tensor, and of the methods of Tensor, of the
-// package in a folder.
+// functionsOfTensors reads the Go files in a folder, without the tests. It returns the names of the exported functions that
+// take a tensor, and of the exported methods of Tensor.
 func functionsOfTensors(t testing.TB, folder string) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))

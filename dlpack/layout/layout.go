@@ -378,8 +378,8 @@ func errStrides(shape, strides []int64) error {
 	return fmt.Errorf("layout: %d strides for %d dimensions: %w", len(strides), len(shape), ErrRank)
 }
 
-// IsRowMajor reports whether the elements lie without gaps and the last dimension is the fastest. It returns false for an
-// invalid layout.
+// IsRowMajor reports whether the elements lie without gaps in row-major order: the last dimension is the fastest, the first
+// one the slowest. It is true for a layout without elements, and false for an invalid one.
 func IsRowMajor(shape, strides []int64) bool {
 	if len(shape) != len(strides) {
 		return false
@@ -388,8 +388,8 @@ func IsRowMajor(shape, strides []int64) bool {
 	return axis < 0 && (count == 0 || extent.IsRowMajor(shape, strides))
 }
 
-// IsColumnMajor reports whether the elements lie without gaps and the first dimension is the fastest. It returns false for
-// an invalid layout.
+// IsColumnMajor reports whether the elements lie without gaps in column-major order: the first dimension is the fastest, the
+// last one the slowest. It is true for a layout without elements, and false for an invalid one.
 func IsColumnMajor(shape, strides []int64) bool {
 	if len(shape) != len(strides) {
 		return false

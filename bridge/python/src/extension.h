@@ -146,8 +146,8 @@ int tensor_read_only(const Tensor *self);
 PyObject *tuple_of(const int64_t *values, Py_ssize_t count);
 /* Sets whether the memory of freed Tensors is kept for new ones. */
 void keep_spares(int keep);
-/* Returns the first share of memory that lender(ctx) gives back. NULL without an exception means that there is no
- * memory. */
+/* Returns the first share of memory that somebody else owns. When the last share ends, lender(ctx) is called to tell the
+ * owner. If the share cannot be allocated, it returns NULL and sets no exception. */
 core_share *share_begin(void (*lender)(void *ctx), void *ctx);
 /* Ends a share. The current exception stays as it is, even if a release function runs. */
 void share_end(core_share *share);

@@ -67,14 +67,15 @@ static const char forked[] =
     "dlbridge: the Go library was loaded before this process was forked, and Go does not survive a fork: start the "
     "process with multiprocessing's 'spawn' or 'forkserver'";
 
-/* Reports whether a path leads to something other than a regular file. For a FIFO the loader would wait for a writer.
- * */
+/* Reports whether something other than a regular file is at a path. The loader must not open a FIFO, because it would
+ * wait for a writer. */
 static int is_no_file(const char *path) {
   struct stat status;
   return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
 }
 
-/* RTLD_LOCAL, because the symbols are looked up in the library itself. */
+/* Loads the library at a path. It is opened with RTLD_LOCAL, because its symbols are looked up by its handle and must not
+ * be found by other libraries. */
 static int open_library(const char *path, failure *why) {
   if (stranded) return fail(why, PyExc_RuntimeError, "%s", forked);
   if (is_no_file(path)) return fail(why, PyExc_OSError, "dlbridge: cannot load %s: it is not a regular file", path);

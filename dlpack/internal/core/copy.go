@@ -53,11 +53,11 @@ func copyPart(most means, whole int64, dst unsafe.Pointer, dstSteps []int64, src
 	C.copy_part(C.int(most), C.size_t(whole), (*C.char)(dst), d, (*C.char)(src), s, n, C.int32_t(len(shape)), C.size_t(itemSize))
 }
 
-// partBytes is the least size of a part of a copy, so that a goroutine for it pays.
+// partBytes is the least size of a part of a copy. A smaller part takes less time than starting a goroutine for it.
 const partBytes = 8 << 20
 
 // CopyElements copies elements of itemSize bytes, size bytes in all, between two layouts that have no
-// memory in common. Large copies are done in parts, on as many goroutines as GOMAXPROCS says at most.
+// memory in common. Large copies are done in parts, on at most GOMAXPROCS goroutines.
 func CopyElements(dst unsafe.Pointer, dstSteps []int64, src unsafe.Pointer, srcSteps, shape []int64, itemSize, size int64) {
 	if size >= 2*partBytes {
 		if parts, at := divide(size, dstSteps, shape); parts > 1 {

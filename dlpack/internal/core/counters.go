@@ -96,12 +96,13 @@ func (a *accounts) start() {
 	})
 }
 
-// sum returns the number of bytes. While other goroutines change it, it may be off by some batches.
+// sum returns the number of foreign bytes. While other goroutines add to it, it may lag behind by a few batches of theirs.
 func (a *accounts) sum() int64 {
 	return max(a.bytes.Load()+a.small.sum(), 0)
 }
 
-// settle lowers the limit by an eighth at most, towards twice the bytes that a collection has left.
+// settle is called after each garbage collection. It sets the limit, at which the next collection starts, to twice the foreign
+// bytes that are still alive, but lowers it by an eighth at most.
 func (a *accounts) settle() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -88,7 +88,9 @@ func (s *slot) drop() {
 	}
 }
 
-// end ends the memory. s may be the share of a block that C code made, which is not one of Go's slots.
+// end ends the memory after its last share was given up. Go's memory is unpinned under the mutex of the slot's shard. All other
+// memory is ended by C code, and so is everything whose count of shares C code has made: that has the fields of a share, but
+// is no slot of a shard.
 func (s *slot) end() {
 	if s.release != releaseSlot || Kind(s.kind) != Collected {
 		endShare(s.address())
