@@ -55,7 +55,7 @@ func Decode(msg *tens.Message, options ...DecodeOption) ([]*dlpack.Tensor, error
 // for each payload part (see [dlpack.Lend]). The results are views of the parts, and read-only if their part is. label is the
 // result of [tens.Message.DecodeLabel].
 //
-// Ownership: parts stay the caller's, who closes every tensor. Lifetime: a tensor keeps the memory of its part alive. Threads:
+// Ownership: parts stay the caller's; the caller closes them and the results. Lifetime: a tensor keeps the memory of its part alive. Threads:
 // any. On error: as [Decode], and [dlpack.ErrLayout] for a part that is not a row of bytes.
 func DecodeParts(label *tens.Label, parts []*dlpack.Tensor, options ...DecodeOption) ([]*dlpack.Tensor, error) {
 	if label == nil {

@@ -4,7 +4,7 @@ package dlpack
 
 import "github.com/dlbridge/dlbridge/dlpack/internal/core"
 
-// Convert copies the elements, row-major, into new memory as of [New], as another data type. [Tensor.ConvertTo] describes
+// Convert copies the elements, row-major, into new memory, allocated as by [New], as another data type. [Tensor.ConvertTo] describes
 // the conversion. Elements of fewer than 8 bits are packed.
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any, while nobody writes

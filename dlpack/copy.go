@@ -18,7 +18,7 @@ const (
 	ColumnMajor              // the first dimension fastest, as in Fortran
 )
 
-// Copy copies the elements, row-major, into new memory as of [New]. Large copies use as many goroutines as GOMAXPROCS
+// Copy copies the elements, row-major, into new memory, allocated as by [New]. Large copies use as many goroutines as GOMAXPROCS
 // allows.
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any, while nobody writes

@@ -70,7 +70,7 @@ func ExampleFromReadOnly() {
 	defer t.Close()
 	_, err := t.ExportLegacy()
 	fmt.Println(err)
-	// Output: dlpack: export legacy: the tensor is read-only, which this form cannot state; Copy makes it writable
+	// Output: dlpack: export legacy: the tensor is read-only, which this form cannot state; Copy makes a writable one
 }
 
 func ExampleFromBytes() {

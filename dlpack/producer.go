@@ -46,7 +46,7 @@ func (t *Tensor) ExportLegacy() (unsafe.Pointer, error) {
 			return nil, t.errClosed(op)
 		}
 		if t.flags&ReadOnly != 0 {
-			return nil, refuse(op, ErrReadOnly, "the tensor is read-only, which this form cannot state; Copy makes it writable")
+			return nil, refuse(op, ErrReadOnly, "the tensor is read-only, which this form cannot state; Copy makes a writable one")
 		}
 		if t.dtype.BitSize()%8 != 0 {
 			return nil, refuse(op, ErrDType, "padded %v: this form cannot state the padding", t.dtype)

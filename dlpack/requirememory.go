@@ -17,8 +17,8 @@ const (
 // would end the process. A small message or a broadcast can describe more elements than any machine has memory for, so every
 // function that allocates for them calls RequireMemory first.
 //
-// Below 64 MiB it does not check. From there on it asks the system for as much memory, touches none of it, and gives it
-// back. The result holds as long as nobody else takes the memory, and is no better than the system's answer: Linux refuses
+// Below 64 MiB it does not check. From there on it asks the system for slightly more memory than that, touches none of it,
+// and gives it back; more than any address space has is refused without asking. The result holds as long as nobody else takes the memory, and is no better than the system's answer: Linux refuses
 // requests beyond the limits of the process or the size of the machine, and promises the same memory to several processes.
 func RequireMemory(n int64) error {
 	if n < large || n < addressable && canMap(int(n+n/64+spare)) {

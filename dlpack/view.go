@@ -278,7 +278,8 @@ func (t *Tensor) FlatInnerOuter(begin, rank int) (*Tensor, error) {
 	return t.derive(l, l.FlatInnerOuter(begin, rank))
 }
 
-// Squeeze removes these dimensions of size 1, or all of that size: see [layout.Layout.Squeeze].
+// Squeeze removes the dimensions axes, whose size must be 1, or without axes all dimensions of size 1: see
+// [layout.Layout.Squeeze].
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Squeeze(axes ...int) (*Tensor, error) {

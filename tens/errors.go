@@ -87,7 +87,8 @@ type Error struct {
 	Detail    string // the offending value; text of the message is quoted and cut
 }
 
-// Error returns the tensor, the offending value, the cause and the byte.
+// Error returns a text with, as far as they are known, the index of the tensor, what is wrong with which attribute, the cause,
+// and the offset in the label.
 func (e *Error) Error() string {
 	b := []byte("tens: ")
 	if e.Tensor >= 0 {

@@ -123,7 +123,8 @@ func encodeValue(out *C.size_t, data unsafe.Pointer, room C.size_t, taken *C.DLM
 	})
 }
 
-// encodeTo encodes a value into C's buffer if room is large enough, and sets out to the number of bytes in any case.
+// encodeTo encodes a value into C's buffer of room bytes if it fits. Unless it fails, it sets *out to the size of the encoding,
+// whether it fits or not.
 func encodeTo[V any](out *C.size_t, data unsafe.Pointer, room C.size_t, v V, size func(V) (int, error), appendTo func([]byte, V) ([]byte, error)) error {
 	n, err := size(v)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 // documentation ("Tensors"), as a set of bits. 0 means that the role is not known.
 type Role uint8
 
-// The attributes.
+// The bits of a [Role]: what a compiler may rely on for the values of a tensor.
 const (
 	IsConstant   Role = 1 << iota // the value never changes, so that a compiler may inline it
 	IsPersistent                  // the value is kept from one computation to the next

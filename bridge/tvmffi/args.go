@@ -79,8 +79,8 @@ func (a Args) takeNote() (n note) {
 func (a Args) Len() int { return a.n }
 
 // Check returns an error unless there are n arguments and every argument that was read before is there and has the type it
-// was read as. A negative n allows any number. The error is a TypeError or a ValueError about the first such argument. It is
-// raised even if the handler does not return it.
+// was read as. A negative n allows any number. The error is a TypeError or a ValueError, about the number of arguments or about
+// the first argument that is missing or has another type. It is raised even if the handler does not return it.
 func (a Args) Check(n int) error {
 	if n == a.n && notes.live.Load() == 0 {
 		return nil

@@ -28,8 +28,8 @@ func (l *Layout) Reshape(shape ...int64) error {
 	return l.respread(sizes, steps, count)
 }
 
-// respread sets the shape of the layout to sizes, which have the same number of elements, count. It uses steps for the new
-// strides.
+// respread gives the layout the shape sizes, whose product is count, the number of elements of the layout. It stores the new
+// strides in steps.
 func (l *Layout) respread(sizes, steps []int64, count int64) error {
 	// Seen from the fastest dimension, the elements form stretches within which the stride is the same. A new dimension
 	// must lie within one stretch, because it has only one stride.

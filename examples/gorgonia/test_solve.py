@@ -55,7 +55,7 @@ def test_go_finds_numpys_solution_in_numpys_memory(solve):
     [
         (lambda a, b, x: (a[::-1], b, x), "Contiguous(RowMajor) makes them so"),
         (lambda a, b, x: (np.asfortranarray(a), b, x), "AllowTransposed"),
-        (lambda a, b, x: (a, b, np.broadcast_to(x[:1], x.shape)), "Copy makes it writable"),
+        (lambda a, b, x: (a, b, np.broadcast_to(x[:1], x.shape)), "Copy makes a writable one"),
         (lambda a, b, x: (a, b, x[:3]), "hape"),
         (lambda a, b, x: (a, b.astype(np.float16), x), "float16 is not a type of gorgonia; Convert makes it float32"),
         (lambda a, b, x: (a.astype(np.float32), b, x), "float"),

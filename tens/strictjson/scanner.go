@@ -418,8 +418,8 @@ func skipPlain(data []byte, i int) int {
 func specials(eight uint64) uint64 {
 	const each, high = 0x0101010101010101, 0x8080808080808080
 	quote, escape := eight^each*'"', eight^each*'\\'
-	// A subtraction borrows only at a byte that is smaller than its subtrahend, which is one to be found; the bytes above
-	// it may then be wrong.
+	// The lowest borrow of a subtraction starts at a byte that is smaller than what is subtracted from it, and such bytes are
+	// among those searched for. So the lowest byte that is reported is right. Bytes above it may be wrong.
 	return (eight | (eight-each*' ')&^eight | (quote-each)&^quote | (escape-each)&^escape) & high
 }
 

@@ -468,7 +468,7 @@ static void copy_plane(const plan *p, char *dst, const char *src) {
 static void gather_line(const plan *p, char *dst, const char *src, int64_t count) {
   size_t item = p->item;
   int64_t step = p->fast.src, size = (int64_t)item;
-  /* Taking every third item is faster through the caches if the system uses large pages. */
+  /* Streaming stores pay for every step but 3, for which ordinary stores are faster where the system uses large pages. */
   int stream = p->stream && p->shuffles.step != 3 && (uintptr_t)dst % item == 0;
   if (stream) {
     int64_t head = (int64_t)(-(uintptr_t)dst % LINE / item);

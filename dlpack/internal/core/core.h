@@ -210,7 +210,7 @@ static inline int core_block_state(const core_block *block) {
 }
 /* Takes a live block over from the holder of its tensor. Reports whether it was live: one of several calls succeeds. */
 CORE_API int core_block_take(core_block *block);
-/* Returns a block that was taken over to its former holder. */
+/* Gives a block back to the holder from whom core_block_take has taken it. */
 CORE_API void core_block_return(core_block *block);
 /* Ends a block that is live or was taken over. */
 CORE_API void core_block_end(core_block *block);

@@ -137,8 +137,8 @@ func (m *Memory) Release() {
 	}
 }
 
-// Close is Release for a tensor that was marked closed before. It need not count down if refs is 0: whoever acquires a
-// reference from now on sees the mark afterwards and gives the reference back without using the memory.
+// Close is Release for a tensor that was marked closed before. If refs is 0, this is the last reference, and refs may stay as it
+// is: whoever still adds a reference checks the mark after that, and gives the reference back without using the memory.
 func (m *Memory) Close() {
 	if m.refs.Load() == 0 || m.refs.Add(-1) < 0 {
 		m.finish()

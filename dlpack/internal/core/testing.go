@@ -42,7 +42,7 @@ func SettleForeignBytes() {
 	}
 }
 
-// SettleImports takes n imports off the counters that a test left behind on purpose.
+// SettleImports counts n imports as ended, which a test has left open on purpose.
 func SettleImports(n int64) { liveImports.end(n) }
 
 // SetReferences sets the number of references to a memory.
