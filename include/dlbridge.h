@@ -413,9 +413,9 @@ DLB_API int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, ui
 #define DLB_TENSORFLOW_CONTENT ((uint64_t)2) /* use tensor_content, as AsProtoTensorContent does */
 #define DLB_TENSORFLOW_PAD ((uint64_t)4)     /* place the elements at a multiple of 64 bytes from `data` */
 
-/* Encodes elements, or a tensor in any layout, as a TensorProto into the `room` bytes at `data`, as
- * dlb_decthings_encode does. With FIELDS, or if its elements are packed, a tensor is copied for the duration of the
- * call, even if only the size is requested.
+/* Encodes elements, or a tensor in any layout, as a TensorProto into the `room` bytes at `data`. `out`, `data` and
+ * `room` are as for dlb_decthings_encode. With DLB_TENSORFLOW_FIELDS, or if several elements share a byte, a tensor is
+ * copied for the duration of the call, even if only the size is requested.
  * Ownership, Lifetime, Threads, On error: as dlb_decthings_encode. */
 DLB_API int32_t dlb_tensorflow_encode(size_t *out, void *data, size_t room, const dlb_value *value,
                                       uint64_t options, dlb_error *error);

@@ -99,7 +99,7 @@ func describe(d *tensor.Dense, s *dlpack.Spec) error {
 	return nil
 }
 
-// int64s returns a slice of ints as int64s, which they are on this machine: the constant overflows elsewhere.
+// int64s returns the memory of ints as a []int64. An int must have 64 bits: for other platforms the constant does not compile.
 func int64s(ints []int) []int64 {
 	const _ = uint(unsafe.Sizeof(0) - 8)
 	return unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(ints))), len(ints))

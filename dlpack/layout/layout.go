@@ -271,7 +271,7 @@ func errNegative(d int, n int64) error {
 	return fmt.Errorf("layout: shape[%d] = %d: %w", d, n, ErrNegative)
 }
 
-// isEmpty reports whether a size is 0. It returns [ErrNegative] for a negative size.
+// isEmpty reports whether any size of a shape is 0. If one is negative, it returns [ErrNegative].
 func isEmpty(shape []int64) (bool, error) {
 	empty := false
 	for d, n := range shape {

@@ -1,7 +1,7 @@
 /* ZIO messages and the tensors in them, encoded and decoded by the Go library.
  *
- * The GIL is released around calls that enter Go, whose threads may need it. The functions that read or free a message
- * are plain C. */
+ * The GIL is released around calls that enter Go, whose threads may need it. The functions that look at
+ * a decoded message, or free it, are plain C and keep the GIL. */
 #include "library.h"
 
 #include <stdlib.h>

@@ -39,7 +39,7 @@ const Scalar = `{"part":0,"shape":[],"word":1,"dtype":"b"}`
 
 const scalar = `"part":0,"shape":[],"word":1,"dtype":"b"`
 
-// Labels returns labels of TENS messages that have one part of one byte.
+// Labels returns labels in JSON by name. Each is for a TENS message with one part, of one byte.
 func Labels() map[string][]byte {
 	ones := func(n int) string { return list(n, "1") }
 	further := `{` + list(18, `"%x":0`) + `,` + scalar + `}`
@@ -134,7 +134,8 @@ func Field(number byte, value []byte) []byte {
 
 func times(n int, piece string) []byte { return []byte(strings.Repeat(piece, n)) }
 
-// TensorProtos returns messages of all kinds that package tensorflow decodes.
+// TensorProtos returns TensorProto messages by name, one for each way of storing elements that could make a decoder allocate far
+// more than the message has bytes. Some of them are refused.
 func TensorProtos() map[string][]byte {
 	const n = 100_000
 	return map[string][]byte{

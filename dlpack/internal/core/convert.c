@@ -29,7 +29,7 @@
 
 /* ---- small floats ---------------------------------------------------------------------------- */
 
-/* The special values of a float format, and the codes that stand for them. */
+/* Which special values a float format has, and which codes stand for them. */
 enum {
   IEEE,  /* the highest exponent means infinity or NaN */
   FN,    /* no infinity; the highest code of each sign is NaN */

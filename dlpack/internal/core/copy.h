@@ -26,9 +26,9 @@ typedef struct core_axis {
   int64_t size, dst, src; /* number of elements, and the steps in the destination and in the source */
 } core_axis;
 
-/* Sets `axes` to as few dimensions as possible that describe the same copy, from the slowest to the fastest of the destination.
- * It leaves out dimensions of size 1, merges dimensions that follow one another without a gap on both sides, and reverses those
- * with a negative step in the destination, for which it adds to *dst_start and *src_start. Returns the number of axes, or -1 if
+/* Describes a copy by as few axes as possible, from the slowest to the fastest one of the destination. It leaves out dimensions
+ * of size 1, merges neighbours that follow each other without a gap in the source and in the destination, and reverses
+ * dimensions with a negative stride in the destination, moving *dst_start and *src_start to match. Returns the number of axes, or -1 if
  * there is nothing to copy. */
 CORE_API int32_t core_axes(core_axis *axes, int64_t *dst_start, const int64_t *dst_strides,
                            int64_t *src_start, const int64_t *src_strides, const int64_t *shape,

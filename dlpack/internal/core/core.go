@@ -243,7 +243,7 @@ func runDeleter(versioned bool, managed uintptr) {
 // endBlock ends a block that was taken over.
 func endBlock(block uintptr) { C.end_block(C.uintptr_t(block)) }
 
-// endShare releases memory of which no share is left.
+// endShare ends the memory that a share belongs to. The caller has given up the last share of it.
 func endShare(share uintptr) { C.end_share(C.uintptr_t(share)) }
 
 func allocateMemory(size uintptr, zeroed bool) uintptr {

@@ -64,9 +64,10 @@ static void cache_drain(block_cache *cache) {
   }
 }
 
-/* Makes new blocks. Each has an allocation of its own, to which only its holder refers, so that leak checkers report a lost
- * block together with all that it keeps alive. Cells are Python's, whose memory leak checkers do not follow, so they lie in
- * slabs. At first a cache gets spare blocks, so that later not every export looks for dead ones. */
+/* Makes new blocks. A block for C programs has an allocation of its own, and once it is handed out only its holder refers to
+ * it, so that leak checkers report a lost block together with all that it keeps alive. Cells are the blocks for Python. Leak
+ * checkers cannot look into Python's memory, so cells lie many to an allocation. The first call makes spare blocks, so that
+ * not every later export has to look for dead ones. */
 static void cache_grow(block_cache *cache) {
   int cells = cache == &caches[CELLS], count = cells || cache->all == HIDDEN(0) ? 2 * CORE_QUARANTINE : 1;
   char *slab = cells ? core_allocate_lasting((size_t)count * sizeof(cell)) : NULL;
