@@ -12,8 +12,8 @@ var (
 	ErrDevice = errors.New("unsupported device")
 	// ErrLayout reports an invalid rank, shape or strides, or others than the operation needs.
 	ErrLayout = errors.New("unsupported layout")
-	// ErrOverflow reports a size, span, offset or count that exceeds its limit, such as 63 bits, or host memory outside the
-	// addresses from 4096 up to 2^63.
+	// ErrOverflow reports a size, span, offset or count above its limit, for example one that does not fit in 63 bits. It also
+	// reports host memory that does not lie between the addresses 4096 and 2^63.
 	ErrOverflow = errors.New("overflow")
 	// ErrReadOnly reports memory that must not be written.
 	ErrReadOnly = errors.New("read-only")

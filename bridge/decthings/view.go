@@ -281,8 +281,8 @@ func (v *View) Append(dst []byte, d Dialect) ([]byte, error) {
 	return append(appendHeader(out, v.Type, v.Shape), v.Data...), nil
 }
 
-// AppendHeader appends the header of a tensor of numbers or booleans. The elements follow it, little-endian and row-major, so
-// that a program can send them from where they are.
+// AppendHeader appends the header of a tensor of numbers or booleans, and no elements. The caller writes or sends these after
+// it, little-endian and row-major, from where they are.
 //
 // Errors: [ErrType], [ErrRank], and those of [layout.Count]; dst is then returned unchanged.
 func AppendHeader(dst []byte, t Type, shape []int64) ([]byte, error) {

@@ -41,8 +41,8 @@ type Description struct {
 }
 
 // View returns the description of a view of the tensor that d describes. view makes the view from the layout of that
-// tensor, as the function that is passed to [dlpack.Tensor.Apply] does. The view inherits what is known about d, also
-// what becomes known later. It can be refined separately from d.
+// tensor, as the function that is passed to [dlpack.Tensor.Apply] does. The result inherits what d
+// says about its tensor, also what is added to d later. What is added to the result does not change d.
 func (d *Description) View(view func(l *layout.Layout) error) *Description {
 	if d == nil {
 		d = new(Description)

@@ -428,7 +428,7 @@ func (n *numbers) append(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// each calls yield with each element as the integer that its varint stands for.
+// each calls yield with each element, as the 64-bit integer that is written as its varint.
 func each(dtype DType, data []byte, yield func(uint64)) {
 	dt := kinds[dtype].storage
 	signed := dt.Code() == dlpack.CodeInt

@@ -137,7 +137,7 @@ var libraryFile, runtimeFile = "libtvm_ffi" + suffix, "libtvm_runtime" + suffix
 
 var suffix = map[bool]string{true: ".dylib", false: ".so"}[runtime.GOOS == "darwin"]
 
-// search finds a library and loads it. It calls load with "" for the file that the loader finds by itself.
+// search finds a library and loads it. It calls load with "" to leave the search for the file to the system's dynamic loader.
 func search(path, variable, file, pythonPackage string, load func(file string) error) error {
 	open := func(file string) error {
 		if err := loadable(file); err != nil {

@@ -194,7 +194,7 @@ func (sh *shard) lookAtAll() int {
 	return sh.blocks.exported.n
 }
 
-// trim gives back the pages of slabs without live blocks, in caches most of whose blocks are free.
+// trim starts, in the background, to give pages back in each cache that has more than two slabs with pages.
 func trim() {
 	all := allShards()
 	for i := range all {
@@ -210,6 +210,7 @@ func trim() {
 	}
 }
 
+// trim gives back the pages of slabs without live blocks, as long as most blocks of the cache are free.
 func (sh *shard) trim() {
 	sh.lookAtAll()
 	sh.mu.Lock()
