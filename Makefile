@@ -127,7 +127,7 @@ debug: $(VENV)/requirements.done ## the Go tests with memory that faults after i
 	$(GO) vet -tags debug ./...
 	$(TVM_FFI) $(GO) test -tags debug $(GOTESTFLAGS) ./...
 
-mutants: ## break each invariant of the ownership core in turn; a test must notice
+mutants: ## rules of ownership, formats and layouts broken in turn, which a test must notice
 	$(PYTHON) .ci/mutants/run.py $(BUILD)/mutants
 
 abi: $(VENV)/requirements.done ## our dlpack.h against upstream's, and a build with theirs
