@@ -20,7 +20,7 @@ PURE := ./tens/... ./dlpack/... ./bridge ./bridge/internal/... ./bridge/decthing
 TVM_FFI = DLBRIDGE_TVM_FFI="$$($(VENV)/bin/python -m tvm_ffi.config --libdir)"
 PIP := -m pip --disable-pip-version-check install --quiet
 
-# The sources of the Go library and of the Python package, both of which are rebuilt when a source changes.
+# The sources of the Go library and of the Python package. Both are built again when one of them changes.
 GO_SOURCES := go.mod go.sum $(shell find bridge dlpack include tens -name python -prune -o -name testdata -prune -o \
 	-type f ! -name '*_test.go' -print)
 PYTHON_SOURCES := $(shell find bridge/python -name tests -prune -o -name build -prune -o -name '*.egg-info' -prune -o \

@@ -285,7 +285,7 @@ func TestFunctionsThatNeedGoRunOnSmallStacks(t *testing.T) {
 	run(t, nil, nil, compile(t, "cc", "small_stack.c", append(slices.Clone(c11), linked(dir, "dlbridge")...)...))
 }
 
-// A chain of owners, each of which holds the next, is released on a stack of constant size.
+// In a chain of owners each one holds the next. It is released on a stack of constant size.
 func TestChainsOfOwnersAreReleasedOnASmallStack(t *testing.T) {
 	t.Parallel()
 	links, stack := "1000000", "65536"

@@ -55,7 +55,7 @@ func (r *reading) Begin(dtype string, shape []int64, count int, formats bool) er
 	return nil
 }
 
-// Take sets the next values and their formats, all of which are parts of the frame.
+// Take sets the next values and their formats. All of them lie in the frame.
 func (r *reading) Take(values [][]byte, formats []string) {
 	for i, value := range values {
 		r.values[i] = text(value)

@@ -13,7 +13,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// limitUnit divides the options by the bits below those of DLB_TENSORFLOW_LIMIT, which gives the limit.
+// limitUnit is the lowest bit of DLB_TENSORFLOW_LIMIT: options / limitUnit is the limit.
 const limitUnit = 1 << 16
 
 // C: dlb_tensorflow_decode

@@ -8,7 +8,7 @@
  * caller still owns its inputs, the output is zero, and the error has a text; after success each input that was taken over
  * is released once.
  *
- * hostile ROUNDS SEED. With FAULTS the library is that of fault_injection.c: allocations fail and Go panics at random. */
+ * hostile ROUNDS SEED. With FAULTS, allocations fail and Go panics at random: it needs the library with fault_injection. */
 #include "check.h"
 
 #include <pthread.h>
@@ -199,7 +199,7 @@ static void finish_input(role role, void *p, int what, int taken) {
 static __thread char *room;
 static __thread size_t room_size;
 
-/* The required size exceeds that of the buffer, which is unchanged. */
+/* The buffer is too small, and is unchanged. */
 static void check_too_little_room(size_t *need) {
   CHECK(room != NULL && *need > room_size);
   for (size_t i = 0; i < room_size; i++) CHECK_INT(0x5a, room[i]);
