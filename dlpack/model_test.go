@@ -74,7 +74,7 @@ func choicesOf(seed uint64, n int) []byte {
 func TestOwnershipFollowsTheModel(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	for seed := range uint64(8) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { runModel(t, choicesOf(seed, 12000), true) })
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { runModel(t, choicesOf(seed, fewer(12000)), true) })
 	}
 }
 
