@@ -29,27 +29,6 @@ type stridedLayout struct {
 // nervana has the cases of strided layouts.
 type nervana struct {
 	vectors.Folder
-	Kinds   map[string]struct{ Constant, Persistent, Trainable, Input bool }
-	Layouts []struct {
-		ID           string
-		Shape, Sizes []int64
-		Order        json.RawMessage
-		Strides      []*int64
-		Allocated    int64
-		Points       []struct {
-			Index  []int64
-			Linear int64
-		}
-		OutOfBounds [][]int64 `json:"out_of_bounds"`
-	}
-	Alignment []struct {
-		Shape, Sizes   []int64
-		Itemsize       int64
-		AlignBytes     int64 `json:"align_bytes"`
-		Order          json.RawMessage
-		Strides        []*int64
-		AllocatedBytes int64 `json:"allocated_bytes"`
-	}
 	Views []struct {
 		ID   string
 		Base stridedLayout
@@ -78,28 +57,6 @@ type nervana struct {
 		PermutedShape                []int64 `json:"permuted_shape"`
 		PermutedStrides              []int64 `json:"permuted_strides"`
 		Linear                       int32
-	}
-	Pad []struct {
-		Shape       []int64
-		Pads        [][2]int64
-		ResultShape []int64 `json:"result_shape"`
-		Source      []int
-		Linear      []*int32
-	}
-	Join []struct {
-		Shapes      [][]int64
-		Axis        int
-		ResultShape []int64 `json:"result_shape"`
-		Source      []int
-		Linear      []*int32
-	}
-	Convolution []struct {
-		Image, Kernel       []int64
-		Step, Pad, Dilation int64
-		ImageValues         string  `json:"image_values"`
-		KernelValues        []int32 `json:"kernel_values"`
-		ResultShape         []int64 `json:"result_shape"`
-		Result              []int32
 	}
 }
 
