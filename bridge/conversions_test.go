@@ -25,8 +25,8 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// This test reads the table of the README ("What each format can say"), and checks each pair of formats by converting a tensor from
-// one to the other.
+// These tests read the table "What each format supports" of README.md in this folder, and check each pair of formats by converting
+// a tensor from one to the other.
 
 // A format encodes a tensor in one call and decodes it in another.
 type format struct {
@@ -89,9 +89,9 @@ func overDLPack(t *dlpack.Tensor) (*dlpack.Tensor, error) {
 
 // readTable returns the cells of the README's table, by row and format.
 func readTable(t *testing.T) map[string]map[string]string {
-	text, err := os.ReadFile("../README.md")
+	text, err := os.ReadFile("README.md")
 	require.NoError(t, err)
-	_, section, found := strings.Cut(string(text), "## What each format can say\n")
+	_, section, found := strings.Cut(string(text), "## What each format supports\n")
 	require.True(t, found)
 	table := map[string]map[string]string{}
 	var head []string

@@ -131,11 +131,9 @@ func EncodeTensor(dt dlpack.DataType, padded bool, shape, strides []int64) (tens
 	if dt.IsSubByte() && !padded && !layout.IsRowMajor(shape, strides) {
 		return t, fmt.Errorf("packed %v must be in C order: %w", dt, dlpack.ErrLayout)
 	}
-	slices.Reverse(order)
-	for k, d := range order {
-		if d != len(order)-1-k {
-			t.Order = order
-		}
+	if !slices.IsSorted(order) {
+		slices.Reverse(order) // TENS lists the fastest dimension first
+		t.Order = order
 	}
 	if slices.Contains(reversed, true) {
 		t.Ascend = make([]bool, len(reversed))

@@ -41,8 +41,8 @@ func Example() {
 	// Output:
 	// {"TENS":{"metadata":{},"tensors":[{"dtype":"u","part":0,"shape":[2,3],"word":1},{"dtype":"u","order":[0,1],"part":1,"shape":[3,2],"word":1}]}}
 	// copied: ["" ""]
-	// uint8[2 3] on cpu, read-only true
-	// uint8[3 2] strides [1 3] on cpu, read-only true
+	// uint8[2 3] on cpu, read-only [[1 2 3] [4 5 6]] true
+	// uint8[3 2] strides [1 3] on cpu, read-only [[1 4] [2 5] [3 6]] true
 }
 
 func ExampleAlign() {
@@ -70,7 +70,7 @@ func ExampleDecodeParts() {
 	}
 	defer ts[0].Close()
 	fmt.Println(ts[0])
-	// Output: float32[2] on cpu
+	// Output: float32[2] on cpu [0 0]
 }
 
 func ExampleMetadata() {
@@ -151,7 +151,7 @@ func ExampleDecode() {
 	defer ts[0].Close()
 	err = dlpack.SetAt[uint8](ts[0], 42, 0, 1) // in the frame
 	fmt.Println(ts[0], frames[2], err)
-	// Output: uint8[2 2] strides [1 2] on cpu [1 2 42 4] <nil>
+	// Output: uint8[2 2] strides [1 2] on cpu [[1 42] [2 4]] [1 2 42 4] <nil>
 }
 
 func ExampleEncode() {

@@ -31,6 +31,9 @@ func TestEveryMethodAnswersForTensorsThatAreNotOpen(t *testing.T) {
 	for name, tensor := range notOpen(t) {
 		for i := range of.NumMethod() {
 			method := of.Method(i)
+			if method.Name == "Format" { // whose argument is an interface of fmt; see TestFormatOfTensorsThatAreNotOpen
+				continue
+			}
 			for _, argument := range []*dlpack.Tensor{nil, open} {
 				t.Run(name+" "+method.Name, func(t *testing.T) {
 					args := []reflect.Value{reflect.ValueOf(tensor)}

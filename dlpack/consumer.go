@@ -64,7 +64,7 @@ func importManaged(op string, versioned bool, managed unsafe.Pointer, options []
 		m := (*core.Managed)(managed)
 		if v := m.Version; v.Major != Current.Major {
 			core.ReleaseClaimed(true, uintptr(managed))
-			return nil, refuse(op, ErrVersion, "version %d.%d, know %d.x", v.Major, v.Minor, Current.Major)
+			return nil, refuse(op, ErrVersion, "DLPack version %d.%d is not supported, only %d.x is", v.Major, v.Minor, Current.Major)
 		}
 		kind, d, flags = core.ImportedVersioned, &m.Tensor, Flags(m.Flags)
 	}

@@ -16,7 +16,7 @@ func (t *Tensor) Convert(dtype DataType) (*Tensor, error) {
 	}
 	defer t.done()
 	if !t.device.HostReadable() {
-		return nil, refuse(op, ErrDevice, "memory on %v cannot be read", t.device)
+		return nil, refuse(op, ErrDevice, "memory on %v cannot be read; its producer can copy it to the CPU", t.device)
 	}
 	if err := checkNumbers(op, dtype, t.dtype); err != nil {
 		return nil, err
@@ -57,28 +57,10 @@ func (t *Tensor) Convert(dtype DataType) (*Tensor, error) {
 // the destination. On error: [ErrClosed], [ErrDevice], [ErrDType] for types that are not numbers or have
 // different lanes, [ErrReadOnly], [ErrLayout], and nothing is written.
 func (t *Tensor) ConvertTo(dst *Tensor) error {
-	const op = "convert to"
 	if t.DType() == dst.DType() {
 		return t.CopyTo(dst)
 	}
-	if err := t.acquire(op); err != nil {
-		return err
-	}
-	defer t.done()
-	if err := dst.acquire(op); err != nil {
-		return dst.errClosedAs(op, "the destination")
-	}
-	defer dst.done()
-	if err := checkNumbers(op, dst.dtype, t.dtype); err != nil {
-		return err
-	}
-	if err := t.checkInto(op, dst); err != nil {
-		return err
-	}
-	if t.data != 0 {
-		convert(dst, t)
-	}
-	return nil
+	return t.copyInto("convert to", dst, checkNumbers)
 }
 
 // checkNumbers checks that numbers of one type can be converted to another.

@@ -674,9 +674,8 @@ func ExampleTensor_Convert() {
 	defer t.Close()
 	c, _ := t.Convert(dlpack.Int8)
 	defer c.Close()
-	values, _ := dlpack.Values[int8](c)
 
-	fmt.Println(c, values)
+	fmt.Println(c)
 	// Output: int8[4] on cpu [1 2 -128 127]
 }
 

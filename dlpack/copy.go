@@ -44,7 +44,8 @@ func (t *Tensor) Contiguous(order Order) (contiguous *Tensor, copied bool, err e
 		return contiguous, false, err
 	}
 	if t.packed() {
-		return nil, false, refuse(op, ErrLayout, "packed elements of %d bits must be row-major without gaps", t.dtype.BitSize())
+		return nil, false, refuse(op, ErrLayout, "packed elements of %d bits must be row-major without gaps; CopyTo a padded tensor has other orders",
+			t.dtype.BitSize())
 	}
 	contiguous, err = t.copied(op, order)
 	return contiguous, err == nil, err
@@ -60,7 +61,7 @@ func (t *Tensor) copied(op string, order Order) (*Tensor, error) {
 	}
 	defer t.done()
 	if !t.device.HostReadable() {
-		return nil, refuse(op, ErrDevice, "memory on %v cannot be read", t.device)
+		return nil, refuse(op, ErrDevice, "memory on %v cannot be read; its producer can copy it to the CPU", t.device)
 	}
 	n := t.NumBytes()
 	c := newRoot(t.Rank())
@@ -90,7 +91,12 @@ func (t *Tensor) copied(op string, order Order) (*Tensor, error) {
 // the destination. On error: [ErrClosed], [ErrDevice], [ErrDType], [ErrReadOnly], [ErrLayout], and
 // nothing is written.
 func (t *Tensor) CopyTo(dst *Tensor) error {
-	const op = "copy to"
+	return t.copyInto("copy to", dst, checkSameType)
+}
+
+// copyInto copies the elements into dst, and converts them if the data types differ. checkTypes refuses the pairs of types that
+// the caller does not allow.
+func (t *Tensor) copyInto(op string, dst *Tensor, checkTypes func(op string, to, from DataType) error) error {
 	if err := t.acquire(op); err != nil {
 		return err
 	}
@@ -99,19 +105,16 @@ func (t *Tensor) CopyTo(dst *Tensor) error {
 		return dst.errClosedAs(op, "the destination")
 	}
 	defer dst.done()
-	if t.dtype != dst.dtype {
-		return refuse(op, ErrDType, "the destination has %v, the source %v", dst.dtype, t.dtype)
+	if err := checkTypes(op, dst.dtype, t.dtype); err != nil {
+		return err
 	}
 	if err := t.checkInto(op, dst); err != nil {
 		return err
 	}
 	switch {
 	case t.data == 0 || same(t, dst):
-	case t.packed() != dst.packed():
-		if err := checkNumbers(op, dst.dtype, t.dtype); err != nil {
-			return err
-		}
-		convert(dst, t)
+	case t.dtype != dst.dtype || t.packed() != dst.packed():
+		convert(dst, t) // elements that can be packed are numbers
 	case t.packed():
 		t.moveBits(dst)
 	default:
@@ -120,15 +123,22 @@ func (t *Tensor) CopyTo(dst *Tensor) error {
 	return nil
 }
 
+func checkSameType(op string, to, from DataType) error {
+	if to != from {
+		return refuse(op, ErrDType, "the destination has %v, the source %v; ConvertTo converts", to, from)
+	}
+	return nil
+}
+
 // checkInto checks that the elements of t can be written to those of dst.
 func (t *Tensor) checkInto(op string, dst *Tensor) error {
 	for _, device := range []Device{t.device, dst.device} {
 		if !device.HostReadable() {
-			return refuse(op, ErrDevice, "memory on %v cannot be read", device)
+			return refuse(op, ErrDevice, "memory on %v cannot be read; its producer can copy it to the CPU", device)
 		}
 	}
 	if dst.ReadOnly() {
-		return refuse(op, ErrReadOnly, "the destination is read-only")
+		return dst.errReadOnly(op, "")
 	}
 	if !slices.Equal(t.shape(), dst.shape()) {
 		return refuse(op, ErrLayout, "the destination has shape %v, the source %v", dst.shape(), t.shape())
@@ -139,15 +149,11 @@ func (t *Tensor) checkInto(op string, dst *Tensor) error {
 	if !dst.rowMajor && layout.Overlaps(dst.shape(), dst.strides()) {
 		return refuse(op, ErrLayout, "elements of the destination overlap: strides %v of shape %v", dst.strides(), dst.shape())
 	}
-	if !apart(t, dst) {
-		return refuse(op, ErrLayout, "the memory of source and destination overlaps")
+	if !same(t, dst) && !disjoint(t, dst) {
+		return refuse(op, ErrLayout, "the memory of source and destination overlaps; copy from Copy of the source")
 	}
 	return nil
 }
-
-// apart reports whether two tensors of one shape, with some elements, have no byte in common or are the same elements. It
-// returns false for layouts that differ and interlock.
-func apart(a, b *Tensor) bool { return same(a, b) || disjoint(a, b) }
 
 // same reports whether two tensors of one shape are the same elements.
 func same(a, b *Tensor) bool {
@@ -270,7 +276,7 @@ func (t *Tensor) AppendBytes(dst []byte) ([]byte, error) {
 	}
 	defer t.done()
 	if !t.device.HostReadable() {
-		return dst, refuse(op, ErrDevice, "memory on %v cannot be read", t.device)
+		return dst, refuse(op, ErrDevice, "memory on %v cannot be read; its producer can copy it to the CPU", t.device)
 	}
 	n, more, old := len(dst), t.NumBytes(), dst
 	if room := min(cap(dst)-n, int(more)); t.data != 0 && t.reaches(dst[n:n+room]) { // the tensor must not be overwritten while it is read
@@ -298,7 +304,7 @@ func (t *Tensor) RequireAlign(n int) error {
 		return refuse(op, ErrUnaligned, "%d is not a power of two", n)
 	}
 	if at := t.first(); at&uintptr(n-1) != 0 {
-		return refuse(op, ErrUnaligned, "data at %#x is not aligned to %d bytes", at, n)
+		return refuse(op, ErrUnaligned, "data at %#x is not aligned to %d bytes; Align(%d) makes an aligned copy", at, n, n)
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ func ParseDevice(text string) (Device, error) {
 		d.ID, ok = parseInt32(id)
 	}
 	if !ok {
-		return Device{}, fmt.Errorf("dlpack: device %.40q: %w", text, ErrDevice)
+		return Device{}, fmt.Errorf(`dlpack: device %.40q is not like "cpu" or "cuda:0": %w`, text, ErrDevice)
 	}
 	return d, nil
 }

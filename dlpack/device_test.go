@@ -60,7 +60,7 @@ func TestParseDeviceRejects(t *testing.T) {
 		t.Run(text, func(t *testing.T) {
 			d, err := dlpack.ParseDevice(text)
 			require.ErrorIs(t, err, dlpack.ErrDevice)
-			assert.EqualError(t, err, fmt.Sprintf("dlpack: device %q: unsupported device", text))
+			assert.EqualError(t, err, fmt.Sprintf(`dlpack: device %q is not like "cpu" or "cuda:0": unsupported device`, text))
 			assert.Zero(t, d)
 		})
 	}

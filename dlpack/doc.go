@@ -9,6 +9,7 @@
 //	verb                     result                   owner and lifetime
 //	FromSlice, FromBytes     a Tensor of Go memory    the collector; pinned while exports are alive
 //	New, Copy, Convert       a Tensor of C memory     freed with the last Close or release
+//	NewFrom                  a Tensor of Go memory    the allocator gets it back after the last Close or release
 //	Contiguous, Align        another Tensor           as View if no copy is needed, otherwise as Copy
 //	Import, ImportLegacy     a Tensor of their memory their deleter runs at the last Close or release
 //	Borrow                   a Tensor of their memory they keep it; Close before they free it
@@ -43,6 +44,10 @@
 // whose tensor is closed, Go unpins the memory with a later first export, after a collection, or as soon as more than
 // 1 MiB waits: the deleter then writes to an eventfd on which a goroutine waits (see [WakeAt]).
 //
+// [Tensor.OnRelease] tells when nobody holds a slice any more, so that a pool of buffers can use it again. Such a slice stays
+// pinned until then, and a deleter that gives up its last share wakes Go at once. [NewFrom] makes tensors of the memory of
+// an [Allocator] and gives it back in this way.
+//
 // The first tensor of C memory, or the first export, starts this goroutine. It takes an eventfd and three more
 // descriptors for Go's poller. If there are none, the library works without it. Go ends the process if another thread
 // takes the last descriptors at that moment.
@@ -67,6 +72,8 @@
 // [ReadStats] always counts live objects. The ledger records the stack of each export, import and allocation, if it is
 // switched on by [SetLedger] or by the environment variable DLBRIDGE_LEDGER, which may have any value but 0. [Live] lists
 // the live objects, [Forgotten] lists those that cleanup guards have caught, and pprof shows the profile [ProfileName].
+// What C programs make by the functions of dlbridge.h is in a ledger of its own, which the variable switches on too: see
+// dlb_ledger_set there.
 // With the build tag debug, memory of [New] faults if it is used after it was freed, and a second call of a deleter is
 // found for thousands of exports.
 //

@@ -1,13 +1,14 @@
 package dlpack
 
 import (
+	"encoding/binary"
 	"fmt"
-	"math"
-	"math/bits"
 	"reflect"
 	"strconv"
 	"strings"
-	"unsafe"
+	"sync"
+
+	"github.com/dlbridge/dlbridge/dlpack/internal/extent"
 )
 
 // TypeCode says what the bits of a number mean (DLPack C API, "DLDataTypeCode").
@@ -155,18 +156,16 @@ func (dt DataType) NumBytes(count int64, padded bool) (int64, error) {
 	if count < 0 {
 		return 0, fmt.Errorf("%d elements: %w", count, ErrLayout)
 	}
-	width := uint64(dt.BitSize())
+	width := int64(dt.BitSize())
 	if padded {
-		width = 8 * uint64(dt.ItemSize())
+		width = 8 * int64(dt.ItemSize())
 	}
-	high, low := bits.Mul64(uint64(count), width)
-	low, carry := bits.Add64(low, 7, 0)
-	high += carry
-	size := high<<61 | low>>3
-	if high > 3 || size > math.MaxInt64 {
+	whole, fits := extent.Mul(count/8, width) // 8 elements are whole bytes
+	size, fits2 := extent.Add(whole, (count%8*width+7)/8)
+	if !fits || !fits2 {
 		return 0, fmt.Errorf("%d elements of %v: %w", count, dt, ErrOverflow)
 	}
-	return int64(size), nil
+	return size, nil
 }
 
 // Validate reports whether the type is one that DLPack 1.3 knows, in a width that is in use. Lanes may
@@ -175,7 +174,7 @@ func (dt DataType) NumBytes(count int64, padded bool) (int64, error) {
 // Errors, without a prefix: [ErrDType].
 func (dt DataType) Validate() error {
 	if int(dt.Code()) < len(kinds) && dt.Lanes() > 0 {
-		for _, width := range kinds[dt.Code()].widths {
+		for _, width := range kinds[dt.Code()].widths { // faster than slices.Contains
 			if width == dt.Bits() {
 				return nil
 			}
@@ -205,42 +204,54 @@ func (dt DataType) String() string {
 	return name
 }
 
-// ParseDataType reads what [DataType.String] prints of valid types. It also reads handle as handle64,
-// and lanes behind an underscore, as PyTorch spells float4_e2m1fn_x2.
+// ParseDataType reads what [DataType.String] prints of valid types, which has the names of the array API standard. It also reads
+// handle as handle64, lanes behind an underscore, as PyTorch spells float4_e2m1fn_x2, and NumPy's type strings for numbers, such
+// as <f4, |b1, i8 and ?.
 //
-// Errors: [ErrDType].
+// Errors: [ErrDType], also for a type string of the other byte order than this machine's.
 func ParseDataType(text string) (DataType, error) {
-	if dt, ok := parseNumber(text); ok {
+	if dt, ok := typesByName()[text]; ok {
+		return dt, nil
+	}
+	unordered := text
+	if text != "" && strings.Contains("<>=|", text[:1]) {
+		unordered = text[1:]
+	}
+	if dt, ok := numpyTypes[unordered]; ok {
+		little := binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+		if dt.ItemSize() > 1 && (little && text[0] == '>' || !little && text[0] == '<') {
+			return 0, fmt.Errorf("dlpack: data type %q: DLPack has elements in the byte order of this machine only, swap the bytes first: %w",
+				text, ErrDType)
+		}
 		return dt, nil
 	}
 	if at := strings.LastIndexByte(text, 'x'); at > 0 {
-		dt, ok := parseNumber(strings.TrimSuffix(text[:at], "_"))
+		dt, ok := typesByName()[strings.TrimSuffix(text[:at], "_")]
 		lanes, err := strconv.ParseUint(text[at+1:], 10, 16)
 		if ok && err == nil && lanes > 1 && text[at+1] != '0' {
 			return dt - lane + DataType(lanes)*lane, nil
 		}
 	}
-	return 0, fmt.Errorf("dlpack: data type %.40q: %w", text, ErrDType)
+	return 0, fmt.Errorf(`dlpack: data type %.40q is not like "float32" or "<f4": %w`, text, ErrDType)
 }
 
-// parseNumber reads the name of a type with one lane.
-func parseNumber(text string) (DataType, bool) {
-	if text == "handle" {
-		return OpaqueHandle64, true
-	}
-	for code, kind := range kinds {
-		rest, ok := strings.CutPrefix(text, kind.name)
-		if !ok {
-			continue
-		}
-		for _, width := range kind.widths {
-			if kind.sized && rest == strconv.Itoa(int(width)) || !kind.sized && rest == "" {
-				return MakeDataType(TypeCode(code), width, 1), true
-			}
-		}
-	}
-	return 0, false
+// numpyTypes has NumPy's type strings without their first character, which is the byte order and may be left out.
+var numpyTypes = map[string]DataType{
+	"?": Bool, "b1": Bool, "i1": Int8, "i2": Int16, "i4": Int32, "i8": Int64, "u1": Uint8, "u2": Uint16, "u4": Uint32, "u8": Uint64,
+	"f2": Float16, "f4": Float32, "f8": Float64, "c8": Complex64, "c16": Complex128,
 }
+
+// typesByName has the types with one lane.
+var typesByName = sync.OnceValue(func() map[string]DataType {
+	types := map[string]DataType{"handle": OpaqueHandle64}
+	for code, kind := range kinds {
+		for _, width := range kind.widths {
+			dt := MakeDataType(TypeCode(code), width, 1)
+			types[dt.String()] = dt
+		}
+	}
+	return types
+})
 
 // Element has the Go types of numbers that DLPack has, too. There is no Go type for the others, such as
 // float16: their bits are no integers, and are not passed off as such.
@@ -249,23 +260,24 @@ type Element interface {
 		~float32 | ~float64 | ~complex64 | ~complex128
 }
 
-var elementTypes = [...]DataType{
-	reflect.Bool:       Bool,
-	reflect.Int:        MakeDataType(CodeInt, 8*uint8(unsafe.Sizeof(int(0))), 1),
-	reflect.Int8:       Int8,
-	reflect.Int16:      Int16,
-	reflect.Int32:      Int32,
-	reflect.Int64:      Int64,
-	reflect.Uint:       MakeDataType(CodeUInt, 8*uint8(unsafe.Sizeof(uint(0))), 1),
-	reflect.Uint8:      Uint8,
-	reflect.Uint16:     Uint16,
-	reflect.Uint32:     Uint32,
-	reflect.Uint64:     Uint64,
-	reflect.Float32:    Float32,
-	reflect.Float64:    Float64,
-	reflect.Complex64:  Complex64,
-	reflect.Complex128: Complex128,
+// goTypes are Go's types for the data types that Go has.
+var goTypes = map[DataType]reflect.Type{
+	Bool: reflect.TypeFor[bool](),
+	Int8: reflect.TypeFor[int8](), Int16: reflect.TypeFor[int16](), Int32: reflect.TypeFor[int32](), Int64: reflect.TypeFor[int64](),
+	Uint8: reflect.TypeFor[uint8](), Uint16: reflect.TypeFor[uint16](), Uint32: reflect.TypeFor[uint32](), Uint64: reflect.TypeFor[uint64](),
+	Float32: reflect.TypeFor[float32](), Float64: reflect.TypeFor[float64](),
+	Complex64: reflect.TypeFor[complex64](), Complex128: reflect.TypeFor[complex128](),
 }
+
+// elementTypes has the data type for each kind of Go's numbers.
+var elementTypes = func() (types [reflect.Complex128 + 1]DataType) {
+	for dt, goType := range goTypes {
+		types[goType.Kind()] = dt
+	}
+	types[reflect.Int] = MakeDataType(CodeInt, strconv.IntSize, 1)
+	types[reflect.Uint] = MakeDataType(CodeUInt, strconv.IntSize, 1)
+	return types
+}()
 
 // DataTypeOf is the type of a Go number. An int and a uint are as wide as they are on this machine.
 func DataTypeOf[T Element]() DataType { return elementTypes[reflect.TypeFor[T]().Kind()] }

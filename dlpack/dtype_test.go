@@ -1,9 +1,12 @@
 package dlpack_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/big"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -120,12 +123,12 @@ func TestParseDataTypeRejects(t *testing.T) {
 		"", "x", "x2", "_x2", "float", "float32x", "float32x0", "float32x1", "float32x02", "float32x65536", "float32x-2",
 		"float32x+2", "float32x2x2", "float32__x2", "float32 ", " float32", "Float32", "float032", "float+32", "float128",
 		"float8", "float8_e4m3fnu", "float8_e4m38", "float4_e2m1fn4", "bool8", "bfloat", "bfloat32", "bfloat16x", "complex",
-		"complex256", "int", "int1", "int3", "int7", "int128", "uint1", "uintx2", "handle1", "<f4", "(code 2, bits 32, lanes 1)",
+		"complex256", "int", "int1", "int3", "int7", "int128", "uint1", "uintx2", "handle1", "<f3", "(code 2, bits 32, lanes 1)",
 	} {
 		t.Run(text, func(t *testing.T) {
 			dt, err := dlpack.ParseDataType(text)
 			require.ErrorIs(t, err, dlpack.ErrDType)
-			assert.EqualError(t, err, fmt.Sprintf("dlpack: data type %q: unsupported data type", text))
+			assert.EqualError(t, err, fmt.Sprintf(`dlpack: data type %q is not like "float32" or "<f4": unsupported data type`, text))
 			assert.Zero(t, dt)
 		})
 	}
@@ -254,11 +257,15 @@ func TestG25DataTypeOfGoNumbers(t *testing.T) {
 	assert.Zero(t, testing.AllocsPerRun(100, func() { _ = dlpack.DataTypeOf[float32]() }))
 }
 
+// typeString matches NumPy's type strings of numbers.
+var typeString = regexp.MustCompile(`^[<>=|]?(\?|b1|[iu][1248]|f[248]|c8|c16)$`)
+
 func FuzzParseDataType(f *testing.F) {
 	for _, c := range named {
 		f.Add(c.name)
 	}
 	f.Add("float4_e2m1fn_x2")
+	f.Add("<c16")
 	f.Fuzz(func(t *testing.T, text string) {
 		dt, err := dlpack.ParseDataType(text)
 		if err != nil {
@@ -266,6 +273,11 @@ func FuzzParseDataType(f *testing.F) {
 			return
 		}
 		require.NoError(t, dt.Validate())
+		if typeString.MatchString(text) {
+			size := strings.TrimLeft(text, "<>=|?biufc")
+			require.True(t, size == "" && dt == dlpack.Bool || size == strconv.Itoa(dt.ItemSize()), "%q is %v", text, dt)
+			return
+		}
 		if text != dt.String() {
 			plain := strings.Replace(text, "_x", "x", 1)
 			if strings.HasPrefix(plain, "handle") && !strings.HasPrefix(plain, "handle64") {
@@ -294,10 +306,41 @@ func BenchmarkDataType(b *testing.B) {
 	})
 }
 
+func TestParseDataTypeReadsTypeStringsOfNumPy(t *testing.T) {
+	for text, want := range map[string]dlpack.DataType{
+		"?": dlpack.Bool, "|b1": dlpack.Bool, "|i1": dlpack.Int8, "i1": dlpack.Int8, "|u1": dlpack.Uint8, ">u1": dlpack.Uint8,
+		"=i2": dlpack.Int16, "u2": dlpack.Uint16, "=i4": dlpack.Int32, "u4": dlpack.Uint32, "=i8": dlpack.Int64, "u8": dlpack.Uint64,
+		"f2": dlpack.Float16, "=f4": dlpack.Float32, "f8": dlpack.Float64, "c8": dlpack.Complex64, "=c16": dlpack.Complex128,
+		"float32": dlpack.Float32, "bfloat16": dlpack.BFloat16, "complex64": dlpack.Complex64, "int4": dlpack.Int4,
+	} {
+		dt, err := dlpack.ParseDataType(text)
+		assert.NoError(t, err, text)
+		assert.Equal(t, want, dt, text)
+	}
+	ours, theirs := "<", ">"
+	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
+		ours, theirs = theirs, ours
+	}
+	dt, err := dlpack.ParseDataType(ours + "f4")
+	assert.NoError(t, err)
+	assert.Equal(t, dlpack.Float32, dt)
+	_, err = dlpack.ParseDataType(theirs + "f4")
+	assert.ErrorIs(t, err, dlpack.ErrDType)
+	assert.ErrorContains(t, err, "byte order")
+	for _, text := range []string{"", "<", "<<f4", "f", "f16", "<M8", "<float32", "f4<", "b2", "=", "V2", "<U1"} {
+		_, err := dlpack.ParseDataType(text)
+		assert.ErrorIs(t, err, dlpack.ErrDType, text)
+	}
+}
+
 func ExampleParseDataType() {
 	dt, err := dlpack.ParseDataType("float4_e2m1fnx2")
 	fmt.Println(dt, dt.Bits(), dt.Lanes(), dt.ItemSize(), err)
-	// Output: float4_e2m1fnx2 4 2 1 <nil>
+	dt, err = dlpack.ParseDataType("<f8") // NumPy's spelling
+	fmt.Println(dt, err)
+	// Output:
+	// float4_e2m1fnx2 4 2 1 <nil>
+	// float64 <nil>
 }
 
 func ExampleDataType_NumBytes() {

@@ -52,7 +52,7 @@ func SetAt[T Element](t *Tensor, value T, index ...int64) error {
 		return err
 	}
 	if t.ReadOnly() {
-		return refuse(op, ErrReadOnly, "the tensor is read-only")
+		return t.errReadOnly(op, "; Copy makes a writable one")
 	}
 	copyElement(to, unsafe.Pointer(&value), unsafe.Sizeof(value))
 	return nil
@@ -66,7 +66,7 @@ func copyElement(to, from unsafe.Pointer, size uintptr) {
 // locate returns the address of an element of a tensor whose data type must be that of T. The caller must have acquired t.
 func locate[T Element](op string, t *Tensor, index []int64) (unsafe.Pointer, error) {
 	if dt := DataTypeOf[T](); t.dtype != dt {
-		return nil, refuse(op, ErrDType, "the tensor has %v, asked for %v", t.dtype, dt)
+		return nil, refuse(op, ErrDType, "the tensor has %v, asked for %v; Convert makes a copy of that type", t.dtype, dt)
 	}
 	at, _, err := t.locate(op, index)
 	return at, err
@@ -75,7 +75,7 @@ func locate[T Element](op string, t *Tensor, index []int64) (unsafe.Pointer, err
 // locate returns the address of the byte in which an element begins, and the number of its first bit in that byte.
 func (t *Tensor) locate(op string, index []int64) (at unsafe.Pointer, bit uint, err error) {
 	if !t.device.HostReadable() {
-		return nil, 0, refuse(op, ErrDevice, "memory on %v cannot be addressed", t.device)
+		return nil, 0, refuse(op, ErrDevice, "memory on %v cannot be addressed; its producer can copy it to the CPU", t.device)
 	}
 	var signs int64
 	for _, i := range index {
@@ -126,7 +126,7 @@ func (t *Tensor) At(index ...int64) (any, error) {
 	}
 	holder, goType := holderOf(t.dtype)
 	if goType == nil {
-		return nil, refuse(op, ErrDType, "elements of %v are not single numbers", t.dtype)
+		return nil, refuse(op, ErrDType, "elements of %v are not single numbers; View shows them as another type", t.dtype)
 	}
 	s := scalars.Get().(*scalar)
 	defer scalars.Put(s)
@@ -156,7 +156,7 @@ func (t *Tensor) SetAt(value any, index ...int64) error {
 		return err
 	}
 	if t.ReadOnly() {
-		return refuse(op, ErrReadOnly, "the tensor is read-only")
+		return t.errReadOnly(op, "; Copy makes a writable one")
 	}
 	s := scalars.Get().(*scalar)
 	defer scalars.Put(s)
@@ -165,15 +165,6 @@ func (t *Tensor) SetAt(value any, index ...int64) error {
 	}
 	s.write(to, bit, uint(t.width(t.dtype)))
 	return nil
-}
-
-// goTypes are Go's types for the data types that Go has.
-var goTypes = map[DataType]reflect.Type{
-	Bool: reflect.TypeFor[bool](),
-	Int8: reflect.TypeFor[int8](), Int16: reflect.TypeFor[int16](), Int32: reflect.TypeFor[int32](), Int64: reflect.TypeFor[int64](),
-	Uint8: reflect.TypeFor[uint8](), Uint16: reflect.TypeFor[uint16](), Uint32: reflect.TypeFor[uint32](), Uint64: reflect.TypeFor[uint64](),
-	Float32: reflect.TypeFor[float32](), Float64: reflect.TypeFor[float64](),
-	Complex64: reflect.TypeFor[complex64](), Complex128: reflect.TypeFor[complex128](),
 }
 
 // holderOf returns the smallest Go type that can hold every number of dtype, and its data type. It returns 0 and nil if the
@@ -210,7 +201,7 @@ func (s *scalar) set(op string, dtype DataType, value reflect.Value) error {
 	start := unsafe.Pointer(&s.bytes)
 	switch {
 	case holder == 0:
-		return refuse(op, ErrDType, "elements of %v are not single numbers", dtype)
+		return refuse(op, ErrDType, "elements of %v are not single numbers; View shows them as another type", dtype)
 	case dtype == Bool && value.Kind() == reflect.Bool:
 		*(*bool)(start) = value.Bool()
 		return nil
@@ -251,14 +242,14 @@ func (s *scalar) set(op string, dtype DataType, value reflect.Value) error {
 // fits reports whether the elements of an integer type can hold a number. The number is given as 64 bits, in two's
 // complement if it is negative.
 func fits(dtype DataType, negative bool, number uint64) bool {
-	switch spare := 64 - uint(dtype.Bits()); {
-	case dtype.Code() == CodeUInt:
-		return !negative && number<<spare>>spare == number
-	case negative:
-		return uint64(int64(number)<<spare>>spare) == number
-	default:
-		return number<<spare>>spare == number && int64(number<<spare) >= 0
+	width := dtype.Bits()
+	if dtype.Code() == CodeInt {
+		width-- // without the sign
 	}
+	if negative {
+		return dtype.Code() == CodeInt && int64(number)>>width == -1
+	}
+	return number>>width == 0
 }
 
 // convert converts the scalar from one type to another, as [Tensor.ConvertTo] does.

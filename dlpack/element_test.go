@@ -296,8 +296,8 @@ func TestElementsAreRefused(t *testing.T) {
 		{"too many", tensor, []int64{1, 2, 0}, layout.ErrRank, dlpack.ErrLayout, "index with 3 entries for 2 dimensions: different ranks", false},
 		{"no last element", empty, []int64{1, -1}, layout.ErrIndex, dlpack.ErrLayout, "index[1] = -1 of 0: out of bounds", false},
 		{"no elements", empty, []int64{1, 0}, layout.ErrIndex, dlpack.ErrLayout, "index[1] = 0 of 0: out of bounds", false},
-		{"G39: on a device", device, []int64{0}, dlpack.ErrDevice, dlpack.ErrDevice, "memory on cuda:0 cannot be addressed", false},
-		{"G16: read-only", readOnly, []int64{0}, dlpack.ErrReadOnly, dlpack.ErrReadOnly, "the tensor is read-only", true},
+		{"G39: on a device", device, []int64{0}, dlpack.ErrDevice, dlpack.ErrDevice, "memory on cuda:0 cannot be addressed; its producer can copy it to the CPU", false},
+		{"G16: read-only", readOnly, []int64{0}, dlpack.ErrReadOnly, dlpack.ErrReadOnly, "the tensor is read-only; Copy makes a writable one", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			refused := func(op string, err error) {

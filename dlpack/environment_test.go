@@ -4,6 +4,7 @@ package dlpack_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -28,7 +29,8 @@ func runSelf(t *testing.T, script, environment, tests string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	// The process has no time limit, because the limit's timer would start Go's poller.
-	command := exec.CommandContext(ctx, "sh", "-c", script+`exec "$0" "$@"`, os.Args[0], "-test.run="+tests, "-test.timeout=0", "-test.v")
+	command := exec.CommandContext(ctx, "sh", "-c", script+`exec "$0" "$@"`, os.Args[0], "-test.run="+tests, "-test.timeout=0", "-test.v",
+		fmt.Sprintf("-test.short=%t", testing.Short()))
 	command.Env = append(os.Environ(), environment)
 	out, err := command.CombinedOutput()
 	require.NoError(t, err, "%s", out)

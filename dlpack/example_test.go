@@ -51,7 +51,7 @@ func Example() {
 	}
 	x[5] = 60
 	fmt.Println(u, data)
-	// Output: float32[2 3] on cpu [1 2 3 4 5 60]
+	// Output: float32[2 3] on cpu [[1 2 3] [4 5 60]] [1 2 3 4 5 60]
 }
 
 func ExampleNew() {
@@ -62,7 +62,7 @@ func ExampleNew() {
 	}
 	defer t.Close()
 	fmt.Println(t, t.NumBytes(), t.Alignment() >= dlpack.NewAlignment)
-	// Output: bfloat16[3 4] on cpu 24 true
+	// Output: bfloat16[3 4] on cpu [[0 0 0 0] [0 0 0 0] [0 0 0 0]] 24 true
 }
 
 func ExampleFromReadOnly() {
@@ -81,7 +81,7 @@ func ExampleFromBytes() {
 	defer t.Close()
 	elements, _ := t.AppendBytes(nil)
 	fmt.Println(t, elements)
-	// Output: uint8[2 3] strides [3 -1] on cpu [1 2 3 4 5 6]
+	// Output: uint8[2 3] strides [3 -1] on cpu [[1 2 3] [4 5 6]] [1 2 3 4 5 6]
 }
 
 func ExampleImport() {
@@ -89,7 +89,7 @@ func ExampleImport() {
 	m, _ := t.Export()
 	t.Close() // the export lives on
 	consume(m)
-	// Output: consumer sees int64[2] on cpu
+	// Output: consumer sees int64[2] on cpu [7 8]
 }
 
 func ExampleImportLegacy() {
@@ -130,7 +130,7 @@ func ExampleLend() {
 	t, _ := bytes.Bitcast(dlpack.Float64)
 	defer t.Close()
 	fmt.Println(bytes, t, t.Data() == socket.Data())
-	// Output: uint8[8] on cpu float64[1] on cpu true
+	// Output: uint8[8] on cpu [0 0 0 0 0 0 0 0] float64[1] on cpu [0] true
 }
 
 func ExampleTensor_Export() {
@@ -162,8 +162,8 @@ func ExampleTensor_View() {
 	fmt.Println(v)
 	fmt.Println(err)
 	// Output:
-	// float32[3 2] strides [1 3] on cpu
-	// dlpack: values: strides [1 3] of shape [3 2] are not row-major without gaps
+	// float32[3 2] strides [1 3] on cpu [[1 4] [2 5] [3 6]]
+	// dlpack: values: strides [1 3] of shape [3 2] are not row-major without gaps; Contiguous(RowMajor) makes them so
 }
 
 func ExampleTensor_Copy() {
@@ -194,7 +194,7 @@ func ExampleValues() {
 	values[3] = 1
 	_, err := dlpack.Values[float32](t)
 	fmt.Println(values, err)
-	// Output: [0 0 0 1] dlpack: values: the tensor has int32, asked for float32
+	// Output: [0 0 0 1] dlpack: values: the tensor has int32, asked for float32; Convert makes a copy of that type
 }
 
 func ExampleUnsafeValues() {
@@ -283,4 +283,70 @@ func ExampleWakeAt() {
 	defer dlpack.WakeAt(last)
 	fmt.Println(last>>10, "KiB until now")
 	// Output: 1024 KiB until now
+}
+
+// pool is an [dlpack.Allocator] for buffers of up to 1 KiB.
+type pool struct{ buffers chan []byte }
+
+func (p pool) Allocate(size int) ([]byte, error) {
+	if size > 1024 {
+		return nil, fmt.Errorf("%d bytes do not fit in a buffer", size)
+	}
+	select {
+	case b := <-p.buffers:
+		return b, nil
+	default:
+		return make([]byte, 1024), nil
+	}
+}
+
+func (p pool) Free(b []byte) { p.buffers <- b }
+
+func ExampleNewFrom() {
+	p := pool{make(chan []byte, 16)}
+	t, err := dlpack.NewFrom(p, dlpack.Float32, 2, 3)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(t)
+	m, err := t.Export() // as to Python
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	t.Close()
+	fmt.Println("free buffers:", len(p.buffers))
+	dlpack.Release(m) // the consumer is done
+	fmt.Println("back:", len(<-p.buffers), "bytes")
+	_, err = dlpack.NewFrom(p, dlpack.Float32, 1000)
+	fmt.Println(err)
+	// Output:
+	// float32[2 3] on cpu [[0 0 0] [0 0 0]]
+	// free buffers: 0
+	// back: 1024 bytes
+	// dlpack: new from: allocate 4000 bytes: 4000 bytes do not fit in a buffer
+}
+
+func ExampleTensor_OnRelease() {
+	free := make(chan []float32, 1)
+	buffer := []float32{1, 2, 3}
+	t, err := dlpack.FromSlice(buffer)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := t.OnRelease(func() { free <- buffer }); err != nil {
+		fmt.Println(err)
+		return
+	}
+	m, err := t.Export()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	t.Close()
+	dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1) // a thread of C calls the deleter
+	fmt.Println("nobody holds", <-free)
+	// Output: nobody holds [1 2 3]
 }

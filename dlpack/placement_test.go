@@ -250,6 +250,16 @@ var elementOperations = []operation{
 		wide, wideErr := dlpack.Values[complex128](x)
 		return []any{slices.Clone(values), cause(err), fmt.Sprint(wide), cause(wideErr)}
 	}},
+	{"Use", func(t testing.TB, x *dlpack.Tensor) any {
+		var seen []uint8
+		err := dlpack.Use(x, func(values []uint8) error { seen = slices.Clone(values); return nil })
+		return []any{seen, cause(err)}
+	}},
+	{"Tensor.Format", func(t testing.TB, x *dlpack.Tensor) any { return fmt.Sprintf("%v", x) }},
+	{"Tensor.Fill", func(t testing.TB, x *dlpack.Tensor) any { return cause(x.Fill(1)) }},
+	{"Concat", joinedBytes(dlpack.Concat)},
+	{"Stack", joinedBytes(dlpack.Stack)},
+	{"SharesMemory", func(t testing.TB, x *dlpack.Tensor) any { return dlpack.SharesMemory(x, x) }},
 	{"UnsafeValues", func(t testing.TB, x *dlpack.Tensor) any {
 		values, err := dlpack.UnsafeValues[uint8](x)
 		return []any{slices.Clone(values), cause(err)}
@@ -334,11 +344,26 @@ var viewOperations = []operation{
 }
 
 // withoutOutcome are functions whose results depend on the placement; [dlpacktest.Placement.Check] checks them.
-var withoutOutcome = []string{"Tensor.Collected"}
+// [dlpack.Tensor.OnRelease] takes Go's memory only, and its tests are beside it.
+var withoutOutcome = []string{"Tensor.Collected", "Tensor.OnRelease"}
 
 var convertible = []dlpack.DataType{
 	dlpack.Bool, dlpack.Int8, dlpack.Uint16, dlpack.Int64, dlpack.Float16, dlpack.BFloat16, dlpack.Float32, dlpack.Float64,
 	dlpack.Complex64, dlpack.Complex128, dlpack.Float8E4M3FN, dlpack.Int4, dlpack.Float6E2M3FN,
+}
+
+// joinedBytes returns a function that joins a tensor with itself and returns the bytes of the result.
+func joinedBytes(join func(axis int, tensors ...*dlpack.Tensor) (*dlpack.Tensor, error)) func(t testing.TB, x *dlpack.Tensor) any {
+	return func(t testing.TB, x *dlpack.Tensor) any {
+		y, err := join(0, x, x)
+		if err != nil {
+			return cause(err)
+		}
+		defer y.Close()
+		data, err := y.AppendBytes(nil)
+		require.NoError(t, err)
+		return data
+	}
 }
 
 func first(x *dlpack.Tensor, _ bool, err error) (*dlpack.Tensor, error) { return x, err }

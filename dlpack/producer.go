@@ -38,19 +38,14 @@ func (t *Tensor) Export() (unsafe.Pointer, error) {
 // and [ErrDType] for padded sub-byte types, which this form cannot state either.
 func (t *Tensor) ExportLegacy() (unsafe.Pointer, error) {
 	const op = "export legacy"
-	if t == nil {
+	if t.isClosed() {
 		return nil, t.errClosed(op)
 	}
-	if t.flags&(ReadOnly|SubbytePadded) != 0 {
-		if t.isClosed() {
-			return nil, t.errClosed(op)
-		}
-		if t.flags&ReadOnly != 0 {
-			return nil, refuse(op, ErrReadOnly, "the tensor is read-only, which this form cannot state; Copy makes a writable one")
-		}
-		if t.dtype.BitSize()%8 != 0 {
-			return nil, refuse(op, ErrDType, "padded %v: this form cannot state the padding", t.dtype)
-		}
+	if t.flags&ReadOnly != 0 {
+		return nil, refuse(op, ErrReadOnly, "the tensor is read-only, which this form cannot state; Copy makes a writable one")
+	}
+	if t.flags&SubbytePadded != 0 && t.dtype.BitSize()%8 != 0 {
+		return nil, refuse(op, ErrDType, "padded %v: this form cannot state the padding; Export can", t.dtype)
 	}
 	return t.export(op, 0, false)
 }

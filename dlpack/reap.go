@@ -12,6 +12,7 @@ func Reap() { core.Reap() }
 // WakeAt sets the number of released bytes at which a deleter wakes Go to unpin them, and returns the last value. It counts
 // Go's memory of closed tensors in a program that does nothing else, and is 1 MiB from the start. With 1, each such
 // release wakes Go, unless it is awake for another one: memory is unpinned promptly, and a release costs a microsecond
-// more. Memory that is not Go's never waits. The slice of an open tensor stays pinned until its tensor is closed, or until
-// the first garbage collection, or [Reap], after the last of its exports was released.
+// more. Memory with [Tensor.OnRelease] wakes Go at once, and memory that is not Go's never waits. The slice of an open
+// tensor stays pinned until its tensor is closed, or until the first garbage collection, or [Reap], after the last of its
+// exports was released.
 func WakeAt(bytes int64) (last int64) { return core.WakeAt(bytes) }

@@ -10,8 +10,11 @@ type Stats struct {
 	Imports       int64 // imported tensors that Go still holds
 	Allocations   int64 // memory of New and Lend that Go still holds
 	ForeignBytes  int64 // bytes of memory with a cleanup guard, at most 1 GiB of each memory
+	PinnedBytes   int64 // bytes of Go's memory that are pinned: each tensor's slice, and each of ExportSlice
 	DoubleDeletes int64 // ignored deleter calls, of tensors that were released or taken over before
-	Forgotten     int64 // imports and allocations, all of whose tensors were dropped without Close, that cleanup guards have caught and whose releases have returned
+	// Forgotten counts imports, allocations and memory with [Tensor.OnRelease], all of whose tensors were dropped without Close,
+	// that the collector has found and whose releases have returned.
+	Forgotten int64
 }
 
 // ReadStats calls [Reap] and returns the counters. If other goroutines are at work, they are not of one moment.

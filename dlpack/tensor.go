@@ -270,6 +270,15 @@ func (t *Tensor) ReadOnly() bool {
 	return t.flags&ReadOnly != 0 || t.writabilityUnknown
 }
 
+// errReadOnly returns an error for a tensor that must not be written, with a way out for memory that is known to be read-only.
+func (t *Tensor) errReadOnly(op, remedy string) error {
+	if t.flags&ReadOnly == 0 {
+		return refuse(op, ErrReadOnly, "the tensor was imported in a form that cannot state whether it may be written; "+
+			"AssumeWritable imports it as writable")
+	}
+	return refuse(op, ErrReadOnly, "the tensor is read-only%s", remedy)
+}
+
 // Rank returns the number of dimensions.
 func (t *Tensor) Rank() int { return int(t.orZero().rank) }
 

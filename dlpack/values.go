@@ -19,7 +19,7 @@ import (
 // [ErrValue].
 func Values[T Element](t *Tensor) ([]T, error) {
 	if !t.isClosed() && t.ReadOnly() {
-		return nil, refuse("values", ErrReadOnly, "the tensor is read-only")
+		return nil, t.errReadOnly("values", "; UnsafeValues reads it, Copy makes a writable one")
 	}
 	return UnsafeValues[T](t)
 }
@@ -40,16 +40,18 @@ func UnsafeValues[T Element](t *Tensor) ([]T, error) {
 		return nil, t.errClosed(op)
 	}
 	if dt := DataTypeOf[T](); t.dtype != dt {
-		return nil, refuse(op, ErrDType, "the tensor has %v, asked for %v", t.dtype, dt)
+		return nil, refuse(op, ErrDType, "the tensor has %v, asked for %v; Convert makes a copy of that type", t.dtype, dt)
 	}
 	if !t.device.HostReadable() {
-		return nil, refuse(op, ErrDevice, "memory on %v cannot be read", t.device)
+		return nil, refuse(op, ErrDevice, "memory on %v cannot be read; its producer can copy it to the CPU", t.device)
 	}
 	if !t.rowMajor {
-		return nil, refuse(op, ErrLayout, "strides %v of shape %v are not row-major without gaps", t.strides(), t.shape())
+		return nil, refuse(op, ErrLayout, "strides %v of shape %v are not row-major without gaps; Contiguous(RowMajor) makes them so",
+			t.strides(), t.shape())
 	}
 	if align := unsafe.Alignof(zero); t.data%align != 0 {
-		return nil, refuse(op, ErrUnaligned, "data at %#x is not aligned to %d bytes", t.data, align)
+		return nil, refuse(op, ErrUnaligned, "data at %#x is not aligned to %d bytes; Align(%d) makes an aligned copy",
+			t.data, align, align)
 	}
 	if t.data == 0 {
 		return []T{}, nil
@@ -63,6 +65,23 @@ func UnsafeValues[T Element](t *Tensor) ([]T, error) {
 	values := unsafe.Slice((*T)(core.Pointer(t.data)), t.NumElements())
 	runtime.KeepAlive(t) // until the cleanup guard knows of the slice
 	return values, nil
+}
+
+// Use calls f with the elements of a tensor as a Go slice of the same memory, and returns the error of f. The memory stays alive
+// until f returns, even if another goroutine closes the tensor meanwhile. The tensor must be as [Values] requires.
+//
+// Ownership: none, the slice is a view. Lifetime: the slice must not be used after f has returned. Threads: as any slice. On
+// error: as [Values], without a call of f; or the error of f.
+func Use[T Element](t *Tensor, f func(values []T) error) error {
+	if err := t.acquire("values"); err != nil {
+		return err
+	}
+	defer t.done()
+	values, err := Values[T](t)
+	if err != nil {
+		return err
+	}
+	return f(values)
 }
 
 // checkBools checks that every byte of a bool tensor is 0 or 1.
@@ -91,7 +110,7 @@ func (t *Tensor) UnsafeBytes() (data []byte, start int64, err error) {
 	}
 	defer t.done()
 	if !t.device.HostReadable() {
-		return nil, 0, refuse(op, ErrDevice, "memory on %v cannot be read", t.device)
+		return nil, 0, refuse(op, ErrDevice, "memory on %v cannot be read; its producer can copy it to the CPU", t.device)
 	}
 	if t.data == 0 {
 		return []byte{}, 0, nil

@@ -16,6 +16,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/vectors"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/viewtest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -77,11 +78,11 @@ func laid(t *testing.T, l stridedLayout) (tensor *dlpack.Tensor, memory []int32)
 
 // elements returns the elements of a tensor of int32, row-major.
 func elements(t *testing.T, tensor *dlpack.Tensor) (all []int32) {
-	eachIndex(tensor.Shape(), func(index []int64) {
+	for _, index := range viewtest.Indices(tensor.Shape()) {
 		value, err := dlpack.At[int32](tensor, index...)
 		require.NoError(t, err)
 		all = append(all, value)
-	})
+	}
 	return all
 }
 
@@ -295,11 +296,9 @@ func counting(t *testing.T, dtype int, shape []int64) *dlpack.Tensor {
 	tensor, err := dlpack.New(dt, shape...)
 	require.NoError(t, err)
 	t.Cleanup(func() { tensor.Close() })
-	i := 0
-	eachIndex(shape, func(index []int64) {
+	for i, index := range viewtest.Indices(shape) {
 		require.NoError(t, tensor.SetAt(i, index...))
-		i++
-	})
+	}
 	return tensor
 }
 

@@ -3,7 +3,6 @@ package tens
 import (
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/dlbridge/dlbridge/tens/strictjson"
 )
@@ -23,7 +22,7 @@ var (
 	// ErrTruncated reports a single-part form that ends inside a frame: more bytes may follow.
 	ErrTruncated = errors.New("single-part form cut short")
 	// ErrFrameTooLarge reports a frame of more than 4 GiB - 1, which the single-part form cannot hold.
-	ErrFrameTooLarge = errors.New("frame too large for the single-part form")
+	ErrFrameTooLarge = errors.New("frame too large for the single-part form, which holds 4 GiB - 1; separate frames have no limit")
 	// ErrPartMissing reports a tensor whose part index is not that of a payload part.
 	ErrPartMissing = errors.New("part out of range")
 	// ErrSize reports a payload part that is longer or shorter than its tensor.
@@ -60,8 +59,8 @@ var (
 
 	// The attribute TENS.
 	errTENSInvalid     = invalid("attribute TENS invalid")
-	errTensorInvalid   = invalid("not an object")
-	errMetadataInvalid = invalid("metadata not an object")
+	errTensorInvalid   = invalid("tensor invalid")
+	errMetadataInvalid = invalid("metadata invalid")
 
 	// A tensor.
 	errShapeInvalid       = invalid("shape invalid")
@@ -92,22 +91,16 @@ type Error struct {
 func (e *Error) Error() string {
 	b := []byte("tens: ")
 	if e.Tensor >= 0 {
-		b = append(b, "tensor "...)
-		b = strconv.AppendInt(b, int64(e.Tensor), 10)
-		b = append(b, ": "...)
+		b = fmt.Appendf(b, "tensor %d: ", e.Tensor)
 	}
 	if e.Detail != "" {
-		b = append(b, e.Detail...)
-		b = append(b, ": "...)
+		b = append(b, e.Detail+": "...)
 	} else if e.Attribute != "" {
-		b = append(b, strictjson.Quote([]byte(e.Attribute))...)
-		b = append(b, ": "...)
+		b = append(b, strictjson.Quote([]byte(e.Attribute))+": "...)
 	}
 	b = fmt.Append(b, e.Kind)
 	if e.Offset >= 0 {
-		b = append(b, " (byte "...)
-		b = strconv.AppendInt(b, int64(e.Offset), 10)
-		b = append(b, ')')
+		b = fmt.Appendf(b, " (byte %d)", e.Offset)
 	}
 	return string(b)
 }

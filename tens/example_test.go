@@ -153,7 +153,7 @@ func ExampleDecodeFrames() {
 	fmt.Println(err)
 	// Output:
 	// ["one" "" "three"] <nil>
-	// tens: frame 2 in 3 bytes: single-part form cut short (byte 5)
+	// tens: frame 2 does not end in the 3 bytes that are left: single-part form cut short (byte 5)
 }
 
 func ExampleSizeFrames() {
@@ -249,7 +249,7 @@ func ExampleTensor_NumBytes() {
 	fmt.Println((&tens.Tensor{Shape: []int64{1 << 40, 1 << 40}, Word: 4}).NumBytes())
 	// Output:
 	// 24 <nil>
-	// 0 tens: product of shape up to shape[1]: size overflows 64 bits
+	// 0 tens: product of shape up to shape[1] = 1099511627776: size overflows 64 bits
 }
 
 func ExampleTensor_Strides() {

@@ -12,8 +12,7 @@ import (
 func DecodeAttributes(object []byte) (Attributes, error) {
 	r := newReader(object)
 	var a Attributes
-	err := r.Document(func() error { return r.extra(&a, 0) })
-	if err != nil {
+	if err := r.Document(func() { r.extra(&a, 0, 0) }); err != nil {
 		return nil, r.locate(err)
 	}
 	return a, nil
@@ -62,15 +61,16 @@ func decodeLabel(text []byte) (l *Label, met bool, err error) {
 	few := new(fewTensors)
 	l = &few.Label
 	l.Tensors, r.sizes = few.tensors[:0], few.sizes[:0]
-	err = r.Document(func() error {
+	err = r.Document(func() {
 		switch {
 		case string(r.Name) != "TENS":
-			return r.extra(&l.LabelExtra, 0)
+			r.extra(&l.LabelExtra, 0, 0)
 		case met:
-			return r.Duplicate()
+			r.Duplicate()
+		default:
+			met = true
+			r.readTENS(l)
 		}
-		met = true
-		return r.readTENS(l)
 	})
 	if err != nil {
 		return nil, met, r.locate(err)
@@ -81,57 +81,8 @@ func decodeLabel(text []byte) (l *Label, met bool, err error) {
 	return l, true, nil
 }
 
-// inAttribute returns err, as locate does, as an error in the given attribute.
-func (r *reader) inAttribute(name string, err error) error {
-	e := r.locate(err)
-	e.Attribute = name
-	return e
-}
-
 func newReader(text []byte) *reader {
 	return &reader{Scanner: strictjson.Scanner{Data: text}, tensor: -1}
-}
-
-// fail returns an error of the label at the given byte.
-func (r *reader) fail(kind error, at int, detail string) *Error {
-	return &Error{Kind: kind, Tensor: r.tensor, Offset: at, Detail: detail}
-}
-
-// locate returns err, which is an error of the scanner or of this package, as an error in the tensor that is being read.
-func (r *reader) locate(err error) *Error { return labelError(err, r.tensor) }
-
-// refuse reads over a value that is valid JSON but of the wrong kind, and returns the error.
-func (r *reader) refuse(kind error, wanted string) error {
-	value, err := r.Raw()
-	if err != nil {
-		return err
-	}
-	return r.fail(kind, r.Pos-len(value), strictjson.Quote(value)+" instead of "+wanted)
-}
-
-// extra reads an attribute that the specification does not have. Its name must be unique among those since base.
-func (r *reader) extra(list *Attributes, base int) error {
-	_, err := r.further(list, 0, base)
-	return err
-}
-
-// further is extra for a list of which only list[start:] belongs to the object that is being read. It returns the new start,
-// which differs when the list has moved to larger memory.
-func (r *reader) further(list *Attributes, start, base int) (int, error) {
-	if err := r.Once(base); err != nil {
-		return start, err
-	}
-	name := string(r.Name)
-	value, err := r.Raw()
-	if err != nil {
-		return start, err
-	}
-	if len(*list) == cap(*list) {
-		*list = strictjson.Grow(&r.Scanner, *list, start, strictjson.LeastMember)
-		start = 0
-	}
-	*list = append(*list, Attribute{name, value})
-	return start, nil
 }
 
 // fewTensors is a label with memory for the tensors of most labels, in one allocation.
@@ -148,7 +99,8 @@ const leastTensor = len(`{"shape":[],"word":1,"dtype":"b"},`)
 // allocations.
 type reader struct {
 	strictjson.Scanner
-	tensor int // index of the tensor that is being read, or -1
+	tensor    int    // index of the tensor that is being read, or -1
+	attribute string // after an error in an attribute of the specification, its name
 
 	sizes  []int64
 	orders []int
@@ -169,150 +121,159 @@ const (
 	attrWord
 )
 
-func (r *reader) readTENS(l *Label) error {
-	if r.Peek() != '{' {
-		return r.refuse(errTENSInvalid, "an object")
+// locate returns err, which is an error of the scanner or of this package, with the place that is being read.
+func (r *reader) locate(err error) error {
+	e := labelError(err, r.tensor)
+	if r.attribute != "" {
+		e.Attribute = r.attribute
 	}
-	if err := r.Open(); err != nil {
-		return err
+	return e
+}
+
+// fail ends the reading with an error at the given byte of the label.
+func (r *reader) fail(kind error, at int, detail string) {
+	r.Fail(&Error{Kind: kind, Tensor: r.tensor, Offset: at, Detail: detail})
+}
+
+// refuse reads over a value that is valid JSON but of the wrong kind, and fails.
+func (r *reader) refuse(kind error, wanted string) {
+	value := r.Raw()
+	r.fail(kind, r.Pos-len(value), strictjson.Quote(value)+" instead of "+wanted)
+}
+
+// open reads the bracket or brace with which a value begins. Any other value is an error of the given kind.
+func (r *reader) open(bracket byte, kind error, wanted string) {
+	if r.Peek() != bracket {
+		r.refuse(kind, wanted)
+		return
 	}
+	r.Open()
+}
+
+// extra reads an attribute that the specification does not have, which must be the only one of its name since base, to the end of
+// a list of which list[start:] belongs to the object. It returns the new start, as add does.
+func (r *reader) extra(list *Attributes, start, base int) int {
+	r.Once(base)
+	name := string(r.Name)
+	return add(r, list, start, strictjson.LeastMember, Attribute{name, r.Raw()})
+}
+
+// add appends an item to a list of which list[start:] belongs to the object or array that is being read. It returns the new start,
+// which differs when these items have moved to larger memory. least is the fewest bytes of text that an item takes.
+func add[L ~[]T, T any](r *reader, list *L, start, least int, item T) int {
+	if len(*list) == cap(*list) {
+		*list = strictjson.Grow(&r.Scanner, *list, start, least)
+		start = 0
+	}
+	*list = append(*list, item)
+	return start
+}
+
+func (r *reader) readTENS(l *Label) {
+	r.open('{', errTENSInvalid, "an object")
 	base := r.Names()
 	var tensors, metadata bool
-	for first := true; ; first = false {
-		more, err := r.Member(first)
-		if err != nil {
-			return err
-		}
-		if !more {
-			break
-		}
+	for r.Member() {
 		switch string(r.Name) {
 		case "tensors":
 			if tensors {
-				return r.Duplicate()
+				r.Duplicate()
 			}
 			tensors = true
-			err = r.readTensors(l)
+			r.readTensors(l)
 		case "metadata":
 			if metadata {
-				return r.Duplicate()
+				r.Duplicate()
+				break
 			}
 			metadata = true
-			if l.Metadata, err = r.readMetadata(); err != nil {
-				err = r.inAttribute("metadata", err)
+			if l.Metadata = r.readMetadata(); r.Err != nil {
+				r.attribute = "metadata"
 			}
 		default:
-			err = r.extra(&l.Extra, base)
-		}
-		if err != nil {
-			return err
+			r.extra(&l.Extra, 0, base)
 		}
 	}
-	if err := r.Leave(base); err != nil {
-		return err
-	}
+	r.Leave(base)
 	if !tensors {
-		return r.fail(errTENSInvalid, r.Pos-1, "no attribute tensors")
+		r.fail(errTENSInvalid, r.Pos-1, "no attribute tensors")
 	}
-	return nil
 }
 
-func (r *reader) readMetadata() ([]byte, error) {
-	if r.Peek() != '{' {
-		return nil, r.refuse(errMetadataInvalid, "an object")
-	}
-	return r.Raw()
-}
-
-func (r *reader) readTensors(l *Label) error {
-	if r.Peek() != '[' {
-		return r.refuse(errTENSInvalid, "an array of tensors")
-	}
-	if err := r.Open(); err != nil {
-		return err
-	}
-	for i := 0; ; i++ {
-		more, err := r.Element(i == 0)
-		if err != nil {
-			return err
-		}
-		if !more {
-			r.tensor = -1
-			return nil
-		}
+func (r *reader) readTensors(l *Label) {
+	r.open('[', errTENSInvalid, "an array of tensors")
+	for i := 0; r.Element(); i++ {
 		if len(l.Tensors) == cap(l.Tensors) {
 			l.Tensors = strictjson.Grow(&r.Scanner, l.Tensors, 0, leastTensor)
 		}
-		l.Tensors = append(l.Tensors, Tensor{})
-		t := &l.Tensors[i]
-		t.Part = i
+		l.Tensors = l.Tensors[:i+1]
+		l.Tensors[i].Part = i
 		r.tensor = i
-		if err := r.readTensor(t); err != nil {
-			return err
-		}
+		r.readTensor(&l.Tensors[i])
+	}
+	if r.Err == nil {
+		r.tensor = -1
 	}
 }
 
-func (r *reader) readTensor(t *Tensor) error {
-	if r.Peek() != '{' {
-		return r.refuse(errTensorInvalid, "an object")
-	}
-	start := r.Pos
-	if err := r.Open(); err != nil {
-		return err
-	}
+func (r *reader) readTensor(t *Tensor) {
+	r.open('{', errTensorInvalid, "an object")
+	start := r.Pos - 1
 	base, further := r.Names(), len(r.extras)
+	var name []byte
 	var seen uint
-	for first := true; ; first = false {
-		more, err := r.Member(first)
-		if err != nil {
-			return err
+	once := func(attribute uint) {
+		if seen&attribute != 0 {
+			r.Duplicate()
+			name = nil // the error is not in the attribute
 		}
-		if !more {
-			break
-		}
-		name := r.Name
-		var this uint
+		seen |= attribute
+	}
+	for r.Member() {
+		name = r.Name
 		switch string(name) {
 		case "shape":
-			this = attrShape
+			once(attrShape)
+			t.Shape = readList(r, &r.sizes, errShapeInvalid, r.readSize)
 		case "word":
-			this = attrWord
+			once(attrWord)
+			t.Word = readInt[int](r, errWordInvalid, errWordInvalid)
 		case "dtype":
-			this = attrDType
+			once(attrDType)
+			if text := r.readString("dtype", errDTypeInvalid, errDTypeUnknown, isByte, knownDTypes); len(text) == 1 {
+				t.DType = text[0]
+			}
 		case "part":
-			this = attrPart
+			once(attrPart)
+			t.Part = readInt[int](r, errPartInvalid, ErrPartMissing)
 		case "order":
-			this = attrOrder
+			once(attrOrder)
+			t.Order = readList(r, &r.orders, errOrderInvalid, r.readDimension)
 		case "ascend":
-			this = attrAscend
+			once(attrAscend)
+			t.Ascend = readList(r, &r.bools, errAscendInvalid, r.readBool)
 		case "metadata":
-			this = attrMetadata
+			once(attrMetadata)
+			t.Metadata = r.readMetadata()
 		case "packing":
-			this = attrPacking
+			once(attrPacking)
+			r.readString("packing", errPackingInvalid, errPackingUnsupported, isDense, onlyDense)
+			t.Packing = dense
 		case "pointer":
-			this = attrPointer
+			once(attrPointer)
+			r.refuse(errPointerUnsupported, "an attribute part")
 		default:
 			if r.extras == nil {
 				r.extras = make(Attributes, 0, 4)
 			}
-			further, err = r.further(&r.extras, further, base)
-			if err != nil {
-				return err
-			}
+			further = r.extra(&r.extras, further, base)
 			continue
 		}
-		if seen&this != 0 {
-			return r.Duplicate()
-		}
-		seen |= this
-		if err := r.readAttribute(t, this); err != nil {
-			return r.inAttribute(string(name), err)
+		if r.Err != nil {
+			r.attribute = string(name)
 		}
 	}
-	if err := r.Leave(base); err != nil {
-		return err
-	}
+	r.Leave(base)
 	if n := len(r.extras); n > further {
 		t.Extra = r.extras[further:n:n]
 	}
@@ -329,155 +290,78 @@ func (r *reader) readTensor(t *Tensor) error {
 	}
 	if fault != nil {
 		fault.Tensor, fault.Offset = r.tensor, start
-		return fault
+		r.Fail(fault)
 	}
-	return nil
 }
 
-func (r *reader) readAttribute(t *Tensor, which uint) (err error) {
-	switch which {
-	case attrShape:
-		t.Shape, err = readInts(r, &r.sizes, errShapeInvalid)
-	case attrWord:
-		t.Word, err = readInt[int](r, errWordInvalid, errWordInvalid)
-	case attrDType:
-		t.DType, err = r.readDType()
-	case attrPart:
-		t.Part, err = readInt[int](r, errPartInvalid, ErrPartMissing)
-	case attrOrder:
-		t.Order, err = readInts(r, &r.orders, errOrderInvalid)
-	case attrAscend:
-		t.Ascend, err = r.readAscend()
-	case attrMetadata:
-		t.Metadata, err = r.readMetadata()
-	case attrPacking:
-		t.Packing, err = r.readPacking()
-	case attrPointer:
-		err = r.refuse(errPointerUnsupported, "a part")
+func (r *reader) readMetadata() []byte {
+	if r.Peek() != '{' {
+		r.refuse(errMetadataInvalid, "an object")
 	}
-	return err
+	return r.Raw()
 }
 
 // readInt reads a plain integer: any other value is of the given kind, one that does not fit of the kind
 // large.
-func readInt[T int | int64](r *reader, kind, large error) (T, error) {
+func readInt[T int | int64](r *reader, kind, large error) T {
 	if c := r.Peek(); c != '-' && !strictjson.IsDigit(c) {
-		return 0, r.refuse(kind, "an integer")
+		r.refuse(kind, "an integer")
+		return 0
 	}
 	start := r.Pos
-	v, plain, err := r.Number()
-	if err != nil {
-		return 0, err
-	}
+	v, plain := r.Number()
 	if !plain {
-		r.Pos = start
-		return 0, r.refuse(kind, "an integer of 64 bits")
+		r.fail(kind, start, strictjson.Quote(r.Data[start:r.Pos])+" instead of an integer of 64 bits")
 	}
 	if int64(T(v)) != v {
-		return 0, r.fail(large, start, strconv.FormatInt(v, 10)+" does not fit in an int")
+		r.fail(large, start, strconv.FormatInt(v, 10)+" does not fit in an int")
 	}
-	return T(v), nil
+	return T(v)
 }
 
-// readInts reads an array of integers to the end of list, and returns them alone.
-func readInts[T int | int64](r *reader, list *[]T, kind error) ([]T, error) {
-	if r.Peek() != '[' {
-		return nil, r.refuse(kind, "an array")
-	}
-	if err := r.Open(); err != nil {
-		return nil, err
-	}
+func (r *reader) readSize() int64    { return readInt[int64](r, errShapeInvalid, errShapeInvalid) }
+func (r *reader) readDimension() int { return readInt[int](r, errOrderInvalid, errOrderInvalid) }
+
+// readList reads an array to the end of list, and returns its elements alone.
+func readList[T any](r *reader, list *[]T, kind error, read func() T) []T {
+	r.open('[', kind, "an array")
 	if *list == nil {
 		*list = make([]T, 0, 12)
 	}
 	all := *list
 	start := len(all)
-	for {
-		more, err := r.Element(len(all) == start)
-		if err != nil {
-			return nil, err
-		}
-		if !more {
-			*list = all
-			return all[start:len(all):len(all)], nil
-		}
-		v, err := readInt[T](r, kind, kind)
-		if err != nil {
-			return nil, err
-		}
-		if len(all) == cap(all) {
-			all = strictjson.Grow(&r.Scanner, all, start, strictjson.LeastElement)
-			start = 0
-		}
-		all = append(all, v)
+	for r.Element() {
+		start = add(r, &all, start, strictjson.LeastElement, read())
 	}
+	*list = all
+	return all[start:len(all):len(all)]
 }
 
-func (r *reader) readAscend() ([]bool, error) {
-	if r.Peek() != '[' {
-		return nil, r.refuse(errAscendInvalid, "an array")
+func (r *reader) readBool() bool {
+	switch r.Peek() {
+	case 't':
+		r.Literal("true")
+		return true
+	case 'f':
+		r.Literal("false")
+	default:
+		r.refuse(errAscendInvalid, "true or false")
 	}
-	if err := r.Open(); err != nil {
-		return nil, err
-	}
-	if r.bools == nil {
-		r.bools = make([]bool, 0, 16)
-	}
-	start := len(r.bools)
-	for {
-		more, err := r.Element(len(r.bools) == start)
-		if err != nil {
-			return nil, err
-		}
-		if !more {
-			return r.bools[start:len(r.bools):len(r.bools)], nil
-		}
-		if len(r.bools) == cap(r.bools) {
-			r.bools = strictjson.Grow(&r.Scanner, r.bools, start, strictjson.LeastElement)
-			start = 0
-		}
-		switch r.Peek() {
-		case 't':
-			err = r.Literal("true")
-			r.bools = append(r.bools, true)
-		case 'f':
-			err = r.Literal("false")
-			r.bools = append(r.bools, false)
-		default:
-			err = r.refuse(errAscendInvalid, "true or false")
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
+	return false
 }
 
-func (r *reader) readDType() (byte, error) {
+// readString reads a string. One that is not supported is an error of the kind unknown, whose text says which strings are.
+func (r *reader) readString(what string, kind, unknown error, supported func(text []byte) bool, which string) (text []byte) {
 	if r.Peek() != '"' {
-		return 0, r.refuse(errDTypeInvalid, "a string")
+		r.refuse(kind, "a string")
+		return nil
 	}
 	start := r.Pos
-	text, err := r.Text()
-	if err != nil {
-		return 0, err
+	if text = r.Text(); !supported(text) {
+		r.fail(unknown, start, what+" "+strictjson.Quote(text)+which)
 	}
-	if len(text) != 1 {
-		return 0, r.fail(errDTypeUnknown, start, "dtype "+strictjson.Quote(text))
-	}
-	return text[0], nil
+	return text
 }
 
-func (r *reader) readPacking() (string, error) {
-	if r.Peek() != '"' {
-		return "", r.refuse(errPackingInvalid, "a string")
-	}
-	start := r.Pos
-	text, err := r.Text()
-	if err != nil {
-		return "", err
-	}
-	if string(text) != dense {
-		return "", r.fail(errPackingUnsupported, start, "packing "+strictjson.Quote(text))
-	}
-	return dense, nil
-}
+func isByte(text []byte) bool  { return len(text) == 1 }
+func isDense(text []byte) bool { return string(text) == dense }

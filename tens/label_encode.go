@@ -42,7 +42,7 @@ func (l *Label) Append(dst []byte) ([]byte, error) {
 		return dst, fault(ErrNil, "label")
 	}
 	if l.Absent {
-		return dst, fault(ErrNoTENS, "label that is absent")
+		return dst, fault(ErrNoTENS, "the label is Absent; with Absent = false it is encoded without tensors")
 	}
 	w := writer{out: slices.Grow(dst, 48+80*len(l.Tensors)+len(l.Metadata)), tensor: -1}
 	label := w.open(l.LabelExtra)
@@ -54,9 +54,7 @@ func (l *Label) Append(dst []byte) ([]byte, error) {
 	w.depth++
 	w.out = append(w.out, '[')
 	for i := range l.Tensors {
-		if i > 0 {
-			w.out = append(w.out, ',')
-		}
+		w.comma()
 		w.tensor = i
 		w.writeTensor(&l.Tensors[i])
 	}
@@ -80,12 +78,6 @@ type writer struct {
 	err    error
 }
 
-// object is the state of an object that is being written.
-type object struct {
-	extra Attributes // the further attributes that are not written yet, in the order of their names
-	some  bool       // whether a member has been written
-}
-
 func (w *writer) fail(err *Error) {
 	if w.err == nil {
 		err.Tensor = w.tensor
@@ -97,8 +89,9 @@ func (w *writer) refuse(name, why string) {
 	w.fail(&Error{Kind: errAttributeInvalid, Attribute: name, Offset: -1, Detail: strictjson.Quote([]byte(name)) + " " + why})
 }
 
-// open begins an object that has the given further attributes.
-func (w *writer) open(extra Attributes) object {
+// open begins an object that has the given further attributes, and returns them in the order of their names. The functions
+// below remove those that they have written.
+func (w *writer) open(extra Attributes) Attributes {
 	w.depth++
 	w.out = append(w.out, '{')
 	byName := func(a, b Attribute) int { return strings.Compare(a.Name, b.Name) }
@@ -106,55 +99,56 @@ func (w *writer) open(extra Attributes) object {
 		extra = slices.Clone(extra)
 		slices.SortFunc(extra, byName)
 	}
-	return object{extra: extra}
+	return extra
 }
 
 // member writes the further attributes whose names precede the name of an attribute of the specification, and then that name.
 // The caller writes the value.
-func (w *writer) member(o *object, name string) { w.optional(o, name, true) }
+func (w *writer) member(extra *Attributes, name string) { w.optional(extra, name, true) }
 
 // optional is member for an attribute that may be absent. It returns present.
-func (w *writer) optional(o *object, name string, present bool) bool {
-	for len(o.extra) > 0 && o.extra[0].Name <= name {
-		if o.extra[0].Name == name {
+func (w *writer) optional(extra *Attributes, name string, present bool) bool {
+	for len(*extra) > 0 && (*extra)[0].Name <= name {
+		if (*extra)[0].Name == name {
 			w.refuse(name, "is a name of the specification")
 			break
 		}
-		w.further(o)
+		w.further(extra)
 	}
 	if present {
-		w.comma(o)
+		w.comma()
 		w.out = append(append(append(w.out, '"'), name...), '"', ':') // the name needs no escapes
 	}
 	return present
 }
 
-func (w *writer) comma(o *object) {
-	if o.some {
+// comma separates a member or element from the one before, if there is one.
+func (w *writer) comma() {
+	if c := w.out[len(w.out)-1]; c != '{' && c != '[' {
 		w.out = append(w.out, ',')
 	}
-	o.some = true
 }
 
 // close writes the further attributes that are left, and ends the object.
-func (w *writer) close(o *object) {
-	for len(o.extra) > 0 {
-		w.further(o)
+func (w *writer) close(extra *Attributes) {
+	for len(*extra) > 0 {
+		w.further(extra)
 	}
 	w.out = append(w.out, '}')
 	w.depth--
 }
 
 // further writes the next further attribute.
-func (w *writer) further(o *object) {
-	a := o.extra[0]
+func (w *writer) further(extra *Attributes) {
+	a, rest := (*extra)[0], (*extra)[1:]
+	*extra = rest
 	if !utf8.ValidString(a.Name) {
 		w.refuse(a.Name, "is not UTF-8")
 	}
-	if o.extra = o.extra[1:]; len(o.extra) > 0 && o.extra[0].Name == a.Name {
+	if len(rest) > 0 && rest[0].Name == a.Name {
 		w.refuse(a.Name, "is a duplicate name")
 	}
-	w.comma(o)
+	w.comma()
 	w.out = append(strictjson.AppendString(w.out, a.Name), ':')
 	w.value(a.Name, a.Value)
 }
@@ -162,12 +156,10 @@ func (w *writer) further(o *object) {
 // value checks JSON text that a caller has set, and writes it without white space.
 func (w *writer) value(attribute string, text []byte) {
 	s := strictjson.Scanner{Data: text, Depth: w.depth}
-	err := s.Value()
-	if err == nil {
-		err = s.End()
-	}
-	if err != nil {
-		e := labelError(err, w.tensor)
+	s.Value()
+	s.End()
+	if s.Err != nil {
+		e := labelError(s.Err, w.tensor)
 		e.Attribute = attribute
 		w.fail(e)
 		return
@@ -183,7 +175,7 @@ func (w *writer) metadata(text []byte) {
 	}
 	if s := (strictjson.Scanner{Data: text}); s.Peek() != '{' {
 		w.fail(&Error{Kind: errMetadataInvalid, Attribute: "metadata", Offset: -1,
-			Detail: "metadata " + strictjson.Quote(text)})
+			Detail: strictjson.Quote(text) + " instead of an object"})
 		return
 	}
 	w.value("metadata", text)
@@ -194,45 +186,40 @@ func (w *writer) writeTensor(t *Tensor) {
 		w.fail(err)
 		return
 	}
-	o := w.open(t.Extra)
-	if w.optional(&o, "ascend", t.Ascend != nil) {
-		w.out = append(w.out, '[')
-		for d, up := range t.Ascend {
-			if d > 0 {
-				w.out = append(w.out, ',')
-			}
-			w.out = strconv.AppendBool(w.out, up)
-		}
-		w.out = append(w.out, ']')
+	extra := w.open(t.Extra)
+	if w.optional(&extra, "ascend", t.Ascend != nil) {
+		appendList(w, t.Ascend, strconv.AppendBool)
 	}
-	w.member(&o, "dtype")
+	w.member(&extra, "dtype")
 	w.out = append(w.out, '"', t.DType, '"')
-	if w.optional(&o, "metadata", t.Metadata != nil) {
+	if w.optional(&extra, "metadata", t.Metadata != nil) {
 		w.metadata(t.Metadata)
 	}
-	if w.optional(&o, "order", t.Order != nil) {
-		appendInts(w, t.Order)
+	if w.optional(&extra, "order", t.Order != nil) {
+		appendList(w, t.Order, appendInt)
 	}
-	if w.optional(&o, "packing", t.Packing != "") {
+	if w.optional(&extra, "packing", t.Packing != "") {
 		w.out = append(w.out, `"`+dense+`"`...)
 	}
-	w.member(&o, "part")
-	w.out = strconv.AppendInt(w.out, int64(t.Part), 10)
-	w.optional(&o, "pointer", false)
-	w.member(&o, "shape")
-	appendInts(w, t.Shape)
-	w.member(&o, "word")
-	w.out = strconv.AppendInt(w.out, int64(t.Word), 10)
-	w.close(&o)
+	w.member(&extra, "part")
+	w.out = appendInt(w.out, t.Part)
+	w.optional(&extra, "pointer", false)
+	w.member(&extra, "shape")
+	appendList(w, t.Shape, appendInt)
+	w.member(&extra, "word")
+	w.out = appendInt(w.out, t.Word)
+	w.close(&extra)
 }
 
-func appendInts[T int | int64](w *writer, list []T) {
-	w.out = append(w.out, '[')
-	for i, v := range list {
+func appendInt[T int | int64](dst []byte, v T) []byte { return strconv.AppendInt(dst, int64(v), 10) }
+
+func appendList[T any](w *writer, list []T, appendItem func(dst []byte, item T) []byte) {
+	out := append(w.out, '[')
+	for i, item := range list {
 		if i > 0 {
-			w.out = append(w.out, ',')
+			out = append(out, ',')
 		}
-		w.out = strconv.AppendInt(w.out, int64(v), 10)
+		out = appendItem(out, item)
 	}
-	w.out = append(w.out, ']')
+	w.out = append(out, ']')
 }

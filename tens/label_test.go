@@ -50,7 +50,7 @@ func TestErrorsNameThePlace(t *testing.T) {
 		{`{"TENS":{"tensors":[{"shape":[3],"word":4,"dtype":"f"}],"metadata":` + strings.Repeat("1", 1000) + `}}`,
 			tens.Error{Kind: tens.ErrMetadataInvalid, Tensor: -1, Attribute: "metadata", Offset: 67,
 				Detail: `"` + strings.Repeat("1", 32) + `"… instead of an object`},
-			`tens: "` + strings.Repeat("1", 32) + `"… instead of an object: metadata not an object (byte 67)`},
+			`tens: "` + strings.Repeat("1", 32) + `"… instead of an object: metadata invalid (byte 67)`},
 		{`{}`, tens.Error{Kind: tens.ErrNoTENS, Tensor: -1, Offset: -1}, "tens: no attribute TENS"},
 	} {
 		_, err := tens.DecodeLabel([]byte(test.label))

@@ -49,7 +49,11 @@ func MakeForm(name string) ([4]byte, error) {
 // Errors: [ErrInvalid].
 func Decode(frames [][]byte) (*Message, error) {
 	if len(frames) < 2 {
-		return nil, fault(errTooFewFrames, strconv.Itoa(len(frames))+" of at least 2 frames")
+		detail := strconv.Itoa(len(frames)) + " of at least 2 frames"
+		if len(frames) == 1 {
+			detail += "; DecodeFrames splits the single-part form"
+		}
+		return nil, fault(errTooFewFrames, detail)
 	}
 	level, form, label, err := DecodePrefix(frames[0])
 	if err != nil {
@@ -117,7 +121,7 @@ func DecodePrefix(frame []byte) (level int, form [4]byte, label []byte, err erro
 		return 0, form, nil, fault(errPrefixShort, strconv.Itoa(len(frame))+" of at least 8 bytes")
 	}
 	if string(frame[:len(magic)]) != magic {
-		return 0, form, nil, fault(errBadMagic, strictjson.Quote(frame[:len(magic)]))
+		return 0, form, nil, fault(errBadMagic, strictjson.Quote(frame[:len(magic)])+" instead of \"ZIO\"")
 	}
 	level = int(frame[3]) - '0'
 	if level < 0 || level > MaxLevel {

@@ -34,10 +34,12 @@ func TestG66ParseRefusesFramesThatAreNoMessage(t *testing.T) {
 		text   string
 	}{
 		{"nothing", nil, tens.ErrTooFewFrames, "tens: 0 of at least 2 frames: too few frames"},
-		{"prefix alone", [][]byte{prefix}, tens.ErrTooFewFrames, "tens: 1 of at least 2 frames: too few frames"},
+		{"prefix alone", [][]byte{prefix}, tens.ErrTooFewFrames,
+			"tens: 1 of at least 2 frames; DecodeFrames splits the single-part form: too few frames"},
 		{"empty prefix", [][]byte{nil, header}, tens.ErrPrefixShort, "tens: 0 of at least 8 bytes: prefix too short"},
 		{"prefix of 7 bytes", [][]byte{prefix[:7], header}, tens.ErrPrefixShort, "tens: 7 of at least 8 bytes: prefix too short"},
-		{"other magic", [][]byte{[]byte("ZMQ0TENS"), header}, tens.ErrBadMagic, `tens: "ZMQ": prefix without the magic ZIO`},
+		{"other magic", [][]byte{[]byte("ZMQ0TENS"), header}, tens.ErrBadMagic,
+			`tens: "ZMQ" instead of "ZIO": prefix without the magic ZIO`},
 		{"level X", [][]byte{[]byte("ZIOXTENS"), header}, tens.ErrBadLevel, `tens: level "X": level not one of 0 to 8`},
 		{"level below 0", [][]byte{[]byte("ZIO/TENS"), header}, tens.ErrBadLevel, `tens: level "/": level not one of 0 to 8`},
 		{"level 9", [][]byte{[]byte("ZIO9TENS"), header}, tens.ErrBadLevel, `tens: level "9": level not one of 0 to 8`},

@@ -51,15 +51,11 @@ func (m *Message) PackedSize() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	total := prefix + 1 + HeaderSize
-	for i, part := range m.Parts {
-		n, err := sizeFrame(len(part), i+2)
-		if err != nil {
-			return 0, err
-		}
-		total += n
+	parts, err := sizeFrames(m.Parts, 2)
+	if err != nil {
+		return 0, err
 	}
-	return total, nil
+	return prefix + 1 + HeaderSize + parts, nil
 }
 
 // AppendFrames appends frames in the single-part form: the size of each, then its bytes. A size below 255
@@ -109,7 +105,7 @@ func listFrames(data []byte, count int) ([][]byte, error) {
 
 func truncated(data []byte, at, frame int) *Error {
 	return &Error{Kind: ErrTruncated, Tensor: -1, Offset: at,
-		Detail: "frame " + strconv.Itoa(frame) + " in " + strconv.Itoa(len(data)-at) + " bytes"}
+		Detail: "frame " + strconv.Itoa(frame) + " does not end in the " + strconv.Itoa(len(data)-at) + " bytes that are left"}
 }
 
 // DecodeAllFrames returns an iterator over the frames of the single-part form, which alias data. It needs no memory for a
@@ -132,10 +128,13 @@ func DecodeAllFrames(data []byte) iter.Seq2[[]byte, error] {
 
 // SizeFrames returns the size of frames in the single-part form. The error for a frame of more than 4 GiB - 1 is
 // [ErrFrameTooLarge].
-func SizeFrames(frames [][]byte) (int, error) {
+func SizeFrames(frames [][]byte) (int, error) { return sizeFrames(frames, 0) }
+
+// sizeFrames is SizeFrames for frames of which the first has the given index in its message.
+func sizeFrames(frames [][]byte, first int) (int, error) {
 	total := 0
 	for i, frame := range frames {
-		n, err := sizeFrame(len(frame), i)
+		n, err := sizeFrame(len(frame), first+i)
 		if err != nil {
 			return 0, err
 		}

@@ -21,7 +21,8 @@ func TestG72FramesBeyondFourGiBAreRefused(t *testing.T) {
 
 	m := tens.Message{Parts: [][]byte{nil, huge}}
 	_, err = m.PackedSize()
-	assert.EqualError(t, err, "tens: frame 3 of 4294967296 bytes: frame too large for the single-part form")
+	assert.EqualError(t, err, "tens: frame 3 of 4294967296 bytes: "+
+		"frame too large for the single-part form, which holds 4 GiB - 1; separate frames have no limit")
 	out, err := m.AppendPacked([]byte("kept"))
 	requireFault(t, tens.ErrFrameTooLarge, err)
 	assert.Equal(t, "kept", string(out))

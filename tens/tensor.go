@@ -1,8 +1,10 @@
 package tens
 
 import (
+	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"strconv"
 
 	"github.com/dlbridge/dlbridge/tens/strictjson"
@@ -26,6 +28,15 @@ type Tensor struct {
 const Dlpack = "dlpack"
 
 const dense = "dense"
+
+// Ends of error texts that say which values are supported.
+const (
+	knownDTypes = `, not one of "f", "i", "u", "c", "b" and "V"`
+	onlyDense   = `, not "dense"`
+)
+
+// words are the sizes of the elements of each dtype but 'V'.
+var words = [256][]int{'f': {2, 4, 8}, 'i': {1, 2, 4, 8}, 'u': {1, 2, 4, 8}, 'c': {8, 16}, 'b': {1}}
 
 // NumElements returns the product of the shape. The error for a negative size is [ErrInvalid], and so is the one for a product of
 // the sizes other than 0 that does not fit in 63 bits, as in NumPy, even if there are no elements.
@@ -69,9 +80,7 @@ func (t *Tensor) AppendStrides(dst []int64) (strides []int64, offset int64, err 
 		return dst, 0, fault
 	}
 	base := len(dst)
-	for range t.Shape {
-		dst = append(dst, 0)
-	}
+	dst = append(dst, t.Shape...)
 	strides = dst[base:]
 	stride := int64(1)
 	for k := range t.Shape {
@@ -117,13 +126,13 @@ func (t *Tensor) size() (elements, bytes int64, err *Error) {
 		}
 		high, low := bits.Mul64(uint64(elements), uint64(n))
 		if high != 0 || low > math.MaxInt64 {
-			return 0, 0, t.fault(errSizeOverflow, "shape", "product of shape up to shape["+strconv.Itoa(d)+"]")
+			return 0, 0, t.fault(errSizeOverflow, "shape", "product of shape up to shape["+strconv.Itoa(d)+"] = "+strconv.FormatInt(n, 10))
 		}
 		elements = int64(low)
 	}
 	high, low := bits.Mul64(uint64(elements), uint64(t.Word))
 	if high != 0 || low > math.MaxInt64 {
-		return 0, 0, t.fault(errSizeOverflow, "shape", "product of shape and word")
+		return 0, 0, t.fault(errSizeOverflow, "shape", "product of shape and word = "+strconv.Itoa(t.Word))
 	}
 	if empty {
 		return 0, 0, nil
@@ -145,20 +154,16 @@ func (t *Tensor) layout() *Error {
 		return t.fault(errOrderInvalid, "order",
 			strconv.Itoa(len(t.Order))+" entries of order for "+strconv.Itoa(n)+" dimensions")
 	}
-	var few [1]uint64
-	seen := few[:]
-	if n > 64 {
-		seen = make([]uint64, (n+63)/64)
-	}
+	seen := make([]bool, n)
 	for k, d := range t.Order {
 		if d < 0 || d >= n {
 			return t.fault(errOrderInvalid, "order",
 				"order["+strconv.Itoa(k)+"] = "+strconv.Itoa(d)+" of "+strconv.Itoa(n)+" dimensions")
 		}
-		if seen[d/64]>>(d%64)&1 != 0 {
+		if seen[d] {
 			return t.fault(errOrderInvalid, "order", "order["+strconv.Itoa(k)+"] = "+strconv.Itoa(d)+" repeats a dimension")
 		}
-		seen[d/64] |= 1 << (d % 64)
+		seen[d] = true
 	}
 	return nil
 }
@@ -175,28 +180,17 @@ func (t *Tensor) check() *Error {
 		return t.fault(ErrPartMissing, "part", "part = "+strconv.Itoa(t.Part))
 	}
 	if t.Packing != "" && t.Packing != dense {
-		return t.fault(errPackingUnsupported, "packing", "packing "+strictjson.Quote([]byte(t.Packing)))
+		return t.fault(errPackingUnsupported, "packing", "packing "+strictjson.Quote([]byte(t.Packing))+onlyDense)
 	}
-	var good bool
-	switch t.DType {
-	case 'f':
-		good = t.Word == 2 || t.Word == 4 || t.Word == 8
-	case 'i', 'u':
-		good = t.Word == 1 || t.Word == 2 || t.Word == 4 || t.Word == 8
-	case 'c':
-		good = t.Word == 8 || t.Word == 16
-	case 'b':
-		good = t.Word == 1
-	case 'V':
+	switch words := words[t.DType]; {
+	case t.DType == 'V':
 		if _, ok := t.Extra.Get(Dlpack); !ok {
 			return t.fault(errDTypeUnknown, "dtype", `dtype "V" without the attribute dlpack`)
 		}
-		good = true
-	default:
-		return t.fault(errDTypeUnknown, "dtype", "dtype "+strictjson.Quote([]byte{t.DType}))
-	}
-	if !good {
-		return t.fault(errDTypeWord, "word", "dtype "+strictjson.Quote([]byte{t.DType})+" with word "+strconv.Itoa(t.Word))
+	case words == nil:
+		return t.fault(errDTypeUnknown, "dtype", "dtype "+strictjson.Quote([]byte{t.DType})+knownDTypes)
+	case !slices.Contains(words, t.Word):
+		return t.fault(errDTypeWord, "word", fmt.Sprintf("word = %d, dtype %q has %v", t.Word, t.DType, words))
 	}
 	return nil
 }
@@ -209,7 +203,7 @@ func (t *Tensor) fit(parts [][]byte) *Error {
 		return err
 	}
 	if t.Part < 0 || t.Part >= len(parts) {
-		return t.fault(ErrPartMissing, "part", "part "+strconv.Itoa(t.Part)+" of "+strconv.Itoa(len(parts)))
+		return t.fault(ErrPartMissing, "part", "part = "+strconv.Itoa(t.Part)+" in a message with "+strconv.Itoa(len(parts))+" parts")
 	}
 	have := int64(len(parts[t.Part]))
 	if have == want || t.DType == 'V' && have < want && have > want-want/int64(t.Word) {

@@ -22,15 +22,13 @@ type Value struct {
 
 // Shape returns the sizes of the dimensions.
 func (v *Value) Shape() []int64 {
-	switch {
-	case v == nil:
+	if v == nil {
 		return nil
-	case v.Tensor != nil:
-		return v.Tensor.Shape()
-	case v.Elements != nil:
+	}
+	if v.Elements != nil {
 		return v.Elements.Shape
 	}
-	return nil
+	return v.Tensor.Shape()
 }
 
 // Close closes the tensor, if there is one.

@@ -49,7 +49,7 @@ func Example() {
 		v.Close()
 	}
 	// Output:
-	// float32[2 3] on cpu, read-only [1 2 3 4 5 6]
+	// float32[2 3] on cpu, read-only [[1 2 3] [4 5 6]] [1 2 3 4 5 6]
 	// string[2] ["hello" ", world!"]
 }
 
@@ -79,8 +79,8 @@ func ExampleDecodeFirst() {
 		data = data[n:]
 	}
 	// Output:
-	// uint8[] on cpu, read-only [7 0 42]
-	// uint8[] on cpu, read-only [7 0 43]
+	// uint8[] on cpu, read-only 42 [7 0 42]
+	// uint8[] on cpu, read-only 43 [7 0 43]
 }
 
 func ExampleDecodeFrom() {
@@ -111,7 +111,7 @@ func ExampleDecodeFirstFrom() {
 	}
 	defer v.Close()
 	fmt.Println(v.Tensor, n)
-	// Output: bool[] on cpu 3
+	// Output: bool[] on cpu true 3
 }
 
 func TestVectorsBecomeTensorsAndElements(t *testing.T) {

@@ -72,7 +72,16 @@ func ParseType(name string) (Type, error) {
 			return t, nil
 		}
 	}
-	return 0, fmt.Errorf("decthings: %.40q: %w", name, ErrType)
+	return 0, fmt.Errorf("decthings: %w", unknownType(name))
+}
+
+// unknownType returns an error, without a prefix, for the name of a type that does not exist.
+func unknownType(name string) error {
+	names := make([]Type, 0, len(types))
+	for t := F32; t.valid(); t++ {
+		names = append(names, t)
+	}
+	return fmt.Errorf("%.40q is not one of %v: %w", name, names, ErrType)
 }
 
 // DataType returns the DLPack data type for numbers and booleans, and 0 for types whose elements are of variable size.
@@ -90,7 +99,7 @@ func TypeOf(dt dlpack.DataType) (Type, error) {
 			return t, nil
 		}
 	}
-	return 0, fmt.Errorf("decthings: %v: %w", dt, elements.ErrDType)
+	return 0, fmt.Errorf("decthings: %v is not a type of Decthings; Convert makes it another: %w", dt, elements.ErrDType)
 }
 
 // Dialect is the encoding of elements of variable size. The zero value is [Doc].
@@ -126,5 +135,5 @@ func ParseDialect(name string) (Dialect, error) {
 			return Dialect(d), nil
 		}
 	}
-	return 0, fmt.Errorf("decthings: %.40q: %w", name, ErrDialect)
+	return 0, fmt.Errorf("decthings: %.40q is not one of %v: %w", name, dialects, ErrDialect)
 }

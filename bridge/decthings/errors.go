@@ -15,7 +15,7 @@ var (
 	// ErrTrailing reports bytes after the tensor.
 	ErrTrailing = errors.New("trailing bytes")
 	// ErrType reports an element type that Decthings does not have, or that the elements at hand cannot have.
-	ErrType = errors.New("unknown element type")
+	ErrType = errors.New("wrong element type")
 	// ErrDialect reports an unknown dialect.
 	ErrDialect = errors.New("unknown dialect")
 	// ErrVarint reports a varint that is longer than its value needs.
@@ -23,9 +23,9 @@ var (
 	// ErrSection reports a section length that is not the length of the elements.
 	ErrSection = errors.New("section length differs from what the elements take")
 	// ErrFormat reports a media format that the dialect cannot represent, or a media element too short to have one.
-	ErrFormat = errors.New("no media format")
+	ErrFormat = errors.New("not a media format")
 	// ErrRank reports more than 255 dimensions.
-	ErrRank = errors.New("too many dimensions")
+	ErrRank = errors.New("more than 255 dimensions")
 
 	// ErrRules reports invalid rules.
 	ErrRules = errors.New("invalid rules")

@@ -20,19 +20,17 @@ import (
 // for a boolean other than 0 and 1, [dlpack.ErrDevice], [dlpack.ErrClosed] or [dlpack.ErrMemory]; dst is
 // then returned unchanged.
 func AppendTensor(dst []byte, t *dlpack.Tensor) ([]byte, error) {
-	what, head, err := headerOf(t)
+	var few [8]int64
+	what, shape, err := headerOf(t, few[:0])
 	if err != nil {
 		return dst, err
 	}
-	n := len(dst)
+	n, head := len(dst), sizeDims(shape)
 	out, err := payload.AppendTensor("decthings", dst, t, head, n+head, alignment)
 	if err != nil {
 		return dst, err
 	}
-	header := append(out[:n], byte(what), byte(t.Rank())) // after the elements, which may have overlapped the header
-	for d := range t.Rank() {
-		header = appendVarint(header, uint64(t.Dim(d)))
-	}
+	appendHeader(out[:n], what, shape) // after the elements, which may have overlapped the header
 	return out, nil
 }
 
@@ -41,33 +39,33 @@ func AppendTensor(dst []byte, t *dlpack.Tensor) ([]byte, error) {
 // Ownership: t stays the caller's. Lifetime: none. Threads: any. On error: [elements.ErrDType],
 // [elements.ErrByteOrder], [ErrRank], [dlpack.ErrClosed], or [dlpack.ErrMemory] for more bytes than a slice can have.
 func SizeTensor(t *dlpack.Tensor) (int, error) {
-	_, head, err := headerOf(t)
+	_, shape, err := headerOf(t, nil)
 	if err != nil {
 		return 0, err
 	}
 	n := t.NumBytes()
 	if n > payload.Addressable {
-		return 0, fmt.Errorf("decthings: %v has %d bytes: %w", t, n, dlpack.ErrMemory)
+		return 0, fmt.Errorf("decthings: %s has %d bytes: %w", t, n, dlpack.ErrMemory)
 	}
-	return head + int(n), nil
+	return sizeDims(shape) + int(n), nil
 }
 
-func headerOf(t *dlpack.Tensor) (what Type, size int, err error) {
+// headerOf returns the type and the shape of a tensor, which it appends to dims.
+func headerOf(t *dlpack.Tensor, dims []int64) (what Type, shape []int64, err error) {
 	if err := t.RequireOpen(); err != nil {
-		return 0, 0, fmt.Errorf("decthings: %w", err)
+		return 0, nil, payload.WithFormat("decthings", err)
 	}
 	if what, err = TypeOf(t.DType()); err != nil {
-		return 0, 0, err
+		return 0, nil, err
 	}
 	if err := payload.CheckByteOrder(t.DType().ItemSize()); err != nil {
-		return 0, 0, fmt.Errorf("decthings: %v: %w", what, err)
+		return 0, nil, fmt.Errorf("decthings: %v: %w", what, err)
 	}
 	if t.Rank() > math.MaxUint8 {
-		return 0, 0, fmt.Errorf("decthings: rank %d: %w", t.Rank(), ErrRank)
+		return 0, nil, fmt.Errorf("decthings: rank = %d: %w", t.Rank(), ErrRank)
 	}
-	size = 2
 	for d := range t.Rank() {
-		size += sizeVarint(uint64(t.Dim(d)))
+		dims = append(dims, t.Dim(d))
 	}
-	return what, size, nil
+	return what, dims, nil
 }

@@ -59,7 +59,7 @@ var errPanicked = errors.New("decthings: an earlier Next has not returned, as af
 // io.Reader. After an error every call returns the same error.
 func (r *Reader) Next() ([]byte, error) {
 	if r == nil || r.in == nil {
-		return nil, fmt.Errorf("decthings: io.Reader: %w", elements.ErrNil)
+		return nil, fmt.Errorf("decthings: the io.Reader is %w", elements.ErrNil)
 	}
 	if r.err != nil {
 		return nil, r.err
@@ -110,10 +110,10 @@ func (r *Reader) next() error {
 		return err
 	}
 	if r.dialect != Doc {
-		return r.takeCounted("length of the section")
+		return r.takeCounted("the length of the section")
 	}
 	for range count {
-		if err := r.takeCounted("length of an element"); err != nil {
+		if err := r.takeCounted("the length of an element"); err != nil {
 			return err
 		}
 	}
@@ -131,7 +131,7 @@ func (r *Reader) takeCounted(what string) error {
 	}
 	n, size, cause := decodeVarint(text, 0)
 	if cause != nil {
-		return fault(len(r.tensor), cause, "%s", what).After(r.start)
+		return fault(len(r.tensor), cause, "%s, in dialect %v", what, r.dialect).After(r.start)
 	}
 	if err := r.take(uint64(size)); err != nil {
 		return err

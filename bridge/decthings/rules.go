@@ -30,41 +30,27 @@ type Rules struct {
 func DecodeRules(text []byte) (*Rules, error) {
 	s := &strictjson.Scanner{Data: text}
 	r := &Rules{Annotations: []string{}}
-	err := s.Document(func() error {
-		if err := s.Once(0); err != nil {
-			return err
-		}
+	err := s.Document(func() {
+		s.Once(0)
 		switch string(s.Name) {
 		case "allowedTypes":
 			r.AllowedTypes = []Type{}
-			return eachItem(s, "allowedTypes", func() error {
-				name, err := scanString(s)
-				if err != nil {
-					return err
-				}
+			eachItem(s, "allowedTypes", func() {
+				name := scanString(s)
 				t, err := ParseType(name)
 				if err != nil {
-					return fmt.Errorf("%.40q: %w", name, ErrType)
+					s.Fail(unknownType(name))
 				}
 				r.AllowedTypes = append(r.AllowedTypes, t)
-				return nil
 			})
 		case "shape":
 			r.Shape = []int64{}
-			return eachItem(s, "shape", func() error {
-				n, err := scanInteger(s)
-				r.Shape = append(r.Shape, n)
-				return err
-			})
+			eachItem(s, "shape", func() { r.Shape = append(r.Shape, scanInteger(s)) })
 		case "annotations":
-			return eachItem(s, "annotations", func() error {
-				note, err := scanString(s)
-				r.Annotations = append(r.Annotations, note)
-				return err
-			})
+			eachItem(s, "annotations", func() { r.Annotations = append(r.Annotations, scanString(s)) })
+		default:
+			s.Value()
 		}
-		_, err := s.Raw()
-		return err
 	})
 	switch {
 	case err != nil:
@@ -81,54 +67,37 @@ func DecodeRules(text []byte) (*Rules, error) {
 }
 
 // eachItem calls item at each value of the array with the given name.
-func eachItem(s *strictjson.Scanner, name string, item func() error) error {
+func eachItem(s *strictjson.Scanner, name string, item func()) {
 	if s.Peek() != '[' {
-		value, err := s.Raw()
-		if err != nil {
-			return err
-		}
-		return fmt.Errorf("%s is %.40s, and no array", name, value)
+		s.Fail(fmt.Errorf("%s is %.40s, not an array", name, s.Raw()))
+		return
 	}
-	if err := s.Open(); err != nil {
-		return err
-	}
-	for i := 0; ; i++ {
-		more, err := s.Element(i == 0)
-		if err != nil || !more {
-			return err
-		}
-		if err := item(); err != nil {
-			return fmt.Errorf("%s[%d]: %w", name, i, err)
+	s.Open()
+	for i := 0; s.Element(); i++ {
+		if item(); s.Err != nil {
+			s.Err = fmt.Errorf("%s[%d]: %w", name, i, s.Err)
 		}
 	}
 }
 
-func scanString(s *strictjson.Scanner) (string, error) {
+func scanString(s *strictjson.Scanner) string {
 	if s.Peek() != '"' {
-		value, err := s.Raw()
-		if err != nil {
-			return "", err
-		}
-		return "", fmt.Errorf("%.40s is not a string", value)
+		s.Fail(fmt.Errorf("%.40s is not a string", s.Raw()))
 	}
-	text, err := s.Text()
-	return string(text), err
+	return string(s.Text())
 }
 
-func scanInteger(s *strictjson.Scanner) (int64, error) {
-	if c := s.Peek(); c == '-' || strictjson.IsDigit(c) {
-		start := s.Pos
-		n, plain, err := s.Number()
-		if err == nil && !plain {
-			err = fmt.Errorf("%.40s is not an integer of 64 bits", s.Data[start:s.Pos])
+func scanInteger(s *strictjson.Scanner) int64 {
+	c, start := s.Peek(), s.Pos
+	if c == '-' || strictjson.IsDigit(c) {
+		if n, plain := s.Number(); plain {
+			return n
 		}
-		return n, err
+	} else {
+		s.Value()
 	}
-	value, err := s.Raw()
-	if err != nil {
-		return 0, err
-	}
-	return 0, fmt.Errorf("%.40s is not an integer of 64 bits", value)
+	s.Fail(fmt.Errorf("%.40s is not an integer of 64 bits", s.Data[start:s.Pos]))
+	return 0
 }
 
 // MarshalJSON returns the rules as JSON, always with annotations, which some clients require.
@@ -168,11 +137,11 @@ func (r *Rules) UnmarshalJSON(text []byte) error {
 
 func (r *Rules) validate() error {
 	if r == nil {
-		return fmt.Errorf("decthings: %w: they are nil", ErrRules)
+		return fmt.Errorf("decthings: %w: the Rules are nil", ErrRules)
 	}
 	for i, n := range r.Shape {
 		if n < AnyLength {
-			return fmt.Errorf("decthings: %w: shape[%d] = %d", ErrRules, i, n)
+			return fmt.Errorf("decthings: %w: shape[%d] = %d; %d stands for any length", ErrRules, i, n, AnyLength)
 		}
 	}
 	for i, t := range r.AllowedTypes {
@@ -191,10 +160,11 @@ func (r *Rules) Check(t Type, shape []int64) error {
 		return err
 	}
 	if !slices.Contains(r.AllowedTypes, t) {
-		return fmt.Errorf("decthings: %w: %v, of %s", ErrRuleType, t, errtext.List(r.AllowedTypes))
+		return fmt.Errorf("decthings: %w: %v is not one of %s", ErrRuleType, t, errtext.List(r.AllowedTypes))
 	}
 	if len(shape) != len(r.Shape) {
-		return fmt.Errorf("decthings: %w: rank %d of shape %s, not %d of %s", ErrRuleShape, len(shape), errtext.List(shape), len(r.Shape), errtext.List(r.Shape))
+		return fmt.Errorf("decthings: %w: rank %d of shape %s, not %d of %s", ErrRuleShape,
+			len(shape), errtext.List(shape), len(r.Shape), errtext.List(r.Shape))
 	}
 	for i, n := range shape {
 		if n < 0 || r.Shape[i] != AnyLength && r.Shape[i] != n {

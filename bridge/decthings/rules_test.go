@@ -27,7 +27,7 @@ func ExampleRules() {
 	fmt.Println(string(text), err)
 	// Output:
 	// <nil>
-	// decthings: type not allowed: u8, of [f32 f64]
+	// decthings: type not allowed: u8 is not one of [f32 f64]
 	// decthings: shape not allowed: shape[1] = 4, not 3
 	// {"shape":[-1,3],"allowedTypes":["f32","f64"],"annotations":[]} <nil>
 }
@@ -123,7 +123,7 @@ func TestRulesSayWhichRuleIsBroken(t *testing.T) {
 	}{
 		{"allowed", decthings.Image, []int64{2, math.MaxInt64}, nil, ""},
 		{"any length has 0", decthings.U8, []int64{2, 0}, nil, ""},
-		{"type", decthings.I8, []int64{2, 0}, decthings.ErrRuleType, "i8, of [u8 image]"},
+		{"type", decthings.I8, []int64{2, 0}, decthings.ErrRuleType, "i8 is not one of [u8 image]"},
 		{"type before shape", decthings.I8, nil, decthings.ErrRuleType, "i8"},
 		{"rank", decthings.U8, []int64{2}, decthings.ErrRuleShape, "rank 1"},
 		{"size", decthings.U8, []int64{3, 1}, decthings.ErrRuleShape, "shape[0] = 3, not 2"},

@@ -33,7 +33,7 @@ func DecodeView(data []byte, d Dialect) (View, error) {
 
 func whole(n, size int) error {
 	if n < size {
-		return fault(n, ErrTrailing, "%d bytes after the tensor", size-n)
+		return fault(n, ErrTrailing, "%d bytes after the tensor; DecodeAll decodes several", size-n)
 	}
 	return nil
 }
@@ -76,11 +76,11 @@ func (v *View) DecodeFirstTo(sink elements.Sink, data []byte, d Dialect) (n int,
 	return v.decode(data, d, sink)
 }
 
-var errNilView = fmt.Errorf("decthings: View: %w", elements.ErrNil)
+var errNilView = fmt.Errorf("decthings: the View is %w", elements.ErrNil)
 
 func (d Dialect) check() error {
 	if int(d) >= len(dialects) {
-		return fmt.Errorf("decthings: %v: %w", d, ErrDialect)
+		return fmt.Errorf("decthings: %v is not one of 0 to %d: %w", d, len(dialects)-1, ErrDialect)
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func (v *View) header(data []byte) (at int, count int64, fail *elements.Error) {
 	}
 	v.Type, v.Shape = Type(data[0]), v.Shape[:0]
 	if !v.Type.valid() {
-		return 0, 0, fault(0, ErrType, "%v", v.Type)
+		return 0, 0, fault(0, ErrType, "%v is not one of %d to %d", v.Type, F32, Video)
 	}
 	at = 2
 	for i := range int(data[1]) {
@@ -146,12 +146,12 @@ func (v *View) elements(data []byte, at int, count int64, d Dialect, sink elemen
 			cause = ErrTruncated
 		}
 		if cause != nil {
-			return 0, fault(at, cause, "length of the section, of %d bytes left", len(data)-at)
+			return 0, fault(at, cause, "the length of the section, with %d bytes left%s", len(data)-at, d.hint())
 		}
 		at, data, past = next, data[:next+int(n)], ErrSection
 	}
 	if count > int64(len(data)-at) { // each element takes at least a byte
-		return 0, fault(at, past, "%v%v takes %d elements, %d bytes are left", v.Type, errtext.Shape(v.Shape), count, len(data)-at)
+		return 0, fault(at, past, "%v%v takes %d elements, %d bytes are left%s", v.Type, errtext.Shape(v.Shape), count, len(data)-at, d.hint())
 	}
 	e := &elements.Elements{Type: v.Type.String(), Shape: slices.Clone(v.Shape)}
 	if e.Shape == nil {
@@ -172,26 +172,31 @@ func (v *View) elements(data []byte, at int, count int64, d Dialect, sink elemen
 			cause = past
 		}
 		if cause != nil {
-			return 0, fault(at, cause, "length of element %d, of %d bytes left", i, len(data)-at)
+			return 0, fault(at, cause, "the length of element %d, with %d bytes left%s", i, len(data)-at, d.hint())
 		}
 		end := next + int(n)
 		value := data[next:end:end]
 		if media {
 			if format, value, cause = d.splitFormat(value, format, sink != nil); cause != nil {
-				return 0, fault(next, cause, "format of element %d", i)
+				return 0, fault(next, cause, "the format of element %d%s", i, d.hint())
 			}
 		} else if v.Type == String && !utf8.Valid(value) {
-			return 0, fault(next, dlpack.ErrValue, "element %d is not UTF-8", i)
+			return 0, fault(next, dlpack.ErrValue, "element %d is not UTF-8%s", i, d.hint())
 		}
 		c.Add(value, format)
 		at = end
 	}
 	if d != Doc && at < len(data) {
-		return 0, fault(at, ErrSection, "%d bytes after the last element", len(data)-at)
+		return 0, fault(at, ErrSection, "%d bytes after the last element%s", len(data)-at, d.hint())
 	}
 	c.End()
 	v.Elements = e
 	return at, nil
+}
+
+// hint returns the end of an error text that names the dialect, because the wrong dialect is a frequent cause of errors in elements.
+func (d Dialect) hint() string {
+	return fmt.Sprintf(", in dialect %v (In, or the argument dialect, selects another)", d)
 }
 
 // least returns the fewest bytes that an element takes.
@@ -287,7 +292,7 @@ func (v *View) Append(dst []byte, d Dialect) ([]byte, error) {
 // Errors: [ErrType], [ErrRank], and those of [layout.Count]; dst is then returned unchanged.
 func AppendHeader(dst []byte, t Type, shape []int64) ([]byte, error) {
 	if t.DataType() == 0 {
-		return dst, fmt.Errorf("decthings: %v has elements of variable size: %w", t, ErrType)
+		return dst, fmt.Errorf("decthings: %v has elements of variable size, which AppendElements encodes: %w", t, ErrType)
 	}
 	if _, _, err := sizeHeader(shape); err != nil {
 		return dst, err
@@ -298,16 +303,21 @@ func AppendHeader(dst []byte, t Type, shape []int64) ([]byte, error) {
 // sizeHeader returns the size of a header and the number of elements.
 func sizeHeader(shape []int64) (size int, count int64, err error) {
 	if len(shape) > math.MaxUint8 {
-		return 0, 0, fmt.Errorf("decthings: rank %d: %w", len(shape), ErrRank)
+		return 0, 0, fmt.Errorf("decthings: rank = %d: %w", len(shape), ErrRank)
 	}
 	if count, err = layout.Count(shape); err != nil {
 		return 0, 0, fmt.Errorf("decthings: shape %v: %w", errtext.Shape(shape), err)
 	}
-	size = 2
+	return sizeDims(shape), count, nil
+}
+
+// sizeDims returns the size of a header of the given shape.
+func sizeDims(shape []int64) int {
+	size := 2
 	for _, dim := range shape {
 		size += sizeVarint(uint64(dim))
 	}
-	return size, count, nil
+	return size
 }
 
 func appendHeader(dst []byte, t Type, shape []int64) []byte {
@@ -425,9 +435,5 @@ const alignment = 64
 //
 // Errors: [dlpack.ErrMemory]; dst is then returned unchanged.
 func room(dst []byte, head int, size int64) ([]byte, error) {
-	out, err := payload.Room(dst, head+int(min(size, payload.Addressable)), len(dst)+head, alignment)
-	if err != nil {
-		return dst, fmt.Errorf("decthings: %w", err)
-	}
-	return out, nil
+	return payload.Room("decthings", dst, head+int(min(size, payload.Addressable)), len(dst)+head, alignment)
 }

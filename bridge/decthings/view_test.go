@@ -397,3 +397,15 @@ func FuzzAppendElements(f *testing.F) {
 		}
 	})
 }
+
+func TestErrorsInElementsNameTheDialect(t *testing.T) {
+	text := &elements.Elements{Type: "string", Shape: []int64{2}, Values: [][]byte{[]byte("one"), []byte("two")}}
+	data, err := decthings.AppendElements(nil, text, decthings.Py004)
+	require.NoError(t, err)
+	_, err = decthings.DecodeView(data, decthings.Doc)
+	assert.ErrorContains(t, err, "in dialect doc (In, or the argument dialect, selects another): cut short")
+	_, err = decthings.DecodeView(data, decthings.Py004)
+	assert.NoError(t, err)
+	_, err = decthings.NewReader(bytes.NewReader(data[:len(data)-9]), decthings.Py004).Next()
+	assert.ErrorContains(t, err, "the length of the section, in dialect py004: cut short")
+}

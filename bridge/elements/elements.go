@@ -26,7 +26,7 @@ type Elements struct {
 // Errors, without a prefix: [ErrElements], also for a nil receiver, and those of [layout.Count].
 func (e *Elements) Validate() error {
 	if e == nil {
-		return fmt.Errorf("%w: they are nil", ErrElements)
+		return fmt.Errorf("%w: the Elements are nil", ErrElements)
 	}
 	n, err := layout.Count(e.Shape)
 	if err != nil {

@@ -101,5 +101,5 @@ func ExampleFromDense() {
 	}
 	defer dlpack.Release(m)
 	fmt.Println(t)
-	// Output: int32[3 2] strides [1 3] on cpu
+	// Output: int32[3 2] strides [1 3] on cpu [[1 4] [2 5] [3 6]]
 }

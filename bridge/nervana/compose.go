@@ -25,11 +25,11 @@ func Compose(dst *dlpack.Tensor, c Composite, sources ...*dlpack.Tensor) error {
 	defer held.Close()
 	whole := held.Layout()
 	if held.Data() != 0 && !held.IsContiguous() && !held.ReadOnly() && layout.Overlaps(whole.Shape, whole.Strides) {
-		return refuse(op, dlpack.ErrLayout, "elements of the destination overlap: strides %v of shape %v", whole.Strides, whole.Shape)
+		return refuse(op, dlpack.ErrLayout, "elements of the destination overlap: strides %v of shape %v; Copy makes a destination without overlap", whole.Strides, whole.Shape)
 	}
 	err = c.Into(whole, func(part, selected layout.Layout, source int) error {
 		if source < 0 || source >= len(sources) || sources[source] == nil {
-			return refuse(op, dlpack.ErrLayout, "source %d of %d is not there", source, len(sources))
+			return refuse(op, dlpack.ErrLayout, "source %d of %d is missing or nil", source, len(sources))
 		}
 		opOfSource := fmt.Sprintf("%s: source %d", op, source)
 		from, err := viewAs(sources[source], selected)

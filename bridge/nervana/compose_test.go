@@ -16,6 +16,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/vectors"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/viewtest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -147,7 +148,7 @@ func TestCompositesAreWrittenToTensors(t *testing.T) {
 		to := []int64{joined[0] + far + 1, joined[1] + far}
 		require.Equal(t, to, padded.Shape())
 		var want []int32
-		for _, index := range indices(to) {
+		for _, index := range viewtest.Indices(to) {
 			at := []int64{index[0] - far, index[1]}
 			switch {
 			case at[0] < 0 || at[0] >= joined[0] || at[1] >= joined[1]:
@@ -164,7 +165,7 @@ func TestCompositesAreWrittenToTensors(t *testing.T) {
 		turned, err := dst.Transpose()
 		require.NoError(t, err)
 		require.NoError(t, nervana.Compose(turned, padded, one, two, fill))
-		for k, index := range indices(to) {
+		for k, index := range viewtest.Indices(to) {
 			require.Equal(t, want[k], memory[index[1]*to[0]+index[0]])
 		}
 
@@ -269,8 +270,8 @@ func TestComposeNamesTheSourceThatIsNotOpen(t *testing.T) {
 	tensors := notOpen(t)
 	assert.EqualError(t, nervana.Compose(open, whole, open, tensors["closed"]), "nervana: compose: source 1: the tensor is closed")
 	assert.EqualError(t, nervana.Compose(open, whole, open, tensors["zero"]), "nervana: compose: source 1: the tensor is the zero Tensor")
-	assert.EqualError(t, nervana.Compose(open, whole, open, nil), "nervana: compose: source 1 of 2 is not there")
-	assert.EqualError(t, nervana.Compose(open, whole, open), "nervana: compose: source 1 of 1 is not there")
+	assert.EqualError(t, nervana.Compose(open, whole, open, nil), "nervana: compose: source 1 of 2 is missing or nil")
+	assert.EqualError(t, nervana.Compose(open, whole, open), "nervana: compose: source 1 of 1 is missing or nil")
 }
 
 // concatenations are results of TensorFlow's tensor::Concat for tensors whose elements count up.
@@ -295,7 +296,7 @@ func counting(t *testing.T, dtype dlpack.DataType, shape []int64) *dlpack.Tensor
 	tensor, err := dlpack.New(dtype, shape...)
 	require.NoError(t, err)
 	t.Cleanup(func() { tensor.Close() })
-	for i, index := range indices(shape) {
+	for i, index := range viewtest.Indices(shape) {
 		require.NoError(t, tensor.SetAt(i, index...))
 	}
 	return tensor

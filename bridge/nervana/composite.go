@@ -54,7 +54,7 @@ func (c Composite) Pad(fill int, pads ...[2]int64) (Composite, error) {
 	if len(pads) != rank {
 		return Composite{}, fmt.Errorf("nervana: pad: %d pads for %d dimensions: %w", len(pads), rank, layout.ErrRank)
 	}
-	padded := Composite{shape: slices.Clone(c.shape)}
+	padded, shift := Composite{shape: slices.Clone(c.shape)}, make([]int64, rank)
 	for d, pad := range pads {
 		if pad[0] < 0 || pad[1] < 0 {
 			return Composite{}, fmt.Errorf("nervana: pad: dimension %d by %d and %d: %w", d, pad[0], pad[1], layout.ErrNegative)
@@ -64,7 +64,7 @@ func (c Composite) Pad(fill int, pads ...[2]int64) (Composite, error) {
 		if !fits1 || !fits2 {
 			return Composite{}, fmt.Errorf("nervana: pad: dimension %d by %d and %d: %w", d, pad[0], pad[1], layout.ErrOverflow)
 		}
-		padded.shape[d] = size
+		padded.shape[d], shift[d] = size, pad[0]
 	}
 	count, err := layout.Count(padded.shape)
 	if err != nil {
@@ -74,10 +74,6 @@ func (c Composite) Pad(fill int, pads ...[2]int64) (Composite, error) {
 		return padded, nil
 	}
 
-	shift := make([]int64, rank)
-	for d, pad := range pads {
-		shift[d] = pad[0]
-	}
 	padded.pieces = c.moved(shift)
 	// The rest is a frame around c. Its boxes lie before and after c along each dimension; they are as wide as c along the
 	// dimensions before that one, and as wide as the result along the dimensions after it.
@@ -117,7 +113,7 @@ func (c Composite) moved(shift []int64) []piece {
 // [layout.ErrAxis]; [layout.ErrOverflow].
 func Concat(axis int, parts ...Composite) (Composite, error) {
 	if len(parts) == 0 {
-		return Composite{}, fmt.Errorf("nervana: concat of nothing: %w", layout.ErrShape)
+		return Composite{}, fmt.Errorf("nervana: concat: no parts: %w", layout.ErrShape)
 	}
 	rank := len(parts[0].shape)
 	if axis < -rank || axis >= rank {
@@ -141,7 +137,7 @@ func Concat(axis int, parts ...Composite) (Composite, error) {
 		shift[axis] = joined.shape[axis]
 		size, fits := layout.Add(shift[axis], part.shape[axis])
 		if !fits {
-			return Composite{}, fmt.Errorf("nervana: concat: part %d: %w", k, layout.ErrOverflow)
+			return Composite{}, fmt.Errorf("nervana: concat: shape[%d] up to part %d: %w", axis, k, layout.ErrOverflow)
 		}
 		joined.shape[axis] = size
 		joined.pieces = append(joined.pieces, part.moved(shift)...)
@@ -162,7 +158,7 @@ func (c Composite) Shape() []int64 { return append([]int64{}, c.shape...) }
 // shape.
 func (c Composite) OffsetOf(index ...int64) (source int, offset int64, err error) {
 	if len(index) != len(c.shape) {
-		return 0, 0, fmt.Errorf("nervana: index with %d entries for %d dimensions: %w", len(index), len(c.shape), layout.ErrRank)
+		return 0, 0, fmt.Errorf("nervana: index: %d entries for %d dimensions: %w", len(index), len(c.shape), layout.ErrRank)
 	}
 	within := make([]int64, len(index))
 pieces:
@@ -176,7 +172,7 @@ pieces:
 		offset, err = p.view.OffsetOf(within...)
 		return p.source, offset, err
 	}
-	return 0, 0, fmt.Errorf("nervana: index %v of shape %v: %w", slices.Clone(index), c.shape, layout.ErrIndex)
+	return 0, 0, fmt.Errorf("nervana: index: %v of shape %v: %w", slices.Clone(index), c.shape, layout.ErrIndex)
 }
 
 // Into calls copy once for each piece, so that copy can write the composite to a destination of its shape. copy gets the

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/bridge/nervana"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/viewtest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -39,7 +40,7 @@ func (s selection) pad(fill int64, pads [][2]int64) selection {
 	for d := range pads {
 		padded.shape[d] += pads[d][0] + pads[d][1]
 	}
-	for _, index := range indices(padded.shape) {
+	for _, index := range viewtest.Indices(padded.shape) {
 		inside := true
 		for d := range index {
 			index[d] -= pads[d][0]
@@ -58,7 +59,7 @@ func TestCompositesSelectWhatTheirPartsDo(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 14))
 	const fill = 99
 	for range 1000 {
-		shape, _ := random(r)
+		shape, _ := viewtest.Random(r)
 		rank := len(shape)
 		var parts []nervana.Composite
 		var models []selection
@@ -67,7 +68,7 @@ func TestCompositesSelectWhatTheirPartsDo(t *testing.T) {
 			axis = r.IntN(rank)
 		}
 		for k := range 1 + r.IntN(3) {
-			_, strides := random(r)
+			_, strides := viewtest.Random(r)
 			l := layout.Layout{Shape: slices.Clone(shape), Strides: make([]int64, rank), Offset: r.Int64N(9)}
 			copy(l.Strides, strides)
 			if rank > 0 {
@@ -76,7 +77,7 @@ func TestCompositesSelectWhatTheirPartsDo(t *testing.T) {
 			part, err := nervana.Simple(k, l)
 			require.NoError(t, err)
 			m := selection{shape: l.Shape}
-			for _, offset := range offsetsOf(l) {
+			for _, offset := range viewtest.Offsets(l) {
 				m.elements = append(m.elements, element{int64(k), offset})
 			}
 			if r.IntN(2) == 0 {
@@ -112,7 +113,7 @@ func TestCompositesSelectWhatTheirPartsDo(t *testing.T) {
 		for _, m := range models {
 			want.shape[axis] += m.shape[axis]
 		}
-		for _, index := range indices(want.shape) {
+		for _, index := range viewtest.Indices(want.shape) {
 			for _, m := range models {
 				if index[axis] < m.shape[axis] {
 					want.elements = append(want.elements, m.at(index))
@@ -135,7 +136,7 @@ func TestCompositesSelectWhatTheirPartsDo(t *testing.T) {
 func requireComposite(t *testing.T, c nervana.Composite, want selection) {
 	t.Helper()
 	require.True(t, slices.Equal(want.shape, c.Shape()), "%v %v", want.shape, c.Shape())
-	for i, index := range indices(want.shape) {
+	for i, index := range viewtest.Indices(want.shape) {
 		source, offset, err := c.OffsetOf(index...)
 		require.NoError(t, err)
 		require.Equal(t, want.elements[i], element{int64(source), offset})
@@ -145,9 +146,9 @@ func requireComposite(t *testing.T, c nervana.Composite, want selection) {
 	got := make([]element, len(want.elements))
 	written := 0
 	require.NoError(t, c.Into(dst, func(dst, src layout.Layout, source int) error {
-		from := offsetsOf(src)
+		from := viewtest.Offsets(src)
 		require.NotEmpty(t, from, "pieces without elements are left out")
-		for i, to := range offsetsOf(dst) {
+		for i, to := range viewtest.Offsets(dst) {
 			got[to] = element{int64(source), from[i]}
 			written++
 		}

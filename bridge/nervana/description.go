@@ -1,11 +1,11 @@
 package nervana
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
@@ -56,19 +56,18 @@ func (d *Description) Base() *Description { return d.orUnknown().base }
 // maxViews is the largest number of views between a view and the description that is not a view.
 const maxViews = 1000
 
-// chain returns d, the description that d is a view of, and so on. The last element is not a view.
-func (d *Description) chain(op string) ([]*Description, error) {
-	chain := []*Description{d}
-	for ; d.base != nil; d = d.base {
-		if len(chain) > maxViews {
+// root returns the description that d is finally a view of: d itself if it is not a view.
+func (d *Description) root(op string) (*Description, error) {
+	for views := 0; d.base != nil; views++ {
+		if views == maxViews {
 			return nil, refuse(op, dlpack.ErrLayout, "more than %d views of each other, or a description that is a view of itself", maxViews)
 		}
 		if d.view == nil {
 			return nil, refuse(op, dlpack.ErrNull, "the function of the view is nil")
 		}
-		chain = append(chain, d.base)
+		d = d.base
 	}
-	return chain, nil
+	return d, nil
 }
 
 // orUnknown returns d, or an empty description if d is nil.
@@ -89,26 +88,21 @@ func (d *Description) orUnknown() *Description {
 func (d *Description) Known() (Description, error) {
 	const op = "describe"
 	d = d.orUnknown()
+	if _, err := d.root(op); err != nil {
+		return Description{}, err
+	}
+	return d.known(op)
+}
+
+// known is [Description.Known] for a description that has a root.
+func (d *Description) known(op string) (Description, error) {
 	if d.base == nil {
 		return Description{}.merge(op, d)
 	}
-	chain, err := d.chain(op)
+	base, err := d.base.known(op)
 	if err != nil {
 		return Description{}, err
 	}
-	root := len(chain) - 1
-	known, err := Description{}.merge(op, chain[root])
-	for k := root - 1; k >= 0 && err == nil; k-- {
-		known, err = chain[k].knownBy(op, &known)
-	}
-	if err != nil {
-		return Description{}, err
-	}
-	return known, nil
-}
-
-// knownBy returns everything that is known about the view d, given what is known about its base.
-func (d *Description) knownBy(op string, base *Description) (Description, error) {
 	known := Description{DType: base.DType, Padded: base.Padded, Access: base.Access}
 	if base.Role&IsConstant != 0 {
 		known.Access = RTensor
@@ -153,39 +147,42 @@ func (d *Description) layout() (layout.Layout, error) {
 // Errors: those of [Description.Known], and [ErrUnknown] while the shape is not known.
 func (d *Description) Layout() (layout.Layout, error) {
 	const op = "describe"
-	known, err := d.Known()
+	d = d.orUnknown()
+	root, err := d.root(op)
 	if err != nil {
 		return layout.Layout{}, err
 	}
-	var views []*Description
-	if d = d.orUnknown(); d.base != nil {
-		if views, err = d.chain(op); err != nil {
-			return layout.Layout{}, err
-		}
-		root := len(views) - 1
-		if known, err = views[root].Known(); err != nil {
-			return layout.Layout{}, err
-		}
-		views = views[:root]
+	known, err := root.known(op)
+	if err == nil && d != root {
+		_, err = d.known(op)
 	}
-	if !known.Shape.IsFullyDefined() {
-		return layout.Layout{}, refuse(op, ErrUnknown, "the shape is %v", known.Shape)
+	if err != nil {
+		return layout.Layout{}, err
 	}
-	l, err := known.layout()
-	if err == nil {
-		var lo int64
-		lo, _, err = l.Span()
-		l.Offset = -lo
-	}
+	l, err := d.place(op, &known)
 	if err != nil {
 		return layout.Layout{}, wrap(op, err)
 	}
-	for _, v := range slices.Backward(views) {
-		if err := v.view(&l); err != nil {
-			return layout.Layout{}, wrap(op, err)
-		}
-	}
 	return l, nil
+}
+
+// place is [Description.Layout] for a description about whose root everything in known is known.
+func (d *Description) place(op string, known *Description) (l layout.Layout, err error) {
+	if d.base != nil {
+		if l, err = d.base.place(op, known); err == nil {
+			err = d.view(&l)
+		}
+		return l, err
+	}
+	if !known.Shape.IsFullyDefined() {
+		return l, refuse(op, ErrUnknown, "the shape %v is not fully known; set Shape", known.Shape)
+	}
+	if l, err = known.layout(); err != nil {
+		return l, err
+	}
+	lo, _, err := l.Span()
+	l.Offset = -lo
+	return l, err
 }
 
 // Refine adds to d what is known about o. Data type, order, sizes, strides, access and role must be the same where both
@@ -217,29 +214,23 @@ func (d *Description) Refine(o *Description) error {
 // merge returns what is known from d and o together, without their bases.
 func (d Description) merge(op string, o *Description) (Description, error) {
 	d.base, d.view = nil, nil
+	typed := d.DType != 0 && o.DType != 0
+	shape, err := d.Shape.Merge(o.Shape)
 	switch {
+	case typed && d.DType != o.DType:
+		return d, conflict(op, dlpack.ErrDType, "data type %v conflicts with %v", d.DType, o.DType)
+	case typed && d.DType.IsSubByte() && d.Padded != o.Padded:
+		return d, conflict(op, dlpack.ErrDType, "packed elements of %v conflict with padded ones", d.DType)
+	case err != nil:
+		return d, conflict(op, errors.Join(dlpack.ErrLayout, err), "shape %v conflicts with %v", d.Shape, o.Shape)
+	case d.Access != AccessUnknown && o.Access != AccessUnknown && d.Access != o.Access:
+		return d, conflict(op, dlpack.ErrReadOnly, "%v conflicts with %v", d.Access, o.Access)
+	case d.Role != 0 && o.Role != 0 && d.Role != o.Role:
+		return d, conflict(op, nil, "%v conflicts with %v", d.Role, o.Role)
 	case d.DType == 0:
 		d.DType, d.Padded = o.DType, o.Padded
-	case o.DType != 0 && d.DType != o.DType:
-		return d, conflict(op, dlpack.ErrDType, "data type %v and %v", d.DType, o.DType)
-	case o.DType != 0 && d.DType.IsSubByte() && d.Padded != o.Padded:
-		return d, conflict(op, dlpack.ErrDType, "packed and padded elements of %v", d.DType)
 	}
-	shape, err := d.Shape.Merge(o.Shape)
-	if err != nil {
-		return d, conflict(op, errors.Join(dlpack.ErrLayout, err), "shape %v and %v", d.Shape, o.Shape)
-	}
-	d.Shape = shape
-	if d.Access == AccessUnknown {
-		d.Access = o.Access
-	} else if o.Access != AccessUnknown && d.Access != o.Access {
-		return d, conflict(op, dlpack.ErrReadOnly, "%v and %v", d.Access, o.Access)
-	}
-	if d.Role == 0 {
-		d.Role = o.Role
-	} else if o.Role != 0 && d.Role != o.Role {
-		return d, conflict(op, nil, "%v and %v", d.Role, o.Role)
-	}
+	d.Shape, d.Access, d.Role = shape, cmp.Or(d.Access, o.Access), cmp.Or(d.Role, o.Role)
 	if d.Align, err = commonMultiple(op, d.Align, o.Align); err != nil {
 		return d, err
 	}
@@ -263,7 +254,7 @@ func either[T any](op, name string, a, b []T, same func(a, b []T) bool) ([]T, er
 		return slices.Clone(b), nil
 	}
 	if b != nil && !same(a, b) {
-		return nil, conflict(op, dlpack.ErrLayout, "%s %v and %v", name, a, b)
+		return nil, conflict(op, dlpack.ErrLayout, "%s %v and %v conflict", name, a, b)
 	}
 	return a, nil
 }
@@ -271,7 +262,7 @@ func either[T any](op, name string, a, b []T, same func(a, b []T) bool) ([]T, er
 // commonMultiple returns the smallest alignment that is a multiple of both alignments. 0 stands for any alignment.
 func commonMultiple(op string, a, b int64) (int64, error) {
 	if a < 0 || b < 0 {
-		return 0, refuse(op, dlpack.ErrUnaligned, "alignment to %d bytes", min(a, b))
+		return 0, refuse(op, dlpack.ErrUnaligned, "alignment to %d bytes is negative", min(a, b))
 	}
 	if a == 0 || b == 0 {
 		return max(a, b), nil
@@ -282,7 +273,7 @@ func commonMultiple(op string, a, b int64) (int64, error) {
 	}
 	lcm, ok := layout.Mul(a, b/gcd)
 	if !ok {
-		return 0, refuse(op, dlpack.ErrOverflow, "alignment to %d and to %d bytes", a, b)
+		return 0, refuse(op, dlpack.ErrOverflow, "the common multiple of alignments to %d and to %d bytes does not fit in 64 bits", a, b)
 	}
 	return lcm, nil
 }
@@ -311,9 +302,9 @@ func (d *Description) check(op string) error {
 	}
 	switch {
 	case d.Role&IsConstant != 0 && d.Role&(IsTrainable|IsInput) != 0:
-		return conflict(op, nil, "%v", d.Role)
+		return conflict(op, nil, "a constant is neither trainable nor an input, but the role is %v", d.Role)
 	case d.Role&IsConstant != 0 && d.Access == LTensor, d.Role&IsTrainable != 0 && d.Access == RTensor:
-		return conflict(op, dlpack.ErrReadOnly, "%v and %v", d.Role, d.Access)
+		return conflict(op, dlpack.ErrReadOnly, "%v conflicts with %v", d.Role, d.Access)
 	}
 	for _, list := range []struct {
 		name  string
@@ -330,7 +321,7 @@ func (d *Description) check(op string) error {
 			shape, err = d.Shape.Merge(shape)
 		}
 		if err != nil {
-			return conflict(op, errors.Join(dlpack.ErrLayout, err), "%s of %d for shape %v", list.name, list.rank, d.Shape)
+			return conflict(op, errors.Join(dlpack.ErrLayout, err), "rank %d of %s conflicts with shape %v", list.rank, list.name, d.Shape)
 		}
 		d.Shape = shape
 	}
@@ -349,13 +340,13 @@ func (d *Description) check(op string) error {
 		return nil
 	}
 	if d.Sizes != nil && !sameStrides(shape, laid.Strides, d.Strides) {
-		return conflict(op, dlpack.ErrLayout, "strides %v, and %v by sizes %v", d.Strides, laid.Strides, d.Sizes)
+		return conflict(op, dlpack.ErrLayout, "strides %v conflict with %v, which sizes %v give", d.Strides, laid.Strides, d.Sizes)
 	}
-	last := uint64(math.MaxUint64)
+	last := int64(math.MinInt64)
 	for _, k := range d.Order {
-		if step := magnitude(d.Strides[k]); shape[k] > 1 {
-			if step > last {
-				return conflict(op, dlpack.ErrLayout, "strides %v and order %v", d.Strides, d.Order)
+		if step := min(d.Strides[k], -d.Strides[k]); shape[k] > 1 { // the negated magnitude, which always fits in an int64
+			if step < last {
+				return conflict(op, dlpack.ErrLayout, "strides %v conflict with order %v", d.Strides, d.Order)
 			}
 			last = step
 		}
@@ -396,14 +387,13 @@ func (d *Description) AlignRows(align int64) error {
 //
 // Errors: [ErrUnknown], naming what is not known yet, and those of [Description.Known].
 func (d *Description) Complete() error {
-	chain, err := d.orUnknown().chain("describe")
-	if err != nil {
-		return err
+	root, err := d.orUnknown().root("describe")
+	if err == nil {
+		_, err = root.complete()
 	}
-	if _, err := chain[len(chain)-1].complete(); err != nil {
-		return err
+	if err == nil {
+		_, err = d.Known()
 	}
-	_, err = d.Known()
 	return err
 }
 
@@ -412,10 +402,10 @@ func (d *Description) complete() (Description, error) {
 	const op = "describe"
 	known, err := d.Known()
 	if err == nil && known.DType == 0 {
-		err = refuse(op, ErrUnknown, "the data type is not known")
+		err = refuse(op, ErrUnknown, "the data type is not known; set DType")
 	}
 	if err == nil && !known.Shape.IsFullyDefined() {
-		err = refuse(op, ErrUnknown, "the shape is %v", known.Shape)
+		err = refuse(op, ErrUnknown, "the shape %v is not fully known; set Shape", known.Shape)
 	}
 	return known, err
 }
@@ -426,33 +416,29 @@ func (d *Description) String() string {
 	if err != nil {
 		return err.Error()
 	}
-	var b strings.Builder
-	if known.DType == 0 {
-		b.WriteString("<unknown>")
-	} else {
-		fmt.Fprint(&b, known.DType)
+	text := "<unknown>"
+	if known.DType != 0 {
+		text = known.DType.String()
 	}
-	fmt.Fprintf(&b, " %v", known.Shape)
-	if known.Role != 0 {
-		fmt.Fprintf(&b, " %v", known.Role)
-	}
-	if known.Access != AccessUnknown {
-		fmt.Fprintf(&b, " %v", known.Access)
-	}
-	if known.Order != nil {
-		fmt.Fprintf(&b, " order %v", known.Order)
-	}
-	if known.Sizes != nil {
-		fmt.Fprintf(&b, " sizes %v", known.Sizes)
-	}
-	if known.Strides != nil {
-		fmt.Fprintf(&b, " strides %v", known.Strides)
-	}
-	if known.Align > 1 {
-		fmt.Fprintf(&b, " aligned to %d bytes", known.Align)
+	text += " " + known.Shape.String()
+	for _, field := range []struct {
+		known  bool
+		format string
+		value  any
+	}{
+		{known.Role != 0, " %v", known.Role},
+		{known.Access != AccessUnknown, " %v", known.Access},
+		{known.Order != nil, " order %v", known.Order},
+		{known.Sizes != nil, " sizes %v", known.Sizes},
+		{known.Strides != nil, " strides %v", known.Strides},
+		{known.Align > 1, " aligned to %d bytes", known.Align},
+	} {
+		if field.known {
+			text += fmt.Sprintf(field.format, field.value)
+		}
 	}
 	if d.Base() != nil {
-		b.WriteString(", a view")
+		text += ", a view"
 	}
-	return b.String()
+	return text
 }

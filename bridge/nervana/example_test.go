@@ -19,7 +19,7 @@ func ExampleCompose() {
 	padded, _ := image.Pad(1, [2]int64{1, 0}, [2]int64{1, 1})
 	dst, _ := dlpack.New(dlpack.Int32, padded.Shape()...)
 	show(dst, nervana.Compose(dst, padded, t, zero))
-	// Output: int32[3 4] on cpu [0 0 0 0 0 1 2 0 0 3 4 0] <nil>
+	// Output: int32[3 4] on cpu [[0 0 0 0] [0 1 2 0] [0 3 4 0]] [0 0 0 0 0 1 2 0 0 3 4 0] <nil>
 }
 
 func ExampleDescription() {
@@ -42,9 +42,9 @@ func ExampleDescription() {
 		t.Close()
 	}
 	// Output:
-	// float32 [?,3] placeholder nervana: describe: the shape is [?,3]
-	// float32[2] strides [3] on cpu 3
-	// float32[1] on cpu 9
+	// float32 [?,3] placeholder nervana: describe: the shape [?,3] is not fully known; set Shape
+	// float32[2] strides [3] on cpu [3 6] 3
+	// float32[1] on cpu [9] 9
 }
 
 func ExampleDescription_Refine() {
@@ -57,7 +57,7 @@ func ExampleDescription_Refine() {
 	// Output:
 	// <nil>
 	// float32 [4,3]
-	// nervana: refine: data type float32 and int8
+	// nervana: refine: data type float32 conflicts with int8
 }
 
 func ExampleDescription_Allocate() {
@@ -77,7 +77,7 @@ func ExampleDescription_Allocate() {
 	t.Close()
 	defer c.Close()
 	fmt.Println(c, err)
-	// Output: float32[2 3] strides [4 1] on cpu, read-only <nil>
+	// Output: float32[2 3] strides [4 1] on cpu, read-only [[1 0 0] [0 0 0]] <nil>
 }
 
 func ExampleDescription_AlignRows() {
@@ -95,8 +95,8 @@ func ExampleDescription_Bind() {
 	fmt.Println(err)
 	show((&nervana.Description{Access: nervana.RTensor}).Bind(t))
 	// Output:
-	// nervana: bind: data type float32 and int32
-	// int32[3 4] on cpu, read-only [0 1 2 3 10 11 12 13 20 21 22 23] <nil>
+	// nervana: bind: data type float32 conflicts with int32
+	// int32[3 4] on cpu, read-only [[0 1 2 3] [10 11 12 13] [20 21 22 23]] [0 1 2 3 10 11 12 13 20 21 22 23] <nil>
 }
 
 func ExampleDescription_View() {
@@ -129,7 +129,7 @@ func ExampleDescription_Layout() {
 
 func ExampleDescription_Complete() {
 	fmt.Println((&nervana.Description{DType: dlpack.Float32}).Complete())
-	// Output: nervana: describe: the shape is <unknown>
+	// Output: nervana: describe: the shape <unknown> is not fully known; set Shape
 }
 
 func ExampleDescribe() {

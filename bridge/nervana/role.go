@@ -25,19 +25,14 @@ const (
 	Variable         = IsPersistent | IsTrainable // is a parameter that training updates
 )
 
+var roleNames = map[Role]string{
+	0: "not known", Constant: "constant", Placeholder: "placeholder", PersistentTensor: "persistent_tensor", Variable: "variable",
+}
+
 // String returns the name of the role, or the names of the attributes.
 func (r Role) String() string {
-	switch r {
-	case 0:
-		return "not known"
-	case Constant:
-		return "constant"
-	case Placeholder:
-		return "placeholder"
-	case PersistentTensor:
-		return "persistent_tensor"
-	case Variable:
-		return "variable"
+	if name, ok := roleNames[r]; ok {
+		return name
 	}
 	var names []string
 	for bit, name := range []string{"constant", "persistent", "trainable", "input"} {

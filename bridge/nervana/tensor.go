@@ -45,7 +45,7 @@ func (d *Description) Allocate() (*dlpack.Tensor, error) {
 		return nil, err
 	}
 	if layout.Overlaps(l.Shape, l.Strides) {
-		return nil, refuse(op, dlpack.ErrLayout, "elements overlap: strides %v of shape %v", l.Strides, l.Shape)
+		return nil, refuse(op, dlpack.ErrLayout, "elements overlap: strides %v of shape %v; only memory that exists can be bound to such a description", l.Strides, l.Shape)
 	}
 	_, elements, err := l.Span()
 	if err == nil && known.Sizes != nil {
@@ -92,31 +92,25 @@ func (d *Description) Allocate() (*dlpack.Tensor, error) {
 // read-only memory of an [LTensor] or a variable; [dlpack.ErrUnaligned]; for views also those of [dlpack.Tensor.Apply].
 func (d *Description) Bind(t *dlpack.Tensor) (*dlpack.Tensor, error) {
 	const op = "bind"
-	chain, err := d.orUnknown().chain(op)
-	if err != nil {
+	d = d.orUnknown()
+	if _, err := d.root(op); err != nil {
 		return nil, err
 	}
 	if err := t.RequireOpen(); err != nil {
 		return nil, wrap(op, err)
 	}
-	root := len(chain) - 1
-	if err := chain[root].fits(t); err != nil {
-		return nil, err
-	}
-	bound, err := t.Slice()
-	if err == nil {
-		bound, err = chain[root].protect(bound)
-	}
-	for k := root - 1; k >= 0 && err == nil; k-- {
-		bound, err = chain[k].bindView(bound)
-	}
+	bound, err := d.bind(t)
 	return bound, wrap(op, err)
 }
 
-// bindView returns the view d of base, a tensor that was bound to the base of d, and closes base.
-func (d *Description) bindView(base *dlpack.Tensor) (*dlpack.Tensor, error) {
-	defer base.Close()
-	v, err := base.Apply(d.view)
+// bind is [Description.Bind] for a description that has a root.
+func (d *Description) bind(t *dlpack.Tensor) (v *dlpack.Tensor, err error) {
+	if d.base == nil {
+		v, err = t.Slice()
+	} else if t, err = d.base.bind(t); err == nil {
+		defer t.Close()
+		v, err = t.Apply(d.view)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +146,7 @@ func (d *Description) fits(t *dlpack.Tensor) error {
 		return nil
 	}
 	if at := t.Data() + uintptr(t.ByteOffset()); at%uintptr(d.Align) != 0 {
-		return refuse(op, dlpack.ErrUnaligned, "data at %#x is not aligned to %d bytes", at, d.Align)
+		return refuse(op, dlpack.ErrUnaligned, "data at %#x is not aligned to %d bytes; Align makes an aligned copy", at, d.Align)
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/vectors"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/viewtest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -158,14 +159,14 @@ func TestDescriptionsThatNoTensorHas(t *testing.T) {
 	}{
 		{"type", nervana.Description{DType: dlpack.MakeDataType(dlpack.CodeFloat, 128, 1)}, dlpack.ErrDType,
 			"nervana: describe: dtype = (code 2, bits 128, lanes 1): unsupported data type"},
-		{"alignment", nervana.Description{Align: -8}, dlpack.ErrUnaligned, "nervana: describe: alignment to -8 bytes"},
-		{"role", nervana.Description{Role: nervana.Constant | nervana.IsInput}, nervana.ErrConflict, "nervana: describe: constant+persistent+input"},
+		{"alignment", nervana.Description{Align: -8}, dlpack.ErrUnaligned, "nervana: describe: alignment to -8 bytes is negative"},
+		{"role", nervana.Description{Role: nervana.Constant | nervana.IsInput}, nervana.ErrConflict, "nervana: describe: a constant is neither trainable nor an input, but the role is constant+persistent+input"},
 		{"sizes", nervana.Description{Shape: partial(t, "[?,3]"), Sizes: []int64{7, 2}}, layout.ErrShape,
 			"nervana: describe: sizes[1] = 2 for shape[1] = 3: shapes do not fit"},
 		{"negative sizes", nervana.Description{Sizes: []int64{-1}}, layout.ErrShape, "nervana: describe: sizes[0] = -1 for shape[0] = 0: shapes do not fit"},
 		{"sizes that overflow", nervana.Description{Sizes: []int64{1 << 40, 1 << 40}}, dlpack.ErrOverflow, "nervana: describe: shape[1] = 1099511627776: overflow"},
 		{"order", nervana.Description{Order: []int{0, 2}}, layout.ErrOrder, "nervana: describe: order[1] = 2: not a permutation"},
-		{"lists of different ranks", nervana.Description{Order: []int{0, 1}, Sizes: []int64{3}}, nervana.ErrConflict, "nervana: describe: sizes of 1 for shape [?,?]"},
+		{"lists of different ranks", nervana.Description{Order: []int{0, 1}, Sizes: []int64{3}}, nervana.ErrConflict, "nervana: describe: rank 1 of sizes conflicts with shape [?,?]"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := test.d.Known()
@@ -576,7 +577,7 @@ func fromSlice[T dlpack.Element](t testing.TB, data []T, shape ...int64) *dlpack
 
 // elements returns the elements of a tensor of int32, in row-major order.
 func elements(t *testing.T, tensor *dlpack.Tensor) (all []int32) {
-	for _, index := range indices(tensor.Shape()) {
+	for _, index := range viewtest.Indices(tensor.Shape()) {
 		value, err := dlpack.At[int32](tensor, index...)
 		require.NoError(t, err)
 		all = append(all, value)

@@ -2,7 +2,6 @@ package nervana_test
 
 import (
 	"encoding/json"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge/nervana"
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/vectors"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/viewtest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -136,15 +136,15 @@ func requireSelects(t *testing.T, c nervana.Composite, shape []int64, sources []
 	}
 	dst, err := layout.New(shape, nil, nil)
 	require.NoError(t, err)
-	for i, index := range indices(shape) {
+	for i, index := range viewtest.Indices(shape) {
 		source, offset, err := c.OffsetOf(index...)
 		require.NoError(t, err)
 		require.Equal(t, want(i), [2]int64{int64(source), offset}, "index %v", index)
 	}
 	got := map[int64][2]int64{}
 	require.NoError(t, c.Into(dst, func(dst, src layout.Layout, source int) error {
-		from := offsetsOf(src)
-		for i, to := range offsetsOf(dst) {
+		from := viewtest.Offsets(src)
+		for i, to := range viewtest.Offsets(dst) {
 			assert.NotContains(t, got, to)
 			got[to] = [2]int64{int64(source), from[i]}
 		}
@@ -156,70 +156,12 @@ func requireSelects(t *testing.T, c nervana.Composite, shape []int64, sources []
 	}
 }
 
-// indices returns all indices of a shape in row-major order.
-func indices(shape []int64) (all [][]int64) {
-	index := make([]int64, len(shape))
-	for count := product(shape); count > 0; count-- {
-		all = append(all, slices.Clone(index))
-		for d := len(shape) - 1; d >= 0; d-- {
-			if index[d]++; index[d] < shape[d] {
-				break
-			}
-			index[d] = 0
-		}
-	}
-	return all
-}
-
 func product(shape []int64) int64 {
 	count := int64(1)
 	for _, n := range shape {
 		count *= n
 	}
 	return count
-}
-
-// offsets returns the offset of each element, in row-major order of the indices.
-func offsets(shape, strides []int64) []int64 {
-	return offsetsOf(layout.Layout{Shape: shape, Strides: strides})
-}
-
-// offsetsOf returns the offset of each element of l, in row-major order of the indices.
-func offsetsOf(l layout.Layout) []int64 {
-	all := []int64{l.Offset}
-	for d, n := range l.Shape {
-		var next []int64
-		for _, base := range all {
-			for i := range n {
-				next = append(next, base+i*l.Strides[d])
-			}
-		}
-		all = next
-	}
-	return all
-}
-
-// random returns a small shape with strides that are dense, gapped, shared, reversed or arbitrary.
-func random(r *rand.Rand) (shape, strides []int64) {
-	rank := r.IntN(5)
-	shape, strides = make([]int64, rank), make([]int64, rank)
-	step := int64(1)
-	for _, d := range r.Perm(rank) {
-		shape[d] = r.Int64N(5)
-		if r.IntN(4) > 0 {
-			shape[d] = max(shape[d], 1)
-		}
-		switch r.IntN(8) {
-		case 0:
-			strides[d] = r.Int64N(13) - 6
-		case 1:
-			strides[d] = -step
-		default:
-			strides[d] = step
-		}
-		step *= max(shape[d], 1)
-	}
-	return shape, strides
 }
 
 func rowMajor(t *testing.T, source int, shape []int64) nervana.Composite {
@@ -265,8 +207,8 @@ func TestNervanaConvolution(t *testing.T) {
 			require.NoError(t, err)
 			image := make([]int64, product(c.PaddedShape))
 			require.NoError(t, padded.Into(l, func(dst, src layout.Layout, source int) error {
-				from := offsetsOf(src)
-				for i, to := range offsetsOf(dst) {
+				from := viewtest.Offsets(src)
+				for i, to := range viewtest.Offsets(dst) {
 					if image[to] = 0; source == 0 {
 						image[to] = from[i] // the value of an element is where it lies
 					}
@@ -279,12 +221,12 @@ func TestNervanaConvolution(t *testing.T) {
 			require.Equal(t, c.Windows.Shape, l.Shape)
 			require.Equal(t, c.Windows.Strides, l.Strides)
 			require.Equal(t, c.Windows.Offset, l.Offset)
-			head := offsetsOf(l)[:len(c.LinearHead)]
+			head := viewtest.Offsets(l)[:len(c.LinearHead)]
 			require.True(t, slices.Equal(c.LinearHead, head))
 
 			// Each element of the result is the sum of a window times the kernel.
 			require.NoError(t, l.Transpose(1, 2, 0, 3, 4))
-			windows := offsetsOf(l)
+			windows := viewtest.Offsets(l)
 			size := int(product(c.Kernel[1:]))
 			var result []int64
 			for kernel := range slices.Chunk(c.KernelValues, size) {

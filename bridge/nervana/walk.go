@@ -31,17 +31,14 @@ type Walk struct {
 	// reversed.
 	InOrder bool
 
-	any     bool      // whether there are elements
 	shape   []int64   // from the slowest dimension to the fastest
 	strides [][]int64 // of each tensor
-	numbers []int64   // the array of the other slices of int64
-	start   []int64   // of each tensor
+	start   []int64   // of each tensor; nil if there are no elements
 	at      []int64
 	steps   []int64
-	index   []int64
 
 	inlineStrides [inlineTensors][]int64
-	inlineNumbers [inlineTensors*(room+3) + 2*room]int64
+	inlineNumbers [inlineTensors*(room+3) + room]int64
 }
 
 // A Walk over up to inlineTensors tensors with up to room dimensions of more than one element allocates nothing.
@@ -77,67 +74,54 @@ func (w *Walk) Reset(layouts ...layout.Layout) error {
 			return wrap(fmt.Sprintf("walk: tensor %d", k), err)
 		}
 	}
-	if w.any = count > 0; !w.any {
+	if count == 0 {
 		return nil
 	}
 
-	var wide [maxWide]wideDimension
-	rank := 0
+	wide := make([]wideDimension, 0, maxWide)
 	for d, n := range layouts[0].Shape {
 		if n > 1 {
-			wide[rank] = wideDimension{d: d}
+			weight := 0.0
 			for k := range layouts {
-				wide[rank].weigh(layouts[k].Strides[d])
+				weight += math.Abs(float64(layouts[k].Strides[d]))
 			}
-			rank++
+			wide = append(wide, wideDimension{d, weight})
 		}
 	}
 	if !w.InOrder {
-		slices.SortStableFunc(wide[:rank], func(a, b wideDimension) int { return cmp.Compare(b.weight, a.weight) })
+		slices.SortStableFunc(wide, func(a, b wideDimension) int { return cmp.Compare(b.weight, a.weight) })
 	}
-	w.makeRoom(len(layouts), rank)
+	w.makeRoom(len(layouts), len(wide))
 	for k := range layouts {
 		w.start[k] = layouts[k].Offset
-		for i, at := range wide[:rank] {
+		for i, at := range wide {
 			w.strides[k][i] = layouts[k].Strides[at.d]
 		}
 	}
-	for i, at := range wide[:rank] {
+	for i, at := range wide {
 		w.shape[i] = layouts[0].Shape[at.d]
 		if !w.InOrder {
 			w.turn(i)
 		}
 	}
 	w.merge()
-	w.settle()
+	for k, strides := range w.strides {
+		w.steps[k] = 1
+		if fastest := len(strides) - 1; fastest >= 0 {
+			w.steps[k] = strides[fastest]
+		}
+	}
 	return nil
 }
 
 // clear makes w a walk over no tensors.
-func (w *Walk) clear() { *w = Walk{InOrder: w.InOrder, numbers: w.numbers} }
+func (w *Walk) clear() { *w = Walk{InOrder: w.InOrder} }
 
 // A wideDimension is a dimension of more than one element. Its weight is the sum, over all tensors, of the distance of
-// one step along it.
+// one step along it. The weight decides only about the order of a walk, so that it may be rounded.
 type wideDimension struct {
 	d      int
-	weight uint64
-}
-
-// magnitude returns the absolute value, which for the least int64 needs a uint64.
-func magnitude(a int64) uint64 {
-	if a < 0 {
-		return -uint64(a)
-	}
-	return uint64(a)
-}
-
-func (v *wideDimension) weigh(stride int64) {
-	m := magnitude(stride)
-	if v.weight > math.MaxUint64-m {
-		v.weight = math.MaxUint64
-		return
-	}
-	v.weight += m
+	weight float64
 }
 
 // makeRoom sets the length of w's slices for n tensors of the given rank. Their contents are undefined.
@@ -146,20 +130,16 @@ func (w *Walk) makeRoom(n, rank int) {
 		w.strides = make([][]int64, n)
 	}
 	w.strides = w.strides[:n]
-	if w.numbers == nil {
-		w.numbers = w.inlineNumbers[:]
+	rest := w.inlineNumbers[:]
+	if need := n*(rank+3) + rank; need > len(rest) {
+		rest = make([]int64, need)
 	}
-	if need := n*(rank+3) + 2*rank; need > len(w.numbers) {
-		w.numbers = make([]int64, need)
-	}
-	rest := w.numbers
 	cut := func(size int) []int64 {
 		piece := rest[:size:size]
 		rest = rest[size:]
 		return piece
 	}
-	w.shape, w.index = cut(rank), cut(rank)
-	w.start, w.at, w.steps = cut(n), cut(n), cut(n)
+	w.shape, w.start, w.at, w.steps = cut(rank), cut(n), cut(n), cut(n)
 	for k := range w.strides {
 		w.strides[k] = cut(rank)
 	}
@@ -199,7 +179,6 @@ func (w *Walk) merge() {
 			}
 		}
 	}
-	w.index = w.index[:len(w.shape)]
 }
 
 // continues reports whether, in every tensor, one step along dimension i leads to where dimension j ends.
@@ -210,16 +189,6 @@ func (w *Walk) continues(i, j int) bool {
 		}
 	}
 	return true
-}
-
-// settle sets the steps of the fastest dimension.
-func (w *Walk) settle() {
-	for k, strides := range w.strides {
-		w.steps[k] = 1
-		if len(strides) > 0 {
-			w.steps[k] = strides[len(strides)-1]
-		}
-	}
 }
 
 // Shape returns the sizes of the dimensions of the walk, from the slowest to the fastest. No size is 1. Without elements
@@ -240,7 +209,7 @@ func (w *Walk) Start() []int64 { return w.start }
 
 // Count returns the number of elements that the walk visits in each tensor.
 func (w *Walk) Count() int64 {
-	if !w.any {
+	if w.start == nil {
 		return 0
 	}
 	count := int64(1)
@@ -253,7 +222,7 @@ func (w *Walk) Count() int64 {
 // Run returns the number of elements of the fastest dimension, and the step from one to the next in each tensor. For a
 // walk of one element, the count and all steps are 1.
 func (w *Walk) Run() (count int64, steps []int64) {
-	if !w.any {
+	if w.start == nil {
 		return 0, nil
 	}
 	if len(w.shape) == 0 {
@@ -266,7 +235,7 @@ func (w *Walk) Run() (count int64, steps []int64) {
 // at offset Start()[k] + i×steps[k]. If all steps are 1, the tensors are flattenable in the sense of the Nervana Graph
 // documentation: one integer is the offset into all of them. Without elements ok is false.
 func (w *Walk) Flat() (count int64, steps []int64, ok bool) {
-	if !w.any || len(w.shape) > 1 {
+	if w.start == nil || len(w.shape) > 1 {
 		return 0, nil, false
 	}
 	count, steps = w.Run()
@@ -280,12 +249,12 @@ func (w *Walk) Flat() (count int64, steps []int64, ok bool) {
 // Only one iterator of a Walk may be in use at a time. A step allocates nothing.
 func (w *Walk) Offsets(inner int) iter.Seq[[]int64] {
 	return func(yield func(at []int64) bool) {
-		if !w.any {
+		if w.start == nil {
 			return
 		}
 		outer := max(len(w.shape)-max(inner, 0), 0)
-		index, at := w.index[:outer], w.at
-		clear(index)
+		var index [maxWide]int64
+		at := w.at
 		copy(at, w.start)
 		for yield(at) {
 			d := outer - 1
@@ -314,7 +283,7 @@ func (w *Walk) Part(i, of int) error {
 	if i < 0 || i >= of {
 		return fmt.Errorf("nervana: walk: part %d of %d: %w", i, of, layout.ErrIndex)
 	}
-	if !w.any || of == 1 {
+	if w.start == nil || of == 1 {
 		return nil
 	}
 	if len(w.shape) == 0 {
@@ -323,15 +292,9 @@ func (w *Walk) Part(i, of int) error {
 		}
 		return nil
 	}
-	d := 0
-	for e, n := range w.shape {
-		if n >= int64(of) {
-			d = e
-			break
-		}
-		if n > w.shape[d] {
-			d = e
-		}
+	d := slices.IndexFunc(w.shape, func(n int64) bool { return n >= int64(of) })
+	if d < 0 {
+		d = slices.Index(w.shape, slices.Max(w.shape))
 	}
 	size, more := w.shape[d]/int64(of), w.shape[d]%int64(of)
 	first := int64(i)*size + min(int64(i), more)

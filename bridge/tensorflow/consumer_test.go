@@ -37,7 +37,7 @@ func Example() {
 	defer v.Close()
 	x, err := dlpack.Values[float32](v.Tensor) // the message's own bytes
 	fmt.Println(v.DType, v.Tensor, x, v.Copied, err)
-	// Output: float float32[2 3] on cpu [1 2 3 4 5 6] false <nil>
+	// Output: float float32[2 3] on cpu [[1 2 3] [4 5 6]] [1 2 3 4 5 6] false <nil>
 }
 
 func ExampleDecode() {
@@ -58,7 +58,7 @@ func ExampleDecode() {
 		v.Close()
 	}
 	// Output:
-	// uint8[3] on cpu, read-only false
+	// uint8[3] on cpu, read-only [97 98 99] false
 	// string[2] ["go" "go"]
 }
 
@@ -79,7 +79,7 @@ func ExampleDecodeFrom() {
 	fmt.Println(v.Tensor, v.Tensor.Data() == bytes.Data()+10)
 	// Output:
 	// tensorflow: byte 10: tensor_content has 3 bytes, 5 elements of uint8 take 1 each: size differs from what the shape says
-	// uint8[3] on cpu true
+	// uint8[3] on cpu [97 98 99] true
 }
 
 func address(data []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(data))) }

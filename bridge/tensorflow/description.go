@@ -36,32 +36,37 @@ type Allocation struct {
 func DecodeDescription(data []byte) (Description, error) {
 	var d Description
 	var shape shapeProto
+	var f record
 	r := reader{data: data}
-	err := r.fields(func(f *record) error {
+	for r.next(&f) {
 		switch {
 		case f.num == 1 && f.typ == protowire.VarintType:
 			d.DType = DType(f.number())
 		case f.num == 2 && f.typ == protowire.BytesType:
-			return shape.read(f.sub())
+			if err := shape.read(f.sub()); err != nil {
+				return Description{}, err
+			}
 		case f.num == 4 && f.typ == protowire.BytesType:
 			if d.Allocation == nil {
 				d.Allocation = new(Allocation)
 			}
-			return d.Allocation.read(f.sub())
+			if err := d.Allocation.read(f.sub()); err != nil {
+				return Description{}, err
+			}
 		}
-		return nil
-	})
-	if err == nil {
-		d.Shape, err = shape.partial()
 	}
-	if err != nil {
-		return Description{}, err
+	if f.err == nil {
+		d.Shape, f.err = shape.partial()
+	}
+	if f.err != nil {
+		return Description{}, f.err
 	}
 	return d, nil
 }
 
 func (a *Allocation) read(r reader) error {
-	return r.fields(func(f *record) error {
+	var f record
+	for r.next(&f) {
 		number := f.typ == protowire.VarintType
 		switch {
 		case f.num == 1 && number:
@@ -80,8 +85,8 @@ func (a *Allocation) read(r reader) error {
 		case f.num == 6 && number:
 			a.Ptr = f.number()
 		}
-		return nil
-	})
+	}
+	return f.err
 }
 
 // Append appends the description as a TensorDescription: the inverse of [DecodeDescription].
@@ -89,7 +94,7 @@ func (a *Allocation) read(r reader) error {
 // Errors: [ErrText], [elements.ErrNil] of a nil Description; dst is then returned unchanged.
 func (d *Description) Append(dst []byte) ([]byte, error) {
 	if d == nil {
-		return dst, fmt.Errorf("tensorflow: Description: %w", elements.ErrNil)
+		return dst, fmt.Errorf("tensorflow: the Description is %w", elements.ErrNil)
 	}
 	if d.Allocation != nil && !utf8.ValidString(d.Allocation.AllocatorName) {
 		return dst, fmt.Errorf("tensorflow: name of an allocator %.40q: %w", d.Allocation.AllocatorName, ErrText)

@@ -138,7 +138,7 @@ func ParseDType(name string) (DType, error) {
 			return d, nil
 		}
 	}
-	return 0, fmt.Errorf("tensorflow: type %.40q: %w", name, elements.ErrDType)
+	return 0, fmt.Errorf("tensorflow: %.40q is not a type of TensorFlow: %w", name, elements.ErrDType)
 }
 
 // DataType returns the DLPack data type with the same elements, or 0 if there is none. Elements of less than a byte have a byte
@@ -168,7 +168,7 @@ func DTypeOf(dt dlpack.DataType) (DType, error) {
 			return d, nil
 		}
 	}
-	return 0, fmt.Errorf("tensorflow: %v: %w", dt, elements.ErrDType)
+	return 0, fmt.Errorf("tensorflow: %v is not a type of TensorFlow; Convert makes it another: %w", dt, elements.ErrDType)
 }
 
 // integer describes the varints that stand for the elements of a type: the number of low bits that count, and the smallest

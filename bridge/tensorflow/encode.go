@@ -1,6 +1,7 @@
 package tensorflow
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -40,7 +41,7 @@ func encodingOf(options []EncodeOption) (encoding, error) {
 		return e, fmt.Errorf("tensorflow: padding to %d, which is not a power of two up to 4096: %w", e.pad, elements.ErrSize)
 	}
 	if e.compress && !(e.ratio > 0) {
-		return e, fmt.Errorf("tensorflow: compression ratio %v: %w", e.ratio, dlpack.ErrValue)
+		return e, fmt.Errorf("tensorflow: compression ratio %v is not above 0: %w", e.ratio, dlpack.ErrValue)
 	}
 	return e, nil
 }
@@ -86,7 +87,7 @@ func As(dtype DType) EncodeOption { return func(e encoding) encoding { e.dtype =
 // bool that is neither 0 nor 1, [elements.ErrNil] for a nil View, and those of [AppendElements]; dst is then returned unchanged.
 func (v *View) Append(dst []byte, options ...EncodeOption) ([]byte, error) {
 	if v == nil {
-		return dst, fmt.Errorf("tensorflow: View: %w", elements.ErrNil)
+		return dst, fmt.Errorf("tensorflow: the View is %w", elements.ErrNil)
 	}
 	if v.DType.Storage() == 0 && v.DType.valid() {
 		if v.Elements == nil || v.Elements.Type != v.DType.String() || !slices.Equal(v.Elements.Shape, v.Shape) {
@@ -98,11 +99,11 @@ func (v *View) Append(dst []byte, options ...EncodeOption) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	n, err := numbersOf(v.DType, v.Shape, v.Data, &e)
+	m, err := numbersOf(v.DType, v.Shape, v.Data, &e)
 	if err != nil {
 		return dst, err
 	}
-	return n.append(dst)
+	return m.append(dst)
 }
 
 // AppendHeader appends the TensorProto of a tensor of elements with a fixed size up to the content of tensor_content. The elements
@@ -117,7 +118,7 @@ func AppendHeader(dst []byte, dtype DType, shape []int64, options ...EncodeOptio
 	}
 	h, err := headerOf(dtype, shape)
 	if err == nil && h.bytes < 0 {
-		err = fmt.Errorf("tensorflow: %v has elements of variable size: %w", dtype, elements.ErrDType)
+		err = fmt.Errorf("tensorflow: %v has elements of variable size, which AppendElements encodes: %w", dtype, elements.ErrDType)
 	}
 	if err != nil {
 		return dst, err
@@ -133,134 +134,135 @@ func AppendHeader(dst []byte, dtype DType, shape []int64, options ...EncodeOptio
 // a quantised number of another size than its type, [ErrRank], [dlpack.ErrMemory], and those of
 // [elements.Elements.Validate]; dst is then returned unchanged.
 func AppendElements(dst []byte, elems *elements.Elements, options ...EncodeOption) ([]byte, error) {
-	out := dst
-	err := encodeElements(elems, options, func(m message) (err error) {
-		out, err = m.append(dst)
-		return err
-	})
-	return out, err
-}
-
-// SizeElements returns how many bytes [AppendElements] appends to an empty slice. Errors: those of [AppendElements].
-func SizeElements(elems *elements.Elements, options ...EncodeOption) (size int, err error) {
-	err = encodeElements(elems, options, func(m message) error {
-		size = m.total(0)
-		return nil
-	})
-	return size, err
-}
-
-// A message is a TensorProto that is to be encoded.
-type message interface {
-	total(n int) int // how many bytes append appends to n bytes
-	append(dst []byte) ([]byte, error)
-}
-
-// encodeElements calls use with the message for elements. The message must not be used after the call.
-func encodeElements(elems *elements.Elements, options []EncodeOption, use func(message) error) error {
-	e, err := encodingOf(options)
-	if err != nil {
-		return err
-	}
-	if elems == nil {
-		return fmt.Errorf("tensorflow: %w", elems.Validate())
-	}
-	dtype, err := ParseDType(elems.Type)
-	if err != nil {
-		return err
-	}
-	if dtype.DataType() != 0 {
-		return fmt.Errorf("tensorflow: elements of %v are numbers, which AppendTensor encodes: %w", dtype, elements.ErrDType)
-	}
-	if err := elems.Validate(); err != nil {
-		return fmt.Errorf("tensorflow: %w", err)
-	}
-	if elems.Formats != nil {
-		return fmt.Errorf("tensorflow: elements of %v with formats: %w", dtype, elements.ErrDType)
-	}
-	size := dtype.Storage().ItemSize()
-	if size == 0 {
-		s, err := textsOf(dtype, elems, &e)
-		if err != nil {
-			return err
-		}
-		return use(&s)
-	}
-	data, free, err := payload.Scratch(int64(len(elems.Values)) * int64(size))
-	if err != nil {
-		return fmt.Errorf("tensorflow: %w", err)
-	}
-	defer free()
-	for i, value := range elems.Values {
-		if len(value) != size {
-			return fmt.Errorf("tensorflow: element %d of %v has %d bytes: %w", i, dtype, len(value), elements.ErrSize)
-		}
-		copy(data[i*size:], value)
-	}
-	n, err := numbersOf(dtype, elems.Shape, data, &e)
-	if err != nil {
-		return err
-	}
-	return use(&n)
-}
-
-// texts are elements of variable size to be encoded.
-type texts struct {
-	header
-	values  [][]byte
-	content bool // whether they go to tensor_content, and not to the field of their type
-	lengths int  // size of the varints with the lengths of all values
-	bytes   int  // size of all values
-	pad     int
-}
-
-func textsOf(dtype DType, elems *elements.Elements, e *encoding) (s texts, err error) {
-	if e.dtype != 0 && e.dtype != dtype {
-		return s, fmt.Errorf("tensorflow: elements of %v as %v; only quantised numbers have another type with the same bytes: %w", dtype, e.dtype, elements.ErrDType)
-	}
-	s = texts{values: elems.Values, content: e.content, pad: e.pad}
-	if s.header, err = headerOf(dtype, elems.Shape); err != nil {
-		return s, err
-	}
-	for _, value := range s.values {
-		s.lengths += protowire.SizeVarint(uint64(len(value)))
-		if s.bytes += len(value); s.bytes > payload.Addressable {
-			return s, fmt.Errorf("tensorflow: %v are too large: %w", elems, dlpack.ErrMemory)
-		}
-	}
-	return s, nil
-}
-
-// head returns the size of all but the lengths and values, if they follow n bytes.
-func (s *texts) head(n int) int {
-	if s.content {
-		return s.size(n, contentField, s.lengths+s.bytes, s.pad)
-	}
-	return s.size(n, 0, 0, 0) + len(s.values) // each has a tag of one byte
-}
-
-func (s *texts) total(n int) int { return s.head(n) + s.lengths + s.bytes }
-
-func (s *texts) append(dst []byte) ([]byte, error) {
-	dst, err := room(dst, s.head(len(dst)), s.lengths+s.bytes, s.pad)
+	m, free, err := elementsOf(elems, options)
 	if err != nil {
 		return dst, err
 	}
-	if !s.content {
-		dst = s.header.append(dst, 0, 0, 0)
-		for _, value := range s.values {
-			dst = protowire.AppendBytes(protowire.AppendTag(dst, kinds[s.dtype].field, protowire.BytesType), value)
+	defer free()
+	return m.append(dst)
+}
+
+// SizeElements returns how many bytes [AppendElements] appends to an empty slice. Errors: those of [AppendElements].
+func SizeElements(elems *elements.Elements, options ...EncodeOption) (int, error) {
+	m, free, err := elementsOf(elems, options)
+	if err != nil {
+		return 0, err
+	}
+	defer free()
+	return m.total(0), nil
+}
+
+// elementsOf returns the message for elements. Unless there is an error, the caller calls free once and does not use the message
+// afterwards.
+func elementsOf(elems *elements.Elements, options []EncodeOption) (m message, free func(), err error) {
+	e, err := encodingOf(options)
+	if err != nil {
+		return m, nil, err
+	}
+	if elems == nil {
+		return m, nil, fmt.Errorf("tensorflow: %w", elems.Validate())
+	}
+	dtype, err := ParseDType(elems.Type)
+	if err != nil {
+		return m, nil, err
+	}
+	if dtype.DataType() != 0 {
+		return m, nil, fmt.Errorf("tensorflow: elements of %v are numbers, which AppendTensor encodes: %w", dtype, elements.ErrDType)
+	}
+	if err := elems.Validate(); err != nil {
+		return m, nil, fmt.Errorf("tensorflow: %w", err)
+	}
+	if elems.Formats != nil {
+		return m, nil, fmt.Errorf("tensorflow: elements of %v have no formats: %w", dtype, elements.ErrDType)
+	}
+	size := dtype.Storage().ItemSize()
+	if size == 0 {
+		m, err = textsOf(dtype, elems, &e)
+		return m, func() {}, err
+	}
+	data, free, err := payload.Scratch(int64(len(elems.Values)) * int64(size))
+	if err != nil {
+		return m, nil, payload.WithFormat("tensorflow", err)
+	}
+	defer func() {
+		if err != nil {
+			free()
+		}
+	}()
+	for i, value := range elems.Values {
+		if len(value) != size {
+			return m, free, fmt.Errorf("tensorflow: element %d of %v has %d bytes instead of %d: %w", i, dtype, len(value), size, elements.ErrSize)
+		}
+		copy(data[i*size:], value)
+	}
+	m, err = numbersOf(dtype, elems.Shape, data, &e)
+	return m, free, err
+}
+
+// A message is a TensorProto that is to be encoded.
+type message struct {
+	header
+	field   protowire.Number // for the values, or 0 for strings that each have a field of their own
+	values  []byte           // the elements of a fixed size that the message has a value for, as they lie in memory
+	strings [][]byte         // the elements of variable size
+	length  int              // of the values in the field, or of the strings with the varints of their lengths
+	pad     int
+}
+
+func textsOf(dtype DType, elems *elements.Elements, e *encoding) (m message, err error) {
+	if e.dtype != 0 && e.dtype != dtype {
+		return m, fmt.Errorf("tensorflow: elements of %v as %v; only quantised numbers have another type with the same bytes: %w", dtype, e.dtype, elements.ErrDType)
+	}
+	m = message{strings: elems.Values, pad: e.pad}
+	if e.content {
+		m.field = contentField
+	}
+	if m.header, err = headerOf(dtype, elems.Shape); err != nil {
+		return m, err
+	}
+	for _, value := range m.strings {
+		if m.length += protowire.SizeBytes(len(value)); m.length > payload.Addressable {
+			return m, fmt.Errorf("tensorflow: %v are too large: %w", elems, dlpack.ErrMemory)
+		}
+	}
+	return m, nil
+}
+
+// head returns the size of all but the values and their lengths, if they follow n bytes.
+func (m *message) head(n int) int {
+	if m.field == 0 {
+		return m.header.size(n, 0, 0, 0) + len(m.strings) // each has a tag of one byte
+	}
+	return m.header.size(n, m.field, m.length, m.pad)
+}
+
+// total returns how many bytes append appends to n bytes.
+func (m *message) total(n int) int { return m.head(n) + m.length }
+
+func (m *message) append(dst []byte) ([]byte, error) {
+	dst, err := room(dst, m.head(len(dst)), m.length, m.pad)
+	if err != nil {
+		return dst, err
+	}
+	if m.field == 0 {
+		dst = m.header.append(dst, 0, 0, 0)
+		for _, value := range m.strings {
+			dst = protowire.AppendBytes(protowire.AppendTag(dst, kinds[m.dtype].field, protowire.BytesType), value)
 		}
 		return dst, nil
 	}
-	dst = s.header.append(dst, contentField, s.lengths+s.bytes, s.pad)
-	for _, value := range s.values {
+	dst = m.header.append(dst, m.field, m.length, m.pad)
+	if hasVarints(m.field) {
+		each(m.dtype, m.values, func(x uint64) { dst = protowire.AppendVarint(dst, x) })
+		return dst, nil
+	}
+	for _, value := range m.strings {
 		dst = protowire.AppendVarint(dst, uint64(len(value)))
 	}
-	for _, value := range s.values {
+	for _, value := range m.strings {
 		dst = append(dst, value...)
 	}
-	return dst, nil
+	return append(dst, m.values...), nil
 }
 
 // A header is the part of a TensorProto before its values.
@@ -274,7 +276,7 @@ type header struct {
 
 func headerOf(dtype DType, shape []int64) (h header, err error) {
 	if !dtype.valid() {
-		return h, fmt.Errorf("tensorflow: %v: %w", dtype, elements.ErrDType)
+		return h, fmt.Errorf("tensorflow: %v is not a type of TensorFlow: %w", dtype, elements.ErrDType)
 	}
 	if len(shape) > layout.MaxRank {
 		return h, fmt.Errorf("tensorflow: rank %d is more than %d: %w", len(shape), layout.MaxRank, ErrRank)
@@ -360,11 +362,7 @@ func placement(at, pad int) (index, align int) {
 // Errors: [dlpack.ErrMemory]; dst is then returned unchanged.
 func room(dst []byte, head, size, pad int) ([]byte, error) {
 	index, align := placement(len(dst)+head, pad)
-	out, err := payload.Room(dst, head+size, index, align)
-	if err != nil {
-		return dst, fmt.Errorf("tensorflow: %w", err)
-	}
-	return out, nil
+	return payload.Room("tensorflow", dst, head+size, index, align)
 }
 
 // as returns the type that elements of the given type are written as.
@@ -378,54 +376,28 @@ func (e *encoding) as(dtype DType) (DType, error) {
 	return e.dtype, nil
 }
 
-// numbers are elements of a fixed size to be encoded.
-type numbers struct {
-	header
-	field  protowire.Number // the field for the values
-	values []byte           // the elements that the message has a value for, as they lie in memory
-	bytes  int              // size of the values in the field
-	pad    int
-}
-
-func numbersOf(dtype DType, shape []int64, data []byte, e *encoding) (n numbers, err error) {
+func numbersOf(dtype DType, shape []int64, data []byte, e *encoding) (m message, err error) {
 	if dtype, err = e.as(dtype); err != nil {
-		return n, err
+		return m, err
 	}
-	if n.header, err = headerOf(dtype, shape); err != nil {
-		return n, err
+	if m.header, err = headerOf(dtype, shape); err != nil {
+		return m, err
 	}
-	if n.header.bytes != int64(len(data)) {
-		return n, fmt.Errorf("tensorflow: %d bytes for %d elements of %v: %w", len(data), n.count, dtype, elements.ErrSize)
+	if m.bytes != int64(len(data)) {
+		return m, fmt.Errorf("tensorflow: %d bytes for %d elements of %v: %w", len(data), m.count, dtype, elements.ErrSize)
 	}
 	if dtype == Bool {
 		if _, where := payload.FindNonBool(data); where != "" {
-			return n, fmt.Errorf("tensorflow: %s: %w", where, dlpack.ErrValue)
+			return m, fmt.Errorf("tensorflow: %s: %w", where, dlpack.ErrValue)
 		}
 	}
-	n.field, n.values = e.shorten(&n.header, data)
-	if hasVarints(n.field) {
-		each(dtype, n.values, func(x uint64) { n.bytes += protowire.SizeVarint(x) })
+	m.field, m.values = e.shorten(&m.header, data)
+	if hasVarints(m.field) {
+		each(dtype, m.values, func(x uint64) { m.length += protowire.SizeVarint(x) })
 	} else {
-		n.bytes, n.pad = len(n.values), e.pad
+		m.length, m.pad = len(m.values), e.pad
 	}
-	return n, nil
-}
-
-func (n *numbers) total(before int) int {
-	return n.size(before, n.field, n.bytes, n.pad) + n.bytes
-}
-
-func (n *numbers) append(dst []byte) ([]byte, error) {
-	dst, err := room(dst, n.size(len(dst), n.field, n.bytes, n.pad), n.bytes, n.pad)
-	if err != nil {
-		return dst, err
-	}
-	dst = n.header.append(dst, n.field, n.bytes, n.pad)
-	if !hasVarints(n.field) {
-		return append(dst, n.values...), nil
-	}
-	each(n.dtype, n.values, func(x uint64) { dst = protowire.AppendVarint(dst, x) })
-	return dst, nil
+	return m, nil
 }
 
 // each calls yield with each element, as the 64-bit integer that is written as its varint.
@@ -481,7 +453,7 @@ func (e *encoding) shorten(h *header, data []byte) (protowire.Number, []byte) {
 	for from > 0 && string(data[from-size:from]) == string(data[from:from+size]) {
 		from -= size
 	}
-	if from == 0 && isZero(data[:size]) {
+	if from == 0 && bytes.Count(data[:size], []byte{0}) == size {
 		return field, nil
 	}
 	short := data[:from+size]
@@ -508,13 +480,4 @@ func (e *encoding) shorten(h *header, data []byte) (protowire.Number, []byte) {
 
 func fraction(n int64, ratio float64) int64 {
 	return int64(min(float64(n)/ratio, math.MaxInt64/2))
-}
-
-func isZero(data []byte) bool {
-	for _, b := range data {
-		if b != 0 {
-			return false
-		}
-	}
-	return true
 }

@@ -54,7 +54,7 @@ func ExampleIntegers() {
 	}
 	// Output:
 	// quint8 quint8[3] <nil>
-	// quint8 <nil> uint8[3] on cpu, read-only
+	// quint8 <nil> uint8[3] on cpu, read-only [0 128 255]
 }
 
 func ExampleLimit() {
@@ -65,7 +65,7 @@ func ExampleLimit() {
 	fmt.Println(errors.Is(err, tensorflow.ErrLimit), err)
 	// Output:
 	// 16 bytes for 262144 <nil>
-	// true tensorflow: byte 12: 65536 elements of float from 1 values take more than 4096 bytes: more memory than is allowed
+	// true tensorflow: byte 12: 65536 elements of float from 1 values take more than 4096 bytes; Limit allows more: more memory than is allowed
 }
 
 func ExampleLenient() {
@@ -100,7 +100,7 @@ func ExampleCompress() {
 	fmt.Println(v.Tensor, v.Copied)
 	// Output:
 	// 19 bytes instead of 4108: 0801120512030880082a080000803f00000000
-	// float32[1024] on cpu, read-only true
+	// float32[1024] on cpu, read-only [1 0 0 ... 0 0 0] true
 }
 
 func ExampleFields() {

@@ -26,12 +26,12 @@ func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte
 		return dst, err
 	}
 	if e.gathers(t) {
-		out := dst
-		err := gather(t, &e, func(m message) (err error) {
-			out, err = m.append(dst)
-			return err
-		})
-		return out, err
+		m, free, err := gather(t, &e)
+		if err != nil {
+			return dst, err
+		}
+		defer free()
+		return m.append(dst)
 	}
 	var few [8]int64
 	h, err := tensorHeader(t, few[:0], &e)
@@ -54,17 +54,18 @@ func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte
 //
 // Ownership: t stays the caller's. Lifetime: none. Threads: any, while nobody writes to the tensor. On
 // error: as [AppendTensor].
-func SizeTensor(t *dlpack.Tensor, options ...EncodeOption) (size int, err error) {
+func SizeTensor(t *dlpack.Tensor, options ...EncodeOption) (int, error) {
 	e, err := encodingOf(options)
 	if err != nil {
 		return 0, err
 	}
 	if e.gathers(t) {
-		err = gather(t, &e, func(m message) error {
-			size = m.total(0)
-			return nil
-		})
-		return size, err
+		m, free, err := gather(t, &e)
+		if err != nil {
+			return 0, err
+		}
+		defer free()
+		return m.total(0), nil
 	}
 	h, err := tensorHeader(t, nil, &e)
 	if err != nil {
@@ -84,7 +85,7 @@ func packed(t *dlpack.Tensor) bool {
 // tensorHeader returns the header of a tensor, whose shape it appends to dims.
 func tensorHeader(t *dlpack.Tensor, dims []int64, e *encoding) (header, error) {
 	if err := t.RequireOpen(); err != nil {
-		return header{}, fmt.Errorf("tensorflow: %w", err)
+		return header{}, payload.WithFormat("tensorflow", err)
 	}
 	dtype, err := DTypeOf(t.DType())
 	if err != nil {
@@ -102,38 +103,39 @@ func tensorHeader(t *dlpack.Tensor, dims []int64, e *encoding) (header, error) {
 	return headerOf(dtype, dims)
 }
 
-// gather calls use with the message of a tensor whose elements it has copied to scratch memory. The message must not be used after the
-// call.
-func gather(t *dlpack.Tensor, e *encoding, use func(message) error) error {
+// gather returns the message of a tensor whose elements it has copied to scratch memory. Unless there is an error, the caller calls
+// free once and does not use the message afterwards.
+func gather(t *dlpack.Tensor, e *encoding) (m message, free func(), err error) {
 	h, err := tensorHeader(t, nil, e)
 	if err != nil {
-		return err
+		return m, nil, err
 	}
 	if !t.Device().HostReadable() {
-		return fmt.Errorf("tensorflow: memory on %v cannot be read: %w", t.Device(), dlpack.ErrDevice)
+		return m, nil, fmt.Errorf("tensorflow: memory on %v cannot be read by the host; copy it there first: %w", t.Device(), dlpack.ErrDevice)
 	}
-	data, free, err := payload.Scratch(t.NumBytes())
+	size, unpacked := t.NumBytes(), int64(0)
+	if packed(t) {
+		unpacked = h.count
+	}
+	scratch, free, err := payload.Scratch(size + unpacked)
 	if err != nil {
-		return fmt.Errorf("tensorflow: %w", err)
+		return m, nil, payload.WithFormat("tensorflow", err)
 	}
-	defer free()
-	if data, err = t.AppendBytes(data[:0]); err != nil {
-		return err
+	defer func() {
+		if err != nil {
+			free()
+		}
+	}()
+	data, err := t.AppendBytes(scratch[:0:size])
+	if err != nil {
+		return m, free, err
 	}
 	if packed(t) {
-		each, free, err := payload.Scratch(h.count)
-		if err != nil {
-			return fmt.Errorf("tensorflow: %w", err)
-		}
-		defer free()
-		unpack(each, data, int(t.DType().Bits()))
-		data = each
+		unpack(scratch[size:], data, int(t.DType().Bits()))
+		data = scratch[size:]
 	}
-	n, err := numbersOf(h.dtype, h.shape, data, e)
-	if err != nil {
-		return err
-	}
-	return use(&n)
+	m, err = numbersOf(h.dtype, h.shape, data, e)
+	return m, free, err
 }
 
 // unpack writes the first len(data) elements of packed to a byte each. In packed the first element has the lowest bits.
@@ -159,20 +161,20 @@ func Export(t *dlpack.Tensor) (unsafe.Pointer, error) {
 		return nil, fmt.Errorf("tensorflow: export: %s: %w", fmt.Sprintf(format, args...), ErrExport)
 	}
 	if err := t.RequireOpen(); err != nil {
-		return nil, fmt.Errorf("tensorflow: export: %w", err)
+		return nil, payload.WithFormat("tensorflow: export", err)
 	}
 	dtype, err := DTypeOf(t.DType())
 	switch {
 	case err != nil || kinds[dtype].dlpack != taken:
-		return refuse("%v", t.DType())
+		return refuse("%v is not a type of TensorFlow's DLPack; Convert makes it another", t.DType())
 	case t.Device().Type != dlpack.CPU:
-		return refuse("memory on %v", t.Device())
+		return refuse("memory on %v; copy it to the host first", t.Device())
 	case t.Rank() > layout.MaxRank:
 		return refuse("rank %d is more than %d", t.Rank(), layout.MaxRank)
 	case !t.IsContiguous():
-		return refuse("strides %v of shape %v are not row-major without gaps", t.Strides(), t.Shape())
+		return refuse("strides %v of shape %v are not row-major without gaps; Copy makes them so", t.Strides(), t.Shape())
 	case t.RequireAlign(alignment) != nil:
-		return refuse("data at %#x is not aligned to %d bytes", t.Data(), alignment)
+		return refuse("data at %#x is not aligned to %d bytes; Copy aligns it", t.Data(), alignment)
 	}
 	return t.ExportLegacy()
 }

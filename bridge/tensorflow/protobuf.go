@@ -15,6 +15,7 @@ type record struct {
 	value []byte
 	// start is where value begins in the input.
 	start int
+	err   error // why there is no record, if next has returned false before the end of the message
 }
 
 // number returns the value of a varint record.
@@ -36,42 +37,30 @@ type reader struct {
 	base int // where data begins in the input
 }
 
-// next reads the next record and skips groups. At the end of the message it sets num to 0.
-func (r *reader) next(f *record) error {
+// next reads the next record and skips groups. It returns false at the end of the message, and after an error, which it sets in
+// the record; it must not be called again then.
+func (r *reader) next(f *record) bool {
 	for r.at < len(r.data) {
 		f.at = r.base + r.at
 		if b := r.data[r.at]; b < 0x80 && b >= 1<<3 {
 			f.num, f.typ = protowire.Number(b>>3), protowire.Type(b&7)
 			r.at++
-		} else if err := r.tag(f); err != nil {
-			return err
-		}
-		if f.typ == protowire.StartGroupType {
-			if err := r.skipGroup(f.num); err != nil {
-				return err
-			}
-			continue
+		} else if f.err = r.tag(f); f.err != nil {
+			return false
 		}
 		if f.typ == protowire.EndGroupType {
-			return fault(f.at, ErrWire, "field %d: end of a group that has not begun", f.num)
+			f.err = fault(f.at, ErrWire, "field %d: end of a group that has not begun", f.num)
+			return false
 		}
-		return r.payload(f)
-	}
-	f.num = 0
-	return nil
-}
-
-// fields calls yield with each record from here to the end of the message.
-func (r *reader) fields(yield func(f *record) error) error {
-	var f record
-	for {
-		if err := r.next(&f); err != nil || f.num == 0 {
-			return err
+		if f.typ != protowire.StartGroupType {
+			f.err = r.payload(f)
+			return f.err == nil
 		}
-		if err := yield(&f); err != nil {
-			return err
+		if f.err = r.skipGroup(f.num); f.err != nil {
+			return false
 		}
 	}
+	return false
 }
 
 // mostOf32 is the most bytes of a tag or a length, which are numbers of 32 bits.
@@ -83,7 +72,7 @@ func (r *reader) tag(f *record) error {
 		return r.wire("tag", n)
 	}
 	if n > mostOf32 {
-		return fault(r.base+r.at, ErrWire, "tag in %d bytes", n)
+		return fault(r.base+r.at, ErrWire, "tag of %d bytes, more than %d", n, mostOf32)
 	}
 	num, typ := protowire.DecodeTag(v)
 	if num < protowire.MinValidNumber || num > protowire.MaxValidNumber {
@@ -120,14 +109,14 @@ func (r *reader) payload(f *record) error {
 			return r.wire("length", skip)
 		}
 		if skip > mostOf32 {
-			return fault(r.base+r.at, ErrWire, "length in %d bytes", skip)
+			return fault(r.base+r.at, ErrWire, "length of %d bytes, more than %d", skip, mostOf32)
 		}
 		if size > uint64(len(rest)-skip) {
 			return fault(f.at, ErrWire, "field %d: %d bytes, %d are left", f.num, size, len(rest)-skip)
 		}
 		n = int(size)
 	default:
-		return fault(f.at, ErrWire, "field %d: wire type %d", f.num, f.typ)
+		return fault(f.at, ErrWire, "field %d: unknown wire type %d", f.num, f.typ)
 	}
 	if n < 0 {
 		return r.wire("varint", n)
@@ -165,7 +154,7 @@ func (r *reader) skipGroup(num protowire.Number) error {
 		case protowire.EndGroupType:
 			depth--
 			if open[depth] != f.num {
-				return fault(f.at, ErrWire, "field %d: end of group %d", f.num, open[depth])
+				return fault(f.at, ErrWire, "field %d ends group %d", f.num, open[depth])
 			}
 			if depth == 0 {
 				return nil
@@ -187,7 +176,7 @@ func (r *reader) wire(what string, code int) error {
 // count returns how many length-delimited records with the given number follow before the end or an error.
 func (r reader) count(num protowire.Number) (n int) {
 	var f record
-	for r.next(&f) == nil && f.num != 0 {
+	for r.next(&f) {
 		if f.num == num && f.typ == protowire.BytesType {
 			n++
 		}

@@ -79,13 +79,8 @@ func (s *shapeProto) partial() (layout.PartialShape, error) {
 func (s *shapeProto) read(r reader) error {
 	s.at = r.base
 	var f record
-	for {
-		if err := r.next(&f); err != nil {
-			return err
-		}
+	for r.next(&f) {
 		switch {
-		case f.num == 0:
-			return nil
 		case f.num == 2 && f.typ == protowire.BytesType:
 			if s.rank == layout.MaxRank {
 				return fault(f.at, ErrRank, "more than %d dimensions", layout.MaxRank)
@@ -99,18 +94,14 @@ func (s *shapeProto) read(r reader) error {
 			s.unknownRank = f.number() != 0
 		}
 	}
+	return f.err
 }
 
 // readDim decodes a TensorShapeProto.Dim. The name of the dimension is dropped, but it must be UTF-8.
 func readDim(r reader) (size int64, err error) {
 	var f record
-	for {
-		if err := r.next(&f); err != nil {
-			return 0, err
-		}
+	for r.next(&f) {
 		switch {
-		case f.num == 0:
-			return size, nil
 		case f.num == 1 && f.typ == protowire.VarintType:
 			size = int64(f.number())
 		case f.num == 2 && f.typ == protowire.BytesType:
@@ -119,6 +110,7 @@ func readDim(r reader) (size int64, err error) {
 			}
 		}
 	}
+	return size, f.err
 }
 
 // countOf returns the number of elements of a tensor with the given shape. On an error, d is the dimension that has it. Like TensorFlow

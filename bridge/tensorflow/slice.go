@@ -12,26 +12,26 @@ import (
 // Errors: an [*elements.Error] with [ErrWire], [layout.ErrIndex] or [layout.ErrOverflow].
 func DecodeSlice(data []byte) (TensorSlice, error) {
 	var s TensorSlice
+	var f record
 	r := reader{data: data}
-	err := r.fields(func(f *record) error {
+	for r.next(&f) {
 		if f.num != 1 || f.typ != protowire.BytesType {
-			return nil
+			continue
 		}
 		e, err := readExtent(f.sub())
 		if err != nil {
-			return err
+			return TensorSlice{}, err
 		}
 		if err := e.check(); err != nil {
-			return fault(f.at, err, "extent %d from %d, length %d", len(s.extents), e.Start, e.Length)
+			return TensorSlice{}, fault(f.at, err, "extent %d from %d, length %d", len(s.extents), e.Start, e.Length)
 		}
 		if s.extents == nil {
 			s.extents = make([]Extent, 0, 1+r.count(1))
 		}
 		s.extents = append(s.extents, e)
-		return nil
-	})
-	if err != nil {
-		return TensorSlice{}, err
+	}
+	if f.err != nil {
+		return TensorSlice{}, f.err
 	}
 	return s, nil
 }
@@ -39,18 +39,18 @@ func DecodeSlice(data []byte) (TensorSlice, error) {
 // readExtent decodes a TensorSliceProto.Extent.
 func readExtent(r reader) (Extent, error) {
 	e := Extent{Length: Full}
-	err := r.fields(func(f *record) error {
+	var f record
+	for r.next(&f) {
 		switch {
 		case f.num == 1 && f.typ == protowire.VarintType:
 			e.Start = int64(f.number())
 		case f.num == 2 && f.typ == protowire.VarintType:
 			if e.Length = int64(f.number()); e.Length < 1 {
-				return fault(f.at, layout.ErrIndex, "length = %d", e.Length)
+				return e, fault(f.at, layout.ErrIndex, "length = %d", e.Length)
 			}
 		}
-		return nil
-	})
-	return e, err
+	}
+	return e, f.err
 }
 
 // AppendSlice appends a slice as a TensorSliceProto: the inverse of [DecodeSlice].

@@ -28,6 +28,14 @@ func (e Extent) End() int64 {
 	return e.Start + e.Length
 }
 
+// of returns the indices of a dimension of size n that e selects. A full extent selects all of them.
+func (e Extent) of(n int64) Extent {
+	if e.IsFull() {
+		return Extent{0, n}
+	}
+	return e
+}
+
 // A TensorSlice is a box of indices, with one [Extent] for each dimension, such as the part of a variable that a
 // checkpoint stores. It is TensorFlow's class of the same name, with the same text. A TensorSlice is immutable;
 // its methods return new slices.
@@ -68,27 +76,22 @@ func ParseTensorSlice(text string) (TensorSlice, error) {
 		if item == "" {
 			continue
 		}
-		e := Extent{0, Full}
-		if item != "-" {
-			var ok bool
-			if e, ok = parseExtent(item); !ok {
-				return TensorSlice{}, fmt.Errorf("tensorflow: tensor slice: extent %.80q: %w", item, layout.ErrSyntax)
-			}
-			err := e.check()
-			if e.IsFull() { // "0,-1" has the fields of "-", and is invalid
-				err = layout.ErrIndex
-			}
-			if err != nil {
-				return TensorSlice{}, fmt.Errorf("tensorflow: tensor slice: extent %.80q: %w", item, err)
-			}
+		e, err := parseExtent(item)
+		if err != nil {
+			return TensorSlice{}, fmt.Errorf("tensorflow: tensor slice: extent %.80q: %w", item, err)
 		}
 		s.extents = append(s.extents, e)
 	}
 	return s, nil
 }
 
-// parseExtent reads "start,length".
-func parseExtent(item string) (e Extent, ok bool) {
+var errExtent = fmt.Errorf(`not "-" or "start,length": %w`, layout.ErrSyntax)
+
+// parseExtent reads "-" or "start,length".
+func parseExtent(item string) (e Extent, err error) {
+	if item == "-" {
+		return Extent{0, Full}, nil
+	}
 	count := 0
 	for number := range strings.SplitSeq(item, ",") {
 		if number == "" {
@@ -96,17 +99,21 @@ func parseExtent(item string) (e Extent, ok bool) {
 		}
 		n, err := strconv.ParseInt(strings.Trim(number, " \t\n\v\f\r"), 10, 64)
 		if err != nil {
-			return Extent{}, false
+			return Extent{}, errExtent
 		}
-		switch count {
-		case 0:
+		if count++; count == 1 {
 			e.Start = n
-		case 1:
+		} else {
 			e.Length = n
 		}
-		count++
 	}
-	return e, count == 2
+	if count != 2 {
+		return Extent{}, errExtent
+	}
+	if e.IsFull() { // "0,-1" has the fields of "-", and is invalid
+		return Extent{}, layout.ErrIndex
+	}
+	return e, e.check()
 }
 
 // String returns the text form that TensorFlow prints, such as "-:0,10".
@@ -148,11 +155,8 @@ func (s TensorSlice) Extend(rank int) (TensorSlice, error) {
 	if rank < len(s.extents) || rank > layout.MaxRank {
 		return TensorSlice{}, fmt.Errorf("tensorflow: tensor slice: rank %d is not in %d to %d: %w", rank, len(s.extents), layout.MaxRank, layout.ErrRank)
 	}
-	extents := slices.Clone(s.extents)
-	for len(extents) < rank {
-		extents = append(extents, Extent{0, Full})
-	}
-	return TensorSlice{extents}, nil
+	more := slices.Repeat([]Extent{{0, Full}}, rank-len(s.extents))
+	return TensorSlice{slices.Concat(s.extents, more)}, nil
 }
 
 // Intersect returns the slice of the indices that both slices take. It returns false if they have no index in common or
@@ -236,10 +240,7 @@ func (s TensorSlice) AppendShape(dst, shape []int64) ([]int64, error) {
 		return dst, err
 	}
 	for d, n := range shape {
-		if e := s.extents[d]; !e.IsFull() {
-			n = e.Length
-		}
-		dst = append(dst, n)
+		dst = append(dst, s.extents[d].of(n).Length)
 	}
 	return dst, nil
 }
@@ -255,7 +256,7 @@ func (s TensorSlice) fits(shape []int64) error {
 		}
 	}
 	for d, e := range s.extents {
-		if !e.IsFull() && e.End() > shape[d] {
+		if e.End() > shape[d] {
 			return fmt.Errorf("tensorflow: tensor slice: dimension %d from %d to %d of %d: %w", d, e.Start, e.End(), shape[d], layout.ErrIndex)
 		}
 	}
@@ -276,14 +277,11 @@ func (s TensorSlice) Fill(starts, sizes, shape []int64) error {
 		return fmt.Errorf("tensorflow: tensor slice: %d starts and %d sizes for %d dimensions: %w", len(starts), len(sizes), len(shape), layout.ErrRank)
 	}
 	for d := range starts {
-		starts[d], sizes[d] = 0, 1
-		if d >= len(shape) {
-			continue
+		e := Extent{0, 1}
+		if d < len(shape) {
+			e = s.extents[d].of(shape[d])
 		}
-		sizes[d] = shape[d]
-		if e := s.extents[d]; !e.IsFull() {
-			starts[d], sizes[d] = e.Start, e.Length
-		}
+		starts[d], sizes[d] = e.Start, e.Length
 	}
 	return nil
 }

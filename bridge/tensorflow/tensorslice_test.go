@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/viewtest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -84,7 +85,7 @@ func TestTensorSlicesAreSetsOfIndices(t *testing.T) {
 		sliced, err := s.AppendShape(nil, shape)
 		require.NoError(t, err)
 		require.Equal(t, sliced, l.Shape)
-		return offsets(l)
+		return viewtest.Offsets(l)
 	}
 	for _, a := range all {
 		again, err := tensorflow.ParseTensorSlice(a.String())
@@ -112,25 +113,9 @@ func TestTensorSlicesAreSetsOfIndices(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, a.View(&l))
 			require.NoError(t, relative.View(&l))
-			require.Equal(t, second, offsets(l), "%v in %v", b, a)
+			require.Equal(t, second, viewtest.Offsets(l), "%v in %v", b, a)
 		}
 	}
-}
-
-// offsets returns the offset of each element of the layout, in row-major order.
-func offsets(l layout.Layout) (all []int64) {
-	var visit func(d int, at int64)
-	visit = func(d int, at int64) {
-		if d == l.Rank() {
-			all = append(all, at)
-			return
-		}
-		for i := range l.Shape[d] {
-			visit(d+1, at+i*l.Strides[d])
-		}
-	}
-	visit(0, l.Offset)
-	return all
 }
 
 func FuzzTensorSlice(f *testing.F) {

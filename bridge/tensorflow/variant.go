@@ -27,13 +27,14 @@ type VariantData struct {
 // Errors: an [*elements.Error] with [ErrWire] or [ErrText].
 func DecodeVariant(data []byte) (VariantData, error) {
 	var v VariantData
+	var f record
 	r := reader{data: data}
-	err := r.fields(func(f *record) error {
+	for r.next(&f) {
 		switch {
 		case f.typ != protowire.BytesType:
 		case f.num == 1:
 			if !utf8.Valid(f.value) {
-				return fault(f.at, ErrText, "type_name")
+				return VariantData{}, fault(f.at, ErrText, "type_name")
 			}
 			v.TypeName = string(f.value)
 		case f.num == 2:
@@ -44,10 +45,9 @@ func DecodeVariant(data []byte) (VariantData, error) {
 			}
 			v.Tensors = append(v.Tensors, f.value)
 		}
-		return nil
-	})
-	if err != nil {
-		return VariantData{}, err
+	}
+	if f.err != nil {
+		return VariantData{}, f.err
 	}
 	return v, nil
 }
@@ -57,7 +57,7 @@ func DecodeVariant(data []byte) (VariantData, error) {
 // Errors: [ErrText], [dlpack.ErrMemory], [elements.ErrNil] of a nil VariantData; dst is then returned unchanged.
 func (v *VariantData) Append(dst []byte) ([]byte, error) {
 	if v == nil {
-		return dst, fmt.Errorf("tensorflow: VariantData: %w", elements.ErrNil)
+		return dst, fmt.Errorf("tensorflow: the VariantData is %w", elements.ErrNil)
 	}
 	if !utf8.ValidString(v.TypeName) {
 		return dst, fmt.Errorf("tensorflow: type name %.40q: %w", v.TypeName, ErrText)

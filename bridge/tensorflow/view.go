@@ -129,13 +129,8 @@ func (p *tensorProto) read(data []byte) error {
 	p.data = data
 	r := reader{data: data}
 	var f record
-	for {
-		if err := r.next(&f); err != nil {
-			return err
-		}
+	for r.next(&f) {
 		switch f.num {
-		case 0:
-			return nil
 		case 1:
 			if f.typ == protowire.VarintType {
 				p.dtype, p.dtypeAt = DType(f.number()), f.at
@@ -166,6 +161,7 @@ func (p *tensorProto) read(data []byte) error {
 			}
 		}
 	}
+	return f.err
 }
 
 // numberTypes has the wire type of one value of the fields of values.
@@ -263,7 +259,7 @@ func (p *tensorProto) values(field protowire.Number) run {
 func (p *tensorProto) each(field protowire.Number, yield func(*record)) {
 	r := reader{data: p.data}
 	var f record
-	for r.next(&f) == nil && f.num != 0 {
+	for r.next(&f) {
 		if f.num == field && isValues(&f) {
 			yield(&f)
 		}
@@ -277,7 +273,7 @@ func (p *tensorProto) view(data []byte, d *decoding, v *View) (size int, err err
 		return 0, err
 	}
 	if !p.dtype.valid() {
-		return 0, fault(p.dtypeAt, elements.ErrDType, "dtype = %d", int32(p.dtype))
+		return 0, fault(p.dtypeAt, elements.ErrDType, "dtype = %d is not a type of TensorFlow", int32(p.dtype))
 	}
 	if p.shape.unknownRank && !d.lenient {
 		return 0, fault(p.shape.at, ErrRank, "tensor_shape.unknown_rank in a tensor")
@@ -363,11 +359,11 @@ func (p *tensorProto) enough(n int64, at int, d *decoding) (int64, error) {
 		size += perElement
 	}
 	if n < p.count && p.count > d.limit/size {
-		return 0, fault(at, ErrLimit, "%d elements of %v from %d values take more than %d bytes", p.count, p.dtype, n, d.limit)
+		return 0, fault(at, ErrLimit, "%d elements of %v from %d values take more than %d bytes; Limit allows more", p.count, p.dtype, n, d.limit)
 	}
 	if n < p.count && d.sink == nil {
 		if err := dlpack.RequireMemory(p.count * size); err != nil {
-			return 0, fault(at, dlpack.ErrMemory, "%d elements of %v from %d values: %v", p.count, p.dtype, n, err)
+			return 0, fault(at, dlpack.ErrMemory, "%d elements of %v from %d values take %d bytes", p.count, p.dtype, n, p.count*size)
 		}
 	}
 	return n, nil
@@ -511,7 +507,7 @@ func (p *tensorProto) splitContent(d *decoding) (*elements.Elements, error) {
 	for i := range p.count {
 		size, n := protowire.ConsumeVarint(p.content[at:])
 		if n < 0 {
-			return nil, fault(p.contentAt+at, elements.ErrSize, "length of element %d", i)
+			return nil, fault(p.contentAt+at, elements.ErrSize, "the length of element %d is not a varint in tensor_content", i)
 		}
 		at += n
 		if total += size; size > math.MaxInt64 || total > uint64(len(p.content)) {
@@ -528,7 +524,7 @@ func (p *tensorProto) splitContent(d *decoding) (*elements.Elements, error) {
 	for lengths, i := p.content, int64(0); i < p.count; i++ {
 		size, n := protowire.ConsumeVarint(lengths)
 		if n < 0 || size > uint64(len(p.content)-at) { // another thread has changed the message since it was checked
-			return nil, fault(p.contentAt+len(p.content)-len(lengths), elements.ErrSize, "length of element %d", i)
+			return nil, fault(p.contentAt+len(p.content)-len(lengths), elements.ErrSize, "the length of element %d has changed", i)
 		}
 		lengths = lengths[n:]
 		end := at + int(size)

@@ -91,7 +91,11 @@ func (a Args) Check(n int) error {
 // check is a function of its own so that the compiler inlines Check.
 func (a Args) check(n int) error {
 	if n >= 0 && n != a.n {
-		err := Errorf(TypeError, "takes %d arguments, got %d", n, a.n)
+		plural := "s"
+		if n == 1 {
+			plural = ""
+		}
+		err := Errorf(TypeError, "takes %d argument%s, got %d", n, plural, a.n)
 		a.note(func(note *note) { note.err = err })
 		return err
 	}

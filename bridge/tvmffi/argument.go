@@ -164,7 +164,7 @@ func (c *call) add(f *Function, arg any) error {
 		}
 		return c.object(&a.reference)
 	default:
-		return refuse(ErrArgument, "%s has no form in TVM-FFI", reflect.TypeOf(arg).String())
+		return refuse(ErrArgument, "%s has no form in TVM-FFI; Function.Call lists the types that have one", reflect.TypeOf(arg).String())
 	}
 	return nil
 }
@@ -324,7 +324,7 @@ func (c *call) kept(f *Function, t *dlpack.Tensor) error {
 		return errNil
 	}
 	if t.Flags()&dlpack.ReadOnly != 0 {
-		return refuse(dlpack.ErrReadOnly, "the tensor is read-only, which TVM-FFI cannot express")
+		return refuse(dlpack.ErrReadOnly, "the tensor is read-only, which TVM-FFI cannot express; Copy makes a writable one")
 	}
 	if err := f.aligned(t); err != nil {
 		return err

@@ -99,7 +99,7 @@ var errNil = refuse(dlpack.ErrNull, "it is nil; pass nil without a type for None
 func errClosed(where string) error { return refuse(dlpack.ErrClosed, "%s: it is closed", where) }
 
 func errNotLoaded(where string) error {
-	return refuse(ErrLibrary, "%s: libtvm_ffi is not loaded", where)
+	return refuse(ErrLibrary, "%s: libtvm_ffi is not loaded; call Load first", where)
 }
 
 // kindOf returns the kind, the message and the backtrace with which TVM-FFI raises an error that a Go function returned.

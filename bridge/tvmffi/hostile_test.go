@@ -355,7 +355,7 @@ func TestZeroArgsRememberNothing(t *testing.T) {
 	assert.Zero(t, a.Int(0))
 	assert.Nil(t, a.Tensor(0))
 	assert.Nil(t, tvmffi.Slice[float32](a, 0))
-	require.EqualError(t, a.Check(1), "TypeError: takes 1 arguments, got 0")
+	require.EqualError(t, a.Check(1), "TypeError: takes 1 argument, got 0")
 	require.NoError(t, tvmffi.Args{}.Check(0), "of another handler")
 	require.NoError(t, tvmffi.Args{}.Check(-1), "of another handler")
 }

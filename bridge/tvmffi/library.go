@@ -160,7 +160,7 @@ func search(path, variable, file, pythonPackage string, load func(file string) e
 	}
 	folder, err := pythonFolder(pythonPackage)
 	if err != nil {
-		return fmt.Errorf("set %s: %w, and %w", variable, loader, err)
+		return fmt.Errorf("%w, and %w; set %s to the path of %s", loader, err, variable, file)
 	}
 	for _, sub := range []string{"lib", "."} {
 		name := filepath.Join(folder, sub, file)
@@ -168,7 +168,7 @@ func search(path, variable, file, pythonPackage string, load func(file string) e
 			return open(name)
 		}
 	}
-	return fmt.Errorf("set %s: %w, and it is not in %s", variable, loader, folder)
+	return fmt.Errorf("%w, and it is not in %s; set %s to the path of %s", loader, folder, variable, file)
 }
 
 // patience is the longest time to wait for python3.

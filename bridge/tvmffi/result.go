@@ -33,7 +33,7 @@ func store(result *C.ffi_any, v any) error {
 		return storeText(result, unsafe.SliceData(v), len(v), 1)
 	case *dlpack.Tensor:
 		if v.Flags()&dlpack.ReadOnly != 0 {
-			return refuse(dlpack.ErrReadOnly, "result: the tensor is read-only, which TVM-FFI cannot express")
+			return refuse(dlpack.ErrReadOnly, "result: the tensor is read-only, which TVM-FFI cannot express; Copy makes a writable one")
 		}
 		if !attached() {
 			return errNotLoaded("result")

@@ -69,8 +69,15 @@ func Release(f func()) {
 	}
 }
 
-// work runs releases until none is waiting. It does not hold the mutex during a release, which may block.
+// work runs releases until none is waiting. It does not hold the mutex during a release, which may block. After a release that
+// calls [runtime.Goexit], another goroutine goes on in its place.
 func work() {
+	exited := true
+	defer func() {
+		if exited {
+			Go(work)
+		}
+	}()
 	releases.mu.Lock()
 	for len(releases.waiting) > 0 {
 		f := releases.waiting[0]
@@ -84,6 +91,7 @@ func work() {
 		releases.busy.Unlock()
 	}
 	releases.mu.Unlock()
+	exited = false
 }
 
 // Wait waits until no release is running or waiting. Tests use it before they count what is alive.

@@ -98,3 +98,14 @@ func TestNilFunctionsDoNothing(t *testing.T) {
 	background.Release(nil)
 	background.Wait()
 }
+
+// A release that ends its goroutine gives its place to the next one.
+func TestReleasesMayEndTheirGoroutine(t *testing.T) {
+	for range 2 * background.MaxRunning {
+		background.Release(runtime.Goexit)
+	}
+	ran := false
+	background.Release(func() { ran = true })
+	background.Wait()
+	assert.True(t, ran)
+}

@@ -34,6 +34,8 @@ import "C"
 
 import (
 	"runtime/cgo"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"unsafe"
 
@@ -89,15 +91,20 @@ func Produce(t testing.TB, c Config) *Producer {
 	p := &Producer{C.fixture_new(C.int32_t(room), C.size_t(c.Bytes)), c.Bytes}
 	t.Cleanup(func() { C.fixture_free(p.f) })
 
-	legacy := 0
-	v := (*C.DLManagedTensorVersioned)(C.fixture_managed(p.f))
-	d := &v.dl_tensor
+	d := (*C.DLTensor)(p.DLTensor(c.Legacy))
 	if c.Legacy {
-		legacy = 1
-		d = &(*C.DLManagedTensor)(unsafe.Pointer(v)).dl_tensor
+		m := (*C.DLManagedTensor)(p.f.managed)
+		m.manager_ctx = unsafe.Pointer(p.f)
+		if !c.NullDeleter {
+			m.deleter = (*[0]byte)(C.fixture_delete_legacy)
+		}
 	} else {
-		v.version.major, v.version.minor = C.uint32_t(c.Major), C.uint32_t(c.Minor)
-		v.flags = C.uint64_t(c.Flags)
+		m := (*C.DLManagedTensorVersioned)(p.f.managed)
+		m.version.major, m.version.minor = C.uint32_t(c.Major), C.uint32_t(c.Minor)
+		m.flags, m.manager_ctx = C.uint64_t(c.Flags), unsafe.Pointer(p.f)
+		if !c.NullDeleter {
+			m.deleter = (*[0]byte)(C.fixture_delete_versioned)
+		}
 	}
 	dims := unsafe.Slice((*int64)(unsafe.Add(unsafe.Pointer(p.f), C.sizeof_fixture)), 2*room)
 	copy(dims, c.Shape)
@@ -123,9 +130,6 @@ func Produce(t testing.TB, c Config) *Producer {
 		}
 	}
 	d.byte_offset = C.uint64_t(c.ByteOffset)
-	if !c.NullDeleter {
-		C.fixture_arm(p.f, C.int(legacy))
-	}
 	return p
 }
 
@@ -144,22 +148,21 @@ func ProduceGuarded(t testing.TB, major uint32) *Producer {
 }
 
 // Managed returns the `DLManagedTensorVersioned *`, or the `DLManagedTensor *` if the Config is Legacy, for a consumer.
-func (p *Producer) Managed() unsafe.Pointer { return unsafe.Pointer(C.fixture_managed(p.f)) }
+func (p *Producer) Managed() unsafe.Pointer { return p.f.managed }
 
 // DLTensor returns the `DLTensor *` inside of the managed tensor. legacy must be as in the Config.
 func (p *Producer) DLTensor(legacy bool) unsafe.Pointer {
-	m := C.fixture_managed(p.f)
 	if legacy {
-		return unsafe.Pointer(&(*C.DLManagedTensor)(m).dl_tensor)
+		return unsafe.Pointer(&(*C.DLManagedTensor)(p.f.managed).dl_tensor)
 	}
-	return unsafe.Pointer(&(*C.DLManagedTensorVersioned)(m).dl_tensor)
+	return unsafe.Pointer(&(*C.DLManagedTensorVersioned)(p.f.managed).dl_tensor)
 }
 
 // Data returns the producer's memory.
 func (p *Producer) Data() []byte { return unsafe.Slice((*byte)(p.f.data), p.bytes) }
 
 // Deletes returns the number of calls of the deleter.
-func (p *Producer) Deletes() int { return int(C.fixture_deletes(p.f)) }
+func (p *Producer) Deletes() int { return int(atomic.LoadInt64((*int64)(&p.f.deletes))) }
 
 // A View holds the fields of a managed tensor, as [Read] and [ReadLegacy] find them.
 type View struct {
@@ -200,11 +203,9 @@ func readTensor(t *C.DLTensor) View {
 		NullStrides: t.strides == nil,
 		ByteOffset:  uint64(t.byte_offset),
 	}
-	for i := 0; i < int(t.ndim); i++ {
-		v.Shape = append(v.Shape, unsafe.Slice((*int64)(unsafe.Pointer(t.shape)), t.ndim)[i])
-		if t.strides != nil {
-			v.Strides = append(v.Strides, unsafe.Slice((*int64)(unsafe.Pointer(t.strides)), t.ndim)[i])
-		}
+	v.Shape = slices.Clone(unsafe.Slice((*int64)(t.shape), t.ndim))
+	if t.strides != nil {
+		v.Strides = slices.Clone(unsafe.Slice((*int64)(t.strides), t.ndim))
 	}
 	return v
 }
@@ -274,31 +275,32 @@ func Lend(t testing.TB, size int) *Loan {
 func (l *Loan) Data() unsafe.Pointer { return l.f.data }
 
 // Release returns the C function that gives the memory back, a `void (*)(void *ctx)`.
-func (l *Loan) Release() unsafe.Pointer { return C.fixture_taker() }
+func (l *Loan) Release() unsafe.Pointer { return C.fixture_count }
 
 // Context returns the argument for the function that Release returns.
 func (l *Loan) Context() unsafe.Pointer { return unsafe.Pointer(l.f) }
 
 // Releaser returns a C function, for [dlpack.Lend], that calls the deleter of its argument, a `DLManagedTensorVersioned *`. With
 // it, a program lends the memory of a managed tensor.
-func Releaser() unsafe.Pointer { return C.fixture_releaser() }
+func Releaser() unsafe.Pointer { return C.fixture_release_managed }
 
 // Callback returns a C function and its ctx, for [dlpack.Lend], that call a Go function. They stay valid until the test ends.
 func Callback(t testing.TB, call func()) (release, ctx unsafe.Pointer) {
 	handle := cgo.NewHandle(call)
-	c := C.fixture_callback(C.uintptr_t(handle))
+	c := C.malloc(C.sizeof_uintptr_t)
+	*(*C.uintptr_t)(c) = C.uintptr_t(handle)
 	t.Cleanup(func() {
 		C.free(c)
 		handle.Delete()
 	})
-	return C.fixture_caller(), c
+	return C.fixture_call_go, c
 }
 
 //export fixtureCall
 func fixtureCall(handle C.uintptr_t) { cgo.Handle(handle).Value().(func())() }
 
 // Releases returns the number of times that the memory was given back.
-func (l *Loan) Releases() int { return int(C.fixture_deletes(l.f)) }
+func (l *Loan) Releases() int { return int(atomic.LoadInt64((*int64)(&l.f.deletes))) }
 
 // A Gate makes calls of a deleter, or of a lender's release, block. So does a producer whose deleter needs a lock that another
 // thread holds.
@@ -318,7 +320,7 @@ func block(t testing.TB, f *C.fixture) Gate {
 }
 
 // Waiting returns the number of calls that are blocked.
-func (g Gate) Waiting() int { return int(C.fixture_waiting(g.f)) }
+func (g Gate) Waiting() int { return int(atomic.LoadInt64((*int64)(&g.f.waiting))) }
 
 // Open lets all blocked and later calls return. It waits until the blocked calls have returned.
 func (g Gate) Open() { C.fixture_open(g.f) }

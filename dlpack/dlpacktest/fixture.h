@@ -13,9 +13,9 @@ typedef struct fixture {
   union {
     DLManagedTensorVersioned versioned;
     DLManagedTensor legacy;
-  } managed;
+  } own;
+  void *managed; /* the address of `own`, or that inside of `page` */
   int64_t deletes;
-  int64_t thread; /* the thread that called the deleter last */
   void *data;
   void *page; /* the mapping of fixture_guarded */
   int closed; /* while it is 1, calls of the deleter wait */
@@ -28,33 +28,27 @@ typedef struct fixture {
 fixture *fixture_new(int32_t room, size_t bytes);
 /* Makes a versioned struct that ends at the end of its page, right after `flags`; the next page is not accessible. */
 fixture *fixture_guarded(uint32_t major);
-void *fixture_managed(fixture *f);
-void fixture_arm(fixture *f, int legacy);
 void fixture_free(fixture *f);
-int64_t fixture_deletes(fixture *f);
 /* Makes calls of the deleter wait until fixture_open, which returns when all of them have returned. */
 void fixture_close(fixture *f);
 void fixture_open(fixture *f);
-int64_t fixture_waiting(fixture *f);
-/* The release of lent memory, a void (*)(void *ctx). */
-void *fixture_taker(void);
-int64_t fixture_thread(fixture *f);
-/* Returns a release function, a void (*)(void *ctx), that expects a DLManagedTensorVersioned as ctx and calls its deleter. */
-void *fixture_releaser(void);
-/* Returns a release function that calls a Go function. fixture_callback makes its ctx from the handle of the Go function; whoever
- * calls fixture_callback frees the ctx. */
-void *fixture_caller(void);
-void *fixture_callback(uintptr_t handle);
+/* The deleters of both forms, which count their calls, and the release of lent memory, which counts its calls in a fixture. */
+void fixture_delete_versioned(DLManagedTensorVersioned *self);
+void fixture_delete_legacy(DLManagedTensor *self);
+void fixture_count(void *ctx);
+/* A release function that expects a DLManagedTensorVersioned as ctx and calls its deleter. */
+void fixture_release_managed(void *ctx);
+/* A release function that calls the Go function whose handle, a uintptr_t, ctx points to. */
+void fixture_call_go(void *ctx);
 
 /* Makes a versioned tensor of `count` float32 elements of value 0, in one allocation that the deleter frees. */
 DLManagedTensorVersioned *fixture_allocate(int64_t count);
 
 /* Calls the deleters of `count` managed tensors from `threads` new threads, all at once. */
-int fixture_delete_on_threads(void **managed, int64_t count, int32_t threads, int legacy);
+void fixture_delete_on_threads(void **managed, int64_t count, int32_t threads, int legacy);
 /* The sum of float32 elements, and setting all of them, by shape and strides, as a C consumer does. */
 double fixture_sum(const DLTensor *t);
 void fixture_fill(const DLTensor *t, float value);
-int64_t fixture_this_thread(void);
 void fixture_nothing(void);
 
 #endif

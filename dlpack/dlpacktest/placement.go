@@ -7,12 +7,15 @@ import "C"
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -44,13 +47,8 @@ var Placements = []Placement{
 	{Name: "a struct with pointers", Collected: true, bytes: inStruct},
 	{Name: "an array in an interface", Collected: true, bytes: inInterface},
 	{Name: "a slice that began on the stack", Collected: true, bytes: fromStack},
-	{Name: "a global with pointers", Collected: true, bytes: func(t testing.TB, data []byte) []byte {
-		global.name = new(string)
-		return global.room.take(t, global.bytes[:], data)
-	}},
-	{Name: "a global without pointers", Collected: true, bytes: func(t testing.TB, data []byte) []byte {
-		return plainGlobal.room.take(t, plainBytes[:], data)
-	}},
+	{Name: "a global with pointers", Collected: true, bytes: globalRoom.take},
+	{Name: "a global without pointers", Collected: true, bytes: plainRoom.take},
 	{Name: "a struct with pointers, from C", bytes: inStruct, own: throughC},
 	{Name: "the end of a mapping", Collected: true, Guarded: true, bytes: func(t testing.TB, data []byte) []byte { return mapped(t, data, true, false) }},
 	{Name: "the beginning of a mapping", Collected: true, Guarded: true, bytes: func(t testing.TB, data []byte) []byte { return mapped(t, data, false, false) }},
@@ -84,26 +82,25 @@ var Placements = []Placement{
 func (p *Placement) Tensor(t testing.TB, data []byte, s dlpack.Spec) *dlpack.Tensor {
 	t.Helper()
 	s.ReadOnly = s.ReadOnly || p.ReadOnly
-	memory := p.bytes(t, data)
-	if p.own == nil {
-		x, err := dlpack.FromBytes(memory, s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { x.Close() })
-		return x
-	}
-	whole, err := p.own(t, memory)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer whole.Close()
-	x, err := whole.View(s)
+	x, err := p.tensor(t, data, s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { x.Close() })
 	return x
+}
+
+func (p *Placement) tensor(t testing.TB, data []byte, s dlpack.Spec) (*dlpack.Tensor, error) {
+	memory := p.bytes(t, data)
+	if p.own == nil {
+		return dlpack.FromBytes(memory, s)
+	}
+	whole, err := p.own(t, memory)
+	if err != nil {
+		return nil, err
+	}
+	defer whole.Close()
+	return whole.View(s)
 }
 
 // Bytes returns a copy of data in such memory. It is valid until the test ends.
@@ -130,12 +127,9 @@ func (p *Placement) Check(t testing.TB, what string, data []byte, s dlpack.Spec,
 		t.Fatal(err)
 	}
 	defer held.Close()
-	got, start, err := x.UnsafeBytes()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, from, err := y.UnsafeBytes()
-	if err != nil {
+	got, start, gotErr := x.UnsafeBytes()
+	want, from, wantErr := y.UnsafeBytes()
+	if err := errors.Join(gotErr, wantErr); err != nil {
 		t.Fatal(err)
 	}
 	if start != from || !bytes.Equal(want, got) {
@@ -162,24 +156,19 @@ func CheckPlacements(t *testing.T, run func(t testing.TB, x *dlpack.Tensor) any)
 				for i := range data {
 					data[i] = byte(i % 63)
 				}
-				for _, s := range []dlpack.Spec{
-					{Shape: []int64{5, 7}},
-					{Shape: []int64{7, 5}, Strides: []int64{1, 7}},
-					{Shape: []int64{35}, Strides: []int64{-1}, ByteOffset: int64(34 * item)},
-					{Shape: []int64{18}, Strides: []int64{2}},
-					{Shape: []int64{0, 3}},
-					{Shape: []int64{}},
+				for _, c := range []struct {
+					elements int // from the lowest to the highest
+					dlpack.Spec
+				}{
+					{35, dlpack.Spec{Shape: []int64{5, 7}}},
+					{35, dlpack.Spec{Shape: []int64{7, 5}, Strides: []int64{1, 7}}},
+					{35, dlpack.Spec{Shape: []int64{35}, Strides: []int64{-1}, ByteOffset: int64(34 * item)}},
+					{35, dlpack.Spec{Shape: []int64{18}, Strides: []int64{2}}},
+					{0, dlpack.Spec{Shape: []int64{0, 3}}},
+					{1, dlpack.Spec{Shape: []int64{}}},
 				} {
-					s.DType = dt
-					memory := data
-					if s.Strides == nil {
-						count := 1
-						for _, n := range s.Shape {
-							count *= int(n)
-						}
-						memory = data[:count*item]
-					}
-					p.Check(t, fmt.Sprintf("%v%v, strides %v", dt, s.Shape, s.Strides), memory, s, run)
+					c.DType = dt
+					p.Check(t, fmt.Sprintf("%v%v, strides %v", dt, c.Shape, c.Strides), data[:c.elements*item], c.Spec, run)
 				}
 			}
 		})
@@ -250,26 +239,29 @@ var (
 	global struct {
 		name  *string
 		bytes [globalBytes]byte
-		room  room
 	}
-	plainBytes  [globalBytes]byte
-	plainGlobal struct{ room room }
+	plainGlobal [globalBytes]byte
+
+	globalRoom, plainRoom = &room{memory: global.bytes[:]}, &room{memory: plainGlobal[:]}
 )
+
+func init() { global.name = new(string) }
 
 // A room gives parts of a global to tests, one after the other. It starts from the beginning again once all of them have ended.
 type room struct {
-	mu    sync.Mutex
-	used  int
-	users int
+	memory []byte
+	mu     sync.Mutex
+	used   int
+	users  int
 }
 
-func (r *room) take(t testing.TB, memory, data []byte) []byte {
+func (r *room) take(t testing.TB, data []byte) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(memory)-r.used < len(data) {
+	if len(r.memory)-r.used < len(data) {
 		t.Fatalf("no room for %d bytes in a global", len(data))
 	}
-	part := memory[r.used:][:len(data):len(data)]
+	part := r.memory[r.used:][:len(data):len(data)]
 	copy(part, data)
 	r.used += (len(data) + 255) &^ 255
 	r.users++
@@ -365,13 +357,7 @@ func functionsOfTensors(t testing.TB, folder string) (names []string) {
 			}
 			name := f.Name.Name
 			if f.Recv != nil {
-				receiver := f.Recv.List[0].Type
-				if star, ok := receiver.(*ast.StarExpr); ok {
-					receiver = star.X
-				}
-				if of, ok := receiver.(*ast.Ident); ok {
-					name = of.Name + "." + name
-				}
+				name = strings.TrimPrefix(types.ExprString(f.Recv.List[0].Type), "*") + "." + name
 			}
 			if strings.HasPrefix(name, "Tensor.") && file.Name.Name == "dlpack" || takesTensors(f.Type) {
 				names = append(names, name)
@@ -384,21 +370,13 @@ func functionsOfTensors(t testing.TB, folder string) (names []string) {
 	return names
 }
 
-func takesTensors(f *ast.FuncType) (takes bool) {
-	for _, parameter := range f.Params.List {
-		ast.Inspect(parameter.Type, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.SelectorExpr: // *dlpack.Tensor
-				p, ok := n.X.(*ast.Ident)
-				takes = takes || ok && p.Name == "dlpack" && n.Sel.Name == "Tensor"
-				return false
-			case *ast.Ident: // *Tensor, in package dlpack itself
-				takes = takes || n.Name == "Tensor"
-			case *ast.FuncType:
-				return false
-			}
-			return true
-		})
-	}
-	return takes
+// tensorType matches the types that have to do with tensors: *dlpack.Tensor, or *Tensor in package dlpack itself.
+var tensorType = regexp.MustCompile(`(^|[^.\w]|\bdlpack\.)Tensor\b`)
+
+// takesTensors reports whether a function has a parameter of tensors. Functions that it takes do not count.
+func takesTensors(f *ast.FuncType) bool {
+	return slices.ContainsFunc(f.Params.List, func(parameter *ast.Field) bool {
+		text := types.ExprString(parameter.Type)
+		return !strings.HasPrefix(text, "func") && tensorType.MatchString(text)
+	})
 }

@@ -85,10 +85,10 @@ func (x *Index) of(n int64) (first, count int64, ok bool) {
 		return 0, 0, false
 	}
 	// low and high are the bounds of start and stop, which differ for ranges that run forwards and backwards.
-	low, high := int64(0), n
+	low, high, sign := int64(0), n, int64(1)
 	start, stop := low, high
 	if step < 0 {
-		low, high = -1, n-1
+		low, high, sign = -1, n-1, -1
 		start, stop = high, low
 	}
 	if x.kind&givesStart != 0 {
@@ -97,17 +97,10 @@ func (x *Index) of(n int64) (first, count int64, ok bool) {
 	if x.kind&givesStop != 0 {
 		stop = min(max(fromStart(x.stop, n), low), high)
 	}
-	way, size := stop-start, uint64(step)
-	if step < 0 {
-		way, size = -way, -size
-	}
-	if way <= 0 {
+	if (stop-start)*sign <= 0 {
 		return 0, 0, true
 	}
-	if size == 1 {
-		return start, way, true
-	}
-	return start, int64(uint64(way-1)/size) + 1, true
+	return start, (stop-start-sign)/step + 1, true
 }
 
 // fromStart returns index i counted from the start of a dimension of size n. A negative i counts from the end.
@@ -118,13 +111,16 @@ func fromStart(i, n int64) int64 {
 	return i
 }
 
-// stretch returns stride×factor, and whether it fits in an int64. For a dimension of at most one element it returns the
-// stride unchanged, because that stride has no meaning.
+// stretch returns stride×factor, or 0 if that does not fit in an int64, and whether it does. For a dimension of at most one
+// element it returns the stride unchanged, because that stride has no meaning.
 func stretch(stride, factor, size int64) (stretched int64, fits bool) {
 	if size <= 1 {
 		return stride, true
 	}
-	return extent.Mul(stride, factor)
+	if stretched, fits = extent.Mul(stride, factor); !fits {
+		return 0, false
+	}
+	return stretched, true
 }
 
 // product returns a×b, or 0 if that does not fit in an int64. It is for strides without a meaning.

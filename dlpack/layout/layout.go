@@ -155,14 +155,12 @@ func AppendAligned(dst, shape []int64, order []int, itemsize, align int64) ([]in
 	}
 	whole := append(dst, shape...)
 	unit := align / gcd(itemsize, align) // elements
-	size := &whole[len(dst)+fastest]
-	if *size%unit != 0 {
-		up, fits := extent.Add(*size, unit-*size%unit)
-		if !fits {
-			return dst, fmt.Errorf("layout: shape[%d] = %d: %w", fastest, *size, ErrOverflow)
-		}
-		*size = up
+	n := shape[fastest]
+	size, fits := extent.Add(n, (unit-n%unit)%unit)
+	if !fits {
+		return dst, fmt.Errorf("layout: shape[%d] = %d: %w", fastest, n, ErrOverflow)
 	}
+	whole[len(dst)+fastest] = size
 	if _, err := Count(whole[len(dst):]); err != nil {
 		return dst, err
 	}
@@ -368,14 +366,9 @@ func Span(shape, strides []int64) (lo, hi int64, err error) {
 
 func sameRank(shape, strides []int64) error {
 	if len(shape) != len(strides) {
-		return errStrides(shape, strides)
+		return fmt.Errorf("layout: %d strides for %d dimensions: %w", len(strides), len(shape), ErrRank)
 	}
 	return nil
-}
-
-// errStrides is a function of its own so that the compiler inlines sameRank.
-func errStrides(shape, strides []int64) error {
-	return fmt.Errorf("layout: %d strides for %d dimensions: %w", len(strides), len(shape), ErrRank)
 }
 
 // IsRowMajor reports whether the elements lie without gaps in row-major order: the last dimension is the fastest, the first
@@ -422,45 +415,42 @@ func Packed(shape, strides []int64) (order []int, reversed []bool, ok bool) {
 	if err != nil {
 		return nil, nil, false
 	}
-	order = make([]int, len(shape))
-	for d := range order {
-		order[d] = d
+	order, reversed = make([]int, len(shape)), make([]bool, len(shape))
+	for d, stride := range strides {
+		order[d], reversed[d] = d, stride < 0 && shape[d] > 1 && !empty
 	}
-	reversed = make([]bool, len(shape))
-	if empty {
+	if empty || packedIn(order, shape, strides) {
 		return order, reversed, true
 	}
-
-	slices.SortStableFunc(order, func(a, b int) int {
+	slices.Reverse(order)
+	if packedIn(order, shape, strides) {
+		return order, reversed, true
+	}
+	slices.SortFunc(order, func(a, b int) int {
 		if shape[a] == 1 || shape[b] == 1 {
-			return cmp.Compare(min(shape[a], 2), min(shape[b], 2))
+			return cmp.Or(cmp.Compare(min(shape[a], 2), min(shape[b], 2)), cmp.Compare(a, b))
 		}
 		return cmp.Compare(extent.Magnitude(strides[b]), extent.Magnitude(strides[a]))
 	})
-	step, fits := int64(1), true
-	wide := order
-	for len(wide) > 0 && shape[wide[0]] == 1 {
-		wide = wide[1:]
+	if packedIn(order, shape, strides) {
+		return order, reversed, true
 	}
-	for _, d := range slices.Backward(wide) {
-		if !fits || extent.Magnitude(strides[d]) != uint64(step) {
-			return nil, nil, false
+	return nil, nil, false
+}
+
+// packedIn is [Packed] for a given order of the dimensions.
+func packedIn(order []int, shape, strides []int64) bool {
+	step, fits := int64(1), true
+	for _, d := range slices.Backward(order) {
+		if shape[d] == 1 {
+			continue
 		}
-		reversed[d] = strides[d] < 0
+		if !fits || extent.Magnitude(strides[d]) != uint64(step) {
+			return false
+		}
 		step, fits = extent.Mul(step, shape[d])
 	}
-	if !fits {
-		return nil, nil, false
-	}
-
-	rising := slices.IsSorted(wide)
-	if rising || slices.IsSortedFunc(wide, func(a, b int) int { return cmp.Compare(b, a) }) {
-		slices.Sort(order)
-		if !rising {
-			slices.Reverse(order)
-		}
-	}
-	return order, reversed, true
+	return fits
 }
 
 // Overlaps reports whether two indices reach the same element, so that the tensor must not be written to. It also returns
@@ -469,7 +459,7 @@ func Overlaps(shape, strides []int64) bool {
 	if len(shape) != len(strides) {
 		return true
 	}
-	if empty, err := isEmpty(shape); empty || err != nil {
+	if lo, hi, err := Span(shape, strides); err != nil || lo == hi {
 		return err != nil
 	}
 	// Whether two indices meet depends only on their difference, and not on its sign. The widest step comes first.
@@ -479,34 +469,20 @@ func Overlaps(shape, strides []int64) bool {
 		if n <= 1 {
 			continue
 		}
-		if len(axes) == 62 { // 63 axes would have at least 2^63 indices, which is more than there are offsets
+		if strides[d] == 0 {
 			return true
 		}
-		a := axis{step: int64(extent.Magnitude(strides[d])), most: n - 1}
-		axes = append(axes, a)
-		k := len(axes) - 1
-		for ; k > 0 && axes[k-1].step < a.step; k-- {
-			axes[k] = axes[k-1]
-		}
-		axes[k] = a
-		if a.step == 0 || k > 0 && axes[k-1].step == a.step {
-			return true
-		}
+		axes = append(axes, axis{step: int64(extent.Magnitude(strides[d])), most: n - 1})
 	}
-	if _, _, err := Span(shape, strides); err != nil {
-		return true
-	}
+	slices.SortFunc(axes, func(a, b axis) int { return cmp.Compare(b.step, a.step) })
 	reach, apart := int64(0), true
 	for k := len(axes) - 1; k >= 0; k-- {
 		axes[k].beyond = reach
 		apart = apart && axes[k].step > reach
 		reach += axes[k].step * axes[k].most
 	}
-	if apart {
-		return false
-	}
 	budget := 1 << 14
-	return meet(axes, 0, false, &budget)
+	return !apart && meet(axes, 0, false, &budget)
 }
 
 // An axis is a dimension of more than one element. step is the magnitude of its stride, most the largest difference of two
@@ -521,8 +497,8 @@ func meet(axes []axis, rest int64, moved bool, budget *int) bool {
 		return moved && rest == 0
 	}
 	a := axes[0]
-	first := max(ceilDiv(-rest-a.beyond, a.step), -a.most)
-	last := min(floorDiv(-rest+a.beyond, a.step), a.most)
+	first := max(-floorDiv(rest+a.beyond, a.step), -a.most)
+	last := min(floorDiv(a.beyond-rest, a.step), a.most)
 	if !moved {
 		first = 0 // the opposite differences need not be tried
 	}
@@ -544,5 +520,3 @@ func floorDiv(a, b int64) int64 {
 	}
 	return q
 }
-
-func ceilDiv(a, b int64) int64 { return -floorDiv(-a, b) }

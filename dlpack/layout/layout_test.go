@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/viewtest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -17,40 +18,7 @@ const big = math.MaxInt64
 
 // offsets returns the offset of each element, in row-major order of the indices.
 func offsets(shape, strides []int64) []int64 {
-	all := []int64{0}
-	for d, n := range shape {
-		var next []int64
-		for _, base := range all {
-			for i := range n {
-				next = append(next, base+i*strides[d])
-			}
-		}
-		all = next
-	}
-	return all
-}
-
-// random returns a small shape with strides that are dense, gapped, shared, reversed or arbitrary.
-func random(r *rand.Rand) (shape, strides []int64) {
-	rank := r.IntN(5)
-	shape, strides = make([]int64, rank), make([]int64, rank)
-	step := int64(1)
-	for _, d := range r.Perm(rank) {
-		shape[d] = r.Int64N(5)
-		if r.IntN(4) > 0 {
-			shape[d] = max(shape[d], 1)
-		}
-		switch r.IntN(8) {
-		case 0:
-			strides[d] = r.Int64N(13) - 6
-		case 1:
-			strides[d] = -step
-		default:
-			strides[d] = step
-		}
-		step *= max(shape[d], 1)
-	}
-	return shape, strides
+	return viewtest.Offsets(layout.Layout{Shape: shape, Strides: strides})
 }
 
 // eachRandom calls test for many random layouts, which are the same in each run.
@@ -58,7 +26,7 @@ func eachRandom(t *testing.T, test func(t *testing.T, shape, strides, offsets []
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 10_000 {
-		shape, strides := random(r)
+		shape, strides := viewtest.Random(r)
 		test(t, shape, strides, offsets(shape, strides))
 		if t.Failed() {
 			t.Fatalf("shape %v strides %v", shape, strides)
@@ -146,7 +114,7 @@ func TestStridesAppendBehindWhatIsThere(t *testing.T) {
 func TestStridesOfAnOrderCountUpAlongIt(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 2000 {
-		shape, _ := random(r)
+		shape, _ := viewtest.Random(r)
 		order := r.Perm(len(shape))
 		strides, err := layout.AppendStrides(nil, shape, order)
 		require.NoError(t, err)

@@ -92,19 +92,12 @@ func (s PartialShape) String() string {
 	if !s.ranked {
 		return unknownRank
 	}
-	text := []byte{'['}
-	for d, n := range s.dims {
-		if d > 0 {
-			text = append(text, ',')
-		}
-		if n == Unknown {
-			text = append(text, '?')
-			continue
-		}
-		text = strconv.AppendInt(text, n, 10)
-	}
-	return string(append(text, ']'))
+	return tensorFlowText.Replace(fmt.Sprint(s.dims))
 }
+
+// tensorFlowText turns the text of package fmt for a list of sizes into that of TensorFlow. The only negative size is
+// [Unknown].
+var tensorFlowText = strings.NewReplacer(" ", ",", fmt.Sprint(Unknown), "?")
 
 // Rank returns the number of dimensions, and whether it is known.
 func (s PartialShape) Rank() (rank int, ok bool) { return len(s.dims), s.ranked }
@@ -144,48 +137,21 @@ func (s PartialShape) Equal(o PartialShape) bool {
 
 // CompatibleWith reports whether there is a shape of which both s and o are true.
 func (s PartialShape) CompatibleWith(o PartialShape) bool {
-	_, _, ok := s.conflict(o)
-	return ok
-}
-
-// conflict returns the first two numbers in which s and o contradict each other: two ranks, or two sizes of one dimension.
-// ok is true if there are none.
-func (s PartialShape) conflict(o PartialShape) (m, n int64, ok bool) {
-	if !s.ranked || !o.ranked {
-		return 0, 0, true
-	}
-	if len(s.dims) != len(o.dims) {
-		return int64(len(s.dims)), int64(len(o.dims)), false
-	}
-	for d, m := range s.dims {
-		if n := o.dims[d]; m != n && m != Unknown && n != Unknown {
-			return m, n, false
-		}
-	}
-	return 0, 0, true
+	return !s.ranked || !o.ranked || slices.EqualFunc(s.dims, o.dims, func(m, n int64) bool {
+		return m == n || m == Unknown || n == Unknown
+	})
 }
 
 // Refines reports whether o is true of every shape of which s is true.
 func (s PartialShape) Refines(o PartialShape) bool {
-	if !o.ranked {
-		return true
-	}
-	if !s.ranked || len(s.dims) != len(o.dims) {
-		return false
-	}
-	for d, n := range o.dims {
-		if n != Unknown && n != s.dims[d] {
-			return false
-		}
-	}
-	return true
+	return !o.ranked || s.ranked && slices.EqualFunc(s.dims, o.dims, func(m, n int64) bool { return m == n || n == Unknown })
 }
 
 // Merge returns what is known from s and o together.
 //
 // Errors: [ErrShape] unless the shapes are compatible, [ErrOverflow].
 func (s PartialShape) Merge(o PartialShape) (PartialShape, error) {
-	if _, _, ok := s.conflict(o); !ok {
+	if !s.CompatibleWith(o) {
 		return PartialShape{}, fmt.Errorf("layout: merge of %v and %v: %w", s, o, ErrShape)
 	}
 	if !s.ranked {

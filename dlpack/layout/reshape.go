@@ -51,7 +51,7 @@ func (l *Layout) respread(sizes, steps []int64, count int64) error {
 		}
 		stride = product(stride, max(size, 1))
 	}
-	l.put(sizes, steps)
+	l.Set(Layout{sizes, steps, l.Offset})
 	return nil
 }
 
@@ -228,8 +228,7 @@ func (l *Layout) Bitcast(from, to int64) error {
 	if _, err := Count(sizes); err != nil {
 		return err
 	}
-	l.Offset = offset
-	l.put(sizes, steps)
+	l.Set(Layout{sizes, steps, offset})
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/vectors"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/viewtest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
@@ -253,7 +254,7 @@ func TestNervanaViews(t *testing.T) {
 				if c.View.Offset != nil {
 					assert.Equal(t, *c.View.Offset, l.Offset)
 				}
-				assert.True(t, slices.Equal(c.Linear, modelOf(l).offsets))
+				assert.True(t, slices.Equal(c.Linear, viewtest.Offsets(l)))
 				assert.Equal(t, c.Overlaps, layout.Overlaps(l.Shape, l.Strides))
 				assert.Equal(t, c.RowMajor, l.IsRowMajor())
 				low, high, err := l.Span()
@@ -483,7 +484,7 @@ func (m *tensorflow) requireView(t *testing.T, dtype int, l layout.Layout, want 
 	assert.Equal(t, want.OffsetBytes, offset)
 	assert.Equal(t, want.Aligned, offset%64 == 0)
 	if want.Data != "" {
-		m.requireCounts(t, dtype, want.Data, modelOf(l).offsets)
+		m.requireCounts(t, dtype, want.Data, viewtest.Offsets(l))
 	}
 }
 
@@ -716,7 +717,7 @@ func TestTensorFlowViews(t *testing.T) {
 			require.Len(t, parts, len(c.Parts))
 			for k, part := range parts {
 				assert.Equal(t, c.Parts[k].Shape, part.Shape)
-				m.requireCounts(t, c.DType, c.Parts[k].Data, modelOf(part).offsets)
+				m.requireCounts(t, c.DType, c.Parts[k].Data, viewtest.Offsets(part))
 			}
 		}
 	})

@@ -2,6 +2,7 @@ package layout
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/dlbridge/dlbridge/dlpack/internal/extent"
@@ -23,30 +24,17 @@ func (n *numbers) draft(rank int) (sizes, steps []int64) {
 	return n[:rank], n[room:][:rank]
 }
 
-// move sets the offset. A view without elements keeps the offset of its base. If fits is false, the offset or a stride has
-// overflowed, which is an error unless the view is empty.
-func (l *Layout) move(op string, empty bool, offset int64, fits bool) error {
+// move sets the shape, the strides and the offset. A view without elements keeps the offset of its base. If fits is false,
+// the offset or a stride has overflowed, which is an error unless the view is empty.
+func (l *Layout) move(op string, sizes, steps []int64, empty bool, offset int64, fits bool) error {
 	if empty {
-		return nil
+		offset, fits = l.Offset, true
 	}
 	if !fits {
 		return fmt.Errorf("layout: %s: %w", op, ErrOverflow)
 	}
-	l.Offset = offset
+	l.Set(Layout{sizes, steps, offset})
 	return nil
-}
-
-// put sets shape and strides to those of a draft, and leaves the offset as it is.
-func (l *Layout) put(sizes, steps []int64) {
-	if rank := len(sizes); rank <= cap(l.Shape) && rank <= cap(l.Strides) {
-		l.Shape, l.Strides = l.Shape[:rank], l.Strides[:rank]
-		for d, n := range sizes { // faster than copy for the usual few dimensions
-			l.Shape[d], l.Strides[d] = n, steps[d]
-		}
-		return
-	}
-	l.Shape = append(l.Shape[:0], sizes...)
-	l.Strides = append(l.Strides[:0], steps...)
 }
 
 // check reports whether the layout has no elements. It returns an error for an invalid layout.
@@ -55,6 +43,14 @@ func (l *Layout) check() (empty bool, err error) {
 		return false, err
 	}
 	return isEmpty(l.Shape)
+}
+
+// dimension checks the layout like check, and returns the number of dimension d counted from the start.
+func (l *Layout) dimension(op string, d int) (at int, empty bool, err error) {
+	if empty, err = l.check(); err == nil {
+		at, err = dimension(op, d, len(l.Shape))
+	}
+	return at, empty, err
 }
 
 // newAxis returns the stride for a new dimension of size 1 before dimension d: the stride it would have without gaps.
@@ -96,26 +92,25 @@ func (l *Layout) Slice(index ...Index) error {
 
 	var buf numbers
 	sizes, steps := buf.draft(rank + axes)
-	to, d, offset, fits := 0, 0, l.Offset, true
+	sizes, steps = sizes[:0], steps[:0]
+	d, offset, fits := 0, l.Offset, true
 	for k := range index {
 		x := &index[k]
 		switch x.kind {
 		case kindEllipsis:
-			for range rank - taken {
-				sizes[to], steps[to] = l.Shape[d], l.Strides[d]
-				to, d = to+1, d+1
-			}
+			end := d + rank - taken
+			sizes, steps = append(sizes, l.Shape[d:end]...), append(steps, l.Strides[d:end]...)
+			d = end
 			continue
 		case kindNewAxis:
-			sizes[to], steps[to] = 1, l.newAxis(d)
-			to++
+			sizes, steps = append(sizes, 1), append(steps, l.newAxis(d))
 			continue
 		}
 		n, stride := l.Shape[d], l.Strides[d]
 		if x.kind == kindAt {
 			i := fromStart(x.start, n)
 			if i < 0 || i >= n {
-				return errIndex(k, x, d, n)
+				return fmt.Errorf("layout: slice: index %d, %v, of dimension %d of size %d: %w", k, *x, d, n, ErrIndex)
 			}
 			offset, fits = forward(offset, fits, i, stride)
 			d++
@@ -127,31 +122,14 @@ func (l *Layout) Slice(index ...Index) error {
 				return refuse(ErrIndex, "slice: index %d, %v, has a step of 0", k, *x)
 			}
 			n, empty = count, empty || count == 0
-			if first != 0 {
-				offset, fits = forward(offset, fits, first, stride)
-			}
-			if x.skip != 0 {
-				if stride, ok = stretch(stride, x.skip+1, count); !ok {
-					stride, fits = 0, false
-				}
-			}
+			offset, fits = forward(offset, fits, first, stride)
+			stride, ok = stretch(stride, x.skip+1, count)
+			fits = fits && ok
 		}
-		sizes[to], steps[to] = n, stride
-		to, d = to+1, d+1
+		sizes, steps = append(sizes, n), append(steps, stride)
+		d++
 	}
-	for ; d < rank; d++ {
-		sizes[to], steps[to] = l.Shape[d], l.Strides[d]
-		to++
-	}
-	if err := l.move("slice", empty, offset, fits); err != nil {
-		return err
-	}
-	l.put(sizes[:to], steps[:to])
-	return nil
-}
-
-func errIndex(k int, x *Index, d int, n int64) error {
-	return fmt.Errorf("layout: slice: index %d, %v, of dimension %d of size %d: %w", k, *x, d, n, ErrIndex)
+	return l.move("slice", append(sizes, l.Shape[d:]...), append(steps, l.Strides[d:]...), empty, offset, fits)
 }
 
 // Index takes the elements with the given first indices and removes these dimensions. Negative indices count from the end. It
@@ -175,15 +153,7 @@ func (l *Layout) Index(index ...int64) error {
 		}
 		offset, fits = forward(offset, fits, i, l.Strides[d])
 	}
-	if err := l.move("index", empty, offset, fits); err != nil {
-		return err
-	}
-	kept := l.Shape[len(index):]
-	for d, n := range kept {
-		l.Shape[d], l.Strides[d] = n, l.Strides[len(index)+d]
-	}
-	l.Shape, l.Strides = l.Shape[:len(kept)], l.Strides[:len(kept)]
-	return nil
+	return l.move("index", l.Shape[len(index):], l.Strides[len(index):], empty, offset, fits)
 }
 
 // Narrow takes size indices of dimension d, from start on. A negative start counts from the end. Unlike a slice, Narrow does
@@ -191,31 +161,26 @@ func (l *Layout) Index(index ...int64) error {
 //
 // Errors: [ErrAxis]; [ErrIndex] for indices outside the dimension and for a negative size; [ErrOverflow].
 func (l *Layout) Narrow(d int, start, size int64) error {
-	if _, err := l.check(); err != nil {
-		return err
-	}
-	d, err := dimension("narrow", d, len(l.Shape))
+	d, empty, err := l.dimension("narrow", d)
 	if err != nil {
 		return err
 	}
-	before := l.Shape[d]
+	n := l.Shape[d]
 	if size < 0 {
 		return refuse(ErrIndex, "narrow: size = %d is negative", size)
 	}
-	first := start
-	if start = fromStart(start, before); start < 0 || start > before || size > before-start {
-		return fmt.Errorf("layout: narrow: %d from %d on of dimension %d of size %d: %w", size, first, d, before, ErrIndex)
+	first := fromStart(start, n)
+	if first < 0 || first > n || size > n-first {
+		return fmt.Errorf("layout: narrow: %d from %d on of dimension %d of size %d: %w", size, start, d, n, ErrIndex)
 	}
-	l.Shape[d] = size
-	if empty, _ := isEmpty(l.Shape); empty || start == 0 {
-		return nil
+	offset, fits := forward(l.Offset, true, first, l.Strides[d])
+	if empty || size == 0 {
+		offset, fits = l.Offset, true
 	}
-	offset, fits := forward(l.Offset, true, start, l.Strides[d])
 	if !fits {
-		l.Shape[d] = before
-		return fmt.Errorf("layout: narrow: %d strides of %d: %w", start, l.Strides[d], ErrOverflow)
+		return fmt.Errorf("layout: narrow: %d strides of %d: %w", first, l.Strides[d], ErrOverflow)
 	}
-	l.Offset = offset
+	l.Shape[d], l.Offset = size, offset
 	return nil
 }
 
@@ -225,10 +190,7 @@ func (l *Layout) Narrow(d int, start, size int64) error {
 // Errors: [ErrAxis]; [ErrNegative]; [ErrShape] unless the sizes sum to the size of the dimension; [ErrOverflow], also if the
 // parts would need more memory than can be addressed.
 func (l Layout) Split(d int, sizes ...int64) ([]Layout, error) {
-	if _, err := l.check(); err != nil {
-		return nil, err
-	}
-	d, err := dimension("split", d, len(l.Shape))
+	d, _, err := l.dimension("split", d)
 	if err != nil {
 		return nil, err
 	}
@@ -285,28 +247,33 @@ func (l *Layout) Transpose(order ...int) error {
 	var buf numbers
 	sizes, steps := buf.draft(rank)
 	var set flags
-	named := set.marks(rank)
+	named := set.of(rank)
 	for k, d := range order {
-		from, ok := named.mark(d)
+		from, ok := inRange(d, rank)
 		if !ok {
-			if _, err := dimension("transpose", d, rank); err != nil {
-				return refuse(ErrOrder, "transpose: order[%d] = %d is no dimension of %d", k, d, rank)
-			}
+			return refuse(ErrOrder, "transpose: order[%d] = %d is no dimension of %d", k, d, rank)
+		}
+		if named[from] {
 			return refuse(ErrOrder, "transpose: order[%d] = %d names a dimension again", k, d)
 		}
+		named[from] = true
 		sizes[k], steps[k] = l.Shape[from], l.Strides[from]
 	}
-	l.put(sizes, steps)
+	l.Set(Layout{sizes, steps, l.Offset})
 	return nil
 }
 
-// dimension returns the number of dimension d counted from the start. A negative d counts from the end.
+// inRange returns the number of dimension d counted from the start, and whether there is one. A negative d counts from the
+// end.
+func inRange(d, rank int) (at int, ok bool) {
+	at = int(fromStart(int64(d), int64(rank)))
+	return at, at >= 0 && at < rank
+}
+
+// dimension is [inRange] with an error for a dimension that does not exist.
 func dimension(op string, d, rank int) (int, error) {
-	at := d
-	if at < 0 {
-		at += rank
-	}
-	if at < 0 || at >= rank {
+	at, ok := inRange(d, rank)
+	if !ok {
 		return 0, errAxis(op, d, rank)
 	}
 	return at, nil
@@ -316,110 +283,80 @@ func errAxis(op string, d, rank int) error {
 	return fmt.Errorf("layout: %s: dimension %d of %d: %w", op, d, rank, ErrAxis)
 }
 
-// errMark returns the error for a dimension d that does not exist or is named twice.
-func errMark(op string, d, rank int) error {
-	if _, err := dimension(op, d, rank); err != nil {
-		return err
-	}
-	return refuse(ErrAxis, "%s: dimension %d is named twice", op, d)
-}
-
-// marks has an element for each dimension, which says whether the dimension has been named.
-type marks []bool
-
-// flags is the memory of marks on the stack, as [numbers] is for sizes and strides.
+// flags is the memory of a flag for each dimension on the stack, as [numbers] is for sizes and strides.
 type flags [room]bool
 
-func (f *flags) marks(rank int) marks {
+func (f *flags) of(rank int) []bool {
 	if rank > room {
-		return make(marks, rank)
+		return make([]bool, rank)
 	}
 	return f[:rank]
 }
 
-// mark marks dimension d as named, and returns its number counted from the start. ok is false if the dimension does not exist
-// or is named already.
-func (m marks) mark(d int) (at int, ok bool) {
-	if d < 0 {
-		d += len(m)
+// name checks the layout like check, and returns flags that are set for the given dimensions of a view of the given rank.
+func (l *Layout) name(op string, set *flags, rank int, axes []int) (named []bool, empty bool, err error) {
+	if empty, err = l.check(); err != nil {
+		return nil, false, err
 	}
-	if d < 0 || d >= len(m) || m[d] {
-		return 0, false
-	}
-	m[d] = true
-	return d, true
-}
-
-// markAll marks several dimensions as named.
-func (m marks) markAll(op string, axes []int) error {
+	named = set.of(rank)
 	for _, d := range axes {
-		if _, ok := m.mark(d); !ok {
-			return errMark(op, d, len(m))
+		at, err := dimension(op, d, rank)
+		if err != nil {
+			return nil, false, err
 		}
+		if named[at] {
+			return nil, false, refuse(ErrAxis, "%s: dimension %d is named twice", op, d)
+		}
+		named[at] = true
 	}
-	return nil
+	return named, empty, nil
 }
 
 // Flip reverses the given dimensions, or all dimensions if none is given.
 //
 // Errors: [ErrAxis], [ErrOverflow].
 func (l *Layout) Flip(axes ...int) error {
-	empty, err := l.check()
-	if err != nil {
-		return err
-	}
 	var set flags
-	named := set.marks(len(l.Shape))
-	if err := named.markAll("flip", axes); err != nil || empty {
+	named, empty, err := l.name("flip", &set, len(l.Shape), axes)
+	if err != nil || empty {
 		return err
 	}
+	var buf numbers
+	_, steps := buf.draft(len(l.Shape))
 	offset, fits := l.Offset, true
 	for d, n := range l.Shape {
+		steps[d] = l.Strides[d]
 		if (len(axes) == 0 || named[d]) && n > 1 {
-			offset, fits = forward(offset, fits, n-1, l.Strides[d])
-			if _, ok := extent.Mul(l.Strides[d], -1); !ok {
-				fits = false
-			}
+			offset, fits = forward(offset, fits, n-1, steps[d])
+			fits = fits && steps[d] != math.MinInt64 // whose negative does not fit
+			steps[d] = -steps[d]
 		}
 	}
-	if !fits {
-		return fmt.Errorf("layout: flip: %w", ErrOverflow)
-	}
-	l.Offset = offset
-	for d, n := range l.Shape {
-		if (len(axes) == 0 || named[d]) && n > 1 {
-			l.Strides[d] = -l.Strides[d]
-		}
-	}
-	return nil
+	return l.move("flip", l.Shape, steps, empty, offset, fits)
 }
 
 // Squeeze removes the given dimensions, which must be of size 1, or all dimensions of size 1 if none is given.
 //
 // Errors: [ErrAxis], and [ErrShape] for a given dimension of another size.
 func (l *Layout) Squeeze(axes ...int) error {
-	if _, err := l.check(); err != nil {
-		return err
-	}
 	var set flags
-	named := set.marks(len(l.Shape))
-	if err := named.markAll("squeeze", axes); err != nil {
+	named, _, err := l.name("squeeze", &set, len(l.Shape), axes)
+	if err != nil {
 		return err
 	}
-	for d, n := range l.Shape {
-		if named[d] && n != 1 {
-			return fmt.Errorf("layout: squeeze: dimension %d is of size %d: %w", d, n, ErrShape)
-		}
-	}
+	var buf numbers
+	sizes, steps := buf.draft(len(l.Shape))
 	kept := 0
 	for d, n := range l.Shape {
-		if named[d] || len(axes) == 0 && n == 1 {
-			continue
+		if named[d] && n != 1 {
+			return fmt.Errorf("layout: squeeze: dimension %d is of size %d, only size 1 can be removed: %w", d, n, ErrShape)
 		}
-		l.Shape[kept], l.Strides[kept] = n, l.Strides[d]
-		kept++
+		if n != 1 || len(axes) != 0 && !named[d] {
+			sizes[kept], steps[kept] = n, l.Strides[d]
+			kept++
+		}
 	}
-	l.Shape, l.Strides = l.Shape[:kept], l.Strides[:kept]
+	l.Set(Layout{sizes[:kept], steps[:kept], l.Offset})
 	return nil
 }
 
@@ -427,13 +364,10 @@ func (l *Layout) Squeeze(axes ...int) error {
 //
 // Errors: [ErrAxis].
 func (l *Layout) Expand(axes ...int) error {
-	if _, err := l.check(); err != nil {
-		return err
-	}
 	rank := len(l.Shape) + len(axes)
 	var set flags
-	named := set.marks(rank)
-	if err := named.markAll("expand", axes); err != nil {
+	named, _, err := l.name("expand", &set, rank, axes)
+	if err != nil {
 		return err
 	}
 	var buf numbers
@@ -447,7 +381,7 @@ func (l *Layout) Expand(axes ...int) error {
 		sizes[k], steps[k] = l.Shape[d], l.Strides[d]
 		d++
 	}
-	l.put(sizes, steps)
+	l.Set(Layout{sizes, steps, l.Offset})
 	return nil
 }
 
@@ -469,19 +403,16 @@ func (l *Layout) Broadcast(shape ...int64) error {
 	}
 	var buf numbers
 	sizes, steps := buf.draft(len(shape))
-	for d, n := range shape {
-		switch {
-		case d < missing:
-			sizes[d], steps[d] = n, 0
-		case n == l.Shape[d-missing]:
-			sizes[d], steps[d] = n, l.Strides[d-missing]
-		case l.Shape[d-missing] == 1:
-			sizes[d], steps[d] = n, 0
-		default:
-			return fmt.Errorf("layout: broadcast: dimension %d of size %d to %d: %w", d-missing, l.Shape[d-missing], n, ErrShape)
+	copy(sizes, shape)
+	for d, n := range l.Shape {
+		switch size := sizes[missing+d]; {
+		case n == size:
+			steps[missing+d] = l.Strides[d]
+		case n != 1:
+			return fmt.Errorf("layout: broadcast: dimension %d of size %d to %d, only size 1 can be repeated: %w", d, n, size, ErrShape)
 		}
 	}
-	l.put(sizes, steps)
+	l.Set(Layout{sizes, steps, l.Offset})
 	return nil
 }
 
@@ -490,21 +421,14 @@ func (l *Layout) Broadcast(shape ...int64) error {
 //
 // Errors: [ErrAxis], [ErrOverflow].
 func (l *Layout) Diagonal(k int64, a, b int) error {
-	empty, err := l.check()
+	rank := len(l.Shape)
+	var set flags
+	named, empty, err := l.name("diagonal", &set, rank, []int{a, b})
 	if err != nil {
 		return err
 	}
-	rank := len(l.Shape)
-	var set flags
-	named := set.marks(rank)
-	first, ok := named.mark(a)
-	if !ok {
-		return errMark("diagonal", a, rank)
-	}
-	second, ok := named.mark(b)
-	if !ok {
-		return errMark("diagonal", b, rank)
-	}
+	first, _ := inRange(a, rank)
+	second, _ := inRange(b, rank)
 	var buf numbers
 	sizes, steps := buf.draft(rank - 1)
 	kept := 0
@@ -529,11 +453,7 @@ func (l *Layout) Diagonal(k int64, a, b int) error {
 		stride, ok = 1, true
 	}
 	sizes[kept], steps[kept] = size, stride
-	if err := l.move("diagonal", empty || size == 0, offset, fits && ok); err != nil {
-		return err
-	}
-	l.put(sizes, steps)
-	return nil
+	return l.move("diagonal", sizes, steps, empty || size == 0, offset, fits && ok)
 }
 
 // Windows makes sliding windows along dimension d. A window has size elements, dilation apart; each window begins step
@@ -542,11 +462,7 @@ func (l *Layout) Diagonal(k int64, a, b int) error {
 // Errors: [ErrAxis]; [ErrShape] if size, step or dilation is not positive, or the dimension is shorter than a window;
 // [ErrOverflow] if the number of elements of all windows does not fit in 63 bits.
 func (l *Layout) Windows(d int, size, step, dilation int64) error {
-	empty, err := l.check()
-	if err != nil {
-		return err
-	}
-	d, err = dimension("windows", d, len(l.Shape))
+	d, empty, err := l.dimension("windows", d)
 	if err != nil {
 		return err
 	}
@@ -561,22 +477,18 @@ func (l *Layout) Windows(d int, size, step, dilation int64) error {
 	count := (n-1-reach)/step + 1
 	between, fits1 := stretch(l.Strides[d], step, count)
 	within, fits2 := stretch(l.Strides[d], dilation, size)
-	if !fits1 || !fits2 {
-		if !empty {
-			return fmt.Errorf("layout: windows: %w", ErrOverflow)
-		}
-		between, within = 0, 0
+	if !empty && (!fits1 || !fits2) {
+		return fmt.Errorf("layout: windows: %w", ErrOverflow)
 	}
 	var buf numbers
 	sizes, steps := buf.draft(len(l.Shape) + 1)
-	for k, n := range l.Shape {
-		sizes[k], steps[k] = n, l.Strides[k]
-	}
+	copy(sizes, l.Shape)
+	copy(steps, l.Strides)
 	sizes[d], steps[d] = count, between
 	sizes[len(l.Shape)], steps[len(l.Shape)] = size, within
 	if _, err := Count(sizes); err != nil {
 		return err
 	}
-	l.put(sizes, steps)
+	l.Set(Layout{sizes, steps, l.Offset})
 	return nil
 }

@@ -12,439 +12,66 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/viewtest"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// A model models a view: it lists the offset of each element, in row-major order of the indices.
-type model struct {
-	shape   []int64
-	offsets []int64
-}
-
-func modelOf(l layout.Layout) model {
-	m := model{shape: slices.Clone(l.Shape), offsets: offsets(l.Shape, l.Strides)}
-	for i := range m.offsets {
-		m.offsets[i] += l.Offset
-	}
-	return m
-}
-
-// at returns the offset of an element.
-func (m model) at(index []int64) int64 {
-	i := int64(0)
-	for d, n := range m.shape {
-		i = i*n + index[d]
-	}
-	return m.offsets[i]
-}
-
-// view returns a model of another shape. from maps an index of the result to an index of m.
-func (m model) view(shape []int64, from func(index []int64) []int64) model {
-	v := model{shape: slices.Clone(shape)}
-	index := make([]int64, len(shape))
-	var fill func(d int)
-	fill = func(d int) {
-		if d == len(shape) {
-			v.offsets = append(v.offsets, m.at(from(slices.Clone(index))))
-			return
-		}
-		for i := range shape[d] {
-			index[d] = i
-			fill(d + 1)
-		}
-	}
-	fill(0)
-	return v
-}
-
-// strided reports whether the model can be expressed with strides.
-func (m model) strided() bool {
-	strides := make([]int64, len(m.shape))
-	step := 1
-	for d := len(m.shape) - 1; d >= 0; d-- {
-		if len(m.offsets) > 0 && m.shape[d] > 1 {
-			strides[d] = m.offsets[step] - m.offsets[0]
-		}
-		step *= int(m.shape[d])
-	}
-	for i, offset := range offsets(m.shape, strides) {
-		if m.offsets[i] != m.offsets[0]+offset {
-			return false
-		}
-	}
-	return true
-}
-
-// python returns the indices that a slice takes of a dimension of size n, by Python's rules.
-func python(n, start, stop, step int64, from, to bool) []int64 {
-	inside := func(i int64) bool { return 0 <= i && i < n }
-	if from && start < 0 {
-		start += n
-	}
-	if to && stop < 0 {
-		stop += n
-	}
-	taken := []int64{}
-	if step > 0 {
-		if !from {
-			start = 0
-		}
-		for i := max(start, 0); inside(i); i += step {
-			if to && i >= stop {
-				break
-			}
-			taken = append(taken, i)
-		}
-		return taken
-	}
-	if !from {
-		start = n - 1
-	}
-	for i := min(start, n-1); inside(i); i += step {
-		if to && i <= stop {
-			break
-		}
-		taken = append(taken, i)
-	}
-	return taken
-}
-
-// randomView chooses a random operation on a layout. It returns a text for it, the operation, the model of its result, which is
-// computed index by index, and the error that the operation must return.
-func randomView(r *rand.Rand, m model) (text string, apply func(l *layout.Layout) error, want model, cause error) {
-	rank := len(m.shape)
-	axis := func() (given, d int) {
-		d = r.IntN(rank)
-		if given = d; r.IntN(4) == 0 {
-			given -= rank
-		}
-		return given, d
-	}
-	op := r.IntN(11)
-	if rank == 0 && (op == 1 || op == 7 || op == 8) || rank < 2 && op == 6 {
-		op = 0
-	}
-	switch op {
-	case 0: // slice
-		var index []layout.Index
-		var shape []int64
-		type part struct {
-			taken []int64 // nil: a new dimension
-			one   bool
-		}
-		var parts []part
-		whole := func(n int64) part { return part{taken: python(n, 0, 0, 1, false, false)} }
-		d, ellipsis := 0, rank > 0 && r.IntN(4) == 0
-		for d < rank && (r.IntN(6) > 0 || ellipsis) {
-			n := m.shape[d]
-			switch pick := r.IntN(8); {
-			case pick == 0:
-				index = append(index, layout.NewAxis())
-				parts = append(parts, part{})
-				shape = append(shape, 1)
-				continue
-			case pick == 1 && ellipsis:
-				ellipsis = false
-				index = append(index, layout.Ellipsis())
-				for skip := r.IntN(rank - d + 1); skip > 0; skip-- {
-					parts = append(parts, whole(m.shape[d]))
-					shape = append(shape, m.shape[d])
-					d++
-				}
-				// The indices after the ellipsis apply to the last dimensions.
-				for d < rank {
-					index = append(index, layout.All())
-					parts = append(parts, whole(m.shape[d]))
-					shape = append(shape, m.shape[d])
-					d++
-				}
-				continue
-			case pick == 2 && n > 0:
-				i := r.Int64N(n)
-				parts = append(parts, part{taken: []int64{i}, one: true})
-				if r.IntN(2) == 0 {
-					i -= n
-				}
-				index = append(index, layout.At(i))
-			default:
-				start, stop, step := r.Int64N(2*n+5)-n-2, r.Int64N(2*n+5)-n-2, r.Int64N(7)-3
-				if step == 0 {
-					step = 1
-				}
-				x, from, to := layout.All(), r.IntN(3) > 0, r.IntN(3) > 0
-				switch {
-				case from && to:
-					x = layout.Range(start, stop)
-				case from:
-					x = layout.From(start)
-				case to:
-					x = layout.Until(stop)
-				}
-				taken := python(n, start, stop, step, from, to)
-				index = append(index, x.By(step))
-				parts = append(parts, part{taken: taken})
-				shape = append(shape, int64(len(taken)))
-			}
-			d++
-		}
-		for ; d < rank; d++ {
-			parts = append(parts, whole(m.shape[d]))
-			shape = append(shape, m.shape[d])
-		}
-		want = m.view(shape, func(index []int64) []int64 {
-			var from []int64
-			for _, p := range parts {
-				switch {
-				case p.one:
-					from = append(from, p.taken[0])
-				case p.taken == nil:
-					index = index[1:]
-				default:
-					from = append(from, p.taken[index[0]])
-					index = index[1:]
-				}
-			}
-			return from
-		})
-		return fmt.Sprint("slice ", index), func(l *layout.Layout) error { return l.Slice(index...) }, want, nil
-
-	case 10: // index
-		var given, at []int64
-		for d := 0; d < rank && r.IntN(3) > 0 && m.shape[d] > 0; d++ {
-			at = append(at, r.Int64N(m.shape[d]))
-			given = append(given, at[d]-m.shape[d]*r.Int64N(2))
-		}
-		want = m.view(m.shape[len(at):], func(index []int64) []int64 { return append(slices.Clone(at), index...) })
-		return fmt.Sprint("index ", given), func(l *layout.Layout) error { return l.Index(given...) }, want, nil
-
-	case 1: // narrow
-		given, d := axis()
-		start := r.Int64N(m.shape[d] + 1)
-		size := r.Int64N(m.shape[d] - start + 1)
-		shape := slices.Clone(m.shape)
-		shape[d] = size
-		want = m.view(shape, func(index []int64) []int64 { index[d] += start; return index })
-		if start < m.shape[d] && r.Int64N(2) == 0 {
-			start -= m.shape[d]
-		}
-		return fmt.Sprint("narrow ", given, start, size), func(l *layout.Layout) error { return l.Narrow(given, start, size) }, want, nil
-
-	case 2: // transpose
-		order := r.Perm(rank)
-		given := slices.Clone(order)
-		if r.IntN(4) == 0 {
-			slices.Reverse(order)
-			for k := range order {
-				order[k] = rank - 1 - k
-			}
-			given = nil
-		}
-		shape := make([]int64, rank)
-		for k, d := range order {
-			shape[k] = m.shape[d]
-		}
-		want = m.view(shape, func(index []int64) []int64 {
-			from := make([]int64, rank)
-			for k, d := range order {
-				from[d] = index[k]
-			}
-			return from
-		})
-		return fmt.Sprint("transpose ", given), func(l *layout.Layout) error { return l.Transpose(given...) }, want, nil
-
-	case 3: // flip
-		var axes []int
-		turned := make([]bool, rank)
-		for d := range turned {
-			if turned[d] = r.IntN(2) == 0; turned[d] {
-				axes = append(axes, d)
-			}
-		}
-		if len(axes) == 0 {
-			for d := range turned {
-				turned[d] = true
-			}
-		}
-		want = m.view(m.shape, func(index []int64) []int64 {
-			for d := range index {
-				if turned[d] {
-					index[d] = m.shape[d] - 1 - index[d]
-				}
-			}
-			return index
-		})
-		return fmt.Sprint("flip ", axes), func(l *layout.Layout) error { return l.Flip(axes...) }, want, nil
-
-	case 4: // squeeze and expand
-		if r.IntN(2) == 0 {
-			at := r.IntN(rank + 1)
-			want = model{slices.Insert(slices.Clone(m.shape), at, 1), m.offsets}
-			return fmt.Sprint("expand ", at), func(l *layout.Layout) error { return l.Expand(at) }, want, nil
-		}
-		want = model{slices.DeleteFunc(slices.Clone(m.shape), func(n int64) bool { return n == 1 }), m.offsets}
-		return "squeeze", func(l *layout.Layout) error { return l.Squeeze() }, want, nil
-
-	case 5: // broadcast
-		shape := slices.Clone(m.shape)
-		for d, n := range shape {
-			if n == 1 && r.IntN(2) == 0 {
-				shape[d] = r.Int64N(4)
-			}
-		}
-		missing := 0
-		for len(shape) < 5 && r.IntN(3) == 0 {
-			shape = slices.Insert(shape, 0, 1+r.Int64N(3))
-			missing++
-		}
-		want = m.view(shape, func(index []int64) []int64 {
-			index = index[missing:]
-			for d := range index {
-				index[d] = min(index[d], m.shape[d]-1)
-			}
-			return index
-		})
-		return fmt.Sprint("broadcast ", shape), func(l *layout.Layout) error { return l.Broadcast(shape...) }, want, nil
-
-	case 6: // diagonal
-		two := r.Perm(rank)[:2]
-		a, b, k := two[0], two[1], r.Int64N(7)-3
-		rows, columns := max(-k, 0), max(k, 0) // where it begins
-		var shape []int64
-		for d, n := range m.shape {
-			if d != a && d != b {
-				shape = append(shape, n)
-			}
-		}
-		shape = append(shape, max(min(m.shape[a]-rows, m.shape[b]-columns), 0))
-		want = m.view(shape, func(index []int64) []int64 {
-			i := index[len(index)-1]
-			var from []int64
-			for d := range m.shape {
-				switch d {
-				case a:
-					from = append(from, rows+i)
-				case b:
-					from = append(from, columns+i)
-				default:
-					from = append(from, index[0])
-					index = index[1:]
-				}
-			}
-			return from
-		})
-		return fmt.Sprint("diagonal ", k, a, b), func(l *layout.Layout) error { return l.Diagonal(k, a, b) }, want, nil
-
-	case 7: // windows
-		given, d := axis()
-		size, step, dilation := 1+r.Int64N(3), 1+r.Int64N(3), 1+r.Int64N(2)
-		shape := slices.Clone(m.shape)
-		if (size-1)*dilation >= shape[d] {
-			cause = layout.ErrShape
-		} else {
-			shape[d] = 0
-			for first := int64(0); first+(size-1)*dilation < m.shape[d]; first += step {
-				shape[d]++
-			}
-			want = m.view(append(shape, size), func(index []int64) []int64 {
-				index[d] = index[d]*step + index[rank]*dilation
-				return index[:rank]
-			})
-		}
-		return fmt.Sprint("windows ", given, size, step, dilation), func(l *layout.Layout) error { return l.Windows(given, size, step, dilation) }, want, cause
-
-	case 8: // flat
-		to := 1 + r.IntN(rank+1)
-		shape := slices.Clone(m.shape)
-		outer := r.IntN(2) == 0
-		for len(shape) > to {
-			if outer {
-				n := len(shape)
-				shape = append(shape[:n-2], shape[n-2]*shape[n-1])
-			} else {
-				shape = append([]int64{shape[0] * shape[1]}, shape[2:]...)
-			}
-		}
-		for len(shape) < to {
-			at := 0
-			if outer {
-				at = len(shape)
-			}
-			shape = slices.Insert(shape, at, 1)
-		}
-		if want = (model{shape, m.offsets}); !want.strided() {
-			cause = layout.ErrCopy
-		}
-		return fmt.Sprint("flat ", to, outer), func(l *layout.Layout) error {
-			if outer {
-				return l.FlatOuter(to)
-			}
-			return l.FlatInner(to)
-		}, want, cause
-
-	default: // reshape
-		count := int64(len(m.offsets))
-		var shape []int64
-		rest := count
-		for rest > 1 && len(shape) < 5 {
-			divisors := []int64{1}
-			for n := int64(2); n <= rest; n++ {
-				if rest%n == 0 {
-					divisors = append(divisors, n)
-				}
-			}
-			n := divisors[r.IntN(len(divisors))]
-			shape, rest = append(shape, n), rest/n
-		}
-		shape = append(shape, rest)
-		if want = (model{shape, m.offsets}); !want.strided() {
-			cause = layout.ErrCopy
-		}
-		given := slices.Clone(shape)
-		if count > 0 && r.IntN(3) == 0 {
-			given[r.IntN(len(given))] = -1
-		}
-		return fmt.Sprint("reshape ", given), func(l *layout.Layout) error { return l.Reshape(given...) }, want, cause
-	}
-}
-
 func TestG34RandomViewsAreWhatCountingIndicesGives(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	views, refused := 0, 0
+	views, refused := 0, map[error]int{}
+	choices := make([]byte, 200)
 	for views < 100_000 {
-		shape, strides := random(r)
+		shape, strides := viewtest.Random(r)
 		l := layout.Layout{Shape: shape, Strides: strides, Offset: r.Int64N(50)}
 		low, high, err := l.Span()
 		require.NoError(t, err)
-		m := modelOf(l)
+		m := viewtest.Of(l)
 		trace := l.String()
+		for i := range choices {
+			choices[i] = byte(r.Uint32())
+		}
+		c := viewtest.Choices(choices)
 		for range 1 + r.IntN(4) {
-			text, apply, want, cause := randomView(r, m)
-			trace += "; " + text
+			v := c.View(m)
+			trace += "; " + v.String()
+			cause := v.Err
+			if slices.ContainsFunc(v.Want, func(want viewtest.Model) bool { return !want.Strided(1) }) {
+				cause = layout.ErrCopy
+			}
 			before := l.Clone()
-			err := apply(&l)
+			all, err := v.Layouts(&l)
 			if cause != nil {
-				refused++
+				refused[cause]++
 				if !errors.Is(err, cause) || !slices.Equal(l.Shape, before.Shape) || !slices.Equal(l.Strides, before.Strides) || l.Offset != before.Offset {
 					t.Fatalf("%s: %v: want %v, and the layout as it was; it is %v", trace, err, cause, l)
 				}
 				continue
 			}
-			got := modelOf(l)
-			if err != nil || !slices.Equal(got.shape, want.shape) || !slices.Equal(got.offsets, want.offsets) {
-				t.Fatalf("%s: %v: got %v %v, want %v %v", trace, err, got.shape, got.offsets, want.shape, want.offsets)
+			require.NoError(t, err, trace)
+			require.Len(t, all, len(v.Want), trace)
+			for k, view := range all {
+				got, want := viewtest.Of(view), v.Want[k]
+				if !slices.Equal(got.Shape, want.Shape) || !slices.Equal(got.Positions, want.Positions) {
+					t.Fatalf("%s: got %v, want %v", trace, got, want)
+				}
+				views++
+				lo, hi, err := view.Span()
+				if err != nil || lo < hi && (lo < low || hi > high) {
+					t.Fatalf("%s: %v: spans %d to %d, its base %d to %d", trace, err, lo, hi, low, high)
+				}
 			}
-			m = want
-			views++
-			lo, hi, err := l.Span()
-			if err != nil || lo < hi && (lo < low || hi > high) {
-				t.Fatalf("%s: %v: spans %d to %d, its base %d to %d", trace, err, lo, hi, low, high)
+			k := r.IntN(len(all))
+			if l, m = all[k], v.Want[k]; len(all) > 1 {
+				trace += fmt.Sprint(", part ", k)
 			}
-			if len(m.offsets) > 2000 {
+			if len(m.Positions) > 2000 {
 				break
 			}
 		}
 	}
-	assert.Greater(t, refused, 1000)
+	for _, cause := range []error{layout.ErrCopy, layout.ErrShape, layout.ErrIndex, layout.ErrAxis} {
+		assert.Greater(t, refused[cause], 1000, cause)
+	}
 }
 
 // extreme returns a small number, a number near a power of two or near the limits of int64, or an arbitrary number.
@@ -478,7 +105,7 @@ func requireWithin(t *testing.T, view, before layout.Layout, low, high int64) {
 	if count == 0 || count > 100 {
 		return
 	}
-	for _, at := range modelOf(view).offsets {
+	for _, at := range viewtest.Offsets(view) {
 		if at < low || at >= high {
 			t.Fatalf("%v of %v: has an element at %d, its base spans %d to %d", view, before, at, low, high)
 		}
@@ -648,7 +275,7 @@ func TestViewsRefuseWhatIsNone(t *testing.T) {
 		{"flip too far", far, func(l *layout.Layout) error { return l.Flip() }, layout.ErrOverflow, ""},
 		{"flip of the lowest stride", wide, func(l *layout.Layout) error { return l.Flip(0) }, layout.ErrOverflow, ""},
 		{"squeeze of a wide dimension", base(1, 3), func(l *layout.Layout) error { return l.Squeeze(0, 1) }, layout.ErrShape,
-			"layout: squeeze: dimension 1 is of size 3: shapes do not fit"},
+			"layout: squeeze: dimension 1 is of size 3, only size 1 can be removed: shapes do not fit"},
 		{"squeeze of no dimension", base(1), func(l *layout.Layout) error { return l.Squeeze(-2) }, layout.ErrAxis, ""},
 		{"expand past the end", base(3), func(l *layout.Layout) error { return l.Expand(2) }, layout.ErrAxis, ""},
 		{"expand twice the same", base(3), func(l *layout.Layout) error { return l.Expand(1, -2) }, layout.ErrAxis,
@@ -856,7 +483,7 @@ func TestSplitIsWhatNarrowGives(t *testing.T) {
 func TestBitcastReadsTheSameBytes(t *testing.T) {
 	// bytes returns the offsets of the bytes of all elements, in row-major order.
 	bytes := func(l layout.Layout, size int64) (all []int64) {
-		for _, offset := range modelOf(l).offsets {
+		for _, offset := range viewtest.Offsets(l) {
 			for i := range size {
 				all = append(all, offset*size+i)
 			}
@@ -866,7 +493,7 @@ func TestBitcastReadsTheSameBytes(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	cast := 0
 	for range 20_000 {
-		shape, strides := random(r)
+		shape, strides := viewtest.Random(r)
 		l := layout.Layout{Shape: shape, Strides: strides, Offset: 2 * r.Int64N(20)}
 		sizes := []int64{1, 2, 3, 4, 8, 16}
 		from, to := sizes[r.IntN(len(sizes))], sizes[r.IntN(len(sizes))]

@@ -1,30 +1,21 @@
 package strictjson
 
+import (
+	"fmt"
+	"strings"
+)
+
 // AppendString appends text, which must be UTF-8, as a JSON string. It escapes only the characters that must be escaped,
 // in the same form as the C++ implementation of ZIO.
 func AppendString(dst []byte, text string) []byte {
-	const digits = "0123456789abcdef"
 	dst = append(dst, '"')
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; c {
-		case '"', '\\':
-			dst = append(dst, '\\', c)
-		case '\b':
-			dst = append(dst, '\\', 'b')
-		case '\f':
-			dst = append(dst, '\\', 'f')
-		case '\n':
-			dst = append(dst, '\\', 'n')
-		case '\r':
-			dst = append(dst, '\\', 'r')
-		case '\t':
-			dst = append(dst, '\\', 't')
-		default:
-			if c < ' ' {
-				dst = append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
-				continue
-			}
+	for _, c := range []byte(text) {
+		if c >= ' ' && c != '"' && c != '\\' {
 			dst = append(dst, c)
+		} else if i := strings.IndexByte(meanings, c); i >= 0 {
+			dst = append(dst, '\\', letters[i])
+		} else {
+			dst = fmt.Appendf(dst, `\u%04x`, c)
 		}
 	}
 	return append(dst, '"')

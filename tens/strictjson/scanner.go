@@ -2,10 +2,11 @@ package strictjson
 
 import (
 	"bytes"
-	"encoding/binary"
-	"math/bits"
+	"cmp"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -14,14 +15,19 @@ const MaxDepth = 256
 
 // A Scanner reads one JSON text from its beginning to its end. It recurses at most [MaxDepth] levels deep, and takes
 // time linear in the text except for sorting the names of large objects.
+//
+// Err is the first error. The scanner then stands at the end of the text, so that loops over members and elements end, and
+// callers need not look at Err before all has been read. Until then values that were read may be anything.
 type Scanner struct {
 	Data  []byte
 	Pos   int
 	Depth int // of nesting at Pos; a caller sets it if the text will stand inside another one
+	Err   error
 
 	Name   []byte // the name that Member has read, decoded
 	NameAt int    // where that name begins
 	names  []name // the names so far of all open objects, outermost first
+	opened bool   // whether Open has just been called, so that no comma precedes the next member or element
 }
 
 type name struct {
@@ -32,53 +38,41 @@ type name struct {
 // fewNames is how many names of an object are compared each with each.
 const fewNames = 16
 
-// syntax returns the error of text that is not JSON at s.Pos.
-func (s *Scanner) syntax(wanted string) *Error {
-	if s.Pos >= len(s.Data) {
-		return &Error{ErrSyntax, s.Pos, "end of text instead of " + wanted}
+// Fail ends the reading with an error, unless there was one before.
+func (s *Scanner) Fail(err error) {
+	if s.Err == nil {
+		s.Err = err
 	}
-	_, n := utf8.DecodeRune(s.Data[s.Pos:])
-	return &Error{ErrSyntax, s.Pos, Quote(s.Data[s.Pos:s.Pos+n]) + " instead of " + wanted}
+	s.Pos, s.opened = len(s.Data), false
+}
+
+// syntax ends the reading because the text is not JSON at s.Pos.
+func (s *Scanner) syntax(wanted string) {
+	found := "end of text"
+	if s.Pos < len(s.Data) {
+		_, n := utf8.DecodeRune(s.Data[s.Pos:])
+		found = Quote(s.Data[s.Pos : s.Pos+n])
+	}
+	s.Fail(&Error{ErrSyntax, s.Pos, found + " instead of " + wanted})
 }
 
 // Document reads all of the text, which must be one object, and calls member for each member, at whose value the scanner
-// then stands. member must read the value, and calls [Scanner.Once] for a name that must be unique.
-func (s *Scanner) Document(member func() error) error {
-	if err := s.OpenDocument(); err != nil {
-		return err
+// then stands. member must read the value, and calls [Scanner.Once] for a name that must be unique. It returns s.Err, which
+// is [ErrNotObject] for another JSON value.
+func (s *Scanner) Document(member func()) error {
+	if s.Peek() != '{' {
+		value := s.Raw()
+		s.End()
+		s.Fail(&Error{ErrNotObject, 0, Quote(value)})
+		return s.Err
 	}
-	for first := true; ; first = false {
-		more, err := s.Member(first)
-		if err != nil {
-			return err
-		}
-		if !more {
-			break
-		}
-		if err := member(); err != nil {
-			return err
-		}
+	s.Open()
+	for s.Member() {
+		member()
 	}
-	if err := s.Leave(0); err != nil {
-		return err
-	}
-	return s.End()
-}
-
-// OpenDocument reads the opening brace of a text that must be one object. The error for another JSON value is
-// [ErrNotObject].
-func (s *Scanner) OpenDocument() error {
-	if s.Peek() == '{' {
-		return s.Open()
-	}
-	value, err := s.Raw()
-	if err != nil {
-		return err
-	}
-	if err := s.End(); err != nil {
-		return err
-	}
-	return &Error{ErrNotObject, 0, Quote(value)}
+	s.Leave(0)
+	s.End()
+	return s.Err
 }
 
 // Peek skips white space and returns the byte that follows, 0 at the end of the text.
@@ -101,80 +95,71 @@ func (s *Scanner) skip() byte {
 	return 0
 }
 
-// End returns an error unless only white space follows.
-func (s *Scanner) End() error {
-	s.Peek()
-	if s.Pos < len(s.Data) {
-		return s.syntax("the end of text")
+// End fails unless only white space follows.
+func (s *Scanner) End() {
+	if s.Peek(); s.Pos < len(s.Data) {
+		s.syntax("the end of text")
 	}
-	return nil
 }
 
-// Open reads the bracket at s.Pos and close the one that ends what it began.
-func (s *Scanner) Open() error {
+// Open reads the bracket or brace at s.Pos, which [Scanner.Element] or [Scanner.Member] closes.
+func (s *Scanner) Open() {
 	if s.Depth >= MaxDepth {
-		return &Error{ErrTooDeep, s.Pos, "more than " + strconv.Itoa(MaxDepth) + " levels"}
+		s.Fail(&Error{ErrTooDeep, s.Pos, "more than " + strconv.Itoa(MaxDepth) + " levels"})
+		return
 	}
 	s.Depth++
 	s.Pos++
-	return nil
+	s.opened = true
 }
 
-// close reads the closing bracket or brace at s.Pos.
-func (s *Scanner) close() {
-	s.Depth--
-	s.Pos++
+// next moves behind the comma before the next member or element. If there is none, it reads the closing bracket and
+// returns false.
+func (s *Scanner) next(closing byte, wanted string) bool {
+	c, first := s.Peek(), s.opened
+	if c == ',' && !first {
+		s.Pos++
+		return true
+	}
+	s.opened = false
+	if c == closing {
+		s.Depth--
+		s.Pos++
+		return false
+	}
+	if !first {
+		s.syntax(wanted)
+	}
+	return first
 }
 
 // Element moves to the next element of an array, or to the white space before it. If there is none, it reads the closing
 // bracket and returns false.
-func (s *Scanner) Element(first bool) (more bool, err error) {
-	c := s.Peek()
-	if c == ']' {
-		s.close()
-		return false, nil
-	}
-	if !first {
-		if c != ',' {
-			return false, s.syntax("',' or ']'")
-		}
-		s.Pos++
-	}
-	return true, nil
-}
+func (s *Scanner) Element() bool { return s.next(']', "',' or ']'") }
 
 // Member reads the next name of an object into s.Name and moves to its value, or to the white space before it. If there
 // is none, it reads the closing brace and returns false.
-func (s *Scanner) Member(first bool) (more bool, err error) {
-	c := s.Peek()
-	if c == '}' {
-		s.close()
-		return false, nil
+func (s *Scanner) Member() bool {
+	if !s.next('}', "',' or '}'") {
+		return false
 	}
-	if !first {
-		if c != ',' {
-			return false, s.syntax("',' or '}'")
-		}
-		s.Pos++
-		c = s.Peek()
-	}
-	if c != '"' {
-		return false, s.syntax("a name")
+	if s.Peek() != '"' {
+		s.syntax("a name")
+		return false
 	}
 	s.NameAt = s.Pos
 	data, start := s.Data, s.Pos+1
 	if i := skipPlain(data, start); i+1 < len(data) && data[i] == '"' && data[i+1] == ':' {
 		s.Name, s.Pos = data[start:i:i], i+2 // as most are
-		return true, nil
+		return true
 	}
-	if s.Name, err = s.Text(); err != nil {
-		return false, err
-	}
+	s.Name = s.Text()
 	if s.Peek() != ':' {
-		return false, s.syntax("':'")
+		s.syntax("':'")
+		return false
 	}
 	s.Pos++
-	return true, nil
+	return true
 }
 
 // Names returns how many names are noted: the base that [Scanner.Once] and [Scanner.Leave] expect for an object that has
@@ -183,11 +168,12 @@ func (s *Scanner) Names() int { return len(s.names) }
 
 // Once notes s.Name as a name of the object whose names begin at base. A duplicate is an error, of this call or, in an
 // object of many names, of Leave.
-func (s *Scanner) Once(base int) error {
+func (s *Scanner) Once(base int) {
 	if len(s.names)-base < fewNames {
 		for _, n := range s.names[base:] {
 			if bytes.Equal(n.text, s.Name) {
-				return s.Duplicate()
+				s.Duplicate()
+				return
 			}
 		}
 	}
@@ -198,32 +184,28 @@ func (s *Scanner) Once(base int) error {
 		s.names = Grow(s, s.names, 0, LeastMember)
 	}
 	s.names = append(s.names, name{s.Name, s.NameAt})
-	return nil
 }
 
 // Leave forgets the names of an object that has ended.
-func (s *Scanner) Leave(base int) error {
+func (s *Scanner) Leave(base int) {
 	if names := s.names[base:]; len(names) > fewNames {
 		slices.SortFunc(names, func(a, b name) int {
-			if c := bytes.Compare(a.text, b.text); c != 0 {
-				return c
-			}
-			return a.at - b.at
+			return cmp.Or(bytes.Compare(a.text, b.text), a.at-b.at)
 		})
 		for i := 1; i < len(names); i++ {
 			if bytes.Equal(names[i-1].text, names[i].text) {
-				return duplicate(names[i].at, names[i].text)
+				s.duplicate(names[i])
+				break
 			}
 		}
 	}
 	s.names = s.names[:base]
-	return nil
 }
 
-func duplicate(at int, text []byte) *Error { return &Error{ErrDuplicateName, at, Quote(text)} }
+func (s *Scanner) duplicate(n name) { s.Fail(&Error{ErrDuplicateName, n.at, Quote(n.text)}) }
 
-// Duplicate returns the error of a second member with the name that was just read.
-func (s *Scanner) Duplicate() *Error { return duplicate(s.NameAt, s.Name) }
+// Duplicate fails because of a second member with the name that was just read.
+func (s *Scanner) Duplicate() { s.duplicate(name{s.Name, s.NameAt}) }
 
 // Grow returns the items list[from:] in new memory with capacity for more. The items before from stay where they are,
 // because others refer to them. least is the fewest bytes of text that an item takes.
@@ -250,94 +232,62 @@ const (
 )
 
 // Raw reads a value and returns its text.
-func (s *Scanner) Raw() ([]byte, error) {
+func (s *Scanner) Raw() []byte {
 	s.Peek()
 	start := s.Pos
-	if err := s.Value(); err != nil {
-		return nil, err
-	}
-	return s.Data[start:s.Pos:s.Pos], nil
+	s.Value()
+	return s.Data[start:s.Pos:s.Pos]
 }
 
 // Value reads over any value.
-func (s *Scanner) Value() error {
-	switch c := s.Peek(); c {
+func (s *Scanner) Value() {
+	switch s.Peek() {
 	case '"':
-		_, _, err := s.quoted()
-		return err
+		s.quoted()
 	case '{':
-		return s.object()
+		s.Open()
+		base := len(s.names)
+		for s.Member() {
+			s.Once(base)
+			s.Value()
+		}
+		s.Leave(base)
 	case '[':
-		return s.array()
+		s.Open()
+		for s.Element() {
+			s.Value()
+		}
 	case 't':
-		return s.Literal("true")
+		s.Literal("true")
 	case 'f':
-		return s.Literal("false")
+		s.Literal("false")
 	case 'n':
-		return s.Literal("null")
+		s.Literal("null")
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		s.Number()
 	default:
-		if c != '-' && !IsDigit(c) {
-			return s.syntax("a value")
-		}
-		_, _, err := s.Number()
-		return err
+		s.syntax("a value")
 	}
 }
 
-func (s *Scanner) object() error {
-	if err := s.Open(); err != nil {
-		return err
-	}
-	base := len(s.names)
-	for first := true; ; first = false {
-		more, err := s.Member(first)
-		if err != nil {
-			return err
-		}
-		if !more {
-			return s.Leave(base)
-		}
-		if err := s.Once(base); err != nil {
-			return err
-		}
-		if err := s.Value(); err != nil {
-			return err
-		}
-	}
-}
-
-func (s *Scanner) array() error {
-	if err := s.Open(); err != nil {
-		return err
-	}
-	for first := true; ; first = false {
-		more, err := s.Element(first)
-		if err != nil || !more {
-			return err
-		}
-		if err := s.Value(); err != nil {
-			return err
-		}
-	}
-}
-
-func (s *Scanner) Literal(word string) error {
+// Literal reads over a word without quotes.
+func (s *Scanner) Literal(word string) {
 	if !bytes.HasPrefix(s.Data[s.Pos:], []byte(word)) {
-		return s.syntax("a value")
+		s.syntax("a value")
+		return
 	}
 	s.Pos += len(word)
-	return nil
 }
 
 // Number reads over a number. One that is a plain integer, without fraction and exponent, comes with its
 // Value when that fits into 64 bits.
-func (s *Scanner) Number() (value int64, plain bool, err error) {
-	data, i := s.Data, s.Pos
-	negative := data[i] == '-'
+func (s *Scanner) Number() (value int64, plain bool) {
+	data, start := s.Data, s.Pos
+	negative := data[start] == '-'
 	if negative {
-		i++
+		start++
 	}
-	start := i
+	i := start
 	for ; i < len(data) && IsDigit(data[i]); i++ {
 		value = value*10 + int64(data[i]-'0')
 	}
@@ -345,50 +295,55 @@ func (s *Scanner) Number() (value int64, plain bool, err error) {
 	plain = true
 	switch n := i - start; {
 	case n == 0:
-		return 0, false, s.syntax("a digit")
+		s.syntax("a digit")
 	case n > 1 && data[start] == '0':
 		s.Pos = start + 1
-		return 0, false, s.syntax("the end of a number that begins with 0")
+		s.syntax("the end of a number that begins with 0")
 	case n >= 19: // value may have overflowed
-		value, err = strconv.ParseInt(string(data[start:i]), 10, 64)
+		_, err := strconv.ParseInt(string(data[start:i]), 10, 64)
 		plain = err == nil
 	}
 	if i < len(data) && (data[i] == '.' || data[i]|0x20 == 'e') {
-		return 0, false, s.fraction()
+		s.fraction()
+		plain = false
 	}
 	if negative {
 		value = -value
 	}
-	return value, plain, nil
+	return value, plain
 }
 
-// fraction reads over the fraction and the exponent of a number, at least one of which is present.
-func (s *Scanner) fraction() error {
-	if s.Data[s.Pos] == '.' {
-		s.Pos++
-		if err := s.digits(); err != nil {
-			return err
-		}
+// fraction reads over the fraction and the exponent of a number, as far as they are present.
+func (s *Scanner) fraction() {
+	if s.accept('.') {
+		s.digits()
 	}
-	if s.Pos < len(s.Data) && s.Data[s.Pos]|0x20 == 'e' {
-		s.Pos++
-		if s.Pos < len(s.Data) && (s.Data[s.Pos] == '+' || s.Data[s.Pos] == '-') {
-			s.Pos++
+	if s.accept('e') || s.accept('E') {
+		if !s.accept('+') {
+			s.accept('-')
 		}
-		return s.digits()
+		s.digits()
 	}
-	return nil
 }
 
-func (s *Scanner) digits() error {
+// accept reads over c if it stands at s.Pos, and reports whether it does.
+func (s *Scanner) accept(c byte) bool {
+	if s.Pos == len(s.Data) || s.Data[s.Pos] != c {
+		return false
+	}
+	s.Pos++
+	return true
+}
+
+// digits reads over one or more digits.
+func (s *Scanner) digits() {
 	start := s.Pos
 	for s.Pos < len(s.Data) && IsDigit(s.Data[s.Pos]) {
 		s.Pos++
 	}
 	if s.Pos == start {
-		return s.syntax("a digit")
+		s.syntax("a digit")
 	}
-	return nil
 }
 
 // plain reports which bytes are ASCII characters that stand for themselves in a string.
@@ -401,39 +356,23 @@ var plain = func() (p [256]bool) {
 
 // skipPlain returns the index of the first character from i on that is not plain.
 func skipPlain(data []byte, i int) int {
-	for i <= len(data)-8 {
-		if special := specials(binary.LittleEndian.Uint64(data[i:])); special != 0 {
-			return i + bits.TrailingZeros64(special)/8
-		}
-		i += 8
-	}
 	for i < len(data) && plain[data[i]] {
 		i++
 	}
 	return i
 }
 
-// specials returns a word in which the lowest bit that is set is the highest bit of the first byte that is not plain. Bits
-// above it may be set too.
-func specials(eight uint64) uint64 {
-	const each, high = 0x0101010101010101, 0x8080808080808080
-	quote, escape := eight^each*'"', eight^each*'\\'
-	// The lowest borrow of a subtraction starts at a byte that is smaller than what is subtracted from it, and such bytes are
-	// among those searched for. So the lowest byte that is reported is right. Bytes above it may be wrong.
-	return (eight | (eight-each*' ')&^eight | (quote-each)&^quote | (escape-each)&^escape) & high
-}
-
 // Text reads a string and returns it decoded. Without escapes the result aliases s.Data.
-func (s *Scanner) Text() ([]byte, error) {
-	inner, escaped, err := s.quoted()
-	if err != nil || !escaped {
-		return inner, err
+func (s *Scanner) Text() []byte {
+	inner, escaped := s.quoted()
+	if escaped {
+		return unescape(inner)
 	}
-	return unescape(inner), nil
+	return inner
 }
 
 // quoted reads over a string and returns the text between its quotes.
-func (s *Scanner) quoted() (inner []byte, escaped bool, err error) {
+func (s *Scanner) quoted() (inner []byte, escaped bool) {
 	data := s.Data
 	start := s.Pos + 1
 	ascii := true
@@ -441,48 +380,58 @@ func (s *Scanner) quoted() (inner []byte, escaped bool, err error) {
 		switch c := data[i]; {
 		case c == '"':
 			inner = data[start:i:i]
-			if !ascii && !utf8.Valid(inner) {
-				return nil, false, &Error{ErrSyntax, start, "string that is not UTF-8"}
-			}
 			s.Pos = i + 1
-			return inner, escaped, nil
+			if !ascii && !utf8.Valid(inner) {
+				s.Fail(&Error{ErrSyntax, start, "string that is not UTF-8"})
+			}
+			return inner, escaped
 		case c == '\\':
-			n := escape(data[i:])
+			_, n := escape(data[i:])
 			if n == 0 {
-				return nil, false, &Error{ErrSyntax, i, Quote(data[i:min(i+6, len(data))]) + " instead of an escape"}
+				s.Fail(&Error{ErrSyntax, i, Quote(data[i:min(i+6, len(data))]) + " instead of an escape"})
+				return nil, false
 			}
 			escaped = true
 			i += n - 1
 		case c < ' ':
 			s.Pos = i
-			return nil, false, s.syntax("an escape")
+			s.syntax("an escape")
+			return nil, false
 		default: // not ASCII
 			ascii = false
 		}
 	}
 	s.Pos = len(data)
-	return nil, false, s.syntax("'\"'")
+	s.syntax("'\"'")
+	return nil, false
 }
 
-// escape returns the length of the escape, or pair of surrogate escapes, at the beginning of text, and 0 if there is none.
-func escape(text []byte) int {
+// The letter of each escape of two characters, and the character that it stands for.
+const (
+	letters  = `"\/bfnrt`
+	meanings = "\"\\/\b\f\n\r\t"
+)
+
+// escape decodes the escape, or pair of surrogate escapes, at the beginning of text. Its length n is 0 if there is none.
+func escape(text []byte) (c rune, n int) {
 	if len(text) < 2 {
-		return 0
+		return 0, 0
 	}
-	switch text[1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return 2
-	case 'u':
-		switch u := hex4(text[2:]); {
-		case u < 0, isLowSurrogate(u):
-			return 0
-		case !isHighSurrogate(u):
-			return 6
-		case len(text) >= 12 && text[6] == '\\' && text[7] == 'u' && isLowSurrogate(hex4(text[8:])):
-			return 12
+	if i := strings.IndexByte(letters, text[1]); i >= 0 {
+		return rune(meanings[i]), 2
+	}
+	c = hex4(text[1:])
+	switch {
+	case c < 0:
+		return 0, 0
+	case !utf16.IsSurrogate(c):
+		return c, 6
+	case len(text) >= 12 && text[6] == '\\':
+		if c = utf16.DecodeRune(c, hex4(text[7:])); c != utf8.RuneError {
+			return c, 12
 		}
 	}
-	return 0
+	return 0, 0
 }
 
 // unescape decodes the text between the quotes of a string that quoted has read. Another thread may have changed the text
@@ -490,58 +439,30 @@ func escape(text []byte) int {
 func unescape(inner []byte) []byte {
 	out := make([]byte, 0, len(inner))
 	for i := 0; i < len(inner); {
-		if inner[i] != '\\' || i+1 == len(inner) { // a final backslash: the text has changed
-			out = append(out, inner[i])
-			i++
-			continue
-		}
-		n := max(escape(inner[i:]), 1) // 0: the text has changed
-		switch c := inner[i+1]; c {
-		case 'b':
-			out = append(out, '\b')
-		case 'f':
-			out = append(out, '\f')
-		case 'n':
-			out = append(out, '\n')
-		case 'r':
-			out = append(out, '\r')
-		case 't':
-			out = append(out, '\t')
-		case 'u':
-			u := hex4(inner[i+2:])
-			if n == 12 {
-				u = 0x10000 + (u-0xd800)<<10 + hex4(inner[i+8:]) - 0xdc00
+		if inner[i] == '\\' {
+			if c, n := escape(inner[i:]); n > 0 { // otherwise the text has changed
+				out = utf8.AppendRune(out, c)
+				i += n
+				continue
 			}
-			out = utf8.AppendRune(out, u)
-		default:
-			out = append(out, c)
 		}
-		i += n
+		out = append(out, inner[i])
+		i++
 	}
 	return out
 }
 
-// hex4 returns the number that the first four hexadecimal digits of text stand for, and -1 if there are no four.
+// hex4 returns the number in an escape after its backslash, u and four hexadecimal digits, and -1 for any other text.
 func hex4(text []byte) rune {
-	if len(text) < 4 {
+	if len(text) < 5 || text[0] != 'u' {
 		return -1
 	}
-	var u rune
-	for _, c := range text[:4] {
-		switch {
-		case IsDigit(c):
-			c -= '0'
-		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			c = c | 0x20 - 'a' + 10
-		default:
-			return -1
-		}
-		u = u<<4 | rune(c)
+	u, err := strconv.ParseUint(string(text[1:5]), 16, 32)
+	if err != nil {
+		return -1
 	}
-	return u
+	return rune(u)
 }
 
 // IsDigit reports whether c is an ASCII digit.
-func IsDigit(c byte) bool         { return c-'0' < 10 }
-func isHighSurrogate(u rune) bool { return u>>10 == 0xd800>>10 }
-func isLowSurrogate(u rune) bool  { return u>>10 == 0xdc00>>10 }
+func IsDigit(c byte) bool { return c-'0' < 10 }

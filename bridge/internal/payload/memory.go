@@ -1,6 +1,8 @@
 package payload
 
 import (
+	"errors"
+	"fmt"
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/dlpack"
@@ -32,11 +34,29 @@ func AlignedCopy(data []byte, align int) []byte {
 	return append(Aligned(0, len(data), align), data...)
 }
 
+// WithFormat returns err, an error of package dlpack or one without a prefix, as an error that begins with the name of a format.
+func WithFormat(format string, err error) error {
+	var e *dlpack.Error
+	if errors.As(err, &e) {
+		return &formatError{format + ": " + e.Where, err}
+	}
+	return fmt.Errorf("%s: %w", format, err)
+}
+
+// formatError is an error of package dlpack under the name of a format.
+type formatError struct {
+	text  string
+	cause error
+}
+
+func (e *formatError) Error() string { return e.text }
+func (e *formatError) Unwrap() error { return e.cause }
+
 // Room returns dst with capacity for more further bytes, of which there are at most [Addressable]. If that takes new
 // memory, the byte at index is aligned there.
 //
-// Errors: [dlpack.ErrMemory]; dst is then returned unchanged.
-func Room(dst []byte, more, index, align int) ([]byte, error) {
+// Errors: [dlpack.ErrMemory] after the name of the format; dst is then returned unchanged.
+func Room(format string, dst []byte, more, index, align int) ([]byte, error) {
 	n := len(dst)
 	if cap(dst)-n >= more {
 		return dst, nil
@@ -45,7 +65,7 @@ func Room(dst []byte, more, index, align int) ([]byte, error) {
 	if dlpack.RequireMemory(int64(size+n+align)) == nil {
 		size += n // appending in small steps then copies each byte a few times at most
 	} else if err := dlpack.RequireMemory(int64(size + align)); err != nil {
-		return dst, err
+		return dst, WithFormat(format, err)
 	}
 	return append(Aligned(index, size, align), dst...), nil
 }

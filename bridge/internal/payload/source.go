@@ -17,7 +17,7 @@ func CheckSource(t *dlpack.Tensor) error {
 		return err
 	}
 	if t.DType() != dlpack.Uint8 || t.Rank() != 1 || !t.IsContiguous() {
-		return fmt.Errorf("%v is not a one-dimensional uint8 tensor without gaps: %w", t, dlpack.ErrLayout)
+		return fmt.Errorf("%s is not a one-dimensional uint8 tensor without gaps; AsBytes makes one of any tensor: %w", t, dlpack.ErrLayout)
 	}
 	return nil
 }
@@ -28,7 +28,7 @@ func CheckSource(t *dlpack.Tensor) error {
 // [CheckSource] after the name of the format, and [dlpack.ErrDevice].
 func Source(format string, t *dlpack.Tensor) ([]byte, error) {
 	if err := CheckSource(t); err != nil {
-		return nil, fmt.Errorf("%s: %w", format, err)
+		return nil, WithFormat(format, err)
 	}
 	data, _, err := t.UnsafeBytes()
 	return data, err
@@ -44,11 +44,11 @@ func AppendTensor(format string, dst []byte, t *dlpack.Tensor, head, index, alig
 	start, size := len(dst)+head, t.NumBytes()
 	if int64(cap(dst)-start) < size {
 		if !t.Device().HostReadable() { // before allocating memory for elements that cannot be read
-			return nil, fmt.Errorf("%s: memory on %v cannot be read: %w", format, t.Device(), dlpack.ErrDevice)
+			return nil, fmt.Errorf("%s: memory on %v cannot be read by the host; copy it there first: %w", format, t.Device(), dlpack.ErrDevice)
 		}
 		var err error
-		if dst, err = Room(dst, head+int(min(size, Addressable)), index, align); err != nil {
-			return nil, fmt.Errorf("%s: %w", format, err)
+		if dst, err = Room(format, dst, head+int(min(size, Addressable)), index, align); err != nil {
+			return nil, err
 		}
 	}
 	out, err := t.AppendBytes(dst[:start])
@@ -69,7 +69,7 @@ func AppendTensor(format string, dst []byte, t *dlpack.Tensor, head, index, alig
 // Errors, without a prefix: [dlpack.ErrUnaligned].
 func CheckAlign(n int) error {
 	if n < 0 || n > dlpack.NewAlignment || n&(n-1) != 0 {
-		return fmt.Errorf("alignment to %d bytes: %w", n, dlpack.ErrUnaligned)
+		return fmt.Errorf("alignment to %d bytes, which is not a power of two up to %d: %w", n, dlpack.NewAlignment, dlpack.ErrUnaligned)
 	}
 	return nil
 }
@@ -79,35 +79,20 @@ func IsMisaligned(elements []byte, align int) bool {
 	return len(elements) > 0 && Address(elements)%uintptr(align) != 0
 }
 
-// View returns the part of source that s describes, or a copy of it as that of [OwnCopy] if copied is set.
+// View returns the part of source that s describes. If copied is set, it returns a copy of the part, as [OwnTensor] makes it.
 //
 // Ownership: the result is the caller's, source stays the caller's. Lifetime: a view keeps the memory of source. Threads:
-// any. On error: as [dlpack.Tensor.View] and [OwnCopy]; no tensor is made.
+// any. On error: as [dlpack.Tensor.View] and [dlpack.Tensor.Copy]; no tensor is made.
 func View(source *dlpack.Tensor, s dlpack.Spec, copied bool) (*dlpack.Tensor, error) {
 	t, err := source.View(s)
 	if err != nil || !copied {
 		return t, err
 	}
-	return OwnCopy(t, s)
+	return ownCopy(t, s, func([]byte) error { return nil })
 }
 
-// OwnCopy closes view, which was made by s, and returns a copy in C memory that is aligned to [dlpack.NewAlignment] and
-// read-only if s is.
-//
-// Ownership: view is closed, also on error; the result is the caller's. Lifetime: until its Close. Threads: any. On error:
-// as [dlpack.Tensor.Copy].
-func OwnCopy(view *dlpack.Tensor, s dlpack.Spec) (*dlpack.Tensor, error) {
-	defer view.Close()
-	c, err := view.Copy()
-	if err != nil || !s.ReadOnly {
-		return c, err
-	}
-	defer c.Close()
-	s.ByteOffset = 0
-	return c.View(s)
-}
-
-// OwnTensor returns a tensor in C memory, as [OwnCopy] does, whose elements put writes.
+// OwnTensor returns a tensor in C memory whose elements put writes. It is aligned to [dlpack.NewAlignment] and read-only if
+// s is.
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any. On error: as [dlpack.Tensor.Copy] and
 // put.
@@ -119,20 +104,27 @@ func OwnTensor(s dlpack.Spec, put func(data []byte) error) (*dlpack.Tensor, erro
 	if err != nil {
 		return nil, err
 	}
-	own, err := OwnCopy(all, view)
+	return ownCopy(all, s, put)
+}
+
+// ownCopy closes view, which was made by s, and returns a tensor as [OwnTensor] does. put gets a copy of the elements.
+func ownCopy(view *dlpack.Tensor, s dlpack.Spec, put func(data []byte) error) (*dlpack.Tensor, error) {
+	defer view.Close()
+	c, err := view.Copy()
 	if err != nil {
 		return nil, err
 	}
-	data, _, err := own.UnsafeBytes()
+	data, _, err := c.UnsafeBytes()
 	if err == nil {
 		err = put(data)
 	}
 	if err == nil && !s.ReadOnly {
-		return own, nil
+		return c, nil
 	}
-	defer own.Close()
+	defer c.Close()
 	if err != nil {
 		return nil, err
 	}
-	return own.View(s)
+	s.ByteOffset = 0
+	return c.View(s)
 }

@@ -224,7 +224,7 @@ def test_registered_functions_are_global(served):
     served.register("dlbridge.twice")
     twice = tvm_ffi.get_global_func("dlbridge.twice")
     assert twice(21) == 42
-    with pytest.raises(TypeError, match="takes 1 arguments, got 0"):
+    with pytest.raises(TypeError, match="takes 1 argument, got 0"):
         twice()
     with pytest.raises(RuntimeError, match="already registered"):
         served.register("dlbridge.twice")
@@ -397,7 +397,7 @@ def test_anything_is_refused_where_something_else_is_asked_for(served, wrong):
     x, before = np.ones(3, np.float32), served.live()
     with pytest.raises(TypeError, match="scale: argument 1: "):
         served.scale(x, wrong, 1)
-    with pytest.raises(TypeError, match="describe: argument 0: " if not isinstance(wrong, np.ndarray) else "takes 1 arguments, got 2"):
+    with pytest.raises(TypeError, match="describe: argument 0: " if not isinstance(wrong, np.ndarray) else "takes 1 argument, got 2"):
         served.describe(*[wrong] * (1 + isinstance(wrong, np.ndarray)))
     for count in (0, 1, 2, 4, 300):
         with pytest.raises(TypeError, match="scale: "):

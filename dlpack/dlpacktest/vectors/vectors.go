@@ -110,7 +110,10 @@ func folders(set Set, groups []string) ([]Folder, error) {
 	if !known {
 		return nil, fmt.Errorf("vectors: there is no set %q", set)
 	}
-	found := []Folder{{dir: filepath.Join(root, home)}}
+	if len(groups) == 0 {
+		groups = []string{""} // the manifest lies in the folder of the set
+	}
+	sets := []Folder{{dir: filepath.Join(root, home)}}
 	if further := os.Getenv(Variable); further != "" {
 		if !filepath.IsAbs(further) {
 			further = filepath.Join(root, further)
@@ -118,21 +121,15 @@ func folders(set Set, groups []string) ([]Folder, error) {
 		if err := check(further); err != nil {
 			return nil, err
 		}
-		if dir := filepath.Join(further, string(set)); isFolder(dir) {
-			found = append(found, Folder{dir: dir, further: true})
-		}
-	}
-	if len(groups) == 0 {
-		return found, nil
+		sets = append(sets, Folder{dir: filepath.Join(further, string(set)), further: true})
 	}
 	var all []Folder
-	for _, folder := range found {
+	for _, folder := range sets {
 		for _, group := range groups {
 			in := Folder{dir: filepath.Join(folder.dir, group), further: folder.further}
-			if in.further && !isFolder(in.dir) {
-				continue
+			if !in.further || isFolder(in.dir) {
+				all = append(all, in)
 			}
-			all = append(all, in)
 		}
 	}
 	return all, nil

@@ -188,23 +188,16 @@ func (sh *shard) lookAtAll() int {
 	defer sh.mu.Unlock()
 	for n := sh.blocks.exported.n; n > 0; n -= some {
 		sh.blocks.look(min(n, some))
-		sh.mu.Unlock() // exports need not wait for all of it
-		sh.mu.Lock()
+		sh.letOthersIn()
 	}
 	return sh.blocks.exported.n
 }
 
 // trim starts, in the background, to give pages back in each cache that has more than two slabs with pages.
 func trim() {
-	all := allShards()
-	for i := range all {
-		sh := &all[i]
-		sh.mu.Lock()
-		c := &sh.blocks
-		worthwhile := len(c.slabs)-len(c.spare) > 2 && !c.trimming
-		c.trimming = c.trimming || worthwhile
-		sh.mu.Unlock()
-		if worthwhile {
+	for sh := range lockedShards {
+		if c := &sh.blocks; len(c.slabs)-len(c.spare) > 2 && !c.trimming {
+			c.trimming = true
 			background.Go(sh.trim)
 		}
 	}
@@ -214,6 +207,7 @@ func trim() {
 func (sh *shard) trim() {
 	sh.lookAtAll()
 	sh.mu.Lock()
+	defer sh.mu.Unlock()
 	c := &sh.blocks
 	perSlab := int(slabBytes / c.size)
 	for i := 0; i < len(c.slabs) && c.free.n > c.exported.n+2*perSlab; i++ {
@@ -224,11 +218,9 @@ func (sh *shard) trim() {
 			c.slabs[i].spare, c.slabs[i].since = true, c.exports
 			c.spare = append(c.spare, i)
 		}
-		sh.mu.Unlock() // exports need not wait for all of it
-		sh.mu.Lock()
+		sh.letOthersIn()
 	}
 	c.trimming = false
-	sh.mu.Unlock()
 }
 
 // discard removes all blocks of a slab from the free queue, if they are all in it, and reports whether it has.

@@ -11,17 +11,9 @@
  * All positions and steps are in bits, so packed numbers need no code of their own outside of take_bits and put_bits. */
 #include "copy.h"
 
-#include <string.h>
-
-#if defined(__x86_64__)
+#if HAS_AVX2
 #include <immintrin.h>
-#define AVX2 __attribute__((target("avx2,f16c")))
-#define HAS_AVX2 1
-#else
-#define HAS_AVX2 0
 #endif
-
-#define INLINE static inline __attribute__((always_inline))
 
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "data types are laid out for machines whose lowest byte comes first"
@@ -128,19 +120,53 @@ INLINE uint32_t encode_power(double value) {
 
 /* ---- kinds ----------------------------------------------------------------------------------- */
 
-typedef enum kind {
-  NONE, BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64,
-  INTEGER, NATURAL, /* signed and unsigned integers of fewer than 8 bits */
-  HALF, BRAIN, SINGLE, DOUBLE, E3M4, E4M3, E4M3B11FNUZ, E4M3FN, E4M3FNUZ, E5M2, E5M2FNUZ, E8M0FNU,
-  E2M3FN, E3M2FN, E2M1FN, COMPLEX32, COMPLEX64, COMPLEX128
-} kind;
-
 static const format HALF_FORMAT = {5, 10, 15, IEEE}, BRAIN_FORMAT = {8, 7, 127, IEEE},
                     E3M4_FORMAT = {3, 4, 3, IEEE}, E4M3_FORMAT = {4, 3, 7, IEEE},
                     E4M3B11FNUZ_FORMAT = {4, 3, 11, FNUZ}, E4M3FN_FORMAT = {4, 3, 7, FN},
                     E4M3FNUZ_FORMAT = {4, 3, 8, FNUZ}, E5M2_FORMAT = {5, 2, 15, IEEE},
                     E5M2FNUZ_FORMAT = {5, 2, 16, FNUZ}, E2M3FN_FORMAT = {2, 3, 1, FINITE},
                     E3M2FN_FORMAT = {3, 2, 3, FINITE}, E2M1FN_FORMAT = {2, 1, 1, FINITE};
+
+/* All kinds of numbers: those of whole bytes, those of fewer than 8 bits, and those of two parts. Each has a name, the C type of
+ * its bytes or parts, the member of `wide` that holds it while it is converted, and two expressions: the widened number that it
+ * stands for, and what is stored for a widened number. INTEGER and NATURAL are signed and unsigned integers of fewer than 8
+ * bits. The small floats, from E3M4 on, have the order of dlpack.h. */
+#define KINDS(BYTES, BITS, TWO)                                                                \
+  BYTES(BOOL, uint8_t, whole, x != 0, x != 0)                                                  \
+  BYTES(INT8, int8_t, whole, x, x)                                                             \
+  BYTES(INT16, int16_t, whole, x, x)                                                           \
+  BYTES(INT32, int32_t, whole, x, x)                                                           \
+  BYTES(INT64, int64_t, whole, x, x)                                                           \
+  BYTES(UINT8, uint8_t, whole, x, x)                                                           \
+  BYTES(UINT16, uint16_t, whole, x, x)                                                         \
+  BYTES(UINT32, uint32_t, whole, x, x)                                                         \
+  BYTES(UINT64, uint64_t, whole, (int64_t)x, x)                                                \
+  BITS(INTEGER, whole, (int64_t)x - (int64_t)((x >> (s->bits - 1)) << s->bits), lowest(x, s->bits)) \
+  BITS(NATURAL, whole, x, lowest(x, s->bits))                                                  \
+  BYTES(HALF, uint16_t, real, decode(x, HALF_FORMAT), encode(x, HALF_FORMAT))                  \
+  BYTES(BRAIN, uint16_t, real, decode(x, BRAIN_FORMAT), encode(x, BRAIN_FORMAT))               \
+  BYTES(SINGLE, float, real, x, x)                                                             \
+  BYTES(DOUBLE, double, real, x, x)                                                            \
+  BYTES(E3M4, uint8_t, real, decode(x, E3M4_FORMAT), encode(x, E3M4_FORMAT))                   \
+  BYTES(E4M3, uint8_t, real, decode(x, E4M3_FORMAT), encode(x, E4M3_FORMAT))                   \
+  BYTES(E4M3B11FNUZ, uint8_t, real, decode(x, E4M3B11FNUZ_FORMAT), encode(x, E4M3B11FNUZ_FORMAT)) \
+  BYTES(E4M3FN, uint8_t, real, decode(x, E4M3FN_FORMAT), encode(x, E4M3FN_FORMAT))             \
+  BYTES(E4M3FNUZ, uint8_t, real, decode(x, E4M3FNUZ_FORMAT), encode(x, E4M3FNUZ_FORMAT))       \
+  BYTES(E5M2, uint8_t, real, decode(x, E5M2_FORMAT), encode(x, E5M2_FORMAT))                   \
+  BYTES(E5M2FNUZ, uint8_t, real, decode(x, E5M2FNUZ_FORMAT), encode(x, E5M2FNUZ_FORMAT))       \
+  BYTES(E8M0FNU, uint8_t, real, decode_power(x), encode_power(x))                              \
+  BITS(E2M3FN, real, decode(x, E2M3FN_FORMAT), encode(x, E2M3FN_FORMAT))                       \
+  BITS(E3M2FN, real, decode(x, E3M2FN_FORMAT), encode(x, E3M2FN_FORMAT))                       \
+  BITS(E2M1FN, real, decode(x, E2M1FN_FORMAT), encode(x, E2M1FN_FORMAT))                       \
+  TWO(COMPLEX32, uint16_t, decode(x, HALF_FORMAT), encode(x, HALF_FORMAT))                     \
+  TWO(COMPLEX64, float, x, x)                                                                  \
+  TWO(COMPLEX128, double, x, x)
+
+#define NAME(name, ...) name,
+typedef enum kind { NONE, KINDS(NAME, NAME, NAME) } kind;
+#undef NAME
+
+_Static_assert(E2M1FN - E3M4 == kDLFloat4_e2m1fn - kDLFloat8_e3m4, "the small floats have the order of dlpack.h");
 
 static int log2_bytes(int bits) { return bits == 8 ? 0 : bits == 16 ? 1 : bits == 32 ? 2 : 3; }
 
@@ -152,18 +178,8 @@ static kind kind_of(DLDataType t) {
     case kDLFloat: return t.bits == 16 ? HALF : t.bits == 32 ? SINGLE : DOUBLE;
     case kDLBfloat: return BRAIN;
     case kDLComplex: return t.bits == 32 ? COMPLEX32 : t.bits == 64 ? COMPLEX64 : COMPLEX128;
-    case kDLFloat8_e3m4: return E3M4;
-    case kDLFloat8_e4m3: return E4M3;
-    case kDLFloat8_e4m3b11fnuz: return E4M3B11FNUZ;
-    case kDLFloat8_e4m3fn: return E4M3FN;
-    case kDLFloat8_e4m3fnuz: return E4M3FNUZ;
-    case kDLFloat8_e5m2: return E5M2;
-    case kDLFloat8_e5m2fnuz: return E5M2FNUZ;
-    case kDLFloat8_e8m0fnu: return E8M0FNU;
-    case kDLFloat6_e2m3fn: return E2M3FN;
-    case kDLFloat6_e3m2fn: return E3M2FN;
-    case kDLFloat4_e2m1fn: return E2M1FN;
-    default: return NONE;
+    case kDLOpaqueHandle: return NONE;
+    default: return t.code <= kDLFloat4_e2m1fn ? (kind)((int)E3M4 + t.code - (int)kDLFloat8_e3m4) : NONE;
   }
 }
 
@@ -187,7 +203,7 @@ typedef struct wide {
 typedef struct side {
   kind kind;
   int bits;
-  int padded;
+  bool padded;
 } side;
 
 /* Returns the offset of the byte in which a bit lies. at may be negative. */
@@ -202,7 +218,7 @@ INLINE uint32_t take_bits(const uint8_t *base, int64_t at, int bits) {
   return both >> from & ((1u << bits) - 1);
 }
 
-INLINE void put_bits(uint8_t *base, int64_t at, int bits, int padded, uint32_t code) {
+INLINE void put_bits(uint8_t *base, int64_t at, int bits, bool padded, uint32_t code) {
   uint8_t *byte = base + byte_of(at);
   int from = (int)(at & 7);
   if (padded) {
@@ -214,22 +230,22 @@ INLINE void put_bits(uint8_t *base, int64_t at, int bits, int padded, uint32_t c
   if (from + bits > 8) byte[1] = (uint8_t)((byte[1] & ~(mask >> 8)) | code << from >> 8);
 }
 
-#define READ(name, type, target, expression)                     \
+#define READ(name, type, target, expression, ignored)            \
   case name:                                                     \
     for (int i = 0; i < n; i++) {                                \
       type x;                                                    \
       memcpy(&x, base + (at + i * step) / 8, sizeof x);          \
       w->target[i] = expression;                                 \
     }                                                            \
-    return
-#define READ_BITS(name, target, expression)                      \
+    return;
+#define READ_BITS(name, target, expression, ignored)             \
   case name:                                                     \
     for (int i = 0; i < n; i++) {                                \
       uint32_t x = take_bits(base, at + i * step, s->bits);      \
       w->target[i] = expression;                                 \
     }                                                            \
-    return
-#define READ_TWO(name, type, expression)                         \
+    return;
+#define READ_TWO(name, type, expression, ignored)                \
   case name:                                                     \
     for (int i = 0; i < n; i++) {                                \
       type x, both[2];                                           \
@@ -239,60 +255,35 @@ INLINE void put_bits(uint8_t *base, int64_t at, int bits, int padded, uint32_t c
       x = both[1];                                               \
       w->imaginary[i] = expression;                              \
     }                                                            \
-    return
+    return;
 
 /* Reads and widens n numbers that lie `step` bits apart. */
 static void read_some(wide *w, const side *s, const uint8_t *base, int64_t at, int64_t step, int n) {
   switch (s->kind) {
-    READ(BOOL, uint8_t, whole, x != 0);
-    READ(INT8, int8_t, whole, x);
-    READ(INT16, int16_t, whole, x);
-    READ(INT32, int32_t, whole, x);
-    READ(INT64, int64_t, whole, x);
-    READ(UINT8, uint8_t, whole, x);
-    READ(UINT16, uint16_t, whole, x);
-    READ(UINT32, uint32_t, whole, x);
-    READ(UINT64, uint64_t, whole, (int64_t)x);
-    READ_BITS(INTEGER, whole, (int64_t)x - (int64_t)((x >> (s->bits - 1)) << s->bits));
-    READ_BITS(NATURAL, whole, x);
-    READ(HALF, uint16_t, real, decode(x, HALF_FORMAT));
-    READ(BRAIN, uint16_t, real, decode(x, BRAIN_FORMAT));
-    READ(SINGLE, float, real, x);
-    READ(DOUBLE, double, real, x);
-    READ(E3M4, uint8_t, real, decode(x, E3M4_FORMAT));
-    READ(E4M3, uint8_t, real, decode(x, E4M3_FORMAT));
-    READ(E4M3B11FNUZ, uint8_t, real, decode(x, E4M3B11FNUZ_FORMAT));
-    READ(E4M3FN, uint8_t, real, decode(x, E4M3FN_FORMAT));
-    READ(E4M3FNUZ, uint8_t, real, decode(x, E4M3FNUZ_FORMAT));
-    READ(E5M2, uint8_t, real, decode(x, E5M2_FORMAT));
-    READ(E5M2FNUZ, uint8_t, real, decode(x, E5M2FNUZ_FORMAT));
-    READ(E8M0FNU, uint8_t, real, decode_power(x));
-    READ_BITS(E2M3FN, real, decode(x, E2M3FN_FORMAT));
-    READ_BITS(E3M2FN, real, decode(x, E3M2FN_FORMAT));
-    READ_BITS(E2M1FN, real, decode(x, E2M1FN_FORMAT));
-    READ_TWO(COMPLEX32, uint16_t, decode(x, HALF_FORMAT));
-    READ_TWO(COMPLEX64, float, x);
-    READ_TWO(COMPLEX128, double, x);
+    KINDS(READ, READ_BITS, READ_TWO)
     case NONE: return;
   }
 }
 
-#define WRITE(name, type, source, expression)                    \
+#define WRITE(name, type, source, ignored, expression)           \
   case name:                                                     \
     for (int i = 0; i < n; i++) {                                \
       __typeof__(w->source[0]) x = w->source[i];                 \
       type y = (type)(expression);                               \
       memcpy(base + (at + i * step) / 8, &y, sizeof y);          \
     }                                                            \
-    return
-#define WRITE_BITS(name, source, expression)                     \
+    return;
+/* The lowest bits of an integer. */
+INLINE uint32_t lowest(int64_t x, int bits) { return (uint32_t)x & ((1u << bits) - 1); }
+
+#define WRITE_BITS(name, source, ignored, expression)            \
   case name:                                                     \
     for (int i = 0; i < n; i++) {                                \
       __typeof__(w->source[0]) x = w->source[i];                 \
       put_bits(base, at + i * step, s->bits, s->padded, expression); \
     }                                                            \
-    return
-#define WRITE_TWO(name, type, expression)                        \
+    return;
+#define WRITE_TWO(name, type, ignored, expression)               \
   case name:                                                     \
     for (int i = 0; i < n; i++) {                                \
       type both[2];                                              \
@@ -302,40 +293,12 @@ static void read_some(wide *w, const side *s, const uint8_t *base, int64_t at, i
       both[1] = (type)(expression);                              \
       memcpy(base + (at + i * step) / 8, both, sizeof both);     \
     }                                                            \
-    return
+    return;
 
 /* Narrows n numbers and writes them to places that lie `step` bits apart. Integers that are too large lose their high bits. */
 static void write_some(const wide *w, const side *s, uint8_t *base, int64_t at, int64_t step, int n) {
   switch (s->kind) {
-    WRITE(BOOL, uint8_t, whole, x != 0);
-    WRITE(INT8, uint8_t, whole, x);
-    WRITE(UINT8, uint8_t, whole, x);
-    WRITE(INT16, uint16_t, whole, x);
-    WRITE(UINT16, uint16_t, whole, x);
-    WRITE(INT32, uint32_t, whole, x);
-    WRITE(UINT32, uint32_t, whole, x);
-    WRITE(INT64, uint64_t, whole, x);
-    WRITE(UINT64, uint64_t, whole, x);
-    WRITE_BITS(INTEGER, whole, (uint32_t)x & ((1u << s->bits) - 1));
-    WRITE_BITS(NATURAL, whole, (uint32_t)x & ((1u << s->bits) - 1));
-    WRITE(HALF, uint16_t, real, encode(x, HALF_FORMAT));
-    WRITE(BRAIN, uint16_t, real, encode(x, BRAIN_FORMAT));
-    WRITE(SINGLE, float, real, x);
-    WRITE(DOUBLE, double, real, x);
-    WRITE(E3M4, uint8_t, real, encode(x, E3M4_FORMAT));
-    WRITE(E4M3, uint8_t, real, encode(x, E4M3_FORMAT));
-    WRITE(E4M3B11FNUZ, uint8_t, real, encode(x, E4M3B11FNUZ_FORMAT));
-    WRITE(E4M3FN, uint8_t, real, encode(x, E4M3FN_FORMAT));
-    WRITE(E4M3FNUZ, uint8_t, real, encode(x, E4M3FNUZ_FORMAT));
-    WRITE(E5M2, uint8_t, real, encode(x, E5M2_FORMAT));
-    WRITE(E5M2FNUZ, uint8_t, real, encode(x, E5M2FNUZ_FORMAT));
-    WRITE(E8M0FNU, uint8_t, real, encode_power(x));
-    WRITE_BITS(E2M3FN, real, encode(x, E2M3FN_FORMAT));
-    WRITE_BITS(E3M2FN, real, encode(x, E3M2FN_FORMAT));
-    WRITE_BITS(E2M1FN, real, encode(x, E2M1FN_FORMAT));
-    WRITE_TWO(COMPLEX32, uint16_t, encode(x, HALF_FORMAT));
-    WRITE_TWO(COMPLEX64, float, x);
-    WRITE_TWO(COMPLEX128, double, x);
+    KINDS(WRITE, WRITE_BITS, WRITE_TWO)
     case NONE: return;
   }
 }
@@ -487,7 +450,7 @@ AVX2 static int64_t singles_to_brains(uint8_t *dst, const uint8_t *src, int64_t 
 #define STRAIGHT(name, from, to, expression, many)                             \
   static void name(uint8_t *dst, int64_t dst_step, const uint8_t *src,         \
                    int64_t src_step, int64_t n) {                              \
-    int dense = dst_step == sizeof(to) && src_step == sizeof(from) && fast();  \
+    int dense = dst_step == sizeof(to) && src_step == sizeof(from) && core_has_avx2(); \
     (void)dense;                                                               \
     for (int64_t i = 0; i < n; i++) {                                          \
       many;                                                                    \
@@ -499,11 +462,9 @@ AVX2 static int64_t singles_to_brains(uint8_t *dst, const uint8_t *src, int64_t 
     }                                                                          \
   }
 #if HAS_AVX2
-static int fast(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"); }
 #define MANY(name) \
   if (dense && i % 8 == 0) i += name(dst + i * dst_step, src + i * src_step, n - i)
 #else
-static int fast(void) { return 0; }
 #define MANY(name) (void)0
 #endif
 STRAIGHT(half_single, uint16_t, float, half_to_single(x), MANY(halves_to_singles))
@@ -552,16 +513,16 @@ static void convert_line(const side *to, uint8_t *dst, int64_t dst_at, int64_t d
   }
 }
 
-static int64_t width_of(DLDataType t, int padded) {
+static int64_t width_of(DLDataType t, bool padded) {
   int64_t bits = (int64_t)t.bits * t.lanes;
   return padded ? (bits + 7) / 8 * 8 : bits;
 }
 
-core_status core_convert(void *dst, DLDataType dst_dtype, const int64_t *dst_strides,
-                         const void *src, DLDataType src_dtype, const int64_t *src_strides,
-                         const int64_t *shape, int32_t ndim, int32_t padded) {
-  side to = {kind_of(dst_dtype), dst_dtype.bits, (padded & 1) != 0};
-  side from = {kind_of(src_dtype), src_dtype.bits, (padded & 2) != 0};
+core_status core_convert(char *dst, DLDataType dst_dtype, const int64_t *dst_strides, bool dst_padded,
+                         const char *src, DLDataType src_dtype, const int64_t *src_strides,
+                         bool src_padded, const int64_t *shape, int32_t ndim) {
+  side to = {kind_of(dst_dtype), dst_dtype.bits, dst_padded};
+  side from = {kind_of(src_dtype), src_dtype.bits, src_padded};
   if (to.kind == NONE || from.kind == NONE || dst_dtype.lanes != src_dtype.lanes) return CORE_ERR_DTYPE;
   int64_t sizes[CORE_RANK_MAX + 1], dst_steps[CORE_RANK_MAX + 1],
       src_steps[CORE_RANK_MAX + 1];
@@ -574,7 +535,7 @@ core_status core_convert(void *dst, DLDataType dst_dtype, const int64_t *dst_str
   sizes[ndim] = dst_dtype.lanes;
   dst_steps[ndim] = dst_dtype.bits;
   src_steps[ndim] = src_dtype.bits;
-  if (to.padded && dst_dtype.lanes > 1) to.padded = 0; /* padding is between elements; their lanes are packed */
+  if (dst_dtype.lanes > 1) to.padded = false; /* padding is between elements; their lanes are packed */
 
   core_axis axes[CORE_RANK_MAX + 1], line = {1, 0, 0};
   int64_t dst_at = 0, src_at = 0, index[CORE_RANK_MAX + 1];
@@ -584,17 +545,8 @@ core_status core_convert(void *dst, DLDataType dst_dtype, const int64_t *dst_str
   memset(index, 0, (size_t)n * sizeof index[0]);
   /* A position is below 0 only if strides are negative. Packed elements have no such strides, so elements below 0 begin with a
    * whole byte; only their lanes may begin inside one. */
-  for (;;) {
-    convert_line(&to, dst, dst_at, line.dst, &from, src, src_at, line.src, line.size);
-    int32_t d = n - 1;
-    for (; d >= 0; d--) {
-      dst_at += axes[d].dst;
-      src_at += axes[d].src;
-      if (++index[d] < axes[d].size) break;
-      dst_at -= axes[d].size * axes[d].dst;
-      src_at -= axes[d].size * axes[d].src;
-      index[d] = 0;
-    }
-    if (d < 0) return CORE_OK;
-  }
+  do {
+    convert_line(&to, (uint8_t *)dst, dst_at, line.dst, &from, (const uint8_t *)src, src_at, line.src, line.size);
+  } while (core_next(index, axes, n, &dst_at, &src_at));
+  return CORE_OK;
 }

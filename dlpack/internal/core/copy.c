@@ -16,18 +16,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#if defined(__x86_64__)
+#if HAS_AVX2
 #include <immintrin.h>
-#define AVX2 __attribute__((target("avx2")))
-#define HAS_AVX2 1
-#else
-#define AVX2
-#define HAS_AVX2 0
 #endif
-
-#define INLINE static inline __attribute__((always_inline))
 
 enum {
   LINE = 64,        /* bytes of a cache line */
@@ -46,11 +38,16 @@ enum {
 
 #if HAS_AVX2
 
+INLINE AVX2 __m256i load(const void *src) { return _mm256_loadu_si256((const __m256i *)src); }
+
+INLINE AVX2 void store(char *dst, __m256i v) { _mm256_storeu_si256((__m256i *)(void *)dst, v); }
+
+INLINE AVX2 void stream_store(char *dst, __m256i v) { _mm256_stream_si256((__m256i *)(void *)dst, v); }
+
 INLINE AVX2 void stream_line(char *dst, const char *src) {
-  __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)src);
-  __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(src + 32));
-  _mm256_stream_si256((__m256i *)(void *)dst, low);
-  _mm256_stream_si256((__m256i *)(void *)(dst + 32), high);
+  __m256i low = load(src), high = load(src + 32);
+  stream_store(dst, low);
+  stream_store(dst + 32, high);
 }
 
 /* Copies groups of `pages` pages, one cache line pair of each page in turn. dst must be aligned to a cache line. Returns how
@@ -95,23 +92,28 @@ static void copy_run(char *dst, const char *src, size_t size, int stream) {
 
 /* ---- plain loops ----------------------------------------------------------------------------- */
 
-/* Copies a plane: `outer` lines of `inner` items each. The steps are in bytes. */
-INLINE void plain_items(char *dst, int64_t dst_inner, int64_t dst_outer, const char *src,
-                        int64_t src_inner, int64_t src_outer, int64_t inner, int64_t outer,
-                        size_t item) {
-  for (int64_t o = 0; o < outer; o++) {
-    char *to = dst + o * dst_outer;
-    const char *from = src + o * src_outer;
-    for (int64_t i = 0; i < inner; i++) memcpy(to + i * dst_inner, from + i * src_inner, item);
+typedef core_axis axis;
+
+static const axis ONCE = {1, 0, 0}; /* the axis of a line in a plane of one line */
+
+/* Returns the part of an axis that begins at an element and has at most so many. */
+static axis part_of(const axis *a, int64_t first, int64_t most) {
+  return (axis){a->size - first < most ? a->size - first : most, a->dst, a->src};
+}
+
+/* Copies a plane: lines along `inner`, one after another along `outer`. */
+INLINE void plain_items(char *dst, const char *src, axis inner, axis outer, size_t item) {
+  for (int64_t o = 0; o < outer.size; o++) {
+    char *to = dst + o * outer.dst;
+    const char *from = src + o * outer.src;
+    for (int64_t i = 0; i < inner.size; i++) memcpy(to + i * inner.dst, from + i * inner.src, item);
   }
 }
 
-static void plain_plane(char *dst, int64_t dst_inner, int64_t dst_outer, const char *src,
-                        int64_t src_inner, int64_t src_outer, int64_t inner, int64_t outer,
-                        size_t item) {
-#define ITEMS(n) \
-  case n:        \
-    plain_items(dst, dst_inner, dst_outer, src, src_inner, src_outer, inner, outer, n); \
+static void plain_plane(char *dst, const char *src, const axis *inner, const axis *outer, size_t item) {
+#define ITEMS(n)                              \
+  case n:                                     \
+    plain_items(dst, src, *inner, *outer, n); \
     return
   switch (item) {
     ITEMS(1);
@@ -123,22 +125,18 @@ static void plain_plane(char *dst, int64_t dst_inner, int64_t dst_outer, const c
     ITEMS(12);
     ITEMS(16);
     ITEMS(32);
-    default:
-      plain_items(dst, dst_inner, dst_outer, src, src_inner, src_outer, inner, outer, item);
+    default: plain_items(dst, src, *inner, *outer, item);
   }
 #undef ITEMS
 }
 
 /* The plain transpose. The blocks of both sides fit into the cache together. */
-static void plain_blocks(char *dst, int64_t dst_inner, int64_t dst_outer, const char *src,
-                         int64_t src_inner, int64_t src_outer, int64_t inner, int64_t outer,
-                         size_t item) {
-  for (int64_t i = 0; i < inner; i += BLOCK) {
-    int64_t some = inner - i < BLOCK ? inner - i : BLOCK;
-    for (int64_t o = 0; o < outer; o += BLOCK) {
-      int64_t more = outer - o < BLOCK ? outer - o : BLOCK;
-      plain_plane(dst + i * dst_inner + o * dst_outer, dst_inner, dst_outer,
-                  src + i * src_inner + o * src_outer, src_inner, src_outer, some, more, item);
+static void plain_blocks(char *dst, const char *src, const axis *inner, const axis *outer, size_t item) {
+  for (int64_t i = 0; i < inner->size; i += BLOCK) {
+    axis some = part_of(inner, i, BLOCK);
+    for (int64_t o = 0; o < outer->size; o += BLOCK) {
+      axis more = part_of(outer, o, BLOCK);
+      plain_plane(dst + i * inner->dst + o * outer->dst, src + i * inner->src + o * outer->src, &some, &more, item);
     }
   }
 }
@@ -187,14 +185,6 @@ INLINE AVX2 __m256i load_two(const char *low, const char *high) {
       _mm_loadu_si128((const __m128i *)(const void *)high), 1);
 }
 
-INLINE AVX2 __m256i load_mask(const uint8_t *mask) {
-  return _mm256_loadu_si256((const __m256i *)(const void *)mask);
-}
-
-INLINE AVX2 void store(char *dst, __m256i v) {
-  _mm256_storeu_si256((__m256i *)(void *)dst, v);
-}
-
 /* Gathers from two groups; the second begins `next` bytes after the first. */
 INLINE AVX2 __m256i gather_two(const char *from, int64_t next, const __m256i *mask, int step) {
   __m256i all = _mm256_shuffle_epi8(load_two(from, from + next), mask[0]);
@@ -218,7 +208,7 @@ INLINE void fetch(const char *from, int64_t next, int ahead, int lines) {
 INLINE AVX2 int64_t gather_groups(char *dst, const char *src, int64_t count, size_t item,
                                   const shuffles *s, int step, int stream) {
   __m256i mask[CHANNELS];
-  for (int v = 0; v < step; v++) mask[v] = load_mask(s->mask[0][v]);
+  for (int v = 0; v < step; v++) mask[v] = load(s->mask[0][v]);
   int64_t each = 32 / (int64_t)item, done = 0, next = 16 * step;
   const char *from = src;
   if (s->back) {
@@ -229,8 +219,8 @@ INLINE AVX2 int64_t gather_groups(char *dst, const char *src, int64_t count, siz
     fetch(from, next, 32, step);
     __m256i low = gather_two(from, next, mask, step);
     __m256i high = gather_two(from + 2 * next, next, mask, step);
-    _mm256_stream_si256((__m256i *)(void *)dst, low);
-    _mm256_stream_si256((__m256i *)(void *)(dst + 32), high);
+    stream_store(dst, low);
+    stream_store(dst + 32, high);
   }
   for (; count - done > each; done += each, from += 2 * next, dst += 32) {
     if (step > 2) fetch(from, next, 64, 2); /* for smaller steps the processor's own prefetching suffices */
@@ -264,14 +254,12 @@ INLINE AVX2 int64_t weave_groups(char *dst, const char *src, int64_t line, int64
                                  size_t item, const shuffles *s, int step, int stream) {
   __m256i mask[CHANNELS][CHANNELS];
   for (int w = 0; w < step; w++) {
-    for (int v = 0; v < step; v++) mask[w][v] = load_mask(s->mask[w][v]);
+    for (int v = 0; v < step; v++) mask[w][v] = load(s->mask[w][v]);
   }
   int64_t each = 32 / (int64_t)item, done = 0;
   for (; count - done >= each; done += each, src += 32) {
     __m256i in[CHANNELS], woven[CHANNELS];
-    for (int v = 0; v < step; v++) {
-      in[v] = _mm256_loadu_si256((const __m256i *)(const void *)(src + v * line));
-    }
+    for (int v = 0; v < step; v++) in[v] = load(src + v * line);
     for (int w = 0; w < step; w++) {
       woven[w] = _mm256_shuffle_epi8(in[0], mask[w][0]);
       for (int v = 1; v < step; v++) {
@@ -280,7 +268,7 @@ INLINE AVX2 int64_t weave_groups(char *dst, const char *src, int64_t line, int64
     }
     for (int w = 0; w < step; w++, dst += 32) {
       __m256i two = next_two(woven, step, 2 * w);
-      if (stream) _mm256_stream_si256((__m256i *)(void *)dst, two);
+      if (stream) stream_store(dst, two);
       else store(dst, two);
     }
   }
@@ -429,8 +417,6 @@ AVX2 static void transpose(char *dst, int64_t column, const char *src, int64_t r
 
 /* ---- planes and lines ------------------------------------------------------------------------ */
 
-typedef core_axis axis;
-
 /* A copy in its simplest form. */
 typedef struct plan plan;
 struct plan {
@@ -444,10 +430,6 @@ struct plan {
   shuffles shuffles;
 };
 
-static void copy_item(const plan *p, char *dst, const char *src) {
-  copy_run(dst, src, p->item, p->stream);
-}
-
 static void copy_runs(const plan *p, char *dst, const char *src) {
   for (int64_t i = 0; i < p->fast.size; i++) {
     copy_run(dst + i * p->fast.dst, src + i * p->fast.src, p->item, p->stream);
@@ -455,12 +437,11 @@ static void copy_runs(const plan *p, char *dst, const char *src) {
 }
 
 static void copy_line(const plan *p, char *dst, const char *src) {
-  plain_plane(dst, p->fast.dst, 0, src, p->fast.src, 0, p->fast.size, 1, p->item);
+  plain_plane(dst, src, &p->fast, &ONCE, p->item);
 }
 
 static void copy_plane(const plan *p, char *dst, const char *src) {
-  plain_blocks(dst, p->fast.dst, p->other.dst, src, p->fast.src, p->other.src, p->fast.size,
-               p->other.size, p->item);
+  plain_blocks(dst, src, &p->fast, &p->other, p->item);
 }
 
 #if HAS_AVX2
@@ -473,11 +454,11 @@ static void gather_line(const plan *p, char *dst, const char *src, int64_t count
   if (stream) {
     int64_t head = (int64_t)(-(uintptr_t)dst % LINE / item);
     if (head > count) head = count;
-    plain_plane(dst, size, 0, src, step, 0, head, 1, item);
+    plain_plane(dst, src, &(axis){head, size, step}, &ONCE, item);
     dst += head * size, src += head * step, count -= head;
   }
   int64_t done = gather(dst, src, count, item, &p->shuffles, stream);
-  plain_plane(dst + done * size, size, 0, src + done * step, step, 0, count - done, 1, item);
+  plain_plane(dst + done * size, src + done * step, &(axis){count - done, size, step}, &ONCE, item);
 }
 
 static void gather_lines(const plan *p, char *dst, const char *src) {
@@ -490,10 +471,9 @@ static void gather_channels(const plan *p, char *dst, const char *src) {
   some /= p->fast.src;
   some -= some % LINE;
   for (int64_t i = 0; i < p->fast.size; i += some) {
-    int64_t count = p->fast.size - i < some ? p->fast.size - i : some;
     for (int64_t o = 0; o < p->other.size; o++) {
       gather_line(p, dst + i * p->fast.dst + o * p->other.dst,
-                  src + i * p->fast.src + o * p->other.src, count);
+                  src + i * p->fast.src + o * p->other.src, part_of(&p->fast, i, some).size);
     }
   }
 }
@@ -506,11 +486,10 @@ static void weave_channels(const plan *p, char *dst, const char *src) {
   while (head < most && ((uintptr_t)dst + (uintptr_t)(head * each)) % LINE != 0) head++;
   int stream = head < most;
   if (!stream) head = 0;
-  plain_plane(dst, p->fast.dst, each, src, p->fast.src, size, p->fast.size, head, p->item);
+  plain_plane(dst, src, &p->fast, &(axis){head, each, size}, p->item);
   int64_t done = head + weave(dst + head * each, src + head * size, p->fast.src, count - head, p->item,
                               &p->shuffles, stream);
-  plain_plane(dst + done * each, p->fast.dst, each, src + done * size, p->fast.src, size, p->fast.size,
-              count - done, p->item);
+  plain_plane(dst + done * each, src + done * size, &p->fast, &(axis){count - done, each, size}, p->item);
 }
 
 static void transpose_plane(const plan *p, char *dst, const char *src) {
@@ -519,10 +498,9 @@ static void transpose_plane(const plan *p, char *dst, const char *src) {
   int64_t rows = fast.size - fast.size % (int64_t)(LINE / item);
   int64_t columns = other.size - other.size % (int64_t)(16 / item);
   transpose(dst, other.dst, src, fast.src, rows, columns, item, p->stream);
-  plain_blocks(dst + columns * other.dst, fast.dst, other.dst, src + columns * other.src, fast.src,
-               other.src, rows, other.size - columns, item);
-  plain_blocks(dst + rows * fast.dst, fast.dst, other.dst, src + rows * fast.src, fast.src,
-               other.src, fast.size - rows, other.size, item);
+  plain_blocks(dst + columns * other.dst, src + columns * other.src, &(axis){rows, fast.dst, fast.src},
+               &(axis){other.size - columns, other.dst, other.src}, item);
+  plain_blocks(dst + rows * fast.dst, src + rows * fast.src, &(axis){fast.size - rows, fast.dst, fast.src}, &other, item);
 }
 
 /* Replaces the innermost loop by one that uses shuffles or tiles, if one of them applies. */
@@ -600,10 +578,8 @@ static void choose(plan *p) {
       p->ndim--;
     }
   }
-  p->copy = copy_item;
-  if (p->ndim == 0) return;
-  p->fast = p->outer[--p->ndim];
-  p->copy = p->item >= LARGE_ITEM ? copy_runs : copy_line;
+  p->copy = p->ndim == 0 || p->item >= LARGE_ITEM ? copy_runs : copy_line;
+  p->fast = p->ndim == 0 ? ONCE : p->outer[--p->ndim];
   int32_t other = -1;
   int64_t least = magnitude(p->fast.src);
   for (int32_t d = p->ndim - 1; d >= 0; d--) {
@@ -622,45 +598,25 @@ static void choose(plan *p) {
   }
 }
 
-static int supported(void) {
-#if HAS_AVX2
-  if (__builtin_cpu_supports("avx2")) return CORE_COPY_STREAM;
-#endif
-  return CORE_COPY_PLAIN;
-}
-
-void core_copy_part(int most, size_t whole, void *dst, const int64_t *dst_strides, const void *src,
-                    const int64_t *src_strides, const int64_t *shape, int32_t ndim,
+void core_copy_part(bool plain, size_t whole, char *dst, const int64_t *dst_strides,
+                    const char *src, const int64_t *src_strides, const int64_t *shape, int32_t ndim,
                     size_t itemsize) {
   plan p;
   p.item = itemsize;
-  int64_t dst_start = 0, src_start = 0;
+  int64_t dst_start = 0, src_start = 0, index[CORE_RANK_MAX];
   p.ndim = core_axes(p.outer, &dst_start, dst_strides, &src_start, src_strides, shape, ndim);
   if (p.ndim < 0) return;
-  char *to = (char *)dst + dst_start;
-  const char *from = (const char *)src + src_start;
   choose(&p);
-  if (most > supported()) most = supported();
-  p.stream = most == CORE_COPY_STREAM && whole >= (p.copy == copy_plane ? STREAM_PLANES : STREAM_LINES);
+  plain = plain || !core_has_avx2();
+  p.stream = !plain && whole >= (p.copy == copy_plane ? STREAM_PLANES : STREAM_LINES);
 #if HAS_AVX2
-  if (most > CORE_COPY_PLAIN) choose_avx2(&p);
+  if (!plain) choose_avx2(&p);
 #endif
-  int64_t index[CORE_RANK_MAX];
   memset(index, 0, (size_t)p.ndim * sizeof index[0]);
-  for (;;) {
-    p.copy(&p, to, from);
-    int32_t d = p.ndim - 1;
-    for (; d >= 0; d--) {
-      axis a = p.outer[d];
-      to += a.dst;
-      from += a.src;
-      if (++index[d] < a.size) break;
-      to -= a.size * a.dst;
-      from -= a.size * a.src;
-      index[d] = 0;
-    }
-    if (d < 0) break;
-  }
+  int64_t dst_at = dst_start, src_at = src_start; /* in registers, as their addresses go nowhere */
+  do {
+    p.copy(&p, dst + dst_at, src + src_at);
+  } while (core_next(index, p.outer, p.ndim, &dst_at, &src_at));
 #if HAS_AVX2
   if (p.stream) _mm_sfence();
 #endif
@@ -672,7 +628,7 @@ void core_copy(void *dst, const int64_t *dst_strides, const void *src, const int
   for (int32_t d = 0; d < ndim; d++) {
     if (__builtin_mul_overflow(nbytes, (size_t)shape[d], &nbytes)) nbytes = SIZE_MAX;
   }
-  core_copy_part(CORE_COPY_STREAM, nbytes, dst, dst_strides, src, src_strides, shape, ndim, itemsize);
+  core_copy_part(false, nbytes, dst, dst_strides, src, src_strides, shape, ndim, itemsize);
 }
 
 core_status core_copy_compact(core_share **out, const DLTensor *t, uint64_t flags, char *message,

@@ -3,25 +3,11 @@
 package core
 
 /*
-#cgo noescape copy_part
-#cgo nocallback copy_part
-#cgo noescape convert
-#cgo nocallback convert
+#cgo noescape core_copy_part
+#cgo nocallback core_copy_part
+#cgo noescape core_convert
+#cgo nocallback core_convert
 #include "copy.h"
-
-// Elements go to C as char *, and never as void *. An element may lie in a Go object that also holds pointers; cgo
-// looks through the whole object around a void *, and panics when it finds a pointer there that is not pinned. A char *
-// has no pointers behind it, so that nothing is looked through. Unlike a uintptr it is still a pointer: it keeps the
-// object, and the compiler does not leave memory on a stack whose address reaches another goroutine.
-static void copy_part(int most, size_t whole, char *dst, const int64_t *dst_strides, char *src, const int64_t *src_strides,
-                      const int64_t *shape, int32_t ndim, size_t itemsize) {
-  core_copy_part(most, whole, dst, dst_strides, src, src_strides, shape, ndim, itemsize);
-}
-
-static core_status convert(char *dst, DLDataType dst_dtype, const int64_t *dst_strides, char *src, DLDataType src_dtype,
-                           const int64_t *src_strides, const int64_t *shape, int32_t ndim, int32_t padded) {
-  return core_convert(dst, dst_dtype, dst_strides, src, src_dtype, src_strides, shape, ndim, padded);
-}
 */
 import "C"
 
@@ -32,26 +18,20 @@ import (
 	"unsafe"
 )
 
-// A means is a kind of instructions that a copy may use.
-type means int
-
-const (
-	plain   means = C.CORE_COPY_PLAIN
-	shuffle means = C.CORE_COPY_SHUFFLE
-	stream  means = C.CORE_COPY_STREAM
-)
+// Elements go to C as char *, and never as void *. An element may lie in a Go object that also holds pointers; cgo
+// looks through the whole object around a void *, and panics when it finds a pointer there that is not pinned. A char *
+// has no pointers behind it, so that nothing is looked through. Unlike a uintptr it is still a pointer: it keeps the
+// object, and the compiler does not leave memory on a stack whose address reaches another goroutine.
 
 // copyPart copies elements between two layouts: a part of a copy of whole bytes. Strides are in bytes,
-// the slices of one length.
-func copyPart(most means, whole int64, dst unsafe.Pointer, dstSteps []int64, src unsafe.Pointer, srcSteps, shape []int64, itemSize int64) {
-	var d, s, n *C.int64_t
-	if len(shape) > 0 {
-		d = (*C.int64_t)(unsafe.Pointer(&dstSteps[0]))
-		s = (*C.int64_t)(unsafe.Pointer(&srcSteps[0]))
-		n = (*C.int64_t)(unsafe.Pointer(&shape[0]))
-	}
-	C.copy_part(C.int(most), C.size_t(whole), (*C.char)(dst), d, (*C.char)(src), s, n, C.int32_t(len(shape)), C.size_t(itemSize))
+// the slices of one length. If plain is set, no vector instructions are used.
+func copyPart(plain bool, whole int64, dst unsafe.Pointer, dstSteps []int64, src unsafe.Pointer, srcSteps, shape []int64, itemSize int64) {
+	C.core_copy_part(C.bool(plain), C.size_t(whole), (*C.char)(dst), inC(dstSteps), (*C.char)(src), inC(srcSteps),
+		inC(shape), C.int32_t(len(shape)), C.size_t(itemSize))
 }
+
+// inC returns the address of the first of some numbers, which C code does not use if there are none.
+func inC(numbers []int64) *C.int64_t { return (*C.int64_t)(unsafe.SliceData(numbers)) }
 
 // partBytes is the least size of a part of a copy. A smaller part takes less time than starting a goroutine for it.
 const partBytes = 8 << 20
@@ -65,13 +45,13 @@ func CopyElements(dst unsafe.Pointer, dstSteps []int64, src unsafe.Pointer, srcS
 			return
 		}
 	}
-	copyPart(stream, size, dst, dstSteps, src, srcSteps, shape, itemSize)
+	copyPart(false, size, dst, dstSteps, src, srcSteps, shape, itemSize)
 }
 
 func copyParts(parts int64, at int, dst unsafe.Pointer, dstSteps []int64, src unsafe.Pointer, srcSteps, shape []int64, itemSize, size int64) {
 	to, from := slices.Clone(dstSteps), slices.Clone(srcSteps)
 	inParts(parts, at, shape, func(first int64, part []int64) {
-		copyPart(stream, size, unsafe.Add(dst, first*to[at]), to, unsafe.Add(src, first*from[at]), from, part, itemSize)
+		copyPart(false, size, unsafe.Add(dst, first*to[at]), to, unsafe.Add(src, first*from[at]), from, part, itemSize)
 	})
 }
 
@@ -142,19 +122,8 @@ func (n *Numbers) from(first int64, at int) uintptr {
 }
 
 func convertPart(to uintptr, dst *Numbers, from uintptr, src *Numbers, shape []int64) {
-	var d, s, n *C.int64_t
-	if len(shape) > 0 {
-		d, s = (*C.int64_t)(unsafe.Pointer(&dst.Strides[0])), (*C.int64_t)(unsafe.Pointer(&src.Strides[0]))
-		n = (*C.int64_t)(unsafe.Pointer(&shape[0]))
-	}
-	padded := 0
-	if dst.Padded {
-		padded |= 1
-	}
-	if src.Padded {
-		padded |= 2
-	}
-	C.convert((*C.char)(Pointer(to)), dst.DType.inC(), d, (*C.char)(Pointer(from)), src.DType.inC(), s, n, C.int32_t(len(shape)), C.int32_t(padded))
+	C.core_convert((*C.char)(Pointer(to)), dst.DType.inC(), inC(dst.Strides), C.bool(dst.Padded),
+		(*C.char)(Pointer(from)), src.DType.inC(), inC(src.Strides), C.bool(src.Padded), inC(shape), C.int32_t(len(shape)))
 }
 
 func (t DataType) inC() C.DLDataType {

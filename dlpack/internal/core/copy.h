@@ -4,21 +4,25 @@
 
 #include "core.h"
 
-#ifdef __cplusplus
-extern "C" {
+#include <stdbool.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* Functions that are marked AVX2 are called only if core_has_avx2 reports that the processor has these instructions. */
+#if defined(__x86_64__)
+#define HAS_AVX2 1
+#define AVX2 __attribute__((target("avx2,f16c")))
+static inline bool core_has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"); }
+#else
+#define HAS_AVX2 0
+static inline bool core_has_avx2(void) { return false; }
 #endif
 
-/* The instructions that a copy may use. The results are the same. */
-enum {
-  CORE_COPY_PLAIN = 0,   /* plain C */
-  CORE_COPY_SHUFFLE = 1, /* and vector registers of 32 bytes, which need AVX2 */
-  CORE_COPY_STREAM = 2   /* and stores that bypass the caches */
-};
-
 /* Like core_copy, for one part of a larger copy. The larger copy has `whole` bytes in all, which decides whether the part
- * bypasses the caches. `most` limits the instructions to use; those that the processor lacks are not used in any case. */
-CORE_API void core_copy_part(int most, size_t whole, void *dst, const int64_t *dst_strides,
-                             const void *src, const int64_t *src_strides, const int64_t *shape,
+ * bypasses the caches. `plain` keeps it from using AVX2; the results are the same. */
+CORE_API void core_copy_part(bool plain, size_t whole, char *dst, const int64_t *dst_strides,
+                             const char *src, const int64_t *src_strides, const int64_t *shape,
                              int32_t ndim, size_t itemsize);
 
 /* A dimension that a copy walks along. */
@@ -34,16 +38,26 @@ CORE_API int32_t core_axes(core_axis *axes, int64_t *dst_start, const int64_t *d
                            int64_t *src_start, const int64_t *src_strides, const int64_t *shape,
                            int32_t ndim);
 
-/* Converts numbers from one data type to another with the same number of lanes. Strides are in elements. `padded` is a sum of 1
- * and 2: 1 if numbers of fewer than 8 bits have a byte each in the destination, 2 if they have one in the source. Returns
- * CORE_ERR_DTYPE, and does nothing, unless both types are numbers with the same lanes. */
-CORE_API core_status core_convert(void *dst, DLDataType dst_dtype, const int64_t *dst_strides,
-                                  const void *src, DLDataType src_dtype,
-                                  const int64_t *src_strides, const int64_t *shape, int32_t ndim,
-                                  int32_t padded);
-
-#ifdef __cplusplus
+/* Advances an index over n axes, the last one fastest, and the positions in the destination and in the source. After the last
+ * index it returns false; the index and the positions are then those of the start. */
+INLINE bool core_next(int64_t *index, const core_axis *axes, int32_t n, int64_t *dst, int64_t *src) {
+  for (int32_t d = n - 1; d >= 0; d--) {
+    *dst += axes[d].dst;
+    *src += axes[d].src;
+    if (++index[d] < axes[d].size) return true;
+    *dst -= axes[d].size * axes[d].dst;
+    *src -= axes[d].size * axes[d].src;
+    index[d] = 0;
+  }
+  return false;
 }
-#endif
+
+/* Converts numbers from one data type to another with the same number of lanes. Strides are in elements. A side is padded if its
+ * numbers of fewer than 8 bits have a byte each. Returns CORE_ERR_DTYPE, and does nothing, unless both types are numbers with
+ * the same lanes. */
+CORE_API core_status core_convert(char *dst, DLDataType dst_dtype, const int64_t *dst_strides,
+                                  bool dst_padded, const char *src, DLDataType src_dtype,
+                                  const int64_t *src_strides, bool src_padded,
+                                  const int64_t *shape, int32_t ndim);
 
 #endif

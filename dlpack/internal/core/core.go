@@ -8,7 +8,7 @@ package core
 #cgo CFLAGS: -std=gnu11 -O2 -I${SRCDIR}/../../../include
 #cgo LDFLAGS: -lpthread
 #include "core.h"
-#include <stdlib.h>
+#include <stdbool.h>
 
 typedef char uintptr_is_wide[sizeof(uintptr_t) == 8 ? 1 : -1];
 
@@ -16,19 +16,16 @@ typedef char uintptr_is_wide[sizeof(uintptr_t) == 8 ? 1 : -1];
 
 static void end_share(uintptr_t share) { core_share_end((core_share *)share); }
 
-static void delete_versioned(uintptr_t address) {
-  DLManagedTensorVersioned *m = (DLManagedTensorVersioned *)address;
-  if (m->deleter != NULL) m->deleter(m);
-}
-
-static void delete_legacy(uintptr_t address) {
-  DLManagedTensor *m = (DLManagedTensor *)address;
-  if (m->deleter != NULL) m->deleter(m);
+static void run_deleter(bool versioned, uintptr_t address) {
+  DLManagedTensorVersioned *managed = (DLManagedTensorVersioned *)address;
+  DLManagedTensor *legacy = (DLManagedTensor *)address;
+  if (versioned && managed->deleter != NULL) managed->deleter(managed);
+  if (!versioned && legacy->deleter != NULL) legacy->deleter(legacy);
 }
 
 static void end_block(uintptr_t address) { core_block_end((core_block *)address); }
 
-static uintptr_t allocate_memory(size_t size, int zeroed) {
+static uintptr_t allocate_memory(size_t size, bool zeroed) {
   void *data;
   return (uintptr_t)core_allocate_memory(0, size, zeroed, &data);
 }
@@ -40,6 +37,16 @@ static uintptr_t allocate_lasting(size_t size) { return (uintptr_t)core_allocate
 static uintptr_t map_pages(size_t size) { return (uintptr_t)core_map_pages(size); }
 
 static void clear_pages(uintptr_t pages, size_t size) { core_clear_pages((void *)pages, size); }
+
+// C returns its addresses, because cgo would refer to the symbols themselves, by names that libdlbridge.so changes.
+
+static uintptr_t delete_versioned(void) { return (uintptr_t)core_delete_versioned; }
+
+static uintptr_t delete_legacy(void) { return (uintptr_t)core_delete_legacy; }
+
+static uintptr_t release_slot(void) { return (uintptr_t)core_release_slot; }
+
+static core_waking_state *waking_state(void) { return &core_waking; }
 */
 import "C"
 
@@ -211,12 +218,21 @@ var (
 
 // The deleters that every export of this library carries.
 var (
-	DeleteVersioned = uintptr(unsafe.Pointer(C.core_delete_versioned))
-	DeleteLegacy    = uintptr(unsafe.Pointer(C.core_delete_legacy))
+	DeleteVersioned = uintptr(C.delete_versioned())
+	DeleteLegacy    = uintptr(C.delete_legacy())
 )
 
 // releaseSlot is the release of every slot.
-var releaseSlot = uintptr(unsafe.Pointer(C.core_release_slot))
+var releaseSlot = uintptr(C.release_slot())
+
+// The words of C.core_waking, which are read and written atomically.
+var (
+	waking        = C.waking_state()
+	wakeBy        = (*int64)(&waking.fd)
+	wakeThreshold = (*int64)(&waking.threshold)
+	deadBytes     = (*int64)(&waking.dead_bytes)
+	wokenNow      = (*int64)(&waking.now)
+)
 
 // Pointer makes a pointer of an address outside Go's heap, or inside an object of Go's that the caller keeps reachable.
 func Pointer(address uintptr) unsafe.Pointer {
@@ -233,11 +249,7 @@ func (s *slot) address() uintptr   { return uintptr(unsafe.Pointer(s)) }
 
 // runDeleter calls the deleter of a managed tensor, if it has one.
 func runDeleter(versioned bool, managed uintptr) {
-	if versioned {
-		C.delete_versioned(C.uintptr_t(managed))
-	} else {
-		C.delete_legacy(C.uintptr_t(managed))
-	}
+	C.run_deleter(C.bool(versioned), C.uintptr_t(managed))
 }
 
 // endBlock ends a block that was taken over.
@@ -247,11 +259,7 @@ func endBlock(block uintptr) { C.end_block(C.uintptr_t(block)) }
 func endShare(share uintptr) { C.end_share(C.uintptr_t(share)) }
 
 func allocateMemory(size uintptr, zeroed bool) uintptr {
-	flag := C.int(0)
-	if zeroed {
-		flag = 1
-	}
-	return uintptr(C.allocate_memory(C.size_t(size), flag))
+	return uintptr(C.allocate_memory(C.size_t(size), C.bool(zeroed)))
 }
 
 func freeMemory(memory uintptr) { C.free_memory(C.uintptr_t(memory)) }
@@ -260,8 +268,5 @@ func allocateLasting(size uintptr) uintptr { return uintptr(C.allocate_lasting(C
 func mapPages(size uintptr) uintptr        { return uintptr(C.map_pages(C.size_t(size))) }
 func clearPages(pages, size uintptr)       { C.clear_pages(C.uintptr_t(pages), C.size_t(size)) }
 func blockSize(rank int) uintptr           { return uintptr(C.core_block_size(C.int32_t(rank))) }
-func wakeBy(fd int)                        { C.core_wake_by(C.int(fd)) }
-func wakeAt(threshold int64) int64         { return int64(C.core_wake_at(C.int64_t(threshold))) }
-func deadBytes() *int64                    { return (*int64)(unsafe.Pointer(C.core_dead_bytes())) }
 func exportsOfC() int64                    { return int64(C.core_live_exports()) }
 func doubleDeletesOfC() uint64             { return uint64(C.core_double_deletes()) }

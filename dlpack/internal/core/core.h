@@ -25,11 +25,10 @@
 #error "dlbridge does not support Windows: its ownership core needs POSIX"
 #endif
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
+/* In libdlbridge.so, the core is that of libdlbridge_tensor.so and not hidden: see bridge/libdlbridge/build.sh. */
+#ifndef CORE_API
 #define CORE_API __attribute__((visibility("hidden")))
+#endif
 
 enum {
   CORE_RANK_SMALL = 8, /* dimensions that a small block has room for */
@@ -67,7 +66,7 @@ struct core_share {
   int64_t count;                      /* the shares, in the lower 32 bits. Above: the turn of a slot, or 0 */
   void (*release)(core_share *share); /* ends the memory, once, when no share is left; frees the struct too */
   void (*lender)(void *ctx);          /* lent memory: gives it back. May be NULL */
-  void *ctx;                          /* what release works on */
+  void *ctx;                          /* what release works on. Pinned memory: not NULL if Go is woken at the end */
   void *data;                         /* memory of our own: its first byte. Once no share is left: a link */
 };
 
@@ -143,10 +142,14 @@ CORE_API void core_release_slot(core_share *share);
 
 /* Counts bytes of Go's that can be unpinned, and wakes Go if the threshold is reached. */
 CORE_API void core_wake(uint64_t bytes);
-/* Sets the eventfd or pipe to which core_wake writes, and the number of bytes at which it does so. */
-CORE_API void core_wake_by(int fd);
-CORE_API int64_t core_wake_at(int64_t threshold); /* returns the last one */
-CORE_API int64_t *core_dead_bytes(void);
+/* Wakes Go, whatever the threshold is. */
+CORE_API void core_wake_now(void);
+/* What these functions work with, which Go sets: the eventfd or pipe to which they write, or -1; the threshold; and, since Go
+ * has reset them, the bytes that were counted, and 1 after a core_wake_now. */
+typedef struct core_waking_state {
+  int64_t fd, threshold, dead_bytes, now;
+} core_waking_state;
+extern CORE_API core_waking_state core_waking;
 
 /* ---- block.c: control blocks ----------------------------------------------------------------- */
 
@@ -240,14 +243,16 @@ CORE_API int64_t core_held_unlocked(void (*lender)(void *ctx));
 /* Takes a managed tensor over for a new owner, so that nobody else can. Returns 0, and changes nothing, if the tensor is
  * an export of this copy of the core that was released or taken over before, or a copy of its struct. Exports of other
  * libraries can always be claimed. Go: Claim */
-CORE_API int core_claim_versioned(DLManagedTensorVersioned *managed);
-CORE_API int core_claim_legacy(DLManagedTensor *managed);
+CORE_API int core_claim(void *managed, int versioned);
 /* Withdraws a claim: the tensor is its former owner's again. Go: Unclaim */
-CORE_API void core_unclaim_versioned(DLManagedTensorVersioned *managed);
-CORE_API void core_unclaim_legacy(DLManagedTensor *managed);
+CORE_API void core_unclaim(void *managed, int versioned);
 
 /* Returns the number of live exports by the functions above. */
 CORE_API int64_t core_live_exports(void);
+
+/* A function that the functions above call for each export, before its block is live; NULL for none. `tensor` describes the
+ * export. Only atomic builtins touch it. */
+extern CORE_API void (*core_exported)(const core_block *block, const DLTensor *tensor, int versioned);
 
 /* ---- validate.c, copy.c: checks and copies --------------------------------------------------- */
 
@@ -262,7 +267,9 @@ typedef enum {
   CORE_ERR_OVERFLOW,
   CORE_ERR_READONLY,
   CORE_ERR_UNALIGNED,
-  CORE_ERR_MEMORY     /* there is none to be had */
+  CORE_ERR_MEMORY,    /* there is none to be had */
+  CORE_ERR_ARGUMENT = 11, /* an index, axis or order that does not exist */
+  CORE_NEEDS_COPY = 255       /* a layout that only a copy can have: callers report CORE_ERR_LAYOUT, with a way out */
 } core_status;
 
 /* The size and the reach of a valid description. Go: Extent */
@@ -286,6 +293,10 @@ static inline int core_in_address_space(uint64_t start, int64_t low, int64_t hig
   return start >= CORE_LOWEST - (uint64_t)low && start <= CORE_HIGHEST - (uint64_t)high;
 }
 
+/* Writes the text of an error to `message`, which may be NULL, and returns `status`. */
+__attribute__((format(printf, 4, 5))) CORE_API core_status core_fail(core_status status, char *message, size_t size,
+                                                                     const char *format, ...);
+
 /* Checks a description as far as possible without touching the memory that it describes. `message` (may be NULL) gets the
  * offending field and its value. Go: checkTensor of package dlpack, CheckTensor */
 CORE_API core_status core_check_tensor(const DLTensor *tensor, uint64_t flags, core_extent *out,
@@ -299,6 +310,9 @@ CORE_API core_status core_check_layout(const DLTensor *tensor, uint64_t flags, c
  * without elements can exceed 63 bits, and nobody follows those; they are truncated. */
 CORE_API void core_set_row_major(int64_t *strides, const int64_t *shape, int32_t ndim);
 
+/* Reports whether DLPack 1.3 knows the data type, in a width that is in use. Go: DataType.Validate */
+CORE_API int core_known_dtype(DLDataType dtype);
+
 /* Reports whether the host can read the memory of a device of this type. Go: Device.HostReadable */
 CORE_API int core_host_readable(int32_t device_type);
 
@@ -311,8 +325,57 @@ CORE_API void core_copy(void *dst, const int64_t *dst_strides, const void *src,
 CORE_API core_status core_copy_compact(core_share **out, const DLTensor *tensor, uint64_t flags,
                                        char *message, size_t size);
 
-#ifdef __cplusplus
-}
-#endif
+/* ---- layout.c: layouts of views ---------------------------------------------------------------- */
+
+/* Shape and strides, and the offset of element (0, ..., 0) from that of the tensor. All count elements. Go: layout.Layout */
+typedef struct core_layout {
+  int32_t ndim;
+  int64_t offset;
+  int64_t shape[CORE_RANK_MAX], strides[CORE_RANK_MAX];
+} core_layout;
+
+/* Returns the layout of a tensor whose description was checked. Its offset is 0. */
+CORE_API void core_layout_of(core_layout *out, const DLTensor *tensor);
+
+/* The kinds of core_index. A range may have a start and a stop, and has a step other than 0. */
+enum {
+  CORE_INDEX_START = 1,
+  CORE_INDEX_STOP = 2,
+  CORE_INDEX_AT = 4, /* the index `start` */
+  CORE_INDEX_ELLIPSIS = 8,
+  CORE_INDEX_NEW_AXIS = 16
+};
+
+/* What core_view_slice takes of a dimension. It may be read from a dlb_index of dlbridge.h, which is the same.
+ * Go: layout.Index */
+typedef struct __attribute__((may_alias)) core_index {
+  int64_t start, stop, step;
+  uint64_t kind;
+} core_index;
+
+/* Each sets *out to the layout of a view of `base`, by the method of Go's layout.Layout of the same name. `out` and
+ * `base` are different structures. On error *out is undefined. No count is negative; a count of 0 is
+ * that of a Go call without arguments: core_view_transpose reverses the dimensions then, and core_view_flip and
+ * core_view_squeeze apply to all of them. */
+CORE_API core_status core_view_slice(core_layout *out, const core_layout *base, int32_t count,
+                                     const core_index *indices, char *message, size_t size);
+CORE_API core_status core_view_index(core_layout *out, const core_layout *base, int32_t count,
+                                     const int64_t *index, char *message, size_t size);
+CORE_API core_status core_view_transpose(core_layout *out, const core_layout *base, int32_t count,
+                                         const int32_t *order, char *message, size_t size);
+CORE_API core_status core_view_reshape(core_layout *out, const core_layout *base, int32_t ndim,
+                                       const int64_t *shape, char *message, size_t size);
+CORE_API core_status core_view_broadcast(core_layout *out, const core_layout *base, int32_t ndim,
+                                         const int64_t *shape, char *message, size_t size);
+CORE_API core_status core_view_flip(core_layout *out, const core_layout *base, int32_t count,
+                                    const int32_t *axes, char *message, size_t size);
+CORE_API core_status core_view_squeeze(core_layout *out, const core_layout *base, int32_t count,
+                                       const int32_t *axes, char *message, size_t size);
+CORE_API core_status core_view_expand(core_layout *out, const core_layout *base, int32_t count,
+                                      const int32_t *axes, char *message, size_t size);
+
+/* Reports whether two indices reach the same element of a layout whose reach fits in 63 bits. It also returns 1 for strides
+ * that interlock in so many ways that it gives up the search for such a pair. Go: layout.Overlaps */
+CORE_API int core_overlaps(const core_layout *layout);
 
 #endif

@@ -133,8 +133,23 @@ __attribute__((constructor)) static void watch_fork(void) { pthread_atfork(lock_
 
 int core_forked(void) { return __atomic_load_n(&forked, __ATOMIC_RELAXED); }
 
-/* Describes the tensor in a block. On the host, byte_offset is added to data. */
-static void fill_block(core_share *share, const DLTensor *view, DLTensor *out, core_block *block) {
+void (*core_exported)(const core_block *block, const DLTensor *tensor, int versioned);
+
+/* Exports a tensor in a block that was taken for it, which gets a share of the memory. Returns NULL if there was no memory for a
+ * block. On the host, byte_offset is added to data. */
+static inline void *export(core_block *block, core_share *share, const DLTensor *view, int versioned, uint64_t flags) {
+  if (block == NULL) return NULL;
+  core_share_take(share);
+  DLTensor *out = versioned ? &block->managed.versioned.dl_tensor : &block->managed.legacy.dl_tensor;
+  if (versioned) {
+    block->managed.versioned.version = (DLPackVersion){DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+    block->managed.versioned.manager_ctx = block;
+    block->managed.versioned.deleter = core_delete_versioned;
+    block->managed.versioned.flags = flags;
+  } else {
+    block->managed.legacy.manager_ctx = block;
+    block->managed.legacy.deleter = core_delete_legacy;
+  }
   int32_t ndim = view->ndim;
   int64_t *shape = block->dims, *strides = block->dims + ndim;
   int empty = 0;
@@ -147,54 +162,27 @@ static void fill_block(core_share *share, const DLTensor *view, DLTensor *out, c
   } else {
     core_set_row_major(strides, shape, ndim);
   }
-  out->data = view->data;
-  out->byte_offset = view->byte_offset;
+  *out = *view;
   if (core_host_readable(view->device.device_type)) {
     out->data = empty ? NULL : (char *)view->data + view->byte_offset;
     out->byte_offset = 0;
   }
-  out->device = view->device;
-  out->ndim = ndim;
-  out->dtype = view->dtype;
   out->shape = shape;
   out->strides = strides;
   block->share = share;
+  void (*exported)(const core_block *, const DLTensor *, int) = __atomic_load_n(&core_exported, __ATOMIC_RELAXED);
+  if (__builtin_expect(exported != NULL, 0)) exported(block, out, versioned);
   __atomic_store_n(&block->state, CORE_LIVE, __ATOMIC_RELEASE);
-}
-
-static DLManagedTensorVersioned *export_versioned(core_block *block, core_share *share,
-                                                  const DLTensor *view, uint64_t flags) {
-  DLManagedTensorVersioned *managed = &block->managed.versioned;
-  managed->version.major = DLPACK_MAJOR_VERSION;
-  managed->version.minor = DLPACK_MINOR_VERSION;
-  managed->manager_ctx = block;
-  managed->deleter = core_delete_versioned;
-  managed->flags = flags;
-  fill_block(share, view, &managed->dl_tensor, block);
-  return managed;
-}
-
-static DLManagedTensor *export_legacy(core_block *block, core_share *share, const DLTensor *view) {
-  DLManagedTensor *managed = &block->managed.legacy;
-  managed->manager_ctx = block;
-  managed->deleter = core_delete_legacy;
-  fill_block(share, view, &managed->dl_tensor, block);
-  return managed;
+  return block;
 }
 
 DLManagedTensorVersioned *core_export_versioned(core_share *share, const DLTensor *view,
                                                 uint64_t flags) {
-  core_block *block = take_block(view->ndim);
-  if (block == NULL) return NULL;
-  core_share_take(share);
-  return export_versioned(block, share, view, flags);
+  return export(take_block(view->ndim), share, view, 1, flags);
 }
 
 DLManagedTensor *core_export_legacy(core_share *share, const DLTensor *view) {
-  core_block *block = take_block(view->ndim);
-  if (block == NULL) return NULL;
-  core_share_take(share);
-  return export_legacy(block, share, view);
+  return export(take_block(view->ndim), share, view, 0, 0);
 }
 
 static core_block *block_of(core_share *share) { return (core_block *)share - 1; }
@@ -228,50 +216,37 @@ int64_t core_held_unlocked(void (*lender)(void *ctx)) {
   return held;
 }
 
-/* Takes a block for an export of `share`, and a share for the block. */
+/* Takes a block for an export of `share`. */
 static core_block *take_unlocked(core_share *share, int32_t ndim) {
-  core_block *block;
-  if (ndim > CORE_RANK_SMALL) {
-    block = take_block(ndim);
-  } else if (share->release == release_cell && core_block_state(block_of(share)) == CORE_FREE) {
-    block = block_of(share);
-    block->returns = NULL;
-  } else {
-    block = cache_take(&caches[CELLS]);
-    if (block != NULL) block->returns = &caches[CELLS].returns;
-  }
-  if (block != NULL) core_share_take(share);
+  if (ndim > CORE_RANK_SMALL) return take_block(ndim);
+  int own = share->release == release_cell && core_block_state(block_of(share)) == CORE_FREE;
+  core_block *block = own ? block_of(share) : cache_take(&caches[CELLS]);
+  if (block != NULL) block->returns = own ? NULL : &caches[CELLS].returns;
   return block;
 }
 
 DLManagedTensorVersioned *core_export_versioned_unlocked(core_share *share, const DLTensor *view,
                                                          uint64_t flags) {
-  core_block *block = take_unlocked(share, view->ndim);
-  return block == NULL ? NULL : export_versioned(block, share, view, flags);
+  return export(take_unlocked(share, view->ndim), share, view, 1, flags);
 }
 
 DLManagedTensor *core_export_legacy_unlocked(core_share *share, const DLTensor *view) {
-  core_block *block = take_unlocked(share, view->ndim);
-  return block == NULL ? NULL : export_legacy(block, share, view);
+  return export(take_unlocked(share, view->ndim), share, view, 0, 0);
 }
 
-int core_claim_versioned(DLManagedTensorVersioned *managed) {
-  core_block *block = core_block_of_versioned(managed);
-  return block != NULL ? core_block_take(block) : managed->deleter != core_delete_versioned;
+static core_block *block_of_managed(const void *managed, int versioned) {
+  return versioned ? core_block_of_versioned(managed) : core_block_of_legacy(managed);
 }
 
-int core_claim_legacy(DLManagedTensor *managed) {
-  core_block *block = core_block_of_legacy(managed);
-  return block != NULL ? core_block_take(block) : managed->deleter != core_delete_legacy;
+int core_claim(void *managed, int versioned) {
+  core_block *block = block_of_managed(managed, versioned);
+  if (block != NULL) return core_block_take(block);
+  if (versioned) return ((DLManagedTensorVersioned *)managed)->deleter != core_delete_versioned;
+  return ((DLManagedTensor *)managed)->deleter != core_delete_legacy;
 }
 
-void core_unclaim_versioned(DLManagedTensorVersioned *managed) {
-  core_block *block = core_block_of_versioned(managed);
-  if (block != NULL) core_block_return(block);
-}
-
-void core_unclaim_legacy(DLManagedTensor *managed) {
-  core_block *block = core_block_of_legacy(managed);
+void core_unclaim(void *managed, int versioned) {
+  core_block *block = block_of_managed(managed, versioned);
   if (block != NULL) core_block_return(block);
 }
 

@@ -53,14 +53,22 @@ func (m *Memory) dropGuard() {
 	guards.Put(g)
 }
 
-// HasEscaped reports whether Escape has been called, or need not be because there is no guard.
-func (m *Memory) HasEscaped() bool { return !m.guarded || m.escaped.Load() }
+// HasEscaped reports whether Escape has been called, or need not be because there is neither a guard nor a notice.
+func (m *Memory) HasEscaped() bool {
+	marks := m.marks.Load()
+	return !m.guarded && marks&watched == 0 || marks&escaped != 0
+}
 
-// Escape tells the guard that a Go slice of the memory was handed out, which may be used after all tensors were dropped. The
-// caller holds a reference to an open tensor.
+// Escape tells the guard or the notice that a Go slice of the memory was handed out, which may be used after all tensors were
+// dropped. The caller holds a reference to an open tensor.
 func (m *Memory) Escape() {
-	if !m.HasEscaped() && m.escaped.CompareAndSwap(false, true) { // nobody else writes to the state
-		(*guard)(m.keep).state.escaped = true
+	if m.HasEscaped() || m.marks.Or(escaped)&escaped != 0 {
+		return
+	}
+	if m.guarded {
+		(*guard)(m.keep).state.escaped = true // nobody else writes to the state
+	} else {
+		m.loadHandle().slot().notice().escaped.Store(true)
 	}
 }
 

@@ -32,7 +32,7 @@ type Memory struct {
 	refs    atomic.Int32
 	kind    Kind
 	guarded bool
-	escaped atomic.Bool // the guard knows that a Go slice of the memory was handed out
+	marks   atomic.Uint32
 	// Low and High are the addresses that views may reach; the byte_offsets, where the host cannot address the memory.
 	Low, High uintptr
 	// keep points to what must be reachable as long as the memory is: Go's own memory, or the guard.
@@ -40,6 +40,13 @@ type Memory struct {
 	handle  uint64  // of a slot; atomic but while the memory is made
 	managed uintptr // of imports
 }
+
+// The marks of a memory, which are never removed.
+const (
+	escaped  uint32 = 1 << iota // the guard or the notice knows that a Go slice of the memory was handed out
+	watched                     // the memory has a notice
+	detached                    // detach has taken a handle out, whose slot may still be shared by exports
+)
 
 // Kind returns the origin of the memory.
 func (m *Memory) Kind() Kind { return m.kind }
@@ -154,7 +161,10 @@ func (m *Memory) finish() {
 	if m.guarded {
 		m.dropGuard()
 	}
-	m.keep = nil
+	if m.marks.Load()&watched != 0 {
+		h.slot().notice().cleanup.Stop()
+	}
+	m.keep = nil // and m is reachable until here, so that no cleanup has run
 	giveUp(m.kind, m.managed, h)
 }
 
@@ -224,8 +234,7 @@ func (m *Memory) firstExport(rank int) (*Block, Status) {
 	}
 	h := s.handle()
 	if !m.swapHandle(noHandle, h) {
-		s.count &^= turnUnit - 1 // nobody else has seen it
-		sh.slots.put(s)
+		sh.slots.undo(s)
 		return nil, Closed
 	}
 	if m.guarded {

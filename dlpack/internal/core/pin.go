@@ -8,12 +8,13 @@ import (
 	"unsafe"
 )
 
-// A pin is Go memory held for C. It belongs to a slot whose memory is Go's own, and has the pinner and the [Memory] with the
-// slot's handle. It changes only while the slot's shard is locked. It is not a part of the slot because Go pointers must not
-// lie in C memory.
+// A pin is Go memory held for C. It belongs to a slot whose memory is Go's own. It changes only while the slot's shard is
+// locked. It is not a part of the slot because Go pointers must not lie in C memory.
 type pin struct {
 	pinner runtime.Pinner
-	memory *Memory
+	// owner is nil for ExportOnce. Otherwise it is the *Memory with the slot's handle, for detach, or the *notice if the slot is
+	// watched.
+	owner unsafe.Pointer
 }
 
 func (s *slot) pin() *pin {
@@ -21,16 +22,11 @@ func (s *slot) pin() *pin {
 	return &table.pins[slab][at]
 }
 
-func (p *pin) free() {
-	p.pinner.Unpin()
-	p.memory = nil
-}
-
 // pinMemory pins Go's memory. memory may be nil.
 func (s *slot) pinMemory(start unsafe.Pointer, size uintptr, memory *Memory) {
 	s.bytes = uint64(size)
 	p := s.pin()
-	p.memory = memory
+	p.owner = unsafe.Pointer(memory)
 	if size > 0 {
 		p.pinner.Pin(start)
 	}
@@ -39,16 +35,10 @@ func (s *slot) pinMemory(start unsafe.Pointer, size uintptr, memory *Memory) {
 // detach gives up Go's share of each pinned memory of which nobody else has a share, which unpins it. The next export pins it
 // again. Whoever takes the handle out of a memory gives up Go's share, so it is given up once.
 func detach() {
-	all := allShards()
-	for i := range all {
-		sh := &all[i]
-		sh.mu.Lock()
-		runs := sh.slots.runs
-		sh.mu.Unlock()
-		for _, first := range runs {
-			sh.mu.Lock()
+	for sh := range lockedShards {
+		for _, first := range sh.slots.runs {
 			sh.slots.detach(first)
-			sh.mu.Unlock()
+			sh.letOthersIn()
 		}
 	}
 }
@@ -58,13 +48,16 @@ func (b *bin) detach(first uint32) {
 	slab, at := place(first)
 	pins := table.pins[slab][at : at+runSlots]
 	for i := range pins {
-		m := pins[i].memory
-		if m == nil {
+		s := handle(first + uint32(i)).slot()
+		if pins[i].owner == nil || s.watched() {
 			continue
 		}
-		s := handle(first + uint32(i)).slot()
-		h := s.handle()
-		if uint32(atomic.LoadUint64(&s.count)) == 1 && m.swapHandle(h, noHandle) && s.leave() {
+		m, h := (*Memory)(pins[i].owner), s.handle()
+		if uint32(atomic.LoadUint64(&s.count)) != 1 {
+			continue
+		}
+		m.marks.Or(detached) // before an OnRelease can find the memory without a handle
+		if m.swapHandle(h, noHandle) && s.leave() {
 			b.put(s)
 		}
 	}

@@ -19,29 +19,22 @@ func Reap() {
 
 // WakeAt sets how many bytes of Go's memory may wait to be unpinned before a deleter wakes Go.
 func WakeAt(bytes int64) (last int64) {
-	last = wakeAt(max(bytes, 1))
+	last = atomic.SwapInt64(wakeThreshold, max(bytes, 1))
 	drain() // bytes that are counted already would not cross the new threshold
 	return last
 }
 
 // drain takes back all slots that were returned. It resets the count of dead bytes first, so that no slot that is returned
-// from here on stays uncounted.
+// from here on stays uncounted, and likewise the word of those that have woken Go at once.
 func drain() {
-	all := allShards()
-	if all == nil {
-		return
-	}
-	atomic.SwapInt64(deadBytes(), 0) // sees the pushes of all that were counted
+	atomic.SwapInt64(deadBytes, 0) // sees the pushes of all that were counted
+	atomic.SwapInt64(wokenNow, 0)
 	const some = 32
-	for i := range all {
-		sh := &all[i]
-		sh.mu.Lock()
+	for sh := range lockedShards {
 		for b := &sh.slots; b.pending != 0 || atomic.LoadUintptr(&b.dead.top) != 0; {
 			b.reap(some)
-			sh.mu.Unlock() // lets exports in between
-			sh.mu.Lock()
+			sh.letOthersIn()
 		}
-		sh.mu.Unlock()
 	}
 }
 
@@ -78,7 +71,7 @@ func startWake() {
 	}
 	wakeFile = os.NewFile(uintptr(read), "dlpack-wake")
 	background.Go(reapOnWake)
-	wakeBy(write)
+	atomic.StoreInt64(wakeBy, int64(write))
 }
 
 // pollerCanStart reports whether there are descriptors for Go's poller, which the first file that needs it starts. The poller
@@ -104,7 +97,7 @@ func reapOnWake() {
 	var buffer [64]byte
 	for {
 		if _, err := wakeFile.Read(buffer[:]); err != nil {
-			wakeBy(-1)
+			atomic.StoreInt64(wakeBy, -1)
 			return
 		}
 		drain()

@@ -38,6 +38,25 @@ func allShards() []shard {
 	return nil
 }
 
+// lockedShards yields each shard while it is locked. The caller may unlock the shard for a moment.
+func lockedShards(yield func(sh *shard) bool) {
+	all := allShards()
+	for i := range all {
+		all[i].mu.Lock()
+		more := yield(&all[i])
+		all[i].mu.Unlock()
+		if !more {
+			return
+		}
+	}
+}
+
+// letOthersIn unlocks a shard for a moment, so that exports need not wait for long work on it.
+func (sh *shard) letOthersIn() {
+	sh.mu.Unlock()
+	sh.mu.Lock()
+}
+
 func makeShards() []shard {
 	shards.mu.Lock()
 	defer shards.mu.Unlock()

@@ -13,7 +13,10 @@ void core_release_slot(core_share *share) {
   uint32_t kind = slot->kind;
   core_return(slot->returns, slot, &slot->share.data);
   switch (kind) {
-    case CORE_SLOT_PINNED: core_wake(bytes); break;
+    case CORE_SLOT_PINNED:
+      if (ctx != NULL) core_wake_now();
+      else core_wake(bytes);
+      break;
     case CORE_SLOT_ALLOCATED: core_free_memory(ctx); break;
     case CORE_SLOT_LENT: core_release_lent(lender, ctx); break;
     case CORE_SLOT_VERSIONED: core_release_versioned(ctx); break;

@@ -209,10 +209,21 @@ func (b *bin) reap(limit int) {
 	}
 }
 
+// undo gives back a slot that was just taken and that nobody else has seen.
+func (b *bin) undo(s *slot) {
+	s.count &^= turnUnit - 1
+	b.put(s)
+}
+
 // put adds a slot to the free ones. Its count of shares is zero.
 func (b *bin) put(s *slot) {
 	if Kind(s.kind) == Collected {
-		s.pin().free()
+		p := s.pin()
+		p.pinner.Unpin()
+		if s.watched() {
+			(*notice)(p.owner).slotEnded()
+		}
+		p.owner = nil
 	}
 	s.lender, s.ctx, s.bytes = 0, 0, 0
 	s.link = b.free

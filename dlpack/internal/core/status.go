@@ -16,7 +16,10 @@ const (
 	ReadOnly
 	Unaligned
 	NoMemory
-	// The C code has no more.
+	_ // a number that only package capi uses
+	BadArgument
+
+	// The C code has no more, except CORE_NEEDS_COPY.
 
 	Closed   // the memory has no open tensor
 	Borrowed // nothing would keep the memory

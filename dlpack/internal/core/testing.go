@@ -49,32 +49,15 @@ func SettleImports(n int64) { liveImports.end(n) }
 func SetReferences(m *Memory, n int32) { m.refs.Store(n) }
 
 // Pinned counts the pins in use.
-func Pinned() (n int) {
-	all := allShards()
-	for i := range all {
-		sh := &all[i]
-		sh.mu.Lock()
-		for _, first := range sh.slots.runs {
-			for at := range uint32(runSlots) {
-				s := handle(first + at).slot()
-				if Kind(s.kind) == Collected && s.bytes > 0 {
-					n++
-				}
-			}
-		}
-		sh.mu.Unlock()
-	}
-	return n
+func Pinned() int {
+	pins, _ := countPinned()
+	return pins
 }
 
 // Blocks counts the blocks that have memory, in all caches.
 func Blocks() (n int) {
-	all := allShards()
-	for i := range all {
-		sh := &all[i]
-		sh.mu.Lock()
+	for sh := range lockedShards {
 		n += sh.blocks.exported.n + sh.blocks.free.n
-		sh.mu.Unlock()
 	}
 	return n
 }
@@ -97,3 +80,82 @@ func SetRowMajorInC(strides, shape []int64) {
 
 // HostReadableInC calls the C function core_host_readable.
 func HostReadableInC(deviceType int32) bool { return C.core_host_readable(C.int32_t(deviceType)) != 0 }
+
+// NeedsCopy is the status of a C view that no strides can express.
+const NeedsCopy = Status(C.CORE_NEEDS_COPY)
+
+// A ViewIndex is the core_index of C.
+type ViewIndex struct {
+	Start, Stop, Step int64
+	Kind              ViewIndexKind
+}
+
+// ViewIndexKind says what a ViewIndex takes.
+type ViewIndexKind uint64
+
+// The kinds of ViewIndex. A range may have a start and a stop.
+const (
+	GivesStart ViewIndexKind = C.CORE_INDEX_START
+	GivesStop  ViewIndexKind = C.CORE_INDEX_STOP
+	KindAt     ViewIndexKind = C.CORE_INDEX_AT
+	Ellipsis   ViewIndexKind = C.CORE_INDEX_ELLIPSIS
+	NewAxis    ViewIndexKind = C.CORE_INDEX_NEW_AXIS
+)
+
+func layoutInC(shape, strides []int64, offset int64) (l C.core_layout) {
+	l.ndim, l.offset = C.int32_t(len(shape)), C.int64_t(offset)
+	for d := range shape {
+		l.shape[d], l.strides[d] = C.int64_t(shape[d]), C.int64_t(strides[d])
+	}
+	return l
+}
+
+// ViewInC calls the C function core_view_<op>, such as core_view_flip, with indices for "slice" and with numbers for all other
+// operations. It returns the layout of the view, the status and the message.
+func ViewInC(op string, shape, strides []int64, offset int64, numbers []int64, indices []ViewIndex) (
+	newShape, newStrides []int64, newOffset int64, status Status, message string,
+) {
+	base, text := layoutInC(shape, strides, offset), [256]C.char{}
+	var view C.core_layout
+	small := make([]int32, len(numbers))
+	for k, n := range numbers {
+		small[k] = int32(n)
+	}
+	count, size := C.int32_t(len(numbers)), C.size_t(len(text))
+	list64, list32 := (*C.int64_t)(unsafe.SliceData(numbers)), (*C.int32_t)(unsafe.SliceData(small))
+	var s C.core_status
+	switch op {
+	case "slice":
+		list := (*C.core_index)(unsafe.Pointer(unsafe.SliceData(indices)))
+		s = C.core_view_slice(&view, &base, C.int32_t(len(indices)), list, &text[0], size)
+	case "index":
+		s = C.core_view_index(&view, &base, count, list64, &text[0], size)
+	case "transpose":
+		s = C.core_view_transpose(&view, &base, count, list32, &text[0], size)
+	case "reshape":
+		s = C.core_view_reshape(&view, &base, count, list64, &text[0], size)
+	case "broadcast":
+		s = C.core_view_broadcast(&view, &base, count, list64, &text[0], size)
+	case "flip":
+		s = C.core_view_flip(&view, &base, count, list32, &text[0], size)
+	case "squeeze":
+		s = C.core_view_squeeze(&view, &base, count, list32, &text[0], size)
+	case "expand":
+		s = C.core_view_expand(&view, &base, count, list32, &text[0], size)
+	default:
+		panic("no core_view_" + op)
+	}
+	if s == C.CORE_OK {
+		newShape, newStrides, newOffset = make([]int64, view.ndim), make([]int64, view.ndim), int64(view.offset)
+		for d := range newShape {
+			newShape[d], newStrides[d] = int64(view.shape[d]), int64(view.strides[d])
+		}
+	}
+	return newShape, newStrides, newOffset, Status(s), C.GoString(&text[0])
+}
+
+// OverlapsInC calls the C function core_overlaps.
+func OverlapsInC(shape, strides []int64) bool {
+	l := layoutInC(shape, strides, 0)
+	return C.core_overlaps(&l) != 0
+}

@@ -6,9 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-__attribute__((format(printf, 4, 5))) static core_status fail(core_status status, char *message,
-                                                              size_t size, const char *format,
-                                                              ...) {
+core_status core_fail(core_status status, char *message, size_t size, const char *format, ...) {
   if (message != NULL && size > 0) {
     va_list args;
     va_start(args, format);
@@ -22,39 +20,27 @@ int core_host_readable(int32_t device_type) {
   return device_type == kDLCPU || device_type == kDLCUDAHost || device_type == kDLROCMHost;
 }
 
-static int known_dtype(DLDataType dtype) {
-  int bits = dtype.bits;
-  if (dtype.lanes == 0) return 0;
-  switch (dtype.code) {
-    case kDLInt:
-    case kDLUInt:
-      return bits == 2 || bits == 4 || bits == 8 || bits == 16 || bits == 32 || bits == 64;
-    case kDLFloat:
-      return bits == 16 || bits == 32 || bits == 64;
-    case kDLOpaqueHandle:
-      return bits == 8 || bits == 16 || bits == 32 || bits == 64 || bits == 128;
-    case kDLBfloat:
-      return bits == 16;
-    case kDLComplex:
-      return bits == 32 || bits == 64 || bits == 128;
-    case kDLBool:
-    case kDLFloat8_e3m4:
-    case kDLFloat8_e4m3:
-    case kDLFloat8_e4m3b11fnuz:
-    case kDLFloat8_e4m3fn:
-    case kDLFloat8_e4m3fnuz:
-    case kDLFloat8_e5m2:
-    case kDLFloat8_e5m2fnuz:
-    case kDLFloat8_e8m0fnu:
-      return bits == 8;
-    case kDLFloat6_e2m3fn:
-    case kDLFloat6_e3m2fn:
-      return bits == 6;
-    case kDLFloat4_e2m1fn:
-      return bits == 4;
-    default:
-      return 0;
+/* The numbers of bits that an element of each type can have. */
+static const uint8_t widths[][6] = {
+    [kDLInt] = {8, 16, 32, 64, 4, 2},
+    [kDLUInt] = {8, 16, 32, 64, 4, 2},
+    [kDLFloat] = {32, 64, 16},
+    [kDLOpaqueHandle] = {8, 16, 32, 64, 128},
+    [kDLBfloat] = {16},
+    [kDLComplex] = {32, 64, 128},
+    [kDLBool] = {8},
+    [kDLFloat8_e3m4] = {8}, [kDLFloat8_e4m3] = {8}, [kDLFloat8_e4m3b11fnuz] = {8}, [kDLFloat8_e4m3fn] = {8},
+    [kDLFloat8_e4m3fnuz] = {8}, [kDLFloat8_e5m2] = {8}, [kDLFloat8_e5m2fnuz] = {8}, [kDLFloat8_e8m0fnu] = {8},
+    [kDLFloat6_e2m3fn] = {6}, [kDLFloat6_e3m2fn] = {6},
+    [kDLFloat4_e2m1fn] = {4},
+};
+
+int core_known_dtype(DLDataType dtype) {
+  if (dtype.code >= sizeof widths / sizeof widths[0] || dtype.bits == 0 || dtype.lanes == 0) return 0;
+  for (size_t i = 0; i < sizeof widths[0]; i++) {
+    if (dtype.bits == widths[dtype.code][i]) return 1;
   }
+  return 0;
 }
 
 void core_set_row_major(int64_t *strides, const int64_t *shape, int32_t ndim) {
@@ -78,7 +64,7 @@ static int fast_extent(const DLTensor *t, core_extent *out) {
   uint64_t start;
   if (((uintptr_t)t->shape | (uintptr_t)t->strides) % 8 != 0 || t->ndim < 0 ||
       t->ndim > CORE_RANK_MAX || (t->ndim > 0 && nowhere(t->shape, t->strides)) || t->data == NULL ||
-      bits % 8 != 0 || !known_dtype(t->dtype))
+      bits % 8 != 0 || !core_known_dtype(t->dtype))
     return 0;
   for (int32_t d = t->ndim - 1; d >= 0; d--) {
     int64_t n = t->shape[d];
@@ -95,7 +81,7 @@ static int fast_extent(const DLTensor *t, core_extent *out) {
   return 1;
 }
 
-#define FAIL(status, ...) return fail(status, message, size, __VA_ARGS__)
+#define FAIL(status, ...) return core_fail(status, message, size, __VA_ARGS__)
 
 static core_status validate(const DLTensor *t, uint64_t flags, core_extent *out, char *message,
                             size_t size) {
@@ -106,7 +92,7 @@ static core_status validate(const DLTensor *t, uint64_t flags, core_extent *out,
     FAIL(CORE_ERR_NULL, "tensor at %p lies below address %d", (void *)t, CORE_LOWEST);
   if (t->ndim < 0 || t->ndim > CORE_RANK_MAX)
     FAIL(CORE_ERR_LAYOUT, "ndim = %" PRId32 " is not in 0..%d", t->ndim, CORE_RANK_MAX);
-  if (!known_dtype(t->dtype))
+  if (!core_known_dtype(t->dtype))
     FAIL(CORE_ERR_DTYPE, "dtype = (code %d, bits %d, lanes %d) is not one that can be carried",
          t->dtype.code, t->dtype.bits, t->dtype.lanes);
   if (t->ndim > 0 && t->shape == NULL)

@@ -1,0 +1,19 @@
+//go:build !cgo
+
+package decthings
+
+// needsCgo is the type of the arguments of functions that this build does not have, because it was made without cgo. The
+// compiler names it where a program calls one of them. To get these functions, install gcc or clang and set CGO_ENABLED=1.
+type needsCgo struct{}
+
+// Decode needs cgo.
+func Decode(needsCgo) {}
+
+// DecodeAll needs cgo.
+func DecodeAll(needsCgo) {}
+
+// DecodeFirst needs cgo.
+func DecodeFirst(needsCgo) {}
+
+// AppendTensor needs cgo.
+func AppendTensor(needsCgo) {}

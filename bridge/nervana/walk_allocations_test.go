@@ -1,0 +1,32 @@
+//go:build !asan
+
+package nervana_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/bridge/nervana"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+)
+
+// AddressSanitizer keeps the compiler from inlining, so that some variables are allocated.
+func TestWalkDoesNotAllocate(t *testing.T) {
+	dst, err := layout.New([]int64{4, 5, 6, 7}, nil, nil)
+	require.NoError(t, err)
+	src, err := layout.New([]int64{4, 5, 6, 7}, nil, []int{1, 3, 0, 2})
+	require.NoError(t, err)
+	w := new(nervana.Walk)
+	sum := int64(0)
+	assert.Zero(t, testing.AllocsPerRun(100, func() {
+		if err := w.Reset(dst, src); err != nil {
+			t.Error(err)
+		}
+		for at := range w.Offsets(1) {
+			sum += at[1]
+		}
+	}))
+	assert.Positive(t, sum)
+}

@@ -1,0 +1,79 @@
+//go:build cgo
+
+package dlpack
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/dlbridge/dlbridge/dlpack/internal/core"
+)
+
+// An Allocator makes and takes back memory for [NewFrom], for example from a pool. Its methods may be called from any
+// goroutine, also at the same time.
+type Allocator interface {
+	// Allocate returns at least size bytes, which nobody else uses until they are passed to Free. They must be aligned for the
+	// elements (see NewFrom) and may have any contents. The size is above 0.
+	Allocate(size int) ([]byte, error)
+	// Free takes back a slice that Allocate has returned, with the same length and capacity.
+	Free([]byte)
+}
+
+// NewFrom is [New] with the memory of an allocator: it makes a row-major tensor, all of whose elements are zero. Free is called
+// once with the memory, on a goroutine of this library, when nobody holds the memory any more: as [Tensor.OnRelease] says,
+// which may be used on the tensor, too. For memory that need not be zeroed, use [FromBytes] and OnRelease.
+//
+// The memory must be aligned to the size of an element or, if that is not a power of two, to the largest power of two that
+// divides it; 8 bytes are always enough. [Tensor.Alignment] tells the alignment. JAX and TVM share memory that is aligned
+// to [NewAlignment] bytes, and copy or refuse other memory. A tensor without elements takes no memory and calls neither method.
+//
+// Ownership: the memory is the tensor's and its exports' until Free is called. Lifetime: as of [New]. Threads: any.
+// On error: what Allocate has returned goes to Free before NewFrom returns, unless Allocate has returned an error.
+// [ErrDType], [ErrLayout], [ErrOverflow]; the error of Allocate, wrapped; [ErrMemory] for too short memory or if there is no
+// memory to pin it; [ErrUnaligned]; [ErrNull] if a is nil.
+func NewFrom(a Allocator, dtype DataType, shape ...int64) (*Tensor, error) {
+	const op = "new from"
+	if a == nil {
+		return nil, refuse(op, ErrNull, "the allocator is nil")
+	}
+	if err := dtype.Validate(); err != nil {
+		return nil, refuse(op, ErrDType, "%v", err)
+	}
+	var e core.Extent
+	if err := checkLayout(op, dtype, 0, shape, nil, &e); err != nil {
+		return nil, err
+	}
+	s := Spec{DType: dtype, Shape: shape}
+	if e.NumBytes == 0 {
+		return FromBytes(nil, s)
+	}
+	memory, err := a.Allocate(int(e.NumBytes))
+	if err != nil {
+		return nil, &Error{Op: op, Where: fmt.Sprintf("allocate %d bytes: %v", e.NumBytes, err), Err: err}
+	}
+	t, err := fromAllocated(op, memory, e.NumBytes, s)
+	if err != nil {
+		a.Free(memory)
+		return nil, err
+	}
+	if err := t.OnRelease(func() { a.Free(memory) }); err != nil {
+		t.Close()
+		a.Free(memory)
+		return nil, err
+	}
+	return t, nil
+}
+
+// fromAllocated makes a tensor of the first bytes of some memory, and sets them to zero.
+func fromAllocated(op string, memory []byte, size int64, s Spec) (*Tensor, error) {
+	if int64(len(memory)) < size {
+		return nil, refuse(op, ErrMemory, "the allocator returned %d bytes instead of %d", len(memory), size)
+	}
+	item := uintptr(s.DType.ItemSize())
+	align := min(item&-item, 8)
+	if start := uintptr(unsafe.Pointer(unsafe.SliceData(memory))); start%align != 0 {
+		return nil, refuse(op, ErrUnaligned, "the allocator returned memory at %#x, which is not aligned to %d bytes", start, align)
+	}
+	clear(memory[:size])
+	return FromBytes(memory[:size], s)
+}

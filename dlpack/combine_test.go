@@ -1,0 +1,315 @@
+//go:build cgo
+
+package dlpack_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+)
+
+// layoutsOf returns tensors of one shape and of the given type whose elements lie in memory in different ways.
+func layoutsOf(t *testing.T, dt dlpack.DataType, shape ...int64) map[string]*dlpack.Tensor {
+	n := int64(len(shape))
+	wide, reversed := make([]int64, n), make([]int64, n)
+	order := make([]int, n)
+	for d := range shape {
+		wide[d], reversed[d], order[d] = 2*shape[d]+1, shape[n-1-int64(d)], int(n)-1-d
+	}
+	padded := func(shape []int64) *dlpack.Tensor {
+		return fromBytes(t, make([]byte, 1<<12), dlpack.Spec{DType: dt, Shape: shape, Padded: dt.IsSubByte()})
+	}
+	plain, turned, gaps := padded(shape), must(t)(padded(reversed).Transpose(order...)), padded(wide)
+	cut := make([]layout.Index, n)
+	for d := range shape {
+		cut[d] = layout.Range(1, 2*shape[d]+1).By(2)
+	}
+	return map[string]*dlpack.Tensor{
+		"new": must(t)(dlpack.New(dt, shape...)), "row-major": plain, "transposed": turned, "with gaps": must(t)(gaps.Slice(cut...)),
+		"flipped": must(t)(plain.Flip()),
+	}
+}
+
+func must(t *testing.T) func(*dlpack.Tensor, error) *dlpack.Tensor {
+	return func(x *dlpack.Tensor, err error) *dlpack.Tensor {
+		t.Helper()
+		require.NoError(t, err)
+		t.Cleanup(func() { x.Close() })
+		return x
+	}
+}
+
+// eachIndex calls f with each index of a shape, in row-major order.
+func eachIndex(shape []int64, f func(index []int64)) {
+	index := make([]int64, len(shape))
+	var walk func(d int)
+	walk = func(d int) {
+		if d == len(shape) {
+			f(index)
+			return
+		}
+		for index[d] = 0; index[d] < shape[d]; index[d]++ {
+			walk(d + 1)
+		}
+	}
+	walk(0)
+}
+
+func elementAt(t *testing.T, x *dlpack.Tensor, index []int64) any {
+	value, err := x.At(index...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// enumerate sets each element to a number of its own.
+func enumerate(t *testing.T, x *dlpack.Tensor, first int) {
+	eachIndex(x.Shape(), func(index []int64) {
+		if err := x.SetAt(first%7, index...); err != nil {
+			t.Fatal(err)
+		}
+		first++
+	})
+}
+
+var joined = []dlpack.DataType{dlpack.Uint8, dlpack.Int4, dlpack.BFloat16, dlpack.Float32, dlpack.Complex128}
+
+func TestConcatJoinsTensorsOfAnyLayout(t *testing.T) {
+	for _, dt := range joined {
+		for axis := range 2 {
+			shapes := [][]int64{{2, 4}, {2, 4}}
+			shapes[1][axis] = 2
+			for nameA, a := range layoutsOf(t, dt, shapes[0]...) {
+				for nameB, b := range layoutsOf(t, dt, shapes[1]...) {
+					enumerate(t, a, 1)
+					enumerate(t, b, 4)
+					for _, ax := range []int{axis, axis - 2} {
+						c := must(t)(dlpack.Concat(ax, a, b, a))
+						want := []int64{2, 4}
+						want[axis] = 2*shapes[0][axis] + shapes[1][axis]
+						require.Equal(t, want, c.Shape())
+						eachIndex(want, func(index []int64) {
+							from, at := a, append([]int64(nil), index...)
+							if at[axis] >= shapes[0][axis] {
+								if at[axis] -= shapes[0][axis]; at[axis] < shapes[1][axis] {
+									from = b
+								} else {
+									at[axis] -= shapes[1][axis]
+								}
+							}
+							if want, got := elementAt(t, from, at), elementAt(t, c, index); want != got {
+								t.Fatalf("%v, %s and %s, axis %d, at %v: %v, want %v", dt, nameA, nameB, ax, index, got, want)
+							}
+						})
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestStackAddsADimension(t *testing.T) {
+	for _, dt := range joined {
+		a, b := fromBytes(t, make([]byte, 1024), dlpack.Spec{DType: dt, Shape: []int64{2, 4}}), must(t)(dlpack.New(dt, 2, 4))
+		enumerate(t, a, 1)
+		enumerate(t, b, 3)
+		for _, axis := range []int{0, 1, 2, -1, -2, -3} {
+			c := must(t)(dlpack.Stack(axis, a, b))
+			at := (axis + 3) % 3
+			require.EqualValues(t, 2, c.Dim(at))
+			for i, from := range []*dlpack.Tensor{a, b} {
+				part := must(t)(c.Narrow(at, int64(i), 1))
+				require.Equal(t, rawOf(t, must(t)(part.Copy())), rawOf(t, must(t)(dlpack.Concat(0, from))), "%v, axis %d", dt, axis)
+			}
+		}
+	}
+}
+
+func rawOf(t *testing.T, x *dlpack.Tensor) []byte {
+	data, err := x.AppendBytes(nil)
+	require.NoError(t, err)
+	return data
+}
+
+func TestJoinsThatAreRefused(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	a, b := fromSlice(t, make([]float32, 6), 2, 3), fromSlice(t, make([]float32, 6), 3, 2)
+	c, scalar, none := fromSlice(t, make([]int32, 6), 2, 3), fromSlice(t, []float32{1}, []int64{}...), (*dlpack.Tensor)(nil)
+	zero, err := scalar.Reshape()
+	require.NoError(t, err)
+	defer zero.Close()
+	for _, s := range []struct {
+		make  func(axis int, tensors ...*dlpack.Tensor) (*dlpack.Tensor, error)
+		axis  int
+		in    []*dlpack.Tensor
+		cause error
+		text  string
+	}{
+		{dlpack.Concat, 0, nil, dlpack.ErrLayout, "dlpack: concat: there are no tensors"},
+		{dlpack.Concat, 0, []*dlpack.Tensor{a, b}, dlpack.ErrLayout, "dlpack: concat: tensor 1 has shape [3 2], tensor 0 has [2 3]; only axis 0 may differ"},
+		{dlpack.Concat, 0, []*dlpack.Tensor{a, c}, dlpack.ErrDType, "dlpack: concat: tensor 1 has int32, tensor 0 has float32; Convert makes them alike"},
+		{dlpack.Concat, 2, []*dlpack.Tensor{a}, dlpack.ErrLayout, "dlpack: concat: axis 2 of shape [2 3]"},
+		{dlpack.Concat, -3, []*dlpack.Tensor{a}, dlpack.ErrLayout, "dlpack: concat: axis -3 of shape [2 3]"},
+		{dlpack.Concat, 0, []*dlpack.Tensor{zero}, dlpack.ErrLayout, "dlpack: concat: axis 0 of shape []"},
+		{dlpack.Concat, 0, []*dlpack.Tensor{a, none}, dlpack.ErrClosed, "dlpack: concat: the tensor is nil"},
+		{dlpack.Stack, 0, nil, dlpack.ErrLayout, "dlpack: stack: there are no tensors"},
+		{dlpack.Stack, 3, []*dlpack.Tensor{a}, dlpack.ErrLayout, "dlpack: stack: axis 3 of a result with 3 dimensions"},
+		{dlpack.Stack, -4, []*dlpack.Tensor{a}, dlpack.ErrLayout, "dlpack: stack: axis -4 of a result with 3 dimensions"},
+		{dlpack.Stack, 0, []*dlpack.Tensor{a, b}, dlpack.ErrLayout, "dlpack: stack: tensor 1 has shape [3 2], tensor 0 has [2 3]"},
+		{dlpack.Stack, 0, []*dlpack.Tensor{a, c}, dlpack.ErrDType, "dlpack: stack: tensor 1 has int32, tensor 0 has float32; Convert makes them alike"},
+		{dlpack.Stack, 0, []*dlpack.Tensor{none}, dlpack.ErrClosed, "dlpack: stack: the tensor is nil"},
+	} {
+		_, err := s.make(s.axis, s.in...)
+		assert.ErrorIs(t, err, s.cause)
+		assert.EqualError(t, err, s.text)
+	}
+	huge, err := a.Broadcast(1<<40, 2, 3)
+	require.NoError(t, err)
+	defer huge.Close()
+	_, err = dlpack.Concat(0, huge, huge)
+	assert.Error(t, err)
+}
+
+func TestFillSetsEveryElementAndNothingElse(t *testing.T) {
+	for _, dt := range joined {
+		for name, x := range layoutsOf(t, dt, 3, 4) {
+			require.NoError(t, x.Fill(3), "%v %s", dt, name)
+			eachIndex(x.Shape(), func(index []int64) {
+				require.Equal(t, "3", fmt.Sprint(real128(elementAt(t, x, index))), "%v %s at %v", dt, name, index)
+			})
+		}
+	}
+	data := make([]float32, 12)
+	whole := fromSlice(t, data, 3, 4)
+	part := must(t)(whole.Slice(layout.All(), layout.Range(1, 3)))
+	require.NoError(t, part.Fill(7.5))
+	assert.Equal(t, []float32{0, 7.5, 7.5, 0, 0, 7.5, 7.5, 0, 0, 7.5, 7.5, 0}, data)
+	require.NoError(t, fromSlice(t, []bool{false}).Fill(true))
+	require.NoError(t, must(t)(dlpack.New(dlpack.Float32, 0, 3)).Fill(1))
+}
+
+// real128 returns the real part of a number.
+func real128(value any) any {
+	switch v := value.(type) {
+	case complex128:
+		return real(v)
+	case complex64:
+		return real(v)
+	}
+	return value
+}
+
+func TestFillRefuses(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	x := fromSlice(t, make([]int8, 4), 2, 2)
+	assert.ErrorIs(t, x.Fill(300), dlpack.ErrValue)
+	assert.EqualError(t, x.Fill("a"), "dlpack: fill: a string cannot be an element of int8")
+	assert.ErrorIs(t, x.Fill(nil), dlpack.ErrDType)
+	repeated, err := x.Broadcast(3, 2, 2)
+	require.NoError(t, err)
+	defer repeated.Close()
+	assert.ErrorIs(t, repeated.Fill(1), dlpack.ErrReadOnly)
+	lanes := fromBytes(t, make([]byte, 16), dlpack.Spec{DType: dlpack.MakeDataType(dlpack.CodeFloat, 32, 2), Shape: []int64{2}})
+	assert.ErrorIs(t, lanes.Fill(1), dlpack.ErrDType)
+	var none *dlpack.Tensor
+	assert.ErrorIs(t, none.Fill(1), dlpack.ErrClosed)
+}
+
+func TestSharesMemory(t *testing.T) {
+	data := make([]float32, 12)
+	x, other := fromSlice(t, data, 3, 4), fromSlice(t, make([]float32, 12), 3, 4)
+	top, bottom := must(t)(x.Slice(layout.Range(0, 2))), must(t)(x.Slice(layout.From(2)))
+	even, odd := must(t)(x.Slice(layout.All(), layout.All().By(2))), must(t)(x.Slice(layout.All(), layout.From(1).By(2)))
+	empty := must(t)(x.Slice(layout.Range(0, 0)))
+	for _, s := range []struct {
+		a, b *dlpack.Tensor
+		want bool
+	}{
+		{x, x, true}, {x, top, true}, {top, bottom, false}, {x, other, false}, {even, odd, false}, {even, x, true},
+		{empty, x, false}, {nil, x, false}, {x, nil, false}, {nil, nil, false}, {new(dlpack.Tensor), x, false},
+	} {
+		assert.Equal(t, s.want, dlpack.SharesMemory(s.a, s.b), "%v and %v", s.a, s.b)
+		assert.Equal(t, s.want, dlpack.SharesMemory(s.b, s.a))
+	}
+}
+
+// Two random views of one tensor share memory if some element of one is an element of the other; when SharesMemory says no,
+// none is.
+func TestSharesMemoryIsNeverFalselyFalse(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	x := fromSlice(t, make([]byte, 64), 8, 8)
+	view := func() *dlpack.Tensor {
+		var cut [2]layout.Index
+		for d := range cut {
+			from := random.Int64N(8)
+			cut[d] = layout.Range(from, from+1+random.Int64N(8-from)).By(1 + random.Int64N(3))
+		}
+		return must(t)(x.Slice(cut[:]...))
+	}
+	said := map[bool]int{}
+	for range 2000 {
+		a, b := view(), view()
+		require.NoError(t, x.Fill(0))
+		require.NoError(t, a.Fill(1))
+		touched := false
+		eachIndex(b.Shape(), func(index []int64) {
+			touched = touched || elementAt(t, b, index) == uint8(1)
+		})
+		shares := dlpack.SharesMemory(a, b)
+		if touched {
+			require.True(t, shares)
+		}
+		said[shares]++
+	}
+	assert.Greater(t, said[false], 100)
+	assert.Greater(t, said[true], 100)
+}
+
+func ExampleConcat() {
+	a, _ := dlpack.FromSlice([]float32{1, 2, 3, 4}, 2, 2)
+	b, _ := dlpack.FromSlice([]float32{5, 6}, 2, 1)
+	defer a.Close()
+	defer b.Close()
+	c, _ := dlpack.Concat(1, a, b)
+	defer c.Close()
+	fmt.Println(c)
+	// Output: float32[2 3] on cpu [[1 2 5] [3 4 6]]
+}
+
+func ExampleStack() {
+	a, _ := dlpack.FromSlice([]int32{1, 2, 3})
+	b, _ := dlpack.FromSlice([]int32{4, 5, 6})
+	defer a.Close()
+	defer b.Close()
+	c, _ := dlpack.Stack(-1, a, b)
+	defer c.Close()
+	fmt.Println(c)
+	// Output: int32[3 2] on cpu [[1 4] [2 5] [3 6]]
+}
+
+func ExampleTensor_Fill() {
+	t, _ := dlpack.New(dlpack.BFloat16, 2, 2)
+	defer t.Close()
+	err := t.Fill(0.5)
+	fmt.Println(t, err)
+	// Output: bfloat16[2 2] on cpu [[0.5 0.5] [0.5 0.5]] <nil>
+}
+
+func ExampleSharesMemory() {
+	t, _ := dlpack.New(dlpack.Float32, 4)
+	defer t.Close()
+	head, _ := t.Narrow(0, 0, 2)
+	tail, _ := t.Narrow(0, 2, 2)
+	defer head.Close()
+	defer tail.Close()
+	fmt.Println(dlpack.SharesMemory(t, head), dlpack.SharesMemory(head, tail))
+	// Output: true false
+}

@@ -1,0 +1,481 @@
+/* layout.c: the layouts of views. The rules are those of package dlpack/layout of Go; testdata/views.json has the cases that
+ * both are tested with. Nothing here allocates or reads the memory of a tensor. */
+#include "core.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FAIL(status, ...) return core_fail(status, message, size, __VA_ARGS__)
+
+void core_layout_of(core_layout *out, const DLTensor *tensor) {
+  size_t bytes = (size_t)tensor->ndim * sizeof(int64_t);
+  out->ndim = tensor->ndim;
+  out->offset = 0;
+  if (bytes == 0) return;
+  memcpy(out->shape, tensor->shape, bytes);
+  if (tensor->strides != NULL) memcpy(out->strides, tensor->strides, bytes);
+  else core_set_row_major(out->strides, out->shape, out->ndim);
+}
+
+/* ---- arithmetic ------------------------------------------------------------------------------ */
+
+/* Adds steps × stride to *offset, and reports whether the result fits in 63 bits. */
+static int move_forward(int64_t *offset, int64_t steps, int64_t stride) {
+  int64_t way;
+  int overflow = __builtin_mul_overflow(steps, stride, &way);
+  return !__builtin_add_overflow(*offset, way, offset) && !overflow;
+}
+
+/* Returns a × b, or 0 if that does not fit in 63 bits. It is for strides without a meaning. */
+static int64_t product_or_0(int64_t a, int64_t b) {
+  int64_t product;
+  return __builtin_mul_overflow(a, b, &product) ? 0 : product;
+}
+
+/* Returns index i counted from the start of a dimension of size n. A negative i counts from the end. */
+static int64_t index_from_start(int64_t i, int64_t n) { return i < 0 ? i + n : i; }
+
+/* Returns the number of dimension `axis` counted from the start, or -1 if there is none. */
+static int32_t axis_from_start(int32_t axis, int32_t rank) {
+  int64_t at = index_from_start(axis, rank);
+  return at >= 0 && at < rank ? (int32_t)at : -1;
+}
+
+/* Returns the number of elements, or -1 if it does not fit in 63 bits; then *axis is the dimension at fault. No size is
+ * negative. */
+static int64_t count_elements(const int64_t *shape, int32_t ndim, int32_t *axis) {
+  int64_t count = 1;
+  *axis = -1;
+  for (int32_t d = 0; d < ndim; d++) {
+    if (shape[d] == 0) return 0;
+    if (*axis < 0 && __builtin_mul_overflow(count, shape[d], &count)) *axis = d;
+  }
+  return *axis < 0 ? count : -1;
+}
+
+/* Reports whether any size is 0. */
+static int has_no_elements(const int64_t *shape, int32_t ndim) {
+  for (int32_t d = 0; d < ndim; d++)
+    if (shape[d] == 0) return 1;
+  return 0;
+}
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
+static core_status check_sizes(const int64_t *shape, int32_t ndim, char *message, size_t size) {
+  for (int32_t d = 0; d < ndim; d++)
+    if (shape[d] < 0) FAIL(CORE_ERR_LAYOUT, "shape[%" PRId32 "] = %" PRId64 ": negative dimension", d, shape[d]);
+  return CORE_OK;
+}
+
+static core_status check_count(int64_t *out, const int64_t *shape, int32_t ndim, char *message, size_t size) {
+  core_status status = check_sizes(shape, ndim, message, size);
+  int32_t axis;
+  if (status != CORE_OK) return status;
+  *out = count_elements(shape, ndim, &axis);
+  if (*out < 0) FAIL(CORE_ERR_OVERFLOW, "shape[%" PRId32 "] = %" PRId64 ": overflow", axis, shape[axis]);
+  return CORE_OK;
+}
+
+static core_status check_rank(int64_t rank, char *message, size_t size) {
+  if (rank < 0 || rank > CORE_RANK_MAX)
+    FAIL(CORE_ERR_LAYOUT, "ndim = %" PRId64 " is not in 0..%d", rank, CORE_RANK_MAX);
+  return CORE_OK;
+}
+
+/* Sets the offset of a view. A view without elements keeps the offset of its base. If fits is 0, the offset or a stride has
+ * overflowed, which is an error unless the view is empty. */
+static core_status set_offset(core_layout *out, const core_layout *base, int empty, int64_t offset, int fits,
+                              char *message, size_t size) {
+  if (!empty && !fits) FAIL(CORE_ERR_OVERFLOW, "overflow");
+  out->offset = empty ? base->offset : offset;
+  return CORE_OK;
+}
+
+/* ---- slices ---------------------------------------------------------------------------------- */
+
+static int is_range(const core_index *x) { return (x->kind & ~(uint64_t)(CORE_INDEX_START | CORE_INDEX_STOP)) == 0; }
+
+/* Writes an index in Python's notation, such as "1:7:2". */
+static const char *print_index(char text[72], const core_index *x) {
+  char start[24] = "", stop[24] = "", step[24] = "";
+  if (x->kind & (CORE_INDEX_START | CORE_INDEX_AT)) snprintf(start, sizeof start, "%" PRId64, x->start);
+  if (x->kind & CORE_INDEX_STOP) snprintf(stop, sizeof stop, "%" PRId64, x->stop);
+  if (x->step != 1) snprintf(step, sizeof step, ":%" PRId64, x->step);
+  if (x->kind == CORE_INDEX_AT) snprintf(text, 72, "%s", start);
+  else snprintf(text, 72, "%s:%s%s", start, stop, step);
+  return text;
+}
+
+static int64_t clamp(int64_t i, int64_t low, int64_t high) { return i < low ? low : i > high ? high : i; }
+
+/* Sets the first index that a range takes of a dimension of size n, and returns the number of indices. The step is not 0. */
+static int64_t take_range(int64_t *first, const core_index *x, int64_t n) {
+  /* low and high are the bounds of start and stop, which differ for ranges that run forwards and backwards. */
+  int64_t low = 0, high = n, sign = 1, start = low, stop = high;
+  if (x->step < 0) {
+    low = stop = -1;
+    high = start = n - 1;
+    sign = -1;
+  }
+  if (x->kind & CORE_INDEX_START) start = clamp(index_from_start(x->start, n), low, high);
+  if (x->kind & CORE_INDEX_STOP) stop = clamp(index_from_start(x->stop, n), low, high);
+  *first = 0;
+  if ((stop - start) * sign <= 0) return 0;
+  *first = start;
+  return (stop - start - sign) / x->step + 1;
+}
+
+static void append(core_layout *out, int64_t n, int64_t stride) {
+  out->shape[out->ndim] = n;
+  out->strides[out->ndim++] = stride;
+}
+
+/* Appends the dimensions of the base from `from` up to `to`. */
+static void append_whole(core_layout *out, const core_layout *base, int32_t from, int32_t to) {
+  for (int32_t d = from; d < to; d++) append(out, base->shape[d], base->strides[d]);
+}
+
+/* Returns the stride for a new dimension of size 1 before dimension d: the stride it would have without gaps. */
+static int64_t new_axis(const core_layout *base, int32_t d) {
+  if (d >= base->ndim) return 1;
+  return product_or_0(base->shape[d] > 1 ? base->shape[d] : 1, base->strides[d]);
+}
+
+core_status core_view_slice(core_layout *out, const core_layout *base, int32_t count, const core_index *indices,
+                            char *message, size_t size) {
+  core_status status = check_sizes(base->shape, base->ndim, message, size);
+  if (status != CORE_OK) return status;
+  if (count > 2 * CORE_RANK_MAX + 1)
+    FAIL(CORE_ERR_ARGUMENT, "%" PRId32 " indices are more than %d dimensions can have", count, CORE_RANK_MAX);
+  int32_t taken = 0, rank = base->ndim;
+  int more = 0;
+  for (int32_t k = 0; k < count; k++) {
+    const core_index *x = &indices[k];
+    switch (x->kind) {
+      case CORE_INDEX_ELLIPSIS:
+        if (more) FAIL(CORE_ERR_ARGUMENT, "index %" PRId32 " is a second ellipsis", k);
+        more = 1;
+        break;
+      case CORE_INDEX_NEW_AXIS: rank++; break;
+      case CORE_INDEX_AT: taken++, rank--; break;
+      default:
+        if (!is_range(x))
+          FAIL(CORE_ERR_ARGUMENT, "index %" PRId32 " has the unknown kind %#" PRIx64, k, x->kind);
+        taken++;
+    }
+  }
+  if (taken > base->ndim)
+    FAIL(CORE_ERR_ARGUMENT, "%" PRId32 " indices for %" PRId32 " dimensions: different ranks", taken, base->ndim);
+  status = check_rank(rank, message, size);
+  if (status != CORE_OK) return status;
+
+  int empty = has_no_elements(base->shape, base->ndim), fits = 1;
+  int64_t offset = base->offset;
+  int32_t d = 0;
+  out->ndim = 0;
+  for (int32_t k = 0; k < count; k++) {
+    const core_index *x = &indices[k];
+    char text[72];
+    if (x->kind == CORE_INDEX_ELLIPSIS) {
+      int32_t end = d + base->ndim - taken;
+      append_whole(out, base, d, end);
+      d = end;
+      continue;
+    }
+    if (x->kind == CORE_INDEX_NEW_AXIS) {
+      append(out, 1, new_axis(base, d));
+      continue;
+    }
+    int64_t n = base->shape[d], stride = base->strides[d];
+    if (x->kind == CORE_INDEX_AT) {
+      int64_t i = index_from_start(x->start, n);
+      if (i < 0 || i >= n)
+        FAIL(CORE_ERR_ARGUMENT, "index %" PRId32 ", %s, of dimension %" PRId32 " of size %" PRId64 ": out of bounds", k,
+             print_index(text, x), d, n);
+      fits &= move_forward(&offset, i, stride);
+      d++;
+      continue;
+    }
+    if (x->kind != 0 || x->step != 1) { /* not the whole dimension */
+      int64_t first;
+      if (x->step == 0) FAIL(CORE_ERR_ARGUMENT, "index %" PRId32 ", %s, has a step of 0", k, print_index(text, x));
+      n = take_range(&first, x, n);
+      empty |= n == 0;
+      fits &= move_forward(&offset, first, stride);
+      if (n > 1 && __builtin_mul_overflow(stride, x->step, &stride)) stride = fits = 0;
+    }
+    append(out, n, stride);
+    d++;
+  }
+  append_whole(out, base, d, base->ndim);
+  return set_offset(out, base, empty, offset, fits, message, size);
+}
+
+core_status core_view_index(core_layout *out, const core_layout *base, int32_t count, const int64_t *index,
+                            char *message, size_t size) {
+  core_status status = check_sizes(base->shape, base->ndim, message, size);
+  if (status != CORE_OK) return status;
+  if (count > base->ndim)
+    FAIL(CORE_ERR_ARGUMENT, "%" PRId32 " indices for %" PRId32 " dimensions: different ranks", count, base->ndim);
+  int64_t offset = base->offset;
+  int fits = 1;
+  for (int32_t d = 0; d < count; d++) {
+    int64_t n = base->shape[d], i = index_from_start(index[d], n);
+    if (i < 0 || i >= n)
+      FAIL(CORE_ERR_ARGUMENT, "index[%" PRId32 "] = %" PRId64 " of %" PRId64 ": out of bounds", d, index[d], n);
+    fits &= move_forward(&offset, i, base->strides[d]);
+  }
+  out->ndim = 0;
+  append_whole(out, base, count, base->ndim);
+  return set_offset(out, base, has_no_elements(base->shape, base->ndim), offset, fits, message, size);
+}
+
+/* ---- other orders and shapes ----------------------------------------------------------------- */
+
+core_status core_view_transpose(core_layout *out, const core_layout *base, int32_t count, const int32_t *order,
+                                char *message, size_t size) {
+  int32_t rank = base->ndim;
+  uint8_t named[CORE_RANK_MAX] = {0};
+  core_status status = check_sizes(base->shape, rank, message, size);
+  if (status != CORE_OK) return status;
+  out->ndim = 0;
+  out->offset = base->offset;
+  for (int32_t d = rank - 1; d >= 0 && count == 0; d--) append(out, base->shape[d], base->strides[d]);
+  if (count == 0) return CORE_OK;
+  if (count != rank)
+    FAIL(CORE_ERR_ARGUMENT, "order of %" PRId32 " for %" PRId32 " dimensions: not a permutation", count, rank);
+  for (int32_t k = 0; k < rank; k++) {
+    int32_t d = axis_from_start(order[k], rank);
+    if (d < 0)
+      FAIL(CORE_ERR_ARGUMENT, "order[%" PRId32 "] = %" PRId32 " is no dimension of %" PRId32, k, order[k], rank);
+    if (named[d]) FAIL(CORE_ERR_ARGUMENT, "order[%" PRId32 "] = %" PRId32 " names a dimension again", k, order[k]);
+    named[d] = 1;
+    append(out, base->shape[d], base->strides[d]);
+  }
+  return CORE_OK;
+}
+
+/* Replaces a size of -1 so that the shape has `count` elements. It returns an error if the shape cannot have them. */
+static core_status complete_shape(int64_t *shape, int32_t ndim, int64_t count, char *message, size_t size) {
+  int32_t open = -1;
+  for (int32_t d = 0; d < ndim; d++) {
+    if (shape[d] != -1) continue;
+    if (open >= 0)
+      FAIL(CORE_ERR_LAYOUT, "shape[%" PRId32 "] and shape[%" PRId32 "] are -1, which only one size may be", open, d);
+    open = d;
+    shape[d] = 1;
+  }
+  int64_t known;
+  core_status status = check_count(&known, shape, ndim, message, size);
+  if (status != CORE_OK || (open < 0 && known == count)) return status;
+  if (open < 0)
+    FAIL(CORE_ERR_LAYOUT, "the shape has %" PRId64 " elements, the tensor %" PRId64 ": shapes do not fit", known, count);
+  if (known != 0 && count % known == 0) {
+    shape[open] = count / known;
+    return CORE_OK;
+  }
+  if (known == 0 && count == 0)
+    FAIL(CORE_ERR_LAYOUT, "shape[%" PRId32 "] = -1 could be any size, since another is 0", open);
+  FAIL(CORE_ERR_LAYOUT, "no size for shape[%" PRId32 "] = -1: the others have %" PRId64 " elements, the tensor %" PRId64,
+       open, known, count);
+}
+
+/* Sets the number of elements and the stride of the stretch that begins with dimension d and extends to slower dimensions
+ * as long as they continue it. Returns the first dimension that does not. */
+static int32_t stretch_at(const core_layout *base, int32_t d, int64_t *count, int64_t *stride) {
+  *count = *stride = 1;
+  while (d >= 0 && base->shape[d] == 1) d--;
+  if (d < 0) return d;
+  *count = base->shape[d];
+  *stride = base->strides[d];
+  for (d--; d >= 0; d--) {
+    int64_t step;
+    if (base->shape[d] == 1) continue;
+    if (__builtin_mul_overflow(*stride, *count, &step) || step != base->strides[d]) break;
+    *count *= base->shape[d];
+  }
+  return d;
+}
+
+core_status core_view_reshape(core_layout *out, const core_layout *base, int32_t ndim, const int64_t *shape,
+                              char *message, size_t size) {
+  int64_t count;
+  core_status status = check_count(&count, base->shape, base->ndim, message, size);
+  if (status == CORE_OK) status = check_rank(ndim, message, size);
+  if (status != CORE_OK) return status;
+  out->ndim = ndim;
+  out->offset = base->offset;
+  for (int32_t d = 0; d < ndim; d++) out->shape[d] = shape[d];
+  status = complete_shape(out->shape, ndim, count, message, size);
+  if (status != CORE_OK) return status;
+  /* Seen from the fastest dimension, the elements form stretches within which the stride is the same. A new dimension must
+   * lie within one stretch, because it has only one stride. */
+  int32_t d = base->ndim - 1;
+  int64_t left = 1, stride = 1;
+  for (int32_t k = ndim - 1; k >= 0; k--) {
+    int64_t n = out->shape[k];
+    if (count != 0 && n > 1 && left == 1) d = stretch_at(base, d, &left, &stride);
+    out->strides[k] = stride;
+    if (left == n) {
+      left = 1;
+    } else if (count != 0 && n != 1) {
+      if (left % n != 0)
+        FAIL(CORE_NEEDS_COPY, "shape[%" PRId32 "] = %" PRId64 " spans elements of different strides: needs a copy", k, n);
+      left /= n;
+    }
+    stride = product_or_0(stride, n > 1 ? n : 1);
+  }
+  return CORE_OK;
+}
+
+core_status core_view_broadcast(core_layout *out, const core_layout *base, int32_t ndim, const int64_t *shape,
+                                char *message, size_t size) {
+  int64_t count;
+  core_status status = check_sizes(base->shape, base->ndim, message, size);
+  if (status == CORE_OK) status = check_rank(ndim, message, size);
+  if (status == CORE_OK) status = check_count(&count, shape, ndim, message, size);
+  if (status != CORE_OK) return status;
+  int32_t missing = ndim - base->ndim;
+  if (missing < 0)
+    FAIL(CORE_ERR_LAYOUT, "%" PRId32 " dimensions to %" PRId32 ": shapes do not fit", base->ndim, ndim);
+  out->ndim = ndim;
+  out->offset = base->offset;
+  for (int32_t k = 0; k < ndim; k++) {
+    int32_t d = k - missing;
+    out->shape[k] = shape[k];
+    out->strides[k] = 0;
+    if (d < 0) continue;
+    int64_t n = base->shape[d];
+    if (n == shape[k]) out->strides[k] = base->strides[d];
+    else if (n != 1)
+      FAIL(CORE_ERR_LAYOUT,
+           "dimension %" PRId32 " of size %" PRId64 " to %" PRId64 ", only size 1 can be repeated: shapes do not fit", d, n,
+           shape[k]);
+  }
+  return CORE_OK;
+}
+
+/* ---- named dimensions ------------------------------------------------------------------------ */
+
+/* Checks the base, and sets the flags of the given dimensions of a view. */
+static core_status name_axes(uint8_t *named, const core_layout *base, int32_t rank, int32_t count, const int32_t *axes,
+                             char *message, size_t size) {
+  core_status status = check_sizes(base->shape, base->ndim, message, size);
+  if (status != CORE_OK) return status;
+  for (int32_t k = 0; k < count; k++) {
+    int32_t d = axis_from_start(axes[k], rank);
+    if (d < 0)
+      FAIL(CORE_ERR_ARGUMENT, "dimension %" PRId32 " of %" PRId32 ": no such dimension", axes[k], rank);
+    if (named[d]) FAIL(CORE_ERR_ARGUMENT, "dimension %" PRId32 " is named twice", axes[k]);
+    named[d] = 1;
+  }
+  return CORE_OK;
+}
+
+core_status core_view_flip(core_layout *out, const core_layout *base, int32_t count, const int32_t *axes, char *message,
+                           size_t size) {
+  uint8_t named[CORE_RANK_MAX] = {0};
+  core_status status = name_axes(named, base, base->ndim, count, axes, message, size);
+  if (status != CORE_OK) return status;
+  int empty = has_no_elements(base->shape, base->ndim), fits = 1;
+  int64_t offset = base->offset;
+  out->ndim = 0;
+  for (int32_t d = 0; d < base->ndim; d++) {
+    int64_t n = base->shape[d], stride = base->strides[d];
+    if (!empty && (count == 0 || named[d]) && n > 1) {
+      fits &= move_forward(&offset, n - 1, stride);
+      fits &= !__builtin_sub_overflow((int64_t)0, stride, &stride);
+    }
+    append(out, n, stride);
+  }
+  return set_offset(out, base, empty, offset, fits, message, size);
+}
+
+core_status core_view_squeeze(core_layout *out, const core_layout *base, int32_t count, const int32_t *axes,
+                              char *message, size_t size) {
+  uint8_t named[CORE_RANK_MAX] = {0};
+  core_status status = name_axes(named, base, base->ndim, count, axes, message, size);
+  if (status != CORE_OK) return status;
+  out->ndim = 0;
+  out->offset = base->offset;
+  for (int32_t d = 0; d < base->ndim; d++) {
+    int64_t n = base->shape[d];
+    if (named[d] && n != 1)
+      FAIL(CORE_ERR_LAYOUT,
+           "dimension %" PRId32 " is of size %" PRId64 ", only size 1 can be removed: shapes do not fit", d, n);
+    if (n != 1 || (count != 0 && !named[d])) append(out, n, base->strides[d]);
+  }
+  return CORE_OK;
+}
+
+core_status core_view_expand(core_layout *out, const core_layout *base, int32_t count, const int32_t *axes,
+                             char *message, size_t size) {
+  uint8_t named[CORE_RANK_MAX] = {0};
+  core_status status = check_rank((int64_t)base->ndim + count, message, size);
+  int32_t rank = base->ndim + (status == CORE_OK ? count : 0), d = 0;
+  if (status == CORE_OK) status = name_axes(named, base, rank, count, axes, message, size);
+  if (status != CORE_OK) return status;
+  out->ndim = 0;
+  out->offset = base->offset;
+  for (int32_t k = 0; k < rank; k++) {
+    if (named[k]) append(out, 1, new_axis(base, d));
+    else append_whole(out, base, d, d + 1), d++;
+  }
+  return CORE_OK;
+}
+
+/* ---- overlaps -------------------------------------------------------------------------------- */
+
+/* An axis is a dimension of more than one element. step is the magnitude of its stride, most the largest difference of two
+ * indices, and beyond the distance that all narrower axes cover together. */
+typedef struct {
+  int64_t step, most, beyond;
+} step_axis;
+
+static int wider_first(const void *a, const void *b) {
+  int64_t x = ((const step_axis *)a)->step, y = ((const step_axis *)b)->step;
+  return (x < y) - (x > y);
+}
+
+static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+
+/* Reports whether there are differences along the axes, not all of them 0, whose steps sum to -rest. moved says that a
+ * difference along a wider axis is not 0. It goes through the axes from the widest step on, and tries only differences that
+ * the remaining axes can compensate. When the budget is used up, it returns 1. */
+static int axes_meet(const step_axis *axes, int32_t count, int64_t rest, int moved, int *budget) {
+  if (count == 0) return moved && rest == 0;
+  int64_t first = -floor_div(rest + axes->beyond, axes->step), last = floor_div(axes->beyond - rest, axes->step);
+  if (first < -axes->most) first = -axes->most;
+  if (last > axes->most) last = axes->most;
+  if (!moved) first = 0; /* the opposite differences need not be tried */
+  for (int64_t n = first; n <= last; n++) {
+    if (--*budget < 0) return 1;
+    if (axes_meet(axes + 1, count - 1, rest + n * axes->step, moved || n != 0, budget)) return 1;
+  }
+  return 0;
+}
+
+int core_overlaps(const core_layout *layout) {
+  if (has_no_elements(layout->shape, layout->ndim)) return 0;
+  step_axis axes[CORE_RANK_MAX];
+  int32_t count = 0;
+  for (int32_t d = 0; d < layout->ndim; d++) {
+    int64_t stride = layout->strides[d];
+    if (layout->shape[d] == 1) continue;
+    if (stride == 0) return 1;
+    axes[count++] = (step_axis){.step = stride < 0 ? -stride : stride, .most = layout->shape[d] - 1};
+  }
+  qsort(axes, (size_t)count, sizeof *axes, wider_first);
+  /* Whether two indices meet depends only on their difference, and not on its sign. */
+  int64_t reach = 0;
+  int apart = 1, budget = 1 << 14;
+  for (int32_t k = count - 1; k >= 0; k--) {
+    axes[k].beyond = reach;
+    apart &= axes[k].step > reach;
+    reach += axes[k].step * axes[k].most;
+  }
+  return !apart && axes_meet(axes, count, 0, 0, &budget);
+}

@@ -1,0 +1,408 @@
+//go:build cgo
+
+package dlpack_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"runtime/pprof"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/background"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+)
+
+// notified makes a tensor whose OnRelease counts its calls.
+func notified(t testing.TB) (*dlpack.Tensor, *atomic.Int32) {
+	t.Helper()
+	tensor := fromSlice(t, make([]float32, 16))
+	calls := new(atomic.Int32)
+	require.NoError(t, tensor.OnRelease(func() { calls.Add(1) }))
+	return tensor, calls
+}
+
+// waitFor waits until f was called, without a collection, an export or a Reap.
+func waitFor(t testing.TB, calls *atomic.Int32) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); calls.Load() == 0 && time.Now().Before(deadline); {
+		time.Sleep(50 * time.Microsecond)
+	}
+	require.EqualValues(t, 1, calls.Load())
+}
+
+// Each way to hold memory delays OnRelease, and each way to give it up last leads to one call, promptly and without help.
+func TestOnReleaseComesAfterTheLastHolder(t *testing.T) {
+	deleteInC := func(m ...unsafe.Pointer) { dlpacktest.DeleteOnThreads(m, 1) }
+	for _, c := range []struct {
+		name string
+		hold func(t *testing.T, tensor *dlpack.Tensor) (giveUp func())
+	}{
+		{"the tensor alone", func(t *testing.T, tensor *dlpack.Tensor) func() {
+			return func() { tensor.Close() }
+		}},
+		{"another tensor", func(t *testing.T, tensor *dlpack.Tensor) func() {
+			shared, err := tensor.Share()
+			require.NoError(t, err)
+			tensor.Close()
+			return func() { shared.Close() }
+		}},
+		{"an export, released in Go", func(t *testing.T, tensor *dlpack.Tensor) func() {
+			m := export(t, tensor)
+			tensor.Close()
+			return func() { dlpack.Release(m) }
+		}},
+		{"an export, released in C", func(t *testing.T, tensor *dlpack.Tensor) func() {
+			m := export(t, tensor)
+			tensor.Close()
+			return func() { deleteInC(m) }
+		}},
+		{"several exports, released in C", func(t *testing.T, tensor *dlpack.Tensor) func() {
+			first, second := export(t, tensor), export(t, tensor)
+			tensor.Close()
+			deleteInC(first)
+			return func() { deleteInC(second) }
+		}},
+		{"the tensor, after its export", func(t *testing.T, tensor *dlpack.Tensor) func() {
+			deleteInC(export(t, tensor))
+			return func() { tensor.Close() }
+		}},
+		{"an import of an export", func(t *testing.T, tensor *dlpack.Tensor) func() {
+			imported, err := dlpack.Import(export(t, tensor))
+			require.NoError(t, err)
+			tensor.Close()
+			return func() { imported.Close() }
+		}},
+		{"an export of an import, released in C", func(t *testing.T, tensor *dlpack.Tensor) func() {
+			imported, err := dlpack.Import(export(t, tensor))
+			require.NoError(t, err)
+			m := export(t, imported)
+			imported.Close()
+			tensor.Close()
+			return func() { deleteInC(m) }
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dlpacktest.CheckLeaks(t)
+			defer debug.SetGCPercent(debug.SetGCPercent(-1)) // nothing but the last holder helps
+			pinned := dlpack.ReadStats().PinnedBytes
+			tensor, calls := notified(t)
+			assert.Equal(t, pinned+64, dlpack.ReadStats().PinnedBytes)
+			giveUp := c.hold(t, tensor)
+			assert.Equal(t, pinned+64, dlpack.ReadStats().PinnedBytes)
+			background.Wait()
+			require.Zero(t, calls.Load())
+			giveUp()
+			waitFor(t, calls)
+			assert.Equal(t, pinned, dlpack.ReadStats().PinnedBytes)
+		})
+	}
+}
+
+// OnRelease may follow exports, which may have been unpinned meanwhile.
+func TestOnReleaseAfterExports(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for _, reaped := range []bool{false, true} {
+		tensor := fromSlice(t, make([]float32, 16))
+		dlpack.Release(export(t, tensor))
+		if reaped {
+			dlpack.Reap()
+		}
+		m := export(t, tensor)
+		var calls atomic.Int32
+		require.NoError(t, tensor.OnRelease(func() { calls.Add(1) }))
+		tensor.Close()
+		background.Wait()
+		require.Zero(t, calls.Load())
+		dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
+		waitFor(t, &calls)
+	}
+}
+
+// A memory may have several functions, of several tensors. The last is called first.
+func TestOnReleaseCallsTheLastFunctionFirst(t *testing.T) {
+	tensor := fromSlice(t, make([]float32, 16))
+	view, err := tensor.Narrow(0, 0, 4)
+	require.NoError(t, err)
+	var order []int
+	require.NoError(t, tensor.OnRelease(func() { order = append(order, 1) }))
+	require.NoError(t, view.OnRelease(func() { order = append(order, 2); runtime.Goexit() }))
+	require.NoError(t, tensor.OnRelease(func() { order = append(order, 3) }))
+	tensor.Close()
+	background.Wait()
+	require.Empty(t, order)
+	view.Close()
+	background.Wait()
+	assert.Equal(t, []int{3, 2, 1}, order)
+}
+
+func TestOnReleaseRefuses(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	never := func() { t.Error("called") }
+	made, err := dlpack.New(dlpack.Float32, 4)
+	require.NoError(t, err)
+	loan := dlpacktest.Lend(t, 16)
+	lent, err := dlpack.Lend(loan.Data(), 16, false, loan.Release(), loan.Context())
+	require.NoError(t, err)
+	imported, err := dlpack.Import(dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}}).Managed())
+	require.NoError(t, err)
+	for _, tensor := range []*dlpack.Tensor{made, lent, imported} {
+		assert.ErrorIs(t, tensor.OnRelease(never), errors.ErrUnsupported)
+		tensor.Close()
+		assert.ErrorIs(t, tensor.OnRelease(never), dlpack.ErrClosed)
+	}
+	tensor := fromSlice(t, make([]float32, 4))
+	assert.ErrorIs(t, tensor.OnRelease(nil), dlpack.ErrNull)
+	tensor.Close()
+	assert.ErrorIs(t, tensor.OnRelease(never), dlpack.ErrClosed)
+	background.Wait()
+}
+
+func TestOnReleaseOfMemoryWithoutElements(t *testing.T) {
+	tensor := fromSlice(t, []float32{})
+	var calls atomic.Int32
+	require.NoError(t, tensor.OnRelease(func() { calls.Add(1) }))
+	m := export(t, tensor)
+	tensor.Close()
+	background.Wait()
+	require.Zero(t, calls.Load())
+	dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
+	waitFor(t, &calls)
+}
+
+// forgets drops a tensor with OnRelease, after an optional use of it.
+func forgets(t *testing.T, use func(tensor *dlpack.Tensor)) *atomic.Int32 {
+	tensor, calls := notified(t)
+	use(tensor)
+	return calls
+}
+
+func TestOnReleaseOfForgottenTensors(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	forgotten := dlpack.ReadStats().Forgotten
+	for i, use := range []func(tensor *dlpack.Tensor){
+		func(*dlpack.Tensor) {},
+		func(tensor *dlpack.Tensor) { dlpack.Release(export(t, tensor)) },
+		func(tensor *dlpack.Tensor) {
+			_, err := tensor.Share()
+			require.NoError(t, err)
+		},
+	} {
+		calls := forgets(t, use)
+		collectUntil(t, func() bool { return calls.Load() == 1 })
+		assert.Equal(t, forgotten+int64(i)+1, dlpack.ReadStats().Forgotten)
+	}
+	var m unsafe.Pointer
+	calls := forgets(t, func(tensor *dlpack.Tensor) { m = export(t, tensor) })
+	collectUntil(t, func() bool { return dlpack.ReadStats().Forgotten == forgotten+4 })
+	background.Wait()
+	assert.Zero(t, calls.Load(), "the export holds the memory")
+	dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)
+	waitFor(t, calls)
+	for range 3 {
+		runtime.GC()
+	}
+	background.Wait()
+	assert.EqualValues(t, 1, calls.Load())
+}
+
+// A slice that Values has returned may be in use after the tensor was forgotten.
+func TestOnReleaseNeverComesWhileASliceMayBeInUse(t *testing.T) {
+	inChild(t, neverComesWhileASliceMayBeInUse) // it leaves memory pinned
+}
+
+func neverComesWhileASliceMayBeInUse(t *testing.T) {
+	before := dlpack.ReadStats()
+	for i, use := range []func(tensor *dlpack.Tensor){
+		func(tensor *dlpack.Tensor) {
+			_, err := dlpack.Values[float32](tensor)
+			require.NoError(t, err)
+		},
+		func(tensor *dlpack.Tensor) {
+			_, _, err := tensor.UnsafeBytes()
+			require.NoError(t, err)
+		},
+	} {
+		calls := forgets(t, use)
+		collectUntil(t, func() bool { return dlpack.ReadStats().Forgotten == before.Forgotten+int64(i)+1 })
+		background.Wait()
+		assert.Zero(t, calls.Load())
+	}
+	assert.Equal(t, before.PinnedBytes+2*64, dlpack.ReadStats().PinnedBytes)
+
+	tensor, calls := notified(t)
+	_, err := dlpack.Values[float32](tensor)
+	require.NoError(t, err)
+	tensor.Close()
+	waitFor(t, calls)
+}
+
+// Close, OnRelease, exports and deleters of C meet; a slice is in a pool only while nobody holds it.
+func TestOnReleaseOfAPoolThatManyUse(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	pool := make(chan []float32, 8)
+	for range cap(pool) {
+		pool <- make([]float32, 256)
+	}
+	var all sync.WaitGroup
+	var held, released atomic.Int64
+	n := rounds(fewer(500), 5000)
+	const users = 4
+	for range users {
+		all.Go(func() {
+			for range n {
+				buffer := <-pool
+				if !assert.Zero(t, buffer[0], "somebody holds it") {
+					return
+				}
+				held.Add(1)
+				tensor, err := dlpack.FromSlice(buffer)
+				assert.NoError(t, err)
+				buffer[0] = 1
+				first, err := tensor.Export()
+				assert.NoError(t, err)
+				var both sync.WaitGroup
+				both.Go(func() { dlpacktest.DeleteOnThreads([]unsafe.Pointer{first}, 1) })
+				assert.NoError(t, tensor.OnRelease(func() {
+					buffer[0] = 0
+					released.Add(1)
+					pool <- buffer
+				}))
+				second, err := tensor.Export()
+				assert.NoError(t, err)
+				both.Go(func() { tensor.Close() })
+				both.Go(func() { dlpack.Release(second) })
+				both.Wait()
+			}
+		})
+	}
+	all.Wait()
+	for range cap(pool) {
+		select {
+		case <-pool:
+		case <-time.After(20 * time.Second):
+			t.Fatal("a slice was not released")
+		}
+	}
+	assert.EqualValues(t, users*n, held.Load())
+	assert.Equal(t, held.Load(), released.Load())
+}
+
+// OnRelease either is refused or leads to a call, however Close meets it.
+func TestOnReleaseMeetsClose(t *testing.T) {
+	for range rounds(fewer(500), 5000) {
+		tensor := fromSlice(t, []float32{1})
+		var calls atomic.Int32
+		var both sync.WaitGroup
+		var accepted atomic.Int32
+		for range 2 {
+			both.Go(func() {
+				if tensor.OnRelease(func() { calls.Add(1) }) == nil {
+					accepted.Add(1)
+				}
+			})
+		}
+		both.Go(func() { tensor.Close() })
+		both.Wait()
+		background.Wait()
+		require.Equal(t, accepted.Load(), calls.Load())
+	}
+}
+
+// Functions that block delay neither Close nor exports nor each other.
+func TestOnReleaseMayBlock(t *testing.T) {
+	first, second := fromSlice(t, []float32{1}), fromSlice(t, []float32{2})
+	gate := make(chan bool)
+	var calls atomic.Int32
+	require.NoError(t, first.OnRelease(func() { <-gate }))
+	require.NoError(t, second.OnRelease(func() { calls.Add(1) }))
+	first.Close()
+	third := fromSlice(t, []float32{3})
+	warm(t, third)
+	third.Close()
+	second.Close()
+	waitFor(t, &calls)
+	close(gate)
+	background.Wait()
+}
+
+// OnRelease is called on a goroutine of the library: outside of the bubble and without the labels of whoever closes the tensor.
+func TestOnReleaseRunsOnAGoroutineOfTheLibrary(t *testing.T) {
+	done := make(chan string)
+	var stacks []byte
+	call := func() {
+		stacks = make([]byte, 1<<16)
+		stacks = stacks[:runtime.Stack(stacks, false)]
+		done <- "called"
+	}
+	pprof.Do(context.Background(), pprof.Labels("of", "a caller"), func(context.Context) {
+		synctest.Test(t, func(t *testing.T) {
+			tensor := fromSlice(t, []float32{1})
+			require.NoError(t, tensor.OnRelease(call))
+			tensor.Close()
+		})
+	})
+	require.Equal(t, "called", <-done)
+	assert.NotContains(t, string(stacks), "bubble")
+	assert.Contains(t, string(stacks), "dlpack/background")
+	background.Wait()
+}
+
+// A panic in the function ends the program, as in every goroutine.
+func TestOnReleaseThatPanicsEndsTheProgram(t *testing.T) {
+	const child = "DLPACK_TEST_PANIC"
+	if os.Getenv(child) != "" {
+		tensor := fromSlice(t, []float32{1})
+		require.NoError(t, tensor.OnRelease(func() { panic("in OnRelease") }))
+		tensor.Close()
+		time.Sleep(time.Minute)
+		return
+	}
+	command := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	command.Env = append(os.Environ(), child+"=1")
+	output, err := command.CombinedOutput()
+	assert.Error(t, err)
+	assert.Contains(t, string(output), "panic: in OnRelease")
+}
+
+// PinnedBytes has exactly the bytes of the slices that are pinned.
+func TestPinnedBytes(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	start := dlpack.ReadStats().PinnedBytes
+	pinned := func() int64 { return dlpack.ReadStats().PinnedBytes - start }
+	tensor := fromSlice(t, make([]float32, 1000))
+	assert.Zero(t, pinned(), "nothing is exported")
+	view, err := tensor.Narrow(0, 0, 1)
+	require.NoError(t, err)
+	first, second := export(t, view), export(t, tensor)
+	assert.EqualValues(t, 4000, pinned(), "once for all exports, and the whole slice")
+	once, err := dlpack.ExportSlice(make([]byte, 77))
+	require.NoError(t, err)
+	assert.EqualValues(t, 4077, pinned())
+	dlpack.Release(first)
+	view.Close()
+	assert.EqualValues(t, 4077, pinned())
+	dlpacktest.DeleteOnThreads([]unsafe.Pointer{once}, 1)
+	assert.EqualValues(t, 4000, pinned())
+	dlpack.Release(second)
+	assert.Zero(t, pinned(), "ReadStats reaps")
+	tensor.Close()
+	made, err := dlpack.New(dlpack.Float32, 10)
+	require.NoError(t, err)
+	m := export(t, made)
+	assert.Zero(t, pinned(), "C memory is not pinned")
+	dlpack.Release(m)
+	made.Close()
+}
