@@ -1,5 +1,9 @@
 // Package dlbridgeheader holds dlbridge.h, the C interface of dlbridge.
 //
+// A C compiler finds the headers of a Go module that requires dlbridge, in the module cache or wherever a replace leads, with
+//
+//	cc -I"$(go list -m -f '{{.Dir}}' github.com/dlbridge/dlbridge)/include" -c program.c
+//
 // The package that implements the interface imports this one: the embedding makes an edited header
 // rebuild it, and the Go file makes `go mod vendor` keep the folder.
 package dlbridgeheader

@@ -1,7 +1,8 @@
 #!/bin/sh
-# run.sh LIB WORK: installs the library from LIB into WORK, moves the installed tree, and builds and runs
-# C programs against it, found by pkg-config and by CMake (G83): the header's test, and what README.md shows
-# of C (G87). Only dlb_* is exported (G85).
+# run.sh LIB WORK: installs the libraries from LIB into WORK, moves the installed tree, and builds and runs C programs
+# against it, found by pkg-config and by CMake (G83): with libdlbridge the header's test, and a program that decodes and
+# encodes a message; with libdlbridge_tensor alone, shared and static, a program that has no second thread. Only dlb_*
+# is exported (G85).
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 lib=${1:?usage: run.sh LIB WORK}
@@ -10,14 +11,21 @@ rm -rf "$work"
 mkdir -p "$work"
 work=$(cd "$work" && pwd)
 program=$root/bridge/capi/testdata/header.c
-story=$root/.ci/installed/story.c
+alone=$root/bridge/capi/testdata/one_thread.c
+message=$root/.ci/installed/message.c
 peer=$root/examples/demo/message/peer
-
-awk '/^```c$/ { on = 1; next } /^```/ { on = 0 } on' "$root/README.md" > "$work/readme.inc"
-test -s "$work/readme.inc"
 
 sh "$root/bridge/libdlbridge/install.sh" "$lib" "$work/first"
 mv "$work/first" "$work/moved"
+
+mkdir "$work/half" # make install-tensor
+cp -P "$lib"/libdlbridge_tensor.* "$work/half"
+sh "$root/bridge/libdlbridge/install.sh" "$work/half" "$work/tensor"
+found=$(cd "$work/tensor" && find . -name 'libdlbridge.*' -o -name dlbridge.pc)
+if [ -n "$found" ]; then
+  echo "make install-tensor installs $found" >&2
+  exit 1
+fi
 
 mkdir -p "$work/gone by/lib" # make install and make uninstall, side by side with others
 : > "$work/gone by/lib/others"
@@ -33,25 +41,47 @@ if [ -e "$work/moved/include/dlpack" ]; then
   exit 1
 fi
 
-soname=$(readelf -d "$work/moved/lib/libdlbridge.so" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
-case $soname in
-libdlbridge.so.[0-9]*) ;;
-*) echo "SONAME is \"$soname\"" >&2; exit 1 ;;
-esac
-strangers=$(nm -D --defined-only "$work/moved/lib/libdlbridge.so" | awk '$3 !~ /^dlb_/ && $2 != "A" { print $3 }')
+for library in libdlbridge libdlbridge_tensor; do
+  soname=$(readelf -d "$work/moved/lib/$library.so" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
+  case $soname in
+  "$library".so.[0-9]*) ;;
+  *) echo "SONAME is \"$soname\"" >&2; exit 1 ;;
+  esac
+  strangers=$(nm -D --defined-only "$work/moved/lib/$library.so" | awk '$3 !~ /^dlb_/ && $2 != "A" { print $3 }')
+  if [ -n "$strangers" ]; then
+    echo "$library.so exports without the prefix dlb_: $strangers" >&2
+    exit 1
+  fi
+done
+strangers=$(nm --defined-only --extern-only "$work/moved/lib/libdlbridge_tensor.a" | awk 'NF == 3 && $3 !~ /^dlb_/ { print $3 }')
 if [ -n "$strangers" ]; then
-  echo "exported without the prefix dlb_: $strangers" >&2
+  echo "libdlbridge_tensor.a has global names without the prefix dlb_: $strangers" >&2
   exit 1
 fi
 
 if command -v pkg-config > /dev/null; then
-  flags=$(PKG_CONFIG_PATH=$work/moved/lib/pkgconfig pkg-config --cflags --libs dlbridge)
+  export PKG_CONFIG_PATH="$work/moved/lib/pkgconfig"
+  flags=$(pkg-config --cflags --libs dlbridge)
   # shellcheck disable=SC2086 # flags are words
   ${CC:-cc} -std=c99 "$program" -o "$work/by-pkg-config" $flags "-Wl,-rpath,$work/moved/lib"
   "$work/by-pkg-config"
-  ${CC:-cc} -std=c99 -Wall -Wextra -pedantic -Werror "-I$work" "$story" -o "$work/story" $flags "-Wl,-rpath,$work/moved/lib"
-  "$work/story" "$peer"
-  echo "pkg-config: ok, $soname"
+  ${CC:-cc} -std=c99 -Wall -Wextra -pedantic -Werror "$message" -o "$work/message" $flags "-Wl,-rpath,$work/moved/lib"
+  "$work/message" "$peer"
+  flags=$(pkg-config --cflags --libs dlbridge_tensor)
+  # shellcheck disable=SC2086 # flags are words
+  ${CC:-cc} -std=gnu11 "$alone" -o "$work/alone" $flags "-Wl,-rpath,$work/moved/lib"
+  "$work/alone"
+  flags=$(pkg-config --static --cflags --libs dlbridge_tensor | sed 's/-ldlbridge_tensor/-l:libdlbridge_tensor.a/')
+  # shellcheck disable=SC2086 # flags are words
+  ${CC:-cc} -std=gnu11 "$alone" -o "$work/alone-static" $flags
+  "$work/alone-static"
+  # shellcheck disable=SC2086 # flags are words
+  if ${CC:-cc} -std=c99 "$message" -o "$work/none" $flags 2> "$work/none.log"; then
+    echo "a program with messages is linked without libdlbridge" >&2
+    exit 1
+  fi
+  grep -q "undefined reference to .dlb_message_decode" "$work/none.log"
+  echo "pkg-config: ok"
 else
   echo "SKIP: pkg-config is not installed"
 fi
@@ -59,7 +89,8 @@ fi
 if command -v cmake > /dev/null; then
   cat > "$work/CMakeLists.txt" <<END
 cmake_minimum_required(VERSION 3.10)
-project(consumer C)
+project(consumer C CXX)
+set(CMAKE_CXX_STANDARD 17)
 find_package(dlbridge 0.1 REQUIRED)
 find_package(dlbridge 1000 QUIET)
 if(dlbridge_FOUND)
@@ -67,14 +98,27 @@ if(dlbridge_FOUND)
 endif()
 add_executable(by-cmake $program)
 target_link_libraries(by-cmake dlbridge::dlbridge)
-add_executable(story-by-cmake $story)
-target_include_directories(story-by-cmake PRIVATE $work)
-target_link_libraries(story-by-cmake dlbridge::dlbridge)
+add_executable(message-by-cmake $message)
+target_link_libraries(message-by-cmake dlbridge::dlbridge)
+add_executable(cpp-by-cmake $root/.ci/cpp/dlbridge.cpp)
+target_link_libraries(cpp-by-cmake dlbridge::dlbridge)
+add_executable(alone-by-cmake $alone)
+target_link_libraries(alone-by-cmake dlbridge::tensor)
+add_executable(static-by-cmake $alone)
+target_link_libraries(static-by-cmake dlbridge::tensor_static)
 END
   cmake -S "$work" -B "$work/cmake" "-DCMAKE_PREFIX_PATH=$work/moved" > "$work/cmake.log"
   cmake --build "$work/cmake" >> "$work/cmake.log"
+  printf 'cmake_minimum_required(VERSION 3.10)\nproject(consumer C)\nfind_package(dlbridge 0.1 REQUIRED)\n
+add_executable(alone %s)\ntarget_link_libraries(alone dlbridge::tensor)\n' "$alone" > "$work/half/CMakeLists.txt"
+  cmake -S "$work/half" -B "$work/half/cmake" "-DCMAKE_PREFIX_PATH=$work/tensor" >> "$work/cmake.log"
+  cmake --build "$work/half/cmake" >> "$work/cmake.log"
+  "$work/half/cmake/alone"
   "$work/cmake/by-cmake"
-  "$work/cmake/story-by-cmake" "$peer"
+  "$work/cmake/message-by-cmake" "$peer"
+  "$work/cmake/cpp-by-cmake" "$root"
+  "$work/cmake/alone-by-cmake"
+  "$work/cmake/static-by-cmake"
   echo "cmake: ok"
 else
   echo "SKIP: cmake is not installed"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# run.sh WORK: a module that vendors this one builds and runs with nothing but its vendor folder.
+# run.sh WORK: a module that vendors this one builds and runs with nothing but its vendor folder, and its C files find the headers.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 work=${1:?usage: run.sh WORK}
@@ -11,6 +11,10 @@ cd "$work"
 $go mod init example.com/vendoring
 $go mod edit -require=github.com/dlbridge/dlbridge@v0.0.0 -replace=github.com/dlbridge/dlbridge@v0.0.0="$root"
 $go mod tidy
+# The line of include/embed.go, by which a C compiler finds the headers.
+printf '#include <dlbridge.h>\nint32_t code = DLB_OK;\n' > program.c.txt
+eval "$(sed -n 's|^//\t\(cc -I.*\) -c program.c$|\1 -x c -c program.c.txt -o program.o|p' "$root/include/embed.go")"
+test -s program.o
 $go mod vendor
 for header in include/dlbridge.h include/dlpack/dlpack.h; do
   test -f "vendor/github.com/dlbridge/dlbridge/$header"

@@ -39,7 +39,8 @@ static int32_t check_frame(const char *op, const char *what, const char *data, c
   int32_t code = capi_check_bytes(op, data, frame->data, frame->size, error);
   if (code != DLB_OK) return code;
   if (frame->flags & ~DLB_FRAME_WRITABLE)
-    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %s.flags = %#" PRIx64 " has unknown bits", op, what, frame->flags);
+    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %s.flags = %#" PRIx64 " has bits other than DLB_FRAME_WRITABLE", op,
+                     what, frame->flags);
   return CAPI_CHECK_RESERVED(op, what, frame, error);
 }
 
@@ -47,7 +48,7 @@ int32_t capi_check_frames(const char *op, const char *what, const dlb_frame *fra
                             dlb_error *error) {
   if (count > 0 && frames == NULL) return capi_null(op, what, error);
   if (count > PTRDIFF_MAX / sizeof *frames)
-    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %zu %s", op, count, what);
+    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %s has %zu entries, more than memory can hold", op, what, count);
   for (size_t i = 0; i < count; i++) {
     if (check_frame(op, "", "", &frames[i], NULL) != DLB_OK) {
       char name[48], data[64];

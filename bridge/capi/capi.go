@@ -2,13 +2,14 @@
 //
 // Importing the package links the C interface into a program. Package libdlbridge imports it to build the shared library
 // libdlbridge. Any other main package that is built with -buildmode=c-shared or c-archive may import it too, so that its
-// process needs only one Go runtime. The package exports nothing to Go.
+// process needs only one Go runtime. [Serve] is the body of the exported functions of such a program.
 //
 // # Design notes
 //
-// The files tensor.c, tens_message.c and registry.c are plain C on the C core of package dlpack: tensors, and access to
-// messages. They never enter Go, so that they work on any thread, at any time, and in a forked child. Decoding and
-// encoding is done in Go: tens.c, decthings.c and tensorflow.c check arguments and call the Go files of the same names.
+// The C files without _cgo_export.h are plain C on the C core of package dlpack: tensors, and access to messages. They
+// never enter Go, so that they work on any thread, at any time, and in a forked child. Those that also work without the others
+// are libdlbridge_tensor, a library without Go (sources.sh of package libdlbridge). Decoding and encoding is done in Go:
+// tens.c, decthings.c and tensorflow.c check arguments and call the Go files of the same names.
 //
 // Go describes and C owns. During a call, Go reads the caller's frames and tensors through views that own nothing, and
 // writes a description into C memory. C takes frames and tensors over after Go has returned, so that an error at any
@@ -65,7 +66,7 @@ func guard(e *C.dlb_error, code C.int32_t, call func() error) (status C.int32_t)
 		switch r := recover().(type) {
 		case nil:
 		case interface{ Addr() uintptr }:
-			status = report(e, C.DLB_ERROR_ARGUMENT, fmt.Sprintf("dlbridge: the memory at %#x cannot be used", r.Addr()))
+			status = report(e, C.DLB_ERROR_ARGUMENT, fmt.Sprintf("dlbridge: the memory at %#x cannot be accessed", r.Addr()))
 		default:
 			status = report(e, C.DLB_ERROR_INTERNAL, fmt.Sprintf("dlbridge: panic: %v", r))
 		}
@@ -100,6 +101,9 @@ func codeOf(err error, otherwise C.int32_t) C.int32_t {
 		{tens.ErrFrameTooLarge, C.DLB_ERROR_OVERFLOW},
 		{dlpack.ErrReadOnly, C.DLB_ERROR_READONLY},
 		{dlpack.ErrUnaligned, C.DLB_ERROR_UNALIGNED},
+		{dlpack.ErrValue, C.DLB_ERROR_ARGUMENT},
+		{dlpack.ErrClosed, C.DLB_ERROR_ARGUMENT},
+		{dlpack.ErrBorrowed, C.DLB_ERROR_ARGUMENT},
 		{decthings.ErrRules, C.DLB_ERROR_ARGUMENT},
 		{decthings.ErrType, C.DLB_ERROR_DTYPE},
 		{decthings.ErrRuleType, C.DLB_ERROR_DTYPE},

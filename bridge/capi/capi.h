@@ -7,7 +7,10 @@
 
 #include "core.h"
 
+/* In libdlbridge.so, what is shared with libdlbridge_tensor.so is not hidden: see bridge/libdlbridge/build.sh. */
+#ifndef CAPI
 #define CAPI __attribute__((visibility("hidden")))
+#endif
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
@@ -29,6 +32,9 @@ CAPI int32_t capi_hold_frame(core_share **out, const char *op, const char *what,
 /* Undoes capi_hold and the functions above while there is only one share: release is not called, and the caller owns
  * the object again. NULL is allowed. */
 CAPI void capi_unhold(core_share *hold);
+/* Sets *out to an export of a share, which the caller gives up. If there is no memory, `undo` ends the share. */
+CAPI int32_t capi_hand_over(DLManagedTensorVersioned **out, const char *op, core_share *share, const DLTensor *view,
+                            uint64_t flags, void (*undo)(core_share *share), dlb_error *error);
 /* Returns the number of holds that have not been released. */
 CAPI int64_t capi_held(void);
 
@@ -49,12 +55,31 @@ CAPI void capi_object_free(void *object);
 /* Returns the number of objects of a kind that have not ended. */
 CAPI int64_t capi_objects_live(capi_kind kind);
 
+/* ---- ledger ---------------------------------------------------------------------------------- */
+
+/* A kind of object, and a function that reports whether the object at a place is live. */
+typedef struct capi_ledger_kind {
+  const char *name;
+  int (*live)(const void *object);
+} capi_ledger_kind;
+
+CAPI int capi_ledger_on(void);
+/* Records the place of an object that is about to become live, with the stack of this call. The kind must be static. */
+CAPI void capi_ledger_enter(const void *object, const capi_ledger_kind *kind, uint64_t bytes);
+/* Changes the kind of a managed tensor that was exported before to that of a frame. */
+CAPI void capi_ledger_enter_frame(const void *managed, uint64_t bytes);
+
 /* ---- checks ---------------------------------------------------------------------------------- */
 
 /* Checks a managed tensor for the function `op`; `what` names the argument. A tensor of this library that was released
  * or taken over is refused. Sets *extent unless it is NULL. */
 CAPI int32_t capi_check(const char *op, const char *what, const DLManagedTensorVersioned *tensor,
                         core_extent *extent, dlb_error *error);
+/* Checks a description without a deleter. */
+CAPI int32_t capi_check_description(const char *op, const char *what, const DLTensor *tensor, uint64_t flags,
+                                    core_extent *extent, dlb_error *error);
+/* Refuses a tensor that this library has not made. */
+CAPI int32_t capi_check_own(const char *op, const char *what, const DLManagedTensorVersioned *tensor, dlb_error *error);
 /* Sets *out to zero, and refuses NULL. */
 #define CAPI_CLEAR(op, out, error) capi_clear(op, out, sizeof *(out), error)
 CAPI int32_t capi_clear(const char *op, void *out, size_t size, dlb_error *error);
@@ -83,6 +108,15 @@ CAPI int32_t capi_check_frames(const char *op, const char *what, const dlb_frame
 #define NO_INDEX SIZE_MAX
 CAPI int32_t capi_check_live(const char *op, const char *what, size_t index, const void *object,
                              const core_block *block, dlb_error *error);
+
+/* ---- counters -------------------------------------------------------------------------------- */
+
+/* A Go library in the process, which adds what it counts itself to the counters of C. */
+typedef struct capi_counting {
+  void (*add)(dlb_counters *now);
+  struct capi_counting *next;
+} capi_counting;
+CAPI void capi_counters_add(capi_counting *library);
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
@@ -175,9 +209,6 @@ typedef int32_t (*capi_decoder)(capi_input *in, dlb_error *error);
 typedef int32_t (*capi_encoder)(size_t *out, void *data, size_t room, DLManagedTensorVersioned *tensor,
                                 dlb_elements *elements, uint64_t how, dlb_error *error);
 
-/* Decodes one value. It needs little enough of the stack for the smallest stack that a thread can have. */
-CAPI int32_t capi_decode_value(const char *op, dlb_value *out, const dlb_frame *frame, capi_decoder decoder,
-                               capi_input *in, dlb_error *error);
 /* Decodes up to in->count values. */
 CAPI int32_t capi_decode_values(const char *op, dlb_value *out, const dlb_frame *frame, capi_decoder decoder,
                                 capi_input *in, dlb_error *error);

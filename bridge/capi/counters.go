@@ -9,15 +9,18 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// C: dlb_counters_read
+// capiAddCounters adds what this Go library counts. What it reads of exports and double deletes includes those of C, which
+// are counted already.
 //
-//export capiReadCounters
-func capiReadCounters(out *C.dlb_counters) {
+//export capiAddCounters
+func capiAddCounters(out *C.dlb_counters) {
 	guard(nil, 0, func() error {
+		exports, doubleDeletes := C.core_live_exports(), C.core_double_deletes()
 		s := dlpack.ReadStats()
-		out.exports = C.int64_t(s.Exports)
-		out.imports = C.int64_t(s.Imports)
-		out.double_deletes = C.uint64_t(s.DoubleDeletes)
+		out.exports += C.int64_t(s.Exports) - exports
+		out.imports += C.int64_t(s.Imports)
+		out.double_deletes += C.uint64_t(s.DoubleDeletes) - doubleDeletes
+		out.pinned_bytes += C.int64_t(s.PinnedBytes)
 		return nil
 	})
 }

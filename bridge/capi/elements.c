@@ -3,6 +3,7 @@
  * are made here, after Go has returned. */
 #include "capi.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- elements -------------------------------------------------------------------------------- */
@@ -118,8 +119,8 @@ static int32_t deliver(const char *op, dlb_value *out, const capi_input *in, dlb
   return capi_fail(error, code, "%s: the decoded tensor is invalid", op);
 }
 
-/* Decodes up to in->count values with readings that are zeroed. */
-static int32_t read_values(const char *op, dlb_value *out, const dlb_frame *frame, capi_decoder decoder,
+/* The readings are on the heap, because they would be too large for a small stack. */
+int32_t capi_decode_values(const char *op, dlb_value *out, const dlb_frame *frame, capi_decoder decoder,
                            capi_input *in, dlb_error *error) {
   int32_t code = capi_check_frames(op, "frame", frame, 1, error);
   if (code == DLB_OK) code = capi_check_forked(op, error);
@@ -127,39 +128,21 @@ static int32_t read_values(const char *op, dlb_value *out, const dlb_frame *fram
   if (in->offset > frame->size)
     return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: offset = %zu, frame has %zu bytes", op, in->offset,
                      frame->size);
+  if (in->count > READINGS) in->count = READINGS;
+  size_t dims_at = in->count * sizeof *in->readings;
+  char *room = malloc(dims_at + DIMS * sizeof *in->dims);
+  if (room == NULL) return capi_memory(op, error);
+  memset(room, 0, dims_at);
   in->frame = frame;
+  in->readings = (capi_reading *)room;
+  in->dims = (int64_t *)(room + dims_at);
+  in->room = DIMS;
   code = decoder(in, error);
   if (code == DLB_OK) code = deliver(op, out, in, error);
   for (size_t i = 0; i < in->count; i++) {
     if (in->readings[i].elements != NULL) end_elements(in->readings[i].elements);
     if (in->readings[i].own != NULL) core_share_drop(in->readings[i].own);
   }
-  return code;
-}
-
-int32_t capi_decode_value(const char *op, dlb_value *out, const dlb_frame *frame, capi_decoder decoder,
-                          capi_input *in, dlb_error *error) {
-  capi_reading reading = {0};
-  int64_t dims[CORE_RANK_MAX];
-  in->count = 1;
-  in->readings = &reading;
-  in->dims = dims;
-  in->room = CORE_RANK_MAX;
-  return read_values(op, out, frame, decoder, in, error);
-}
-
-/* The readings are on the heap, because they would be too large for a small stack. */
-int32_t capi_decode_values(const char *op, dlb_value *out, const dlb_frame *frame, capi_decoder decoder,
-                           capi_input *in, dlb_error *error) {
-  if (in->count > READINGS) in->count = READINGS;
-  size_t dims_at = in->count * sizeof *in->readings;
-  char *room = malloc(dims_at + DIMS * sizeof *in->dims);
-  if (room == NULL) return capi_memory(op, error);
-  memset(room, 0, dims_at);
-  in->readings = (capi_reading *)room;
-  in->dims = (int64_t *)(room + dims_at);
-  in->room = DIMS;
-  int32_t code = read_values(op, out, frame, decoder, in, error);
   free(room);
   return code;
 }
@@ -170,8 +153,10 @@ static int32_t check_list(const char *op, const char *what, const dlb_bytes *lis
                           dlb_error *error) {
   if (count > 0 && list == NULL) return capi_null(op, what, error);
   for (size_t i = 0; i < count; i++) {
-    int32_t code = capi_check_bytes(op, what, list[i].data, list[i].size, error);
-    if (code != DLB_OK) return code;
+    if (capi_check_bytes(op, "", list[i].data, list[i].size, NULL) == DLB_OK) continue;
+    char name[64];
+    snprintf(name, sizeof name, "%s[%zu].data", what, i);
+    return capi_check_bytes(op, name, list[i].data, list[i].size, error);
   }
   return DLB_OK;
 }
@@ -180,7 +165,7 @@ static int32_t check_elements(const char *op, const dlb_elements *e, int with_va
   if (capi_object_kind(e) == CAPI_ENDED)
     return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: the elements at %p were freed", op, (const void *)e);
   int32_t code = CAPI_CHECK_RESERVED(op, "elements", e, error);
-  if (code == DLB_OK) code = capi_check_bytes(op, "elements->type", e->type.data, e->type.size, error);
+  if (code == DLB_OK) code = capi_check_bytes(op, "elements->type.data", e->type.data, e->type.size, error);
   if (code != DLB_OK) return code;
   if (e->ndim < 0 || e->ndim > CORE_RANK_MAX)
     return capi_fail(error, DLB_ERROR_LAYOUT, "%s: elements->ndim = %d is not in 0..%d", op, (int)e->ndim,
@@ -188,7 +173,7 @@ static int32_t check_elements(const char *op, const dlb_elements *e, int with_va
   code = capi_check_bytes(op, "elements->shape", e->shape, (size_t)e->ndim * sizeof *e->shape, error);
   if (code != DLB_OK || !with_values) return code;
   if (e->count > PTRDIFF_MAX / sizeof(dlb_bytes))
-    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: elements->count = %zu", op, e->count);
+    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: elements->count = %zu, more than memory can hold", op, e->count);
   code = check_list(op, "elements->values", e->values, e->count, error);
   if (code != DLB_OK || e->formats == NULL) return code;
   return check_list(op, "elements->formats", e->formats, e->count, error);
@@ -200,10 +185,10 @@ int32_t capi_check_value(const char *op, const dlb_value *value, int with_values
   int32_t code = CAPI_CHECK_RESERVED(op, "value", value, error);
   if (code != DLB_OK) return code;
   if ((value->tensor == NULL) == (value->elements == NULL))
-    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: value has %s", op,
+    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: value has %s: set exactly one of them", op,
                      value->tensor != NULL ? "both tensor and elements" : "neither tensor nor elements");
   if (value->elements != NULL) return check_elements(op, value->elements, with_values, error);
-  code = capi_check(op, "tensor", value->tensor, NULL, error);
+  code = capi_check(op, "value->tensor", value->tensor, NULL, error);
   if (code != DLB_OK) return code;
   *view = *value->tensor;
   view->deleter = NULL;

@@ -19,10 +19,10 @@ import (
 
 // The tests read the declarations from dlbridge.h, so that there is no second list of them.
 
-// A function of the header, and the comment before it.
+// A function of the header, the library that has it, as its section says, and the comment before it.
 type function struct {
-	comment, result, name string
-	parameters            []parameter
+	library, comment, result, name string
+	parameters                     []parameter
 }
 
 // A parameter: its declaration, type and name, such as "const dlb_frame *frames", "const dlb_frame *", "frames".
@@ -35,6 +35,7 @@ type structure struct {
 }
 
 type declarations struct {
+	library    string // of the section that is being read
 	functions  []function
 	structures []structure
 	constants  []string // enumerators, and macros that are numbers
@@ -42,6 +43,7 @@ type declarations struct {
 
 var (
 	commentPattern   = regexp.MustCompile(`(?s)/\*.*?\*/`)
+	libraryPattern   = regexp.MustCompile(`^/\* ---- [^/]*\n \* Library: (\w+)\.`)
 	functionPattern  = regexp.MustCompile(`^DLB_API (.*?)(\w+)\((.*)\)$`)
 	structurePattern = regexp.MustCompile(`^typedef struct (\w+)(?: \{(.*)\})? (\w+)$`)
 	macroPattern     = regexp.MustCompile(`(?m)^#define (DLB_\w+) +([(\d].*)$`)
@@ -68,6 +70,9 @@ func parse(t testing.TB, source string) (d declarations) {
 		if at := commentPattern.FindStringIndex(source); at != nil && at[0] == 0 {
 			if text == "" {
 				comment = source[:at[1]]
+			}
+			if m := libraryPattern.FindStringSubmatch(source[:at[1]]); m != nil {
+				d.library = m[1]
 			}
 			source = source[at[1]:]
 			continue
@@ -101,7 +106,7 @@ func parse(t testing.TB, source string) (d declarations) {
 
 func (d *declarations) add(t testing.TB, comment, text string) {
 	if m := functionPattern.FindStringSubmatch(text); m != nil {
-		f := function{comment: comment, result: m[1], name: m[2]}
+		f := function{library: d.library, comment: comment, result: m[1], name: m[2]}
 		for _, p := range split(m[3], ',') {
 			if p != "void" {
 				f.parameters = append(f.parameters, parameterOf(t, p))
@@ -167,6 +172,27 @@ func (f *function) String() string {
 	return fmt.Sprintf("%s%s(%s)", f.result, f.name, strings.Join(texts, ", "))
 }
 
+// The program at the top of the header runs as it stands, in C and C++, and is that of the first example in C.
+func TestTheProgramInTheHeaderRuns(t *testing.T) {
+	head, _, found := strings.Cut(dlbridgeheader.Source, "\n *\n * A producer owns memory")
+	require.True(t, found)
+	_, head, found = strings.Cut(head, "\n *\n")
+	require.True(t, found)
+	lines := strings.Split(head, "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimPrefix(strings.TrimPrefix(line, " *"), "   ")
+	}
+	text := strings.Join(lines, "\n") + "\n"
+	assert.Equal(t, string(read(t, "../../examples/c/first.c")), text)
+	for _, language := range [][]string{{"cc", "c", "-std=c99"}, {"c++", "c++", "-std=c++11"}} {
+		program := filepath.Join(t.TempDir(), "first")
+		flags := []string{language[2], "-Wall", "-Wextra", "-Werror", "-I" + include,
+			"-x", language[1], "../../examples/c/first.c", "-x", "none", "-o", program}
+		run(t, nil, nil, language[0], append(flags, libraryFlags(t)...)...)
+		assert.Equal(t, "2 dimensions, last element 42\n", run(t, sanitized, nil, program))
+	}
+}
+
 // The comment of each function has the four labels Ownership, Lifetime, Threads and On error, or names a function whose
 // comment has them.
 func TestEveryFunctionHasTheFourLabels(t *testing.T) {
@@ -184,7 +210,7 @@ func TestEveryFunctionHasTheFourLabels(t *testing.T) {
 	}
 }
 
-var updateABI = flag.Bool("update-abi", false, "write the record of the ABI, once the version is raised")
+var updateABI = flag.Bool("update-abi", false, "write the record of the ABI: make abi-record")
 
 // abi returns the binary interface of the header as a C compiler sees it: a line for each function, structure, field and
 // constant. Reserved words are left out, and so is the size of structures that grow at their end. flags has the folder of
@@ -221,37 +247,136 @@ func (d *declarations) abi(t testing.TB, flags ...string) []string {
 	return strings.Split(strings.TrimSuffix(run(t, nil, nil, program), "\n"), "\n")
 }
 
-// A program that was built with one version works with all later versions of the same major number. testdata/abi.txt has
-// the binary interface: lines may be added with a new minor number, and changed with a new major number.
+// The record of the binary interface: abi.txt has its version and lines, and recorded/dlbridge.h is the header with which
+// recorded/program.c was built.
+const (
+	abiRecord      = "testdata/abi.txt"
+	recordedHeader = "testdata/recorded/dlbridge.h"
+)
+
+// abiFault compares the interface of a header with that of an earlier one. It returns what is wrong, with the way out, or "". A
+// program that was built with one version works with all later versions of the same major number. As long as a version is
+// not released, its record may change.
+func abiFault(before, now [3]int, recorded, abi []string, released, record bool) string {
+	without := func(a, b []string) string {
+		return strings.Join(slices.DeleteFunc(slices.Clone(a), func(line string) bool { return slices.Contains(b, line) }), "\n")
+	}
+	gone, more := without(recorded, abi), without(abi, recorded)
+	old := fmt.Sprintf("%d.%d.%d", before[0], before[1], before[2])
+	switch {
+	case slices.Compare(now[:], before[:]) < 0:
+		return fmt.Sprintf("DLB_VERSION_* in dlbridge.h is lower than the recorded version %s: raise it", old)
+	case gone != "" && now[0] == before[0] && released:
+		return fmt.Sprintf("this was removed or changed, so that programs that were built with version %s no longer work; restore it, "+
+			"or raise DLB_VERSION_MAJOR and run make abi-record:\n%s", old, gone)
+	case more != "" && slices.Equal(now[:2], before[:2]) && released:
+		return fmt.Sprintf("this is new since version %s; raise DLB_VERSION_MINOR and run make abi-record:\n%s", old, more)
+	case record:
+		return ""
+	case gone != "":
+		return fmt.Sprintf("this was removed or changed; restore it, or run make abi-record, because version %s is not released or "+
+			"DLB_VERSION_MAJOR was raised:\n%s", old, gone)
+	case more != "":
+		return "this is new; run make abi-record:\n" + more
+	}
+	return ""
+}
+
+// readABI returns the version and the lines of abi.txt.
+func readABI(t testing.TB) (version [3]int, lines []string) {
+	first, rest, _ := strings.Cut(string(read(t, abiRecord)), "\n")
+	_, err := fmt.Sscanf(first, "version %d.%d.%d", &version[0], &version[1], &version[2])
+	require.NoError(t, err)
+	return version, strings.Split(strings.TrimSuffix(rest, "\n"), "\n")
+}
+
+// isReleased reports whether the changelog has a heading for a version.
+func isReleased(t testing.TB, version [3]int) bool {
+	return strings.Contains(string(read(t, "../../CHANGELOG.md")), fmt.Sprintf("\n## [%d.%d.%d]", version[0], version[1], version[2]))
+}
+
 func TestABIChangesOnlyWithTheVersion(t *testing.T) {
-	const record = "testdata/abi.txt"
 	d := header(t)
 	abi := d.abi(t)
-	var before, now [3]int
-	first, rest, _ := strings.Cut(string(read(t, record)), "\n")
-	recorded := strings.Split(strings.TrimSuffix(rest, "\n"), "\n")
-	_, err := fmt.Sscanf(first, "version %d.%d.%d", &before[0], &before[1], &before[2])
-	require.NoError(t, err)
+	before, recorded := readABI(t)
+	var now [3]int
 	for i, part := range []string{"MAJOR", "MINOR", "PATCH"} {
 		_, err := fmt.Sscan(version(t, part), &now[i])
 		require.NoError(t, err)
 	}
-	without := func(a, b []string) []string {
-		return slices.DeleteFunc(slices.Clone(a), func(line string) bool { return slices.Contains(b, line) })
-	}
-	require.GreaterOrEqual(t, slices.Compare(now[:], before[:]), 0, "the version is lower than the recorded one")
-	if gone := without(recorded, abi); len(gone) > 0 && now[0] == before[0] {
-		t.Fatalf("this is not there any more, and DLB_VERSION_MAJOR is still %d:\n%s", now[0], strings.Join(gone, "\n"))
-	}
-	if more := without(abi, recorded); len(more) > 0 && slices.Equal(now[:2], before[:2]) {
-		t.Fatalf("this is new, and DLB_VERSION_MINOR is still %d:\n%s", now[1], strings.Join(more, "\n"))
+	if fault := abiFault(before, now, recorded, abi, isReleased(t, before), *updateABI); fault != "" {
+		t.Fatal(fault)
 	}
 	text := fmt.Sprintf("version %d.%d.%d\n%s\n", now[0], now[1], now[2], strings.Join(abi, "\n"))
 	if *updateABI {
-		require.NoError(t, os.WriteFile(record, []byte(text), 0o600))
+		require.NoError(t, os.WriteFile(abiRecord, []byte(text), 0o600))
 		return
 	}
-	assert.Equal(t, text, string(read(t, record)), "the version was raised: go test ./bridge/capi -run ABI -update-abi")
+	assert.Equal(t, text, string(read(t, abiRecord)), "the version was raised, or the order has changed: run make abi-record")
+}
+
+// A program that was built with the recorded header runs with the library of today. The header stays as it is while functions
+// are added. It is replaced when it is not compatible any more, which abiFault allows with a new major version only.
+func TestProgramsOfTheRecordedHeaderRun(t *testing.T) {
+	t.Parallel()
+	source := string(read(t, recordedHeader))
+	d, now := parse(t, source), header(t)
+	recorded, abi := d.abi(t, "-I"+filepath.Dir(recordedHeader)), now.abi(t)
+	if slices.ContainsFunc(recorded, func(line string) bool { return !slices.Contains(abi, line) }) {
+		if *updateABI {
+			require.NoError(t, os.WriteFile(recordedHeader, []byte(dlbridgeheader.Source), 0o600))
+			t.Log("the recorded header was replaced; program.c beside it has to be adapted if it does not compile")
+			return
+		}
+		v, _ := readABI(t)
+		t.Fatal(abiFault(v, v, recorded, abi, isReleased(t, v), false))
+	}
+	dir := t.TempDir()
+	var table strings.Builder
+	table.WriteString("typedef void (*function)(void);\nstatic const function functions[] = {\n")
+	for _, f := range d.functions {
+		fmt.Fprintf(&table, "  (function)%s,\n", f.name)
+	}
+	table.WriteString("};\n")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "recorded.h"), []byte(table.String()), 0o600))
+	flags := slices.Concat([]string{"-I" + filepath.Dir(recordedHeader), "-I" + dir}, c11, []string{"-Wno-cast-function-type"}, libraryFlags(t))
+	program := compile(t, "cc", "recorded/program.c", flags...)
+	out := run(t, sanitized, nil, program)
+	assert.Equal(t, fmt.Sprintf("%s.%s.%s\n", version(t, "MAJOR"), version(t, "MINOR"), version(t, "PATCH")), out)
+}
+
+func TestABIFaultsNameTheWayOut(t *testing.T) {
+	recorded := []string{"int32_t f(void)", "int32_t g(int32_t x)", "struct s of 16"}
+	v := func(major, minor int) [3]int { return [3]int{major, minor, 0} }
+	for _, c := range []struct {
+		name             string
+		now              [3]int
+		abi              []string
+		released, record bool
+		fault            string
+	}{
+		{"nothing changes", v(1, 1), recorded, true, false, ""},
+		{"removed symbol", v(1, 1), recorded[1:], true, true, "removed or changed.*raise DLB_VERSION_MAJOR.*int32_t f"},
+		{"changed signature", v(1, 2), []string{recorded[0], "int32_t g(int64_t x)", recorded[2]}, true, true, `DLB_VERSION_MAJOR.*g\(int32_t x\)`},
+		{"changed structure", v(1, 2), []string{recorded[0], recorded[1], "struct s of 24"}, true, true, "DLB_VERSION_MAJOR.*struct s of 16"},
+		{"removed with a new major version", v(2, 0), recorded[1:], true, false, "make abi-record.*int32_t f"},
+		{"removed with a new major version, recorded", v(2, 0), recorded[1:], true, true, ""},
+		{"added", v(1, 1), append(slices.Clone(recorded), "X = 1"), true, true, "raise DLB_VERSION_MINOR.*X = 1"},
+		{"added with a new minor version", v(1, 2), append(slices.Clone(recorded), "X = 1"), true, false, "make abi-record.*X = 1"},
+		{"added with a new minor version, recorded", v(1, 2), append(slices.Clone(recorded), "X = 1"), true, true, ""},
+		{"removed before the release", v(1, 1), recorded[1:], false, false, "make abi-record.*int32_t f"},
+		{"added before the release, recorded", v(1, 1), append(slices.Clone(recorded), "X = 1"), false, true, ""},
+		{"lower version", v(1, 0), recorded, true, true, "lower than the recorded version 1.1.0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fault := abiFault(v(1, 1), c.now, recorded, c.abi, c.released, c.record)
+			if c.fault == "" {
+				assert.Empty(t, fault)
+				return
+			}
+			assert.Regexp(t, "(?s)"+c.fault, fault)
+		})
+	}
 }
 
 // calls writes, for each function of the header, a C function that calls it with arguments made by hostile.c.

@@ -70,8 +70,26 @@ void *capi_object_new(void) {
   return e;
 }
 
+static int message_is_live(const void *object) { return capi_object_kind(object) == CAPI_MESSAGE; }
+
+static int elements_are_live(const void *object) { return capi_object_kind(object) == CAPI_ELEMENTS; }
+
+static const capi_ledger_kind ledger_kinds[CAPI_KINDS] = {[CAPI_MESSAGE] = {"message", message_is_live},
+                                                          [CAPI_ELEMENTS] = {"elements", elements_are_live}};
+
+/* Returns the bytes of the frames of a message, or of the values of elements. */
+static uint64_t bytes_of(const entry *e, capi_kind kind) {
+  const dlb_message *message = &e->object.message;
+  const dlb_elements *elements = &e->object.elements.seen;
+  uint64_t bytes = 0;
+  for (size_t i = 0; kind == CAPI_MESSAGE && i < message->frame_count; i++) bytes += message->frames[i].size;
+  for (size_t i = 0; kind == CAPI_ELEMENTS && i < elements->count; i++) bytes += elements->values[i].size;
+  return bytes;
+}
+
 void capi_object_publish(void *object, capi_kind kind) {
   entry *e = object;
+  if (capi_ledger_on()) capi_ledger_enter(object, &ledger_kinds[kind], bytes_of(e, kind));
   __atomic_fetch_add(&live[kind], 1, __ATOMIC_RELAXED);
   __atomic_store_n(&e->kind, kind, __ATOMIC_RELEASE);
 }

@@ -73,7 +73,7 @@ int32_t dlb_message_encode_parts(dlb_message **out, const dlb_header *header, dl
                          const dlb_frame *parts, size_t count, dlb_error *error) {
   int32_t code = CAPI_CLEAR(__func__, out, error);
   if (code == DLB_OK && header == NULL) code = capi_null(__func__, "header", error);
-  if (code == DLB_OK) code = capi_check_bytes(__func__, "label", label.data, label.size, error);
+  if (code == DLB_OK) code = capi_check_bytes(__func__, "label.data", label.data, label.size, error);
   if (code == DLB_OK) code = capi_check_frames(__func__, "parts", parts, count, error);
   if (code == DLB_OK) code = capi_check_forked(__func__, error);
   if (code != DLB_OK) return code;
@@ -109,9 +109,9 @@ static int32_t check_distinct(const char *op, const dlb_message_tensor *tensors,
   return code;
 }
 
-static int32_t check_tensor(const char *op, const char *what, const char *metadata, const dlb_message_tensor *tensor,
-                            dlb_error *error) {
-  int32_t code = capi_check(op, what, tensor->tensor, NULL, error);
+static int32_t check_tensor(const char *op, const char *what, const char *managed, const char *metadata,
+                            const dlb_message_tensor *tensor, dlb_error *error) {
+  int32_t code = capi_check(op, managed, tensor->tensor, NULL, error);
   if (code == DLB_OK) code = capi_check_bytes(op, metadata, tensor->metadata.data, tensor->metadata.size, error);
   return code == DLB_OK ? CAPI_CHECK_RESERVED(op, what, tensor, error) : code;
 }
@@ -121,11 +121,12 @@ static int32_t check_tensor(const char *op, const char *what, const char *metada
 static int32_t describe(const char *op, DLManagedTensorVersioned *views,
                         const dlb_message_tensor *tensors, size_t count, dlb_error *error) {
   for (size_t i = 0; i < count; i++) {
-    if (check_tensor(op, "", "", &tensors[i], NULL) != DLB_OK) {
-      char name[48], metadata[64];
+    if (check_tensor(op, "", "", "", &tensors[i], NULL) != DLB_OK) {
+      char name[48], managed[64], metadata[64];
       snprintf(name, sizeof name, "tensors[%zu]", i);
-      snprintf(metadata, sizeof metadata, "%s.metadata", name);
-      return check_tensor(op, name, metadata, &tensors[i], error);
+      snprintf(managed, sizeof managed, "%s.tensor", name);
+      snprintf(metadata, sizeof metadata, "%s.metadata.data", name);
+      return check_tensor(op, name, managed, metadata, &tensors[i], error);
     }
     views[i] = *tensors[i].tensor;
     views[i].deleter = NULL;
@@ -160,12 +161,12 @@ int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *fields,
   if (count == 0) tensors = NULL;
   else if (tensors == NULL) return capi_null(__func__, "tensors", error);
   if (count >= PTRDIFF_MAX / (sizeof(DLManagedTensorVersioned) + sizeof(core_share *)))
-    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %zu tensors", __func__, count);
+    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: count = %zu, more than memory can hold", __func__, count);
   code = CAPI_CHECK_RESERVED(__func__, "fields", fields, error);
   if (code == DLB_OK)
-    code = capi_check_bytes(__func__, "label", fields->label.data, fields->label.size, error);
+    code = capi_check_bytes(__func__, "fields->label.data", fields->label.data, fields->label.size, error);
   if (code == DLB_OK)
-    code = capi_check_bytes(__func__, "metadata", fields->metadata.data, fields->metadata.size, error);
+    code = capi_check_bytes(__func__, "fields->metadata.data", fields->metadata.data, fields->metadata.size, error);
   if (code == DLB_OK) code = capi_check_forked(__func__, error);
   if (code != DLB_OK) return code;
   DLManagedTensorVersioned *views = calloc(count + 1, sizeof *views + sizeof(core_share *));

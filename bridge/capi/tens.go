@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/tens"
 )
@@ -185,7 +186,7 @@ func capiEncode(out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dl
 		for i := range in {
 			t, copied, err := packed(unsafe.Pointer(&in[i]))
 			if err != nil {
-				return fmt.Errorf("dlbridge: tensor %d: %w", i, err)
+				return payload.WithFormat(fmt.Sprintf("dlbridge: tensor %d", i), err)
 			}
 			ts = append(ts, t)
 			how[i] = copied

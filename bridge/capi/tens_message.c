@@ -27,7 +27,7 @@ static int known(const dlb_message *message) { return capi_object_kind(message) 
 int32_t capi_message_check(const char *op, const dlb_message *message, dlb_error *error) {
   if (message == NULL) return capi_null(op, "message", error);
   if (known(message)) return DLB_OK;
-  return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: there is no message at %p", op,
+  return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: there is no message at %p, or it was freed", op,
                    (const void *)message);
 }
 
@@ -46,7 +46,8 @@ void capi_message_end(dlb_message *message) {
 static int32_t check_index(const char *op, const char *what, size_t index, size_t count,
                            dlb_error *error) {
   if (index < count) return DLB_OK;
-  return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %s %zu of %zu", op, what, index, count);
+  return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: index = %zu, but the message has %zu %s%s", op, index, count, what,
+                   count == 1 ? "" : "s");
 }
 
 /* Begins a function that reads a message: clears *out, and checks the message. */
@@ -98,6 +99,11 @@ size_t dlb_message_tensor_count(const dlb_message *message) {
   return known(message) ? message->tensor_count : 0;
 }
 
+size_t dlb_message_tensor_part(const dlb_message *message, size_t index) {
+  if (!known(message) || index >= message->tensor_count) return 0;
+  return (size_t)(message->tensors[index].frame - message->frames) - 2;
+}
+
 int32_t dlb_message_copied(const dlb_message *message, size_t index) {
   return known(message) && index < message->tensor_count && message->tensors[index].copied;
 }
@@ -138,6 +144,7 @@ int32_t dlb_message_tensor_at(DLManagedTensorVersioned **out, const dlb_message 
 int32_t capi_frame_out(const char *op, dlb_frame *out, const capi_frame *frame, dlb_error *error) {
   DLManagedTensorVersioned *managed = export_bytes(frame);
   if (managed == NULL) return capi_memory(op, error);
+  if (capi_ledger_on()) capi_ledger_enter_frame(managed, frame->size);
   *out = (dlb_frame){.data = frame->data,
                      .size = frame->size,
                      .release = capi_release_frame,
@@ -152,4 +159,26 @@ int32_t dlb_message_frame(dlb_frame *out, const dlb_message *message, size_t ind
   if (code == DLB_OK) code = check_index(__func__, "frame", index, message->frame_count, error);
   if (code != DLB_OK) return code;
   return capi_frame_out(__func__, out, &message->frames[index], error);
+}
+
+int32_t dlb_message_frames(dlb_frame *out, size_t count, const dlb_message *message, dlb_error *error) {
+  if (count > PTRDIFF_MAX / sizeof *out)
+    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: count = %zu, more than memory can hold", __func__, count);
+  int32_t code = capi_clear(__func__, out, count * sizeof *out, error);
+  if (code == DLB_OK) code = capi_message_check(__func__, message, error);
+  if (code != DLB_OK) return code;
+  if (count != message->frame_count)
+    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: count = %zu, the message has %zu frames (dlb_message_frame_count)", __func__,
+                     count, message->frame_count);
+  for (size_t i = 0; i < count && code == DLB_OK; i++) code = capi_frame_out(__func__, &out[i], &message->frames[i], error);
+  if (code != DLB_OK) dlb_frames_release(out, count);
+  return code;
+}
+
+void dlb_frames_release(dlb_frame *frames, size_t count) {
+  for (size_t i = 0; frames != NULL && i < count; i++) {
+    dlb_frame frame = frames[i];
+    memset(&frames[i], 0, sizeof frames[i]);
+    if (frame.release != NULL) frame.release(frame.ctx);
+  }
 }

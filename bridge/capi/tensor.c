@@ -34,7 +34,7 @@ static const char *const error_names[] = {
     [DLB_ERROR_DEVICE] = "device", [DLB_ERROR_LAYOUT] = "layout", [DLB_ERROR_OVERFLOW] = "overflow",
     [DLB_ERROR_READONLY] = "readonly", [DLB_ERROR_UNALIGNED] = "unaligned", [DLB_ERROR_MEMORY] = "memory",
     [DLB_ERROR_FORMAT] = "format", [DLB_ERROR_ARGUMENT] = "argument", [DLB_ERROR_FORKED] = "forked",
-    [DLB_ERROR_INTERNAL] = "internal", [DLB_ERROR_ROOM] = "room",
+    [DLB_ERROR_INTERNAL] = "internal", [DLB_ERROR_ROOM] = "room", [DLB_ERROR_FUNCTION] = "function",
 };
 
 const char *dlb_error_name(int32_t code) {
@@ -140,13 +140,15 @@ static int32_t hold_block(core_share **out, const char *op, const char *what, si
   return refuse(op, what, index, object, "was taken over before", error);
 }
 
+#define COPY_OF_STRUCT "is a copy of the struct: pass the tensor itself"
+
 /* Sets *out to a hold on a managed tensor, whose block is NULL unless this library has exported it. A copy of an export
  * is refused (it has `own_deleter` but no block), because the deleter expects the private fields of the control block
  * after the struct. */
 static int32_t hold_managed(core_share **out, const char *op, const char *what, size_t index, void *managed,
                             core_block *block, int own_deleter, void (*release)(void *ctx), dlb_error *error) {
   if (block == NULL && own_deleter)
-    return refuse(op, what, index, managed, "is a copy of the struct: pass the tensor itself", error);
+    return refuse(op, what, index, managed, COPY_OF_STRUCT, error);
   return hold_block(out, op, what, index, managed, block, release, managed, error);
 }
 
@@ -167,8 +169,8 @@ int32_t capi_hold_frame(core_share **out, const char *op, const char *what, size
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
-static int32_t check(const char *op, const char *what, const DLTensor *tensor, uint64_t flags,
-                     core_extent *extent, dlb_error *error) {
+int32_t capi_check_description(const char *op, const char *what, const DLTensor *tensor, uint64_t flags,
+                               core_extent *extent, dlb_error *error) {
   char where[256];
   core_extent ignored;
   core_status status =
@@ -195,7 +197,13 @@ int32_t capi_check(const char *op, const char *what, const DLManagedTensorVersio
                      "%s: %s: DLPack version %" PRIu32 ".%" PRIu32 " is not supported, only %d.x is",
                      op, what, tensor->version.major, tensor->version.minor, DLPACK_MAJOR_VERSION);
   code = capi_check_live(op, what, NO_INDEX, tensor, core_block_of_versioned(tensor), error);
-  return code == DLB_OK ? check(op, what, &tensor->dl_tensor, tensor->flags, extent, error) : code;
+  return code == DLB_OK ? capi_check_description(op, what, &tensor->dl_tensor, tensor->flags, extent, error) : code;
+}
+
+int32_t capi_check_own(const char *op, const char *what, const DLManagedTensorVersioned *tensor, dlb_error *error) {
+  if (core_block_of_versioned(tensor) != NULL) return DLB_OK;
+  if (tensor->deleter == core_delete_versioned) return refuse(op, what, NO_INDEX, tensor, COPY_OF_STRUCT, error);
+  return refuse(op, what, NO_INDEX, tensor, "is a tensor of another library: dlb_tensor_import takes it over", error);
 }
 
 enum {
@@ -205,14 +213,14 @@ enum {
 
 int32_t capi_check_bits(const char *op, const char *what, uint64_t bits, uint64_t known, dlb_error *error) {
   if ((bits & ~known) == 0) return DLB_OK;
-  return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %s = %#" PRIx64 " has unknown bits", op, what, bits);
+  return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %s = %#" PRIx64 " has unknown bits, %#" PRIx64 " are known", op,
+                   what, bits, known);
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-/* Sets *out to an export of a share, which the caller gives up. If there is no memory, `undo` ends the share. */
-static int32_t hand_over(DLManagedTensorVersioned **out, const char *op, core_share *share, const DLTensor *view,
-                         uint64_t flags, void (*undo)(core_share *share), dlb_error *error) {
+int32_t capi_hand_over(DLManagedTensorVersioned **out, const char *op, core_share *share, const DLTensor *view,
+                       uint64_t flags, void (*undo)(core_share *share), dlb_error *error) {
   *out = core_export_versioned(share, view, flags);
   if (*out == NULL) {
     undo(share);
@@ -222,9 +230,9 @@ static int32_t hand_over(DLManagedTensorVersioned **out, const char *op, core_sh
   return capi_ok(error);
 }
 
-int32_t dlb_tensor_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim,
-                         const int64_t *shape, dlb_error *error) {
-  int32_t code = CAPI_CLEAR(__func__, out, error);
+static int32_t allocate(const char *op, DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim,
+                        const int64_t *shape, int zeroed, dlb_error *error) {
+  int32_t code = CAPI_CLEAR(op, out, error);
   if (code != DLB_OK) return code;
   DLTensor view = {
       .device = {.device_type = kDLCPU},
@@ -235,43 +243,43 @@ int32_t dlb_tensor_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32
   core_extent extent;
   char where[256];
   core_status status = core_check_layout(&view, 0, &extent, where, sizeof where);
-  if (status != CORE_OK) return capi_fail(error, (int32_t)status, "%s: tensor: %s", __func__, where);
-  core_share *share = core_share_alloc((size_t)extent.nbytes, 1);
+  if (status != CORE_OK) return capi_fail(error, (int32_t)status, "%s: tensor: %s", op, where);
+  core_share *share = core_share_alloc((size_t)extent.nbytes, zeroed);
   if (share == NULL)
-    return capi_fail(error, DLB_ERROR_MEMORY, "%s: no memory for %" PRId64 " bytes", __func__,
+    return capi_fail(error, DLB_ERROR_MEMORY, "%s: no memory for %" PRId64 " bytes", op,
                      extent.nbytes);
   view.data = share->data;
-  return hand_over(out, __func__, share, &view, 0, core_share_drop, error);
+  return capi_hand_over(out, op, share, &view, 0, core_share_drop, error);
+}
+
+int32_t dlb_tensor_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim, const int64_t *shape,
+                         dlb_error *error) {
+  return allocate(__func__, out, dtype, ndim, shape, 1, error);
+}
+
+int32_t dlb_tensor_empty(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim, const int64_t *shape,
+                         dlb_error *error) {
+  return allocate(__func__, out, dtype, ndim, shape, 0, error);
 }
 
 int32_t dlb_tensor_lend(DLManagedTensorVersioned **out, const DLTensor *view, uint64_t flags,
                         void (*release)(void *ctx), void *ctx, dlb_error *error) {
   int32_t code = CAPI_CLEAR(__func__, out, error);
   if (code == DLB_OK) code = capi_check_bits(__func__, "flags", flags, FLAGS, error);
-  if (code == DLB_OK) code = check(__func__, "view", view, flags, NULL, error);
+  if (code == DLB_OK) code = capi_check_description(__func__, "view", view, flags, NULL, error);
   if (code != DLB_OK) return code;
   core_share *hold = capi_hold(release, ctx);
   if (hold == NULL) return capi_memory(__func__, error);
-  return hand_over(out, __func__, hold, view, flags, capi_unhold, error);
+  return capi_hand_over(out, __func__, hold, view, flags, capi_unhold, error);
 }
 
-int32_t dlb_tensor_copy(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor,
-                        dlb_error *error) {
+int32_t dlb_tensor_import(DLManagedTensorVersioned **out, DLManagedTensorVersioned *tensor, dlb_error *error) {
+  core_share *hold;
   int32_t code = CAPI_CLEAR(__func__, out, error);
   if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, NULL, error);
+  if (code == DLB_OK) code = capi_hold_versioned(&hold, __func__, "tensor", NO_INDEX, tensor, error);
   if (code != DLB_OK) return code;
-  core_share *share = NULL;
-  char where[256];
-  core_status status =
-      core_copy_compact(&share, &tensor->dl_tensor, tensor->flags, where, sizeof where);
-  if (status != CORE_OK) return capi_fail(error, (int32_t)status, "%s: tensor: %s", __func__, where);
-  DLTensor view = tensor->dl_tensor;
-  view.data = share->data;
-  view.device = (DLDevice){.device_type = kDLCPU};
-  view.strides = NULL;
-  view.byte_offset = 0;
-  uint64_t flags = DLPACK_FLAG_BITMASK_IS_COPIED | (tensor->flags & PADDED);
-  return hand_over(out, __func__, share, &view, flags, core_share_drop, error);
+  return capi_hand_over(out, __func__, hold, &tensor->dl_tensor, tensor->flags & FLAGS, capi_unhold, error);
 }
 
 int32_t dlb_tensor_validate(const DLManagedTensorVersioned *tensor, dlb_error *error) {
@@ -295,7 +303,7 @@ int32_t dlb_tensor_to_legacy(DLManagedTensor **out, DLManagedTensorVersioned *te
   if (code != DLB_OK) return code;
   if (tensor->flags & DLPACK_FLAG_BITMASK_READ_ONLY)
     return capi_fail(error, DLB_ERROR_READONLY,
-                     "%s: the tensor is read-only, which the legacy form cannot represent",
+                     "%s: the tensor is read-only, which the legacy form cannot represent; dlb_tensor_copy makes a writable one",
                      __func__);
   if ((tensor->flags & PADDED) && tensor->dl_tensor.dtype.bits * tensor->dl_tensor.dtype.lanes % 8)
     return capi_fail(error, DLB_ERROR_DTYPE,
@@ -321,12 +329,12 @@ int32_t dlb_tensor_from_legacy(DLManagedTensorVersioned **out, DLManagedTensor *
   if (code == DLB_OK)
     code = capi_check_live(__func__, "tensor", NO_INDEX, tensor, core_block_of_legacy(tensor), error);
   if (code == DLB_OK) code = capi_check_bits(__func__, "flags", flags, FLAGS, error);
-  if (code == DLB_OK) code = check(__func__, "tensor", &tensor->dl_tensor, flags, NULL, error);
+  if (code == DLB_OK) code = capi_check_description(__func__, "tensor", &tensor->dl_tensor, flags, NULL, error);
   if (code == DLB_OK)
     code = hold_managed(&hold, __func__, "tensor", NO_INDEX, tensor, core_block_of_legacy(tensor),
                         tensor->deleter == core_delete_legacy, release_legacy, error);
   if (code != DLB_OK) return code;
-  return hand_over(out, __func__, hold, &tensor->dl_tensor, flags, capi_unhold, error);
+  return capi_hand_over(out, __func__, hold, &tensor->dl_tensor, flags, capi_unhold, error);
 }
 
 void dlb_tensor_release(DLManagedTensorVersioned *tensor) {

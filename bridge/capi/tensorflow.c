@@ -7,8 +7,8 @@ int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, uint64_t o
   int32_t code = CAPI_CLEAR(__func__, out, error);
   if (code == DLB_OK) code = capi_check_bits(__func__, "options", options, known, error);
   if (code != DLB_OK) return code;
-  capi_input in = {.options = options};
-  return capi_decode_value(__func__, out, frame, capiTensorflowDecode, &in, error);
+  capi_input in = {.count = 1, .options = options};
+  return capi_decode_values(__func__, out, frame, capiTensorflowDecode, &in, error);
 }
 
 int32_t dlb_tensorflow_encode(size_t *out, void *data, size_t room, const dlb_value *value,

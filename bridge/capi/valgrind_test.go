@@ -17,31 +17,43 @@ import (
 func TestFunctionsThatNeedGoUnderValgrind(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(scratch, "valgrind")
-	run(t, nil, nil, "go", "build", "-buildmode=c-shared", "-tags=valgrind", "-o", filepath.Join(dir, "libdlbridge.so"), "../libdlbridge")
+	run(t, nil, nil, "go", "build", "-buildmode=c-shared", "-tags=valgrind", "-o", filepath.Join(dir, "libvalgrind.so"), "../libdlbridge")
 	for _, file := range []string{"tens.c", "elements.c"} {
-		program := compile(t, "cc", file, append(slices.Clone(c11), linked(dir, "dlbridge")...)...)
+		program := compile(t, "cc", file, append(slices.Clone(c11), linked(dir, "valgrind")...)...)
 		valgrind(t, []string{"GODEBUG=asyncpreemptoff=1"}, "--leak-check=no", program)
 	}
 }
 
-// The library is built without valgrind support, which would disturb the search for leaks.
+// The library is the installed one, with the installed suppressions. It is built without valgrind support, which would disturb
+// the search for leaks.
 func TestValgrindReportsWhatIsLostAndNothingElse(t *testing.T) {
 	t.Parallel()
 	dir, err := library()
 	require.NoError(t, err)
-	program := compile(t, "cc", "leaks.c", append(slices.Clone(c11), linked(dir, "dlbridge")...)...)
+	suppressions := filepath.Join(t.TempDir(), "dlbridge.supp")
+	text := run(t, nil, nil, "sh", "../libdlbridge/suppressions.sh")
+	require.NoError(t, os.WriteFile(suppressions, []byte(text), 0o600))
+	with := func(file string, args ...string) []string {
+		program := compile(t, "cc", file, append(slices.Clone(c11), linked(dir, "dlbridge")...)...)
+		return append([]string{"--leak-check=full", "--error-exitcode=9", "--suppressions=" + suppressions, program}, args...)
+	}
+	for _, file := range []string{"tens.c", "elements.c", "tensor.c"} {
+		t.Run(file, func(t *testing.T) { valgrind(t, nil, with(file)...) })
+	}
 	for _, c := range leakCases {
 		t.Run(c.name, func(t *testing.T) {
-			args := append(append([]string{"--undef-value-errors=no", "--error-exitcode=9"}, definite...), program)
 			if !c.lost {
-				valgrind(t, []string{"GODEBUG=asyncpreemptoff=1"}, append(args, c.args...)...)
+				valgrind(t, nil, with("leaks.c", c.args...)...)
 				return
 			}
-			command := exec.Command("valgrind", append(args, c.args...)...)
-			command.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
-			out, err := command.CombinedOutput()
+			out, err := exec.Command("valgrind", with("leaks.c", c.args...)...).CombinedOutput()
 			require.Error(t, err, string(out))
 			assert.Contains(t, string(out), "are definitely lost")
 		})
 	}
+	t.Run("memory that was freed", func(t *testing.T) {
+		out, err := exec.Command("valgrind", with("leaks.c", "freed")...).CombinedOutput()
+		require.Error(t, err, string(out))
+		assert.Regexp(t, `(?s)Invalid read of size.*copy_freed`, string(out))
+	})
 }

@@ -1,6 +1,13 @@
 #!/bin/sh
-# build.sh DIR: builds the shared library into DIR, with the links that linkers and loaders look for.
-# Its SONAME has the major version of dlbridge.h, and only dlb_* is exported. GOFLAGS and GO are heeded.
+# build.sh DIR: builds the shared libraries into DIR, with the links that linkers and loaders look for: libdlbridge_tensor, and
+# libdlbridge, which has Go. Their SONAMEs have the major version of dlbridge.h. GOFLAGS, GO, CC and CFLAGS are heeded.
+#
+# libdlbridge.so has no copy of the C half: it is linked to libdlbridge_tensor.so, which the loader finds beside it. So a
+# process that loads both, in any order and any scope, has one half: one set of counters, and tensors of either library are
+# tensors of the other. The loader guarantees this by the SONAME, without code of ours. (Only a program that opens two
+# different files of libdlbridge_tensor.so by their paths has two halves, as with any library.) For this the C files of the
+# half are left out of Go's build (the overlay), and what Go's files call of them is called by its name in
+# libdlbridge_tensor.so.
 set -eu
 dir=${1:?usage: build.sh DIR}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -15,9 +22,26 @@ esac
 
 mkdir -p "$dir"
 dir=$(cd "$dir" && pwd)
+names=$(sh "$here/tensor.sh" "$dir")
+renames=
+for name in $names; do
+  renames="$renames -D$name=dlb_private_$name"
+done
+overlay=$dir/overlay.json
+trap 'rm -f "$overlay"' EXIT
+sh "$here/sources.sh" | sed 's/.*/"&": "",/' | { echo '{"Replace": {'; sed '$s/,$//'; echo '}}'; } > "$overlay"
 cd "$here"
-${GO:-go} build -buildmode=c-shared -trimpath \
-  -ldflags "-extldflags '-Wl,-soname,$soname -Xlinker \"--version-script=$here/libdlbridge.map\"'" -o "$dir/$file" .
+CGO_CFLAGS="${CGO_CFLAGS--g -O2} -DCORE_API= -DCAPI=$renames" CGO_LDFLAGS="${CGO_LDFLAGS:-} '-L$dir' -ldlbridge_tensor" \
+  ${GO:-go} build -buildmode=c-shared -trimpath -overlay="$overlay" \
+  -ldflags "-extldflags '-Wl,-soname,$soname -Wl,-rpath,\$ORIGIN -Xlinker \"--version-script=$here/libdlbridge.map\"'" \
+  -o "$dir/$file" .
 rm -f "$dir/${file%.*}.h" # cgo's header of the entry points behind dlbridge.h
 ln -sf "$file" "$dir/$soname"
 ln -sf "$soname" "$dir/libdlbridge.so"
+
+# A C file of the half that Go has compiled too would be a second copy of its state.
+twice=$(nm --defined-only "$dir/$file" | awk '$3 ~ /^dlb_private_/ { print $3 }')
+if [ -n "$twice" ]; then
+  echo "build.sh: libdlbridge.so has its own copies of the half: $twice" >&2
+  exit 1
+fi

@@ -11,6 +11,7 @@
  * hostile ROUNDS SEED. With FAULTS, allocations fail and Go panics at random: it needs the library with fault_injection. */
 #include "check.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -21,6 +22,7 @@
 static __thread uint64_t state = 1;
 static __thread int good = 1; /* all arguments are valid, except the argument `null_at`, which is NULL */
 static __thread int null_at = -1, argument;
+static __thread int ended_at = -1, ended_was_passed; /* the argument `ended_at` is an object that was released or taken over */
 static __thread const char *function, *parameter;
 
 static uint64_t any(void) {
@@ -166,8 +168,8 @@ static void harvest(output what, void *p, size_t size) {
   if (what == IN_TENSOR) keep(TENSORS, t);
   if (what == IN_LEGACY) keep(LEGACY, t);
   if (what == IN_MESSAGE) keep(MESSAGES, t);
-  if (what == IN_FRAME) {
-    memcpy(&t.frame, p, sizeof t.frame);
+  for (dlb_frame *f = p; what == IN_FRAME && (char *)f < (char *)p + size; f++) {
+    t.frame = *f;
     CHECK(t.frame.release != NULL);
     t.is = t.frame.ctx;
     keep(FRAMES, t);
@@ -358,8 +360,23 @@ static loan *produce(int taken) {
   return l;
 }
 
+/* The objects for the argument `ended_at`. */
+static __thread thing ended_things[KINDS];
+
+static thing *ended_thing(kind k) {
+  if (argument - 1 != ended_at || ended_things[k].is == NULL) return NULL;
+  ended_was_passed = 1;
+  play(WRONG, ended_things[k].is, k, 0);
+  return &ended_things[k];
+}
+
 /* Returns an object of the library, one that has ended or was taken over, or NULL. */
 static void *have(kind k, int taken) {
+  thing *t = ended_thing(k);
+  if (t != NULL) {
+    if (is("dlb_tensor_release")) double_deletes++;
+    return t->is;
+  }
   void *p = good || chance(2) ? NULL : pick(k);
   int ended = p != NULL && find(k, p) < 0;
   if (ended && is("dlb_tensor_release")) double_deletes++;
@@ -428,7 +445,22 @@ static void *output_of(size_t size, output what) {
 static DLManagedTensorVersioned **make_DLManagedTensorVersioned_pp(void) { return output_of(sizeof(void *), IN_TENSOR); }
 static DLManagedTensor **make_DLManagedTensor_pp(void) { return output_of(sizeof(void *), IN_LEGACY); }
 static dlb_message **make_dlb_message_pp(void) { return output_of(sizeof(void *), IN_MESSAGE); }
-static dlb_frame *make_dlb_frame_p(void) { return output_of(sizeof(dlb_frame), IN_FRAME); }
+static dlb_frame *make_dlb_frame_p(void) {
+  static __thread dlb_frame frames[2];
+  if (named("frames")) { /* to be released: one of the caller, and one of the library if there is one */
+    length = 2;
+    if (null()) return NULL;
+    frames[0] = lend("0123", 4);
+    frames[1] = (dlb_frame){NULL, 0, NULL, NULL, 0};
+    if (live_count[FRAMES] > 0) {
+      frames[1] = live[FRAMES][0].frame;
+      play(TAKEN, live[FRAMES][0].is, FRAMES, 0);
+    }
+    return frames;
+  }
+  length = is("dlb_message_frames") ? good ? 4 : below(6) : 1;
+  return output_of(length * sizeof(dlb_frame), IN_FRAME);
+}
 static int64_t *make_int64_t_p(void) { return output_of(sizeof(int64_t), IN_NUMBERS); }
 static size_t *make_size_t_p(void) { return output_of(sizeof(size_t), IN_NUMBERS); }
 static dlb_header *make_dlb_header_p(void) { return output_of(sizeof(dlb_header), IN_NUMBERS); }
@@ -452,8 +484,13 @@ static dlb_error *make_dlb_error_p(void) {
   return error_out = &error;
 }
 
+static int nowhere; /* /dev/null, opened for writing */
+
 static int32_t make_int32_t(void) {
   argument++;
+  if (named("on")) return good || !alone || below(2); /* another thread may be about to write the ledger */
+  if (named("count")) return good ? 1 : (int32_t)ONE_OF(1, 2, 2, 0, 3, -1, 256, 257, 513, 514, INT32_MIN, INT32_MAX);
+  if (named("fd")) return chance(9) ? (int32_t)ONE_OF(-1, INT32_MAX, INT32_MIN) : nowhere;
   if (named("ndim")) return good ? 2 : (int32_t)ONE_OF(2, 2, 2, 0, 1, -1, 255, 256, 257, INT32_MIN, INT32_MAX);
   return good ? 0 : (int32_t)ONE_OF(0, 0, 0, 1, 2, -1, 3, INT32_MAX, INT32_MIN);
 }
@@ -468,9 +505,9 @@ static size_t make_size_t(void) {
   argument++;
   if (named("size")) return length;
   if (!named("count") && !named("room")) return good ? 0 : (size_t)ONE_OF(0, 0, 1, 2, 3, 5, 1000, -1, INT64_MIN);
-  if (!chance(20)) return length;
+  if (!chance(20) || is("dlb_frames_release")) return length;
   for (int i = 0; i < role_count; i++)
-    if (roles[i].role == OUTPUT && roles[i].what == IN_VALUES) roles[i].size = 0; /* so many values cannot exist */
+    if (roles[i].role == OUTPUT && (roles[i].what == IN_VALUES || roles[i].what == IN_FRAME)) roles[i].size = 0; /* so many cannot exist */
   return ONE(IMPOSSIBLE);
 }
 
@@ -479,7 +516,7 @@ static DLDataType make_DLDataType(void) { return argument++, good ? FLOAT32 : ON
 static const int64_t *make_const_int64_t_p(void) {
   static __thread int64_t shape[300];
   if (null()) return NULL;
-  for (int d = 0; d < 300; d++) shape[d] = d < 2 ? 2 + d : 1;
+  for (int d = 0; d < 300; d++) shape[d] = is("dlb_tensor_index") ? 0 : is("dlb_tensor_reshape") || d > 1 ? 1 : 2 + d;
   if (chance(3)) shape[below(3)] = ONE_OF(0, -1, INT64_MIN, INT64_MAX, INT64_C(1) << 62);
   return chance(30) ? (int64_t *)((char *)shape + 1) : shape;
 }
@@ -525,7 +562,9 @@ static const dlb_frame *make_const_dlb_frame_p(void) {
     if (of("dlb_tensorflow")) bytes = good ? PROTOS[0] : ONE(PROTOS);
     if (is("dlb_message_decode_packed")) bytes = (dlb_bytes){packed.data, packed.size};
     thing *ended = chance(16) ? recent_dead(FRAMES) : NULL;
-    if (ended != NULL) t = ended, play(WRONG, t->is, 0, 0);
+    if (ended != NULL) play(WRONG, ended->is, 0, 0);
+    else ended = ended_thing(FRAMES);
+    if (ended != NULL) t = ended;
     for (size_t k = 0; t != NULL && k < i; k++)
       if (frames[k].ctx == t->is) play(WRONG, t->is, 0, 0); /* the same frame is passed twice */
     if (t != NULL && t != ended) play(TAKEN, t->is, FRAMES, 0);
@@ -537,7 +576,8 @@ static const dlb_frame *make_const_dlb_frame_p(void) {
 
 static const dlb_message *make_const_dlb_message_p(void) {
   if (null()) return NULL;
-  dlb_message *m = good ? live[MESSAGES][0].is : have(MESSAGES, 0);
+  dlb_message *m = have(MESSAGES, 0);
+  if (m == NULL && good) m = live[MESSAGES][0].is;
   if (m != NULL) return m;
   uintptr_t wild[] = {1, 8, 4096, UINTPTR_MAX, (uintptr_t)wild, (uintptr_t)live[MESSAGES][0].is + 8, (uintptr_t)packed.data};
   m = (dlb_message *)ONE(wild);
@@ -558,8 +598,62 @@ static dlb_elements *make_dlb_elements_p(void) {
   return e;
 }
 
+static DLDataType *make_DLDataType_p(void) { return output_of(sizeof(DLDataType), IN_NUMBERS); }
+static DLDevice *make_DLDevice_p(void) { return output_of(sizeof(DLDevice), IN_NUMBERS); }
+static DLDevice make_DLDevice(void) {
+  argument++;
+  return (DLDevice){good ? kDLCPU : (DLDeviceType)ONE_OF(1, 2, 3, 5, 18, 19, -1, INT32_MAX), good ? 0 : (int32_t)any()};
+}
+
+static const char *make_const_char_p(void) {
+  static const char *const dtypes[] = {"float32", "<f4", ">f4", "handle", "int4x2", "float4_e2m1fn_x2", "", "x", "int", "uint65536", "float32x65536"};
+  static const char *const device_names[] = {"cpu", "cuda:1", "99:-7", "", ":", "cuda:", "-2147483648:2147483647", "cpu:99999999999"};
+  static __thread char text[64];
+  if (null()) return NULL;
+  const char *from = of("dlb_device") ? device_names[good ? 0 : below(8)] : dtypes[good ? 0 : below(11)];
+  return strcpy(text, from);
+}
+
+static char *make_char_p(void) { return make_void_p(); }
+
 static DLManagedTensorVersioned *make_DLManagedTensorVersioned_p(void) { return null() ? NULL : tensor(1); }
-static const DLManagedTensorVersioned *make_const_DLManagedTensorVersioned_p(void) { return null() ? NULL : tensor(0); }
+
+/* Views can be made of the library's own tensors only, such as this one. */
+static __thread DLManagedTensorVersioned *one_element;
+
+static int is_view(void) {
+  static const char *const views[] = {"slice", "index", "transpose", "reshape", "broadcast", "flip", "expand", "squeeze", "contiguous"};
+  for (size_t i = 0; i < sizeof views / sizeof *views; i++)
+    if (of("dlb_tensor_") && strcmp(function + strlen("dlb_tensor_"), views[i]) == 0) return 1;
+  return 0;
+}
+
+static const DLManagedTensorVersioned *make_const_DLManagedTensorVersioned_p(void) {
+  if (null()) return NULL;
+  return good && ended_at < 0 && is_view() ? one_element : tensor(0);
+}
+
+/* Lists of dimensions, longer than any count that is not refused. */
+static const int32_t *make_const_int32_t_p(void) {
+  static __thread int32_t axes[300];
+  if (null()) return NULL;
+  for (int d = 0; d < 300; d++) axes[d] = good ? 0 : (int32_t)ONE_OF(d, d, d, -1, 0, 1, 256, INT32_MIN, INT32_MAX);
+  return chance(30) ? (int32_t *)((char *)axes + 2) : axes;
+}
+
+static const dlb_index *make_const_dlb_index_p(void) {
+  static __thread dlb_index index[520];
+  static const dlb_index kinds[] = {DLB_ALL, DLB_AT(-1), DLB_FROM(1), DLB_UNTIL(-1), DLB_RANGE(0, 2), DLB_STEP(-2), DLB_ELLIPSIS, DLB_NEW_AXIS};
+  if (null()) return NULL;
+  for (int k = 0; k < 520; k++) {
+    index[k] = good ? kinds[0] : ONE(kinds);
+    if (chance(9)) index[k].start = ONE_OF(0, 1, -3, INT64_MIN, INT64_MAX);
+    if (chance(9)) index[k].stop = ONE_OF(0, 1, -3, INT64_MIN, INT64_MAX);
+    if (chance(9)) index[k].step = ONE_OF(-1, 0, 3, INT64_MIN, INT64_MAX);
+    if (chance(9)) index[k].kind = any() >> below(64);
+  }
+  return chance(30) ? (dlb_index *)((char *)index + 4) : index;
+}
 
 static DLManagedTensor *make_DLManagedTensor_p(void) {
   if (null()) return NULL;
@@ -628,10 +722,9 @@ static const dlb_value *make_const_dlb_value_p(void) {
 
 enum { CALLS = sizeof calls / sizeof *calls };
 
-/* Ensures that there is a message with tensors for the functions that need one. */
-static void restock(void) {
+/* Makes a message for the functions that need one. */
+static void stock(void) {
   static const dlb_header header = {0, {'F', 'L', 'O', 'W'}, 0, 0, 0};
-  if (live_count[MESSAGES] > 0 || in_child) return;
   thing t = {NULL, {NULL, 0, NULL, NULL, 0}, 0};
   dlb_message *m;
   if (good || below(2)) CHECK_OK(dlb_message_decode_packed(&m, &packed, 0, &error));
@@ -640,9 +733,15 @@ static void restock(void) {
   keep(MESSAGES, t);
 }
 
+static void restock(void) {
+  if (live_count[MESSAGES] == 0 && !in_child) stock();
+}
+
 /* Every function succeeds with valid arguments, and reports a pointer that is NULL unless it may be NULL. */
 static void every_pointer_is_null_once(void) {
+  static const int64_t one = 1;
   good = 1;
+  CHECK_OK(dlb_tensor_alloc(&one_element, FLOAT32, 1, &one, &error));
   for (int i = 0; i < CALLS; i++) {
     for (null_at = -1; null_at < calls[i].parameters; null_at++) {
       const char *what = null_at < 0 ? "" : calls[i].names[null_at];
@@ -652,12 +751,134 @@ static void every_pointer_is_null_once(void) {
       restock();
       int32_t code = calls[i].call();
       if (code == DLB_OK ? optional || !calls[i].is_status : code == DLB_ERROR_NULL && !optional) continue;
+      if (code == DLB_ERROR_FORKED && in_child) continue;
       fprintf(stderr, "%s: %s NULL: %s: %s\n", calls[i].name, what, dlb_error_name(code), error_out != NULL ? error_out->message : "");
       exit(1);
     }
   }
   null_at = -1;
+  dlb_tensor_release(one_element);
 }
+
+static DLManagedTensorVersioned *make_tensor(void) {
+  DLManagedTensorVersioned *t;
+  CHECK_OK(dlb_tensor_alloc(&t, FLOAT32, 0, (int64_t[]){0}, &error));
+  return t;
+}
+
+/* Sets `ended_things` to objects that were released. In a forked child there are no messages and values. */
+static void release_things(void) {
+  DLManagedTensorVersioned *t = make_tensor();
+  ended_things[TENSORS].is = t;
+  dlb_tensor_release(t);
+  DLManagedTensor *legacy;
+  CHECK_OK(dlb_tensor_to_legacy(&legacy, make_tensor(), &error));
+  ended_things[LEGACY].is = legacy;
+  legacy->deleter(legacy);
+  if (in_child) return;
+  dlb_message *m;
+  thing *frame = &ended_things[FRAMES];
+  CHECK_OK(dlb_message_decode_packed(&m, &packed, 0, &error));
+  CHECK_OK(dlb_message_frame(&frame->frame, m, 0, &error));
+  frame->is = frame->frame.ctx;
+  frame->frame.release(frame->frame.ctx);
+  ended_things[MESSAGES].is = m;
+  dlb_message_free(m);
+  dlb_value v;
+  const dlb_frame proto = {PROTOS[1].data, PROTOS[1].size, NULL, NULL, 0};
+  CHECK_OK(dlb_tensorflow_decode(&v, &proto, 0, &error));
+  ended_things[ELEMENTS].is = v.elements;
+  dlb_elements_free(v.elements);
+}
+
+static DLManagedTensorVersioned *new_owner;
+static dlb_message *new_owner_of_frame;
+
+/* Sets `ended_things` to objects that were taken over and whose new owners are live. */
+static void take_things_over(void) {
+  DLManagedTensor *legacy;
+  ended_things[TENSORS].is = make_tensor();
+  CHECK_OK(dlb_tensor_to_legacy(&legacy, ended_things[TENSORS].is, &error));
+  ended_things[LEGACY].is = legacy;
+  CHECK_OK(dlb_tensor_from_legacy(&new_owner, legacy, 0, &error));
+  if (in_child) return;
+  dlb_message *m;
+  thing *frame = &ended_things[FRAMES];
+  CHECK_OK(dlb_message_decode_packed(&m, &packed, 0, &error));
+  CHECK_OK(dlb_message_encode_packed(&frame->frame, m, &error));
+  frame->is = frame->frame.ctx;
+  CHECK_OK(dlb_message_decode_packed(&new_owner_of_frame, &frame->frame, 0, &error));
+  dlb_message_free(m);
+}
+
+/* Every function refuses each object that was released or taken over, and does nothing with it. Returns the number of
+ * calls. */
+static int every_ended_object_is_passed_once(void (*end)(void)) {
+  int passed = 0;
+  good = 1;
+  for (int i = 0; i < CALLS; i++) {
+    for (int k = 0; k < calls[i].parameters; k++) {
+      if (!calls[i].pointers[k]) continue;
+      restock();
+      memset(ended_things, 0, sizeof ended_things);
+      new_owner = NULL;
+      new_owner_of_frame = NULL;
+      end();
+      ended_at = k;
+      ended_was_passed = 0;
+      int32_t code = calls[i].call();
+      ended_at = -1;
+      passed += ended_was_passed;
+      dlb_tensor_release(new_owner);
+      dlb_message_free(new_owner_of_frame);
+      if (!ended_was_passed || !calls[i].is_status || code == DLB_ERROR_ARGUMENT || (code == DLB_ERROR_FORKED && in_child)) continue;
+      fprintf(stderr, "%s: an object that has ended as %s: %s\n", calls[i].name, calls[i].names[k], dlb_error_name(code));
+      exit(1);
+    }
+  }
+  return passed;
+}
+
+static void each_argument_in_turn(void) {
+  every_pointer_is_null_once();
+  CHECK(every_ended_object_is_passed_once(release_things) > 10);
+  CHECK(every_ended_object_is_passed_once(take_things_over) > 5);
+}
+
+/* Checks that everything that was taken over was released once, and that no object is left. */
+static void wind_up(void) {
+  for (kind k = 0; k < KINDS; k++)
+    while (live_count[k] > 0) end_one(k);
+  free(room);
+  room = NULL;
+  while (loans != NULL) {
+    loan *l = loans;
+    loans = l->next;
+    if (!l->kept) CHECK_INT(1, l->released);
+    free(l->memory);
+    free(l);
+  }
+}
+
+static void in_a_child(void (*f)(int), int rounds) {
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    alarm(60); /* ends a call that hangs */
+    in_child = 1;
+    f(rounds);
+    wind_up();
+    dlb_counters c;
+    dlb_counters_read(&c, sizeof c);
+    CHECK(c.imports == 0 && c.messages == 0 && c.elements == 0);
+    _exit(0);
+  }
+  int status = -1;
+  CHECK_INT(child, waitpid(child, &status, 0));
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void each_argument(int rounds) { (void)rounds, each_argument_in_turn(); }
 
 static void any_calls(int rounds) {
   good = 0;
@@ -678,23 +899,9 @@ static void any_calls(int rounds) {
   }
 }
 
-/* Checks that everything that was taken over was released once, and that no object is left. */
-static void wind_up(void) {
-  for (kind k = 0; k < KINDS; k++)
-    while (live_count[k] > 0) end_one(k);
-  free(room);
-  room = NULL;
-  while (loans != NULL) {
-    loan *l = loans;
-    loans = l->next;
-    if (!l->kept) CHECK_INT(1, l->released);
-    free(l->memory);
-    free(l);
-  }
-}
-
 static void *one_of_many(void *rounds) {
   state = (uintptr_t)&state | 1;
+  every_pointer_is_null_once();
   any_calls(*(int *)rounds);
   wind_up();
   return NULL;
@@ -757,28 +964,19 @@ int main(int argc, char **argv) {
   int rounds = atoi(argv[1]);
   state = strtoull(argv[2], NULL, 10) | 1;
   alone = 1;
+  nowhere = open("/dev/null", O_WRONLY);
+  CHECK(nowhere >= 0);
   pack();
-  every_pointer_is_null_once();
+  each_argument_in_turn();
   wind_up();
-  check_counters("each pointer");
+  for (int i = 0; i < 8; i++) stock(); /* the child cannot make any */
+  in_a_child(each_argument, 0);
+  wind_up();
+  check_counters("each argument");
   memory_that_is_not_there();
   check_counters("memory that is not there");
   any_calls(rounds);
-  pid_t child = fork();
-  CHECK(child >= 0);
-  if (child == 0) {
-    alarm(60); /* ends a call that hangs */
-    in_child = 1;
-    any_calls(rounds / 10);
-    wind_up();
-    dlb_counters c;
-    dlb_counters_read(&c, sizeof c);
-    CHECK(c.imports == 0 && c.messages == 0 && c.elements == 0);
-    _exit(0);
-  }
-  int status = -1;
-  CHECK_INT(child, waitpid(child, &status, 0));
-  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  in_a_child(any_calls, rounds / 10);
   wind_up();
   check_counters("chance");
   pthread_t threads[THREADS];

@@ -1,5 +1,5 @@
 /* For leak checkers, which run when a program ends: "leaks nothing" releases everything, "leaks keep" still refers to its
- * objects, and "leaks lose WHAT" has lost the reference to an object. */
+ * objects, and "leaks lose WHAT" has lost the reference to an object. "leaks freed" reads memory that was freed. */
 #include "check.h"
 
 enum { TIMES = 50 };
@@ -110,6 +110,19 @@ static void lose(const char *what) {
   make_all(&kept[1]);
 }
 
+/* Copies a tensor whose memory is not there any more. */
+static void copy_freed(void) {
+  int64_t shape[] = {8};
+  float *memory = malloc(sizeof(float) * 8);
+  DLTensor view = {memory, {kDLCPU, 0}, 1, FLOAT32, shape, NULL, 0};
+  DLManagedTensorVersioned *lent, *copy;
+  CHECK_OK(dlb_tensor_lend(&lent, &view, 0, NULL, NULL, &error));
+  free(memory);
+  CHECK_OK(dlb_tensor_copy(&copy, lent, &error));
+  dlb_tensor_release(copy);
+  dlb_tensor_release(lent);
+}
+
 /* Overwrites the references that lose has left on the stack. */
 static void forget(void) {
   volatile char room[1 << 14];
@@ -121,6 +134,10 @@ int main(int argc, char **argv) {
   if (strcmp(argv[1], "lose") == 0) {
     lose(argv[2]);
     forget();
+    return 0;
+  }
+  if (strcmp(argv[1], "freed") == 0) {
+    copy_freed();
     return 0;
   }
   for (int round = 0; round < 3; round++) {

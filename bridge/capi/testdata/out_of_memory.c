@@ -59,6 +59,12 @@ static int32_t from_legacy(DLManagedTensorVersioned **out, int *deletes) {
   return dlb_tensor_from_legacy(out, &old, 0, NULL);
 }
 
+static int32_t import(DLManagedTensorVersioned **out, int *deletes) {
+  static DLManagedTensorVersioned made;
+  made = made_by_producer(data, shape, deletes);
+  return dlb_tensor_import(out, &made, NULL);
+}
+
 static int32_t to_legacy(DLManagedTensorVersioned **out, int *deletes) {
   static DLManagedTensorVersioned made;
   made = made_by_producer(data, shape, deletes);
@@ -120,6 +126,23 @@ static void every_allocation_fails_once(int32_t (*make)(DLManagedTensorVersioned
   }
 }
 
+/* A view allocates its control block only, and takes no share without it. */
+static void a_view_needs_a_block(void) {
+  int deletes = 0;
+  DLManagedTensorVersioned *base, *view = (void *)-1;
+  CHECK_INT(DLB_OK, lend(&base, &deletes));
+  use_up_the_pool();
+  failing = allocations + 1;
+  CHECK_INT(DLB_ERROR_MEMORY, dlb_tensor_flip(&view, base, 0, NULL, NULL));
+  CHECK(view == NULL && allocations == failing);
+  failing = 0;
+  while (spare_count > 0) dlb_tensor_release(spares[--spare_count]);
+  CHECK_INT(1, core_live_exports());
+  CHECK_INT(0, deletes);
+  dlb_tensor_release(base);
+  CHECK_INT(1, deletes);
+}
+
 enum { THREADS = 4, ROUNDS = 20000 };
 
 static void *lend_and_delete(void *ctx) {
@@ -152,6 +175,8 @@ int main(void) {
   every_allocation_fails_once(copy);
   every_allocation_fails_once(from_legacy);
   every_allocation_fails_once(to_legacy);
+  every_allocation_fails_once(import);
+  a_view_needs_a_block();
 
   int deletes = 0;
   DLManagedTensorVersioned *lent;

@@ -32,9 +32,10 @@ static void unmap(char *memory, size_t size, int at_end) {
 }
 
 /* The expected results of the functions: those for a tensor in memory of malloc. */
+enum { OUTCOMES = 16 };
 typedef struct outcome {
-  size_t size[4];
-  char *bytes[4];
+  size_t size[OUTCOMES];
+  char *bytes[OUTCOMES];
 } outcome;
 
 static void note(outcome *expected, int which, const void *bytes, size_t size, int first) {
@@ -80,6 +81,56 @@ static void encode_value(DLManagedTensorVersioned *tensor, outcome *expected, in
   }
 }
 
+/* Notes a copy of a tensor, and releases the tensor. */
+static void note_elements(outcome *expected, int which, DLManagedTensorVersioned *tensor, int first) {
+  DLManagedTensorVersioned *copy;
+  int64_t size;
+  CHECK_OK(dlb_tensor_copy(&copy, tensor, &error));
+  CHECK_OK(dlb_tensor_nbytes(&size, copy, &error));
+  note(expected, which, copy->dl_tensor.data, (size_t)size, first);
+  dlb_tensor_release(copy);
+  dlb_tensor_release(tensor);
+}
+
+static void views(DLManagedTensorVersioned *tensor, outcome *expected, int first) {
+  static const dlb_index backwards[] = {DLB_STEP(-1)};
+  static const int64_t none = 0, any = -1;
+  static const int32_t axis = 0;
+  const DLDataType float64 = {kDLFloat, 64, 1};
+  const DLTensor *t = &tensor->dl_tensor;
+  DLManagedTensorVersioned *view, *other;
+  dlb_error error;
+  CHECK_OK(dlb_tensor_slice(&view, tensor, 1, backwards, &error));
+  note_elements(expected, 4, view, first);
+  if (t->shape[0] > 0) {
+    CHECK_OK(dlb_tensor_index(&view, tensor, 1, &none, &error));
+    note_elements(expected, 5, view, first);
+  }
+  CHECK_OK(dlb_tensor_transpose(&view, tensor, 0, NULL, &error));
+  note_elements(expected, 6, view, first);
+  CHECK_OK(dlb_tensor_flip(&view, tensor, 0, NULL, &error));
+  note_elements(expected, 7, view, first);
+  CHECK_OK(dlb_tensor_expand(&other, tensor, 1, &axis, &error));
+  CHECK_OK(dlb_tensor_squeeze(&view, other, 1, &axis, &error));
+  dlb_tensor_release(other);
+  note_elements(expected, 8, view, first);
+  int64_t shape[4] = {2};
+  memcpy(shape + 1, t->shape, (size_t)t->ndim * sizeof *shape);
+  CHECK_OK(dlb_tensor_broadcast(&view, tensor, t->ndim + 1, shape, &error));
+  note_elements(expected, 9, view, first);
+  CHECK_OK(dlb_tensor_contiguous(&other, tensor, &error));
+  if (dlb_tensor_reshape(&view, other, 1, &any, &error) == DLB_OK) note_elements(expected, 10, view, first);
+  note_elements(expected, 11, other, first);
+  if (dlb_tensor_convert(&view, tensor, float64, &error) == DLB_OK) note_elements(expected, 12, view, first);
+  else CHECK_INT(DLB_ERROR_DTYPE, error.code);
+  char text[1 << 15];
+  size_t size;
+  CHECK_OK(dlb_tensor_format(&size, text, sizeof text, tensor, &error));
+  const char *elements = strstr(text, " on cpu") + strlen(" on cpu"), *mark = ", read-only";
+  if (strncmp(elements, mark, strlen(mark)) == 0) elements += strlen(mark);
+  note(expected, 13, elements, strlen(elements), first);
+}
+
 static void run(char *memory, DLTensor view, uint64_t flags, outcome *expected, int first) {
   view.data = memory;
   int64_t nbytes;
@@ -90,6 +141,8 @@ static void run(char *memory, DLTensor view, uint64_t flags, outcome *expected, 
   CHECK_OK(dlb_tensor_copy(&copy, tensor, &error));
   note(expected, 0, copy->dl_tensor.data, (size_t)nbytes, first);
   dlb_tensor_release(copy);
+  CHECK_OK(dlb_tensor_import(&tensor, tensor, &error));
+  views(tensor, expected, first);
   encode_value(tensor, expected, first);
   if (flags == 0) {
     DLManagedTensor *legacy;
@@ -174,7 +227,7 @@ int main(void) {
       for (place where = ALLOCATED; where < PLACES; where++) {
         placed(where, bytes, (size_t)((high - low) * item), view, &expected);
       }
-      for (int i = 0; i < 4; i++) free(expected.bytes[i]);
+      for (int i = 0; i < OUTCOMES; i++) free(expected.bytes[i]);
     }
   }
   check_nothing_is_left("place");

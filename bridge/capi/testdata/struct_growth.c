@@ -265,6 +265,7 @@ static void counters(void) {
   CHECK_INT(1, now.is[0].messages);
   CHECK_INT(0, now.is[0].double_deletes);
   CHECK_INT(0, now.is[0].elements);
+  CHECK_INT(0, now.is[0].pinned_bytes);
   CHECK_GROWN(now.is[0]);
   dlb_message_free(m);
   GUARDED(dlb_error, 1) error;

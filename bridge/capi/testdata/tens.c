@@ -81,6 +81,8 @@ static void decode_views_the_frames(void) {
   CHECK_OK(dlb_message_tensor_metadata(&text, m, 1, &error));
   CHECK(text.data == NULL && text.size == 0);
   CHECK_INT(0, dlb_message_copied(m, 0));
+  CHECK_INT(0, dlb_message_tensor_part(m, 1));
+  CHECK_INT(1, dlb_message_tensor_part(m, 2));
 
   DLManagedTensorVersioned *t[3], *part;
   for (size_t i = 0; i < 3; i++) {
@@ -188,6 +190,36 @@ static void frames_out_are_the_frames_in(void) {
     free(cut);
   }
   packed.release(packed.ctx);
+  check_nothing_is_left(__func__);
+}
+
+static void all_frames_come_and_go_at_once(void) {
+  fixture f;
+  set_up(&f);
+  dlb_message *m;
+  dlb_frame out[FRAMES + 1];
+  CHECK_OK(dlb_message_decode(&m, f.frames, FRAMES, 0, &error));
+  for (size_t count = 0; count <= FRAMES + 1; count++) {
+    if (count == FRAMES) continue;
+    memset(out, 0xff, sizeof out);
+    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_frames(out, count, m, &error));
+    for (size_t i = 0; i < count; i++) CHECK(out[i].data == NULL && out[i].release == NULL && out[i].ctx == NULL);
+  }
+  CHECK_OK(dlb_message_frames(out, FRAMES, m, &error));
+  dlb_message_free(m);
+  for (int i = 0; i < FRAMES; i++) {
+    CHECK(out[i].data == f.frames[i].data);
+    CHECK_INT(f.frames[i].size, out[i].size);
+    CHECK_INT(f.frames[i].flags, out[i].flags);
+  }
+  check_released(&f, 0, 0, 0, 0, 0);
+  dlb_frames_release(out, 2);
+  check_released(&f, 1, 1, 0, 0, 0);
+  CHECK(out[1].data == NULL && out[1].release == NULL && out[2].release != NULL);
+  dlb_frames_release(out, FRAMES); /* those that are released are zero */
+  check_released(&f, 1, 1, 1, 1, 1);
+  dlb_frames_release(NULL, FRAMES);
+  dlb_frames_release(out, 0);
   check_nothing_is_left(__func__);
 }
 
@@ -317,6 +349,7 @@ static void accessors_refuse_what_is_no_message(void) {
       CHECK_EMPTY(t, dlb_message_part(&t, m, index, &error));
       CHECK_EMPTY(t, dlb_message_tensor_at(&t, m, index, &error));
       CHECK_INT(0, dlb_message_copied(m, index));
+      CHECK_INT(0, dlb_message_tensor_part(m, index));
       if (m == good) continue;
       CHECK_EMPTY(header, dlb_message_header(&header, m, &error));
       CHECK_EMPTY(bytes, dlb_message_label(&bytes, m, &error));
@@ -593,20 +626,20 @@ static void encode_refuses_and_deletes_nothing(void) {
     int32_t code;
     const char *says;
   } rows[] = {
-      {spoil_version, DLB_ERROR_VERSION, "dlb_message_encode: tensors[2]: DLPack version 2.3 is not supported, only 1.x is"},
-      {spoil_pointer, DLB_ERROR_NULL, "tensors[2] is NULL"},
+      {spoil_version, DLB_ERROR_VERSION, "dlb_message_encode: tensors[2].tensor: DLPack version 2.3 is not supported, only 1.x is"},
+      {spoil_pointer, DLB_ERROR_NULL, "tensors[2].tensor is NULL"},
       {spoil_twice, DLB_ERROR_ARGUMENT, "is passed twice"},
-      {spoil_shape, DLB_ERROR_LAYOUT, "tensors[2]: shape[1] = -3"},
-      {spoil_size, DLB_ERROR_OVERFLOW, "tensors[2]: "},
-      {spoil_room, DLB_ERROR_MEMORY, "tensor 2: dlpack: copy: no memory for 13194139533312 bytes"},
-      {spoil_dtype, DLB_ERROR_DTYPE, "tensors[2]: dtype"},
+      {spoil_shape, DLB_ERROR_LAYOUT, "tensors[2].tensor: shape[1] = -3"},
+      {spoil_size, DLB_ERROR_OVERFLOW, "tensors[2].tensor: "},
+      {spoil_room, DLB_ERROR_MEMORY, "tensor 2: no memory for 13194139533312 bytes"},
+      {spoil_dtype, DLB_ERROR_DTYPE, "tensors[2].tensor: dtype"},
       {spoil_device, DLB_ERROR_DEVICE, "tensor 2"},
       {spoil_metadata, DLB_ERROR_ARGUMENT, "tensor 2"},
-      {spoil_metadata_data, DLB_ERROR_NULL, "tensors[2].metadata is NULL with 3 bytes"},
+      {spoil_metadata_data, DLB_ERROR_NULL, "tensors[2].metadata.data is NULL with 3 bytes"},
       {spoil_level, DLB_ERROR_ARGUMENT, "level"},
       {spoil_label, DLB_ERROR_ARGUMENT, "tens: "},
       {spoil_label_tens, DLB_ERROR_ARGUMENT, "tens: "},
-      {spoil_label_data, DLB_ERROR_NULL, "label is NULL"},
+      {spoil_label_data, DLB_ERROR_NULL, "fields->label.data is NULL"},
       {spoil_fields_metadata, DLB_ERROR_ARGUMENT, "metadata"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -885,6 +918,7 @@ int main(void) {
   check_nothing_is_left("nothing");
   decode_views_the_frames();
   frames_out_are_the_frames_in();
+  all_frames_come_and_go_at_once();
   release_may_be_null_and_frames_empty();
   decode_refuses_and_releases_nothing();
   accessors_refuse_what_is_no_message();

@@ -1,6 +1,6 @@
-/* What README.md shows of C (readme.inc), on frames from files: story MESSAGE reads MESSAGE.prefix.bin,
- * MESSAGE.header.bin and MESSAGE.part*.bin. The first tensor has to travel without being copied, and
- * everything has to be given back. */
+/* A program that uses an installed library: "message NAME" decodes the frames NAME.prefix.bin, NAME.header.bin and
+ * NAME.part*.bin, writes to the first tensor, and encodes a message of it. The tensor must not be copied, and the program
+ * must release everything. */
 #include <dlbridge.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,8 +40,30 @@ static void send_frame(const void *data, size_t size) {
   }
 }
 
-static int story(size_t count) {
-#include "readme.inc"
+/* Decodes the frames, writes 42 to the first tensor, and sends a message of this tensor. */
+static int write_and_send(size_t count) {
+  dlb_error error;
+  dlb_message *message;
+  DLManagedTensorVersioned *tensor;
+  if (dlb_message_decode(&message, frames, count, 0, &error) != DLB_OK ||
+      dlb_message_tensor_at(&tensor, message, 0, &error) != DLB_OK) {
+    fprintf(stderr, "%s\n", error.message);
+    return 1;
+  }
+  ((float *)tensor->dl_tensor.data)[0] = 42; /* in the memory of the frame */
+  dlb_message_free(message);                 /* the tensor keeps the frame */
+  dlb_message_tensor out = {.tensor = tensor};
+  if (dlb_message_encode(&message, NULL, &out, 1, &error) != DLB_OK) {
+    fprintf(stderr, "%s\n", error.message);
+    dlb_tensor_release(tensor); /* on error the caller still owns it */
+    return 1;
+  }
+  dlb_frame frame;
+  for (size_t i = 0; dlb_message_frame(&frame, message, i, &error) == DLB_OK; i++) {
+    send_frame(frame.data, frame.size);
+    frame.release(frame.ctx);
+  }
+  dlb_message_free(message);
   return 0;
 }
 
@@ -52,7 +74,7 @@ int main(int argc, char **argv) {
     count++;
   }
   memory = frames[2].data;
-  if (count < 3 || story(count) != 0) {
+  if (count < 3 || write_and_send(count) != 0) {
     return 1;
   }
   dlb_counters left;

@@ -1,0 +1,213 @@
+/* The names of data types and devices, which are those of Go: TestTextInCIsThatOfGo compares the two. All of it is plain C. */
+#include "text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define COUNT(list) (sizeof(list) / sizeof *(list))
+
+/* ---- buffers --------------------------------------------------------------------------------- */
+
+void capi_write(capi_text *t, const char *format, ...) {
+  size_t left = t->size < t->room ? t->room - t->size : 0;
+  va_list args;
+  va_start(args, format);
+  int size = vsnprintf(left > 0 ? t->data + t->size : NULL, left, format, args);
+  va_end(args);
+  if (size > 0) t->size += (size_t)size;
+}
+
+int32_t capi_text_check(const char *op, size_t *out, const char *data, size_t room, dlb_error *error) {
+  int32_t code = CAPI_CLEAR(op, out, error);
+  return code == DLB_OK ? capi_check_bytes(op, "data", data, room, error) : code;
+}
+
+int32_t capi_text_out(const char *op, size_t *out, char *data, size_t room, void (*write)(capi_text *t, const void *thing),
+                      const void *thing, dlb_error *error) {
+  capi_text counted = {NULL, 0, 0}, text = {data, room, 0};
+  write(&counted, thing);
+  *out = counted.size + 1; /* the NUL */
+  if (data == NULL) return capi_ok(error);
+  if (room < *out)
+    return capi_fail(error, DLB_ERROR_ROOM, "%s: room = %zu bytes, the text needs %zu", op, room, *out);
+  write(&text, thing);
+  return capi_ok(error);
+}
+
+/* ---- data types ------------------------------------------------------------------------------ */
+
+/* The names of the codes. The width in bits follows where a code has several. */
+static const struct {
+  const char *name;
+  int sized;
+} kinds[] = {
+    [kDLInt] = {"int", 1}, [kDLUInt] = {"uint", 1}, [kDLFloat] = {"float", 1}, [kDLOpaqueHandle] = {"handle", 1},
+    [kDLBfloat] = {"bfloat", 1}, [kDLComplex] = {"complex", 1}, [kDLBool] = {"bool", 0},
+    [kDLFloat8_e3m4] = {"float8_e3m4", 0}, [kDLFloat8_e4m3] = {"float8_e4m3", 0},
+    [kDLFloat8_e4m3b11fnuz] = {"float8_e4m3b11fnuz", 0}, [kDLFloat8_e4m3fn] = {"float8_e4m3fn", 0},
+    [kDLFloat8_e4m3fnuz] = {"float8_e4m3fnuz", 0}, [kDLFloat8_e5m2] = {"float8_e5m2", 0},
+    [kDLFloat8_e5m2fnuz] = {"float8_e5m2fnuz", 0}, [kDLFloat8_e8m0fnu] = {"float8_e8m0fnu", 0},
+    [kDLFloat6_e2m3fn] = {"float6_e2m3fn", 0}, [kDLFloat6_e3m2fn] = {"float6_e3m2fn", 0},
+    [kDLFloat4_e2m1fn] = {"float4_e2m1fn", 0},
+};
+
+/* The width of the codes that have one only. */
+static uint8_t width_of(uint8_t code) {
+  for (int bits = 1; bits <= 128; bits++) {
+    if (core_known_dtype((DLDataType){code, (uint8_t)bits, 1})) return (uint8_t)bits;
+  }
+  return 0;
+}
+
+void capi_write_dtype(capi_text *t, DLDataType dtype) {
+  if (!core_known_dtype(dtype)) {
+    capi_write(t, "(code %d, bits %d, lanes %d)", dtype.code, dtype.bits, dtype.lanes);
+    return;
+  }
+  capi_write(t, "%s", kinds[dtype.code].name);
+  if (kinds[dtype.code].sized) capi_write(t, "%d", dtype.bits);
+  if (dtype.lanes > 1) capi_write(t, "x%d", dtype.lanes);
+}
+
+static void write_dtype(capi_text *t, const void *dtype) { capi_write_dtype(t, *(const DLDataType *)dtype); }
+
+int32_t dlb_dtype_format(size_t *out, char *data, size_t room, DLDataType dtype, dlb_error *error) {
+  int32_t code = capi_text_check(__func__, out, data, room, error);
+  return code == DLB_OK ? capi_text_out(__func__, out, data, room, write_dtype, &dtype, error) : code;
+}
+
+/* Reads a number from 1 to `most`, written without signs or zeros in front, that ends at `end`. Returns 0 for anything else. */
+static long number(const char *text, const char *end, long most) {
+  long n = 0;
+  if (text == end || *text == '0') return 0;
+  for (; text < end; text++) {
+    if (*text < '0' || *text > '9') return 0;
+    n = 10 * n + (*text - '0');
+    if (n > most) return 0;
+  }
+  return n;
+}
+
+/* Sets *out to the type with one lane of this name. */
+static int find_name(DLDataType *out, const char *text, const char *end) {
+  for (size_t code = 0; code < COUNT(kinds); code++) {
+    size_t size = strlen(kinds[code].name);
+    if ((size_t)(end - text) < size || memcmp(text, kinds[code].name, size) != 0) continue;
+    uint8_t bits = kinds[code].sized ? (uint8_t)number(text + size, end, 128) : width_of((uint8_t)code);
+    if (code == kDLOpaqueHandle && text + size == end) bits = 64;
+    else if (!kinds[code].sized && text + size != end) continue;
+    *out = (DLDataType){(uint8_t)code, bits, 1};
+    if (core_known_dtype(*out)) return 1;
+  }
+  return 0;
+}
+
+/* NumPy's type strings without the byte order. */
+static const struct {
+  char name[4];
+  DLDataType dtype;
+} numpy_types[] = {
+    {"?", {kDLBool, 8, 1}},   {"b1", {kDLBool, 8, 1}},  {"i1", {kDLInt, 8, 1}},    {"i2", {kDLInt, 16, 1}},
+    {"i4", {kDLInt, 32, 1}},  {"i8", {kDLInt, 64, 1}},  {"u1", {kDLUInt, 8, 1}},   {"u2", {kDLUInt, 16, 1}},
+    {"u4", {kDLUInt, 32, 1}}, {"u8", {kDLUInt, 64, 1}}, {"f2", {kDLFloat, 16, 1}}, {"f4", {kDLFloat, 32, 1}},
+    {"f8", {kDLFloat, 64, 1}}, {"c8", {kDLComplex, 64, 1}}, {"c16", {kDLComplex, 128, 1}},
+};
+
+static int find_numpy(DLDataType *out, const char *text) {
+  const char *unordered = *text != '\0' && strchr("<>=|", *text) != NULL ? text + 1 : text;
+  for (size_t i = 0; i < COUNT(numpy_types); i++) {
+    if (strcmp(unordered, numpy_types[i].name) != 0) continue;
+    *out = numpy_types[i].dtype;
+    return 1;
+  }
+  return 0;
+}
+
+/* Sets *out to the type with several lanes of this name: "float32x4", or "float32_x4" as PyTorch writes it. */
+static int find_lanes(DLDataType *out, const char *text) {
+  const char *x = strrchr(text, 'x');
+  long lanes = x == NULL ? 0 : number(x + 1, x + strlen(x), UINT16_MAX);
+  if (lanes < 2 || x == text) return 0;
+  const char *end = x[-1] == '_' ? x - 1 : x;
+  if (!find_name(out, text, end)) return 0;
+  out->lanes = (uint16_t)lanes;
+  return 1;
+}
+
+static int is_little_endian(void) {
+  const uint16_t one = 1;
+  return *(const unsigned char *)&one == 1;
+}
+
+int32_t dlb_dtype_parse(DLDataType *out, const char *text, dlb_error *error) {
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code != DLB_OK) return code;
+  if (text == NULL) return capi_null(__func__, "text", error);
+  if (find_name(out, text, text + strlen(text))) return capi_ok(error);
+  if (find_numpy(out, text)) {
+    char other = is_little_endian() ? '>' : '<';
+    if (out->bits * out->lanes == 8 || *text != other) return capi_ok(error);
+    memset(out, 0, sizeof *out);
+    return capi_fail(error, DLB_ERROR_DTYPE,
+                     "%s: data type \"%.40s\": DLPack has elements in the byte order of this machine only, swap the bytes first",
+                     __func__, text);
+  }
+  if (find_lanes(out, text)) return capi_ok(error);
+  memset(out, 0, sizeof *out);
+  return capi_fail(error, DLB_ERROR_DTYPE, "%s: data type \"%.40s\" is not like \"float32\" or \"<f4\"", __func__, text);
+}
+
+/* ---- devices --------------------------------------------------------------------------------- */
+
+static const char *const devices[] = {
+    [kDLCPU] = "cpu", [kDLCUDA] = "cuda", [kDLCUDAHost] = "cuda_host", [kDLOpenCL] = "opencl", [kDLVulkan] = "vulkan",
+    [kDLMetal] = "metal", [kDLVPI] = "vpi", [kDLROCM] = "rocm", [kDLROCMHost] = "rocm_host", [kDLExtDev] = "ext_dev",
+    [kDLCUDAManaged] = "cuda_managed", [kDLOneAPI] = "oneapi", [kDLWebGPU] = "webgpu", [kDLHexagon] = "hexagon",
+    [kDLMAIA] = "maia", [kDLTrn] = "trn",
+};
+
+void capi_write_device(capi_text *t, DLDevice device) {
+  int type = (int)device.device_type;
+  if (type == kDLCPU && device.device_id == 0) capi_write(t, "cpu");
+  else if (type >= 0 && (size_t)type < COUNT(devices) && devices[type] != NULL)
+    capi_write(t, "%s:%d", devices[type], (int)device.device_id);
+  else capi_write(t, "%d:%d", type, (int)device.device_id);
+}
+
+static void write_device(capi_text *t, const void *device) { capi_write_device(t, *(const DLDevice *)device); }
+
+int32_t dlb_device_format(size_t *out, char *data, size_t room, DLDevice device, dlb_error *error) {
+  int32_t code = capi_text_check(__func__, out, data, room, error);
+  return code == DLB_OK ? capi_text_out(__func__, out, data, room, write_device, &device, error) : code;
+}
+
+/* Reads a number in its one spelling, without zeros or a plus sign in front. */
+static int read_int32(int32_t *out, const char *text, const char *end) {
+  int negative = text < end && *text == '-';
+  long n = number(text + negative, end, negative ? 2147483648L : INT32_MAX);
+  if (n == 0 && (negative || end - text != 1 || *text != '0')) return 0;
+  *out = (int32_t)(negative ? -n : n);
+  return 1;
+}
+
+static int read_device_type(int32_t *out, const char *text, const char *end) {
+  for (size_t type = 0; type < COUNT(devices); type++) {
+    if (devices[type] == NULL || strlen(devices[type]) != (size_t)(end - text)) continue;
+    if (memcmp(text, devices[type], (size_t)(end - text)) != 0) continue;
+    *out = (int32_t)type;
+    return 1;
+  }
+  return read_int32(out, text, end);
+}
+
+int32_t dlb_device_parse(DLDevice *out, const char *text, dlb_error *error) {
+  int32_t code = CAPI_CLEAR(__func__, out, error), type, id = 0;
+  if (code != DLB_OK) return code;
+  if (text == NULL) return capi_null(__func__, "text", error);
+  const char *end = text + strlen(text), *colon = strchr(text, ':');
+  if (!read_device_type(&type, text, colon == NULL ? end : colon) || (colon != NULL && !read_int32(&id, colon + 1, end)))
+    return capi_fail(error, DLB_ERROR_DEVICE, "%s: device \"%.40s\" is not like \"cpu\" or \"cuda:0\"", __func__, text);
+  *out = (DLDevice){(DLDeviceType)type, id};
+  return capi_ok(error);
+}

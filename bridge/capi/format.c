@@ -1,0 +1,235 @@
+/* Tensors as text, as Go prints them with %v. All of it is plain C, and independent of the locale. */
+#include "copy.h"
+#include "text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* How many elements are printed: each dimension of a tensor with more than WHOLE elements is shortened to its first and last
+ * EDGE, and at most MOST are printed in all. */
+enum { WHOLE = 1000, EDGE = 3, MOST = 1000 };
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static int is_same(double value, const char *text, int is_double) {
+  return is_double ? strtod(text, NULL) == value : strtof(text, NULL) == (float)value;
+}
+
+/* The decimal number 0.d1d2d3... * 10^point. */
+typedef struct {
+  char digits[20];
+  int count, point;
+} decimal;
+
+/* Rounds a number to `count` digits. The digits are taken from the text without the decimal point, which differs by locale. */
+static decimal rounded(double value, int count) {
+  decimal d = {.count = count};
+  char text[40];
+  snprintf(text, sizeof text, "%.*e", count - 1, value);
+  const char *p = text;
+  for (int i = 0; *p != 'e'; p++) {
+    if (*p >= '0' && *p <= '9') d.digits[i++] = *p;
+  }
+  d.point = atoi(p + 1) + 1;
+  return d;
+}
+
+static int reads_back(double value, const decimal *d, int is_double) {
+  char text[40];
+  snprintf(text, sizeof text, "%.*se%d", d->count, d->digits, d->point - d->count);
+  return is_same(value, text, is_double);
+}
+
+/* Returns the shortest decimal that reads back as a positive number. Below a power of two the numbers lie twice as close as
+ * above. Then the nearest decimal below may not read back where the next one above does. */
+static decimal shortest(double value, int is_double) {
+  int most = is_double ? 17 : 9;
+  for (int count = 1; count < most; count++) {
+    decimal d = rounded(value, count);
+    if (reads_back(value, &d, is_double)) return d;
+    int i = count - 1;
+    while (i >= 0 && d.digits[i] == '9') d.digits[i--] = '0';
+    if (i >= 0) d.digits[i]++;
+    if (i >= 0 && reads_back(value, &d, is_double)) return d;
+  }
+  return rounded(value, most);
+}
+
+/* Writes a float as Go does: with an exponent below 1e-4 and from 1e6 on. `plus` writes a sign before positive ones too. */
+static void write_float(capi_text *t, double value, int is_double, int plus) {
+  if (isnan(value)) {
+    capi_write(t, plus ? "+NaN" : "NaN");
+    return;
+  }
+  capi_write(t, "%s", signbit(value) ? "-" : plus || isinf(value) ? "+" : "");
+  value = fabs(value);
+  if (isinf(value)) {
+    capi_write(t, "Inf");
+    return;
+  }
+  if (value == 0) {
+    capi_write(t, "0");
+    return;
+  }
+  decimal d = shortest(value, is_double);
+  while (d.count > 1 && d.digits[d.count - 1] == '0') d.count--;
+  int exponent = d.point - 1;
+  if (exponent < -4 || exponent >= 6) {
+    capi_write(t, "%c%s%.*se%c%02d", d.digits[0], d.count > 1 ? "." : "", d.count - 1, d.digits + 1, exponent < 0 ? '-' : '+',
+               abs(exponent));
+  } else if (d.point <= 0) {
+    capi_write(t, "0.%.*s%.*s", -d.point, "0000", d.count, d.digits);
+  } else if (d.count <= d.point) {
+    capi_write(t, "%.*s%.*s", d.count, d.digits, d.point - d.count, "00000");
+  } else {
+    capi_write(t, "%.*s.%.*s", d.point, d.digits, d.count - d.point, d.digits + d.point);
+  }
+}
+
+/* ---- elements -------------------------------------------------------------------------------- */
+
+typedef struct {
+  capi_text *text;
+  const DLTensor *tensor;
+  const int64_t *strides;
+  DLDataType shown; /* the type that an element is converted to */
+  int padded, is_short;
+  int64_t left; /* how many elements may still be printed */
+} printer;
+
+/* Returns the smallest type with an equivalent in C that can hold every number of a type. Its bits are 0 if the elements are
+ * not single numbers. */
+static DLDataType shown_as(DLDataType dtype) {
+  if (dtype.lanes != 1 || dtype.code == kDLOpaqueHandle) return (DLDataType){0, 0, 1};
+  uint8_t code = dtype.code, bits = dtype.bits;
+  if (code == kDLInt || code == kDLUInt) return (DLDataType){code, bits < 8 ? 8 : bits, 1};
+  if (code == kDLBool) return dtype;
+  if (code == kDLComplex) return (DLDataType){code, bits < 64 ? 64 : bits, 1};
+  return (DLDataType){kDLFloat, code == kDLFloat && bits == 64 ? 64 : 32, 1};
+}
+
+/* Copies element `at`, counted in elements from the first one, to the start of `bytes`. A packed one gets a byte of its own. */
+static void read_element(const printer *p, int64_t at, unsigned char bytes[16]) {
+  const DLTensor *t = p->tensor;
+  const unsigned char *data = (const unsigned char *)t->data + t->byte_offset;
+  int bits = t->dtype.bits;
+  if (bits % 8 == 0 || p->padded) {
+    size_t size = (size_t)(bits + 7) / 8;
+    memcpy(bytes, data + at * (int64_t)size, size);
+    return;
+  }
+  int64_t bit = at * bits; /* packed elements are row-major, so that this is not negative */
+  unsigned both = data[bit / 8];
+  if (bit % 8 + bits > 8) both |= (unsigned)data[bit / 8 + 1] << 8;
+  bytes[0] = (unsigned char)(both >> bit % 8 & ((1u << bits) - 1));
+}
+
+static void write_element(const printer *p, int64_t at) {
+  unsigned char bytes[16] = {0};
+  union {
+    int64_t i;
+    uint64_t u;
+    float f[2];
+    double d[2];
+    char bytes[16];
+  } v = {0};
+  static const int64_t one = 1;
+  DLDataType wide = p->shown;
+  if (wide.code == kDLInt || wide.code == kDLUInt) wide.bits = 64;
+  read_element(p, at, bytes);
+  if (wide.code == kDLBool) {
+    capi_write(p->text, "%s", bytes[0] > 1 ? "?" : bytes[0] ? "true" : "false");
+    return;
+  }
+  core_convert(v.bytes, wide, &one, 0, (const char *)bytes, p->tensor->dtype, &one, 1, &one, 1);
+  int is_double = wide.bits == (wide.code == kDLComplex ? 128 : 64);
+  switch (wide.code) {
+    case kDLInt:
+      capi_write(p->text, "%" PRId64, v.i);
+      break;
+    case kDLUInt:
+      capi_write(p->text, "%" PRIu64, v.u);
+      break;
+    case kDLComplex:
+      capi_write(p->text, "(");
+      write_float(p->text, is_double ? v.d[0] : (double)v.f[0], is_double, 0);
+      write_float(p->text, is_double ? v.d[1] : (double)v.f[1], is_double, 1);
+      capi_write(p->text, "i)");
+      break;
+    default:
+      write_float(p->text, is_double ? v.d[0] : (double)v.f[0], is_double, 0);
+  }
+}
+
+/* Writes the elements from dimension d on, of which the first is element `at`. */
+static void write_elements(printer *p, int32_t d, int64_t at) {
+  if (d == p->tensor->ndim) {
+    p->left--;
+    write_element(p, at);
+    return;
+  }
+  int64_t size = p->tensor->shape[d];
+  capi_write(p->text, "[");
+  for (int64_t i = 0; i < size; i++) {
+    if (i > 0) capi_write(p->text, " ");
+    if (p->left == 0) {
+      capi_write(p->text, "...");
+      break;
+    }
+    if (p->is_short && i == EDGE && size > 2 * EDGE) {
+      capi_write(p->text, "... ");
+      i = size - EDGE;
+    }
+    write_elements(p, d + 1, at + i * p->strides[d]);
+  }
+  capi_write(p->text, "]");
+}
+
+static void write_numbers(capi_text *t, const int64_t *numbers, int32_t count) {
+  capi_write(t, "[");
+  for (int32_t d = 0; d < count; d++) capi_write(t, "%s%" PRId64, d > 0 ? " " : "", numbers[d]);
+  capi_write(t, "]");
+}
+
+typedef struct {
+  const DLManagedTensorVersioned *tensor;
+  core_extent extent;
+} checked;
+
+static void write_tensor(capi_text *t, const void *thing) {
+  const checked *c = thing;
+  const DLTensor *d = &c->tensor->dl_tensor;
+  int64_t row_major[CORE_RANK_MAX];
+  core_set_row_major(row_major, d->shape, d->ndim);
+  capi_write_dtype(t, d->dtype);
+  write_numbers(t, d->shape, d->ndim);
+  if (!c->extent.row_major) {
+    capi_write(t, " strides ");
+    write_numbers(t, d->strides, d->ndim);
+  }
+  capi_write(t, " on ");
+  capi_write_device(t, d->device);
+  if (c->tensor->flags & DLPACK_FLAG_BITMASK_READ_ONLY) capi_write(t, ", read-only");
+  DLDataType shown = shown_as(d->dtype);
+  if (shown.bits == 0 || !core_host_readable(d->device.device_type)) return;
+  capi_write(t, " ");
+  printer p = {
+      .text = t,
+      .tensor = d,
+      .strides = d->strides == NULL ? row_major : d->strides,
+      .shown = shown,
+      .padded = (c->tensor->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) != 0,
+      .is_short = c->extent.count > WHOLE,
+      .left = MOST,
+  };
+  write_elements(&p, 0, 0);
+}
+
+int32_t dlb_tensor_format(size_t *out, char *data, size_t room, const DLManagedTensorVersioned *tensor, dlb_error *error) {
+  int32_t code = capi_text_check(__func__, out, data, room, error);
+  checked c = {.tensor = tensor};
+  if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, &c.extent, error);
+  return code == DLB_OK ? capi_text_out(__func__, out, data, room, write_tensor, &c, error) : code;
+}

@@ -1,0 +1,260 @@
+/* The ledger: where each live tensor, frame, message and elements object was made. It is plain C, and off unless a
+ * program asks for it.
+ *
+ * The ledger only learns that an object is made. Releases do not touch it: deleters take no lock. Instead each record
+ * refers to the place of its object, a control block or an entry of the registry, whose state says whether the object
+ * is live. Such places are never freed, and a new object in the same place replaces the record. Therefore the ledger has
+ * at most one record for each place. */
+#define _GNU_SOURCE
+#include "capi.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#if defined(__GLIBC__) || defined(__APPLE__)
+#include <execinfo.h>
+#else /* the C library has no backtrace */
+static int backtrace(void **out, int room) { return (void)out, (void)room, 0; }
+#endif
+
+#if defined(__ELF__)
+#include <link.h>
+#endif
+
+enum { DEPTH = 32, FIRST_ROOM = 256 };
+
+/* The address is hidden from leak checkers: they would not report an object as lost if the ledger referred to it. */
+#define HIDDEN(object) (~(uintptr_t)(object))
+
+typedef struct {
+  uintptr_t hidden; /* 0 if the record is unused */
+  uint64_t number;  /* in the order in which the objects were made */
+  uint64_t bytes;
+  const capi_ledger_kind *kind;
+  int depth;
+  void *stack[DEPTH];
+} record;
+
+static int on;
+
+int capi_ledger_on(void) { return __atomic_load_n(&on, __ATOMIC_RELAXED); }
+
+/* A hash table of `room` records, a power of 2. At most half of them are used. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static record *records;
+static size_t room, used;
+static uint64_t made, missed; /* missed: there was no memory for the record */
+static int at_exit;           /* the environment variable is set */
+
+/* Returns the record of an object, or the unused one that it would have. */
+static record *find(record *table, size_t size, uintptr_t hidden) {
+  size_t i = (size_t)((hidden >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (size - 1);
+  while (table[i].hidden != 0 && table[i].hidden != hidden) i = (i + 1) & (size - 1);
+  return &table[i];
+}
+
+/* Makes room for another record, and reports whether there is any. */
+static int reserve(void) {
+  if (2 * (used + 1) <= room) return 1;
+  size_t size = room == 0 ? FIRST_ROOM : 2 * room;
+  record *larger = calloc(size, sizeof *larger);
+  if (larger == NULL) return 0;
+  for (size_t i = 0; i < room; i++)
+    if (records[i].hidden != 0) *find(larger, size, records[i].hidden) = records[i];
+  free(records);
+  records = larger;
+  room = size;
+  return 1;
+}
+
+void capi_ledger_enter(const void *object, const capi_ledger_kind *kind, uint64_t bytes) {
+  record r = {.hidden = HIDDEN(object), .bytes = bytes, .kind = kind};
+  r.depth = backtrace(r.stack, DEPTH);
+  pthread_mutex_lock(&mutex);
+  if (capi_ledger_on()) {
+    record *known = room > 0 ? find(records, room, r.hidden) : NULL;
+    int new = known == NULL || known->hidden == 0;
+    if (!new || reserve()) {
+      r.number = made++;
+      used += (size_t)new;
+      *find(records, room, r.hidden) = r;
+    } else {
+      missed++;
+    }
+  }
+  pthread_mutex_unlock(&mutex);
+}
+
+static int block_is_live(const void *object) {
+  int state = core_block_state(object);
+  return state == CORE_LIVE || state == CORE_TAKEN;
+}
+
+static void enter_export(const core_block *block, const DLTensor *tensor, int versioned) {
+  static const capi_ledger_kind kinds[] = {{"legacy tensor", block_is_live}, {"tensor", block_is_live}};
+  core_extent extent;
+  uint64_t flags = versioned ? block->managed.versioned.flags : 0;
+  int known = core_check_layout(tensor, flags, &extent, NULL, 0) == CORE_OK;
+  capi_ledger_enter(block, &kinds[versioned], known ? (uint64_t)extent.nbytes : 0);
+}
+
+void capi_ledger_enter_frame(const void *managed, uint64_t bytes) {
+  static const capi_ledger_kind kind = {"frame", block_is_live};
+  capi_ledger_enter(managed, &kind, bytes);
+}
+
+int32_t dlb_ledger_set(int32_t value) {
+  void *stack[1];
+  if (value) backtrace(stack, 1); /* the first call loads a library, which must not happen in the middle of an export */
+  pthread_mutex_lock(&mutex);
+  int was = __atomic_exchange_n(&on, value != 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&core_exported, value ? enter_export : NULL, __ATOMIC_RELAXED);
+  if (!value) {
+    free(records);
+    records = NULL;
+    room = used = 0;
+    missed = 0;
+  }
+  pthread_mutex_unlock(&mutex);
+  return was;
+}
+
+/* ---- the report ------------------------------------------------------------------------------ */
+
+static int by_number(const void *a, const void *b) {
+  const record *x = a, *y = b;
+  return (x->number > y->number) - (x->number < y->number);
+}
+
+/* Sets *out to a copy of the records of live objects, the oldest first. Returns their number, or -1 if there is no
+ * memory. */
+static int64_t copy_live(record **out, uint64_t *without) {
+  size_t count = 0;
+  pthread_mutex_lock(&mutex);
+  *without = missed;
+  *out = malloc((used + 1) * sizeof **out);
+  for (size_t i = 0; i < room && *out != NULL; i++) {
+    if (records[i].hidden != 0 && records[i].kind->live((const void *)HIDDEN(records[i].hidden)))
+      (*out)[count++] = records[i];
+  }
+  pthread_mutex_unlock(&mutex);
+  if (*out == NULL) return -1;
+  qsort(*out, count, sizeof **out, by_number);
+  return (int64_t)count;
+}
+
+/* Writes all of a text. Returns 0, or errno. */
+static int write_text(int fd, const char *text) {
+  size_t size = strlen(text);
+  while (size > 0) {
+    ssize_t n = write(fd, text, size);
+    if (n < 0 && errno != EINTR) return errno;
+    if (n > 0) text += n, size -= (size_t)n;
+  }
+  return 0;
+}
+
+/* The address that addr2line expects: from the beginning of the module, unless it was linked for fixed addresses. */
+static uintptr_t offset_in(const Dl_info *module, uintptr_t at) {
+#if defined(__ELF__)
+  if (((const ElfW(Ehdr) *)module->dli_fbase)->e_type == ET_EXEC) return at;
+#endif
+  return at - (uintptr_t)module->dli_fbase;
+}
+
+/* Returns the index of the innermost frame of a function of dlbridge.h. If its name is not known, as after a sibling call,
+ * the frames before are printed too, except those with private names. */
+static int entry_of(const record *r) {
+  static const char private[] = "dlb_private_";
+  Dl_info where;
+  int first = 0;
+  for (int i = 0; i < r->depth; i++) {
+    if (!dladdr((char *)r->stack[i] - 1, &where) || where.dli_sname == NULL) continue;
+    if (strncmp(where.dli_sname, private, sizeof private - 1) == 0) first = i + 1;
+    else if (strncmp(where.dli_sname, "dlb_", 4) == 0) return i;
+  }
+  return first;
+}
+
+/* Writes a frame: the function, if it has a dynamic symbol, the module and the address in it. The address is that of
+ * the call, which is before the return address. */
+static int write_frame(int fd, void *address) {
+  char line[1200];
+  Dl_info where;
+  uintptr_t at = (uintptr_t)address - 1;
+  if (!dladdr((void *)at, &where) || where.dli_fname == NULL)
+    snprintf(line, sizeof line, "    %#" PRIxPTR "\n", at);
+  else if (where.dli_sname != NULL)
+    snprintf(line, sizeof line, "    %s (%s+%#" PRIxPTR ")\n", where.dli_sname, where.dli_fname, offset_in(&where, at));
+  else
+    snprintf(line, sizeof line, "    %s+%#" PRIxPTR "\n", where.dli_fname, offset_in(&where, at));
+  return write_text(fd, line);
+}
+
+static int write_record(int fd, const record *r) {
+  char line[128];
+  snprintf(line, sizeof line, "dlbridge: %s at %#" PRIxPTR ", %" PRIu64 " bytes, made by\n", r->kind->name,
+           HIDDEN(r->hidden), r->bytes);
+  int failed = write_text(fd, line);
+  for (int i = entry_of(r); i < r->depth && failed == 0; i++) failed = write_frame(fd, r->stack[i]);
+  return failed;
+}
+
+static int write_all(int fd, const record *list, int64_t count, uint64_t without) {
+  char line[128];
+  snprintf(line, sizeof line, "dlbridge: process %ld has %" PRId64 " live object%s\n", (long)getpid(), count,
+           count == 1 ? "" : "s");
+  int failed = write_text(fd, line);
+  for (int64_t i = 0; i < count && failed == 0; i++) failed = write_record(fd, &list[i]);
+  if (without == 0 || failed != 0) return failed;
+  snprintf(line, sizeof line, "dlbridge: there was no memory to record %" PRIu64 " further objects\n", without);
+  return write_text(fd, line);
+}
+
+int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error) {
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code != DLB_OK) return code;
+  if (!capi_ledger_on())
+    return capi_fail(error, DLB_ERROR_ARGUMENT,
+                     "%s: the ledger is off; dlb_ledger_set(1) or DLBRIDGE_LEDGER=1 switches it on", __func__);
+  record *list;
+  uint64_t without;
+  int64_t count = copy_live(&list, &without);
+  if (count < 0) return capi_memory(__func__, error);
+  int failed = write_all(fd, list, count, without);
+  free(list);
+  if (failed != 0)
+    return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: fd = %d: %s", __func__, (int)fd, strerror(failed));
+  *out = (size_t)count;
+  return capi_ok(error);
+}
+
+/* ---- the environment, forks and the end of the process ---------------------------------------- */
+
+static void lock(void) { pthread_mutex_lock(&mutex); }
+
+static void unlock(void) { pthread_mutex_unlock(&mutex); }
+
+__attribute__((constructor(101))) static void start(void) {
+  const char *value = getenv("DLBRIDGE_LEDGER");
+  pthread_atfork(lock, unlock, unlock);
+  at_exit = value != NULL && *value != '\0' && strcmp(value, "0") != 0;
+  if (at_exit) dlb_ledger_set(1);
+}
+
+/* A destructor runs after the functions that the program has passed to atexit, and after the destructors of the
+ * program and of the libraries that use this one. In a program that is linked with the archive, the priority puts it
+ * after them. Objects may still be released or made afterwards, so nothing is torn down. */
+__attribute__((destructor(101))) static void end(void) {
+  record *list;
+  uint64_t without;
+  if (!at_exit || !capi_ledger_on()) return;
+  int64_t count = copy_live(&list, &without);
+  if (count > 0) write_all(STDERR_FILENO, list, count, without);
+  free(list);
+}

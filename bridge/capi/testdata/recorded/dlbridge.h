@@ -1,0 +1,473 @@
+/* dlbridge.h: the C interface of dlbridge, for C99 and C++11.
+ *
+ *   #include <dlbridge.h>
+ *   #include <stdio.h>
+ *
+ *   int main(void) {
+ *     const DLDataType float32 = {kDLFloat, 32, 1};
+ *     const int64_t shape[] = {2, 3};
+ *     DLManagedTensorVersioned *x;
+ *     dlb_error error;
+ *     if (dlb_tensor_alloc(&x, float32, 2, shape, &error) != DLB_OK) return puts(error.message), 1;
+ *     float *elements = (float *)x->dl_tensor.data;
+ *     elements[5] = 42; // row 1, column 2
+ *     printf("%d dimensions, last element %g\n", (int)x->dl_tensor.ndim, elements[5]);
+ *     dlb_tensor_release(x);
+ *     return 0;
+ *   }
+ *
+ * A producer owns memory and describes it. A consumer reads it. A view describes memory and owns nothing. A managed
+ * tensor is a view plus a deleter that its holder calls exactly once. A tensor in this header is a
+ * DLManagedTensorVersioned of DLPack; there is no second tensor type.
+ *
+ * Results and errors. Every function that can fail returns DLB_OK or a positive code. It writes its one output through
+ * the first argument `out`, which is NULL or zero after an error, and describes the error in `error`, which the caller
+ * owns and which may be NULL. After an error the caller still owns all its arguments. The library never prints
+ * anything.
+ *
+ * Buffers. A function that fills a buffer of the caller takes the address `data` and the size `room` of the buffer, and
+ * writes the number of bytes to *out. If the buffer is too small, it returns DLB_ERROR_ROOM, sets *out to the required
+ * size, and leaves the buffer unchanged. A call with `data` NULL and `room` 0 returns DLB_OK and the required size.
+ *
+ * Structures. A program initialises the structures that end with reserved words with `= {0}` (`= {}` in C++).
+ *
+ * The rules at the end of this header say more about structures and versions, and about invalid input, released objects,
+ * release functions, memory and the requirements of Go.
+ */
+#ifndef DLBRIDGE_H_
+#define DLBRIDGE_H_
+
+#include <dlpack/dlpack.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define DLB_API __attribute__((visibility("default")))
+#else
+#define DLB_API
+#endif
+
+/* The version of the interface. The major number is also that of the library's SONAME. It is raised when programs that
+ * were built before no longer work; the minor number is raised when something is added. */
+#define DLB_VERSION_MAJOR 0
+#define DLB_VERSION_MINOR 1
+#define DLB_VERSION_PATCH 0
+
+enum {
+  DLB_OK = 0,
+  DLB_ERROR_NULL = 1,      /* a pointer that must not be NULL is NULL */
+  DLB_ERROR_VERSION = 2,   /* a DLPack major version other than 1 */
+  DLB_ERROR_DTYPE = 3,     /* a data type that the format or DLPack lacks */
+  DLB_ERROR_DEVICE = 4,    /* memory that the host cannot read */
+  DLB_ERROR_LAYOUT = 5,    /* an invalid or unsupported rank, shape or strides */
+  DLB_ERROR_OVERFLOW = 6,  /* a size above 2^63-1, or host memory outside the addresses 4096 to 2^63-1 */
+  DLB_ERROR_READONLY = 7,  /* the requested form cannot represent read-only memory */
+  DLB_ERROR_UNALIGNED = 8, /* an address that is not aligned to its type */
+  DLB_ERROR_MEMORY = 9,    /* memory cannot be allocated */
+  DLB_ERROR_FORMAT = 10,   /* malformed input */
+  DLB_ERROR_ARGUMENT = 11, /* an index out of range, or an invalid value or object */
+  DLB_ERROR_FORKED = 12,   /* a function that needs Go, in a forked child: use spawn or exec */
+  DLB_ERROR_INTERNAL = 13, /* a defect of this library, or a panic in a Go function of the program */
+  DLB_ERROR_ROOM = 14,     /* the caller's buffer is too small; *out is the required size */
+  DLB_ERROR_FUNCTION = 15  /* an error of a Go function of the program (Serve of package capi) */
+};
+
+/* The code and text of an error. The text ends with a NUL, and is truncated if it is too long. Nothing in it must be
+ * freed. */
+typedef struct dlb_error {
+  int32_t code;
+  char message[508];
+} dlb_error;
+
+/* Returns the version of the library, "MAJOR.MINOR.PATCH".
+ * Ownership: static. Lifetime: the process. Threads: any. On error: cannot fail. */
+DLB_API const char *dlb_version(void);
+
+/* Returns the short name of a code: "ok", "dtype", ...
+ * Ownership: static. Lifetime: the process. Threads: any. On error: "unknown" for any other number. */
+DLB_API const char *dlb_error_name(int32_t code);
+
+/* ---- tensors ----------------------------------------------------------------------------------
+ *
+ * These functions are plain C. They do not enter the Go runtime, and work in a forked child.
+ */
+
+/* Allocates a row-major tensor of zeros on the CPU, aligned to 256 bytes.
+ * Ownership: the caller owns *out and calls its deleter once. Lifetime: until the deleter is called. Threads: any, also
+ * for the deleter. On error: *out is NULL. */
+DLB_API int32_t dlb_tensor_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim,
+                                 const int64_t *shape, dlb_error *error);
+
+/* Lends memory of the caller to the library, and returns a tensor on it. `view` describes the memory; its shape and
+ * strides are copied, and strides NULL mean row-major. `flags` are DLPACK_FLAG_BITMASK_* bits. When the last share of
+ * the memory is released, release(ctx) is called once, on the thread that released it. `release` may be NULL.
+ * Ownership: the library uses the memory until it calls release(ctx); the caller owns *out. Lifetime: until the deleter
+ * of *out is called. Threads: any. On error: *out is NULL and release is not called. */
+DLB_API int32_t dlb_tensor_lend(DLManagedTensorVersioned **out, const DLTensor *view, uint64_t flags,
+                                void (*release)(void *ctx), void *ctx, dlb_error *error);
+
+/* Copies a tensor into new row-major memory. The copy has the flag IS_COPIED.
+ * Ownership: `tensor` is borrowed; the caller owns *out. Lifetime: until the deleter of *out is called. Threads: any,
+ * as long as no thread writes to the tensor. On error: *out is NULL. */
+DLB_API int32_t dlb_tensor_copy(DLManagedTensorVersioned **out,
+                                const DLManagedTensorVersioned *tensor, dlb_error *error);
+
+/* Checks the description of a tensor without accessing its memory: version, rank, shape, strides, data type, overflow
+ * and NULL pointers.
+ * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: the code is the cause. */
+DLB_API int32_t dlb_tensor_validate(const DLManagedTensorVersioned *tensor, dlb_error *error);
+
+/* Sets *out to the size of the elements in bytes, without gaps. Elements of a packed type count as packed.
+ * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: *out is 0. */
+DLB_API int32_t dlb_tensor_nbytes(int64_t *out, const DLManagedTensorVersioned *tensor,
+                                  dlb_error *error);
+
+/* Converts a tensor to the legacy form, from before DLPack 1.0. TensorFlow and old versions of JAX accept no other. A
+ * read-only tensor is refused, because the legacy form cannot represent it.
+ * Ownership: on success *out has taken `tensor` over. Lifetime: until the deleter of *out is called. Threads: any.
+ * On error: *out is NULL and the caller still owns `tensor`. */
+DLB_API int32_t dlb_tensor_to_legacy(DLManagedTensor **out, DLManagedTensorVersioned *tensor,
+                                     dlb_error *error);
+
+/* Converts a tensor from the legacy form. `flags` adds the flags that the legacy form lacks, such as READ_ONLY.
+ * Ownership: on success *out has taken `tensor` over. Lifetime: until the deleter of *out is called. Threads: any.
+ * On error: *out is NULL and the caller still owns `tensor`. */
+DLB_API int32_t dlb_tensor_from_legacy(DLManagedTensorVersioned **out, DLManagedTensor *tensor,
+                                       uint64_t flags, dlb_error *error);
+
+/* Calls the deleter of the tensor, if it has one. NULL is allowed.
+ * Ownership: the caller's ownership ends. Lifetime: the tensor must not be used again. Threads: any. On error: a tensor
+ * of this library that was released or taken over before is not changed, and the call is counted in double_deletes. */
+DLB_API void dlb_tensor_release(DLManagedTensorVersioned *tensor);
+
+/* ---- messages: ZIO messages and the tensors in them (ZIO TENS, sections 2 and 3) ---------------
+ *
+ * The functions that decode and encode need Go: in a forked child they return DLB_ERROR_FORKED. All others are plain C
+ * and work there too.
+ */
+
+/* Bytes, and a function that gives them back. `release` is called once, on any thread, when nothing refers to the bytes
+ * any more. It may be NULL. */
+typedef struct dlb_frame {
+  const void *data;
+  size_t size;
+  void (*release)(void *ctx);
+  void *ctx;
+  uint64_t flags;       /* DLB_FRAME_WRITABLE or 0 */
+  uint64_t reserved[4]; /* 0 */
+} dlb_frame;
+
+/* Tensors on the frame may be written to. Without this flag they are READ_ONLY. */
+#define DLB_FRAME_WRITABLE ((uint64_t)1)
+
+/* A message: level, form, label, header, payload parts, and the tensors that the label describes. */
+typedef struct dlb_message dlb_message;
+
+/* The fixed-size fields of a message, from its prefix header and coordinate header. */
+typedef struct dlb_header {
+  int32_t level; /* 0 to 8 */
+  char form[4];  /* padded with spaces */
+  uint64_t origin;
+  uint64_t granule;
+  uint64_t seqno;
+} dlb_header;
+
+/* Text or bytes inside a message, not NUL-terminated. */
+typedef struct dlb_bytes {
+  const char *data;
+  size_t size;
+} dlb_bytes;
+
+/* Options of dlb_message_decode. */
+#define DLB_DECODE_MESSAGE_ONLY ((uint64_t)1) /* do not decode the label: the message has no tensors */
+
+/* Decodes a message of `count` frames: prefix, header, payload parts. Payloads are not copied: the parts and tensors
+ * alias the frames.
+ * Ownership: on success the message, and the tensors made from it, own the frames; each frame is released once, when
+ * none of them needs it. The caller owns *out and frees it with dlb_message_free. Lifetime: until it is freed; tensors
+ * made from it stay valid. Threads: any, one at a time per message. On error: *out is NULL and no frame is released. */
+DLB_API int32_t dlb_message_decode(dlb_message **out, const dlb_frame *frames, size_t count,
+                                   uint64_t options, dlb_error *error);
+
+/* Decodes a message in the single-part form, which is one frame.
+ * Ownership, Lifetime, Threads, On error: as dlb_message_decode. */
+DLB_API int32_t dlb_message_decode_packed(dlb_message **out, const dlb_frame *packed, uint64_t options,
+                                   dlb_error *error);
+
+/* A tensor to be encoded, and its metadata. */
+typedef struct dlb_message_tensor {
+  DLManagedTensorVersioned *tensor;
+  dlb_bytes metadata;   /* a JSON object; size 0 for none */
+  uint64_t reserved[4]; /* 0 */
+} dlb_message_tensor;
+
+/* The fields of a message to be encoded. */
+typedef struct dlb_message_fields {
+  dlb_header header;    /* a form of four zeros stands for "TENS" */
+  dlb_bytes label;      /* a JSON object with further attributes of the label; size 0 for none */
+  dlb_bytes metadata;   /* TENS.metadata, a JSON object; size 0 for {} */
+  uint64_t reserved[4]; /* 0 */
+} dlb_message_fields;
+
+/* Encodes tensors as a message. A tensor without gaps that is row-major, permuted or reversed is not copied: its memory
+ * becomes the payload part. Any other tensor is copied into a compact part; dlb_message_copied reports which. `fields`
+ * may be NULL.
+ * Ownership: on success the message takes every tensor over; a tensor that is passed twice is refused. The caller owns
+ * *out and frees it with dlb_message_free. Lifetime: until it is freed; frames taken from it stay valid. Threads: any,
+ * one at a time per message. On error: *out is NULL and the caller still owns all tensors. */
+DLB_API int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *fields,
+                                   const dlb_message_tensor *tensors, size_t count, dlb_error *error);
+
+/* Encodes a message from its fields and payload parts, which are not copied. The label may be any bytes.
+ * Ownership: on success the message takes the parts over. The caller owns *out and frees it with dlb_message_free.
+ * Lifetime: until it is freed. Threads: any, one at a time per message. On error: *out is NULL and no part is
+ * released. */
+DLB_API int32_t dlb_message_encode_parts(dlb_message **out, const dlb_header *header, dlb_bytes label,
+                                 const dlb_frame *parts, size_t count, dlb_error *error);
+
+/* Sets *out to the level, form, origin, granule and seqno of a message.
+ * Ownership: *out is a copy. Lifetime: none. Threads: any. On error: *out is zeroed. */
+DLB_API int32_t dlb_message_header(dlb_header *out, const dlb_message *message, dlb_error *error);
+
+/* Sets *out to the bytes of the label.
+ * Ownership: the message owns the bytes. Lifetime: until dlb_message_free. Threads: any. On error: *out is empty. */
+DLB_API int32_t dlb_message_label(dlb_bytes *out, const dlb_message *message, dlb_error *error);
+
+/* Sets *out to TENS.metadata as JSON text. `data` is NULL if the message has none. For an encoded message the text is
+ * the one that was passed to dlb_message_encode.
+ * Ownership: the message owns the bytes. Lifetime: until dlb_message_free. Threads: any. On error: *out is empty. */
+DLB_API int32_t dlb_message_metadata(dlb_bytes *out, const dlb_message *message, dlb_error *error);
+
+/* Returns the number of payload parts.
+ * Ownership: none. Lifetime: none. Threads: any. On error: 0. */
+DLB_API size_t dlb_message_part_count(const dlb_message *message);
+
+/* Returns the number of tensors.
+ * Ownership: none. Lifetime: none. Threads: any. On error: 0. */
+DLB_API size_t dlb_message_tensor_count(const dlb_message *message);
+
+/* Returns a one-dimensional uint8 tensor on payload part `index`.
+ * Ownership: the caller owns *out, which has a share of the part's memory. Lifetime: until its deleter is called, also
+ * after dlb_message_free. Threads: any. On error: *out is NULL. */
+DLB_API int32_t dlb_message_part(DLManagedTensorVersioned **out, const dlb_message *message, size_t index,
+                                 dlb_error *error);
+
+/* Returns tensor `index`, which aliases its part.
+ * Ownership: the caller owns *out, which has a share of the part's memory. Lifetime: until its deleter is called, also
+ * after dlb_message_free. Threads: any. On error: *out is NULL. */
+DLB_API int32_t dlb_message_tensor_at(DLManagedTensorVersioned **out, const dlb_message *message,
+                                      size_t index, dlb_error *error);
+
+/* Sets *out to the metadata of tensor `index` as JSON text. `data` is NULL if it has none.
+ * Ownership: the message owns the bytes. Lifetime: until dlb_message_free. Threads: any. On error: *out is empty. */
+DLB_API int32_t dlb_message_tensor_metadata(dlb_bytes *out, const dlb_message *message, size_t index,
+                                            dlb_error *error);
+
+/* Returns the index of the payload part that tensor `index` is in.
+ * Ownership: none. Lifetime: none. Threads: any. On error: 0. */
+DLB_API size_t dlb_message_tensor_part(const dlb_message *message, size_t index);
+
+/* Reports whether dlb_message_encode copied tensor `index`. The result is 0 for decoded messages.
+ * Ownership: none. Lifetime: none. Threads: any. On error: 0. */
+DLB_API int32_t dlb_message_copied(const dlb_message *message, size_t index);
+
+/* Returns the number of frames: prefix, header and the payload parts.
+ * Ownership: none. Lifetime: none. Threads: any. On error: 0. */
+DLB_API size_t dlb_message_frame_count(const dlb_message *message);
+
+/* Returns frame `index`, ready to be sent. Payloads are not copied.
+ * Ownership: the caller owns *out and calls out->release(out->ctx) once, unless it passes the frame to a function that
+ * takes it over. Lifetime: until it is released, also after dlb_message_free. Threads: any, also for release.
+ * On error: *out is zeroed. */
+DLB_API int32_t dlb_message_frame(dlb_frame *out, const dlb_message *message, size_t index,
+                                  dlb_error *error);
+
+/* Encodes a message in the single-part form: all frames in one block of new memory.
+ * Ownership, Lifetime, Threads, On error: as dlb_message_frame. */
+DLB_API int32_t dlb_message_encode_packed(dlb_frame *out, const dlb_message *message, dlb_error *error);
+
+/* Frees a message. Tensors and frames made from it stay valid. NULL is allowed.
+ * Ownership: the caller's ownership ends. Lifetime: the message must not be used again. Threads: any.
+ * On error: any other address, and that of a message that was freed before, is ignored. */
+DLB_API void dlb_message_free(dlb_message *message);
+
+/* ---- values: the tensors of Decthings and TensorFlow ------------------------------------------
+ *
+ * A value is a tensor, if DLPack has its type, or elements, such as strings and images. A decoded tensor aliases the
+ * frame if its elements are aligned there, and is a copy otherwise.
+ *
+ * All functions except dlb_elements_free need Go: in a forked child they return DLB_ERROR_FORKED.
+ */
+
+/* A tensor of a type that DLPack lacks. A program that encodes elements fills in the structure itself. */
+typedef struct dlb_elements {
+  dlb_bytes type;           /* the name in the format: "string", "image", "qint8" */
+  int32_t ndim;
+  const int64_t *shape;
+  size_t count;             /* of elements: the product of the shape */
+  const dlb_bytes *values;  /* the bytes of each element, in row-major order */
+  const dlb_bytes *formats; /* of images, audio and video ("png", "mp3"); NULL for all other types */
+  uint64_t reserved[4];     /* 0 */
+} dlb_elements;
+
+/* Frees decoded elements, and their share of the frame. NULL is allowed.
+ * Ownership: the caller's ownership ends. Lifetime: the elements and their values must not be used again. Threads: any.
+ * On error: any other address, and that of elements that were freed before, is ignored. */
+DLB_API void dlb_elements_free(dlb_elements *elements);
+
+/* A tensor or elements; the other pointer is NULL. Both are NULL if there was nothing to decode. Decoders set size and
+ * copied; encoders ignore them. */
+typedef struct dlb_value {
+  DLManagedTensorVersioned *tensor; /* to be released with dlb_tensor_release once decoded */
+  dlb_elements *elements;           /* to be freed with dlb_elements_free once decoded */
+  size_t size;                      /* the number of bytes of the value in the frame */
+  int32_t copied;                   /* the tensor is a copy, and has the flag IS_COPIED */
+  uint64_t reserved[4];             /* 0 */
+} dlb_value;
+
+/* The dialects of Decthings, which encode types of variable size (strings, binaries and media) differently. The bytes
+ * do not show the dialect. Numbers and booleans are the same in all dialects. */
+enum {
+  DLB_DECTHINGS_DOC = 0,   /* the published document */
+  DLB_DECTHINGS_PY004 = 1, /* the Python client up to 0.0.4, the Rust crate up to 0.1.3 */
+  DLB_DECTHINGS_RS015 = 2  /* the Rust crate from 0.1.4 */
+};
+
+/* Decodes a frame that holds one tensor of Decthings.
+ * Ownership: on success the value owns the frame, which is released once, when the value no longer needs it; the caller
+ * owns *out. Lifetime: until the deleter of the tensor, or dlb_elements_free, is called. Threads: any. On error: *out
+ * is zeroed and the frame is not released. */
+DLB_API int32_t dlb_decthings_decode(dlb_value *out, const dlb_frame *frame, int32_t dialect,
+                                     dlb_error *error);
+
+/* Decodes a batch of the consecutive tensors in a frame, from `offset` on, into `count` values. A call decodes as many
+ * as are reasonable at a time, and at least one unless the frame ends at `offset`. The values after the last one are
+ * zeroed. The next offset is `offset` plus the sizes of all values. A malformed tensor after valid ones is the error of
+ * the next call.
+ * Ownership: on success the values own the frame, which is released once, when none of them needs it; the caller owns
+ * the values. Lifetime, Threads: as dlb_decthings_decode. On error: all values are zeroed and the frame is not
+ * released. */
+DLB_API int32_t dlb_decthings_decode_batch(dlb_value *out, size_t count, const dlb_frame *frame,
+                                      size_t offset, int32_t dialect, dlb_error *error);
+
+/* Encodes elements, or a tensor in any layout, into the `room` bytes at `data`, and sets *out to the number of bytes.
+ * `data` NULL and `room` 0 return only that number. The elements of a tensor are at the end of the encoding; a program
+ * that places the encoding so that they are aligned can decode them without a copy. The memory of a tensor may overlap
+ * the buffer; that of elements must not.
+ * Ownership: the caller keeps `value` and `data`. Lifetime: none. Threads: any, as long as no thread writes to the
+ * tensor. On error: after DLB_ERROR_ROOM *out is the required number of bytes, and the buffer is unchanged; after any
+ * other error *out is 0, and the contents of the buffer are undefined. */
+DLB_API int32_t dlb_decthings_encode(size_t *out, void *data, size_t room, const dlb_value *value,
+                                     int32_t dialect, dlb_error *error);
+
+/* Checks that rules (DecthingsTensorRules, a JSON object) allow the type and shape of a value. Returns DLB_OK,
+ * DLB_ERROR_DTYPE, DLB_ERROR_LAYOUT, or DLB_ERROR_ARGUMENT for malformed rules.
+ * Ownership: the arguments are borrowed. Lifetime: the call. Threads: any. On error: the message names the rule. */
+DLB_API int32_t dlb_decthings_check(dlb_bytes rules, const dlb_value *value, dlb_error *error);
+
+/* Options of dlb_tensorflow_decode. With DLB_TENSORFLOW_LENIENT it accepts what TensorFlow's C++ accepts: it ignores
+ * values after the last element and the content of a tensor without elements, truncates integers that are out of range
+ * to their low bits, and uses the given dimensions of a shape whose rank is marked as unknown. */
+#define DLB_TENSORFLOW_LENIENT ((uint64_t)1)
+#define DLB_TENSORFLOW_INTEGERS ((uint64_t)2) /* decode quantised numbers as tensors of integers */
+/* The maximal size of a tensor that omits values because they repeat the last one, up to 2^47 bytes. 0, the default,
+ * stands for 64 MiB. Each element of dlb_elements counts as 24 bytes more than its own; the bytes of strings, resources
+ * and variants are in the frame and do not count, those of quantised numbers do. */
+#define DLB_TENSORFLOW_LIMIT(bytes) ((uint64_t)(bytes) << 16)
+
+/* Decodes a frame that holds a TensorProto.
+ * Ownership, Lifetime, Threads, On error: as dlb_decthings_decode. */
+DLB_API int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, uint64_t options,
+                                      dlb_error *error);
+
+/* Options of dlb_tensorflow_encode. By default elements of a fixed size are encoded in tensor_content, and all others
+ * in the field of their type. FIELDS and CONTENT exclude each other. */
+#define DLB_TENSORFLOW_FIELDS ((uint64_t)1)  /* use the field of the type, as AsProtoField does */
+#define DLB_TENSORFLOW_CONTENT ((uint64_t)2) /* use tensor_content, as AsProtoTensorContent does */
+#define DLB_TENSORFLOW_PAD ((uint64_t)4)     /* place the elements at a multiple of 64 bytes from `data` */
+
+/* Encodes elements, or a tensor in any layout, as a TensorProto into the `room` bytes at `data`. `out`, `data` and
+ * `room` are as for dlb_decthings_encode. With DLB_TENSORFLOW_FIELDS, or if several elements share a byte, a tensor is
+ * copied for the duration of the call, even if only the size is requested.
+ * Ownership, Lifetime, Threads, On error: as dlb_decthings_encode. */
+DLB_API int32_t dlb_tensorflow_encode(size_t *out, void *data, size_t room, const dlb_value *value,
+                                      uint64_t options, dlb_error *error);
+
+/* ---- counters -------------------------------------------------------------------------------- */
+
+/* The numbers of live objects in this process. A forked child counts only those that C has made. Later versions add
+ * counters. */
+typedef struct dlb_counters {
+  int64_t exports;         /* tensors and frames that the library has returned, not yet released */
+  int64_t imports;         /* memory that was taken over or lent, not yet given back */
+  int64_t messages;        /* not yet freed */
+  uint64_t double_deletes; /* releases of tensors and frames that were repeated, and ignored */
+  int64_t elements;        /* decoded, not yet freed */
+} dlb_counters;
+
+/* Reads the counters. `size` must be sizeof(dlb_counters); no more than these bytes are written. Counters that this
+ * library does not have are set to 0.
+ * Ownership: none. Lifetime: none. Threads: any. On error: cannot fail; NULL is ignored. */
+DLB_API void dlb_counters_read(dlb_counters *out, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+
+/* ---- further rules ----------------------------------------------------------------------------
+ *
+ * Invalid input. The library checks NULL pointers, sizes, indexes, flags, contents and descriptions. Memory that a
+ * pointer refers to must be readable and as long as its size or count says; an address without memory behind it may
+ * end the process. The description of a tensor must not change while the tensor is in use. If memory that grows with
+ * the input cannot be allocated, the function returns DLB_ERROR_MEMORY. The Go runtime in the library also reserves
+ * address space of its own, in steps of 64 MiB, and smaller blocks for its records; if it cannot get them, it ends the
+ * process.
+ *
+ * Released objects. The library recognises the messages, elements, tensors and frames that it has made. If an object
+ * was released, or a function has taken it over, then passing it to a function returns DLB_ERROR_ARGUMENT, and
+ * releasing it again has no effect. An object that was taken over stays valid until its new owner releases it. A frame
+ * is recognised by its release and ctx, and so is a copy of the struct. A copy of the struct of a tensor may be read,
+ * but must not be taken over. The place of a released object is reused after at least 64 other objects of the same
+ * kind; an old address then refers to the new object. A tensor's place may also be reused for a tensor of the other
+ * form (legacy or versioned); the old address must not be used then.
+ *
+ * Objects of others are not recognised: tensors with another deleter, and frames with a release function of the caller.
+ * Such an object must not be passed after it was released or taken over, and not twice to one call. Only
+ * dlb_message_encode detects a tensor that is passed twice.
+ *
+ * Structures. A program that was compiled with one version of this header works with every later library of the same
+ * major version. It also works with an earlier library of that major version if it uses nothing newer. Each structure
+ * that programs allocate follows one of three rules:
+ *
+ * - dlb_frame, dlb_message_tensor, dlb_message_fields, dlb_elements and dlb_value end with reserved words. A new field
+ *   replaces the first reserved word, and its value 0 keeps the behaviour of this version. The size of the structure,
+ *   and so the stride of arrays, never changes. A program must set the reserved words to 0 by initialising the
+ *   structure with `= {0}` (`= {}` in C++) or with designated initialisers. A reserved word other than 0 is
+ *   DLB_ERROR_ARGUMENT: the structure was not initialised, or the program uses a field that this library does not know.
+ *   The library sets the reserved words of its outputs to 0.
+ * - dlb_counters grows at its end. dlb_counters_read takes the size that the program was compiled with.
+ * - dlb_error, dlb_bytes and dlb_header never change. A dlb_error needs no initialiser, because every call writes it
+ *   without reading it. dlb_bytes is an address and a size. dlb_header has the fixed fields of a ZIO message.
+ *
+ * The structures of DLPack change with the version that they contain. Options are bits, and unknown bits are refused.
+ *
+ * Release functions. A release function of the program may release other tensors, frames and messages, whose release
+ * functions may release further ones. Such chains may have any length: at most eight releases are nested on the stack,
+ * and a release that would be nested deeper runs after the release that started it has returned. All of them have run
+ * when the outermost call returns. A release function must return: it must not end its thread or jump out.
+ *
+ * Memory. Decoding takes at most 4 times the memory of the input for elements of a fixed size, 8 times for 64-bit
+ * integers that are varints, 40 times for labels, and 32 times for elements of variable size and for frames, where a
+ * frame counts as 40 bytes more than its size. A format in which a small input can describe more has a limit:
+ * DLB_TENSORFLOW_LIMIT. The README of the package bridge has a table of all decoders.
+ *
+ * Requirements of Go. Signal handlers that the program installs must have SA_ONSTACK, and alternate signal stacks must
+ * have at least 8 KiB. A thread that calls these functions must have a stack of at least 64 KiB. Loading the library
+ * needs 1 GiB of address space, eight threads and eight file descriptors; without them Go ends the process.
+ */
+
+#endif

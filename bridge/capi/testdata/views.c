@@ -1,0 +1,424 @@
+/* Views of tensors, and dlb_tensor_import. No message function is called, so that the program also links with the C sources
+ * alone.
+ *
+ * views CASES. The file has views that Go made of layouts, one a line (see view_test.go); the program makes them too. */
+#include "check.h"
+
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PADDED = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, READ_ONLY = DLPACK_FLAG_BITMASK_READ_ONLY };
+
+static DLManagedTensorVersioned *lend(void *data, DLDataType dtype, int32_t ndim, int64_t *shape, int64_t *strides,
+                                      uint64_t flags, int *released) {
+  DLTensor view = {.data = data, .device = {kDLCPU, 0}, .ndim = ndim, .dtype = dtype, .shape = shape, .strides = strides};
+  DLManagedTensorVersioned *t;
+  CHECK_OK(dlb_tensor_lend(&t, &view, flags, count_release, released, &error));
+  return t;
+}
+
+/* ---- the same views as in Go ----------------------------------------------------------------- */
+
+typedef int32_t view64(DLManagedTensorVersioned **, const DLManagedTensorVersioned *, int32_t, const int64_t *, dlb_error *);
+typedef int32_t view32(DLManagedTensorVersioned **, const DLManagedTensorVersioned *, int32_t, const int32_t *, dlb_error *);
+
+static const struct {
+  const char *name;
+  view64 *with64;
+  view32 *with32;
+} operations[] = {
+    {"Slice", NULL, NULL},
+    {"Index", dlb_tensor_index, NULL},
+    {"Reshape", dlb_tensor_reshape, NULL},
+    {"Broadcast", dlb_tensor_broadcast, NULL},
+    {"Transpose", NULL, dlb_tensor_transpose},
+    {"Flip", NULL, dlb_tensor_flip},
+    {"Squeeze", NULL, dlb_tensor_squeeze},
+    {"Expand", NULL, dlb_tensor_expand},
+};
+
+static int64_t number(FILE *in) {
+  int64_t n;
+  CHECK_INT(1, fscanf(in, "%" SCNd64, &n));
+  return n;
+}
+
+static int32_t numbers(FILE *in, int64_t *list) {
+  int32_t count = (int32_t)number(in);
+  CHECK(count <= 32);
+  for (int32_t k = 0; k < count; k++) list[k] = number(in);
+  return count;
+}
+
+static int32_t make(DLManagedTensorVersioned **out, const char *name, const DLManagedTensorVersioned *base, int32_t count,
+                    const int64_t *list, dlb_error *error) {
+  int32_t axes[32];
+  dlb_index index[8];
+  for (int32_t k = 0; k < count; k++) axes[k] = (int32_t)list[k];
+  for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
+    if (strcmp(name, operations[i].name) != 0) continue;
+    if (operations[i].with64 != NULL) return operations[i].with64(out, base, count, list, error);
+    if (operations[i].with32 != NULL) return operations[i].with32(out, base, count, axes, error);
+    CHECK(count / 4 <= 8);
+    for (int32_t k = 0; k < count / 4; k++)
+      index[k] = (dlb_index){list[4 * k], list[4 * k + 1], list[4 * k + 2], (uint64_t)list[4 * k + 3]};
+    return dlb_tensor_slice(out, base, count / 4, index, error);
+  }
+  fprintf(stderr, "no view %s\n", name);
+  exit(1);
+}
+
+static void views_are_those_of_go(const char *file) {
+  static float memory[8192];
+  FILE *in = fopen(file, "r");
+  CHECK(in != NULL);
+  char name[16];
+  int made = 0, refused = 0;
+  while (fscanf(in, "%15s", name) == 1) {
+    int64_t shape[32], strides[32], list[32], want_shape[32], want_strides[32];
+    int32_t ndim = numbers(in, shape);
+    CHECK_INT(ndim, numbers(in, strides));
+    int64_t start = number(in);
+    uint64_t flags = (uint64_t)number(in);
+    int32_t count = numbers(in, list), want = (int32_t)number(in);
+    int released = 0;
+    DLManagedTensorVersioned *base = lend(memory + start, FLOAT32, ndim, shape, strides, flags, &released), *view;
+    dlb_error error;
+    int32_t code = make(&view, name, base, count, list, &error);
+    if (code != want) fprintf(stderr, "%s of case %d: %s\n", name, made + refused, error.message);
+    CHECK_INT(want, code);
+    if (code != DLB_OK) {
+      CHECK(view == NULL);
+      refused++;
+      dlb_tensor_release(base);
+      CHECK_INT(1, released);
+      continue;
+    }
+    int32_t want_ndim = numbers(in, want_shape);
+    CHECK_INT(want_ndim, numbers(in, want_strides));
+    int64_t offset = number(in);
+    CHECK_INT(number(in), view->flags);
+    CHECK_INT(want_ndim, view->dl_tensor.ndim);
+    int empty = 0;
+    for (int32_t d = 0; d < want_ndim; d++) {
+      CHECK_INT(want_shape[d], view->dl_tensor.shape[d]);
+      CHECK_INT(want_strides[d], view->dl_tensor.strides[d]);
+      empty |= want_shape[d] == 0;
+    }
+    CHECK(view->dl_tensor.data == (empty ? NULL : memory + start + offset));
+    CHECK_INT(0, view->dl_tensor.byte_offset);
+    CHECK_INT(base->version.minor, view->version.minor);
+    CHECK_OK(dlb_tensor_validate(view, &error));
+    dlb_tensor_release(made % 2 ? base : view);
+    CHECK_INT(0, released);
+    dlb_tensor_release(made % 2 ? view : base);
+    CHECK_INT(1, released);
+    made++;
+  }
+  fclose(in);
+  CHECK(made > 1000 && refused > 100);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static void every_view_shares_the_memory(void) {
+  enum { VIEWS = 11 };
+  static const int64_t shape[] = {4, 6}, one[] = {1}, flat[] = {24}, many[] = {2, 4, 6}, first[VIEWS] = {11, 12, 5, 4, 6, 0, 0, 0, 18};
+  static const int32_t axis[] = {0};
+  static const dlb_index index[] = {DLB_RANGE(1, 3), DLB_STEP(-1)}, few[] = {DLB_FROM(2), DLB_UNTIL(-4)},
+                         named[] = {DLB_NEW_AXIS, DLB_ELLIPSIS, DLB_RANGE_STEP(5, 0, -2)}, at[] = {DLB_ALL, DLB_AT(-2)};
+  float data[24] = {0};
+  int released = 0;
+  DLManagedTensorVersioned *t = lend(data, FLOAT32, 2, (int64_t *)shape, NULL, 0, &released), *views[VIEWS];
+  CHECK_OK(dlb_tensor_slice(&views[0], t, 2, index, &error));
+  CHECK_OK(dlb_tensor_slice(&views[1], t, 2, few, &error));
+  CHECK_OK(dlb_tensor_slice(&views[2], t, 3, named, &error));
+  CHECK_OK(dlb_tensor_slice(&views[3], t, 2, at, &error));
+  CHECK_OK(dlb_tensor_index(&views[4], t, 1, one, &error));
+  CHECK_OK(dlb_tensor_transpose(&views[5], t, 0, NULL, &error));
+  CHECK_OK(dlb_tensor_reshape(&views[6], t, 1, flat, &error));
+  CHECK_OK(dlb_tensor_broadcast(&views[7], t, 3, many, &error));
+  CHECK_OK(dlb_tensor_flip(&views[8], t, 1, axis, &error));
+  CHECK_OK(dlb_tensor_expand(&views[9], t, 1, axis, &error));
+  CHECK_OK(dlb_tensor_squeeze(&views[10], t, 0, NULL, &error));
+  dlb_tensor_release(t);
+  for (int k = 0; k < VIEWS; k++) {
+    float *element = views[k]->dl_tensor.data;
+    CHECK(element == data + first[k]);
+    CHECK_INT(k == 7 ? READ_ONLY : 0, views[k]->flags);
+    data[first[k]] = (float)(k + 1);
+    CHECK(*element == (float)(k + 1));
+    *element = -1;
+    CHECK(data[first[k]] == -1);
+    CHECK_INT(0, released);
+    dlb_tensor_release(views[k]);
+  }
+  CHECK_INT(1, released);
+}
+
+static void views_keep_the_flags_of_go(void) {
+  char bytes[16] = {0};
+  int64_t shape[] = {2, 4}, column[] = {2, 1}, wide[] = {2, 4};
+  const DLDataType int4 = {kDLInt, 4, 1};
+  const dlb_index last_row[] = {DLB_AT(1)}, odd[] = {DLB_AT(1), DLB_AT(1)}, second[] = {DLB_AT(0), DLB_FROM(1)};
+  int released = 0;
+  DLManagedTensorVersioned *view, *again, *t;
+
+  t = lend(bytes, UINT8, 2, shape, NULL, READ_ONLY | DLPACK_FLAG_BITMASK_IS_COPIED, &released);
+  CHECK_OK(dlb_tensor_flip(&view, t, 0, NULL, &error));
+  CHECK_INT(READ_ONLY, view->flags);
+  dlb_tensor_release(view);
+  dlb_tensor_release(t);
+
+  /* A broadcast that repeats nothing can be written. So can a view of a broadcast as little as the broadcast. */
+  t = lend(bytes, UINT8, 2, column, NULL, 0, &released);
+  CHECK_OK(dlb_tensor_broadcast(&view, t, 2, column, &error));
+  CHECK_INT(0, view->flags);
+  dlb_tensor_release(view);
+  CHECK_OK(dlb_tensor_broadcast(&view, t, 2, wide, &error));
+  CHECK_INT(READ_ONLY, view->flags);
+  CHECK_OK(dlb_tensor_index(&again, view, 0, NULL, &error));
+  CHECK_INT(READ_ONLY, again->flags);
+  dlb_tensor_release(again);
+  dlb_tensor_release(view);
+  dlb_tensor_release(t);
+
+  /* Packed elements: a view begins at a byte, and is row-major. Padded elements have no such limits. */
+  t = lend(bytes, int4, 2, shape, NULL, 0, &released);
+  CHECK_OK(dlb_tensor_slice(&view, t, 1, last_row, &error));
+  CHECK(view->dl_tensor.data == bytes + 2);
+  dlb_tensor_release(view);
+  CHECK_CODE(DLB_ERROR_LAYOUT, dlb_tensor_slice(&view, t, 2, odd, &error));
+  CHECK_CODE(DLB_ERROR_LAYOUT, dlb_tensor_slice(&view, t, 2, second, &error));
+  CHECK_CODE(DLB_ERROR_LAYOUT, dlb_tensor_transpose(&view, t, 0, NULL, &error));
+  dlb_tensor_release(t);
+  t = lend(bytes, int4, 2, shape, NULL, PADDED, &released);
+  CHECK_OK(dlb_tensor_slice(&view, t, 2, odd, &error));
+  CHECK(view->dl_tensor.data == bytes + 5);
+  CHECK_INT(PADDED, view->flags);
+  dlb_tensor_release(view);
+  dlb_tensor_release(t);
+  CHECK_INT(4, released);
+}
+
+static void views_of_device_memory_move_byte_offset(void) {
+  int64_t shape[] = {4}, strides[] = {-1};
+  int32_t all[] = {0};
+  int released = 0;
+  const dlb_index tail[] = {DLB_FROM(1)}, none[] = {DLB_FROM(4)};
+  DLTensor device = {.data = (void *)1234567, .device = {kDLCUDA, 3}, .ndim = 1, .dtype = FLOAT32, .shape = shape, .byte_offset = 8};
+  DLManagedTensorVersioned *t, *view;
+  CHECK_OK(dlb_tensor_lend(&t, &device, 0, count_release, &released, &error));
+  CHECK_OK(dlb_tensor_slice(&view, t, 1, tail, &error));
+  CHECK_INT(1234567, (intptr_t)view->dl_tensor.data);
+  CHECK_INT(12, view->dl_tensor.byte_offset);
+  CHECK_INT(kDLCUDA, view->dl_tensor.device.device_type);
+  CHECK_INT(3, view->dl_tensor.device.device_id);
+  dlb_tensor_release(view);
+  CHECK_OK(dlb_tensor_slice(&view, t, 1, none, &error));
+  CHECK_INT(0, view->dl_tensor.shape[0]);
+  dlb_tensor_release(view);
+  dlb_tensor_release(t);
+  device.strides = strides;
+  CHECK_OK(dlb_tensor_lend(&t, &device, 0, count_release, &released, &error));
+  CHECK_CODE(DLB_ERROR_LAYOUT, dlb_tensor_flip(&view, t, 1, all, &error));
+  dlb_tensor_release(t);
+  CHECK_INT(2, released);
+}
+
+/* ---- who holds what -------------------------------------------------------------------------- */
+
+/* Views of views in every order of release. */
+static void the_last_of_all_views_gives_the_memory_back(void) {
+  float data[6] = {0};
+  int64_t shape[] = {2, 3};
+  for (int order = 0; order < 24; order++) {
+    DLManagedTensorVersioned *views[4];
+    int released = 0, left[] = {0, 1, 2, 3}, choice = order;
+    views[0] = lend(data, FLOAT32, 2, shape, NULL, 0, &released);
+    CHECK_OK(dlb_tensor_transpose(&views[1], views[0], 0, NULL, &error));
+    CHECK_OK(dlb_tensor_flip(&views[2], views[1], 0, NULL, &error));
+    CHECK_OK(dlb_tensor_flip(&views[3], views[2], 0, NULL, &error));
+    CHECK(views[3]->dl_tensor.data == data && views[2]->dl_tensor.data == data + 5);
+    for (int n = 4; n > 0; n--) {
+      int k = choice % n;
+      choice /= n;
+      CHECK_INT(0, released);
+      dlb_tensor_release(views[left[k]]);
+      left[k] = left[n - 1];
+    }
+    CHECK_INT(1, released);
+  }
+}
+
+/* A view of a view of a view ..., each of which is released as soon as the next one is made. */
+static void sources_are_released_first(void) {
+  float data[6] = {0};
+  int64_t shape[] = {2, 3};
+  int released = 0;
+  DLManagedTensorVersioned *t = lend(data, FLOAT32, 2, shape, NULL, 0, &released), *next;
+  for (int i = 0; i < 1000; i++) {
+    CHECK_OK(i % 2 ? dlb_tensor_flip(&next, t, 0, NULL, &error) : dlb_tensor_transpose(&next, t, 0, NULL, &error));
+    dlb_tensor_release(t);
+    CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensor_flip(&t, t, 0, NULL, &error));
+    t = next;
+  }
+  CHECK(t->dl_tensor.data == data);
+  CHECK_INT(0, released);
+  dlb_tensor_release(t);
+  CHECK_INT(1, released);
+}
+
+/* An error takes no share. */
+static void errors_take_nothing(void) {
+  float data[12] = {0};
+  int64_t shape[] = {2, 3}, strides[] = {4, 1}, flat[] = {6};
+  int32_t axes[] = {0, 0}, apart[3] = {0};
+  dlb_error error;
+  int released = 0;
+  DLManagedTensorVersioned *view, *t = lend(data, FLOAT32, 2, shape, strides, 0, &released), copy = *t, foreign;
+  CHECK_INT(DLB_ERROR_LAYOUT, dlb_tensor_reshape(&view, t, 1, flat, &error));
+  CHECK(strstr(error.message, "dlb_tensor_reshape: shape[0] = 6 spans") != NULL);
+  CHECK(strstr(error.message, "dlb_tensor_contiguous") != NULL);
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensor_flip(&view, t, 2, axes, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensor_flip(&view, t, -1, axes, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_tensor_flip(&view, t, 1, NULL, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_tensor_flip(NULL, t, 0, NULL, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_tensor_flip(&view, NULL, 0, NULL, &error));
+  CHECK_CODE(DLB_ERROR_UNALIGNED, dlb_tensor_flip(&view, t, 1, (int32_t *)(void *)((char *)apart + 1), &error));
+  CHECK_CODE(DLB_ERROR_UNALIGNED, dlb_tensor_index(&view, t, 1, (int64_t *)(void *)((char *)data + 1), &error));
+  CHECK_CODE(DLB_ERROR_UNALIGNED, dlb_tensor_slice(&view, t, 1, (dlb_index *)(void *)((char *)data + 1), &error));
+  CHECK_INT(DLB_ERROR_ARGUMENT, dlb_tensor_flip(&view, &copy, 0, NULL, &error));
+  CHECK(strstr(error.message, "copy of the struct") != NULL);
+  int deletes = 0;
+  foreign = made_by_producer(data, shape, &deletes);
+  CHECK_INT(DLB_ERROR_ARGUMENT, dlb_tensor_flip(&view, &foreign, 0, NULL, &error));
+  CHECK(strstr(error.message, "dlb_tensor_import") != NULL);
+  CHECK(view == NULL);
+  CHECK_INT(0, deletes);
+  dlb_tensor_release(t);
+  CHECK_INT(1, released);
+}
+
+static void import_makes_a_tensor_of_ours(void) {
+  float data[6] = {0};
+  int64_t shape[] = {2, 3};
+  int deletes = 0;
+  DLManagedTensorVersioned *t, *view, *again, *none, foreign = made_by_producer(data, shape, &deletes);
+  foreign.flags = READ_ONLY;
+  CHECK_OK(dlb_tensor_import(&t, &foreign, &error));
+  CHECK(t != &foreign && t->dl_tensor.data == data);
+  CHECK_INT(READ_ONLY, t->flags);
+  CHECK_OK(dlb_tensor_transpose(&view, t, 0, NULL, &error));
+  CHECK_OK(dlb_tensor_import(&again, t, &error)); /* of a tensor of this library too */
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensor_import(&none, t, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_tensor_flip(&none, t, 0, NULL, &error));
+  dlb_tensor_release(again);
+  CHECK_INT(0, deletes);
+  dlb_tensor_release(view);
+  CHECK_INT(1, deletes);
+
+  foreign.version.major = 2;
+  CHECK_CODE(DLB_ERROR_VERSION, dlb_tensor_import(&t, &foreign, &error));
+  CHECK(t == NULL);
+  foreign.version.major = DLPACK_MAJOR_VERSION;
+  shape[0] = -1;
+  CHECK_CODE(DLB_ERROR_LAYOUT, dlb_tensor_import(&t, &foreign, &error));
+  CHECK_INT(1, deletes); /* after an error the caller still owns it */
+  shape[0] = 2;
+  foreign.deleter = NULL;
+  CHECK_OK(dlb_tensor_import(&t, &foreign, &error));
+  dlb_tensor_release(t);
+  CHECK_INT(1, deletes);
+}
+
+/* ---- threads and processes ------------------------------------------------------------------- */
+
+enum { THREADS = 4, ROUNDS = 2000 };
+
+/* Makes views of a tensor that all threads share, and gives up the share of its own. */
+static void *view_again_and_again(void *ctx) {
+  DLManagedTensorVersioned *own = ctx, *view, *further;
+  for (int i = 0; i < ROUNDS; i++) {
+    CHECK_OK(dlb_tensor_transpose(&view, own, 0, NULL, &error));
+    CHECK_OK(dlb_tensor_flip(&further, view, 0, NULL, &error));
+    dlb_tensor_release(view);
+    CHECK((float *)further->dl_tensor.data - (float *)own->dl_tensor.data == 5);
+    dlb_tensor_release(further);
+  }
+  dlb_tensor_release(own);
+  return NULL;
+}
+
+static void *view_of_the_shared_one(void *ctx) {
+  DLManagedTensorVersioned *own;
+  CHECK_OK(dlb_tensor_index(&own, ctx, 0, NULL, &error)); /* the whole tensor */
+  return view_again_and_again(own);
+}
+
+static void threads_make_views_of_one_tensor(void) {
+  float data[6] = {0};
+  int64_t shape[] = {2, 3};
+  int released = 0;
+  pthread_t threads[2 * THREADS];
+  DLManagedTensorVersioned *t = lend(data, FLOAT32, 2, shape, NULL, 0, &released), *own;
+  for (int i = 0; i < THREADS; i++) CHECK_INT(0, pthread_create(&threads[i], NULL, view_of_the_shared_one, t));
+  for (int i = 0; i < THREADS; i++) {
+    CHECK_OK(dlb_tensor_index(&own, t, 0, NULL, &error));
+    CHECK_INT(0, pthread_create(&threads[THREADS + i], NULL, view_again_and_again, own));
+  }
+  for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+  CHECK_INT(0, released);
+  dlb_tensor_release(t); /* while the others may still be at work on views of it */
+  for (int i = THREADS; i < 2 * THREADS; i++) pthread_join(threads[i], NULL);
+  CHECK_INT(1, released);
+}
+
+static void a_forked_child_makes_views(void) {
+  float data[6] = {0};
+  int64_t shape[] = {2, 3};
+  int released = 0;
+  DLManagedTensorVersioned *t = lend(data, FLOAT32, 2, shape, NULL, 0, &released), *view;
+  CHECK_OK(dlb_tensor_flip(&view, t, 0, NULL, &error));
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    alarm(20);
+    DLManagedTensorVersioned *further;
+    CHECK_OK(dlb_tensor_transpose(&further, view, 0, NULL, &error));
+    dlb_tensor_release(t);
+    dlb_tensor_release(view);
+    CHECK_INT(0, released);
+    CHECK(further->dl_tensor.data == data + 5);
+    dlb_tensor_release(further);
+    CHECK_INT(1, released);
+    views_keep_the_flags_of_go();
+    sources_are_released_first();
+    import_makes_a_tensor_of_ours();
+    _exit(0);
+  }
+  int status = -1;
+  CHECK_INT(child, waitpid(child, &status, 0));
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  dlb_tensor_release(view);
+  CHECK_INT(0, released);
+  dlb_tensor_release(t);
+  CHECK_INT(1, released);
+}
+
+int main(int argc, char **argv) {
+  CHECK_INT(2, argc);
+  views_are_those_of_go(argv[1]);
+  every_view_shares_the_memory();
+  views_keep_the_flags_of_go();
+  views_of_device_memory_move_byte_offset();
+  the_last_of_all_views_gives_the_memory_back();
+  sources_are_released_first();
+  errors_take_nothing();
+  import_makes_a_tensor_of_ours();
+  threads_make_views_of_one_tensor();
+  a_forked_child_makes_views();
+  check_nothing_is_left("views");
+  return 0;
+}

@@ -1,0 +1,32 @@
+//go:build !race && !asan
+
+package capi_test
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// ThreadSanitizer checks the C code of the library and of the programs, on threads and in a forked child. Go's race detector,
+// with which the other tests run too, checks Go code only.
+func TestCCodeUnderThreadSanitizer(t *testing.T) {
+	t.Parallel()
+	const thread = "-fsanitize=thread"
+	archive := filepath.Join(t.TempDir(), "libdlbridge.a")
+	run(t, []string{"CGO_CFLAGS=-g -O2 " + thread, "CGO_LDFLAGS=" + thread}, nil,
+		"go", "build", "-buildmode=c-archive", "-o", archive, "../libdlbridge")
+	flags := append(slices.Clone(c11), archive, "-lpthread", thread)
+	options := []string{"TSAN_OPTIONS=allocator_may_return_null=1 die_after_fork=0"}
+	for _, program := range [][]string{{"tensor.c"}, {"tens.c"}, {"elements.c"}, {"changing_frames.c"}, {"registry.c"}, {"ledger.c", "request"}} {
+		t.Run(program[0], func(t *testing.T) {
+			run(t, options, nil, compile(t, "cc", program[0], flags...), program[1:]...)
+		})
+	}
+	t.Run("hostile.c", func(t *testing.T) {
+		program := compileHostile(t, archive, "-lpthread", thread)
+		for _, seed := range []string{"1", "3"} {
+			run(t, options, nil, program, "20000", seed)
+		}
+	})
+}

@@ -1,0 +1,129 @@
+package capi_test
+
+import (
+	"debug/elf"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// tensorLibrary builds libdlbridge_tensor with nothing in the search path but the tools that it needs: no Go.
+var tensorLibrary = sync.OnceValues(func() (string, error) {
+	tools, dir := filepath.Join(scratch, "tools"), filepath.Join(scratch, "tensor")
+	if err := os.Mkdir(tools, 0o700); err != nil {
+		return "", err
+	}
+	for _, tool := range []string{
+		"cc", "as", "ld", "ar", "nm", "objcopy", // of the compiler and binutils
+		"sh", "awk", "basename", "dirname", "grep", "ln", "mkdir", "rm", "sed",
+	} {
+		found, err := exec.LookPath(tool)
+		if err == nil {
+			err = os.Symlink(found, filepath.Join(tools, tool))
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	command := exec.Command("sh", "../libdlbridge/tensor.sh", dir)
+	command.Env = []string{"PATH=" + tools}
+	return dir, build(command)
+})
+
+// A program with libdlbridge_tensor alone, shared or static, has one thread and no Go. The library needs only libc.
+func TestLibdlbridgeTensorStartsNoThread(t *testing.T) {
+	t.Parallel()
+	dir, err := tensorLibrary()
+	require.NoError(t, err)
+	f, err := elf.Open(filepath.Join(dir, "libdlbridge_tensor.so"))
+	require.NoError(t, err)
+	defer f.Close()
+	needed, err := f.ImportedLibraries()
+	require.NoError(t, err)
+	for _, library := range needed {
+		assert.Regexp(t, `^(lib(c|m|pthread|dl)|ld-linux-.*)\.so`, library)
+	}
+	names, err := f.DynString(elf.DT_SONAME)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"libdlbridge_tensor.so." + version(t, "MAJOR")}, names)
+
+	address := slices.Concat([]string{"-fsanitize=address"}, undefined)
+	shared := linked(dir, "dlbridge_tensor")
+	static := []string{filepath.Join(dir, "libdlbridge_tensor.a"), "-lpthread", "-ldl", "-lm"}
+	for _, variant := range []struct {
+		name  string
+		flags []string
+	}{
+		{"shared", shared},
+		{"static", static},
+		{"shared, address and undefined", slices.Concat(address, shared)},
+		{"static, address and undefined", slices.Concat(address, static)},
+	} {
+		t.Run(variant.name, func(t *testing.T) {
+			for _, file := range []string{"one_thread.c", "tensor.c"} {
+				run(t, sanitized, nil, compile(t, "cc", file, slices.Concat(c11, variant.flags)...))
+			}
+		})
+	}
+}
+
+// The static library has no global names but those of the header, so that it can be linked with anything.
+func TestLibdlbridgeTensorHasNoOtherGlobalNames(t *testing.T) {
+	t.Parallel()
+	dir, err := tensorLibrary()
+	require.NoError(t, err)
+	var declared []string
+	for _, f := range header(t).functions {
+		if f.library == "libdlbridge_tensor" {
+			declared = append(declared, f.name)
+		}
+	}
+	var defined []string
+	for line := range strings.Lines(run(t, nil, nil, "nm", "--defined-only", "--extern-only", filepath.Join(dir, "libdlbridge_tensor.a"))) {
+		if fields := strings.Fields(line); len(fields) == 3 {
+			defined = append(defined, fields[2])
+		}
+	}
+	assert.ElementsMatch(t, declared, defined)
+}
+
+// A program that calls a function of libdlbridge is not linked without it.
+func TestMessagesNeedLibdlbridge(t *testing.T) {
+	t.Parallel()
+	dir, err := tensorLibrary()
+	require.NoError(t, err)
+	program := filepath.Join(t.TempDir(), "program")
+	for _, name := range []string{"dlb_message_decode", "dlb_message_free", "dlb_elements_free", "dlb_tensorflow_decode"} {
+		source := program + ".c"
+		text := "#include <dlbridge.h>\nint main(void) { return ((void (*)(void))" + name + ")(), 0; }\n"
+		require.NoError(t, os.WriteFile(source, []byte(text), 0o600))
+		out, err := exec.Command("cc", slices.Concat([]string{source, "-o", program, "-I" + include}, linked(dir, "dlbridge_tensor"))...).CombinedOutput()
+		require.Error(t, err)
+		assert.Contains(t, string(out), "undefined reference to `"+name+"'")
+	}
+}
+
+// A process that loads both libraries has one C half.
+func TestTwoLibrariesHaveOneState(t *testing.T) {
+	t.Parallel()
+	dir, err := library()
+	require.NoError(t, err)
+	whole, half := filepath.Join(dir, "libdlbridge.so"), filepath.Join(dir, "libdlbridge_tensor.so")
+	plain := compile(t, "cc", "two_libraries.c", append(slices.Clone(c11), "-ldl")...)
+	program := compile(t, "cc", "two_libraries.c", slices.Concat(c11, []string{"-DLINKED", "-ldl"}, linked(dir, "dlbridge_tensor"))...)
+	for _, mode := range []string{"local", "global"} {
+		t.Run(mode, func(t *testing.T) {
+			run(t, nil, nil, plain, half, whole, mode)
+			run(t, nil, nil, plain, whole, half, mode)
+			run(t, nil, nil, program, half, whole, mode)
+			run(t, nil, nil, program, whole, half, mode)
+		})
+	}
+}

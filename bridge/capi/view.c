@@ -1,0 +1,121 @@
+/* The views of dlbridge.h: tensors that share the memory of another. All of it is plain C. */
+#include "capi.h"
+
+#include <inttypes.h>
+
+_Static_assert(sizeof(dlb_index) == sizeof(core_index) && offsetof(dlb_index, start) == offsetof(core_index, start) &&
+                   offsetof(dlb_index, stop) == offsetof(core_index, stop) &&
+                   offsetof(dlb_index, step) == offsetof(core_index, step) &&
+                   offsetof(dlb_index, kind) == offsetof(core_index, kind) && DLB_INDEX_START == CORE_INDEX_START &&
+                   DLB_INDEX_STOP == CORE_INDEX_STOP && DLB_INDEX_AT == CORE_INDEX_AT &&
+                   DLB_INDEX_ELLIPSIS == CORE_INDEX_ELLIPSIS && DLB_INDEX_NEW_AXIS == CORE_INDEX_NEW_AXIS,
+               "dlb_index and core_index are the same");
+
+/* Begins the view `op` of a tensor: checks the tensor and the `count` numbers at `list`, which is the argument `what`, and
+ * sets *base to the tensor's layout. A tensor of another library has no share that could be counted. */
+static int32_t begin(const char *op, DLManagedTensorVersioned **out, core_layout *base,
+                     const DLManagedTensorVersioned *tensor, int32_t count, const char *what, const void *list,
+                     size_t alignment, dlb_error *error) {
+  int32_t code = CAPI_CLEAR(op, out, error);
+  if (code == DLB_OK) code = capi_check(op, "tensor", tensor, NULL, error);
+  if (code == DLB_OK) code = capi_check_own(op, "tensor", tensor, error);
+  if (code != DLB_OK) return code;
+  if (count < 0) return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: %" PRId32 " numbers in %s", op, count, what);
+  if (count > 0 && list == NULL) return capi_null(op, what, error);
+  if (count > 0 && (uintptr_t)list % alignment != 0)
+    return capi_fail(error, DLB_ERROR_UNALIGNED, "%s: %s at %p is not aligned", op, what, list);
+  core_layout_of(base, &tensor->dl_tensor);
+  return DLB_OK;
+}
+
+/* Moves element (0, ..., 0) of a view by `bytes`. On a device, byte_offset moves, because data need not be an address. */
+static int32_t place(const char *op, DLTensor *view, int64_t bytes, dlb_error *error) {
+  uint64_t offset = view->byte_offset + (uint64_t)bytes;
+  if (core_host_readable(view->device.device_type)) {
+    view->data = (void *)((uintptr_t)view->data + offset); /* not arithmetic on a pointer: offset may be negative */
+    view->byte_offset = 0;
+    return DLB_OK;
+  }
+  if (bytes != 0 && offset > INT64_MAX)
+    return capi_fail(error, DLB_ERROR_LAYOUT, "%s: the view: data at %p with byte_offset = %" PRId64, op, view->data,
+                     (int64_t)offset);
+  view->byte_offset = offset;
+  return DLB_OK;
+}
+
+/* Ends the view: sets *out to a tensor with the layout, unless `status` is that of an error, whose text is `where`. */
+static int32_t end(const char *op, DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor,
+                   core_layout *layout, uint64_t flags, core_status status, const char *where, dlb_error *error) {
+  enum { KEPT = DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED };
+  if (status == CORE_NEEDS_COPY)
+    return capi_fail(error, DLB_ERROR_LAYOUT, "%s: %s: dlb_tensor_contiguous makes one", op, where);
+  if (status != CORE_OK) return capi_fail(error, (int32_t)status, "%s: %s", op, where);
+  flags |= tensor->flags & KEPT;
+  DLTensor view = tensor->dl_tensor;
+  view.ndim = layout->ndim;
+  view.shape = layout->shape;
+  view.strides = layout->strides;
+  int64_t width = (int64_t)view.dtype.bits * view.dtype.lanes, bits;
+  if (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) width = (width + 7) / 8 * 8;
+  if (__builtin_mul_overflow(layout->offset, width, &bits))
+    return capi_fail(error, DLB_ERROR_OVERFLOW, "%s: element %" PRId64 " of %" PRId64 " bits overflows", op,
+                     layout->offset, width);
+  if (bits % 8 != 0)
+    return capi_fail(error, DLB_ERROR_LAYOUT, "%s: element %" PRId64 " of %" PRId64 " bits lies inside a byte", op,
+                     layout->offset, width);
+  int32_t code = place(op, &view, bits / 8, error);
+  if (code == DLB_OK) code = capi_check_description(op, "the view", &view, flags, NULL, error);
+  if (code != DLB_OK) return code;
+  *out = core_export_versioned(core_block_of_versioned(tensor)->share, &view, flags);
+  return *out == NULL ? capi_memory(op, error) : capi_ok(error);
+}
+
+/* The body of a view: its layout is `rule` of that of `tensor`, with the numbers in `list`. `more` are flags for it. */
+#define VIEW(rule, count, list, cast, more)                                                                         \
+  core_layout base, view;                                                                                           \
+  char where[256] = "";                                                                                             \
+  int32_t code = begin(__func__, out, &base, tensor, count, #list, list, _Alignof(cast), error);                    \
+  if (code != DLB_OK) return code;                                                                                  \
+  core_status status = rule(&view, &base, count, (const cast *)list, where, sizeof where);                          \
+  return end(__func__, out, tensor, &view, more, status, where, error)
+
+int32_t dlb_tensor_slice(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
+                         const dlb_index *index, dlb_error *error) {
+  VIEW(core_view_slice, count, index, core_index, 0);
+}
+
+int32_t dlb_tensor_index(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
+                         const int64_t *index, dlb_error *error) {
+  VIEW(core_view_index, count, index, int64_t, 0);
+}
+
+int32_t dlb_tensor_transpose(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
+                             const int32_t *axes, dlb_error *error) {
+  VIEW(core_view_transpose, count, axes, int32_t, 0);
+}
+
+int32_t dlb_tensor_reshape(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t ndim,
+                           const int64_t *shape, dlb_error *error) {
+  VIEW(core_view_reshape, ndim, shape, int64_t, 0);
+}
+
+int32_t dlb_tensor_broadcast(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t ndim,
+                             const int64_t *shape, dlb_error *error) {
+  VIEW(core_view_broadcast, ndim, shape, int64_t,
+       status == CORE_OK && core_overlaps(&view) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
+}
+
+int32_t dlb_tensor_flip(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
+                        const int32_t *axes, dlb_error *error) {
+  VIEW(core_view_flip, count, axes, int32_t, 0);
+}
+
+int32_t dlb_tensor_expand(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
+                          const int32_t *axes, dlb_error *error) {
+  VIEW(core_view_expand, count, axes, int32_t, 0);
+}
+
+int32_t dlb_tensor_squeeze(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
+                           const int32_t *axes, dlb_error *error) {
+  VIEW(core_view_squeeze, count, axes, int32_t, 0);
+}

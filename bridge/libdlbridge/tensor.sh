@@ -1,0 +1,36 @@
+#!/bin/sh
+# tensor.sh DIR: builds libdlbridge_tensor into DIR, shared and static: the C half of dlbridge, which needs a C compiler and its
+# binutils but no Go. CC and CFLAGS are heeded. Prints the private names of the shared library, which build.sh needs.
+#
+# Programs get dlb_* only. The static library has no other global name. The shared one also exports the names behind
+# dlbridge.h, with the prefix dlb_private_ and a symbol version of exactly this release, for libdlbridge.so. It stays loaded
+# after dlclose, because deleters of its tensors may be called later.
+set -eu
+dir=${1:?usage: tensor.sh DIR}
+here=$(cd "$(dirname "$0")" && pwd)
+number() { sed -n "s/^#define DLB_VERSION_$1 //p" "$here/../../include/dlbridge.h"; }
+major=$(number MAJOR)
+version=$major.$(number MINOR).$(number PATCH)
+soname=libdlbridge_tensor.so.$major
+
+mkdir -p "$dir"
+work=$(cd "$dir" && pwd)/tensor.work
+rm -rf "$work"
+mkdir "$work"
+CFLAGS="${CFLAGS:-} -DCORE_API= -DCAPI= -fno-semantic-interposition" sh "$here/half.sh" "$work/half.o"
+private=$(nm --defined-only --extern-only "$work/half.o" | awk '$3 !~ /^dlb_/ { print $3 }')
+
+echo "$private" | sed 's/.*/& dlb_private_&/' > "$work/names"
+objcopy --redefine-syms="$work/names" "$work/half.o" "$work/shared.o"
+printf 'DLBRIDGE_%s { global: dlb_*; local: *; };\nDLBRIDGE_PRIVATE_%s { global: dlb_private_*; };\n' "$major" "$version" > "$work/map"
+# shellcheck disable=SC2086 # CFLAGS are words
+${CC:-cc} -shared ${CFLAGS:-} "$work/shared.o" -Wl,-soname,"$soname" -Wl,--version-script="$work/map" \
+  -Wl,-Bsymbolic -Wl,-z,defs -Wl,-z,nodelete -lpthread -ldl -lm -o "$dir/libdlbridge_tensor.so.$version"
+ln -sf "libdlbridge_tensor.so.$version" "$dir/$soname"
+ln -sf "$soname" "$dir/libdlbridge_tensor.so"
+
+objcopy --wildcard --keep-global-symbol='dlb_*' "$work/half.o" "$work/dlbridge_tensor.o"
+rm -f "$dir/libdlbridge_tensor.a"
+ar rcs "$dir/libdlbridge_tensor.a" "$work/dlbridge_tensor.o"
+rm -r "$work"
+echo "$private"
