@@ -1,0 +1,453 @@
+// Calls every member of dlbridge.hpp: "dlbridge ROOT", where ROOT is the repository, whose messages of other programs it reads.
+// A failed check prints its line, and the program ends with 1.
+#include <dlbridge.hpp>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <thread>
+#if __cplusplus >= 202002L
+#include <ranges>
+#endif
+
+using dlbridge::all;
+using dlbridge::frame;
+using dlbridge::message;
+using dlbridge::range;
+using dlbridge::sizes;
+using dlbridge::tensor;
+
+static int failures;
+#define CHECK(...) \
+  do { \
+    if (!(__VA_ARGS__)) { \
+      std::cerr << __FILE__ << ':' << __LINE__ << ": " << #__VA_ARGS__ << '\n'; \
+      failures++; \
+    } \
+  } while (false)
+
+// The call must throw dlbridge::error with the code, and with `says` in its text.
+#define THROWS(wanted, says, ...) \
+  do { \
+    try { \
+      static_cast<void>(__VA_ARGS__); \
+      std::cerr << __FILE__ << ':' << __LINE__ << ": no error: " << #__VA_ARGS__ << '\n'; \
+      failures++; \
+    } catch (const dlbridge::error &thrown) { \
+      if (thrown.code() != (wanted) || std::string(thrown.what()).find(says) == std::string::npos) { \
+        std::cerr << __FILE__ << ':' << __LINE__ << ": code " << thrown.code() << ", " << thrown.what() << '\n'; \
+        failures++; \
+      } \
+    } \
+  } while (false)
+
+static tensor counting(std::int64_t rows, std::int64_t columns) {
+  std::vector<float> numbers(static_cast<std::size_t>(rows * columns));
+  for (std::size_t i = 0; i < numbers.size(); i++) numbers[i] = static_cast<float>(i);
+  return tensor::lend(std::move(numbers), {rows, columns});
+}
+
+// An owner that counts its destructions.
+struct counted {
+  explicit counted(int *n) : destroyed(n) {}
+  counted(counted &&other) noexcept : destroyed(std::exchange(other.destroyed, nullptr)) {}
+  counted &operator=(counted &&) = delete;
+  ~counted() {
+    if (destroyed != nullptr) ++*destroyed;
+  }
+  int *destroyed;
+};
+
+// A tensor of another library, which counts the calls of its deleter.
+struct foreign {
+  DLManagedTensorVersioned managed{};
+  DLManagedTensor legacy{};
+  std::int64_t shape[1] = {4};
+  std::int64_t strides[1] = {1};
+  std::int32_t memory[4] = {1, 2, 3, 4};
+  int deleted = 0;
+  foreign() {
+    DLTensor t{};
+    t.data = memory;
+    t.device.device_type = kDLCPU;
+    t.ndim = 1;
+    t.dtype = dlbridge::dtype<std::int32_t>;
+    t.shape = shape;
+    t.strides = strides;
+    managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+    managed.manager_ctx = legacy.manager_ctx = &deleted;
+    managed.dl_tensor = legacy.dl_tensor = t;
+    managed.deleter = [](DLManagedTensorVersioned *self) { ++*static_cast<int *>(self->manager_ctx); };
+    legacy.deleter = [](DLManagedTensor *self) { ++*static_cast<int *>(self->manager_ctx); };
+  }
+};
+
+template <class T>
+static bool type_is(std::uint8_t code, std::uint8_t bits) {
+  tensor t = tensor::zeros<T>({2});
+  return dlbridge::same(t.dtype(), DLDataType{code, bits, 1}) && t.template data<T>()[1] == T{} && t.nbytes() == std::int64_t{2 * sizeof(T)};
+}
+
+static void types() {
+  CHECK(type_is<bool>(kDLBool, 8));
+  CHECK(type_is<std::int8_t>(kDLInt, 8) && type_is<std::int16_t>(kDLInt, 16));
+  CHECK(type_is<std::int32_t>(kDLInt, 32) && type_is<std::int64_t>(kDLInt, 64));
+  CHECK(type_is<long>(kDLInt, 64) && type_is<long long>(kDLInt, 64));
+  CHECK(type_is<std::uint8_t>(kDLUInt, 8) && type_is<std::uint16_t>(kDLUInt, 16));
+  CHECK(type_is<std::uint32_t>(kDLUInt, 32) && type_is<std::uint64_t>(kDLUInt, 64) && type_is<std::byte>(kDLUInt, 8));
+  CHECK(type_is<float>(kDLFloat, 32) && type_is<double>(kDLFloat, 64));
+  CHECK(type_is<std::complex<float>>(kDLComplex, 64) && type_is<std::complex<double>>(kDLComplex, 128));
+#ifdef __STDCPP_FLOAT16_T__
+  CHECK(type_is<std::float16_t>(kDLFloat, 16));
+#endif
+#ifdef __STDCPP_BFLOAT16_T__
+  CHECK(type_is<std::bfloat16_t>(kDLBfloat, 16));
+#endif
+  CHECK(dlbridge::to_string(dlbridge::dtype<const float>) == "float32");
+  CHECK(dlbridge::same(dlbridge::parse_dtype("int64"), dlbridge::dtype<std::int64_t>));
+  THROWS(DLB_ERROR_DTYPE, "float33", dlbridge::parse_dtype("float33"));
+  CHECK(dlbridge::to_string(dlbridge::parse_device("cuda:1")) == "cuda:1");
+  THROWS(DLB_ERROR_DEVICE, "gpu", dlbridge::parse_device("gpu"));
+}
+
+static void owners() {
+  tensor x = tensor::zeros<float>({2, 3});
+  CHECK(x && x.ndim() == 2 && x.shape() == sizes{2, 3} && x.shape(-1) == 3 && x.strides() == sizes{3, 1} && x.shape() != sizes{3, 2});
+  CHECK(x.size() == 6 && x.nbytes() == 24 && !x.read_only() && x.device().device_type == kDLCPU && x.is_contiguous());
+  x.validate();
+  THROWS(DLB_ERROR_ARGUMENT, "axis 2 of 2", x.shape(2));
+  THROWS(DLB_ERROR_ARGUMENT, "axis -3 of 2", x.shape(-3));
+
+  float *memory = x.data<float>();
+  tensor y = std::move(x);
+  CHECK(!x && y.data<float>() == memory);  // NOLINT: a moved-from owner is empty
+  THROWS(DLB_ERROR_NULL, "empty", x.shape());
+  THROWS(DLB_ERROR_NULL, "NULL", x.copy());
+  THROWS(DLB_ERROR_NULL, "NULL", x.validate());
+  DLManagedTensorVersioned *raw = y.release();
+  CHECK(!y && raw->dl_tensor.data == memory);
+  y = tensor::adopt(raw);
+  CHECK(y.get() == raw);
+  y = tensor::empty<float>({4});
+  y.reset();
+  CHECK(!y && dlbridge::counters().exports == 0);
+  tensor &same = y = counting(2, 2);
+  y = std::move(same);
+  CHECK(y && y.size() == 4);
+  THROWS(DLB_ERROR_LAYOUT, "-1", tensor::zeros<float>({-1}));
+  THROWS(DLB_ERROR_LAYOUT, "-1", tensor::empty<float>({2, -1}));
+  try {
+    static_cast<void>(tensor::empty<float>({std::int64_t{1} << 46}));
+    CHECK(false);
+  } catch (const std::bad_alloc &) {
+  }
+
+  foreign other;
+  {
+    tensor t = tensor::adopt(&other.managed);
+    THROWS(DLB_ERROR_ARGUMENT, "dlb_tensor_import", t.flip());
+    tensor ours = std::move(t).imported();
+    CHECK(!t && ours.flip().index({0}).data<std::int32_t>() == other.memory + 3 && other.deleted == 0);  // NOLINT
+  }
+  CHECK(other.deleted == 1);
+  other.managed.dl_tensor.shape[0] = -1;
+  {
+    tensor t = tensor::adopt(&other.managed);
+    THROWS(DLB_ERROR_LAYOUT, "-1", std::move(t).imported());
+    CHECK(t && other.deleted == 1);  // NOLINT: an error moves nothing
+  }
+  CHECK(other.deleted == 2);
+  other.shape[0] = 4;
+  {
+    tensor t = tensor::from_legacy(&other.legacy, DLPACK_FLAG_BITMASK_READ_ONLY);
+    CHECK(t.read_only() && t.data<const std::int32_t>() == other.memory);
+    THROWS(DLB_ERROR_READONLY, "data<const T>", t.data<std::int32_t>());
+    THROWS(DLB_ERROR_READONLY, "legacy", t.release_legacy());
+    CHECK(t && other.deleted == 2);
+  }
+  CHECK(other.deleted == 3);
+  tensor z = tensor::zeros<float>({1});
+  DLManagedTensor *legacy = z.release_legacy();
+  CHECK(!z);
+  legacy->deleter(legacy);
+}
+
+static void lending() {
+  std::vector<double> numbers{1, 2, 3, 4, 5, 6};
+  const double *memory = numbers.data();
+  tensor x = tensor::lend(std::move(numbers), {2, 3});
+  CHECK(x.data<double>() == memory && numbers.empty());  // NOLINT
+  CHECK(tensor::lend(std::array<std::uint16_t, 3>{1, 2, 3}).shape() == sizes{3});
+  CHECK(tensor::lend(std::vector<float>{}).size() == 0);
+
+  std::vector<float> wrong{1, 2, 3};
+  const float *kept = wrong.data();
+  THROWS(DLB_ERROR_LAYOUT, "3 elements, and a shape of 4", tensor::lend(std::move(wrong), {2, 2}));
+  THROWS(DLB_ERROR_LAYOUT, "3 elements", tensor::lend(std::move(wrong), {-3}));
+  CHECK(wrong.data() == kept && wrong.size() == 3);  // an error moves nothing
+
+  int destroyed = 0;
+  alignas(64) static std::int64_t table[6] = {0, 1, 2, 3, 4, 5};
+  {
+    tensor column = tensor::lend(table + 1, {3}, counted(&destroyed), {2}).slice({dlbridge::from(1)});
+    CHECK(destroyed == 0 && column.data<std::int64_t>() == table + 3 && column.strides() == sizes{2});
+    std::thread([moved = std::move(column)] {}).join();  // released on another thread
+  }
+  CHECK(destroyed == 1);
+  {
+    const std::int64_t *constant = table;
+    tensor t = tensor::lend(constant, {6}, counted(&destroyed));
+    CHECK(t.read_only() && t.data<const std::int64_t>() == table);
+  }
+  CHECK(destroyed == 2);
+  THROWS(DLB_ERROR_LAYOUT, "1 strides of 2", tensor::lend(table, {2, 3}, counted(&destroyed), {1}));
+  CHECK(destroyed == 3);  // the owner was passed by value
+  tensor shared = tensor::lend(table, {6}, std::shared_ptr<std::int64_t>(table, [&](std::int64_t *) { destroyed++; }));
+  shared.reset();
+  CHECK(destroyed == 4);
+
+  tensor odd = tensor::lend(reinterpret_cast<std::byte *>(table) + 1, {8}, 0);
+  odd.get()->dl_tensor.dtype = dlbridge::dtype<std::int32_t>;
+  odd.get()->dl_tensor.shape[0] = 2;
+  THROWS(DLB_ERROR_UNALIGNED, "aligned to 4", odd.data<std::int32_t>());
+  THROWS(DLB_ERROR_DTYPE, "int32, not float32", odd.data<float>());
+  odd.get()->dl_tensor.device.device_type = kDLCUDA;
+  THROWS(DLB_ERROR_DEVICE, "cuda", odd.data<std::int32_t>());
+}
+
+static void views() {
+  tensor x = counting(3, 4);
+  float *at = x.data<float>();
+  tensor part = x.slice({range(1, 3), -1});
+  CHECK(part.shape() == sizes{2} && part.data<float>() == at + 7 && !part.is_contiguous());
+  CHECK(x.slice().data<float>() == at && x.slice({dlbridge::ellipsis, dlbridge::new_axis, 0}).shape() == sizes{3, 1});
+  CHECK(x.slice({dlbridge::until(2), dlbridge::every(2)}).strides() == sizes{4, 2});
+  CHECK(x.slice({all, range(3, 0, -2)}).data<float>() == at + 3);
+  CHECK(x.index({1, 2}).data<float>() == at + 6 && x.index({1}).shape() == sizes{4});
+  CHECK(x.transpose().strides() == sizes{1, 4} && x.transpose({1, 0}).shape() == sizes{4, 3});
+  CHECK(x.reshape({2, -1}).shape() == sizes{2, 6} && x.reshape({12}).data<float>() == at);
+  CHECK(x.broadcast({2, 3, 4}).strides() == sizes{0, 4, 1} && x.broadcast({2, 3, 4}).read_only());
+  CHECK(x.flip().data<const float>() == at + 11 && x.flip({0}).data<float>() == at + 8);
+  CHECK(x.expand({0, -1}).shape() == sizes{1, 3, 4, 1} && x.expand({0}).squeeze().shape() == sizes{3, 4});
+  CHECK(x.expand({0}).squeeze({0}).data<float>() == at);
+  CHECK(x.contiguous().data<float>() == at && x.transpose().contiguous().data<float>() != at);
+  CHECK(x.copy().data<float>() != at && x.copy().data<float>()[11] == 11);
+  CHECK(x.convert<std::int16_t>().data<std::int16_t>()[11] == 11 && x.convert(dlbridge::dtype<double>).data<double>()[1] == 1);
+  THROWS(DLB_ERROR_ARGUMENT, "5", x.index({5}));
+  THROWS(DLB_ERROR_LAYOUT, "dlb_tensor_reshape", x.reshape({5}));
+  THROWS(DLB_ERROR_LAYOUT, "dlb_tensor_contiguous", x.transpose().reshape({12}));
+
+  part.data<float>()[0] = 42;
+  CHECK(at[7] == 42);
+  std::ostringstream out;
+  out << x;
+  CHECK(out.str() == "float32[3 4] on cpu [[0 1 2 3] [4 5 6 42] [8 9 10 11]]" && dlbridge::to_string(x) == out.str());
+
+  dlbridge::span<const float> numbers = x.values<const float>();
+  CHECK(numbers.size() == 12 && numbers.data() == at);
+  x.values<float>()[0] = 7;
+  CHECK(at[0] == 7);
+  THROWS(DLB_ERROR_LAYOUT, "contiguous()", x.transpose().values<float>());
+  CHECK(tensor::zeros<float>({0, 3}).transpose().values<float>().size() == 0 && tensor::zeros<float>({}).values<float>().size() == 1);
+#ifdef __cpp_lib_span
+  std::span<const std::int64_t> shape = x.shape();
+  CHECK(shape.size() == 2 && shape[1] == 4);
+#endif
+#ifdef __cpp_lib_mdspan
+  auto m = x.transpose().mdspan<float, 2>();
+  CHECK(m.extent(0) == 4 && m[3, 1] == 42 && &m[0, 2] == at + 8);
+  auto right = x.mdspan<const float, 2, std::layout_right>();
+  CHECK(&right[2, 1] == at + 9);
+  CHECK(x.slice({all, range(1, 2)}).mdspan<float, 2>().stride(0) == 4);
+  CHECK(tensor::zeros<float>({5, 0, 5}).transpose().mdspan<float, 3>().empty());
+  CHECK(tensor::zeros<float>({}).mdspan<float, 0>().size() == 1);
+  THROWS(DLB_ERROR_LAYOUT, "contiguous()", x.transpose().mdspan<float, 2, std::layout_right>());
+  THROWS(DLB_ERROR_LAYOUT, "2 dimensions, not 3", x.mdspan<float, 3>());
+  THROWS(DLB_ERROR_LAYOUT, "strides[1] = -1", x.flip({1}).mdspan<float, 2>());
+  THROWS(DLB_ERROR_LAYOUT, "strides[0] = 0", x.broadcast({2, 3, 4}).mdspan<const float, 3>());
+  THROWS(DLB_ERROR_DTYPE, "not float64", x.mdspan<double, 2>());
+#endif
+}
+
+static std::vector<std::byte> read(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("cannot read " + path);
+  std::vector<std::byte> bytes;
+  for (std::istreambuf_iterator<char> c(file), end; c != end; ++c) bytes.push_back(static_cast<std::byte>(*c));
+  return bytes;
+}
+
+static bool equal(const frame &f, const std::vector<std::byte> &bytes) { return std::equal(f.begin(), f.end(), bytes.begin(), bytes.end()); }
+
+static void messages(const std::string &root) {
+  const std::string peer = root + "/examples/demo/message/peer";
+  const char *const names[] = {".prefix.bin", ".header.bin", ".part0.bin", ".part1.bin", ".part2.bin"};
+  std::vector<frame> frames;
+  for (const char *name : names) frames.push_back(frame::lend(read(peer + name)));
+  const std::byte *part = frames[2].data();
+
+  std::vector<frame> cut;
+  cut.push_back(frame::lend(read(peer + names[0])));
+  THROWS(DLB_ERROR_FORMAT, "tens", message::decode(std::move(cut)));
+  CHECK(cut.size() == 1 && cut[0].size() > 0);  // NOLINT: an error moves nothing
+
+  message m = message::decode(std::move(frames));
+  CHECK(m && frames.empty() && m.part_count() == 3 && m.frame_count() == 5 && m.size() > 0);  // NOLINT
+  CHECK(m.header().level == 0 || m.header().form[0] != 0);
+  CHECK(m.label().find("\"TENS\"") != std::string_view::npos && (!m.metadata() || m.metadata()->front() == '{'));
+  std::size_t count = 0;
+  for (tensor t : m) {
+    CHECK(t.dl_tensor().data == m[count].dl_tensor().data && m.part_of(count) < m.part_count() && !m.copied(count));
+    static_cast<void>(m.tensor_metadata(count));
+    count++;
+  }
+  CHECK(count == m.size());
+  auto it = m.begin();
+  CHECK(it++ == m.begin() && it != m.begin() && (*m.begin()).ndim() == m[0].ndim());
+#if __cplusplus >= 202002L
+  static_assert(std::ranges::input_range<message>);
+#endif
+  CHECK(m.part(0).data<std::byte>() == part);
+  THROWS(DLB_ERROR_ARGUMENT, "", m[m.size()]);
+  THROWS(DLB_ERROR_ARGUMENT, "", m.part(3));
+  THROWS(DLB_ERROR_ARGUMENT, "", m.frame_at(5));
+  THROWS(DLB_ERROR_ARGUMENT, "", m.tensor_metadata(m.size()));
+
+  std::vector<frame> sent = m.frames();
+  for (std::size_t i = 0; i < sent.size(); i++) CHECK(equal(sent[i], read(peer + names[i])));
+  CHECK(sent[2].data() == part && m.frame_at(2).data() == part);
+  frame packed = m.packed();
+  m = message();
+  CHECK(equal(sent[2], read(peer + names[2])));  // the frames outlive the message
+  const std::vector<std::byte> copy(packed.begin(), packed.end());
+  message again = message::decode(std::move(packed));
+  CHECK(again.size() == count && packed.size() == 0);  // NOLINT
+  frame empty;
+  THROWS(DLB_ERROR_FORMAT, "", message::decode(std::move(empty)));
+  CHECK(equal(again.packed(), copy));
+  message only = message::decode(frame::lend(std::vector<std::byte>(copy)), DLB_DECODE_MESSAGE_ONLY);
+  CHECK(only.size() == 0 && only.part_count() == 3);
+  dlb_message *raw = only.release();
+  CHECK(!only);
+  only = message::adopt(raw);
+  CHECK(only.get() == raw);
+  THROWS(DLB_ERROR_NULL, "", message().header());
+
+  tensor x = counting(2, 3);
+  float *memory = x.data<float>();
+  std::vector<tensor> tensors;
+  tensors.push_back(std::move(x));
+  tensors.push_back(counting(4, 4).slice({all, dlbridge::every(2)}));
+  const std::string_view metadata[] = {"{\"name\":\"x\"}", "{}", "{}"};
+  dlbridge::message_fields fields;
+  fields.header.seqno = 7;
+  fields.metadata = "{\"run\":1}";
+  fields.label = "{\"author\":\"me\"}";
+  fields.tensor_metadata = metadata;
+  THROWS(DLB_ERROR_ARGUMENT, "metadata of 3 tensors", message::encode(std::move(tensors), fields));
+  CHECK(tensors.size() == 2 && tensors[0]);  // NOLINT: an error moves nothing
+  fields.tensor_metadata = {metadata, 1};
+  fields.metadata = "[";
+  THROWS(DLB_ERROR_ARGUMENT, "", message::encode(std::move(tensors), fields));
+  CHECK(tensors.size() == 2 && tensors[0].data<float>() == memory);  // NOLINT
+  fields.metadata = "{\"run\":1}";
+  message out = message::encode(std::move(tensors), fields);
+  CHECK(tensors.empty() && out.size() == 2 && !out.copied(0) && out.copied(1) && out.header().seqno == 7);  // NOLINT
+  CHECK(out.tensor_metadata(0) == "{\"name\":\"x\"}" && out.metadata() == "{\"run\":1}");
+  CHECK(out.label().find("author") != std::string_view::npos && out[0].data<float>() == memory);
+  CHECK(static_cast<const void *>(out.frame_at(2).data()) == memory);
+  CHECK(message::decode(out.frames())[1].data<const float>()[1] == 2);
+
+  std::vector<frame> parts;
+  parts.push_back(frame::lend(std::string("payload")));
+  dlb_header header{};
+  std::memcpy(header.form, "TEXT", 4);
+  message text = message::encode_parts(header, "a label", std::move(parts));
+  CHECK(text.label() == "a label" && text.part_count() == 1 && !text.metadata() && parts.empty());  // NOLINT
+
+  frame f = frame::lend(std::vector<float>{1, 2});
+  CHECK(f.size() == 8 && f.get().flags == DLB_FRAME_WRITABLE);
+  f = frame::adopt(f.release());
+  frame g = std::move(f);
+  g = frame::lend(std::string("x"));
+  CHECK(g.size() == 1 && f.size() == 0);  // NOLINT
+}
+
+static void values(const std::string &root) {
+  namespace decthings = dlbridge::decthings;
+  namespace tensorflow = dlbridge::tensorflow;
+  tensor x = counting(2, 3);
+
+  std::vector<std::byte> encoded = decthings::encode(x.transpose());
+  const std::size_t size = encoded.size();
+  CHECK(decthings::encode_to(nullptr, 0, x) == size);
+  std::vector<std::byte> buffer(size);
+  CHECK(decthings::encode_to(buffer.data(), buffer.size(), x.transpose()) == size && buffer == encoded);
+  THROWS(DLB_ERROR_ROOM, "", decthings::encode_to(buffer.data(), size - 1, x));
+  decthings::check("{\"shape\":[3,2],\"allowedTypes\":[\"f32\"]}", x.transpose());
+  THROWS(DLB_ERROR_DTYPE, "", decthings::check("{\"shape\":[3,2],\"allowedTypes\":[\"i8\"]}", x.transpose()));
+
+  dlbridge::value v = decthings::decode(frame::lend(std::vector<std::byte>(encoded)));
+  CHECK(v.size == size && std::get<tensor>(v.object).shape() == sizes{3, 2});
+  CHECK(v.copied == ((std::get<tensor>(v.object).flags() & DLPACK_FLAG_BITMASK_IS_COPIED) != 0));
+  CHECK(decthings::encode(v) == encoded);
+  frame bad = frame::lend(std::string("\xff"));
+  THROWS(DLB_ERROR_FORMAT, "", decthings::decode(std::move(bad)));
+  CHECK(bad.size() == 1);  // NOLINT: an error moves nothing
+
+  const std::string_view words[] = {"zero", "", "two"};
+  const dlbridge::elements_view strings{"string", {3}, words};
+  for (auto dialect : {decthings::dialect::doc, decthings::dialect::py004, decthings::dialect::rs015}) {
+    dlbridge::value s = decthings::decode(frame::lend(decthings::encode(strings, dialect)), dialect);
+    dlbridge::elements e = std::move(std::get<dlbridge::elements>(s.object));
+    CHECK(e && e.type() == "string" && e.shape() == sizes{3} && e.size() == 3 && e[0] == "zero" && e[1].empty() && e[2] == "two");
+    CHECK(e.format(0).empty() && decthings::encode(e, dialect) == decthings::encode(strings, dialect));
+    THROWS(DLB_ERROR_ARGUMENT, "element 3 of 3", e[3]);
+    dlb_elements *raw = e.release();
+    CHECK(!e);
+    THROWS(DLB_ERROR_NULL, "empty", e.size());
+    e = dlbridge::elements::adopt(raw);
+    CHECK(e.get() == raw);
+  }
+  const std::string_view formats[] = {"png"};
+  const std::string_view pixels[] = {"..."};
+  dlbridge::value image = decthings::decode(frame::lend(decthings::encode(dlbridge::elements_view{"image", {1}, pixels, formats})));
+  CHECK(std::get<dlbridge::elements>(image.object).format(0) == "png");
+  THROWS(DLB_ERROR_ARGUMENT, "1 formats of 3", decthings::encode(dlbridge::elements_view{"image", {3}, words, formats}));
+
+  std::vector<std::byte> batch;  // more than one call decodes
+  for (int i = 0; i < 200; i++) batch.insert(batch.end(), encoded.begin(), encoded.end());
+  std::vector<dlbridge::value> many = decthings::decode_all(frame::lend(std::vector<std::byte>(batch)));
+  CHECK(many.size() == 200 && std::get<tensor>(many[199].object).contiguous().data<const float>()[1] == 3);
+  batch.push_back(std::byte{0xff});
+  THROWS(DLB_ERROR_FORMAT, "", decthings::decode_all(frame::lend(std::move(batch))));
+  CHECK(decthings::decode_all(frame()).empty());
+
+  const std::vector<std::byte> proto = read(root + "/bridge/tensorflow/testdata/bool-content-2x2.bin");
+  dlbridge::value t = tensorflow::decode(frame::lend(std::vector<std::byte>(proto)));
+  CHECK(std::get<tensor>(t.object).shape() == sizes{2, 2} && std::get<tensor>(t.object).data<bool>() != nullptr);
+  CHECK(tensorflow::encode(t) == proto);
+  buffer.assign(tensorflow::encode_to(nullptr, 0, t, DLB_TENSORFLOW_FIELDS), std::byte{});
+  CHECK(tensorflow::encode_to(buffer.data(), buffer.size(), t, DLB_TENSORFLOW_FIELDS) == buffer.size());
+  CHECK(buffer == tensorflow::encode(t, DLB_TENSORFLOW_FIELDS));
+  THROWS(DLB_ERROR_FORMAT, "", tensorflow::decode(frame::lend(read(root + "/bridge/tensorflow/testdata/bad-content-short.bin"))));
+}
+
+int main(int argc, char **argv) try {
+  if (argc != 2) throw std::invalid_argument("usage: dlbridge ROOT");
+  types();
+  owners();
+  lending();
+  views();
+  messages(argv[1]);
+  values(argv[1]);
+  const dlb_counters left = dlbridge::counters();
+  CHECK(left.exports == 0 && left.imports == 0 && left.messages == 0 && left.elements == 0 && left.double_deletes == 0);
+  return failures == 0 ? 0 : 1;
+} catch (const std::exception &e) {
+  std::cerr << "dlbridge: " << e.what() << '\n';
+  return 1;
+}

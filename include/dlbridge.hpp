@@ -1,0 +1,991 @@
+// dlbridge.hpp: the C interface of dlbridge for C++17 and later. Header-only, on top of dlbridge.h.
+//
+//   #include <dlbridge.hpp>
+//   #include <iostream>
+//
+//   int main() {
+//     auto x = dlbridge::tensor::lend(std::vector<float>{1, 2, 3, 4, 5, 6}).reshape({2, 3});
+//     auto column = x.slice({dlbridge::all, 1}); // x[:, 1], on the same memory
+//     column.data<float>()[0] = 42;
+//     std::cout << x << '\n'; // float32[2 3] on cpu [[1 42 3] [4 5 6]]
+//   }
+//
+// Owners. A tensor, frame, message or elements object owns what its raw pointer or struct refers to, and releases it in its
+// destructor. Owners can be moved and not copied; tensor::copy copies the elements, and x.slice() is a second owner of the
+// same memory. As with std::unique_ptr, get() lends the raw pointer, release() gives it away and adopt() takes one over. A
+// default or moved-from owner is empty. An owner has no lock: a thread must not move or destroy it while another uses it. The
+// memory of a tensor may be released on any thread.
+//
+// Errors. A function that fails throws std::bad_alloc for memory, and dlbridge::error with the code and text of the library
+// for everything else. Its arguments are then unchanged and still owned by the caller, unless its comment says otherwise. A
+// function whose comment names no exception can also throw std::bad_alloc. Destructors and noexcept functions do not throw.
+//
+// Threads, forked children, and the functions that need Go are as dlbridge.h says. There is no global state. Programs that
+// use tensors only can be linked with libdlbridge_tensor.
+#ifndef DLBRIDGE_HPP_
+#define DLBRIDGE_HPP_
+
+#include <dlbridge.h>
+
+#include <algorithm>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <new>
+#include <optional>
+#include <ostream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+#if __has_include(<version>)
+#include <version>
+#endif
+#ifdef __cpp_lib_span
+#include <span>
+#endif
+#ifdef __cpp_lib_mdspan
+#include <array>
+#include <mdspan>
+#endif
+#if defined(__STDCPP_FLOAT16_T__) || defined(__STDCPP_BFLOAT16_T__)
+#include <stdfloat>
+#endif
+
+namespace dlbridge {
+
+// An error of the library: one of the codes DLB_ERROR_* and the library's text. Errors of memory are std::bad_alloc.
+class error : public std::runtime_error {
+ public:
+  // The text is copied. Throws std::bad_alloc.
+  error(std::int32_t code, const std::string &text) : std::runtime_error(text), code_(code) {}
+
+  // Returns the code, such as DLB_ERROR_DTYPE.
+  std::int32_t code() const noexcept { return code_; }
+
+ private:
+  std::int32_t code_;
+};
+
+namespace detail {
+
+inline void check(std::int32_t code, const dlb_error &e) {
+  if (code == DLB_OK) return;
+  if (code == DLB_ERROR_MEMORY) throw std::bad_alloc();
+  throw error(code, e.message);
+}
+
+// Calls a function whose output is its first argument and whose error is its last.
+template <class Out, class... Parameters, class... Arguments>
+Out call(std::int32_t (*function)(Out *, Parameters...), Arguments... arguments) {
+  Out out{};
+  dlb_error e;
+  check(function(&out, arguments..., &e), e);
+  return out;
+}
+
+// Returns the text that a function of dlbridge.h writes into a buffer, without its NUL.
+template <class... Parameters, class... Arguments>
+std::string text(std::int32_t (*function)(std::size_t *, char *, std::size_t, Parameters...), Arguments... arguments) {
+  std::string out(call(function, static_cast<char *>(nullptr), std::size_t{0}, arguments...), '\0');
+  out.resize(call(function, out.data(), out.size(), arguments...) - 1);
+  return out;
+}
+
+inline std::string_view view(dlb_bytes b) noexcept { return {b.data, b.size}; }
+inline dlb_bytes bytes(std::string_view s) noexcept { return {s.data(), s.size()}; }
+
+template <class Owner>
+void destroy(void *owner) {
+  delete static_cast<Owner *>(owner);
+}
+
+// Moves a container into an object of its own, and passes the object to `lend`, which must throw or take it over.
+template <class Container, class Lend>
+auto lend_container(Container &container, Lend lend) {
+  auto owner = std::make_unique<Container>(std::move(container));
+  try {
+    auto lent = lend(*owner);
+    owner.release();
+    return lent;
+  } catch (...) {
+    container = std::move(*owner);
+    throw;
+  }
+}
+
+}  // namespace detail
+
+// Elements of the type T in consecutive memory, which it does not own: a std::span for C++17, to which it converts in C++20. As
+// a parameter it takes lists in braces, containers and spans; it must not be kept longer than the memory lives.
+template <class T>
+class array_view {
+ public:
+  using element_type = T;
+  using value_type = std::remove_cv_t<T>;
+
+  constexpr array_view() noexcept = default;
+  constexpr array_view(T *data, std::size_t size) noexcept : data_(data), size_(size) {}
+  template <class U = T, std::enable_if_t<std::is_const_v<U>, int> = 0>
+  constexpr array_view(std::initializer_list<value_type> list) noexcept : array_view(std::data(list), list.size()) {}
+  template <class Container, class Data = decltype(std::data(std::declval<Container &>())),
+            std::enable_if_t<std::is_convertible_v<std::remove_pointer_t<Data> (*)[], T (*)[]>, int> = 0>
+  constexpr array_view(Container &&container) noexcept : array_view(std::data(container), std::size(container)) {}
+
+  constexpr T *data() const noexcept { return data_; }
+  constexpr std::size_t size() const noexcept { return size_; }
+  constexpr bool empty() const noexcept { return size_ == 0; }
+  constexpr T *begin() const noexcept { return data_; }
+  constexpr T *end() const noexcept { return data_ + size_; }
+  constexpr T &operator[](std::size_t i) const noexcept { return data_[i]; }
+
+ private:
+  T *data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// Reports whether two lists have equal elements: `x.shape() == dlbridge::sizes{2, 3}`.
+template <class T, class U>
+bool operator==(array_view<T> a, array_view<U> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
+template <class T, class U>
+bool operator!=(array_view<T> a, array_view<U> b) {
+  return !(a == b);
+}
+
+using sizes = array_view<const std::int64_t>;  // a shape, strides, or an index of each dimension
+using axes = array_view<const std::int32_t>;   // the numbers of dimensions; negative ones count from the last
+
+#ifdef __cpp_lib_span
+template <class T>
+using span = std::span<T>;
+#else
+template <class T>
+using span = array_view<T>;
+#endif
+
+// ---- data types and devices ----
+
+// The DLPack data type of the C++ type T, as `value`: of bool, the integers of a fixed width, std::byte, float, double,
+// std::complex of them, and std::float16_t and std::bfloat16_t. A program may specialise it for a type of its own.
+template <class T, class = void>
+struct dtype_of;
+
+template <class T>
+struct dtype_of<T, std::enable_if_t<std::is_integral_v<T> && sizeof(T) <= 8 && !std::is_same_v<T, bool> &&
+                                    !std::is_same_v<T, char> && !std::is_same_v<T, wchar_t> &&
+                                    !std::is_same_v<T, char16_t> && !std::is_same_v<T, char32_t>
+#ifdef __cpp_char8_t
+                                    && !std::is_same_v<T, char8_t>
+#endif
+                                    >> {
+  static constexpr DLDataType value = {std::is_signed_v<T> ? kDLInt : kDLUInt, static_cast<std::uint8_t>(8 * sizeof(T)), 1};
+};
+template <>
+struct dtype_of<bool> {
+  static constexpr DLDataType value = {kDLBool, 8, 1};
+};
+template <>
+struct dtype_of<std::byte> {
+  static constexpr DLDataType value = {kDLUInt, 8, 1};
+};
+template <>
+struct dtype_of<float> {
+  static constexpr DLDataType value = {kDLFloat, 32, 1};
+};
+template <>
+struct dtype_of<double> {
+  static constexpr DLDataType value = {kDLFloat, 64, 1};
+};
+template <>
+struct dtype_of<std::complex<float>> {
+  static constexpr DLDataType value = {kDLComplex, 64, 1};
+};
+template <>
+struct dtype_of<std::complex<double>> {
+  static constexpr DLDataType value = {kDLComplex, 128, 1};
+};
+#ifdef __STDCPP_FLOAT16_T__
+template <>
+struct dtype_of<std::float16_t> {
+  static constexpr DLDataType value = {kDLFloat, 16, 1};
+};
+#endif
+#ifdef __STDCPP_BFLOAT16_T__
+template <>
+struct dtype_of<std::bfloat16_t> {
+  static constexpr DLDataType value = {kDLBfloat, 16, 1};
+};
+#endif
+
+// The data type of T or const T.
+template <class T>
+inline constexpr DLDataType dtype = dtype_of<std::remove_cv_t<T>>::value;
+
+// Reports whether two data types are equal.
+constexpr bool same(DLDataType a, DLDataType b) noexcept { return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes; }
+
+// Returns the name of a data type: "float32". Throws std::bad_alloc.
+inline std::string to_string(DLDataType type) { return detail::text(dlb_dtype_format, type); }
+
+// Returns the name of a device: "cuda:1". Throws std::bad_alloc.
+inline std::string to_string(DLDevice device) { return detail::text(dlb_device_format, device); }
+
+// Reads the name of a data type, as dlb_dtype_parse. Throws error (DLB_ERROR_DTYPE or DLB_ERROR_ARGUMENT).
+inline DLDataType parse_dtype(const std::string &name) { return detail::call(dlb_dtype_parse, name.c_str()); }
+
+// Reads the name of a device, as dlb_device_parse. Throws error.
+inline DLDevice parse_device(const std::string &name) { return detail::call(dlb_device_parse, name.c_str()); }
+
+// ---- tensors ----
+
+// What tensor::slice takes of a dimension: an index, which removes the dimension, or one of the functions and constants below.
+struct subscript : dlb_index {
+  constexpr subscript(dlb_index index) noexcept : dlb_index(index) {}
+  constexpr subscript(std::int64_t index) noexcept : dlb_index DLB_AT(index) {}
+};
+static_assert(sizeof(subscript) == sizeof(dlb_index), "an array of subscripts is one of dlb_index");
+
+inline constexpr subscript all = dlb_index DLB_ALL;            // :
+inline constexpr subscript ellipsis = dlb_index DLB_ELLIPSIS;  // ..., as many whole dimensions as the others leave
+inline constexpr subscript new_axis = dlb_index DLB_NEW_AXIS;  // None, a new dimension of size 1
+// Return start:stop:step, start:, :stop and ::step, with the rules of Python.
+constexpr subscript range(std::int64_t start, std::int64_t stop, std::int64_t step = 1) noexcept {
+  return dlb_index DLB_RANGE_STEP(start, stop, step);
+}
+constexpr subscript from(std::int64_t start) noexcept { return dlb_index DLB_FROM(start); }
+constexpr subscript until(std::int64_t stop) noexcept { return dlb_index DLB_UNTIL(stop); }
+constexpr subscript every(std::int64_t step) noexcept { return dlb_index DLB_STEP(step); }
+
+// The owner of a DLManagedTensorVersioned, of this library or another one.
+class tensor {
+ public:
+  tensor() noexcept = default;
+  tensor(tensor &&other) noexcept : raw_(other.release()) {}
+  tensor &operator=(tensor &&other) noexcept {
+    reset(other.release());
+    return *this;
+  }
+  ~tensor() { dlb_tensor_release(raw_); }
+
+  // Takes over a tensor, whose deleter is called once. NULL makes an empty owner.
+  static tensor adopt(DLManagedTensorVersioned *raw) noexcept { return tensor(raw); }
+
+  // Takes over a legacy tensor; `flags` adds the flags that this form lacks. Throws error; the caller then still owns `raw`.
+  static tensor from_legacy(DLManagedTensor *raw, std::uint64_t flags = 0) {
+    return adopt(detail::call(dlb_tensor_from_legacy, raw, flags));
+  }
+
+  // Lends the raw pointer, which this owner keeps; NULL if it is empty.
+  DLManagedTensorVersioned *get() const noexcept { return raw_; }
+
+  // Gives the tensor to the caller, who must call its deleter; this owner is then empty.
+  DLManagedTensorVersioned *release() noexcept { return std::exchange(raw_, nullptr); }
+
+  // Gives the tensor to the caller in the legacy form; this owner is then empty. Throws error (DLB_ERROR_READONLY).
+  DLManagedTensor *release_legacy() {
+    DLManagedTensor *legacy = detail::call(dlb_tensor_to_legacy, raw_);
+    raw_ = nullptr;
+    return legacy;
+  }
+
+  // Releases the tensor, and takes over another one.
+  void reset(DLManagedTensorVersioned *raw = nullptr) noexcept { dlb_tensor_release(std::exchange(raw_, raw)); }
+
+  explicit operator bool() const noexcept { return raw_ != nullptr; }
+
+  // Turns a tensor of another library into one of this library on the same memory, of which views can be made. Throws error.
+  tensor imported() && {
+    tensor out(detail::call(dlb_tensor_import, raw_));
+    raw_ = nullptr;
+    return out;
+  }
+
+  // Returns a new row-major tensor of zeros on the CPU. Throws error.
+  static tensor zeros(DLDataType type, sizes shape) {
+    return adopt(detail::call(dlb_tensor_alloc, type, rank_of(shape), shape.data()));
+  }
+  template <class T>
+  static tensor zeros(sizes shape) {
+    return zeros(dlbridge::dtype<T>, shape);
+  }
+
+  // Returns a new row-major tensor on the CPU, whose elements are undefined until they are written. Throws error.
+  static tensor empty(DLDataType type, sizes shape) {
+    return adopt(detail::call(dlb_tensor_empty, type, rank_of(shape), shape.data()));
+  }
+  template <class T>
+  static tensor empty(sizes shape) {
+    return empty(dlbridge::dtype<T>, shape);
+  }
+
+  // Returns a tensor on the elements of a container such as std::vector, which is moved into the tensor and destroyed when
+  // nothing refers to its memory any more, on any thread. Throws error.
+  template <class Container, std::enable_if_t<!std::is_lvalue_reference_v<Container>, int> = 0>
+  static tensor lend(Container &&container) {
+    const auto size = static_cast<std::int64_t>(std::size(container));
+    return lend(std::move(container), sizes{size});
+  }
+
+  // As above, row-major with a shape. Throws error (DLB_ERROR_LAYOUT if the container has more or fewer elements).
+  template <class Container, std::enable_if_t<!std::is_lvalue_reference_v<Container>, int> = 0>
+  static tensor lend(Container &&container, sizes shape) {
+    using Element = std::remove_pointer_t<decltype(std::data(container))>;
+    static_assert(!std::is_same_v<Container, array_view<Element>>, "an array_view owns nothing: pass the owner too");
+#ifdef __cpp_lib_span
+    static_assert(!std::is_same_v<Container, std::span<Element>>, "a span owns nothing: pass the owner too");
+#endif
+    return detail::lend_container(container, [shape](Container &owner) {
+      if (count_of(shape) != static_cast<std::int64_t>(std::size(owner)))
+        throw error(DLB_ERROR_LAYOUT, "dlbridge::tensor::lend: " + std::to_string(std::size(owner)) +
+                                          " elements, and a shape of " + std::to_string(count_of(shape)));
+      return lend_raw(std::data(owner), shape, {}, 0, detail::destroy<Container>, &owner);
+    });
+  }
+
+  // Returns a tensor on memory at `data` that `owner` keeps: a smart pointer, a matrix, a lambda. The owner is moved into the
+  // tensor, and destroyed when nothing refers to the memory any more, on any thread. Empty strides mean row-major. A pointer
+  // to const makes a READ_ONLY tensor. Throws error; the owner is then destroyed.
+  template <class T, class Owner>
+  static tensor lend(T *data, sizes shape, Owner owner, sizes strides = {}, std::uint64_t flags = 0) {
+    auto kept = std::make_unique<Owner>(std::move(owner));
+    tensor out = lend_raw(data, shape, strides, flags, detail::destroy<Owner>, kept.get());
+    kept.release();
+    return out;
+  }
+
+  // Describe the tensor. The views of shape and strides are valid as long as it is; strides count elements, and are empty for
+  // row-major tensors of libraries that leave them out. Throw error (DLB_ERROR_NULL) if this owner is empty.
+  const DLTensor &dl_tensor() const {
+    if (raw_ == nullptr)
+      throw error(DLB_ERROR_NULL, "dlbridge::tensor: the owner is empty: it was moved from, released or never set");
+    return raw_->dl_tensor;
+  }
+  std::int32_t ndim() const { return dl_tensor().ndim; }
+  sizes shape() const { return {dl_tensor().shape, static_cast<std::size_t>(ndim())}; }
+  std::int64_t shape(std::int32_t axis) const { return shape()[axis_of(axis)]; }
+  sizes strides() const { return {dl_tensor().strides, dl_tensor().strides == nullptr ? 0 : static_cast<std::size_t>(ndim())}; }
+  DLDataType dtype() const { return dl_tensor().dtype; }
+  DLDevice device() const { return dl_tensor().device; }
+  std::uint64_t flags() const { return dl_tensor(), raw_->flags; }
+  bool read_only() const { return (flags() & DLPACK_FLAG_BITMASK_READ_ONLY) != 0; }
+
+  // Returns the number of elements, and their bytes without gaps. Throw error.
+  std::int64_t size() const { return count_of(shape()); }
+  std::int64_t nbytes() const { return detail::call(dlb_tensor_nbytes, get()); }
+
+  // Checks the description without accessing the memory. Throws error.
+  void validate() const {
+    dlb_error e;
+    detail::check(dlb_tensor_validate(raw_, &e), e);
+  }
+
+  // Reports whether the elements are row-major without gaps.
+  bool is_contiguous() const {
+    const sizes extents = shape(), steps = strides();
+    if (std::find(extents.begin(), extents.end(), 0) != extents.end()) return true;
+    std::int64_t next = 1;
+    for (std::size_t d = steps.size(); d-- > 0; next *= extents[d])
+      if (extents[d] != 1 && steps[d] != next) return false;
+    return true;
+  }
+
+  // Returns the address of element (0, ..., 0). The tensor keeps the memory. Throws error unless the elements are of the type
+  // T, in memory that the host can read, aligned, and writable or T const.
+  template <class T>
+  T *data() const {
+    const DLTensor &t = dl_tensor();
+    const std::string where = "dlbridge::tensor::data: ";
+    if (!same(t.dtype, dlbridge::dtype<T>))
+      throw error(DLB_ERROR_DTYPE, where + "the elements are " + to_string(t.dtype) + ", not " + to_string(dlbridge::dtype<T>) +
+                                       "; convert() makes them so");
+    if (t.device.device_type != kDLCPU && t.device.device_type != kDLCUDAHost && t.device.device_type != kDLROCMHost)
+      throw error(DLB_ERROR_DEVICE, where + "the host cannot read memory of " + to_string(t.device));
+    if (!std::is_const_v<T> && read_only())
+      throw error(DLB_ERROR_READONLY,
+                  where + "the tensor is read-only; data<const T>() reads it, copy() makes a writable one");
+    const auto address = reinterpret_cast<std::uintptr_t>(t.data) + static_cast<std::uintptr_t>(t.byte_offset);
+    if (address % alignof(T) != 0)
+      throw error(DLB_ERROR_UNALIGNED,
+                  where + "the elements are not aligned to " + std::to_string(alignof(T)) + " bytes; copy() aligns them");
+    return reinterpret_cast<T *>(address);
+  }
+
+  // Returns all elements of a contiguous tensor: a std::span in C++20, an array_view in C++17. It is valid as long as this
+  // owner, or another one of the memory. Throws error as data() does, and DLB_ERROR_LAYOUT if there are gaps.
+  template <class T>
+  dlbridge::span<T> values() const {
+    T *first = data<T>();
+    require_contiguous("values");
+    return {first, static_cast<std::size_t>(size())};
+  }
+
+#ifdef __cpp_lib_mdspan
+  // Returns the elements with their indexes. It is valid as long as this owner, or another one of the memory. Throws error as
+  // data() does, and DLB_ERROR_LAYOUT if the tensor has other than Rank dimensions, if it is not contiguous and Layout is
+  // std::layout_right, or if strides are negative or elements repeated, which std::layout_stride excludes.
+  template <class T, std::size_t Rank, class Layout = std::layout_stride>
+  std::mdspan<T, std::dextents<std::int64_t, Rank>, Layout> mdspan() const {
+    static_assert(std::is_same_v<Layout, std::layout_stride> || std::is_same_v<Layout, std::layout_right>);
+    T *first = data<T>();
+    const sizes extents = shape(), steps = strides();
+    if (extents.size() != Rank)
+      throw error(DLB_ERROR_LAYOUT, "dlbridge::tensor::mdspan: " + std::to_string(extents.size()) + " dimensions, not " +
+                                        std::to_string(Rank));
+    std::array<std::int64_t, Rank> sizes_of{}, strides_of{};
+    std::copy(extents.begin(), extents.end(), sizes_of.begin());
+    const std::dextents<std::int64_t, Rank> all_extents(sizes_of);
+    if constexpr (std::is_same_v<Layout, std::layout_right>) {
+      require_contiguous("mdspan");
+      return std::mdspan<T, std::dextents<std::int64_t, Rank>, Layout>(first, all_extents);
+    } else {
+      const bool row_major = is_contiguous();  // also without elements
+      std::int64_t next = 1;
+      for (std::size_t d = Rank; d-- > 0; next *= std::max<std::int64_t>(extents[d], 1))
+        strides_of[d] = row_major ? next : extents[d] == 1 ? 1 : steps[d];
+      if (!row_major) require_unique(extents, strides_of);
+      return {first, std::layout_stride::mapping<std::dextents<std::int64_t, Rank>>(all_extents, strides_of)};
+    }
+  }
+#endif
+
+  // Views: further owners of the same memory, which stays as long as one of them. This tensor must be one of this library;
+  // see imported(). Each throws error (DLB_ERROR_ARGUMENT or DLB_ERROR_LAYOUT).
+  tensor slice(array_view<const subscript> index = {}) const {
+    return adopt(detail::call(dlb_tensor_slice, get(), rank_of(index), static_cast<const dlb_index *>(index.data())));
+  }
+  tensor index(sizes first) const { return list(dlb_tensor_index, first); }          // the elements with these first indexes
+  tensor transpose(axes order = {}) const { return list(dlb_tensor_transpose, order); }  // {} reverses all dimensions
+  tensor reshape(sizes shape) const { return list(dlb_tensor_reshape, shape); }      // one size may be -1
+  tensor broadcast(sizes shape) const { return list(dlb_tensor_broadcast, shape); }
+  tensor flip(axes reversed = {}) const { return list(dlb_tensor_flip, reversed); }  // {} reverses all dimensions
+  tensor expand(axes added) const { return list(dlb_tensor_expand, added); }
+  tensor squeeze(axes removed = {}) const { return list(dlb_tensor_squeeze, removed); }
+
+  // Returns a row-major tensor: a view if this one is so already, and a copy otherwise. Throws error.
+  tensor contiguous() const { return adopt(detail::call(dlb_tensor_contiguous, get())); }
+
+  // Returns a row-major copy. Throws error.
+  tensor copy() const { return adopt(detail::call(dlb_tensor_copy, get())); }
+
+  // Return a row-major copy with another data type, by the rules of dlb_tensor_convert. Throw error.
+  tensor convert(DLDataType type) const { return adopt(detail::call(dlb_tensor_convert, get(), type)); }
+  template <class T>
+  tensor convert() const {
+    return convert(dlbridge::dtype<T>);
+  }
+
+ private:
+  explicit tensor(DLManagedTensorVersioned *raw) noexcept : raw_(raw) {}
+
+  // More dimensions than an int32 has are passed as the most it has, which the library refuses.
+  template <class List>
+  static std::int32_t rank_of(const List &list) noexcept {
+    return static_cast<std::int32_t>(std::min<std::size_t>(list.size(), INT32_MAX));
+  }
+
+  // Returns the product of a shape, or -1 if it is no shape.
+  static std::int64_t count_of(sizes shape) noexcept {
+    std::int64_t count = 1;
+    for (std::int64_t n : shape) {
+      if (n == 0) return 0;
+      if (n < 0 || count > INT64_MAX / n) return -1;
+      count *= n;
+    }
+    return count;
+  }
+
+  std::size_t axis_of(std::int32_t axis) const {
+    const std::int32_t positive = axis < 0 ? axis + ndim() : axis;
+    if (positive < 0 || positive >= ndim())
+      throw error(DLB_ERROR_ARGUMENT, "dlbridge::tensor::shape: axis " + std::to_string(axis) + " of " +
+                                          std::to_string(ndim()) + " dimensions");
+    return static_cast<std::size_t>(positive);
+  }
+
+  template <class T>
+  using view_function = std::int32_t(DLManagedTensorVersioned **, const DLManagedTensorVersioned *, std::int32_t, const T *,
+                                     dlb_error *);
+
+  template <class T>
+  tensor list(view_function<T> *view, array_view<const T> numbers) const {
+    return adopt(detail::call(view, get(), rank_of(numbers), numbers.data()));
+  }
+
+  template <class T>
+  static tensor lend_raw(T *data, sizes shape, sizes strides, std::uint64_t flags, void (*release)(void *), void *owner) {
+    if (!strides.empty() && strides.size() != shape.size())
+      throw error(DLB_ERROR_LAYOUT, "dlbridge::tensor::lend: " + std::to_string(strides.size()) + " strides of " +
+                                        std::to_string(shape.size()) + " dimensions");
+    DLTensor view{};
+    view.data = const_cast<std::remove_cv_t<T> *>(data);
+    view.device.device_type = kDLCPU;
+    view.ndim = rank_of(shape);
+    view.dtype = dlbridge::dtype<T>;
+    view.shape = const_cast<std::int64_t *>(shape.data());  // dlb_tensor_lend copies both
+    view.strides = strides.empty() ? nullptr : const_cast<std::int64_t *>(strides.data());
+    if (std::is_const_v<T>) flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
+    return adopt(detail::call(dlb_tensor_lend, static_cast<const DLTensor *>(&view), flags, release, owner));
+  }
+
+  void require_contiguous(const char *function) const {
+    if (!is_contiguous())
+      throw error(DLB_ERROR_LAYOUT, std::string("dlbridge::tensor::") + function +
+                                        ": the tensor is not row-major without gaps; contiguous() makes it so");
+  }
+
+#ifdef __cpp_lib_mdspan
+  // Checks the precondition of std::layout_stride: ordered by stride, each dimension begins after the one before it has ended.
+  template <std::size_t Rank>
+  static void require_unique(sizes extents, const std::array<std::int64_t, Rank> &steps) {
+    std::array<std::size_t, Rank> order{};
+    for (std::size_t d = 0; d < Rank; d++) order[d] = d;
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return steps[a] != steps[b] ? steps[a] < steps[b] : extents[a] < extents[b];
+    });
+    std::int64_t least = 1;
+    for (std::size_t d : order) {
+      if (steps[d] < least)
+        throw error(DLB_ERROR_LAYOUT, "dlbridge::tensor::mdspan: strides[" + std::to_string(d) + "] = " +
+                                          std::to_string(steps[d]) + " repeats or reverses elements; copy() has none");
+      least = steps[d] * extents[d];
+    }
+  }
+#endif
+
+  DLManagedTensorVersioned *raw_ = nullptr;
+};
+
+// Returns the type, shape and elements of a tensor, as dlb_tensor_format. Throws error.
+inline std::string to_string(const tensor &t) {
+  const DLManagedTensorVersioned *raw = t.get();
+  return detail::text(dlb_tensor_format, raw);
+}
+
+// Writes the text of to_string.
+inline std::ostream &operator<<(std::ostream &out, const tensor &t) { return out << to_string(t); }
+
+// ---- frames and messages ----
+
+// The owner of a dlb_frame: bytes, and what gives them back.
+class frame {
+ public:
+  frame() noexcept = default;
+  frame(frame &&other) noexcept : raw_(other.release()) {}
+  frame &operator=(frame &&other) noexcept {
+    frame old(std::exchange(raw_, other.release()));
+    return *this;
+  }
+  ~frame() {
+    if (raw_.release != nullptr) raw_.release(raw_.ctx);
+  }
+
+  // Takes over a frame, whose release is called once.
+  static frame adopt(const dlb_frame &raw) noexcept { return frame(raw); }
+
+  // Returns a frame on the bytes of a container such as std::vector<std::byte> or std::string, which is moved into the frame and
+  // destroyed when nothing refers to its bytes any more, on any thread. Its tensors are writable. Throws std::bad_alloc.
+  template <class Container, std::enable_if_t<!std::is_lvalue_reference_v<Container>, int> = 0>
+  static frame lend(Container &&container) {
+    using Element = std::remove_pointer_t<decltype(std::data(container))>;
+    static_assert(std::is_trivially_copyable_v<Element>, "a frame holds plain bytes");
+    return detail::lend_container(container, [](Container &owner) {
+      dlb_frame raw{};
+      raw.data = std::data(owner);
+      raw.size = std::size(owner) * sizeof(Element);
+      raw.release = detail::destroy<Container>;
+      raw.ctx = &owner;
+      raw.flags = std::is_const_v<Element> ? 0 : DLB_FRAME_WRITABLE;
+      return adopt(raw);
+    });
+  }
+
+  // Lends the raw frame, which this owner keeps.
+  const dlb_frame &get() const noexcept { return raw_; }
+
+  // Gives the frame to the caller, who must call its release; this owner is then empty.
+  dlb_frame release() noexcept { return std::exchange(raw_, dlb_frame{}); }
+
+  // The bytes. They are valid until the frame is released.
+  const std::byte *data() const noexcept { return static_cast<const std::byte *>(raw_.data); }
+  std::size_t size() const noexcept { return raw_.size; }
+  const std::byte *begin() const noexcept { return data(); }
+  const std::byte *end() const noexcept { return data() + size(); }
+
+ private:
+  explicit frame(const dlb_frame &raw) noexcept : raw_(raw) {}
+
+  dlb_frame raw_{};
+};
+
+// The fields of a message to be encoded. The texts are borrowed for the call; metadata are JSON objects, and empty ones are left
+// out. tensor_metadata has an entry for each of the first tensors.
+struct message_fields {
+  dlb_header header{};
+  std::string_view label{};
+  std::string_view metadata{};
+  array_view<const std::string_view> tensor_metadata{};
+};
+
+// The owner of a message. Tensors and frames made from it stay valid after it.
+class message {
+ public:
+  message() noexcept = default;
+  message(message &&other) noexcept : raw_(other.release()) {}
+  message &operator=(message &&other) noexcept {
+    dlb_message_free(std::exchange(raw_, other.release()));
+    return *this;
+  }
+  ~message() { dlb_message_free(raw_); }
+
+  // Takes over a message.
+  static message adopt(dlb_message *raw) noexcept { return message(raw); }
+
+  // Decodes frames, or one packed frame, which the message takes over; `options` as for dlb_message_decode. Payloads are not
+  // copied. Throw error; the frames are then unchanged.
+  static message decode(std::vector<frame> &&frames, std::uint64_t options = 0) {
+    const std::vector<dlb_frame> raw = lent(frames);
+    message out(detail::call(dlb_message_decode, raw.data(), raw.size(), options));
+    for (frame &f : frames) f.release();
+    frames.clear();
+    return out;
+  }
+  static message decode(frame &&packed, std::uint64_t options = 0) {
+    message out(detail::call(dlb_message_decode_packed, &packed.get(), options));
+    packed.release();
+    return out;
+  }
+
+  // Encodes tensors, which the message takes over. Those without gaps are not copied. Throws error; the tensors are then
+  // unchanged.
+  static message encode(std::vector<tensor> &&tensors, const message_fields &fields = {}) {
+    if (fields.tensor_metadata.size() > tensors.size())
+      throw error(DLB_ERROR_ARGUMENT, "dlbridge::message::encode: metadata of " + std::to_string(fields.tensor_metadata.size()) +
+                                          " tensors, of which there are " + std::to_string(tensors.size()));
+    std::vector<dlb_message_tensor> raw(tensors.size());
+    const dlb_message_tensor *all_tensors = raw.data();
+    for (std::size_t i = 0; i < raw.size(); i++) {
+      raw[i].tensor = tensors[i].get();
+      if (i < fields.tensor_metadata.size()) raw[i].metadata = detail::bytes(fields.tensor_metadata[i]);
+    }
+    dlb_message_fields plain{};
+    plain.header = fields.header;
+    plain.label = detail::bytes(fields.label);
+    plain.metadata = detail::bytes(fields.metadata);
+    message out(detail::call(dlb_message_encode, &plain, all_tensors, raw.size()));
+    for (tensor &t : tensors) t.release();
+    tensors.clear();
+    return out;
+  }
+
+  // Encodes a label of any bytes and payload parts, which the message takes over. Throws error; the parts are then unchanged.
+  static message encode_parts(const dlb_header &header, std::string_view label, std::vector<frame> &&parts) {
+    const std::vector<dlb_frame> raw = lent(parts);
+    message out(detail::call(dlb_message_encode_parts, &header, detail::bytes(label), raw.data(), raw.size()));
+    for (frame &f : parts) f.release();
+    parts.clear();
+    return out;
+  }
+
+  // Lends the raw pointer, which this owner keeps; NULL if it is empty.
+  dlb_message *get() const noexcept { return raw_; }
+
+  // Gives the message to the caller, who must free it; this owner is then empty.
+  dlb_message *release() noexcept { return std::exchange(raw_, nullptr); }
+
+  explicit operator bool() const noexcept { return raw_ != nullptr; }
+
+  // Return the fields of the message. The texts are valid as long as it is; metadata are JSON, and absent without value. Throw
+  // error (DLB_ERROR_NULL) if this owner is empty, and DLB_ERROR_ARGUMENT for an index out of range.
+  dlb_header header() const { return detail::call(dlb_message_header, constant()); }
+  std::string_view label() const { return detail::view(detail::call(dlb_message_label, constant())); }
+  std::optional<std::string_view> metadata() const { return optional(detail::call(dlb_message_metadata, constant())); }
+  std::optional<std::string_view> tensor_metadata(std::size_t index) const {
+    return optional(detail::call(dlb_message_tensor_metadata, constant(), index));
+  }
+
+  // Return the numbers of tensors, payload parts and frames; 0 if this owner is empty.
+  std::size_t size() const noexcept { return dlb_message_tensor_count(raw_); }
+  std::size_t part_count() const noexcept { return dlb_message_part_count(raw_); }
+  std::size_t frame_count() const noexcept { return dlb_message_frame_count(raw_); }
+
+  // Returns tensor `index`, which shares the memory of its part. Throws error (DLB_ERROR_ARGUMENT).
+  tensor operator[](std::size_t index) const { return tensor::adopt(detail::call(dlb_message_tensor_at, constant(), index)); }
+
+  // Returns a payload part as a tensor of bytes. Throws error (DLB_ERROR_ARGUMENT).
+  tensor part(std::size_t index) const { return tensor::adopt(detail::call(dlb_message_part, constant(), index)); }
+
+  // Return the part of tensor `index`, and whether encoding copied it; 0 and false for an index out of range.
+  std::size_t part_of(std::size_t index) const noexcept { return dlb_message_tensor_part(raw_, index); }
+  bool copied(std::size_t index) const noexcept { return dlb_message_copied(raw_, index) != 0; }
+
+  // Return one frame or all of them, ready to be sent; payloads are not copied. Throw error.
+  frame frame_at(std::size_t index) const { return frame::adopt(detail::call(dlb_message_frame, constant(), index)); }
+  std::vector<frame> frames() const {
+    std::vector<dlb_frame> raw(frame_count());
+    std::vector<frame> out(raw.size());
+    dlb_error e;
+    detail::check(dlb_message_frames(raw.data(), raw.size(), raw_, &e), e);
+    for (std::size_t i = 0; i < out.size(); i++) out[i] = frame::adopt(raw[i]);
+    return out;
+  }
+
+  // Returns all frames in one block of new memory. Throws error.
+  frame packed() const { return frame::adopt(detail::call(dlb_message_encode_packed, constant())); }
+
+  // Iterates over the tensors: `for (dlbridge::tensor t : message)`. Each dereference returns a new owner, and can throw error.
+  class iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = tensor;
+    using difference_type = std::ptrdiff_t;
+    using pointer = void;
+    using reference = tensor;
+    iterator() noexcept = default;
+    tensor operator*() const { return (*message_)[index_]; }
+    iterator &operator++() noexcept { return ++index_, *this; }
+    iterator operator++(int) noexcept { return {message_, index_++}; }
+    friend bool operator==(const iterator &a, const iterator &b) noexcept { return a.index_ == b.index_; }
+    friend bool operator!=(const iterator &a, const iterator &b) noexcept { return a.index_ != b.index_; }
+
+   private:
+    friend class message;
+    iterator(const message *m, std::size_t index) noexcept : message_(m), index_(index) {}
+    const message *message_ = nullptr;
+    std::size_t index_ = 0;
+  };
+  iterator begin() const noexcept { return {this, 0}; }
+  iterator end() const noexcept { return {this, size()}; }
+
+ private:
+  explicit message(dlb_message *raw) noexcept : raw_(raw) {}
+  const dlb_message *constant() const noexcept { return raw_; }
+
+  static std::vector<dlb_frame> lent(const std::vector<frame> &frames) {
+    std::vector<dlb_frame> raw;
+    raw.reserve(frames.size());
+    for (const frame &f : frames) raw.push_back(f.get());
+    return raw;
+  }
+
+  static std::optional<std::string_view> optional(dlb_bytes b) noexcept {
+    if (b.data == nullptr) return std::nullopt;
+    return detail::view(b);
+  }
+
+  dlb_message *raw_ = nullptr;
+};
+
+// ---- values: the tensors of Decthings and TensorFlow ----
+
+// The owner of decoded elements: a tensor of a type that DLPack lacks, such as strings and images.
+class elements {
+ public:
+  elements() noexcept = default;
+  elements(elements &&other) noexcept : raw_(other.release()) {}
+  elements &operator=(elements &&other) noexcept {
+    dlb_elements_free(std::exchange(raw_, other.release()));
+    return *this;
+  }
+  ~elements() { dlb_elements_free(raw_); }
+
+  // Takes over decoded elements. NULL makes an empty owner.
+  static elements adopt(dlb_elements *raw) noexcept { return elements(raw); }
+
+  // Lends the raw pointer, which this owner keeps; NULL if it is empty.
+  dlb_elements *get() const noexcept { return raw_; }
+
+  // Gives the elements to the caller, who must free them; this owner is then empty.
+  dlb_elements *release() noexcept { return std::exchange(raw_, nullptr); }
+
+  explicit operator bool() const noexcept { return raw_ != nullptr; }
+
+  // Describe the elements, in row-major order: their bytes, and the formats of images, audio and video ("png"; empty for all
+  // others). The views are valid as long as this owner. Throw error (DLB_ERROR_NULL if it is empty, DLB_ERROR_ARGUMENT for
+  // an index out of range).
+  std::string_view type() const { return detail::view(checked(nullptr).type); }
+  sizes shape() const { return {checked(nullptr).shape, static_cast<std::size_t>(checked(nullptr).ndim)}; }
+  std::size_t size() const { return checked(nullptr).count; }
+  std::string_view operator[](std::size_t index) const { return detail::view(checked(&index).values[index]); }
+  std::string_view format(std::size_t index) const {
+    const dlb_elements &e = checked(&index);
+    return e.formats == nullptr ? std::string_view() : detail::view(e.formats[index]);
+  }
+
+ private:
+  explicit elements(dlb_elements *raw) noexcept : raw_(raw) {}
+
+  const dlb_elements &checked(const std::size_t *index) const {
+    if (raw_ == nullptr)
+      throw error(DLB_ERROR_NULL, "dlbridge::elements: the owner is empty: it was moved from, released or never set");
+    if (index != nullptr && *index >= raw_->count)
+      throw error(DLB_ERROR_ARGUMENT,
+                  "dlbridge::elements: element " + std::to_string(*index) + " of " + std::to_string(raw_->count));
+    return *raw_;
+  }
+
+  dlb_elements *raw_ = nullptr;
+};
+
+// Elements to be encoded, which the program makes. All texts are borrowed: they must outlive the call that encodes them.
+struct elements_view {
+  std::string_view type;                          // "string", "image", "qint8"
+  sizes shape;
+  array_view<const std::string_view> values;      // in row-major order
+  array_view<const std::string_view> formats{};   // of images, audio and video
+};
+
+// A decoded tensor or elements, or std::monostate if there was nothing to decode.
+struct value {
+  std::variant<std::monostate, tensor, elements> object{};
+  std::size_t size = 0;  // the number of bytes of the value in the frame
+  bool copied = false;   // the tensor is a copy, because its elements are not aligned in the frame
+};
+
+namespace detail {
+
+inline value adopt(const dlb_value &raw) {
+  value out;
+  if (raw.tensor != nullptr) out.object = tensor::adopt(raw.tensor);
+  if (raw.elements != nullptr) out.object = elements::adopt(raw.elements);
+  out.size = raw.size;
+  out.copied = raw.copied != 0;
+  return out;
+}
+
+// A dlb_value of what the program wants to encode, which is borrowed.
+class borrowed_value {
+ public:
+  borrowed_value(const tensor &t) noexcept { raw_.tensor = t.get(); }
+  borrowed_value(const elements &e) noexcept { raw_.elements = e.get(); }
+  borrowed_value(const value &v) noexcept {
+    if (const tensor *t = std::get_if<tensor>(&v.object)) raw_.tensor = t->get();
+    if (const elements *e = std::get_if<elements>(&v.object)) raw_.elements = e->get();
+  }
+  borrowed_value(const elements_view &e) : values_(copied(e.values)), formats_(copied(e.formats)) {
+    if (!formats_.empty() && formats_.size() != values_.size())
+      throw error(DLB_ERROR_ARGUMENT, "dlbridge::elements_view: " + std::to_string(formats_.size()) + " formats of " +
+                                          std::to_string(values_.size()) + " values");
+    elements_.type = bytes(e.type);
+    elements_.ndim = static_cast<std::int32_t>(std::min<std::size_t>(e.shape.size(), INT32_MAX));
+    elements_.shape = e.shape.data();
+    elements_.count = values_.size();
+    elements_.values = values_.data();
+    elements_.formats = formats_.empty() ? nullptr : formats_.data();
+    raw_.elements = &elements_;
+  }
+  borrowed_value(borrowed_value &&) = delete;
+  const dlb_value *get() const noexcept { return &raw_; }
+
+ private:
+  static std::vector<dlb_bytes> copied(array_view<const std::string_view> texts) {
+    std::vector<dlb_bytes> out;
+    out.reserve(texts.size());
+    for (std::string_view text : texts) out.push_back(bytes(text));
+    return out;
+  }
+
+  dlb_value raw_{};
+  dlb_elements elements_{};
+  std::vector<dlb_bytes> values_, formats_;
+};
+
+template <class Encode, class Option>
+std::vector<std::byte> encode(Encode function, const borrowed_value &v, Option option) {
+  std::vector<std::byte> out(call(function, static_cast<void *>(nullptr), std::size_t{0}, v.get(), option));
+  out.resize(call(function, static_cast<void *>(out.data()), out.size(), v.get(), option));
+  return out;
+}
+
+}  // namespace detail
+
+namespace decthings {
+
+enum class dialect : std::int32_t { doc = DLB_DECTHINGS_DOC, py004 = DLB_DECTHINGS_PY004, rs015 = DLB_DECTHINGS_RS015 };
+
+// Decodes a frame that holds one tensor; the value takes the frame over. Throws error; the frame is then unchanged.
+inline value decode(frame &&f, dialect d = dialect::doc) {
+  value out = detail::adopt(detail::call(dlb_decthings_decode, &f.get(), static_cast<std::int32_t>(d)));
+  f.release();
+  return out;
+}
+
+// Decodes all consecutive tensors of a frame; the values take the frame over. Throws error; the frame is then released.
+inline std::vector<value> decode_all(frame &&f, dialect d = dialect::doc) {
+  constexpr std::size_t count = 64;  // of each call, which gets a share of the frame
+  const auto shared = std::make_shared<frame>(std::move(f));
+  std::vector<value> out;
+  for (std::size_t offset = 0; offset < shared->size();) {
+    dlb_frame raw = shared->get();
+    auto share = std::make_unique<std::shared_ptr<frame>>(shared);
+    raw.release = detail::destroy<std::shared_ptr<frame>>;
+    raw.ctx = share.get();
+    out.reserve(out.size() + count);  // so that nothing throws between the call and the owners
+    dlb_value values[count] = {};
+    dlb_error e;
+    detail::check(dlb_decthings_decode_batch(values, count, &raw, offset, static_cast<std::int32_t>(d), &e), e);
+    share.release();
+    for (std::size_t i = 0; i < count && values[i].size > 0; offset += values[i++].size) out.push_back(detail::adopt(values[i]));
+  }
+  return out;
+}
+
+// Encodes a tensor in any layout, elements, elements_view or value, which are borrowed. Throws error.
+inline std::vector<std::byte> encode(const detail::borrowed_value &v, dialect d = dialect::doc) {
+  return detail::encode(dlb_decthings_encode, v, static_cast<std::int32_t>(d));
+}
+
+// Encodes into the `room` bytes at `data`, and returns the number of bytes; with NULL and 0 it returns only the number. Throws
+// error (DLB_ERROR_ROOM if the buffer is too small; it is then unchanged).
+inline std::size_t encode_to(void *data, std::size_t room, const detail::borrowed_value &v, dialect d = dialect::doc) {
+  return detail::call(dlb_decthings_encode, data, room, v.get(), static_cast<std::int32_t>(d));
+}
+
+// Checks that rules (DecthingsTensorRules, a JSON object) allow the type and shape of a value. Throws error.
+inline void check(std::string_view rules, const detail::borrowed_value &v) {
+  dlb_error e;
+  detail::check(dlb_decthings_check(detail::bytes(rules), v.get(), &e), e);
+}
+
+}  // namespace decthings
+
+namespace tensorflow {
+
+// Decodes a frame that holds a TensorProto, with the options of dlb_tensorflow_decode; the value takes the frame over. Throws
+// error; the frame is then unchanged.
+inline value decode(frame &&f, std::uint64_t options = 0) {
+  value out = detail::adopt(detail::call(dlb_tensorflow_decode, &f.get(), options));
+  f.release();
+  return out;
+}
+
+// Encodes a tensor in any layout, elements, elements_view or value, which are borrowed, with the options of
+// dlb_tensorflow_encode. Throws error.
+inline std::vector<std::byte> encode(const detail::borrowed_value &v, std::uint64_t options = 0) {
+  return detail::encode(dlb_tensorflow_encode, v, options);
+}
+
+// Encodes into the `room` bytes at `data`, and returns the number of bytes; with NULL and 0 it returns only the number. Throws
+// error (DLB_ERROR_ROOM if the buffer is too small; it is then unchanged).
+inline std::size_t encode_to(void *data, std::size_t room, const detail::borrowed_value &v, std::uint64_t options = 0) {
+  return detail::call(dlb_tensorflow_encode, data, room, v.get(), options);
+}
+
+}  // namespace tensorflow
+
+// Returns the numbers of live objects in this process.
+inline dlb_counters counters() noexcept {
+  dlb_counters out;
+  dlb_counters_read(&out, sizeof out);
+  return out;
+}
+
+}  // namespace dlbridge
+
+#endif
