@@ -18,31 +18,52 @@ from setuptools.command.sdist import sdist
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE / "checkout" if (HERE / "checkout").is_dir() else HERE.parents[1]
 CORE = ROOT / "dlpack" / "internal" / "core"
+LIBRARY = ROOT / "bridge" / "libdlbridge"
 
 LINUX = sys.platform.startswith("linux")
+
+# The linker drops what the extension does not use of the core. No backtraces are taken of it.
+FLAGS = ["-foptimize-sibling-calls", *(["-ffunction-sections", "-fdata-sections", "-fno-plt"] if LINUX else [])]
 
 # One binary serves CPython 3.11 and later; free-threaded builds have no limited API.
 LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED")
 
 
 class Build(build_ext):
-    """The extension, then libdlbridge into dlbridge/_lib."""
+    """The extension, then the headers into dlbridge/_include, and libdlbridge into dlbridge/_lib."""
 
     def run(self) -> None:
         if not (CORE / "core.h").is_file():
             sys.exit(
                 f"dlbridge: the C core is not at {CORE}: build from a checkout of dlbridge or a source distribution"
             )
+        self.extensions[0].extra_objects = [self.build_core()]
         super().run()
         folder = HERE if self.inplace else pathlib.Path(self.build_lib).resolve()
+        headers = folder / "dlbridge" / "_include"
+        shutil.rmtree(headers, ignore_errors=True)
+        shutil.copytree(ROOT / "include", headers, ignore=shutil.ignore_patterns("*.go"))
         out = folder / "dlbridge" / "_lib"
         if os.environ.get("DLBRIDGE_WITHOUT_GO") != "1":
             self.build_library(out)
         else:
             shutil.rmtree(out, ignore_errors=True)  # of an earlier build
 
+    def build_core(self) -> str:
+        """Compiles the C core as libdlbridge_tensor does, from the one list of its files."""
+        core = pathlib.Path(self.build_temp).resolve() / "core.o"
+        core.parent.mkdir(parents=True, exist_ok=True)
+        flags = [sysconfig.get_config_var("CFLAGS"), os.environ.get("CFLAGS"), *FLAGS]
+        environment = {
+            **os.environ,
+            "CC": os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc",
+            "CFLAGS": " ".join(flag for flag in flags if flag),
+        }
+        subprocess.run(["sh", str(LIBRARY / "half.sh"), str(core), "core"], check=True, env=environment)
+        return str(core)
+
     def build_library(self, out: pathlib.Path) -> None:
-        script = ROOT / "bridge" / "libdlbridge" / "build.sh"
+        script = LIBRARY / "build.sh"
         go = os.environ.get("GO", "go")
         if shutil.which(go) is None or not script.is_file():
             missing = "no Go compiler" if script.is_file() else f"no {script}"
@@ -54,6 +75,8 @@ class Build(build_ext):
         subprocess.run(["sh", str(script), str(built)], check=True)
         out.mkdir(parents=True, exist_ok=True)
         shutil.copy(built / "libdlbridge.so", out / "libdlbridge.so")
+        for half in built.glob("libdlbridge_tensor.so.?"):  # by the name that libdlbridge.so loads it by
+            shutil.copy(half, out / half.name)
 
 
 class Distribute(sdist):
@@ -81,17 +104,14 @@ setup(
             "dlbridge._core",
             sources=sorted(f"src/{path.name}" for path in (HERE / "src").glob("*.c")),
             depends=[
-                "src/elements.h",
-                "src/extension.h",
-                "src/library.h",
-                *(os.path.relpath(path, HERE) for path in sorted(CORE.glob("*.[ch]"))),
-                "../../include/dlbridge.h",
-                "../../include/dlpack/dlpack.h",
+                os.path.relpath(path, HERE)
+                for path in sorted([*HERE.glob("src/*.h"), *CORE.glob("*.[ch]"), *(ROOT / "include").rglob("*.h")])
             ],
             include_dirs=[str(ROOT / "include"), str(CORE)],
             define_macros=[("Py_LIMITED_API", "0x030B0000")] if LIMITED else [],
             py_limited_api=LIMITED,
             extra_compile_args=["-std=gnu11", "-fvisibility=hidden", "-Wall", "-Wextra", *(["-fno-plt"] if LINUX else [])],
+            extra_link_args=["-Wl,--gc-sections"] if LINUX else [],
             libraries=["pthread", "dl"] if LINUX else [],
         )
     ],

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from . import decthings, tens, tensorflow
+from . import _core, decthings, tens, tensorflow
 from ._core import (
     Tensor,
     counters,
@@ -26,7 +27,6 @@ from ._core import (
     from_buffer,
     from_dlpack,
     function,
-    load,
     to_address,
 )
 from ._elements import Elements
@@ -40,6 +40,7 @@ __all__ = [
     "from_address",
     "from_buffer",
     "from_dlpack",
+    "get_include",
     "load",
     "tens",
     "tensorflow",
@@ -71,6 +72,9 @@ def _probe(restype: Any) -> Any:
     return probe
 
 
+_OF_CTYPES = (ctypes.c_void_p.from_param, _Data, _Reference, _BY_VALUE, _probe(None))  # for calls by ctypes
+
+
 def _is_managed(kind: Any) -> bool:
     """Reports whether a ctypes type is c_void_p or a pointer to a managed tensor."""
     pointed = getattr(kind, "_type_", None) if isinstance(kind, _Pointer) else None
@@ -79,6 +83,48 @@ def _is_managed(kind: Any) -> bool:
         and issubclass(pointed, ctypes.Structure)
         and pointed.__name__.lstrip("_") == "DLManagedTensorVersioned"
     )
+
+
+def _kinds(args: Any) -> list[Any]:
+    """Returns `args` of `wrap` as a list, after a check of its entries."""
+    if isinstance(args, (str, bytes)) or not hasattr(args, "__iter__"):
+        raise TypeError(f'dlbridge: wrap: args must be a list, such as ["tensor", "error"], not {args!r}')
+    args = list(args)
+    for i, kind in enumerate(args):
+        if isinstance(kind, str):
+            known = kind == "tensor" or (kind == "error" and i == len(args) - 1)
+        else:
+            known = hasattr(kind, "from_param")
+        if not known:
+            raise TypeError(
+                f'dlbridge: wrap: args[{i}] is {kind!r}; it must be "tensor" for a managed tensor, a ctypes type, such as '
+                'ctypes.c_float, or, as the last, "error" for a dlb_error *'
+            )
+    return args
+
+
+def get_include() -> str:
+    """Returns the folder of the C headers `dlbridge.h` and `dlpack/dlpack.h`, for the option -I of a C compiler."""
+    return os.path.join(os.path.dirname(__file__), "_include")
+
+
+def load(path: str | bytes | os.PathLike[Any]) -> ctypes.CDLL:
+    """Loads a Go library that imports package `bridge/capi`, and returns it as a ctypes library, whose functions `wrap` accepts.
+
+    The formats, such as `tens`, use this library from then on. A process can have only one, which is otherwise the library in
+    this package or the one that the environment variable DLBRIDGE_LIBRARY names. It is never unloaded: restart Python to load
+    it again after a build.
+
+    The functions of a plain C library need no `load`: `wrap` takes those of a `ctypes.CDLL`.
+
+    Errors: OSError if it cannot be loaded or is not such a library; RuntimeError if another one is loaded already, or in a
+    forked child.
+    """
+    name = os.fsdecode(path)
+    if os.path.exists(name):
+        name = os.path.abspath(name)  # the loader looks elsewhere for a name without a slash
+    _core.load(name)
+    return ctypes.CDLL(name)
 
 
 def wrap(
@@ -94,9 +140,13 @@ def wrap(
     tensor that it returns.
 
     `args` lists the types of the arguments: "tensor" for a `DLManagedTensorVersioned *`, or a ctypes type, such as
-    `c_float` or `POINTER(c_double)`, whose arguments ctypes converts as usual. `returns` is the type of the result:
-    "tensor", a ctypes type, or None. Their defaults are `argtypes` and `restype` of `cfunc`, in which `c_void_p`, and a
-    pointer to a structure named DLManagedTensorVersioned, stand for a tensor. A `restype` that was never set is c_int.
+    `c_float` or `POINTER(c_double)`, whose arguments ctypes converts as usual. The last may be "error" for a `dlb_error *`
+    of dlbridge.h, which the new function does not take: it passes a structure of its own, and raises what the C function
+    reports in it. `returns` is the type of the result: "tensor", a ctypes type, or None. Their defaults are `argtypes` and
+    `restype` of `cfunc`, in which `c_void_p`, and a pointer to a structure named DLManagedTensorVersioned, stand for a
+    tensor. With `args`, `returns` must be given unless `restype` is other than c_int, which it is in a function where it was
+    never set. List "error" for each C function that takes a `dlb_error *`: a declaration cannot be compared with the C
+    function. Of a function on tensors only, a missing argument is NULL, and its errors are lost; any other is undefined.
 
     The new function returns a `Tensor`, or `to(tensor)` if `to` is given, as in
     `wrap(lib.scale, torch.from_dlpack, args=["tensor"], returns="tensor")`. The GIL is released during the call, unless
@@ -108,9 +158,13 @@ def wrap(
     Errors: those of `from_dlpack` for a producer that it refuses, such as a PyTorch tensor that requires a gradient or
     is a conjugate or negative view; TypeError for any other wrong argument, for a wrong number of arguments, and for a
     function whose types are not declared; RuntimeError if the C function returns NULL; ValueError if it returns an
-    address that cannot be a managed tensor of its own. A ctypes callback that returns a tensor must not raise, because
-    its result is then undefined. If ctypes has no memory for the result, the error is MemoryError and the tensor is
-    lost.
+    address that cannot be a managed tensor of its own. An error that the C function reports is raised with its text, as the
+    exception that fits its code, and with a note that names the function: TypeError for a data type; BufferError for a device, read-only memory or a version of
+    DLPack; MemoryError for memory; ValueError for a layout or any other wrong value; RuntimeError for all other codes, which
+    are those of panics and of the function's own errors. A function of the library of `load` raises RuntimeError, and is not
+    called, in a forked child of a process that has loaded the library. A result that the C function returns beside an error is ignored. A
+    ctypes callback that returns a tensor must not raise, because its result is then undefined. If ctypes has no memory for
+    the result, the error is MemoryError and the tensor is lost.
     """
     if not isinstance(cfunc, _Function):
         raise TypeError(f"dlbridge: wrap: cfunc must be a ctypes function, not {type(cfunc)!r}")
@@ -125,19 +179,29 @@ def wrap(
         if cfunc.argtypes is None:
             raise TypeError(
                 f"dlbridge: wrap: the argument types of {name} are not declared: declare them by wrap({name}, args=[...], "
-                f'returns=...), where "tensor" stands for a managed tensor, or by {name}.argtypes = [...] and '
+                f'returns=...), where "tensor" stands for a managed tensor and "error" for a last dlb_error *, or by '
+                f"{name}.argtypes = [...] and "
                 f"{name}.restype = ..., where c_void_p does"
             )
         args = ["tensor" if _is_managed(kind) else kind for kind in cfunc.argtypes]
-    args = list(args)
+    elif returns is _AS_RESTYPE and cfunc.restype is ctypes.c_int:
+        raise TypeError(
+            f"dlbridge: wrap: the result type of {name} is not declared: add "
+            'returns="tensor" for a managed tensor, returns=None for a function without a result, or a ctypes type, '
+            "such as returns=ctypes.c_int"
+        )
+    args = _kinds(args)
+    takes_error = bool(args) and args[-1] == "error"
+    if takes_error:
+        args.pop()
     if returns is _AS_RESTYPE:
         returns = "tensor" if _is_managed(cfunc.restype) else cfunc.restype
-    tensors = [isinstance(kind, str) and kind == "tensor" for kind in args]
+    tensors = [isinstance(kind, str) for kind in args]
     call = ctypes.cast(cfunc, _without_argtypes(type(cfunc)._flags_))  # keeps cfunc alive, which may be a callback
     try:  # ctypes reports types that it cannot pass now, not in the call
         call.argtypes = [ctypes.c_void_p if tensor else kind for tensor, kind in zip(tensors, args)]
     except (TypeError, ctypes.ArgumentError) as error:
-        raise TypeError(f'dlbridge: wrap: args must be "tensor" or ctypes types: {error}') from error
+        raise TypeError(f"dlbridge: wrap: {error}") from error
     call.argtypes = None
     if isinstance(returns, str) and returns == "tensor":
         result, call.restype = _TENSOR, ctypes.c_void_p
@@ -154,12 +218,11 @@ def wrap(
         raise TypeError(
             f'dlbridge: wrap: `to` takes a tensor, but {name} returns {returns!r}; returns="tensor" declares a tensor'
         )
-    direct = None
-    if type(cfunc)._flags_ == _PLAIN and result != _OTHER and all(tensors):
-        direct = ctypes.cast(cfunc, ctypes.c_void_p).value
+    address = ctypes.cast(cfunc, ctypes.c_void_p).value or 0
+    direct = type(cfunc)._flags_ == _PLAIN and result != _OTHER and all(tensors)
     converters = tuple(None if tensor else kind.from_param for tensor, kind in zip(tensors, args))
-    pointer = ctypes.c_void_p.from_param
-    made = function(name, call, converters, to, pointer, _Data, _Reference, _BY_VALUE, _probe(None), direct or 0, result)
+    kinds = tuple(None if tensor else kind for tensor, kind in zip(tensors, args))
+    made = function(name, call, converters, kinds, to, _OF_CTYPES, address, direct, takes_error, result)
     made.__name__ = made.__qualname__ = name
     made.__wrapped__ = cfunc
     return made

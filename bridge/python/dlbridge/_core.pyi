@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, ClassVar, Protocol, final
+from typing import Any, ClassVar, Final, Protocol, final
 
 from typing_extensions import Buffer, CapsuleType, Self
 
@@ -11,29 +11,21 @@ from ._elements import Elements
 class _Producer(Protocol):
     def __dlpack__(self) -> Any: ...
 
+_Header = tuple[int, bytes, bytes | None, int, int, int]
+
 @final
 class Tensor:
     __dlpack_c_exchange_api__: ClassVar[CapsuleType]
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-    @property
-    def strides(self) -> tuple[int, ...]: ...
-    @property
-    def ndim(self) -> int: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def itemsize(self) -> int: ...
-    @property
-    def nbytes(self) -> int: ...
-    @property
-    def dtype(self) -> str: ...
-    @property
-    def device(self) -> tuple[int, int]: ...
-    @property
-    def readonly(self) -> bool: ...
-    @property
-    def data_ptr(self) -> int: ...
+    shape: Final[tuple[int, ...]]
+    strides: Final[tuple[int, ...]]
+    ndim: Final[int]
+    size: Final[int]
+    itemsize: Final[int]
+    nbytes: Final[int]
+    dtype: Final[str]
+    device: Final[tuple[int, int]]
+    readonly: Final[bool]
+    data_ptr: Final[int]
     def close(self) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -70,40 +62,21 @@ def function(
     name: str,
     call: Any,
     arguments: tuple[Callable[[Any], Any] | None, ...],
+    kinds: tuple[Any, ...],
     to: Callable[[Tensor], Any] | None,
-    pointer: Callable[[Any], Any],
-    data: type,
-    reference: type,
-    by_value: tuple[type, ...],
-    probe: Callable[..., Any],
-    direct: int,
+    of_ctypes: tuple[Callable[[Any], Any], type, type, tuple[type, ...], Callable[..., Any]],
+    address: int,
+    direct: bool,
+    takes_error: bool,
     returns: int,
     /,
 ) -> Callable[..., Any]: ...
 def library_counters() -> dict[str, int]: ...
 def tens_decode(frames: Sequence[Buffer], message_only: bool, /) -> tuple[Any, ...]: ...
 def tens_encode(
-    level: int,
-    form: bytes,
-    label: bytes | None,
-    origin: int,
-    granule: int,
-    seqno: int,
-    metadata: bytes | None,
-    tensors: tuple[Any, ...],
-    tensor_metadata: tuple[bytes | None, ...],
-    /,
+    header: _Header, metadata: bytes | None, tensors: tuple[Any, ...], tensor_metadata: tuple[bytes | None, ...], /
 ) -> list[memoryview]: ...
-def tens_encode_parts(
-    level: int,
-    form: bytes,
-    label: bytes,
-    origin: int,
-    granule: int,
-    seqno: int,
-    parts: Sequence[Buffer],
-    /,
-) -> list[memoryview]: ...
+def tens_encode_parts(header: _Header, parts: Sequence[Buffer], /) -> list[memoryview]: ...
 def tens_encode_frames(frames: Sequence[Buffer], /) -> bytes: ...
 def tens_decode_frames(data: Buffer, limit: int, /) -> list[memoryview]: ...
 def decthings_decode(

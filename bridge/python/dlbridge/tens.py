@@ -119,9 +119,8 @@ class Message:
 
     def frames(self) -> list[memoryview]:
         """Returns the frames of the message, ready to be sent: prefix, header and the parts, which are not copied."""
-        return _core.tens_encode_parts(
-            self.level, self.form, self.label_bytes, self.origin, self.granule, self.seqno, self.parts
-        )
+        header = self.level, self.form, self.label_bytes, self.origin, self.granule, self.seqno
+        return _core.tens_encode_parts(header, self.parts)
 
     def __repr__(self) -> str:
         return (
@@ -170,20 +169,13 @@ def encode(
     """
     if hasattr(tensors, "__dlpack__"):
         raise TypeError(f"dlbridge: encode takes a sequence of tensors, not a single {type(tensors)!r}: put it in a list")
-    producers = list(tensors)
+    producers = tuple(tensors)
     each = [None] * len(producers) if tensor_metadata is None else list(tensor_metadata)
     four = _form(form)
-    frames = _core.tens_encode(
-        operator.index(level),
-        four,
-        None if label is None else _label(label),
-        operator.index(origin),
-        operator.index(granule),
-        operator.index(seqno),
-        None if metadata is None else _json(metadata),
-        tuple(producers),
-        tuple(None if item is None else _json(item) for item in each),
-    )
+    text = None if label is None else _label(label)
+    header = operator.index(level), four, text, operator.index(origin), operator.index(granule), operator.index(seqno)
+    whole = None if metadata is None else _json(metadata)
+    frames = _core.tens_encode(header, whole, producers, tuple(None if item is None else _json(item) for item in each))
     if four == bytes(4):  # in C this form means "TENS"
         frames[0][4:8] = four
     return frames
@@ -336,58 +328,55 @@ def _check_depth(value: Any) -> None:
             containers.pop()
 
 
-_TOKEN = re.compile(
-    r"""[ \t\n\r]*(?:([][{}:,"])|(-?(?:0|[1-9][0-9]*))((?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)|(true|false|null)|\Z)"""
-)
-_WORDS = {"true": True, "false": False, "null": None}
+_CLOSING = {"[": "]", "{": "}"}
+_SPACE = re.compile(r"[ \t\n\r]*")
+_SCALAR = json.JSONDecoder(parse_constant=_no_constant)
+
+
+def _skip(text: str, at: int) -> int:
+    """Returns the index after white space."""
+    return _SPACE.match(text, at).end()
+
+
+def _after(mark: str, text: str, at: int) -> int:
+    """Returns the index after white space and a mark, which must follow. The mark "" is the end of the text."""
+    at = _skip(text, at)
+    if text[at : at + 1] != mark:
+        raise ValueError(f"character {at} is not JSON")
+    return at + 1
 
 
 def _read_value(text: str) -> Any:
     """Decodes a JSON text without recursion, for callers with little stack left. json.loads is faster."""
-    containers: list[list[Any]] = []  # the open ones: the elements of an array, or alternating names and values
-    marks = []  # the character that closes each container
-    at, value, expected = 0, None, "value"
+    containers: list[tuple[str, list[Any]]] = []  # the open ones: the closing mark, and elements or names and values
+    at = 0
     while True:
-        match = _TOKEN.match(text, at)
-        if match is None:
-            raise ValueError(f"character {at} is not JSON")
-        mark, integer, fraction, word = match.groups()
-        at = match.end()
-        if expected in ("value", "value or end") and (mark in ("[", "{", '"') or integer or word):
-            if mark in ("[", "{"):
-                if len(containers) == _MAX_DEPTH:
-                    raise _DeepError(_TOO_DEEP)
-                containers.append([])
-                marks.append("]" if mark == "[" else "}")
-                expected = "value or end" if mark == "[" else "name or end"
+        if containers and containers[-1][0] == "}":
+            name, at = json.decoder.scanstring(text, _after('"', text, at), True)
+            containers[-1][1].append(name)
+            at = _after(":", text, at)
+        at = _skip(text, at)
+        closing = _CLOSING.get(text[at : at + 1])
+        if closing is None:
+            value, at = _SCALAR.raw_decode(text, at)
+        elif len(containers) == _MAX_DEPTH:
+            raise _DeepError(_TOO_DEEP)
+        else:
+            at = _skip(text, at + 1)
+            if text[at : at + 1] != closing:
+                containers.append((closing, []))
                 continue
-            if mark:
-                value, at = json.decoder.scanstring(text, at, True)
-            elif word:
-                value = _WORDS[word]
-            else:
-                value = float(integer + fraction) if fraction else int(integer)
-        elif expected in ("name", "name or end") and mark == '"':
-            name, at = json.decoder.scanstring(text, at, True)
-            containers[-1].append(name)
-            expected = "colon"
-            continue
-        elif expected == "colon" and mark == ":":
-            expected = "value"
-            continue
-        elif expected == "comma or end" and mark == ",":
-            expected = "value" if marks[-1] == "]" else "name"
-            continue
-        elif expected.endswith("end") and marks and mark == marks[-1]:
-            value = containers.pop()
-            if marks.pop() == "}":
-                value = _no_duplicates(list(zip(value[::2], value[1::2])))
-        elif expected == "end" and match.group().strip(" \t\n\r") == "":
+            value, at = [] if closing == "]" else {}, at + 1
+        while containers:
+            closing, values = containers[-1]
+            values.append(value)
+            at = _skip(text, at)
+            if text[at : at + 1] == ",":
+                at += 1
+                break
+            at = _after(closing, text, at)
+            containers.pop()
+            value = values if closing == "]" else _no_duplicates(list(zip(values[::2], values[1::2])))
+        else:
+            _after("", text, at)
             return value
-        else:
-            raise ValueError(f"character {at} is not JSON")
-        if not containers:
-            expected = "end"
-        else:
-            containers[-1].append(value)
-            expected = "comma or end"

@@ -50,30 +50,36 @@ int tensor_getbuffer(PyObject *op, Py_buffer *view, int flags) {
   Tensor *self = (Tensor *)op;
   view->obj = NULL;
   if (self->share == NULL) return raise_error(PyExc_ValueError, TENSOR_IS_CLOSED);
-  if (!core_host_readable(self->view.device.device_type)) return refuse("the memory is not in the host");
+  if (!core_host_readable(self->view.device.device_type)) return refuse("the memory is not in the host; copy it there first");
   const char *letter = dtype_letter(self->view.dtype);
   if (letter == NULL) {
     PyObject *name = dtype_name(self->view.dtype);
-    if (name != NULL) PyErr_Format(PyExc_BufferError, "dlbridge: buffer: %U has no struct letter", name);
+    if (name != NULL)
+      PyErr_Format(PyExc_BufferError, "dlbridge: buffer: %U has no struct letter; consumers of DLPack can take the tensor",
+                   name);
     Py_XDECREF(name);
     return -1;
   }
   Py_ssize_t ndim = self->view.ndim;
-  if (ndim > BUFFER_RANK_MAX) return refuse("more than 64 dimensions");
+  if (ndim > BUFFER_RANK_MAX) return refuse("a buffer has at most 64 dimensions; consumers of DLPack can take the tensor");
   int read_only = tensor_read_only(self);
-  if (flags & PyBUF_WRITABLE && read_only) return refuse("the memory is read-only");
+  if (flags & PyBUF_WRITABLE && read_only)
+    return refuse("the memory is read-only; from_dlpack(tensor, copy=True) makes a writable copy");
   if (!read_only && overlapping(self)) {
-    if (flags & PyBUF_WRITABLE) return refuse("the elements overlap, so that the memory is read-only");
+    if (flags & PyBUF_WRITABLE)
+      return refuse("the elements overlap, so that the memory is read-only; "
+                    "from_dlpack(tensor, copy=True) makes a writable copy");
     read_only = 1;
   }
   int row_major = self->extent.row_major;
-  if ((flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS && !row_major) return refuse("not row-major");
+  if ((flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS && !row_major)
+    return refuse("the tensor is not row-major; from_dlpack(tensor, copy=True) is");
   if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && !column_major(self))
-    return refuse("not column-major");
+    return refuse("the tensor is not column-major");
   if ((flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS && !row_major && !column_major(self))
-    return refuse("not contiguous");
+    return refuse("the tensor is not contiguous; from_dlpack(tensor, copy=True) is");
   if ((flags & PyBUF_STRIDES) != PyBUF_STRIDES && !row_major)
-    return refuse("not row-major, and strides were not asked for");
+    return refuse("the tensor is not row-major, and strides were not asked for; from_dlpack(tensor, copy=True) is row-major");
   int64_t item = dtype_itemsize(self->view.dtype);
   int64_t *steps = self->dims + 2 * ndim;
   LOCK(op);
@@ -123,28 +129,25 @@ static int parse_shape(PyObject *object, int64_t *shape, int32_t *ndim) {
     PyObject *number = item == NULL ? NULL : PyNumber_Index(item);
     Py_XDECREF(item);
     if (number == NULL) return -1;
-    shape[d] = PyLong_AsLongLong(number);
-    if (shape[d] == -1 && PyErr_Occurred()) {
-      PyErr_Clear();
-      PyErr_Format(PyExc_ValueError, "dlbridge: shape[%zd] = %R is out of range", d, number);
-      Py_DECREF(number);
-      return -1;
-    }
+    int overflow;
+    shape[d] = PyLong_AsLongLongAndOverflow(number, &overflow);
+    if (overflow != 0) PyErr_Format(PyExc_ValueError, "dlbridge: shape[%zd] = %R is out of range", d, number);
     Py_DECREF(number);
+    if (overflow != 0) return -1;
   }
   *ndim = (int32_t)count;
   return 0;
 }
 
 PyObject *empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
-  static const int names[] = {NAME_SHAPE, NAME_DTYPE};
+  static const char *const names[] = {"shape", "dtype"};
   module_state *state = PyModule_GetState(module);
   PyObject *values[2];
   char message[MESSAGE_SIZE];
   int64_t shape[CORE_RANK_MAX];
   core_extent extent;
   DLTensor view = {.device = {kDLCPU, 0}, .shape = shape};
-  if (parse_arguments(state, "empty", args, nargs, kwnames, 2, names, 2, values) < 0) return NULL;
+  if (parse_arguments("empty", args, nargs, kwnames, 2, names, 2, values) < 0) return NULL;
   if (values[0] == NULL || values[1] == NULL)
     return PyErr_Format(PyExc_TypeError, "dlbridge: empty: shape or dtype is missing");
   if (parse_shape(values[0], shape, &view.ndim) < 0 || dtype_parse(values[1], &view.dtype) < 0) return NULL;
@@ -170,10 +173,10 @@ static int buffer_layout(const Py_buffer *buffer, int64_t item, DLTensor *view) 
   if (buffer->strides == NULL) view->strides = NULL; /* row-major, as for ctypes */
   for (int d = 0; d < buffer->ndim; d++) {
     if (buffer->suboffsets != NULL && buffer->suboffsets[d] >= 0)
-      return refuse("DLPack does not support suboffsets");
+      return refuse("the buffer has suboffsets, which DLPack lacks; copy it first");
     if (view->strides == NULL) continue;
     if (view->shape[d] > 1 && buffer->strides[d] % item != 0)
-      return refuse("the strides are not multiples of the element size");
+      return refuse("the strides are not multiples of the element size; copy the buffer first");
     view->strides[d] = buffer->strides[d] / item;
   }
   return 0;
@@ -192,9 +195,8 @@ static int has_objects(const char *format) {
 /* Sets a view to the bytes of a contiguous buffer with another data type or shape. */
 static int buffer_reread(const Py_buffer *buffer, PyObject *shape, DLTensor *view, core_extent *extent,
                          int64_t natural) {
-  char message[MESSAGE_SIZE];
-  if (has_objects(buffer->format)) return refuse("the elements are references to objects");
-  if (!PyBuffer_IsContiguous(buffer, 'C')) return refuse("a new dtype or shape needs a row-major buffer");
+  if (has_objects(buffer->format)) return refuse("the elements are references to objects, which cannot be shared");
+  if (!PyBuffer_IsContiguous(buffer, 'C')) return refuse("a new dtype or shape needs a row-major buffer; copy the buffer first");
   int64_t bits = (int64_t)view->dtype.bits * view->dtype.lanes;
   view->strides = NULL;
   if (shape != NULL) {
@@ -205,11 +207,7 @@ static int buffer_reread(const Py_buffer *buffer, PyObject *shape, DLTensor *vie
     view->shape[0] = buffer->len * 8 / bits;
     view->ndim = 1;
   }
-  core_status status = core_check_tensor(view, 0, extent, message, sizeof message);
-  if (status != CORE_OK) {
-    raise_status(status, "from_buffer", message);
-    return -1;
-  }
+  if (check_tensor(view, 0, extent, "from_buffer") < 0) return -1;
   if (extent->nbytes != buffer->len)
     return raise_error(PyExc_ValueError, "dlbridge: from_buffer: the tensor has %lld bytes, but the buffer has %zd",
                        (long long)extent->nbytes, buffer->len);
@@ -218,7 +216,6 @@ static int buffer_reread(const Py_buffer *buffer, PyObject *shape, DLTensor *vie
 
 /* Returns a Tensor on the memory of a buffer, without a share. */
 static Tensor *tensor_of_buffer(module_state *state, Py_buffer *buffer, PyObject *dtype, PyObject *shape) {
-  char message[MESSAGE_SIZE];
   int64_t sizes[CORE_RANK_MAX], strides[CORE_RANK_MAX];
   core_extent extent;
   DLTensor view = {.data = buffer->buf, .device = {kDLCPU, 0}, .shape = sizes, .strides = strides};
@@ -233,9 +230,9 @@ static Tensor *tensor_of_buffer(module_state *state, Py_buffer *buffer, PyObject
   if (dtype != NULL || shape != NULL) {
     if (buffer_reread(buffer, shape, &view, &extent, buffer->itemsize) < 0) return NULL;
   } else {
-    if (buffer_layout(buffer, dtype_itemsize(view.dtype), &view) < 0) return NULL;
-    core_status status = core_check_tensor(&view, 0, &extent, message, sizeof message);
-    if (status != CORE_OK) return (Tensor *)raise_status(status, "from_buffer", message);
+    if (buffer_layout(buffer, dtype_itemsize(view.dtype), &view) < 0 ||
+        check_tensor(&view, 0, &extent, "from_buffer") < 0)
+      return NULL;
     if (extent.nbytes != buffer->len)
       return (Tensor *)PyErr_Format(PyExc_ValueError,
                                     "dlbridge: from_buffer: the buffer has %zd bytes, but its shape requires %lld",
@@ -245,10 +242,10 @@ static Tensor *tensor_of_buffer(module_state *state, Py_buffer *buffer, PyObject
 }
 
 PyObject *from_buffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
-  static const int names[] = {-1, NAME_DTYPE, NAME_SHAPE};
+  static const char *const names[] = {NULL, "dtype", "shape"};
   module_state *state = PyModule_GetState(module);
   PyObject *values[3];
-  if (parse_arguments(state, "from_buffer", args, nargs, kwnames, 3, names, 3, values) < 0) return NULL;
+  if (parse_arguments("from_buffer", args, nargs, kwnames, 3, names, 3, values) < 0) return NULL;
   if (values[0] == NULL)
     return PyErr_Format(PyExc_TypeError, "dlbridge: from_buffer: the argument, an object with a buffer, is missing");
   Py_buffer *buffer = loan_begin(values[0], PyBUF_FULL_RO);

@@ -22,10 +22,8 @@ void release_quietly(DLManagedTensorVersioned *managed) {
 /* Returns a Tensor of a managed tensor, which is not taken over: the Tensor has no share yet. */
 static Tensor *describe(PyTypeObject *type, const DLTensor *view, uint64_t flags, int writability_unknown,
                         const char *place) {
-  char message[MESSAGE_SIZE];
   core_extent extent;
-  core_status status = core_check_tensor(view, flags, &extent, message, sizeof message);
-  if (status != CORE_OK) return (Tensor *)raise_status(status, place, message);
+  if (check_tensor(view, flags, &extent, place) < 0) return NULL;
   return tensor_new(type, view, flags, writability_unknown, &extent);
 }
 
@@ -48,7 +46,7 @@ static PyObject *raise_claimed(const char *place, const void *managed) {
 }
 
 Tensor *take_over(PyTypeObject *type, DLManagedTensorVersioned *managed, const char *place) {
-  if (!core_claim_versioned(managed)) return (Tensor *)raise_claimed(place, managed);
+  if (!core_claim(managed, 1)) return (Tensor *)raise_claimed(place, managed);
   if (managed->version.major != DLPACK_MAJOR_VERSION) {
     DLPackVersion version = managed->version;
     release_quietly(managed);
@@ -65,19 +63,20 @@ Tensor *take_over(PyTypeObject *type, DLManagedTensorVersioned *managed, const c
 /* Makes a capsule the owner again of a managed tensor that was claimed. Reports whether that succeeded. */
 static int disown(PyObject *capsule, void *managed, int versioned) {
   int disowned;
-  KEEPING_EXCEPTION(disowned = PyCapsule_SetName(capsule, versioned ? capsule_versioned : capsule_legacy) == 0);
-  if (disowned && versioned) core_unclaim_versioned(managed);
-  else if (disowned) core_unclaim_legacy(managed);
+  KEEPING_EXCEPTION(disowned = PyCapsule_SetName(capsule, capsule_names[versioned]) == 0);
+  if (disowned) core_unclaim(managed, versioned);
   return disowned;
 }
 
 static Tensor *raise_capsule(PyObject *capsule) {
-  if (PyCapsule_IsValid(capsule, capsule_versioned_used) || PyCapsule_IsValid(capsule, capsule_legacy_used))
-    return (Tensor *)PyErr_Format(PyExc_ValueError, "dlbridge: from_dlpack: the capsule has been consumed already");
+  if (PyCapsule_IsValid(capsule, capsule_used_names[1]) || PyCapsule_IsValid(capsule, capsule_used_names[0]))
+    return (Tensor *)PyErr_Format(PyExc_ValueError,
+                                  "dlbridge: from_dlpack: the capsule has been consumed already; __dlpack__ makes another");
   const char *name = PyCapsule_GetName(capsule);
   if (PyErr_Occurred()) return NULL;
   return (Tensor *)PyErr_Format(PyExc_TypeError,
-                                "dlbridge: from_dlpack: a capsule named '%s' does not contain a tensor",
+                                "dlbridge: from_dlpack: a capsule named '%s' does not contain a tensor, "
+                                "unlike 'dltensor_versioned' and 'dltensor'",
                                 name == NULL ? "" : name);
 }
 
@@ -85,9 +84,9 @@ static Tensor *raise_capsule(PyObject *capsule) {
  * managed tensor, unless the major version is unknown: DLPack requires that such a tensor is released. */
 static Tensor *take_capsule(PyTypeObject *type, PyObject *capsule, uint64_t *flags) {
   *flags = 0;
-  int versioned = PyCapsule_IsValid(capsule, capsule_versioned);
-  if (!versioned && !PyCapsule_IsValid(capsule, capsule_legacy)) return raise_capsule(capsule);
-  void *pointer = PyCapsule_GetPointer(capsule, versioned ? capsule_versioned : capsule_legacy);
+  int versioned = PyCapsule_IsValid(capsule, capsule_names[1]);
+  if (!versioned && !PyCapsule_IsValid(capsule, capsule_names[0])) return raise_capsule(capsule);
+  void *pointer = PyCapsule_GetPointer(capsule, capsule_names[versioned]);
   DLManagedTensorVersioned *managed = pointer;
   if (!can_be_managed((uintptr_t)pointer))
     return (Tensor *)PyErr_Format(PyExc_ValueError,
@@ -95,23 +94,46 @@ static Tensor *take_capsule(PyTypeObject *type, PyObject *capsule, uint64_t *fla
                                       ? "dlbridge: from_dlpack: managed tensor at %p is not aligned"
                                       : "dlbridge: from_dlpack: there can be no managed tensor at %p",
                                   pointer);
-  if (!(versioned ? core_claim_versioned(managed) : core_claim_legacy(pointer)))
-    return (Tensor *)raise_claimed("from_dlpack", pointer);
+  if (!core_claim(pointer, versioned)) return (Tensor *)raise_claimed("from_dlpack", pointer);
   if (versioned && managed->version.major != DLPACK_MAJOR_VERSION) {
     DLPackVersion version = managed->version;
-    if (PyCapsule_SetName(capsule, capsule_versioned_used) < 0) return NULL;
+    if (PyCapsule_SetName(capsule, capsule_used_names[1]) < 0) return NULL;
     release_quietly(managed);
     return (Tensor *)raise_version("from_dlpack", version);
   }
   if (versioned) *flags = managed->flags;
   const DLTensor *view = versioned ? &managed->dl_tensor : &((DLManagedTensor *)pointer)->dl_tensor;
   Tensor *self = describe(type, view, *flags, !versioned, "from_dlpack");
-  if (self != NULL && PyCapsule_SetName(capsule, versioned ? capsule_versioned_used : capsule_legacy_used) == 0 &&
+  if (self != NULL && PyCapsule_SetName(capsule, capsule_used_names[versioned]) == 0 &&
       hold(self, versioned ? end_versioned : end_legacy, pointer) == 0)
     return self;
   disown(capsule, pointer, versioned);
   Py_XDECREF((PyObject *)self);
   return NULL;
+}
+
+/* Moves the managed tensor of a capsule to a new share, and returns the share, if an export may repeat its description as
+ * it is: checked, with strides, and without a byte offset. Otherwise returns NULL without an exception, and the capsule
+ * still owns the managed tensor. */
+static core_share *take_exact(PyObject *capsule, DLManagedTensorVersioned **out) {
+  if (!PyCapsule_IsValid(capsule, capsule_names[1])) return NULL;
+  DLManagedTensorVersioned *managed = PyCapsule_GetPointer(capsule, capsule_names[1]);
+  if (!can_be_managed((uintptr_t)managed) || !core_claim(managed, 1)) return NULL;
+  const DLTensor *view = &managed->dl_tensor;
+  core_extent extent;
+  int exact = managed->version.major == DLPACK_MAJOR_VERSION &&
+              (managed->flags & ~(uint64_t)DLPACK_FLAG_BITMASK_READ_ONLY) == 0 && view->byte_offset == 0 &&
+              (view->strides != NULL || view->ndim == 0) &&
+              core_check_tensor(view, managed->flags, &extent, NULL, 0) == CORE_OK &&
+              (extent.count > 0 || view->data == NULL);
+  core_share *share = exact ? share_begin(end_versioned, managed) : NULL;
+  if (share == NULL) {
+    core_unclaim(managed, 1);
+    return NULL;
+  }
+  PyCapsule_SetName(capsule, capsule_used_names[1]); /* which cannot fail, because the capsule is valid */
+  *out = managed;
+  return share;
 }
 
 /* Gives the managed tensor of a Tensor, which has the only share, back to its capsule. */
@@ -168,37 +190,86 @@ static PyObject *raise_no_method(module_state *state, PyObject *producer) {
   KEEPING_EXCEPTION(failed = has(Py_TYPE(producer), state->names[NAME_DLPACK]));
   if (failed) return NULL;
   PyErr_Clear();
-  return PyErr_Format(PyExc_TypeError, "dlbridge: from_dlpack: %R has no __dlpack__", Py_TYPE(producer));
+  return PyErr_Format(PyExc_TypeError,
+                      "dlbridge: from_dlpack: %R has no __dlpack__; pass an array, such as numpy.asarray makes of it",
+                      Py_TYPE(producer));
 }
 
-/* Calls __dlpack__ of a producer. A producer that does not accept the keywords is called once more without any. `asked`
- * reports whether it has accepted device and copy. */
-static PyObject *ask(module_state *state, PyObject *producer, const DLDevice *device, int copy,
-                     int *asked) {
+/* Returns the C function of a bound method if it takes its arguments as an array, as NumPy's __dlpack__ does, or NULL.
+ * PyObject_Vectorcall, which calls all functions in this way, is not in the ABI of Python 3.11. */
+static array_method array_method_of(PyObject *method) {
+  if (!PyCFunction_CheckExact(method) || PyCFunction_GetFlags(method) != (METH_FASTCALL | METH_KEYWORDS)) return NULL;
+  return (array_method)(void (*)(void))PyCFunction_GetFunction(method);
+}
+
+/* Returns the method __dlpack__ of a producer if all objects of its type have this one for ever, as NumPy's arrays do, or
+ * NULL. It is so if the type is static, which nobody can change, and looks attributes up in the usual way, and its objects
+ * have no attributes of their own. To look the method up and bind it takes a third of the time of an import. */
+static array_method lasting_dlpack(module_state *state, PyObject *producer) {
+  PyTypeObject *type = Py_TYPE(producer);
+  if (PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE) return NULL;
+  if (PyType_GetSlot(type, Py_tp_getattro) != (void *)PyObject_GenericGetAttr) return NULL;
+  PyObject *of_type = PyObject_GetAttr((PyObject *)type, state->names[NAME_DLPACK]);
+  PyObject *dict = PyObject_GetAttrString((PyObject *)type, "__dictoffset__");
   PyObject *method = PyObject_GetAttr(producer, state->names[NAME_DLPACK]);
-  if (method == NULL) return raise_no_method(state, producer);
-  PyObject *keywords = Py_NewRef(state->ask), *capsule = NULL;
-  if (device != NULL || copy >= 0) {
-    REPLACE(keywords, PyDict_Copy(state->ask));
-    PyObject *pair = device == NULL ? Py_NewRef(Py_None)
-                                    : Py_BuildValue("(ii)", (int)device->device_type, (int)device->device_id);
-    if (keywords == NULL || pair == NULL ||
-        (device != NULL && PyDict_SetItem(keywords, state->names[NAME_DL_DEVICE], pair) < 0) ||
-        (copy >= 0 && PyDict_SetItem(keywords, state->names[NAME_COPY], copy ? Py_True : Py_False) < 0))
-      Py_CLEAR(keywords);
-    Py_XDECREF(pair);
-  }
-  if (keywords != NULL) {
-    *asked = 1;
+  array_method found = NULL;
+  if (of_type != NULL && Py_IS_TYPE(of_type, &PyMethodDescr_Type) && dict != NULL && PyLong_AsLong(dict) == 0 && method != NULL)
+    found = array_method_of(method);
+  Py_XDECREF(of_type);
+  Py_XDECREF(dict);
+  Py_XDECREF(method);
+  PyErr_Clear();
+  return found;
+}
+
+static PyObject *call_with_array(module_state *state, array_method function, PyObject *self) {
+  PyObject *result = function(self, &state->version, 0, state->ask_names);
+  if (result == NULL && !PyErr_Occurred())
+    PyErr_Format(PyExc_SystemError, "dlbridge: from_dlpack: __dlpack__ has failed without an exception");
+  return result;
+}
+
+/* Calls a method with the default arguments of __dlpack__. */
+static PyObject *call_with_defaults(module_state *state, PyObject *method) {
+  array_method function = array_method_of(method);
+  if (function == NULL) return PyObject_Call(method, state->no_args, state->ask);
+  return call_with_array(state, function, PyCFunction_GetSelf(method));
+}
+
+/* Calls a method with the arguments of __dlpack__ that ask for a device or a copy. */
+static PyObject *call_with_more(module_state *state, PyObject *method, const DLDevice *device, int copy) {
+  PyObject *keywords = PyDict_Copy(state->ask), *capsule = NULL;
+  PyObject *pair = device == NULL ? Py_NewRef(Py_None)
+                                  : Py_BuildValue("(ii)", (int)device->device_type, (int)device->device_id);
+  if (keywords != NULL && pair != NULL &&
+      (device == NULL || PyDict_SetItem(keywords, state->names[NAME_DL_DEVICE], pair) == 0) &&
+      (copy < 0 || PyDict_SetItem(keywords, state->names[NAME_COPY], copy ? Py_True : Py_False) == 0))
     capsule = PyObject_Call(method, state->no_args, keywords);
-    if (capsule == NULL && refused_keywords()) {
-      PyErr_Clear();
-      *asked = 0;
-      capsule = PyObject_CallNoArgs(method);
-    }
-  }
+  Py_XDECREF(pair);
   Py_XDECREF(keywords);
-  Py_DECREF(method);
+  return capsule;
+}
+
+/* Calls __dlpack__ of a producer, which is `lasting` unless that is NULL. A producer that does not accept the keywords is
+ * called once more without any. `asked` reports whether it has accepted device and copy. */
+static PyObject *ask(module_state *state, PyObject *producer, array_method lasting, const DLDevice *device, int copy,
+                     int *asked) {
+  PyObject *method = NULL, *capsule;
+  int more = device != NULL || copy >= 0;
+  *asked = 1;
+  if (lasting != NULL && !more) {
+    capsule = call_with_array(state, lasting, producer);
+  } else {
+    method = PyObject_GetAttr(producer, state->names[NAME_DLPACK]);
+    if (method == NULL) return raise_no_method(state, producer);
+    capsule = more ? call_with_more(state, method, device, copy) : call_with_defaults(state, method);
+  }
+  if (capsule == NULL && refused_keywords()) {
+    PyErr_Clear();
+    *asked = 0;
+    capsule = method != NULL ? PyObject_CallNoArgs(method) : lasting(producer, NULL, 0, NULL);
+  }
+  Py_XDECREF(method);
   if (capsule != NULL && !PyCapsule_CheckExact(capsule)) {
     PyErr_Format(PyExc_TypeError, "dlbridge: from_dlpack: __dlpack__ returned %R, not a capsule",
                  Py_TYPE(capsule));
@@ -233,6 +304,7 @@ static producer_kind kind_of(module_state *state, PyObject *producer) {
   Py_INCREF((PyObject *)type); /* a reference, so that no other type gets its address */
   kind.type = type;
   kind.api = own_api(type);
+  kind.dlpack = lasting_dlpack(state, producer);
   kind.lazy = has(type, state->names[NAME_REQUIRES_GRAD]) && has(type, state->names[NAME_IS_CONJ]) &&
               has(type, state->names[NAME_IS_NEG]);
   producer_kind was;
@@ -295,6 +367,20 @@ static int is_negative(module_state *state, PyObject *producer) {
   return negative;
 }
 
+/* PyTorch refuses to export a conjugate view without saying what can be done. If the pending exception is its BufferError, this
+ * function replaces it by one that says so. */
+static void explain_conjugate(module_state *state, PyObject *producer) {
+  if (!PyErr_ExceptionMatches(PyExc_BufferError)) return;
+  int conjugate;
+  KEEPING_EXCEPTION({
+    conjugate = answer(PyObject_CallMethodObjArgs(producer, state->names[NAME_IS_CONJ], NULL));
+    PyErr_Clear();
+  });
+  if (conjugate == YES)
+    PyErr_SetString(PyExc_BufferError,
+                    "dlbridge: from_dlpack: the tensor has the conjugate bit set, use tensor.resolve_conj()");
+}
+
 /* Returns a Tensor by the C exchange API of a type. NULL without an exception means that __dlpack__ must be called: it
  * raises the reason of a refusal, for gradients and conjugate views for example, and synchronises with devices. */
 static Tensor *take_exchanged(module_state *state, producer_kind kind, PyObject *producer) {
@@ -326,7 +412,16 @@ static Tensor *tensor_share(Tensor *self) {
                          &self->extent);
 }
 
-static Tensor *from_producer(module_state *state, PyObject *producer, const DLDevice *device, int copy) {
+/* A managed tensor that was taken without a Tensor, and the share that holds it. */
+typedef struct {
+  core_share *share;
+  DLManagedTensorVersioned *managed;
+} exact_import;
+
+/* Returns a Tensor of any producer or capsule. If `exact` is not NULL, exact->share must be NULL. The managed tensor may
+ * then be put there instead (see take_exact), and NULL is returned without an exception. */
+static Tensor *from_producer(module_state *state, PyObject *producer, const DLDevice *device, int copy,
+                             exact_import *exact) {
   Tensor *self;
   uint64_t flags = 0;
   int asked = 0;
@@ -345,26 +440,27 @@ static Tensor *from_producer(module_state *state, PyObject *producer, const DLDe
       self = take_exchanged(state, kind, producer);
       if (self != NULL || PyErr_Occurred()) return self;
     }
-    PyObject *capsule = ask(state, producer, device, copy, &asked);
-    if (capsule == NULL) return NULL;
-    self = take_capsule(state->tensor_type, capsule, &flags);
+    PyObject *capsule = ask(state, producer, kind.dlpack, device, copy, &asked);
+    if (capsule == NULL) {
+      if (kind.lazy) explain_conjugate(state, producer);
+      return NULL;
+    }
+    if (exact != NULL) exact->share = take_exact(capsule, &exact->managed);
+    self = exact != NULL && exact->share != NULL ? NULL : take_capsule(state->tensor_type, capsule, &flags);
     KEEPING_EXCEPTION(Py_DECREF(capsule)); /* may free it, and so run code of its producer */
   }
   if (self == NULL) return NULL;
   Tensor *result = self;
-  DLDevice is = self->view.device;
-  if (device != NULL && (device->device_type != is.device_type ||
-                         (device->device_id != is.device_id && is.device_type != kDLCPU))) {
-    PyErr_Format(PyExc_BufferError, "dlbridge: from_dlpack: the memory is on device (%d, %d), not on (%d, %d)",
-                 (int)is.device_type, (int)is.device_id, (int)device->device_type, (int)device->device_id);
+  if (device != NULL && check_device("from_dlpack", self->view.device, *device) < 0) {
     result = NULL;
   } else if (copy == 0 && asked && flags & DLPACK_FLAG_BITMASK_IS_COPIED) {
-    PyErr_SetString(PyExc_BufferError, "dlbridge: from_dlpack: the producer has copied although copy=False was passed");
+    PyErr_SetString(PyExc_BufferError, "dlbridge: from_dlpack: the producer has copied although copy=False was passed; "
+                                        "copy=None allows it");
     result = NULL;
   } else if (copy > 0 && !(asked && flags & DLPACK_FLAG_BITMASK_IS_COPIED)) {
     /* Not every producer supports copy, or sets the flag. Then the copy is made here, unless the host cannot read the
      * memory and only the producer could copy it. */
-    if (core_host_readable(is.device_type) || !asked) result = tensor_copy(self);
+    if (core_host_readable(self->view.device.device_type) || !asked) result = tensor_copy(self);
   }
   if (result == NULL && PyCapsule_CheckExact(producer)) give_back(self, producer);
   if (result != self) Py_DECREF((PyObject *)self);
@@ -372,23 +468,49 @@ static Tensor *from_producer(module_state *state, PyObject *producer, const DLDe
 }
 
 Tensor *consume(module_state *state, PyObject *producer) {
-  return from_producer(state, producer, NULL, -1);
+  return from_producer(state, producer, NULL, -1, NULL);
+}
+
+DLManagedTensorVersioned *export_producer(module_state *state, PyObject *producer, core_share **keep) {
+  if (keep != NULL) *keep = NULL;
+  if (tensor_check(producer)) return tensor_export((Tensor *)producer);
+  exact_import exact = {NULL, NULL};
+  Tensor *tensor = from_producer(state, producer, NULL, -1, &exact);
+  DLManagedTensorVersioned *managed = NULL;
+  core_share *share = exact.share;
+  if (tensor != NULL) {
+    managed = tensor_export(tensor);
+    share = tensor->share;
+    core_share_take(share);
+    Py_DECREF((PyObject *)tensor);
+  } else if (share != NULL) {
+    TURN_BEGIN();
+    managed = core_export_versioned_unlocked(share, &exact.managed->dl_tensor, exact.managed->flags);
+    TURN_END();
+    if (managed == NULL) PyErr_NoMemory();
+  }
+  if (managed != NULL && keep != NULL) *keep = share;
+  else if (share != NULL)
+    share_end(share);
+  return managed;
 }
 
 /* ---- functions of the module ----------------------------------------------------------------- */
 
-int parse_arguments(module_state *state, const char *function, PyObject *const *args, Py_ssize_t nargs,
-                    PyObject *kwnames, Py_ssize_t positional, const int *names, Py_ssize_t count,
-                    PyObject **values) {
+int parse_arguments(const char *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+                    Py_ssize_t positional, const char *const *names, Py_ssize_t count, PyObject **values) {
   if (nargs > positional)
-    return raise_error(PyExc_TypeError, "dlbridge: %s: takes %zd positional arguments, not %zd", function,
-                       positional, nargs);
+    return raise_error(PyExc_TypeError, "dlbridge: %s: takes %zd positional argument%s, but %zd were given", function,
+                       positional, positional == 1 ? "" : "s", nargs);
   for (Py_ssize_t i = 0; i < count; i++) values[i] = i < nargs ? args[i] : NULL;
   Py_ssize_t keywords = kwnames == NULL ? 0 : PyTuple_Size(kwnames);
   for (Py_ssize_t k = 0; k < keywords; k++) {
     PyObject *name = PyTuple_GetItem(kwnames, k);
-    Py_ssize_t i = 0;
-    while (i < count && (names[i] < 0 || PyUnicode_Compare(state->names[names[i]], name) != 0)) i++;
+    Py_ssize_t size, i = 0;
+    const char *text = PyUnicode_AsUTF8AndSize(name, &size);
+    if (text == NULL) PyErr_Clear(); /* a surrogate, which no name has */
+    while (i < count && (text == NULL || names[i] == NULL || strcmp(text, names[i]) != 0 || strlen(text) != (size_t)size))
+      i++;
     if (i == count || values[i] != NULL)
       return raise_error(PyExc_TypeError, "dlbridge: %s: %s argument '%U'", function,
                          i == count ? "unexpected keyword" : "more than one value for", name);
@@ -411,7 +533,13 @@ int parse_device(PyObject *object, const char *name, DLDevice *out) {
     *out = (DLDevice){kDLCPU, 0};
     return 0;
   }
-  return raise_error(PyExc_TypeError, "dlbridge: %s must be a tuple (type, id) of ints, not %R", name, object);
+  return raise_error(PyExc_TypeError, "dlbridge: %s must be 'cpu' or a tuple (type, id) of ints, not %R", name, object);
+}
+
+int check_device(const char *place, DLDevice is, DLDevice wanted) {
+  if (is.device_type == wanted.device_type && (is.device_id == wanted.device_id || is.device_type == kDLCPU)) return 0;
+  return raise_error(PyExc_BufferError, "dlbridge: %s: the memory is on device (%d, %d), not on (%d, %d)", place,
+                     (int)is.device_type, (int)is.device_id, (int)wanted.device_type, (int)wanted.device_id);
 }
 
 /* -1: None, else 0 or 1. */
@@ -425,18 +553,18 @@ int parse_copy(PyObject *object, int *out) {
 }
 
 PyObject *from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
-  static const int names[] = {-1, NAME_DEVICE, NAME_COPY};
+  static const char *const names[] = {NULL, "device", "copy"};
   module_state *state = PyModule_GetState(module);
   PyObject *values[3];
   DLDevice device;
   int copy;
-  if (parse_arguments(state, "from_dlpack", args, nargs, kwnames, 1, names, 3, values) < 0) return NULL;
+  if (parse_arguments("from_dlpack", args, nargs, kwnames, 1, names, 3, values) < 0) return NULL;
   if (values[0] == NULL)
     return PyErr_Format(PyExc_TypeError, "dlbridge: from_dlpack: the argument, a producer or a capsule, is missing");
   int given = values[1] != NULL && values[1] != Py_None;
   if ((given && parse_device(values[1], "device", &device) < 0) || parse_copy(values[2], &copy) < 0)
     return NULL;
-  return (PyObject *)from_producer(state, values[0], given ? &device : NULL, copy);
+  return (PyObject *)from_producer(state, values[0], given ? &device : NULL, copy, NULL);
 }
 
 /* A small number is probably a status that a C function has returned instead of a pointer. */

@@ -23,42 +23,50 @@ PyObject *decthings_decode(PyObject *module, PyObject *args) {
 
 enum { BATCH = 128 };
 
+/* Values that one call of the Go library has decoded, and the number of those that have become objects. */
+typedef struct {
+  value_input in;
+  dlb_value values[BATCH];
+  Py_ssize_t taken;
+} batch;
+
+static PyObject *batch_object(void *ctx, size_t index) {
+  batch *b = ctx;
+  b->taken++;
+  return value_object(&b->in, &b->values[index]);
+}
+
+static void release_rest(batch *b, Py_ssize_t count) {
+  for (; b->taken < count; b->taken++) {
+    if (b->values[b->taken].tensor != NULL) core_release_versioned(b->values[b->taken].tensor);
+    b->in.go->dlb_elements_free(b->values[b->taken].elements);
+  }
+}
+
 /* (data, offset, dialect, Elements, limit) -> (list of Tensors and Elements, offset after them). The list is empty at
  * the end of data. It ends before a value that exceeds the limit, which is the error of the next call. */
 PyObject *decthings_decode_batch(PyObject *module, PyObject *args) {
   PyObject *data, *elements;
   Py_ssize_t offset, limit;
   int dialect;
-  value_input in;
+  batch b;
   if (!PyArg_ParseTuple(args, "OniOn", &data, &offset, &dialect, &elements, &limit) ||
-      input_begin(&decthings, module, data, elements, limit, &in) < 0)
+      input_begin(&decthings, module, data, elements, limit, &b.in) < 0)
     return NULL;
-  dlb_value values[BATCH];
-  dlb_error error = {0};
-  int32_t code;
-  WITHOUT_GIL(code = in.go->dlb_decthings_decode_batch(values, BATCH, &in.frame, (size_t)offset, dialect, &error));
-  if (code != DLB_OK) {
-    loan_end(in.frame.ctx);
+  dlb_error error;
+  WITHOUT_GIL(b.in.go->dlb_decthings_decode_batch(b.values, BATCH, &b.in.frame, (size_t)offset, dialect, &error));
+  if (error.code != DLB_OK) {
+    loan_end(b.in.frame.ctx);
     return raise_library(&error);
   }
   Py_ssize_t all = 0, count = 0;
-  while (all < BATCH && values[all].size > 0) all++;
-  while (count < all && (count == 0 || is_allowed(&in, &values[count]))) offset += (Py_ssize_t)values[count++].size;
-  PyObject *list = list_begin((size_t)count);
-  PyObject *type = NULL, *exception = NULL, *traceback = NULL;
-  for (Py_ssize_t i = 0; i < all; i++) {
-    if (list != NULL && i < count) {
-      list_set(&list, (size_t)i, value_object(&in, &values[i]));
-      continue;
-    }
-    if (list == NULL && type == NULL) PyErr_Fetch(&type, &exception, &traceback);
-    /* A value that is not returned must be released too. */
-    if (values[i].tensor != NULL) core_release_versioned(values[i].tensor);
-    in.go->dlb_elements_free(values[i].elements);
-  }
-  if (type != NULL) PyErr_Restore(type, exception, traceback);
-  Py_XDECREF(in.view);
-  list = list_end(list);
+  while (all < BATCH && b.values[all].size > 0) all++;
+  while (count < all && (count == 0 || is_allowed(&b.in, &b.values[count])))
+    offset += (Py_ssize_t)b.values[count++].size;
+  b.taken = 0;
+  PyObject *list = list_of((size_t)count, batch_object, &b);
+  KEEPING_EXCEPTION(release_rest(&b, all));
+  Py_XDECREF(b.in.view);
   return list == NULL ? NULL : Py_BuildValue("(Nn)", list, offset);
 }
 
@@ -79,13 +87,11 @@ PyObject *decthings_check(PyObject *module, PyObject *args) {
   const library *go = get_library(module);
   value_output out;
   if (go == NULL || output_begin(PyModule_GetState(module), &out, object, elements, 0) < 0) return NULL;
-  dlb_error error = {0};
-  int32_t code;
-  Py_BEGIN_ALLOW_THREADS;
-  code = go->dlb_decthings_check((dlb_bytes){text, (size_t)size}, &out.value, &error);
-  Py_END_ALLOW_THREADS;
+  dlb_bytes rules = {text, (size_t)size};
+  dlb_error error;
+  WITHOUT_GIL(go->dlb_decthings_check(rules, &out.value, &error));
   output_end(&out);
-  if (code == DLB_OK) Py_RETURN_NONE;
-  if (code == DLB_ERROR_DTYPE) error.code = DLB_ERROR_ARGUMENT; /* a broken rule is a ValueError */
+  if (error.code == DLB_OK) Py_RETURN_NONE;
+  if (error.code == DLB_ERROR_DTYPE) error.code = DLB_ERROR_ARGUMENT; /* a broken rule is a ValueError */
   return raise_library(&error);
 }

@@ -69,7 +69,9 @@ static uint16_t parse_lanes(const char *suffix) {
 
 int dtype_parse(PyObject *name, DLDataType *out) {
   if (!PyUnicode_Check(name))
-    return raise_error(PyExc_TypeError, "dlbridge: dtype must be a str such as 'float32'");
+    return raise_error(PyExc_TypeError,
+                       "dlbridge: dtype must be a str such as 'float32', not %R; a dtype of NumPy has it as .name",
+                       Py_TYPE(name));
   Py_ssize_t size;
   const char *text = PyUnicode_AsUTF8AndSize(name, &size);
   if (text == NULL) return -1;
@@ -80,7 +82,10 @@ int dtype_parse(PyObject *name, DLDataType *out) {
     *out = (DLDataType){dtypes[i].code, dtypes[i].bits, lanes};
     return 0;
   }
-  return raise_error(PyExc_ValueError, "dlbridge: dtype %R is not known", name);
+  return raise_error(PyExc_ValueError,
+                     "dlbridge: dtype %R is not known; the names are those of NumPy and ml_dtypes, such as 'float32' or "
+                     "'bfloat16'",
+                     name);
 }
 
 PyObject *dtype_name(DLDataType dtype) {
@@ -95,6 +100,11 @@ const char *dtype_letter(DLDataType dtype) {
   return i < 0 ? NULL : dtypes[i].letter;
 }
 
+static const struct {
+  const char *letters;
+  int code;
+} kinds[] = {{"bhilqn", kDLInt}, {"BHILQN", kDLUInt}, {"efd", kDLFloat}, {"?", kDLBool}};
+
 /* The letter only determines the kind of the type. The width is the item size, because ctypes uses '<l' for eight
  * bytes. */
 int dtype_of_format(const char *format, Py_ssize_t itemsize, DLDataType *out) {
@@ -102,25 +112,21 @@ int dtype_of_format(const char *format, Py_ssize_t itemsize, DLDataType *out) {
   int swapped = *letter == '>' || *letter == '!';
   if (strchr("@=<>!", *letter) != NULL && *letter != '\0') letter++;
   int code = -1;
-  if (letter[0] == 'Z' && letter[1] != '\0' && strchr("fd", letter[1]) != NULL) {
+  if (letter[0] == 'Z' && (letter[1] == 'f' || letter[1] == 'd')) {
     code = kDLComplex;
     letter++;
-  } else if (*letter != '\0' && strchr("bhilqn", *letter) != NULL) {
-    code = kDLInt;
-  } else if (*letter != '\0' && strchr("BHILQN", *letter) != NULL) {
-    code = kDLUInt;
-  } else if (*letter != '\0' && strchr("efd", *letter) != NULL) {
-    code = kDLFloat;
-  } else if (*letter == '?') {
-    code = kDLBool;
+  }
+  for (int k = 0; k < 4 && code < 0 && *letter != '\0'; k++) {
+    if (strchr(kinds[k].letters, *letter) != NULL) code = kinds[k].code;
   }
   int i = code < 0 || letter[1] != '\0' || itemsize > 16 ? -1 : find((uint8_t)code, (uint8_t)(itemsize * 8));
   if (i < 0 || dtypes[i].letter == NULL)
     return raise_error(PyExc_BufferError,
-                       "dlbridge: DLPack has no dtype for a buffer of format '%s' with elements of %zd bytes",
+                       "dlbridge: DLPack has no dtype for a buffer of format '%s' with elements of %zd bytes; dtype= names one",
                        format == NULL ? "B" : format, itemsize);
   if (swapped && itemsize > 1)
-    return raise_error(PyExc_BufferError, "dlbridge: buffer of format '%s' is not in native byte order", format);
+    return raise_error(PyExc_BufferError,
+                       "dlbridge: a buffer of format '%s' is not in native byte order; convert it first", format);
   *out = (DLDataType){dtypes[i].code, dtypes[i].bits, 1};
   return 0;
 }

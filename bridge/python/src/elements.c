@@ -27,11 +27,13 @@ static int repeats(const dlb_elements *e, size_t i, int views) {
   return e->formats == NULL || same_bytes(e->formats[i - 1], e->formats[i]);
 }
 
+static int is_string(dlb_bytes type) { return type.size == 6 && memcmp(type.data, "string", 6) == 0; }
+
 enum { TEXTS, VIEWS, COPIES };
 
 static int objects_of(const value_input *in, const dlb_elements *e) {
   if (in->format->objects == BYTES) return COPIES;
-  return e->type.size == 6 && memcmp(e->type.data, "string", 6) == 0 ? TEXTS : VIEWS;
+  return is_string(e->type) ? TEXTS : VIEWS;
 }
 
 /* Returns an upper bound of the size of an element as a Python object: a character may take four bytes. Objects of at
@@ -60,54 +62,51 @@ static size_t size_of_elements(const value_input *in, const dlb_elements *e) {
   return total;
 }
 
-/* Checks that the objects of elements, which have `size` bytes in the frame, are within the limit. */
-static int check_elements(const value_input *in, const dlb_elements *e, size_t size) {
-  return check_room("elements", e->count, size_of_elements(in, e), size, in->limit);
+/* Elements that become a list. */
+typedef struct {
+  value_input *in;
+  const dlb_elements *e;
+  int objects;
+  PyObject *format, *empty;
+  PyObject *last; /* borrowed from the list */
+} listing;
+
+static PyObject *text_object(dlb_bytes text) {
+  return PyUnicode_DecodeUTF8(text.size == 0 ? "" : text.data, (Py_ssize_t)text.size, NULL);
 }
 
-/* Returns the list of elements. An element for which `repeats` holds is the same object as the one before. */
-static PyObject *list_values(value_input *in, const dlb_elements *e) {
-  int objects = objects_of(in, e);
-  PyObject *list = list_begin(e->count);
-  PyObject *format = NULL, *empty = NULL;
-  PyObject *item = NULL; /* borrowed from the list */
-  for (size_t i = 0; list != NULL && i < e->count; i++) {
-    if (repeats(e, i, objects == VIEWS)) {
-      list_set(&list, i, Py_NewRef(item));
-      continue;
-    }
-    dlb_bytes value = e->values[i];
-    const char *data = value.size == 0 ? "" : value.data;
-    if (objects == COPIES) item = PyBytes_FromStringAndSize(data, (Py_ssize_t)value.size);
-    else if (objects == TEXTS) item = PyUnicode_DecodeUTF8(data, (Py_ssize_t)value.size, NULL);
-    else if (value.size > 0) item = view_of_bytes(in, value);
-    else {
-      if (empty == NULL) empty = view_of_bytes(in, value);
-      item = Py_XNewRef(empty);
-    }
-    if (item != NULL && e->formats != NULL) {
-      dlb_bytes name = e->formats[i];
-      if (i == 0 || !same_bytes(e->formats[i - 1], name))
-        REPLACE(format, PyUnicode_DecodeUTF8(name.size == 0 ? "" : name.data, (Py_ssize_t)name.size, NULL));
-      PyObject *pair = format == NULL ? NULL : PyTuple_Pack(2, format, item);
-      Py_DECREF(item);
-      item = pair;
-    }
-    list_set(&list, i, item);
+static PyObject *bytes_object(listing *l, dlb_bytes value) {
+  if (l->objects == COPIES) return PyBytes_FromStringAndSize(value.data, (Py_ssize_t)value.size);
+  if (l->objects == TEXTS) return text_object(value);
+  if (value.size > 0) return view_of_bytes(l->in, value);
+  if (l->empty == NULL) l->empty = view_of_bytes(l->in, value);
+  return Py_XNewRef(l->empty);
+}
+
+/* Returns an item of the list. An element for which `repeats` holds is the same object as the one before. */
+static PyObject *element_object(void *ctx, size_t i) {
+  listing *l = ctx;
+  const dlb_elements *e = l->e;
+  if (repeats(e, i, l->objects == VIEWS)) return Py_NewRef(l->last);
+  PyObject *item = bytes_object(l, e->values[i]);
+  if (item != NULL && e->formats != NULL) {
+    if (i == 0 || !same_bytes(e->formats[i - 1], e->formats[i])) REPLACE(l->format, text_object(e->formats[i]));
+    REPLACE(item, l->format == NULL ? NULL : PyTuple_Pack(2, l->format, item));
   }
-  Py_XDECREF(format);
-  Py_XDECREF(empty);
-  return list_end(list);
+  return l->last = item;
 }
 
-/* Elements(type, shape, values) */
+/* Elements(type, shape, values), if the objects of elements, which have `size` bytes in the frame, are within the limit. */
 static PyObject *elements_object(value_input *in, const dlb_elements *e, size_t size) {
-  if (check_elements(in, e, size) < 0) return NULL;
+  if (check_room("elements", e->count, size_of_elements(in, e), size, in->limit) < 0) return NULL;
+  listing l = {.in = in, .e = e, .objects = objects_of(in, e)};
   PyObject *shape = tuple_of(e->shape, e->ndim);
-  PyObject *values = shape == NULL ? NULL : list_values(in, e);
+  PyObject *values = shape == NULL ? NULL : list_of(e->count, element_object, &l);
   PyObject *object = NULL;
   if (values != NULL)
     object = PyObject_CallFunction(in->elements, "s#OO", e->type.data, (Py_ssize_t)e->type.size, shape, values);
+  Py_XDECREF(l.format);
+  Py_XDECREF(l.empty);
   Py_XDECREF(values);
   Py_XDECREF(shape);
   return object;
@@ -138,11 +137,10 @@ PyObject *value_decode(const value_format *format, PyObject *module, PyObject *d
                        uint64_t options, Py_ssize_t limit) {
   value_input in;
   if (input_begin(format, module, data, elements, limit, &in) < 0) return NULL;
-  dlb_value value = {0};
-  dlb_error error = {0};
-  int32_t code;
-  WITHOUT_GIL(code = format->decode(in.go, &value, &in.frame, options, &error));
-  if (code != DLB_OK) {
+  dlb_value value;
+  dlb_error error;
+  WITHOUT_GIL(format->decode(in.go, &value, &in.frame, options, &error));
+  if (error.code != DLB_OK) {
     loan_end(in.frame.ctx);
     return raise_library(&error);
   }
@@ -201,11 +199,11 @@ static int bytes_of(value_output *out, PyObject *object, size_t index, dlb_bytes
 /* Sets the value, and the format, of an element: a str for the type "string", bytes, or a tuple (format, bytes). */
 static int parse_element(value_output *out, PyObject *object, size_t index, int text) {
   if (PyTuple_Check(object) && PyTuple_Size(object) == 2 && PyUnicode_Check(PyTuple_GetItem(object, 0))) {
-    if (out->formats == NULL && index == 0) out->formats = calloc(out->elements.count, sizeof *out->formats);
-    if (out->formats == NULL && index == 0) return raise_memory();
-    if (out->formats == NULL)
+    if (out->formats == NULL && index > 0)
       return raise_error(PyExc_TypeError, "dlbridge: element %zu has a format, but the elements before it have none",
                          index);
+    if (out->formats == NULL) out->formats = calloc(out->elements.count, sizeof *out->formats);
+    if (out->formats == NULL) return raise_memory();
     if (text_of(PyTuple_GetItem(object, 0), &out->formats[index]) < 0) return -1;
     return bytes_of(out, PyTuple_GetItem(object, 1), index, &out->values[index]);
   }
@@ -248,7 +246,7 @@ static int parse_values(value_output *out, PyObject *values) {
   out->elements.count = count;
   out->values = calloc(count + 1, sizeof *out->values);
   if (out->values == NULL) return raise_memory();
-  int text = out->elements.type.size == 6 && memcmp(out->elements.type.data, "string", 6) == 0;
+  int text = is_string(out->elements.type);
   for (size_t i = 0; i < count; i++) {
     if (parse_element(out, PyList_GetItem(out->list, (Py_ssize_t)i), i, text) < 0) return -1;
   }
@@ -257,19 +255,18 @@ static int parse_values(value_output *out, PyObject *values) {
   return 0;
 }
 
-static int parse_elements(value_output *out, PyObject *object, int with_values) {
-  out->type = PyObject_GetAttrString(object, "type");
-  if (out->type == NULL) return -1;
-  if (!PyUnicode_Check(out->type))
-    return raise_error(PyExc_TypeError, "dlbridge: type must be a str, not %R", Py_TYPE(out->type));
-  if (text_of(out->type, &out->elements.type) < 0) return -1;
-  PyObject *part = PyObject_GetAttrString(object, "shape");
-  int failed = part == NULL || parse_shape(out, part) < 0;
-  Py_XDECREF(part);
-  if (failed || !with_values) return failed ? -1 : 0;
-  part = PyObject_GetAttrString(object, "values");
-  failed = part == NULL || parse_values(out, part) < 0;
-  Py_XDECREF(part);
+static int parse_type(value_output *out, PyObject *type) {
+  if (!PyUnicode_Check(type))
+    return raise_error(PyExc_TypeError, "dlbridge: type must be a str, not %R", Py_TYPE(type));
+  out->type = Py_NewRef(type);
+  return text_of(type, &out->elements.type);
+}
+
+static int parse_attribute(value_output *out, PyObject *object, const char *name,
+                           int (*parse)(value_output *out, PyObject *attribute)) {
+  PyObject *attribute = PyObject_GetAttrString(object, name);
+  int failed = attribute == NULL || parse(out, attribute) < 0;
+  Py_XDECREF(attribute);
   return failed ? -1 : 0;
 }
 
@@ -277,17 +274,16 @@ int output_begin(module_state *state, value_output *out, PyObject *object, PyObj
   memset(out, 0, sizeof *out);
   int is_elements = PyObject_IsInstance(object, elements);
   if (is_elements < 0) return -1;
-  if (is_elements) {
-    out->value.elements = &out->elements;
-    if (parse_elements(out, object, with_values) == 0) return 0;
-    output_end(out);
-    return -1;
+  if (!is_elements) {
+    out->value.tensor = export_producer(state, object, NULL);
+    return out->value.tensor == NULL ? -1 : 0;
   }
-  Tensor *tensor = consume(state, object);
-  if (tensor == NULL) return -1;
-  out->value.tensor = tensor_export(tensor);
-  Py_DECREF(tensor);
-  return out->value.tensor == NULL ? -1 : 0;
+  out->value.elements = &out->elements;
+  if (parse_attribute(out, object, "type", parse_type) == 0 && parse_attribute(out, object, "shape", parse_shape) == 0 &&
+      (!with_values || parse_attribute(out, object, "values", parse_values) == 0))
+    return 0;
+  output_end(out);
+  return -1;
 }
 
 /* Raises ValueError for a type of Elements that the format lacks, and BufferError for a data type of DLPack that it
@@ -304,26 +300,21 @@ PyObject *value_encode(const value_format *format, PyObject *module, PyObject *o
   value_output out;
   if (go == NULL || output_begin(PyModule_GetState(module), &out, object, elements, 1) < 0) return NULL;
   char small[512];
-  size_t size = 0, written = 0;
-  dlb_error error = {0};
-  int32_t code;
-  WITHOUT_GIL(code = format->encode(go, &size, small, sizeof small, &out.value, options, &error));
+  size_t size, written;
+  dlb_error error;
+  WITHOUT_GIL(format->encode(go, &size, small, sizeof small, &out.value, options, &error));
   PyObject *bytes = NULL;
-  if (code == DLB_OK) {
-    bytes = PyBytes_FromStringAndSize(small, (Py_ssize_t)size);
-  } else if (code != DLB_ERROR_ROOM) {
-    raise_value(&out, &error);
-  } else {
-    bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
-    if (bytes != NULL) {
-      char *data = PyBytes_AsString(bytes);
-      WITHOUT_GIL(code = format->encode(go, &written, data, size, &out.value, options, &error));
-      if (code != DLB_OK && code != DLB_ERROR_ROOM) raise_value(&out, &error);
-      else if (written != size)
-        PyErr_SetString(PyExc_ValueError, "dlbridge: the elements changed while they were encoded");
-      if (code != DLB_OK || written != size) Py_CLEAR(bytes);
-    }
+  int large = error.code == DLB_ERROR_ROOM;
+  if (error.code == DLB_OK || large) bytes = PyBytes_FromStringAndSize(large ? NULL : small, (Py_ssize_t)size);
+  written = size;
+  if (large && bytes != NULL) {
+    char *data = PyBytes_AsString(bytes);
+    WITHOUT_GIL(format->encode(go, &written, data, size, &out.value, options, &error));
   }
+  if (error.code != DLB_OK && error.code != DLB_ERROR_ROOM) raise_value(&out, &error);
+  else if (written != size)
+    PyErr_SetString(PyExc_ValueError, "dlbridge: the elements changed while they were encoded");
+  if (PyErr_Occurred()) Py_CLEAR(bytes);
   output_end(&out);
   return bytes;
 }

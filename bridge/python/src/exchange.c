@@ -86,7 +86,7 @@ static int exchange_view(void *object, DLTensor *out) {
   if (self == NULL) return -1;
   if (self->share == NULL) return raise_error(PyExc_ValueError, TENSOR_IS_CLOSED);
   if (tensor_read_only(self))
-    return raise_error(PyExc_BufferError, "dlbridge: a DLTensor cannot represent read-only memory");
+    return raise_error(PyExc_BufferError, "dlbridge: a DLTensor cannot represent read-only memory; __dlpack__ can");
   *out = self->view;
   return 0;
 }

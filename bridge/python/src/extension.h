@@ -82,28 +82,26 @@ enum { MESSAGE_SIZE = 256 };
     Py_XDECREF((PyObject *)old_reference); \
   } while (0)
 
-/* Keywords and attributes that are looked up often: interned once per module. */
+/* Attributes and keywords that are used often: interned once per module. */
 enum {
-  NAME_STREAM,
-  NAME_MAX_VERSION,
+  NAME_DLPACK,
   NAME_DL_DEVICE,
   NAME_COPY,
-  NAME_DEVICE,
-  NAME_DTYPE,
-  NAME_SHAPE,
-  NAME_DLPACK,
   NAME_REQUIRES_GRAD,
   NAME_IS_CONJ,
   NAME_IS_NEG,
   NAME_COUNT
 };
 
-/* A type of producers: its own C exchange API, or NULL, and whether its tensors can be views that are not computed yet,
- * as those of PyTorch can. */
+/* A method in C that takes its arguments as an array: METH_FASTCALL | METH_KEYWORDS. */
+typedef PyObject *(*array_method)(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names);
+
+/* A type of producers. */
 typedef struct {
   PyTypeObject *type;
-  const DLPackExchangeAPI *api;
-  int lazy;
+  const DLPackExchangeAPI *api; /* its own C exchange API, or NULL */
+  array_method dlpack;          /* its __dlpack__ if all objects of the type have this one for ever, or NULL */
+  int lazy; /* whether its tensors can be views that are not computed yet, as those of PyTorch can */
 } producer_kind;
 
 enum { KINDS = 8 }; /* the number of types in the cache */
@@ -113,6 +111,7 @@ typedef struct {
   PyObject *names[NAME_COUNT];
   PyObject *version;  /* (1, 3) */
   PyObject *ask;      /* {"max_version": (1, 3)}, the default arguments of __dlpack__ */
+  PyObject *ask_names; /* the keys of ask, a tuple */
   PyObject *no_args;  /* () */
   PyObject *cpu;      /* (1, 0) */
   producer_kind kinds[KINDS];
@@ -154,15 +153,19 @@ void share_end(core_share *share);
 /* Raise an exception, and return -1. */
 int raise_error(PyObject *type, const char *format, ...);
 int raise_memory(void);
-#define TENSOR_IS_CLOSED "dlbridge: tensor is closed"
+#define TENSOR_IS_CLOSED "dlbridge: the tensor is closed"
 PyObject *raise_closed(void);
 PyObject *raise_status(core_status status, const char *place, const char *message);
+/* Returns the type of the exception for an error of the core. */
+PyObject *status_type(core_status status);
+/* Checks the description of a tensor. -1 with an exception. */
+int check_tensor(const DLTensor *view, uint64_t flags, core_extent *extent, const char *place);
 
 /* ---- capsule.c */
-extern const char capsule_versioned[], capsule_versioned_used[], capsule_legacy[],
-    capsule_legacy_used[];
+/* The names of capsules in the legacy form [0] and the versioned form [1]. */
+extern const char capsule_names[2][24], capsule_used_names[2][24];
 /* Returns a capsule that owns an export of this package: a DLManagedTensorVersioned, or a DLManagedTensor if not
- * `versioned`. Takes the export over, also after an error. NULL means that there was no memory for it. */
+ * `versioned`. Takes the export over, also after an error. */
 PyObject *capsule_new(void *managed, int versioned);
 
 /* ---- producer.c */
@@ -172,8 +175,6 @@ PyObject *tensor_dlpack_device(PyObject *self, PyObject *ignored);
 void forget_arguments(void);
 /* Returns a managed tensor on the Tensor's memory, which the caller owns; NULL with an exception. */
 DLManagedTensorVersioned *tensor_export(Tensor *self);
-/* The same for any producer or capsule. */
-DLManagedTensorVersioned *export_producer(module_state *state, PyObject *producer);
 PyObject *to_address(PyObject *module, PyObject *object);
 
 /* ---- exchange.c */
@@ -186,6 +187,9 @@ PyObject *from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
 PyObject *from_address(PyObject *module, PyObject *address);
 /* Returns a Tensor of any producer or capsule. */
 Tensor *consume(module_state *state, PyObject *producer);
+/* Returns a managed tensor on the memory of any producer or capsule, which the caller owns; NULL with an exception. If keep is
+ * not NULL, *keep is set to a share of the memory, which the caller must end, or to NULL. */
+DLManagedTensorVersioned *export_producer(module_state *state, PyObject *producer, core_share **keep);
 /* Takes over a managed tensor in any case: after an error its deleter has been called. */
 Tensor *take_over(PyTypeObject *type, DLManagedTensorVersioned *managed, const char *place);
 /* Reports whether a managed tensor can be at an address. */
@@ -194,11 +198,13 @@ int can_be_managed(uintptr_t address);
 void release_quietly(DLManagedTensorVersioned *managed);
 int64_t live_imports(void);
 int parse_device(PyObject *object, const char *name, DLDevice *out);
-/* Sorts the arguments of a METH_FASTCALL | METH_KEYWORDS function: values[i] belongs to names[i]. */
-int parse_arguments(module_state *state, const char *function, PyObject *const *args,
-                    Py_ssize_t nargs, PyObject *kwnames, Py_ssize_t positional, const int *names,
-                    Py_ssize_t count, PyObject **values);
+/* Sorts the arguments of a METH_FASTCALL | METH_KEYWORDS function: values[i] belongs to names[i], which is NULL if it
+ * cannot be a keyword. */
+int parse_arguments(const char *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+                    Py_ssize_t positional, const char *const *names, Py_ssize_t count, PyObject **values);
 int parse_copy(PyObject *object, int *out);
+/* Raises BufferError if memory that is on one device was wanted on another, and returns -1. */
+int check_device(const char *place, DLDevice is, DLDevice wanted);
 
 /* ---- wrap.c */
 extern PyType_Spec function_spec;
@@ -226,6 +232,12 @@ const char *dtype_letter(DLDataType dtype);
 /* Sets *out to the data type of a buffer's format. -1 with BufferError if DLPack has none. */
 int dtype_of_format(const char *format, Py_ssize_t itemsize, DLDataType *out);
 int64_t dtype_itemsize(DLDataType dtype);
+
+/* ---- frame.c */
+/* Returns the list of item(ctx, 0), ..., item(ctx, count - 1), which are new references. The garbage collector does not
+ * track the list before it is complete, so that no Python code can find it: Python code may run in between, and would
+ * crash on an empty place. If item returns NULL, list_of returns NULL, with the exception of that item. */
+PyObject *list_of(size_t count, PyObject *(*item)(void *ctx, size_t index), void *ctx);
 
 /* ---- library.c */
 PyObject *library_load(PyObject *module, PyObject *path);

@@ -56,25 +56,22 @@ int check_room(const char *what, size_t count, size_t size, size_t input, size_t
                      count, what, size, input, limit);
 }
 
-PyObject *list_begin(size_t count) {
+PyObject *list_of(size_t count, PyObject *(*item)(void *ctx, size_t index), void *ctx) {
   PyObject *list = PyList_New((Py_ssize_t)count);
   if (list != NULL) PyObject_GC_UnTrack(list);
-  return list;
-}
-
-void list_set(PyObject **list, size_t index, PyObject *object) {
-  if (object == NULL) Py_CLEAR(*list);
-  else PyList_SetItem(*list, (Py_ssize_t)index, object);
-}
-
-PyObject *list_end(PyObject *list) {
+  for (size_t i = 0; list != NULL && i < count; i++) {
+    PyObject *object = item(ctx, i);
+    if (object != NULL) PyList_SetItem(list, (Py_ssize_t)i, object);
+    else Py_CLEAR(list);
+  }
   if (list != NULL) PyObject_GC_Track(list);
   return list;
 }
 
 PyObject *private_list(PyObject *sequence) {
   PyObject *items = PySequence_List(sequence); /* Python code of the sequence may have found this list */
-  PyObject *list = items == NULL ? NULL : list_begin(0);
+  PyObject *list = items == NULL ? NULL : PyList_New(0);
+  if (list != NULL) PyObject_GC_UnTrack(list);
   if (list != NULL && PyList_SetSlice(list, 0, 0, items) < 0) Py_CLEAR(list);
   Py_XDECREF(items);
   return list;

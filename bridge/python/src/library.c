@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* The library of this process. A Go runtime can only be loaded once, and never unloaded. */
 static library loaded;
@@ -33,10 +34,19 @@ __attribute__((format(printf, 3, 4))) static int fail(failure *out, PyObject *ty
 
 static int resolve(void *handle, const char *path, failure *why) {
   library found;
+  if (dlsym(handle, "dlb_version") == NULL)
+    return fail(why, PyExc_OSError,
+                "dlbridge: %s is not a dlbridge library, because it has no symbol dlb_version: a Go library must import "
+                "github.com/dlbridge/dlbridge/bridge/capi; a plain C library is loaded with ctypes.CDLL, whose functions "
+                "dlbridge.wrap takes",
+                path);
 #define RESOLVE(name) \
   do { \
     void *symbol = dlsym(handle, #name); \
-    if (symbol == NULL) return fail(why, PyExc_OSError, "dlbridge: %s has no symbol %s", path, #name); \
+    if (symbol == NULL) \
+      return fail(why, PyExc_OSError, \
+                  "dlbridge: %s has no symbol %s: a Go library must be built with the version of dlbridge that this " \
+                  "package has, and the functions of a C library are those of a ctypes.CDLL", path, #name); \
     memcpy(&found.name, &symbol, sizeof symbol); \
   } while (0);
   FUNCTIONS(RESOLVE)
@@ -52,13 +62,17 @@ static int resolve(void *handle, const char *path, failure *why) {
  * initialised Go runtime. */
 static int stranded;
 
+/* Set in a forked child if the library was loaded before: Go does not run there. */
+static int stopped;
+
 static void note_fork(void) {
+  stopped = loaded_path != NULL;
   if (pthread_mutex_trylock(&loading) == 0) {
     pthread_mutex_unlock(&loading);
     return;
   }
   loading = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-  stranded = loaded_path == NULL;
+  stranded = !stopped;
 }
 
 __attribute__((constructor)) static void watch_fork(void) { pthread_atfork(NULL, NULL, note_fork); }
@@ -67,6 +81,15 @@ static const char forked[] =
     "dlbridge: the Go library was loaded before this process was forked, and Go does not survive a fork: start the "
     "process with multiprocessing's 'spawn' or 'forkserver'";
 
+int is_stopped(void *function) {
+  Dl_info of_function, of_library;
+  void *symbol;
+  if (!stopped) return 0;
+  memcpy(&symbol, &loaded.dlb_message_decode, sizeof symbol);
+  return dladdr(function, &of_function) != 0 && dladdr(symbol, &of_library) != 0 &&
+         of_function.dli_fbase == of_library.dli_fbase;
+}
+
 /* Reports whether something other than a regular file is at a path. The loader must not open a FIFO, because it would
  * wait for a writer. */
 static int is_no_file(const char *path) {
@@ -74,11 +97,16 @@ static int is_no_file(const char *path) {
   return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
 }
 
-/* Loads the library at a path. It is opened with RTLD_LOCAL, because its symbols are looked up by its handle and must not
- * be found by other libraries. */
-static int open_library(const char *path, failure *why) {
+/* Loads the library at a path. `given` is whether the user has named the path; otherwise the library is the one in this package.
+ * It is opened with RTLD_LOCAL, because its symbols are looked up by its handle and must not be found by other libraries. */
+static int open_library(const char *path, int given, failure *why) {
   if (stranded) return fail(why, PyExc_RuntimeError, "%s", forked);
   if (is_no_file(path)) return fail(why, PyExc_OSError, "dlbridge: cannot load %s: it is not a regular file", path);
+  if (!given && access(path, F_OK) != 0)
+    return fail(why, PyExc_OSError,
+                "dlbridge: this package was built without Go, which its formats need: install Go 1.26 or later and build the "
+                "package again, or set DLBRIDGE_LIBRARY (or call dlbridge.load) to the path of a library, which is not at %s",
+                path);
   char *copy = strdup(path);
   if (copy == NULL) return fail(why, PyExc_MemoryError, "dlbridge: load: no memory for the path");
   void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -103,16 +131,21 @@ static int warn_of_other_runtimes(void) {
     PyErr_Clear();
     return 0;
   }
-  PyObject *none = PyObject_CallMethod(runtimes, "warn", "K", (unsigned long long)(uintptr_t)loaded.dlb_version);
+  PyObject *none = PyObject_CallMethod(runtimes, "warn", "K", (unsigned long long)(uintptr_t)loaded.dlb_message_decode);
   Py_DECREF(runtimes);
   Py_XDECREF(none);
   return none == NULL ? -1 : 0;
 }
 
+/* Reports whether the environment names a library. */
+static int is_named(void) {
+  const char *path = getenv("DLBRIDGE_LIBRARY");
+  return path != NULL && *path != '\0';
+}
+
 /* Returns $DLBRIDGE_LIBRARY, or else the path of the library next to this module. */
 static PyObject *default_path(PyObject *module) {
-  const char *given = getenv("DLBRIDGE_LIBRARY");
-  if (given != NULL && *given != '\0') return PyUnicode_DecodeFSDefault(given);
+  if (is_named()) return PyUnicode_DecodeFSDefault(getenv("DLBRIDGE_LIBRARY"));
   PyObject *file = PyModule_GetFilenameObject(module);
   if (file == NULL) return NULL;
   Py_ssize_t size = PyUnicode_GetLength(file);
@@ -120,11 +153,7 @@ static PyObject *default_path(PyObject *module) {
   PyObject *folder = PyUnicode_Substring(file, 0, slash + 1);
   Py_DECREF(file);
   if (folder == NULL) return NULL;
-#ifdef __APPLE__
-  PyObject *path = PyUnicode_FromFormat("%U_lib/libdlbridge.dylib", folder);
-#else
   PyObject *path = PyUnicode_FromFormat("%U_lib/libdlbridge.so", folder);
-#endif
   Py_DECREF(folder);
   return path;
 }
@@ -142,62 +171,50 @@ static int is_loaded_library(const char *path) {
  * */
 static int load(const char *path, int only) {
   failure why = {0};
-  int opened = 0;
+  int opened = 0, given = only || is_named();
   Py_BEGIN_ALLOW_THREADS;
   pthread_mutex_lock(&loading);
   if (loaded_path == NULL)
-    opened = open_library(path, &why) == 0;
+    opened = open_library(path, given, &why) == 0;
   else if (only && !is_loaded_library(path))
-    fail(&why, PyExc_RuntimeError, "dlbridge: load: %s is loaded already, and a process can have only one Go library",
-         loaded_path);
+    fail(&why, PyExc_RuntimeError, "dlbridge: load: %s is loaded already, and a process can have only one Go library: "
+         "put the functions of %s into it",
+         loaded_path, path);
   pthread_mutex_unlock(&loading);
   Py_END_ALLOW_THREADS;
   if (why.type != NULL) return raise_error(why.type, "%s", why.text);
   return opened ? warn_of_other_runtimes() : 0;
 }
 
-PyObject *library_load(PyObject *Py_UNUSED(module), PyObject *object) {
+static int load_object(PyObject *path, int only) {
   PyObject *bytes;
-  if (!PyUnicode_FSConverter(object, &bytes)) return NULL;
-  int failed = load(PyBytes_AsString(bytes), 1) < 0;
+  if (!PyUnicode_FSConverter(path, &bytes)) return -1;
+  int result = load(PyBytes_AsString(bytes), only);
   Py_DECREF(bytes);
-  if (failed) return NULL;
+  return result;
+}
+
+PyObject *library_load(PyObject *Py_UNUSED(module), PyObject *path) {
+  if (load_object(path, 1) < 0) return NULL;
   Py_RETURN_NONE;
 }
 
 const library *get_library(PyObject *module) {
   if (__atomic_load_n(&loaded_path, __ATOMIC_ACQUIRE) != NULL) return &loaded;
-  PyObject *path = default_path(module), *bytes = NULL;
-  if (path == NULL || !PyUnicode_FSConverter(path, &bytes)) {
-    Py_XDECREF(path);
-    return NULL;
-  }
-  int failed = load(PyBytes_AsString(bytes), 0) < 0;
-  Py_DECREF(path);
-  Py_DECREF(bytes);
+  PyObject *path = default_path(module);
+  int failed = path == NULL || load_object(path, 0) < 0;
+  Py_XDECREF(path);
   return failed ? NULL : &loaded;
 }
 
+/* The codes of the library begin with those of the core. */
+_Static_assert(DLB_ERROR_VERSION == (int)CORE_ERR_VERSION && DLB_ERROR_MEMORY == (int)CORE_ERR_MEMORY, "error codes");
+
+PyObject *raise_forked(void) { return PyErr_Format(PyExc_RuntimeError, "%s", forked); }
+
 PyObject *raise_library(const dlb_error *error) {
-  PyObject *type = PyExc_ValueError;
-  switch (error->code) {
-    case DLB_ERROR_VERSION:
-    case DLB_ERROR_DTYPE:
-    case DLB_ERROR_DEVICE:
-    case DLB_ERROR_READONLY:
-      type = PyExc_BufferError;
-      break;
-    case DLB_ERROR_MEMORY:
-      type = PyExc_MemoryError;
-      break;
-    case DLB_ERROR_FORKED:
-      return PyErr_Format(PyExc_RuntimeError, "%s", forked);
-    case DLB_ERROR_INTERNAL:
-      type = PyExc_RuntimeError;
-      break;
-    default:
-      break;
-  }
+  if (error->code == DLB_ERROR_FORKED) return raise_forked();
+  PyObject *type = error->code == DLB_ERROR_INTERNAL ? PyExc_RuntimeError : status_type((core_status)error->code);
   static const char prefix[] = "dlbridge: "; /* of errors that name no package */
   const char *text = error->message;
   if (strncmp(text, prefix, sizeof prefix - 1) == 0) text += sizeof prefix - 1;
@@ -209,7 +226,8 @@ PyObject *library_counters(PyObject *module, PyObject *Py_UNUSED(ignored)) {
   if (go == NULL) return NULL;
   dlb_counters counts;
   WITHOUT_GIL(go->dlb_counters_read(&counts, sizeof counts));
-  return Py_BuildValue("{sLsLsLsLsK}", "exports", (long long)counts.exports, "imports",
+  return Py_BuildValue("{sLsLsLsLsKsL}", "exports", (long long)counts.exports, "imports",
                        (long long)counts.imports, "messages", (long long)counts.messages, "elements",
-                       (long long)counts.elements, "double_deletes", (unsigned long long)counts.double_deletes);
+                       (long long)counts.elements, "double_deletes", (unsigned long long)counts.double_deletes,
+                       "pinned_bytes", (long long)counts.pinned_bytes);
 }

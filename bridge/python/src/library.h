@@ -20,7 +20,7 @@
   X(dlb_message_part) \
   X(dlb_message_tensor_at) \
   X(dlb_message_tensor_metadata) \
-  X(dlb_message_copied) \
+  X(dlb_message_tensor_part) \
   X(dlb_message_frame_count) \
   X(dlb_message_frame) \
   X(dlb_message_encode_packed) \
@@ -41,6 +41,10 @@ typedef struct {
 
 /* Returns the library of this process, and loads it before the first call. NULL with an exception. */
 const library *get_library(PyObject *module);
+/* Reports whether a function belongs to the library and cannot be called, because the process was forked after it was loaded. */
+int is_stopped(void *function);
+/* Raises the exception for DLB_ERROR_FORKED, and returns NULL. */
+PyObject *raise_forked(void);
 /* Raises the exception for an error of the library, and returns NULL. */
 PyObject *raise_library(const dlb_error *error);
 /* Lends the bytes of a contiguous bytes-like object. -1 with an exception. */
@@ -58,14 +62,6 @@ enum { CALL_SIZE = 64 << 10 };
 enum { PLACE_SIZE = 8, VIEW_SIZE = 208, TUPLE_SIZE = 80, OBJECT_SIZE = 72 };
 /* The size of a frame in a message of the Go library. */
 enum { MESSAGE_FRAME_SIZE = 32 };
-/* Returns a list of `count` empty places, which list_set must fill in order. The garbage collector does not track the
- * list before list_end, so that no Python code can find it: Python code may run in between, and would crash on an empty
- * place. NULL with MemoryError. */
-PyObject *list_begin(size_t count);
-/* Puts an object, which it takes over, into a place. If the object is NULL, drops the list and sets *list to NULL. */
-void list_set(PyObject **list, size_t index, PyObject *object);
-/* Returns the list, all places of which must be filled; or NULL. */
-PyObject *list_end(PyObject *list);
 /* Returns a new list of the items of a sequence, which the garbage collector does not track. While a call uses the
  * items, Python code may run; if it could find the list, it could shorten it and so free the items. NULL with an
  * exception. */

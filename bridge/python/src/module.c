@@ -40,13 +40,6 @@ PyDoc_STRVAR(empty_doc,
              "empty($module, shape, dtype)\n--\n\n"
              "Returns a row-major, writable Tensor of uninitialised CPU memory, aligned to 256 bytes.\n\n"
              "shape is an int or a sequence of ints. dtype is a str such as 'float32'.");
-PyDoc_STRVAR(load_doc,
-             "load($module, path, /)\n--\n\n"
-             "Loads the Go library that tens, decthings and tensorflow call, before their first call does.\n\n"
-             "path is a libdlbridge, or any C shared library written in Go that contains dlbridge's C interface. If\n"
-             "load is not called, the library is $DLBRIDGE_LIBRARY, or else the one in this package. Loading starts\n"
-             "the Go runtime, which does not survive a fork. Errors: OSError if the library cannot be loaded;\n"
-             "RuntimeError if another one is loaded already.");
 PyDoc_STRVAR(counters_doc,
              "counters($module, /)\n--\n\n"
              "Returns the numbers of live objects as a dict: exports (managed tensors whose deleter has not been\n"
@@ -71,7 +64,7 @@ static PyMethodDef functions[] = {
     {"to_address", to_address, METH_O, to_address_doc},
     {"from_buffer", FASTCALL(from_buffer), from_buffer_doc},
     {"empty", FASTCALL(empty), empty_doc},
-    {"load", library_load, METH_O, load_doc},
+    {"load", library_load, METH_O, NULL},
     {"counters", counters, METH_NOARGS, counters_doc},
     {"function", function_new, METH_VARARGS, NULL},
     {"tens_decode", tens_decode, METH_VARARGS, NULL},
@@ -90,16 +83,18 @@ static PyMethodDef functions[] = {
 };
 
 static const char *const name_texts[NAME_COUNT] = {
-    [NAME_STREAM] = "stream", [NAME_MAX_VERSION] = "max_version", [NAME_DL_DEVICE] = "dl_device",
-    [NAME_COPY] = "copy",     [NAME_DEVICE] = "device",           [NAME_DTYPE] = "dtype",
-    [NAME_SHAPE] = "shape",   [NAME_DLPACK] = "__dlpack__",
-    [NAME_REQUIRES_GRAD] = "requires_grad", [NAME_IS_CONJ] = "is_conj", [NAME_IS_NEG] = "is_neg",
+    [NAME_DLPACK] = "__dlpack__",
+    [NAME_DL_DEVICE] = "dl_device",
+    [NAME_COPY] = "copy",
+    [NAME_REQUIRES_GRAD] = "requires_grad",
+    [NAME_IS_CONJ] = "is_conj",
+    [NAME_IS_NEG] = "is_neg",
 };
 
 static int execute(PyObject *module) {
   /* Other threads release buffers through PyGILState, which supports only the main interpreter. */
   if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0)
-    return raise_error(PyExc_ImportError, "dlbridge cannot be imported in a subinterpreter");
+    return raise_error(PyExc_ImportError, "dlbridge: the module cannot be imported in a subinterpreter");
   module_state *state = PyModule_GetState(module);
   for (int i = 0; i < NAME_COUNT; i++) {
     state->names[i] = PyUnicode_InternFromString(name_texts[i]);
@@ -109,8 +104,10 @@ static int execute(PyObject *module) {
   state->cpu = Py_BuildValue("(ii)", (int)kDLCPU, 0);
   state->version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
   state->ask = PyDict_New();
+  state->ask_names = Py_BuildValue("(N)", PyUnicode_InternFromString("max_version"));
   if (state->no_args == NULL || state->cpu == NULL || state->version == NULL || state->ask == NULL ||
-      PyDict_SetItem(state->ask, state->names[NAME_MAX_VERSION], state->version) < 0)
+      state->ask_names == NULL ||
+      PyDict_SetItemString(state->ask, "max_version", state->version) < 0)
     return -1;
   PyObject *type = PyType_FromModuleAndSpec(module, &tensor_spec, NULL);
   if (type == NULL) return -1;
@@ -158,6 +155,7 @@ static void free_module(void *module) {
   Py_CLEAR(state->tensor_type);
   Py_CLEAR(state->function_type);
   Py_CLEAR(state->ask);
+  Py_CLEAR(state->ask_names);
   Py_CLEAR(state->version);
   Py_CLEAR(state->no_args);
   Py_CLEAR(state->cpu);

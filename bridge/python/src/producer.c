@@ -20,17 +20,11 @@ static int refuse_legacy(const Tensor *self) {
 /* Returns 1 for the versioned form, 0 for the legacy form, -1 with an exception. */
 static int parse_max_version(PyObject *object) {
   if (object == NULL || object == Py_None) return 0;
-  long numbers[2];
-  if (!PyTuple_Check(object) || PyTuple_Size(object) != 2) goto wrong;
-  for (int i = 0; i < 2; i++) {
-    PyObject *item = PyTuple_GetItem(object, i);
-    if (!PyLong_Check(item)) goto wrong;
+  if (PyTuple_Check(object) && PyTuple_Size(object) == 2 && PyLong_Check(PyTuple_GetItem(object, 0)) &&
+      PyLong_Check(PyTuple_GetItem(object, 1))) {
     int overflow;
-    numbers[i] = PyLong_AsLongAndOverflow(item, &overflow);
-    if (overflow != 0) numbers[i] = overflow;
+    return PyLong_AsLongAndOverflow(PyTuple_GetItem(object, 0), &overflow) >= 1 || overflow > 0;
   }
-  return numbers[0] >= 1;
-wrong:
   return raise_error(PyExc_TypeError,
                      "dlbridge: __dlpack__: max_version must be None or a tuple of two ints, not %R", object);
 }
@@ -118,61 +112,60 @@ static void remember(PyObject *const *Py_UNUSED(args), Py_ssize_t Py_UNUSED(coun
 #endif
 
 static int parse_request(Tensor *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, request *out) {
-  static const int names[] = {NAME_STREAM, NAME_MAX_VERSION, NAME_DL_DEVICE, NAME_COPY};
-  module_state *state = PyType_GetModuleState(Py_TYPE((PyObject *)self));
+  static const char *const names[] = {"stream", "max_version", "dl_device", "copy"};
   PyObject *values[4];
-  if (state == NULL || parse_arguments(state, "__dlpack__", args, nargs, kwnames, 0, names, 4, values) < 0) return -1;
+  if (parse_arguments("__dlpack__", args, nargs, kwnames, 0, names, 4, values) < 0) return -1;
   out->versioned = parse_max_version(values[1]);
   if (out->versioned < 0 || check_stream(values[0], self->view.device) < 0 ||
       parse_copy(values[3], &out->copy) < 0)
     return -1;
-  DLDevice is = self->view.device, device = is;
+  DLDevice device = self->view.device;
   int any_device = values[2] == NULL || values[2] == Py_None;
-  if (!any_device && parse_device(values[2], "dl_device", &device) < 0) return -1;
-  if (device.device_type != is.device_type || (device.device_id != is.device_id && is.device_type != kDLCPU))
-    return raise_error(PyExc_BufferError, "dlbridge: __dlpack__: the memory is on device (%d, %d), not on (%d, %d)",
-                       (int)is.device_type, (int)is.device_id, (int)device.device_type, (int)device.device_id);
+  if ((!any_device && parse_device(values[2], "dl_device", &device) < 0) ||
+      check_device("__dlpack__", self->view.device, device) < 0)
+    return -1;
   Py_ssize_t count = kwnames == NULL ? 0 : PyTuple_Size(kwnames);
   if (count > 0 && any_device && (values[0] == NULL || values[0] == Py_None)) remember(args, count, kwnames, *out);
   return 0;
 }
 
-static PyObject *capsule_of_copy(Tensor *self, int versioned) {
-  Tensor *made = tensor_copy(self);
-  if (made == NULL) return NULL;
-  PyObject *capsule = NULL;
-  if (versioned)
-    capsule = capsule_new(
-        core_export_versioned(made->share, &made->view, made->flags | DLPACK_FLAG_BITMASK_IS_COPIED), 1);
-  else if (refuse_legacy(made) == 0)
-    capsule = capsule_new(core_export_legacy(made->share, &made->view), 0);
-  Py_DECREF(made);
-  return capsule;
-}
-
-static PyObject *capsule_of_legacy(Tensor *self) {
-  DLManagedTensor *managed = NULL;
+/* Returns a managed tensor in the versioned or the legacy form; NULL with an exception. */
+static void *export_form(Tensor *self, int versioned) {
+  void *managed = NULL;
   int open;
-  if (self->share != NULL && refuse_legacy(self) < 0) return NULL;
   LOCK(self);
   open = self->share != NULL;
   if (open) {
     TURN_BEGIN();
-    managed = core_export_legacy_unlocked(self->share, &self->view);
+    if (versioned) managed = core_export_versioned_unlocked(self->share, &self->view, export_flags(self));
+    else managed = core_export_legacy_unlocked(self->share, &self->view);
     TURN_END();
   }
   UNLOCK();
-  return open ? capsule_new(managed, 0) : raise_closed();
+  if (!open) raise_closed();
+  else if (managed == NULL) PyErr_NoMemory();
+  return managed;
+}
+
+DLManagedTensorVersioned *tensor_export(Tensor *self) { return export_form(self, 1); }
+
+static PyObject *capsule_of(Tensor *self, int versioned) {
+  if (!versioned && self->share != NULL && refuse_legacy(self) < 0) return NULL;
+  void *managed = export_form(self, versioned);
+  return managed == NULL ? NULL : capsule_new(managed, versioned);
 }
 
 PyObject *tensor_dlpack(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
   Tensor *self = (Tensor *)op;
   request asks;
   if (!recall(args, nargs, kwnames, &asks) && parse_request(self, args, nargs, kwnames, &asks) < 0) return NULL;
-  if (asks.copy > 0) return capsule_of_copy(self, asks.versioned);
-  if (!asks.versioned) return capsule_of_legacy(self);
-  DLManagedTensorVersioned *managed = tensor_export(self);
-  return managed == NULL ? NULL : capsule_new(managed, 1);
+  if (asks.copy <= 0) return capsule_of(self, asks.versioned);
+  Tensor *copy = tensor_copy(self);
+  if (copy == NULL) return NULL;
+  copy->flags |= DLPACK_FLAG_BITMASK_IS_COPIED; /* nobody else has this Tensor */
+  PyObject *capsule = capsule_of(copy, asks.versioned);
+  Py_DECREF(copy);
+  return capsule;
 }
 
 PyObject *tensor_dlpack_device(PyObject *op, PyObject *Py_UNUSED(ignored)) {
@@ -186,33 +179,8 @@ PyObject *tensor_dlpack_device(PyObject *op, PyObject *Py_UNUSED(ignored)) {
   return Py_BuildValue("(ii)", (int)device.device_type, (int)device.device_id);
 }
 
-DLManagedTensorVersioned *tensor_export(Tensor *self) {
-  DLManagedTensorVersioned *managed = NULL;
-  int open;
-  LOCK(self);
-  open = self->share != NULL;
-  if (open) {
-    TURN_BEGIN();
-    managed = core_export_versioned_unlocked(self->share, &self->view, export_flags(self));
-    TURN_END();
-  }
-  UNLOCK();
-  if (!open) raise_closed();
-  else if (managed == NULL) PyErr_NoMemory();
-  return managed;
-}
-
-DLManagedTensorVersioned *export_producer(module_state *state, PyObject *producer) {
-  if (tensor_check(producer)) return tensor_export((Tensor *)producer);
-  Tensor *tensor = consume(state, producer);
-  if (tensor == NULL) return NULL;
-  DLManagedTensorVersioned *managed = tensor_export(tensor);
-  Py_DECREF(tensor);
-  return managed;
-}
-
 PyObject *to_address(PyObject *module, PyObject *object) {
-  DLManagedTensorVersioned *managed = export_producer(PyModule_GetState(module), object);
+  DLManagedTensorVersioned *managed = export_producer(PyModule_GetState(module), object, NULL);
   if (managed == NULL) return NULL;
   PyObject *address = PyLong_FromVoidPtr(managed);
   if (address == NULL) core_release_versioned(managed);

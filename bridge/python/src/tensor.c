@@ -21,22 +21,30 @@ PyObject *raise_closed(void) {
   return PyErr_Format(PyExc_ValueError, TENSOR_IS_CLOSED);
 }
 
-PyObject *raise_status(core_status status, const char *place, const char *message) {
-  PyObject *type = PyExc_ValueError;
+PyObject *status_type(core_status status) {
   switch (status) {
     case CORE_ERR_VERSION:
     case CORE_ERR_DTYPE:
     case CORE_ERR_DEVICE:
     case CORE_ERR_READONLY:
-      type = PyExc_BufferError;
-      break;
+      return PyExc_BufferError;
     case CORE_ERR_MEMORY:
-      type = PyExc_MemoryError;
-      break;
+      return PyExc_MemoryError;
     default:
-      break;
+      return PyExc_ValueError;
   }
-  return PyErr_Format(type, "dlbridge: %s: %s", place, message);
+}
+
+PyObject *raise_status(core_status status, const char *place, const char *message) {
+  return PyErr_Format(status_type(status), "dlbridge: %s: %s", place, message);
+}
+
+int check_tensor(const DLTensor *view, uint64_t flags, core_extent *extent, const char *place) {
+  char message[MESSAGE_SIZE];
+  core_status status = core_check_tensor(view, flags, extent, message, sizeof message);
+  if (status == CORE_OK) return 0;
+  raise_status(status, place, message);
+  return -1;
 }
 
 core_share *share_begin(void (*lender)(void *ctx), void *ctx) {
@@ -181,7 +189,8 @@ static PyObject *tensor_close(PyObject *op, PyObject *Py_UNUSED(ignored)) {
   }
   UNLOCK();
   if (buffers > 0)
-    return PyErr_Format(PyExc_BufferError, "dlbridge: close: %zd buffers of the tensor are still in use",
+    return PyErr_Format(PyExc_BufferError,
+                        "dlbridge: close: %zd buffers of the tensor are still in use; release the memoryviews and arrays first",
                         buffers);
   if (share != NULL) share_end(share);
   Py_RETURN_NONE;
@@ -202,10 +211,9 @@ static PyObject *tensor_reduce(PyObject *Py_UNUSED(op), PyObject *Py_UNUSED(igno
 /* NumPy asks for the buffer first, and ignores the error if there is none. Without __array__ it would then make an
  * array of one object, the Tensor. This method asks for the buffer again, and raises its error. */
 static PyObject *tensor_array(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
-  static const int names[] = {NAME_DTYPE, NAME_COPY};
-  module_state *state = PyType_GetModuleState(Py_TYPE(op));
+  static const char *const names[] = {"dtype", "copy"};
   PyObject *values[2], *array = NULL;
-  if (state == NULL || parse_arguments(state, "__array__", args, nargs, kwnames, 2, names, 2, values) < 0) return NULL;
+  if (parse_arguments("__array__", args, nargs, kwnames, 2, names, 2, values) < 0) return NULL;
   PyObject *view = PyMemoryView_FromObject(op);
   if (view == NULL) return NULL;
   PyObject *numpy = PyImport_ImportModule("numpy");

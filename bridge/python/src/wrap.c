@@ -1,4 +1,4 @@
-#include "extension.h"
+#include "library.h"
 
 #include <structmember.h>
 
@@ -14,47 +14,36 @@ enum { DIRECT = 8 }; /* the most arguments of a call that does not need ctypes *
 typedef struct {
   PyObject_HEAD
   PyObject *dict, *weak;
-  PyObject *name;       /* for errors */
-  PyObject *call;       /* the ctypes function, without argtypes; None once the collector has cleared this */
+  PyObject *name; /* for errors */
+  PyObject *held; /* the tuple that has the references of the following objects; NULL once the collector has cleared it */
+  PyObject *call;       /* the ctypes function, without argtypes */
   PyObject *arguments;  /* a tuple: for each argument its type's from_param; None for a tensor */
+  PyObject *kinds;      /* a tuple: for each argument its type, for errors; None for a tensor */
   PyObject *to;         /* converts the Tensor that is the result, or None */
   PyObject *pointer;    /* ctypes.c_void_p.from_param */
   PyTypeObject *data, *reference; /* of ctypes: the base of its types, and the type of byref() */
   PyObject *by_value;   /* a tuple of the types that are passed by value: Structure and Union */
   PyObject *probe;      /* a ctypes function that does nothing */
-  c_function direct;    /* the C function if it needs no ctypes: at most DIRECT arguments, all tensors; or NULL */
+  c_function address;   /* of the C function */
+  int direct;           /* whether it can be called without ctypes: at most DIRECT pointers, all to tensors or the error */
+  int takes_error;      /* whether the C function takes a dlb_error * as its last argument */
   int returns;
   PyObject *next; /* the next function in the list of those to be freed */
 } Function;
 
-#define NUMBER_OF_ARGUMENTS(R, END) \
-  switch (count) { \
-    case 0: END(((R (*)(void))f)()); \
-    case 1: END(((R (*)(managed))f)(a[0])); \
-    case 2: END(((R (*)(managed, managed))f)(a[0], a[1])); \
-    case 3: END(((R (*)(managed, managed, managed))f)(a[0], a[1], a[2])); \
-    case 4: END(((R (*)(managed, managed, managed, managed))f)(a[0], a[1], a[2], a[3])); \
-    case 5: END(((R (*)(managed, managed, managed, managed, managed))f)(a[0], a[1], a[2], a[3], a[4])); \
-    case 6: \
-      END(((R (*)(managed, managed, managed, managed, managed, managed))f)(a[0], a[1], a[2], a[3], a[4], a[5])); \
-    case 7: \
-      END(((R (*)(managed, managed, managed, managed, managed, managed, managed))f)(a[0], a[1], a[2], a[3], \
-                                                                                 a[4], a[5], a[6])); \
-    default: \
-      END(((R (*)(managed, managed, managed, managed, managed, managed, managed, managed))f)( \
-          a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7])); \
-  }
-#define GIVE(call) return call
-#define DROP(call) \
-  call; \
-  return NULL
-
-static managed call_for_tensor(c_function f, managed *a, Py_ssize_t count) { NUMBER_OF_ARGUMENTS(managed, GIVE) }
-
-static managed call_for_nothing(c_function f, managed *a, Py_ssize_t count) { NUMBER_OF_ARGUMENTS(void, DROP) }
+/* Calls a C function. Pointers of all types are passed alike, and a function that takes fewer arguments, or has no result,
+ * ignores the rest. So an argument that a declaration leaves out is NULL, which functions of dlbridge report, and not what
+ * happens to be in its register. */
+static managed call(c_function f, managed a[DIRECT]) {
+  return ((managed (*)(managed, managed, managed, managed, managed, managed, managed, managed))f)(a[0], a[1], a[2], a[3], a[4],
+                                                                                                  a[5], a[6], a[7]);
+}
 
 static PyObject *finish(Function *self, module_state *state, managed result) {
-  if (result == NULL) return PyErr_Format(PyExc_RuntimeError, "dlbridge: %U returned no tensor", self->name);
+  if (result == NULL)
+    return PyErr_Format(PyExc_RuntimeError, "dlbridge: %U returned no tensor (%s)", self->name,
+                        self->takes_error ? "returns=None declares a function without a result"
+                                          : "args without \"error\" loses the error of a function that reports one");
   if (!can_be_managed((uintptr_t)result))
     return PyErr_Format(PyExc_ValueError, "dlbridge: %U returned %p, where there can be no managed tensor", self->name,
                         result);
@@ -65,17 +54,100 @@ static PyObject *finish(Function *self, module_state *state, managed result) {
   return converted;
 }
 
-/* Replaces a pending TypeError by one that names the argument and has the first as its cause. Other exceptions
- * are left as they are. */
-static void note_argument(Function *self, Py_ssize_t index) {
-  if (!PyErr_ExceptionMatches(PyExc_TypeError)) return;
+/* Adds the name of the function to the pending exception, which shows it below its text. */
+static void add_note(Function *self) {
+  PyObject *type, *error, *traceback;
+  PyErr_Fetch(&type, &error, &traceback);
+  PyErr_NormalizeException(&type, &error, &traceback);
+  PyObject *note = PyUnicode_FromFormat("reported by the function %U", self->name);
+  PyObject *none = note == NULL ? NULL : PyObject_CallMethod(error, "add_note", "O", note);
+  if (none == NULL) PyErr_Clear();
+  Py_XDECREF(none);
+  Py_XDECREF(note);
+  PyErr_Restore(type, error, traceback);
+}
+
+/* Raises the error that a C function has reported, as the exception that fits its code, with the text of the function. */
+static PyObject *raise_reported(Function *self, dlb_error *error) {
+  PyObject *type = PyExc_ValueError;
+  switch (error->code) {
+    case DLB_ERROR_DTYPE:
+      type = PyExc_TypeError;
+      break;
+    case DLB_ERROR_VERSION:
+    case DLB_ERROR_DEVICE:
+    case DLB_ERROR_READONLY:
+      type = PyExc_BufferError;
+      break;
+    case DLB_ERROR_MEMORY:
+      type = PyExc_MemoryError;
+      break;
+    case DLB_ERROR_NULL:
+    case DLB_ERROR_LAYOUT:
+    case DLB_ERROR_OVERFLOW:
+    case DLB_ERROR_UNALIGNED:
+    case DLB_ERROR_FORMAT:
+    case DLB_ERROR_ARGUMENT:
+    case DLB_ERROR_ROOM:
+      break;
+    default:
+      type = PyExc_RuntimeError;
+  }
+  error->message[sizeof error->message - 1] = '\0';
+  PyErr_Format(type, "%s", error->message);
+  add_note(self);
+  return NULL;
+}
+
+/* Returns the text of an exception without the prefixes of from_dlpack, because the caller adds its own. */
+static PyObject *text_of(PyObject *exception) {
+  static const char *const prefixes[] = {"dlbridge: ", "from_dlpack: "};
+  PyObject *text = PyObject_Str(exception);
+  for (size_t i = 0; text != NULL && i < sizeof prefixes / sizeof *prefixes; i++) {
+    PyObject *prefix = PyUnicode_FromString(prefixes[i]);
+    if (prefix == NULL) {
+      Py_CLEAR(text);
+    } else if (PyUnicode_Tailmatch(text, prefix, 0, PY_SSIZE_T_MAX, -1) == 1) {
+      PyObject *rest = PyUnicode_Substring(text, PyUnicode_GetLength(prefix), PY_SSIZE_T_MAX);
+      REPLACE(text, rest);
+    }
+    Py_XDECREF(prefix);
+  }
+  return text;
+}
+
+/* Sets a new exception that names an argument which was refused because of `cause`. */
+static void set_noted(Function *self, PyObject *type, PyObject *args, Py_ssize_t index, PyObject *cause) {
+  PyObject *kind = PyTuple_GetItem(self->kinds, index), *text = text_of(cause), *name = NULL, *given = NULL;
+  if (text == NULL) return;
+  if (kind == Py_None) {
+    PyErr_Format(type, "dlbridge: %U: argument %zd: %U", self->name, index + 1, text);
+  } else {
+    name = PyType_Check(kind) ? PyObject_GetAttrString(kind, "__name__") : PyObject_Repr(kind);
+    if (name != NULL) given = PyObject_GetAttrString((PyObject *)Py_TYPE(PyTuple_GetItem(args, index)), "__name__");
+    if (given != NULL)
+      PyErr_Format(type, "dlbridge: %U: argument %zd, declared as %S, cannot be of type %S: %U", self->name, index + 1,
+                   name, given, text);
+  }
+  Py_XDECREF(given);
+  Py_XDECREF(name);
+  Py_DECREF(text);
+}
+
+/* Replaces a pending TypeError, ValueError or BufferError by one that names the function and the argument, and has the first
+ * as its cause. Other exceptions, and those of derived types, are left as they are. */
+static void note_argument(Function *self, PyObject *args, Py_ssize_t index) {
   PyObject *type, *cause, *traceback, *error;
   PyErr_Fetch(&type, &cause, &traceback);
+  if (type != PyExc_TypeError && type != PyExc_ValueError && type != PyExc_BufferError) {
+    PyErr_Restore(type, cause, traceback);
+    return;
+  }
   PyErr_NormalizeException(&type, &cause, &traceback);
   if (traceback != NULL) PyException_SetTraceback(cause, traceback);
-  Py_XDECREF(type);
   Py_XDECREF(traceback);
-  PyErr_Format(PyExc_TypeError, "dlbridge: %U: argument %zd: %S", self->name, index + 1, cause);
+  set_noted(self, type, args, index, cause);
+  Py_DECREF(type);
   PyErr_Fetch(&type, &error, &traceback);
   PyErr_NormalizeException(&type, &error, &traceback);
   PyException_SetCause(error, cause); /* takes it over */
@@ -88,19 +160,33 @@ static void release_all(managed *shared, Py_ssize_t count) {
   }
 }
 
-/* Calls the C function without ctypes. */
-static PyObject *call_directly(Function *self, module_state *state, PyObject *args, Py_ssize_t count) {
-  managed shared[DIRECT], result;
+static void end_all(core_share **kept, Py_ssize_t count) {
   for (Py_ssize_t i = 0; i < count; i++) {
-    shared[i] = export_producer(state, PyTuple_GetItem(args, i));
+    if (kept[i] != NULL) share_end(kept[i]);
+  }
+}
+
+/* Calls the C function without ctypes. Shares of the arguments are kept until it has returned. Most functions call the
+ * deleters of their arguments. The deleters of the producers, which acquire the GIL, then run when the GIL is held again. */
+static PyObject *call_directly(Function *self, module_state *state, PyObject *args, Py_ssize_t takes) {
+  managed shared[DIRECT] = {NULL}, result;
+  core_share *kept[DIRECT];
+  for (Py_ssize_t i = 0; i < takes; i++) {
+    shared[i] = export_producer(state, PyTuple_GetItem(args, i), &kept[i]);
     if (shared[i] == NULL) {
+      note_argument(self, args, i);
       release_all(shared, i);
+      end_all(kept, i);
       return NULL;
     }
   }
-  int returns_tensor = self->returns == RETURNS_TENSOR;
-  WITHOUT_GIL(result = (returns_tensor ? call_for_tensor : call_for_nothing)(self->direct, shared, count));
-  return returns_tensor ? finish(self, state, result) : Py_NewRef(Py_None);
+  dlb_error error;
+  memset(&error, 0, sizeof(DLManagedTensorVersioned)); /* taken for a tensor, it has version 0 and no deleter */
+  if (self->takes_error) shared[takes] = (managed)&error;
+  WITHOUT_GIL(result = call(self->address, shared));
+  end_all(kept, takes);
+  if (error.code != DLB_OK) return raise_reported(self, &error);
+  return self->returns == RETURNS_TENSOR ? finish(self, state, result) : Py_NewRef(Py_None);
 }
 
 /* Reports whether ctypes can pass an instance of one of its types. A structure without members it cannot, and it finds
@@ -148,56 +234,58 @@ static PyObject *convert(Function *self, PyObject *from_param, PyObject *arg) {
   return value;
 }
 
-/* Converts argument `index` for ctypes. A tensor is exported to *shared, which is NULL for any other argument, and
- * passed as a c_void_p, because ctypes would cut a plain int to 32 bits. */
-static PyObject *pass(Function *self, module_state *state, PyObject *arg, Py_ssize_t index, managed *shared) {
-  PyObject *from_param = PyTuple_GetItem(self->arguments, index), *value = NULL;
-  *shared = NULL;
-  if (from_param == Py_None) {
-    *shared = export_producer(state, arg);
-    PyObject *address = *shared == NULL ? NULL : PyLong_FromVoidPtr(*shared);
-    if (address != NULL) value = PyObject_CallFunctionObjArgs(self->pointer, address, NULL);
-    Py_XDECREF(address);
-  } else {
-    value = convert(self, from_param, arg);
-    if (value == NULL) note_argument(self, index);
-  }
+/* The arguments of a call. */
+typedef struct {
+  Function *self;
+  module_state *state;
+  PyObject *args;
+  managed *shared; /* for each argument its export if it is a tensor, or else NULL */
+  dlb_error *error;
+} passing;
+
+static PyObject *pass_address(Function *self, void *address) {
+  PyObject *number = PyLong_FromVoidPtr(address);
+  PyObject *value = number == NULL ? NULL : PyObject_CallFunctionObjArgs(self->pointer, number, NULL);
+  Py_XDECREF(number);
   return value;
 }
 
-/* A tuple of the values, which it takes over, or drops on an error. It is made once all are there: while arguments are
- * converted, Python code runs, and it must not come across a tuple with gaps. */
-static PyObject *tuple_of_values(PyObject **values, Py_ssize_t have, Py_ssize_t count) {
-  PyObject *tuple = have == count ? PyTuple_New(count) : NULL;
-  for (Py_ssize_t i = 0; i < have; i++) {
-    if (tuple == NULL) Py_DECREF(values[i]);
-    else PyTuple_SetItem(tuple, i, values[i]);
+/* Converts an argument for ctypes. A tensor is exported, and passed as a c_void_p, because ctypes would cut a plain int
+ * to 32 bits. */
+static PyObject *pass(void *ctx, size_t index) {
+  passing *p = ctx;
+  if (index == (size_t)PyTuple_Size(p->args)) return pass_address(p->self, p->error);
+  PyObject *arg = PyTuple_GetItem(p->args, (Py_ssize_t)index), *value = NULL;
+  PyObject *from_param = PyTuple_GetItem(p->self->arguments, (Py_ssize_t)index);
+  if (from_param == Py_None) {
+    p->shared[index] = export_producer(p->state, arg, NULL);
+    if (p->shared[index] != NULL) value = pass_address(p->self, p->shared[index]);
+  } else {
+    value = convert(p->self, from_param, arg);
   }
-  return tuple;
+  if (value == NULL) note_argument(p->self, p->args, (Py_ssize_t)index);
+  return value;
 }
 
 /* Calls by ctypes, which releases the GIL unless the function is of a PyDLL. All arguments are converted before, so
  * that every error of the call comes after the C function was entered: the tensors are its own then, and must not be
  * released here. */
 static PyObject *call_by_ctypes(Function *self, module_state *state, PyObject *args, Py_ssize_t count) {
-  managed few_shared[DIRECT], *shared = few_shared;
-  PyObject *few_values[DIRECT], **values = few_values;
-  void *room = NULL;
-  if (count > DIRECT) {
-    room = PyMem_Malloc((size_t)count * (sizeof *shared + sizeof *values));
-    if (room == NULL) return PyErr_NoMemory();
-    shared = room;
-    values = (PyObject **)(shared + count);
-  }
-  Py_ssize_t have = 0;
-  while (have < count && (values[have] = pass(self, state, PyTuple_GetItem(args, have), have, &shared[have])) != NULL)
-    have++;
-  PyObject *passed = tuple_of_values(values, have, count), *result = NULL;
-  if (passed == NULL) release_all(shared, have < count ? have + 1 : count);
-  PyMem_Free(room);
+  dlb_error error = {DLB_OK, {0}};
+  passing p = {self, state, args, PyMem_Calloc((size_t)count, sizeof *p.shared), &error};
+  if (p.shared == NULL) return PyErr_NoMemory();
+  PyObject *list = list_of((size_t)count + (self->takes_error != 0), pass, &p);
+  PyObject *passed = list == NULL ? NULL : PyList_AsTuple(list);
+  Py_XDECREF(list);
+  if (passed == NULL) release_all(p.shared, count);
+  PyMem_Free(p.shared);
   if (passed == NULL) return NULL;
-  result = PyObject_Call(self->call, passed, NULL);
+  PyObject *result = PyObject_Call(self->call, passed, NULL);
   Py_DECREF(passed);
+  if (result != NULL && error.code != DLB_OK) {
+    Py_DECREF(result);
+    return raise_reported(self, &error);
+  }
   if (result == NULL || self->returns != RETURNS_TENSOR) return result;
   managed address = result == Py_None ? NULL : PyLong_AsVoidPtr(result);
   Py_DECREF(result);
@@ -208,38 +296,40 @@ static PyObject *function_call(PyObject *op, PyObject *args, PyObject *keywords)
   Function *self = (Function *)op;
   module_state *state = PyType_GetModuleState(Py_TYPE(op));
   if (state == NULL) return NULL;
-  Py_ssize_t count = PyTuple_Size(args), takes = PyTuple_Size(self->arguments);
-  if (self->call == Py_None) /* direct may be the address of a callback that was freed */
+  if (self->held == NULL) /* the address may be that of a callback that was freed */
     return PyErr_Format(PyExc_RuntimeError, "dlbridge: %U was cleared by the garbage collector", self->name);
+  if (is_stopped((void *)(uintptr_t)self->address)) return raise_forked();
+  Py_ssize_t count = PyTuple_Size(args), takes = PyTuple_Size(self->arguments);
   if (keywords != NULL && PyDict_Size(keywords) > 0)
     return PyErr_Format(PyExc_TypeError, "dlbridge: %U takes no keyword arguments", self->name);
   if (count != takes)
-    return PyErr_Format(PyExc_TypeError, "dlbridge: %U takes %zd arguments, not %zd", self->name, takes, count);
-  return (self->direct != NULL ? call_directly : call_by_ctypes)(self, state, args, count);
+    return PyErr_Format(PyExc_TypeError, "dlbridge: %U takes %zd argument%s, but %zd %s given", self->name, takes,
+                        takes == 1 ? "" : "s", count, count == 1 ? "was" : "were");
+  PyObject *held = Py_NewRef(self->held);
+  PyObject *result = (self->direct ? call_directly : call_by_ctypes)(self, state, args, count);
+  Py_DECREF(held);
+  return result;
 }
 
 PyObject *function_new(PyObject *module, PyObject *args) {
   module_state *state = PyModule_GetState(module);
-  PyObject *name, *call, *arguments, *to, *pointer, *data, *reference, *by_value, *probe;
-  unsigned long long direct;
-  int returns;
-  if (!PyArg_ParseTuple(args, "UOO!OOO!O!O!OKi:function", &name, &call, &PyTuple_Type, &arguments, &to, &pointer,
-                        &PyType_Type, &data, &PyType_Type, &reference, &PyTuple_Type, &by_value, &probe, &direct, &returns))
-    return NULL;
   Function *self = PyObject_GC_New(Function, state->function_type);
   if (self == NULL) return NULL;
-  self->dict = self->weak = NULL;
-  self->name = Py_NewRef(name);
-  self->call = Py_NewRef(call);
-  self->arguments = Py_NewRef(arguments);
-  self->to = Py_NewRef(to);
-  self->pointer = Py_NewRef(pointer);
-  self->data = (PyTypeObject *)Py_NewRef(data);
-  self->reference = (PyTypeObject *)Py_NewRef(reference);
-  self->by_value = Py_NewRef(by_value);
-  self->probe = Py_NewRef(probe);
-  self->direct = PyTuple_Size(arguments) <= DIRECT ? (c_function)(uintptr_t)direct : NULL;
-  self->returns = returns;
+  unsigned long long address;
+  self->dict = self->weak = self->name = NULL;
+  self->held = Py_NewRef(args);
+  int parsed =
+      PyArg_ParseTuple(args, "UOO!O!O(OO!O!O!O)Kppi:function", &self->name, &self->call, &PyTuple_Type, &self->arguments,
+                       &PyTuple_Type, &self->kinds, &self->to, &self->pointer, &PyType_Type, &self->data, &PyType_Type, &self->reference,
+                       &PyTuple_Type, &self->by_value, &self->probe, &address, &self->direct, &self->takes_error, &self->returns);
+  Py_XINCREF(self->name);
+  if (!parsed) {
+    Py_DECREF((PyObject *)self);
+    return NULL;
+  }
+  int fits = PyTuple_Size(self->arguments) + (self->takes_error != 0) <= DIRECT;
+  self->direct = self->direct && fits;
+  self->address = (c_function)(uintptr_t)address;
   PyObject_GC_Track(self);
   return (PyObject *)self;
 }
@@ -248,17 +338,14 @@ static int function_traverse(PyObject *op, visitproc visit, void *arg) {
   Function *self = (Function *)op;
   Py_VISIT(Py_TYPE(op));
   Py_VISIT(self->dict);
-  Py_VISIT(self->call);
-  Py_VISIT(self->arguments);
-  Py_VISIT(self->to);
+  Py_VISIT(self->held);
   return 0;
 }
 
 static int function_clear(PyObject *op) {
   Function *self = (Function *)op;
   Py_CLEAR(self->dict);
-  REPLACE(self->call, Py_NewRef(Py_None));
-  REPLACE(self->to, Py_NewRef(Py_None));
+  Py_CLEAR(self->held);
   return 0;
 }
 
@@ -267,15 +354,7 @@ static void function_end(PyObject *op) {
   PyTypeObject *type = Py_TYPE(op);
   PyObject_ClearWeakRefs(op);
   function_clear(op);
-  Py_DECREF(self->name);
-  Py_DECREF(self->call);
-  Py_DECREF(self->arguments);
-  Py_DECREF(self->to);
-  Py_DECREF(self->pointer);
-  Py_DECREF((PyObject *)self->data);
-  Py_DECREF((PyObject *)self->reference);
-  Py_DECREF(self->by_value);
-  Py_DECREF(self->probe);
+  Py_XDECREF(self->name);
   PyObject_GC_Del(op);
   Py_DECREF(type);
 }

@@ -1,4 +1,4 @@
-"""TENS, Decthings and TensorProto, each converted to each other by one decode and one encode: the table of README.md."""
+"""TENS, Decthings and TensorProto, each converted to each other by one decode and one encode: the table of bridge/README.md."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROWS = {
 
 
 def table() -> dict[str, dict[str, str]]:
-    _, section = (ROOT / "README.md").read_text().split("## What each format can say\n")
+    _, section = (ROOT / "bridge" / "README.md").read_text().split("## What each format supports\n")
     lines = [line for line in section.split("\n## ")[0].splitlines() if line.startswith("|")]
     head, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
     return {row[0]: dict(zip(head, row)) for row in rows}

@@ -950,7 +950,7 @@ def test_no_list_is_seen_while_it_is_filled(make, decode):
         ("tens.decode({})", "frames[0]", "frames[1:]"),
         ("tens.decode({}, message_only=True)", "frames[0]", "frames[1:]"),
         ("tens.encode_frames({})", "frames[0]", "frames[1:]"),
-        ("_core.tens_encode_parts(0, b'TENS', b'', 0, 0, 0, {})", "b'part'", "[b'part'] * 9"),
+        ("_core.tens_encode_parts((0, b'TENS', b'', 0, 0, 0), {})", "b'part'", "[b'part'] * 9"),
         ("decthings.encode(elements('binary', (9,), {}))", "b'abc'", "[b'abc'] * 8"),
         ("decthings.encode(elements('binary', {}, [b'abc'] * 9))", "9", "[1, 1]"),
         ("tensorflow.encode(elements('string', (9,), {}))", "b'abc'", "[b'abc'] * 8"),

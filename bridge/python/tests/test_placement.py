@@ -176,7 +176,7 @@ def test_large_copies_do_not_care_where_memory_lies():
 
 # The other functions of the module: they allocate memory, or take no tensor.
 OTHERS = {
-    "Elements", "Tensor", "counters", "decthings", "empty", "from_address", "load", "tens", "tensorflow", "wrap",
+    "Elements", "Tensor", "counters", "get_include", "decthings", "empty", "from_address", "load", "tens", "tensorflow", "wrap",
     "decthings.Elements", "tensorflow.Elements", "decthings.check", "decthings.decode", "decthings.decode_all", "tensorflow.decode",
     "tens.Message", "tens.decode", "tens.encode_frames", "tens.decode_frames",
 }  # fmt: skip

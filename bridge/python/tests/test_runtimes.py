@@ -148,6 +148,8 @@ def other(tmp_path_factory):
     """A Go library of another project: a copy of the file has a runtime of its own."""
     path = tmp_path_factory.mktemp("other") / "libother.so"
     shutil.copy(LIBRARY, path)
+    for half in pathlib.Path(LIBRARY).parent.glob("libdlbridge_tensor.so.?"):  # which the copy finds beside it
+        shutil.copy(half, path.parent)
     return str(path)
 
 

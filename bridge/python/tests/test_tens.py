@@ -9,6 +9,7 @@ import mmap
 import os
 import pathlib
 import random
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -401,7 +402,7 @@ def test_producers_cannot_reach_the_tensors_being_encoded():
 
     assert len(tens.encode(iter([Clearing(), a, a]))) == 5
     with pytest.raises(TypeError):
-        _core.tens_encode(0, b"TENS", None, 0, 0, 0, None, [a], [None])
+        _core.tens_encode((0, b"TENS", None, 0, 0, 0), None, [a], [None])
 
 
 def test_a_form_other_than_tens_needs_no_tensors():
@@ -681,6 +682,8 @@ def test_load_names_the_library():
                 dlbridge.load(wrong)
             except OSError as e:
                 assert wrong in str(e), e
+                hints = ("is not a dlbridge library", "bridge/capi", "ctypes.CDLL", "dlbridge.wrap")
+                assert all(hint in str(e) for hint in hints) == (wrong == {_core.__file__!r}), e
             else:
                 raise AssertionError(wrong)
         dlbridge.load({loaded!r})
@@ -709,6 +712,31 @@ def test_a_missing_library_is_an_os_error_and_leaves_the_protocol():
         assert np.from_dlpack(dlbridge.from_dlpack(np.ones(3))).sum() == 3
     """
     assert "cannot load /nonexistent/other.so" in run(script, DLBRIDGE_LIBRARY="/nonexistent/other.so")
+
+
+def test_a_package_that_was_built_without_go_says_what_to_do(tmp_path):
+    package = pathlib.Path(dlbridge.__file__).parent
+    shutil.copytree(package, tmp_path / "dlbridge", ignore=shutil.ignore_patterns("_lib", "__pycache__"))
+    script = """
+        import dlbridge, numpy as np
+        try:
+            dlbridge.tens.encode([np.zeros(2)])
+        except OSError as e:
+            print(e)
+    """
+    said = run(script, PYTHONPATH=str(tmp_path), DLBRIDGE_LIBRARY="")
+    assert "built without Go, which its formats need: install Go 1.26 or later" in said
+    assert "set DLBRIDGE_LIBRARY" in said and str(tmp_path) in said
+
+
+def test_the_single_part_form_is_no_list_of_frames():
+    packed = tens.encode_frames(tens.encode([np.zeros(2)]))
+    for data in (packed, bytearray(packed), memoryview(packed)):
+        with pytest.raises(TypeError, match="tens.decode_frames splits the single-part form"):
+            tens.decode(data)
+    with pytest.raises(ValueError, match="1 of at least 2 frames; DecodeFrames splits the single-part form"):
+        tens.decode([packed])
+    assert tens.decode(tens.decode_frames(packed)).tensors[0].shape == (2,)
 
 
 def test_importing_starts_no_go():
@@ -832,7 +860,7 @@ def test_a_file_that_was_cut_is_a_value_error_whose_text_is_prefixed_once(tmp_pa
     path.write_bytes(tens.encode_frames(tens.encode([np.arange(1000)])))
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as data:
         os.truncate(path, 0)
-        with pytest.raises(ValueError, match=r"^dlbridge: the memory at 0x[0-9a-f]+ cannot be used$"):
+        with pytest.raises(ValueError, match=r"^dlbridge: the memory at 0x[0-9a-f]+ cannot be accessed$"):
             tens.decode_frames(data)
 
 

@@ -6,6 +6,9 @@ from __future__ import annotations
 import ctypes
 import functools
 import gc
+import json
+import os
+import subprocess
 import sys
 import textwrap
 import threading
@@ -14,7 +17,7 @@ import weakref
 import numpy as np
 import pytest
 import tvm_ffi
-from conftest import Producer, run_python
+from conftest import ROOT, Producer, run_python
 from test_peers import peer
 
 import dlbridge
@@ -108,7 +111,7 @@ def test_arrays_for_results_are_written(lib, kind, how):
     if kind is ctypes.POINTER(ctypes.c_double):
         extent(floats(5), ctypes.cast(least_and_largest, kind))
         assert list(least_and_largest) == [5, 5]
-        with pytest.raises(TypeError, match="argument 2: expected LP_c_double"):
+        with pytest.raises(TypeError, match="argument 2, declared as LP_c_double, cannot be of type CArgObject: expected LP_c_double"):
             extent(floats(5), ctypes.byref(ctypes.c_int()))
 
 
@@ -135,6 +138,16 @@ def test_a_restype_that_was_never_set_is_an_int(lib):
     assert dlbridge.wrap(lib.fixture_int)(floats(1), 0x10000) == 0x10000
     with pytest.raises(TypeError, match='`to` takes a tensor, but .*; returns="tensor" declares a tensor'):
         dlbridge.wrap(lib.fixture_int, to=np.from_dlpack)
+
+
+def test_a_result_must_be_declared_with_the_arguments(lib):
+    x = floats(1, 2)
+    with pytest.raises(TypeError, match='result type of fixture_add is not declared: add returns="tensor"'):
+        dlbridge.wrap(lib.fixture_add, args=["tensor", "tensor"])
+    lib.fixture_add.restype = ADDRESS
+    assert dlbridge.wrap(lib.fixture_add, args=["tensor", "tensor"])(x, x).data_ptr == x.ctypes.data
+    lib.fixture_note_gil.restype = None
+    assert dlbridge.wrap(lib.fixture_note_gil, args=["tensor"])(x) is None
 
 
 def test_args_and_returns_say_more_than_argtypes_and_restype(lib):
@@ -251,22 +264,28 @@ def test_what_was_shared_before_a_refused_argument_is_given_back(lib):
     x = floats(0, 1, 2, 3)
     references = sys.getrefcount(x)
     scale = declared(lib.fixture_scale, ADDRESS, ADDRESS, ctypes.c_float)
-    with pytest.raises(TypeError, match="has no __dlpack__"):
+    with pytest.raises(TypeError, match="^dlbridge: fixture_add: argument 2: <class 'list'> has no __dlpack__"):
         dlbridge.wrap(lib.fixture_add, **TWO)(x, [1, 2])
-    with pytest.raises(TypeError, match="fixture_scale takes 2 arguments, not 1"):
+    with pytest.raises(TypeError, match="fixture_scale takes 2 arguments, but 1 was given"):
         dlbridge.wrap(scale)(x)
-    with pytest.raises(TypeError, match="fixture_scale: argument 2") as raised:
+    with pytest.raises(TypeError, match="fixture_refuse takes 1 argument, but 3 were given"):
+        dlbridge.wrap(lib.fixture_refuse, **ONE)(x, x, x)
+    with pytest.raises(TypeError, match="fixture_scale: argument 2, declared as c_float, cannot be of type str: ") as raised:
         dlbridge.wrap(scale)(x, "two")
     assert isinstance(raised.value.__cause__, TypeError)
     with pytest.raises(TypeError, match="no keyword"):
         dlbridge.wrap(scale)(x, factor=2)
     nine = ctypes.CFUNCTYPE(None, *[ADDRESS] * 9)(lambda *_: None)
-    with pytest.raises(TypeError, match="has no __dlpack__"):
+    with pytest.raises(TypeError, match="argument 9: <class 'NoneType'> has no __dlpack__"):
         dlbridge.wrap(nine)(*[x] * 8, None)
     closed = dlbridge.from_dlpack(x)
     closed.close()
-    with pytest.raises(ValueError, match="closed"):
+    with pytest.raises(ValueError, match="fixture_add: argument 2: .*closed"):
         dlbridge.wrap(lib.fixture_add, **TWO)(x, closed)
+    unwilling = Producer(lambda: (_ for _ in ()).throw(BufferError("mine")))
+    with pytest.raises(BufferError, match="^dlbridge: fixture_add: argument 1: mine$") as raised:
+        dlbridge.wrap(lib.fixture_add, **TWO)(unwilling, x)
+    assert raised.value.__cause__.args == ("mine",)
     assert dlbridge.counters()["exports"] == 0
     assert sys.getrefcount(x) == references
 
@@ -302,7 +321,7 @@ class Parameter:
 def test_what_ctypes_refuses_in_the_call_is_refused_before_it(lib, kind, value):
     x = floats(0, 1, 2, 3)
     scale = dlbridge.wrap(lib.fixture_scale, args=["tensor", kind], returns="tensor")
-    with pytest.raises(TypeError, match="fixture_scale: argument 2: from_param returned .*, which ctypes cannot pass"):
+    with pytest.raises(TypeError, match="fixture_scale: argument 2, declared as .*: from_param returned .*, which ctypes cannot pass"):
         scale(x, value)
     assert dlbridge.counters()["exports"] == 0
     assert x.tolist() == [0, 1, 2, 3]
@@ -386,13 +405,15 @@ def test_a_function_of_which_nobody_says_what_it_takes_is_refused(lib):
 @pytest.mark.parametrize(
     "declaration, error",
     [
-        ({"args": ["tensors"]}, "args must be"),
-        ({"args": "tensor"}, "args must be"),
-        ({"args": [float]}, "args must be"),
-        ({"args": [None]}, "args must be"),
-        ({"args": [ctypes.c_int(1)]}, "args must be"),
-        ({"args": ["tensor"] * 1025}, "too many"),
-        ({"args": 3}, "not iterable"),
+        ({"args": ["tensors"], "returns": None}, r"args\[0\] is .*; it must be \"tensor\" .*, a ctypes type, .* \"error\""),
+        ({"args": ["tensor", "tensr"], "returns": None}, r"args\[1\] is 'tensr'"),
+        ({"args": "tensor", "returns": None}, r"args must be a list, such as .*, not 'tensor'"),
+        ({"args": [float], "returns": None}, r"args\[0\] is .*; it must be \"tensor\" .*, a ctypes type, .* \"error\""),
+        ({"args": [None], "returns": None}, r"args\[0\] is .*; it must be \"tensor\" .*, a ctypes type, .* \"error\""),
+        ({"args": [ctypes.c_int(1)], "returns": None}, r"args\[0\] is .*; it must be \"tensor\" .*, a ctypes type, .* \"error\""),
+        ({"args": ["tensor"] * 1025, "returns": None}, "too many"),
+        ({"args": 3, "returns": None}, "args must be a list, such as .*, not 3"),
+        ({"args": []}, 'fixture_add is not declared: add returns="tensor" .*, returns=None .*, or a ctypes type'),
         ({"args": [], "returns": "tensors"}, "returns"),
         ({"args": [], "returns": int}, "returns"),
         ({"args": [], "returns": ["tensor"]}, "returns"),
@@ -524,20 +545,21 @@ HOSTILE = {
     "a function that keeps its argument and raises what ctypes raises before a call": """
         python = ctypes.PyDLL(path)
         keep = dlbridge.wrap(python.fixture_keep_and_raise, args=["tensor", ctypes.py_object], returns=ctypes.py_object)
-        refused(ctypes.ArgumentError, keep, x, ctypes.ArgumentError("mine"))
+        refused(ctypes.ArgumentError, keep, dlbridge.from_dlpack(x), ctypes.ArgumentError("mine"))
         assert dlbridge.counters()["exports"] == 1
         lib.fixture_end_kept()
     """,
+    # Only control blocks of dlbridge, in which a Tensor is passed, show that they were released or taken over. An array is
+    # passed in NumPy's own memory, which the function must not use after it has released it.
     "results that are no tensors of the function's": """
         released = dlbridge.wrap(lib.fixture_return_released, args=["tensor"], returns="tensor")
         for _ in range(100):
-            refused(ValueError, released, x)
             refused(ValueError, released, dlbridge.from_dlpack(x))
         same = []
         back = ctypes.CFUNCTYPE(pointer, pointer)(lambda address: same.append(address) or same[0])
         twice = dlbridge.wrap(back)
-        first = twice(x)
-        refused(ValueError, twice, x)
+        first = twice(dlbridge.from_dlpack(x))
+        refused(ValueError, twice, dlbridge.from_dlpack(x))
         dlbridge.from_address(same[1])
         assert np.from_dlpack(first).ctypes.data == x.ctypes.data
         nothing = dlbridge.wrap(lib.fixture_refuse, args=["tensor"], returns=ctypes.c_char_p)
@@ -673,6 +695,216 @@ def test_a_hostile_caller_ends_no_interpreter(c, case):
         print("done")
     """
     assert run_python("".join(textwrap.dedent(part) for part in (prelude, HOSTILE[case], ending))) == "done\n"
+
+
+# ---- Go functions and reported errors -----------------------------------------------------------------
+
+TEXT = "é: 100%s of %d"  # of all errors of served.go that have a cause
+SERVED = {
+    **{
+        f"cause {index}": (f'fail("tensor")(x, {index})', f"{kind}: {TEXT}")
+        for index, kind in enumerate(["TypeError"] + ["ValueError"] * 7 + ["BufferError"] * 3 + ["MemoryError", "RuntimeError"])
+    },
+    "an error in a function without a result": ("fail(None)(x, 1)", f"ValueError: {TEXT}"),
+    "an error in a function with a pointer as result": ("fail(ctypes.c_void_p)(x, 1)", f"ValueError: {TEXT}"),
+    "a panic": ("one(go.throw)(x)", "RuntimeError: dlbridge: panic: oh %s"),
+    "a panic of the Go runtime": (
+        "one(go.throw_nil_pointer)(x)",
+        "RuntimeError: dlbridge: panic: runtime error: invalid memory address or nil pointer dereference",
+    ),
+    "no tensor": (
+        "one(go.nothing)(x)",
+        "RuntimeError: dlbridge: nothing returned no tensor (returns=None declares a function without a result)",
+    ),
+    "no tensor, and none declared": ("one(go.nothing, None)(x)", "None"),
+    "its argument": ("np.from_dlpack(one(go.same)(x)).ctypes.data == x.ctypes.data", "True"),
+    "its read-only argument": ("memoryview(one(go.same)(fixed)).readonly", "True"),
+    "a tensor and an error": ("one(go.both)(x)", "RuntimeError: both"),
+    "nine arguments": ("np.from_dlpack(nine(*many)).ctypes.data == many[8].ctypes.data", "True"),
+    "one argument too few": ("nine(*many[1:])", "TypeError: dlbridge: last_of_nine takes 9 arguments, but 8 were given"),
+    "an argument of nine that is no tensor": (
+        "nine(*many[1:], 3)",
+        "TypeError: dlbridge: last_of_nine: argument 9: <class 'int'> has no __dlpack__; "
+        "pass an array, such as numpy.asarray makes of it",
+    ),
+    "tensors and a number": ("add(x, 2.0, y), y.tolist()", "(None, [1.0, 3.0, 5.0, 7.0])"),
+    "text for a number": (
+        "add(x, 'two', y)",
+        "TypeError: dlbridge: add_scaled: argument 2, declared as c_double, cannot be of type str: wrong type",
+    ),
+    "a read-only array": ("add(x, 2.0, fixed)", "BufferError: dlpack: values: the tensor is read-only; UnsafeValues reads it, Copy makes a writable one"),
+    "another data type": (
+        "add(x, 2.0, np.ones(4))",
+        "TypeError: dlpack: values: the tensor has float64, asked for float32; Convert makes a copy of that type",
+    ),
+    "no elements that are read past their end": (
+        "add(x[:1], 2.0, y)", "RuntimeError: dlbridge: panic: runtime error: index out of range [1] with length 1"
+    ),
+    "its error argument left out": ("np.from_dlpack(without(go.same)(x)).ctypes.data == x.ctypes.data", "True"),
+    "its error argument left out, and an error": (
+        "without(go.throw)(x)",
+        "RuntimeError: dlbridge: throw returned no tensor (args without \"error\" loses the error of a function that reports one)",
+    ),
+    "a tensor and its error argument left out": (
+        "without(go.second)(x)",
+        "RuntimeError: dlbridge: second returned no tensor (args without \"error\" loses the error of a function that reports one)",
+    ),
+    "a tensor left out": (
+        "one(go.second)(x)",
+        "RuntimeError: dlbridge: second returned no tensor (returns=None declares a function without a result)",
+    ),
+    "a slice of Go, which is pinned while it has an export": ("pinned(), [forty(), pinned()][1], pinned()", "(0, 40, 0)"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def served_library(tmp_path_factory) -> str:
+    """The path of the library of served.go."""
+    library = tmp_path_factory.mktemp("served") / "libserved.so"
+    source = ROOT / "bridge" / "python" / "tests" / "served.go"
+    subprocess.run(["go", "build", "-buildmode=c-shared", "-o", library, source], cwd=ROOT, check=True)
+    return str(library)
+
+
+@pytest.fixture(scope="module")
+def served(served_library) -> dict[str, str]:
+    """What each call of SERVED ends with, in one process, in which nothing is left open afterwards."""
+    calls = {name: call for name, (call, _) in SERVED.items()}
+    return json.loads(
+        run_python(f"""
+        import ctypes, gc, json
+        import numpy as np
+        import dlbridge
+
+        go = dlbridge.load({served_library!r})
+        fail = lambda returns: dlbridge.wrap(go.fail, args=["tensor", ctypes.c_int32, "error"], returns=returns)
+        one = lambda f, returns="tensor": dlbridge.wrap(f, args=["tensor", "error"], returns=returns)
+        without = lambda f: dlbridge.wrap(f, args=["tensor"], returns="tensor")
+        nine = dlbridge.wrap(go.last_of_nine, args=["tensor"] * 9 + ["error"], returns="tensor")
+        forty = dlbridge.wrap(go.forty_pinned_bytes, args=["error"], returns="tensor")
+        pinned = lambda: dlbridge._core.library_counters()["pinned_bytes"]
+        add = dlbridge.wrap(go.add_scaled, args=["tensor", ctypes.c_double, "tensor", "error"], returns=None)
+        x, fixed, many = np.arange(4, dtype=np.float32), np.ones(4, np.float32), [np.ones(i) for i in range(9)]
+        fixed.flags.writeable = False
+        ends = dict()
+        for name, call in {calls!r}.items():
+            y = np.ones(4, np.float32)
+            try:
+                ends[name] = repr(eval(call))
+            except Exception as error:
+                ends[name] = type(error).__name__ + ": " + str(error)
+                notes = getattr(error, "__notes__", ["reported by the function "])
+                assert all(note.startswith("reported by the function ") for note in notes), notes
+        gc.collect()
+        assert not any(dlbridge.counters().values()), dlbridge.counters()
+        print(json.dumps(ends))
+        """)
+    )
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_a_go_function_that_is_served_ends_as_it_reports(served, name):
+    assert served[name] == SERVED[name][1]
+
+
+def test_load_finds_a_library_in_the_current_folder(served_library):
+    run_python(f"""
+        import os
+        import dlbridge
+
+        folder, name = os.path.split({served_library!r})
+        os.chdir(folder)
+        assert dlbridge.wrap(dlbridge.load(name).nothing, args=["tensor", "error"], returns=None)(dlbridge.empty((), "int8")) is None
+    """)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_g60_a_go_function_raises_at_once_in_a_forked_child(served_library):
+    script = f"""
+        import ctypes, os, sys, warnings
+        import numpy as np
+        import dlbridge
+
+        go = dlbridge.load({served_library!r})
+        x = np.ones(4, np.float32)
+        calls = [
+            lambda f=dlbridge.wrap(go.nothing, args=["tensor", "error"], returns=None): f(x),
+            lambda f=dlbridge.wrap(go.fail, args=["tensor", ctypes.c_int32, "error"], returns=None): f(x, 0),
+            lambda: dlbridge.wrap(go.nothing, args=["tensor", "error"], returns=None)(x),
+        ]
+        calls[0]()
+        of_c = dlbridge.wrap(ctypes.CDLL(None).getpid, args=[], returns=ctypes.c_int)
+        warnings.simplefilter("ignore")  # later versions of Python warn of fork with threads
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                for call in calls:
+                    try:
+                        call()
+                    except RuntimeError as error:
+                        assert "spawn" in str(error) and "forkserver" in str(error)
+                    else:
+                        raise AssertionError("no error")
+                assert not any(dlbridge.counters().values())
+                assert of_c() == os.getpid()
+                status = 0
+            except BaseException as error:
+                os.write(1, repr(error).encode())
+            os._exit(status)
+        assert os.waitpid(child, 0)[1] == 0
+        calls[0]()
+        print("ok")
+        """
+    assert run_python(script) == "ok\n"
+
+
+class Reported(ctypes.Structure):
+    """The dlb_error of dlbridge.h."""
+
+    _fields_ = [("code", ctypes.c_int32), ("message", ctypes.c_ubyte * 508)]
+
+
+def reporting(code: int, text: bytes, *others):
+    """A function made of a C function that reports an error, and takes arguments of other types before."""
+
+    @ctypes.CFUNCTYPE(None, *others, ctypes.POINTER(Reported))
+    def report(*values):
+        error = values[-1].contents
+        error.code = code
+        ctypes.memmove(error.message, text, len(text))
+
+    return dlbridge.wrap(report, args=[*others, "error"], returns=None)
+
+
+@pytest.mark.parametrize("others", [(), (ctypes.c_int,) * 9], ids=["directly", "by ctypes"])
+@pytest.mark.parametrize(
+    "code, text, kind, message",
+    [
+        (99, b"no such code\0", RuntimeError, "no such code"),
+        (-1, b"negative\0", RuntimeError, "negative"),
+        (-(2**31), b"\0", RuntimeError, ""),
+        (11, b"x" * 508, ValueError, "x" * 507),
+        (3, b"\xff\xc3\0", TypeError, "\ufffd\ufffd"),
+        (7, b"%s%n%d\0", BufferError, "%s%n%d"),
+        (9, b"memory\0", MemoryError, "memory"),
+    ],
+)
+def test_an_error_of_a_c_function_is_raised_whatever_it_holds(code, text, kind, message, others):
+    with pytest.raises(kind) as raised:
+        reporting(code, text, *others)(*range(len(others)))
+    assert type(raised.value) is kind
+    assert str(raised.value) == message
+
+
+def test_a_text_without_a_code_is_no_error():
+    assert reporting(0, b"nothing happened\0")() is None
+
+
+@pytest.mark.parametrize("args", [["error", "tensor"], ["error", "error"], ["tensor", "error", "error"], ["Error"]])
+def test_an_error_that_is_not_the_last_argument_is_refused(lib, args):
+    with pytest.raises(TypeError, match=r"args\[[01]\] is '[eE]rror'; it must be .* as the last, \"error\""):
+        dlbridge.wrap(lib.fixture_add, args=args, returns="tensor")
 
 
 # ---- the function that is made ------------------------------------------------------------------------
@@ -821,11 +1053,21 @@ class Lazy:
         return self.array.__dlpack__(**keywords)
 
 
+def refuse_export(self, **keywords):
+    raise BufferError("not exported")
+
+
 def test_views_that_are_yet_to_be_computed_are_looked_for():
     array = floats(1, 2)
     assert dlbridge.from_dlpack(Lazy(array)).data_ptr == array.ctypes.data
     with pytest.raises(BufferError, match="negative bit"):
         dlbridge.from_dlpack(Lazy(array, is_neg=True))
+    refused = type("Refused", (Lazy,), {"__dlpack__": refuse_export})
+    with pytest.raises(BufferError, match=r"conjugate bit set, use tensor.resolve_conj\(\)"):
+        dlbridge.from_dlpack(refused(array, is_conj=True))
+    for says in (False, KeyError("mine")):  # the error of __dlpack__ is not about this
+        with pytest.raises(BufferError, match="not exported"):
+            dlbridge.from_dlpack(refused(array, is_conj=says))
     for says in (True, KeyError("mine")):  # __dlpack__ handles these cases
         for name in ("is_conj", "requires_grad"):
             assert dlbridge.from_dlpack(Lazy(array, **{name: says})).data_ptr == array.ctypes.data

@@ -1,2 +1,0 @@
-/* The copy kernels of the C core, compiled into the extension. */
-#include <copy.c>
