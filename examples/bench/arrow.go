@@ -17,8 +17,8 @@ func floats(from memory.Allocator) arrow.Array {
 	return b.NewArray()
 }
 
-// arrowExchange returns the paths of the C data interface of arrow-go. They exchange arrays without their schema, which favours
-// Arrow, because a managed tensor carries its data type.
+// arrowExchange returns the paths of arrow-go's C data interface. They exchange arrays without their schema. This favours Arrow,
+// because a managed tensor carries its data type.
 func arrowExchange() []path {
 	out := cdata.ArrayFromPtr(newArrows(1).at(0))
 	export := func(a arrow.Array) func(n int) {

@@ -28,7 +28,7 @@ __attribute__((target("avx2"))) static inline void tile(float *dst, const float 
   }
 }
 
-/* A line of the destination is two tiles, one right after the other. */
+/* The inner loop goes down the source. Two successive tiles then fill each 64-byte cache line of dst. */
 __attribute__((target("avx2"))) static void blocks(float *dst, const float *src, size_t side) {
   for (size_t i = 0; i < side; i += BLOCK) {
     for (size_t j = 0; j < side; j += BLOCK) {

@@ -14,11 +14,11 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// side is that of the square matrices here.
+// side is the number of rows and of columns of the square matrices.
 const side = 4096
 
-// A layoutOf is one of a row-major tensor of a shape: the axes in another order, then every step-th element of
-// the last one.
+// A layoutOf describes a view of a row-major tensor. The view permutes the axes by order and then takes every step-th element of
+// the last axis.
 type layoutOf struct {
 	name  string
 	dtype dlpack.DataType
@@ -42,7 +42,7 @@ var kernels = []layoutOf{
 	{"flip", dlpack.Float32, []int64{side, side}, nil, -1},
 }
 
-// views are a view of new memory in the layout, and a row-major tensor of its shape.
+// views returns a view of new memory in the layout, and a row-major tensor of the same shape.
 func (l layoutOf) views() (src, dst *dlpack.Tensor) {
 	whole := touched(l.dtype, l.shape...)
 	v := dlpack.Spec{DType: l.dtype}
@@ -63,7 +63,7 @@ func (l layoutOf) views() (src, dst *dlpack.Tensor) {
 	return must(whole.View(v)), touched(l.dtype, v.Shape...)
 }
 
-// touched is memory that is there.
+// touched returns a new tensor whose memory has been written to, so that no copy pays for page faults.
 func touched(dt dlpack.DataType, shape ...int64) *dlpack.Tensor {
 	t := must(dlpack.New(dt, shape...))
 	data, _, err := t.UnsafeBytes()
@@ -90,7 +90,7 @@ func reference(dst, src *dlpack.Tensor) {
 	C.reference_transpose((*C.float)(start(dst)), (*C.float)(start(src)), side)
 }
 
-// start is the address of the lowest byte.
+// start returns the address of the lowest byte of t.
 func start(t *dlpack.Tensor) unsafe.Pointer {
 	data, _, err := t.UnsafeBytes()
 	if err != nil {
@@ -99,8 +99,8 @@ func start(t *dlpack.Tensor) unsafe.Pointer {
 	return unsafe.Pointer(&data[0])
 }
 
-// copies are timed on one core, but for those whose name says otherwise: each with its peers on the same
-// memory and apart from the others, as the peers in Python are, so that the caches hold the same for all.
+// copies times the copies on one core, except those whose name ends in _all_cores. It times each layout separately, together
+// with its peers in C on the same memory. copies.py does the same for NumPy and PyTorch, so all start with similar caches.
 func copies(batches int) {
 	one := func(int) { runtime.GOMAXPROCS(1) }
 	all := runtime.GOMAXPROCS(0)
@@ -139,7 +139,7 @@ func copies(batches int) {
 		}}}, batches)
 }
 
-// checkReference makes sure that the reference does what is timed beside it.
+// checkReference panics unless the reference in C writes the same values as CopyTo.
 func checkReference() {
 	src, dst := kernels[2].views()
 	values := must(dlpack.Values[float32](dst))
@@ -151,7 +151,7 @@ func checkReference() {
 	reference(dst, src)
 	for i := range values {
 		if math.Float32bits(values[i]) != math.Float32bits(want[i]) {
-			panic("the reference transposes otherwise")
+			panic("the reference and CopyTo write different values")
 		}
 	}
 	src.Close()

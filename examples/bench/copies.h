@@ -1,4 +1,4 @@
-/* copies.h: what C does without dlbridge: memcpy, and a transpose as one writes it by hand. */
+/* copies.h: copies in C without dlbridge: memcpy and a transpose written by hand. */
 #ifndef BENCH_COPIES_H_
 #define BENCH_COPIES_H_
 
@@ -6,8 +6,9 @@
 
 void plain_memcpy(void *dst, const void *src, size_t size);
 
-/* dst[j][i] = src[i][j] of side*side floats: tiles of 8x8 in registers, blocks of 64x64, and stores that
- * pass by the cache. side is a multiple of 64, dst of 32 bytes. Plain C where there is no AVX2. */
+/* Transposes a matrix of side*side floats: dst[j][i] = src[i][j]. It works on 8x8 tiles in registers and 64x64
+ * blocks, and its stores bypass the cache. Without AVX2 it is plain C with 64x64 blocks. side must be a multiple
+ * of 64, and dst must be aligned to 32 bytes. */
 void reference_transpose(float *dst, const float *src, int side);
 
 #endif

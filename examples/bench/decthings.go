@@ -19,12 +19,12 @@ func decode(data []byte) func(n int) {
 	}
 }
 
-// copying is a reader written by hand, which checks what it must and copies the elements.
+// copying runs a reader written by hand, which makes the necessary checks and copies the elements.
 func copying(data []byte) func(n int) {
 	return func(n int) {
 		for range n {
 			if shape, values := readCopy(data); len(shape) != 1 || int64(len(values)) != 4*shape[0] {
-				panic("not what was written")
+				panic("the tensor has the wrong size")
 			}
 		}
 	}
@@ -32,7 +32,7 @@ func copying(data []byte) func(n int) {
 
 func readCopy(data []byte) (shape []int64, values []byte) {
 	if len(data) < 2 || data[0] != byte(decthings.F32) {
-		panic("no float32")
+		panic("the data type is not float32")
 	}
 	rank := int(data[1])
 	data = data[2:]
@@ -55,7 +55,7 @@ func readCopy(data []byte) (shape []int64, values []byte) {
 	return shape, append(values, data[:size]...)
 }
 
-// small are tensors of 4 floats in a stream, where every fourth is aligned.
+// small returns the paths for a stream of tensors of 4 floats. The data of every fourth tensor is aligned.
 func small() []path {
 	const tensors = 1 << 12
 	one := newTensor(4)
@@ -89,13 +89,13 @@ func small() []path {
 	}
 }
 
-// large take milliseconds a round: they have batches of their own, of which there are fewer.
+// large returns the paths for a tensor of 64 MiB. Most take milliseconds a round, so they run separately in fewer batches.
 func large() []path {
 	const n = 16 << 20
 	t := newTensor(n)
 	from := must(dlpack.Values[float32](t))
 	for i := range from {
-		from[i] = float32(i) // memory that was never written to is not there to be read
+		from[i] = float32(i) // the system allocates the pages of new memory only when they are written
 	}
 	data := must(decthings.AppendTensor(nil, t))
 	to := make([]float32, n)

@@ -9,11 +9,11 @@ import (
 
 const elements = 1024
 
-// batch is the number of managed tensors that are alive at once in paths that make them before the timing begins. They are few
-// enough to stay in the cache of a core.
+// batch is the number of managed tensors that are alive at once in paths that create them before the timing begins. It is small
+// enough for all of them to stay in the cache of a core.
 const batch = 256
 
-// alive is the number of them that are exports of one tensor, unless a path says otherwise.
+// alive is the number of live exports of each tensor, unless the name of a path gives another number.
 const alive = 32
 
 func newTensor(shape ...int64) *dlpack.Tensor { return must(dlpack.New(dlpack.Float32, shape...)) }
@@ -32,7 +32,7 @@ func exportRelease(t *dlpack.Tensor) func(n int) {
 	}
 }
 
-// importViewClose does what a Go consumer does with a managed tensor: import, view and close.
+// importViewClose does the work of a Go consumer: it imports a managed tensor, views its values and closes it.
 func importViewClose(m unsafe.Pointer, options ...dlpack.ImportOption) {
 	t, err := dlpack.Import(m, options...)
 	if err != nil {
@@ -44,7 +44,7 @@ func importViewClose(m unsafe.Pointer, options ...dlpack.ImportOption) {
 	t.Close()
 }
 
-// exchange returns the paths of export, delete and import, between Go and C.
+// exchange returns the paths that export, delete and import tensors between Go and C.
 func exchange() []path {
 	paths := []path{
 		{name: "export_release_new", counted: true, run: exportRelease(newTensor(elements))},

@@ -6,7 +6,7 @@ import (
 	"github.com/dlbridge/dlbridge/bridge/gorgonia"
 )
 
-// gorgonias wrap memory for gorgonia, and describe what it holds.
+// gorgonias returns the paths that wrap a tensor for gorgonia and make a tensor of a gorgonia matrix.
 func gorgonias() []path {
 	var paths []path
 	for _, size := range []struct {

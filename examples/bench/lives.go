@@ -17,8 +17,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// lives returns the paths for whole lives of tensors, in the patterns that programs have: a tensor is made, exported some
-// times, released as often and closed; many exports are alive at once; many tensors take turns.
+// lives returns the paths for whole lifetimes of tensors, in patterns that programs have. A program may create a tensor, export
+// and release it several times and close it, keep many exports alive at once, or export many tensors in turn.
 func lives() []path {
 	data := make([]float32, elements)
 	paths := []path{
@@ -76,7 +76,7 @@ func firstOut(alive int) path {
 	}}
 }
 
-// turnsOf exports one of many tensors after the other.
+// turnsOf exports and releases many tensors in turn.
 func turnsOf(many int) path {
 	tensors := make([]*dlpack.Tensor, many)
 	for i := range tensors {
@@ -93,8 +93,8 @@ func turnsOf(many int) path {
 	}}
 }
 
-// handedOver exports on one goroutine and releases on another. It passes several exports at a time, so that the passing costs
-// little.
+// handedOver exports on one goroutine and releases on another. It passes several exports at a time, so that the cost of the
+// channel is small.
 func handedOver(some int) path {
 	t := sliceTensor(elements)
 	exports := make([]unsafe.Pointer, some)
@@ -119,9 +119,9 @@ func handedOver(some int) path {
 	}}
 }
 
-// worstExport reports the longest of 100,000 exports after a million exports were alive at once and have been released,
-// without garbage collections. Other work of the machine makes some exports longer, so each thousand counts with its fastest
-// trial.
+// worstExport reports the time of the slowest of 100,000 exports. Before them, a million exports are alive at once and are
+// released. The garbage collector is off. Other work of the machine delays some exports, so there are 20 trials. For each group
+// of 1,000 exports, the trial with the smallest maximum counts.
 func worstExport() {
 	const many, some, trials = 1_000_000, 1000, 20
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
@@ -148,12 +148,12 @@ func worstExport() {
 				quietest[i] = longest
 			}
 		}
-		runtime.GC() // gives the blocks back
+		runtime.GC() // frees the unused control blocks
 	}
 	report("life_worst_export", float64(slices.Max(quietest[:])), "ns")
 }
 
-// arrowLife makes an array over memory, exports it once, releases that, and releases the array.
+// arrowLife creates an array, exports it once, releases the export, and releases the array.
 func arrowLife(name string, make func() arrow.Array) path {
 	out := cdata.ArrayFromPtr(newArrows(1).at(0))
 	return path{name: name, counted: true, run: func(n int) {

@@ -1,7 +1,8 @@
-// Command bench times the paths of dlbridge beside those of its peers, in one process. It prints lines of
-// `name value unit`. Each path runs in many short batches, in turn with all other paths, so that other work of
-// the machine affects all alike. This is repeated in several turns. The time of a path is the median over the turns of its
-// fastest batch; the fastest batch of all would favour a path that ran while the processor was faster for a moment.
+// Command bench times the paths of dlbridge and of its peers in one process. It prints lines of `name value unit`.
+//
+// All paths take turns in running short batches, so that other work of the machine affects all paths alike. The program repeats
+// this in several turns. The time of a path is the median over the turns of its fastest batch in each turn. The fastest batch of
+// the whole run would favour a path that ran while the processor was briefly faster.
 package main
 
 import (
@@ -15,15 +16,15 @@ import (
 	"time"
 )
 
-// A path is something to time. Either run or clocked is set.
+// A path is an operation to time. Either run or clocked is set.
 type path struct {
 	name    string
-	rounds  int                       // in a batch; 0: as many as take about batchTime
-	before  func(n int)               // before each batch, not timed
-	run     func(n int)               // n rounds
-	clocked func(n int) time.Duration // n rounds that are timed where they run
-	after   func(n int)               // after each batch, not timed
-	less    string                    // a path whose time is taken off
+	rounds  int                       // rounds in a batch; 0 stands for as many as take about batchTime
+	before  func(n int)               // runs before each batch; not timed
+	run     func(n int)               // runs n rounds
+	clocked func(n int) time.Duration // runs n rounds and returns the time it measured
+	after   func(n int)               // runs after each batch; not timed
+	less    string                    // the path whose time is subtracted
 	counted bool                      // report allocations and crossings as well
 	fastest [turns]float64            // nanoseconds of a round
 }
@@ -34,23 +35,33 @@ const (
 )
 
 var (
-	batches = flag.Int("batches", 100, "batches of each path in each of the turns")
-	spells  = flag.Int("spells", 200, "spells of each throughput")
-	rust    = flag.String("rust", "", "the Rust library; without one its paths are left out")
-	kernel  = flag.String("kernels", "", "the library of C++ functions for TVM-FFI; without one its paths are left out")
-	only    = flag.String("only", "", "names of paths, with commas between: these and nothing else")
+	batches = flag.Int("batches", 100, "number of batches of each path in each turn")
+	spells  = flag.Int("spells", 200, "number of intervals for each throughput")
+	rust    = flag.String("rust", "", "`path` of the Rust library; if empty, its paths are skipped")
+	inC     = flag.String("views", "", "`path` of the library with views in C; if empty, its paths are skipped")
+	kernel  = flag.String("kernels", "", "`path` of the C++ library for TVM-FFI; if empty, its paths are skipped")
+	only    = flag.String("only", "", "time only these paths (comma-separated `names`)")
 )
 
 func main() {
 	flag.Parse()
 	paths := concat(yardsticks(), lives(), exchange(), naive(), arrowExchange(), messages(), small(), smallProtos(), views(), gorgonias())
-	if *rust != "" {
-		peer, err := loops(*rust, "dlpark_life", "dlpark_export_drop", "dlpark_export_import_drop")
+	for _, c := range []struct {
+		library string
+		names   []string
+	}{
+		{*rust, []string{"dlpark_life", "dlpark_export_drop", "dlpark_export_import_drop"}},
+		{*inC, []string{"c_view_transpose", "c_view_slice", "c_view_index", "c_view_reshape", "c_block"}},
+	} {
+		if c.library == "" {
+			continue
+		}
+		timed, err := loops(c.library, c.names...)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 			os.Exit(1)
 		}
-		paths = append(paths, peer...)
+		paths = append(paths, timed...)
 	}
 	if *kernel != "" {
 		paths = append(paths, tvmffiCalls(*kernel)...)
@@ -64,7 +75,7 @@ func main() {
 	worstExport()
 	throughput()
 	pinnedTimes()
-	measure(sweeps(), *batches) // last, since large slices put collections off
+	measure(sweeps(), *batches) // after the others, because large slices delay garbage collections
 	measure(concat(large(), largeProtos()), max(1, *batches/25))
 	checkReference()
 	copies(max(1, *batches/25))
@@ -74,7 +85,7 @@ func measure(paths []path, batches int) {
 	for i := range paths {
 		p := &paths[i]
 		for n := 1; p.rounds == 0; n *= 2 {
-			// The first calls are slow.
+			// The first calls are slow, so the fastest of three counts.
 			if took := min(p.once(n), p.once(n), p.once(n)); took > batchTime/2 {
 				p.rounds = max(1, int(float64(n)*float64(batchTime)/float64(took)))
 			}
@@ -120,8 +131,8 @@ func (p *path) once(n int) (took time.Duration) {
 	return took
 }
 
-// count reports the allocations and the crossings of a round: the least of several rounds, because those that the garbage
-// collector causes do not repeat.
+// count reports the allocations and the crossings (calls from Go into C) of a round. It takes the minimum over several batches,
+// because the garbage collector adds some to a batch now and then.
 func (p *path) count() {
 	allocations, crossings := math.Inf(1), math.Inf(1)
 	n := max(p.rounds, batch)

@@ -15,7 +15,8 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// message is one of three tensors of n float32 each, in memory of C's: the collector goes by the size of Go's.
+// message returns a message of three tensors of n float32 each. Their memory is C memory, because a large Go heap would delay
+// garbage collections.
 func message(n int) *tens.Message {
 	var tensors []*dlpack.Tensor
 	for range 3 {
@@ -39,7 +40,7 @@ func parse(frames [][]byte) func(n int) {
 	}
 }
 
-// batchOf is an Arrow record of columns of 1024 float32.
+// batchOf returns an Arrow record whose columns have 1024 float32 each, and its schema.
 func batchOf(columns int) (*arrow.Schema, arrow.RecordBatch) {
 	var fields []arrow.Field
 	var arrays []arrow.Array
@@ -51,7 +52,7 @@ func batchOf(columns int) (*arrow.Schema, arrow.RecordBatch) {
 	return schema, array.NewRecordBatch(schema, arrays, elements)
 }
 
-// arrowView opens an IPC file in memory and views its first record again and again.
+// arrowView opens an IPC file in memory. Each round views its first record.
 func arrowView(columns int) func(n int) {
 	schema, record := batchOf(columns)
 	var file bytes.Buffer
@@ -70,7 +71,7 @@ func arrowView(columns int) func(n int) {
 	}
 }
 
-// A file writer asks for the end of what it has written, and nothing else.
+// seekable is a buffer for an Arrow file writer, which calls Seek only to learn how much it has written.
 type seekable struct{ *bytes.Buffer }
 
 func (s seekable) Seek(int64, int) (int64, error) { return int64(s.Len()), nil }

@@ -55,13 +55,13 @@ int64_t produce_and_delete(int64_t n) {
   int64_t start = now();
   for (int64_t i = 0; i < n; i++) {
     DLManagedTensorVersioned *m = produce_one();
-    __asm__ volatile("" : "+r"(m) : : "memory"); /* the compiler must not see that both belong together */
+    __asm__ volatile("" : "+r"(m) : : "memory"); /* keeps the compiler from removing the malloc and free */
     m->deleter(m);
   }
   return now() - start;
 }
 
-/* Memory whose holders are counted, as a program does it by hand. */
+/* Reference-counted memory, as a program would write it by hand. holders is the number of references. */
 typedef struct counted {
   int64_t holders;
   float elements[1024];
@@ -136,12 +136,12 @@ int64_t call_back_here(int64_t n) {
   return now() - start;
 }
 
-/* One thread that Go did not make does one job after another. */
+/* One thread that Go did not create runs the jobs in turn. */
 static struct {
   pthread_mutex_t mutex;
   pthread_cond_t changed;
   int started, busy;
-  void **managed; /* NULL: call back */
+  void **managed; /* NULL: call back into Go instead */
   int64_t n, took;
 } foreign = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
@@ -178,7 +178,7 @@ int64_t delete_there(void **managed, int64_t n) { return give_work(managed, n); 
 int64_t call_back_there(int64_t n) { return give_work(NULL, n); }
 
 static void *delete_first(void *managed) {
-  now(); /* its own first call is not the deleter's */
+  now(); /* the first call of now is slow and must not count as time of the deleter */
   return (void *)(intptr_t)delete_here(&managed, 1);
 }
 
@@ -194,7 +194,8 @@ static void delete_naive(DLManagedTensorVersioned *self) { naiveDelete(self); }
 
 void *naive_deleter(void) { return (void *)(uintptr_t)delete_naive; }
 
-/* The pin of the control block's share stays readable for good. Its bytes are set to 0 when the memory has been unpinned. */
+/* The slot behind the control block's share is never freed, so it may be read after the deleter has run. The library
+ * sets its bytes field to 0 when it unpins the memory. */
 static void *watch_unpinning(void *arg) {
   const int64_t limit = 10000000000;
   const struct timespec soon = {0, 1000000}, glance = {0, 5000};

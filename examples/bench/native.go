@@ -22,7 +22,7 @@ var added int64
 //export goNothing
 func goNothing() {}
 
-// yardsticks are what a crossing costs at least, in both directions, and what C needs.
+// yardsticks returns the baselines: the smallest cost of a crossing in each direction, of an atomic addition, and of plain C.
 func yardsticks() []path {
 	return []path{
 		{name: "cgo_call", run: func(n int) {
@@ -76,7 +76,7 @@ func unpinning(m unsafe.Pointer) time.Duration {
 	return time.Duration(*took)
 }
 
-// arrows is memory of C's for the `ArrowArray`s of one batch.
+// arrows is C memory for the `ArrowArray`s of one batch.
 type arrows struct{ first *C.struct_ArrowArray }
 
 func newArrows(n int) arrows {
@@ -90,7 +90,7 @@ func (a arrows) release(n int) time.Duration {
 	return nanoseconds(C.release_arrow(a.first, C.int64_t(n)))
 }
 
-// loops are the paths of a shared library whose functions are `int64_t name(int64_t n)`.
+// loops returns the paths of a shared library. Each name is a function of the type `int64_t name(int64_t n)`.
 func loops(library string, names ...string) ([]path, error) {
 	file := C.CString(library)
 	defer C.free(unsafe.Pointer(file))

@@ -1,5 +1,5 @@
-/* native.h: what the runs need from C: a producer, consumers on threads of Go's and of C's, baselines. All times
- * are nanoseconds of the monotonic clock, read once before and once after a loop. */
+/* native.h: the C side of the benchmarks: a producer, consumers on Go threads and on C threads, and baselines. All
+ * times are nanoseconds of the monotonic clock, which is read once before and once after a loop. */
 #ifndef BENCH_NATIVE_H_
 #define BENCH_NATIVE_H_
 
@@ -22,36 +22,39 @@ struct ArrowArray {
 
 void nothing(void);
 
-/* n tensors of 1024 float32, each one malloc; the data lies elsewhere. The deleter frees. */
+/* Produces n managed tensors of 1024 float32. Each is one malloc, which its deleter frees; all share static data. */
 void produce(void **managed, int64_t n);
+/* Produces and deletes a managed tensor n times. */
 int64_t produce_and_delete(int64_t n);
-/* n times zeroed memory with counted holders, exported once and released, and let go of. */
+/* Allocates zeroed, reference-counted memory, exports it once and drops both references, n times. */
 int64_t make_export_release_close(int64_t n);
-/* The same as Arrow arrays, in the caller's structs. */
+/* Produces n Arrow arrays of 1024 float32 in the caller's structs. */
 void produce_arrow(struct ArrowArray *arrays, int64_t n);
+/* Releases n Arrow arrays. */
 int64_t release_arrow(struct ArrowArray *arrays, int64_t n);
 
-/* Calls n deleters: on the calling thread, on one thread of C's that lives on, on a new thread each. */
+/* delete_here calls n deleters on the calling thread, delete_there on one C thread that it keeps, and
+ * delete_on_new_thread one deleter on a new thread. */
 int64_t delete_here(void **managed, int64_t n);
 int64_t delete_there(void **managed, int64_t n);
 int64_t delete_on_new_thread(void *managed);
 
-/* Starts a thread that calls the deleter of one of our exports after a millisecond. It then waits until the
- * library has unpinned the memory, for ten seconds at most, and stores how long that took. */
+/* start_unpinning starts a thread that calls the deleter of an export of dlbridge after a millisecond. The thread
+ * then waits until the library has unpinned the memory, at most ten seconds, and stores the time in nanoseconds. */
 typedef struct unpinning {
   void *managed;
-  int64_t nanoseconds; /* 0 while it runs */
+  int64_t nanoseconds; /* 0 until the thread has finished */
 } unpinning;
 void start_unpinning(unpinning *l);
 
-/* n calls of an empty Go function. */
+/* Calls an empty Go function n times, on the calling thread or on the C thread of delete_there. */
 int64_t call_back_here(int64_t n);
 int64_t call_back_there(int64_t n);
 
-/* The deleter of the naive design: a Go function. */
+/* Returns the deleter of the naive design, which calls a Go function. */
 void *naive_deleter(void);
 
-/* Runs a loop of another language's, from a library opened with dlopen. */
+/* Run a loop written in another language, from a library opened with dlopen. */
 typedef int64_t (*loop)(int64_t n);
 void *open_library(const char *path);
 void *find_loop(void *library, const char *name);

@@ -1,9 +1,9 @@
 #!/bin/sh
-# run.sh: builds dlbridge and its peers under build/bench, times all of them, and writes the report, README.md and
-# times.svg beside this file. It prints `name value unit` lines.
+# run.sh: builds dlbridge and its peers under build/bench, times all of them, and prints lines of `name value unit`. It
+# writes the report to README.md and times.svg beside this file.
 #
-#   BENCH_BATCHES  batches of each path in each of 20 turns (100); fewer are faster and noisier
-#   BENCH_TORCH=1  installs PyTorch, which is gigabytes; else it is left out
+#   BENCH_BATCHES  number of batches of each path in each of 20 turns (default 100); fewer are faster and noisier
+#   BENCH_TORCH=1  installs PyTorch, a download of gigabytes, and times it; without it PyTorch is skipped
 set -eu
 cd "$(dirname "$0")"
 here=$PWD
@@ -19,6 +19,10 @@ say "building the Go paths"
 ${GO:-go} build -o "$out/bench" .
 ${GO:-go} build -o "$out/report" ./report
 ${GO:-go} build -buildmode=c-shared -o "$out/libexporter.so" ./exporter
+core=$root/dlpack/internal/core capi=$root/bridge/capi
+# shellcheck disable=SC2046 # the names of the C files that do not need Go
+${CC:-cc} -std=gnu11 -O2 -fPIC -shared -fvisibility=hidden -pthread -I"$root/include" -I"$core" -I"$capi" \
+  -o "$out/libviews.so" views/views.c "$core"/*.c $(grep -L _cgo_export.h "$capi"/*.c) -lm -ldl
 
 say "building the Python package and its environment"
 if [ ! -x "$venv/bin/python" ]; then ${PYTHON:-python3} -m venv "$venv"; fi
@@ -35,7 +39,7 @@ suffix=$($python -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFI
 ${CC:-cc} -std=gnu11 -O2 -DNDEBUG -fPIC -shared -fvisibility=hidden "$include" -I"$root/include" \
   -o "$out/modules/floor$suffix" python/floor.c
 nanobind=$($python -c 'import nanobind, pathlib; print(pathlib.Path(nanobind.__file__).parent)')
-# As nanobind's src/nb_combined.cpp says.
+# These are the flags that nanobind's src/nb_combined.cpp recommends.
 ${CXX:-c++} -std=c++17 -O3 -DNDEBUG -DNB_COMPACT_ASSERTIONS -fPIC -shared -fvisibility=hidden -fno-strict-aliasing \
   -ffunction-sections -fdata-sections -Wl,--gc-sections "$include" -I"$nanobind/include" -I"$nanobind/ext/robin_map/include" \
   -o "$out/modules/nanobind_bench$suffix" python/nanobind_bench.cpp "$nanobind/src/nb_combined.cpp"
@@ -61,12 +65,12 @@ if command -v cargo >/dev/null; then
   (cd pyo3_dlpack && cargo build -q --locked --release)
   cp "$CARGO_TARGET_DIR/release/libpyo3_dlpack_bench.so" "$out/modules/pyo3_dlpack_bench.so"
 else
-  say "skipped dlpark and pyo3-dlpack: there is no cargo"
+  say "skipped dlpark and pyo3-dlpack: cargo is not installed"
 fi
 
 say "timing"
 {
-  "$out/bench" -batches "$batches" -rust "$rust" -kernels "$out/kernels.so"
+  "$out/bench" -batches "$batches" -rust "$rust" -views "$out/libviews.so" -kernels "$out/kernels.so"
   PYTHONPATH=$out/modules $python python/bench.py "$out/libexporter.so" "$batches" "$out/kernels.so"
   $python python/copies.py "$batches"
   if [ "${BENCH_TORCH:-}" = 1 ]; then

@@ -13,7 +13,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// tensorProto is what the messages here have of TensorFlow's TensorProto, for protobuf-go.
+// tensorProto returns a descriptor for protobuf-go with those fields of TensorFlow's TensorProto that the messages use.
 func tensorProto() protoreflect.MessageDescriptor {
 	file := new(descriptorpb.FileDescriptorProto)
 	if err := prototext.Unmarshal([]byte(`
@@ -57,7 +57,7 @@ func dynamic(messages [][]byte) func(n int) {
 	}
 }
 
-// copyingProto is a reader written by hand over protowire, which copies the bytes field.
+// copyingProto runs a reader written by hand with protowire, which copies the field tensor_content.
 func copyingProto(message []byte) func(n int) {
 	return func(n int) {
 		for range n {
@@ -78,13 +78,14 @@ func copyingProto(message []byte) func(n int) {
 				rest = rest[size:]
 			}
 			if len(content) < 1<<20 {
-				panic("not what was written")
+				panic("the tensor has the wrong size")
 			}
 		}
 	}
 }
 
-// smallProtos are messages of 4 floats, one behind the other as in a file, of which every second is aligned.
+// smallProtos returns the paths for messages of 4 floats that follow each other as in a file. The data of every second one is
+// aligned.
 func smallProtos() []path {
 	const tensors = 100_000
 	one := newTensor(4)
@@ -109,7 +110,7 @@ func smallProtos() []path {
 	}
 }
 
-// largeProtos take milliseconds a round, but for the one that copies nothing.
+// largeProtos returns the paths for a message of 64 MiB. Those that copy its data take milliseconds a round.
 func largeProtos() []path {
 	t := newTensor(16 << 20)
 	values := must(dlpack.Values[float32](t))

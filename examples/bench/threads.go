@@ -9,7 +9,7 @@ import (
 
 const newThreads = 400
 
-// firstDeletes are the medians of a deleter's first call on threads that Go and the deleter have never seen.
+// firstDeletes reports the median time of a deleter's first call on a new thread that Go did not create.
 func firstDeletes() {
 	own, list := sliceTensor(elements), map[string][]time.Duration{}
 	data := make([]float32, elements)
@@ -23,8 +23,8 @@ func firstDeletes() {
 	}
 }
 
-// throughput is what one and two goroutines get done at once, beside loops that share nothing: the best of
-// many spells.
+// throughput reports how many rounds one goroutine and two goroutines at once complete per microsecond. Each value is the best of
+// many intervals. Independent loops serve as the baseline.
 func throughput() {
 	const spell = 2 * time.Millisecond
 	a, b := newTensor(elements), newTensor(elements)
@@ -53,8 +53,8 @@ func throughput() {
 	}
 }
 
-// rate is how many rounds per microsecond the workers get done together: from when all are let go until the last
-// one stops, so that workers that run one after the other gain nothing.
+// rate returns how many rounds per microsecond the workers complete together. The time runs from the common start until the last
+// worker stops, so workers that run one after the other do not count as faster.
 func rate(spell time.Duration, workers []func(n int)) float64 {
 	const rounds = 100
 	var wait sync.WaitGroup
@@ -86,6 +86,6 @@ func spin(n int) {
 		x = x*6364136223846793005 + 1442695040888963407
 	}
 	if x == 1 {
-		spun[0]++ // never; the loop must not be dropped
+		spun[0]++ // never happens, but keeps the compiler from removing the loop
 	}
 }

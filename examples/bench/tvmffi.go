@@ -7,7 +7,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// tvmffiCalls returns the paths that call a function in a library of TVM-FFI with three vectors.
+// tvmffiCalls returns the paths that call a function of a TVM-FFI library with three vectors.
 func tvmffiCalls(library string) []path {
 	add := must(must(tvmffi.LoadModule(library)).Function("add"))
 	var slices [3][]float32

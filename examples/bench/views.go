@@ -8,7 +8,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// views are made and closed, elements read and written, and descriptions found in memory.
+// views returns the paths that create and close views, read and write elements, and bind or allocate descriptions.
 func views() []path {
 	t := newTensor(3, 4, 5)
 	closed := func(name string, make func() (*dlpack.Tensor, error)) path {

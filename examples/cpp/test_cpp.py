@@ -1,4 +1,4 @@
-"""Checks that the example prints the output in its README, for each way to build it, under the sanitizers, and that errors
+"""Checks that the examples print the output in the README, for each way to build them, under the sanitizers, and that errors
 leak nothing."""
 
 import pathlib
@@ -7,7 +7,7 @@ import pytest
 
 HERE = pathlib.Path(__file__).parent
 MESSAGE = HERE.parent / "demo" / "message" / "reversed"
-PROGRAMS = ["scale++", "scale++-plain", "cpp/scale"]
+PROGRAMS = ["message++", "cpp/message"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -18,14 +18,15 @@ def built(follow):
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_it_does_what_the_program_in_c_does(run, build, program):
     assert b"__asan_init" in (build / program).read_bytes()
-    c = HERE.parent / "c" / "scale.c"
-    flags = "-std=c99 -Ibuild/usr/include/dlbridge -Lbuild/usr/lib -ldlbridge -Wl,-rpath,$PWD/build/usr/lib"
+    c = HERE.parent / "c" / "message.c"
+    flags = "-std=c99 -Ibuild/usr/include/dlbridge -Lbuild/usr/lib -ldlbridge -ldlbridge_tensor -Wl,-rpath,$PWD/build/usr/lib"
     for message in ("reversed", "transposed", "peer"):
         prefix, header, *parts = (f"examples/demo/message/{message}.{name}.bin" for name in ("prefix", "header", "part*"))
         files = " ".join([prefix, header, *parts])
-        theirs = run(f"cc {c} -o build/in-c {flags}; build/in-c 0.5 build/in-c.zio {files}")
-        ours = run(f"build/{program} 0.5 build/in-cpp.zio {files}")
-        assert (ours.returncode, ours.stdout, ours.stderr) == (0, theirs.stdout, theirs.stderr)
+        theirs = run(f"cc {c} -o build/in-c {flags}; build/in-c build/in-c.zio {files}")
+        ours = run(f"build/{program} build/in-cpp.zio {files}")
+        # the bytes of a std::vector are writable, those of the frames in C are not
+        assert (ours.returncode, ours.stdout, ours.stderr) == (0, theirs.stdout.replace(", read-only", ""), theirs.stderr)
         assert (build / "in-cpp.zio").read_bytes() == (build / "in-c.zio").read_bytes()
 
 
@@ -33,15 +34,15 @@ def test_it_does_what_the_program_in_c_does(run, build, program):
 @pytest.mark.parametrize(
     "arguments, says",
     [
-        ("2", "usage: scale FACTOR OUT PREFIX HEADER PART..."),
-        (f"2 build/x {MESSAGE}.prefix.bin build/none", "cannot read build/none"),
-        (f"2 build/x {MESSAGE}.prefix.bin {MESSAGE}.prefix.bin", "tens: 127 bytes: header not of 24 bytes"),
-        (f"2 build/x {MESSAGE}.prefix.bin {MESSAGE}.header.bin", "tens: tensor 0: part 0"),
-        (f"2 build/none/x {MESSAGE}.prefix.bin {MESSAGE}.header.bin {MESSAGE}.part0.bin", "cannot write build/none/x"),
+        ("build/x", "usage: message OUT PREFIX HEADER PART..."),
+        (f"build/x {MESSAGE}.prefix.bin build/none", "build/none"),
+        (f"build/x {MESSAGE}.prefix.bin {MESSAGE}.prefix.bin", "tens: 127 bytes: header not of 24 bytes"),
+        (f"build/x {MESSAGE}.prefix.bin {MESSAGE}.header.bin", "tens: tensor 0: part = 0 in a message with 0 parts"),
+        (f"build/none/x {MESSAGE}.prefix.bin {MESSAGE}.header.bin {MESSAGE}.part0.bin", "build/none/x"),
     ],
 )
 def test_errors_are_exceptions_and_leak_nothing(run, build, program, arguments, says):
     ran = run(f"build/{program} {arguments}")
     assert ran.returncode == 1
-    assert ran.stderr.startswith(f"scale: {says}".replace("build/", f"{build}/"))
+    assert ran.stderr.startswith(f"message: {says}".replace("build/", f"{build}/"))
     assert len(ran.stderr.splitlines()) == 1

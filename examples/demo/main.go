@@ -1,6 +1,5 @@
-// Libdemo is a Go program in the form of a C library: it reads ZIO messages from files and shares their
-// tensors with C and Python. It imports package capi, so it also exports the functions of dlbridge.h, and the process has only
-// one Go runtime.
+// Libdemo is the part of the demo in Go, which is built as a C library. demo.py loads it and calls its functions. It imports
+// package capi, so that it also exports the functions of dlbridge.h, and the process has only one Go runtime.
 package main
 
 /*
@@ -10,77 +9,137 @@ package main
 import "C"
 
 import (
-	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/bridge"
-	_ "github.com/dlbridge/dlbridge/bridge/capi"
+	"github.com/dlbridge/dlbridge/bridge/capi"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-var tensors []*dlpack.Tensor
+var (
+	numbers = []float32{1, 2, 3, 4}
+	tensors []*dlpack.Tensor // all that C and Python can ask for, by number
+)
 
-// demo_open reads a message, with one file for each frame that a socket would deliver. It returns the number of tensors that
-// are open, or -1.
-//
-//export demo_open
-func demo_open(folder, name *C.char) C.int64_t {
-	var frames [][]byte
-	for _, frame := range []string{"prefix", "header", "part0", "part1", "part2"} {
-		data, err := os.ReadFile(filepath.Join(C.GoString(folder), C.GoString(name)+"."+frame+".bin"))
+// add makes the results of f available, and returns the number of the first.
+func add(f func() ([]*dlpack.Tensor, error), e unsafe.Pointer) C.int64_t {
+	first := len(tensors)
+	capi.Serve(func(...*dlpack.Tensor) (*dlpack.Tensor, error) {
+		ts, err := f()
 		if err == nil {
-			frames = append(frames, data)
-		}
-	}
-	msg, err := tens.Decode(frames)
-	if err == nil {
-		var ts []*dlpack.Tensor
-		if ts, err = bridge.Decode(msg, bridge.Writable()); err == nil {
 			tensors = append(tensors, ts...)
-			return C.int64_t(len(tensors))
 		}
-	}
-	fmt.Fprintln(os.Stderr, err)
-	return -1
+		return nil, err
+	}, e)
+	return C.int64_t(first)
 }
 
-// demo_export returns an export of tensor i: a DLManagedTensorVersioned, which the caller must release.
+//export go_numbers
+func go_numbers(e unsafe.Pointer) C.int64_t {
+	return add(func() ([]*dlpack.Tensor, error) {
+		t, err := dlpack.FromSlice(numbers)
+		return []*dlpack.Tensor{t}, err
+	}, e)
+}
+
+//export go_print
+func go_print() { fmt.Println("   Go reads    ", numbers) }
+
+//export go_increment
+func go_increment() {
+	for i := range numbers {
+		numbers[i]++
+	}
+}
+
+//export go_ones
+func go_ones(count C.int64_t, e unsafe.Pointer) C.int64_t {
+	return add(func() ([]*dlpack.Tensor, error) {
+		slice := make([]float32, count)
+		for i := range slice {
+			slice[i] = 1
+		}
+		t, err := dlpack.FromSlice(slice)
+		return []*dlpack.Tensor{t}, err
+	}, e)
+}
+
+// go_message reads a message, whose frames are files, and adds its tensors.
 //
-//export demo_export
-func demo_export(i C.int64_t) unsafe.Pointer {
-	m, err := tensors[i].Export()
+//export go_message
+func go_message(path *C.char, e unsafe.Pointer) C.int64_t {
+	return add(func() ([]*dlpack.Tensor, error) {
+		files, err := filepath.Glob(C.GoString(path) + ".part*.bin")
+		if err != nil {
+			return nil, err
+		}
+		var frames [][]byte
+		for _, file := range append([]string{C.GoString(path) + ".prefix.bin", C.GoString(path) + ".header.bin"}, files...) {
+			frame, err := os.ReadFile(file)
+			if err != nil {
+				return nil, err
+			}
+			frames = append(frames, frame)
+		}
+		msg, err := tens.Decode(frames)
+		if err != nil {
+			return nil, err
+		}
+		return bridge.Decode(msg, bridge.Writable())
+	}, e)
+}
+
+//export go_count
+func go_count() C.int64_t { return C.int64_t(len(tensors)) }
+
+// go_tensor shares tensor i with its caller.
+//
+//export go_tensor
+func go_tensor(i C.int64_t, e unsafe.Pointer) unsafe.Pointer {
+	return capi.Serve(func(...*dlpack.Tensor) (*dlpack.Tensor, error) { return tensors[i].Share() }, e)
+}
+
+// go_address returns the address of the first element of tensor i as Go sees it.
+//
+//export go_address
+func go_address(i C.int64_t) C.uint64_t { return C.uint64_t(tensors[i].Data()) }
+
+// go_last returns the last element of tensor i as Go reads it.
+//
+//export go_last
+func go_last(i C.int64_t) C.double {
+	index := make([]int64, len(tensors[i].Shape()))
+	for d := range index {
+		index[d] = -1
+	}
+	element, err := tensors[i].At(index...)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		return -1
 	}
-	return m
+	return C.double(reflect.ValueOf(element).Convert(reflect.TypeFor[float64]()).Float())
 }
 
-// demo_go_address returns the address of element (0, ..., 0) of tensor i as Go sees it.
+// go_write takes a tensor of its caller and writes 7 to its last element.
 //
-//export demo_go_address
-func demo_go_address(i C.int64_t) C.uint64_t { return C.uint64_t(tensors[i].Data()) }
-
-// demo_go_read returns the bits of that element as Go reads them.
-//
-//export demo_go_read
-func demo_go_read(i C.int64_t) C.uint64_t {
-	var element [8]byte
-	data, start, err := tensors[i].UnsafeBytes()
-	if err != nil {
-		return 0
-	}
-	copy(element[:tensors[i].DType().ItemSize()], data[start:])
-	return C.uint64_t(binary.LittleEndian.Uint64(element[:]))
+//export go_write
+func go_write(x, e unsafe.Pointer) {
+	capi.Serve(func(in ...*dlpack.Tensor) (*dlpack.Tensor, error) {
+		return nil, dlpack.Use(in[0], func(x []float32) error {
+			x[len(x)-1] = 7
+			return nil
+		})
+	}, e, x)
 }
 
-// demo_close closes the tensors in Go, and returns how many exports are still alive.
+// go_close closes the tensors in Go, and returns how many of them C and Python still hold.
 //
-//export demo_close
-func demo_close() C.int64_t {
+//export go_close
+func go_close() C.int64_t {
 	for _, t := range tensors {
 		t.Close()
 	}

@@ -1,16 +1,45 @@
-/* A consumer in plain C, which uses DLPack only. */
+/* The part of the demo in C, which uses only DLPack. Each function owns its argument, and releases it by its deleter. */
 #include <dlpack/dlpack.h>
-#include <string.h>
+#include <stdio.h>
 
-uint64_t demo_c_address(const DLManagedTensorVersioned *m) {
-  return (uint64_t)(uintptr_t)((const char *)m->dl_tensor.data + m->dl_tensor.byte_offset);
+static void *first(const DLTensor *t) { return (char *)t->data + t->byte_offset; }
+
+uint64_t c_address(DLManagedTensorVersioned *m) {
+  uint64_t address = (uint64_t)(uintptr_t)first(&m->dl_tensor);
+  m->deleter(m);
+  return address;
 }
 
-uint64_t demo_c_read(const DLManagedTensorVersioned *m) {
-  uint64_t element = 0;
-  memcpy(&element, (const char *)m->dl_tensor.data + m->dl_tensor.byte_offset,
-         m->dl_tensor.dtype.bits / 8);
-  return element;
+void c_print(DLManagedTensorVersioned *m) {
+  const float *numbers = first(&m->dl_tensor);
+  printf("   C reads      [%g %g %g %g]\n", numbers[0], numbers[1], numbers[2], numbers[3]);
+  fflush(stdout);
+  m->deleter(m);
 }
 
-void demo_c_release(DLManagedTensorVersioned *m) { m->deleter(m); }
+void c_double(DLManagedTensorVersioned *m) {
+  float *numbers = first(&m->dl_tensor);
+  for (int64_t i = 0; i < m->dl_tensor.shape[0]; i++) {
+    numbers[i] *= 2;
+  }
+  m->deleter(m);
+}
+
+/* Returns the last element. Strides count elements. */
+double c_last(DLManagedTensorVersioned *m) {
+  const DLTensor *t = &m->dl_tensor;
+  int64_t last = 0;
+  for (int32_t d = 0; d < t->ndim; d++) {
+    last += (t->shape[d] - 1) * t->strides[d];
+  }
+  double value = -1;
+  if (t->dtype.code == kDLFloat) {
+    value = t->dtype.bits == 64 ? ((double *)first(t))[last] : ((float *)first(t))[last];
+  } else if (t->dtype.code == kDLInt) {
+    value = t->dtype.bits == 64 ? (double)((int64_t *)first(t))[last] : ((int32_t *)first(t))[last];
+  } else if (t->dtype.code == kDLUInt && t->dtype.bits == 16) {
+    value = ((uint16_t *)first(t))[last];
+  }
+  m->deleter(m);
+  return value;
+}

@@ -7,10 +7,10 @@ import numpy as np
 
 import dlbridge
 
-go = ctypes.CDLL(sys.argv[1])
+go = dlbridge.load(sys.argv[1])
 go.shared.restype = ctypes.c_int64
 
-world = dlbridge.wrap(go.world, args=[], returns="tensor", to=np.from_dlpack)()
+world = dlbridge.wrap(go.world, args=["error"], returns="tensor", to=np.from_dlpack)()
 print(world.dtype, world.shape, "owns its memory:", world.flags.owndata)
 
 

@@ -4,11 +4,10 @@ package main
 import "C"
 
 import (
-	"fmt"
-	"os"
 	"slices"
 	"unsafe"
 
+	"github.com/dlbridge/dlbridge/bridge/capi"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
@@ -16,26 +15,13 @@ const rows, columns = 8, 16
 
 var cells = make([]bool, rows*columns) // allocated by Go
 
-// world exports the cells as a DLManagedTensorVersioned, which the caller must release. The slice is pinned until then.
+// world exports the cells as a DLManagedTensorVersioned, which the caller must release. The slice is pinned until then. On error
+// it returns NULL and fills e, a dlb_error.
 //
 //export world
-func world() unsafe.Pointer {
-	t, err := dlpack.FromSlice(cells, rows, columns)
-	if err != nil {
-		return refuse(err)
-	}
-	defer t.Close() // ends only Go's share; the export stays valid
-	m, err := t.Export()
-	if err != nil {
-		return refuse(err)
-	}
-	return m
-}
+func world(e unsafe.Pointer) unsafe.Pointer { return capi.Serve(share, e) }
 
-func refuse(err error) unsafe.Pointer {
-	fmt.Fprintln(os.Stderr, err)
-	return nil
-}
+func share(...*dlpack.Tensor) (*dlpack.Tensor, error) { return dlpack.FromSlice(cells, rows, columns) }
 
 // step replaces the generation by the next one, in place.
 //

@@ -1,4 +1,4 @@
-"""The example prints what its README says; Go computes on what NumPy writes, and keeps what NumPy holds."""
+"""Checks the output in the README, that Go and NumPy see what the other writes, and that the slice lives while NumPy holds it."""
 
 import ctypes
 import gc
@@ -18,9 +18,9 @@ def test_example_prints_what_the_readme_says(follow):
 def test_go_steps_as_numpy_does(run, build):
     ran = run("go build -buildmode=c-shared -o build/liblife-here.so ./examples/go-to-numpy")
     assert ran.returncode == 0, ran.stderr
-    go = ctypes.CDLL(build / "liblife-here.so")
+    go = ctypes.CDLL(build / "liblife-here.so")  # dlbridge.load takes only one library in a process
     go.shared.restype = ctypes.c_int64
-    shared = dlbridge.wrap(go.world, args=[], returns="tensor", to=np.from_dlpack)
+    shared = dlbridge.wrap(go.world, args=["error"], returns="tensor", to=np.from_dlpack)
     world, again = shared(), shared()
     assert world.__array_interface__["data"] == again.__array_interface__["data"]
     assert go.shared() == 2

@@ -4,53 +4,34 @@ package main
 import "C"
 
 import (
-	"fmt"
-	"os"
 	"unsafe"
 
 	"gorgonia.org/tensor"
 
+	"github.com/dlbridge/dlbridge/bridge/capi"
 	"github.com/dlbridge/dlbridge/bridge/gorgonia"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// solve improves x until a x = b, and returns the number of steps, or -1. All three are DLManagedTensorVersioned of float64,
-// which solve takes over. a must be symmetric and positive definite.
+// solve improves x until a x = b, and returns the number of steps. All three are DLManagedTensorVersioned of float64, which
+// solve takes over; e is a dlb_error. a must be symmetric and positive definite.
 //
 //export solve
-func solve(a, b, x unsafe.Pointer) (steps C.longlong) {
-	defer func() { // gorgonia sometimes panics, and a panic must not unwind into C
-		if p := recover(); p != nil {
-			fmt.Fprintln(os.Stderr, p)
-			steps = -1
+func solve(a, b, x, e unsafe.Pointer) (steps C.longlong) {
+	capi.Serve(func(in ...*dlpack.Tensor) (*dlpack.Tensor, error) {
+		var ds [3]*tensor.Dense
+		for i, t := range in {
+			d, release, err := gorgonia.Dense(t)
+			if err != nil {
+				return nil, err
+			}
+			defer release() // afterwards NumPy's array is released
+			ds[i] = d
 		}
-	}()
-	var ds [3]*tensor.Dense
-	var last error
-	for i, managed := range []unsafe.Pointer{a, b, x} {
-		d, release, err := take(managed)
-		if err != nil {
-			last = err
-			continue // the others are taken over as well
-		}
-		defer release() // afterwards NumPy's array is released
-		ds[i] = d
-	}
-	if last != nil {
-		panic(last)
-	}
-	return C.longlong(conjugateGradients(ds[0], ds[1], ds[2]))
-}
-
-// take imports a managed tensor and returns a tensor of gorgonia over its memory.
-func take(managed unsafe.Pointer) (*tensor.Dense, func(), error) {
-	t, err := dlpack.Import(managed)
-	if err != nil {
-		dlpack.Release(managed)
-		return nil, nil, err
-	}
-	defer t.Close() // the Dense has a share of its own
-	return gorgonia.Dense(t)
+		steps = C.longlong(conjugateGradients(ds[0], ds[1], ds[2]))
+		return nil, nil
+	}, e, a, b, x)
+	return steps
 }
 
 func conjugateGradients(a, b, x *tensor.Dense) (steps int) {
@@ -70,6 +51,7 @@ func conjugateGradients(a, b, x *tensor.Dense) (steps int) {
 	return steps
 }
 
+// must panics where gorgonia returns an error. Serve makes an error of either.
 func must[T any](result T, err error) T {
 	if err != nil {
 		panic(err)

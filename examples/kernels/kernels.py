@@ -1,4 +1,4 @@
-"""Calls Go functions on NumPy arrays, and on PyTorch's and JAX's where they are installed."""
+"""Calls Go functions with NumPy arrays, and with tensors of PyTorch and JAX where these are installed."""
 
 import importlib.util
 import sys

@@ -1,10 +1,8 @@
-"""The example prints what its README says, and writes where the arrays lie."""
+"""Checks the output in the README, and that the functions write to the memory of the arrays."""
 
 import importlib.util
 import pathlib
-import re
 import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -21,13 +19,9 @@ def library(tmp_path_factory):
     return file
 
 
-def test_example_prints_what_the_readme_says(library):
-    ran = subprocess.run([sys.executable, "kernels.py", library], cwd=HERE, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
-    peers = {"PyTorch": "torch", "JAX": "jax"}
-    expected = re.findall(r"```\n(NumPy .*?)```", (HERE / "README.md").read_text(), re.DOTALL)[0].splitlines()
-    installed = [line for line in expected if importlib.util.find_spec(peers.get(line.split()[0], "numpy"))]
-    assert ran.stdout.splitlines() == installed
+def test_example_prints_what_the_readme_says(follow):
+    absent = tuple(name for name, module in {"PyTorch": "torch", "JAX": "jax"}.items() if not importlib.util.find_spec(module))
+    follow(HERE, plain=lambda text: [line for line in text.splitlines() if not line.startswith(absent)])
 
 
 def test_go_computes_what_numpy_does(library):

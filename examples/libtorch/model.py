@@ -1,4 +1,4 @@
-"""Writes a small model as PyTorch's users do, for Go to run: python model.py model.pt."""
+"""Saves a small PyTorch model, which Go runs: python model.py model.pt."""
 
 import sys
 import warnings

@@ -1,6 +1,6 @@
 #!/bin/sh
-# run.sh: builds and runs this folder against the libtorch of a PyTorch wheel. Arguments are those of go, `run .`
-# if there are none: `sh run.sh test -bench . ./...`. PYTHON is a Python that has PyTorch.
+# run.sh builds and runs this folder with the libtorch of a PyTorch wheel. It passes its arguments to go, such as
+# `sh run.sh test -bench . ./...`; without arguments it calls `go run .`. PYTHON names an interpreter that has PyTorch.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 out=$(cd "$here/../.." && pwd)/build/libtorch
@@ -17,8 +17,8 @@ LIBTORCH_MODEL=$out/model-$version.pt
 export LIBTORCH_MODEL PYTHON="$python"
 [ "$LIBTORCH_MODEL" -nt "$here/model.py" ] || "$python" "$here/model.py" "$LIBTORCH_MODEL"
 
-# torch_cpu and c10 alone: with -ltorch the CUDA libraries are loaded too. The version is for Go's build cache, which
-# does not look at headers.
+# The program links torch_cpu and c10 only; with -ltorch the CUDA libraries would be loaded too. The macro WHEEL makes Go
+# build again for another version of PyTorch, because Go's build cache does not look at these headers.
 export CGO_CXXFLAGS="-O2 -I$torch/include -D_GLIBCXX_USE_CXX11_ABI=$abi -DWHEEL=$version"
 export CGO_LDFLAGS="-L$torch/lib -Wl,-rpath,$torch/lib"
 cd "$here"

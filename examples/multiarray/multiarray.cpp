@@ -2,6 +2,7 @@
 // it, sums it into an array of Boost's own, and writes a message of the two to OUT.
 #include "multiarray.hpp"
 
+#include <fstream>
 #include <iostream>
 
 template <class Sizes>
@@ -11,15 +12,20 @@ static std::string join(const Sizes *sizes, size_t count) {
   return text;
 }
 
-static void run(const char *path, const std::vector<const char *> &files) {
-  std::vector<Frame> frames;
-  for (auto file : files) frames.push_back(Frame::read(file));
-  const void *read = frames.at(2)->data;
-  Message message = decode(std::move(frames));
-  std::vector<Tensor> tensors;
-  tensors.emplace_back(call(dlb_message_tensor_at, message.get(), size_t{0}));
+static dlbridge::frame read_frame(const char *path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error(std::string("cannot read ") + path);
+  return dlbridge::frame::lend(std::vector<char>(std::istreambuf_iterator<char>(file), {}));
+}
 
-  auto a = view<int32_t, 3>(*tensors[0]);
+static void run(const char *path, const std::vector<const char *> &files) {
+  std::vector<dlbridge::frame> frames;
+  for (auto file : files) frames.push_back(read_frame(file));
+  const void *read = frames.at(2).data();
+  std::vector<dlbridge::tensor> tensors;
+  tensors.push_back(dlbridge::message::decode(std::move(frames))[0]);
+
+  auto a = view<int32_t, 3>(tensors[0]);
   std::cout << "int32 of " << join(a.shape(), 3) << " at strides " << join(a.strides(), 3) << '\n';
   std::cout << "on the memory that was read: " << std::boolalpha << (a.data() == read) << '\n';
   using index = decltype(a)::index;
@@ -31,22 +37,20 @@ static void run(const char *path, const std::vector<const char *> &files) {
 
   const void *made = sums->data();
   tensors.push_back(lend(std::move(sums)));
-  Message answer = encode(std::move(tensors));
-  auto label = call(dlb_message_label, answer.get());
-  std::cout << std::string(label.data, label.size) << '\n';
-  Frame first(call(dlb_message_frame, answer.get(), size_t{2})), second(call(dlb_message_frame, answer.get(), size_t{3}));
-  std::cout << "parts are where the arrays are: " << (first->data == read && second->data == made) << '\n';
-  Frame packed(call(dlb_message_encode_packed, answer.get()));
+  auto answer = dlbridge::message::encode(std::move(tensors));
+  std::cout << answer.label() << '\n';
+  const bool same = answer.frame_at(2).data() == read && answer.frame_at(3).data() == made;
+  std::cout << "parts are where the arrays are: " << same << '\n';
+  auto packed = answer.packed();
   std::ofstream out(path, std::ios::binary);
-  if (!out.write(static_cast<const char *>(packed->data), static_cast<std::streamsize>(packed->size)).flush())
+  if (!out.write(reinterpret_cast<const char *>(packed.data()), static_cast<std::streamsize>(packed.size())).flush())
     throw std::runtime_error(std::string("cannot write ") + path);
 }
 
 int main(int argc, char **argv) try {
   if (argc < 5) throw std::runtime_error("usage: multiarray OUT PREFIX HEADER PART...");
   run(argv[1], {argv + 2, argv + argc});
-  dlb_counters left;
-  dlb_counters_read(&left, sizeof left);
+  const dlb_counters left = dlbridge::counters();
   std::cout << "everything is given back: " << (left.exports + left.imports + left.messages == 0) << '\n';
 } catch (const std::exception &error) {
   std::cerr << "multiarray: " << error.what() << '\n';

@@ -1,26 +1,20 @@
-// Boost.MultiArray over the memory of tensors, and tensors over that of Boost's arrays.
+// Boost.MultiArray arrays over the memory of tensors, and tensors over the memory of such arrays.
 #pragma once
-#include "../cpp/raii.hpp"
+#include <dlbridge.hpp>
 
 #include <algorithm>
 #include <array>
 #include <boost/multi_array.hpp>
-#include <type_traits>
 
-template <class T>
-constexpr uint8_t code = std::is_floating_point_v<T> ? kDLFloat : std::is_signed_v<T> ? kDLInt : kDLUInt;
-
-// Boost's array over a tensor's memory. Strides say what general_storage_order does: which dimension is faster than
-// which, and which of them run backwards. Boost wants the lowest address, and knows no gaps.
+// Returns an array of Boost over the memory of a tensor. The strides of the tensor give the general_storage_order: the order of
+// the dimensions and which of them are reversed. Boost needs the lowest address, and cannot describe gaps.
 template <class T, size_t N>
-boost::multi_array_ref<T, N> view(const DLManagedTensorVersioned &managed) {
-  const DLTensor &t = managed.dl_tensor;
-  if (t.ndim != N || t.dtype.code != code<T> || t.dtype.bits != 8 * sizeof(T) || t.dtype.lanes != 1)
-    throw std::runtime_error("a tensor of another type or rank");
-  if (managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY) throw std::runtime_error("read-only memory");
+boost::multi_array_ref<T, N> view(const dlbridge::tensor &tensor) {
+  const DLTensor &t = tensor.dl_tensor();
+  if (t.ndim != N) throw std::runtime_error("a tensor of another rank");
   std::array<int64_t, N> shape, order;
   std::array<bool, N> ascend;
-  T *lowest = static_cast<T *>(t.data);
+  T *lowest = tensor.data<T>(); // throws unless the elements are of the type T and writable
   for (size_t d = 0; d < N; d++) {
     shape[d] = t.shape[d];
     order[d] = static_cast<int64_t>(d);
@@ -37,15 +31,12 @@ boost::multi_array_ref<T, N> view(const DLManagedTensorVersioned &managed) {
   return array;
 }
 
-// And back: a tensor over an array of Boost's, which is deleted with the tensor's last share.
+// Returns a tensor over the memory of an array of Boost. The array is deleted when the tensor's last reference is released.
 template <class T, size_t N>
-Tensor lend(std::unique_ptr<boost::multi_array<T, N>> array) {
+dlbridge::tensor lend(std::unique_ptr<boost::multi_array<T, N>> array) {
   std::array<int64_t, N> shape, strides;
   std::copy_n(array->shape(), N, shape.begin());
   std::copy_n(array->strides(), N, strides.begin());
-  DLTensor view{array->origin(), {kDLCPU, 0}, N, {code<T>, 8 * sizeof(T), 1}, shape.data(), strides.data(), 0};
-  auto release = [](void *ctx) { delete static_cast<boost::multi_array<T, N> *>(ctx); };
-  Tensor tensor(call(dlb_tensor_lend, &view, uint64_t{0}, release, array.get()));
-  array.release();
-  return tensor;
+  T *origin = array->origin();
+  return dlbridge::tensor::lend(origin, shape, std::move(array), strides);
 }

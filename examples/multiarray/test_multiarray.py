@@ -1,4 +1,4 @@
-"""The example prints what its README says, however it was built, and Boost computes what NumPy does in every layout."""
+"""Checks the output in the README, for each way to build it, and compares results of Boost and NumPy in every layout."""
 
 import itertools
 import pathlib
@@ -72,7 +72,8 @@ def test_every_order_and_direction_is_viewed_where_it_lies(answer):
 @pytest.mark.parametrize("array", [np.zeros((2, 3), np.int32), np.zeros((1, 2, 3), np.uint32), np.zeros((1, 2, 3), np.int64)])
 def test_other_types_and_ranks_are_refused(answer, array):
     ran = answer("multiarray", array)
-    assert (ran.returncode, ran.stderr) == (1, "multiarray: a tensor of another type or rank\n")
+    assert ran.returncode == 1
+    assert "of another rank" in ran.stderr or f"the elements are {array.dtype}, not int32" in ran.stderr
 
 
 OTHERS = """
@@ -85,19 +86,17 @@ static bool there_and_back(const boost::general_storage_order<N> &storage) {
   for (size_t d = 0; d < N; d++) shape[d] = d + 2;
   auto owned = std::make_unique<boost::multi_array<T, N>>(shape, storage);
   auto &array = *owned;
-  Tensor tensor = lend(std::move(owned));
-  auto seen = view<T, N>(*tensor);
+  dlbridge::tensor tensor = lend(std::move(owned));
+  auto seen = view<T, N>(tensor);
   return seen.data() == array.data() && seen.num_elements() == array.num_elements() &&
          std::equal(seen.strides(), seen.strides() + N, array.strides());
 }
 
 static const char *refused(uint64_t flags, int64_t stride) {
   float memory[8] = {};
-  int64_t shape[] = {2}, strides[] = {stride};
-  DLTensor description{memory + 4, {kDLCPU, 0}, 1, {kDLFloat, 32, 1}, shape, strides, 0};
-  Tensor tensor(call(dlb_tensor_lend, &description, flags, nullptr, nullptr));
+  auto tensor = dlbridge::tensor::lend(memory + 4, {2}, nullptr, {stride}, flags);
   try {
-    view<float, 1>(*tensor);
+    view<float, 1>(tensor);
   } catch (const std::runtime_error &error) {
     static std::string what;
     return (what = error.what()).c_str();
@@ -113,7 +112,7 @@ int main() {
     return 1;
   if (strcmp(refused(0, 1), "no") || strcmp(refused(0, -1), "no")) return 2;
   if (strcmp(refused(0, 2), "a layout with gaps") || strcmp(refused(0, -3), "a layout with gaps")) return 3;
-  if (strcmp(refused(DLPACK_FLAG_BITMASK_READ_ONLY, 1), "read-only memory")) return 4;
+  if (!strstr(refused(DLPACK_FLAG_BITMASK_READ_ONLY, 1), "the tensor is read-only")) return 4;
 }
 """
 
@@ -122,6 +121,6 @@ def test_every_type_and_rank_goes_there_and_back_but_gaps_and_read_only_memory(r
     (build / "others.cpp").write_text(OTHERS)
     ran = run(
         "c++ -std=c++17 build/others.cpp -o build/others -Iexamples/multiarray -isystem build/boost/usr/include "
-        "-Ibuild/usr/include/dlbridge -Lbuild/usr/lib -ldlbridge -Wl,-rpath,$PWD/build/usr/lib && build/others"
+        "-Ibuild/usr/include/dlbridge -Lbuild/usr/lib -ldlbridge -ldlbridge_tensor -Wl,-rpath,$PWD/build/usr/lib && build/others"
     )
     assert (ran.returncode, ran.stderr) == (0, "")

@@ -61,7 +61,7 @@ func answer(r io.Reader, w io.Writer) error {
 // product reads the elements one by one, because the matrix may have any order, and any address in the single-part form.
 func product(ts []*dlpack.Tensor) (*dlpack.Tensor, error) {
 	if len(ts) != 2 || ts[0].Rank() != 2 || ts[1].Rank() != 1 || ts[0].Dim(1) != ts[1].Dim(0) || ts[1].Dim(0) == 0 {
-		return nil, fmt.Errorf("product: %v are not a matrix and a vector", ts)
+		return nil, fmt.Errorf("product: %s are not a matrix and a vector", ts)
 	}
 	sums := make([]float64, ts[0].Dim(0))
 	for i := range sums {

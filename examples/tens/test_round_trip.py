@@ -1,4 +1,4 @@
-"""The example prints what its README says; Go multiplies what NumPy sends, in every layout, and refuses the rest."""
+"""Checks the output in the README, compares products of Go and NumPy in every layout, and checks what Go refuses."""
 
 import itertools
 import pathlib

@@ -1,4 +1,4 @@
-// Command exporter is a shared library whose Go code hands out tensors, and is a module of TVM-FFI, for the Python paths.
+// Command exporter is a shared library for the Python paths. Its Go code exports tensors, and it is also a TVM-FFI module.
 package main
 
 // #include <stdint.h>
@@ -7,6 +7,7 @@ import "C"
 import (
 	"unsafe"
 
+	"github.com/dlbridge/dlbridge/bridge/capi"
 	"github.com/dlbridge/dlbridge/bridge/tvmffi"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
@@ -15,12 +16,12 @@ func main() {}
 
 var ofNew, ofSlice = must(dlpack.New(dlpack.Float32, 1024)), must(dlpack.FromSlice(make([]float32, 1024)))
 
-// export_new writes the addresses of n exports of memory of C's to out.
+// export_new exports a tensor of dlpack.New n times and writes the addresses of the managed tensors to out.
 //
 //export export_new
 func export_new(out *C.uintptr_t, n C.int64_t) { export(ofNew, out, n) }
 
-// export_slice does the same with a Go slice.
+// export_slice does the same with a tensor of a Go slice.
 //
 //export export_slice
 func export_slice(out *C.uintptr_t, n C.int64_t) { export(ofSlice, out, n) }
@@ -31,7 +32,7 @@ func export(t *dlpack.Tensor, out *C.uintptr_t, n C.int64_t) {
 	}
 }
 
-// __tvm_ffi_nothing is a callback into Go, and nothing else.
+// __tvm_ffi_nothing is an empty function, so a call of it costs a callback into Go.
 //
 //export __tvm_ffi_nothing
 func __tvm_ffi_nothing(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 { return 0 }
@@ -53,6 +54,35 @@ func scale(a tvmffi.Args) (any, error) {
 		y[i] = k * x[i]
 	}
 	return nil, nil
+}
+
+// twice doubles the elements of a tensor, for dlbridge.wrap.
+//
+//export twice
+func twice(x, e unsafe.Pointer) unsafe.Pointer { return capi.Serve(double, e, x) }
+
+func double(in ...*dlpack.Tensor) (*dlpack.Tensor, error) {
+	x, err := dlpack.Values[float32](in[0])
+	for i := range x {
+		x[i] *= 2
+	}
+	return nil, err
+}
+
+// __tvm_ffi_twice does the same for TVM-FFI.
+//
+//export __tvm_ffi_twice
+func __tvm_ffi_twice(_, args unsafe.Pointer, n int32, result unsafe.Pointer) int32 {
+	return tvmffi.Serve(func(a tvmffi.Args) (any, error) {
+		x := tvmffi.Slice[float32](a, 0)
+		if err := a.Check(1); err != nil {
+			return nil, err
+		}
+		for i := range x {
+			x[i] *= 2
+		}
+		return nil, nil
+	}, args, n, result)
 }
 
 func must[T any](v T, err error) T {

@@ -1,7 +1,7 @@
-"""Times what Python pays for a tensor: made, converted, freed. Prints lines of `name value unit`.
+"""Times the paths in Python, such as creating, converting and freeing a tensor. Prints lines of `name value unit`.
 
-Every path runs in many short batches, one path after the other and round again; its time is that of its fastest batch
-in a turn, the median of several turns. The first rounds of a batch, with the caches full of other paths, are not timed.
+All paths take turns in running short batches. The time of a path is the median over several turns of its fastest batch
+in each turn. The first rounds of a batch only warm the caches and are not timed.
 """
 
 import ctypes
@@ -29,7 +29,7 @@ addresses = (ctypes.c_size_t * ROUNDS)()
 
 
 def exported(by):
-    """Addresses of managed tensors that Go exported beforehand."""
+    """Returns a function that has Go export tensors and returns the addresses of the managed tensors."""
     function = getattr(library, by)
     function.argtypes = [ctypes.c_void_p, ctypes.c_int64]
 
@@ -65,7 +65,7 @@ def fresh(create, dtype, convert):
 
 
 def producers(suffix, convert, torch):
-    """All that make an array and convert it: from an address of Go's, of one shared memory, of new memory."""
+    """Adds the paths that create an array and convert it: of an address from Go, of shared memory, or of new memory."""
     for memory in "new", "slice":
         add(f"dlbridge_from_address_{memory}{suffix}", exported(f"export_{memory}"), handed(dlbridge.from_address, convert))
         add(f"floor_from_address_{memory}{suffix}", exported(f"export_{memory}"), handed(floor.from_address, convert))
@@ -82,7 +82,7 @@ def producers(suffix, convert, torch):
 
 
 def calls(torch):
-    """A C function of two tensors of 16 floats, called by `wrap`, and with capsules by ctypes."""
+    """Adds the calls of a C function with two tensors of 16 floats, by `wrap` and by ctypes with capsules."""
     c = ctypes.CDLL(floor.__file__)
     for function in c.add_owned, c.add_borrowed:
         function.argtypes, function.restype = [ctypes.c_void_p, ctypes.c_void_p], None
@@ -122,7 +122,7 @@ def calls(torch):
 
 
 def kernels():
-    """Functions of TVM-FFI in C++ and in Go, on two tensors of 16 floats and a number."""
+    """Adds TVM-FFI functions in C++ and in Go, called with two tensors of 16 floats and a number."""
     x, y = (tvm_ffi.from_dlpack(np.ones(16, np.float32)) for _ in range(2))
     for language, file in ("cpp", sys.argv[3]), ("go", sys.argv[1]):
         module = tvm_ffi.load_module(file)
@@ -133,6 +133,22 @@ def kernels():
                     f(x, y, 2.0)
 
             add(f"tvmffi_{name}_{language}", plain, run)
+
+
+def served():
+    """Adds a Go function called with a NumPy array of 16 zeros: through `wrap`, and through TVM-FFI."""
+    x = np.zeros(16, np.float32)
+    functions = {
+        "wrap": dlbridge.wrap(library.twice, args=["tensor", "error"], returns=None),
+        "tvmffi": tvm_ffi.load_module(sys.argv[1]).twice,
+    }
+    for name, function in functions.items():
+
+        def run(rounds, f=function):
+            for _ in rounds:
+                f(x)
+
+        add(f"served_{name}", plain, run)
 
 
 def messages():
@@ -163,7 +179,7 @@ def messages():
 
 
 def decthings():
-    """The client of Decthings and our own, on a tensor of 4 floats."""
+    """Adds the Decthings client and dlbridge, with a tensor of 4 floats."""
     tensor = DecthingsTensor(np.zeros(4, np.float32), "f32", [4])
     data = tensor.serialize()
 
@@ -207,7 +223,7 @@ def measure():
                 run(rounds)
                 fastest[name][-1] = min(fastest[name][-1], (clock() - start) / len(rounds))
     times = {name: statistics.median(times) for name, times in fastest.items()}
-    for name in "nothing", "scale":  # what Go costs more than C++
+    for name in "nothing", "scale":  # the additional cost of Go over C++
         times[f"tvmffi_{name}_more"] = times[f"tvmffi_{name}_go"] - times[f"tvmffi_{name}_cpp"]
     for name, value in times.items():
         print(f"py_{name} {value:.2f} ns")
@@ -226,6 +242,7 @@ if torch is not None:
     producers("_torch", torch.from_dlpack, torch)
 calls(torch)
 kernels()
+served()
 messages()
 decthings()
 measure()

@@ -1,4 +1,4 @@
-"""Times NumPy's and PyTorch's copies into an array that is there, on one thread. Prints lines of `name value unit`.
+"""Times the copies of NumPy and PyTorch into an existing array, on one thread. Prints lines of `name value unit`.
 
 The layouts are those of copies.go.
 """
@@ -53,7 +53,7 @@ for name, source in layouts():
     if torch is None:
         continue
     to = torch.from_numpy(target)
-    if name == "flip":  # PyTorch has no negative strides: flip makes new memory
+    if name == "flip":  # PyTorch has no negative strides, so flip allocates its result
         matrix = torch.from_numpy(np.ascontiguousarray(source))
         print(f"py_torch_copy_{name} {fastest(lambda: torch.flip(matrix, (1,))):.2f} ns", flush=True)
     else:

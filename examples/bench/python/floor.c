@@ -1,6 +1,6 @@
-/* floor.c: the same as a dlbridge.Tensor in as little as a C extension can do it with, over the full API: it takes
- * a managed tensor over by address, hands out any number of capsules, and calls the deleter at the end. Nothing is
- * checked, and only versioned capsules are made. */
+/* floor.c: a minimal counterpart of dlbridge.Tensor, written in C with the full Python API. It takes over a managed
+ * tensor by address, makes any number of capsules, and calls the deleter at the end. It checks nothing and makes only
+ * versioned capsules. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <dlpack/dlpack.h>
@@ -27,7 +27,7 @@ static void delete_export(DLManagedTensorVersioned *self) {
 }
 
 static void delete_capsule(PyObject *capsule) {
-  if (!PyCapsule_IsValid(capsule, "dltensor_versioned")) return; /* a consumer has it */
+  if (!PyCapsule_IsValid(capsule, "dltensor_versioned")) return; /* a consumer has taken it over */
   DLManagedTensorVersioned *managed = PyCapsule_GetPointer(capsule, "dltensor_versioned");
   managed->deleter(managed);
 }
@@ -89,7 +89,7 @@ static PyObject *from_address(PyObject *module, PyObject *address) {
   return (PyObject *)self;
 }
 
-/* x += y, for callers of any kind: once for one that keeps its tensors, and once for one that gives them away. */
+/* Both functions compute x += y. add_borrowed leaves the tensors to the caller; add_owned takes ownership of them. */
 __attribute__((visibility("default"))) void add_borrowed(DLManagedTensorVersioned *x, DLManagedTensorVersioned *y) {
   float *a = x->dl_tensor.data, *b = y->dl_tensor.data;
   for (int64_t i = 0; i < x->dl_tensor.shape[0]; i++) a[i] += b[i];

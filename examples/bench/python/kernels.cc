@@ -1,5 +1,5 @@
-// kernels.cc: functions of TVM-FFI: scale as one writes it in C++, which is in exporter too, in Go, and add as a
-// compiler of kernels writes it.
+// kernels.cc: TVM-FFI functions. scale is written by hand in C++; exporter has it in Go. add is like the output of a
+// kernel compiler.
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/function.h>
 

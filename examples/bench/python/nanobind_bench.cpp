@@ -1,4 +1,4 @@
-// A producer made with nanobind: all arrays share one memory, of which each holds a reference to the owner.
+// A producer made with nanobind. All arrays share the same memory, and each holds a reference to its owner.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 

@@ -1,4 +1,4 @@
-// Command report makes the README and the plot of one run of the benchmarks from its `name value unit` lines.
+// Command report writes the README and the plot of one benchmark run. It reads the results as lines of `name value unit`.
 package main
 
 import (
@@ -18,8 +18,8 @@ type results map[string]float64
 
 func main() {
 	log.SetFlags(0)
-	readme := flag.String("readme", "README.md", "the report")
-	plot := flag.String("plot", "times.svg", "the plot beside it")
+	readme := flag.String("readme", "README.md", "write the report to this `file`")
+	plot := flag.String("plot", "times.svg", "write the plot to this `file`")
 	flag.Parse()
 	r, err := read(flag.Arg(0))
 	if err != nil {
@@ -49,7 +49,7 @@ func read(file string) (results, error) {
 		}
 		r[name] = value
 		if work, ok := strings.CutPrefix(name, "throughput_"); ok {
-			if work, ok = strings.CutSuffix(work, "_2"); ok { // after that of one
+			if work, ok = strings.CutSuffix(work, "_2"); ok { // the line of one goroutine comes first
 				r["gain_"+work] = value / r["throughput_"+work+"_1"]
 			}
 		}
@@ -57,10 +57,10 @@ func read(file string) (results, error) {
 	return r, lines.Err()
 }
 
-// A row is a path, and what it is to be compared with.
+// A row is the row of a path in a table. peer is the path that it is compared with, or "".
 type row struct {
 	path, what, peer string
-	peers            bool // not ours
+	peers            bool // the path belongs to a peer, not to dlbridge
 }
 
 type table struct {
@@ -69,79 +69,89 @@ type table struct {
 }
 
 var tables = []table{
-	{"Whole lives", "1024 float32: what programs do, from the making of a tensor to its end. Arrays of arrow-go have no schema here, which " +
-		"favours them.", "cgo_call", "empty cgo calls", []row{
-		{path: "life_export_slice", what: "a slice is handed out once by `ExportSlice`, and released", peer: "arrow_life_go_memory"},
-		{path: "life_slice_1", what: "a slice: made, exported once, released, closed", peer: "arrow_life_go_memory"},
-		{path: "life_new_1", what: "zeroed memory of `dlpack.New`: the same", peer: "arrow_life_c_memory"},
-		{path: "life_slice_8", what: "a slice: made, exported and released 8 times, closed"},
-		{path: "life_new_8", what: "the same, memory of `dlpack.New`"},
-		{path: "life_slice_64", what: "a slice: made, exported and released 64 times, closed"},
-		{path: "life_new_64", what: "the same, memory of `dlpack.New`"},
-		{path: "export_release_slice", what: "one tensor exported and released over and over"},
-		{path: "life_alive_256", what: "256 exports alive, first in, first out"},
-		{path: "life_turns_1000", what: "1,000 tensors in turn"},
-		{path: "life_handed_over", what: "exported by one goroutine, released by another"},
-		{path: "life_worst_export", what: "the longest of 100,000 exports after a million were alive at once and have died, each thousand in its quietest of 20 trials"},
-		{path: "atomic_add", what: "an atomic addition, of which an export and its release need five, or such as cost the same", peers: true},
-		{path: "c_fill_free", what: "plain C, of memory that is there: malloc, fill, free", peers: true},
-		{path: "c_life", what: "plain C: zeroed memory with a count of its holders, exported once, released, let go of", peers: true},
-		{path: "arrow_life_go_memory", what: "arrow-go cdata, Go memory: made, exported once, released twice", peers: true},
-		{path: "arrow_life_c_memory", what: "arrow-go cdata, C memory", peers: true},
-		{path: "dlpark_export_drop", what: "dlpark (Rust), of memory that is there: export, drop", peers: true},
-		{path: "dlpark_life", what: "dlpark (Rust): zeroed memory, exported once, dropped, let go of", peers: true},
+	{"Whole lifetimes", "Tensors of 1024 float32 are created, exported, released and closed, in patterns that programs have. arrow-go exports " +
+		"its arrays without their schema, which favours it. For the slowest export, 100,000 exports follow the release of a million " +
+		"exports. Each group of 1,000 counts with the fastest of 20 trials.", "cgo_call", "empty cgo calls", []row{
+		{path: "life_export_slice", what: "a slice: `ExportSlice`, release", peer: "arrow_life_go_memory"},
+		{path: "life_slice_1", what: "a slice: create a tensor, export it once, release, close", peer: "arrow_life_go_memory"},
+		{path: "life_new_1", what: "zeroed memory of `dlpack.New`: create, export once, release, close", peer: "arrow_life_c_memory"},
+		{path: "life_slice_8", what: "a slice: create, export and release 8 times, close"},
+		{path: "life_new_8", what: "memory of `dlpack.New`: create, export and release 8 times, close"},
+		{path: "life_slice_64", what: "a slice: create, export and release 64 times, close"},
+		{path: "life_new_64", what: "memory of `dlpack.New`: create, export and release 64 times, close"},
+		{path: "export_release_slice", what: "export and release of the same tensor, repeated"},
+		{path: "life_alive_256", what: "export and release with 256 live exports, oldest first"},
+		{path: "life_turns_1000", what: "export and release of 1,000 tensors in turn"},
+		{path: "life_handed_over", what: "export by one goroutine, release by another"},
+		{path: "life_worst_export", what: "the slowest of 100,000 exports"},
+		{path: "atomic_add", what: "an atomic addition (an export and its release need five operations of this cost)", peers: true},
+		{path: "c_fill_free", what: "plain C, existing memory: `malloc` a managed tensor, fill it, `free`", peers: true},
+		{path: "c_life", what: "plain C: allocate zeroed, reference-counted memory, export once, release both", peers: true},
+		{path: "arrow_life_go_memory", what: "arrow-go cdata, Go memory: create an array, export once, release both", peers: true},
+		{path: "arrow_life_c_memory", what: "arrow-go cdata, C memory: create an array, export once, release both", peers: true},
+		{path: "dlpark_export_drop", what: "dlpark (Rust), existing memory: export, drop", peers: true},
+		{path: "dlpark_life", what: "dlpark (Rust): allocate zeroed memory, export once, drop both", peers: true},
 	}},
-	{"Export and release", "1024 float32, all in Go, the deleter included.", "cgo_call", "empty cgo calls", []row{
+	{"Export and release", "Go exports a tensor of 1024 float32 and releases it. The time includes the deleter.", "cgo_call", "empty cgo calls", []row{
 		{path: "export_release_new", what: "dlbridge, memory of `dlpack.New`", peer: "arrow_export_release_c_memory"},
 		{path: "export_release_slice", what: "dlbridge, a Go slice", peer: "arrow_export_release_go_memory"},
 		{path: "cgo_call", what: "an empty cgo call", peers: true},
-		{path: "c_fill_free", what: "plain C: malloc, fill, free", peers: true},
+		{path: "c_fill_free", what: "plain C: `malloc` a managed tensor, fill it, `free`", peers: true},
 		{path: "dlpark_export_drop", what: "dlpark (Rust): export, drop", peers: true},
 		{path: "arrow_export_release_c_memory", what: "arrow-go cdata, C memory", peers: true},
 		{path: "arrow_export_release_go_memory", what: "arrow-go cdata, Go memory", peers: true},
 	}},
-	{"The deleter alone", "The time for which a consumer waits, on a thread that Go did not make. The last row of each design is its " +
-		"first call on a new thread, the median of 400. 32 exports of each tensor are alive, unless a row says otherwise. The naive design is malloc, `cgo.Handle`, and a deleter that is a Go function.",
+	{"The deleter alone", "The times are those of one deleter call on a thread that Go did not create. The last row of each design is the " +
+		"first call on a new thread, the median of 400 threads. Each tensor has 32 live exports unless the row gives another number. " +
+		"The naive design uses `malloc`, `cgo.Handle` and a deleter written in Go.",
 		"cgo_call", "empty cgo calls", []row{
 			{path: "delete_on_foreign_thread_new", what: "dlbridge, memory of `dlpack.New`", peer: "naive_delete_on_foreign_thread"},
 			{path: "delete_on_foreign_thread_slice", what: "dlbridge, a Go slice", peer: "naive_delete_on_foreign_thread"},
-			{path: "delete_on_foreign_thread_new_of_256", what: "dlbridge, memory of `dlpack.New`, 256 alive of one tensor", peer: "naive_delete_on_foreign_thread"},
-			{path: "delete_on_foreign_thread_slice_of_256", what: "dlbridge, a Go slice, 256 alive of one tensor", peer: "naive_delete_on_foreign_thread"},
+			{path: "delete_on_foreign_thread_new_of_256", what: "dlbridge, memory of `dlpack.New`, 256 live exports of one tensor", peer: "naive_delete_on_foreign_thread"},
+			{path: "delete_on_foreign_thread_slice_of_256", what: "dlbridge, a Go slice, 256 live exports of one tensor", peer: "naive_delete_on_foreign_thread"},
 			{path: "first_delete_on_new_thread", what: "dlbridge, first call", peer: "naive_first_delete_on_new_thread"},
-			{path: "callback_on_go_thread", what: "an empty callback into Go, Go's thread", peers: true},
-			{path: "callback_on_foreign_thread", what: "an empty callback into Go, foreign thread", peers: true},
-			{path: "naive_delete_on_go_thread", what: "the naive design, Go's thread", peers: true},
-			{path: "naive_delete_on_foreign_thread", what: "the naive design, foreign thread", peers: true},
+			{path: "callback_on_go_thread", what: "an empty callback into Go, on a Go thread", peers: true},
+			{path: "callback_on_foreign_thread", what: "an empty callback into Go, on a foreign thread", peers: true},
+			{path: "naive_delete_on_go_thread", what: "the naive design, on a Go thread", peers: true},
+			{path: "naive_delete_on_foreign_thread", what: "the naive design, on a foreign thread", peers: true},
 			{path: "naive_first_delete_on_new_thread", what: "the naive design, first call", peers: true},
 		}},
-	{"Import, typed view, close", "1024 float32 made in C; the producer's own time is subtracted.", "cgo_call", "empty cgo calls", []row{
-		{path: "import_close_without_guard", what: "dlbridge, `WithoutGuard`", peer: "arrow_import_release"},
+	{"Import, typed view, close", "Go imports tensors of 1024 float32 that C has produced. The time that C needs to free them is subtracted.", "cgo_call", "empty cgo calls", []row{
+		{path: "import_close_without_guard", what: "dlbridge, without the cleanup guard (`WithoutGuard`)", peer: "arrow_import_release"},
 		{path: "import_close_with_guard", what: "dlbridge", peer: "arrow_import_release"},
-		{path: "import_own_new", what: "dlbridge, its own export (export included)", peer: "arrow_import_release"},
-		{path: "import_own_slice", what: "dlbridge, its own export of a slice (export included)", peer: "arrow_import_release"},
-		{path: "dlpark_export_import_drop", what: "dlpark (Rust): its own export, validate, view, drop", peers: true},
+		{path: "import_own_new", what: "dlbridge imports its own export of `dlpack.New`, export included", peer: "arrow_import_release"},
+		{path: "import_own_slice", what: "dlbridge imports its own export of a Go slice, export included", peer: "arrow_import_release"},
+		{path: "dlpark_export_import_drop", what: "dlpark (Rust): export, import, validate, view, drop", peers: true},
 		{path: "arrow_import_release", what: "arrow-go cdata", peers: true},
 	}},
-	{"Messages", "Three tensors of 1024 float32. Arrow views a record of a file that is open and mapped, and writes a record to a stream.",
+	{"Messages", "A message holds three tensors of 1024 float32. Arrow views a record of an open file in memory, and writes a record to a stream.",
 		"arrow_ipc_view_3_columns", "Arrow views", []row{
-			{path: "tens_parse_4KiB", what: "parse, label included", peer: "py_json_numpy_parse"},
-			{path: "tens_parse_16MiB", what: "parse, tensors of 16 MiB", peer: "py_json_numpy_parse"},
+			{path: "tens_parse_4KiB", what: "parse, including the label", peer: "py_json_numpy_parse"},
+			{path: "tens_parse_16MiB", what: "parse, including the label, tensors of 16 MiB", peer: "py_json_numpy_parse"},
 			{path: "tens_encode", what: "encode", peer: "arrow_ipc_encode_1_column"},
-			{path: "json_unmarshal_label", what: "`encoding/json` of the label alone", peers: true},
+			{path: "json_unmarshal_label", what: "`encoding/json`, the label only", peers: true},
 			{path: "arrow_ipc_view_1_column", what: "arrow-go IPC view, one column", peers: true},
 			{path: "arrow_ipc_view_3_columns", what: "arrow-go IPC view, three columns", peers: true},
 			{path: "arrow_ipc_encode_1_column", what: "arrow-go IPC encode, one column", peers: true},
 			{path: "arrow_ipc_encode_3_columns", what: "arrow-go IPC encode, three columns", peers: true},
-			{path: "py_json_numpy_parse", what: "Python: json and NumPy", peers: true},
+			{path: "py_json_numpy_parse", what: "Python: `json` and NumPy, parse", peers: true},
 			{path: "py_dlbridge_decode", what: "Python: `dlbridge.tens.decode`", peer: "py_json_numpy_parse"},
 		}},
-	{"Views and single elements", "Of 3×4×5 float32. A view is closed again.", "cgo_call", "empty cgo calls", []row{
+	{"Views in C", "The tensor holds 3×4×5 float32. The time of a view includes its release.", "c_block", "`malloc` and `free` of 256 bytes",
+		[]row{
+			{path: "c_view_transpose", what: "`dlb_tensor_transpose`"},
+			{path: "c_view_slice", what: "`dlb_tensor_slice`, as `t[1:3, 2]`"},
+			{path: "c_view_index", what: "`dlb_tensor_index`"},
+			{path: "c_view_reshape", what: "`dlb_tensor_reshape`"},
+			{path: "c_block", what: "`malloc` and `free` of 256 bytes, the size of a control block", peers: true},
+		}},
+	{"Views and single elements", "The tensor holds 3×4×5 float32. The time of a view includes its `Close`.", "cgo_call", "empty cgo calls", []row{
 		{path: "view_transpose", what: "`Transpose`"},
 		{path: "view_slice", what: "`Slice`, as `t[1:3, 2]`", peer: "gorgonia_slice"},
 		{path: "view_slice_by_steps", what: "`Slice`, as `t[1:, 2, ::-2]`"},
 		{path: "view_narrow", what: "`Narrow`"},
 		{path: "view_reshape", what: "`Reshape`"},
-		{path: "view_apply", what: "`Apply` of two views, one after the other"},
+		{path: "view_apply", what: "`Apply` of `Transpose` and `Narrow`"},
 		{path: "gorgonia_slice", what: "gorgonia's `Slice`, as `t[1:3, 2]`", peers: true},
 		{path: "at_generic", what: "`dlpack.At[float32]`", peer: "gorgonia_at"},
 		{path: "set_at_generic", what: "`dlpack.SetAt[float32]`", peer: "gorgonia_set_at"},
@@ -149,12 +159,12 @@ var tables = []table{
 		{path: "set_at_any", what: "`Tensor.SetAt`", peer: "gorgonia_set_at"},
 		{path: "gorgonia_at", what: "gorgonia's `At`", peers: true},
 		{path: "gorgonia_set_at", what: "gorgonia's `SetAt`", peers: true},
-		{path: "description_bind", what: "`Description.Bind` of [?,4,5]"},
+		{path: "description_bind", what: "`Description.Bind`, shape [?,4,5]"},
 		{path: "description_allocate", what: "`Description.Allocate`, rows aligned to 64 bytes", peer: "new_close"},
 		{path: "new_close", what: "`dlpack.New`"},
 	}},
-	{"Decthings: small tensors", "Tensors of 4 float32 in a stream, of which every fourth is aligned.",
-		"py_decthings_deserialize", "decodes of the client", []row{
+	{"Decthings: small tensors", "A stream holds tensors of 4 float32. The data of every fourth tensor is aligned.",
+		"py_decthings_deserialize", "decodes of the Python client", []row{
 			{path: "decthings_decode_4_floats", what: "decode", peer: "py_decthings_deserialize"},
 			{path: "decthings_encode_4_floats", what: "encode", peer: "py_decthings_serialize"},
 			{path: "py_decthings_deserialize", what: "the Python client, decode", peers: true},
@@ -162,69 +172,77 @@ var tables = []table{
 			{path: "py_dlbridge_decthings_iter", what: "Python: `dlbridge.decthings.iter`", peer: "py_decthings_deserialize"},
 			{path: "py_dlbridge_decthings_encode", what: "Python: `dlbridge.decthings.encode`", peer: "py_decthings_serialize"},
 		}},
-	{"Decthings: 64 MiB", "One tensor, aligned; the reader that copies is written by hand. Into memory that is there.",
+	{"Decthings: 64 MiB", "One tensor with aligned data. The copying reader is written by hand. Encoders and `copy` write to existing memory.",
 		"memcpy_64MiB", "copies", []row{
 			{path: "decthings_decode_64MiB", what: "decode", peer: "decthings_copy_64MiB"},
 			{path: "decthings_encode_64MiB", what: "encode", peer: "memcpy_64MiB"},
-			{path: "decthings_copy_64MiB", what: "a reader that copies", peers: true},
-			{path: "memcpy_64MiB", what: "`copy`", peers: true},
+			{path: "decthings_copy_64MiB", what: "a copying reader", peers: true},
+			{path: "memcpy_64MiB", what: "Go's `copy`", peers: true},
 		}},
-	{"TensorFlow: small tensors", "TensorProto messages of 4 float32, one behind the other, of which every second is aligned.",
+	{"TensorFlow: small tensors", "TensorProto messages of 4 float32 follow each other in memory. The data of every second message is aligned.",
 		"dynamicpb_decode_4_floats", "decodes of protobuf-go", []row{
 			{path: "tensorflow_decode_4_floats", what: "decode", peer: "dynamicpb_decode_4_floats"},
 			{path: "tensorflow_encode_4_floats", what: "encode", peer: "dynamicpb_decode_4_floats"},
 			{path: "dynamicpb_decode_4_floats", what: "protobuf-go, `dynamicpb`", peers: true},
 		}},
-	{"TensorFlow: 64 MiB", "One TensorProto, padded; the reader that copies is written by hand over `protowire`. Into memory that is there.",
+	{"TensorFlow: 64 MiB", "One TensorProto, padded so that its data is aligned. The copying reader is written by hand with `protowire`. Encoders and `copy` " +
+		"write to existing memory.",
 		"memcpy_64MiB", "copies", []row{
 			{path: "tensorflow_decode_64MiB", what: "decode", peer: "tensorflow_copy_64MiB"},
 			{path: "tensorflow_decode_1KiB", what: "decode, 1 KiB", peer: "tensorflow_copy_64MiB"},
 			{path: "tensorflow_encode_64MiB", what: "encode", peer: "memcpy_64MiB"},
-			{path: "tensorflow_copy_64MiB", what: "a reader that copies", peers: true},
+			{path: "tensorflow_copy_64MiB", what: "a copying reader", peers: true},
 			{path: "dynamicpb_decode_64MiB", what: "protobuf-go, `dynamicpb`", peers: true},
-			{path: "memcpy_64MiB", what: "`copy`", peers: true},
+			{path: "memcpy_64MiB", what: "Go's `copy`", peers: true},
 		}},
-	{"gorgonia", "A matrix of float32 is wrapped, release included, and a lazily transposed one described for export, close included.",
+	{"gorgonia", "`Dense` wraps a matrix of float32 for gorgonia; its time includes the release. `FromDense` makes a tensor of a lazily transposed " +
+		"matrix; its time includes `Close`.",
 		"gorgonia_tensor_new_4KiB", "calls of `tensor.New`", []row{
 			{path: "gorgonia_dense_4KiB", what: "`Dense`, 4 KiB", peer: "gorgonia_tensor_new_4KiB"},
 			{path: "gorgonia_dense_16MiB", what: "`Dense`, 16 MiB", peer: "gorgonia_tensor_new_16MiB"},
 			{path: "gorgonia_from_dense_4KiB", what: "`FromDense`, 4 KiB", peer: "gorgonia_tensor_new_4KiB"},
 			{path: "gorgonia_from_dense_16MiB", what: "`FromDense`, 16 MiB", peer: "gorgonia_tensor_new_16MiB"},
-			{path: "gorgonia_tensor_new_4KiB", what: "`tensor.New`, the same options, 4 KiB", peers: true},
-			{path: "gorgonia_tensor_new_16MiB", what: "`tensor.New`, the same options, 16 MiB", peers: true},
+			{path: "gorgonia_tensor_new_4KiB", what: "`tensor.New` with the same options, 4 KiB", peers: true},
+			{path: "gorgonia_tensor_new_16MiB", what: "`tensor.New` with the same options, 16 MiB", peers: true},
 		}},
-	{"libtorch", "1024 float32 of Go's are made an `at::Tensor` and freed, release included: `examples/libtorch`. The naive way is `runtime.Pinner`, " +
-		"`cgo.Handle`, malloc, a deleter that is a Go function, and `at::fromDLPackVersioned`.",
+	{"libtorch", "1024 float32 in Go memory become an `at::Tensor`, which is then freed (see `examples/libtorch`). The time includes the release. " +
+		"The naive way uses `runtime.Pinner`, `cgo.Handle`, `malloc`, a deleter written in Go, and `at::fromDLPackVersioned`.",
 		"libtorch_empty_call", "empty cgo calls", []row{
-			{path: "libtorch_slice", what: "a slice that is lent once", peer: "libtorch_naive"},
-			{path: "libtorch_tensor", what: "a tensor that is lent again", peer: "libtorch_naive"},
+			{path: "libtorch_slice", what: "a slice, exported once", peer: "libtorch_naive"},
+			{path: "libtorch_tensor", what: "a tensor, exported repeatedly", peer: "libtorch_naive"},
 			{path: "libtorch_naive", what: "the naive way", peers: true},
-			{path: "libtorch_part", what: "libtorch alone and two calls into C, as here", peers: true},
-			{path: "libtorch_own_import", what: "the same by `at::fromDLPackVersioned`", peers: true},
+			{path: "libtorch_part", what: "libtorch alone, with the same two calls into C", peers: true},
+			{path: "libtorch_own_import", what: "libtorch alone, by `at::fromDLPackVersioned`", peers: true},
 		}},
-	{"TVM-FFI: from Go", "A function as a compiler of kernels writes it adds two vectors of 16 float32.", "cgo_call", "empty cgo calls", []row{
-		{path: "tvmffi_prepared", what: "a call that was prepared"},
-		{path: "tvmffi_call_slices", what: "a call with three slices, checked"},
-		{path: "tvmffi_call_tensors", what: "a call with three tensors, checked"},
+	{"TVM-FFI: from Go", "The function adds two vectors of 16 float32. Its code is like the output of a kernel compiler.", "cgo_call", "empty cgo calls", []row{
+		{path: "tvmffi_prepared", what: "a prepared call"},
+		{path: "tvmffi_call_slices", what: "a call with three slices, arguments checked"},
+		{path: "tvmffi_call_tensors", what: "a call with three tensors, arguments checked"},
 	}},
-	{"TVM-FFI: from Python", "A function multiplies a vector of 16 float32; an empty one of both kinds, with the same arguments, is the callback " +
-		"into Go.", "py_tvmffi_nothing_more", "callbacks into Go", []row{
+	{"TVM-FFI: from Python", "The function scales a vector of 16 float32. The cost of a callback into Go is the difference between an empty function in Go " +
+		"and one in C with the same arguments.", "py_tvmffi_nothing_more", "callbacks into Go", []row{
 		{path: "py_tvmffi_scale_go", what: "a function in Go"},
 		{path: "py_tvmffi_scale_cpp", what: "a function in C++", peers: true},
-		{path: "py_tvmffi_scale_more", what: "what Go costs more"},
-		{path: "py_tvmffi_nothing_go", what: "an empty function in Go, without this package", peers: true},
+		{path: "py_tvmffi_scale_more", what: "the difference: the additional cost of Go"},
+		{path: "py_tvmffi_nothing_go", what: "an empty function in Go, without dlbridge", peers: true},
 		{path: "py_tvmffi_nothing_cpp", what: "an empty function in C", peers: true},
-		{path: "py_tvmffi_nothing_more", what: "a callback into Go", peers: true},
+		{path: "py_tvmffi_nothing_more", what: "the difference: a callback into Go", peers: true},
 	}},
-	{"Copies", "Into memory that is there, on one core but where another number is said: square matrices of 4096 rows, transposed, or " +
-		"every second, third, or last to first element of a row; 32 images of 224×224 with 3 channels and of 56×56 with 64; and 64 MiB in a row. " +
-		"PyTorch has no view that is flipped: what is timed makes new memory.",
+	{"A Go function from Python", "The function doubles a NumPy array of 16 float32. `capi.Serve` serves it to `dlbridge.wrap`, and " +
+		"`tvmffi.Serve` to TVM-FFI.", "py_served_tvmffi", "calls through TVM-FFI", []row{
+		{path: "py_served_wrap", what: "through `dlbridge.wrap`"},
+		{path: "py_served_tvmffi", what: "through TVM-FFI", peers: true},
+	}},
+	{"Copies", "The copies write to existing memory and run on one core unless the row gives another number. The matrices are square and have " +
+		"4096 rows unless the row gives another number. They are transposed, or each row contributes every second element, every third " +
+		"element, or all elements in reverse order. The images are 32 of 224×224 with 3 channels, and 32 of 56×56 with 64 channels. The " +
+		"contiguous copy has 64 MiB. PyTorch has no flipped views, so its time for the reverse order includes the allocation of the result.",
 		"c_memcpy", "copies of 64 MiB by `memcpy`", copyRows()},
-	{"Python: np.from_dlpack", "An object is made, converted and freed. The floor is a C extension over the full API that checks nothing.",
-		"py_floor_from_address_new", "floors", []row{
+	{"Python: np.from_dlpack", "An object is created, converted and freed. The minimal extension is written in C with the full Python API and checks nothing.",
+		"py_floor_from_address_new", "runs of the minimal extension", []row{
 			{path: "py_dlbridge_from_address_new", what: "dlbridge, `from_address` of Go's `dlpack.New`", peer: "py_dlpark"},
 			{path: "py_dlbridge_from_address_slice", what: "dlbridge, `from_address` of a Go slice", peer: "py_dlpark"},
-			{path: "py_floor_from_address_new", what: "the floor, the same of `dlpack.New`", peers: true},
+			{path: "py_floor_from_address_new", what: "the minimal extension, `from_address` of `dlpack.New`", peers: true},
 			{path: "py_dlpark", what: "dlpark", peers: true},
 			{path: "py_pyo3_dlpack", what: "pyo3-dlpack", peers: true},
 			{path: "py_nanobind", what: "nanobind", peers: true},
@@ -232,10 +250,10 @@ var tables = []table{
 			{path: "py_numpy_empty", what: "NumPy, new memory", peers: true},
 			{path: "py_torch_empty", what: "PyTorch, new memory", peers: true},
 		}},
-	{"Python: torch.from_dlpack", "The same with PyTorch as the consumer.", "py_floor_from_address_new_torch", "floors", []row{
+	{"Python: torch.from_dlpack", "These rows repeat the measurement with PyTorch as the consumer.", "py_floor_from_address_new_torch", "runs of the minimal extension", []row{
 		{path: "py_dlbridge_from_address_new_torch", what: "dlbridge, `from_address` of Go's `dlpack.New`", peer: "py_dlpark_torch"},
 		{path: "py_dlbridge_from_address_slice_torch", what: "dlbridge, `from_address` of a Go slice", peer: "py_dlpark_torch"},
-		{path: "py_floor_from_address_new_torch", what: "the floor, the same of `dlpack.New`", peers: true},
+		{path: "py_floor_from_address_new_torch", what: "the minimal extension, `from_address` of `dlpack.New`", peers: true},
 		{path: "py_dlpark_torch", what: "dlpark", peers: true},
 		{path: "py_pyo3_dlpack_torch", what: "pyo3-dlpack", peers: true},
 		{path: "py_nanobind_torch", what: "nanobind", peers: true},
@@ -243,9 +261,9 @@ var tables = []table{
 		{path: "py_numpy_empty_torch", what: "NumPy, new memory", peers: true},
 		{path: "py_torch_empty_torch", what: "PyTorch, new memory", peers: true},
 	}},
-	{"Python: calls of C functions", "x += y for two tensors of 16 floats: `dlbridge.wrap` of a C function that owns its arguments, and ctypes with " +
-		"a capsule of each argument that is borrowed from.",
-		"py_ctypes_call", "calls of `getpid` by ctypes", []row{
+	{"Python: calls of C functions", "The C function computes `x += y` for two tensors of 16 floats. `dlbridge.wrap` calls a function that takes ownership of its " +
+		"arguments. ctypes makes a capsule for each argument and calls a function that borrows them.",
+		"py_ctypes_call", "calls of `getpid` with ctypes", []row{
 			{path: "py_wrap_dlbridge", what: "`wrap`, `dlbridge.Tensor`s"},
 			{path: "py_wrap_numpy", what: "`wrap`, NumPy", peer: "py_ctypes_capsules_numpy"},
 			{path: "py_wrap_torch", what: "`wrap`, PyTorch", peer: "py_ctypes_capsules_torch"},
@@ -254,7 +272,8 @@ var tables = []table{
 		}},
 }
 
-// layouts are what copies are made of, and how many times faster than NumPy and PyTorch they are to be.
+// layouts are the layouts that the benchmarks copy. numpy and torch are the required ratios of the times of NumPy and PyTorch to
+// that of dlbridge.
 var layouts = []struct {
 	name, what   string
 	numpy, torch float64
@@ -270,8 +289,8 @@ var layouts = []struct {
 	{"nhwc_3_channels", "NCHW to NHWC, float32, 3 channels", 1, 1},
 	{"step_2", "every second element, float32", 1, 1},
 	{"step_3", "every third element, float32", 1, 1},
-	{"flip", "last to first, float32", 1, 1},
-	{"contiguous", "64 MiB", 1, 1},
+	{"flip", "reverse order, float32", 1, 1},
+	{"contiguous", "contiguous, 64 MiB", 1, 1},
 }
 
 func copyRows() (rows []row) {
@@ -280,10 +299,10 @@ func copyRows() (rows []row) {
 		switch l.name {
 		case "transpose_4":
 			rows = append(rows, row{path: "copy_transpose_4_all_cores", what: l.what + ", on all cores", peer: "copy_transpose_4"},
-				row{path: "c_transpose_4", what: "the same in C: tiles of 8×8 in registers, blocks of 64×64, streaming stores", peers: true})
+				row{path: "c_transpose_4", what: "the same in C: 8×8 tiles in registers, 64×64 blocks, non-temporal stores", peers: true})
 		case "contiguous":
-			rows = append(rows, row{path: "copy_contiguous_all_cores", what: "64 MiB, on all cores", peer: "copy_contiguous"},
-				row{path: "c_memcpy", what: "the same by `memcpy`", peers: true}, row{path: "go_copy", what: "the same by Go's `copy`", peers: true})
+			rows = append(rows, row{path: "copy_contiguous_all_cores", what: "contiguous, 64 MiB, on all cores", peer: "copy_contiguous"},
+				row{path: "c_memcpy", what: "the same in C with `memcpy`", peers: true}, row{path: "go_copy", what: "the same with Go's `copy`", peers: true})
 		}
 		rows = append(rows, row{path: "py_numpy_copy_" + l.name, what: "the same in NumPy", peers: true},
 			row{path: "py_torch_copy_" + l.name, what: "the same in PyTorch", peers: true})
@@ -291,18 +310,20 @@ func copyRows() (rows []row) {
 	return rows
 }
 
-// An aim is a bound of the quotient of two values, or of one where by is "".
+// An aim bounds the quotient of the values of path and by, or the value of path alone if by is "".
 type aim struct {
 	what     string
 	path, by string
 	bound    float64
-	atLeast  bool // else at most
+	atLeast  bool // bound is a lower bound; otherwise it is an upper bound
 }
 
+// times returns the aim that path is at least bound times as fast as peer.
 func times(path, peer string, bound float64) aim {
 	return aim{what: "times faster than " + peer, path: peer, by: path, bound: bound, atLeast: true}
 }
 
+// A target is a list of the aims of one path or of several related paths. of is its name in the report.
 type target struct {
 	of   string
 	aims []aim
@@ -323,7 +344,7 @@ func copyAims() (targets []target) {
 	return targets
 }
 
-// viewAims are of one view each, in nanoseconds of the machine that this runs on.
+// viewAims returns the aims of the views. They bound the time in nanoseconds on the machine that runs the benchmarks.
 func viewAims() (targets []target) {
 	for _, view := range []string{"transpose", "slice", "slice_by_steps", "narrow", "reshape"} {
 		path := "view_" + view
@@ -333,7 +354,8 @@ func viewAims() (targets []target) {
 	return targets
 }
 
-// lifeAims bound what whole lives cost, in empty cgo calls, and how often they allocate.
+// lifeAims returns the aims of whole lifetimes. They bound the time in empty cgo calls and the number of allocations.
+// A negative number of allocations stands for no bound.
 func lifeAims() (targets []target) {
 	for _, life := range []struct {
 		name        string
@@ -344,7 +366,7 @@ func lifeAims() (targets []target) {
 		{"life_slice_64", 72, 1}, {"life_new_64", 72, 1}, {"life_alive_256", 1.25, -1}, {"life_turns_1000", 1.25, -1},
 		{"life_handed_over", 2, -1}, {"life_worst_export", 200, -1},
 	} {
-		t := target{life.name, []aim{{what: "of cgo_call", path: life.name, by: "cgo_call", bound: life.calls}}}
+		t := target{life.name, []aim{{what: "times cgo_call", path: life.name, by: "cgo_call", bound: life.calls}}}
 		if life.allocations >= 0 {
 			t.aims = append(t.aims, aim{what: "allocations", path: life.name + "_allocations", bound: life.allocations})
 		}
@@ -354,38 +376,38 @@ func lifeAims() (targets []target) {
 }
 
 var aims = []target{
-	{"export_release_new", []aim{{what: "of cgo_call", path: "export_release_new", by: "cgo_call", bound: 1.1}}},
+	{"export_release_new", []aim{{what: "times cgo_call", path: "export_release_new", by: "cgo_call", bound: 1.1}}},
 	{"export_release_slice", []aim{
-		{what: "of cgo_call", path: "export_release_slice", by: "cgo_call", bound: 1.1},
+		{what: "times cgo_call", path: "export_release_slice", by: "cgo_call", bound: 1.1},
 		times("export_release_slice", "arrow_export_release_go_memory", 7)}},
 	{"delete_on_foreign_thread_new", []aim{
-		{what: "of cgo_call", path: "delete_on_foreign_thread_new", by: "cgo_call", bound: 0.4},
+		{what: "times cgo_call", path: "delete_on_foreign_thread_new", by: "cgo_call", bound: 0.4},
 		times("delete_on_foreign_thread_new", "naive_delete_on_foreign_thread", 20)}},
 	{"delete_on_foreign_thread_slice", []aim{
-		{what: "of cgo_call", path: "delete_on_foreign_thread_slice", by: "cgo_call", bound: 0.4},
+		{what: "times cgo_call", path: "delete_on_foreign_thread_slice", by: "cgo_call", bound: 0.4},
 		times("delete_on_foreign_thread_slice", "naive_delete_on_foreign_thread", 20)}},
 	{"first_delete_on_new_thread", []aim{times("first_delete_on_new_thread", "naive_first_delete_on_new_thread", 20)}},
 	{"import_close_without_guard", []aim{
-		{what: "of cgo_call", path: "import_close_without_guard", by: "cgo_call", bound: 2.5},
+		{what: "times cgo_call", path: "import_close_without_guard", by: "cgo_call", bound: 2.5},
 		times("import_close_without_guard", "arrow_import_release", 7)}},
 	{"import_close_with_guard", []aim{
-		{what: "of cgo_call", path: "import_close_with_guard", by: "cgo_call", bound: 7.5},
+		{what: "times cgo_call", path: "import_close_with_guard", by: "cgo_call", bound: 7.5},
 		times("import_close_with_guard", "arrow_import_release", 2.5)}},
 	{"py_dlbridge_from_address_new", []aim{
-		{what: "of py_floor_from_address_new", path: "py_dlbridge_from_address_new", by: "py_floor_from_address_new", bound: 1.15},
+		{what: "times py_floor_from_address_new", path: "py_dlbridge_from_address_new", by: "py_floor_from_address_new", bound: 1.15},
 		times("py_dlbridge_from_address_new", "py_dlpark", 1),
 		times("py_dlbridge_from_address_new", "py_pyo3_dlpack", 1),
 		times("py_dlbridge_from_address_new", "py_nanobind", 1)}},
 	{"py_dlbridge_from_address_new_torch", []aim{
-		{what: "of py_floor_from_address_new_torch", path: "py_dlbridge_from_address_new_torch", by: "py_floor_from_address_new_torch", bound: 1.10},
+		{what: "times py_floor_from_address_new_torch", path: "py_dlbridge_from_address_new_torch", by: "py_floor_from_address_new_torch", bound: 1.10},
 		times("py_dlbridge_from_address_new_torch", "py_dlpark_torch", 1),
 		times("py_dlbridge_from_address_new_torch", "py_pyo3_dlpack_torch", 1),
 		times("py_dlbridge_from_address_new_torch", "py_nanobind_torch", 1)}},
 	{"tens_parse_4KiB", []aim{
-		{what: "of arrow_ipc_view_3_columns", path: "tens_parse_4KiB", by: "arrow_ipc_view_3_columns", bound: 0.7},
+		{what: "times arrow_ipc_view_3_columns", path: "tens_parse_4KiB", by: "arrow_ipc_view_3_columns", bound: 0.7},
 		times("tens_parse_4KiB", "py_json_numpy_parse", 10)}},
 	{"tens_parse_16MiB", []aim{
-		{what: "of arrow_ipc_view_3_columns", path: "tens_parse_16MiB", by: "arrow_ipc_view_3_columns", bound: 0.7}}},
+		{what: "times arrow_ipc_view_3_columns", path: "tens_parse_16MiB", by: "arrow_ipc_view_3_columns", bound: 0.7}}},
 	{"decthings_decode_4_floats", []aim{times("decthings_decode_4_floats", "py_decthings_deserialize", 20)}},
 	{"decthings_decode_64MiB", []aim{times("decthings_decode_64MiB", "decthings_copy_64MiB", 500)}},
 	{"decthings_encode_64MiB", []aim{times("decthings_encode_64MiB", "memcpy_64MiB", 0.9)}},
@@ -398,33 +420,34 @@ var aims = []target{
 	{"gorgonia_dense_16MiB", []aim{
 		times("gorgonia_dense_16MiB", "gorgonia_tensor_new_16MiB", 0.77),
 		times("gorgonia_dense_16MiB", "gorgonia_dense_4KiB", 0.9)}},
-	{"gorgonia_from_dense_4KiB", []aim{{what: "allocations, the tensor itself", path: "gorgonia_from_dense_4KiB_allocations", bound: 1}}},
-	{"tvmffi_prepared", []aim{{what: "of cgo_call", path: "tvmffi_prepared", by: "cgo_call", bound: 2}}},
+	{"gorgonia_from_dense_4KiB", []aim{{what: "allocations (the tensor itself)", path: "gorgonia_from_dense_4KiB_allocations", bound: 1}}},
+	{"tvmffi_prepared", []aim{{what: "times cgo_call", path: "tvmffi_prepared", by: "cgo_call", bound: 2}}},
 	{"tvmffi_call_slices", []aim{
-		{what: "of cgo_call", path: "tvmffi_call_slices", by: "cgo_call", bound: 5},
+		{what: "times cgo_call", path: "tvmffi_call_slices", by: "cgo_call", bound: 5},
 		{what: "allocations", path: "tvmffi_call_slices_allocations"}}},
 	{"py_tvmffi_scale_go", []aim{
-		{what: "callbacks into Go slower than C++", path: "py_tvmffi_scale_more", by: "py_tvmffi_nothing_more", bound: 1}}},
-	{"libtorch_slice", []aim{{what: "of libtorch_naive", path: "libtorch_slice", by: "libtorch_naive", bound: 0.75}}},
-	{"libtorch_tensor", []aim{{what: "of libtorch_naive", path: "libtorch_tensor", by: "libtorch_naive", bound: 0.75}}},
-	{"export and release of both", []aim{
+		{what: "callbacks into Go more than C++", path: "py_tvmffi_scale_more", by: "py_tvmffi_nothing_more", bound: 1}}},
+	{"py_served_wrap", []aim{{what: "times TVM-FFI", path: "py_served_wrap", by: "py_served_tvmffi", bound: 1.5}}},
+	{"libtorch_slice", []aim{{what: "times libtorch_naive", path: "libtorch_slice", by: "libtorch_naive", bound: 0.75}}},
+	{"libtorch_tensor", []aim{{what: "times libtorch_naive", path: "libtorch_tensor", by: "libtorch_naive", bound: 0.75}}},
+	{"export_release_new and export_release_slice", []aim{
 		{what: "allocations, `dlpack.New`", path: "export_release_new_allocations"},
 		{what: "allocations, a slice", path: "export_release_slice_allocations"},
 		{what: "crossings, `dlpack.New`", path: "export_release_new_crossings"},
 		{what: "crossings, a slice", path: "export_release_slice_crossings"}}},
 	{"imports", []aim{
-		{what: "allocations without guard", path: "import_close_without_guard_allocations", bound: 1},
-		{what: "crossings without guard", path: "import_close_without_guard_crossings", bound: 1},
-		{what: "crossings with guard", path: "import_close_with_guard_crossings", bound: 1},
-		{what: "crossings of our own export", path: "import_own_new_crossings"}}},
+		{what: "allocations, without guard", path: "import_close_without_guard_allocations", bound: 1},
+		{what: "crossings, without guard", path: "import_close_without_guard_crossings", bound: 1},
+		{what: "crossings, with guard", path: "import_close_with_guard_crossings", bound: 1},
+		{what: "crossings, own export", path: "import_own_new_crossings"}}},
 	{"two goroutines", []aim{
-		{what: "of the gain of loops that share nothing, `dlpack.New`", path: "gain_export_release_new", by: "gain_spin", bound: 0.75, atLeast: true},
-		{what: "the same, slices", path: "gain_export_release_slice", by: "gain_spin", bound: 0.75, atLeast: true}}},
-	{"8 MiB of dead Go memory", []aim{
-		{what: "us until it is unpinned, idle, the longest of 50", path: "pinned_idle_8MiB_longest", bound: 10000},
-		{what: "us the same, collector off", path: "pinned_idle_without_collector_8MiB_longest", bound: 10000}}},
+		{what: "of the speedup of independent loops, `dlpack.New`", path: "gain_export_release_new", by: "gain_spin", bound: 0.75, atLeast: true},
+		{what: "of the speedup of independent loops, slices", path: "gain_export_release_slice", by: "gain_spin", bound: 0.75, atLeast: true}}},
+	{"8 MiB of released Go memory", []aim{
+		{what: "us until unpinned, idle program, longest of 50", path: "pinned_idle_8MiB_longest", bound: 10000},
+		{what: "us until unpinned, idle program, collector off, longest of 50", path: "pinned_idle_without_collector_8MiB_longest", bound: 10000}}},
 	{"tens_encode", []aim{
-		{what: "of arrow_ipc_encode_1_column", path: "tens_encode", by: "arrow_ipc_encode_1_column", bound: 0.5}}},
+		{what: "times arrow_ipc_encode_1_column", path: "tens_encode", by: "arrow_ipc_encode_1_column", bound: 0.5}}},
 }
 
 func (r results) text() []byte {
@@ -432,17 +455,19 @@ func (r results) text() []byte {
 	fmt.Fprintf(&b, `# Benchmarks
 
 `+"`make bench`"+` (or `+"`sh examples/bench/run.sh`"+`) builds dlbridge and its peers from the registries, times all of them, and writes this
-page. Each path runs in many short batches, one path after the other and round again; its time is that of its fastest
-batch in a turn, the median of 20 turns: what the code costs when nothing disturbs it, with collections only where
-they come about within a batch. Compare ratios of one run, not times of two.
+page. All paths take turns in running short batches. The time of a path is the median over 20 turns of its fastest
+batch in each turn. Other work of the machine and most garbage collections therefore do not show in the times. Compare
+ratios within one run, not times of different runs.
+
+Rows in bold are paths of dlbridge; the others are its peers. A crossing is a call from Go into C.
 
 %s, %d cores, %s.
 
 ![times](times.svg)
 `, cpu(), runtime.NumCPU(), runtime.Version())
 	for _, peer := range []struct{ path, what string }{
-		{"dlpark_export_drop", "the Rust peers, since there was no cargo"},
-		{"py_torch_empty", "PyTorch, which `BENCH_TORCH=1` installs"},
+		{"dlpark_export_drop", "the Rust peers, because cargo was not installed"},
+		{"py_torch_empty", "PyTorch (`BENCH_TORCH=1` installs it)"},
 	} {
 		if _, ok := r[peer.path]; !ok {
 			fmt.Fprintf(&b, "\nNot in this run: %s.\n", peer.what)
@@ -491,14 +516,14 @@ func (r results) count(name string) string {
 }
 
 func (r results) scaling(b *bytes.Buffer) {
-	b.WriteString("\n## What the cost depends on\n\nExport and release, in nanoseconds, by rank:\n\n| rank |")
+	b.WriteString("\n## Dependence on rank, size and goroutines\n\nThis table gives the time of an export and its release in nanoseconds by rank:\n\n| rank |")
 	rule, values := "|---|", "| ns |"
 	for rank := 1; rank <= 64; rank *= 2 {
 		fmt.Fprintf(b, " %d |", rank)
 		rule += "--:|"
 		values += fmt.Sprintf(" %.1f |", r[fmt.Sprintf("sweep_rank_%d", rank)])
 	}
-	fmt.Fprintf(b, "\n%s\n%s\n\nand by size:\n\n| | 1 KiB | 64 KiB | 4 MiB | 256 MiB |\n|---|--:|--:|--:|--:|\n", rule, values)
+	fmt.Fprintf(b, "\n%s\n%s\n\nThis table gives it by size:\n\n| | 1 KiB | 64 KiB | 4 MiB | 256 MiB |\n|---|--:|--:|--:|--:|\n", rule, values)
 	for _, memory := range []string{"new", "slice"} {
 		fmt.Fprintf(b, "| %s |", map[string]string{"new": "`dlpack.New`", "slice": "a Go slice"}[memory])
 		for size := 1 << 10; size <= 1<<28; size <<= 6 {
@@ -506,13 +531,13 @@ func (r results) scaling(b *bytes.Buffer) {
 		}
 		b.WriteString("\n")
 	}
-	b.WriteString("\nRounds per microsecond, on one goroutine and on two at once:\n\n" +
-		"| | one | two | gain | of the gain of loops that share nothing |\n|---|--:|--:|--:|--:|\n")
+	b.WriteString("\nThis table gives the rounds per microsecond of one goroutine and of two at once:\n\n" +
+		"| | one | two | speedup | relative to independent loops |\n|---|--:|--:|--:|--:|\n")
 	for _, w := range []struct{ name, what string }{
-		{"spin", "loops that share nothing"},
-		{"export_release_new", "**export and release, two tensors of `dlpack.New`**"},
-		{"export_release_slice", "**export and release, two tensors of Go slices**"},
-		{"export_release_one_new", "**export and release, one tensor of `dlpack.New`**"},
+		{"spin", "independent loops"},
+		{"export_release_new", "**export and release, one tensor per goroutine, `dlpack.New`**"},
+		{"export_release_slice", "**export and release, one tensor per goroutine, a Go slice**"},
+		{"export_release_one_new", "**export and release, the same tensor on all goroutines, `dlpack.New`**"},
 	} {
 		fmt.Fprintf(b, "| %s | %.1f | %.1f | %.2f | %.2f |\n", w.what, r["throughput_"+w.name+"_1"], r["throughput_"+w.name+"_2"],
 			r["gain_"+w.name], r["gain_"+w.name]/r["gain_spin"])
@@ -520,24 +545,24 @@ func (r results) scaling(b *bytes.Buffer) {
 }
 
 func (r results) unpinning(b *bytes.Buffer) {
-	b.WriteString("\n## How long pinned memory stays\n\nMicroseconds from the call of the last deleter, on a foreign thread, until the Go slice is unpinned. " +
-		"The deleter wakes Go if more than 1 MiB waits to be unpinned, or the number of bytes set with `dlpack.WakeAt`. Less memory waits for the " +
-		"next export, the next collection or `dlpack.Reap`. Memory of `dlpack.New` and imports does not wait: the deleter frees it.\n\n" +
+	b.WriteString("\n## How long released Go memory stays pinned\n\nThe times are microseconds from the call of the last deleter, on a foreign thread, until the Go slice is unpinned. " +
+		"The deleter wakes Go if more than 1 MiB waits to be unpinned; `dlpack.WakeAt` sets another limit. Less memory waits for the " +
+		"next export, the next garbage collection or a call of `dlpack.Reap`. Memory of `dlpack.New` and imported memory does not wait, because the deleter frees it.\n\n" +
 		"| | median of 50 | longest |\n|---|--:|--:|\n")
 	for _, program := range []struct{ name, what string }{
-		{"idle_8MiB", "8 MiB, the program does nothing"},
-		{"idle_without_collector_8MiB", "8 MiB, the same with the collector off"},
+		{"idle_8MiB", "8 MiB, idle program"},
+		{"idle_without_collector_8MiB", "8 MiB, idle program, garbage collector off"},
 		{"computing_8MiB", "8 MiB, every processor computes"},
 		{"allocating_8MiB", "8 MiB, every processor allocates"},
-		{"idle_wake_at_1_4KiB", "4 KiB, the program does nothing, `dlpack.WakeAt(1)`"},
-		{"allocating_4KiB", "4 KiB, every processor allocates: the next collection"},
+		{"idle_wake_at_1_4KiB", "4 KiB, idle program, `dlpack.WakeAt(1)`"},
+		{"allocating_4KiB", "4 KiB, every processor allocates (the next collection unpins)"},
 	} {
 		fmt.Fprintf(b, "| %s | %.0f | %.0f |\n", program.what, r["pinned_"+program.name+"_median"], r["pinned_"+program.name+"_longest"])
 	}
 }
 
 func (r results) aims(b *bytes.Buffer) {
-	b.WriteString("\n## Aims\n\n| path | measured | aim | |\n|---|--:|--:|---|\n")
+	b.WriteString("\n## Targets\n\n| path | measured | target | |\n|---|--:|--:|---|\n")
 	for _, a := range slices.Concat(lifeAims(), aims, viewAims(), copyAims()) {
 		for _, aim := range a.aims {
 			value, ok := r[aim.path]
@@ -558,7 +583,7 @@ func (r results) aims(b *bytes.Buffer) {
 	}
 }
 
-// plot draws a bar for each path, each table to a scale of its own.
+// plot draws a bar for each path. Each table has its own scale.
 func (r results) plot() []byte {
 	const width, left, bar, high = 860, 360, 400, 18
 	var body bytes.Buffer

@@ -1,4 +1,4 @@
-// aten.cc: the one file that sees libtorch's headers, which take a compiler a quarter of a minute.
+// aten.cc is the only file that includes libtorch's headers, because compiling them takes about 15 seconds.
 
 #include "aten.h"
 
@@ -19,7 +19,7 @@ struct at_model {
 
 namespace {
 
-// An at_tensor * is the pointer inside an at::Tensor, with its count, so that a handle needs no memory.
+// An at_tensor * is the reference-counted pointer inside an at::Tensor, so a handle needs no memory of its own.
 at_tensor *give(at::Tensor tensor) { return reinterpret_cast<at_tensor *>(tensor.unsafeReleaseTensorImpl()); }
 
 at::Tensor see(const at_tensor *tensor) {
@@ -27,7 +27,7 @@ at::Tensor see(const at_tensor *tensor) {
   return at::Tensor(c10::intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>::reclaim_copy(impl));
 }
 
-// C++ exceptions end here.
+// Converts C++ exceptions to errors.
 template <typename F>
 auto attempt(char *error, F function) -> decltype(function()) {
   try {
@@ -48,8 +48,8 @@ void release(void *managed) {
   if (m->deleter != nullptr) m->deleter(m);
 }
 
-// The tensor that fromDLPackVersioned makes of memory on the host, in half the time. The storage is given the
-// memory, and with it the deleter, when nothing can fail any more.
+// Makes the same tensor over host memory as fromDLPackVersioned, in half the time. The storage takes over the memory and its
+// deleter in the last step, which cannot fail.
 at_tensor *from_host(DLManagedTensorVersioned *managed) {
   const DLTensor &t = managed->dl_tensor;
   const at::IntArrayRef sizes(t.shape, t.ndim), strides(t.strides, t.ndim);
@@ -64,7 +64,7 @@ at_tensor *from_host(DLManagedTensorVersioned *managed) {
   return give(std::move(tensor));
 }
 
-// What from_anywhere is importing on this thread, and the caller still owns.
+// The managed tensor that from_anywhere is importing on this thread. The caller still owns it.
 thread_local const DLManagedTensorVersioned *importing;
 
 struct import_guard {
@@ -72,8 +72,8 @@ struct import_guard {
   ~import_guard() { importing = nullptr; }
 };
 
-// After most errors of fromDLPackVersioned the caller still owns the managed tensor; after some the deleter has
-// run already. This one does nothing until the import has succeeded, so that it is the former always.
+// When fromDLPackVersioned fails, the caller usually still owns the managed tensor, but in some cases the deleter has already
+// been called. This deleter does nothing until the import has succeeded, so the caller always still owns it.
 at_tensor *from_anywhere(DLManagedTensorVersioned *managed) {
   import_guard guard(managed);
   return give(at::fromDLPackVersioned(managed, [managed](void *) {
@@ -91,7 +91,7 @@ at_tensor *at_from_dlpack(DLManagedTensorVersioned *managed, char *error) {
   });
 }
 
-// toDLPackVersioned loses what PyTorch's __dlpack__ refuses: a conjugate view would arrive with the wrong numbers.
+// toDLPackVersioned exports tensors that PyTorch's __dlpack__ refuses: a conjugate view would arrive with wrong numbers.
 DLManagedTensorVersioned *at_to_dlpack(const at_tensor *tensor, char *error) {
   return attempt(error, [tensor] {
     at::Tensor t = see(tensor);

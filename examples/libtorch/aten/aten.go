@@ -1,7 +1,7 @@
-// Package aten calls libtorch on the memory of DLPack tensors, and hands out its results as such: no element is
-// copied either way.
+// Package aten calls libtorch on the memory of DLPack tensors, and returns its results as DLPack tensors. No element is
+// copied.
 //
-// libtorch is found by the flags that run.sh sets. Only aten.cc sees its headers.
+// run.sh sets the flags by which the compiler and the linker find libtorch. Only aten.cc includes its headers.
 package aten
 
 /*
@@ -26,17 +26,17 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// ErrTorch: libtorch refused, and said why.
+// ErrTorch is in the chain of every error that libtorch has returned; the text is libtorch's.
 var ErrTorch = errors.New("libtorch")
 
-// A Tensor is a reference to a tensor of libtorch's.
+// A Tensor is a reference to a libtorch tensor.
 type Tensor struct{ handle *C.at_tensor }
 
-// From makes a tensor of libtorch's over the memory of another. libtorch checks next to nothing, so that what it
-// would read wrongly, or die of, is refused here.
+// From returns a libtorch tensor over the memory of t. libtorch checks almost nothing, so From refuses tensors that libtorch
+// would misread, or that would end the process.
 //
-// Ownership: the memory is shared, and t can be closed. Lifetime: libtorch's hold ends when the last of its
-// tensors on this memory is gone. Threads: any; the hold may end on any thread. On error: nothing has moved:
+// Ownership: the memory is shared, and t can be closed. Lifetime: the memory lives until the last libtorch tensor over it is
+// gone. Threads: any; the last reference may end on any thread. On error: nothing has moved:
 // [dlpack.ErrReadOnly] (libtorch would write), ErrDevice, ErrDType, ErrLayout (negative strides), ErrUnaligned,
 // ErrClosed, or [ErrTorch].
 func From(t *dlpack.Tensor) (*Tensor, error) {
@@ -47,7 +47,7 @@ func From(t *dlpack.Tensor) (*Tensor, error) {
 	return &x, nil
 }
 
-// from is what From is but for the Tensor, which a caller that From is inlined into may have on its stack.
+// from does the work of From. It is separate so that From can be inlined and its Tensor can stay on the caller's stack.
 func from(t *dlpack.Tensor) (Tensor, error) {
 	if err := check(t); err != nil {
 		return Tensor{}, fmt.Errorf("aten: from: %w", err)
@@ -89,7 +89,7 @@ func check(t *dlpack.Tensor) error {
 	return t.RequireAlign(align)
 }
 
-// take hands a `DLManagedTensorVersioned *` to libtorch unchecked. On error it is the caller's still.
+// take passes a `DLManagedTensorVersioned *` to libtorch without checks. On error the caller still owns it.
 func take(managed unsafe.Pointer) (Tensor, error) {
 	var reason [C.AT_ERROR_SIZE]C.char
 	handle := C.at_from_dlpack((*C.struct_DLManagedTensorVersioned)(managed), &reason[0])
@@ -99,11 +99,11 @@ func take(managed unsafe.Pointer) (Tensor, error) {
 	return Tensor{handle}, nil
 }
 
-// DLPack shows a tensor of libtorch's to Go, and to any consumer.
+// DLPack returns a tensor over the memory of x, for Go and any other consumer.
 //
-// Ownership: the result is the caller's, and keeps the memory; x can be closed. Lifetime: until its Close.
-// Threads: any. On error: nothing has moved: [ErrTorch], also for conjugate and negative views and for what
-// requires a gradient; or as of [dlpack.Import].
+// Ownership: the result belongs to the caller and keeps the memory alive; x can be closed. Lifetime: until its Close.
+// Threads: any. On error: nothing has moved: [ErrTorch], also for conjugate and negative views and for tensors that require
+// a gradient; or an error of [dlpack.Import].
 func (x *Tensor) DLPack() (*dlpack.Tensor, error) {
 	if x.handle == nil {
 		return nil, closed("to dlpack")
@@ -128,9 +128,9 @@ func (x *Tensor) Close() {
 	}
 }
 
-// MatMul is the matrix product, in new memory of libtorch's.
+// MatMul returns the matrix product, in new memory of libtorch.
 //
-// Ownership: the result is the caller's. Lifetime: until its Close. Threads: any. On error: [ErrTorch], or
+// Ownership: the result belongs to the caller. Lifetime: until its Close. Threads: any. On error: [ErrTorch], or
 // [dlpack.ErrClosed].
 func (x *Tensor) MatMul(y *Tensor) (*Tensor, error) {
 	if x.handle == nil || y.handle == nil {
@@ -140,7 +140,7 @@ func (x *Tensor) MatMul(y *Tensor) (*Tensor, error) {
 	return made("matmul", C.at_matmul(x.handle, y.handle, &reason[0]), &reason)
 }
 
-// Softmax is the softmax along a dimension, in new memory of libtorch's.
+// Softmax returns the softmax along a dimension, in new memory of libtorch.
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.MatMul].
 func (x *Tensor) Softmax(dim int) (*Tensor, error) {
@@ -151,7 +151,7 @@ func (x *Tensor) Softmax(dim int) (*Tensor, error) {
 	return made("softmax", C.at_softmax(x.handle, C.int64_t(dim), &reason[0]), &reason)
 }
 
-// AddScalar adds value to each element where it lies.
+// AddScalar adds value to each element in place.
 //
 // Ownership: unchanged. Lifetime: none. Threads: any, while nobody else uses the memory. On error: as
 // [Tensor.MatMul].

@@ -83,7 +83,7 @@ func TestResultsAreReadAfterLibtorchsReferencesAreGone(t *testing.T) {
 	require.NoError(t, out.Close())
 }
 
-// G33, G38, G39, G16: libtorch accepts most of these, and dies of some.
+// G33, G38, G39, G16: libtorch itself accepts most of these, and some of them end the process.
 func TestWhatLibtorchWouldMisreadIsRefusedBeforeIt(t *testing.T) {
 	rank := int32(-1)
 	f32 := func(change func(*dlpacktest.Config)) dlpacktest.Config {
@@ -133,7 +133,7 @@ func TestWhatLibtorchWouldMisreadIsRefusedBeforeIt(t *testing.T) {
 	}
 }
 
-// G2: after some of these libtorch has called the deleter, if it may.
+// G2: libtorch calls the deleter in some of these cases, unless the guard in aten.cc prevents it.
 func TestAfterARefusalOfLibtorchsTheCallerOwnsTheTensor(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -168,7 +168,7 @@ func TestAfterARefusalOfLibtorchsTheCallerOwnsTheTensor(t *testing.T) {
 	}
 }
 
-// G4: C++ has smart pointers that forget about NULL.
+// G4: smart pointers of C++ do not call a deleter that is NULL.
 func TestDeleterRunsOnceForEmptyAndPlainTensors(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -210,7 +210,7 @@ func TestDeleterRunsOnceForEmptyAndPlainTensors(t *testing.T) {
 	}
 }
 
-// G39: libtorch takes memory of a device that is not there, and says so at the first operator.
+// G39: libtorch accepts memory of a device that does not exist; only the first operator returns an error.
 func TestDeleterRunsOnceForATensorOnADeviceThatIsNotThere(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	p := dlpacktest.Produce(t, dlpacktest.Config{Major: 1, Minor: 3, Shape: []int64{4}, Strides: []int64{1}, DeviceType: 2})
@@ -277,8 +277,8 @@ func TestTransposedMemoryIsComputedOnWhereItLies(t *testing.T) {
 	require.NoError(t, turned.Close())
 }
 
-// While only libtorch holds them, the slices are neither collected nor moved; and once it lets go, on threads
-// of C's too, they are collected.
+// While only libtorch holds the slices, they are neither collected nor moved. After it has released them, also on threads that
+// C has started, they are collected.
 func TestOnlyLibtorchHoldsTheMemoryOverTwentyCollections(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	const count, size = 2000, 64
@@ -393,7 +393,7 @@ func TestErrorsSayWhatLibtorchSays(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// G44: what at::toDLPackVersioned would hand out with the wrong numbers.
+// G44: the tensors that at::toDLPackVersioned would export with wrong numbers.
 func TestResultsThatDLPackCannotCarryAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	folder := t.TempDir()

@@ -10,8 +10,8 @@ import (
 	"github.com/dlbridge/dlbridge/examples/libtorch/aten/naive"
 )
 
-// BenchmarkImport is the way of a Go slice to libtorch and back: made a tensor of libtorch's, and freed. The ways
-// take turns in short batches; each reports its fastest batch of a turn, of all turns the median.
+// BenchmarkImport measures how long it takes to make a libtorch tensor over a Go slice and to free it. The implementations run
+// in turn, in short batches. The result of each is the median over all turns of its fastest batch in the turn.
 func BenchmarkImport(b *testing.B) {
 	data := make([]float32, 1024)
 	kept, err := dlpack.FromSlice(data)
@@ -19,7 +19,7 @@ func BenchmarkImport(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer kept.Close()
-	// libtorch's own part: a managed tensor that is there already, and whose deleter does nothing.
+	// libtorch's own part: the managed tensor exists already, and its deleter does nothing.
 	still := dlpacktest.Produce(b, dlpacktest.Config{Major: 1, Minor: 3, Shape: []int64{1024}, Strides: []int64{1}, NullDeleter: true})
 	ways := []struct {
 		name string

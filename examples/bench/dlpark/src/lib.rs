@@ -1,5 +1,5 @@
-//! dlpark's paths: loops that the Go program calls, and with the feature `python` a producer for Python.
-//! All exports share one memory, of which each holds a count.
+//! The paths of dlpark: loops that the Go program calls, and a producer for Python (feature `python`).
+//! All exports except those of `dlpark_life` share the same memory, and each holds a reference to it.
 
 use dlpark::ffi::{DLDataType, DLDevice, DLManagedTensorVersioned};
 use dlpark::{Managed, ManagedTensorBase, metadata::Fixed};
@@ -33,7 +33,7 @@ pub extern "C" fn dlpark_export_drop(n: i64) -> i64 {
     nanoseconds(n, || drop(black_box(export::<DLManagedTensorVersioned>(black_box(elements)))))
 }
 
-/// Zeroed memory, exported once and dropped, and let go of.
+/// Allocates zeroed memory, exports it once, and drops the export and the memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn dlpark_life(n: i64) -> i64 {
     nanoseconds(n, || {
@@ -42,7 +42,7 @@ pub extern "C" fn dlpark_life(n: i64) -> i64 {
     })
 }
 
-/// Export, then what a consumer does: take over, validate, view, drop.
+/// Exports a tensor and then acts as its consumer: takes it over, validates, views and drops it.
 #[unsafe(no_mangle)]
 pub extern "C" fn dlpark_export_import_drop(n: i64) -> i64 {
     let elements = &*ELEMENTS;

@@ -1,5 +1,5 @@
-//! A producer made with pyo3-dlpack, in its usual form, a legacy capsule. All exports share one memory, of which
-//! each holds a count.
+//! A producer made with pyo3-dlpack, which makes legacy capsules. All exports share the same memory, and each holds a
+//! reference to it.
 
 use pyo3::prelude::*;
 use pyo3_dlpack::{IntoDLPack, TensorInfo, cpu_device, dtype_f32};

@@ -1,0 +1,10 @@
+"""Runs what README.md in the root of the repository shows, which is this example."""
+
+import pathlib
+
+HERE = pathlib.Path(__file__).parent
+ROOT = HERE.parent.parent
+
+
+def test_g87_readme_shows_the_files_and_what_they_print(follow):
+    follow(ROOT, build=ROOT / "build")  # share.py names build/libshare.so
