@@ -10,8 +10,8 @@ PYTESTFLAGS ?= -q
 BUILD := build
 VENV := $(BUILD)/venv
 PEERS := $(BUILD)/venv-peers
-# Examples in Python that need the heavy peers. The libtorch example also does, but its tests are in Go.
-HEAVY_EXAMPLES := examples/torch-to-go examples/tvm
+# Examples that need the heavy peers.
+HEAVY_EXAMPLES := examples/libtorch examples/torch-to-go examples/tvm
 STRICT := -Wall -Wextra -pedantic -Werror
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Packages that build without cgo, completely or in part.
@@ -30,29 +30,39 @@ export GO
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo examples test test-go test-python test-peers race python-long check vet staticcheck layers asan tsan cgocheck2 gogc1 debug \
-	processors arm64 mutants abi vendor header installed dist fuzz bench venv clib install uninstall clean
+.PHONY: help demo needs examples cpp test test-go test-python test-cpp test-peers race python-long check vet staticcheck layers asan tsan cgocheck2 gogc1 debug \
+	processors arm64 mutants abi abi-record vendor header installed dist fuzz bench venv clib install install-tensor uninstall clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/dlbridge.done ## one message in one memory, seen by Go, C and NumPy
-	$(GO) build -buildmode=c-shared -o $(BUILD)/demo/libdemo.so ./examples/demo
-	$(VENV)/bin/python examples/demo/demo.py $(BUILD)/demo/libdemo.so
+demo: needs $(VENV)/dlbridge.done ## a tensor of 1 GiB, and messages, shared between Go, C and NumPy
+	$(GO) build -buildmode=c-shared -o $(BUILD)/libdemo.so ./examples/demo
+	@echo
+	@$(VENV)/bin/python examples/demo/demo.py $(BUILD)/libdemo.so
 
-test: test-go test-python demo ## the tests of all three languages, and the demo
+# Says in one line what a checkout needs and the machine lacks, before anything is downloaded or built.
+needs:
+	@GO="$(GO)" PYTHON="$(PYTHON)" CC="$(if $(filter default,$(origin CC)),,$(CC))" sh .ci/needs.sh
 
+# The Go tests leave a core idle for much of their time, so the Python tests run beside them.
+test: needs ## the tests of all three languages, and the demo
+	@$(MAKE) --no-print-directory -j2 -Oline test-go test-python
+	@$(MAKE) --no-print-directory test-cpp demo
+
+# Package dlpack comes first because its tests take longest, so that those of the others run beside them.
 test-go: $(VENV)/requirements.done ## the Go and C tests, the long ones shortened, under the race detector and without cgo
-	$(TVM_FFI) $(GO) test -race -short $(GOTESTFLAGS) ./...
+	$(TVM_FFI) $(GO) test -race -short $(GOTESTFLAGS) ./dlpack ./...
 	CGO_ENABLED=0 $(GO) test -short $(GOTESTFLAGS) $(PURE)
 
 race: $(VENV)/requirements.done ## the same tests, with the long ones in full
-	$(TVM_FFI) $(GO) test -race $(GOTESTFLAGS) ./...
+	$(TVM_FFI) $(GO) test -race $(GOTESTFLAGS) ./dlpack ./...
 	CGO_ENABLED=0 $(GO) test $(GOTESTFLAGS) $(PURE)
 
 test-python: $(VENV)/dlbridge.done ## the Python tests but the long ones, with the light peers
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "not peers and not long" bridge/python/tests
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) bridge/gorgonia/testdata bridge/tvmffi/testdata/test_served.py
+	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples/share examples/test_readmes.py
 
 python-long: $(VENV)/dlbridge.done ## the long Python tests
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m long bridge/python/tests
@@ -60,15 +70,15 @@ python-long: $(VENV)/dlbridge.done ## the long Python tests
 test-peers: $(PEERS)/dlbridge.done ## the exchange with PyTorch, JAX, TensorFlow and Decthings (installs gigabytes)
 	DLBRIDGE_PEERS=1 $(PEERS)/bin/python -m pytest $(PYTESTFLAGS) -m peers bridge/python/tests
 	$(PEERS)/bin/python -m pytest $(PYTESTFLAGS) bridge/tvmffi/testdata examples/kernels $(HEAVY_EXAMPLES)
-	$(GO) build -buildmode=c-shared -o $(BUILD)/demo/libdemo.so ./examples/demo
-	$(PEERS)/bin/python examples/demo/demo.py $(BUILD)/demo/libdemo.so
+	$(GO) build -buildmode=c-shared -o $(BUILD)/libdemo.so ./examples/demo
+	$(PEERS)/bin/python examples/demo/demo.py $(BUILD)/libdemo.so
 	PYTHON=$(abspath $(PEERS))/bin/python sh examples/libtorch/run.sh test -race $(GOTESTFLAGS) ./...
 
 examples: $(VENV)/dlbridge.done ## every example that needs only the light peers; C and C++ under the sanitizers
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples $(addprefix --ignore=,$(HEAVY_EXAMPLES))
 	cd examples/gorgonia-graph && $(GO) test -race $(GOTESTFLAGS) ./...
 
-check: vet staticcheck layers header abi vendor installed dist examples race python-long asan tsan cgocheck2 gogc1 debug processors arm64 mutants fuzz ## the checks that find what tests alone do not
+check: vet staticcheck layers header cpp abi vendor installed dist examples race python-long asan tsan cgocheck2 gogc1 debug processors arm64 mutants fuzz ## the checks that find what tests alone do not
 
 vet: ## formatting, go.mod and go vet, for other platforms too
 	@unformatted=$$(gofmt -l bridge dlpack examples include tens); \
@@ -97,9 +107,10 @@ asan: $(VENV)/requirements.done ## the Go tests under AddressSanitizer and LeakS
 # use several threads.
 THREADS := -run 'Meet|Race|Thread|TakenOver|Model|Chains'
 TSAN := TSAN_OPTIONS=allocator_may_return_null=1 CGO_CFLAGS='-g -O2 -fsanitize=thread' CGO_LDFLAGS=-fsanitize=thread
-tsan: ## the C core under ThreadSanitizer
+tsan: ## the C core and the C functions under ThreadSanitizer
 	$(TSAN) $(GO) test $(GOTESTFLAGS) ./dlpack/internal/core
 	$(TSAN) $(GO) test $(GOTESTFLAGS) $(THREADS) ./dlpack
+	$(GO) test $(GOTESTFLAGS) -run ThreadSanitizer ./bridge/capi
 
 processors: ## the tests that use several threads, with GOMAXPROCS=1, 2 and 8
 	for n in 1 2 8; do \
@@ -134,16 +145,30 @@ abi: $(VENV)/requirements.done ## our dlpack.h against upstream's, and a build w
 	$(VENV)/bin/python .ci/abi/compare.py include/dlpack/dlpack.h
 	sh .ci/abi/build.sh $(BUILD)/abi "$$($(VENV)/bin/python .ci/abi/compare.py --upstream)"
 
-vendor: ## build and run a program from a vendored copy
+abi-record: ## write bridge/capi/testdata/abi.txt, the record of the C interface, which may grow with the version
+	$(GO) test ./bridge/capi -count=1 -run 'ABIChanges|RecordedHeader' -update-abi
+
+vendor: ## build and run a program from a vendored copy, and find the headers as a C file of another module does
 	sh .ci/vendor/run.sh $(BUILD)/vendor
 
-header: ## compile each header alone, in C99, C11 and C++17
+header: ## compile each header alone, in C99, C11, C++17 and C++20
 	@for header in dlpack/dlpack.h dlbridge.h; do \
 	  for language in 'c -std=c99' 'c -std=c11' 'c++ -std=c++17'; do \
 	    echo "$$header $$language"; \
 	    echo "#include <$$header>" | $(CC) -x $$language $(STRICT) -Iinclude -fsyntax-only - || exit 1; \
 	  done; \
 	done
+	@for standard in c++17 c++20; do \
+	  echo "dlbridge.hpp c++ -std=$$standard"; \
+	  echo '#include <dlbridge.hpp>' | $(CXX) -x c++ -std=$$standard $(STRICT) -Wconversion -Wshadow -Iinclude -fsyntax-only - || exit 1; \
+	done
+
+cpp: clib $(VENV)/ziglang.done ## the tests of dlbridge.hpp as C++17 and C++20 under the sanitizers, and as C++23 with clang
+	sh .ci/cpp/run.sh $(BUILD)/lib $(BUILD)/cpp $(VENV)/bin/python
+
+test-cpp: clib ## the tests of dlbridge.hpp as C++17, where there is a C++ compiler
+	@if command -v $(CXX) > /dev/null; then sh .ci/cpp/run.sh $(BUILD)/lib $(BUILD)/cpp $(PYTHON) short; \
+	else echo 'SKIP: $(CXX) is not installed'; fi
 
 installed: clib ## build a C program against an installed copy, by pkg-config and by CMake
 	sh .ci/installed/run.sh $(BUILD)/lib $(BUILD)/installed
@@ -171,11 +196,15 @@ bench: ## time every path beside its peers; writes examples/bench/README.md
 
 venv: $(VENV)/dlbridge.done ## build/venv: the Python package and the light peers
 
-clib: ## build/lib: the C shared library
+clib: ## build/lib: the C libraries
 	sh bridge/libdlbridge/build.sh $(BUILD)/lib
 
-install: clib ## the C library and its headers, under PREFIX
+install: clib ## the C libraries and their headers, under PREFIX
 	sh bridge/libdlbridge/install.sh $(BUILD)/lib "$(DESTDIR)$(PREFIX)"
+
+install-tensor: ## libdlbridge_tensor and the headers alone, for which no Go is needed
+	@sh bridge/libdlbridge/tensor.sh $(BUILD)/lib-tensor > /dev/null
+	sh bridge/libdlbridge/install.sh $(BUILD)/lib-tensor "$(DESTDIR)$(PREFIX)"
 
 uninstall: ## remove the files that install has copied under PREFIX
 	sh bridge/libdlbridge/uninstall.sh "$(DESTDIR)$(PREFIX)"
@@ -183,14 +212,17 @@ uninstall: ## remove the files that install has copied under PREFIX
 clean: ## remove all build products
 	rm -rf $(BUILD) bridge/python/build bridge/python/dist bridge/python/*.egg-info
 
-%/requirements.done: bridge/python/requirements-test.txt
+%/requirements.done: bridge/python/requirements-test.txt | needs
 	$(call new-venv,$*,$<)
 
-$(PEERS)/requirements.done: bridge/python/requirements-peers.txt bridge/python/requirements-test.txt
+$(VENV)/ziglang.done: .ci/cpp/requirements.txt $(VENV)/requirements.done
+	$(VENV)/bin/python $(PIP) -r $<
+	@touch $@
+
+$(PEERS)/requirements.done: bridge/python/requirements-peers.txt bridge/python/requirements-test.txt | needs
 	$(call new-venv,$(PEERS),$<)
 
 define new-venv
-	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or later is needed, not " + sys.version)'
 	$(PYTHON) -m venv $(1)
 	$(1)/bin/python $(PIP) -r $(2)
 	@touch $@
