@@ -64,14 +64,15 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// run runs a command and returns its output. The command is killed shortly before the tests time out.
+// run runs a command and returns its output. The command is killed shortly before the tests time out, and the failure shows
+// what its threads were doing.
 func run(t testing.TB, environment []string, stdin []byte, name string, args ...string) string {
 	t.Helper()
 	ctx := t.Context()
 	if test, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
 		if deadline, ok := test.Deadline(); ok {
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithDeadline(ctx, deadline.Add(-10*time.Second))
+			ctx, cancel = context.WithDeadline(ctx, deadline.Add(-30*time.Second))
 			defer cancel()
 		}
 	}
@@ -79,10 +80,33 @@ func run(t testing.TB, environment []string, stdin []byte, name string, args ...
 	command.Env = append(os.Environ(), environment...)
 	command.Stdin = bytes.NewReader(stdin)
 	var out, complaints bytes.Buffer
+	var stuck string
 	command.Stdout, command.Stderr = &out, &complaints
+	command.Cancel = func() error {
+		stuck = threads(command.Process.Pid)
+		return command.Process.Kill()
+	}
 	err := command.Run()
-	require.NoError(t, err, "%s %s\n%s%s", name, strings.Join(args, " "), out.String(), complaints.String())
+	require.NoError(t, err, "%s %s\n%s%s%s", name, strings.Join(args, " "), out.String(), complaints.String(), stuck)
 	return out.String()
+}
+
+// threads returns the state of each thread of a process, and its calls where there is a gdb.
+func threads(pid int) string {
+	var text strings.Builder
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
+	for _, dir := range files {
+		for _, name := range []string{"stat", "wchan", "syscall"} {
+			content, _ := os.ReadFile(filepath.Join(dir, name))
+			fmt.Fprintf(&text, "%s ", bytes.TrimSpace(content))
+		}
+		text.WriteString("\n")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	defer cancel()
+	calls, _ := exec.CommandContext(ctx, "gdb", "-p", fmt.Sprint(pid), "-batch", "-ex", "thread apply all backtrace 20").CombinedOutput()
+	text.Write(calls)
+	return text.String()
 }
 
 // compile builds a program from a C file in testdata.
