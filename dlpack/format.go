@@ -36,6 +36,10 @@ func (t *Tensor) Format(f fmt.State, verb rune) {
 	if _, goType := holderOf(t.dtype); goType == nil || !t.device.HostReadable() {
 		return
 	}
+	if t.NumElements() == 0 { // its other dimensions may be of any size
+		io.WriteString(f, " []")
+		return
+	}
 	p := printer{out: f, t: t, index: make([]int64, t.rank), left: mostElements, short: t.NumElements() > wholeElements}
 	io.WriteString(f, " ")
 	p.print(0)

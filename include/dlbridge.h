@@ -295,9 +295,9 @@ DLB_API int32_t dlb_device_format(size_t *out, char *data, size_t room, DLDevice
 
 /* Writes the type, the shape and the elements of a tensor, as Go prints it with %v: "float32[2 3] on cpu [[1 2 3] [4 5 6]]".
  * Strides follow the shape if the tensor is not row-major. A float is the shortest decimal that reads back as the same number.
- * Of a tensor with more than 1000 elements, the first and last three of each dimension are written. Memory that the host cannot
- * read and elements that are not single numbers are left out; a byte of a bool that is not 0 or 1 is written as "?". The text
- * does not depend on the locale.
+ * Of a tensor with more than 1000 elements, the first and last three of each dimension are written, and at most 1000 in all.
+ * One without elements ends with "[]", whatever its shape. Memory that the host cannot read and elements that are not single
+ * numbers are left out; a byte of a bool that is not 0 or 1 is written as "?". The text does not depend on the locale.
  * Ownership: `tensor` is borrowed, the caller keeps `data`. Lifetime: the call. Threads: any, as long as no thread writes to
  * the tensor. On error: as dlb_dtype_format. */
 DLB_API int32_t dlb_tensor_format(size_t *out, char *data, size_t room, const DLManagedTensorVersioned *tensor,

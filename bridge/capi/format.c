@@ -214,6 +214,10 @@ static void write_tensor(capi_text *t, const void *thing) {
   if (c->tensor->flags & DLPACK_FLAG_BITMASK_READ_ONLY) capi_write(t, ", read-only");
   DLDataType shown = shown_as(d->dtype);
   if (shown.bits == 0 || !core_host_readable(d->device.device_type)) return;
+  if (c->extent.count == 0) { /* its other dimensions may be of any size */
+    capi_write(t, " []");
+    return;
+  }
   capi_write(t, " ");
   printer p = {
       .text = t,

@@ -127,7 +127,8 @@ func TestTextInCIsThatOfGo(t *testing.T) {
 		shape, strides []int64
 		offset         int64 // in elements
 	}{
-		{[]int64{}, nil, 0}, {[]int64{0}, nil, 0}, {[]int64{2, 0, 3}, nil, 0}, {[]int64{5}, nil, 0}, {[]int64{2, 3}, nil, 0},
+		{[]int64{}, nil, 0}, {[]int64{0}, nil, 0}, {[]int64{2, 0, 3}, nil, 0},
+		{[]int64{1 << 50, 0}, nil, 0}, {[]int64{5}, nil, 0}, {[]int64{2, 3}, nil, 0},
 		{[]int64{3, 2}, []int64{1, 3}, 0}, {[]int64{4}, []int64{-2}, 7}, {[]int64{2, 1, 2}, []int64{2, 9, 1}, 0},
 		{[]int64{2, 2}, []int64{0, 1}, 1},
 	}
