@@ -139,6 +139,31 @@ func copies(batches int) {
 		}}}, batches)
 }
 
+// newCopies returns the paths that copy and convert a matrix to new memory on one core. views.c does the same in C.
+func newCopies() []path {
+	const side = 512
+	matrix := must(dlpack.New(dlpack.Float32, side, side))
+	for i, values := 0, must(dlpack.Values[float32](matrix)); i < len(values); i++ {
+		values[i] = float32(i % 1000)
+	}
+	transposed := must(matrix.Transpose(1, 0))
+	all := runtime.GOMAXPROCS(0)
+	closed := func(name string, make func() (*dlpack.Tensor, error)) path {
+		return path{name: name, before: func(int) { runtime.GOMAXPROCS(1) }, after: func(int) { runtime.GOMAXPROCS(all) }, run: func(n int) {
+			for range n {
+				must(make()).Close()
+			}
+		}}
+	}
+	convert := func(dtype dlpack.DataType) func() (*dlpack.Tensor, error) {
+		return func() (*dlpack.Tensor, error) { return matrix.Convert(dtype) }
+	}
+	return []path{
+		closed("go_copy_matrix", matrix.Copy), closed("go_copy_transposed", transposed.Copy), closed("go_convert_float64", convert(dlpack.Float64)),
+		closed("go_convert_float16", convert(dlpack.Float16)), closed("go_convert_int32", convert(dlpack.Int32)),
+	}
+}
+
 // checkReference panics unless the reference in C writes the same values as CopyTo.
 func checkReference() {
 	src, dst := kernels[2].views()

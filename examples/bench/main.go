@@ -38,20 +38,21 @@ var (
 	batches = flag.Int("batches", 100, "number of batches of each path in each turn")
 	spells  = flag.Int("spells", 200, "number of intervals for each throughput")
 	rust    = flag.String("rust", "", "`path` of the Rust library; if empty, its paths are skipped")
-	inC     = flag.String("views", "", "`path` of the library with views in C; if empty, its paths are skipped")
+	inC     = flag.String("views", "", "`path` of the library with views and copies in C; if empty, its paths are skipped")
 	kernel  = flag.String("kernels", "", "`path` of the C++ library for TVM-FFI; if empty, its paths are skipped")
 	only    = flag.String("only", "", "time only these paths (comma-separated `names`)")
 )
 
 func main() {
 	flag.Parse()
-	paths := concat(yardsticks(), lives(), exchange(), naive(), arrowExchange(), messages(), small(), smallProtos(), views(), gorgonias())
+	paths := concat(yardsticks(), lives(), exchange(), naive(), arrowExchange(), messages(), small(), smallProtos(), views(), newCopies(), gorgonias())
 	for _, c := range []struct {
 		library string
 		names   []string
 	}{
 		{*rust, []string{"dlpark_life", "dlpark_export_drop", "dlpark_export_import_drop"}},
-		{*inC, []string{"c_view_transpose", "c_view_slice", "c_view_index", "c_view_reshape", "c_block"}},
+		{*inC, []string{"c_view_transpose", "c_view_slice", "c_view_index", "c_view_reshape", "c_block", "c_copy", "c_copy_transposed",
+			"c_convert_float64", "c_convert_float16", "c_convert_int32"}},
 	} {
 		if c.library == "" {
 			continue

@@ -145,6 +145,8 @@ var tables = []table{
 			{path: "c_view_reshape", what: "`dlb_tensor_reshape`"},
 			{path: "c_block", what: "`malloc` and `free` of 256 bytes, the size of a control block", peers: true},
 		}},
+	{"Copies and conversions in C and in Go", "The tensor is a matrix of 512 rows of float32. The result is a new tensor, and the time includes its release. Both " +
+		"run on one core.", "c_copy", "copies by `dlb_tensor_copy`", newCopyRows()},
 	{"Views and single elements", "The tensor holds 3×4×5 float32. The time of a view includes its `Close`.", "cgo_call", "empty cgo calls", []row{
 		{path: "view_transpose", what: "`Transpose`"},
 		{path: "view_slice", what: "`Slice`, as `t[1:3, 2]`", peer: "gorgonia_slice"},
@@ -308,6 +310,34 @@ func copyRows() (rows []row) {
 			row{path: "py_torch_copy_" + l.name, what: "the same in PyTorch", peers: true})
 	}
 	return rows
+}
+
+// newCopyRows returns the rows of copies and conversions to new memory: the name of the path, with the prefix c_ or go_, and
+// what it does.
+func newCopyRows() (rows []row) {
+	for _, n := range newCopies {
+		rows = append(rows, row{path: "c_" + n.c, what: "`dlb_tensor_" + n.what, peer: "go_" + n.inGo},
+			row{path: "go_" + n.inGo, what: "the same in Go", peers: true})
+	}
+	return rows
+}
+
+var newCopies = []struct{ c, inGo, what string }{
+	{"copy", "copy_matrix", "copy`"}, {"copy_transposed", "copy_transposed", "copy` of the transposed view"},
+	{"convert_float64", "convert_float64", "convert` to float64"}, {"convert_float16", "convert_float16", "convert` to float16"},
+	{"convert_int32", "convert_int32", "convert` to int32"},
+}
+
+// inCAims returns the aims of the C library.
+func inCAims() (targets []target) {
+	for _, view := range []string{"transpose", "slice", "index", "reshape"} {
+		path := "c_view_" + view
+		targets = append(targets, target{path, []aim{{what: "times c_block", path: path, by: "c_block", bound: 2}}})
+	}
+	for _, n := range newCopies {
+		targets = append(targets, target{"c_" + n.c, []aim{times("c_"+n.c, "go_"+n.inGo, 0.95)}})
+	}
+	return targets
 }
 
 // An aim bounds the quotient of the values of path and by, or the value of path alone if by is "".
@@ -563,7 +593,7 @@ func (r results) unpinning(b *bytes.Buffer) {
 
 func (r results) aims(b *bytes.Buffer) {
 	b.WriteString("\n## Targets\n\n| path | measured | target | |\n|---|--:|--:|---|\n")
-	for _, a := range slices.Concat(lifeAims(), aims, viewAims(), copyAims()) {
+	for _, a := range slices.Concat(lifeAims(), aims, viewAims(), inCAims(), copyAims()) {
 		for _, aim := range a.aims {
 			value, ok := r[aim.path]
 			by, ok2 := r[aim.by]
