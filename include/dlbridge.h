@@ -52,10 +52,12 @@
 extern "C" {
 #endif
 
+#ifndef DLB_API
 #if defined(__GNUC__)
 #define DLB_API __attribute__((visibility("default")))
 #else
 #define DLB_API
+#endif
 #endif
 
 /* ---- version and errors -----------------------------------------------------------------------

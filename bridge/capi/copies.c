@@ -1,8 +1,5 @@
 /* Copies of tensors: as they are, as another data type, and without gaps. All of it is plain C. */
 #include "capi.h"
-#include "copy.h"
-
-#include <inttypes.h>
 
 enum { PADDED = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED };
 
@@ -75,21 +72,11 @@ int32_t dlb_tensor_convert(DLManagedTensorVersioned **out, const DLManagedTensor
   code = check_numbers(__func__, dtype, from->dtype, error);
   if (code != DLB_OK) return code;
 
-  DLTensor view = {.device = {.device_type = kDLCPU}, .ndim = from->ndim, .dtype = dtype, .shape = from->shape};
+  core_share *share;
   core_extent extent;
-  char where[256];
-  core_status status = core_check_layout(&view, 0, &extent, where, sizeof where);
+  char where[256] = "";
+  core_status status = core_copy_convert(&share, &extent, from, tensor->flags, dtype, where, sizeof where);
   if (status != CORE_OK) return capi_fail(error, (int32_t)status, "%s: %s", __func__, where);
-  core_share *share = core_share_alloc((size_t)extent.nbytes, 0);
-  if (share == NULL)
-    return capi_fail(error, DLB_ERROR_MEMORY, "%s: no memory for %" PRId64 " bytes", __func__, extent.nbytes);
-  view.data = share->data;
-  int64_t to[CORE_RANK_MAX], row_major[CORE_RANK_MAX];
-  core_set_row_major(to, from->shape, from->ndim);
-  const int64_t *strides = from->strides;
-  if (strides == NULL) strides = memcpy(row_major, to, (size_t)from->ndim * sizeof *to);
-  if (extent.count > 0)
-    core_convert(share->data, dtype, to, 0, (const char *)from->data + from->byte_offset, from->dtype, strides,
-                 (tensor->flags & PADDED) != 0, from->shape, from->ndim);
+  DLTensor view = {.data = share->data, .device = {.device_type = kDLCPU}, .ndim = from->ndim, .dtype = dtype, .shape = from->shape};
   return capi_hand_over(out, __func__, share, &view, DLPACK_FLAG_BITMASK_IS_COPIED, core_share_drop, error);
 }

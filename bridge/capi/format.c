@@ -1,4 +1,5 @@
-/* Tensors as text, as Go prints them with %v. All of it is plain C, and independent of the locale. */
+/* Tensors as text, as Go prints them with %v, and their elements also as NumPy prints them. All of it is plain C, and
+ * independent of the locale. */
 #include "copy.h"
 #include "text.h"
 
@@ -13,8 +14,20 @@ enum { WHOLE = 1000, EDGE = 3, MOST = 1000 };
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-static int is_same(double value, const char *text, int is_double) {
-  return is_double ? strtod(text, NULL) == value : strtof(text, NULL) == (float)value;
+static const DLDataType float32 = {kDLFloat, 32, 1}, float64 = {kDLFloat, 64, 1};
+
+static int is_type(DLDataType a, DLDataType b) { return a.code == b.code && a.bits == b.bits; }
+
+/* Reports whether a text reads as a positive number of a type of floats. */
+static int is_same(double value, const char *text, DLDataType dtype) {
+  if (is_type(dtype, float64)) return strtod(text, NULL) == value;
+  if (is_type(dtype, float32)) return strtof(text, NULL) == (float)value;
+  static const int64_t one = 1;
+  char bytes[2] = {0};
+  double read = strtod(text, NULL);
+  core_convert(bytes, dtype, &one, 1, (const char *)&read, float64, &one, 1, &one, 1);
+  core_convert((char *)&read, float64, &one, 1, bytes, dtype, &one, 1, &one, 1);
+  return read == value;
 }
 
 /* The decimal number 0.d1d2d3... * 10^point. */
@@ -36,62 +49,77 @@ static decimal rounded(double value, int count) {
   return d;
 }
 
-static int reads_back(double value, const decimal *d, int is_double) {
+static int reads_back(double value, const decimal *d, DLDataType dtype) {
   char text[40];
   snprintf(text, sizeof text, "%.*se%d", d->count, d->digits, d->point - d->count);
-  return is_same(value, text, is_double);
+  return is_same(value, text, dtype);
 }
 
 /* Returns the shortest decimal that reads back as a positive number. Below a power of two the numbers lie twice as close as
  * above. Then the nearest decimal below may not read back where the next one above does. */
-static decimal shortest(double value, int is_double) {
-  int most = is_double ? 17 : 9;
+static decimal shortest(double value, DLDataType dtype) {
+  int most = is_type(dtype, float64) ? 17 : 9;
   for (int count = 1; count < most; count++) {
     decimal d = rounded(value, count);
-    if (reads_back(value, &d, is_double)) return d;
+    if (reads_back(value, &d, dtype)) return d;
     int i = count - 1;
     while (i >= 0 && d.digits[i] == '9') d.digits[i--] = '0';
     if (i >= 0) d.digits[i]++;
-    if (i >= 0 && reads_back(value, &d, is_double)) return d;
+    if (i >= 0 && reads_back(value, &d, dtype)) return d;
   }
   return rounded(value, most);
 }
 
-/* Writes a float as Go does: with an exponent below 1e-4 and from 1e6 on. `plus` writes a sign before positive ones too. */
-static void write_float(capi_text *t, double value, int is_double, int plus) {
+static void write_decimal(capi_text *t, const decimal *d) {
+  if (d->point <= 0) capi_write(t, "0.%.*s%.*s", -d->point, "0000", d->count, d->digits);
+  else if (d->count <= d->point) capi_write(t, "%.*s%.*s", d->count, d->digits, d->point - d->count, "0000000000000000");
+  else capi_write(t, "%.*s.%.*s", d->point, d->digits, d->count - d->point, d->digits + d->point);
+}
+
+/* How text is written: as Go and as NumPy do. */
+typedef struct {
+  const char *comma, *yes, *no, *nan, *infinity, *plus_infinity, *point, *complex_begin, *complex_end;
+  int scientific; /* the exponent from which on floats are written with one */
+  int narrow;     /* whether a float narrower than float32 is written with no more digits than its own type needs */
+} notation;
+
+static const notation of_go = {" ", "true", "false", "NaN", "Inf", "+Inf", "", "(", "i)", 6, 0};
+static const notation of_numpy = {", ", "True", "False", "nan", "inf", "inf", ".", "", "j", 16, 1};
+
+/* Writes a float, with an exponent below 1e-4 and for large ones. `plus` writes a sign before positive ones too. */
+static void write_float(capi_text *t, const notation *n, double value, DLDataType dtype, int plus) {
   if (isnan(value)) {
-    capi_write(t, plus ? "+NaN" : "NaN");
+    capi_write(t, "%s%s", plus ? "+" : "", n->nan);
     return;
   }
-  capi_write(t, "%s", signbit(value) ? "-" : plus || isinf(value) ? "+" : "");
+  int negative = signbit(value) != 0;
+  capi_write(t, "%s", negative ? "-" : plus ? "+" : "");
   value = fabs(value);
   if (isinf(value)) {
-    capi_write(t, "Inf");
+    capi_write(t, "%s", negative || plus ? n->infinity : n->plus_infinity);
     return;
   }
   if (value == 0) {
-    capi_write(t, "0");
+    capi_write(t, "0%s", n->point);
     return;
   }
-  decimal d = shortest(value, is_double);
+  decimal d = shortest(value, dtype);
   while (d.count > 1 && d.digits[d.count - 1] == '0') d.count--;
   int exponent = d.point - 1;
-  if (exponent < -4 || exponent >= 6) {
-    capi_write(t, "%c%s%.*se%c%02d", d.digits[0], d.count > 1 ? "." : "", d.count - 1, d.digits + 1, exponent < 0 ? '-' : '+',
+  if (exponent < -4 || exponent >= n->scientific) {
+    capi_write(t, "%c%s%.*se%c%02d", d.digits[0], d.count > 1 ? "." : n->point, d.count - 1, d.digits + 1, exponent < 0 ? '-' : '+',
                abs(exponent));
-  } else if (d.point <= 0) {
-    capi_write(t, "0.%.*s%.*s", -d.point, "0000", d.count, d.digits);
-  } else if (d.count <= d.point) {
-    capi_write(t, "%.*s%.*s", d.count, d.digits, d.point - d.count, "00000");
-  } else {
-    capi_write(t, "%.*s.%.*s", d.point, d.digits, d.count - d.point, d.digits + d.point);
+    return;
   }
+  write_decimal(t, &d);
+  if (d.count <= d.point) capi_write(t, "%s", n->point);
 }
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
 typedef struct {
   capi_text *text;
+  const notation *notation;
   const DLTensor *tensor;
   const int64_t *strides;
   DLDataType shown; /* the type that an element is converted to */
@@ -139,12 +167,16 @@ static void write_element(const printer *p, int64_t at) {
   DLDataType wide = p->shown;
   if (wide.code == kDLInt || wide.code == kDLUInt) wide.bits = 64;
   read_element(p, at, bytes);
+  const notation *n = p->notation;
   if (wide.code == kDLBool) {
-    capi_write(p->text, "%s", bytes[0] > 1 ? "?" : bytes[0] ? "true" : "false");
+    capi_write(p->text, "%s", bytes[0] > 1 ? "?" : bytes[0] ? n->yes : n->no);
     return;
   }
   core_convert(v.bytes, wide, &one, 0, (const char *)bytes, p->tensor->dtype, &one, 1, &one, 1);
   int is_double = wide.bits == (wide.code == kDLComplex ? 128 : 64);
+  DLDataType written = is_double ? float64 : float32;
+  if (n->narrow && p->tensor->dtype.code == kDLComplex && p->tensor->dtype.bits == 32) written.bits = 16;
+  if (n->narrow && p->tensor->dtype.code != kDLComplex) written = p->tensor->dtype;
   switch (wide.code) {
     case kDLInt:
       capi_write(p->text, "%" PRId64, v.i);
@@ -153,13 +185,13 @@ static void write_element(const printer *p, int64_t at) {
       capi_write(p->text, "%" PRIu64, v.u);
       break;
     case kDLComplex:
-      capi_write(p->text, "(");
-      write_float(p->text, is_double ? v.d[0] : (double)v.f[0], is_double, 0);
-      write_float(p->text, is_double ? v.d[1] : (double)v.f[1], is_double, 1);
-      capi_write(p->text, "i)");
+      capi_write(p->text, "%s", n->complex_begin);
+      write_float(p->text, n, is_double ? v.d[0] : (double)v.f[0], written, 0);
+      write_float(p->text, n, is_double ? v.d[1] : (double)v.f[1], written, 1);
+      capi_write(p->text, "%s", n->complex_end);
       break;
     default:
-      write_float(p->text, is_double ? v.d[0] : (double)v.f[0], is_double, 0);
+      write_float(p->text, n, is_double ? v.d[0] : (double)v.f[0], written, 0);
   }
 }
 
@@ -173,18 +205,47 @@ static void write_elements(printer *p, int32_t d, int64_t at) {
   int64_t size = p->tensor->shape[d];
   capi_write(p->text, "[");
   for (int64_t i = 0; i < size; i++) {
-    if (i > 0) capi_write(p->text, " ");
+    if (i > 0) capi_write(p->text, "%s", p->notation->comma);
     if (p->left == 0) {
       capi_write(p->text, "...");
       break;
     }
     if (p->is_short && i == EDGE && size > 2 * EDGE) {
-      capi_write(p->text, "... ");
+      capi_write(p->text, "...%s", p->notation->comma);
       i = size - EDGE;
     }
     write_elements(p, d + 1, at + i * p->strides[d]);
   }
   capi_write(p->text, "]");
+}
+
+static int write_values(capi_text *t, const notation *notation, const DLTensor *tensor, uint64_t flags, int64_t count,
+                        int64_t whole, const char *before) {
+  int64_t row_major[CORE_RANK_MAX];
+  core_set_row_major(row_major, tensor->shape, tensor->ndim);
+  DLDataType shown = shown_as(tensor->dtype);
+  if (shown.bits == 0 || !core_host_readable(tensor->device.device_type)) return 0;
+  capi_write(t, "%s", before);
+  if (count == 0) { /* its other dimensions may be of any size */
+    capi_write(t, "[]");
+    return 1;
+  }
+  printer p = {
+      .text = t,
+      .notation = notation,
+      .tensor = tensor,
+      .strides = tensor->strides == NULL ? row_major : tensor->strides,
+      .shown = shown,
+      .padded = (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) != 0,
+      .is_short = count > whole,
+      .left = MOST,
+  };
+  write_elements(&p, 0, 0);
+  return 1;
+}
+
+int capi_write_elements(capi_text *t, const DLTensor *tensor, uint64_t flags, int64_t count, int64_t whole) {
+  return write_values(t, &of_numpy, tensor, flags, count, whole, "");
 }
 
 static void write_numbers(capi_text *t, const int64_t *numbers, int32_t count) {
@@ -201,8 +262,6 @@ typedef struct {
 static void write_tensor(capi_text *t, const void *thing) {
   const checked *c = thing;
   const DLTensor *d = &c->tensor->dl_tensor;
-  int64_t row_major[CORE_RANK_MAX];
-  core_set_row_major(row_major, d->shape, d->ndim);
   capi_write_dtype(t, d->dtype);
   write_numbers(t, d->shape, d->ndim);
   if (!c->extent.row_major) {
@@ -212,23 +271,7 @@ static void write_tensor(capi_text *t, const void *thing) {
   capi_write(t, " on ");
   capi_write_device(t, d->device);
   if (c->tensor->flags & DLPACK_FLAG_BITMASK_READ_ONLY) capi_write(t, ", read-only");
-  DLDataType shown = shown_as(d->dtype);
-  if (shown.bits == 0 || !core_host_readable(d->device.device_type)) return;
-  if (c->extent.count == 0) { /* its other dimensions may be of any size */
-    capi_write(t, " []");
-    return;
-  }
-  capi_write(t, " ");
-  printer p = {
-      .text = t,
-      .tensor = d,
-      .strides = d->strides == NULL ? row_major : d->strides,
-      .shown = shown,
-      .padded = (c->tensor->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) != 0,
-      .is_short = c->extent.count > WHOLE,
-      .left = MOST,
-  };
-  write_elements(&p, 0, 0);
+  write_values(t, &of_go, d, c->tensor->flags, c->extent.count, WHOLE, " ");
 }
 
 int32_t dlb_tensor_format(size_t *out, char *data, size_t room, const DLManagedTensorVersioned *tensor, dlb_error *error) {

@@ -28,21 +28,6 @@ static int32_t begin(const char *op, DLManagedTensorVersioned **out, core_layout
   return DLB_OK;
 }
 
-/* Moves element (0, ..., 0) of a view by `bytes`. On a device, byte_offset moves, because data need not be an address. */
-static int32_t place(const char *op, DLTensor *view, int64_t bytes, dlb_error *error) {
-  uint64_t offset = view->byte_offset + (uint64_t)bytes;
-  if (core_host_readable(view->device.device_type)) {
-    view->data = (void *)((uintptr_t)view->data + offset); /* not arithmetic on a pointer: offset may be negative */
-    view->byte_offset = 0;
-    return DLB_OK;
-  }
-  if (bytes != 0 && offset > INT64_MAX)
-    return capi_fail(error, DLB_ERROR_LAYOUT, "%s: the view: data at %p with byte_offset = %" PRId64, op, view->data,
-                     (int64_t)offset);
-  view->byte_offset = offset;
-  return DLB_OK;
-}
-
 /* Ends the view: sets *out to a tensor with the layout, unless `status` is that of an error, whose text is `where`. */
 static int32_t end(const char *op, DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor,
                    core_layout *layout, uint64_t flags, core_status status, const char *where, dlb_error *error) {
@@ -52,19 +37,10 @@ static int32_t end(const char *op, DLManagedTensorVersioned **out, const DLManag
   if (status != CORE_OK) return capi_fail(error, (int32_t)status, "%s: %s", op, where);
   flags |= tensor->flags & KEPT;
   DLTensor view = tensor->dl_tensor;
-  view.ndim = layout->ndim;
-  view.shape = layout->shape;
-  view.strides = layout->strides;
-  int64_t width = (int64_t)view.dtype.bits * view.dtype.lanes, bits;
-  if (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) width = (width + 7) / 8 * 8;
-  if (__builtin_mul_overflow(layout->offset, width, &bits))
-    return capi_fail(error, DLB_ERROR_OVERFLOW, "%s: element %" PRId64 " of %" PRId64 " bits overflows", op,
-                     layout->offset, width);
-  if (bits % 8 != 0)
-    return capi_fail(error, DLB_ERROR_LAYOUT, "%s: element %" PRId64 " of %" PRId64 " bits lies inside a byte", op,
-                     layout->offset, width);
-  int32_t code = place(op, &view, bits / 8, error);
-  if (code == DLB_OK) code = capi_check_description(op, "the view", &view, flags, NULL, error);
+  char text[256] = "";
+  status = core_view_describe(&view, layout, flags, text, sizeof text);
+  if (status != CORE_OK) return capi_fail(error, (int32_t)status, "%s: %s", op, text);
+  int32_t code = capi_check_description(op, "the view", &view, flags, NULL, error);
   if (code != DLB_OK) return code;
   *out = core_export_versioned(core_block_of_versioned(tensor)->share, &view, flags);
   return *out == NULL ? capi_memory(op, error) : capi_ok(error);

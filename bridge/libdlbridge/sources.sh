@@ -1,13 +1,14 @@
 #!/bin/sh
 # sources.sh [PART]: prints the C files of dlbridge's half without Go, one a line: those of the core and of package capi,
-# except what only Go uses; PART is core or capi for those of one. It is the one list: libdlbridge_tensor has all, and the
-# Python extension, which does not use the functions of dlbridge.h, the core. A new file belongs to the half unless it is
-# named here; if it needs another file, linking libdlbridge_tensor.so fails.
+# except what only Go uses; PART is core or capi for those of one, or extension for those that the Python extension has: the
+# core, and of capi the text of tensors. libdlbridge_tensor has all. A new file belongs to the half unless it is named here; if
+# it needs another file, linking libdlbridge_tensor.so fails.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 for file in "$root"/dlpack/internal/core/*.c "$root"/bridge/capi/*.c; do
-  case $file in
-  *"${1:+/$1/}"*) ;;
+  case ${1:-}:$file in
+  :* | core:*/core/*.c | capi:*/capi/*.c | extension:*/core/*.c) ;;
+  extension:*/capi/argument.c | extension:*/capi/dtype.c | extension:*/capi/format.c | extension:*/capi/tensor.c) ;;
   *) continue ;;
   esac
   case $file in

@@ -11,6 +11,8 @@
  * All positions and steps are in bits, so packed numbers need no code of their own outside of take_bits and put_bits. */
 #include "copy.h"
 
+#include <inttypes.h>
+
 #if HAS_AVX2
 #include <immintrin.h>
 #endif
@@ -548,5 +550,23 @@ core_status core_convert(char *dst, DLDataType dst_dtype, const int64_t *dst_str
   do {
     convert_line(&to, (uint8_t *)dst, dst_at, line.dst, &from, (const uint8_t *)src, src_at, line.src, line.size);
   } while (core_next(index, axes, n, &dst_at, &src_at));
+  return CORE_OK;
+}
+
+core_status core_copy_convert(core_share **out, core_extent *extent, const DLTensor *tensor, uint64_t flags,
+                              DLDataType dtype, char *message, size_t size) {
+  int64_t to[CORE_RANK_MAX];
+  const int64_t *from = tensor->strides == NULL ? to : tensor->strides;
+  DLTensor view = {.ndim = tensor->ndim, .dtype = dtype, .shape = tensor->shape};
+  if (kind_of(dtype) == NONE || kind_of(tensor->dtype) == NONE || dtype.lanes != tensor->dtype.lanes) return CORE_ERR_DTYPE;
+  core_status status = core_check_layout(&view, 0, extent, message, size);
+  if (status != CORE_OK) return status;
+  core_share *share = core_share_alloc((size_t)extent->nbytes, 0);
+  if (share == NULL) return core_fail(CORE_ERR_MEMORY, message, size, "no memory for %" PRId64 " bytes", extent->nbytes);
+  core_set_row_major(to, tensor->shape, tensor->ndim);
+  if (extent->count > 0)
+    core_convert(share->data, dtype, to, false, (const char *)tensor->data + tensor->byte_offset, tensor->dtype, from,
+                 (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) != 0, tensor->shape, tensor->ndim);
+  *out = share;
   return CORE_OK;
 }

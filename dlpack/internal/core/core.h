@@ -325,6 +325,11 @@ CORE_API void core_copy(void *dst, const int64_t *dst_strides, const void *src,
 CORE_API core_status core_copy_compact(core_share **out, const DLTensor *tensor, uint64_t flags,
                                        char *message, size_t size);
 
+/* Converts the numbers of a host tensor to another data type with the same lanes: row-major in new memory, which is the data
+ * of *out. Sets *extent to the extent of the result. CORE_ERR_DTYPE, without a text, if the types are not such numbers. */
+CORE_API core_status core_copy_convert(core_share **out, core_extent *extent, const DLTensor *tensor, uint64_t flags,
+                                       DLDataType dtype, char *message, size_t size);
+
 /* ---- layout.c: layouts of views ---------------------------------------------------------------- */
 
 /* Shape and strides, and the offset of element (0, ..., 0) from that of the tensor. All count elements. Go: layout.Layout */
@@ -373,6 +378,11 @@ CORE_API core_status core_view_squeeze(core_layout *out, const core_layout *base
                                        const int32_t *axes, char *message, size_t size);
 CORE_API core_status core_view_expand(core_layout *out, const core_layout *base, int32_t count,
                                       const int32_t *axes, char *message, size_t size);
+
+/* Turns the description of a tensor into that of the view with this layout. Shape and strides are those of the layout, which
+ * must outlive the view. The view still has to be checked by core_check_tensor. */
+CORE_API core_status core_view_describe(DLTensor *view, core_layout *layout, uint64_t flags, char *message,
+                                        size_t size);
 
 /* Reports whether two indices reach the same element of a layout whose reach fits in 63 bits. It also returns 1 for strides
  * that interlock in so many ways that it gives up the search for such a pair. Go: layout.Overlaps */

@@ -427,6 +427,35 @@ core_status core_view_expand(core_layout *out, const core_layout *base, int32_t 
   return CORE_OK;
 }
 
+/* ---- tensors --------------------------------------------------------------------------------- */
+
+/* Moves element (0, ..., 0) by `bytes`. On a device, byte_offset moves, because data need not be an address. */
+static core_status move_start(DLTensor *view, int64_t bytes, char *message, size_t size) {
+  uint64_t offset = view->byte_offset + (uint64_t)bytes;
+  if (core_host_readable(view->device.device_type)) {
+    view->data = (void *)((uintptr_t)view->data + offset); /* not arithmetic on a pointer: offset may be negative */
+    view->byte_offset = 0;
+    return CORE_OK;
+  }
+  if (bytes != 0 && offset > INT64_MAX)
+    FAIL(CORE_ERR_LAYOUT, "the view: data at %p with byte_offset = %" PRId64, view->data, (int64_t)offset);
+  view->byte_offset = offset;
+  return CORE_OK;
+}
+
+core_status core_view_describe(DLTensor *view, core_layout *layout, uint64_t flags, char *message, size_t size) {
+  int64_t width = (int64_t)view->dtype.bits * view->dtype.lanes, bits;
+  if (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) width = (width + 7) / 8 * 8;
+  if (__builtin_mul_overflow(layout->offset, width, &bits))
+    FAIL(CORE_ERR_OVERFLOW, "element %" PRId64 " of %" PRId64 " bits overflows", layout->offset, width);
+  if (bits % 8 != 0)
+    FAIL(CORE_ERR_LAYOUT, "element %" PRId64 " of %" PRId64 " bits lies inside a byte", layout->offset, width);
+  view->ndim = layout->ndim;
+  view->shape = layout->shape;
+  view->strides = layout->strides;
+  return move_start(view, bits / 8, message, size);
+}
+
 /* ---- overlaps -------------------------------------------------------------------------------- */
 
 /* An axis is a dimension of more than one element. step is the magnitude of its stride, most the largest difference of two
