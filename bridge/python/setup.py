@@ -18,6 +18,7 @@ from setuptools.command.sdist import sdist
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE / "checkout" if (HERE / "checkout").is_dir() else HERE.parents[1]
 CORE = ROOT / "dlpack" / "internal" / "core"
+CAPI = ROOT / "bridge" / "capi"
 LIBRARY = ROOT / "bridge" / "libdlbridge"
 
 LINUX = sys.platform.startswith("linux")
@@ -50,16 +51,20 @@ class Build(build_ext):
             shutil.rmtree(out, ignore_errors=True)  # of an earlier build
 
     def build_core(self) -> str:
-        """Compiles the C core as libdlbridge_tensor does, from the one list of its files."""
+        """Compiles the C core, and the text of tensors, as libdlbridge_tensor does, from the one list of its files.
+
+        The functions of dlbridge.h are hidden in the extension: those of a library in the process are its own.
+        """
         core = pathlib.Path(self.build_temp).resolve() / "core.o"
         core.parent.mkdir(parents=True, exist_ok=True)
-        flags = [sysconfig.get_config_var("CFLAGS"), os.environ.get("CFLAGS"), *FLAGS]
+        hidden = '-DDLB_API=__attribute__((visibility("hidden")))'
+        flags = [sysconfig.get_config_var("CFLAGS"), os.environ.get("CFLAGS"), hidden, *FLAGS]
         environment = {
             **os.environ,
             "CC": os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc",
             "CFLAGS": " ".join(flag for flag in flags if flag),
         }
-        subprocess.run(["sh", str(LIBRARY / "half.sh"), str(core), "core"], check=True, env=environment)
+        subprocess.run(["sh", str(LIBRARY / "half.sh"), str(core), "extension"], check=True, env=environment)
         return str(core)
 
     def build_library(self, out: pathlib.Path) -> None:
@@ -105,9 +110,9 @@ setup(
             sources=sorted(f"src/{path.name}" for path in (HERE / "src").glob("*.c")),
             depends=[
                 os.path.relpath(path, HERE)
-                for path in sorted([*HERE.glob("src/*.h"), *CORE.glob("*.[ch]"), *(ROOT / "include").rglob("*.h")])
+                for path in sorted([*HERE.glob("src/*.h"), *CORE.glob("*.[ch]"), *CAPI.glob("*.[ch]"), *(ROOT / "include").rglob("*.h")])
             ],
-            include_dirs=[str(ROOT / "include"), str(CORE)],
+            include_dirs=[str(ROOT / "include"), str(CORE), str(CAPI)],
             define_macros=[("Py_LIMITED_API", "0x030B0000")] if LIMITED else [],
             py_limited_api=LIMITED,
             extra_compile_args=["-std=gnu11", "-fvisibility=hidden", "-Wall", "-Wextra", *(["-fno-plt"] if LINUX else [])],

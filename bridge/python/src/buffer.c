@@ -109,10 +109,17 @@ void tensor_releasebuffer(PyObject *op, Py_buffer *Py_UNUSED(view)) {
   UNLOCK();
 }
 
+/* bytes(tensor). Without this method an integer tensor of 0 dimensions would be the number of bytes to make. */
+PyObject *tensor_bytes(PyObject *op, PyObject *Py_UNUSED(ignored)) {
+  PyObject *view = PyMemoryView_FromObject(op);
+  PyObject *bytes = view == NULL ? NULL : PyObject_CallMethod(view, "tobytes", NULL);
+  Py_XDECREF(view);
+  return bytes;
+}
+
 /* ---- Tensors of a buffer --------------------------------------------------------------------- */
 
-/* Parses a shape: an int or a sequence of ints. */
-static int parse_shape(PyObject *object, int64_t *shape, int32_t *ndim) {
+int parse_shape(PyObject *object, int64_t *shape, int32_t *ndim) {
   Py_ssize_t count = 1;
   int sequence = PySequence_Check(object) && !PyUnicode_Check(object);
   int scalar = !sequence && PyIndex_Check(object);

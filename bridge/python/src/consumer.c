@@ -195,9 +195,7 @@ static PyObject *raise_no_method(module_state *state, PyObject *producer) {
                       Py_TYPE(producer));
 }
 
-/* Returns the C function of a bound method if it takes its arguments as an array, as NumPy's __dlpack__ does, or NULL.
- * PyObject_Vectorcall, which calls all functions in this way, is not in the ABI of Python 3.11. */
-static array_method array_method_of(PyObject *method) {
+array_method array_method_of(PyObject *method) {
   if (!PyCFunction_CheckExact(method) || PyCFunction_GetFlags(method) != (METH_FASTCALL | METH_KEYWORDS)) return NULL;
   return (array_method)(void (*)(void))PyCFunction_GetFunction(method);
 }
@@ -402,12 +400,8 @@ static Tensor *take_exchanged(module_state *state, producer_kind kind, PyObject 
 
 /* Returns another Tensor on the memory of a Tensor. */
 static Tensor *tensor_share(Tensor *self) {
-  core_share *share;
-  LOCK(self);
-  share = self->share;
-  if (share != NULL) core_share_take(share);
-  UNLOCK();
-  if (share == NULL) return (Tensor *)raise_closed();
+  core_share *share = tensor_hold(self);
+  if (share == NULL) return NULL;
   return tensor_on_share(Py_TYPE((PyObject *)self), share, &self->view, self->flags, self->writability_unknown,
                          &self->extent);
 }

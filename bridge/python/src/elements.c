@@ -215,7 +215,7 @@ static int parse_element(value_output *out, PyObject *object, size_t index, int 
   return bytes_of(out, object, index, &out->values[index]);
 }
 
-static int parse_shape(value_output *out, PyObject *shape) {
+static int parse_elements_shape(value_output *out, PyObject *shape) {
   if (!PySequence_Check(shape) || PyUnicode_Check(shape))
     return raise_error(PyExc_TypeError, "dlbridge: shape must be a sequence of ints, not %R", Py_TYPE(shape));
   out->shape = private_list(shape);
@@ -279,7 +279,7 @@ int output_begin(module_state *state, value_output *out, PyObject *object, PyObj
     return out->value.tensor == NULL ? -1 : 0;
   }
   out->value.elements = &out->elements;
-  if (parse_attribute(out, object, "type", parse_type) == 0 && parse_attribute(out, object, "shape", parse_shape) == 0 &&
+  if (parse_attribute(out, object, "type", parse_type) == 0 && parse_attribute(out, object, "shape", parse_elements_shape) == 0 &&
       (!with_values || parse_attribute(out, object, "values", parse_values) == 0))
     return 0;
   output_end(out);

@@ -3,6 +3,10 @@
  * The extension implements the DLPack protocol of Python on the C core (dlpack/internal/core/core.h), without Go:
  *
  *   tensor.c      the type Tensor: a view and a share of its memory
+ *   index.c       Tensors as sequences: length, basic indexing, iteration
+ *   view.c        views in other shapes and orders
+ *   values.c      elements as Python's numbers, and as other data types
+ *   array.c       NumPy's arrays on the memory of a Tensor
  *   producer.c    __dlpack__: exports of a Tensor
  *   capsule.c     capsules that own an export
  *   exchange.c    the C exchange API
@@ -114,10 +118,11 @@ typedef struct {
   PyObject *ask_names; /* the keys of ask, a tuple */
   PyObject *no_args;  /* () */
   PyObject *cpu;      /* (1, 0) */
+  PyObject *numpy_from_dlpack; /* NULL until it is needed */
   producer_kind kinds[KINDS];
 } module_state;
 
-/* A view of memory and one share of it. Only `share` and `buffers` change after it is made. */
+/* A view of memory and one share of it. Only `share`, `buffers` and `weak` change after it is made. */
 typedef struct {
   PyObject_VAR_HEAD
   DLTensor view;       /* host memory: byte_offset is folded into data; strides are never NULL */
@@ -125,6 +130,7 @@ typedef struct {
   int writability_unknown; /* the legacy form does not state whether the memory may be written */
   core_share *share;   /* NULL once closed */
   Py_ssize_t buffers;  /* the number of Py_buffers in use */
+  PyObject *weak;      /* the list of weak references */
   core_extent extent;
   int64_t dims[];      /* shape, strides, and the strides in bytes after the first request of a buffer */
 } Tensor;
@@ -140,6 +146,8 @@ Tensor *tensor_on_share(PyTypeObject *type, core_share *share, const DLTensor *v
                         int writability_unknown, const core_extent *extent);
 /* Returns a row-major, writable copy of a Tensor. */
 Tensor *tensor_copy(Tensor *self);
+/* Returns a further share of the memory, which the caller must end; NULL with an exception if the Tensor is closed. */
+core_share *tensor_hold(Tensor *self);
 int tensor_read_only(const Tensor *self);
 /* Returns a tuple of ints. */
 PyObject *tuple_of(const int64_t *values, Py_ssize_t count);
@@ -160,6 +168,40 @@ PyObject *raise_status(core_status status, const char *place, const char *messag
 PyObject *status_type(core_status status);
 /* Checks the description of a tensor. -1 with an exception. */
 int check_tensor(const DLTensor *view, uint64_t flags, core_extent *extent, const char *place);
+
+/* ---- index.c */
+PyObject *tensor_subscript(PyObject *self, PyObject *index);
+Py_ssize_t tensor_length(PyObject *self);
+PyObject *tensor_item_at(PyObject *self, Py_ssize_t index);
+PyObject *tensor_iterate(PyObject *self);
+int tensor_contains(PyObject *self, PyObject *value);
+/* Raises IndexError. */
+void raise_bounds(int64_t index, int32_t axis, int64_t size);
+
+/* ---- view.c */
+/* Returns a Tensor with another layout on the memory of a Tensor. `flags` are added to its flags. */
+Tensor *tensor_view(Tensor *self, core_layout *layout, uint64_t flags, const char *place);
+PyObject *tensor_transpose(PyObject *self, PyObject *args);
+PyObject *tensor_reversed_axes(PyObject *self, void *closure);
+PyObject *tensor_flip(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *tensor_broadcast_to(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *tensor_reshape(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *tensor_contiguous(PyObject *self, PyObject *ignored);
+PyObject *tensor_copy_method(PyObject *self, PyObject *ignored);
+
+/* ---- values.c */
+PyObject *tensor_item(PyObject *self, PyObject *args);
+PyObject *tensor_tolist(PyObject *self, PyObject *ignored);
+PyObject *tensor_convert(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *tensor_int(PyObject *self);
+PyObject *tensor_float(PyObject *self);
+PyObject *tensor_complex(PyObject *self, PyObject *ignored);
+PyObject *tensor_index(PyObject *self);
+int tensor_bool(PyObject *self);
+
+/* ---- array.c */
+PyObject *tensor_numpy(PyObject *self, PyObject *ignored);
+PyObject *tensor_array(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
 /* ---- capsule.c */
 /* The names of capsules in the legacy form [0] and the versioned form [1]. */
@@ -198,6 +240,9 @@ int can_be_managed(uintptr_t address);
 void release_quietly(DLManagedTensorVersioned *managed);
 int64_t live_imports(void);
 int parse_device(PyObject *object, const char *name, DLDevice *out);
+/* Returns the C function of a bound method if it takes its arguments as an array, as NumPy's __dlpack__ does, or NULL.
+ * PyObject_Vectorcall, which calls all functions in this way, is not in the ABI of Python 3.11. */
+array_method array_method_of(PyObject *method);
 /* Sorts the arguments of a METH_FASTCALL | METH_KEYWORDS function: values[i] belongs to names[i], which is NULL if it
  * cannot be a keyword. */
 int parse_arguments(const char *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
@@ -213,8 +258,11 @@ PyObject *function_new(PyObject *module, PyObject *args);
 /* ---- buffer.c */
 int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags);
 void tensor_releasebuffer(PyObject *self, Py_buffer *view);
+PyObject *tensor_bytes(PyObject *self, PyObject *ignored);
 PyObject *from_buffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+/* Parses a shape: an int or a sequence of ints. -1 with an exception. */
+int parse_shape(PyObject *object, int64_t *shape, int32_t *ndim);
 
 /* ---- loan.c */
 /* Gets the buffer of `object`. loan_end releases it, on any thread, and frees the struct. */

@@ -2,7 +2,8 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
+#include <structmember.h>
+#include <text.h>
 
 int raise_error(PyObject *type, const char *format, ...) {
   va_list arguments;
@@ -123,6 +124,7 @@ Tensor *tensor_new(PyTypeObject *type, const DLTensor *view, uint64_t flags, int
   self->writability_unknown = writability_unknown;
   self->share = NULL;
   self->buffers = 0;
+  self->weak = NULL;
   self->extent = *extent;
   return self;
 }
@@ -135,15 +137,21 @@ Tensor *tensor_on_share(PyTypeObject *type, core_share *share, const DLTensor *v
   return self;
 }
 
+core_share *tensor_hold(Tensor *self) {
+  core_share *share;
+  LOCK(self);
+  share = self->share;
+  if (share != NULL) core_share_take(share);
+  UNLOCK();
+  if (share == NULL) raise_closed();
+  return share;
+}
+
 /* The GIL is released for copies that take longer than acquiring it again. */
 Tensor *tensor_copy(Tensor *self) {
   char message[MESSAGE_SIZE];
-  core_share *held = NULL, *copied = NULL;
-  LOCK(self);
-  held = self->share;
-  if (held != NULL) core_share_take(held);
-  UNLOCK();
-  if (held == NULL) return (Tensor *)raise_closed();
+  core_share *held = tensor_hold(self), *copied = NULL;
+  if (held == NULL) return NULL;
   core_status status;
   if (self->extent.nbytes < 1 << 16) {
     status = core_copy_compact(&copied, &self->view, self->flags, message, sizeof message);
@@ -167,6 +175,7 @@ Tensor *tensor_copy(Tensor *self) {
 static void tensor_dealloc(PyObject *op) {
   Tensor *self = (Tensor *)op;
   PyTypeObject *type = Py_TYPE(op);
+  if (self->weak != NULL) PyObject_ClearWeakRefs(op);
   if (self->share != NULL) share_end(self->share);
   tensor_free(self);
   Py_DECREF(type);
@@ -208,29 +217,6 @@ static PyObject *tensor_reduce(PyObject *Py_UNUSED(op), PyObject *Py_UNUSED(igno
                       "copy=True) copies it, numpy.from_dlpack and tens.encode make objects that can be pickled");
 }
 
-/* NumPy asks for the buffer first, and ignores the error if there is none. Without __array__ it would then make an
- * array of one object, the Tensor. This method asks for the buffer again, and raises its error. */
-static PyObject *tensor_array(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
-  static const char *const names[] = {"dtype", "copy"};
-  PyObject *values[2], *array = NULL;
-  if (parse_arguments("__array__", args, nargs, kwnames, 2, names, 2, values) < 0) return NULL;
-  PyObject *view = PyMemoryView_FromObject(op);
-  if (view == NULL) return NULL;
-  PyObject *numpy = PyImport_ImportModule("numpy");
-  PyObject *make = numpy == NULL ? NULL : PyObject_GetAttrString(numpy, "array");
-  PyObject *positional = make == NULL ? NULL : PyTuple_Pack(1, view);
-  PyObject *keywords = positional == NULL ? NULL
-                                          : Py_BuildValue("{sOsO}", "dtype", values[0] == NULL ? Py_None : values[0],
-                                                          "copy", values[1] == NULL ? Py_None : values[1]);
-  if (keywords != NULL) array = PyObject_Call(make, positional, keywords);
-  Py_XDECREF(keywords);
-  Py_XDECREF(positional);
-  Py_XDECREF(make);
-  Py_XDECREF(numpy);
-  Py_DECREF(view);
-  return array;
-}
-
 /* No Python code runs between PyTuple_New and the last int. Otherwise it could find the tuple with empty places. */
 PyObject *tuple_of(const int64_t *values, Py_ssize_t count) {
   PyObject *tuple = PyTuple_New(count);
@@ -260,30 +246,52 @@ GETTER(readonly, PyBool_FromLong(tensor_read_only(self)))
 GETTER(data_ptr, PyLong_FromUnsignedLongLong(
                      self->extent.count == 0 ? 0 : (uintptr_t)self->view.data + self->view.byte_offset))
 
+/* ---- text ------------------------------------------------------------------------------------ */
+
+enum { SHOWN = 100 }; /* a tensor with more elements is shown by the first and last three of each dimension */
+
+/* Returns ": " and the elements as text, or "" for elements that cannot be shown. */
+static PyObject *text_of_elements(const Tensor *self) {
+  capi_text counted = {NULL, 0, 0}, text = {NULL, 0, 0};
+  core_share *share = tensor_hold((Tensor *)self);
+  PyObject *result = NULL;
+  if (share == NULL) return NULL;
+  if (!capi_write_elements(&counted, &self->view, self->flags, self->extent.count, SHOWN)) {
+    result = PyUnicode_FromString("");
+  } else {
+    text.room = counted.size + 256; /* another thread may write longer numbers to the memory meanwhile */
+    text.data = PyMem_Malloc(text.room);
+    if (text.data != NULL) capi_write_elements(&text, &self->view, self->flags, self->extent.count, SHOWN);
+    result = text.data == NULL ? PyErr_NoMemory() : PyUnicode_FromFormat(": %s", text.data);
+    PyMem_Free(text.data);
+  }
+  share_end(share);
+  return result;
+}
+
 static PyObject *tensor_repr(PyObject *op) {
-  Tensor *self = (Tensor *)op;
+  const Tensor *self = (Tensor *)op;
   PyObject *dtype = dtype_name(self->view.dtype);
   PyObject *shape = tuple_of(self->view.shape, self->view.ndim);
   PyObject *strides = tuple_of(self->view.strides, self->view.ndim);
+  PyObject *elements = self->share == NULL ? NULL : text_of_elements(self);
   PyObject *text = NULL;
-  if (dtype != NULL && shape != NULL && strides != NULL) {
-    DLDevice device = self->view.device;
-    if (self->share == NULL)
-      text = PyUnicode_FromFormat("<closed dlbridge.Tensor, %S%R>", dtype, shape);
-    else if (self->extent.row_major)
-      text = PyUnicode_FromFormat("<dlbridge.Tensor, %S%R, device (%d, %d)%s>", dtype, shape,
-                                  (int)device.device_type, (int)device.device_id,
-                                  tensor_read_only(self) ? ", read-only" : "");
-    else
-      text = PyUnicode_FromFormat("<dlbridge.Tensor, %S%R, strides %R, device (%d, %d)%s>", dtype, shape,
-                                  strides, (int)device.device_type, (int)device.device_id,
-                                  tensor_read_only(self) ? ", read-only" : "");
-  }
+  DLDevice device = self->view.device;
+  char place[64] = "", *end = place;
+  if (device.device_type != kDLCPU) end += sprintf(end, ", device (%d, %d)", (int)device.device_type, (int)device.device_id);
+  if (tensor_read_only(self)) sprintf(end, ", read-only");
+  if (dtype == NULL || shape == NULL || strides == NULL || (elements == NULL && self->share != NULL)) text = NULL;
+  else if (self->share == NULL) text = PyUnicode_FromFormat("<closed dlbridge.Tensor, %U%R>", dtype, shape);
+  else if (self->extent.row_major) text = PyUnicode_FromFormat("<dlbridge.Tensor, %U%R%s%U>", dtype, shape, place, elements);
+  else text = PyUnicode_FromFormat("<dlbridge.Tensor, %U%R, strides %R%s%U>", dtype, shape, strides, place, elements);
   Py_XDECREF(dtype);
   Py_XDECREF(shape);
   Py_XDECREF(strides);
+  Py_XDECREF(elements);
   return text;
 }
+
+/* ---- the type -------------------------------------------------------------------------------- */
 
 static PyGetSetDef tensor_getset[] = {
     {"shape", get_shape, NULL, "The sizes of the dimensions, a tuple of int.", NULL},
@@ -292,40 +300,134 @@ static PyGetSetDef tensor_getset[] = {
     {"size", get_size, NULL, "The number of elements: the product of the shape.", NULL},
     {"itemsize", get_itemsize, NULL, "The size of one element in bytes, rounded up to whole bytes.", NULL},
     {"nbytes", get_nbytes, NULL,
-     "The size of the elements in bytes, without gaps. Elements smaller than a byte count as packed, unless they are\n"
-     "padded.", NULL},
+     "The size of the elements in bytes, without gaps.\n\n"
+     "Elements smaller than a byte count as packed, unless they are padded.", NULL},
     {"dtype", get_dtype, NULL, "The data type, a str such as 'float32', 'bfloat16' or 'float32x4'.", NULL},
     {"device", get_device, NULL, "The DLPack device, a tuple (type, id); (1, 0) is the CPU.", NULL},
     {"readonly", get_readonly, NULL,
      "Whether the memory must not be written. It is also True if the producer could not state it.", NULL},
     {"data_ptr", get_data_ptr, NULL,
      "The address of element (0, ..., 0), including byte_offset; 0 if there are no elements.", NULL},
+    {"T", tensor_reversed_axes, NULL, "The view with all dimensions in reverse order, transpose().", NULL},
     {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMemberDef tensor_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Tensor, weak), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
 };
 
 PyDoc_STRVAR(close_doc,
              "close($self, /)\n--\n\n"
              "Releases the tensor's share of its memory. Further calls have no effect.\n\n"
-             "Exports of the tensor stay valid. Any other use of a closed tensor raises ValueError. If a buffer of\n"
-             "the tensor, such as a memoryview, is in use, close raises BufferError and does nothing.");
+             "Exports and views of the tensor stay valid. Any other use of a closed tensor raises ValueError. If a buffer\n"
+             "of the tensor, such as a memoryview, is in use, close raises BufferError and does nothing.\n\n"
+             "    >>> with dlbridge.empty(3, 'int8') as t:  # closes t at the end\n"
+             "    ...     t.shape\n"
+             "    (3,)");
 PyDoc_STRVAR(dlpack_doc,
              "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
              "Returns a capsule with a managed tensor on the same memory, whose deleter releases one share of it.\n\n"
              "The managed tensor is versioned (DLPack 1.3) if max_version is (1, 0) or later. Otherwise it has the\n"
              "legacy form, and read-only memory raises BufferError. copy=True exports a copy, with IS_COPIED set.\n"
-             "dl_device must be the tensor's own device. On the CPU, stream must be None or -1.");
+             "dl_device must be the tensor's own device. On the CPU, stream must be None or -1.\n\n"
+             "    >>> np.from_dlpack(dlbridge.empty((2, 3), 'int8')).shape\n"
+             "    (2, 3)");
 PyDoc_STRVAR(array_doc,
              "__array__($self, /, dtype=None, copy=None)\n--\n\n"
-             "Returns a NumPy array on the same memory. numpy.asarray and numpy.array call it if there is no buffer.\n\n"
-             "Errors: BufferError if the tensor has no buffer, because NumPy lacks its data type (such as bfloat16)\n"
-             "or its memory is not in the host; ValueError if the tensor is closed.");
+             "Returns a NumPy array, which numpy.asarray and numpy.array ask for if there is no buffer.\n\n"
+             "It is on the same memory if dtype and copy allow that, as in NumPy. An array of bfloat16, or another type\n"
+             "that NumPy lacks, has the type of the package ml_dtypes. Packed elements are copied, since ml_dtypes has a\n"
+             "byte for each.\n\n"
+             "    >>> dlbridge.empty(3, 'bfloat16').__array__().shape\n"
+             "    (3,)\n\n"
+             "Errors: BufferError if NumPy cannot have the data type, or the memory is not in the host; ValueError if the\n"
+             "tensor is closed, or copy=False and a copy is needed.");
+PyDoc_STRVAR(numpy_doc,
+             "numpy($self, /)\n--\n\n"
+             "Returns a NumPy array on the same memory, as numpy.from_dlpack does.\n\n"
+             "An array of bfloat16, or another type that NumPy lacks, has the type of the package ml_dtypes.\n\n"
+             "    >>> dlbridge.from_buffer(b'abc').numpy()\n"
+             "    array([97, 98, 99], dtype=uint8)\n\n"
+             "Ownership: the array keeps the memory alive, and is read-only if the tensor is. Errors: those of __array__;\n"
+             "ValueError for packed elements, which only a copy can have in NumPy.");
+PyDoc_STRVAR(reshape_doc,
+             "reshape($self, /, *shape, copy=None)\n--\n\n"
+             "Returns a view with another shape, in which the elements keep their row-major order.\n\n"
+             "shape is a sequence of ints, or the ints themselves. One size may be -1: it follows from the others. If only\n"
+             "a copy can have the shape, copy=None makes it and copy=False raises ValueError. copy=True always copies.\n\n"
+             "    >>> dlbridge.empty((2, 3), 'int8').reshape(3, -1).shape\n"
+             "    (3, 2)");
+PyDoc_STRVAR(transpose_doc,
+             "transpose($self, /, *axes)\n--\n\n"
+             "Returns a view with the dimensions in another order: dimension k of it is dimension axes[k] of the tensor.\n\n"
+             "Without axes, or with None, the order is reversed, as by T.\n\n"
+             "    >>> dlbridge.empty((2, 3, 4), 'int8').transpose(0, 2, 1).shape\n"
+             "    (2, 4, 3)");
+PyDoc_STRVAR(flip_doc,
+             "flip($self, /, axis=None)\n--\n\n"
+             "Returns a view with the elements in reverse order along a dimension, several, or all (None).\n\n"
+             "    >>> dlbridge.from_buffer(b'abc').flip().tolist()\n"
+             "    [99, 98, 97]");
+PyDoc_STRVAR(broadcast_to_doc,
+             "broadcast_to($self, /, shape)\n--\n\n"
+             "Returns a view in which elements are repeated until it has the shape.\n\n"
+             "Dimensions are matched from the last one on; those of size 1 are repeated, and missing ones are added. The\n"
+             "view is readonly if two indexes lead to one element.\n\n"
+             "    >>> dlbridge.from_buffer(b'ab').broadcast_to((2, 2)).tolist()\n"
+             "    [[97, 98], [97, 98]]");
+PyDoc_STRVAR(contiguous_doc,
+             "contiguous($self, /)\n--\n\n"
+             "Returns the tensor without gaps, row-major: a view if it is so already, and a copy otherwise.\n\n"
+             "    >>> dlbridge.empty((2, 3), 'int8').T.contiguous().strides\n"
+             "    (2, 1)");
+PyDoc_STRVAR(copy_doc,
+             "copy($self, /)\n--\n\n"
+             "Returns a row-major, writable copy in new memory.\n\n"
+             "    >>> dlbridge.from_buffer(b'abc').copy().readonly\n"
+             "    False");
+PyDoc_STRVAR(convert_doc,
+             "convert($self, /, dtype)\n--\n\n"
+             "Returns a copy of another data type, row-major in new memory.\n\n"
+             "A float becomes the nearest number of another float type, and an integer without its fraction, which stays\n"
+             "within the range of the type; NaN becomes 0. An integer becomes another one by dropping its high bits.\n"
+             "Every number but 0 becomes True. A complex number becomes a real one by dropping the imaginary part.\n\n"
+             "    >>> dlbridge.from_buffer(b'abc').convert('float32').tolist()\n"
+             "    [97.0, 98.0, 99.0]\n\n"
+             "Errors: BufferError for types that are not numbers, or have other lanes.");
+PyDoc_STRVAR(tolist_doc,
+             "tolist($self, /)\n--\n\n"
+             "Returns the elements as nested lists of Python's numbers; of a tensor of 0 dimensions, as one number.\n\n"
+             "    >>> dlbridge.from_buffer(b'abcd', shape=(2, 2)).tolist()\n"
+             "    [[97, 98], [99, 100]]");
+PyDoc_STRVAR(item_doc,
+             "item($self, /, *index)\n--\n\n"
+             "Returns one element as a Python number: a bool, int, float or complex.\n\n"
+             "Without an index, the tensor must have one element. An int counts in row-major order; several ints, or a\n"
+             "tuple, are one index for each dimension.\n\n"
+             "    >>> dlbridge.from_buffer(b'abc').item(-1)\n"
+             "    99");
 PyDoc_STRVAR(dlpack_device_doc,
-             "__dlpack_device__($self, /)\n--\n\nReturns the DLPack device, a tuple (type, id).");
+             "__dlpack_device__($self, /)\n--\n\nReturns the DLPack device, a tuple (type, id).\n\n"
+             "    >>> dlbridge.empty(3, 'int8').__dlpack_device__()\n"
+             "    (1, 0)");
 
 static PyMethodDef tensor_methods[] = {
     {"__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack, METH_FASTCALL | METH_KEYWORDS, dlpack_doc},
     {"__dlpack_device__", tensor_dlpack_device, METH_NOARGS, dlpack_device_doc},
     {"__array__", (PyCFunction)(void (*)(void))tensor_array, METH_FASTCALL | METH_KEYWORDS, array_doc},
+    {"numpy", tensor_numpy, METH_NOARGS, numpy_doc},
+    {"reshape", (PyCFunction)(void (*)(void))tensor_reshape, METH_FASTCALL | METH_KEYWORDS, reshape_doc},
+    {"transpose", tensor_transpose, METH_VARARGS, transpose_doc},
+    {"flip", (PyCFunction)(void (*)(void))tensor_flip, METH_FASTCALL | METH_KEYWORDS, flip_doc},
+    {"broadcast_to", (PyCFunction)(void (*)(void))tensor_broadcast_to, METH_FASTCALL | METH_KEYWORDS, broadcast_to_doc},
+    {"contiguous", tensor_contiguous, METH_NOARGS, contiguous_doc},
+    {"copy", tensor_copy_method, METH_NOARGS, copy_doc},
+    {"convert", (PyCFunction)(void (*)(void))tensor_convert, METH_FASTCALL | METH_KEYWORDS, convert_doc},
+    {"tolist", tensor_tolist, METH_NOARGS, tolist_doc},
+    {"item", tensor_item, METH_VARARGS, item_doc},
+    {"__complex__", tensor_complex, METH_NOARGS, NULL},
+    {"__bytes__", tensor_bytes, METH_NOARGS, NULL},
     {"close", tensor_close, METH_NOARGS, close_doc},
     {"__enter__", tensor_enter, METH_NOARGS, NULL},
     {"__exit__", tensor_close, METH_VARARGS, NULL},
@@ -335,6 +437,11 @@ static PyMethodDef tensor_methods[] = {
 
 PyDoc_STRVAR(tensor_doc,
              "A view of memory, and a share in its ownership.\n\n"
+             "Integers, slices, `...` and None index a tensor as in NumPy, and always make a view: with one int for each\n"
+             "dimension a tensor of 0 dimensions, whose number float(), int() and item() return. Tensors are compared\n"
+             "by identity. The methods have NumPy's names; numpy() has the rest. strides count elements.\n\n"
+             "    >>> dlbridge.from_buffer(b'abcd', shape=(2, 2))[:, 1].tolist()\n"
+             "    [98, 100]\n\n"
              "Tensors are made by from_dlpack, from_address, from_buffer, empty and the decoders. A Tensor is a\n"
              "DLPack producer (__dlpack__, __dlpack_device__, the C exchange API). In host memory it supports\n"
              "Python's buffer protocol. The memory is given back to its producer when the tensor is closed or freed,\n"
@@ -346,6 +453,17 @@ static PyType_Slot tensor_slots[] = {
     {Py_tp_repr, (void *)tensor_repr},
     {Py_tp_getset, tensor_getset},
     {Py_tp_methods, tensor_methods},
+    {Py_tp_members, tensor_members},
+    {Py_tp_iter, (void *)tensor_iterate},
+    {Py_mp_subscript, (void *)tensor_subscript},
+    {Py_mp_length, (void *)tensor_length},
+    {Py_sq_length, (void *)tensor_length},
+    {Py_sq_item, (void *)tensor_item_at},
+    {Py_sq_contains, (void *)tensor_contains},
+    {Py_nb_bool, (void *)tensor_bool},
+    {Py_nb_int, (void *)tensor_int},
+    {Py_nb_float, (void *)tensor_float},
+    {Py_nb_index, (void *)tensor_index},
     {Py_tp_doc, (void *)tensor_doc},
     {Py_bf_getbuffer, (void *)tensor_getbuffer},
     {Py_bf_releasebuffer, (void *)tensor_releasebuffer},

@@ -936,11 +936,11 @@ def test_close_with_a_buffer_out_is_a_buffer_error():
 
 
 def test_repr_says_what_it_is():
-    assert repr(dlbridge.empty((2, 3), "float32")) == "<dlbridge.Tensor, float32(2, 3), device (1, 0)>"
+    assert repr(dlbridge.from_buffer(bytearray(24), "float32", (2, 3))) == "<dlbridge.Tensor, float32(2, 3): [[0., 0., 0.], [0., 0., 0.]]>"
     a = np.arange(6, dtype=np.int8).reshape(2, 3).T
     a.flags.writeable = False
     assert repr(dlbridge.from_dlpack(a)) == (
-        "<dlbridge.Tensor, int8(3, 2), strides (1, 3), device (1, 0), read-only>"
+        "<dlbridge.Tensor, int8(3, 2), strides (1, 3), read-only: [[0, 3], [1, 4], [2, 5]]>"
     )
 
 
@@ -968,12 +968,16 @@ def closed():
     return t
 
 
-# Tensors without a buffer, and the reason.
+# Tensors that are no array, and the reason.
 NO_BUFFER = {
     "closed": (closed, ValueError, "tensor is closed"),
     **{
-        dtype: (lambda dtype=dtype: dlbridge.empty(3, dtype), BufferError, f"buffer: {dtype} has no struct letter")
-        for dtype in ("bfloat16", "float8_e4m3fn", "int4", "float4_e2m1fn", "complex32", "float32x4")
+        dtype: (
+            lambda dtype=dtype: dlbridge.empty(3, dtype),
+            BufferError,
+            f"buffer: {dtype} has no struct letter|neither NumPy nor ml_dtypes has {dtype}",
+        )
+        for dtype in ("complex32", "float32x4")
     },
     "rank": (lambda: dlbridge.empty((1,) * 65, "int8"), BufferError, "at most 64 dimensions"),
 }
@@ -1011,6 +1015,13 @@ def test_a_tensor_without_a_buffer_is_an_error_and_no_array_of_objects(how, what
     make, error, text = NO_BUFFER[what]
     with pytest.raises(error, match=text):
         AS_ARRAY[how](make())
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "int4", "float4_e2m1fn"])
+@pytest.mark.parametrize("how", ["frombuffer", "memoryview", "bytes", "bytearray"])
+def test_a_type_without_a_struct_letter_has_no_buffer(how, dtype):
+    with pytest.raises(BufferError, match=f"buffer: {dtype} has no struct letter"):
+        AS_ARRAY[how](dlbridge.empty(3, dtype))
 
 
 def test_memory_that_is_not_the_hosts_is_no_array(c):

@@ -1,0 +1,122 @@
+/* NumPy's arrays on the memory of a Tensor. NumPy is imported when the first one is made. */
+#include "extension.h"
+
+static PyObject *attribute_of(const char *module, const char *name) {
+  PyObject *imported = PyImport_ImportModule(module);
+  PyObject *attribute = imported == NULL ? NULL : PyObject_GetAttrString(imported, name);
+  Py_XDECREF(imported);
+  return attribute;
+}
+
+/* numpy.from_dlpack(tensor). */
+static PyObject *array_of(PyObject *op) {
+  module_state *state = PyType_GetModuleState(Py_TYPE(op));
+  if (state == NULL) return NULL;
+  if (state->numpy_from_dlpack == NULL) REPLACE(state->numpy_from_dlpack, attribute_of("numpy", "from_dlpack"));
+  if (state->numpy_from_dlpack == NULL) return NULL;
+  array_method function = array_method_of(state->numpy_from_dlpack);
+  if (function != NULL) return function(PyCFunction_GetSelf(state->numpy_from_dlpack), &op, 1, NULL);
+  return PyObject_CallFunctionObjArgs(state->numpy_from_dlpack, op, NULL);
+}
+
+/* ---- data types of ml_dtypes ----------------------------------------------------------------- */
+
+/* Returns the type of ml_dtypes for a data type that NumPy lacks. NULL with BufferError if there is none, or no ml_dtypes. */
+static PyObject *ml_type(DLDataType dtype) {
+  PyObject *name = dtype_name(dtype);
+  if (name == NULL) return NULL;
+  const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
+  int can_be = text != NULL && dtype.lanes == 1 && dtype.code != kDLOpaqueHandle && dtype.code != kDLComplex;
+  PyObject *type = can_be ? attribute_of("ml_dtypes", text) : NULL;
+  if (type == NULL && can_be && PyErr_ExceptionMatches(PyExc_ImportError)) {
+    PyErr_Clear();
+    PyErr_Format(PyExc_BufferError,
+                 "dlbridge: NumPy has %U only with the package ml_dtypes, which is not installed; "
+                 "convert('float32') makes a tensor of a type that NumPy has",
+                 name);
+  } else if (type == NULL && (!can_be || PyErr_ExceptionMatches(PyExc_AttributeError))) {
+    PyErr_Clear();
+    PyErr_Format(PyExc_BufferError, "dlbridge: neither NumPy nor ml_dtypes has %U; consumers of DLPack can take the tensor", name);
+  }
+  Py_DECREF(name);
+  return type;
+}
+
+/* Returns a Tensor of unsigned integers on the same memory, of elements that have whole bytes. */
+static Tensor *bits_of(Tensor *self) {
+  core_extent extent;
+  DLTensor view = self->view;
+  view.dtype = (DLDataType){kDLUInt, (uint8_t)(8 * dtype_itemsize(view.dtype)), 1};
+  if (check_tensor(&view, 0, &extent, "numpy") < 0) return NULL;
+  core_share *share = tensor_hold(self);
+  if (share == NULL) return NULL;
+  return tensor_on_share(Py_TYPE((PyObject *)self), share, &view, self->flags & DLPACK_FLAG_BITMASK_READ_ONLY,
+                         self->writability_unknown, &extent);
+}
+
+/* ml_dtypes has one element in each byte. Packed elements are copied, by way of float32, which has all their values. */
+static PyObject *unpacked(Tensor *self, PyObject *type) {
+  PyObject *wide = PyObject_CallMethod((PyObject *)self, "convert", "s", "float32");
+  PyObject *floats = wide == NULL ? NULL : array_of(wide);
+  PyObject *array = floats == NULL ? NULL : PyObject_CallMethod(floats, "astype", "O", type);
+  Py_XDECREF(floats);
+  Py_XDECREF(wide);
+  return array;
+}
+
+/* Returns an array of a type of ml_dtypes. */
+static PyObject *ml_array(Tensor *self, int may_copy) {
+  PyObject *type = ml_type(self->view.dtype), *array = NULL;
+  if (type == NULL) return NULL;
+  int packed = self->view.dtype.bits % 8 != 0 && !(self->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED);
+  if (!packed) {
+    Tensor *bits = bits_of(self);
+    PyObject *integers = bits == NULL ? NULL : array_of((PyObject *)bits);
+    array = integers == NULL ? NULL : PyObject_CallMethod(integers, "view", "O", type);
+    Py_XDECREF(integers);
+    Py_XDECREF((PyObject *)bits);
+  } else if (may_copy) {
+    array = unpacked(self, type);
+  } else {
+    PyErr_SetString(PyExc_ValueError,
+                    "dlbridge: Unable to avoid copy: several elements share a byte, and each has its own in NumPy; "
+                    "numpy.asarray(tensor) copies them");
+  }
+  Py_DECREF(type);
+  return array;
+}
+
+/* ---- methods --------------------------------------------------------------------------------- */
+
+static int check_host(const Tensor *self) {
+  if (self->share == NULL) return raise_error(PyExc_ValueError, TENSOR_IS_CLOSED);
+  if (core_host_readable(self->view.device.device_type)) return 0;
+  return raise_error(PyExc_BufferError, "dlbridge: numpy: the memory is not in the host; copy it there first");
+}
+
+PyObject *tensor_numpy(PyObject *op, PyObject *Py_UNUSED(ignored)) {
+  Tensor *self = (Tensor *)op;
+  if (check_host(self) < 0) return NULL;
+  return dtype_letter(self->view.dtype) != NULL ? array_of(op) : ml_array(self, 0);
+}
+
+/* NumPy asks for the buffer first, and ignores the error if there is none. Without __array__ it would then make an
+ * array of one object, the Tensor. This method asks for the buffer again, and raises its error. */
+PyObject *tensor_array(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+  static const char *const names[] = {"dtype", "copy"};
+  Tensor *self = (Tensor *)op;
+  PyObject *values[2], *array = NULL, *copy = Py_None;
+  if (parse_arguments("__array__", args, nargs, kwnames, 2, names, 2, values) < 0 || check_host(self) < 0) return NULL;
+  if (values[1] != NULL) copy = values[1];
+  PyObject *same = dtype_letter(self->view.dtype) != NULL ? PyMemoryView_FromObject(op) : ml_array(self, copy != Py_False);
+  PyObject *make = same == NULL ? NULL : attribute_of("numpy", "array");
+  PyObject *positional = make == NULL ? NULL : PyTuple_Pack(1, same);
+  PyObject *keywords = positional == NULL ? NULL
+                                          : Py_BuildValue("{sOsO}", "dtype", values[0] == NULL ? Py_None : values[0], "copy", copy);
+  if (keywords != NULL) array = PyObject_Call(make, positional, keywords);
+  Py_XDECREF(keywords);
+  Py_XDECREF(positional);
+  Py_XDECREF(make);
+  Py_XDECREF(same);
+  return array;
+}

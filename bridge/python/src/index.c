@@ -1,0 +1,144 @@
+/* Tensors as sequences: length, basic indexing as in NumPy, iteration. The rules of indexing are those of core_view_slice. */
+#include "extension.h"
+
+#define NOT_AN_INDEX \
+  "dlbridge: only integers, slices (`:`), ellipsis (`...`) and numpy.newaxis (`None`) are valid indices, not %R; " \
+  "tensor.numpy() also has arrays and masks as indices"
+
+enum { INDICES_MAX = 2 * CORE_RANK_MAX + 1 }; /* as many as core_view_slice takes */
+
+/* A slice that Python refuses gets a step of 0, which core_view_slice refuses too, unless it finds another error first. NumPy has
+ * this order. raise_indices then asks Python for the exception again. */
+static int parse_slice(PyObject *slice, core_index *out) {
+  Py_ssize_t start, stop, step;
+  *out = (core_index){.kind = CORE_INDEX_START | CORE_INDEX_STOP};
+  if (PySlice_Unpack(slice, &start, &stop, &step) == 0) {
+    out->start = start;
+    out->stop = stop;
+    out->step = step;
+    return 0;
+  }
+  if (!PyErr_ExceptionMatches(PyExc_TypeError) && !PyErr_ExceptionMatches(PyExc_ValueError)) return -1;
+  PyErr_Clear();
+  return 0;
+}
+
+static int parse_number(PyObject *object, core_index *out) {
+  Py_ssize_t i = PyNumber_AsSsize_t(object, PyExc_IndexError);
+  *out = (core_index){.start = i, .step = 1, .kind = CORE_INDEX_AT};
+  if (i != -1 || !PyErr_Occurred()) return 0;
+  if (PyLong_Check(object) || !PyErr_ExceptionMatches(PyExc_TypeError)) return -1;
+  PyErr_Clear(); /* an array of several elements */
+  return raise_error(PyExc_IndexError, NOT_AN_INDEX, Py_TYPE(object));
+}
+
+static int parse_index(PyObject *object, core_index *out) {
+  if (PyLong_CheckExact(object)) return parse_number(object, out);
+  if (PySlice_Check(object)) return parse_slice(object, out);
+  if (PyIndex_Check(object) && !PyBool_Check(object)) return parse_number(object, out);
+  if (object == Py_None) *out = (core_index){.step = 1, .kind = CORE_INDEX_NEW_AXIS};
+  else if (object == Py_Ellipsis) *out = (core_index){.step = 1, .kind = CORE_INDEX_ELLIPSIS};
+  else return raise_error(PyExc_IndexError, NOT_AN_INDEX, Py_TYPE(object));
+  return 0;
+}
+
+/* Raises the exception that NumPy raises for indices that core_view_slice has refused. `object` is the index, or a tuple of them. */
+static void raise_indices(const Tensor *self, PyObject *object, const core_index *indices, int32_t count, core_status status,
+                          const char *message) {
+  int32_t rank = self->view.ndim, taken = 0, ellipses = 0, d = 0;
+  for (int32_t k = 0; k < count; k++) {
+    ellipses += indices[k].kind == CORE_INDEX_ELLIPSIS;
+    taken += indices[k].kind != CORE_INDEX_ELLIPSIS && indices[k].kind != CORE_INDEX_NEW_AXIS;
+  }
+  if (status != CORE_ERR_ARGUMENT) {
+    raise_status(status, "index", message);
+  } else if (ellipses > 1) {
+    PyErr_SetString(PyExc_IndexError, "dlbridge: an index can only have a single ellipsis ('...')");
+  } else if (taken > rank) {
+    PyErr_Format(PyExc_IndexError, "dlbridge: too many indices for tensor: tensor is %d-dimensional, but %d were indexed",
+                 (int)rank, (int)taken);
+  } else {
+    for (int32_t k = 0; k < count; k++) {
+      const core_index *x = &indices[k];
+      if (x->kind == CORE_INDEX_ELLIPSIS) d += rank - taken;
+      if (x->kind == CORE_INDEX_ELLIPSIS || x->kind == CORE_INDEX_NEW_AXIS) continue;
+      int64_t n = self->view.shape[d];
+      if (x->kind == CORE_INDEX_AT && (x->start < -n || x->start >= n)) {
+        raise_bounds(x->start, d, n);
+        return;
+      }
+      Py_ssize_t ignored;
+      if (x->step == 0 &&
+          PySlice_Unpack(PyTuple_Check(object) ? PyTuple_GetItem(object, k) : object, &ignored, &ignored, &ignored) < 0)
+        return;
+      d++;
+    }
+    raise_status(status, "index", message);
+  }
+}
+
+void raise_bounds(int64_t index, int32_t axis, int64_t size) {
+  PyErr_Format(PyExc_IndexError, "dlbridge: index %lld is out of bounds for axis %d with size %lld", (long long)index, (int)axis,
+               (long long)size);
+}
+
+static PyObject *view_at(Tensor *self, PyObject *object, const core_index *indices, int32_t count) {
+  char message[MESSAGE_SIZE] = "";
+  core_layout base, layout;
+  core_layout_of(&base, &self->view);
+  core_status status = core_view_slice(&layout, &base, count, indices, message, sizeof message);
+  if (status == CORE_OK) return (PyObject *)tensor_view(self, &layout, 0, "index");
+  raise_indices(self, object, indices, count, status, message);
+  return NULL;
+}
+
+PyObject *tensor_subscript(PyObject *op, PyObject *object) {
+  Tensor *self = (Tensor *)op;
+  core_index indices[INDICES_MAX];
+  if (self->share == NULL) return raise_closed();
+  if (!PyTuple_Check(object)) return parse_index(object, indices) < 0 ? NULL : view_at(self, object, indices, 1);
+  Py_ssize_t count = PyTuple_Size(object);
+  if (count > INDICES_MAX)
+    return PyErr_Format(PyExc_IndexError, "dlbridge: too many indices for tensor: %zd are more than %d dimensions can have", count,
+                        CORE_RANK_MAX);
+  for (Py_ssize_t k = 0; k < count; k++) {
+    if (parse_index(PyTuple_GetItem(object, k), &indices[k]) < 0) return NULL;
+  }
+  return view_at(self, object, indices, (int32_t)count);
+}
+
+static int raise_unsized(const char *text) { return raise_error(PyExc_TypeError, "dlbridge: %s", text); }
+
+Py_ssize_t tensor_length(PyObject *op) {
+  const Tensor *self = (Tensor *)op;
+  if (self->share == NULL) return raise_error(PyExc_ValueError, TENSOR_IS_CLOSED);
+  if (self->view.ndim == 0) return raise_unsized("len() of unsized tensor: it has 0 dimensions");
+  return (Py_ssize_t)self->view.shape[0];
+}
+
+/* The index of a sequence; Python has added the length to a negative one. */
+PyObject *tensor_item_at(PyObject *op, Py_ssize_t index) {
+  Tensor *self = (Tensor *)op;
+  if (self->share == NULL) return raise_closed();
+  if (self->view.ndim > 0 && index < 0) {
+    raise_bounds(index, 0, self->view.shape[0]);
+    return NULL;
+  }
+  const core_index at = {.start = index, .step = 1, .kind = CORE_INDEX_AT};
+  return view_at(self, NULL, &at, 1);
+}
+
+PyObject *tensor_iterate(PyObject *op) {
+  const Tensor *self = (Tensor *)op;
+  if (self->share == NULL) return raise_closed();
+  if (self->view.ndim > 0) return PySeqIter_New(op);
+  raise_unsized("iteration over a tensor of 0 dimensions");
+  return NULL;
+}
+
+/* Without this function Python would compare with ==, which compares Tensors by identity. */
+int tensor_contains(PyObject *op, PyObject *Py_UNUSED(value)) {
+  if (((Tensor *)op)->share == NULL) return raise_error(PyExc_ValueError, TENSOR_IS_CLOSED);
+  return raise_error(PyExc_TypeError,
+                     "dlbridge: `in` does not compare elements; `value in tensor.numpy()` and `value in tensor.tolist()` do");
+}

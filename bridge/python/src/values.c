@@ -1,0 +1,246 @@
+/* The elements of a Tensor as Python's numbers, and as another data type. The conversions are those of convert.c of the core. */
+#include "extension.h"
+
+#include <copy.h>
+
+enum { PADDED = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED };
+
+/* A number of any data type, as the C type that Python's type is made of. */
+typedef union {
+  int64_t i;
+  uint64_t u;
+  double d[2];
+  uint8_t b;
+} number;
+
+/* Returns the data type of the C type: int64, uint64, float64, complex128 or bool. */
+static DLDataType wide_of(DLDataType dtype) {
+  switch (dtype.code) {
+    case kDLBool: return dtype;
+    case kDLInt:
+    case kDLUInt: return (DLDataType){dtype.code, 64, 1};
+    case kDLComplex: return (DLDataType){kDLComplex, 128, 1};
+    default: return (DLDataType){kDLFloat, 64, 1};
+  }
+}
+
+static PyObject *object_of(DLDataType wide, const char *at) {
+  number n;
+  memcpy(&n, at, wide.bits / 8);
+  switch (wide.code) {
+    case kDLBool: return PyBool_FromLong(n.b != 0);
+    case kDLInt: return PyLong_FromLongLong(n.i);
+    case kDLUInt: return PyLong_FromUnsignedLongLong(n.u);
+    case kDLComplex: return PyComplex_FromDoubles(n.d[0], n.d[1]);
+    default: return PyFloat_FromDouble(n.d[0]);
+  }
+}
+
+/* Checks that the elements are numbers in memory that the host can read. */
+static int check_numbers(const Tensor *self, const char *place) {
+  DLDataType dtype = self->view.dtype;
+  if (self->share == NULL) return raise_error(PyExc_ValueError, TENSOR_IS_CLOSED);
+  if (!core_host_readable(self->view.device.device_type))
+    return raise_error(PyExc_BufferError, "dlbridge: %s: the memory is not in the host; copy it there first", place);
+  if (dtype.code != kDLOpaqueHandle && dtype.lanes == 1) return 0;
+  PyObject *name = dtype_name(dtype);
+  if (name != NULL) PyErr_Format(PyExc_BufferError, "dlbridge: %s: elements of %U are not single numbers", place, name);
+  Py_XDECREF(name);
+  return -1;
+}
+
+/* ---- one element ----------------------------------------------------------------------------- */
+
+static int is_packed(const Tensor *self) { return self->view.dtype.bits % 8 != 0 && !(self->flags & PADDED); }
+
+/* Returns the element with this number in row-major order, which must exist. Packed elements are converted from the last one
+ * on that begins with a byte. */
+static PyObject *element(const Tensor *self, int64_t position, const char *place) {
+  DLDataType wide = wide_of(self->view.dtype);
+  number numbers[8];
+  int64_t offset = 0, count = 1, left = position;
+  static const int64_t one = 1;
+  if (is_packed(self)) {
+    count = position % 8 + 1;
+    offset = (position - position % 8) / 8 * self->view.dtype.bits;
+  } else {
+    for (int32_t d = self->view.ndim - 1; d >= 0; d--) {
+      offset += left % self->view.shape[d] * self->view.strides[d];
+      left /= self->view.shape[d];
+    }
+    offset *= dtype_itemsize(self->view.dtype);
+  }
+  core_share *share = tensor_hold((Tensor *)self);
+  if (share == NULL) return NULL;
+  core_status status = core_convert((char *)numbers, wide, &one, false, (const char *)self->view.data + offset, self->view.dtype,
+                                    &one, (self->flags & PADDED) != 0, &count, 1);
+  share_end(share);
+  if (status != CORE_OK) return raise_status(status, place, "the elements are not numbers");
+  return object_of(wide, (const char *)numbers + (count - 1) * (wide.bits / 8));
+}
+
+/* Returns the only element. */
+static PyObject *only_element(const Tensor *self, const char *place) {
+  if (check_numbers(self, place) < 0) return NULL;
+  if (self->extent.count == 1) return element(self, 0, place);
+  return PyErr_Format(PyExc_TypeError, "dlbridge: %s: only a tensor of 1 element is a number, not one of %lld", place,
+                      (long long)self->extent.count);
+}
+
+/* Sets *out to the position, in row-major order, of the element with these indexes, one for each dimension. */
+static int position_of(const Tensor *self, PyObject *indexes, int64_t *out) {
+  int64_t position = 0;
+  if (PyTuple_Size(indexes) != self->view.ndim)
+    return raise_error(PyExc_ValueError, "dlbridge: item: %zd indices for %d dimensions", PyTuple_Size(indexes), (int)self->view.ndim);
+  for (int32_t d = 0; d < self->view.ndim; d++) {
+    int64_t n = self->view.shape[d];
+    Py_ssize_t i = PyNumber_AsSsize_t(PyTuple_GetItem(indexes, d), PyExc_IndexError);
+    if (i == -1 && PyErr_Occurred()) return -1;
+    if (i < -n || i >= n) {
+      raise_bounds(i, d, n);
+      return -1;
+    }
+    position = position * n + (i < 0 ? i + n : i);
+  }
+  *out = position;
+  return 0;
+}
+
+PyObject *tensor_item(PyObject *op, PyObject *args) {
+  const Tensor *self = (Tensor *)op;
+  int64_t position = 0;
+  if (check_numbers(self, "item") < 0) return NULL;
+  PyObject *only = PyTuple_Size(args) == 1 ? PyTuple_GetItem(args, 0) : NULL;
+  if (PyTuple_Size(args) == 0) {
+    if (self->extent.count != 1)
+      return PyErr_Format(PyExc_ValueError,
+                          "dlbridge: item: can only convert a tensor of size 1 to a Python scalar, not one of %lld elements; "
+                          "item(index) takes one of them, and tolist() all",
+                          (long long)self->extent.count);
+  } else if (only != NULL && !PyTuple_Check(only)) {
+    Py_ssize_t i = PyNumber_AsSsize_t(only, PyExc_IndexError), n = (Py_ssize_t)self->extent.count;
+    if (i == -1 && PyErr_Occurred()) return NULL;
+    if (i < -n || i >= n)
+      return PyErr_Format(PyExc_IndexError, "dlbridge: item: index %zd is out of bounds for size %zd", i, n);
+    position = i < 0 ? i + n : i;
+  } else if (position_of(self, only != NULL ? only : args, &position) < 0) {
+    return NULL;
+  }
+  return element(self, position, "item");
+}
+
+PyObject *tensor_int(PyObject *op) {
+  PyObject *object = only_element((Tensor *)op, "int"), *result = object == NULL ? NULL : PyNumber_Long(object);
+  Py_XDECREF(object);
+  return result;
+}
+
+PyObject *tensor_float(PyObject *op) {
+  PyObject *object = only_element((Tensor *)op, "float"), *result = object == NULL ? NULL : PyNumber_Float(object);
+  Py_XDECREF(object);
+  return result;
+}
+
+PyObject *tensor_complex(PyObject *op, PyObject *Py_UNUSED(ignored)) {
+  PyObject *object = only_element((Tensor *)op, "complex"), *result = NULL;
+  if (object != NULL && PyComplex_Check(object)) return object;
+  double real = object == NULL ? -1 : PyFloat_AsDouble(object);
+  if (object != NULL && !(real == -1 && PyErr_Occurred())) result = PyComplex_FromDoubles(real, 0);
+  Py_XDECREF(object);
+  return result;
+}
+
+PyObject *tensor_index(PyObject *op) {
+  const Tensor *self = (Tensor *)op;
+  uint8_t code = self->view.dtype.code;
+  if (self->share == NULL) return raise_closed();
+  if (self->view.ndim > 0 || self->view.dtype.lanes != 1 || (code != kDLInt && code != kDLUInt))
+    return PyErr_Format(PyExc_TypeError, "dlbridge: only integer tensors of 0 dimensions are an index");
+  return check_numbers(self, "index") < 0 ? NULL : element(self, 0, "index");
+}
+
+int tensor_bool(PyObject *op) {
+  const Tensor *self = (Tensor *)op;
+  if (check_numbers(self, "bool") < 0) return -1;
+  if (self->extent.count != 1)
+    return raise_error(PyExc_ValueError,
+                       "dlbridge: the truth value of a tensor of %lld elements is ambiguous; tensor.numpy() has any() and all(), and "
+                       "`tensor is not None` asks for a tensor",
+                       (long long)self->extent.count);
+  PyObject *object = element(self, 0, "bool");
+  int yes = object == NULL ? -1 : PyObject_IsTrue(object);
+  Py_XDECREF(object);
+  return yes;
+}
+
+/* ---- all elements ---------------------------------------------------------------------------- */
+
+/* Converts the elements into new row-major memory. */
+static core_share *converted(Tensor *self, DLDataType dtype, core_extent *extent, const char *place) {
+  char message[MESSAGE_SIZE] = "the data types are not numbers of the same lanes";
+  core_share *share = tensor_hold(self), *made = NULL;
+  if (share == NULL) return NULL;
+  core_status status;
+  if (self->extent.nbytes < 1 << 16) {
+    status = core_copy_convert(&made, extent, &self->view, self->flags, dtype, message, sizeof message);
+  } else {
+    WITHOUT_GIL(status = core_copy_convert(&made, extent, &self->view, self->flags, dtype, message, sizeof message));
+  }
+  share_end(share);
+  return status == CORE_OK ? made : (core_share *)raise_status(status, place, message);
+}
+
+/* Lists of the numbers from dimension `d` on. */
+typedef struct {
+  const DLTensor *view;
+  DLDataType wide;
+  const char *at; /* the next number */
+  int32_t d;
+} nested;
+
+static PyObject *nested_item(void *ctx, size_t Py_UNUSED(index)) {
+  nested *n = ctx;
+  if (n->d == n->view->ndim) {
+    const char *at = n->at;
+    n->at += n->wide.bits / 8;
+    return object_of(n->wide, at);
+  }
+  size_t size = (size_t)n->view->shape[n->d++];
+  PyObject *list = list_of(size, nested_item, n);
+  n->d--;
+  return list;
+}
+
+PyObject *tensor_tolist(PyObject *op, PyObject *Py_UNUSED(ignored)) {
+  Tensor *self = (Tensor *)op;
+  core_extent extent;
+  if (check_numbers(self, "tolist") < 0) return NULL;
+  nested all = {.view = &self->view, .wide = wide_of(self->view.dtype)};
+  core_share *share = converted(self, all.wide, &extent, "tolist");
+  if (share == NULL) return NULL;
+  all.at = share->data;
+  PyObject *result = nested_item(&all, 0);
+  KEEPING_EXCEPTION(core_share_drop(share));
+  return result;
+}
+
+PyObject *tensor_convert(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+  static const char *const names[] = {"dtype"};
+  Tensor *self = (Tensor *)op;
+  PyObject *name;
+  core_extent extent;
+  if (parse_arguments("convert", args, nargs, kwnames, 1, names, 1, &name) < 0) return NULL;
+  if (self->share == NULL) return raise_closed();
+  if (name == NULL) return PyErr_Format(PyExc_TypeError, "dlbridge: convert: dtype is missing");
+  DLTensor view = self->view;
+  if (dtype_parse(name, &view.dtype) < 0) return NULL;
+  if (!core_host_readable(view.device.device_type))
+    return PyErr_Format(PyExc_BufferError, "dlbridge: convert: the memory is not in the host; copy it there first");
+  core_share *share = converted(self, view.dtype, &extent, "convert");
+  if (share == NULL) return NULL;
+  view.data = share->data;
+  view.device = (DLDevice){kDLCPU, 0};
+  view.strides = NULL;
+  view.byte_offset = 0;
+  return (PyObject *)tensor_on_share(Py_TYPE(op), share, &view, 0, 0, &extent);
+}

@@ -1,0 +1,153 @@
+/* Views of a Tensor in other shapes and orders, as NumPy names them. The rules are those of layout.c of the core. */
+#include "extension.h"
+
+Tensor *tensor_view(Tensor *self, core_layout *layout, uint64_t flags, const char *place) {
+  char message[MESSAGE_SIZE] = "";
+  core_extent extent;
+  DLTensor view = self->view;
+  flags |= self->flags;
+  core_status status = core_view_describe(&view, layout, flags, message, sizeof message);
+  if (status == CORE_OK) status = core_check_tensor(&view, flags, &extent, message, sizeof message);
+  if (status != CORE_OK) return (Tensor *)raise_status(status, place, message);
+  core_share *share = tensor_hold(self);
+  if (share == NULL) return NULL;
+  return tensor_on_share(Py_TYPE((PyObject *)self), share, &view, flags, self->writability_unknown, &extent);
+}
+
+/* Ends a view whose layout has been computed, or raises the exception for a status other than CORE_OK. */
+static PyObject *end(Tensor *self, core_layout *layout, uint64_t flags, core_status status, const char *place,
+                     const char *message) {
+  if (status == CORE_OK) return (PyObject *)tensor_view(self, layout, flags, place);
+  return raise_status(status, place, message);
+}
+
+/* Parses the numbers of dimensions: an int or a sequence of ints. */
+static int parse_axes(PyObject *object, int32_t *axes, int32_t *count, const char *place) {
+  Py_ssize_t size = 1;
+  int sequence = PySequence_Check(object) && !PyUnicode_Check(object);
+  if (!sequence && !PyIndex_Check(object))
+    return raise_error(PyExc_TypeError, "dlbridge: %s: axis must be an int or a sequence of ints, not %R", place, Py_TYPE(object));
+  if (sequence) size = PySequence_Size(object);
+  if (size < 0) return -1;
+  if (size > CORE_RANK_MAX)
+    return raise_error(PyExc_ValueError, "dlbridge: %s: %zd axes are more than %d dimensions", place, size, CORE_RANK_MAX);
+  for (Py_ssize_t k = 0; k < size; k++) {
+    PyObject *item = sequence ? PySequence_GetItem(object, k) : Py_NewRef(object);
+    Py_ssize_t axis = item == NULL ? -1 : PyNumber_AsSsize_t(item, NULL);
+    Py_XDECREF(item);
+    if (axis == -1 && PyErr_Occurred()) return -1;
+    axes[k] = axis > INT32_MAX ? INT32_MAX : axis < INT32_MIN ? INT32_MIN : (int32_t)axis; /* which no tensor has */
+  }
+  *count = (int32_t)size;
+  return 0;
+}
+
+static PyObject *transposed(Tensor *self, int32_t count, const int32_t *axes) {
+  char message[MESSAGE_SIZE] = "";
+  core_layout base, layout;
+  core_layout_of(&base, &self->view);
+  core_status status = core_view_transpose(&layout, &base, count, axes, message, sizeof message);
+  return end(self, &layout, 0, status, "transpose", message);
+}
+
+PyObject *tensor_transpose(PyObject *op, PyObject *args) {
+  Tensor *self = (Tensor *)op;
+  int32_t axes[CORE_RANK_MAX], count = 0;
+  if (self->share == NULL) return raise_closed();
+  PyObject *only = PyTuple_Size(args) == 1 ? PyTuple_GetItem(args, 0) : NULL;
+  if (PyTuple_Size(args) == 0 || only == Py_None) return transposed(self, 0, NULL);
+  PyObject *list = only != NULL && PySequence_Check(only) && !PyUnicode_Check(only) ? only : args;
+  if (parse_axes(list, axes, &count, "transpose") < 0) return NULL;
+  if (count == 0 && self->view.ndim > 0)
+    return PyErr_Format(PyExc_ValueError, "dlbridge: transpose: 0 axes for %d dimensions: not a permutation", (int)self->view.ndim);
+  return transposed(self, count, axes);
+}
+
+PyObject *tensor_reversed_axes(PyObject *op, void *Py_UNUSED(closure)) {
+  Tensor *self = (Tensor *)op;
+  return self->share == NULL ? raise_closed() : transposed(self, 0, NULL);
+}
+
+PyObject *tensor_flip(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+  static const char *const names[] = {"axis"};
+  Tensor *self = (Tensor *)op;
+  char message[MESSAGE_SIZE] = "";
+  PyObject *axis;
+  int32_t axes[CORE_RANK_MAX], count = 0;
+  core_layout base, layout;
+  if (parse_arguments("flip", args, nargs, kwnames, 1, names, 1, &axis) < 0) return NULL;
+  if (self->share == NULL) return raise_closed();
+  int all = axis == NULL || axis == Py_None;
+  if (!all && parse_axes(axis, axes, &count, "flip") < 0) return NULL;
+  core_layout_of(&base, &self->view);
+  if (!all && count == 0) return end(self, &base, 0, CORE_OK, "flip", message); /* the core would flip all */
+  core_status status = core_view_flip(&layout, &base, count, axes, message, sizeof message);
+  return end(self, &layout, 0, status, "flip", message);
+}
+
+PyObject *tensor_broadcast_to(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+  static const char *const names[] = {"shape"};
+  Tensor *self = (Tensor *)op;
+  char message[MESSAGE_SIZE] = "";
+  PyObject *shape;
+  int64_t sizes[CORE_RANK_MAX];
+  int32_t ndim;
+  core_layout base, layout;
+  if (parse_arguments("broadcast_to", args, nargs, kwnames, 1, names, 1, &shape) < 0) return NULL;
+  if (self->share == NULL) return raise_closed();
+  if (shape == NULL) return PyErr_Format(PyExc_TypeError, "dlbridge: broadcast_to: shape is missing");
+  if (parse_shape(shape, sizes, &ndim) < 0) return NULL;
+  core_layout_of(&base, &self->view);
+  core_status status = core_view_broadcast(&layout, &base, ndim, sizes, message, sizeof message);
+  uint64_t flags = status == CORE_OK && core_overlaps(&layout) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
+  return end(self, &layout, flags, status, "broadcast_to", message);
+}
+
+/* Returns a view with another shape; NULL with *needs_copy set and no exception if only a copy can have it. */
+static PyObject *reshaped(Tensor *self, int32_t ndim, const int64_t *sizes, int *needs_copy) {
+  char message[MESSAGE_SIZE] = "";
+  core_layout base, layout;
+  core_layout_of(&base, &self->view);
+  core_status status = core_view_reshape(&layout, &base, ndim, sizes, message, sizeof message);
+  *needs_copy = status == CORE_NEEDS_COPY;
+  return *needs_copy ? NULL : end(self, &layout, 0, status, "reshape", message);
+}
+
+PyObject *tensor_reshape(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+  static const char *const names[] = {"copy"};
+  Tensor *self = (Tensor *)op;
+  PyObject *wanted;
+  int64_t sizes[CORE_RANK_MAX];
+  int32_t ndim;
+  int copy, needs_copy = 0;
+  if (parse_arguments("reshape", args + nargs, 0, kwnames, 0, names, 1, &wanted) < 0 || parse_copy(wanted, &copy) < 0) return NULL;
+  if (self->share == NULL) return raise_closed();
+  if (nargs == 0) return PyErr_Format(PyExc_TypeError, "dlbridge: reshape: shape is missing");
+  PyObject *shape = nargs == 1 ? Py_NewRef(args[0]) : PyTuple_New(nargs);
+  for (Py_ssize_t k = 0; nargs > 1 && shape != NULL && k < nargs; k++) PyTuple_SetItem(shape, k, Py_NewRef(args[k]));
+  int failed = shape == NULL || parse_shape(shape, sizes, &ndim) < 0;
+  Py_XDECREF(shape);
+  if (failed) return NULL;
+  PyObject *result = copy > 0 ? NULL : reshaped(self, ndim, sizes, &needs_copy);
+  if (copy <= 0 && !needs_copy) return result;
+  if (copy == 0)
+    return PyErr_Format(PyExc_ValueError, "dlbridge: reshape: only a copy can have this shape; copy=None makes one");
+  Tensor *copied = tensor_copy(self);
+  if (copied == NULL) return NULL;
+  result = reshaped(copied, ndim, sizes, &needs_copy);
+  Py_DECREF((PyObject *)copied);
+  return result;
+}
+
+PyObject *tensor_contiguous(PyObject *op, PyObject *Py_UNUSED(ignored)) {
+  Tensor *self = (Tensor *)op;
+  if (self->share == NULL) return raise_closed();
+  if (!self->extent.row_major) return (PyObject *)tensor_copy(self);
+  core_share *share = tensor_hold(self);
+  if (share == NULL) return NULL;
+  DLTensor view = self->view;
+  view.strides = NULL;
+  return (PyObject *)tensor_on_share(Py_TYPE(op), share, &view, self->flags, self->writability_unknown, &self->extent);
+}
+
+PyObject *tensor_copy_method(PyObject *op, PyObject *Py_UNUSED(ignored)) { return (PyObject *)tensor_copy((Tensor *)op); }

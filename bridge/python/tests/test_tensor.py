@@ -1,0 +1,664 @@
+"""The methods of a Tensor: indexing, views, numbers, arrays and text, compared with NumPy."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import copy
+import ctypes
+import doctest
+import gc
+import operator
+import sys
+import threading
+import weakref
+
+import ml_dtypes
+import numpy as np
+import pytest
+from conftest import run_python
+
+import dlbridge
+
+ML_DTYPES = (
+    "bfloat16 float8_e3m4 float8_e4m3 float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz "
+    "float8_e8m0fnu"
+).split()
+SMALL = "int2 int4 uint2 uint4 float4_e2m1fn float6_e2m3fn float6_e3m2fn".split()
+NUMPY_DTYPES = (
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128"
+).split()
+
+
+def numbers(shape, dtype="float32"):
+    """Returns an array of different elements, as far as the data type has as many."""
+    return np.arange(np.prod(shape, dtype=int)).astype(dtype).reshape(shape)
+
+
+def same(t: dlbridge.Tensor, a) -> None:
+    """Asserts that a tensor is the view that NumPy has made of the same memory."""
+    a = np.asarray(a)
+    assert t.shape == a.shape
+    np.testing.assert_array_equal(np.from_dlpack(t), a)
+
+
+def same_memory(t: dlbridge.Tensor, a: np.ndarray) -> None:
+    same(t, a)
+    if a.size:
+        assert t.data_ptr == a.ctypes.data
+        assert [s * t.itemsize for s, n in zip(t.strides, t.shape) if n > 1] == [s for s, n in zip(a.strides, a.shape) if n > 1]
+
+
+def outcome(function):
+    """Returns the result of a function, or its exception."""
+    try:
+        return function()
+    except Exception as error:
+        return error
+
+
+# ---- indexing --------------------------------------------------------------------------------------
+
+
+def random_index(rng: np.random.Generator, rank: int):
+    """Returns a random index expression. A small part of them is wrong."""
+
+    def number(wide=5):
+        return int(rng.integers(-wide, wide + 1))
+
+    def part():
+        kind = rng.random()
+        if kind < 0.35:
+            return number(3)
+        if kind < 0.75:
+            bound = lambda: [None, number(), number(8), 2**62 * number(1)][rng.integers(4)]  # noqa: E731
+            step = [None, 1, 2, -1, -2, 3, number(), 2**62][rng.integers(8)]
+            return slice(bound(), bound(), step)
+        if kind < 0.85:
+            return None
+        if kind < 0.95:
+            return ...
+        return [1.5, "x", np.int8(number(3)), 2**70, np.float32(1), slice("x"), slice(None, None, 0)][rng.integers(7)]
+
+    parts = tuple(part() for _ in range(rng.integers(0, rank + 3)))
+    return parts[0] if len(parts) == 1 and rng.random() < 0.5 else parts
+
+
+def random_array(rng: np.random.Generator) -> np.ndarray:
+    a = numbers(tuple(int(n) for n in rng.integers(0 if rng.random() < 0.2 else 1, 5, rng.integers(0, 5))), "int16")
+    a = a.transpose(rng.permutation(a.ndim))
+    return a[(*(slice(None, None, int(rng.choice([1, 1, -1, 2]))) for _ in range(a.ndim)), ...)]
+
+
+def test_views_follow_numpy_on_10000_random_indices():
+    rng = np.random.default_rng(11)
+    views, errors = 0, set()
+    for _ in range(10_000):
+        a = random_array(rng)
+        t = dlbridge.from_dlpack(a)
+        index = random_index(rng, a.ndim)
+        want, got = outcome(lambda: a[index]), outcome(lambda: t[index])  # noqa: B023
+        if isinstance(want, Exception):
+            assert type(got) is type(want), (a.shape, index, want, got)
+            errors.add(type(want))
+            if "out of bounds" in str(want):
+                assert str(got) == f"dlbridge: {want}"
+            continue
+        assert isinstance(got, dlbridge.Tensor), (a.shape, index, got)
+        if isinstance(want, np.ndarray):
+            same_memory(got, want)
+        else:
+            same(got, want)
+            assert got.tolist() == want.item()
+        views += 1
+    assert views > 3000 and errors == {IndexError, ValueError, TypeError}
+
+
+@pytest.mark.parametrize(
+    ("index", "error", "text"),
+    [
+        (5, IndexError, "index 5 is out of bounds for axis 0 with size 3"),
+        ((0, -5), IndexError, "index -5 is out of bounds for axis 1 with size 4"),
+        ((..., 4), IndexError, "index 4 is out of bounds for axis 1 with size 4"),
+        ((0, 0, 0), IndexError, "too many indices for tensor: tensor is 2-dimensional, but 3 were indexed"),
+        ((0,) * 600, IndexError, "too many indices for tensor"),
+        ((..., ...), IndexError, "an index can only have a single ellipsis"),
+        (slice(None, None, 0), ValueError, "slice step cannot be zero"),
+        ((9, slice(None, None, 0)), IndexError, "index 9 is out of bounds for axis 0"),
+        ((slice(None, None, 0), 9), ValueError, "slice step cannot be zero"),
+        (slice("a"), TypeError, "slice indices must be integers or None"),
+        (1.5, IndexError, "only integers, slices .* are valid indices, not <class 'float'>; tensor.numpy"),
+        ("a", IndexError, "only integers, slices"),
+        (True, IndexError, "only integers, slices"),
+        ([0, 1], IndexError, "only integers, slices"),
+        (np.array([0, 1]), IndexError, "only integers, slices"),
+        (np.array(True), IndexError, "only integers, slices"),
+        (2**70, IndexError, "cannot fit 'int' into an index-sized integer"),
+        ((None,) * 300, ValueError, "ndim = 302 is not in 0..256"),
+    ],
+)
+def test_errors_of_indices_name_axis_and_size(index, error, text):
+    with pytest.raises(error, match=text):
+        dlbridge.from_dlpack(numbers((3, 4)))[index]
+
+
+def test_an_index_is_any_object_that_is_one():
+    class Two:
+        def __index__(self):
+            return 2
+
+    class Broken:
+        def __index__(self):
+            raise KeyError("mine")
+
+    t = dlbridge.from_dlpack(numbers(4))
+    assert [t[i].item() for i in (Two(), np.uint8(2), np.array(2), dlbridge.from_dlpack(np.array(2)))] == [2.0] * 4
+    assert t[Two() :].tolist() == [2.0, 3.0]
+    with pytest.raises(KeyError, match="mine"):
+        t[Broken()]
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        t[0] = 1
+
+
+def test_elements_in_parts_of_a_byte_are_not_indexed():
+    t = dlbridge.from_buffer(bytes(range(0x10, 0x14)), "uint4", 8)
+    assert t.tolist() == [0, 1, 1, 1, 2, 1, 3, 1] == [t.item(i) for i in range(8)]
+    assert t[2:].tolist() == t.tolist()[2:]
+    with pytest.raises(ValueError, match="lies inside a byte"):
+        t[1]
+    with pytest.raises(ValueError, match="packed elements"):
+        t[::2]
+
+
+def test_length_and_iteration_go_along_the_first_dimension():
+    a = numbers((3, 2))
+    t = dlbridge.from_dlpack(a)
+    assert len(t) == 3
+    assert [row.tolist() for row in t] == a.tolist()
+    assert [row.tolist() for row in reversed(t)] == a[::-1].tolist()
+    first, *_ = t
+    same_memory(first, a[0])
+    assert list(dlbridge.empty((0, 3), "int8")) == [] and len(dlbridge.empty((0, 3), "int8")) == 0
+    scalar = dlbridge.empty((), "int8")
+    for use in (len, iter, list):
+        with pytest.raises(TypeError, match="unsized|0 dimensions"):
+            use(scalar)
+    with pytest.raises(TypeError, match="`in` does not compare elements"):
+        1.0 in t  # noqa: B015
+    for use in (lambda: operator.concat(t, t), lambda: t * 2, lambda: t + t):
+        with pytest.raises(TypeError):
+            use()
+
+
+# ---- views -----------------------------------------------------------------------------------------
+
+
+def test_random_views_follow_numpy():
+    rng = np.random.default_rng(5)
+    shared = 0
+    for _ in range(2000):
+        a = random_array(rng)
+        t = dlbridge.from_dlpack(a)
+        order = tuple(int(d) for d in rng.permutation(a.ndim) - rng.integers(0, 2, a.ndim) * a.ndim)
+        same_memory(t.transpose(order), a.transpose(order))
+        same_memory(t.transpose(*order), a.transpose(*order))
+        same_memory(t.T, a.T)
+        axis = tuple(int(d) for d in rng.permutation(a.ndim)[: rng.integers(0, a.ndim + 1)])
+        same_memory(t.flip(axis), np.flip(a, axis) if a.ndim else a)
+        same_memory(t.flip(), np.flip(a) if a.ndim else a)
+        shape = (*rng.integers(0, 3, rng.integers(0, 3)), *(n if n != 1 else 3 for n in a.shape))
+        same_memory(t.broadcast_to(shape), np.broadcast_to(a, shape))
+        shape = tuple(rng.permutation([n for n in (a.size // 6, 2, 3) if n] if a.size % 6 == 0 else [a.size, 1]))
+        if np.prod(shape) != a.size:
+            continue
+        got, want = t.reshape(shape), a.reshape(shape)
+        same(got, want)
+        if np.shares_memory(want, a):
+            same_memory(got, want)
+            same_memory(t.reshape(*shape, copy=False), want)
+            shared += 1
+        same(t.reshape(shape, copy=True), want)
+    assert shared > 300
+
+
+ARGUMENTS = {
+    "reshape": [(12,), ((12,),), (-1,), (2, -1), ([6, 2],), (3, 4, 1), (5,), (7, -1), (-1, -1), ("x",), (1.5,), ((2, "x"),)],
+    "transpose": [(), (None,), (1, 0), ((1, 0),), ([-1, -2],), (0, 0), (0,), ((),), (0, 2), ("x",), (0.5, 1), (2**40, 0)],
+}
+
+
+@pytest.mark.parametrize(("method", "args"), [(name, args) for name in ARGUMENTS for args in ARGUMENTS[name]], ids=repr)
+def test_methods_take_arguments_as_numpy_does(method, args):
+    a = numbers((3, 4))
+    want, got = (outcome(lambda: getattr(x, method)(*args)) for x in (a, dlbridge.from_dlpack(a)))
+    if isinstance(want, Exception):
+        assert isinstance(got, ValueError if isinstance(want, ValueError) else type(want)), (want, got)
+        assert not isinstance(want, np.exceptions.AxisError) or type(got) is ValueError
+    else:
+        same_memory(got, want)
+
+
+@pytest.mark.parametrize("axis", [None, 0, -1, 1, (0, 1), (), [1], 2, (0, 0), "x", 0.5])
+def test_flip_takes_axes_as_numpy_does(axis):
+    a = numbers((3, 4))
+    want = outcome(lambda: np.flip(a, tuple(axis) if isinstance(axis, list) else axis))
+    got = outcome(lambda: dlbridge.from_dlpack(a).flip(axis=axis))
+    if isinstance(want, Exception):
+        assert isinstance(got, (ValueError, TypeError)), (want, got)
+    else:
+        same_memory(got, want)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4), (3, 4), 4, (5, 1, 3, 4), (0, 3, 4), (3, 5), (4, 4), (2, -1), "x", None, (1,) * 300])
+def test_broadcast_to_takes_shapes_as_numpy_does(shape):
+    a = numbers((3, 4))
+    t = dlbridge.from_dlpack(a)
+    want, got = outcome(lambda: np.broadcast_to(a, shape)), outcome(lambda: t.broadcast_to(shape))
+    if isinstance(want, Exception):
+        assert type(got) is (TypeError if shape is None or shape == "x" else ValueError), (want, got)
+    else:
+        same_memory(got, want)
+        assert got.readonly == (want.size > a.size)
+
+
+def test_reshape_copies_only_if_it_must_and_may():
+    a = numbers((3, 4))
+    t = dlbridge.from_dlpack(a)
+    assert t.reshape(12).data_ptr == t.data_ptr
+    assert t.reshape(12, copy=True).data_ptr != t.data_ptr
+    copied = t.T.reshape(12)
+    assert copied.tolist() == a.T.reshape(12).tolist()
+    assert copied.data_ptr != t.data_ptr and not copied.readonly
+    with pytest.raises(ValueError, match="only a copy can have this shape; copy=None makes one"):
+        t.T.reshape(12, copy=False)
+    with pytest.raises(TypeError, match="shape is missing"):
+        t.reshape()
+    with pytest.raises(TypeError, match="copy must be None or a bool"):
+        t.reshape(12, copy=1)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'order'"):
+        t.reshape(12, order="F")
+
+
+def test_contiguous_copies_only_what_has_gaps():
+    a = numbers((3, 4))
+    t = dlbridge.from_dlpack(a)
+    assert t.contiguous().data_ptr == t.data_ptr
+    for view in (t.T, t[:, ::2], t.flip(), t.broadcast_to((2, 3, 4))):
+        made = view.contiguous()
+        assert made.data_ptr != view.data_ptr
+        assert made.tolist() == view.tolist()
+        assert not made.readonly
+        assert memoryview(made).c_contiguous
+    frozen = dlbridge.from_buffer(bytes(4))
+    assert frozen.contiguous().readonly and not frozen.copy().readonly
+
+
+def test_views_of_read_only_memory_are_read_only(c):
+    a = numbers((3, 4))
+    a.flags.writeable = False
+    legacy = dlbridge.from_dlpack(c.new_capsule((3, 4), None, legacy=1))
+    for t in (dlbridge.from_dlpack(a), legacy):
+        views = [
+            t[0], t[1:, ::-1], t[...], t[()], t[None], t[0, 0], next(iter(t)), t.T, t.transpose(), t.flip(), t.flip(0),
+            t.reshape(12), t.contiguous(), t.broadcast_to((1, 3, 4)), t.T[0].flip()[::2],
+        ]  # fmt: skip
+        for view in views:
+            assert view.readonly
+            assert not view.numpy().flags.writeable
+            with pytest.raises(BufferError, match="read-only"):
+                c.buffer(view, 1)
+        for copied in (t.copy(), t.convert("float64"), t.reshape(12, copy=True), t.T.contiguous()):
+            assert not copied.readonly and copied.numpy().flags.writeable
+
+
+def test_views_keep_the_memory_alive(c):
+    deletes = c.deletes()
+    t = dlbridge.from_address(c.managed((3, 4), None))
+    views = [t[0], t.T, t.flip(), t.reshape(-1), t.broadcast_to((2, 3, 4)), t.contiguous(), iter(t), t.numpy(), t[0, 0]]
+    t.close()
+    del t
+    gc.collect()
+    assert c.deletes() == deletes
+    while views:
+        assert c.deletes() == deletes
+        if hasattr(views[-1], "tolist"):
+            assert views[-1].tolist() is not None
+        views.pop()
+    gc.collect()
+    assert c.deletes() == deletes + 1
+
+
+def test_memory_of_a_device_is_viewed_and_not_read(c):
+    t = dlbridge.from_address(c.managed((3, 4), None, device_type=2, byte_offset=8))
+    view = t[1:, 2]
+    assert view.device == (2, 0) and view.shape == (2,) and view.data_ptr == t.data_ptr + (4 + 2) * 4
+    assert t.T.strides == (1, 4)
+    assert "device (2, 0)" in repr(t) and ":" not in repr(t)
+    reads = [t.tolist, t[0, 0].item, t.numpy, t.__array__, lambda: t.convert("int8"), lambda: float(t[0, 0]), lambda: bool(t[0, 0])]
+    for read in reads:
+        with pytest.raises(BufferError, match="memory is not in the host"):
+            read()
+
+
+# ---- numbers ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", NUMPY_DTYPES)
+def test_tolist_and_item_are_those_of_numpy(dtype):
+    a = numbers((2, 3, 4), dtype)
+    for x in (a, a.T, a[::-1, :, 1::2], a[0, 0, 0], a[:0], a[:, :0]):
+        x = np.asarray(x)
+        t = dlbridge.from_dlpack(x)
+        assert t.tolist() == x.tolist()
+        assert [t.item(i) for i in range(x.size)] == [x.item(i) for i in range(x.size)]
+        for index in np.ndindex(x.shape):
+            assert t.item(*index) == t.item(index) == t[index].item() == x[index]
+            assert type(t.item(*index)) is type(x.item(*index))
+
+
+@pytest.mark.parametrize("dtype", ML_DTYPES)
+def test_numbers_of_ml_dtypes_are_floats(dtype):
+    a = np.frombuffer(bytes(range(256)), getattr(ml_dtypes, dtype))
+    t = dlbridge.from_buffer(bytes(range(256)), dtype)
+    np.testing.assert_array_equal(t.tolist(), a.astype(np.float64))
+
+
+@pytest.mark.parametrize("args", [(), (12,), (-13,), (0, 0, 0), (3, 0), ((0, -5),), ("x",), (1.5,), (None,), (0, "x"), (2**70,)])
+def test_errors_of_item_are_those_of_numpy(args):
+    a = numbers((3, 4))
+    want, got = outcome(lambda: a.item(*args)), outcome(lambda: dlbridge.from_dlpack(a).item(*args))
+    assert isinstance(want, Exception) and type(got) in (type(want), IndexError if args == (2**70,) else type(want)), (want, got)
+
+
+def test_a_tensor_of_one_element_is_a_number():
+    t = dlbridge.from_dlpack(np.array([[2.5]]))
+    assert (int(t), float(t), complex(t), bool(t)) == (2, 2.5, 2.5 + 0j, True)
+    z = dlbridge.from_dlpack(np.array(1 + 2j))
+    assert complex(z) == 1 + 2j and bool(z)
+    for convert in (int, float):
+        with pytest.raises(TypeError):
+            convert(z)
+    i = dlbridge.from_dlpack(np.array(3, np.uint8))
+    assert "abcd"[i] == "d" and range(9)[i:] == range(3, 9)
+    assert bytes(i) == bytes([3]) and bytes(t) == t.numpy().tobytes()
+    for wrong in (t, t[0, 0], dlbridge.empty((), "float32x4"), dlbridge.from_dlpack(np.array([1]))):
+        with pytest.raises(TypeError, match="only integer tensors of 0 dimensions"):
+            operator.index(wrong)
+    many = dlbridge.from_dlpack(numbers(3))
+    for convert in (int, float, complex):
+        with pytest.raises(TypeError, match="only a tensor of 1 element is a number, not one of 3"):
+            convert(many)
+    for wrong in (many, many[:0]):
+        with pytest.raises(ValueError, match="truth value of a tensor of . elements is ambiguous"):
+            bool(wrong)
+    assert not dlbridge.from_dlpack(np.zeros(1))
+
+
+@pytest.mark.parametrize("dtype", ["float32x4", "handle64"])
+def test_what_is_no_number_is_not_converted(dtype):
+    t = dlbridge.empty(1, dtype)
+    for use in (t.tolist, t.item, lambda: int(t), lambda: bool(t), lambda: t.convert("int8")):
+        with pytest.raises(BufferError, match="not single numbers|not numbers of the same lanes"):
+            use()
+    assert repr(t) == f"<dlbridge.Tensor, {dtype}(1,)>"
+
+
+@pytest.mark.parametrize("to", [*NUMPY_DTYPES, *ML_DTYPES])
+def test_convert_makes_a_tensor_of_any_other_type(to):
+    a = np.array([[0, 1, 2], [3, 4, 5]], np.int16).T
+    made = dlbridge.from_dlpack(a).convert(to)
+    assert (made.dtype, made.shape, made.readonly) == (to, (3, 2), False)
+    assert memoryview(made.convert("float64")).c_contiguous
+    want = a.astype(getattr(ml_dtypes, to) if to in ML_DTYPES else to).astype(np.complex128)
+    np.testing.assert_array_equal(made.convert("complex128").numpy(), want)
+
+
+def test_convert_takes_lanes_and_large_tensors():
+    pairs = dlbridge.from_buffer(np.arange(4, dtype=np.float32), "float32x2").convert("int8x2")
+    assert (pairs.shape, bytes(ctypes.string_at(pairs.data_ptr, 4))) == ((2,), bytes([0, 1, 2, 3]))
+    large = numbers(1 << 18)
+    np.testing.assert_array_equal(dlbridge.from_dlpack(large).convert("float64").numpy(), large.astype(np.float64))
+    with pytest.raises(TypeError, match="dtype is missing"):
+        pairs.convert()
+
+
+# ---- arrays ----------------------------------------------------------------------------------------
+
+
+def test_numpy_is_from_dlpack_of_numpy():
+    a = numbers((3, 4))
+    for t, x in ((dlbridge.from_dlpack(a), a), (dlbridge.from_dlpack(a)[::2].T, a[::2].T)):
+        array = t.numpy()
+        assert array.ctypes.data == x.ctypes.data and array.strides == x.strides and array.flags.writeable
+    array[0, 0] = 42
+    assert a[0, 0] == 42
+    with pytest.raises(TypeError):
+        dlbridge.empty(3, "int8").numpy(1)
+
+
+@pytest.mark.parametrize("dtype", ML_DTYPES)
+@pytest.mark.parametrize("make", [lambda t: t.numpy(), np.asarray, lambda t: np.array(t, copy=False), lambda t: t.__array__()])
+def test_arrays_of_types_that_numpy_lacks_are_those_of_ml_dtypes(dtype, make):
+    t = dlbridge.from_buffer(bytearray(range(24)), dtype)[::2]
+    a = make(t)
+    assert a.dtype == getattr(ml_dtypes, dtype) and a.ctypes.data == t.data_ptr and a.flags.writeable
+    np.testing.assert_array_equal(a.astype(np.float64), t.tolist())
+    assert np.asarray(t, dtype=np.float32).dtype == np.float32
+    assert np.array(t, copy=True).ctypes.data != t.data_ptr
+    with pytest.raises(ValueError, match="Unable to avoid copy"):
+        np.array(t, dtype=np.float32, copy=False)
+    assert not make(dlbridge.from_buffer(bytes(8), dtype)).flags.writeable
+
+
+@pytest.mark.parametrize("dtype", SMALL)
+def test_packed_elements_are_copied_into_arrays(dtype):
+    t = dlbridge.from_buffer(bytes(range(9, 33)), dtype)
+    a = np.asarray(t)
+    assert a.dtype == getattr(ml_dtypes, dtype)
+    np.testing.assert_array_equal(a.astype(np.float64), np.array(t.tolist(), np.float64))
+    for refused in (t.numpy, lambda: np.array(t, copy=False)):
+        with pytest.raises(ValueError, match="Unable to avoid copy: several elements share a byte"):
+            refused()
+
+
+def test_padded_elements_are_those_of_ml_dtypes_without_a_copy(c):
+    t = dlbridge.from_dlpack(c.new_capsule((4,), (1,), code=0, bits=4, flags=4))
+    a = t.numpy()
+    assert a.dtype == ml_dtypes.int4 and a.ctypes.data == t.data_ptr
+
+
+def test_a_missing_ml_dtypes_is_named():
+    script = """
+        import sys
+        sys.modules["ml_dtypes"] = None
+        import dlbridge, numpy as np
+        t = dlbridge.from_buffer(bytes(4), "bfloat16")
+        for use in (t.numpy, lambda: np.asarray(t), lambda: np.array([t, t])):
+            try:
+                print(use())
+            except BufferError as error:
+                print(error)
+    """
+    line = (
+        "dlbridge: NumPy has bfloat16 only with the package ml_dtypes, which is not installed; "
+        "convert('float32') makes a tensor of a type that NumPy has\n"
+    )
+    assert run_python(script) == line * 3
+
+
+def test_tensors_are_used_without_numpy():
+    script = """
+        import sys
+        sys.modules["numpy"] = None
+        import dlbridge
+        t = dlbridge.from_buffer(b"abcd", shape=(2, 2))
+        print(t[1].tolist(), t.T.item(1, 0), t, t.convert("float32").tolist())
+        try:
+            t.numpy()
+        except ImportError as error:
+            print(type(error).__name__)
+    """
+    assert run_python(script) == (
+        "[99, 100] 98 <dlbridge.Tensor, uint8(2, 2), read-only: [[97, 98], [99, 100]]> [[97.0, 98.0], [99.0, 100.0]]\n"
+        "ModuleNotFoundError\n"
+    )
+
+
+# ---- text, references, identity --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_repr_writes_each_float_as_numpy_does(dtype):
+    rng = np.random.default_rng(3)
+    info = np.finfo(dtype)
+    special = [0, -0.0, 1, -1, 0.1, 1e-4, 9.9e-5, 0.3, 2 / 3, 1e15, 1e16, 123456, np.nan, np.inf, -np.inf, info.max, info.tiny, info.eps]
+    with np.errstate(over="ignore"):
+        values = [*np.array(special).astype(dtype), *(rng.standard_normal(300) * 10.0 ** rng.integers(-6, 18, 300)).astype(dtype)]
+    for value in values:
+        size = abs(value)
+        plain = not np.isfinite(value) or size == 0 or type(size)(1e-4) <= size < (1e16 if dtype != "float16" else np.inf)
+        want = np.format_float_positional(value, trim=".") if plain else np.format_float_scientific(value, trim=".")
+        text = repr(dlbridge.from_dlpack(np.array([value])))
+        assert text == f"<dlbridge.Tensor, {dtype}(1,): [{want}]>"
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "uint64", "float32", "complex64"])
+def test_repr_has_the_elements_as_numpy_prints_them(dtype):
+    for a in (numbers((2, 3, 2), dtype), numbers((), dtype), numbers((0, 3), dtype), numbers(300, dtype), numbers((30, 30), dtype)):
+        with np.printoptions(threshold=100, floatmode="unique", suppress=True):
+            want = " ".join(np.array2string(a, separator=", ", formatter=None).split())
+        text = repr(dlbridge.from_dlpack(a))
+        head, _, elements = text.removesuffix(">").partition(": ")
+        assert head == f"<dlbridge.Tensor, {dtype}{a.shape}"
+        assert elements.replace(" ", "") == want.replace(" ", "")
+
+
+def test_repr_of_small_floats_has_only_the_digits_they_need():
+    t = dlbridge.from_dlpack(np.array([0.1, 1 / 3, 3.14159])).convert("bfloat16")
+    assert repr(t) == "<dlbridge.Tensor, bfloat16(3,): [0.1, 0.334, 3.14]>"
+    assert repr(dlbridge.from_buffer(bytes([2]), "bool")) == "<dlbridge.Tensor, bool(1,), read-only: [?]>"
+
+
+def test_weak_references_do_not_keep_memory():
+    t = dlbridge.from_buffer(bytearray(4))
+    dead = []
+    first, second = weakref.ref(t, dead.append), weakref.ref(t[1:], dead.append)
+    assert first() is t and second() is None and dead == [second]
+    known = weakref.WeakKeyDictionary({t: "mine"})
+    assert known[t] == "mine"
+    del t
+    assert first() is None and len(known) == 0 and dead == [second, first]
+    assert dlbridge.counters()["loans"] == 0
+
+
+def test_tensors_are_equal_by_identity():
+    t = dlbridge.from_buffer(bytes(4))
+    other = t[...]
+    assert t == t and t != other and len({t, t, other}) == 2  # noqa: PLR0124
+
+
+def test_copy_of_the_module_copy_is_refused_as_before():
+    with pytest.raises(TypeError, match="cannot be pickled, or copied"):
+        copy.copy(dlbridge.empty(3, "int8"))
+
+
+CLOSED = {
+    "len": len,
+    "iter": iter,
+    "index": lambda t: t[0],
+    "slice": lambda t: t[1:],
+    "contains": lambda t: 1 in t,
+    "bool": bool,
+    "int": int,
+    "float": float,
+    "complex": complex,
+    "operator.index": operator.index,
+    **{
+        name: operator.methodcaller(name)
+        for name in ("transpose", "flip", "contiguous", "copy", "tolist", "item", "numpy", "__array__", "__dlpack__")
+    },
+    "T": lambda t: t.T,
+    "reshape": lambda t: t.reshape(4),
+    "broadcast_to": lambda t: t.broadcast_to((2, 4)),
+    "convert": lambda t: t.convert("int8"),
+    "memoryview": memoryview,
+    "asarray": np.asarray,
+    "from_dlpack": np.from_dlpack,
+}
+
+
+@pytest.mark.parametrize("use", CLOSED)
+def test_a_closed_tensor_refuses_every_method_with_the_same_error(use):
+    t = dlbridge.empty(4, "int8")
+    t.close()
+    with pytest.raises(ValueError, match="^dlbridge: the tensor is closed$"):
+        CLOSED[use](t)
+    assert t == t and hash(t) == hash(t) and weakref.ref(t)() is t  # noqa: PLR0124
+    iterator = iter(other := dlbridge.empty(4, "int8"))
+    next(iterator)
+    other.close()
+    with pytest.raises(ValueError, match="^dlbridge: the tensor is closed$"):
+        next(iterator)
+
+
+# ---- threads and documentation ---------------------------------------------------------------------
+
+
+def test_a_tensor_is_used_in_eight_threads():
+    a = numbers((64, 32), "int32")
+    t = dlbridge.from_dlpack(a)
+    start = threading.Barrier(8)
+
+    def work(seed: int) -> int:
+        rng = np.random.default_rng(seed)
+        start.wait()
+        for _ in range(300):
+            i, j = int(rng.integers(64)), int(rng.integers(32))
+            assert t[i, j].item() == t.T[j].tolist()[i] == i * 32 + j
+            assert t.reshape(-1)[i * 32 : i * 32 + 3].numpy()[0] == i * 32
+            assert t.flip(0)[0].contiguous().item(0) == 63 * 32
+            assert len(repr(t)) > 100 and sum(1 for _ in t) == 64
+            assert t.convert("float64")[i].copy().shape == (32,)
+            assert weakref.ref(t)() is t
+        return seed
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        assert sorted(pool.map(work, range(8))) == list(range(8))
+
+
+def test_a_tensor_that_a_thread_closes_is_whole_or_closed_for_the_others():
+    for _ in range(200):
+        t = dlbridge.from_buffer(bytearray(b"abcdefgh"))
+        start = threading.Barrier(8)
+
+        def work(index: int, t=t, start=start):
+            start.wait()
+            return t.close() if index == 0 else outcome(lambda: t[2:].flip().tolist())
+
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            for result in list(pool.map(work, range(8)))[1:]:
+                assert result == [104, 103, 102, 101, 100, 99] or str(result) == "dlbridge: the tensor is closed"
+
+
+def public_attributes():
+    return [name for name in dir(dlbridge.Tensor) if not name.startswith("_")]
+
+
+@pytest.mark.parametrize("name", public_attributes())
+def test_every_method_and_attribute_is_documented(name):
+    text = getattr(dlbridge.Tensor, name).__doc__
+    assert text and text.splitlines()[0].endswith(".")
+    if callable(getattr(dlbridge.Tensor, name)):
+        assert ">>> " in text
+
+
+def test_the_examples_in_the_documentation_are_true():
+    runner = doctest.DocTestRunner()
+    names = {"dlbridge": dlbridge, "np": np}
+    examples = [dlbridge.Tensor, *(getattr(dlbridge.Tensor, name) for name in dir(dlbridge.Tensor)), *vars(dlbridge).values()]
+    tried = 0
+    for thing in examples:
+        text = getattr(thing, "__doc__", None)
+        if isinstance(text, str) and ">>> " in text and not isinstance(thing, type(sys)):
+            test = doctest.DocTestParser().get_doctest(text, dict(names), str(thing), None, 0)
+            tried += runner.run(test).attempted
+    assert tried > 12 and runner.failures == 0
