@@ -199,30 +199,39 @@ static int has_objects(const char *format) {
   return 0;
 }
 
-/* Sets a view to the bytes of a contiguous buffer with another data type or shape. */
-static int buffer_reread(const Py_buffer *buffer, PyObject *shape, DLTensor *view, core_extent *extent,
-                         int64_t natural) {
+/* Sets a view to the bytes of a contiguous buffer, from `offset` on, with another data type or shape. A tensor with a shape may
+ * be smaller than the buffer. */
+static int buffer_reread(const Py_buffer *buffer, PyObject *shape, Py_ssize_t offset, DLTensor *view, core_extent *extent) {
   if (has_objects(buffer->format)) return refuse("the elements are references to objects, which cannot be shared");
-  if (!PyBuffer_IsContiguous(buffer, 'C')) return refuse("a new dtype or shape needs a row-major buffer; copy the buffer first");
-  int64_t bits = (int64_t)view->dtype.bits * view->dtype.lanes;
+  if (!PyBuffer_IsContiguous(buffer, 'C'))
+    return refuse("a new dtype, shape or offset needs a row-major buffer; copy the buffer first");
+  if (offset < 0 || offset > buffer->len)
+    return raise_error(PyExc_ValueError, "dlbridge: from_buffer: offset = %zd is not in 0..%zd, the size of the buffer", offset,
+                       buffer->len);
+  int64_t bits = (int64_t)view->dtype.bits * view->dtype.lanes, left = buffer->len - offset;
   view->strides = NULL;
+  view->byte_offset = (uint64_t)offset;
   if (shape != NULL) {
     if (parse_shape(shape, view->shape, &view->ndim) < 0) return -1;
-  } else if (natural * 8 == bits) {
+  } else if (offset == 0 && (int64_t)buffer->itemsize * 8 == bits) {
     buffer_shape(buffer, view);
   } else {
-    view->shape[0] = buffer->len * 8 / bits;
+    view->shape[0] = left * 8 / bits;
     view->ndim = 1;
   }
   if (check_tensor(view, 0, extent, "from_buffer") < 0) return -1;
-  if (extent->nbytes != buffer->len)
-    return raise_error(PyExc_ValueError, "dlbridge: from_buffer: the tensor has %lld bytes, but the buffer has %zd",
-                       (long long)extent->nbytes, buffer->len);
-  return 0;
+  if (shape != NULL ? extent->nbytes <= left : extent->nbytes == left) return 0;
+  if (shape == NULL)
+    return raise_error(PyExc_ValueError,
+                       "dlbridge: from_buffer: the %lld bytes of the buffer are not a multiple of the %lld bytes of an element; "
+                       "shape= takes a part of them",
+                       (long long)left, (long long)dtype_itemsize(view->dtype));
+  return raise_error(PyExc_ValueError, "dlbridge: from_buffer: the tensor has %lld bytes, but the buffer has %lld%s",
+                     (long long)extent->nbytes, (long long)left, offset > 0 ? " from offset on" : "");
 }
 
 /* Returns a Tensor on the memory of a buffer, without a share. */
-static Tensor *tensor_of_buffer(module_state *state, Py_buffer *buffer, PyObject *dtype, PyObject *shape) {
+static Tensor *tensor_of_buffer(module_state *state, Py_buffer *buffer, PyObject *dtype, PyObject *shape, Py_ssize_t offset) {
   int64_t sizes[CORE_RANK_MAX], strides[CORE_RANK_MAX];
   core_extent extent;
   DLTensor view = {.data = buffer->buf, .device = {kDLCPU, 0}, .shape = sizes, .strides = strides};
@@ -234,8 +243,8 @@ static Tensor *tensor_of_buffer(module_state *state, Py_buffer *buffer, PyObject
   if (dtype != NULL ? dtype_parse(dtype, &view.dtype)
                     : dtype_of_format(buffer->format, buffer->itemsize, &view.dtype))
     return NULL;
-  if (dtype != NULL || shape != NULL) {
-    if (buffer_reread(buffer, shape, &view, &extent, buffer->itemsize) < 0) return NULL;
+  if (dtype != NULL || shape != NULL || offset != 0) {
+    if (buffer_reread(buffer, shape, offset, &view, &extent) < 0) return NULL;
   } else {
     if (buffer_layout(buffer, dtype_itemsize(view.dtype), &view) < 0 ||
         check_tensor(&view, 0, &extent, "from_buffer") < 0)
@@ -249,12 +258,14 @@ static Tensor *tensor_of_buffer(module_state *state, Py_buffer *buffer, PyObject
 }
 
 PyObject *from_buffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
-  static const char *const names[] = {NULL, "dtype", "shape"};
+  static const char *const names[] = {NULL, "dtype", "shape", "offset"};
   module_state *state = PyModule_GetState(module);
-  PyObject *values[3];
-  if (parse_arguments("from_buffer", args, nargs, kwnames, 3, names, 3, values) < 0) return NULL;
+  PyObject *values[4];
+  if (parse_arguments("from_buffer", args, nargs, kwnames, 3, names, 4, values) < 0) return NULL;
   if (values[0] == NULL)
     return PyErr_Format(PyExc_TypeError, "dlbridge: from_buffer: the argument, an object with a buffer, is missing");
+  Py_ssize_t offset = values[3] == NULL ? 0 : PyNumber_AsSsize_t(values[3], PyExc_ValueError);
+  if (offset == -1 && PyErr_Occurred()) return NULL;
   Py_buffer *buffer = loan_begin(values[0], PyBUF_FULL_RO);
   if (buffer == NULL) return NULL;
   core_share *share = share_begin(loan_end, buffer);
@@ -263,7 +274,7 @@ PyObject *from_buffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
     return PyErr_NoMemory();
   }
   Tensor *self = tensor_of_buffer(state, buffer, values[1] == Py_None ? NULL : values[1],
-                                  values[2] == Py_None ? NULL : values[2]);
+                                  values[2] == Py_None ? NULL : values[2], offset);
   if (self != NULL) self->share = share;
   else share_end(share);
   return (PyObject *)self;

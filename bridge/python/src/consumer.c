@@ -1,5 +1,6 @@
 #include "extension.h"
 
+#include <dlbridge.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -182,17 +183,24 @@ static int has(PyTypeObject *type, PyObject *name) {
   return value != NULL;
 }
 
-/* Replaces the AttributeError of an object without __dlpack__ by a TypeError. If the type has the attribute, the error
- * is that of its property, and stays as it is. */
-static PyObject *raise_no_method(module_state *state, PyObject *producer) {
-  if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return NULL;
+/* Reports whether the pending exception says that a producer has no __dlpack__. If the type has the attribute, the error is that
+ * of its property. */
+static int has_no_method(module_state *state, PyObject *producer) {
+  if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return 0;
   int failed;
   KEEPING_EXCEPTION(failed = has(Py_TYPE(producer), state->names[NAME_DLPACK]));
-  if (failed) return NULL;
+  return !failed;
+}
+
+/* Returns the Tensor of a number, and otherwise replaces the AttributeError of an object without __dlpack__ by a TypeError. */
+static Tensor *number_or_error(module_state *state, PyObject *producer) {
   PyErr_Clear();
-  return PyErr_Format(PyExc_TypeError,
-                      "dlbridge: from_dlpack: %R has no __dlpack__; pass an array, such as numpy.asarray makes of it",
-                      Py_TYPE(producer));
+  Tensor *self = tensor_of_number(state, producer);
+  if (self == NULL && !PyErr_Occurred())
+    PyErr_Format(PyExc_TypeError,
+                 "dlbridge: from_dlpack: %R has no __dlpack__; pass an array, such as numpy.asarray makes of it",
+                 Py_TYPE(producer));
+  return self;
 }
 
 array_method array_method_of(PyObject *method) {
@@ -259,7 +267,7 @@ static PyObject *ask(module_state *state, PyObject *producer, array_method lasti
     capsule = call_with_array(state, lasting, producer);
   } else {
     method = PyObject_GetAttr(producer, state->names[NAME_DLPACK]);
-    if (method == NULL) return raise_no_method(state, producer);
+    if (method == NULL) return NULL;
     capsule = more ? call_with_more(state, method, device, copy) : call_with_defaults(state, method);
   }
   if (capsule == NULL && refused_keywords()) {
@@ -435,13 +443,18 @@ static Tensor *from_producer(module_state *state, PyObject *producer, const DLDe
       if (self != NULL || PyErr_Occurred()) return self;
     }
     PyObject *capsule = ask(state, producer, kind.dlpack, device, copy, &asked);
-    if (capsule == NULL) {
+    if (capsule == NULL && has_no_method(state, producer)) {
+      self = number_or_error(state, producer);
+      asked = 1; /* the number was copied */
+      flags = DLPACK_FLAG_BITMASK_IS_COPIED;
+    } else if (capsule == NULL) {
       if (kind.lazy) explain_conjugate(state, producer);
       return NULL;
+    } else {
+      if (exact != NULL) exact->share = take_exact(capsule, &exact->managed);
+      self = exact != NULL && exact->share != NULL ? NULL : take_capsule(state->tensor_type, capsule, &flags);
+      KEEPING_EXCEPTION(Py_DECREF(capsule)); /* may free it, and so run code of its producer */
     }
-    if (exact != NULL) exact->share = take_exact(capsule, &exact->managed);
-    self = exact != NULL && exact->share != NULL ? NULL : take_capsule(state->tensor_type, capsule, &flags);
-    KEEPING_EXCEPTION(Py_DECREF(capsule)); /* may free it, and so run code of its producer */
   }
   if (self == NULL) return NULL;
   Tensor *result = self;
@@ -523,11 +536,13 @@ int parse_device(PyObject *object, const char *name, DLDevice *out) {
     if (too_large) return raise_error(PyExc_BufferError, "dlbridge: %s %R is not a device", name, object);
     *out = (DLDevice){(DLDeviceType)type, (int32_t)id};
     if (!failed) return 0;
-  } else if (PyUnicode_Check(object) && PyUnicode_CompareWithASCIIString(object, "cpu") == 0) {
-    *out = (DLDevice){kDLCPU, 0};
-    return 0;
+  } else if (PyUnicode_Check(object)) {
+    const char *text = PyUnicode_AsUTF8AndSize(object, NULL);
+    if (text != NULL && dlb_device_parse(out, text, NULL) == DLB_OK) return 0;
+    PyErr_Clear();
   }
-  return raise_error(PyExc_TypeError, "dlbridge: %s must be 'cpu' or a tuple (type, id) of ints, not %R", name, object);
+  return raise_error(PyExc_TypeError, "dlbridge: %s must be a name, such as 'cpu' or 'cuda:0', or a tuple (type, id) of ints, not %R",
+                     name, object);
 }
 
 int check_device(const char *place, DLDevice is, DLDevice wanted) {

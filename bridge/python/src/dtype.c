@@ -1,9 +1,9 @@
 #include "extension.h"
 
-#include <stdlib.h>
+#include <dlbridge.h>
 #include <string.h>
 
-/* The names of the Go package. The name of a type with several lanes ends in x and their number. */
+/* The names of the Go package, and the letters. dlb_dtype_parse reads these names, and those of types with several lanes. */
 static const struct {
   const char *name;
   uint8_t code, bits;
@@ -57,35 +57,30 @@ static int find(uint8_t code, uint8_t bits) {
 
 int64_t dtype_itemsize(DLDataType dtype) { return ((int64_t)dtype.bits * dtype.lanes + 7) / 8; }
 
-/* Returns the number of lanes of a suffix: "" is one lane, "x4" and "_x4" are four. Returns 0 for any other text. */
-static uint16_t parse_lanes(const char *suffix) {
-  if (*suffix == '\0') return 1;
-  if (*suffix == '_') suffix++;
-  if (suffix[0] != 'x' || suffix[1] < '1' || suffix[1] > '9' || strlen(suffix) > 6) return 0;
-  char *end;
-  unsigned long lanes = strtoul(suffix + 1, &end, 10);
-  return *end == '\0' && lanes <= UINT16_MAX ? (uint16_t)lanes : 0;
-}
-
-int dtype_parse(PyObject *name, DLDataType *out) {
-  if (!PyUnicode_Check(name))
-    return raise_error(PyExc_TypeError,
-                       "dlbridge: dtype must be a str such as 'float32', not %R; a dtype of NumPy has it as .name",
-                       Py_TYPE(name));
+/* Parses a name or one of NumPy's type strings, by the rules of dlb_dtype_parse. */
+static int parse_text(PyObject *name, DLDataType *out) {
   Py_ssize_t size;
   const char *text = PyUnicode_AsUTF8AndSize(name, &size);
   if (text == NULL) return -1;
-  for (int i = 0; i < DTYPES && strlen(text) == (size_t)size; i++) {
-    size_t n = strlen(dtypes[i].name);
-    uint16_t lanes = strncmp(text, dtypes[i].name, n) == 0 ? parse_lanes(text + n) : 0;
-    if (lanes == 0) continue;
-    *out = (DLDataType){dtypes[i].code, dtypes[i].bits, lanes};
-    return 0;
-  }
+  int whole = strlen(text) == (size_t)size;
+  if (whole && dlb_dtype_parse(out, text, NULL) == DLB_OK) return 0;
+  if (whole && *text == '>' && dlb_dtype_parse(out, text + 1, NULL) == DLB_OK)
+    return raise_error(PyExc_BufferError,
+                       "dlbridge: dtype %R is not in native byte order, which all of DLPack is; swap the bytes first", name);
   return raise_error(PyExc_ValueError,
                      "dlbridge: dtype %R is not known; the names are those of NumPy and ml_dtypes, such as 'float32' or "
-                     "'bfloat16'",
+                     "'bfloat16', and NumPy's type strings, such as '<f4'",
                      name);
+}
+
+int dtype_parse(PyObject *object, DLDataType *out) {
+  if (PyUnicode_Check(object)) return parse_text(object, out);
+  PyObject *module = PyImport_ImportModule("dlbridge._dtypes");
+  PyObject *name = module == NULL ? NULL : PyObject_CallMethod(module, "name_of", "O", object);
+  int result = name == NULL ? -1 : parse_text(name, out);
+  Py_XDECREF(name);
+  Py_XDECREF(module);
+  return result;
 }
 
 PyObject *dtype_name(DLDataType dtype) {

@@ -14,6 +14,7 @@
  *   wrap.c        C functions on managed tensors become Python functions on producers
  *   buffer.c      Python's buffer protocol, both ways
  *   loan.c        buffers that Python objects lend, and the end of the interpreter
+ *   number.c      Python's and NumPy's numbers as Tensors
  *   dtype.c       names and struct letters of data types
  *   library.c     the Go library: loading it, its errors and counters
  *   frame.c       frames for the Go library, and lists of results
@@ -251,6 +252,10 @@ int parse_copy(PyObject *object, int *out);
 /* Raises BufferError if memory that is on one device was wanted on another, and returns -1. */
 int check_device(const char *place, DLDevice is, DLDevice wanted);
 
+/* ---- number.c */
+/* Returns a Tensor of 0 dimensions of a number of Python or NumPy. NULL without an exception for any other object. */
+Tensor *tensor_of_number(module_state *state, PyObject *object);
+
 /* ---- wrap.c */
 extern PyType_Spec function_spec;
 PyObject *function_new(PyObject *module, PyObject *args);
@@ -273,7 +278,9 @@ int64_t live_loans(void);
 int watch_end(void);
 
 /* ---- dtype.c */
-int dtype_parse(PyObject *name, DLDataType *out);
+/* Sets *out to the data type that an object names: a str, or a data type of Python, NumPy or another package. -1 with an
+ * exception. */
+int dtype_parse(PyObject *object, DLDataType *out);
 PyObject *dtype_name(DLDataType dtype);
 /* Returns the struct letter of a data type, or NULL if it has none. */
 const char *dtype_letter(DLDataType dtype);
@@ -290,6 +297,8 @@ PyObject *list_of(size_t count, PyObject *(*item)(void *ctx, size_t index), void
 /* ---- library.c */
 PyObject *library_load(PyObject *module, PyObject *path);
 PyObject *library_counters(PyObject *module, PyObject *ignored);
+/* Returns the counters of this package, and those that only the library has, which are 0 before it is loaded. */
+PyObject *counters(PyObject *module, PyObject *ignored);
 
 /* ---- tens.c */
 PyObject *tens_decode(PyObject *module, PyObject *args);

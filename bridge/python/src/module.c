@@ -3,9 +3,12 @@
 PyDoc_STRVAR(from_dlpack_doc,
              "from_dlpack($module, producer, /, *, device=None, copy=None)\n--\n\n"
              "Returns a Tensor on the memory of any DLPack producer or capsule, without copying.\n\n"
-             "producer is an object with __dlpack__, or a capsule named dltensor_versioned or dltensor, which is\n"
-             "consumed. device, (type, id) or 'cpu', is the device that the memory must be on. copy=True returns a\n"
-             "copy, copy=False refuses any copy, and copy=None leaves the decision to the producer.\n\n"
+             "producer is an object with __dlpack__, a capsule named dltensor_versioned or dltensor, which is\n"
+             "consumed, or a number of Python or NumPy, which is copied into a Tensor of 0 dimensions. device, (type, id)\n"
+             "or a name such as 'cpu' or 'cuda:0', is the device that the memory must be on. copy=True returns a copy,\n"
+             "copy=False refuses any copy, and copy=None leaves the decision to the producer.\n\n"
+             "    >>> dlbridge.from_dlpack(np.arange(3)).tolist()\n"
+             "    [0, 1, 2]\n\n"
              "Ownership: the export of the producer is held until the Tensor and everything made from it is gone.\n"
              "A legacy capsule cannot state whether its memory may be written; the Tensor is then readonly.\n"
              "Errors: BufferError for a data type, device or DLPack version that is not supported; ValueError for a\n"
@@ -26,12 +29,17 @@ PyDoc_STRVAR(to_address_doc,
              "to_address($module, producer, /)\n--\n\n"
              "Returns the address of a new DLManagedTensorVersioned on the producer's memory.\n\n"
              "Ownership: the caller owns it, and passes it to a C function, which calls the deleter, or to\n"
-             "from_address. Errors: as from_dlpack.");
+             "from_address. Errors: as from_dlpack.\n\n"
+             "    >>> dlbridge.from_address(dlbridge.to_address(np.arange(3))).shape\n"
+             "    (3,)");
 PyDoc_STRVAR(from_buffer_doc,
-             "from_buffer($module, object, /, dtype=None, shape=None)\n--\n\n"
+             "from_buffer($module, object, /, dtype=None, shape=None, *, offset=0)\n--\n\n"
              "Returns a Tensor on the memory of an object with a buffer, without copying.\n\n"
-             "dtype and shape (in elements) reinterpret the bytes of a row-major buffer. The Tensor is readonly if\n"
-             "the buffer is.\n\n"
+             "dtype and shape (in elements) reinterpret the bytes of a row-major buffer from offset (in bytes) on. With a\n"
+             "shape, the buffer may be larger than the Tensor. The Tensor is readonly if the buffer is. dtype is a name,\n"
+             "such as 'float32' or '<f4', or a type of Python, NumPy, PyTorch or others, such as float or numpy.int8.\n\n"
+             "    >>> dlbridge.from_buffer(b'abcdef', 'uint8', (2, 2), offset=1).tolist()\n"
+             "    [[98, 99], [100, 101]]\n\n"
              "Ownership: the buffer is held until the Tensor and everything exported from it is gone. It is then\n"
              "released on the thread that ends the last share, with the GIL. While the interpreter ends, a thread\n"
              "without the GIL does not release the buffer. Errors: BufferError for a format or strides that DLPack\n"
@@ -39,22 +47,23 @@ PyDoc_STRVAR(from_buffer_doc,
 PyDoc_STRVAR(empty_doc,
              "empty($module, shape, dtype)\n--\n\n"
              "Returns a row-major, writable Tensor of uninitialised CPU memory, aligned to 256 bytes.\n\n"
-             "shape is an int or a sequence of ints. dtype is a str such as 'float32'.");
+             "shape is an int or a sequence of ints. dtype is a name or a type, as in from_buffer.\n\n"
+             "    >>> dlbridge.empty((2, 3), float).dtype\n"
+             "    'float64'");
 PyDoc_STRVAR(counters_doc,
              "counters($module, /)\n--\n\n"
-             "Returns the numbers of live objects as a dict: exports (managed tensors whose deleter has not been\n"
-             "called), imports (managed tensors that were taken over and not yet released), loans (buffers of Python\n"
-             "objects), and double_deletes (repeated calls of deleters, which were ignored).");
+             "Returns the numbers of live objects as a dict.\n\n"
+             "exports are managed tensors whose deleter has not been called; imports are managed tensors that were taken\n"
+             "over and not yet released; loans are buffers of Python objects; double_deletes are repeated calls of\n"
+             "deleters, which were ignored. These four count what this package does. messages, elements, and\n"
+             "pinned_bytes, of Go's memory that exports keep pinned, are those of the Go library, and 0 before it is\n"
+             "loaded. They have the names of dlb_counters in dlbridge.h.\n\n"
+             "    >>> dlbridge.counters()['double_deletes']\n"
+             "    0");
 
 #ifdef Py_GIL_DISABLED
 PyMutex turn;
 #endif
-
-static PyObject *counters(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
-  return Py_BuildValue("{sLsLsLsK}", "exports", (long long)core_live_exports(), "imports",
-                       (long long)live_imports(), "loans", (long long)live_loans(), "double_deletes",
-                       (unsigned long long)core_double_deletes());
-}
 
 #define FASTCALL(function) (PyCFunction)(void (*)(void)) function, METH_FASTCALL | METH_KEYWORDS
 

@@ -454,9 +454,9 @@ def test_g41_streams(c):
         (lambda t: dlbridge.from_address(4088), ValueError),
         (lambda t: dlbridge.from_address(2**64 - 8), ValueError),
         (lambda t: dlbridge.from_address(2**64), ValueError),
-        (lambda t: dlbridge.to_address(3), TypeError),
+        (lambda t: dlbridge.to_address([3]), TypeError),
         (lambda t: dlbridge.empty((2, 2)), TypeError),
-        (lambda t: dlbridge.empty((2, 2), np.float32), TypeError),
+        (lambda t: dlbridge.empty((2, 2), np.ones(2)), TypeError),
         (lambda t: dlbridge.empty("22", "int8"), TypeError),
         (lambda t: dlbridge.empty((2.0,), "int8"), TypeError),
         (lambda t: dlbridge.empty((-1,), "int8"), ValueError),
@@ -736,7 +736,7 @@ def test_from_buffer_reads_bytes_anew():
     assert dlbridge.from_buffer(b, "float4_e2m1fn").shape == dlbridge.from_buffer(b, "int4").shape == (48,)
     assert dlbridge.from_buffer(np.zeros((4, 6), "u1"), "int8").shape == (4, 6)
     assert dlbridge.from_buffer(b, shape=np.int64(24)).shape == (24,)
-    for dtype, shape in [("float64", (4,)), ("int8", (25,)), ("float32", (2, 2)), ("complex128", None)]:
+    for dtype, shape in [("float64", (4,)), ("int8", (25,)), ("complex128", None)]:
         with pytest.raises(ValueError, match="bytes"):
             dlbridge.from_buffer(b, dtype, shape)
 

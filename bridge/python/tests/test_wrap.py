@@ -477,7 +477,7 @@ HOSTILE = {
         address = dlbridge.to_address(x)
         capsule = x.__dlpack__(max_version=(1, 0))
         dlbridge.from_dlpack(capsule)
-        for bad in (None, 0, 8, -1, 1.5, "x", b"x", [x], (), {}, object(), address, ctypes.c_void_p(address),
+        for bad in (None, "x", b"x", [x], (), {}, object(), ctypes.c_void_p(address), np.datetime64(1, "s"),
                     ctypes.py_object(x), closed, capsule, np.zeros(2, object), type, dlbridge, add):
             refused((TypeError, ValueError, BufferError), add, x, bad)
             refused((TypeError, ValueError, BufferError), add, bad, x)
@@ -691,7 +691,7 @@ def test_a_hostile_caller_ends_no_interpreter(c, case):
     """
     ending = """
         gc.collect()
-        assert dlbridge.counters() == dict.fromkeys(("exports", "imports", "loans", "double_deletes"), 0), dlbridge.counters()
+        assert dlbridge.counters() == dict.fromkeys(dlbridge.counters(), 0), dlbridge.counters()
         print("done")
     """
     assert run_python("".join(textwrap.dedent(part) for part in (prelude, HOSTILE[case], ending))) == "done\n"
@@ -722,9 +722,10 @@ SERVED = {
     "a tensor and an error": ("one(go.both)(x)", "RuntimeError: both"),
     "nine arguments": ("np.from_dlpack(nine(*many)).ctypes.data == many[8].ctypes.data", "True"),
     "one argument too few": ("nine(*many[1:])", "TypeError: dlbridge: last_of_nine takes 9 arguments, but 8 were given"),
+    "a number among nine arguments": ("np.from_dlpack(nine(*many[1:], 3)).item()", "3"),
     "an argument of nine that is no tensor": (
-        "nine(*many[1:], 3)",
-        "TypeError: dlbridge: last_of_nine: argument 9: <class 'int'> has no __dlpack__; "
+        "nine(*many[1:], '3')",
+        "TypeError: dlbridge: last_of_nine: argument 9: <class 'str'> has no __dlpack__; "
         "pass an array, such as numpy.asarray makes of it",
     ),
     "tensors and a number": ("add(x, 2.0, y), y.tolist()", "(None, [1.0, 3.0, 5.0, 7.0])"),

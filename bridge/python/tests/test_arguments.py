@@ -1,0 +1,226 @@
+"""Arguments as people write them: names of data types, numbers in place of tensors, parts of buffers, devices."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import ml_dtypes
+import numpy as np
+import pytest
+from conftest import run_python
+
+import dlbridge
+from dlbridge import decthings, tens, tensorflow
+
+# ---- data types ------------------------------------------------------------------------------------
+
+SPELLINGS = {
+    "float32": ["float32", "<f4", "=f4", "f4", np.float32, np.dtype("float32"), np.single],
+    "float64": [float, "f8", np.float64, np.double],
+    "int64": [int, "<i8", np.int64, np.longlong, np.dtype("int64")],
+    "uint64": ["u8", np.uint64, np.ulonglong],
+    "int32": [np.intc, "int32"],
+    "bool": [bool, "?", "|b1", np.bool_, np.dtype(bool)],
+    "complex128": [complex, "c16", np.complex128],
+    "float16": [np.half, "e"[:0] + "f2"],
+    "bfloat16": ["bfloat16", ml_dtypes.bfloat16, np.dtype(ml_dtypes.bfloat16)],
+    "float8_e4m3fn": [ml_dtypes.float8_e4m3fn, "float8_e4m3fn"],
+    "int4": [ml_dtypes.int4, np.dtype(ml_dtypes.int4)],
+    "float32x4": ["float32x4", "float32_x4"],
+}
+
+
+class Foreign:
+    """A data type of a package, as PyTorch's and TensorFlow's are: with its name in its text, or as an attribute."""
+
+    __module__ = "torch.types"
+
+    def __init__(self, text: str, **attributes) -> None:
+        self.text = text
+        vars(self).update(attributes)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+SPELLINGS["float32"] += [Foreign("torch.float32"), Foreign("<dtype>", name="float32"), Foreign("", dtype=np.dtype("float32"))]
+SPELLINGS["bfloat16"] += [Foreign("torch.bfloat16")]
+
+
+@pytest.mark.parametrize(("name", "spelling"), [(name, each) for name in SPELLINGS for each in SPELLINGS[name]], ids=repr)
+def test_a_data_type_is_whatever_names_it(name, spelling):
+    t = dlbridge.empty(8, spelling)
+    assert t.dtype == name
+    assert dlbridge.from_buffer(bytes(t.nbytes), spelling, 8).dtype == name
+    assert dlbridge.empty(8, t.dtype).dtype == name
+    if "x" not in name:
+        assert dlbridge.from_dlpack(np.arange(8)).convert(spelling).dtype == name
+
+
+@pytest.mark.parametrize("dtype", [">f4", ">i2", ">c16", np.dtype(">f4"), np.dtype(np.int16).newbyteorder()])
+def test_a_data_type_of_the_other_byte_order_is_refused(dtype):
+    for use in (lambda: dlbridge.empty(3, dtype), lambda: dlbridge.from_buffer(bytes(16), dtype)):
+        with pytest.raises(BufferError, match="dtype '>..?.?' is not in native byte order, .*; swap the bytes first"):
+            use()
+    assert dlbridge.empty(3, ">u1").dtype == "uint8"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "error"),
+    [
+        ("float", ValueError),
+        ("f5", ValueError),
+        ("", ValueError),
+        (">", ValueError),
+        ("float32\0", ValueError),
+        ("float32x0", ValueError),
+        ("\ud800", UnicodeEncodeError),
+        (np.str_, ValueError),
+        (np.dtype("S4"), ValueError),
+        (np.dtype("O"), ValueError),
+        (np.dtype([("a", "f4")]), ValueError),
+        (np.longdouble, ValueError),
+        (Foreign("torch.quint8"), ValueError),
+        (Foreign("torch"), TypeError),
+        (None, TypeError),
+        (4, TypeError),
+        (str, TypeError),
+        (object, TypeError),
+        (["float32"], TypeError),
+        (np.ones(3), TypeError),
+        (b"float32", TypeError),
+    ],
+    ids=repr,
+)
+def test_what_names_no_data_type_is_refused(dtype, error):
+    for use in (lambda: dlbridge.empty(3, dtype), lambda: dlbridge.from_dlpack(np.ones(3)).convert(dtype)):
+        with pytest.raises(error, match="surrogates" if error is UnicodeEncodeError else "^dlbridge: dtype "):
+            use()
+
+
+def test_names_need_no_numpy():
+    script = """
+        import sys
+        sys.modules["numpy"] = None
+        import dlbridge
+        print([dlbridge.empty(1, dtype).dtype for dtype in (float, int, bool, complex, "<f4", "bfloat16")])
+    """
+    assert run_python(script) == "['float64', 'int64', 'bool', 'complex128', 'float32', 'bfloat16']\n"
+
+
+# ---- numbers in place of tensors -------------------------------------------------------------------
+
+NUMBERS = [
+    (True, "bool"),
+    (3, "int64"),
+    (-(2**63), "int64"),
+    (2**63, "uint64"),
+    (2**64 - 1, "uint64"),
+    (2.5, "float64"),
+    (1 - 2j, "complex128"),
+    (np.float32(2.5), "float32"),
+    (np.float64(2.5), "float64"),
+    (np.int8(-3), "int8"),
+    (np.bool_(True), "bool"),
+    (np.complex64(1j), "complex64"),
+]
+
+
+@pytest.mark.parametrize(("number", "dtype"), NUMBERS, ids=repr)
+def test_a_number_is_a_tensor_of_no_dimensions(number, dtype):
+    t = dlbridge.from_dlpack(number)
+    assert (t.shape, t.dtype, t.item(), t.device) == ((), dtype, number, (1, 0))
+    assert dlbridge.from_dlpack(number, device="cpu", copy=True).item() == number
+    assert dlbridge.from_address(dlbridge.to_address(number)).item() == number
+    with pytest.raises(BufferError, match="has copied although copy=False"):
+        dlbridge.from_dlpack(number, copy=False)
+    with pytest.raises(BufferError, match=r"not on \(2, 0\)"):
+        dlbridge.from_dlpack(number, device="cuda")
+
+
+def test_formats_take_numbers():
+    assert tens.decode(tens.encode([2.5, np.int8(3)])).tensors[1].item() == 3
+    assert decthings.decode(decthings.encode(np.float32(2.5))).item() == 2.5
+    assert tensorflow.decode(tensorflow.encode(3)).item() == 3
+    decthings.check({"shape": [], "allowedTypes": ["f64"]}, 2.5)
+
+
+@pytest.mark.parametrize("number", [2**64, -(2**63) - 1, np.longdouble(1)], ids=repr)
+def test_a_number_that_dlpack_lacks_is_a_buffer_error(number):
+    with pytest.raises(BufferError):
+        dlbridge.from_dlpack(number)
+
+
+@pytest.mark.parametrize("what", ["3", b"3", None, [1.0], (1,), {}, object(), float, np.str_("x")], ids=repr)
+def test_what_is_no_number_is_still_refused(what):
+    with pytest.raises((TypeError, BufferError)):
+        dlbridge.from_dlpack(what)
+
+
+# ---- parts of buffers ------------------------------------------------------------------------------
+
+
+def test_a_tensor_is_a_part_of_a_buffer():
+    data = bytearray(range(24))
+    for arguments, want in [
+        ((np.uint8, (2, 3), 4), np.frombuffer(data, np.uint8, 6, 4).reshape(2, 3)),
+        (("<u2", None, 2), np.frombuffer(data, "<u2", -1, 2)),
+        ((None, None, 20), np.frombuffer(data, np.uint8, -1, 20)),
+        ((None, 3, 0), np.frombuffer(data, np.uint8, 3)),
+        (("u4", (), 8), np.frombuffer(data, "u4", 1, 8)[0]),
+        ((None, None, 24), np.zeros(0, np.uint8)),
+        ((None, 0, 24), np.zeros(0, np.uint8)),
+    ]:
+        dtype, shape, offset = arguments
+        t = dlbridge.from_buffer(data, dtype, shape, offset=offset)
+        np.testing.assert_array_equal(t.numpy(), want)
+        assert not t.readonly
+        if t.size:
+            assert t.data_ptr == np.frombuffer(data, np.uint8).ctypes.data + offset
+    assert dlbridge.from_buffer(np.arange(6.0).reshape(2, 3), offset=8).tolist() == [1, 2, 3, 4, 5]
+    assert dlbridge.from_buffer(bytes(3), "int4", 4, offset=np.int8(1)).nbytes == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"offset": 9}, ValueError, r"offset = 9 is not in 0\.\.8, the size of the buffer"),
+        ({"offset": -1}, ValueError, "offset = -1 is not in"),
+        ({"offset": 2**70}, ValueError, "cannot fit"),
+        ({"offset": 1.5}, TypeError, "integer"),
+        ({"offset": 6, "dtype": "float32"}, ValueError, "the 2 bytes of the buffer are not a multiple of the 4 bytes of an element"),
+        ({"offset": 5, "dtype": "u1", "shape": 4}, ValueError, "the tensor has 4 bytes, but the buffer has 3 from offset on"),
+        ({"dtype": "u1", "shape": 9}, ValueError, "the tensor has 9 bytes, but the buffer has 8$"),
+    ],
+)
+def test_a_tensor_beyond_the_buffer_is_refused(arguments, error, text):
+    with pytest.raises(error, match=text):
+        dlbridge.from_buffer(bytes(8), **arguments)
+    with pytest.raises(BufferError, match="needs a row-major buffer"):
+        dlbridge.from_buffer(np.zeros((3, 4)).T, offset=8)
+
+
+# ---- devices and counters --------------------------------------------------------------------------
+
+
+def test_devices_have_names(c):
+    t = dlbridge.from_address(c.managed((3,), None, device_type=2, device_id=1))
+    assert dlbridge.from_dlpack(t, device="cuda:1").device == (2, 1)
+    with pytest.raises(BufferError, match=r"on device \(2, 1\), not on \(1, 0\)"):
+        dlbridge.from_dlpack(t, device="cpu")
+    for wrong in ("gpu", "cuda:x", "", "\ud800", "cpu\0x"[:3] + "x"):
+        with pytest.raises(TypeError, match="must be a name, such as 'cpu' or 'cuda:0'"):
+            dlbridge.from_dlpack(t, device=wrong)
+
+
+def test_counters_have_all_fields_of_dlb_counters():
+    fields = {"exports", "imports", "messages", "double_deletes", "elements", "pinned_bytes"}
+    assert set(dlbridge.counters()) == fields | {"loans"}
+    message = tens.decode(tens.encode([1.0]))
+    assert dlbridge.counters()["imports"] >= 1
+    del message
+    done = subprocess.run(
+        [sys.executable, "-c", "import dlbridge; print(sum(dlbridge.counters().values()))"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "0\n"
