@@ -6,6 +6,8 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+from ._core import Tensor
+
 __all__ = ["Elements"]
 
 LIMIT = 64 << 20
@@ -53,3 +55,19 @@ class Elements:
 
     def __repr__(self) -> str:
         return f"<dlbridge.Elements, {self.type} {self.shape}>"
+
+
+def only_tensor(value: Tensor | Elements) -> Tensor:
+    """Returns a decoded value that is a Tensor, for decode_tensor."""
+    if isinstance(value, Elements):
+        raise TypeError(
+            f"dlbridge: decode_tensor: the data has elements of type {value.type}, which DLPack lacks; decode_elements returns them"
+        )
+    return value
+
+
+def only_elements(value: Tensor | Elements) -> Elements:
+    """Returns decoded Elements, for decode_elements."""
+    if not isinstance(value, Elements):
+        raise TypeError(f"dlbridge: decode_elements: the data has a tensor of {value.dtype}; decode_tensor returns it")
+    return value

@@ -17,10 +17,10 @@ from typing import Any
 
 from . import _core
 from ._core import Tensor
-from ._elements import LIMIT, Elements, limit_of
+from ._elements import LIMIT, Elements, limit_of, only_elements, only_tensor
 from .tens import _json
 
-__all__ = ["Elements", "check", "decode", "decode_all", "encode"]
+__all__ = ["Elements", "check", "decode", "decode_all", "decode_elements", "decode_tensor", "encode"]
 
 _DIALECTS = {"doc": 0, "py004": 1, "rs015": 2}
 
@@ -45,6 +45,29 @@ def decode(data: Any, *, dialect: str = "doc", limit: int = LIMIT) -> Tensor | E
     ValueError for malformed data, for bytes after the tensor, and for elements that exceed the limit.
     """
     return _core.decthings_decode(data, _dialect(dialect), Elements, limit_of(limit))
+
+
+def decode_tensor(data: Any, *, dialect: str = "doc", limit: int = LIMIT) -> Tensor:
+    """Decodes one tensor of numbers or booleans, as `decode` does.
+
+        >>> dlbridge.decthings.decode_tensor(dlbridge.decthings.encode(np.ones(2))).tolist()
+        [1.0, 1.0]
+
+    Errors: those of `decode`; TypeError if the elements are strings, binaries or media.
+    """
+    return only_tensor(decode(data, dialect=dialect, limit=limit))
+
+
+def decode_elements(data: Any, *, dialect: str = "doc", limit: int = LIMIT) -> Elements:
+    """Decodes one tensor of strings, binaries or media, as `decode` does.
+
+        >>> strings = dlbridge.Elements("string", (1,), ["hello"])
+        >>> dlbridge.decthings.decode_elements(dlbridge.decthings.encode(strings)).values
+        ['hello']
+
+    Errors: those of `decode`; TypeError if the elements are numbers or booleans.
+    """
+    return only_elements(decode(data, dialect=dialect, limit=limit))
 
 
 def decode_all(data: Any, *, dialect: str = "doc", limit: int = LIMIT) -> Iterator[Tensor | Elements]:

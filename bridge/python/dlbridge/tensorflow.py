@@ -14,12 +14,12 @@ from typing import Any
 
 from . import _core
 from ._core import Tensor
-from ._elements import LIMIT, Elements, limit_of
+from ._elements import LIMIT, Elements, limit_of, only_elements, only_tensor
 
-__all__ = ["Elements", "decode", "encode"]
+__all__ = ["Elements", "decode", "decode_elements", "decode_tensor", "encode"]
 
 
-def decode(data: Any, *, limit: int = LIMIT) -> Tensor | Elements:
+def decode(data: Any, *, limit: int = LIMIT, lenient: bool = False, integers: bool = False) -> Tensor | Elements:
     """Decodes `data`, a bytes-like object that holds a TensorProto.
 
     Ownership: the buffer is held until the result and everything made from it is gone. A Tensor aliases the buffer
@@ -27,9 +27,41 @@ def decode(data: Any, *, limit: int = LIMIT) -> Tensor | Elements:
 
     A TensorProto may omit values that repeat the last one; such a tensor may take `limit` bytes, where an element of
     `Elements` counts as 24 bytes more than its size. All objects of `Elements` together may take 32 times the memory
-    of `data`, and `limit` bytes more. Errors: ValueError for malformed data, and for a tensor that exceeds the limit.
+    of `data`, and `limit` bytes more.
+
+    With `lenient` it accepts what TensorFlow's C++ accepts: it ignores values after the last element and the content of a
+    tensor without elements, it uses the low bits of integers out of range, and it takes an unknown rank for the number of
+    dimensions that are given. With `integers` quantised numbers become a Tensor of the integers that store them.
+
+        >>> dlbridge.tensorflow.decode(dlbridge.tensorflow.encode(2.5)).item()
+        2.5
+
+    Errors: ValueError for malformed data, and for a tensor that exceeds the limit.
     """
-    return _core.tensorflow_decode(data, Elements, limit_of(limit))
+    return _core.tensorflow_decode(data, Elements, limit_of(limit), lenient, integers)
+
+
+def decode_tensor(data: Any, *, limit: int = LIMIT, lenient: bool = False, integers: bool = False) -> Tensor:
+    """Decodes a TensorProto whose type DLPack has, as `decode` does.
+
+        >>> dlbridge.tensorflow.decode_tensor(dlbridge.tensorflow.encode(np.ones(2))).tolist()
+        [1.0, 1.0]
+
+    Errors: those of `decode`; TypeError if the elements are strings, or of another type that DLPack lacks.
+    """
+    return only_tensor(decode(data, limit=limit, lenient=lenient, integers=integers))
+
+
+def decode_elements(data: Any, *, limit: int = LIMIT, lenient: bool = False) -> Elements:
+    """Decodes a TensorProto whose type DLPack lacks, such as strings, as `decode` does.
+
+        >>> strings = dlbridge.Elements("string", (1,), ["hello"])
+        >>> dlbridge.tensorflow.decode_elements(dlbridge.tensorflow.encode(strings)).values
+        [b'hello']
+
+    Errors: those of `decode`; TypeError if DLPack has the type.
+    """
+    return only_elements(decode(data, limit=limit, lenient=lenient))
 
 
 def encode(x: Any, *, fields: bool = False, pad: bool = False) -> bytes:

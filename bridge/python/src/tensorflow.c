@@ -12,12 +12,14 @@ static int32_t encode(const library *go, size_t *out, void *data, size_t room, c
 
 static const value_format tensorflow = {"tensorflow", BYTES, decode, encode};
 
-/* (data, Elements, limit) -> Tensor or Elements */
+/* (data, Elements, limit, lenient, integers) -> Tensor or Elements */
 PyObject *tensorflow_decode(PyObject *module, PyObject *args) {
   PyObject *data, *elements;
   Py_ssize_t limit;
-  if (!PyArg_ParseTuple(args, "OOn", &data, &elements, &limit)) return NULL;
+  int lenient, integers;
+  if (!PyArg_ParseTuple(args, "OOnpp", &data, &elements, &limit, &lenient, &integers)) return NULL;
   uint64_t options = DLB_TENSORFLOW_LIMIT(limit > 0 ? limit : 1);
+  options |= (lenient ? DLB_TENSORFLOW_LENIENT : 0) | (integers ? DLB_TENSORFLOW_INTEGERS : 0);
   return value_decode(&tensorflow, module, data, elements, options, limit);
 }
 

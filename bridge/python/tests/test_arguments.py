@@ -224,3 +224,40 @@ def test_counters_have_all_fields_of_dlb_counters():
         [sys.executable, "-c", "import dlbridge; print(sum(dlbridge.counters().values()))"], capture_output=True, text=True, check=True
     )
     assert done.stdout == "0\n"
+
+
+# ---- decoders that return one kind -----------------------------------------------------------------
+
+TWO = [(decthings, ["hello"]), (tensorflow, [b"hello"])]
+
+
+@pytest.mark.parametrize(("format", "values"), TWO, ids=["decthings", "tensorflow"])
+def test_a_decoder_of_one_kind_refuses_the_other(format, values):
+    numbers, strings = format.encode(np.arange(3.0)), format.encode(dlbridge.Elements("string", (1,), ["hello"]))
+    assert np.from_dlpack(format.decode_tensor(numbers)).tolist() == [0, 1, 2]
+    assert format.decode_elements(strings) == dlbridge.Elements("string", (1,), values)
+    with pytest.raises(TypeError, match="decode_tensor: the data has elements of type string, .* decode_elements returns them"):
+        format.decode_tensor(strings)
+    with pytest.raises(TypeError, match="decode_elements: the data has a tensor of float64; decode_tensor returns it"):
+        format.decode_elements(numbers)
+    for decode in (format.decode_tensor, format.decode_elements):
+        with pytest.raises(ValueError, match="dlbridge: "):
+            decode(b"\xff")
+    with pytest.raises(ValueError, match="limit = -1"):
+        format.decode_tensor(numbers, limit=-1)
+
+
+def test_tensorflow_decodes_quantised_numbers_as_integers():
+    data = tensorflow.encode(dlbridge.Elements("qint8", (2,), [b"\x01", b"\xff"]))
+    assert tensorflow.decode(data).type == "qint8"
+    for decode in (tensorflow.decode, tensorflow.decode_tensor):
+        t = decode(data, integers=True)
+        assert (t.dtype, t.tolist()) == ("int8", [1, -1])
+
+
+def test_tensorflow_is_as_lenient_as_its_own_reader():
+    scalar = bytes.fromhex("0801 1200 2a08 0000803f 00000040".replace(" ", ""))  # float_val has 2 values, the shape 1
+    with pytest.raises(ValueError, match="tensorflow"):
+        tensorflow.decode(scalar)
+    assert tensorflow.decode(scalar, lenient=True).item() == 1.0
+    assert tensorflow.decode_tensor(scalar, lenient=True).item() == 1.0

@@ -178,6 +178,7 @@ def test_large_copies_do_not_care_where_memory_lies():
 OTHERS = {
     "Elements", "Tensor", "counters", "get_include", "decthings", "empty", "from_address", "load", "tens", "tensorflow", "wrap",
     "decthings.Elements", "tensorflow.Elements", "decthings.check", "decthings.decode", "decthings.decode_all", "tensorflow.decode",
+    "decthings.decode_tensor", "decthings.decode_elements", "tensorflow.decode_tensor", "tensorflow.decode_elements",
     "tens.Message", "tens.decode", "tens.encode_frames", "tens.decode_frames",
 }  # fmt: skip
 
