@@ -345,8 +345,14 @@ typedef struct dlb_bytes {
   size_t size;
 } dlb_bytes;
 
-/* Options of dlb_message_decode. */
+/* Options of dlb_message_decode and dlb_message_decode_packed. */
 #define DLB_DECODE_MESSAGE_ONLY ((uint64_t)1) /* do not decode the label: the message has no tensors */
+
+/* An option of every function that decodes: the most memory, in bytes up to 2^47 - 1, that a call takes beside the frames. More
+ * is DLB_ERROR_FORMAT, before the memory is allocated. 0 is the default of the format. The memory of a message is counted as 48
+ * times the size of the prefix, unless its label is not decoded, and 128 bytes for each frame, and that of a value as its
+ * function says. */
+#define DLB_LIMIT(bytes) ((uint64_t)(bytes) << 16)
 
 /* Decodes a message of `count` frames: prefix, header, payload parts. Payloads are not copied: the parts and tensors
  * alias the frames.
@@ -507,28 +513,28 @@ typedef struct dlb_value {
 
 /* The dialects of Decthings, which encode types of variable size (strings, binaries and media) differently. The bytes
  * do not show the dialect. Numbers and booleans are the same in all dialects. */
-enum {
-  DLB_DECTHINGS_DOC = 0,   /* the published document */
-  DLB_DECTHINGS_PY004 = 1, /* the Python client up to 0.0.4, the Rust crate up to 0.1.3 */
-  DLB_DECTHINGS_RS015 = 2  /* the Rust crate from 0.1.4 */
-};
+#define DLB_DECTHINGS_DOC ((uint64_t)0)   /* the published document */
+#define DLB_DECTHINGS_PY004 ((uint64_t)1) /* the Python client up to 0.0.4, the Rust crate up to 0.1.3 */
+#define DLB_DECTHINGS_RS015 ((uint64_t)2) /* the Rust crate from 0.1.4 */
 
-/* Decodes a frame that holds one tensor of Decthings.
+/* Decodes a frame that holds one tensor of Decthings. The options are a dialect, and DLB_LIMIT: it counts copies of tensors whose
+ * elements are not aligned, 16 bytes for each element of dlb_elements or 32 with formats, and 8 for each dimension. By default
+ * there is no limit beside that of the format, 32 times the size of the frame.
  * Ownership: on success the value owns the frame, which is released once, when the value no longer needs it; the caller
  * owns *out. Lifetime: until the deleter of the tensor, or dlb_elements_free, is called. Threads: any. On error: *out
  * is zeroed and the frame is not released. */
-DLB_API int32_t dlb_decthings_decode(dlb_value *out, const dlb_frame *frame, int32_t dialect,
+DLB_API int32_t dlb_decthings_decode(dlb_value *out, const dlb_frame *frame, uint64_t options,
                                      dlb_error *error);
 
-/* Decodes a batch of the consecutive tensors in a frame, from `offset` on, into `count` values. A call decodes as many
- * as are reasonable at a time, and at least one unless the frame ends at `offset`. The values after the last one are
- * zeroed. The next offset is `offset` plus the sizes of all values. A malformed tensor after valid ones is the error of
- * the next call.
+/* Decodes a batch of the consecutive tensors in a frame, from `offset` on, into `count` values, and sets *next to the offset for
+ * the next call, which is the size of the frame after the last tensor. A call decodes as many as are reasonable at a time, and
+ * at least one unless the frame ends at `offset`. The values after the last one are zeroed. A tensor that is malformed, or that
+ * exceeds the limit of the call, is the error of the next call if others come before it.
  * Ownership: on success the values own the frame, which is released once, when none of them needs it; the caller owns
- * the values. Lifetime, Threads: as dlb_decthings_decode. On error: all values are zeroed and the frame is not
+ * the values. Lifetime, Threads: as dlb_decthings_decode. On error: all values and *next are zeroed and the frame is not
  * released. */
-DLB_API int32_t dlb_decthings_decode_batch(dlb_value *out, size_t count, const dlb_frame *frame,
-                                      size_t offset, int32_t dialect, dlb_error *error);
+DLB_API int32_t dlb_decthings_decode_batch(dlb_value *out, size_t count, size_t *next, const dlb_frame *frame,
+                                      size_t offset, uint64_t options, dlb_error *error);
 
 /* Encodes elements, or a tensor in any layout, into the `room` bytes at `data`, and sets *out to the number of bytes.
  * `data` NULL and `room` 0 return only that number. The elements of a tensor are at the end of the encoding; a program
@@ -538,7 +544,7 @@ DLB_API int32_t dlb_decthings_decode_batch(dlb_value *out, size_t count, const d
  * tensor. On error: after DLB_ERROR_ROOM *out is the required number of bytes, and the buffer is unchanged; after any
  * other error *out is 0, and the contents of the buffer are undefined. */
 DLB_API int32_t dlb_decthings_encode(size_t *out, void *data, size_t room, const dlb_value *value,
-                                     int32_t dialect, dlb_error *error);
+                                     uint64_t dialect, dlb_error *error);
 
 /* Checks that rules (DecthingsTensorRules, a JSON object) allow the type and shape of a value. Returns DLB_OK,
  * DLB_ERROR_DTYPE, DLB_ERROR_LAYOUT, or DLB_ERROR_ARGUMENT for malformed rules.
@@ -550,12 +556,11 @@ DLB_API int32_t dlb_decthings_check(dlb_bytes rules, const dlb_value *value, dlb
  * to their low bits, and uses the given dimensions of a shape whose rank is marked as unknown. */
 #define DLB_TENSORFLOW_LENIENT ((uint64_t)1)
 #define DLB_TENSORFLOW_INTEGERS ((uint64_t)2) /* decode quantised numbers as tensors of integers */
-/* The maximal size of a tensor that omits values because they repeat the last one, up to 2^47 bytes. 0, the default,
- * stands for 64 MiB. Each element of dlb_elements counts as 24 bytes more than its own; the bytes of strings, resources
- * and variants are in the frame and do not count, those of quantised numbers do. */
-#define DLB_TENSORFLOW_LIMIT(bytes) ((uint64_t)(bytes) << 16)
 
-/* Decodes a frame that holds a TensorProto.
+/* Decodes a frame that holds a TensorProto. DLB_LIMIT counts the size of a tensor that omits values because they repeat the last
+ * one; by default it is 64 MiB. Each element of dlb_elements counts as 24 bytes more than its own; the bytes of strings, resources
+ * and variants are in the frame and do not count, those of quantised numbers do. A tensor that omits no values takes at most 32
+ * times the size of the frame, and has no limit.
  * Ownership, Lifetime, Threads, On error: as dlb_decthings_decode. */
 DLB_API int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, uint64_t options,
                                       dlb_error *error);
@@ -680,8 +685,8 @@ DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
  *
  * Memory. Decoding takes at most 4 times the memory of the input for elements of a fixed size, 8 times for 64-bit
  * integers that are varints, 40 times for labels, and 32 times for elements of variable size and for frames, where a
- * frame counts as 40 bytes more than its size. A format in which a small input can describe more has a limit:
- * DLB_TENSORFLOW_LIMIT. The README of the package bridge has a table of all decoders.
+ * frame counts as 40 bytes more than its size. A TensorProto can describe more in few bytes, so it has a limit of 64 MiB for
+ * that. DLB_LIMIT sets another limit for any decoder. The README of the package bridge has a table of all decoders.
  *
  * Requirements of Go, in libdlbridge. Signal handlers that the program installs must have SA_ONSTACK, and alternate signal stacks must
  * have at least 8 KiB. A thread that calls these functions must have a stack of at least 64 KiB. Loading the library

@@ -647,8 +647,8 @@ class message {
   // Takes over a message.
   static message adopt(dlb_message *raw) noexcept { return message(raw); }
 
-  // Decodes frames, or one packed frame, which the message takes over; `options` as for dlb_message_decode. Payloads are not
-  // copied. Throw error; the frames are then unchanged.
+  // Decodes frames, or one packed frame, which the message takes over; `options` as for dlb_message_decode, such as DLB_LIMIT.
+  // Payloads are not copied. Throw error; the frames are then unchanged.
   static message decode(std::vector<frame> &&frames, std::uint64_t options = 0) {
     const std::vector<dlb_frame> raw = lent(frames);
     message out(detail::call(dlb_message_decode, raw.data(), raw.size(), options));
@@ -907,44 +907,73 @@ std::vector<std::byte> encode(Encode function, const borrowed_value &v, Option o
 
 namespace decthings {
 
-enum class dialect : std::int32_t { doc = DLB_DECTHINGS_DOC, py004 = DLB_DECTHINGS_PY004, rs015 = DLB_DECTHINGS_RS015 };
+enum class dialect : std::uint64_t { doc = DLB_DECTHINGS_DOC, py004 = DLB_DECTHINGS_PY004, rs015 = DLB_DECTHINGS_RS015 };
 
-// Decodes a frame that holds one tensor; the value takes the frame over. Throws error; the frame is then unchanged.
-inline value decode(frame &&f, dialect d = dialect::doc) {
-  value out = detail::adopt(detail::call(dlb_decthings_decode, &f.get(), static_cast<std::int32_t>(d)));
+// Decodes a frame that holds one tensor; the value takes the frame over. A limit other than 0 is that of DLB_LIMIT, in bytes.
+// Throws error; the frame is then unchanged.
+inline value decode(frame &&f, dialect d = dialect::doc, std::uint64_t limit = 0) {
+  value out = detail::adopt(detail::call(dlb_decthings_decode, &f.get(), static_cast<std::uint64_t>(d) | DLB_LIMIT(limit)));
   f.release();
   return out;
 }
 
-// Decodes all consecutive tensors of a frame; the values take the frame over. Throws error; the frame is then released.
-inline std::vector<value> decode_all(frame &&f, dialect d = dialect::doc) {
-  constexpr std::size_t count = 64;  // of each call, which gets a share of the frame
-  const auto shared = std::make_shared<frame>(std::move(f));
-  std::vector<value> out;
-  for (std::size_t offset = 0; offset < shared->size();) {
-    dlb_frame raw = shared->get();
-    auto share = std::make_unique<std::shared_ptr<frame>>(shared);
+// Reads the consecutive tensors of a frame, which it takes over, a batch at a time:
+//
+//   decthings::reader in(std::move(frame));
+//   for (std::vector<value> batch = in.next(); !batch.empty(); batch = in.next()) ...
+class reader {
+ public:
+  explicit reader(frame &&f, dialect d = dialect::doc, std::uint64_t limit = 0)
+      : frame_(std::make_shared<frame>(std::move(f))), options_(static_cast<std::uint64_t>(d) | DLB_LIMIT(limit)) {}
+
+  // Returns the next values, or none at the end of the frame. They keep the frame alive. The limit is that of one call. Throws
+  // error; the next call then throws it again.
+  std::vector<value> next() {
+    constexpr std::size_t count = 64;  // of each call, which gets a share of the frame
+    if (offset_ == frame_->size()) return {};
+    dlb_frame raw = frame_->get();
+    auto share = std::make_unique<std::shared_ptr<frame>>(frame_);
     raw.release = detail::destroy<std::shared_ptr<frame>>;
     raw.ctx = share.get();
-    out.reserve(out.size() + count);  // so that nothing throws between the call and the owners
+    std::vector<value> out;
+    out.reserve(count);  // so that nothing throws between the call and the owners
     dlb_value values[count] = {};
     dlb_error e;
-    detail::check(dlb_decthings_decode_batch(values, count, &raw, offset, static_cast<std::int32_t>(d), &e), e);
+    std::size_t next = 0;
+    detail::check(dlb_decthings_decode_batch(values, count, &next, &raw, offset_, options_, &e), e);
     share.release();
-    for (std::size_t i = 0; i < count && values[i].size > 0; offset += values[i++].size) out.push_back(detail::adopt(values[i]));
+    for (std::size_t i = 0; i < count && values[i].size > 0; i++) out.push_back(detail::adopt(values[i]));
+    offset_ = next;
+    return out;
   }
+
+  // Where in the frame the next tensor begins.
+  std::size_t offset() const noexcept { return offset_; }
+
+ private:
+  std::shared_ptr<frame> frame_;
+  std::uint64_t options_;
+  std::size_t offset_ = 0;
+};
+
+// Decodes all consecutive tensors of a frame; the values take the frame over. Throws error; the frame is then released.
+inline std::vector<value> decode_all(frame &&f, dialect d = dialect::doc, std::uint64_t limit = 0) {
+  reader in(std::move(f), d, limit);
+  std::vector<value> out;
+  for (std::vector<value> batch = in.next(); !batch.empty(); batch = in.next())
+    out.insert(out.end(), std::make_move_iterator(batch.begin()), std::make_move_iterator(batch.end()));
   return out;
 }
 
 // Encodes a tensor in any layout, elements, elements_view or value, which are borrowed. Throws error.
 inline std::vector<std::byte> encode(const detail::borrowed_value &v, dialect d = dialect::doc) {
-  return detail::encode(dlb_decthings_encode, v, static_cast<std::int32_t>(d));
+  return detail::encode(dlb_decthings_encode, v, static_cast<std::uint64_t>(d));
 }
 
 // Encodes into the `room` bytes at `data`, and returns the number of bytes; with NULL and 0 it returns only the number. Throws
 // error (DLB_ERROR_ROOM if the buffer is too small; it is then unchanged).
 inline std::size_t encode_to(void *data, std::size_t room, const detail::borrowed_value &v, dialect d = dialect::doc) {
-  return detail::call(dlb_decthings_encode, data, room, v.get(), static_cast<std::int32_t>(d));
+  return detail::call(dlb_decthings_encode, data, room, v.get(), static_cast<std::uint64_t>(d));
 }
 
 // Checks that rules (DecthingsTensorRules, a JSON object) allow the type and shape of a value. Throws error.
@@ -985,6 +1014,12 @@ inline dlb_counters counters() noexcept {
   dlb_counters_read(&out, sizeof out);
   return out;
 }
+
+// Switches the ledger of live objects on or off, and returns whether it was on.
+inline bool set_ledger(bool on) noexcept { return dlb_ledger_set(on) != 0; }
+
+// Writes the live objects, and where each was made, to a file descriptor, and returns their number. Throws error.
+inline std::size_t write_ledger(int fd) { return detail::call(dlb_ledger_write, static_cast<std::int32_t>(fd)); }
 
 }  // namespace dlbridge
 

@@ -9,6 +9,8 @@
 #include <iostream>
 #include <sstream>
 #include <thread>
+
+#include <fcntl.h>
 #if __cplusplus >= 202002L
 #include <ranges>
 #endif
@@ -134,6 +136,11 @@ static void owners() {
   y = tensor::empty<float>({4});
   y.reset();
   CHECK(!y && dlbridge::counters().exports == 0);
+  CHECK(!dlbridge::set_ledger(true));
+  const tensor seen = tensor::zeros<float>({1});
+  CHECK(dlbridge::write_ledger(open("/dev/null", O_WRONLY)) == 1);
+  THROWS(DLB_ERROR_ARGUMENT, "fd = -1", dlbridge::write_ledger(-1));
+  CHECK(dlbridge::set_ledger(false));
   tensor &same = y = counting(2, 2);
   y = std::move(same);
   CHECK(y && y.size() == 4);
@@ -422,6 +429,17 @@ static void values(const std::string &root) {
   for (int i = 0; i < 200; i++) batch.insert(batch.end(), encoded.begin(), encoded.end());
   std::vector<dlbridge::value> many = decthings::decode_all(frame::lend(std::vector<std::byte>(batch)));
   CHECK(many.size() == 200 && std::get<tensor>(many[199].object).contiguous().data<const float>()[1] == 3);
+  decthings::reader in(frame::lend(std::vector<std::byte>(batch)), decthings::dialect::doc, 64);
+  std::size_t count = 0;
+  for (std::vector<dlbridge::value> next = in.next(); !next.empty(); next = in.next()) {
+    count += next.size();
+    CHECK(in.offset() == count * encoded.size());
+  }
+  CHECK(count == 200 && in.offset() == batch.size() && in.next().empty());
+  decthings::reader bounded(frame::lend(decthings::encode(dlbridge::elements_view{"string", {3}, words, {}})), decthings::dialect::doc, 55);
+  THROWS(DLB_ERROR_FORMAT, "takes 56 bytes", bounded.next());
+  CHECK(bounded.offset() == 0);
+  THROWS(DLB_ERROR_FORMAT, "DLB_LIMIT", decthings::decode(frame::lend(decthings::encode(dlbridge::elements_view{"string", {3}, words, {}})), decthings::dialect::doc, 55));
   batch.push_back(std::byte{0xff});
   THROWS(DLB_ERROR_FORMAT, "", decthings::decode_all(frame::lend(std::move(batch))));
   CHECK(decthings::decode_all(frame()).empty());

@@ -180,6 +180,17 @@ const (
 	perDimension = 64
 )
 
+// limitOf returns the limit that DLB_LIMIT has set among the options of a decoder, or otherwise if there is none.
+func limitOf(options C.uint64_t, otherwise int64) int64 {
+	if limit := options / limitUnit; limit > 0 {
+		return int64(limit)
+	}
+	return otherwise
+}
+
+// limitUnit is the lowest bit of DLB_LIMIT.
+const limitUnit = 1 << 16
+
 func viewText(b C.dlb_bytes) []byte { return view(unsafe.Pointer(b.data), b.size) }
 
 // viewString returns C memory as a string, which is valid during the call.

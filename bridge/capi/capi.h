@@ -182,6 +182,7 @@ CAPI capi_elements *capi_elements_new(size_t count, size_t formats, size_t ndim,
 /* The description of a decoded value, which Go fills in. C then makes a dlb_value of it. */
 typedef struct capi_reading {
   size_t start; /* offset of its elements in the frame */
+  int copied;   /* the elements are not aligned there, and are to be copied */
   size_t end;   /* offset after the value; 0 if there is no value */
   DLDataType dtype;
   int32_t ndim;
@@ -195,7 +196,6 @@ typedef struct capi_reading {
 typedef struct capi_input {
   const dlb_frame *frame;
   size_t offset;
-  int32_t dialect;
   uint64_t options;
   capi_reading *readings; /* zeroed */
   size_t count;

@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"errors"
+	"math"
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/bridge/decthings"
@@ -20,7 +21,8 @@ import (
 func capiDecthingsDecode(in *C.capi_input, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_FORMAT, func() error {
 		r := newReading(in)
-		v, err := decthings.DecodeViewTo(r, r.data, decthings.Dialect(in.dialect))
+		r.limit = limitOf(in.options, math.MaxInt64)
+		v, err := decthings.DecodeViewTo(r, r.data, dialectOf(in))
 		if err != nil {
 			return err
 		}
@@ -38,12 +40,13 @@ const batchSize = 1 << 16
 func capiDecthingsDecodeBatch(in *C.capi_input, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_FORMAT, func() error {
 		r := newReading(in)
+		r.limit = limitOf(in.options, math.MaxInt64)
 		var v decthings.View
 		readings := unsafe.Slice(in.readings, int(in.count))
 		start := int(in.offset)
 		for i, at := 0, start; i < len(readings) && at < len(r.data) && at-start < batchSize; i++ {
 			r.C = &readings[i]
-			n, err := v.DecodeFirstTo(r, r.data[at:], decthings.Dialect(in.dialect))
+			n, err := v.DecodeFirstTo(r, r.data[at:], dialectOf(in))
 			if err != nil || len(v.Shape) > len(r.dims) {
 				if i > 0 {
 					return nil // the next call reports the error
@@ -55,11 +58,19 @@ func capiDecthingsDecodeBatch(in *C.capi_input, e *C.dlb_error) C.int32_t {
 			}
 			at += n
 			if err := r.decthings(&v, at); err != nil {
+				r.C.end = 0
+				if i > 0 {
+					return nil
+				}
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+func dialectOf(in *C.capi_input) decthings.Dialect {
+	return decthings.Dialect(in.options & (limitUnit - 1))
 }
 
 // decthings sets the reading to a value that ends at the given offset of the frame.

@@ -44,13 +44,6 @@ void dlb_elements_free(dlb_elements *elements) {
 /* The most tensors that one call of dlb_decthings_decode_batch decodes, and the most dimensions of all of them. */
 enum { READINGS = 128, DIMS = 512 };
 
-/* Returns the alignment of an element: its size, or half of it for a complex number. */
-static size_t alignment_of(DLDataType dtype) {
-  size_t size = (size_t)dtype.bits * dtype.lanes / 8;
-  if (dtype.code == kDLComplex) size /= 2;
-  return size > 0 ? size : 1;
-}
-
 /* Sets *out to the tensor of a reading, which aliases the frame or has memory of its own. */
 static int32_t deliver_tensor(dlb_value *out, const capi_reading *r, const dlb_frame *frame,
                               core_share *hold) {
@@ -67,7 +60,7 @@ static int32_t deliver_tensor(dlb_value *out, const capi_reading *r, const dlb_f
   size_t nbytes = (size_t)extent.nbytes;
   core_share *own = r->own;
   view.data = own != NULL ? own->data : (char *)frame->data + r->start;
-  if (own == NULL && nbytes > 0 && (uintptr_t)view.data % alignment_of(r->dtype) != 0) {
+  if (r->copied) {
     own = core_share_alloc(nbytes, 0);
     if (own == NULL) return DLB_ERROR_MEMORY;
     memcpy(own->data, view.data, nbytes);

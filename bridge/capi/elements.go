@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"fmt"
+	"math"
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/bridge/elements"
@@ -20,10 +21,20 @@ type reading struct {
 	data            []byte // the frame
 	dims            []C.int64_t
 	values, formats []C.dlb_bytes // of the elements that Take has not set yet
+	limit           int64         // of the memory for copies and elements
 }
 
 func newReading(in *C.capi_input) *reading {
-	return &reading{C: in.readings, data: view(in.frame.data, in.frame.size), dims: unsafe.Slice(in.dims, int(in.room))}
+	return &reading{C: in.readings, data: view(in.frame.data, in.frame.size), dims: unsafe.Slice(in.dims, int(in.room)), limit: math.MaxInt64}
+}
+
+// spend counts memory that a value takes.
+func (r *reading) spend(bytes int64) error {
+	if bytes > r.limit {
+		return fmt.Errorf("dlbridge: a value takes %d bytes beside the frame, where %d are left; DLB_LIMIT allows more", bytes, r.limit)
+	}
+	r.limit -= bytes
+	return nil
 }
 
 // Memory allocates memory for elements whose form in the frame is not that in memory.
@@ -40,6 +51,9 @@ func (r *reading) Begin(dtype string, shape []int64, count int, formats bool) er
 	withFormats := 0
 	if formats {
 		withFormats = count
+	}
+	if err := r.spend(int64(count+withFormats)*C.sizeof_dlb_bytes + int64(len(shape))*8); err != nil {
+		return err
 	}
 	own := C.capi_elements_new(C.size_t(count), C.size_t(withFormats), C.size_t(len(shape)), C.size_t(len(dtype)))
 	if own == nil {
@@ -86,6 +100,12 @@ func (r *reading) tensor(dt dlpack.DataType, shape []int64, elems []byte, inFram
 	}
 	if inFrame {
 		r.C.start = C.size_t(r.offset(elems))
+		if payload.IsMisaligned(elems, payload.Alignment(dt)) {
+			if err := r.spend(int64(len(elems))); err != nil {
+				return err
+			}
+			r.C.copied = 1
+		}
 	}
 	return r.done()
 }

@@ -39,7 +39,7 @@ int32_t dlb_message_decode(dlb_message **out, const dlb_frame *frames, size_t co
                            uint64_t options, dlb_error *error) {
   int32_t code = CAPI_CLEAR(__func__, out, error);
   if (code == DLB_OK) code = capi_check_frames(__func__, "frames", frames, count, error);
-  if (code == DLB_OK) code = capi_check_bits(__func__, "options", options, DLB_DECODE_MESSAGE_ONLY, error);
+  if (code == DLB_OK) code = capi_check_bits(__func__, "options", options, DLB_DECODE_MESSAGE_ONLY | DLB_LIMIT(-1), error);
   if (code == DLB_OK) code = capi_check_forked(__func__, error);
   if (code != DLB_OK) return code;
   if (count == 0) frames = NULL;
@@ -53,7 +53,7 @@ int32_t dlb_message_decode_packed(dlb_message **out, const dlb_frame *packed, ui
                            dlb_error *error) {
   int32_t code = CAPI_CLEAR(__func__, out, error);
   if (code == DLB_OK) code = capi_check_frames(__func__, "packed", packed, 1, error);
-  if (code == DLB_OK) code = capi_check_bits(__func__, "options", options, DLB_DECODE_MESSAGE_ONLY, error);
+  if (code == DLB_OK) code = capi_check_bits(__func__, "options", options, DLB_DECODE_MESSAGE_ONLY | DLB_LIMIT(-1), error);
   if (code == DLB_OK) code = capi_check_forked(__func__, error);
   if (code != DLB_OK) return code;
   dlb_message *message = NULL;

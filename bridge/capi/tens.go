@@ -8,6 +8,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"math"
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/bridge"
@@ -22,6 +23,13 @@ import (
 func capiDecode(out **C.dlb_message, frames *C.dlb_frame, count C.size_t, options C.uint64_t, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_FORMAT, func() error {
 		in := unsafe.Slice(frames, int(count))
+		prefix := 0
+		if len(in) > 0 {
+			prefix = int(in[0].size)
+		}
+		if err := checkLimit(options, prefix, len(in)); err != nil {
+			return err
+		}
 		list, free, err := viewList(in, viewFrame)
 		if err != nil {
 			return err
@@ -56,6 +64,9 @@ func capiDecodePacked(out **C.dlb_message, packed *C.dlb_frame, options C.uint64
 			count++
 		}
 		frames := few[:min(count, len(few))]
+		if err := checkLimit(options, len(few[0]), count); err != nil {
+			return err
+		}
 		if options&C.DLB_DECODE_MESSAGE_ONLY == 0 { // the label is checked against the parts
 			all, free, err := newList[[]byte](count)
 			if err != nil {
@@ -71,6 +82,22 @@ func capiDecodePacked(out **C.dlb_message, packed *C.dlb_frame, options C.uint64
 			return eachFrame(data, count, func(i int, frame []byte) { m.frame(i, frame, packed.flags) })
 		})
 	})
+}
+
+// The memory that a message takes, as DLB_LIMIT counts it, is perByte for each byte of the prefix, in which the label is, and
+// perFrame for each frame.
+const perFrame = 128
+
+// checkLimit returns an error if a message with a prefix of that many bytes and count frames exceeds the limit among the options.
+func checkLimit(options C.uint64_t, prefix, count int) error {
+	limit := limitOf(options, math.MaxInt64)
+	if options&C.DLB_DECODE_MESSAGE_ONLY != 0 {
+		prefix = 0
+	}
+	if int64(count) <= limit/perFrame && int64(prefix) <= (limit-int64(count)*perFrame)/perByte {
+		return nil
+	}
+	return fmt.Errorf("dlbridge: a prefix of %d bytes and %d frames take more than %d bytes; DLB_LIMIT allows more", prefix, count, limit)
 }
 
 // eachFrame calls set with each of the packed frames, which were counted before. It fails if another thread has changed

@@ -3,7 +3,7 @@
 
 int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, uint64_t options,
                               dlb_error *error) {
-  static const uint64_t known = DLB_TENSORFLOW_LENIENT | DLB_TENSORFLOW_INTEGERS | DLB_TENSORFLOW_LIMIT(-1);
+  static const uint64_t known = DLB_TENSORFLOW_LENIENT | DLB_TENSORFLOW_INTEGERS | DLB_LIMIT(-1);
   int32_t code = CAPI_CLEAR(__func__, out, error);
   if (code == DLB_OK) code = capi_check_bits(__func__, "options", options, known, error);
   if (code != DLB_OK) return code;

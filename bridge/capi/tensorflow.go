@@ -13,9 +13,6 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// limitUnit is the lowest bit of DLB_TENSORFLOW_LIMIT: options / limitUnit is the limit.
-const limitUnit = 1 << 16
-
 // C: dlb_tensorflow_decode
 //
 //export capiTensorflowDecode
@@ -29,8 +26,8 @@ func capiTensorflowDecode(in *C.capi_input, e *C.dlb_error) C.int32_t {
 		if in.options&C.DLB_TENSORFLOW_INTEGERS != 0 {
 			options = append(options, tensorflow.Integers())
 		}
-		if limit := in.options / limitUnit; limit > 0 {
-			options = append(options, tensorflow.Limit(int64(limit)))
+		if limit := limitOf(in.options, 0); limit > 0 {
+			options = append(options, tensorflow.Limit(limit))
 		}
 		v, err := tensorflow.DecodeViewTo(r, r.data, options...)
 		if err != nil {

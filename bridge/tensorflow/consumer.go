@@ -119,7 +119,7 @@ func (d *decoding) decode(data []byte, source *dlpack.Tensor) (Value, error) {
 	s := dlpack.Spec{DType: dt, Shape: p.shape.dims(), ReadOnly: !d.writable, Padded: dt.IsSubByte()}
 	align := d.align
 	if align == 0 {
-		align = naturalAlignment(dt)
+		align = payload.Alignment(dt)
 	}
 	// size is 0 unless the elements have to be put together, because they do not lie in the message as they lie in memory.
 	v.Copied = size > 0 || payload.IsMisaligned(view.Data, align)
@@ -143,12 +143,4 @@ func (d *decoding) decode(data []byte, source *dlpack.Tensor) (Value, error) {
 		return Value{}, err
 	}
 	return v, nil
-}
-
-// naturalAlignment returns the alignment that elements of a type need, which is half the size of a complex number.
-func naturalAlignment(dt dlpack.DataType) int {
-	if dt.Code() == dlpack.CodeComplex {
-		return dt.ItemSize() / 2
-	}
-	return dt.ItemSize()
 }

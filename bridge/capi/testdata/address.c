@@ -86,7 +86,7 @@ static void check_bytes(uintptr_t address, size_t size) {
   CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_message_encode_parts(&message, &header, (dlb_bytes){.data = NULL}, &frame, 1, &error));
   CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_message_encode_parts(&message, &header, bytes, NULL, 0, &error));
   CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_decthings_decode(&value, &frame, DLB_DECTHINGS_DOC, &error));
-  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_decthings_decode_batch(&value, 1, &frame, 0, DLB_DECTHINGS_DOC, &error));
+  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_decthings_decode_batch(&value, 1, &(size_t){0}, &frame, 0, DLB_DECTHINGS_DOC, &error));
   CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_tensorflow_decode(&value, &frame, 0, &error));
 
   dlb_message_fields fields = {.label = bytes};

@@ -38,8 +38,8 @@ static size_t split(unsigned char *data, size_t size, dlb_frame *out) {
 
 static int32_t run(const char *op, uint64_t options, const dlb_frame *frame, size_t count) {
   dlb_error error;
-  if (strcmp(op, "decthings") == 0) return dlb_decthings_decode(values, frame, (int32_t)options, &error);
-  if (strcmp(op, "consume") == 0) return dlb_decthings_decode_batch(values, VALUES, frame, 0, (int32_t)options, &error);
+  if (strcmp(op, "decthings") == 0) return dlb_decthings_decode(values, frame, options, &error);
+  if (strcmp(op, "consume") == 0) return dlb_decthings_decode_batch(values, VALUES, &(size_t){0}, frame, 0, options, &error);
   if (strcmp(op, "tensorflow") == 0) return dlb_tensorflow_decode(values, frame, options, &error);
   if (strcmp(op, "unpack") == 0) return dlb_message_decode_packed(&message, frame, options, &error);
   CHECK(strcmp(op, "message") == 0);

@@ -295,7 +295,7 @@ static void a_buffer_that_is_too_small_is_an_error(void) {
     const dlb_value *v = &values[i / 7];
     size_t how = i % 7;
 #define ENCODE(out, data, room, error)                                          \
-  (how < 3 ? dlb_decthings_encode(out, data, room, v, (int32_t)how, error)      \
+  (how < 3 ? dlb_decthings_encode(out, data, room, v, how, error)               \
            : dlb_tensorflow_encode(out, data, room, v, options[how - 3], error))
     size_t need = 0;
     CHECK_OK(ENCODE(&need, NULL, 0, &error));
@@ -346,9 +346,9 @@ static void a_stream_is_read_in_turns(void) {
   size_t offset = 0, read = 0;
   while (offset < frame.size) {
     memset(values, 0xff, sizeof values);
-    CHECK_OK(dlb_decthings_decode_batch(values, STREAM, &frame, offset, DLB_DECTHINGS_DOC, &error));
+    size_t next = 0, n = 0;
+    CHECK_OK(dlb_decthings_decode_batch(values, STREAM, &next, &frame, offset, DLB_DECTHINGS_DOC, &error));
     calls++;
-    size_t n = 0;
     for (; n < STREAM && values[n].tensor != NULL; n++, read++) {
       CHECK(values[n].tensor->dl_tensor.data == data + offset + 2);
       CHECK_INT(3, values[n].size);
@@ -356,6 +356,7 @@ static void a_stream_is_read_in_turns(void) {
       offset += values[n].size;
     }
     CHECK(n > 0);
+    CHECK_INT(offset, next);
     if (n < STREAM) check_zero(&values[n], (STREAM - n) * sizeof *values);
     CHECK_INT(calls - 1, released);
     for (size_t i = 0; i < n; i++) dlb_tensor_release(values[(i + n / 2) % n].tensor);
@@ -366,21 +367,24 @@ static void a_stream_is_read_in_turns(void) {
 
   /* After the last tensor there is no other, and the frame has been released. */
   memset(values, 0xff, sizeof values);
-  CHECK_OK(dlb_decthings_decode_batch(values, 2, &frame, offset, DLB_DECTHINGS_DOC, &error));
+  size_t next = 0;
+  CHECK_OK(dlb_decthings_decode_batch(values, 2, &next, &frame, offset, DLB_DECTHINGS_DOC, &error));
+  CHECK_INT(frame.size, next);
   check_zero(values, 2 * sizeof *values);
   CHECK_INT(calls + 1, released);
 
   /* The call that begins with a malformed tensor returns the error, with the offset in the frame. */
   data[3 * 4 + 2] = 2;
-  CHECK_OK(dlb_decthings_decode_batch(values, STREAM, &frame, 0, DLB_DECTHINGS_DOC, &error));
+  CHECK_OK(dlb_decthings_decode_batch(values, STREAM, &(size_t){0}, &frame, 0, DLB_DECTHINGS_DOC, &error));
   check_zero(&values[4], (STREAM - 4) * sizeof *values);
   for (int i = 0; i < 4; i++) dlb_tensor_release(values[i].tensor);
   released = 0;
   memset(values, 0xff, sizeof values);
   dlb_error error;
-  CHECK_INT(DLB_ERROR_FORMAT, dlb_decthings_decode_batch(values, STREAM, &frame, 12, DLB_DECTHINGS_DOC, &error));
+  CHECK_INT(DLB_ERROR_FORMAT, dlb_decthings_decode_batch(values, STREAM, &next, &frame, 12, DLB_DECTHINGS_DOC, &error));
   CHECK(strstr(error.message, "decthings: byte 14: element 0 is the boolean 2") != NULL);
   check_zero(values, STREAM * sizeof *values);
+  CHECK_INT(0, next);
   CHECK_INT(0, released);
   check_nothing_is_left(__func__);
 }
@@ -401,13 +405,12 @@ static void a_call_reads_what_it_is_good_for(void) {
   dlb_value values[20];
   size_t read = 0;
   for (size_t offset = 0; offset < frame.size;) {
-    CHECK_OK(dlb_decthings_decode_batch(values, 20, &frame, offset, DLB_DECTHINGS_DOC, &error));
+    CHECK_OK(dlb_decthings_decode_batch(values, 20, &offset, &frame, offset, DLB_DECTHINGS_DOC, &error));
     CHECK(values[0].tensor != NULL);
     for (int i = 0; i < 20 && values[i].tensor != NULL; i++, read++) {
       CHECK_INT(255, values[i].tensor->dl_tensor.ndim);
       CHECK_INT(1, values[i].tensor->dl_tensor.shape[254]);
       CHECK_INT((int)read, *(char *)values[i].tensor->dl_tensor.data);
-      offset += values[i].size;
       dlb_tensor_release(values[i].tensor);
     }
   }
@@ -418,12 +421,71 @@ static void a_call_reads_what_it_is_good_for(void) {
   for (int i = 0; i < 3; i++) memcpy(large + i * (LARGE + 7), "\x07\x01\xfe\x00\x02\x00\x00", 7);
   frame = (dlb_frame){large, 3 * (LARGE + 7), NULL, NULL, 0};
   for (int i = 0; i < 3; i++) {
-    CHECK_OK(dlb_decthings_decode_batch(values, 20, &frame, (size_t)i * (LARGE + 7), DLB_DECTHINGS_DOC, &error));
+    CHECK_OK(dlb_decthings_decode_batch(values, 20, &(size_t){0}, &frame, (size_t)i * (LARGE + 7), DLB_DECTHINGS_DOC, &error));
     CHECK(values[0].tensor != NULL && values[1].tensor == NULL);
     CHECK_INT(LARGE, values[0].tensor->dl_tensor.shape[0]);
     dlb_tensor_release(values[0].tensor);
   }
   free(large);
+  check_nothing_is_left(__func__);
+}
+
+/* DLB_LIMIT counts copies and elements, and refuses before a frame is taken over. */
+static void a_limit_bounds_copies_and_elements(void) {
+  static _Alignas(8) char bytes[64];
+  dlb_error error;
+  int released = 0;
+  const struct {
+    const char *data;
+    size_t size, start, takes;
+  } rows[] = {
+      {"\x01\x01\x02" "01234567", 11, 0, 8},          /* two float32, of which the first is not aligned */
+      {"\x01\x01\x02" "01234567", 11, 5, 0},          /* and where it is */
+      {"\x0b\x01\x02\x05hello\x08, world!", 18, 0, 40}, /* two strings in one dimension */
+      {"\x0e\x01\x02\x05png\x01\x02\x04jpg\x03", 14, 0, 72}, /* two images */
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    memcpy(bytes + rows[i].start, rows[i].data, rows[i].size);
+    dlb_frame frame = {bytes + rows[i].start, rows[i].size, count_release, &released, 0};
+    for (int consume = 0; consume < 2; consume++) {
+      dlb_value v;
+      size_t next = 99;
+      uint64_t enough = DLB_LIMIT(rows[i].takes + (rows[i].takes == 0)), less = DLB_LIMIT(rows[i].takes - 1);
+      released = 0;
+      if (rows[i].takes > 1) {
+        int32_t code = consume ? dlb_decthings_decode_batch(&v, 1, &next, &frame, 0, less, &error) : dlb_decthings_decode(&v, &frame, less, &error);
+        CHECK_INT(DLB_ERROR_FORMAT, code);
+        CHECK(strstr(error.message, "DLB_LIMIT allows more") != NULL);
+        check_zero(&v, sizeof v);
+        CHECK_INT(0, released);
+      }
+      if (consume) CHECK_OK(dlb_decthings_decode_batch(&v, 1, &next, &frame, 0, enough, &error));
+      else CHECK_OK(dlb_decthings_decode(&v, &frame, enough, &error));
+      CHECK_INT(rows[i].size, v.size);
+      dlb_tensor_release(v.tensor);
+      dlb_elements_free(v.elements);
+      CHECK_INT(1, released);
+    }
+  }
+
+  /* Of a batch, the call that begins with the value returns the error. */
+  memcpy(bytes, "\x0d\x00\x01\x01\x01\x02" "01234567", 14);
+  dlb_frame frame = {bytes, 14, count_release, &released, 0};
+  dlb_value v[2];
+  size_t next = 0;
+  released = 0;
+  CHECK_OK(dlb_decthings_decode_batch(v, 2, &next, &frame, 0, DLB_LIMIT(7), &error));
+  CHECK(v[0].tensor != NULL && v[1].tensor == NULL);
+  CHECK_INT(3, next);
+  dlb_tensor_release(v[0].tensor);
+  CHECK_INT(1, released);
+  CHECK_INT(DLB_ERROR_FORMAT, dlb_decthings_decode_batch(v, 2, &next, &frame, 3, DLB_LIMIT(7), &error));
+  CHECK(strstr(error.message, "takes 8 bytes beside the frame, where 7 are left") != NULL);
+  CHECK_OK(dlb_decthings_decode_batch(v, 2, &next, &frame, 3, DLB_LIMIT(8), &error));
+  CHECK_INT(14, next);
+  CHECK_INT(1, v[0].copied);
+  dlb_tensor_release(v[0].tensor);
+  CHECK_INT(2, released);
   check_nothing_is_left(__func__);
 }
 
@@ -436,7 +498,7 @@ static void reading_refuses_and_releases_nothing(void) {
     int32_t code;
     const dlb_frame *frame;
     size_t offset;
-    int32_t dialect;
+    uint64_t dialect;
     const char *says;
   } rows[] = {
       {"frame NULL", DLB_ERROR_NULL, NULL, 0, 0, "frame is NULL"},
@@ -444,7 +506,7 @@ static void reading_refuses_and_releases_nothing(void) {
       {"2^63 bytes", DLB_ERROR_OVERFLOW, &(dlb_frame){"", (size_t)1 << 63, count_release, &f.released, 0}, 0, 0, "frame[0].data"},
       {"flags", DLB_ERROR_ARGUMENT, &(dlb_frame){"", 0, count_release, &f.released, 2}, 0, 0, "flags = 0x2"},
       {"dialect 3", DLB_ERROR_ARGUMENT, &f.frame, 0, 3, "dialect = 3"},
-      {"dialect -1", DLB_ERROR_ARGUMENT, &f.frame, 0, -1, "dialect = -1"},
+      {"dialect -1", DLB_ERROR_ARGUMENT, &f.frame, 0, UINT64_MAX, "dialect = 65535"},
       {"offset", DLB_ERROR_ARGUMENT, &f.frame, sizeof f.bytes + 1, 0, "offset = 29, frame has 28 bytes"},
       {"cut", DLB_ERROR_FORMAT, &(dlb_frame){f.bytes, 27, count_release, &f.released, 0}, 0, 0, "decthings: byte 4: "},
       {"type 200", DLB_ERROR_FORMAT, &(dlb_frame){"\xc8\x00", 2, count_release, &f.released, 0}, 0, 0, "decthings: byte 0: "},
@@ -455,7 +517,7 @@ static void reading_refuses_and_releases_nothing(void) {
     for (int consume = rows[i].offset > 0; consume < 2; consume++) {
       memset(v, 0xff, sizeof v);
       memset(&error, 0xff, sizeof error);
-      int32_t code = consume ? dlb_decthings_decode_batch(v, 3, rows[i].frame, rows[i].offset, rows[i].dialect, &error)
+      int32_t code = consume ? dlb_decthings_decode_batch(v, 3, &(size_t){0}, rows[i].frame, rows[i].offset, rows[i].dialect, &error)
                              : dlb_decthings_decode(v, rows[i].frame, rows[i].dialect, &error);
       if (code != rows[i].code || code != error.code || strstr(error.message, rows[i].says) == NULL) {
         fprintf(stderr, "%s: %s: %s\n", rows[i].name, dlb_error_name(code), error.message);
@@ -467,9 +529,9 @@ static void reading_refuses_and_releases_nothing(void) {
   }
   dlb_value v;
   CHECK_CODE(DLB_ERROR_NULL, dlb_decthings_decode(NULL, &f.frame, 0, &error));
-  CHECK_CODE(DLB_ERROR_NULL, dlb_decthings_decode_batch(NULL, 1, &f.frame, 0, 0, &error));
-  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_decthings_decode_batch(&v, 0, &f.frame, 0, 0, &error));
-  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_decthings_decode_batch(&v, SIZE_MAX / 2, &f.frame, 0, 0, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_decthings_decode_batch(NULL, 1, &(size_t){0}, &f.frame, 0, 0, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_decthings_decode_batch(&v, 0, &(size_t){0}, &f.frame, 0, 0, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_decthings_decode_batch(&v, SIZE_MAX / 2, &(size_t){0}, &f.frame, 0, 0, &error));
   CHECK_CODE(DLB_ERROR_NULL, dlb_tensorflow_decode(NULL, &f.frame, 0, &error));
   CHECK_CODE(DLB_ERROR_NULL, dlb_tensorflow_decode(&v, NULL, 0, &error));
   memset(&v, 0xff, sizeof v);
@@ -683,7 +745,7 @@ static void a_forked_child_is_refused_what_needs_go(void) {
     memset(&no, 0xff, sizeof no);
     CHECK_CODE(DLB_ERROR_FORKED, dlb_decthings_decode(&no, &f.frame, 0, &error));
     check_zero(&no, sizeof no);
-    CHECK_CODE(DLB_ERROR_FORKED, dlb_decthings_decode_batch(&no, 1, &f.frame, 0, 0, &error));
+    CHECK_CODE(DLB_ERROR_FORKED, dlb_decthings_decode_batch(&no, 1, &(size_t){0}, &f.frame, 0, 0, &error));
     CHECK_CODE(DLB_ERROR_FORKED, dlb_tensorflow_decode(&no, &f.frame, 0, &error));
     CHECK_CODE(DLB_ERROR_FORKED, dlb_decthings_encode(&size, out, sizeof out, &v, 0, &error));
     CHECK_CODE(DLB_ERROR_FORKED, dlb_tensorflow_encode(&size, out, sizeof out, &e, 0, &error));
@@ -719,6 +781,7 @@ int main(void) {
   a_buffer_that_is_too_small_is_an_error();
   a_stream_is_read_in_turns();
   a_call_reads_what_it_is_good_for();
+  a_limit_bounds_copies_and_elements();
   reading_refuses_and_releases_nothing();
   writing_refuses_and_takes_nothing();
   rules_are_checked();

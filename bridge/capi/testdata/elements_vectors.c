@@ -84,7 +84,7 @@ typedef int32_t (*encoder)(size_t *out, void *data, size_t room, const dlb_value
 
 static int32_t decthings(size_t *out, void *data, size_t room, const dlb_value *value, uint64_t how,
                          dlb_error *error) {
-  return dlb_decthings_encode(out, data, room, value, (int32_t)how, error);
+  return dlb_decthings_encode(out, data, room, value, how, error);
 }
 
 /* Encodes twice: to get the size, and into a buffer of exactly this size. */
@@ -127,9 +127,11 @@ int main(void) {
       for (;;) {
         memset(values, 0xff, count * sizeof *values);
         released = 0;
-        int32_t code = dlb_decthings_decode_batch(values, count, &frame, offset, (int32_t)how, &error);
+        size_t next = 99;
+        int32_t code = dlb_decthings_decode_batch(values, count, &next, &frame, offset, how, &error);
         if (code != DLB_OK) {
           print_error(code, &error);
+          CHECK_INT(0, next);
           for (size_t i = 0; i < count * sizeof *values; i++) CHECK_INT(0, ((char *)values)[i]);
           break;
         }
@@ -140,6 +142,7 @@ int main(void) {
           offset += values[n].size;
           needed += !values[n].copied;
         }
+        CHECK_INT(offset, next);
         for (size_t i = n; i < count; i++) {
           CHECK(values[i].tensor == NULL && values[i].elements == NULL && values[i].size == 0);
         }
@@ -158,7 +161,7 @@ int main(void) {
       read_file(path);
       int tensorflow = strcmp(what, "tensorflow") == 0;
       int32_t code = tensorflow ? dlb_tensorflow_decode(&value, &frame, how, &error)
-                                : dlb_decthings_decode(&value, &frame, (int32_t)how, &error);
+                                : dlb_decthings_decode(&value, &frame, how, &error);
       if (code != DLB_OK) {
         print_error(code, &error);
         for (size_t i = 0; i < sizeof value; i++) CHECK_INT(0, ((char *)&value)[i]);

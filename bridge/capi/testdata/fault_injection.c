@@ -149,7 +149,7 @@ static void pack_fails(void) {
  * frame. */
 static int32_t decthings(dlb_value *out, const char *bytes, size_t size) {
   dlb_frame frame = {bytes, size, count_release, &released[0], 0};
-  return dlb_decthings_decode_batch(out, 3, &frame, 0, DLB_DECTHINGS_DOC, NULL);
+  return dlb_decthings_decode_batch(out, 3, &(size_t){0}, &frame, 0, DLB_DECTHINGS_DOC, NULL);
 }
 
 static const _Alignas(64) char bytes[] = "\x01\x01\x01\x01\x0b\x00\x02hi\x05\x00""1234";

@@ -19,7 +19,7 @@ static void *write_and_read(void *ctx) {
   if (dlb_decthings_encode(&frame.size, memory, sizeof memory, &value, 0, NULL) != DLB_OK) return NULL;
   if (dlb_decthings_decode(again, &frame, 0, NULL) != DLB_OK) return NULL;
   dlb_tensor_release(again[0].tensor);
-  if (dlb_decthings_decode_batch(again, 4, &frame, 0, 0, NULL) != DLB_OK) return NULL;
+  if (dlb_decthings_decode_batch(again, 4, &(size_t){0}, &frame, 0, 0, NULL) != DLB_OK) return NULL;
   dlb_tensor_release(again[0].tensor);
   if (dlb_tensorflow_encode(&frame.size, memory, sizeof memory, &value, 0, NULL) != DLB_OK) return NULL;
   if (dlb_tensorflow_decode(again, &frame, 0, NULL) != DLB_OK) return NULL;
@@ -38,7 +38,7 @@ static void *write_and_read(void *ctx) {
   dlb_error error;
   frame.size = 0;
   if (dlb_decthings_decode(again, &frame, 0, &error) != DLB_ERROR_FORMAT) return NULL;
-  if (dlb_decthings_decode_batch(again, 4, &frame, 1, 0, &error) != DLB_ERROR_ARGUMENT) return NULL;
+  if (dlb_decthings_decode_batch(again, 4, &(size_t){0}, &frame, 1, 0, &error) != DLB_ERROR_ARGUMENT) return NULL;
   frame.size = 1;
   if (dlb_tensorflow_decode(again, &frame, 0, &error) != DLB_ERROR_FORMAT) return NULL;
   return ctx;

@@ -174,7 +174,7 @@ static void values(void) {
   frame.is[0].size = sizeof stream - 1;
   GUARDED(dlb_value, 4) many;
   SET(many);
-  CHECK_OK(dlb_decthings_decode_batch(many.is, 4, frame.is, 0, DLB_DECTHINGS_DOC, &error));
+  CHECK_OK(dlb_decthings_decode_batch(many.is, 4, &(size_t){0}, frame.is, 0, DLB_DECTHINGS_DOC, &error));
   CHECK_CANARIES(many);
   CHECK_CANARIES(frame);
   const size_t sizes[] = {FIRST, SECOND, THIRD, 0};
@@ -236,7 +236,7 @@ static void values(void) {
     GUARDED(dlb_value, 1) no;
     SET(no);
     CHECK_USED(frame.is[0], "frame[0]", dlb_decthings_decode(no.is, frame.is, 0, &error));
-    CHECK_USED(frame.is[0], "frame[0]", dlb_decthings_decode_batch(no.is, 1, frame.is, 0, 0, &error));
+    CHECK_USED(frame.is[0], "frame[0]", dlb_decthings_decode_batch(no.is, 1, &(size_t){0}, frame.is, 0, 0, &error));
     CHECK_USED(frame.is[0], "frame[0]", dlb_tensorflow_decode(no.is, frame.is, 0, &error));
     CHECK_CANARIES(no);
   }

@@ -126,6 +126,31 @@ static void decode_views_the_frames(void) {
   check_nothing_is_left(__func__);
 }
 
+/* DLB_LIMIT counts the prefix and the frames, and refuses before a frame is taken over. */
+static void a_limit_bounds_a_message(void) {
+  for (int message_only = 0; message_only < 2; message_only++) {
+    fixture f;
+    set_up(&f);
+    dlb_message *m;
+    dlb_frame whole;
+    dlb_error error;
+    uint64_t options = message_only ? DLB_DECODE_MESSAGE_ONLY : 0;
+    size_t takes = FRAMES * 128 + (message_only ? 0 : f.frames[0].size * 48);
+    CHECK_INT(DLB_ERROR_FORMAT, dlb_message_decode(&m, f.frames, FRAMES, options | DLB_LIMIT(takes - 1), &error));
+    CHECK(m == NULL && strstr(error.message, "DLB_LIMIT allows more") != NULL);
+    check_released(&f, 0, 0, 0, 0, 0);
+    CHECK_OK(dlb_message_decode(&m, f.frames, FRAMES, options | DLB_LIMIT(takes), &error));
+    CHECK_OK(dlb_message_encode_packed(&whole, m, &error));
+    dlb_message_free(m);
+    CHECK_INT(DLB_ERROR_FORMAT, dlb_message_decode_packed(&m, &whole, options | DLB_LIMIT(takes - 1), &error));
+    CHECK(m == NULL);
+    CHECK_OK(dlb_message_decode_packed(&m, &whole, options | DLB_LIMIT(takes), &error));
+    dlb_message_free(m);
+    check_released(&f, 1, 1, 1, 1, 1);
+    check_nothing_is_left(__func__);
+  }
+}
+
 static void frames_out_are_the_frames_in(void) {
   fixture f;
   set_up(&f);
@@ -822,7 +847,7 @@ static void check_frame_is_refused(const dlb_frame *frame, const char *why) {
       dlb_message_decode_packed(&m, frame, 0, NULL),
       dlb_message_encode_parts(&m, &header, (dlb_bytes){NULL, 0}, frame, 1, NULL),
       dlb_decthings_decode(&v, frame, 0, NULL),
-      dlb_decthings_decode_batch(&v, 1, frame, 0, 0, NULL),
+      dlb_decthings_decode_batch(&v, 1, &(size_t){0}, frame, 0, 0, NULL),
       dlb_tensorflow_decode(&v, frame, 0, &error),
   };
   for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) CHECK_INT(DLB_ERROR_ARGUMENT, codes[i]);
@@ -918,6 +943,7 @@ int main(void) {
   check_nothing_is_left("nothing");
   decode_views_the_frames();
   frames_out_are_the_frames_in();
+  a_limit_bounds_a_message();
   all_frames_come_and_go_at_once();
   release_may_be_null_and_frames_empty();
   decode_refuses_and_releases_nothing();

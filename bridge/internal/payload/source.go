@@ -74,6 +74,14 @@ func CheckAlign(n int) error {
 	return nil
 }
 
+// Alignment returns the alignment that elements of a type need, which is half the size of a complex number.
+func Alignment(dt dlpack.DataType) int {
+	if dt.Code() == dlpack.CodeComplex {
+		return dt.ItemSize() / 2
+	}
+	return dt.ItemSize()
+}
+
 // IsMisaligned reports whether there are elements whose address is not a multiple of align.
 func IsMisaligned(elements []byte, align int) bool {
 	return len(elements) > 0 && Address(elements)%uintptr(align) != 0

@@ -2,12 +2,12 @@
 #include "elements.h"
 
 static int32_t decode(const library *go, dlb_value *out, const dlb_frame *frame, uint64_t dialect, dlb_error *error) {
-  return go->dlb_decthings_decode(out, frame, (int32_t)dialect, error);
+  return go->dlb_decthings_decode(out, frame, dialect, error);
 }
 
 static int32_t encode(const library *go, size_t *out, void *data, size_t room, const dlb_value *value,
                       uint64_t dialect, dlb_error *error) {
-  return go->dlb_decthings_encode(out, data, room, value, (int32_t)dialect, error);
+  return go->dlb_decthings_encode(out, data, room, value, dialect, error);
 }
 
 static const value_format decthings = {"decthings", TEXT_AND_VIEWS, decode, encode};
@@ -54,7 +54,8 @@ PyObject *decthings_decode_batch(PyObject *module, PyObject *args) {
       input_begin(&decthings, module, data, elements, limit, &b.in) < 0)
     return NULL;
   dlb_error error;
-  WITHOUT_GIL(b.in.go->dlb_decthings_decode_batch(b.values, BATCH, &b.in.frame, (size_t)offset, dialect, &error));
+  size_t next;
+  WITHOUT_GIL(b.in.go->dlb_decthings_decode_batch(b.values, BATCH, &next, &b.in.frame, (size_t)offset, (uint64_t)dialect, &error));
   if (error.code != DLB_OK) {
     loan_end(b.in.frame.ctx);
     return raise_library(&error);

@@ -102,7 +102,7 @@ static void values(void) {
   const dlb_frame first = {number, 28, NULL, NULL, 0, {0}}, second = {strings, sizeof strings - 1, NULL, NULL, 0, {0}};
   dlb_value v[2];
   size_t size;
-  CHECK_OK(dlb_decthings_decode_batch(v, 2, &first, 0, DLB_DECTHINGS_DOC, &error));
+  CHECK_OK(dlb_decthings_decode_batch(v, 2, &(size_t){0}, &first, 0, DLB_DECTHINGS_DOC, &error));
   CHECK(v[0].tensor != NULL && v[0].size == 28 && v[1].tensor == NULL);
   dlb_tensor_release(v[0].tensor);
   CHECK_OK(dlb_decthings_decode(v, &first, DLB_DECTHINGS_DOC, &error));
