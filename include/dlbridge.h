@@ -558,9 +558,9 @@ DLB_API int32_t dlb_decthings_check(dlb_bytes rules, const dlb_value *value, dlb
 #define DLB_TENSORFLOW_INTEGERS ((uint64_t)2) /* decode quantised numbers as tensors of integers */
 
 /* Decodes a frame that holds a TensorProto. DLB_LIMIT counts the size of a tensor that omits values because they repeat the last
- * one; by default it is 64 MiB. Each element of dlb_elements counts as 24 bytes more than its own; the bytes of strings, resources
- * and variants are in the frame and do not count, those of quantised numbers do. A tensor that omits no values takes at most 32
- * times the size of the frame, and has no limit.
+ * one; by default it is 64 MiB. Each element of dlb_elements counts as 24 bytes more than its own; the bytes of strings,
+ * resources and variants are in the frame and do not count, those of quantised numbers do. A tensor that omits no values takes
+ * at most 32 times the size of the frame, and has no limit.
  * Ownership, Lifetime, Threads, On error: as dlb_decthings_decode. */
 DLB_API int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, uint64_t options,
                                       dlb_error *error);

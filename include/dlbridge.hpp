@@ -917,10 +917,8 @@ inline value decode(frame &&f, dialect d = dialect::doc, std::uint64_t limit = 0
   return out;
 }
 
-// Reads the consecutive tensors of a frame, which it takes over, a batch at a time:
-//
-//   decthings::reader in(std::move(frame));
-//   for (std::vector<value> batch = in.next(); !batch.empty(); batch = in.next()) ...
+// Reads the consecutive tensors of a frame, which it takes over, a batch at a time, as in
+// `for (auto batch = in.next(); !batch.empty(); batch = in.next())`.
 class reader {
  public:
   explicit reader(frame &&f, dialect d = dialect::doc, std::uint64_t limit = 0)

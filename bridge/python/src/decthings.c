@@ -55,7 +55,8 @@ PyObject *decthings_decode_batch(PyObject *module, PyObject *args) {
     return NULL;
   dlb_error error;
   size_t next;
-  WITHOUT_GIL(b.in.go->dlb_decthings_decode_batch(b.values, BATCH, &next, &b.in.frame, (size_t)offset, (uint64_t)dialect, &error));
+  WITHOUT_GIL(b.in.go->dlb_decthings_decode_batch(b.values, BATCH, &next, &b.in.frame, (size_t)offset, (uint64_t)dialect,
+                                                  &error));
   if (error.code != DLB_OK) {
     loan_end(b.in.frame.ctx);
     return raise_library(&error);

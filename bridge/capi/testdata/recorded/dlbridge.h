@@ -22,12 +22,19 @@
  *
  * Results and errors. Every function that can fail returns DLB_OK or a positive code. It writes its one output through
  * the first argument `out`, which is NULL or zero after an error, and describes the error in `error`, which the caller
- * owns and which may be NULL. After an error the caller still owns all its arguments. The library never prints
- * anything.
+ * owns and which may be NULL. After an error the caller still owns all its arguments. The library prints nothing, except
+ * the ledger of a program with DLBRIDGE_LEDGER in its environment, or one that calls dlb_ledger_write.
  *
  * Buffers. A function that fills a buffer of the caller takes the address `data` and the size `room` of the buffer, and
  * writes the number of bytes to *out. If the buffer is too small, it returns DLB_ERROR_ROOM, sets *out to the required
  * size, and leaves the buffer unchanged. A call with `data` NULL and `room` 0 returns DLB_OK and the required size.
+ *
+ * Libraries. libdlbridge_tensor is plain C: it starts no thread, needs no Go, and works in a forked child. libdlbridge
+ * adds messages and values, which are decoded and encoded in Go: loading it starts the Go runtime and its threads. The
+ * comment at the head of each section says which library has its functions. libdlbridge.so is linked to
+ * libdlbridge_tensor.so, so that a process that loads both has one set of counters, and knows the tensors of both. A
+ * program is linked with -ldlbridge_tensor, or with -ldlbridge -ldlbridge_tensor. libdlbridge_tensor.a is a library of
+ * its own in each program or plugin that contains it, with its own counters; to others its tensors are foreign ones.
  *
  * Structures. A program initialises the structures that end with reserved words with `= {0}` (`= {}` in C++).
  *
@@ -45,11 +52,18 @@
 extern "C" {
 #endif
 
+#ifndef DLB_API
 #if defined(__GNUC__)
 #define DLB_API __attribute__((visibility("default")))
 #else
 #define DLB_API
 #endif
+#endif
+
+/* ---- version and errors -----------------------------------------------------------------------
+ *
+ * Library: libdlbridge_tensor.
+ */
 
 /* The version of the interface. The major number is also that of the library's SONAME. It is raised when programs that
  * were built before no longer work; the minor number is raised when something is added. */
@@ -93,6 +107,8 @@ DLB_API const char *dlb_error_name(int32_t code);
 
 /* ---- tensors ----------------------------------------------------------------------------------
  *
+ * Library: libdlbridge_tensor.
+ *
  * These functions are plain C. They do not enter the Go runtime, and work in a forked child.
  */
 
@@ -100,6 +116,11 @@ DLB_API const char *dlb_error_name(int32_t code);
  * Ownership: the caller owns *out and calls its deleter once. Lifetime: until the deleter is called. Threads: any, also
  * for the deleter. On error: *out is NULL. */
 DLB_API int32_t dlb_tensor_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim,
+                                 const int64_t *shape, dlb_error *error);
+
+/* Allocates a tensor as dlb_tensor_alloc does, but its elements are undefined until the program has written them.
+ * Ownership, Lifetime, Threads, On error: as dlb_tensor_alloc. */
+DLB_API int32_t dlb_tensor_empty(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim,
                                  const int64_t *shape, dlb_error *error);
 
 /* Lends memory of the caller to the library, and returns a tensor on it. `view` describes the memory; its shape and
@@ -110,11 +131,31 @@ DLB_API int32_t dlb_tensor_alloc(DLManagedTensorVersioned **out, DLDataType dtyp
 DLB_API int32_t dlb_tensor_lend(DLManagedTensorVersioned **out, const DLTensor *view, uint64_t flags,
                                 void (*release)(void *ctx), void *ctx, dlb_error *error);
 
+/* Takes a tensor of another library over, and returns one of this library on the same memory, of which views can be made.
+ * Ownership: on success *out has taken `tensor` over. Lifetime: until the deleter of *out is called. Threads: any.
+ * On error: *out is NULL and the caller still owns `tensor`. */
+DLB_API int32_t dlb_tensor_import(DLManagedTensorVersioned **out, DLManagedTensorVersioned *tensor, dlb_error *error);
+
 /* Copies a tensor into new row-major memory. The copy has the flag IS_COPIED.
  * Ownership: `tensor` is borrowed; the caller owns *out. Lifetime: until the deleter of *out is called. Threads: any,
  * as long as no thread writes to the tensor. On error: *out is NULL. */
 DLB_API int32_t dlb_tensor_copy(DLManagedTensorVersioned **out,
                                 const DLManagedTensorVersioned *tensor, dlb_error *error);
+
+/* Returns the tensor without gaps, row-major: a view of the same memory if it is so already, and a copy with the flag
+ * IS_COPIED otherwise. The view needs a tensor of this library, as all views do (see below).
+ * Ownership: `tensor` is borrowed; the caller owns *out. Lifetime: until the deleter of *out is called. Threads: any, as long
+ * as no thread writes to the tensor or releases it. On error: *out is NULL. */
+DLB_API int32_t dlb_tensor_contiguous(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor,
+                                      dlb_error *error);
+
+/* Copies a tensor into new row-major memory as another data type with the same lanes. A float becomes the nearest number of
+ * another float type, and an integer without its fraction, which stays within the range of the type; NaN becomes 0. An integer
+ * becomes another one by dropping its high bits. Every number but 0 becomes true. A complex number becomes a real one by
+ * dropping the imaginary part. Tensor.ConvertTo in Go documents each case. The copy has the flag IS_COPIED.
+ * Ownership, Lifetime, Threads, On error: as dlb_tensor_copy; DLB_ERROR_DTYPE for types that are not numbers. */
+DLB_API int32_t dlb_tensor_convert(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, DLDataType dtype,
+                                   dlb_error *error);
 
 /* Checks the description of a tensor without accessing its memory: version, rank, shape, strides, data type, overflow
  * and NULL pointers.
@@ -144,7 +185,129 @@ DLB_API int32_t dlb_tensor_from_legacy(DLManagedTensorVersioned **out, DLManaged
  * of this library that was released or taken over before is not changed, and the call is counted in double_deletes. */
 DLB_API void dlb_tensor_release(DLManagedTensorVersioned *tensor);
 
+/* ---- views of tensors --------------------------------------------------------------------------
+ *
+ * Library: libdlbridge_tensor.
+ *
+ * A view is a further tensor of the same memory; nothing is copied. It keeps the memory alive, also after the tensor
+ * that it was made of is released, and is released by itself. It is READ_ONLY if that tensor is. Negative indexes and
+ * axes count from the end, as in NumPy. Elements of fewer than 8 bits that are packed can only be viewed row-major
+ * without gaps, from the beginning of a byte on. An index or axis that the tensor lacks is DLB_ERROR_ARGUMENT, a shape
+ * that its elements cannot have DLB_ERROR_LAYOUT. The tensor must be one of this library: dlb_tensor_import takes one
+ * of another library over.
+ *
+ * These functions are plain C. They do not enter the Go runtime, and work in a forked child.
+ */
+
+/* What dlb_tensor_slice takes of a dimension. Programs use the macros below. */
+typedef struct dlb_index {
+  int64_t start; /* the index of DLB_AT too */
+  int64_t stop;  /* the index after the last one */
+  int64_t step;  /* not 0 */
+  uint64_t kind; /* bits DLB_INDEX_START and DLB_INDEX_STOP: whether start and stop are given; or one of the other values */
+} dlb_index;
+
+#define DLB_INDEX_START ((uint64_t)1)
+#define DLB_INDEX_STOP ((uint64_t)2)
+#define DLB_INDEX_AT ((uint64_t)4)
+#define DLB_INDEX_ELLIPSIS ((uint64_t)8)
+#define DLB_INDEX_NEW_AXIS ((uint64_t)16)
+
+/* Initialisers of a dlb_index: `dlb_index rows[] = {DLB_RANGE(1, 3), DLB_AT(-1)}` is [1:3, -1] in Python. */
+#define DLB_ALL {0, 0, 1, 0}                                      /* : */
+#define DLB_AT(i) {(int64_t)(i), 0, 1, DLB_INDEX_AT}              /* i, which removes the dimension */
+#define DLB_FROM(start) {(int64_t)(start), 0, 1, DLB_INDEX_START} /* start: */
+#define DLB_UNTIL(stop) {0, (int64_t)(stop), 1, DLB_INDEX_STOP}   /* :stop */
+#define DLB_RANGE(start, stop) DLB_RANGE_STEP(start, stop, 1)     /* start:stop */
+#define DLB_STEP(step) {0, 0, (int64_t)(step), 0}                 /* ::step */
+#define DLB_RANGE_STEP(a, b, step) {(int64_t)(a), (int64_t)(b), (int64_t)(step), DLB_INDEX_START | DLB_INDEX_STOP}
+#define DLB_ELLIPSIS {0, 0, 1, DLB_INDEX_ELLIPSIS} /* ..., as many whole dimensions as the other indices leave */
+#define DLB_NEW_AXIS {0, 0, 1, DLB_INDEX_NEW_AXIS} /* None, a new dimension of size 1 */
+
+/* Takes a part of each dimension, by the rules of Python. Dimensions without an index are taken whole.
+ * Ownership: `tensor` is borrowed; the caller owns *out and calls its deleter once. Lifetime: until that; `tensor` may be
+ * released before. Threads: any, as long as no thread releases `tensor` during the call. On error: *out is NULL. */
+DLB_API int32_t dlb_tensor_slice(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
+                                 const dlb_index *index, dlb_error *error);
+
+/* Takes the elements with these first indexes, and removes as many dimensions.
+ * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
+DLB_API int32_t dlb_tensor_index(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
+                                 const int64_t *index, dlb_error *error);
+
+/* Puts the dimensions into another order: dimension k becomes what dimension axes[k] was. `count` is the number of
+ * dimensions, or 0 with `axes` NULL, which reverses them.
+ * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
+DLB_API int32_t dlb_tensor_transpose(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
+                                     const int32_t *axes, dlb_error *error);
+
+/* Gives the elements another shape, in which they keep the row-major order of their indexes. One size may be -1: it
+ * follows from the others. If only a copy can have the shape, the error is DLB_ERROR_LAYOUT, and dlb_tensor_contiguous
+ * makes one that can be reshaped.
+ * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
+DLB_API int32_t dlb_tensor_reshape(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t ndim,
+                                   const int64_t *shape, dlb_error *error);
+
+/* Repeats elements until the view has the shape. Dimensions are matched from the last one on; those of size 1 are repeated,
+ * and missing ones are added. The view is READ_ONLY if two indexes lead to one element.
+ * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
+DLB_API int32_t dlb_tensor_broadcast(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t ndim,
+                                     const int64_t *shape, dlb_error *error);
+
+/* Reverses these dimensions, or all if `count` is 0.
+ * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
+DLB_API int32_t dlb_tensor_flip(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
+                                const int32_t *axes, dlb_error *error);
+
+/* Inserts dimensions of size 1. `axes` are their numbers in the view.
+ * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
+DLB_API int32_t dlb_tensor_expand(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
+                                  const int32_t *axes, dlb_error *error);
+
+/* Removes these dimensions, which must have size 1, or all dimensions of size 1 if `count` is 0.
+ * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
+DLB_API int32_t dlb_tensor_squeeze(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
+                                   const int32_t *axes, dlb_error *error);
+
+/* ---- text -------------------------------------------------------------------------------------
+ *
+ * Library: libdlbridge_tensor.
+ *
+ * Data types and devices have the names that they have in Go and Python. Texts end with a NUL, which *out counts. These
+ * functions are plain C. They do not enter the Go runtime, and work in a forked child.
+ */
+
+/* Reads a data type: "float32", "bfloat16", "float8_e4m3fn", "int4", "float32x4" with four lanes, or one of NumPy's type
+ * strings, such as "<f4". Type strings of the other byte order are refused.
+ * Ownership: `text` is borrowed. Lifetime: the call. Threads: any. On error: *out is zeroed. */
+DLB_API int32_t dlb_dtype_parse(DLDataType *out, const char *text, dlb_error *error);
+
+/* Writes the name of a data type into the `room` bytes at `data`, or its three numbers if it has none.
+ * Ownership: the caller keeps `data`. Lifetime: the call. Threads: any. On error: after DLB_ERROR_ROOM *out is the required
+ * number of bytes, otherwise 0. */
+DLB_API int32_t dlb_dtype_format(size_t *out, char *data, size_t room, DLDataType dtype, dlb_error *error);
+
+/* Reads a device: "cpu", "cuda:1", or a number for a type without a name, "99:0". Without a colon device_id is 0.
+ * Ownership, Lifetime, Threads, On error: as dlb_dtype_parse. */
+DLB_API int32_t dlb_device_parse(DLDevice *out, const char *text, dlb_error *error);
+
+/* Writes the name of a device: "cpu", "cuda:1".
+ * Ownership, Lifetime, Threads, On error: as dlb_dtype_format. */
+DLB_API int32_t dlb_device_format(size_t *out, char *data, size_t room, DLDevice device, dlb_error *error);
+
+/* Writes the type, the shape and the elements of a tensor, as Go prints it with %v: "float32[2 3] on cpu [[1 2 3] [4 5 6]]".
+ * Strides follow the shape if the tensor is not row-major. A float is the shortest decimal that reads back as the same number.
+ * Of a tensor with more than 1000 elements, the first and last three of each dimension are written, and at most 1000 in all.
+ * One without elements ends with "[]", whatever its shape. Memory that the host cannot read and elements that are not single
+ * numbers are left out; a byte of a bool that is not 0 or 1 is written as "?". The text does not depend on the locale.
+ * Ownership: `tensor` is borrowed, the caller keeps `data`. Lifetime: the call. Threads: any, as long as no thread writes to
+ * the tensor. On error: as dlb_dtype_format. */
+DLB_API int32_t dlb_tensor_format(size_t *out, char *data, size_t room, const DLManagedTensorVersioned *tensor,
+                                  dlb_error *error);
+
 /* ---- messages: ZIO messages and the tensors in them (ZIO TENS, sections 2 and 3) ---------------
+ *
+ * Library: libdlbridge.
  *
  * The functions that decode and encode need Go: in a forked child they return DLB_ERROR_FORKED. All others are plain C
  * and work there too.
@@ -182,8 +345,14 @@ typedef struct dlb_bytes {
   size_t size;
 } dlb_bytes;
 
-/* Options of dlb_message_decode. */
+/* Options of dlb_message_decode and dlb_message_decode_packed. */
 #define DLB_DECODE_MESSAGE_ONLY ((uint64_t)1) /* do not decode the label: the message has no tensors */
+
+/* An option of every function that decodes: the most memory, in bytes up to 2^47 - 1, that a call takes beside the frames. More
+ * is DLB_ERROR_FORMAT, before the memory is allocated. 0 is the default of the format. The memory of a message is counted as 48
+ * times the size of the prefix, unless its label is not decoded, and 128 bytes for each frame, and that of a value as its
+ * function says. */
+#define DLB_LIMIT(bytes) ((uint64_t)(bytes) << 16)
 
 /* Decodes a message of `count` frames: prefix, header, payload parts. Payloads are not copied: the parts and tensors
  * alias the frames.
@@ -286,6 +455,17 @@ DLB_API size_t dlb_message_frame_count(const dlb_message *message);
 DLB_API int32_t dlb_message_frame(dlb_frame *out, const dlb_message *message, size_t index,
                                   dlb_error *error);
 
+/* Sets out[0] to out[count-1] to all frames, ready to be sent. `count` must be that of dlb_message_frame_count.
+ * Ownership: the caller owns the frames, and releases them with dlb_frames_release, or each by itself. Lifetime, Threads: as
+ * dlb_message_frame. On error: all of them are zeroed. */
+DLB_API int32_t dlb_message_frames(dlb_frame *out, size_t count, const dlb_message *message, dlb_error *error);
+
+/* Releases frames, those of the caller too, and zeroes them. A frame without a release function is only zeroed. NULL is
+ * allowed.
+ * Ownership: the caller's ownership ends. Lifetime: the bytes must not be used again. Threads: any. On error: a frame of this
+ * library that was released or taken over before is counted in double_deletes. */
+DLB_API void dlb_frames_release(dlb_frame *frames, size_t count);
+
 /* Encodes a message in the single-part form: all frames in one block of new memory.
  * Ownership, Lifetime, Threads, On error: as dlb_message_frame. */
 DLB_API int32_t dlb_message_encode_packed(dlb_frame *out, const dlb_message *message, dlb_error *error);
@@ -296,6 +476,8 @@ DLB_API int32_t dlb_message_encode_packed(dlb_frame *out, const dlb_message *mes
 DLB_API void dlb_message_free(dlb_message *message);
 
 /* ---- values: the tensors of Decthings and TensorFlow ------------------------------------------
+ *
+ * Library: libdlbridge.
  *
  * A value is a tensor, if DLPack has its type, or elements, such as strings and images. A decoded tensor aliases the
  * frame if its elements are aligned there, and is a copy otherwise.
@@ -331,28 +513,28 @@ typedef struct dlb_value {
 
 /* The dialects of Decthings, which encode types of variable size (strings, binaries and media) differently. The bytes
  * do not show the dialect. Numbers and booleans are the same in all dialects. */
-enum {
-  DLB_DECTHINGS_DOC = 0,   /* the published document */
-  DLB_DECTHINGS_PY004 = 1, /* the Python client up to 0.0.4, the Rust crate up to 0.1.3 */
-  DLB_DECTHINGS_RS015 = 2  /* the Rust crate from 0.1.4 */
-};
+#define DLB_DECTHINGS_DOC ((uint64_t)0)   /* the published document */
+#define DLB_DECTHINGS_PY004 ((uint64_t)1) /* the Python client up to 0.0.4, the Rust crate up to 0.1.3 */
+#define DLB_DECTHINGS_RS015 ((uint64_t)2) /* the Rust crate from 0.1.4 */
 
-/* Decodes a frame that holds one tensor of Decthings.
+/* Decodes a frame that holds one tensor of Decthings. The options are a dialect, and DLB_LIMIT: it counts copies of tensors whose
+ * elements are not aligned, 16 bytes for each element of dlb_elements or 32 with formats, and 8 for each dimension. By default
+ * there is no limit beside that of the format, 32 times the size of the frame.
  * Ownership: on success the value owns the frame, which is released once, when the value no longer needs it; the caller
  * owns *out. Lifetime: until the deleter of the tensor, or dlb_elements_free, is called. Threads: any. On error: *out
  * is zeroed and the frame is not released. */
-DLB_API int32_t dlb_decthings_decode(dlb_value *out, const dlb_frame *frame, int32_t dialect,
+DLB_API int32_t dlb_decthings_decode(dlb_value *out, const dlb_frame *frame, uint64_t options,
                                      dlb_error *error);
 
-/* Decodes a batch of the consecutive tensors in a frame, from `offset` on, into `count` values. A call decodes as many
- * as are reasonable at a time, and at least one unless the frame ends at `offset`. The values after the last one are
- * zeroed. The next offset is `offset` plus the sizes of all values. A malformed tensor after valid ones is the error of
- * the next call.
+/* Decodes a batch of the consecutive tensors in a frame, from `offset` on, into `count` values, and sets *next to the offset for
+ * the next call, which is the size of the frame after the last tensor. A call decodes as many as are reasonable at a time, and
+ * at least one unless the frame ends at `offset`. The values after the last one are zeroed. A tensor that is malformed, or that
+ * exceeds the limit of the call, is the error of the next call if others come before it.
  * Ownership: on success the values own the frame, which is released once, when none of them needs it; the caller owns
- * the values. Lifetime, Threads: as dlb_decthings_decode. On error: all values are zeroed and the frame is not
+ * the values. Lifetime, Threads: as dlb_decthings_decode. On error: all values and *next are zeroed and the frame is not
  * released. */
-DLB_API int32_t dlb_decthings_decode_batch(dlb_value *out, size_t count, const dlb_frame *frame,
-                                      size_t offset, int32_t dialect, dlb_error *error);
+DLB_API int32_t dlb_decthings_decode_batch(dlb_value *out, size_t count, size_t *next, const dlb_frame *frame,
+                                      size_t offset, uint64_t options, dlb_error *error);
 
 /* Encodes elements, or a tensor in any layout, into the `room` bytes at `data`, and sets *out to the number of bytes.
  * `data` NULL and `room` 0 return only that number. The elements of a tensor are at the end of the encoding; a program
@@ -362,7 +544,7 @@ DLB_API int32_t dlb_decthings_decode_batch(dlb_value *out, size_t count, const d
  * tensor. On error: after DLB_ERROR_ROOM *out is the required number of bytes, and the buffer is unchanged; after any
  * other error *out is 0, and the contents of the buffer are undefined. */
 DLB_API int32_t dlb_decthings_encode(size_t *out, void *data, size_t room, const dlb_value *value,
-                                     int32_t dialect, dlb_error *error);
+                                     uint64_t dialect, dlb_error *error);
 
 /* Checks that rules (DecthingsTensorRules, a JSON object) allow the type and shape of a value. Returns DLB_OK,
  * DLB_ERROR_DTYPE, DLB_ERROR_LAYOUT, or DLB_ERROR_ARGUMENT for malformed rules.
@@ -374,12 +556,11 @@ DLB_API int32_t dlb_decthings_check(dlb_bytes rules, const dlb_value *value, dlb
  * to their low bits, and uses the given dimensions of a shape whose rank is marked as unknown. */
 #define DLB_TENSORFLOW_LENIENT ((uint64_t)1)
 #define DLB_TENSORFLOW_INTEGERS ((uint64_t)2) /* decode quantised numbers as tensors of integers */
-/* The maximal size of a tensor that omits values because they repeat the last one, up to 2^47 bytes. 0, the default,
- * stands for 64 MiB. Each element of dlb_elements counts as 24 bytes more than its own; the bytes of strings, resources
- * and variants are in the frame and do not count, those of quantised numbers do. */
-#define DLB_TENSORFLOW_LIMIT(bytes) ((uint64_t)(bytes) << 16)
 
-/* Decodes a frame that holds a TensorProto.
+/* Decodes a frame that holds a TensorProto. DLB_LIMIT counts the size of a tensor that omits values because they repeat the last
+ * one; by default it is 64 MiB. Each element of dlb_elements counts as 24 bytes more than its own; the bytes of strings, resources
+ * and variants are in the frame and do not count, those of quantised numbers do. A tensor that omits no values takes at most 32
+ * times the size of the frame, and has no limit.
  * Ownership, Lifetime, Threads, On error: as dlb_decthings_decode. */
 DLB_API int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, uint64_t options,
                                       dlb_error *error);
@@ -397,7 +578,10 @@ DLB_API int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, ui
 DLB_API int32_t dlb_tensorflow_encode(size_t *out, void *data, size_t room, const dlb_value *value,
                                       uint64_t options, dlb_error *error);
 
-/* ---- counters -------------------------------------------------------------------------------- */
+/* ---- counters ---------------------------------------------------------------------------------
+ *
+ * Library: libdlbridge_tensor.
+ */
 
 /* The numbers of live objects in this process. A forked child counts only those that C has made. Later versions add
  * counters. */
@@ -407,12 +591,50 @@ typedef struct dlb_counters {
   int64_t messages;        /* not yet freed */
   uint64_t double_deletes; /* releases of tensors and frames that were repeated, and ignored */
   int64_t elements;        /* decoded, not yet freed */
+  int64_t pinned_bytes;    /* of Go's memory that exports keep pinned; 0 in a forked child */
 } dlb_counters;
 
 /* Reads the counters. `size` must be sizeof(dlb_counters); no more than these bytes are written. Counters that this
  * library does not have are set to 0.
  * Ownership: none. Lifetime: none. Threads: any. On error: cannot fail; NULL is ignored. */
 DLB_API void dlb_counters_read(dlb_counters *out, size_t size);
+
+/* ---- ledger: where the live objects were made -------------------------------------------------
+ *
+ * Library: libdlbridge_tensor.
+ *
+ * The ledger records where each tensor, frame, message and elements object was made that these functions return. It is
+ * off unless the environment variable DLBRIDGE_LEDGER has a value other than 0, or the program calls dlb_ledger_set.
+ * With the variable set, the library prints the objects that are still live to stderr when the process ends by exit or a
+ * return from main, after all functions of atexit; if there are none, it prints nothing. For each object it prints the
+ * kind, the address, the size in bytes, and the calls that made it:
+ *
+ *   dlbridge: process 4711 has 1 live object
+ *   dlbridge: tensor at 0x55d0c8e3a2c0, 24 bytes, made by
+ *       dlb_tensor_alloc (/usr/local/lib/libdlbridge_tensor.so.0+0x91f3)
+ *       ./program+0x11c4
+ *
+ * A function has its name if the program was linked with -rdynamic; otherwise `addr2line -f -e ./program 0x11c4` prints
+ * its name and line. An object of the ledger may belong to another one: a message keeps the tensors that it has taken
+ * over. A forked child inherits the records with the objects. What a Go program makes by package dlpack is in the
+ * ledger of that package (dlpack.SetLedger, dlpack.Live), which the same environment variable switches on.
+ *
+ * While the ledger is on, each object takes microseconds more. These functions are plain C, and work in a forked child.
+ *
+ * Valgrind and LeakSanitizer find leaks too. `make install` installs suppressions with which valgrind does not report the
+ * Go runtime: valgrind --leak-check=full --suppressions=PREFIX/share/dlbridge/dlbridge.supp. LeakSanitizer ends a process
+ * with leaks before the ledger is printed, unless ASAN_OPTIONS has detect_leaks=0.
+ */
+
+/* Switches the ledger on or off, and returns whether it was on. Switching it off drops its records. It does not have
+ * objects that were made while it was off.
+ * Ownership: none. Lifetime: none. Threads: any. On error: cannot fail. */
+DLB_API int32_t dlb_ledger_set(int32_t on);
+
+/* Writes the live objects to the file descriptor `fd`, such as 2 for stderr, and sets *out to their number.
+ * Ownership: the caller keeps `fd`. Lifetime: none. Threads: any. On error: *out is 0; DLB_ERROR_ARGUMENT if the ledger
+ * is off or `fd` cannot be written to. */
+DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
 
 #ifdef __cplusplus
 }
@@ -450,8 +672,9 @@ DLB_API void dlb_counters_read(dlb_counters *out, size_t size);
  *   DLB_ERROR_ARGUMENT: the structure was not initialised, or the program uses a field that this library does not know.
  *   The library sets the reserved words of its outputs to 0.
  * - dlb_counters grows at its end. dlb_counters_read takes the size that the program was compiled with.
- * - dlb_error, dlb_bytes and dlb_header never change. A dlb_error needs no initialiser, because every call writes it
- *   without reading it. dlb_bytes is an address and a size. dlb_header has the fixed fields of a ZIO message.
+ * - dlb_error, dlb_bytes, dlb_header and dlb_index never change. A dlb_error needs no initialiser, because every call writes it
+ *   without reading it. dlb_bytes is an address and a size. dlb_header has the fixed fields of a ZIO message. dlb_index
+ *   is an index of Python.
  *
  * The structures of DLPack change with the version that they contain. Options are bits, and unknown bits are refused.
  *
@@ -462,10 +685,10 @@ DLB_API void dlb_counters_read(dlb_counters *out, size_t size);
  *
  * Memory. Decoding takes at most 4 times the memory of the input for elements of a fixed size, 8 times for 64-bit
  * integers that are varints, 40 times for labels, and 32 times for elements of variable size and for frames, where a
- * frame counts as 40 bytes more than its size. A format in which a small input can describe more has a limit:
- * DLB_TENSORFLOW_LIMIT. The README of the package bridge has a table of all decoders.
+ * frame counts as 40 bytes more than its size. A TensorProto can describe more in few bytes, so it has a limit of 64 MiB for
+ * that. DLB_LIMIT sets another limit for any decoder. The README of the package bridge has a table of all decoders.
  *
- * Requirements of Go. Signal handlers that the program installs must have SA_ONSTACK, and alternate signal stacks must
+ * Requirements of Go, in libdlbridge. Signal handlers that the program installs must have SA_ONSTACK, and alternate signal stacks must
  * have at least 8 KiB. A thread that calls these functions must have a stack of at least 64 KiB. Loading the library
  * needs 1 GiB of address space, eight threads and eight file descriptors; without them Go ends the process.
  */
