@@ -185,7 +185,7 @@ static int has(PyTypeObject *type, PyObject *name) {
 
 /* Reports whether the pending exception says that a producer has no __dlpack__. If the type has the attribute, the error is that
  * of its property. */
-static int has_no_method(module_state *state, PyObject *producer) {
+COLD static int has_no_method(module_state *state, PyObject *producer) {
   if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return 0;
   int failed;
   KEEPING_EXCEPTION(failed = has(Py_TYPE(producer), state->names[NAME_DLPACK]));
@@ -193,7 +193,7 @@ static int has_no_method(module_state *state, PyObject *producer) {
 }
 
 /* Returns the Tensor of a number, and otherwise replaces the AttributeError of an object without __dlpack__ by a TypeError. */
-static Tensor *number_or_error(module_state *state, PyObject *producer) {
+COLD static Tensor *number_or_error(module_state *state, PyObject *producer) {
   PyErr_Clear();
   Tensor *self = tensor_of_number(state, producer);
   if (self == NULL && !PyErr_Occurred())

@@ -60,6 +60,9 @@ extern PyMutex turn;
 #define TURN_END() (void)0
 #endif
 
+/* A function that a common call does not reach: it is kept apart from the code of the common path. */
+#define COLD __attribute__((cold, noinline))
+
 enum { MESSAGE_SIZE = 256 };
 
 /* Runs a statement that may run Python code or clear the exception. The current exception stays as it is. */

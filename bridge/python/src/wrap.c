@@ -1,5 +1,6 @@
 #include "library.h"
 
+#include <string.h>
 #include <structmember.h>
 
 /* The type of the functions that dlbridge.wrap makes: Python functions that call a C function on managed tensors. */

@@ -121,6 +121,39 @@ def calls(torch):
             add(f"ctypes_capsules_{name}", plain, by_ctypes(make(), make()))
 
 
+def views():
+    """Adds views of a matrix of 16 × 16 floats, as a Tensor and as an array of NumPy, and the array of a Tensor."""
+    array = np.zeros((16, 16), np.float32)
+    tensor = dlbridge.from_dlpack(array)
+    for name, x in {"dlbridge": tensor, "numpy": array}.items():
+
+        def element(rounds, x=x):
+            for _ in rounds:
+                x[3, 5]
+
+        def rectangle(rounds, x=x):
+            for _ in rounds:
+                x[2:8, 1:]
+
+        def flat(rounds, x=x):
+            for _ in rounds:
+                x.reshape(256)
+
+        for path, run in {"element": element, "slice": rectangle, "reshape": flat}.items():
+            add(f"{name}_{path}", plain, run)
+
+    def by_method(rounds):
+        for _ in rounds:
+            tensor.numpy()
+
+    def by_numpy(rounds):
+        for _ in rounds:
+            np.from_dlpack(tensor)
+
+    add("dlbridge_array", plain, by_method)
+    add("numpy_array", plain, by_numpy)
+
+
 def kernels():
     """Adds TVM-FFI functions in C++ and in Go, called with two tensors of 16 floats and a number."""
     x, y = (tvm_ffi.from_dlpack(np.ones(16, np.float32)) for _ in range(2))
@@ -241,6 +274,7 @@ producers("", np.from_dlpack, torch)
 if torch is not None:
     producers("_torch", torch.from_dlpack, torch)
 calls(torch)
+views()
 kernels()
 served()
 messages()

@@ -272,6 +272,17 @@ var tables = []table{
 			{path: "py_ctypes_capsules_numpy", what: "ctypes, NumPy", peers: true},
 			{path: "py_ctypes_capsules_torch", what: "ctypes, PyTorch", peers: true},
 		}},
+	{"Python: views", "The views of a matrix of 16 × 16 floats. One element is a Tensor here, and a number in NumPy.",
+		"py_numpy_element", "`x[3, 5]` in NumPy", []row{
+			{path: "py_dlbridge_element", what: "`x[3, 5]`", peer: "py_numpy_element"},
+			{path: "py_dlbridge_slice", what: "`x[2:8, 1:]`", peer: "py_numpy_slice"},
+			{path: "py_dlbridge_reshape", what: "`x.reshape(256)`", peer: "py_numpy_reshape"},
+			{path: "py_dlbridge_array", what: "`x.numpy()`", peer: "py_numpy_array"},
+			{path: "py_numpy_element", what: "NumPy, `x[3, 5]`", peers: true},
+			{path: "py_numpy_slice", what: "NumPy, `x[2:8, 1:]`", peers: true},
+			{path: "py_numpy_reshape", what: "NumPy, `x.reshape(256)`", peers: true},
+			{path: "py_numpy_array", what: "`numpy.from_dlpack` of a Tensor", peers: true},
+		}},
 }
 
 // layouts are the layouts that the benchmarks copy. numpy and torch are the required ratios of the times of NumPy and PyTorch to
