@@ -129,20 +129,24 @@ class Message:
         )
 
 
-def decode(frames: Sequence[Any], *, message_only: bool = False) -> Message:
+def decode(frames: Sequence[Any], *, message_only: bool = False, limit: int | None = None) -> Message:
     """Decodes a message and its tensors. `frames` are bytes-like objects: prefix, header, payload parts.
 
     A message of the form TENS must have a label that describes tensors. A message of another form whose label does
     not describe tensors has none. With `message_only` the label is not decoded, and the message has no tensors.
 
     The tensors take at most 40 times the memory of the label. The parts take at most 32 times the memory of the
-    frames, where each frame counts as 44 bytes more than its size.
+    frames, where each frame counts as 44 bytes more than its size. `limit` is a further bound, in bytes, of what decoding takes
+    beside the frames: 48 times the size of the prefix, unless `message_only` is true, and 128 bytes for each frame.
+
+        >>> dlbridge.tens.decode(dlbridge.tens.encode([np.ones(3)])).tensors[0].tolist()
+        [1.0, 1.0, 1.0]
 
     Ownership: the buffers of the frames are held until the parts and tensors, and everything exported from them, are
     gone. Errors: ValueError for a malformed message, and for a data type that DLPack cannot carry; after an error no
     buffer is held.
     """
-    return _message(_core.tens_decode(frames, message_only))
+    return _message(_core.tens_decode(frames, message_only, -1 if limit is None else limit_of(limit)))
 
 
 def encode(

@@ -158,15 +158,19 @@ static dlb_message *decode_frames(const library *go, dlb_frame *frames, size_t c
   return message;
 }
 
+/* (frames, message_only, limit or -1) -> the fields of a Message */
 PyObject *tens_decode(PyObject *module, PyObject *args) {
   PyObject *sequence;
   int message_only;
-  if (!PyArg_ParseTuple(args, "Op", &sequence, &message_only)) return NULL;
+  Py_ssize_t limit;
+  if (!PyArg_ParseTuple(args, "Opn", &sequence, &message_only, &limit)) return NULL;
+  uint64_t options = message_only ? DLB_DECODE_MESSAGE_ONLY : 0;
+  if (limit >= 0) options |= DLB_LIMIT(limit > 0 ? limit : 1);
   const library *go = get_library(module);
   dlb_frame *frames;
   size_t count;
   if (go == NULL || lend_frames(sequence, "frames", &frames, &count) < 0) return NULL;
-  dlb_message *message = decode_frames(go, frames, count, message_only ? DLB_DECODE_MESSAGE_ONLY : 0);
+  dlb_message *message = decode_frames(go, frames, count, options);
   if (message == NULL) return NULL;
   PyObject *result = read_message(PyModule_GetState(module), go, message);
   KEEPING_EXCEPTION(go->dlb_message_free(message));

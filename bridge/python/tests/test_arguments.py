@@ -261,3 +261,17 @@ def test_tensorflow_is_as_lenient_as_its_own_reader():
         tensorflow.decode(scalar)
     assert tensorflow.decode(scalar, lenient=True).item() == 1.0
     assert tensorflow.decode_tensor(scalar, lenient=True).item() == 1.0
+
+
+def test_a_limit_bounds_what_a_message_takes():
+    frames = tens.encode([np.ones(3)])
+    enough = 48 * len(frames[0]) + 128 * len(frames)
+    assert tens.decode(frames, limit=enough).tensors[0].tolist() == [1.0, 1.0, 1.0]
+    assert tens.decode(frames, limit=128 * len(frames), message_only=True).tensors == []
+    for limit in (0, enough - 1):
+        with pytest.raises(ValueError, match="limit|bytes"):
+            tens.decode(frames, limit=limit)
+    with pytest.raises(ValueError, match="limit = -1 is negative"):
+        tens.decode(frames, limit=-1)
+    with pytest.raises(TypeError):
+        tens.decode(frames, limit="1")
