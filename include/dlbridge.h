@@ -110,6 +110,10 @@ DLB_API const char *dlb_error_name(int32_t code);
  * Library: libdlbridge_tensor.
  *
  * These functions are plain C. They do not enter the Go runtime, and work in a forked child.
+ *
+ * A tensor that they return has its first element, that with all indices 0, at `data`: byte_offset is 0 in memory of the host.
+ * New memory is aligned to 256 bytes. Memory that was lent, or that lies in a message, is aligned as it came: only a copy by
+ * dlb_tensor_copy aligns it.
  */
 
 /* Allocates a row-major tensor of zeros on the CPU, aligned to 256 bytes.
@@ -124,8 +128,9 @@ DLB_API int32_t dlb_tensor_empty(DLManagedTensorVersioned **out, DLDataType dtyp
                                  const int64_t *shape, dlb_error *error);
 
 /* Lends memory of the caller to the library, and returns a tensor on it. `view` describes the memory; its shape and
- * strides are copied, and strides NULL mean row-major. `flags` are DLPACK_FLAG_BITMASK_* bits. When the last share of
- * the memory is released, release(ctx) is called once, on the thread that released it. `release` may be NULL.
+ * strides are copied, and strides NULL mean row-major. Its device must be set, to {kDLCPU, 0} for memory of the host. `flags` are
+ * DLPACK_FLAG_BITMASK_* bits. When the last share of the memory is released, release(ctx) is called once, on the thread
+ * that released it. `release` may be NULL.
  * Ownership: the library uses the memory until it calls release(ctx); the caller owns *out. Lifetime: until the deleter
  * of *out is called. Threads: any. On error: *out is NULL and release is not called. */
 DLB_API int32_t dlb_tensor_lend(DLManagedTensorVersioned **out, const DLTensor *view, uint64_t flags,
@@ -150,9 +155,9 @@ DLB_API int32_t dlb_tensor_contiguous(DLManagedTensorVersioned **out, const DLMa
                                       dlb_error *error);
 
 /* Copies a tensor into new row-major memory as another data type with the same lanes. A float becomes the nearest number of
- * another float type, and an integer without its fraction, which stays within the range of the type; NaN becomes 0. An integer
- * becomes another one by dropping its high bits. Every number but 0 becomes true. A complex number becomes a real one by
- * dropping the imaginary part. Tensor.ConvertTo in Go documents each case. The copy has the flag IS_COPIED.
+ * another float type, and an integer without its fraction, which stays within the range of the type; NaN becomes the integer
+ * 0. An integer becomes another one by dropping its high bits. Every number but 0 becomes true, NaN too. A complex number becomes
+ * a real one by dropping the imaginary part. The copy has the flag IS_COPIED.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_copy; DLB_ERROR_DTYPE for types that are not numbers. */
 DLB_API int32_t dlb_tensor_convert(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, DLDataType dtype,
                                    dlb_error *error);
@@ -235,11 +240,11 @@ DLB_API int32_t dlb_tensor_slice(DLManagedTensorVersioned **out, const DLManaged
 DLB_API int32_t dlb_tensor_index(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
                                  const int64_t *index, dlb_error *error);
 
-/* Puts the dimensions into another order: dimension k becomes what dimension axes[k] was. `count` is the number of
- * dimensions, or 0 with `axes` NULL, which reverses them.
+/* Puts the dimensions into another order: dimension k becomes what dimension order[k] was. `count` is the number of
+ * dimensions, or 0 with `order` NULL, which reverses them.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
 DLB_API int32_t dlb_tensor_transpose(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
-                                     const int32_t *axes, dlb_error *error);
+                                     const int32_t *order, dlb_error *error);
 
 /* Gives the elements another shape, in which they keep the row-major order of their indexes. One size may be -1: it
  * follows from the others. If only a copy can have the shape, the error is DLB_ERROR_LAYOUT, and dlb_tensor_contiguous
@@ -296,7 +301,8 @@ DLB_API int32_t dlb_device_parse(DLDevice *out, const char *text, dlb_error *err
 DLB_API int32_t dlb_device_format(size_t *out, char *data, size_t room, DLDevice device, dlb_error *error);
 
 /* Writes the type, the shape and the elements of a tensor, as Go prints it with %v: "float32[2 3] on cpu [[1 2 3] [4 5 6]]".
- * Strides follow the shape if the tensor is not row-major. A float is the shortest decimal that reads back as the same number.
+ * Strides follow the shape if the tensor is not row-major, and ", read-only" the device if it is. A float is the shortest
+ * decimal that reads back as the same number, with an exponent from 1e6 on.
  * Of a tensor with more than 1000 elements, the first and last three of each dimension are written, and at most 1000 in all.
  * One without elements ends with "[]", whatever its shape. Memory that the host cannot read and elements that are not single
  * numbers are left out; a byte of a bool that is not 0 or 1 is written as "?". The text does not depend on the locale.
@@ -425,7 +431,8 @@ DLB_API size_t dlb_message_tensor_count(const dlb_message *message);
 DLB_API int32_t dlb_message_part(DLManagedTensorVersioned **out, const dlb_message *message, size_t index,
                                  dlb_error *error);
 
-/* Returns tensor `index`, which aliases its part.
+/* Returns tensor `index`, which aliases its part. Parts of a message in the single-part form lie at any address, and so do the
+ * elements: C can read them as float or int64_t if the address is aligned, or from a copy by dlb_tensor_copy.
  * Ownership: the caller owns *out, which has a share of the part's memory. Lifetime: until its deleter is called, also
  * after dlb_message_free. Threads: any. On error: *out is NULL. */
 DLB_API int32_t dlb_message_tensor_at(DLManagedTensorVersioned **out, const dlb_message *message,
@@ -586,7 +593,8 @@ DLB_API int32_t dlb_tensorflow_encode(size_t *out, void *data, size_t room, cons
 /* The numbers of live objects in this process. A forked child counts only those that C has made. Later versions add
  * counters. */
 typedef struct dlb_counters {
-  int64_t exports;         /* tensors and frames that the library has returned, not yet released */
+  int64_t exports;         /* tensors and frames that the library has returned, not yet released; those that a message or
+                              another tensor has taken over count as long as their memory is in use */
   int64_t imports;         /* memory that was taken over or lent, not yet given back */
   int64_t messages;        /* not yet freed */
   uint64_t double_deletes; /* releases of tensors and frames that were repeated, and ignored */
@@ -623,7 +631,9 @@ DLB_API void dlb_counters_read(dlb_counters *out, size_t size);
  *
  * Valgrind and LeakSanitizer find leaks too. `make install` installs suppressions with which valgrind does not report the
  * Go runtime: valgrind --leak-check=full --suppressions=PREFIX/share/dlbridge/dlbridge.supp. LeakSanitizer ends a process
- * with leaks before the ledger is printed, unless ASAN_OPTIONS has detect_leaks=0.
+ * with leaks before the ledger is printed, unless ASAN_OPTIONS has detect_leaks=0; it shows the program's own calls if
+ * ASAN_OPTIONS has fast_unwind_on_malloc=0. Memory that the library keeps to use again is "still reachable" to valgrind, and no
+ * leak; its warnings about debug information and client stacks come from Go and mean nothing.
  */
 
 /* Switches the ledger on or off, and returns whether it was on. Switching it off drops its records. It does not have
@@ -688,8 +698,8 @@ DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
  * frame counts as 40 bytes more than its size. A TensorProto can describe more in few bytes, so it has a limit of 64 MiB for
  * that. DLB_LIMIT sets another limit for any decoder. The README of the package bridge has a table of all decoders.
  *
- * Requirements of Go, in libdlbridge. Signal handlers that the program installs must have SA_ONSTACK, and alternate signal stacks must
- * have at least 8 KiB. A thread that calls these functions must have a stack of at least 64 KiB. Loading the library
+ * Requirements of Go, in libdlbridge. Signal handlers that the program installs must have SA_ONSTACK, and alternate signal
+ * stacks must have at least 8 KiB. A thread that calls these functions must have a stack of at least 64 KiB. Loading the library
  * needs 1 GiB of address space, eight threads and eight file descriptors; without them Go ends the process.
  */
 

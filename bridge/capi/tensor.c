@@ -267,6 +267,8 @@ int32_t dlb_tensor_lend(DLManagedTensorVersioned **out, const DLTensor *view, ui
   int32_t code = CAPI_CLEAR(__func__, out, error);
   if (code == DLB_OK) code = capi_check_bits(__func__, "flags", flags, FLAGS, error);
   if (code == DLB_OK) code = capi_check_description(__func__, "view", view, flags, NULL, error);
+  if (code == DLB_OK && view->device.device_type == 0)
+    code = capi_fail(error, DLB_ERROR_DEVICE, "%s: view->device is not set: {kDLCPU, 0} is the memory of the host", __func__);
   if (code != DLB_OK) return code;
   core_share *hold = capi_hold(release, ctx);
   if (hold == NULL) return capi_memory(__func__, error);

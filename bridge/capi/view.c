@@ -66,8 +66,8 @@ int32_t dlb_tensor_index(DLManagedTensorVersioned **out, const DLManagedTensorVe
 }
 
 int32_t dlb_tensor_transpose(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
-                             const int32_t *axes, dlb_error *error) {
-  VIEW(core_view_transpose, count, axes, int32_t, 0);
+                             const int32_t *order, dlb_error *error) {
+  VIEW(core_view_transpose, count, order, int32_t, 0);
 }
 
 int32_t dlb_tensor_reshape(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t ndim,

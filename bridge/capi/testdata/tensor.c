@@ -194,6 +194,11 @@ static void hostile_descriptions_are_refused_everywhere(void) {
     CHECK(out == NULL);
     CHECK_INT(0, released); /* G2: on error nothing moved */
   }
+  int released = 0;
+  DLManagedTensorVersioned *out;
+  DLTensor without_device = {.data = data, .ndim = 2, .dtype = {kDLFloat, 32, 1}, .shape = good};
+  CHECK_CODE(DLB_ERROR_DEVICE, dlb_tensor_lend(&out, &without_device, 0, count_release, &released, &error));
+  CHECK(out == NULL && released == 0);
 }
 
 static void versions_that_are_not_ours_are_refused(void) {
