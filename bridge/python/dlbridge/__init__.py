@@ -104,7 +104,11 @@ def _kinds(args: Any) -> list[Any]:
 
 
 def get_include() -> str:
-    """Returns the folder of the C headers `dlbridge.h` and `dlpack/dlpack.h`, for the option -I of a C compiler."""
+    """Returns the folder of the C headers `dlbridge.h` and `dlpack/dlpack.h`, for the option -I of a C compiler.
+
+        >>> os.path.exists(os.path.join(dlbridge.get_include(), "dlbridge.h"))
+        True
+    """
     return os.path.join(os.path.dirname(__file__), "_include")
 
 

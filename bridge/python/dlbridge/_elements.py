@@ -33,6 +33,9 @@ class Elements:
     Elements of Decthings are str (string), bytes-like (binary), or tuples (format, bytes-like) (image, audio, video).
     Decoded bytes are memoryviews of the data. Elements of TensorFlow are bytes; strings may also be encoded from str.
     A decoded element that equals the one before it is the same object, and all empty memoryviews are the same object.
+
+        >>> dlbridge.Elements("string", (2,), ["hello", "world"])
+        <dlbridge.Elements, string (2,)>
     """
 
     __slots__ = ("shape", "type", "values")

@@ -40,6 +40,9 @@ def decode(data: Any, *, dialect: str = "doc", limit: int = LIMIT) -> Tensor | E
     Elements may take 32 times the memory of `data`, and `limit` bytes more, because a small memoryview is much larger
     than its bytes.
 
+        >>> dlbridge.decthings.decode(dlbridge.decthings.encode(np.ones(2))).tolist()
+        [1.0, 1.0]
+
     Ownership: the buffer is held until the result and everything made from it is gone. A Tensor aliases the buffer
     if its elements are aligned there, and is a copy otherwise. It is read-only exactly when the buffer is. Errors:
     ValueError for malformed data, for bytes after the tensor, and for elements that exceed the limit.
@@ -73,6 +76,10 @@ def decode_elements(data: Any, *, dialect: str = "doc", limit: int = LIMIT) -> E
 def decode_all(data: Any, *, dialect: str = "doc", limit: int = LIMIT) -> Iterator[Tensor | Elements]:
     """Returns an iterator that decodes the consecutive tensors in `data`, a bytes-like object.
 
+        >>> data = dlbridge.decthings.encode(np.ones(2)) + dlbridge.decthings.encode(7)
+        >>> [tensor.size for tensor in dlbridge.decthings.decode_all(data)]
+        [2, 1]
+
     Ownership, limit and errors of each tensor are those of `decode`. Up to 128 tensors are decoded at a time. A tensor
     that is malformed, or exceeds the limit, raises its error after all tensors before it have been returned.
     """
@@ -89,6 +96,9 @@ def _iterate(data: memoryview, dialect: int, limit: int = LIMIT) -> Iterator[Ten
 def encode(x: Any, *, dialect: str = "doc") -> bytes:
     """Encodes Elements, or the tensor of any DLPack producer in any layout.
 
+        >>> len(dlbridge.decthings.encode(np.ones(2, np.float32)))
+        11
+
     Errors: BufferError for a data type that Decthings does not have, and for memory that the host cannot read;
     ValueError for elements that the type or the dialect cannot represent.
     """
@@ -101,5 +111,7 @@ def check(rules: Mapping[str, Any], x: Any) -> None:
     `rules` is {"shape": [...], "allowedTypes": [...]}, optionally with "annotations". -1 in the shape allows any
     size, and an empty list of types allows none. Only the type and the shape of `x` are compared. Errors: ValueError
     if a rule is broken, which it names, or if the rules are malformed; TypeError for a value that JSON cannot represent.
+
+        >>> dlbridge.decthings.check({"shape": [-1], "allowedTypes": ["f64"]}, np.ones(2))
     """
     _core.decthings_check(_json(rules, "rules"), x, Elements)

@@ -168,6 +168,9 @@ def encode(
     `tensor_metadata`, is a mapping that JSON can represent, or None. `label` is a JSON object with further attributes
     of the label.
 
+        >>> len(dlbridge.tens.encode([np.ones(3), 7]))  # prefix, header, two parts
+        4
+
     Ownership: the memory of a tensor is held while a frame on it is in use. Errors: BufferError for a tensor that the
     host cannot read; ValueError or TypeError for a value that JSON or the header cannot represent.
     """
@@ -186,7 +189,14 @@ def encode(
 
 
 def encode_frames(frames: Sequence[Any]) -> bytes:
-    """Returns the single-part form of the frames of a message. Errors: ValueError if they are not a message."""
+    """Returns the single-part form of the frames of a message.
+
+        >>> data = dlbridge.tens.encode_frames(dlbridge.tens.encode([np.ones(3)]))
+        >>> len(dlbridge.tens.decode_frames(data))
+        3
+
+    Errors: ValueError if they are not a message.
+    """
     return _core.tens_encode_frames(frames)
 
 
@@ -195,6 +205,10 @@ def decode_frames(data: Any, *, limit: int = LIMIT) -> list[memoryview]:
 
     The memoryviews may take 32 times the memory of `data`, and `limit` bytes more. All empty frames are the same
     memoryview. Errors: ValueError if `data` is not a message, or if its frames exceed the limit.
+
+        >>> data = dlbridge.tens.encode_frames(dlbridge.tens.encode([np.ones(3)]))
+        >>> dlbridge.tens.decode(dlbridge.tens.decode_frames(data)).tensors[0].shape
+        (3,)
     """
     return _core.tens_decode_frames(data, limit_of(limit))
 

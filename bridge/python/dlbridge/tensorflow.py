@@ -71,6 +71,9 @@ def encode(x: Any, *, fields: bool = False, pad: bool = False) -> bytes:
     type. With `fields` all elements are in the field of their type. The bytes are those that TensorFlow writes, unless
     `pad` is true: then the elements begin at a multiple of 64 bytes, so that they are aligned in a mapped file.
 
+        >>> dlbridge.tensorflow.encode(np.float32(1)).hex()
+        '0801120022040000803f'
+
     Errors: BufferError for a data type that TensorFlow does not have, and for memory that the host cannot read;
     ValueError for elements that the type cannot represent.
     """

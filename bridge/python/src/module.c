@@ -24,7 +24,9 @@ PyDoc_STRVAR(from_address_doc,
              "it was released or taken over before. This cannot be detected for exports of other libraries, for\n"
              "exports that another library has taken over, and for an address that a later export has, after at\n"
              "least 64 others. Therefore each address must be used only once.\n"
-             "Errors: as from_dlpack.");
+             "Errors: as from_dlpack.\n\n"
+             "    >>> dlbridge.from_address(dlbridge.to_address(np.arange(3))).tolist()\n"
+             "    [0, 1, 2]");
 PyDoc_STRVAR(to_address_doc,
              "to_address($module, producer, /)\n--\n\n"
              "Returns the address of a new DLManagedTensorVersioned on the producer's memory.\n\n"

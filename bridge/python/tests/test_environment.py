@@ -13,14 +13,14 @@ import pytest
 
 # Every operation, in a function that keeps no object. `check` compares the counters of live objects.
 OPERATIONS = """
-    import array, ctypes, gc, json, resource, sys, threading
+    import array, ctypes, gc, json, resource, sys, threading, weakref
     import numpy as np
     import dlbridge
     from dlbridge import Elements, _core, decthings, tens, tensorflow
 
     numbers = np.arange(12, dtype=np.float32).reshape(3, 4)
     data = bytearray(64)
-    tensor = dlbridge.from_buffer(data)
+    tensor, matrix = dlbridge.from_buffer(data), dlbridge.from_buffer(data, "float32", (4, 4))
     shape = (3, 4)
     frames = [bytes(frame) for frame in tens.encode([numbers], metadata={"a": [1]})]
     packed = tens.encode_frames(frames)
@@ -44,6 +44,15 @@ OPERATIONS = """
         "an array": lambda: np.from_dlpack(dlbridge.from_dlpack(numbers)),
         "a memoryview": lambda: memoryview(dlbridge.from_dlpack(numbers)).tolist(),
         "attributes": lambda: (tensor.shape, tensor.strides, tensor.dtype, tensor.device, tensor.data_ptr, repr(tensor)),
+        "indexing": lambda: (matrix[0], matrix[1:, ::-1], matrix[..., None, 0], [row[0] for row in matrix], len(matrix)),
+        "views": lambda: (matrix.T, matrix.flip(0), matrix.reshape(-1), matrix.broadcast_to((2, *matrix.shape)), matrix.contiguous()),
+        "copies": lambda: (matrix.copy(), matrix.T.reshape(-1), matrix.convert("bfloat16"), matrix.T.contiguous()),
+        "numbers": lambda: (matrix.tolist(), matrix.item(1), float(matrix[0, 0]), bool(matrix[0, 1]), bytes(matrix)),
+        "its array": lambda: (matrix.numpy(), dlbridge.from_buffer(data, "bfloat16").__array__()),
+        "a weak reference": lambda: weakref.ref(dlbridge.from_buffer(data))(),
+        "from_dlpack of numbers": lambda: (dlbridge.from_dlpack(2.5), dlbridge.from_dlpack(3), dlbridge.from_dlpack(np.int8(3))),
+        "a data type that is no str": lambda: dlbridge.empty(shape, np.float32),
+        "a part of a buffer": lambda: dlbridge.from_buffer(data, "int16", (4,), offset=8),
         "counters": lambda: dlbridge.counters(),
         "tens.encode": lambda: tens.encode([numbers, numbers[::2]], metadata={"a": [1]}),
         "tens.decode": lambda: tens.decode(frames).tensors,
@@ -58,6 +67,7 @@ OPERATIONS = """
         "decthings.check": lambda: decthings.check(rules, numbers),
         "tensorflow.encode": lambda: tensorflow.encode(numbers),
         "tensorflow.decode": lambda: tensorflow.decode(proto),
+        "one kind": lambda: (tensorflow.decode_tensor(proto), decthings.decode_elements(text_bytes)),
         "tensorflow.decode of elements": lambda: tensorflow.decode(strings),
     }
 
