@@ -77,6 +77,7 @@ int32_t dlb_tensor_convert(DLManagedTensorVersioned **out, const DLManagedTensor
   char where[256] = "";
   core_status status = core_copy_convert(&share, &extent, from, tensor->flags, dtype, where, sizeof where);
   if (status != CORE_OK) return capi_fail(error, (int32_t)status, "%s: %s", __func__, where);
-  DLTensor view = {.data = share->data, .device = {.device_type = kDLCPU}, .ndim = from->ndim, .dtype = dtype, .shape = from->shape};
+  DLTensor view = {
+      .data = share->data, .device = {.device_type = kDLCPU}, .ndim = from->ndim, .dtype = dtype, .shape = from->shape};
   return capi_hand_over(out, __func__, share, &view, DLPACK_FLAG_BITMASK_IS_COPIED, core_share_drop, error);
 }

@@ -107,8 +107,8 @@ static void write_float(capi_text *t, const notation *n, double value, DLDataTyp
   while (d.count > 1 && d.digits[d.count - 1] == '0') d.count--;
   int exponent = d.point - 1;
   if (exponent < -4 || exponent >= n->scientific) {
-    capi_write(t, "%c%s%.*se%c%02d", d.digits[0], d.count > 1 ? "." : n->point, d.count - 1, d.digits + 1, exponent < 0 ? '-' : '+',
-               abs(exponent));
+    capi_write(t, "%c%s%.*se%c%02d", d.digits[0], d.count > 1 ? "." : n->point, d.count - 1, d.digits + 1,
+               exponent < 0 ? '-' : '+', abs(exponent));
     return;
   }
   write_decimal(t, &d);

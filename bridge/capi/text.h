@@ -14,9 +14,9 @@ __attribute__((format(printf, 2, 3))) CAPI void capi_write(capi_text *t, const c
 CAPI void capi_write_dtype(capi_text *t, DLDataType dtype);
 CAPI void capi_write_device(capi_text *t, DLDevice device);
 
-/* Writes the elements of a checked tensor, of which there are `count`, in one line as NumPy writes each: "[[1., 2.5], [nan, 3.]]".
- * If there are more than `whole`, it writes only the first and last three of each dimension. Returns 0, and writes nothing, for
- * memory that the host cannot read and for elements that are not single numbers. */
+/* Writes the elements of a checked tensor, of which there are `count`, in one line as NumPy writes each:
+ * "[[1., 2.5], [nan, 3.]]". If there are more than `whole`, it writes only the first and last three of each dimension.
+ * Returns 0, and writes nothing, for memory that the host cannot read and for elements that are not single numbers. */
 CAPI int capi_write_elements(capi_text *t, const DLTensor *tensor, uint64_t flags, int64_t count, int64_t whole);
 
 /* Checks the arguments of a function that writes a text. */

@@ -64,7 +64,8 @@ def only_tensor(value: Tensor | Elements) -> Tensor:
     """Returns a decoded value that is a Tensor, for decode_tensor."""
     if isinstance(value, Elements):
         raise TypeError(
-            f"dlbridge: decode_tensor: the data has elements of type {value.type}, which DLPack lacks; decode_elements returns them"
+            f"dlbridge: decode_tensor: the data has elements of type {value.type}, which DLPack lacks; "
+            "decode_elements returns them"
         )
     return value
 

@@ -36,7 +36,8 @@ static PyObject *ml_type(DLDataType dtype) {
                  name);
   } else if (type == NULL && (!can_be || PyErr_ExceptionMatches(PyExc_AttributeError))) {
     PyErr_Clear();
-    PyErr_Format(PyExc_BufferError, "dlbridge: neither NumPy nor ml_dtypes has %U; consumers of DLPack can take the tensor", name);
+    PyErr_Format(PyExc_BufferError,
+                 "dlbridge: neither NumPy nor ml_dtypes has %U; consumers of DLPack can take the tensor", name);
   }
   Py_DECREF(name);
   return type;
@@ -105,14 +106,14 @@ PyObject *tensor_numpy(PyObject *op, PyObject *Py_UNUSED(ignored)) {
 PyObject *tensor_array(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
   static const char *const names[] = {"dtype", "copy"};
   Tensor *self = (Tensor *)op;
-  PyObject *values[2], *array = NULL, *copy = Py_None;
+  PyObject *values[2], *array = NULL, *dtype = Py_None, *copy = Py_None;
   if (parse_arguments("__array__", args, nargs, kwnames, 2, names, 2, values) < 0 || check_host(self) < 0) return NULL;
+  if (values[0] != NULL) dtype = values[0];
   if (values[1] != NULL) copy = values[1];
   PyObject *same = dtype_letter(self->view.dtype) != NULL ? PyMemoryView_FromObject(op) : ml_array(self, copy != Py_False);
   PyObject *make = same == NULL ? NULL : attribute_of("numpy", "array");
   PyObject *positional = make == NULL ? NULL : PyTuple_Pack(1, same);
-  PyObject *keywords = positional == NULL ? NULL
-                                          : Py_BuildValue("{sOsO}", "dtype", values[0] == NULL ? Py_None : values[0], "copy", copy);
+  PyObject *keywords = positional == NULL ? NULL : Py_BuildValue("{sOsO}", "dtype", dtype, "copy", copy);
   if (keywords != NULL) array = PyObject_Call(make, positional, keywords);
   Py_XDECREF(keywords);
   Py_XDECREF(positional);

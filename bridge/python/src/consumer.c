@@ -541,8 +541,9 @@ int parse_device(PyObject *object, const char *name, DLDevice *out) {
     if (text != NULL && dlb_device_parse(out, text, NULL) == DLB_OK) return 0;
     PyErr_Clear();
   }
-  return raise_error(PyExc_TypeError, "dlbridge: %s must be a name, such as 'cpu' or 'cuda:0', or a tuple (type, id) of ints, not %R",
-                     name, object);
+  return raise_error(PyExc_TypeError,
+                     "dlbridge: %s must be a name, such as 'cpu' or 'cuda:0', or a tuple (type, id) of ints, not %R", name,
+                     object);
 }
 
 int check_device(const char *place, DLDevice is, DLDevice wanted) {

@@ -42,7 +42,8 @@ static int parse_index(PyObject *object, core_index *out) {
   return 0;
 }
 
-/* Raises the exception that NumPy raises for indices that core_view_slice has refused. `object` is the index, or a tuple of them. */
+/* Raises the exception that NumPy raises for indices that core_view_slice has refused. `object` is the index, or a tuple of
+ * them. */
 static void raise_indices(const Tensor *self, PyObject *object, const core_index *indices, int32_t count, core_status status,
                           const char *message) {
   int32_t rank = self->view.ndim, taken = 0, ellipses = 0, d = 0;
@@ -99,7 +100,8 @@ PyObject *tensor_subscript(PyObject *op, PyObject *object) {
   if (!PyTuple_Check(object)) return parse_index(object, indices) < 0 ? NULL : view_at(self, object, indices, 1);
   Py_ssize_t count = PyTuple_Size(object);
   if (count > INDICES_MAX)
-    return PyErr_Format(PyExc_IndexError, "dlbridge: too many indices for tensor: %zd are more than %d dimensions can have", count,
+    return PyErr_Format(PyExc_IndexError,
+                        "dlbridge: too many indices for tensor: %zd are more than %d dimensions can have", count,
                         CORE_RANK_MAX);
   for (Py_ssize_t k = 0; k < count; k++) {
     if (parse_index(PyTuple_GetItem(object, k), &indices[k]) < 0) return NULL;

@@ -91,7 +91,8 @@ static PyObject *only_element(const Tensor *self, const char *place) {
 static int position_of(const Tensor *self, PyObject *indexes, int64_t *out) {
   int64_t position = 0;
   if (PyTuple_Size(indexes) != self->view.ndim)
-    return raise_error(PyExc_ValueError, "dlbridge: item: %zd indices for %d dimensions", PyTuple_Size(indexes), (int)self->view.ndim);
+    return raise_error(PyExc_ValueError, "dlbridge: item: %zd indices for %d dimensions", PyTuple_Size(indexes),
+                       (int)self->view.ndim);
   for (int32_t d = 0; d < self->view.ndim; d++) {
     int64_t n = self->view.shape[d];
     Py_ssize_t i = PyNumber_AsSsize_t(PyTuple_GetItem(indexes, d), PyExc_IndexError);
@@ -164,8 +165,8 @@ int tensor_bool(PyObject *op) {
   if (check_numbers(self, "bool") < 0) return -1;
   if (self->extent.count != 1)
     return raise_error(PyExc_ValueError,
-                       "dlbridge: the truth value of a tensor of %lld elements is ambiguous; tensor.numpy() has any() and all(), and "
-                       "`tensor is not None` asks for a tensor",
+                       "dlbridge: the truth value of a tensor of %lld elements is ambiguous; tensor.numpy() has any() and "
+                       "all(), and `tensor is not None` asks for a tensor",
                        (long long)self->extent.count);
   PyObject *object = element(self, 0, "bool");
   int yes = object == NULL ? -1 : PyObject_IsTrue(object);

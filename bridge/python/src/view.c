@@ -26,7 +26,8 @@ static int parse_axes(PyObject *object, int32_t *axes, int32_t *count, const cha
   Py_ssize_t size = 1;
   int sequence = PySequence_Check(object) && !PyUnicode_Check(object);
   if (!sequence && !PyIndex_Check(object))
-    return raise_error(PyExc_TypeError, "dlbridge: %s: axis must be an int or a sequence of ints, not %R", place, Py_TYPE(object));
+    return raise_error(PyExc_TypeError, "dlbridge: %s: axis must be an int or a sequence of ints, not %R", place,
+                       Py_TYPE(object));
   if (sequence) size = PySequence_Size(object);
   if (size < 0) return -1;
   if (size > CORE_RANK_MAX)
@@ -59,7 +60,8 @@ PyObject *tensor_transpose(PyObject *op, PyObject *args) {
   PyObject *list = only != NULL && PySequence_Check(only) && !PyUnicode_Check(only) ? only : args;
   if (parse_axes(list, axes, &count, "transpose") < 0) return NULL;
   if (count == 0 && self->view.ndim > 0)
-    return PyErr_Format(PyExc_ValueError, "dlbridge: transpose: 0 axes for %d dimensions: not a permutation", (int)self->view.ndim);
+    return PyErr_Format(PyExc_ValueError, "dlbridge: transpose: 0 axes for %d dimensions: not a permutation",
+                        (int)self->view.ndim);
   return transposed(self, count, axes);
 }
 
@@ -120,7 +122,8 @@ PyObject *tensor_reshape(PyObject *op, PyObject *const *args, Py_ssize_t nargs, 
   int64_t sizes[CORE_RANK_MAX];
   int32_t ndim;
   int copy, needs_copy = 0;
-  if (parse_arguments("reshape", args + nargs, 0, kwnames, 0, names, 1, &wanted) < 0 || parse_copy(wanted, &copy) < 0) return NULL;
+  if (parse_arguments("reshape", args + nargs, 0, kwnames, 0, names, 1, &wanted) < 0 || parse_copy(wanted, &copy) < 0)
+    return NULL;
   if (self->share == NULL) return raise_closed();
   if (nargs == 0) return PyErr_Format(PyExc_TypeError, "dlbridge: reshape: shape is missing");
   PyObject *shape = nargs == 1 ? Py_NewRef(args[0]) : PyTuple_New(nargs);
