@@ -83,7 +83,7 @@ OTHERS = [
      "if s.rank == layout.MaxRank {", "if s.rank > layout.MaxRank {", "./bridge/tensorflow", "TestEveryRankTravels"),
     ("a tensor may take just as many bytes as the limit", "bridge/tensorflow/view.go",
      "p.count > d.limit/size {", "p.count >= d.limit/size {", "./bridge/tensorflow", "TestTheLimitCountsWhatIsMadeOfQuantisedNumbers"),
-    ("complex elements need the alignment of their parts only", "bridge/tensorflow/consumer.go",
+    ("complex elements need the alignment of their parts only", "bridge/internal/payload/source.go",
      "return dt.ItemSize() / 2", "return dt.ItemSize()", "./bridge/tensorflow", "TestComplexContentIsAliasedWhereItsNumbersAreAligned"),
     ("a varint is in its shortest form", "bridge/decthings/varint.go",
      "if sizeVarint(x) < n {", "if sizeVarint(x) < n-2 {", "./bridge/decthings", "TestReaderRefusesHeadersAndLengths"),
