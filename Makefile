@@ -4,6 +4,8 @@ GO ?= go
 PYTHON ?= python3
 PREFIX ?= /usr/local
 FUZZTIME ?= 30s
+# The Pythons that `make wheel-test` installs the wheel with.
+WHEEL_PYTHONS ?= python3.11 python3.12 python3.13
 GOTESTFLAGS ?=
 PYTESTFLAGS ?= -q
 
@@ -31,7 +33,7 @@ export GO
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo needs examples cpp test test-go test-python test-cpp test-peers race python-long check vet staticcheck layers asan tsan cgocheck2 gogc1 debug \
-	processors arm64 mutants abi abi-record vendor header installed dist fuzz bench venv clib install install-tensor uninstall clean
+	processors arm64 mutants abi abi-record vendor header installed dist wheel wheel-test fuzz bench venv clib install install-tensor uninstall clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,7 +80,7 @@ examples: $(VENV)/dlbridge.done ## every example that needs only the light peers
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples $(addprefix --ignore=,$(HEAVY_EXAMPLES))
 	cd examples/gorgonia-graph && $(GO) test -race $(GOTESTFLAGS) ./...
 
-check: vet staticcheck layers header cpp abi vendor installed dist examples race python-long asan tsan cgocheck2 gogc1 debug processors arm64 mutants fuzz ## the checks that find what tests alone do not
+check: vet staticcheck layers header cpp abi vendor installed dist wheel-test examples race python-long asan tsan cgocheck2 gogc1 debug processors arm64 mutants fuzz ## the checks that find what tests alone do not
 
 vet: ## formatting, go.mod and go vet, for other platforms too
 	@unformatted=$$(gofmt -l bridge dlpack examples include tens); \
@@ -176,6 +178,12 @@ installed: clib ## build a C program against an installed copy, by pkg-config an
 dist: $(VENV)/requirements.done ## build/dist: the Python package as a source distribution, and a wheel built from it
 	sh .ci/dist/run.sh $(VENV)/bin/python $(BUILD)/dist
 
+wheel: $(BUILD)/wheel/requirements.done ## build/wheel/wheelhouse: the Python package as a wheel for every Linux on x86_64, which needs no Go
+	sh .ci/wheel/build.sh $(BUILD)/wheel/venv/bin/python $(BUILD)/wheel
+
+wheel-test: wheel ## install the wheel with WHEEL_PYTHONS, and use it without Go and without a compiler
+	sh .ci/wheel/test.sh $(BUILD)/wheel/wheelhouse $(BUILD)/wheel/test $(WHEEL_PYTHONS)
+
 # `go test -fuzz` sometimes fails with `context deadline exceeded` when the time limit expires. Such a run is repeated, at most
 # twice. An input that makes the target fail has another text, and is reported.
 fuzz: ## every fuzz target for FUZZTIME
@@ -214,6 +222,11 @@ clean: ## remove all build products
 
 %/requirements.done: bridge/python/requirements-test.txt | needs
 	$(call new-venv,$*,$<)
+
+$(BUILD)/wheel/requirements.done: .ci/wheel/requirements.txt | needs
+	$(PYTHON) -m venv $(BUILD)/wheel/venv
+	$(BUILD)/wheel/venv/bin/python $(PIP) -r $<
+	@touch $@
 
 $(VENV)/ziglang.done: .ci/cpp/requirements.txt $(VENV)/requirements.done
 	$(VENV)/bin/python $(PIP) -r $<

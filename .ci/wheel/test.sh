@@ -1,0 +1,28 @@
+#!/bin/sh
+# test.sh WHEELHOUSE WORK PYTHON...: installs the wheel in a new environment of each Python, with NumPy alone, and runs check.py
+# there from other folders, without any environment variable: no Go and no compiler can be found. A Python that is missing
+# is an error.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+house=$(cd "${1:?usage: test.sh WHEELHOUSE WORK PYTHON...}" && pwd)
+work=${2:?usage: test.sh WHEELHOUSE WORK PYTHON...}
+shift 2
+: "${1:?usage: test.sh WHEELHOUSE WORK PYTHON...}"
+numpy=$(grep '^numpy==' "$here/../../bridge/python/requirements-test.txt")
+rm -rf "$work"
+mkdir -p "$work/elsewhere"
+work=$(cd "$work" && pwd)
+for python; do
+  if ! version=$("$python" -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2> /dev/null); then
+    echo "test.sh: $python does not run; WHEEL_PYTHONS names the Pythons to test the wheel with" >&2
+    exit 1
+  fi
+  "$python" -m venv "$work/$version"
+  installed=$work/$version/bin/python
+  "$installed" -m pip --disable-pip-version-check -q install --only-binary :all: "$numpy"
+  "$installed" -m pip --disable-pip-version-check -q install --no-index "$house"/dlbridge-*.whl
+  for folder in "$work/elsewhere" /; do
+    (cd "$folder" && env -i PATH=/nonexistent "$installed" -I "$here/check.py")
+  done
+  echo "wheel with Python $version: ok"
+done
