@@ -1,7 +1,7 @@
 #!/bin/sh
 # test.sh WHEELHOUSE WORK PYTHON...: installs the wheel in a new environment of each Python, with NumPy alone, and runs check.py
-# there from other folders, without any environment variable: no Go and no compiler can be found. A Python that is missing
-# is an error.
+# there from other folders, without any environment variable: no Go and no compiler can be found. A Python that is not on the
+# path is looked for in pyenv; one that is missing is an error.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 house=$(cd "${1:?usage: test.sh WHEELHOUSE WORK PYTHON...}" && pwd)
@@ -13,6 +13,9 @@ rm -rf "$work"
 mkdir -p "$work/elsewhere"
 work=$(cd "$work" && pwd)
 for python; do
+  if ! "$python" -c '' 2> /dev/null && command -v pyenv > /dev/null; then
+    python=$(pyenv prefix "${python#python}" 2> /dev/null)/bin/python || true
+  fi
   if ! version=$("$python" -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2> /dev/null); then
     echo "test.sh: $python does not run; WHEEL_PYTHONS names the Pythons to test the wheel with" >&2
     exit 1
