@@ -51,6 +51,10 @@ assert dlbridge.tensorflow.decode(dlbridge.tensorflow.encode(dlbridge.Elements("
 assert mapped() == {str(package / "_lib" / "libdlbridge.so")}, mapped()
 assert threads() > before
 
+report = subprocess.run([sys.executable, "-I", "-m", "dlbridge"], check=True, stdout=subprocess.PIPE, text=True).stdout
+assert str(package / "_lib" / "libdlbridge.so") in report, report
+assert "torch:       not found" in report, report
+
 files = {str(file) for file in importlib.metadata.files("dlbridge")}
 assert {"dlbridge/py.typed", "dlbridge/_include/dlbridge.h", "dlbridge/_include/dlpack/dlpack.h"} <= files, files
 assert any(file.endswith("/LICENSE") for file in files), files

@@ -15,10 +15,9 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from collections.abc import Callable, Sequence
-from typing import Any
+from importlib import import_module
 
-from . import _core, decthings, tens, tensorflow
+from . import _core
 from ._core import (
     Tensor,
     counters,
@@ -30,6 +29,13 @@ from ._core import (
     to_address,
 )
 from ._elements import Elements
+
+TYPE_CHECKING = False  # as in typing, whose import takes longer than all of this package
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from . import decthings, tens, tensorflow
 
 __all__ = [
     "Elements",
@@ -48,6 +54,18 @@ __all__ = [
     "wrap",
 ]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a format when it is first used, so that `import dlbridge` takes no time for it."""
+    if name in ("decthings", "tens", "tensorflow"):
+        return import_module(f"dlbridge.{name}")
+    raise AttributeError(f"module 'dlbridge' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 _Pointer = type(ctypes.POINTER(ctypes.c_int))
 _Function = ctypes.CFUNCTYPE(None).__base__  # of every function pointer

@@ -10,6 +10,7 @@ import importlib.util
 import json
 import statistics
 import struct
+import subprocess
 import sys
 import time
 
@@ -262,6 +263,23 @@ def measure():
         print(f"py_{name} {value:.2f} ns")
 
 
+def imports():
+    """Prints the time of `import` in new processes: the fastest of 10 for each statement, which take turns."""
+    statements = {
+        "import_dlbridge": ("", "import dlbridge"),
+        "import_dlbridge_after_numpy": ("import numpy", "import dlbridge"),
+        "import_numpy": ("", "import numpy"),
+    }
+    fastest = dict.fromkeys(statements, float("inf"))
+    for _ in range(10):
+        for name, (before, statement) in statements.items():
+            code = f"import time\n{before}\nstart = time.perf_counter_ns()\n{statement}\nprint(time.perf_counter_ns() - start)"
+            taken = subprocess.run([sys.executable, "-I", "-c", code], check=True, stdout=subprocess.PIPE).stdout
+            fastest[name] = min(fastest[name], int(taken))
+    for name, value in fastest.items():
+        print(f"py_{name} {value:.2f} ns")
+
+
 import floor  # noqa: E402
 
 try:
@@ -280,3 +298,4 @@ served()
 messages()
 decthings()
 measure()
+imports()

@@ -283,6 +283,12 @@ var tables = []table{
 			{path: "py_numpy_reshape", what: "NumPy, `x.reshape(256)`", peers: true},
 			{path: "py_numpy_array", what: "`numpy.from_dlpack` of a Tensor", peers: true},
 		}},
+	{"Python: import", "A new process imports the package, the fastest of 10 times. dlbridge loads its Go library later, with the first format.",
+		"py_import_numpy", "times `import numpy`", []row{
+			{path: "py_import_dlbridge", what: "`import dlbridge`", peer: "py_import_numpy"},
+			{path: "py_import_dlbridge_after_numpy", what: "`import dlbridge` after `import numpy`", peer: "py_import_numpy"},
+			{path: "py_import_numpy", what: "`import numpy`", peers: true},
+		}},
 }
 
 // layouts are the layouts that the benchmarks copy. numpy and torch are the required ratios of the times of NumPy and PyTorch to
@@ -444,6 +450,7 @@ var aims = []target{
 		times("py_dlbridge_from_address_new_torch", "py_dlpark_torch", 1),
 		times("py_dlbridge_from_address_new_torch", "py_pyo3_dlpack_torch", 1),
 		times("py_dlbridge_from_address_new_torch", "py_nanobind_torch", 1)}},
+	{"py_import_dlbridge", []aim{{what: "times py_import_numpy", path: "py_import_dlbridge", by: "py_import_numpy", bound: 0.1}}},
 	{"tens_parse_4KiB", []aim{
 		{what: "times arrow_ipc_view_3_columns", path: "tens_parse_4KiB", by: "arrow_ipc_view_3_columns", bound: 0.7},
 		times("tens_parse_4KiB", "py_json_numpy_parse", 10)}},

@@ -1,0 +1,271 @@
+"""What a framework of this environment makes of tensors of dlbridge, measured in this process, for `python -m dlbridge`.
+
+`python -m dlbridge._frameworks NAME` writes lines of JSON, `[column, text]`, each as soon as it is known. A framework that
+ends the process, or never returns, therefore leaves what was measured before. NAME is one of FRAMEWORKS, or "library" for the
+Go library.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+from collections.abc import Callable
+from importlib import import_module, metadata
+from typing import Any, NamedTuple
+
+import dlbridge
+from dlbridge import _core
+
+
+class Framework(NamedTuple):
+    """How a framework takes a tensor, where an array of it lies, and how it makes an array of four float32.
+
+    `take` gets its module, a producer, and options for its from_dlpack.
+    """
+
+    take: Callable[..., Any]
+    address: Callable[[Any, Any], int]
+    make: Callable[[Any], Any]
+    distributions: tuple[str, ...] = ()  # the names in the registry, if they are not that of the module
+    by_dlpack: bool = True  # False: `take` uses the buffer protocol, or methods of Tensor
+
+
+def _in_capsule(take: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Returns a `take` for a function of capsules."""
+    return lambda module, x, **options: take(module)(x.__dlpack__(), **options)
+
+
+def _by_dlpack(module: Any, x: Any) -> int:
+    return dlbridge.from_dlpack(x).data_ptr
+
+
+FRAMEWORKS = {
+    "numpy": Framework(
+        lambda np, x, **options: np.from_dlpack(x, **options),
+        lambda np, x: x.__array_interface__["data"][0],
+        lambda np: np.ones(4, np.float32),
+    ),
+    "torch": Framework(
+        lambda torch, x, **options: torch.from_dlpack(x, **options),
+        lambda torch, x: x.data_ptr(),
+        lambda torch: torch.ones(4),
+    ),
+    "jax": Framework(
+        lambda jax, x, **options: import_module("jax.dlpack").from_dlpack(x, **options),
+        lambda jax, x: x.unsafe_buffer_pointer(),
+        lambda jax: jax.numpy.ones(4, "float32"),
+    ),
+    "tensorflow": Framework(
+        _in_capsule(lambda tf: tf.experimental.dlpack.from_dlpack),
+        lambda tf, x: dlbridge.from_dlpack(tf.experimental.dlpack.to_dlpack(x)).data_ptr,
+        lambda tf: tf.ones(4),
+        distributions=("tensorflow", "tensorflow-cpu"),
+    ),
+    "tvm_ffi": Framework(
+        lambda tvm_ffi, x, **options: tvm_ffi.from_dlpack(x, **options),
+        _by_dlpack,
+        lambda tvm_ffi: tvm_ffi.from_dlpack(dlbridge.empty(4, "float32")),
+        distributions=("apache-tvm-ffi",),
+    ),
+    "pyarrow": Framework(
+        lambda pyarrow, x: pyarrow.py_buffer(x),
+        lambda pyarrow, x: x.address,
+        lambda pyarrow: pyarrow.array([1, 1, 1, 1], pyarrow.float32()),
+        by_dlpack=False,
+    ),
+    "cupy": Framework(
+        lambda cupy, x, **options: cupy.from_dlpack(x, **options),
+        lambda cupy, x: x.data.ptr,
+        lambda cupy: cupy.ones(4, "float32"),
+    ),
+    "ml_dtypes": Framework(
+        lambda ml_dtypes, x: x.numpy(),
+        lambda ml_dtypes, x: x.__array_interface__["data"][0],
+        lambda ml_dtypes: import_module("numpy").ones(4, ml_dtypes.bfloat16),
+        by_dlpack=False,
+    ),
+    "paddle": Framework(
+        lambda paddle, x, **options: paddle.from_dlpack(x, **options),
+        lambda paddle, x: x.data_ptr(),
+        lambda paddle: paddle.ones([4]),
+        distributions=("paddlepaddle", "paddlepaddle-gpu"),
+    ),
+    "mxnet": Framework(
+        _in_capsule(lambda mxnet: mxnet.nd.from_dlpack),
+        lambda mxnet, x: dlbridge.from_dlpack(x.to_dlpack_for_read()).data_ptr,
+        lambda mxnet: mxnet.nd.ones(4),
+    ),
+}
+
+
+class _Recorder:
+    """A producer that notes which capsules its consumer asks for."""
+
+    def __init__(self, tensor: dlbridge.Tensor) -> None:
+        self.tensor = tensor
+        self.asked = "no"
+
+    def __dlpack__(self, **options: Any) -> Any:
+        version = options.get("max_version")
+        self.asked = "legacy" if version is None else ".".join(map(str, version))
+        return self.tensor.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.tensor.__dlpack_device__()
+
+
+def _float32() -> dlbridge.Tensor:
+    tensor = dlbridge.empty((4, 16), "float32")
+    memory = memoryview(tensor).cast("B")
+    memory[:] = bytes(len(memory))
+    return tensor
+
+
+def _read_only() -> dlbridge.Tensor:
+    """Returns a read-only tensor at an address that is a multiple of 64, because some consumers copy others."""
+    return dlbridge.from_buffer(memoryview(_float32()).toreadonly())
+
+
+class _Measurement:
+    """One framework, and the table's row of it."""
+
+    def __init__(self, framework: Framework, module: Any) -> None:
+        self.framework = framework
+        self.module = module
+
+    def outcome(self, tensor: dlbridge.Tensor, **options: Any) -> str:
+        """Returns "yes" if the framework has an array on the memory of a tensor, "copies", or "no" for an exception."""
+        try:
+            array = self.framework.take(self.module, tensor, **options)
+            return "yes" if self.framework.address(self.module, array) == tensor.data_ptr else "copies"
+        except Exception:  # of any type: each framework has its own
+            return "no"
+
+    def shared(self) -> str:
+        return self.outcome(_float32())
+
+    def read_only(self) -> str:
+        """Returns "ignored" if the array is writable, by its own account."""
+        tensor = _read_only()
+        outcome = self.outcome(tensor)
+        if outcome != "yes":
+            return outcome
+        array = self.framework.take(self.module, tensor)
+        try:
+            readonly = memoryview(array).readonly
+        except (BufferError, TypeError, ValueError):
+            readonly = dlbridge.from_dlpack(array).readonly
+        return "yes" if readonly else "ignored"
+
+    def copy(self) -> str:
+        """Returns "ignored" if the framework takes the option and yet does not copy."""
+        if not self.framework.by_dlpack:
+            return "-"
+        return {"yes": "ignored", "copies": "yes", "no": "no"}[self.outcome(_float32(), copy=True)]
+
+    def bfloat16(self) -> str:
+        return self.outcome(dlbridge.empty((4, 16), "bfloat16"))
+
+    def float8(self) -> str:
+        return self.outcome(dlbridge.empty((4, 16), "float8_e4m3fn"))
+
+    def negative(self) -> str:
+        return self.outcome(_float32().flip())
+
+    def gaps(self) -> str:
+        return self.outcome(_float32()[:, ::2])
+
+    def capsule(self) -> str:
+        """Returns the version that the framework asks for, "legacy" if it asks for none, or "no" if it does not ask."""
+        if not self.framework.by_dlpack:
+            return "-"
+        recorder = _Recorder(_float32())
+        try:
+            self.framework.take(self.module, recorder)
+        except Exception:  # of any type: each framework has its own
+            pass
+        return recorder.asked
+
+    def exchange(self) -> str:
+        array = self.framework.make(self.module)
+        return "yes" if hasattr(type(array), "__dlpack_c_exchange_api__") else "no"
+
+    def gives(self) -> str:
+        """Reports whether dlbridge takes an array of the framework."""
+        try:
+            tensor = dlbridge.from_dlpack(self.framework.make(self.module))
+        except Exception:  # of any type: each framework has its own
+            return "no"
+        return "read-only" if tensor.readonly else "yes"
+
+
+# The columns of the table, in the order in which they are measured.
+COLUMNS = {
+    "shares": _Measurement.shared,
+    "read-only": _Measurement.read_only,
+    "copy=True": _Measurement.copy,
+    "bfloat16": _Measurement.bfloat16,
+    "float8": _Measurement.float8,
+    "negative": _Measurement.negative,
+    "gaps": _Measurement.gaps,
+    "capsule": _Measurement.capsule,
+    "C exchange": _Measurement.exchange,
+    "gives": _Measurement.gives,
+}
+
+
+def _version(name: str, module: Any) -> str:
+    for distribution in FRAMEWORKS[name].distributions or (name,):
+        try:
+            return metadata.version(distribution)
+        except metadata.PackageNotFoundError:
+            continue
+    return str(getattr(module, "__version__", "unknown"))
+
+
+def library() -> dict[str, str]:
+    """Loads the Go library as the formats do, and returns its path and version."""
+    path = os.environ.get("DLBRIDGE_LIBRARY") or os.path.join(os.path.dirname(_core.__file__), "_lib", "libdlbridge.so")
+    _core.library_counters()
+    version = ctypes.CDLL(path).dlb_version
+    version.restype = ctypes.c_char_p
+    return {"path": os.path.abspath(path) if os.path.exists(path) else path, "version": version().decode()}
+
+
+def main(name: str) -> None:
+    """Writes the lines for one framework, or for the library, to the standard output, and what these print elsewhere."""
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def write(column: str, text: str) -> None:
+        print(json.dumps([column, text]), file=out, flush=True)
+
+    if name == "library":
+        try:
+            for column, text in library().items():
+                write(column, text)
+        except (OSError, RuntimeError) as error:
+            write("error", str(error))
+        return
+    framework = FRAMEWORKS[name]
+    try:
+        module = import_module(name)
+    except ModuleNotFoundError as error:
+        write("error", "not found" if error.name == name else f"cannot be imported: {error}")
+        return
+    except Exception as error:  # of any type: modules run code when they are imported
+        write("error", f"cannot be imported: {type(error).__name__}: {error}")
+        return
+    write("version", _version(name, module))
+    measurement = _Measurement(framework, module)
+    for column, measure in COLUMNS.items():
+        try:
+            write(column, measure(measurement))
+        except Exception:  # of any type: each framework has its own
+            write(column, "no")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
