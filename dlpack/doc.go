@@ -6,9 +6,9 @@
 // Go's reference to such memory: several tensors can share one memory, and the last [Tensor.Close] gives
 // it back.
 //
-// Start with four of them: [FromSlice] makes a Tensor of a Go slice, [Tensor.Export] gives it to another library,
-// [Import] takes one from there, and [Use] reads or writes its elements as a Go slice. capi.Serve, in bridge/capi, is the body of a Go function that
-// C and Python call.
+// Start with four functions: [FromSlice] makes a Tensor of a Go slice, [Tensor.Export] gives it to another library,
+// [Import] takes one from there, and [Use] reads or writes its elements as a Go slice. Package bridge/capi has what Go
+// functions need that C and Python call.
 //
 //	verb                     result                   owner and lifetime
 //	FromSlice, FromBytes     a Tensor of Go memory    the collector; pinned while exports are alive
