@@ -309,7 +309,7 @@ def test_tensorflow_and_we_read_what_the_other_wrote(tf, name):
             got = tensorflow.decode(data)
             assert (got.dtype, got.shape) == (TENSORS[name], a.shape)
             assert masked(name, elements_of(got)) == a.tobytes()
-            ours = ours or got
+            ours = got if ours is None else ours
             assert tensorflow.encode(ours) == tensorflow.encode(got)
         for options in ({}, {"fields": True}, {"pad": True}):
             data = tensorflow.encode(ours, **options)
