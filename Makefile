@@ -69,7 +69,7 @@ test-python: $(VENV)/dlbridge.done ## the Python tests but the long ones, with t
 python-long: $(VENV)/dlbridge.done ## the long Python tests
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m long bridge/python/tests
 
-test-peers: $(PEERS)/dlbridge.done ## the exchange with PyTorch, JAX, TensorFlow and Decthings (installs gigabytes)
+test-peers: $(PEERS)/dlbridge.done ## the exchange with PyTorch, JAX, TensorFlow, Decthings, Dask and Ray (installs gigabytes)
 	DLBRIDGE_PEERS=1 $(PEERS)/bin/python -m pytest $(PYTESTFLAGS) -m peers bridge/python/tests
 	$(PEERS)/bin/python -m pytest $(PYTESTFLAGS) bridge/tvmffi/testdata examples/kernels $(HEAVY_EXAMPLES)
 	$(GO) build -buildmode=c-shared -o $(BUILD)/libdemo.so ./examples/demo

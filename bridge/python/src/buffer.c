@@ -201,7 +201,8 @@ static int has_objects(const char *format) {
 
 /* Sets a view to the bytes of a contiguous buffer, from `offset` on, with another data type or shape. A tensor with a shape may
  * be smaller than the buffer. */
-static int buffer_reread(const Py_buffer *buffer, PyObject *shape, Py_ssize_t offset, DLTensor *view, core_extent *extent) {
+static int buffer_reread(const Py_buffer *buffer, PyObject *shape, Py_ssize_t offset, uint64_t flags, DLTensor *view,
+                         core_extent *extent) {
   if (has_objects(buffer->format)) return refuse("the elements are references to objects, which cannot be shared");
   if (!PyBuffer_IsContiguous(buffer, 'C'))
     return refuse("a new dtype, shape or offset needs a row-major buffer; copy the buffer first");
@@ -219,7 +220,7 @@ static int buffer_reread(const Py_buffer *buffer, PyObject *shape, Py_ssize_t of
     view->shape[0] = left * 8 / bits;
     view->ndim = 1;
   }
-  if (check_tensor(view, 0, extent, "from_buffer") < 0) return -1;
+  if (check_tensor(view, flags, extent, "from_buffer") < 0) return -1;
   if (shape != NULL ? extent->nbytes <= left : extent->nbytes == left) return 0;
   if (shape == NULL)
     return raise_error(PyExc_ValueError,
@@ -231,11 +232,12 @@ static int buffer_reread(const Py_buffer *buffer, PyObject *shape, Py_ssize_t of
 }
 
 /* Returns a Tensor on the memory of a buffer, without a share. */
-static Tensor *tensor_of_buffer(module_state *state, Py_buffer *buffer, PyObject *dtype, PyObject *shape, Py_ssize_t offset) {
+static Tensor *tensor_of_buffer(module_state *state, Py_buffer *buffer, PyObject *dtype, PyObject *shape, Py_ssize_t offset,
+                                uint64_t flags) {
   int64_t sizes[CORE_RANK_MAX], strides[CORE_RANK_MAX];
   core_extent extent;
   DLTensor view = {.data = buffer->buf, .device = {kDLCPU, 0}, .shape = sizes, .strides = strides};
-  uint64_t flags = buffer->readonly ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
+  if (buffer->readonly) flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
   if (buffer->ndim < 0 || buffer->ndim > CORE_RANK_MAX || buffer->itemsize <= 0) {
     refuse("the rank or the element size is invalid");
     return NULL;
@@ -244,7 +246,7 @@ static Tensor *tensor_of_buffer(module_state *state, Py_buffer *buffer, PyObject
                     : dtype_of_format(buffer->format, buffer->itemsize, &view.dtype))
     return NULL;
   if (dtype != NULL || shape != NULL || offset != 0) {
-    if (buffer_reread(buffer, shape, offset, &view, &extent) < 0) return NULL;
+    if (buffer_reread(buffer, shape, offset, flags, &view, &extent) < 0) return NULL;
   } else {
     if (buffer_layout(buffer, dtype_itemsize(view.dtype), &view) < 0 ||
         check_tensor(&view, 0, &extent, "from_buffer") < 0)
@@ -257,25 +259,29 @@ static Tensor *tensor_of_buffer(module_state *state, Py_buffer *buffer, PyObject
   return tensor_new(state->tensor_type, &view, flags, 0, &extent);
 }
 
+Tensor *tensor_on_buffer(module_state *state, PyObject *object, PyObject *dtype, PyObject *shape, Py_ssize_t offset,
+                         uint64_t flags) {
+  Py_buffer *buffer = loan_begin(object, PyBUF_FULL_RO);
+  if (buffer == NULL) return NULL;
+  core_share *share = share_begin(loan_end, buffer);
+  if (share == NULL) {
+    loan_end(buffer);
+    return (Tensor *)PyErr_NoMemory();
+  }
+  Tensor *self = tensor_of_buffer(state, buffer, dtype, shape, offset, flags);
+  if (self != NULL) self->share = share;
+  else share_end(share);
+  return self;
+}
+
 PyObject *from_buffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
   static const char *const names[] = {NULL, "dtype", "shape", "offset"};
-  module_state *state = PyModule_GetState(module);
   PyObject *values[4];
   if (parse_arguments("from_buffer", args, nargs, kwnames, 3, names, 4, values) < 0) return NULL;
   if (values[0] == NULL)
     return PyErr_Format(PyExc_TypeError, "dlbridge: from_buffer: the argument, an object with a buffer, is missing");
   Py_ssize_t offset = values[3] == NULL ? 0 : PyNumber_AsSsize_t(values[3], PyExc_ValueError);
   if (offset == -1 && PyErr_Occurred()) return NULL;
-  Py_buffer *buffer = loan_begin(values[0], PyBUF_FULL_RO);
-  if (buffer == NULL) return NULL;
-  core_share *share = share_begin(loan_end, buffer);
-  if (share == NULL) {
-    loan_end(buffer);
-    return PyErr_NoMemory();
-  }
-  Tensor *self = tensor_of_buffer(state, buffer, values[1] == Py_None ? NULL : values[1],
-                                  values[2] == Py_None ? NULL : values[2], offset);
-  if (self != NULL) self->share = share;
-  else share_end(share);
-  return (PyObject *)self;
+  return (PyObject *)tensor_on_buffer(PyModule_GetState(module), values[0], values[1] == Py_None ? NULL : values[1],
+                                      values[2] == Py_None ? NULL : values[2], offset, 0);
 }

@@ -269,8 +269,18 @@ void tensor_releasebuffer(PyObject *self, Py_buffer *view);
 PyObject *tensor_bytes(PyObject *self, PyObject *ignored);
 PyObject *from_buffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+/* Returns a Tensor on the memory of an object with a buffer. dtype and shape may be NULL. `flags` are added to those of the
+ * buffer. */
+Tensor *tensor_on_buffer(module_state *state, PyObject *object, PyObject *dtype, PyObject *shape, Py_ssize_t offset,
+                         uint64_t flags);
 /* Parses a shape: an int or a sequence of ints. -1 with an exception. */
 int parse_shape(PyObject *object, int64_t *shape, int32_t *ndim);
+
+/* ---- pickle.c */
+PyObject *tensor_reduce(PyObject *self, PyObject *protocol);
+PyObject *tensor_deepcopy(PyObject *self, PyObject *memo);
+PyObject *pickle_bytes(PyObject *module, PyObject *tensor);
+PyObject *pickle_tensor(PyObject *module, PyObject *args);
 
 /* ---- loan.c */
 /* Gets the buffer of `object`. loan_end releases it, on any thread, and frees the struct. */

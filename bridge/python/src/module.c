@@ -77,6 +77,8 @@ static PyMethodDef functions[] = {
     {"empty", FASTCALL(empty), empty_doc},
     {"load", library_load, METH_O, NULL},
     {"counters", counters, METH_NOARGS, counters_doc},
+    {"pickle_bytes", pickle_bytes, METH_O, NULL},
+    {"pickle_tensor", pickle_tensor, METH_VARARGS, NULL},
     {"function", function_new, METH_VARARGS, NULL},
     {"tens_decode", tens_decode, METH_VARARGS, NULL},
     {"tens_encode", tens_encode, METH_VARARGS, NULL},

@@ -210,13 +210,6 @@ static PyObject *tensor_enter(PyObject *op, PyObject *Py_UNUSED(ignored)) {
   return Py_NewRef(op);
 }
 
-/* Without this method the first two pickle protocols would write data that cannot be read. */
-static PyObject *tensor_reduce(PyObject *Py_UNUSED(op), PyObject *Py_UNUSED(ignored)) {
-  return PyErr_Format(PyExc_TypeError,
-                      "dlbridge: a Tensor cannot be pickled, or copied by the module copy; from_dlpack(tensor, "
-                      "copy=True) copies it, numpy.from_dlpack and tens.encode make objects that can be pickled");
-}
-
 /* No Python code runs between PyTuple_New and the last int. Otherwise it could find the tuple with empty places. */
 PyObject *tuple_of(const int64_t *values, Py_ssize_t count) {
   PyObject *tuple = PyTuple_New(count);
@@ -407,6 +400,23 @@ PyDoc_STRVAR(item_doc,
              "tuple, are one index for each dimension.\n\n"
              "    >>> dlbridge.from_buffer(b'abc').item(-1)\n"
              "    99");
+PyDoc_STRVAR(deepcopy_doc,
+             "__deepcopy__($self, memo, /)\n--\n\n"
+             "Returns copy(), for copy.deepcopy.\n\n"
+             "    >>> import copy\n"
+             "    >>> copy.deepcopy([dlbridge.from_buffer(b'abc')])[0].tolist()\n"
+             "    [97, 98, 99]");
+PyDoc_STRVAR(reduce_doc,
+             "__reduce_ex__($self, protocol, /)\n--\n\n"
+             "Returns what pickle writes: shape, data type and elements, without gaps.\n\n"
+             "With protocol 5 and a buffer_callback, the elements are a PickleBuffer on the tensor's memory, and the tensor that\n"
+             "pickle.loads makes is on the memory of the buffer it is given, and read-only if that is. Otherwise the elements\n"
+             "are copied into the pickle. Elements that are neither row-major nor column-major are copied first. A tensor\n"
+             "that is read-only stays so.\n\n"
+             "    >>> import pickle\n"
+             "    >>> pickle.loads(pickle.dumps(dlbridge.from_buffer(b'abc'))).tolist()\n"
+             "    [97, 98, 99]\n\n"
+             "Errors: ValueError if the tensor is closed; BufferError if the memory is not in the host; TypeError for handles.");
 PyDoc_STRVAR(dlpack_device_doc,
              "__dlpack_device__($self, /)\n--\n\nReturns the DLPack device, a tuple (type, id).\n\n"
              "    >>> dlbridge.empty(3, 'int8').__dlpack_device__()\n"
@@ -431,7 +441,9 @@ static PyMethodDef tensor_methods[] = {
     {"close", tensor_close, METH_NOARGS, close_doc},
     {"__enter__", tensor_enter, METH_NOARGS, NULL},
     {"__exit__", tensor_close, METH_VARARGS, NULL},
-    {"__reduce__", tensor_reduce, METH_NOARGS, NULL},
+    {"__reduce_ex__", tensor_reduce, METH_O, reduce_doc},
+    {"__copy__", tensor_copy_method, METH_NOARGS, copy_doc},
+    {"__deepcopy__", tensor_deepcopy, METH_O, deepcopy_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import gc
 import itertools
-import pickle
 import sys
 
 import ml_dtypes
@@ -942,12 +941,6 @@ def test_repr_says_what_it_is():
     assert repr(dlbridge.from_dlpack(a)) == (
         "<dlbridge.Tensor, int8(3, 2), strides (1, 3), read-only: [[0, 3], [1, 4], [2, 5]]>"
     )
-
-
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_a_tensor_is_not_pickled_in_any_protocol(protocol):
-    with pytest.raises(TypeError, match="cannot be pickled, or copied"):
-        pickle.dumps(dlbridge.empty(3, "int8"), protocol)
 
 
 def test_memory_that_is_not_there_is_told_in_bytes():

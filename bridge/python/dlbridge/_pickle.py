@@ -1,0 +1,45 @@
+"""What pickle writes for a Tensor, and how it reads it."""
+
+from __future__ import annotations
+
+from pickle import PickleBuffer
+
+from . import _core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from typing_extensions import Buffer
+
+    from ._core import Tensor
+
+
+def reduce(tensor: Tensor, protocol: int) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
+    """Returns the function that makes the tensor again, and its arguments."""
+    dtype, shape, transposed = tensor.dtype, tensor.shape, False
+    data, padded = _core.pickle_bytes(tensor)
+    if data is None:
+        data, _ = _core.pickle_bytes(tensor.T)
+        transposed = data is not None
+    if data is None:
+        data, _ = _core.pickle_bytes(tensor.copy())
+    elements: Any = memoryview(data)
+    if tensor.readonly:
+        elements = elements.toreadonly()
+    if protocol >= 5:
+        elements = PickleBuffer(elements)
+    else:
+        elements = bytes(elements) if tensor.readonly else bytearray(elements)
+    return load, (elements, dtype, shape, transposed, padded)
+
+
+# Pickles name this function: it must be found here, and take these arguments, in later versions too.
+def load(elements: Buffer, dtype: str, shape: tuple[int, ...], transposed: bool, padded: bool) -> Tensor:
+    """Returns a tensor on the bytes of `elements`, which are in row-major order, or column-major if `transposed`."""
+    size = memoryview(elements).nbytes
+    tensor = _core.pickle_tensor(elements, dtype, tuple(shape)[::-1] if transposed else shape, padded)
+    if tensor.nbytes != size:
+        raise ValueError(f"dlbridge: pickle: the tensor has {tensor.nbytes} bytes, but the pickle has {size}")
+    return tensor.T if transposed else tensor

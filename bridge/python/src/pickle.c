@@ -1,0 +1,53 @@
+/* pickle.c: what dlbridge._pickle needs to write a Tensor as bytes, and to make one of them again. */
+#include "extension.h"
+
+/* copyreg calls it for all protocols. */
+PyObject *tensor_reduce(PyObject *op, PyObject *protocol) {
+  PyObject *module = PyImport_ImportModule("dlbridge._pickle");
+  PyObject *reduced = module == NULL ? NULL : PyObject_CallMethod(module, "reduce", "OO", op, protocol);
+  Py_XDECREF(module);
+  return reduced;
+}
+
+PyObject *tensor_deepcopy(PyObject *op, PyObject *Py_UNUSED(memo)) { return tensor_copy_method(op, NULL); }
+
+static int check_type(DLDataType dtype) {
+  if (dtype.code != kDLOpaqueHandle) return 0;
+  return raise_error(PyExc_TypeError, "dlbridge: pickle: the elements are handles, which mean nothing to another process");
+}
+
+/* Returns a Tensor of the bytes of a row-major one, on the same memory. */
+static Tensor *bytes_of(module_state *state, Tensor *self) {
+  core_extent extent;
+  DLTensor view = {.data = self->view.data, .device = {kDLCPU, 0}, .dtype = {kDLUInt, 8, 1}, .ndim = 1};
+  view.shape = &self->extent.nbytes;
+  if (check_tensor(&view, 0, &extent, "pickle") < 0) return NULL;
+  core_share *share = tensor_hold(self);
+  if (share == NULL) return NULL;
+  return tensor_on_share(state->tensor_type, share, &view, self->flags, self->writability_unknown, &extent);
+}
+
+/* Returns the bytes of the elements as a Tensor on the same memory, or None if they are not row-major, and whether elements
+ * smaller than a byte are padded. */
+PyObject *pickle_bytes(PyObject *module, PyObject *op) {
+  if (!tensor_check(op)) return PyErr_Format(PyExc_TypeError, "dlbridge: pickle: the argument is not a Tensor");
+  Tensor *self = (Tensor *)op;
+  if (self->share == NULL) return raise_closed();
+  if (check_type(self->view.dtype) < 0) return NULL;
+  if (!core_host_readable(self->view.device.device_type))
+    return PyErr_Format(PyExc_BufferError, "dlbridge: pickle: the memory is not in the host; copy it there first");
+  PyObject *bytes = self->extent.row_major ? (PyObject *)bytes_of(PyModule_GetState(module), self) : Py_NewRef(Py_None);
+  PyObject *padded = PyBool_FromLong((self->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) != 0);
+  return Py_BuildValue("NN", bytes, padded);
+}
+
+/* Returns a Tensor on the bytes of an object with a buffer: the arguments are that object, dtype, shape and padded. */
+PyObject *pickle_tensor(PyObject *module, PyObject *args) {
+  PyObject *object, *dtype, *shape;
+  int padded;
+  if (!PyArg_ParseTuple(args, "OOOp", &object, &dtype, &shape, &padded)) return NULL;
+  Tensor *self = tensor_on_buffer(PyModule_GetState(module), object, dtype, shape, 0,
+                                  padded ? DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED : 0);
+  if (self != NULL && check_type(self->view.dtype) < 0) Py_CLEAR(self);
+  return (PyObject *)self;
+}
