@@ -540,6 +540,7 @@ int parse_device(PyObject *object, const char *name, DLDevice *out) {
     const char *text = PyUnicode_AsUTF8AndSize(object, NULL);
     if (text != NULL && dlb_device_parse(out, text, NULL) == DLB_OK) return 0;
     PyErr_Clear();
+    return raise_error(PyExc_ValueError, "dlbridge: %s %R is not known; the names are such as 'cpu' or 'cuda:0'", name, object);
   }
   return raise_error(PyExc_TypeError,
                      "dlbridge: %s must be a name, such as 'cpu' or 'cuda:0', or a tuple (type, id) of ints, not %R", name,

@@ -442,7 +442,7 @@ def test_g41_streams(c):
         (lambda t: dlbridge.from_dlpack(t, nonsense=1), TypeError),
         (lambda t: dlbridge.from_dlpack(t, copy=1), TypeError),
         (lambda t: dlbridge.from_dlpack(t, device=1), TypeError),
-        (lambda t: dlbridge.from_dlpack(t, device="gpu"), TypeError),
+        (lambda t: dlbridge.from_dlpack(t, device="gpu"), ValueError),
         (lambda t: dlbridge.from_dlpack([1, 2]), TypeError),
         (lambda t: dlbridge.from_dlpack(None), TypeError),
         (lambda t: dlbridge.from_address("x"), TypeError),
