@@ -699,6 +699,14 @@ def test_a_hostile_caller_ends_no_interpreter(c, case):
 
 # ---- Go functions and reported errors -----------------------------------------------------------------
 
+
+def refusal(kind, value) -> str:
+    """Returns the error with which ctypes refuses a value. Its text depends on the version of Python."""
+    with pytest.raises(TypeError) as raised:
+        kind.from_param(value)
+    return str(raised.value)
+
+
 TEXT = "é: 100%s of %d"  # of all errors of served.go that have a cause
 SERVED = {
     **{
@@ -731,7 +739,7 @@ SERVED = {
     "tensors and a number": ("add(x, 2.0, y), y.tolist()", "(None, [1.0, 3.0, 5.0, 7.0])"),
     "text for a number": (
         "add(x, 'two', y)",
-        "TypeError: dlbridge: add_scaled: argument 2, declared as c_double, cannot be of type str: wrong type",
+        f"TypeError: dlbridge: add_scaled: argument 2, declared as c_double, cannot be of type str: {refusal(ctypes.c_double, 'two')}",
     ),
     "a read-only array": ("add(x, 2.0, fixed)", "BufferError: dlpack: values: the tensor is read-only; UnsafeValues reads it, Copy makes a writable one"),
     "another data type": (
