@@ -44,7 +44,7 @@
 #ifndef DLBRIDGE_H_
 #define DLBRIDGE_H_
 
-#include <dlpack/dlpack.h>
+#include "dlpack/dlpack.h" /* beside this header, wherever it is installed */
 #include <stddef.h>
 #include <stdint.h>
 

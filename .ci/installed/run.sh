@@ -59,6 +59,10 @@ if [ -n "$strangers" ]; then
   exit 1
 fi
 
+# The headers find each other by -IPREFIX/include alone.
+printf '#include <dlbridge/dlbridge.h>\nint main(void) { return DLB_OK; }\n' |
+  ${CC:-cc} -std=c99 -Wall -Wextra -pedantic -Werror -fsyntax-only -I"$work/moved/include" -x c -
+
 if command -v pkg-config > /dev/null; then
   export PKG_CONFIG_PATH="$work/moved/lib/pkgconfig"
   flags=$(pkg-config --cflags --libs dlbridge)
