@@ -10,6 +10,19 @@
 //     std::cout << x << '\n'; // float32[2 3] on cpu [[1 42 3] [4 5 6]]
 //   }
 //
+// A message, which needs the library with Go:
+//
+//   #include <dlbridge.hpp>
+//   #include <iostream>
+//
+//   int main() {
+//     auto sent = dlbridge::message::encode(dlbridge::tensor::lend(std::vector<float>{1.5f, 2.5f, 3.5f, 4.5f}, {2, 2}));
+//     auto received = dlbridge::message::decode(sent.packed()); // one block of bytes, as from a file
+//     auto row = received[0].slice({-1}).convert<int>();
+//     std::cout << row << '\n'; // int32[2] on cpu [3 4]
+//     auto answer = dlbridge::message::encode(std::move(row)).frames(); // ready to be sent
+//   }
+//
 // Owners. A tensor, frame, message or elements object owns what its raw pointer or struct refers to, and releases it in its
 // destructor. Owners can be moved and not copied; tensor::copy copies the elements, and x.slice() is a second owner of the
 // same memory. As with std::unique_ptr, get() lends the raw pointer, release() gives it away and adopt() takes one over. A
@@ -25,7 +38,7 @@
 #ifndef DLBRIDGE_HPP_
 #define DLBRIDGE_HPP_
 
-#include <dlbridge.h>
+#include "dlbridge.h"
 
 #include <algorithm>
 #include <complex>
@@ -36,6 +49,7 @@
 #include <new>
 #include <optional>
 #include <ostream>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -105,6 +119,29 @@ void destroy(void *owner) {
   delete static_cast<Owner *>(owner);
 }
 
+template <class T>
+inline constexpr bool never = false;
+template <class T>
+inline constexpr bool is_view = false;  // set below for the types that own nothing
+
+// Stops the compiler with a text that names the way out if lend() cannot move a container of the type of its argument.
+template <class Argument>
+constexpr bool lendable() {
+  using Container = std::remove_cv_t<std::remove_reference_t<Argument>>;
+  static_assert(!std::is_pointer_v<std::decay_t<Argument>>,
+                "dlbridge: lend: a pointer owns no memory: lend(data, shape, owner) takes what keeps it.");
+  static_assert(!is_view<Container>,
+                "dlbridge: lend: a view owns no memory: lend(data, shape, owner) takes what keeps it.");
+  static_assert(!std::is_lvalue_reference_v<Argument>,
+                "dlbridge: lend: the container is moved into the tensor or frame: lend(std::move(x)).");
+  static_assert(!std::is_const_v<std::remove_reference_t<Argument>>,
+                "dlbridge: lend: a const container cannot be moved; drop its const, or lend a copy of it.");
+  static_assert(!std::is_same_v<Container, std::vector<bool>>,
+                "dlbridge: lend: std::vector<bool> has no bool in memory: use std::vector<std::uint8_t>, or lend(data, shape, "
+                "owner) with a std::unique_ptr<bool[]>.");
+  return true;
+}
+
 // Moves a container into an object of its own, and passes the object to `lend`, which must throw or take it over.
 template <class Container, class Lend>
 auto lend_container(Container &container, Lend lend) {
@@ -144,20 +181,33 @@ class array_view {
   constexpr T *end() const noexcept { return data_ + size_; }
   constexpr T &operator[](std::size_t i) const noexcept { return data_[i]; }
 
+  // Report whether two lists have equal elements: `x.shape() == dlbridge::sizes{2, 3}`, or `== std::vector<std::int64_t>{2, 3}`.
+  friend bool operator==(array_view a, array_view b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
+  friend bool operator!=(array_view a, array_view b) { return !(a == b); }
+
  private:
   T *data_ = nullptr;
   std::size_t size_ = 0;
 };
 
-// Reports whether two lists have equal elements: `x.shape() == dlbridge::sizes{2, 3}`.
-template <class T, class U>
-bool operator==(array_view<T> a, array_view<U> b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+// Writes the elements as tensors write theirs: "[2 3]".
+template <class T>
+std::ostream &operator<<(std::ostream &out, array_view<T> list) {
+  out << '[';
+  for (std::size_t i = 0; i < list.size(); i++) out << (i == 0 ? "" : " ") << list[i];
+  return out << ']';
 }
-template <class T, class U>
-bool operator!=(array_view<T> a, array_view<U> b) {
-  return !(a == b);
-}
+
+namespace detail {
+template <class T>
+inline constexpr bool is_view<array_view<T>> = true;
+template <class T>
+inline constexpr bool is_view<std::basic_string_view<T>> = true;
+#ifdef __cpp_lib_span
+template <class T, std::size_t Size>
+inline constexpr bool is_view<std::span<T, Size>> = true;
+#endif
+}  // namespace detail
 
 using sizes = array_view<const std::int64_t>;  // a shape, strides, or an index of each dimension
 using axes = array_view<const std::int32_t>;   // the numbers of dimensions; negative ones count from the last
@@ -175,7 +225,10 @@ using span = array_view<T>;
 // The DLPack data type of the C++ type T, as `value`: of bool, the integers of a fixed width, std::byte, float, double,
 // std::complex of them, and std::float16_t and std::bfloat16_t. A program may specialise it for a type of its own.
 template <class T, class = void>
-struct dtype_of;
+struct dtype_of {
+  static_assert(detail::never<T>, "DLPack has no type for T. Characters are text: use std::int8_t, std::uint8_t or std::byte. "
+                                  "For a type of your own, specialise dlbridge::dtype_of.");
+};
 
 template <class T>
 struct dtype_of<T, std::enable_if_t<std::is_integral_v<T> && sizeof(T) <= 8 && !std::is_same_v<T, bool> &&
@@ -228,7 +281,7 @@ struct dtype_of<std::bfloat16_t> {
 template <class T>
 inline constexpr DLDataType dtype = dtype_of<std::remove_cv_t<T>>::value;
 
-// Reports whether two data types are equal.
+// Reports whether two data types are equal. DLDataType is a type of C, to which a C++ header cannot add operators.
 constexpr bool same(DLDataType a, DLDataType b) noexcept { return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes; }
 
 // Returns the name of a data type: "float32". Throws std::bad_alloc.
@@ -264,7 +317,7 @@ constexpr subscript until(std::int64_t stop) noexcept { return dlb_index DLB_UNT
 constexpr subscript every(std::int64_t step) noexcept { return dlb_index DLB_STEP(step); }
 
 // The owner of a DLManagedTensorVersioned, of this library or another one.
-class tensor {
+class [[nodiscard]] tensor {
  public:
   tensor() noexcept = default;
   tensor(tensor &&other) noexcept : raw_(other.release()) {}
@@ -327,20 +380,17 @@ class tensor {
 
   // Returns a tensor on the elements of a container such as std::vector, which is moved into the tensor and destroyed when
   // nothing refers to its memory any more, on any thread. Throws error.
-  template <class Container, std::enable_if_t<!std::is_lvalue_reference_v<Container>, int> = 0>
+  template <class Container>
   static tensor lend(Container &&container) {
+    static_assert(detail::lendable<Container>());
     const auto size = static_cast<std::int64_t>(std::size(container));
     return lend(std::move(container), sizes{size});
   }
 
   // As above, row-major with a shape. Throws error (DLB_ERROR_LAYOUT if the container has more or fewer elements).
-  template <class Container, std::enable_if_t<!std::is_lvalue_reference_v<Container>, int> = 0>
+  template <class Container>
   static tensor lend(Container &&container, sizes shape) {
-    using Element = std::remove_pointer_t<decltype(std::data(container))>;
-    static_assert(!std::is_same_v<Container, array_view<Element>>, "an array_view owns nothing: pass the owner too");
-#ifdef __cpp_lib_span
-    static_assert(!std::is_same_v<Container, std::span<Element>>, "a span owns nothing: pass the owner too");
-#endif
+    static_assert(detail::lendable<Container>());
     return detail::lend_container(container, [shape](Container &owner) {
       if (count_of(shape) != static_cast<std::int64_t>(std::size(owner)))
         throw error(DLB_ERROR_LAYOUT, "dlbridge::tensor::lend: " + std::to_string(std::size(owner)) +
@@ -349,9 +399,10 @@ class tensor {
     });
   }
 
-  // Returns a tensor on memory at `data` that `owner` keeps: a smart pointer, a matrix, a lambda. The owner is moved into the
-  // tensor, and destroyed when nothing refers to the memory any more, on any thread. Empty strides mean row-major. A pointer
-  // to const makes a READ_ONLY tensor. Throws error; the owner is then destroyed.
+  // Returns a tensor on memory at `data` that `owner` keeps: a smart pointer, a matrix. The owner is moved into the tensor, and
+  // destroyed when nothing refers to the memory any more, on any thread. A function is destroyed too, and not called: pass
+  // std::shared_ptr<void>(data, function), which calls it. Empty strides mean row-major. A pointer to const makes a READ_ONLY
+  // tensor. Throws error; the owner is then destroyed.
   template <class T, class Owner>
   static tensor lend(T *data, sizes shape, Owner owner, sizes strides = {}, std::uint64_t flags = 0) {
     auto kept = std::make_unique<Owner>(std::move(owner));
@@ -424,6 +475,26 @@ class tensor {
     T *first = data<T>();
     require_contiguous("values");
     return {first, static_cast<std::size_t>(size())};
+  }
+
+  // Returns one element: `x.at<float>({1, 2}) = 3`. It is valid as long as this owner, or another one of the memory. Throws error
+  // as data() does, and DLB_ERROR_ARGUMENT for an index out of range or of another number of dimensions.
+  template <class T>
+  T &at(sizes index) const {
+    T *element = data<T>();
+    const sizes extents = shape(), steps = strides();
+    bool inside = index.size() == extents.size();
+    std::int64_t next = 1;
+    for (std::size_t d = index.size(); inside && d-- > 0; next *= extents[d]) {
+      inside = index[d] >= 0 && index[d] < extents[d];
+      if (inside) element += index[d] * (steps.empty() ? next : steps[d]);
+    }
+    if (!inside) {
+      std::ostringstream text;
+      text << "dlbridge::tensor::at: index " << index << " of shape " << extents;
+      throw error(DLB_ERROR_ARGUMENT, text.str());
+    }
+    return *element;
   }
 
 #ifdef __cpp_lib_mdspan
@@ -574,7 +645,7 @@ inline std::ostream &operator<<(std::ostream &out, const tensor &t) { return out
 // ---- frames and messages ----
 
 // The owner of a dlb_frame: bytes, and what gives them back.
-class frame {
+class [[nodiscard]] frame {
  public:
   frame() noexcept = default;
   frame(frame &&other) noexcept : raw_(other.release()) {}
@@ -591,8 +662,9 @@ class frame {
 
   // Returns a frame on the bytes of a container such as std::vector<std::byte> or std::string, which is moved into the frame and
   // destroyed when nothing refers to its bytes any more, on any thread. Its tensors are writable. Throws std::bad_alloc.
-  template <class Container, std::enable_if_t<!std::is_lvalue_reference_v<Container>, int> = 0>
+  template <class Container>
   static frame lend(Container &&container) {
+    static_assert(detail::lendable<Container>());
     using Element = std::remove_pointer_t<decltype(std::data(container))>;
     static_assert(std::is_trivially_copyable_v<Element>, "a frame holds plain bytes");
     return detail::lend_container(container, [](Container &owner) {
@@ -630,11 +702,11 @@ struct message_fields {
   dlb_header header{};
   std::string_view label{};
   std::string_view metadata{};
-  array_view<const std::string_view> tensor_metadata{};
+  std::vector<std::string_view> tensor_metadata{};
 };
 
 // The owner of a message. Tensors and frames made from it stay valid after it.
-class message {
+class [[nodiscard]] message {
  public:
   message() noexcept = default;
   message(message &&other) noexcept : raw_(other.release()) {}
@@ -682,6 +754,23 @@ class message {
     for (tensor &t : tensors) t.release();
     tensors.clear();
     return out;
+  }
+
+  // Encodes the tensors: `encode(std::move(x), std::move(y))`. As above.
+  template <class... Tensors, std::enable_if_t<(std::is_same_v<Tensors, tensor> && ...), int> = 0>
+  static message encode(tensor &&first, Tensors &&...others) {
+    std::vector<tensor> tensors;
+    tensors.reserve(1 + sizeof...(others));
+    tensors.push_back(std::move(first));
+    (tensors.push_back(std::move(others)), ...);
+    try {
+      return encode(std::move(tensors));
+    } catch (...) {
+      std::size_t i = 0;
+      first = std::move(tensors[i++]);
+      ((others = std::move(tensors[i++])), ...);
+      throw;
+    }
   }
 
   // Encodes a label of any bytes and payload parts, which the message takes over. Throws error; the parts are then unchanged.
@@ -740,6 +829,7 @@ class message {
   frame packed() const { return frame::adopt(detail::call(dlb_message_encode_packed, constant())); }
 
   // Iterates over the tensors: `for (dlbridge::tensor t : message)`. Each dereference returns a new owner, and can throw error.
+  // begin() throws it if this owner is empty.
   class iterator {
    public:
     using iterator_category = std::input_iterator_tag;
@@ -760,7 +850,11 @@ class message {
     const message *message_ = nullptr;
     std::size_t index_ = 0;
   };
-  iterator begin() const noexcept { return {this, 0}; }
+  iterator begin() const {
+    if (raw_ == nullptr)
+      throw error(DLB_ERROR_NULL, "dlbridge::message: the owner is empty: it was moved from, released or never set");
+    return {this, 0};
+  }
   iterator end() const noexcept { return {this, size()}; }
 
  private:
@@ -785,7 +879,7 @@ class message {
 // ---- values: the tensors of Decthings and TensorFlow ----
 
 // The owner of decoded elements: a tensor of a type that DLPack lacks, such as strings and images.
-class elements {
+class [[nodiscard]] elements {
  public:
   elements() noexcept = default;
   elements(elements &&other) noexcept : raw_(other.release()) {}
@@ -842,7 +936,7 @@ struct elements_view {
 };
 
 // A decoded tensor or elements, or std::monostate if there was nothing to decode.
-struct value {
+struct [[nodiscard]] value {
   std::variant<std::monostate, tensor, elements> object{};
   std::size_t size = 0;  // the number of bytes of the value in the frame
   bool copied = false;   // the tensor is a copy, because its elements are not aligned in the frame

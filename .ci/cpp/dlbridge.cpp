@@ -244,6 +244,17 @@ static void views() {
   CHECK(x.copy().data<float>() != at && x.copy().data<float>()[11] == 11);
   CHECK(x.convert<std::int16_t>().data<std::int16_t>()[11] == 11 && x.convert(dlbridge::dtype<double>).data<double>()[1] == 1);
   THROWS(DLB_ERROR_ARGUMENT, "5", x.index({5}));
+  CHECK(&x.at<float>({2, 3}) == at + 11 && &x.transpose().at<const float>({1, 2}) == at + 9 && &x.flip().at<float>({0, 1}) == at + 10);
+  CHECK(tensor::zeros<float>({}).at<float>({}) == 0);
+  THROWS(DLB_ERROR_ARGUMENT, "tensor::at: index [0 4] of shape [3 4]", x.at<float>({0, 4}));
+  THROWS(DLB_ERROR_ARGUMENT, "index [-1 0] of shape [3 4]", x.at<float>({-1, 0}));
+  THROWS(DLB_ERROR_ARGUMENT, "index [1] of shape [3 4]", x.at<float>({1}));
+  THROWS(DLB_ERROR_DTYPE, "not float64", x.at<double>({1, 1}));
+  THROWS(DLB_ERROR_READONLY, "data<const T>", x.broadcast({2, 3, 4}).at<float>({1, 1, 1}));
+  CHECK(x.shape() == std::vector<std::int64_t>{3, 4} && std::vector<std::int64_t>{3} != x.shape());
+  std::ostringstream list;
+  list << x.shape() << sizes{} << dlbridge::axes{-1};
+  CHECK(list.str() == "[3 4][][-1]");
   THROWS(DLB_ERROR_LAYOUT, "dlb_tensor_reshape", x.reshape({5}));
   THROWS(DLB_ERROR_LAYOUT, "dlb_tensor_contiguous", x.transpose().reshape({12}));
 
@@ -342,21 +353,21 @@ static void messages(const std::string &root) {
   only = message::adopt(raw);
   CHECK(only.get() == raw);
   THROWS(DLB_ERROR_NULL, "", message().header());
+  THROWS(DLB_ERROR_NULL, "empty", message().begin());
 
   tensor x = counting(2, 3);
   float *memory = x.data<float>();
   std::vector<tensor> tensors;
   tensors.push_back(std::move(x));
   tensors.push_back(counting(4, 4).slice({all, dlbridge::every(2)}));
-  const std::string_view metadata[] = {"{\"name\":\"x\"}", "{}", "{}"};
   dlbridge::message_fields fields;
   fields.header.seqno = 7;
   fields.metadata = "{\"run\":1}";
   fields.label = "{\"author\":\"me\"}";
-  fields.tensor_metadata = metadata;
+  fields.tensor_metadata = {"{\"name\":\"x\"}", "{}", "{}"};
   THROWS(DLB_ERROR_ARGUMENT, "metadata of 3 tensors", message::encode(std::move(tensors), fields));
   CHECK(tensors.size() == 2 && tensors[0]);  // NOLINT: an error moves nothing
-  fields.tensor_metadata = {metadata, 1};
+  fields.tensor_metadata.resize(1);
   fields.metadata = "[";
   THROWS(DLB_ERROR_ARGUMENT, "", message::encode(std::move(tensors), fields));
   CHECK(tensors.size() == 2 && tensors[0].data<float>() == memory);  // NOLINT
@@ -367,6 +378,15 @@ static void messages(const std::string &root) {
   CHECK(out.label().find("author") != std::string_view::npos && out[0].data<float>() == memory);
   CHECK(static_cast<const void *>(out.frame_at(2).data()) == memory);
   CHECK(message::decode(out.frames())[1].data<const float>()[1] == 2);
+
+  tensor a = counting(1, 2), b = counting(2, 2);
+  const float *of_a = a.data<float>(), *of_b = b.data<float>();
+  b.get()->dl_tensor.dtype.lanes = 0;
+  THROWS(DLB_ERROR_DTYPE, "", message::encode(std::move(a), std::move(b)));
+  CHECK(a.data<float>() == of_a && b.get()->dl_tensor.data == of_b);  // NOLINT: an error moves nothing
+  b.get()->dl_tensor.dtype.lanes = 1;
+  message both = message::encode(std::move(a), std::move(b));
+  CHECK(!a && !b && both.size() == 2 && both[0].data<float>() == of_a && both[1].data<float>() == of_b);  // NOLINT
 
   std::vector<frame> parts;
   parts.push_back(frame::lend(std::string("payload")));

@@ -23,15 +23,40 @@ try() {
   echo "dlbridge.hpp in $standard: ok"
 }
 
-# The program at the top of the header prints what its comment says, and needs the library without Go only.
-sed -n 's|^//   ||p' "$root/include/dlbridge.hpp" > "$work/first.cpp"
-"${CXX:-c++}" -std=c++17 -I"$root/include" "$work/first.cpp" -o "$work/first" -L"$lib" -ldlbridge_tensor "-Wl,-rpath,$lib"
-wanted=$(sed -n 's|.*std::cout << x .*// ||p' "$work/first.cpp")
-printed=$("$work/first")
-if [ -z "$wanted" ] || [ "$printed" != "$wanted" ]; then
-  echo "the program in dlbridge.hpp prints \"$printed\", and not \"$wanted\"" >&2
-  exit 1
-fi
+# The programs at the top of the header print what their comments say. The first needs the library without Go only.
+sed -n 's|^//   ||p' "$root/include/dlbridge.hpp" |
+  awk -v work="$work" '/#include <dlbridge.hpp>/ { n++ } { print > (work "/head" n ".cpp") }'
+libraries=-ldlbridge_tensor
+for program in "$work/head1" "$work/head2"; do
+  # shellcheck disable=SC2086 # flags are words
+  "${CXX:-c++}" -std=c++17 -I"$root/include" "$program.cpp" -o "$program" -L"$lib" $libraries "-Wl,-rpath,$lib"
+  wanted=$(sed -n 's|.*std::cout << .*; // ||p' "$program.cpp")
+  printed=$("$program")
+  if [ -z "$wanted" ] || [ "$printed" != "$wanted" ]; then
+    echo "a program in dlbridge.hpp prints \"$printed\", and not \"$wanted\"" >&2
+    exit 1
+  fi
+  libraries="-ldlbridge -ldlbridge_tensor"
+done
+
+# refuse TEXT STATEMENT: the statement must not compile, for the reason that a static_assert names.
+refuse() {
+  printf '#include <dlbridge.hpp>\nusing dlbridge::frame;\nusing dlbridge::tensor;\nint main() { %s }\n' "$2" > "$work/refused.cpp"
+  if "${CXX:-c++}" -std=c++17 -fsyntax-only -I"$root/include" "$work/refused.cpp" 2> "$work/refused.txt"; then
+    echo "this compiles: $2" >&2
+    exit 1
+  fi
+  grep -q "static assertion failed.*$1" "$work/refused.txt" || { cat "$work/refused.txt" >&2; exit 1; }
+}
+refuse 'lend(std::move(x))' 'std::vector<float> x(3); auto t = tensor::lend(x);'
+refuse 'lend(std::move(x))' 'std::string x; auto f = frame::lend(x);'
+refuse 'const container cannot be moved' 'const std::vector<float> x(3); auto t = tensor::lend(std::move(x), {3});'
+refuse 'a pointer owns no memory' 'float x[3] = {}; auto t = tensor::lend(&x[0], {3});'
+refuse 'a pointer owns no memory' 'float x[3] = {}; auto t = tensor::lend(x);'
+refuse 'a view owns no memory' 'auto t = tensor::lend(dlbridge::sizes{1, 2});'
+refuse 'std::vector<bool> has no bool' 'auto t = tensor::lend(std::vector<bool>(3));'
+refuse 'Characters are text' 'auto t = tensor::lend(std::string("text"));'
+refuse 'Characters are text' 'auto t = tensor::zeros<char>({3});'
 
 if [ "${4:-}" = short ]; then
   try c++17 "${CXX:-c++}"

@@ -16,11 +16,10 @@ static void run(const char *out, const std::vector<const char *> &files) {
   auto tensor = dlbridge::message::decode(std::move(frames))[0];  // has a share of its frame, after the message too
   std::cout << "tensor: " << tensor << '\n';
 
-  std::vector<dlbridge::tensor> rows;
-  rows.push_back(tensor.slice({-1}).convert<double>());
-  std::cout << "last row: " << rows[0] << '\n';
+  auto row = tensor.slice({-1}).convert<double>();
+  std::cout << "last row: " << row << '\n';
 
-  auto packed = dlbridge::message::encode(std::move(rows)).packed();
+  auto packed = dlbridge::message::encode(std::move(row)).packed();
   std::ofstream file(out, std::ios::binary);
   if (!file.write(reinterpret_cast<const char *>(packed.data()), static_cast<std::streamsize>(packed.size())).flush())
     throw std::runtime_error(out);
