@@ -192,12 +192,13 @@ COLD static int has_no_method(module_state *state, PyObject *producer) {
   return !failed;
 }
 
-/* Returns the Tensor of a number, and otherwise replaces the AttributeError of an object without __dlpack__ by a TypeError. */
-COLD static Tensor *number_or_error(module_state *state, PyObject *producer) {
+/* Returns the Tensor of a number. For any other object, replaces the AttributeError for its missing __dlpack__ by an
+ * exception of the type `error`. */
+COLD static Tensor *number_or_error(module_state *state, PyObject *producer, PyObject *error) {
   PyErr_Clear();
   Tensor *self = tensor_of_number(state, producer);
   if (self == NULL && !PyErr_Occurred())
-    PyErr_Format(PyExc_TypeError,
+    PyErr_Format(error,
                  "dlbridge: from_dlpack: %R has no __dlpack__; pass an array, such as numpy.asarray makes of it",
                  Py_TYPE(producer));
   return self;
@@ -256,8 +257,9 @@ static PyObject *call_with_more(module_state *state, PyObject *method, const DLD
   return capsule;
 }
 
-/* Calls __dlpack__ of a producer, which is `lasting` unless that is NULL. A producer that does not accept the keywords is
- * called once more without any. `asked` reports whether it has accepted device and copy. */
+/* Calls __dlpack__ of a producer, which is `lasting` unless that is NULL. A producer that does not accept device and copy is
+ * called again without them, and one that does not accept max_version is called again without arguments. `asked` reports
+ * whether it has accepted device and copy. */
 static PyObject *ask(module_state *state, PyObject *producer, array_method lasting, const DLDevice *device, int copy,
                      int *asked) {
   PyObject *method = NULL, *capsule;
@@ -269,6 +271,11 @@ static PyObject *ask(module_state *state, PyObject *producer, array_method lasti
     method = PyObject_GetAttr(producer, state->names[NAME_DLPACK]);
     if (method == NULL) return NULL;
     capsule = more ? call_with_more(state, method, device, copy) : call_with_defaults(state, method);
+  }
+  if (capsule == NULL && more && refused_keywords()) {
+    PyErr_Clear();
+    *asked = 0;
+    capsule = call_with_defaults(state, method);
   }
   if (capsule == NULL && refused_keywords()) {
     PyErr_Clear();
@@ -420,10 +427,11 @@ typedef struct {
   DLManagedTensorVersioned *managed;
 } exact_import;
 
-/* Returns a Tensor of any producer or capsule. If `exact` is not NULL, exact->share must be NULL. The managed tensor may
- * then be put there instead (see take_exact), and NULL is returned without an exception. */
+/* Returns a Tensor of any producer or capsule. An object that is neither raises an exception of the type `no_producer`. If
+ * `exact` is not NULL, exact->share must be NULL. The managed tensor may then be put there instead (see take_exact), and
+ * NULL is returned without an exception. */
 static Tensor *from_producer(module_state *state, PyObject *producer, const DLDevice *device, int copy,
-                             exact_import *exact) {
+                             PyObject *no_producer, exact_import *exact) {
   Tensor *self;
   uint64_t flags = 0;
   int asked = 0;
@@ -444,7 +452,7 @@ static Tensor *from_producer(module_state *state, PyObject *producer, const DLDe
     }
     PyObject *capsule = ask(state, producer, kind.dlpack, device, copy, &asked);
     if (capsule == NULL && has_no_method(state, producer)) {
-      self = number_or_error(state, producer);
+      self = number_or_error(state, producer, no_producer);
       asked = 1; /* the number was copied */
       flags = DLPACK_FLAG_BITMASK_IS_COPIED;
     } else if (capsule == NULL) {
@@ -460,7 +468,7 @@ static Tensor *from_producer(module_state *state, PyObject *producer, const DLDe
   Tensor *result = self;
   if (device != NULL && check_device("from_dlpack", self->view.device, *device) < 0) {
     result = NULL;
-  } else if (copy == 0 && asked && flags & DLPACK_FLAG_BITMASK_IS_COPIED) {
+  } else if (copy == 0 && !PyCapsule_CheckExact(producer) && flags & DLPACK_FLAG_BITMASK_IS_COPIED) {
     PyErr_SetString(PyExc_BufferError, "dlbridge: from_dlpack: the producer has copied although copy=False was passed; "
                                         "copy=None allows it");
     result = NULL;
@@ -475,14 +483,14 @@ static Tensor *from_producer(module_state *state, PyObject *producer, const DLDe
 }
 
 Tensor *consume(module_state *state, PyObject *producer) {
-  return from_producer(state, producer, NULL, -1, NULL);
+  return from_producer(state, producer, NULL, -1, PyExc_TypeError, NULL);
 }
 
 DLManagedTensorVersioned *export_producer(module_state *state, PyObject *producer, core_share **keep) {
   if (keep != NULL) *keep = NULL;
   if (tensor_check(producer)) return tensor_export((Tensor *)producer);
   exact_import exact = {NULL, NULL};
-  Tensor *tensor = from_producer(state, producer, NULL, -1, &exact);
+  Tensor *tensor = from_producer(state, producer, NULL, -1, PyExc_TypeError, &exact);
   DLManagedTensorVersioned *managed = NULL;
   core_share *share = exact.share;
   if (tensor != NULL) {
@@ -526,9 +534,21 @@ int parse_arguments(const char *function, PyObject *const *args, Py_ssize_t narg
   return 0;
 }
 
+/* Returns the number of a device type, which may be a member of any Enum. -1 with an exception if it has none. */
+static long device_type_of(PyObject *type) {
+  PyObject *value = PyLong_Check(type) ? Py_NewRef(type) : PyObject_GetAttrString(type, "value");
+  if (value == NULL) {
+    PyErr_Clear();
+    value = Py_NewRef(type);
+  }
+  long number = PyLong_AsLong(value);
+  Py_DECREF(value);
+  return number;
+}
+
 int parse_device(PyObject *object, const char *name, DLDevice *out) {
   if (PyTuple_Check(object) && PyTuple_Size(object) == 2) {
-    long type = PyLong_AsLong(PyTuple_GetItem(object, 0));
+    long type = device_type_of(PyTuple_GetItem(object, 0));
     long id = PyErr_Occurred() ? 0 : PyLong_AsLong(PyTuple_GetItem(object, 1));
     int failed = PyErr_Occurred() != NULL;
     int too_large = failed ? PyErr_ExceptionMatches(PyExc_OverflowError) : type != (int32_t)type || id != (int32_t)id;
@@ -575,7 +595,8 @@ PyObject *from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
   int given = values[1] != NULL && values[1] != Py_None;
   if ((given && parse_device(values[1], "device", &device) < 0) || parse_copy(values[2], &copy) < 0)
     return NULL;
-  return (PyObject *)from_producer(state, values[0], given ? &device : NULL, copy, NULL);
+  /* The array API standard asks for an AttributeError, which NumPy and PyTorch raise too. */
+  return (PyObject *)from_producer(state, values[0], given ? &device : NULL, copy, PyExc_AttributeError, NULL);
 }
 
 /* A small number is probably a status that a C function has returned instead of a pointer. */

@@ -12,7 +12,7 @@ PyDoc_STRVAR(from_dlpack_doc,
              "Ownership: the export of the producer is held until the Tensor and everything made from it is gone.\n"
              "A legacy capsule cannot state whether its memory may be written; the Tensor is then readonly.\n"
              "Errors: BufferError for a data type, device or DLPack version that is not supported; ValueError for a\n"
-             "malformed or consumed tensor; TypeError if the argument is not a producer. After an error a capsule\n"
+             "malformed or consumed tensor; AttributeError if the object has no __dlpack__. After an error a capsule\n"
              "still owns its tensor, unless the major version is not 1: then its deleter has been called.");
 PyDoc_STRVAR(from_address_doc,
              "from_address($module, address, /)\n--\n\n"

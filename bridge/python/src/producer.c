@@ -116,13 +116,12 @@ static int parse_request(Tensor *self, PyObject *const *args, Py_ssize_t nargs, 
   PyObject *values[4];
   if (parse_arguments("__dlpack__", args, nargs, kwnames, 0, names, 4, values) < 0) return -1;
   out->versioned = parse_max_version(values[1]);
-  if (out->versioned < 0 || check_stream(values[0], self->view.device) < 0 ||
-      parse_copy(values[3], &out->copy) < 0)
-    return -1;
+  if (out->versioned < 0 || parse_copy(values[3], &out->copy) < 0) return -1;
   DLDevice device = self->view.device;
   int any_device = values[2] == NULL || values[2] == Py_None;
+  /* The device first: the stream is one of the device that is asked for. */
   if ((!any_device && parse_device(values[2], "dl_device", &device) < 0) ||
-      check_device("__dlpack__", self->view.device, device) < 0)
+      check_device("__dlpack__", self->view.device, device) < 0 || check_stream(values[0], self->view.device) < 0)
     return -1;
   Py_ssize_t count = kwnames == NULL ? 0 : PyTuple_Size(kwnames);
   if (count > 0 && any_device && (values[0] == NULL || values[0] == Py_None)) remember(args, count, kwnames, *out);

@@ -1,0 +1,219 @@
+"""The functions of DLPack in the Python array API standard, version 2024.12: what it says, sentence by sentence.
+
+https://data-apis.org/array-api/2024.12/API_specification/generated/array_api.array.__dlpack__.html
+https://data-apis.org/array-api/2024.12/API_specification/generated/array_api.array.__dlpack_device__.html
+https://data-apis.org/array-api/2024.12/API_specification/generated/array_api.from_dlpack.html
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+
+import array_api_strict
+import numpy as np
+import pytest
+from conftest import Producer
+
+import dlbridge
+
+IS_COPIED = 2
+CUDA, ROCM = 2, 10
+KEYWORDS = {
+    "__dlpack__": ["stream", "max_version", "dl_device", "copy"],
+    "__dlpack_device__": [],
+    "from_dlpack": ["device", "copy"],
+}
+
+
+# ---- signatures ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", KEYWORDS)
+def test_g44_signatures_are_those_of_the_standard(name):
+    function = getattr(dlbridge if name == "from_dlpack" else dlbridge.Tensor, name)
+    first, *others = inspect.signature(function).parameters.values()
+    assert first.kind is first.POSITIONAL_ONLY
+    assert [each.name for each in others] == KEYWORDS[name]
+    assert all(each.kind is each.KEYWORD_ONLY and each.default is None for each in others)
+
+
+def test_g44_keywords_are_no_positions_and_positions_no_keywords():
+    t = dlbridge.empty(3, "int8")
+    for call in (
+        lambda: t.__dlpack__(None),
+        lambda: t.__dlpack_device__(None),
+        lambda: dlbridge.from_dlpack(t, None),
+        lambda: dlbridge.from_dlpack(x=t),
+        lambda: dlbridge.from_dlpack(producer=t),
+    ):
+        with pytest.raises(TypeError):
+            call()
+    assert t.__dlpack__(copy=None, dl_device=None, max_version=None, stream=None) is not None  # in any order
+
+
+# ---- __dlpack__ and __dlpack_device__ ------------------------------------------------------------------
+
+
+def test_g40_the_device_is_a_pair_of_ints_that_dl_device_takes_back(c):
+    for device in [(1, 0), (1, 3), (2, 0), (3, 0), (10, 1), (13, 0), (14, 5), (99, 7)]:
+        t = dlbridge.from_dlpack(c.new_capsule(device_type=device[0], device_id=device[1]))
+        assert t.__dlpack_device__() == device
+        assert [type(number) for number in t.__dlpack_device__()] == [int, int]
+        for asked in (None, device):
+            managed = c.describe(c.capsule_pointer(t.__dlpack__(max_version=(1, 0), dl_device=asked)))
+            assert (managed["device"], managed["flags"]) == (device, 0)
+
+
+@pytest.mark.parametrize("kind", [enum.Enum, enum.IntEnum])
+def test_g45_a_device_type_may_be_a_member_of_an_enum(kind):
+    types = kind("DeviceType", {"CPU": 1, "CUDA": 2})
+    t = dlbridge.empty(3, "int8")
+    assert t.__dlpack__(dl_device=(types.CPU, 0)) is not None
+    assert dlbridge.from_dlpack(t, device=(types.CPU, 0)).data_ptr == t.data_ptr
+    with pytest.raises(BufferError, match="not on"):
+        t.__dlpack__(dl_device=(types.CUDA, 0))
+    words = kind("Words", {"CPU": "cpu"}) if kind is enum.Enum else enum.StrEnum("Words", {"CPU": "cpu"})
+    with pytest.raises(TypeError, match="dl_device"):
+        t.__dlpack__(dl_device=(words.CPU, 0))
+
+
+@pytest.mark.parametrize("stream", [None, -1, 0, 1, 2, 12345])
+def test_g45_a_device_that_cannot_be_had_is_a_buffer_error_whatever_the_stream(c, stream):
+    """The stream is one of the device that is asked for, and need not be allowed on that of the memory."""
+    for here, there in ((1, CUDA), (1, ROCM), (CUDA, ROCM), (ROCM, CUDA), (CUDA, 1)):
+        t = dlbridge.from_dlpack(c.new_capsule(device_type=here))
+        for copy in (None, False, True):
+            with pytest.raises(BufferError, match="memory is on"):
+                t.__dlpack__(max_version=(1, 0), dl_device=(there, 0), stream=stream, copy=copy)
+
+
+def test_g41_streams_are_numbered_as_the_standard_says(c):
+    allowed = {1: {None, -1}, 3: {None, -1}, CUDA: {None, -1, 1}, ROCM: {None, -1, 0}}
+    # What the standard disallows is a ValueError. Other streams exist, but nothing here can synchronise with them.
+    unknown = {1: set(), 3: set(), CUDA: {2, 3, 2**70}, ROCM: {3, 2**70}}
+    for device, streams in allowed.items():
+        t = dlbridge.from_dlpack(c.new_capsule(device_type=device))
+        for stream in (None, -2, -1, 0, 1, 2, 3, 2**70):
+            if stream in streams:
+                assert t.__dlpack__(stream=stream, max_version=(1, 0)) is not None
+                continue
+            with pytest.raises(BufferError if stream in unknown[device] else ValueError, match="stream"):
+                t.__dlpack__(stream=stream, max_version=(1, 0))
+
+
+def test_g45_copy_true_copies_and_says_so_or_is_a_buffer_error(c):
+    frozen = np.arange(3)
+    frozen.flags.writeable = False
+    t = dlbridge.from_dlpack(frozen)
+    copied = c.describe(c.capsule_pointer(t.__dlpack__(max_version=(1, 0), copy=True)))
+    assert copied["flags"] == IS_COPIED and copied["data"] != t.data_ptr
+    assert t.__dlpack__(copy=True) is not None  # the copy is writable, so that the legacy form can represent it
+    device = dlbridge.from_dlpack(c.new_capsule(device_type=CUDA))
+    with pytest.raises(BufferError):
+        device.__dlpack__(max_version=(1, 0), copy=True)
+
+
+# ---- from_dlpack ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [BufferError("no such strides"), MemoryError(), ValueError("stream"), KeyError("x"), AttributeError("x")])
+@pytest.mark.parametrize("arguments", [{}, {"copy": True}, {"device": "cpu"}], ids=repr)
+def test_g43_errors_of_the_producer_reach_the_caller_themselves(error, arguments):
+    class Unable:
+        def __dlpack__(self, **keywords):
+            raise error
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    with pytest.raises(type(error)) as raised:
+        dlbridge.from_dlpack(Unable(), **arguments)
+    assert raised.value is error
+
+
+@pytest.mark.parametrize("x", [[1, 2], None, "3", object(), {}], ids=repr)
+def test_g44_an_object_without_the_methods_is_an_attribute_error(x):
+    for arguments in ({}, {"copy": True}, {"copy": False}, {"device": "cpu"}):
+        with pytest.raises(AttributeError, match="has no __dlpack__"):
+            dlbridge.from_dlpack(x, **arguments)
+    with pytest.raises(AttributeError):
+        np.from_dlpack(x)
+    with pytest.raises(TypeError, match="has no __dlpack__"):  # elsewhere it is an argument of a wrong type
+        dlbridge.to_address(x)
+
+
+def test_g43_each_keyword_is_left_out_only_if_the_producer_refuses_it(c):
+    """A producer of 2022.12 with max_version, as the standard's retry allows for, still exports the versioned form."""
+    calls = []
+
+    class Before2023:
+        def __dlpack__(self, *, stream=None, max_version=None):
+            calls.append(max_version)
+            return frozen.__dlpack__(stream=stream, max_version=max_version)
+
+    class Before2022:
+        def __dlpack__(self, *, stream=None):
+            calls.append("legacy")
+            return c.new_capsule(legacy=1)
+
+    frozen = np.arange(3)
+    frozen.flags.writeable = False  # has no legacy form
+    copied = dlbridge.from_dlpack(Before2023(), copy=True)
+    assert (copied.tolist(), copied.readonly, copied.data_ptr == frozen.ctypes.data) == ([0, 1, 2], False, False)
+    shared = dlbridge.from_dlpack(Before2023(), device="cpu", copy=False)
+    assert (shared.readonly, shared.data_ptr) == (True, frozen.ctypes.data)
+    assert calls == [(1, 3), (1, 3)]
+    assert dlbridge.from_dlpack(Before2022(), copy=True).readonly is False
+    assert dlbridge.from_dlpack(Before2022(), device="cpu").readonly is True
+    assert calls[2:] == ["legacy", "legacy"]
+
+
+def test_g43_a_type_error_of_a_later_call_is_not_retried():
+    calls = []
+
+    class Broken:
+        def __dlpack__(self, *, max_version=None):
+            calls.append(max_version)
+            raise TypeError("an inner argument")
+
+    with pytest.raises(TypeError, match="an inner argument"):
+        dlbridge.from_dlpack(Broken(), copy=True)
+    assert calls == [(1, 3)]
+
+
+def test_g45_copy_false_refuses_a_copy_also_of_a_producer_without_the_keyword(c):
+    class Copies:
+        def __dlpack__(self, *, max_version=None):
+            return c.new_capsule(flags=IS_COPIED)
+
+    before = c.deletes()
+    for producer in (Copies(), Producer(lambda: c.new_capsule(flags=IS_COPIED)), 2.5):
+        with pytest.raises(BufferError, match="copy=False"):
+            dlbridge.from_dlpack(producer, copy=False)
+    assert c.deletes() == before + 2
+    capsule = c.new_capsule(flags=IS_COPIED)  # from_dlpack makes no copy of what is one already
+    assert dlbridge.from_dlpack(capsule, copy=False).data_ptr == c.describe(c.capsule_pointer(capsule))["data"]
+
+
+# ---- with a strict implementation ----------------------------------------------------------------------
+
+
+def test_g45_the_strict_implementation_takes_ours():
+    t = dlbridge.from_dlpack(np.arange(6, dtype=np.float64).reshape(2, 3))
+    for arguments, shared in [({}, True), ({"copy": False}, True), ({"copy": True}, False), ({"copy": None}, True)]:
+        taken = array_api_strict.from_dlpack(t, device=array_api_strict.Device("CPU_DEVICE"), **arguments)
+        assert isinstance(taken, type(array_api_strict.asarray(0)))
+        assert array_api_strict.all(taken == array_api_strict.asarray([[0.0, 1, 2], [3, 4, 5]]))
+        assert (np.from_dlpack(taken).ctypes.data == t.data_ptr) is shared
+
+
+def test_g45_we_take_arrays_of_the_strict_implementation():
+    x = array_api_strict.asarray([1, 2, 3])
+    address = np.from_dlpack(x).ctypes.data
+    assert dlbridge.from_dlpack(x).data_ptr == address
+    assert dlbridge.from_dlpack(x, copy=False, device=x.__dlpack_device__()).data_ptr == address
+    copied = dlbridge.from_dlpack(x, copy=True)
+    assert copied.data_ptr != address and copied.tolist() == [1, 2, 3]
+    with pytest.raises((BufferError, ValueError)):
+        dlbridge.from_dlpack(x, device="cuda:0")
