@@ -136,10 +136,11 @@ typedef struct DLManagedTensorVersioned {
 typedef int (*DLPackManagedTensorAllocator)(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_ctx,
                                             void (*SetError)(void* error_ctx, const char* kind, const char* message));
 
-/* An owned share of the memory of a Python object. */
+/* An owned share of the memory of a Python object, with its flags. */
 typedef int (*DLPackManagedTensorFromPyObjectNoSync)(void* py_object, DLManagedTensorVersioned** out);
 
-/* A view of the memory of a Python object, good until control returns to its owner. */
+/* A view of the memory of a Python object, good until control returns to its owner. It has no flags, and so it cannot state that
+ * the memory is read-only or the elements are padded; the managed tensor of the function above can. */
 typedef int (*DLPackDLTensorFromPyObjectNoSync)(void* py_object, DLTensor* out);
 
 /* The stream that the producer works on now; NULL on the CPU. */

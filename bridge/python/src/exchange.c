@@ -80,13 +80,18 @@ static int exchange_to_object(DLManagedTensorVersioned *managed, void **out) {
   return *out == NULL ? -1 : 0;
 }
 
-/* A DLTensor has no flags, so that it cannot represent read-only memory. */
+/* A DLTensor has no flags, so that it can represent neither read-only memory nor padded elements. */
 static int exchange_view(void *object, DLTensor *out) {
   Tensor *self = exchange_object(object);
   if (self == NULL) return -1;
   if (self->share == NULL) return raise_error(PyExc_ValueError, TENSOR_IS_CLOSED);
-  if (tensor_read_only(self))
-    return raise_error(PyExc_BufferError, "dlbridge: a DLTensor cannot represent read-only memory; __dlpack__ can");
+  const char *what = tensor_read_only(self)                                    ? "read-only memory"
+                     : self->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED ? "padded elements"
+                                                                                : NULL;
+  if (what != NULL)
+    return raise_error(PyExc_BufferError,
+                       "dlbridge: C exchange API: a DLTensor cannot represent %s; a managed tensor can, of "
+                       "managed_tensor_from_py_object_no_sync or __dlpack__(max_version=(1, 0))", what);
   *out = self->view;
   return 0;
 }

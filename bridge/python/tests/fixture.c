@@ -363,6 +363,13 @@ long fixture_long(DLManagedTensorVersioned *x, long number) {
   return number;
 }
 
+/* Returns the flags of x. */
+int64_t fixture_flags(DLManagedTensorVersioned *x) {
+  int64_t flags = (int64_t)x->flags;
+  x->deleter(x);
+  return flags;
+}
+
 /* Returns x as it is. */
 DLManagedTensorVersioned *fixture_return(DLManagedTensorVersioned *x) { return x; }
 

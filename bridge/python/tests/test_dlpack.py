@@ -1128,6 +1128,101 @@ def test_g47_tensors_go_out_and_come_in_by_the_table(c, table):
             call(table, t)
 
 
+# Ways in which read-only memory becomes a Tensor.
+READ_ONLY_TENSORS = {
+    "from_dlpack, of NumPy": lambda c, table: dlbridge.from_dlpack(frozen()),
+    "from_dlpack, of a capsule": lambda c, table: dlbridge.from_dlpack(c.new_capsule(flags=READ_ONLY)),
+    "from_dlpack, of a type with a table": lambda c, table: dlbridge.from_dlpack(with_table(c)),
+    "from_dlpack, of a Tensor": lambda c, table: dlbridge.from_dlpack(dlbridge.from_dlpack(frozen())),
+    "from_address": lambda c, table: dlbridge.from_address(c.managed(flags=READ_ONLY)),
+    "from_address, of to_address": lambda c, table: dlbridge.from_address(dlbridge.to_address(frozen())),
+    "from_buffer": lambda c, table: dlbridge.from_buffer(bytes(16), "float32"),
+    "the table": lambda c, table: c.exchange_to(table, c.managed(flags=READ_ONLY)),
+    "the table, with more flags": lambda c, table: c.exchange_to(table, c.managed(flags=READ_ONLY | IS_COPIED)),
+    "a view": lambda c, table: dlbridge.from_dlpack(frozen())[1:],
+    "another shape": lambda c, table: dlbridge.from_dlpack(frozen()).reshape(2, 2),
+    "elements that meet": lambda c, table: dlbridge.empty(1, "float32").broadcast_to((4,)),
+    "the result of a C function": lambda c, table: dlbridge.wrap(c_function(c, "return"))(frozen()),
+}
+# Ways in which a Tensor leaves with flags: what they say about it.
+WITH_FLAGS = {
+    "__dlpack__": lambda c, table, t: describe(c, t.__dlpack__(max_version=(1, 0)))["flags"],
+    "__dlpack__ of the device": lambda c, table, t: describe(c, t.__dlpack__(max_version=(1, 3), dl_device=(1, 0), copy=False))["flags"],
+    "to_address": lambda c, table, t: flags_of(c, dlbridge.to_address(t)),
+    "the table": lambda c, table, t: flags_of(c, c.exchange_from(table, t)),
+    "a C function": lambda c, table, t: dlbridge.wrap(c_function(c, "flags"), args=["tensor"], returns=ctypes.c_int64)(t),
+    "numpy.from_dlpack": lambda c, table, t: READ_ONLY * (not np.from_dlpack(t).flags.writeable),
+    "numpy.asarray": lambda c, table, t: READ_ONLY * (not np.asarray(t).flags.writeable),
+    "numpy()": lambda c, table, t: READ_ONLY * (not t.numpy().flags.writeable),
+    "memoryview": lambda c, table, t: READ_ONLY * memoryview(t).readonly,
+}
+# And without flags, where read-only memory must be refused.
+WITHOUT_FLAGS = {
+    "__dlpack__": lambda c, table, t: t.__dlpack__(),
+    "__dlpack__ for 0.8": lambda c, table, t: t.__dlpack__(max_version=(0, 8)),
+    "the DLTensor of the table": lambda c, table, t: c.exchange_view(table, t),
+    "a writable buffer": lambda c, table, t: c.buffer(t, WRITABLE),
+}
+
+
+def frozen():
+    a = np.arange(4, dtype=np.float32)
+    a.flags.writeable = False
+    return a
+
+
+def with_table(c):
+    """Returns an object of a type with a C exchange API, whose tensors are read-only."""
+    api = c.table(ctypes.byref(c.description(flags=READ_ONLY)), b"dlpack_exchange_api", 0, 1)
+    return type("Array", (), {"__dlpack_c_exchange_api__": api})()
+
+
+def c_function(c, name):
+    function = getattr(ctypes.CDLL(str(c.path)), "fixture_" + name)
+    function.restype, function.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    return function
+
+
+def flags_of(c, managed):
+    """Returns the flags of a managed tensor, and calls its deleter."""
+    flags = c.describe(managed)["flags"]
+    c.delete(managed)
+    return flags
+
+
+@pytest.mark.parametrize("made", READ_ONLY_TENSORS)
+def test_g17_read_only_memory_keeps_its_flag_in_every_way(c, table, made):
+    t = READ_ONLY_TENSORS[made](c, table)
+    assert t.readonly
+    assert {way: export(c, table, t) for way, export in WITH_FLAGS.items()} == dict.fromkeys(WITH_FLAGS, READ_ONLY)
+    for export in WITHOUT_FLAGS.values():
+        with pytest.raises(BufferError, match="read-only"):
+            export(c, table, t)
+
+
+def test_g17_unstated_writability_leaves_as_read_only(c, table):
+    t = dlbridge.from_dlpack(c.new_capsule(legacy=1))
+    assert {way: export(c, table, t) for way, export in WITH_FLAGS.items()} == dict.fromkeys(WITH_FLAGS, READ_ONLY)
+    for way in ("the DLTensor of the table", "a writable buffer"):
+        with pytest.raises(BufferError, match="read-only"):
+            WITHOUT_FLAGS[way](c, table, t)
+
+
+def test_g17_writable_memory_leaves_without_the_flag(c, table):
+    t = dlbridge.empty(4, "float32")
+    assert {way: export(c, table, t) for way, export in WITH_FLAGS.items()} == dict.fromkeys(WITH_FLAGS, 0)
+    for export in WITHOUT_FLAGS.values():
+        assert export(c, table, t) is not None
+
+
+def test_g20_padded_elements_leave_only_with_their_flag(c, table):
+    t = dlbridge.from_dlpack(c.new_capsule(code=17, bits=4, flags=PADDED))
+    assert flags_of(c, c.exchange_from(table, t)) == PADDED
+    for way in ("__dlpack__", "the DLTensor of the table"):
+        with pytest.raises(BufferError, match="padded"):
+            WITHOUT_FLAGS[way](c, table, t)
+
+
 def test_g47_the_table_takes_over_and_refuses_like_from_address(c, table):
     before = c.deletes()
     for fields, error in [({"major": 2}, BufferError), ({"ndim": -1}, ValueError), ({"code": 44}, BufferError)]:
