@@ -1,7 +1,8 @@
 #!/bin/sh
 # test.sh WHEELHOUSE WORK PYTHON...: installs the wheel in a new environment of each Python, with NumPy alone, and runs check.py
-# there from other folders, without any environment variable: no Go and no compiler can be found. A Python that is not on the
-# path is looked for in pyenv; one that is missing is an error.
+# there from other folders, without any environment variable: no Go and no compiler can be found. Then it runs subinterpreters.py,
+# because each version of Python has other subinterpreters. A Python that is not on the path is looked for in pyenv; one that is
+# missing is an error.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 house=$(cd "${1:?usage: test.sh WHEELHOUSE WORK PYTHON...}" && pwd)
@@ -27,5 +28,6 @@ for python; do
   for folder in "$work/elsewhere" /; do
     (cd "$folder" && env -i PATH=/nonexistent "$installed" -I "$here/check.py")
   done
+  (cd "$work/elsewhere" && env -i PATH=/nonexistent "$installed" -I "$here/../../bridge/python/tests/subinterpreters.py" > /dev/null)
   echo "wheel with Python $version: ok"
 done

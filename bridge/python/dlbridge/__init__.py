@@ -7,17 +7,20 @@ decodes and encodes messages that contain tensors. `decthings` and `tensorflow` 
 two formats, with `Elements` for types that DLPack lacks.
 
 All functions raise `BufferError` for tensors that DLPack cannot carry, `ValueError` for malformed data (the text
-says where), and `TypeError` for wrong arguments.
+says where), and `TypeError` for wrong arguments. `from_dlpack` raises `AttributeError` for an object without `__dlpack__`.
 """
 
 from __future__ import annotations
+
+# This import comes first: it is the one that fails in a subinterpreter, and its error names this package. In Python 3.12 the
+# import of ctypes would fail too.
+from . import _core
 
 import ctypes
 import functools
 import os
 from importlib import import_module
 
-from . import _core
 from ._core import (
     Tensor,
     counters,
