@@ -109,8 +109,9 @@ class Measurer:
 def measurer(tmp_path_factory):
     measurer = Measurer(tmp_path_factory.mktemp("amplification"))
     yield measurer
-    measurer.process.stdin.close()
-    assert measurer.process.wait() == 0
+    with measurer.process as process:  # closes its pipes
+        process.stdin.close()
+    assert process.returncode == 0
 
 
 def varint(n: int) -> bytes:
