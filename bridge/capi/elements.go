@@ -31,7 +31,7 @@ func newReading(in *C.capi_input) *reading {
 // spend counts memory that a value takes.
 func (r *reading) spend(bytes int64) error {
 	if bytes > r.limit {
-		return fmt.Errorf("dlbridge: a value takes %d bytes beside the frame, where %d are left; DLB_LIMIT allows more", bytes, r.limit)
+		return fmt.Errorf("dlbridge: a value takes %d bytes beside the frame, where %d are left; DLB_LIMIT allows more (in Python, limit=)", bytes, r.limit)
 	}
 	r.limit -= bytes
 	return nil

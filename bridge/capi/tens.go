@@ -97,7 +97,7 @@ func checkLimit(options C.uint64_t, prefix, count int) error {
 	if int64(count) <= limit/perFrame && int64(prefix) <= (limit-int64(count)*perFrame)/perByte {
 		return nil
 	}
-	return fmt.Errorf("dlbridge: a prefix of %d bytes and %d frames take more than %d bytes; DLB_LIMIT allows more", prefix, count, limit)
+	return fmt.Errorf("dlbridge: a prefix of %d bytes and %d frames take more than %d bytes; DLB_LIMIT allows more (in Python, limit=)", prefix, count, limit)
 }
 
 // eachFrame calls set with each of the packed frames, which were counted before. It fails if another thread has changed

@@ -34,23 +34,29 @@ def _dialect(name: str) -> int:
         raise TypeError(f"dlbridge: dialect must be a str, not {type(name)!r}") from None
 
 
-def decode(data: Any, *, dialect: str = "doc", limit: int = LIMIT) -> Tensor | Elements:
+def _limits(limit: int | None) -> tuple[int, bool]:
+    """Returns the limit of objects, and whether it is also that of the Go library."""
+    return limit_of(LIMIT if limit is None else limit), limit is not None
+
+
+def decode(data: Any, *, dialect: str = "doc", limit: int | None = None) -> Tensor | Elements:
     """Decodes `data`, a bytes-like object that holds one tensor.
 
-    Elements may take 32 times the memory of `data`, and `limit` bytes more, because a small memoryview is much larger
-    than its bytes.
+    `limit` bounds, in bytes, what decoding takes beside `data`: a copy of elements that are not aligned, 8 for each dimension
+    of Elements, 16 for each of their elements (32 in media), and what the objects of Elements take beyond 32 times the memory
+    of `data`, because a small memoryview is much larger than its bytes. By default only these objects have a limit, of 64 MiB.
 
         >>> dlbridge.decthings.decode(dlbridge.decthings.encode(np.ones(2))).tolist()
         [1.0, 1.0]
 
     Ownership: the buffer is held until the result and everything made from it is gone. A Tensor aliases the buffer
     if its elements are aligned there, and is a copy otherwise. It is read-only exactly when the buffer is. Errors:
-    ValueError for malformed data, for bytes after the tensor, and for elements that exceed the limit.
+    ValueError for malformed data, for bytes after the tensor, and for a tensor that exceeds the limit.
     """
-    return _core.decthings_decode(data, _dialect(dialect), Elements, limit_of(limit))
+    return _core.decthings_decode(data, _dialect(dialect), Elements, *_limits(limit))
 
 
-def decode_tensor(data: Any, *, dialect: str = "doc", limit: int = LIMIT) -> Tensor:
+def decode_tensor(data: Any, *, dialect: str = "doc", limit: int | None = None) -> Tensor:
     """Decodes one tensor of numbers or booleans, as `decode` does.
 
         >>> dlbridge.decthings.decode_tensor(dlbridge.decthings.encode(np.ones(2))).tolist()
@@ -61,7 +67,7 @@ def decode_tensor(data: Any, *, dialect: str = "doc", limit: int = LIMIT) -> Ten
     return only_tensor(decode(data, dialect=dialect, limit=limit))
 
 
-def decode_elements(data: Any, *, dialect: str = "doc", limit: int = LIMIT) -> Elements:
+def decode_elements(data: Any, *, dialect: str = "doc", limit: int | None = None) -> Elements:
     """Decodes one tensor of strings, binaries or media, as `decode` does.
 
         >>> strings = dlbridge.Elements("string", (1,), ["hello"])
@@ -73,7 +79,7 @@ def decode_elements(data: Any, *, dialect: str = "doc", limit: int = LIMIT) -> E
     return only_elements(decode(data, dialect=dialect, limit=limit))
 
 
-def decode_all(data: Any, *, dialect: str = "doc", limit: int = LIMIT) -> Iterator[Tensor | Elements]:
+def decode_all(data: Any, *, dialect: str = "doc", limit: int | None = None) -> Iterator[Tensor | Elements]:
     """Returns an iterator that decodes the consecutive tensors in `data`, a bytes-like object.
 
         >>> data = dlbridge.decthings.encode(np.ones(2)) + dlbridge.decthings.encode(7)
@@ -83,14 +89,14 @@ def decode_all(data: Any, *, dialect: str = "doc", limit: int = LIMIT) -> Iterat
     Ownership, limit and errors of each tensor are those of `decode`. Up to 128 tensors are decoded at a time. A tensor
     that is malformed, or exceeds the limit, raises its error after all tensors before it have been returned.
     """
-    return _iterate(memoryview(data), _dialect(dialect), limit_of(limit))
+    return _iterate(memoryview(data), _dialect(dialect), _limits(limit))
 
 
-def _iterate(data: memoryview, dialect: int, limit: int = LIMIT) -> Iterator[Tensor | Elements]:
-    values, offset = _core.decthings_decode_batch(data, 0, dialect, Elements, limit)
+def _iterate(data: memoryview, dialect: int, limits: tuple[int, bool]) -> Iterator[Tensor | Elements]:
+    values, offset = _core.decthings_decode_batch(data, 0, dialect, Elements, *limits)
     while values:
         yield from values
-        values, offset = _core.decthings_decode_batch(data, offset, dialect, Elements, limit)
+        values, offset = _core.decthings_decode_batch(data, offset, dialect, Elements, *limits)
 
 
 def encode(x: Any, *, dialect: str = "doc") -> bytes:

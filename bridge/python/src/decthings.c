@@ -12,13 +12,18 @@ static int32_t encode(const library *go, size_t *out, void *data, size_t room, c
 
 static const value_format decthings = {"decthings", TEXT_AND_VIEWS, decode, encode};
 
-/* (data, dialect, Elements, limit) -> Tensor or Elements */
+/* Returns the options of the Go library. Without `bounded` the limit is that of Python's objects only. */
+static uint64_t options_of(int dialect, Py_ssize_t limit, int bounded) {
+  return (uint64_t)dialect | (bounded ? DLB_LIMIT(limit > 0 ? limit : 1) : 0);
+}
+
+/* (data, dialect, Elements, limit, bounded) -> Tensor or Elements */
 PyObject *decthings_decode(PyObject *module, PyObject *args) {
   PyObject *data, *elements;
-  int dialect;
+  int dialect, bounded;
   Py_ssize_t limit;
-  if (!PyArg_ParseTuple(args, "OiOn", &data, &dialect, &elements, &limit)) return NULL;
-  return value_decode(&decthings, module, data, elements, (uint64_t)dialect, limit);
+  if (!PyArg_ParseTuple(args, "OiOnp", &data, &dialect, &elements, &limit, &bounded)) return NULL;
+  return value_decode(&decthings, module, data, elements, options_of(dialect, limit, bounded), limit);
 }
 
 enum { BATCH = 128 };
@@ -43,20 +48,20 @@ static void release_rest(batch *b, Py_ssize_t count) {
   }
 }
 
-/* (data, offset, dialect, Elements, limit) -> (list of Tensors and Elements, offset after them). The list is empty at
+/* (data, offset, dialect, Elements, limit, bounded) -> (list of Tensors and Elements, offset after them). The list is empty at
  * the end of data. It ends before a value that exceeds the limit, which is the error of the next call. */
 PyObject *decthings_decode_batch(PyObject *module, PyObject *args) {
   PyObject *data, *elements;
   Py_ssize_t offset, limit;
-  int dialect;
+  int dialect, bounded;
   batch b;
-  if (!PyArg_ParseTuple(args, "OniOn", &data, &offset, &dialect, &elements, &limit) ||
+  if (!PyArg_ParseTuple(args, "OniOnp", &data, &offset, &dialect, &elements, &limit, &bounded) ||
       input_begin(&decthings, module, data, elements, limit, &b.in) < 0)
     return NULL;
   dlb_error error;
   size_t next;
-  WITHOUT_GIL(b.in.go->dlb_decthings_decode_batch(b.values, BATCH, &next, &b.in.frame, (size_t)offset, (uint64_t)dialect,
-                                                  &error));
+  uint64_t options = options_of(dialect, limit, bounded);
+  WITHOUT_GIL(b.in.go->dlb_decthings_decode_batch(b.values, BATCH, &next, &b.in.frame, (size_t)offset, options, &error));
   if (error.code != DLB_OK) {
     loan_end(b.in.frame.ctx);
     return raise_library(&error);
