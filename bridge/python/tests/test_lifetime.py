@@ -17,9 +17,10 @@ import time
 
 import numpy as np
 import pytest
-from conftest import CORE, ROOT, Producer, resident, run_python
+from conftest import CORE, ROOT, Producer, resident, run_python, settled
 
 import dlbridge
+from dlbridge import _core
 
 # Managed tensors that consumers refuse (the reasons are in section 0 of the guarantees): fields, error, its text.
 REJECTED = {
@@ -1065,3 +1066,85 @@ def test_an_old_capsule_does_not_end_what_has_its_place():
             del old
             assert dlbridge.counters() == before
     """)
+
+# ---- long runs ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+def test_g48_32_threads_exchange_tensors_with_numpy_for_30_seconds():
+    """Each thread takes arrays of NumPy, its own and that of all, and hands tensors back, in every way, with views and
+    messages in between."""
+    shared = np.arange(1000, dtype=np.int64)
+    mine = dlbridge.from_dlpack(shared)
+    read = shared.tolist()
+    assert dlbridge.tens.decode(dlbridge.tens.encode([mine])).tensors[0].tolist() == read  # loads the Go library
+    gc.collect()
+    before = {**dlbridge.counters(), **_core.library_counters()}
+    references = sys.getrefcount(shared)
+    until, errors = time.monotonic() + 30, []
+
+    def work(n):
+        own = np.full(8 + n, n, dtype=np.int32)
+        for number in itertools.count():
+            with dlbridge.from_dlpack(own) as t:
+                capsule = t.__dlpack__(max_version=(1, 0))
+                array = np.from_dlpack(dlbridge.from_dlpack(capsule)[1:])
+            array += 1  # the memory outlives t
+            assert array.ctypes.data == own.ctypes.data + 4 and own.tolist() == [n] + [array[0]] * (7 + n)
+            view = np.from_dlpack(mine[n::32])
+            assert view.tolist() == read[n::32]
+            t = dlbridge.from_address(dlbridge.to_address(own[::-1]))
+            assert np.from_dlpack(t)[-1] == n and memoryview(t)[-1] == n
+            copied = np.from_dlpack(t, copy=True)
+            assert copied.flags.writeable and copied.tolist() == own[::-1].tolist()
+            t.__dlpack__()  # nobody takes the capsule
+            with pytest.raises(BufferError):
+                t.__dlpack__(dl_device=(2, 0))
+            if number % 64 == 0:
+                (decoded,) = dlbridge.tens.decode(dlbridge.tens.encode([own])).tensors
+                assert decoded.tolist() == own.tolist()
+            if time.monotonic() > until:
+                return
+
+    def guarded(n):
+        try:
+            work(n)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(n,)) for n in range(32)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert shared.tolist() == read
+    counters = lambda: {**dlbridge.counters(), **_core.library_counters(), "pinned_bytes": before["pinned_bytes"]}
+    assert settled(counters, before) == before
+    assert sys.getrefcount(shared) == references
+
+
+# What goes around: an export, and an import that ends it. The C fixture is the peer that has its own deleter.
+ROUNDS = {
+    "versioned capsules": lambda c, t: dlbridge.from_dlpack(t.__dlpack__(max_version=(1, 0))),
+    "legacy capsules": lambda c, t: dlbridge.from_dlpack(t.__dlpack__()),
+    "addresses": lambda c, t: dlbridge.from_address(dlbridge.to_address(t)),
+    "NumPy": lambda c, t: dlbridge.from_dlpack(np.from_dlpack(t)),
+    "C": lambda c, t: c.delete(dlbridge.to_address(t)),
+    "memory of C": lambda c, t: np.from_dlpack(dlbridge.from_address(c.managed())),
+    "copies": lambda c, t: np.from_dlpack(t, copy=True),
+    "buffers": lambda c, t: dlbridge.from_buffer(memoryview(t)),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", ROUNDS)
+def test_g01_g10_a_million_rounds_take_no_memory(c, how):
+    """The first 10^5 rounds fill all caches. A leak of one byte in each of the others would be seen."""
+    t, go_round = dlbridge.empty((2, 2), "float32"), ROUNDS[how]
+    for _ in range(100_000):
+        go_round(c, t)
+    before = resident()
+    for _ in range(1_000_000):
+        go_round(c, t)
+    assert resident() - before < 512 << 10
