@@ -6,6 +6,8 @@ PREFIX ?= /usr/local
 FUZZTIME ?= 30s
 # The Pythons that `make wheel-test` installs the wheel with.
 WHEEL_PYTHONS ?= python3.11 python3.12 python3.13
+# The processor that `make wheel` builds for: x86_64, or aarch64, for which another machine needs binutils-aarch64-linux-gnu.
+WHEEL_ARCH ?= $(shell uname -m)
 GOTESTFLAGS ?=
 PYTESTFLAGS ?= -q
 
@@ -178,8 +180,8 @@ installed: clib ## build a C program against an installed copy, by pkg-config an
 dist: $(VENV)/requirements.done ## build/dist: the Python package as a source distribution, and a wheel built from it
 	sh .ci/dist/run.sh $(VENV)/bin/python $(BUILD)/dist
 
-wheel: $(BUILD)/wheel/requirements.done ## build/wheel/wheelhouse: the Python package as a wheel for every Linux on x86_64, which needs no Go
-	sh .ci/wheel/build.sh $(BUILD)/wheel/venv/bin/python $(BUILD)/wheel
+wheel: $(BUILD)/wheel/requirements.done ## build/wheel/wheelhouse: the Python package as a wheel for every Linux on WHEEL_ARCH, which needs no Go
+	sh .ci/wheel/build.sh $(BUILD)/wheel/venv/bin/python $(BUILD)/wheel $(WHEEL_ARCH)
 
 wheel-test: wheel ## install the wheel with WHEEL_PYTHONS, and use it without Go and without a compiler
 	sh .ci/wheel/test.sh $(BUILD)/wheel/wheelhouse $(BUILD)/wheel/test $(WHEEL_PYTHONS)

@@ -1,27 +1,48 @@
 #!/bin/sh
-# build.sh PYTHON WORK: builds the wheel of the Python package, with the Go library inside, into WORK/wheelhouse. PYTHON has the
-# packages of requirements.txt. Everything is compiled for glibc 2.17. auditwheel fails if the wheel needs a later one, or a
-# library that not every Linux has; it strips the libraries and names the wheel by what it needs.
+# build.sh PYTHON WORK [ARCH]: builds the wheel of the Python package, with the Go library inside, into WORK/wheelhouse, for
+# ARCH, x86_64 or aarch64; the default is that of this machine. For the other one it needs the binutils of that one, as in the
+# Debian package binutils-aarch64-linux-gnu. PYTHON has the packages of requirements.txt. Everything is compiled for glibc 2.17.
+# auditwheel fails if the wheel needs a library that not every Linux has; it strips the libraries, and names the wheel by the
+# glibc that it needs.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-python=${1:?usage: build.sh PYTHON WORK}
-work=${2:?usage: build.sh PYTHON WORK}
+python=${1:?usage: build.sh PYTHON WORK [ARCH]}
+work=${2:?usage: build.sh PYTHON WORK [ARCH]}
 case $python in /*) ;; *) python=$PWD/$python ;; esac
-if [ "$(uname -sm)" != 'Linux x86_64' ]; then
-  echo "build.sh: wheels are built on Linux on x86_64, not on $(uname -sm); \`pip install bridge/python\` builds the package here" >&2
+arch=${3:-$(uname -m)}
+case $(uname -s)/$arch in
+Linux/x86_64) goarch=amd64 ;;
+Linux/aarch64) goarch=arm64 ;;
+*)
+  echo "build.sh: wheels are built on Linux, for x86_64 and aarch64, not on $(uname -s) for $arch; \`pip install bridge/python\`" \
+    "builds the package for this machine" >&2
   exit 1
-fi
+  ;;
+esac
 mkdir -p "$work"
 work=$(cd "$work" && pwd)
-rm -rf "$work/build" "$work/egg" "$work/linux" "$work/wheelhouse"
+if [ "$arch" != "$(uname -m)" ]; then
+  mkdir -p "$work/bin"
+  for tool in nm objcopy ar strip; do
+    if ! found=$(command -v "$arch-linux-gnu-$tool"); then
+      echo "build.sh: $arch-linux-gnu-$tool is not installed (on Debian: apt install binutils-$(echo "$arch" | tr _ -)-linux-gnu)" >&2
+      exit 1
+    fi
+    ln -sf "$found" "$work/bin/$tool"
+  done
+  PATH=$work/bin:$PATH
+fi
+rm -rf "$work/build" "$work/egg" "$work/linux"
+rm -f "$work"/wheelhouse/dlbridge-*_"$arch".whl
 mkdir "$work/egg"
 printf '[build]\nbuild_base = %s\n[egg_info]\negg_base = %s\n' "$work/build" "$work/egg" > "$work/setup.cfg"
 
 ZIG_GLOBAL_CACHE_DIR=$work/zig ZIG_LOCAL_CACHE_DIR=$work/zig
 WHEEL_PYTHON=$python CC="sh $here/cc.sh"
 LDSHARED="$CC -shared" # Python's own may have paths of this machine
-export ZIG_GLOBAL_CACHE_DIR ZIG_LOCAL_CACHE_DIR WHEEL_PYTHON CC LDSHARED
+WHEEL_ARCH=$arch _PYTHON_HOST_PLATFORM=linux-$arch CGO_ENABLED=1 GOARCH=$goarch
+export ZIG_GLOBAL_CACHE_DIR ZIG_LOCAL_CACHE_DIR WHEEL_PYTHON CC LDSHARED WHEEL_ARCH _PYTHON_HOST_PLATFORM CGO_ENABLED GOARCH
 DIST_EXTRA_CONFIG=$work/setup.cfg "$python" -m pip --disable-pip-version-check -q wheel --no-build-isolation --no-deps \
   --wheel-dir "$work/linux" "$root/bridge/python"
 "$python" -m zipfile -e "$work"/linux/dlbridge-*.whl "$work/linux/content"
@@ -30,7 +51,10 @@ if [ -n "$paths" ]; then
   echo "build.sh: libraries of the wheel are looked for in $paths" >&2
   exit 1
 fi
-PATH=$(dirname "$python"):$PATH "$python" -m auditwheel repair --plat manylinux_2_17_x86_64 --only-plat --strip \
+PATH=$(dirname "$python"):$PATH "$python" -m auditwheel repair --plat auto --only-plat --strip \
   --wheel-dir "$work/wheelhouse" "$work"/linux/dlbridge-*.whl
-"$python" -m auditwheel show "$work"/wheelhouse/dlbridge-*.whl
-du -b "$work"/wheelhouse/dlbridge-*.whl
+"$python" -m auditwheel show "$work"/wheelhouse/dlbridge-*_"$arch".whl
+if ! du -b "$work"/wheelhouse/dlbridge-*manylinux_2_17_"$arch".whl; then
+  echo "build.sh: the wheel needs a later glibc than 2.17" >&2
+  exit 1
+fi

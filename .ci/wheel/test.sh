@@ -24,7 +24,7 @@ for python; do
   "$python" -m venv "$work/$version"
   installed=$work/$version/bin/python
   "$installed" -m pip --disable-pip-version-check -q install --only-binary :all: "$numpy"
-  "$installed" -m pip --disable-pip-version-check -q install --no-index "$house"/dlbridge-*.whl
+  "$installed" -m pip --disable-pip-version-check -q install --no-index "$house"/dlbridge-*_"$(uname -m)".whl
   for folder in "$work/elsewhere" /; do
     (cd "$folder" && env -i PATH=/nonexistent "$installed" -I "$here/check.py")
   done
