@@ -34,7 +34,7 @@ export GO
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo needs examples cpp test test-go test-python test-cpp test-peers race python-long check vet staticcheck layers asan tsan cgocheck2 gogc1 debug \
+.PHONY: help demo needs examples typing cpp test test-go test-python test-cpp test-peers race python-long check vet staticcheck layers asan tsan cgocheck2 gogc1 debug \
 	processors arm64 mutants abi abi-record vendor header installed dist wheel wheel-test fuzz bench venv clib install install-tensor uninstall clean
 
 help: ## list the commands
@@ -82,7 +82,7 @@ examples: $(VENV)/dlbridge.done ## every example that needs only the light peers
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples $(addprefix --ignore=,$(HEAVY_EXAMPLES))
 	cd examples/gorgonia-graph && $(GO) test -race $(GOTESTFLAGS) ./...
 
-check: vet staticcheck layers header cpp abi vendor installed dist wheel-test examples race python-long asan tsan cgocheck2 gogc1 debug processors arm64 mutants fuzz ## the checks that find what tests alone do not
+check: vet staticcheck layers header typing cpp abi vendor installed dist wheel-test examples race python-long asan tsan cgocheck2 gogc1 debug processors arm64 mutants fuzz ## the checks that find what tests alone do not
 
 vet: ## formatting, go.mod and go vet, for other platforms too
 	@unformatted=$$(gofmt -l bridge dlpack examples include tens); \
@@ -174,6 +174,9 @@ test-cpp: clib ## the tests of dlbridge.hpp as C++17, where there is a C++ compi
 	@if command -v $(CXX) > /dev/null; then sh .ci/cpp/run.sh $(BUILD)/lib $(BUILD)/cpp $(PYTHON) short; \
 	else echo 'SKIP: $(CXX) is not installed'; fi
 
+typing: $(VENV)/dlbridge.done $(VENV)/typing.done ## the type hints of the Python package, with mypy and pyright
+	sh .ci/typing/run.sh $(VENV)/bin/python $(BUILD)/typing
+
 installed: clib ## build a C program against an installed copy, by pkg-config and by CMake
 	sh .ci/installed/run.sh $(BUILD)/lib $(BUILD)/installed
 
@@ -231,6 +234,10 @@ $(BUILD)/wheel/requirements.done: .ci/wheel/requirements.txt | needs
 	@touch $@
 
 $(VENV)/ziglang.done: .ci/cpp/requirements.txt $(VENV)/requirements.done
+	$(VENV)/bin/python $(PIP) -r $<
+	@touch $@
+
+$(VENV)/typing.done: .ci/typing/requirements.txt $(VENV)/requirements.done
 	$(VENV)/bin/python $(PIP) -r $<
 	@touch $@
 

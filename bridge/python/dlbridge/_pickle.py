@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pickle import PickleBuffer
+from typing import Any
 
 from . import _core
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from typing_extensions import Buffer
-
-    from ._core import Tensor
+from ._core import Tensor
 
 
 def reduce(tensor: Tensor, protocol: int) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
@@ -25,6 +19,7 @@ def reduce(tensor: Tensor, protocol: int) -> tuple[Callable[..., Tensor], tuple[
         transposed = data is not None
     if data is None:
         data, _ = _core.pickle_bytes(tensor.copy())
+    assert data is not None  # a copy is row-major
     elements: Any = memoryview(data)
     if tensor.readonly:
         elements = elements.toreadonly()
@@ -36,7 +31,7 @@ def reduce(tensor: Tensor, protocol: int) -> tuple[Callable[..., Tensor], tuple[
 
 
 # Pickles name this function: it must be found here, and take these arguments, in later versions too.
-def load(elements: Buffer, dtype: str, shape: tuple[int, ...], transposed: bool, padded: bool) -> Tensor:
+def load(elements: Any, dtype: str, shape: tuple[int, ...], transposed: bool, padded: bool) -> Tensor:
     """Returns a tensor on the bytes of `elements`, which are in row-major order, or column-major if `transposed`."""
     size = memoryview(elements).nbytes
     tensor = _core.pickle_tensor(elements, dtype, tuple(shape)[::-1] if transposed else shape, padded)

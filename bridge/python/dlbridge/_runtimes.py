@@ -70,7 +70,8 @@ def is_go(path: str) -> bool:
 
 def others(address: int) -> list[str]:
     """Returns the files mapped by this process that contain a Go runtime, without the file that `address` belongs to."""
-    own, files = None, {}
+    own = None
+    files: dict[tuple[str, str], str] = {}
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
             for line in maps:

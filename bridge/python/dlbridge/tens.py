@@ -50,6 +50,10 @@ class Message:
 
     The label and the metadata need little stack, however deep they are nested. If even that is not left, accessing them
     raises ValueError.
+
+        >>> message = dlbridge.tens.decode(dlbridge.tens.encode([np.zeros(3)], metadata={"run": 7}))
+        >>> message.metadata, message.tensors[0].shape
+        ({'run': 7}, (3,))
     """
 
     __slots__ = (
@@ -76,6 +80,11 @@ class Message:
     seqno: int
     parts: list[memoryview]
     tensors: list[Tensor]
+    _label: Any
+    _metadata: Any
+    _metadata_bytes: bytes | None
+    _tensor_metadata: Any
+    _tensor_metadata_bytes: list[bytes | None]
 
     def __init__(
         self,
@@ -103,22 +112,30 @@ class Message:
     def label(self) -> dict[str, Any] | None:
         if self._label is _UNREAD:
             self._label = _read("label", lambda: _object(self.label_bytes, bool(self.tensors)))
-        return self._label
+        label: dict[str, Any] | None = self._label
+        return label
 
     @property
     def metadata(self) -> dict[str, Any] | None:
         if self._metadata is _UNREAD:
             self._metadata = _read("metadata", lambda: _loads(self._metadata_bytes))
-        return self._metadata
+        metadata: dict[str, Any] | None = self._metadata
+        return metadata
 
     @property
     def tensor_metadata(self) -> list[dict[str, Any] | None]:
         if self._tensor_metadata is _UNREAD:
             self._tensor_metadata = _read("tensor_metadata", lambda: list(map(_loads, self._tensor_metadata_bytes)))
-        return self._tensor_metadata
+        tensor_metadata: list[dict[str, Any] | None] = self._tensor_metadata
+        return tensor_metadata
 
     def frames(self) -> list[memoryview]:
-        """Returns the frames of the message, ready to be sent: prefix, header and the parts, which are not copied."""
+        """Returns the frames of the message, ready to be sent: prefix, header and the parts, which are not copied.
+
+            >>> message = dlbridge.tens.Message(form="TEXT", label="a label", parts=[b"payload"])
+            >>> [bytes(frame) for frame in message.frames()][2:]
+            [b'payload']
+        """
         header = self.level, self.form, self.label_bytes, self.origin, self.granule, self.seqno
         return _core.tens_encode_parts(header, self.parts)
 
@@ -353,7 +370,7 @@ _SCALAR = json.JSONDecoder(parse_constant=_no_constant)
 
 def _skip(text: str, at: int) -> int:
     """Returns the index after white space."""
-    return _SPACE.match(text, at).end()
+    return _SPACE.match(text, at).end()  # type: ignore[union-attr] # it matches the empty text
 
 
 def _after(mark: str, text: str, at: int) -> int:
@@ -370,7 +387,7 @@ def _read_value(text: str) -> Any:
     at = 0
     while True:
         if containers and containers[-1][0] == "}":
-            name, at = json.decoder.scanstring(text, _after('"', text, at), True)
+            name, at = json.decoder.scanstring(text, _after('"', text, at), True)  # type: ignore[attr-defined]
             containers[-1][1].append(name)
             at = _after(":", text, at)
         at = _skip(text, at)

@@ -1,0 +1,212 @@
+"""Functions of C libraries as Python functions: `load` and `wrap`."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import inspect
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from . import _core
+from ._core import Tensor
+
+_Pointer = type(ctypes.POINTER(ctypes.c_int))
+_Function: Any = ctypes.CFUNCTYPE(None).__base__  # of every function pointer
+_Data: Any = _Function.__base__  # of every ctypes type
+_Reference = type(ctypes.byref(ctypes.c_int()))  # also of what most types make of an argument
+_BY_VALUE = (ctypes.Structure, ctypes.Union)
+_PLAIN = ctypes.CFUNCTYPE(None)._flags_  # functions that are called without errno and without the GIL
+_TENSOR, _NOTHING, _OTHER = 0, 1, 2  # C: RETURNS_TENSOR, …
+_AS_RESTYPE: Any = object()
+
+
+@functools.cache
+def _without_argtypes(flags: int) -> Any:
+    """Returns the type of functions with these flags and without declared arguments."""
+    return type(_Function)("Function", (_Function,), {"_flags_": flags})
+
+
+def _probe(restype: Any) -> Any:
+    """Returns a function that has no effect, whatever its arguments. It shows which values ctypes cannot pass or return."""
+    probe = ctypes.pythonapi["Py_IsInitialized"]
+    probe.restype = restype
+    return probe
+
+
+_OF_CTYPES = (ctypes.c_void_p.from_param, _Data, _Reference, _BY_VALUE, _probe(None))  # for calls by ctypes
+
+
+def _is_managed(kind: Any) -> bool:
+    """Reports whether a ctypes type is c_void_p or a pointer to a managed tensor."""
+    pointed = getattr(kind, "_type_", None) if isinstance(kind, _Pointer) else None
+    return kind is ctypes.c_void_p or (
+        isinstance(pointed, type)
+        and issubclass(pointed, ctypes.Structure)
+        and pointed.__name__.lstrip("_") == "DLManagedTensorVersioned"
+    )
+
+
+def _kinds(args: Any) -> list[Any]:
+    """Returns `args` of `wrap` as a list, after a check of its entries."""
+    if isinstance(args, (str, bytes)) or not hasattr(args, "__iter__"):
+        raise TypeError(f'dlbridge: wrap: args must be a list, such as ["tensor", "error"], not {args!r}')
+    kinds: list[Any] = list(args)
+    for i, kind in enumerate(kinds):
+        if isinstance(kind, str):
+            known = kind == "tensor" or (kind == "error" and i == len(kinds) - 1)
+        else:
+            known = hasattr(kind, "from_param")
+        if not known:
+            raise TypeError(
+                f'dlbridge: wrap: args[{i}] is {kind!r}; it must be "tensor" for a managed tensor, a ctypes type, such as '
+                'ctypes.c_float, or, as the last, "error" for a dlb_error *'
+            )
+    return kinds
+
+
+def _help(name: str, args: list[Any], returns: Any, to: Any, takes_error: bool) -> tuple[str, inspect.Signature]:
+    """Returns the docstring and the signature of a function that `wrap` makes."""
+    tensors = [isinstance(kind, str) for kind in args]
+    signature = inspect.Signature(
+        [
+            inspect.Parameter(f"arg{i + 1}", inspect.Parameter.POSITIONAL_ONLY, annotation=kind)
+            for i, kind in enumerate(args)
+        ],
+        return_annotation=to or (Tensor if isinstance(returns, str) else returns),
+    )
+    text = [f"{name}{signature}\n\nCalls the C function {name}, of which dlbridge.wrap made this function."]
+    if any(tensors):
+        text.append("A tensor is any DLPack producer; its memory is shared with the C function until that calls the deleter.")
+    if not all(tensors):
+        text.append(f"ctypes converts the {'other ' if any(tensors) else ''}arguments.")
+    text.append("Errors: TypeError for wrong arguments" + (", and those of from_dlpack." if any(tensors) else "."))
+    if takes_error:
+        text.append("An error that the C function reports is raised with its text.")
+    return "\n".join(text), signature
+
+
+def load(path: str | bytes | os.PathLike[Any]) -> ctypes.CDLL:
+    """Loads a Go library that imports package `bridge/capi`, and returns it as a ctypes library, whose functions `wrap` accepts.
+
+    The formats, such as `tens`, use this library from then on. A process can have only one, which is otherwise the library in
+    this package or the one that the environment variable DLBRIDGE_LIBRARY names. It is never unloaded: restart Python to load
+    it again after a build.
+
+    The functions of a plain C library need no `load`: `wrap` takes those of a `ctypes.CDLL`.
+
+    Errors: OSError if it cannot be loaded or is not such a library; RuntimeError if another one is loaded already, or in a
+    forked child.
+    """
+    name = os.fsdecode(path)
+    if os.path.exists(name):
+        name = os.path.abspath(name)  # the loader looks elsewhere for a name without a slash
+    _core.load(name)
+    return ctypes.CDLL(name)
+
+
+def wrap(
+    cfunc: Any,
+    to: Callable[[Tensor], Any] | None = None,
+    *,
+    args: Sequence[Any] | None = None,
+    returns: Any = _AS_RESTYPE,
+) -> Callable[..., Any]:
+    """Makes a Python function, which takes any DLPack producers, from a C function on managed tensors.
+
+    `cfunc` is a ctypes function. It owns each managed tensor that it is called with, and its caller owns the managed
+    tensor that it returns.
+
+    `args` lists the types of the arguments: "tensor" for a `DLManagedTensorVersioned *`, or a ctypes type, such as
+    `c_float` or `POINTER(c_double)`, whose arguments ctypes converts as usual. The last may be "error" for a `dlb_error *`
+    of dlbridge.h, which the new function does not take: it passes a structure of its own, and raises what the C function
+    reports in it. `returns` is the type of the result: "tensor", a ctypes type, or None. Their defaults are `argtypes` and
+    `restype` of `cfunc`, in which `c_void_p`, and a pointer to a structure named DLManagedTensorVersioned, stand for a
+    tensor. With `args`, `returns` must be given unless `restype` is other than c_int, which it is in a function where it was
+    never set. List "error" for each C function that takes a `dlb_error *`: a declaration cannot be compared with the C
+    function. Of a function on tensors only, a missing argument is NULL, and its errors are lost; any other is undefined.
+
+    The new function returns a `Tensor`, or `to(tensor)` if `to` is given, as in
+    `wrap(lib.scale, torch.from_dlpack, args=["tensor"], returns="tensor")`. The GIL is released during the call, unless
+    `cfunc` belongs to a `ctypes.PyDLL`. help() and inspect.signature show its arguments.
+
+        >>> absolute = dlbridge.wrap(ctypes.CDLL(None).abs, args=[ctypes.c_int], returns=ctypes.c_int)
+        >>> absolute(-3)
+        3
+
+    Ownership: the memory of each argument is shared with the C function until it calls the deleter. If an error occurs
+    before the call, nothing is shared.
+
+    Errors: those of `from_dlpack` for a producer that it refuses, such as a PyTorch tensor that requires a gradient or
+    is a conjugate or negative view; TypeError for any other wrong argument, for a wrong number of arguments, and for a
+    function whose types are not declared; RuntimeError if the C function returns NULL; ValueError if it returns an
+    address that cannot be a managed tensor of its own. An error that the C function reports is raised with its text, as the
+    exception that fits its code, and with a note that names the function: TypeError for a data type; BufferError for a device, read-only memory or a version of
+    DLPack; MemoryError for memory; ValueError for a layout or any other wrong value; RuntimeError for all other codes, which
+    are those of panics and of the function's own errors. A function of the library of `load` raises RuntimeError, and is not
+    called, in a forked child of a process that has loaded the library. A result that the C function returns beside an error is ignored. A
+    ctypes callback that returns a tensor must not raise, because its result is then undefined. If ctypes has no memory for
+    the result, the error is MemoryError and the tensor is lost.
+    """
+    if not isinstance(cfunc, _Function):
+        raise TypeError(f"dlbridge: wrap: cfunc must be a ctypes function, not {type(cfunc)!r}")
+    if not cfunc:
+        raise ValueError("dlbridge: wrap: the function is NULL")
+    if to is not None and not callable(to):
+        raise TypeError(f"dlbridge: wrap: to must be callable, not {type(to)!r}")
+    if cfunc.errcheck is not None:
+        raise TypeError("dlbridge: wrap: the function has an errcheck; pass the conversion as `to` instead")
+    name = getattr(cfunc, "__name__", "function")
+    if args is None:
+        if cfunc.argtypes is None:
+            raise TypeError(
+                f"dlbridge: wrap: the argument types of {name} are not declared: declare them by wrap({name}, args=[...], "
+                f'returns=...), where "tensor" stands for a managed tensor and "error" for a last dlb_error *, or by '
+                f"{name}.argtypes = [...] and "
+                f"{name}.restype = ..., where c_void_p does"
+            )
+        args = ["tensor" if _is_managed(kind) else kind for kind in cfunc.argtypes]
+    elif returns is _AS_RESTYPE and cfunc.restype is ctypes.c_int:
+        raise TypeError(
+            f"dlbridge: wrap: the result type of {name} is not declared: add "
+            'returns="tensor" for a managed tensor, returns=None for a function without a result, or a ctypes type, '
+            "such as returns=ctypes.c_int"
+        )
+    args = _kinds(args)
+    takes_error = bool(args) and args[-1] == "error"
+    if takes_error:
+        args.pop()
+    if returns is _AS_RESTYPE:
+        returns = "tensor" if _is_managed(cfunc.restype) else cfunc.restype
+    tensors = [isinstance(kind, str) for kind in args]
+    call = ctypes.cast(cfunc, _without_argtypes(type(cfunc)._flags_))  # keeps cfunc alive, which may be a callback
+    try:  # ctypes reports types that it cannot pass now, not in the call
+        call.argtypes = [ctypes.c_void_p if tensor else kind for tensor, kind in zip(tensors, args)]
+    except (TypeError, ctypes.ArgumentError) as error:
+        raise TypeError(f"dlbridge: wrap: {error}") from error
+    call.argtypes = None
+    if isinstance(returns, str) and returns == "tensor":
+        result, call.restype = _TENSOR, ctypes.c_void_p
+    elif returns is None or (isinstance(returns, type) and issubclass(returns, _Data)):
+        result, call.restype = _NOTHING if returns is None else _OTHER, returns
+    else:
+        raise TypeError(f'dlbridge: wrap: returns, or restype, must be "tensor", a ctypes type or None, not {returns!r}')
+    if result == _OTHER and issubclass(returns, _BY_VALUE):
+        try:
+            _probe(returns)()
+        except (RuntimeError, TypeError) as error:
+            raise TypeError(f"dlbridge: wrap: ctypes cannot return {returns!r}: {error}") from error
+    if to is not None and result != _TENSOR:
+        raise TypeError(
+            f'dlbridge: wrap: `to` takes a tensor, but {name} returns {returns!r}; returns="tensor" declares a tensor'
+        )
+    address = ctypes.cast(cfunc, ctypes.c_void_p).value or 0
+    direct = type(cfunc)._flags_ == _PLAIN and result != _OTHER and all(tensors)
+    converters = tuple(None if tensor else kind.from_param for tensor, kind in zip(tensors, args))
+    kinds = tuple(None if tensor else kind for tensor, kind in zip(tensors, args))
+    made = _core.function(name, call, converters, kinds, to, _OF_CTYPES, address, direct, takes_error, result)
+    made.__name__ = made.__qualname__ = name
+    made.__wrapped__ = cfunc  # type: ignore[attr-defined]
+    made.__doc__, made.__signature__ = _help(name, args, returns, to, takes_error)  # type: ignore[attr-defined]
+    return made

@@ -1,0 +1,58 @@
+"""Type hints, and what help() and inspect show. `make typing` runs the type checkers."""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+import pathlib
+import pydoc
+import subprocess
+import sys
+import typing
+
+import numpy as np
+import pytest
+
+import dlbridge
+
+USE = pathlib.Path(__file__).resolve().parent / "typed_use.py"
+
+
+def test_ordinary_use_runs():
+    done = subprocess.run([sys.executable, USE], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and "unsupported device" in done.stdout, done.stdout + done.stderr
+
+
+def public():
+    for module in (dlbridge, dlbridge.decthings, dlbridge.tens, dlbridge.tensorflow):
+        for name in module.__all__:
+            if callable(value := getattr(module, name)):
+                yield pytest.param(value, id=f"{module.__name__}.{name}")
+
+
+@pytest.mark.parametrize("thing", list(public()))
+def test_hints_and_signatures_can_be_read(thing):
+    typing.get_type_hints(thing)
+    if thing is not dlbridge.Tensor:  # which is not made by a call
+        assert inspect.signature(thing) is not None
+
+
+def test_all_names_are_there():
+    assert set(dlbridge.__all__) <= set(dir(dlbridge))
+    with pytest.raises(AttributeError, match="module 'dlbridge' has no attribute 'form_dlpack'"):
+        dlbridge.form_dlpack  # noqa: B018
+    text = pydoc.plain(pydoc.render_doc(dlbridge))
+    assert "from_dlpack(producer" in text and "wrap(cfunc" in text and "class Elements" in text
+
+
+def test_help_shows_the_arguments_of_wrapped_functions():
+    of_c = ctypes.CDLL(None).abs
+    f = dlbridge.wrap(of_c, np.from_dlpack, args=["tensor", ctypes.c_float, "error"], returns="tensor")
+    parameters = inspect.signature(f).parameters
+    assert [p.annotation for p in parameters.values()] == ["tensor", ctypes.c_float]
+    assert inspect.signature(f).return_annotation is np.from_dlpack
+    text = pydoc.plain(pydoc.render_doc(f))
+    for part in ("abs(arg1: 'tensor', arg2: ctypes.c_float, /)", "any DLPack producer", "ctypes converts the other", "reports"):
+        assert part in text
+    text = pydoc.plain(pydoc.render_doc(dlbridge.wrap(of_c, args=[], returns=None)))
+    assert "abs() -> None" in text and "producer" not in text and "converts" not in text

@@ -1,0 +1,99 @@
+"""Ordinary use of the package, which runs (test_typing.py), and which mypy --strict and pyright accept (`make typing`). Each
+`type: ignore` is on a mistake, at which both must report an error."""
+
+from __future__ import annotations
+
+import array
+import copy
+import ctypes
+import mmap
+import pickle
+from typing import Any, assert_type
+
+import numpy as np
+from numpy.typing import NDArray
+
+import dlbridge
+from dlbridge import Elements, Tensor, decthings, tens, tensorflow
+
+
+def tensors() -> None:
+    a = np.arange(6, dtype=np.float32).reshape(2, 3)
+    t = dlbridge.from_dlpack(a)
+    assert_type(t, Tensor)
+    assert_type(t.shape, tuple[int, ...])
+    assert_type(t.dtype, str)
+    assert_type(t.device, tuple[int, int])
+    assert_type(t[0, 1:], Tensor)
+    assert_type(t[..., None], Tensor)
+    assert_type(t.T.reshape(-1), Tensor)
+    assert_type(t.reshape((3, 2), copy=False).transpose(1, 0).flip(0), Tensor)
+    assert_type(t.numpy(), NDArray[Any])
+    assert_type(float(t[0, 1]), float)
+    assert_type([row.tolist() for row in t], list[Any])
+    assert_type(len(t), int)
+    back: NDArray[Any] = np.from_dlpack(t)
+    assert back.shape == np.asarray(t).shape == t.convert(np.int16).shape == copy.copy(t).shape
+    with dlbridge.empty((2, 3), "bfloat16") as inner:
+        assert_type(inner, Tensor)
+    for buffer in (b"abcd", bytearray(4), memoryview(b"abcd"), array.array("i", [1]), mmap.mmap(-1, 4)):
+        assert dlbridge.from_buffer(buffer, np.uint8, shape=(2,), offset=1).nbytes == 2
+    assert memoryview(t).shape == (2, 3)
+    data = pickle.dumps(t)
+    assert len(data) > t.nbytes
+    assert_type(dlbridge.counters(), dict[str, int])
+    try:
+        dlbridge.from_dlpack(a, device="cuda:0", copy=False)
+    except BufferError as error:
+        print(error)
+
+
+def formats() -> None:
+    t = dlbridge.from_dlpack(np.arange(3.0))
+    message = tens.decode(tens.encode([t, np.zeros(2)], metadata={"run": 7}), limit=1 << 20)
+    assert_type(message, tens.Message)
+    assert_type(message.tensors[0], Tensor)
+    assert message.metadata is not None and message.metadata["run"] == 7
+    packed = tens.encode_frames(message.frames())
+    assert_type(packed, bytes)
+    assert_type(tens.decode_frames(packed), list[memoryview])
+    strings = Elements("string", (1,), ["text"])
+    for encoded in (decthings.encode(t), decthings.encode(strings)):
+        value = decthings.decode(encoded)
+        assert_type(value, Tensor | Elements)
+        assert isinstance(value, Tensor) or value.values == ["text"]
+    assert np.from_dlpack(decthings.decode_tensor(decthings.encode(t))).shape == (3,)
+    assert np.from_dlpack(tensorflow.decode_tensor(tensorflow.encode(t, pad=True), lenient=True)).shape == (3,)
+    assert_type(decthings.decode_elements(decthings.encode(strings)).type, str)
+    decthings.check({"shape": [3], "allowedTypes": ["f64"]}, t)
+
+
+def functions() -> None:
+    absolute = dlbridge.wrap(ctypes.CDLL(None).abs, args=[ctypes.c_int], returns=ctypes.c_int)
+    assert absolute(-3) == 3
+    address = dlbridge.to_address(np.zeros(2))
+    assert_type(address, int)
+    assert_type(dlbridge.from_address(address), Tensor)
+    assert_type(dlbridge.get_include(), str)
+    try:
+        dlbridge.load("no such library")
+    except (OSError, RuntimeError) as error:  # the latter once a format has loaded the library of the package
+        print(error)
+
+
+def mistakes() -> None:
+    t = dlbridge.empty(3, float)
+    dlbridge.form_dlpack(t)  # type: ignore[attr-defined]
+    t.shape = (1,)  # type: ignore[misc]
+    t["x"]  # type: ignore[index]
+    dlbridge.from_buffer("text")  # type: ignore[arg-type]
+    dlbridge.empty()  # type: ignore[call-arg]
+    np.from_dlpack(decthings.decode(b""))  # type: ignore[arg-type]
+    tens.encode([t], 1)  # type: ignore[arg-type, call-arg]
+    tensorflow.decode(b"", limit="1 GB")  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    tensors()
+    formats()
+    functions()
