@@ -182,6 +182,8 @@ def test_damaged_pickles_raise_or_make_a_tensor_of_their_own_bytes():
     for _ in range(5000):
         damaged = bytearray(data)
         damaged[rng.integers(len(data))] = rng.integers(256)
+        if too_short(bytes(damaged)):
+            continue  # Python allocates as much as the length says, up to 2**64, before it reads
         names = {argument for _, argument, _ in operations(bytes(damaged)) if isinstance(argument, str)}
         if not names <= {"dlbridge._pickle", "load", "int16"}:
             continue  # could call any other function
@@ -192,6 +194,17 @@ def test_damaged_pickles_raise_or_make_a_tensor_of_their_own_bytes():
         made += 1
         assert repr(back)
     assert made > 100
+
+
+def too_short(data):
+    """Reports whether the bytes of an object are fewer than its length says."""
+    try:
+        list(pickletools.genops(data))
+    except ValueError as error:
+        return "remain" in str(error)
+    except Exception:  # noqa: BLE001
+        pass
+    return False
 
 
 def operations(data):
