@@ -28,6 +28,7 @@ for python; do
   for folder in "$work/elsewhere" /; do
     (cd "$folder" && env -i PATH=/nonexistent "$installed" -I "$here/check.py")
   done
-  (cd "$work/elsewhere" && env -i PATH=/nonexistent "$installed" -I "$here/../../bridge/python/tests/subinterpreters.py" > /dev/null)
+  script=$here/../../bridge/python/tests/subinterpreters.py
+  (cd "$work/elsewhere" && env -i PATH=/nonexistent "$installed" -I "$script" > /dev/null)
   echo "wheel with Python $version: ok"
 done

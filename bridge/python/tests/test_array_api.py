@@ -117,7 +117,7 @@ def test_g45_copy_true_copies_and_says_so_or_is_a_buffer_error(c):
 # ---- from_dlpack ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("error", [BufferError("no such strides"), MemoryError(), ValueError("stream"), KeyError("x"), AttributeError("x")])
+@pytest.mark.parametrize("error", [BufferError("strides"), MemoryError(), ValueError("stream"), KeyError("x"), AttributeError()])
 @pytest.mark.parametrize("arguments", [{}, {"copy": True}, {"device": "cpu"}], ids=repr)
 def test_g43_errors_of_the_producer_reach_the_caller_themselves(error, arguments):
     class Unable:

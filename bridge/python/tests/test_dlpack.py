@@ -1147,7 +1147,9 @@ READ_ONLY_TENSORS = {
 # Ways in which a Tensor leaves with flags: what they say about it.
 WITH_FLAGS = {
     "__dlpack__": lambda c, table, t: describe(c, t.__dlpack__(max_version=(1, 0)))["flags"],
-    "__dlpack__ of the device": lambda c, table, t: describe(c, t.__dlpack__(max_version=(1, 3), dl_device=(1, 0), copy=False))["flags"],
+    "__dlpack__ of the device": lambda c, table, t: describe(
+        c, t.__dlpack__(max_version=(1, 3), dl_device=(1, 0), copy=False)
+    )["flags"],
     "to_address": lambda c, table, t: flags_of(c, dlbridge.to_address(t)),
     "the table": lambda c, table, t: flags_of(c, c.exchange_from(table, t)),
     "a C function": lambda c, table, t: dlbridge.wrap(c_function(c, "flags"), args=["tensor"], returns=ctypes.c_int64)(t),
