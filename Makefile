@@ -34,7 +34,7 @@ export GO
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo needs examples typing cpp test test-go test-python test-cpp test-peers race python-long check vet staticcheck layers asan tsan cgocheck2 gogc1 debug \
+.PHONY: help demo needs examples typing cpp test test-go test-python test-cpp test-peers race python-long python-dev check vet staticcheck layers asan asan-python tsan cgocheck2 gogc1 debug \
 	processors arm64 mutants abi abi-record vendor header installed dist wheel wheel-test fuzz bench venv clib install install-tensor uninstall clean
 
 help: ## list the commands
@@ -71,6 +71,9 @@ test-python: $(VENV)/dlbridge.done ## the Python tests but the long ones, with t
 python-long: $(VENV)/dlbridge.done ## the long Python tests
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m long bridge/python/tests
 
+python-dev: $(VENV)/dlbridge.done ## the Python tests in Python's development mode, with its debug allocator; warnings are errors
+	PYTHONDEVMODE=1 PYTHONMALLOC=debug $(VENV)/bin/python -m pytest $(PYTESTFLAGS) -W error -m "not peers and not long" bridge/python/tests
+
 test-peers: $(PEERS)/dlbridge.done ## the exchange with PyTorch, JAX, TensorFlow, Decthings, Dask and Ray (installs gigabytes)
 	DLBRIDGE_PEERS=1 $(PEERS)/bin/python -m pytest $(PYTESTFLAGS) -m peers bridge/python/tests
 	$(PEERS)/bin/python -m pytest $(PYTESTFLAGS) bridge/tvmffi/testdata examples/kernels $(HEAVY_EXAMPLES)
@@ -82,7 +85,7 @@ examples: $(VENV)/dlbridge.done ## every example that needs only the light peers
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples $(addprefix --ignore=,$(HEAVY_EXAMPLES))
 	cd examples/gorgonia-graph && $(GO) test -race $(GOTESTFLAGS) ./...
 
-check: vet staticcheck layers header typing cpp abi vendor installed dist wheel-test examples race python-long asan tsan cgocheck2 gogc1 debug processors arm64 mutants fuzz ## the checks that find what tests alone do not
+check: vet staticcheck layers header typing cpp abi vendor installed dist wheel-test examples race python-long python-dev asan asan-python tsan cgocheck2 gogc1 debug processors arm64 mutants fuzz ## the checks that find what tests alone do not
 
 vet: ## formatting, go.mod and go vet, for other platforms too
 	@unformatted=$$(gofmt -l bridge dlpack examples include tens); \
@@ -106,6 +109,14 @@ staticcheck: ## staticcheck, at a pinned version
 
 asan: $(VENV)/requirements.done ## the Go tests under AddressSanitizer and LeakSanitizer
 	$(TVM_FFI) ASAN_OPTIONS=allocator_may_return_null=1 $(GO) test -asan $(GOTESTFLAGS) ./...
+
+# libasan must be the first library of the process. PYTHONMALLOC gives each Python object an allocation of its own. Leaks are not
+# looked for, because Python has some at its end. Tests that measure or limit memory are left out: the sanitizer takes more.
+asan-python: $(BUILD)/asan/dlbridge.done ## the Python tests with the extension under AddressSanitizer and UndefinedBehaviorSanitizer
+	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" PYTHONMALLOC=malloc \
+	  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1 PYTHONPATH=$(abspath $(BUILD)/asan/site) \
+	  $(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "not peers and not long" -k "not leak and not limited_environments" \
+	  --ignore bridge/python/tests/test_amplification.py bridge/python/tests
 
 # ThreadSanitizer checks the C code; Go's race detector, in test-go, does not see it. THREADS selects the tests of dlpack that
 # use several threads.
@@ -243,6 +254,17 @@ $(VENV)/typing.done: .ci/typing/requirements.txt $(VENV)/requirements.done
 
 $(PEERS)/requirements.done: bridge/python/requirements-peers.txt bridge/python/requirements-test.txt | needs
 	$(call new-venv,$(PEERS),$<)
+
+# The extension alone has the sanitizers. It is installed beside the environment, with the Go library that is there.
+SANITIZERS := -fsanitize=address,undefined -fno-omit-frame-pointer
+$(BUILD)/asan/dlbridge.done: $(VENV)/dlbridge.done
+	@mkdir -p $(BUILD)/asan
+	@rm -rf $(BUILD)/asan/site
+	@printf '[build]\nbuild_base = %s\n[egg_info]\negg_base = %s\n' $(abspath $(BUILD)/asan) $(abspath $(BUILD)/asan) > $(BUILD)/asan/setup.cfg
+	CFLAGS="-g -O1 $(SANITIZERS)" LDFLAGS="$(SANITIZERS)" DLBRIDGE_WITHOUT_GO=1 DIST_EXTRA_CONFIG=$(abspath $(BUILD)/asan/setup.cfg) \
+	  $(VENV)/bin/python $(PIP) --no-build-isolation --no-deps --target $(BUILD)/asan/site ./bridge/python
+	cp -R $(VENV)/lib/python*/site-packages/dlbridge/_lib $(BUILD)/asan/site/dlbridge
+	@touch $@
 
 define new-venv
 	$(PYTHON) -m venv $(1)
