@@ -16,7 +16,7 @@ OPERATIONS = """
     import array, ctypes, gc, json, resource, sys, threading, weakref
     import numpy as np
     import dlbridge
-    from dlbridge import Elements, _core, decthings, tens, tensorflow
+    from dlbridge import Elements, _core, decthings, load, tens, tensorflow
 
     numbers = np.arange(12, dtype=np.float32).reshape(3, 4)
     data = bytearray(64)
@@ -143,7 +143,7 @@ def test_every_operation_works_without_file_descriptors():
             every(20)
             assert alive() == before
         try:
-            dlbridge.load("/nowhere/libother.so")
+            load("/nowhere/libother.so")
         except RuntimeError as error:
             print(error)
     """)
