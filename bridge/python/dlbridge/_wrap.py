@@ -66,21 +66,27 @@ def _kinds(args: Any) -> list[Any]:
     return kinds
 
 
+def _name_of(kind: Any) -> str:
+    """Returns the name of a type of an argument or a result."""
+    return kind if isinstance(kind, str) else getattr(kind, "__name__", repr(kind))
+
+
 def _help(name: str, args: list[Any], returns: Any, to: Any, takes_error: bool) -> tuple[str, inspect.Signature]:
     """Returns the docstring and the signature of a function that `wrap` makes."""
     tensors = [isinstance(kind, str) for kind in args]
-    signature = inspect.Signature(
-        [
-            inspect.Parameter(f"arg{i + 1}", inspect.Parameter.POSITIONAL_ONLY, annotation=kind)
-            for i, kind in enumerate(args)
-        ],
-        return_annotation=to or (Tensor if isinstance(returns, str) else returns),
-    )
+    parameters = [
+        inspect.Parameter(f"arg{i + 1}", inspect.Parameter.POSITIONAL_ONLY, annotation=_name_of(kind))
+        for i, kind in enumerate(args)
+    ]
+    result = inspect.Signature.empty if to is not None else "Tensor" if isinstance(returns, str) else _name_of(returns)
+    signature = inspect.Signature(parameters, return_annotation=result)
     text = [f"{name}{signature}\n\nCalls the C function {name}, of which dlbridge.wrap made this function."]
     if any(tensors):
         text.append("A tensor is any DLPack producer; its memory is shared with the C function until that calls the deleter.")
     if not all(tensors):
         text.append(f"ctypes converts the {'other ' if any(tensors) else ''}arguments.")
+    if to is not None:
+        text.append(f"Returns what {_name_of(to)} makes of the tensor that the C function returns.")
     text.append("Errors: TypeError for wrong arguments" + (", and those of from_dlpack." if any(tensors) else "."))
     if takes_error:
         text.append("An error that the C function reports is raised with its text.")
@@ -141,13 +147,14 @@ def wrap(
     Errors: those of `from_dlpack` for a producer that it refuses, such as a PyTorch tensor that requires a gradient or
     is a conjugate or negative view; TypeError for any other wrong argument, for a wrong number of arguments, and for a
     function whose types are not declared; RuntimeError if the C function returns NULL; ValueError if it returns an
-    address that cannot be a managed tensor of its own. An error that the C function reports is raised with its text, as the
-    exception that fits its code, and with a note that names the function: TypeError for a data type; BufferError for a device, read-only memory or a version of
-    DLPack; MemoryError for memory; ValueError for a layout or any other wrong value; RuntimeError for all other codes, which
-    are those of panics and of the function's own errors. A function of the library of `load` raises RuntimeError, and is not
-    called, in a forked child of a process that has loaded the library. A result that the C function returns beside an error is ignored. A
-    ctypes callback that returns a tensor must not raise, because its result is then undefined. If ctypes has no memory for
-    the result, the error is MemoryError and the tensor is lost.
+    address that cannot be a managed tensor of its own. An error that the C function reports is raised with its text, as
+    the exception that fits its code, and with a note that names the function: TypeError for a data type; BufferError for
+    a device, read-only memory or a version of DLPack; MemoryError for memory; ValueError for a layout or any other wrong
+    value; RuntimeError for all other codes, which are those of panics and of the function's own errors. A function of the
+    library of `load` raises RuntimeError, and is not called, in a forked child of a process that has loaded the library.
+    A result that the C function returns beside an error is ignored. A ctypes callback that returns a tensor must not
+    raise, because its result is then undefined. If ctypes has no memory for the result, the error is MemoryError and the
+    tensor is lost.
     """
     if not isinstance(cfunc, _Function):
         raise TypeError(f"dlbridge: wrap: cfunc must be a ctypes function, not {type(cfunc)!r}")

@@ -49,10 +49,14 @@ def test_help_shows_the_arguments_of_wrapped_functions():
     of_c = ctypes.CDLL(None).abs
     f = dlbridge.wrap(of_c, np.from_dlpack, args=["tensor", ctypes.c_float, "error"], returns="tensor")
     parameters = inspect.signature(f).parameters
-    assert [p.annotation for p in parameters.values()] == ["tensor", ctypes.c_float]
-    assert inspect.signature(f).return_annotation is np.from_dlpack
+    assert [p.annotation for p in parameters.values()] == ["tensor", "c_float"]
     text = pydoc.plain(pydoc.render_doc(f))
-    for part in ("abs(arg1: 'tensor', arg2: ctypes.c_float, /)", "any DLPack producer", "ctypes converts the other", "reports"):
+    for part in ("abs(arg1: 'tensor', arg2: 'c_float', /)", "any DLPack producer", "ctypes converts the other", "reports"):
         assert part in text
+    assert "Returns what from_dlpack makes of the tensor" in text
     text = pydoc.plain(pydoc.render_doc(dlbridge.wrap(of_c, args=[], returns=None)))
-    assert "abs() -> None" in text and "producer" not in text and "converts" not in text
+    assert "abs() -> 'None'" in text and "producer" not in text and "converts" not in text
+    kind = eval("ctypes.POINTER(ctypes.c_longdouble)", {"ctypes": ctypes})  # noqa: S307
+    assert not hasattr(kind, "__module__")  # as types that a program makes which exec runs
+    f = dlbridge.wrap(of_c, args=[kind], returns=ctypes.c_int)
+    assert inspect.signature(f).parameters["arg1"].annotation == "LP_c_longdouble"
