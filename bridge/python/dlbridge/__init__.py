@@ -64,7 +64,7 @@ if not TYPE_CHECKING:  # which would take every name for an attribute
         return value
 
     def __dir__():
-        return sorted({*globals(), *__all__})
+        return [*__all__, *(name for name in globals() if name.startswith("__"))]
 
 
 def get_include() -> str:

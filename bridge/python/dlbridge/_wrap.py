@@ -19,7 +19,6 @@ _Reference = type(ctypes.byref(ctypes.c_int()))  # also of what most types make 
 _BY_VALUE = (ctypes.Structure, ctypes.Union)
 _PLAIN = ctypes.CFUNCTYPE(None)._flags_  # functions that are called without errno and without the GIL
 _TENSOR, _NOTHING, _OTHER = 0, 1, 2  # C: RETURNS_TENSOR, …
-_AS_RESTYPE: Any = object()
 
 
 @functools.cache
@@ -117,7 +116,7 @@ def wrap(
     to: Callable[[Tensor], Any] | None = None,
     *,
     args: Sequence[Any] | None = None,
-    returns: Any = _AS_RESTYPE,
+    returns: Any = ...,
 ) -> Callable[..., Any]:
     """Makes a Python function, which takes any DLPack producers, from a C function on managed tensors.
 
@@ -174,7 +173,7 @@ def wrap(
                 f"{name}.restype = ..., where c_void_p does"
             )
         args = ["tensor" if _is_managed(kind) else kind for kind in cfunc.argtypes]
-    elif returns is _AS_RESTYPE and cfunc.restype is ctypes.c_int:
+    elif returns is ... and cfunc.restype is ctypes.c_int:
         raise TypeError(
             f"dlbridge: wrap: the result type of {name} is not declared: add "
             'returns="tensor" for a managed tensor, returns=None for a function without a result, or a ctypes type, '
@@ -184,7 +183,7 @@ def wrap(
     takes_error = bool(args) and args[-1] == "error"
     if takes_error:
         args.pop()
-    if returns is _AS_RESTYPE:
+    if returns is ...:
         returns = "tensor" if _is_managed(cfunc.restype) else cfunc.restype
     tensors = [isinstance(kind, str) for kind in args]
     call = ctypes.cast(cfunc, _without_argtypes(type(cfunc)._flags_))  # keeps cfunc alive, which may be a callback

@@ -400,6 +400,24 @@ PyDoc_STRVAR(item_doc,
              "tuple, are one index for each dimension.\n\n"
              "    >>> dlbridge.from_buffer(b'abc').item(-1)\n"
              "    99");
+PyDoc_STRVAR(bytes_doc,
+             "__bytes__($self, /)\n--\n\n"
+             "Returns a copy of the elements in row-major order, for bytes(tensor), of types that have a buffer.\n\n"
+             "    >>> bytes(dlbridge.from_buffer(b'abc')[::-1])\n"
+             "    b'cba'");
+PyDoc_STRVAR(complex_doc,
+             "__complex__($self, /)\n--\n\n"
+             "Returns the number of a tensor of one element, for complex(tensor).\n\n"
+             "    >>> complex(dlbridge.from_dlpack(1 + 2j))\n"
+             "    (1+2j)");
+PyDoc_STRVAR(enter_doc, "__enter__($self, /)\n--\n\nReturns the tensor. ValueError if it is closed.");
+PyDoc_STRVAR(exit_doc, "__exit__($self, /, *exception)\n--\n\nCloses the tensor, as close() does.");
+PyDoc_STRVAR(shallow_copy_doc,
+             "__copy__($self, /)\n--\n\n"
+             "Returns copy(), for copy.copy.\n\n"
+             "    >>> import copy\n"
+             "    >>> copy.copy(dlbridge.from_buffer(b'abc')).tolist()\n"
+             "    [97, 98, 99]");
 PyDoc_STRVAR(deepcopy_doc,
              "__deepcopy__($self, memo, /)\n--\n\n"
              "Returns copy(), for copy.deepcopy.\n\n"
@@ -436,13 +454,13 @@ static PyMethodDef tensor_methods[] = {
     {"convert", (PyCFunction)(void (*)(void))tensor_convert, METH_FASTCALL | METH_KEYWORDS, convert_doc},
     {"tolist", tensor_tolist, METH_NOARGS, tolist_doc},
     {"item", tensor_item, METH_VARARGS, item_doc},
-    {"__complex__", tensor_complex, METH_NOARGS, NULL},
-    {"__bytes__", tensor_bytes, METH_NOARGS, NULL},
+    {"__complex__", tensor_complex, METH_NOARGS, complex_doc},
+    {"__bytes__", tensor_bytes, METH_NOARGS, bytes_doc},
     {"close", tensor_close, METH_NOARGS, close_doc},
-    {"__enter__", tensor_enter, METH_NOARGS, NULL},
-    {"__exit__", tensor_close, METH_VARARGS, NULL},
+    {"__enter__", tensor_enter, METH_NOARGS, enter_doc},
+    {"__exit__", tensor_close, METH_VARARGS, exit_doc},
     {"__reduce_ex__", tensor_reduce, METH_O, reduce_doc},
-    {"__copy__", tensor_copy_method, METH_NOARGS, copy_doc},
+    {"__copy__", tensor_copy_method, METH_NOARGS, shallow_copy_doc},
     {"__deepcopy__", tensor_deepcopy, METH_O, deepcopy_doc},
     {NULL, NULL, 0, NULL},
 };
@@ -451,7 +469,8 @@ PyDoc_STRVAR(tensor_doc,
              "A view of memory, and a share in its ownership.\n\n"
              "Integers, slices, `...` and None index a tensor as in NumPy, and always make a view: with one int for each\n"
              "dimension a tensor of 0 dimensions, whose number float(), int() and item() return. Tensors are compared\n"
-             "by identity. The methods have NumPy's names; numpy() has the rest. strides count elements.\n\n"
+             "by identity. The methods have NumPy's names where it has them; numpy() has the rest, and assignment.\n"
+             "strides count elements.\n\n"
              "    >>> dlbridge.from_buffer(b'abcd', shape=(2, 2))[:, 1].tolist()\n"
              "    [98, 100]\n\n"
              "Tensors are made by from_dlpack, from_address, from_buffer, empty and the decoders. A Tensor is a\n"

@@ -38,7 +38,7 @@ def test_hints_and_signatures_can_be_read(thing):
 
 
 def test_all_names_are_there():
-    assert set(dlbridge.__all__) <= set(dir(dlbridge))
+    assert {name for name in dir(dlbridge) if not name.startswith("__")} == set(dlbridge.__all__)
     with pytest.raises(AttributeError, match="module 'dlbridge' has no attribute 'form_dlpack'"):
         dlbridge.form_dlpack  # noqa: B018
     text = pydoc.plain(pydoc.render_doc(dlbridge))
