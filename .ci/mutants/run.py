@@ -56,9 +56,10 @@ def fails(command: list[str], folder: pathlib.Path) -> bool:
     """Runs tests, and reports whether one of them has failed."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     output = done.stdout + done.stderr
-    if done.returncode != 0 and "--- FAIL: " not in output and "panic: " not in output:
+    reported = any(report in output for report in ("--- FAIL: ", "panic: ", "fatal error: fault"))
+    if done.returncode != 0 and not reported:
         print(output, file=sys.stderr, flush=True)  # the tests did not run, or ended without a report
-    return done.returncode != 0 and ("--- FAIL: " in output or "panic: " in output)
+    return done.returncode != 0 and reported
 
 
 if __name__ == "__main__":
