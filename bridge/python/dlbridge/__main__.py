@@ -22,7 +22,8 @@ EXPLANATION = """\
 shares      the framework takes a float32 tensor of dlbridge: yes (on the same memory), copies, or no (an exception)
 read-only   the same with read-only memory; ignored: the framework can write to it
 copy=True   from_dlpack(copy=True) copies; ignored: it returns an array on the same memory
-bfloat16, float8 (e4m3fn), negative strides, gaps between elements: as shares
+bfloat16, float8, negative, gaps: as shares, for a tensor of bfloat16 or of float8_e4m3fn, with negative
+            strides, or with gaps between the elements
 capsule     the version of DLPack that the framework asks for; legacy: it asks for none
 C exchange  arrays of the framework have the C exchange API
 gives       dlbridge takes an array of the framework
@@ -70,7 +71,9 @@ def table(rows: list[list[str]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m dlbridge", description="Prints versions, the Go library and the frameworks found.")
     parser.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="for each framework (default: 60)")
-    timeout = parser.parse_args().timeout
+    parser.add_argument("--json", action="store_true", help="prints all of it as a JSON object, for programs")
+    arguments = parser.parse_args()
+    timeout = arguments.timeout
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         names = ["library", *FRAMEWORKS]
@@ -83,6 +86,9 @@ def main() -> None:
         ["DLPack", dlpack_version()],
         ["Go library", f"not usable: {go['error']}" if "error" in go else f"{go['version']}, {go['path']}"],
     ]
+    if arguments.json:
+        print(json.dumps({"versions": dict(rows), "frameworks": {name: row for name, row in found.items() if row}}, indent=2))
+        return
     print(table(rows), end="\n\n")
 
     rows = [["framework", "version", *COLUMNS]]

@@ -118,42 +118,52 @@ def wrap(
     args: Sequence[Any] | None = None,
     returns: Any = ...,
 ) -> Callable[..., Any]:
-    """Makes a Python function, which takes any DLPack producers, from a C function on managed tensors.
-
-    `cfunc` is a ctypes function. It owns each managed tensor that it is called with, and its caller owns the managed
-    tensor that it returns.
-
-    `args` lists the types of the arguments: "tensor" for a `DLManagedTensorVersioned *`, or a ctypes type, such as
-    `c_float` or `POINTER(c_double)`, whose arguments ctypes converts as usual. The last may be "error" for a `dlb_error *`
-    of dlbridge.h, which the new function does not take: it passes a structure of its own, and raises what the C function
-    reports in it. `returns` is the type of the result: "tensor", a ctypes type, or None. Their defaults are `argtypes` and
-    `restype` of `cfunc`, in which `c_void_p`, and a pointer to a structure named DLManagedTensorVersioned, stand for a
-    tensor. With `args`, `returns` must be given unless `restype` is other than c_int, which it is in a function where it was
-    never set. List "error" for each C function that takes a `dlb_error *`: a declaration cannot be compared with the C
-    function. Of a function on tensors only, a missing argument is NULL, and its errors are lost; any other is undefined.
-
-    The new function returns a `Tensor`, or `to(tensor)` if `to` is given, as in
-    `wrap(lib.scale, torch.from_dlpack, args=["tensor"], returns="tensor")`. The GIL is released during the call, unless
-    `cfunc` belongs to a `ctypes.PyDLL`. help() and inspect.signature show its arguments.
+    """Makes a Python function of a C function whose arguments or result are managed tensors.
 
         >>> absolute = dlbridge.wrap(ctypes.CDLL(None).abs, args=[ctypes.c_int], returns=ctypes.c_int)
         >>> absolute(-3)
         3
 
-    Ownership: the memory of each argument is shared with the C function until it calls the deleter. If an error occurs
-    before the call, nothing is shared.
+    cfunc: a function of a `ctypes.CDLL`, or of the library that `load` returns.
 
-    Errors: those of `from_dlpack` for a producer that it refuses, such as a PyTorch tensor that requires a gradient or
-    is a conjugate or negative view; TypeError for any other wrong argument, for a wrong number of arguments, and for a
-    function whose types are not declared; RuntimeError if the C function returns NULL; ValueError if it returns an
-    address that cannot be a managed tensor of its own. An error that the C function reports is raised with its text, as
-    the exception that fits its code, and with a note that names the function: TypeError for a data type; BufferError for
-    a device, read-only memory or a version of DLPack; MemoryError for memory; ValueError for a layout or any other wrong
-    value; RuntimeError for all other codes, which are those of panics and of the function's own errors. A function of the
-    library of `load` raises RuntimeError, and is not called, in a forked child of a process that has loaded the library.
-    A result that the C function returns beside an error is ignored. A ctypes callback that returns a tensor must not
-    raise, because its result is then undefined. If ctypes has no memory for the result, the error is MemoryError and the
-    tensor is lost.
+    args: the types of all parameters of the C function, in order. Each is
+        "tensor", for a `DLManagedTensorVersioned *`: the Python function takes any DLPack producer, such as an array;
+        a ctypes type, such as `c_float` or `POINTER(c_double)`: ctypes converts the argument as usual;
+        "error", as the last, for a `dlb_error *` of dlbridge.h: the Python function has no such parameter, and raises the
+        error that the C function reports.
+
+    returns: the type of the result: "tensor", a ctypes type, or None for a function without a result.
+
+    to: a function that converts the `Tensor` that is returned, such as `torch.from_dlpack`.
+
+    Nothing can compare `args` with the C function. If one is missing, the C function reads an undefined value, which can end
+    the process; see the README for the case in which it reads NULL.
+
+    Instead of by `args` and `returns`, the types can be declared by `cfunc.argtypes` and `cfunc.restype`, as ctypes has it. A
+    `c_void_p`, and a pointer to a structure named DLManagedTensorVersioned, then stand for "tensor". A function of which neither
+    declares the types is refused.
+
+    The GIL is released during the call, unless `cfunc` belongs to a `ctypes.PyDLL`. help() and inspect.signature show the
+    types of the new function.
+
+    Ownership: the memory of each tensor is shared with the C function, which must call its deleter once; what it returns
+    belongs to the caller. If an error occurs before the call, nothing is shared.
+
+    Errors of `wrap`: TypeError for types that are not declared or that ctypes cannot pass.
+
+    Errors of the new function, before the call: those of `from_dlpack` for a tensor; TypeError for another argument or a wrong
+    number of them; RuntimeError for a function of a Go library in a forked child of the process that loaded it. After
+    the call: the error that the C function reports, with its text; RuntimeError if it returns NULL; ValueError if it
+    returns an address that cannot be a managed tensor of its own. The code of a reported error decides the exception:
+
+        TypeError     a data type
+        BufferError   a device, read-only memory, or a version of DLPack
+        MemoryError   memory
+        ValueError    a layout, or any other wrong value
+        RuntimeError  a panic, or an error of the function's own
+
+    A result that is returned with an error is ignored. A ctypes callback that returns a tensor must not raise, because its
+    result is then undefined.
     """
     if not isinstance(cfunc, _Function):
         raise TypeError(f"dlbridge: wrap: cfunc must be a ctypes function, not {type(cfunc)!r}")

@@ -190,6 +190,8 @@ PyObject *tensor_reversed_axes(PyObject *self, void *closure);
 PyObject *tensor_flip(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *tensor_broadcast_to(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *tensor_reshape(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *tensor_ravel(PyObject *self, PyObject *ignored);
+PyObject *tensor_squeeze(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *tensor_contiguous(PyObject *self, PyObject *ignored);
 PyObject *tensor_copy_method(PyObject *self, PyObject *ignored);
 

@@ -239,6 +239,14 @@ GETTER(readonly, PyBool_FromLong(tensor_read_only(self)))
 GETTER(data_ptr, PyLong_FromUnsignedLongLong(
                      self->extent.count == 0 ? 0 : (uintptr_t)self->view.data + self->view.byte_offset))
 
+/* ---- assignment ------------------------------------------------------------------------------ */
+
+static int tensor_assign(PyObject *Py_UNUSED(op), PyObject *Py_UNUSED(index), PyObject *Py_UNUSED(value)) {
+  return raise_error(PyExc_TypeError,
+                     "'dlbridge.Tensor' object does not support item assignment; tensor.numpy() returns an array on the same "
+                     "memory, which does");
+}
+
 /* ---- text ------------------------------------------------------------------------------------ */
 
 enum { SHOWN = 100 }; /* a tensor with more elements is shown by the first and last three of each dimension */
@@ -440,6 +448,28 @@ PyDoc_STRVAR(dlpack_device_doc,
              "    >>> dlbridge.empty(3, 'int8').__dlpack_device__()\n"
              "    (1, 0)");
 
+PyDoc_STRVAR(astype_doc,
+             "astype($self, /, dtype)\n--\n\n"
+             "Returns convert(dtype), under the name that NumPy has for it.\n\n"
+             "    >>> dlbridge.from_buffer(b'abc').astype('float32').tolist()\n"
+             "    [97.0, 98.0, 99.0]");
+PyDoc_STRVAR(ravel_doc,
+             "ravel($self, /)\n--\n\n"
+             "Returns the elements in row-major order as one dimension: reshape(-1), a view if that is possible.\n\n"
+             "    >>> dlbridge.empty((2, 3), 'int8').ravel().shape\n"
+             "    (6,)");
+PyDoc_STRVAR(squeeze_doc,
+             "squeeze($self, /, axis=None)\n--\n\n"
+             "Returns a view without the dimensions of size 1: all of them, or those that axis names, one or several.\n\n"
+             "    >>> dlbridge.empty((1, 3, 1), 'int8').squeeze().shape\n"
+             "    (3,)\n\n"
+             "Errors: ValueError for a dimension of another size.");
+PyDoc_STRVAR(tobytes_doc,
+             "tobytes($self, /)\n--\n\n"
+             "Returns a copy of the elements in row-major order, as bytes(tensor) does.\n\n"
+             "    >>> dlbridge.from_buffer(b'abc').flip().tobytes()\n"
+             "    b'cba'");
+
 static PyMethodDef tensor_methods[] = {
     {"__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack, METH_FASTCALL | METH_KEYWORDS, dlpack_doc},
     {"__dlpack_device__", tensor_dlpack_device, METH_NOARGS, dlpack_device_doc},
@@ -447,14 +477,18 @@ static PyMethodDef tensor_methods[] = {
     {"numpy", tensor_numpy, METH_NOARGS, numpy_doc},
     {"reshape", (PyCFunction)(void (*)(void))tensor_reshape, METH_FASTCALL | METH_KEYWORDS, reshape_doc},
     {"transpose", tensor_transpose, METH_VARARGS, transpose_doc},
+    {"ravel", tensor_ravel, METH_NOARGS, ravel_doc},
+    {"squeeze", (PyCFunction)(void (*)(void))tensor_squeeze, METH_FASTCALL | METH_KEYWORDS, squeeze_doc},
     {"flip", (PyCFunction)(void (*)(void))tensor_flip, METH_FASTCALL | METH_KEYWORDS, flip_doc},
     {"broadcast_to", (PyCFunction)(void (*)(void))tensor_broadcast_to, METH_FASTCALL | METH_KEYWORDS, broadcast_to_doc},
     {"contiguous", tensor_contiguous, METH_NOARGS, contiguous_doc},
     {"copy", tensor_copy_method, METH_NOARGS, copy_doc},
     {"convert", (PyCFunction)(void (*)(void))tensor_convert, METH_FASTCALL | METH_KEYWORDS, convert_doc},
+    {"astype", (PyCFunction)(void (*)(void))tensor_convert, METH_FASTCALL | METH_KEYWORDS, astype_doc},
     {"tolist", tensor_tolist, METH_NOARGS, tolist_doc},
     {"item", tensor_item, METH_VARARGS, item_doc},
     {"__complex__", tensor_complex, METH_NOARGS, complex_doc},
+    {"tobytes", tensor_bytes, METH_NOARGS, tobytes_doc},
     {"__bytes__", tensor_bytes, METH_NOARGS, bytes_doc},
     {"close", tensor_close, METH_NOARGS, close_doc},
     {"__enter__", tensor_enter, METH_NOARGS, enter_doc},
@@ -488,6 +522,7 @@ static PyType_Slot tensor_slots[] = {
     {Py_tp_iter, (void *)tensor_iterate},
     {Py_mp_subscript, (void *)tensor_subscript},
     {Py_mp_length, (void *)tensor_length},
+    {Py_mp_ass_subscript, (void *)tensor_assign},
     {Py_sq_length, (void *)tensor_length},
     {Py_sq_item, (void *)tensor_item_at},
     {Py_sq_contains, (void *)tensor_contains},

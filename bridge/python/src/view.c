@@ -142,6 +142,40 @@ PyObject *tensor_reshape(PyObject *op, PyObject *const *args, Py_ssize_t nargs, 
   return result;
 }
 
+PyObject *tensor_ravel(PyObject *op, PyObject *Py_UNUSED(ignored)) {
+  PyObject *size = PyLong_FromLong(-1);
+  PyObject *result = size == NULL ? NULL : tensor_reshape(op, &size, 1, NULL);
+  Py_XDECREF(size);
+  return result;
+}
+
+PyObject *tensor_squeeze(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+  static const char *const names[] = {"axis"};
+  Tensor *self = (Tensor *)op;
+  PyObject *axis;
+  int32_t axes[CORE_RANK_MAX], count = 0, ndim = 0, rank = self->view.ndim;
+  int64_t sizes[CORE_RANK_MAX];
+  char dropped[CORE_RANK_MAX] = {0};
+  int needs_copy;
+  if (parse_arguments("squeeze", args, nargs, kwnames, 1, names, 1, &axis) < 0) return NULL;
+  if (self->share == NULL) return raise_closed();
+  int all = axis == NULL || axis == Py_None;
+  if (!all && parse_axes(axis, axes, &count, "squeeze") < 0) return NULL;
+  for (int32_t k = 0; k < count; k++) {
+    int32_t d = axes[k] < 0 ? axes[k] + rank : axes[k];
+    if (d < 0 || d >= rank)
+      return PyErr_Format(PyExc_ValueError, "dlbridge: squeeze: axis %d is out of bounds for %d dimensions", (int)axes[k], (int)rank);
+    if (dropped[d]) return PyErr_Format(PyExc_ValueError, "dlbridge: squeeze: axis %d is repeated", (int)d);
+    if (self->view.shape[d] != 1)
+      return PyErr_Format(PyExc_ValueError, "dlbridge: squeeze: axis %d has size %lld, not 1", (int)d,
+                          (long long)self->view.shape[d]);
+    dropped[d] = 1;
+  }
+  for (int32_t d = 0; d < rank; d++)
+    if (!dropped[d] && !(all && self->view.shape[d] == 1)) sizes[ndim++] = self->view.shape[d];
+  return reshaped(self, ndim, sizes, &needs_copy); /* which never needs a copy to drop dimensions of size 1 */
+}
+
 PyObject *tensor_contiguous(PyObject *op, PyObject *Py_UNUSED(ignored)) {
   Tensor *self = (Tensor *)op;
   if (self->share == NULL) return raise_closed();

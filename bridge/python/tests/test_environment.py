@@ -45,7 +45,7 @@ OPERATIONS = """
         "a memoryview": lambda: memoryview(dlbridge.from_dlpack(numbers)).tolist(),
         "attributes": lambda: (tensor.shape, tensor.strides, tensor.dtype, tensor.device, tensor.data_ptr, repr(tensor)),
         "indexing": lambda: (matrix[0], matrix[1:, ::-1], matrix[..., None, 0], [row[0] for row in matrix], len(matrix)),
-        "views": lambda: (matrix.T, matrix.flip(0), matrix.reshape(-1), matrix.broadcast_to((2, *matrix.shape)), matrix.contiguous()),
+        "views": lambda: (matrix.T, matrix.flip(0), matrix.reshape(-1), matrix.broadcast_to((2, *matrix.shape)), matrix.contiguous(), matrix.squeeze(), matrix.ravel()),
         "copies": lambda: (matrix.copy(), matrix.T.reshape(-1), matrix.convert("bfloat16"), matrix.T.contiguous()),
         "numbers": lambda: (matrix.tolist(), matrix.item(1), float(matrix[0, 0]), bool(matrix[0, 1]), bytes(matrix)),
         "its array": lambda: (matrix.numpy(), dlbridge.from_buffer(data, "bfloat16").__array__()),

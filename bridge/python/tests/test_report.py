@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import platform
@@ -46,6 +47,14 @@ def test_the_report_names_versions_and_the_library(here):
     assert here["Python"] == [platform.python_version() + ",", sys.executable]
     assert here["DLPack"] == ["1.3"]
     assert here["Go"] == ["library", "0.1.0,", str(PACKAGE / "_lib" / "libdlbridge.so")]
+
+
+def test_the_report_as_json_is_that_of_the_table(here):
+    ran = subprocess.run([sys.executable, "-m", "dlbridge", "--json"], capture_output=True, text=True, timeout=240, check=True)
+    found = json.loads(ran.stdout)
+    assert found["versions"]["DLPack"] == "1.3"
+    numpy = found["frameworks"]["numpy"]
+    assert {name.removeprefix("C "): text for name, text in numpy.items()} == row(here, "numpy")
 
 
 def test_the_report_says_what_numpy_accepts(here):

@@ -156,8 +156,10 @@ def test_an_index_is_any_object_that_is_one():
     assert t[Two() :].tolist() == [2.0, 3.0]
     with pytest.raises(KeyError, match="mine"):
         t[Broken()]
-    with pytest.raises(TypeError, match="does not support item assignment"):
+    with pytest.raises(TypeError, match=r"does not support item assignment; tensor.numpy\(\) returns"):
         t[0] = 1
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        del t[0]
 
 
 def test_elements_in_parts_of_a_byte_are_not_indexed():
@@ -206,6 +208,11 @@ def test_random_views_follow_numpy():
         axis = tuple(int(d) for d in rng.permutation(a.ndim)[: rng.integers(0, a.ndim + 1)])
         same_memory(t.flip(axis), np.flip(a, axis) if a.ndim else a)
         same_memory(t.flip(), np.flip(a) if a.ndim else a)
+        same_memory(t.squeeze(), a.squeeze())
+        ones = tuple(d for d, n in enumerate(a.shape) if n == 1 and rng.integers(0, 2))
+        same_memory(t.squeeze(ones), a.squeeze(ones))
+        same(t.ravel(), a.ravel())
+        assert t.tobytes() == a.tobytes()
         shape = (*rng.integers(0, 3, rng.integers(0, 3)), *(n if n != 1 else 3 for n in a.shape))
         same_memory(t.broadcast_to(shape), np.broadcast_to(a, shape))
         shape = tuple(rng.permutation([n for n in (a.size // 6, 2, 3) if n] if a.size % 6 == 0 else [a.size, 1]))
@@ -247,6 +254,22 @@ def test_flip_takes_axes_as_numpy_does(axis):
         assert isinstance(got, (ValueError, TypeError)), (want, got)
     else:
         same_memory(got, want)
+
+
+@pytest.mark.parametrize("axis", [None, 0, -1, 1, (0, -1), (), 2, -4, (0, 0), "x", 0.5])
+def test_squeeze_takes_axes_as_numpy_does(axis):
+    a = numbers((1, 4, 1))
+    want, got = (outcome(lambda: x.squeeze(axis=axis)) for x in (a, dlbridge.from_dlpack(a)))
+    if isinstance(want, Exception):
+        assert isinstance(got, ValueError if isinstance(want, ValueError) else TypeError), (want, got)
+    else:
+        same_memory(got, want)
+
+
+def test_ravel_copies_only_if_it_must():
+    t = dlbridge.from_dlpack(numbers((3, 4)))
+    assert t.ravel().data_ptr == t.data_ptr
+    assert t.T.ravel().tolist() == numbers((3, 4)).T.ravel().tolist()
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 4), (3, 4), 4, (5, 1, 3, 4), (0, 3, 4), (3, 5), (4, 4), (2, -1), "x", None, (1,) * 300])
@@ -300,7 +323,7 @@ def test_views_of_read_only_memory_are_read_only(c):
     for t in (dlbridge.from_dlpack(a), legacy):
         views = [
             t[0], t[1:, ::-1], t[...], t[()], t[None], t[0, 0], next(iter(t)), t.T, t.transpose(), t.flip(), t.flip(0),
-            t.reshape(12), t.contiguous(), t.broadcast_to((1, 3, 4)), t.T[0].flip()[::2],
+            t.squeeze(), t.ravel(), t.reshape(12), t.contiguous(), t.broadcast_to((1, 3, 4)), t.T[0].flip()[::2],
         ]  # fmt: skip
         for view in views:
             assert view.readonly
@@ -570,12 +593,15 @@ CLOSED = {
     "operator.index": operator.index,
     **{
         name: operator.methodcaller(name)
-        for name in ("transpose", "flip", "contiguous", "copy", "tolist", "item", "numpy", "__array__", "__dlpack__")
+        for name in (
+            "transpose flip squeeze ravel contiguous copy tolist tobytes item numpy __array__ __dlpack__".split()
+        )
     },
     "T": lambda t: t.T,
     "reshape": lambda t: t.reshape(4),
     "broadcast_to": lambda t: t.broadcast_to((2, 4)),
     "convert": lambda t: t.convert("int8"),
+    "astype": lambda t: t.astype("int8"),
     "memoryview": memoryview,
     "asarray": np.asarray,
     "from_dlpack": np.from_dlpack,
