@@ -6,7 +6,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from ._core import Tensor
+from ._core import Tensor, from_buffer
 
 __all__ = ["Elements"]
 
@@ -58,6 +58,22 @@ class Elements:
 
     def __repr__(self) -> str:
         return f"<dlbridge.Elements, {self.type} {self.shape}>"
+
+
+def copied(value: Tensor | Elements, data: Any, copy: bool | None) -> Tensor | Elements:
+    """Returns a decoded value as the argument `copy` of its decoder wants it: a Tensor on the memory of `data`, or a copy."""
+    if copy is None or not isinstance(value, Tensor) or value.size == 0:
+        return value
+    memory = from_buffer(data)
+    aliases = memory.data_ptr <= value.data_ptr < memory.data_ptr + memory.nbytes
+    if copy:
+        return value.copy() if aliases else value
+    if not aliases:
+        raise BufferError(
+            f"dlbridge: the elements are {value.dtype}, and not aligned or not stored so in the data, so that only a copy of them is "
+            "possible; copy=None makes it"
+        )
+    return value
 
 
 def only_tensor(value: Tensor | Elements) -> Tensor:

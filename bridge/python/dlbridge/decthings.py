@@ -17,7 +17,7 @@ from typing import Any
 
 from . import _core
 from ._core import Tensor
-from ._elements import LIMIT, Elements, limit_of, only_elements, only_tensor
+from ._elements import LIMIT, Elements, copied, limit_of, only_elements, only_tensor
 from .tens import _json
 
 __all__ = ["Elements", "check", "decode", "decode_all", "decode_elements", "decode_tensor", "encode"]
@@ -39,7 +39,7 @@ def _limits(limit: int | None) -> tuple[int, bool]:
     return limit_of(LIMIT if limit is None else limit), limit is not None
 
 
-def decode(data: Any, *, dialect: str = "doc", limit: int | None = None) -> Tensor | Elements:
+def decode(data: Any, *, dialect: str = "doc", limit: int | None = None, copy: bool | None = None) -> Tensor | Elements:
     """Decodes `data`, a bytes-like object that holds one tensor.
 
     `limit` bounds, in bytes, what decoding takes beside `data`: a copy of elements that are not aligned, 8 for each dimension
@@ -50,13 +50,16 @@ def decode(data: Any, *, dialect: str = "doc", limit: int | None = None) -> Tens
         [1.0, 1.0]
 
     Ownership: the buffer is held until the result and everything made from it is gone. A Tensor aliases the buffer
-    if its elements are aligned there, and is a copy otherwise. It is read-only exactly when the buffer is. Errors:
-    ValueError for malformed data, for bytes after the tensor, and for a tensor that exceeds the limit.
+    if its elements are aligned there, and is a copy otherwise. It is read-only exactly when the buffer is.
+    `copy=False` raises BufferError instead of copying, so that writing to the tensor writes to `data`;
+    `copy=True` always copies.
+
+    Errors: ValueError for malformed data, for bytes after the tensor, and for a tensor that exceeds the limit.
     """
-    return _core.decthings_decode(data, _dialect(dialect), Elements, *_limits(limit))
+    return copied(_core.decthings_decode(data, _dialect(dialect), Elements, *_limits(limit)), data, copy)
 
 
-def decode_tensor(data: Any, *, dialect: str = "doc", limit: int | None = None) -> Tensor:
+def decode_tensor(data: Any, *, dialect: str = "doc", limit: int | None = None, copy: bool | None = None) -> Tensor:
     """Decodes one tensor of numbers or booleans, as `decode` does.
 
         >>> dlbridge.decthings.decode_tensor(dlbridge.decthings.encode(np.ones(2))).tolist()
@@ -64,7 +67,7 @@ def decode_tensor(data: Any, *, dialect: str = "doc", limit: int | None = None) 
 
     Errors: those of `decode`; TypeError if the elements are strings, binaries or media.
     """
-    return only_tensor(decode(data, dialect=dialect, limit=limit))
+    return only_tensor(decode(data, dialect=dialect, limit=limit, copy=copy))
 
 
 def decode_elements(data: Any, *, dialect: str = "doc", limit: int | None = None) -> Elements:

@@ -14,16 +14,20 @@ from typing import Any
 
 from . import _core
 from ._core import Tensor
-from ._elements import LIMIT, Elements, limit_of, only_elements, only_tensor
+from ._elements import LIMIT, Elements, copied, limit_of, only_elements, only_tensor
 
 __all__ = ["Elements", "decode", "decode_elements", "decode_tensor", "encode"]
 
 
-def decode(data: Any, *, limit: int = LIMIT, lenient: bool = False, integers: bool = False) -> Tensor | Elements:
+def decode(
+    data: Any, *, limit: int = LIMIT, lenient: bool = False, integers: bool = False, copy: bool | None = None
+) -> Tensor | Elements:
     """Decodes `data`, a bytes-like object that holds a TensorProto.
 
     Ownership: the buffer is held until the result and everything made from it is gone. A Tensor aliases the buffer
     if its elements are aligned there, and is a copy otherwise. It is read-only exactly when the buffer is.
+    `copy=False` raises BufferError instead of copying, so that writing to the tensor writes to `data`;
+    `copy=True` always copies.
 
     A TensorProto may omit values that repeat the last one; such a tensor may take `limit` bytes, where an element of
     `Elements` counts as 24 bytes more than its size. All objects of `Elements` together may take 32 times the memory
@@ -38,10 +42,12 @@ def decode(data: Any, *, limit: int = LIMIT, lenient: bool = False, integers: bo
 
     Errors: ValueError for malformed data, and for a tensor that exceeds the limit.
     """
-    return _core.tensorflow_decode(data, Elements, limit_of(limit), lenient, integers)
+    return copied(_core.tensorflow_decode(data, Elements, limit_of(limit), lenient, integers), data, copy)
 
 
-def decode_tensor(data: Any, *, limit: int = LIMIT, lenient: bool = False, integers: bool = False) -> Tensor:
+def decode_tensor(
+    data: Any, *, limit: int = LIMIT, lenient: bool = False, integers: bool = False, copy: bool | None = None
+) -> Tensor:
     """Decodes a TensorProto whose type DLPack has, as `decode` does.
 
         >>> dlbridge.tensorflow.decode_tensor(dlbridge.tensorflow.encode(np.ones(2))).tolist()
@@ -49,7 +55,7 @@ def decode_tensor(data: Any, *, limit: int = LIMIT, lenient: bool = False, integ
 
     Errors: those of `decode`; TypeError if the elements are strings, or of another type that DLPack lacks.
     """
-    return only_tensor(decode(data, limit=limit, lenient=lenient, integers=integers))
+    return only_tensor(decode(data, limit=limit, lenient=lenient, integers=integers, copy=copy))
 
 
 def decode_elements(data: Any, *, limit: int = LIMIT, lenient: bool = False) -> Elements:

@@ -1,6 +1,8 @@
 /* NumPy's arrays on the memory of a Tensor. NumPy is imported when the first one is made. */
 #include "extension.h"
 
+#include <dlbridge.h>
+
 static PyObject *attribute_of(const char *module, const char *name) {
   PyObject *imported = PyImport_ImportModule(module);
   PyObject *attribute = imported == NULL ? NULL : PyObject_GetAttrString(imported, name);
@@ -43,16 +45,65 @@ static PyObject *ml_type(DLDataType dtype) {
   return type;
 }
 
-/* Returns a Tensor of unsigned integers on the same memory, of elements that have whole bytes. */
-static Tensor *bits_of(Tensor *self) {
+/* Returns a Tensor of the same memory with a data type of the same size. */
+static Tensor *retyped(Tensor *self, DLDataType dtype, uint64_t padded) {
   core_extent extent;
   DLTensor view = self->view;
-  view.dtype = (DLDataType){kDLUInt, (uint8_t)(8 * dtype_itemsize(view.dtype)), 1};
-  if (check_tensor(&view, 0, &extent, "numpy") < 0) return NULL;
+  uint64_t flags = (self->flags & DLPACK_FLAG_BITMASK_READ_ONLY) | padded;
+  view.dtype = dtype;
+  if (check_tensor(&view, flags, &extent, "numpy") < 0) return NULL;
   core_share *share = tensor_hold(self);
   if (share == NULL) return NULL;
-  return tensor_on_share(Py_TYPE((PyObject *)self), share, &view, self->flags & DLPACK_FLAG_BITMASK_READ_ONLY,
-                         self->writability_unknown, &extent);
+  return tensor_on_share(Py_TYPE((PyObject *)self), share, &view, flags, self->writability_unknown, &extent);
+}
+
+/* Returns a Tensor of unsigned integers on the same memory, of elements that have whole bytes. */
+static Tensor *bits_of(Tensor *self) {
+  return retyped(self, (DLDataType){kDLUInt, (uint8_t)(8 * dtype_itemsize(self->view.dtype)), 1}, 0);
+}
+
+/* Finds the data type of an array of NumPy whose type another package has registered, as ml_dtypes does. */
+static int registered_dtype(PyObject *array, DLDataType *out) {
+  PyObject *dtype = PyObject_GetAttrString(array, "dtype");
+  PyObject *builtin = dtype == NULL ? NULL : PyObject_GetAttrString(dtype, "isbuiltin"); /* 2: registered */
+  PyObject *name = dtype == NULL ? NULL : PyObject_GetAttrString(dtype, "name");
+  const char *text = name != NULL && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+  int found = builtin != NULL && PyLong_Check(builtin) && PyLong_AsLong(builtin) == 2 && text != NULL &&
+              dlb_dtype_parse(out, text, NULL) == DLB_OK;
+  Py_XDECREF(name);
+  Py_XDECREF(builtin);
+  Py_XDECREF(dtype);
+  return found;
+}
+
+COLD Tensor *tensor_of_ml_dtypes(module_state *state, PyObject *object) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyObject *name = PyUnicode_FromString("numpy"), *numpy = name == NULL ? NULL : PyImport_GetModule(name);
+  PyObject *ndarray = numpy == NULL ? NULL : PyObject_GetAttrString(numpy, "ndarray");
+  Tensor *self = NULL;
+  DLDataType dtype;
+  if (ndarray != NULL && PyObject_IsInstance(object, ndarray) > 0 && registered_dtype(object, &dtype)) {
+    int64_t size = dtype_itemsize(dtype);
+    PyObject *bits = PyObject_CallMethod(object, "view", "s", size == 1 ? "u1" : "u2");
+    Tensor *integers = bits == NULL ? NULL : consume(state, bits);
+    if (integers != NULL && size <= 2)
+      self = retyped(integers, dtype, dtype.bits % 8 != 0 ? DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED : 0);
+    Py_XDECREF((PyObject *)integers);
+    Py_XDECREF(bits);
+  }
+  Py_XDECREF(ndarray);
+  Py_XDECREF(numpy);
+  Py_XDECREF(name);
+  PyErr_Clear();
+  if (self == NULL) {
+    PyErr_Restore(type, value, traceback);
+    return NULL;
+  }
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(traceback);
+  return self;
 }
 
 /* ml_dtypes has one element in each byte. Packed elements are copied, by way of float32, which has all their values. */

@@ -82,14 +82,12 @@ int tensor_getbuffer(PyObject *op, Py_buffer *view, int flags) {
     return refuse("the tensor is not row-major, and strides were not asked for; from_dlpack(tensor, copy=True) is row-major");
   int64_t item = dtype_itemsize(self->view.dtype);
   int64_t *steps = self->dims + 2 * ndim;
+  core_share *share = tensor_hold(self); /* the buffer has a share of its own, so that the tensor may be closed */
+  if (share == NULL) return -1;
   LOCK(op);
   for (Py_ssize_t d = 0; d < ndim; d++) steps[d] = (int64_t)((uint64_t)self->view.strides[d] * (uint64_t)item);
-  if (self->share != NULL) {
-    self->buffers++;
-    view->obj = Py_NewRef(op);
-  }
   UNLOCK();
-  if (view->obj == NULL) return raise_error(PyExc_ValueError, TENSOR_IS_CLOSED);
+  view->obj = Py_NewRef(op);
   view->buf = self->extent.count > 0 ? self->view.data : &nothing;
   view->len = (Py_ssize_t)self->extent.nbytes;
   view->itemsize = (Py_ssize_t)item;
@@ -99,15 +97,11 @@ int tensor_getbuffer(PyObject *op, Py_buffer *view, int flags) {
   view->shape = flags & PyBUF_ND && ndim > 0 ? (Py_ssize_t *)self->view.shape : NULL;
   view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES && ndim > 0 ? (Py_ssize_t *)steps : NULL;
   view->suboffsets = NULL;
-  view->internal = NULL;
+  view->internal = share;
   return 0;
 }
 
-void tensor_releasebuffer(PyObject *op, Py_buffer *Py_UNUSED(view)) {
-  LOCK(op);
-  ((Tensor *)op)->buffers--;
-  UNLOCK();
-}
+void tensor_releasebuffer(PyObject *Py_UNUSED(op), Py_buffer *view) { share_end(view->internal); }
 
 /* bytes(tensor). Without this method an integer tensor of 0 dimensions would be the number of bytes to make. */
 PyObject *tensor_bytes(PyObject *op, PyObject *Py_UNUSED(ignored)) {

@@ -457,7 +457,7 @@ static Tensor *from_producer(module_state *state, PyObject *producer, const DLDe
       flags = DLPACK_FLAG_BITMASK_IS_COPIED;
     } else if (capsule == NULL) {
       if (kind.lazy) explain_conjugate(state, producer);
-      return NULL;
+      self = PyErr_ExceptionMatches(PyExc_BufferError) ? tensor_of_ml_dtypes(state, producer) : NULL;
     } else {
       if (exact != NULL) exact->share = take_exact(capsule, &exact->managed);
       self = exact != NULL && exact->share != NULL ? NULL : take_capsule(state->tensor_type, capsule, &flags);

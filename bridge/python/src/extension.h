@@ -126,14 +126,13 @@ typedef struct {
   producer_kind kinds[KINDS];
 } module_state;
 
-/* A view of memory and one share of it. Only `share`, `buffers` and `weak` change after it is made. */
+/* A view of memory and one share of it. Only `share` and `weak` change after it is made. */
 typedef struct {
   PyObject_VAR_HEAD
   DLTensor view;       /* host memory: byte_offset is folded into data; strides are never NULL */
   uint64_t flags;      /* READ_ONLY and IS_SUBBYTE_TYPE_PADDED, which exports repeat */
   int writability_unknown; /* the legacy form does not state whether the memory may be written */
   core_share *share;   /* NULL once closed */
-  Py_ssize_t buffers;  /* the number of Py_buffers in use */
   PyObject *weak;      /* the list of weak references */
   core_extent extent;
   int64_t dims[];      /* shape, strides, and the strides in bytes after the first request of a buffer */
@@ -235,6 +234,10 @@ PyObject *from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
 PyObject *from_address(PyObject *module, PyObject *address);
 /* Returns a Tensor of any producer or capsule. */
 Tensor *consume(module_state *state, PyObject *producer);
+
+/* Returns a Tensor of an array of NumPy whose elements have a type of ml_dtypes, which NumPy does not export. For any other object
+ * returns NULL, and leaves the pending exception as it is. */
+Tensor *tensor_of_ml_dtypes(module_state *state, PyObject *object);
 /* Returns a managed tensor on the memory of any producer or capsule, which the caller owns; NULL with an exception. If keep is
  * not NULL, *keep is set to a share of the memory, which the caller must end, or to NULL. */
 DLManagedTensorVersioned *export_producer(module_state *state, PyObject *producer, core_share **keep);

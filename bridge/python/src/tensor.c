@@ -123,7 +123,6 @@ Tensor *tensor_new(PyTypeObject *type, const DLTensor *view, uint64_t flags, int
     self->flags |= flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
   self->writability_unknown = writability_unknown;
   self->share = NULL;
-  self->buffers = 0;
   self->weak = NULL;
   self->extent = *extent;
   return self;
@@ -188,19 +187,11 @@ int tensor_check(PyObject *object) {
 
 static PyObject *tensor_close(PyObject *op, PyObject *Py_UNUSED(ignored)) {
   Tensor *self = (Tensor *)op;
-  core_share *share = NULL;
-  Py_ssize_t buffers;
+  core_share *share;
   LOCK(op);
-  buffers = self->buffers;
-  if (buffers == 0) {
-    share = self->share;
-    self->share = NULL;
-  }
+  share = self->share;
+  self->share = NULL;
   UNLOCK();
-  if (buffers > 0)
-    return PyErr_Format(PyExc_BufferError,
-                        "dlbridge: close: %zd buffers of the tensor are still in use; release the memoryviews and arrays first",
-                        buffers);
   if (share != NULL) share_end(share);
   Py_RETURN_NONE;
 }
@@ -321,8 +312,7 @@ static PyMemberDef tensor_members[] = {
 PyDoc_STRVAR(close_doc,
              "close($self, /)\n--\n\n"
              "Releases the tensor's share of its memory. Further calls have no effect.\n\n"
-             "Exports and views of the tensor stay valid. Any other use of a closed tensor raises ValueError. If a buffer\n"
-             "of the tensor, such as a memoryview, is in use, close raises BufferError and does nothing.\n\n"
+             "Exports, views, arrays and buffers of the tensor stay valid. Any other use of a closed tensor raises ValueError.\n\n"
              "    >>> with dlbridge.empty(3, 'int8') as t:  # closes t at the end\n"
              "    ...     t.shape\n"
              "    (3,)");

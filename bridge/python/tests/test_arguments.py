@@ -275,3 +275,28 @@ def test_a_limit_bounds_what_a_message_takes():
         tens.decode(frames, limit=-1)
     with pytest.raises(TypeError):
         tens.decode(frames, limit="1")
+
+
+@pytest.mark.parametrize("format", [dlbridge.decthings, dlbridge.tensorflow], ids=["decthings", "tensorflow"])
+def test_copy_says_whether_decoded_elements_may_be_a_copy(format):
+    encoded = format.encode(np.arange(3.0))
+    kinds = set()
+    for start in range(8):  # the elements are aligned in one of these places
+        memory = bytearray(start) + bytearray(encoded)
+        data = memoryview(memory)[start:]
+        copy = format.decode_tensor(data, copy=True)
+        copy.numpy()[:] = 7
+        assert format.decode(data).tolist() == [0, 1, 2]
+        try:
+            t = format.decode_tensor(data, copy=False)
+        except BufferError as error:
+            assert "copy=None makes it" in str(error)
+            kinds.add("copy")
+        else:
+            t.numpy()[:] = 7
+            assert format.decode(data).tolist() == [7, 7, 7]
+            kinds.add("alias")
+    assert kinds == {"copy", "alias"}
+    strings = format.encode(dlbridge.Elements("string", (1,), ["a"]))
+    assert isinstance(format.decode(strings, copy=False), dlbridge.Elements)
+    assert format.decode_tensor(format.encode(np.zeros(0)), copy=False).size == 0

@@ -936,14 +936,19 @@ def test_close_ends_the_tensor_and_not_what_was_exported():
     assert repr(t) == "<closed dlbridge.Tensor, float64(4,)>"
 
 
-def test_close_with_a_buffer_out_is_a_buffer_error():
-    t = dlbridge.empty(4, "int8")
-    view = memoryview(t)
-    with pytest.raises(BufferError, match="1 buffers"):
-        t.close()
-    assert t.shape == (4,)
-    view.release()
-    t.close()
+def test_buffers_outlive_close():
+    loans = dlbridge.counters()["loans"]
+    with dlbridge.from_buffer(bytearray(b"abcd")) as t:
+        views = [memoryview(t), np.asarray(t), np.frombuffer(t, np.uint8)]
+    with pytest.raises(ValueError, match="closed"):
+        memoryview(t)
+    del t
+    gc.collect()
+    assert [bytes(view) for view in views] == [b"abcd"] * 3
+    assert dlbridge.counters()["loans"] == loans + 1
+    views.clear()
+    gc.collect()
+    assert dlbridge.counters()["loans"] == loans
 
 
 def test_repr_says_what_it_is():

@@ -266,6 +266,22 @@ def test_squeeze_takes_axes_as_numpy_does(axis):
         same_memory(got, want)
 
 
+@pytest.mark.parametrize("name", ML_DTYPES + SMALL)
+def test_arrays_of_ml_dtypes_are_taken_as_they_are(name):
+    a = np.ones((2, 4)).astype(getattr(ml_dtypes, name))[:, ::2]
+    t = dlbridge.from_dlpack(a)
+    assert (t.dtype, t.shape, t.strides, t.data_ptr) == (name, (2, 2), (4, 2), a.ctypes.data)
+    assert t.convert("float32").tolist() == a.astype("float32").tolist()
+    assert np.array_equal(np.asarray(t).astype("float32"), a.astype("float32"))
+    assert not t.readonly and dlbridge.from_dlpack(a, copy=True).data_ptr != t.data_ptr
+    a.flags.writeable = False
+    assert dlbridge.from_dlpack(a, copy=False).readonly
+    back = dlbridge.tens.decode(dlbridge.tens.encode([a])).tensors[0]
+    assert back.dtype == name and back.convert("float32").tolist() == a.astype("float32").tolist()
+    with pytest.raises(BufferError, match="native byte order|device|byte order"):
+        dlbridge.from_dlpack(np.arange(3, dtype=">f4"))
+
+
 def test_ravel_copies_only_if_it_must():
     t = dlbridge.from_dlpack(numbers((3, 4)))
     assert t.ravel().data_ptr == t.data_ptr
