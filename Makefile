@@ -35,7 +35,7 @@ export GO
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo needs examples typing cpp test test-go test-python test-cpp test-peers race python-long python-dev check vet staticcheck layers asan asan-python tsan cgocheck2 gogc1 debug \
-	processors arm64 mutants abi abi-record vendor header installed dist wheel wheel-test fuzz bench venv clib install install-tensor uninstall clean
+	processors arm64 mutants zeromq abi abi-record vendor header installed dist wheel wheel-test fuzz bench venv clib install install-tensor uninstall clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,7 +85,7 @@ examples: $(VENV)/dlbridge.done ## every example that needs only the light peers
 	$(VENV)/bin/python -m pytest $(PYTESTFLAGS) examples $(addprefix --ignore=,$(HEAVY_EXAMPLES))
 	cd examples/gorgonia-graph && $(GO) test -race $(GOTESTFLAGS) ./...
 
-check: vet staticcheck layers header typing cpp abi vendor installed dist wheel-test examples race python-long python-dev asan asan-python tsan cgocheck2 gogc1 debug processors arm64 mutants fuzz ## the checks that find what tests alone do not
+check: vet staticcheck layers header typing cpp abi vendor installed dist wheel-test examples race python-long python-dev asan asan-python tsan cgocheck2 gogc1 debug processors arm64 zeromq mutants fuzz ## the checks that find what tests alone do not
 
 vet: ## formatting, go.mod and go vet, for other platforms too
 	@unformatted=$$(gofmt -l bridge dlpack examples include tens); \
@@ -139,6 +139,15 @@ arm64: ## the tests of the core under emulation of arm64
 	  GOARCH=arm64 CGO_ENABLED=1 CC=aarch64-linux-gnu-gcc $(GO) test -exec 'qemu-aarch64 -L /usr/aarch64-linux-gnu' \
 	    $(GOTESTFLAGS) ./dlpack/internal/core ./dlpack/background; \
 	else echo 'SKIP: aarch64-linux-gnu-gcc or qemu-aarch64 is not installed'; fi
+
+# Needs the Debian package libzmq3-dev.
+zeromq: ## the sockets of bridge/zeromq, under the race detector, AddressSanitizer and a garbage collector that always runs
+	@if pkg-config --exists libzmq; then \
+	  $(GO) vet -tags zmq ./bridge/zeromq && \
+	  $(GO) test -tags zmq -race $(GOTESTFLAGS) ./bridge/zeromq && \
+	  ASAN_OPTIONS=allocator_may_return_null=1 $(GO) test -tags zmq -asan -short $(GOTESTFLAGS) ./bridge/zeromq && \
+	  $(GO) test -tags zmq -exec '$(GOGC1)' -short $(GOTESTFLAGS) ./bridge/zeromq; \
+	else echo 'SKIP: libzmq is not installed'; fi
 
 cgocheck2: $(VENV)/requirements.done ## the Go tests under the strictest check of the cgo rules
 	$(TVM_FFI) GOEXPERIMENT=cgocheck2 $(GO) test $(GOTESTFLAGS) ./...

@@ -33,6 +33,7 @@ ALLOWED = {
     "bridge/nervana": {"dlpack", "dlpack/layout"},
     "bridge/gorgonia": {"dlpack", "dlpack/layout"},
     "bridge/tvmffi": {"dlpack", "dlpack/layout", "dlpack/background", "include/dlpack"},
+    "bridge/zeromq": {"dlpack", "dlpack/background", "tens", "bridge"},
     "bridge/capi": FORMAT | {"include", "include/dlpack", "tens", "bridge", "bridge/decthings", "bridge/tensorflow"},
     "bridge/libdlbridge": {"bridge/capi"},
 }

@@ -1,0 +1,107 @@
+//go:build cgo && zmq
+
+package zeromq
+
+/*
+#cgo pkg-config: libzmq
+#cgo CFLAGS: -I${SRCDIR}/../../include
+#include "libzmq.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"unsafe"
+)
+
+// ErrClosed reports a socket or a context that was closed.
+var ErrClosed = errors.New("closed")
+
+// An Errno is an error of libzmq. [errors.Is] compares it with a [syscall.Errno], such as syscall.EADDRINUSE.
+type Errno int
+
+// Error returns the text of libzmq.
+func (e Errno) Error() string { return C.GoString(C.zmq_strerror(C.int(e))) }
+
+// Is reports whether the error is a number of the operating system.
+func (e Errno) Is(target error) bool {
+	errno, ok := target.(syscall.Errno)
+	return ok && errno == syscall.Errno(e)
+}
+
+// failed returns the error of a call of libzmq that cgo has returned errno for.
+func failed(what string, errno error) error {
+	if number, ok := errno.(syscall.Errno); ok {
+		errno = Errno(number)
+	}
+	return fmt.Errorf("zeromq: %s: %w", what, errno)
+}
+
+// Version returns the version of libzmq.
+func Version() string {
+	var major, minor, patch C.int
+	C.zmq_version(&major, &minor, &patch)
+	return fmt.Sprintf("%d.%d.%d", major, minor, patch)
+}
+
+// A Context has the I/O threads of its sockets, and connects them over inproc. A program usually has one.
+type Context struct {
+	mu      sync.Mutex
+	ptr     unsafe.Pointer // nil after Close
+	sockets map[*Socket]struct{}
+}
+
+// A ContextOption is a setting of a context.
+type ContextOption struct{ name, value C.int }
+
+// Threads sets the number of I/O threads; the default is 1. libzmq recommends one for each gigabyte that is sent or received in a second.
+func Threads(n int) ContextOption { return ContextOption{C.ZMQ_IO_THREADS, C.int(n)} }
+
+// MaxSockets sets how many sockets the context may have; the default is 1023.
+func MaxSockets(n int) ContextOption { return ContextOption{C.ZMQ_MAX_SOCKETS, C.int(n)} }
+
+// NewContext makes a context.
+func NewContext(options ...ContextOption) (*Context, error) {
+	ptr, err := C.zmq_ctx_new()
+	if ptr == nil {
+		return nil, failed("context", err)
+	}
+	for _, o := range options {
+		if rc, err := C.zmq_ctx_set(ptr, o.name, o.value); rc != 0 {
+			C.zmq_ctx_term(ptr)
+			return nil, failed("context", err)
+		}
+	}
+	return &Context{ptr: ptr, sockets: map[*Socket]struct{}{}}, nil
+}
+
+// Close closes all sockets of the context, and waits until their messages have been sent, or [Linger] has passed. A second Close does
+// nothing.
+func (c *Context) Close() error {
+	c.mu.Lock()
+	ptr := c.ptr
+	c.ptr = nil
+	var sockets []*Socket
+	for s := range c.sockets {
+		sockets = append(sockets, s)
+	}
+	c.mu.Unlock()
+	if ptr == nil {
+		return nil
+	}
+	for _, s := range sockets {
+		s.Close()
+	}
+	for {
+		rc, err := C.zmq_ctx_term(ptr)
+		if rc == 0 {
+			return nil
+		}
+		if err != syscall.EINTR {
+			return failed("close the context", err)
+		}
+	}
+}

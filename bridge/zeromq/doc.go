@@ -1,0 +1,54 @@
+// Package zeromq sends and receives TENS messages over ZeroMQ without copying their payloads. The engine is libzmq; this package
+// hands memory over to it and takes memory from it.
+//
+//	ctx, err := zeromq.NewContext()
+//	push, err := ctx.NewSocket(zeromq.Push)
+//	err = push.Connect("tcp://127.0.0.1:5555")
+//	msg, err := zeromq.Encode([]*dlpack.Tensor{t}, bridge.Metadata([]byte(`{"run":7}`)))
+//	err = push.Send(context.Background(), msg)   // t may be closed now
+//
+//	msg, err := pull.Recv(context.Background())  // in another process
+//	defer msg.Close()
+//	err = dlpack.Use(msg.Tensors[0], func(x []float32) error { … })
+//
+// Sockets, and so the functions above, need libzmq 4.2 or later, with its headers and pkg-config, and the build tag zmq:
+//
+//	go build -tags zmq ./...
+//
+// Without the tag the package has [Encode], [Message.Frames] and [Decode], which work on the frames of any implementation, such as
+// those of github.com/go-zeromq/zmq4 and of github.com/pebbe/zmq4.
+//
+// # Sending
+//
+// [Socket.Send] makes each payload part of at least 64 KiB a message of libzmq on the memory of its tensor, with a function that
+// releases one share of it when libzmq has written the part, on one of libzmq's threads. Smaller parts are copied, which is cheaper.
+//
+// # Receiving
+//
+// A part of at least 16 KiB stays in the memory of the message of libzmq, which the tensors of the part keep alive. Smaller parts
+// are copied: libzmq receives small messages into common buffers of 8 KiB, which one part would keep alive.
+//
+// Parts that come over tcp or ipc are aligned to 8 bytes at most, and often not at all. [Aligned] copies those tensors that are not
+// aligned to 256 bytes. Tensors are read-only without [Writable].
+//
+// # Memory
+//
+// A receiver holds the frames of one message at a time, beside those that wait in libzmq: [ReceiveHighWater] limits their number,
+// and [MaxFrame] their size. Decoding takes what [bridge.Decode] says, and 64 bytes more for each frame.
+//
+// # Both forms of a message
+//
+// A message is sent as separate frames, or, after [Message.Pack], as a single frame, which is a copy of all of them.
+// [Socket.Recv] and [Decode] accept both: a message of one frame is in the single-part form.
+//
+// # Routing
+//
+// A ROUTER receives the routing id of the peer, and perhaps the ids of further peers and an empty frame, before the message.
+// They are in Message.Routing, and Send sends them first. The message begins with the first frame behind the id that begins with
+// "ZIO", a digit and a form. Routing ids that an application chooses must therefore not look like that.
+//
+// # Subscribing
+//
+// A SUB socket compares its subscriptions with the first frame of a message: "ZIO", the level as a digit, and the form, such as
+// "ZIO0TENS". See [Subscribe].
+package zeromq

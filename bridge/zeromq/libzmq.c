@@ -1,0 +1,165 @@
+//go:build cgo && zmq
+
+#include "libzmq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What libzmq releases when it has sent a frame. */
+typedef struct {
+  DLManagedTensorVersioned *managed; /* NULL if the frame was not sent */
+} loan;
+
+static void release(void *data, void *hint) {
+  loan *l = hint;
+  (void)data;
+  if (l->managed != NULL) l->managed->deleter(l->managed);
+  free(l);
+}
+
+/* Reports whether the socket is ready after all. libzmq looks for changes of its state here, and not in each call that fails. */
+static int ready(void *socket, int event) {
+  int events = 0;
+  size_t size = sizeof events;
+  return zmq_getsockopt(socket, ZMQ_EVENTS, &events, &size) == 0 && (events & event) != 0;
+}
+
+/* Sends a frame without waiting. Go's signals interrupt calls of libzmq. */
+static int send_frame(void *socket, zmq_msg_t *message, int first, int more) {
+  for (int tries = 0;; tries++) {
+    if (zmq_msg_send(message, socket, ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) >= 0) return 0;
+    int error = errno;
+    if (error == EINTR || (error == EAGAIN && first && tries == 0 && ready(socket, ZMQ_POLLOUT))) continue;
+    return error;
+  }
+}
+
+/* Ends a message of which libzmq drops the frames that are left. */
+static void end_dropped(void *socket) {
+  zmq_msg_t last;
+  zmq_msg_init(&last);
+  send_frame(socket, &last, 0, 0);
+  zmq_msg_close(&last);
+}
+
+int zeromq_send(void *socket, const zeromq_frame *frames, size_t count, const char *small, size_t *taken) {
+  for (*taken = 0; *taken < count; ++*taken) {
+    const zeromq_frame *frame = &frames[*taken];
+    int more = *taken + 1 < count;
+    zmq_msg_t message;
+    loan *l = NULL;
+    if (frame->owner != 0) {
+      l = malloc(sizeof *l);
+      if (l == NULL) return ENOMEM;
+      l->managed = (DLManagedTensorVersioned *)frame->owner;
+      if (zmq_msg_init_data(&message, (void *)(uintptr_t)frame->at, frame->size, release, l) != 0) {
+        free(l);
+        return ENOMEM;
+      }
+    } else {
+      if (zmq_msg_init_size(&message, frame->size) != 0) return ENOMEM;
+      if (frame->size > 0) memcpy(zmq_msg_data(&message), small + frame->at, frame->size);
+    }
+    int error = send_frame(socket, &message, *taken == 0, more);
+    if (error != 0) {
+      if (l != NULL) l->managed = NULL;
+      zmq_msg_close(&message);
+      if (error == EAGAIN && *taken > 0 && more) end_dropped(socket);
+      return error;
+    }
+  }
+  return 0;
+}
+
+/* Makes room for one more element. Returns 0 if there is no memory. */
+static int grow(void **memory, size_t *room, size_t needed, size_t size) {
+  if (needed <= *room) return 1;
+  size_t wanted = *room * 2 > needed ? *room * 2 : needed + 16;
+  void *larger = wanted > SIZE_MAX / size ? NULL : realloc(*memory, wanted * size);
+  if (larger == NULL) return 0;
+  *memory = larger;
+  *room = wanted;
+  return 1;
+}
+
+static int keep(zeromq_inbox *inbox, zmq_msg_t *message, size_t threshold) {
+  size_t size = zmq_msg_size(message);
+  if (!grow((void **)&inbox->frames, &inbox->room, inbox->count + 1, sizeof *inbox->frames)) return ENOMEM;
+  zeromq_frame *frame = &inbox->frames[inbox->count];
+  frame->size = size;
+  if (size < threshold) {
+    if (!grow((void **)&inbox->small, &inbox->space, inbox->used + size, 1)) return ENOMEM;
+    if (size > 0) memcpy(inbox->small + inbox->used, zmq_msg_data(message), size);
+    frame->at = inbox->used;
+    frame->owner = 0;
+    inbox->used += size;
+  } else {
+    zmq_msg_t *owner = malloc(sizeof *owner);
+    if (owner == NULL) return ENOMEM;
+    zmq_msg_init(owner);
+    zmq_msg_move(owner, message);
+    inbox->shared |= zmq_msg_get(owner, ZMQ_SHARED) == 1;
+    frame->at = (uintptr_t)zmq_msg_data(owner);
+    frame->owner = (uintptr_t)owner;
+  }
+  inbox->count++;
+  return 0;
+}
+
+static void clear(zeromq_inbox *inbox) {
+  for (size_t i = 0; i < inbox->count; i++) {
+    if (inbox->frames[i].owner != 0) zeromq_free((void *)inbox->frames[i].owner);
+  }
+  inbox->count = inbox->used = 0;
+}
+
+int zeromq_receive(void *socket, zeromq_inbox *inbox, size_t threshold, size_t overhead, int64_t limit) {
+  int error = 0, more = 1;
+  inbox->count = inbox->used = 0;
+  inbox->shared = 0;
+  for (int tries = 0, first = 1; more;) {
+    zmq_msg_t message;
+    zmq_msg_init(&message);
+    if (zmq_msg_recv(&message, socket, ZMQ_DONTWAIT) < 0) {
+      int failure = errno;
+      zmq_msg_close(&message);
+      if (failure == EINTR) continue;
+      if (failure == EAGAIN && first && tries++ == 0 && ready(socket, ZMQ_POLLIN)) continue;
+      if (failure == EAGAIN && !first) continue; /* a message arrives whole */
+      clear(inbox);
+      return failure;
+    }
+    first = 0;
+    more = zmq_msg_more(&message);
+    if (error == 0 && limit >= 0) {
+      uint64_t size = (uint64_t)zmq_msg_size(&message) + overhead;
+      if (size > (uint64_t)limit) error = ZEROMQ_LIMIT;
+      else limit -= (int64_t)size;
+    }
+    if (error == 0) error = keep(inbox, &message, threshold);
+    if (error != 0) clear(inbox);
+    zmq_msg_close(&message);
+  }
+  return error;
+}
+
+void zeromq_trim(zeromq_inbox *inbox, size_t keep) {
+  if (inbox->space > keep) {
+    free(inbox->small);
+    inbox->small = NULL;
+    inbox->space = 0;
+  }
+  if (inbox->room * sizeof *inbox->frames > keep) {
+    free(inbox->frames);
+    inbox->frames = NULL;
+    inbox->room = 0;
+  }
+}
+
+void zeromq_free(void *owner) {
+  zmq_msg_close(owner);
+  free(owner);
+}
+
+void *zeromq_free_function(void) { return (void *)zeromq_free; }

@@ -1,0 +1,301 @@
+//go:build cgo
+
+package zeromq
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/tens"
+)
+
+// ErrLimit reports a message that is larger than its receiver allows by [Limit].
+var ErrLimit = errors.New("message exceeds the limit")
+
+// A Message is a ZIO message with its tensors, as sockets send and receive it.
+type Message struct {
+	// Message has the level, the form, the label, the coordinates and the parts. The label and the parts of a message that was
+	// received are valid until Close.
+	tens.Message
+	// Tensors are those that the label describes. Encode sets them to the tensors that it is given.
+	Tensors []*dlpack.Tensor
+	// Routing has the frames that come before the message: routing ids, and the empty frame behind them. It is nil for most sockets.
+	Routing [][]byte
+
+	owners []*dlpack.Tensor // of memory of Parts that belongs to the message
+	own    bool             // Close closes Tensors
+	packed []byte           // the single-part form, in the memory of the last owner
+}
+
+// Encode returns the message of [bridge.Encode]. Its parts alias the memory of the tensors.
+//
+// Ownership: the tensors stay the caller's. Lifetime: they must stay open until the message has been sent. Errors: those of
+// bridge.Encode.
+func Encode(ts []*dlpack.Tensor, options ...bridge.EncodeOption) (*Message, error) {
+	msg, report, err := bridge.Encode(ts, options...)
+	if err != nil {
+		return nil, err
+	}
+	m := &Message{Message: *msg, Tensors: ts}
+	if !slices.ContainsFunc(report.Copied, func(why string) bool { return why != "" }) {
+		return m, nil
+	}
+	for _, part := range m.Parts {
+		if ownerOf(part, ts) == nil && len(part) > 0 { // a compact copy
+			owner, err := dlpack.FromSlice(part)
+			if err != nil {
+				m.Close()
+				return nil, err
+			}
+			m.owners = append(m.owners, owner)
+		}
+	}
+	return m, nil
+}
+
+// Pack makes Frames return the single-part form of the message: one frame, which is a copy of all parts. It copies the message
+// as it is now; later changes of its fields have no effect.
+//
+// Errors: those of [tens.Message.PackedSize], and [dlpack.ErrMemory].
+func (m *Message) Pack() error {
+	size, err := m.PackedSize()
+	if err != nil {
+		return err
+	}
+	memory, err := dlpack.New(dlpack.Uint8, int64(size))
+	if err != nil {
+		return err
+	}
+	data, err := dlpack.Values[uint8](memory)
+	if err == nil {
+		data, err = m.AppendPacked(data[:0])
+	}
+	if err != nil {
+		memory.Close()
+		return err
+	}
+	m.owners, m.packed = append(m.owners, memory), data
+	return nil
+}
+
+// Frames returns the frames of the message: Routing, and then either prefix, header and parts, or the single frame of Pack. They are
+// valid until Close, and as long as the tensors are open.
+//
+// Errors: those of [tens.Message.Validate].
+func (m *Message) Frames() ([][]byte, error) {
+	if err := m.Validate(); err != nil {
+		return nil, err
+	}
+	if m.packed != nil {
+		return append(slices.Clone(m.Routing), m.packed), nil
+	}
+	return append(slices.Clone(m.Routing), m.Encode()...), nil
+}
+
+// Close closes the tensors of a message that was received, and gives back the memory of its parts. Tensors that are to live on are
+// shared before (see [dlpack.Tensor.Share]). It does not close the tensors that Encode was given. A second Close does nothing.
+func (m *Message) Close() {
+	if m.own {
+		for _, t := range m.Tensors {
+			t.Close()
+		}
+		m.Tensors = nil
+	}
+	for _, owner := range m.owners {
+		owner.Close()
+	}
+	if m.own || m.packed != nil {
+		m.Parts, m.Label = nil, nil
+	}
+	m.owners, m.packed = nil, nil
+}
+
+// ownerOf returns the tensor whose memory a frame lies in, and nil if it lies in none.
+func ownerOf(frame []byte, ts []*dlpack.Tensor) *dlpack.Tensor {
+	if len(frame) == 0 {
+		return nil
+	}
+	for _, t := range ts {
+		if t == nil {
+			continue
+		}
+		memory, _, err := t.UnsafeBytes()
+		if err == nil && contains(memory, frame) {
+			return t
+		}
+	}
+	return nil
+}
+
+// An Option changes how [Decode] and Socket.Recv make a message.
+type Option func(*receiving)
+
+type receiving struct {
+	writable, router bool
+	limit            int64
+	decode           []bridge.DecodeOption
+}
+
+// Writable makes tensors that are not read-only. Memory that others may see is copied: that of an inproc socket, which may be the
+// sender's, and that of a message that libzmq shares among several receivers. [Decode] takes the frames to be the caller's own.
+func Writable() Option { return func(r *receiving) { r.writable = true } }
+
+// Aligned makes tensors whose data is aligned to [dlpack.NewAlignment] bytes. A tensor that is not aligned in its part is copied,
+// and then has the flag [dlpack.IsCopied] (see [bridge.Align]).
+func Aligned() Option {
+	return func(r *receiving) { r.decode = append(r.decode, bridge.Align(dlpack.NewAlignment)) }
+}
+
+// Routed makes [Decode] take the first frame as a routing id. Sockets of the type ROUTER do so without it.
+func Routed() Option { return func(r *receiving) { r.router = true } }
+
+// Limit refuses a message whose frames, with 64 bytes for each, take more than n bytes. [Socket.Recv] drops such a message whole, and
+// holds no more than n bytes and one frame of it. The default is no limit.
+func Limit(n int64) Option { return func(r *receiving) { r.limit = n } }
+
+func receivingOf(options []Option) *receiving {
+	r := &receiving{limit: -1}
+	for _, o := range options {
+		if o != nil { // a nil option changes nothing
+			o(r)
+		}
+	}
+	if r.writable {
+		r.decode = append(r.decode, bridge.Writable())
+	}
+	return r
+}
+
+// frameOverhead is what a frame counts for in [Limit] beside its bytes: the size of libzmq's message.
+const frameOverhead = 64
+
+// Decode returns the message of frames in Go memory, in either form, with its tensors, which alias the frames.
+//
+// Ownership: the caller closes the message. Lifetime: the tensors, and everything exported from them, keep the frames alive.
+// Errors: [ErrLimit], and those of [tens.Decode], [tens.DecodeFrames] and [bridge.Decode]; nothing is held then.
+func Decode(frames [][]byte, options ...Option) (*Message, error) {
+	r := receivingOf(options)
+	if r.limit >= 0 {
+		left := r.limit
+		for _, frame := range frames {
+			if left -= int64(len(frame)) + frameOverhead; left < 0 {
+				return nil, fmt.Errorf("zeromq: limit of %d bytes: %w", r.limit, ErrLimit)
+			}
+		}
+	}
+	return r.message(frames, nil)
+}
+
+// message makes a message of frames. owners is nil, or has the owner of each frame, nil for one in Go memory; the message takes them
+// over, also on an error.
+func (r *receiving) message(frames [][]byte, owners []*dlpack.Tensor) (m *Message, err error) {
+	m = &Message{own: true, owners: slices.DeleteFunc(slices.Clone(owners), func(t *dlpack.Tensor) bool { return t == nil })}
+	defer func() {
+		if err != nil {
+			m.Close()
+			m = nil
+		}
+	}()
+	n := r.routing(frames)
+	if n > 0 {
+		m.Routing = make([][]byte, n)
+		for i, frame := range frames[:n] {
+			m.Routing[i] = slices.Clone(frame)
+		}
+		frames = frames[n:]
+	}
+	if owners != nil {
+		owners = owners[n:]
+	}
+	if len(frames) == 1 {
+		if frames, owners, err = unpack(frames[0], owners); err != nil {
+			return m, err
+		}
+	}
+	msg, err := tens.Decode(frames)
+	if err != nil {
+		return m, err
+	}
+	m.Message = *msg
+	if !slices.ContainsFunc(owners, func(t *dlpack.Tensor) bool { return t != nil }) {
+		m.Tensors, err = bridge.Decode(msg, r.decode...)
+		return m, err
+	}
+	m.Tensors, err = r.tensors(msg, frames[2:], owners[2:])
+	return m, err
+}
+
+// routing returns the number of frames before the message.
+func (r *receiving) routing(frames [][]byte) int {
+	first := 0
+	if r.router {
+		first = 1
+	}
+	for i := first; i < len(frames); i++ {
+		if isPrefix(frames[i]) {
+			return i
+		}
+	}
+	if n := len(frames) - 1; n > 0 && isPacked(frames[n]) {
+		return n // the single-part form is the last frame
+	}
+	return min(first, len(frames))
+}
+
+func isPrefix(frame []byte) bool {
+	_, _, _, err := tens.DecodePrefix(frame)
+	return err == nil
+}
+
+// isPacked reports whether a frame begins as a message in the single-part form does.
+func isPacked(frame []byte) bool {
+	for inner, err := range tens.DecodeAllFrames(frame) {
+		return err == nil && isPrefix(inner)
+	}
+	return false
+}
+
+// unpack returns the frames of the single-part form, and views of its owner, if it has one, as their owners.
+func unpack(frame []byte, owners []*dlpack.Tensor) ([][]byte, []*dlpack.Tensor, error) {
+	frames, err := tens.DecodeFrames(frame)
+	if err != nil || owners == nil || owners[0] == nil {
+		return frames, nil, err
+	}
+	all := make([]*dlpack.Tensor, len(frames))
+	for i := range all {
+		all[i] = owners[0]
+	}
+	return frames, all, nil
+}
+
+// tensors decodes a message of which some parts are not in Go memory.
+func (r *receiving) tensors(msg *tens.Message, frames [][]byte, owners []*dlpack.Tensor) ([]*dlpack.Tensor, error) {
+	label, err := msg.DecodeLabel()
+	if err != nil {
+		return nil, err
+	}
+	parts := make([]*dlpack.Tensor, len(frames))
+	defer func() {
+		for _, part := range parts {
+			if part != nil {
+				part.Close()
+			}
+		}
+	}()
+	for i, frame := range frames {
+		what := dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{int64(len(frame))}, ReadOnly: !r.writable}
+		if owners[i] == nil {
+			parts[i], err = dlpack.FromBytes(frame, what)
+		} else {
+			what.ByteOffset = offset(frame, owners[i])
+			parts[i], err = owners[i].View(what)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("zeromq: part %d: %w", i, err)
+		}
+	}
+	return bridge.DecodeParts(label, parts, r.decode...)
+}

@@ -1,0 +1,158 @@
+//go:build cgo
+
+package zeromq_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/bridge/zeromq"
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest/vectors"
+)
+
+type vector struct {
+	ID, Verdict string
+	Frames      []string
+	Encoded     struct {
+		SHA256 string
+		File   string
+	}
+	frames [][]byte
+	single []byte // the single-part form, nil if there is no file of it
+}
+
+type manifest struct {
+	vectors.Folder
+	Vectors []vector
+}
+
+func readVectors(t testing.TB, groups ...string) (all []vector) {
+	for _, m := range vectors.Read[manifest](t, vectors.ZIO, groups...) {
+		for _, v := range m.Vectors {
+			for _, name := range v.Frames {
+				v.frames = append(v.frames, m.File(t, name))
+			}
+			if v.Encoded.File != "" {
+				v.single = m.File(t, v.Encoded.File)
+			}
+			all = append(all, v)
+		}
+	}
+	require.NotEmpty(t, all)
+	return all
+}
+
+func encoded(t *testing.T) [][]byte {
+	x, err := dlpack.FromSlice([]int32{1, 2, 3})
+	require.NoError(t, err)
+	t.Cleanup(func() { x.Close() })
+	m, err := zeromq.Encode([]*dlpack.Tensor{x})
+	require.NoError(t, err)
+	frames, err := m.Frames()
+	require.NoError(t, err)
+	return frames
+}
+
+func packed(t *testing.T) []byte {
+	m, err := zeromq.Decode(encoded(t))
+	require.NoError(t, err)
+	defer m.Close()
+	require.NoError(t, m.Pack())
+	frames, err := m.Frames()
+	require.NoError(t, err)
+	require.Len(t, frames, 1)
+	return slices.Clone(frames[0])
+}
+
+func TestDecodeFindsTheMessageBehindItsRouting(t *testing.T) {
+	frames, single := encoded(t), packed(t)
+	dlpacktest.CheckLeaks(t)
+	for name, routing := range map[string][][]byte{
+		"none":                {},
+		"a delimiter":         {{}},
+		"an id":               {{0, 1, 2, 3, 4}},
+		"an id, a delimiter":  {[]byte("name"), {}},
+		"several, with a hop": {{0, 1, 2, 3, 4}, []byte("worker"), {}},
+	} {
+		for form, frames := range map[string][][]byte{"frames": frames, "one frame": {single}} {
+			t.Run(name+"/"+form, func(t *testing.T) {
+				m, err := zeromq.Decode(slices.Concat(routing, frames))
+				require.NoError(t, err)
+				defer m.Close()
+				assert.Len(t, m.Routing, len(routing))
+				for i := range routing {
+					assert.Equal(t, string(routing[i]), string(m.Routing[i]))
+				}
+				require.Len(t, m.Tensors, 1)
+				got, err := dlpack.Values[int32](m.Tensors[0])
+				if err == nil { // unaligned in the single frame
+					assert.Equal(t, []int32{1, 2, 3}, got)
+				}
+				back, err := m.Frames()
+				require.NoError(t, err)
+				assert.Len(t, back, len(routing)+3)
+			})
+		}
+	}
+}
+
+// An id that looks like a message is an id where one must be.
+func TestDecodeTakesTheFirstFrameAsAnIDIfItIsRouted(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	frames := encoded(t)
+	m, err := zeromq.Decode(slices.Concat([][]byte{[]byte("ZIO0TENS")}, frames), zeromq.Routed())
+	require.NoError(t, err)
+	defer m.Close()
+	require.Len(t, m.Routing, 1)
+	require.Len(t, m.Tensors, 1)
+}
+
+func TestDecodeCopiesNothingAndKeepsTheFrames(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	x := make([]byte, 1<<16)
+	tensor, err := dlpack.FromSlice(x)
+	require.NoError(t, err)
+	sent, err := zeromq.Encode([]*dlpack.Tensor{tensor})
+	require.NoError(t, err)
+	frames, err := sent.Frames()
+	require.NoError(t, err)
+	m, err := zeromq.Decode(frames, zeromq.Writable())
+	require.NoError(t, err)
+	require.NoError(t, tensor.Close())
+	require.NoError(t, dlpack.Use(m.Tensors[0], func(data []byte) error { data[7] = 7; return nil }))
+	assert.EqualValues(t, 7, x[7])
+	m.Close()
+
+	m, err = zeromq.Decode(frames)
+	require.NoError(t, err)
+	defer m.Close()
+	assert.True(t, m.Tensors[0].ReadOnly())
+}
+
+func TestDecodeRefusesWhatIsNoMessage(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for _, v := range readVectors(t, "invalid") {
+		for _, frames := range [][][]byte{v.frames, {v.single}} {
+			m, err := zeromq.Decode(frames)
+			if err == nil {
+				assert.NotEqual(t, "reject", v.Verdict, v.ID)
+				m.Close()
+			}
+		}
+	}
+	for name, frames := range map[string][][]byte{
+		"nothing": nil, "an empty frame": {{}}, "noise": {[]byte("noise"), []byte("more")}, "one frame": {[]byte("noise")},
+	} {
+		_, err := zeromq.Decode(frames)
+		assert.Error(t, err, name)
+		_, err = zeromq.Decode(frames, zeromq.Routed())
+		assert.Error(t, err, name)
+	}
+	_, err := zeromq.Decode(encoded(t), zeromq.Limit(10))
+	assert.ErrorIs(t, err, zeromq.ErrLimit)
+}

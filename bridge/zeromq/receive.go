@@ -1,0 +1,147 @@
+//go:build cgo && zmq
+
+package zeromq
+
+/*
+#include "libzmq.h"
+*/
+import "C"
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"syscall"
+	"unsafe"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+const (
+	// receiveThreshold is the size from which on a received frame stays in libzmq's memory.
+	receiveThreshold = 16 << 10
+	// inboxKeep is how much memory a socket keeps for the next message.
+	inboxKeep = 1 << 20
+)
+
+// Recv waits for a message and returns it with its tensors. Parts of at least 16 KiB stay in libzmq's memory, and smaller ones are
+// copied.
+//
+// Ownership: the caller closes the message. Lifetime: tensors and their exports keep the memory of their part alive, also after the
+// socket and the context are closed. Threads: any. Errors: that of ctx; [ErrClosed]; [Errno]; and those of [Decode] for a message
+// that is not valid, which is dropped whole, so that the next Recv returns the next message.
+func (s *Socket) Recv(ctx context.Context, options ...Option) (*Message, error) {
+	r := receivingOf(options)
+	r.router = r.router || s.kind == Router
+	var frames [][]byte
+	var owners []*dlpack.Tensor
+	err := s.do(ctx, "receive", func() (done bool, err error) {
+		frames, owners, err = s.take(r)
+		return frames != nil, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r.message(frames, owners)
+}
+
+// RecvFrames waits for a message and returns copies of its frames. It is for messages that are not of ZIO, such as acknowledgements.
+//
+// Errors: that of ctx; [ErrClosed]; [Errno].
+func (s *Socket) RecvFrames(ctx context.Context) ([][]byte, error) {
+	r := receivingOf(nil)
+	var frames [][]byte
+	var owners []*dlpack.Tensor
+	err := s.do(ctx, "receive", func() (done bool, err error) {
+		frames, owners, err = s.take(r)
+		return frames != nil, err
+	})
+	for i, owner := range owners {
+		if owner != nil {
+			frames[i] = slices.Clone(frames[i])
+			owner.Close()
+		}
+	}
+	return frames, err
+}
+
+// take receives the frames of one message, nil if there is none.
+func (s *Socket) take(r *receiving) ([][]byte, []*dlpack.Tensor, error) {
+	code := C.zeromq_receive(s.ptr, &s.inbox, receiveThreshold, frameOverhead, C.int64_t(r.limit))
+	switch {
+	case code == C.ZEROMQ_LIMIT:
+		return nil, nil, fmt.Errorf("zeromq: receive: limit of %d bytes: %w", r.limit, ErrLimit)
+	case syscall.Errno(code) == syscall.EAGAIN:
+		return nil, nil, nil
+	case code != 0:
+		return nil, nil, failed("receive", Errno(code))
+	}
+	return s.unload(r)
+}
+
+// unload returns the frames in the inbox, and the owners of those that are in libzmq's memory.
+func (s *Socket) unload(r *receiving) (frames [][]byte, owners []*dlpack.Tensor, err error) {
+	inbox := unsafe.Slice(s.inbox.frames, s.inbox.count)
+	small := slices.Clone(unsafe.Slice((*byte)(unsafe.Pointer(s.inbox.small)), s.inbox.used))
+	frames = make([][]byte, len(inbox))
+	for i := range inbox {
+		at, size := inbox[i].at, int(inbox[i].size)
+		if inbox[i].owner == 0 {
+			frames[i] = small[at : int(at)+size : int(at)+size]
+			continue
+		}
+		if owners == nil {
+			owners = make([]*dlpack.Tensor, len(inbox))
+		}
+		if err != nil {
+			C.zeromq_free(pointer(inbox[i].owner))
+		} else if owners[i], err = s.adopt(&inbox[i], r); err == nil {
+			frames[i], _, err = owners[i].UnsafeBytes()
+		}
+	}
+	C.zeromq_trim(&s.inbox, inboxKeep)
+	if err == nil {
+		return frames, owners, nil
+	}
+	for _, owner := range owners {
+		if owner != nil {
+			owner.Close()
+		}
+	}
+	return nil, nil, fmt.Errorf("zeromq: receive: %w", err)
+}
+
+// adopt makes a tensor that owns a message of libzmq, or a copy of one that others may see if it is to be writable. It frees the
+// message on an error.
+func (s *Socket) adopt(frame *C.zeromq_frame, r *receiving) (*dlpack.Tensor, error) {
+	exclusive := !s.inproc && s.inbox.shared == 0
+	t, err := dlpack.Lend(pointer(C.uintptr_t(frame.at)), int64(frame.size), !r.writable || !exclusive,
+		C.zeromq_free_function(), pointer(frame.owner))
+	if err != nil {
+		C.zeromq_free(pointer(frame.owner))
+		return nil, err
+	}
+	if !r.writable || exclusive {
+		return t, nil
+	}
+	defer t.Close()
+	return t.Copy()
+}
+
+// pointer returns an address in C memory as a pointer.
+func pointer(address C.uintptr_t) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
+
+// readable reports whether the socket has a message to receive.
+func (s *Socket) readable() (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ptr == nil {
+		return false, fmt.Errorf("zeromq: poll: the socket is %w", ErrClosed)
+	}
+	var events C.int
+	size := C.size_t(C.sizeof_int)
+	if rc, err := C.zmq_getsockopt(s.ptr, C.ZMQ_EVENTS, unsafe.Pointer(&events), &size); rc != 0 {
+		return false, failed("poll", err)
+	}
+	return events&C.ZMQ_POLLIN != 0, nil
+}

@@ -1,0 +1,139 @@
+//go:build cgo && zmq
+
+package zeromq
+
+/*
+#include "libzmq.h"
+*/
+import "C"
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"unsafe"
+
+	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// sendThreshold is the size from which on libzmq sends a frame from the memory of its tensor.
+const sendThreshold = 64 << 10
+
+// Send sends a message. It waits while the high-water mark of the socket is reached, or there is no peer. Parts of at least 64 KiB in
+// the memory of the message's tensors are not copied.
+//
+// Ownership: the message and its tensors stay the caller's, who may close them when Send has returned. Lifetime: libzmq has a share of
+// the memory until it has sent the parts. Nobody may write to the memory before: the tensor's counters
+// ([dlpack.ReadStats]) show when the export was released. Threads: any. Errors: that of ctx; [ErrClosed]; [Errno]; those of [Message.Frames] and
+// [dlpack.Tensor.Export]. After an error nothing of the message is sent.
+func (s *Socket) Send(ctx context.Context, m *Message) error {
+	frames, err := m.Frames()
+	if err != nil {
+		return err
+	}
+	return s.send(ctx, frames, slices.Concat(m.owners, m.Tensors))
+}
+
+// SendTensors sends the message that [Encode] makes of tensors.
+//
+// Ownership: the tensors stay the caller's, who may close them when SendTensors has returned. Errors: those of [Encode] and [Socket.Send].
+func (s *Socket) SendTensors(ctx context.Context, ts []*dlpack.Tensor, options ...bridge.EncodeOption) error {
+	m, err := Encode(ts, options...)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	return s.Send(ctx, m)
+}
+
+// SendFrames sends copies of frames as one message. It is for messages that are not of ZIO, such as acknowledgements.
+//
+// Errors: that of ctx; [ErrClosed]; [Errno]; an error for a message without frames.
+func (s *Socket) SendFrames(ctx context.Context, frames [][]byte) error {
+	return s.send(ctx, frames, nil)
+}
+
+// outbox is a message as zeromq_send takes it.
+type outbox struct {
+	frames []C.zeromq_frame
+	small  []byte           // the frames without an owner
+	owners []*dlpack.Tensor // of each frame, nil for those in small
+}
+
+func (s *Socket) send(ctx context.Context, frames [][]byte, owners []*dlpack.Tensor) error {
+	if len(frames) == 0 {
+		return errors.New("zeromq: send: a message has at least one frame")
+	}
+	select {
+	case s.sending <- struct{}{}:
+		defer func() { <-s.sending }()
+	case <-ctx.Done():
+		return fmt.Errorf("zeromq: send: %w", ctx.Err())
+	}
+	out := outbox{frames: make([]C.zeromq_frame, len(frames)), owners: make([]*dlpack.Tensor, len(frames))}
+	defer out.release()
+	for i, frame := range frames {
+		if err := out.add(i, frame, owners); err != nil {
+			return fmt.Errorf("zeromq: send: frame %d: %w", i, err)
+		}
+	}
+	return s.do(ctx, "send", func() (done bool, err error) {
+		var taken C.size_t
+		code := C.zeromq_send(s.ptr, &out.frames[0], C.size_t(len(frames)), (*C.char)(unsafe.Pointer(unsafe.SliceData(out.small))), &taken)
+		for i := range out.frames[:taken] {
+			out.frames[i].owner = 0
+		}
+		if code == 0 {
+			return true, nil
+		}
+		if syscall.Errno(code) != syscall.EAGAIN {
+			return false, failed("send", Errno(code))
+		}
+		return false, out.export(int(taken))
+	})
+}
+
+// add adds a frame: as an export of the tensor whose memory it lies in, or as a copy.
+func (out *outbox) add(i int, frame []byte, owners []*dlpack.Tensor) error {
+	out.frames[i].size = C.uint64_t(len(frame))
+	if len(frame) >= sendThreshold {
+		if out.owners[i] = ownerOf(frame, owners); out.owners[i] != nil {
+			out.frames[i].at = C.uint64_t(address(frame))
+			err := out.export(i + 1)
+			if !errors.Is(err, dlpack.ErrBorrowed) { // nobody may keep borrowed memory, so that it is copied
+				return err
+			}
+			out.owners[i] = nil
+		}
+	}
+	out.frames[i].at = C.uint64_t(len(out.small))
+	out.small = append(out.small, frame...)
+	return nil
+}
+
+// export exports the tensors of the first n frames that are not exported, for libzmq to release.
+func (out *outbox) export(n int) error {
+	for i, owner := range out.owners[:n] {
+		if owner == nil || out.frames[i].owner != 0 {
+			continue
+		}
+		managed, err := owner.Export()
+		if err != nil {
+			return err
+		}
+		out.frames[i].owner = C.uintptr_t(uintptr(managed))
+	}
+	return nil
+}
+
+// release releases the exports that libzmq has not taken.
+func (out *outbox) release() {
+	for i := range out.frames {
+		if out.frames[i].owner != 0 {
+			dlpack.Release(pointer(out.frames[i].owner))
+		}
+	}
+}

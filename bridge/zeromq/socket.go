@@ -1,0 +1,242 @@
+//go:build cgo && zmq
+
+package zeromq
+
+/*
+#include "libzmq.h"
+#include <stdlib.h>
+*/
+import "C"
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"sync"
+	"time"
+	"unsafe"
+)
+
+// A Type is a type of sockets.
+type Type int
+
+// The types of sockets. PUSH deals messages out to PULL; PUB sends each to all SUB that subscribe to it; REQ and REP take turns; ROUTER
+// and DEALER are REP and REQ without turns; PAIR has one peer.
+const (
+	Pair   Type = C.ZMQ_PAIR
+	Pub    Type = C.ZMQ_PUB
+	Sub    Type = C.ZMQ_SUB
+	Req    Type = C.ZMQ_REQ
+	Rep    Type = C.ZMQ_REP
+	Dealer Type = C.ZMQ_DEALER
+	Router Type = C.ZMQ_ROUTER
+	Pull   Type = C.ZMQ_PULL
+	Push   Type = C.ZMQ_PUSH
+)
+
+// A Socket sends and receives messages. Its methods may be called from any goroutine, and at the same time: one may wait for a
+// message while another sends.
+type Socket struct {
+	context *Context
+	kind    Type
+
+	sending chan struct{} // has a value while a message is sent
+
+	mu     sync.Mutex     // of all that follows, and of each call of libzmq with ptr
+	ptr    unsafe.Pointer // nil after Close
+	inproc bool           // received memory may be that of the sender
+	inbox  C.zeromq_inbox
+	waits  waiters
+}
+
+// A SocketOption is a setting of a socket.
+type SocketOption struct {
+	name  C.int
+	value int
+	text  []byte // instead of value, if it is not nil
+}
+
+// SendHighWater sets how many messages may wait for each peer before [Socket.Send] waits, or PUB drops messages; 0 is no limit. The
+// default is 1000. Their payloads stay in memory.
+func SendHighWater(messages int) SocketOption {
+	return SocketOption{name: C.ZMQ_SNDHWM, value: messages}
+}
+
+// ReceiveHighWater sets how many messages of each peer may wait to be received; 0 is no limit. The default is 1000.
+func ReceiveHighWater(messages int) SocketOption {
+	return SocketOption{name: C.ZMQ_RCVHWM, value: messages}
+}
+
+// Linger sets how long [Context.Close] waits until the messages of a closed socket have been sent. The default, and every negative
+// duration, is without an end; 0 drops them.
+func Linger(d time.Duration) SocketOption {
+	value := -1
+	if d >= 0 {
+		value = int(min(d.Milliseconds(), math.MaxInt32))
+	}
+	return SocketOption{name: C.ZMQ_LINGER, value: value}
+}
+
+// MaxFrame disconnects a peer that sends a frame of more than n bytes, before memory is allocated for it. The default is no limit.
+func MaxFrame(n int64) SocketOption { return SocketOption{name: C.ZMQ_MAXMSGSIZE, value: int(n)} }
+
+// RoutingID sets the id by which a ROUTER knows the socket: 1 to 255 bytes, the first of them not 0.
+func RoutingID(id []byte) SocketOption {
+	return SocketOption{name: C.ZMQ_ROUTING_ID, text: append([]byte{}, id...)}
+}
+
+// Mandatory makes [Socket.Send] of a ROUTER return an error for a message to an unknown peer, which is dropped otherwise.
+func Mandatory() SocketOption { return SocketOption{name: C.ZMQ_ROUTER_MANDATORY, value: 1} }
+
+// Subscribe makes a SUB socket receive the messages whose first frame begins with prefix. An empty prefix is that of all messages,
+// "ZIO0TENS" that of all TENS messages of level 0.
+func Subscribe(prefix string) SocketOption {
+	return SocketOption{name: C.ZMQ_SUBSCRIBE, text: append([]byte{}, prefix...)}
+}
+
+// Unsubscribe takes back one [Subscribe] of the same prefix.
+func Unsubscribe(prefix string) SocketOption {
+	return SocketOption{name: C.ZMQ_UNSUBSCRIBE, text: append([]byte{}, prefix...)}
+}
+
+// NewSocket makes a socket. It is closed by its Close, or by that of the context.
+func (c *Context) NewSocket(kind Type, options ...SocketOption) (*Socket, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ptr == nil {
+		return nil, fmt.Errorf("zeromq: the context is %w", ErrClosed)
+	}
+	ptr, err := C.zmq_socket(c.ptr, C.int(kind))
+	if ptr == nil {
+		return nil, failed("socket", err)
+	}
+	s := &Socket{context: c, kind: kind, ptr: ptr, sending: make(chan struct{}, 1)}
+	if err := s.Set(options...); err != nil {
+		C.zmq_close(ptr)
+		return nil, err
+	}
+	c.sockets[s] = struct{}{}
+	return s, nil
+}
+
+// Set changes settings of the socket. Those of a connection must be set before Bind or Connect; subscriptions may change at any time.
+func (s *Socket) Set(options ...SocketOption) error {
+	for _, o := range options {
+		err := s.call("set an option", func() (C.int, error) {
+			switch {
+			case o.text != nil:
+				rc, err := C.zmq_setsockopt(s.ptr, o.name, unsafe.Pointer(unsafe.SliceData(o.text)), C.size_t(len(o.text)))
+				return rc, err
+			case o.name == C.ZMQ_MAXMSGSIZE:
+				value := C.int64_t(o.value)
+				rc, err := C.zmq_setsockopt(s.ptr, o.name, unsafe.Pointer(&value), C.sizeof_int64_t)
+				return rc, err
+			default:
+				value := C.int(o.value)
+				rc, err := C.zmq_setsockopt(s.ptr, o.name, unsafe.Pointer(&value), C.sizeof_int)
+				return rc, err
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Bind accepts connections on an endpoint, and returns its address, in which libzmq has replaced wildcards: of "tcp://127.0.0.1:*" it
+// is "tcp://127.0.0.1:" and a port.
+func (s *Socket) Bind(endpoint string) (string, error) {
+	if err := s.endpoint("bind", endpoint); err != nil {
+		return "", err
+	}
+	var text [1024]byte
+	size := C.size_t(len(text))
+	err := s.call("bind "+endpoint, func() (C.int, error) {
+		rc, err := C.zmq_getsockopt(s.ptr, C.ZMQ_LAST_ENDPOINT, unsafe.Pointer(&text), &size)
+		return rc, err
+	})
+	return strings.TrimRight(string(text[:size]), "\x00"), err
+}
+
+// Connect connects the socket to an endpoint, to which a peer may bind later.
+func (s *Socket) Connect(endpoint string) error {
+	return s.endpoint("connect", endpoint)
+}
+
+// Unbind ends Bind. endpoint is the address that Bind has returned.
+func (s *Socket) Unbind(endpoint string) error {
+	return s.endpoint("unbind", endpoint)
+}
+
+// Disconnect ends Connect.
+func (s *Socket) Disconnect(endpoint string) error {
+	return s.endpoint("disconnect", endpoint)
+}
+
+func (s *Socket) endpoint(verb, endpoint string) error {
+	name := C.CString(endpoint)
+	defer C.free(unsafe.Pointer(name))
+	return s.call(verb+" "+endpoint, func() (rc C.int, err error) {
+		switch verb {
+		case "bind":
+			rc, err = C.zmq_bind(s.ptr, name)
+		case "connect":
+			rc, err = C.zmq_connect(s.ptr, name)
+		case "unbind":
+			rc, err = C.zmq_unbind(s.ptr, name)
+		case "disconnect":
+			rc, err = C.zmq_disconnect(s.ptr, name)
+		}
+		s.inproc = s.inproc || strings.HasPrefix(endpoint, "inproc:")
+		return rc, err
+	})
+}
+
+// call runs a function of libzmq that does not wait, on the open socket.
+func (s *Socket) call(what string, f func() (C.int, error)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ptr == nil {
+		return fmt.Errorf("zeromq: %s: the socket is %w", what, ErrClosed)
+	}
+	if rc, err := f(); rc != 0 {
+		return failed(what, err)
+	}
+	return nil
+}
+
+// Close closes the socket; calls that wait return [ErrClosed]. It does not wait: libzmq sends what has not been sent yet, as long as
+// [Linger] says. A second Close does nothing.
+func (s *Socket) Close() error {
+	s.mu.Lock()
+	ptr, file := s.ptr, s.waits.file
+	s.ptr = nil
+	if ptr != nil {
+		C.zmq_close(ptr)
+		C.zeromq_trim(&s.inbox, 0)
+	}
+	s.waits.wake(nil)
+	s.mu.Unlock()
+	if ptr == nil {
+		return nil
+	}
+	if file != nil {
+		file.Close()
+	}
+	s.context.mu.Lock()
+	delete(s.context.sockets, s)
+	s.context.mu.Unlock()
+	return nil
+}
+
+// watched returns a file of the descriptor that libzmq signals changes of the socket on. The file has a descriptor of its own.
+func (s *Socket) watched() (*os.File, error) {
+	var fd C.int
+	size := C.size_t(C.sizeof_int)
+	if rc, err := C.zmq_getsockopt(s.ptr, C.ZMQ_FD, unsafe.Pointer(&fd), &size); rc != 0 {
+		return nil, failed("wait", err)
+	}
+	return duplicate(int(fd))
+}

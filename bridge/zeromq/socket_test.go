@@ -1,0 +1,621 @@
+//go:build cgo && zmq
+
+package zeromq_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/zeromq"
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+	"github.com/dlbridge/dlbridge/dlpack/layout"
+	"github.com/dlbridge/dlbridge/tens"
+)
+
+func deadline(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func newContext(t testing.TB, options ...zeromq.ContextOption) *zeromq.Context {
+	c, err := zeromq.NewContext(options...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+func newSocket(t testing.TB, c *zeromq.Context, kind zeromq.Type, options ...zeromq.SocketOption) *zeromq.Socket {
+	s, err := c.NewSocket(kind, options...)
+	require.NoError(t, err)
+	return s
+}
+
+// endpoints are one of each transport.
+func endpoints(t testing.TB) map[string]string {
+	return map[string]string{
+		"inproc": "inproc://" + t.Name(),
+		"ipc":    "ipc://" + filepath.Join(t.TempDir(), "s"),
+		"tcp":    "tcp://127.0.0.1:*",
+	}
+}
+
+// pair returns two sockets that are connected.
+func pair(t testing.TB, endpoint string, bound, connected zeromq.Type, options ...zeromq.SocketOption) (a, b *zeromq.Socket) {
+	c := newContext(t)
+	options = append([]zeromq.SocketOption{zeromq.Linger(0)}, options...)
+	a, b = newSocket(t, c, bound, options...), newSocket(t, c, connected, options...)
+	address, err := a.Bind(endpoint)
+	require.NoError(t, err)
+	require.NoError(t, b.Connect(address))
+	return a, b
+}
+
+// numbers returns a tensor of n different float32.
+func numbers(t testing.TB, n int) *dlpack.Tensor {
+	x, err := dlpack.New(dlpack.Float32, int64(n))
+	require.NoError(t, err)
+	require.NoError(t, dlpack.Use(x, func(data []float32) error {
+		for i := range data {
+			data[i] = float32(i)
+		}
+		return nil
+	}))
+	return x
+}
+
+func requireNumbers(t testing.TB, x *dlpack.Tensor, n int) {
+	data, err := x.AppendBytes(nil)
+	require.NoError(t, err)
+	require.Len(t, data, 4*n)
+	floats := unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(data))), n)
+	for i, v := range floats {
+		if v != float32(i) {
+			require.Equal(t, float32(i), v)
+		}
+	}
+}
+
+// waitFor waits until libzmq's threads have done their part.
+func waitFor(t testing.TB, what string, done func() bool) {
+	for end := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
+		require.True(t, time.Now().Before(end), what)
+	}
+}
+
+func waitForExports(t testing.TB) {
+	waitFor(t, "exports are left", func() bool { return dlpack.ReadStats().Exports == 0 })
+}
+
+var sizes = []int{0, 1, 16, 1000, 4095, 4096, 5000, 16383, 16384, 20000, 1 << 20}
+
+func TestTensorsArriveOverEachTransport(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for transport, endpoint := range endpoints(t) {
+		t.Run(transport, func(t *testing.T) {
+			pull, push := pair(t, endpoint, zeromq.Pull, zeromq.Push)
+			for i, n := range sizes {
+				x := numbers(t, n)
+				m, err := zeromq.Encode([]*dlpack.Tensor{x, x}, bridge.Metadata([]byte(`{"run":7}`)))
+				require.NoError(t, err)
+				m.Seqno = uint64(i)
+				require.NoError(t, push.Send(deadline(t), m))
+				m.Close()
+				require.NoError(t, x.Close())
+				got, err := pull.Recv(deadline(t))
+				require.NoError(t, err)
+				assert.Equal(t, uint64(i), got.Seqno)
+				assert.Equal(t, [4]byte{'T', 'E', 'N', 'S'}, got.Form)
+				label, err := got.DecodeLabel()
+				require.NoError(t, err)
+				assert.Equal(t, `{"run":7}`, string(label.Metadata))
+				require.Len(t, got.Tensors, 2)
+				require.Len(t, got.Parts, 2)
+				kept, err := got.Tensors[1].Share()
+				require.NoError(t, err)
+				requireNumbers(t, got.Tensors[0], n)
+				assert.True(t, got.Tensors[0].ReadOnly())
+				got.Close()
+				got.Close()
+				requireNumbers(t, kept, n)
+				require.NoError(t, kept.Close())
+			}
+			waitForExports(t)
+		})
+	}
+}
+
+// Over inproc libzmq hands the message itself over, so that an address shows what was copied.
+func TestLargePartsAreNotCopied(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	pull, push := pair(t, "inproc://large", zeromq.Pull, zeromq.Push)
+	for n, shared := range map[int]bool{1000: false, 16383: false, 16384: true, 1 << 20: true} {
+		x := numbers(t, n)
+		require.NoError(t, push.SendTensors(deadline(t), []*dlpack.Tensor{x}))
+		got, err := pull.Recv(deadline(t))
+		require.NoError(t, err)
+		assert.Equal(t, shared, got.Tensors[0].Data() == x.Data(), "%d elements", n)
+		got.Close()
+
+		require.NoError(t, push.SendTensors(deadline(t), []*dlpack.Tensor{x}))
+		got, err = pull.Recv(deadline(t), zeromq.Writable())
+		require.NoError(t, err)
+		assert.NotEqual(t, x.Data(), got.Tensors[0].Data(), "the sender's memory is not made writable")
+		assert.False(t, got.Tensors[0].ReadOnly())
+		requireNumbers(t, got.Tensors[0], n)
+		got.Close()
+		require.NoError(t, x.Close())
+	}
+}
+
+// The memory of a Go slice, and of a tensor that was closed, stays until libzmq has sent it.
+func TestMemoryIsHeldUntilItIsSent(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	pull, push := pair(t, "tcp://127.0.0.1:*", zeromq.Pull, zeromq.Push)
+	const rounds, n = 20, 1 << 18
+	for range rounds {
+		slice := make([]float32, n)
+		for i := range slice {
+			slice[i] = float32(i)
+		}
+		x, err := dlpack.FromSlice(slice)
+		require.NoError(t, err)
+		require.NoError(t, push.SendTensors(deadline(t), []*dlpack.Tensor{x}))
+		require.NoError(t, x.Close())
+		runtime.GC()
+	}
+	for range rounds {
+		got, err := pull.Recv(deadline(t))
+		require.NoError(t, err)
+		requireNumbers(t, got.Tensors[0], n)
+		got.Close()
+	}
+	waitForExports(t)
+}
+
+func TestReceivedMemoryOutlivesItsSocketAndContext(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	c, err := zeromq.NewContext()
+	require.NoError(t, err)
+	pull, push := newSocket(t, c, zeromq.Pull), newSocket(t, c, zeromq.Push)
+	address, err := pull.Bind("tcp://127.0.0.1:*")
+	require.NoError(t, err)
+	require.NoError(t, push.Connect(address))
+	x := numbers(t, 1<<18)
+	require.NoError(t, push.SendTensors(deadline(t), []*dlpack.Tensor{x}))
+	require.NoError(t, x.Close())
+	got, err := pull.Recv(deadline(t))
+	require.NoError(t, err)
+	kept, err := got.Tensors[0].Share()
+	require.NoError(t, err)
+	got.Close()
+	require.NoError(t, c.Close())
+	require.NoError(t, c.Close())
+	requireNumbers(t, kept, 1<<18)
+	require.NoError(t, kept.Close())
+}
+
+func TestLayoutsAndCompactCopies(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	pull, push := pair(t, "tcp://127.0.0.1:*", zeromq.Pull, zeromq.Push)
+	x := numbers(t, 512*512)
+	defer x.Close()
+	square, err := x.Reshape(512, 512)
+	require.NoError(t, err)
+	defer square.Close()
+	transposed, err := square.Transpose()
+	require.NoError(t, err)
+	defer transposed.Close()
+	gaps, err := square.Slice(layout.All(), layout.All().By(2))
+	require.NoError(t, err)
+	defer gaps.Close()
+	for _, sent := range []*dlpack.Tensor{square, transposed, gaps} {
+		require.NoError(t, push.SendTensors(deadline(t), []*dlpack.Tensor{sent}))
+		got, err := pull.Recv(deadline(t), zeromq.Aligned())
+		require.NoError(t, err)
+		assert.Zero(t, uintptr(got.Tensors[0].Data())%dlpack.NewAlignment)
+		assert.Equal(t, sent.Shape(), got.Tensors[0].Shape())
+		want, err := sent.AppendBytes(nil)
+		require.NoError(t, err)
+		data, err := got.Tensors[0].AppendBytes(nil)
+		require.NoError(t, err)
+		assert.True(t, slices.Equal(want, data))
+		got.Close()
+	}
+	waitForExports(t)
+}
+
+func TestPackedMessages(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	pull, push := pair(t, "tcp://127.0.0.1:*", zeromq.Pull, zeromq.Push)
+	for _, n := range sizes {
+		x := numbers(t, n)
+		m, err := zeromq.Encode([]*dlpack.Tensor{x, x})
+		require.NoError(t, err)
+		require.NoError(t, m.Pack())
+		require.NoError(t, x.Close())
+		require.NoError(t, push.Send(deadline(t), m))
+		m.Close()
+		got, err := pull.Recv(deadline(t))
+		require.NoError(t, err)
+		require.Len(t, got.Tensors, 2)
+		for _, x := range got.Tensors {
+			requireNumbers(t, x, n)
+		}
+		got.Close()
+	}
+	waitForExports(t)
+}
+
+func TestEachPatternCarriesTensors(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	x := numbers(t, 20000)
+	defer x.Close()
+	answer := func(t *testing.T, from, to *zeromq.Socket) { // one message there, and the same one back
+		require.NoError(t, from.SendTensors(deadline(t), []*dlpack.Tensor{x}))
+		got, err := to.Recv(deadline(t))
+		require.NoError(t, err)
+		requireNumbers(t, got.Tensors[0], 20000)
+		require.NoError(t, to.Send(deadline(t), got))
+		got.Close()
+		back, err := from.Recv(deadline(t))
+		require.NoError(t, err)
+		requireNumbers(t, back.Tensors[0], 20000)
+		back.Close()
+	}
+	for name, kinds := range map[string][2]zeromq.Type{
+		"REQ and REP":       {zeromq.Rep, zeromq.Req},
+		"PAIR":              {zeromq.Pair, zeromq.Pair},
+		"DEALER and ROUTER": {zeromq.Router, zeromq.Dealer},
+		"REQ and ROUTER":    {zeromq.Router, zeromq.Req},
+		"DEALER and DEALER": {zeromq.Dealer, zeromq.Dealer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bound, connected := pair(t, "tcp://127.0.0.1:*", kinds[0], kinds[1])
+			for range 3 {
+				answer(t, connected, bound)
+			}
+		})
+	}
+	t.Run("PUB and SUB", func(t *testing.T) {
+		pub, sub := pair(t, "tcp://127.0.0.1:*", zeromq.Pub, zeromq.Sub)
+		require.NoError(t, sub.Set(zeromq.Subscribe("ZIO0TENS")))
+		ctx, cancel := context.WithCancel(deadline(t))
+		var publishing sync.WaitGroup
+		publishing.Go(func() { // the subscription takes some time to arrive
+			for ctx.Err() == nil {
+				assert.NoError(t, pub.SendFrames(ctx, [][]byte{[]byte("ZIO0TEXT")}))
+				assert.NoError(t, pub.SendTensors(ctx, []*dlpack.Tensor{x}))
+				time.Sleep(time.Millisecond)
+			}
+		})
+		got, err := sub.Recv(deadline(t))
+		cancel()
+		publishing.Wait()
+		require.NoError(t, err)
+		requireNumbers(t, got.Tensors[0], 20000)
+		got.Close()
+	})
+	waitForExports(t)
+}
+
+// A message that libzmq shares among several receivers is not made writable.
+func TestSubscribersDoNotWriteToASharedMessage(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	c := newContext(t)
+	pub := newSocket(t, c, zeromq.Pub, zeromq.Linger(0))
+	_, err := pub.Bind("inproc://shared")
+	require.NoError(t, err)
+	var subs []*zeromq.Socket
+	for range 2 {
+		sub := newSocket(t, c, zeromq.Sub, zeromq.Subscribe(""))
+		require.NoError(t, sub.Connect("inproc://shared"))
+		subs = append(subs, sub)
+	}
+	x := numbers(t, 1<<16)
+	defer x.Close()
+	ready := func(s *zeromq.Socket) bool {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+		defer cancel()
+		_, err := s.RecvFrames(ctx)
+		return err == nil
+	}
+	for _, sub := range subs {
+		waitFor(t, "no subscription", func() bool {
+			require.NoError(t, pub.SendFrames(deadline(t), [][]byte{[]byte("hello")}))
+			return ready(sub)
+		})
+	}
+	for _, sub := range subs {
+		for ready(sub) {
+		}
+	}
+	require.NoError(t, pub.SendTensors(deadline(t), []*dlpack.Tensor{x}))
+	var all []*zeromq.Message
+	for _, sub := range subs {
+		got, err := sub.Recv(deadline(t), zeromq.Writable())
+		require.NoError(t, err)
+		assert.False(t, got.Tensors[0].ReadOnly())
+		all = append(all, got)
+	}
+	assert.NotEqual(t, all[0].Tensors[0].Data(), all[1].Tensors[0].Data())
+	for _, m := range all {
+		assert.NotEqual(t, x.Data(), m.Tensors[0].Data())
+		m.Close()
+	}
+}
+
+func TestACallWaitsAsLongAsItsContext(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	pull, push := pair(t, "inproc://waits", zeromq.Pull, zeromq.Push, zeromq.SendHighWater(1), zeromq.ReceiveHighWater(1))
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	_, err := pull.Recv(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	_, err = zeromq.Poll(ctx, pull)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+
+	x := numbers(t, 1<<16)
+	sent := 0
+	for ; ; sent++ { // until the high-water mark
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+		err = push.SendTensors(ctx, []*dlpack.Tensor{x})
+		cancel()
+		if err != nil {
+			break
+		}
+	}
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.LessOrEqual(t, sent, 3)
+	assert.EqualValues(t, sent, dlpack.ReadStats().Exports, "what was not sent is released")
+	ctx, cancel = context.WithCancel(context.Background())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	require.ErrorIs(t, push.SendTensors(ctx, []*dlpack.Tensor{x}), context.Canceled)
+
+	var waiting sync.WaitGroup
+	waiting.Go(func() { assert.NoError(t, push.SendTensors(deadline(t), []*dlpack.Tensor{x})) })
+	for range sent + 1 {
+		s, err := zeromq.Poll(deadline(t), pull)
+		require.NoError(t, err)
+		require.Same(t, pull, s)
+		got, err := pull.Recv(deadline(t))
+		require.NoError(t, err)
+		got.Close()
+	}
+	waiting.Wait()
+	require.NoError(t, x.Close())
+	waitForExports(t)
+}
+
+func TestOneSocketSendsAndReceivesAtTheSameTime(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	a, b := pair(t, "tcp://127.0.0.1:*", zeromq.Pair, zeromq.Pair, zeromq.SendHighWater(4), zeromq.ReceiveHighWater(4))
+	const rounds = 300
+	x := numbers(t, 5000)
+	defer x.Close()
+	var all sync.WaitGroup
+	for _, s := range []*zeromq.Socket{a, b} {
+		for range 2 { // two goroutines for each direction
+			all.Go(func() {
+				for range rounds {
+					if !assert.NoError(t, s.SendTensors(deadline(t), []*dlpack.Tensor{x, x})) {
+						return
+					}
+				}
+			})
+			all.Go(func() {
+				for range rounds {
+					got, err := s.Recv(deadline(t))
+					if !assert.NoError(t, err) {
+						return
+					}
+					assert.Len(t, got.Tensors, 2)
+					got.Close()
+				}
+			})
+		}
+	}
+	all.Wait()
+	waitForExports(t)
+}
+
+func TestCloseEndsCallsThatWait(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	c, err := zeromq.NewContext()
+	require.NoError(t, err)
+	var waiting sync.WaitGroup
+	for range 4 {
+		pull := newSocket(t, c, zeromq.Pull)
+		waiting.Go(func() {
+			_, err := pull.Recv(context.Background())
+			assert.ErrorIs(t, err, zeromq.ErrClosed)
+			_, err = zeromq.Poll(context.Background(), pull)
+			assert.ErrorIs(t, err, zeromq.ErrClosed)
+			assert.ErrorIs(t, pull.Connect("tcp://127.0.0.1:1"), zeromq.ErrClosed)
+		})
+		push := newSocket(t, c, zeromq.Push) // without a peer
+		waiting.Go(func() {
+			assert.ErrorIs(t, push.SendFrames(context.Background(), [][]byte{nil}), zeromq.ErrClosed)
+		})
+	}
+	time.Sleep(5 * time.Millisecond)
+	require.NoError(t, c.Close())
+	waiting.Wait()
+	_, err = c.NewSocket(zeromq.Pull)
+	require.ErrorIs(t, err, zeromq.ErrClosed)
+}
+
+func TestClosingWithMessagesInFlightLeaksNothing(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for transport, endpoint := range endpoints(t) {
+		t.Run(transport, func(t *testing.T) {
+			for round := range 10 {
+				c, err := zeromq.NewContext()
+				require.NoError(t, err)
+				pull, push := newSocket(t, c, zeromq.Pull), newSocket(t, c, zeromq.Push, zeromq.Linger(0))
+				address, err := pull.Bind(fmt.Sprint(endpoint, map[bool]string{true: "", false: fmt.Sprint(round)}[transport == "tcp"]))
+				require.NoError(t, err)
+				require.NoError(t, push.Connect(address))
+				x := numbers(t, 1<<17)
+				for range 20 {
+					require.NoError(t, push.SendTensors(deadline(t), []*dlpack.Tensor{x}))
+				}
+				got, err := pull.Recv(deadline(t))
+				require.NoError(t, err)
+				require.NoError(t, x.Close())
+				require.NoError(t, c.Close())
+				requireNumbers(t, got.Tensors[0], 1<<17)
+				got.Close()
+				waitForExports(t)
+			}
+		})
+	}
+}
+
+func TestErrorsSayWhatFailed(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	pull, push := pair(t, "tcp://127.0.0.1:*", zeromq.Pull, zeromq.Push)
+	_, err := pull.Bind("nonsense")
+	require.ErrorIs(t, err, syscall.EINVAL)
+	require.EqualError(t, err, "zeromq: bind nonsense: Invalid argument")
+	var number zeromq.Errno
+	require.True(t, errors.As(push.Connect("none://x"), &number))
+	require.ErrorIs(t, pull.SendFrames(deadline(t), [][]byte{nil}), syscall.ENOTSUP)
+	_, err = push.Recv(deadline(t))
+	require.EqualError(t, err, "zeromq: receive: Operation not supported")
+	require.Error(t, push.SendFrames(deadline(t), nil))
+	require.Error(t, push.Send(deadline(t), &zeromq.Message{Message: tens.Message{Level: 9}}))
+	_, err = newContext(t).NewSocket(99)
+	require.ErrorIs(t, err, syscall.EINVAL)
+}
+
+func TestALimitDropsTheMessageWhole(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	pull, push := pair(t, "tcp://127.0.0.1:*", zeromq.Pull, zeromq.Push)
+	x, small := numbers(t, 1<<20), numbers(t, 10)
+	defer x.Close()
+	defer small.Close()
+	for range 2 {
+		require.NoError(t, push.SendTensors(deadline(t), []*dlpack.Tensor{small, x, x}))
+		require.NoError(t, push.SendTensors(deadline(t), []*dlpack.Tensor{small}))
+		_, err := pull.Recv(deadline(t), zeromq.Limit(5<<20))
+		require.ErrorIs(t, err, zeromq.ErrLimit)
+		got, err := pull.Recv(deadline(t), zeromq.Limit(5<<20))
+		require.NoError(t, err)
+		requireNumbers(t, got.Tensors[0], 10)
+		got.Close()
+	}
+	require.NoError(t, push.SendFrames(deadline(t), make([][]byte, 1000)))
+	_, err := pull.Recv(deadline(t), zeromq.Limit(1000*64-1))
+	require.ErrorIs(t, err, zeromq.ErrLimit)
+	waitForExports(t)
+}
+
+// Hostile frames give an error each, and the message behind them is received.
+func TestHostileMessagesAreDroppedWhole(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	pull, push := pair(t, "tcp://127.0.0.1:*", zeromq.Pull, zeromq.Push)
+	x := numbers(t, 5000)
+	defer x.Close()
+	valid, err := zeromq.Encode([]*dlpack.Tensor{x, x})
+	require.NoError(t, err)
+	frames, err := valid.Frames()
+	require.NoError(t, err)
+	random := rand.New(rand.NewPCG(1, 2))
+	rounds := 20000
+	if testing.Short() {
+		rounds = 2000
+	}
+	refused := 0
+	for range rounds {
+		hostile := make([][]byte, 0, len(frames))
+		for _, frame := range frames {
+			frame = slices.Clone(frame)
+			for range random.IntN(4) {
+				frame[random.IntN(min(len(frame), 200))] = byte(random.Uint32())
+			}
+			if random.IntN(4) == 0 {
+				frame = frame[:random.IntN(len(frame)+1)]
+			}
+			if random.IntN(8) != 0 {
+				hostile = append(hostile, frame)
+			}
+		}
+		if len(hostile) == 0 {
+			continue
+		}
+		require.NoError(t, push.SendFrames(deadline(t), hostile))
+		require.NoError(t, push.SendFrames(deadline(t), [][]byte{[]byte("ZIO0TEXT"), make([]byte, 24)}))
+		if got, err := pull.Recv(deadline(t)); err == nil {
+			got.Close()
+		} else {
+			refused++
+		}
+		got, err := pull.Recv(deadline(t))
+		require.NoError(t, err)
+		require.Equal(t, "TEXT", string(got.Form[:]))
+		got.Close()
+	}
+	assert.Greater(t, refused, rounds/2)
+}
+
+// The vectors were written by ZIO's own implementation.
+func TestVectorsArriveAsTheyAre(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	pull, push := pair(t, "tcp://127.0.0.1:*", zeromq.Pull, zeromq.Push)
+	for _, v := range readVectors(t, "message", "tens", "layout") {
+		if v.frames == nil || v.Verdict != "accept" {
+			continue
+		}
+		t.Run(v.ID, func(t *testing.T) {
+			decoded, err := tens.Decode(v.frames)
+			require.NoError(t, err)
+			m := &zeromq.Message{Message: *decoded}
+			require.NoError(t, push.Send(deadline(t), m))
+			frames, err := pull.RecvFrames(deadline(t))
+			require.NoError(t, err)
+			assert.Equal(t, v.frames, frames)
+
+			require.NoError(t, m.Pack())
+			require.NoError(t, push.Send(deadline(t), m))
+			m.Close()
+			frames, err = pull.RecvFrames(deadline(t))
+			require.NoError(t, err)
+			require.Len(t, frames, 1)
+			assert.Equal(t, v.Encoded.SHA256, fmt.Sprintf("%x", sha256.Sum256(frames[0])))
+
+			for _, sent := range [][][]byte{v.frames, frames} {
+				require.NoError(t, push.SendFrames(deadline(t), sent))
+				got, err := pull.Recv(deadline(t))
+				if err != nil { // a message of the form TENS whose label does not describe tensors
+					_, refused := decoded.DecodeLabel()
+					require.Equal(t, refused, err)
+					continue
+				}
+				back, err := got.Frames()
+				require.NoError(t, err)
+				require.Len(t, back, len(v.frames))
+				for i := range back {
+					assert.True(t, slices.Equal(v.frames[i], back[i]))
+				}
+				got.Close()
+			}
+		})
+	}
+}
