@@ -38,6 +38,9 @@ func Align(n int) DecodeOption { return func(d *decoding) { d.align = n } }
 // whatever its alignment is ([dlpack.Tensor.Alignment] returns it). It is read-only without [Writable]. The result is empty
 // for a message of another form than TENS that has no tensors.
 //
+// A tensor of a packing other than "dense" cannot be read: its entry is nil. The methods of a nil tensor return errors, and the label
+// says which packing it has.
+//
 // Ownership: the caller closes every tensor; the parts are Go memory. Lifetime: a tensor and its exports keep their part
 // alive. Threads: any. On error: those of [tens.Message.DecodeLabel] and [DecodeTensor],
 // [elements.ErrSize], [elements.ErrByteOrder], [dlpack.ErrLayout] for more than [dlpack.MaxRank] dimensions, and [dlpack.ErrUnaligned]
@@ -113,6 +116,10 @@ func (d *decoding) tensors(label *tens.Label, from parts) ([]*dlpack.Tensor, err
 	}
 	ts := make([]*dlpack.Tensor, 0, len(label.Tensors))
 	for i := range label.Tensors {
+		if !label.Tensors[i].IsDense() {
+			ts = append(ts, nil)
+			continue
+		}
 		t, err := d.tensor(&label.Tensors[i], from)
 		if err != nil {
 			for _, t := range ts {

@@ -25,10 +25,13 @@ type Description struct {
 // stand for, and the strides and the offset in elements that its order and ascend stand for (ZIO TENS, section 2.1;
 // Boost.MultiArray, general_storage_order).
 //
-// Errors: [elements.ErrDType], [tens.ErrNil], and those of [tens.Tensor.Strides].
+// Errors: [elements.ErrDType], [tens.ErrNil], [tens.ErrUnsupported] for a packing other than "dense", and those of [tens.Tensor.Strides].
 func DecodeTensor(t *tens.Tensor) (Description, error) {
 	if t == nil {
 		return Description{}, fmt.Errorf("tensor: %w", tens.ErrNil)
+	}
+	if !t.IsDense() {
+		return Description{}, fmt.Errorf("packing %.40q is not \"dense\": %w", t.Packing, tens.ErrUnsupported)
 	}
 	dt, padded, err := dataType(t)
 	if err != nil {

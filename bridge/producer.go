@@ -27,7 +27,7 @@ func Metadata(object []byte) EncodeOption {
 	return func(l *tens.Label) error { l.Metadata = object; return nil }
 }
 
-// TensorMetadata sets the metadata of tensor i, a JSON object.
+// TensorMetadata sets the metadata of tensor i, a JSON object of scalars. Objects and arrays belong in [Metadata].
 func TensorMetadata(i int, object []byte) EncodeOption {
 	return func(l *tens.Label) error {
 		if i < 0 || i >= len(l.Tensors) {
@@ -51,7 +51,7 @@ func LabelAttributes(a tens.Attributes) EncodeOption {
 // are slices of their memory that do not keep it alive. Threads: any. On error: [elements.ErrDType], [elements.ErrByteOrder],
 // [dlpack.ErrDevice], [dlpack.ErrClosed] or [dlpack.ErrMemory], with the index of the tensor;
 // [dlpack.ErrMemory] for a label that is larger than the memory; or one of package tens for metadata that is not a JSON
-// object.
+// object, or is an object or array inside the metadata of a tensor.
 func Encode(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Report, error) {
 	msg := &tens.Message{Form: [4]byte{'T', 'E', 'N', 'S'}, Parts: make([][]byte, len(ts))}
 	label := &tens.Label{Tensors: make([]tens.Tensor, len(ts))}

@@ -387,6 +387,41 @@ func TestMetadataTravels(t *testing.T) {
 	assert.ErrorIs(t, err, tens.ErrInvalid)
 }
 
+func TestUnknownPackingRefusesItsOwnTensor(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	sparse, dense := `{"shape":[9],"word":4,"dtype":"f","part":5,"packing":"sparse"}`, `{"shape":[2],"word":1,"dtype":"u","part":0}`
+	msg := messageOf(t, sparse+","+dense, []byte{7, 8})
+	label, err := msg.DecodeLabel()
+	require.NoError(t, err)
+	part, err := dlpack.FromSlice([]byte{7, 8})
+	require.NoError(t, err)
+	defer part.Close()
+	for _, decode := range []func(...bridge.DecodeOption) ([]*dlpack.Tensor, error){
+		func(o ...bridge.DecodeOption) ([]*dlpack.Tensor, error) { return bridge.Decode(msg, o...) },
+		func(o ...bridge.DecodeOption) ([]*dlpack.Tensor, error) {
+			return bridge.DecodeParts(label, []*dlpack.Tensor{part}, o...)
+		},
+	} {
+		ts, err := decode(bridge.Align(64))
+		require.NoError(t, err)
+		require.Len(t, ts, 2)
+		assert.Nil(t, ts[0])
+		values, err := ts[1].AppendBytes(nil)
+		require.NoError(t, err)
+		assert.Equal(t, []byte{7, 8}, values)
+		_, err = ts[0].Export()
+		assert.ErrorIs(t, err, dlpack.ErrClosed)
+		_, err = ts[0].AppendBytes(nil)
+		assert.ErrorIs(t, err, dlpack.ErrClosed)
+		_, _, err = bridge.Encode(ts)
+		assert.ErrorIs(t, err, dlpack.ErrClosed)
+		assert.NoError(t, ts[0].Close())
+		require.NoError(t, ts[1].Close())
+	}
+	_, err = bridge.DecodeTensor(&label.Tensors[0])
+	assert.ErrorIs(t, err, tens.ErrUnsupported)
+}
+
 // A text that several tensors share is encoded once for each of them.
 func TestLabelsThatNoMemoryHasRoomForAreRefused(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
@@ -442,6 +477,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
+		ts = slices.DeleteFunc(ts, func(x *dlpack.Tensor) bool { return x == nil })
 		out, report, err := bridge.Encode(ts)
 		require.NoError(t, err)
 		again, err := bridge.Decode(out)

@@ -376,7 +376,7 @@ DLB_API int32_t dlb_message_decode_packed(dlb_message **out, const dlb_frame *pa
 /* A tensor to be encoded, and its metadata. */
 typedef struct dlb_message_tensor {
   DLManagedTensorVersioned *tensor;
-  dlb_bytes metadata;   /* a JSON object; size 0 for none */
+  dlb_bytes metadata;   /* a JSON object of scalars; size 0 for none */
   uint64_t reserved[4]; /* 0 */
 } dlb_message_tensor;
 
@@ -431,7 +431,8 @@ DLB_API size_t dlb_message_tensor_count(const dlb_message *message);
 DLB_API int32_t dlb_message_part(DLManagedTensorVersioned **out, const dlb_message *message, size_t index,
                                  dlb_error *error);
 
-/* Returns tensor `index`, which aliases its part. Parts of a message in the single-part form lie at any address, and so do the
+/* Returns tensor `index`, which aliases its part. A tensor of a packing other than "dense", such as a compressed one, cannot be
+ * read: for it alone the function fails with DLB_ERROR_FORMAT, and dlb_message_label has the packing. Parts of a message in the single-part form lie at any address, and so do the
  * elements: C can read them as float or int64_t if the address is aligned, or from a copy by dlb_tensor_copy.
  * Ownership: the caller owns *out, which has a share of the part's memory. Lifetime: until its deleter is called, also
  * after dlb_message_free. Threads: any. On error: *out is NULL. */
@@ -443,7 +444,7 @@ DLB_API int32_t dlb_message_tensor_at(DLManagedTensorVersioned **out, const dlb_
 DLB_API int32_t dlb_message_tensor_metadata(dlb_bytes *out, const dlb_message *message, size_t index,
                                             dlb_error *error);
 
-/* Returns the index of the payload part that tensor `index` is in.
+/* Returns the index of the payload part that tensor `index` is in, or 0 for a tensor that cannot be read.
  * Ownership: none. Lifetime: none. Threads: any. On error: 0. */
 DLB_API size_t dlb_message_tensor_part(const dlb_message *message, size_t index);
 

@@ -29,7 +29,9 @@
 // decides as follows. order lists the dimensions from the fastest to the slowest (as the ordering of Boost's
 // general_storage_order). ascend is indexed by dimension. part counts payload parts from 0, and its default is the index of
 // the tensor. A part holds exactly the elements of its tensor, and several tensors may share a part; no tensor spans several
-// parts. The attribute pointer is rejected and never followed, and so is a packing other than "dense". Attributes that the
+// parts. The attribute pointer is rejected and never followed. A tensor of a packing other than "dense" is kept, and its part is not
+// checked ([Tensor.IsDense]): it does not keep a reader from the other tensors. An empty packing is rejected. The metadata of a tensor
+// is written as an object of scalars, and read as any object. Attributes that the
 // specification does not have are kept. The dtypes are f (word 2, 4, 8), i and u (1, 2, 4, 8), c (8, 16), b (1), and V with
 // an attribute [Dlpack], for types that have no letter; long doubles (f of word 16, c of word 32) are [ErrUnsupported].
 //

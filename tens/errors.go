@@ -14,8 +14,8 @@ var (
 	// ErrInvalid reports a message, label or tensor that breaks the specification. The text of the error says which
 	// rule is broken.
 	ErrInvalid = errors.New("invalid")
-	// ErrUnsupported reports a dtype, a packing or a pointer that the specification leaves room for and this package
-	// does not support.
+	// ErrUnsupported reports a dtype, an empty packing or a pointer that the specification leaves room for and this package
+	// does not support. Package bridge reports it for a packing other than "dense".
 	ErrUnsupported = errors.New("not supported")
 	// ErrNoTENS reports a label without the attribute TENS: the message may be a valid one that carries no tensors.
 	ErrNoTENS = errors.New("no attribute TENS")
@@ -71,7 +71,7 @@ var (
 	errDTypeWord          = unsupported("dtype has no such word")
 	errOrderInvalid       = invalid("order invalid")
 	errAscendInvalid      = invalid("ascend invalid")
-	errPackingInvalid     = invalid("packing not a string")
+	errPackingInvalid     = invalid("packing not a string of UTF-8")
 	errPackingUnsupported = unsupported("packing not supported")
 	errPointerUnsupported = unsupported("pointer not supported")
 	errPartInvalid        = invalid("part invalid")

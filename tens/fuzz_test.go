@@ -3,6 +3,7 @@ package tens_test
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -112,9 +113,13 @@ func requireLabelSame(t *testing.T, m *tens.Message) {
 		return
 	}
 	for i := range l.Tensors {
-		requireInsideItsPart(t, &l.Tensors[i], m.Parts)
+		if l.Tensors[i].IsDense() {
+			requireInsideItsPart(t, &l.Tensors[i], m.Parts)
+		}
 	}
-	requireWrittenSame(t, l)
+	if !requireWrittenSame(t, l) {
+		return
+	}
 	again := *m
 	require.NoError(t, again.EncodeLabel(l))
 	_, err = again.DecodeLabel()
@@ -151,8 +156,14 @@ func requireInsideItsPart(t *testing.T, x *tens.Tensor, parts [][]byte) {
 	require.Equal(t, count-1, high)
 }
 
-func requireWrittenSame(t *testing.T, l *tens.Label) {
+// requireWrittenSame reports whether the label can be written, as all are except those with metadata of a tensor in several levels.
+func requireWrittenSame(t *testing.T, l *tens.Label) bool {
 	text, err := l.Append(nil)
+	if at := slices.IndexFunc(l.Tensors, deepMetadata); at >= 0 {
+		fault := requireFault(t, tens.ErrMetadataInvalid, err)
+		require.Equal(t, at, fault.Tensor)
+		return false
+	}
 	require.NoError(t, err)
 	require.True(t, json.Valid(text), "%q", text)
 	again, err := tens.DecodeLabel(text)
@@ -161,4 +172,10 @@ func requireWrittenSame(t *testing.T, l *tens.Label) {
 	twice, err := again.Append(nil)
 	require.NoError(t, err)
 	require.Equal(t, string(text), string(twice))
+	return true
+}
+
+func deepMetadata(x tens.Tensor) bool {
+	attributes, _ := tens.DecodeAttributes(x.Metadata)
+	return slices.ContainsFunc(attributes, func(a tens.Attribute) bool { return a.Value[0] == '{' || a.Value[0] == '[' })
 }

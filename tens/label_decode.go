@@ -32,6 +32,8 @@ func DecodeLabel(label []byte) (*Label, error) {
 // the message has no tensors: the result is then empty with Absent set. In every form it is an error if the label is invalid after
 // the name TENS, or if duplicate names or too deep nesting precede it.
 //
+// A tensor of a packing other than "dense" is kept, and its part is not checked: see [Tensor.IsDense].
+//
 // Errors: those of the function [DecodeLabel], [ErrPartMissing], [ErrSize]. A part must have exactly the size of its tensor, except
 // that the part of a tensor of dtype 'V' may be smaller by less than a byte for each element; package bridge, which interprets
 // the attribute [Dlpack], checks that size.
@@ -257,8 +259,11 @@ func (r *reader) readTensor(t *Tensor) {
 			t.Metadata = r.readMetadata()
 		case "packing":
 			once(attrPacking)
-			r.readString("packing", errPackingInvalid, errPackingUnsupported, isDense, onlyDense)
-			t.Packing = dense
+			if text := r.readString("packing", errPackingInvalid, errPackingUnsupported, isPacking, noPacking); string(text) == dense {
+				t.Packing = dense
+			} else {
+				t.Packing = string(text)
+			}
 		case "pointer":
 			once(attrPointer)
 			r.refuse(errPointerUnsupported, "an attribute part")
@@ -363,5 +368,5 @@ func (r *reader) readString(what string, kind, unknown error, supported func(tex
 	return text
 }
 
-func isByte(text []byte) bool  { return len(text) == 1 }
-func isDense(text []byte) bool { return string(text) == dense }
+func isByte(text []byte) bool    { return len(text) == 1 }
+func isPacking(text []byte) bool { return len(text) > 0 }

@@ -35,8 +35,11 @@ func (m *Message) EncodeLabel(l *Label) error {
 // space and is otherwise unchanged. [DecodeLabel] can decode the result. On an error dst is returned unchanged. Like append, it ends
 // the process if there is no memory for the result, which may be much larger than the label if attributes share their memory.
 //
-// Errors: those of [DecodeLabel], [ErrInvalid] also for a further attribute whose name is one of the specification's, is not unique
-// or is not UTF-8, and [ErrNoTENS] for a label that is Absent.
+// The metadata of a tensor must be an object of scalars, as the specification says: objects and arrays belong in TENS.metadata.
+// [DecodeLabel] accepts any object.
+//
+// Errors: those of [DecodeLabel], [ErrInvalid] also for metadata of a tensor that is not a single level, and for a further attribute
+// whose name is one of the specification's, is not unique or is not UTF-8, and [ErrNoTENS] for a label that is Absent.
 func (l *Label) Append(dst []byte) ([]byte, error) {
 	if l == nil {
 		return dst, fault(ErrNil, "label")
@@ -181,6 +184,23 @@ func (w *writer) metadata(text []byte) {
 	w.value("metadata", text)
 }
 
+// scalars checks that the metadata of a tensor, which is an object, has one level, as the specification requires.
+func (w *writer) scalars(object []byte) {
+	if w.err != nil || object == nil {
+		return
+	}
+	s := strictjson.Scanner{Data: object}
+	s.Open()
+	for s.Member() {
+		if c := s.Peek(); c == '{' || c == '[' {
+			w.fail(&Error{Kind: errMetadataInvalid, Attribute: "metadata", Offset: -1, Detail: "attribute " + strictjson.Quote(s.Name) +
+				" of a tensor's metadata is an object or array; metadata of a tensor has scalars only, TENS.metadata any value"})
+			return
+		}
+		s.Value()
+	}
+}
+
 func (w *writer) writeTensor(t *Tensor) {
 	if err := t.check(); err != nil {
 		w.fail(err)
@@ -194,12 +214,13 @@ func (w *writer) writeTensor(t *Tensor) {
 	w.out = append(w.out, '"', t.DType, '"')
 	if w.optional(&extra, "metadata", t.Metadata != nil) {
 		w.metadata(t.Metadata)
+		w.scalars(t.Metadata)
 	}
 	if w.optional(&extra, "order", t.Order != nil) {
 		appendList(w, t.Order, appendInt)
 	}
 	if w.optional(&extra, "packing", t.Packing != "") {
-		w.out = append(w.out, `"`+dense+`"`...)
+		w.out = strictjson.AppendString(w.out, t.Packing)
 	}
 	w.member(&extra, "part")
 	w.out = appendInt(w.out, t.Part)

@@ -112,7 +112,7 @@ func TestG66TensorsAreRefused(t *testing.T) {
 		{`{"shape":[6],"word":2,"dtype":"i","metadata":null}`, tens.ErrMetadataInvalid},
 		{`{"shape":[6],"word":2,"dtype":"i","metadata":[]}`, tens.ErrMetadataInvalid},
 		{`{"shape":[6],"word":2,"dtype":"i","packing":null}`, tens.ErrPackingInvalid},
-		{`{"shape":[6],"word":2,"dtype":"i","packing":"Dense"}`, tens.ErrPackingUnsupported},
+		{`{"shape":[6],"word":2,"dtype":"i","packing":["dense"]}`, tens.ErrPackingInvalid},
 		{`{"shape":[6],"word":2,"dtype":"i","packing":""}`, tens.ErrPackingUnsupported},
 		{`{"shape":[6],"word":2,"dtype":"i","pointer":null}`, tens.ErrPointerUnsupported},
 		{`{"shape":[6],"word":2,"dtype":"i","pointer":140737488355328}`, tens.ErrPointerUnsupported},
@@ -368,7 +368,7 @@ func TestLabelsAreWrittenAsTheCppPeerWritesThem(t *testing.T) {
 	label := &tens.Label{
 		Tensors: []tens.Tensor{{
 			Shape: []int64{2, 3}, Word: 4, DType: 'f', Part: 1, Order: []int{0, 1}, Ascend: []bool{true, false},
-			Metadata: []byte(` { "b" : [ 1 , "x \" y" ] , "a" : "\\" } `), Packing: "dense",
+			Metadata: []byte(` { "b" : "x \" y" , "a" : "\\" } `), Packing: "dense",
 			Extra: tens.Attributes{{Name: "zoom", Value: []byte("1")}, {Name: "dlpack", Value: []byte(" [ 2, 32, 1 ]")}, {Name: "p", Value: []byte("null")}},
 		}},
 		Metadata:   []byte(`{"who":"José"}`),
@@ -378,7 +378,7 @@ func TestLabelsAreWrittenAsTheCppPeerWritesThem(t *testing.T) {
 	text, err := label.Append([]byte("ahead "))
 	require.NoError(t, err)
 	assert.Equal(t, `ahead {"A\"\\\b\f\n\r\t\u0001\u001f`+"\x7f"+`ü ":0,"TENS":{"metadata":{"who":"José"},"novel":{},"tensors":[`+
-		`{"ascend":[true,false],"dlpack":[2,32,1],"dtype":"f","metadata":{"b":[1,"x \" y"],"a":"\\"},"order":[0,1],"p":null,`+
+		`{"ascend":[true,false],"dlpack":[2,32,1],"dtype":"f","metadata":{"b":"x \" y","a":"\\"},"order":[0,1],"p":null,`+
 		`"packing":"dense","part":1,"shape":[2,3],"word":4,"zoom":1}]},"flow":"DAT"}`, string(text))
 	assert.Equal(t, "zoom", label.Tensors[0].Extra[0].Name, "the caller's attributes stay in their order")
 
@@ -449,9 +449,11 @@ func TestWriterRefuses(t *testing.T) {
 		{"order no permutation", tensor(func(x *tens.Tensor) { x.Order = []int{1, 1} }), tens.ErrOrderInvalid},
 		{"order empty", tensor(func(x *tens.Tensor) { x.Order = []int{} }), tens.ErrOrderInvalid},
 		{"ascend long", tensor(func(x *tens.Tensor) { x.Ascend = make([]bool, 3) }), tens.ErrAscendInvalid},
-		{"packing", tensor(func(x *tens.Tensor) { x.Packing = "sparse" }), tens.ErrPackingUnsupported},
+		{"packing not UTF-8", tensor(func(x *tens.Tensor) { x.Packing = "\xff" }), tens.ErrPackingInvalid},
 		{"tensor metadata", tensor(func(x *tens.Tensor) { x.Metadata = []byte("null") }), tens.ErrMetadataInvalid},
 		{"tensor metadata deep", tensor(func(x *tens.Tensor) { x.Metadata = nested(tens.MaxDepth - 3) }), tens.ErrLabelTooDeep},
+		{"tensor metadata with an object", tensor(func(x *tens.Tensor) { x.Metadata = []byte(`{"a":1,"b":{}}`) }), tens.ErrMetadataInvalid},
+		{"tensor metadata with an array", tensor(func(x *tens.Tensor) { x.Metadata = []byte(`{"a":[1]}`) }), tens.ErrMetadataInvalid},
 		{"attribute pointer", tensor(func(x *tens.Tensor) { x.Extra = extra("pointer", "1") }), tens.ErrAttributeInvalid},
 		{"attribute order", tensor(func(x *tens.Tensor) { x.Extra = extra("order", "[0,1]") }), tens.ErrAttributeInvalid},
 		{"attribute shape", tensor(func(x *tens.Tensor) { x.Extra = extra("shape", "[0,1]") }), tens.ErrAttributeInvalid},
@@ -474,7 +476,7 @@ func TestWriterRefuses(t *testing.T) {
 			assert.Equal(t, "before", string(m.Label))
 		})
 	}
-	deepest := tensor(func(x *tens.Tensor) { x.Metadata = nested(tens.MaxDepth - 4) })
+	deepest := &tens.Label{}
 	deepest.Metadata = nested(tens.MaxDepth - 2)
 	text, err := deepest.Append(nil)
 	require.NoError(t, err)
@@ -485,6 +487,48 @@ func TestWriterRefuses(t *testing.T) {
 // nested returns an object with the given number of levels.
 func nested(levels int) []byte {
 	return []byte(strings.Repeat(`{"a":`, levels) + "0" + strings.Repeat("}", levels))
+}
+
+// Neither is the part of such a tensor looked for, nor its size compared.
+func TestUnknownPackingRefusesItsOwnTensor(t *testing.T) {
+	dense := `{"shape":[6],"word":2,"dtype":"i","part":0}`
+	for _, part := range []int{0, 1, 7} {
+		sparse := fmt.Sprintf(`{"shape":[1000,1000],"word":8,"dtype":"f","part":%d,"packing":"sp\u0061rse \""}`, part)
+		m := message(tensorLabel(sparse+","+dense), 12, 5)
+		l, err := m.DecodeLabel()
+		require.NoError(t, err)
+		assert.Equal(t, `sparse "`, l.Tensors[0].Packing)
+		assert.False(t, l.Tensors[0].IsDense())
+		assert.True(t, l.Tensors[1].IsDense())
+		require.NoError(t, m.EncodeLabel(l))
+		again, err := m.DecodeLabel()
+		require.NoError(t, err)
+		assert.Equal(t, l, again)
+	}
+	for _, tensor := range []string{ // what else is wrong refuses the message
+		`{"shape":[-1],"word":8,"dtype":"f","packing":"sparse"}`,
+		`{"shape":[1],"word":3,"dtype":"f","packing":"sparse"}`,
+		`{"shape":[1],"word":8,"dtype":"f","part":-1,"packing":"sparse"}`,
+		`{"shape":[1],"word":8,"dtype":"f","pointer":0,"packing":"sparse"}`,
+	} {
+		_, err := message(tensorLabel(tensor), 8).DecodeLabel()
+		require.Error(t, err, tensor)
+	}
+}
+
+// Readers take metadata of any depth, because messages that have it exist.
+func TestMetadataOfTensorsIsWrittenAsScalars(t *testing.T) {
+	l, err := tens.DecodeLabel(tensorLabel(`{"shape":[6],"word":2,"dtype":"i","metadata":{"a":null,"b":[1,{"c":2}]}}`))
+	require.NoError(t, err)
+	assert.Equal(t, `{"a":null,"b":[1,{"c":2}]}`, string(l.Tensors[0].Metadata))
+	_, err = l.Append(nil)
+	fault := requireFault(t, tens.ErrMetadataInvalid, err)
+	assert.Equal(t, "metadata", fault.Attribute)
+	assert.EqualError(t, err, `tens: tensor 0: attribute "b" of a tensor's metadata is an object or array; metadata of a tensor has scalars only, `+
+		`TENS.metadata any value: metadata invalid`)
+	l.Tensors[0].Metadata = []byte(`{"a":null,"b":"[{","c":-1.5e3,"d":true}`)
+	_, err = l.Append(nil)
+	require.NoError(t, err)
 }
 
 func TestSetTENSChecksTheParts(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/dlbridge/dlbridge/tens/strictjson"
 )
@@ -19,7 +20,7 @@ type Tensor struct {
 	Order    []int      // dimensions from the one that varies fastest in memory to the slowest; nil is C order
 	Ascend   []bool     // by dimension, false where the index runs against the memory; nil is all true
 	Metadata []byte     // JSON object, nil where absent
-	Packing  string     // "" or "dense", which say the same
+	Packing  string     // "" and "dense" say the same; see [Tensor.IsDense] for other texts
 	Extra    Attributes // further attributes, in the order of the label
 }
 
@@ -32,11 +33,15 @@ const dense = "dense"
 // Ends of error texts that say which values are supported.
 const (
 	knownDTypes = `, not one of "f", "i", "u", "c", "b" and "V"`
-	onlyDense   = `, not "dense"`
+	noPacking   = ", which names no packing"
 )
 
 // words are the sizes of the elements of each dtype but 'V'.
 var words = [256][]int{'f': {2, 4, 8}, 'i': {1, 2, 4, 8}, 'u': {1, 2, 4, 8}, 'c': {8, 16}, 'b': {1}}
+
+// IsDense reports whether the part holds the elements themselves. It is false for a packing other than "dense", such as a compressed
+// one, which a decoder of the label keeps and does not check against the part. Its elements cannot be read by this module.
+func (t *Tensor) IsDense() bool { return t.Packing == "" || t.Packing == dense }
 
 // NumElements returns the product of the shape. The error for a negative size is [ErrInvalid], and so is the one for a product of
 // the sizes other than 0 that does not fit in 63 bits, as in NumPy, even if there are no elements.
@@ -179,8 +184,8 @@ func (t *Tensor) check() *Error {
 	if t.Part < 0 {
 		return t.fault(ErrPartMissing, "part", "part = "+strconv.Itoa(t.Part))
 	}
-	if t.Packing != "" && t.Packing != dense {
-		return t.fault(errPackingUnsupported, "packing", "packing "+strictjson.Quote([]byte(t.Packing))+onlyDense)
+	if !utf8.ValidString(t.Packing) {
+		return t.fault(errPackingInvalid, "packing", "packing "+strictjson.Quote([]byte(t.Packing)))
 	}
 	switch words := words[t.DType]; {
 	case t.DType == 'V':
@@ -196,11 +201,15 @@ func (t *Tensor) check() *Error {
 }
 
 // fit checks the tensor against the payload: its part holds its elements and nothing else. Elements of
-// dtype 'V' may be packed tighter than whole bytes, which saves less than a byte of each.
+// dtype 'V' may be packed tighter than whole bytes, which saves less than a byte of each. Nothing is known about the parts of a
+// tensor that is not dense.
 func (t *Tensor) fit(parts [][]byte) *Error {
 	_, want, err := t.size()
 	if err != nil {
 		return err
+	}
+	if !t.IsDense() {
+		return nil
 	}
 	if t.Part < 0 || t.Part >= len(parts) {
 		return t.fault(ErrPartMissing, "part", "part = "+strconv.Itoa(t.Part)+" in a message with "+strconv.Itoa(len(parts))+" parts")

@@ -132,7 +132,7 @@ typedef struct capi_frame {
 typedef struct capi_tensor {
   DLTensor view;
   uint64_t flags; /* of DLManagedTensorVersioned */
-  capi_frame *frame;
+  capi_frame *frame; /* NULL if the elements cannot be read because of their packing */
   dlb_bytes metadata;
   int32_t copied;
 } capi_tensor;

@@ -138,11 +138,14 @@ func decode(out **C.dlb_message, frames [][]byte, count int, options C.uint64_t,
 	size := messageSize{frames: count, tensors: len(label.Tensors), text: len(label.Metadata)}
 	for i := range label.Tensors {
 		t := &label.Tensors[i]
+		size.text += len(t.Metadata)
+		if !t.IsDense() {
+			continue
+		}
 		if rank := len(t.Shape); rank > dlpack.MaxRank { // before newMessage allocates memory for the dimensions
 			return fmt.Errorf("bridge: tensor %d: rank %d is more than %d: %w", i, rank, dlpack.MaxRank, dlpack.ErrLayout)
 		}
 		size.dims += 2 * len(t.Shape)
-		size.text += len(t.Metadata)
 	}
 	return newMessage(out, msg, size, func(m *message) error {
 		if err := setFrames(m); err != nil {
@@ -153,6 +156,9 @@ func decode(out **C.dlb_message, frames [][]byte, count int, options C.uint64_t,
 		for i := range label.Tensors {
 			t := &label.Tensors[i]
 			m.tensors[i].metadata = m.keep(t.Metadata)
+			if !t.IsDense() {
+				continue // it has no frame: see dlb_message_tensor_at
+			}
 			if err := m.described(i, t); err != nil {
 				return fmt.Errorf("bridge: tensor %d: %w", i, err)
 			}

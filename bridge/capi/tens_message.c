@@ -100,7 +100,7 @@ size_t dlb_message_tensor_count(const dlb_message *message) {
 }
 
 size_t dlb_message_tensor_part(const dlb_message *message, size_t index) {
-  if (!known(message) || index >= message->tensor_count) return 0;
+  if (!known(message) || index >= message->tensor_count || message->tensors[index].frame == NULL) return 0;
   return (size_t)(message->tensors[index].frame - message->frames) - 2;
 }
 
@@ -136,6 +136,9 @@ int32_t dlb_message_tensor_at(DLManagedTensorVersioned **out, const dlb_message 
   if (code == DLB_OK) code = check_index(__func__, "tensor", index, message->tensor_count, error);
   if (code != DLB_OK) return code;
   const capi_tensor *tensor = &message->tensors[index];
+  if (tensor->frame == NULL)
+    return capi_fail(error, DLB_ERROR_FORMAT, "%s: tensor %zu has a packing other than \"dense\"; dlb_message_label says which",
+                     __func__, index);
   *out = core_export_versioned(tensor->frame->share, &tensor->view, tensor->flags);
   return *out != NULL ? capi_ok(error) : capi_memory(__func__, error);
 }

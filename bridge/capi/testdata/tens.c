@@ -340,6 +340,32 @@ static void decode_refuses_and_releases_nothing(void) {
   check_nothing_is_left(__func__);
 }
 
+/* The other tensors of the message, and its own metadata, can be read. */
+static void an_unknown_packing_refuses_its_own_tensor(void) {
+  static const char prefix[] =
+      "ZIO0TENS{\"TENS\":{\"tensors\":["
+      "{\"shape\":[100],\"word\":4,\"dtype\":\"f\",\"part\":7,\"packing\":\"sparse\",\"metadata\":{\"a\":1}},"
+      "{\"shape\":[2],\"word\":1,\"dtype\":\"u\",\"part\":0}]}}";
+  static const uint8_t header[24], part[] = {7, 8};
+  const dlb_frame frames[] = {{.data = prefix, .size = sizeof prefix - 1}, {.data = header, .size = 24}, {.data = part, .size = 2}};
+  dlb_message *m;
+  CHECK_OK(dlb_message_decode(&m, frames, 3, 0, &error));
+  CHECK_INT(2, dlb_message_tensor_count(m));
+  DLManagedTensorVersioned *t = (void *)-1;
+  CHECK_CODE(DLB_ERROR_FORMAT, dlb_message_tensor_at(&t, m, 0, &error));
+  CHECK(t == NULL);
+  CHECK_INT(0, dlb_message_tensor_part(m, 0));
+  CHECK_INT(0, dlb_message_copied(m, 0));
+  dlb_bytes metadata;
+  CHECK_OK(dlb_message_tensor_metadata(&metadata, m, 0, &error));
+  CHECK(is(metadata, "{\"a\":1}"));
+  CHECK_OK(dlb_message_tensor_at(&t, m, 1, &error));
+  CHECK_INT(8, ((const uint8_t *)t->dl_tensor.data)[1]);
+  t->deleter(t);
+  dlb_message_free(m);
+  check_nothing_is_left(__func__);
+}
+
 /* G58, G54: NULL and invalid addresses instead of a message, indexes out of range, outputs that are not initialised. */
 static void accessors_refuse_what_is_no_message(void) {
   fixture f;
@@ -947,6 +973,7 @@ int main(void) {
   all_frames_come_and_go_at_once();
   release_may_be_null_and_frames_empty();
   decode_refuses_and_releases_nothing();
+  an_unknown_packing_refuses_its_own_tensor();
   accessors_refuse_what_is_no_message();
   make_keeps_label_and_parts_as_they_are();
   encode_aliases_what_has_no_gaps();

@@ -42,7 +42,8 @@ class Message:
         origin, granule, seqno: unsigned 64-bit integers.
         parts: memoryviews of the payload parts. The parts of a decoded message alias its frames.
         tensors: the tensors that the label describes, each on the memory of its part. A tensor is read-only exactly
-            when the buffer of its frame is. The list is empty for a message that was made from its fields, or was
+            when the buffer of its frame is. A tensor of a packing other than "dense", such as a compressed one, cannot
+            be read: None stands for it, and `label` has its packing. The list is empty for a message that was made from its fields, or was
             decoded with message_only=True.
         metadata: the attribute `metadata` of TENS, or None.
         tensor_metadata: the metadata of each tensor, or None. Both attributes raise ValueError if an integer has too
@@ -79,7 +80,7 @@ class Message:
     granule: int
     seqno: int
     parts: list[memoryview]
-    tensors: list[Tensor]
+    tensors: list[Tensor | None]
     _label: Any
     _metadata: Any
     _metadata_bytes: bytes | None
@@ -182,7 +183,8 @@ def encode(
 
     `tensors` are any DLPack producers. A tensor without gaps that is row-major, permuted or reversed is not copied:
     its memory becomes the payload part. Any other tensor is copied into a compact part. `metadata`, and each item of
-    `tensor_metadata`, is a mapping that JSON can represent, or None. `label` is a JSON object with further attributes
+    `tensor_metadata`, is a mapping that JSON can represent, or None. The values in `tensor_metadata` must be scalars; lists
+    and mappings belong in `metadata`. `label` is a JSON object with further attributes
     of the label.
 
         >>> len(dlbridge.tens.encode([np.ones(3), 7]))  # prefix, header, two parts

@@ -104,7 +104,9 @@ static PyObject *message_tensor(void *ctx, size_t index) {
   reading *r = ctx;
   dlb_error error;
   DLManagedTensorVersioned *managed;
-  if (r->go->dlb_message_tensor_at(&managed, r->message, index, &error) != DLB_OK) return raise_library(&error);
+  int32_t code = r->go->dlb_message_tensor_at(&managed, r->message, index, &error);
+  if (code == DLB_ERROR_FORMAT) Py_RETURN_NONE; /* a packing other than "dense" */
+  if (code != DLB_OK) return raise_library(&error);
   Tensor *tensor = take_over(r->state->tensor_type, managed, "message");
   if (tensor != NULL) share_part(tensor, r->parts[r->go->dlb_message_tensor_part(r->message, index)]);
   return (PyObject *)tensor;

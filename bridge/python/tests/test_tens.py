@@ -448,6 +448,8 @@ def nested(levels: int) -> dict[str, object]:
         (lambda a: tens.encode([a], metadata=nested(300)), ValueError),
         (lambda a: tens.encode([a], metadata=nested(100000)), ValueError),
         (lambda a: tens.encode([a], tensor_metadata=[nested(100000)]), ValueError),
+        (lambda a: tens.encode([a], tensor_metadata=[{"a": {}}]), ValueError),
+        (lambda a: tens.encode([a], tensor_metadata=[{"a": [1]}]), ValueError),
         (lambda a: tens.encode([a], label=nested(100000)), ValueError),
         (lambda a: tens.encode([a], metadata={"x": float("nan")}), ValueError),
         (lambda a: tens.encode([a], metadata={"x": object()}), TypeError),
@@ -898,17 +900,24 @@ def with_frames_left(left: int, read):
         sys.setrecursionlimit(limit)
 
 
+def deep_frames(metadata, tensor_metadata, label):
+    """Returns a message of one tensor. encode refuses metadata of a tensor that has more than one level."""
+    tensor = {"shape": [1], "word": 8, "dtype": "f", "metadata": tensor_metadata}
+    label = label | {"TENS": {"metadata": metadata, "tensors": [tensor]}}
+    return tens.Message(label=label, parts=[bytes(8)]).frames()
+
+
 @pytest.mark.parametrize("left", [10, 12, 15, 20, 30, 50, 100, 200, 300, 390])
 def test_label_and_metadata_are_read_near_the_recursion_limit(left):
     metadata, tensor_metadata, label = nested(253), nested(251), {"x": nested(254)}
-    message = tens.decode(tens.encode([np.zeros(1)], metadata=metadata, tensor_metadata=[tensor_metadata], label=label))
+    message = tens.decode(deep_frames(metadata, tensor_metadata, label))
     assert with_frames_left(left, lambda: message.label)["x"] == label["x"]
     assert with_frames_left(left, lambda: message.metadata) == metadata
     assert with_frames_left(left, lambda: message.tensor_metadata) == [tensor_metadata]
 
 
 def test_a_caller_without_stack_is_told_so():
-    frames = tens.encode([np.zeros(1)], metadata=nested(253), tensor_metadata=[nested(251)], label={"x": nested(254)})
+    frames = deep_frames(nested(253), nested(251), {"x": nested(254)})
     said = set()
     for left in range(1, 30):
         for what in ("label", "metadata", "tensor_metadata"):
@@ -1063,3 +1072,17 @@ def test_the_form_that_is_given_is_written(given, written):
     assert message.tensors[0].data_ptr == x.ctypes.data
     assert tens.decode(tens.decode_frames(tens.encode_frames(frames))).form == written
     assert bytes(tens.Message(form=given, label=message.label_bytes, parts=[x]).frames()[0]) == bytes(frames[0])
+
+
+def test_an_unknown_packing_refuses_its_own_tensor():
+    dense = {"shape": [3], "word": 2, "dtype": "i", "part": 1}
+    for part in (0, 1, 9):
+        sparse = {"shape": [1000], "word": 8, "dtype": "f", "part": part, "packing": "sparse", "metadata": {"a": 1}}
+        label = {"TENS": {"tensors": [sparse, dense, sparse]}}
+        message = tens.decode(tens.Message(label=label, parts=[b"xyz", np.arange(3, dtype=np.int16)]).frames())
+        assert message.tensors[0] is None and message.tensors[2] is None
+        assert message.tensors[1].tolist() == [0, 1, 2]
+        assert message.tensor_metadata == [{"a": 1}, None, {"a": 1}]
+        assert message.label["TENS"]["tensors"][0]["packing"] == "sparse"
+    with pytest.raises(ValueError, match="metadata of a tensor has scalars only, TENS.metadata any value"):
+        tens.encode([np.zeros(1)], tensor_metadata=[{"a": [1]}])
