@@ -7,7 +7,7 @@
 //	msg, err := zeromq.Encode([]*dlpack.Tensor{t}, bridge.Metadata([]byte(`{"run":7}`)))
 //	err = push.Send(context.Background(), msg)   // t may be closed now
 //
-//	msg, err := pull.Recv(context.Background())  // in another process
+//	msg, err := pull.Recv(context.Background(), zeromq.Writable(), zeromq.Aligned()) // in another process
 //	defer msg.Close()
 //	err = dlpack.Use(msg.Tensors[0], func(x []float32) error { … })
 //
@@ -29,7 +29,7 @@
 // are copied: libzmq receives small messages into common buffers of 8 KiB, which one part would keep alive.
 //
 // Parts that come over tcp or ipc are aligned to 8 bytes at most, and often not at all. [Aligned] copies those tensors that are not
-// aligned to 256 bytes. Tensors are read-only without [Writable].
+// aligned to 256 bytes. Tensors are read-only without [Writable], and Go has no read-only slices: [dlpack.Use] needs it.
 //
 // # Memory
 //

@@ -92,6 +92,9 @@ func (m *Message) Frames() ([][]byte, error) {
 	if m.packed != nil {
 		return append(slices.Clone(m.Routing), m.packed), nil
 	}
+	if len(m.Routing) == 0 {
+		return m.Encode(), nil
+	}
 	return append(slices.Clone(m.Routing), m.Encode()...), nil
 }
 
@@ -192,7 +195,12 @@ func Decode(frames [][]byte, options ...Option) (*Message, error) {
 // message makes a message of frames. owners is nil, or has the owner of each frame, nil for one in Go memory; the message takes them
 // over, also on an error.
 func (r *receiving) message(frames [][]byte, owners []*dlpack.Tensor) (m *Message, err error) {
-	m = &Message{own: true, owners: slices.DeleteFunc(slices.Clone(owners), func(t *dlpack.Tensor) bool { return t == nil })}
+	m = &Message{own: true}
+	for _, owner := range owners {
+		if owner != nil {
+			m.owners = append(m.owners, owner)
+		}
+	}
 	defer func() {
 		if err != nil {
 			m.Close()

@@ -34,7 +34,11 @@ func (s *Socket) Send(ctx context.Context, m *Message) error {
 	if err != nil {
 		return err
 	}
-	return s.send(ctx, frames, slices.Concat(m.owners, m.Tensors))
+	owners := m.Tensors
+	if len(m.owners) > 0 {
+		owners = slices.Concat(m.owners, m.Tensors)
+	}
+	return s.send(ctx, frames, owners)
 }
 
 // SendTensors sends the message that [Encode] makes of tensors.
@@ -60,7 +64,7 @@ func (s *Socket) SendFrames(ctx context.Context, frames [][]byte) error {
 type outbox struct {
 	frames []C.zeromq_frame
 	small  []byte           // the frames without an owner
-	owners []*dlpack.Tensor // of each frame, nil for those in small
+	owners []*dlpack.Tensor // of each frame, nil for those in small; nil if all are
 }
 
 func (s *Socket) send(ctx context.Context, frames [][]byte, owners []*dlpack.Tensor) error {
@@ -73,8 +77,15 @@ func (s *Socket) send(ctx context.Context, frames [][]byte, owners []*dlpack.Ten
 	case <-ctx.Done():
 		return fmt.Errorf("zeromq: send: %w", ctx.Err())
 	}
-	out := outbox{frames: make([]C.zeromq_frame, len(frames)), owners: make([]*dlpack.Tensor, len(frames))}
+	out := outbox{frames: make([]C.zeromq_frame, len(frames))}
 	defer out.release()
+	size := 0
+	for _, frame := range frames {
+		if len(frame) < sendThreshold {
+			size += len(frame)
+		}
+	}
+	out.small = make([]byte, 0, size)
 	for i, frame := range frames {
 		if err := out.add(i, frame, owners); err != nil {
 			return fmt.Errorf("zeromq: send: frame %d: %w", i, err)
@@ -100,7 +111,11 @@ func (s *Socket) send(ctx context.Context, frames [][]byte, owners []*dlpack.Ten
 func (out *outbox) add(i int, frame []byte, owners []*dlpack.Tensor) error {
 	out.frames[i].size = C.uint64_t(len(frame))
 	if len(frame) >= sendThreshold {
-		if out.owners[i] = ownerOf(frame, owners); out.owners[i] != nil {
+		if owner := ownerOf(frame, owners); owner != nil {
+			if out.owners == nil {
+				out.owners = make([]*dlpack.Tensor, len(out.frames))
+			}
+			out.owners[i] = owner
 			out.frames[i].at = C.uint64_t(address(frame))
 			err := out.export(i + 1)
 			if !errors.Is(err, dlpack.ErrBorrowed) { // nobody may keep borrowed memory, so that it is copied
@@ -116,8 +131,8 @@ func (out *outbox) add(i int, frame []byte, owners []*dlpack.Tensor) error {
 
 // export exports the tensors of the first n frames that are not exported, for libzmq to release.
 func (out *outbox) export(n int) error {
-	for i, owner := range out.owners[:n] {
-		if owner == nil || out.frames[i].owner != 0 {
+	for i, owner := range out.owners {
+		if i >= n || owner == nil || out.frames[i].owner != 0 {
 			continue
 		}
 		managed, err := owner.Export()

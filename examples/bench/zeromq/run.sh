@@ -1,0 +1,25 @@
+#!/bin/sh
+# Times TENS messages over ZeroMQ, and writes README.md beside this file. Needs libzmq with its headers.
+set -eu
+cd "$(dirname "$0")/.."
+build=$(cd ../.. && pwd)/build/bench-zeromq
+mkdir -p "$build"
+if [ ! -f "$build/venv.done" ]; then
+  "${PYTHON:-python3}" -m venv "$build/venv"
+  "$build/venv/bin/python" -m pip --disable-pip-version-check install --quiet pyzmq==27.3.0
+  touch "$build/venv.done"
+fi
+"${GO:-go}" build -tags zmq -o "$build/zeromq" ./zeromq
+PYTHON="$build/venv/bin/python" "$build/zeromq" "$@" > "$build/table.md"
+{
+  cat << 'END'
+# TENS over ZeroMQ
+
+`make bench-zeromq` writes this page. One process sends messages from one PUSH socket to one PULL socket; the receiver reads one byte of
+each page of 4 KiB. All paths take turns; each row is the median. dlbridge and pebbe/zmq4 encode each message anew and decode it to
+tensors. The loop in C, which does neither, sends the same memory without copying, on the same libzmq; pyzmq (`copy=False`) has one of its
+own, and sends the same frames again and again.
+
+END
+  cat "$build/table.md"
+} > zeromq/README.md
