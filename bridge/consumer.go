@@ -19,7 +19,8 @@ type DecodeOption func(*decoding)
 type decoding struct {
 	writable bool
 	align    int
-	copies   int64 // how many more bytes Align may copy
+	join     bool
+	copies   int64 // how many more bytes may be copied, and taken by the descriptions of pieces
 }
 
 // Writable makes tensors that are not read-only. The caller must own the frames.
@@ -34,9 +35,19 @@ func Writable() DecodeOption { return func(d *decoding) { d.writable = true } }
 // times the text of the label.
 func Align(n int) DecodeOption { return func(d *decoding) { d.align = n } }
 
+// Join makes one tensor of a tensor that lies in several parts: a row-major copy in new memory that is aligned to
+// [dlpack.NewAlignment]. It has the flag [dlpack.IsCopied] and is writable, with [Writable] or without. Such copies count as
+// those of [Align] do.
+func Join() DecodeOption { return func(d *decoding) { d.join = true } }
+
 // Decode returns the tensors of a message. Each aliases its payload part, with the strides that order and ascend describe,
 // whatever its alignment is ([dlpack.Tensor.Alignment] returns it). It is read-only without [Writable]. The result is empty
 // for a message of another form than TENS that has no tensors.
+//
+// A tensor that lies in several parts (see package tens) becomes one tensor for each of its pieces, in the order of the parts, so
+// that the result may be longer than the list of the label; with [Join] it becomes one tensor. A piece has fewer indices of the
+// slowest dimension. If that dimension does not ascend, the first piece has the last indices. All pieces together, with 512 bytes
+// and 32 for each dimension, count as copies of [Align] do.
 //
 // A tensor of a packing other than "dense" cannot be read: its entry is nil. The methods of a nil tensor return errors, and the label
 // says which packing it has.
@@ -120,24 +131,146 @@ func (d *decoding) tensors(label *tens.Label, from parts) ([]*dlpack.Tensor, err
 			ts = append(ts, nil)
 			continue
 		}
-		t, err := d.tensor(&label.Tensors[i], from)
-		if err != nil {
+		var err error
+		if ts, err = d.appendTensor(ts, &label.Tensors[i], from); err != nil {
 			for _, t := range ts {
 				t.Close()
 			}
 			return nil, fmt.Errorf("bridge: tensor %d: %w", i, err)
+		}
+	}
+	return ts, nil
+}
+
+// appendTensor appends the tensor, or its pieces if it has several parts and they are not joined. On an error it returns what it has
+// appended.
+func (d *decoding) appendTensor(ts []*dlpack.Tensor, in *tens.Tensor, from parts) ([]*dlpack.Tensor, error) {
+	if in.Parts > 1 {
+		if in.Part < 0 || in.Parts > from.count()-in.Part {
+			return ts, fmt.Errorf("parts %d of %d: %w", in.Part, from.count(), tens.ErrPartMissing)
+		}
+		if rank := len(in.Shape); rank > dlpack.MaxRank {
+			return ts, errRank(rank)
+		}
+		if !d.join {
+			if err := d.spend(int64(in.Parts)*int64(pieceSize+32*len(in.Shape)), "the pieces of tensors in several parts take", "Join copies them"); err != nil {
+				return ts, err
+			}
+		}
+	}
+	if d.join && in.Parts > 1 {
+		t, err := d.joined(in, from)
+		if err != nil {
+			return ts, err
+		}
+		return append(ts, t), nil
+	}
+	for piece, err := range Pieces(in, from.size) {
+		if err != nil {
+			return ts, err
+		}
+		t, err := d.tensor(piece, from)
+		if err != nil {
+			return ts, err
 		}
 		ts = append(ts, t)
 	}
 	return ts, nil
 }
 
-func (d *decoding) tensor(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
+// pieceSize is an upper bound of the memory of a piece, beside 32 bytes for each dimension.
+const pieceSize = 512
+
+// spend returns an error if n more bytes are more than copies may take.
+func (d *decoding) spend(n int64, what, remedy string) error {
+	if d.copies -= n; d.copies < 0 {
+		return fmt.Errorf("%s more than four times the payload and 64 MiB; %s: %w", what, remedy, dlpack.ErrMemory)
+	}
+	return nil
+}
+
+func errRank(rank int) error {
+	return fmt.Errorf("rank %d is more than %d: %w", rank, dlpack.MaxRank, dlpack.ErrLayout)
+}
+
+// joined returns a row-major copy of a tensor in several parts.
+func (d *decoding) joined(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
+	for _, err := range Pieces(in, from.size) { // before the memory is allocated
+		if err != nil {
+			return nil, err
+		}
+	}
+	what, err := DecodeTensor(in)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.spend(what.NBytes, "Join copies", "without it a piece aliases its part"); err != nil {
+		return nil, err
+	}
+	memory, err := dlpack.New(dlpack.Uint8, what.NBytes)
+	if err != nil {
+		return nil, err
+	}
+	defer memory.Close()
+	whole, err := memory.View(dlpack.Spec{DType: what.DType, Shape: in.Shape, Padded: what.Padded, Copied: true})
+	if err == nil {
+		err = fill(whole, what.Layout.Strides, in, from)
+	}
+	if err != nil {
+		whole.Close()
+		return nil, err
+	}
+	if d.align == 0 {
+		return whole, nil
+	}
+	defer whole.Close()
+	aligned, _, err := whole.Align(d.align)
+	return aligned, err
+}
+
+// fill copies the pieces of a tensor with the given strides into whole.
+func fill(whole *dlpack.Tensor, strides []int64, in *tens.Tensor, from parts) error {
+	dim, _ := in.Slowest()
+	start, left := int64(0), in.Shape[dim]
+	for piece, err := range Pieces(in, from.size) {
+		if err != nil {
+			return err
+		}
+		n := piece.Shape[dim]
+		left -= n
+		at := start
+		if strides[dim] < 0 {
+			at = left
+		}
+		start += n
+		if err := copyPiece(whole, dim, at, piece, from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func copyPiece(whole *dlpack.Tensor, dim int, at int64, piece *tens.Tensor, from parts) error {
+	to, err := whole.Narrow(dim, at, piece.Shape[dim])
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	t, err := view(piece, from)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	return t.CopyTo(to)
+}
+
+// view returns a view of the part of a tensor.
+func view(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
 	if err := payload.CheckByteOrder(in.Word); err != nil {
 		return nil, err
 	}
 	if rank := len(in.Shape); rank > dlpack.MaxRank { // DecodeTensor would allocate strides for all of them
-		return nil, fmt.Errorf("rank %d is more than %d: %w", rank, dlpack.MaxRank, dlpack.ErrLayout)
+		return nil, errRank(rank)
 	}
 	what, err := DecodeTensor(in)
 	if err != nil {
@@ -149,20 +282,24 @@ func (d *decoding) tensor(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
 	if n := from.size(in.Part); n != what.NBytes {
 		return nil, fmt.Errorf("part %d has %d bytes, %v%s takes %d: %w", in.Part, n, what.DType, errtext.Shape(in.Shape), what.NBytes, elements.ErrSize)
 	}
-	t, err := from.view(in.Part, dlpack.Spec{
+	return from.view(in.Part, dlpack.Spec{
 		DType:      what.DType,
 		Shape:      what.Layout.Shape,
 		Strides:    what.Layout.Strides,
 		ByteOffset: what.Layout.Offset * int64(what.DType.ItemSize()),
 		Padded:     what.Padded,
 	})
+}
+
+func (d *decoding) tensor(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
+	t, err := view(in, from)
 	if err != nil || d.align == 0 {
 		return t, err
 	}
 	defer t.Close()
 	if errors.Is(t.RequireAlign(d.align), dlpack.ErrUnaligned) {
-		if d.copies -= t.NumBytes(); d.copies < 0 {
-			return nil, fmt.Errorf("Align copies more than four times the payload and 64 MiB; tensors that share a part alias it without Align: %w", dlpack.ErrMemory)
+		if err := d.spend(t.NumBytes(), "Align copies", "tensors that share a part alias it without Align"); err != nil {
+			return nil, err
 		}
 	}
 	aligned, _, err := t.Align(d.align)

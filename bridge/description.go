@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 
@@ -18,7 +19,7 @@ type Description struct {
 	DType  dlpack.DataType
 	Layout layout.Layout // the offset is in elements from the beginning of the part
 	Padded bool          // whether elements of less than a byte have bytes of their own
-	NBytes int64         // size of the part
+	NBytes int64         // size of the part, or of all parts together
 }
 
 // DecodeTensor returns the description of a tensor of a label: the data type that its letter and word or its attribute dlpack
@@ -54,6 +55,70 @@ func DecodeTensor(t *tens.Tensor) (Description, error) {
 		return Description{}, fmt.Errorf("%w: packed %v must be in C order", elements.ErrDType, dt)
 	}
 	return d, nil
+}
+
+// Step returns the dimension along which a tensor is cut into several parts, and how many bytes one index of it takes
+// ([tens.Tensor.Slowest]). ok is false if the tensor cannot be cut: it has no dimension of more than one index or no elements, or
+// packed elements of which one index does not take whole bytes.
+//
+// Errors: those of [DecodeTensor].
+func Step(t *tens.Tensor) (dim int, size int64, ok bool, err error) {
+	what, err := DecodeTensor(t)
+	if err != nil {
+		return 0, 0, false, err
+	}
+	if dim, ok = t.Slowest(); !ok {
+		return 0, 0, false, nil
+	}
+	n, inner := t.Shape[dim], int64(1) // inner is the number of elements of an index, modulo 8
+	for d, m := range t.Shape {
+		if d != dim {
+			inner = inner * (m % 8) % 8
+		}
+	}
+	if what.DType.IsSubByte() && !what.Padded && inner*int64(what.DType.BitSize()%8)%8 != 0 {
+		return 0, 0, false, nil
+	}
+	return dim, what.NBytes / n, true, nil
+}
+
+// Pieces returns the piece of a tensor in each of its payload parts, in the order of the parts: a tensor of the same label, order
+// and direction with fewer indices of one dimension, in one part. size returns the size of a part. For a tensor of one part it is the
+// tensor. Each piece is valid until the next one.
+//
+// Errors: those of [DecodeTensor]; [elements.ErrSize] if a part does not hold a whole number of indices, at least one, or the parts do
+// not add up; [tens.ErrInvalid] for a tensor that cannot be cut. An error ends the sequence.
+func Pieces(t *tens.Tensor, size func(part int) int64) iter.Seq2[*tens.Tensor, error] {
+	return func(yield func(*tens.Tensor, error) bool) {
+		if t == nil || t.Parts < 2 {
+			yield(t, nil)
+			return
+		}
+		dim, step, ok, err := Step(t)
+		if err == nil && !ok {
+			err = fmt.Errorf("%d parts of a tensor that cannot be cut: %w", t.Parts, tens.ErrInvalid)
+		}
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		piece, left := *t, t.Shape[dim]
+		piece.Parts, piece.Shape = 0, slices.Clone(t.Shape)
+		for k := range t.Parts {
+			n := size(t.Part + k)
+			count := n / step
+			if n%step != 0 || count < 1 || count > left || k == t.Parts-1 && count != left {
+				yield(nil, fmt.Errorf("part %d has %d bytes: of dimension %d, %d indices of %d bytes are left for %d parts: %w",
+					t.Part+k, n, dim, left, step, t.Parts-k, elements.ErrSize))
+				return
+			}
+			left -= count
+			piece.Part, piece.Shape[dim] = t.Part+k, count
+			if !yield(&piece, nil) {
+				return
+			}
+		}
+	}
 }
 
 // letters has the dtype letters of TENS, and the fewest bits of a type that each is used for.

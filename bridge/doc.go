@@ -27,9 +27,18 @@
 // such element has bytes of its own (4 is DLPack's flag IS_SUBBYTE_TYPE_PADDED). Readers that do not know the attribute
 // reject V.
 //
+// # Tensors in several parts
+//
+// [Spread] cuts large tensors into several payload parts without copying them, described by the attribute "parts" of package tens.
+// [Decode] returns a tensor for each piece, or with [Join] one copy of the whole. A reader that does not know the attribute
+// rejects the tensor, because its first part is too small.
+//
+//	msg, _, err := bridge.Encode(ts, bridge.Spread(1<<20))  // parts of at most 1 MiB
+//	whole, err := bridge.Decode(msg, bridge.Join())         // one tensor for each of ts
+//
 // # Memory
 //
-// The result of decoding a label takes at most 40 times the memory of its text. Payloads are copied only by [Align]. The
+// The result of decoding a label takes at most 40 times the memory of its text. Payloads are copied only by [Align] and [Join]. The
 // README of this package has the table of all decoders: how much memory each may take for its input, in each language.
 //
 // # Order

@@ -171,3 +171,35 @@ func ExampleEncode() {
 	// [1 2 3 4 5 6] ""
 	// [1 2 4 5] "strides [3 1] of shape [2 2] leave gaps or share elements"
 }
+
+// Pieces of at most 16 bytes alias the tensor. Join puts them together again.
+func ExampleSpread() {
+	t, err := dlpack.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 3, 2)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer t.Close()
+	msg, _, err := bridge.Encode([]*dlpack.Tensor{t}, bridge.Spread(16))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%s\n", msg.Label)
+	for _, options := range [][]bridge.DecodeOption{nil, {bridge.Join()}} {
+		ts, err := bridge.Decode(msg, options...)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		for _, t := range ts {
+			fmt.Println(t.Shape(), t.Flags()&dlpack.IsCopied != 0)
+			t.Close()
+		}
+	}
+	// Output:
+	// {"TENS":{"metadata":{},"tensors":[{"dtype":"f","part":0,"parts":2,"shape":[3,2],"word":4}]}}
+	// [2 2] false
+	// [1 2] false
+	// [3 2] true
+}

@@ -5,6 +5,7 @@ package bridge
 import (
 	"errors"
 	"fmt"
+	"unsafe"
 
 	"github.com/dlbridge/dlbridge/bridge/internal/payload"
 	"github.com/dlbridge/dlbridge/dlpack"
@@ -43,7 +44,35 @@ func LabelAttributes(a tens.Attributes) EncodeOption {
 	return func(l *tens.Label) error { l.LabelExtra = a; return nil }
 }
 
-// Encode returns a message of the form TENS and level 0 with one payload part for each tensor. A part aliases the memory of
+// Spread cuts tensors of more than the given number of bytes into pieces of at most that many, and of equal size as far as possible,
+// each in a payload part of its own (see package tens). A piece has at least one index of the slowest dimension, however large that
+// is. The parts alias the memory of the tensor. A tensor that cannot be cut is in one part (see [Step]).
+//
+// Errors: [tens.ErrInvalid] for less than one byte.
+func Spread(bytes int64) EncodeOption {
+	return func(l *tens.Label) error {
+		if bytes < 1 {
+			return fmt.Errorf("Spread(%d): a piece has at least one byte: %w", bytes, tens.ErrInvalid)
+		}
+		for i := range l.Tensors {
+			t := &l.Tensors[i]
+			dim, step, ok, err := Step(t)
+			if err != nil {
+				return fmt.Errorf("tensor %d: %w", i, err)
+			}
+			if !ok {
+				continue
+			}
+			n, count := t.Shape[dim], max(bytes/step, 1) // indices, and how many of them a piece may have
+			if n > count {
+				t.Parts = int((n-1)/count + 1)
+			}
+		}
+		return nil
+	}
+}
+
+// Encode returns a message of the form TENS and level 0 with one payload part for each tensor, or several with [Spread]. A part aliases the memory of
 // its tensor if the layout has no gaps and no shared elements, in any order and direction of the dimensions; otherwise the
 // part is a copy in C order. The caller sets the other fields of the message.
 //
@@ -72,6 +101,9 @@ func Encode(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Repor
 			return nil, nil, fmt.Errorf("bridge: %w", err)
 		}
 	}
+	if err := cut(msg, label); err != nil {
+		return nil, nil, err
+	}
 	if err := dlpack.RequireMemory(perByte * textSize(label)); err != nil {
 		return nil, nil, fmt.Errorf("bridge: label: %w", err)
 	}
@@ -79,6 +111,51 @@ func Encode(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Repor
 		return nil, nil, err
 	}
 	return msg, report, nil
+}
+
+// cut cuts the parts of the tensors that have several, and sets the indices of all parts.
+func cut(msg *tens.Message, label *tens.Label) error {
+	count := int64(0)
+	for i := range label.Tensors {
+		t := &label.Tensors[i]
+		if t.Parts < 2 {
+			t.Part = int(count)
+			count++
+			continue
+		}
+		dim, _, ok, err := Step(t)
+		if err == nil && (!ok || int64(t.Parts) > t.Shape[dim]) {
+			err = fmt.Errorf("it cannot be cut into %d parts: %w", t.Parts, tens.ErrInvalid)
+		}
+		if err != nil {
+			return fmt.Errorf("bridge: tensor %d: %w", i, err)
+		}
+		t.Part = int(count)
+		count += int64(t.Parts)
+	}
+	if count == int64(len(msg.Parts)) {
+		return nil
+	}
+	if err := dlpack.RequireMemory(min(count, payload.Addressable) * int64(unsafe.Sizeof([]byte{}))); err != nil {
+		return fmt.Errorf("bridge: %d parts: %w", count, err)
+	}
+	parts := make([][]byte, 0, count)
+	for i, part := range msg.Parts {
+		t := &label.Tensors[i]
+		if t.Parts < 2 {
+			parts = append(parts, part)
+			continue
+		}
+		dim, step, _, _ := Step(t)
+		n, k := t.Shape[dim], int64(t.Parts)
+		for range k {
+			size := (n + k - 1) / k * step // of the larger pieces, which come first
+			parts = append(parts, part[:size:size])
+			part, n, k = part[size:], n-size/step, k-1
+		}
+	}
+	msg.Parts = parts
+	return nil
 }
 
 // perByte is an upper bound of the memory that encoding a label takes for each byte of its text.

@@ -204,12 +204,12 @@ func TestLentPartsMustBeRowsOfBytes(t *testing.T) {
 }
 
 // messageOf returns a message with one part and one tensor of the given description.
-func messageOf(t testing.TB, description string, part []byte) *tens.Message {
+func messageOf(t testing.TB, description string, parts ...[]byte) *tens.Message {
 	t.Helper()
 	return &tens.Message{
 		Form:  [4]byte{'T', 'E', 'N', 'S'},
 		Label: fmt.Appendf(nil, `{"TENS":{"tensors":[%s],"metadata":{}}}`, description),
-		Parts: [][]byte{part},
+		Parts: parts,
 	}
 }
 
@@ -468,10 +468,27 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	}
+	for _, x := range []string{`{"shape":[3],"word":2,"dtype":"i","part":0,"parts":2,"ascend":[false]}`, `{"shape":[1,6],"word":1,"dtype":"V","dlpack":[0,8,1],"part":0,"parts":2}`} {
+		packed, err := messageOf(f, x, []byte{1, 2}, []byte{3, 4, 5, 6}).AppendPacked(nil)
+		require.NoError(f, err)
+		f.Add(packed)
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		msg, err := tens.DecodePacked(data)
 		if err != nil {
 			return
+		}
+		if joined, err := bridge.Decode(msg, bridge.Join()); err == nil {
+			label, err := msg.DecodeLabel()
+			require.NoError(t, err)
+			require.Len(t, joined, len(label.Tensors))
+			for i, x := range joined {
+				require.Equal(t, label.Tensors[i].IsDense(), x != nil)
+				if x != nil {
+					require.True(t, slices.Equal(label.Tensors[i].Shape, x.Shape()))
+				}
+				x.Close()
+			}
 		}
 		ts, err := bridge.Decode(msg)
 		if err != nil {

@@ -121,6 +121,8 @@ type Spec struct {
 	ReadOnly bool
 	// Padded gives each element of fewer than 8 bits a byte of its own; otherwise they are packed.
 	Padded bool
+	// Copied sets the flag [IsCopied]: the memory is a copy that was made for the tensor.
+	Copied bool
 }
 
 func (s *Spec) flags() (f Flags) {
@@ -129,6 +131,9 @@ func (s *Spec) flags() (f Flags) {
 	}
 	if s.Padded {
 		f |= SubbytePadded
+	}
+	if s.Copied {
+		f |= IsCopied
 	}
 	return f
 }

@@ -28,12 +28,27 @@
 // The specification is "ZIO Tensors" with the prefix and coordinate headers of ZIO. Where it leaves room, this package
 // decides as follows. order lists the dimensions from the fastest to the slowest (as the ordering of Boost's
 // general_storage_order). ascend is indexed by dimension. part counts payload parts from 0, and its default is the index of
-// the tensor. A part holds exactly the elements of its tensor, and several tensors may share a part; no tensor spans several
-// parts. The attribute pointer is rejected and never followed. A tensor of a packing other than "dense" is kept, and its part is not
+// the tensor. A part holds exactly the elements of its tensor, and several tensors may share a part. The attribute pointer is rejected and never followed. A tensor of a packing other than "dense" is kept, and its part is not
 // checked ([Tensor.IsDense]): it does not keep a reader from the other tensors. An empty packing is rejected. The metadata of a tensor
 // is written as an object of scalars, and read as any object. Attributes that the
 // specification does not have are kept. The dtypes are f (word 2, 4, 8), i and u (1, 2, 4, 8), c (8, 16), b (1), and V with
 // an attribute [Dlpack], for types that have no letter; long doubles (f of word 16, c of word 32) are [ErrUnsupported].
+//
+// # Tensors in several parts
+//
+// The specification requires that a tensor can be spread across a message, and has no attribute for it. This package reads and
+// writes the attribute "parts" of a tensor, an integer N of at least 2 ([Tensor.Parts]): N consecutive payload parts, the first
+// of which is part, hold the elements.
+//
+// The tensor is cut along its slowest dimension: the last one in order, or the first one without order, that has more than one index
+// ([Tensor.Slowest]). The bytes of the parts, one after another, are the bytes that a single part would have, in the order of the
+// memory also where the dimension does not ascend: the first part then has the last indices. Every part holds a whole number of
+// indices of that dimension, at least one, and a whole number of bytes; so the sizes of the parts say where the cuts are, and add up
+// to the size of the tensor. A tensor without elements is not cut, nor is one of packed elements if one index of the
+// dimension does not take whole bytes. part is always written. Parts may be shared, but the tensors of a message may have at most
+// four pieces for each part of the message and 1024 more.
+//
+// A reader that does not know the attribute rejects the tensor, because its first part is too small.
 //
 // # Labels
 //

@@ -75,6 +75,7 @@ var (
 	errPackingUnsupported = unsupported("packing not supported")
 	errPointerUnsupported = unsupported("pointer not supported")
 	errPartInvalid        = invalid("part invalid")
+	errPartsInvalid       = invalid("parts invalid")
 )
 
 // Error is an error in a message, and its place.

@@ -21,6 +21,7 @@ var (
 	ErrDTypeInvalid       = errDTypeInvalid
 	ErrOrderInvalid       = errOrderInvalid
 	ErrAscendInvalid      = errAscendInvalid
+	ErrPartsInvalid       = errPartsInvalid
 	ErrPackingInvalid     = errPackingInvalid
 	ErrPartInvalid        = errPartInvalid
 	ErrSizeOverflow       = errSizeOverflow

@@ -1,5 +1,7 @@
 package tens
 
+import "strconv"
+
 // Label is the content of the label of a TENS message: the tensors, and metadata and attributes of the application. The JSON text
 // in a decoded label aliases the label.
 type Label struct {
@@ -29,9 +31,22 @@ func (a Attributes) Get(name string) (value []byte, ok bool) {
 	return nil, false
 }
 
+// morePieces is the number of pieces that tensors of several parts may have together, beyond four for each part of the message.
+// Without a limit, tensors that share their parts would take time in proportion to the product of their number and that of the parts.
+const morePieces = 1024
+
 // fit returns an error unless the parts are those that the tensors need.
 func (l *Label) fit(parts [][]byte) error {
+	pieces := 0
 	for i := range l.Tensors {
+		if n := l.Tensors[i].Parts; n > 1 && n <= len(parts) {
+			if pieces += n; pieces > 4*len(parts)+morePieces {
+				err := l.Tensors[i].fault(errPartsInvalid, "parts", "the tensors have more than "+strconv.Itoa(4*len(parts)+morePieces)+
+					" pieces, four for each part and "+strconv.Itoa(morePieces))
+				err.Tensor = i
+				return err
+			}
+		}
 		if err := l.Tensors[i].fit(parts); err != nil {
 			err.Tensor = i
 			return err

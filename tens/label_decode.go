@@ -118,6 +118,7 @@ const (
 	attrOrder
 	attrPacking
 	attrPart
+	attrParts
 	attrPointer
 	attrShape
 	attrWord
@@ -248,6 +249,12 @@ func (r *reader) readTensor(t *Tensor) {
 		case "part":
 			once(attrPart)
 			t.Part = readInt[int](r, errPartInvalid, ErrPartMissing)
+		case "parts":
+			once(attrParts)
+			start := r.Pos
+			if t.Parts = readInt[int](r, errPartsInvalid, errPartsInvalid); t.Parts < 2 && r.Err == nil {
+				r.fail(errPartsInvalid, start, "parts = "+strconv.Itoa(t.Parts)+", less than 2")
+			}
 		case "order":
 			once(attrOrder)
 			t.Order = readList(r, &r.orders, errOrderInvalid, r.readDimension)

@@ -224,6 +224,9 @@ func (w *writer) writeTensor(t *Tensor) {
 	}
 	w.member(&extra, "part")
 	w.out = appendInt(w.out, t.Part)
+	if w.optional(&extra, "parts", t.Parts > 1) {
+		w.out = appendInt(w.out, t.Parts)
+	}
 	w.optional(&extra, "pointer", false)
 	w.member(&extra, "shape")
 	appendList(w, t.Shape, appendInt)

@@ -16,7 +16,8 @@ type Tensor struct {
 	Shape    []int64    // size of each dimension; empty for a tensor of rank 0, which has one element
 	Word     int        // bytes of an element
 	DType    byte       // 'f', 'i', 'u', 'c', 'b', or 'V' with the attribute [Dlpack]
-	Part     int        // index of the payload part
+	Part     int        // index of the payload part, or of the first one
+	Parts    int        // how many consecutive parts hold the elements; 0 says 1. See [Tensor.Slowest]
 	Order    []int      // dimensions from the one that varies fastest in memory to the slowest; nil is C order
 	Ascend   []bool     // by dimension, false where the index runs against the memory; nil is all true
 	Metadata []byte     // JSON object, nil where absent
@@ -42,6 +43,29 @@ var words = [256][]int{'f': {2, 4, 8}, 'i': {1, 2, 4, 8}, 'u': {1, 2, 4, 8}, 'c'
 // IsDense reports whether the part holds the elements themselves. It is false for a packing other than "dense", such as a compressed
 // one, which a decoder of the label keeps and does not check against the part. Its elements cannot be read by this module.
 func (t *Tensor) IsDense() bool { return t.Packing == "" || t.Packing == dense }
+
+// Slowest returns the dimension that varies slowest in memory among those with more than one index, along which a tensor is cut
+// into several parts. ok is false if there is none, if there are no elements, and for an invalid tensor: such a tensor is never cut.
+func (t *Tensor) Slowest() (dim int, ok bool) {
+	if n, err := t.NumElements(); err != nil || n == 0 || t.layout() != nil {
+		return 0, false
+	}
+	return t.slowest()
+}
+
+// slowest is [Tensor.Slowest] for a valid tensor with elements.
+func (t *Tensor) slowest() (dim int, ok bool) {
+	for k := range t.Shape {
+		d := k
+		if t.Order != nil {
+			d = t.Order[len(t.Order)-1-k]
+		}
+		if t.Shape[d] > 1 {
+			return d, true
+		}
+	}
+	return 0, false
+}
 
 // NumElements returns the product of the shape. The error for a negative size is [ErrInvalid], and so is the one for a product of
 // the sizes other than 0 that does not fit in 63 bits, as in NumPy, even if there are no elements.
@@ -184,6 +208,9 @@ func (t *Tensor) check() *Error {
 	if t.Part < 0 {
 		return t.fault(ErrPartMissing, "part", "part = "+strconv.Itoa(t.Part))
 	}
+	if err := t.checkParts(); err != nil {
+		return err
+	}
 	if !utf8.ValidString(t.Packing) {
 		return t.fault(errPackingInvalid, "packing", "packing "+strictjson.Quote([]byte(t.Packing)))
 	}
@@ -200,6 +227,24 @@ func (t *Tensor) check() *Error {
 	return nil
 }
 
+// checkParts checks the number of parts of a tensor that is otherwise valid.
+func (t *Tensor) checkParts() *Error {
+	switch {
+	case t.Parts < 0:
+		return t.fault(errPartsInvalid, "parts", "parts = "+strconv.Itoa(t.Parts))
+	case t.Part > math.MaxInt-t.Parts:
+		return t.fault(ErrPartMissing, "part", "part = "+strconv.Itoa(t.Part)+" and parts = "+strconv.Itoa(t.Parts))
+	case t.Parts < 2 || !t.IsDense():
+		return nil
+	}
+	if elements, _, _ := t.size(); elements > 0 {
+		if d, ok := t.slowest(); ok && int64(t.Parts) <= t.Shape[d] {
+			return nil
+		}
+	}
+	return t.fault(errPartsInvalid, "parts", "parts = "+strconv.Itoa(t.Parts)+", more than the slowest dimension has indices")
+}
+
 // fit checks the tensor against the payload: its part holds its elements and nothing else. Elements of
 // dtype 'V' may be packed tighter than whole bytes, which saves less than a byte of each. Nothing is known about the parts of a
 // tensor that is not dense.
@@ -214,10 +259,40 @@ func (t *Tensor) fit(parts [][]byte) *Error {
 	if t.Part < 0 || t.Part >= len(parts) {
 		return t.fault(ErrPartMissing, "part", "part = "+strconv.Itoa(t.Part)+" in a message with "+strconv.Itoa(len(parts))+" parts")
 	}
+	if t.Parts > 1 {
+		return t.fitPieces(parts, want)
+	}
 	have := int64(len(parts[t.Part]))
 	if have == want || t.DType == 'V' && have < want && have > want-want/int64(t.Word) {
 		return nil
 	}
 	return t.fault(ErrSize, "part",
 		"part "+strconv.Itoa(t.Part)+" has "+strconv.FormatInt(have, 10)+" bytes, the tensor takes "+strconv.FormatInt(want, 10))
+}
+
+// fitPieces checks a tensor of several parts, which takes want bytes, against the payload: each part has a whole number of steps of
+// the slowest dimension, at least one. How many bytes a step of packed elements takes is up to package bridge.
+func (t *Tensor) fitPieces(parts [][]byte, want int64) *Error {
+	if err := t.checkParts(); err != nil {
+		return err
+	}
+	if t.Parts > len(parts)-t.Part {
+		return t.fault(ErrPartMissing, "parts",
+			"part = "+strconv.Itoa(t.Part)+" and parts = "+strconv.Itoa(t.Parts)+" in a message with "+strconv.Itoa(len(parts))+" parts")
+	}
+	d, _ := t.slowest()
+	step, have := want/t.Shape[d], int64(0)
+	for i, part := range parts[t.Part : t.Part+t.Parts] {
+		n := int64(len(part))
+		if n == 0 || t.DType != 'V' && n%step != 0 {
+			return t.fault(ErrSize, "parts", "part "+strconv.Itoa(t.Part+i)+" has "+strconv.FormatInt(n, 10)+
+				" bytes, not a multiple of the "+strconv.FormatInt(step, 10)+" bytes of an index of dimension "+strconv.Itoa(d))
+		}
+		have += n
+	}
+	if have == want || t.DType == 'V' && have < want && have > want-want/int64(t.Word) {
+		return nil
+	}
+	return t.fault(ErrSize, "parts", "parts "+strconv.Itoa(t.Part)+" to "+strconv.Itoa(t.Part+t.Parts-1)+" have "+
+		strconv.FormatInt(have, 10)+" bytes, the tensor takes "+strconv.FormatInt(want, 10))
 }
