@@ -99,7 +99,7 @@ func TypeOf(dt dlpack.DataType) (Type, error) {
 			return t, nil
 		}
 	}
-	return 0, fmt.Errorf("decthings: %v is not a type of Decthings; Convert makes it another: %w", dt, elements.ErrDType)
+	return 0, fmt.Errorf("decthings: %v is not a type of Decthings; convert it to another: %w", dt, elements.ErrDType)
 }
 
 // Dialect is the encoding of elements of variable size. The zero value is [Doc].

@@ -33,7 +33,7 @@ func DecodeView(data []byte, d Dialect) (View, error) {
 
 func whole(n, size int) error {
 	if n < size {
-		return fault(n, ErrTrailing, "%d bytes after the tensor; DecodeAll decodes several", size-n)
+		return fault(n, ErrTrailing, "%d bytes after the tensor; DecodeAll (in Python decode_all) decodes several", size-n)
 	}
 	return nil
 }
@@ -196,7 +196,7 @@ func (v *View) elements(data []byte, at int, count int64, d Dialect, sink elemen
 
 // hint returns the end of an error text that names the dialect, because the wrong dialect is a frequent cause of errors in elements.
 func (d Dialect) hint() string {
-	return fmt.Sprintf(", in dialect %v (In, or the argument dialect, selects another)", d)
+	return fmt.Sprintf(", in dialect %v (the option In, in Python dialect=, selects another)", d)
 }
 
 // least returns the fewest bytes that an element takes.

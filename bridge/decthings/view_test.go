@@ -403,7 +403,7 @@ func TestErrorsInElementsNameTheDialect(t *testing.T) {
 	data, err := decthings.AppendElements(nil, text, decthings.Py004)
 	require.NoError(t, err)
 	_, err = decthings.DecodeView(data, decthings.Doc)
-	assert.ErrorContains(t, err, "in dialect doc (In, or the argument dialect, selects another): cut short")
+	assert.ErrorContains(t, err, "in dialect doc (the option In, in Python dialect=, selects another): cut short")
 	_, err = decthings.DecodeView(data, decthings.Py004)
 	assert.NoError(t, err)
 	_, err = decthings.NewReader(bytes.NewReader(data[:len(data)-9]), decthings.Py004).Next()

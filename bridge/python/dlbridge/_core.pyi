@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from types import EllipsisType, TracebackType
-from typing import Any, ClassVar, Final, Protocol, SupportsIndex, final, overload
+from typing import Any, ClassVar, Final, Never, Protocol, SupportsIndex, final, overload
 
+from numpy import generic
 from numpy.typing import NDArray
 from typing_extensions import Buffer, CapsuleType, Self
 
@@ -12,12 +13,14 @@ from ._elements import Elements
 class _Producer(Protocol):
     def __dlpack__(self) -> Any: ...
 
+_Source = _Producer | CapsuleType | complex | generic
 _Header = tuple[int, bytes, bytes | None, int, int, int]
 _Index = SupportsIndex | slice | EllipsisType | None
 _Shape = SupportsIndex | Sequence[SupportsIndex]
 
 @final
 class Tensor:
+    def __init__(self, _: Never, /) -> None: ...  # functions make Tensors
     __dlpack_c_exchange_api__: ClassVar[CapsuleType]
     shape: Final[tuple[int, ...]]
     strides: Final[tuple[int, ...]]
@@ -84,14 +87,14 @@ class Tensor:
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 def from_dlpack(
-    producer: _Producer | CapsuleType | Any,
+    producer: _Source,
     /,
     *,
     device: tuple[int, int] | str | None = None,
     copy: bool | None = None,
 ) -> Tensor: ...
 def from_address(address: int, /) -> Tensor: ...
-def to_address(producer: _Producer | CapsuleType | Any, /) -> int: ...
+def to_address(producer: _Source, /) -> int: ...
 def from_buffer(
     object: Buffer, /, dtype: Any = None, shape: _Shape | None = None, *, offset: SupportsIndex = 0
 ) -> Tensor: ...

@@ -39,5 +39,6 @@ def name_of(dtype: Any) -> str:
         if text.startswith(f"{package}."):
             return text.rpartition(".")[2]
     raise TypeError(
-        f"dlbridge: dtype must name a type, as 'float32', '<f4', numpy.float32, torch.float32 and float do, not {type(dtype)!r}"
+        "dlbridge: dtype must name a type, as 'float32', '<f4', numpy.float32, torch.float32 and float do, "
+        f"not {dtype if isinstance(dtype, type) else type(dtype)!r}"
     )

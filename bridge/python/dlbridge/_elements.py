@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._core import Tensor, from_buffer
 
-__all__ = ["Elements"]
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+else:
+    Buffer = Any  # collections.abc has it from Python 3.12 on
+
+__all__ = ["Buffer", "Elements"]
 
 LIMIT = 64 << 20
 """The default limit of decoders, in bytes."""
@@ -56,11 +61,21 @@ class Elements:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Returns what pickle and the module copy need: type, shape and values, with bytes instead of memoryviews."""
+        return Elements, (self.type, self.shape, [_without_views(value) for value in self.values])
+
     def __repr__(self) -> str:
         return f"<dlbridge.Elements, {self.type} {self.shape}>"
 
 
-def copied(value: Tensor | Elements, data: Any, copy: bool | None) -> Tensor | Elements:
+def _without_views(value: Any) -> Any:
+    if isinstance(value, tuple):  # (format, bytes)
+        return tuple(map(_without_views, value))
+    return bytes(value) if isinstance(value, memoryview) else value
+
+
+def copied(value: Tensor | Elements, data: Buffer, copy: bool | None) -> Tensor | Elements:
     """Returns a decoded value as the argument `copy` of its decoder wants it: a Tensor on the memory of `data`, or a copy."""
     if copy is None or not isinstance(value, Tensor) or value.size == 0:
         return value

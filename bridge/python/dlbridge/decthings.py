@@ -13,15 +13,16 @@ process that has loaded the library they raise RuntimeError.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from . import _core
 from ._core import Tensor
-from ._elements import LIMIT, Elements, copied, limit_of, only_elements, only_tensor
+from ._elements import LIMIT, Buffer, Elements, copied, limit_of, only_elements, only_tensor
 from .tens import _json
 
 __all__ = ["Elements", "check", "decode", "decode_all", "decode_elements", "decode_tensor", "encode"]
 
+Dialect = Literal["doc", "py004", "rs015"]
 _DIALECTS = {"doc": 0, "py004": 1, "rs015": 2}
 
 
@@ -39,7 +40,7 @@ def _limits(limit: int | None) -> tuple[int, bool]:
     return limit_of(LIMIT if limit is None else limit), limit is not None
 
 
-def decode(data: Any, *, dialect: str = "doc", limit: int | None = None, copy: bool | None = None) -> Tensor | Elements:
+def decode(data: Buffer, *, dialect: Dialect = "doc", limit: int | None = None, copy: bool | None = None) -> Tensor | Elements:
     """Decodes `data`, a bytes-like object that holds one tensor.
 
     `limit` bounds, in bytes, what decoding takes beside `data`: a copy of elements that are not aligned, 8 for each dimension
@@ -59,7 +60,7 @@ def decode(data: Any, *, dialect: str = "doc", limit: int | None = None, copy: b
     return copied(_core.decthings_decode(data, _dialect(dialect), Elements, *_limits(limit)), data, copy)
 
 
-def decode_tensor(data: Any, *, dialect: str = "doc", limit: int | None = None, copy: bool | None = None) -> Tensor:
+def decode_tensor(data: Buffer, *, dialect: Dialect = "doc", limit: int | None = None, copy: bool | None = None) -> Tensor:
     """Decodes one tensor of numbers or booleans, as `decode` does.
 
         >>> dlbridge.decthings.decode_tensor(dlbridge.decthings.encode(np.ones(2))).tolist()
@@ -70,7 +71,7 @@ def decode_tensor(data: Any, *, dialect: str = "doc", limit: int | None = None, 
     return only_tensor(decode(data, dialect=dialect, limit=limit, copy=copy))
 
 
-def decode_elements(data: Any, *, dialect: str = "doc", limit: int | None = None) -> Elements:
+def decode_elements(data: Buffer, *, dialect: Dialect = "doc", limit: int | None = None) -> Elements:
     """Decodes one tensor of strings, binaries or media, as `decode` does.
 
         >>> strings = dlbridge.Elements("string", (1,), ["hello"])
@@ -82,7 +83,7 @@ def decode_elements(data: Any, *, dialect: str = "doc", limit: int | None = None
     return only_elements(decode(data, dialect=dialect, limit=limit))
 
 
-def decode_all(data: Any, *, dialect: str = "doc", limit: int | None = None) -> Iterator[Tensor | Elements]:
+def decode_all(data: Buffer, *, dialect: Dialect = "doc", limit: int | None = None) -> Iterator[Tensor | Elements]:
     """Returns an iterator that decodes the consecutive tensors in `data`, a bytes-like object.
 
         >>> data = dlbridge.decthings.encode(np.ones(2)) + dlbridge.decthings.encode(7)
@@ -102,7 +103,7 @@ def _iterate(data: memoryview, dialect: int, limits: tuple[int, bool]) -> Iterat
         values, offset = _core.decthings_decode_batch(data, offset, dialect, Elements, *limits)
 
 
-def encode(x: Any, *, dialect: str = "doc") -> bytes:
+def encode(x: Any, *, dialect: Dialect = "doc") -> bytes:
     """Encodes Elements, or the tensor of any DLPack producer in any layout.
 
         >>> len(dlbridge.decthings.encode(np.ones(2, np.float32)))

@@ -15,11 +15,12 @@ import json.decoder
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from pickle import PickleBuffer
+from typing import Any, SupportsIndex
 
 from . import _core
 from ._core import Tensor
-from ._elements import LIMIT, limit_of
+from ._elements import LIMIT, Buffer, limit_of
 
 __all__ = ["Message", "decode", "decode_frames", "encode", "encode_frames"]
 
@@ -137,8 +138,13 @@ class Message:
             >>> [bytes(frame) for frame in message.frames()][2:]
             [b'payload']
         """
-        header = self.level, self.form, self.label_bytes, self.origin, self.granule, self.seqno
+        header = self.level, _form(self.form), self.label_bytes, self.origin, self.granule, self.seqno
         return _core.tens_encode_parts(header, self.parts)
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
+        """Returns what pickle writes: the frames, which protocol 5 can send without a copy."""
+        frames = self.frames()
+        return _of_frames, ([PickleBuffer(f) if operator.index(protocol) >= 5 else bytes(f) for f in frames], not self.tensors)
 
     def __repr__(self) -> str:
         return (
@@ -147,7 +153,7 @@ class Message:
         )
 
 
-def decode(frames: Sequence[Any], *, message_only: bool = False, limit: int | None = None) -> Message:
+def decode(frames: Sequence[Buffer], *, message_only: bool = False, limit: int | None = None) -> Message:
     """Decodes a message and its tensors. `frames` are bytes-like objects: prefix, header, payload parts.
 
     A message of the form TENS must have a label that describes tensors. A message of another form whose label does
@@ -207,7 +213,7 @@ def encode(
     return frames
 
 
-def encode_frames(frames: Sequence[Any]) -> bytes:
+def encode_frames(frames: Sequence[Buffer]) -> bytes:
     """Returns the single-part form of the frames of a message.
 
         >>> data = dlbridge.tens.encode_frames(dlbridge.tens.encode([np.ones(3)]))
@@ -219,7 +225,7 @@ def encode_frames(frames: Sequence[Any]) -> bytes:
     return _core.tens_encode_frames(frames)
 
 
-def decode_frames(data: Any, *, limit: int = LIMIT) -> list[memoryview]:
+def decode_frames(data: Buffer, *, limit: int = LIMIT) -> list[memoryview]:
     """Returns the frames of a message in single-part form. They alias `data`, a bytes-like object.
 
     The memoryviews may take 32 times the memory of `data`, and `limit` bytes more. All empty frames are the same
@@ -230,6 +236,11 @@ def decode_frames(data: Any, *, limit: int = LIMIT) -> list[memoryview]:
         (3,)
     """
     return _core.tens_decode_frames(data, limit_of(limit))
+
+
+def _of_frames(frames: Sequence[Buffer], message_only: bool) -> Message:
+    """Returns a message that was pickled."""
+    return decode(frames, message_only=message_only)
 
 
 def _message(read: tuple[Any, ...]) -> Message:

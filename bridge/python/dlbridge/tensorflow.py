@@ -14,13 +14,13 @@ from typing import Any
 
 from . import _core
 from ._core import Tensor
-from ._elements import LIMIT, Elements, copied, limit_of, only_elements, only_tensor
+from ._elements import LIMIT, Buffer, Elements, copied, limit_of, only_elements, only_tensor
 
 __all__ = ["Elements", "decode", "decode_elements", "decode_tensor", "encode"]
 
 
 def decode(
-    data: Any, *, limit: int = LIMIT, lenient: bool = False, integers: bool = False, copy: bool | None = None
+    data: Buffer, *, limit: int = LIMIT, lenient: bool = False, integers: bool = False, copy: bool | None = None
 ) -> Tensor | Elements:
     """Decodes `data`, a bytes-like object that holds a TensorProto.
 
@@ -46,7 +46,7 @@ def decode(
 
 
 def decode_tensor(
-    data: Any, *, limit: int = LIMIT, lenient: bool = False, integers: bool = False, copy: bool | None = None
+    data: Buffer, *, limit: int = LIMIT, lenient: bool = False, integers: bool = False, copy: bool | None = None
 ) -> Tensor:
     """Decodes a TensorProto whose type DLPack has, as `decode` does.
 
@@ -58,7 +58,7 @@ def decode_tensor(
     return only_tensor(decode(data, limit=limit, lenient=lenient, integers=integers, copy=copy))
 
 
-def decode_elements(data: Any, *, limit: int = LIMIT, lenient: bool = False) -> Elements:
+def decode_elements(data: Buffer, *, limit: int = LIMIT, lenient: bool = False) -> Elements:
     """Decodes a TensorProto whose type DLPack lacks, such as strings, as `decode` does.
 
         >>> strings = dlbridge.Elements("string", (1,), ["hello"])

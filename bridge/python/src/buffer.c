@@ -140,6 +140,16 @@ int parse_shape(PyObject *object, int64_t *shape, int32_t *ndim) {
   return 0;
 }
 
+static int parse_sizes(PyObject *object, int64_t *shape, int32_t *ndim, const char *place) {
+  if (parse_shape(object, shape, ndim) < 0) return -1;
+  for (int32_t d = 0; d < *ndim; d++) {
+    if (shape[d] < 0)
+      return raise_error(PyExc_ValueError, "dlbridge: %s: shape[%d] = %lld; only reshape takes a -1", place, (int)d,
+                         (long long)shape[d]);
+  }
+  return 0;
+}
+
 PyObject *empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
   static const char *const names[] = {"shape", "dtype"};
   module_state *state = PyModule_GetState(module);
@@ -149,9 +159,9 @@ PyObject *empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObj
   core_extent extent;
   DLTensor view = {.device = {kDLCPU, 0}, .shape = shape};
   if (parse_arguments("empty", args, nargs, kwnames, 2, names, 2, values) < 0) return NULL;
-  if (values[0] == NULL || values[1] == NULL)
-    return PyErr_Format(PyExc_TypeError, "dlbridge: empty: shape or dtype is missing");
-  if (parse_shape(values[0], shape, &view.ndim) < 0 || dtype_parse(values[1], &view.dtype) < 0) return NULL;
+  for (int k = 0; k < 2; k++)
+    if (values[k] == NULL) return PyErr_Format(PyExc_TypeError, "dlbridge: empty: %s is missing", names[k]);
+  if (parse_sizes(values[0], shape, &view.ndim, "empty") < 0 || dtype_parse(values[1], &view.dtype) < 0) return NULL;
   core_status status = core_check_layout(&view, 0, &extent, message, sizeof message);
   if (status != CORE_OK) return raise_status(status, "empty", message);
   core_share *share = core_share_alloc((size_t)extent.nbytes, 0);
@@ -207,7 +217,7 @@ static int buffer_reread(const Py_buffer *buffer, PyObject *shape, Py_ssize_t of
   view->strides = NULL;
   view->byte_offset = (uint64_t)offset;
   if (shape != NULL) {
-    if (parse_shape(shape, view->shape, &view->ndim) < 0) return -1;
+    if (parse_sizes(shape, view->shape, &view->ndim, "from_buffer") < 0) return -1;
   } else if (offset == 0 && (int64_t)buffer->itemsize * 8 == bits) {
     buffer_shape(buffer, view);
   } else {

@@ -186,8 +186,9 @@ static int bytes_of(value_output *out, PyObject *object, size_t index, dlb_bytes
   if (PyObject_GetBuffer(object, &out->buffers[out->buffer_count], PyBUF_SIMPLE) < 0) {
     if (!PyObject_CheckBuffer(object)) {
       PyErr_Clear();
-      PyErr_Format(PyExc_TypeError, "dlbridge: element %zu of type %S must be bytes-like, not %R", index, out->type,
-                   Py_TYPE(object));
+      PyErr_Format(PyExc_TypeError, "dlbridge: element %zu of type %S must be %s, not %R%s", index, out->type,
+                   is_string(out->elements.type) ? "a str or bytes-like" : "bytes-like", Py_TYPE(object),
+                   PyUnicode_Check(object) ? "; only elements of type string may be str" : "");
     }
     return -1;
   }
@@ -211,6 +212,10 @@ static int parse_element(value_output *out, PyObject *object, size_t index, int 
     return raise_error(PyExc_TypeError,
                        "dlbridge: element %zu must be (format, bytes) like the elements before it, not %R",
                        index, Py_TYPE(object));
+  if (PyUnicode_CompareWithASCIIString(out->type, "image") == 0 || PyUnicode_CompareWithASCIIString(out->type, "audio") == 0 ||
+      PyUnicode_CompareWithASCIIString(out->type, "video") == 0)
+    return raise_error(PyExc_TypeError, "dlbridge: element %zu of type %S must be a tuple (format, bytes), such as ('png', data), not %R",
+                       index, out->type, Py_TYPE(object));
   if (text && PyUnicode_Check(object)) return text_of(object, &out->values[index]);
   return bytes_of(out, object, index, &out->values[index]);
 }

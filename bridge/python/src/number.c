@@ -33,7 +33,7 @@ static Tensor *tensor_of_int(module_state *state, PyObject *object) {
 /* Returns numpy.asarray(object) for a scalar of NumPy, and NULL without an exception for any other object. */
 static PyObject *array_of_scalar(PyObject *object) {
   PyObject *name = PyUnicode_FromString("numpy"), *numpy = name == NULL ? NULL : PyImport_GetModule(name), *array = NULL;
-  PyObject *generic = numpy == NULL ? NULL : PyObject_GetAttrString(numpy, "generic");
+  PyObject *generic = numpy == NULL || numpy == Py_None ? NULL : PyObject_GetAttrString(numpy, "generic");
   int is_scalar = generic == NULL ? 0 : PyObject_IsInstance(object, generic);
   if (is_scalar > 0) array = PyObject_CallMethod(numpy, "asarray", "O", object);
   Py_XDECREF(generic);

@@ -232,7 +232,7 @@ PyObject *tensor_convert(PyObject *op, PyObject *const *args, Py_ssize_t nargs, 
   core_extent extent;
   if (parse_arguments("convert", args, nargs, kwnames, 1, names, 1, &name) < 0) return NULL;
   if (self->share == NULL) return raise_closed();
-  if (name == NULL) return PyErr_Format(PyExc_TypeError, "dlbridge: convert: dtype is missing");
+  if (name == NULL) return PyErr_Format(PyExc_TypeError, "dlbridge: convert, or astype: dtype is missing");
   DLTensor view = self->view;
   if (dtype_parse(name, &view.dtype) < 0) return NULL;
   if (!core_host_readable(view.device.device_type))

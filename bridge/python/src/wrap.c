@@ -95,7 +95,8 @@ static PyObject *raise_reported(Function *self, dlb_error *error) {
       type = PyExc_RuntimeError;
   }
   error->message[sizeof error->message - 1] = '\0';
-  PyErr_Format(type, "%s", error->message);
+  if (error->message[0] != '\0') PyErr_Format(type, "%s", error->message);
+  else PyErr_Format(type, "dlbridge: %U has reported the error code %d without a text", self->name, (int)error->code);
   add_note(self);
   return NULL;
 }

@@ -69,7 +69,7 @@ def test_a_data_type_of_the_other_byte_order_is_refused(dtype):
 @pytest.mark.parametrize(
     ("dtype", "error"),
     [
-        ("float", ValueError),
+        ("floats", ValueError),
         ("f5", ValueError),
         ("", ValueError),
         (">", ValueError),
@@ -300,3 +300,44 @@ def test_copy_says_whether_decoded_elements_may_be_a_copy(format):
     strings = format.encode(dlbridge.Elements("string", (1,), ["a"]))
     assert isinstance(format.decode(strings, copy=False), dlbridge.Elements)
     assert format.decode_tensor(format.encode(np.zeros(0)), copy=False).size == 0
+
+
+@pytest.mark.parametrize("name", "half single double float int uint byte short intc long longlong complex e f d F D b B h H i I l L q Q ?".split())
+def test_names_of_numpy_are_data_types(name):
+    assert dlbridge.empty(1, name).dtype == np.dtype(name).name
+
+
+def elements(*args):
+    return lambda: dlbridge.decthings.encode(dlbridge.Elements(*args), dialect="rs015")
+
+
+MISTAKES = {
+    "dtype of Python": (lambda: dlbridge.empty(1, str), TypeError, "and float do, not <class 'str'>"),
+    "no dtype": (lambda: dlbridge.empty(3), TypeError, "empty: dtype is missing"),
+    "no shape": (lambda: dlbridge.empty(dtype="int8"), TypeError, "empty: shape is missing"),
+    "size -1": (lambda: dlbridge.from_buffer(bytes(8), shape=(-1, 2)), ValueError, r"from_buffer: shape\[0\] = -1; only reshape takes"),
+    "media as str": (elements("image", (1,), ["a"]), TypeError, r"element 0 of type image must be a tuple \(format, bytes\)"),
+    "media as bytes": (elements("video", (1,), [b"a"]), TypeError, r"element 0 of type video must be a tuple \(format, bytes\)"),
+    "str of another type": (elements("strin", (1,), ["a"]), TypeError, "type strin must be bytes-like, .*; only elements of type string"),
+    "a number as str": (elements("string", (1,), [1]), TypeError, "type string must be a str or bytes-like, not <class 'int'>"),
+    "level": (lambda: setattr(m := tens.Message(), "level", 99) or m.frames(), ValueError, "level 99 is not in 0..8"),
+    "form": (lambda: setattr(m := tens.Message(), "form", "TOOLONG") or m.frames(), ValueError, "form b'TOOLONG' has more than four"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_say_what_is_wrong(name):
+    call, error, text = MISTAKES[name]
+    with pytest.raises(error, match=text):
+        call()
+
+
+def test_a_form_may_be_set_as_str():
+    message = tens.Message()
+    message.form = "TEXT"
+    assert bytes(message.frames()[0]) == b"ZIO0TEXT"
+
+
+def test_numbers_are_taken_where_numpy_is_blocked():
+    program = "import sys; sys.modules['numpy'] = None; import dlbridge; print(dlbridge.from_dlpack(2).item())"
+    assert run_python(program) == "2\n"

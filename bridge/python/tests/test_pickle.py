@@ -290,3 +290,22 @@ def test_ray_reads_tensors_in_its_shared_memory():
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_messages_and_elements_are_pickled_and_copied():
+    a = np.arange(12.0)
+    message = dlbridge.tens.decode(dlbridge.tens.encode([a, a[::2]], metadata={"run": 7}, seqno=5))
+    elements = dlbridge.decthings.decode(
+        dlbridge.decthings.encode(dlbridge.Elements("image", (2,), [("png", b"a"), ("png", b"b")]), dialect="rs015"), dialect="rs015"
+    )
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        back = pickle.loads(pickle.dumps(message, protocol))
+        assert (back.seqno, back.metadata, [t.tolist() for t in back.tensors]) == (5, {"run": 7}, [a.tolist(), a[::2].tolist()])
+        assert pickle.loads(pickle.dumps(elements, protocol)) == elements
+    assert copy.deepcopy(message).tensors[0].data_ptr != message.tensors[0].data_ptr
+    assert copy.deepcopy(elements) == elements
+    buffers = []
+    data = pickle.dumps(message, 5, buffer_callback=buffers.append)
+    assert pickle.loads(data, buffers=buffers).tensors[0].data_ptr == a.ctypes.data
+    plain = dlbridge.tens.Message(form="TEXT", label="no JSON", parts=[b"abc"])
+    assert bytes(pickle.loads(pickle.dumps(plain)).parts[0]) == b"abc"

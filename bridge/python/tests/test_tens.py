@@ -736,7 +736,7 @@ def test_the_single_part_form_is_no_list_of_frames():
     for data in (packed, bytearray(packed), memoryview(packed)):
         with pytest.raises(TypeError, match="tens.decode_frames splits the single-part form"):
             tens.decode(data)
-    with pytest.raises(ValueError, match="1 of at least 2 frames; DecodeFrames splits the single-part form, in C dlb_message_decode_packed"):
+    with pytest.raises(ValueError, match="1 of at least 2 frames; DecodeFrames splits the single-part form, in Python decode_frames, in C dlb_message_decode_packed"):
         tens.decode([packed])
     assert tens.decode(tens.decode_frames(packed)).tensors[0].shape == (2,)
 

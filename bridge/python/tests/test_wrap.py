@@ -892,7 +892,7 @@ def reporting(code: int, text: bytes, *others):
     [
         (99, b"no such code\0", RuntimeError, "no such code"),
         (-1, b"negative\0", RuntimeError, "negative"),
-        (-(2**31), b"\0", RuntimeError, ""),
+        (-(2**31), b"\0", RuntimeError, "dlbridge: function has reported the error code -2147483648 without a text"),
         (11, b"x" * 508, ValueError, "x" * 507),
         (3, b"\xff\xc3\0", TypeError, "\ufffd\ufffd"),
         (7, b"%s%n%d\0", BufferError, "%s%n%d"),
