@@ -32,6 +32,7 @@ class Tensor:
     device: Final[tuple[int, int]]
     readonly: Final[bool]
     data_ptr: Final[int]
+    closed: Final[bool]
     @property
     def T(self) -> Tensor: ...
     def __len__(self) -> int: ...

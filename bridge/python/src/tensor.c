@@ -238,6 +238,8 @@ static int tensor_assign(PyObject *Py_UNUSED(op), PyObject *Py_UNUSED(index), Py
                      "memory, which does");
 }
 
+static PyObject *get_closed(PyObject *op, void *Py_UNUSED(closure)) { return PyBool_FromLong(((Tensor *)op)->share == NULL); }
+
 /* ---- text ------------------------------------------------------------------------------------ */
 
 enum { SHOWN = 100 }; /* a tensor with more elements is shown by the first and last three of each dimension */
@@ -300,6 +302,7 @@ static PyGetSetDef tensor_getset[] = {
      "Whether the memory must not be written. It is also True if the producer could not state it.", NULL},
     {"data_ptr", get_data_ptr, NULL,
      "The address of element (0, ..., 0), including byte_offset; 0 if there are no elements.", NULL},
+    {"closed", get_closed, NULL, "Whether close was called. A closed tensor has no other attributes.", NULL},
     {"T", tensor_reversed_axes, NULL, "The view with all dimensions in reverse order, transpose().", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -940,6 +940,7 @@ def test_buffers_outlive_close():
     loans = dlbridge.counters()["loans"]
     with dlbridge.from_buffer(bytearray(b"abcd")) as t:
         views = [memoryview(t), np.asarray(t), np.frombuffer(t, np.uint8)]
+    assert t.closed and not dlbridge.empty(1, "int8").closed
     with pytest.raises(ValueError, match="closed"):
         memoryview(t)
     del t
