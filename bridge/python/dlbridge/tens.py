@@ -43,9 +43,9 @@ class Message:
         origin, granule, seqno: unsigned 64-bit integers.
         parts: memoryviews of the payload parts. The parts of a decoded message alias its frames.
         tensors: the tensors that the label describes, each on the memory of its part. A tensor is read-only exactly
-            when the buffer of its frame is. A tensor of a packing other than "dense", such as a compressed one, cannot
-            be read: None stands for it, and `label` has its packing. The list is empty for a message that was made from its fields, or was
-            decoded with message_only=True.
+            when the buffer of its frame is. A tensor of a packing other than "dense", which no version of the format
+            defines yet, cannot be read: None stands for it (the type hint leaves that out), and `label` has its packing.
+            The list is empty for a message that was made from its fields, or was decoded with message_only=True.
         metadata: the attribute `metadata` of TENS, or None.
         tensor_metadata: the metadata of each tensor, or None. Both attributes raise ValueError if an integer has too
             many digits.
@@ -81,7 +81,7 @@ class Message:
     granule: int
     seqno: int
     parts: list[memoryview]
-    tensors: list[Tensor | None]
+    tensors: list[Tensor]
     _label: Any
     _metadata: Any
     _metadata_bytes: bytes | None

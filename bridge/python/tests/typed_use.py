@@ -52,7 +52,7 @@ def formats() -> None:
     t = dlbridge.from_dlpack(np.arange(3.0))
     message = tens.decode(tens.encode([t, np.zeros(2)], metadata={"run": 7}), limit=1 << 20)
     assert_type(message, tens.Message)
-    assert_type(message.tensors[0], Tensor | None)
+    assert_type(message.tensors[0], Tensor)
     assert message.metadata is not None and message.metadata["run"] == 7
     packed = tens.encode_frames(message.frames())
     assert_type(packed, bytes)
