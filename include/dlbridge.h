@@ -353,15 +353,20 @@ typedef struct dlb_bytes {
 
 /* Options of dlb_message_decode and dlb_message_decode_packed. */
 #define DLB_DECODE_MESSAGE_ONLY ((uint64_t)1) /* do not decode the label: the message has no tensors */
+#define DLB_DECODE_JOIN ((uint64_t)2)         /* copy each tensor that lies in several parts into new memory */
 
 /* An option of every function that decodes: the most memory, in bytes up to 2^47 - 1, that a call takes beside the frames. More
  * is DLB_ERROR_FORMAT, before the memory is allocated. 0 is the default of the format. The memory of a message is counted as 48
  * times the size of the prefix, unless its label is not decoded, and 128 bytes for each frame, and that of a value as its
- * function says. */
+ * function says. What tensors in several parts take is compared with the limit by itself. */
 #define DLB_LIMIT(bytes) ((uint64_t)(bytes) << 16)
 
 /* Decodes a message of `count` frames: prefix, header, payload parts. Payloads are not copied: the parts and tensors
- * alias the frames.
+ * alias the frames. A tensor that lies in several parts (dlb_message_fields.spread) becomes one tensor for each of its
+ * pieces, in the order of the parts, so that the message has more tensors than the label. With DLB_DECODE_JOIN it becomes
+ * one row-major tensor in new writable memory, aligned to 256 bytes, with DLPACK_FLAG_BITMASK_IS_COPIED. The copies of a
+ * message, or its pieces with 512 bytes and 32 for each dimension, may take four times the payload and 64 MiB; more is
+ * DLB_ERROR_MEMORY.
  * Ownership: on success the message, and the tensors made from it, own the frames; each frame is released once, when
  * none of them needs it. The caller owns *out and frees it with dlb_message_free. Lifetime: until it is freed; tensors
  * made from it stay valid. Threads: any, one at a time per message. On error: *out is NULL and no frame is released. */
@@ -385,12 +390,14 @@ typedef struct dlb_message_fields {
   dlb_header header;    /* a form of four zeros stands for "TENS" */
   dlb_bytes label;      /* a JSON object with further attributes of the label; size 0 for none */
   dlb_bytes metadata;   /* TENS.metadata, a JSON object; size 0 for {} */
-  uint64_t reserved[4]; /* 0 */
+  uint64_t spread;      /* tensors of more bytes lie in several parts of at most so many bytes each; 0 for one part */
+  uint64_t reserved[3]; /* 0 */
 } dlb_message_fields;
 
 /* Encodes tensors as a message. A tensor without gaps that is row-major, permuted or reversed is not copied: its memory
- * becomes the payload part. Any other tensor is copied into a compact part; dlb_message_copied reports which. `fields`
- * may be NULL.
+ * becomes the payload part, or several with fields->spread. Any other tensor is copied into a compact part;
+ * dlb_message_copied reports which. A tensor is cut along its slowest dimension, and a part has at least one index of it.
+ * Readers other than dlbridge do not know the attribute `parts`, and reject a tensor that has it. `fields` may be NULL.
  * Ownership: on success the message takes every tensor over; a tensor that is passed twice is refused. The caller owns
  * *out and frees it with dlb_message_free. Lifetime: until it is freed; frames taken from it stay valid. Threads: any,
  * one at a time per message. On error: *out is NULL and the caller still owns all tensors. */
@@ -431,8 +438,9 @@ DLB_API size_t dlb_message_tensor_count(const dlb_message *message);
 DLB_API int32_t dlb_message_part(DLManagedTensorVersioned **out, const dlb_message *message, size_t index,
                                  dlb_error *error);
 
-/* Returns tensor `index`, which aliases its part. A tensor of a packing other than "dense", such as a compressed one, cannot be
- * read: for it alone the function fails with DLB_ERROR_FORMAT, and dlb_message_label has the packing. Parts of a message in the single-part form lie at any address, and so do the
+/* Returns tensor `index`, which aliases its part, unless dlb_message_copied reports that it was joined. A tensor of a packing
+ * other than "dense", such as a compressed one, cannot be read: for it alone the function fails with DLB_ERROR_FORMAT, and
+ * dlb_message_label has the packing. Parts of a message in the single-part form lie at any address, and so do the
  * elements: C can read them as float or int64_t if the address is aligned, or from a copy by dlb_tensor_copy.
  * Ownership: the caller owns *out, which has a share of the part's memory. Lifetime: until its deleter is called, also
  * after dlb_message_free. Threads: any. On error: *out is NULL. */
@@ -444,11 +452,12 @@ DLB_API int32_t dlb_message_tensor_at(DLManagedTensorVersioned **out, const dlb_
 DLB_API int32_t dlb_message_tensor_metadata(dlb_bytes *out, const dlb_message *message, size_t index,
                                             dlb_error *error);
 
-/* Returns the index of the payload part that tensor `index` is in, or 0 for a tensor that cannot be read.
+/* Returns the index of the payload part that tensor `index` is in, or of the first of several. It is 0 for a tensor that
+ * cannot be read.
  * Ownership: none. Lifetime: none. Threads: any. On error: 0. */
 DLB_API size_t dlb_message_tensor_part(const dlb_message *message, size_t index);
 
-/* Reports whether dlb_message_encode copied tensor `index`. The result is 0 for decoded messages.
+/* Reports whether dlb_message_encode copied tensor `index`, or DLB_DECODE_JOIN did.
  * Ownership: none. Lifetime: none. Threads: any. On error: 0. */
 DLB_API int32_t dlb_message_copied(const dlb_message *message, size_t index);
 

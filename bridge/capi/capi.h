@@ -132,7 +132,8 @@ typedef struct capi_frame {
 typedef struct capi_tensor {
   DLTensor view;
   uint64_t flags; /* of DLManagedTensorVersioned */
-  capi_frame *frame; /* NULL if the elements cannot be read because of their packing */
+  capi_frame *frame; /* whose share is that of the tensor; NULL if the elements cannot be read because of their packing */
+  size_t part, parts; /* the first part, and their number */
   dlb_bytes metadata;
   int32_t copied;
 } capi_tensor;
@@ -143,6 +144,7 @@ struct dlb_message {
   dlb_bytes label; /* inside frame 0 */
   dlb_bytes metadata;
   size_t frame_count, tensor_count;
+  size_t joined_count; /* entries of frames behind those of the message: the memory of tensors that were joined */
   capi_frame *frames; /* prefix, header, payload parts; the arrays below are in the same allocation */
   capi_tensor *tensors;
   int64_t *dims; /* room for shapes and strides */
@@ -151,9 +153,11 @@ struct dlb_message {
 
 /* Returns a zeroed message with arrays of these sizes. Calls refuse it until capi_object_publish. NULL means that
  * there is no memory. */
-CAPI dlb_message *capi_message_new(size_t frames, size_t tensors, size_t dims, size_t text);
+CAPI dlb_message *capi_message_new(size_t frames, size_t joined, size_t tensors, size_t dims, size_t text);
 /* Releases a message that was not published, or was marked as ended. */
 CAPI void capi_message_end(dlb_message *message);
+/* Gives each part of a tensor a share: the first one `share` itself. */
+CAPI void capi_message_share(dlb_message *message, size_t tensor, core_share *share);
 CAPI int32_t capi_message_check(const char *op, const dlb_message *message, dlb_error *error);
 /* Sets *out to a frame with a share of its bytes, which its release drops once. */
 CAPI int32_t capi_frame_out(const char *op, dlb_frame *out, const capi_frame *frame, dlb_error *error);

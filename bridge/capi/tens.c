@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define DECODE_OPTIONS (DLB_DECODE_MESSAGE_ONLY | DLB_DECODE_JOIN | DLB_LIMIT(-1))
+
 /* Undoes the holds of the frames from `first` on, so that the caller owns them again, and frees the message. */
 static int32_t undo(dlb_message *message, size_t first, int32_t code) {
   for (size_t i = first; i < message->frame_count; i++) {
@@ -39,7 +41,7 @@ int32_t dlb_message_decode(dlb_message **out, const dlb_frame *frames, size_t co
                            uint64_t options, dlb_error *error) {
   int32_t code = CAPI_CLEAR(__func__, out, error);
   if (code == DLB_OK) code = capi_check_frames(__func__, "frames", frames, count, error);
-  if (code == DLB_OK) code = capi_check_bits(__func__, "options", options, DLB_DECODE_MESSAGE_ONLY | DLB_LIMIT(-1), error);
+  if (code == DLB_OK) code = capi_check_bits(__func__, "options", options, DECODE_OPTIONS, error);
   if (code == DLB_OK) code = capi_check_forked(__func__, error);
   if (code != DLB_OK) return code;
   if (count == 0) frames = NULL;
@@ -53,7 +55,7 @@ int32_t dlb_message_decode_packed(dlb_message **out, const dlb_frame *packed, ui
                            dlb_error *error) {
   int32_t code = CAPI_CLEAR(__func__, out, error);
   if (code == DLB_OK) code = capi_check_frames(__func__, "packed", packed, 1, error);
-  if (code == DLB_OK) code = capi_check_bits(__func__, "options", options, DLB_DECODE_MESSAGE_ONLY | DLB_LIMIT(-1), error);
+  if (code == DLB_OK) code = capi_check_bits(__func__, "options", options, DECODE_OPTIONS, error);
   if (code == DLB_OK) code = capi_check_forked(__func__, error);
   if (code != DLB_OK) return code;
   dlb_message *message = NULL;
@@ -134,7 +136,7 @@ static int32_t describe(const char *op, DLManagedTensorVersioned *views,
   return DLB_OK;
 }
 
-/* Takes all tensors over. A part that aliases a tensor gets its share; a tensor that was copied is released. */
+/* Takes all tensors over. The parts that alias a tensor get shares of it; a tensor that was copied is released. */
 static int32_t hold_tensors(const char *op, core_share **holds, dlb_message *message, const dlb_message_tensor *tensors,
                             dlb_error *error) {
   size_t count = message->tensor_count;
@@ -147,7 +149,7 @@ static int32_t hold_tensors(const char *op, core_share **holds, dlb_message *mes
   }
   for (size_t i = 0; i < count; i++) {
     if (message->tensors[i].copied) core_share_drop(holds[i]);
-    else message->frames[2 + i].share = holds[i];
+    else capi_message_share(message, i, holds[i]);
   }
   return capi_ok(error);
 }

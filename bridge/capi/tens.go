@@ -135,17 +135,40 @@ func decode(out **C.dlb_message, frames [][]byte, count int, options C.uint64_t,
 			return err
 		}
 	}
-	size := messageSize{frames: count, tensors: len(label.Tensors), text: len(label.Metadata)}
+	size := messageSize{frames: count, text: len(label.Metadata)}
+	join := options&C.DLB_DECODE_JOIN != 0
+	if err := checkPieces(label, msg.Parts, join, options); err != nil {
+		return err
+	}
 	for i := range label.Tensors {
 		t := &label.Tensors[i]
 		size.text += len(t.Metadata)
-		if !t.IsDense() {
+		pieces := 1
+		switch {
+		case !t.IsDense():
+			size.tensors++
 			continue
+		case t.Parts > 1 && join:
+			size.joined++
+		case t.Parts > 1:
+			pieces = t.Parts
 		}
+		size.tensors += pieces
 		if rank := len(t.Shape); rank > dlpack.MaxRank { // before newMessage allocates memory for the dimensions
 			return fmt.Errorf("bridge: tensor %d: rank %d is more than %d: %w", i, rank, dlpack.MaxRank, dlpack.ErrLayout)
 		}
-		size.dims += 2 * len(t.Shape)
+		size.dims += 2 * len(t.Shape) * pieces
+	}
+	var joined []*dlpack.Tensor
+	if size.joined > 0 {
+		if joined, err = joinedOf(label, msg.Parts); err != nil {
+			return err
+		}
+		defer func() {
+			for _, t := range joined {
+				t.Close()
+			}
+		}()
 	}
 	return newMessage(out, msg, size, func(m *message) error {
 		if err := setFrames(m); err != nil {
@@ -153,18 +176,81 @@ func decode(out **C.dlb_message, frames [][]byte, count int, options C.uint64_t,
 		}
 		m.c.label = text(msg.Label)
 		m.c.metadata = m.keep(label.Metadata)
+		at, copies := 0, 0 // indices of the tensors of the message
 		for i := range label.Tensors {
 			t := &label.Tensors[i]
-			m.tensors[i].metadata = m.keep(t.Metadata)
-			if !t.IsDense() {
-				continue // it has no frame: see dlb_message_tensor_at
+			metadata := m.keep(t.Metadata)
+			m.tensors[at].metadata = metadata
+			switch {
+			case !t.IsDense(): // it has no frame: see dlb_message_tensor_at
+				at++
+				continue
+			case t.Parts > 1 && join:
+				if err := m.joined(at, copies, t, joined[copies]); err != nil {
+					return fmt.Errorf("bridge: tensor %d: %w", i, err)
+				}
+				at, copies = at+1, copies+1
+				continue
 			}
-			if err := m.described(i, t); err != nil {
-				return fmt.Errorf("bridge: tensor %d: %w", i, err)
+			for piece, err := range bridge.Pieces(t, func(part int) int64 { return int64(m.frames[2+part].size) }) {
+				if err == nil {
+					m.tensors[at].metadata = metadata
+					err = m.described(at, piece)
+				}
+				if err != nil {
+					return fmt.Errorf("bridge: tensor %d: %w", i, err)
+				}
+				at++
 			}
 		}
 		return nil
 	})
+}
+
+// checkPieces returns an error if the pieces of the tensors in several parts, or their copies, would take more than the limit among the
+// options, or more than bridge.Decode allows.
+func checkPieces(label *tens.Label, parts [][]byte, join bool, options C.uint64_t) error {
+	room := int64(64 << 20)
+	for _, part := range parts {
+		room += 4 * int64(len(part))
+	}
+	need := int64(0)
+	for i := range label.Tensors {
+		t := &label.Tensors[i]
+		if t.Parts < 2 || !t.IsDense() {
+			continue
+		}
+		if !join {
+			need += int64(t.Parts) * int64(512+32*len(t.Shape))
+			continue
+		}
+		for _, part := range parts[t.Part : t.Part+t.Parts] {
+			need += int64(len(part))
+		}
+	}
+	if limit := limitOf(options, math.MaxInt64); need > limit {
+		return fmt.Errorf("dlbridge: tensors in several parts take %d bytes, more than %d; DLB_LIMIT allows more (in Python, limit=)", need, limit)
+	}
+	if need > room {
+		return fmt.Errorf("bridge: tensors in several parts take %d bytes, more than four times the payload and 64 MiB: %w", need, dlpack.ErrMemory)
+	}
+	return nil
+}
+
+// joinedOf returns copies of the tensors in several parts.
+func joinedOf(label *tens.Label, parts [][]byte) ([]*dlpack.Tensor, error) {
+	spread := &tens.Label{}
+	for i := range label.Tensors {
+		if t := label.Tensors[i]; t.Parts > 1 && t.IsDense() {
+			t.Metadata = nil
+			spread.Tensors = append(spread.Tensors, t)
+		}
+	}
+	msg := &tens.Message{Form: [4]byte{'T', 'E', 'N', 'S'}, Parts: parts}
+	if err := msg.EncodeLabel(spread); err != nil {
+		return nil, err
+	}
+	return bridge.Decode(msg, bridge.Join())
 }
 
 // C: dlb_message_encode_parts
@@ -230,7 +316,7 @@ func capiEncode(out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dl
 			metadata = viewText(fields.metadata)
 			options = append(options, bridge.Metadata(metadata))
 		}
-		size := messageSize{frames: 2 + len(ts), tensors: len(ts), text: len(metadata)}
+		size := messageSize{tensors: len(ts), text: len(metadata)}
 		for i, t := range unsafe.Slice(tensors, int(count)) {
 			if t.metadata.size > 0 {
 				texts[i] = viewText(t.metadata)
@@ -246,10 +332,16 @@ func capiEncode(out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dl
 			}
 			options = append(options, bridge.LabelAttributes(attributes))
 		}
+		if fields.spread > 0 {
+			options = append(options, bridge.Spread(int64(min(fields.spread, math.MaxInt64))))
+		}
+		var label *tens.Label
+		options = append(options, func(l *tens.Label) error { label = l; return nil })
 		msg, _, err := bridge.Encode(ts, options...)
 		if err != nil {
 			return err
 		}
+		size.frames = 2 + len(msg.Parts)
 		form := msg.Form
 		setHeader(msg, &fields.header)
 		if msg.Form == [4]byte{} {
@@ -259,8 +351,10 @@ func capiEncode(out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dl
 			m.c.metadata = m.keep(metadata)
 			for i, t := range ts {
 				m.tensors[i].metadata = m.keep(texts[i])
+				part, count := label.Tensors[i].Part, max(label.Tensors[i].Parts, 1)
+				pieces := msg.Parts[part : part+count]
 				if how[i] {
-					if err := m.copied(i, msg.Parts[i], t); err != nil {
+					if err := m.copied(i, part, pieces, t); err != nil {
 						return err
 					}
 					continue
@@ -269,8 +363,10 @@ func capiEncode(out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dl
 				if t.ReadOnly() {
 					flags = 0
 				}
-				m.frame(2+i, msg.Parts[i], flags)
-				m.tensor(i, 2+i, t)
+				for k, piece := range pieces {
+					m.frame(2+part+k, piece, flags)
+				}
+				m.tensor(i, 2+part, part, count, t)
 			}
 			return m.head(msg)
 		})

@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-dlb_message *capi_message_new(size_t frames, size_t tensors, size_t dims, size_t text) {
-  size_t tensors_at = frames * sizeof(capi_frame);
+dlb_message *capi_message_new(size_t frames, size_t joined, size_t tensors, size_t dims, size_t text) {
+  size_t tensors_at = (frames + joined) * sizeof(capi_frame);
   size_t dims_at = tensors_at + tensors * sizeof(capi_tensor);
   size_t text_at = dims_at + dims * sizeof(int64_t);
   char *room = calloc(1, text_at + text);
@@ -14,6 +14,7 @@ dlb_message *capi_message_new(size_t frames, size_t tensors, size_t dims, size_t
     return NULL;
   }
   message->frame_count = frames;
+  message->joined_count = joined;
   message->tensor_count = tensors;
   message->frames = (capi_frame *)room;
   message->tensors = (capi_tensor *)(room + tensors_at);
@@ -36,11 +37,19 @@ void dlb_message_free(dlb_message *message) {
 }
 
 void capi_message_end(dlb_message *message) {
-  for (size_t i = 0; i < message->frame_count; i++) {
+  for (size_t i = 0; i < message->frame_count + message->joined_count; i++) {
     if (message->frames[i].share != NULL) core_share_drop(message->frames[i].share);
   }
   free(message->frames);
   capi_object_free(message);
+}
+
+void capi_message_share(dlb_message *message, size_t tensor, core_share *share) {
+  capi_frame *frames = &message->frames[2 + message->tensors[tensor].part];
+  for (size_t i = 0; i < message->tensors[tensor].parts; i++) {
+    if (i > 0) core_share_take(share);
+    frames[i].share = share;
+  }
 }
 
 static int32_t check_index(const char *op, const char *what, size_t index, size_t count,
@@ -100,8 +109,7 @@ size_t dlb_message_tensor_count(const dlb_message *message) {
 }
 
 size_t dlb_message_tensor_part(const dlb_message *message, size_t index) {
-  if (!known(message) || index >= message->tensor_count || message->tensors[index].frame == NULL) return 0;
-  return (size_t)(message->tensors[index].frame - message->frames) - 2;
+  return known(message) && index < message->tensor_count ? message->tensors[index].part : 0;
 }
 
 int32_t dlb_message_copied(const dlb_message *message, size_t index) {

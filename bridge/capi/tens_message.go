@@ -27,13 +27,14 @@ type message struct {
 	message [256]byte // error text of the C core
 }
 
-// messageSize is the number of frames, tensors and dimensions of a message, and the number of bytes of its metadata.
-type messageSize struct{ frames, tensors, dims, text int }
+// messageSize is the number of frames, tensors and dimensions of a message, of the tensors that were joined, and the number of bytes of
+// its metadata.
+type messageSize struct{ frames, joined, tensors, dims, text int }
 
 // newMessage sets out to a new message with the fields of msg. fill sets its frames, tensors and metadata. If fill fails or
 // panics, the message is freed.
 func newMessage(out **C.dlb_message, msg *tens.Message, size messageSize, fill func(*message) error) error {
-	c := C.capi_message_new(C.size_t(size.frames), C.size_t(size.tensors), C.size_t(size.dims), C.size_t(size.text))
+	c := C.capi_message_new(C.size_t(size.frames), C.size_t(size.joined), C.size_t(size.tensors), C.size_t(size.dims), C.size_t(size.text))
 	if c == nil {
 		return errMemory
 	}
@@ -45,7 +46,7 @@ func newMessage(out **C.dlb_message, msg *tens.Message, size messageSize, fill f
 	}()
 	m := &message{
 		c:       c,
-		frames:  unsafe.Slice(c.frames, size.frames),
+		frames:  unsafe.Slice(c.frames, size.frames+size.joined),
 		tensors: unsafe.Slice(c.tensors, size.tensors),
 		dims:    unsafe.Slice(c.dims, size.dims),
 		text:    view(unsafe.Pointer(c.text), C.size_t(size.text)),
@@ -109,8 +110,9 @@ func (m *message) head(msg *tens.Message) error {
 	return nil
 }
 
-// tensor sets tensor i to a view of a frame.
-func (m *message) tensor(i, frame int, t *dlpack.Tensor) {
+// tensor sets tensor i to t, which lies in parts of the message, and in memory whose share the frame has.
+func (m *message) tensor(i, frame, part, parts int, t *dlpack.Tensor) {
+	m.tensors[i].part, m.tensors[i].parts = C.size_t(part), C.size_t(parts)
 	out := m.describe(i, frame, t.DType(), t.Flags()&dlpack.SubbytePadded != 0, t.Shape(), t.Strides())
 	out.view.device = C.DLDevice{device_type: C.DLDeviceType(t.Device().Type), device_id: C.int32_t(t.Device().ID)}
 	// An address in a frame, or in a copy in C memory. It is stored as an integer, because it may be one that is no Go pointer.
@@ -130,6 +132,7 @@ func (m *message) described(i int, t *tens.Tensor) error {
 	if err := payload.CheckByteOrder(t.Word); err != nil {
 		return err
 	}
+	m.tensors[i].part, m.tensors[i].parts = C.size_t(t.Part), 1
 	out := m.describe(i, 2+t.Part, what.DType, what.Padded, what.Layout.Shape, what.Layout.Strides)
 	out.view.device.device_type = C.kDLCPU
 	if what.NBytes > 0 {
@@ -165,20 +168,45 @@ func (m *message) describe(i, frame int, dt dlpack.DataType, padded bool, shape,
 	return out
 }
 
-// copied sets part i to t, a copy of tensor i, which the message takes over.
-func (m *message) copied(i int, part []byte, t *dlpack.Tensor) error {
-	managed, err := t.Export()
+// joined sets tensor i to t, a copy of its parts, which the message takes over as its k-th one.
+func (m *message) joined(i, k int, in *tens.Tensor, t *dlpack.Tensor) error {
+	share, err := shareOf(t)
 	if err != nil {
 		return err
+	}
+	frame := int(m.c.frame_count) + k
+	m.frames[frame].share, m.frames[frame].flags = share, C.DLB_FRAME_WRITABLE
+	m.tensor(i, frame, in.Part, in.Parts, t)
+	m.tensors[i].flags |= C.DLPACK_FLAG_BITMASK_IS_COPIED
+	m.tensors[i].copied = 1
+	return nil
+}
+
+// copied sets the parts of tensor i to t, a copy of it, which the message takes over.
+func (m *message) copied(i, part int, parts [][]byte, t *dlpack.Tensor) error {
+	share, err := shareOf(t)
+	if err != nil {
+		return err
+	}
+	for k, b := range parts {
+		m.frame(2+part+k, b, C.DLB_FRAME_WRITABLE)
+	}
+	m.tensor(i, 2+part, part, len(parts), t)
+	m.tensors[i].copied = 1
+	C.capi_message_share(m.c, C.size_t(i), share)
+	return nil
+}
+
+// shareOf returns a share of the memory of t.
+func shareOf(t *dlpack.Tensor) (*C.core_share, error) {
+	managed, err := t.Export()
+	if err != nil {
+		return nil, err
 	}
 	share := C.core_share_versioned((*C.DLManagedTensorVersioned)(managed))
 	if share == nil {
 		dlpack.Release(managed)
-		return errMemory
+		return nil, errMemory
 	}
-	m.frames[2+i].share = share
-	m.frame(2+i, part, C.DLB_FRAME_WRITABLE)
-	m.tensor(i, 2+i, t)
-	m.tensors[i].copied = 1
-	return nil
+	return share, nil
 }

@@ -292,7 +292,7 @@ static void decode_refuses_and_releases_nothing(void) {
       {"2^63 bytes", DLB_ERROR_OVERFLOW, 3, 5, {"", (size_t)1 << 63, NULL, NULL, 0}, 0, "frames[3].data"},
       {"beyond memory", DLB_ERROR_OVERFLOW, 4, 5, {(char *)UINTPTR_MAX, 2, NULL, NULL, 0}, 0, "frames[4].data"},
       {"unknown flag", DLB_ERROR_ARGUMENT, 2, 5, {"", 0, NULL, NULL, 6}, 0, "frames[2].flags = 0x6"},
-      {"unknown option", DLB_ERROR_ARGUMENT, 4, 5, {"", 0, NULL, NULL, 0}, 2, "options = 0x2"},
+      {"unknown option", DLB_ERROR_ARGUMENT, 4, 5, {"", 0, NULL, NULL, 0}, 4, "options = 0x4"},
       {"no magic", DLB_ERROR_FORMAT, 0, 5, {"ZIQ0TENS{}", 10, NULL, NULL, 0}, 0, "tens: "},
       {"level 9", DLB_ERROR_FORMAT, 0, 5, {"ZIO9TENS{}", 10, NULL, NULL, 0}, 0, "tens: "},
       {"no TENS", DLB_ERROR_FORMAT, 0, 5, {"ZIO0TENS{}", 10, NULL, NULL, 0}, 0, "tens: "},
@@ -364,6 +364,74 @@ static void an_unknown_packing_refuses_its_own_tensor(void) {
   t->deleter(t);
   dlb_message_free(m);
   check_nothing_is_left(__func__);
+}
+
+static DLManagedTensorVersioned *numbers(void) {
+  DLManagedTensorVersioned *t;
+  CHECK_OK(dlb_tensor_alloc(&t, (DLDataType){kDLInt, 16, 1}, 2, (const int64_t[]){5, 3}, &error));
+  for (int i = 0; i < 15; i++) ((int16_t *)t->dl_tensor.data)[i] = (int16_t)i;
+  return t;
+}
+
+/* The parts alias the tensor. A broadcast tensor is copied first, and its parts alias the copy. */
+static void tensors_are_spread_and_joined(void) {
+  for (int broadcast = 0; broadcast < 2; broadcast++) {
+    DLManagedTensorVersioned *t = numbers();
+    const int16_t *data = t->dl_tensor.data;
+    if (broadcast) t->dl_tensor.strides[0] = 0;
+    const dlb_message_tensor in[] = {{.tensor = numbers()}, {.tensor = t, .metadata = {"{\"a\":1}", 7}}};
+    const dlb_message_fields fields = {.spread = 12}; /* two rows */
+    dlb_message *m;
+    CHECK_OK(dlb_message_encode(&m, &fields, in, 2, &error));
+    CHECK_INT(2, dlb_message_tensor_count(m));
+    CHECK_INT(6, dlb_message_part_count(m));
+    CHECK_INT(3, dlb_message_tensor_part(m, 1));
+    CHECK_INT(broadcast, dlb_message_copied(m, 1));
+    DLManagedTensorVersioned *whole;
+    CHECK_OK(dlb_message_tensor_at(&whole, m, 1, &error));
+    CHECK_INT(5, whole->dl_tensor.shape[0]);
+    dlb_frame frames[8];
+    CHECK_OK(dlb_message_frames(frames, 8, m, &error));
+    if (!broadcast) CHECK(frames[6].data == data + 6);
+    CHECK(frames[6].data == (const int16_t *)whole->dl_tensor.data + 6);
+    CHECK_INT(6, frames[7].size);
+    whole->deleter(whole);
+    dlb_message_free(m);
+
+    dlb_message *read;
+    CHECK_OK(dlb_message_decode(&read, frames, 8, 0, &error));
+    CHECK_INT(6, dlb_message_tensor_count(read));
+    for (size_t i = 0; i < 6; i++) {
+      DLManagedTensorVersioned *piece;
+      CHECK_OK(dlb_message_tensor_at(&piece, read, i, &error));
+      CHECK_INT(i, dlb_message_tensor_part(read, i));
+      CHECK_INT(0, dlb_message_copied(read, i));
+      CHECK_INT(i % 3 == 2 ? 1 : 2, piece->dl_tensor.shape[0]);
+      CHECK_INT(3, piece->dl_tensor.shape[1]);
+      CHECK(piece->dl_tensor.data == frames[2 + i].data);
+      CHECK_INT(broadcast && i >= 3 ? 1 : 6 * (int)(i % 3) + 1, ((const int16_t *)piece->dl_tensor.data)[1]);
+      dlb_bytes metadata;
+      CHECK_OK(dlb_message_tensor_metadata(&metadata, read, i, &error));
+      CHECK(i < 3 ? metadata.data == NULL : is(metadata, "{\"a\":1}"));
+      piece->deleter(piece);
+    }
+    dlb_frame again[8];
+    CHECK_OK(dlb_message_frames(again, 8, read, &error));
+    dlb_message_free(read);
+    CHECK_OK(dlb_message_decode(&read, again, 8, DLB_DECODE_JOIN, &error));
+    CHECK_INT(2, dlb_message_tensor_count(read));
+    CHECK_INT(8, dlb_message_frame_count(read));
+    CHECK_INT(3, dlb_message_tensor_part(read, 1));
+    CHECK_INT(1, dlb_message_copied(read, 1));
+    DLManagedTensorVersioned *joined;
+    CHECK_OK(dlb_message_tensor_at(&joined, read, 1, &error));
+    dlb_message_free(read);
+    CHECK_INT(DLPACK_FLAG_BITMASK_IS_COPIED, joined->flags);
+    CHECK_INT(0, (uintptr_t)joined->dl_tensor.data % 256);
+    for (int i = 0; i < 15; i++) CHECK_INT(broadcast ? i % 3 : i, ((const int16_t *)joined->dl_tensor.data)[i]);
+    joined->deleter(joined);
+    check_nothing_is_left(__func__);
+  }
 }
 
 /* G58, G54: NULL and invalid addresses instead of a message, indexes out of range, outputs that are not initialised. */
@@ -974,6 +1042,7 @@ int main(void) {
   release_may_be_null_and_frames_empty();
   decode_refuses_and_releases_nothing();
   an_unknown_packing_refuses_its_own_tensor();
+  tensors_are_spread_and_joined();
   accessors_refuse_what_is_no_message();
   make_keeps_label_and_parts_as_they_are();
   encode_aliases_what_has_no_gaps();

@@ -14,6 +14,7 @@ import json
 import json.decoder
 import operator
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pickle import PickleBuffer
 from typing import Any, SupportsIndex
@@ -59,6 +60,7 @@ class Message:
     """
 
     __slots__ = (
+        "_join",
         "_label",
         "_metadata",
         "_metadata_bytes",
@@ -82,6 +84,7 @@ class Message:
     seqno: int
     parts: list[memoryview]
     tensors: list[Tensor]
+    _join: bool
     _label: Any
     _metadata: Any
     _metadata_bytes: bytes | None
@@ -106,6 +109,7 @@ class Message:
         self.seqno = operator.index(seqno)
         self.parts = [_bytes_view(part) for part in parts]
         self.tensors = []
+        self._join = False
         self._label = _UNREAD
         self._metadata = None
         self._tensor_metadata = []
@@ -143,8 +147,8 @@ class Message:
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
         """Returns what pickle writes: the frames, which protocol 5 can send without a copy."""
-        frames = self.frames()
-        return _of_frames, ([PickleBuffer(f) if operator.index(protocol) >= 5 else bytes(f) for f in frames], not self.tensors)
+        frames = [PickleBuffer(f) if operator.index(protocol) >= 5 else bytes(f) for f in self.frames()]
+        return _of_frames, (frames, not self.tensors, self._join)
 
     def __repr__(self) -> str:
         return (
@@ -153,15 +157,29 @@ class Message:
         )
 
 
-def decode(frames: Sequence[Buffer], *, message_only: bool = False, limit: int | None = None) -> Message:
+def decode(
+    frames: Sequence[Buffer], *, message_only: bool = False, join: bool = False, limit: int | None = None
+) -> Message:
     """Decodes a message and its tensors. `frames` are bytes-like objects: prefix, header, payload parts.
 
     A message of the form TENS must have a label that describes tensors. A message of another form whose label does
     not describe tensors has none. With `message_only` the label is not decoded, and the message has no tensors.
 
-    The tensors take at most 40 times the memory of the label. The parts take at most 32 times the memory of the
+    A tensor that lies in several parts (see `encode`) becomes one tensor for each of its pieces, in the order of the parts,
+    so that `tensors` may have more items than the label. With `join` it becomes one tensor in new memory, which is
+    row-major, writable and aligned to 256 bytes.
+
+        >>> frames = dlbridge.tens.encode([np.arange(5, dtype=np.int8)], spread=2)
+        >>> [tensor.tolist() for tensor in dlbridge.tens.decode(frames).tensors]
+        [[0, 1], [2, 3], [4]]
+        >>> dlbridge.tens.decode(frames, join=True).tensors[0].tolist()
+        [0, 1, 2, 3, 4]
+
+    The tensors take at most 40 times the memory of the label. Joined copies, or pieces with 512 bytes in C and 32 for each
+    dimension, take at most four times the payload and 64 MiB more. The parts take at most 32 times the memory of the
     frames, where each frame counts as 44 bytes more than its size. `limit` is a further bound, in bytes, of what decoding takes
-    beside the frames: 48 times the size of the prefix, unless `message_only` is true, and 128 bytes for each frame.
+    beside the frames: 48 times the size of the prefix, unless `message_only` is true, and 128 bytes for each frame. The copies or pieces of tensors in several parts are
+    compared with it by themselves.
 
         >>> dlbridge.tens.decode(dlbridge.tens.encode([np.ones(3)])).tensors[0].tolist()
         [1.0, 1.0, 1.0]
@@ -170,7 +188,9 @@ def decode(frames: Sequence[Buffer], *, message_only: bool = False, limit: int |
     gone. Errors: ValueError for a malformed message, and for a data type that DLPack cannot carry; after an error no
     buffer is held.
     """
-    return _message(_core.tens_decode(frames, message_only, -1 if limit is None else limit_of(limit)))
+    message = _message(_core.tens_decode(frames, message_only, join, -1 if limit is None else limit_of(limit)))
+    message._join = join
+    return message
 
 
 def encode(
@@ -184,6 +204,7 @@ def encode(
     origin: int = 0,
     granule: int = 0,
     seqno: int = 0,
+    spread: int | None = None,
 ) -> list[memoryview]:
     """Encodes tensors as a message, and returns its frames as memoryviews of format B.
 
@@ -191,7 +212,9 @@ def encode(
     its memory becomes the payload part. Any other tensor is copied into a compact part. `metadata`, and each item of
     `tensor_metadata`, is a mapping that JSON can represent, or None. The values in `tensor_metadata` must be scalars; lists
     and mappings belong in `metadata`. `label` is a JSON object with further attributes
-    of the label.
+    of the label. `spread` is a number of bytes: a larger tensor is cut along its slowest dimension, without copying it, into
+    pieces of at most that size (but of at least one index), each in a part of its own. Only dlbridge reads tensors in several
+    parts; other readers reject them.
 
         >>> len(dlbridge.tens.encode([np.ones(3), 7]))  # prefix, header, two parts
         4
@@ -207,7 +230,11 @@ def encode(
     text = None if label is None else _label(label)
     header = operator.index(level), four, text, operator.index(origin), operator.index(granule), operator.index(seqno)
     whole = None if metadata is None else _json(metadata)
-    frames = _core.tens_encode(header, whole, producers, tuple(None if item is None else _json(item) for item in each))
+    size = 0 if spread is None else operator.index(spread)
+    if size < 0 or spread == 0:
+        raise ValueError(f"dlbridge: encode: spread must be at least 1 byte, not {spread}")
+    texts = tuple(None if item is None else _json(item) for item in each)
+    frames = _core.tens_encode(header, whole, producers, texts, min(size, sys.maxsize))
     if four == bytes(4):  # in C this form means "TENS"
         frames[0][4:8] = four
     return frames
@@ -238,9 +265,9 @@ def decode_frames(data: Buffer, *, limit: int = LIMIT) -> list[memoryview]:
     return _core.tens_decode_frames(data, limit_of(limit))
 
 
-def _of_frames(frames: Sequence[Buffer], message_only: bool) -> Message:
+def _of_frames(frames: Sequence[Buffer], message_only: bool, join: bool) -> Message:
     """Returns a message that was pickled."""
-    return decode(frames, message_only=message_only)
+    return decode(frames, message_only=message_only, join=join)
 
 
 def _message(read: tuple[Any, ...]) -> Message:

@@ -20,6 +20,7 @@
   X(dlb_message_part) \
   X(dlb_message_tensor_at) \
   X(dlb_message_tensor_metadata) \
+  X(dlb_message_copied) \
   X(dlb_message_tensor_part) \
   X(dlb_message_frame_count) \
   X(dlb_message_frame) \

@@ -108,7 +108,8 @@ static PyObject *message_tensor(void *ctx, size_t index) {
   if (code == DLB_ERROR_FORMAT) Py_RETURN_NONE; /* a packing other than "dense" */
   if (code != DLB_OK) return raise_library(&error);
   Tensor *tensor = take_over(r->state->tensor_type, managed, "message");
-  if (tensor != NULL) share_part(tensor, r->parts[r->go->dlb_message_tensor_part(r->message, index)]);
+  if (tensor != NULL && !r->go->dlb_message_copied(r->message, index))
+    share_part(tensor, r->parts[r->go->dlb_message_tensor_part(r->message, index)]);
   return (PyObject *)tensor;
 }
 
@@ -160,13 +161,13 @@ static dlb_message *decode_frames(const library *go, dlb_frame *frames, size_t c
   return message;
 }
 
-/* (frames, message_only, limit or -1) -> the fields of a Message */
+/* (frames, message_only, join, limit or -1) -> the fields of a Message */
 PyObject *tens_decode(PyObject *module, PyObject *args) {
   PyObject *sequence;
-  int message_only;
+  int message_only, join;
   Py_ssize_t limit;
-  if (!PyArg_ParseTuple(args, "Opn", &sequence, &message_only, &limit)) return NULL;
-  uint64_t options = message_only ? DLB_DECODE_MESSAGE_ONLY : 0;
+  if (!PyArg_ParseTuple(args, "Oppn", &sequence, &message_only, &join, &limit)) return NULL;
+  uint64_t options = (message_only ? DLB_DECODE_MESSAGE_ONLY : 0) | (join ? DLB_DECODE_JOIN : 0);
   if (limit >= 0) options |= DLB_LIMIT(limit > 0 ? limit : 1);
   const library *go = get_library(module);
   dlb_frame *frames;
@@ -343,14 +344,16 @@ static dlb_message_tensor *export_all(module_state *state, PyObject *producers, 
   return tensors;
 }
 
-/* (header, metadata, tensors, tensor_metadata) -> frames */
+/* (header, metadata, tensors, tensor_metadata, spread or 0) -> frames */
 PyObject *tens_encode(PyObject *module, PyObject *args) {
   PyObject *tuple, *whole, *producers, *metadata;
   dlb_message_fields fields = {0};
-  if (!PyArg_ParseTuple(args, "O!OO!O!", &PyTuple_Type, &tuple, &whole, &PyTuple_Type, &producers, &PyTuple_Type,
-                        &metadata) ||
+  Py_ssize_t spread;
+  if (!PyArg_ParseTuple(args, "O!OO!O!n", &PyTuple_Type, &tuple, &whole, &PyTuple_Type, &producers, &PyTuple_Type,
+                        &metadata, &spread) ||
       parse_header(tuple, &fields.header, &fields.label) < 0 || parse_bytes(whole, &fields.metadata) < 0)
     return NULL;
+  fields.spread = (uint64_t)spread;
   size_t count = (size_t)PyTuple_Size(producers);
   if ((size_t)PyTuple_Size(metadata) != count)
     return PyErr_Format(PyExc_ValueError, "dlbridge: encode: %zd tensor metadata for %zd tensors",

@@ -307,5 +307,11 @@ def test_messages_and_elements_are_pickled_and_copied():
     buffers = []
     data = pickle.dumps(message, 5, buffer_callback=buffers.append)
     assert pickle.loads(data, buffers=buffers).tensors[0].data_ptr == a.ctypes.data
+    spread = dlbridge.tens.encode([a], spread=8)
+    for join in (False, True):
+        message = dlbridge.tens.decode(spread, join=join)
+        back = pickle.loads(pickle.dumps(message))
+        assert [t.tolist() for t in back.tensors] == [t.tolist() for t in message.tensors]
+        assert len(copy.copy(message).tensors) == len(message.tensors)
     plain = dlbridge.tens.Message(form="TEXT", label="no JSON", parts=[b"abc"])
     assert bytes(pickle.loads(pickle.dumps(plain)).parts[0]) == b"abc"

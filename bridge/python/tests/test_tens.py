@@ -402,7 +402,7 @@ def test_producers_cannot_reach_the_tensors_being_encoded():
 
     assert len(tens.encode(iter([Clearing(), a, a]))) == 5
     with pytest.raises(TypeError):
-        _core.tens_encode((0, b"TENS", None, 0, 0, 0), None, [a], [None])
+        _core.tens_encode((0, b"TENS", None, 0, 0, 0), None, [a], [None], 0)
 
 
 def test_a_form_other_than_tens_needs_no_tensors():
@@ -1086,3 +1086,73 @@ def test_an_unknown_packing_refuses_its_own_tensor():
         assert message.label["TENS"]["tensors"][0]["packing"] == "sparse"
     with pytest.raises(ValueError, match="metadata of a tensor has scalars only, TENS.metadata any value"):
         tens.encode([np.zeros(1)], tensor_metadata=[{"a": [1]}])
+
+
+@pytest.mark.parametrize("spread", [1, 8, 40, 47, 48, 100, 2**70])
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(30, dtype=np.float32).reshape(5, 6),
+        np.arange(30, dtype=np.float32).reshape(5, 6).T,
+        np.arange(60, dtype=np.int16).reshape(1, 5, 12)[:, ::-1, ::-1],
+        np.arange(60, dtype=np.int16).reshape(5, 12)[:, ::2],  # is copied
+        np.broadcast_to(np.arange(5, dtype=np.int64), (7, 5)),  # is copied
+        np.array(7.0),
+        np.zeros((0, 5)),
+    ],
+)
+def test_tensors_are_spread_across_parts(array, spread):
+    frames = tens.encode([array, array], spread=spread)
+    whole = tens.encode([array])[2]
+    label = json.loads(bytes(frames[0])[8:])["TENS"]["tensors"]
+    count = label[0].get("parts", 1)
+    assert len(frames) == 2 + 2 * count and label[1]["part"] == count
+    assert (count > 1) == (array.nbytes > spread and array.size > 1)
+    assert b"".join(bytes(frame) for frame in frames[2 : 2 + count]) == bytes(whole)
+    joined = tens.decode(frames, join=True)
+    assert len(joined.tensors) == 2
+    for tensor in joined.tensors:
+        np.testing.assert_array_equal(np.from_dlpack(tensor), array)
+        if count > 1:
+            assert tensor.numpy().flags.writeable and tensor.numpy().ctypes.data % 256 == 0
+    message = tens.decode(frames)
+    assert len(message.tensors) == len(message.tensor_metadata) == 2 * count
+    pieces = [tensor.numpy() for tensor in message.tensors[count:]]
+    assert sum(piece.size for piece in pieces) == array.size
+    if count > 1:
+        axis = next(d for d in range(array.ndim) if pieces[0].shape[d] != array.shape[d])
+        order = pieces[::-1] if label[0].get("ascend", [True] * array.ndim)[axis] is False else pieces
+        np.testing.assert_array_equal(np.concatenate(order, axis), array)
+    del message, joined, frames
+    for piece in pieces:
+        piece.sum()
+
+
+def test_pieces_alias_the_tensor_and_joined_copies_do_not():
+    array = np.zeros((4, 3), dtype=np.int32)
+    frames = tens.encode([array], spread=12)
+    pieces, joined = tens.decode(frames).tensors, tens.decode(frames, join=True).tensors[0]
+    array[2, 1] = 7
+    assert [piece.tolist() for piece in pieces] == [[[0, 0, 0]], [[0, 0, 0]], [[0, 7, 0]], [[0, 0, 0]]]
+    assert joined.tolist() == [[0, 0, 0]] * 4
+    for spread in (0, -1):
+        with pytest.raises(ValueError, match="spread must be at least 1 byte"):
+            tens.encode([array], spread=spread)
+    with pytest.raises(TypeError):
+        tens.encode([array], spread=1.5)
+
+
+def test_what_pieces_and_joined_copies_take_is_bounded():
+    def message(count, rank, parts):
+        tensor = {"shape": [parts] + [1] * rank, "word": 1, "dtype": "u", "part": 0, "parts": parts}
+        return tens.Message(label={"TENS": {"tensors": [tensor] * count}}, parts=[b"1"] * parts).frames()
+
+    assert len(tens.decode(message(4, 0, 1000)).tensors) == 4000
+    assert len(tens.decode(message(4, 0, 1000), join=True).tensors) == 4
+    with pytest.raises(ValueError, match="the tensors have more than 5024 pieces"):
+        tens.decode(message(6, 0, 1000))
+    with pytest.raises(MemoryError, match="more than four times the payload and 64 MiB"):
+        tens.decode(message(4, 200, 10_000))
+    assert tens.decode(message(4, 200, 10_000), join=True).tensors[3].shape[0] == 10_000
+    with pytest.raises(ValueError, match="tensors in several parts take 544000 bytes, more than 300000"):
+        tens.decode(message(1, 0, 1000), limit=300_000)
