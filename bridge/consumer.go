@@ -147,7 +147,7 @@ func (d *decoding) tensors(label *tens.Label, from parts) ([]*dlpack.Tensor, err
 func (d *decoding) appendTensor(ts []*dlpack.Tensor, in *tens.Tensor, from parts) ([]*dlpack.Tensor, error) {
 	if in.Parts > 1 {
 		if in.Part < 0 || in.Parts > from.count()-in.Part {
-			return ts, fmt.Errorf("parts %d of %d: %w", in.Part, from.count(), tens.ErrPartMissing)
+			return ts, fmt.Errorf("%d parts from part %d of %d: %w", in.Parts, in.Part, from.count(), tens.ErrPartMissing)
 		}
 		if rank := len(in.Shape); rank > dlpack.MaxRank {
 			return ts, errRank(rank)

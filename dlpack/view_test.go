@@ -905,3 +905,28 @@ func TestShareKeepsTheMemoryAndTheDescription(t *testing.T) {
 	_, err = (*dlpack.Tensor)(nil).Share()
 	assert.ErrorIs(t, err, dlpack.ErrClosed)
 }
+
+func TestSpecSetsFlags(t *testing.T) {
+	memory, err := dlpack.New(dlpack.Uint8, 4)
+	require.NoError(t, err)
+	defer memory.Close()
+	for _, test := range []struct {
+		spec dlpack.Spec
+		want dlpack.Flags
+	}{
+		{dlpack.Spec{}, 0},
+		{dlpack.Spec{ReadOnly: true}, dlpack.ReadOnly},
+		{dlpack.Spec{Copied: true}, dlpack.IsCopied},
+		{dlpack.Spec{Copied: true, ReadOnly: true}, dlpack.IsCopied | dlpack.ReadOnly},
+	} {
+		test.spec.DType, test.spec.Shape = dlpack.Uint8, []int64{4}
+		v, err := memory.View(test.spec)
+		require.NoError(t, err)
+		assert.Equal(t, test.want, v.Flags())
+		share, err := v.Share()
+		require.NoError(t, err)
+		assert.Equal(t, test.want, share.Flags())
+		require.NoError(t, share.Close())
+		require.NoError(t, v.Close())
+	}
+}
