@@ -20,7 +20,7 @@
 //
 // # Sending
 //
-// [Socket.Send] makes each payload part of at least 64 KiB a message of libzmq on the memory of its tensor, with a function that
+// [Socket.Send] makes each payload part of at least 32 KiB a message of libzmq on the memory of its tensor, with a function that
 // releases one share of it when libzmq has written the part, on one of libzmq's threads. Smaller parts are copied, which is cheaper.
 //
 // # Receiving

@@ -19,10 +19,11 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// sendThreshold is the size from which on libzmq sends a frame from the memory of its tensor.
-const sendThreshold = 64 << 10
+// sendThreshold is the size from which on libzmq sends a frame from the memory of its tensor: over tcp, copies are cheaper up to 16 KiB, and
+// cost 1.1 times as much at 32 KiB and 1.6 times at 64 KiB.
+const sendThreshold = 32 << 10
 
-// Send sends a message. It waits while the high-water mark of the socket is reached, or there is no peer. Parts of at least 64 KiB in
+// Send sends a message. It waits while the high-water mark of the socket is reached, or there is no peer. Parts of at least 32 KiB in
 // the memory of the message's tensors are not copied.
 //
 // Ownership: the message and its tensors stay the caller's, who may close them when Send has returned. Lifetime: libzmq has a share of

@@ -23,7 +23,7 @@ from . import _core
 from ._core import Tensor
 from ._elements import LIMIT, Buffer, limit_of
 
-__all__ = ["Message", "decode", "decode_frames", "encode", "encode_frames"]
+__all__ = ["Message", "decode", "decode_frames", "encode", "encode_frames", "recv", "send"]
 
 
 _UNREAD: Any = object()
@@ -43,6 +43,7 @@ class Message:
         label_bytes: the label as it is in the message.
         origin, granule, seqno: unsigned 64-bit integers.
         parts: memoryviews of the payload parts. The parts of a decoded message alias its frames.
+        routing: the frames before the message that `recv` has found, such as a routing id, as a list of bytes.
         tensors: the tensors that the label describes, each on the memory of its part. A tensor is read-only exactly
             when the buffer of its frame is. A tensor of a packing other than "dense", which no version of the format
             defines yet, cannot be read: None stands for it (the type hint leaves that out), and `label` has its packing.
@@ -72,6 +73,7 @@ class Message:
         "level",
         "origin",
         "parts",
+        "routing",
         "seqno",
         "tensors",
     )
@@ -83,6 +85,7 @@ class Message:
     granule: int
     seqno: int
     parts: list[memoryview]
+    routing: list[bytes]
     tensors: list[Tensor]
     _join: bool
     _label: Any
@@ -108,6 +111,7 @@ class Message:
         self.granule = operator.index(granule)
         self.seqno = operator.index(seqno)
         self.parts = [_bytes_view(part) for part in parts]
+        self.routing = []
         self.tensors = []
         self._join = False
         self._label = _UNREAD
@@ -284,6 +288,7 @@ def _message(read: tuple[Any, ...]) -> Message:
         message._metadata_bytes,
         message._tensor_metadata_bytes,
     ) = read
+    message.routing = []
     message._label = message._metadata = message._tensor_metadata = _UNREAD
     return message
 
@@ -455,3 +460,6 @@ def _read_value(text: str) -> Any:
         else:
             _after("", text, at)
             return value
+
+
+from ._zeromq import recv, send  # noqa: E402 # it imports this module

@@ -11,6 +11,8 @@ import pickle
 from typing import Any, assert_type
 
 import numpy as np
+import zmq
+import zmq.asyncio
 from numpy.typing import NDArray
 
 import dlbridge
@@ -66,6 +68,13 @@ def formats() -> None:
     assert np.from_dlpack(tensorflow.decode_tensor(tensorflow.encode(t, pad=True), lenient=True)).shape == (3,)
     assert_type(decthings.decode_elements(decthings.encode(strings)).type, str)
     decthings.check({"shape": [3], "allowedTypes": ["f64"]}, t)
+
+
+async def sockets(plain: zmq.Socket[bytes], awaited: zmq.asyncio.Socket) -> None:
+    assert_type(tens.recv(plain, aligned=True), tens.Message)
+    assert_type(await tens.recv(awaited), tens.Message)
+    tens.send(plain, [np.zeros(3)], seqno=7, packed=True)
+    await tens.send(awaited, [np.zeros(3)], metadata={"run": 7})
 
 
 def functions() -> None:
