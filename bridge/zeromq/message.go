@@ -152,6 +152,9 @@ func Aligned() Option {
 	return func(r *receiving) { r.decode = append(r.decode, bridge.Align(dlpack.NewAlignment)) }
 }
 
+// Join makes one tensor, in new memory, of each that lies in several parts (see [bridge.Join]).
+func Join() Option { return func(r *receiving) { r.decode = append(r.decode, bridge.Join()) } }
+
 // Routed makes [Decode] take the first frame as a routing id. Sockets of the type ROUTER do so without it.
 func Routed() Option { return func(r *receiving) { r.router = true } }
 

@@ -241,6 +241,27 @@ func TestLayoutsAndCompactCopies(t *testing.T) {
 	waitForExports(t)
 }
 
+func TestTensorsInSeveralParts(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	pull, push := pair(t, "inproc://spread", zeromq.Pull, zeromq.Push)
+	const n = 1 << 18
+	x := numbers(t, n)
+	defer x.Close()
+	for range 2 {
+		require.NoError(t, push.SendTensors(deadline(t), []*dlpack.Tensor{x}, bridge.Spread(300_000)))
+	}
+	got, err := pull.Recv(deadline(t))
+	require.NoError(t, err)
+	require.Len(t, got.Tensors, 4)
+	assert.Equal(t, x.Data(), got.Tensors[0].Data(), "a piece is not copied")
+	got.Close()
+	got, err = pull.Recv(deadline(t), zeromq.Join())
+	require.NoError(t, err)
+	require.Len(t, got.Tensors, 1)
+	requireNumbers(t, got.Tensors[0], n)
+	got.Close()
+}
+
 func TestPackedMessages(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	pull, push := pair(t, "tcp://127.0.0.1:*", zeromq.Pull, zeromq.Push)

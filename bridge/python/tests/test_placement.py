@@ -7,6 +7,7 @@ import mmap
 
 import numpy as np
 import pytest
+import zmq
 
 import dlbridge
 
@@ -112,6 +113,13 @@ def message(x):
     return [bytes(frame) for frame in frames[2:]]
 
 
+def sent(x):
+    with zmq.Context() as context, context.socket(zmq.PAIR) as a, context.socket(zmq.PAIR) as b:
+        b.connect(f"tcp://127.0.0.1:{a.bind_to_random_port('tcp://127.0.0.1')}")
+        dlbridge.tens.send(a, [dlbridge.from_buffer(x)])
+        return b.recv_multipart()[2:]
+
+
 OPERATIONS = {
     "from_dlpack": lambda x: np.asarray(memoryview(dlbridge.from_dlpack(x))).tobytes(),
     "from_dlpack, a copy": copied,
@@ -123,6 +131,7 @@ OPERATIONS = {
         dlbridge.from_dlpack(dlbridge.from_buffer(x).__dlpack__(max_version=(1, 3), copy=True))
     ).tobytes(),
     "tens.encode": message,
+    "tens.send": sent,
     "decthings.encode": lambda x: dlbridge.decthings.encode(dlbridge.from_buffer(x)) if x.dtype != "complex128" else None,
     "tensorflow.encode": lambda x: dlbridge.tensorflow.encode(dlbridge.from_buffer(x)),
 }
@@ -179,7 +188,7 @@ OTHERS = {
     "Elements", "Tensor", "counters", "get_include", "decthings", "empty", "from_address", "load", "tens", "tensorflow", "wrap",
     "decthings.Elements", "tensorflow.Elements", "decthings.check", "decthings.decode", "decthings.decode_all", "tensorflow.decode",
     "decthings.decode_tensor", "decthings.decode_elements", "tensorflow.decode_tensor", "tensorflow.decode_elements",
-    "tens.Message", "tens.decode", "tens.encode_frames", "tens.decode_frames",
+    "tens.Message", "tens.decode", "tens.encode_frames", "tens.decode_frames", "tens.recv",
 }  # fmt: skip
 
 
