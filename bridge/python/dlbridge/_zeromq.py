@@ -41,7 +41,7 @@ def send(
     packed: bool = ...,
     routing: Sequence[Any] = ...,
     flags: int = ...,
-) -> Awaitable[None]: ...
+) -> Awaitable[object]: ...
 @overload
 def send(
     socket: Socket,
@@ -102,7 +102,8 @@ def send(
     )  # fmt: skip
     if packed:
         frames = [tens.encode_frames(frames)]
-    return socket.send_multipart([*routing, *frames], flags=flags, copy=False)
+    sent = socket.send_multipart([*routing, *frames], flags=flags, copy=False)
+    return sent if isinstance(sent, Awaitable) else None
 
 
 @overload
