@@ -30,8 +30,8 @@
 // # Tensors in several parts
 //
 // [Spread] cuts large tensors into several payload parts without copying them, described by the attribute "parts" of package tens.
-// [Decode] returns a tensor for each piece, or with [Join] one copy of the whole. A reader that does not know the attribute
-// rejects the tensor, because its first part is too small.
+// [Decode] returns a tensor for each piece, or with [Join] one copy of the whole. The attribute is an extension: send it only to
+// receivers that know it. Others find a first part that is smaller than the tensor, and reject it if they compare sizes.
 //
 //	msg, _, err := bridge.Encode(ts, bridge.Spread(1<<20))  // parts of at most 1 MiB
 //	whole, err := bridge.Decode(msg, bridge.Join())         // one tensor for each of ts

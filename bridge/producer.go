@@ -46,7 +46,8 @@ func LabelAttributes(a tens.Attributes) EncodeOption {
 
 // Spread cuts tensors of more than the given number of bytes into pieces of at most that many, and of equal size as far as possible,
 // each in a payload part of its own (see package tens). A piece has at least one index of the slowest dimension, however large that
-// is. The parts alias the memory of the tensor. A tensor that cannot be cut is in one part (see [Step]).
+// is. The parts alias the memory of the tensor. A tensor that cannot be cut is in one part (see [Step]). The receiver must know the
+// attribute parts, which is an extension of package tens.
 //
 // Errors: [tens.ErrInvalid] for less than one byte.
 func Spread(bytes int64) EncodeOption {

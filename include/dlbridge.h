@@ -397,7 +397,8 @@ typedef struct dlb_message_fields {
 /* Encodes tensors as a message. A tensor without gaps that is row-major, permuted or reversed is not copied: its memory
  * becomes the payload part, or several with fields->spread. Any other tensor is copied into a compact part;
  * dlb_message_copied reports which. A tensor is cut along its slowest dimension, and a part has at least one index of it.
- * Readers other than dlbridge do not know the attribute `parts`, and reject a tensor that has it. `fields` may be NULL.
+ * Only dlbridge knows the attribute `parts` of such a tensor; other readers find its first part too small, if they compare
+ * sizes. `fields` may be NULL.
  * Ownership: on success the message takes every tensor over; a tensor that is passed twice is refused. The caller owns
  * *out and frees it with dlb_message_free. Lifetime: until it is freed; frames taken from it stay valid. Threads: any,
  * one at a time per message. On error: *out is NULL and the caller still owns all tensors. */

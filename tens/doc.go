@@ -48,7 +48,8 @@
 // dimension does not take whole bytes. part is always written. Parts may be shared, but the tensors of a message may have at most
 // four pieces for each part of the message and 1024 more.
 //
-// A reader that does not know the attribute rejects the tensor, because its first part is too small.
+// A reader that does not know the attribute finds a first part that is smaller than the tensor, and rejects it if it compares sizes.
+// The example for Boost in the specification compares nothing, so that only receivers that know the attribute should get it.
 //
 // # Labels
 //

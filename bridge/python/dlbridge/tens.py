@@ -218,7 +218,7 @@ def encode(
     and mappings belong in `metadata`. `label` is a JSON object with further attributes
     of the label. `spread` is a number of bytes: a larger tensor is cut along its slowest dimension, without copying it, into
     pieces of at most that size (but of at least one index), each in a part of its own. Only dlbridge reads tensors in several
-    parts; other readers reject them.
+    parts; other readers find a part that is too small, if they compare sizes.
 
         >>> len(dlbridge.tens.encode([np.ones(3), 7]))  # prefix, header, two parts
         4
