@@ -234,8 +234,11 @@ func (d Dialect) splitFormat(element []byte, before string, alias bool) (format 
 
 // checkFormat returns an error if the dialect cannot represent a media format.
 func (d Dialect) checkFormat(format string) error {
-	if d == Rs015 && len(format) > math.MaxUint8 || d != Rs015 && len(format) != plainFormat {
-		return ErrFormat
+	switch {
+	case d == Rs015 && len(format) > math.MaxUint8:
+		return fmt.Errorf("it has more than 255 bytes: %w", ErrFormat)
+	case d != Rs015 && len(format) != plainFormat:
+		return fmt.Errorf("it has %d bytes, and this dialect has formats of 3 bytes, such as \"png\"; only rs015 has others: %w", len(format), ErrFormat)
 	}
 	for i := range len(format) {
 		if d == Doc && format[i] >= utf8.RuneSelf {

@@ -8,6 +8,7 @@ from numpy import generic
 from numpy.typing import NDArray
 from typing_extensions import Buffer, CapsuleType, Self
 
+from ._dtypes import DType
 from ._elements import Elements
 
 class _Producer(Protocol):
@@ -28,7 +29,7 @@ class Tensor:
     size: Final[int]
     itemsize: Final[int]
     nbytes: Final[int]
-    dtype: Final[str]
+    dtype: Final[DType]
     device: Final[tuple[int, int]]
     readonly: Final[bool]
     data_ptr: Final[int]
@@ -115,6 +116,7 @@ def function(
     returns: int,
     /,
 ) -> Callable[..., Any]: ...
+def dtype_of(object: Any, /) -> str: ...
 def pickle_bytes(tensor: Tensor, /) -> tuple[Tensor | None, bool]: ...
 def pickle_tensor(elements: Buffer, dtype: str, shape: _Shape, padded: bool, /) -> Tensor: ...
 def library_counters() -> dict[str, int]: ...

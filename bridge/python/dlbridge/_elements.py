@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import reprlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,7 @@ class Elements:
     A decoded element that equals the one before it is the same object, and all empty memoryviews are the same object.
 
         >>> dlbridge.Elements("string", (2,), ["hello", "world"])
-        <dlbridge.Elements, string (2,)>
+        <dlbridge.Elements, string (2,): ['hello', 'world']>
     """
 
     __slots__ = ("shape", "type", "values")
@@ -66,7 +67,7 @@ class Elements:
         return Elements, (self.type, self.shape, [_without_views(value) for value in self.values])
 
     def __repr__(self) -> str:
-        return f"<dlbridge.Elements, {self.type} {self.shape}>"
+        return f"<dlbridge.Elements, {self.type} {self.shape}: {reprlib.repr(list(self.values))}>"
 
 
 def _without_views(value: Any) -> Any:

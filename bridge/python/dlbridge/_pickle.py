@@ -12,7 +12,7 @@ from ._core import Tensor
 
 def reduce(tensor: Tensor, protocol: int) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
     """Returns the function that makes the tensor again, and its arguments."""
-    dtype, shape, transposed = tensor.dtype, tensor.shape, False
+    dtype, shape, transposed = str(tensor.dtype), tensor.shape, False
     data, padded = _core.pickle_bytes(tensor)
     if data is None:
         data, _ = _core.pickle_bytes(tensor.T)

@@ -307,11 +307,19 @@ def _json(value: Mapping[str, Any], what: str = "metadata or label") -> bytes:
     if not isinstance(value, Mapping):
         raise TypeError(f"dlbridge: {what} must be a mapping, not {type(value)!r}")
     try:
-        return json.dumps(dict(value), allow_nan=False, separators=(",", ":")).encode()
+        return json.dumps(dict(value), allow_nan=False, separators=(",", ":"), default=_number).encode()
     except RecursionError:
         raise ValueError(f"dlbridge: {what} is nested too deep, or not enough stack is left to encode it") from None
     except (TypeError, ValueError) as error:  # or a subclass, whose constructor may not take a string
         raise (TypeError if isinstance(error, TypeError) else ValueError)(f"dlbridge: {what}: {error}") from error
+
+
+def _number(value: Any) -> Any:
+    """Returns a number of NumPy as one of Python, for json."""
+    item = getattr(value, "item", None)
+    if item is not None and getattr(value, "shape", None) == ():
+        return item()
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 
 
 def _label(label: bytes | str | Mapping[str, Any]) -> bytes:

@@ -64,22 +64,22 @@ int tensor_getbuffer(PyObject *op, Py_buffer *view, int flags) {
   if (ndim > BUFFER_RANK_MAX) return refuse("a buffer has at most 64 dimensions; consumers of DLPack can take the tensor");
   int read_only = tensor_read_only(self);
   if (flags & PyBUF_WRITABLE && read_only)
-    return refuse("the memory is read-only; from_dlpack(tensor, copy=True) makes a writable copy");
+    return refuse("the memory is read-only; copy() makes a writable copy");
   if (!read_only && overlapping(self)) {
     if (flags & PyBUF_WRITABLE)
       return refuse("the elements overlap, so that the memory is read-only; "
-                    "from_dlpack(tensor, copy=True) makes a writable copy");
+                    "copy() makes a writable copy");
     read_only = 1;
   }
   int row_major = self->extent.row_major;
   if ((flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS && !row_major)
-    return refuse("the tensor is not row-major; from_dlpack(tensor, copy=True) is");
+    return refuse("the tensor is not row-major; contiguous() makes one that is");
   if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && !column_major(self))
     return refuse("the tensor is not column-major");
   if ((flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS && !row_major && !column_major(self))
-    return refuse("the tensor is not contiguous; from_dlpack(tensor, copy=True) is");
+    return refuse("the tensor is not contiguous; contiguous() makes one that is");
   if ((flags & PyBUF_STRIDES) != PyBUF_STRIDES && !row_major)
-    return refuse("the tensor is not row-major, and strides were not asked for; from_dlpack(tensor, copy=True) is row-major");
+    return refuse("the tensor is not row-major, and strides were not asked for; contiguous() makes one that is");
   int64_t item = dtype_itemsize(self->view.dtype);
   int64_t *steps = self->dims + 2 * ndim;
   core_share *share = tensor_hold(self); /* the buffer has a share of its own, so that the tensor may be closed */

@@ -199,7 +199,9 @@ COLD static Tensor *number_or_error(module_state *state, PyObject *producer, PyO
   Tensor *self = tensor_of_number(state, producer);
   if (self == NULL && !PyErr_Occurred())
     PyErr_Format(error,
-                 "dlbridge: from_dlpack: %R has no __dlpack__; pass an array, such as numpy.asarray makes of it",
+                 PyObject_CheckBuffer(producer)
+                     ? "dlbridge: from_dlpack: %R has no __dlpack__; from_buffer makes a tensor of a buffer"
+                     : "dlbridge: from_dlpack: %R has no __dlpack__; pass an array, such as numpy.asarray makes of it",
                  Py_TYPE(producer));
   return self;
 }

@@ -104,6 +104,25 @@ PyObject *dtype_name(DLDataType dtype) {
   return PyUnicode_FromFormat("%sx%d", dtypes[i].name, (int)dtype.lanes);
 }
 
+PyObject *dtype_object(module_state *state, DLDataType dtype) {
+  PyObject *name = dtype_name(dtype);
+  if (name == NULL || state == NULL) return name;
+  if (state->dtype_class == NULL) {
+    PyObject *module = PyImport_ImportModule("dlbridge._dtypes");
+    if (module != NULL) REPLACE(state->dtype_class, PyObject_GetAttrString(module, "DType"));
+    Py_XDECREF(module);
+  }
+  PyObject *object = state->dtype_class == NULL ? NULL : PyObject_CallFunctionObjArgs(state->dtype_class, name, NULL);
+  Py_DECREF(name);
+  return object;
+}
+
+/* (object) -> the name of the data type that the object names */
+PyObject *dtype_of(PyObject *Py_UNUSED(module), PyObject *object) {
+  DLDataType dtype;
+  return dtype_parse(object, &dtype) < 0 ? NULL : dtype_name(dtype);
+}
+
 const char *dtype_letter(DLDataType dtype) {
   int i = dtype.lanes == 1 ? find(dtype.code, dtype.bits) : -1;
   return i < 0 ? NULL : dtypes[i].letter;

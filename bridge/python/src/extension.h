@@ -122,7 +122,8 @@ typedef struct {
   PyObject *ask_names; /* the keys of ask, a tuple */
   PyObject *no_args;  /* () */
   PyObject *cpu;      /* (1, 0) */
-  PyObject *numpy_from_dlpack; /* NULL until it is needed */
+  PyObject *numpy_from_dlpack; /* NULL until it is needed, as the next */
+  PyObject *dtype_class;       /* dlbridge._dtypes.DType */
   producer_kind kinds[KINDS];
 } module_state;
 
@@ -197,6 +198,7 @@ PyObject *tensor_copy_method(PyObject *self, PyObject *ignored);
 /* ---- values.c */
 PyObject *tensor_item(PyObject *self, PyObject *args);
 PyObject *tensor_tolist(PyObject *self, PyObject *ignored);
+PyObject *tensor_astype(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *tensor_convert(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *tensor_int(PyObject *self);
 PyObject *tensor_float(PyObject *self);
@@ -300,6 +302,10 @@ int watch_end(void);
  * exception. */
 int dtype_parse(PyObject *object, DLDataType *out);
 PyObject *dtype_name(DLDataType dtype);
+
+/* Returns the attribute `dtype` of a Tensor: its name as a DType. */
+PyObject *dtype_object(module_state *state, DLDataType dtype);
+PyObject *dtype_of(PyObject *module, PyObject *object);
 /* Returns the struct letter of a data type, or NULL if it has none. */
 const char *dtype_letter(DLDataType dtype);
 /* Sets *out to the data type of a buffer's format. -1 with BufferError if DLPack has none. */

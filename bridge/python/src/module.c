@@ -77,6 +77,7 @@ static PyMethodDef functions[] = {
     {"empty", FASTCALL(empty), empty_doc},
     {"load", library_load, METH_O, NULL},
     {"counters", counters, METH_NOARGS, counters_doc},
+    {"dtype_of", dtype_of, METH_O, NULL},
     {"pickle_bytes", pickle_bytes, METH_O, NULL},
     {"pickle_tensor", pickle_tensor, METH_VARARGS, NULL},
     {"function", function_new, METH_VARARGS, NULL},
@@ -174,6 +175,7 @@ static void free_module(void *module) {
   Py_CLEAR(state->no_args);
   Py_CLEAR(state->cpu);
   Py_CLEAR(state->numpy_from_dlpack);
+  Py_CLEAR(state->dtype_class);
   for (int i = 0; i < NAME_COUNT; i++) Py_CLEAR(state->names[i]);
   for (int i = 0; i < KINDS; i++) Py_CLEAR(state->kinds[i].type);
 }

@@ -224,11 +224,42 @@ GETTER(ndim, PyLong_FromLong(self->view.ndim))
 GETTER(size, PyLong_FromLongLong(self->extent.count))
 GETTER(itemsize, PyLong_FromLongLong(dtype_itemsize(self->view.dtype)))
 GETTER(nbytes, PyLong_FromLongLong(self->extent.nbytes))
-GETTER(dtype, dtype_name(self->view.dtype))
+GETTER(dtype, dtype_object(PyType_GetModuleState(Py_TYPE(op)), self->view.dtype))
 GETTER(device, tensor_dlpack_device(op, NULL))
 GETTER(readonly, PyBool_FromLong(tensor_read_only(self)))
 GETTER(data_ptr, PyLong_FromUnsignedLongLong(
                      self->extent.count == 0 ? 0 : (uintptr_t)self->view.data + self->view.byte_offset))
+
+/* ---- arithmetic, which a Tensor does not have ------------------------------------------------ */
+
+static PyObject *refuse_arithmetic(void) {
+  return PyErr_Format(PyExc_TypeError, "a dlbridge.Tensor has no arithmetic and no order; tensor.numpy() returns an array on the same "
+                                       "memory, which has both");
+}
+
+/* Reports whether an object leaves arithmetic with a Tensor to the Tensor, unlike NumPy's arrays. */
+static int leaves_arithmetic(PyObject *object) {
+  return tensor_check(object) || PyBool_Check(object) || PyLong_CheckExact(object) || PyFloat_CheckExact(object) ||
+         PyComplex_CheckExact(object);
+}
+
+static PyObject *tensor_binary(PyObject *left, PyObject *right) {
+  if (leaves_arithmetic(left) && leaves_arithmetic(right)) return refuse_arithmetic();
+  Py_RETURN_NOTIMPLEMENTED;
+}
+
+static PyObject *tensor_power(PyObject *left, PyObject *right, PyObject *Py_UNUSED(modulus)) { return tensor_binary(left, right); }
+
+static PyObject *tensor_unary(PyObject *Py_UNUSED(op)) { return refuse_arithmetic(); }
+
+/* == and != compare identity. */
+static PyObject *tensor_compare(PyObject *left, PyObject *right, int operation) {
+  if (operation != Py_EQ && operation != Py_NE && leaves_arithmetic(right)) return refuse_arithmetic();
+  Py_RETURN_NOTIMPLEMENTED;
+}
+
+/* By identity, too. Objects lie at multiples of 16. */
+static Py_hash_t tensor_hash(PyObject *op) { return (Py_hash_t)((uintptr_t)op >> 4); }
 
 /* ---- assignment ------------------------------------------------------------------------------ */
 
@@ -296,7 +327,9 @@ static PyGetSetDef tensor_getset[] = {
     {"nbytes", get_nbytes, NULL,
      "The size of the elements in bytes, without gaps.\n\n"
      "Elements smaller than a byte count as packed, unless they are padded.", NULL},
-    {"dtype", get_dtype, NULL, "The data type, a str such as 'float32', 'bfloat16' or 'float32x4'.", NULL},
+    {"dtype", get_dtype, NULL, 
+     "The data type, a str such as 'float32', 'bfloat16' or 'float32x4'.\n\n"
+     "It is also equal to whatever else names the type, such as numpy.float32 and '<f4'.", NULL},
     {"device", get_device, NULL, "The DLPack device, a tuple (type, id); (1, 0) is the CPU.", NULL},
     {"readonly", get_readonly, NULL,
      "Whether the memory must not be written. It is also True if the producer could not state it.", NULL},
@@ -477,7 +510,7 @@ static PyMethodDef tensor_methods[] = {
     {"contiguous", tensor_contiguous, METH_NOARGS, contiguous_doc},
     {"copy", tensor_copy_method, METH_NOARGS, copy_doc},
     {"convert", (PyCFunction)(void (*)(void))tensor_convert, METH_FASTCALL | METH_KEYWORDS, convert_doc},
-    {"astype", (PyCFunction)(void (*)(void))tensor_convert, METH_FASTCALL | METH_KEYWORDS, astype_doc},
+    {"astype", (PyCFunction)(void (*)(void))tensor_astype, METH_FASTCALL | METH_KEYWORDS, astype_doc},
     {"tolist", tensor_tolist, METH_NOARGS, tolist_doc},
     {"item", tensor_item, METH_VARARGS, item_doc},
     {"__complex__", tensor_complex, METH_NOARGS, complex_doc},
@@ -520,6 +553,18 @@ static PyType_Slot tensor_slots[] = {
     {Py_sq_item, (void *)tensor_item_at},
     {Py_sq_contains, (void *)tensor_contains},
     {Py_nb_bool, (void *)tensor_bool},
+    {Py_nb_add, (void *)tensor_binary},
+    {Py_nb_subtract, (void *)tensor_binary},
+    {Py_nb_multiply, (void *)tensor_binary},
+    {Py_nb_true_divide, (void *)tensor_binary},
+    {Py_nb_floor_divide, (void *)tensor_binary},
+    {Py_nb_remainder, (void *)tensor_binary},
+    {Py_nb_matrix_multiply, (void *)tensor_binary},
+    {Py_nb_power, (void *)tensor_power},
+    {Py_nb_negative, (void *)tensor_unary},
+    {Py_nb_absolute, (void *)tensor_unary},
+    {Py_tp_richcompare, (void *)tensor_compare},
+    {Py_tp_hash, (void *)tensor_hash},
     {Py_nb_int, (void *)tensor_int},
     {Py_nb_float, (void *)tensor_float},
     {Py_nb_index, (void *)tensor_index},

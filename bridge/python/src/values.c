@@ -225,23 +225,31 @@ PyObject *tensor_tolist(PyObject *op, PyObject *Py_UNUSED(ignored)) {
   return result;
 }
 
-PyObject *tensor_convert(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+static PyObject *convert(const char *method, PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
   static const char *const names[] = {"dtype"};
   Tensor *self = (Tensor *)op;
   PyObject *name;
   core_extent extent;
-  if (parse_arguments("convert", args, nargs, kwnames, 1, names, 1, &name) < 0) return NULL;
+  if (parse_arguments(method, args, nargs, kwnames, 1, names, 1, &name) < 0) return NULL;
   if (self->share == NULL) return raise_closed();
-  if (name == NULL) return PyErr_Format(PyExc_TypeError, "dlbridge: convert, or astype: dtype is missing");
+  if (name == NULL) return PyErr_Format(PyExc_TypeError, "dlbridge: %s: dtype is missing", method);
   DLTensor view = self->view;
   if (dtype_parse(name, &view.dtype) < 0) return NULL;
   if (!core_host_readable(view.device.device_type))
-    return PyErr_Format(PyExc_BufferError, "dlbridge: convert: the memory is not in the host; copy it there first");
-  core_share *share = converted(self, view.dtype, &extent, "convert");
+    return PyErr_Format(PyExc_BufferError, "dlbridge: %s: the memory is not in the host; copy it there first", method);
+  core_share *share = converted(self, view.dtype, &extent, method);
   if (share == NULL) return NULL;
   view.data = share->data;
   view.device = (DLDevice){kDLCPU, 0};
   view.strides = NULL;
   view.byte_offset = 0;
   return (PyObject *)tensor_on_share(Py_TYPE(op), share, &view, 0, 0, &extent);
+}
+
+PyObject *tensor_convert(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+  return convert("convert", op, args, nargs, kwnames);
+}
+
+PyObject *tensor_astype(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+  return convert("astype", op, args, nargs, kwnames);
 }

@@ -320,6 +320,11 @@ MISTAKES = {
     "media as bytes": (elements("video", (1,), [b"a"]), TypeError, r"element 0 of type video must be a tuple \(format, bytes\)"),
     "str of another type": (elements("strin", (1,), ["a"]), TypeError, "type strin must be bytes-like, .*; only elements of type string"),
     "a number as str": (elements("string", (1,), [1]), TypeError, "type string must be a str or bytes-like, not <class 'int'>"),
+    "bytes": (lambda: dlbridge.from_dlpack(b"abc"), AttributeError, "has no __dlpack__; from_buffer makes a tensor of a buffer"),
+    "a dialect without the format": (
+        lambda: dlbridge.decthings.encode(dlbridge.Elements("image", (1,), [("webp", b"")])), ValueError, "3 bytes, .*; only rs015",
+    ),
+    "astype with copy": (lambda: dlbridge.empty(1, "int8").astype("int8", copy=False), TypeError, "astype: unexpected keyword"),
     "level": (lambda: setattr(m := tens.Message(), "level", 99) or m.frames(), ValueError, "level 99 is not in 0..8"),
     "form": (lambda: setattr(m := tens.Message(), "form", "TOOLONG") or m.frames(), ValueError, "form b'TOOLONG' has more than four"),
 }

@@ -371,7 +371,7 @@ def test_elements_are_compared_and_described():
     assert e != Elements("string", (1, 2), ["a", "b"])
     assert e != Elements("string", (2,), ["a", "c"])
     assert e != "string"
-    assert repr(e) == "<dlbridge.Elements, string (2,)>"
+    assert repr(e).startswith("<dlbridge.Elements, string (2,): [")
     assert decthings.Elements is dlbridge.tensorflow.Elements is dlbridge.Elements
     with pytest.raises(TypeError):
         hash(e)

@@ -786,6 +786,7 @@ def test_numbers_of_the_header_may_be_numpys():
 
 
 def test_what_json_cannot_say_is_told_with_our_name():
+    assert tens.decode(tens.encode([], metadata={"a": np.float32(2), "b": [np.int64(3)]})).metadata == {"a": 2.0, "b": [3]}
     with pytest.raises(ValueError, match="dlbridge: metadata or label: Out of range float"):
         tens.encode([], metadata={"gain": float("nan")})
     with pytest.raises(TypeError, match="dlbridge: metadata or label: .*not JSON serializable"):

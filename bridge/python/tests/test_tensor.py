@@ -457,7 +457,7 @@ def test_convert_takes_lanes_and_large_tensors():
     assert (pairs.shape, bytes(ctypes.string_at(pairs.data_ptr, 4))) == ((2,), bytes([0, 1, 2, 3]))
     large = numbers(1 << 18)
     np.testing.assert_array_equal(dlbridge.from_dlpack(large).convert("float64").numpy(), large.astype(np.float64))
-    with pytest.raises(TypeError, match="convert, or astype: dtype is missing"):
+    with pytest.raises(TypeError, match="convert: dtype is missing"):
         pairs.convert()
 
 
@@ -717,3 +717,46 @@ def test_the_examples_in_the_documentation_are_true():
             test = doctest.DocTestParser().get_doctest(text, dict(names), str(thing), None, 0)
             tried += runner.run(test).attempted
     assert tried > 25 and runner.failures == 0
+
+
+# ---- what a Tensor is not --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda t: t + 1, lambda t: 2 - t, lambda t: t * t, lambda t: t / 2.0, lambda t: t // 2, lambda t: t % 2, lambda t: t @ t,
+        lambda t: t**2, lambda t: -t, abs, lambda t: t < 3, lambda t: 3j + t, lambda t: True <= t, lambda t: t >= t,
+    ],
+)  # fmt: skip
+def test_arithmetic_is_refused_with_the_way_out(compute):
+    with pytest.raises(TypeError, match=r"no arithmetic and no order; tensor.numpy\(\) returns an array on the same memory"):
+        compute(dlbridge.from_dlpack(numbers((3, 3))))
+
+
+def test_numpy_computes_with_an_array_on_the_other_side():
+    a = numbers((2, 3))
+    t = dlbridge.from_dlpack(a)
+    for got in (t + a, a + t, np.add(t, a), np.float64(0) + t + a):
+        np.testing.assert_array_equal(got, a + a)
+    np.testing.assert_array_equal(a > t, np.zeros((2, 3), bool))
+    with pytest.raises(TypeError, match="unsupported operand"):
+        t + "text"
+
+
+def test_tensors_are_equal_and_hashed_by_identity():
+    t = dlbridge.from_dlpack(numbers(3))
+    other = dlbridge.from_dlpack(t)
+    assert t == t and t != other and len({t, other, t}) == 2  # noqa: PLR0124
+    assert t != 1 and t != "text"
+
+
+def test_dtype_is_equal_to_what_names_the_type():
+    t = dlbridge.empty(1, "float32")
+    for same in ("float32", "<f4", "f", "single", np.float32, np.dtype("f4")):
+        assert t.dtype == same and same == t.dtype and not t.dtype != same
+    for other in ("float64", "<f8", "no type", float, np.float64, np.dtype(">f4"), None, 3, t):
+        assert t.dtype != other and not t.dtype == other
+    assert {t.dtype: 1}["float32"] == 1 and isinstance(t.dtype, str)
+    assert type(copy.copy(t.dtype)) is str and repr(t.dtype) == "'float32'"
+    assert dlbridge.empty(1, "bfloat16").dtype == ml_dtypes.bfloat16

@@ -24,7 +24,8 @@ def tensors() -> None:
     t = dlbridge.from_dlpack(a)
     assert_type(t, Tensor)
     assert_type(t.shape, tuple[int, ...])
-    assert_type(t.dtype, str)
+    name: str = t.dtype
+    assert t.dtype == np.float32 and name == "float32"
     assert_type(t.device, tuple[int, int])
     assert_type(t[0, 1:], Tensor)
     assert_type(t[..., None], Tensor)
