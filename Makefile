@@ -35,7 +35,7 @@ export GO
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo needs examples typing cpp test test-go test-python test-cpp test-peers race python-long python-dev check vet staticcheck layers asan asan-python tsan cgocheck2 gogc1 debug \
-	processors arm64 mutants zeromq abi abi-record vendor header installed dist wheel wheel-test fuzz bench bench-zeromq venv clib install install-tensor uninstall clean
+	processors arm64 mutants zeromq soak abi abi-record vendor header installed dist wheel wheel-test fuzz bench bench-zeromq venv clib install install-tensor uninstall clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -148,6 +148,11 @@ zeromq: ## the sockets of bridge/zeromq, under the race detector, AddressSanitiz
 	  ASAN_OPTIONS=allocator_may_return_null=1 $(GO) test -tags zmq -asan -short $(GOTESTFLAGS) ./bridge/zeromq && \
 	  $(GO) test -tags zmq -exec '$(GOGC1)' -short $(GOTESTFLAGS) ./bridge/zeromq; \
 	else echo 'SKIP: libzmq is not installed'; fi
+
+SOAK ?= 10m
+soak: $(VENV)/dlbridge.done ## the pipeline of examples/pipeline for SOAK, with random sizes, while workers are killed; needs libzmq
+	$(GO) build -tags zmq -o $(BUILD)/pipeline ./examples/pipeline
+	$(BUILD)/pipeline run -for $(SOAK) -random -kill 2s -python $(VENV)/bin/python
 
 cgocheck2: $(VENV)/requirements.done ## the Go tests under the strictest check of the cgo rules
 	$(TVM_FFI) GOEXPERIMENT=cgocheck2 $(GO) test $(GOTESTFLAGS) ./...

@@ -1,0 +1,120 @@
+//go:build zmq
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/dlbridge/dlbridge/bridge/zeromq"
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// A tally is what the collector has received, written as a line of JSON each second and at the end.
+type tally struct {
+	Results    int     `json:"results"` // without duplicates
+	Duplicates int     `json:"duplicates"`
+	Missing    int     `json:"missing"` // tasks without a result, before the last one with a result
+	GBPerS     float64 `json:"gbPerS"`  // since the last line, or since the first result at the end
+	Exports    int64   `json:"exports"`
+	Imports    int64   `json:"imports"`
+	End        bool    `json:"end"`
+}
+
+// collector checks results, and acknowledges each to its producer.
+func collector(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("collector", flag.ExitOnError)
+	bind := flags.String("bind", "tcp://127.0.0.3:*", "endpoint for workers")
+	var from list
+	flags.Var(&from, "producer", "endpoint of producer 0, then of 1, and so on")
+	flags.Parse(args)
+
+	c, err := zeromq.NewContext()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	pull, err := c.NewSocket(zeromq.Pull, zeromq.ReceiveHighWater(8))
+	if err != nil {
+		return err
+	}
+	address, err := pull.Bind(*bind)
+	if err != nil {
+		return err
+	}
+	fmt.Println(address)
+	var producers []*zeromq.Socket
+	for _, endpoint := range from {
+		s, err := dial(c, endpoint)
+		if err != nil {
+			return err
+		}
+		producers = append(producers, s)
+	}
+
+	type task struct{ origin, seqno uint64 }
+	seen := map[task]bool{}
+	made := make([]uint64, len(from)) // the tasks of each producer, as far as they are known
+	var sum tally
+	var first, last time.Time
+	var bytes, total float64
+	report := func(bytes float64, since time.Time, end bool) error {
+		sum.GBPerS, sum.End = 0, end
+		if bytes > 0 {
+			sum.GBPerS = bytes / 1e9 / time.Since(since).Seconds()
+		}
+		stats := dlpack.ReadStats()
+		sum.Exports, sum.Imports = stats.Exports, stats.Imports
+		return json.NewEncoder(os.Stdout).Encode(sum)
+	}
+	for ctx.Err() == nil {
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		m, err := pull.Recv(short, zeromq.Writable(), zeromq.Aligned())
+		cancel()
+		if err == nil {
+			if first.IsZero() {
+				first, last = time.Now(), time.Now()
+			}
+			id := task{m.Origin, m.Seqno}
+			if m.Origin >= uint64(len(producers)) || len(m.Tensors) != 1 {
+				m.Close()
+				return fmt.Errorf("a result of task %v with %d tensors", id, len(m.Tensors))
+			}
+			size := float64(m.Tensors[0].NumBytes())
+			err = check(m.Tensors[0], m.Seqno)
+			m.Close()
+			if err != nil {
+				return err
+			}
+			if seen[id] {
+				sum.Duplicates++
+			} else {
+				seen[id] = true
+				sum.Results++
+				if id.seqno >= made[id.origin] {
+					sum.Missing += int(id.seqno - made[id.origin])
+					made[id.origin] = id.seqno + 1
+				} else {
+					sum.Missing--
+				}
+			}
+			bytes, total = bytes+size, total+size
+			if err := producers[id.origin].SendFrames(ctx, doneFrames(id.seqno)); err != nil && ctx.Err() == nil {
+				return err
+			}
+		} else if short.Err() == nil {
+			return err
+		}
+		if !last.IsZero() && time.Since(last) >= time.Second {
+			if err := report(bytes, last, false); err != nil {
+				return err
+			}
+			last, bytes = time.Now(), 0
+		}
+	}
+	return report(total, first, true)
+}

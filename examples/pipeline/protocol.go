@@ -1,0 +1,63 @@
+//go:build zmq
+
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/dlbridge/dlbridge/bridge/zeromq"
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// The messages between the processes:
+//
+//	worker → producer     "ready": asks for one task
+//	producer → worker     a TENS message: the origin is the number of the producer, the seqno that of the task
+//	worker → collector    a TENS message with the origin and the seqno of its task
+//	collector → producer  "done" and the seqno, 8 bytes, little-endian: the producer forgets the task
+const (
+	ready = "ready"
+	done  = "done"
+)
+
+func doneFrames(seqno uint64) [][]byte {
+	return [][]byte{[]byte(done), binary.LittleEndian.AppendUint64(nil, seqno)}
+}
+
+// fill writes the elements of a task, which anybody can check: the seqno, and one more for each element.
+func fill(x *dlpack.Tensor, seqno uint64) error {
+	return dlpack.Use(x, func(values []float32) error {
+		for i := range values {
+			values[i] = float32((seqno + uint64(i)) % 1000)
+		}
+		return nil
+	})
+}
+
+// check compares the elements of a result with twice those of its task.
+func check(x *dlpack.Tensor, seqno uint64) error {
+	return dlpack.Use(x, func(values []float32) error {
+		for i, v := range values {
+			if want := 2 * float32((seqno+uint64(i))%1000); v != want {
+				return fmt.Errorf("task %d: element %d is %v instead of %v", seqno, i, v, want)
+			}
+		}
+		return nil
+	})
+}
+
+// dial makes a DEALER that is connected to a ROUTER.
+func dial(c *zeromq.Context, endpoint string) (*zeromq.Socket, error) {
+	s, err := c.NewSocket(zeromq.Dealer, zeromq.Linger(0))
+	if err != nil {
+		return nil, err
+	}
+	return s, s.Connect(endpoint)
+}
+
+// list is a flag that may be given several times.
+type list []string
+
+func (l *list) String() string         { return fmt.Sprint(*l) }
+func (l *list) Set(value string) error { *l = append(*l, value); return nil }

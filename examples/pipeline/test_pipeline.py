@@ -1,0 +1,22 @@
+"""Runs the commands of the README, which kill workers, and compares what must be the same in each run."""
+
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+HERE = pathlib.Path(__file__).parent
+
+if not shutil.which("pkg-config") or subprocess.run(["pkg-config", "--exists", "libzmq"], check=False).returncode != 0:
+    pytest.skip("libzmq is not installed", allow_module_level=True)
+
+
+def ends(text: str) -> list[str]:
+    """Returns the last line of each run, which says what is left, without the number of workers that were killed."""
+    return [re.sub(r"[1-9]\d* workers", "workers", line) for line in text.splitlines() if "workers killed" in line]
+
+
+def test_no_task_is_lost_when_workers_are_killed(follow):
+    follow(HERE, plain=ends)
