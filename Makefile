@@ -140,14 +140,15 @@ arm64: ## the tests of the core under emulation of arm64
 	    $(GOTESTFLAGS) ./dlpack/internal/core ./dlpack/background; \
 	else echo 'SKIP: aarch64-linux-gnu-gcc or qemu-aarch64 is not installed'; fi
 
-# Needs the Debian package libzmq3-dev.
+# Needs the Debian packages libzmq3-dev and libczmq-dev.
 zeromq: ## the sockets of bridge/zeromq, under the race detector, AddressSanitizer and a garbage collector that always runs
-	@if pkg-config --exists libzmq; then \
+	@if pkg-config --exists libzmq libczmq; then \
 	  $(GO) vet -tags zmq ./bridge/zeromq && \
 	  $(GO) test -tags zmq -race $(GOTESTFLAGS) ./bridge/zeromq && \
 	  ASAN_OPTIONS=allocator_may_return_null=1 $(GO) test -tags zmq -asan -short $(GOTESTFLAGS) ./bridge/zeromq && \
-	  $(GO) test -tags zmq -exec '$(GOGC1)' -short $(GOTESTFLAGS) ./bridge/zeromq; \
-	else echo 'SKIP: libzmq is not installed'; fi
+	  $(GO) test -tags zmq -exec '$(GOGC1)' -short $(GOTESTFLAGS) ./bridge/zeromq && \
+	  cd bridge/zeromq/peers && $(GO) mod tidy -diff && $(GO) vet -tags zmq ./... && $(GO) test -tags zmq -race $(GOTESTFLAGS) ./...; \
+	else echo 'SKIP: libzmq or libczmq is not installed'; fi
 
 SOAK ?= 10m
 soak: $(VENV)/dlbridge.done ## the pipeline of examples/pipeline for SOAK, with random sizes, while workers are killed; needs libzmq
