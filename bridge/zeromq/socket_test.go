@@ -6,8 +6,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -548,6 +551,8 @@ func TestALimitDropsTheMessageWhole(t *testing.T) {
 	waitForExports(t)
 }
 
+var hostile = flag.Int("hostile", 20000, "number of messages of TestHostileMessagesAreDroppedWhole")
+
 // Hostile frames give an error each, and the message behind them is received.
 func TestHostileMessagesAreDroppedWhole(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
@@ -559,13 +564,13 @@ func TestHostileMessagesAreDroppedWhole(t *testing.T) {
 	frames, err := valid.Frames()
 	require.NoError(t, err)
 	random := rand.New(rand.NewPCG(1, 2))
-	rounds := 20000
+	rounds := *hostile
 	if testing.Short() {
-		rounds = 2000
+		rounds = min(rounds, 2000)
 	}
 	refused := 0
 	for range rounds {
-		hostile := make([][]byte, 0, len(frames))
+		broken := make([][]byte, 0, len(frames))
 		for _, frame := range frames {
 			frame = slices.Clone(frame)
 			for range random.IntN(4) {
@@ -575,13 +580,13 @@ func TestHostileMessagesAreDroppedWhole(t *testing.T) {
 				frame = frame[:random.IntN(len(frame)+1)]
 			}
 			if random.IntN(8) != 0 {
-				hostile = append(hostile, frame)
+				broken = append(broken, frame)
 			}
 		}
-		if len(hostile) == 0 {
+		if len(broken) == 0 {
 			continue
 		}
-		require.NoError(t, push.SendFrames(deadline(t), hostile))
+		require.NoError(t, push.SendFrames(deadline(t), broken))
 		require.NoError(t, push.SendFrames(deadline(t), [][]byte{[]byte("ZIO0TEXT"), make([]byte, 24)}))
 		if got, err := pull.Recv(deadline(t)); err == nil {
 			got.Close()
@@ -639,4 +644,63 @@ func TestVectorsArriveAsTheyAre(t *testing.T) {
 			}
 		})
 	}
+}
+
+// senderVariable names the endpoint to which TestSender sends.
+const senderVariable = "DLBRIDGE_TEST_SENDER"
+
+const sentBytes = 4 << 20 // of each message
+
+// TestSender is the other process of TestAReceiverHoldsItsHighWaterMark: it sends until it is killed.
+func TestSender(t *testing.T) {
+	endpoint := os.Getenv(senderVariable)
+	if endpoint == "" {
+		return
+	}
+	c := newContext(t)
+	push := newSocket(t, c, zeromq.Push, zeromq.SendHighWater(1))
+	require.NoError(t, push.Connect(endpoint))
+	x := numbers(t, sentBytes/4)
+	for {
+		require.NoError(t, push.SendTensors(context.Background(), []*dlpack.Tensor{x}))
+	}
+}
+
+// resident returns the memory of this process that is in use.
+func resident(t *testing.T) int {
+	text, err := os.ReadFile("/proc/self/statm")
+	require.NoError(t, err)
+	var size, pages int
+	_, err = fmt.Sscan(string(text), &size, &pages)
+	require.NoError(t, err)
+	return pages * os.Getpagesize()
+}
+
+// A receiver that is slower than its sender holds no more than the messages that the high-water mark allows, and one more.
+func TestAReceiverHoldsItsHighWaterMark(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	const mark = 4
+	c := newContext(t)
+	pull := newSocket(t, c, zeromq.Pull, zeromq.ReceiveHighWater(mark))
+	endpoint, err := pull.Bind("tcp://127.0.0.1:*")
+	require.NoError(t, err)
+	before := resident(t)
+	sender := exec.Command(os.Args[0], "-test.run=^TestSender$")
+	sender.Env = append(os.Environ(), senderVariable+"="+endpoint)
+	require.NoError(t, sender.Start())
+	defer sender.Wait()
+	defer sender.Process.Kill()
+	most := 0
+	for range 20 {
+		time.Sleep(20 * time.Millisecond) // the sender is ahead
+		got, err := pull.Recv(deadline(t))
+		require.NoError(t, err)
+		data, _, err := got.Tensors[0].UnsafeBytes() // without a copy
+		require.NoError(t, err)
+		require.Len(t, data, sentBytes)
+		most = max(most, resident(t))
+		got.Close()
+	}
+	t.Logf("%.1f messages of %d", float64(most-before)/sentBytes, mark)
+	assert.Less(t, most-before, (mark+1)*sentBytes+sentBytes, "the high-water mark, one message that arrives, and the one that is in use")
 }
