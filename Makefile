@@ -153,7 +153,7 @@ zeromq: ## the sockets of bridge/zeromq, under the race detector, AddressSanitiz
 SOAK ?= 10m
 soak: $(VENV)/dlbridge.done ## the pipeline of examples/pipeline for SOAK, with random sizes, while workers are killed, and a million broken messages; needs libzmq
 	$(GO) build -tags zmq -o $(BUILD)/pipeline ./examples/pipeline
-	$(GO) test -tags zmq -count=1 -timeout 60m -run HostileMessages -hostile 1000000 ./bridge/zeromq
+	$(GO) test -tags zmq -count=1 -timeout 60m -run HostileMessages ./bridge/zeromq -args -hostile 1000000
 	$(BUILD)/pipeline run -for $(SOAK) -random -kill 2s -python $(VENV)/bin/python
 
 cgocheck2: $(VENV)/requirements.done ## the Go tests under the strictest check of the cgo rules
