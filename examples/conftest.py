@@ -32,7 +32,7 @@ def run(build):
         (tools / compiler).chmod(0o755)
     others = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "MAKEFLAGS", "MAKELEVEL", "MFLAGS", "DLBRIDGE_TVM_FFI", "DLBRIDGE_TVM_RUNTIME")
     environment = {name: value for name, value in os.environ.items() if name not in others}
-    environment["PATH"] = f"{tools}:{environment['PATH']}"
+    environment["PATH"] = f"{tools}:{pathlib.Path(sys.executable).parent}:{environment['PATH']}"
 
     def run(command, build=build):
         command = re.sub(r"^make venv\b.*$", "", command, flags=re.MULTILINE)  # this Python runs in such an environment

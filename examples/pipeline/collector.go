@@ -57,7 +57,7 @@ func collector(ctx context.Context, args []string) error {
 	}
 
 	type task struct{ origin, seqno uint64 }
-	seen := map[task]bool{}
+	missing := map[task]bool{}
 	made := make([]uint64, len(from)) // the tasks of each producer, as far as they are known
 	var sum tally
 	var first, last time.Time
@@ -90,18 +90,20 @@ func collector(ctx context.Context, args []string) error {
 			if err != nil {
 				return err
 			}
-			if seen[id] {
-				sum.Duplicates++
-			} else {
-				seen[id] = true
-				sum.Results++
-				if id.seqno >= made[id.origin] {
-					sum.Missing += int(id.seqno - made[id.origin])
-					made[id.origin] = id.seqno + 1
-				} else {
-					sum.Missing--
+			switch {
+			case id.seqno >= made[id.origin]:
+				for n := made[id.origin]; n < id.seqno; n++ {
+					missing[task{m.Origin, n}] = true
 				}
+				made[id.origin] = id.seqno + 1
+				sum.Results++
+			case missing[id]:
+				delete(missing, id)
+				sum.Results++
+			default:
+				sum.Duplicates++
 			}
+			sum.Missing = len(missing)
 			bytes, total = bytes+size, total+size
 			if err := producers[id.origin].SendFrames(ctx, doneFrames(id.seqno)); err != nil && ctx.Err() == nil {
 				return err

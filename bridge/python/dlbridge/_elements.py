@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import reprlib
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence, Sized
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from ._core import Tensor, from_buffer
 
@@ -36,6 +37,8 @@ class Elements:
         shape: a tuple of ints, empty for a scalar.
         values: the elements in row-major order. Their number is the product of the shape.
 
+    Errors: TypeError and ValueError for arguments that are not so. The elements are checked when they are encoded.
+
     Elements of Decthings are str (string), bytes-like (binary), or tuples (format, bytes-like) (image, audio, video).
     Decoded bytes are memoryviews of the data. Elements of TensorFlow are bytes; strings may also be encoded from str.
     A decoded element that equals the one before it is the same object, and all empty memoryviews are the same object.
@@ -50,10 +53,24 @@ class Elements:
     shape: tuple[int, ...]
     values: Sequence[Any]
 
-    def __init__(self, type: str, shape: Sequence[int], values: Sequence[Any]) -> None:
+    def __init__(self, type: str, shape: int | Sequence[int], values: Sequence[Any]) -> None:
+        if not isinstance(type, str):
+            raise TypeError(f"dlbridge: Elements: type must be the name of an element type, such as 'string', not {type!r}")
+        if isinstance(shape, SupportsIndex) and not isinstance(shape, Iterable):
+            shape = (operator.index(shape),)
+        if isinstance(shape, (str, bytes)) or not isinstance(shape, Iterable):
+            raise TypeError(f"dlbridge: Elements: shape must be a sequence of ints, not {shape!r}")
+        sizes = tuple(shape)
+        for size in sizes:
+            if not isinstance(size, SupportsIndex):
+                raise TypeError(f"dlbridge: Elements: shape must be a sequence of ints, and has {size!r}")
+        if isinstance(values, (str, bytes)) or not isinstance(values, Sized):
+            raise TypeError(f"dlbridge: Elements: values must be a list of the elements, not {values!r}")
         self.type = type
-        self.shape = tuple(shape)
+        self.shape = tuple(operator.index(size) for size in sizes)
         self.values = values
+        if len(values) != math.prod(self.shape) or min(self.shape, default=0) < 0:
+            raise ValueError(f"dlbridge: Elements: the shape {self.shape} is not one of {len(values)} elements")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Elements):

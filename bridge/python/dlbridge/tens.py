@@ -104,12 +104,14 @@ class Message:
         seqno: int = 0,
         parts: Sequence[Any] = (),
     ) -> None:
-        self.level = operator.index(level)
+        self.level = _field("level", level, 8)
         self.form = _form(form)
         self.label_bytes = _label(label)
-        self.origin = operator.index(origin)
-        self.granule = operator.index(granule)
-        self.seqno = operator.index(seqno)
+        self.origin = _field("origin", origin)
+        self.granule = _field("granule", granule)
+        self.seqno = _field("seqno", seqno)
+        if isinstance(parts, (str, bytes, bytearray, memoryview)) or not isinstance(parts, Iterable):
+            raise TypeError(f"dlbridge: Message: parts must be a sequence of bytes-like objects, not {type(parts)!r}")
         self.parts = [_bytes_view(part) for part in parts]
         self.routing = []
         self.tensors = []
@@ -151,8 +153,13 @@ class Message:
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
         """Returns what pickle writes: the frames, which protocol 5 can send without a copy."""
-        frames = [PickleBuffer(f) if operator.index(protocol) >= 5 else bytes(f) for f in self.frames()]
-        return _of_frames, (frames, not self.tensors, self._join)
+        frames: list[Any] = []
+        for frame in self.frames():
+            if operator.index(protocol) >= 5:
+                frames.append(PickleBuffer(frame))
+            else:
+                frames.append(bytes(frame) if frame.readonly else bytearray(frame))
+        return _of_frames, (frames, not self.tensors, self._join, self.routing)
 
     def __repr__(self) -> str:
         return (
@@ -228,16 +235,20 @@ def encode(
     """
     if hasattr(tensors, "__dlpack__"):
         raise TypeError(f"dlbridge: encode takes a sequence of tensors, not a single {type(tensors)!r}: put it in a list")
+    if isinstance(tensors, (str, bytes)) or not isinstance(tensors, Iterable):
+        raise TypeError(f"dlbridge: encode takes a sequence of tensors, not {type(tensors)!r}")
     producers = tuple(tensors)
     each = [None] * len(producers) if tensor_metadata is None else list(tensor_metadata)
     four = _form(form)
     text = None if label is None else _label(label)
-    header = operator.index(level), four, text, operator.index(origin), operator.index(granule), operator.index(seqno)
-    whole = None if metadata is None else _json(metadata)
+    header = (
+        _field("level", level, 8), four, text, _field("origin", origin), _field("granule", granule), _field("seqno", seqno)
+    )
+    whole = None if metadata is None else _json(metadata, "metadata")
     size = 0 if spread is None else operator.index(spread)
     if size < 0 or spread == 0:
         raise ValueError(f"dlbridge: encode: spread must be at least 1 byte, not {spread}")
-    texts = tuple(None if item is None else _json(item) for item in each)
+    texts = tuple(None if item is None else _json(item, f"tensor_metadata[{i}]") for i, item in enumerate(each))
     frames = _core.tens_encode(header, whole, producers, texts, min(size, sys.maxsize))
     if four == bytes(4):  # in C this form means "TENS"
         frames[0][4:8] = four
@@ -269,9 +280,12 @@ def decode_frames(data: Buffer, *, limit: int = LIMIT) -> list[memoryview]:
     return _core.tens_decode_frames(data, limit_of(limit))
 
 
-def _of_frames(frames: Sequence[Buffer], message_only: bool, join: bool) -> Message:
+# Pickles name this function.
+def _of_frames(frames: Sequence[Buffer], message_only: bool, join: bool, routing: Sequence[bytes] = ()) -> Message:
     """Returns a message that was pickled."""
-    return decode(frames, message_only=message_only, join=join)
+    message = decode(frames, message_only=message_only, join=join)
+    message.routing = list(routing)
+    return message
 
 
 def _message(read: tuple[Any, ...]) -> Message:
@@ -303,15 +317,41 @@ def _form(form: bytes | str) -> bytes:
     return form.ljust(4)
 
 
-def _json(value: Mapping[str, Any], what: str = "metadata or label") -> bytes:
+def _json(value: Mapping[str, Any], what: str) -> bytes:
     if not isinstance(value, Mapping):
         raise TypeError(f"dlbridge: {what} must be a mapping, not {type(value)!r}")
+    whole: dict[Any, Any] = {}
     try:
-        return json.dumps(dict(value), allow_nan=False, separators=(",", ":"), default=_number).encode()
+        whole = dict(value)
+        return json.dumps(whole, allow_nan=False, separators=(",", ":"), default=_number).encode()
     except RecursionError:
         raise ValueError(f"dlbridge: {what} is nested too deep, or not enough stack is left to encode it") from None
     except (TypeError, ValueError) as error:  # or a subclass, whose constructor may not take a string
-        raise (TypeError if isinstance(error, TypeError) else ValueError)(f"dlbridge: {what}: {error}") from error
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"dlbridge: {_place(whole, what)}: {error}") from error
+
+
+def _place(value: Any, what: str) -> str:
+    """Returns the place of the value within `value` that JSON cannot represent, such as metadata['run'][2]."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
+    for key, item in items:
+        try:
+            json.dumps(item, allow_nan=False, default=_number)
+        except RecursionError:
+            break
+        except (TypeError, ValueError):
+            return _place(item, f"{what}[{key!r}]")
+    return what
+
+
+def _field(name: str, value: SupportsIndex, most: int = 2**64 - 1) -> int:
+    """Checks a number of a header."""
+    if not isinstance(value, SupportsIndex):
+        raise TypeError(f"dlbridge: {name} must be an int, not {value!r}")
+    number = operator.index(value)
+    if not 0 <= number <= most:
+        raise ValueError(f"dlbridge: {name} {number} is not in 0..{'8' if most == 8 else '2**64-1'}")
+    return number
 
 
 def _number(value: Any) -> Any:
@@ -326,7 +366,7 @@ def _label(label: bytes | str | Mapping[str, Any]) -> bytes:
     if isinstance(label, str):
         return label.encode()
     if isinstance(label, Mapping):
-        return _json(label)
+        return _json(label, "label")
     if isinstance(label, (bytes, bytearray, memoryview)):
         return bytes(label)
     raise TypeError(f"dlbridge: label must be bytes, str or a mapping, not {type(label)!r}")

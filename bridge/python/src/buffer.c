@@ -105,9 +105,18 @@ void tensor_releasebuffer(PyObject *Py_UNUSED(op), Py_buffer *view) { share_end(
 
 /* bytes(tensor). Without this method an integer tensor of 0 dimensions would be the number of bytes to make. */
 PyObject *tensor_bytes(PyObject *op, PyObject *Py_UNUSED(ignored)) {
-  PyObject *view = PyMemoryView_FromObject(op);
-  PyObject *bytes = view == NULL ? NULL : PyObject_CallMethod(view, "tobytes", NULL);
-  Py_XDECREF(view);
+  const Tensor *self = (Tensor *)op;
+  if (self->share == NULL) return raise_closed();
+  if (!core_host_readable(self->view.device.device_type))
+    return PyErr_Format(PyExc_BufferError, "dlbridge: tobytes: the memory is not in the host; copy it there first");
+  Tensor *dense = self->extent.row_major ? (Tensor *)Py_NewRef(op) : tensor_copy((Tensor *)op);
+  core_share *share = dense == NULL ? NULL : tensor_hold(dense);
+  PyObject *bytes = NULL;
+  if (share != NULL) {
+    bytes = PyBytes_FromStringAndSize(dense->view.data, (Py_ssize_t)dense->extent.nbytes);
+    share_end(share);
+  }
+  Py_XDECREF((PyObject *)dense);
   return bytes;
 }
 
@@ -284,6 +293,9 @@ PyObject *from_buffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
   if (parse_arguments("from_buffer", args, nargs, kwnames, 3, names, 4, values) < 0) return NULL;
   if (values[0] == NULL)
     return PyErr_Format(PyExc_TypeError, "dlbridge: from_buffer: the argument, an object with a buffer, is missing");
+  if (!PyObject_CheckBuffer(values[0]))
+    return PyErr_Format(PyExc_TypeError, "dlbridge: from_buffer: a bytes-like object is required, not %R; from_dlpack takes arrays",
+                        Py_TYPE(values[0]));
   Py_ssize_t offset = values[3] == NULL ? 0 : PyNumber_AsSsize_t(values[3], PyExc_ValueError);
   if (offset == -1 && PyErr_Occurred()) return NULL;
   return (PyObject *)tensor_on_buffer(PyModule_GetState(module), values[0], values[1] == Py_None ? NULL : values[1],

@@ -2,6 +2,7 @@
 #include "library.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -176,6 +177,8 @@ static int load(const char *path, int only) {
   pthread_mutex_lock(&loading);
   if (loaded_path == NULL)
     opened = open_library(path, given, &why) == 0;
+  else if (only && strchr(path, '/') != NULL && access(path, F_OK) != 0)
+    fail(&why, PyExc_OSError, "dlbridge: load: %s: %s", path, strerror(errno));
   else if (only && !is_loaded_library(path))
     fail(&why, PyExc_RuntimeError, "dlbridge: load: %s is loaded already, and a process can have only one Go library: "
          "put the functions of %s into it",

@@ -9,14 +9,28 @@
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
-/* Adds a note to the current exception: the name and index of the object that caused it. */
+/* Adds to the current exception the name and index of the object that caused it: to the text of the exceptions that Python itself
+ * and this package raise, and as a note to others. */
 static void note_index(const char *what, size_t index) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
-  PyObject *note = PyUnicode_FromFormat("dlbridge: %s[%zu]", what, index);
-  PyObject *none = note == NULL ? NULL : PyObject_CallMethod(value, "add_note", "O", note);
-  Py_XDECREF(note);
+  PyObject *args = PyObject_GetAttrString(value, "args"), *text = NULL, *none = NULL;
+  if (args != NULL && PyTuple_Check(args) && PyTuple_Size(args) == 1 && PyUnicode_Check(PyTuple_GetItem(args, 0)) &&
+      (type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_BufferError)) {
+    PyObject *why = PyTuple_GetItem(args, 0), *prefix = PyUnicode_FromString("dlbridge: ");
+    int ours = prefix != NULL && PyUnicode_Tailmatch(why, prefix, 0, PY_SSIZE_T_MAX, -1) == 1;
+    PyObject *rest = PyUnicode_Substring(why, ours ? PyUnicode_GetLength(prefix) : 0, PY_SSIZE_T_MAX);
+    text = rest == NULL ? NULL : Py_BuildValue("(N)", PyUnicode_FromFormat("dlbridge: %s[%zu]: %U", what, index, rest));
+    if (text != NULL) PyObject_SetAttrString(value, "args", text);
+    Py_XDECREF(prefix);
+    Py_XDECREF(rest);
+  } else {
+    text = PyUnicode_FromFormat("dlbridge: %s[%zu]", what, index);
+    none = text == NULL ? NULL : PyObject_CallMethod(value, "add_note", "O", text);
+  }
+  Py_XDECREF(args);
+  Py_XDECREF(text);
   Py_XDECREF(none);
   PyErr_Clear();
   PyErr_Restore(type, value, traceback);

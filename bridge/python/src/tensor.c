@@ -252,10 +252,21 @@ static PyObject *tensor_power(PyObject *left, PyObject *right, PyObject *Py_UNUS
 
 static PyObject *tensor_unary(PyObject *Py_UNUSED(op)) { return refuse_arithmetic(); }
 
-/* == and != compare identity. */
+/* == and != compare the identity of two Tensors. With numbers the answer would always be False, which nobody means. */
 static PyObject *tensor_compare(PyObject *left, PyObject *right, int operation) {
-  if (operation != Py_EQ && operation != Py_NE && leaves_arithmetic(right)) return refuse_arithmetic();
+  if (operation != Py_EQ && operation != Py_NE) {
+    if (leaves_arithmetic(right)) return refuse_arithmetic();
+  } else if ((leaves_arithmetic(right) && !tensor_check(right)) || PyList_Check(right) || PyTuple_Check(right)) {
+    return PyErr_Format(PyExc_TypeError, "a dlbridge.Tensor does not compare its elements with %s; compare item(), tolist() or numpy() of it",
+                        PyList_Check(right) || PyTuple_Check(right) ? "those of a sequence" : "a number");
+  }
+  (void)left;
   Py_RETURN_NOTIMPLEMENTED;
+}
+
+static PyObject *tensor_made(PyTypeObject *Py_UNUSED(type), PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwargs)) {
+  return PyErr_Format(PyExc_TypeError, "cannot create 'dlbridge.Tensor' instances by the type: from_dlpack makes one of an array, "
+                                       "from_buffer of bytes, and empty of new memory; numpy.array makes an array of a list");
 }
 
 /* By identity, too. Objects lie at multiples of 16. */
@@ -563,6 +574,7 @@ static PyType_Slot tensor_slots[] = {
     {Py_nb_power, (void *)tensor_power},
     {Py_nb_negative, (void *)tensor_unary},
     {Py_nb_absolute, (void *)tensor_unary},
+    {Py_tp_new, (void *)tensor_made},
     {Py_tp_richcompare, (void *)tensor_compare},
     {Py_tp_hash, (void *)tensor_hash},
     {Py_nb_int, (void *)tensor_int},
@@ -578,6 +590,6 @@ PyType_Spec tensor_spec = {
     .name = "dlbridge.Tensor",
     .basicsize = sizeof(Tensor),
     .itemsize = 3 * sizeof(int64_t),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = tensor_slots,
 };

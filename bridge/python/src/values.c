@@ -87,6 +87,12 @@ static PyObject *only_element(const Tensor *self, const char *place) {
                       (long long)self->extent.count);
 }
 
+/* Returns an index of item, or -1 with an exception. */
+static Py_ssize_t item_index(PyObject *object) {
+  if (PyIndex_Check(object)) return PyNumber_AsSsize_t(object, PyExc_IndexError);
+  return raise_error(PyExc_TypeError, "dlbridge: item: an index must be an int, not %R", object);
+}
+
 /* Sets *out to the position, in row-major order, of the element with these indexes, one for each dimension. */
 static int position_of(const Tensor *self, PyObject *indexes, int64_t *out) {
   int64_t position = 0;
@@ -95,7 +101,7 @@ static int position_of(const Tensor *self, PyObject *indexes, int64_t *out) {
                        (int)self->view.ndim);
   for (int32_t d = 0; d < self->view.ndim; d++) {
     int64_t n = self->view.shape[d];
-    Py_ssize_t i = PyNumber_AsSsize_t(PyTuple_GetItem(indexes, d), PyExc_IndexError);
+    Py_ssize_t i = item_index(PyTuple_GetItem(indexes, d));
     if (i == -1 && PyErr_Occurred()) return -1;
     if (i < -n || i >= n) {
       raise_bounds(i, d, n);
@@ -119,7 +125,7 @@ PyObject *tensor_item(PyObject *op, PyObject *args) {
                           "item(index) takes one of them, and tolist() all",
                           (long long)self->extent.count);
   } else if (only != NULL && !PyTuple_Check(only)) {
-    Py_ssize_t i = PyNumber_AsSsize_t(only, PyExc_IndexError), n = (Py_ssize_t)self->extent.count;
+    Py_ssize_t i = item_index(only), n = (Py_ssize_t)self->extent.count;
     if (i == -1 && PyErr_Occurred()) return NULL;
     if (i < -n || i >= n)
       return PyErr_Format(PyExc_IndexError, "dlbridge: item: index %zd is out of bounds for size %zd", i, n);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import math
 import os
 import pathlib
 import shutil
@@ -154,7 +155,7 @@ def test_rules_are_checked(vector):
         if kind in DTYPES:
             x = dlbridge.empty(shape, DTYPES[kind])
         else:
-            x = Elements(kind, shape, [])  # the values are not read
+            x = Elements(kind, shape, [None] * math.prod(shape))  # the values are not read
         if case["accepted"]:
             assert decthings.check(vector["rules"], x) is None
         else:

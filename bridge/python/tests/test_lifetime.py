@@ -950,7 +950,7 @@ def test_no_code_of_an_item_can_shorten_the_sequence_that_is_read(call, first, r
         first, rest, looks, seen = {first}, {rest}, 0, []
 
         def elements(type, shape, values):
-            made = Elements(type, (), ())
+            made = Elements(type, 0, ())
             made.shape, made.values = shape, values
             return made
 

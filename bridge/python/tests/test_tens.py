@@ -696,12 +696,15 @@ def test_load_names_the_library():
             for same in {loaded!r}, os.path.relpath({loaded!r}), link:
                 dlbridge.load(same)
         assert len(dlbridge.tens.encode([np.zeros(2)])) == 3
-        try:
-            dlbridge.load("/nonexistent/libx.so")
-        except RuntimeError as e:
-            print(e)
+        for other in "/nonexistent/libx.so", {_core.__file__!r}:
+            try:
+                dlbridge.load(other)
+            except (OSError, RuntimeError) as e:
+                print(e)
     """
-    assert "loaded already" in run(script, DLBRIDGE_LIBRARY="/nonexistent/other.so")
+    missing, other = run(script, DLBRIDGE_LIBRARY="/nonexistent/other.so").splitlines()
+    assert missing.endswith("/nonexistent/libx.so: No such file or directory")
+    assert "loaded already" in other
 
 
 def test_a_missing_library_is_an_os_error_and_leaves_the_protocol():
@@ -787,9 +790,9 @@ def test_numbers_of_the_header_may_be_numpys():
 
 def test_what_json_cannot_say_is_told_with_our_name():
     assert tens.decode(tens.encode([], metadata={"a": np.float32(2), "b": [np.int64(3)]})).metadata == {"a": 2.0, "b": [3]}
-    with pytest.raises(ValueError, match="dlbridge: metadata or label: Out of range float"):
+    with pytest.raises(ValueError, match=r"dlbridge: metadata\['gain'\]: Out of range float"):
         tens.encode([], metadata={"gain": float("nan")})
-    with pytest.raises(TypeError, match="dlbridge: metadata or label: .*not JSON serializable"):
+    with pytest.raises(TypeError, match=r"dlbridge: metadata\['gain'\]: .*not JSON serializable"):
         tens.encode([], metadata={"gain": object()})
 
 
@@ -816,8 +819,8 @@ def test_an_error_of_a_mapping_is_a_value_error_and_its_cause(make):
     with pytest.raises(ValueError) as wrong:
         make()
     for what, call in [
-        ("metadata or label", lambda: tens.encode([], metadata=Lazy(make))),
-        ("metadata or label", lambda: tens.Message(label=Lazy(make))),
+        ("metadata", lambda: tens.encode([], metadata=Lazy(make))),
+        ("label", lambda: tens.Message(label=Lazy(make))),
         ("rules", lambda: dlbridge.decthings.check(Lazy(make), np.zeros(2))),
     ]:
         with pytest.raises(ValueError) as error:
@@ -837,7 +840,7 @@ def test_integers_longer_than_python_reads_are_told_with_our_name():
             getattr(message, attribute)
 
 
-def test_g44_errors_note_which_tensor_or_frame_is_meant():
+def test_g44_errors_say_which_tensor_or_frame_is_meant():
     closed = dlbridge.empty(2, "int8")
     closed.close()
     a, gaps = np.zeros(2), memoryview(bytes(8))[::2]
@@ -850,12 +853,12 @@ def test_g44_errors_note_which_tensor_or_frame_is_meant():
     ]:
         with pytest.raises(error) as raised:
             call()
-        assert raised.value.__notes__ == ["dlbridge: " + note]
+        assert str(raised.value).startswith(f"dlbridge: {note}: ")
     message = tens.Message(parts=[b"x"])
     message.parts.append(None)
     with pytest.raises(TypeError) as raised:
         message.frames()
-    assert raised.value.__notes__ == ["dlbridge: parts[1]"]
+    assert str(raised.value) == "dlbridge: parts[1]: a bytes-like object is required, not 'NoneType'"
 
 
 def test_a_file_that_was_cut_is_a_value_error_whose_text_is_prefixed_once(tmp_path, nothing_left_alive_in_go):

@@ -748,7 +748,15 @@ def test_tensors_are_equal_and_hashed_by_identity():
     t = dlbridge.from_dlpack(numbers(3))
     other = dlbridge.from_dlpack(t)
     assert t == t and t != other and len({t, other, t}) == 2  # noqa: PLR0124
-    assert t != 1 and t != "text"
+    assert t != "text" and t != None  # noqa: E711
+    for x in (1, 1.5, True, 1j, [0, 1, 2], (0, 1, 2)):
+        for compare in (operator.eq, operator.ne):
+            for pair in ((t, x), (x, t)):
+                with pytest.raises(TypeError, match=r"does not compare its elements with .*; compare item\(\), tolist\(\) or"):
+                    compare(*pair)
+    with pytest.raises(TypeError, match="from_dlpack makes one of an array, from_buffer of bytes"):
+        dlbridge.Tensor([1])
+    assert (t == numbers(3)).all()
 
 
 def test_dtype_is_equal_to_what_names_the_type():

@@ -236,7 +236,7 @@ INLINE void put_bits(uint8_t *base, int64_t at, int bits, bool padded, uint32_t 
   case name:                                                     \
     for (int i = 0; i < n; i++) {                                \
       type x;                                                    \
-      memcpy(&x, base + (at + i * step) / 8, sizeof x);          \
+      memcpy(&x, first + i * bytes, sizeof x);                   \
       w->target[i] = expression;                                 \
     }                                                            \
     return;
@@ -251,7 +251,7 @@ INLINE void put_bits(uint8_t *base, int64_t at, int bits, bool padded, uint32_t 
   case name:                                                     \
     for (int i = 0; i < n; i++) {                                \
       type x, both[2];                                           \
-      memcpy(both, base + (at + i * step) / 8, sizeof both);     \
+      memcpy(both, first + i * bytes, sizeof both);              \
       x = both[0];                                               \
       w->real[i] = expression;                                   \
       x = both[1];                                               \
@@ -261,6 +261,8 @@ INLINE void put_bits(uint8_t *base, int64_t at, int bits, bool padded, uint32_t 
 
 /* Reads and widens n numbers that lie `step` bits apart. */
 static void read_some(wide *w, const side *s, const uint8_t *base, int64_t at, int64_t step, int n) {
+  const uint8_t *first = base + at / 8; /* of numbers of whole bytes */
+  int64_t bytes = step / 8;
   switch (s->kind) {
     KINDS(READ, READ_BITS, READ_TWO)
     case NONE: return;
@@ -272,7 +274,7 @@ static void read_some(wide *w, const side *s, const uint8_t *base, int64_t at, i
     for (int i = 0; i < n; i++) {                                \
       __typeof__(w->source[0]) x = w->source[i];                 \
       type y = (type)(expression);                               \
-      memcpy(base + (at + i * step) / 8, &y, sizeof y);          \
+      memcpy(first + i * bytes, &y, sizeof y);                   \
     }                                                            \
     return;
 /* The lowest bits of an integer. */
@@ -293,12 +295,14 @@ INLINE uint32_t lowest(int64_t x, int bits) { return (uint32_t)x & ((1u << bits)
       both[0] = (type)(expression);                              \
       x = w->imaginary[i];                                       \
       both[1] = (type)(expression);                              \
-      memcpy(base + (at + i * step) / 8, both, sizeof both);     \
+      memcpy(first + i * bytes, both, sizeof both);              \
     }                                                            \
     return;
 
 /* Narrows n numbers and writes them to places that lie `step` bits apart. Integers that are too large lose their high bits. */
 static void write_some(const wide *w, const side *s, uint8_t *base, int64_t at, int64_t step, int n) {
+  uint8_t *first = base + at / 8; /* of numbers of whole bytes */
+  int64_t bytes = step / 8;
   switch (s->kind) {
     KINDS(WRITE, WRITE_BITS, WRITE_TWO)
     case NONE: return;
@@ -321,6 +325,10 @@ INLINE double rounded_to_odd(uint64_t magnitude) {
 
 static void to_real(wide *w, kind from, kind to, int n) {
   int widest = to == DOUBLE || to == COMPLEX128;
+  if (from != INT64 && from != UINT64) { /* a double holds them all */
+    for (int i = 0; i < n; i++) w->real[i] = (double)w->whole[i];
+    return;
+  }
   for (int i = 0; i < n; i++) {
     int64_t x = w->whole[i];
     uint64_t u = (uint64_t)x;
@@ -351,6 +359,15 @@ static void to_whole(wide *w, const side *to, int complex, int n) {
   uint64_t half = (uint64_t)1 << (to->bits - 1); /* one more than the highest signed number */
   double low = natural ? 0 : -(double)half, high = natural ? 2 * (double)half : (double)half;
   uint64_t least = natural ? 0 : -half, most = natural ? half - 1 + half : half - 1;
+  if (to->bits < 64) { /* without branches, because a double holds all limits */
+    for (int i = 0; i < n; i++) {
+      double x = w->real[i];
+      x = x > low ? x : low; /* also for NaN, which the last line knows */
+      x = x < high - 1 ? x : high - 1;
+      w->whole[i] = w->real[i] == w->real[i] ? (int64_t)x : 0;
+    }
+    return;
+  }
   for (int i = 0; i < n; i++) {
     double x = w->real[i];
     uint64_t y = 0;
@@ -526,6 +543,15 @@ core_status core_convert(char *dst, DLDataType dst_dtype, const int64_t *dst_str
   side to = {kind_of(dst_dtype), dst_dtype.bits, dst_padded};
   side from = {kind_of(src_dtype), src_dtype.bits, src_padded};
   if (to.kind == NONE || from.kind == NONE || dst_dtype.lanes != src_dtype.lanes) return CORE_ERR_DTYPE;
+  if (to.kind == from.kind && to.kind != BOOL && dst_dtype.bits % 8 == 0) { /* any bool that is not 0 becomes 1 */
+    int64_t item = dst_dtype.bits / 8 * dst_dtype.lanes, dst_bytes[CORE_RANK_MAX], src_bytes[CORE_RANK_MAX];
+    for (int32_t d = 0; d < ndim; d++) {
+      dst_bytes[d] = shape[d] == 1 ? 0 : dst_strides[d] * item;
+      src_bytes[d] = shape[d] == 1 ? 0 : src_strides[d] * item;
+    }
+    core_copy(dst, dst_bytes, src, src_bytes, shape, ndim, (size_t)item);
+    return CORE_OK;
+  }
   int64_t sizes[CORE_RANK_MAX + 1], dst_steps[CORE_RANK_MAX + 1],
       src_steps[CORE_RANK_MAX + 1];
   for (int32_t d = 0; d < ndim; d++) {
