@@ -231,7 +231,7 @@ fuzz: ## every fuzz target for FUZZTIME
 	  cat $(BUILD)/fuzz.log; \
 	done
 
-bench-zeromq: ## time TENS messages over ZeroMQ beside its peers; writes examples/bench/zeromq/README.md
+bench-zeromq: $(VENV)/dlbridge.done ## time TENS messages over ZeroMQ beside its peers; writes examples/bench/zeromq/README.md
 	PYTHON="$(PYTHON)" sh examples/bench/zeromq/run.sh
 
 bench: ## time every path beside its peers; writes examples/bench/README.md

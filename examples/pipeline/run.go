@@ -124,6 +124,7 @@ func run(ctx context.Context, args []string) error {
 	bytes := flags.Int("bytes", 1<<20, "size of the tensor of a task")
 	random := flags.Bool("random", false, "random sizes up to that size")
 	kill := flags.Duration("kill", 400*time.Millisecond, "how often a worker is killed; 0 is never")
+	retry := flags.Duration("retry", 2*time.Second, "how long a task may take before it is sent again")
 	transport := flags.String("transport", "tcp", "tcp or ipc")
 	flags.Parse(args)
 
@@ -148,7 +149,8 @@ func run(ctx context.Context, args []string) error {
 	var from []string
 	for i := range *producers {
 		p, err := start(self, "producer", "-bind", endpoint("p"+strconv.Itoa(i), "127.0.0.2"), "-number", strconv.Itoa(i),
-			"-messages", fmt.Sprint(*messages), "-for", fmt.Sprint(*duration), "-bytes", strconv.Itoa(*bytes), fmt.Sprint("-random=", *random))
+			"-messages", fmt.Sprint(*messages), "-for", fmt.Sprint(*duration), "-bytes", strconv.Itoa(*bytes), fmt.Sprint("-random=", *random),
+			"-retry", fmt.Sprint(*retry))
 		if err != nil {
 			return err
 		}
@@ -240,8 +242,8 @@ func run(ctx context.Context, args []string) error {
 		last = t
 	}
 	err = errors.Join(err, collecting.Wait())
-	fmt.Printf("%d results, %d missing, %d workers killed, %d exports and %d imports left in the collector\n",
-		last.Results, last.Missing, work.killed, last.Exports, last.Imports)
+	fmt.Printf("%d results, %.2f GB/s, %d missing, %d workers killed, %d exports and %d imports left in the collector\n",
+		last.Results, last.GBPerS, last.Missing, work.killed, last.Exports, last.Imports)
 	if err == nil && (last.Missing != 0 || last.Exports != 0 || last.Imports != 0) {
 		err = errors.New("something is left")
 	}

@@ -14,8 +14,8 @@ if not shutil.which("pkg-config") or subprocess.run(["pkg-config", "--exists", "
 
 
 def ends(text: str) -> list[str]:
-    """Returns the last line of each run, which says what is left, without the number of workers that were killed."""
-    return [re.sub(r"[1-9]\d* workers", "workers", line) for line in text.splitlines() if "workers killed" in line]
+    """Returns the last line of each run, which says what is left, without the speed and the number of workers that were killed."""
+    return [re.sub(r"[\d.]+ GB/s|[1-9]\d* workers", "", line) for line in text.splitlines() if "workers killed" in line]
 
 
 def test_no_task_is_lost_when_workers_are_killed(follow):
