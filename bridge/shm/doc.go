@@ -1,0 +1,26 @@
+// Package shm shares tensors between the processes of one machine, without copying their elements.
+//
+//	t, err := shm.New(dlpack.Float32, 1024, 1024)   // in a segment
+//	err = shm.Send(ctx, conn, []*dlpack.Tensor{t})  // conn is a connected Unix socket
+//
+//	ts, err := shm.Recv(ctx, conn)                  // in the other process: the same memory
+//
+// A segment is memory with a descriptor (memfd_create), which processes map at different addresses. It has no name, and is gone when the
+// last process that holds it ends, however it ends. The tensors of a segment are ordinary tensors: views of them lie in the segment, Go
+// slices, C libraries and arrays use its memory, and the last share ends the mapping and closes the descriptor.
+//
+// # Read-only
+//
+// Without [Writable], Send forbids all writable mappings of the segment from then on (F_SEAL_FUTURE_WRITE), and Recv maps it without
+// write permission: a consumer that ignores the flag of a read-only tensor ends its own process and harms no other. Mappings that
+// were writable before stay so: the sender may still write, and the receiver sees that.
+//
+// # What is not trusted
+//
+// Recv maps only regular files whose size is sealed, so that no access can end the process because another one has made the file smaller.
+// [CopyUnsealed] lets it copy from others. It checks all offsets and sizes against the size that the kernel reports. A writable segment
+// is memory that both sides change at any time: a program that checks elements and then relies on them copies them first.
+//
+// Linux 5.1 or later. A process needs one descriptor for each segment that it holds. Send and Recv of one connection may run at the same
+// time; two Sends, or two Recvs, may not.
+package shm

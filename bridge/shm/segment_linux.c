@@ -1,0 +1,154 @@
+#define _GNU_SOURCE
+#include "segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Of Linux 3.17 and 5.1; old versions of glibc lack them. */
+#ifndef F_ADD_SEALS
+#define F_ADD_SEALS (1024 + 9)
+#define F_GET_SEALS (1024 + 10)
+#define F_SEAL_SHRINK 0x0002
+#define F_SEAL_GROW 0x0004
+#define F_SEAL_WRITE 0x0008
+#endif
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+enum { WITH_CLOEXEC = 1, WITH_SEALING = 2 }; /* MFD_CLOEXEC, MFD_ALLOW_SEALING */
+
+/* ---- all mappings of this process ---------------------------------------------------------------
+ *
+ * By descending addresses: Linux puts each new mapping below the others, so that it is usually the last one here. */
+
+static struct {
+  pthread_mutex_t mutex;
+  segment **all;
+  size_t count, room;
+} known = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+/* Returns the number of mappings that begin above an address. */
+static size_t above(uintptr_t address) {
+  size_t low = 0, high = known.count;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if ((uintptr_t)known.all[middle]->base > address) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+static int remember(segment *s) {
+  int failed = 0;
+  pthread_mutex_lock(&known.mutex);
+  if (known.count == known.room) {
+    size_t room = known.room == 0 ? 16 : 2 * known.room;
+    segment **all = realloc(known.all, room * sizeof *all);
+    if (all == NULL) failed = ENOMEM;
+    else known.all = all, known.room = room;
+  }
+  if (!failed) {
+    size_t at = above((uintptr_t)s->base);
+    memmove(known.all + at + 1, known.all + at, (known.count - at) * sizeof *known.all);
+    known.all[at] = s;
+    known.count++;
+  }
+  pthread_mutex_unlock(&known.mutex);
+  return failed;
+}
+
+static void forget(const segment *s) {
+  pthread_mutex_lock(&known.mutex);
+  size_t at = above((uintptr_t)s->base);
+  known.count--;
+  memmove(known.all + at, known.all + at + 1, (known.count - at) * sizeof *known.all);
+  pthread_mutex_unlock(&known.mutex);
+}
+
+int64_t segment_count(void) {
+  pthread_mutex_lock(&known.mutex);
+  int64_t count = (int64_t)known.count;
+  pthread_mutex_unlock(&known.mutex);
+  return count;
+}
+
+int segment_find(uintptr_t address, size_t size, segment_place *out) {
+  int failed = ENOENT;
+  pthread_mutex_lock(&known.mutex);
+  size_t first = above(address);
+  if (first < known.count) {
+    const segment *s = known.all[first];
+    size_t at = address - (uintptr_t)s->base;
+    if (at <= s->size && size <= s->size - at) {
+      out->fd = fcntl(s->fd, F_DUPFD_CLOEXEC, 0);
+      out->read_only = s->read_only;
+      out->offset = s->start + at;
+      out->size = s->size;
+      failed = out->fd < 0 ? errno : 0;
+    }
+  }
+  pthread_mutex_unlock(&known.mutex);
+  return failed;
+}
+
+/* ---- mappings ---------------------------------------------------------------------------------- */
+
+int segment_map(segment **out, int fd, uint64_t start, size_t size, int read_only) {
+  segment *s = malloc(sizeof *s);
+  if (s == NULL) return ENOMEM;
+  void *base = mmap(NULL, size, read_only ? PROT_READ : PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)start);
+  int failed = base == MAP_FAILED ? errno : 0;
+  if (!failed) {
+    *s = (segment){.base = base, .size = size, .start = start, .fd = fd, .read_only = read_only};
+    failed = remember(s);
+    if (failed) munmap(base, size);
+  }
+  if (failed) free(s);
+  else *out = s;
+  return failed;
+}
+
+int segment_create(segment **out, size_t size) {
+  int fd = (int)syscall(SYS_memfd_create, "dlbridge", WITH_CLOEXEC | WITH_SEALING);
+  if (fd < 0) return errno;
+  int failed = ftruncate(fd, (off_t)size) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0 ? errno : 0;
+  if (!failed) failed = segment_map(out, fd, 0, size, 0);
+  if (failed) close(fd);
+  return failed;
+}
+
+void segment_release(void *ctx) {
+  segment *s = ctx;
+  forget(s); /* first, because another mapping may get its addresses */
+  munmap(s->base, s->size);
+  close(s->fd);
+  free(s);
+}
+
+/* ---- descriptors ------------------------------------------------------------------------------- */
+
+int segment_seal(int fd) {
+  int seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0) return errno;
+  if (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) return 0;
+  return fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0 ? 0 : errno;
+}
+
+int segment_check(int fd, uint64_t *size, int *fixed, int *writable) {
+  struct stat status;
+  if (fstat(fd, &status) != 0) return errno;
+  if (!S_ISREG(status.st_mode)) return EBADF;
+  int seals = fcntl(fd, F_GET_SEALS); /* only segments have them */
+  int mode = fcntl(fd, F_GETFL);
+  *size = (uint64_t)status.st_size;
+  *fixed = seals >= 0 && (seals & F_SEAL_SHRINK);
+  *writable = seals >= 0 && !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) && mode >= 0 && (mode & O_ACCMODE) == O_RDWR;
+  return 0;
+}

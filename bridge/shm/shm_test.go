@@ -1,0 +1,637 @@
+//go:build linux && cgo
+
+package shm_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/bridge/shm"
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+)
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv("SHM_TEST_ROLE"); role != "" {
+		if err := roles[role](); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	dlpacktest.Main(m)
+}
+
+// leavesNothing checks at the end of the test that it has left no mapping and no descriptor.
+func leavesNothing(t *testing.T) {
+	before := descriptors(t)
+	t.Cleanup(func() {
+		assert.Zero(t, shm.Mappings())
+		assert.Equal(t, before, descriptors(t))
+	})
+}
+
+// pair returns the two ends of a connection, which end with the test.
+func pair(t *testing.T) (a, b *net.UnixConn) {
+	a, b = ends(t)
+	t.Cleanup(func() {
+		a.Close()
+		b.Close()
+	})
+	return a, b
+}
+
+func ends(t testing.TB) (a, b *net.UnixConn) {
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	return connection(t, fds[0]), connection(t, fds[1])
+}
+
+func connection(t require.TestingT, fd int) *net.UnixConn {
+	file := os.NewFile(uintptr(fd), "socket")
+	defer file.Close()
+	conn, err := net.FileConn(file)
+	require.NoError(t, err)
+	return conn.(*net.UnixConn)
+}
+
+// descriptors returns the open files of this process, but not Go's own.
+func descriptors(t *testing.T) int {
+	found, err := filepath.Glob("/proc/self/fd/*")
+	require.NoError(t, err)
+	count := 0
+	for _, name := range found {
+		if link, err := os.Readlink(name); err == nil && !strings.HasPrefix(link, "anon_inode:") {
+			count++
+		}
+	}
+	return count
+}
+
+func numbers(t *testing.T, shape ...int64) *dlpack.Tensor {
+	x, err := shm.New(dlpack.Float32, shape...)
+	require.NoError(t, err)
+	t.Cleanup(func() { x.Close() })
+	require.NoError(t, dlpack.Use(x, func(values []float32) error {
+		for i := range values {
+			values[i] = float32(i)
+		}
+		return nil
+	}))
+	return x
+}
+
+func exchange(t *testing.T, ts []*dlpack.Tensor, options ...shm.SendOption) []*dlpack.Tensor {
+	a, b := pair(t)
+	require.NoError(t, shm.Send(t.Context(), a, ts, options...))
+	got, err := shm.Recv(t.Context(), b)
+	require.NoError(t, err)
+	for _, x := range got {
+		t.Cleanup(func() { x.Close() })
+	}
+	return got
+}
+
+func text(x *dlpack.Tensor) string { return fmt.Sprintf("%v", x) }
+
+func TestReceivedTensorsAreTheSameMemory(t *testing.T) {
+	leavesNothing(t)
+	x := numbers(t, 3, 4)
+	got := exchange(t, []*dlpack.Tensor{x})
+	require.Len(t, got, 1)
+	assert.True(t, got[0].ReadOnly())
+	assert.NotEqual(t, x.Data(), got[0].Data())
+	assert.Equal(t, []int64{3, 4}, got[0].Shape())
+	require.NoError(t, x.SetAt(float32(99), 1, 2))
+	v, err := got[0].At(1, 2)
+	require.NoError(t, err)
+	assert.Equal(t, float32(99), v)
+}
+
+func TestViewsOfOneSegmentAreOneMapping(t *testing.T) {
+	leavesNothing(t)
+	x := numbers(t, 4, 6)
+	views := []*dlpack.Tensor{x}
+	for _, make := range []func() (*dlpack.Tensor, error){
+		func() (*dlpack.Tensor, error) { return x.Transpose() },
+		func() (*dlpack.Tensor, error) { return x.Flip(1) },
+		func() (*dlpack.Tensor, error) { return x.Narrow(0, 1, 2) },
+		func() (*dlpack.Tensor, error) { return x.Index(2, 3) },
+	} {
+		v, err := make()
+		require.NoError(t, err)
+		defer v.Close()
+		views = append(views, v)
+	}
+	empty, err := shm.New(dlpack.Int8, 3, 0)
+	require.NoError(t, err)
+	defer empty.Close()
+	views = append(views, empty)
+	before := shm.Mappings()
+	got := exchange(t, views)
+	assert.Equal(t, before+1, shm.Mappings())
+	for i, v := range views {
+		assert.Equal(t, v.Strides(), got[i].Strides())
+		a, err := v.AppendBytes(nil)
+		require.NoError(t, err)
+		b, err := got[i].AppendBytes(nil)
+		require.NoError(t, err)
+		assert.Equal(t, a, b, "tensor %d", i)
+	}
+}
+
+func TestAllDataTypesCanBeSent(t *testing.T) {
+	leavesNothing(t)
+	for _, name := range []string{"bool", "int4", "uint2", "float4_e2m1fn", "bfloat16", "complex128", "float32x4"} {
+		dtype, err := dlpack.ParseDataType(name)
+		require.NoError(t, err)
+		x, err := shm.New(dtype, 3, 5)
+		require.NoError(t, err)
+		defer x.Close()
+		got := exchange(t, []*dlpack.Tensor{x})
+		assert.Equal(t, dtype, got[0].DType())
+		assert.Equal(t, x.NumBytes(), got[0].NumBytes())
+	}
+}
+
+func TestG88WritableIsRefusedAfterReadOnly(t *testing.T) {
+	leavesNothing(t)
+	x := numbers(t, 3)
+	w := exchange(t, []*dlpack.Tensor{x}, shm.Writable())
+	assert.False(t, w[0].ReadOnly())
+	require.NoError(t, w[0].SetAt(float32(5), 0))
+	v, err := x.At(0)
+	require.NoError(t, err)
+	assert.Equal(t, float32(5), v)
+	r := exchange(t, []*dlpack.Tensor{x}) // the segment is sealed now
+	a, b := pair(t)
+	require.ErrorIs(t, shm.Send(t.Context(), a, r, shm.Writable()), dlpack.ErrReadOnly)
+	require.NoError(t, shm.Send(t.Context(), a, []*dlpack.Tensor{x}, shm.Writable()))
+	_, err = shm.Recv(t.Context(), b)
+	require.ErrorIs(t, err, dlpack.ErrReadOnly)
+	require.NoError(t, x.SetAt(float32(6), 0)) // the sender's mapping is older
+}
+
+func TestCopiesAndOtherMemory(t *testing.T) {
+	leavesNothing(t)
+	plain, err := dlpack.FromSlice([]float32{1, 2, 3, 4}, 2, 2)
+	require.NoError(t, err)
+	defer plain.Close()
+	a, _ := pair(t)
+	require.ErrorIs(t, shm.Send(t.Context(), a, []*dlpack.Tensor{plain}), shm.ErrNotShared)
+	assert.False(t, shm.IsShared(plain))
+	turned, err := plain.Transpose()
+	require.NoError(t, err)
+	defer turned.Close()
+	c, err := shm.Copy(turned)
+	require.NoError(t, err)
+	defer c.Close()
+	assert.True(t, shm.IsShared(c))
+	assert.Equal(t, []int64{2, 1}, c.Strides())
+	assert.Contains(t, text(c), "[[1 3] [2 4]]")
+	c.Close()
+	require.ErrorIs(t, shm.Send(t.Context(), a, []*dlpack.Tensor{c}), dlpack.ErrClosed)
+	_, err = shm.Copy(c)
+	require.ErrorIs(t, err, dlpack.ErrClosed)
+	wide, err := numbers(t, 1, 4).Broadcast(5000, 4)
+	require.NoError(t, err)
+	defer wide.Close()
+	require.ErrorContains(t, shm.Send(t.Context(), a, []*dlpack.Tensor{wide}), "tensor 0 is a broadcast of 80000 bytes")
+	_, err = shm.New(dlpack.Float32, -1)
+	require.ErrorContains(t, err, "shm: new: layout: shape[0] = -1: negative dimension")
+	_, err = shm.New(dlpack.Float64, 1<<31, 1<<31)
+	require.ErrorIs(t, err, dlpack.ErrOverflow)
+}
+
+func TestAContextEndsAWait(t *testing.T) {
+	leavesNothing(t)
+	a, b := pair(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := shm.Recv(ctx, b)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NoError(t, shm.Send(t.Context(), a, []*dlpack.Tensor{numbers(t, 2)})) // the connection still works
+	got, err := shm.Recv(t.Context(), b)
+	require.NoError(t, err)
+	got[0].Close()
+	a.Close()
+	_, err = shm.Recv(t.Context(), b)
+	assert.Equal(t, io.EOF, err)
+}
+
+// message returns what Send writes for one float32 tensor of 4 elements at the beginning of segment 0, after `change` was applied.
+func message(change func(data []byte) []byte) []byte {
+	order := binary.NativeEndian
+	data := []byte("dlb-shm\x01")
+	for _, n := range []uint32{492, 1, 1, 0, 2 | 32<<8 | 1<<16, 1, 1} {
+		data = order.AppendUint32(data, n)
+	}
+	for _, n := range []uint64{0, 4, 1} {
+		data = order.AppendUint64(data, n)
+	}
+	return change(append(data, make([]byte, 512-len(data))...))
+}
+
+func set(at int, value uint64, size int) func([]byte) []byte {
+	return func(data []byte) []byte {
+		if size == 8 {
+			binary.NativeEndian.PutUint64(data[at:], value)
+		} else {
+			binary.NativeEndian.PutUint32(data[at:], uint32(value))
+		}
+		return data
+	}
+}
+
+// sealed returns a descriptor of a segment of 16 bytes.
+func sealed(t *testing.T, readOnly bool) int {
+	x, err := shm.New(dlpack.Float32, 4)
+	require.NoError(t, err)
+	defer x.Close()
+	if readOnly {
+		for _, y := range exchange(t, []*dlpack.Tensor{x}) {
+			y.Close()
+		}
+	}
+	file, err := shm.Descriptor(x)
+	require.NoError(t, err)
+	return file
+}
+
+// unsealed returns a descriptor of a file of 16 bytes.
+func unsealed(t *testing.T) int {
+	file, err := syscall.Open(filepath.Join(t.TempDir(), "file"), syscall.O_RDWR|syscall.O_CREAT|syscall.O_CLOEXEC, 0o600)
+	require.NoError(t, err)
+	require.NoError(t, syscall.Ftruncate(file, 16))
+	return file
+}
+
+func TestG90WhatIsNotAsSendWritesItIsRefused(t *testing.T) {
+	leavesNothing(t)
+	good := func(t *testing.T) int { return sealed(t, false) }
+	const onlyPath = 0x200000 // O_PATH
+	same := func(data []byte) []byte { return data }
+	open := func(name string, flags int) func(t *testing.T) int {
+		return func(t *testing.T) int {
+			fd, err := syscall.Open(name, flags|syscall.O_CLOEXEC, 0)
+			require.NoError(t, err)
+			return fd
+		}
+	}
+	for _, test := range []struct {
+		name   string
+		file   func(t *testing.T) int
+		change func([]byte) []byte
+		err    error
+		text   string
+	}{
+		{"as it should be", good, same, nil, ""},
+		{"magic", good, set(0, 0, 4), dlpack.ErrValue, "is not the beginning"},
+		{"size", good, set(8, 1<<30, 4), dlpack.ErrValue, "do not belong together"},
+		{"tensors", good, set(12, 1<<31, 4), dlpack.ErrValue, "do not belong together"},
+		{"segments", good, set(16, 254, 4), dlpack.ErrValue, "do not belong together"},
+		{"no segments", good, set(16, 0, 4), dlpack.ErrValue, "1 descriptors came with it, not 0"},
+		{"segment", good, set(20, 1, 4), dlpack.ErrValue, "segment 1 of 1"},
+		{"no segment", good, set(20, 1<<32-1, 4), dlpack.ErrLayout, "shape"},
+		{"dtype", good, set(24, 0xff, 4), dlpack.ErrDType, "data type"},
+		{"lanes", good, set(24, 2|32<<8, 4), dlpack.ErrDType, "data type"},
+		{"flags", good, set(28, 8, 4), dlpack.ErrValue, "flags"},
+		{"rank", good, func(data []byte) []byte {
+			return set(8, 492+16*dlpack.MaxRank, 4)(append(set(32, dlpack.MaxRank+1, 4)(data), make([]byte, 16*dlpack.MaxRank)...))
+		}, dlpack.ErrLayout, "dimensions"},
+		{"cut rank", good, set(32, 40, 4), dlpack.ErrValue, "cut"},
+		{"rest", good, func(data []byte) []byte { return set(8, 2000, 4)(append(data, make([]byte, 2020-512)...)) }, dlpack.ErrValue, "follow"},
+		{"broadcast", good, func(data []byte) []byte { return set(44, 1<<40, 8)(set(52, 0, 8)(data)) }, dlpack.ErrLayout, "broadcast"},
+		{"offset", good, set(36, 4, 8), dlpack.ErrOverflow, "reach from byte 4 to 20"},
+		{"huge offset", good, set(36, 1<<63, 8), dlpack.ErrOverflow, "offset"},
+		{"large offset", good, set(36, 1<<62, 8), dlpack.ErrOverflow, "segment has 16 bytes"},
+		{"shape", good, set(44, 5, 8), dlpack.ErrOverflow, "reach from byte 0 to 20"},
+		{"huge shape", good, set(44, 1<<62, 8), nil, ""},
+		{"negative shape", good, set(44, 1<<63, 8), dlpack.ErrLayout, "shape"},
+		{"empty shape", good, set(44, 0, 8), dlpack.ErrLayout, "shape"},
+		{"stride", good, set(52, 2, 8), dlpack.ErrOverflow, "reach"},
+		{"negative stride", good, set(52, 1<<64-1, 8), dlpack.ErrOverflow, "reach from byte -12"},
+		{"huge stride", good, set(52, 1<<62, 8), nil, ""},
+		{"writable where it is sealed", func(t *testing.T) int { return sealed(t, true) }, set(28, 0, 4), dlpack.ErrReadOnly, "said to be writable"},
+		{"it can shrink", unsealed, same, dlpack.ErrValue, "CopyUnsealed"},
+		{"a file", open("/proc/self/exe", syscall.O_RDONLY), same, dlpack.ErrValue, "CopyUnsealed"},
+		{"a folder", open("/", syscall.O_RDONLY), same, dlpack.ErrValue, "not one of a file"},
+		{"a device", open("/dev/zero", syscall.O_RDWR), same, dlpack.ErrValue, "not one of a file"},
+		{"a path", open("/proc/self/exe", onlyPath), same, nil, ""},
+		{"a pipe", func(t *testing.T) int {
+			var ends [2]int
+			require.NoError(t, syscall.Pipe2(ends[:], syscall.O_CLOEXEC))
+			syscall.Close(ends[1])
+			return ends[0]
+		}, same, dlpack.ErrValue, "not one of a file"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			leavesNothing(t)
+			a, b := pair(t)
+			file := test.file(t)
+			_, _, err := a.WriteMsgUnix(message(test.change), syscall.UnixRights(file), nil)
+			syscall.Close(file)
+			require.NoError(t, err)
+			got, err := shm.Recv(t.Context(), b)
+			if test.name == "as it should be" {
+				require.NoError(t, err)
+				got[0].Close()
+				return
+			}
+			require.Error(t, err)
+			assert.Nil(t, got)
+			if test.err != nil {
+				require.ErrorIs(t, err, test.err)
+			}
+			assert.ErrorContains(t, err, test.text)
+		})
+	}
+}
+
+func TestDescriptorsThatDoNotFitTheirNumber(t *testing.T) {
+	leavesNothing(t)
+	for _, count := range []int{0, 2, 250} {
+		a, b := pair(t)
+		var files []int
+		for range count {
+			files = append(files, sealed(t, false))
+		}
+		_, _, err := a.WriteMsgUnix(message(func(data []byte) []byte { return data }), syscall.UnixRights(files...), nil)
+		require.NoError(t, err)
+		for _, file := range files {
+			syscall.Close(file)
+		}
+		_, err = shm.Recv(t.Context(), b)
+		require.ErrorContains(t, err, fmt.Sprintf("%d descriptors came with it, not 1", count))
+	}
+}
+
+func TestMessagesThatEndInTheMiddle(t *testing.T) {
+	leavesNothing(t)
+	whole := message(func(data []byte) []byte { return data })
+	for size := 1; size < len(whole); size++ {
+		a, b := pair(t)
+		file := sealed(t, false)
+		_, _, err := a.WriteMsgUnix(whole[:size], syscall.UnixRights(file), nil)
+		syscall.Close(file)
+		require.NoError(t, err)
+		a.Close()
+		_, err = shm.Recv(t.Context(), b)
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF, "after %d bytes", size)
+	}
+}
+
+func TestUnsealedFilesAreCopiedIfTheCallerSaysSo(t *testing.T) {
+	leavesNothing(t)
+	a, b := pair(t)
+	file := unsealed(t)
+	_, err := syscall.Pwrite(file, []byte("\x00\x00\x80\x3f\x00\x00\x00\x40"), 0)
+	require.NoError(t, err)
+	_, _, err = a.WriteMsgUnix(message(func(data []byte) []byte { return data }), syscall.UnixRights(file), nil)
+	require.NoError(t, err)
+	got, err := shm.Recv(t.Context(), b, shm.CopyUnsealed(16))
+	require.NoError(t, err)
+	require.NoError(t, syscall.Ftruncate(file, 0))
+	syscall.Close(file)
+	assert.Contains(t, text(got[0]), "[1 2 0 0]")
+	assert.Zero(t, shm.Mappings())
+	got[0].Close()
+}
+
+// ---- other processes -----------------------------------------------------------------------------
+
+// child starts this program in a role, and returns the connection to it.
+func child(t *testing.T, role string) (*exec.Cmd, *net.UnixConn) {
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	end := os.NewFile(uintptr(fds[1]), "socket")
+	defer end.Close()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "SHM_TEST_ROLE="+role)
+	cmd.ExtraFiles = []*os.File{end}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	require.NoError(t, cmd.Start())
+	conn := connection(t, fds[0])
+	t.Cleanup(func() {
+		conn.Close()
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	return cmd, conn
+}
+
+type failure struct{}
+
+func (failure) Errorf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+func (failure) FailNow()                          { panic("failed") }
+
+var roles = map[string]func() error{
+	// doubles the elements of what it receives, in place, and sends it back
+	"double": func() error {
+		conn := connection(failure{}, 3)
+		for {
+			ts, err := shm.Recv(context.Background(), conn)
+			if err == io.EOF {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			for _, x := range ts {
+				err := dlpack.Use(x, func(values []float32) error {
+					for i := range values {
+						values[i] *= 2
+					}
+					return nil
+				})
+				if err != nil {
+					return err
+				}
+			}
+			if err := shm.Send(context.Background(), conn, ts, shm.Writable()); err != nil {
+				return err
+			}
+			for _, x := range ts {
+				x.Close()
+			}
+		}
+	},
+	// writes to read-only memory, in spite of its flag
+	"fault": func() error {
+		conn := connection(failure{}, 3)
+		ts, err := shm.Recv(context.Background(), conn)
+		if err != nil {
+			return err
+		}
+		data, start, err := ts[0].UnsafeBytes()
+		if err != nil {
+			return err
+		}
+		data[start] = 1
+		return nil
+	},
+	// holds what it receives until it is killed
+	"hold": func() error {
+		conn := connection(failure{}, 3)
+		for {
+			if _, err := shm.Recv(context.Background(), conn); err != nil {
+				return err
+			}
+			if _, err := conn.Write([]byte{1}); err != nil {
+				return err
+			}
+		}
+	},
+}
+
+func TestAnotherProcessWorksOnTheMemory(t *testing.T) {
+	leavesNothing(t)
+	x := numbers(t, 1000, 1000)
+	_, conn := child(t, "double")
+	for round := range 3 {
+		require.NoError(t, shm.Send(t.Context(), conn, []*dlpack.Tensor{x}, shm.Writable()))
+		back, err := shm.Recv(t.Context(), conn)
+		require.NoError(t, err)
+		v, err := x.At(0, 3)
+		require.NoError(t, err)
+		assert.Equal(t, float32(3*int(2<<round)), v)
+		require.NoError(t, back[0].SetAt(float32(7), 1, 1)) // it is the same segment
+		v, err = x.At(1, 1)
+		require.NoError(t, err)
+		assert.Equal(t, float32(7), v)
+		back[0].Close()
+	}
+}
+
+func TestG88AConsumerThatIgnoresTheFlagEndsItself(t *testing.T) {
+	leavesNothing(t)
+	x := numbers(t, 8)
+	cmd, conn := child(t, "fault")
+	require.NoError(t, shm.Send(t.Context(), conn, []*dlpack.Tensor{x}))
+	err := cmd.Wait()
+	require.Error(t, err)
+	v, err := x.At(0)
+	require.NoError(t, err)
+	assert.Equal(t, float32(0), v)
+}
+
+// segments counts the segments of this package that processes of the system map or have open, by their inodes.
+func segments(t *testing.T) map[string]bool {
+	found := map[string]bool{}
+	links, err := filepath.Glob("/proc/[0-9]*/fd/*")
+	require.NoError(t, err)
+	for _, link := range links {
+		if name, err := os.Readlink(link); err == nil && strings.HasPrefix(name, "/memfd:dlbridge") {
+			var status syscall.Stat_t
+			if syscall.Stat(link, &status) == nil {
+				found[fmt.Sprint(status.Dev, status.Ino)] = true
+			}
+		}
+	}
+	return found
+}
+
+func TestG89ProcessesThatAreKilledLeaveNothing(t *testing.T) {
+	leavesNothing(t)
+	count := 100
+	if testing.Short() {
+		count = 10
+	}
+	before := segments(t)
+	x := numbers(t, 1<<16)
+	var kept []*exec.Cmd
+	for i := range count {
+		cmd, conn := child(t, "hold")
+		y, err := shm.New(dlpack.Float32, int64(1000+i))
+		require.NoError(t, err)
+		require.NoError(t, shm.Send(t.Context(), conn, []*dlpack.Tensor{x, y}))
+		y.Close() // only the other process holds it, or the message that is under way
+		if i%2 == 0 {
+			one := make([]byte, 1)
+			_, err := conn.Read(one)
+			require.NoError(t, err)
+		}
+		kept = append(kept, cmd)
+		if i%5 != 4 {
+			continue
+		}
+		for _, cmd := range kept {
+			require.NoError(t, cmd.Process.Kill())
+			cmd.Wait()
+		}
+		kept = kept[:0]
+	}
+	require.NoError(t, dlpack.Use(x, func(values []float32) error {
+		for i, v := range values {
+			if v != float32(i) {
+				return fmt.Errorf("element %d is %v", i, v)
+			}
+		}
+		return nil
+	}))
+	x.Close()
+	assert.Equal(t, before, segments(t))
+	assert.Zero(t, shm.Mappings())
+}
+
+func TestG90MutatedMessagesAreRefusedOrHarmless(t *testing.T) {
+	leavesNothing(t)
+	rounds := 20000
+	if testing.Short() {
+		rounds = 2000
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	good := message(func(data []byte) []byte { return data })
+	x := numbers(t, 4)
+	file, err := shm.Descriptor(x)
+	require.NoError(t, err)
+	defer syscall.Close(file)
+	refused := 0
+	for range rounds {
+		data := bytes.Clone(good)
+		for range 1 + random.IntN(3) {
+			switch at := random.IntN(60); random.IntN(3) {
+			case 0:
+				data[at] ^= 1 << random.IntN(8)
+			case 1:
+				data[at] = byte(random.Uint32())
+			default:
+				data[at] = 0
+			}
+		}
+		func() {
+			a, b := ends(t)
+			defer b.Close()
+			_, _, err := a.WriteMsgUnix(data, syscall.UnixRights(file), nil)
+			require.NoError(t, err)
+			a.Close()
+			got, err := shm.Recv(t.Context(), b)
+			if err != nil {
+				refused++
+				require.Nil(t, got)
+				return
+			}
+			for _, y := range got {
+				_, err := y.AppendBytes(nil) // reads all elements, at most 16 bytes
+				require.NoError(t, err)
+				require.NoError(t, y.Close())
+			}
+		}()
+	}
+	assert.Greater(t, refused, rounds/2)
+}
