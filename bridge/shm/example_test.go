@@ -18,7 +18,9 @@ func Example() {
 	folder, _ := os.MkdirTemp("", "shm")
 	defer os.RemoveAll(folder)
 	listener, _ := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(folder, "socket"), Net: "unix"})
+	sent := make(chan bool)
 	go func() {
+		defer close(sent)
 		conn, _ := net.DialUnix("unix", nil, listener.Addr().(*net.UnixAddr))
 		defer conn.Close()
 		t, _ := shm.New(dlpack.Float32, 2, 3)
@@ -32,5 +34,6 @@ func Example() {
 	ts, _ := shm.Recv(context.Background(), conn)
 	defer ts[0].Close()
 	fmt.Println(ts[0])
+	<-sent
 	// Output: float32[2 3] on cpu, read-only [[1.5 1.5 1.5] [1.5 1.5 1.5]]
 }

@@ -601,6 +601,46 @@ func TestHostileMessagesAreDroppedWhole(t *testing.T) {
 	assert.Greater(t, refused, rounds/2)
 }
 
+// All invalid vectors, and frames of random bytes, are refused, and the message behind each is received.
+func TestInvalidVectorsAndRandomBytesAreRefused(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	pull, push := pair(t, "tcp://127.0.0.1:*", zeromq.Pull, zeromq.Push)
+	send := func(name string, frames [][]byte, verdict string) {
+		require.NoError(t, push.SendFrames(deadline(t), frames))
+		require.NoError(t, push.SendFrames(deadline(t), [][]byte{[]byte("ZIO0TEXT"), make([]byte, 24)}))
+		got, err := pull.Recv(deadline(t))
+		if err == nil {
+			require.NotEqual(t, "reject", verdict, name)
+			got.Close()
+		}
+		got, err = pull.Recv(deadline(t))
+		require.NoError(t, err, name)
+		require.Equal(t, "TEXT", string(got.Form[:]), name)
+		got.Close()
+	}
+	vectors := 0
+	for _, v := range readVectors(t, "invalid") {
+		frames := v.frames
+		if len(frames) == 0 {
+			frames = [][]byte{v.single}
+		}
+		send(v.ID, frames, v.Verdict)
+		vectors++
+	}
+	assert.Greater(t, vectors, 20)
+	random := rand.New(rand.NewPCG(3, 4))
+	for i := range 2000 {
+		frames := make([][]byte, 1+random.IntN(4))
+		for k := range frames {
+			frames[k] = make([]byte, random.IntN(300))
+			for at := range frames[k] {
+				frames[k][at] = byte(random.Uint32())
+			}
+		}
+		send(fmt.Sprint("random message ", i), frames, "reject")
+	}
+}
+
 // The vectors were written by ZIO's own implementation.
 func TestVectorsArriveAsTheyAre(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
