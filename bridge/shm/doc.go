@@ -15,6 +15,8 @@
 // write permission: a consumer that ignores the flag of a read-only tensor ends its own process and harms no other. Mappings that
 // were writable before stay so: the sender may still write, and the receiver sees that.
 //
+// [ReadOnly] does the same inside one process: it maps the memory of a segment, or of a mapped file, once more without write permission.
+//
 // # What is not trusted
 //
 // Recv maps only regular files whose size is sealed, so that no access can end the process because another one has made the file smaller.

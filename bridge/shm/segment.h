@@ -10,7 +10,8 @@ typedef struct {
   char *base;
   size_t size;
   uint64_t start; /* the offset of base in the segment */
-  int fd, read_only;
+  int fd; /* -1 if it is not known, of mappings that others have made */
+  int read_only;
 } segment;
 
 /* Where memory lies in a segment. */
@@ -35,6 +36,10 @@ void segment_release(void *ctx);
 
 /* Finds the mapping that all of some memory lies in. ENOENT: there is none. */
 int segment_find(uintptr_t address, size_t size, segment_place *out);
+
+/* Maps the pages of some memory once more, without write permission. The memory must be in one shared mapping, such as a segment or a
+ * file that was mapped with MAP_SHARED; EINVAL: it is not. */
+int segment_alias(segment **out, uintptr_t address, size_t size);
 
 /* Forbids all further writable mappings of a segment, and writing to it by its descriptor. */
 int segment_seal(int fd);

@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -86,7 +88,7 @@ int segment_find(uintptr_t address, size_t size, segment_place *out) {
   if (first < known.count) {
     const segment *s = known.all[first];
     size_t at = address - (uintptr_t)s->base;
-    if (at <= s->size && size <= s->size - at) {
+    if (s->fd >= 0 && at <= s->size && size <= s->size - at) {
       out->fd = fcntl(s->fd, F_DUPFD_CLOEXEC, 0);
       out->read_only = s->read_only;
       out->offset = s->start + at;
@@ -128,8 +130,55 @@ void segment_release(void *ctx) {
   segment *s = ctx;
   forget(s); /* first, because another mapping may get its addresses */
   munmap(s->base, s->size);
-  close(s->fd);
+  if (s->fd >= 0) close(s->fd);
   free(s);
+}
+
+/* Reports whether all of some memory is in one shared mapping. */
+static int in_one_shared_mapping(uintptr_t address, size_t size) {
+  FILE *maps = fopen("/proc/self/maps", "re");
+  if (maps == NULL) return 0;
+  int found = 0;
+  char *line = NULL, shared;
+  size_t room = 0;
+  uintptr_t begin, end;
+  while (!found && getline(&line, &room, maps) > 0) {
+    if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*3c%c", &begin, &end, &shared) == 3 && begin <= address && address < end)
+      found = shared == 's' && size <= end - address ? 1 : -1;
+  }
+  free(line);
+  fclose(maps);
+  return found == 1;
+}
+
+int segment_alias(segment **out, uintptr_t address, size_t size) {
+  segment_place place;
+  uintptr_t within = address % (uintptr_t)sysconf(_SC_PAGESIZE);
+  int failed = segment_find(address, size, &place);
+  if (failed == 0) {
+    failed = segment_map(out, place.fd, place.offset - within, size + within, 1);
+    if (failed) close(place.fd);
+    return failed;
+  }
+  if (failed != ENOENT) return failed;
+  if (!in_one_shared_mapping(address, size)) return EINVAL;
+  segment *s = malloc(sizeof *s);
+  if (s == NULL) return ENOMEM;
+  void *base = mremap((void *)(address - within), 0, size + within, MREMAP_MAYMOVE); /* of size 0: the old mapping stays */
+  if (base == MAP_FAILED) {
+    failed = errno;
+    free(s);
+    return failed;
+  }
+  *s = (segment){.base = base, .size = size + within, .fd = -1, .read_only = 1};
+  failed = mprotect(base, s->size, PROT_READ) != 0 ? errno : remember(s);
+  if (failed) {
+    munmap(base, s->size);
+    free(s);
+  } else {
+    *out = s;
+  }
+  return failed;
 }
 
 /* ---- descriptors ------------------------------------------------------------------------------- */
