@@ -153,10 +153,16 @@ func (r receiving) recv(ctx context.Context, conn *net.UnixConn) (ts []*dlpack.T
 	stop := watch(ctx, conn.SetReadDeadline)
 	records, files, err := readMessage(conn)
 	stop()
-	defer func() { closeAll(files) }()
 	if err != nil {
+		closeAll(files)
 		return nil, cause(ctx, err)
 	}
+	return r.tensors(records, files)
+}
+
+// tensors returns the tensors of records in the segments of descriptors, which it takes over.
+func (r receiving) tensors(records []record, files []int) (ts []*dlpack.Tensor, err error) {
+	defer func() { closeAll(files) }()
 	segments := make([]opened, len(files))
 	defer func() {
 		for _, s := range segments {

@@ -5,6 +5,11 @@
 //
 //	ts, err := shm.Recv(ctx, conn)                  // in the other process: the same memory
 //
+// Over any other transport on the same machine travels a [Handle], by which another process fetches the segment from this one:
+//
+//	h, err := shm.Offer(t, time.Minute)
+//	t, err := shm.Fetch(ctx, h, dlpack.Spec{DType: dlpack.Float32, Shape: []int64{1024, 1024}})
+//
 // A segment is memory with a descriptor (memfd_create), which processes map at different addresses. It has no name, and is gone when the
 // last process that holds it ends, however it ends. The tensors of a segment are ordinary tensors: views of them lie in the segment, Go
 // slices, C libraries and arrays use its memory, and the last share ends the mapping and closes the descriptor.
@@ -22,6 +27,7 @@
 // Recv maps only regular files whose size is sealed, so that no access can end the process because another one has made the file smaller.
 // [CopyUnsealed] lets it copy from others. It checks all offsets and sizes against the size that the kernel reports. A writable segment
 // is memory that both sides change at any time: a program that checks elements and then relies on them copies them first.
+// Offers are given to processes of the same user only, who know a secret of 128 bits, and once.
 //
 // Linux 5.1 or later. A process needs one descriptor for each segment that it holds. Send and Recv of one connection may run at the same
 // time; two Sends, or two Recvs, may not.

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"syscall"
 	"unsafe"
 
@@ -70,6 +69,11 @@ func IsShared(t *dlpack.Tensor) bool {
 // shrink. Errors: [ErrNotShared] for private memory, of which [dlpack.Tensor.Copy] makes a copy that cannot be enforced, and [Copy]
 // one in a segment; [dlpack.ErrClosed]; a [syscall.Errno].
 func ReadOnly(t *dlpack.Tensor) (*dlpack.Tensor, error) {
+	t, err := t.Share() // also if somebody closes t meanwhile
+	if err != nil {
+		return nil, fmt.Errorf("shm: read-only: %w", err)
+	}
+	defer t.Close()
 	before, behind, err := extent(t)
 	if err != nil {
 		return nil, fmt.Errorf("shm: read-only: %w", err)
@@ -77,7 +81,6 @@ func ReadOnly(t *dlpack.Tensor) (*dlpack.Tensor, error) {
 	if before+behind == 0 {
 		return t.View(dlpack.Spec{DType: t.DType(), Shape: t.Shape(), Strides: t.Strides(), ReadOnly: true})
 	}
-	defer runtime.KeepAlive(t)
 	first := t.Data() - uintptr(before)
 	var s *C.segment
 	code := C.segment_alias(&s, C.uintptr_t(first), C.size_t(before+behind))
@@ -167,9 +170,6 @@ func span(dtype dlpack.DataType, l layout.Layout, padded bool) (before, behind i
 
 // extent returns how far the memory of a tensor reaches before and behind element (0, ..., 0).
 func extent(t *dlpack.Tensor) (before, behind int64, err error) {
-	if err := t.RequireOpen(); err != nil {
-		return 0, 0, err
-	}
 	if t.Device().Type != dlpack.CPU {
 		return 0, 0, fmt.Errorf("the memory is on device %v, which processes cannot share: %w", t.Device(), dlpack.ErrDevice)
 	}
@@ -178,6 +178,11 @@ func extent(t *dlpack.Tensor) (before, behind int64, err error) {
 
 // find returns the place of a tensor. The error for one that is in no segment wraps ErrNotShared.
 func find(t *dlpack.Tensor) (place, error) {
+	t, err := t.Share() // also if somebody closes t meanwhile
+	if err != nil {
+		return place{}, err
+	}
+	defer t.Close()
 	before, behind, err := extent(t)
 	if err != nil {
 		return place{}, err

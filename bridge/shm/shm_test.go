@@ -42,7 +42,8 @@ func leavesNothing(t *testing.T) {
 	before := descriptors(t)
 	t.Cleanup(func() {
 		assert.Zero(t, shm.Mappings())
-		assert.Equal(t, before, descriptors(t))
+		assert.Eventually(t, func() bool { return descriptors(t) <= before }, 10*time.Second, time.Millisecond,
+			"descriptors") // goroutines may still close some, also of the test before
 	})
 }
 

@@ -106,7 +106,10 @@ func readRecords(data []byte, tensors, segments int) ([]record, error) {
 	for i := range records {
 		r := &records[i]
 		wrong := func(what string, err error) ([]record, error) {
-			return nil, fmt.Errorf("tensor %d: %s: %w", i, what, err)
+			if what != "" {
+				what += ": "
+			}
+			return nil, fmt.Errorf("tensor %d: %s%w", i, what, err)
 		}
 		if len(data) < recordSize {
 			return wrong("its description is cut", dlpack.ErrValue)
@@ -121,15 +124,10 @@ func readRecords(data []byte, tensors, segments int) ([]record, error) {
 			return wrong(fmt.Sprintf("segment %d of %d", r.segment, segments), dlpack.ErrValue)
 		case flags&^(wireReadOnly|wirePadded) != 0:
 			return wrong(fmt.Sprintf("flags %#x are not known", flags), dlpack.ErrValue)
-		case rank > dlpack.MaxRank:
-			return wrong(fmt.Sprintf("%d dimensions are more than %d", rank, dlpack.MaxRank), dlpack.ErrLayout)
-		case len(data) < 16*int(rank):
+		case uint64(len(data)) < 16*uint64(rank):
 			return wrong("its description is cut", dlpack.ErrValue)
 		case offset > 1<<62:
 			return wrong(fmt.Sprintf("offset %d", offset), dlpack.ErrOverflow)
-		}
-		if err := r.spec.DType.Validate(); err != nil {
-			return wrong("data type", err)
 		}
 		r.spec.ByteOffset = int64(offset)
 		r.spec.ReadOnly, r.spec.Padded = flags&wireReadOnly != 0, flags&wirePadded != 0
@@ -139,14 +137,32 @@ func readRecords(data []byte, tensors, segments int) ([]record, error) {
 		}
 		data = data[16*rank:]
 		r.spec.Shape, r.spec.Strides = numbers[:rank:rank], numbers[rank:]
-		if count, err := (layout.Layout{Shape: r.spec.Shape}).Count(); err != nil || (count > 0) == (r.segment == noSegment) {
-			return wrong(fmt.Sprintf("shape %v in segment %d", r.spec.Shape, int32(r.segment)), errors.Join(dlpack.ErrLayout, err))
+		if err := check(r.spec, r.segment == noSegment); err != nil {
+			return wrong("", err)
 		}
 	}
 	if len(data) >= firstSize {
 		return nil, fmt.Errorf("%d bytes follow the description of the last tensor: %w", len(data), dlpack.ErrValue)
 	}
 	return records, nil
+}
+
+// check checks the description of a tensor, except where it lies. It must have elements, or none.
+func check(s dlpack.Spec, none bool) error {
+	if err := s.DType.Validate(); err != nil {
+		return fmt.Errorf("data type: %w", err)
+	}
+	if len(s.Shape) > dlpack.MaxRank {
+		return fmt.Errorf("%d dimensions are more than %d: %w", len(s.Shape), dlpack.MaxRank, dlpack.ErrLayout)
+	}
+	count, err := layout.Layout{Shape: s.Shape}.Count()
+	if err == nil && none != (count == 0) {
+		err = fmt.Errorf("%d elements, of which a tensor in a segment has some, and only such a tensor", count)
+	}
+	if err != nil {
+		return fmt.Errorf("shape %v: %w", s.Shape, errors.Join(dlpack.ErrLayout, err))
+	}
+	return nil
 }
 
 // within returns the bytes of a segment that a tensor needs, from low up to high.

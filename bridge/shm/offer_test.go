@@ -1,0 +1,194 @@
+//go:build linux && cgo
+
+package shm_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/bridge/shm"
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+var four = dlpack.Spec{DType: dlpack.Float32, Shape: []int64{4}}
+
+// offered returns a handle of a tensor of 4 numbers, which nothing but the offer holds. The first call in a process opens its socket.
+func offered(t *testing.T, timeout time.Duration, options ...shm.SendOption) shm.Handle {
+	x, err := shm.New(dlpack.Float32, 4)
+	require.NoError(t, err)
+	defer x.Close()
+	require.NoError(t, x.Fill(float32(3)))
+	h, err := shm.Offer(x, timeout, options...)
+	require.NoError(t, err)
+	return h
+}
+
+// offering opens the socket, which stays open.
+func offering(t *testing.T) {
+	x, err := shm.Fetch(t.Context(), offered(t, time.Minute), four)
+	require.NoError(t, err)
+	x.Close()
+	leavesNothing(t)
+}
+
+func TestAnOfferIsFetchedOnce(t *testing.T) {
+	offering(t)
+	h := offered(t, time.Minute)
+	assert.Equal(t, uint64(16), h.Size)
+	assert.Equal(t, 1, shm.Offered())
+	text, err := json.Marshal(h)
+	require.NoError(t, err)
+	assert.Less(t, len(text), 200)
+	x, err := shm.Fetch(t.Context(), h, four)
+	require.NoError(t, err)
+	defer x.Close()
+	assert.Equal(t, "float32[4] on cpu, read-only [3 3 3 3]", fmt.Sprint(x))
+	assert.Zero(t, shm.Offered())
+	_, err = shm.Fetch(t.Context(), h, four)
+	require.ErrorIs(t, err, shm.ErrNotOffered)
+	require.ErrorContains(t, err, "it was used before, or its time is over")
+}
+
+func TestViewsAndWritableOffers(t *testing.T) {
+	offering(t)
+	x := numbers(t, 4, 5)
+	row, err := x.Narrow(0, 2, 1)
+	require.NoError(t, err)
+	defer row.Close()
+	h, err := shm.Offer(row, time.Minute, shm.Writable())
+	require.NoError(t, err)
+	assert.Equal(t, uint64(40), h.Offset)
+	y, err := shm.Fetch(t.Context(), h, dlpack.Spec{DType: dlpack.Float32, Shape: []int64{12}, Strides: []int64{-1}})
+	require.ErrorIs(t, err, dlpack.ErrOverflow) // 11 elements before the row
+	require.Nil(t, y)
+	h, err = shm.Offer(row, time.Minute, shm.Writable())
+	require.NoError(t, err)
+	y, err = shm.Fetch(t.Context(), h, dlpack.Spec{DType: dlpack.Float32, Shape: []int64{5}})
+	require.NoError(t, err)
+	defer y.Close()
+	require.NoError(t, y.SetAt(float32(-1), 4))
+	v, err := x.At(2, 4)
+	require.NoError(t, err)
+	assert.Equal(t, float32(-1), v)
+	h, err = shm.Offer(x, time.Minute)
+	require.NoError(t, err)
+	assert.True(t, h.ReadOnly)
+	h.ReadOnly = false
+	_, err = shm.Fetch(t.Context(), h, dlpack.Spec{DType: dlpack.Float32, Shape: []int64{4, 5}})
+	require.ErrorIs(t, err, dlpack.ErrReadOnly)
+	plain, err := dlpack.New(dlpack.Float32, 3)
+	require.NoError(t, err)
+	defer plain.Close()
+	_, err = shm.Offer(plain, time.Minute)
+	require.ErrorIs(t, err, shm.ErrNotShared)
+}
+
+func TestAnOfferEnds(t *testing.T) {
+	offering(t)
+	h := offered(t, time.Millisecond)
+	require.Eventually(t, func() bool { return shm.Offered() == 0 }, 10*time.Second, time.Millisecond)
+	_, err := shm.Fetch(t.Context(), h, four)
+	require.ErrorIs(t, err, shm.ErrNotOffered)
+}
+
+func TestG90HandlesThatAreNotOfOfferAreRefused(t *testing.T) {
+	offering(t)
+	for _, test := range []struct {
+		name   string
+		change func(h *shm.Handle, s *dlpack.Spec)
+		text   string
+	}{
+		{"socket", func(h *shm.Handle, _ *dlpack.Spec) { h.Socket = "../../run/docker.sock" }, "is not one of Offer"},
+		{"another socket", func(h *shm.Handle, _ *dlpack.Spec) { h.Socket = "dlbridge-shm-/tmp" }, "is not one of Offer"},
+		{"nobody", func(h *shm.Handle, _ *dlpack.Spec) { h.Socket = "dlbridge-shm-" + strings.Repeat("0", 32) }, "its process has ended"},
+		{"no token", func(h *shm.Handle, _ *dlpack.Spec) { h.Token = "" }, "is not of 32 hexadecimal digits"},
+		{"token", func(h *shm.Handle, _ *dlpack.Spec) { h.Token = strings.Repeat("x", 32) }, "is not of 32 hexadecimal digits"},
+		{"another token", func(h *shm.Handle, _ *dlpack.Spec) { h.Token = strings.Repeat("0", 32) }, "it was used before"},
+		{"offset", func(h *shm.Handle, _ *dlpack.Spec) { h.Offset = 4 }, "the segment has 16 bytes"},
+		{"large offset", func(h *shm.Handle, _ *dlpack.Spec) { h.Offset = 1 << 63 }, "offset 9223372036854775808"},
+		{"shape", func(_ *shm.Handle, s *dlpack.Spec) { s.Shape = []int64{5} }, "the segment has 16 bytes"},
+		{"no elements", func(_ *shm.Handle, s *dlpack.Spec) { s.Shape = []int64{0} }, "0 elements"},
+		{"negative shape", func(_ *shm.Handle, s *dlpack.Spec) { s.Shape = []int64{-4} }, "negative dimension"},
+		{"broadcast", func(_ *shm.Handle, s *dlpack.Spec) { s.Shape, s.Strides = []int64{5}, []int64{0} }, "is a broadcast"},
+		{"type", func(_ *shm.Handle, s *dlpack.Spec) { s.DType = 0xff }, "data type"},
+		{"rank", func(_ *shm.Handle, s *dlpack.Spec) { s.Shape = make([]int64, 1000) }, "dimensions"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h, spec := offered(t, time.Minute), four
+			bad := h
+			test.change(&bad, &spec)
+			x, err := shm.Fetch(t.Context(), bad, spec)
+			require.ErrorContains(t, err, test.text)
+			require.Nil(t, x)
+			if x, err := shm.Fetch(t.Context(), h, four); err == nil { // unless the segment itself was refused
+				x.Close()
+			}
+		})
+	}
+	assert.Zero(t, shm.Offered())
+}
+
+// A process that connects and says nothing, or something else, disturbs nobody.
+func TestG90StrangersAtTheSocketDisturbNobody(t *testing.T) {
+	offering(t)
+	h := offered(t, time.Minute)
+	var strangers []net.Conn
+	for i := range 50 {
+		conn, err := net.Dial("unix", "@"+h.Socket)
+		require.NoError(t, err)
+		conn.Write(make([]byte, i))
+		strangers = append(strangers, conn)
+	}
+	x, err := shm.Fetch(t.Context(), h, four)
+	require.NoError(t, err)
+	x.Close()
+	for _, conn := range strangers {
+		conn.Close()
+	}
+}
+
+// The socket of a handle may be that of a process that accepts and never answers.
+func TestG90ASocketThatNeverAnswersIsLeftInTime(t *testing.T) {
+	leavesNothing(t)
+	name := "dlbridge-shm-" + strings.Repeat("a", 32)
+	listener, err := net.Listen("unix", "@"+name)
+	require.NoError(t, err)
+	defer listener.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err = shm.Fetch(ctx, shm.Handle{Socket: name, Token: strings.Repeat("0", 32)}, four)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+func TestManyOffersAreFetchedAtOnce(t *testing.T) {
+	offering(t)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 50 {
+				h := offered(t, time.Minute)
+				var both sync.WaitGroup
+				got := make([]*dlpack.Tensor, 2)
+				for i := range got { // only one gets it
+					both.Go(func() { got[i], _ = shm.Fetch(t.Context(), h, four) })
+				}
+				both.Wait()
+				assert.True(t, (got[0] == nil) != (got[1] == nil))
+				for _, x := range got {
+					x.Close()
+				}
+			}
+		})
+	}
+	all.Wait()
+	assert.Zero(t, shm.Offered())
+}
