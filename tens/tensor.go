@@ -245,8 +245,13 @@ func (t *Tensor) checkParts() *Error {
 	return t.fault(errPartsInvalid, "parts", "parts = "+strconv.Itoa(t.Parts)+", more than the slowest dimension has indices")
 }
 
-// fit checks the tensor against the payload: its part holds its elements and nothing else. Elements of
-// dtype 'V' may be packed tighter than whole bytes, which saves less than a byte of each. Nothing is known about the parts of a
+// isSize reports whether parts of have bytes can hold elements of want bytes and nothing else. Elements of dtype 'V' may be packed
+// tighter than whole bytes, which saves less than a byte of each.
+func (t *Tensor) isSize(have, want int64) bool {
+	return have == want || t.DType == 'V' && have < want && have > want-want/int64(t.Word)
+}
+
+// fit checks the tensor against the payload: its part holds its elements and nothing else. Nothing is known about the parts of a
 // tensor that is not dense.
 func (t *Tensor) fit(parts [][]byte) *Error {
 	_, want, err := t.size()
@@ -263,7 +268,7 @@ func (t *Tensor) fit(parts [][]byte) *Error {
 		return t.fitPieces(parts, want)
 	}
 	have := int64(len(parts[t.Part]))
-	if have == want || t.DType == 'V' && have < want && have > want-want/int64(t.Word) {
+	if t.isSize(have, want) {
 		return nil
 	}
 	return t.fault(ErrSize, "part",
@@ -290,7 +295,7 @@ func (t *Tensor) fitPieces(parts [][]byte, want int64) *Error {
 		}
 		have += n
 	}
-	if have == want || t.DType == 'V' && have < want && have > want-want/int64(t.Word) {
+	if t.isSize(have, want) {
 		return nil
 	}
 	return t.fault(ErrSize, "parts", "parts "+strconv.Itoa(t.Part)+" to "+strconv.Itoa(t.Part+t.Parts-1)+" have "+
