@@ -6,7 +6,7 @@ import math
 import operator
 import reprlib
 from collections.abc import Iterable, Sequence, Sized
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any
 
 from ._core import Tensor, from_buffer
 
@@ -56,13 +56,13 @@ class Elements:
     def __init__(self, type: str, shape: int | Sequence[int], values: Sequence[Any]) -> None:
         if not isinstance(type, str):
             raise TypeError(f"dlbridge: Elements: type must be the name of an element type, such as 'string', not {type!r}")
-        if isinstance(shape, SupportsIndex) and not isinstance(shape, Iterable):
+        if hasattr(shape, "__index__") and not isinstance(shape, Iterable):
             shape = (operator.index(shape),)
         if isinstance(shape, (str, bytes)) or not isinstance(shape, Iterable):
             raise TypeError(f"dlbridge: Elements: shape must be a sequence of ints, not {shape!r}")
         sizes = tuple(shape)
         for size in sizes:
-            if not isinstance(size, SupportsIndex):
+            if not hasattr(size, "__index__"):
                 raise TypeError(f"dlbridge: Elements: shape must be a sequence of ints, and has {size!r}")
         if isinstance(values, (str, bytes)) or not isinstance(values, Sized):
             raise TypeError(f"dlbridge: Elements: values must be a list of the elements, not {values!r}")

@@ -346,7 +346,7 @@ def _place(value: Any, what: str) -> str:
 
 def _field(name: str, value: SupportsIndex, most: int = 2**64 - 1) -> int:
     """Checks a number of a header."""
-    if not isinstance(value, SupportsIndex):
+    if not hasattr(value, "__index__"):
         raise TypeError(f"dlbridge: {name} must be an int, not {value!r}")
     number = operator.index(value)
     if not 0 <= number <= most:
