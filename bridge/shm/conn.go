@@ -3,7 +3,30 @@
 package shm
 
 /*
-#include "segment.h"
+#include "message.h"
+
+#include <stdlib.h>
+
+static inline void end_export(void *managed) {
+  DLManagedTensorVersioned *m = managed;
+  m->deleter(m);
+}
+
+static inline core_status pack(segment_outbox *out, void **managed, size_t count, int writable, int64_t *failed, char *text, size_t text_size) {
+  const DLTensor **views = malloc((count + 1) * sizeof *views);
+  uint64_t *flags = malloc((count + 1) * sizeof *flags);
+  core_status status = CORE_ERR_MEMORY;
+  for (size_t i = 0; i < count && views != NULL && flags != NULL; i++) {
+    const DLManagedTensorVersioned *m = managed[i];
+    views[i] = &m->dl_tensor;
+    flags[i] = m->flags;
+  }
+  *failed = -1;
+  if (views != NULL && flags != NULL) status = segment_pack(out, views, flags, count, writable, failed, text, text_size);
+  free(views);
+  free(flags);
+  return status;
+}
 */
 import "C"
 
@@ -16,6 +39,7 @@ import (
 	"os"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"github.com/dlbridge/dlbridge/dlpack"
 )
@@ -49,67 +73,36 @@ func Send(ctx context.Context, conn *net.UnixConn, ts []*dlpack.Tensor, options 
 	return nil
 }
 
-// An identity is that of the file behind a descriptor.
-type identity struct{ device, inode uint64 }
-
 func (s sending) send(ctx context.Context, conn *net.UnixConn, ts []*dlpack.Tensor) error {
 	if err := stream(conn); err != nil {
 		return err
 	}
-	var files []int
-	defer func() { closeAll(files) }()
-	numbers := map[identity]uint32{}
-	records := make([]record, len(ts))
+	managed := make([]unsafe.Pointer, 0, len(ts))
+	defer func() {
+		for _, m := range managed {
+			C.end_export(m)
+		}
+	}()
 	for i, t := range ts {
-		if t.RequireOpen() == nil && t.NumElements() == 0 {
-			records[i] = record{noSegment, dlpack.Spec{DType: t.DType(), Shape: t.Shape(), Strides: t.Strides()}}
-			continue
-		}
-		p, err := find(t)
-		if err == nil && s.writable && (t.ReadOnly() || p.readOnly) {
-			p.close()
-			err = fmt.Errorf("Writable: the tensor is %w", dlpack.ErrReadOnly)
-		}
+		m, err := t.Export()
 		if err != nil {
 			return fmt.Errorf("tensor %d: %w", i, err)
 		}
-		var status syscall.Stat_t
-		if err := syscall.Fstat(p.file, &status); err != nil {
-			p.close()
-			return os.NewSyscallError("fstat", err)
-		}
-		id := identity{uint64(status.Dev), status.Ino}
-		number, ok := numbers[id]
-		if ok {
-			p.close()
-		} else {
-			number = uint32(len(files))
-			numbers[id] = number
-			files = append(files, p.file)
-		}
-		if t.NumBytes() > int64(p.size) {
-			p.close()
-			return fmt.Errorf("tensor %d is a broadcast of %d bytes; send the tensor that it was made of: %w", i, t.NumBytes(), dlpack.ErrLayout)
-		}
-		l := t.Layout()
-		records[i] = record{number, dlpack.Spec{DType: t.DType(), Shape: l.Shape, Strides: l.Strides, ByteOffset: int64(p.offset),
-			ReadOnly: !s.writable, Padded: t.Flags()&dlpack.SubbytePadded != 0}}
+		managed = append(managed, m)
 	}
-	if len(files) > maxSegments {
-		return fmt.Errorf("the tensors lie in %d segments, and one message carries %d; send them by several calls: %w", len(files), maxSegments,
-			dlpack.ErrOverflow)
+	var out C.segment_outbox
+	var failed C.int64_t
+	text := make(textOfC, 256)
+	code := C.pack(&out, (*unsafe.Pointer)(unsafe.SliceData(managed)), C.size_t(len(ts)), flag(s.writable), &failed, text.c(), C.size_t(len(text)))
+	if code != C.CORE_OK {
+		return text.failure(code, failed)
 	}
-	data, err := appendMessage(nil, records, len(files))
-	if err != nil {
-		return err
+	defer C.segment_outbox_end(&out)
+	files := make([]int, out.file_count)
+	for i := range files {
+		files[i] = int(out.files[i])
 	}
-	if !s.writable {
-		for _, file := range files {
-			if code := C.segment_seal(C.int(file)); code != 0 {
-				return fmt.Errorf("the segment cannot be made read-only: %w", failure(code))
-			}
-		}
-	}
+	data := unsafe.Slice((*byte)(unsafe.Pointer(out.data)), out.size)
 	defer watch(ctx, conn.SetWriteDeadline)()
 	n, _, err := conn.WriteMsgUnix(data, syscall.UnixRights(files...), nil)
 	if err == nil && n < len(data) { // the descriptors have gone with the first byte
@@ -121,11 +114,13 @@ func (s sending) send(ctx context.Context, conn *net.UnixConn, ts []*dlpack.Tens
 // A RecvOption changes what Recv does.
 type RecvOption func(*receiving)
 
-type receiving struct{ copied int64 }
+type receiving struct{ copied uint64 }
 
 // CopyUnsealed lets Recv copy the elements of tensors that lie in files that can become smaller, up to that number of bytes in one call.
 // Without it, such tensors are refused.
-func CopyUnsealed(bytes int64) RecvOption { return func(r *receiving) { r.copied = bytes } }
+func CopyUnsealed(bytes int64) RecvOption {
+	return func(r *receiving) { r.copied = uint64(max(bytes, 0)) }
+}
 
 // Recv receives the tensors of one Send. They are read-only unless the sender has said [Writable].
 //
@@ -146,156 +141,37 @@ func Recv(ctx context.Context, conn *net.UnixConn, options ...RecvOption) ([]*dl
 	return ts, err
 }
 
-func (r receiving) recv(ctx context.Context, conn *net.UnixConn) (ts []*dlpack.Tensor, err error) {
+func (r receiving) recv(ctx context.Context, conn *net.UnixConn) ([]*dlpack.Tensor, error) {
 	if err := stream(conn); err != nil {
 		return nil, err
 	}
 	stop := watch(ctx, conn.SetReadDeadline)
-	records, files, err := readMessage(conn)
+	data, files, err := readMessage(conn)
 	stop()
 	if err != nil {
 		closeAll(files)
 		return nil, cause(ctx, err)
 	}
-	return r.tensors(records, files)
+	numbers := make([]C.int, len(files)+1)
+	for i, file := range files {
+		numbers[i] = C.int(file)
+	}
+	var in C.segment_inbox
+	var failed C.int64_t
+	text := make(textOfC, 256)
+	code := C.segment_unpack(&in, (*C.char)(unsafe.Pointer(&data[0])), C.size_t(len(data)), &numbers[0], C.size_t(len(files)),
+		C.uint64_t(r.copied), &failed, text.c(), C.size_t(len(text)))
+	if code != C.CORE_OK {
+		return nil, text.failure(code, failed)
+	}
+	return tensors(&in)
 }
 
-// tensors returns the tensors of records in the segments of descriptors, which it takes over.
-func (r receiving) tensors(records []record, files []int) (ts []*dlpack.Tensor, err error) {
-	defer func() { closeAll(files) }()
-	segments := make([]opened, len(files))
-	defer func() {
-		for _, s := range segments {
-			s.bytes.Close()
-		}
-		if err != nil {
-			for _, t := range ts {
-				t.Close()
-			}
-			ts = nil
-		}
-	}()
-	for i := range segments {
-		err := r.open(&segments[i], files[i], uint32(i), records)
-		if segments[i].mapped {
-			files[i] = -1 // it is the mapping's
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	for i, record := range records {
-		if record.segment == noSegment {
-			t, err := dlpack.New(record.spec.DType, record.spec.Shape...)
-			if err != nil {
-				return ts, fmt.Errorf("tensor %d: %w", i, err)
-			}
-			ts = append(ts, t)
-			continue
-		}
-		s := segments[record.segment]
-		record.spec.ByteOffset -= int64(s.start)
-		record.spec.Copied = !s.mapped
-		t, err := s.bytes.View(record.spec)
-		if err != nil {
-			return ts, fmt.Errorf("tensor %d: %w", i, err)
-		}
-		ts = append(ts, t)
-	}
-	return ts, nil
-}
-
-// An opened segment is what its tensors need of it.
-type opened struct {
-	bytes  *dlpack.Tensor
-	start  uint64 // the offset of the first byte
-	mapped bool   // and not copied
-}
-
-// open maps the part of a segment that its tensors need, or copies it.
-func (r *receiving) open(s *opened, file int, number uint32, records []record) error {
-	var size C.uint64_t
-	var fixed, writable C.int
-	if code := C.segment_check(C.int(file), &size, &fixed, &writable); code != 0 {
-		return fmt.Errorf("segment %d: the descriptor is not one of a file: %w", number, dlpack.ErrValue)
-	}
-	low, high, readOnly, used := uint64(size), uint64(0), true, false
-	for i, record := range records {
-		if record.segment != number {
-			continue
-		}
-		from, to, err := record.within(uint64(size))
-		if err != nil {
-			return fmt.Errorf("tensor %d: %w", i, err)
-		}
-		low, high, used = min(low, from), max(high, to), true
-		readOnly = readOnly && record.spec.ReadOnly
-	}
-	if !used {
-		return fmt.Errorf("segment %d: no tensor lies in it: %w", number, dlpack.ErrValue)
-	}
-	if !readOnly && writable == 0 {
-		return fmt.Errorf("segment %d: a tensor is said to be writable, and the segment is %w", number, dlpack.ErrReadOnly)
-	}
-	s.start = low - low%uint64(os.Getpagesize())
-	extent := max(high-s.start, 1)
-	if fixed == 0 {
-		return r.copy(s, file, number, int64(extent))
-	}
-	var mapping *C.segment
-	flag := C.int(0)
-	if readOnly {
-		flag = 1
-	}
-	if code := C.segment_map(&mapping, C.int(file), C.uint64_t(s.start), C.size_t(extent), flag); code != 0 {
-		return fmt.Errorf("segment %d: %d bytes cannot be mapped: %w", number, extent, failure(code))
-	}
-	s.mapped = true
-	bytes, err := lend(mapping)
-	s.bytes = bytes
-	return err
-}
-
-// copy reads the part of a file that its tensors need.
-func (r *receiving) copy(s *opened, file int, number uint32, size int64) error {
-	if size > r.copied {
-		return fmt.Errorf("segment %d: another process can make it smaller at any time, so that its %d bytes must be copied; "+
-			"CopyUnsealed allows %d: %w", number, size, r.copied, dlpack.ErrValue)
-	}
-	r.copied -= size
-	t, err := dlpack.New(dlpack.Uint8, size)
-	if err != nil {
-		return err
-	}
-	err = dlpack.Use(t, func(data []uint8) error {
-		for at := 0; at < len(data); {
-			n, err := syscall.Pread(file, data[at:], int64(s.start)+int64(at))
-			if errors.Is(err, syscall.EINTR) {
-				continue
-			}
-			if err != nil {
-				return os.NewSyscallError("pread", err)
-			}
-			if n == 0 {
-				return fmt.Errorf("segment %d: it became smaller while it was read: %w", number, dlpack.ErrValue)
-			}
-			at += n
-		}
-		return nil
-	})
-	if err != nil {
-		t.Close()
-		return err
-	}
-	s.bytes = t
-	return nil
-}
-
-// readMessage reads the descriptions of one message, and its descriptors, which are returned after an error, too.
-func readMessage(conn *net.UnixConn) (records []record, files []int, err error) {
-	header := make([]byte, firstSize)
-	control := make([]byte, syscall.CmsgSpace(4*maxSegments))
-	n, size, flags, _, err := conn.ReadMsgUnix(header, control)
+// readMessage reads one message, and its descriptors, which are returned after an error, too.
+func readMessage(conn *net.UnixConn) (data []byte, files []int, err error) {
+	data = make([]byte, C.SEGMENT_FIRST)
+	control := make([]byte, syscall.CmsgSpace(4*C.SEGMENT_FILES))
+	n, size, flags, _, err := conn.ReadMsgUnix(data, control)
 	files, parseErr := descriptors(control[:size])
 	switch {
 	case n == 0 && (err == nil || errors.Is(err, io.EOF)):
@@ -305,27 +181,21 @@ func readMessage(conn *net.UnixConn) (records []record, files []int, err error) 
 	case parseErr != nil:
 		return nil, files, parseErr
 	case flags&syscall.MSG_CTRUNC != 0:
-		return nil, files, fmt.Errorf("header: its descriptors are more than %d, or more than this process can have: %w", maxSegments, syscall.EMFILE)
+		return nil, files, fmt.Errorf("header: its descriptors are more than %d, or more than this process can have: %w", C.SEGMENT_FILES, syscall.EMFILE)
 	}
-	if _, err := io.ReadFull(conn, header[n:]); err != nil {
+	if _, err := io.ReadFull(conn, data[n:]); err != nil {
 		return nil, files, unexpected(err)
 	}
-	left, tensors, segments, err := readHeader(header)
-	if err != nil {
-		return nil, files, err
+	text := make(textOfC, 256)
+	whole := int(C.segment_message_size((*C.char)(unsafe.Pointer(&data[0])), text.c(), C.size_t(len(text))))
+	if whole == 0 {
+		return nil, files, text.failure(C.CORE_ERR_ARGUMENT, -1)
 	}
-	if segments != len(files) {
-		return nil, files, fmt.Errorf("header: %d descriptors came with it, not %d: %w", len(files), segments, dlpack.ErrValue)
+	data = append(data, make([]byte, whole-len(data))...)
+	if _, err := io.ReadFull(conn, data[C.SEGMENT_FIRST:]); err != nil {
+		return nil, files, unexpected(err)
 	}
-	rest := header[headerSize:]
-	if left > len(rest) {
-		rest = append(rest, make([]byte, left-len(rest))...)
-		if _, err := io.ReadFull(conn, rest[firstSize-headerSize:]); err != nil {
-			return nil, files, unexpected(err)
-		}
-	}
-	records, err = readRecords(rest, tensors, segments)
-	return records, files, err
+	return data, files, nil
 }
 
 func unexpected(err error) error {

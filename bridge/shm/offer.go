@@ -3,7 +3,9 @@
 package shm
 
 /*
-#include "segment.h"
+#include "message.h"
+
+#include <stdlib.h>
 */
 import "C"
 
@@ -16,13 +18,13 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/dlbridge/dlbridge/dlpack"
-	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
 // A Handle says where another process fetches the segment of a tensor. It can be written as text, such as JSON, and travel by any
@@ -76,26 +78,23 @@ func Offer(t *dlpack.Tensor, timeout time.Duration, options ...SendOption) (Hand
 }
 
 func (s sending) offer(t *dlpack.Tensor, timeout time.Duration) (Handle, error) {
-	p, err := find(t)
+	p, err := find(t, s.writable)
 	if err != nil {
 		return Handle{}, err
 	}
 	keep := false
 	defer func() {
 		if !keep {
-			p.close()
+			syscall.Close(int(p.file))
 		}
 	}()
-	if s.writable && (t.ReadOnly() || p.readOnly) {
-		return Handle{}, fmt.Errorf("Writable: the tensor is %w", dlpack.ErrReadOnly)
-	}
 	if !s.writable {
-		if code := C.segment_seal(C.int(p.file)); code != 0 {
-			return Handle{}, fmt.Errorf("the segment cannot be made read-only: %w", failure(code))
+		if code := C.segment_seal(p.file); code != 0 {
+			return Handle{}, fmt.Errorf("the segment cannot be made read-only: %w", syscall.Errno(code))
 		}
 	}
 	var status syscall.Stat_t
-	if err := syscall.Fstat(p.file, &status); err != nil {
+	if err := syscall.Fstat(int(p.file), &status); err != nil {
 		return Handle{}, os.NewSyscallError("fstat", err)
 	}
 	var token [tokenSize]byte
@@ -106,13 +105,13 @@ func (s sending) offer(t *dlpack.Tensor, timeout time.Duration) (Handle, error) 
 		return Handle{}, err
 	}
 	keep = true
-	offers.waiting[token] = offer{p.file, time.AfterFunc(timeout, func() {
+	offers.waiting[token] = offer{int(p.file), time.AfterFunc(timeout, func() {
 		if file, ok := withdraw(token); ok {
 			syscall.Close(file)
 		}
 	})}
 	name := strings.TrimPrefix(offers.listener.Addr().String(), "@")
-	return Handle{name, hex.EncodeToString(token[:]), p.offset, uint64(status.Size), !s.writable}, nil
+	return Handle{name, hex.EncodeToString(token[:]), uint64(p.offset), uint64(status.Size), !s.writable}, nil
 }
 
 // Offered returns the number of offers of this process that were not fetched and whose time is not over.
@@ -213,24 +212,41 @@ func (r receiving) fetch(ctx context.Context, h Handle, spec dlpack.Spec) (*dlpa
 	if rest, ok := strings.CutPrefix(h.Socket, socketPrefix); !ok || len(rest) != 2*tokenSize || strings.Trim(rest, "0123456789abcdef") != "" {
 		return nil, fmt.Errorf("handle: the socket %q is not one of Offer: %w", h.Socket, dlpack.ErrValue)
 	}
-	if h.Offset > 1<<62 {
-		return nil, fmt.Errorf("handle: offset %d: %w", h.Offset, dlpack.ErrOverflow)
+	if spec.Strides != nil && len(spec.Strides) != len(spec.Shape) {
+		return nil, fmt.Errorf("%d strides for %d dimensions: %w", len(spec.Strides), len(spec.Shape), dlpack.ErrLayout)
 	}
-	if spec.Strides == nil {
-		if spec.Strides, err = layout.AppendRowMajor(nil, spec.Shape); err != nil {
-			return nil, err
-		}
+	if len(spec.Shape) > dlpack.MaxRank {
+		return nil, fmt.Errorf("%d dimensions are more than %d: %w", len(spec.Shape), dlpack.MaxRank, dlpack.ErrLayout)
 	}
-	spec.ByteOffset, spec.ReadOnly = int64(h.Offset), spec.ReadOnly || h.ReadOnly
-	if err := check(spec, false); err != nil {
-		return nil, err
+	flags := C.uint64_t(0)
+	if spec.ReadOnly || h.ReadOnly {
+		flags |= C.DLPACK_FLAG_BITMASK_READ_ONLY
+	}
+	if spec.Padded {
+		flags |= C.DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
 	}
 	file, err := take(ctx, h.Socket, token)
 	if err != nil {
 		return nil, err
 	}
-	records := []record{{0, spec}}
-	ts, err := r.tensors(records, []int{file})
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	numbers := func(values []int64) *C.int64_t {
+		if len(values) == 0 {
+			return nil
+		}
+		pinner.Pin(&values[0])
+		return (*C.int64_t)(&values[0])
+	}
+	view := C.DLTensor{ndim: C.int32_t(len(spec.Shape)), byte_offset: C.uint64_t(h.Offset), shape: numbers(spec.Shape), strides: numbers(spec.Strides)}
+	view.dtype = C.DLDataType{code: C.uint8_t(spec.DType.Code()), bits: C.uint8_t(spec.DType.Bits()), lanes: C.uint16_t(spec.DType.Lanes())}
+	var in C.segment_inbox
+	text := make(textOfC, 256)
+	code := C.segment_open(&in, &view, flags, C.int(file), C.uint64_t(r.copied), text.c(), C.size_t(len(text)))
+	if code != C.CORE_OK {
+		return nil, text.failure(code, -1)
+	}
+	ts, err := tensors(&in)
 	if err != nil {
 		return nil, err
 	}
@@ -256,7 +272,7 @@ func take(ctx context.Context, socket string, token []byte) (file int, err error
 	if _, err := conn.Write(token); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return 0, cause(ctx, err)
 	}
-	one, control := make([]byte, 1), make([]byte, syscall.CmsgSpace(4*maxSegments))
+	one, control := make([]byte, 1), make([]byte, syscall.CmsgSpace(4*C.SEGMENT_FILES))
 	_, size, _, _, err := conn.ReadMsgUnix(one, control)
 	files, parseErr := descriptors(control[:size])
 	if len(files) == 1 && err == nil && parseErr == nil {

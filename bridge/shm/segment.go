@@ -3,19 +3,33 @@
 package shm
 
 /*
-#include "segment.h"
+#cgo CFLAGS: -std=gnu11 -O2 -I${SRCDIR}/../../include -I${SRCDIR}/../../dlpack/internal/core
+#include "message.h"
+
+static inline void end_export(void *managed) {
+  DLManagedTensorVersioned *m = managed;
+  m->deleter(m);
+}
+
+static inline core_status segment_find_tensor(segment_place *place, void *managed, int writable, char *text, size_t text_size) {
+  core_extent extent;
+  DLManagedTensorVersioned *m = managed;
+  core_status status = core_check_tensor(&m->dl_tensor, m->flags, &extent, text, text_size);
+  if (status != CORE_OK) return status;
+  return segment_place_of(place, &m->dl_tensor, &extent, m->flags, writable, text, text_size);
+}
 */
 import "C"
 
 import (
 	"errors"
 	"fmt"
-	"os"
 	"syscall"
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
+	_ "github.com/dlbridge/dlbridge/include/dlpack" // dlpack.h
 )
 
 // ErrNotShared reports a tensor whose memory other processes cannot map: it does not lie in a segment.
@@ -23,7 +37,7 @@ var ErrNotShared = errors.New("not in a segment")
 
 // New returns a tensor in a new segment. Its elements are 0.
 //
-// Ownership: the tensor holds the segment. Errors: [dlpack.ErrLayout] for a shape with negative sizes; [dlpack.ErrOverflow];
+// Ownership: the tensor holds the segment. Errors: [dlpack.ErrDType]; those of [layout.Layout.Count] for the shape; [dlpack.ErrOverflow];
 // [dlpack.ErrMemory]; a [syscall.Errno], such as EMFILE if the process has too many descriptors.
 func New(dtype dlpack.DataType, shape ...int64) (*dlpack.Tensor, error) {
 	t, err := create(dtype, shape)
@@ -51,53 +65,6 @@ func Copy(t *dlpack.Tensor) (*dlpack.Tensor, error) {
 	return c, nil
 }
 
-// IsShared reports whether all elements of a tensor lie in a segment.
-func IsShared(t *dlpack.Tensor) bool {
-	p, err := find(t)
-	if err == nil {
-		p.close()
-	}
-	return err == nil
-}
-
-// ReadOnly returns a read-only tensor on the same memory, of which this process gets a second mapping without write permission. A consumer
-// that ignores the flag of a read-only tensor, as PyTorch does, then ends the process instead of changing the elements. t must lie in a
-// segment, or in a file that was mapped with MAP_SHARED. It takes about 7 µs, and the first access to each page of 4 KiB by the new
-// mapping a third of a microsecond (BenchmarkReadOnly).
-//
-// Ownership: t stays the caller's and may be closed before the new tensor. Lifetime: a mapping that this package has not made must not
-// shrink. Errors: [ErrNotShared] for private memory, of which [dlpack.Tensor.Copy] makes a copy that cannot be enforced, and [Copy]
-// one in a segment; [dlpack.ErrClosed]; a [syscall.Errno].
-func ReadOnly(t *dlpack.Tensor) (*dlpack.Tensor, error) {
-	t, err := t.Share() // also if somebody closes t meanwhile
-	if err != nil {
-		return nil, fmt.Errorf("shm: read-only: %w", err)
-	}
-	defer t.Close()
-	before, behind, err := extent(t)
-	if err != nil {
-		return nil, fmt.Errorf("shm: read-only: %w", err)
-	}
-	if before+behind == 0 {
-		return t.View(dlpack.Spec{DType: t.DType(), Shape: t.Shape(), Strides: t.Strides(), ReadOnly: true})
-	}
-	first := t.Data() - uintptr(before)
-	var s *C.segment
-	code := C.segment_alias(&s, C.uintptr_t(first), C.size_t(before+behind))
-	if syscall.Errno(code) == syscall.EINVAL {
-		return nil, fmt.Errorf("shm: read-only: the memory is not in one shared mapping, and so %w; shm.Copy makes a copy that is", ErrNotShared)
-	}
-	if code != 0 {
-		return nil, fmt.Errorf("shm: read-only: %d bytes cannot be mapped again: %w", before+behind, failure(code))
-	}
-	offset := int64(first%uintptr(os.Getpagesize())) + before
-	return view(s, dlpack.Spec{DType: t.DType(), Shape: t.Shape(), Strides: t.Strides(), ByteOffset: offset, ReadOnly: true,
-		Padded: t.Flags()&dlpack.SubbytePadded != 0})
-}
-
-// Mappings returns the number of segments, and parts of segments, that are mapped in this process.
-func Mappings() int64 { return int64(C.segment_count()) }
-
 func create(dtype dlpack.DataType, shape []int64) (*dlpack.Tensor, error) {
 	if err := dtype.Validate(); err != nil {
 		return nil, err
@@ -112,18 +79,18 @@ func create(dtype dlpack.DataType, shape []int64) (*dlpack.Tensor, error) {
 	}
 	var s *C.segment
 	if code := C.segment_create(&s, C.size_t(max(size, 1))); code != 0 {
-		return nil, fmt.Errorf("a segment of %d bytes: %w", size, failure(code))
+		errno := syscall.Errno(code)
+		if errno == syscall.ENOMEM {
+			return nil, fmt.Errorf("a segment of %d bytes: %w (%w)", size, dlpack.ErrMemory, errno)
+		}
+		return nil, fmt.Errorf("a segment of %d bytes: %w", size, errno)
 	}
-	return view(s, dlpack.Spec{DType: dtype, Shape: shape})
-}
-
-// failure returns the error for an errno.
-func failure(code C.int) error {
-	errno := syscall.Errno(code)
-	if errno == syscall.ENOMEM {
-		return fmt.Errorf("%w (%w)", dlpack.ErrMemory, errno)
+	bytes, err := lend(s)
+	if err != nil {
+		return nil, err
 	}
-	return errno
+	defer bytes.Close()
+	return bytes.View(dlpack.Spec{DType: dtype, Shape: shape})
 }
 
 // lend returns the bytes of a mapping, which it takes over.
@@ -135,65 +102,145 @@ func lend(s *C.segment) (*dlpack.Tensor, error) {
 	return bytes, err
 }
 
-// view returns a tensor on a mapping, which it takes over.
-func view(s *C.segment, spec dlpack.Spec) (*dlpack.Tensor, error) {
-	bytes, err := lend(s)
+// ReadOnly returns a read-only tensor on the same memory, of which this process gets a second mapping without write permission. A consumer
+// that ignores the flag of a read-only tensor, as PyTorch does, then ends the process instead of changing the elements. t must lie in a
+// segment, or in a file that was mapped with MAP_SHARED. It takes about 7 µs, and the first access to each page of 4 KiB by the new
+// mapping a third of a microsecond (BenchmarkReadOnly).
+//
+// Ownership: t stays the caller's and may be closed before the new tensor. Lifetime: a mapping that this package has not made must not
+// shrink. Errors: [ErrNotShared] for private memory, of which [dlpack.Tensor.Copy] makes a copy that cannot be enforced, and [Copy]
+// one in a segment; [dlpack.ErrClosed]; [dlpack.ErrDevice]; [dlpack.ErrMemory].
+func ReadOnly(t *dlpack.Tensor) (*dlpack.Tensor, error) {
+	managed, err := t.Export()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("shm: read-only: %w", err)
 	}
-	defer bytes.Close()
-	return bytes.View(spec)
-}
-
-// A place is where a tensor lies in a segment.
-type place struct {
-	file     int    // a descriptor of the segment, to be closed
-	offset   uint64 // of element (0, ..., 0)
-	readOnly bool   // the mapping of this process
-	size     uint64 // of that mapping
-}
-
-func (p place) close() { syscall.Close(p.file) }
-
-// span returns how far the bytes of a tensor lie before and behind element (0, ..., 0).
-func span(dtype dlpack.DataType, l layout.Layout, padded bool) (before, behind int64, err error) {
-	low, high, err := l.Span()
+	defer C.end_export(managed)
+	m := (*C.DLManagedTensorVersioned)(managed)
+	var in C.segment_inbox
+	text := make(textOfC, 256)
+	if code := C.segment_read_only(&in, &m.dl_tensor, m.flags, text.c(), C.size_t(len(text))); code != C.CORE_OK {
+		return nil, fmt.Errorf("shm: read-only: %w", text.failure(code, -1))
+	}
+	ts, err := tensors(&in)
 	if err != nil {
-		return 0, 0, err
+		return nil, fmt.Errorf("shm: read-only: %w", err)
 	}
-	if before, err = dtype.NumBytes(-low, padded); err != nil {
-		return 0, 0, err
-	}
-	behind, err = dtype.NumBytes(high, padded)
-	return before, behind, err
+	return ts[0], nil
 }
 
-// extent returns how far the memory of a tensor reaches before and behind element (0, ..., 0).
-func extent(t *dlpack.Tensor) (before, behind int64, err error) {
-	if t.Device().Type != dlpack.CPU {
-		return 0, 0, fmt.Errorf("the memory is on device %v, which processes cannot share: %w", t.Device(), dlpack.ErrDevice)
+// IsShared reports whether all elements of a tensor lie in a segment.
+func IsShared(t *dlpack.Tensor) bool {
+	p, err := find(t, false)
+	if err == nil {
+		syscall.Close(int(p.file))
 	}
-	return span(t.DType(), t.Layout(), t.Flags()&dlpack.SubbytePadded != 0)
+	return err == nil
 }
 
 // find returns the place of a tensor. The error for one that is in no segment wraps ErrNotShared.
-func find(t *dlpack.Tensor) (place, error) {
-	t, err := t.Share() // also if somebody closes t meanwhile
+func find(t *dlpack.Tensor, writable bool) (p C.segment_place, err error) {
+	managed, err := t.Export()
 	if err != nil {
-		return place{}, err
+		return p, err
 	}
-	defer t.Close()
-	before, behind, err := extent(t)
+	defer C.end_export(managed)
+	text := make(textOfC, 256)
+	if code := C.segment_find_tensor(&p, managed, flag(writable), text.c(), C.size_t(len(text))); code != C.CORE_OK {
+		return p, text.failure(code, -1)
+	}
+	return p, nil
+}
+
+// Mappings returns the number of segments, and parts of segments, that are mapped in this process, and of copies that [CopyUnsealed] has made.
+func Mappings() int64 { return int64(C.segment_count()) }
+
+// tensors returns the tensors of an inbox, which it takes over.
+func tensors(in *C.segment_inbox) (ts []*dlpack.Tensor, err error) {
+	defer C.segment_inbox_free(in)
+	memory := make([]*dlpack.Tensor, in.mapping_count)
+	for i := range memory {
+		bytes, lendErr := lend(in.mappings[i]) // all of them, because each takes its mapping over
+		memory[i], err = bytes, errors.Join(err, lendErr)
+		defer bytes.Close()
+	}
 	if err != nil {
-		return place{}, err
+		return nil, err
 	}
-	var found C.segment_place
-	code := C.segment_find(C.uintptr_t(t.Data()-uintptr(before)), C.size_t(before+behind), &found)
-	if syscall.Errno(code) == syscall.ENOENT {
-		return place{}, fmt.Errorf("the tensor is %w; shm.Copy makes one that is", ErrNotShared)
+	for i, t := range unsafe.Slice(in.tensors, in.tensor_count) {
+		rank := t.view.ndim
+		spec := dlpack.Spec{
+			DType:    dlpack.MakeDataType(dlpack.TypeCode(t.view.dtype.code), uint8(t.view.dtype.bits), uint16(t.view.dtype.lanes)),
+			Shape:    unsafe.Slice((*int64)(t.view.shape), rank),
+			Strides:  unsafe.Slice((*int64)(t.view.strides), rank),
+			ReadOnly: t.flags&C.DLPACK_FLAG_BITMASK_READ_ONLY != 0,
+			Padded:   t.flags&C.DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED != 0,
+			Copied:   t.flags&C.DLPACK_FLAG_BITMASK_IS_COPIED != 0,
+		}
+		var x *dlpack.Tensor
+		if t.mapping < 0 {
+			x, err = empty(spec)
+		} else {
+			spec.ByteOffset = int64(uintptr(t.view.data) - uintptr(unsafe.Pointer(in.mappings[t.mapping].base)))
+			x, err = memory[t.mapping].View(spec)
+		}
+		if err != nil {
+			for _, x := range ts {
+				x.Close()
+			}
+			return nil, fmt.Errorf("tensor %d: %w", i, err)
+		}
+		ts = append(ts, x)
 	}
-	if code != 0 {
-		return place{}, os.NewSyscallError("dup", syscall.Errno(code))
+	return ts, nil
+}
+
+// empty returns a tensor without elements.
+func empty(spec dlpack.Spec) (*dlpack.Tensor, error) {
+	x, err := dlpack.New(spec.DType, spec.Shape...)
+	if err != nil {
+		return nil, err
 	}
-	return place{int(found.fd), uint64(found.offset) + uint64(before), found.read_only != 0, uint64(found.size)}, nil
+	defer x.Close()
+	return x.View(spec)
+}
+
+func flag(set bool) C.int {
+	if set {
+		return 1
+	}
+	return 0
+}
+
+// textOfC has room for the text of an error.
+type textOfC []byte
+
+func (t textOfC) c() *C.char { return (*C.char)(unsafe.Pointer(&t[0])) }
+
+// A fault is an error of the C functions: errors.Is finds its cause.
+type fault struct {
+	text  string
+	cause error
+}
+
+func (f *fault) Error() string { return f.text }
+func (f *fault) Unwrap() error { return f.cause }
+
+var causes = map[C.core_status]error{
+	C.CORE_ERR_NULL: dlpack.ErrNull, C.CORE_ERR_DTYPE: dlpack.ErrDType, C.CORE_ERR_DEVICE: dlpack.ErrDevice, C.CORE_ERR_LAYOUT: dlpack.ErrLayout,
+	C.CORE_ERR_OVERFLOW: dlpack.ErrOverflow, C.CORE_ERR_READONLY: dlpack.ErrReadOnly, C.CORE_ERR_MEMORY: dlpack.ErrMemory,
+	C.CORE_NEEDS_COPY: ErrNotShared,
+}
+
+// failure returns the error with this text, about one of several tensors or, with -1, about all.
+func (t textOfC) failure(code C.core_status, tensor C.int64_t) error {
+	text := C.GoString(t.c())
+	if tensor >= 0 {
+		text = fmt.Sprintf("tensor %d: %s", tensor, text)
+	}
+	cause, ok := causes[code]
+	if !ok {
+		cause = dlpack.ErrValue
+	}
+	return &fault{text, cause}
 }

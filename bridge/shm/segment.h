@@ -16,7 +16,7 @@ typedef struct {
 
 /* Where memory lies in a segment. */
 typedef struct {
-  int fd; /* a duplicate, which the caller closes */
+  int file; /* a duplicate of its descriptor, which the caller closes */
   int read_only;
   uint64_t offset;
   size_t size; /* of the mapping */
@@ -31,6 +31,9 @@ int segment_create(segment **out, size_t size);
  * descriptor stays the caller's. */
 int segment_map(segment **out, int fd, uint64_t start, size_t size, int read_only);
 
+/* Reads `size` bytes of a file from `start` on into private memory, which ends like a segment. EINVAL: the file is shorter. */
+int segment_copy(segment **out, int fd, uint64_t start, size_t size);
+
 /* Unmaps a segment and closes its descriptor. ctx is a segment. Any thread may call it. */
 void segment_release(void *ctx);
 
@@ -44,8 +47,8 @@ int segment_alias(segment **out, uintptr_t address, size_t size);
 /* Forbids all further writable mappings of a segment, and writing to it by its descriptor. */
 int segment_seal(int fd);
 
-/* Sets *size to the size of the segment of a descriptor that another process has sent, and *fixed to whether the segment can never
- * become smaller. EBADF: it is not a regular file. */
+/* Sets *size to the size of the file of a descriptor that another process has sent, *fixed to whether the file can never become smaller,
+ * and *writable to whether it can be mapped with write permission. EBADF: it is not a regular file. */
 int segment_check(int fd, uint64_t *size, int *fixed, int *writable);
 
 /* Returns the number of mappings in this process. */

@@ -89,11 +89,11 @@ int segment_find(uintptr_t address, size_t size, segment_place *out) {
     const segment *s = known.all[first];
     size_t at = address - (uintptr_t)s->base;
     if (s->fd >= 0 && at <= s->size && size <= s->size - at) {
-      out->fd = fcntl(s->fd, F_DUPFD_CLOEXEC, 0);
+      out->file = fcntl(s->fd, F_DUPFD_CLOEXEC, 0);
       out->read_only = s->read_only;
       out->offset = s->start + at;
       out->size = s->size;
-      failed = out->fd < 0 ? errno : 0;
+      failed = out->file < 0 ? errno : 0;
     }
   }
   pthread_mutex_unlock(&known.mutex);
@@ -123,6 +123,31 @@ int segment_create(segment **out, size_t size) {
   int failed = ftruncate(fd, (off_t)size) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0 ? errno : 0;
   if (!failed) failed = segment_map(out, fd, 0, size, 0);
   if (failed) close(fd);
+  return failed;
+}
+
+int segment_copy(segment **out, int fd, uint64_t start, size_t size) {
+  segment *s = malloc(sizeof *s);
+  if (s == NULL) return ENOMEM;
+  char *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  int failed = base == MAP_FAILED ? errno : 0;
+  for (size_t done = 0; !failed && done < size;) {
+    ssize_t n = pread(fd, base + done, size - done, (off_t)(start + done));
+    if (n > 0) done += (size_t)n;
+    else if (n == 0) failed = EINVAL;
+    else if (errno != EINTR) failed = errno;
+  }
+  if (!failed) {
+    *s = (segment){.base = base, .size = size, .start = start, .fd = -1};
+    failed = remember(s);
+  }
+  if (failed) {
+    if (base != MAP_FAILED) munmap(base, size);
+    free(s);
+  } else {
+    close(fd);
+    *out = s;
+  }
   return failed;
 }
 
@@ -156,8 +181,8 @@ int segment_alias(segment **out, uintptr_t address, size_t size) {
   uintptr_t within = address % (uintptr_t)sysconf(_SC_PAGESIZE);
   int failed = segment_find(address, size, &place);
   if (failed == 0) {
-    failed = segment_map(out, place.fd, place.offset - within, size + within, 1);
-    if (failed) close(place.fd);
+    failed = segment_map(out, place.file, place.offset - within, size + within, 1);
+    if (failed) close(place.file);
     return failed;
   }
   if (failed != ENOENT) return failed;

