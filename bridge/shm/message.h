@@ -5,6 +5,8 @@
 #include "core.h"
 #include "segment.h"
 
+#pragma GCC visibility push(hidden)
+
 enum {
   SEGMENT_FIRST = 512,      /* bytes that a message has at least, so that one read takes most messages and nothing of the next */
   SEGMENT_FILES = 253,      /* descriptors that one message of a Unix socket can carry */
@@ -60,5 +62,7 @@ core_status segment_open(segment_inbox *out, const DLTensor *tensor, uint64_t fl
 core_status segment_read_only(segment_inbox *out, const DLTensor *tensor, uint64_t flags, char *text, size_t text_size);
 /* Frees the descriptions, but ends no mapping. */
 void segment_inbox_free(segment_inbox *in);
+
+#pragma GCC visibility pop
 
 #endif

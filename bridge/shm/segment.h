@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#pragma GCC visibility push(hidden)
+
 /* A mapping of a segment, or of a part of one, in this process. It ends with segment_release. */
 typedef struct {
   char *base;
@@ -53,5 +55,7 @@ int segment_check(int fd, uint64_t *size, int *fixed, int *writable);
 
 /* Returns the number of mappings in this process. */
 int64_t segment_count(void);
+
+#pragma GCC visibility pop
 
 #endif

@@ -28,7 +28,7 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as in typing, whose import takes longer than all of this package
 if TYPE_CHECKING:
-    from . import decthings, tens, tensorflow
+    from . import decthings, shm, tens, tensorflow
     from ._elements import Elements
     from ._wrap import load, wrap
 
@@ -43,6 +43,7 @@ __all__ = [
     "from_dlpack",
     "get_include",
     "load",
+    "shm",
     "tens",
     "tensorflow",
     "to_address",
@@ -50,7 +51,7 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-_MODULES = {"decthings": "", "tens": "", "tensorflow": "", "Elements": "_elements", "load": "_wrap", "wrap": "_wrap"}
+_MODULES = {"decthings": "", "shm": "", "tens": "", "tensorflow": "", "Elements": "_elements", "load": "_wrap", "wrap": "_wrap"}
 
 if not TYPE_CHECKING:  # which would take every name for an attribute
 

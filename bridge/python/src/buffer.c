@@ -159,20 +159,26 @@ static int parse_sizes(PyObject *object, int64_t *shape, int32_t *ndim, const ch
   return 0;
 }
 
-PyObject *empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+int parse_empty(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, DLTensor *view, core_extent *extent) {
   static const char *const names[] = {"shape", "dtype"};
-  module_state *state = PyModule_GetState(module);
   PyObject *values[2];
   char message[MESSAGE_SIZE];
+  if (parse_arguments("empty", args, nargs, kwnames, 2, names, 2, values) < 0) return -1;
+  for (int k = 0; k < 2; k++)
+    if (values[k] == NULL) return raise_error(PyExc_TypeError, "dlbridge: empty: %s is missing", names[k]);
+  if (parse_sizes(values[0], view->shape, &view->ndim, "empty") < 0 || dtype_parse(values[1], &view->dtype) < 0) return -1;
+  core_status status = core_check_layout(view, 0, extent, message, sizeof message);
+  if (status == CORE_OK) return 0;
+  raise_status(status, "empty", message);
+  return -1;
+}
+
+PyObject *empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+  module_state *state = PyModule_GetState(module);
   int64_t shape[CORE_RANK_MAX];
   core_extent extent;
   DLTensor view = {.device = {kDLCPU, 0}, .shape = shape};
-  if (parse_arguments("empty", args, nargs, kwnames, 2, names, 2, values) < 0) return NULL;
-  for (int k = 0; k < 2; k++)
-    if (values[k] == NULL) return PyErr_Format(PyExc_TypeError, "dlbridge: empty: %s is missing", names[k]);
-  if (parse_sizes(values[0], shape, &view.ndim, "empty") < 0 || dtype_parse(values[1], &view.dtype) < 0) return NULL;
-  core_status status = core_check_layout(&view, 0, &extent, message, sizeof message);
-  if (status != CORE_OK) return raise_status(status, "empty", message);
+  if (parse_empty(args, nargs, kwnames, &view, &extent) < 0) return NULL;
   core_share *share = core_share_alloc((size_t)extent.nbytes, 0);
   if (share == NULL)
     return PyErr_Format(PyExc_MemoryError, "dlbridge: empty: no memory for %lld bytes", (long long)extent.nbytes);

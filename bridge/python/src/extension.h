@@ -282,6 +282,8 @@ Tensor *tensor_on_buffer(module_state *state, PyObject *object, PyObject *dtype,
                          uint64_t flags);
 /* Parses a shape: an int or a sequence of ints. -1 with an exception. */
 int parse_shape(PyObject *object, int64_t *shape, int32_t *ndim);
+/* Parses the arguments of `empty`: the shape, into view->shape, which has room, and the data type. */
+int parse_empty(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, DLTensor *view, core_extent *extent);
 
 /* ---- pickle.c */
 PyObject *tensor_reduce(PyObject *self, PyObject *protocol);
@@ -294,6 +296,16 @@ PyObject *pickle_tensor(PyObject *module, PyObject *args);
 Py_buffer *loan_begin(PyObject *object, int flags);
 void loan_end(void *buffer);
 int64_t live_loans(void);
+/* shm.c */
+PyObject *shm_empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *shm_copy(PyObject *module, PyObject *tensor);
+PyObject *shm_pack(PyObject *module, PyObject *args);
+PyObject *shm_size(PyObject *module, PyObject *first);
+PyObject *shm_unpack(PyObject *module, PyObject *args);
+PyObject *shm_readonly(PyObject *module, PyObject *tensor);
+PyObject *shm_is_shared(PyObject *module, PyObject *tensor);
+PyObject *shm_mappings(PyObject *module, PyObject *ignored);
+
 /* Registers a function that tells loan_end when the interpreter ends. -1 with an exception. */
 int watch_end(void);
 

@@ -92,6 +92,16 @@ static PyMethodDef functions[] = {
     {"decthings_check", decthings_check, METH_VARARGS, NULL},
     {"tensorflow_decode", tensorflow_decode, METH_VARARGS, NULL},
     {"tensorflow_encode", tensorflow_encode, METH_VARARGS, NULL},
+#ifdef __linux__
+    {"shm_empty", FASTCALL(shm_empty), NULL},
+    {"shm_copy", shm_copy, METH_O, NULL},
+    {"shm_pack", shm_pack, METH_VARARGS, NULL},
+    {"shm_size", shm_size, METH_O, NULL},
+    {"shm_unpack", shm_unpack, METH_VARARGS, NULL},
+    {"shm_readonly", shm_readonly, METH_O, NULL},
+    {"shm_is_shared", shm_is_shared, METH_O, NULL},
+    {"shm_mappings", shm_mappings, METH_NOARGS, NULL},
+#endif
     {"library_counters", library_counters, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -631,6 +631,23 @@ void core_copy(void *dst, const int64_t *dst_strides, const void *src, const int
   core_copy_part(false, nbytes, dst, dst_strides, src, src_strides, shape, ndim, itemsize);
 }
 
+void core_copy_into(void *dst, const DLTensor *t, const core_extent *extent) {
+  if (extent->count == 0) return;
+  const char *src = (const char *)t->data + t->byte_offset;
+  if (extent->row_major) { /* packed elements too */
+    core_copy(dst, NULL, src, NULL, NULL, 0, (size_t)extent->nbytes);
+    return;
+  }
+  int64_t item = ((int64_t)t->dtype.bits * t->dtype.lanes + 7) / 8;
+  int64_t to[CORE_RANK_MAX], from[CORE_RANK_MAX], step = item;
+  for (int32_t d = t->ndim - 1; d >= 0; d--) {
+    to[d] = step;
+    from[d] = t->shape[d] > 1 ? t->strides[d] * item : 0; /* the stride of a dimension of size 1 has no meaning */
+    step *= t->shape[d]; /* does not overflow: core_check_tensor has checked nbytes */
+  }
+  core_copy(dst, to, src, from, t->shape, t->ndim, (size_t)item);
+}
+
 core_status core_copy_compact(core_share **out, const DLTensor *t, uint64_t flags, char *message,
                               size_t size) {
   core_extent extent;
@@ -647,19 +664,6 @@ core_status core_copy_compact(core_share **out, const DLTensor *t, uint64_t flag
     return CORE_ERR_MEMORY;
   }
   *out = share;
-  if (extent.count == 0) return CORE_OK;
-  const char *src = (const char *)t->data + t->byte_offset;
-  if (extent.row_major) { /* packed elements too */
-    core_copy(share->data, NULL, src, NULL, NULL, 0, (size_t)extent.nbytes);
-    return CORE_OK;
-  }
-  int64_t item = ((int64_t)t->dtype.bits * t->dtype.lanes + 7) / 8;
-  int64_t to[CORE_RANK_MAX], from[CORE_RANK_MAX], step = item;
-  for (int32_t d = t->ndim - 1; d >= 0; d--) {
-    to[d] = step;
-    from[d] = t->shape[d] > 1 ? t->strides[d] * item : 0; /* the stride of a dimension of size 1 has no meaning */
-    step *= t->shape[d]; /* does not overflow: core_check_tensor has checked nbytes */
-  }
-  core_copy(share->data, to, src, from, t->shape, t->ndim, (size_t)item);
+  core_copy_into(share->data, t, &extent);
   return CORE_OK;
 }

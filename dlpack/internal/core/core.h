@@ -322,6 +322,9 @@ CORE_API void core_copy(void *dst, const int64_t *dst_strides, const void *src,
                         const int64_t *src_strides, const int64_t *shape, int32_t ndim,
                         size_t itemsize);
 
+/* Copies a host tensor with this extent, which was checked, row-major into memory of extent->nbytes bytes. */
+CORE_API void core_copy_into(void *dst, const DLTensor *tensor, const core_extent *extent);
+
 /* Compacts a host tensor: copies it row-major into new memory, which is the data of *out. */
 CORE_API core_status core_copy_compact(core_share **out, const DLTensor *tensor, uint64_t flags,
                                        char *message, size_t size);

@@ -1,0 +1,187 @@
+"""Tensors in memory that the processes of one machine share.
+
+A *segment* is memory with a descriptor and without a name. It is gone when the last process that holds it ends, however it ends. A
+tensor in a segment is an ordinary `Tensor`: its views lie in the segment, NumPy, PyTorch and C functions use its memory, and the
+last of them ends this process's share. `send` and `recv` hand it to another process through a connected Unix socket; pickled by
+multiprocessing, for a queue, a pipe or the arguments of a process, it is handed over in the same way, and the process that sends it
+must live until it is received.
+
+The module needs Linux 5.1 or later, and no Go library: it works in forked children.
+"""
+
+from __future__ import annotations
+
+import array
+import multiprocessing.context
+import multiprocessing.reduction
+import multiprocessing.util
+import os
+import socket as sockets
+from collections.abc import Sequence
+from typing import Any
+
+from . import _core
+from ._core import Tensor, from_dlpack
+
+if not hasattr(_core, "shm_pack"):
+    raise ImportError("dlbridge: shm: shared memory needs Linux")
+
+__all__ = ["copy", "empty", "is_shared", "readonly", "recv", "send"]
+
+_FIRST, _MOST_FILES = 512, 253  # C: SEGMENT_FIRST, SEGMENT_FILES
+
+
+def empty(shape: int | Sequence[int], dtype: Any) -> Tensor:
+    """Returns a row-major, writable Tensor of zeros in a new segment. The arguments are those of `dlbridge.empty`.
+
+    Errors: those of `dlbridge.empty`; OSError if the process has too many descriptors; MemoryError.
+
+        >>> dlbridge.shm.empty((2, 3), "int8").tolist()
+        [[0, 0, 0], [0, 0, 0]]
+    """
+    return _core.shm_empty(shape, dtype)
+
+
+def copy(producer: Any, /) -> Tensor:
+    """Returns a row-major copy of any DLPack producer, such as an array, in a new segment.
+
+    Errors: those of `from_dlpack` and `empty`.
+
+        >>> dlbridge.shm.copy(np.arange(3)).tolist()
+        [0, 1, 2]
+    """
+    return _core.shm_copy(from_dlpack(producer))
+
+
+def is_shared(tensor: Tensor, /) -> bool:
+    """Reports whether all elements of a tensor lie in a segment.
+
+        >>> dlbridge.shm.is_shared(dlbridge.shm.empty(3, "int8")), dlbridge.shm.is_shared(dlbridge.empty(3, "int8"))
+        (True, False)
+    """
+    return _core.shm_is_shared(_checked(tensor, "is_shared"))
+
+
+def readonly(tensor: Tensor, /) -> Tensor:
+    """Returns a read-only Tensor on the same memory, which is mapped once more without write permission.
+
+    A consumer that ignores the flag of a read-only tensor, as PyTorch does, then ends the process instead of changing the
+    elements. The tensor must lie in a segment, or in a file that was mapped with mmap.MAP_SHARED, as mmap.mmap does by default.
+
+    Errors: BufferError for private memory, of which `copy` makes one in a segment.
+
+        >>> dlbridge.shm.readonly(dlbridge.shm.empty(3, "int8"))
+        <dlbridge.Tensor, int8(3,), read-only: [0, 0, 0]>
+    """
+    return _core.shm_readonly(_checked(tensor, "readonly"))
+
+
+def send(sock: sockets.socket, /, *tensors: Tensor, readonly: bool = True) -> None:
+    """Sends tensors, which lie in segments, to another process, which calls `recv`. Nothing is copied.
+
+    sock is a connected Unix socket of the type SOCK_STREAM; its timeout applies. With readonly=True, no process can map these
+    segments writable any more, and the receiver cannot write; mappings that were writable before, as the sender's, stay so.
+
+    Ownership: the tensors stay the caller's, who may close them. Errors: BufferError for a tensor that is not in a segment, or that is
+    read-only and readonly is False; OSError of the socket. After an error of the socket, close it.
+
+        >>> import socket
+        >>> a, b = socket.socketpair()
+        >>> dlbridge.shm.send(a, dlbridge.shm.copy(np.arange(3)))
+        >>> dlbridge.shm.recv(b)[0].tolist()
+        [0, 1, 2]
+        >>> a.close(); b.close()
+    """
+    _check_socket(sock, "send")
+    data, files = _core.shm_pack(tuple(_checked(tensor, f"send: tensors[{i}]") for i, tensor in enumerate(tensors)), not readonly)
+    try:
+        rights = [(sockets.SOL_SOCKET, sockets.SCM_RIGHTS, array.array("i", files))] if files else []
+        sent = sock.sendmsg([data], rights)
+        if sent < len(data):  # the descriptors have gone with the first byte
+            sock.sendall(data[sent:])
+    finally:
+        for file in files:
+            os.close(file)
+
+
+def recv(sock: sockets.socket, /, *, copy_unsealed: int = 0) -> list[Tensor]:
+    """Receives the tensors of one `send`.
+
+    What the other process says is checked against what the kernel says. Files that another process can make smaller are refused;
+    up to `copy_unsealed` bytes of them are copied instead.
+
+    Ownership: the mapping of a segment ends with the last share of its tensors. Errors: EOFError if the other side has closed the socket;
+    ValueError and BufferError for a message that is not as `send` writes it; OSError of the socket. After an error nothing is
+    mapped, and no descriptor is open; close the socket.
+    """
+    _check_socket(sock, "recv")
+    files: list[int] = []
+    try:
+        data = bytearray(_read(sock, _FIRST, files))
+        data += _read(sock, _core.shm_size(bytes(data)) - _FIRST, files)
+        taken, files = files, []
+        return _core.shm_unpack(bytes(data), taken, copy_unsealed)
+    finally:
+        for file in files:
+            os.close(file)
+
+
+def _read(sock: sockets.socket, size: int, files: list[int]) -> bytes:
+    """Reads so many bytes, and adds the descriptors that come with them to `files`."""
+    data = bytearray()
+    while len(data) < size:
+        room = sockets.CMSG_SPACE(4 * _MOST_FILES)
+        some, control, flags, _ = sock.recvmsg(size - len(data), room, getattr(sockets, "MSG_CMSG_CLOEXEC", 0))
+        for level, kind, content in control:
+            if level == sockets.SOL_SOCKET and kind == sockets.SCM_RIGHTS:
+                numbers = array.array("i")
+                numbers.frombytes(content[: len(content) - len(content) % numbers.itemsize])
+                files.extend(numbers)
+        if flags & sockets.MSG_CTRUNC:
+            raise OSError("dlbridge: shm: recv: more descriptors came than this process can have, or than one message carries")
+        if not some:
+            raise EOFError(
+                "dlbridge: shm: recv: the other side has closed the socket" + (" in the middle of a message" if data or size != _FIRST else "")
+            )
+        data += some
+    return bytes(data)
+
+
+def _checked(tensor: Any, what: str) -> Tensor:
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"dlbridge: shm: {what} is {type(tensor)!r}, not a dlbridge.Tensor; shm.copy makes one of any array")
+    return tensor
+
+
+def _check_socket(sock: Any, what: str) -> None:
+    if not isinstance(sock, sockets.socket) or sock.family != sockets.AF_UNIX or sock.type != sockets.SOCK_STREAM:
+        raise TypeError(f"dlbridge: shm: {what}: a connected Unix socket of the type SOCK_STREAM is required, not {sock!r}")
+
+
+def _reduce(tensor: Tensor) -> Any:
+    """Pickles a tensor for multiprocessing: one in a segment as descriptors, any other by its elements."""
+    if not _core.shm_is_shared(tensor):
+        return tensor.__reduce_ex__(4)
+    data, files = _core.shm_pack((tensor,), not tensor.readonly)
+    (file,) = files
+    shared = multiprocessing.reduction.DupFd(file)
+    process = multiprocessing.context.get_spawning_popen()
+    if process is None:  # it was duplicated
+        os.close(file)
+    else:  # the process that is started inherits it
+        multiprocessing.util.Finalize(process, os.close, (file,))
+    return _rebuild, (data, shared)
+
+
+# Pickles name this function.
+def _rebuild(data: bytes, shared: Any) -> Tensor:
+    try:
+        file = shared.detach()
+    except (OSError, EOFError) as error:
+        raise ConnectionError(
+            "dlbridge: shm: the process that has sent the tensor must live until it is received, and it has ended"
+        ) from error
+    return _core.shm_unpack(data, [file], 0)[0]
+
+
+multiprocessing.reduction.ForkingPickler.register(Tensor, _reduce)

@@ -1,0 +1,206 @@
+/* Tensors in segments, memory that processes share. The rules are those of the C files of bridge/shm. */
+#ifdef __linux__
+#include "extension.h"
+
+#include <errno.h>
+#include <message.h>
+#include <string.h>
+#include <unistd.h>
+
+static PyObject *raise_errno(int code, const char *what) {
+  if (code == ENOMEM) return PyErr_Format(PyExc_MemoryError, "dlbridge: shm: %s: no memory", what);
+  errno = code;
+  return PyErr_SetFromErrnoWithFilename(PyExc_OSError, what);
+}
+
+/* Raises the error of a status, about one of several tensors or, with -1, about all. */
+static PyObject *raise_shm(core_status status, int64_t tensor, const char *text) {
+  PyObject *type = status == CORE_NEEDS_COPY ? PyExc_BufferError : status_type(status);
+  if (tensor < 0) return PyErr_Format(type, "dlbridge: shm: %s", text);
+  return PyErr_Format(type, "dlbridge: shm: tensors[%lld]: %s", (long long)tensor, text);
+}
+
+PyObject *shm_empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+  module_state *state = PyModule_GetState(module);
+  int64_t shape[CORE_RANK_MAX];
+  core_extent extent;
+  DLTensor view = {.device = {kDLCPU, 0}, .shape = shape};
+  if (parse_empty(args, nargs, kwnames, &view, &extent) < 0) return NULL;
+  segment *made;
+  int code = segment_create(&made, extent.nbytes > 0 ? (size_t)extent.nbytes : 1);
+  if (code != 0) return raise_errno(code, "a new segment");
+  view.data = made->base;
+  core_share *share = share_begin(segment_release, made);
+  if (share == NULL) {
+    segment_release(made);
+    return PyErr_NoMemory();
+  }
+  return (PyObject *)tensor_on_share(state->tensor_type, share, &view, 0, 0, &extent);
+}
+
+/* A Tensor -> a copy in a new segment */
+PyObject *shm_copy(PyObject *Py_UNUSED(module), PyObject *tensor) {
+  Tensor *t = (Tensor *)tensor;
+  core_extent extent = t->extent;
+  DLTensor view = t->view;
+  if (!core_host_readable(view.device.device_type))
+    return PyErr_Format(PyExc_BufferError, "dlbridge: shm: copy: the memory is not in the host; copy it there first");
+  core_share *held = tensor_hold(t), *share;
+  segment *made;
+  if (held == NULL) return NULL;
+  int code;
+  WITHOUT_GIL(code = segment_create(&made, extent.nbytes > 0 ? (size_t)extent.nbytes : 1);
+              if (code == 0) core_copy_into(made->base, &view, &extent));
+  share_end(held);
+  if (code != 0) return raise_errno(code, "a new segment");
+  share = share_begin(segment_release, made);
+  if (share == NULL) {
+    segment_release(made);
+    return PyErr_NoMemory();
+  }
+  view.data = made->base;
+  view.device = (DLDevice){kDLCPU, 0};
+  view.strides = NULL;
+  extent.low = 0;
+  extent.high = extent.nbytes;
+  extent.row_major = 1;
+  return (PyObject *)tensor_on_share(Py_TYPE(tensor), share, &view, t->flags & ~DLPACK_FLAG_BITMASK_READ_ONLY, 0, &extent);
+}
+
+/* The Tensors of an inbox, each with a share of its mapping. */
+typedef struct {
+  module_state *state;
+  segment_inbox *in;
+  core_share *shares[SEGMENT_FILES];
+} opening;
+
+static PyObject *opened_tensor(void *ctx, size_t index) {
+  opening *o = ctx;
+  const segment_tensor *t = &o->in->tensors[index];
+  core_share *share;
+  if (t->mapping < 0) {
+    share = core_share_alloc(0, 0);
+    if (share == NULL) return PyErr_NoMemory();
+  } else {
+    share = o->shares[t->mapping];
+    core_share_take(share);
+  }
+  return (PyObject *)tensor_on_share(o->state->tensor_type, share, &t->view, t->flags, 0, &t->extent);
+}
+
+/* Returns the list of the Tensors of an inbox, which it takes over. */
+static PyObject *list_of_inbox(module_state *state, segment_inbox *in) {
+  opening o = {.state = state, .in = in};
+  int done = 0;
+  while (done < in->mapping_count && (o.shares[done] = share_begin(segment_release, in->mappings[done])) != NULL) done++;
+  PyObject *list = NULL;
+  if (done == in->mapping_count) list = list_of(in->tensor_count, opened_tensor, &o);
+  else PyErr_NoMemory();
+  for (int i = 0; i < done; i++) share_end(o.shares[i]);
+  for (int i = done; i < in->mapping_count; i++) segment_release(in->mappings[i]);
+  segment_inbox_free(in);
+  return list;
+}
+
+static PyObject *file_number(void *ctx, size_t index) { return PyLong_FromLong(((const segment_outbox *)ctx)->files[index]); }
+
+/* (tuple of Tensors, writable) -> (bytes, descriptors, which the caller closes) */
+PyObject *shm_pack(PyObject *Py_UNUSED(module), PyObject *args) {
+  PyObject *tuple;
+  int writable;
+  if (!PyArg_ParseTuple(args, "O!p", &PyTuple_Type, &tuple, &writable)) return NULL;
+  size_t count = (size_t)PyTuple_Size(tuple), held = 0;
+  const DLTensor **views = PyMem_Calloc(count + 1, sizeof *views);
+  uint64_t *flags = PyMem_Calloc(count + 1, sizeof *flags);
+  core_share **shares = PyMem_Calloc(count + 1, sizeof *shares);
+  PyObject *result = NULL;
+  if (views == NULL || flags == NULL || shares == NULL) PyErr_NoMemory();
+  for (; shares != NULL && flags != NULL && views != NULL && held < count; held++) {
+    Tensor *t = (Tensor *)PyTuple_GetItem(tuple, (Py_ssize_t)held);
+    shares[held] = tensor_hold(t);
+    if (shares[held] == NULL) break;
+    views[held] = &t->view;
+    flags[held] = t->flags | (tensor_read_only(t) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
+  }
+  if (!PyErr_Occurred()) {
+    segment_outbox out;
+    int64_t failed;
+    char text[MESSAGE_SIZE];
+    core_status status = segment_pack(&out, views, flags, count, writable, &failed, text, sizeof text);
+    if (status != CORE_OK) {
+      raise_shm(status, failed, text);
+    } else {
+      PyObject *files = list_of((size_t)out.file_count, file_number, &out);
+      result = files == NULL ? NULL : Py_BuildValue("(y#N)", out.data, (Py_ssize_t)out.size, files);
+      if (result != NULL) out.file_count = 0; /* they are the caller's */
+      segment_outbox_end(&out);
+    }
+  }
+  for (size_t i = 0; i < held; i++) share_end(shares[i]);
+  PyMem_Free(views);
+  PyMem_Free(flags);
+  PyMem_Free(shares);
+  return result;
+}
+
+/* The first bytes of a message -> its size */
+PyObject *shm_size(PyObject *Py_UNUSED(module), PyObject *first) {
+  char *data, text[MESSAGE_SIZE];
+  Py_ssize_t size;
+  if (PyBytes_AsStringAndSize(first, &data, &size) < 0) return NULL;
+  if (size != SEGMENT_FIRST) return PyErr_Format(PyExc_ValueError, "dlbridge: shm: the first %zd bytes are not %d", size, SEGMENT_FIRST);
+  size_t whole = segment_message_size(data, text, sizeof text);
+  return whole == 0 ? raise_shm(CORE_ERR_ARGUMENT, -1, text) : PyLong_FromSize_t(whole);
+}
+
+/* (bytes, descriptors, which are taken over, bytes that may be copied) -> list of Tensors */
+PyObject *shm_unpack(PyObject *module, PyObject *args) {
+  char *data, text[MESSAGE_SIZE];
+  Py_ssize_t size;
+  PyObject *list;
+  unsigned long long copied;
+  int files[SEGMENT_FILES];
+  if (!PyArg_ParseTuple(args, "y#O!K", &data, &size, &PyList_Type, &list, &copied)) return NULL;
+  Py_ssize_t count = PyList_Size(list);
+  if (count > SEGMENT_FILES) return PyErr_Format(PyExc_ValueError, "dlbridge: shm: %zd descriptors are more than %d", count, SEGMENT_FILES);
+  for (Py_ssize_t i = 0; i < count; i++) {
+    files[i] = (int)PyLong_AsLong(PyList_GetItem(list, i));
+    if (files[i] == -1 && PyErr_Occurred()) return NULL;
+  }
+  segment_inbox in;
+  int64_t failed;
+  core_status status;
+  WITHOUT_GIL(status = segment_unpack(&in, data, (size_t)size, files, (size_t)count, copied, &failed, text, sizeof text));
+  return status == CORE_OK ? list_of_inbox(PyModule_GetState(module), &in) : raise_shm(status, failed, text);
+}
+
+PyObject *shm_readonly(PyObject *module, PyObject *tensor) {
+  module_state *state = PyModule_GetState(module);
+  Tensor *t = (Tensor *)tensor;
+  char text[MESSAGE_SIZE];
+  core_share *held = tensor_hold(t);
+  if (held == NULL) return NULL;
+  segment_inbox in;
+  core_status status = segment_read_only(&in, &t->view, t->flags, text, sizeof text);
+  share_end(held);
+  if (status != CORE_OK) return raise_shm(status, -1, text);
+  PyObject *list = list_of_inbox(state, &in);
+  PyObject *only = list == NULL ? NULL : Py_NewRef(PyList_GetItem(list, 0));
+  Py_XDECREF(list);
+  return only;
+}
+
+PyObject *shm_is_shared(PyObject *Py_UNUSED(module), PyObject *tensor) {
+  Tensor *t = (Tensor *)tensor;
+  char text[MESSAGE_SIZE];
+  core_share *held = tensor_hold(t);
+  if (held == NULL) return NULL;
+  segment_place place;
+  core_status status = segment_place_of(&place, &t->view, &t->extent, t->flags, 0, text, sizeof text);
+  share_end(held);
+  if (status == CORE_OK) close(place.file);
+  return PyBool_FromLong(status == CORE_OK);
+}
+
+PyObject *shm_mappings(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) { return PyLong_FromLongLong(segment_count()); }
+#endif

@@ -1,0 +1,325 @@
+"""Memory that processes share."""
+
+import array
+import mmap
+import multiprocessing
+import os
+import socket
+import struct
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+
+import dlbridge
+from dlbridge import _core, shm
+
+
+@pytest.fixture
+def pair():
+    """The two ends of a connection. At the end no descriptor and no mapping must be left."""
+    files, mapped = len(os.listdir("/proc/self/fd")), _core.shm_mappings()
+    a, b = socket.socketpair()
+    yield a, b
+    a.close()
+    b.close()
+    assert len(os.listdir("/proc/self/fd")) == files
+    assert _core.shm_mappings() == mapped
+
+
+def exchange(pair, *tensors, **options):
+    shm.send(pair[0], *tensors, **options)
+    return shm.recv(pair[1])
+
+
+def test_a_received_tensor_is_the_same_memory(pair):
+    x = shm.copy(np.arange(12, dtype=np.float32).reshape(3, 4))
+    got = exchange(pair, x, x.T, x[1:, ::-2], x[0, 0])
+    assert [t.tolist() for t in got] == [x.tolist(), x.T.tolist(), x[1:, ::-2].tolist(), 0.0]
+    assert all(t.readonly for t in got) and got[0].data_ptr != x.data_ptr
+    assert _core.shm_mappings() == 2  # one for all four
+    x.numpy()[2, 3] = 99
+    assert got[0].tolist()[2][3] == 99
+    with pytest.raises(ValueError, match="read-only"):
+        got[0].numpy()[0] = 1
+    assert shm.is_shared(got[0]) and shm.is_shared(x[1])
+    again = exchange(pair, got[1])  # what was received can be sent on
+    assert again[0].tolist() == x.T.tolist()
+
+
+def test_a_writable_tensor_is_written_on_both_sides(pair):
+    x = shm.empty(4, "int16")
+    (y,) = exchange(pair, x, readonly=False)
+    y.numpy()[:] = [1, 2, 3, 4]
+    assert x.tolist() == [1, 2, 3, 4] and not y.readonly
+    exchange(pair, x)  # from now on nobody can map it writable
+    shm.send(pair[0], x, readonly=False)
+    with pytest.raises(BufferError, match="is said to be writable, and the segment is read-only"):
+        shm.recv(pair[1])
+    with pytest.raises(BufferError, match=r"tensors\[1\]: it is read-only, and cannot be sent to be written"):
+        shm.send(pair[0], x, exchange(pair, x)[0], readonly=False)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int4", "float4_e2m1fn", "bfloat16", "complex128", "float32x4"])
+def test_all_data_types(pair, dtype):
+    x = shm.empty((3, 5), dtype)
+    (y,) = exchange(pair, x)
+    assert (y.dtype, y.shape, y.nbytes) == (x.dtype, x.shape, x.nbytes)
+    assert y.tobytes() == bytes(x.nbytes)
+
+
+def test_tensors_without_elements_need_no_segment(pair):
+    x, y = exchange(pair, shm.empty((0, 3), "int8"), dlbridge.empty((2, 0), "float32"))
+    assert (x.shape, y.shape) == ((0, 3), (2, 0))
+    assert exchange(pair) == []
+
+
+def test_copy_takes_any_producer(pair):
+    for source in (np.arange(6).reshape(2, 3).T, dlbridge.from_dlpack(np.arange(4)[::-1]), dlbridge.empty((2, 3), "int4"), 2.5):
+        x = shm.copy(source)
+        assert shm.is_shared(x) and not x.readonly
+        assert x.tolist() == dlbridge.from_dlpack(source).tolist()
+        assert exchange(pair, x)[0].tolist() == x.tolist()
+
+
+def test_what_is_not_in_a_segment_is_refused(pair):
+    x = dlbridge.empty(3, "int8")
+    with pytest.raises(BufferError, match=r"shm: tensors\[0\]: the memory is not in a segment; a copy made by shm is"):
+        shm.send(pair[0], x)
+    with pytest.raises(TypeError, match=r"send: tensors\[0\] is <class 'numpy.ndarray'>, not a dlbridge.Tensor; shm.copy makes one"):
+        shm.send(pair[0], np.zeros(3))
+    with pytest.raises(BufferError, match="not in one shared mapping; a copy made by shm is"):
+        shm.readonly(x)
+    with pytest.raises(TypeError, match="a connected Unix socket of the type SOCK_STREAM is required"):
+        shm.send("socket", shm.empty(1, "int8"))
+    with socket.socket(socket.AF_INET) as inet, pytest.raises(TypeError, match="a connected Unix socket"):
+        shm.recv(inet)
+    closed = shm.empty(3, "int8")
+    closed.close()
+    for call in (lambda: shm.send(pair[0], closed), lambda: shm.readonly(closed), lambda: shm.is_shared(closed)):
+        with pytest.raises(ValueError, match="closed"):
+            call()
+    for call, error in (
+        (lambda: shm.empty(-1, "int8"), ValueError),
+        (lambda: shm.empty(3, "no type"), ValueError),
+        (lambda: shm.empty(3), TypeError),
+        (lambda: shm.copy("text"), AttributeError),
+        (lambda: shm.empty(1 << 62, "int8"), (MemoryError, OSError)),
+    ):
+        with pytest.raises(error):
+            call()
+
+
+def test_readonly_is_a_second_mapping():
+    x = shm.copy(np.arange(5000))
+    r = shm.readonly(x[10:4000])
+    assert r.readonly and r.data_ptr != x[10:].data_ptr and r.tolist() == list(range(10, 4000))
+    x.numpy()[11] = -1
+    assert r.item(1) == -1
+    with mmap.mmap(-1, 10000) as memory:
+        t = dlbridge.from_buffer(memory)
+        second = shm.readonly(t[5000:])
+        memory[5000] = 7
+        assert second.tolist()[0] == 7
+        del t, second
+
+
+def test_writing_to_a_read_only_mapping_ends_the_writer_alone(pair):
+    x = shm.copy(np.zeros(4, np.float32))
+    script = """
+        import ctypes, socket, sys
+        from dlbridge import shm
+        (t,) = shm.recv(socket.socket(fileno=int(sys.argv[1])))
+        ctypes.memset(t.data_ptr, 1, 4)
+    """
+    shm.send(pair[0], x)
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script), str(pair[1].fileno())], pass_fds=[pair[1].fileno()], check=False)
+    assert done.returncode == -11 and x.tolist() == [0, 0, 0, 0]
+
+
+def test_timeouts_and_the_end_of_a_connection(pair):
+    a, b = pair
+    b.settimeout(0.02)
+    with pytest.raises(TimeoutError):
+        shm.recv(b)
+    a.sendall(b"dlb")
+    a.close()
+    with pytest.raises(EOFError, match="closed the socket in the middle of a message"):
+        shm.recv(b)
+    with pytest.raises(EOFError, match="closed the socket$"):
+        shm.recv(b)
+
+
+def message(**fields):
+    """What `send` writes for a tensor of 4 float32 at the beginning of segment 0."""
+    values = {"magic": b"dlb-shm\1", "size": 492, "tensors": 1, "segments": 1, "segment": 0, "dtype": 2 | 32 << 8 | 1 << 16, "flags": 1,
+              "rank": 1, "offset": 0, "shape": 4, "stride": 1} | fields
+    return struct.pack("=8s7IQqq", *values.values()).ljust(512, b"\0")
+
+
+def file_of(tensor, writable=False):
+    """Returns a descriptor of the segment of a tensor, which the caller closes."""
+    return _core.shm_pack((tensor,), writable)[1][0]
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "text"),
+    [
+        ({}, None, ""),
+        ({"magic": b"GET / HT"}, ValueError, "not the beginning of tensors"),
+        ({"size": 1 << 30}, ValueError, "do not belong together"),
+        ({"size": 0}, ValueError, "do not belong together"),
+        ({"tensors": 1 << 31}, ValueError, "do not belong together"),
+        ({"segments": 0}, ValueError, "1 descriptors came with it, not 0"),
+        ({"segment": 7}, ValueError, r"tensors\[0\]: segment 7 of 1"),
+        ({"dtype": 255}, BufferError, "dtype"),
+        ({"flags": 16}, ValueError, "flags"),
+        ({"flags": 0}, None, ""),
+        ({"rank": 300}, ValueError, "dimensions"),
+        ({"offset": 4}, ValueError, "reach from byte 4 to 20, and the segment has 16 bytes"),
+        ({"offset": 1 << 63}, ValueError, "the segment has 16 bytes"),
+        ({"shape": 1 << 40, "stride": 0}, ValueError, "broadcast"),
+        ({"shape": -1}, ValueError, r"shape\[0\] = -1"),
+        ({"stride": -1}, ValueError, "reach from byte -12"),
+        ({"stride": 1 << 62}, ValueError, "stride"),
+    ],
+)
+def test_what_another_process_says_is_checked(pair, fields, error, text):
+    x = shm.copy(np.arange(4, dtype=np.float32))
+    file = file_of(x, writable=fields == {"flags": 0})
+    pair[0].sendmsg([message(**fields)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file]))])
+    os.close(file)
+    if error is None:
+        assert shm.recv(pair[1])[0].tolist() == [0, 1, 2, 3]
+    else:
+        with pytest.raises(error, match=text):
+            shm.recv(pair[1])
+
+
+def test_files_that_can_shrink_are_refused_or_copied(pair, tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(np.arange(4, dtype=np.float32).tobytes())
+    for copied in (0, 16):
+        with path.open("r+b") as file:
+            pair[0].sendmsg([message()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file.fileno()]))])
+            if copied == 0:
+                with pytest.raises(ValueError, match="another process can make it smaller"):
+                    shm.recv(pair[1])
+            else:
+                (t,) = shm.recv(pair[1], copy_unsealed=copied)
+                file.truncate(0)
+                assert t.tolist() == [0, 1, 2, 3]
+                del t
+
+
+def test_foreign_descriptors_are_refused(pair):
+    ends = os.pipe()
+    for file in (*ends, os.open("/", os.O_RDONLY), os.open("/dev/zero", os.O_RDWR)):
+        pair[0].sendmsg([message()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file]))])
+        os.close(file)
+        with pytest.raises(ValueError, match="not one of a file"):
+            shm.recv(pair[1])
+
+
+# ---- multiprocessing ----------------------------------------------------------------------------
+
+
+def _double(queue, back):
+    tensor = queue.get()
+    array = tensor.numpy()
+    array *= 2
+    back.put((tensor, shm.is_shared(tensor)))
+    queue.get()  # until it was received
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+def test_multiprocessing_moves_segments_without_a_copy(method):
+    context = multiprocessing.get_context(method)
+    queue, back = context.Queue(), context.Queue()
+    process = context.Process(target=_double, args=(queue, back))
+    process.start()
+    x = shm.copy(np.arange(1 << 20, dtype=np.float32))
+    queue.put(x)
+    y, shared = back.get(timeout=60)
+    queue.put("received")
+    process.join()
+    assert shared and shm.is_shared(y)
+    assert x.item(5) == 10 and y.item(5) == 10  # it was doubled in place
+    x.numpy()[5] = -1
+    assert y.item(5) == -1
+
+
+def _send_and_end(back):
+    back.put(shm.copy(np.ones(3)))
+
+
+def test_a_sender_that_has_ended_is_named():
+    context = multiprocessing.get_context("spawn")
+    back = context.SimpleQueue()
+    process = context.Process(target=_send_and_end, args=(back,))
+    process.start()
+    process.join()
+    with pytest.raises(ConnectionError, match="must live until it is received, and it has ended"):
+        back.get()
+
+
+def _sum(tensor, plain, back):
+    back.put((float(tensor.numpy().sum()), plain.tolist()))
+
+
+def test_arguments_of_a_process_are_handed_over():
+    context = multiprocessing.get_context("spawn")
+    back = context.Queue()
+    x = shm.copy(np.ones(1000))
+    process = context.Process(target=_sum, args=(x, dlbridge.from_dlpack(np.arange(3)), back))
+    process.start()
+    assert back.get(timeout=60) == (1000.0, [0, 1, 2])
+    process.join()
+
+
+def test_a_forked_child_sends_and_leaves_nothing(pair):
+    x = shm.copy(np.arange(3))
+    child = os.fork()
+    if child == 0:
+        try:
+            shm.send(pair[0], x, shm.copy(x[1:]))
+        finally:
+            os._exit(0)
+    got = shm.recv(pair[1])
+    os.waitpid(child, 0)
+    assert [t.tolist() for t in got] == [[0, 1, 2], [1, 2]]
+
+
+def test_segments_are_gone_with_their_last_process():
+    script = """
+        import numpy as np, os, sys, time
+        from dlbridge import shm
+        kept = [shm.copy(np.ones(1 << 20)) for _ in range(5)]
+        print("ready", flush=True)
+        time.sleep(60)
+    """
+    process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"ready\n"
+    names = [os.readlink(f"/proc/{process.pid}/fd/{file}") for file in os.listdir(f"/proc/{process.pid}/fd")]
+    assert sum(name.startswith("/memfd:dlbridge") for name in names) == 5
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_many_threads_send_and_receive(pair):
+    def work():
+        a, b = socket.socketpair()
+        with a, b:
+            for i in range(200):
+                x = shm.copy(np.full(10, i))
+                assert exchange((a, b), x)[0].tolist() == [i] * 10
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
