@@ -132,6 +132,7 @@ OPERATIONS = {
     ).tobytes(),
     "tens.encode": message,
     "tens.send": sent,
+    "shm.copy": lambda x: dlbridge.shm.copy(dlbridge.from_buffer(x)).tobytes(),
     "decthings.encode": lambda x: dlbridge.decthings.encode(dlbridge.from_buffer(x)) if x.dtype != "complex128" else None,
     "tensorflow.encode": lambda x: dlbridge.tensorflow.encode(dlbridge.from_buffer(x)),
 }
@@ -185,17 +186,19 @@ def test_large_copies_do_not_care_where_memory_lies():
 
 # The other functions of the module: they allocate memory, or take no tensor.
 OTHERS = {
-    "Elements", "Tensor", "counters", "get_include", "decthings", "empty", "from_address", "load", "tens", "tensorflow", "wrap",
+    "Elements", "Tensor", "counters", "get_include", "decthings", "empty", "from_address", "load", "shm", "tens", "tensorflow",
+    "wrap",
     "decthings.Elements", "tensorflow.Elements", "decthings.check", "decthings.decode", "decthings.decode_all", "tensorflow.decode",
     "decthings.decode_tensor", "decthings.decode_elements", "tensorflow.decode_tensor", "tensorflow.decode_elements",
-    "tens.Message", "tens.decode", "tens.encode_frames", "tens.decode_frames", "tens.recv",
+    "tens.Message", "tens.decode", "tens.encode_frames", "tens.decode_frames", "tens.recv", "shm.empty",
+    "shm.is_shared", "shm.readonly", "shm.recv", "shm.send",
 }  # fmt: skip
 
 
 def test_the_table_of_operations_is_complete():
     known = {name.partition(",")[0] for name in OPERATIONS} | OTHERS
     public = set(dlbridge.__all__)
-    for module in (dlbridge.tens, dlbridge.decthings, dlbridge.tensorflow):
+    for module in (dlbridge.tens, dlbridge.decthings, dlbridge.tensorflow, dlbridge.shm):
         prefix = module.__name__.rpartition(".")[2]
         public |= {f"{prefix}.{name}" for name in module.__all__}
     assert public - known == set()

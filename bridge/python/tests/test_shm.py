@@ -127,7 +127,7 @@ def test_readonly_is_a_second_mapping():
         del t, second
 
 
-def test_writing_to_a_read_only_mapping_ends_the_writer_alone(pair):
+def test_g88_writing_to_a_read_only_mapping_ends_the_writer_alone(pair):
     x = shm.copy(np.zeros(4, np.float32))
     script = """
         import ctypes, socket, sys
@@ -187,7 +187,7 @@ def file_of(tensor, writable=False):
         ({"stride": 1 << 62}, ValueError, "stride"),
     ],
 )
-def test_what_another_process_says_is_checked(pair, fields, error, text):
+def test_g90_what_another_process_says_is_checked(pair, fields, error, text):
     x = shm.copy(np.arange(4, dtype=np.float32))
     file = file_of(x, writable=fields == {"flags": 0})
     pair[0].sendmsg([message(**fields)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file]))])
@@ -199,7 +199,7 @@ def test_what_another_process_says_is_checked(pair, fields, error, text):
             shm.recv(pair[1])
 
 
-def test_files_that_can_shrink_are_refused_or_copied(pair, tmp_path):
+def test_g90_files_that_can_shrink_are_refused_or_copied(pair, tmp_path):
     path = tmp_path / "file"
     path.write_bytes(np.arange(4, dtype=np.float32).tobytes())
     for copied in (0, 16):
@@ -215,7 +215,7 @@ def test_files_that_can_shrink_are_refused_or_copied(pair, tmp_path):
                 del t
 
 
-def test_foreign_descriptors_are_refused(pair):
+def test_g90_foreign_descriptors_are_refused(pair):
     ends = os.pipe()
     for file in (*ends, os.open("/", os.O_RDONLY), os.open("/dev/zero", os.O_RDWR)):
         pair[0].sendmsg([message()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file]))])
@@ -293,7 +293,7 @@ def test_a_forked_child_sends_and_leaves_nothing(pair):
     assert [t.tolist() for t in got] == [[0, 1, 2], [1, 2]]
 
 
-def test_segments_are_gone_with_their_last_process():
+def test_g89_segments_are_gone_with_their_last_process():
     script = """
         import numpy as np, os, sys, time
         from dlbridge import shm
