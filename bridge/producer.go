@@ -20,7 +20,8 @@ type Report struct {
 	Copied []string
 }
 
-// An EncodeOption adds to the label of a message that [Encode] returns.
+// An EncodeOption adds to the label of a message that [Encode] returns. It sees the descriptions of all tensors, in their order, and may
+// change what is not about the elements. A tensor whose packing it sets has no payload part: its elements travel elsewhere.
 type EncodeOption func(*tens.Label) error
 
 // Metadata sets TENS.metadata, a JSON object.
@@ -114,11 +115,16 @@ func Encode(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Repor
 	return msg, report, nil
 }
 
-// cut cuts the parts of the tensors that have several, and sets the indices of all parts.
+// cut cuts the parts of the tensors that have several, leaves out those of tensors that an option has packed, and sets the indices of all
+// parts.
 func cut(msg *tens.Message, label *tens.Label) error {
 	count := int64(0)
 	for i := range label.Tensors {
 		t := &label.Tensors[i]
+		if !t.IsDense() {
+			t.Part, t.Parts = int(count), 0
+			continue
+		}
 		if t.Parts < 2 {
 			t.Part = int(count)
 			count++
@@ -143,6 +149,9 @@ func cut(msg *tens.Message, label *tens.Label) error {
 	parts := make([][]byte, 0, count)
 	for i, part := range msg.Parts {
 		t := &label.Tensors[i]
+		if !t.IsDense() {
+			continue
+		}
 		if t.Parts < 2 {
 			parts = append(parts, part)
 			continue

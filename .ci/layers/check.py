@@ -34,7 +34,7 @@ ALLOWED = {
     "bridge/gorgonia": {"dlpack", "dlpack/layout"},
     "bridge/tvmffi": {"dlpack", "dlpack/layout", "dlpack/background", "include/dlpack"},
     "bridge/zeromq": {"dlpack", "dlpack/background", "tens", "bridge"},
-    "bridge/shm": {"dlpack", "dlpack/layout"},
+    "bridge/shm": {"bridge", "dlpack", "dlpack/layout", "include/dlpack", "tens"},
     "bridge/capi": FORMAT | {"include", "include/dlpack", "tens", "bridge", "bridge/decthings", "bridge/tensorflow"},
     "bridge/libdlbridge": {"bridge/capi"},
 }

@@ -10,6 +10,15 @@
 //	h, err := shm.Offer(t, time.Minute)
 //	t, err := shm.Fetch(ctx, h, dlpack.Spec{DType: dlpack.Float32, Shape: []int64{1024, 1024}})
 //
+// In a TENS message, the handle takes the place of a tensor's payload part, so that a message of a few hundred bytes carries any tensor:
+//
+//	m, err := zeromq.Encode(ts, shm.Offers(ts, time.Minute))
+//	err = push.Send(ctx, m)
+//
+//	m, err := pull.Recv(ctx)
+//	label, err := m.DecodeLabel()
+//	err = shm.FetchTensors(ctx, label, m.Tensors)
+//
 // A segment is memory with a descriptor (memfd_create), which processes map at different addresses. It has no name, and is gone when the
 // last process that holds it ends, however it ends. The tensors of a segment are ordinary tensors: views of them lie in the segment, Go
 // slices, C libraries and arrays use its memory, and the last share ends the mapping and closes the descriptor.

@@ -5,7 +5,11 @@ package shm
 /*
 #include "message.h"
 
-#include <stdlib.h>
+static inline core_status open_one(segment_inbox *out, DLDataType dtype, int32_t ndim, int64_t *shape, int64_t *strides, uint64_t offset,
+                                   uint64_t flags, int file, uint64_t copied, char *text, size_t text_size) {
+  const DLTensor view = {.ndim = ndim, .dtype = dtype, .shape = shape, .strides = strides, .byte_offset = offset};
+  return segment_open(out, &view, flags, file, copied, text, text_size);
+}
 */
 import "C"
 
@@ -18,11 +22,11 @@ import (
 	"io"
 	"net"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"github.com/dlbridge/dlbridge/dlpack"
 )
@@ -229,20 +233,12 @@ func (r receiving) fetch(ctx context.Context, h Handle, spec dlpack.Spec) (*dlpa
 	if err != nil {
 		return nil, err
 	}
-	var pinner runtime.Pinner
-	defer pinner.Unpin()
-	numbers := func(values []int64) *C.int64_t {
-		if len(values) == 0 {
-			return nil
-		}
-		pinner.Pin(&values[0])
-		return (*C.int64_t)(&values[0])
-	}
-	view := C.DLTensor{ndim: C.int32_t(len(spec.Shape)), byte_offset: C.uint64_t(h.Offset), shape: numbers(spec.Shape), strides: numbers(spec.Strides)}
-	view.dtype = C.DLDataType{code: C.uint8_t(spec.DType.Code()), bits: C.uint8_t(spec.DType.Bits()), lanes: C.uint16_t(spec.DType.Lanes())}
+	numbers := func(values []int64) *C.int64_t { return (*C.int64_t)(unsafe.SliceData(values)) }
+	dtype := C.DLDataType{code: C.uint8_t(spec.DType.Code()), bits: C.uint8_t(spec.DType.Bits()), lanes: C.uint16_t(spec.DType.Lanes())}
 	var in C.segment_inbox
 	text := make(textOfC, 256)
-	code := C.segment_open(&in, &view, flags, C.int(file), C.uint64_t(r.copied), text.c(), C.size_t(len(text)))
+	code := C.open_one(&in, dtype, C.int32_t(len(spec.Shape)), numbers(spec.Shape), numbers(spec.Strides), C.uint64_t(h.Offset), flags,
+		C.int(file), C.uint64_t(r.copied), text.c(), C.size_t(len(text)))
 	if code != C.CORE_OK {
 		return nil, text.failure(code, -1)
 	}

@@ -1,0 +1,119 @@
+//go:build linux && cgo
+
+package shm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/tens"
+)
+
+// Packing is the packing of a tensor in a TENS message whose elements are in a segment, and the name of the attribute beside it with the
+// [Handle] of the segment. Such a tensor has no payload part. Readers that do not know the packing refuse the tensor. The offset of the
+// handle is that of the first byte that a payload part would have.
+const Packing = "shm"
+
+// Offers is an option of [bridge.Encode], which must be called with the same tensors: those of them that lie in segments, without gaps and
+// shared elements, get no payload part. Each is offered to one receiver until timeout is over, as by [Offer]; so the message must be
+// sent to a single receiver on the same machine.
+//
+// Ownership: as [Offer]: the tensors may be closed when the message was encoded, unless other tensors of the message have parts. Errors: those
+// of [Offer]; after an error of bridge.Encode, what was offered ends with the timeout.
+func Offers(ts []*dlpack.Tensor, timeout time.Duration, options ...SendOption) bridge.EncodeOption {
+	return func(l *tens.Label) error {
+		if len(ts) != len(l.Tensors) {
+			return fmt.Errorf("shm: Offers: %d tensors for a message of %d: %w", len(ts), len(l.Tensors), dlpack.ErrValue)
+		}
+		for i, t := range ts {
+			low, high, err := t.Layout().Span()
+			if err != nil || high-low != t.NumElements() || !IsShared(t) || t.NumElements() == 0 {
+				continue // it has a part
+			}
+			h, err := Offer(t, timeout, options...)
+			if err != nil {
+				return fmt.Errorf("tensor %d: %w", i, err)
+			}
+			before, err := t.DType().NumBytes(-low, t.Flags()&dlpack.SubbytePadded != 0)
+			if err != nil {
+				return fmt.Errorf("tensor %d: %w", i, err)
+			}
+			h.Offset -= uint64(before)
+			text, err := json.Marshal(h)
+			if err != nil {
+				return fmt.Errorf("tensor %d: %w", i, err)
+			}
+			l.Tensors[i].Packing = Packing
+			l.Tensors[i].Extra = append(l.Tensors[i].Extra, tens.Attribute{Name: Packing, Value: text})
+		}
+		return nil
+	}
+}
+
+// FetchTensors fetches the tensors of a message whose elements are in segments, as by [Fetch]. label is that of the message, and ts what
+// [bridge.Decode] has made of it: nil stands for each tensor of another packing than "dense", and those of [Packing] are replaced.
+//
+// Ownership: the tensors are the caller's. Errors: those of [Fetch], with the number of the tensor in the label; [dlpack.ErrValue] for
+// an attribute that is not a [Handle]. After an error the tensors that it has fetched are closed, and nil again.
+func FetchTensors(ctx context.Context, label *tens.Label, ts []*dlpack.Tensor, options ...RecvOption) (err error) {
+	var fetched []int
+	defer func() {
+		if err != nil {
+			for _, k := range fetched {
+				ts[k].Close()
+				ts[k] = nil
+			}
+		}
+	}()
+	next := 0
+	for i := range label.Tensors {
+		t := &label.Tensors[i]
+		if t.IsDense() {
+			continue
+		}
+		k := slices.Index(ts[next:], nil) // the entry of this tensor, since it is the next that is not dense
+		if k < 0 {
+			return fmt.Errorf("shm: tensor %d: it has no entry among those of bridge.Decode: %w", i, dlpack.ErrValue)
+		}
+		k += next
+		next = k + 1
+		if t.Packing != Packing {
+			continue
+		}
+		x, err := fetchTensor(ctx, t, options)
+		if err != nil {
+			return fmt.Errorf("shm: tensor %d: %w", i, err)
+		}
+		ts[k] = x
+		fetched = append(fetched, k)
+	}
+	return nil
+}
+
+func fetchTensor(ctx context.Context, t *tens.Tensor, options []RecvOption) (*dlpack.Tensor, error) {
+	var h Handle
+	k := slices.IndexFunc(t.Extra, func(a tens.Attribute) bool { return a.Name == Packing })
+	if k < 0 {
+		return nil, fmt.Errorf("it has no attribute %q: %w", Packing, dlpack.ErrValue)
+	}
+	if err := json.Unmarshal(t.Extra[k].Value, &h); err != nil {
+		return nil, fmt.Errorf("attribute %q: %w: %w", Packing, dlpack.ErrValue, err)
+	}
+	dense := *t
+	dense.Packing, dense.Extra = "", slices.Delete(slices.Clone(t.Extra), k, k+1)
+	what, err := bridge.DecodeTensor(&dense)
+	if err != nil {
+		return nil, err
+	}
+	first, err := what.DType.NumBytes(what.Layout.Offset, what.Padded)
+	if err != nil {
+		return nil, err
+	}
+	h.Offset += uint64(first) // beyond 2^64 it is small, and checked like any other
+	return Fetch(ctx, h, dlpack.Spec{DType: what.DType, Shape: what.Layout.Shape, Strides: what.Layout.Strides, Padded: what.Padded}, options...)
+}

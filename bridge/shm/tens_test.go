@@ -1,0 +1,120 @@
+//go:build linux && cgo
+
+package shm_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/bridge"
+	"github.com/dlbridge/dlbridge/bridge/shm"
+	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/tens"
+)
+
+// offeredMessage encodes tensors with offers, and decodes the frames again.
+func offeredMessage(t *testing.T, ts []*dlpack.Tensor, options ...bridge.EncodeOption) (*tens.Message, *tens.Label, []*dlpack.Tensor) {
+	msg, _, err := bridge.Encode(ts, append(options, shm.Offers(ts, time.Minute))...)
+	require.NoError(t, err)
+	got, err := tens.Decode(msg.Encode())
+	require.NoError(t, err)
+	label, err := got.DecodeLabel()
+	require.NoError(t, err)
+	decoded, err := bridge.Decode(got)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		for _, x := range decoded {
+			x.Close()
+		}
+	})
+	return got, label, decoded
+}
+
+func TestAMessageCarriesATensorOfAnySize(t *testing.T) {
+	offering(t)
+	x, err := shm.New(dlpack.Uint8, 1<<30)
+	require.NoError(t, err)
+	defer x.Close()
+	require.NoError(t, x.SetAt(uint8(7), 1<<29))
+	msg, label, ts := offeredMessage(t, []*dlpack.Tensor{x})
+	size := 0
+	for _, frame := range msg.Parts {
+		size += len(frame)
+	}
+	assert.Zero(t, size)
+	assert.Less(t, len(msg.Label), 400)
+	require.Nil(t, ts[0])
+	require.NoError(t, shm.FetchTensors(t.Context(), label, ts))
+	v, err := ts[0].At(1 << 29)
+	require.NoError(t, err)
+	assert.Equal(t, uint8(7), v)
+	assert.True(t, ts[0].ReadOnly())
+}
+
+func TestTensorsInSegmentsTravelBesideOthers(t *testing.T) {
+	offering(t)
+	x := numbers(t, 3, 4)
+	turned, err := x.Transpose()
+	require.NoError(t, err)
+	defer turned.Close()
+	back, err := x.Flip(0, 1)
+	require.NoError(t, err)
+	defer back.Close()
+	rows, err := x.Narrow(0, 1, 2)
+	require.NoError(t, err)
+	defer rows.Close()
+	gaps, err := x.Narrow(1, 1, 2)
+	require.NoError(t, err)
+	defer gaps.Close()
+	plain, err := dlpack.FromSlice([]float64{1, 2, 3, 4, 5, 6}, 2, 3)
+	require.NoError(t, err)
+	defer plain.Close()
+	empty, err := shm.New(dlpack.Int8, 0, 2)
+	require.NoError(t, err)
+	defer empty.Close()
+	all := []*dlpack.Tensor{x, plain, turned, back, gaps, rows, empty}
+	msg, label, ts := offeredMessage(t, all, bridge.Spread(24))
+	assert.Len(t, msg.Parts, 2+1+1) // two pieces of plain, the copy of gaps, nothing of empty
+	require.NoError(t, shm.FetchTensors(t.Context(), label, ts))
+	require.Len(t, ts, 8)
+	for i, want := range []string{
+		fmt.Sprint(x), "", "", fmt.Sprint(turned), fmt.Sprint(back), fmt.Sprint(gaps), fmt.Sprint(rows), fmt.Sprint(empty),
+	} {
+		if want != "" {
+			_, values, _ := strings.Cut(want, " on cpu ")
+			assert.True(t, strings.HasSuffix(fmt.Sprint(ts[i]), " "+values), "%v instead of %v", ts[i], want)
+		}
+	}
+}
+
+func TestG90AttributesThatAreNotHandlesAreRefused(t *testing.T) {
+	offering(t)
+	for _, test := range []struct{ attribute, text string }{
+		{``, `tensor 1: it has no attribute "shm"`},
+		{`,"shm":7`, `tensor 1: attribute "shm"`},
+		{`,"shm":{}`, "the token \"\" is not of 32"},
+		{`,"shm":{"socket":"x","token":"00000000000000000000000000000000","offset":0,"size":0}`, "is not one of Offer"},
+		{`,"shm":{"offset":-1}`, `tensor 1: attribute "shm"`},
+	} {
+		text := `{"TENS":{"tensors":[{"dtype":"f","packing":"lz4","shape":[4],"word":4},` +
+			`{"dtype":"f","packing":"shm","shape":[4]` + test.attribute + `,"word":4}],"metadata":{}}}`
+		label, err := tens.DecodeLabel([]byte(text))
+		require.NoError(t, err)
+		ts := make([]*dlpack.Tensor, 2)
+		require.ErrorContains(t, shm.FetchTensors(t.Context(), label, ts), test.text)
+		assert.Equal(t, make([]*dlpack.Tensor, 2), ts)
+	}
+	x := numbers(t, 4)
+	_, label, ts := offeredMessage(t, []*dlpack.Tensor{x, x})
+	label.Tensors[1].Shape = []int64{5}
+	require.ErrorContains(t, shm.FetchTensors(t.Context(), label, ts), "tensor 1: shm: fetch: its elements reach from byte 0 to 20")
+	assert.Nil(t, ts[0])
+	require.ErrorContains(t, shm.FetchTensors(t.Context(), label, ts[:1]), "it was used before")
+	_, _, err := bridge.Encode([]*dlpack.Tensor{x}, shm.Offers(nil, time.Minute))
+	require.ErrorIs(t, err, dlpack.ErrValue)
+}
