@@ -139,6 +139,14 @@ def c(tmp_path_factory) -> Fixture:
     return Fixture(out)
 
 
+@pytest.fixture(scope="session")
+def served_library(tmp_path_factory) -> str:
+    """The path of the library of served.go."""
+    library = tmp_path_factory.mktemp("served") / "libserved.so"
+    subprocess.run(["go", "build", "-buildmode=c-shared", "-o", library, HERE / "served.go"], cwd=ROOT, check=True)
+    return str(library)
+
+
 def settled(counters, before) -> dict[str, int]:
     """Returns the counters. If they differ from before, the garbage collector runs first."""
     after = counters()

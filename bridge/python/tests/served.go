@@ -1,6 +1,6 @@
 //go:build ignore
 
-// A library of Go functions that fail in every way. test_wrap.py builds it.
+// A library of Go functions that fail in every way. conftest.py builds it.
 package main
 
 import "C"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import ctypes
 import multiprocessing
+import os
 import pathlib
 import pickle
 import pickletools
@@ -270,25 +271,34 @@ def test_dask_sends_the_memory_itself():
     assert description(back) == description(t) and back.data_ptr == t.data_ptr
 
 
+def passed_on(given):
+    """Returns a tensor, alone or with the process that has passed it on, and the process that runs this."""
+    return given[0] if isinstance(given, tuple) else given, os.getpid()
+
+
 @pytest.mark.peers
-def test_ray_reads_tensors_in_its_shared_memory():
+def test_processes_of_dask_exchange_tensors():
     script = """
-        import numpy as np, ray
+        import numpy as np
+        from distributed import Client, LocalCluster
         import dlbridge
+        from test_pickle import passed_on
 
-        @ray.remote
-        def total(t):
-            return int(np.from_dlpack(t).sum()), t.readonly
-
-        ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, object_store_memory=100 << 20)
-        t = dlbridge.from_buffer(np.arange(100_000))
-        put = ray.put(t)
-        first, second = ray.get(put), ray.get(put)
-        assert first.data_ptr == second.data_ptr != t.data_ptr and first.readonly and first.tolist() == t.tolist()
-        assert ray.get(total.remote(put)) == (4_999_950_000, True)
-        ray.shutdown()
+        t = dlbridge.from_buffer(np.arange(300_000.0)).reshape(300, 1000)
+        with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+            one, two = client.scheduler_info()["workers"]
+            for sent in t, t.T, t[::2], t.convert("bfloat16"):
+                (held,) = client.scatter([sent], workers=[one])
+                first = client.submit(passed_on, held, workers=[one])
+                second = client.submit(passed_on, first, workers=[two])  # fetches the tensor from the other worker
+                (there, a), (again, b) = first.result(), second.result()
+                assert len({a, b}) == 2
+                for got in there, again:
+                    assert (got.dtype, got.shape, got.tolist()) == (sent.dtype, sent.shape, sent.tolist())
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=300, cwd=pathlib.Path(__file__).parent
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -767,15 +767,6 @@ SERVED = {
 
 
 @pytest.fixture(scope="module")
-def served_library(tmp_path_factory) -> str:
-    """The path of the library of served.go."""
-    library = tmp_path_factory.mktemp("served") / "libserved.so"
-    source = ROOT / "bridge" / "python" / "tests" / "served.go"
-    subprocess.run(["go", "build", "-buildmode=c-shared", "-o", library, source], cwd=ROOT, check=True)
-    return str(library)
-
-
-@pytest.fixture(scope="module")
 def served(served_library) -> dict[str, str]:
     """What each call of SERVED ends with, in one process, in which nothing is left open afterwards."""
     calls = {name: call for name, (call, _) in SERVED.items()}
