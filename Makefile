@@ -35,7 +35,7 @@ export GO
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo needs examples typing cpp test test-go test-python test-cpp test-peers race python-long python-dev check vet staticcheck layers asan asan-python tsan cgocheck2 gogc1 debug \
-	processors arm64 mutants zeromq soak abi abi-record vendor header installed dist wheel wheel-test fuzz bench bench-zeromq venv clib install install-tensor uninstall clean
+	processors arm64 mutants zeromq soak abi abi-record vendor header installed dist wheel wheel-test fuzz bench bench-zeromq bench-processes venv clib install install-tensor uninstall clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -233,6 +233,9 @@ fuzz: ## every fuzz target for FUZZTIME
 
 bench-zeromq: $(VENV)/dlbridge.done ## time TENS messages over ZeroMQ beside its peers; writes examples/bench/zeromq/README.md
 	PYTHON="$(PYTHON)" sh examples/bench/zeromq/run.sh
+
+bench-processes: $(PEERS)/dlbridge.done ## time how tensors reach other processes; writes examples/bench/processes/README.md
+	PYTHON=$(abspath $(PEERS))/bin/python sh examples/bench/processes/run.sh
 
 bench: ## time every path beside its peers; writes examples/bench/README.md
 	sh examples/bench/run.sh

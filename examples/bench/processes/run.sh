@@ -1,0 +1,16 @@
+#!/bin/sh
+# Times how tensors reach other processes, and writes README.md beside this file. PYTHON has dlbridge, NumPy, PyTorch and Ray.
+set -eu
+cd "$(dirname "$0")"
+page=$(mktemp)
+trap 'rm -f "$page"' EXIT
+cat > "$page" << 'END_OF_HEAD'
+# Tensors for other processes
+
+`make bench-processes` writes this page; it needs the environment of `make test-peers`, and 8 GiB of free memory. All paths take turns;
+times are medians of single transfers. Compare times of one run only. Rows in bold are paths of dlbridge, the others its peers.
+
+END_OF_HEAD
+"${PYTHON:-python3}" main.py >> "$page"
+sed -i -e '$ { /^$/ d }' "$page"
+cat "$page" > README.md
