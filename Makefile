@@ -15,7 +15,7 @@ BUILD := build
 VENV := $(BUILD)/venv
 PEERS := $(BUILD)/venv-peers
 # Examples that need the heavy peers.
-HEAVY_EXAMPLES := examples/libtorch examples/torch-to-go examples/tvm
+HEAVY_EXAMPLES := examples/libtorch examples/ray examples/torch-to-go examples/tvm
 STRICT := -Wall -Wextra -pedantic -Werror
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Packages that build without cgo, completely or in part.
