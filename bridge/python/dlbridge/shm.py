@@ -4,7 +4,8 @@ A *segment* is memory with a descriptor and without a name. It is gone when the 
 tensor in a segment is an ordinary `Tensor`: its views lie in the segment, NumPy, PyTorch and C functions use its memory, and the
 last of them ends this process's share. `send` and `recv` hand it to another process through a connected Unix socket; pickled by
 multiprocessing, for a queue, a pipe or the arguments of a process, it is handed over in the same way, and the process that sends it
-must live until it is received.
+must live until it is received. For other transports, `handle` makes a small dict of which `fetch` makes the tensor again, and
+`offer_parts` and `fetch_parts` do that with the tensors of a TENS message.
 
 The module needs Linux 5.1 or later, and no Go library: it works in forked children.
 """
@@ -26,7 +27,9 @@ from ._core import Tensor, from_dlpack
 if not hasattr(_core, "shm_pack"):
     raise ImportError("dlbridge: shm: shared memory needs Linux")
 
-__all__ = ["copy", "empty", "is_shared", "readonly", "recv", "send"]
+from ._offers import checked, fetch, fetch_parts, handle, offer_parts
+
+__all__ = ["copy", "empty", "fetch", "fetch_parts", "handle", "is_shared", "offer_parts", "readonly", "recv", "send"]
 
 _FIRST, _MOST_FILES = 512, 253  # C: SEGMENT_FIRST, SEGMENT_FILES
 
@@ -59,7 +62,7 @@ def is_shared(tensor: Tensor, /) -> bool:
         >>> dlbridge.shm.is_shared(dlbridge.shm.empty(3, "int8")), dlbridge.shm.is_shared(dlbridge.empty(3, "int8"))
         (True, False)
     """
-    return _core.shm_is_shared(_checked(tensor, "is_shared"))
+    return _core.shm_is_shared(checked(tensor, "is_shared"))
 
 
 def readonly(tensor: Tensor, /) -> Tensor:
@@ -74,7 +77,7 @@ def readonly(tensor: Tensor, /) -> Tensor:
         >>> dlbridge.shm.readonly(dlbridge.shm.empty(3, "int8"))
         <dlbridge.Tensor, int8(3,), read-only: [0, 0, 0]>
     """
-    return _core.shm_readonly(_checked(tensor, "readonly"))
+    return _core.shm_readonly(checked(tensor, "readonly"))
 
 
 def send(sock: sockets.socket, /, *tensors: Tensor, readonly: bool = True) -> None:
@@ -94,7 +97,7 @@ def send(sock: sockets.socket, /, *tensors: Tensor, readonly: bool = True) -> No
         >>> a.close(); b.close()
     """
     _check_socket(sock, "send")
-    data, files = _core.shm_pack(tuple(_checked(tensor, f"send: tensors[{i}]") for i, tensor in enumerate(tensors)), not readonly)
+    data, files = _core.shm_pack(tuple(checked(tensor, f"send: tensors[{i}]") for i, tensor in enumerate(tensors)), not readonly)
     try:
         rights = [(sockets.SOL_SOCKET, sockets.SCM_RIGHTS, array.array("i", files))] if files else []
         sent = sock.sendmsg([data], rights)
@@ -146,12 +149,6 @@ def _read(sock: sockets.socket, size: int, files: list[int]) -> bytes:
             )
         data += some
     return bytes(data)
-
-
-def _checked(tensor: Any, what: str) -> Tensor:
-    if not isinstance(tensor, Tensor):
-        raise TypeError(f"dlbridge: shm: {what} is {type(tensor)!r}, not a dlbridge.Tensor; shm.copy makes one of any array")
-    return tensor
 
 
 def _check_socket(sock: Any, what: str) -> None:

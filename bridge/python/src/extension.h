@@ -302,6 +302,8 @@ PyObject *shm_copy(PyObject *module, PyObject *tensor);
 PyObject *shm_pack(PyObject *module, PyObject *args);
 PyObject *shm_size(PyObject *module, PyObject *first);
 PyObject *shm_unpack(PyObject *module, PyObject *args);
+PyObject *shm_place(PyObject *module, PyObject *args);
+PyObject *shm_open_bytes(PyObject *module, PyObject *args);
 PyObject *shm_readonly(PyObject *module, PyObject *tensor);
 PyObject *shm_is_shared(PyObject *module, PyObject *tensor);
 PyObject *shm_mappings(PyObject *module, PyObject *ignored);

@@ -98,6 +98,8 @@ static PyMethodDef functions[] = {
     {"shm_pack", shm_pack, METH_VARARGS, NULL},
     {"shm_size", shm_size, METH_O, NULL},
     {"shm_unpack", shm_unpack, METH_VARARGS, NULL},
+    {"shm_place", shm_place, METH_VARARGS, NULL},
+    {"shm_open_bytes", shm_open_bytes, METH_VARARGS, NULL},
     {"shm_readonly", shm_readonly, METH_O, NULL},
     {"shm_is_shared", shm_is_shared, METH_O, NULL},
     {"shm_mappings", shm_mappings, METH_NOARGS, NULL},

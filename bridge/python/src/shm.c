@@ -102,6 +102,13 @@ static PyObject *list_of_inbox(module_state *state, segment_inbox *in) {
   return list;
 }
 
+static PyObject *only_tensor(module_state *state, segment_inbox *in) {
+  PyObject *list = list_of_inbox(state, in);
+  PyObject *only = list == NULL ? NULL : Py_NewRef(PyList_GetItem(list, 0));
+  Py_XDECREF(list);
+  return only;
+}
+
 static PyObject *file_number(void *ctx, size_t index) { return PyLong_FromLong(((const segment_outbox *)ctx)->files[index]); }
 
 /* (tuple of Tensors, writable) -> (bytes, descriptors, which the caller closes) */
@@ -183,11 +190,7 @@ PyObject *shm_readonly(PyObject *module, PyObject *tensor) {
   segment_inbox in;
   core_status status = segment_read_only(&in, &t->view, t->flags, text, sizeof text);
   share_end(held);
-  if (status != CORE_OK) return raise_shm(status, -1, text);
-  PyObject *list = list_of_inbox(state, &in);
-  PyObject *only = list == NULL ? NULL : Py_NewRef(PyList_GetItem(list, 0));
-  Py_XDECREF(list);
-  return only;
+  return status == CORE_OK ? only_tensor(state, &in) : raise_shm(status, -1, text);
 }
 
 PyObject *shm_is_shared(PyObject *Py_UNUSED(module), PyObject *tensor) {
@@ -200,6 +203,43 @@ PyObject *shm_is_shared(PyObject *Py_UNUSED(module), PyObject *tensor) {
   share_end(held);
   if (status == CORE_OK) close(place.file);
   return PyBool_FromLong(status == CORE_OK);
+}
+
+/* (Tensor, writable) -> (descriptor, which the caller closes; the offset of element (0, ..., 0) in the segment) */
+PyObject *shm_place(PyObject *module, PyObject *args) {
+  module_state *state = PyModule_GetState(module);
+  PyObject *tensor;
+  int writable;
+  if (!PyArg_ParseTuple(args, "O!p", state->tensor_type, &tensor, &writable)) return NULL;
+  Tensor *t = (Tensor *)tensor;
+  char text[MESSAGE_SIZE];
+  core_share *held = tensor_hold(t);
+  if (held == NULL) return NULL;
+  segment_place place;
+  uint64_t flags = t->flags | (tensor_read_only(t) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
+  core_status status = segment_place_of(&place, &t->view, &t->extent, flags, writable, text, sizeof text);
+  share_end(held);
+  if (status != CORE_OK) return raise_shm(status, -1, text);
+  int code = writable ? 0 : segment_seal(place.file);
+  PyObject *result = code == 0 ? Py_BuildValue("(iK)", place.file, (unsigned long long)place.offset) : raise_errno(code, "sealing a segment");
+  if (result == NULL) close(place.file);
+  return result;
+}
+
+/* (descriptor, which is taken over; offset; size; writable; bytes that may be copied) -> a Tensor of uint8 */
+PyObject *shm_open_bytes(PyObject *module, PyObject *args) {
+  int file, writable;
+  unsigned long long offset, copied;
+  long long size;
+  char text[MESSAGE_SIZE];
+  if (!PyArg_ParseTuple(args, "iKLpK", &file, &offset, &size, &writable, &copied)) return NULL;
+  int64_t shape = size;
+  const DLTensor view = {.device = {kDLCPU, 0}, .ndim = 1, .dtype = {kDLUInt, 8, 1}, .shape = &shape, .byte_offset = offset};
+  segment_inbox in;
+  core_status status;
+  WITHOUT_GIL(status = segment_open(&in, &view, writable ? 0 : DLPACK_FLAG_BITMASK_READ_ONLY, file, copied, text, sizeof text));
+  if (status != CORE_OK) return raise_shm(status, -1, text);
+  return only_tensor(PyModule_GetState(module), &in);
 }
 
 PyObject *shm_mappings(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) { return PyLong_FromLongLong(segment_count()); }

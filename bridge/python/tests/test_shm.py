@@ -1,6 +1,7 @@
 """Memory that processes share."""
 
 import array
+import json
 import mmap
 import multiprocessing
 import os
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 import dlbridge
-from dlbridge import _core, shm
+from dlbridge import _core, _offers, shm
 
 
 @pytest.fixture
@@ -136,7 +137,11 @@ def test_g88_writing_to_a_read_only_mapping_ends_the_writer_alone(pair):
         ctypes.memset(t.data_ptr, 1, 4)
     """
     shm.send(pair[0], x)
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script), str(pair[1].fileno())], pass_fds=[pair[1].fileno()], check=False)
+    options = f"{os.environ.get('ASAN_OPTIONS', '')}:handle_segv=0"  # with ASan the signal must end the child as well
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), str(pair[1].fileno())],
+        pass_fds=[pair[1].fileno()], env=os.environ | {"ASAN_OPTIONS": options}, check=False,
+    )  # fmt: skip
     assert done.returncode == -11 and x.tolist() == [0, 0, 0, 0]
 
 
@@ -323,3 +328,211 @@ def test_many_threads_send_and_receive(pair):
         thread.start()
     for thread in threads:
         thread.join()
+
+
+# ---- handles ------------------------------------------------------------------------------------
+
+
+def _descriptors():
+    """Returns the descriptors that offers open, when those who fetch were answered. The Go library opens others at any time."""
+    for thread in threading.enumerate():
+        if thread.name == "dlbridge-shm-give":
+            thread.join()
+    with os.scandir("/proc/self/fd") as entries:
+        names = [os.readlink(entry.path) for entry in entries if os.path.lexists(entry.path)]
+    return sum(name.startswith(("/memfd:", "socket:", "pipe:")) for name in names)
+
+
+@pytest.fixture
+def offered():
+    """At the end no offer, no mapping, and no descriptor but the listening socket must be left."""
+    shm.fetch(shm.handle(shm.empty(1, "int8")), 1, "int8")  # the socket listens from now on
+    dlbridge.tens.encode([])  # and the Go library is loaded
+    files, mapped = _descriptors(), _core.shm_mappings()
+    yield
+    assert not _offers._offers.waiting
+    assert (_descriptors(), _core.shm_mappings()) == (files, mapped)
+
+
+FETCH = """
+    import json, sys
+    from dlbridge import shm
+    t = shm.fetch(json.loads(sys.argv[1]), 3, "int64")
+    if not t.readonly:
+        t.numpy()[0] = 7
+    print(t.tolist(), t.readonly)
+"""
+
+
+@pytest.mark.parametrize("readonly", [True, False])
+def test_a_handle_is_fetched_by_another_process(offered, readonly):
+    x = shm.copy(np.arange(5))
+    h = shm.handle(x[1:4], readonly=readonly)
+    text = json.dumps(h)
+    assert len(text) < 200 and h["offset"] == 8 and h["size"] == 40
+    out = subprocess.run([sys.executable, "-c", textwrap.dedent(FETCH), text], capture_output=True, text=True, check=True, timeout=60)
+    assert out.stdout == ("[1, 2, 3] True\n" if readonly else "[7, 2, 3] False\n")
+    assert x.item(1) == (1 if readonly else 7)
+    with pytest.raises(LookupError, match="it was used before, or its time is over"):
+        shm.fetch(h, 3, "int64")
+
+
+def test_an_offer_holds_the_segment_until_its_time_is_over(offered):
+    h, short = shm.handle(shm.copy(np.arange(3)), timeout=60), shm.handle(shm.copy(np.arange(3)), timeout=0.05)
+    while _offers._offers.waiting.get(bytes.fromhex(short["token"])):
+        threading.Event().wait(0.01)
+    with pytest.raises(LookupError, match="its time is over"):
+        shm.fetch(short, 3, "int64")
+    assert shm.fetch(h, 3, "int64").tolist() == [0, 1, 2]
+
+
+def test_what_cannot_be_offered_is_refused(offered):
+    x = shm.copy(np.arange(6).reshape(2, 3))
+    with pytest.raises(BufferError, match="handle: the tensor is not row-major; shm.copy makes"):
+        shm.handle(x.T)
+    with pytest.raises(BufferError, match="not in a segment"):
+        shm.handle(dlbridge.empty(3, "int8"))
+    with pytest.raises(TypeError, match="handle is <class 'list'>, not a dlbridge.Tensor"):
+        shm.handle([1])
+    with pytest.raises(ValueError, match="timeout must be more than 0 seconds, not 0"):
+        shm.handle(x, timeout=0)
+    with pytest.raises(BufferError, match="it is read-only, and cannot be sent to be written"):
+        shm.handle(shm.readonly(x), readonly=False)
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "text"),
+    [
+        ({"socket": "dlbridge-shm-../../etc"}, ValueError, "the socket 'dlbridge-shm-../../etc' is not one that handle makes"),
+        ({"socket": None}, ValueError, "socket"),
+        ({"socket": "dlbridge-shm-" + 32 * "0"}, LookupError, "its process has ended"),
+        ({"token": 32 * "0"}, LookupError, "it was used before"),
+        ({"token": "zz"}, ValueError, "32 hexadecimal digits"),
+        ({"token": 7}, ValueError, "32 hexadecimal digits"),
+        ({"offset": -1}, ValueError, "offset -1 is not a number of bytes"),
+        ({"offset": 1 << 70}, ValueError, "is not a number of bytes"),
+        ({"offset": True}, ValueError, "offset True is not a number of bytes"),
+        ({"offset": 33}, ValueError, "offset 33 is outside of the segment of 32 bytes"),
+        ({"offset": 8, "size": 40}, ValueError, "the segment has 32 bytes"),
+        ({"size": 1 << 62}, ValueError, "the segment has 32 bytes"),
+        ({"size": 16}, ValueError, "buffer"),
+        ({"readonly": False}, BufferError, "the segment is read-only"),
+    ],
+)
+def test_g90_handles_are_checked(offered, fields, error, text):
+    h = shm.handle(shm.copy(np.arange(4)))
+    with pytest.raises(error, match=text):
+        shm.fetch(h | fields, 4, "int64")
+    _withdraw(h)
+
+
+def _withdraw(h):
+    file = _offers._offers.take(bytes.fromhex(h["token"]))
+    if file is not None:
+        os.close(file)
+
+
+@pytest.mark.parametrize("answer", ["pipe", "folder", "zero", "two", "none", "silent", "byte"])
+def test_g90_sockets_of_others_give_an_error(offered, answer, tmp_path):
+    name = "dlbridge-shm-" + os.urandom(16).hex()
+    done = threading.Event()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("\0" + name)
+        listener.listen()
+
+        def serve():
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(16)
+                ends = os.pipe()
+                files = {
+                    "pipe": [ends[0]], "folder": [os.open("/", os.O_RDONLY)], "zero": [os.open("/dev/zero", os.O_RDWR)], "two": ends,
+                }  # fmt: skip
+                if answer == "byte":
+                    connection.send(b"\1")
+                elif answer == "silent":
+                    done.wait(60)
+                elif answer in files:
+                    socket.send_fds(connection, [b"\1"], files[answer])
+                for file in {file for some in files.values() for file in some}:
+                    os.close(file)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        h = {"socket": name, "token": 32 * "a", "offset": 0, "size": 8, "readonly": True}
+        error = {"silent": TimeoutError}.get(answer, ValueError if answer in ("pipe", "folder", "zero") else LookupError)
+        with pytest.raises(error):
+            shm.fetch(h, 8, "int8", timeout=0.2 if answer == "silent" else 60)
+        done.set()
+        thread.join()
+
+
+def test_strangers_at_the_socket_do_not_disturb(offered):
+    h = shm.handle(shm.copy(np.arange(3)))
+    for sent in (b"", b"abc", os.urandom(16)):
+        with socket.socket(socket.AF_UNIX) as stranger:
+            stranger.connect("\0" + h["socket"])
+            stranger.send(sent)
+    assert shm.fetch(h, 3, "int64").tolist() == [0, 1, 2]
+
+
+def test_a_forked_child_has_no_offers_of_its_parent(offered):
+    h = shm.handle(shm.copy(np.arange(3)))
+    ends = os.pipe()
+    child = os.fork()
+    if child == 0:
+        own = shm.handle(shm.copy(np.arange(3)))
+        os.write(ends[1], b"%d %d" % (own["socket"] != h["socket"], len(_offers._offers.waiting)))
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(ends[0], 10) == b"1 1"
+    os.close(ends[0])
+    os.close(ends[1])
+    assert shm.fetch(h, 3, "int64").tolist() == [0, 1, 2]
+
+
+def test_messages_carry_handles_instead_of_parts(offered):
+    x = shm.copy(np.arange(24, dtype=np.float32).reshape(2, 3, 4))
+    bits = shm.copy(dlbridge.empty(5, "int4"))
+    others = [np.ones(3), x[:, ::2, 1], np.zeros((0, 4))]
+    tensors = [others[0], x, x.T, others[1], bits, x[1, ::-1], others[2]]
+    frames = shm.offer_parts(dlbridge.tens.encode(tensors, metadata={"run": 7}, seqno=9, spread=8))
+    message = dlbridge.tens.decode(frames)
+    assert [t is None for t in message.tensors][:3] == [False, False, False]  # three pieces of the first, which is spread
+    for tensor in message.label["TENS"]["tensors"]:
+        if "shm" in tensor:
+            _withdraw(tensor["shm"])
+    frames = shm.offer_parts(dlbridge.tens.encode(tensors, metadata={"run": 7}, seqno=9))
+    message = dlbridge.tens.decode(frames)
+    assert [t is None for t in message.tensors] == [False, True, True, False, True, True, False]
+    assert len(message.parts) == 3
+    got = dlbridge.tens.decode(shm.fetch_parts(frames))
+    assert (got.metadata, got.seqno, got.form) == ({"run": 7}, 9, b"TENS")
+    for want, t in zip(tensors, got.tensors, strict=True):
+        want = dlbridge.from_dlpack(want)
+        assert (t.shape, t.dtype, t.tolist()) == (want.shape, want.dtype, want.tolist())
+    assert shm.is_shared(got.tensors[1]) and got.tensors[1].readonly
+    x.numpy()[:] = -1
+    assert got.tensors[2].tolist() == x.T.tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        ({"shape": [1 << 40]}, ValueError, "the segment has 24 bytes"),
+        ({"shape": [4]}, ValueError, "reach from byte 0 to 32, and the segment has 24 bytes"),
+        ({"shape": [1 << 62, 1 << 62]}, ValueError, "overflows 64 bits"),
+        ({"dtype": "V", "dlpack": [0, 8, 1 << 62]}, ValueError, "more than 2\\*\\*63-1 bytes"),
+        ({"shm": None}, TypeError, "a handle is a mapping"),
+        ({"shm": {}}, ValueError, "the socket None"),
+        ({"word": 0}, ValueError, "word"),
+    ],
+)
+def test_g90_messages_with_handles_are_checked(offered, change, error, text):
+    message = dlbridge.tens.decode(shm.offer_parts(dlbridge.tens.encode([shm.copy(np.arange(3))])))
+    label = message.label
+    h = label["TENS"]["tensors"][0]["shm"]
+    label["TENS"]["tensors"][0].update(change)
+    with pytest.raises(error, match=text):
+        shm.fetch_parts(dlbridge.tens.Message(label=label).frames())
+    _withdraw(h)
