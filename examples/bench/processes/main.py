@@ -3,15 +3,18 @@
 import os
 import platform
 import statistics
-import time
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
+import handover
 import stored
 
+T = TypeVar("T")
 
-def interleaved(paths: dict[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
-    """Returns the times of each path, in seconds. In each round all paths take turns; each round begins with another one."""
-    times: dict[str, list[float]] = {name: [] for name in paths}
+
+def interleaved(paths: dict[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
+    """Returns the times of each path. In each round all paths take turns; each round begins with another one."""
+    times: dict[str, list[T]] = {name: [] for name in paths}
     names = list(paths)
     for i in range(rounds):
         for name in names[i % len(names) :] + names[: i % len(names)]:
@@ -20,7 +23,7 @@ def interleaved(paths: dict[str, Callable[[], float]], rounds: int) -> dict[str,
 
 
 def duration(seconds: float) -> str:
-    return f"{seconds * 1e6:,.1f} µs" if seconds < 1e-3 else f"{seconds * 1e3:,.2f} ms"
+    return f"{seconds * 1e6:,.0f} µs" if seconds < 1e-3 else f"{seconds * 1e3:,.3g} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
 def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
@@ -54,7 +57,38 @@ def ray_get() -> None:
     table(["", "median", "half of the times", "in times of the array"], rows)
 
 
+SIZES = {"1 KiB": (1 << 10, 300), "1 MiB": (1 << 20, 200), "1 GiB": (1 << 30, 7)}  # bytes, and rounds
+
+
+def hand_over() -> None:
+    medians: dict[str, dict[str, handover.Times]] = {}
+    for size, (count, rounds) in SIZES.items():
+        with handover.paths(count) as paths:
+            interleaved(paths, 1)  # the first transfers connect and import
+            for path, times in interleaved(paths, rounds).items():
+                medians.setdefault(path, {})[size] = handover.Times(*map(statistics.median, zip(*times, strict=True)))
+    print("## To another process\n")
+    print(
+        "From the call that sends until the receiver holds the tensor, on the clock of both processes. The first row, the base, is a round "
+        "trip.\nThe elements of a new segment are written before. All other copies are part of the path: to a pickle, to shared memory, to the "
+        "store.\nMemory that is new costs the time in which the kernel clears its pages; Ray uses those of its store again.\nThere were " + ", ".join(f"{rounds} transfers of {size}" for size, (_, rounds) in SIZES.items()) + " by each path.\n"
+    )
+    base = medians[handover.BARE]["1 GiB"].arrival
+    table(
+        ["", *SIZES, "1 GiB, in round trips"],
+        ([path, *(duration(got[size].arrival) for size in SIZES), f"{got['1 GiB'].arrival / base:,.1f}"] for path, got in medians.items()),
+    )
+    del medians[handover.BARE]
+    for what, field in [
+        ("The receiver then reads one byte of each page, for the first time in this mapping or copy:", "touch"),
+        ("It releases the tensor, which unmaps or frees its memory:", "release"),
+    ]:
+        print(what + "\n")
+        table(["", *SIZES], ([path, *(duration(getattr(got[size], field)) for size in SIZES)] for path, got in medians.items()))
+
+
 if __name__ == "__main__":
     print(machine() + ".\n")
     with stored.cluster():
+        hand_over()
         ray_get()
