@@ -5,11 +5,13 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"time"
 
+	"github.com/dlbridge/dlbridge/bridge/shm"
 	"github.com/dlbridge/dlbridge/bridge/zeromq"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
@@ -22,6 +24,7 @@ type tally struct {
 	GBPerS     float64 `json:"gbPerS"`  // since the last line, or since the first result at the end
 	Exports    int64   `json:"exports"`
 	Imports    int64   `json:"imports"`
+	Mappings   int64   `json:"mappings"` // of shared memory
 	End        bool    `json:"end"`
 }
 
@@ -68,7 +71,7 @@ func collector(ctx context.Context, args []string) error {
 			sum.GBPerS = bytes / 1e9 / time.Since(since).Seconds()
 		}
 		stats := dlpack.ReadStats()
-		sum.Exports, sum.Imports = stats.Exports, stats.Imports
+		sum.Exports, sum.Imports, sum.Mappings = stats.Exports, stats.Imports, shm.Mappings()
 		return json.NewEncoder(os.Stdout).Encode(sum)
 	}
 	for ctx.Err() == nil {
@@ -83,6 +86,13 @@ func collector(ctx context.Context, args []string) error {
 			if m.Origin >= uint64(len(producers)) || len(m.Tensors) != 1 {
 				m.Close()
 				return fmt.Errorf("a result of task %v with %d tensors", id, len(m.Tensors))
+			}
+			if err := fetch(ctx, m); errors.Is(err, shm.ErrNotOffered) { // its worker was killed; the task is sent again
+				m.Close()
+				continue
+			} else if err != nil {
+				m.Close()
+				return err
 			}
 			size := float64(m.Tensors[0].NumBytes())
 			err = check(m.Tensors[0], m.Seqno)

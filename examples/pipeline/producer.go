@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/dlbridge/dlbridge/bridge/shm"
 	"github.com/dlbridge/dlbridge/bridge/zeromq"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
@@ -74,6 +75,7 @@ func producer(ctx context.Context, args []string) error {
 	duration := flags.Duration("for", 0, "how long tasks are made; 0 is no limit")
 	bytes := flags.Int("bytes", 1<<20, "size of the tensor of a task")
 	random := flags.Bool("random", false, "random sizes up to that size")
+	shared := flags.Bool("shared", false, "the tensors stay in shared memory")
 	timeout := flags.Duration("retry", 2*time.Second, "how long a task may take before it is sent again")
 	flags.Parse(args)
 
@@ -124,7 +126,16 @@ func producer(ctx context.Context, args []string) error {
 			if *random {
 				size = rand.IntN(size) + 4
 			}
-			err := give(ctx, router, asking[0], *number, seqno, size)
+			create := dlpack.New
+			if *shared {
+				create = shm.New
+			}
+			x, err := create(dlpack.Float32, int64(size/4))
+			if err != nil {
+				return err
+			}
+			err = give(ctx, router, asking[0], *number, seqno, x, *timeout)
+			x.Close() // libzmq, or the offer, keeps the memory
 			asking = asking[1:]
 			if errors.Is(err, syscall.EHOSTUNREACH) { // the worker is gone
 				t.failed(seqno)
@@ -153,18 +164,13 @@ func receive(ctx context.Context, s *zeromq.Socket, wait time.Duration) ([][]byt
 	return frames, err
 }
 
-// give sends a task to a worker. The error for a worker that is gone is EHOSTUNREACH. A task that a worker takes with it when it ends
-// is sent again by retry.
-func give(ctx context.Context, router *zeromq.Socket, to []byte, origin, seqno uint64, bytes int) error {
-	x, err := dlpack.New(dlpack.Float32, int64(bytes/4))
-	if err != nil {
-		return err
-	}
-	defer x.Close() // libzmq keeps the memory until it is sent
+// give sends a task, in x, to a worker. The error for a worker that is gone is EHOSTUNREACH. A task that a worker takes with it when it
+// ends is sent again by retry.
+func give(ctx context.Context, router *zeromq.Socket, to []byte, origin, seqno uint64, x *dlpack.Tensor, held time.Duration) error {
 	if err := fill(x, seqno); err != nil {
 		return err
 	}
-	m, err := zeromq.Encode([]*dlpack.Tensor{x})
+	m, err := encode(x, held)
 	if err != nil {
 		return err
 	}

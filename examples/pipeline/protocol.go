@@ -3,9 +3,12 @@
 package main
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
+	"time"
 
+	"github.com/dlbridge/dlbridge/bridge/shm"
 	"github.com/dlbridge/dlbridge/bridge/zeromq"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
@@ -20,6 +23,23 @@ const (
 	ready = "ready"
 	done  = "done"
 )
+
+// encode makes a message of a tensor. If its elements are in shared memory, they stay there, and the message says where.
+func encode(x *dlpack.Tensor, held time.Duration) (*zeromq.Message, error) {
+	ts := []*dlpack.Tensor{x}
+	return zeromq.Encode(ts, shm.Offers(ts, held, shm.Writable()))
+}
+
+// fetch replaces the tensors of a message that were left in shared memory.
+func fetch(ctx context.Context, m *zeromq.Message) error {
+	label, err := m.DecodeLabel()
+	if err != nil {
+		return err
+	}
+	short, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return shm.FetchTensors(short, label, m.Tensors)
+}
 
 func doneFrames(seqno uint64) [][]byte {
 	return [][]byte{[]byte(done), binary.LittleEndian.AppendUint64(nil, seqno)}

@@ -125,7 +125,7 @@ func run(ctx context.Context, args []string) error {
 	random := flags.Bool("random", false, "random sizes up to that size")
 	kill := flags.Duration("kill", 400*time.Millisecond, "how often a worker is killed; 0 is never")
 	retry := flags.Duration("retry", 2*time.Second, "how long a task may take before it is sent again")
-	transport := flags.String("transport", "tcp", "tcp or ipc")
+	transport := flags.String("transport", "tcp", "tcp, ipc, or shm: ipc with the elements in shared memory")
 	flags.Parse(args)
 
 	self, err := os.Executable()
@@ -138,7 +138,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	defer os.RemoveAll(dir)
 	endpoint := func(name, address string) string {
-		if *transport == "ipc" {
+		if *transport != "tcp" {
 			return "ipc://" + filepath.Join(dir, name)
 		}
 		return "tcp://" + address + ":*"
@@ -150,7 +150,7 @@ func run(ctx context.Context, args []string) error {
 	for i := range *producers {
 		p, err := start(self, "producer", "-bind", endpoint("p"+strconv.Itoa(i), "127.0.0.2"), "-number", strconv.Itoa(i),
 			"-messages", fmt.Sprint(*messages), "-for", fmt.Sprint(*duration), "-bytes", strconv.Itoa(*bytes), fmt.Sprint("-random=", *random),
-			"-retry", fmt.Sprint(*retry))
+			"-retry", fmt.Sprint(*retry), fmt.Sprint("-shared=", *transport == "shm"))
 		if err != nil {
 			return err
 		}
@@ -242,9 +242,9 @@ func run(ctx context.Context, args []string) error {
 		last = t
 	}
 	err = errors.Join(err, collecting.Wait())
-	fmt.Printf("%d results, %.2f GB/s, %d missing, %d workers killed, %d exports and %d imports left in the collector\n",
-		last.Results, last.GBPerS, last.Missing, work.killed, last.Exports, last.Imports)
-	if err == nil && (last.Missing != 0 || last.Exports != 0 || last.Imports != 0) {
+	fmt.Printf("%d results, %.2f GB/s, %d missing, %d workers killed, %d exports, %d imports and %d mappings left in the collector\n",
+		last.Results, last.GBPerS, last.Missing, work.killed, last.Exports, last.Imports, last.Mappings)
+	if err == nil && (last.Missing != 0 || last.Exports != 0 || last.Imports != 0 || last.Mappings != 0) {
 		err = errors.New("something is left")
 	}
 	return err

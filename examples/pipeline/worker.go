@@ -4,14 +4,19 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
+	"time"
 
 	"gorgonia.org/tensor"
 
 	"github.com/dlbridge/dlbridge/bridge/gorgonia"
+	"github.com/dlbridge/dlbridge/bridge/shm"
 	"github.com/dlbridge/dlbridge/bridge/zeromq"
-	"github.com/dlbridge/dlbridge/dlpack"
 )
+
+// held is how long a worker holds a result in shared memory for the collector.
+const held = 10 * time.Second
 
 // worker doubles the elements of tasks, in place, by gorgonia.
 func worker(ctx context.Context, args []string) error {
@@ -65,6 +70,11 @@ func work(ctx context.Context, s, push *zeromq.Socket) error {
 		return err
 	}
 	defer task.Close()
+	if err := fetch(ctx, task); errors.Is(err, shm.ErrNotOffered) { // it took too long, and was sent again
+		return s.SendFrames(ctx, [][]byte{[]byte(ready)})
+	} else if err != nil {
+		return err
+	}
 	dense, release, err := gorgonia.Dense(task.Tensors[0])
 	if err != nil {
 		return err
@@ -73,7 +83,7 @@ func work(ctx context.Context, s, push *zeromq.Socket) error {
 	if _, err := tensor.Mul(dense, float32(2), tensor.UseUnsafe()); err != nil {
 		return err
 	}
-	result, err := zeromq.Encode([]*dlpack.Tensor{task.Tensors[0]})
+	result, err := encode(task.Tensors[0], held)
 	if err != nil {
 		return err
 	}
