@@ -11,22 +11,22 @@ import dlbridge
 
 @ray.remote(num_cpus=0)
 class Progress:
-    """Knows how often each block was begun, by a worker that may have been killed, and how many are counted on each node."""
+    """Knows how often each block was begun, by a worker that may have been killed, and on which node it was counted."""
 
     def __init__(self) -> None:
         self.begun: collections.Counter[int] = collections.Counter()
-        self.counted: collections.Counter[str] = collections.Counter()
+        self.counted: dict[int, str] = {}
 
     def begin(self, block: int) -> int:
         self.begun[block] += 1
         return self.begun[block]
 
-    def end(self, node: str) -> None:
-        self.counted[node] += 1
+    def end(self, block: int, node: str) -> None:
+        self.counted[block] = node
 
     def report(self) -> tuple[dict[str, int], int]:
         """Returns how many blocks each node has counted, and how many were begun again."""
-        return dict(self.counted), sum(n - 1 for n in self.begun.values())
+        return dict(collections.Counter(self.counted.values())), sum(n - 1 for n in self.begun.values())
 
 
 @ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)  # a killed worker is started again, and gets its calls again
@@ -43,7 +43,7 @@ class Worker:
         if ray.get(progress.begin.remote(number)) == 1 and number == self.kill:
             os.kill(os.getpid(), signal.SIGKILL)
         result = self.go_count(block)  # Go reads the object store of this node
-        ray.get(progress.end.remote(ray.util.get_node_ip_address()))
+        ray.get(progress.end.remote(number, ray.util.get_node_ip_address()))
         return result
 
     def add(self, x: dlbridge.Tensor, y: dlbridge.Tensor) -> dlbridge.Tensor:

@@ -8,8 +8,8 @@ cat > "$page" << 'END_OF_HEAD'
 # Tensors for other processes
 
 `make bench-processes` writes this page; it needs the environment of `make test-peers`, and 12 GiB of free memory. All paths take turns;
-times are medians of single transfers. Compare times of one run only: other work
-of the machine shows in them. Rows in bold are paths of dlbridge, the others its peers.
+times are medians of single transfers. Compare times of one run only: other work of the machine shows in them. Rows in bold are paths
+of dlbridge, the others its peers.
 
 END_OF_HEAD
 "${PYTHON:-python3}" main.py >> "$page"
