@@ -19,6 +19,8 @@
 //	label, err := m.DecodeLabel()
 //	err = shm.FetchTensors(ctx, label, m.Tensors)
 //
+// [Attach] reads what others keep in shared memory under a name, such as Python's multiprocessing.shared_memory.
+//
 // A segment is memory with a descriptor (memfd_create), which processes map at different addresses. It has no name, and is gone when the
 // last process that holds it ends, however it ends. The tensors of a segment are ordinary tensors: views of them lie in the segment, Go
 // slices, C libraries and arrays use its memory, and the last share ends the mapping and closes the descriptor.

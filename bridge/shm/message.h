@@ -55,8 +55,10 @@ size_t segment_message_size(const char *first, char *text, size_t text_size);
  * descriptors, also after an error. Up to `copied` bytes of files that can become smaller are copied; more is an error. */
 core_status segment_unpack(segment_inbox *out, const char *data, size_t size, const int *files, size_t file_count, uint64_t copied,
                            int64_t *failed, char *text, size_t text_size);
-/* The same for one tensor, which is described by other means: byte_offset is its offset in the segment. strides may be NULL. */
-core_status segment_open(segment_inbox *out, const DLTensor *tensor, uint64_t flags, int file, uint64_t copied, char *text, size_t text_size);
+/* The same for one tensor, which is described by other means: byte_offset is its offset in the segment. strides may be NULL. With `trusted`
+ * files that can become smaller are mapped. */
+core_status segment_open(segment_inbox *out, const DLTensor *tensor, uint64_t flags, int file, uint64_t copied, int trusted, char *text,
+                         size_t text_size);
 /* Makes a read-only tensor on a second mapping of the memory of a tensor, which must be in a segment or in a mapped file. CORE_NEEDS_COPY:
  * it is not. */
 core_status segment_read_only(segment_inbox *out, const DLTensor *tensor, uint64_t flags, char *text, size_t text_size);

@@ -18,6 +18,7 @@
 #include "message.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -343,7 +344,7 @@ static core_status describe(segment_inbox *out, const DLTensor *tensor, char *te
   return CORE_OK;
 }
 
-core_status segment_open(segment_inbox *out, const DLTensor *tensor, uint64_t flags, int file, uint64_t copied, char *text,
+core_status segment_open(segment_inbox *out, const DLTensor *tensor, uint64_t flags, int file, uint64_t copied, int trusted, char *text,
                          size_t text_size) {
   need n = {0};
   core_status status = CORE_OK;
@@ -356,6 +357,8 @@ core_status segment_open(segment_inbox *out, const DLTensor *tensor, uint64_t fl
   if (status == CORE_OK) {
     uint32_t bits = (flags & DLPACK_FLAG_BITMASK_READ_ONLY ? READ_ONLY : 0) |
                     (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED ? PADDED : 0);
+    if (!n.fixed) n.writable = !trusted || (fcntl(file, F_GETFL) & O_ACCMODE) == O_RDWR; /* a copy is private */
+    n.fixed |= trusted;
     status = check_place(out->tensors, bits, &n, text, text_size);
   }
   return map_all(out, &n, &file, 1, copied, status, text, text_size);

@@ -4,12 +4,6 @@ package shm
 
 /*
 #include "message.h"
-
-static inline core_status open_one(segment_inbox *out, DLDataType dtype, int32_t ndim, int64_t *shape, int64_t *strides, uint64_t offset,
-                                   uint64_t flags, int file, uint64_t copied, char *text, size_t text_size) {
-  const DLTensor view = {.ndim = ndim, .dtype = dtype, .shape = shape, .strides = strides, .byte_offset = offset};
-  return segment_open(out, &view, flags, file, copied, text, text_size);
-}
 */
 import "C"
 
@@ -26,7 +20,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"github.com/dlbridge/dlbridge/dlpack"
 )
@@ -216,37 +209,15 @@ func (r receiving) fetch(ctx context.Context, h Handle, spec dlpack.Spec) (*dlpa
 	if rest, ok := strings.CutPrefix(h.Socket, socketPrefix); !ok || len(rest) != 2*tokenSize || strings.Trim(rest, "0123456789abcdef") != "" {
 		return nil, fmt.Errorf("handle: the socket %q is not one of Offer: %w", h.Socket, dlpack.ErrValue)
 	}
-	if spec.Strides != nil && len(spec.Strides) != len(spec.Shape) {
-		return nil, fmt.Errorf("%d strides for %d dimensions: %w", len(spec.Strides), len(spec.Shape), dlpack.ErrLayout)
-	}
-	if len(spec.Shape) > dlpack.MaxRank {
-		return nil, fmt.Errorf("%d dimensions are more than %d: %w", len(spec.Shape), dlpack.MaxRank, dlpack.ErrLayout)
-	}
-	flags := C.uint64_t(0)
-	if spec.ReadOnly || h.ReadOnly {
-		flags |= C.DLPACK_FLAG_BITMASK_READ_ONLY
-	}
-	if spec.Padded {
-		flags |= C.DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
+	if err := checkSpec(&spec); err != nil {
+		return nil, err
 	}
 	file, err := take(ctx, h.Socket, token)
 	if err != nil {
 		return nil, err
 	}
-	numbers := func(values []int64) *C.int64_t { return (*C.int64_t)(unsafe.SliceData(values)) }
-	dtype := C.DLDataType{code: C.uint8_t(spec.DType.Code()), bits: C.uint8_t(spec.DType.Bits()), lanes: C.uint16_t(spec.DType.Lanes())}
-	var in C.segment_inbox
-	text := make(textOfC, 256)
-	code := C.open_one(&in, dtype, C.int32_t(len(spec.Shape)), numbers(spec.Shape), numbers(spec.Strides), C.uint64_t(h.Offset), flags,
-		C.int(file), C.uint64_t(r.copied), text.c(), C.size_t(len(text)))
-	if code != C.CORE_OK {
-		return nil, text.failure(code, -1)
-	}
-	ts, err := tensors(&in)
-	if err != nil {
-		return nil, err
-	}
-	return ts[0], nil
+	spec.ReadOnly = spec.ReadOnly || h.ReadOnly
+	return openFile(file, h.Offset, &spec, r.copied, false)
 }
 
 // take asks for a descriptor.

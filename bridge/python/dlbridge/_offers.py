@@ -238,7 +238,8 @@ class _Handle:
 
     def fetch(self, size: int, timeout: float, copy_unsealed: int) -> Tensor:
         """Returns so many bytes of the segment, from the offset on."""
-        return _core.shm_open_bytes(self._descriptor(_seconds(timeout, "fetch")), self.offset, size, not self.readonly, copy_unsealed)
+        file = self._descriptor(_seconds(timeout, "fetch"))
+        return _core.shm_open_bytes(file, self.offset, size, not self.readonly, copy_unsealed, False)
 
     def _descriptor(self, timeout: float) -> int:
         end = time.monotonic() + timeout

@@ -22,14 +22,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import _core
-from ._core import Tensor, from_dlpack
+from ._core import Tensor, from_buffer, from_dlpack
 
 if not hasattr(_core, "shm_pack"):
     raise ImportError("dlbridge: shm: shared memory needs Linux")
 
 from ._offers import checked, fetch, fetch_parts, handle, offer_parts
 
-__all__ = ["copy", "empty", "fetch", "fetch_parts", "handle", "is_shared", "offer_parts", "readonly", "recv", "send"]
+__all__ = ["attach", "copy", "empty", "fetch", "fetch_parts", "handle", "is_shared", "offer_parts", "readonly", "recv", "send"]
 
 _FIRST, _MOST_FILES = 512, 253  # C: SEGMENT_FIRST, SEGMENT_FILES
 
@@ -54,6 +54,45 @@ def copy(producer: Any, /) -> Tensor:
         [0, 1, 2]
     """
     return _core.shm_copy(from_dlpack(producer))
+
+
+def attach(
+    name: str,
+    shape: int | Sequence[int],
+    dtype: Any,
+    /,
+    *,
+    offset: int = 0,
+    directory: str = "/dev/shm",
+    trust_peer: bool = False,
+    readonly: bool = False,
+) -> Tensor:
+    """Returns a row-major Tensor in a shared memory object of POSIX, which another program has made under that name, as
+    multiprocessing.shared_memory does: a copy, because such an object can become smaller at any time, or with `trust_peer` the memory
+    itself. If it then becomes smaller, the next access to what is gone ends this process.
+
+    `directory` is the only folder in which the name is looked up; links are not followed. `offset` is in bytes. The object is neither
+    removed nor registered with the resource tracker: that stays with the program that has made it, which may remove the name at once.
+
+    Errors: ValueError for a name with a slash, for something else than a file, and for an object that is too small; FileNotFoundError
+    and other OSErrors.
+
+        >>> from multiprocessing import shared_memory
+        >>> memory = shared_memory.SharedMemory(create=True, size=8)
+        >>> memory.buf[:3] = b"abc"
+        >>> t = dlbridge.shm.attach(memory.name, 3, "uint8")
+        >>> memory.close(); memory.unlink()
+        >>> t.tobytes()
+        b'abc'
+    """
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise ValueError(f"dlbridge: shm: attach: {name!r} is not the name of a file in {directory}")
+    if not 0 <= offset < 1 << 63:
+        raise ValueError(f"dlbridge: shm: attach: offset {offset} is not a number of bytes")
+    size = _core.empty(shape, dtype).nbytes
+    mode = os.O_RDWR if trust_peer and not readonly else os.O_RDONLY
+    file = os.open(os.path.join(directory, name), mode | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    return from_buffer(_core.shm_open_bytes(file, offset, size, not readonly, size + (1 << 16), trust_peer), dtype, shape)
 
 
 def is_shared(tensor: Tensor, /) -> bool:

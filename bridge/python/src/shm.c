@@ -226,18 +226,19 @@ PyObject *shm_place(PyObject *module, PyObject *args) {
   return result;
 }
 
-/* (descriptor, which is taken over; offset; size; writable; bytes that may be copied) -> a Tensor of uint8 */
+/* (descriptor, which is taken over; offset; size; writable; bytes that may be copied; trusted) -> a Tensor of uint8 */
 PyObject *shm_open_bytes(PyObject *module, PyObject *args) {
-  int file, writable;
+  int file, writable, trusted;
   unsigned long long offset, copied;
   long long size;
   char text[MESSAGE_SIZE];
-  if (!PyArg_ParseTuple(args, "iKLpK", &file, &offset, &size, &writable, &copied)) return NULL;
+  if (!PyArg_ParseTuple(args, "iKLpKp", &file, &offset, &size, &writable, &copied, &trusted)) return NULL;
   int64_t shape = size;
   const DLTensor view = {.device = {kDLCPU, 0}, .ndim = 1, .dtype = {kDLUInt, 8, 1}, .shape = &shape, .byte_offset = offset};
   segment_inbox in;
   core_status status;
-  WITHOUT_GIL(status = segment_open(&in, &view, writable ? 0 : DLPACK_FLAG_BITMASK_READ_ONLY, file, copied, text, sizeof text));
+  const uint64_t flags = writable ? 0 : DLPACK_FLAG_BITMASK_READ_ONLY;
+  WITHOUT_GIL(status = segment_open(&in, &view, flags, file, copied, trusted, text, sizeof text));
   if (status != CORE_OK) return raise_shm(status, -1, text);
   return only_tensor(PyModule_GetState(module), &in);
 }

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from multiprocessing import shared_memory
 
 import numpy as np
 import pytest
@@ -536,3 +537,54 @@ def test_g90_messages_with_handles_are_checked(offered, change, error, text):
     with pytest.raises(error, match=text):
         shm.fetch_parts(dlbridge.tens.Message(label=label).frames())
     _withdraw(h)
+
+
+# ---- objects with names -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def named(pair):
+    """An object of multiprocessing.shared_memory with the numbers 0 to 15."""
+    memory = shared_memory.SharedMemory(create=True, size=16)
+    memory.buf[:16] = bytes(range(16))
+    yield memory
+    memory.close()
+    memory.unlink()
+
+
+def test_an_object_is_copied_or_trusted(named):
+    x = shm.attach(named.name, (2, 3), "uint8", offset=4)
+    y = shm.attach(named.name, (2, 3), "uint8", offset=4, trust_peer=True)
+    z = shm.attach(named.name, 2, "int4", offset=1, trust_peer=True, readonly=True)
+    assert x.tolist() == y.tolist() == [[4, 5, 6], [7, 8, 9]] and z.tolist() == [1, 0] and z.readonly
+    y.numpy()[1, 2] = 99
+    assert named.buf[9] == 99 and x.item(5) == 9
+    x.numpy()[:] = 0  # it is a copy
+    assert named.buf[4] == 4
+
+
+def test_an_object_stays_with_the_program_that_has_made_it(named):
+    script = f"""
+        from dlbridge import shm
+        assert shm.attach({named.name!r}, 16, "uint8", trust_peer=True).item(3) == 3
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stderr == "" and os.path.exists(f"/dev/shm/{named.name}")
+
+
+def test_g90_names_and_objects_are_checked(pair, tmp_path):
+    (tmp_path / "file").write_bytes(bytes(16))
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("", ".", "..", "../x", "/file", "folder/x", "a\0b"):
+        with pytest.raises(ValueError, match="is not the name of a file in"):
+            shm.attach(name, 1, "uint8", directory=str(tmp_path))
+    for name, error in (("none", FileNotFoundError), ("link", OSError), ("folder", (ValueError, OSError)), ("pipe", ValueError)):
+        for trust in (False, True):
+            with pytest.raises(error):
+                shm.attach(name, 1, "uint8", directory=str(tmp_path), trust_peer=trust)
+    for shape, offset in ((17, 0), (1, 16), (4, 13), (1, -1), (1, 1 << 62), (1 << 40, 0)):
+        with pytest.raises((ValueError, MemoryError)):
+            shm.attach("file", shape, "uint8", offset=offset, directory=str(tmp_path))
+    assert shm.attach("file", 16, "uint8", directory=str(tmp_path)).tobytes() == bytes(16)

@@ -11,7 +11,7 @@ if [ ! -f "$build/venv.done" ]; then
 fi
 "${GO:-go}" build -tags zmq -o "$build/zeromq" ./zeromq
 "${GO:-go}" build -tags zmq -o "$build/pipeline" ../pipeline
-for transport in tcp ipc; do
+for transport in tcp ipc shm; do
   "$build/pipeline" run -messages 100 -bytes 16777216 -kill 0 -retry 1m -transport $transport \
     -python ../../build/venv/bin/python -script ../pipeline/worker.py > "$build/pipeline.$transport"
 done
@@ -37,7 +37,7 @@ Each tensor is made, sent to a worker, doubled there, sent to the collector and 
 | transport | result |
 |---|---|
 END
-  for transport in tcp ipc; do
+  for transport in tcp ipc shm; do
     echo "| $transport | $(tail -n 1 "$build/pipeline.$transport") |"
   done
 } > zeromq/README.md

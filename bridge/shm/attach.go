@@ -1,0 +1,119 @@
+//go:build linux && cgo
+
+package shm
+
+/*
+#include "message.h"
+
+static inline core_status open_one(segment_inbox *out, DLDataType dtype, int32_t ndim, int64_t *shape, int64_t *strides, uint64_t offset,
+                                   uint64_t flags, int file, uint64_t copied, int trusted, char *text, size_t text_size) {
+  const DLTensor view = {.ndim = ndim, .dtype = dtype, .shape = shape, .strides = strides, .byte_offset = offset};
+  return segment_open(out, &view, flags, file, copied, trusted, text, text_size);
+}
+*/
+import "C"
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// Directory is where Linux keeps the objects of shm_open, such as those of multiprocessing.shared_memory in Python.
+const Directory = "/dev/shm"
+
+// An AttachOption changes what Attach does.
+type AttachOption func(*attaching)
+
+type attaching struct{ trusted bool }
+
+// TrustPeer maps the object instead of copying it. If another process makes it smaller, the next access to what is gone ends this
+// process (SIGBUS).
+func TrustPeer() AttachOption { return func(a *attaching) { a.trusted = true } }
+
+// Attach returns a tensor in a shared memory object of POSIX, which other programs have made under that name: a copy of its elements, because
+// such an object can become smaller at any time, or with [TrustPeer] the memory itself. dir is the only folder in which the name is
+// looked up, such as [Directory]; links are not followed. spec says what the tensor is, and spec.ByteOffset where it begins.
+//
+// The object is neither removed nor registered: that stays with the program that has made it, which may remove the name at once.
+//
+// Ownership: the tensor is the caller's. Errors: [dlpack.ErrValue] for a name with a slash, or of something else than a file; those of
+// package os, such as [os.ErrNotExist]; [dlpack.ErrOverflow] for a tensor that the object is too small for; [dlpack.ErrLayout].
+func Attach(dir, name string, spec dlpack.Spec, options ...AttachOption) (*dlpack.Tensor, error) {
+	var a attaching
+	for _, option := range options {
+		option(&a)
+	}
+	t, err := a.attach(dir, name, spec)
+	if err != nil {
+		return nil, fmt.Errorf("shm: attach: %w", err)
+	}
+	return t, nil
+}
+
+func (a attaching) attach(dir, name string, spec dlpack.Spec) (*dlpack.Tensor, error) {
+	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
+		return nil, fmt.Errorf("the name %q is not one of a file in %s: %w", name, dir, dlpack.ErrValue)
+	}
+	if err := checkSpec(&spec); err != nil {
+		return nil, err
+	}
+	if spec.ByteOffset < 0 {
+		return nil, fmt.Errorf("spec.ByteOffset is %d: %w", spec.ByteOffset, dlpack.ErrValue)
+	}
+	mode := os.O_RDONLY
+	if a.trusted && !spec.ReadOnly {
+		mode = os.O_RDWR
+	}
+	file, err := syscall.Open(filepath.Join(dir, name), mode|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: filepath.Join(dir, name), Err: err}
+	}
+	return openFile(file, uint64(spec.ByteOffset), &spec, math.MaxUint64, a.trusted)
+}
+
+// checkSpec refuses what C cannot be given.
+func checkSpec(spec *dlpack.Spec) error {
+	if spec.Strides != nil && len(spec.Strides) != len(spec.Shape) {
+		return fmt.Errorf("%d strides for %d dimensions: %w", len(spec.Strides), len(spec.Shape), dlpack.ErrLayout)
+	}
+	if len(spec.Shape) > dlpack.MaxRank {
+		return fmt.Errorf("%d dimensions are more than %d: %w", len(spec.Shape), dlpack.MaxRank, dlpack.ErrLayout)
+	}
+	return nil
+}
+
+// openFile returns a tensor that begins at this offset of a file. It takes over the descriptor. Up to `copied` bytes of a file that can
+// become smaller are copied, unless it is trusted.
+func openFile(file int, offset uint64, spec *dlpack.Spec, copied uint64, trusted bool) (*dlpack.Tensor, error) {
+	flags, trust := C.uint64_t(0), C.int(0)
+	if spec.ReadOnly {
+		flags |= C.DLPACK_FLAG_BITMASK_READ_ONLY
+	}
+	if spec.Padded {
+		flags |= C.DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
+	}
+	if trusted {
+		trust = 1
+	}
+	numbers := func(values []int64) *C.int64_t { return (*C.int64_t)(unsafe.SliceData(values)) }
+	dtype := C.DLDataType{code: C.uint8_t(spec.DType.Code()), bits: C.uint8_t(spec.DType.Bits()), lanes: C.uint16_t(spec.DType.Lanes())}
+	var in C.segment_inbox
+	text := make(textOfC, 256)
+	code := C.open_one(&in, dtype, C.int32_t(len(spec.Shape)), numbers(spec.Shape), numbers(spec.Strides), C.uint64_t(offset), flags,
+		C.int(file), C.uint64_t(copied), trust, text.c(), C.size_t(len(text)))
+	if code != C.CORE_OK {
+		return nil, text.failure(code, -1)
+	}
+	ts, err := tensors(&in)
+	if err != nil {
+		return nil, err
+	}
+	return ts[0], nil
+}

@@ -1,0 +1,144 @@
+//go:build linux && cgo
+
+package shm_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/bridge/shm"
+	"github.com/dlbridge/dlbridge/dlpack"
+)
+
+// object makes a file with the bytes 0 to 15, as shm_open does, and returns its folder and name.
+func object(t *testing.T) (dir, name string) {
+	dir, err := os.MkdirTemp(shm.Directory, "dlbridge-test-")
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	bytes := make([]byte, 16)
+	for i := range bytes {
+		bytes[i] = byte(i)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "object"), bytes, 0o600))
+	return dir, "object"
+}
+
+var bytesAt4 = dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{2, 3}, ByteOffset: 4}
+
+func TestAnObjectIsCopied(t *testing.T) {
+	leavesNothing(t)
+	dir, name := object(t)
+	x, err := shm.Attach(dir, name, bytesAt4)
+	require.NoError(t, err)
+	defer x.Close()
+	require.NoError(t, os.Truncate(filepath.Join(dir, name), 0)) // an access to the object would end the process
+	assert.Contains(t, fmt.Sprint(x), "[[4 5 6] [7 8 9]]")
+	assert.NotZero(t, x.Flags()&dlpack.IsCopied)
+	assert.False(t, shm.IsShared(x))
+	require.NoError(t, x.SetAt(uint8(1), 0, 0)) // it is the caller's own
+}
+
+func TestATrustedObjectIsMapped(t *testing.T) {
+	leavesNothing(t)
+	dir, name := object(t)
+	x, err := shm.Attach(dir, name, bytesAt4, shm.TrustPeer())
+	require.NoError(t, err)
+	defer x.Close()
+	require.NoError(t, x.SetAt(uint8(99), 1, 2))
+	bytes, err := os.ReadFile(filepath.Join(dir, name))
+	require.NoError(t, err)
+	assert.Equal(t, byte(99), bytes[9])
+
+	spec := bytesAt4
+	spec.ReadOnly = true
+	only, err := shm.Attach(dir, name, spec, shm.TrustPeer())
+	require.NoError(t, err)
+	defer only.Close()
+	assert.True(t, only.ReadOnly())
+	require.NoError(t, os.Remove(filepath.Join(dir, name)))
+	v, err := only.At(1, 2)
+	require.NoError(t, err)
+	assert.Equal(t, uint8(99), v)
+}
+
+func TestG90NamesAndObjectsAreChecked(t *testing.T) {
+	leavesNothing(t)
+	dir, name := object(t)
+	require.NoError(t, os.Symlink("/etc/passwd", filepath.Join(dir, "link")))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "folder"), 0o700))
+	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
+	for _, bad := range []string{"", ".", "..", "../" + filepath.Base(dir) + "/object", "/object", "folder/x", "a\x00b"} {
+		_, err := shm.Attach(dir, bad, bytesAt4)
+		require.ErrorIs(t, err, dlpack.ErrValue, "%q", bad)
+		require.ErrorContains(t, err, "is not one of a file in "+dir)
+	}
+	for _, options := range [][]shm.AttachOption{nil, {shm.TrustPeer()}} {
+		_, err := shm.Attach(dir, "folder", bytesAt4, options...)
+		require.Error(t, err)
+	}
+	for _, test := range []struct {
+		name string
+		spec dlpack.Spec
+		want error
+	}{
+		{"nothing", bytesAt4, os.ErrNotExist},
+		{"link", bytesAt4, syscall.ELOOP},
+		{"pipe", bytesAt4, dlpack.ErrValue},
+		{name, dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{17}}, dlpack.ErrOverflow},
+		{name, dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{13}, ByteOffset: 4}, dlpack.ErrOverflow},
+		{name, dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{1}, ByteOffset: -1}, dlpack.ErrValue},
+		{name, dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{1 << 40}, Strides: []int64{0}}, dlpack.ErrLayout},
+		{name, dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{2}, Strides: []int64{1, 1}}, dlpack.ErrLayout},
+		{name, dlpack.Spec{DType: dlpack.Uint8, Shape: make([]int64, 99)}, dlpack.ErrLayout},
+	} {
+		for _, options := range [][]shm.AttachOption{nil, {shm.TrustPeer()}} {
+			_, err := shm.Attach(dir, test.name, test.spec, options...)
+			require.ErrorIs(t, err, test.want, "%s %v", test.name, test.spec)
+		}
+	}
+}
+
+func TestObjectsOfPythonStayTheirs(t *testing.T) {
+	leavesNothing(t)
+	python, err := exec.LookPath("python3")
+	require.NoError(t, err)
+	cmd := exec.Command(python, "-c", `
+from multiprocessing import shared_memory
+m = shared_memory.SharedMemory(create=True, size=16)
+m.buf[:16] = bytes(range(16))
+print(m.name, flush=True)
+input()
+print(m.buf[9])
+m.close()
+m.unlink()
+`)
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	cmd.Stderr = os.Stderr
+	require.NoError(t, cmd.Start())
+	buffer := make([]byte, 100)
+	n, err := out.Read(buffer)
+	require.NoError(t, err)
+	name := strings.TrimSpace(string(buffer[:n]))
+	x, err := shm.Attach(shm.Directory, name, bytesAt4, shm.TrustPeer())
+	require.NoError(t, err)
+	require.NoError(t, x.SetAt(uint8(77), 1, 2))
+	x.Close()
+	assert.FileExists(t, filepath.Join(shm.Directory, name)) // closing does not remove it
+	in.Write([]byte("\n"))
+	n, err = out.Read(buffer)
+	require.NoError(t, err)
+	assert.Equal(t, "77\n", string(buffer[:n]))
+	require.NoError(t, cmd.Wait())
+	assert.NoFileExists(t, filepath.Join(shm.Directory, name))
+}
