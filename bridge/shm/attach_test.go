@@ -3,6 +3,7 @@
 package shm_test
 
 import (
+	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
@@ -126,19 +127,19 @@ m.unlink()
 	require.NoError(t, err)
 	cmd.Stderr = os.Stderr
 	require.NoError(t, cmd.Start())
-	buffer := make([]byte, 100)
-	n, err := out.Read(buffer)
+	lines := bufio.NewReader(out)
+	name, err := lines.ReadString('\n')
 	require.NoError(t, err)
-	name := strings.TrimSpace(string(buffer[:n]))
+	name = strings.TrimSpace(name)
 	x, err := shm.Attach(shm.Directory, name, bytesAt4, shm.TrustPeer())
 	require.NoError(t, err)
 	require.NoError(t, x.SetAt(uint8(77), 1, 2))
 	x.Close()
 	assert.FileExists(t, filepath.Join(shm.Directory, name)) // closing does not remove it
 	in.Write([]byte("\n"))
-	n, err = out.Read(buffer)
+	byte9, err := lines.ReadString('\n')
 	require.NoError(t, err)
-	assert.Equal(t, "77\n", string(buffer[:n]))
+	assert.Equal(t, "77\n", byte9)
 	require.NoError(t, cmd.Wait())
 	assert.NoFileExists(t, filepath.Join(shm.Directory, name))
 }

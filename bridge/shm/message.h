@@ -60,8 +60,10 @@ core_status segment_unpack(segment_inbox *out, const char *data, size_t size, co
 core_status segment_open(segment_inbox *out, const DLTensor *tensor, uint64_t flags, int file, uint64_t copied, int trusted, char *text,
                          size_t text_size);
 /* Makes a read-only tensor on a second mapping of the memory of a tensor, which must be in a segment or in a mapped file. CORE_NEEDS_COPY:
- * it is not. */
-core_status segment_read_only(segment_inbox *out, const DLTensor *tensor, uint64_t flags, char *text, size_t text_size);
+ * it is not. done(ctx) gives up the memory of the tensor, whose owner may use it for something else from then on; it is called when the
+ * mapping has ended, at once if there is none or after an error. */
+core_status segment_read_only(segment_inbox *out, const DLTensor *tensor, uint64_t flags, void (*done)(void *ctx), void *ctx, char *text,
+                              size_t text_size);
 /* Frees the descriptions, but ends no mapping. */
 void segment_inbox_free(segment_inbox *in);
 

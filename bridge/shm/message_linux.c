@@ -364,7 +364,7 @@ core_status segment_open(segment_inbox *out, const DLTensor *tensor, uint64_t fl
   return map_all(out, &n, &file, 1, copied, status, text, text_size);
 }
 
-core_status segment_read_only(segment_inbox *out, const DLTensor *tensor, uint64_t flags, char *text, size_t text_size) {
+static core_status map_again(segment_inbox *out, const DLTensor *tensor, uint64_t flags, char *text, size_t text_size) {
   core_extent extent;
   *out = (segment_inbox){0};
   core_status status = core_check_tensor(tensor, flags, &extent, text, text_size);
@@ -390,6 +390,18 @@ core_status segment_read_only(segment_inbox *out, const DLTensor *tensor, uint64
   segment_inbox_free(out);
   if (code == EINVAL) return FAIL(CORE_NEEDS_COPY, "the memory is not in one shared mapping; a copy made by shm is");
   return fail_errno(code, "the memory cannot be mapped again", text, text_size);
+}
+
+core_status segment_read_only(segment_inbox *out, const DLTensor *tensor, uint64_t flags, void (*done)(void *ctx), void *ctx, char *text,
+                              size_t text_size) {
+  core_status status = map_again(out, tensor, flags, text, text_size);
+  if (status != CORE_OK || out->mapping_count == 0) {
+    done(ctx);
+    return status;
+  }
+  out->mappings[0]->done = done;
+  out->mappings[0]->ctx = ctx;
+  return CORE_OK;
 }
 
 void segment_inbox_free(segment_inbox *in) {

@@ -52,6 +52,22 @@ func permissions(t *testing.T, address uintptr) string {
 	return "none"
 }
 
+// The owner may use the memory for something else as soon as it is given up.
+func TestTheSecondMappingKeepsTheMemory(t *testing.T) {
+	leavesNothing(t)
+	before := shm.Mappings()
+	x, err := shm.New(dlpack.Uint8, 10)
+	require.NoError(t, err)
+	r, err := shm.ReadOnly(x)
+	require.NoError(t, err)
+	x.Close()
+	assert.Equal(t, before+2, shm.Mappings())
+	r.Close()
+	assert.Equal(t, before, shm.Mappings())
+	_, err = shm.ReadOnly(mapped(t, syscall.MAP_PRIVATE))
+	require.ErrorIs(t, err, shm.ErrNotShared)
+}
+
 func TestG88ReadOnlyIsASecondMapping(t *testing.T) {
 	leavesNothing(t)
 	x := numbers(t, 40, 100)

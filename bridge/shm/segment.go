@@ -11,6 +11,10 @@ static inline void end_export(void *managed) {
   m->deleter(m);
 }
 
+static inline core_status read_only(segment_inbox *out, DLManagedTensorVersioned *m, char *text, size_t text_size) {
+  return segment_read_only(out, &m->dl_tensor, m->flags, end_export, m, text, text_size);
+}
+
 static inline core_status segment_find_tensor(segment_place *place, void *managed, int writable, char *text, size_t text_size) {
   core_extent extent;
   DLManagedTensorVersioned *m = managed;
@@ -107,7 +111,7 @@ func lend(s *C.segment) (*dlpack.Tensor, error) {
 // segment, or in a file that was mapped with MAP_SHARED. It takes about 7 µs, and the first access to each page of 4 KiB by the new
 // mapping a third of a microsecond (BenchmarkReadOnly).
 //
-// Ownership: t stays the caller's and may be closed before the new tensor. Lifetime: a mapping that this package has not made must not
+// Ownership: t stays the caller's and may be closed before the new tensor, which keeps its memory. Lifetime: a mapping that this package has not made must not
 // shrink. Errors: [ErrNotShared] for private memory, of which [dlpack.Tensor.Copy] makes a copy that cannot be enforced, and [Copy]
 // one in a segment; [dlpack.ErrClosed]; [dlpack.ErrDevice]; [dlpack.ErrMemory].
 func ReadOnly(t *dlpack.Tensor) (*dlpack.Tensor, error) {
@@ -115,11 +119,10 @@ func ReadOnly(t *dlpack.Tensor) (*dlpack.Tensor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("shm: read-only: %w", err)
 	}
-	defer C.end_export(managed)
 	m := (*C.DLManagedTensorVersioned)(managed)
 	var in C.segment_inbox
 	text := make(textOfC, 256)
-	if code := C.segment_read_only(&in, &m.dl_tensor, m.flags, text.c(), C.size_t(len(text))); code != C.CORE_OK {
+	if code := C.read_only(&in, m, text.c(), C.size_t(len(text))); code != C.CORE_OK {
 		return nil, fmt.Errorf("shm: read-only: %w", text.failure(code, -1))
 	}
 	ts, err := tensors(&in)

@@ -14,6 +14,8 @@ typedef struct {
   uint64_t start; /* the offset of base in the segment */
   int fd; /* -1 if it is not known, of mappings that others have made */
   int read_only;
+  void (*done)(void *ctx); /* called after the mapping has ended; may be NULL */
+  void *ctx;
 } segment;
 
 /* Where memory lies in a segment. */

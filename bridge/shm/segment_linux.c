@@ -156,6 +156,7 @@ void segment_release(void *ctx) {
   forget(s); /* first, because another mapping may get its addresses */
   munmap(s->base, s->size);
   if (s->fd >= 0) close(s->fd);
+  if (s->done != NULL) s->done(s->ctx);
   free(s);
 }
 

@@ -110,8 +110,7 @@ def readonly(tensor: Tensor, /) -> Tensor:
     A consumer that ignores the flag of a read-only tensor, as PyTorch does, then ends the process instead of changing the
     elements. The tensor must lie in a segment, or in a file that was mapped with mmap.MAP_SHARED, as mmap.mmap does by default.
 
-    Lifetime: the result keeps the segment or the file. It does not keep the tensor: if the producer uses the memory again
-    for other elements once the tensor is gone, as the object store of Ray does, keep the tensor too. Errors: BufferError for private memory, of which `copy` makes one in a segment.
+    Ownership: the result keeps the memory of the tensor. Errors: BufferError for private memory, of which `copy` makes one in a segment.
 
         >>> dlbridge.shm.readonly(dlbridge.shm.empty(3, "int8"))
         <dlbridge.Tensor, int8(3,), read-only: [0, 0, 0]>

@@ -181,6 +181,10 @@ PyObject *shm_unpack(PyObject *module, PyObject *args) {
   return status == CORE_OK ? list_of_inbox(PyModule_GetState(module), &in) : raise_shm(status, failed, text);
 }
 
+static void leave_share(void *share) {
+  if (core_share_leave(share)) core_share_end(share);
+}
+
 PyObject *shm_readonly(PyObject *module, PyObject *tensor) {
   module_state *state = PyModule_GetState(module);
   Tensor *t = (Tensor *)tensor;
@@ -188,8 +192,7 @@ PyObject *shm_readonly(PyObject *module, PyObject *tensor) {
   core_share *held = tensor_hold(t);
   if (held == NULL) return NULL;
   segment_inbox in;
-  core_status status = segment_read_only(&in, &t->view, t->flags, text, sizeof text);
-  share_end(held);
+  core_status status = segment_read_only(&in, &t->view, t->flags, leave_share, held, text, sizeof text);
   return status == CORE_OK ? only_tensor(state, &in) : raise_shm(status, -1, text);
 }
 

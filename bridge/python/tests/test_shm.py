@@ -121,6 +121,16 @@ def test_readonly_is_a_second_mapping():
     assert r.readonly and r.data_ptr != x[10:].data_ptr and r.tolist() == list(range(10, 4000))
     x.numpy()[11] = -1
     assert r.item(1) == -1
+    del x
+    assert r.item(1) == -1
+    memory = mmap.mmap(-1, 10000)
+    t = dlbridge.from_buffer(memory)
+    second = shm.readonly(t)
+    del t
+    with pytest.raises(BufferError):  # the owner of the memory must not use it for something else
+        memory.close()
+    del second
+    memory.close()
     with mmap.mmap(-1, 10000) as memory:
         t = dlbridge.from_buffer(memory)
         second = shm.readonly(t[5000:])
