@@ -20,42 +20,43 @@ type decoding struct {
 	writable bool
 	align    int
 	join     bool
-	copies   int64 // how many more bytes may be copied, and taken by the descriptions of pieces
+	copies   int64 // how many bytes copies and the descriptions of pieces may still take together
 }
 
-// Writable makes tensors that are not read-only. The caller must own the frames.
+// Writable makes tensors of [Decode] that are not read-only. The caller must be free to write to the frames. It does
+// not affect [DecodeParts], whose tensors are read-only if their part is.
 func Writable() DecodeOption { return func(d *decoding) { d.writable = true } }
 
 // Align makes tensors whose data is aligned to n bytes, a power of two up to [dlpack.NewAlignment]. A tensor that is not
 // aligned in its part is copied; the copy has the flag [dlpack.IsCopied] and is writable, with [Writable] or without. Parts
 // that a socket received are aligned to 8 bytes at most, and often not at all.
 //
-// Several tensors may share a part, and each gets a copy of its own. All copies together take at most four times the payload
-// and 64 MiB; the error for a message that needs more is [dlpack.ErrMemory]. Beside their elements they take at most 32
-// times the text of the label.
+// Several tensors may share a part, and each then gets a copy of its own. The elements of all copies together take at
+// most four times the size of the payload and 64 MiB; the error for a message that needs more is [dlpack.ErrMemory].
+// The other memory of the copies is at most 32 times the size of the label.
 func Align(n int) DecodeOption { return func(d *decoding) { d.align = n } }
 
 // Join makes one tensor of a tensor that lies in several parts: a row-major copy in new memory that is aligned to
-// [dlpack.NewAlignment]. It has the flag [dlpack.IsCopied] and is writable, with [Writable] or without. Such copies count as
-// those of [Align] do.
+// [dlpack.NewAlignment]. It has the flag [dlpack.IsCopied] and is writable, with [Writable] or without. Its size counts
+// towards the same limit as the copies of [Align].
 func Join() DecodeOption { return func(d *decoding) { d.join = true } }
 
 // Decode returns the tensors of a message. Each aliases its payload part, with the strides that order and ascend describe,
 // whatever its alignment is ([dlpack.Tensor.Alignment] returns it). It is read-only without [Writable]. The result is empty
 // for a message of another form than TENS that has no tensors.
 //
-// A tensor that lies in several parts (see package tens) becomes one tensor for each of its pieces, in the order of the parts, so
-// that the result may be longer than the list of the label; with [Join] it becomes one tensor. A piece has fewer indices of the
-// slowest dimension. If that dimension does not ascend, the first piece has the last indices. All pieces together, with 512 bytes
-// and 32 for each dimension, count as copies of [Align] do.
+// A tensor that lies in several parts (see package tens) becomes one tensor for each of its pieces, in the order of the
+// parts, so that the result may have more tensors than the label; with [Join] it becomes one tensor. Each piece has
+// some of the indices of the slowest dimension. If that dimension does not ascend, the first piece has the last
+// indices. Each piece counts as 512 bytes and 32 for each dimension towards the limit of [Align].
 //
-// A tensor of a packing other than "dense" cannot be read: its entry is nil. The methods of a nil tensor return errors, and the label
-// says which packing it has.
+// A tensor of a packing other than "dense" cannot be read: its entry in the result is nil. The methods of a nil tensor
+// return errors, and [tens.Tensor.Packing] of the label names the packing.
 //
-// Ownership: the caller closes every tensor; the parts are Go memory. Lifetime: a tensor and its exports keep their part
-// alive. Threads: any. On error: those of [tens.Message.DecodeLabel] and [DecodeTensor],
-// [elements.ErrSize], [elements.ErrByteOrder], [dlpack.ErrLayout] for more than [dlpack.MaxRank] dimensions, and [dlpack.ErrUnaligned]
-// or [dlpack.ErrMemory] of [Align], with the index of the tensor; no tensor is made.
+// Ownership: the caller closes every tensor; the parts are Go memory. Lifetime: a tensor and its exports keep their
+// part alive. Threads: any. On error: those of [tens.Message.DecodeLabel] and [DecodeTensor], [elements.ErrSize],
+// [elements.ErrByteOrder], [dlpack.ErrLayout] for more than [dlpack.MaxRank] dimensions, and [dlpack.ErrUnaligned] or
+// [dlpack.ErrMemory] of [Align], with the index of the tensor; no tensor is made.
 func Decode(msg *tens.Message, options ...DecodeOption) ([]*dlpack.Tensor, error) {
 	label, err := msg.DecodeLabel()
 	if err != nil {
@@ -69,8 +70,9 @@ func Decode(msg *tens.Message, options ...DecodeOption) ([]*dlpack.Tensor, error
 // for each payload part (see [dlpack.Lend]). The results are views of the parts, and read-only if their part is. label is the
 // result of [tens.Message.DecodeLabel].
 //
-// Ownership: parts stay the caller's; the caller closes them and the results. Lifetime: a tensor keeps the memory of its part alive. Threads:
-// any. On error: as [Decode], and [dlpack.ErrLayout] for a part that is not a row of bytes.
+// Ownership: parts stay the caller's; the caller closes them and the results. Lifetime: a tensor keeps the memory of
+// its part alive. Threads: any. On error: as [Decode], [tens.ErrNil] for a nil label, and [dlpack.ErrLayout] for a part
+// that is not a one-dimensional uint8 tensor without gaps.
 func DecodeParts(label *tens.Label, parts []*dlpack.Tensor, options ...DecodeOption) ([]*dlpack.Tensor, error) {
 	if label == nil {
 		return nil, fmt.Errorf("bridge: label: %w", tens.ErrNil)
@@ -84,7 +86,8 @@ func DecodeParts(label *tens.Label, parts []*dlpack.Tensor, options ...DecodeOpt
 	return d.tensors(label, tensorParts(parts))
 }
 
-// parts are the payload parts of a message, in Go memory or in other memory.
+// parts are the payload parts of a message, in Go memory or in other memory. The argument part is the index of one;
+// size returns its number of bytes, and view a tensor on it.
 type parts interface {
 	count() int
 	size(part int) int64
@@ -142,8 +145,8 @@ func (d *decoding) tensors(label *tens.Label, from parts) ([]*dlpack.Tensor, err
 	return ts, nil
 }
 
-// appendTensor appends the tensor, or its pieces if it has several parts and they are not joined. On an error it returns what it has
-// appended.
+// appendTensor appends the tensor that in describes, or its pieces if it has several parts and is not to be joined. On
+// an error it returns what it has appended so far, which the caller closes.
 func (d *decoding) appendTensor(ts []*dlpack.Tensor, in *tens.Tensor, from parts) ([]*dlpack.Tensor, error) {
 	if in.Parts > 1 {
 		if in.Part < 0 || in.Parts > from.count()-in.Part {
@@ -178,10 +181,11 @@ func (d *decoding) appendTensor(ts []*dlpack.Tensor, in *tens.Tensor, from parts
 	return ts, nil
 }
 
-// pieceSize is an upper bound of the memory of a piece, beside 32 bytes for each dimension.
+// pieceSize is an upper bound of the memory that a piece takes in bytes, beside 32 for each dimension.
 const pieceSize = 512
 
-// spend returns an error if n more bytes are more than copies may take.
+// spend takes n bytes from d.copies, and returns an error if fewer were left. The error text begins with what, which
+// says for what they are needed, and contains remedy.
 func (d *decoding) spend(n int64, what, remedy string) error {
 	if d.copies -= n; d.copies < 0 {
 		return fmt.Errorf("%s more than four times the payload and 64 MiB; %s: %w", what, remedy, dlpack.ErrMemory)
@@ -193,9 +197,9 @@ func errRank(rank int) error {
 	return fmt.Errorf("rank %d is more than %d: %w", rank, dlpack.MaxRank, dlpack.ErrLayout)
 }
 
-// joined returns a row-major copy of a tensor in several parts.
+// joined returns a row-major copy of the tensor in several parts that in describes.
 func (d *decoding) joined(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
-	for _, err := range Pieces(in, from.size) { // before the memory is allocated
+	for _, err := range Pieces(in, from.size) { // find an error before memory is allocated
 		if err != nil {
 			return nil, err
 		}
@@ -228,7 +232,7 @@ func (d *decoding) joined(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
 	return aligned, err
 }
 
-// fill copies the pieces of a tensor with the given strides into whole.
+// fill copies the pieces of the tensor that in describes, which has the given strides, to their places in whole.
 func fill(whole *dlpack.Tensor, strides []int64, in *tens.Tensor, from parts) error {
 	dim, _ := in.Slowest()
 	start, left := int64(0), in.Shape[dim]
@@ -250,6 +254,7 @@ func fill(whole *dlpack.Tensor, strides []int64, in *tens.Tensor, from parts) er
 	return nil
 }
 
+// copyPiece copies a piece to the indices from at on of dimension dim of whole.
 func copyPiece(whole *dlpack.Tensor, dim int, at int64, piece *tens.Tensor, from parts) error {
 	to, err := whole.Narrow(dim, at, piece.Shape[dim])
 	if err != nil {
@@ -264,7 +269,7 @@ func copyPiece(whole *dlpack.Tensor, dim int, at int64, piece *tens.Tensor, from
 	return t.CopyTo(to)
 }
 
-// view returns a view of the part of a tensor.
+// view returns a view of the one part in which the tensor that in describes lies.
 func view(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
 	if err := payload.CheckByteOrder(in.Word); err != nil {
 		return nil, err

@@ -14,19 +14,20 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// A Description describes a tensor of a label in DLPack's terms.
+// A Description describes a tensor of a label in the terms of DLPack.
 type Description struct {
 	DType  dlpack.DataType
 	Layout layout.Layout // the offset is in elements from the beginning of the part
-	Padded bool          // whether elements of less than a byte have bytes of their own
-	NBytes int64         // size of the part, or of all parts together
+	Padded bool          // whether elements that do not fill whole bytes are not packed: each has bytes of its own
+	NBytes int64         // size in bytes of the part, or of all parts together
 }
 
-// DecodeTensor returns the description of a tensor of a label: the data type that its letter and word or its attribute dlpack
-// stand for, and the strides and the offset in elements that its order and ascend stand for (ZIO TENS, section 2.1;
-// Boost.MultiArray, general_storage_order).
+// DecodeTensor returns the description of a tensor of a label. The data type is that of dtype and word, or of the
+// attribute dlpack for dtype V. The strides and the offset, in elements, are those of order and ascend (ZIO TENS,
+// section 2.1; Boost.MultiArray, general_storage_order).
 //
-// Errors: [elements.ErrDType], [tens.ErrNil], [tens.ErrUnsupported] for a packing other than "dense", and those of [tens.Tensor.Strides].
+// Errors: [elements.ErrDType], [tens.ErrNil], [tens.ErrUnsupported] for a packing other than "dense", and those of
+// [tens.Tensor.Strides].
 func DecodeTensor(t *tens.Tensor) (Description, error) {
 	if t == nil {
 		return Description{}, fmt.Errorf("tensor: %w", tens.ErrNil)
@@ -57,9 +58,9 @@ func DecodeTensor(t *tens.Tensor) (Description, error) {
 	return d, nil
 }
 
-// Step returns the dimension along which a tensor is cut into several parts, and how many bytes one index of it takes
-// ([tens.Tensor.Slowest]). ok is false if the tensor cannot be cut: it has no dimension of more than one index or no elements, or
-// packed elements of which one index does not take whole bytes.
+// Step returns the dimension along which a tensor is cut into several parts ([tens.Tensor.Slowest]), and the size in
+// bytes of one index of it. ok is false if the tensor cannot be cut: it has no elements, or no dimension of more than
+// one index, or packed elements of less than a byte of which one index does not take whole bytes.
 //
 // Errors: those of [DecodeTensor].
 func Step(t *tens.Tensor) (dim int, size int64, ok bool, err error) {
@@ -70,7 +71,7 @@ func Step(t *tens.Tensor) (dim int, size int64, ok bool, err error) {
 	if dim, ok = t.Slowest(); !ok {
 		return 0, 0, false, nil
 	}
-	n, inner := t.Shape[dim], int64(1) // inner is the number of elements of an index, modulo 8
+	n, inner := t.Shape[dim], int64(1) // inner is the number of elements that one index of dim has, modulo 8
 	for d, m := range t.Shape {
 		if d != dim {
 			inner = inner * (m % 8) % 8
@@ -82,12 +83,14 @@ func Step(t *tens.Tensor) (dim int, size int64, ok bool, err error) {
 	return dim, what.NBytes / n, true, nil
 }
 
-// Pieces returns the piece of a tensor in each of its payload parts, in the order of the parts: a tensor of the same label, order
-// and direction with fewer indices of one dimension, in one part. size returns the size of a part. For a tensor of one part it is the
-// tensor. Each piece is valid until the next one.
+// Pieces returns an iterator over the pieces of a tensor, one for each of its payload parts, in the order of the parts.
+// A piece is a copy of t with one part, Part, and the indices of the slowest dimension that lie there. size returns the
+// size in bytes of the part with the given index. The only piece of a tensor of one part is t. A piece must not be used
+// after the next one has been requested.
 //
-// Errors: those of [DecodeTensor]; [elements.ErrSize] if a part does not hold a whole number of indices, at least one, or the parts do
-// not add up; [tens.ErrInvalid] for a tensor that cannot be cut. An error ends the sequence.
+// Errors: those of [DecodeTensor]; [elements.ErrSize] if a part does not hold a whole number of indices, at least one,
+// or the parts together do not hold all indices; [tens.ErrInvalid] for a tensor that cannot be cut. An error ends the
+// iteration.
 func Pieces(t *tens.Tensor, size func(part int) int64) iter.Seq2[*tens.Tensor, error] {
 	return func(yield func(*tens.Tensor, error) bool) {
 		if t == nil || t.Parts < 2 {
@@ -121,7 +124,8 @@ func Pieces(t *tens.Tensor, size func(part int) int64) iter.Seq2[*tens.Tensor, e
 	}
 }
 
-// letters has the dtype letters of TENS, and the fewest bits of a type that each is used for.
+// letters has the dtype letters of TENS with their DLPack type codes. least is the fewest bits of a type that a letter
+// stands for; a smaller type needs the attribute dlpack.
 var letters = [...]struct {
 	letter byte
 	code   dlpack.TypeCode
@@ -134,9 +138,11 @@ var letters = [...]struct {
 	{'b', dlpack.CodeBool, 8},
 }
 
-// paddedMark follows code, bits and lanes if elements of less than a byte are padded.
+// paddedMark is the fourth number in the attribute dlpack of a type whose elements do not fill whole bytes and are not
+// packed.
 const paddedMark = int64(dlpack.SubbytePadded)
 
+// dataType returns the data type of a tensor, and whether its elements are padded (see Description).
 func dataType(t *tens.Tensor) (dt dlpack.DataType, padded bool, err error) {
 	if t.DType == 'V' {
 		return extension(t)
@@ -151,14 +157,15 @@ func dataType(t *tens.Tensor) (dt dlpack.DataType, padded bool, err error) {
 	return 0, false, fmt.Errorf("%w: dtype %q with word %d", elements.ErrDType, t.DType, t.Word)
 }
 
+// extension is dataType for dtype V, whose data type is in the attribute dlpack.
 func extension(t *tens.Tensor) (dt dlpack.DataType, padded bool, err error) {
 	text, ok := t.Extra.Get(tens.Dlpack)
 	if !ok {
 		return 0, false, fmt.Errorf("%w: dtype V without the attribute dlpack", elements.ErrDType)
 	}
 	text = bytes.Clone(text)                      // package json panics if another thread changes the text meanwhile
-	var n []int64                                 // package json would decode null as 0, so that n is refused below
-	tooMany := bytes.Count(text, []byte{','}) > 3 // package json may allocate an error for each number
+	var n []int64                                 // package json decodes null as 0; the letter n in the text is therefore an error below
+	tooMany := bytes.Count(text, []byte{','}) > 3 // package json may allocate an error for each of many numbers
 	if tooMany || json.Unmarshal(text, &n) != nil || bytes.ContainsRune(text, 'n') || len(n) < 3 || len(n) > 4 || len(n) == 4 && n[3] != paddedMark {
 		return 0, false, fmt.Errorf("%w: dlpack = %.40q is not [code, bits, lanes] or [code, bits, lanes, 4]", elements.ErrDType, text)
 	}
@@ -179,11 +186,12 @@ func extension(t *tens.Tensor) (dt dlpack.DataType, padded bool, err error) {
 	return dt, padded, nil
 }
 
-// EncodeTensor returns the tensor of a label for a data type and a layout: the inverse of [DecodeTensor]. The layout must have
-// no gaps and no dimensions that share elements, as [layout.Packed] reports. Packed elements of less than a byte must be in C
-// order. Order and Ascend are nil if they would have their default.
+// EncodeTensor returns the tensor of a label for a data type and a layout, whose strides count elements: the inverse of
+// [DecodeTensor]. The layout must have no gaps and no dimensions that share elements, as [layout.Packed] reports.
+// Packed elements of less than a byte must be in C order. Order and Ascend are nil if they would have their default,
+// and Part is 0.
 //
-// Errors: [elements.ErrDType] for a type that DLPack does not have, [dlpack.ErrLayout].
+// Errors: [elements.ErrDType] for a type that DLPack does not have, [dlpack.ErrLayout] for another layout.
 func EncodeTensor(dt dlpack.DataType, padded bool, shape, strides []int64) (tens.Tensor, error) {
 	t := tens.Tensor{Shape: slices.Clone(shape), Word: dt.ItemSize()}
 	if t.Shape == nil {
@@ -224,7 +232,7 @@ func EncodeTensor(dt dlpack.DataType, padded bool, shape, strides []int64) (tens
 	return t, nil
 }
 
-// letterOf returns the letter of TENS for a valid type, or 0 if there is none.
+// letterOf returns the letter of TENS for a valid data type, or 0 if there is none.
 func letterOf(dt dlpack.DataType) byte {
 	for _, l := range letters {
 		if l.code == dt.Code() && dt.Bits() >= l.least && dt.Lanes() == 1 {

@@ -20,8 +20,10 @@ type Report struct {
 	Copied []string
 }
 
-// An EncodeOption adds to the label of a message that [Encode] returns. It sees the descriptions of all tensors, in their order, and may
-// change what is not about the elements. A tensor whose packing it sets has no payload part: its elements travel elsewhere.
+// An EncodeOption changes the label of a message that [Encode] returns. The label has the descriptions of all tensors,
+// in their order. An option must not change the shape, data type or layout of a tensor. If it sets the packing of a
+// tensor to another one than "dense", Encode makes no payload part for that tensor, and its elements must travel in
+// another way.
 type EncodeOption func(*tens.Label) error
 
 // Metadata sets TENS.metadata, a JSON object.
@@ -45,10 +47,10 @@ func LabelAttributes(a tens.Attributes) EncodeOption {
 	return func(l *tens.Label) error { l.LabelExtra = a; return nil }
 }
 
-// Spread cuts tensors of more than the given number of bytes into pieces of at most that many, and of equal size as far as possible,
-// each in a payload part of its own (see package tens). A piece has at least one index of the slowest dimension, however large that
-// is. The parts alias the memory of the tensor. A tensor that cannot be cut is in one part (see [Step]). The receiver must know the
-// attribute parts, which is an extension of package tens.
+// Spread cuts tensors of more than the given number of bytes into pieces of at most that many, and of equal size as far
+// as possible, each in a payload part of its own (see package tens). A piece has at least one index of the slowest
+// dimension, even if that takes more bytes. The parts alias the memory of the tensor. A tensor that cannot be cut is in
+// one part (see [Step]). The receiver must know the attribute parts, which is an extension of package tens.
 //
 // Errors: [tens.ErrInvalid] for less than one byte.
 func Spread(bytes int64) EncodeOption {
@@ -65,7 +67,7 @@ func Spread(bytes int64) EncodeOption {
 			if !ok {
 				continue
 			}
-			n, count := t.Shape[dim], max(bytes/step, 1) // indices, and how many of them a piece may have
+			n, count := t.Shape[dim], max(bytes/step, 1) // how many indices there are, and how many of them a piece may have
 			if n > count {
 				t.Parts = int((n-1)/count + 1)
 			}
@@ -74,15 +76,16 @@ func Spread(bytes int64) EncodeOption {
 	}
 }
 
-// Encode returns a message of the form TENS and level 0 with one payload part for each tensor, or several with [Spread]. A part aliases the memory of
-// its tensor if the layout has no gaps and no shared elements, in any order and direction of the dimensions; otherwise the
-// part is a copy in C order. The caller sets the other fields of the message.
+// Encode returns a message of the form TENS and level 0 with one payload part for each tensor, or several with
+// [Spread]. A part aliases the memory of its tensor if the layout has no gaps and no shared elements, in any order and
+// direction of the dimensions; otherwise the part is a copy in C order. The caller sets the other fields of the
+// message.
 //
-// Ownership: the tensors stay the caller's. Lifetime: they must stay open while the message is in use, because its parts
-// are slices of their memory that do not keep it alive. Threads: any. On error: [elements.ErrDType], [elements.ErrByteOrder],
-// [dlpack.ErrDevice], [dlpack.ErrClosed] or [dlpack.ErrMemory], with the index of the tensor;
-// [dlpack.ErrMemory] for a label that is larger than the memory; or one of package tens for metadata that is not a JSON
-// object, or is an object or array inside the metadata of a tensor.
+// Ownership: the tensors stay the caller's. Lifetime: they must stay open while the message is in use, because its
+// parts are slices of their memory that do not keep it alive. Threads: any. On error: [elements.ErrDType],
+// [elements.ErrByteOrder], [dlpack.ErrDevice], [dlpack.ErrClosed] or [dlpack.ErrMemory], with the index of the tensor;
+// [dlpack.ErrMemory] if there is too little memory for the label; the error of an option; or one of package tens for
+// metadata that is not a JSON object, or for metadata of a tensor that contains an object or array.
 func Encode(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Report, error) {
 	msg := &tens.Message{Form: [4]byte{'T', 'E', 'N', 'S'}, Parts: make([][]byte, len(ts))}
 	label := &tens.Label{Tensors: make([]tens.Tensor, len(ts))}
@@ -115,8 +118,8 @@ func Encode(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Repor
 	return msg, report, nil
 }
 
-// cut cuts the parts of the tensors that have several, leaves out those of tensors that an option has packed, and sets the indices of all
-// parts.
+// cut divides the payload parts of tensors that are to have several, removes the parts of tensors whose packing an
+// option has set, and then sets Part of all tensors.
 func cut(msg *tens.Message, label *tens.Label) error {
 	count := int64(0)
 	for i := range label.Tensors {
@@ -159,7 +162,7 @@ func cut(msg *tens.Message, label *tens.Label) error {
 		dim, step, _, _ := Step(t)
 		n, k := t.Shape[dim], int64(t.Parts)
 		for range k {
-			size := (n + k - 1) / k * step // of the larger pieces, which come first
+			size := (n + k - 1) / k * step // bytes of a larger piece; the larger pieces come first
 			parts = append(parts, part[:size:size])
 			part, n, k = part[size:], n-size/step, k-1
 		}
@@ -168,7 +171,7 @@ func cut(msg *tens.Message, label *tens.Label) error {
 	return nil
 }
 
-// perByte is an upper bound of the memory that encoding a label takes for each byte of its text.
+// perByte is an upper bound of how many bytes of memory the encoding of a label takes for each byte of its text.
 const perByte = 16
 
 // textSize returns an upper bound of the size of the names and the JSON text in an encoded label, and at most

@@ -352,7 +352,8 @@ func (t *Tensor) IsContiguous() bool { return t.orZero().rowMajor }
 // devices the value that the device uses as an address. It is 0 without elements.
 func (t *Tensor) Data() uintptr { return t.orZero().data }
 
-// ByteOffset returns the byte_offset of memory that the host cannot address, and 0 on the host.
+// ByteOffset returns the byte_offset of the description if the memory is not [Device.HostReadable]. Otherwise it is 0, since Data
+// includes it.
 func (t *Tensor) ByteOffset() uint64 {
 	if t.isNone() || t.device.HostReadable() {
 		return 0

@@ -14,8 +14,8 @@ var (
 	// ErrInvalid reports a message, label or tensor that breaks the specification. The text of the error says which
 	// rule is broken.
 	ErrInvalid = errors.New("invalid")
-	// ErrUnsupported reports a dtype, an empty packing or a pointer that the specification leaves room for and this package
-	// does not support. Package bridge reports it for a packing other than "dense".
+	// ErrUnsupported reports an unknown dtype, a dtype with a word that it does not have, an empty packing, or the
+	// attribute pointer. Package bridge reports it for a packing other than "dense".
 	ErrUnsupported = errors.New("not supported")
 	// ErrNoTENS reports a label without the attribute TENS: the message may be a valid one that carries no tensors.
 	ErrNoTENS = errors.New("no attribute TENS")
@@ -23,13 +23,15 @@ var (
 	ErrTruncated = errors.New("single-part form cut short")
 	// ErrFrameTooLarge reports a frame of more than 4 GiB - 1, which the single-part form cannot hold.
 	ErrFrameTooLarge = errors.New("frame too large for the single-part form, which holds 4 GiB - 1; separate frames have no limit")
-	// ErrPartMissing reports a tensor whose part index is not that of a payload part.
+	// ErrPartMissing reports a tensor that lies, wholly or with one of its parts, in a payload part that the message
+	// does not have.
 	ErrPartMissing = errors.New("part out of range")
 	// ErrSize reports a payload part that is longer or shorter than its tensor.
 	ErrSize = errors.New("part and tensor differ in size")
 )
 
-// A rule is the cause of an error that users see as one of the variables above.
+// A rule is a rule of the specification, or of this package, that a message breaks. It is the Kind of an [Error]. The
+// field is has the variable above for which errors.Is returns true.
 type rule struct {
 	text string
 	is   error
@@ -80,15 +82,15 @@ var (
 
 // Error is an error in a message, and its place.
 type Error struct {
-	Kind      error  // the cause; errors.Is compares it with the Err variables
+	Kind      error  // the cause, which is or wraps one of the Err variables
 	Tensor    int    // index in TENS.tensors, -1 for an error outside of the tensors
 	Attribute string // name of the attribute, "" for an error outside of the attributes
-	Offset    int    // byte of the label, or of the data for [ErrTruncated]; -1 if the error has no place there
+	Offset    int    // index of a byte of the label, or for [ErrTruncated] of the data; -1 if it is not known
 	Detail    string // the offending value; text of the message is quoted and cut
 }
 
-// Error returns a text with, as far as they are known, the index of the tensor, what is wrong with which attribute, the cause,
-// and the offset in the label.
+// Error returns a text with, as far as they are known, the index of the tensor, the detail or else the name of the
+// attribute, the cause, and the offset.
 func (e *Error) Error() string {
 	b := []byte("tens: ")
 	if e.Tensor >= 0 {
@@ -109,12 +111,13 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Kind }
 
-// fault returns an error outside of tensors and labels.
+// fault returns an error that names no tensor, no attribute and no offset.
 func fault(kind error, detail string) *Error {
 	return &Error{Kind: kind, Tensor: -1, Offset: -1, Detail: detail}
 }
 
-// labelError returns err, which is an error of a scanner or of this package, as an error in the tensor with the given index.
+// labelError converts an error of a [strictjson.Scanner] to an error in the tensor with the given index, or -1. It
+// returns an [*Error] unchanged.
 func labelError(err error, tensor int) *Error {
 	e, ok := err.(*strictjson.Error)
 	if !ok {

@@ -2,20 +2,20 @@ package tens
 
 import "strconv"
 
-// Label is the content of the label of a TENS message: the tensors, and metadata and attributes of the application. The JSON text
-// in a decoded label aliases the label.
+// Label is the content of the label of a TENS message: the tensors, and metadata and attributes of the application. The
+// JSON text in a decoded Label aliases the text that was decoded.
 type Label struct {
 	Tensors    []Tensor
 	Metadata   []byte     // TENS.metadata, a JSON object, nil where absent
 	Extra      Attributes // further attributes of TENS, in the order of the label
-	LabelExtra Attributes // further attributes of the label beside TENS, in its order
+	LabelExtra Attributes // attributes of the label beside TENS, in the order of the label
 	Absent     bool       // the label has no attribute TENS, so that the message has no tensors; see [Message.DecodeLabel]
 }
 
 // Attribute is a member of a JSON object.
 type Attribute struct {
-	Name  string // its escapes decoded
-	Value []byte // JSON text
+	Name  string // decoded: without the escapes of JSON
+	Value []byte // JSON text of the value
 }
 
 // Attributes are the members of a JSON object, or some of them.
@@ -35,7 +35,8 @@ func (a Attributes) Get(name string) (value []byte, ok bool) {
 // Without a limit, tensors that share their parts would take time in proportion to the product of their number and that of the parts.
 const morePieces = 1024
 
-// fit returns an error unless the parts are those that the tensors need.
+// fit returns an error unless each tensor's parts exist and have the size of its elements. Parts that no tensor uses
+// are not an error.
 func (l *Label) fit(parts [][]byte) error {
 	pieces := 0
 	for i := range l.Tensors {

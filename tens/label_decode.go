@@ -6,7 +6,8 @@ import (
 	"github.com/dlbridge/dlbridge/tens/strictjson"
 )
 
-// DecodeAttributes returns the members of a JSON object, which it reads as strictly as a label. Their values alias it.
+// DecodeAttributes returns the members of a JSON object, which it reads as strictly as a label. Their values alias the
+// object.
 //
 // Errors: [ErrInvalid] for text that is not JSON or not an object, duplicate names and nesting beyond [MaxDepth].
 func DecodeAttributes(object []byte) (Attributes, error) {
@@ -57,7 +58,8 @@ func (m *Message) DecodeLabel() (*Label, error) {
 	return l, nil
 }
 
-// decodeLabel also reports whether it met the attribute TENS, with an error too.
+// decodeLabel is DecodeLabel. met reports whether the label has the attribute TENS, as far as it was read, also if err
+// is not nil.
 func decodeLabel(text []byte) (l *Label, met bool, err error) {
 	r := newReader(text)
 	few := new(fewTensors)
@@ -87,18 +89,19 @@ func newReader(text []byte) *reader {
 	return &reader{Scanner: strictjson.Scanner{Data: text}, tensor: -1}
 }
 
-// fewTensors is a label with memory for the tensors of most labels, in one allocation.
+// fewTensors is a Label with memory for three tensors, and for eight sizes in all their shapes, in one allocation. Most
+// labels need no more.
 type fewTensors struct {
 	Label
 	tensors [3]Tensor
 	sizes   [8]int64
 }
 
-// leastTensor is the fewest bytes of text that a tensor takes, with a comma.
+// leastTensor is the fewest bytes of text that a tensor takes in a label, with the comma after it.
 const leastTensor = len(`{"shape":[],"word":1,"dtype":"b"},`)
 
-// reader decodes a TENS label. The lists of all its tensors are slices of the few lists here, so that a label takes few
-// allocations.
+// reader decodes a TENS label. The fields Shape, Order, Ascend and Extra of all tensors are slices of sizes, orders,
+// bools and extras, so that a label takes few allocations.
 type reader struct {
 	strictjson.Scanner
 	tensor    int    // index of the tensor that is being read, or -1
@@ -110,7 +113,7 @@ type reader struct {
 	extras Attributes
 }
 
-// The attributes of a tensor, in the order in which they are written.
+// Bits for the attributes of a tensor that were read, to find those that come twice and those that are missing.
 const (
 	attrAscend = 1 << iota
 	attrDType
@@ -124,7 +127,8 @@ const (
 	attrWord
 )
 
-// locate returns err, which is an error of the scanner or of this package, with the place that is being read.
+// locate returns err, which is an error of the scanner or of this package, as an [*Error] with the tensor and the
+// attribute in which it occurred.
 func (r *reader) locate(err error) error {
 	e := labelError(err, r.tensor)
 	if r.attribute != "" {
@@ -138,13 +142,15 @@ func (r *reader) fail(kind error, at int, detail string) {
 	r.Fail(&Error{Kind: kind, Tensor: r.tensor, Offset: at, Detail: detail})
 }
 
-// refuse reads over a value that is valid JSON but of the wrong kind, and fails.
+// refuse reads over a value of the wrong type, and fails with an error of the given kind, which says that wanted was
+// expected. If the value is not even JSON, the error of the scanner stays.
 func (r *reader) refuse(kind error, wanted string) {
 	value := r.Raw()
 	r.fail(kind, r.Pos-len(value), strictjson.Quote(value)+" instead of "+wanted)
 }
 
-// open reads the bracket or brace with which a value begins. Any other value is an error of the given kind.
+// open reads the bracket or brace with which a value begins. The error for any other value is of the given kind, and
+// says that wanted was expected.
 func (r *reader) open(bracket byte, kind error, wanted string) {
 	if r.Peek() != bracket {
 		r.refuse(kind, wanted)
@@ -153,16 +159,18 @@ func (r *reader) open(bracket byte, kind error, wanted string) {
 	r.Open()
 }
 
-// extra reads an attribute that the specification does not have, which must be the only one of its name since base, to the end of
-// a list of which list[start:] belongs to the object. It returns the new start, as add does.
+// extra reads an attribute that the specification does not have, and appends it to list. list[start:] are the
+// attributes of the same object that were read before. base is what r.Names returned for the object, in which names
+// must be unique. It returns the new start, as add does.
 func (r *reader) extra(list *Attributes, start, base int) int {
 	r.Once(base)
 	name := string(r.Name)
 	return add(r, list, start, strictjson.LeastMember, Attribute{name, r.Raw()})
 }
 
-// add appends an item to a list of which list[start:] belongs to the object or array that is being read. It returns the new start,
-// which differs when these items have moved to larger memory. least is the fewest bytes of text that an item takes.
+// add appends an item to list, of which list[start:] belongs to the object or array that is being read. If list has no
+// room, these items move to larger memory. It returns the index where they begin now: 0 if they have moved, otherwise
+// start. least is the fewest bytes of text that an item takes.
 func add[L ~[]T, T any](r *reader, list *L, start, least int, item T) int {
 	if len(*list) == cap(*list) {
 		*list = strictjson.Grow(&r.Scanner, *list, start, least)
@@ -228,7 +236,7 @@ func (r *reader) readTensor(t *Tensor) {
 	once := func(attribute uint) {
 		if seen&attribute != 0 {
 			r.Duplicate()
-			name = nil // the error is not in the attribute
+			name = nil // the error is in the object, not in the value of the attribute
 		}
 		seen |= attribute
 	}
@@ -313,8 +321,8 @@ func (r *reader) readMetadata() []byte {
 	return r.Raw()
 }
 
-// readInt reads a plain integer: any other value is of the given kind, one that does not fit of the kind
-// large.
+// readInt reads an integer without fraction and exponent. The error for an integer that does not fit in T has the kind
+// large, and for any other value, or an integer of more than 64 bits, the given kind.
 func readInt[T int | int64](r *reader, kind, large error) T {
 	if c := r.Peek(); c != '-' && !strictjson.IsDigit(c) {
 		r.refuse(kind, "an integer")
@@ -334,7 +342,8 @@ func readInt[T int | int64](r *reader, kind, large error) T {
 func (r *reader) readSize() int64    { return readInt[int64](r, errShapeInvalid, errShapeInvalid) }
 func (r *reader) readDimension() int { return readInt[int](r, errOrderInvalid, errOrderInvalid) }
 
-// readList reads an array to the end of list, and returns its elements alone.
+// readList reads an array, appends its elements to *list, each as the function read returns it, and returns the slice
+// of these elements alone. The error for a value that is not an array has the given kind.
 func readList[T any](r *reader, list *[]T, kind error, read func() T) []T {
 	r.open('[', kind, "an array")
 	if *list == nil {
@@ -362,7 +371,9 @@ func (r *reader) readBool() bool {
 	return false
 }
 
-// readString reads a string. One that is not supported is an error of the kind unknown, whose text says which strings are.
+// readString reads a string, the value of the attribute named what. The error for a value of another type has the given
+// kind. The error for a string for which supported returns false has the kind unknown, and the end of its text is
+// which.
 func (r *reader) readString(what string, kind, unknown error, supported func(text []byte) bool, which string) (text []byte) {
 	if r.Peek() != '"' {
 		r.refuse(kind, "a string")

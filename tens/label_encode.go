@@ -9,9 +9,11 @@ import (
 	"github.com/dlbridge/dlbridge/tens/strictjson"
 )
 
-// EncodeLabel sets m.Label to the text of l, as [Label.Append] writes it, after checking it against the payload as
-// [Message.DecodeLabel] does. It does not set the form. On an error the message is unchanged. It ends the process if there is no
-// memory for the label, as [Label.Append] does.
+// EncodeLabel sets m.Label to the text of l, as [Label.Append] writes it, after checking l against the payload as
+// [Message.DecodeLabel] does. It does not set the form. On an error the message is unchanged. It ends the process if
+// there is no memory for the label, as [Label.Append] does.
+//
+// Errors: [ErrNil], [ErrPartMissing], [ErrSize], and those of [Label.Append].
 func (m *Message) EncodeLabel(l *Label) error {
 	switch {
 	case m == nil:
@@ -30,16 +32,18 @@ func (m *Message) EncodeLabel(l *Label) error {
 	return nil
 }
 
-// Append appends the label as JSON text in the form of the C++ implementation: without white space, and with names in the order of
-// their bytes. Attributes with their default are omitted, except for part and TENS.metadata. JSON text in the label loses its white
-// space and is otherwise unchanged. [DecodeLabel] can decode the result. On an error dst is returned unchanged. Like append, it ends
-// the process if there is no memory for the result, which may be much larger than the label if attributes share their memory.
+// Append appends the label as JSON text in the form of the C++ implementation: without white space, and with names in
+// the order of their bytes. It writes part and TENS.metadata always, and omits a nil Ascend, Order or Metadata of a
+// tensor, an empty Packing, and Parts below 2. JSON text in the label loses its white space and is otherwise unchanged.
+// [DecodeLabel] can decode the result. On an error dst is returned unchanged. Like append, it ends the process if there
+// is no memory for the result, which may be much larger than the label if attributes share their memory.
 //
 // The metadata of a tensor must be an object of scalars, as the specification says: objects and arrays belong in TENS.metadata.
 // [DecodeLabel] accepts any object.
 //
-// Errors: those of [DecodeLabel], [ErrInvalid] also for metadata of a tensor that is not a single level, and for a further attribute
-// whose name is one of the specification's, is not unique or is not UTF-8, and [ErrNoTENS] for a label that is Absent.
+// Errors: [ErrNil]; those of [DecodeLabel]; [ErrInvalid] also for metadata of a tensor that contains an object or
+// array, and for a further attribute whose name is one of the specification's, is not unique or is not UTF-8; and
+// [ErrNoTENS] for a label that is Absent.
 func (l *Label) Append(dst []byte) ([]byte, error) {
 	if l == nil {
 		return dst, fault(ErrNil, "label")
@@ -76,7 +80,7 @@ func (l *Label) Append(dst []byte) ([]byte, error) {
 // written in the order of their names. After an error the output has no meaning; the first error is kept.
 type writer struct {
 	out    []byte
-	depth  int // of the objects and arrays that are open
+	depth  int // how many objects and arrays are open
 	tensor int // index of the tensor that is being written, or -1
 	err    error
 }
@@ -88,12 +92,13 @@ func (w *writer) fail(err *Error) {
 	}
 }
 
+// refuse fails because of the attribute with the given name; why completes a sentence that begins with the name.
 func (w *writer) refuse(name, why string) {
 	w.fail(&Error{Kind: errAttributeInvalid, Attribute: name, Offset: -1, Detail: strictjson.Quote([]byte(name)) + " " + why})
 }
 
-// open begins an object that has the given further attributes, and returns them in the order of their names. The functions
-// below remove those that they have written.
+// open begins an object that has the given further attributes, and returns these in the order of their names. The
+// methods member, optional and close write them, and remove from that list what they have written.
 func (w *writer) open(extra Attributes) Attributes {
 	w.depth++
 	w.out = append(w.out, '{')
@@ -120,7 +125,7 @@ func (w *writer) optional(extra *Attributes, name string, present bool) bool {
 	}
 	if present {
 		w.comma()
-		w.out = append(append(append(w.out, '"'), name...), '"', ':') // the name needs no escapes
+		w.out = append(append(append(w.out, '"'), name...), '"', ':') // names of the specification need no escapes
 	}
 	return present
 }
@@ -141,7 +146,7 @@ func (w *writer) close(extra *Attributes) {
 	w.depth--
 }
 
-// further writes the next further attribute.
+// further writes the first of the further attributes that are left, and removes it from extra.
 func (w *writer) further(extra *Attributes) {
 	a, rest := (*extra)[0], (*extra)[1:]
 	*extra = rest
@@ -156,7 +161,8 @@ func (w *writer) further(extra *Attributes) {
 	w.value(a.Name, a.Value)
 }
 
-// value checks JSON text that a caller has set, and writes it without white space.
+// value writes JSON text that a caller has set for an attribute, without white space. It fails if the text is not valid
+// JSON.
 func (w *writer) value(attribute string, text []byte) {
 	s := strictjson.Scanner{Data: text, Depth: w.depth}
 	s.Value()
@@ -170,7 +176,8 @@ func (w *writer) value(attribute string, text []byte) {
 	w.out = strictjson.AppendCompact(w.out, text)
 }
 
-// metadata writes metadata that a caller has set, which must be an object; nil is an empty object.
+// metadata writes metadata that a caller has set, which must be an object. Metadata that is nil is written as an empty
+// object.
 func (w *writer) metadata(text []byte) {
 	if text == nil || string(text) == "{}" {
 		w.out = append(w.out, "{}"...)
@@ -184,7 +191,8 @@ func (w *writer) metadata(text []byte) {
 	w.value("metadata", text)
 }
 
-// scalars checks that the metadata of a tensor, which is an object, has one level, as the specification requires.
+// scalars fails if the metadata of a tensor, which is an object, contains an object or array: the specification allows
+// scalars only.
 func (w *writer) scalars(object []byte) {
 	if w.err != nil || object == nil {
 		return

@@ -27,10 +27,10 @@ type Message struct {
 	Level   int      // 0 to 8
 	Form    [4]byte  // as on the wire; see [MakeForm]
 	Label   []byte   // the rest of the prefix header after the form, any bytes
-	Origin  uint64   // of the coordinate header, as the next two
+	Origin  uint64   // of the coordinate header, as Granule and Seqno are; any number
 	Granule uint64   //
 	Seqno   uint64   //
-	Parts   [][]byte // payload
+	Parts   [][]byte // the payload parts
 }
 
 // MakeForm returns a name of at most four bytes as a form, padded with spaces. The error for a longer name is [ErrInvalid].
@@ -113,7 +113,7 @@ func appendPrefix(dst []byte, level int, form [4]byte, label []byte) []byte {
 	return append(dst, label...)
 }
 
-// DecodePrefix decodes a prefix header, which must be the whole frame. The label aliases it.
+// DecodePrefix decodes a prefix header, which must be the whole frame. The label aliases the frame.
 //
 // Errors: [ErrInvalid].
 func DecodePrefix(frame []byte) (level int, form [4]byte, label []byte, err error) {
@@ -131,7 +131,7 @@ func DecodePrefix(frame []byte) (level int, form [4]byte, label []byte, err erro
 	return level, form, frame[prefixSize:len(frame):len(frame)], nil
 }
 
-// SizePrefix returns the size of a prefix header with the given label.
+// SizePrefix returns the size in bytes of a prefix header with the given label.
 func SizePrefix(label []byte) int { return prefixSize + len(label) }
 
 // AppendHeader appends a coordinate header, [HeaderSize] bytes: origin, granule and seqno, each

@@ -22,9 +22,9 @@ func DecodePacked(data []byte) (*Message, error) {
 	return Decode(frames)
 }
 
-// AppendPacked appends the single-part form of the message, which copies its parts. On an error, one of
-// [Message.PackedSize], dst is returned unchanged. Like append, it ends the process where Go has no memory for the
-// result, and panics where no slice can be as long; [Message.PackedSize] tells how much memory that is.
+// AppendPacked appends the single-part form of the message, into which it copies the parts. On an error, one of
+// [Message.PackedSize], dst is returned unchanged. Like append, it ends the process if Go has no memory for the result,
+// and panics if no slice can be that long; [Message.PackedSize] returns how many bytes are appended.
 func (m *Message) AppendPacked(dst []byte) ([]byte, error) {
 	n, err := m.PackedSize()
 	if err != nil {
@@ -41,8 +41,8 @@ func (m *Message) AppendPacked(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// PackedSize returns the size of the single-part form. The error for a level outside of 0 to 8 is [ErrInvalid], and for a frame of
-// more than 4 GiB - 1 [ErrFrameTooLarge].
+// PackedSize returns the size of the single-part form in bytes. The error for a level outside of 0 to 8 is
+// [ErrInvalid], and for a frame of more than 4 GiB - 1 [ErrFrameTooLarge].
 func (m *Message) PackedSize() (int, error) {
 	if err := m.Validate(); err != nil {
 		return 0, err
@@ -58,10 +58,10 @@ func (m *Message) PackedSize() (int, error) {
 	return prefix + 1 + HeaderSize + parts, nil
 }
 
-// AppendFrames appends frames in the single-part form: the size of each, then its bytes. A size below 255
-// takes one byte, any other five. A frame of more than 4 GiB - 1 is [ErrFrameTooLarge]; dst is then
-// returned as it came. Like append, it ends the process where Go has no memory for the result, and panics where no slice
-// can be as long; [SizeFrames] tells how much memory that is.
+// AppendFrames appends frames in the single-part form: the size of each, then its bytes. A size below 255 takes one
+// byte, any other five. The error for a frame of more than 4 GiB - 1 is [ErrFrameTooLarge]; dst is then returned
+// unchanged. Like append, it ends the process if Go has no memory for the result, and panics if no slice can be that
+// long; [SizeFrames] returns how many bytes are appended.
 func AppendFrames(dst []byte, frames [][]byte) ([]byte, error) {
 	n, err := SizeFrames(frames)
 	if err != nil {
@@ -74,8 +74,9 @@ func AppendFrames(dst []byte, frames [][]byte) ([]byte, error) {
 	return dst, nil
 }
 
-// DecodeFrames decodes all frames of the single-part form, which alias data. A short frame may have a long size. The error for
-// data that ends inside a frame is [ErrTruncated], and is returned before anything is allocated.
+// DecodeFrames decodes all frames of the single-part form, which alias data. It accepts a size of five bytes also for a
+// frame of less than 255 bytes. The error for data that ends inside a frame is [ErrTruncated], and is returned before
+// anything is allocated.
 func DecodeFrames(data []byte) ([][]byte, error) {
 	count := 0
 	for _, err := range DecodeAllFrames(data) {
@@ -87,8 +88,9 @@ func DecodeFrames(data []byte) ([][]byte, error) {
 	return listFrames(data, count)
 }
 
-// listFrames returns the frames, which were counted before. If another thread has since changed data to have more frames, it returns an
-// error, so that a list never takes more memory than DecodeFrames allows.
+// listFrames returns the frames of data, of which the caller has counted count. If another thread has since changed
+// data to have more frames, it returns an error, so that the list never takes more memory than was allocated for count
+// frames.
 func listFrames(data []byte, count int) ([][]byte, error) {
 	frames := make([][]byte, 0, count)
 	for frame, err := range DecodeAllFrames(data) {
@@ -103,13 +105,15 @@ func listFrames(data []byte, count int) ([][]byte, error) {
 	return frames, nil
 }
 
+// truncated returns the error for the frame with the given index, which begins with its size at data[at] and for which
+// data is too short.
 func truncated(data []byte, at, frame int) *Error {
 	return &Error{Kind: ErrTruncated, Tensor: -1, Offset: at,
 		Detail: "frame " + strconv.Itoa(frame) + " does not end in the " + strconv.Itoa(len(data)-at) + " bytes that are left"}
 }
 
-// DecodeAllFrames returns an iterator over the frames of the single-part form, which alias data. It needs no memory for a
-// list of them. A frame or its size that data has no room for yields [ErrTruncated] and ends the iteration.
+// DecodeAllFrames returns an iterator over the frames of the single-part form, which alias data. It needs no memory for
+// a list of them. If data ends inside a frame or its size, the iterator yields [ErrTruncated] and ends.
 func DecodeAllFrames(data []byte) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for i, at := 0, 0; at < len(data); i++ {
@@ -126,11 +130,11 @@ func DecodeAllFrames(data []byte) iter.Seq2[[]byte, error] {
 	}
 }
 
-// SizeFrames returns the size of frames in the single-part form. The error for a frame of more than 4 GiB - 1 is
-// [ErrFrameTooLarge].
+// SizeFrames returns the size in bytes of frames in the single-part form. The error for a frame of more than 4 GiB - 1
+// is [ErrFrameTooLarge].
 func SizeFrames(frames [][]byte) (int, error) { return sizeFrames(frames, 0) }
 
-// sizeFrames is SizeFrames for frames of which the first has the given index in its message.
+// sizeFrames is SizeFrames. first is the index in the message of frames[0], which an error names.
 func sizeFrames(frames [][]byte, first int) (int, error) {
 	total := 0
 	for i, frame := range frames {
@@ -143,7 +147,8 @@ func sizeFrames(frames [][]byte, first int) (int, error) {
 	return total, nil
 }
 
-// frameAt returns where the frame lies whose size begins at data[at]. ok is false if data ends before the frame.
+// frameAt returns where a frame lies: its size begins at data[at], and its bytes are data[start:end]. ok is false if
+// data ends before the frame does.
 func frameAt(data []byte, at int) (start, end int, ok bool) {
 	size := uint64(data[at])
 	start = at + 1

@@ -17,9 +17,9 @@ type Tensor struct {
 	Word     int        // bytes of an element
 	DType    byte       // 'f', 'i', 'u', 'c', 'b', or 'V' with the attribute [Dlpack]
 	Part     int        // index of the payload part, or of the first one
-	Parts    int        // how many consecutive parts hold the elements; 0 says 1. See [Tensor.Slowest]
+	Parts    int        // how many consecutive parts hold the elements; 0 means one. See [Tensor.Slowest]
 	Order    []int      // dimensions from the one that varies fastest in memory to the slowest; nil is C order
-	Ascend   []bool     // by dimension, false where the index runs against the memory; nil is all true
+	Ascend   []bool     // for each dimension, false if addresses fall as its index rises; nil is all true
 	Metadata []byte     // JSON object, nil where absent
 	Packing  string     // "" and "dense" say the same; see [Tensor.IsDense] for other texts
 	Extra    Attributes // further attributes, in the order of the label
@@ -40,12 +40,14 @@ const (
 // words are the sizes of the elements of each dtype but 'V'.
 var words = [256][]int{'f': {2, 4, 8}, 'i': {1, 2, 4, 8}, 'u': {1, 2, 4, 8}, 'c': {8, 16}, 'b': {1}}
 
-// IsDense reports whether the part holds the elements themselves. It is false for a packing other than "dense", such as a compressed
-// one, which a decoder of the label keeps and does not check against the part. Its elements cannot be read by this module.
+// IsDense reports whether the part holds the elements themselves. It is false for a packing other than "dense", such as
+// a compressed one: a decoder of the label keeps that tensor and does not check it against its part, and this module
+// cannot read its elements.
 func (t *Tensor) IsDense() bool { return t.Packing == "" || t.Packing == dense }
 
-// Slowest returns the dimension that varies slowest in memory among those with more than one index, along which a tensor is cut
-// into several parts. ok is false if there is none, if there are no elements, and for an invalid tensor: such a tensor is never cut.
+// Slowest returns the dimension that varies slowest in memory among those with more than one index, along which a
+// tensor is cut into several parts. ok is false if there is no such dimension, if the tensor has no elements, and if it
+// is invalid; it is then never cut.
 func (t *Tensor) Slowest() (dim int, ok bool) {
 	if n, err := t.NumElements(); err != nil || n == 0 || t.layout() != nil {
 		return 0, false
@@ -67,8 +69,9 @@ func (t *Tensor) slowest() (dim int, ok bool) {
 	return 0, false
 }
 
-// NumElements returns the product of the shape. The error for a negative size is [ErrInvalid], and so is the one for a product of
-// the sizes other than 0 that does not fit in 63 bits, as in NumPy, even if there are no elements.
+// NumElements returns the product of the shape, which is 1 for rank 0. The error is [ErrInvalid] for a negative size,
+// for a Word below 1, and if the product of Word and the sizes other than 0 does not fit in 63 bits, as in NumPy, even
+// if there are no elements.
 func (t *Tensor) NumElements() (int64, error) {
 	n, _, err := t.size()
 	if err != nil {
@@ -77,7 +80,7 @@ func (t *Tensor) NumElements() (int64, error) {
 	return n, nil
 }
 
-// NumBytes returns the product of the shape times Word. Errors: those of [Tensor.NumElements], also for a Word below 1.
+// NumBytes returns the product of the shape times Word. Errors: those of [Tensor.NumElements].
 func (t *Tensor) NumBytes() (int64, error) {
 	_, n, err := t.size()
 	if err != nil {
@@ -91,7 +94,7 @@ func (t *Tensor) NumBytes() (int64, error) {
 // has a negative stride. A size of 0 counts as 1 in the strides of the other dimensions, and offset is 0
 // where there are no elements.
 //
-// Errors: those of [Tensor.NumElements], also for an invalid Order or Ascend.
+// Errors: those of [Tensor.NumElements], and [ErrInvalid] for an invalid Order or Ascend.
 func (t *Tensor) Strides() (strides []int64, offset int64, err error) {
 	if t == nil {
 		return nil, 0, fault(ErrNil, "tensor")
@@ -129,14 +132,14 @@ func (t *Tensor) AppendStrides(dst []int64) (strides []int64, offset int64, err 
 	return dst, offset, nil
 }
 
-// Decoding and encoding share the checks below. Their errors have no Offset, and a Tensor of -1, which a caller replaces by the
-// index.
+// Decoding and encoding share the checks below. Their errors have no Offset, and -1 as the index of the tensor, which the caller
+// replaces.
 
 func (t *Tensor) fault(kind error, attribute, detail string) *Error {
 	return &Error{Kind: kind, Tensor: -1, Attribute: attribute, Offset: -1, Detail: detail}
 }
 
-// size checks shape and word, and returns the number of elements and of bytes.
+// size checks shape and word, and returns the number of elements and the number of bytes that they take.
 func (t *Tensor) size() (elements, bytes int64, err *Error) {
 	if t == nil {
 		return 0, 0, fault(ErrNil, "tensor")
@@ -197,7 +200,7 @@ func (t *Tensor) layout() *Error {
 	return nil
 }
 
-// check checks everything but metadata, the further attributes and the part's size.
+// check checks everything that needs no payload, except for the JSON text of metadata and of further attributes.
 func (t *Tensor) check() *Error {
 	if _, _, err := t.size(); err != nil {
 		return err
@@ -227,7 +230,7 @@ func (t *Tensor) check() *Error {
 	return nil
 }
 
-// checkParts checks the number of parts of a tensor that is otherwise valid.
+// checkParts checks Parts, in a tensor whose shape, word, order and part are valid.
 func (t *Tensor) checkParts() *Error {
 	switch {
 	case t.Parts < 0:
@@ -245,14 +248,14 @@ func (t *Tensor) checkParts() *Error {
 	return t.fault(errPartsInvalid, "parts", "parts = "+strconv.Itoa(t.Parts)+", more than the slowest dimension has indices")
 }
 
-// isSize reports whether parts of have bytes can hold elements of want bytes and nothing else. Elements of dtype 'V' may be packed
-// tighter than whole bytes, which saves less than a byte of each.
+// isSize reports whether parts of have bytes can hold elements of want bytes and nothing else. Elements of dtype 'V'
+// may be packed without the unused bits of their last byte, which saves less than a byte for each.
 func (t *Tensor) isSize(have, want int64) bool {
 	return have == want || t.DType == 'V' && have < want && have > want-want/int64(t.Word)
 }
 
-// fit checks the tensor against the payload: its part holds its elements and nothing else. Nothing is known about the parts of a
-// tensor that is not dense.
+// fit checks the tensor against the payload: its parts must have exactly the bytes of its elements. The parts of a
+// tensor that is not dense are not checked.
 func (t *Tensor) fit(parts [][]byte) *Error {
 	_, want, err := t.size()
 	if err != nil {
@@ -275,8 +278,9 @@ func (t *Tensor) fit(parts [][]byte) *Error {
 		"part "+strconv.Itoa(t.Part)+" has "+strconv.FormatInt(have, 10)+" bytes, the tensor takes "+strconv.FormatInt(want, 10))
 }
 
-// fitPieces checks a tensor of several parts, which takes want bytes, against the payload: each part has a whole number of steps of
-// the slowest dimension, at least one. How many bytes a step of packed elements takes is up to package bridge.
+// fitPieces checks a tensor of several parts, which takes want bytes, against the payload: each part must hold a whole
+// number of indices of the slowest dimension, at least one. For dtype 'V' only the sum of the sizes is checked here,
+// and that no part is empty, because an index of packed elements may take fewer bytes; package bridge checks the rest.
 func (t *Tensor) fitPieces(parts [][]byte, want int64) *Error {
 	if err := t.checkParts(); err != nil {
 		return err

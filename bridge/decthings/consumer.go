@@ -55,7 +55,9 @@ func In(dialect Dialect) DecodeOption {
 	return func(d decoding) decoding { d.dialect = dialect; return d }
 }
 
-// Writable makes tensors that are not read-only. The caller must own the input.
+// Writable makes the tensors writable that are decoded from Go memory, which are read-only otherwise. Nobody else may
+// use the input, because tensors alias it. It does not affect [DecodeFrom] and [DecodeFirstFrom], whose tensors are
+// read-only if their input is.
 func Writable() DecodeOption { return func(d decoding) decoding { d.writable = true; return d } }
 
 // Align makes tensors that are aligned to n bytes, a power of two up to [dlpack.NewAlignment], instead of to the size of an
@@ -85,7 +87,8 @@ func Decode(data []byte, options ...DecodeOption) (Value, error) {
 	return wholeValue(v, n, len(data), err)
 }
 
-// wholeValue returns the value if it takes all of size bytes, and otherwise closes it.
+// wholeValue returns v if its n bytes are all of the size bytes of the buffer and err is nil; otherwise it closes v and
+// returns an error.
 func wholeValue(v Value, n, size int, err error) (Value, error) {
 	if err == nil {
 		err = whole(n, size)
@@ -147,8 +150,8 @@ func DecodeFrom(data *dlpack.Tensor, options ...DecodeOption) (Value, error) {
 
 // DecodeFirstFrom is [DecodeFirst] for an input in memory that is not Go's, as in [DecodeFrom].
 //
-// Ownership, Lifetime, Threads: as [DecodeFrom]. On error: as [DecodeFirst]; [dlpack.ErrLayout] or
-// [dlpack.ErrDType] for data that is not a row of bytes, [dlpack.ErrDevice], [dlpack.ErrClosed].
+// Ownership, Lifetime, Threads: as [DecodeFrom]. On error: as [DecodeFirst]; [dlpack.ErrLayout] for data that is not a
+// one-dimensional uint8 tensor without gaps, [dlpack.ErrDevice], [dlpack.ErrClosed].
 func DecodeFirstFrom(data *dlpack.Tensor, options ...DecodeOption) (v Value, n int, err error) {
 	d, err := decodingOf(options)
 	if err != nil {
@@ -163,7 +166,7 @@ func DecodeFirstFrom(data *dlpack.Tensor, options ...DecodeOption) (v Value, n i
 	return d.decode(&view, bytes, data)
 }
 
-// decode reads the first tensor of data, which is Go's own memory or that of source.
+// decode decodes the first tensor of data, which is the memory of source, or Go memory if source is nil.
 func (d *decoding) decode(view *View, data []byte, source *dlpack.Tensor) (v Value, n int, err error) {
 	if n, err = view.decode(data, d.dialect, nil); err != nil {
 		return Value{}, 0, err

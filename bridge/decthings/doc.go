@@ -10,7 +10,7 @@
 // video become [elements.Elements].
 //
 //	function                                  result
-//	Decode, DecodeFirst, DecodeAll            values: of a buffer with one tensor, its first tensor, all of them
+//	Decode, DecodeFirst, DecodeAll            the value of the only tensor of a buffer, of its first tensor, of all of them
 //	DecodeFrom, DecodeFirstFrom               the same for an input in memory that is not Go's
 //	AppendTensor, AppendElements              a tensor in its binary form
 //	Reader                                    the bytes of each tensor of an io.Reader, aligned for decoding without a copy
@@ -19,8 +19,9 @@
 //
 // # Ownership
 //
-// A tensor aliases its input and keeps it alive; only numbers that are not aligned there are copied, and [Value] reports it.
-// Elements alias their input too. Nobody may write to the input during decoding: the result is then any value or an error.
+// A tensor aliases its input and keeps it alive; only numbers that are not aligned there are copied, and [Value]
+// reports it. Elements alias their input too. Nobody may write to the input during decoding; otherwise the result is
+// any value or an error.
 //
 // # Dialects
 //
@@ -30,15 +31,15 @@
 //
 // # Strictness
 //
-// Every value has one encoding, and decoding rejects all others, about which the clients differ: varints longer than their
-// value needs, booleans other than 0 and 1, text that is not UTF-8, section lengths that differ from the length of the
-// section, and dimensions beyond 63 bits. Encoding a decoded tensor therefore gives the same bytes.
+// Every value has one valid encoding. Decoding rejects all others, some of which the clients accept: varints longer
+// than their value needs, booleans other than 0 and 1, text that is not UTF-8, section lengths that differ from the
+// length of the section, and dimensions beyond 63 bits. Encoding a decoded tensor therefore gives the same bytes.
 //
 // # Memory
 //
-// Numbers and booleans take at most 4 times the memory of their bytes: a copy where they are not aligned. Strings, binaries
-// and media take at most 32 times theirs, and rules 48 times: each element is a slice of 24 bytes, and a format is a
-// string of 16. The README of package bridge has the table of all decoders.
+// Numbers and booleans take at most 4 times as much memory as their bytes, for a copy if they are not aligned. Strings,
+// binaries and media take at most 32 times theirs, and rules 48 times: each element is a slice of 24 bytes, and a
+// format is a string of 16. The README of package bridge has the table of all decoders.
 //
 // # Alignment
 //

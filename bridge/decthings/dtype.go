@@ -102,15 +102,16 @@ func TypeOf(dt dlpack.DataType) (Type, error) {
 	return 0, fmt.Errorf("decthings: %v is not a type of Decthings; convert it to another: %w", dt, elements.ErrDType)
 }
 
-// Dialect is the encoding of elements of variable size. The zero value is [Doc].
+// Dialect is the encoding of elements of variable size. In every dialect an element follows a varint with its length in
+// bytes. The zero value is [Doc].
 type Dialect uint8
 
 const (
-	// Doc is the dialect of the published document. Nothing stands before the elements. A media element has three
+	// Doc is the dialect of the published document. Nothing stands before the first element. A media element has three
 	// bytes of ASCII for its format, and then its content.
 	Doc Dialect = iota
 	// Py004 is the dialect of the Python client up to 0.0.4, the Rust crate up to 0.1.3 and the JavaScript client up
-	// to 0.5.9. A varint with the length of all elements stands before them. A media element has three bytes of UTF-8
+	// to 0.5.9. A varint with the size of all elements stands before the first. A media element has three bytes of UTF-8
 	// for its format, and then its content.
 	Py004
 	// Rs015 is the dialect of the Rust crate from 0.1.4 and the JavaScript client from 0.5.10. It is Py004, except that

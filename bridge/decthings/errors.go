@@ -14,13 +14,14 @@ var (
 	ErrTruncated = errors.New("cut short")
 	// ErrTrailing reports bytes after the tensor.
 	ErrTrailing = errors.New("trailing bytes")
-	// ErrType reports an element type that Decthings does not have, or that the elements at hand cannot have.
+	// ErrType reports an element type that Decthings does not have, or that the given elements cannot have.
 	ErrType = errors.New("wrong element type")
 	// ErrDialect reports an unknown dialect.
 	ErrDialect = errors.New("unknown dialect")
 	// ErrVarint reports a varint that is longer than its value needs.
 	ErrVarint = errors.New("varint longer than its value needs")
-	// ErrSection reports a section length that is not the length of the elements.
+	// ErrSection reports that the size of all elements, which the dialects [Py004] and [Rs015] write before them, is
+	// not their size.
 	ErrSection = errors.New("section length differs from what the elements take")
 	// ErrFormat reports a media format that the dialect cannot represent, or a media element too short to have one.
 	ErrFormat = errors.New("not a media format")
@@ -35,7 +36,8 @@ var (
 	ErrRuleShape = errors.New("shape not allowed")
 )
 
-// fault returns an error at a byte of the input.
+// fault returns an error at byte at of the input. format and args make the text that says where it is and what is
+// there.
 func fault(at int, cause error, format string, args ...any) *elements.Error {
 	return &elements.Error{Format: "decthings", Offset: int64(at), Where: fmt.Sprintf(format, args...), Err: cause}
 }

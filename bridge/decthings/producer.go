@@ -50,7 +50,7 @@ func SizeTensor(t *dlpack.Tensor) (int, error) {
 	return sizeDims(shape) + int(n), nil
 }
 
-// headerOf returns the type and the shape of a tensor, which it appends to dims.
+// headerOf returns the type of a tensor, and its shape, which it appends to dims.
 func headerOf(t *dlpack.Tensor, dims []int64) (what Type, shape []int64, err error) {
 	if err := t.RequireOpen(); err != nil {
 		return 0, nil, payload.WithFormat("decthings", err)

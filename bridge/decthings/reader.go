@@ -18,11 +18,11 @@ type Reader struct {
 	in      *bufio.Reader
 	dialect Dialect
 	err     error
-	late    error // that the io.Reader returned together with the last bytes of a read
-	start   int64 // offset of the tensor in the stream
-	view    View
+	late    error  // an error that the io.Reader returned together with bytes; it is reported when more bytes are needed
+	start   int64  // offset of the tensor in the stream
+	view    View   // the type and shape of the tensor
 	tensor  []byte // the bytes of the tensor that have arrived
-	payload int    // index in tensor that is to be aligned
+	payload int    // index in tensor of the elements, which are aligned to 64 bytes
 }
 
 // NewReader returns a Reader of tensors that follow one another without anything between them. It reads ahead, but never waits
@@ -79,6 +79,7 @@ func (r *Reader) Next() ([]byte, error) {
 	return tensor[:len(tensor):len(tensor)], nil
 }
 
+// next reads the bytes of the next tensor into r.tensor.
 func (r *Reader) next() error {
 	head, err := r.in.Peek(2)
 	if err == io.EOF && len(head) == 0 {
@@ -94,7 +95,7 @@ func (r *Reader) next() error {
 	if err != nil && err != io.EOF {
 		return r.failed(err)
 	}
-	end, count, fail := r.view.header(head) // which also returns the error if the header is cut short
+	end, count, fail := r.view.header(head) // this also finds a header that is cut short
 	if fail != nil {
 		return fail.After(r.start)
 	}
@@ -120,7 +121,7 @@ func (r *Reader) next() error {
 	return nil
 }
 
-// takeCounted reads a varint, and then the number of bytes that it stands for.
+// takeCounted reads a varint, and then as many bytes as it says. what names the varint in an error.
 func (r *Reader) takeCounted(what string) error {
 	text, err := r.in.Peek(1)
 	if err == nil {
@@ -139,7 +140,8 @@ func (r *Reader) takeCounted(what string) error {
 	return r.take(n)
 }
 
-// take reads n more bytes of the tensor. It doubles the memory each time, or triples it if that is enough for the tensor.
+// take reads n more bytes of the tensor. If it needs more memory, it doubles the memory as bytes arrive, or makes it up
+// to three times as large if that is enough for all n bytes.
 func (r *Reader) take(n uint64) error {
 	const first = 16 << 10
 	for n > 0 {

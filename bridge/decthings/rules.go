@@ -19,7 +19,7 @@ type Rules struct {
 	Shape []int64
 	// AllowedTypes lists the types of elements that are allowed. An empty list allows none.
 	AllowedTypes []Type
-	// Annotations are texts of some clients without effect on Check. The published document does not have them.
+	// Annotations are texts that some clients write, and that Check ignores. The published document does not have them.
 	Annotations []string
 }
 
@@ -66,7 +66,7 @@ func DecodeRules(text []byte) (*Rules, error) {
 	return r, nil
 }
 
-// eachItem calls item at each value of the array with the given name.
+// eachItem calls item before each item of an array, which item must read. name is that of the array, for errors.
 func eachItem(s *strictjson.Scanner, name string, item func()) {
 	if s.Peek() != '[' {
 		s.Fail(fmt.Errorf("%s is %.40s, not an array", name, s.Raw()))

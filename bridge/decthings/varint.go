@@ -2,13 +2,15 @@ package decthings
 
 import "encoding/binary"
 
-// The least values of varints with 16, 32 and 64 bits (Decthings, "Binary format").
+// The smallest values whose varint has a first byte of 253, 254 or 255, and then 16, 32 or 64 bits, big-endian (Decthings, "Binary
+// format"). A smaller value is a byte.
 const (
 	varint16 = 253
 	varint32 = 1 << 16
 	varint64 = 1 << 32
 )
 
+// sizeVarint returns the size in bytes of the varint of x.
 func sizeVarint(x uint64) int {
 	switch {
 	case x < varint16:
@@ -33,7 +35,7 @@ func appendVarint(dst []byte, x uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, 255), x)
 }
 
-// widthVarint returns the size of a varint with the given first byte.
+// widthVarint returns the size in bytes of a varint with the given first byte.
 func widthVarint(first byte) int {
 	if first < varint16 {
 		return 1
@@ -41,8 +43,8 @@ func widthVarint(first byte) int {
 	return 1 + 2<<(first-varint16)
 }
 
-// decodeVarint decodes the varint at an index, which must not exceed the length, and returns the index after it. Errors:
-// [ErrTruncated], [ErrVarint].
+// decodeVarint decodes the varint at data[at], where at must not exceed len(data), and returns the index after it.
+// Errors: [ErrTruncated], [ErrVarint].
 func decodeVarint(data []byte, at int) (x uint64, next int, err error) {
 	if at == len(data) {
 		return 0, 0, ErrTruncated

@@ -31,6 +31,7 @@ func DecodeView(data []byte, d Dialect) (View, error) {
 	return DecodeViewTo(nil, data, d)
 }
 
+// whole returns [ErrTrailing] if a tensor of n bytes is shorter than the size bytes of its buffer.
 func whole(n, size int) error {
 	if n < size {
 		return fault(n, ErrTrailing, "%d bytes after the tensor; DecodeAll (in Python decode_all) decodes several", size-n)
@@ -85,6 +86,7 @@ func (d Dialect) check() error {
 	return nil
 }
 
+// decode is [View.DecodeFirstTo] for a valid dialect.
 func (v *View) decode(data []byte, d Dialect, sink elements.Sink) (int, error) {
 	at, count, fail := v.header(data)
 	if fail != nil {
@@ -109,7 +111,7 @@ func (v *View) decode(data []byte, d Dialect, sink elements.Sink) (int, error) {
 	return end, nil
 }
 
-// header decodes the header, and returns where it ends and the number of elements.
+// header decodes the header into v, and returns the index after it and the number of elements.
 func (v *View) header(data []byte) (at int, count int64, fail *elements.Error) {
 	if len(data) < 2 {
 		return 0, 0, fault(len(data), ErrTruncated, "%d bytes have no type and rank", len(data))
@@ -137,7 +139,8 @@ func (v *View) header(data []byte) (at int, count int64, fail *elements.Error) {
 	return at, count, nil
 }
 
-// elements decodes elements of variable size, and passes them to the sink if there is one.
+// elements decodes count elements of variable size from data[at:], and passes them to the sink if there is one. It
+// returns the index after them.
 func (v *View) elements(data []byte, at int, count int64, d Dialect, sink elements.Sink) (int, error) {
 	past := ErrTruncated // the error for an element that ends after the section or the input
 	if d != Doc {
@@ -199,7 +202,7 @@ func (d Dialect) hint() string {
 	return fmt.Sprintf(", in dialect %v (the option In, in Python dialect=, selects another)", d)
 }
 
-// least returns the fewest bytes that an element takes.
+// least returns the fewest bytes that an element takes, with its length.
 func (d Dialect) least(media bool) int64 {
 	if !media {
 		return 1
@@ -207,11 +210,12 @@ func (d Dialect) least(media bool) int64 {
 	return int64(1 + d.sizeFormat(""))
 }
 
-// plainFormat is the length of a format in dialects that do not write its length.
+// plainFormat is the size in bytes of a format in the dialects other than Rs015, which do not write that size.
 const plainFormat = 3
 
-// splitFormat splits a media element into its format and its content. The format is the same string as before if it is equal to
-// it. Otherwise it is a new string, or one that aliases the element if alias is set.
+// splitFormat splits a media element into its format and its content. before is the format of the element before it: if
+// the format is the same, it returns that string. Otherwise the format is a new string, or one that aliases the element
+// if alias is set.
 func (d Dialect) splitFormat(element []byte, before string, alias bool) (format string, content []byte, cause error) {
 	n := plainFormat
 	if d == Rs015 && len(element) > 0 {
@@ -303,7 +307,7 @@ func AppendHeader(dst []byte, t Type, shape []int64) ([]byte, error) {
 	return appendHeader(dst, t, shape), nil
 }
 
-// sizeHeader returns the size of a header and the number of elements.
+// sizeHeader returns the size in bytes of the header of a tensor of the given shape, and the number of elements.
 func sizeHeader(shape []int64) (size int, count int64, err error) {
 	if len(shape) > math.MaxUint8 {
 		return 0, 0, fmt.Errorf("decthings: rank = %d: %w", len(shape), ErrRank)
@@ -314,7 +318,7 @@ func sizeHeader(shape []int64) (size int, count int64, err error) {
 	return sizeDims(shape), count, nil
 }
 
-// sizeDims returns the size of a header of the given shape.
+// sizeDims returns the size in bytes of the header for a valid shape.
 func sizeDims(shape []int64) int {
 	size := 2
 	for _, dim := range shape {
@@ -372,12 +376,14 @@ func SizeElements(e *elements.Elements, d Dialect) (int, error) {
 	return m.head + m.section, err
 }
 
+// measures has the type of the elements that are to be encoded, and sizes in bytes.
 type measures struct {
 	t       Type
-	head    int // size of the header, with the length of the section
-	section int
+	head    int // of the header, and of the length of the section if the dialect writes it
+	section int // of all elements, with their lengths and formats
 }
 
+// measure checks elements that are to be encoded, and returns the sizes of the result.
 func measure(e *elements.Elements, d Dialect) (m measures, err error) {
 	if err := d.check(); err != nil {
 		return m, err
@@ -424,6 +430,7 @@ func measure(e *elements.Elements, d Dialect) (m measures, err error) {
 	return m, nil
 }
 
+// sizeFormat returns how many bytes a format takes in an element.
 func (d Dialect) sizeFormat(format string) int {
 	if d == Rs015 {
 		return 1 + len(format)
@@ -431,10 +438,11 @@ func (d Dialect) sizeFormat(format string) int {
 	return plainFormat
 }
 
-// alignment is the alignment of payloads in memory that this package allocates.
+// alignment is the alignment in bytes of payloads in memory that this package allocates.
 const alignment = 64
 
-// room returns dst with capacity for a header and a payload. If it allocates memory, the payload is aligned there.
+// room returns dst with capacity for a header of head bytes and a payload of size bytes. If it allocates memory, the
+// payload is aligned there.
 //
 // Errors: [dlpack.ErrMemory]; dst is then returned unchanged.
 func room(dst []byte, head int, size int64) ([]byte, error) {

@@ -1,9 +1,9 @@
-// Package elements has what the codecs of this module share and their users see: tensors of elements that DLPack has no
-// data type for, and the errors that every format has.
+// Package elements has the types that packages decthings and tensorflow share in their exported functions: tensors of
+// elements that DLPack has no data type for, and the errors that every format has.
 //
-// [Elements] is what packages decthings and tensorflow decode strings, media, resources, variants and quantised numbers
-// to, and what their AppendElements functions encode. It goes from one format to another without conversion where both
-// have the type:
+// Packages decthings and tensorflow decode strings, media, resources, variants and quantised numbers to [Elements], and
+// their AppendElements functions encode them. Where both formats have the type, the Elements of one can be encoded in
+// the other without conversion:
 //
 //	v, err := decthings.Decode(data)                          // v.Elements is of type string
 //	proto, err := tensorflow.AppendElements(nil, v.Elements)  // a TensorProto of DT_STRING

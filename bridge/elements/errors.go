@@ -11,21 +11,21 @@ import (
 var (
 	// ErrNil reports a nil receiver or argument.
 	ErrNil = errors.New("nil")
-	// ErrDType reports a data type that the format, DLPack or the elements at hand do not have.
+	// ErrDType reports a data type that the format or DLPack does not have, or that the given elements cannot have.
 	ErrDType = errors.New("data type not representable")
 	// ErrElements reports Elements whose number of values or formats is not the product of their shape.
 	ErrElements = errors.New("elements do not fit their shape")
 	// ErrSize reports a payload that is longer or shorter than the shape requires.
 	ErrSize = errors.New("size differs from what the shape says")
-	// ErrByteOrder reports numbers of more than one byte on a big-endian machine: all formats store them
-	// little-endian, and nothing here swaps bytes.
+	// ErrByteOrder reports numbers of more than one byte on a big-endian machine: all formats store them little-endian,
+	// and this module never swaps bytes.
 	ErrByteOrder = errors.New("little-endian elements on a big-endian machine")
 )
 
 // Error is an error in the input of a decoder, and its place. errors.Is finds the cause.
 type Error struct {
 	Format string // the package of the decoder, such as decthings
-	Offset int64  // the byte of the input, counted from its beginning; in a stream, from the beginning of the stream
+	Offset int64  // index of the byte in the input; in a stream, counted from the beginning of the stream
 	Where  string // the offending field and its value
 	Err    error  // the cause
 }
@@ -38,8 +38,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// After returns the error with start added to its offset: the same error in an input that has start bytes before the
-// ones that were decoded.
+// After adds start to the offset of the error and returns the same error, for an input that was decoded from byte start
+// on.
 func (e *Error) After(start int64) *Error {
 	e.Offset += min(start, math.MaxInt64-e.Offset)
 	return e

@@ -21,19 +21,20 @@ type Option uint8
 // gorgonia v0.9.24 gets these wrong for every lazy transpose, without an error:
 //
 //   - Repeat, SoftMax, LogSoftMax, Diag, Eq, CopyTo, WriteNpy, Data, and Argmax and Argmin over all axes take
-//     the elements in the order in which they lie in memory; so does MatMul with what SafeT returned;
-//   - Reshape, Transpose, a second T that is not the first one's reverse, and MatMul with such a tensor
-//     for WithReuse move the elements to other places in the producer's memory;
-//   - Add, Mul and their like overwrite their second operand before they read it, where WithReuse names it;
-//   - Apply gives a tensor that WithReuse names the strides of row-major memory, so that it shows other elements;
+//     the elements in the order in which they lie in memory; so does MatMul of a tensor that SafeT returned;
+//   - Reshape, Transpose, a second T that does not reverse the first one, and MatMul with a lazy transpose
+//     as the tensor of WithReuse, move the elements to other places in the producer's memory;
+//   - Add, Mul and similar operations overwrite their second operand before they read it, if it is the tensor of WithReuse;
+//   - Apply gives the tensor of WithReuse the strides of row-major memory, so that its indices refer to other elements;
 //   - TensorMul and Contract of more than two dimensions take the wrong elements;
 //   - ByIndices panics.
 //
-// Every slice of it has gaps (see the package documentation), those along the first axis too.
+// Every slice of transposed memory has gaps, also one along the first axis. The package documentation says which operations gorgonia
+// gets wrong for gaps.
 const AllowTransposed Option = 1 << iota
 
-// engine is gorgonia's standard engine, and also keeps the memory of its tensors alive. Tensors that gorgonia makes from a
-// Dense have the same engine.
+// engine is gorgonia's standard engine with a reference to the owner of the memory. Tensors that gorgonia makes from a
+// Dense have the same engine, and so keep the owner reachable.
 type engine struct {
 	tensor.StdEng
 	owner *dlpack.Tensor
@@ -88,7 +89,7 @@ func Dense(t *dlpack.Tensor, options ...Option) (d *tensor.Dense, release func()
 		if err := d.T(); err != nil {
 			return nil, nil, fmt.Errorf("gorgonia: dense: %w", err)
 		}
-		// Without this the views that Slice makes of it claim to have no gaps.
+		// Without this, views that Slice makes of d are marked as having no gaps.
 		ap := d.Info()
 		*ap = tensor.MakeAP(ap.Shape(), ap.Strides(), tensor.MakeDataOrder(ap.DataOrder(), tensor.NonContiguous), 0)
 	}
@@ -96,9 +97,9 @@ func Dense(t *dlpack.Tensor, options ...Option) (d *tensor.Dense, release func()
 	return d, e.release, nil
 }
 
-// rowMajor returns the access pattern of row-major memory with the shape of t, or with that shape reversed. Its lists do not
-// come from gorgonia's pool, as those of SetShape do: Dense.UT can put a list into the pool twice, and shape and strides would
-// then be the same memory.
+// rowMajor returns the access pattern of row-major memory with the shape of t or, if turned is set, with that shape
+// reversed. The slices in it are not from gorgonia's pool, as those of SetShape are: Dense.UT can put a slice into the
+// pool twice, and shape and strides would then be the same memory.
 func rowMajor(t *dlpack.Tensor, turned bool) tensor.AP {
 	rank := t.Rank()
 	lists := make([]int, 2*rank)
@@ -115,7 +116,8 @@ func rowMajor(t *dlpack.Tensor, turned bool) tensor.AP {
 	return tensor.MakeAP(shape, strides, 0, 0)
 }
 
-// admit returns the type with which gorgonia stores the elements, or an error if it cannot use the tensor.
+// admit returns the type with which gorgonia stores the elements, and whether the layout is a fully transposed one. It
+// returns an error for a tensor that [Dense] refuses.
 func admit(t *dlpack.Tensor, allowed Option) (n *number, transposed bool, err error) {
 	switch {
 	case t == nil:
@@ -154,7 +156,8 @@ func admit(t *dlpack.Tensor, allowed Option) (n *number, transposed bool, err er
 	return n, transposed, nil
 }
 
-// remedy names the call that converts numbers to a type that gorgonia has.
+// remedy returns the end of an error text that names the call which converts numbers of type dt to a type that gorgonia
+// has, or "" if there is none.
 func remedy(dt dlpack.DataType) string {
 	to := dlpack.Float32
 	switch dt.Code() {
@@ -173,7 +176,7 @@ func remedy(dt dlpack.DataType) string {
 	return fmt.Sprintf("; Convert makes it %v", to)
 }
 
-// checkBools returns an error for a byte that is not a bool in Go.
+// checkBools returns an error for a byte other than 0 and 1, which is not a bool in Go.
 func checkBools(memory []byte) error {
 	for i, b := range memory {
 		if b > 1 {

@@ -1,40 +1,40 @@
-// Package gorgonia shares memory between DLPack tensors and the dense tensors of gorgonia.org/tensor,
-// without copying. [Dense] wraps memory of any producer for gorgonia to compute on, and in place;
-// [FromDense] describes what gorgonia holds, for any consumer.
+// Package gorgonia shares memory between DLPack tensors and the dense tensors of gorgonia.org/tensor, without copying.
+// [Dense] makes a gorgonia tensor over the memory of a DLPack tensor of any producer, which gorgonia reads and writes
+// in place. [FromDense] makes a DLPack tensor over the memory of a gorgonia tensor, for any consumer.
 //
-// What gorgonia computes wrongly, writes outside of, or dies on is refused before it sees it, with an
-// error that names the call that makes an acceptable tensor of it: [Dense] takes writable, aligned host
-// memory, row-major without gaps, of a type that gorgonia has; fully transposed memory by
-// [AllowTransposed]. [FromDense] takes every layout that gorgonia makes: contiguous, transposed, sliced,
-// column-major, scalar.
+// [Dense] refuses every tensor on which gorgonia would compute wrong results, write outside of its memory or panic. The
+// error names the call that makes an acceptable tensor. Dense takes writable, aligned host memory, row-major without
+// gaps, of a type that gorgonia has; with [AllowTransposed] also fully transposed memory. [FromDense] takes every
+// layout that gorgonia makes: contiguous, transposed, sliced, column-major, scalar.
 //
-// Views are gorgonia's own affair, wrapped or not: where a slice leaves gaps, v0.9.24 gets MatMul, MatVecMul,
-// Repeat and SoftMax of it wrong, and Zero clears what lies between. Materialize makes a tensor of it.
+// This package does not check the views that gorgonia makes of its tensors, such as those of Slice. If a view has gaps,
+// gorgonia v0.9.24 computes wrong results of MatMul, MatVecMul, Repeat and SoftMax, and Zero clears the elements in the
+// gaps too. Materialize copies such a view to a tensor without gaps.
 //
 // # Who keeps the memory
 //
-// A Dense over memory that gorgonia did not make keeps nothing alive, and a view of it does not even
-// keep the Dense. What views, clones and results do inherit is the engine. The engine of a wrapped
-// tensor is therefore gorgonia's own with a reference to the memory's owner in it: as long as anything
-// that was made of the Dense can be reached, the owner can, and FromDense finds it there. release ends
-// the hold, there and then; the Dense and its views must not be used any more. Since Data hands out bare
-// slices, a release that was forgotten is never made up for: it is counted ([dlpack.Stats]).
+// gorgonia's Dense keeps no memory alive that gorgonia did not allocate, and a view of it does not even keep the Dense.
+// But views, clones and results have the same engine as the tensor that they were made of. [Dense] therefore sets an
+// engine that is gorgonia's own with a reference to the owner of the memory in it. As long as anything that was made of
+// the Dense can be reached, so can the owner, and FromDense finds it there. release gives up the memory at once; the
+// Dense and its views must not be used any more. If release is never called, foreign memory is never given back,
+// because the slices that Data has returned may still be in use; the omission is counted ([dlpack.Stats]).
 //
-// Results have memory of their own, and the engine of their operands: they may be used after release.
+// Results have memory of their own and the engine of their operands; they may be used after release.
 //
 // # Versions
 //
-// gorgonia.org/tensor v0.9.24 stops at the start of a program that was built with Go 1.22 or later, unless
-// the program requires go4.org/unsafe/assume-no-moving-gc as of 2023-11-21, as this module does. The tests pass on gorgonia's
-// head (068d850, of 2024-04-09) as well, whose faults are the same.
+// gorgonia.org/tensor v0.9.24 ends a program at its start if that was built with Go 1.22 or later, unless the program
+// requires go4.org/unsafe/assume-no-moving-gc as of 2023-11-21, as this module does. The tests also pass on the latest
+// commit of gorgonia (068d850, of 2024-04-09), which has the same faults.
 //
 // # Design notes
 //
-// The owner travels in the engine and not in a cleanup on the Dense. gorgonia recycles its tensors
-// (tensor.ReturnTensor) and its views hold their parent by number, so that a cleanup would run while
-// views live.
+// The reference to the owner is in the engine, and no cleanup on the Dense releases the memory. gorgonia recycles its
+// tensors (tensor.ReturnTensor), and a view refers to its parent by an address that the garbage collector does not see.
+// A cleanup would therefore run while views are in use.
 //
-// Layouts with gaps could be had by writing to the access pattern of a Dense. gorgonia's elementwise
-// operations then agree with its At, but MatMul, Repeat, SoftMax and sums do not, and some write into the
-// gaps. They are refused, for a copy is cheaper than a wrong number.
+// Dense could accept layouts with gaps by changing the access pattern of the gorgonia tensor. gorgonia's elementwise
+// operations would then be correct, but MatMul, Repeat, SoftMax and sums would not, and some write into the gaps. Dense
+// refuses such layouts, because a copy costs less than a wrong result.
 package gorgonia

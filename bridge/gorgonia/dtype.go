@@ -10,17 +10,17 @@ import (
 
 // A number is an element type that DLPack and gorgonia have in common.
 type number struct {
-	carried dlpack.DataType
-	held    tensor.Dtype
-	of      tensor.ConsOpt
+	carried dlpack.DataType // the type in DLPack
+	held    tensor.Dtype    // the type in gorgonia
+	of      tensor.ConsOpt  // makes tensor.New use held
 }
 
 func numberOf[T dlpack.Element](held tensor.Dtype) number {
 	return number{dlpack.DataTypeOf[T](), held, tensor.Of(held)}
 }
 
-// numbers lists the types on which gorgonia computes, and bool, which it only stores and compares. If two of them have the same
-// data type in DLPack, a Dense gets the first: int64 becomes Int64.
+// numbers lists the types on which gorgonia computes, and bool, which gorgonia only stores and compares. If two of them
+// have the same data type in DLPack, a Dense gets the first: an int64 becomes tensor.Int64, not tensor.Int.
 var numbers = [...]number{
 	numberOf[float32](tensor.Float32),
 	numberOf[float64](tensor.Float64),
@@ -39,7 +39,7 @@ var numbers = [...]number{
 	numberOf[bool](tensor.Bool),
 }
 
-// carriedAs finds what gorgonia holds numbers of a DLPack type as, or nil.
+// carriedAs returns the first number with the given DLPack type, or nil if there is none.
 func carriedAs(dt dlpack.DataType) *number {
 	for i := range numbers {
 		if numbers[i].carried == dt {
@@ -49,8 +49,8 @@ func carriedAs(dt dlpack.DataType) *number {
 	return nil
 }
 
-// heldAs finds what numbers of gorgonia's are carried as, or nil. A named type is none of its own: it may
-// stand for anything.
+// heldAs returns the number with the given type of gorgonia, or nil if there is none. A Go type that a program has
+// defined on one of the types in numbers has none, because its values may have another meaning.
 func heldAs(dt tensor.Dtype) *number {
 	for i := range numbers {
 		if numbers[i].held == dt {

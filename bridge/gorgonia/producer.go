@@ -17,25 +17,25 @@ import (
 var (
 	// ErrMasked reports a tensor with a mask.
 	ErrMasked = errors.New("masked tensor")
-	// ErrSparse reports a tensor that is not dense.
+	// ErrSparse reports a sparse tensor (tensor.CS).
 	ErrSparse = errors.New("sparse tensor")
 )
 
-// FromDense returns a DLPack tensor over the memory of a gorgonia tensor without copying: contiguous, transposed (T), sliced,
-// column-major or scalar. Shape and strides are those of gorgonia; the tensor does not describe the gaps between the
-// elements of a view. tensor.Int is int64.
+// FromDense returns a DLPack tensor over the memory of a gorgonia tensor without copying: contiguous, transposed (T),
+// sliced, column-major or scalar. Shape and strides are those of gorgonia; elements in the gaps between the elements of
+// a view are not part of the result. tensor.Int becomes int64.
 //
-// Where the Dense lies in memory that [Dense] wrapped, the result is another view of that memory, and keeps
-// its owner after the Dense was released. All other memory belongs to gorgonia and Go's garbage collector; it is pinned while a
-// consumer holds an export. Memory of tensor.FromMemory must not be given the engine of a wrapped Dense: it
-// cannot be told from a result then, and nothing keeps it.
+// If the Dense lies in memory that [Dense] wrapped, the result is another view of that memory, and keeps it after the
+// release of the Dense. All other memory belongs to gorgonia and Go's garbage collector; it is pinned while a consumer
+// holds an export. A tensor over memory of tensor.FromMemory must not have the engine of a wrapped Dense: FromDense
+// would take it for a result in Go memory, and nothing would keep its memory alive.
 //
-// Ownership: the result shares the memory and is closed by itself. Lifetime: until its Close; the Dense may
-// go before (tensor.ReturnTensor). Threads: any, while nobody changes the Dense. On error:
+// Ownership: the result shares the memory and is closed separately. Lifetime: until its Close; the Dense may be
+// returned to gorgonia before (tensor.ReturnTensor). Threads: any, while nobody changes the Dense. On error:
 // [dlpack.ErrClosed] for wrapped memory that was released and is not Go's, [dlpack.ErrDType], [dlpack.ErrDevice] for an
-// engine whose memory Go cannot reach, [dlpack.ErrBorrowed] for memory from tensor.FromMemory that nothing
-// would keep, [dlpack.ErrLayout] for an access pattern that leads outside of the memory, [dlpack.ErrNull],
-// [ErrMasked], [ErrSparse]; the error names the call that makes x acceptable.
+// engine whose memory Go cannot reach, [dlpack.ErrBorrowed] for memory from tensor.FromMemory that nothing would keep,
+// [dlpack.ErrLayout] for an access pattern that leads outside of the memory, [dlpack.ErrNull], [ErrMasked],
+// [ErrSparse]; the error names the call that makes x acceptable.
 func FromDense(x tensor.Tensor) (*dlpack.Tensor, error) {
 	d, ok := x.(*tensor.Dense)
 	if !ok || d == nil {
@@ -59,7 +59,8 @@ func FromDense(x tensor.Tensor) (*dlpack.Tensor, error) {
 			if err == nil || !e.owner.Collected() || !errors.Is(err, dlpack.ErrClosed) {
 				return x, err
 			}
-			// The owner is released memory of Go. A result that lies in it now was allocated after the collector had freed it.
+			// The owner was Go memory, and was released. Either d keeps that memory reachable, or the collector has freed it and d is a
+			// result that was allocated there later. d.Raw is valid in both cases.
 		}
 		// Otherwise d is a result, whose memory gorgonia allocated and whose engine and flag it copied from an operand.
 	} else if d.IsManuallyManaged() {
@@ -68,9 +69,11 @@ func FromDense(x tensor.Tensor) (*dlpack.Tensor, error) {
 	return dlpack.FromBytes(d.Raw, s)
 }
 
+// address returns the address of the first byte of a slice.
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// describe sets s to the description of d, from the beginning of its memory. Shape and strides are d's own.
+// describe sets s to the description of d, relative to the beginning of its memory. s.Shape and s.Strides share the
+// memory of those of d.
 func describe(d *tensor.Dense, s *dlpack.Spec) error {
 	n := heldAs(d.Dtype())
 	switch {
@@ -85,7 +88,7 @@ func describe(d *tensor.Dense, s *dlpack.Spec) error {
 	var low, high int64
 	var err error
 	if len(s.Strides) < len(s.Shape) {
-		s.Strides = nil // gorgonia leaves some out where the elements lie one after the other
+		s.Strides = nil // gorgonia omits strides if the elements lie one after the other
 		high, err = layout.Count(s.Shape)
 	} else {
 		low, high, err = layout.Span(s.Shape, s.Strides)
@@ -99,7 +102,8 @@ func describe(d *tensor.Dense, s *dlpack.Spec) error {
 	return nil
 }
 
-// int64s returns the memory of ints as a []int64. An int must have 64 bits: for other platforms the constant does not compile.
+// int64s returns the memory of ints as a []int64. On a platform where an int does not have 64 bits, the constant does
+// not compile.
 func int64s(ints []int) []int64 {
 	const _ = uint(unsafe.Sizeof(0) - 8)
 	return unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(ints))), len(ints))

@@ -42,7 +42,7 @@ func Compose(dst *dlpack.Tensor, c Composite, sources ...*dlpack.Tensor) error {
 			return wrap(op, err)
 		}
 		defer to.Close()
-		// Pieces are written one after another. If this piece lay in dst, an earlier piece might have overwritten it.
+		// Pieces are written one after another. If the source of this piece lay in dst, an earlier piece might have overwritten it.
 		if from.Device().HostReadable() && to.Device().HostReadable() && !sameElements(from, to) && !from.Disjoint(held) {
 			return refuse(op, dlpack.ErrLayout, "source %d lies in the memory of the destination; Copy makes a source apart from it", source)
 		}
@@ -59,7 +59,7 @@ func viewAs(t *dlpack.Tensor, l layout.Layout) (*dlpack.Tensor, error) {
 	})
 }
 
-// sameElements reports whether two tensors of one shape refer to the same elements in the same order.
+// sameElements reports whether two tensors of the same shape refer to the same elements in the same order.
 func sameElements(a, b *dlpack.Tensor) bool {
 	padded := (a.Flags() ^ b.Flags()) & dlpack.SubbytePadded
 	return a.Data() == b.Data() && a.DType() == b.DType() && padded == 0 && sameStrides(a.Shape(), a.Strides(), b.Strides())

@@ -7,10 +7,10 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// A Composite is a view of several tensors, such as a padded tensor or tensors that are joined: for each index it selects
-// a tensor and an element of that tensor. It consists of pieces. A piece is a box of indices, within which the composite
-// is a simple view of one tensor; every index lies in exactly one piece. The tensors are identified by numbers, their
-// sources. A Composite is immutable.
+// A Composite is a view of several tensors, such as a padded tensor or tensors that are joined: for each index it
+// selects a tensor and an element of that tensor. It consists of pieces. A piece is a box of indices, within which the
+// composite is a simple view of one tensor; every index lies in exactly one piece. A tensor is identified by a number,
+// its source. A Composite is immutable.
 //
 // It is the complex view of the Nervana Graph documentation ("Implementation Details"): the source is the result of the
 // selection function, and the layout of a piece is the index translation function.
@@ -26,7 +26,7 @@ type piece struct {
 	view   layout.Layout // the elements of that tensor; its shape is that of the box
 }
 
-// Simple returns the composite that is a view of one tensor.
+// Simple returns the composite that is a view of one tensor, whose number is source.
 //
 // Errors: those of [layout.Layout.Span] and [layout.Count].
 func Simple(source int, view layout.Layout) (Composite, error) {
@@ -45,8 +45,8 @@ func Simple(source int, view layout.Layout) (Composite, error) {
 	return c, nil
 }
 
-// Pad returns c with padding around it. pads[d] are the numbers of indices to add before and after dimension d. Every
-// added index selects the first element in the memory of another tensor, whose source is fill.
+// Pad returns c with padding around it. pads[d] are the numbers of indices to add before and after the indices of
+// dimension d. Every added index selects the first element in the memory of another tensor, whose source is fill.
 //
 // Errors: [layout.ErrRank] unless there is one pad for each dimension, [layout.ErrNegative], [layout.ErrOverflow].
 func (c Composite) Pad(fill int, pads ...[2]int64) (Composite, error) {
@@ -75,8 +75,8 @@ func (c Composite) Pad(fill int, pads ...[2]int64) (Composite, error) {
 	}
 
 	padded.pieces = c.moved(shift)
-	// The rest is a frame around c. Its boxes lie before and after c along each dimension; they are as wide as c along the
-	// dimensions before that one, and as wide as the result along the dimensions after it.
+	// The other indices are a frame around c. For each dimension it has a box before c and one after c. Along the dimensions before
+	// that one these boxes are as wide as c, and along the dimensions after it as wide as the result.
 	start, size := make([]int64, rank), slices.Clone(padded.shape)
 	for d, pad := range pads {
 		for _, side := range []struct{ start, size int64 }{{0, pad[0]}, {pad[0] + c.shape[d], pad[1]}} {
@@ -93,7 +93,7 @@ func (c Composite) Pad(fill int, pads ...[2]int64) (Composite, error) {
 	return padded, nil
 }
 
-// moved returns the pieces of c with shift added to their start.
+// moved returns the pieces of c, moved by shift[d] indices along each dimension d.
 func (c Composite) moved(shift []int64) []piece {
 	pieces := slices.Clone(c.pieces)
 	for i := range pieces {

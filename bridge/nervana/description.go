@@ -20,7 +20,8 @@ import (
 // may use a Description while it is being refined.
 type Description struct {
 	DType dlpack.DataType // 0 means not known
-	// Padded is part of the data type: elements of fewer than 8 bits occupy a byte each instead of being packed.
+	// Padded is part of the data type: elements that do not fill whole bytes, such as int4, are not packed; each has bytes of
+	// its own.
 	Padded bool
 	// Shape may be fully known, known in part, or known only in its rank.
 	Shape  layout.PartialShape
@@ -30,7 +31,8 @@ type Description struct {
 	Align int64
 
 	// The three fields that follow say where the elements lie, with one entry for each dimension. nil means not known.
-	// Order and Sizes determine the strides once the shape is known, but an existing tensor may have other strides.
+	// Sizes, in the given Order, determines the strides once the shape is known. Order alone determines those of an allocated
+	// tensor, but an existing tensor may also have gaps or negative strides.
 
 	Order   []int   // the dimensions, from the slowest to the fastest
 	Sizes   []int64 // the allocated size of each dimension, which is at least its size in the shape
@@ -53,7 +55,7 @@ func (d *Description) View(view func(l *layout.Layout) error) *Description {
 // Base returns the description that d is a view of, or nil.
 func (d *Description) Base() *Description { return d.orUnknown().base }
 
-// maxViews is the largest number of views between a view and the description that is not a view.
+// maxViews is the largest number of views in a chain from a view to the description that is not a view.
 const maxViews = 1000
 
 // root returns the description that d is finally a view of: d itself if it is not a view.
@@ -166,7 +168,7 @@ func (d *Description) Layout() (layout.Layout, error) {
 	return l, nil
 }
 
-// place is [Description.Layout] for a description about whose root everything in known is known.
+// place is [Description.Layout] for a description that has a root. known is all that is known about the root.
 func (d *Description) place(op string, known *Description) (l layout.Layout, err error) {
 	if d.base != nil {
 		if l, err = d.base.place(op, known); err == nil {
@@ -278,8 +280,8 @@ func commonMultiple(op string, a, b int64) (int64, error) {
 	return lcm, nil
 }
 
-// sameStrides reports whether a and b place the elements of the shape alike: whether they are equal along all dimensions
-// of more than one element.
+// sameStrides reports whether a and b place the elements of the shape alike: whether they are equal in all dimensions
+// of more than one element, or there are no elements.
 func sameStrides(shape, a, b []int64) bool {
 	if len(a) != len(b) {
 		return false
@@ -344,7 +346,7 @@ func (d *Description) check(op string) error {
 	}
 	last := int64(math.MinInt64)
 	for _, k := range d.Order {
-		if step := min(d.Strides[k], -d.Strides[k]); shape[k] > 1 { // the negated magnitude, which always fits in an int64
+		if step := min(d.Strides[k], -d.Strides[k]); shape[k] > 1 { // -|stride|: |stride| may not fit in an int64
 			if step < last {
 				return conflict(op, dlpack.ErrLayout, "strides %v conflict with order %v", d.Strides, d.Order)
 			}
@@ -397,7 +399,7 @@ func (d *Description) Complete() error {
 	return err
 }
 
-// complete returns what is known, or an error if that is not enough to allocate the tensor.
+// complete is [Description.Known], with an error if the data type or the shape is not known.
 func (d *Description) complete() (Description, error) {
 	const op = "describe"
 	known, err := d.Known()

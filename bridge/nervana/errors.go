@@ -32,7 +32,7 @@ func refuse(op string, cause error, format string, args ...any) error {
 	return &refusal{"nervana: " + op + ": " + fmt.Sprintf(format, args...), cause}
 }
 
-// conflict returns an [ErrConflict] of operation op. cause, which may be nil, says what the conflict is about.
+// conflict returns an [ErrConflict] of operation op. cause, which may be nil, says which property conflicts.
 func conflict(op string, cause error, format string, args ...any) error {
 	return refuse(op, errors.Join(ErrConflict, cause), format, args...)
 }

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// A Role says how a computation uses a tensor: the attributes of an AssignableTensorOp of the Nervana Graph
-// documentation ("Tensors"), as a set of bits. 0 means that the role is not known.
+// A Role says how a computation uses a tensor, as a set of bits: the attributes of an AssignableTensorOp of the Nervana
+// Graph documentation ("Tensors"). 0 means that the role is not known.
 type Role uint8
 
-// The bits of a [Role]: what a compiler may rely on for the values of a tensor.
+// The bits of a [Role]: what a compiler may rely on.
 const (
 	IsConstant   Role = 1 << iota // the value never changes, so that a compiler may inline it
 	IsPersistent                  // the value is kept from one computation to the next

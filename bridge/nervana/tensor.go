@@ -24,8 +24,8 @@ func Describe(t *dlpack.Tensor) *Description {
 }
 
 // Allocate makes a tensor in zeroed memory, as [dlpack.New] does, with the layout and alignment that d asks for. The
-// tensor can be written to whatever the access and role of d are, because it has no values yet. [Description.Bind]
-// returns it as described.
+// tensor is writable whatever the access and role of d are, because it has no values yet; [Description.Bind] then
+// returns a view of it with the access that d describes.
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any. On error: those of
 // [Description.Complete]; [dlpack.ErrLayout] for a view, which has the memory of its base, and for strides by which
@@ -60,7 +60,7 @@ func (d *Description) Allocate() (*dlpack.Tensor, error) {
 	}
 	s := dlpack.Spec{
 		DType: known.DType, Shape: l.Shape, Strides: l.Strides, Padded: known.Padded,
-		ByteOffset: l.Offset * int64(known.DType.ItemSize()), // which is less than the size
+		ByteOffset: l.Offset * int64(known.DType.ItemSize()), // does not overflow: it is less than size
 	}
 	align, spare := max(known.Align, 1), int64(0)
 	if dlpack.NewAlignment%align != 0 || s.ByteOffset%align != 0 {
@@ -84,7 +84,7 @@ func (d *Description) Allocate() (*dlpack.Tensor, error) {
 
 // Bind returns a view of t after checking that t has the data type, shape, layout and alignment of d. If d is a view, t
 // must be as described by the description that d is finally a view of, and Bind returns the view of t. The result is
-// read-only if t is, if d is an [RTensor], and if d is constant. d is not refined by it, so that the same placeholder
+// read-only if t is, if d is an [RTensor], and if d is constant. Bind does not change d, so that the same placeholder
 // can be bound to one tensor after another.
 //
 // Ownership: the result shares the memory and is closed separately. Lifetime: until its Close. Threads: any. On error:
@@ -121,7 +121,8 @@ func (d *Description) bind(t *dlpack.Tensor) (v *dlpack.Tensor, err error) {
 	return d.protect(v)
 }
 
-// protect returns v if d may be assigned to or v is read-only already. Otherwise it closes v and returns a read-only view of it.
+// protect returns v if it is read-only already or if d does not forbid assignments. Otherwise it closes v and returns a
+// read-only view of its memory.
 func (d *Description) protect(v *dlpack.Tensor) (*dlpack.Tensor, error) {
 	if v.ReadOnly() || d.Access != RTensor && d.Role&IsConstant == 0 {
 		return v, nil
@@ -132,7 +133,7 @@ func (d *Description) protect(v *dlpack.Tensor) (*dlpack.Tensor, error) {
 	})
 }
 
-// fits returns an error unless t is as d describes it, regardless of the base of d.
+// fits returns an error unless the fields of d, without what its base says, are true of t.
 func (d *Description) fits(t *dlpack.Tensor) error {
 	const op = "bind"
 	there := Describe(t)

@@ -11,9 +11,10 @@ import (
 )
 
 // A Walk visits the elements of several tensors of one shape together, each index once. It is the flattening of the
-// Nervana Graph documentation. It does not follow the order of the indices but the order of the elements in memory:
-// dimensions are sorted by their strides in all tensors and reversed where the first tensor that moves would move
-// backwards, and two dimensions become one wherever one counter can serve for both in every tensor.
+// Nervana Graph documentation. It does not follow the order of the indices but the order of the elements in memory: it
+// sorts the dimensions by their strides in all tensors, reverses a dimension if its first stride other than 0, in the
+// order of the tensors, is negative, and makes two dimensions one wherever one counter can serve for both in every
+// tensor.
 //
 // [Walk.Reset] prepares a Walk for its tensors. The zero Walk has none.
 //
@@ -34,14 +35,14 @@ type Walk struct {
 	shape   []int64   // from the slowest dimension to the fastest
 	strides [][]int64 // of each tensor
 	start   []int64   // of each tensor; nil if there are no elements
-	at      []int64
-	steps   []int64
+	at      []int64   // the offsets that Offsets yields
+	steps   []int64   // see Run
 
 	inlineStrides [inlineTensors][]int64
 	inlineNumbers [inlineTensors*(room+3) + room]int64
 }
 
-// A Walk over up to inlineTensors tensors with up to room dimensions of more than one element allocates nothing.
+// A Walk over up to inlineTensors tensors, with up to room dimensions of more than one element, has room for its slices in itself.
 const (
 	inlineTensors = 3
 	room          = 8
@@ -54,8 +55,8 @@ const maxWide = 62
 // Reset prepares w for tensors of one shape. The destination should come first: its memory is visited forwards. Reset
 // allocates nothing for up to three tensors with up to eight dimensions of more than one element.
 //
-// Errors: [layout.ErrShape] for different shapes, and those of [layout.Layout.Span] and [layout.Count]. w is then over no
-// tensors.
+// Errors: [layout.ErrShape] for different shapes, and those of [layout.Layout.Span] and [layout.Count]. After an error
+// w has no tensors.
 func (w *Walk) Reset(layouts ...layout.Layout) error {
 	w.clear()
 	if len(layouts) == 0 {
@@ -114,11 +115,11 @@ func (w *Walk) Reset(layouts ...layout.Layout) error {
 	return nil
 }
 
-// clear makes w a walk over no tensors.
+// clear makes w a walk without tensors.
 func (w *Walk) clear() { *w = Walk{InOrder: w.InOrder} }
 
-// A wideDimension is a dimension of more than one element. Its weight is the sum, over all tensors, of the distance of
-// one step along it. The weight decides only about the order of a walk, so that it may be rounded.
+// A wideDimension is a dimension d of more than one element. Its weight is the sum of the absolute strides of all
+// tensors along it. It may be rounded, because it decides only about the order of the walk.
 type wideDimension struct {
 	d      int
 	weight float64
@@ -145,7 +146,7 @@ func (w *Walk) makeRoom(n, rank int) {
 	}
 }
 
-// turn reverses dimension i if the first tensor that moves along it moves backwards.
+// turn reverses dimension i if the first of its strides that is not 0, in the order of the tensors, is negative.
 func (w *Walk) turn(i int) {
 	for _, strides := range w.strides {
 		if strides[i] > 0 {
@@ -181,7 +182,8 @@ func (w *Walk) merge() {
 	}
 }
 
-// continues reports whether, in every tensor, one step along dimension i leads to where dimension j ends.
+// continues reports whether, in every tensor, one step along dimension i is as long as all of dimension j, so that the
+// two can be counted as one.
 func (w *Walk) continues(i, j int) bool {
 	for _, strides := range w.strides {
 		if end, fits := layout.Mul(strides[j], w.shape[j]); !fits || end != strides[i] {
@@ -275,8 +277,9 @@ func (w *Walk) Offsets(inner int) iter.Seq[[]int64] {
 	}
 }
 
-// Part narrows the walk to the i-th of several parts of about the same size, so that as many goroutines, each with a Walk
-// of its own, can share the work. The fastest dimension is divided only if no other dimension is long enough.
+// Part narrows the walk to part i, counted from 0, of as many parts of about the same size as the argument of says. As
+// many goroutines, each with a Walk of its own, can then share the work. The fastest dimension is divided only if no
+// other dimension is long enough. A part may have no elements.
 //
 // Errors: [layout.ErrIndex] unless 0 ≤ i < of.
 func (w *Walk) Part(i, of int) error {

@@ -41,23 +41,25 @@ func (v *Value) Close() error {
 	return v.Tensor.Close()
 }
 
-// Writable makes tensors that are not read-only. The caller must own the message.
+// Writable makes tensors of [Decode] that are not read-only. The caller must be free to write to the message. It does
+// not affect [DecodeFrom], whose tensors are read-only if the message is.
 func Writable() DecodeOption {
 	return func(d decoding) decoding { d.writable = true; return d }
 }
 
-// Align makes tensors that are aligned to n bytes, a power of two up to [dlpack.NewAlignment], instead of to what their elements
-// need. With 1 a tensor aliases the message whatever its alignment is.
+// Align makes tensors that are aligned to n bytes, a power of two up to [dlpack.NewAlignment], instead of to the
+// alignment that their elements need. With 1 a tensor whose elements lie in the message as they do in memory always
+// aliases it.
 func Align(n int) DecodeOption { return func(d decoding) decoding { d.align = n; return d } }
 
-// Integers decodes quantised numbers as tensors of the integers that store them.
+// Integers decodes quantised numbers to tensors of the integers that store them, instead of to [elements.Elements].
 func Integers() DecodeOption {
 	return func(d decoding) decoding { d.integers = true; return d }
 }
 
-// Decode decodes a TensorProto. A tensor aliases the message if its elements lie there aligned and as they do in memory: in
-// tensor_content, or in a packed field of floating-point numbers that has all of them. It is read-only without [Writable].
-// Copies are aligned to 64 bytes.
+// Decode decodes a TensorProto. A tensor aliases the message if its elements lie there aligned and as they do in
+// memory: in tensor_content, or in a packed field of floating-point numbers that has all of them. It is read-only
+// without [Writable]. Copies are aligned to 64 bytes, or to the number of bytes of [Align] if that is larger.
 //
 // Ownership: the caller closes the value; data is Go memory. Lifetime: the value and exports of its tensor keep data alive.
 // Threads: any. On error: as [DecodeView], [elements.ErrByteOrder], [dlpack.ErrUnaligned] for
@@ -67,12 +69,14 @@ func Decode(data []byte, options ...DecodeOption) (Value, error) {
 	return d.decode(data, nil)
 }
 
-// DecodeFrom is [Decode] for a message in memory that is not Go's: a one-dimensional uint8 tensor (see [dlpack.Lend]). A tensor
-// is a view of the message, and read-only if the message is; a copy has memory as of [dlpack.New].
+// DecodeFrom is [Decode] for a message in memory that is not Go's: a one-dimensional uint8 tensor (see [dlpack.Lend]).
+// A tensor is a view of the message or a copy in C memory like that of [dlpack.New], and is read-only if the message
+// is.
 //
-// Ownership: data stays the caller's, who closes the value. Lifetime: a tensor keeps the memory alive; elements alias it, so
-// that data must stay open while they are in use. Threads: any. On error: as [Decode], [dlpack.ErrLayout] for data
-// that is not a row of bytes, [dlpack.ErrDevice], [dlpack.ErrClosed], [dlpack.ErrMemory].
+// Ownership: data stays the caller's, who closes the value. Lifetime: a tensor keeps the memory alive; elements alias
+// it, so that data must stay open while they are in use. Threads: any. On error: as [Decode], [dlpack.ErrLayout] for
+// data that is not a one-dimensional uint8 tensor without gaps, [dlpack.ErrDevice], [dlpack.ErrClosed],
+// [dlpack.ErrMemory].
 func DecodeFrom(data *dlpack.Tensor, options ...DecodeOption) (Value, error) {
 	bytes, err := payload.Source("tensorflow", data)
 	if err != nil {

@@ -32,7 +32,7 @@ type Allocation struct {
 
 // DecodeDescription decodes a TensorDescription. Without a shape it describes a scalar.
 //
-// Errors: an [*elements.Error] as those of [DecodeShape].
+// Errors: those of [DecodeShape], also [ErrText] for the name of an allocator.
 func DecodeDescription(data []byte) (Description, error) {
 	var d Description
 	var shape shapeProto
@@ -91,7 +91,7 @@ func (a *Allocation) read(r reader) error {
 
 // Append appends the description as a TensorDescription: the inverse of [DecodeDescription].
 //
-// Errors: [ErrText], [elements.ErrNil] of a nil Description; dst is then returned unchanged.
+// Errors: [ErrText], [elements.ErrNil] for a nil Description; dst is then returned unchanged.
 func (d *Description) Append(dst []byte) ([]byte, error) {
 	if d == nil {
 		return dst, fmt.Errorf("tensorflow: the Description is %w", elements.ErrNil)

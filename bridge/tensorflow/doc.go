@@ -19,21 +19,22 @@
 //
 // # Ownership
 //
-// A tensor aliases the message where its elements lie there aligned and as they do in memory, and keeps the message alive;
-// otherwise it is a copy, and [Value] reports it. Elements alias the message too. Nobody may write to the message during
-// decoding: the result is then any value or an error.
+// A tensor aliases the message, and keeps it alive, if its elements lie there aligned and as they do in memory;
+// otherwise it is a copy, and [Value] reports it. Elements alias the message too. Nobody may write to the message
+// during decoding; otherwise the result is any value or an error.
 //
 // # Strictness
 //
-// Decoding rejects what some readers of TensorFlow reject and others ignore, unless the option [Lenient] is given. Every
-// error names the byte. Protocol buffers are read by their wire format, without generated code. No decoder recurses into
-// messages inside a message: nested variants are decoded one by one, each when the caller asks for it.
+// Decoding rejects what some readers of TensorFlow reject and others ignore, unless the option [Lenient] is given. An
+// error names the byte of the message at which it was found. Protocol buffers are read by their wire format, without
+// generated code. No decoder recurses into messages inside a message: nested variants are decoded one by one, each when
+// the caller asks for it.
 //
 // # Memory
 //
-// A value takes at most 4 times the memory of its message, 8 times if integers of 64 bits are written as varints, and 32
-// times if each element has its own slice. A message may leave out values that repeat the last one; [Limit] bounds the
-// memory that they take. The README of package bridge has the table of all decoders.
+// A value takes at most 4 times as much memory as its message, 8 times if integers of 64 bits are written as varints,
+// and 32 times if each element has its own slice. A message may leave out values that repeat the last one; [Limit]
+// bounds the memory that they take. The README of package bridge has the table of all decoders.
 //
 // # Alignment
 //
@@ -45,6 +46,6 @@
 // The padding is version_number = 0, as often and in as many bytes as needed (a varint may have ten). Parsers drop a field with
 // its default value, whereas they would keep an unknown field and write it again.
 //
-// Strings are written in their field by default, and not in tensor_content as AsProtoTensorContent writes them, because
-// TensorFlow's Python cannot read them there; tf.io.serialize_tensor does the same.
+// By default, strings are written in the field string_val, as tf.io.serialize_tensor writes them. [Content] writes them
+// to tensor_content, as AsProtoTensorContent does, but TensorFlow's Python cannot read them there.
 package tensorflow

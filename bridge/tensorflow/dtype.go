@@ -171,14 +171,15 @@ func DTypeOf(dt dlpack.DataType) (DType, error) {
 	return 0, fmt.Errorf("tensorflow: %v is not a type of TensorFlow; convert it to another: %w", dt, elements.ErrDType)
 }
 
-// integer describes the varints that stand for the elements of a type: the number of low bits that count, and the smallest
-// and the largest value that is accepted. A type of less than a byte accepts its low bits as a signed and as an unsigned number.
+// integer describes the varints that stand for the elements of a type: the number of low bits that count, and the
+// smallest and the largest value that is accepted. A signed type of less than a byte also accepts the values of the
+// unsigned type with the same bits.
 type integer struct {
 	bits      int
 	low, high int64
 }
 
-// integerOf returns the varints of a type of at most 32 bits whose field has varints.
+// integerOf returns the integer for a type of at most 32 bits whose field has varints.
 func integerOf(dt dlpack.DataType) integer {
 	n := integer{bits: int(dt.Bits())}
 	n.high = 1<<n.bits - 1

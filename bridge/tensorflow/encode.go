@@ -46,8 +46,8 @@ func encodingOf(options []EncodeOption) (encoding, error) {
 	return e, nil
 }
 
-// Fields writes values to the field of their type, as AsProtoField of TensorFlow does, and not to tensor_content. It is the default
-// for strings, resources and variants, because TensorFlow's Python can read them only there; see [Content].
+// Fields writes values to the field of their type, as AsProtoField of TensorFlow does, and not to tensor_content. It is
+// the default for strings, resources and variants, because TensorFlow's Python can read them only there. See [Content].
 func Fields() EncodeOption {
 	return func(e encoding) encoding { e.fields, e.content = true, false; return e }
 }
@@ -58,25 +58,28 @@ func Content() EncodeOption {
 	return func(e encoding) encoding { e.fields, e.content = false, true; return e }
 }
 
-// Compress leaves out values that repeat the last one if the tensor has at least least elements and the values become smaller by
-// the factor ratio. It does what CompressTensorProtoInPlace of TensorFlow does, whose defaults are 64 and 2, with two exceptions:
-// TensorFlow takes negative zeros for zeros and loses their sign, which Compress keeps; and TensorFlow does not compress float8 and types
-// of less than a byte, to which Compress applies the same rule. Elements of variable size are not compressed.
+// Compress leaves out values that repeat the last one if the tensor has at least the given number of elements and its
+// values then take at most 1/ratio of their size. It does what CompressTensorProtoInPlace of TensorFlow does, whose
+// defaults are 64 and 2, with two exceptions: TensorFlow takes negative zeros for zeros and loses their sign, which
+// Compress keeps; and TensorFlow does not compress float8 and types of less than a byte, to which Compress applies the
+// same rule. Elements of variable size are not compressed.
 func Compress(least int64, ratio float64) EncodeOption {
 	return func(e encoding) encoding { e.compress, e.least, e.ratio = true, least, ratio; return e }
 }
 
-// Pad places tensor_content, or packed values that are written as they lie in memory, at a multiple of n bytes from the beginning of
-// the buffer; n is a power of two up to 4096. A program that maps the buffer from a file, or reads it into memory that is aligned to n
-// bytes, can then use the elements in place. TensorFlow requires 64 bytes.
+// Pad places the elements at a multiple of n bytes from the beginning of the buffer, if they are written as they lie in
+// memory: in tensor_content or in a packed field. n is a power of two up to 4096. A program that maps the buffer from a
+// file, or reads it into memory that is aligned to n bytes, can then use the elements in place. TensorFlow requires 64
+// bytes.
 //
-// The padding is the field version_number with its default, 0, repeated as often and in as many bytes as needed. TensorFlow ignores the
-// field, and every reader of protocol buffers reads the same message with it and without. The bytes are not the ones that TensorFlow
-// writes.
+// The padding is the field version_number with its default, 0, repeated as often and in as many bytes as needed.
+// TensorFlow ignores the field, and for every reader of protocol buffers the message means the same with it and
+// without. The bytes differ from the ones that TensorFlow writes.
 func Pad(n int) EncodeOption { return func(e encoding) encoding { e.pad = n; return e } }
 
-// As writes elements as elements of another type with the same bytes, such as integers as quantised integers. The error for a type whose
-// elements have other bytes, and for any other type than their own for strings, resources and variants, is [elements.ErrDType].
+// As writes elements as elements of another type with the same form in memory, such as integers as quantised integers.
+// The error for any other type is [elements.ErrDType]; strings, resources and variants can be written only as their own
+// type.
 func As(dtype DType) EncodeOption { return func(e encoding) encoding { e.dtype = dtype; return e } }
 
 // Append appends the tensor as a TensorProto: the inverse of [DecodeView]. Without options the bytes are those that TensorFlow
@@ -106,9 +109,9 @@ func (v *View) Append(dst []byte, options ...EncodeOption) ([]byte, error) {
 	return m.append(dst)
 }
 
-// AppendHeader appends the TensorProto of a tensor of elements with a fixed size up to the content of tensor_content. The elements
-// follow it, little-endian and row-major, so that a program can send them from where they are. It ignores all options except
-// [Pad].
+// AppendHeader appends the beginning of a TensorProto, up to the first byte of tensor_content, for a tensor of elements
+// with a fixed size. The caller writes or sends the elements after it, little-endian and row-major, from where they
+// are. All options except [Pad] are ignored.
 //
 // Errors: [elements.ErrDType], [ErrRank], [layout.ErrNegative], [layout.ErrOverflow]; dst is then returned unchanged.
 func AppendHeader(dst []byte, dtype DType, shape []int64, options ...EncodeOption) ([]byte, error) {
@@ -129,10 +132,9 @@ func AppendHeader(dst []byte, dtype DType, shape []int64, options ...EncodeOptio
 // AppendElements appends a tensor of strings, resources, variants or quantised numbers: the inverse of
 // [View.AsElements]. The memory between the length and the capacity of dst must not overlap the elements.
 //
-// Errors: [elements.ErrDType] for a type that TensorFlow does not have, that [dlpack.Tensor] is for, or that [As] cannot write
-// the elements as, [elements.ErrSize] for
-// a quantised number of another size than its type, [ErrRank], [dlpack.ErrMemory], and those of
-// [elements.Elements.Validate]; dst is then returned unchanged.
+// Errors: [elements.ErrDType] for a type that TensorFlow does not have, that [AppendTensor] encodes, or that [As]
+// cannot write the elements as; [elements.ErrSize] for a quantised number of another size than its type; [ErrRank],
+// [dlpack.ErrMemory], and those of [elements.Elements.Validate]; dst is then returned unchanged.
 func AppendElements(dst []byte, elems *elements.Elements, options ...EncodeOption) ([]byte, error) {
 	m, free, err := elementsOf(elems, options)
 	if err != nil {
@@ -202,13 +204,14 @@ func elementsOf(elems *elements.Elements, options []EncodeOption) (m message, fr
 // A message is a TensorProto that is to be encoded.
 type message struct {
 	header
-	field   protowire.Number // for the values, or 0 for strings that each have a field of their own
+	field   protowire.Number // the field of all values, or 0 for elements of variable size that each have a field of their own
 	values  []byte           // the elements of a fixed size that the message has a value for, as they lie in memory
 	strings [][]byte         // the elements of variable size
-	length  int              // of the values in the field, or of the strings with the varints of their lengths
-	pad     int
+	length  int              // size in bytes of the encoded values, or of strings with the varints of their lengths
+	pad     int              // see Pad
 }
 
+// textsOf returns the message for elements of variable size.
 func textsOf(dtype DType, elems *elements.Elements, e *encoding) (m message, err error) {
 	if e.dtype != 0 && e.dtype != dtype {
 		return m, fmt.Errorf("tensorflow: elements of %v as %v; only quantised numbers have another type with the same bytes: %w", dtype, e.dtype, elements.ErrDType)
@@ -228,7 +231,7 @@ func textsOf(dtype DType, elems *elements.Elements, e *encoding) (m message, err
 	return m, nil
 }
 
-// head returns the size of all but the values and their lengths, if they follow n bytes.
+// head returns the size in bytes of the message without the m.length bytes of the values, if it is appended to n bytes.
 func (m *message) head(n int) int {
 	if m.field == 0 {
 		return m.header.size(n, 0, 0, 0) + len(m.strings) // each has a tag of one byte
@@ -236,7 +239,7 @@ func (m *message) head(n int) int {
 	return m.header.size(n, m.field, m.length, m.pad)
 }
 
-// total returns how many bytes append appends to n bytes.
+// total returns how many bytes append appends if dst has n bytes.
 func (m *message) total(n int) int { return m.head(n) + m.length }
 
 func (m *message) append(dst []byte) ([]byte, error) {
@@ -269,11 +272,12 @@ func (m *message) append(dst []byte) ([]byte, error) {
 type header struct {
 	dtype DType
 	shape []int64
-	dims  int   // size of the encoded dimensions
+	dims  int   // size in bytes of the encoded dimensions
 	count int64 // number of elements
-	bytes int64 // size of all elements if it is fixed, and -1 otherwise
+	bytes int64 // size in bytes of all elements in memory, or -1 if they are of variable size
 }
 
+// headerOf checks a type and a shape, and returns their header, which aliases shape.
 func headerOf(dtype DType, shape []int64) (h header, err error) {
 	if !dtype.valid() {
 		return h, fmt.Errorf("tensorflow: %v is not a type of TensorFlow: %w", dtype, elements.ErrDType)
@@ -294,7 +298,7 @@ func headerOf(dtype DType, shape []int64) (h header, err error) {
 	return h, nil
 }
 
-// size returns how many bytes append appends to n bytes.
+// size returns how many bytes append appends if dst has n bytes.
 func (h *header) size(n int, field protowire.Number, size, pad int) int {
 	head := 2 + 1 + protowire.SizeVarint(uint64(h.dims)) + h.dims
 	if size == 0 {
@@ -304,7 +308,8 @@ func (h *header) size(n int, field protowire.Number, size, pad int) int {
 	return head + padding(n+head+lead, pad) + lead
 }
 
-// append appends type and shape. Unless size is 0, it also appends padding and the beginning of a field of size bytes.
+// append appends type and shape. Unless size is 0, it also appends padding, and the tag and the length of a field with
+// size bytes of content.
 func (h *header) append(dst []byte, field protowire.Number, size, pad int) []byte {
 	dst = append(dst, 1<<3|byte(protowire.VarintType), byte(h.dtype), 2<<3|byte(protowire.BytesType))
 	dst = protowire.AppendVarint(dst, uint64(h.dims))
@@ -317,10 +322,12 @@ func (h *header) append(dst []byte, field protowire.Number, size, pad int) []byt
 	return protowire.AppendVarint(protowire.AppendTag(dst, field, protowire.BytesType), uint64(size))
 }
 
-// The sizes of version_number, the field that pads: a tag, and a varint of one to ten bytes.
+// The smallest and the largest size in bytes of the field version_number, which is the padding: a tag, and a varint of one to ten
+// bytes.
 const leastPadding, mostPadding = 2, 11
 
-// padding returns how many bytes to add to n for a multiple of align. It is never 1, because the shortest padding has two bytes.
+// padding returns how many bytes of padding make n a multiple of align. It is never 1, because the shortest padding has
+// two bytes.
 func padding(n, align int) int {
 	if align <= 1 {
 		return 0
@@ -348,8 +355,9 @@ func appendPadding(dst []byte, n int) []byte {
 	return dst
 }
 
-// placement returns which byte of new memory to align, and how, for elements that begin at index at. With padding, which aligns the
-// elements from the beginning of the buffer, it is the first byte.
+// placement returns the index of the byte of new memory whose address must be aligned, and its alignment, for elements
+// that begin at index at. With [Pad], which places the elements relative to the beginning of the buffer, it is the
+// first byte.
 func placement(at, pad int) (index, align int) {
 	if pad > 1 {
 		at = 0
@@ -357,7 +365,8 @@ func placement(at, pad int) (index, align int) {
 	return at, max(pad, alignment)
 }
 
-// room returns dst with capacity for a header and elements, which are aligned if it allocates memory.
+// room returns dst with capacity for head bytes and then size bytes of elements. If it allocates memory, the elements
+// are aligned there.
 //
 // Errors: [dlpack.ErrMemory]; dst is then returned unchanged.
 func room(dst []byte, head, size, pad int) ([]byte, error) {
@@ -365,7 +374,7 @@ func room(dst []byte, head, size, pad int) ([]byte, error) {
 	return payload.Room("tensorflow", dst, head+size, index, align)
 }
 
-// as returns the type that elements of the given type are written as.
+// as returns the type as which elements of the given type are written (see As).
 func (e *encoding) as(dtype DType) (DType, error) {
 	if e.dtype == 0 {
 		return dtype, nil
@@ -376,6 +385,7 @@ func (e *encoding) as(dtype DType) (DType, error) {
 	return e.dtype, nil
 }
 
+// numbersOf returns the message for elements of a fixed size, which lie in data as in memory.
 func numbersOf(dtype DType, shape []int64, data []byte, e *encoding) (m message, err error) {
 	if dtype, err = e.as(dtype); err != nil {
 		return m, err
@@ -400,7 +410,7 @@ func numbersOf(dtype DType, shape []int64, data []byte, e *encoding) (m message,
 	return m, nil
 }
 
-// each calls yield with each element, as the 64-bit integer that is written as its varint.
+// each calls yield with each element of data, converted to the 64-bit integer that is written as its varint.
 func each(dtype DType, data []byte, yield func(uint64)) {
 	dt := kinds[dtype].storage
 	signed := dt.Code() == dlpack.CodeInt
@@ -426,8 +436,8 @@ func each(dtype DType, data []byte, yield func(uint64)) {
 	}
 }
 
-// valueSize returns the bytes of a value in a field, as TensorFlow estimates them to decide whether to compress. A complex number
-// has two values.
+// valueSize returns the size in bytes of a value in a field, as TensorFlow estimates it to decide whether to compress.
+// A complex number has two values.
 func valueSize(field protowire.Number) int64 {
 	switch field {
 	case doubleField, dcomplexField, int64Field, uint64Field:
@@ -438,8 +448,9 @@ func valueSize(field protowire.Number) int64 {
 	return 4
 }
 
-// shorten returns the field for the elements, and the elements that the message must have a value for. With [Compress] these are
-// the elements up to the first of those that equal the last, or none if all elements are zero.
+// shorten returns the field for the elements, and the elements that the message must have a value for. If it compresses
+// them (see Compress), these are all up to the first of the equal elements at the end, or none if all elements are
+// zero.
 func (e *encoding) shorten(h *header, data []byte) (protowire.Number, []byte) {
 	field := contentField
 	if e.fields {
@@ -478,6 +489,7 @@ func (e *encoding) shorten(h *header, data []byte) (protowire.Number, []byte) {
 	return field, short
 }
 
+// fraction returns n/ratio as an integer.
 func fraction(n int64, ratio float64) int64 {
 	return int64(min(float64(n)/ratio, math.MaxInt64/2))
 }

@@ -12,7 +12,7 @@ import (
 var (
 	// ErrWire reports bytes that are not a protocol buffer.
 	ErrWire = errors.New("malformed protocol buffer")
-	// ErrText reports a name that is not UTF-8.
+	// ErrText reports a name, such as that of a dimension, a type or an allocator, that is not UTF-8.
 	ErrText = errors.New("not UTF-8")
 	// ErrRank reports an unknown rank where it must be known, or more dimensions than TensorFlow allows.
 	ErrRank = errors.New("unsupported rank")
@@ -20,11 +20,13 @@ var (
 	ErrCount = errors.New("number of values does not fit the shape")
 	// ErrLimit reports a tensor whose repeated values would take more memory than [Limit] allows.
 	ErrLimit = errors.New("more memory than is allowed")
-	// ErrExport reports a tensor that TensorFlow would refuse or end the process on.
+	// ErrExport reports a tensor that [Export] refuses, because TensorFlow would refuse it, misread it or end the
+	// process.
 	ErrExport = errors.New("not taken by TensorFlow")
 )
 
-// fault returns an error at a byte of the input.
+// fault returns an error at byte at of the input. format and args make the text that says where it is and what is
+// there.
 func fault(at int, cause error, format string, args ...any) error {
 	return &elements.Error{Format: "tensorflow", Offset: int64(at), Where: fmt.Sprintf(format, args...), Err: cause}
 }

@@ -74,15 +74,16 @@ func SizeTensor(t *dlpack.Tensor, options ...EncodeOption) (int, error) {
 	return h.size(0, contentField, int(h.bytes), e.pad) + int(h.bytes), nil
 }
 
-// gathers reports whether the elements are collected in scratch memory first. They are unless all of them are written as they
-// lie in memory.
+// gathers reports whether the elements are first copied to scratch memory. They are not if all of them are written as
+// they lie in memory.
 func (e *encoding) gathers(t *dlpack.Tensor) bool { return e.fields || e.compress || packed(t) }
 
+// packed reports whether elements of less than a byte share bytes; TensorFlow has a byte for each.
 func packed(t *dlpack.Tensor) bool {
 	return t.DType().IsSubByte() && t.Flags()&dlpack.SubbytePadded == 0
 }
 
-// tensorHeader returns the header of a tensor, whose shape it appends to dims.
+// tensorHeader returns the header for a tensor. It appends the shape of the tensor to dims.
 func tensorHeader(t *dlpack.Tensor, dims []int64, e *encoding) (header, error) {
 	if err := t.RequireOpen(); err != nil {
 		return header{}, payload.WithFormat("tensorflow", err)
@@ -103,8 +104,8 @@ func tensorHeader(t *dlpack.Tensor, dims []int64, e *encoding) (header, error) {
 	return headerOf(dtype, dims)
 }
 
-// gather returns the message of a tensor whose elements it has copied to scratch memory. Unless there is an error, the caller calls
-// free once and does not use the message afterwards.
+// gather returns the message of a tensor whose elements it has copied to scratch memory. Unless there is an error, the
+// caller calls free once and does not use the message afterwards.
 func gather(t *dlpack.Tensor, e *encoding) (m message, free func(), err error) {
 	h, err := tensorHeader(t, nil, e)
 	if err != nil {
@@ -147,15 +148,15 @@ func unpack(data, packed []byte, bits int) {
 }
 
 // Export exports a tensor as the `DLManagedTensor *` of a capsule named "dltensor", which is the only form that
-// tf.experimental.dlpack.from_dlpack takes. TensorFlow then shares the memory. TensorFlow does not check the tensor, so that Export
-// returns an error for a tensor that TensorFlow would misread or end the process on; [dlpack.Tensor.Copy] copies any host tensor to
-// memory that TensorFlow can use. A capsule of TensorFlow's to_dlpack is for [dlpack.ImportLegacy]; its memory must not be written to,
-// because tensors of TensorFlow never change.
+// tf.experimental.dlpack.from_dlpack takes. TensorFlow then shares the memory. TensorFlow does not check the tensor, so
+// that Export returns an error for a tensor that TensorFlow would misread or end the process on; [dlpack.Tensor.Copy]
+// copies any host tensor to memory that TensorFlow can use. For the other direction, [dlpack.ImportLegacy] takes a
+// capsule of TensorFlow's to_dlpack; its memory must not be written to, because tensors of TensorFlow never change.
 //
-// Ownership: the result is the consumer's, who calls its deleter once. Lifetime: the memory lives at least until then. Threads: the
-// deleter may run on any thread. On error: [ErrExport] for a type that TensorFlow's DLPack does not have, a device other than the CPU,
-// strides that are not row-major without gaps, memory that is not aligned to 64 bytes, or more than [layout.MaxRank] dimensions; and
-// those of [dlpack.Tensor.ExportLegacy].
+// Ownership: the result is the consumer's, who calls its deleter once. Lifetime: the memory lives at least until then.
+// Threads: the deleter may run on any thread. On error: [ErrExport] for a type that TensorFlow's DLPack does not have,
+// a device other than the CPU, strides that are not row-major without gaps, memory that is not aligned to 64 bytes, or
+// more than [layout.MaxRank] dimensions; and those of [dlpack.Tensor.ExportLegacy].
 func Export(t *dlpack.Tensor) (unsafe.Pointer, error) {
 	refuse := func(format string, args ...any) (unsafe.Pointer, error) {
 		return nil, fmt.Errorf("tensorflow: export: %s: %w", fmt.Sprintf(format, args...), ErrExport)

@@ -10,10 +10,10 @@ import (
 type record struct {
 	num protowire.Number
 	typ protowire.Type
-	at  int // where it begins in the input
-	// value has the bytes of a length-delimited field, or those of a number as they stand.
+	at  int // index in the input of its tag
+	// value has the bytes of a length-delimited field, or the encoded bytes of a number.
 	value []byte
-	// start is where value begins in the input.
+	// start is the index in the input of value.
 	start int
 	err   error // why there is no record, if next has returned false before the end of the message
 }
@@ -34,11 +34,11 @@ func (r *record) sub() reader { return reader{data: r.value, base: r.start} }
 type reader struct {
 	data []byte
 	at   int
-	base int // where data begins in the input
+	base int // index in the input of data
 }
 
-// next reads the next record and skips groups. It returns false at the end of the message, and after an error, which it sets in
-// the record; it must not be called again then.
+// next reads the next record into f, and skips groups. At the end of the message it returns false. After an error it
+// also returns false, sets f.err, and must not be called again.
 func (r *reader) next(f *record) bool {
 	for r.at < len(r.data) {
 		f.at = r.base + r.at
@@ -63,9 +63,10 @@ func (r *reader) next(f *record) bool {
 	return false
 }
 
-// mostOf32 is the most bytes of a tag or a length, which are numbers of 32 bits.
+// mostOf32 is the most bytes that the varint of a tag or a length may have, because these are numbers of 32 bits.
 const mostOf32 = 5
 
+// tag reads a tag into f.
 func (r *reader) tag(f *record) error {
 	v, n := protowire.ConsumeVarint(r.data[r.at:])
 	if n < 0 {
@@ -83,7 +84,7 @@ func (r *reader) tag(f *record) error {
 	return nil
 }
 
-// payload reads what follows a tag, other than that of a group.
+// payload reads into f what follows its tag, which is not that of a group.
 func (r *reader) payload(f *record) error {
 	rest := r.data[r.at:]
 	skip, n := 0, 0
@@ -133,7 +134,7 @@ func (r *reader) payload(f *record) error {
 // deepest is how deep groups may be nested, as in the parsers of TensorFlow.
 const deepest = 100
 
-// skipGroup skips a group whose start tag was read.
+// skipGroup skips the group with the given number, whose start tag has been read.
 func (r *reader) skipGroup(num protowire.Number) error {
 	var open [deepest]protowire.Number
 	open[0] = num
@@ -169,11 +170,12 @@ func (r *reader) skipGroup(num protowire.Number) error {
 }
 
 func (r *reader) wire(what string, code int) error {
-	cause := strings.TrimPrefix(protowire.ParseError(code).Error(), "proto:") // behind which stands either of two spaces
+	cause := strings.TrimPrefix(protowire.ParseError(code).Error(), "proto:") // a plain or a no-break space follows
 	return fault(r.base+r.at, ErrWire, "%s: %s", what, strings.TrimSpace(cause))
 }
 
-// count returns how many length-delimited records with the given number follow before the end or an error.
+// count returns how many length-delimited records with the given number are left before the end of the message or an
+// error.
 func (r reader) count(num protowire.Number) (n int) {
 	var f record
 	for r.next(&f) {
@@ -184,7 +186,7 @@ func (r reader) count(num protowire.Number) (n int) {
 	return n
 }
 
-// countVarints returns the number of varints in a packed field, and whether all of its bytes are varints.
+// countVarints returns the number of varints in a packed field. ok is false if data does not consist of whole varints.
 func countVarints(data []byte) (n int, ok bool) {
 	for i := 0; i < len(data); n++ {
 		if data[i] < 0x80 {

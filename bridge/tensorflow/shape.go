@@ -35,7 +35,7 @@ type shapeProto struct {
 	few         [8]int64 // the dimensions if there are at most 8
 	many        []int64  // the dimensions if there are more
 	unknownRank bool
-	at          int // where the message begins in the input, for errors
+	at          int // index in the input of the message, for errors
 }
 
 func (s *shapeProto) dims() []int64 {
@@ -59,7 +59,7 @@ func (s *shapeProto) add(size int64) {
 	s.rank++
 }
 
-// partial returns the shape, of which the rank and dimensions may be unknown.
+// partial returns the shape, whose rank or dimensions may be unknown.
 func (s *shapeProto) partial() (layout.PartialShape, error) {
 	if s.unknownRank && s.rank > 0 {
 		return layout.PartialShape{}, fault(s.at, ErrRank, "%d dimensions of an unknown rank", s.rank)
@@ -74,8 +74,8 @@ func (s *shapeProto) partial() (layout.PartialShape, error) {
 	return shape, nil
 }
 
-// read decodes a TensorShapeProto. If the field occurs twice, the dimensions of the second message follow those of the first, as protocol
-// buffers require.
+// read decodes a TensorShapeProto. If a message has two, the dimensions of the second follow those of the first, as
+// protocol buffers require.
 func (s *shapeProto) read(r reader) error {
 	s.at = r.base
 	var f record
@@ -113,8 +113,9 @@ func readDim(r reader) (size int64, err error) {
 	return size, f.err
 }
 
-// countOf returns the number of elements of a tensor with the given shape. On an error, d is the dimension that has it. Like TensorFlow
-// it multiplies from the first dimension on, so that a shape with a 0 after an overflow is an error.
+// countOf returns the number of elements of a tensor with the given shape. On an error, d is the dimension at which it
+// occurs. Like TensorFlow it multiplies from the first dimension on, so that a shape with a 0 after an overflow is an
+// error.
 func countOf(shape []int64) (count int64, d int, err error) {
 	count = 1
 	for d, n := range shape {
@@ -129,7 +130,7 @@ func countOf(shape []int64) (count int64, d int, err error) {
 	return count, 0, nil
 }
 
-// sizeDims returns the size of the encoded dimensions of a TensorShapeProto.
+// sizeDims returns the size in bytes of the encoded dimensions of a TensorShapeProto.
 func sizeDims(shape []int64) (n int) {
 	for _, dim := range shape {
 		n += 2 + sizeInt(dim)
@@ -137,7 +138,8 @@ func sizeDims(shape []int64) (n int) {
 	return n
 }
 
-// sizeInt returns the size of an integer field with a number below 16. The integer 0 is not encoded.
+// sizeInt returns the size in bytes of an integer field whose number is below 16. A field with the integer 0 is
+// omitted.
 func sizeInt(x int64) int {
 	if x == 0 {
 		return 0

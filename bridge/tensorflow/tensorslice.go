@@ -28,7 +28,7 @@ func (e Extent) End() int64 {
 	return e.Start + e.Length
 }
 
-// of returns the indices of a dimension of size n that e selects. A full extent selects all of them.
+// of returns the extent in a dimension of size n: a full extent becomes one of all n indices.
 func (e Extent) of(n int64) Extent {
 	if e.IsFull() {
 		return Extent{0, n}
@@ -37,8 +37,8 @@ func (e Extent) of(n int64) Extent {
 }
 
 // A TensorSlice is a box of indices, with one [Extent] for each dimension, such as the part of a variable that a
-// checkpoint stores. It is TensorFlow's class of the same name, with the same text. A TensorSlice is immutable;
-// its methods return new slices.
+// checkpoint stores. It corresponds to TensorFlow's class of the same name, and has the same text form. A TensorSlice
+// is immutable; its methods return new slices.
 type TensorSlice struct{ extents []Extent }
 
 // NewTensorSlice returns the slice with the given extents.
@@ -286,8 +286,8 @@ func (s TensorSlice) Fill(starts, sizes, shape []int64) error {
 	return nil
 }
 
-// View narrows the layout, in place, to the part that the slice takes. As a method value it is a view for
-// dlpack's Tensor.Apply: t.Apply(s.View).
+// View narrows the layout, in place, to the part that the slice takes. dlpack's Tensor.Apply accepts it:
+// t.Apply(s.View).
 //
 // Errors: those of [TensorSlice.AppendShape] and [layout.Layout.Slice]; the layout is then unchanged.
 func (s TensorSlice) View(l *layout.Layout) error {

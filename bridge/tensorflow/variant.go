@@ -54,7 +54,7 @@ func DecodeVariant(data []byte) (VariantData, error) {
 
 // Append appends the data as a VariantTensorDataProto: the inverse of [DecodeVariant].
 //
-// Errors: [ErrText], [dlpack.ErrMemory], [elements.ErrNil] of a nil VariantData; dst is then returned unchanged.
+// Errors: [ErrText], [dlpack.ErrMemory], [elements.ErrNil] for a nil VariantData; dst is then returned unchanged.
 func (v *VariantData) Append(dst []byte) ([]byte, error) {
 	if v == nil {
 		return dst, fmt.Errorf("tensorflow: the VariantData is %w", elements.ErrNil)
@@ -82,7 +82,7 @@ func (v *VariantData) Append(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// sizeBytes returns how many bytes a field of n bytes takes.
+// sizeBytes returns how many bytes a field with n bytes of content takes, with its tag and its length.
 func sizeBytes(num protowire.Number, n int) int {
 	return protowire.SizeTag(num) + protowire.SizeBytes(n)
 }

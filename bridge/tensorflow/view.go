@@ -31,12 +31,12 @@ type View struct {
 type DecodeOption func(decoding) decoding
 
 type decoding struct {
-	limit    int64
+	limit    int64 // in bytes
 	lenient  bool
 	integers bool
 	writable bool
 	align    int
-	sink     elements.Sink // nil for Go memory
+	sink     elements.Sink // receives the elements; nil if they are put in the View
 }
 
 func decodingOf(options []DecodeOption) decoding {
@@ -52,24 +52,27 @@ func decodingOf(options []DecodeOption) decoding {
 // defaultLimit is the limit in bytes without the option [Limit].
 const defaultLimit = 64 << 20
 
-// Limit sets how many bytes of memory a tensor may take whose message leaves out values that repeat the last one, so that a
-// few bytes stand for any number of elements. The limit does not apply to a message that has a value for each element: its size
-// then bounds the memory. An element of [elements.Elements] counts as 24 bytes beside its own: strings, resources and variants,
-// whose bytes are those of the message, and quantised numbers, unless they are decoded as integers. The error for a tensor that
-// the limit allows and that is larger than the memory is [dlpack.ErrMemory]. The default is 64 MiB. The README of package bridge has the table of all decoders.
+// Limit sets how many bytes of memory a tensor may take whose message leaves out values that repeat the last one, so
+// that a few bytes stand for any number of elements. The limit does not apply to a message that has a value for each
+// element: its size then bounds the memory. The default is 64 MiB.
+//
+// An element of [elements.Elements] counts as 24 bytes for its slice. A quantised number counts its own bytes too;
+// strings, resources and variants do not, because their bytes lie in the message. The error for a tensor that the limit
+// allows, but for which there is too little memory, is [dlpack.ErrMemory]. The README of package bridge has the table
+// of all decoders.
 func Limit(bytes int64) DecodeOption {
 	return func(d decoding) decoding { d.limit = bytes; return d }
 }
 
-// Lenient accepts what TensorFlow's C++ reader accepts: it ignores values after the last element and the content of a tensor
-// without elements, it uses the low bits of integers out of range, and it takes an unknown rank for the number of dimensions that
-// are given. Varints of more than 64 bits are an error nevertheless; that reader drops their high bits.
+// Lenient accepts what TensorFlow's C++ reader accepts: it ignores values after the last element and the content of a
+// tensor without elements, it uses the low bits of integers that are out of range, and for an unknown rank it uses the
+// dimensions that are given. Varints of more than 64 bits remain an error; TensorFlow's reader drops their high bits.
 func Lenient() DecodeOption {
 	return func(d decoding) decoding { d.lenient = true; return d }
 }
 
 // DecodeView decodes a TensorProto (tensor.proto). If a message has both tensor_content and values in a field, it uses
-// tensor_content. It ignores fields of other types than the tensor's.
+// tensor_content. It ignores values in the fields of other types than the tensor's.
 //
 // Errors: an [*elements.Error] with [ErrWire], [ErrText], [elements.ErrDType], [ErrRank], [layout.ErrNegative],
 // [layout.ErrOverflow], [elements.ErrSize], [ErrCount], [dlpack.ErrValue] or [ErrLimit].
@@ -103,9 +106,9 @@ func DecodeViewTo(sink elements.Sink, data []byte, options ...DecodeOption) (v V
 	return v, nil
 }
 
-// A tensorProto has the fields of a TensorProto as they were read.
+// A tensorProto has the fields of a TensorProto as they were read. Names in At are indices in data.
 type tensorProto struct {
-	data      []byte
+	data      []byte // the message
 	dtype     DType
 	dtypeAt   int
 	shape     shapeProto
@@ -113,18 +116,19 @@ type tensorProto struct {
 	contentAt int
 	float8    []byte
 	float8At  int
-	// first is the first record of values, other than of float8_val, which is not repeated. more reports whether there are
-	// further records, of the same or another type.
+	// first is the first record of values in any field but float8_val, which is not a repeated field. more reports whether there
+	// are further records of values, in the same field or another.
 	first record
 	more  bool
 
-	// What view computes for put.
-	count  int64 // of elements
-	size   int64 // of an element, 0 where each has its own
-	run    run   // the values of elements of a fixed size
-	number int64 // and how many of them are elements
+	// The fields that view sets for put.
+	count  int64 // number of elements
+	size   int64 // size in bytes of an element, 0 for elements of variable size
+	run    run   // the values, for elements of a fixed size
+	number int64 // how many of the values are elements
 }
 
+// read reads the fields of a message into p.
 func (p *tensorProto) read(data []byte) error {
 	p.data = data
 	r := reader{data: data}
@@ -164,7 +168,7 @@ func (p *tensorProto) read(data []byte) error {
 	return f.err
 }
 
-// numberTypes has the wire type of one value of the fields of values.
+// numberTypes has the wire type of a single value in each field of values.
 var numberTypes = [float8Field]protowire.Type{
 	floatField:    protowire.Fixed32Type,
 	doubleField:   protowire.Fixed64Type,
@@ -181,8 +185,8 @@ var numberTypes = [float8Field]protowire.Type{
 	uint64Field:   protowire.VarintType,
 }
 
-// isValues reports whether a record has values: packed ones, or one value in the wire type of its field. A record of another wire
-// type counts as an unknown field.
+// isValues reports whether a record has values of any field but float8_val: several in a packed record, or one in the
+// wire type of its field. A record of another wire type is treated as an unknown field.
 func isValues(f *record) bool {
 	return f.num >= floatField && f.num < float8Field &&
 		(f.typ == protowire.BytesType || f.typ == numberTypes[f.num])
@@ -193,7 +197,7 @@ func hasVarints(field protowire.Number) bool {
 	return field >= floatField && field < float8Field && numberTypes[field] == protowire.VarintType
 }
 
-// checkValues returns an error for packed numbers of a wrong length.
+// checkValues returns an error for a packed record that does not consist of whole numbers of its field.
 func checkValues(f *record) error {
 	if f.typ != protowire.BytesType {
 		return nil
@@ -213,17 +217,17 @@ func checkValues(f *record) error {
 	return nil
 }
 
-// A run has the values of a field, which may lie in several records of the message.
+// A run describes the values of a field, which may lie in several records of the message.
 type run struct {
 	field   protowire.Number
-	bytes   []byte // the values, if there is one record
-	at      int    // of the first record; the end of the message if there is none
-	size    int    // of all values
-	several bool
-	number  int64 // how many varints there are, in a field of these
+	bytes   []byte // the values, unless several is set
+	at      int    // index in the message of the first value; the end of the message if there is none
+	size    int    // size in bytes of all values
+	several bool   // whether there may be several records, which only tensorProto.each finds
+	number  int64  // number of values, in a field of varints
 }
 
-// values returns the values of a field.
+// values returns the run of the given field.
 func (p *tensorProto) values(field protowire.Number) run {
 	r := run{field: field, at: len(p.data)}
 	varints := hasVarints(field)
@@ -255,7 +259,7 @@ func (p *tensorProto) values(field protowire.Number) run {
 	return r
 }
 
-// each calls yield with each record of values of a field. read must have read the message.
+// each calls yield with each record of values of a field. The message must have been read without an error.
 func (p *tensorProto) each(field protowire.Number, yield func(*record)) {
 	r := reader{data: p.data}
 	var f record
@@ -266,8 +270,9 @@ func (p *tensorProto) each(field protowire.Number, yield func(*record)) {
 	}
 }
 
-// view decodes a message into v, which must be zero. It leaves the shape in p, so that p can stay on the stack. If the elements do
-// not lie in the message as they lie in memory, it returns the size of the memory that put writes them to.
+// view decodes a message into v, which must be zero, except for v.Shape: the caller takes the shape from p, so that p
+// can stay on the stack. If the elements do not lie in the message as they lie in memory, it returns the size of the
+// memory to which put then writes them; otherwise size is 0.
 func (p *tensorProto) view(data []byte, d *decoding, v *View) (size int, err error) {
 	if err := p.read(data); err != nil {
 		return 0, err
@@ -303,7 +308,7 @@ func (p *tensorProto) view(data []byte, d *decoding, v *View) (size int, err err
 	return size, err
 }
 
-// takeContent decodes elements of a fixed size in tensor_content.
+// takeContent takes elements of a fixed size from tensor_content.
 func (v *View) takeContent(p *tensorProto) error {
 	n := int64(len(p.content))
 	if n%p.size != 0 || n/p.size != p.count {
@@ -318,8 +323,8 @@ func (v *View) takeContent(p *tensorProto) error {
 	return nil
 }
 
-// takeValues decodes elements of a fixed size in their field. If they do not lie there as they lie in memory, it returns the size of
-// the memory that put writes them to.
+// takeValues takes elements of a fixed size from their field. If they do not lie there as they lie in memory, it
+// returns the size of the memory to which put then writes them; otherwise size is 0.
 func (v *View) takeValues(p *tensorProto, d *decoding) (size int, err error) {
 	p.run = p.values(kinds[v.DType].field)
 	field, at, n := p.run.field, p.run.at, p.run.number
@@ -344,8 +349,9 @@ func (v *View) takeValues(p *tensorProto, d *decoding) (size int, err error) {
 // place in a list in Python.
 const perElement = int64(unsafe.Sizeof([]byte{}))
 
-// enough returns how many of n values are elements. It returns an error for too many values, and for too few if the elements would
-// take more memory than is allowed.
+// enough returns how many of n values are elements; the first value is at byte at. It returns an error for more values
+// than elements unless d is lenient, and for fewer values if the elements would take more memory than [Limit] allows or
+// than there is.
 func (p *tensorProto) enough(n int64, at int, d *decoding) (int64, error) {
 	kind := &kinds[p.dtype]
 	if n > p.count {
@@ -369,7 +375,7 @@ func (p *tensorProto) enough(n int64, at int, d *decoding) (int64, error) {
 	return n, nil
 }
 
-// put writes the elements to memory of the size that view has returned.
+// put writes the elements to data, whose size view has returned.
 func (p *tensorProto) put(data []byte, d *decoding) (err error) {
 	r := &p.run
 	size := int(p.size)
@@ -396,7 +402,8 @@ func (p *tensorProto) put(data []byte, d *decoding) (err error) {
 	return err
 }
 
-// repeat copies the last of the first n elements to all elements after it. For n = 0 it changes nothing.
+// repeat copies the last of the first n elements to all elements after it. size is that of an element. For n = 0 it
+// changes nothing.
 func repeat(data []byte, n, size int) {
 	if n == 0 {
 		return
@@ -407,8 +414,8 @@ func repeat(data []byte, n, size int) {
 	}
 }
 
-// putVarints writes the varints of a record, which begins at the given byte of the message, to the elements from i on, and returns the
-// index of the next element.
+// putVarints writes the varints in rest, a record of values at byte at of the message, to the elements of out from
+// index i on, and returns the index of the next element.
 func (p *tensorProto) putVarints(out []byte, i int, rest []byte, at int, d *decoding) (int, error) {
 	whole := p.run.field == int64Field || p.run.field == uint32Field || p.run.field == uint64Field || p.run.field == boolField
 	boolean := p.run.field == boolField
@@ -446,14 +453,14 @@ func (p *tensorProto) putVarints(out []byte, i int, rest []byte, at int, d *deco
 	return i, nil
 }
 
-// memory returns new aligned memory for elements.
+// memory returns size bytes of new memory for elements, aligned as TensorFlow requires.
 func memory(size int) []byte { return payload.Aligned(0, size, alignment)[:size] }
 
 func newElements(dtype DType, shape []int64, count int64) *elements.Elements {
 	return &elements.Elements{Type: dtype.String(), Shape: shape, Values: make([][]byte, count)}
 }
 
-// collect returns new elements and the collector of their values.
+// collect returns new elements of the type and shape of p, and a collector to add their values with.
 func (p *tensorProto) collect(d *decoding) (*elements.Elements, payload.Collector, error) {
 	e := &elements.Elements{Type: p.dtype.String(), Shape: p.shape.clone()}
 	c, err := payload.NewCollector(e, p.count, false, d.sink)
@@ -463,7 +470,7 @@ func (p *tensorProto) collect(d *decoding) (*elements.Elements, payload.Collecto
 	return e, c, nil
 }
 
-// takeStrings decodes elements of variable size in their field.
+// takeStrings takes elements of variable size from their field.
 func (p *tensorProto) takeStrings(d *decoding) (*elements.Elements, error) {
 	field := kinds[p.dtype].field
 	n := int64(0)
@@ -497,7 +504,8 @@ func (p *tensorProto) takeStrings(d *decoding) (*elements.Elements, error) {
 	return e, nil
 }
 
-// splitContent decodes elements of variable size in tensor_content: a varint with the length of each, and then the bytes of all.
+// splitContent takes elements of variable size from tensor_content: a varint with the length of each, and then the
+// bytes of all.
 func (p *tensorProto) splitContent(d *decoding) (*elements.Elements, error) {
 	if p.count > int64(len(p.content)) {
 		return nil, fault(p.contentAt, elements.ErrSize, "tensor_content has %d bytes for %d elements of %v", len(p.content), p.count, p.dtype)
@@ -535,8 +543,8 @@ func (p *tensorProto) splitContent(d *decoding) (*elements.Elements, error) {
 	return e, nil
 }
 
-// AsElements returns the tensor as elements, whatever its type is. If v.Elements is nil, it allocates 24 bytes for each element;
-// [Limit] has counted them for quantised numbers that repeat the last value. The result is nil for a nil View.
+// AsElements returns the tensor as elements, whatever its type is. If v.Elements is nil, it allocates 24 bytes for each
+// element, which [Limit] has counted only for quantised numbers. The result is nil for a nil View.
 func (v *View) AsElements() *elements.Elements {
 	if v == nil {
 		return nil
@@ -555,5 +563,6 @@ func (v *View) AsElements() *elements.Elements {
 	return e
 }
 
-// alignment is the alignment of elements in memory that this package allocates: the one that TensorFlow requires.
+// alignment is the alignment in bytes of elements in memory that this package allocates: the one that TensorFlow
+// requires.
 const alignment = 64

@@ -329,7 +329,8 @@ ffi_result ffi_function(uint64_t id) {
   return raised();
 }
 
-/* Takes the number of a deleted function from the list, and returns 0 if the list is empty. The caller must hold a lock. */
+/* Sets *id to the number of a Go function whose TVM-FFI function was deleted, takes it off the list and returns 1. Returns 0 if there is
+ * none. One thread at a time may call it. */
 int ffi_deleted_function(uint64_t *id) {
   static served *mine;
   if (mine == NULL) mine = __atomic_exchange_n(&deleted, NULL, __ATOMIC_ACQUIRE);

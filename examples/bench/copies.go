@@ -99,8 +99,9 @@ func start(t *dlpack.Tensor) unsafe.Pointer {
 	return unsafe.Pointer(&data[0])
 }
 
-// copies times the copies on one core, except those whose name ends in _all_cores. It times each layout separately, together
-// with its peers in C on the same memory. copies.py does the same for NumPy and PyTorch, so all start with similar caches.
+// copies times the copies, on one core unless the name ends in _all_cores. It times each layout on its own, as copies.py does for NumPy
+// and PyTorch, so that none finds elements of another layout in the caches. The transpose of 4 bytes and the contiguous copy are
+// compared with C on the same memory, the latter with Go's copy too.
 func copies(batches int) {
 	one := func(int) { runtime.GOMAXPROCS(1) }
 	all := runtime.GOMAXPROCS(0)

@@ -44,7 +44,8 @@ func (t *tasks) next() (seqno uint64, ok bool) {
 	return seqno, true
 }
 
-// acknowledge forgets a task, also one that was to be sent again. A task that was sent twice is acknowledged twice.
+// acknowledge forgets a task, even one that waits to be sent again. Both workers of a task that was sent twice may acknowledge it; the
+// second time changes nothing.
 func (t *tasks) acknowledge(seqno uint64) {
 	delete(t.sent, seqno)
 	t.again = slices.DeleteFunc(t.again, func(other uint64) bool { return other == seqno })

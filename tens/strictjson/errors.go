@@ -17,8 +17,8 @@ var (
 // Error is an error in a JSON text.
 type Error struct {
 	Kind   error  // one of the Err variables
-	Offset int    // byte of the text
-	Detail string // the offending text, quoted and cut
+	Offset int    // index of a byte of the text
+	Detail string // the offending text, quoted and cut, and what was expected
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %v (byte %d)", e.Detail, e.Kind, e.Offset) }
@@ -26,7 +26,7 @@ func (e *Error) Error() string { return fmt.Sprintf("%s: %v (byte %d)", e.Detail
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Kind }
 
-// Quote returns untrusted text in a form that can stand in an error: quoted, and cut after 32 bytes.
+// Quote returns untrusted text for an error text: quoted, with non-printing characters escaped, and cut after 32 bytes.
 func Quote(text []byte) string {
 	const most = 32
 	if len(text) > most {

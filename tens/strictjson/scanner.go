@@ -16,26 +16,28 @@ const MaxDepth = 256
 // A Scanner reads one JSON text from its beginning to its end. It recurses at most [MaxDepth] levels deep, and takes
 // time linear in the text except for sorting the names of large objects.
 //
-// Err is the first error. The scanner then stands at the end of the text, so that loops over members and elements end, and
-// callers need not look at Err before all has been read. Until then values that were read may be anything.
+// Err is the first error. The scanner then stands at the end of the text, so that loops over members and elements end,
+// and callers need to look at Err only after the last read. If it is set then, the values that were read have no
+// meaning.
 type Scanner struct {
 	Data  []byte
 	Pos   int
-	Depth int // of nesting at Pos; a caller sets it if the text will stand inside another one
+	Depth int // how many arrays and objects are open at Pos; a caller sets it first if the text will stand inside others
 	Err   error
 
 	Name   []byte // the name that Member has read, decoded
-	NameAt int    // where that name begins
-	names  []name // the names so far of all open objects, outermost first
+	NameAt int    // index in Data of the quote before that name
+	names  []name // the names that Once has noted in all open objects, those of the outermost object first
 	opened bool   // whether Open has just been called, so that no comma precedes the next member or element
 }
 
 type name struct {
 	text []byte
-	at   int
+	at   int // see NameAt
 }
 
-// fewNames is how many names of an object are compared each with each.
+// fewNames is the number of names up to which Once compares a name with all others of its object. The names of a larger
+// object are sorted at its end (see Leave).
 const fewNames = 16
 
 // Fail ends the reading with an error, unless there was one before.
@@ -46,7 +48,7 @@ func (s *Scanner) Fail(err error) {
 	s.Pos, s.opened = len(s.Data), false
 }
 
-// syntax ends the reading because the text is not JSON at s.Pos.
+// syntax fails because the text is not JSON at s.Pos. wanted says what would be.
 func (s *Scanner) syntax(wanted string) {
 	found := "end of text"
 	if s.Pos < len(s.Data) {
@@ -95,14 +97,14 @@ func (s *Scanner) skip() byte {
 	return 0
 }
 
-// End fails unless only white space follows.
+// End fails unless only white space is left.
 func (s *Scanner) End() {
 	if s.Peek(); s.Pos < len(s.Data) {
 		s.syntax("the end of text")
 	}
 }
 
-// Open reads the bracket or brace at s.Pos, which [Scanner.Element] or [Scanner.Member] closes.
+// Open reads the opening bracket or brace at s.Pos. [Scanner.Element] or [Scanner.Member] reads the closing one.
 func (s *Scanner) Open() {
 	if s.Depth >= MaxDepth {
 		s.Fail(&Error{ErrTooDeep, s.Pos, "more than " + strconv.Itoa(MaxDepth) + " levels"})
@@ -113,8 +115,8 @@ func (s *Scanner) Open() {
 	s.opened = true
 }
 
-// next moves behind the comma before the next member or element. If there is none, it reads the closing bracket and
-// returns false.
+// next moves behind the comma before the next member or element; before the first one there is none. If there is no
+// next one, it reads the closing bracket and returns false. wanted is for the error.
 func (s *Scanner) next(closing byte, wanted string) bool {
 	c, first := s.Peek(), s.opened
 	if c == ',' && !first {
@@ -150,7 +152,7 @@ func (s *Scanner) Member() bool {
 	s.NameAt = s.Pos
 	data, start := s.Data, s.Pos+1
 	if i := skipPlain(data, start); i+1 < len(data) && data[i] == '"' && data[i+1] == ':' {
-		s.Name, s.Pos = data[start:i:i], i+2 // as most are
+		s.Name, s.Pos = data[start:i:i], i+2 // most names have no escapes, and no space before the colon
 		return true
 	}
 	s.Name = s.Text()
@@ -162,12 +164,12 @@ func (s *Scanner) Member() bool {
 	return true
 }
 
-// Names returns how many names are noted: the base that [Scanner.Once] and [Scanner.Leave] expect for an object that has
-// just been opened.
+// Names returns how many names are noted. The result for an object that has just been opened is the base that
+// [Scanner.Once] and [Scanner.Leave] expect.
 func (s *Scanner) Names() int { return len(s.names) }
 
-// Once notes s.Name as a name of the object whose names begin at base. A duplicate is an error, of this call or, in an
-// object of many names, of Leave.
+// Once notes s.Name as a name of the object whose names begin at base. For a duplicate this call fails or, if the
+// object has more than 16 names, Leave.
 func (s *Scanner) Once(base int) {
 	if len(s.names)-base < fewNames {
 		for _, n := range s.names[base:] {
@@ -186,7 +188,8 @@ func (s *Scanner) Once(base int) {
 	s.names = append(s.names, name{s.Name, s.NameAt})
 }
 
-// Leave forgets the names of an object that has ended.
+// Leave removes the names of an object that has ended. If there are more than 16, it first fails if two of them are
+// equal.
 func (s *Scanner) Leave(base int) {
 	if names := s.names[base:]; len(names) > fewNames {
 		slices.SortFunc(names, func(a, b name) int {
@@ -207,12 +210,12 @@ func (s *Scanner) duplicate(n name) { s.Fail(&Error{ErrDuplicateName, n.at, Quot
 // Duplicate fails because of a second member with the name that was just read.
 func (s *Scanner) Duplicate() { s.duplicate(name{s.Name, s.NameAt}) }
 
-// Grow returns the items list[from:] in new memory with capacity for more. The items before from stay where they are,
-// because others refer to them. least is the fewest bytes of text that an item takes.
+// Grow returns the items list[from:] in new memory with capacity for more. The items before from stay in the old memory
+// only, because they belong to slices that were returned before. least is the fewest bytes of text that an item takes.
 //
-// A long list gets capacity for the rest of the text, under the assumption that the rest is like the text so far, and never
-// for more items than the rest can hold. Growing by a constant factor would take several times the memory. A text must
-// have few such lists, since each may get capacity for all of the rest.
+// A list of 16 items or more gets capacity for the rest of the text, under the assumption that the rest is like the
+// text so far, and never for more items than the rest can hold. Growing by a constant factor would take several times
+// the memory. The items of a text must be in few such lists, since each may get capacity for all of the rest.
 func Grow[T any](s *Scanner, list []T, from, least int) []T {
 	const short = 16
 	n := len(list)
@@ -225,7 +228,7 @@ func Grow[T any](s *Scanner, list []T, from, least int) []T {
 	return append(make([]T, 0, 1+min(n+max(n, likely), len(list)+rest/least)), list...)
 }
 
-// The fewest bytes of text that a member of an object and an element of an array take, with a comma.
+// The fewest bytes of text that a member of an object and an element of an array take, with the comma after it.
 const (
 	LeastMember  = len(`"":0,`)
 	LeastElement = len(`0,`)
@@ -239,7 +242,7 @@ func (s *Scanner) Raw() []byte {
 	return s.Data[start:s.Pos:s.Pos]
 }
 
-// Value reads over any value.
+// Value reads over a value of any type, and fails if an object in it has duplicate names.
 func (s *Scanner) Value() {
 	switch s.Peek() {
 	case '"':
@@ -270,7 +273,7 @@ func (s *Scanner) Value() {
 	}
 }
 
-// Literal reads over a word without quotes.
+// Literal reads over word, which is true, false or null.
 func (s *Scanner) Literal(word string) {
 	if !bytes.HasPrefix(s.Data[s.Pos:], []byte(word)) {
 		s.syntax("a value")
@@ -279,8 +282,8 @@ func (s *Scanner) Literal(word string) {
 	s.Pos += len(word)
 }
 
-// Number reads over a number. One that is a plain integer, without fraction and exponent, comes with its
-// Value when that fits into 64 bits.
+// Number reads over a number. plain reports whether it is an integer without fraction and exponent, and its absolute
+// value is less than 1<<63; value is then its value.
 func (s *Scanner) Number() (value int64, plain bool) {
 	data, start := s.Data, s.Pos
 	negative := data[start] == '-'
@@ -313,7 +316,7 @@ func (s *Scanner) Number() (value int64, plain bool) {
 	return value, plain
 }
 
-// fraction reads over the fraction and the exponent of a number, as far as they are present.
+// fraction reads over the fraction and the exponent of a number, if there are any.
 func (s *Scanner) fraction() {
 	if s.accept('.') {
 		s.digits()
@@ -326,7 +329,7 @@ func (s *Scanner) fraction() {
 	}
 }
 
-// accept reads over c if it stands at s.Pos, and reports whether it does.
+// accept reads over c if that is the byte at s.Pos, and reports whether it is.
 func (s *Scanner) accept(c byte) bool {
 	if s.Pos == len(s.Data) || s.Data[s.Pos] != c {
 		return false
@@ -354,7 +357,7 @@ var plain = func() (p [256]bool) {
 	return p
 }()
 
-// skipPlain returns the index of the first character from i on that is not plain.
+// skipPlain returns the index of the first byte from data[i] on that is not plain, or len(data).
 func skipPlain(data []byte, i int) int {
 	for i < len(data) && plain[data[i]] {
 		i++
@@ -371,7 +374,7 @@ func (s *Scanner) Text() []byte {
 	return inner
 }
 
-// quoted reads over a string and returns the text between its quotes.
+// quoted reads over a string. It returns the text between the quotes, not decoded, and whether it has escapes.
 func (s *Scanner) quoted() (inner []byte, escaped bool) {
 	data := s.Data
 	start := s.Pos + 1
@@ -412,7 +415,8 @@ const (
 	meanings = "\"\\/\b\f\n\r\t"
 )
 
-// escape decodes the escape, or pair of surrogate escapes, at the beginning of text. Its length n is 0 if there is none.
+// escape decodes the escape, or the pair of escapes for two surrogates, with which text begins. n is its length, and 0
+// if it is not a valid escape.
 func escape(text []byte) (c rune, n int) {
 	if len(text) < 2 {
 		return 0, 0
@@ -452,7 +456,8 @@ func unescape(inner []byte) []byte {
 	return out
 }
 
-// hex4 returns the number in an escape after its backslash, u and four hexadecimal digits, and -1 for any other text.
+// hex4 returns the number in text, which is an escape without its backslash: u and four hexadecimal digits. The result
+// is -1 for any other text.
 func hex4(text []byte) rune {
 	if len(text) < 5 || text[0] != 'u' {
 		return -1

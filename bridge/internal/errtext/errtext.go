@@ -1,4 +1,5 @@
-// Package errtext formats values for error texts, so that no error is long however long a hostile input is.
+// Package errtext formats values for error texts, and cuts them, so that a long hostile input cannot make an error
+// long.
 package errtext
 
 import (
@@ -7,8 +8,8 @@ import (
 	"strings"
 )
 
-// Shape returns the sizes of the first 16 dimensions, and the number of dimensions if there are more. It formats a copy, so
-// that callers that use it in errors only can keep their shape on the stack.
+// Shape formats the sizes of the first 16 dimensions, and the number of dimensions if there are more. It formats a
+// copy, so that the shape of a caller can stay on the stack.
 func Shape(shape []int64) string {
 	const most = 16
 	if len(shape) <= most {
@@ -17,7 +18,7 @@ func Shape(shape []int64) string {
 	return strings.TrimSuffix(fmt.Sprint(slices.Clone(shape[:most])), "]") + fmt.Sprintf(" ... of %d dimensions]", len(shape))
 }
 
-// List returns the first 32 items of a list, and an ellipsis if there are more.
+// List formats the first 32 items of a list, and an ellipsis if there are more.
 func List[T any](list []T) string {
 	const most = 32
 	if len(list) > most {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// FindNonBool returns the index of the first byte that is neither 0 nor 1, and the words for it in an error that wraps
-// [dlpack.ErrValue]. The words are empty if all bytes are booleans.
+// FindNonBool returns the index of the first byte that is neither 0 nor 1, and a text about that byte for an error that
+// wraps [dlpack.ErrValue]. The text is empty if all bytes are 0 or 1.
 func FindNonBool(data []byte) (index int, where string) {
 	i := 0
 	for ; len(data)-i >= 8; i += 8 {

@@ -8,14 +8,14 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// Addressable is more bytes than any slice can have.
+// Addressable is a number of bytes that no slice can have, because it is more than a process can address.
 const Addressable = 1 << 47
 
 // Address returns the address of the first byte of a slice.
 func Address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// Aligned returns an empty slice of new zeroed memory with capacity for size bytes. The address of the byte at index is a
-// multiple of align, a power of two.
+// Aligned returns an empty slice of new zeroed memory with capacity for size bytes. The address of the byte with the
+// given index is a multiple of align, a power of two.
 func Aligned(index, size, align int) []byte {
 	all := make([]byte, size+align-1)
 	skip := int(-(Address(all) + uintptr(index)) & uintptr(align-1))
@@ -23,8 +23,7 @@ func Aligned(index, size, align int) []byte {
 }
 
 // AlignedCopy returns a copy of data in Go memory whose address is a multiple of align. It tries an ordinary allocation
-// first: that memory need not be zeroed, and it nearly always has the alignment that numbers need, or that of a page
-// if it is large.
+// first, which saves zeroing the memory: small memory is nearly always aligned to 8 bytes, and large memory to a page.
 func AlignedCopy(data []byte, align int) []byte {
 	if align <= 8 || len(data) >= 1<<15 {
 		if c := append([]byte(nil), data...); Address(c)%uintptr(align) == 0 {
@@ -34,7 +33,8 @@ func AlignedCopy(data []byte, align int) []byte {
 	return append(Aligned(0, len(data), align), data...)
 }
 
-// WithFormat returns err, an error of package dlpack or one without a prefix, as an error that begins with the name of a format.
+// WithFormat returns err, an error of package dlpack or one without a prefix, as an error whose text begins with the
+// name of a format.
 func WithFormat(format string, err error) error {
 	var e *dlpack.Error
 	if errors.As(err, &e) {
@@ -43,7 +43,7 @@ func WithFormat(format string, err error) error {
 	return fmt.Errorf("%s: %w", format, err)
 }
 
-// formatError is an error of package dlpack under the name of a format.
+// formatError is an error of package dlpack whose text begins with the name of a format instead of "dlpack" and the operation.
 type formatError struct {
 	text  string
 	cause error
@@ -52,8 +52,8 @@ type formatError struct {
 func (e *formatError) Error() string { return e.text }
 func (e *formatError) Unwrap() error { return e.cause }
 
-// Room returns dst with capacity for more further bytes, of which there are at most [Addressable]. If that takes new
-// memory, the byte at index is aligned there.
+// Room returns dst with capacity for more further bytes, where more is at most [Addressable]. If that takes new memory,
+// the address of the byte with the given index is a multiple of align there.
 //
 // Errors: [dlpack.ErrMemory] after the name of the format; dst is then returned unchanged.
 func Room(format string, dst []byte, more, index, align int) ([]byte, error) {
@@ -63,7 +63,7 @@ func Room(format string, dst []byte, more, index, align int) ([]byte, error) {
 	}
 	size := n + more
 	if dlpack.RequireMemory(int64(size+n+align)) == nil {
-		size += n // appending in small steps then copies each byte a few times at most
+		size += n // doubles the capacity, so that a byte is copied few times if a caller appends in many small steps
 	} else if err := dlpack.RequireMemory(int64(size + align)); err != nil {
 		return dst, WithFormat(format, err)
 	}

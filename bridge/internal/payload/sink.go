@@ -2,7 +2,8 @@ package payload
 
 import "github.com/dlbridge/dlbridge/bridge/elements"
 
-// Discard is a Sink that keeps nothing. Decoders use it to find the error in an input that cannot be right.
+// Discard is a Sink that keeps nothing. A decoder uses it to find the error in an input that is known to be invalid,
+// without memory for its elements.
 var Discard elements.Sink = discard{}
 
 type discard struct{}
@@ -62,6 +63,7 @@ func (c *Collector) End() {
 	}
 }
 
+// pass gives the elements since the last call to the sink.
 func (c *Collector) pass() {
 	c.sink.Take(c.values[:c.n], c.formats[:min(c.n, len(c.formats))])
 	c.n = 0

@@ -8,8 +8,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// CheckSource returns an error unless t is a row of bytes, which an input in foreign memory must be: an open
-// one-dimensional uint8 tensor without gaps.
+// CheckSource returns an error unless t can be the input of a decoder: an open one-dimensional uint8 tensor without
+// gaps.
 //
 // Errors, without a prefix: [dlpack.ErrClosed], [dlpack.ErrLayout].
 func CheckSource(t *dlpack.Tensor) error {
@@ -22,7 +22,7 @@ func CheckSource(t *dlpack.Tensor) error {
 	return nil
 }
 
-// Source returns the bytes of t, which must be a row of bytes in memory that the host can read.
+// Source returns the bytes of t, which [CheckSource] must accept, in memory that the host can read.
 //
 // Ownership: t stays the caller's. Lifetime: the bytes are valid until t is closed. Threads: any. On error: those of
 // [CheckSource] after the name of the format, and [dlpack.ErrDevice].
@@ -34,12 +34,12 @@ func Source(format string, t *dlpack.Tensor) ([]byte, error) {
 	return data, err
 }
 
-// AppendTensor appends head bytes for the caller to write, and the elements of t in row-major order. If dst has too little
-// capacity, the byte at index is aligned to align bytes in the new memory.
+// AppendTensor appends head bytes, which the caller writes afterwards, and the elements of t in row-major order. If dst
+// has too little capacity, the byte with the given index is aligned to align bytes in the new memory.
 //
-// Ownership: t stays the caller's, and the result is Go memory. Lifetime: unlimited. Threads: any, while nobody writes to the
-// tensor. On error: those of [Room] and [dlpack.ErrValue] for a boolean other than 0 and 1, after the name of the format, and as
-// [dlpack.Tensor.AppendBytes]; the result is then not to be used.
+// Ownership: t stays the caller's, and the result is Go memory. Lifetime: unlimited. Threads: any, while nobody writes
+// to the tensor. On error: those of [Room] and [dlpack.ErrValue] for a boolean other than 0 and 1, after the name of
+// the format, and as [dlpack.Tensor.AppendBytes]; the result is then nil.
 func AppendTensor(format string, dst []byte, t *dlpack.Tensor, head, index, align int) ([]byte, error) {
 	start, size := len(dst)+head, t.NumBytes()
 	if int64(cap(dst)-start) < size {
@@ -74,7 +74,7 @@ func CheckAlign(n int) error {
 	return nil
 }
 
-// Alignment returns the alignment that elements of a type need, which is half the size of a complex number.
+// Alignment returns the alignment in bytes that elements of a type need: their size, or half of it for complex numbers.
 func Alignment(dt dlpack.DataType) int {
 	if dt.Code() == dlpack.CodeComplex {
 		return dt.ItemSize() / 2
@@ -82,15 +82,16 @@ func Alignment(dt dlpack.DataType) int {
 	return dt.ItemSize()
 }
 
-// IsMisaligned reports whether there are elements whose address is not a multiple of align.
+// IsMisaligned reports whether elements is not empty and its address is not a multiple of align.
 func IsMisaligned(elements []byte, align int) bool {
 	return len(elements) > 0 && Address(elements)%uintptr(align) != 0
 }
 
-// View returns the part of source that s describes. If copied is set, it returns a copy of the part, as [OwnTensor] makes it.
+// View returns a view of source as s describes it. If copied is set, it returns a copy of that view in C memory, as
+// [OwnTensor] makes it.
 //
-// Ownership: the result is the caller's, source stays the caller's. Lifetime: a view keeps the memory of source. Threads:
-// any. On error: as [dlpack.Tensor.View] and [dlpack.Tensor.Copy]; no tensor is made.
+// Ownership: the result is the caller's, source stays the caller's. Lifetime: a view keeps the memory of source alive.
+// Threads: any. On error: as [dlpack.Tensor.View] and [dlpack.Tensor.Copy]; no tensor is made.
 func View(source *dlpack.Tensor, s dlpack.Spec, copied bool) (*dlpack.Tensor, error) {
 	t, err := source.View(s)
 	if err != nil || !copied {
@@ -99,8 +100,8 @@ func View(source *dlpack.Tensor, s dlpack.Spec, copied bool) (*dlpack.Tensor, er
 	return ownCopy(t, s, func([]byte) error { return nil })
 }
 
-// OwnTensor returns a tensor in C memory whose elements put writes. It is aligned to [dlpack.NewAlignment] and read-only if
-// s is.
+// OwnTensor returns a tensor of the type and shape of s in new C memory, to which put writes the elements. It is
+// aligned to [dlpack.NewAlignment], and read-only if s is.
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any. On error: as [dlpack.Tensor.Copy] and
 // put.
@@ -115,7 +116,8 @@ func OwnTensor(s dlpack.Spec, put func(data []byte) error) (*dlpack.Tensor, erro
 	return ownCopy(all, s, put)
 }
 
-// ownCopy closes view, which was made by s, and returns a tensor as [OwnTensor] does. put gets a copy of the elements.
+// ownCopy closes view, which has the type and shape of s, and returns a copy of it in C memory, read-only if s is. put
+// may write to the elements of the copy before.
 func ownCopy(view *dlpack.Tensor, s dlpack.Spec, put func(data []byte) error) (*dlpack.Tensor, error) {
 	defer view.Close()
 	c, err := view.Copy()

@@ -255,7 +255,7 @@ CORE_API int64_t core_live_exports(void);
  * export. Only atomic builtins touch it. */
 extern CORE_API void (*core_exported)(const core_block *block, const DLTensor *tensor, int versioned);
 
-/* ---- validate.c, copy.c: checks and copies --------------------------------------------------- */
+/* ---- validate.c, copy.c, convert.c: checks, copies and conversions --------------------------- */
 
 /* The result of a check. Go: Status */
 typedef enum {
