@@ -34,8 +34,10 @@ ALLOWED = {
     "bridge/gorgonia": {"dlpack", "dlpack/layout"},
     "bridge/tvmffi": {"dlpack", "dlpack/layout", "dlpack/background", "include/dlpack"},
     "bridge/zeromq": {"dlpack", "dlpack/background", "tens", "bridge"},
-    "bridge/shm": {"bridge", "dlpack", "dlpack/layout", "include/dlpack", "tens"},
-    "bridge/capi": FORMAT | {"include", "include/dlpack", "tens", "bridge", "bridge/decthings", "bridge/tensorflow"},
+    "bridge/internal/segment": {"dlpack", "include/dlpack"},
+    "bridge/shm": {"bridge", "bridge/internal/segment", "dlpack", "dlpack/layout", "include/dlpack", "tens"},
+    "bridge/capi": FORMAT | {"include", "include/dlpack", "tens", "bridge", "bridge/decthings", "bridge/tensorflow",
+                           "bridge/internal/segment"},
     "bridge/libdlbridge": {"bridge/capi"},
 }
 

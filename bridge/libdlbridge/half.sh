@@ -13,6 +13,7 @@ sh "$here/sources.sh" "${2:-}" > "$work/sources"
 while IFS= read -r file; do
   # shellcheck disable=SC2086 # CFLAGS are words
   ${CC:-cc} -std=gnu11 -O2 -fPIC -fno-optimize-sibling-calls -Wall -Wextra ${CFLAGS:-} -I"$root/include" -I"$root/dlpack/internal/core" \
+    -I"$root/bridge/internal/segment" \
     -c "$file" -o "$work/$(basename "$file" .c).o"
 done < "$work/sources"
 ${CC:-cc} -r -nostdlib -o "$object" "$work"/*.o

@@ -19,7 +19,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE / "checkout" if (HERE / "checkout").is_dir() else HERE.parents[1]
 CORE = ROOT / "dlpack" / "internal" / "core"
 CAPI = ROOT / "bridge" / "capi"
-SHM = ROOT / "bridge" / "shm"
+SEGMENT = ROOT / "bridge" / "internal" / "segment"
 LIBRARY = ROOT / "bridge" / "libdlbridge"
 
 LINUX = sys.platform.startswith("linux")
@@ -111,9 +111,9 @@ setup(
             sources=sorted(f"src/{path.name}" for path in (HERE / "src").glob("*.c")),
             depends=[
                 os.path.relpath(path, HERE)
-                for path in sorted([*HERE.glob("src/*.h"), *CORE.glob("*.[ch]"), *CAPI.glob("*.[ch]"), *SHM.glob("*.[ch]"), *(ROOT / "include").rglob("*.h")])
+                for path in sorted([*HERE.glob("src/*.h"), *CORE.glob("*.[ch]"), *CAPI.glob("*.[ch]"), *SEGMENT.glob("*.[ch]"), *(ROOT / "include").rglob("*.h")])
             ],
-            include_dirs=[str(ROOT / "include"), str(CORE), str(CAPI), str(SHM)],
+            include_dirs=[str(ROOT / "include"), str(CORE), str(CAPI), str(SEGMENT)],
             define_macros=[("Py_LIMITED_API", "0x030B0000")] if LIMITED else [],
             py_limited_api=LIMITED,
             extra_compile_args=["-std=gnu11", "-fvisibility=hidden", "-Wall", "-Wextra", *(["-fno-plt"] if LINUX else [])],

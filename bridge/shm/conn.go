@@ -59,7 +59,7 @@ func Writable() SendOption { return func(s *sending) { s.writable = true } }
 // Ownership: the tensors stay the caller's, who may close them when Send has returned: the descriptors that are under way keep the
 // segments. Lifetime: a segment exists until all processes have closed it.
 //
-// Errors: that of ctx; [ErrNotShared]; [dlpack.ErrReadOnly] for a tensor that cannot be sent with [Writable]; [dlpack.ErrClosed];
+// Errors: that of ctx; [ErrNotShared]; [dlpack.ErrReadOnly] with [Writable] for a tensor that is read-only or whose segment was sent read-only before; [dlpack.ErrClosed];
 // [dlpack.ErrOverflow] for tensors in more than 253 segments; those of the socket. After an error of ctx or of the socket, a part of the
 // message may be under way: close conn.
 func Send(ctx context.Context, conn *net.UnixConn, ts []*dlpack.Tensor, options ...SendOption) error {

@@ -3,7 +3,7 @@
 package shm
 
 /*
-#cgo CFLAGS: -std=gnu11 -O2 -I${SRCDIR}/../../include -I${SRCDIR}/../../dlpack/internal/core
+#cgo CFLAGS: -std=gnu11 -O2 -I${SRCDIR}/../../include -I${SRCDIR}/../../dlpack/internal/core -I${SRCDIR}/../internal/segment
 #include "message.h"
 
 static inline void end_export(void *managed) {
@@ -31,6 +31,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	_ "github.com/dlbridge/dlbridge/bridge/internal/segment" // message.h
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 	_ "github.com/dlbridge/dlbridge/include/dlpack" // dlpack.h

@@ -182,10 +182,13 @@ func TestG88WritableIsRefusedAfterReadOnly(t *testing.T) {
 	r := exchange(t, []*dlpack.Tensor{x}) // the segment is sealed now
 	a, b := pair(t)
 	require.ErrorIs(t, shm.Send(t.Context(), a, r, shm.Writable()), dlpack.ErrReadOnly)
-	require.NoError(t, shm.Send(t.Context(), a, []*dlpack.Tensor{x}, shm.Writable()))
+	require.ErrorIs(t, shm.Send(t.Context(), a, []*dlpack.Tensor{x}, shm.Writable()), dlpack.ErrReadOnly)
+	require.NoError(t, x.SetAt(float32(6), 0)) // the sender's mapping is older
+	y := numbers(t, 3)
+	require.NoError(t, shm.Send(t.Context(), a, []*dlpack.Tensor{y}, shm.Writable()))
+	require.NoError(t, shm.Send(t.Context(), a, []*dlpack.Tensor{y})) // before the other was received
 	_, err = shm.Recv(t.Context(), b)
 	require.ErrorIs(t, err, dlpack.ErrReadOnly)
-	require.NoError(t, x.SetAt(float32(6), 0)) // the sender's mapping is older
 }
 
 func TestCopiesAndOtherMemory(t *testing.T) {

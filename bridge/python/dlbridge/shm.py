@@ -2,9 +2,10 @@
 
 A *segment* is memory with a descriptor and without a name. It is gone when the last process that holds it ends, however it ends. A
 tensor in a segment is an ordinary `Tensor`: its views lie in the segment, NumPy, PyTorch and C functions use its memory, and the
-last of them ends this process's share. `send` and `recv` hand it to another process through a connected Unix socket; pickled by
-multiprocessing, for a queue, a pipe or the arguments of a process, it is handed over in the same way, and the process that sends it
-must live until it is received. For other transports, `handle` makes a small dict of which `fetch` makes the tensor again, and
+last of them ends this process's share. `send` and `recv` hand it to another process through a connected Unix socket, read-only unless
+`send` is told otherwise. Pickled by multiprocessing, for a queue, a pipe or the arguments of a process, it is handed over too, without a
+copy. The other process may then write to it, unless the tensor is read-only (`readonly`) or its segment was sent read-only before; the
+process that sends it must live until it is received. For other transports, `handle` makes a small dict of which `fetch` makes the tensor again, and
 `offer_parts` and `fetch_parts` do that with the tensors of a TENS message.
 
 The module needs Linux 5.1 or later, and no Go library: it works in forked children.
@@ -12,7 +13,6 @@ The module needs Linux 5.1 or later, and no Go library: it works in forked child
 
 from __future__ import annotations
 
-import array
 import multiprocessing.context
 import multiprocessing.reduction
 import multiprocessing.util
@@ -30,9 +30,6 @@ if not hasattr(_core, "shm_pack"):
 from ._offers import checked, fetch, fetch_parts, handle, offer_parts
 
 __all__ = ["attach", "copy", "empty", "fetch", "fetch_parts", "handle", "is_shared", "offer_parts", "readonly", "recv", "send"]
-
-_FIRST, _MOST_FILES = 512, 253  # C: SEGMENT_FIRST, SEGMENT_FILES
-
 
 def empty(shape: int | Sequence[int], dtype: Any) -> Tensor:
     """Returns a row-major, writable Tensor of zeros in a new segment. The arguments are those of `dlbridge.empty`.
@@ -124,8 +121,8 @@ def send(sock: sockets.socket, /, *tensors: Tensor, readonly: bool = True) -> No
     sock is a connected Unix socket of the type SOCK_STREAM; its timeout applies. With readonly=True, no process can map these
     segments writable any more, and the receiver cannot write; mappings that were writable before, as the sender's, stay so.
 
-    Ownership: the tensors stay the caller's, who may close them. Errors: BufferError for a tensor that is not in a segment, or that is
-    read-only and readonly is False; OSError of the socket. After an error of the socket, close it.
+    Ownership: the tensors stay the caller's, who may close them. Errors: BufferError for a tensor that is not in a segment, and with
+    readonly=False for one that is read-only or whose segment was sent read-only before; OSError of the socket. After an error of the socket, close it.
 
         >>> import socket
         >>> a, b = socket.socketpair()
@@ -135,15 +132,7 @@ def send(sock: sockets.socket, /, *tensors: Tensor, readonly: bool = True) -> No
         >>> a.close(); b.close()
     """
     _check_socket(sock, "send")
-    data, files = _core.shm_pack(tuple(checked(tensor, f"send: tensors[{i}]") for i, tensor in enumerate(tensors)), not readonly)
-    try:
-        rights = [(sockets.SOL_SOCKET, sockets.SCM_RIGHTS, array.array("i", files))] if files else []
-        sent = sock.sendmsg([data], rights)
-        if sent < len(data):  # the descriptors have gone with the first byte
-            sock.sendall(data[sent:])
-    finally:
-        for file in files:
-            os.close(file)
+    _core.shm_send(sock.fileno(), sock.gettimeout(), tensors, not readonly)
 
 
 def recv(sock: sockets.socket, /, *, copy_unsealed: int = 0) -> list[Tensor]:
@@ -157,40 +146,11 @@ def recv(sock: sockets.socket, /, *, copy_unsealed: int = 0) -> list[Tensor]:
     mapped, and no descriptor is open; close the socket.
     """
     _check_socket(sock, "recv")
-    files: list[int] = []
-    try:
-        data = bytearray(_read(sock, _FIRST, files))
-        data += _read(sock, _core.shm_size(bytes(data)) - _FIRST, files)
-        taken, files = files, []
-        return _core.shm_unpack(bytes(data), taken, copy_unsealed)
-    finally:
-        for file in files:
-            os.close(file)
-
-
-def _read(sock: sockets.socket, size: int, files: list[int]) -> bytes:
-    """Reads so many bytes, and adds the descriptors that come with them to `files`."""
-    data = bytearray()
-    while len(data) < size:
-        room = sockets.CMSG_SPACE(4 * _MOST_FILES)
-        some, control, flags, _ = sock.recvmsg(size - len(data), room, getattr(sockets, "MSG_CMSG_CLOEXEC", 0))
-        for level, kind, content in control:
-            if level == sockets.SOL_SOCKET and kind == sockets.SCM_RIGHTS:
-                numbers = array.array("i")
-                numbers.frombytes(content[: len(content) - len(content) % numbers.itemsize])
-                files.extend(numbers)
-        if flags & sockets.MSG_CTRUNC:
-            raise OSError("dlbridge: shm: recv: more descriptors came than this process can have, or than one message carries")
-        if not some:
-            raise EOFError(
-                "dlbridge: shm: recv: the other side has closed the socket" + (" in the middle of a message" if data or size != _FIRST else "")
-            )
-        data += some
-    return bytes(data)
+    return _core.shm_recv(sock.fileno(), sock.gettimeout(), copy_unsealed)
 
 
 def _check_socket(sock: Any, what: str) -> None:
-    if not isinstance(sock, sockets.socket) or sock.family != sockets.AF_UNIX or sock.type != sockets.SOCK_STREAM:
+    if not isinstance(sock, sockets.socket):
         raise TypeError(f"dlbridge: shm: {what}: a connected Unix socket of the type SOCK_STREAM is required, not {sock!r}")
 
 
@@ -198,7 +158,10 @@ def _reduce(tensor: Tensor) -> Any:
     """Pickles a tensor for multiprocessing: one in a segment as descriptors, any other by its elements."""
     if not _core.shm_is_shared(tensor):
         return tensor.__reduce_ex__(4)
-    data, files = _core.shm_pack((tensor,), not tensor.readonly)
+    try:
+        data, files = _core.shm_pack((tensor,), not tensor.readonly)
+    except BufferError:  # its segment was sent read-only before, and can only be handed over so
+        data, files = _core.shm_pack((tensor,), False)
     (file,) = files
     shared = multiprocessing.reduction.DupFd(file)
     process = multiprocessing.context.get_spawning_popen()

@@ -1,10 +1,14 @@
-/* Tensors in segments, memory that processes share. The rules are those of the C files of bridge/shm. */
+/* Tensors in segments, memory that processes share. The rules are those of bridge/internal/segment. */
 #ifdef __linux__
 #include "extension.h"
 
 #include <errno.h>
-#include <message.h>
+#include <math.h>
+#include <poll.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <transfer.h>
 #include <unistd.h>
 
 static PyObject *raise_errno(int code, const char *what) {
@@ -111,53 +115,160 @@ static PyObject *only_tensor(module_state *state, segment_inbox *in) {
 
 static PyObject *file_number(void *ctx, size_t index) { return PyLong_FromLong(((const segment_outbox *)ctx)->files[index]); }
 
-/* (tuple of Tensors, writable) -> (bytes, descriptors, which the caller closes) */
-PyObject *shm_pack(PyObject *Py_UNUSED(module), PyObject *args) {
-  PyObject *tuple;
-  int writable;
-  if (!PyArg_ParseTuple(args, "O!p", &PyTuple_Type, &tuple, &writable)) return NULL;
+/* Describes a tuple of Tensors as a message. Returns -1 with an exception. */
+static int pack(segment_outbox *out, PyObject *tuple, int writable) {
   size_t count = (size_t)PyTuple_Size(tuple), held = 0;
   const DLTensor **views = PyMem_Calloc(count + 1, sizeof *views);
   uint64_t *flags = PyMem_Calloc(count + 1, sizeof *flags);
   core_share **shares = PyMem_Calloc(count + 1, sizeof *shares);
-  PyObject *result = NULL;
   if (views == NULL || flags == NULL || shares == NULL) PyErr_NoMemory();
   for (; shares != NULL && flags != NULL && views != NULL && held < count; held++) {
-    Tensor *t = (Tensor *)PyTuple_GetItem(tuple, (Py_ssize_t)held);
+    PyObject *item = PyTuple_GetItem(tuple, (Py_ssize_t)held);
+    Tensor *t = (Tensor *)item;
+    if (!tensor_check(item)) {
+      PyErr_Format(PyExc_TypeError, "dlbridge: shm: send: tensors[%zu] is %R, not a dlbridge.Tensor; shm.copy makes one of any array", held,
+                   (PyObject *)Py_TYPE(item));
+      break;
+    }
     shares[held] = tensor_hold(t);
     if (shares[held] == NULL) break;
     views[held] = &t->view;
     flags[held] = t->flags | (tensor_read_only(t) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
   }
-  if (!PyErr_Occurred()) {
-    segment_outbox out;
-    int64_t failed;
+  int failed = PyErr_Occurred() != NULL;
+  if (!failed) {
+    int64_t tensor;
     char text[MESSAGE_SIZE];
-    core_status status = segment_pack(&out, views, flags, count, writable, &failed, text, sizeof text);
-    if (status != CORE_OK) {
-      raise_shm(status, failed, text);
-    } else {
-      PyObject *files = list_of((size_t)out.file_count, file_number, &out);
-      result = files == NULL ? NULL : Py_BuildValue("(y#N)", out.data, (Py_ssize_t)out.size, files);
-      if (result != NULL) out.file_count = 0; /* they are the caller's */
-      segment_outbox_end(&out);
-    }
+    core_status status = segment_pack(out, views, flags, count, writable, &tensor, text, sizeof text);
+    failed = status != CORE_OK;
+    if (failed) raise_shm(status, tensor, text);
   }
   for (size_t i = 0; i < held; i++) share_end(shares[i]);
   PyMem_Free(views);
   PyMem_Free(flags);
   PyMem_Free(shares);
+  return failed ? -1 : 0;
+}
+
+/* (tuple of Tensors, writable) -> (bytes, descriptors, which the caller closes) */
+PyObject *shm_pack(PyObject *Py_UNUSED(module), PyObject *args) {
+  PyObject *tuple;
+  int writable;
+  segment_outbox out;
+  if (!PyArg_ParseTuple(args, "O!p", &PyTuple_Type, &tuple, &writable) || pack(&out, tuple, writable) < 0)
+    return NULL;
+  PyObject *files = list_of((size_t)out.file_count, file_number, &out);
+  PyObject *result = files == NULL ? NULL : Py_BuildValue("(y#N)", out.data, (Py_ssize_t)out.size, files);
+  if (result != NULL) out.file_count = 0; /* they are the caller's */
+  segment_outbox_end(&out);
   return result;
 }
 
-/* The first bytes of a message -> its size */
-PyObject *shm_size(PyObject *Py_UNUSED(module), PyObject *first) {
-  char *data, text[MESSAGE_SIZE];
-  Py_ssize_t size;
-  if (PyBytes_AsStringAndSize(first, &data, &size) < 0) return NULL;
-  if (size != SEGMENT_FIRST) return PyErr_Format(PyExc_ValueError, "dlbridge: shm: the first %zd bytes are not %d", size, SEGMENT_FIRST);
-  size_t whole = segment_message_size(data, text, sizeof text);
-  return whole == 0 ? raise_shm(CORE_ERR_ARGUMENT, -1, text) : PyLong_FromSize_t(whole);
+/* The timeout of a Python socket: a number of seconds, or None. The descriptor of a socket with a timeout does not block. */
+typedef struct {
+  int fd;
+  const char *op;
+  double seconds; /* -1 for None */
+  double until;
+} deadline;
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Checks the socket, and sets the deadline. Returns -1 with an exception. */
+static int deadline_set(deadline *d, PyObject *timeout) {
+  int family = 0, type = 0; /* SO_DOMAIN, SO_TYPE */
+  socklen_t size = sizeof family;
+  if (getsockopt(d->fd, SOL_SOCKET, SO_DOMAIN, &family, &size) != 0 || getsockopt(d->fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0) {
+    PyErr_SetFromErrno(PyExc_OSError);
+    return -1;
+  }
+  if (family != AF_UNIX || type != SOCK_STREAM) {
+    PyErr_Format(PyExc_TypeError, "dlbridge: shm: %s: a connected Unix socket of the type SOCK_STREAM is required, not one of family %d and type %d",
+                 d->op, family, type);
+    return -1;
+  }
+  d->seconds = timeout == Py_None ? -1 : PyFloat_AsDouble(timeout);
+  if (d->seconds == -1 && PyErr_Occurred()) return -1;
+  if (d->seconds > 0) d->until = now() + d->seconds;
+  return 0;
+}
+
+/* After a step that failed with this errno: waits until the socket is ready for the next, or raises an exception and returns -1. */
+static int wait_after(int code, const deadline *d, short events) {
+  if (code == EAGAIN && d->seconds > 0) {
+    const double left = d->until - now();
+    struct pollfd ready = {.fd = d->fd, .events = events};
+    int n = 0;
+    if (left > 0) WITHOUT_GIL(n = poll(&ready, 1, left > 1e6 ? 1000000000 : (int)ceil(left * 1e3)));
+    if (n > 0) return 0;
+    if (n == 0 && left <= 1e6) {
+      PyErr_Format(PyExc_TimeoutError, "dlbridge: shm: %s: timed out", d->op);
+      return -1;
+    }
+    code = n == 0 ? EINTR : errno;
+  }
+  if (code == EINTR) return PyErr_CheckSignals();
+  if (code == ENOMEM) {
+    PyErr_NoMemory();
+  } else {
+    errno = code;
+    PyErr_SetFromErrno(PyExc_OSError);
+  }
+  return -1;
+}
+
+/* (descriptor of a socket, its timeout, tuple of Tensors, writable) -> None */
+PyObject *shm_send(PyObject *Py_UNUSED(module), PyObject *args) {
+  PyObject *tuple, *timeout;
+  int writable;
+  segment_outbox out;
+  deadline d = {.op = "send"};
+  if (!PyArg_ParseTuple(args, "iOO!p", &d.fd, &timeout, &PyTuple_Type, &tuple, &writable)) return NULL;
+  if (deadline_set(&d, timeout) < 0 || pack(&out, tuple, writable) < 0) return NULL;
+  int failed = 0;
+  for (size_t sent = 0; !failed && sent < out.size;) {
+    int code;
+    WITHOUT_GIL(code = segment_send_step(d.fd, &out, &sent));
+    if (code != 0) failed = wait_after(code == ECONNRESET ? EPIPE : code, &d, POLLOUT);
+  }
+  segment_outbox_end(&out);
+  return failed ? NULL : Py_NewRef(Py_None);
+}
+
+/* (descriptor of a socket, its timeout, bytes that may be copied) -> list of Tensors */
+PyObject *shm_recv(PyObject *module, PyObject *args) {
+  PyObject *timeout;
+  unsigned long long copied;
+  deadline d = {.op = "recv"};
+  if (!PyArg_ParseTuple(args, "iOK", &d.fd, &timeout, &copied) || deadline_set(&d, timeout) < 0) return NULL;
+  segment_arrival arrival = {.size = 0};
+  char text[MESSAGE_SIZE];
+  int failed = 0;
+  while (!failed && (arrival.size == 0 || arrival.done < arrival.size)) {
+    int code;
+    WITHOUT_GIL(code = segment_receive_step(d.fd, &arrival, text, sizeof text));
+    if (code == ECONNRESET || code == EPROTO || code == EMFILE) {
+      PyObject *type = code == ECONNRESET ? PyExc_EOFError : code == EPROTO ? PyExc_ValueError : PyExc_OSError;
+      failed = -1;
+      PyErr_Format(type, "dlbridge: shm: recv: %s", text);
+    } else if (code != 0) {
+      failed = wait_after(code, &d, POLLIN);
+    }
+  }
+  segment_inbox in;
+  if (!failed) {
+    int64_t tensor;
+    core_status status;
+    WITHOUT_GIL(status = segment_arrival_unpack(&in, &arrival, copied, &tensor, text, sizeof text));
+    failed = status != CORE_OK;
+    if (failed) raise_shm(status, tensor, text);
+  }
+  segment_arrival_end(&arrival);
+  return failed ? NULL : list_of_inbox(PyModule_GetState(module), &in);
 }
 
 /* (bytes, descriptors, which are taken over, bytes that may be copied) -> list of Tensors */

@@ -58,11 +58,20 @@ def test_a_writable_tensor_is_written_on_both_sides(pair):
     y.numpy()[:] = [1, 2, 3, 4]
     assert x.tolist() == [1, 2, 3, 4] and not y.readonly
     exchange(pair, x)  # from now on nobody can map it writable
+    with pytest.raises(BufferError, match=r"tensors\[0\]: its segment was sent read-only before"):
+        shm.send(pair[0], x, readonly=False)
+    with pytest.raises(BufferError, match="its segment was sent read-only before"):
+        shm.handle(x, readonly=False)
+    with pytest.raises(BufferError, match=r"tensors\[1\]: it is read-only, and cannot be sent to be written"):
+        shm.send(pair[0], shm.empty(3, "int8"), exchange(pair, x)[0], readonly=False)
+
+
+def test_a_segment_that_was_sealed_under_way_is_refused(pair):
+    x = shm.empty(3, "int8")
     shm.send(pair[0], x, readonly=False)
+    shm.send(pair[0], x)
     with pytest.raises(BufferError, match="is said to be writable, and the segment is read-only"):
         shm.recv(pair[1])
-    with pytest.raises(BufferError, match=r"tensors\[1\]: it is read-only, and cannot be sent to be written"):
-        shm.send(pair[0], x, exchange(pair, x)[0], readonly=False)
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int4", "float4_e2m1fn", "bfloat16", "complex128", "float32x4"])
@@ -156,6 +165,62 @@ def test_g88_writing_to_a_read_only_mapping_ends_the_writer_alone(pair):
     assert done.returncode == -11 and x.tolist() == [0, 0, 0, 0]
 
 
+AT_EXIT = """
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <string.h>
+    #include <unistd.h>
+    static int named(const char *list) {
+      char line[4096];
+      FILE *lines = popen(list, "r");
+      int n = 0;
+      while (fgets(line, sizeof line, lines) != NULL) n += strstr(line, "memfd:dlbridge") != NULL;
+      pclose(lines);
+      return n;
+    }
+    static void count(void) {
+      char list[64];
+      snprintf(list, sizeof list, "cat /proc/%d/maps", (int)getpid());
+      int mappings = named(list);
+      snprintf(list, sizeof list, "ls -l /proc/%d/fd", (int)getpid());
+      printf("%d descriptors, %d mappings\\n", named(list), mappings);
+    }
+    void watch(void) { atexit(count); }
+"""
+
+
+def test_an_interpreter_that_ends_leaves_nothing_in_its_process(tmp_path):
+    """Functions of atexit run after the interpreter has ended."""
+    library = tmp_path / "watch.so"
+    command = [*os.environ.get("CC", "cc").split(), "-fPIC", "-shared", "-x", "c", "-", "-o", str(library)]
+    subprocess.run(command, check=True, input=textwrap.dedent(AT_EXIT), text=True)
+    script = """
+        import ctypes, gc, socket, sys
+        import numpy as np
+        import dlbridge
+        from dlbridge import shm
+        library = ctypes.CDLL(sys.argv[1])
+        library.watch()
+        if len(sys.argv) > 2:
+            gc.disable()
+            x = shm.copy(np.arange(6))
+            view, array = x[1:], x.numpy()
+            second = shm.readonly(x)
+            a, b = socket.socketpair()
+            shm.send(a, x, shm.empty(3, "int8"))
+            received = shm.recv(b)
+            shm.send(a, x)  # nobody receives it
+            offered = shm.handle(shm.empty(3, "int8"))
+            cycle = [shm.empty(3, "int8")]
+            cycle.append(cycle)
+            dlbridge.kept = shm.empty(3, "int8")
+    """
+    command = [sys.executable, "-X", "dev", "-c", textwrap.dedent(script), str(library)]
+    for arguments in [], ["segments"]:
+        done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout) == (0, "0 descriptors, 0 mappings\n"), (arguments, done.stderr)
+
+
 def test_timeouts_and_the_end_of_a_connection(pair):
     a, b = pair
     b.settimeout(0.02)
@@ -163,9 +228,9 @@ def test_timeouts_and_the_end_of_a_connection(pair):
         shm.recv(b)
     a.sendall(b"dlb")
     a.close()
-    with pytest.raises(EOFError, match="closed the socket in the middle of a message"):
+    with pytest.raises(EOFError, match="closed the connection in the middle of a message"):
         shm.recv(b)
-    with pytest.raises(EOFError, match="closed the socket$"):
+    with pytest.raises(EOFError, match="closed the connection$"):
         shm.recv(b)
 
 
@@ -266,6 +331,19 @@ def test_multiprocessing_moves_segments_without_a_copy(method):
     assert x.item(5) == 10 and y.item(5) == 10  # it was doubled in place
     x.numpy()[5] = -1
     assert y.item(5) == -1
+
+
+def test_what_was_sent_read_only_is_queued_read_only():
+    x = shm.empty(3, "int8")
+    ends = socket.socketpair()
+    exchange(ends, x)
+    for end in ends:
+        end.close()
+    queue = multiprocessing.get_context("spawn").SimpleQueue()
+    queue.put(x)
+    y = queue.get()
+    x.numpy()[1] = 7
+    assert y.readonly and y.tolist() == [0, 7, 0]
 
 
 def _send_and_end(back):

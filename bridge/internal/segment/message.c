@@ -1,12 +1,14 @@
-/* message.c: tensors in segments as a message between processes. All numbers are in the byte order of the machine, since both processes
- * run on it:
+/* message.c: messages that pass tensors in segments to another process. All numbers are in the byte order of the machine, since
+ * both processes run on it. A message has a header:
  *
- *   8 bytes   "dlb-shm" and the version, 1
- *   4         size of what follows the header
+ *   8 bytes   "dlb-shm" and a byte with the version, 1
+ *   4         number of bytes that follow the header
  *   4         number of tensors
  *   4         number of segments, whose descriptors come with the first byte, in order
- *   then for each tensor
- *   4         number of its segment; 2^32-1 for a tensor without elements
+ *
+ * then for each tensor
+ *
+ *   4         index of its segment; 2^32-1 for a tensor without elements
  *   4         data type, as in DLDataType
  *   4         flags: READ_ONLY, PADDED
  *   4         rank
@@ -14,7 +16,8 @@
  *   8 x rank  shape
  *   8 x rank  strides, in elements
  *
- * and zeros until there are SEGMENT_FIRST bytes in all. */
+ * and zeros at the end of a message that would have less than SEGMENT_FIRST bytes. */
+#ifdef __linux__
 #include "message.h"
 
 #include <errno.h>
@@ -34,7 +37,7 @@ static const uint32_t no_segment = UINT32_MAX;
 
 #define FAIL(status, ...) core_fail(status, text, text_size, __VA_ARGS__)
 
-/* Returns the status for an errno, with a text. */
+/* Returns the status for an errno. The text begins with `what`. */
 static core_status fail_errno(int code, const char *what, char *text, size_t text_size) {
   core_status status = code == ENOMEM ? CORE_ERR_MEMORY : code == EPERM || code == EACCES ? CORE_ERR_READONLY : CORE_ERR_ARGUMENT;
   return FAIL(status, "%s: %s", what, strerror(code));
@@ -49,8 +52,8 @@ static char *put(char *at, const void *from, size_t size) {
 
 static char *put32(char *at, uint32_t n) { return put(at, &n, sizeof n); }
 
-/* Returns the number of a segment among those of the message, to which it is added if it is new, or -1 if there are too many. Takes over
- * the descriptor. */
+/* Returns the index of the segment with the given descriptor in the message, to which it adds a new segment, or -1 if there are
+ * too many. known[i] is the status of segment i. Takes over the descriptor. */
 static int number_of(segment_outbox *out, struct stat *known, int file) {
   struct stat status;
   if (fstat(file, &status) != 0) status.st_ino = 0;
@@ -79,8 +82,14 @@ core_status segment_place_of(segment_place *place, const DLTensor *t, const core
   if (code != 0) return fail_errno(code, "dup", text, text_size);
   place->offset -= (uint64_t)extent->low;
   core_status status = CORE_OK;
+  uint64_t size;
+  int fixed = 0, unsealed = 1;
+  if (writable) segment_check(place->file, &size, &fixed, &unsealed);
   if (writable && (place->read_only || (flags & DLPACK_FLAG_BITMASK_READ_ONLY)))
     status = FAIL(CORE_ERR_READONLY, "it is read-only, and cannot be sent to be written");
+  else if (fixed && !unsealed)
+    status = FAIL(CORE_ERR_READONLY, "its segment was sent read-only before, and no process can write to it by a new mapping; send it "
+                                     "read-only, or send a copy");
   else if (extent->nbytes > (int64_t)place->size)
     status = FAIL(CORE_ERR_LAYOUT, "it is a broadcast of %" PRId64 " bytes; send the tensor that it was made of", extent->nbytes);
   if (status != CORE_OK) close(place->file);
@@ -187,13 +196,15 @@ size_t segment_message_size(const char *first, char *text, size_t text_size) {
   return HEADER + size;
 }
 
-/* What is known of a segment before it is mapped: the bytes that its tensors need. */
+/* What is known of a segment before it is mapped. */
 typedef struct {
-  uint64_t size, low, high;
+  uint64_t size, low, high; /* of the file; the first byte that its tensors need, and the end of the last */
+  /* The first two as segment_check sets them; whether a tensor lies in the segment; whether all its tensors are read-only. */
   int fixed, writable, used, read_only;
 } need;
 
-/* Checks a tensor against its segment, and sets its extent and flags. */
+/* Checks a tensor against its segment, which is NULL if the message names none, and sets its extent and flags. `flags` are
+ * those of the message. */
 static core_status check_place(segment_tensor *t, uint32_t flags, need *n, char *text, size_t text_size) {
   t->flags = (flags & READ_ONLY ? DLPACK_FLAG_BITMASK_READ_ONLY : 0) | (flags & PADDED ? DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED : 0);
   core_status status = core_check_layout(&t->view, t->flags, &t->extent, text, text_size);
@@ -215,7 +226,8 @@ static core_status check_place(segment_tensor *t, uint32_t flags, need *n, char 
   return CORE_OK;
 }
 
-/* Reads the description of one tensor, and checks it against its segment. *taken is the number of bytes it takes. */
+/* Reads the description of one tensor at `at`, where `left` bytes of the message are left, and checks it against its segment.
+ * *taken is the number of bytes that the description takes. */
 static core_status read_tensor(segment_tensor *t, int64_t *dims, size_t *taken, const char *at, size_t left, need *needs, uint32_t segments,
                                char *text, size_t text_size) {
   if (left < RECORD) return FAIL(CORE_ERR_ARGUMENT, "its description is cut");
@@ -233,6 +245,8 @@ static core_status read_tensor(segment_tensor *t, int64_t *dims, size_t *taken, 
   return check_place(t, flags, t->mapping < 0 ? NULL : &needs[number], text, text_size);
 }
 
+/* Maps the bytes of a segment that its tensors need, or copies them if the file can become smaller; *copied is the number of
+ * bytes that may still be copied. Takes over the descriptor unless there is an error. */
 static core_status map_one(segment **out, int file, const need *n, int number, uint64_t *copied, char *text, size_t text_size) {
   char what[64];
   snprintf(what, sizeof what, "segment %d", number);
@@ -254,7 +268,8 @@ static core_status map_one(segment **out, int file, const need *n, int number, u
   return code == 0 ? CORE_OK : fail_errno(code, what, text, text_size);
 }
 
-/* Maps all segments, unless the status is an error, and sets the addresses of the tensors. After an error nothing is left. */
+/* Maps all segments and sets the addresses of the tensors. If `status` is an error, or after one, it frees everything, closes all
+ * descriptors and returns the error. */
 static core_status map_all(segment_inbox *out, const need *needs, const int *files, size_t count, uint64_t copied, core_status status,
                            char *text, size_t text_size) {
   int given = 0; /* descriptors that mappings have taken over */
@@ -322,7 +337,7 @@ core_status segment_unpack(segment_inbox *out, const char *data, size_t size, co
   return map_all(out, needs, files, file_count, copied, status, text, text_size);
 }
 
-/* Sets the only tensor of an inbox to a description. */
+/* Makes a copy of a description the only tensor of an inbox. */
 static core_status describe(segment_inbox *out, const DLTensor *tensor, char *text, size_t text_size) {
   if (tensor->ndim < 0 || tensor->ndim > CORE_RANK_MAX)
     return FAIL(CORE_ERR_LAYOUT, "%d dimensions are not in 0..%d", (int)tensor->ndim, CORE_RANK_MAX);
@@ -357,13 +372,14 @@ core_status segment_open(segment_inbox *out, const DLTensor *tensor, uint64_t fl
   if (status == CORE_OK) {
     uint32_t bits = (flags & DLPACK_FLAG_BITMASK_READ_ONLY ? READ_ONLY : 0) |
                     (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED ? PADDED : 0);
-    if (!n.fixed) n.writable = !trusted || (fcntl(file, F_GETFL) & O_ACCMODE) == O_RDWR; /* a copy is private */
+    if (!n.fixed) n.writable = !trusted || (fcntl(file, F_GETFL) & O_ACCMODE) == O_RDWR; /* a copy can be written */
     n.fixed |= trusted;
     status = check_place(out->tensors, bits, &n, text, text_size);
   }
   return map_all(out, &n, &file, 1, copied, status, text, text_size);
 }
 
+/* segment_read_only without `done`. */
 static core_status map_again(segment_inbox *out, const DLTensor *tensor, uint64_t flags, char *text, size_t text_size) {
   core_extent extent;
   *out = (segment_inbox){0};
@@ -409,3 +425,4 @@ void segment_inbox_free(segment_inbox *in) {
   free(in->dims);
   *in = (segment_inbox){0};
 }
+#endif

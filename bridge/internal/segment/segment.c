@@ -1,3 +1,4 @@
+#ifdef __linux__
 #define _GNU_SOURCE
 #include "segment.h"
 
@@ -13,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Of Linux 3.17 and 5.1; old versions of glibc lack them. */
+/* Constants of Linux 3.17 and 5.1, which old versions of glibc do not define. */
 #ifndef F_ADD_SEALS
 #define F_ADD_SEALS (1024 + 9)
 #define F_GET_SEALS (1024 + 10)
@@ -28,7 +29,7 @@ enum { WITH_CLOEXEC = 1, WITH_SEALING = 2 }; /* MFD_CLOEXEC, MFD_ALLOW_SEALING *
 
 /* ---- all mappings of this process ---------------------------------------------------------------
  *
- * By descending addresses: Linux puts each new mapping below the others, so that it is usually the last one here. */
+ * known.all is sorted by descending addresses: Linux puts each new mapping below the others, so that it usually comes last. */
 
 static struct {
   pthread_mutex_t mutex;
@@ -36,7 +37,7 @@ static struct {
   size_t count, room;
 } known = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/* Returns the number of mappings that begin above an address. */
+/* Returns the number of mappings that begin above an address, which is the index of the first one that does not. */
 static size_t above(uintptr_t address) {
   size_t low = 0, high = known.count;
   while (low < high) {
@@ -152,15 +153,16 @@ int segment_copy(segment **out, int fd, uint64_t start, size_t size) {
 }
 
 void segment_release(void *ctx) {
+  SEGMENT_WITHOUT_CANCELLATION;
   segment *s = ctx;
-  forget(s); /* first, because another mapping may get its addresses */
+  forget(s); /* before munmap, after which a new mapping may get the same address */
   munmap(s->base, s->size);
   if (s->fd >= 0) close(s->fd);
   if (s->done != NULL) s->done(s->ctx);
   free(s);
 }
 
-/* Reports whether all of some memory is in one shared mapping. */
+/* Reports whether `size` bytes at an address are in one shared mapping of this process, whoever has made it. */
 static int in_one_shared_mapping(uintptr_t address, size_t size) {
   FILE *maps = fopen("/proc/self/maps", "re");
   if (maps == NULL) return 0;
@@ -190,7 +192,7 @@ int segment_alias(segment **out, uintptr_t address, size_t size) {
   if (!in_one_shared_mapping(address, size)) return EINVAL;
   segment *s = malloc(sizeof *s);
   if (s == NULL) return ENOMEM;
-  void *base = mremap((void *)(address - within), 0, size + within, MREMAP_MAYMOVE); /* of size 0: the old mapping stays */
+  void *base = mremap((void *)(address - within), 0, size + within, MREMAP_MAYMOVE); /* size 0 keeps the old mapping */
   if (base == MAP_FAILED) {
     failed = errno;
     free(s);
@@ -220,10 +222,11 @@ int segment_check(int fd, uint64_t *size, int *fixed, int *writable) {
   struct stat status;
   if (fstat(fd, &status) != 0) return errno;
   if (!S_ISREG(status.st_mode)) return EBADF;
-  int seals = fcntl(fd, F_GET_SEALS); /* only segments have them */
+  int seals = fcntl(fd, F_GET_SEALS); /* -1 for files that cannot have seals */
   int mode = fcntl(fd, F_GETFL);
   *size = (uint64_t)status.st_size;
   *fixed = seals >= 0 && (seals & F_SEAL_SHRINK);
   *writable = seals >= 0 && !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) && mode >= 0 && (mode & O_ACCMODE) == O_RDWR;
   return 0;
 }
+#endif

@@ -1,0 +1,3 @@
+// Package segment has the C files for memory that processes share: segments, and the messages that pass tensors in segments to
+// another process. bridge/shm, the C interface and the Python package use them. They are plain C, and empty outside Linux.
+package segment

@@ -1,0 +1,13 @@
+//go:build cgo
+
+package segment
+
+/*
+#cgo CFLAGS: -std=gnu11 -O2 -I${SRCDIR}/../../../include -I${SRCDIR}/../../../dlpack/internal/core
+*/
+import "C"
+
+import (
+	_ "github.com/dlbridge/dlbridge/dlpack" // the C core
+	_ "github.com/dlbridge/dlbridge/include/dlpack"
+)

@@ -1,0 +1,75 @@
+/* Segments: memory that several processes map, each a memfd. */
+#ifndef DLBRIDGE_SEGMENT_H
+#define DLBRIDGE_SEGMENT_H
+
+#include "core.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Forbids the cancellation of the thread (pthread_cancel) until the end of the block. It could lose a descriptor that only its stack
+ * knows, since close is a cancellation point. The variable `cancellation` holds the state before. */
+#define SEGMENT_WITHOUT_CANCELLATION __attribute__((cleanup(segment_restore_cancellation))) int cancellation = segment_forbid_cancellation()
+static inline int segment_forbid_cancellation(void) {
+  int before;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+  return before;
+}
+static inline void segment_restore_cancellation(const int *before) { pthread_setcancelstate(*before, NULL); }
+
+/* A mapping of a segment, or of a part of one, in this process. It ends with segment_release. */
+typedef struct {
+  char *base;
+  size_t size;
+  uint64_t start; /* the offset of base in the segment */
+  int fd; /* of the segment, closed with the mapping; -1 for a copy, and for memory that other code has mapped */
+  int read_only;
+  void (*done)(void *ctx); /* called after the mapping has ended; may be NULL */
+  void *ctx;
+} segment;
+
+/* Where memory lies in a segment. */
+typedef struct {
+  int file; /* a duplicate of the descriptor of the segment, which the caller closes */
+  int read_only; /* whether the mapping is */
+  uint64_t offset; /* of the first byte of the memory in the segment */
+  size_t size; /* of the whole mapping */
+} segment_place;
+
+/* All functions that return an int return 0 or an errno. */
+
+/* Makes a segment of `size` zeroed bytes, and maps it. Its size can never change. */
+CORE_API int segment_create(segment **out, size_t size);
+
+/* Maps `size` bytes of a segment from `start` on, a multiple of the page size, and takes over the descriptor. After an error the
+ * descriptor stays the caller's. */
+CORE_API int segment_map(segment **out, int fd, uint64_t start, size_t size, int read_only);
+
+/* Reads `size` bytes of a file from `start` on into new private memory, which segment_release frees, and closes the descriptor.
+ * After an error the descriptor stays the caller's. EINVAL: the file is shorter. */
+CORE_API int segment_copy(segment **out, int fd, uint64_t start, size_t size);
+
+/* Ends a mapping, closes its descriptor and calls `done`. ctx is the segment. Any thread may call it. */
+CORE_API void segment_release(void *ctx);
+
+/* Finds the mapping, made by one of these functions, in which `size` bytes of memory at an address lie. ENOENT: there is none
+ * with a descriptor. */
+CORE_API int segment_find(uintptr_t address, size_t size, segment_place *out);
+
+/* Maps the pages of `size` bytes of memory at an address once more, without write permission; (*out)->base is the beginning of
+ * the first page. The memory must be in one shared mapping, such as a segment or a file that was mapped with MAP_SHARED;
+ * EINVAL: it is not. */
+CORE_API int segment_alias(segment **out, uintptr_t address, size_t size);
+
+/* Forbids all further writable mappings of a segment, and writing to it by its descriptor. */
+CORE_API int segment_seal(int fd);
+
+/* Sets *size to the size of the file of a descriptor that another process has sent, *fixed to whether the file can never become
+ * smaller, and *writable to whether it can be mapped with write permission. EBADF: it is not a regular file. */
+CORE_API int segment_check(int fd, uint64_t *size, int *fixed, int *writable);
+
+/* Returns the number of mappings of this process that segment_release has not ended. */
+CORE_API int64_t segment_count(void);
+
+#endif
