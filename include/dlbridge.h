@@ -87,7 +87,9 @@ enum {
   DLB_ERROR_FORKED = 12,   /* a function that needs Go, in a forked child: use spawn or exec */
   DLB_ERROR_INTERNAL = 13, /* a defect of this library, or a panic in a Go function of the program */
   DLB_ERROR_ROOM = 14,     /* the caller's buffer is too small; *out is the required size */
-  DLB_ERROR_FUNCTION = 15  /* an error of a Go function of the program (Serve of package capi) */
+  DLB_ERROR_FUNCTION = 15, /* an error of a Go function of the program (Serve of package capi) */
+  DLB_ERROR_SYSTEM = 16,   /* the operating system has refused something; the text says what */
+  DLB_ERROR_CLOSED = 17    /* the other side has closed the connection */
 };
 
 /* The code and text of an error. The text ends with a NUL, and is truncated if it is too long. Nothing in it must be
@@ -310,6 +312,62 @@ DLB_API int32_t dlb_device_format(size_t *out, char *data, size_t room, DLDevice
  * the tensor. On error: as dlb_dtype_format. */
 DLB_API int32_t dlb_tensor_format(size_t *out, char *data, size_t room, const DLManagedTensorVersioned *tensor,
                                   dlb_error *error);
+
+/* ---- shared memory ------------------------------------------------------------------------------
+ *
+ * Library: libdlbridge_tensor. Linux 5.1 or later; elsewhere the functions return DLB_ERROR_SYSTEM.
+ *
+ * These functions are plain C, and work in a forked child. They make tensors in segments, memory that several processes map, and
+ * hand them to another process through a connected Unix socket, without a copy, whatever their size. A segment is a descriptor without
+ * a name (memfd_create): it is gone when the last process that holds it ends, however it ends. Each takes one descriptor. A tensor in
+ * a segment is a tensor like any other, and its views lie in the segment. The packages bridge/shm of Go and dlbridge.shm of Python
+ * send and receive the same messages. A thread that is cancelled (pthread_cancel) is so only while it waits for the socket, and leaves
+ * no descriptor and no mapping behind.
+ */
+
+/* For dlb_shm_send: the receiver may write to the memory. */
+#define DLB_SHM_WRITABLE ((uint64_t)1)
+
+/* Allocates a row-major tensor of zeros in a new segment.
+ * Ownership, Lifetime, Threads: as dlb_tensor_alloc. On error: *out is NULL; DLB_ERROR_SYSTEM if the process has too many
+ * descriptors. */
+DLB_API int32_t dlb_shm_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim, const int64_t *shape,
+                              dlb_error *error);
+
+/* Copies a tensor into a new segment, row-major.
+ * Ownership, Lifetime, Threads: as dlb_tensor_copy. On error: as dlb_shm_alloc. */
+DLB_API int32_t dlb_shm_copy(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, dlb_error *error);
+
+/* Sets *out to 1 if all elements of a tensor lie in a segment, and to 0 otherwise.
+ * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: *out is 0. */
+DLB_API int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *tensor, dlb_error *error);
+
+/* Returns a read-only tensor on the same memory, which is mapped once more without write permission: who writes to it all the same
+ * ends the process. The memory must lie in a segment or in a file that was mapped with MAP_SHARED, and the tensor must be one of
+ * this library (dlb_tensor_import).
+ * Ownership: *out keeps the memory; `tensor` stays the caller's. Lifetime: until the deleter of *out is called. Threads: any. On
+ * error: *out is NULL; DLB_ERROR_ARGUMENT for private memory, of which dlb_shm_copy makes a copy in a segment. */
+DLB_API int32_t dlb_shm_readonly(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, dlb_error *error);
+
+/* Sends tensors, which lie in segments, through a connected Unix socket of the type SOCK_STREAM, to a process that calls
+ * dlb_shm_recv. Without DLB_SHM_WRITABLE in `flags` no process can map these segments writable any more, and the receiver cannot write;
+ * mappings that were writable before, as the sender's, stay so.
+ * Ownership: `fd` and the tensors stay the caller's, who may release them after the call. Lifetime: the call. Threads: any, one at a
+ * time for each direction of a socket. On error: DLB_ERROR_ARGUMENT for a tensor that is not in a segment, DLB_ERROR_READONLY with
+ * DLB_SHM_WRITABLE for one that is read-only or whose segment was sent without it before, DLB_ERROR_CLOSED, DLB_ERROR_SYSTEM. After an
+ * error of the socket, close it: a part of the message may be sent. */
+DLB_API int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensors, size_t count, uint64_t flags, dlb_error *error);
+
+/* Receives the tensors of one dlb_shm_send into the `room` entries at `tensors`, and sets *out to their number. What the other process
+ * says is compared with what the kernel says. Files that another process can make smaller are refused; up to `copied` bytes of them
+ * are copied instead. The entries without a tensor become NULL.
+ * Ownership: the caller owns the tensors; a segment stays mapped until the last of its tensors is released. Lifetime: until
+ * their deleters are called. Threads: as dlb_shm_send. On error: nothing is mapped, no descriptor is open, and *out is 0; after
+ * DLB_ERROR_ROOM it is the number of the tensors, which are lost. DLB_ERROR_CLOSED at the end of the connection, also in the middle of
+ * a message; DLB_ERROR_SYSTEM; DLB_ERROR_FORMAT, _ARGUMENT, _LAYOUT, _OVERFLOW or _READONLY for a message that is not as
+ * dlb_shm_send writes it. After an error other than DLB_ERROR_ROOM, close the socket. */
+DLB_API int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t room, int32_t fd, uint64_t copied,
+                             dlb_error *error);
 
 /* ---- messages: ZIO messages and the tensors in them (ZIO TENS, sections 2 and 3) ---------------
  *

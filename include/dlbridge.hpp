@@ -207,6 +207,13 @@ inline constexpr bool is_view<std::basic_string_view<T>> = true;
 template <class T, std::size_t Size>
 inline constexpr bool is_view<std::span<T, Size>> = true;
 #endif
+
+// Returns the size of a list as a number of dimensions. More than an int32 has becomes the most it has, which the library refuses.
+template <class List>
+std::int32_t rank_of(const List &list) noexcept {
+  return static_cast<std::int32_t>(std::min<std::size_t>(list.size(), INT32_MAX));
+}
+
 }  // namespace detail
 
 using sizes = array_view<const std::int64_t>;  // a shape, strides, or an index of each dimension
@@ -362,7 +369,7 @@ class [[nodiscard]] tensor {
 
   // Returns a new row-major tensor of zeros on the CPU. Throws error.
   static tensor zeros(DLDataType type, sizes shape) {
-    return adopt(detail::call(dlb_tensor_alloc, type, rank_of(shape), shape.data()));
+    return adopt(detail::call(dlb_tensor_alloc, type, detail::rank_of(shape), shape.data()));
   }
   template <class T>
   static tensor zeros(sizes shape) {
@@ -371,7 +378,7 @@ class [[nodiscard]] tensor {
 
   // Returns a new row-major tensor on the CPU, whose elements are undefined until they are written. Throws error.
   static tensor empty(DLDataType type, sizes shape) {
-    return adopt(detail::call(dlb_tensor_empty, type, rank_of(shape), shape.data()));
+    return adopt(detail::call(dlb_tensor_empty, type, detail::rank_of(shape), shape.data()));
   }
   template <class T>
   static tensor empty(sizes shape) {
@@ -529,7 +536,7 @@ class [[nodiscard]] tensor {
   // Views: further owners of the same memory, which stays as long as one of them. This tensor must be one of this library;
   // see imported(). Each throws error (DLB_ERROR_ARGUMENT or DLB_ERROR_LAYOUT).
   tensor slice(array_view<const subscript> index = {}) const {
-    return adopt(detail::call(dlb_tensor_slice, get(), rank_of(index), static_cast<const dlb_index *>(index.data())));
+    return adopt(detail::call(dlb_tensor_slice, get(), detail::rank_of(index), static_cast<const dlb_index *>(index.data())));
   }
   tensor index(sizes first) const { return list(dlb_tensor_index, first); }          // the elements with these first indexes
   tensor transpose(axes order = {}) const { return list(dlb_tensor_transpose, order); }  // {} reverses all dimensions
@@ -554,12 +561,6 @@ class [[nodiscard]] tensor {
 
  private:
   explicit tensor(DLManagedTensorVersioned *raw) noexcept : raw_(raw) {}
-
-  // More dimensions than an int32 has are passed as the most it has, which the library refuses.
-  template <class List>
-  static std::int32_t rank_of(const List &list) noexcept {
-    return static_cast<std::int32_t>(std::min<std::size_t>(list.size(), INT32_MAX));
-  }
 
   // Returns the product of a shape, or -1 if it is no shape.
   static std::int64_t count_of(sizes shape) noexcept {
@@ -586,7 +587,7 @@ class [[nodiscard]] tensor {
 
   template <class T>
   tensor list(view_function<T> *view, array_view<const T> numbers) const {
-    return adopt(detail::call(view, get(), rank_of(numbers), numbers.data()));
+    return adopt(detail::call(view, get(), detail::rank_of(numbers), numbers.data()));
   }
 
   template <class T>
@@ -597,7 +598,7 @@ class [[nodiscard]] tensor {
     DLTensor view{};
     view.data = const_cast<std::remove_cv_t<T> *>(data);
     view.device.device_type = kDLCPU;
-    view.ndim = rank_of(shape);
+    view.ndim = detail::rank_of(shape);
     view.dtype = dlbridge::dtype<T>;
     view.shape = const_cast<std::int64_t *>(shape.data());  // dlb_tensor_lend copies both
     view.strides = strides.empty() ? nullptr : const_cast<std::int64_t *>(strides.data());
@@ -641,6 +642,64 @@ inline std::string to_string(const tensor &t) {
 
 // Writes the text of to_string.
 inline std::ostream &operator<<(std::ostream &out, const tensor &t) { return out << to_string(t); }
+
+// ---- shared memory ----
+
+// Tensors in segments, which other processes map too; Linux 5.1 or later. See "shared memory" in dlbridge.h.
+namespace shm {
+
+// Returns a new row-major tensor of zeros in a segment of its own. Throws error.
+inline tensor zeros(DLDataType type, sizes shape) {
+  return tensor::adopt(detail::call(dlb_shm_alloc, type, detail::rank_of(shape), shape.data()));
+}
+template <class T>
+tensor zeros(sizes shape) {
+  return zeros(dlbridge::dtype<T>, shape);
+}
+
+// Copies a tensor in any layout into a new segment, row-major. Throws error.
+inline tensor copy(const tensor &t) {
+  const DLManagedTensorVersioned *raw = t.get();
+  return tensor::adopt(detail::call(dlb_shm_copy, raw));
+}
+
+// Reports whether all elements lie in a segment. Throws error.
+inline bool is_shared(const tensor &t) {
+  const DLManagedTensorVersioned *raw = t.get();
+  return detail::call(dlb_shm_is_shared, raw) != 0;
+}
+
+// Returns a read-only tensor on the same memory, mapped once more without write permission: who writes to it all the same ends the
+// process. Throws error (DLB_ERROR_ARGUMENT for private memory; copy() puts it into a segment).
+inline tensor read_only(const tensor &t) {
+  const DLManagedTensorVersioned *raw = t.get();
+  return tensor::adopt(detail::call(dlb_shm_readonly, raw));
+}
+
+// Sends tensors in segments, which stay the caller's, through a connected Unix socket of the type SOCK_STREAM. Flags are 0 or
+// DLB_SHM_WRITABLE. Throws error; after one of the socket, close it.
+inline void send(int fd, array_view<const tensor> tensors, std::uint64_t flags = 0) {
+  std::vector<DLManagedTensorVersioned *> raw;
+  raw.reserve(tensors.size());
+  for (const tensor &t : tensors) raw.push_back(t.get());
+  dlb_error e;
+  detail::check(dlb_shm_send(fd, raw.data(), raw.size(), flags, &e), e);
+}
+inline void send(int fd, const tensor &t, std::uint64_t flags = 0) { send(fd, array_view<const tensor>(&t, 1), flags); }
+
+// Receives the tensors of one send(), at most `room`. Files that another process can make smaller are refused; up to `copied` bytes of
+// them are copied instead. Throws error (DLB_ERROR_CLOSED at the end of the connection, DLB_ERROR_ROOM for more tensors, which are
+// lost); after one other than DLB_ERROR_ROOM, close the socket.
+inline std::vector<tensor> recv(int fd, std::size_t room = 253, std::uint64_t copied = 0) {
+  std::vector<DLManagedTensorVersioned *> raw(room);
+  std::vector<tensor> out;
+  out.reserve(room);  // so that nothing throws between the call and the owners
+  const std::size_t count = detail::call(dlb_shm_recv, raw.data(), room, static_cast<std::int32_t>(fd), copied);
+  for (std::size_t i = 0; i < count; i++) out.push_back(tensor::adopt(raw[i]));
+  return out;
+}
+
+}  // namespace shm
 
 // ---- frames and messages ----
 

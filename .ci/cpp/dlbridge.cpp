@@ -11,6 +11,11 @@
 #include <thread>
 
 #include <fcntl.h>
+#ifdef __linux__
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
 #if __cplusplus >= 202002L
 #include <ranges>
 #endif
@@ -300,6 +305,58 @@ static std::vector<std::byte> read(const std::string &path) {
 
 static bool equal(const frame &f, const std::vector<std::byte> &bytes) { return std::equal(f.begin(), f.end(), bytes.begin(), bytes.end()); }
 
+#ifdef __linux__
+static void shared_memory() {
+  namespace shm = dlbridge::shm;
+  int sockets[2];
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0);
+  const pid_t child = fork();
+  if (child == 0) {  // doubles what it may write to, and answers with it and with a copy of the other
+    close(sockets[0]);
+    int rc = 0;
+    try {
+      std::vector<tensor> in = shm::recv(sockets[1]);
+      if (in.size() != 2 || in[0].read_only()) rc = 1;
+      for (std::int64_t i = 0; i < in[0].size(); i++) in[0].data<float>()[i] *= 2;
+      shm::send(sockets[1], shm::copy(in[1]));
+    } catch (const std::exception &e) {
+      std::cerr << e.what() << '\n';
+      rc = 2;
+    }
+    _exit(rc);
+  }
+  close(sockets[1]);
+  tensor x = shm::copy(counting(2, 3));
+  CHECK(shm::is_shared(x) && !shm::is_shared(counting(2, 3)) && x.shape() == sizes{2, 3});
+  std::vector<tensor> both;
+  both.push_back(shm::zeros<float>({4}));
+  both.push_back(x.slice({1}));
+  both[0].data<float>()[3] = 21;
+  shm::send(sockets[0], both, DLB_SHM_WRITABLE);
+  const std::vector<tensor> answer = shm::recv(sockets[0]);
+  CHECK(answer.size() == 1 && answer[0].read_only() && answer[0].shape() == sizes{3} && answer[0].data<const float>()[2] == 5);
+  CHECK(both[0].data<float>()[3] == 42);
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+  THROWS(DLB_ERROR_CLOSED, "closed", shm::recv(sockets[0]));
+  close(sockets[0]);
+
+  const tensor r = shm::read_only(x);
+  CHECK(r.read_only() && r.data<const float>() != x.data<float>() && r.data<const float>()[5] == 5);
+  x.data<float>()[5] = 7;
+  CHECK(r.data<const float>()[5] == 7);
+  THROWS(DLB_ERROR_ARGUMENT, "tensors[0]", (shm::send(1, counting(2, 3)), 0));
+  THROWS(DLB_ERROR_ARGUMENT, "", shm::read_only(counting(2, 3)));
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0);
+  shm::send(sockets[0], both);
+  THROWS(DLB_ERROR_ROOM, "", shm::recv(sockets[1], 1));
+  shm::send(sockets[0], x);
+  CHECK(shm::recv(sockets[1]).size() == 1);
+  close(sockets[0]);
+  close(sockets[1]);
+}
+#endif
+
 static void messages(const std::string &root) {
   const std::string peer = root + "/examples/demo/message/peer";
   const char *const names[] = {".prefix.bin", ".header.bin", ".part0.bin", ".part1.bin", ".part2.bin"};
@@ -480,6 +537,9 @@ int main(int argc, char **argv) try {
   owners();
   lending();
   views();
+#ifdef __linux__
+  shared_memory();
+#endif
   messages(argv[1]);
   values(argv[1]);
   const dlb_counters left = dlbridge::counters();

@@ -26,7 +26,7 @@
 package capi
 
 /*
-#cgo CFLAGS: -std=gnu11 -O2 -I${SRCDIR}/../../include -I${SRCDIR}/../../dlpack/internal/core
+#cgo CFLAGS: -std=gnu11 -O2 -I${SRCDIR}/../../include -I${SRCDIR}/../../dlpack/internal/core -I${SRCDIR}/../internal/segment
 #include "capi.h"
 
 #include <stdlib.h>
@@ -42,6 +42,7 @@ import (
 
 	"github.com/dlbridge/dlbridge/bridge/decthings"
 	"github.com/dlbridge/dlbridge/bridge/elements"
+	_ "github.com/dlbridge/dlbridge/bridge/internal/segment" // message.h
 	"github.com/dlbridge/dlbridge/bridge/tensorflow"
 	"github.com/dlbridge/dlbridge/dlpack"
 	"github.com/dlbridge/dlbridge/dlpack/layout"
@@ -180,7 +181,8 @@ const (
 	perDimension = 64
 )
 
-// limitOf returns the limit that DLB_LIMIT has set among the options of a decoder, or otherwise if there is none.
+// limitOf returns the limit in bytes of memory that DLB_LIMIT has put into the options of a decoder. Without one it returns the second
+// argument.
 func limitOf(options C.uint64_t, otherwise int64) int64 {
 	if limit := options / limitUnit; limit > 0 {
 		return int64(limit)

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -444,7 +445,10 @@ static void *output_of(size_t size, output what) {
   return bytes;
 }
 
-static DLManagedTensorVersioned **make_DLManagedTensorVersioned_pp(void) { return output_of(sizeof(void *), IN_TENSOR); }
+static DLManagedTensorVersioned **make_DLManagedTensorVersioned_pp(void) {
+  length = 1;
+  return output_of(sizeof(void *), IN_TENSOR);
+}
 static DLManagedTensor **make_DLManagedTensor_pp(void) { return output_of(sizeof(void *), IN_LEGACY); }
 static dlb_message **make_dlb_message_pp(void) { return output_of(sizeof(void *), IN_MESSAGE); }
 static dlb_frame *make_dlb_frame_p(void) {
@@ -464,6 +468,7 @@ static dlb_frame *make_dlb_frame_p(void) {
   return output_of(length * sizeof(dlb_frame), IN_FRAME);
 }
 static int64_t *make_int64_t_p(void) { return output_of(sizeof(int64_t), IN_NUMBERS); }
+static int32_t *make_int32_t_p(void) { return output_of(sizeof(int32_t), IN_NUMBERS); }
 static size_t *make_size_t_p(void) { return output_of(sizeof(size_t), IN_NUMBERS); }
 static dlb_header *make_dlb_header_p(void) { return output_of(sizeof(dlb_header), IN_NUMBERS); }
 static dlb_bytes *make_dlb_bytes_p(void) { return output_of(sizeof(dlb_bytes), IN_NUMBERS); }
@@ -488,10 +493,33 @@ static dlb_error *make_dlb_error_p(void) {
 
 static int nowhere; /* /dev/null, opened for writing */
 
+/* Returns a tensor in shared memory, which wind_up releases. */
+static __thread DLManagedTensorVersioned *shared_element;
+static DLManagedTensorVersioned *shared(void) {
+  static const int64_t one = 1;
+  if (shared_element == NULL) CHECK_OK(dlb_shm_alloc(&shared_element, FLOAT32, 1, &one, &error));
+  return shared_element;
+}
+
+/* A socket for a call. A message with one tensor waits in that of dlb_shm_recv, whose other side is closed. */
+static int32_t make_socket(void) {
+  static __thread int ends[2] = {-1, -1};
+  for (int i = 0; i < 2; i++)
+    if (ends[i] >= 0) close(ends[i]);
+  CHECK_INT(0, socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+  if (!is("dlb_shm_recv")) return ends[0];
+  DLManagedTensorVersioned *sent = shared();
+  CHECK_OK(dlb_shm_send(ends[1], &sent, 1, 0, &error));
+  close(ends[1]);
+  ends[1] = -1;
+  return ends[0];
+}
+
 static int32_t make_int32_t(void) {
   argument++;
   if (named("on")) return good || !alone || below(2); /* another thread may be about to write the ledger */
   if (named("count")) return good ? 1 : (int32_t)ONE_OF(1, 2, 2, 0, 3, -1, 256, 257, 513, 514, INT32_MIN, INT32_MAX);
+  if (named("fd") && of("dlb_shm_")) return chance(9) ? -1 : make_socket();
   if (named("fd")) return chance(9) ? (int32_t)ONE_OF(-1, INT32_MAX, INT32_MIN) : nowhere;
   if (named("ndim")) return good ? 2 : (int32_t)ONE_OF(2, 2, 2, 0, 1, -1, 255, 256, 257, INT32_MIN, INT32_MAX);
   return good ? 0 : (int32_t)ONE_OF(0, 0, 0, 1, 2, -1, 3, INT32_MAX, INT32_MIN);
@@ -509,7 +537,7 @@ static size_t make_size_t(void) {
   if (!named("count") && !named("room")) return good ? 0 : (size_t)ONE_OF(0, 0, 1, 2, 3, 5, 1000, -1, INT64_MIN);
   if (!chance(20) || is("dlb_frames_release")) return length;
   for (int i = 0; i < role_count; i++)
-    if (roles[i].role == OUTPUT && (roles[i].what == IN_VALUES || roles[i].what == IN_FRAME)) roles[i].size = 0; /* so many cannot exist */
+    if (roles[i].role == OUTPUT && (roles[i].what == IN_VALUES || roles[i].what == IN_FRAME || roles[i].what == IN_TENSOR)) roles[i].size = 0; /* so many cannot exist */
   return ONE(IMPOSSIBLE);
 }
 
@@ -630,8 +658,17 @@ static int is_view(void) {
   return 0;
 }
 
+static DLManagedTensorVersioned *const *make_DLManagedTensorVersioned_pconst_p(void) {
+  static __thread DLManagedTensorVersioned *tensors[3];
+  length = good ? 1 : below(4);
+  if (null()) return NULL;
+  for (size_t i = 0; i < length; i++) tensors[i] = ended_at < 0 && (good || below(2)) ? shared() : tensor(0);
+  return tensors;
+}
+
 static const DLManagedTensorVersioned *make_const_DLManagedTensorVersioned_p(void) {
   if (null()) return NULL;
+  if (is("dlb_shm_readonly") && (good || below(2)) && ended_at < 0) return shared();
   return good && ended_at < 0 && is_view() ? one_element : tensor(0);
 }
 
@@ -851,6 +888,8 @@ static void each_argument_in_turn(void) {
 static void wind_up(void) {
   for (kind k = 0; k < KINDS; k++)
     while (live_count[k] > 0) end_one(k);
+  dlb_tensor_release(shared_element);
+  shared_element = NULL;
   free(room);
   room = NULL;
   while (loans != NULL) {

@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 enum { MOST = 1 << 18 };
@@ -131,6 +132,27 @@ static void views(DLManagedTensorVersioned *tensor, outcome *expected, int first
   note(expected, 13, elements, strlen(elements), first);
 }
 
+/* Hands a copy in shared memory over, and compares what comes out. */
+static void share(DLManagedTensorVersioned *tensor, outcome *expected) {
+  DLManagedTensorVersioned *copy, *received, *second;
+  int32_t shared;
+  size_t count;
+  int ends[2];
+  CHECK_INT(0, socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+  CHECK_OK(dlb_shm_is_shared(&shared, tensor, &error));
+  CHECK_INT(0, shared);
+  CHECK_OK(dlb_shm_copy(&copy, tensor, &error));
+  CHECK_OK(dlb_shm_send(ends[0], &copy, 1, 0, &error));
+  CHECK_OK(dlb_shm_recv(&count, &received, 1, ends[1], 0, &error));
+  CHECK_INT(1, count);
+  CHECK_OK(dlb_shm_readonly(&second, received, &error));
+  note_elements(expected, 0, copy, 0);
+  note_elements(expected, 0, received, 0);
+  note_elements(expected, 0, second, 0);
+  close(ends[0]);
+  close(ends[1]);
+}
+
 static void run(char *memory, DLTensor view, uint64_t flags, outcome *expected, int first) {
   view.data = memory;
   int64_t nbytes;
@@ -143,6 +165,7 @@ static void run(char *memory, DLTensor view, uint64_t flags, outcome *expected, 
   dlb_tensor_release(copy);
   CHECK_OK(dlb_tensor_import(&tensor, tensor, &error));
   views(tensor, expected, first);
+  share(tensor, expected);
   encode_value(tensor, expected, first);
   if (flags == 0) {
     DLManagedTensor *legacy;

@@ -1,0 +1,285 @@
+/* The functions of dlbridge.h on memory that processes share. The rules are those of the C files of package shm. All of it is plain C. */
+#define _GNU_SOURCE
+#include "capi.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#ifdef __linux__
+#include <pthread.h>
+#include <sys/socket.h>
+#include <transfer.h>
+#include <unistd.h>
+
+/* Returns the error of a call of the operating system. */
+static int32_t fail_system(const char *op, const char *what, int number, dlb_error *error) {
+  char text[128];
+  if (number == ENOMEM) return capi_memory(op, error);
+  return capi_fail(error, DLB_ERROR_SYSTEM, "%s: %s: %s", op, what, strerror_r(number, text, sizeof text));
+}
+
+/* Returns the error of a status of message.h, about one of several tensors or, with -1, about all. */
+static int32_t fail_status(const char *op, core_status status, int64_t tensor, const char *text, dlb_error *error) {
+  int32_t code = status == CORE_NEEDS_COPY ? DLB_ERROR_ARGUMENT : (int32_t)status;
+  if (tensor < 0) return capi_fail(error, code, "%s: %s", op, text);
+  return capi_fail(error, code, "%s: tensors[%" PRId64 "]: %s", op, tensor, text);
+}
+
+/* Sets *out to a tensor on a segment, which it takes over. */
+static int32_t tensor_on(const char *op, DLManagedTensorVersioned **out, segment *made, DLTensor *view, uint64_t flags, dlb_error *error) {
+  core_share *share = capi_hold(segment_release, made);
+  if (share == NULL) {
+    segment_release(made);
+    return capi_memory(op, error);
+  }
+  view->data = made->base;
+  view->device = (DLDevice){kDLCPU, 0};
+  view->strides = NULL;
+  view->byte_offset = 0;
+  return capi_hand_over(out, op, share, view, flags, core_share_drop, error);
+}
+
+int32_t dlb_shm_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim, const int64_t *shape, dlb_error *error) {
+  SEGMENT_WITHOUT_CANCELLATION;
+  DLTensor view = {.device = {kDLCPU, 0}, .ndim = ndim, .dtype = dtype, .shape = (int64_t *)shape};
+  core_extent extent;
+  char where[256];
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code != DLB_OK) return code;
+  core_status status = core_check_layout(&view, 0, &extent, where, sizeof where);
+  if (status != CORE_OK) return capi_fail(error, (int32_t)status, "%s: tensor: %s", __func__, where);
+  segment *made;
+  int failed = segment_create(&made, extent.nbytes > 0 ? (size_t)extent.nbytes : 1);
+  return failed ? fail_system(__func__, "a new segment", failed, error) : tensor_on(__func__, out, made, &view, 0, error);
+}
+
+int32_t dlb_shm_copy(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
+  SEGMENT_WITHOUT_CANCELLATION;
+  core_extent extent;
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, &extent, error);
+  if (code != DLB_OK) return code;
+  DLTensor view = tensor->dl_tensor;
+  if (!core_host_readable(view.device.device_type))
+    return capi_fail(error, DLB_ERROR_DEVICE, "%s: memory on device type %d cannot be read; its producer can copy it to the CPU", __func__,
+                     (int)view.device.device_type);
+  segment *made;
+  int failed = segment_create(&made, extent.nbytes > 0 ? (size_t)extent.nbytes : 1);
+  if (failed) return fail_system(__func__, "a new segment", failed, error);
+  core_copy_into(made->base, &view, &extent);
+  return tensor_on(__func__, out, made, &view, tensor->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, error);
+}
+
+int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
+  SEGMENT_WITHOUT_CANCELLATION;
+  core_extent extent;
+  segment_place place;
+  char text[256];
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, &extent, error);
+  if (code != DLB_OK) return code;
+  if (segment_place_of(&place, &tensor->dl_tensor, &extent, tensor->flags, 0, text, sizeof text) == CORE_OK) {
+    close(place.file);
+    *out = 1;
+  }
+  return capi_ok(error);
+}
+
+static void drop(void *share) { core_share_drop(share); }
+
+/* Exports the tensors of an inbox, which it takes over, each with a share of its mapping. */
+static int32_t export_all(const char *op, DLManagedTensorVersioned **out, segment_inbox *in, dlb_error *error) {
+  core_share *shares[SEGMENT_FILES], *none = core_share_alloc(0, 0);
+  int32_t code = none == NULL ? DLB_ERROR_MEMORY : DLB_OK;
+  for (int i = 0; i < in->mapping_count; i++) {
+    shares[i] = capi_hold(segment_release, in->mappings[i]);
+    if (shares[i] != NULL) continue;
+    segment_release(in->mappings[i]);
+    code = DLB_ERROR_MEMORY;
+  }
+  size_t done = 0;
+  for (; code == DLB_OK && done < in->tensor_count; done++) {
+    segment_tensor *t = &in->tensors[done];
+    out[done] = core_export_versioned(t->mapping < 0 ? none : shares[t->mapping], &t->view, t->flags);
+    if (out[done] == NULL) code = DLB_ERROR_MEMORY;
+  }
+  for (size_t i = 0; code != DLB_OK && i < done; i++) {
+    if (out[i] != NULL) core_release_versioned(out[i]);
+    out[i] = NULL;
+  }
+  for (int i = 0; i < in->mapping_count; i++) {
+    if (shares[i] != NULL) core_share_drop(shares[i]);
+  }
+  if (none != NULL) core_share_drop(none);
+  segment_inbox_free(in);
+  return code == DLB_OK ? capi_ok(error) : capi_memory(op, error);
+}
+
+int32_t dlb_shm_readonly(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
+  SEGMENT_WITHOUT_CANCELLATION;
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, NULL, error);
+  if (code == DLB_OK) code = capi_check_own(__func__, "tensor", tensor, error);
+  if (code != DLB_OK) return code;
+  core_share *share = core_block_of_versioned(tensor)->share;
+  segment_inbox in;
+  char text[256];
+  core_share_take(share);
+  core_status status = segment_read_only(&in, &tensor->dl_tensor, tensor->flags, drop, share, text, sizeof text);
+  return status == CORE_OK ? export_all(__func__, out, &in, error) : fail_status(__func__, status, -1, text, error);
+}
+
+static void end_outbox(void *box) { segment_outbox_end(box); }
+
+static void end_arrival(void *arrival) { segment_arrival_end(arrival); }
+
+/* Sends a part of a message. A thread that is cancelled here leaves nothing behind. */
+static int send_step(int fd, segment_outbox *box, size_t *sent, int cancellation) {
+  int code;
+  pthread_cleanup_push(end_outbox, box);
+  pthread_setcancelstate(cancellation, NULL);
+  code = segment_send_step(fd, box, sent);
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+  pthread_cleanup_pop(0);
+  return code;
+}
+
+/* Waits until there is something to receive, and returns 0 or an errno. A thread that is cancelled here leaves nothing behind. Recvmsg
+ * itself could be cancelled after it has taken descriptors. */
+static int await(int fd, segment_arrival *arrival, int cancellation) {
+  int code;
+  char byte;
+  if (cancellation != PTHREAD_CANCEL_ENABLE) return 0;
+  pthread_cleanup_push(end_arrival, arrival);
+  pthread_setcancelstate(cancellation, NULL);
+  code = recv(fd, &byte, 1, MSG_PEEK) < 0 && errno != ECONNRESET ? errno : 0;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+  pthread_cleanup_pop(0);
+  return code;
+}
+
+int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensors, size_t count, uint64_t flags, dlb_error *error) {
+  SEGMENT_WITHOUT_CANCELLATION;
+  int32_t code = capi_check_bits(__func__, "flags", flags, DLB_SHM_WRITABLE, error);
+  if (code == DLB_OK && count > 0 && tensors == NULL) code = capi_null(__func__, "tensors", error);
+  if (code == DLB_OK && count > SEGMENT_LARGEST)
+    code = capi_fail(error, DLB_ERROR_OVERFLOW, "%s: %zu tensors are too many for one message; send fewer at once", __func__, count);
+  for (size_t i = 0; code == DLB_OK && i < count; i++) {
+    char name[48];
+    snprintf(name, sizeof name, "tensors[%zu]", i);
+    code = capi_check(__func__, name, tensors[i], NULL, error);
+  }
+  if (code != DLB_OK) return code;
+  const DLTensor **views = malloc((count + 1) * sizeof *views);
+  uint64_t *of = malloc((count + 1) * sizeof *of);
+  segment_outbox box = {0};
+  int64_t failed = -1;
+  char text[256] = "no memory";
+  core_status status = views == NULL || of == NULL ? CORE_ERR_MEMORY : CORE_OK;
+  for (size_t i = 0; status == CORE_OK && i < count; i++) {
+    views[i] = &tensors[i]->dl_tensor;
+    of[i] = tensors[i]->flags;
+  }
+  if (status == CORE_OK) status = segment_pack(&box, views, of, count, flags & DLB_SHM_WRITABLE ? 1 : 0, &failed, text, sizeof text);
+  free(views);
+  free(of);
+  if (status != CORE_OK) return fail_status(__func__, status, failed, text, error);
+  int number = 0;
+  for (size_t sent = 0; sent < box.size && (number == 0 || number == EINTR);) number = send_step(fd, &box, &sent, cancellation);
+  segment_outbox_end(&box);
+  if (number == ECONNRESET) return capi_fail(error, DLB_ERROR_CLOSED, "%s: the other side has closed the connection", __func__);
+  return number ? fail_system(__func__, "sendmsg", number, error) : capi_ok(error);
+}
+
+/* Receives a whole message. After an error the caller ends it too. */
+static int32_t receive(const char *op, int fd, segment_arrival *arrival, int cancellation, dlb_error *error) {
+  char text[256];
+  while (arrival->size == 0 || arrival->done < arrival->size) {
+    int number = await(fd, arrival, cancellation);
+    if (number == 0) number = segment_receive_step(fd, arrival, text, sizeof text);
+    switch (number) {
+    case 0:
+    case EINTR: continue;
+    case ECONNRESET: return capi_fail(error, DLB_ERROR_CLOSED, "%s: %s", op, text);
+    case EPROTO: return capi_fail(error, DLB_ERROR_FORMAT, "%s: %s", op, text);
+    case EMFILE: return capi_fail(error, DLB_ERROR_SYSTEM, "%s: %s", op, text);
+    default: return fail_system(op, "recvmsg", number, error);
+    }
+  }
+  return DLB_OK;
+}
+
+int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t room, int32_t fd, uint64_t copied,
+                             dlb_error *error) {
+  SEGMENT_WITHOUT_CANCELLATION;
+  int countable = room <= PTRDIFF_MAX / sizeof *tensors;
+  for (size_t i = 0; tensors != NULL && countable && i < room; i++) tensors[i] = NULL;
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code == DLB_OK && room > 0 && tensors == NULL) code = capi_null(__func__, "tensors", error);
+  if (code == DLB_OK && !countable)
+    code = capi_fail(error, DLB_ERROR_ARGUMENT, "%s: tensors has %zu entries, more than memory can hold", __func__, room);
+  if (code != DLB_OK) return code;
+  segment_arrival arrival = {.size = 0};
+  code = receive(__func__, fd, &arrival, cancellation, error);
+  segment_inbox in;
+  if (code == DLB_OK) {
+    int64_t failed;
+    char text[256];
+    core_status status = segment_arrival_unpack(&in, &arrival, copied, &failed, text, sizeof text);
+    if (status != CORE_OK) code = fail_status(__func__, status, failed, text, error);
+  }
+  segment_arrival_end(&arrival);
+  if (code != DLB_OK) return code;
+  size_t count = in.tensor_count;
+  if (count > room) {
+    for (int i = 0; i < in.mapping_count; i++) segment_release(in.mappings[i]);
+    segment_inbox_free(&in);
+    *out = count;
+    return capi_fail(error, DLB_ERROR_ROOM, "%s: %zu tensors came, and there is room for %zu; the message is lost", __func__, count, room);
+  }
+  code = export_all(__func__, tensors, &in, error);
+  if (code == DLB_OK) *out = count;
+  return code;
+}
+#else
+static int32_t unsupported(const char *op, dlb_error *error) {
+  return capi_fail(error, DLB_ERROR_SYSTEM, "%s: shared memory needs Linux", op);
+}
+
+int32_t dlb_shm_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim, const int64_t *shape, dlb_error *error) {
+  (void)dtype, (void)ndim, (void)shape;
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  return code == DLB_OK ? unsupported(__func__, error) : code;
+}
+
+int32_t dlb_shm_copy(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
+  (void)tensor;
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  return code == DLB_OK ? unsupported(__func__, error) : code;
+}
+
+int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  return code == DLB_OK ? capi_check(__func__, "tensor", tensor, NULL, error) : code;
+}
+
+int32_t dlb_shm_readonly(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
+  (void)tensor;
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  return code == DLB_OK ? unsupported(__func__, error) : code;
+}
+
+int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensors, size_t count, uint64_t flags, dlb_error *error) {
+  (void)fd, (void)tensors, (void)count, (void)flags;
+  return unsupported(__func__, error);
+}
+
+int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t room, int32_t fd, uint64_t copied,
+                             dlb_error *error) {
+  (void)tensors, (void)room, (void)fd, (void)copied;
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  return code == DLB_OK ? unsupported(__func__, error) : code;
+}
+#endif

@@ -1,0 +1,342 @@
+/* Tensors in memory that processes share. Without arguments: all of it within this program and its children. With a descriptor as
+ * the argument: it receives tensors of float32 there, doubles them in place, and sends them back, until the connection is closed. */
+#include "check.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int ends[2];
+
+static int descriptors(void) {
+  DIR *dir = opendir("/proc/self/fd");
+  int count = 0;
+  CHECK(dir != NULL);
+  while (readdir(dir) != NULL) count++;
+  closedir(dir);
+  return count;
+}
+
+/* The number of mappings of segments. */
+static int mappings(void) {
+  char line[512];
+  FILE *maps = fopen("/proc/self/maps", "re");
+  int count = 0;
+  CHECK(maps != NULL);
+  while (fgets(line, sizeof line, maps) != NULL) count += strstr(line, "memfd:dlbridge") != NULL;
+  fclose(maps);
+  return count;
+}
+
+/* A tensor of the numbers 0, 1, 2 and so on. */
+static DLManagedTensorVersioned *numbers(int64_t rows, int64_t columns) {
+  const int64_t shape[] = {rows, columns};
+  DLManagedTensorVersioned *x;
+  CHECK_OK(dlb_shm_alloc(&x, FLOAT32, 2, shape, &error));
+  for (int64_t i = 0; i < rows * columns; i++) ((float *)x->dl_tensor.data)[i] = (float)i;
+  return x;
+}
+
+static float at(const DLManagedTensorVersioned *x, int64_t row, int64_t column) {
+  const DLTensor *t = &x->dl_tensor;
+  return ((const float *)((const char *)t->data + t->byte_offset))[row * (t->strides ? t->strides[0] : t->shape[1]) + column * (t->strides ? t->strides[1] : 1)];
+}
+
+static DLManagedTensorVersioned *receive(void) {
+  DLManagedTensorVersioned *x = NULL;
+  size_t count;
+  CHECK_OK(dlb_shm_recv(&count, &x, 1, ends[1], 0, &error));
+  CHECK_INT(1, count);
+  return x;
+}
+
+static void a_received_tensor_is_the_same_memory(void) {
+  DLManagedTensorVersioned *x = numbers(3, 4), *turned, *got[4], *none;
+  const int64_t shape[] = {0, 3};
+  int32_t shared;
+  size_t count;
+  CHECK_OK(dlb_tensor_transpose(&turned, x, 0, NULL, &error));
+  CHECK_OK(dlb_tensor_alloc(&none, UINT8, 2, shape, &error));
+  DLManagedTensorVersioned *sent[] = {x, turned, none};
+  CHECK_OK(dlb_shm_send(ends[0], sent, 3, 0, &error));
+  CHECK_OK(dlb_shm_recv(&count, got, 4, ends[1], 0, &error));
+  CHECK_INT(3, count);
+  CHECK(got[3] == NULL && got[2]->dl_tensor.shape[1] == 3);
+  CHECK_INT(2, mappings()); /* one for both */
+  CHECK(got[0]->dl_tensor.data != x->dl_tensor.data && got[0]->flags & DLPACK_FLAG_BITMASK_READ_ONLY);
+  ((float *)x->dl_tensor.data)[1] = 99;
+  CHECK(at(got[0], 0, 1) == 99 && at(got[1], 1, 0) == 99 && at(got[1], 3, 2) == 11);
+  for (int i = 0; i < 2; i++) {
+    CHECK_OK(dlb_shm_is_shared(&shared, got[i], &error));
+    CHECK_INT(1, shared);
+  }
+  CHECK_OK(dlb_shm_send(ends[0], got, 1, 0, &error)); /* what was received can be sent on */
+  for (int i = 0; i < 3; i++) dlb_tensor_release(got[i]);
+  got[0] = receive();
+  CHECK(at(got[0], 0, 1) == 99);
+  CHECK_CODE(DLB_ERROR_READONLY, dlb_shm_send(ends[0], got, 1, DLB_SHM_WRITABLE, &error));
+  for (int i = 0; i < 3; i++) dlb_tensor_release(sent[i]);
+  dlb_tensor_release(got[0]);
+}
+
+static void two_processes_write_to_one_memory(int64_t rows) {
+  DLManagedTensorVersioned *x = numbers(rows, 256);
+  pid_t child = fork();
+  if (child == 0) {
+    DLManagedTensorVersioned *y = receive();
+    CHECK(at(y, rows - 1, 255) == (float)(rows * 256 - 1));
+    ((float *)y->dl_tensor.data)[0] = 7;
+    dlb_tensor_release(y);
+    y = numbers(2, 2); /* made in the forked child */
+    CHECK_OK(dlb_shm_send(ends[1], &y, 1, 0, &error));
+    _exit(0);
+  }
+  CHECK_OK(dlb_shm_send(ends[0], &x, 1, DLB_SHM_WRITABLE, &error));
+  int status, end = ends[1];
+  CHECK_INT(child, waitpid(child, &status, 0));
+  CHECK_INT(0, status);
+  CHECK(at(x, 0, 0) == 7);
+  dlb_tensor_release(x);
+  ends[1] = ends[0];
+  x = receive();
+  ends[1] = end;
+  CHECK(at(x, 1, 1) == 3);
+  dlb_tensor_release(x);
+}
+
+/* Returns the signal that ends a child which writes to a tensor. */
+static int signal_of_writer(DLManagedTensorVersioned *x) {
+  int status;
+  pid_t child = fork();
+  if (child == 0) {
+    signal(SIGSEGV, SIG_DFL); /* of a sanitizer */
+    *(volatile float *)x->dl_tensor.data = 1;
+    _exit(0);
+  }
+  CHECK_INT(child, waitpid(child, &status, 0));
+  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+static void writing_to_read_only_memory_ends_the_writer_alone(void) {
+  DLManagedTensorVersioned *x = numbers(2, 2), *second, *received;
+  CHECK_INT(0, signal_of_writer(x));
+  ((float *)x->dl_tensor.data)[0] = 0;
+  CHECK_OK(dlb_shm_readonly(&second, x, &error));
+  CHECK_OK(dlb_shm_send(ends[0], &x, 1, 0, &error));
+  received = receive();
+  dlb_tensor_release(x); /* the others keep the memory */
+  CHECK_INT(SIGSEGV, signal_of_writer(second));
+  CHECK_INT(SIGSEGV, signal_of_writer(received));
+  CHECK(at(second, 0, 0) == 0 && at(received, 1, 1) == 3);
+  dlb_tensor_release(second);
+  dlb_tensor_release(received);
+}
+
+static void what_is_not_in_a_segment_is_refused(void) {
+  const int64_t shape[] = {2};
+  DLManagedTensorVersioned *x, *y;
+  CHECK_OK(dlb_tensor_alloc(&x, UINT8, 1, shape, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_shm_send(ends[0], &x, 1, 0, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_shm_readonly(&y, x, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_shm_send(ends[0], &x, 1, 2, &error));
+  CHECK_CODE(DLB_ERROR_SYSTEM, dlb_shm_send(-1, NULL, 0, 0, &error));
+  CHECK_OK(dlb_shm_copy(&y, x, &error));
+  CHECK_OK(dlb_shm_send(ends[0], &y, 1, 0, &error));
+  size_t count;
+  CHECK_CODE(DLB_ERROR_ROOM, dlb_shm_recv(&count, NULL, 0, ends[1], 0, &error));
+  CHECK_INT(1, count);
+  CHECK_CODE(DLB_ERROR_SYSTEM, dlb_shm_recv(&count, NULL, 0, 1 << 20, 0, &error));
+  dlb_tensor_release(x);
+  dlb_tensor_release(y);
+}
+
+/* Sends bytes and at most one descriptor, and closes the connection. Returns the code of the receiver. */
+static int32_t code_for(const char *bytes, size_t size, int file, uint64_t copied) {
+  int pair[2];
+  CHECK_INT(0, socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+  union {
+    struct cmsghdr header;
+    char room[CMSG_SPACE(sizeof(int))];
+  } control;
+  memset(&control, 0, sizeof control);
+  struct iovec part = {(void *)bytes, size};
+  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+  if (file >= 0) {
+    message.msg_control = control.room;
+    message.msg_controllen = sizeof control.room;
+    control.header.cmsg_level = SOL_SOCKET;
+    control.header.cmsg_type = SCM_RIGHTS;
+    control.header.cmsg_len = CMSG_LEN(sizeof file);
+    memcpy(CMSG_DATA(&control.header), &file, sizeof file);
+  }
+  if (size > 0) CHECK_INT(size, sendmsg(pair[0], &message, 0));
+  close(pair[0]);
+  DLManagedTensorVersioned *got[8];
+  size_t count;
+  dlb_error error;
+  int files = descriptors(), mapped = mappings();
+  int32_t code = dlb_shm_recv(&count, got, 8, pair[1], copied, &error);
+  for (size_t i = 0; code == DLB_OK && i < count; i++) dlb_tensor_release(got[i]);
+  CHECK_INT(files, descriptors());
+  CHECK_INT(mapped, mappings());
+  close(pair[1]);
+  return code;
+}
+
+static void hostile_messages_are_refused(void) {
+  DLManagedTensorVersioned *x = numbers(1, 4);
+  char sent[512];
+  CHECK_OK(dlb_shm_send(ends[0], &x, 1, 0, &error));
+  union {
+    struct cmsghdr header;
+    char room[CMSG_SPACE(sizeof(int))];
+  } control;
+  struct iovec part = {sent, sizeof sent};
+  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room};
+  CHECK_INT(sizeof sent, recvmsg(ends[1], &message, 0));
+  int file;
+  memcpy(&file, CMSG_DATA(&control.header), sizeof file);
+  CHECK_INT(DLB_OK, code_for(sent, sizeof sent, file, 0));
+  for (size_t size = 0; size < sizeof sent; size++) CHECK_INT(DLB_ERROR_CLOSED, code_for(sent, size, file, 0));
+  CHECK(code_for(sent, sizeof sent, -1, 0) != DLB_OK);
+  int pipes[2], others[4];
+  CHECK_INT(0, pipe(pipes));
+  char name[] = "/tmp/dlbridge-shm-XXXXXX";
+  others[0] = pipes[0];
+  others[1] = open("/", O_RDONLY);
+  others[2] = open("/dev/zero", O_RDWR);
+  others[3] = mkstemp(name);
+  for (int i = 0; i < 4; i++) CHECK(code_for(sent, sizeof sent, others[i], 0) != DLB_OK);
+  CHECK(code_for(sent, sizeof sent, others[3], 1 << 20) != DLB_OK); /* it is empty */
+  CHECK_INT(0, ftruncate(others[3], 16));
+  CHECK(code_for(sent, sizeof sent, others[3], 0) != DLB_OK); /* it may become smaller */
+  CHECK_INT(DLB_OK, code_for(sent, sizeof sent, others[3], 1 << 20));
+  unlink(name);
+  for (uint32_t i = 0; i < 20000; i++) { /* an error, or a tensor that lies in the segment */
+    char changed[512];
+    memcpy(changed, sent, sizeof sent);
+    changed[(i * 2654435761u >> 7) % 64] ^= (char)(1u << (i * 40503u >> 5) % 8);
+    if (i % 3 == 0) changed[i % 64] = (char)(i >> 6);
+    code_for(changed, sizeof changed, file, 0);
+  }
+  close(file);
+  close(pipes[1]);
+  for (int i = 0; i < 4; i++) close(others[i]);
+  dlb_tensor_release(x);
+}
+
+static void answer(void) {
+  DLManagedTensorVersioned *got[16];
+  dlb_error error;
+  size_t count;
+  while (dlb_shm_recv(&count, got, 16, ends[0], 0, &error) == DLB_OK) {
+    for (size_t i = 0; i < count; i++) {
+      int64_t size;
+      CHECK_OK(dlb_tensor_nbytes(&size, got[i], &error));
+      for (int64_t k = 0; k < size / 4; k++) ((float *)got[i]->dl_tensor.data)[k] *= 2;
+    }
+    CHECK_OK(dlb_shm_send(ends[0], got, count, DLB_SHM_WRITABLE, &error));
+    for (size_t i = 0; i < count; i++) dlb_tensor_release(got[i]);
+  }
+  CHECK_INT(DLB_ERROR_CLOSED, error.code);
+}
+
+/* What a thread does that is cancelled, sooner or later. */
+typedef struct {
+  int fd;
+  DLManagedTensorVersioned *x;
+} task;
+
+static void *receive_one(void *arg) {
+  const task *t = arg;
+  DLManagedTensorVersioned *got = NULL;
+  size_t count;
+  dlb_error failed;
+  dlb_shm_recv(&count, &got, 1, t->fd, 0, &failed);
+  dlb_tensor_release(got); /* not a place to be cancelled either */
+  return NULL;
+}
+
+#ifndef __SANITIZE_ADDRESS__
+static void *send_until_full(void *arg) {
+  task *t = arg;
+  dlb_error failed;
+  while (dlb_shm_send(t->fd, &t->x, 1, DLB_SHM_WRITABLE, &failed) == DLB_OK) continue;
+  return NULL;
+}
+#endif
+
+/* Runs a function in a thread, and cancels it after so many microseconds. */
+static void cancelled(void *(*function)(void *), task *t, unsigned after) {
+  pthread_t thread;
+  CHECK_INT(0, pthread_create(&thread, NULL, function, t));
+  usleep(after);
+  pthread_cancel(thread);
+  CHECK_INT(0, pthread_join(thread, NULL));
+}
+
+static void a_cancelled_thread_leaves_nothing(void) {
+  DLManagedTensorVersioned *x = numbers(2, 2);
+  char part[600];
+  union {
+    struct cmsghdr header;
+    char room[CMSG_SPACE(4 * sizeof(int))];
+  } control;
+  for (unsigned i = 0; i < 200; i++) {
+    int pair[2];
+    CHECK_INT(0, socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+    task t = {pair[1], x};
+    if (i % 4 == 0) cancelled(receive_one, &t, 100 * (i % 16)); /* nothing comes */
+    if (i % 4 == 1) { /* the descriptor comes, and half of the bytes */
+      CHECK_OK(dlb_shm_send(pair[0], &x, 1, DLB_SHM_WRITABLE, &error));
+      struct iovec bytes = {part, sizeof part};
+      struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room};
+      ssize_t size = recvmsg(pair[1], &message, 0);
+      CHECK(size > 0 && CMSG_FIRSTHDR(&message) != NULL);
+      bytes.iov_len = (size_t)size / 2;
+      message.msg_flags = 0;
+      CHECK(sendmsg(pair[0], &message, 0) > 0);
+      int file;
+      memcpy(&file, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof file);
+      close(file);
+      cancelled(receive_one, &t, 50 * (i % 16));
+    }
+    if (i % 4 == 2) { /* all of it comes */
+      CHECK_OK(dlb_shm_send(pair[0], &x, 1, DLB_SHM_WRITABLE, &error));
+      cancelled(receive_one, &t, i % 64);
+    }
+#ifndef __SANITIZE_ADDRESS__ /* it does not know that the frame in which sendmsg was cancelled has ended */
+    if (i % 4 == 3) cancelled(send_until_full, &t, 500); /* the other side does not read */
+#endif
+    close(pair[0]);
+    close(pair[1]);
+  }
+  dlb_tensor_release(x);
+}
+
+int main(int argc, char **argv) {
+  if (argc > 1) {
+    ends[0] = atoi(argv[1]);
+    answer();
+    check_nothing_is_left("the peer");
+    return 0;
+  }
+  CHECK_INT(0, socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+  int files = descriptors();
+  a_received_tensor_is_the_same_memory();
+  two_processes_write_to_one_memory(1);
+  two_processes_write_to_one_memory(1 << 16); /* 64 MiB */
+  writing_to_read_only_memory_ends_the_writer_alone();
+  what_is_not_in_a_segment_is_refused();
+  hostile_messages_are_refused();
+  a_cancelled_thread_leaves_nothing();
+  CHECK_INT(files, descriptors());
+  CHECK_INT(0, mappings());
+  check_nothing_is_left("shared memory");
+  return 0;
+}
