@@ -149,7 +149,7 @@ def _is_of_this_user(connection: sockets.socket) -> bool:
 def checked(tensor: Any, what: str) -> Tensor:
     """Returns an argument that must be a Tensor."""
     if not isinstance(tensor, Tensor):
-        raise TypeError(f"dlbridge: shm: {what} is {type(tensor)!r}, not a dlbridge.Tensor; shm.copy makes one of any array")
+        raise TypeError(f"dlbridge: shm: {what} takes a dlbridge.Tensor, not {type(tensor)!r}; shm.copy makes one of any array")
     return tensor
 
 

@@ -95,6 +95,7 @@ def send(
 
     Errors: those of `encode`, and those of the socket, such as zmq.Again.
     """
+    _check_socket(socket, "send")
     frames: list[Any] = tens.encode(
         tensors,
         metadata=metadata, tensor_metadata=tensor_metadata, form=form, level=level, label=label,
@@ -158,6 +159,7 @@ def recv(
     Ownership: the tensors hold the memory of their parts, also after the socket is closed. Errors: those of `decode` for a message that
     is not valid, which is dropped whole; and those of the socket.
     """
+    _check_socket(socket, "recv")
     first = 1 if socket.type == _ROUTER else 0
 
     def message(frames: list[Any]) -> tens.Message:
@@ -190,6 +192,11 @@ def _routing(frames: list[memoryview], first: int) -> int:
     if len(frames) > 1 and _is_packed(frames[-1]):
         return len(frames) - 1
     return min(first, len(frames))
+
+
+def _check_socket(socket: Any, what: str) -> None:
+    if not hasattr(socket, "recv_multipart"):
+        raise TypeError(f"dlbridge: tens: {what}: a socket of pyzmq is required, not {type(socket)!r}")
 
 
 def _own(part: memoryview, aligned: bool, writable: bool) -> Any:

@@ -202,6 +202,7 @@ PyObject *tensor_astype(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
 PyObject *tensor_convert(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *tensor_int(PyObject *self);
 PyObject *tensor_float(PyObject *self);
+PyObject *tensor_format(PyObject *self, PyObject *spec);
 PyObject *tensor_complex(PyObject *self, PyObject *ignored);
 PyObject *tensor_index(PyObject *self);
 int tensor_bool(PyObject *self);

@@ -507,6 +507,13 @@ PyDoc_STRVAR(tobytes_doc,
              "    >>> dlbridge.from_buffer(b'abc').flip().tobytes()\n"
              "    b'cba'");
 
+PyDoc_STRVAR(format_doc,
+             "__format__($self, spec, /)\n--\n\n"
+             "Formats the number of a tensor of 0 dimensions. Without a specification the result is str(tensor).\n\n"
+             "    >>> f'{dlbridge.from_dlpack(np.array([2.5, 3]))[0]:.2f}'\n"
+             "    '2.50'\n\n"
+             "Errors: TypeError for a tensor with dimensions.");
+
 static PyMethodDef tensor_methods[] = {
     {"__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack, METH_FASTCALL | METH_KEYWORDS, dlpack_doc},
     {"__dlpack_device__", tensor_dlpack_device, METH_NOARGS, dlpack_device_doc},
@@ -525,6 +532,7 @@ static PyMethodDef tensor_methods[] = {
     {"tolist", tensor_tolist, METH_NOARGS, tolist_doc},
     {"item", tensor_item, METH_VARARGS, item_doc},
     {"__complex__", tensor_complex, METH_NOARGS, complex_doc},
+    {"__format__", tensor_format, METH_O, format_doc},
     {"tobytes", tensor_bytes, METH_NOARGS, tobytes_doc},
     {"__bytes__", tensor_bytes, METH_NOARGS, bytes_doc},
     {"close", tensor_close, METH_NOARGS, close_doc},

@@ -148,6 +148,18 @@ PyObject *tensor_float(PyObject *op) {
   return result;
 }
 
+PyObject *tensor_format(PyObject *op, PyObject *spec) {
+  const Tensor *self = (Tensor *)op;
+  if (PyUnicode_Check(spec) && PyUnicode_GetLength(spec) == 0) return PyObject_Str(op);
+  if (self->share != NULL && self->view.ndim > 0)
+    return PyErr_Format(PyExc_TypeError, "dlbridge: format: %R is for numbers, not for a tensor of %d dimensions; tensor.numpy() and "
+                        "tensor.tolist() have the elements", spec, (int)self->view.ndim);
+  PyObject *object = check_numbers(self, "format") < 0 ? NULL : element(self, 0, "format");
+  PyObject *result = object == NULL ? NULL : PyObject_Format(object, spec);
+  Py_XDECREF(object);
+  return result;
+}
+
 PyObject *tensor_complex(PyObject *op, PyObject *Py_UNUSED(ignored)) {
   PyObject *object = only_element((Tensor *)op, "complex"), *result = NULL;
   if (object != NULL && PyComplex_Check(object)) return object;

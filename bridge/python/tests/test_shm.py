@@ -481,7 +481,7 @@ def test_what_cannot_be_offered_is_refused(offered):
         shm.handle(x.T)
     with pytest.raises(BufferError, match="not in a segment"):
         shm.handle(dlbridge.empty(3, "int8"))
-    with pytest.raises(TypeError, match="handle is <class 'list'>, not a dlbridge.Tensor"):
+    with pytest.raises(TypeError, match="handle takes a dlbridge.Tensor, not <class 'list'>"):
         shm.handle([1])
     with pytest.raises(ValueError, match="timeout must be more than 0 seconds, not 0"):
         shm.handle(x, timeout=0)

@@ -423,6 +423,11 @@ def test_a_tensor_of_one_element_is_a_number():
     for wrong in (t, t[0, 0], dlbridge.empty((), "float32x4"), dlbridge.from_dlpack(np.array([1]))):
         with pytest.raises(TypeError, match="only integer tensors of 0 dimensions"):
             operator.index(wrong)
+    assert f"{t[0, 0]:.2f} {i:03d} {z:.1f}" == "2.50 003 1.0+2.0j" and f"{t}" == str(t) and f"{i}" == str(i)
+    with pytest.raises(TypeError, match="format: '.2f' is for numbers, not for a tensor of 2 dimensions"):
+        f"{t:.2f}"
+    with pytest.raises(ValueError, match="Unknown format code 'd'"):
+        f"{t[0, 0]:d}"
     many = dlbridge.from_dlpack(numbers(3))
     for convert in (int, float, complex):
         with pytest.raises(TypeError, match="only a tensor of 1 element is a number, not one of 3"):

@@ -155,6 +155,9 @@ def test_errors_of_the_socket_pass_through():
                 tens.send(push, [np.zeros(1 << 17)], flags=zmq.DONTWAIT)
     with pytest.raises(zmq.ZMQError, match="[Ss]ocket"):
         tens.recv(pull)
+    for call in (lambda: tens.send("x", [np.zeros(1)]), lambda: tens.recv(None)):
+        with pytest.raises(TypeError, match="tens: (send|recv): a socket of pyzmq is required, not <class '(str|NoneType)'>"):
+            call()
     wait_for(lambda: dlbridge.counters()["exports"] == 0)
 
 
