@@ -76,16 +76,16 @@ func Spread(bytes int64) EncodeOption {
 	}
 }
 
-// Encode returns a message of the form TENS and level 0 with one payload part for each tensor, or several with
-// [Spread]. A part aliases the memory of its tensor if the layout has no gaps and no shared elements, in any order and
-// direction of the dimensions; otherwise the part is a copy in C order. The caller sets the other fields of the
-// message.
+// Encode returns a message with the form TENS, the level 0 and a label. It has one payload part for each tensor, except that
+// [Spread] makes several, and that a tensor whose packing an option sets has none. A part aliases the memory of its tensor if
+// the layout has no gaps and no shared elements, in any order and direction of the dimensions; otherwise the part is a
+// copy in C order. The caller sets Origin, Granule and Seqno.
 //
 // Ownership: the tensors stay the caller's. Lifetime: they must stay open while the message is in use, because its
 // parts are slices of their memory that do not keep it alive. Threads: any. On error: [elements.ErrDType],
 // [elements.ErrByteOrder], [dlpack.ErrDevice], [dlpack.ErrClosed] or [dlpack.ErrMemory], with the index of the tensor;
 // [dlpack.ErrMemory] if there is too little memory for the label; the error of an option; or one of package tens for
-// metadata that is not a JSON object, or for metadata of a tensor that contains an object or array.
+// metadata that is not a JSON object, or for a tensor's metadata if one of its values is an object or array.
 func Encode(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Report, error) {
 	msg := &tens.Message{Form: [4]byte{'T', 'E', 'N', 'S'}, Parts: make([][]byte, len(ts))}
 	label := &tens.Label{Tensors: make([]tens.Tensor, len(ts))}

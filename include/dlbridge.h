@@ -478,8 +478,8 @@ DLB_API int32_t dlb_message_header(dlb_header *out, const dlb_message *message, 
  * Ownership: the message owns the bytes. Lifetime: until dlb_message_free. Threads: any. On error: *out is empty. */
 DLB_API int32_t dlb_message_label(dlb_bytes *out, const dlb_message *message, dlb_error *error);
 
-/* Sets *out to TENS.metadata as JSON text. `data` is NULL if the message has none. For an encoded message the text is
- * the one that was passed to dlb_message_encode.
+/* Sets *out to TENS.metadata as JSON text. `data` is NULL if a decoded message has none. For a message of dlb_message_encode the
+ * text is the one that was passed, or {}. For one of dlb_message_encode_parts `data` is NULL, because its label is not read.
  * Ownership: the message owns the bytes. Lifetime: until dlb_message_free. Threads: any. On error: *out is empty. */
 DLB_API int32_t dlb_message_metadata(dlb_bytes *out, const dlb_message *message, dlb_error *error);
 

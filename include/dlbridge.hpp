@@ -562,7 +562,7 @@ class [[nodiscard]] tensor {
  private:
   explicit tensor(DLManagedTensorVersioned *raw) noexcept : raw_(raw) {}
 
-  // Returns the product of a shape, or -1 if it is no shape.
+  // Returns the number of elements of a shape, or -1 if, before the first size of 0, a size is negative or the product overflows.
   static std::int64_t count_of(sizes shape) noexcept {
     std::int64_t count = 1;
     for (std::int64_t n : shape) {

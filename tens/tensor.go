@@ -254,8 +254,8 @@ func (t *Tensor) isSize(have, want int64) bool {
 	return have == want || t.DType == 'V' && have < want && have > want-want/int64(t.Word)
 }
 
-// fit checks the tensor against the payload: its parts must have exactly the bytes of its elements. The parts of a
-// tensor that is not dense are not checked.
+// fit checks the tensor against the payload: its parts must be there, and have the size of its elements (see isSize, and
+// fitPieces for several parts). The parts of a tensor that is not dense are not checked.
 func (t *Tensor) fit(parts [][]byte) *Error {
 	_, want, err := t.size()
 	if err != nil {

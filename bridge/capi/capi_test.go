@@ -44,7 +44,7 @@ var scratch string
 func TestMain(m *testing.M) {
 	// The results depend on files that only the compiler reads. `go test` caches a result unless a file that the test
 	// itself has opened changes; therefore the test opens them too.
-	for _, pattern := range []string{"*.[ch]", "testdata/*.[ch]", "testdata/two_runtimes/*", "testdata/recorded/*", "../libdlbridge/*", core + "/*.[ch]"} {
+	for _, pattern := range []string{"*.[ch]", "testdata/*.[ch]", "testdata/two_runtimes/*", "testdata/recorded/*", "../libdlbridge/*", core + "/*.[ch]", "../internal/segment/*.[ch]"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			panic("no files " + pattern)

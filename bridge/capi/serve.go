@@ -62,7 +62,8 @@ func Serve(f func(in ...*dlpack.Tensor) (*dlpack.Tensor, error), e unsafe.Pointe
 	return out
 }
 
-// importAll imports managed tensors. It takes over all of them, also if it returns an error.
+// importAll imports managed tensors. It takes over all of them, even on error: those that cannot be imported are released, and
+// the others are returned beside the error, for the caller to close.
 func importAll(in []unsafe.Pointer) ([]*dlpack.Tensor, error) {
 	tensors := make([]*dlpack.Tensor, 0, len(in))
 	var failed error

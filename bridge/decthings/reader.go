@@ -50,9 +50,9 @@ func (c checked) Read(data []byte) (int, error) {
 var errPanicked = errors.New("decthings: an earlier Next has not returned, as after a panic of the io.Reader")
 
 // Next returns the bytes of the next tensor, for [Decode] or [DecodeView], in new memory. The payload is aligned to 64 bytes
-// there, so that decoding does not copy it. Memory is allocated as bytes arrive, whatever size a header announces: at most five
-// times the bytes of the tensor that have arrived, and 64 KiB. A tensor may be as large as the stream; an [io.LimitReader]
-// bounds that.
+// there, so that decoding does not copy it. The memory grows with the bytes that arrive and not with the size that a header
+// claims: it is at most five times the bytes of the tensor that have arrived, plus 64 KiB. A tensor may be as large as the
+// stream; an [io.LimitReader] bounds that.
 //
 // Errors: [io.EOF] after the last tensor; an [*elements.Error] with [ErrTruncated] or another error in a header or a length;
 // [elements.ErrNil] without an io.Reader; [dlpack.ErrMemory] for a tensor that is larger than the memory; or an error of the

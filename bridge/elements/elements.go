@@ -7,7 +7,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// Elements is a tensor whose elements have no DLPack data type: strings, media, handles or quantised numbers.
+// Elements is a tensor whose elements are byte strings, because DLPack has no data type for them: strings, media,
+// quantised numbers, and the resources and variants of TensorFlow.
 type Elements struct {
 	// Type is the format's own name of the element type, such as string, image or qint8.
 	Type string

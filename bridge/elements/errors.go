@@ -38,8 +38,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// After adds start to the offset of the error and returns the same error, for an input that was decoded from byte start
-// on.
+// After adds start to the offset of the error and returns the same error. It is for a decoder that was given
+// input[start:] and not the whole input. An offset that would overflow becomes the largest int64.
 func (e *Error) After(start int64) *Error {
 	e.Offset += min(start, math.MaxInt64-e.Offset)
 	return e

@@ -1,8 +1,13 @@
 #!/bin/sh
-# sources.sh [PART]: prints the C files of dlbridge's half without Go, one a line: those of the core and of package capi,
-# except what only Go uses, and those of shared memory; PART is core or capi for those of one, capi with shared memory, or extension
-# for those that the Python extension has: the core, of capi the text of tensors, and shared memory. libdlbridge_tensor has all. A new
-# file belongs to the half unless it is named here; if it needs another file, linking libdlbridge_tensor.so fails.
+# sources.sh [PART]: prints the C files that need no Go, one a line.
+#
+#   without PART   all, of which libdlbridge_tensor is made
+#   core           those of dlpack/internal/core
+#   capi           those of bridge/capi and bridge/internal/segment
+#   extension      those that the Python extension is built with: core, segment, and four of bridge/capi
+#
+# Files that include _cgo_export.h, and those that are named below, are left out. If another file calls a function of a file that
+# is left out, linking libdlbridge_tensor.so fails.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 for file in "$root"/dlpack/internal/core/*.c "$root"/bridge/capi/*.c; do
@@ -13,7 +18,7 @@ for file in "$root"/dlpack/internal/core/*.c "$root"/bridge/capi/*.c; do
   esac
   case $file in
   */core/slot.c | */core/wake.c) continue ;; # each Go runtime has slots of its own, and is woken by itself
-  */capi/elements.c | */capi/tens_message.c) continue ;; # of messages and elements
+  */capi/elements.c | */capi/tens_message.c) continue ;; # the messages and elements that Go decodes
   esac
   grep -q '^#include "_cgo_export.h"' "$file" || echo "$file"
 done

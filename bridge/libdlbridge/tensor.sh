@@ -1,10 +1,11 @@
 #!/bin/sh
 # tensor.sh DIR: builds libdlbridge_tensor into DIR, shared and static: the C half of dlbridge, which needs a C compiler and its
-# binutils but no Go. CC and CFLAGS are heeded. Prints the private names of the shared library, which build.sh needs.
+# binutils but no Go. CC and CFLAGS are heeded. Prints the names of the internal functions that libdlbridge.so calls; build.sh
+# needs them.
 #
-# Programs get dlb_* only. The static library has no other global name. The shared one also exports the names behind
-# dlbridge.h, with the prefix dlb_private_ and a symbol version of exactly this release, for libdlbridge.so. It stays loaded
-# after dlclose, because deleters of its tensors may be called later.
+# Programs are meant to use the functions of dlbridge.h. The static library has no other global name. The shared library also
+# exports the internal functions, for libdlbridge.so alone: with the prefix dlb_private_, and a symbol version of exactly this
+# release. The shared library stays loaded after dlclose, because deleters of its tensors may be called later.
 set -eu
 dir=${1:?usage: tensor.sh DIR}
 here=$(cd "$(dirname "$0")" && pwd)

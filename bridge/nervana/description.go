@@ -80,12 +80,13 @@ func (d *Description) orUnknown() *Description {
 	return d
 }
 
-// Known returns everything that is known about d. For a view, this includes what follows from its base: the shape as soon
-// as the shape of the base is known, and the strides as soon as the layout of the base is known. A view of a constant is
-// an [RTensor], and so is a view in which several indices reach the same element.
+// Known returns everything that is known about d. For a view, this includes what follows from its base: the strides once the
+// layout of the base is known, and the shape once the shape of the base is known, and its layout too if the view depends on
+// it. The access of a view of a constant is [RTensor], which is read-only, and so is that of a view in which several
+// indices reach the same element.
 //
-// Errors: those of [Description.Refine] if d contradicts itself, and those of the view's function if the base has no such
-// view. [dlpack.ErrLayout] for a chain of more than 1000 views and for a description that is a view of itself.
+// Errors: those of [Description.Refine] if d contradicts itself, and those of the view's function if it cannot make the
+// view of the base. [dlpack.ErrLayout] for a chain of more than 1000 views and for a description that is a view of itself.
 // [dlpack.ErrNull] for a view whose function is nil.
 func (d *Description) Known() (Description, error) {
 	const op = "describe"

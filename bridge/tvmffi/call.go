@@ -118,7 +118,7 @@ var calls = sync.Pool{New: func() any { return new(call) }}
 func (c *call) first() *C.ffi_argument { return unsafe.SliceData(c.args) }
 func (c *call) firstDim() *C.int64_t   { return (*C.int64_t)(unsafe.Pointer(unsafe.SliceData(c.dims))) }
 
-// end releases the resources of the call.
+// end releases the resources of the call. Unless pins is set, it also returns c to the pool, and c must not be used afterwards.
 func (c *call) end() {
 	for _, m := range c.exports {
 		dlpack.Release(m)

@@ -84,8 +84,7 @@ func (r *reference) share() (kind int32, handle uint64) {
 	return r.kind, uint64(r.handle)
 }
 
-// Close ends this reference to the object. The first call has an effect, later ones have none; calls under way end first. See
-// [Function.Close].
+// Close ends this reference to the object. Only the first Close has an effect. It does not wait: see [Function.Close].
 func (r *reference) Close() error {
 	if r.handle != 0 && r.uses.close() {
 		r.end()
@@ -144,8 +143,8 @@ func (f *Function) apply(options []FunctionOption) {
 	}
 }
 
-// Close ends this reference to the function. The first call has an effect; later calls, and a call on a nil function, have
-// none. Calls of the function that are under way end first.
+// Close ends this reference to the function. It does not wait: if calls of the function are running, the last of them to
+// end gives the reference up. Only the first Close has an effect, and on a nil function it does nothing.
 //
 // Ownership: ends this reference. Lifetime: the function lives while TVM-FFI, or another reference, holds it.
 // Threads: any goroutine. On error: never fails; the result makes it an io.Closer.

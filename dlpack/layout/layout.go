@@ -215,7 +215,8 @@ func (l Layout) OffsetOf(index ...int64) (int64, error) {
 	return offset, nil
 }
 
-// forward returns offset + steps×stride, and whether fits was true and the result fits in an int64. Calls can be chained.
+// forward returns offset + steps×stride, and whether fits was true and neither the product nor the sum overflows, so that
+// calls can be chained.
 func forward(offset int64, fits bool, steps, stride int64) (int64, bool) {
 	way, fits1 := extent.Mul(steps, stride)
 	sum, fits2 := extent.Add(offset, way)
@@ -281,8 +282,8 @@ func isEmpty(shape []int64) (bool, error) {
 	return empty, nil
 }
 
-// AppendRowMajor appends the strides of elements without gaps whose last dimension is the fastest. A size of 0 counts as 1,
-// as in NumPy. Errors: those of [Count].
+// AppendRowMajor appends the strides, in elements, of a row-major tensor without gaps. A size of 0 counts as 1. Errors: those
+// of [Count].
 func AppendRowMajor(dst, shape []int64) ([]int64, error) {
 	if _, err := Count(shape); err != nil {
 		return dst, err

@@ -40,7 +40,7 @@ typedef struct {
   FUNCTIONS(FIELD)
 } library;
 
-/* Returns the library of this process, and loads it before the first call. NULL with an exception. */
+/* Returns the functions of the library, which it loads unless the process has loaded it already. NULL with an exception. */
 const library *get_library(PyObject *module);
 /* Reports whether a function belongs to the library and cannot be called, because the process was forked after it was loaded. */
 int is_stopped(void *function);

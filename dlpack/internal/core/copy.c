@@ -478,8 +478,8 @@ static void gather_channels(const plan *p, char *dst, const char *src) {
   }
 }
 
-/* Interleaves channels. Non-temporal stores need an aligned start, so they are used only if one of the first items begins a
- * cache line; the items before it are copied by the plain loop. */
+/* Interleaves channels. Non-temporal stores need an aligned start, so they are used only if one of the first 64 groups, each
+ * with an item of every channel, begins a cache line. The plain loop copies the groups before it. */
 static void weave_channels(const plan *p, char *dst, const char *src) {
   int64_t each = p->other.dst, size = (int64_t)p->item, count = p->other.size, head = 0;
   int64_t most = p->stream ? (count < LINE ? count : LINE) : 0;

@@ -298,8 +298,9 @@ static inline int core_in_address_space(uint64_t start, int64_t low, int64_t hig
 __attribute__((format(printf, 4, 5))) CORE_API core_status core_fail(core_status status, char *message, size_t size,
                                                                      const char *format, ...);
 
-/* Checks a description as far as possible without touching the memory that it describes. `message` (may be NULL) gets the
- * offending field and its value. Go: checkTensor of package dlpack, CheckTensor */
+/* Checks a description as far as possible without touching the memory that it describes. `out` gets the extent of its
+ * elements, and `message` the offending field and its value; both may be NULL. The same in Go: CheckTensor of package core, and
+ * checkTensor of package dlpack. */
 CORE_API core_status core_check_tensor(const DLTensor *tensor, uint64_t flags, core_extent *out,
                                    char *message, size_t size);
 

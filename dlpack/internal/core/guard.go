@@ -73,7 +73,8 @@ func (m *Memory) Escape() {
 }
 
 // cleanUp gives up Go's share of a memory whose tensors are all unreachable and were not closed. If a Go slice of the memory
-// was handed out, the slice may still be in use, so nothing is freed. The loss is counted once all is done.
+// was handed out, the slice may still be in use, so nothing is freed. The ledger has the loss at once; it is added to forgotten
+// when the deleter has returned, or at once if nothing is freed.
 //
 // The runtime runs cleanUp on a goroutine that all cleanups of the process share. The memory's deleter may block and would
 // stop them all, so it runs on a goroutine of package background.
