@@ -37,36 +37,14 @@ int32_t capi_text_out(const char *op, size_t *out, char *data, size_t room, void
 
 /* ---- data types ------------------------------------------------------------------------------ */
 
-/* The names of the codes. The width in bits follows where a code has several. */
-static const struct {
-  const char *name;
-  int sized;
-} kinds[] = {
-    [kDLInt] = {"int", 1}, [kDLUInt] = {"uint", 1}, [kDLFloat] = {"float", 1}, [kDLOpaqueHandle] = {"handle", 1},
-    [kDLBfloat] = {"bfloat", 1}, [kDLComplex] = {"complex", 1}, [kDLBool] = {"bool", 0},
-    [kDLFloat8_e3m4] = {"float8_e3m4", 0}, [kDLFloat8_e4m3] = {"float8_e4m3", 0},
-    [kDLFloat8_e4m3b11fnuz] = {"float8_e4m3b11fnuz", 0}, [kDLFloat8_e4m3fn] = {"float8_e4m3fn", 0},
-    [kDLFloat8_e4m3fnuz] = {"float8_e4m3fnuz", 0}, [kDLFloat8_e5m2] = {"float8_e5m2", 0},
-    [kDLFloat8_e5m2fnuz] = {"float8_e5m2fnuz", 0}, [kDLFloat8_e8m0fnu] = {"float8_e8m0fnu", 0},
-    [kDLFloat6_e2m3fn] = {"float6_e2m3fn", 0}, [kDLFloat6_e3m2fn] = {"float6_e3m2fn", 0},
-    [kDLFloat4_e2m1fn] = {"float4_e2m1fn", 0},
-};
-
-/* The width of the codes that have one only. */
-static uint8_t width_of(uint8_t code) {
-  for (int bits = 1; bits <= 128; bits++) {
-    if (core_known_dtype((DLDataType){code, (uint8_t)bits, 1})) return (uint8_t)bits;
-  }
-  return 0;
-}
-
 void capi_write_dtype(capi_text *t, DLDataType dtype) {
   if (!core_known_dtype(dtype)) {
     capi_write(t, "(code %d, bits %d, lanes %d)", dtype.code, dtype.bits, dtype.lanes);
     return;
   }
-  capi_write(t, "%s", kinds[dtype.code].name);
-  if (kinds[dtype.code].sized) capi_write(t, "%d", dtype.bits);
+  const core_kind *kind = core_kind_of(dtype.code);
+  capi_write(t, "%s", kind->name);
+  if (kind->sized) capi_write(t, "%d", dtype.bits);
   if (dtype.lanes > 1) capi_write(t, "x%d", dtype.lanes);
 }
 
@@ -91,13 +69,14 @@ static long number(const char *text, const char *end, long most) {
 
 /* Sets *out to the type with one lane of this name. */
 static int find_name(DLDataType *out, const char *text, const char *end) {
-  for (size_t code = 0; code < COUNT(kinds); code++) {
-    size_t size = strlen(kinds[code].name);
-    if ((size_t)(end - text) < size || memcmp(text, kinds[code].name, size) != 0) continue;
-    uint8_t bits = kinds[code].sized ? (uint8_t)number(text + size, end, 128) : width_of((uint8_t)code);
+  const core_kind *kind;
+  for (uint8_t code = 0; (kind = core_kind_of(code)) != NULL; code++) {
+    size_t size = strlen(kind->name);
+    if ((size_t)(end - text) < size || memcmp(text, kind->name, size) != 0) continue;
+    uint8_t bits = kind->sized ? (uint8_t)number(text + size, end, 128) : kind->widths[0];
     if (code == kDLOpaqueHandle && text + size == end) bits = 64;
-    else if (!kinds[code].sized && text + size != end) continue;
-    *out = (DLDataType){(uint8_t)code, bits, 1};
+    else if (!kind->sized && text + size != end) continue;
+    *out = (DLDataType){code, bits, 1};
     if (core_known_dtype(*out)) return 1;
   }
   return 0;

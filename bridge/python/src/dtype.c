@@ -2,58 +2,17 @@
 
 #include <dlbridge.h>
 #include <string.h>
+#include <text.h>
 
-/* The names of the Go package, and the letters. dlb_dtype_parse reads these names, and those of types with several lanes. */
+/* The letters of the buffer protocol (PEP 3118), in native size. */
 static const struct {
-  const char *name;
+  const char *letter;
   uint8_t code, bits;
-  const char *letter; /* PEP 3118, native size */
-} dtypes[] = {
-    {"bool", kDLBool, 8, "?"},
-    {"int2", kDLInt, 2, NULL},
-    {"int4", kDLInt, 4, NULL},
-    {"int8", kDLInt, 8, "b"},
-    {"int16", kDLInt, 16, "h"},
-    {"int32", kDLInt, 32, "i"},
-    {"int64", kDLInt, 64, sizeof(long) == 8 ? "l" : "q"},
-    {"uint2", kDLUInt, 2, NULL},
-    {"uint4", kDLUInt, 4, NULL},
-    {"uint8", kDLUInt, 8, "B"},
-    {"uint16", kDLUInt, 16, "H"},
-    {"uint32", kDLUInt, 32, "I"},
-    {"uint64", kDLUInt, 64, sizeof(long) == 8 ? "L" : "Q"},
-    {"float16", kDLFloat, 16, "e"},
-    {"float32", kDLFloat, 32, "f"},
-    {"float64", kDLFloat, 64, "d"},
-    {"complex32", kDLComplex, 32, NULL},
-    {"complex64", kDLComplex, 64, "Zf"},
-    {"complex128", kDLComplex, 128, "Zd"},
-    {"bfloat16", kDLBfloat, 16, NULL},
-    {"float8_e3m4", kDLFloat8_e3m4, 8, NULL},
-    {"float8_e4m3", kDLFloat8_e4m3, 8, NULL},
-    {"float8_e4m3b11fnuz", kDLFloat8_e4m3b11fnuz, 8, NULL},
-    {"float8_e4m3fn", kDLFloat8_e4m3fn, 8, NULL},
-    {"float8_e4m3fnuz", kDLFloat8_e4m3fnuz, 8, NULL},
-    {"float8_e5m2", kDLFloat8_e5m2, 8, NULL},
-    {"float8_e5m2fnuz", kDLFloat8_e5m2fnuz, 8, NULL},
-    {"float8_e8m0fnu", kDLFloat8_e8m0fnu, 8, NULL},
-    {"float6_e2m3fn", kDLFloat6_e2m3fn, 6, NULL},
-    {"float6_e3m2fn", kDLFloat6_e3m2fn, 6, NULL},
-    {"float4_e2m1fn", kDLFloat4_e2m1fn, 4, NULL},
-    {"handle8", kDLOpaqueHandle, 8, NULL},
-    {"handle16", kDLOpaqueHandle, 16, NULL},
-    {"handle32", kDLOpaqueHandle, 32, NULL},
-    {"handle64", kDLOpaqueHandle, 64, NULL},
-    {"handle128", kDLOpaqueHandle, 128, NULL},
+} letters[] = {
+    {"?", kDLBool, 8}, {"b", kDLInt, 8}, {"h", kDLInt, 16}, {"i", kDLInt, 32}, {sizeof(long) == 8 ? "l" : "q", kDLInt, 64},
+    {"B", kDLUInt, 8}, {"H", kDLUInt, 16}, {"I", kDLUInt, 32}, {sizeof(long) == 8 ? "L" : "Q", kDLUInt, 64},
+    {"e", kDLFloat, 16}, {"f", kDLFloat, 32}, {"d", kDLFloat, 64}, {"Zf", kDLComplex, 64}, {"Zd", kDLComplex, 128},
 };
-enum { DTYPES = sizeof dtypes / sizeof *dtypes };
-
-static int find(uint8_t code, uint8_t bits) {
-  for (int i = 0; i < DTYPES; i++) {
-    if (dtypes[i].code == code && dtypes[i].bits == bits) return i;
-  }
-  return -1;
-}
 
 int64_t dtype_itemsize(DLDataType dtype) { return ((int64_t)dtype.bits * dtype.lanes + 7) / 8; }
 
@@ -98,10 +57,10 @@ int dtype_parse(PyObject *object, DLDataType *out) {
 }
 
 PyObject *dtype_name(DLDataType dtype) {
-  int i = find(dtype.code, dtype.bits);
-  if (i < 0) return PyErr_Format(PyExc_BufferError, "dlbridge: the data type has no name");
-  if (dtype.lanes == 1) return PyUnicode_FromString(dtypes[i].name);
-  return PyUnicode_FromFormat("%sx%d", dtypes[i].name, (int)dtype.lanes);
+  char name[64];
+  capi_text text = {name, sizeof name, 0};
+  capi_write_dtype(&text, dtype);
+  return PyUnicode_FromStringAndSize(name, (Py_ssize_t)text.size);
 }
 
 PyObject *dtype_object(module_state *state, DLDataType dtype) {
@@ -124,8 +83,10 @@ PyObject *dtype_of(PyObject *Py_UNUSED(module), PyObject *object) {
 }
 
 const char *dtype_letter(DLDataType dtype) {
-  int i = dtype.lanes == 1 ? find(dtype.code, dtype.bits) : -1;
-  return i < 0 ? NULL : dtypes[i].letter;
+  for (size_t i = 0; i < sizeof letters / sizeof *letters; i++) {
+    if (letters[i].code == dtype.code && letters[i].bits == dtype.bits && dtype.lanes == 1) return letters[i].letter;
+  }
+  return NULL;
 }
 
 static const struct {
@@ -147,14 +108,14 @@ int dtype_of_format(const char *format, Py_ssize_t itemsize, DLDataType *out) {
   for (int k = 0; k < 4 && code < 0 && *letter != '\0'; k++) {
     if (strchr(kinds[k].letters, *letter) != NULL) code = kinds[k].code;
   }
-  int i = code < 0 || letter[1] != '\0' || itemsize > 16 ? -1 : find((uint8_t)code, (uint8_t)(itemsize * 8));
-  if (i < 0 || dtypes[i].letter == NULL)
+  DLDataType dtype = {(uint8_t)code, (uint8_t)(itemsize * 8), 1};
+  if (code < 0 || letter[1] != '\0' || itemsize > 16 || dtype_letter(dtype) == NULL)
     return raise_error(PyExc_BufferError,
                        "dlbridge: DLPack has no dtype for a buffer of format '%s' with elements of %zd bytes; dtype= names one",
                        format == NULL ? "B" : format, itemsize);
   if (swapped && itemsize > 1)
     return raise_error(PyExc_BufferError,
                        "dlbridge: a buffer of format '%s' is not in native byte order; convert it first", format);
-  *out = (DLDataType){dtypes[i].code, dtypes[i].bits, 1};
+  *out = dtype;
   return 0;
 }

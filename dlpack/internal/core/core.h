@@ -312,6 +312,16 @@ CORE_API core_status core_check_layout(const DLTensor *tensor, uint64_t flags, c
  * without elements can exceed 63 bits, and nobody follows those; they are truncated. */
 CORE_API void core_set_row_major(int64_t *strides, const int64_t *shape, int32_t ndim);
 
+/* What is known about a code of data types: its name, the widths in bits that an element may have, and whether the name of a type
+ * includes the width. Go: kinds of package dlpack */
+typedef struct {
+  const char *name;
+  uint8_t widths[6], sized;
+} core_kind;
+
+/* Returns what is known about a code, or NULL for a code that DLPack 1.3 does not have. */
+CORE_API const core_kind *core_kind_of(uint8_t code);
+
 /* Reports whether DLPack 1.3 knows the data type, in a width that is in use. Go: DataType.Validate */
 CORE_API int core_known_dtype(DLDataType dtype);
 

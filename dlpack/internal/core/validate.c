@@ -20,25 +20,34 @@ int core_host_readable(int32_t device_type) {
   return device_type == kDLCPU || device_type == kDLCUDAHost || device_type == kDLROCMHost;
 }
 
-/* The numbers of bits that an element of each type can have. */
-static const uint8_t widths[][6] = {
-    [kDLInt] = {8, 16, 32, 64, 4, 2},
-    [kDLUInt] = {8, 16, 32, 64, 4, 2},
-    [kDLFloat] = {32, 64, 16},
-    [kDLOpaqueHandle] = {8, 16, 32, 64, 128},
-    [kDLBfloat] = {16},
-    [kDLComplex] = {32, 64, 128},
-    [kDLBool] = {8},
-    [kDLFloat8_e3m4] = {8}, [kDLFloat8_e4m3] = {8}, [kDLFloat8_e4m3b11fnuz] = {8}, [kDLFloat8_e4m3fn] = {8},
-    [kDLFloat8_e4m3fnuz] = {8}, [kDLFloat8_e5m2] = {8}, [kDLFloat8_e5m2fnuz] = {8}, [kDLFloat8_e8m0fnu] = {8},
-    [kDLFloat6_e2m3fn] = {6}, [kDLFloat6_e3m2fn] = {6},
-    [kDLFloat4_e2m1fn] = {4},
+static const core_kind kinds[] = {
+    [kDLInt] = {"int", {8, 16, 32, 64, 4, 2}, 1},
+    [kDLUInt] = {"uint", {8, 16, 32, 64, 4, 2}, 1},
+    [kDLFloat] = {"float", {32, 64, 16}, 1},
+    [kDLOpaqueHandle] = {"handle", {64, 8, 16, 32, 128}, 1},
+    [kDLBfloat] = {"bfloat", {16}, 1},
+    [kDLComplex] = {"complex", {32, 64, 128}, 1},
+    [kDLBool] = {"bool", {8}, 0},
+    [kDLFloat8_e3m4] = {"float8_e3m4", {8}, 0},
+    [kDLFloat8_e4m3] = {"float8_e4m3", {8}, 0},
+    [kDLFloat8_e4m3b11fnuz] = {"float8_e4m3b11fnuz", {8}, 0},
+    [kDLFloat8_e4m3fn] = {"float8_e4m3fn", {8}, 0},
+    [kDLFloat8_e4m3fnuz] = {"float8_e4m3fnuz", {8}, 0},
+    [kDLFloat8_e5m2] = {"float8_e5m2", {8}, 0},
+    [kDLFloat8_e5m2fnuz] = {"float8_e5m2fnuz", {8}, 0},
+    [kDLFloat8_e8m0fnu] = {"float8_e8m0fnu", {8}, 0},
+    [kDLFloat6_e2m3fn] = {"float6_e2m3fn", {6}, 0},
+    [kDLFloat6_e3m2fn] = {"float6_e3m2fn", {6}, 0},
+    [kDLFloat4_e2m1fn] = {"float4_e2m1fn", {4}, 0},
 };
 
+const core_kind *core_kind_of(uint8_t code) { return code < sizeof kinds / sizeof kinds[0] ? &kinds[code] : NULL; }
+
 int core_known_dtype(DLDataType dtype) {
-  if (dtype.code >= sizeof widths / sizeof widths[0] || dtype.bits == 0 || dtype.lanes == 0) return 0;
-  for (size_t i = 0; i < sizeof widths[0]; i++) {
-    if (dtype.bits == widths[dtype.code][i]) return 1;
+  const core_kind *kind = core_kind_of(dtype.code);
+  if (kind == NULL || dtype.bits == 0 || dtype.lanes == 0) return 0;
+  for (size_t i = 0; i < sizeof kind->widths; i++) {
+    if (dtype.bits == kind->widths[i]) return 1;
   }
   return 0;
 }
