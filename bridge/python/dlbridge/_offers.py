@@ -206,6 +206,10 @@ def fetch(
     Ownership: the mapping of the segment ends with the last share of the Tensor. Errors: LookupError if the handle was used before, its
     time is over, or its process has ended; TimeoutError; PermissionError for the socket of another user; ValueError for a handle or
     a shape that does not fit the segment; OSError. After an error nothing is mapped, and no descriptor is open.
+
+        >>> h = dlbridge.shm.handle(dlbridge.shm.copy(np.eye(2)))
+        >>> dlbridge.shm.fetch(h, (2, 2), "float64").tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
     """
     h = _Handle(handle)
     return from_buffer(h.fetch(h.size - h.offset, timeout, copy_unsealed), dtype, shape)
@@ -304,6 +308,10 @@ def fetch_parts(frames: Sequence[Buffer], /, *, timeout: float = 5.0, copy_unsea
     part for each of them, on the memory of its segment. `tens.decode` then reads the message as any other.
 
     `timeout` is in seconds, for each tensor; `copy_unsealed` is that of `recv`. Errors: those of `fetch`, with the number of the tensor.
+
+        >>> frames = dlbridge.shm.offer_parts(dlbridge.tens.encode([dlbridge.shm.copy(np.arange(3))]))
+        >>> dlbridge.tens.decode(dlbridge.shm.fetch_parts(frames)).tensors[0].tolist()
+        [0, 1, 2]
     """
     message = tens.decode(frames)
     parts: list[Any] = list(message.parts)

@@ -144,6 +144,13 @@ def recv(sock: sockets.socket, /, *, copy_unsealed: int = 0) -> list[Tensor]:
     Ownership: the mapping of a segment ends with the last share of its tensors. Errors: EOFError if the other side has closed the socket;
     ValueError and BufferError for a message that is not as `send` writes it; OSError of the socket. After an error nothing is
     mapped, and no descriptor is open; close the socket.
+
+        >>> import socket
+        >>> a, b = socket.socketpair()
+        >>> dlbridge.shm.send(a, dlbridge.shm.copy(np.arange(3)))
+        >>> [t.tolist() for t in dlbridge.shm.recv(b)]
+        [[0, 1, 2]]
+        >>> a.close(); b.close()
     """
     _check_socket(sock, "recv")
     return _core.shm_recv(sock.fileno(), sock.gettimeout(), copy_unsealed)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import sysconfig
 import textwrap
+import types
 from collections.abc import Iterable
 
 import pytest
@@ -22,6 +23,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 CORE = ROOT / "dlpack" / "internal" / "core"
 RANK = 300
+MODULES = [dlbridge, *(value for name in dlbridge.__all__ if isinstance(value := getattr(dlbridge, name), types.ModuleType))]
 
 
 class Description(ctypes.Structure):

@@ -16,7 +16,7 @@ import weakref
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import run_python
+from conftest import MODULES, run_python
 
 import dlbridge
 
@@ -698,7 +698,7 @@ OF_THE_README = {"load"}  # it needs a library, which the README builds
 
 
 def public_functions():
-    for module in (dlbridge, dlbridge.decthings, dlbridge.tens, dlbridge.tensorflow):
+    for module in MODULES:
         for name in module.__all__:
             if callable(getattr(module, name)) and name not in OF_THE_README:
                 yield f"{module.__name__}.{name}", getattr(module, name)
@@ -713,7 +713,7 @@ def test_the_examples_in_the_documentation_are_true():
     runner = doctest.DocTestRunner()
     names = {"ctypes": ctypes, "dlbridge": dlbridge, "np": np, "os": os}
     examples = [dlbridge.Tensor, *(getattr(dlbridge.Tensor, name) for name in dir(dlbridge.Tensor)), dlbridge.tens.Message.frames]
-    for module in (dlbridge, dlbridge.decthings, dlbridge.tens, dlbridge.tensorflow):
+    for module in MODULES:
         examples += (getattr(module, name) for name in module.__all__)
     tried = 0
     for thing in examples:

@@ -13,6 +13,8 @@ import typing
 import numpy as np
 import pytest
 
+from conftest import MODULES
+
 import dlbridge
 
 USE = pathlib.Path(__file__).resolve().parent / "typed_use.py"
@@ -24,7 +26,7 @@ def test_ordinary_use_runs():
 
 
 def public():
-    for module in (dlbridge, dlbridge.decthings, dlbridge.tens, dlbridge.tensorflow):
+    for module in MODULES:
         for name in module.__all__:
             if callable(value := getattr(module, name)):
                 yield pytest.param(value, id=f"{module.__name__}.{name}")
