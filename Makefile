@@ -54,12 +54,16 @@ test: needs ## the tests of all three languages, and the demo
 	@$(MAKE) --no-print-directory -j2 -Oline test-go test-python
 	@$(MAKE) --no-print-directory test-cpp demo
 
+# Tests that take seconds under the race detector, and that have no goroutines: hostile inputs, large objects, builds of further C
+# libraries. make race runs them.
+LONG := InProportion|FuzzAmplification|NamesOfLargeObjects|StructuresGrow|TwoGoLibraries
+
 # Package dlpack comes first because its tests take longest, so that those of the others run beside them.
-test-go: $(VENV)/requirements.done ## the Go and C tests, the long ones shortened, under the race detector and without cgo
-	$(TVM_FFI) $(GO) test -race -short $(GOTESTFLAGS) ./dlpack ./...
+test-go: $(VENV)/requirements.done ## the Go and C tests without the longest, under the race detector and without cgo
+	$(TVM_FFI) $(GO) test -race -short -skip '$(LONG)' $(GOTESTFLAGS) ./dlpack ./...
 	CGO_ENABLED=0 $(GO) test -short $(GOTESTFLAGS) $(PURE)
 
-race: $(VENV)/requirements.done ## the same tests, with the long ones in full
+race: $(VENV)/requirements.done ## all Go and C tests, in full, under the race detector and without cgo
 	$(TVM_FFI) $(GO) test -race $(GOTESTFLAGS) ./dlpack ./...
 	CGO_ENABLED=0 $(GO) test $(GOTESTFLAGS) $(PURE)
 
@@ -108,7 +112,7 @@ staticcheck: ## staticcheck, at a pinned version
 	cd examples/gorgonia-graph && $(GO) run $(STATICCHECK) ./...
 
 asan: $(VENV)/requirements.done ## the Go tests under AddressSanitizer and LeakSanitizer
-	$(TVM_FFI) ASAN_OPTIONS=allocator_may_return_null=1 $(GO) test -asan $(GOTESTFLAGS) ./...
+	$(TVM_FFI) ASAN_OPTIONS=allocator_may_return_null=1 $(GO) test -asan -short $(GOTESTFLAGS) ./...
 
 # libasan must be the first library of the process. PYTHONMALLOC gives each Python object an allocation of its own. Leaks are not
 # looked for, because Python has some at its end. Tests that measure or limit memory are left out: the sanitizer takes more.
@@ -157,17 +161,18 @@ soak: $(VENV)/dlbridge.done ## the pipeline of examples/pipeline for SOAK, with 
 	$(BUILD)/pipeline run -for $(SOAK) -random -kill 2s -python $(VENV)/bin/python
 
 cgocheck2: $(VENV)/requirements.done ## the Go tests under the strictest check of the cgo rules
-	$(TVM_FFI) GOEXPERIMENT=cgocheck2 $(GO) test $(GOTESTFLAGS) ./...
+	$(TVM_FFI) GOEXPERIMENT=cgocheck2 $(GO) test -short $(GOTESTFLAGS) ./...
 
 # The environment is set for the tests and not for the compiler. The tests of capi run the compiler, so they set it themselves.
 GOGC1 := env GOGC=1 GODEBUG=clobberfree=1,invalidptr=1,cgocheck=1
 gogc1: $(VENV)/dlbridge.done ## the tests with a garbage collector that always runs and overwrites freed memory
-	$(TVM_FFI) $(GO) test -exec '$(GOGC1)' $(GOTESTFLAGS) $$($(GO) list ./... | grep -v /capi$$)
+	$(TVM_FFI) $(GO) test -exec '$(GOGC1)' -short $(GOTESTFLAGS) $$($(GO) list ./... | grep -v /capi$$)
 	$(GOGC1) $(VENV)/bin/python -m pytest $(PYTESTFLAGS) -m "not peers" bridge/python/tests
 
+# The libraries that the tests of capi build have no tags.
 debug: $(VENV)/requirements.done ## the Go tests with memory that faults after it is freed
 	$(GO) vet -tags debug ./...
-	$(TVM_FFI) $(GO) test -tags debug $(GOTESTFLAGS) ./...
+	$(TVM_FFI) $(GO) test -tags debug -short $(GOTESTFLAGS) $$($(GO) list ./... | grep -v /capi$$)
 
 mutants: ## rules of ownership, formats and layouts broken in turn, which a test must notice
 	$(PYTHON) .ci/mutants/run.py $(BUILD)/mutants
