@@ -1,13 +1,14 @@
 #!/bin/sh
-# build.sh DIR: builds the shared libraries into DIR, with the links that linkers and loaders look for: libdlbridge_tensor, and
-# libdlbridge, which has Go. Their SONAMEs have the major version of dlbridge.h. GOFLAGS, GO, CC and CFLAGS are heeded.
+# build.sh DIR: builds the shared libraries libdlbridge_tensor and libdlbridge, which contains Go, into DIR, with the symbolic
+# links that linkers and loaders look for. Their SONAMEs have the major version of dlbridge.h. GOFLAGS, GO, CC and CFLAGS are
+# heeded.
 #
-# libdlbridge.so has no copy of the C half: it is linked to libdlbridge_tensor.so, which the loader finds beside it. So a
-# process that loads both, in any order and any scope, has one half: one set of counters, and tensors of either library are
-# tensors of the other. The loader guarantees this by the SONAME, without code of ours. (Only a program that opens two
-# different files of libdlbridge_tensor.so by their paths has two halves, as with any library.) For this the C files of the
-# half are left out of Go's build (the overlay), and what Go's files call of them is called by its name in
-# libdlbridge_tensor.so.
+# The C half is the C files that need no Go (sources.sh). libdlbridge.so has no copy of it: it is linked to
+# libdlbridge_tensor.so, which the loader finds beside it. So a process that loads both, in any order and any scope, has one
+# half: one set of counters, and tensors of either library are tensors of the other. The loader guarantees this by the SONAME,
+# without code of ours. (Only a program that opens two different files of libdlbridge_tensor.so by their paths has two halves,
+# as with any library.) For this the C files of the half are left out of Go's build (the overlay), and Go's files call the
+# functions of the half by their names in libdlbridge_tensor.so, dlb_* or dlb_private_*.
 set -eu
 dir=${1:?usage: build.sh DIR}
 here=$(cd "$(dirname "$0")" && pwd)

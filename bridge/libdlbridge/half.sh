@@ -1,7 +1,7 @@
 #!/bin/sh
 # half.sh OBJECT [PART]: compiles the C half of dlbridge, or a part of it (sources.sh), into one object. CC and CFLAGS are
 # heeded.
-# Without sibling calls, a backtrace has the function of dlbridge.h that the program has called (ledger.c).
+# Without sibling calls, a backtrace contains the function of dlbridge.h that the program has called (ledger.c).
 set -eu
 object=${1:?usage: half.sh OBJECT [PART]}
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,8 +1,8 @@
 #!/bin/sh
 # install.sh LIB PREFIX: copies the libraries from LIB and the headers to PREFIX, with what pkg-config and CMake need to
-# find them there. The installed tree can be moved. If LIB has libdlbridge_tensor alone, that is installed alone.
+# find them there. The installed tree can be moved. If LIB has no libdlbridge, only libdlbridge_tensor is installed.
 #
-# dlpack.h goes into a folder of our own, never to where an upstream header lies. uninstall.sh removes all of it.
+# dlpack.h goes into a folder of our own, never to where an upstream header lies. uninstall.sh removes all installed files.
 set -eu
 lib=${1:?usage: install.sh LIB PREFIX}
 prefix=${2:?usage: install.sh LIB PREFIX}

@@ -1,8 +1,8 @@
-// Command libdlbridge is the C shared library: package capi, linked as one.
+// Command libdlbridge is the C shared library: package capi, linked as a shared library.
 //
-// build.sh builds it as it is to be installed, with a SONAME, only dlb_* exported, and the C half in a library of its own,
-// libdlbridge_tensor, that works without Go. A plain `go build -buildmode=c-shared` makes one library that works the same, is
-// whole in itself, and so is another library to a program that also loads libdlbridge_tensor.
+// build.sh builds it for installation: with a SONAME, with only dlb_* exported, and with the C half in a library of its own,
+// libdlbridge_tensor, that works without Go. A plain `go build -buildmode=c-shared` makes one library that works the same but
+// contains the C half. A program that loads it and libdlbridge_tensor has two halves, with separate counters.
 package main
 
 import _ "github.com/dlbridge/dlbridge/bridge/capi"

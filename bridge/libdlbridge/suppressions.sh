@@ -12,9 +12,9 @@ cat << 'END_OF_HEAD'
 END_OF_HEAD
 entry() { printf '{\n   dlbridge: %s\n   Memcheck:%s\n   %s\n   ...\n}\n' "$1" "$2" "$3"; }
 kinds='Cond Value1 Value2 Value4 Value8 Value16 Value32 Addr1 Addr2 Addr4 Addr8 Addr16 Addr32'
-# The names of Go functions begin with the path of their package: all that have a slash, and packages of the standard library. Those
-# that begin with _cgoexp_ are the entries of exported functions. Those that begin with _cgo_ write the result of a C function to the
-# stack of the goroutine that has called it.
+# The name of a Go function begins with the path of its package. The patterns are for all paths with a slash, and for packages of
+# the standard library without one. Names that begin with _cgoexp_ are the entries of exported functions. Functions whose names
+# begin with _cgo_ write the result of a C function to the stack of the goroutine that has called it.
 for package in '*/*' '_cgoexp_*' '_cgo_*_Cfunc_*' 'runtime.*' 'sync.*' 'bytes.*' 'errors.*' 'fmt.*' 'iter.*' 'maps.*' 'math.*' 'reflect.*' 'slices.*' 'sort.*' \
   'strconv.*' 'strings.*' 'syscall.*' 'time.*' 'type:*'; do
   for kind in $kinds; do entry 'in a Go function' "$kind" "fun:$package"; done

@@ -1,8 +1,8 @@
 /* The DLPack 1.3 ABI, re-declared here by the dlbridge project; this is not the upstream file.
  *
- * Names, values and layout are those of the standard, and so is the include guard: where upstream's dlpack.h was included first, this file
- * is empty, and it may be replaced by upstream's at any time. `make abi` compares the two. What the fields mean is told by the standard:
- * https://dmlc.github.io/dlpack/latest/c_api.html
+ * Names, values, layout and the include guard are those of the standard. So this file is empty where upstream's dlpack.h was
+ * included first, and it may be replaced by upstream's at any time. `make abi` compares the two. The standard explains the
+ * fields: https://dmlc.github.io/dlpack/latest/c_api.html
  */
 #ifndef DLPACK_DLPACK_H_
 #define DLPACK_DLPACK_H_
@@ -43,7 +43,7 @@ typedef struct {
   uint32_t minor;
 } DLPackVersion;
 
-/* Where memory lies. C++ gets the width that a C compiler picks by itself. */
+/* Where memory lies. In C++ the type is declared with 32 bits, which C compilers choose by themselves. */
 #ifdef __cplusplus
 typedef enum : int32_t {
 #else
@@ -94,8 +94,8 @@ typedef enum {
   kDLFloat4_e2m1fn = 17U,
 } DLDataTypeCode;
 
-/* One element: `lanes` numbers of `bits` bits each, in native byte order. Elements below a byte are packed from the lowest bit up,
- * unless DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED is set. */
+/* One element: `lanes` numbers of `bits` bits each, in native byte order. Elements that do not fill whole bytes are packed from
+ * the lowest bit up, unless DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED is set. */
 typedef struct {
   uint8_t code;
   uint8_t bits;
@@ -113,7 +113,7 @@ typedef struct {
   uint64_t byte_offset;
 } DLTensor;
 
-/* The managed tensor of before 1.0: no version, no flags. `deleter` may be NULL and ends `self` too. */
+/* The managed tensor from before 1.0: no version, no flags. `deleter`, which may be NULL, also frees the struct. */
 typedef struct DLManagedTensor {
   DLTensor dl_tensor;
   void* manager_ctx;
@@ -130,23 +130,25 @@ typedef struct DLManagedTensorVersioned {
 } DLManagedTensorVersioned;
 
 /* The C exchange API: a table per Python type, found as the capsule `dlpack_exchange_api` in the type's attribute
- * `__dlpack_c_exchange_api__`. Each function returns 0, or -1 with an error set; none of them synchronises a stream. */
+ * `__dlpack_c_exchange_api__`. Each function returns 0, or -1 with a Python exception set (the allocator calls SetError
+ * instead). None of them synchronises a stream. */
 
-/* New memory like `prototype` (dtype, ndim, shape and device of it count). Errors go to SetError. */
+/* Makes a tensor in new memory, with the dtype, ndim, shape and device of `prototype`, whose other fields are ignored. The
+ * caller owns *out. */
 typedef int (*DLPackManagedTensorAllocator)(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_ctx,
                                             void (*SetError)(void* error_ctx, const char* kind, const char* message));
 
-/* An owned share of the memory of a Python object, with its flags. */
+/* Exports the memory of a Python object, with its flags. The caller owns *out. */
 typedef int (*DLPackManagedTensorFromPyObjectNoSync)(void* py_object, DLManagedTensorVersioned** out);
 
-/* A view of the memory of a Python object, good until control returns to its owner. It has no flags, and so it cannot state that
- * the memory is read-only or the elements are padded; the managed tensor of the function above can. */
+/* Sets *out to a view of the memory of a Python object, valid until control returns to the object's owner. A view has no flags,
+ * so it cannot state that the memory is read-only or the elements are padded; the managed tensor of the function above can. */
 typedef int (*DLPackDLTensorFromPyObjectNoSync)(void* py_object, DLTensor* out);
 
-/* The stream that the producer works on now; NULL on the CPU. */
+/* Sets *out_current_stream to the stream that the producer works on now; NULL on the CPU. */
 typedef int (*DLPackCurrentWorkStream)(DLDeviceType device_type, int32_t device_id, void** out_current_stream);
 
-/* A Python object that takes over `tensor`. */
+/* Makes a Python object, which takes over `tensor`. */
 typedef int (*DLPackManagedTensorToPyObjectNoSync)(DLManagedTensorVersioned* tensor, void** out_py_object);
 
 /* The part of the table that every major version shares; prev_api leads to an older table or is NULL. */

@@ -16,7 +16,7 @@
  *   8 x rank  shape
  *   8 x rank  strides, in elements
  *
- * and zeros at the end of a message that would have less than SEGMENT_FIRST bytes. */
+ * and zeros up to byte SEGMENT_FIRST, if the message would be shorter. */
 #ifdef __linux__
 #include "message.h"
 
@@ -52,8 +52,8 @@ static char *put(char *at, const void *from, size_t size) {
 
 static char *put32(char *at, uint32_t n) { return put(at, &n, sizeof n); }
 
-/* Returns the index of the segment with the given descriptor in the message, to which it adds a new segment, or -1 if there are
- * too many. known[i] is the status of segment i. Takes over the descriptor. */
+/* Returns the index in the message of the segment with the descriptor `file`, and adds the segment if it is new. Returns -1 if
+ * the message has no room for it. known[i] is the fstat result of segment i. Takes over `file`, also if it returns -1. */
 static int number_of(segment_outbox *out, struct stat *known, int file) {
   struct stat status;
   if (fstat(file, &status) != 0) status.st_ino = 0;
@@ -198,13 +198,13 @@ size_t segment_message_size(const char *first, char *text, size_t text_size) {
 
 /* What is known of a segment before it is mapped. */
 typedef struct {
-  uint64_t size, low, high; /* of the file; the first byte that its tensors need, and the end of the last */
-  /* The first two as segment_check sets them; whether a tensor lies in the segment; whether all its tensors are read-only. */
+  uint64_t size, low, high; /* size of the file in bytes; the first byte that its tensors need; the end of the last such byte */
+  /* The first two as segment_check sets them; `used`: a tensor lies in it; `read_only`: all its tensors are read-only. */
   int fixed, writable, used, read_only;
 } need;
 
-/* Checks a tensor against its segment, which is NULL if the message names none, and sets its extent and flags. `flags` are
- * those of the message. */
+/* Checks a tensor against its segment *n, sets the tensor's extent and flags, and adds its bytes to those that the segment must
+ * provide. n is NULL if the message names no segment. `flags` are READ_ONLY and PADDED, as in the message. */
 static core_status check_place(segment_tensor *t, uint32_t flags, need *n, char *text, size_t text_size) {
   t->flags = (flags & READ_ONLY ? DLPACK_FLAG_BITMASK_READ_ONLY : 0) | (flags & PADDED ? DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED : 0);
   core_status status = core_check_layout(&t->view, t->flags, &t->extent, text, text_size);
@@ -227,7 +227,7 @@ static core_status check_place(segment_tensor *t, uint32_t flags, need *n, char 
 }
 
 /* Reads the description of one tensor at `at`, where `left` bytes of the message are left, and checks it against its segment.
- * *taken is the number of bytes that the description takes. */
+ * Shape and strides go to dims. *taken is the number of bytes that the description takes. */
 static core_status read_tensor(segment_tensor *t, int64_t *dims, size_t *taken, const char *at, size_t left, need *needs, uint32_t segments,
                                char *text, size_t text_size) {
   if (left < RECORD) return FAIL(CORE_ERR_ARGUMENT, "its description is cut");
@@ -268,8 +268,8 @@ static core_status map_one(segment **out, int file, const need *n, int number, u
   return code == 0 ? CORE_OK : fail_errno(code, what, text, text_size);
 }
 
-/* Maps all segments and sets the addresses of the tensors. If `status` is an error, or after one, it frees everything, closes all
- * descriptors and returns the error. */
+/* Maps all segments and sets the addresses of the tensors. Takes over all descriptors. If `status` is an error already, or a
+ * mapping fails, it frees everything, closes all descriptors and returns the error. */
 static core_status map_all(segment_inbox *out, const need *needs, const int *files, size_t count, uint64_t copied, core_status status,
                            char *text, size_t text_size) {
   int given = 0; /* descriptors that mappings have taken over */
@@ -337,7 +337,7 @@ core_status segment_unpack(segment_inbox *out, const char *data, size_t size, co
   return map_all(out, needs, files, file_count, copied, status, text, text_size);
 }
 
-/* Makes a copy of a description the only tensor of an inbox. */
+/* Fills an empty inbox with one tensor, whose description it copies. After an error the inbox is empty. */
 static core_status describe(segment_inbox *out, const DLTensor *tensor, char *text, size_t text_size) {
   if (tensor->ndim < 0 || tensor->ndim > CORE_RANK_MAX)
     return FAIL(CORE_ERR_LAYOUT, "%d dimensions are not in 0..%d", (int)tensor->ndim, CORE_RANK_MAX);

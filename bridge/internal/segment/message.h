@@ -6,7 +6,7 @@
 #include "segment.h"
 
 enum {
-  SEGMENT_FIRST = 512,      /* the fewest bytes of a message: one read of so many takes most messages, and nothing of the next */
+  SEGMENT_FIRST = 512,      /* the fewest bytes of a message: one read of 512 takes most messages, and nothing of the next one */
   SEGMENT_FILES = 253,      /* the most descriptors that one message of a Unix socket can carry */
   SEGMENT_LARGEST = 1 << 20 /* the most bytes of a message */
 };
@@ -18,16 +18,17 @@ typedef struct {
   int files[SEGMENT_FILES], file_count;
 } segment_outbox;
 
-/* Makes a message of tensors, all of whose elements must lie in segments. Without `writable` it forbids all further writable
- * mappings of these segments. *failed is set to the index of the tensor that an error is about, or -1. CORE_NEEDS_COPY: that
- * tensor is not in a segment. A status that is not CORE_OK comes with a text. segment_outbox_end frees the message and closes
- * its descriptors. */
+/* Makes a message of tensors, all of whose elements must lie in segments. With `writable` the receiver may write to them;
+ * without, all further writable mappings of these segments are forbidden. *failed is set to the index of the tensor that an error
+ * is about, or -1. CORE_NEEDS_COPY: that tensor is not in a segment. A status that is not CORE_OK comes with a text.
+ * segment_outbox_end frees the message and closes its descriptors; after an error there is nothing to free. */
 CORE_API core_status segment_pack(segment_outbox *out, const DLTensor *const *tensors, const uint64_t *flags, size_t count,
                                   int writable, int64_t *failed, char *text, size_t text_size);
 CORE_API void segment_outbox_end(segment_outbox *out);
 
-/* Finds the segment of a tensor that was checked, with the resulting extent. place->offset is that of element (0, ..., 0). The
- * caller closes place->file. */
+/* Finds the segment of a tensor that has elements and was checked, with this extent as the result. With `writable` it is an error
+ * if the receiver of the tensor could not write to it. place->offset is that of element (0, ..., 0). CORE_NEEDS_COPY: the tensor
+ * is not in a segment. The caller closes place->file, but not after an error. */
 CORE_API core_status segment_place_of(segment_place *place, const DLTensor *tensor, const core_extent *extent, uint64_t flags,
                                       int writable, char *text, size_t text_size);
 
@@ -36,7 +37,7 @@ typedef struct {
   DLTensor view; /* data is the address of element (0, ..., 0) */
   uint64_t flags;
   core_extent extent;
-  int64_t mapping; /* index of its mapping in the inbox; -1 without elements */
+  int64_t mapping; /* index of its mapping in the inbox; -1 for a tensor without elements */
 } segment_tensor;
 
 /* The decoded content of a message. The caller ends each mapping with segment_release, once none of its tensors is used any
@@ -54,16 +55,18 @@ CORE_API size_t segment_message_size(const char *first, char *text, size_t text_
 
 /* Maps the segments of a message, whose bytes and descriptors another process has sent, and describes the tensors in them.
  * Takes over the descriptors, also after an error. A file that another process can make smaller is copied instead; more than
- * `copied` bytes of copies are an error. *failed is set as by segment_pack. */
+ * `copied` bytes of copies are an error. *failed and the text are set as by segment_pack. After an error *out is empty. */
 CORE_API core_status segment_unpack(segment_inbox *out, const char *data, size_t size, const int *files, size_t file_count,
                                     uint64_t copied, int64_t *failed, char *text, size_t text_size);
-/* The same for one tensor, whose description did not come in a message: tensor->byte_offset is its offset in the segment, and
- * its strides may be NULL. With `trusted` a file that can become smaller is mapped too. */
+/* The same for one tensor with elements, whose description did not come in a message. tensor->byte_offset is its offset in the
+ * segment, its strides may be NULL, and its data and device are ignored. `file` is the descriptor, which is taken over. With
+ * `trusted`, a file that another process can make smaller is mapped instead of copied. */
 CORE_API core_status segment_open(segment_inbox *out, const DLTensor *tensor, uint64_t flags, int file, uint64_t copied, int trusted,
                                   char *text, size_t text_size);
-/* Makes a read-only tensor on a second mapping of the memory of a tensor, which must be in a segment or in a mapped file.
- * CORE_NEEDS_COPY: it is not. done(ctx) gives up the memory of the first tensor, which its owner may then use for something
- * else. It is called when the second mapping has ended; after an error, and for a tensor without elements, at once. */
+/* Makes a read-only tensor on a second mapping of the memory of `tensor`, which must be in a segment or in a file that is mapped
+ * with MAP_SHARED. CORE_NEEDS_COPY: it is not. done(ctx) gives up the caller's share of the memory of `tensor`, whose owner may
+ * reuse the memory afterwards. done is called when the second mapping has ended, or at once after an error and for a tensor
+ * without elements. */
 CORE_API core_status segment_read_only(segment_inbox *out, const DLTensor *tensor, uint64_t flags, void (*done)(void *ctx),
                                        void *ctx, char *text, size_t text_size);
 /* Frees the descriptions of the tensors, but ends no mapping. */

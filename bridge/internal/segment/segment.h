@@ -8,8 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Forbids the cancellation of the thread (pthread_cancel) until the end of the block. It could lose a descriptor that only its stack
- * knows, since close is a cancellation point. The variable `cancellation` holds the state before. */
+/* Forbids the cancellation of the thread (pthread_cancel) until the end of the block. A thread that is cancelled could lose a
+ * descriptor that only its stack holds, since close is a cancellation point. The variable `cancellation` holds the state from
+ * before. */
 #define SEGMENT_WITHOUT_CANCELLATION __attribute__((cleanup(segment_restore_cancellation))) int cancellation = segment_forbid_cancellation()
 static inline int segment_forbid_cancellation(void) {
   int before;
@@ -39,7 +40,7 @@ typedef struct {
 
 /* All functions that return an int return 0 or an errno. */
 
-/* Makes a segment of `size` zeroed bytes, and maps it. Its size can never change. */
+/* Makes a segment of `size` zeroed bytes, and maps it. Its size can never change. EINVAL: the size is 0. */
 CORE_API int segment_create(segment **out, size_t size);
 
 /* Maps `size` bytes of a segment from `start` on, a multiple of the page size, and takes over the descriptor. After an error the
@@ -66,7 +67,8 @@ CORE_API int segment_alias(segment **out, uintptr_t address, size_t size);
 CORE_API int segment_seal(int fd);
 
 /* Sets *size to the size of the file of a descriptor that another process has sent, *fixed to whether the file can never become
- * smaller, and *writable to whether it can be mapped with write permission. EBADF: it is not a regular file. */
+ * smaller, and *writable to whether it can be mapped with write permission; both are 0 for a file that cannot have seals.
+ * EBADF: it is not a regular file. */
 CORE_API int segment_check(int fd, uint64_t *size, int *fixed, int *writable);
 
 /* Returns the number of mappings of this process that segment_release has not ended. */

@@ -9,8 +9,8 @@ static uint64_t double_deletes;
 
 uint64_t core_double_deletes(void) { return __atomic_load_n(&double_deletes, __ATOMIC_RELAXED); }
 
-/* A block without a return queue may be in use again as soon as it is dead, so its fields are read before. `taken` is 1 to
- * end a block that was taken over, too. */
+/* A block without a return queue may be in use again as soon as it is dead, so its fields are read before. If `taken` is
+ * 1, a block that was taken over is ended too. */
 static inline void delete_block(core_block *block, int taken) {
   uint64_t state = __atomic_load_n(&block->state, __ATOMIC_ACQUIRE);
   core_share *share = block->share;

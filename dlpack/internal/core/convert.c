@@ -277,7 +277,7 @@ static void read_some(wide *w, const side *s, const uint8_t *base, int64_t at, i
       memcpy(first + i * bytes, &y, sizeof y);                   \
     }                                                            \
     return;
-/* The lowest bits of an integer. */
+/* Returns the lowest `bits` bits of an integer. */
 INLINE uint32_t lowest(int64_t x, int bits) { return (uint32_t)x & ((1u << bits) - 1); }
 
 #define WRITE_BITS(name, source, ignored, expression)            \
@@ -362,7 +362,7 @@ static void to_whole(wide *w, const side *to, int complex, int n) {
   if (to->bits < 64) { /* without branches, because a double holds all limits */
     for (int i = 0; i < n; i++) {
       double x = w->real[i];
-      x = x > low ? x : low; /* also for NaN, which the last line knows */
+      x = x > low ? x : low; /* also for NaN, which the last line makes 0 */
       x = x < high - 1 ? x : high - 1;
       w->whole[i] = w->real[i] == w->real[i] ? (int64_t)x : 0;
     }
@@ -543,7 +543,7 @@ core_status core_convert(char *dst, DLDataType dst_dtype, const int64_t *dst_str
   side to = {kind_of(dst_dtype), dst_dtype.bits, dst_padded};
   side from = {kind_of(src_dtype), src_dtype.bits, src_padded};
   if (to.kind == NONE || from.kind == NONE || dst_dtype.lanes != src_dtype.lanes) return CORE_ERR_DTYPE;
-  if (to.kind == from.kind && to.kind != BOOL && dst_dtype.bits % 8 == 0) { /* any bool that is not 0 becomes 1 */
+  if (to.kind == from.kind && to.kind != BOOL && dst_dtype.bits % 8 == 0) { /* not BOOL: a bool that is not 0 must become 1 */
     int64_t item = dst_dtype.bits / 8 * dst_dtype.lanes, dst_bytes[CORE_RANK_MAX], src_bytes[CORE_RANK_MAX];
     for (int32_t d = 0; d < ndim; d++) {
       dst_bytes[d] = shape[d] == 1 ? 0 : dst_strides[d] * item;

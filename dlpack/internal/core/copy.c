@@ -8,9 +8,10 @@
  *   lines       source and destination have the smallest step along the same dimension: gathers, flips, fills
  *   planes      they have it along different dimensions: a transpose, in blocks of whole cache lines on both sides
  *
- * With AVX2, lines and planes of items of 1, 2, 4, 8 and 16 bytes go through vector registers. Other processors and other items
- * use the plain loops; the tests compare the results of both. Large copies use non-temporal stores, which bypass the caches: a
- * cache line that is written as a whole is then not read from memory first. */
+ * With AVX2, lines with small steps and most planes go through vector registers if their items have 1, 2, 4 or 8 bytes, and
+ * transposes also if they have 16 (choose_avx2). All others use the plain loops; the tests compare the results of both. Large
+ * copies use non-temporal stores, which bypass the caches: a cache line that is written as a whole is then not read from memory
+ * first. */
 #include "copy.h"
 
 #include <inttypes.h>
@@ -94,9 +95,9 @@ static void copy_run(char *dst, const char *src, size_t size, int stream) {
 
 typedef core_axis axis;
 
-static const axis ONCE = {1, 0, 0}; /* the axis of a line in a plane of one line */
+static const axis ONCE = {1, 0, 0}; /* an axis of one element, which makes a line a plane */
 
-/* Returns the part of an axis that begins at an element and has at most so many. */
+/* Returns the part of an axis that begins at element `first` and has at most `most` elements. */
 static axis part_of(const axis *a, int64_t first, int64_t most) {
   return (axis){a->size - first < most ? a->size - first : most, a->dst, a->src};
 }
@@ -203,8 +204,8 @@ INLINE void fetch(const char *from, int64_t next, int ahead, int lines) {
 }
 
 /* Gathers from two groups at a time while at least one item remains after them. The condition keeps loads inside the source: a
- * group ends where the next item that is taken begins, which may be after the last item. Non-temporal stores write whole,
- * aligned cache lines. Returns how many items were copied. */
+ * group ends where the first item of the next group begins, and so the last group may end after the source. Non-temporal stores
+ * write whole, aligned cache lines. Returns how many items were copied. */
 INLINE AVX2 int64_t gather_groups(char *dst, const char *src, int64_t count, size_t item,
                                   const shuffles *s, int step, int stream) {
   __m256i mask[CHANNELS];
@@ -328,11 +329,12 @@ INLINE AVX2 void tile16(char *dst, int64_t column, const char *src, int64_t row)
 typedef void tile_function(char *dst, int64_t column, const char *src, int64_t row);
 
 /* The plane is transposed in patches. The tiles of a patch are written to a buffer, `block`, and the buffer is written to the
- * destination column by column, so that few cache lines of the destination are being written at a time. Patches are done from
- * top to bottom of a band, and then from left to right, while the source's lines are still in the cache. */
+ * destination column by column, so that few cache lines of the destination are being written at a time. A band has two or eight
+ * rows of patches. In a band, patches are done from top to bottom, and then from left to right, while the source's lines are
+ * still in the cache. */
 enum {
   PATCH = 2 * LINE,    /* bytes of a patch's column, and of its row */
-  PITCH = LINE + PATCH /* bytes from one column of the buffer to the next; the first LINE hold the end of the patch above */
+  PITCH = LINE + PATCH /* bytes from one column of the buffer to the next; the first LINE bytes hold the end of the patch above */
 };
 
 /* Writes a patch with non-temporal stores, in whole cache lines, wherever its columns begin. The part of a column that fills no
@@ -613,7 +615,7 @@ void core_copy_part(bool plain, size_t whole, char *dst, const int64_t *dst_stri
   if (!plain) choose_avx2(&p);
 #endif
   memset(index, 0, (size_t)p.ndim * sizeof index[0]);
-  int64_t dst_at = dst_start, src_at = src_start; /* in registers, as their addresses go nowhere */
+  int64_t dst_at = dst_start, src_at = src_start; /* stay in registers: only inlined code gets their addresses */
   do {
     p.copy(&p, dst + dst_at, src + src_at);
   } while (core_next(index, p.outer, p.ndim, &dst_at, &src_at));

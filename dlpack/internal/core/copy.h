@@ -20,20 +20,20 @@ static inline bool core_has_avx2(void) { return false; }
 #endif
 
 /* Like core_copy, for one part of a larger copy. The larger copy has `whole` bytes in all, which decides whether the part
- * bypasses the caches. `plain` keeps it from using AVX2; the results are the same. */
+ * bypasses the caches. With `plain` the function does not use AVX2; the results are the same. */
 CORE_API void core_copy_part(bool plain, size_t whole, char *dst, const int64_t *dst_strides,
                              const char *src, const int64_t *src_strides, const int64_t *shape,
                              int32_t ndim, size_t itemsize);
 
 /* A dimension that a copy walks along. */
 typedef struct core_axis {
-  int64_t size, dst, src; /* number of elements, and the steps in the destination and in the source */
+  int64_t size, dst, src; /* number of elements; steps in the destination and in the source, in bytes or bits */
 } core_axis;
 
 /* Describes a copy by as few axes as possible, from the slowest to the fastest one of the destination. It leaves out dimensions
  * of size 1, merges neighbours that follow each other without a gap in the source and in the destination, and reverses
- * dimensions with a negative stride in the destination, moving *dst_start and *src_start to match. Returns the number of axes, or -1 if
- * there is nothing to copy. */
+ * dimensions with a negative stride in the destination, moving *dst_start and *src_start to match. Steps and starts have the
+ * unit of the strides. Returns the number of axes, or -1 if there is nothing to copy. */
 CORE_API int32_t core_axes(core_axis *axes, int64_t *dst_start, const int64_t *dst_strides,
                            int64_t *src_start, const int64_t *src_strides, const int64_t *shape,
                            int32_t ndim);
@@ -52,9 +52,9 @@ INLINE bool core_next(int64_t *index, const core_axis *axes, int32_t n, int64_t 
   return false;
 }
 
-/* Converts numbers from one data type to another with the same number of lanes. Strides are in elements. A side is padded if its
- * numbers of fewer than 8 bits have a byte each. Returns CORE_ERR_DTYPE, and does nothing, unless both types are numbers with
- * the same lanes. */
+/* Converts numbers from one data type to another with the same number of lanes. dst and src are the addresses of element
+ * (0, ..., 0), and strides are in elements. A side is padded if each of its elements takes whole bytes; its lanes are packed.
+ * Returns CORE_ERR_DTYPE, and does nothing, unless both types are numbers with the same lanes. */
 CORE_API core_status core_convert(char *dst, DLDataType dst_dtype, const int64_t *dst_strides,
                                   bool dst_padded, const char *src, DLDataType src_dtype,
                                   const int64_t *src_strides, bool src_padded,

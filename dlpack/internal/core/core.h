@@ -1,5 +1,5 @@
-/* core.h: the C core of dlbridge, which owns, counts, validates and copies memory. It is compiled twice: by cgo into
- * package core, and into the Python extension, where there is no Go. DESIGN.md of package dlpack explains it.
+/* core.h: the C core of dlbridge, which owns, counts, validates and copies memory. Cgo compiles it into package core; the
+ * Python extension and libdlbridge_tensor contain it without Go, slot.c and wake.c. DESIGN.md of package dlpack explains it.
  *
  *   share        counted ownership of some memory. Whoever gives up the last share ends the memory (share.c).
  *   slot         a share that Go counts too, in a table (slot.c).
@@ -7,8 +7,9 @@
  *                deleter trusts (block.c).
  *   block cache  free control blocks for the exports that C code makes (export.c).
  *
- * Nothing here enters Go, and no deleter takes a lock or changes errno. Fields that threads share are plain integers
- * that only atomic builtins touch, because Go lays structs of its own over these.
+ * Nothing here enters Go. No deleter takes a lock or changes errno, unless a function of a lender or of a foreign producer
+ * that it calls does so. Fields that threads share have plain types, not C11's _Atomic, because Go lays its own structs over
+ * these structs; only atomic builtins access the fields.
  */
 #ifndef DLB_CORE_H_
 #define DLB_CORE_H_
@@ -25,35 +26,36 @@
 #error "dlbridge does not support Windows: its ownership core needs POSIX"
 #endif
 
-/* In libdlbridge.so, the core is that of libdlbridge_tensor.so and not hidden: see bridge/libdlbridge/build.sh. */
+/* libdlbridge.so calls the core of libdlbridge_tensor.so, whose build therefore sets CORE_API to nothing: see
+ * bridge/libdlbridge/build.sh. */
 #ifndef CORE_API
 #define CORE_API __attribute__((visibility("hidden")))
 #endif
 
 enum {
   CORE_RANK_SMALL = 8, /* dimensions that a small block has room for */
-  CORE_RANK_MAX = 256, /* dimensions that anything here has room for */
-  CORE_ALIGNMENT = 256, /* of memory of our own, as dlpack.h asks */
-  CORE_NESTED = 8,     /* releases that run inside each other on one thread */
+  CORE_RANK_MAX = 256, /* the most dimensions of a tensor */
+  CORE_ALIGNMENT = 256, /* in bytes, of memory that the core allocates, as the DLPack standard asks */
+  CORE_NESTED = 8,     /* the most releases that run inside each other on one thread */
 #ifdef CORE_DEBUG
   CORE_QUARANTINE = 4096,
 #else
-  CORE_QUARANTINE = 64, /* further exports of its cache before a dead block is used again */
+  CORE_QUARANTINE = 64, /* further exports of the same block cache before a dead block is used again */
 #endif
 };
 
 /* ---- memory.c: memory of our own ------------------------------------------------------------- */
 
-/* Allocates `size` bytes, aligned to CORE_ALIGNMENT, behind at least `header` bytes. Returns what core_free_memory
- * takes, which is where the header begins, and in *data where the bytes begin; NULL when there is no memory. */
+/* Allocates a header of `header` bytes and, somewhere behind it, `size` bytes that are aligned to CORE_ALIGNMENT. Sets *data to
+ * the first of these bytes. Returns the address of the header, for core_free_memory, or NULL if there is no memory. */
 CORE_API void *core_allocate_memory(size_t header, size_t size, int zeroed, void **data);
 CORE_API void core_free_memory(void *memory);
-/* free, which does not keep errno everywhere. */
+/* Like free, but keeps errno, which free does not on every system. */
 CORE_API void core_free(void *memory);
-/* Returns zeroed memory that is never given back, aligned to 64 bytes. Leak checkers follow its pointers. */
+/* Returns zeroed memory that is never freed, aligned to 64 bytes, or NULL. Leak checkers follow the pointers in it. */
 CORE_API void *core_allocate_lasting(size_t size);
-/* core_map_pages returns zeroed pages for blocks. core_clear_pages gives them back to the system: they read as zeros
- * then. */
+/* core_map_pages returns zeroed pages for blocks, or NULL. core_clear_pages gives the memory of such pages back to the system,
+ * if it can. The pages stay mapped, and read as zeros. */
 CORE_API void *core_map_pages(size_t size);
 CORE_API void core_clear_pages(void *pages, size_t size);
 
@@ -63,18 +65,21 @@ CORE_API void core_clear_pages(void *pages, size_t size);
  * example, or all of Go's tensors together). */
 typedef struct core_share core_share;
 struct core_share {
-  int64_t count;                      /* the shares, in the lower 32 bits. Above: the turn of a slot, or 0 */
-  void (*release)(core_share *share); /* ends the memory, once, when no share is left; frees the struct too */
-  void (*lender)(void *ctx);          /* lent memory: gives it back. May be NULL */
-  void *ctx;                          /* what release works on. Pinned memory: not NULL if Go is woken at the end */
-  void *data;                         /* memory of our own: its first byte. Once no share is left: a link */
+  int64_t count;                      /* lower 32 bits: the shares; upper 32: the turn of a slot, or 0 */
+  void (*release)(core_share *share); /* called once, when no share is left: ends the memory; frees or recycles the struct */
+  void (*lender)(void *ctx);          /* gives back lent memory; may be NULL */
+  void *ctx;                          /* what release works on. Pinned memory: not NULL if its end wakes Go at once */
+  void *data;                         /* first byte of memory that the core allocated. Without shares: a link */
 };
 
-/* Allocates memory, CORE_ALIGNMENT aligned, with one share. Returns NULL if there is none. */
+/* Allocates `size` bytes at share->data, aligned to CORE_ALIGNMENT. The caller has the one share. Returns NULL if there is no
+ * memory. */
 CORE_API core_share *core_share_alloc(size_t size, int zeroed);
-/* Makes one share of the memory of a managed tensor that was taken over, whose deleter gives it back. */
+/* Makes the caller's one share of the memory of a managed tensor that the caller has taken over. The last share to be given up
+ * calls the tensor's deleter. Returns NULL if there is no memory; the tensor is then still the caller's. */
 CORE_API core_share *core_share_versioned(DLManagedTensorVersioned *managed);
 
+/* Adds a share, while another one keeps the memory. */
 CORE_API void core_share_take(core_share *share);
 /* Gives up a share. Reports whether it was the last one: then the caller calls core_share_end. */
 CORE_API int core_share_leave(core_share *share);
@@ -85,31 +90,34 @@ CORE_API void core_share_drop(core_share *share);
  * A release may end other shares, whose releases may end others, and so on: chains of owners are as long as
  * programs make them. So that the C stack does not grow with them, at most CORE_NESTED releases run inside each
  * other on one thread. A share that ends deeper is put in a list of that thread, and released by the innermost of
- * these calls, once the release that ended it has returned. So whatever the outermost call ends has ended when
- * that returns, on the same thread; and up to CORE_NESTED levels deep that holds for each call.
+ * the calls of core_share_end, once the release that ended it has returned. So when the outermost call returns,
+ * everything that it has ended is released, by the same thread. The same is true of each call that is at most CORE_NESTED
+ * levels deep.
  *
  * A release must return. One that jumps out, or panics in Go, leaves undone what it had yet to do, and shares that
- * waited for it wait for another release of its thread to return. It counts as running until a release of its thread
- * begins at its place on the stack or above. */
+ * waited for it wait for another release of its thread to return. It counts as running until an outer call of
+ * core_share_end returns, or the thread calls core_share_end from the same stack address or a higher one. */
 CORE_API void core_share_end(core_share *share);
 
-/* Ends a managed tensor: calls its deleter, if it has one. One that was taken over by core_block_take is ended too. */
+/* Ends a managed tensor: calls its deleter, if it has one. An export of this core is ended even if core_block_take has taken it
+ * over. */
 CORE_API void core_release_versioned(DLManagedTensorVersioned *managed);
 CORE_API void core_release_legacy(DLManagedTensor *managed);
-/* Calls a lender's release. */
+/* Calls lender(ctx), unless lender is NULL. */
 CORE_API void core_release_lent(void (*lender)(void *ctx), void *ctx);
 
 /* ---- slot.c: shares that Go counts too ------------------------------------------------------- */
 
-/* A return queue: blocks or slots that C code has ended and that wait for their cache or bin. Any thread adds to it; the
- * owner takes all at once. */
+/* A return queue: blocks or slots that C code has ended, and that wait for their block cache or, in Go, their bin of free
+ * slots. Any thread adds to the queue; its owner takes all at once. */
 typedef struct core_return_queue {
   void *top;
   char pad[56]; /* the queues lie side by side: one cache line each */
 } core_return_queue;
 
-/* Adds a block or slot, whose link is given. It may be in use again immediately. The link is stored atomically for
- * ThreadSanitizer only: it does not see that Go takes the slots of a queue before another thread can return them again. */
+/* Adds `thing`, a block or slot, to a queue; *link is its field for the next in the queue. The thing may be in use again
+ * immediately, so the caller must not touch it after this call. The link is stored atomically only for ThreadSanitizer, which
+ * does not see that Go takes the slots of a queue before another thread can return them again. */
 static inline void core_return(core_return_queue *stack, void *thing, void **link) {
   void *top = __atomic_load_n(&stack->top, __ATOMIC_RELAXED);
   do {
@@ -119,7 +127,7 @@ static inline void core_return(core_return_queue *stack, void *thing, void **lin
 
 /* The origin of a slot's memory, which determines how it ends when no share is left. Go: Kind */
 enum {
-  CORE_SLOT_PINNED = 1, /* Go's, which Go unpins */
+  CORE_SLOT_PINNED = 1, /* Go's memory, which Go unpins */
   CORE_SLOT_ALLOCATED, /* of core_allocate_memory */
   CORE_SLOT_LENT,
   CORE_SLOT_VERSIONED, /* of a managed tensor */
@@ -127,11 +135,11 @@ enum {
 };
 
 /* A share in Go's table of slots. Slots are used again and never freed, so that late callers can still read them. Each
- * use has a number of its own, the turn, which stands above the count. */
+ * use has a number of its own, the turn, in the upper half of share.count. */
 typedef struct core_slot {
   core_share share;
   core_return_queue *returns; /* takes the slot when no share is left */
-  uint64_t bytes;   /* stay pinned until Go has taken the slot from there */
+  uint64_t bytes;   /* number of bytes that stay pinned until Go has taken the slot from the queue */
   uint32_t index;   /* in Go's table */
   uint32_t kind;
 } core_slot;
@@ -145,8 +153,8 @@ CORE_API void core_release_slot(core_share *share);
 CORE_API void core_wake(uint64_t bytes);
 /* Wakes Go, whatever the threshold is. */
 CORE_API void core_wake_now(void);
-/* What these functions work with, which Go sets: the eventfd or pipe to which they write, or -1; the threshold; and, since Go
- * has reset them, the bytes that were counted, and 1 after a core_wake_now. */
+/* The state of these functions. Go sets `fd`, the eventfd or pipe to which they write (-1: none), and `threshold`, in bytes.
+ * `dead_bytes` is the number of bytes counted, and `now` is 1 if core_wake_now was called, since Go has last set them to 0. */
 typedef struct core_waking_state {
   int64_t fd, threshold, dead_bytes, now;
 } core_waking_state;
@@ -178,10 +186,10 @@ struct core_block {
   } managed;
   uint64_t state;
   core_share *share; /* held by the block */
-  core_return_queue *returns; /* takes the dead block; NULL if its cache looks for dead blocks itself, as Go's caches do */
+  core_return_queue *returns; /* takes the dead block; NULL if Go's cache finds it by itself, or if it returns with its cell */
   void *next;        /* link of the list that it is in */
-  uint64_t since;    /* exports of its cache when the block was found dead. Before that, in C: when it was exported; in
-                      * Go: 0 */
+  uint64_t since;    /* number of exports that its cache had made when the block was found dead. Before that, in C: when
+                      * the block was exported; in Go: 0 */
   uint64_t pad;
   int64_t dims[2 * CORE_RANK_SMALL]; /* shape, then strides; blocks for higher ranks have more */
 };
@@ -192,11 +200,11 @@ static inline size_t core_block_size(int32_t rank) {
   return sizeof(core_block) + 2 * more * sizeof(int64_t);
 }
 
-/* The deleters of every exported block. Exports of this core are recognized by their addresses. */
+/* The deleters of every exported block. An export of this core is recognized by the address of its deleter. */
 CORE_API void core_delete_versioned(DLManagedTensorVersioned *self);
 CORE_API void core_delete_legacy(DLManagedTensor *self);
 
-/* Returns the number of ignored deleter calls since the start of the process. */
+/* Returns the number of deleter calls since the start of the process that were ignored because the block was not CORE_LIVE. */
 CORE_API uint64_t core_double_deletes(void);
 
 /* Returns the block of a managed tensor that this core has exported, and NULL for the tensors of others and for copies of
@@ -212,7 +220,7 @@ static inline core_block *core_block_of_legacy(const DLManagedTensor *managed) {
 static inline int core_block_state(const core_block *block) {
   return (int)__atomic_load_n(&block->state, __ATOMIC_RELAXED);
 }
-/* Takes a live block over from the holder of its tensor. Reports whether it was live: one of several calls succeeds. */
+/* Takes a live block over from the holder of its tensor. Reports whether it was live: only one of several calls succeeds. */
 CORE_API int core_block_take(core_block *block);
 /* Gives a block back to the holder from whom core_block_take has taken it. */
 CORE_API void core_block_return(core_block *block);
@@ -224,26 +232,28 @@ CORE_API int core_forked(void);
 
 /* ---- export.c: exports without Go ------------------------------------------------------------ */
 
-/* Exports a tensor of the memory of `share`, of which the block takes a share. The strides are in elements, NULL for
- * row-major. The description must have been checked. Returns NULL if there is no memory. */
+/* Exports a tensor in the memory of `share`. The export adds a share of its own, and copies the description, which must have
+ * been checked; strides of NULL mean row-major. The caller owns the result. Returns NULL if there is no memory. */
 CORE_API DLManagedTensorVersioned *core_export_versioned(core_share *share, const DLTensor *view,
                                                          uint64_t flags);
 CORE_API DLManagedTensor *core_export_legacy(core_share *share, const DLTensor *view);
 
 /* The same for callers that exclude each other, as holders of Python's GIL do. The first export of a share of
- * core_hold_unlocked allocates nothing. */
+ * core_hold_unlocked allocates nothing if it has at most CORE_RANK_SMALL dimensions. */
 CORE_API DLManagedTensorVersioned *core_export_versioned_unlocked(core_share *share,
                                                                   const DLTensor *view,
                                                                   uint64_t flags);
 CORE_API DLManagedTensor *core_export_legacy_unlocked(core_share *share, const DLTensor *view);
-/* Makes one share of lent memory, which lender(ctx) gives back, with room for an export in the same allocation. */
+/* Makes the caller's one share of lent memory, with room for an export in the same allocation. When no share is left,
+ * lender(ctx) gives the memory back. Returns NULL, and does not call lender, if there is no memory. Callers exclude each other,
+ * as above. */
 CORE_API core_share *core_hold_unlocked(void (*lender)(void *ctx), void *ctx);
 /* Returns the number of shares of core_hold_unlocked with that lender that have not ended. */
 CORE_API int64_t core_held_unlocked(void (*lender)(void *ctx));
 
-/* Takes a managed tensor over for a new owner, so that nobody else can. Returns 0, and changes nothing, if the tensor is
- * an export of this copy of the core that was released or taken over before, or a copy of its struct. Exports of other
- * libraries can always be claimed. Go: Claim */
+/* Takes a managed tensor, a DLManagedTensorVersioned or a DLManagedTensor, over for a new owner. Returns 1 on success. Returns
+ * 0, and changes nothing, if the tensor is an export of this copy of the core that was released or taken over before, or a copy
+ * of the struct of an export. Always returns 1, and does nothing, for a tensor of another library. Go: Claim */
 CORE_API int core_claim(void *managed, int versioned);
 /* Withdraws a claim: the tensor is its former owner's again. Go: Unclaim */
 CORE_API void core_unclaim(void *managed, int versioned);
@@ -252,7 +262,7 @@ CORE_API void core_unclaim(void *managed, int versioned);
 CORE_API int64_t core_live_exports(void);
 
 /* A function that the functions above call for each export, before its block is live; NULL for none. `tensor` describes the
- * export. Only atomic builtins touch it. */
+ * export. The pointer to the function is read and set by atomic builtins only. */
 extern CORE_API void (*core_exported)(const core_block *block, const DLTensor *tensor, int versioned);
 
 /* ---- validate.c, copy.c, convert.c: checks, copies and conversions --------------------------- */
@@ -268,9 +278,9 @@ typedef enum {
   CORE_ERR_OVERFLOW,
   CORE_ERR_READONLY,
   CORE_ERR_UNALIGNED,
-  CORE_ERR_MEMORY,    /* there is none to be had */
+  CORE_ERR_MEMORY,    /* an allocation failed */
   CORE_ERR_ARGUMENT = 11, /* an index, axis or order that does not exist */
-  CORE_NEEDS_COPY = 255       /* a layout that only a copy can have: callers report CORE_ERR_LAYOUT, with a way out */
+  CORE_NEEDS_COPY = 255       /* only a copy can have the layout, or lie in a segment; callers report an error of their own */
 } core_status;
 
 /* The size and the reach of a valid description. Go: Extent */
@@ -283,32 +293,33 @@ typedef struct core_extent {
 } core_extent;
 
 /* Memory lies at addresses from CORE_LOWEST up to CORE_HIGHEST, exclusive. The first page is never mapped: an address in
- * it is NULL plus an offset, or a status, or the placeholder of an empty array. Go ends the process if it finds such an
+ * it is NULL plus an offset, or an error code, or the placeholder of an empty array. Go ends the process if it finds such an
  * address in a pointer on a stack. The upper half of the address space belongs to the kernel, and Go has marks of its own
  * there. */
 enum { CORE_LOWEST = 4096 };
 #define CORE_HIGHEST ((uint64_t)1 << 63)
 
-/* Reports whether the bytes from `low` (<= 0) to `high` (>= 0) around an address lie at such addresses. */
+/* Reports whether the bytes from `low` (<= 0) to `high` (>= 0) relative to `start` lie at such addresses. */
 static inline int core_in_address_space(uint64_t start, int64_t low, int64_t high) {
   return start >= CORE_LOWEST - (uint64_t)low && start <= CORE_HIGHEST - (uint64_t)high;
 }
 
-/* Writes the text of an error to `message`, which may be NULL, and returns `status`. */
+/* Writes the text of an error to the `size` bytes of `message`, which may be NULL, and returns `status`. */
 __attribute__((format(printf, 4, 5))) CORE_API core_status core_fail(core_status status, char *message, size_t size,
                                                                      const char *format, ...);
 
 /* Checks a description as far as possible without touching the memory that it describes. `out` gets the extent of its
- * elements, and `message` the offending field and its value; both may be NULL. The same in Go: CheckTensor of package core, and
- * checkTensor of package dlpack. */
+ * elements, which is undefined after an error, and `message` the offending field and its value; both may be NULL. A tensor that
+ * is NULL is an error. The same in Go: CheckTensor of package core, and checkTensor of package dlpack. */
 CORE_API core_status core_check_tensor(const DLTensor *tensor, uint64_t flags, core_extent *out,
                                    char *message, size_t size);
 
-/* The same for a tensor that has no memory yet: data, byte_offset and device are ignored. Go: CheckLayout */
+/* The same for a tensor that has no memory yet: data, byte_offset and device are ignored. `tensor` must not be NULL.
+ * Go: CheckLayout */
 CORE_API core_status core_check_layout(const DLTensor *tensor, uint64_t flags, core_extent *out,
                                             char *message, size_t size);
 
-/* Sets the strides of elements without gaps, the last index fastest. A size of 0 counts as 1. Only the strides of a shape
+/* Sets the strides, in elements, of a row-major tensor without gaps. A size of 0 counts as 1. Only the strides of a shape
  * without elements can exceed 63 bits, and nobody follows those; they are truncated. */
 CORE_API void core_set_row_major(int64_t *strides, const int64_t *shape, int32_t ndim);
 
@@ -328,20 +339,23 @@ CORE_API int core_known_dtype(DLDataType dtype);
 /* Reports whether the host can read the memory of a device of this type. Go: Device.HostReadable */
 CORE_API int core_host_readable(int32_t device_type);
 
-/* Copies `shape` elements of `itemsize` bytes between two layouts; strides are in bytes. */
+/* Copies elements of `itemsize` bytes between two layouts of one shape. dst and src are the addresses of element (0, ..., 0),
+ * and strides are in bytes. Source and destination must not overlap, unless they are the same elements. */
 CORE_API void core_copy(void *dst, const int64_t *dst_strides, const void *src,
                         const int64_t *src_strides, const int64_t *shape, int32_t ndim,
                         size_t itemsize);
 
-/* Copies a host tensor with this extent, which was checked, row-major into memory of extent->nbytes bytes. */
+/* Copies a host tensor row-major into memory of extent->nbytes bytes. core_check_tensor must have returned this extent. */
 CORE_API void core_copy_into(void *dst, const DLTensor *tensor, const core_extent *extent);
 
-/* Compacts a host tensor: copies it row-major into new memory, which is the data of *out. */
+/* Checks and compacts a host tensor: copies it row-major into new memory, the data of *out, a share that the caller owns. After
+ * an error *out is unchanged. */
 CORE_API core_status core_copy_compact(core_share **out, const DLTensor *tensor, uint64_t flags,
                                        char *message, size_t size);
 
-/* Converts the numbers of a host tensor to another data type with the same lanes: row-major in new memory, which is the data
- * of *out. Sets *extent to the extent of the result. CORE_ERR_DTYPE, without a text, if the types are not such numbers. */
+/* Converts the numbers of a host tensor, which must have been checked, to another data type with the same lanes. The result is
+ * row-major in new memory, the data of *out, a share that the caller owns. Sets *extent to the extent of the result. After an
+ * error *out is unchanged. Returns CORE_ERR_DTYPE, without a text, unless both types are numbers with the same lanes. */
 CORE_API core_status core_copy_convert(core_share **out, core_extent *extent, const DLTensor *tensor, uint64_t flags,
                                        DLDataType dtype, char *message, size_t size);
 
@@ -357,7 +371,7 @@ typedef struct core_layout {
 /* Returns the layout of a tensor whose description was checked. Its offset is 0. */
 CORE_API void core_layout_of(core_layout *out, const DLTensor *tensor);
 
-/* The kinds of core_index. A range may have a start and a stop, and has a step other than 0. */
+/* The kinds of core_index. A range has START, STOP, both or 0 as its kind, and a step other than 0. */
 enum {
   CORE_INDEX_START = 1,
   CORE_INDEX_STOP = 2,
@@ -366,17 +380,17 @@ enum {
   CORE_INDEX_NEW_AXIS = 16
 };
 
-/* What core_view_slice takes of a dimension. It may be read from a dlb_index of dlbridge.h, which is the same.
- * Go: layout.Index */
+/* The part of a dimension that core_view_slice takes. A dlb_index of dlbridge.h has the same fields and may be read as a
+ * core_index. Go: layout.Index */
 typedef struct __attribute__((may_alias)) core_index {
   int64_t start, stop, step;
   uint64_t kind;
 } core_index;
 
 /* Each sets *out to the layout of a view of `base`, by the method of Go's layout.Layout of the same name. `out` and
- * `base` are different structures. On error *out is undefined. No count is negative; a count of 0 is
- * that of a Go call without arguments: core_view_transpose reverses the dimensions then, and core_view_flip and
- * core_view_squeeze apply to all of them. */
+ * `base` must be different structures. On error *out is undefined. `count`, the length of the array after it, must not be
+ * negative. If it is 0, core_view_transpose reverses the dimensions, core_view_flip flips all of them, and core_view_squeeze
+ * removes all of size 1. */
 CORE_API core_status core_view_slice(core_layout *out, const core_layout *base, int32_t count,
                                      const core_index *indices, char *message, size_t size);
 CORE_API core_status core_view_index(core_layout *out, const core_layout *base, int32_t count,
@@ -394,8 +408,9 @@ CORE_API core_status core_view_squeeze(core_layout *out, const core_layout *base
 CORE_API core_status core_view_expand(core_layout *out, const core_layout *base, int32_t count,
                                       const int32_t *axes, char *message, size_t size);
 
-/* Turns the description of a tensor into that of the view with this layout. Shape and strides are those of the layout, which
- * must outlive the view. The view still has to be checked by core_check_tensor. */
+/* Turns *view from the description of a tensor with these flags into that of its view with this layout. Shape and strides are
+ * those in the layout, which must outlive the view. The caller must check the view by core_check_tensor. On error *view is
+ * undefined. */
 CORE_API core_status core_view_describe(DLTensor *view, core_layout *layout, uint64_t flags, char *message,
                                         size_t size);
 

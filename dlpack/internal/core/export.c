@@ -4,8 +4,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* A block, and a share right behind it. While the share is in use, the cell belongs to it: the block serves the first export
- * of the share, has no return queue of its own, and is returned with the share. */
+/* A block, and a share right behind it. While the share is in use, the block serves only the first export of that share, has no
+ * return queue, and is returned with the share. While the share is not in use, the block serves any export. */
 typedef struct {
   core_block block;
   core_share share;
@@ -18,11 +18,11 @@ typedef struct {
   pthread_mutex_t mutex; /* unused for cells: their callers exclude each other */
   core_return_queue returns;
   int32_t rank;
-  uint32_t free;             /* blocks from first to last */
+  uint32_t free;             /* number of blocks from first to last */
   uint64_t exports;
   core_block *first, *last;
   core_block *fresh;         /* blocks that were never used */
-  uintptr_t all;             /* the block that was made last, hidden */
+  uintptr_t all;             /* the block that was made last (see HIDDEN) */
 } block_cache;
 
 /* One cache for each rank that blocks have room for, so that the size of a block is about what its dimensions need, and one
@@ -48,7 +48,7 @@ static core_block *newest(const block_cache *cache) { return (core_block *)HIDDE
 
 static core_block *older(const block_cache *cache, core_block *block) { return (core_block *)HIDDEN(*link_of(cache, block)); }
 
-/* Takes the blocks from the return queue. */
+/* Moves all blocks from the return queue to the end of the free ones. */
 static void cache_drain(block_cache *cache) {
   core_block *block = __atomic_exchange_n(&cache->returns.top, NULL, __ATOMIC_ACQUIRE);
   while (block != NULL) {
@@ -66,7 +66,7 @@ static void cache_drain(block_cache *cache) {
 
 /* Makes new blocks. A block for C programs has an allocation of its own, and once it is handed out only its holder refers to
  * it, so that leak checkers report a lost block together with all that it keeps alive. Cells are the blocks for Python. Leak
- * checkers cannot look into Python's memory, so cells lie many to an allocation. The first call makes spare blocks, so that
+ * checkers cannot look into Python's memory, so an allocation may hold many cells. The first call makes spare blocks, so that
  * not every later export has to look for dead ones. */
 static void cache_grow(block_cache *cache) {
   int cells = cache == &caches[CELLS], count = cells || cache->all == HIDDEN(0) ? 2 * CORE_QUARANTINE : 1;
@@ -86,7 +86,7 @@ static void cache_grow(block_cache *cache) {
 
 static core_block *cache_take(block_cache *cache) {
   cache->exports++;
-  if (cache->free <= CORE_QUARANTINE + 1) cache_drain(cache); /* so many blocks rest while the others are used */
+  if (cache->free <= CORE_QUARANTINE + 1) cache_drain(cache); /* CORE_QUARANTINE blocks rest; the others can be used */
   if (cache->fresh == NULL && (cache->free == 0 || cache->exports - cache->first->since <= CORE_QUARANTINE)) cache_grow(cache);
   core_block *block = cache->fresh;
   if (block != NULL) {
@@ -135,8 +135,8 @@ int core_forked(void) { return __atomic_load_n(&forked, __ATOMIC_RELAXED); }
 
 void (*core_exported)(const core_block *block, const DLTensor *tensor, int versioned);
 
-/* Exports a tensor in a block that was taken for it, which gets a share of the memory. Returns NULL if there was no memory for a
- * block. On the host, byte_offset is added to data. */
+/* Exports a tensor in a block that was taken for it, and adds a share for the block. Returns NULL if the block is NULL. On the
+ * host, byte_offset is added to data, and data becomes NULL if there are no elements. */
 static inline void *export(core_block *block, core_share *share, const DLTensor *view, int versioned, uint64_t flags) {
   if (block == NULL) return NULL;
   core_share_take(share);
@@ -216,7 +216,7 @@ int64_t core_held_unlocked(void (*lender)(void *ctx)) {
   return held;
 }
 
-/* Takes a block for an export of `share`. */
+/* Takes a block for an export of `share`: for the first export of a cell's share, the block of that cell. */
 static core_block *take_unlocked(core_share *share, int32_t ndim) {
   if (ndim > CORE_RANK_SMALL) return take_block(ndim);
   int own = share->release == release_cell && core_block_state(block_of(share)) == CORE_FREE;

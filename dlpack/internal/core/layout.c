@@ -43,8 +43,8 @@ static int32_t axis_from_start(int32_t axis, int32_t rank) {
   return at >= 0 && at < rank ? (int32_t)at : -1;
 }
 
-/* Returns the number of elements, or -1 if it does not fit in 63 bits; then *axis is the dimension at fault. No size is
- * negative. */
+/* Returns the number of elements, or -1 if it does not fit in 63 bits; then *axis is the dimension at which the product
+ * overflows. No size may be negative. */
 static int64_t count_elements(const int64_t *shape, int32_t ndim, int32_t *axis) {
   int64_t count = 1;
   *axis = -1;
@@ -133,7 +133,7 @@ static void append(core_layout *out, int64_t n, int64_t stride) {
   out->strides[out->ndim++] = stride;
 }
 
-/* Appends the dimensions of the base from `from` up to `to`. */
+/* Appends the dimensions of the base from `from` up to `to`, exclusive. */
 static void append_whole(core_layout *out, const core_layout *base, int32_t from, int32_t to) {
   for (int32_t d = from; d < to; d++) append(out, base->shape[d], base->strides[d]);
 }
@@ -283,8 +283,8 @@ static core_status complete_shape(int64_t *shape, int32_t ndim, int64_t count, c
        open, known, count);
 }
 
-/* Sets the number of elements and the stride of the stretch that begins with dimension d and extends to slower dimensions
- * as long as they continue it. Returns the first dimension that does not. */
+/* A stretch is a run of dimensions through which one stride leads without a break. Sets the number of elements and the stride
+ * of the stretch that begins with dimension d and extends to slower dimensions. Returns the first dimension after it, or -1. */
 static int32_t stretch_at(const core_layout *base, int32_t d, int64_t *count, int64_t *stride) {
   *count = *stride = 1;
   while (d >= 0 && base->shape[d] == 1) d--;
@@ -360,7 +360,7 @@ core_status core_view_broadcast(core_layout *out, const core_layout *base, int32
 
 /* ---- named dimensions ------------------------------------------------------------------------ */
 
-/* Checks the base, and sets the flags of the given dimensions of a view. */
+/* Checks the sizes of the base, and sets named[d] for each given dimension d of a view of this rank. */
 static core_status name_axes(uint8_t *named, const core_layout *base, int32_t rank, int32_t count, const int32_t *axes,
                              char *message, size_t size) {
   core_status status = check_sizes(base->shape, base->ndim, message, size);
@@ -429,7 +429,7 @@ core_status core_view_expand(core_layout *out, const core_layout *base, int32_t 
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-/* Moves element (0, ..., 0) by `bytes`. On a device, byte_offset moves, because data need not be an address. */
+/* Moves element (0, ..., 0) by `bytes`. On a device only byte_offset changes, because data need not be an address. */
 static core_status move_start(DLTensor *view, int64_t bytes, char *message, size_t size) {
   uint64_t offset = view->byte_offset + (uint64_t)bytes;
   if (core_host_readable(view->device.device_type)) {

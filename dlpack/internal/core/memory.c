@@ -15,7 +15,7 @@ void core_free(void *memory) {
 
 #ifdef CORE_DEBUG
 /* To detect use after free, each allocation has a mapping of its own: a page for the header, then the data. Freed memory
- * cannot be accessed. Its mapping is removed when a thousand further allocations have been freed. */
+ * cannot be accessed. Its mapping is removed when LOCKED_MAPPINGS further allocations have been freed. */
 enum { LOCKED_MAPPINGS = 1024 };
 static void *locked[LOCKED_MAPPINGS];
 static uint32_t locked_count;
@@ -48,8 +48,8 @@ static void *allocate(size_t size, int zeroed) { return zeroed ? calloc(1, size)
 void core_free_memory(void *memory) { core_free(memory); }
 #endif
 
-/* Asks for large pages for large memory, as NumPy does, because a strided walk needs fewer of them. If the system has none,
- * nothing is lost. */
+/* Asks for pages of 2 MiB for memory of 4 MiB or more, as NumPy does, because a strided walk then touches fewer pages. If the
+ * system has none, nothing is lost. */
 static void enlarge_pages(uintptr_t data, size_t size) {
 #if defined(MADV_HUGEPAGE)
   const uintptr_t page = 2 << 20;
@@ -73,8 +73,8 @@ void *core_allocate_memory(size_t header, size_t size, int zeroed, void **data) 
   return base;
 }
 
-/* The list of all lasting memory starts in C. Leak checkers do not follow Go's pointers, and would report memory to which
- * nothing else refers. */
+/* The list of all lasting memory, for leak checkers: they do not follow Go's pointers, and would report memory to which only Go
+ * refers. */
 typedef struct lasting lasting;
 struct lasting {
   lasting *next;

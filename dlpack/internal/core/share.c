@@ -27,11 +27,11 @@ void core_share_drop(core_share *share) {
   if (core_share_leave(share)) core_share_end(share);
 }
 
-/* The releases that are running on this thread, by the frames of core_share_end that run them, the outermost first,
- * and the shares that wait for the innermost to return. The list goes through the shares themselves, so that it needs
- * no memory. These words are thread-local in the default model: a model that asks for static TLS would make dlopen of
- * the Python extension fail in processes that have used it up. There glibc allocates them when a thread first releases
- * something. */
+/* The releases that are running on this thread, as the addresses of the frames of core_share_end that run them, the
+ * outermost first, and the list of shares that wait for the innermost release to return. The shares are linked by their
+ * own `data`, so that the list needs no memory. The variable has the default TLS model: with the static one, dlopen of the
+ * Python extension would fail in a process whose static TLS is used up. In the extension, glibc allocates the variable
+ * when a thread first releases something. */
 typedef struct {
   int running;
   core_share *first, *last;
@@ -56,10 +56,11 @@ __attribute__((noinline)) static void release_waiting(release_list *list) {
   }
 }
 
-/* A release that panics in Go, or jumps out, never comes back to its frame here, and would be counted for ever. Stacks
- * grow downwards: a frame that is not above the present one is left over from such a release, and is counted no longer.
- * If a program changes stacks, frames may look left over while they are not. Then more releases run inside each other,
- * CORE_NESTED for each frame on a stack above, and nothing else changes. */
+/* Returns the number of releases that are running around a new frame. A release that panics in Go, or jumps out, never
+ * comes back to its frame here, and would be counted for ever. Stacks grow downwards: a frame that is not above the new one
+ * is left over from such a release, and is counted no longer. If a program changes stacks, frames may look left over while
+ * they are not. Then more releases run inside each other, up to CORE_NESTED for each change of stacks, and nothing else
+ * changes. */
 __attribute__((noinline)) static int releases_around(const release_list *list, uintptr_t frame) {
   int running = list->running;
   while (running > 0 && list->frames[running - 1] <= frame) running--;
@@ -78,7 +79,7 @@ void core_share_end(core_share *share) {
   list->frames[running] = frame;
   list->running = running + 1;
   share->release(share);
-  if (list->first != NULL) release_waiting(list); /* at CORE_NESTED, or if the frame that was to do so never returned */
+  if (list->first != NULL) release_waiting(list); /* at level CORE_NESTED, or if the frame in charge never returned */
   list->running = running;
 }
 
@@ -90,8 +91,8 @@ static void release_versioned(core_share *share) {
   core_release_versioned(managed);
 }
 
-/* The share is at the beginning of the allocation, because valgrind would call it possibly lost elsewhere, and the data
- * lies behind it. */
+/* The share lies at the beginning of the allocation, and the data behind it, because valgrind reports an allocation as
+ * possibly lost if pointers lead only to its middle. */
 core_share *core_share_alloc(size_t size, int zeroed) {
   void *data;
   core_share *share = core_allocate_memory(sizeof *share, size, zeroed, &data);

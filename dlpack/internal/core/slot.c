@@ -3,8 +3,8 @@
 
 _Static_assert(sizeof(core_slot) == 64, "a slot is one cache line");
 
-/* Only pinned memory waits for Go. Its bytes are counted after the slot is in the return queue. Go resets the count before
- * it empties the queue, so bytes that it has not seen stay counted. */
+/* Pinned memory waits for Go; other memory ends here. Pinned bytes are counted after the slot is in the return queue, and Go
+ * resets the count before it empties the queue, so the bytes of a slot that Go has not seen stay counted. */
 void core_release_slot(core_share *share) {
   core_slot *slot = (core_slot *)share;
   void (*lender)(void *) = share->lender;

@@ -65,8 +65,8 @@ static int nowhere(const int64_t *shape, const int64_t *strides) {
   return (uintptr_t)shape < CORE_LOWEST || (uintptr_t)strides - 1 < CORE_LOWEST - 1;
 }
 
-/* The fast path: returns 1 and sets the extent of a valid tensor that is row-major without gaps, as most are, and 0 for all
- * others, valid or not. */
+/* The fast path, for most tensors: row-major without gaps, with elements, which are of whole bytes. Returns 1 and sets *out if
+ * such a tensor is valid. Returns 0 for all others, valid or not; *out is undefined then. */
 static int fast_extent(const DLTensor *t, core_extent *out) {
   if ((uintptr_t)t % 8 != 0 || (uintptr_t)t < CORE_LOWEST) return 0;
   int64_t bits = (int64_t)t->dtype.bits * t->dtype.lanes, count = 1;
@@ -191,7 +191,7 @@ core_status core_check_tensor(const DLTensor *t, uint64_t flags, core_extent *ou
   return validate(t, flags, out, message, size);
 }
 
-/* Addresses of a device are not checked, except that data must not be NULL. */
+/* kDLExtDev stands for any device: addresses on a device are not checked, except that data must not be NULL. */
 core_status core_check_layout(const DLTensor *t, uint64_t flags, core_extent *out, char *message,
                                    size_t size) {
   DLTensor view = *t;

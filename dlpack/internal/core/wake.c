@@ -24,7 +24,7 @@ void core_wake(uint64_t bytes) {
   if (before < threshold && before + (int64_t)bytes >= threshold) write_wake();
 }
 
-/* Writes at the first call, and again only after Go has reset the word, which it does before it empties the return queues. */
+/* Writes at the first call, and again only after Go has reset `now`, which Go does before it empties the return queues. */
 void core_wake_now(void) {
   if (__atomic_exchange_n(&core_waking.now, 1, __ATOMIC_ACQ_REL) == 0) write_wake();
 }
