@@ -20,10 +20,11 @@
  * tensor is a view plus a deleter that its holder calls exactly once. A tensor in this header is a
  * DLManagedTensorVersioned of DLPack; there is no second tensor type.
  *
- * Results and errors. Every function that can fail returns DLB_OK or a positive code. It writes its one output through
- * the first argument `out`, which is NULL or zero after an error, and describes the error in `error`, which the caller
- * owns and which may be NULL. After an error the caller still owns all its arguments. The library prints nothing, except
- * the ledger of a program with DLBRIDGE_LEDGER in its environment, or one that calls dlb_ledger_write.
+ * Results and errors. Every function that can fail returns DLB_OK or a positive code. A function with an output writes it to
+ * *out, where `out` is the first argument; after an error other than DLB_ERROR_ROOM, *out is NULL or zero. The error is
+ * described in `error`, which the caller owns and which may be NULL. After an error the caller still owns all its arguments.
+ * The library prints nothing, except the ledger of a program with DLBRIDGE_LEDGER in its environment, or one that calls
+ * dlb_ledger_write.
  *
  * Buffers. A function that fills a buffer of the caller takes the address `data` and the size `room` of the buffer, and
  * writes the number of bytes to *out. If the buffer is too small, it returns DLB_ERROR_ROOM, sets *out to the required
@@ -113,9 +114,9 @@ DLB_API const char *dlb_error_name(int32_t code);
  *
  * These functions are plain C. They do not enter the Go runtime, and work in a forked child.
  *
- * A tensor that they return has its first element, that with all indices 0, at `data`: byte_offset is 0 in memory of the host.
- * New memory is aligned to 256 bytes. Memory that was lent, or that lies in a message, is aligned as it came: only a copy by
- * dlb_tensor_copy aligns it.
+ * If the host can read the memory of a tensor that they return, `data` is the address of the element with all indices 0, and
+ * byte_offset is 0. `data` is NULL if there are no elements. New memory is aligned to 256 bytes. Memory that was lent, or that
+ * lies in a message, is aligned as it came: only a copy by dlb_tensor_copy aligns it.
  */
 
 /* Allocates a row-major tensor of zeros on the CPU, aligned to 256 bytes.
@@ -145,22 +146,25 @@ DLB_API int32_t dlb_tensor_import(DLManagedTensorVersioned **out, DLManagedTenso
 
 /* Copies a tensor into new row-major memory. The copy has the flag IS_COPIED.
  * Ownership: `tensor` is borrowed; the caller owns *out. Lifetime: until the deleter of *out is called. Threads: any,
- * as long as no thread writes to the tensor. On error: *out is NULL. */
+ * as long as no thread writes to the tensor. On error: *out is NULL; DLB_ERROR_DEVICE for memory that the host cannot read. */
 DLB_API int32_t dlb_tensor_copy(DLManagedTensorVersioned **out,
                                 const DLManagedTensorVersioned *tensor, dlb_error *error);
 
-/* Returns the tensor without gaps, row-major: a view of the same memory if it is so already, and a copy with the flag
- * IS_COPIED otherwise. The view needs a tensor of this library, as all views do (see below).
+/* Returns a row-major tensor without gaps: a view if `tensor` is row-major already, otherwise a copy with the flag IS_COPIED.
+ * For a view, `tensor` must be one of this library, as for all views (see below).
  * Ownership: `tensor` is borrowed; the caller owns *out. Lifetime: until the deleter of *out is called. Threads: any, as long
  * as no thread writes to the tensor or releases it. On error: *out is NULL. */
 DLB_API int32_t dlb_tensor_contiguous(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor,
                                       dlb_error *error);
 
-/* Copies a tensor into new row-major memory as another data type with the same lanes. A float becomes the nearest number of
- * another float type, and an integer without its fraction, which stays within the range of the type; NaN becomes the integer
- * 0. An integer becomes another one by dropping its high bits. Every number but 0 becomes true, NaN too. A complex number becomes
- * a real one by dropping the imaginary part. The copy has the flag IS_COPIED.
- * Ownership, Lifetime, Threads, On error: as dlb_tensor_copy; DLB_ERROR_DTYPE for types that are not numbers. */
+/* Copies a tensor into new row-major memory as another data type with the same number of lanes. From float to float, the result
+ * is the nearest number of the new type. From float to integer, the fraction is dropped, a number outside the range of the new
+ * type becomes the nearest one in it, and NaN becomes 0. An integer type of fewer than 8 bits instead gets the low bits of the
+ * number as an int32, or 0 if int32 cannot hold the number. From integer to integer, the high bits are dropped. As a bool, every
+ * number but 0 becomes true, NaN too. A complex number becomes a real one by dropping the imaginary part. The copy has the flag
+ * IS_COPIED.
+ * Ownership, Lifetime, Threads, On error: as dlb_tensor_copy; DLB_ERROR_DTYPE for types that are not numbers or that differ in
+ * lanes. */
 DLB_API int32_t dlb_tensor_convert(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, DLDataType dtype,
                                    dlb_error *error);
 
@@ -169,13 +173,15 @@ DLB_API int32_t dlb_tensor_convert(DLManagedTensorVersioned **out, const DLManag
  * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: the code is the cause. */
 DLB_API int32_t dlb_tensor_validate(const DLManagedTensorVersioned *tensor, dlb_error *error);
 
-/* Sets *out to the size of the elements in bytes, without gaps. Elements of a packed type count as packed.
+/* Sets *out to the size of the elements in bytes, without gaps. Elements of fewer than 8 bits count as packed, or as one byte
+ * each with the flag IS_SUBBYTE_TYPE_PADDED.
  * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: *out is 0. */
 DLB_API int32_t dlb_tensor_nbytes(int64_t *out, const DLManagedTensorVersioned *tensor,
                                   dlb_error *error);
 
-/* Converts a tensor to the legacy form, from before DLPack 1.0. TensorFlow and old versions of JAX accept no other. A
- * read-only tensor is refused, because the legacy form cannot represent it.
+/* Converts a tensor to the legacy form, from before DLPack 1.0. TensorFlow and old versions of JAX accept no other. Tensors
+ * that this form cannot represent are refused: read-only ones (DLB_ERROR_READONLY), and those whose elements are padded to
+ * whole bytes (DLB_ERROR_DTYPE).
  * Ownership: on success *out has taken `tensor` over. Lifetime: until the deleter of *out is called. Threads: any.
  * On error: *out is NULL and the caller still owns `tensor`. */
 DLB_API int32_t dlb_tensor_to_legacy(DLManagedTensor **out, DLManagedTensorVersioned *tensor,
@@ -189,15 +195,16 @@ DLB_API int32_t dlb_tensor_from_legacy(DLManagedTensorVersioned **out, DLManaged
 
 /* Calls the deleter of the tensor, if it has one. NULL is allowed.
  * Ownership: the caller's ownership ends. Lifetime: the tensor must not be used again. Threads: any. On error: a tensor
- * of this library that was released or taken over before is not changed, and the call is counted in double_deletes. */
+ * of this library that was released or taken over before is not changed, and the call is counted in double_deletes; a copy
+ * of the struct of such a tensor is ignored. */
 DLB_API void dlb_tensor_release(DLManagedTensorVersioned *tensor);
 
 /* ---- views of tensors --------------------------------------------------------------------------
  *
  * Library: libdlbridge_tensor.
  *
- * A view is a further tensor of the same memory; nothing is copied. It keeps the memory alive, also after the tensor
- * that it was made of is released, and is released by itself. It is READ_ONLY if that tensor is. Negative indexes and
+ * A view is a further tensor on the same memory; nothing is copied. It keeps the memory alive, also after the tensor
+ * that it was made of is released, and must be released too. It is READ_ONLY if that tensor is. Negative indexes and
  * axes count from the end, as in NumPy. Elements of fewer than 8 bits that are packed can only be viewed row-major
  * without gaps, from the beginning of a byte on. An index or axis that the tensor lacks is DLB_ERROR_ARGUMENT, a shape
  * that its elements cannot have DLB_ERROR_LAYOUT. The tensor must be one of this library: dlb_tensor_import takes one
@@ -206,9 +213,9 @@ DLB_API void dlb_tensor_release(DLManagedTensorVersioned *tensor);
  * These functions are plain C. They do not enter the Go runtime, and work in a forked child.
  */
 
-/* What dlb_tensor_slice takes of a dimension. Programs use the macros below. */
+/* A subscript of dlb_tensor_slice: an index, a range, an ellipsis or a new axis. Programs use the macros below. */
 typedef struct dlb_index {
-  int64_t start; /* the index of DLB_AT too */
+  int64_t start; /* the first index of a range, or the index of DLB_AT */
   int64_t stop;  /* the index after the last one */
   int64_t step;  /* not 0 */
   uint64_t kind; /* bits DLB_INDEX_START and DLB_INDEX_STOP: whether start and stop are given; or one of the other values */
@@ -232,12 +239,12 @@ typedef struct dlb_index {
 #define DLB_NEW_AXIS {0, 0, 1, DLB_INDEX_NEW_AXIS} /* None, a new dimension of size 1 */
 
 /* Takes a part of each dimension, by the rules of Python. Dimensions without an index are taken whole.
- * Ownership: `tensor` is borrowed; the caller owns *out and calls its deleter once. Lifetime: until that; `tensor` may be
+ * Ownership: `tensor` is borrowed; the caller owns *out. Lifetime: until the deleter of *out is called; `tensor` may be
  * released before. Threads: any, as long as no thread releases `tensor` during the call. On error: *out is NULL. */
 DLB_API int32_t dlb_tensor_slice(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
                                  const dlb_index *index, dlb_error *error);
 
-/* Takes the elements with these first indexes, and removes as many dimensions.
+/* Takes the part with the given indexes in the first `count` dimensions, and removes these dimensions: x[i, j] in Python.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
 DLB_API int32_t dlb_tensor_index(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
                                  const int64_t *index, dlb_error *error);
@@ -248,9 +255,9 @@ DLB_API int32_t dlb_tensor_index(DLManagedTensorVersioned **out, const DLManaged
 DLB_API int32_t dlb_tensor_transpose(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t count,
                                      const int32_t *order, dlb_error *error);
 
-/* Gives the elements another shape, in which they keep the row-major order of their indexes. One size may be -1: it
- * follows from the others. If only a copy can have the shape, the error is DLB_ERROR_LAYOUT, and dlb_tensor_contiguous
- * makes one that can be reshaped.
+/* Gives the tensor another shape, in which the row-major order of the elements is the same. One size may be -1: it follows
+ * from the others. If only a copy can have the shape, the error is DLB_ERROR_LAYOUT; dlb_tensor_contiguous makes a copy that
+ * can be reshaped.
  * Ownership, Lifetime, Threads, On error: as dlb_tensor_slice. */
 DLB_API int32_t dlb_tensor_reshape(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, int32_t ndim,
                                    const int64_t *shape, dlb_error *error);
@@ -303,11 +310,12 @@ DLB_API int32_t dlb_device_parse(DLDevice *out, const char *text, dlb_error *err
 DLB_API int32_t dlb_device_format(size_t *out, char *data, size_t room, DLDevice device, dlb_error *error);
 
 /* Writes the type, the shape and the elements of a tensor, as Go prints it with %v: "float32[2 3] on cpu [[1 2 3] [4 5 6]]".
- * Strides follow the shape if the tensor is not row-major, and ", read-only" the device if it is. A float is the shortest
- * decimal that reads back as the same number, with an exponent from 1e6 on.
+ * The strides follow the shape if the tensor is not row-major, and ", read-only" follows the device if it is read-only. A float
+ * is the shortest decimal that reads back as the same float64, or, for all narrower types, as the same float32; below 1e-4 and
+ * from 1e6 on it has an exponent.
  * Of a tensor with more than 1000 elements, the first and last three of each dimension are written, and at most 1000 in all.
- * One without elements ends with "[]", whatever its shape. Memory that the host cannot read and elements that are not single
- * numbers are left out; a byte of a bool that is not 0 or 1 is written as "?". The text does not depend on the locale.
+ * One without elements ends with "[]", whatever its shape. The elements are left out if the host cannot read the memory, or if
+ * they are not single numbers. A bool whose byte is not 0 or 1 is written as "?". The text does not depend on the locale.
  * Ownership: `tensor` is borrowed, the caller keeps `data`. Lifetime: the call. Threads: any, as long as no thread writes to
  * the tensor. On error: as dlb_dtype_format. */
 DLB_API int32_t dlb_tensor_format(size_t *out, char *data, size_t room, const DLManagedTensorVersioned *tensor,
@@ -315,14 +323,15 @@ DLB_API int32_t dlb_tensor_format(size_t *out, char *data, size_t room, const DL
 
 /* ---- shared memory ------------------------------------------------------------------------------
  *
- * Library: libdlbridge_tensor. Linux 5.1 or later; elsewhere the functions return DLB_ERROR_SYSTEM.
+ * Library: libdlbridge_tensor. Linux 5.1 or later. On other systems dlb_shm_is_shared sets *out to 0, and the other functions
+ * return DLB_ERROR_SYSTEM.
  *
- * These functions are plain C, and work in a forked child. They make tensors in segments, memory that several processes map, and
- * hand them to another process through a connected Unix socket, without a copy, whatever their size. A segment is a descriptor without
- * a name (memfd_create): it is gone when the last process that holds it ends, however it ends. Each takes one descriptor. A tensor in
- * a segment is a tensor like any other, and its views lie in the segment. The packages bridge/shm of Go and dlbridge.shm of Python
- * send and receive the same messages. A thread that is cancelled (pthread_cancel) is so only while it waits for the socket, and leaves
- * no descriptor and no mapping behind.
+ * These functions are plain C, and work in a forked child. They make tensors in segments, which are memory that several processes
+ * map, and hand them to another process through a connected Unix socket, without a copy, whatever their size. A segment is a file
+ * without a name (memfd_create): the system frees it when no process has it any more, even if processes are killed. Each segment
+ * takes one descriptor in every process that has it. A tensor in a segment is a tensor like any other, and its views lie in the
+ * segment. The packages bridge/shm of Go and dlbridge.shm of Python send and receive the same messages. In these functions, a
+ * thread can be cancelled (pthread_cancel) only while it waits for the socket, and leaves no descriptor and no mapping behind.
  */
 
 /* For dlb_shm_send: the receiver may write to the memory. */
@@ -338,34 +347,37 @@ DLB_API int32_t dlb_shm_alloc(DLManagedTensorVersioned **out, DLDataType dtype, 
  * Ownership, Lifetime, Threads: as dlb_tensor_copy. On error: as dlb_shm_alloc. */
 DLB_API int32_t dlb_shm_copy(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, dlb_error *error);
 
-/* Sets *out to 1 if all elements of a tensor lie in a segment, and to 0 otherwise.
+/* Sets *out to 1 if all elements of a tensor lie in a segment, and to 0 otherwise. It is also 0 for a tensor without elements,
+ * and for a broadcast with more bytes than its segment.
  * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: *out is 0. */
 DLB_API int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *tensor, dlb_error *error);
 
-/* Returns a read-only tensor on the same memory, which is mapped once more without write permission: who writes to it all the same
- * ends the process. The memory must lie in a segment or in a file that was mapped with MAP_SHARED, and the tensor must be one of
- * this library (dlb_tensor_import).
+/* Returns a read-only tensor on the same memory, which is mapped once more without write permission: code that writes to this
+ * mapping all the same ends the process (SIGSEGV). The memory must lie in a segment or in a file that was mapped with MAP_SHARED,
+ * and the tensor must be one of this library (dlb_tensor_import).
  * Ownership: *out keeps the memory; `tensor` stays the caller's. Lifetime: until the deleter of *out is called. Threads: any. On
  * error: *out is NULL; DLB_ERROR_ARGUMENT for private memory, of which dlb_shm_copy makes a copy in a segment. */
 DLB_API int32_t dlb_shm_readonly(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, dlb_error *error);
 
-/* Sends tensors, which lie in segments, through a connected Unix socket of the type SOCK_STREAM, to a process that calls
- * dlb_shm_recv. Without DLB_SHM_WRITABLE in `flags` no process can map these segments writable any more, and the receiver cannot write;
- * mappings that were writable before, as the sender's, stay so.
- * Ownership: `fd` and the tensors stay the caller's, who may release them after the call. Lifetime: the call. Threads: any, one at a
- * time for each direction of a socket. On error: DLB_ERROR_ARGUMENT for a tensor that is not in a segment, DLB_ERROR_READONLY with
- * DLB_SHM_WRITABLE for one that is read-only or whose segment was sent without it before, DLB_ERROR_CLOSED, DLB_ERROR_SYSTEM. After an
- * error of the socket, close it: a part of the message may be sent. */
+/* Sends tensors, which lie in segments, through `fd` to a process that calls dlb_shm_recv. `fd` is a connected Unix socket of the
+ * type SOCK_STREAM in blocking mode. Without DLB_SHM_WRITABLE in `flags`, no process can map these segments writable any more,
+ * and the receiver cannot write; older writable mappings, such as those of the sender, stay writable.
+ * Ownership: the caller keeps `fd` and the tensors, and may release them after the call. Lifetime: the call. Threads: any, one at
+ * a time for each direction of a socket. On error: DLB_ERROR_ARGUMENT for a tensor that is not in a segment; DLB_ERROR_LAYOUT for
+ * a broadcast with more bytes than its segment; DLB_ERROR_READONLY with DLB_SHM_WRITABLE for a tensor that is read-only, or whose
+ * segment was sent without this flag before; DLB_ERROR_OVERFLOW for tensors in more than 253 segments, or more than a message of
+ * 1 MiB can describe; DLB_ERROR_CLOSED; DLB_ERROR_SYSTEM. After these two and DLB_ERROR_MEMORY, close the socket: a part of the
+ * message may have been sent. */
 DLB_API int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensors, size_t count, uint64_t flags, dlb_error *error);
 
-/* Receives the tensors of one dlb_shm_send into the `room` entries at `tensors`, and sets *out to their number. What the other process
- * says is compared with what the kernel says. Files that another process can make smaller are refused; up to `copied` bytes of them
- * are copied instead. The entries without a tensor become NULL.
+/* Receives the tensors of one dlb_shm_send into the `room` entries at `tensors`, and sets *out to their number. The sizes and
+ * permissions in the message are checked against those that the kernel reports. Files that another process can make smaller are
+ * not mapped but copied, up to `copied` bytes in all; a message that needs more is refused. Entries without a tensor become NULL.
  * Ownership: the caller owns the tensors; a segment stays mapped until the last of its tensors is released. Lifetime: until
- * their deleters are called. Threads: as dlb_shm_send. On error: nothing is mapped, no descriptor is open, and *out is 0; after
- * DLB_ERROR_ROOM it is the number of the tensors, which are lost. DLB_ERROR_CLOSED at the end of the connection, also in the middle of
- * a message; DLB_ERROR_SYSTEM; DLB_ERROR_FORMAT, _ARGUMENT, _LAYOUT, _OVERFLOW or _READONLY for a message that is not as
- * dlb_shm_send writes it. After an error other than DLB_ERROR_ROOM, close the socket. */
+ * their deleters are called. Threads: as dlb_shm_send. On error: all entries are NULL, no mapping and no descriptor remains, and
+ * *out is 0; after DLB_ERROR_ROOM *out is the number of the tensors, which are lost. DLB_ERROR_CLOSED at the end of the
+ * connection, also in the middle of a message; DLB_ERROR_SYSTEM; DLB_ERROR_FORMAT, _ARGUMENT, _LAYOUT, _OVERFLOW or _READONLY
+ * for a message that is not as dlb_shm_send writes it. After an error other than DLB_ERROR_ROOM, close the socket. */
 DLB_API int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t room, int32_t fd, uint64_t copied,
                              dlb_error *error);
 
@@ -413,18 +425,18 @@ typedef struct dlb_bytes {
 #define DLB_DECODE_MESSAGE_ONLY ((uint64_t)1) /* do not decode the label: the message has no tensors */
 #define DLB_DECODE_JOIN ((uint64_t)2)         /* copy each tensor that lies in several parts into new memory */
 
-/* An option of every function that decodes: the most memory, in bytes up to 2^47 - 1, that a call takes beside the frames. More
- * is DLB_ERROR_FORMAT, before the memory is allocated. 0 is the default of the format. The memory of a message is counted as 48
- * times the size of the prefix, unless its label is not decoded, and 128 bytes for each frame, and that of a value as its
- * function says. What tensors in several parts take is compared with the limit by itself. */
+/* An option of every function that decodes: the most memory, in bytes up to 2^47 - 1, that a call may take beside the frames. A
+ * call that would take more fails with DLB_ERROR_FORMAT before it allocates the memory. 0 stands for the default of the format.
+ * A message counts as 128 bytes for each frame, and 48 times the size of the prefix if its label is decoded. The functions that
+ * decode values say how these count. The memory for tensors in several parts is compared with the limit separately. */
 #define DLB_LIMIT(bytes) ((uint64_t)(bytes) << 16)
 
 /* Decodes a message of `count` frames: prefix, header, payload parts. Payloads are not copied: the parts and tensors
  * alias the frames. A tensor that lies in several parts (dlb_message_fields.spread) becomes one tensor for each of its
  * pieces, in the order of the parts, so that the message has more tensors than the label. With DLB_DECODE_JOIN it becomes
  * one row-major tensor in new writable memory, aligned to 256 bytes, with DLPACK_FLAG_BITMASK_IS_COPIED. The copies of a
- * message, or its pieces with 512 bytes and 32 for each dimension, may take four times the payload and 64 MiB; more is
- * DLB_ERROR_MEMORY.
+ * message may take 64 MiB plus four times the size of the payload; more is DLB_ERROR_MEMORY. Without DLB_DECODE_JOIN the same
+ * holds for the pieces, each of which counts as 512 bytes and 32 for each dimension.
  * Ownership: on success the message, and the tensors made from it, own the frames; each frame is released once, when
  * none of them needs it. The caller owns *out and frees it with dlb_message_free. Lifetime: until it is freed; tensors
  * made from it stay valid. Threads: any, one at a time per message. On error: *out is NULL and no frame is released. */
@@ -448,15 +460,15 @@ typedef struct dlb_message_fields {
   dlb_header header;    /* a form of four zeros stands for "TENS" */
   dlb_bytes label;      /* a JSON object with further attributes of the label; size 0 for none */
   dlb_bytes metadata;   /* TENS.metadata, a JSON object; size 0 for {} */
-  uint64_t spread;      /* tensors of more bytes lie in several parts of at most so many bytes each; 0 for one part */
+  uint64_t spread;      /* the most bytes of a payload part: a larger tensor is cut into several parts; 0 for no limit */
   uint64_t reserved[3]; /* 0 */
 } dlb_message_fields;
 
 /* Encodes tensors as a message. A tensor without gaps that is row-major, permuted or reversed is not copied: its memory
  * becomes the payload part, or several with fields->spread. Any other tensor is copied into a compact part;
- * dlb_message_copied reports which. A tensor is cut along its slowest dimension, and a part has at least one index of it.
- * Only dlbridge knows the attribute `parts` of such a tensor; other readers find its first part too small, if they compare
- * sizes. `fields` may be NULL.
+ * dlb_message_copied reports which were. fields->spread cuts a tensor along its slowest dimension; a part has at least one
+ * index of this dimension, even if that takes more bytes. Only dlbridge knows the attribute `parts` of a tensor in several
+ * parts; other readers find its first part too small, if they compare sizes. `fields` may be NULL.
  * Ownership: on success the message takes every tensor over; a tensor that is passed twice is refused. The caller owns
  * *out and frees it with dlb_message_free. Lifetime: until it is freed; frames taken from it stay valid. Threads: any,
  * one at a time per message. On error: *out is NULL and the caller still owns all tensors. */
@@ -478,8 +490,9 @@ DLB_API int32_t dlb_message_header(dlb_header *out, const dlb_message *message, 
  * Ownership: the message owns the bytes. Lifetime: until dlb_message_free. Threads: any. On error: *out is empty. */
 DLB_API int32_t dlb_message_label(dlb_bytes *out, const dlb_message *message, dlb_error *error);
 
-/* Sets *out to TENS.metadata as JSON text. `data` is NULL if a decoded message has none. For a message of dlb_message_encode the
- * text is the one that was passed, or {}. For one of dlb_message_encode_parts `data` is NULL, because its label is not read.
+/* Sets *out to TENS.metadata as JSON text. For a decoded message `data` is NULL if there is none, or if the label was not
+ * decoded. For a message of dlb_message_encode the text is the one that was passed, or {}. For a message of
+ * dlb_message_encode_parts `data` is NULL, because its label is not read.
  * Ownership: the message owns the bytes. Lifetime: until dlb_message_free. Threads: any. On error: *out is empty. */
 DLB_API int32_t dlb_message_metadata(dlb_bytes *out, const dlb_message *message, dlb_error *error);
 
@@ -497,10 +510,10 @@ DLB_API size_t dlb_message_tensor_count(const dlb_message *message);
 DLB_API int32_t dlb_message_part(DLManagedTensorVersioned **out, const dlb_message *message, size_t index,
                                  dlb_error *error);
 
-/* Returns tensor `index`, which aliases its part, unless dlb_message_copied reports that it was joined. A tensor of a packing
- * other than "dense", such as a compressed one, cannot be read: for it alone the function fails with DLB_ERROR_FORMAT, and
- * dlb_message_label has the packing. Parts of a message in the single-part form lie at any address, and so do the
- * elements: C can read them as float or int64_t if the address is aligned, or from a copy by dlb_tensor_copy.
+/* Returns tensor `index`. It aliases its payload part, unless DLB_DECODE_JOIN has copied it. A tensor of a packing other than
+ * "dense", such as a compressed one, cannot be read: for this tensor the function fails with DLB_ERROR_FORMAT, and the bytes of
+ * dlb_message_label name the packing. Parts of a message in the single-part form lie at any address, and so do the elements: C
+ * can read them as float or int64_t only if the address is aligned, or from a copy by dlb_tensor_copy.
  * Ownership: the caller owns *out, which has a share of the part's memory. Lifetime: until its deleter is called, also
  * after dlb_message_free. Threads: any. On error: *out is NULL. */
 DLB_API int32_t dlb_message_tensor_at(DLManagedTensorVersioned **out, const dlb_message *message,
@@ -532,12 +545,12 @@ DLB_API int32_t dlb_message_frame(dlb_frame *out, const dlb_message *message, si
                                   dlb_error *error);
 
 /* Sets out[0] to out[count-1] to all frames, ready to be sent. `count` must be that of dlb_message_frame_count.
- * Ownership: the caller owns the frames, and releases them with dlb_frames_release, or each by itself. Lifetime, Threads: as
- * dlb_message_frame. On error: all of them are zeroed. */
+ * Ownership: the caller owns the frames, and releases all with dlb_frames_release, or each with its own release function.
+ * Lifetime, Threads: as dlb_message_frame. On error: all of them are zeroed. */
 DLB_API int32_t dlb_message_frames(dlb_frame *out, size_t count, const dlb_message *message, dlb_error *error);
 
-/* Releases frames, those of the caller too, and zeroes them. A frame without a release function is only zeroed. NULL is
- * allowed.
+/* Releases `count` frames, whether the library or the program has made them, and zeroes them. A frame without a release
+ * function is only zeroed. NULL is allowed.
  * Ownership: the caller's ownership ends. Lifetime: the bytes must not be used again. Threads: any. On error: a frame of this
  * library that was released or taken over before is counted in double_deletes. */
 DLB_API void dlb_frames_release(dlb_frame *frames, size_t count);
@@ -556,7 +569,7 @@ DLB_API void dlb_message_free(dlb_message *message);
  * Library: libdlbridge.
  *
  * A value is a tensor, if DLPack has its type, or elements, such as strings and images. A decoded tensor aliases the
- * frame if its elements are aligned there, and is a copy otherwise.
+ * frame if its elements lie there aligned and in the form that they have in memory. Otherwise it is a copy.
  *
  * All functions except dlb_elements_free need Go: in a forked child they return DLB_ERROR_FORKED.
  */
@@ -580,8 +593,8 @@ DLB_API void dlb_elements_free(dlb_elements *elements);
 /* A tensor or elements; the other pointer is NULL. Both are NULL if there was nothing to decode. Decoders set size and
  * copied; encoders ignore them. */
 typedef struct dlb_value {
-  DLManagedTensorVersioned *tensor; /* to be released with dlb_tensor_release once decoded */
-  dlb_elements *elements;           /* to be freed with dlb_elements_free once decoded */
+  DLManagedTensorVersioned *tensor; /* of a decoded value: the caller releases it with dlb_tensor_release */
+  dlb_elements *elements;           /* of a decoded value: the caller frees them with dlb_elements_free */
   size_t size;                      /* the number of bytes of the value in the frame */
   int32_t copied;                   /* the tensor is a copy, and has the flag IS_COPIED */
   uint64_t reserved[4];             /* 0 */
@@ -593,9 +606,9 @@ typedef struct dlb_value {
 #define DLB_DECTHINGS_PY004 ((uint64_t)1) /* the Python client up to 0.0.4, the Rust crate up to 0.1.3 */
 #define DLB_DECTHINGS_RS015 ((uint64_t)2) /* the Rust crate from 0.1.4 */
 
-/* Decodes a frame that holds one tensor of Decthings. The options are a dialect, and DLB_LIMIT: it counts copies of tensors whose
- * elements are not aligned, 16 bytes for each element of dlb_elements or 32 with formats, and 8 for each dimension. By default
- * there is no limit beside that of the format, 32 times the size of the frame.
+/* Decodes a frame that holds one tensor of Decthings, and nothing else. The options are a dialect, and DLB_LIMIT, which counts
+ * the copy of a tensor whose elements are not aligned, 16 bytes for each element of dlb_elements or 32 with formats, and 8 for
+ * each dimension. Without DLB_LIMIT, a call takes at most 32 times the size of the frame.
  * Ownership: on success the value owns the frame, which is released once, when the value no longer needs it; the caller
  * owns *out. Lifetime: until the deleter of the tensor, or dlb_elements_free, is called. Threads: any. On error: *out
  * is zeroed and the frame is not released. */
@@ -603,9 +616,9 @@ DLB_API int32_t dlb_decthings_decode(dlb_value *out, const dlb_frame *frame, uin
                                      dlb_error *error);
 
 /* Decodes a batch of the consecutive tensors in a frame, from `offset` on, into `count` values, and sets *next to the offset for
- * the next call, which is the size of the frame after the last tensor. A call decodes as many as are reasonable at a time, and
- * at least one unless the frame ends at `offset`. The values after the last one are zeroed. A tensor that is malformed, or that
- * exceeds the limit of the call, is the error of the next call if others come before it.
+ * the next call, which is the size of the frame after the last tensor. A call may decode fewer than `count`, but decodes at least
+ * one unless the frame ends at `offset`. The values after the last one are zeroed. A tensor that is malformed, or that exceeds
+ * what is left of the limit of the call, ends the batch, and the next call begins with it. If it is the first, the call fails.
  * Ownership: on success the values own the frame, which is released once, when none of them needs it; the caller owns
  * the values. Lifetime, Threads: as dlb_decthings_decode. On error: all values and *next are zeroed and the frame is not
  * released. */
@@ -633,10 +646,10 @@ DLB_API int32_t dlb_decthings_check(dlb_bytes rules, const dlb_value *value, dlb
 #define DLB_TENSORFLOW_LENIENT ((uint64_t)1)
 #define DLB_TENSORFLOW_INTEGERS ((uint64_t)2) /* decode quantised numbers as tensors of integers */
 
-/* Decodes a frame that holds a TensorProto. DLB_LIMIT counts the size of a tensor that omits values because they repeat the last
- * one; by default it is 64 MiB. Each element of dlb_elements counts as 24 bytes more than its own; the bytes of strings,
- * resources and variants are in the frame and do not count, those of quantised numbers do. A tensor that omits no values takes
- * at most 32 times the size of the frame, and has no limit.
+/* Decodes a frame that holds a TensorProto. DLB_LIMIT applies to a tensor that omits values because they repeat the last one; by
+ * default it is 64 MiB. It counts the elements of a tensor with their size, those of dlb_elements with 24 bytes each, and
+ * quantised numbers with 24 bytes and their own; the bytes of strings, resources and variants are in the frame and do not count.
+ * A tensor that omits no values takes at most 32 times the size of the frame, and has no limit.
  * Ownership, Lifetime, Threads, On error: as dlb_decthings_decode. */
 DLB_API int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, uint64_t options,
                                       dlb_error *error);
@@ -664,7 +677,7 @@ DLB_API int32_t dlb_tensorflow_encode(size_t *out, void *data, size_t room, cons
 typedef struct dlb_counters {
   int64_t exports;         /* tensors and frames that the library has returned, not yet released; those that a message or
                               another tensor has taken over count as long as their memory is in use */
-  int64_t imports;         /* memory that was taken over or lent, not yet given back */
+  int64_t imports;         /* tensors and frames that were taken over, and memory that was lent, not yet given back */
   int64_t messages;        /* not yet freed */
   uint64_t double_deletes; /* releases of tensors and frames that were repeated, and ignored */
   int64_t elements;        /* decoded, not yet freed */
@@ -680,8 +693,9 @@ DLB_API void dlb_counters_read(dlb_counters *out, size_t size);
  *
  * Library: libdlbridge_tensor.
  *
- * The ledger records where each tensor, frame, message and elements object was made that these functions return. It is
- * off unless the environment variable DLBRIDGE_LEDGER has a value other than 0, or the program calls dlb_ledger_set.
+ * For each tensor, frame, message and elements object that a function of this header returns, the ledger records where the
+ * program has made it. It is off unless the environment variable DLBRIDGE_LEDGER has a value other than 0, or the program
+ * calls dlb_ledger_set.
  * With the variable set, the library prints the objects that are still live to stderr when the process ends by exit or a
  * return from main, after all functions of atexit; if there are none, it prints nothing. For each object it prints the
  * kind, the address, the size in bytes, and the calls that made it:
@@ -705,8 +719,8 @@ DLB_API void dlb_counters_read(dlb_counters *out, size_t size);
  * leak; its warnings about debug information and client stacks come from Go and mean nothing.
  */
 
-/* Switches the ledger on or off, and returns whether it was on. Switching it off drops its records. It does not have
- * objects that were made while it was off.
+/* Switches the ledger on or off, and returns 1 if it was on, otherwise 0. Switching it off drops its records. Objects that are
+ * made while it is off are not recorded later.
  * Ownership: none. Lifetime: none. Threads: any. On error: cannot fail. */
 DLB_API int32_t dlb_ledger_set(int32_t on);
 

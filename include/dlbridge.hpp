@@ -29,9 +29,10 @@
 // default or moved-from owner is empty. An owner has no lock: a thread must not move or destroy it while another uses it. The
 // memory of a tensor may be released on any thread.
 //
-// Errors. A function that fails throws std::bad_alloc for memory, and dlbridge::error with the code and text of the library
-// for everything else. Its arguments are then unchanged and still owned by the caller, unless its comment says otherwise. A
-// function whose comment names no exception can also throw std::bad_alloc. Destructors and noexcept functions do not throw.
+// Errors. A function that fails throws std::bad_alloc if memory runs out, and dlbridge::error with the code and text of the
+// library for everything else. Its arguments are then unchanged and still owned by the caller, unless its comment says
+// otherwise. Even a function whose comment names no exception can throw std::bad_alloc. Destructors and noexcept functions do
+// not throw.
 //
 // Threads, forked children, and the functions that need Go are as dlbridge.h says. There is no global state. Programs that
 // use tensors only can be linked with libdlbridge_tensor.
@@ -124,7 +125,7 @@ inline constexpr bool never = false;
 template <class T>
 inline constexpr bool is_view = false;  // set below for the types that own nothing
 
-// Stops the compiler with a text that names the way out if lend() cannot move a container of the type of its argument.
+// Does not compile if lend() cannot take an argument of this type; the compiler's message then says what to pass instead.
 template <class Argument>
 constexpr bool lendable() {
   using Container = std::remove_cv_t<std::remove_reference_t<Argument>>;
@@ -142,7 +143,8 @@ constexpr bool lendable() {
   return true;
 }
 
-// Moves a container into an object of its own, and passes the object to `lend`, which must throw or take it over.
+// Moves a container into a new object, and passes the object to `lend`, which must take it over or throw. If it throws, the
+// container is moved back.
 template <class Container, class Lend>
 auto lend_container(Container &container, Lend lend) {
   auto owner = std::make_unique<Container>(std::move(container));
@@ -158,8 +160,8 @@ auto lend_container(Container &container, Lend lend) {
 
 }  // namespace detail
 
-// Elements of the type T in consecutive memory, which it does not own: a std::span for C++17, to which it converts in C++20. As
-// a parameter it takes lists in braces, containers and spans; it must not be kept longer than the memory lives.
+// A view of elements of the type T in consecutive memory: a std::span for C++17. In C++20 it converts to std::span. As a
+// parameter it accepts lists in braces, containers and spans. It must not be used longer than the memory lives.
 template <class T>
 class array_view {
  public:
@@ -208,7 +210,7 @@ template <class T, std::size_t Size>
 inline constexpr bool is_view<std::span<T, Size>> = true;
 #endif
 
-// Returns the size of a list as a number of dimensions. More than an int32 has becomes the most it has, which the library refuses.
+// Returns the size of a list as a number of dimensions. A size that is too large becomes INT32_MAX, which the library refuses.
 template <class List>
 std::int32_t rank_of(const List &list) noexcept {
   return static_cast<std::int32_t>(std::min<std::size_t>(list.size(), INT32_MAX));
@@ -229,8 +231,9 @@ using span = array_view<T>;
 
 // ---- data types and devices ----
 
-// The DLPack data type of the C++ type T, as `value`: of bool, the integers of a fixed width, std::byte, float, double,
-// std::complex of them, and std::float16_t and std::bfloat16_t. A program may specialise it for a type of its own.
+// dtype_of<T>::value is the DLPack data type of the C++ type T: bool, an integer type of up to 64 bits other than char, wchar_t
+// and char8_t to char32_t, std::byte, float, double, std::complex of these two, std::float16_t or std::bfloat16_t. A program may
+// specialise dtype_of for a type of its own.
 template <class T, class = void>
 struct dtype_of {
   static_assert(detail::never<T>, "DLPack has no type for T. Characters are text: use std::int8_t, std::uint8_t or std::byte. "
@@ -297,15 +300,15 @@ inline std::string to_string(DLDataType type) { return detail::text(dlb_dtype_fo
 // Returns the name of a device: "cuda:1". Throws std::bad_alloc.
 inline std::string to_string(DLDevice device) { return detail::text(dlb_device_format, device); }
 
-// Reads the name of a data type, as dlb_dtype_parse. Throws error (DLB_ERROR_DTYPE or DLB_ERROR_ARGUMENT).
+// Reads the name of a data type, as dlb_dtype_parse. Throws error (DLB_ERROR_DTYPE).
 inline DLDataType parse_dtype(const std::string &name) { return detail::call(dlb_dtype_parse, name.c_str()); }
 
-// Reads the name of a device, as dlb_device_parse. Throws error.
+// Reads the name of a device, as dlb_device_parse. Throws error (DLB_ERROR_DEVICE).
 inline DLDevice parse_device(const std::string &name) { return detail::call(dlb_device_parse, name.c_str()); }
 
 // ---- tensors ----
 
-// What tensor::slice takes of a dimension: an index, which removes the dimension, or one of the functions and constants below.
+// A subscript of tensor::slice: an index, which removes the dimension, or one of the constants and functions below.
 struct subscript : dlb_index {
   constexpr subscript(dlb_index index) noexcept : dlb_index(index) {}
   constexpr subscript(std::int64_t index) noexcept : dlb_index DLB_AT(index) {}
@@ -348,14 +351,15 @@ class [[nodiscard]] tensor {
   // Gives the tensor to the caller, who must call its deleter; this owner is then empty.
   DLManagedTensorVersioned *release() noexcept { return std::exchange(raw_, nullptr); }
 
-  // Gives the tensor to the caller in the legacy form; this owner is then empty. Throws error (DLB_ERROR_READONLY).
+  // Gives the tensor to the caller in the legacy form; this owner is then empty. Throws error (DLB_ERROR_READONLY, or
+  // DLB_ERROR_DTYPE for elements that are padded to whole bytes).
   DLManagedTensor *release_legacy() {
     DLManagedTensor *legacy = detail::call(dlb_tensor_to_legacy, raw_);
     raw_ = nullptr;
     return legacy;
   }
 
-  // Releases the tensor, and takes over another one.
+  // Releases the tensor, and takes over another one unless `raw` is NULL.
   void reset(DLManagedTensorVersioned *raw = nullptr) noexcept { dlb_tensor_release(std::exchange(raw_, raw)); }
 
   explicit operator bool() const noexcept { return raw_ != nullptr; }
@@ -406,10 +410,10 @@ class [[nodiscard]] tensor {
     });
   }
 
-  // Returns a tensor on memory at `data` that `owner` keeps: a smart pointer, a matrix. The owner is moved into the tensor, and
-  // destroyed when nothing refers to the memory any more, on any thread. A function is destroyed too, and not called: pass
-  // std::shared_ptr<void>(data, function), which calls it. Empty strides mean row-major. A pointer to const makes a READ_ONLY
-  // tensor. Throws error; the owner is then destroyed.
+  // Returns a tensor on the memory at `data`, which `owner`, such as a smart pointer or a matrix, keeps alive. The owner is moved
+  // into the tensor, and destroyed when nothing refers to the memory any more, on any thread. An owner that is a function is
+  // destroyed too, but not called: pass std::shared_ptr<void>(data, function), which calls it. Empty strides mean row-major. A
+  // pointer to const makes a READ_ONLY tensor. Throws error; the owner is then destroyed.
   template <class T, class Owner>
   static tensor lend(T *data, sizes shape, Owner owner, sizes strides = {}, std::uint64_t flags = 0) {
     auto kept = std::make_unique<Owner>(std::move(owner));
@@ -418,8 +422,9 @@ class [[nodiscard]] tensor {
     return out;
   }
 
-  // Describe the tensor. The views of shape and strides are valid as long as it is; strides count elements, and are empty for
-  // row-major tensors of libraries that leave them out. Throw error (DLB_ERROR_NULL) if this owner is empty.
+  // Describe the tensor. The views of shape and strides are valid as long as the tensor; strides count elements, and are empty
+  // for row-major tensors of libraries that leave them out. A negative axis counts from the last. Throw error (DLB_ERROR_NULL if
+  // this owner is empty, DLB_ERROR_ARGUMENT for an axis out of range).
   const DLTensor &dl_tensor() const {
     if (raw_ == nullptr)
       throw error(DLB_ERROR_NULL, "dlbridge::tensor: the owner is empty: it was moved from, released or never set");
@@ -434,7 +439,7 @@ class [[nodiscard]] tensor {
   std::uint64_t flags() const { return dl_tensor(), raw_->flags; }
   bool read_only() const { return (flags() & DLPACK_FLAG_BITMASK_READ_ONLY) != 0; }
 
-  // Returns the number of elements, and their bytes without gaps. Throw error.
+  // Return the number of elements, and the number of bytes that they take without gaps. Throw error.
   std::int64_t size() const { return count_of(shape()); }
   std::int64_t nbytes() const { return detail::call(dlb_tensor_nbytes, get()); }
 
@@ -485,7 +490,7 @@ class [[nodiscard]] tensor {
   }
 
   // Returns one element: `x.at<float>({1, 2}) = 3`. It is valid as long as this owner, or another one of the memory. Throws error
-  // as data() does, and DLB_ERROR_ARGUMENT for an index out of range or of another number of dimensions.
+  // as data() does, and DLB_ERROR_ARGUMENT for an index that is negative, out of range or of another number of dimensions.
   template <class T>
   T &at(sizes index) const {
     T *element = data<T>();
@@ -546,7 +551,7 @@ class [[nodiscard]] tensor {
   tensor expand(axes added) const { return list(dlb_tensor_expand, added); }
   tensor squeeze(axes removed = {}) const { return list(dlb_tensor_squeeze, removed); }
 
-  // Returns a row-major tensor: a view if this one is so already, and a copy otherwise. Throws error.
+  // Returns a row-major tensor: a view, as above, if this tensor is row-major already, and a copy otherwise. Throws error.
   tensor contiguous() const { return adopt(detail::call(dlb_tensor_contiguous, get())); }
 
   // Returns a row-major copy. Throws error.
@@ -663,21 +668,21 @@ inline tensor copy(const tensor &t) {
   return tensor::adopt(detail::call(dlb_shm_copy, raw));
 }
 
-// Reports whether all elements lie in a segment. Throws error.
+// Reports whether all elements lie in a segment, as dlb_shm_is_shared. Throws error.
 inline bool is_shared(const tensor &t) {
   const DLManagedTensorVersioned *raw = t.get();
   return detail::call(dlb_shm_is_shared, raw) != 0;
 }
 
-// Returns a read-only tensor on the same memory, mapped once more without write permission: who writes to it all the same ends the
-// process. Throws error (DLB_ERROR_ARGUMENT for private memory; copy() puts it into a segment).
+// Returns a read-only tensor on the same memory, mapped once more without write permission: code that writes to this mapping all
+// the same ends the process. Throws error (DLB_ERROR_ARGUMENT for private memory; copy() makes a copy in a segment).
 inline tensor read_only(const tensor &t) {
   const DLManagedTensorVersioned *raw = t.get();
   return tensor::adopt(detail::call(dlb_shm_readonly, raw));
 }
 
-// Sends tensors in segments, which stay the caller's, through a connected Unix socket of the type SOCK_STREAM. Flags are 0 or
-// DLB_SHM_WRITABLE. Throws error; after one of the socket, close it.
+// Sends tensors in segments, which stay the caller's, through a connected Unix socket of the type SOCK_STREAM in blocking mode.
+// `flags` is 0 or DLB_SHM_WRITABLE. Throws error; after DLB_ERROR_CLOSED, DLB_ERROR_SYSTEM or std::bad_alloc, close the socket.
 inline void send(int fd, array_view<const tensor> tensors, std::uint64_t flags = 0) {
   std::vector<DLManagedTensorVersioned *> raw;
   raw.reserve(tensors.size());
@@ -687,9 +692,9 @@ inline void send(int fd, array_view<const tensor> tensors, std::uint64_t flags =
 }
 inline void send(int fd, const tensor &t, std::uint64_t flags = 0) { send(fd, array_view<const tensor>(&t, 1), flags); }
 
-// Receives the tensors of one send(), at most `room`. Files that another process can make smaller are refused; up to `copied` bytes of
-// them are copied instead. Throws error (DLB_ERROR_CLOSED at the end of the connection, DLB_ERROR_ROOM for more tensors, which are
-// lost); after one other than DLB_ERROR_ROOM, close the socket.
+// Receives the tensors of one send(), at most `room`. Files that another process can make smaller are not mapped but copied, up
+// to `copied` bytes in all; a message that needs more is refused. Throws error (DLB_ERROR_CLOSED at the end of the connection,
+// DLB_ERROR_ROOM for more than `room` tensors, which are lost); after an error other than DLB_ERROR_ROOM, close the socket.
 inline std::vector<tensor> recv(int fd, std::size_t room = 253, std::uint64_t copied = 0) {
   std::vector<DLManagedTensorVersioned *> raw(room);
   std::vector<tensor> out;
@@ -703,7 +708,7 @@ inline std::vector<tensor> recv(int fd, std::size_t room = 253, std::uint64_t co
 
 // ---- frames and messages ----
 
-// The owner of a dlb_frame: bytes, and what gives them back.
+// The owner of a dlb_frame: bytes, and the function that gives them back.
 class [[nodiscard]] frame {
  public:
   frame() noexcept = default;
@@ -743,7 +748,7 @@ class [[nodiscard]] frame {
   // Gives the frame to the caller, who must call its release; this owner is then empty.
   dlb_frame release() noexcept { return std::exchange(raw_, dlb_frame{}); }
 
-  // The bytes. They are valid until the frame is released.
+  // Return the bytes of the frame. They are valid until it is released.
   const std::byte *data() const noexcept { return static_cast<const std::byte *>(raw_.data); }
   std::size_t size() const noexcept { return raw_.size; }
   const std::byte *begin() const noexcept { return data(); }
@@ -755,8 +760,9 @@ class [[nodiscard]] frame {
   dlb_frame raw_{};
 };
 
-// The fields of a message to be encoded. The texts are borrowed for the call; metadata are JSON objects, and empty ones are left
-// out. tensor_metadata has an entry for each of the first tensors.
+// The fields of a message to be encoded. The texts are JSON objects that are borrowed for the call. An empty label adds no
+// attributes, and empty metadata are {}. tensor_metadata[i] belongs to tensor i; the list may be shorter than that of the
+// tensors, and an empty text stands for no metadata.
 struct message_fields {
   dlb_header header{};
   std::string_view label{};
@@ -849,8 +855,8 @@ class [[nodiscard]] message {
 
   explicit operator bool() const noexcept { return raw_ != nullptr; }
 
-  // Return the fields of the message. The texts are valid as long as it is; metadata are JSON, and absent without value. Throw
-  // error (DLB_ERROR_NULL) if this owner is empty, and DLB_ERROR_ARGUMENT for an index out of range.
+  // Return the fields of the message. The texts are valid as long as the message. Metadata are JSON texts, or std::nullopt if
+  // there are none. Throw error (DLB_ERROR_NULL if this owner is empty, DLB_ERROR_ARGUMENT for an index out of range).
   dlb_header header() const { return detail::call(dlb_message_header, constant()); }
   std::string_view label() const { return detail::view(detail::call(dlb_message_label, constant())); }
   std::optional<std::string_view> metadata() const { return optional(detail::call(dlb_message_metadata, constant())); }
@@ -863,13 +869,15 @@ class [[nodiscard]] message {
   std::size_t part_count() const noexcept { return dlb_message_part_count(raw_); }
   std::size_t frame_count() const noexcept { return dlb_message_frame_count(raw_); }
 
-  // Returns tensor `index`, which shares the memory of its part. Throws error (DLB_ERROR_ARGUMENT).
+  // Returns tensor `index`, which shares the memory of its part unless DLB_DECODE_JOIN has copied it. Throws error
+  // (DLB_ERROR_ARGUMENT for an index out of range, DLB_ERROR_FORMAT for a tensor that is not "dense").
   tensor operator[](std::size_t index) const { return tensor::adopt(detail::call(dlb_message_tensor_at, constant(), index)); }
 
   // Returns a payload part as a tensor of bytes. Throws error (DLB_ERROR_ARGUMENT).
   tensor part(std::size_t index) const { return tensor::adopt(detail::call(dlb_message_part, constant(), index)); }
 
-  // Return the part of tensor `index`, and whether encoding copied it; 0 and false for an index out of range.
+  // Return the index of the first part of tensor `index`, and whether encode() or DLB_DECODE_JOIN has copied this tensor; 0 and
+  // false for an index out of range.
   std::size_t part_of(std::size_t index) const noexcept { return dlb_message_tensor_part(raw_, index); }
   bool copied(std::size_t index) const noexcept { return dlb_message_copied(raw_, index) != 0; }
 
@@ -888,7 +896,7 @@ class [[nodiscard]] message {
   frame packed() const { return frame::adopt(detail::call(dlb_message_encode_packed, constant())); }
 
   // Iterates over the tensors: `for (dlbridge::tensor t : message)`. Each dereference returns a new owner, and can throw error.
-  // begin() throws it if this owner is empty.
+  // begin() throws error (DLB_ERROR_NULL) if the owner of the message is empty.
   class iterator {
    public:
     using iterator_category = std::input_iterator_tag;
@@ -959,9 +967,9 @@ class [[nodiscard]] elements {
 
   explicit operator bool() const noexcept { return raw_ != nullptr; }
 
-  // Describe the elements, in row-major order: their bytes, and the formats of images, audio and video ("png"; empty for all
-  // others). The views are valid as long as this owner. Throw error (DLB_ERROR_NULL if it is empty, DLB_ERROR_ARGUMENT for
-  // an index out of range).
+  // Return the type, the shape and the number of the elements, and the bytes and the format of element `index` in row-major
+  // order. The format of images, audio and video is a text such as "png", that of all others is empty. The views are valid as
+  // long as this owner. Throw error (DLB_ERROR_NULL if it is empty, DLB_ERROR_ARGUMENT for an index out of range).
   std::string_view type() const { return detail::view(checked(nullptr).type); }
   sizes shape() const { return {checked(nullptr).shape, static_cast<std::size_t>(checked(nullptr).ndim)}; }
   std::size_t size() const { return checked(nullptr).count; }
@@ -998,7 +1006,7 @@ struct elements_view {
 struct [[nodiscard]] value {
   std::variant<std::monostate, tensor, elements> object{};
   std::size_t size = 0;  // the number of bytes of the value in the frame
-  bool copied = false;   // the tensor is a copy, because its elements are not aligned in the frame
+  bool copied = false;   // the tensor is a copy: in the frame its elements are not aligned, or have another form
 };
 
 namespace detail {
@@ -1012,7 +1020,7 @@ inline value adopt(const dlb_value &raw) {
   return out;
 }
 
-// A dlb_value of what the program wants to encode, which is borrowed.
+// A dlb_value that refers to the tensor or elements that the program wants to encode, and does not own them.
 class borrowed_value {
  public:
   borrowed_value(const tensor &t) noexcept { raw_.tensor = t.get(); }
@@ -1077,10 +1085,10 @@ class reader {
   explicit reader(frame &&f, dialect d = dialect::doc, std::uint64_t limit = 0)
       : frame_(std::make_shared<frame>(std::move(f))), options_(static_cast<std::uint64_t>(d) | DLB_LIMIT(limit)) {}
 
-  // Returns the next values, or none at the end of the frame. They keep the frame alive. The limit is that of one call. Throws
-  // error; the next call then throws it again.
+  // Returns the next values, or none at the end of the frame. They keep the frame alive. The limit applies to each call
+  // separately. Throws error; the next call then throws it again.
   std::vector<value> next() {
-    constexpr std::size_t count = 64;  // of each call, which gets a share of the frame
+    constexpr std::size_t count = 64;  // the most values of one call
     if (offset_ == frame_->size()) return {};
     dlb_frame raw = frame_->get();
     auto share = std::make_unique<std::shared_ptr<frame>>(frame_);
@@ -1098,7 +1106,7 @@ class reader {
     return out;
   }
 
-  // Where in the frame the next tensor begins.
+  // Returns the offset in bytes at which the next tensor begins in the frame.
   std::size_t offset() const noexcept { return offset_; }
 
  private:

@@ -1,4 +1,4 @@
-/* Checks of the arguments of functions that enter Go. */
+/* Checks at the beginning of functions: forked children, reserved words, addresses with sizes, frames. */
 #include "capi.h"
 
 #include <inttypes.h>

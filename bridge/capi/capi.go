@@ -6,10 +6,11 @@
 //
 // # Design notes
 //
-// The C files without _cgo_export.h are plain C on the C core of package dlpack: tensors, and access to messages. They
-// never enter Go, so that they work on any thread, at any time, and in a forked child. Those that also work without the others
-// are libdlbridge_tensor, a library without Go (sources.sh of package libdlbridge). Decoding and encoding is done in Go:
-// tens.c, decthings.c and tensorflow.c check arguments and call the Go files of the same names.
+// The C files without _cgo_export.h are plain C on the C core of package dlpack: tensors, access to messages, and the
+// memory of values. They enter Go only through function pointers (capi_decoder, capi_encoder, capi_counting), and never
+// in a forked child. Therefore they work on any thread, at any time, and in a forked child. Those that need no file with
+// _cgo_export.h make up libdlbridge_tensor, a library without Go (sources.sh of package libdlbridge). Decoding and
+// encoding is done in Go: tens.c, decthings.c and tensorflow.c check arguments and call the Go files of the same names.
 //
 // Go describes and C owns. During a call, Go reads the caller's frames and tensors through views that own nothing, and
 // writes a description into C memory. C takes frames and tensors over after Go has returned, so that an error at any
@@ -20,8 +21,8 @@
 // is taken over is marked. Its deleter then has no effect, because only the former owner can have called it; the new
 // owner ends the block itself (core_block_end).
 //
-// A pointer to an address without memory faults. If Go follows the pointer, the fault becomes an error. The Go runtime
-// ends the process when Go memory runs out. Therefore elements that are assembled, and long lists, are in C memory (see
+// Reading an address without memory is a fault. In Go code, the fault becomes an error (see guard). The Go runtime ends
+// the process when Go memory runs out. Therefore elements that are assembled, and long lists, are in C memory (see
 // newList and payload.Scratch), and dlpack.RequireMemory checks all other memory that grows with the input in advance.
 package capi
 
@@ -58,9 +59,9 @@ var errMemory = errors.New("dlbridge: out of memory")
 // tests set it: see fault_injection.go.
 var fault func(at int)
 
-// guard runs a call from C, and converts its error to a code. It also converts panics, which must not unwind into C, and
-// faults in the caller's memory, such as a mapped file that was truncated. An error without a code of its own gets the
-// given one.
+// guard runs a call from C, sets e, which may be nil, and returns the code of the error. It also converts panics, which
+// must not unwind into C, and faults in the caller's memory, such as a mapped file that was truncated. An error without
+// a code of its own gets the given code.
 func guard(e *C.dlb_error, code C.int32_t, call func() error) (status C.int32_t) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -121,7 +122,8 @@ func codeOf(err error, otherwise C.int32_t) C.int32_t {
 	return otherwise
 }
 
-// report sets a dlb_error, which may be nil, and returns the code. A text that is too long is cut between characters.
+// report sets a dlb_error, which may be nil, to a code and a text, and returns the code. A text that is too long is cut
+// between characters.
 func report(e *C.dlb_error, code C.int32_t, text string) C.int32_t {
 	if e == nil {
 		return code
@@ -181,8 +183,8 @@ const (
 	perDimension = 64
 )
 
-// limitOf returns the limit in bytes of memory that DLB_LIMIT has put into the options of a decoder. Without one it returns the second
-// argument.
+// limitOf returns the limit, in bytes of memory, that DLB_LIMIT has put into the options of a decoder, or the second
+// argument if there is none.
 func limitOf(options C.uint64_t, otherwise int64) int64 {
 	if limit := options / limitUnit; limit > 0 {
 		return int64(limit)
@@ -190,7 +192,7 @@ func limitOf(options C.uint64_t, otherwise int64) int64 {
 	return otherwise
 }
 
-// limitUnit is the lowest bit of DLB_LIMIT.
+// limitUnit is the lowest bit of DLB_LIMIT in the options. The bits below it are those of the other options.
 const limitUnit = 1 << 16
 
 func viewText(b C.dlb_bytes) []byte { return view(unsafe.Pointer(b.data), b.size) }

@@ -14,7 +14,7 @@
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-/* Both set `error`, which may be NULL, and return its code. */
+/* Both set `error`, which may be NULL, and return the code that they set: DLB_OK, or `code`. */
 CAPI int32_t capi_ok(dlb_error *error);
 __attribute__((format(printf, 3, 4))) CAPI int32_t capi_fail(dlb_error *error, int32_t code,
                                                              const char *format, ...);
@@ -32,7 +32,8 @@ CAPI int32_t capi_hold_frame(core_share **out, const char *op, const char *what,
 /* Undoes capi_hold and the functions above while there is only one share: release is not called, and the caller owns
  * the object again. NULL is allowed. */
 CAPI void capi_unhold(core_share *hold);
-/* Sets *out to an export of a share, which the caller gives up. If there is no memory, `undo` ends the share. */
+/* Exports a tensor with the description `view` on the memory of `share`, and sets *out to it. The caller gives the share up. If
+ * there is no memory for the export, undo(share) is called. */
 CAPI int32_t capi_hand_over(DLManagedTensorVersioned **out, const char *op, core_share *share, const DLTensor *view,
                             uint64_t flags, void (*undo)(core_share *share), dlb_error *error);
 /* Returns the number of holds that have not been released. */
@@ -46,7 +47,8 @@ typedef enum { CAPI_FOREIGN = -1, CAPI_ENDED = 0, CAPI_MESSAGE, CAPI_ELEMENTS, C
  * passes its address by mistake cannot use or end it. NULL means that there is no memory. */
 CAPI void *capi_object_new(void);
 CAPI void capi_object_publish(void *object, capi_kind kind);
-/* Returns the kind of the object at an address. The address may be any; it is read only if an object is there. */
+/* Returns the kind of the object at an address, or CAPI_FOREIGN if none is there. The address may be any; the memory is read
+ * only if an object is there. */
 CAPI capi_kind capi_object_kind(const void *object);
 /* Marks an object as ended, and reports whether this call has done it. The caller then releases all that the object
  * owns, and gives it back with capi_object_free. */
@@ -66,7 +68,7 @@ typedef struct capi_ledger_kind {
 CAPI int capi_ledger_on(void);
 /* Records the place of an object that is about to become live, with the stack of this call. The kind must be static. */
 CAPI void capi_ledger_enter(const void *object, const capi_ledger_kind *kind, uint64_t bytes);
-/* Changes the kind of a managed tensor that was exported before to that of a frame. */
+/* Changes the record of a managed tensor, made when it was exported, to that of a frame of `bytes` bytes. */
 CAPI void capi_ledger_enter_frame(const void *managed, uint64_t bytes);
 
 /* ---- checks ---------------------------------------------------------------------------------- */
@@ -80,7 +82,7 @@ CAPI int32_t capi_check_description(const char *op, const char *what, const DLTe
                                     core_extent *extent, dlb_error *error);
 /* Refuses a tensor that this library has not made. */
 CAPI int32_t capi_check_own(const char *op, const char *what, const DLManagedTensorVersioned *tensor, dlb_error *error);
-/* Sets *out to zero, and refuses NULL. */
+/* Sets the `size` bytes of *out to zero. Refuses an `out` that is NULL. */
 #define CAPI_CLEAR(op, out, error) capi_clear(op, out, sizeof *(out), error)
 CAPI int32_t capi_clear(const char *op, void *out, size_t size, dlb_error *error);
 /* Return an error: an argument that is NULL, memory that cannot be allocated. `what` names the argument. */
@@ -94,17 +96,17 @@ CAPI int32_t capi_check_reserved(const char *op, const char *what, const uint64_
 #define CAPI_CHECK_RESERVED(op, what, structure, error) \
   capi_check_reserved(op, what, (structure)->reserved,  \
                       sizeof (structure)->reserved / sizeof *(structure)->reserved, error)
-/* Refuses unknown bits of flags or options, whose meaning the library could not guarantee. */
+/* Refuses flags or options with bits that are not in `known`. `what` names the argument. */
 CAPI int32_t capi_check_bits(const char *op, const char *what, uint64_t bits, uint64_t known, dlb_error *error);
-/* Checks an address and a size. With size 0, `data` may have any value: Rust passes 1 or 8. Such a value must not
- * become a Go pointer, because Go's checks of pointers would end the process; callers replace it by NULL or never read
- * it. */
+/* Checks an address and a size. With size 0, `data` may have any value: an empty slice of Rust begins at 1 or 8, for
+ * example. Such a value must not become a Go pointer, because Go's checks of pointers would end the process; callers
+ * replace it by NULL or never read it. */
 CAPI int32_t capi_check_bytes(const char *op, const char *what, const void *data, size_t size,
                               dlb_error *error);
 CAPI int32_t capi_check_frames(const char *op, const char *what, const dlb_frame *frames, size_t count,
                                dlb_error *error);
-/* Checks that the caller still owns `object`, which is the argument `what` or its element `index`: that its control
- * block is live. `block` is NULL for objects of other libraries. */
+/* Checks that the caller still owns `object`, which is the argument `what`, or its element `index` unless that is NO_INDEX.
+ * It does if the control block `block` is live, or if `block` is NULL, as for objects of other libraries. */
 #define NO_INDEX SIZE_MAX
 CAPI int32_t capi_check_live(const char *op, const char *what, size_t index, const void *object,
                              const core_block *block, dlb_error *error);
@@ -133,18 +135,18 @@ typedef struct capi_tensor {
   DLTensor view;
   uint64_t flags; /* of DLManagedTensorVersioned */
   capi_frame *frame; /* whose share is that of the tensor; NULL if the elements cannot be read because of their packing */
-  size_t part, parts; /* the first part, and their number */
+  size_t part, parts; /* the index of its first payload part, and the number of its parts */
   dlb_bytes metadata;
   int32_t copied;
 } capi_tensor;
 
-/* Go fills a message in and does not use it afterwards. Only C reads, shares and frees it. */
+/* Go fills a message in. Afterwards only C reads, shares and frees it, except that capiEncodePacked reads the frames. */
 struct dlb_message {
   dlb_header header;
   dlb_bytes label; /* inside frame 0 */
   dlb_bytes metadata;
   size_t frame_count, tensor_count;
-  size_t joined_count; /* entries of frames behind those of the message: the memory of tensors that were joined */
+  size_t joined_count; /* further entries of `frames`, which are no frames: the memory of tensors that were joined */
   capi_frame *frames; /* prefix, header, payload parts; the arrays below are in the same allocation */
   capi_tensor *tensors;
   int64_t *dims; /* room for shapes and strides */
@@ -156,10 +158,10 @@ struct dlb_message {
 CAPI dlb_message *capi_message_new(size_t frames, size_t joined, size_t tensors, size_t dims, size_t text);
 /* Releases a message that was not published, or was marked as ended. */
 CAPI void capi_message_end(dlb_message *message);
-/* Gives each part of a tensor a share: the first one `share` itself. */
+/* Gives each part of a tensor of the message a share of its memory. The first part takes over `share`. */
 CAPI void capi_message_share(dlb_message *message, size_t tensor, core_share *share);
 CAPI int32_t capi_message_check(const char *op, const dlb_message *message, dlb_error *error);
-/* Sets *out to a frame with a share of its bytes, which its release drops once. */
+/* Sets *out to a frame with a share of the bytes of `frame`. The release of *out gives this share up once. */
 CAPI int32_t capi_frame_out(const char *op, dlb_frame *out, const capi_frame *frame, dlb_error *error);
 /* The release function of all frames that the library returns. Frames, and copies of the struct, are recognised by it;
  * their ctx is the control block of an export. */
@@ -193,10 +195,10 @@ typedef struct capi_reading {
   uint64_t flags; /* of DLManagedTensorVersioned */
   int64_t *shape;
   core_share *own;         /* share of the memory of the elements if they are not in the frame, otherwise NULL */
-  capi_elements *elements; /* NULL for a tensor; otherwise only end and own are set too */
+  capi_elements *elements; /* NULL for a tensor; if it is set, only `end` and `own` are set too */
 } capi_reading;
 
-/* The input of a decoder, and the readings that it fills in. */
+/* The input of a decoder, and the readings that it fills in. The caller of capi_decode_values sets offset, options and count. */
 typedef struct capi_input {
   const dlb_frame *frame;
   size_t offset;
@@ -204,7 +206,7 @@ typedef struct capi_input {
   capi_reading *readings; /* zeroed */
   size_t count;
   int64_t *dims; /* room for shapes */
-  size_t room;
+  size_t room; /* of dims, in entries */
 } capi_input;
 
 /* Go's decoder of a format: fills the readings of `in`. */
@@ -213,10 +215,11 @@ typedef int32_t (*capi_decoder)(capi_input *in, dlb_error *error);
 typedef int32_t (*capi_encoder)(size_t *out, void *data, size_t room, DLManagedTensorVersioned *tensor,
                                 dlb_elements *elements, uint64_t how, dlb_error *error);
 
-/* Decodes up to in->count values. */
+/* Decodes values of a frame from in->offset on: up to in->count, and not more than elements.c has readings for. */
 CAPI int32_t capi_decode_values(const char *op, dlb_value *out, const dlb_frame *frame, capi_decoder decoder,
                                 capi_input *in, dlb_error *error);
-/* Checks a value. If it is a tensor, sets *view to a copy of its description without a deleter, which Go may import. */
+/* Checks a value. If it is a tensor, sets *view to a copy of its description without a deleter, which Go may import. The values
+ * and formats of elements are checked only if with_values is not 0. */
 CAPI int32_t capi_check_value(const char *op, const dlb_value *value, int with_values, DLManagedTensorVersioned *view,
                               dlb_error *error);
 CAPI int32_t capi_encode_value(const char *op, size_t *out, void *data, size_t room, const dlb_value *value,

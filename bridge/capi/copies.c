@@ -1,4 +1,4 @@
-/* Copies of tensors: as they are, as another data type, and without gaps. All of it is plain C. */
+/* Copies of tensors: dlb_tensor_copy, dlb_tensor_contiguous and dlb_tensor_convert. All of it is plain C. */
 #include "capi.h"
 
 enum { PADDED = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED };
@@ -40,7 +40,7 @@ int32_t dlb_tensor_contiguous(DLManagedTensorVersioned **out, const DLManagedTen
 
 static int is_number(DLDataType dtype) { return core_known_dtype(dtype) && dtype.code != kDLOpaqueHandle; }
 
-/* Writes the name of a data type into an error text. */
+/* The name of a data type, for an error text. */
 typedef struct {
   char text[64];
 } name;
@@ -52,7 +52,7 @@ static name name_of(DLDataType dtype) {
   return n;
 }
 
-/* Checks that tensors of one data type can become tensors of another. */
+/* Checks that tensors of the data type `from` can be converted to `to`. */
 static int32_t check_numbers(const char *op, DLDataType to, DLDataType from, dlb_error *error) {
   if (!is_number(from) || !is_number(to))
     return capi_fail(error, DLB_ERROR_DTYPE, "%s: %s is not a type of numbers", op, name_of(is_number(from) ? to : from).text);

@@ -9,8 +9,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// capiAddCounters adds what this Go library counts. What it reads of exports and double deletes includes those of C, which
-// are counted already.
+// capiAddCounters adds the counters of this Go library. Its exports and double deletes include those of the C core,
+// which are in *out already and are subtracted.
 //
 //export capiAddCounters
 func capiAddCounters(out *C.dlb_counters) {

@@ -30,8 +30,9 @@ func capiDecthingsDecode(in *C.capi_input, e *C.dlb_error) C.int32_t {
 	})
 }
 
-// batchSize is the number of bytes after which a call of dlb_decthings_decode_batch begins no further tensor. It bounds
-// the memory for copies of unaligned elements, which a program that processes a stream needs only one by one.
+// batchSize is the number of bytes of the frame after which a call of dlb_decthings_decode_batch begins no further
+// tensor. It bounds the memory for copies of unaligned elements. A program that processes a stream needs these copies
+// only one after another.
 const batchSize = 1 << 16
 
 // C: dlb_decthings_decode_batch

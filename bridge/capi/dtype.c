@@ -67,7 +67,7 @@ static long number(const char *text, const char *end, long most) {
   return n;
 }
 
-/* Sets *out to the type with one lane of this name. */
+/* Sets *out to the type with one lane that has this name, and reports whether there is one. Otherwise *out is undefined. */
 static int find_name(DLDataType *out, const char *text, const char *end) {
   const core_kind *kind;
   for (uint8_t code = 0; (kind = core_kind_of(code)) != NULL; code++) {
@@ -103,7 +103,8 @@ static int find_numpy(DLDataType *out, const char *text) {
   return 0;
 }
 
-/* Sets *out to the type with several lanes of this name: "float32x4", or "float32_x4" as PyTorch writes it. */
+/* Sets *out to the type with several lanes that has this name: "float32x4", or "float32_x4" as PyTorch writes it. Reports
+ * whether there is one. Otherwise *out is undefined. */
 static int find_lanes(DLDataType *out, const char *text) {
   const char *x = strrchr(text, 'x');
   long lanes = x == NULL ? 0 : number(x + 1, x + strlen(x), UINT16_MAX);
@@ -161,7 +162,7 @@ int32_t dlb_device_format(size_t *out, char *data, size_t room, DLDevice device,
   return code == DLB_OK ? capi_text_out(__func__, out, data, room, write_device, &device, error) : code;
 }
 
-/* Reads a number in its one spelling, without zeros or a plus sign in front. */
+/* Reads a decimal number without a plus sign or zeros in front, and reports whether the text is one. */
 static int read_int32(int32_t *out, const char *text, const char *end) {
   int negative = text < end && *text == '-';
   long n = number(text + negative, end, negative ? 2147483648L : INT32_MAX);

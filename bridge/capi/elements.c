@@ -1,4 +1,4 @@
-/* dlb_value and dlb_elements: what decthings.c and tensorflow.c share. A format reads the caller's frame in Go, which
+/* dlb_value and dlb_elements, for decthings.c and tensorflow.c. The Go decoder of a format reads the caller's frame, and
  * reports where in the frame the elements lie. The tensors, the copies of unaligned elements and the share of the frame
  * are made here, after Go has returned. */
 #include "capi.h"

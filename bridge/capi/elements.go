@@ -20,15 +20,15 @@ type reading struct {
 	C               *C.capi_reading
 	data            []byte // the frame
 	dims            []C.int64_t
-	values, formats []C.dlb_bytes // of the elements that Take has not set yet
-	limit           int64         // of the memory for copies and elements
+	values, formats []C.dlb_bytes // the entries that Take has not set yet
+	limit           int64         // the bytes of memory that copies and elements may still take
 }
 
 func newReading(in *C.capi_input) *reading {
 	return &reading{C: in.readings, data: view(in.frame.data, in.frame.size), dims: unsafe.Slice(in.dims, int(in.room)), limit: math.MaxInt64}
 }
 
-// spend counts memory that a value takes.
+// spend subtracts memory that a value takes from the limit. It fails if less is left.
 func (r *reading) spend(bytes int64) error {
 	if bytes > r.limit {
 		return fmt.Errorf("dlbridge: a value takes %d bytes beside the frame, where %d are left; DLB_LIMIT allows more (in Python, limit=)", bytes, r.limit)
@@ -143,8 +143,8 @@ func encodeValue(out *C.size_t, data unsafe.Pointer, room C.size_t, taken *C.DLM
 	})
 }
 
-// encodeTo encodes a value into C's buffer of room bytes if it fits. Unless it fails, it sets *out to the size of the encoding,
-// whether it fits or not.
+// encodeTo encodes a value into C's buffer of room bytes if the encoding fits. Unless it fails, it sets *out to the size
+// of the encoding, whether this fits or not.
 func encodeTo[V any](out *C.size_t, data unsafe.Pointer, room C.size_t, v V, size func(V) (int, error), appendTo func([]byte, V) ([]byte, error)) error {
 	n, err := size(v)
 	if err != nil {

@@ -9,8 +9,8 @@ import "C"
 
 import "runtime"
 
-// capiFault makes all following calls panic: at their beginning (1) or just before their message or value is complete (2).
-// 0 ends that. Only builds for tests contain it.
+// capiFault makes all following calls panic: with 1 at their beginning, with 2 just before their message or value is
+// complete. With 0 they work again. Only builds for tests contain this function.
 //
 //export capiFault
 func capiFault(where C.int) {

@@ -18,7 +18,7 @@ static const DLDataType float32 = {kDLFloat, 32, 1}, float64 = {kDLFloat, 64, 1}
 
 static int is_type(DLDataType a, DLDataType b) { return a.code == b.code && a.bits == b.bits; }
 
-/* Reports whether a text reads as a positive number of a type of floats. */
+/* Reports whether a text, read as a float of the type `dtype`, gives the positive number `value`. */
 static int is_same(double value, const char *text, DLDataType dtype) {
   if (is_type(dtype, float64)) return strtod(text, NULL) == value;
   if (is_type(dtype, float32)) return strtof(text, NULL) == (float)value;
@@ -55,8 +55,9 @@ static int reads_back(double value, const decimal *d, DLDataType dtype) {
   return is_same(value, text, dtype);
 }
 
-/* Returns the shortest decimal that reads back as a positive number. Below a power of two the numbers lie twice as close as
- * above. Then the nearest decimal below may not read back where the next one above does. */
+/* Returns the shortest decimal that reads back as `value`, which is positive. Below a power of two the floats lie twice as close
+ * together as above it. So the decimal nearest to a power of two may, if it is below the power, read back as another float,
+ * although the next decimal above reads back as the power. */
 static decimal shortest(double value, DLDataType dtype) {
   int most = is_type(dtype, float64) ? 17 : 9;
   for (int count = 1; count < most; count++) {
@@ -76,17 +77,17 @@ static void write_decimal(capi_text *t, const decimal *d) {
   else capi_write(t, "%.*s.%.*s", d->point, d->digits, d->count - d->point, d->digits + d->point);
 }
 
-/* How text is written: as Go and as NumPy do. */
+/* A notation of elements. of_go is that of Go, of_numpy that of NumPy. */
 typedef struct {
   const char *comma, *yes, *no, *nan, *infinity, *plus_infinity, *point, *complex_begin, *complex_end;
-  int scientific; /* the exponent from which on floats are written with one */
+  int scientific; /* floats from 10^scientific on are written with an exponent */
   int narrow;     /* whether a float narrower than float32 is written with no more digits than its own type needs */
 } notation;
 
 static const notation of_go = {" ", "true", "false", "NaN", "Inf", "+Inf", "", "(", "i)", 6, 0};
 static const notation of_numpy = {", ", "True", "False", "nan", "inf", "inf", ".", "", "j", 16, 1};
 
-/* Writes a float, with an exponent below 1e-4 and for large ones. `plus` writes a sign before positive ones too. */
+/* Writes a float. If it is below 1e-4, or large (see `scientific`), it has an exponent. With `plus` a positive float has a sign. */
 static void write_float(capi_text *t, const notation *n, double value, DLDataType dtype, int plus) {
   if (isnan(value)) {
     capi_write(t, "%s%s", plus ? "+" : "", n->nan);
@@ -219,6 +220,7 @@ static void write_elements(printer *p, int32_t d, int64_t at) {
   capi_write(p->text, "]");
 }
 
+/* Writes `before` and the elements. Returns 0, and writes nothing, where capi_write_elements does so. */
 static int write_values(capi_text *t, const notation *notation, const DLTensor *tensor, uint64_t flags, int64_t count,
                         int64_t whole, const char *before) {
   int64_t row_major[CORE_RANK_MAX];

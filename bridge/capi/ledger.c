@@ -58,7 +58,7 @@ static record *find(record *table, size_t size, uintptr_t hidden) {
   return &table[i];
 }
 
-/* Makes room for another record, and reports whether there is any. */
+/* Makes room for another record in the table. Returns 0 if there is no memory. */
 static int reserve(void) {
   if (2 * (used + 1) <= room) return 1;
   size_t size = room == 0 ? FIRST_ROOM : 2 * room;
@@ -131,8 +131,8 @@ static int by_number(const void *a, const void *b) {
   return (x->number > y->number) - (x->number < y->number);
 }
 
-/* Sets *out to a copy of the records of live objects, the oldest first. Returns their number, or -1 if there is no
- * memory. */
+/* Sets *out to a copy of the records of live objects, the oldest first, and *without to the number of objects that could
+ * not be recorded. Returns the number of records, or -1 if there is no memory. The caller frees *out. */
 static int64_t copy_live(record **out, uint64_t *without) {
   size_t count = 0;
   pthread_mutex_lock(&mutex);
@@ -159,7 +159,8 @@ static int write_text(int fd, const char *text) {
   return 0;
 }
 
-/* The address that addr2line expects: from the beginning of the module, unless it was linked for fixed addresses. */
+/* Returns the address that addr2line expects: relative to the beginning of the module, unless that was linked for fixed
+ * addresses. */
 static uintptr_t offset_in(const Dl_info *module, uintptr_t at) {
 #if defined(__ELF__)
   if (((const ElfW(Ehdr) *)module->dli_fbase)->e_type == ET_EXEC) return at;
@@ -167,8 +168,8 @@ static uintptr_t offset_in(const Dl_info *module, uintptr_t at) {
   return at - (uintptr_t)module->dli_fbase;
 }
 
-/* Returns the index of the innermost frame of a function of dlbridge.h. If its name is not known, as after a sibling call,
- * the frames before are printed too, except those with private names. */
+/* Returns the index of the innermost stack frame of a function of dlbridge.h. If no frame has the name of such a function, as
+ * after a sibling call, it returns the index of the first frame after those with private names. */
 static int entry_of(const record *r) {
   static const char private[] = "dlb_private_";
   Dl_info where;
@@ -181,8 +182,8 @@ static int entry_of(const record *r) {
   return first;
 }
 
-/* Writes a frame: the function, if it has a dynamic symbol, the module and the address in it. The address is that of
- * the call, which is before the return address. */
+/* Writes a stack frame: the function, if it has a dynamic symbol, the module, and the address in the module. The address is
+ * that of the call, which is before the return address. */
 static int write_frame(int fd, void *address) {
   char line[1200];
   Dl_info where;

@@ -26,8 +26,8 @@ static entry *slabs[SLABS];
 static uint32_t slab_count;
 static int64_t live[CAPI_KINDS];
 
-/* The free entries, a queue under the mutex. Slots of ended objects are pushed to `ended` without a lock, and move to
- * the queue when entries are needed. A forked child needs none, because only Go makes messages and elements. */
+/* The free entries are a queue under the mutex. The entries of ended objects are pushed to `ended` without a lock, and move
+ * to the queue when new objects need entries. A forked child needs none, because only Go makes messages and elements. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static entry *first, *last, *ended;
 static uint64_t free_count;

@@ -24,14 +24,15 @@ import (
 // parameter of an exported function by convention, and comes before the tensors here. In Python,
 // dlbridge.wrap(library.scale, args=["tensor", "error"], returns="tensor") makes a function of it.
 //
-// f gets a tensor for each of in, and returns a tensor, which may be one of its arguments or a view of one, or nil. Serve
-// exports the result, and closes it and the arguments. f must not close them, and keeps one with [dlpack.Tensor.Share]. No
-// cleanup guard closes a share of an argument (see [dlpack.WithoutGuard]). Scalar arguments of an exported function reach
-// f as variables of a closure.
+// f gets a tensor for each of in. It returns nil or a tensor, which may be one of its arguments or a view of one. Serve
+// exports the result, and closes it and the arguments; f must not close them. To keep an argument, f calls
+// [dlpack.Tensor.Share], and must close the share: no cleanup guard does so (see [dlpack.WithoutGuard]). Scalar
+// arguments of an exported function reach f as variables of a closure.
 //
-// If f returns an error or panics, the result is NULL and *e has the text and the code of the error. The code depends on the
-// cause: an error that wraps [dlpack.ErrValue] has DLB_ERROR_ARGUMENT, for example, one that wraps [dlpack.ErrDType] has
-// DLB_ERROR_DTYPE, and one without a cause of dlbridge has DLB_ERROR_FUNCTION. dlbridge.wrap raises the exception that fits the code. Without an error the code is DLB_OK.
+// If f returns an error or panics, the result is NULL and *e has the text and the code of the error. The code depends
+// on the cause: an error that wraps [dlpack.ErrValue] has DLB_ERROR_ARGUMENT, for example, one that wraps
+// [dlpack.ErrDType] has DLB_ERROR_DTYPE, and one without a cause of dlbridge has DLB_ERROR_FUNCTION. A panic has
+// DLB_ERROR_INTERNAL. dlbridge.wrap raises the exception that fits the code. Without an error the code is DLB_OK.
 //
 // If f calls [runtime.Goexit], as testing.T.FailNow does, Go ends the process.
 //

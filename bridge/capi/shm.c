@@ -1,4 +1,4 @@
-/* The functions of dlbridge.h on memory that processes share. The rules are those of the C files of package shm. All of it is plain C. */
+/* The functions of dlbridge.h on memory that processes share. The C files of package segment do the work. All of it is plain C. */
 #define _GNU_SOURCE
 #include "capi.h"
 
@@ -20,14 +20,14 @@ static int32_t fail_system(const char *op, const char *what, int number, dlb_err
   return capi_fail(error, DLB_ERROR_SYSTEM, "%s: %s: %s", op, what, strerror_r(number, text, sizeof text));
 }
 
-/* Returns the error of a status of message.h, about one of several tensors or, with -1, about all. */
+/* Returns the error for a status and a text of message.h. `tensor` is the index of the tensor that the error is about, or -1. */
 static int32_t fail_status(const char *op, core_status status, int64_t tensor, const char *text, dlb_error *error) {
   int32_t code = status == CORE_NEEDS_COPY ? DLB_ERROR_ARGUMENT : (int32_t)status;
   if (tensor < 0) return capi_fail(error, code, "%s: %s", op, text);
   return capi_fail(error, code, "%s: tensors[%" PRId64 "]: %s", op, tensor, text);
 }
 
-/* Sets *out to a tensor on a segment, which it takes over. */
+/* Sets *out to a tensor on the segment `made`, which it takes over, also after an error. */
 static int32_t tensor_on(const char *op, DLManagedTensorVersioned **out, segment *made, DLTensor *view, uint64_t flags, dlb_error *error) {
   core_share *share = capi_hold(segment_release, made);
   if (share == NULL) {
@@ -89,7 +89,7 @@ int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *tensor, 
 
 static void drop(void *share) { core_share_drop(share); }
 
-/* Exports the tensors of an inbox, which it takes over, each with a share of its mapping. */
+/* Exports the tensors of an inbox, each with a share of its mapping. It takes the inbox over, also after an error. */
 static int32_t export_all(const char *op, DLManagedTensorVersioned **out, segment_inbox *in, dlb_error *error) {
   core_share *shares[SEGMENT_FILES], *none = core_share_alloc(0, 0);
   int32_t code = none == NULL ? DLB_ERROR_MEMORY : DLB_OK;
@@ -193,7 +193,7 @@ int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensors, size_
   return number ? fail_system(__func__, "sendmsg", number, error) : capi_ok(error);
 }
 
-/* Receives a whole message. After an error the caller ends it too. */
+/* Receives a whole message. The caller ends `arrival`, also after an error. */
 static int32_t receive(const char *op, int fd, segment_arrival *arrival, int cancellation, dlb_error *error) {
   char text[256];
   while (arrival->size == 0 || arrival->done < arrival->size) {

@@ -84,11 +84,12 @@ func capiDecodePacked(out **C.dlb_message, packed *C.dlb_frame, options C.uint64
 	})
 }
 
-// The memory that a message takes, as DLB_LIMIT counts it, is perByte for each byte of the prefix, in which the label is, and
-// perFrame for each frame.
+// perFrame is the memory in bytes that DLB_LIMIT counts for each frame of a message. It counts perByte for each byte of
+// the prefix, which contains the label.
 const perFrame = 128
 
-// checkLimit returns an error if a message with a prefix of that many bytes and count frames exceeds the limit among the options.
+// checkLimit returns an error if a message with a prefix of prefix bytes and with count frames exceeds the limit in the
+// options.
 func checkLimit(options C.uint64_t, prefix, count int) error {
 	limit := limitOf(options, math.MaxInt64)
 	if options&C.DLB_DECODE_MESSAGE_ONLY != 0 {
@@ -119,8 +120,8 @@ func eachFrame(data []byte, count int, set func(i int, frame []byte)) error {
 	return nil
 }
 
-// decode makes a message with count frames, which setFrames sets. Without the tensors only its first two frames are needed
-// to decode it.
+// decode makes a message with count frames, which setFrames sets. frames has all of them, or, with the option
+// DLB_DECODE_MESSAGE_ONLY, at least the first two.
 func decode(out **C.dlb_message, frames [][]byte, count int, options C.uint64_t, setFrames func(m *message) error) error {
 	msg, err := tens.Decode(frames)
 	if err != nil {
@@ -207,8 +208,8 @@ func decode(out **C.dlb_message, frames [][]byte, count int, options C.uint64_t,
 	})
 }
 
-// checkPieces returns an error if the pieces of the tensors in several parts, or their copies, would take more than the limit among the
-// options, or more than bridge.Decode allows.
+// checkPieces returns an error if the tensors in several parts would take more memory, as pieces or, with join, as
+// copies, than the limit in the options or than bridge.Decode allows.
 func checkPieces(label *tens.Label, parts [][]byte, join bool, options C.uint64_t) error {
 	room := int64(64 << 20)
 	for _, part := range parts {
@@ -237,7 +238,7 @@ func checkPieces(label *tens.Label, parts [][]byte, join bool, options C.uint64_
 	return nil
 }
 
-// joinedOf returns copies of the tensors in several parts.
+// joinedOf returns copies of the tensors in several parts, in their order. The caller closes them.
 func joinedOf(label *tens.Label, parts [][]byte) ([]*dlpack.Tensor, error) {
 	spread := &tens.Label{}
 	for i := range label.Tensors {
@@ -373,9 +374,9 @@ func capiEncode(out **C.dlb_message, fields *C.dlb_message_fields, tensors *C.dl
 	})
 }
 
-// packed returns a tensor whose memory can be a payload part: the tensor that taken describes, or a copy of it. The copy
-// is in C memory, because it may be much larger than its source (a broadcast), and a failed allocation of Go memory would
-// end the process.
+// packed returns a tensor whose memory can be a payload part: the tensor that taken describes, or a copy of it. The
+// copy is in C memory, because it may be much larger than its source (a broadcast), and a failed allocation of Go
+// memory would end the process. The caller closes the tensor.
 func packed(taken unsafe.Pointer) (t *dlpack.Tensor, copied bool, err error) {
 	if t, err = dlpack.Import(taken, dlpack.WithoutGuard); err != nil {
 		return nil, false, err

@@ -27,8 +27,8 @@ type message struct {
 	message [256]byte // error text of the C core
 }
 
-// messageSize is the number of frames, tensors and dimensions of a message, of the tensors that were joined, and the number of bytes of
-// its metadata.
+// messageSize has the numbers of entries that a message needs: frames, joined tensors, tensors, sizes and strides of
+// all tensors (dims), and bytes of metadata (text).
 type messageSize struct{ frames, joined, tensors, dims, text int }
 
 // newMessage sets out to a new message with the fields of msg. fill sets its frames, tensors and metadata. If fill fails or
@@ -82,13 +82,13 @@ func text(b []byte) C.dlb_bytes {
 	return C.dlb_bytes{data: (*C.char)(unsafe.Pointer(unsafe.SliceData(b))), size: C.size_t(len(b))}
 }
 
-// frame sets frame i to bytes in C memory.
+// frame sets frame i to bytes in C memory, but not its share.
 func (m *message) frame(i int, b []byte, flags C.uint64_t) {
 	t := text(b)
 	m.frames[i].data, m.frames[i].size, m.frames[i].flags = t.data, t.size, flags
 }
 
-// head encodes prefix and header into memory of their own.
+// head encodes the prefix and the header, frames 0 and 1, into new memory.
 func (m *message) head(msg *tens.Message) error {
 	size := tens.SizePrefix(msg.Label)
 	share := C.core_share_alloc(C.size_t(size+tens.HeaderSize), 0)
@@ -110,16 +110,18 @@ func (m *message) head(msg *tens.Message) error {
 	return nil
 }
 
-// tensor sets tensor i to t, which lies in parts of the message, and in memory whose share the frame has.
+// tensor sets tensor i to t, whose elements lie in the given number of payload parts, from index part on. The entry of
+// m.frames with the index frame has the share of its memory.
 func (m *message) tensor(i, frame, part, parts int, t *dlpack.Tensor) {
 	m.tensors[i].part, m.tensors[i].parts = C.size_t(part), C.size_t(parts)
 	out := m.describe(i, frame, t.DType(), t.Flags()&dlpack.SubbytePadded != 0, t.Shape(), t.Strides())
 	out.view.device = C.DLDevice{device_type: C.DLDeviceType(t.Device().Type), device_id: C.int32_t(t.Device().ID)}
-	// An address in a frame, or in a copy in C memory. It is stored as an integer, because it may be one that is no Go pointer.
+	// The address is in a frame, or in a copy in C memory. It is stored as an integer, because it need not be valid as a
+	// Go pointer.
 	*(*uintptr)(unsafe.Pointer(&out.view.data)) = t.Data()
 }
 
-// described sets tensor i to a view of its part as the label describes it.
+// described sets tensor i to a view of its payload part, which t, from the label, describes.
 func (m *message) described(i int, t *tens.Tensor) error {
 	what, err := bridge.DecodeTensor(t)
 	if err != nil {
@@ -146,7 +148,8 @@ func (m *message) described(i int, t *tens.Tensor) error {
 	return nil
 }
 
-// describe sets all fields of tensor i except its device and data.
+// describe sets the frame, the flags and the view of tensor i, except device and data of the view. It returns the
+// tensor.
 func (m *message) describe(i, frame int, dt dlpack.DataType, padded bool, shape, strides []int64) *C.capi_tensor {
 	out := &m.tensors[i]
 	out.frame = &m.frames[frame]
@@ -168,7 +171,7 @@ func (m *message) describe(i, frame int, dt dlpack.DataType, padded bool, shape,
 	return out
 }
 
-// joined sets tensor i to t, a copy of its parts, which the message takes over as its k-th one.
+// joined sets tensor i to t, the k-th joined tensor, which is a copy of its parts. The message takes a share of t.
 func (m *message) joined(i, k int, in *tens.Tensor, t *dlpack.Tensor) error {
 	share, err := shareOf(t)
 	if err != nil {
@@ -182,7 +185,8 @@ func (m *message) joined(i, k int, in *tens.Tensor, t *dlpack.Tensor) error {
 	return nil
 }
 
-// copied sets the parts of tensor i to t, a copy of it, which the message takes over.
+// copied sets tensor i to t, a copy of the caller's tensor, and its payload parts, from index part on, to parts of the
+// memory of t. The message takes a share of t.
 func (m *message) copied(i, part int, parts [][]byte, t *dlpack.Tensor) error {
 	share, err := shareOf(t)
 	if err != nil {

@@ -105,7 +105,8 @@ static void release_versioned(void *ctx) { core_release_versioned(ctx); }
 
 static void release_legacy(void *ctx) { core_release_legacy(ctx); }
 
-/* The release of a hold on an export of this library. It ends the control block, whatever its public fields contain. */
+/* The release function of a hold on an export of this library. It ends the control block, whatever the public fields of the
+ * managed tensor contain. */
 static void release_block(void *ctx) { core_block_end(ctx); }
 
 void capi_unhold(core_share *hold) {
@@ -188,7 +189,7 @@ static int32_t check_address(const char *op, const char *what, const void *tenso
   return capi_fail(error, DLB_ERROR_UNALIGNED, "%s: %s at %p is not aligned", op, what, tensor);
 }
 
-/* If the major version is another one, no field after the version is read. */
+/* If the major version is not 1, no field after the version is read. */
 int32_t capi_check(const char *op, const char *what, const DLManagedTensorVersioned *tensor,
                    core_extent *extent, dlb_error *error) {
   int32_t code = check_address(op, what, tensor, error);

@@ -48,8 +48,8 @@ func capiTensorflowDecode(in *C.capi_input, e *C.dlb_error) C.int32_t {
 	})
 }
 
-// numbers sets the reading to elements of a fixed size that DLPack has no type for. They are consecutive in v.Data, which
-// is a part of the frame or memory of the reading.
+// numbers sets the reading to elements of a fixed size for which DLPack has no type. They are consecutive in v.Data,
+// which is a part of the frame or memory of the reading.
 func (r *reading) numbers(v *tensorflow.View) error {
 	size := v.DType.Storage().ItemSize()
 	if err := r.Begin(v.DType.String(), v.Shape, len(v.Data)/size, false); err != nil {

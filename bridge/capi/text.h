@@ -4,7 +4,7 @@
 
 #include "capi.h"
 
-/* A text that is being written. What exceeds the room is only counted. */
+/* A text that is being written into the `room` bytes at `data`. `size` counts all its bytes, also those that do not fit. */
 typedef struct capi_text {
   char *data;
   size_t room, size;
@@ -15,15 +15,16 @@ CAPI void capi_write_dtype(capi_text *t, DLDataType dtype);
 CAPI void capi_write_device(capi_text *t, DLDevice device);
 
 /* Writes the elements of a checked tensor, of which there are `count`, in one line as NumPy writes each:
- * "[[1., 2.5], [nan, 3.]]". If there are more than `whole`, it writes only the first and last three of each dimension.
- * Returns 0, and writes nothing, for memory that the host cannot read and for elements that are not single numbers. */
+ * "[[1., 2.5], [nan, 3.]]". If there are more than `whole`, it writes only the first and last three of each dimension. It
+ * writes at most 1000 in all. Returns 0, and writes nothing, for memory that the host cannot read and for elements that are
+ * not single numbers. */
 CAPI int capi_write_elements(capi_text *t, const DLTensor *tensor, uint64_t flags, int64_t count, int64_t whole);
 
 /* Checks the arguments of a function that writes a text. */
 CAPI int32_t capi_text_check(const char *op, size_t *out, const char *data, size_t room, dlb_error *error);
 
-/* Writes what `write` writes of `thing` into the caller's buffer, or only counts it, by the rules of dlbridge.h. The text is
- * written twice, because a buffer that is too small stays unchanged. */
+/* Calls write(t, thing) to write a text into the caller's buffer, or to count its bytes, by the rules of dlbridge.h for buffers.
+ * `write` is called once to count and once to write, because a buffer that is too small stays unchanged. */
 CAPI int32_t capi_text_out(const char *op, size_t *out, char *data, size_t room, void (*write)(capi_text *t, const void *thing),
                            const void *thing, dlb_error *error);
 

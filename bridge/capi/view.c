@@ -28,7 +28,7 @@ static int32_t begin(const char *op, DLManagedTensorVersioned **out, core_layout
   return DLB_OK;
 }
 
-/* Ends the view: sets *out to a tensor with the layout, unless `status` is that of an error, whose text is `where`. */
+/* Ends the view: sets *out to a tensor with the layout, or returns the error if `status` is one, whose text is `where`. */
 static int32_t end(const char *op, DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor,
                    core_layout *layout, uint64_t flags, core_status status, const char *where, dlb_error *error) {
   enum { KEPT = DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED };
@@ -46,7 +46,8 @@ static int32_t end(const char *op, DLManagedTensorVersioned **out, const DLManag
   return *out == NULL ? capi_memory(op, error) : capi_ok(error);
 }
 
-/* The body of a view: its layout is `rule` of that of `tensor`, with the numbers in `list`. `more` are flags for it. */
+/* The body of a function that makes a view. `rule` computes the layout of the view from that of `tensor` and the numbers in
+ * `list`. `more` are further flags of the view. */
 #define VIEW(rule, count, list, cast, more)                                                                         \
   core_layout base, view;                                                                                           \
   char where[256] = "";                                                                                             \
