@@ -1,7 +1,7 @@
-"""Builds the C extension, and with Go at hand the Go library beside it.
+"""Builds the C extension and, unless DLBRIDGE_WITHOUT_GO=1, the Go library beside it.
 
-The sources of both lie outside of this folder in a checkout (dlpack/, include/, bridge/libdlbridge and what it
-imports). A source distribution has copies of them in checkout/, so that either can be built from.
+In a checkout, both need sources outside of this folder (dlpack/, include/, bridge/libdlbridge and what it imports). A
+source distribution has copies of them in checkout/, so that it can be built without the rest of the checkout.
 """
 
 import os
@@ -24,7 +24,8 @@ LIBRARY = ROOT / "bridge" / "libdlbridge"
 
 LINUX = sys.platform.startswith("linux")
 
-# The linker drops what the extension does not use of the core. No backtraces are taken of it.
+# The linker drops the functions of the core that the extension does not use. Unlike libdlbridge (half.sh), the extension takes no
+# backtraces of calls, so sibling calls may be optimised.
 FLAGS = ["-foptimize-sibling-calls", *(["-ffunction-sections", "-fdata-sections", "-fno-plt"] if LINUX else [])]
 
 # One binary serves CPython 3.11 and later; free-threaded builds have no limited API.
@@ -32,7 +33,7 @@ LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED")
 
 
 class Build(build_ext):
-    """The extension, then the headers into dlbridge/_include, and libdlbridge into dlbridge/_lib."""
+    """Builds the extension, copies the headers into dlbridge/_include, and builds libdlbridge in dlbridge/_lib."""
 
     def run(self) -> None:
         if not (CORE / "core.h").is_file():
@@ -52,9 +53,9 @@ class Build(build_ext):
             shutil.rmtree(out, ignore_errors=True)  # of an earlier build
 
     def build_core(self) -> str:
-        """Compiles the C core, and the text of tensors, as libdlbridge_tensor does, from the one list of its files.
+        """Compiles the C files that the extension shares with libdlbridge_tensor (sources.sh) into one object, and returns its path.
 
-        The functions of dlbridge.h are hidden in the extension: those of a library in the process are its own.
+        The functions of dlbridge.h in it are hidden, so that they do not take the place of those of a library in the same process.
         """
         core = pathlib.Path(self.build_temp).resolve() / "core.o"
         core.parent.mkdir(parents=True, exist_ok=True)
@@ -86,7 +87,7 @@ class Build(build_ext):
 
 
 class Distribute(sdist):
-    """This folder, and what it is built from of the others."""
+    """Packs this folder, and copies of the sources outside of it that the build needs, in checkout/."""
 
     def make_release_tree(self, base_dir: str, files: list[str]) -> None:
         super().make_release_tree(base_dir, files)

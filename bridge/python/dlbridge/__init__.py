@@ -53,7 +53,7 @@ __version__ = "0.1.0"
 
 _MODULES = {"decthings": "", "shm": "", "tens": "", "tensorflow": "", "Elements": "_elements", "load": "_wrap", "wrap": "_wrap"}
 
-if not TYPE_CHECKING:  # which would take every name for an attribute
+if not TYPE_CHECKING:  # a type checker would take every name for an attribute of this module
 
     def __getattr__(name):
         """Imports the module of a name when the name is first used, so that `import dlbridge` takes no time for it."""

@@ -40,9 +40,9 @@ class DType(str):
 def name_of(dtype: Any) -> str:
     """Returns the name of a data type that is not a str.
 
-    `dtype` is float, int, bool or complex, which NumPy reads as types of 64 bits and more; a dtype or scalar type of NumPy or
-    ml_dtypes, also as the attribute dtype of another object (JAX); or a data type of PyTorch, TensorFlow or another package
-    whose attribute `name`, or text after the last dot, is a name (torch.float32).
+    `dtype` is float, int, bool or complex, which stand for float64, int64, bool and complex128, as in NumPy; a dtype or scalar
+    type of NumPy or ml_dtypes, also as the attribute dtype of another object (JAX); or a data type of PyTorch, TensorFlow or
+    another package whose attribute `name`, or text after the last dot, is a name (torch.float32).
 
     Errors: TypeError for any other object; BufferError for a byte order that is not that of the machine.
     """

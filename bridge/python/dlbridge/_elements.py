@@ -22,7 +22,7 @@ LIMIT = 64 << 20
 
 
 def limit_of(limit: int) -> int:
-    """Checks a limit, and returns it as the C extension takes it."""
+    """Checks a limit, and returns it for the C extension, or 2**47 - 1 if it is larger: the most that DLB_LIMIT can hold."""
     value = operator.index(limit)
     if value < 0:
         raise ValueError(f"dlbridge: limit = {value} is negative")
@@ -37,7 +37,7 @@ class Elements:
         shape: a tuple of ints, empty for a scalar.
         values: the elements in row-major order. Their number is the product of the shape.
 
-    Errors: TypeError and ValueError for arguments that are not so. The elements are checked when they are encoded.
+    Errors: TypeError or ValueError for arguments of another form. The elements are checked when they are encoded.
 
     Elements of Decthings are str (string), bytes-like (binary), or tuples (format, bytes-like) (image, audio, video).
     Decoded bytes are memoryviews of the data. Elements of TensorFlow are bytes; strings may also be encoded from str.
@@ -94,7 +94,10 @@ def _without_views(value: Any) -> Any:
 
 
 def copied(value: Tensor | Elements, data: Buffer, copy: bool | None) -> Tensor | Elements:
-    """Returns a decoded value as the argument `copy` of its decoder wants it: a Tensor on the memory of `data`, or a copy."""
+    """Returns a decoded value as the argument `copy` of its decoder wants it: a Tensor on the memory of `data`, or a copy.
+
+    Elements are returned as they are. BufferError if `copy` is False and the value is a copy already.
+    """
     if copy is None or not isinstance(value, Tensor) or value.size == 0:
         return value
     memory = from_buffer(data)
@@ -110,7 +113,7 @@ def copied(value: Tensor | Elements, data: Buffer, copy: bool | None) -> Tensor 
 
 
 def only_tensor(value: Tensor | Elements) -> Tensor:
-    """Returns a decoded value that is a Tensor, for decode_tensor."""
+    """Returns a decoded value that must be a Tensor, for decode_tensor. TypeError for Elements."""
     if isinstance(value, Elements):
         raise TypeError(
             f"dlbridge: decode_tensor: the data has elements of type {value.type}, which DLPack lacks; "
@@ -120,7 +123,7 @@ def only_tensor(value: Tensor | Elements) -> Tensor:
 
 
 def only_elements(value: Tensor | Elements) -> Elements:
-    """Returns decoded Elements, for decode_elements."""
+    """Returns a decoded value that must be Elements, for decode_elements. TypeError for a Tensor."""
     if not isinstance(value, Elements):
         raise TypeError(f"dlbridge: decode_elements: the data has a tensor of {value.dtype}; decode_tensor returns it")
     return value

@@ -22,18 +22,19 @@ from dlbridge import _core
 class Framework(NamedTuple):
     """How a framework takes a tensor, where an array of it lies, and how it makes an array of four float32.
 
-    `take` gets its module, a producer, and options for its from_dlpack.
+    `take` gets the module of the framework, a producer, and options for the framework's from_dlpack; `address` gets the module
+    and an array; `make` gets the module.
     """
 
     take: Callable[..., Any]
     address: Callable[[Any, Any], int]
     make: Callable[[Any], Any]
-    distributions: tuple[str, ...] = ()  # the names in the registry, if they are not that of the module
+    distributions: tuple[str, ...] = ()  # the names on PyPI, if they differ from that of the module
     by_dlpack: bool = True  # False: `take` uses the buffer protocol, or methods of Tensor
 
 
 def _in_capsule(take: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Returns a `take` for a function of capsules."""
+    """Returns a `take` for a framework whose function takes a capsule, not a producer."""
     return lambda module, x, **options: take(module)(x.__dlpack__(), **options)
 
 
@@ -124,7 +125,7 @@ def _float32() -> dlbridge.Tensor:
 
 
 def _read_only() -> dlbridge.Tensor:
-    """Returns a read-only tensor at an address that is a multiple of 64, because some consumers copy others."""
+    """Returns a read-only tensor at an address that is a multiple of 64, because some consumers copy tensors at other addresses."""
     return dlbridge.from_buffer(memoryview(_float32()).toreadonly())
 
 
@@ -193,7 +194,7 @@ class _Measurement:
         return "yes" if hasattr(type(array), "__dlpack_c_exchange_api__") else "no"
 
     def gives(self) -> str:
-        """Reports whether dlbridge takes an array of the framework."""
+        """Returns "yes" if dlbridge takes an array of the framework, "read-only" if the Tensor is read-only, or "no"."""
         try:
             tensor = dlbridge.from_dlpack(self.framework.make(self.module))
         except Exception:  # of any type: each framework has its own
@@ -235,7 +236,10 @@ def library() -> dict[str, str]:
 
 
 def main(name: str) -> None:
-    """Writes the lines for one framework, or for the library, to the standard output, and what these print elsewhere."""
+    """Writes the lines for one framework, or for the library, to the standard output.
+
+    What the framework or the library itself prints goes to the standard error.
+    """
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 

@@ -1,7 +1,8 @@
 """Handles of segments, which travel over any transport: the functions `handle`, `fetch`, `offer_parts` and `fetch_parts` of `shm`.
 
-A process that has made a handle answers at an abstract Unix socket: who names a token there gets the descriptor of its segment. The
-protocol is that of the Go package bridge/shm: 16 bytes of token there, one byte and the descriptor (SCM_RIGHTS) back.
+A process that has made a handle listens on an abstract Unix socket, and gives the descriptor of a segment to whoever sends its token.
+The protocol is that of the Go package bridge/shm: the client sends the 16 bytes of the token, and receives one byte with the
+descriptor (SCM_RIGHTS).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ._core import Tensor, from_buffer
 from ._elements import Buffer
 
 _TOKEN = 16  # bytes
-_ANSWER = 1.0  # seconds in which a process that has connected must name its token
+_ANSWER = 1.0  # seconds in which a process that has connected must send its token
 _SOCKET = re.compile(r"dlbridge-shm-[0-9a-f]{32}")
 _PACKING = "shm"  # Go: shm.Packing
 
@@ -34,12 +35,12 @@ class _Offers:
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
-        self.waiting: dict[bytes, tuple[int, float]] = {}  # token: descriptor and the end of its time
+        self.waiting: dict[bytes, tuple[int, float]] = {}  # token: descriptor, and its end by time.monotonic
         self.listener: sockets.socket | None = None
         self.name = ""
 
     def add(self, file: int, timeout: float) -> tuple[str, bytes]:
-        """Takes over a descriptor. Returns the name of the socket and the token."""
+        """Takes over a descriptor. Returns the name of the socket and the token. After an error the caller keeps the descriptor."""
         token = secrets.token_bytes(_TOKEN)
         with self.changed:
             if self.listener is None:
@@ -49,6 +50,7 @@ class _Offers:
         return self.name, token
 
     def take(self, token: bytes) -> int | None:
+        """Ends an offer, and returns its descriptor, which the caller closes; None if there is no such offer."""
         with self.changed:
             return self.waiting.pop(token, (None,))[0]
 
@@ -70,7 +72,7 @@ class _Offers:
             try:
                 connection, _ = listener.accept()
             except OSError:
-                time.sleep(0.01)  # no descriptors are left; others wait for theirs
+                time.sleep(0.01)  # no descriptor is left: wait until others are closed
                 continue
             if not _is_of_this_user(connection):
                 connection.close()
@@ -175,9 +177,10 @@ def handle(tensor: Tensor, /, *, timeout: float = 30.0, readonly: bool = True) -
 
     The dict has the name of an abstract Unix socket, a token, which works once, the offset of the tensor and the size of the segment in
     bytes, and whether the segment is read-only. The data type and the shape travel by other means. The tensor must be row-major.
+    `readonly` is that of `send`.
 
-    Ownership: the tensor stays the caller's, who may close it; the process must live until its segment was fetched. Errors: those of
-    `send`; BufferError for a tensor that is not row-major.
+    Ownership: the tensor stays the caller's, who may close it; this process must live until the segment has been fetched. Errors: those
+    of `send`; BufferError for a tensor that is not row-major; ValueError for a timeout that is not more than 0.
 
         >>> h = dlbridge.shm.handle(dlbridge.shm.copy(np.arange(3)))
         >>> dlbridge.shm.fetch(h, 3, "int64")
@@ -241,7 +244,7 @@ class _Handle:
         return value
 
     def fetch(self, size: int, timeout: float, copy_unsealed: int) -> Tensor:
-        """Returns so many bytes of the segment, from the offset on."""
+        """Returns `size` bytes of the segment, from the offset of the handle on, as a Tensor of uint8."""
         file = self._descriptor(_seconds(timeout, "fetch"))
         return _core.shm_open_bytes(file, self.offset, size, not self.readonly, copy_unsealed, False)
 
@@ -271,13 +274,14 @@ class _Handle:
 
 
 def offer_parts(frames: Sequence[Buffer], /, *, timeout: float = 30.0, readonly: bool = True) -> list[memoryview]:
-    """Returns the frames of a TENS message, of `tens.encode`, without the payload parts that lie in segments: these are offered to
-    one receiver, as by `handle`, for `timeout` seconds. A message of some hundred bytes so carries tensors of any size.
+    """Returns the frames of a TENS message, such as those of `tens.encode`, without the payload parts that lie in segments. These parts
+    are offered to one receiver, as by `handle`, for `timeout` seconds, so that a message of some hundred bytes carries tensors of any
+    size.
 
-    In the label, such a tensor has the packing "shm" and the attribute "shm", its handle. The receiver calls `fetch_parts`, or in Go
-    shm.FetchTensors; readers that know neither refuse the tensor. Tensors in several parts (spread) keep their parts.
+    In the label, a tensor without its part has the packing "shm" and the attribute "shm", its handle. The receiver calls `fetch_parts`,
+    or in Go shm.FetchTensors; readers that know neither refuse the tensor. Tensors in several parts (spread) keep their parts.
 
-    Errors: those of `tens.decode` for frames that are not a message; those of `handle`.
+    Ownership: as `handle`. Errors: those of `tens.decode` for frames that are not a message; those of `handle`.
 
         >>> frames = dlbridge.tens.encode([dlbridge.shm.copy(np.arange(100_000))])
         >>> frames = dlbridge.shm.offer_parts(frames)
@@ -307,7 +311,8 @@ def fetch_parts(frames: Sequence[Buffer], /, *, timeout: float = 5.0, copy_unsea
     """Returns the frames of a TENS message whose tensors were left in segments, by `offer_parts` or by Go's shm.Offers, with a payload
     part for each of them, on the memory of its segment. `tens.decode` then reads the message as any other.
 
-    `timeout` is in seconds, for each tensor; `copy_unsealed` is that of `recv`. Errors: those of `fetch`, with the number of the tensor.
+    `timeout` is in seconds, for each tensor; `copy_unsealed` is that of `recv`, for each tensor. Errors: those of `fetch`, with a note
+    that has the index of the tensor. The tensors before it have then been fetched, and cannot be fetched again.
 
         >>> frames = dlbridge.shm.offer_parts(dlbridge.tens.encode([dlbridge.shm.copy(np.arange(3))]))
         >>> dlbridge.tens.decode(dlbridge.shm.fetch_parts(frames)).tensors[0].tolist()
@@ -348,7 +353,7 @@ def _frames(message: tens.Message, parts: list[Any]) -> list[memoryview]:
 
 
 def _size(tensor: Mapping[str, Any]) -> int:
-    """Returns the size of the part that a tensor would have. `tens.decode` checks the description."""
+    """Returns the size in bytes of the part that a tensor with this description would have. `tens.decode` checks the rest of it later."""
     shape, word, data_type = tensor.get("shape"), tensor.get("word"), tensor.get("dlpack")
     bits = 8 * word if type(word) is int else 0
     if isinstance(data_type, list) and len(data_type) == 3:  # code, bits, lanes: elements without padding

@@ -13,11 +13,11 @@ from . import _core
 from ._core import Tensor
 
 _Pointer = type(ctypes.POINTER(ctypes.c_int))
-_Function: Any = ctypes.CFUNCTYPE(None).__base__  # of every function pointer
-_Data: Any = _Function.__base__  # of every ctypes type
-_Reference = type(ctypes.byref(ctypes.c_int()))  # also of what most types make of an argument
+_Function: Any = ctypes.CFUNCTYPE(None).__base__  # the base of the types of all function pointers
+_Data: Any = _Function.__base__  # the base of all ctypes types
+_Reference = type(ctypes.byref(ctypes.c_int()))  # the type of byref(), and of what from_param of most types returns
 _BY_VALUE = (ctypes.Structure, ctypes.Union)
-_PLAIN = ctypes.CFUNCTYPE(None)._flags_  # functions that are called without errno and without the GIL
+_PLAIN = ctypes.CFUNCTYPE(None)._flags_  # the flags of functions that are called without the GIL, and whose errno is not kept
 _TENSOR, _NOTHING, _OTHER = 0, 1, 2  # C: RETURNS_TENSOR, …
 
 
@@ -101,8 +101,9 @@ def load(path: str | bytes | os.PathLike[Any]) -> ctypes.CDLL:
 
     The functions of a plain C library need no `load`: `wrap` takes those of a `ctypes.CDLL`.
 
-    Errors: OSError if it cannot be loaded or is not such a library; RuntimeError if another one is loaded already, or in a
-    forked child.
+    Errors: OSError if it cannot be loaded or is not such a library; RuntimeError if another one is loaded already, or if this process
+    was forked while one was being loaded. In a forked child of a process that has loaded the library, `load` returns it, but the
+    formats, and the functions that `wrap` makes of it, raise RuntimeError.
     """
     name = os.fsdecode(path)
     if os.path.exists(name):
@@ -136,12 +137,12 @@ def wrap(
 
     to: a function that converts the `Tensor` that is returned, such as `torch.from_dlpack`.
 
-    Nothing can compare `args` with the C function. If one is missing, the C function reads an undefined value, which can end
-    the process; see the README for the case in which it reads NULL.
+    Nothing can compare `args` with the C function. If `args` has too few types, the C function reads an undefined value, which can
+    end the process; see the README for the case in which it reads NULL.
 
     Instead of by `args` and `returns`, the types can be declared by `cfunc.argtypes` and `cfunc.restype`, as ctypes has it. A
-    `c_void_p`, and a pointer to a structure named DLManagedTensorVersioned, then stand for "tensor". A function of which neither
-    declares the types is refused.
+    `c_void_p`, and a pointer to a structure named DLManagedTensorVersioned, then stand for "tensor". A function whose types are
+    declared in neither way is refused.
 
     The GIL is released during the call, unless `cfunc` belongs to a `ctypes.PyDLL`. help() and inspect.signature show the
     types of the new function.
@@ -149,12 +150,13 @@ def wrap(
     Ownership: the memory of each tensor is shared with the C function, which must call its deleter once; what it returns
     belongs to the caller. If an error occurs before the call, nothing is shared.
 
-    Errors of `wrap`: TypeError for types that are not declared or that ctypes cannot pass.
+    Errors of `wrap`: TypeError for types that are not declared or that ctypes cannot pass; ValueError if `cfunc` is NULL.
 
     Errors of the new function, before the call: those of `from_dlpack` for a tensor; TypeError for another argument or a wrong
     number of them; RuntimeError for a function of a Go library in a forked child of the process that loaded it. After
-    the call: the error that the C function reports, with its text; RuntimeError if it returns NULL; ValueError if it
-    returns an address that cannot be a managed tensor of its own. The code of a reported error decides the exception:
+    the call: the error that the C function reports, with its text; RuntimeError if it returns NULL for a tensor; ValueError if
+    it returns an address that cannot be that of a managed tensor, or a tensor that was released or taken over before. The code
+    of a reported error decides the exception:
 
         TypeError     a data type
         BufferError   a device, read-only memory, or a version of DLPack
@@ -197,7 +199,7 @@ def wrap(
         returns = "tensor" if _is_managed(cfunc.restype) else cfunc.restype
     tensors = [isinstance(kind, str) for kind in args]
     call = ctypes.cast(cfunc, _without_argtypes(type(cfunc)._flags_))  # keeps cfunc alive, which may be a callback
-    try:  # ctypes reports types that it cannot pass now, not in the call
+    try:  # ctypes reports types that it cannot pass here, not only in the call
         call.argtypes = [ctypes.c_void_p if tensor else kind for tensor, kind in zip(tensors, args)]
     except (TypeError, ctypes.ArgumentError) as error:
         raise TypeError(f"dlbridge: wrap: {error}") from error

@@ -21,7 +21,8 @@ else:
 
 _ROUTER = 6  # zmq.ROUTER
 _KEPT = 16 << 10
-"""From this size on a received part stays in libzmq's memory, which keeps small parts in common buffers of 8 KiB."""
+"""The size in bytes from which on a received part stays in libzmq's memory. Smaller parts are copied, because several of
+them may lie in one buffer of 8 KiB, which each would keep alive."""
 
 
 @overload
@@ -80,9 +81,9 @@ def send(
     """Encodes tensors, as `encode` does, and sends the message on a socket of pyzmq.
 
     libzmq sends each part of at least `socket.copy_threshold` bytes (64 KiB) from the memory of its tensor, and holds that memory until
-    then; nobody should write to it before. Smaller parts are copied, which is cheaper. With `packed` the message is one frame, the
-    single-part form, which is a copy. `routing` has frames to send before the message: those of `Message.routing`, on a ROUTER.
-    `flags` are those of the socket, such as zmq.DONTWAIT. On a socket of zmq.asyncio, the result is awaited.
+    the part is sent; nobody should write to it before. Smaller parts are copied, which is cheaper. With `packed` the message is one
+    frame, the single-part form, which is a copy. `routing` has frames to send before the message: those of `Message.routing`, on a
+    ROUTER. `flags` are those of the socket, such as zmq.DONTWAIT. On a socket of zmq.asyncio, the result must be awaited.
 
         >>> import zmq
         >>> with zmq.Context() as context, context.socket(zmq.PAIR) as a, context.socket(zmq.PAIR) as b:
@@ -147,7 +148,7 @@ def recv(
 
     The frames before the message, such as the routing id on a ROUTER, are in `routing` of the result: all before the first that begins
     as a message does ("ZIO", a digit, a form). `flags` are those of the socket, such as zmq.DONTWAIT. On a socket of zmq.asyncio the
-    result is awaited. A SUB socket compares its subscriptions with the first frame, such as b"ZIO0TENS".
+    result must be awaited. A SUB socket compares its subscriptions with the first frame, such as b"ZIO0TENS".
 
         >>> import zmq
         >>> with zmq.Context() as context, context.socket(zmq.PULL) as pull:

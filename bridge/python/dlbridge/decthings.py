@@ -45,7 +45,7 @@ def decode(data: Buffer, *, dialect: Dialect = "doc", limit: int | None = None, 
 
     `limit` bounds, in bytes, what decoding takes beside `data`: a copy of elements that are not aligned, 8 for each dimension
     of Elements, 16 for each of their elements (32 in media), and what the objects of Elements take beyond 32 times the memory
-    of `data`, because a small memoryview is much larger than its bytes. By default only these objects have a limit, of 64 MiB.
+    of `data`, because a small memoryview is much larger than its bytes. By default only the last of these has a limit, of 64 MiB.
 
         >>> dlbridge.decthings.decode(dlbridge.decthings.encode(np.ones(2))).tolist()
         [1.0, 1.0]
@@ -120,7 +120,7 @@ def check(rules: Mapping[str, Any], x: Any) -> None:
 
     `rules` is {"shape": [...], "allowedTypes": [...]}, optionally with "annotations". -1 in the shape allows any
     size, and an empty list of types allows none. Only the type and the shape of `x` are compared. Errors: ValueError
-    if a rule is broken, which it names, or if the rules are malformed; TypeError for a value that JSON cannot represent.
+    if a rule is broken, which the text names, or if the rules are malformed; TypeError for a value that JSON cannot represent.
 
         >>> dlbridge.decthings.check({"shape": [-1], "allowedTypes": ["f64"]}, np.ones(2))
     """

@@ -1,11 +1,13 @@
 """Tensors in memory that the processes of one machine share.
 
 A *segment* is memory with a descriptor and without a name. It is gone when the last process that holds it ends, however it ends. A
-tensor in a segment is an ordinary `Tensor`: its views lie in the segment, NumPy, PyTorch and C functions use its memory, and the
-last of them ends this process's share. `send` and `recv` hand it to another process through a connected Unix socket, read-only unless
-`send` is told otherwise. Pickled by multiprocessing, for a queue, a pipe or the arguments of a process, it is handed over too, without a
-copy. The other process may then write to it, unless the tensor is read-only (`readonly`) or its segment was sent read-only before; the
-process that sends it must live until it is received. For other transports, `handle` makes a small dict of which `fetch` makes the tensor again, and
+tensor in a segment is an ordinary `Tensor`: its views lie in the segment, NumPy, PyTorch and C functions use its memory, and when the
+last of these users is gone, this process holds the segment no longer.
+
+`send` and `recv` hand a tensor to another process through a connected Unix socket, read-only unless `send` is told otherwise. Pickled by
+multiprocessing, for a queue, a pipe or the arguments of a process, a tensor is handed over too, without a copy. The other process may
+then write to it, unless the tensor is read-only (`readonly`) or its segment was sent read-only before. The process that pickles
+it must live until it is received. For other transports, `handle` makes a small dict from which `fetch` makes the tensor again, and
 `offer_parts` and `fetch_parts` do that with the tensors of a TENS message.
 
 The module needs Linux 5.1 or later, and no Go library: it works in forked children.
@@ -64,14 +66,17 @@ def attach(
     trust_peer: bool = False,
     readonly: bool = False,
 ) -> Tensor:
-    """Returns a row-major Tensor in a shared memory object of POSIX, which another program has made under that name, as
-    multiprocessing.shared_memory does: a copy, because such an object can become smaller at any time, or with `trust_peer` the memory
-    itself. If it then becomes smaller, the next access to what is gone ends this process.
+    """Returns a row-major Tensor of the elements in a shared memory object of POSIX, which another program has made under that name, as
+    multiprocessing.shared_memory does.
+
+    The Tensor is a copy, because such an object can become smaller at any time. With `trust_peer` it is on the memory of the object
+    itself; if the object then becomes smaller, the next access to the part that is gone ends this process. With `readonly` the Tensor is
+    read-only, and the object is not opened for writing.
 
     `directory` is the only folder in which the name is looked up; links are not followed. `offset` is in bytes. The object is neither
     removed nor registered with the resource tracker: that stays with the program that has made it, which may remove the name at once.
 
-    Errors: ValueError for a name with a slash, for something else than a file, and for an object that is too small; FileNotFoundError
+    Errors: ValueError for a name with a slash, for anything but a regular file, and for an object that is too small; FileNotFoundError
     and other OSErrors.
 
         >>> from multiprocessing import shared_memory
@@ -107,7 +112,7 @@ def readonly(tensor: Tensor, /) -> Tensor:
     A consumer that ignores the flag of a read-only tensor, as PyTorch does, then ends the process instead of changing the
     elements. The tensor must lie in a segment, or in a file that was mapped with mmap.MAP_SHARED, as mmap.mmap does by default.
 
-    Ownership: the result keeps the memory of the tensor. Errors: BufferError for private memory, of which `copy` makes one in a segment.
+    Ownership: the result keeps the memory of the tensor. Errors: BufferError for private memory; `copy` copies it into a segment.
 
         >>> dlbridge.shm.readonly(dlbridge.shm.empty(3, "int8"))
         <dlbridge.Tensor, int8(3,), read-only: [0, 0, 0]>
@@ -172,9 +177,9 @@ def _reduce(tensor: Tensor) -> Any:
     (file,) = files
     shared = multiprocessing.reduction.DupFd(file)
     process = multiprocessing.context.get_spawning_popen()
-    if process is None:  # it was duplicated
+    if process is None:  # DupFd has duplicated the descriptor
         os.close(file)
-    else:  # the process that is started inherits it
+    else:  # the process that is started inherits the descriptor
         multiprocessing.util.Finalize(process, os.close, (file,))
     return _rebuild, (data, shared)
 

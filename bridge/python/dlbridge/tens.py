@@ -43,7 +43,7 @@ class Message:
         label_bytes: the label as it is in the message.
         origin, granule, seqno: unsigned 64-bit integers.
         parts: memoryviews of the payload parts. The parts of a decoded message alias its frames.
-        routing: the frames before the message that `recv` has found, such as a routing id, as a list of bytes.
+        routing: the frames that `recv` has received before the message, such as a routing id, as a list of bytes.
         tensors: the tensors that the label describes, each on the memory of its part. A tensor is read-only exactly
             when the buffer of its frame is. A tensor of a packing other than "dense", which no version of the format
             defines yet, cannot be read: None stands for it (the type hint leaves that out), and `label` has its packing.
@@ -52,8 +52,8 @@ class Message:
         tensor_metadata: the metadata of each tensor, or None. Both attributes raise ValueError if an integer has too
             many digits.
 
-    The label and the metadata need little stack, however deep they are nested. If even that is not left, accessing them
-    raises ValueError.
+    Decoding the label and the metadata needs little stack, however deep they are nested. If even that is not left,
+    accessing them raises ValueError.
 
         >>> message = dlbridge.tens.decode(dlbridge.tens.encode([np.zeros(3)], metadata={"run": 7}))
         >>> message.metadata, message.tensors[0].shape
@@ -186,11 +186,11 @@ def decode(
         >>> dlbridge.tens.decode(frames, join=True).tensors[0].tolist()
         [0, 1, 2, 3, 4]
 
-    The tensors take at most 40 times the memory of the label. Joined copies, or pieces with 512 bytes in C and 32 for each
-    dimension, take at most four times the payload and 64 MiB more. The parts take at most 32 times the memory of the
-    frames, where each frame counts as 44 bytes more than its size. `limit` is a further bound, in bytes, of what decoding takes
-    beside the frames: 48 times the size of the prefix, unless `message_only` is true, and 128 bytes for each frame. The copies or pieces of tensors in several parts are
-    compared with it by themselves.
+    The tensors take at most 40 times the memory of the label. Joined copies, or pieces, each counted with 512 bytes in C and 32
+    more for each dimension, take at most four times the payload and 64 MiB more. The parts take at most 32 times the memory of
+    the frames, where each frame counts as 44 bytes more than its size. `limit` is a further bound, in bytes, of the memory that
+    decoding takes beside the frames. It is counted as 128 bytes for each frame and, unless `message_only` is true, 48 times the
+    size of the prefix. The copies or pieces of tensors in several parts are compared with `limit` by themselves.
 
         >>> dlbridge.tens.decode(dlbridge.tens.encode([np.ones(3)])).tensors[0].tolist()
         [1.0, 1.0, 1.0]
@@ -345,7 +345,7 @@ def _place(value: Any, what: str) -> str:
 
 
 def _field(name: str, value: SupportsIndex, most: int = 2**64 - 1) -> int:
-    """Checks a number of a header."""
+    """Checks the field `name` of a header, a number from 0 to `most`, and returns it as an int."""
     if not hasattr(value, "__index__"):
         raise TypeError(f"dlbridge: {name} must be an int, not {value!r}")
     number = operator.index(value)
@@ -387,7 +387,7 @@ def _read(what: str, decode: Callable[[], Any]) -> Any:
 
 
 def _loads(text: bytes | None) -> Any:
-    """Decodes metadata, which the Go library has checked. Python does not convert integers of any length."""
+    """Decodes metadata, which the Go library has checked. ValueError for integers with more digits than Python converts."""
     if text is None:
         return None
     try:
@@ -414,7 +414,7 @@ class _DeepError(ValueError):
 
 
 def _object(label: bytes, checked: bool) -> dict[str, Any] | None:
-    """Returns the JSON object of a label, or None for any other text.
+    """Returns the JSON object of a label, or None for any other text. ValueError for too deep nesting.
 
     The rules are those of the Go library, which has applied them already to a label that is `checked`.
     """

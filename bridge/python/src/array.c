@@ -45,7 +45,8 @@ static PyObject *ml_type(DLDataType dtype) {
   return type;
 }
 
-/* Returns a Tensor of the same memory with a data type of the same size. */
+/* Returns a Tensor on the same memory with another data type, whose elements must have the same size. `padded` is
+ * IS_SUBBYTE_TYPE_PADDED or 0. */
 static Tensor *retyped(Tensor *self, DLDataType dtype, uint64_t padded) {
   core_extent extent;
   DLTensor view = self->view;
@@ -57,12 +58,13 @@ static Tensor *retyped(Tensor *self, DLDataType dtype, uint64_t padded) {
   return tensor_on_share(Py_TYPE((PyObject *)self), share, &view, flags, self->writability_unknown, &extent);
 }
 
-/* Returns a Tensor of unsigned integers on the same memory, of elements that have whole bytes. */
+/* Returns a Tensor of unsigned integers, as large as the elements, on the same memory. The elements must not be packed. */
 static Tensor *bits_of(Tensor *self) {
   return retyped(self, (DLDataType){kDLUInt, (uint8_t)(8 * dtype_itemsize(self->view.dtype)), 1}, 0);
 }
 
-/* Finds the data type of an array of NumPy whose type another package has registered, as ml_dtypes does. */
+/* Sets *out to the data type of a NumPy array whose type another package, such as ml_dtypes, has registered. Returns 0 for any
+ * other array, possibly with an exception. */
 static int registered_dtype(PyObject *array, DLDataType *out) {
   PyObject *dtype = PyObject_GetAttrString(array, "dtype");
   PyObject *builtin = dtype == NULL ? NULL : PyObject_GetAttrString(dtype, "isbuiltin"); /* 2: registered */
@@ -116,7 +118,8 @@ static PyObject *unpacked(Tensor *self, PyObject *type) {
   return array;
 }
 
-/* Returns an array of a type of ml_dtypes. */
+/* Returns a NumPy array of a type of ml_dtypes: on the same memory, or, if the elements are packed, a copy; ValueError without
+ * `may_copy`. */
 static PyObject *ml_array(Tensor *self, int may_copy) {
   PyObject *type = ml_type(self->view.dtype), *array = NULL;
   if (type == NULL) return NULL;

@@ -23,8 +23,8 @@ static int column_major(const Tensor *self) {
   return 1;
 }
 
-/* Reports whether two indices may refer to the same memory. Elements do not overlap if each stride is larger than the
- * span of all smaller strides. In other cases the function assumes that they do. */
+/* Reports whether two indices may refer to the same memory. Elements do not overlap if each stride is at least as large as
+ * the span, in elements, of the dimensions with smaller strides. In other cases the function assumes that they do. */
 static int overlapping(const Tensor *self) {
   uint64_t done = 0, span = 1;
   if (self->extent.count < 2 || self->extent.row_major) return 0;
@@ -103,7 +103,8 @@ int tensor_getbuffer(PyObject *op, Py_buffer *view, int flags) {
 
 void tensor_releasebuffer(PyObject *Py_UNUSED(op), Py_buffer *view) { share_end(view->internal); }
 
-/* bytes(tensor). Without this method an integer tensor of 0 dimensions would be the number of bytes to make. */
+/* bytes(tensor) and tensor.tobytes(). Without __bytes__, bytes() would take an integer tensor of 0 dimensions for the number of
+ * bytes to make. */
 PyObject *tensor_bytes(PyObject *op, PyObject *Py_UNUSED(ignored)) {
   const Tensor *self = (Tensor *)op;
   if (self->share == NULL) return raise_closed();
@@ -149,6 +150,7 @@ int parse_shape(PyObject *object, int64_t *shape, int32_t *ndim) {
   return 0;
 }
 
+/* Parses a shape without negative sizes. -1 with an exception, whose text names `place`. */
 static int parse_sizes(PyObject *object, int64_t *shape, int32_t *ndim, const char *place) {
   if (parse_shape(object, shape, ndim) < 0) return -1;
   for (int32_t d = 0; d < *ndim; d++) {
@@ -218,8 +220,8 @@ static int has_objects(const char *format) {
   return 0;
 }
 
-/* Sets a view to the bytes of a contiguous buffer, from `offset` on, with another data type or shape. A tensor with a shape may
- * be smaller than the buffer. */
+/* Sets a view to the bytes of a row-major buffer, from `offset` (in bytes) on, with the data type view->dtype. `shape` may be
+ * NULL: then the view has all these bytes. With a shape, it may have fewer. -1 with an exception. */
 static int buffer_reread(const Py_buffer *buffer, PyObject *shape, Py_ssize_t offset, uint64_t flags, DLTensor *view,
                          core_extent *extent) {
   if (has_objects(buffer->format)) return refuse("the elements are references to objects, which cannot be shared");

@@ -81,8 +81,9 @@ static Tensor *raise_capsule(PyObject *capsule) {
                                 name == NULL ? "" : name);
 }
 
-/* Moves the managed tensor of a capsule to a Tensor, and returns the Tensor. After an error the capsule still owns its
- * managed tensor, unless the major version is unknown: DLPack requires that such a tensor is released. */
+/* Moves the managed tensor of a capsule to a Tensor, and returns the Tensor. *flags is set to the flags of the managed tensor, 0
+ * in the legacy form. After an error the capsule still owns its managed tensor, unless the major version is unknown: DLPack
+ * requires that such a tensor is released. */
 static Tensor *take_capsule(PyTypeObject *type, PyObject *capsule, uint64_t *flags) {
   *flags = 0;
   int versioned = PyCapsule_IsValid(capsule, capsule_names[1]);
@@ -183,8 +184,8 @@ static int has(PyTypeObject *type, PyObject *name) {
   return value != NULL;
 }
 
-/* Reports whether the pending exception says that a producer has no __dlpack__. If the type has the attribute, the error is that
- * of its property. */
+/* Reports whether the pending exception says that a producer has no __dlpack__. If the type has the attribute, the exception
+ * comes from the attribute itself, a property or a method. */
 COLD static int has_no_method(module_state *state, PyObject *producer) {
   if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return 0;
   int failed;
@@ -211,9 +212,10 @@ array_method array_method_of(PyObject *method) {
   return (array_method)(void (*)(void))PyCFunction_GetFunction(method);
 }
 
-/* Returns the method __dlpack__ of a producer if all objects of its type have this one for ever, as NumPy's arrays do, or
- * NULL. It is so if the type is static, which nobody can change, and looks attributes up in the usual way, and its objects
- * have no attributes of their own. To look the method up and bind it takes a third of the time of an import. */
+/* Returns the C function of a producer's __dlpack__ if no object of the same type can ever have another, as with NumPy's arrays;
+ * otherwise NULL. This holds if the type is static, so that nobody can change it, if it looks attributes up in the usual way,
+ * and if its objects have no attributes of their own. Looking the method up and binding it takes a third of the time of an
+ * import. */
 static array_method lasting_dlpack(module_state *state, PyObject *producer) {
   PyTypeObject *type = Py_TYPE(producer);
   if (PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE) return NULL;
@@ -231,6 +233,7 @@ static array_method lasting_dlpack(module_state *state, PyObject *producer) {
   return found;
 }
 
+/* Calls the C function of a __dlpack__ with max_version. */
 static PyObject *call_with_array(module_state *state, array_method function, PyObject *self) {
   PyObject *result = function(self, &state->version, 0, state->ask_names);
   if (result == NULL && !PyErr_Occurred())
@@ -238,14 +241,14 @@ static PyObject *call_with_array(module_state *state, array_method function, PyO
   return result;
 }
 
-/* Calls a method with the default arguments of __dlpack__. */
+/* Calls a bound __dlpack__ with max_version. */
 static PyObject *call_with_defaults(module_state *state, PyObject *method) {
   array_method function = array_method_of(method);
   if (function == NULL) return PyObject_Call(method, state->no_args, state->ask);
   return call_with_array(state, function, PyCFunction_GetSelf(method));
 }
 
-/* Calls a method with the arguments of __dlpack__ that ask for a device or a copy. */
+/* Calls a bound __dlpack__ with max_version, with dl_device unless `device` is NULL, and with copy unless it is -1. */
 static PyObject *call_with_more(module_state *state, PyObject *method, const DLDevice *device, int copy) {
   PyObject *keywords = PyDict_Copy(state->ask), *capsule = NULL;
   PyObject *pair = device == NULL ? Py_NewRef(Py_None)
@@ -259,9 +262,9 @@ static PyObject *call_with_more(module_state *state, PyObject *method, const DLD
   return capsule;
 }
 
-/* Calls __dlpack__ of a producer, which is `lasting` unless that is NULL. A producer that does not accept device and copy is
- * called again without them, and one that does not accept max_version is called again without arguments. `asked` reports
- * whether it has accepted device and copy. */
+/* Calls __dlpack__ of a producer, and returns the capsule; NULL with an exception. `lasting` is the result of lasting_dlpack. A
+ * producer that does not accept dl_device and copy is called again without them, and one that does not accept max_version is
+ * called again without arguments. *asked is set to whether the first call, with all arguments, was accepted. */
 static PyObject *ask(module_state *state, PyObject *producer, array_method lasting, const DLDevice *device, int copy,
                      int *asked) {
   PyObject *method = NULL, *capsule;
@@ -309,6 +312,7 @@ static const DLPackExchangeAPI *own_api(PyTypeObject *type) {
   return api == NULL || api->managed_tensor_from_py_object_no_sync == NULL ? NULL : api;
 }
 
+/* Returns the kind of a producer's type, from the cache if it is there. */
 static producer_kind kind_of(module_state *state, PyObject *producer) {
   PyTypeObject *type = Py_TYPE(producer);
   producer_kind *place = &state->kinds[((uintptr_t)type >> 4) % KINDS], kind;
@@ -347,9 +351,9 @@ static int says_negative(module_state *state, PyObject *producer) {
   return answer(PyObject_CallMethodObjArgs(producer, state->names[NAME_IS_NEG], NULL));
 }
 
-/* Enters the context in which a subclass of PyTorch's Tensor behaves like a plain tensor. Outside of it, PyTorch's
- * ReadOnlyTensorWrapper supports only __dlpack__, which enters this context itself. Returns NULL if there is no
- * PyTorch, or the producer is not of PyTorch. */
+/* Enters the context in which a subclass of PyTorch's Tensor behaves like a plain tensor, and returns it. Outside of it,
+ * PyTorch's ReadOnlyTensorWrapper supports only __dlpack__, which enters this context itself. Returns NULL without an
+ * exception if PyTorch was not imported, or the producer is not a tensor of PyTorch. */
 static PyObject *plain_tensors(PyObject *producer) {
   PyObject *name = PyUnicode_FromString("torch"), *torch = name == NULL ? NULL : PyImport_GetModule(name);
   PyObject *type = torch == NULL ? NULL : PyObject_GetAttrString(torch, "Tensor"), *c = NULL, *context = NULL;
@@ -366,7 +370,8 @@ static PyObject *plain_tensors(PyObject *producer) {
   return context;
 }
 
-/* The elements of a negative view have the wrong sign in memory, and PyTorch's __dlpack__ does not check for it. */
+/* Returns whether a tensor is a negative view: NO, YES or WILL_NOT_SAY, or -1 with an exception. The elements of a negative view
+ * have the wrong sign in memory, and PyTorch's __dlpack__ does not check for it. */
 static int is_negative(module_state *state, PyObject *producer) {
   int negative = says_negative(state, producer);
   PyObject *context = negative == WILL_NOT_SAY ? plain_tensors(producer) : NULL;
@@ -429,9 +434,9 @@ typedef struct {
   DLManagedTensorVersioned *managed;
 } exact_import;
 
-/* Returns a Tensor of any producer or capsule. An object that is neither raises an exception of the type `no_producer`. If
- * `exact` is not NULL, exact->share must be NULL. The managed tensor may then be put there instead (see take_exact), and
- * NULL is returned without an exception. */
+/* Returns a Tensor of any producer, capsule or number. Any other object raises an exception of the type `no_producer`. `device`
+ * may be NULL; `copy` is as parse_copy sets it. If `exact` is not NULL, exact->share must be NULL. The managed tensor may then be
+ * put into *exact instead (see take_exact), and NULL is returned without an exception. */
 static Tensor *from_producer(module_state *state, PyObject *producer, const DLDevice *device, int copy,
                              PyObject *no_producer, exact_import *exact) {
   Tensor *self;
@@ -475,8 +480,8 @@ static Tensor *from_producer(module_state *state, PyObject *producer, const DLDe
                                         "copy=None allows it");
     result = NULL;
   } else if (copy > 0 && !(asked && flags & DLPACK_FLAG_BITMASK_IS_COPIED)) {
-    /* Not every producer supports copy, or sets the flag. Then the copy is made here, unless the host cannot read the
-     * memory and only the producer could copy it. */
+    /* Not every producer supports copy, or sets the flag. Then the copy is made here. If the host cannot read the memory, a
+     * producer that has accepted copy=True is trusted to have made one. */
     if (core_host_readable(self->view.device.device_type) || !asked) result = tensor_copy(self);
   }
   if (result == NULL && PyCapsule_CheckExact(producer)) give_back(self, producer);
@@ -575,7 +580,6 @@ int check_device(const char *place, DLDevice is, DLDevice wanted) {
                      (int)is.device_type, (int)is.device_id, (int)wanted.device_type, (int)wanted.device_id);
 }
 
-/* -1: None, else 0 or 1. */
 int parse_copy(PyObject *object, int *out) {
   *out = -1;
   if (object == NULL || object == Py_None) return 0;

@@ -49,7 +49,7 @@ static void release_rest(batch *b, Py_ssize_t count) {
 }
 
 /* (data, offset, dialect, Elements, limit, bounded) -> (list of Tensors and Elements, offset after them). The list is empty at
- * the end of data. It ends before a value that exceeds the limit, which is the error of the next call. */
+ * the end of data. It ends before a value that exceeds the limit; the next call raises the error of that value. */
 PyObject *decthings_decode_batch(PyObject *module, PyObject *args) {
   PyObject *data, *elements;
   Py_ssize_t offset, limit;

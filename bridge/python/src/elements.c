@@ -96,7 +96,8 @@ static PyObject *element_object(void *ctx, size_t i) {
   return l->last = item;
 }
 
-/* Elements(type, shape, values), if the objects of elements, which have `size` bytes in the frame, are within the limit. */
+/* Returns Elements(type, shape, values) of decoded elements, which have `size` bytes in the frame. ValueError if their objects
+ * exceed the limit. */
 static PyObject *elements_object(value_input *in, const dlb_elements *e, size_t size) {
   if (check_room("elements", e->count, size_of_elements(in, e), size, in->limit) < 0) return NULL;
   listing l = {.in = in, .e = e, .objects = objects_of(in, e)};

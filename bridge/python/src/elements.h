@@ -1,11 +1,11 @@
-/* elements.h: values of the formats, tensors or Elements, for the files of the formats. */
+/* elements.h: decoding and encoding of values, each a tensor or Elements, for the files of the formats. */
 #ifndef DLBRIDGE_ELEMENTS_H_
 #define DLBRIDGE_ELEMENTS_H_
 
 #include "library.h"
 
-/* The Python objects that elements become: str if the type is "string", else memoryviews of the data; or always bytes.
- * */
+/* The Python objects that decoded elements become. TEXT_AND_VIEWS: str if the type is "string", else memoryviews of the data.
+ * BYTES: always bytes. */
 typedef enum { TEXT_AND_VIEWS, BYTES } element_objects;
 
 /* A format: how the Go library decodes and encodes one of its tensors. Both functions run without the GIL. */
@@ -26,10 +26,11 @@ typedef struct {
   PyObject *elements; /* the class Elements */
   dlb_frame frame;    /* lent by data */
   PyObject *view;     /* a memoryview of data, NULL until one is needed */
-  size_t limit;       /* bytes that the objects of a value may take beyond 32 times the size of the value */
+  size_t limit;       /* bytes that the objects of a value may take beyond 32 times the size of the value: see has_room */
 } value_input;
 
-/* Loads the library and lends it the bytes of `data`. -1 with an exception. */
+/* Loads the library and lends it the bytes of `data`. -1 with an exception. If decoding fails afterwards, the caller ends the
+ * loan: loan_end(out->frame.ctx). */
 int input_begin(const value_format *format, PyObject *module, PyObject *data, PyObject *elements, Py_ssize_t limit,
                 value_input *out);
 /* Returns the Tensor or Elements of a value, and always takes the value over. */
@@ -47,7 +48,7 @@ PyObject *value_encode(const value_format *format, PyObject *module, PyObject *o
 typedef struct {
   dlb_value value;
   dlb_elements elements;
-  PyObject *type, *shape, *list; /* of Elements; the lists are private, see private_list */
+  PyObject *type, *shape, *list; /* of Elements: a str, and private lists (see private_list) of the sizes and the values */
   int64_t *dims;
   dlb_bytes *values, *formats;
   Py_buffer *buffers;

@@ -15,6 +15,8 @@
  *   buffer.c      Python's buffer protocol, both ways
  *   loan.c        buffers that Python objects lend, and the end of the interpreter
  *   number.c      Python's and NumPy's numbers as Tensors
+ *   pickle.c      Tensors in pickles
+ *   shm.c         Tensors in memory that processes share
  *   dtype.c       names and struct letters of data types
  *   library.c     the Go library: loading it, its errors and counters
  *   frame.c       frames for the Go library, and lists of results
@@ -25,7 +27,7 @@
  *   module.c      the module
  *
  * Ownership is counted by the core: a Tensor has one share of its memory, and every export has another. A buffer that a
- * Python object lends is released with the GIL, until the interpreter ends (see loan_end). Everything else is released
+ * Python object lends is released with the GIL, until the interpreter ends (see loan_end). All other memory can be released
  * without the GIL.
  */
 #ifndef DLBRIDGE_EXTENSION_H_
@@ -41,7 +43,8 @@
 #error "dlbridge needs 64-bit pointers"
 #endif
 
-/* Free-threaded builds lock a Tensor while they take or end its share. In other builds the GIL does that. */
+/* Free-threaded builds lock a Tensor while they take a share from it, remove its share or write its strides in bytes. In
+ * other builds the GIL excludes other threads. */
 #ifdef Py_GIL_DISABLED
 #define LOCK(object) Py_BEGIN_CRITICAL_SECTION(object)
 #define UNLOCK() Py_END_CRITICAL_SECTION()
@@ -50,7 +53,8 @@
 #define UNLOCK() }
 #endif
 
-/* The unlocked functions of the core must not run at the same time. The GIL, or else this mutex, ensures that. */
+/* The core's functions named ..._unlocked, and accesses to module_state.kinds, must not run at the same time. The GIL ensures
+ * that, and in free-threaded builds this mutex. */
 #ifdef Py_GIL_DISABLED
 extern PyMutex turn;
 #define TURN_BEGIN() PyMutex_Lock(&turn)
@@ -60,10 +64,10 @@ extern PyMutex turn;
 #define TURN_END() (void)0
 #endif
 
-/* A function that a common call does not reach: it is kept apart from the code of the common path. */
+/* Marks a function that common calls do not reach. The compiler places it apart from the code of the fast path. */
 #define COLD __attribute__((cold, noinline))
 
-enum { MESSAGE_SIZE = 256 };
+enum { MESSAGE_SIZE = 256 }; /* bytes of a buffer for an error text of the core */
 
 /* Runs a statement that may run Python code or clear the exception. The current exception stays as it is. */
 #define KEEPING_EXCEPTION(statement) \
@@ -82,7 +86,7 @@ enum { MESSAGE_SIZE = 256 };
     Py_END_ALLOW_THREADS; \
   } while (0)
 
-/* Puts a new reference into a variable. */
+/* Puts a new reference, which may be NULL, into a variable, and then drops the old one, because that may run Python code. */
 #define REPLACE(variable, reference) \
   do { \
     void *old_reference = (variable); \
@@ -104,15 +108,15 @@ enum {
 /* A method in C that takes its arguments as an array: METH_FASTCALL | METH_KEYWORDS. */
 typedef PyObject *(*array_method)(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names);
 
-/* A type of producers. */
+/* A Python type whose objects are producers. */
 typedef struct {
   PyTypeObject *type;
   const DLPackExchangeAPI *api; /* its own C exchange API, or NULL */
-  array_method dlpack;          /* its __dlpack__ if all objects of the type have this one for ever, or NULL */
-  int lazy; /* whether its tensors can be views that are not computed yet, as those of PyTorch can */
+  array_method dlpack;          /* the C function of its __dlpack__, if no object of the type can ever have another; or NULL */
+  int lazy; /* whether its tensors can require gradients, or be conjugate or negative views, as those of PyTorch can */
 } producer_kind;
 
-enum { KINDS = 8 }; /* the number of types in the cache */
+enum { KINDS = 8 }; /* the places of the cache module_state.kinds */
 
 typedef struct {
   PyTypeObject *tensor_type, *function_type;
@@ -122,43 +126,46 @@ typedef struct {
   PyObject *ask_names; /* the keys of ask, a tuple */
   PyObject *no_args;  /* () */
   PyObject *cpu;      /* (1, 0) */
-  PyObject *numpy_from_dlpack; /* NULL until it is needed, as the next */
-  PyObject *dtype_class;       /* dlbridge._dtypes.DType */
+  PyObject *numpy_from_dlpack; /* NULL until it is needed */
+  PyObject *dtype_class;       /* dlbridge._dtypes.DType; NULL until it is needed */
   producer_kind kinds[KINDS];
 } module_state;
 
-/* A view of memory and one share of it. Only `share` and `weak` change after it is made. */
+/* A view of memory and one share of it. Once other code can see the Tensor, only `share`, `weak` and the last third of `dims`
+ * change. */
 typedef struct {
   PyObject_VAR_HEAD
-  DLTensor view;       /* host memory: byte_offset is folded into data; strides are never NULL */
-  uint64_t flags;      /* READ_ONLY and IS_SUBBYTE_TYPE_PADDED, which exports repeat */
-  int writability_unknown; /* the legacy form does not state whether the memory may be written */
+  DLTensor view;       /* strides is never NULL; in host memory byte_offset is 0, because it was added to data */
+  uint64_t flags;      /* READ_ONLY and IS_SUBBYTE_TYPE_PADDED, and IS_COPIED for __dlpack__(copy=True); exports repeat them */
+  int writability_unknown; /* the memory came in the legacy form, which does not state whether it may be written */
   core_share *share;   /* NULL once closed */
   PyObject *weak;      /* the list of weak references */
   core_extent extent;
-  int64_t dims[];      /* shape, strides, and the strides in bytes after the first request of a buffer */
+  int64_t dims[];      /* shape, strides, and the strides in bytes, which each request of a buffer sets */
 } Tensor;
 
 /* ---- tensor.c */
 extern PyType_Spec tensor_spec;
 int tensor_check(PyObject *object);
-/* Returns a Tensor of `view` without a share, which the caller must set. Shape and strides are copied. */
+/* Returns a Tensor of `view` without a share, which the caller must set; NULL with an exception. Shape and strides are copied;
+ * strides that are NULL stand for row-major ones. */
 Tensor *tensor_new(PyTypeObject *type, const DLTensor *view, uint64_t flags, int writability_unknown,
                    const core_extent *extent);
 /* The same with a share, which is taken over, also after an error. */
 Tensor *tensor_on_share(PyTypeObject *type, core_share *share, const DLTensor *view, uint64_t flags,
                         int writability_unknown, const core_extent *extent);
-/* Returns a row-major, writable copy of a Tensor. */
+/* Returns a row-major, writable copy of a Tensor; NULL with an exception. */
 Tensor *tensor_copy(Tensor *self);
 /* Returns a further share of the memory, which the caller must end; NULL with an exception if the Tensor is closed. */
 core_share *tensor_hold(Tensor *self);
+/* Reports whether the memory must not be written. Unknown writability counts as read-only. */
 int tensor_read_only(const Tensor *self);
 /* Returns a tuple of ints. */
 PyObject *tuple_of(const int64_t *values, Py_ssize_t count);
 /* Sets whether the memory of freed Tensors is kept for new ones. */
 void keep_spares(int keep);
-/* Returns the first share of memory that somebody else owns. When the last share ends, lender(ctx) is called to tell the
- * owner. If the share cannot be allocated, it returns NULL and sets no exception. */
+/* Returns the first share of memory that somebody else owns, or NULL without an exception if there is no memory for the share.
+ * When the last share ends, lender(ctx) is called to tell the owner; lender may be NULL. */
 core_share *share_begin(void (*lender)(void *ctx), void *ctx);
 /* Ends a share. The current exception stays as it is, even if a release function runs. */
 void share_end(core_share *share);
@@ -166,11 +173,12 @@ void share_end(core_share *share);
 int raise_error(PyObject *type, const char *format, ...);
 int raise_memory(void);
 #define TENSOR_IS_CLOSED "dlbridge: the tensor is closed"
+/* Raise an exception, and return NULL. */
 PyObject *raise_closed(void);
 PyObject *raise_status(core_status status, const char *place, const char *message);
 /* Returns the type of the exception for an error of the core. */
 PyObject *status_type(core_status status);
-/* Checks the description of a tensor. -1 with an exception. */
+/* Checks the description of a tensor, and sets *extent. -1 with an exception, whose text names `place`. */
 int check_tensor(const DLTensor *view, uint64_t flags, core_extent *extent, const char *place);
 
 /* ---- index.c */
@@ -183,7 +191,8 @@ int tensor_contains(PyObject *self, PyObject *value);
 void raise_bounds(int64_t index, int32_t axis, int64_t size);
 
 /* ---- view.c */
-/* Returns a Tensor with another layout on the memory of a Tensor. `flags` are added to its flags. */
+/* Returns a Tensor with another layout on the memory of `self`; NULL with an exception, whose text names `place`. Its flags are
+ * `flags` and those of `self`. */
 Tensor *tensor_view(Tensor *self, core_layout *layout, uint64_t flags, const char *place);
 PyObject *tensor_transpose(PyObject *self, PyObject *args);
 PyObject *tensor_reversed_axes(PyObject *self, void *closure);
@@ -212,7 +221,7 @@ PyObject *tensor_numpy(PyObject *self, PyObject *ignored);
 PyObject *tensor_array(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
 /* ---- capsule.c */
-/* The names of capsules in the legacy form [0] and the versioned form [1]. */
+/* The names of capsules, before and after a consumer has taken the tensor: [0] in the legacy form, [1] in the versioned form. */
 extern const char capsule_names[2][24], capsule_used_names[2][24];
 /* Returns a capsule that owns an export of this package: a DLManagedTensorVersioned, or a DLManagedTensor if not
  * `versioned`. Takes the export over, also after an error. */
@@ -229,42 +238,48 @@ PyObject *to_address(PyObject *module, PyObject *object);
 
 /* ---- exchange.c */
 PyObject *exchange_capsule(void);
-/* Registers the type whose objects the exchange API makes of managed tensors, or removes it. */
+/* Registers the Tensor type of a module, for the Tensors that the exchange API makes; without `live`, removes it. */
 void exchange_type(PyTypeObject *type, int live);
 
 /* ---- consumer.c */
 PyObject *from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *from_address(PyObject *module, PyObject *address);
-/* Returns a Tensor of any producer or capsule. */
+/* Returns a Tensor of any producer, capsule or number; NULL with an exception. */
 Tensor *consume(module_state *state, PyObject *producer);
 
-/* Returns a Tensor of an array of NumPy whose elements have a type of ml_dtypes, which NumPy does not export. For any other object
- * returns NULL, and leaves the pending exception as it is. */
+/* Returns a Tensor on the memory of a NumPy array whose elements have a type of ml_dtypes, which NumPy does not export, and
+ * clears the pending exception. For any other object, returns NULL and leaves the pending exception as it is. */
 Tensor *tensor_of_ml_dtypes(module_state *state, PyObject *object);
 /* Returns a managed tensor on the memory of any producer or capsule, which the caller owns; NULL with an exception. If keep is
  * not NULL, *keep is set to a share of the memory, which the caller must end, or to NULL. */
 DLManagedTensorVersioned *export_producer(module_state *state, PyObject *producer, core_share **keep);
-/* Takes over a managed tensor in any case: after an error its deleter has been called. */
+/* Returns a Tensor that has taken over a managed tensor; NULL with an exception. After an error the deleter has been called,
+ * unless the tensor was released or taken over before. */
 Tensor *take_over(PyTypeObject *type, DLManagedTensorVersioned *managed, const char *place);
 /* Reports whether a managed tensor can be at an address. */
 int can_be_managed(uintptr_t address);
 /* Calls the deleter. The current exception stays as it is. */
 void release_quietly(DLManagedTensorVersioned *managed);
 int64_t live_imports(void);
+/* Parses a device: a tuple (type, id), or a name such as "cuda:0". -1 with an exception, whose text begins with `name`. */
 int parse_device(PyObject *object, const char *name, DLDevice *out);
 /* Returns the C function of a bound method if it takes its arguments as an array, as NumPy's __dlpack__ does, or NULL.
- * PyObject_Vectorcall, which calls all functions in this way, is not in the ABI of Python 3.11. */
+ * PyObject_Vectorcall, which passes an array to any function, is not in the stable ABI of Python 3.11. */
 array_method array_method_of(PyObject *method);
-/* Sorts the arguments of a METH_FASTCALL | METH_KEYWORDS function: values[i] belongs to names[i], which is NULL if it
- * cannot be a keyword. */
+/* Sorts the arguments of a METH_FASTCALL | METH_KEYWORDS function. values[i] is the argument names[i], borrowed, or NULL if it
+ * was not passed. names[i] is NULL for an argument that cannot be a keyword, and only the first `positional` arguments can be
+ * positional. -1 with TypeError. */
 int parse_arguments(const char *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
                     Py_ssize_t positional, const char *const *names, Py_ssize_t count, PyObject **values);
+/* Parses the argument `copy`, NULL if it was not passed. Sets *out to -1 for None, else to 0 or 1. -1 with an exception. */
 int parse_copy(PyObject *object, int *out);
-/* Raises BufferError if memory that is on one device was wanted on another, and returns -1. */
+/* Returns 0 if memory on device `is` is on the device `wanted`, where all ids of the CPU are one device. Otherwise raises
+ * BufferError, and returns -1. */
 int check_device(const char *place, DLDevice is, DLDevice wanted);
 
 /* ---- number.c */
-/* Returns a Tensor of 0 dimensions of a number of Python or NumPy. NULL without an exception for any other object. */
+/* Returns a Tensor of 0 dimensions with a copy of a number of Python or NumPy; NULL with an exception. For any other object,
+ * returns NULL without an exception. */
 Tensor *tensor_of_number(module_state *state, PyObject *object);
 
 /* ---- wrap.c */
@@ -277,13 +292,15 @@ void tensor_releasebuffer(PyObject *self, Py_buffer *view);
 PyObject *tensor_bytes(PyObject *self, PyObject *ignored);
 PyObject *from_buffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
-/* Returns a Tensor on the memory of an object with a buffer. dtype and shape may be NULL. `flags` are added to those of the
- * buffer. */
+/* Returns a Tensor on the memory of an object with a buffer, from `offset` (in bytes) on; NULL with an exception. dtype and shape
+ * may be NULL: then they are those of the buffer. A read-only buffer adds READ_ONLY to `flags`. */
 Tensor *tensor_on_buffer(module_state *state, PyObject *object, PyObject *dtype, PyObject *shape, Py_ssize_t offset,
                          uint64_t flags);
-/* Parses a shape: an int or a sequence of ints. -1 with an exception. */
+/* Parses a shape: an int or a sequence of ints, which may be negative. `shape` has room for CORE_RANK_MAX sizes. -1 with an
+ * exception. */
 int parse_shape(PyObject *object, int64_t *shape, int32_t *ndim);
-/* Parses the arguments of `empty`: the shape, into view->shape, which has room, and the data type. */
+/* Parses and checks the arguments of `empty`. Sets view->shape, which must have room for CORE_RANK_MAX sizes, view->ndim,
+ * view->dtype and *extent. -1 with an exception. */
 int parse_empty(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, DLTensor *view, core_extent *extent);
 
 /* ---- pickle.c */
@@ -293,11 +310,12 @@ PyObject *pickle_bytes(PyObject *module, PyObject *tensor);
 PyObject *pickle_tensor(PyObject *module, PyObject *args);
 
 /* ---- loan.c */
-/* Gets the buffer of `object`. loan_end releases it, on any thread, and frees the struct. */
+/* Returns the buffer of `object`, which any thread may release and free with loan_end; NULL with an exception. */
 Py_buffer *loan_begin(PyObject *object, int flags);
 void loan_end(void *buffer);
 int64_t live_loans(void);
-/* shm.c */
+
+/* ---- shm.c */
 PyObject *shm_empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *shm_copy(PyObject *module, PyObject *tensor);
 PyObject *shm_pack(PyObject *module, PyObject *args);
@@ -310,6 +328,7 @@ PyObject *shm_readonly(PyObject *module, PyObject *tensor);
 PyObject *shm_is_shared(PyObject *module, PyObject *tensor);
 PyObject *shm_mappings(PyObject *module, PyObject *ignored);
 
+/* ---- loan.c: the end of the interpreter */
 /* Registers a function that tells loan_end when the interpreter ends. -1 with an exception. */
 int watch_end(void);
 
@@ -319,13 +338,15 @@ int watch_end(void);
 int dtype_parse(PyObject *object, DLDataType *out);
 PyObject *dtype_name(DLDataType dtype);
 
-/* Returns the attribute `dtype` of a Tensor: its name as a DType. */
+/* Returns the name of a data type as a DType, for the attribute `dtype`, or as a str if state is NULL; NULL with an exception. */
 PyObject *dtype_object(module_state *state, DLDataType dtype);
 PyObject *dtype_of(PyObject *module, PyObject *object);
 /* Returns the struct letter of a data type, or NULL if it has none. */
 const char *dtype_letter(DLDataType dtype);
-/* Sets *out to the data type of a buffer's format. -1 with BufferError if DLPack has none. */
+/* Sets *out to the data type of a buffer with this format, where NULL stands for "B", and with elements of `itemsize` bytes. -1
+ * with BufferError if DLPack has no such type, or the byte order is not native. */
 int dtype_of_format(const char *format, Py_ssize_t itemsize, DLDataType *out);
+/* Returns the size of an element in bytes, rounded up. */
 int64_t dtype_itemsize(DLDataType dtype);
 
 /* ---- frame.c */

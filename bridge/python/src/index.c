@@ -7,8 +7,8 @@
 
 enum { INDICES_MAX = 2 * CORE_RANK_MAX + 1 }; /* as many as core_view_slice takes */
 
-/* A slice that Python refuses gets a step of 0, which core_view_slice refuses too, unless it finds another error first. NumPy has
- * this order. raise_indices then asks Python for the exception again. */
+/* A slice that Python refuses gets a step of 0. core_view_slice refuses that too, unless it finds another error first, as NumPy
+ * would. raise_indices then asks Python for the exception of the slice again. */
 static int parse_slice(PyObject *slice, core_index *out) {
   Py_ssize_t start, stop, step;
   *out = (core_index){.kind = CORE_INDEX_START | CORE_INDEX_STOP};
@@ -118,7 +118,7 @@ Py_ssize_t tensor_length(PyObject *op) {
   return (Py_ssize_t)self->view.shape[0];
 }
 
-/* The index of a sequence; Python has added the length to a negative one. */
+/* The slot sq_item. Python has already added the length to a negative index. */
 PyObject *tensor_item_at(PyObject *op, Py_ssize_t index) {
   Tensor *self = (Tensor *)op;
   if (self->share == NULL) return raise_closed();

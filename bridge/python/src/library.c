@@ -168,8 +168,8 @@ static int is_loaded_library(const char *path) {
   return handle == loaded_handle;
 }
 
-/* Loads the library at a path, unless one is loaded already. With `only`, the loaded one must be the one at the path.
- * */
+/* Loads the library at a path, unless one is loaded already. With `only`, the loaded one must be the one at the path. -1 with an
+ * exception. */
 static int load(const char *path, int only) {
   failure why = {0};
   int opened = 0, given = only || is_named();

@@ -6,6 +6,7 @@
 
 #include <dlbridge.h>
 
+/* The functions of the library that the extension calls. */
 #define FUNCTIONS(X) \
   X(dlb_version) \
   X(dlb_message_decode) \
@@ -50,24 +51,27 @@ PyObject *raise_forked(void);
 PyObject *raise_library(const dlb_error *error);
 /* Lends the bytes of a contiguous bytes-like object. -1 with an exception. */
 int lend_frame(PyObject *object, dlb_frame *frame);
-/* Returns a memoryview, with a loan of its own, of the bytes that an object has lent before. */
+/* Returns a memoryview, with a loan of its own, of the bytes that an object has lent before; NULL with ValueError if the object
+ * now has other bytes. */
 PyObject *view_again(module_state *state, PyObject *object, const dlb_frame *lent);
-/* Reports whether objects that take `size` bytes take no more than 32 times their input and `limit` bytes. */
+/* Reports whether Python objects made of `input` bytes may take `size` bytes: the bound is 32 times the input, and `limit` and
+ * CALL_SIZE bytes more. */
 int has_room(size_t size, size_t input, size_t limit);
-/* Checks, before any is made, that objects for `count` of `what`, which take `size` bytes, take no more than 32 times
- * their input and `limit` bytes. -1 with ValueError. */
+/* Raises ValueError and returns -1 if has_room returns 0. To be called before the objects are made. For the text, `count` is
+ * their number, and `what` their name, such as "frames". */
 int check_room(const char *what, size_t count, size_t size, size_t input, size_t limit);
-/* The memory that a call may take for any input. */
+/* The bytes that the Python objects of a call may take whatever its input and limit are. */
 enum { CALL_SIZE = 64 << 10 };
-/* Upper bounds of the sizes of Python objects, and of their places in lists. */
+/* Upper bounds, in bytes: of a place in a list, of a memoryview, of a tuple of two items, and of a str or bytes without its
+ * content. */
 enum { PLACE_SIZE = 8, VIEW_SIZE = 208, TUPLE_SIZE = 80, OBJECT_SIZE = 72 };
-/* The size of a frame in a message of the Go library. */
+/* The bytes that the Go library takes for each frame of a message. */
 enum { MESSAGE_FRAME_SIZE = 32 };
 /* Returns a new list of the items of a sequence, which the garbage collector does not track. While a call uses the
  * items, Python code may run; if it could find the list, it could shorten it and so free the items. NULL with an
  * exception. */
 PyObject *private_list(PyObject *sequence);
-/* Returns a memoryview of format B, and takes the frame over in any case. */
+/* Returns a memoryview of format B of the bytes of a frame; NULL with an exception. Takes the frame over, also after an error. */
 PyObject *view_of_frame(module_state *state, const dlb_frame *frame);
 
 #endif

@@ -17,7 +17,7 @@
  * threads in loan_end. A thread that comes later does not release its loan, unless it has the GIL or is the thread that
  * ends the interpreter, which can always take it. */
 static struct {
-  int64_t *inside;  /* the number of threads in loan_end: one of counts */
+  int64_t *inside;  /* points to the number of threads in loan_end, one of counts: see note_fork */
   int64_t counts[2];
   int ending;
   pthread_t ender;  /* the thread that ends the interpreter, valid while ending */
@@ -58,7 +58,8 @@ static int64_t *go_in(void) {
   return NULL;
 }
 
-enum { PATIENCE = 1 }; /* seconds to wait: a release function may itself wait for the thread that waits here */
+/* The most seconds that begin_end waits. A release function may itself wait for the thread that waits here. */
+enum { PATIENCE = 1 };
 
 static PyObject *begin_end(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
   Py_BEGIN_ALLOW_THREADS;

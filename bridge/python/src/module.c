@@ -18,12 +18,12 @@ PyDoc_STRVAR(from_address_doc,
              "from_address($module, address, /)\n--\n\n"
              "Takes over the DLManagedTensorVersioned at an address, such as the result of a C function.\n\n"
              "Ownership: moves to the Tensor. If the tensor is refused, its deleter has been called once. An address\n"
-             "that cannot be that of a managed tensor (in the first or last page, or not a multiple of 8) raises\n"
-             "ValueError and is not accessed.\n"
+             "that cannot be that of a managed tensor (in the first page or the upper half of the address space, or\n"
+             "not a multiple of 8) raises ValueError and is not accessed.\n"
              "An export of this package, such as the result of to_address, raises ValueError and is not changed if\n"
              "it was released or taken over before. This cannot be detected for exports of other libraries, for\n"
-             "exports that another library has taken over, and for an address that a later export has, after at\n"
-             "least 64 others. Therefore each address must be used only once.\n"
+             "exports that another library has taken over, and once a later export has the same address, which can\n"
+             "happen after 64 others. Therefore each address must be used only once.\n"
              "Errors: as from_dlpack.\n\n"
              "    >>> dlbridge.from_address(dlbridge.to_address(np.arange(3))).tolist()\n"
              "    [0, 1, 2]");
@@ -51,15 +51,17 @@ PyDoc_STRVAR(empty_doc,
              "Returns a row-major, writable Tensor of uninitialised CPU memory, aligned to 256 bytes.\n\n"
              "shape is an int or a sequence of ints. dtype is a name or a type, as in from_buffer.\n\n"
              "    >>> dlbridge.empty((2, 3), float).dtype\n"
-             "    'float64'");
+             "    'float64'\n\n"
+             "Errors: ValueError for a negative or too large size, or an unknown name; TypeError for other arguments; MemoryError.");
 PyDoc_STRVAR(counters_doc,
              "counters($module, /)\n--\n\n"
              "Returns the numbers of live objects as a dict.\n\n"
              "exports are managed tensors whose deleter has not been called; imports are managed tensors that were taken\n"
              "over and not yet released; loans are buffers of Python objects; double_deletes are repeated calls of\n"
-             "deleters, which were ignored. These four count what this package does. messages, elements, and\n"
-             "pinned_bytes, of Go's memory that exports keep pinned, are those of the Go library, and 0 before it is\n"
-             "loaded. They have the names of dlb_counters in dlbridge.h.\n\n"
+             "deleters, which were ignored. These four count what this package does. The others count what the Go\n"
+             "library does, and are 0 before it is loaded: messages and elements that were not freed yet, and\n"
+             "pinned_bytes, the bytes of Go's memory that exports keep pinned. Except for loans, the names are those\n"
+             "of dlb_counters in dlbridge.h.\n\n"
              "    >>> sorted(dlbridge.counters())[:3]\n"
              "    ['double_deletes', 'elements', 'exports']");
 
@@ -165,8 +167,8 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
 }
 
 /* Code that runs while the collector clears other objects may still call functions of the module. Therefore the state
- * stays valid until the module is freed. Its types do not prevent that, because the collector clears their references
- * to the module. */
+ * stays valid until the module is freed. The types in the state do not keep the module from being freed, because the
+ * collector clears their references to it. */
 static int clear(PyObject *module) {
   module_state *state = PyModule_GetState(module);
   if (state->tensor_type != NULL) {

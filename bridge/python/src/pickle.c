@@ -1,7 +1,7 @@
-/* pickle.c: what dlbridge._pickle needs to write a Tensor as bytes, and to make one of them again. */
+/* pickle.c: the part of dlbridge._pickle in C, which turns Tensors into bytes and bytes into Tensors. */
 #include "extension.h"
 
-/* copyreg calls it for all protocols. */
+/* __reduce_ex__, which pickle calls for all protocols. */
 PyObject *tensor_reduce(PyObject *op, PyObject *protocol) {
   PyObject *module = PyImport_ImportModule("dlbridge._pickle");
   PyObject *reduced = module == NULL ? NULL : PyObject_CallMethod(module, "reduce", "OO", op, protocol);
@@ -16,7 +16,7 @@ static int check_type(DLDataType dtype) {
   return raise_error(PyExc_TypeError, "dlbridge: pickle: the elements are handles, which mean nothing to another process");
 }
 
-/* Returns a Tensor of the bytes of a row-major one, on the same memory. */
+/* Returns a Tensor of uint8 on the memory of a row-major Tensor. */
 static Tensor *bytes_of(module_state *state, Tensor *self) {
   core_extent extent;
   DLTensor view = {.data = self->view.data, .device = {kDLCPU, 0}, .dtype = {kDLUInt, 8, 1}, .ndim = 1};
@@ -27,8 +27,8 @@ static Tensor *bytes_of(module_state *state, Tensor *self) {
   return tensor_on_share(state->tensor_type, share, &view, self->flags, self->writability_unknown, &extent);
 }
 
-/* Returns the bytes of the elements as a Tensor on the same memory, or None if they are not row-major, and whether elements
- * smaller than a byte are padded. */
+/* A Tensor -> (its bytes as a Tensor of uint8 on the same memory, or None if the elements are not row-major; whether elements
+ * smaller than a byte are padded) */
 PyObject *pickle_bytes(PyObject *module, PyObject *op) {
   if (!tensor_check(op)) return PyErr_Format(PyExc_TypeError, "dlbridge: pickle: the argument is not a Tensor");
   Tensor *self = (Tensor *)op;
@@ -41,7 +41,7 @@ PyObject *pickle_bytes(PyObject *module, PyObject *op) {
   return Py_BuildValue("NN", bytes, padded);
 }
 
-/* Returns a Tensor on the bytes of an object with a buffer: the arguments are that object, dtype, shape and padded. */
+/* (object with a buffer, dtype, shape, padded) -> a row-major Tensor on the bytes of the object */
 PyObject *pickle_tensor(PyObject *module, PyObject *args) {
   PyObject *object, *dtype, *shape;
   int padded;

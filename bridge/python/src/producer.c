@@ -5,8 +5,8 @@ static uint64_t export_flags(const Tensor *self) {
   return self->flags | (self->writability_unknown ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
 }
 
-/* Refuses a Tensor that the legacy form cannot represent. It represents unknown writability, because it came from
- * there. */
+/* Raises BufferError and returns -1 for a Tensor that the legacy form cannot represent. It can represent one of unknown
+ * writability, which came in that form. */
 static int refuse_legacy(const Tensor *self) {
   const char *what = NULL;
   if (self->flags & DLPACK_FLAG_BITMASK_READ_ONLY) what = "read-only memory";
@@ -119,7 +119,7 @@ static int parse_request(Tensor *self, PyObject *const *args, Py_ssize_t nargs, 
   if (out->versioned < 0 || parse_copy(values[3], &out->copy) < 0) return -1;
   DLDevice device = self->view.device;
   int any_device = values[2] == NULL || values[2] == Py_None;
-  /* The device first: the stream is one of the device that is asked for. */
+  /* The device is checked before the stream, because `stream` is a stream of that device. */
   if ((!any_device && parse_device(values[2], "dl_device", &device) < 0) ||
       check_device("__dlpack__", self->view.device, device) < 0 || check_stream(values[0], self->view.device) < 0)
     return -1;

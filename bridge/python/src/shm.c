@@ -17,7 +17,7 @@ static PyObject *raise_errno(int code, const char *what) {
   return PyErr_SetFromErrnoWithFilename(PyExc_OSError, what);
 }
 
-/* Raises the error of a status, about one of several tensors or, with -1, about all. */
+/* Raises the exception for a status. `tensor` is the index of the tensor that it is about, or -1. */
 static PyObject *raise_shm(core_status status, int64_t tensor, const char *text) {
   PyObject *type = status == CORE_NEEDS_COPY ? PyExc_BufferError : status_type(status);
   if (tensor < 0) return PyErr_Format(type, "dlbridge: shm: %s", text);
@@ -42,7 +42,7 @@ PyObject *shm_empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, P
   return (PyObject *)tensor_on_share(state->tensor_type, share, &view, 0, 0, &extent);
 }
 
-/* A Tensor -> a copy in a new segment */
+/* A Tensor, which the caller has checked -> a copy in a new segment */
 PyObject *shm_copy(PyObject *Py_UNUSED(module), PyObject *tensor) {
   Tensor *t = (Tensor *)tensor;
   core_extent extent = t->extent;
@@ -71,7 +71,7 @@ PyObject *shm_copy(PyObject *Py_UNUSED(module), PyObject *tensor) {
   return (PyObject *)tensor_on_share(Py_TYPE(tensor), share, &view, t->flags & ~DLPACK_FLAG_BITMASK_READ_ONLY, 0, &extent);
 }
 
-/* The Tensors of an inbox, each with a share of its mapping. */
+/* An inbox whose Tensors are being made, and a share of each of its mappings. */
 typedef struct {
   module_state *state;
   segment_inbox *in;
@@ -167,9 +167,9 @@ PyObject *shm_pack(PyObject *Py_UNUSED(module), PyObject *args) {
 /* The timeout of a Python socket: a number of seconds, or None. The descriptor of a socket with a timeout does not block. */
 typedef struct {
   int fd;
-  const char *op;
+  const char *op; /* for errors */
   double seconds; /* -1 for None */
-  double until;
+  double until;   /* on the clock of `now`; set if seconds > 0 */
 } deadline;
 
 static double now(void) {
@@ -197,7 +197,8 @@ static int deadline_set(deadline *d, PyObject *timeout) {
   return 0;
 }
 
-/* After a step that failed with this errno: waits until the socket is ready for the next, or raises an exception and returns -1. */
+/* Called after a step that failed with the errno `code`. Waits until the socket is ready, if it was not, and returns 0 when the
+ * step can be repeated; otherwise -1 with an exception. */
 static int wait_after(int code, const deadline *d, short events) {
   if (code == EAGAIN && d->seconds > 0) {
     const double left = d->until - now();
@@ -296,6 +297,7 @@ static void leave_share(void *share) {
   if (core_share_leave(share)) core_share_end(share);
 }
 
+/* A Tensor, which the caller has checked -> a read-only Tensor on a second mapping of its memory */
 PyObject *shm_readonly(PyObject *module, PyObject *tensor) {
   module_state *state = PyModule_GetState(module);
   Tensor *t = (Tensor *)tensor;
@@ -307,6 +309,7 @@ PyObject *shm_readonly(PyObject *module, PyObject *tensor) {
   return status == CORE_OK ? only_tensor(state, &in) : raise_shm(status, -1, text);
 }
 
+/* A Tensor, which the caller has checked -> whether its elements are in a segment */
 PyObject *shm_is_shared(PyObject *Py_UNUSED(module), PyObject *tensor) {
   Tensor *t = (Tensor *)tensor;
   char text[MESSAGE_SIZE];
@@ -319,7 +322,8 @@ PyObject *shm_is_shared(PyObject *Py_UNUSED(module), PyObject *tensor) {
   return PyBool_FromLong(status == CORE_OK);
 }
 
-/* (Tensor, writable) -> (descriptor, which the caller closes; the offset of element (0, ..., 0) in the segment) */
+/* (Tensor, writable) -> (descriptor, which the caller closes; the offset in bytes of element (0, ..., 0) in the segment). Without
+ * `writable` it forbids all further writable mappings of the segment. */
 PyObject *shm_place(PyObject *module, PyObject *args) {
   module_state *state = PyModule_GetState(module);
   PyObject *tensor;

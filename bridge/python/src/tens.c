@@ -36,6 +36,7 @@ static void note_index(const char *what, size_t index) {
   PyErr_Restore(type, value, traceback);
 }
 
+/* Releases the first `count` frames, and frees the array. */
 static void end_frames(dlb_frame *frames, size_t count) {
   for (size_t i = 0; i < count; i++) {
     if (frames[i].release != NULL) frames[i].release(frames[i].ctx);
@@ -43,7 +44,8 @@ static void end_frames(dlb_frame *frames, size_t count) {
   free(frames);
 }
 
-/* Lends a sequence of bytes-like objects. */
+/* Lends the bytes of a sequence of bytes-like objects, as an array of frames, which end_frames frees. `what` names the sequence
+ * in errors. -1 with an exception. */
 static int lend_frames(PyObject *sequence, const char *what, dlb_frame **out, size_t *count) {
   if (PyUnicode_Check(sequence) || PyBytes_Check(sequence) || PyByteArray_Check(sequence) || PyMemoryView_Check(sequence))
     return raise_error(PyExc_TypeError,
@@ -165,7 +167,7 @@ static PyObject *read_message(module_state *state, const library *go, const dlb_
   return NULL;
 }
 
-/* Decodes a message of frames, which takes the frames over, or releases them after an error. Frees the array. */
+/* Returns the message of some frames; NULL with an exception. Takes the frames over, also after an error, and frees the array. */
 static dlb_message *decode_frames(const library *go, dlb_frame *frames, size_t count, uint64_t options) {
   dlb_message *message;
   dlb_error error;
@@ -261,6 +263,7 @@ PyObject *tens_decode_frames(PyObject *module, PyObject *args) {
   return list;
 }
 
+/* frames -> bytes in the single-part form */
 PyObject *tens_encode_frames(PyObject *module, PyObject *sequence) {
   const library *go = get_library(module);
   dlb_frame *frames, packed;
@@ -341,7 +344,8 @@ static void end_tensors(dlb_message_tensor *tensors, size_t count) {
   free(tensors);
 }
 
-/* Exports all producers of a tuple. The bytes of `metadata`, a tuple of the same length, are borrowed. */
+/* Exports all producers of a tuple, into an array that end_tensors frees; NULL with an exception. The bytes of `metadata`, a
+ * tuple of the same length, are borrowed. */
 static dlb_message_tensor *export_all(module_state *state, PyObject *producers, PyObject *metadata,
                                       size_t count) {
   dlb_message_tensor *tensors = calloc(count + 1, sizeof *tensors);

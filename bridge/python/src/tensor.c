@@ -252,7 +252,8 @@ static PyObject *tensor_power(PyObject *left, PyObject *right, PyObject *Py_UNUS
 
 static PyObject *tensor_unary(PyObject *Py_UNUSED(op)) { return refuse_arithmetic(); }
 
-/* == and != compare the identity of two Tensors. With numbers the answer would always be False, which nobody means. */
+/* == and != compare the identity of two Tensors. With numbers, lists and tuples the answer would always be False, which nobody
+ * means. */
 static PyObject *tensor_compare(PyObject *left, PyObject *right, int operation) {
   if (operation != Py_EQ && operation != Py_NE) {
     if (leaves_arithmetic(right)) return refuse_arithmetic();
@@ -269,7 +270,7 @@ static PyObject *tensor_made(PyTypeObject *Py_UNUSED(type), PyObject *Py_UNUSED(
                                        "from_buffer of bytes, and empty of new memory; numpy.array makes an array of a list");
 }
 
-/* By identity, too. Objects lie at multiples of 16. */
+/* The hash is that of the address, because == compares identity. Objects lie at multiples of 16. */
 static Py_hash_t tensor_hash(PyObject *op) { return (Py_hash_t)((uintptr_t)op >> 4); }
 
 /* ---- assignment ------------------------------------------------------------------------------ */
@@ -343,7 +344,7 @@ static PyGetSetDef tensor_getset[] = {
      "It is also equal to whatever else names the type, such as numpy.float32 and '<f4'.", NULL},
     {"device", get_device, NULL, "The DLPack device, a tuple (type, id); (1, 0) is the CPU.", NULL},
     {"readonly", get_readonly, NULL,
-     "Whether the memory must not be written. It is also True if the producer could not state it.", NULL},
+     "Whether the memory must not be written. It is also True if the producer could not state whether it may be.", NULL},
     {"data_ptr", get_data_ptr, NULL,
      "The address of element (0, ..., 0), including byte_offset; 0 if there are no elements.", NULL},
     {"closed", get_closed, NULL, "Whether close was called. A closed tensor has no other attributes.", NULL},
@@ -359,7 +360,8 @@ static PyMemberDef tensor_members[] = {
 PyDoc_STRVAR(close_doc,
              "close($self, /)\n--\n\n"
              "Releases the tensor's share of its memory. Further calls have no effect.\n\n"
-             "Exports, views, arrays and buffers of the tensor stay valid. Any other use of a closed tensor raises ValueError.\n\n"
+             "Exports, views, arrays and buffers of the tensor stay valid. Other methods and attributes of a closed tensor\n"
+             "raise ValueError, except closed and repr().\n\n"
              "    >>> with dlbridge.empty(3, 'int8') as t:  # closes t at the end\n"
              "    ...     t.shape\n"
              "    (3,)");
@@ -367,7 +369,8 @@ PyDoc_STRVAR(dlpack_doc,
              "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
              "Returns a capsule with a managed tensor on the same memory, whose deleter releases one share of it.\n\n"
              "The managed tensor is versioned (DLPack 1.3) if max_version is (1, 0) or later. Otherwise it has the\n"
-             "legacy form, and read-only memory raises BufferError. copy=True exports a copy, with IS_COPIED set.\n"
+             "legacy form, and read-only memory and padded elements raise BufferError. copy=True exports a copy, with\n"
+             "IS_COPIED set in the versioned form.\n"
              "dl_device must be the tensor's own device. On the CPU, stream must be None or -1.\n\n"
              "    >>> np.from_dlpack(dlbridge.empty((2, 3), 'int8')).shape\n"
              "    (2, 3)");
@@ -427,12 +430,13 @@ PyDoc_STRVAR(copy_doc,
 PyDoc_STRVAR(convert_doc,
              "convert($self, /, dtype)\n--\n\n"
              "Returns a copy of another data type, row-major in new memory.\n\n"
-             "A float becomes the nearest number of another float type, and an integer without its fraction, which stays\n"
-             "within the range of the type; NaN becomes 0. An integer becomes another one by dropping its high bits.\n"
-             "Every number but 0 becomes True. A complex number becomes a real one by dropping the imaginary part.\n\n"
+             "A number becomes the nearest one of a float type. A float becomes an integer without its fraction; if it is\n"
+             "out of range, it becomes the nearest integer of the type or, in types of fewer than 8 bits, what ml_dtypes\n"
+             "makes of it; NaN becomes 0. An integer that another integer type lacks keeps only its low bits. A complex\n"
+             "number becomes a real one by dropping the imaginary part. Every number but 0 becomes True.\n\n"
              "    >>> dlbridge.from_buffer(b'abc').convert('float32').tolist()\n"
              "    [97.0, 98.0, 99.0]\n\n"
-             "Errors: BufferError for types that are not numbers, or have other lanes.");
+             "Errors: BufferError for types that are not numbers, or that have another number of lanes.");
 PyDoc_STRVAR(tolist_doc,
              "tolist($self, /)\n--\n\n"
              "Returns the elements as nested lists of Python's numbers; of a tensor of 0 dimensions, as one number.\n\n"
@@ -447,7 +451,7 @@ PyDoc_STRVAR(item_doc,
              "    99");
 PyDoc_STRVAR(bytes_doc,
              "__bytes__($self, /)\n--\n\n"
-             "Returns a copy of the elements in row-major order, for bytes(tensor), of types that have a buffer.\n\n"
+             "Returns a copy of the elements in row-major order, for bytes(tensor).\n\n"
              "    >>> bytes(dlbridge.from_buffer(b'abc')[::-1])\n"
              "    b'cba'");
 PyDoc_STRVAR(complex_doc,
@@ -546,17 +550,17 @@ static PyMethodDef tensor_methods[] = {
 
 PyDoc_STRVAR(tensor_doc,
              "A view of memory, and a share in its ownership.\n\n"
-             "Integers, slices, `...` and None index a tensor as in NumPy, and always make a view: with one int for each\n"
-             "dimension a tensor of 0 dimensions, whose number float(), int() and item() return. Tensors are compared\n"
-             "by identity. The methods have NumPy's names where it has them; numpy() has the rest, and assignment.\n"
-             "strides count elements.\n\n"
+             "Integers, slices, `...` and None index a tensor as in NumPy, and the result is always a view. With one int\n"
+             "for each dimension it is a tensor of 0 dimensions, whose number float(), int() and item() return. Tensors\n"
+             "are compared by identity. Methods that NumPy has too have its names; the array that numpy() returns has\n"
+             "NumPy's others, and assignment. strides count elements.\n\n"
              "    >>> dlbridge.from_buffer(b'abcd', shape=(2, 2))[:, 1].tolist()\n"
              "    [98, 100]\n\n"
              "Tensors are made by from_dlpack, from_address, from_buffer, empty and the decoders. A Tensor is a\n"
              "DLPack producer (__dlpack__, __dlpack_device__, the C exchange API). In host memory it supports\n"
              "Python's buffer protocol. The memory is given back to its producer when the tensor is closed or freed,\n"
              "and everything exported from it has been released. The garbage collector cannot follow a share to the\n"
-             "owner of the memory: if that object refers to the tensor, only close breaks the cycle.");
+             "owner of the memory: if the owner refers to the tensor, only close breaks the cycle.");
 
 static PyType_Slot tensor_slots[] = {
     {Py_tp_dealloc, (void *)tensor_dealloc},

@@ -5,7 +5,7 @@
 
 enum { PADDED = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED };
 
-/* A number of any data type, as the C type that Python's type is made of. */
+/* A number of any data type, widened to the C type from which Python's number is made. */
 typedef union {
   int64_t i;
   uint64_t u;
@@ -13,7 +13,7 @@ typedef union {
   uint8_t b;
 } number;
 
-/* Returns the data type of the C type: int64, uint64, float64, complex128 or bool. */
+/* Returns the data type to which numbers of a data type are widened: int64, uint64, float64, complex128 or bool. */
 static DLDataType wide_of(DLDataType dtype) {
   switch (dtype.code) {
     case kDLBool: return dtype;
@@ -53,8 +53,8 @@ static int check_numbers(const Tensor *self, const char *place) {
 
 static int is_packed(const Tensor *self) { return self->view.dtype.bits % 8 != 0 && !(self->flags & PADDED); }
 
-/* Returns the element with this number in row-major order, which must exist. Packed elements are converted from the last one
- * on that begins with a byte. */
+/* Returns the element at a position in row-major order, which must exist, as a Python number. A packed element is converted
+ * together with up to seven elements before it, from one on that begins at a byte. */
 static PyObject *element(const Tensor *self, int64_t position, const char *place) {
   DLDataType wide = wide_of(self->view.dtype);
   number numbers[8];
@@ -79,7 +79,7 @@ static PyObject *element(const Tensor *self, int64_t position, const char *place
   return object_of(wide, (const char *)numbers + (count - 1) * (wide.bits / 8));
 }
 
-/* Returns the only element. */
+/* Returns the only element as a Python number. TypeError if the tensor does not have exactly one. */
 static PyObject *only_element(const Tensor *self, const char *place) {
   if (check_numbers(self, place) < 0) return NULL;
   if (self->extent.count == 1) return element(self, 0, place);
@@ -194,7 +194,7 @@ int tensor_bool(PyObject *op) {
 
 /* ---- all elements ---------------------------------------------------------------------------- */
 
-/* Converts the elements into new row-major memory. */
+/* Converts the elements into new row-major memory, and sets *extent. NULL with an exception, whose text names `place`. */
 static core_share *converted(Tensor *self, DLDataType dtype, core_extent *extent, const char *place) {
   char message[MESSAGE_SIZE] = "the data types are not numbers of the same lanes";
   core_share *share = tensor_hold(self), *made = NULL;
@@ -209,12 +209,12 @@ static core_share *converted(Tensor *self, DLDataType dtype, core_extent *extent
   return status == CORE_OK ? made : (core_share *)raise_status(status, place, message);
 }
 
-/* Lists of the numbers from dimension `d` on. */
+/* Nested lists that are being made of row-major numbers. */
 typedef struct {
   const DLTensor *view;
   DLDataType wide;
   const char *at; /* the next number */
-  int32_t d;
+  int32_t d;      /* the number of lists that are open: the dimension of the next item */
 } nested;
 
 static PyObject *nested_item(void *ctx, size_t Py_UNUSED(index)) {

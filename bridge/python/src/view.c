@@ -14,7 +14,7 @@ Tensor *tensor_view(Tensor *self, core_layout *layout, uint64_t flags, const cha
   return tensor_on_share(Py_TYPE((PyObject *)self), share, &view, flags, self->writability_unknown, &extent);
 }
 
-/* Ends a view whose layout has been computed, or raises the exception for a status other than CORE_OK. */
+/* Returns the view with a layout that has been computed, or raises the exception for a status other than CORE_OK. */
 static PyObject *end(Tensor *self, core_layout *layout, uint64_t flags, core_status status, const char *place,
                      const char *message) {
   if (status == CORE_OK) return (PyObject *)tensor_view(self, layout, flags, place);

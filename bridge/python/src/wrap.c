@@ -16,7 +16,7 @@ typedef struct {
   PyObject_HEAD
   PyObject *dict, *weak;
   PyObject *name; /* for errors */
-  PyObject *held; /* the tuple that has the references of the following objects; NULL once the collector has cleared it */
+  PyObject *held; /* the tuple that holds the references to the following objects; NULL once the collector has cleared it */
   PyObject *call;       /* the ctypes function, without argtypes */
   PyObject *arguments;  /* a tuple: for each argument its type's from_param; None for a tensor */
   PyObject *kinds;      /* a tuple: for each argument its type, for errors; None for a tensor */
@@ -32,14 +32,15 @@ typedef struct {
   PyObject *next; /* the next function in the list of those to be freed */
 } Function;
 
-/* Calls a C function. Pointers of all types are passed alike, and a function that takes fewer arguments, or has no result,
- * ignores the rest. So an argument that a declaration leaves out is NULL, which functions of dlbridge report, and not what
- * happens to be in its register. */
+/* Calls a C function with DIRECT pointers; those that it does not take are NULL. Pointers of all types are passed alike, and a
+ * function that takes fewer arguments, or has no result, ignores the rest. If wrap was told of too few arguments, the others are
+ * therefore NULL, which functions of dlbridge report, and not what happens to be in their registers. */
 static managed call(c_function f, managed a[DIRECT]) {
   return ((managed (*)(managed, managed, managed, managed, managed, managed, managed, managed))f)(a[0], a[1], a[2], a[3], a[4],
                                                                                                   a[5], a[6], a[7]);
 }
 
+/* Takes over the tensor that the C function has returned, and converts it with self->to. */
 static PyObject *finish(Function *self, module_state *state, managed result) {
   if (result == NULL)
     return PyErr_Format(PyExc_RuntimeError, "dlbridge: %U returned no tensor (%s)", self->name,
@@ -136,8 +137,8 @@ static void set_noted(Function *self, PyObject *type, PyObject *args, Py_ssize_t
   Py_DECREF(text);
 }
 
-/* Replaces a pending TypeError, ValueError or BufferError by one that names the function and the argument, and has the first
- * as its cause. Other exceptions, and those of derived types, are left as they are. */
+/* Replaces a pending TypeError, ValueError or BufferError by one that names the function and the argument, and has the replaced
+ * one as its cause. Other exceptions, and those of derived types, are left as they are. */
 static void note_argument(Function *self, PyObject *args, Py_ssize_t index) {
   PyObject *type, *cause, *traceback, *error;
   PyErr_Fetch(&type, &cause, &traceback);
@@ -168,8 +169,9 @@ static void end_all(core_share **kept, Py_ssize_t count) {
   }
 }
 
-/* Calls the C function without ctypes. Shares of the arguments are kept until it has returned. Most functions call the
- * deleters of their arguments. The deleters of the producers, which acquire the GIL, then run when the GIL is held again. */
+/* Calls the C function without ctypes and without the GIL. Most functions call the deleters of their arguments. Shares of the
+ * arguments are kept until the function has returned, so that the producers' own deleters, which acquire the GIL, run when the
+ * GIL is held again. */
 static PyObject *call_directly(Function *self, module_state *state, PyObject *args, Py_ssize_t takes) {
   managed shared[DIRECT] = {NULL}, result;
   core_share *kept[DIRECT];
@@ -183,7 +185,7 @@ static PyObject *call_directly(Function *self, module_state *state, PyObject *ar
     }
   }
   dlb_error error;
-  memset(&error, 0, sizeof(DLManagedTensorVersioned)); /* taken for a tensor, it has version 0 and no deleter */
+  memset(&error, 0, sizeof(DLManagedTensorVersioned)); /* a function that takes it for a tensor finds version 0 and no deleter */
   if (self->takes_error) shared[takes] = (managed)&error;
   WITHOUT_GIL(result = call(self->address, shared));
   end_all(kept, takes);
@@ -191,8 +193,8 @@ static PyObject *call_directly(Function *self, module_state *state, PyObject *ar
   return self->returns == RETURNS_TENSOR ? finish(self, state, result) : Py_NewRef(Py_None);
 }
 
-/* Reports whether ctypes can pass an instance of one of its types. A structure without members it cannot, and it finds
- * out only in a call: here one of a function that does nothing. */
+/* Reports whether a value is an instance of a ctypes type that ctypes can pass. ctypes cannot pass a structure without members,
+ * but finds that out only in a call. So this function calls one that does nothing. */
 static int is_data_passed(Function *self, PyObject *value) {
   if (!PyType_IsSubtype(Py_TYPE(value), self->data)) return 0;
   int by_value = PyObject_IsInstance(value, self->by_value);
@@ -220,7 +222,7 @@ static int is_passed(Function *self, PyObject *value) {
   return overflow == 0;
 }
 
-enum { PARAMETERS = 8 }; /* _as_parameter_ is followed so many times */
+enum { PARAMETERS = 8 }; /* how often _as_parameter_ is followed at most */
 
 /* Converts an argument that is no tensor as ctypes does: by from_param of its type, then by _as_parameter_. */
 static PyObject *convert(Function *self, PyObject *from_param, PyObject *arg) {
@@ -313,6 +315,8 @@ static PyObject *function_call(PyObject *op, PyObject *args, PyObject *keywords)
   return result;
 }
 
+/* (name, call, arguments, kinds, to, (pointer, data, reference, by_value, probe), address, direct, takes_error, returns) -> a
+ * Function with these fields */
 PyObject *function_new(PyObject *module, PyObject *args) {
   module_state *state = PyModule_GetState(module);
   Function *self = PyObject_GC_New(Function, state->function_type);
