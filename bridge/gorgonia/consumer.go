@@ -49,12 +49,12 @@ func (e *engine) release() { e.owner.Close() }
 // transposed), and have at least one element, of a type that gorgonia has. The elements of a bool tensor are checked; all
 // others are not read.
 //
-// Ownership: the Dense and its views share the memory until release, which may be called more than once; t stays the caller's
-// and may be closed before. Lifetime: the Dense, its views and the slices that their Data returned must not be used after
-// release; results with memory of their own may. Threads: any; use of the Dense is limited as gorgonia says. On error: nothing
-// is shared. [dlpack.ErrClosed], [dlpack.ErrDevice],
-// [dlpack.ErrDType], [dlpack.ErrLayout], [dlpack.ErrReadOnly], [dlpack.ErrUnaligned], [dlpack.ErrNull],
-// or [dlpack.ErrValue] for an invalid bool; the error names the call that makes t acceptable.
+// Ownership: the Dense and its views share the memory until release, which may be called more than once; t stays the
+// caller's and may be closed before. Lifetime: the Dense, its views and the slices that their Data returned must not be
+// used after release; results with memory of their own may. Threads: any; use of the Dense is limited as gorgonia says. On
+// error: nothing is shared. [dlpack.ErrClosed], [dlpack.ErrDevice], [dlpack.ErrDType], [dlpack.ErrLayout],
+// [dlpack.ErrReadOnly], [dlpack.ErrUnaligned], [dlpack.ErrNull], or [dlpack.ErrValue] for an invalid bool; the error names
+// the call that makes t acceptable.
 func Dense(t *dlpack.Tensor, options ...Option) (d *tensor.Dense, release func(), err error) {
 	var allowed Option
 	for _, o := range options {
@@ -98,8 +98,8 @@ func Dense(t *dlpack.Tensor, options ...Option) (d *tensor.Dense, release func()
 }
 
 // rowMajor returns the access pattern of row-major memory with the shape of t or, if turned is set, with that shape
-// reversed. The slices in it are not from gorgonia's pool, as those of SetShape are: Dense.UT can put a slice into the
-// pool twice, and shape and strides would then be the same memory.
+// reversed. Unlike those of SetShape, the slices in it are not from gorgonia's pool: Dense.UT can put a slice into the pool
+// twice, and shape and strides would then be the same memory.
 func rowMajor(t *dlpack.Tensor, turned bool) tensor.AP {
 	rank := t.Rank()
 	lists := make([]int, 2*rank)

@@ -30,11 +30,11 @@ var (
 // holds an export. A tensor over memory of tensor.FromMemory must not have the engine of a wrapped Dense: FromDense
 // would take it for a result in Go memory, and nothing would keep its memory alive.
 //
-// Ownership: the result shares the memory and is closed separately. Lifetime: until its Close; the Dense may be
-// returned to gorgonia before (tensor.ReturnTensor). Threads: any, while nobody changes the Dense. On error:
-// [dlpack.ErrClosed] for wrapped memory that was released and is not Go's, [dlpack.ErrDType], [dlpack.ErrDevice] for an
-// engine whose memory Go cannot reach, [dlpack.ErrBorrowed] for memory from tensor.FromMemory that nothing would keep,
-// [dlpack.ErrLayout] for an access pattern that leads outside of the memory, [dlpack.ErrNull], [ErrMasked],
+// Ownership: the result shares the memory and is closed separately. Lifetime: until its Close; the Dense may be returned to
+// gorgonia before (tensor.ReturnTensor). Threads: any, while nobody changes the Dense. On error: [dlpack.ErrClosed] for
+// wrapped memory that was released and is not Go's, [dlpack.ErrDType], [dlpack.ErrDevice] for an engine whose memory Go
+// cannot reach, [dlpack.ErrBorrowed] for memory from tensor.FromMemory that nothing would keep, [dlpack.ErrLayout] for an
+// access pattern that leads outside of the memory, [dlpack.ErrNull] for nil and for other types of tensors, [ErrMasked],
 // [ErrSparse]; the error names the call that makes x acceptable.
 func FromDense(x tensor.Tensor) (*dlpack.Tensor, error) {
 	d, ok := x.(*tensor.Dense)

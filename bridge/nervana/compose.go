@@ -9,13 +9,14 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/layout"
 )
 
-// Compose writes the elements that c selects to dst. sources[k] is the tensor that c knows as source k, and must have
-// the data type of dst; the layouts in c are those that [dlpack.Tensor.Layout] returns. No element may be read from the
-// memory of dst, except where it is written to the place that it already has. After an error, dst may be written in part.
+// Compose writes the elements that c selects to dst. sources[k] is the tensor that c knows as source k, and must have the
+// data type of dst. The layouts in c count from element (0, ..., 0) of a source, as those of [dlpack.Tensor.Layout] do. A
+// source must not lie in the memory of dst, except for elements that are written to the place where they already are. After
+// an error, dst may be written in part.
 //
 // Ownership: unchanged. Lifetime: nothing is kept. Threads: any, while no other goroutine writes to the sources or uses
 // dst. On error: those of [dlpack.Tensor.Apply] and [dlpack.Tensor.CopyTo], and [dlpack.ErrLayout] if the shape of dst
-// differs from that of c, a source is missing, or a source lies in dst.
+// differs from that of c, elements of dst overlap, a source is missing, or a source lies in dst.
 func Compose(dst *dlpack.Tensor, c Composite, sources ...*dlpack.Tensor) error {
 	const op = "compose"
 	held, err := dst.Share() // keeps the memory if another goroutine closes dst meanwhile

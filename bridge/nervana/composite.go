@@ -45,8 +45,8 @@ func Simple(source int, view layout.Layout) (Composite, error) {
 	return c, nil
 }
 
-// Pad returns c with padding around it. pads[d] are the numbers of indices to add before and after the indices of
-// dimension d. Every added index selects the first element in the memory of another tensor, whose source is fill.
+// Pad returns c with padding around it. pads[d] are the numbers of indices to add before and after the indices of dimension
+// d. Every added index selects the element at offset 0 of another tensor, whose source is fill.
 //
 // Errors: [layout.ErrRank] unless there is one pad for each dimension, [layout.ErrNegative], [layout.ErrOverflow].
 func (c Composite) Pad(fill int, pads ...[2]int64) (Composite, error) {

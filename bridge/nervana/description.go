@@ -43,8 +43,9 @@ type Description struct {
 }
 
 // View returns the description of a view of the tensor that d describes. view makes the view from the layout of that
-// tensor, as the function that is passed to [dlpack.Tensor.Apply] does. The result inherits what d
-// says about its tensor, also what is added to d later. What is added to the result does not change d.
+// tensor, as the function that is passed to [dlpack.Tensor.Apply] does. The result inherits data type, access, and shape
+// and layout as view changes them, also if they are added to d later. It does not inherit role and alignment. What is added
+// to the result does not change d.
 func (d *Description) View(view func(l *layout.Layout) error) *Description {
 	if d == nil {
 		d = new(Description)
@@ -192,7 +193,9 @@ func (d *Description) place(op string, known *Description) (l layout.Layout, err
 // are known, and the shapes must be compatible. The alignment becomes the smallest common multiple of both.
 //
 // Errors: [ErrConflict] together with its subject: [dlpack.ErrDType], [dlpack.ErrLayout] or [dlpack.ErrReadOnly], or
-// nothing further for roles. d is then unchanged.
+// nothing further for roles. [dlpack.ErrDType], [dlpack.ErrLayout], [dlpack.ErrUnaligned] or [dlpack.ErrOverflow] alone if
+// no tensor can be as described. Those of [Description.Known] for o and for the result. [dlpack.ErrNull] if d is nil. d is
+// then unchanged.
 func (d *Description) Refine(o *Description) error {
 	const op = "refine"
 	if d == nil {
@@ -362,7 +365,8 @@ func (d *Description) check(op string) error {
 // shape if the order is not known.
 //
 // Errors: [ErrUnknown] while data type or shape are not known, [ErrConflict] if other sizes are known, [dlpack.ErrDType]
-// for packed elements, and [dlpack.ErrLayout] or [dlpack.ErrOverflow] together with the errors of [layout.AppendAligned].
+// for packed elements, [dlpack.ErrLayout] for a view, [dlpack.ErrNull] if d is nil, and [dlpack.ErrLayout] or
+// [dlpack.ErrOverflow] together with the errors of [layout.AppendAligned].
 func (d *Description) AlignRows(align int64) error {
 	const op = "align rows"
 	if d == nil {
@@ -413,7 +417,7 @@ func (d *Description) complete() (Description, error) {
 	return known, err
 }
 
-// String returns what is known, such as "float32 [3,?] variable".
+// String returns what is known, such as "float32 [3,?] variable", or the text of the error of [Description.Known].
 func (d *Description) String() string {
 	known, err := d.Known()
 	if err != nil {

@@ -84,8 +84,8 @@ func (d *Description) Allocate() (*dlpack.Tensor, error) {
 
 // Bind returns a view of t after checking that t has the data type, shape, layout and alignment of d. If d is a view, t
 // must be as described by the description that d is finally a view of, and Bind returns the view of t. The result is
-// read-only if t is, if d is an [RTensor], and if d is constant. Bind does not change d, so that the same placeholder
-// can be bound to one tensor after another.
+// read-only if t is, if d is an [RTensor], or if d is constant. Bind does not change d, so that the same placeholder can be
+// bound to one tensor after another.
 //
 // Ownership: the result shares the memory and is closed separately. Lifetime: until its Close. Threads: any. On error:
 // [dlpack.ErrClosed]; [ErrConflict] together with [dlpack.ErrDType], [dlpack.ErrLayout], or [dlpack.ErrReadOnly] for

@@ -42,7 +42,8 @@ type Walk struct {
 	inlineNumbers [inlineTensors*(room+3) + room]int64
 }
 
-// A Walk over up to inlineTensors tensors, with up to room dimensions of more than one element, has room for its slices in itself.
+// A Walk stores its slices in itself, without allocating, for up to inlineTensors tensors with up to room dimensions of
+// more than one element.
 const (
 	inlineTensors = 3
 	room          = 8
@@ -162,7 +163,8 @@ func (w *Walk) turn(i int) {
 	}
 }
 
-// merge makes one dimension of two wherever the faster one continues the slower one in every tensor.
+// merge makes one dimension of two wherever one step along the slower one is as long as all of the faster one in every
+// tensor.
 func (w *Walk) merge() {
 	for i := len(w.shape) - 2; i >= 0; i-- {
 		last := len(w.shape) - 1
@@ -193,8 +195,8 @@ func (w *Walk) continues(i, j int) bool {
 	return true
 }
 
-// Shape returns the sizes of the dimensions of the walk, from the slowest to the fastest. No size is 1. Without elements
-// the result is nil.
+// Shape returns the sizes of the dimensions of the walk, from the slowest to the fastest. No size is 1, except after
+// [Walk.Part]. Without elements the result is nil.
 func (w *Walk) Shape() []int64 { return w.shape }
 
 // Strides returns the strides of tensor k along the dimensions of the walk. It returns nil if there is no tensor k or there
@@ -221,8 +223,8 @@ func (w *Walk) Count() int64 {
 	return count
 }
 
-// Run returns the number of elements of the fastest dimension, and the step from one to the next in each tensor. For a
-// walk of one element, the count and all steps are 1.
+// Run returns the number of elements of the fastest dimension, and the step from one to the next in each tensor. For a walk
+// without dimensions, over one element, the count and all steps are 1.
 func (w *Walk) Run() (count int64, steps []int64) {
 	if w.start == nil {
 		return 0, nil
@@ -244,8 +246,8 @@ func (w *Walk) Flat() (count int64, steps []int64, ok bool) {
 	return count, steps, true
 }
 
-// Offsets returns an iterator over the indices of all dimensions except the fastest inner ones: with inner = 1 over the
-// beginnings of the runs, with 2 over the beginnings of planes, and with 0 or less over the elements. It yields the offset
+// Offsets returns an iterator over the indices of all dimensions except the fastest ones, whose number is inner: with 1 it
+// visits the beginnings of the runs, with 2 the beginnings of planes, and with 0 or less the elements. It yields the offset
 // in each tensor, in a slice that is valid until the next step.
 //
 // Only one iterator of a Walk may be in use at a time. A step allocates nothing.
@@ -277,9 +279,9 @@ func (w *Walk) Offsets(inner int) iter.Seq[[]int64] {
 	}
 }
 
-// Part narrows the walk to part i, counted from 0, of as many parts of about the same size as the argument of says. As
-// many goroutines, each with a Walk of its own, can then share the work. The fastest dimension is divided only if no
-// other dimension is long enough. A part may have no elements.
+// Part narrows the walk to one of several parts of about the same size: part i, counted from 0, where of is the number of
+// parts. Several goroutines, each with a Walk of its own, can then share the work. The fastest dimension is divided only if
+// no other dimension is long enough. A part may have no elements.
 //
 // Errors: [layout.ErrIndex] unless 0 ≤ i < of.
 func (w *Walk) Part(i, of int) error {

@@ -33,18 +33,21 @@ type AttachOption func(*attaching)
 
 type attaching struct{ trusted bool }
 
-// TrustPeer maps the object instead of copying it. If another process makes it smaller, the next access to what is gone ends this
-// process (SIGBUS).
+// TrustPeer maps the object instead of copying it. If another process makes it smaller, an access to the part that is gone
+// ends this process (SIGBUS).
 func TrustPeer() AttachOption { return func(a *attaching) { a.trusted = true } }
 
-// Attach returns a tensor in a shared memory object of POSIX, which other programs have made under that name: a copy of its elements, because
-// such an object can become smaller at any time, or with [TrustPeer] the memory itself. dir is the only folder in which the name is
-// looked up, such as [Directory]; links are not followed. spec says what the tensor is, and spec.ByteOffset where it begins.
+// Attach returns a tensor in the POSIX shared memory object of the given name, which another program has made. It copies
+// the elements, because such an object can become smaller at any time. With [TrustPeer] the tensor lies in the object
+// itself, and is writable unless spec.ReadOnly is set. dir is the only folder in which the name is looked up, such as
+// [Directory]; links are not followed. spec describes the tensor, and spec.ByteOffset says where in the object it begins.
 //
 // The object is neither removed nor registered: that stays with the program that has made it, which may remove the name at once.
 //
-// Ownership: the tensor is the caller's. Errors: [dlpack.ErrValue] for a name with a slash, or of something else than a file; those of
-// package os, such as [os.ErrNotExist]; [dlpack.ErrOverflow] for a tensor that the object is too small for; [dlpack.ErrLayout].
+// Ownership: the tensor is the caller's. Errors: [dlpack.ErrValue] for a name that is empty or contains a slash, for
+// something other than a regular file, and for a negative offset; those of package os, such as [os.ErrNotExist];
+// [dlpack.ErrOverflow] for a tensor that the object is too small for; [dlpack.ErrLayout], also for a tensor without
+// elements.
 func Attach(dir, name string, spec dlpack.Spec, options ...AttachOption) (*dlpack.Tensor, error) {
 	var a attaching
 	for _, option := range options {
@@ -78,7 +81,7 @@ func (a attaching) attach(dir, name string, spec dlpack.Spec) (*dlpack.Tensor, e
 	return openFile(file, uint64(spec.ByteOffset), &spec, math.MaxUint64, a.trusted)
 }
 
-// checkSpec refuses what C cannot be given.
+// checkSpec returns an error for a spec that must not be passed to C: too many dimensions, or not one stride for each.
 func checkSpec(spec *dlpack.Spec) error {
 	if spec.Strides != nil && len(spec.Strides) != len(spec.Shape) {
 		return fmt.Errorf("%d strides for %d dimensions: %w", len(spec.Strides), len(spec.Shape), dlpack.ErrLayout)
@@ -89,8 +92,9 @@ func checkSpec(spec *dlpack.Spec) error {
 	return nil
 }
 
-// openFile returns a tensor that begins at this offset of a file. It takes over the descriptor. Up to `copied` bytes of a file that can
-// become smaller are copied, unless it is trusted.
+// openFile returns a tensor that begins at this offset of a file, in bytes. It takes over the descriptor, also on an error.
+// If the file can become smaller and is not trusted, the elements are copied, or refused if that takes more than `copied`
+// bytes.
 func openFile(file int, offset uint64, spec *dlpack.Spec, copied uint64, trusted bool) (*dlpack.Tensor, error) {
 	flags, trust := C.uint64_t(0), C.int(0)
 	if spec.ReadOnly {

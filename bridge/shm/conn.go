@@ -52,16 +52,17 @@ type sending struct{ writable bool }
 // Writable lets the receiver write to the segments, too. All processes that map them write to the same memory.
 func Writable() SendOption { return func(s *sending) { s.writable = true } }
 
-// Send sends tensors, which lie in segments, to another process, which calls Recv. Their elements are not copied, and the time does not
-// depend on their number. conn is a connected Unix socket of the type "unix", a stream. A tensor may be any view; the receiver gets
-// the whole segment it lies in, and one mapping for all tensors in it.
+// Send sends tensors, which lie in segments, to another process, which calls Recv. The elements are not copied, so the time
+// does not depend on their number. conn is a connected Unix socket of the type "unix", a stream. A tensor may be any view;
+// the receiver gets the whole segment it lies in, and one mapping for all tensors in it.
 //
 // Ownership: the tensors stay the caller's, who may close them when Send has returned: the descriptors that are under way keep the
 // segments. Lifetime: a segment exists until all processes have closed it.
 //
-// Errors: that of ctx; [ErrNotShared]; [dlpack.ErrReadOnly] with [Writable] for a tensor that is read-only or whose segment was sent read-only before; [dlpack.ErrClosed];
-// [dlpack.ErrOverflow] for tensors in more than 253 segments; those of the socket. After an error of ctx or of the socket, a part of the
-// message may be under way: close conn.
+// Errors: that of ctx; [ErrNotShared]; [dlpack.ErrReadOnly] with [Writable] for a tensor that is read-only or whose segment
+// was sent read-only before; [dlpack.ErrClosed]; [dlpack.ErrOverflow] for tensors in more than 253 segments;
+// [dlpack.ErrNull] and [dlpack.ErrValue] for a conn that is nil or not a stream; those of the socket. After an error of ctx
+// or of the socket, a part of the message may be under way: close conn.
 func Send(ctx context.Context, conn *net.UnixConn, ts []*dlpack.Tensor, options ...SendOption) error {
 	var s sending
 	for _, option := range options {
@@ -116,8 +117,8 @@ type RecvOption func(*receiving)
 
 type receiving struct{ copied uint64 }
 
-// CopyUnsealed lets Recv copy the elements of tensors that lie in files that can become smaller, up to that number of bytes in one call.
-// Without it, such tensors are refused.
+// CopyUnsealed lets Recv copy the elements of tensors that lie in files that can become smaller, up to that number of bytes
+// in one call. Without it, such tensors are refused with [dlpack.ErrValue].
 func CopyUnsealed(bytes int64) RecvOption {
 	return func(r *receiving) { r.copied = uint64(max(bytes, 0)) }
 }
@@ -167,7 +168,8 @@ func (r receiving) recv(ctx context.Context, conn *net.UnixConn) ([]*dlpack.Tens
 	return tensors(&in)
 }
 
-// readMessage reads one message, and its descriptors, which are returned after an error, too.
+// readMessage reads one message and its descriptors. The caller closes the descriptors, which it may also return with an
+// error.
 func readMessage(conn *net.UnixConn) (data []byte, files []int, err error) {
 	data = make([]byte, C.SEGMENT_FIRST)
 	control := make([]byte, syscall.CmsgSpace(4*C.SEGMENT_FILES))
@@ -205,7 +207,7 @@ func unexpected(err error) error {
 	return err
 }
 
-// descriptors returns those of control messages, also if an error is found among them.
+// descriptors returns the file descriptors in control messages, also those found beside an error. The caller closes them.
 func descriptors(control []byte) (files []int, err error) {
 	messages, err := syscall.ParseSocketControlMessage(control)
 	if err != nil {
@@ -229,7 +231,8 @@ func closeAll(files []int) {
 	}
 }
 
-// stream checks the type of a socket. Others would cut a message where it is read in parts.
+// stream returns an error unless conn is a stream. A socket of another type would drop the rest of a message that is read
+// in parts.
 func stream(conn *net.UnixConn) error {
 	if conn == nil {
 		return fmt.Errorf("conn: %w", dlpack.ErrNull)
@@ -240,7 +243,8 @@ func stream(conn *net.UnixConn) error {
 	return nil
 }
 
-// watch ends an operation on a connection when ctx ends. The function that it returns ends the watch.
+// watch ends an operation on a connection when ctx ends, by a call of set, which sets the deadline of the operation. The
+// function that it returns ends the watch.
 func watch(ctx context.Context, set func(time.Time) error) (stop func()) {
 	if ctx.Done() == nil {
 		return func() {}

@@ -5,7 +5,8 @@
 //
 //	ts, err := shm.Recv(ctx, conn)                  // in the other process: the same memory
 //
-// Over any other transport on the same machine travels a [Handle], by which another process fetches the segment from this one:
+// A [Handle] can travel over any other transport on the same machine. With it another process fetches the segment from this
+// one:
 //
 //	h, err := shm.Offer(t, time.Minute)
 //	t, err := shm.Fetch(ctx, h, dlpack.Spec{DType: dlpack.Float32, Shape: []int64{1024, 1024}})
@@ -35,11 +36,11 @@
 //
 // # What is not trusted
 //
-// Recv maps only regular files whose size is sealed, so that no access can end the process because another one has made the file smaller.
-// [CopyUnsealed] lets it copy from others. It checks all offsets and sizes against the size that the kernel reports. A writable segment
-// is memory that both sides change at any time: a program that checks elements and then relies on them copies them first.
-// Offers are given to processes of the same user only, who know a secret of 128 bits, and once.
+// Recv maps only regular files whose size is sealed, so that no access can end the process because another process has made
+// the file smaller. [CopyUnsealed] lets it copy from other files. It checks all offsets and sizes against the size that the
+// kernel reports. A writable segment is memory that both sides change at any time: a program that checks elements and then
+// relies on them copies them first. An offer is given once, to a process of the same user that knows a secret of 128 bits.
 //
-// Linux 5.1 or later. A process needs one descriptor for each segment that it holds. Send and Recv of one connection may run at the same
-// time; two Sends, or two Recvs, may not.
+// The package needs Linux 5.1 or later. A process needs one descriptor for each segment that it holds. Send and Recv of one
+// connection may run at the same time; two Sends, or two Recvs, may not.
 package shm

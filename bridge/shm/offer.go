@@ -29,7 +29,7 @@ import (
 type Handle struct {
 	Socket string `json:"socket"` // the name of an abstract Unix socket, without the leading NUL
 	Token  string `json:"token"`  // 32 hexadecimal digits
-	Offset uint64 `json:"offset"` // of element (0, ..., 0) in the segment, in bytes
+	Offset uint64 `json:"offset"` // of the tensor in the segment, in bytes: of element (0, ..., 0), or as [Packing] says
 	Size   uint64 `json:"size"`   // of the segment, in bytes
 
 	ReadOnly bool `json:"readonly"` // the offer was not Writable
@@ -57,8 +57,9 @@ var offers struct {
 	waiting  map[[tokenSize]byte]offer
 }
 
-// Offer lets one other process of the same user fetch the segment of a tensor, until timeout is over. The data type, the shape and the
-// strides of the tensor travel by other means, such as the label of a message.
+// Offer lets one other process of the same user fetch the segment of a tensor, until timeout is over. Without [Writable] it
+// forbids further writable mappings of the segment, as [Send] does. The data type, the shape and the strides of the tensor
+// travel by other means, such as the label of a message.
 //
 // Ownership: t stays the caller's, who may close it: the offer holds the segment until it was fetched or its time is over. Errors: those of
 // [Send].
@@ -118,7 +119,7 @@ func Offered() int {
 	return len(offers.waiting)
 }
 
-// withdraw ends an offer, and returns its descriptor.
+// withdraw ends an offer, and returns its descriptor, which the caller closes. ok is false if there is no such offer.
 func withdraw(token [tokenSize]byte) (file int, ok bool) {
 	offers.mu.Lock()
 	defer offers.mu.Unlock()
@@ -130,7 +131,7 @@ func withdraw(token [tokenSize]byte) (file int, ok bool) {
 	return o.file, ok
 }
 
-// listen opens the socket, once in the life of a process.
+// listen opens the socket, once in the life of a process. The caller holds offers.mu.
 func listen() error {
 	if offers.listener != nil {
 		return nil
@@ -146,7 +147,7 @@ func listen() error {
 		for {
 			conn, err := listener.AcceptUnix()
 			if err != nil {
-				time.Sleep(10 * time.Millisecond) // no descriptors are left; others wait for theirs
+				time.Sleep(10 * time.Millisecond) // the process has no descriptor left; try again later
 				continue
 			}
 			go give(conn)
@@ -172,7 +173,8 @@ func give(conn *net.UnixConn) {
 	}
 }
 
-// ofThisUser reports whether the process at the other end has the user id of this one: the names of abstract sockets have no owners.
+// ofThisUser reports whether the process at the other end has the user id of this process: the names of abstract sockets
+// have no owners.
 func ofThisUser(conn *net.UnixConn) (same bool) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -185,8 +187,9 @@ func ofThisUser(conn *net.UnixConn) (same bool) {
 	return same
 }
 
-// Fetch returns a tensor in the segment of a handle that another process, or this one, has made by [Offer]. spec says what the tensor is;
-// its offset is that of the handle. The tensor is read-only if spec.ReadOnly is true, or the offer was not [Writable].
+// Fetch returns a tensor in the segment of a handle that another process, or this one, has made by [Offer]. spec describes
+// the tensor, except its offset, which is that of the handle. The tensor is read-only if spec.ReadOnly is true, or the
+// offer was not [Writable].
 //
 // Ownership: the tensor is the caller's. Errors: that of ctx; [ErrNotOffered]; those of [Recv].
 func Fetch(ctx context.Context, h Handle, spec dlpack.Spec, options ...RecvOption) (*dlpack.Tensor, error) {
@@ -220,7 +223,7 @@ func (r receiving) fetch(ctx context.Context, h Handle, spec dlpack.Spec) (*dlpa
 	return openFile(file, h.Offset, &spec, r.copied, false)
 }
 
-// take asks for a descriptor.
+// take fetches the descriptor that was offered with a token. The caller closes it.
 func take(ctx context.Context, socket string, token []byte) (file int, err error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", "@"+socket)

@@ -42,8 +42,9 @@ var ErrNotShared = errors.New("not in a segment")
 
 // New returns a tensor in a new segment. Its elements are 0.
 //
-// Ownership: the tensor holds the segment. Errors: [dlpack.ErrDType]; those of [layout.Layout.Count] for the shape; [dlpack.ErrOverflow];
-// [dlpack.ErrMemory]; a [syscall.Errno], such as EMFILE if the process has too many descriptors.
+// Ownership: the tensor is the caller's, and holds the segment. Errors: [dlpack.ErrDType]; those of [layout.Layout.Count]
+// for the shape; [dlpack.ErrOverflow]; [dlpack.ErrMemory]; a [syscall.Errno], such as EMFILE if the process has too many
+// descriptors.
 func New(dtype dlpack.DataType, shape ...int64) (*dlpack.Tensor, error) {
 	t, err := create(dtype, shape)
 	if err != nil {
@@ -98,7 +99,7 @@ func create(dtype dlpack.DataType, shape []int64) (*dlpack.Tensor, error) {
 	return bytes.View(dlpack.Spec{DType: dtype, Shape: shape})
 }
 
-// lend returns the bytes of a mapping, which it takes over.
+// lend returns the bytes of a mapping as a tensor. It takes over the mapping, also on an error.
 func lend(s *C.segment) (*dlpack.Tensor, error) {
 	bytes, err := dlpack.Lend(unsafe.Pointer(s.base), int64(s.size), s.read_only != 0, C.segment_release, unsafe.Pointer(s))
 	if err != nil {
@@ -107,14 +108,14 @@ func lend(s *C.segment) (*dlpack.Tensor, error) {
 	return bytes, err
 }
 
-// ReadOnly returns a read-only tensor on the same memory, of which this process gets a second mapping without write permission. A consumer
-// that ignores the flag of a read-only tensor, as PyTorch does, then ends the process instead of changing the elements. t must lie in a
-// segment, or in a file that was mapped with MAP_SHARED. It takes about 7 µs, and the first access to each page of 4 KiB by the new
-// mapping a third of a microsecond (BenchmarkReadOnly).
+// ReadOnly returns a read-only tensor on the same memory, of which this process gets a second mapping without write
+// permission. A consumer that ignores the flag of a read-only tensor, as PyTorch does, then ends the process instead of
+// changing the elements. t must lie in a segment, or in a file that was mapped with MAP_SHARED. The call takes about 7 µs,
+// and the first access to each page of 4 KiB by the new mapping a third of a microsecond (BenchmarkReadOnly).
 //
-// Ownership: t stays the caller's and may be closed before the new tensor, which keeps its memory. Lifetime: a mapping that this package has not made must not
-// shrink. Errors: [ErrNotShared] for private memory, of which [dlpack.Tensor.Copy] makes a copy that cannot be enforced, and [Copy]
-// one in a segment; [dlpack.ErrClosed]; [dlpack.ErrDevice]; [dlpack.ErrMemory].
+// Ownership: t stays the caller's and may be closed before the new tensor, which keeps its memory. Lifetime: a mapping that
+// this package has not made must not shrink. Errors: [ErrNotShared] for private memory, of which [Copy] makes a copy in a
+// segment; [dlpack.ErrClosed]; [dlpack.ErrDevice]; [dlpack.ErrMemory].
 func ReadOnly(t *dlpack.Tensor) (*dlpack.Tensor, error) {
 	managed, err := t.Export()
 	if err != nil {
@@ -142,7 +143,8 @@ func IsShared(t *dlpack.Tensor) bool {
 	return err == nil
 }
 
-// find returns the place of a tensor. The error for one that is in no segment wraps ErrNotShared.
+// find returns the place of a tensor, whose descriptor the caller closes. The error for a tensor that is in no segment
+// wraps ErrNotShared.
 func find(t *dlpack.Tensor, writable bool) (p C.segment_place, err error) {
 	managed, err := t.Export()
 	if err != nil {
@@ -156,10 +158,11 @@ func find(t *dlpack.Tensor, writable bool) (p C.segment_place, err error) {
 	return p, nil
 }
 
-// Mappings returns the number of segments, and parts of segments, that are mapped in this process, and of copies that [CopyUnsealed] has made.
+// Mappings returns the number of segments, and parts of segments, that are mapped in this process, and of copies that
+// [CopyUnsealed] and [Attach] have made.
 func Mappings() int64 { return int64(C.segment_count()) }
 
-// tensors returns the tensors of an inbox, which it takes over.
+// tensors returns the tensors of an inbox. It takes over the inbox, also on an error.
 func tensors(in *C.segment_inbox) (ts []*dlpack.Tensor, err error) {
 	defer C.segment_inbox_free(in)
 	memory := make([]*dlpack.Tensor, in.mapping_count)

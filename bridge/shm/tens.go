@@ -14,17 +14,18 @@ import (
 	"github.com/dlbridge/dlbridge/tens"
 )
 
-// Packing is the packing of a tensor in a TENS message whose elements are in a segment, and the name of the attribute beside it with the
-// [Handle] of the segment. Such a tensor has no payload part. Readers that do not know the packing refuse the tensor. The offset of the
-// handle is that of the first byte that a payload part would have.
+// Packing is the packing of a tensor in a TENS message whose elements are in a segment. It is also the name of the
+// attribute of the tensor that holds the [Handle] of the segment. Such a tensor has no payload part. Readers that do not
+// know the packing refuse the tensor. The offset of the handle is that of the first byte that a payload part would have.
 const Packing = "shm"
 
-// Offers is an option of [bridge.Encode], which must be called with the same tensors: those of them that lie in segments, without gaps and
-// shared elements, get no payload part. Each is offered to one receiver until timeout is over, as by [Offer]; so the message must be
-// sent to a single receiver on the same machine.
+// Offers is an option of [bridge.Encode], which must be called with the same tensors. Those that lie in segments, without
+// gaps and shared elements, get no payload part. Each of them is offered to one receiver until timeout is over, as by
+// [Offer]; so the message must be sent to a single receiver on the same machine.
 //
-// Ownership: as [Offer]: the tensors may be closed when the message was encoded, unless other tensors of the message have parts. Errors: those
-// of [Offer]; after an error of bridge.Encode, what was offered ends with the timeout.
+// Ownership: as [Offer]. The tensors that were offered may be closed when the message was encoded; those with a payload
+// part must stay open. Errors: those of [Offer]. After an error of bridge.Encode, offers that were made end with the
+// timeout.
 func Offers(ts []*dlpack.Tensor, timeout time.Duration, options ...SendOption) bridge.EncodeOption {
 	return func(l *tens.Label) error {
 		if len(ts) != len(l.Tensors) {

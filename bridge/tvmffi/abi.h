@@ -1,7 +1,7 @@
-/* abi.h: what dlbridge uses of the C ABI of TVM-FFI 0.1, declared under names of its own. The values,
- * the layout and the signatures are facts of that ABI, the words are ours. Nothing of TVM-FFI is needed
- * to compile or to link this: the functions are looked up in libtvm_ffi when it is loaded. A test
- * compares each line with upstream's header, which the wheel apache-tvm-ffi carries.
+/* abi.h: the part of the C ABI of TVM-FFI 0.1 that dlbridge uses, declared under names of its own.
+ * TVM-FFI is not needed to compile or to link this: the functions are looked up in libtvm_ffi when it is
+ * loaded. A test compares the values, layouts and signatures with upstream's header, which the wheel
+ * apache-tvm-ffi contains.
  */
 #ifndef DLB_TVMFFI_ABI_H_
 #define DLB_TVMFFI_ABI_H_
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What an ffi_any holds. From FFI_OBJECT on it is a counted reference. */
+/* The types of an ffi_any. A value of type FFI_OBJECT or above is a counted reference to an object. */
 enum {
   FFI_NONE = 0,
   FFI_INT = 1,
@@ -22,7 +22,7 @@ enum {
   FFI_DLTENSOR = 7,     /* DLTensor *, the caller's: arguments only */
   FFI_RAW_STRING = 8,   /* const char *, the caller's: arguments only */
   FFI_BYTE_ARRAY = 9,   /* ffi_bytes *, the caller's: arguments only */
-  FFI_MOVED = 10,       /* ffi_object **, the caller's, that may be taken from there: arguments only */
+  FFI_MOVED = 10,       /* ffi_object **, the caller's, from which the callee may take the object: arguments only */
   FFI_SMALL_STRING = 11, /* up to 7 bytes, in the ffi_any itself */
   FFI_SMALL_BYTES = 12,
   FFI_OBJECT = 64,
@@ -36,9 +36,10 @@ enum {
   FFI_MODULE = 73
 };
 
-/* An object: this header, and behind it what its type says, the cell. */
+/* The header of an object. The cell follows it: the content, whose form depends on the type. The cell of a
+ * tensor is its DLTensor. */
 typedef struct ffi_object {
-  uint64_t references; /* strong ones in the lower half, weak ones in the upper */
+  uint64_t references; /* strong ones in the lower 32 bits, weak ones in the upper */
   int32_t type;
   uint32_t unused;
   void (*deleter)(void *self, int flags);
@@ -76,11 +77,11 @@ typedef struct ffi_version {
   uint32_t major, minor, patch;
 } ffi_version;
 
-/* How functions are called. *result is FFI_NONE before, and owned by the caller after. 0, or -1 with an
- * error left in the thread. */
+/* The C form of a function. The caller sets *result to FFI_NONE before the call, and owns it afterwards.
+ * Returns 0, or -1 with an error left in the thread. */
 typedef int (*ffi_call)(void *self, const ffi_any *args, int32_t count, ffi_any *result);
 
-/* The functions that are looked up: TVMFFI before each name. A tensor's cell is its DLTensor. */
+/* The functions that are looked up in libtvm_ffi. Their names there begin with TVMFFI. */
 #define FFI_FUNCTIONS(X)                                                                            \
   X(void, GetVersion, (ffi_version *out))                                                           \
   X(int, ObjectIncRef, (void *object))                                                              \

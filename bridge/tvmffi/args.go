@@ -35,13 +35,14 @@ var notes struct {
 	of   map[unsafe.Pointer]*note
 }
 
-// A note is what a call has to remember until its end.
+// A note holds the first error about the arguments of a call, and the values to close at its end.
 type note struct {
 	err     error // about the first argument that was missing or of another type
 	closers []interface{ Close() error }
 }
 
-// note changes the note of the call. The zero Args belongs to no call.
+// note calls change with the note of the call, which it makes if there is none. It holds notes.mu meanwhile. For the zero
+// Args, which belongs to no call, it does nothing.
 func (a Args) note(change func(*note)) {
 	if a.call == nil {
 		return
@@ -60,7 +61,7 @@ func (a Args) note(change func(*note)) {
 	change(n)
 }
 
-// takeNote removes the note of a call that has ended, and returns it.
+// takeNote removes the note of a call that has ended, and returns it, or an empty note if there is none.
 func (a Args) takeNote() (n note) {
 	if notes.live.Load() == 0 {
 		return n
@@ -78,9 +79,9 @@ func (a Args) takeNote() (n note) {
 // Len returns the number of arguments.
 func (a Args) Len() int { return a.n }
 
-// Check returns an error unless there are n arguments and every argument that was read before is there and has the type it
-// was read as. A negative n allows any number. The error is a TypeError or a ValueError, about the number of arguments or about
-// the first argument that is missing or has another type. It is raised even if the handler does not return it.
+// Check returns an error unless there are n arguments and every argument that was read before could be read as the wanted
+// type. A negative n allows any number. The error is an [*Error] about the number of arguments or about the first argument
+// that is missing, has another type or is not valid. It is raised even if the handler does not return it.
 func (a Args) Check(n int) error {
 	if n == a.n && notes.live.Load() == 0 {
 		return nil
@@ -143,7 +144,7 @@ func (a Args) wrong(i int, want string) {
 	a.disagree(i, TypeError, "it is %s, want %s", got, want)
 }
 
-// refused records an error of package dlpack about argument i.
+// refused records err, an error of package dlpack or of this package, about argument i.
 func (a Args) refused(i int, err error) {
 	kind, _, _ := kindOf(err)
 	var d *dlpack.Error
@@ -157,7 +158,7 @@ func (a Args) refused(i int, err error) {
 // missing is the type of an argument that does not exist.
 const missing = -1
 
-// at returns argument i and its type.
+// at returns argument i and its type, or nil and missing if it does not exist.
 func (a Args) at(i int) (*C.ffi_any, C.int32_t) {
 	if uint(i) >= uint(a.n) {
 		return nil, missing
@@ -166,6 +167,7 @@ func (a Args) at(i int) (*C.ffi_any, C.int32_t) {
 	return arg, arg._type
 }
 
+// word returns the 64 bits of the value of an argument.
 func word(arg *C.ffi_any) uint64 { return *(*uint64)(unsafe.Pointer(&arg.value)) }
 
 // IsNil reports whether argument i is None.
@@ -250,7 +252,7 @@ func (a Args) bytes(i int, arg *C.ffi_any, header uintptr) []byte {
 }
 
 // valid reports whether memory can lie at an address in argument i, and records an error if not. Go ends the process if it
-// finds a pointer below the lowest address on a stack.
+// finds an address below lowest in a pointer on a stack.
 func (a Args) valid(i int, address uintptr) bool {
 	if address < lowest {
 		a.refused(i, refuse(dlpack.ErrNull, "address %#x lies below %d", address, lowest))
@@ -258,7 +260,7 @@ func (a Args) valid(i int, address uintptr) bool {
 	return address >= lowest
 }
 
-// tensor returns the DLTensor of argument i, or nil.
+// tensor returns the DLTensor of argument i. If the argument is not a tensor, it records an error and returns nil.
 func (a Args) tensor(i int) *C.DLTensor {
 	arg, kind := a.at(i)
 	if kind != C.FFI_TENSOR && kind != C.FFI_DLTENSOR {
@@ -334,10 +336,11 @@ func (a Args) Function(i int, options ...FunctionOption) *Function {
 
 // Keep returns argument i as a value that outlives the call. It has one of the types that [Function.Call] lists as results.
 //
-// Ownership: the caller owns the result and must close it. Lifetime: until its Close. Threads: any. Closing an object of
-// Python's takes the GIL, which Python releases while it calls a function (unless release_gil is set to False). It must be
-// closed before the interpreter ends: Python up to 3.13 then ends the threads that wait for the GIL, which aborts the process.
-// On error: [dlpack.ErrBorrowed] for a tensor that its owner lends for the call only, [dlpack.ErrNull], [ErrLibrary], *[Error].
+// Ownership: the caller owns the result and must close it. Lifetime: until its Close, which must come before the Python
+// interpreter ends if the object is Python's: Close takes the GIL, and Python up to 3.13 ends the threads that wait for the
+// GIL at that time, which aborts the process. Threads: any; Python releases the GIL while it calls a function, unless
+// release_gil is set to False. On error: [dlpack.ErrBorrowed] for a tensor that its owner lends for the call only,
+// [dlpack.ErrNull], [dlpack.ErrMemory], [ErrLibrary], *[Error].
 func (a Args) Keep(i int) (any, error) {
 	arg, kind := a.at(i)
 	switch {

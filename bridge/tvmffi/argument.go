@@ -30,7 +30,8 @@ type Shaped struct {
 	many  []int64 // the shape, if it has more sizes than few
 }
 
-// Shape gives a slice a shape for calls. The elements are row-major without gaps. Without Shape, a slice has one dimension.
+// Shape gives a slice a shape for calls. The elements are row-major without gaps. The call returns [dlpack.ErrLayout] if
+// the shape does not have len(data) elements. Without Shape, a slice has one dimension.
 func Shape[T dlpack.Element](data []T, shape ...int64) *Shaped {
 	s := new(Shaped) // on the caller's stack, because Shape is inlined
 	shapeOf(s, data, shape)
@@ -55,11 +56,11 @@ type Kept struct{ tensor *dlpack.Tensor }
 // behind.
 func Keep(t *dlpack.Tensor) Kept { return Kept{t} }
 
-// A Constant is a read-only tensor that the called function may read. [UnsafeConstant] returns one.
+// A Constant is a tensor, which may be read-only, that the called function only reads. [UnsafeConstant] returns one.
 type Constant struct{ tensor *dlpack.Tensor }
 
 // UnsafeConstant passes a tensor that may be read-only. TVM-FFI has no flag for read-only tensors, and nothing prevents a
-// function from writing to it. The caller must know that this function does not.
+// function from writing to it. The caller must know that the called function does not.
 func UnsafeConstant(t *dlpack.Tensor) Constant { return Constant{t} }
 
 // onHeap returns t in a way that hides it from the compiler's escape analysis. Every tensor lies on the heap anyway, but the
@@ -74,6 +75,7 @@ func (c *call) next() *C.ffi_argument {
 	return &c.args[len(c.args)-1]
 }
 
+// plain appends an argument that is complete with the 64 bits of its value, such as a number or the address of an object.
 func (c *call) plain(kind int32, bits uint64) {
 	a := c.next()
 	a._type, a.value, a.ndim = C.int32_t(kind), C.uint64_t(bits), -1
@@ -240,7 +242,7 @@ func (c *call) shaped(f *Function, s *Shaped) error {
 	return c.view(f, s.data, s.count, s.dtype, rank)
 }
 
-// view appends a tensor over Go memory, whose shape and strides have been appended to dims.
+// view appends a tensor over Go memory. The caller has appended its shape and its strides to c.dims.
 func (c *call) view(f *Function, data unsafe.Pointer, count int, dtype dlpack.DataType, rank int) error {
 	if count == 0 {
 		data = nil
@@ -273,7 +275,7 @@ func unaligned(address, align uintptr) error {
 	return refuse(dlpack.ErrUnaligned, "data at %#x is not aligned to %d bytes%s", address, align, remedy)
 }
 
-// aligned returns an error if the data of a tensor on the host has not the alignment that f requires.
+// aligned returns an error if t is on the host and its data does not have the alignment that f requires.
 func (f *Function) aligned(t *dlpack.Tensor) error {
 	if t.Device().HostReadable() && t.Data()&(f.align-1) != 0 {
 		return unaligned(t.Data(), f.align)
@@ -281,8 +283,8 @@ func (f *Function) aligned(t *dlpack.Tensor) error {
 	return nil
 }
 
-// tensor appends a tensor, which an export holds for the time of the call. A borrowed tensor cannot be exported and is
-// described by value.
+// tensor appends a tensor, which an export holds until the call ends. A borrowed tensor cannot be exported and is described
+// by value. constant allows a read-only tensor.
 func (c *call) tensor(f *Function, t *dlpack.Tensor, constant bool) error {
 	if t == nil {
 		return errNil
@@ -338,7 +340,7 @@ func (c *call) kept(f *Function, t *dlpack.Tensor) error {
 	return nil
 }
 
-// tensorObject returns an object of TVM-FFI that holds a share of a tensor.
+// tensorObject returns an object of TVM-FFI that holds a share of a tensor. The caller owns the reference to the object.
 func tensorObject(t *dlpack.Tensor) (uintptr, error) {
 	m, err := t.Export()
 	if err != nil {

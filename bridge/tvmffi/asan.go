@@ -2,8 +2,9 @@
 
 package tvmffi
 
-// AddressSanitizer looks for what throws C++ exceptions when a program starts, and ends the program
-// at the first exception when there was none: libtvm_ffi, which throws, comes later.
+// When a program starts, AddressSanitizer looks up the function that throws C++ exceptions. If it found none, it ends the
+// program at the first exception. libtvm_ffi throws exceptions but is loaded later, so the program is linked with
+// libstdc++.
 
 // #cgo LDFLAGS: -Wl,--no-as-needed -lstdc++ -Wl,--as-needed
 import "C"

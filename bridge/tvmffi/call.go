@@ -61,15 +61,19 @@ func isNil(value any) bool {
 // allocates aligned memory, and [dlpack.Tensor.Align] copies a tensor if necessary. All other properties of a tensor are for
 // the function to check, and so are tensors inside an [Object].
 //
-// Read-only tensors are refused, because a function has no way to find out; see [UnsafeConstant]. A tensor whose writability
-// is unknown, because it came in the form before DLPack 1.0, is passed on, as by [dlpack.Tensor.ExportLegacy].
+// Read-only tensors are refused, because a function cannot find out that a tensor is read-only; see [UnsafeConstant]. A
+// tensor whose writability is unknown, because it came in the form before DLPack 1.0, is passed on, as by
+// [dlpack.Tensor.ExportLegacy].
 //
-// Slices are neither copied nor pinned, and a call with up to 8 of them does not allocate.
+// Slices are not copied. A call with up to 8 of them does not allocate; further ones are pinned until the call returns. A
+// slice of a type of your own, or with elements of such a type, is passed by [Shape].
 //
-// Ownership: the arguments stay the caller's, and the caller must close the result. Lifetime: a tensor of borrowed memory must
-// stay valid until the call returns; others are held. Threads: any, also several at once. On error: *[Error] if the function
-// raised one; before the function is called, [dlpack.ErrUnaligned], [dlpack.ErrReadOnly], [dlpack.ErrClosed], [ErrArgument],
-// and [dlpack.ErrMemory] if there is no memory for a string. Nothing is kept.
+// Ownership: the arguments stay the caller's, and the caller must close the result. Lifetime: a tensor of borrowed memory
+// must stay valid until the call returns; others are held. Threads: any, also several at once. On error: *[Error] if the
+// function raised one. Before the function is called: [dlpack.ErrUnaligned], [dlpack.ErrReadOnly], [dlpack.ErrClosed],
+// [ErrArgument], [dlpack.ErrNull] for a nil pointer, [dlpack.ErrOverflow] for a number above 2^63-1, and [dlpack.ErrLayout]
+// for a [Shape] that does not fit. After it: [dlpack.ErrMemory] if there is no memory for a string, and the errors of
+// [dlpack.Import] for a tensor. Nothing is kept.
 func (f *Function) Call(args ...any) (any, error) {
 	if f == nil || !f.acquire() {
 		return nil, errClosed(f.Name())
@@ -104,9 +108,9 @@ const direct = C.FFI_DIRECT
 // A call holds the arguments of a call, in a form without pointers, and the resources to be released after it.
 type call struct {
 	args    []C.ffi_argument
-	dims    []int64
+	dims    []int64 // shape and strides of each tensor that is described by value
 	direct  [direct]unsafe.Pointer
-	used    int            // addresses of Go memory: the first are in direct, the others are pinned
+	used    int            // the number of addresses of Go memory: the first are in direct, the others are pinned
 	pinned  runtime.Pinner // the pinned addresses
 	pins    bool           // pin all addresses, because the call is made later
 	exports []unsafe.Pointer

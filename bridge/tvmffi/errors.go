@@ -15,18 +15,21 @@ import (
 // The causes of errors, in addition to those of package dlpack, such as [dlpack.ErrUnaligned], [dlpack.ErrReadOnly] and
 // [dlpack.ErrClosed].
 var (
-	// ErrLibrary reports that libtvm_ffi or libtvm_runtime was not found, or is of an unknown version.
+	// ErrLibrary reports that libtvm_ffi or libtvm_runtime is not loaded or cannot be loaded, for example because it was
+	// not found or has an unknown version, or that a path is not that of a regular file.
 	ErrLibrary = errors.New("library not loaded")
 	// ErrNotFound reports that there is no function of the given name.
 	ErrNotFound = errors.New("no such function")
-	// ErrRuntime reports that a module has parallel loops, and libtvm_runtime is not loaded ([LoadRuntime]).
+	// ErrRuntime reports that a module calls libtvm_runtime, for example for parallel loops, and it is not loaded
+	// ([LoadRuntime]).
 	ErrRuntime = errors.New("libtvm_runtime is needed")
-	// ErrArgument reports a Go value that has no form in TVM-FFI, or too many arguments.
+	// ErrArgument reports a Go value that has no form in TVM-FFI, too many arguments, or a result of another type than
+	// [As] asks for.
 	ErrArgument = errors.New("unsupported argument")
 )
 
-// The kinds of errors that Python has an exception for. Errors of any other kind, including BufferError and OSError, arrive in
-// Python as a RuntimeError until Python has registered a class of that name with TVM-FFI:
+// The kinds of errors that arrive in Python as the exception of the same name. Errors of any other kind, including
+// BufferError and OSError, arrive as a RuntimeError until Python has registered a class of that name with TVM-FFI:
 // tvm_ffi.register_error("BufferError", BufferError).
 const (
 	RuntimeError   = "RuntimeError"
@@ -61,9 +64,10 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Errorf returns an error of the given kind for a Go function to return. In Python it is the exception of that name. An error
-// without a kind becomes a TypeError if its cause is [dlpack.ErrDType] or [ErrArgument], a MemoryError if it is
-// [dlpack.ErrMemory], a ValueError for the other causes of package dlpack, and a RuntimeError otherwise.
+// Errorf returns an [*Error] of the given kind for a Go function to return. The format is that of [fmt.Sprintf], which has
+// no %w. An error that wraps an [*Error] is raised with its kind. Any other error is raised as a TypeError if its cause is
+// [dlpack.ErrDType] or [ErrArgument], a MemoryError if it is [dlpack.ErrMemory], a ValueError for the other causes of
+// package dlpack, and a RuntimeError otherwise.
 func Errorf(kind, format string, values ...any) error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, values...)}
 }
@@ -81,7 +85,8 @@ func refuse(cause error, format string, values ...any) error {
 	return &refusal{fmt.Sprintf(format, values...), cause}
 }
 
-// at puts a place before the text of an error of this package or of package dlpack.
+// at puts a place before the text of an error. An error of this package or of package dlpack keeps its cause; any other
+// error becomes the cause.
 func at(place string, err error) error {
 	var r *refusal
 	var d *dlpack.Error
@@ -119,7 +124,7 @@ func kindOf(err error) (kind, message, backtrace string) {
 	return RuntimeError, err.Error(), ""
 }
 
-// kinds lists the kinds of errors that have none of their own, by their causes. The first match counts.
+// kinds gives a kind to errors that are not an [*Error], by their causes. The first match counts.
 var kinds = []struct {
 	kind   string
 	causes []error

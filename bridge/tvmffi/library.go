@@ -60,8 +60,9 @@ func init() { C.ffi_note_handler() }
 // The symbols of the library become global in the process, because kernels need them. libtvm_ffi installs a handler for
 // SIGSEGV that ends the process; Load restores the previous handler, so that a nil dereference in Go remains a panic.
 //
-// Ownership: nothing moves. Lifetime: the library stays until the process ends. Threads: any. On error: [ErrLibrary], also for
-// a path that is not a regular file; a library that was loaded may stay in the process unused.
+// Ownership: nothing moves. Lifetime: the library stays until the process ends. Threads: any. On error: [ErrLibrary], also
+// for a path that is not a regular file, and if the process has loaded another file than path; a library that was loaded
+// may stay in the process unused.
 func Load(path string) error {
 	library.mu.Lock()
 	defer library.mu.Unlock()
@@ -80,9 +81,10 @@ func Load(path string) error {
 	return nil
 }
 
-// LoadRuntime loads libtvm_runtime into the process. Kernels with parallel loops need it, and it must be loaded before their
-// module. It is searched for in the same places as libtvm_ffi (see [Load]), which is loaded first. The environment variable is
-// DLBRIDGE_TVM_RUNTIME, and the Python package is apache-tvm.
+// LoadRuntime loads libtvm_runtime into the process, after libtvm_ffi. Kernels with parallel loops need it, and it must be
+// loaded before their module. It is searched for as [Load] describes, beginning with path. The environment variable is
+// DLBRIDGE_TVM_RUNTIME, and the Python package is apache-tvm. Once it has succeeded, further calls do nothing, whatever
+// their path.
 //
 // Ownership: nothing moves. Lifetime: the library stays until the process ends. Threads: any. On error: [ErrLibrary].
 func LoadRuntime(path string) error {
@@ -115,7 +117,7 @@ func LoadRuntime(path string) error {
 	return nil
 }
 
-// Path returns the file that libtvm_ffi was loaded from, or "" if it is not loaded.
+// Path returns the file that libtvm_ffi was loaded from, or "" if this package does not use the library yet.
 func Path() string {
 	library.mu.Lock()
 	defer library.mu.Unlock()
@@ -205,8 +207,9 @@ func attached() bool {
 	return attach("", false) == nil && library.loaded.Load()
 }
 
-// attach looks up the functions of the libtvm_ffi in the process. If there is none and load is set, it loads the library from
-// a file.
+// attach looks up the functions of the libtvm_ffi in the process. If there is none and load is set, it loads the library
+// from a file, or from the search path of the loader if file is empty. If there is none and load is not set, it returns
+// nil, and library.loaded stays false. The caller holds library.mu.
 func attach(file string, load bool) error {
 	var name, found *C.char
 	if file != "" {
@@ -249,8 +252,9 @@ func fileIn(path, file string) string {
 	return path
 }
 
-// loadable returns an error for a path that must not reach the loader, which would wait for a writer of a FIFO, perhaps
-// forever, and would read a path only up to its first NUL.
+// loadable returns an error for a path that must not reach the loader: one of a file that is not regular, because the
+// loader may wait forever for the writer of a FIFO, and one with a NUL, where the loader would take the path to end. It
+// returns nil if there is no file.
 func loadable(path string) error {
 	if strings.ContainsRune(path, 0) {
 		return fmt.Errorf("the path %q contains a NUL", path)

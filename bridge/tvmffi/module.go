@@ -28,9 +28,9 @@ func (m *Module) Close() error {
 // LoadModule loads a library of functions from a file, such as TVM's export_library writes.
 //
 // Ownership: the caller owns the result. Lifetime: until its Close; the library itself stays in the process, because the
-// results of its functions need its code. Threads: any; the library must not call [Global], [Register] or LoadModule while it
-// is being loaded. On error: [ErrRuntime] if the library has parallel loops and libtvm_runtime is not loaded ([LoadRuntime]),
-// [ErrLibrary], *[Error].
+// results of its functions need its code. Threads: any; the library must not call [Global], [Register] or LoadModule while
+// it is being loaded. On error: [ErrRuntime] if the library calls libtvm_runtime, which is not loaded ([LoadRuntime]);
+// [ErrLibrary]; *[Error].
 func LoadModule(path string) (*Module, error) {
 	file, err := filepath.Abs(path)
 	if err != nil {

@@ -20,6 +20,7 @@ type uses struct {
 	closed atomic.Bool
 }
 
+// acquire begins a use. It reports false after close.
 func (u *uses) acquire() bool {
 	for {
 		n := u.n.Load()
@@ -32,7 +33,7 @@ func (u *uses) acquire() bool {
 	}
 }
 
-// release and close report whether this was the last use.
+// release ends a use, and close ends the holder's own. Both report whether it was the last use.
 func (u *uses) release() bool { return u.n.Add(-1) < 0 }
 func (u *uses) close() bool   { return u.closed.CompareAndSwap(false, true) && u.release() }
 
@@ -155,7 +156,8 @@ func (f *Function) Close() error {
 	return f.reference.Close()
 }
 
-// Name returns the name by which the function was looked up, and "function" if f is nil.
+// Name returns the name by which the function was looked up, or the name of its [Handler]. It returns "function" if there
+// is neither, or if f is nil.
 func (f *Function) Name() string {
 	if f == nil {
 		return "function"
@@ -170,9 +172,9 @@ const DefaultAlignment = 64
 // A FunctionOption changes how a function is called.
 type FunctionOption func(*Function)
 
-// Alignment sets the alignment in bytes, a power of two, that the data of tensors must have. Kernels that TVM has vectorised
-// load whole vectors, and end the process if the data is not aligned: kernels built for AVX-512 require 64 bytes, for AVX 32
-// and for SSE 16. Kernels without vector instructions require the size of an element.
+// Alignment sets the alignment in bytes that the data of tensors must have, rounded up to a power of two. Kernels that TVM
+// has vectorised load whole vectors, and end the process if the data is not aligned: kernels built for AVX-512 require 64
+// bytes, for AVX 32 and for SSE 16. Kernels without vector instructions require the size of an element.
 func Alignment(bytes int) FunctionOption {
 	return func(f *Function) { f.align = 1 << bits.Len(uint(max(bytes, 1)-1)) }
 }

@@ -64,7 +64,7 @@ func (f *Function) Prepare(args ...any) (*Prepared, error) {
 	return p, nil
 }
 
-// Call makes the call.
+// Call calls the function with the arguments that [Function.Prepare] was given.
 //
 // Ownership: the caller must close the result. Lifetime: the result is independent of p. Threads: any, but one at a time,
 // because all calls share the arguments. On error: as [Function.Call], and [dlpack.ErrClosed].
@@ -95,8 +95,8 @@ func (p *Prepared) leave() {
 	runtime.KeepAlive(p)
 }
 
-// Close releases the arguments. The first call has an effect, later ones have none. If this goroutine is in a call of p, from
-// which a callback calls Close, the arguments are released when that call ends.
+// Close releases the arguments. Only the first Close has an effect. If this goroutine is in a call of p, from which a
+// callback calls Close, the arguments are released when that call ends.
 //
 // Ownership: ends the references to the function and the arguments. Lifetime: p must not be called again. Threads: any, while
 // no other goroutine is in a call. On error: never fails; the result makes it an io.Closer.

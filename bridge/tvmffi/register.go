@@ -12,8 +12,8 @@ import (
 	"unsafe"
 )
 
-// table guards the global table of TVM-FFI, which has no lock of its own: its source requires callers to have one. While it is
-// held, nothing that may call Go runs, except what libraries do when they are loaded.
+// table guards the global table of TVM-FFI, which has no lock of its own: its source requires callers to have one. No code
+// that may call Go must run while table is held, except the initialisation of libraries that are being loaded.
 var table sync.RWMutex
 
 // Global looks up a function in the global table of TVM-FFI, where libtvm_ffi, Python and other libraries register theirs.

@@ -16,13 +16,13 @@ import (
 // *[Error]), or any other integer, float or [Bytes]; a uintptr is returned as an integer. A result that has a Close method is
 // handed over to the caller and closed here. A string must be UTF-8 for Python to read it; [Bytes] may hold anything.
 //
-// A returned error is raised in the caller with its kind (see [Errorf]). A panic is raised as a RuntimeError. If memory runs
-// out, Go ends the process; [dlpack.New] returns an error instead for a caller who asks for too much.
+// A returned error is raised in the caller with its kind (see [Errorf]). A panic is raised as a RuntimeError. If memory
+// runs out, Go ends the process; [dlpack.New] instead returns an error if there is too little memory for a tensor.
 //
 // TVM-FFI does not tell a handler everything about its arguments, so a handler should document what it does with them:
 //
 //   - Whether a tensor may be written. JAX's tensors must not be. Read-only arrays of NumPy are not passed at all.
-//   - Whether PyTorch has yet to conjugate or negate a tensor (conj, and imag of that). Callers use resolve_conj and
+//   - Whether PyTorch has yet to conjugate or negate a tensor (conj, and imag of its result). Callers use resolve_conj and
 //     resolve_neg.
 //   - Whether a tensor requires a gradient.
 //

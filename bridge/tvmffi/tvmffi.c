@@ -54,14 +54,15 @@ static void put_handler_back(void) {
   }
 }
 
-/* Loads a library and makes its symbols global in the process. Returns NULL, or the reason for the failure. */
+/* Loads a library and makes its symbols global in the process. Returns NULL, or the reason for the failure, which the caller
+ * frees. */
 char *ffi_load_global(const char *path) {
   return dlopen(path, RTLD_NOW | RTLD_GLOBAL) ? NULL : loader_error();
 }
 
 /* Looks up the functions of the libtvm_ffi in the process. If there is none and load is set, it loads the library at
  * path (NULL: from the search path of the loader). Returns NULL, or the reason for the failure. *found is the file of
- * the library, or NULL if there is none. */
+ * the library, or NULL if there is none. The caller frees both texts. */
 char *ffi_attach(const char *path, int load, char **found) {
   void *functions[COUNT];
   void *library = NULL;
@@ -121,7 +122,7 @@ static ffi_result object_of(int32_t type, void *object) {
   return (ffi_result){0, object ? type : FFI_NONE, 0, 0, (uintptr_t)object};
 }
 
-/* The error that was just raised in this thread. */
+/* Takes the error that was just raised in this thread. */
 static ffi_result raised(void) {
   void *error = NULL;
   ffi.ErrorMoveFromRaised(&error);
@@ -132,6 +133,7 @@ static const ffi_any none = {FFI_NONE, 0, {0}};
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
+/* Sets *any to an argument. For a tensor that is described by value, it also sets *tensor, to which *any then points. */
 static void describe(ffi_any *any, DLTensor *tensor, const ffi_argument *a, int64_t *dims, char *const *direct) {
   any->type = a->type;
   any->size = a->size;
@@ -197,6 +199,7 @@ void ffi_incref(uintptr_t object) { ffi.ObjectIncRef((void *)object); }
 
 void ffi_decref(uintptr_t object) { ffi.ObjectDecRef((void *)object); }
 
+/* Returns a string or, if bytes is set, a byte string: up to 7 bytes in the result itself, otherwise a new object. */
 ffi_result ffi_string(const char *data, size_t size, int bytes) {
   ffi_any out = none;
   ffi_bytes input = {data ? data : "", size};
@@ -204,6 +207,7 @@ ffi_result ffi_string(const char *data, size_t size, int bytes) {
   return status == 0 ? value_of(&out) : raised();
 }
 
+/* Returns a function of the global table, or FFI_NONE if there is none of this name. */
 ffi_result ffi_global(const char *name, size_t size) {
   void *function = NULL;
   ffi_bytes key = {name ? name : "", size};
@@ -262,7 +266,7 @@ static int raise_forked(void) {
                     message[] = "dlbridge: Go was loaded before this process was forked, and does not survive a fork: "
                                 "start the process with multiprocessing's 'spawn' or 'forkserver'";
   char *found = NULL;
-  if (ffi.ErrorCreate == NULL) free(ffi_attach(NULL, 0, &found)); /* there is no other thread */
+  if (ffi.ErrorCreate == NULL) free(ffi_attach(NULL, 0, &found)); /* needs no lock: there is no other thread */
   free(found);
   return ffi_raise(kind, sizeof kind - 1, message, sizeof message - 1, NULL, 0);
 }
@@ -329,8 +333,8 @@ ffi_result ffi_function(uint64_t id) {
   return raised();
 }
 
-/* Sets *id to the number of a Go function whose TVM-FFI function was deleted, takes it off the list and returns 1. Returns 0 if there is
- * none. One thread at a time may call it. */
+/* Takes the number of a Go function whose TVM-FFI function was deleted off the list, sets *id to it and returns 1.
+ * Returns 0 if there is none. One thread at a time may call it. */
 int ffi_deleted_function(uint64_t *id) {
   static served *mine;
   if (mine == NULL) mine = __atomic_exchange_n(&deleted, NULL, __ATOMIC_ACQUIRE);

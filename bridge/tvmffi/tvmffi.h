@@ -7,8 +7,8 @@
 #define FFI_HIDDEN __attribute__((visibility("hidden")))
 
 enum {
-  FFI_ARGUMENTS = 255, /* that one call can have */
-  FFI_DIRECT = 8       /* addresses in Go's memory that go through the call itself */
+  FFI_ARGUMENTS = 255, /* the most that one call can have */
+  FFI_DIRECT = 8       /* addresses of Go memory that are arguments of ffi_invoke itself: d0 to d7 */
 };
 
 /* An argument as Go describes it: an ffi_any without a union, and a DLTensor without pointers. It contains no
@@ -16,9 +16,9 @@ enum {
 typedef struct ffi_argument {
   int32_t type;
   uint32_t size;
-  uint64_t value;       /* of a tensor: its address, unless it is direct */
-  int32_t direct;       /* which address that goes through the call itself, or -1 */
-  int32_t ndim;         /* -1: value is a DLTensor * that is there already */
+  uint64_t value;       /* of a tensor that is described by value: the address of its data, unless it is direct */
+  int32_t direct;       /* of a tensor: which of d0 to d7 is the address of its data, or -1 */
+  int32_t ndim;         /* of a tensor that is described by value; -1: value is complete, such as a DLTensor * */
   uint32_t dtype;
   uint32_t dims;        /* where the shape starts in dims; the strides follow it */
   int32_t device_type;

@@ -15,6 +15,7 @@ import (
 // pointer converts an address outside Go's heap to a pointer.
 func pointer(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
 
+// chars returns the address of a text, which does not end with a NUL. The caller keeps the text alive.
 func chars(text string) *C.char { return (*C.char)(unsafe.Pointer(unsafe.StringData(text))) }
 
 // cell returns the address behind the header of an object.
@@ -50,7 +51,8 @@ func errorOf(r C.ffi_result) *Error {
 	return e
 }
 
-// value converts the result of a call to a Go value, which takes over the object, or releases it.
+// value converts the result of a call to a Go value. An object in the result goes over to the Go value, or is released,
+// also on an error.
 func value(r C.ffi_result) (any, error) {
 	object := uintptr(r.value)
 	if r._type >= C.FFI_OBJECT && object == 0 {

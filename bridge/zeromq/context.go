@@ -26,13 +26,14 @@ type Errno int
 // Error returns the text of libzmq.
 func (e Errno) Error() string { return C.GoString(C.zmq_strerror(C.int(e))) }
 
-// Is reports whether the error is a number of the operating system.
+// Is reports whether target is the [syscall.Errno] with the same number.
 func (e Errno) Is(target error) bool {
 	errno, ok := target.(syscall.Errno)
 	return ok && errno == syscall.Errno(e)
 }
 
-// failed returns the error of a call of libzmq that cgo has returned errno for.
+// failed returns an error of libzmq. The text what names the operation; errno is an Errno, or the error that cgo has
+// returned.
 func failed(what string, errno error) error {
 	if number, ok := errno.(syscall.Errno); ok {
 		errno = Errno(number)
@@ -47,7 +48,8 @@ func Version() string {
 	return fmt.Sprintf("%d.%d.%d", major, minor, patch)
 }
 
-// A Context has the I/O threads of its sockets, and connects them over inproc. A program usually has one.
+// A Context has the I/O threads of its sockets. Sockets can connect over inproc only within one context. A program usually
+// has one.
 type Context struct {
 	mu      sync.Mutex
 	ptr     unsafe.Pointer // nil after Close
@@ -57,13 +59,14 @@ type Context struct {
 // A ContextOption is a setting of a context.
 type ContextOption struct{ name, value C.int }
 
-// Threads sets the number of I/O threads; the default is 1. libzmq recommends one for each gigabyte that is sent or received in a second.
+// Threads sets the number of I/O threads; the default is 1. libzmq recommends one for each gigabyte that is sent or
+// received in a second.
 func Threads(n int) ContextOption { return ContextOption{C.ZMQ_IO_THREADS, C.int(n)} }
 
 // MaxSockets sets how many sockets the context may have; the default is 1023.
 func MaxSockets(n int) ContextOption { return ContextOption{C.ZMQ_MAX_SOCKETS, C.int(n)} }
 
-// NewContext makes a context.
+// NewContext makes a context, which the caller closes. Errors: [Errno].
 func NewContext(options ...ContextOption) (*Context, error) {
 	ptr, err := C.zmq_ctx_new()
 	if ptr == nil {
@@ -78,8 +81,8 @@ func NewContext(options ...ContextOption) (*Context, error) {
 	return &Context{ptr: ptr, sockets: map[*Socket]struct{}{}}, nil
 }
 
-// Close closes all sockets of the context, and waits until their messages have been sent, or [Linger] has passed. A second Close does
-// nothing.
+// Close closes all sockets of the context, and waits until their messages have been sent or the time of [Linger] has
+// passed, which by default has no end. A second Close does nothing.
 func (c *Context) Close() error {
 	c.mu.Lock()
 	ptr := c.ptr

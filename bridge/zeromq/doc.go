@@ -11,7 +11,7 @@
 //	defer msg.Close()
 //	err = dlpack.Use(msg.Tensors[0], func(x []float32) error { … })
 //
-// Sockets, and so the functions above, need libzmq 4.2 or later, with its headers and pkg-config, and the build tag zmq:
+// Sockets need libzmq 4.2 or later, with its headers and pkg-config, and the build tag zmq:
 //
 //	go build -tags zmq ./...
 //
@@ -20,21 +20,24 @@
 //
 // # Sending
 //
-// [Socket.Send] makes each payload part of at least 32 KiB a message of libzmq on the memory of its tensor, with a function that
-// releases one share of it when libzmq has written the part, on one of libzmq's threads. Smaller parts are copied, which is cheaper.
+// [Socket.Send] gives libzmq each payload part of at least 32 KiB in the memory of its tensor, without copying it. When
+// libzmq has written the part, one of its threads releases libzmq's share of the memory. Smaller parts are copied, which is
+// cheaper, and so are parts in borrowed memory.
 //
 // # Receiving
 //
 // A part of at least 16 KiB stays in the memory of the message of libzmq, which the tensors of the part keep alive. Smaller parts
 // are copied: libzmq receives small messages into common buffers of 8 KiB, which one part would keep alive.
 //
-// Parts that come over tcp or ipc are aligned to 8 bytes at most, and often not at all. [Aligned] copies those tensors that are not
-// aligned to 256 bytes. Tensors are read-only without [Writable], and Go has no read-only slices: [dlpack.Use] needs it.
+// Parts that come over tcp or ipc are aligned to 8 bytes at most, and often not at all. [Aligned] copies those tensors that
+// are not aligned to 256 bytes. Tensors are read-only without [Writable]. Go has no read-only slices, so [dlpack.Use] needs
+// [Writable].
 //
 // # Memory
 //
-// A receiver holds the frames of one message at a time, beside those that wait in libzmq: [ReceiveHighWater] limits their number,
-// and [MaxFrame] their size. Decoding takes what [bridge.Decode] says, and 64 bytes more for each frame.
+// A receiver holds the frames of one message at a time. More messages wait in libzmq: [ReceiveHighWater] limits their
+// number, and [MaxFrame] the size of their frames. Decoding takes as much memory as [bridge.Decode] says, and 64 bytes more
+// for each frame.
 //
 // # Both forms of a message
 //

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What libzmq releases when it has sent a frame. */
+/* The share of memory that libzmq releases when it no longer needs a frame. */
 typedef struct {
-  DLManagedTensorVersioned *managed; /* NULL if the frame was not sent */
+  DLManagedTensorVersioned *managed; /* NULL if the frame was not sent: the caller keeps the managed tensor */
 } loan;
 
 static void release(void *data, void *hint) {
@@ -18,14 +18,16 @@ static void release(void *data, void *hint) {
   free(l);
 }
 
-/* Reports whether the socket is ready after all. libzmq looks for changes of its state here, and not in each call that fails. */
+/* Reports whether the socket is ready after all. zmq_getsockopt makes libzmq look for changes of the socket's state, which a send or
+ * receive that fails does not always do. */
 static int ready(void *socket, int event) {
   int events = 0;
   size_t size = sizeof events;
   return zmq_getsockopt(socket, ZMQ_EVENTS, &events, &size) == 0 && (events & event) != 0;
 }
 
-/* Sends a frame without waiting. Go's signals interrupt calls of libzmq. */
+/* Sends a frame without waiting. Returns 0 or an errno; after an error the message is still the caller's. It tries again after EINTR,
+ * because Go's signals interrupt calls of libzmq. */
 static int send_frame(void *socket, zmq_msg_t *message, int first, int more) {
   for (int tries = 0;; tries++) {
     if (zmq_msg_send(message, socket, ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) >= 0) return 0;
@@ -35,7 +37,7 @@ static int send_frame(void *socket, zmq_msg_t *message, int first, int more) {
   }
 }
 
-/* Ends a message of which libzmq drops the frames that are left. */
+/* Sends an empty last frame, which ends a message whose remaining frames libzmq drops. */
 static void end_dropped(void *socket) {
   zmq_msg_t last;
   zmq_msg_init(&last);
@@ -72,7 +74,7 @@ int zeromq_send(void *socket, const zeromq_frame *frames, size_t count, const ch
   return 0;
 }
 
-/* Makes room for one more element. Returns 0 if there is no memory. */
+/* Makes room for `needed` elements of `size` bytes; *room is how many fit. Returns 0 and changes nothing if there is no memory. */
 static int grow(void **memory, size_t *room, size_t needed, size_t size) {
   if (needed <= *room) return 1;
   size_t wanted = *room * 2 > needed ? *room * 2 : needed + 16;
@@ -83,6 +85,8 @@ static int grow(void **memory, size_t *room, size_t needed, size_t size) {
   return 1;
 }
 
+/* Adds a received frame to the inbox: a copy if it has fewer than `threshold` bytes, otherwise the message itself. Returns 0 or
+ * ENOMEM. */
 static int keep(zeromq_inbox *inbox, zmq_msg_t *message, size_t threshold) {
   size_t size = zmq_msg_size(message);
   if (!grow((void **)&inbox->frames, &inbox->room, inbox->count + 1, sizeof *inbox->frames)) return ENOMEM;
@@ -126,7 +130,7 @@ int zeromq_receive(void *socket, zeromq_inbox *inbox, size_t threshold, size_t o
       zmq_msg_close(&message);
       if (failure == EINTR) continue;
       if (failure == EAGAIN && first && tries++ == 0 && ready(socket, ZMQ_POLLIN)) continue;
-      if (failure == EAGAIN && !first) continue; /* a message arrives whole */
+      if (failure == EAGAIN && !first) continue; /* the next frame is about to come, because libzmq delivers messages whole */
       clear(inbox);
       return failure;
     }

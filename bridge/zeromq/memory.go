@@ -16,7 +16,7 @@ func contains(memory, frame []byte) bool {
 		uintptr(len(memory))-(address(frame)-address(memory)) >= uintptr(len(frame))
 }
 
-// offset returns the place of a frame in the memory of its owner, a row of bytes.
+// offset returns the offset in bytes of a frame in the memory of its owner, a tensor of bytes. It is 0 for an empty frame.
 func offset(frame []byte, owner *dlpack.Tensor) int64 {
 	memory, _, err := owner.UnsafeBytes()
 	if err != nil || len(frame) == 0 {

@@ -25,12 +25,13 @@ type Message struct {
 	// Routing has the frames that come before the message: routing ids, and the empty frame behind them. It is nil for most sockets.
 	Routing [][]byte
 
-	owners []*dlpack.Tensor // of memory of Parts that belongs to the message
+	owners []*dlpack.Tensor // own the memory of Parts and packed that belongs to the message
 	own    bool             // Close closes Tensors
 	packed []byte           // the single-part form, in the memory of the last owner
 }
 
-// Encode returns the message of [bridge.Encode]. Its parts alias the memory of the tensors.
+// Encode returns the message of [bridge.Encode]. Its parts alias the memory of the tensors, except those that bridge.Encode
+// copies.
 //
 // Ownership: the tensors stay the caller's. Lifetime: they must stay open until the message has been sent. Errors: those of
 // bridge.Encode.
@@ -56,8 +57,8 @@ func Encode(ts []*dlpack.Tensor, options ...bridge.EncodeOption) (*Message, erro
 	return m, nil
 }
 
-// Pack makes Frames return the single-part form of the message: one frame, which is a copy of all parts. It copies the message
-// as it is now; later changes of its fields have no effect.
+// Pack makes Frames return the single-part form of the message: one frame, which is a copy of all parts. It copies the
+// message as it is now; later changes of its fields have no effect. [Message.Close] gives back the memory of the copy.
 //
 // Errors: those of [tens.Message.PackedSize], and [dlpack.ErrMemory].
 func (m *Message) Pack() error {
@@ -98,8 +99,9 @@ func (m *Message) Frames() ([][]byte, error) {
 	return append(slices.Clone(m.Routing), m.Encode()...), nil
 }
 
-// Close closes the tensors of a message that was received, and gives back the memory of its parts. Tensors that are to live on are
-// shared before (see [dlpack.Tensor.Share]). It does not close the tensors that Encode was given. A second Close does nothing.
+// Close closes the tensors of a message that was received, and gives back the memory of its parts. Tensors that are needed
+// longer must be shared before (see [dlpack.Tensor.Share]). Close does not close the tensors that Encode was given. A
+// second Close does nothing.
 func (m *Message) Close() {
 	if m.own {
 		for _, t := range m.Tensors {
@@ -142,8 +144,9 @@ type receiving struct {
 	decode           []bridge.DecodeOption
 }
 
-// Writable makes tensors that are not read-only. Memory that others may see is copied: that of an inproc socket, which may be the
-// sender's, and that of a message that libzmq shares among several receivers. [Decode] takes the frames to be the caller's own.
+// Writable makes tensors that are not read-only. Memory that others may see is copied: that of an inproc socket, which may
+// be the sender's, and that of a message that libzmq shares among several receivers. [Decode] assumes that the frames
+// belong to the caller alone.
 func Writable() Option { return func(r *receiving) { r.writable = true } }
 
 // Aligned makes tensors whose data is aligned to [dlpack.NewAlignment] bytes. A tensor that is not aligned in its part is copied,
@@ -152,7 +155,7 @@ func Aligned() Option {
 	return func(r *receiving) { r.decode = append(r.decode, bridge.Align(dlpack.NewAlignment)) }
 }
 
-// Join makes one tensor, in new memory, of each that lies in several parts (see [bridge.Join]).
+// Join makes one tensor, in new memory, of each tensor that lies in several parts (see [bridge.Join]).
 func Join() Option { return func(r *receiving) { r.decode = append(r.decode, bridge.Join()) } }
 
 // Routed makes [Decode] take the first frame as a routing id. Sockets of the type ROUTER do so without it.
@@ -175,7 +178,7 @@ func receivingOf(options []Option) *receiving {
 	return r
 }
 
-// frameOverhead is what a frame counts for in [Limit] beside its bytes: the size of libzmq's message.
+// frameOverhead is the number of bytes that [Limit] counts for a frame beside its own: the size of a zmq_msg_t.
 const frameOverhead = 64
 
 // Decode returns the message of frames in Go memory, in either form, with its tensors, which alias the frames.
@@ -269,7 +272,8 @@ func isPacked(frame []byte) bool {
 	return false
 }
 
-// unpack returns the frames of the single-part form, and views of its owner, if it has one, as their owners.
+// unpack returns the frames in the single-part form, and the owner of each, which is that of the single-part form. The
+// owners are nil if it lies in Go memory.
 func unpack(frame []byte, owners []*dlpack.Tensor) ([][]byte, []*dlpack.Tensor, error) {
 	frames, err := tens.DecodeFrames(frame)
 	if err != nil || owners == nil || owners[0] == nil {

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// receiveThreshold is the size from which on a received frame stays in libzmq's memory.
+	// receiveThreshold is the size in bytes from which on a received frame stays in libzmq's memory.
 	receiveThreshold = 16 << 10
-	// inboxKeep is how much memory a socket keeps for the next message.
+	// inboxKeep is the most bytes that a socket keeps of each buffer for the next message.
 	inboxKeep = 1 << 20
 )
 
@@ -111,8 +111,8 @@ func (s *Socket) unload(r *receiving) (frames [][]byte, owners []*dlpack.Tensor,
 	return nil, nil, fmt.Errorf("zeromq: receive: %w", err)
 }
 
-// adopt makes a tensor that owns a message of libzmq, or a copy of one that others may see if it is to be writable. It frees the
-// message on an error.
+// adopt makes a tensor that owns a message of libzmq. If the tensor is to be writable and others may see the memory of the
+// message, it makes a copy instead, and frees the message. It also frees the message on an error.
 func (s *Socket) adopt(frame *C.zeromq_frame, r *receiving) (*dlpack.Tensor, error) {
 	exclusive := !s.inproc && s.inbox.shared == 0
 	t, err := dlpack.Lend(pointer(C.uintptr_t(frame.at)), int64(frame.size), !r.writable || !exclusive,

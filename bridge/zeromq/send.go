@@ -19,17 +19,17 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// sendThreshold is the size from which on libzmq sends a frame from the memory of its tensor: over tcp, copies are cheaper up to 16 KiB, and
-// cost 1.1 times as much at 32 KiB and 1.6 times at 64 KiB.
+// sendThreshold is the size in bytes from which on libzmq sends a frame from the memory of its tensor. Over tcp, copies are
+// cheaper up to 16 KiB, and cost 1.1 times as much at 32 KiB and 1.6 times at 64 KiB.
 const sendThreshold = 32 << 10
 
-// Send sends a message. It waits while the high-water mark of the socket is reached, or there is no peer. Parts of at least 32 KiB in
-// the memory of the message's tensors are not copied.
+// Send sends a message. It waits while the high-water mark of the socket is reached, or there is no peer. Parts of at least
+// 32 KiB in the memory of the message's tensors are not copied, unless that memory is borrowed.
 //
-// Ownership: the message and its tensors stay the caller's, who may close them when Send has returned. Lifetime: libzmq has a share of
-// the memory until it has sent the parts. Nobody may write to the memory before: the tensor's counters
-// ([dlpack.ReadStats]) show when the export was released. Threads: any. Errors: that of ctx; [ErrClosed]; [Errno]; those of [Message.Frames] and
-// [dlpack.Tensor.Export]. After an error nothing of the message is sent.
+// Ownership: the message and its tensors stay the caller's, who may close them when Send has returned. Lifetime: libzmq has
+// a share of the memory until it has sent the parts, and nobody may write to the memory before. The counter of exports
+// ([dlpack.ReadStats]) falls when libzmq releases a share. Threads: any. Errors: that of ctx; [ErrClosed]; [Errno]; those
+// of [Message.Frames] and [dlpack.Tensor.Export]. After an error nothing of the message is sent.
 func (s *Socket) Send(ctx context.Context, m *Message) error {
 	frames, err := m.Frames()
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *Socket) SendFrames(ctx context.Context, frames [][]byte) error {
 type outbox struct {
 	frames []C.zeromq_frame
 	small  []byte           // the frames without an owner
-	owners []*dlpack.Tensor // of each frame, nil for those in small; nil if all are
+	owners []*dlpack.Tensor // the owner of each frame, or nil for a frame in small; nil if all frames are in small
 }
 
 func (s *Socket) send(ctx context.Context, frames [][]byte, owners []*dlpack.Tensor) error {
@@ -119,7 +119,7 @@ func (out *outbox) add(i int, frame []byte, owners []*dlpack.Tensor) error {
 			out.owners[i] = owner
 			out.frames[i].at = C.uint64_t(address(frame))
 			err := out.export(i + 1)
-			if !errors.Is(err, dlpack.ErrBorrowed) { // nobody may keep borrowed memory, so that it is copied
+			if !errors.Is(err, dlpack.ErrBorrowed) { // nobody may keep borrowed memory, so it is copied
 				return err
 			}
 			out.owners[i] = nil
@@ -130,7 +130,7 @@ func (out *outbox) add(i int, frame []byte, owners []*dlpack.Tensor) error {
 	return nil
 }
 
-// export exports the tensors of the first n frames that are not exported, for libzmq to release.
+// export exports the owners of those of the first n frames that have no export yet. libzmq releases the exports.
 func (out *outbox) export(n int) error {
 	for i, owner := range out.owners {
 		if i >= n || owner == nil || out.frames[i].owner != 0 {

@@ -43,7 +43,7 @@ type Socket struct {
 
 	sending chan struct{} // has a value while a message is sent
 
-	mu     sync.Mutex     // of all that follows, and of each call of libzmq with ptr
+	mu     sync.Mutex     // guards the fields below, and each call of libzmq with ptr
 	ptr    unsafe.Pointer // nil after Close
 	inproc bool           // received memory may be that of the sender
 	inbox  C.zeromq_inbox
@@ -57,8 +57,8 @@ type SocketOption struct {
 	text  []byte // instead of value, if it is not nil
 }
 
-// SendHighWater sets how many messages may wait for each peer before [Socket.Send] waits, or PUB drops messages; 0 is no limit. The
-// default is 1000. Their payloads stay in memory.
+// SendHighWater sets how many messages may wait for each peer before [Socket.Send] waits, or PUB drops messages; 0 is no
+// limit. The default is 1000. The payloads of waiting messages stay in memory.
 func SendHighWater(messages int) SocketOption {
 	return SocketOption{name: C.ZMQ_SNDHWM, value: messages}
 }
@@ -68,8 +68,8 @@ func ReceiveHighWater(messages int) SocketOption {
 	return SocketOption{name: C.ZMQ_RCVHWM, value: messages}
 }
 
-// Linger sets how long [Context.Close] waits until the messages of a closed socket have been sent. The default, and every negative
-// duration, is without an end; 0 drops them.
+// Linger sets how long [Context.Close] waits until the messages of a closed socket have been sent, in whole milliseconds.
+// It waits without an end by default and if d is negative; 0, or less than a millisecond, drops the messages.
 func Linger(d time.Duration) SocketOption {
 	value := -1
 	if d >= 0 {
@@ -120,7 +120,8 @@ func (c *Context) NewSocket(kind Type, options ...SocketOption) (*Socket, error)
 	return s, nil
 }
 
-// Set changes settings of the socket. Those of a connection must be set before Bind or Connect; subscriptions may change at any time.
+// Set changes settings of the socket. Those of its connections, such as MaxFrame and RoutingID, must be set before Bind or
+// Connect; subscriptions may change at any time. After an error the settings before the one that failed are changed.
 func (s *Socket) Set(options ...SocketOption) error {
 	for _, o := range options {
 		err := s.call("set an option", func() (C.int, error) {
@@ -145,8 +146,8 @@ func (s *Socket) Set(options ...SocketOption) error {
 	return nil
 }
 
-// Bind accepts connections on an endpoint, and returns its address, in which libzmq has replaced wildcards: of "tcp://127.0.0.1:*" it
-// is "tcp://127.0.0.1:" and a port.
+// Bind accepts connections on an endpoint, and returns its address, in which libzmq has replaced wildcards: for
+// "tcp://127.0.0.1:*" the address is "tcp://127.0.0.1:" and a port.
 func (s *Socket) Bind(endpoint string) (string, error) {
 	if err := s.endpoint("bind", endpoint); err != nil {
 		return "", err
@@ -170,7 +171,7 @@ func (s *Socket) Unbind(endpoint string) error {
 	return s.endpoint("unbind", endpoint)
 }
 
-// Disconnect ends Connect.
+// Disconnect ends the connection that [Socket.Connect] made to the same endpoint.
 func (s *Socket) Disconnect(endpoint string) error {
 	return s.endpoint("disconnect", endpoint)
 }
@@ -231,7 +232,8 @@ func (s *Socket) Close() error {
 	return nil
 }
 
-// watched returns a file of the descriptor that libzmq signals changes of the socket on. The file has a descriptor of its own.
+// watched returns a file for a duplicate of the descriptor on which libzmq signals changes of the socket. The caller holds
+// s.mu.
 func (s *Socket) watched() (*os.File, error) {
 	var fd C.int
 	size := C.size_t(C.sizeof_int)

@@ -22,7 +22,7 @@ type waiters struct {
 	file  *os.File        // of the descriptor, nil before the first wait
 }
 
-// wake wakes all waiters but one.
+// wake wakes all waiters, or all but the given one.
 func (w *waiters) wake(but chan struct{}) {
 	for _, call := range w.calls {
 		if call != but {
@@ -34,7 +34,7 @@ func (w *waiters) wake(but chan struct{}) {
 	}
 }
 
-// duplicate returns a file of a copy of a descriptor, for Go's poller.
+// duplicate duplicates a descriptor, and returns the duplicate as a file that Go's poller can wait for.
 func duplicate(fd int) (*os.File, error) {
 	number, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_DUPFD_CLOEXEC, 0)
 	if errno != 0 {
@@ -43,7 +43,7 @@ func duplicate(fd int) (*os.File, error) {
 	return os.NewFile(number, "libzmq"), nil
 }
 
-// add adds a waiter, and starts the goroutine that waits for the descriptor.
+// add adds a waiter. For the first one it starts the goroutine that waits for the descriptor.
 func (s *Socket) add(call chan struct{}) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +116,7 @@ func (s *Socket) do(ctx context.Context, what string, try func() (done bool, err
 
 // Poll waits until one of the sockets has a message to receive, and returns it.
 //
-// Errors: that of ctx, [ErrClosed] if one of the sockets is closed.
+// Errors: that of ctx; [ErrClosed] if one of the sockets is closed; [Errno].
 func Poll(ctx context.Context, sockets ...*Socket) (*Socket, error) {
 	call := make(chan struct{}, 1)
 	for _, s := range sockets {
