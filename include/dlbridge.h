@@ -368,7 +368,8 @@ DLB_API int32_t dlb_shm_readonly(DLManagedTensorVersioned **out, const DLManaged
  * segment was sent without this flag before; DLB_ERROR_OVERFLOW for tensors in more than 253 segments, or more than a message of
  * 1 MiB can describe; DLB_ERROR_CLOSED; DLB_ERROR_SYSTEM. After these two and DLB_ERROR_MEMORY, close the socket: a part of the
  * message may have been sent. */
-DLB_API int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensors, size_t count, uint64_t flags, dlb_error *error);
+DLB_API int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensors, size_t count, uint64_t flags,
+                             dlb_error *error);
 
 /* Receives the tensors of one dlb_shm_send into the `room` entries at `tensors`, and sets *out to their number. The sizes and
  * permissions in the message are checked against those that the kernel reports. Files that another process can make smaller are

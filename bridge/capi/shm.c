@@ -69,7 +69,8 @@ int32_t dlb_shm_copy(DLManagedTensorVersioned **out, const DLManagedTensorVersio
   int failed = segment_create(&made, extent.nbytes > 0 ? (size_t)extent.nbytes : 1);
   if (failed) return fail_system(__func__, "a new segment", failed, error);
   core_copy_into(made->base, &view, &extent);
-  return tensor_on(__func__, out, made, &view, tensor->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, error);
+  uint64_t flags = (tensor->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) | DLPACK_FLAG_BITMASK_IS_COPIED;
+  return tensor_on(__func__, out, made, &view, flags, error);
 }
 
 int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
@@ -80,7 +81,10 @@ int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *tensor, 
   int32_t code = CAPI_CLEAR(__func__, out, error);
   if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, &extent, error);
   if (code != DLB_OK) return code;
-  if (segment_place_of(&place, &tensor->dl_tensor, &extent, tensor->flags, 0, text, sizeof text) == CORE_OK) {
+  core_status status = segment_place_of(&place, &tensor->dl_tensor, &extent, tensor->flags, 0, text, sizeof text);
+  if (status == CORE_ERR_ARGUMENT || status == CORE_ERR_MEMORY) /* of the operating system */
+    return fail_status(__func__, status, -1, text, error);
+  if (status == CORE_OK) {
     close(place.file);
     *out = 1;
   }
@@ -262,7 +266,8 @@ int32_t dlb_shm_copy(DLManagedTensorVersioned **out, const DLManagedTensorVersio
 
 int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
   int32_t code = CAPI_CLEAR(__func__, out, error);
-  return code == DLB_OK ? capi_check(__func__, "tensor", tensor, NULL, error) : code;
+  if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, NULL, error);
+  return code == DLB_OK ? capi_ok(error) : code;
 }
 
 int32_t dlb_shm_readonly(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, dlb_error *error) {

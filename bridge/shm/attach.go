@@ -51,7 +51,9 @@ func TrustPeer() AttachOption { return func(a *attaching) { a.trusted = true } }
 func Attach(dir, name string, spec dlpack.Spec, options ...AttachOption) (*dlpack.Tensor, error) {
 	var a attaching
 	for _, option := range options {
-		option(&a)
+		if option != nil {
+			option(&a)
+		}
 	}
 	t, err := a.attach(dir, name, spec)
 	if err != nil {

@@ -37,7 +37,7 @@ var bytesAt4 = dlpack.Spec{DType: dlpack.Uint8, Shape: []int64{2, 3}, ByteOffset
 func TestAnObjectIsCopied(t *testing.T) {
 	leavesNothing(t)
 	dir, name := object(t)
-	x, err := shm.Attach(dir, name, bytesAt4)
+	x, err := shm.Attach(dir, name, bytesAt4, nil)
 	require.NoError(t, err)
 	defer x.Close()
 	require.NoError(t, os.Truncate(filepath.Join(dir, name), 0)) // an access to the object would end the process

@@ -66,7 +66,9 @@ func Writable() SendOption { return func(s *sending) { s.writable = true } }
 func Send(ctx context.Context, conn *net.UnixConn, ts []*dlpack.Tensor, options ...SendOption) error {
 	var s sending
 	for _, option := range options {
-		option(&s)
+		if option != nil {
+			option(&s)
+		}
 	}
 	if err := s.send(ctx, conn, ts); err != nil {
 		return fmt.Errorf("shm: send: %w", err)
@@ -133,7 +135,9 @@ func CopyUnsealed(bytes int64) RecvOption {
 func Recv(ctx context.Context, conn *net.UnixConn, options ...RecvOption) ([]*dlpack.Tensor, error) {
 	var r receiving
 	for _, option := range options {
-		option(&r)
+		if option != nil {
+			option(&r)
+		}
 	}
 	ts, err := r.recv(ctx, conn)
 	if err != nil && err != io.EOF {

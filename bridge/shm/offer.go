@@ -66,7 +66,9 @@ var offers struct {
 func Offer(t *dlpack.Tensor, timeout time.Duration, options ...SendOption) (Handle, error) {
 	var s sending
 	for _, option := range options {
-		option(&s)
+		if option != nil {
+			option(&s)
+		}
 	}
 	h, err := s.offer(t, timeout)
 	if err != nil {
@@ -195,7 +197,9 @@ func ofThisUser(conn *net.UnixConn) (same bool) {
 func Fetch(ctx context.Context, h Handle, spec dlpack.Spec, options ...RecvOption) (*dlpack.Tensor, error) {
 	var r receiving
 	for _, option := range options {
-		option(&r)
+		if option != nil {
+			option(&r)
+		}
 	}
 	t, err := r.fetch(ctx, h, spec)
 	if err != nil {

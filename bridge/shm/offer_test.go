@@ -27,14 +27,14 @@ func offered(t *testing.T, timeout time.Duration, options ...shm.SendOption) shm
 	require.NoError(t, err)
 	defer x.Close()
 	require.NoError(t, x.Fill(float32(3)))
-	h, err := shm.Offer(x, timeout, options...)
+	h, err := shm.Offer(x, timeout, append(options, nil)...)
 	require.NoError(t, err)
 	return h
 }
 
 // offering opens the socket, which stays open.
 func offering(t *testing.T) {
-	x, err := shm.Fetch(t.Context(), offered(t, time.Minute), four)
+	x, err := shm.Fetch(t.Context(), offered(t, time.Minute), four, nil)
 	require.NoError(t, err)
 	x.Close()
 	leavesNothing(t)

@@ -45,33 +45,55 @@ static void end_dropped(void *socket) {
   zmq_msg_close(&last);
 }
 
-int zeromq_send(void *socket, const zeromq_frame *frames, size_t count, const char *small, size_t *taken) {
-  for (*taken = 0; *taken < count; ++*taken) {
-    const zeromq_frame *frame = &frames[*taken];
-    int more = *taken + 1 < count;
-    zmq_msg_t message;
-    loan *l = NULL;
-    if (frame->owner != 0) {
-      l = malloc(sizeof *l);
-      if (l == NULL) return ENOMEM;
-      l->managed = (DLManagedTensorVersioned *)frame->owner;
-      if (zmq_msg_init_data(&message, (void *)(uintptr_t)frame->at, frame->size, release, l) != 0) {
-        free(l);
-        return ENOMEM;
-      }
-    } else {
-      if (zmq_msg_init_size(&message, frame->size) != 0) return ENOMEM;
-      if (frame->size > 0) memcpy(zmq_msg_data(&message), small + frame->at, frame->size);
-    }
-    int error = send_frame(socket, &message, *taken == 0, more);
-    if (error != 0) {
-      if (l != NULL) l->managed = NULL;
-      zmq_msg_close(&message);
-      if (error == EAGAIN && *taken > 0 && more) end_dropped(socket);
-      return error;
-    }
+/* A frame that is to be sent, and its loan, if its memory is not copied. */
+typedef struct {
+  zmq_msg_t message;
+  loan *lent;
+} outgoing;
+
+/* Makes the message of a frame, which lends the memory of its owner or copies the bytes from `small`. Returns 0 or ENOMEM. */
+static int make(outgoing *out, const zeromq_frame *frame, const char *small) {
+  out->lent = NULL;
+  if (frame->owner == 0) {
+    if (zmq_msg_init_size(&out->message, frame->size) != 0) return ENOMEM;
+    if (frame->size > 0) memcpy(zmq_msg_data(&out->message), small + frame->at, frame->size);
+    return 0;
   }
-  return 0;
+  out->lent = malloc(sizeof *out->lent);
+  if (out->lent == NULL) return ENOMEM;
+  out->lent->managed = (DLManagedTensorVersioned *)frame->owner;
+  if (zmq_msg_init_data(&out->message, (void *)(uintptr_t)frame->at, frame->size, release, out->lent) == 0) return 0;
+  free(out->lent);
+  return ENOMEM;
+}
+
+/* Closes the messages from `first` on, which were not sent. Their owners stay the caller's. */
+static void unmake(outgoing *frames, size_t first, size_t count) {
+  for (size_t i = first; i < count; i++) {
+    if (frames[i].lent != NULL) frames[i].lent->managed = NULL;
+    zmq_msg_close(&frames[i].message);
+  }
+}
+
+int zeromq_send(void *socket, const zeromq_frame *frames, size_t count, const char *small, size_t *taken) {
+  int error = 0;
+  size_t made = 0;
+  *taken = 0;
+  outgoing *out = malloc((count + 1) * sizeof *out);
+  if (out == NULL) return ENOMEM;
+  while (made < count && error == 0) { /* all before the first is sent: a message cannot be taken back */
+    error = make(&out[made], &frames[made], small);
+    made += error == 0;
+  }
+  while (*taken < made && error == 0) {
+    int more = *taken + 1 < count;
+    error = send_frame(socket, &out[*taken].message, *taken == 0, more);
+    if (error == EAGAIN && *taken > 0 && more) end_dropped(socket);
+    *taken += error == 0;
+  }
+  unmake(out, *taken, made);
+  free(out);
+  return error;
 }
 
 /* Makes room for `needed` elements of `size` bytes; *room is how many fit. Returns 0 and changes nothing if there is no memory. */

@@ -127,9 +127,10 @@ func Poll(ctx context.Context, sockets ...*Socket) (*Socket, error) {
 	}
 	for {
 		for _, s := range sockets {
-			ready, err := s.readable()
-			if ready || err != nil {
-				return s, err
+			if ready, err := s.readable(); err != nil {
+				return nil, err
+			} else if ready {
+				return s, nil
 			}
 		}
 		select {

@@ -56,9 +56,9 @@ static char *put32(char *at, uint32_t n) { return put(at, &n, sizeof n); }
  * the message has no room for it. known[i] is the fstat result of segment i. Takes over `file`, also if it returns -1. */
 static int number_of(segment_outbox *out, struct stat *known, int file) {
   struct stat status;
-  if (fstat(file, &status) != 0) status.st_ino = 0;
+  if (fstat(file, &status) != 0) status = (struct stat){0}; /* which is equal to no file */
   for (int i = 0; i < out->file_count; i++) {
-    if (known[i].st_dev == status.st_dev && known[i].st_ino == status.st_ino) {
+    if (known[i].st_dev == status.st_dev && known[i].st_ino == status.st_ino && status.st_ino != 0) {
       close(file);
       return i;
     }
@@ -188,7 +188,7 @@ size_t segment_message_size(const char *first, char *text, size_t text_size) {
     return 0;
   }
   uint32_t size = get32(first + 8), tensors = get32(first + 12), segments = get32(first + 16);
-  if (size < SEGMENT_FIRST - HEADER || size > SEGMENT_LARGEST || tensors > size / RECORD || segments > SEGMENT_FILES || segments > tensors) {
+  if (size < SEGMENT_FIRST - HEADER || size > SEGMENT_LARGEST - HEADER || tensors > size / RECORD || segments > SEGMENT_FILES || segments > tensors) {
     FAIL(CORE_ERR_ARGUMENT, "header: %" PRIu32 " bytes, %" PRIu32 " tensors and %" PRIu32 " segments do not belong together", size, tensors,
          segments);
     return 0;
@@ -259,7 +259,7 @@ static core_status map_one(segment **out, int file, const need *n, int number, u
   } else if (size > *copied) {
     return FAIL(CORE_ERR_ARGUMENT,
                 "%s: another process can make it smaller at any time, so that its %" PRIu64
-                " bytes must be copied, which CopyUnsealed must allow; %" PRIu64 " are allowed",
+                " bytes must be copied, which the caller must allow (CopyUnsealed in Go, copy_unsealed= in Python); %" PRIu64 " are allowed",
                 what, size, *copied);
   } else {
     *copied -= size;
@@ -302,8 +302,11 @@ core_status segment_unpack(segment_inbox *out, const char *data, size_t size, co
   core_status status = CORE_OK;
   *out = (segment_inbox){0};
   *failed = -1;
-  if (size < SEGMENT_FIRST || segment_message_size(data, text, text_size) != size) {
-    status = FAIL(CORE_ERR_ARGUMENT, "header: the message has %zu bytes, which is not its size", size);
+  size_t claimed = size < SEGMENT_FIRST ? SEGMENT_FIRST : segment_message_size(data, text, text_size);
+  if (claimed == 0) {
+    status = CORE_ERR_ARGUMENT;
+  } else if (claimed != size) {
+    status = FAIL(CORE_ERR_ARGUMENT, "header: the message has %zu bytes, not %zu", size, claimed);
   } else {
     tensors = get32(data + 12);
     segments = get32(data + 16);
@@ -332,7 +335,7 @@ core_status segment_unpack(segment_inbox *out, const char *data, size_t size, co
       *failed = -1;
     }
   }
-  if (status == CORE_OK && size - (size_t)(at - data) >= SEGMENT_FIRST)
+  if (status == CORE_OK && size > SEGMENT_FIRST && size > (size_t)(at - data))
     status = FAIL(CORE_ERR_ARGUMENT, "%zu bytes follow the description of the last tensor", size - (size_t)(at - data));
   return map_all(out, needs, files, file_count, copied, status, text, text_size);
 }
@@ -341,6 +344,7 @@ core_status segment_unpack(segment_inbox *out, const char *data, size_t size, co
 static core_status describe(segment_inbox *out, const DLTensor *tensor, char *text, size_t text_size) {
   if (tensor->ndim < 0 || tensor->ndim > CORE_RANK_MAX)
     return FAIL(CORE_ERR_LAYOUT, "%d dimensions are not in 0..%d", (int)tensor->ndim, CORE_RANK_MAX);
+  if (tensor->ndim > 0 && tensor->shape == NULL) return FAIL(CORE_ERR_NULL, "shape is NULL with ndim = %d", (int)tensor->ndim);
   size_t size = (size_t)tensor->ndim * sizeof(int64_t);
   out->tensors = calloc(1, sizeof *out->tensors);
   out->dims = malloc(2 * size + 1);
@@ -351,9 +355,10 @@ static core_status describe(segment_inbox *out, const DLTensor *tensor, char *te
   DLTensor *view = &out->tensors->view;
   *view = *tensor;
   view->device = (DLDevice){kDLCPU, 0};
-  view->shape = memcpy(out->dims, tensor->shape, size);
+  view->shape = out->dims;
   view->strides = out->dims + tensor->ndim;
-  if (tensor->strides != NULL) memcpy(view->strides, tensor->strides, size);
+  if (size > 0) memcpy(view->shape, tensor->shape, size);
+  if (size > 0 && tensor->strides != NULL) memcpy(view->strides, tensor->strides, size);
   else core_set_row_major(view->strides, view->shape, tensor->ndim);
   out->tensor_count = 1;
   return CORE_OK;

@@ -162,6 +162,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
   Py_VISIT(state->function_type);
   Py_VISIT(state->ask);
   Py_VISIT(state->numpy_from_dlpack);
+  Py_VISIT(state->dtype_class);
   for (int i = 0; i < KINDS; i++) Py_VISIT(state->kinds[i].type);
   return 0;
 }
