@@ -10,7 +10,7 @@ import (
 )
 
 // An Allocator makes and takes back memory for [NewFrom], for example from a pool. Its methods may be called from any
-// goroutine, also at the same time.
+// goroutine, even at the same time.
 type Allocator interface {
 	// Allocate returns at least size bytes, which nobody else uses until they are passed to Free. They must be aligned for the
 	// elements (see NewFrom) and may have any contents. The size is above 0.
@@ -19,18 +19,18 @@ type Allocator interface {
 	Free([]byte)
 }
 
-// NewFrom is [New] with the memory of an allocator: it makes a row-major tensor, all of whose elements are zero. Free is called
-// once with the memory, on a goroutine of this library, when nobody holds the memory any more: as [Tensor.OnRelease] says,
-// which may be used on the tensor, too. For memory that need not be zeroed, use [FromBytes] and OnRelease.
+// NewFrom is [New] with the memory of an allocator: it makes a row-major tensor, all of whose elements are zero. When nobody
+// holds the memory any more, as [Tensor.OnRelease] describes, Free is called once with the memory, on a goroutine of this
+// library. OnRelease may be used on the tensor, too. For memory that need not be zeroed, use [FromBytes] and OnRelease.
 //
 // The memory must be aligned to the size of an element or, if that is not a power of two, to the largest power of two that
-// divides it; 8 bytes are always enough. [Tensor.Alignment] tells the alignment. JAX and TVM share memory that is aligned
-// to [NewAlignment] bytes, and copy or refuse other memory. A tensor without elements takes no memory and calls neither method.
+// divides it; 8 bytes are always enough. [Tensor.Alignment] returns the alignment. JAX and TVM share memory that is aligned
+// to [NewAlignment] bytes, and copy or refuse other memory. For a tensor without elements, neither method is called.
 //
-// Ownership: the memory is the tensor's and its exports' until Free is called. Lifetime: as of [New]. Threads: any.
-// On error: what Allocate has returned goes to Free before NewFrom returns, unless Allocate has returned an error.
-// [ErrDType], [ErrLayout], [ErrOverflow]; the error of Allocate, wrapped; [ErrMemory] for too short memory or if there is no
-// memory to pin it; [ErrUnaligned]; [ErrNull] if a is nil.
+// Ownership: the memory is the tensor's and its exports' until Free is called. Lifetime: as for [New]. Threads: any.
+// On error: the slice that Allocate has returned goes to Free before NewFrom returns, unless Allocate has returned an error.
+// [ErrDType], [ErrLayout], [ErrOverflow]; the error of Allocate, wrapped; [ErrMemory] if the memory is too short or cannot be
+// pinned; [ErrUnaligned]; [ErrNull] if a is nil.
 func NewFrom(a Allocator, dtype DataType, shape ...int64) (*Tensor, error) {
 	const op = "new from"
 	if a == nil {

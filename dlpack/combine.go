@@ -53,6 +53,7 @@ func Stack(axis int, tensors ...*Tensor) (*Tensor, error) {
 	return join(op, at, views)
 }
 
+// join is [Concat] for the operation op, which errors name.
 func join(op string, axis int, tensors []*Tensor) (*Tensor, error) {
 	if len(tensors) == 0 {
 		return nil, refuse(op, ErrLayout, "there are no tensors")
@@ -98,7 +99,7 @@ func join(op string, axis int, tensors []*Tensor) (*Tensor, error) {
 	return result, nil
 }
 
-// newNumbers returns a tensor on new memory whose views may begin at any element: elements below a byte are padded.
+// newNumbers returns a tensor on new memory whose views may begin at any element: sub-byte elements are padded.
 func newNumbers(op string, dtype DataType, shape []int64) (*Tensor, error) {
 	if !dtype.IsSubByte() {
 		return New(dtype, shape...)
@@ -158,9 +159,9 @@ func (t *Tensor) Fill(value any) error {
 	return all.copyInto(op, t, checkSameType)
 }
 
-// SharesMemory reports whether two tensors have a byte in common. The answer false is always right. The answer true may be wrong
-// for tensors of different strides whose elements interlock, and for memory that the host cannot address. Tensors without
-// elements, and nil, share nothing.
+// SharesMemory reports whether two tensors have a byte in common, judging by devices and addresses. It may also return true for
+// tensors of different strides or data types whose elements interlock, and for any two tensors on a device whose memory the
+// host cannot address. Tensors without elements, and nil, share nothing.
 func SharesMemory(a, b *Tensor) bool {
 	a, b = a.orZero(), b.orZero()
 	if a.NumElements() == 0 || b.NumElements() == 0 || a.isNone() || b.isNone() {

@@ -28,24 +28,24 @@ func union(options []ImportOption) (all ImportOption) {
 }
 
 // Import takes over a managed tensor from a producer. managed is a `DLManagedTensorVersioned *` of any 1.x version (DLPack
-// C API, "DLManagedTensorVersioned"). Import checks the description first, and nobody may change it meanwhile. Memory that
-// the host cannot address is carried and never touched. Unknown flags are kept in [Tensor.Flags] and not passed on.
+// C API, "DLManagedTensorVersioned"). Import checks the description, which nobody may change meanwhile. Memory that the host
+// cannot address is carried and never touched. [Tensor.Flags] returns unknown flags, and exports do not pass them on.
 //
-// Ownership: moves to the Tensor, whose last Close calls the deleter. The deleter must return, as the release of [Lend]
-// must. Lifetime: until then. Threads: any. On error: the caller still owns managed, with two exceptions. [ErrClosed]
-// reports an export of this library that was released or taken over before, or a copy of its struct, which nobody owns.
-// [ErrVersion] reports a major version other than 1: the deleter has been called, as the standard requires, and nothing
-// behind the flags was read. (A released export also has version 0.0 and no deleter after its block was given back to the
-// system.)
+// Ownership: moves to the Tensor. The deleter is called with the last Close or, if there are exports then, with the last
+// release. It must return, as the release of [Lend] must. Lifetime: until then. Threads: any. On error ([ErrNull],
+// [ErrUnaligned], [ErrDType], [ErrLayout], [ErrOverflow]): the caller still owns managed, with two exceptions. [ErrClosed]
+// reports an export of this library that was released or taken over before, or a copy of the struct of an export: nobody
+// owns these. [ErrVersion] reports a major version other than 1: the deleter has been called, as the standard requires, and
+// nothing behind the flags was read. (It may also report a released export, which has version 0.0 and no deleter once the
+// system has its memory back.)
 func Import(managed unsafe.Pointer, options ...ImportOption) (*Tensor, error) {
 	return importManaged("import", true, managed, options)
 }
 
-// ImportLegacy takes over a `DLManagedTensor *`, the form of before DLPack 1.0. This form has no version and no flags and
-// cannot state whether the memory may be written; only [AssumeWritable] allows that.
+// ImportLegacy takes over a `DLManagedTensor *`, the form from before DLPack 1.0. This form has no version and no flags, and
+// cannot state whether the memory may be written. The Tensor is read-only without [AssumeWritable].
 //
-// Ownership: moves to the Tensor, whose last Close calls the deleter. Lifetime: until then. Threads:
-// any. On error: the caller still owns managed.
+// Ownership, Lifetime, Threads, On error: as [Import], without [ErrVersion].
 func ImportLegacy(managed unsafe.Pointer, options ...ImportOption) (*Tensor, error) {
 	return importManaged("import legacy", false, managed, options)
 }
@@ -76,10 +76,11 @@ func importManaged(op string, versioned bool, managed unsafe.Pointer, options []
 }
 
 // Borrow makes a Tensor of a `DLTensor *` that stays its owner's, such as an argument of a call from C. The Tensor cannot
-// be exported, because nothing would keep the memory alive; [Tensor.ExportCopy] exports a copy.
+// be exported, because nothing would keep the memory alive; [Tensor.ExportCopy] exports a copy. It is read-only without
+// [AssumeWritable].
 //
-// Ownership: none. Lifetime: the memory must stay valid until Close; shape and strides are copied.
-// Threads: any. On error: see [Import].
+// Ownership: none. Lifetime: the memory must stay valid until the last Close; shape and strides are copied.
+// Threads: any. On error: [ErrNull], [ErrUnaligned], [ErrDType], [ErrLayout] or [ErrOverflow].
 func Borrow(tensor unsafe.Pointer, options ...ImportOption) (*Tensor, error) {
 	const op = "borrow"
 	if f := core.CheckAddress(uintptr(tensor)); f != nil { // see importManaged
@@ -88,7 +89,7 @@ func Borrow(tensor unsafe.Pointer, options ...ImportOption) (*Tensor, error) {
 	return take(op, tensor, core.BorrowedKind, (*core.DLTensor)(tensor), 0, union(options)|WithoutGuard)
 }
 
-// take makes a Tensor of a foreign description, whose managed tensor has been claimed.
+// take makes a Tensor of a foreign description: of a managed tensor that has been claimed, or of a borrowed one.
 func take(op string, managed unsafe.Pointer, from core.Kind, d *core.DLTensor, flags Flags, options ImportOption) (*Tensor, error) {
 	var e core.Extent
 	shape, strides, err := checkTensor(op, d, flags, &e)
@@ -124,8 +125,8 @@ func take(op string, managed unsafe.Pointer, from core.Kind, d *core.DLTensor, f
 	return t, nil
 }
 
-// Release calls the deleter of a `DLManagedTensorVersioned *`, if it has one. A holder that does not pass a managed tensor
-// on calls it. The deleter of an export of this library runs without leaving Go.
+// Release calls the deleter of a `DLManagedTensorVersioned *`, if it has one. It is for a holder that does not pass the
+// managed tensor on.
 //
 // Ownership: ends the caller's. Lifetime: managed must not be used again. Threads: any. On error:
 // cannot fail; nil is ignored, and so is a copy of the struct of an export of this library.

@@ -4,8 +4,8 @@ package dlpack
 
 import "github.com/dlbridge/dlbridge/dlpack/internal/core"
 
-// Convert copies the elements, row-major, into new memory, allocated as by [New], as another data type. [Tensor.ConvertTo] describes
-// the conversion. Elements of fewer than 8 bits are packed.
+// Convert converts the elements to another data type, and writes them row-major to new memory, which is allocated as by [New].
+// [Tensor.ConvertTo] describes the conversion. Elements of fewer than 8 bits are packed.
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any, while nobody writes
 // to the source. On error: [ErrClosed], [ErrDevice], [ErrDType], [ErrOverflow] or [ErrMemory].
@@ -79,7 +79,8 @@ func checkNumbers(op string, to, from DataType) error {
 	return nil
 }
 
-// convert converts the elements of src, of which there are some, to those of dst. Both are of types of numbers.
+// convert writes the elements of src to dst, converted to the data type of dst. Both types are numbers, and src has at least
+// one element.
 func convert(dst, src *Tensor) {
 	to, from := dst.numbers(), src.numbers()
 	core.Convert(&to, &from, dst.shape(), max(dst.NumBytes(), src.NumBytes()))

@@ -155,13 +155,13 @@ func (t *Tensor) checkInto(op string, dst *Tensor) error {
 	return nil
 }
 
-// same reports whether two tensors of one shape are the same elements.
+// same reports whether two tensors of one shape have the same data type and refer to the same elements.
 func same(a, b *Tensor) bool {
 	return a.data == b.data && a.dtype == b.dtype && a.packed() == b.packed() && sameStrides(a, b)
 }
 
 // Disjoint reports whether t and o are known to have no byte in common. It returns false if that cannot be decided: for
-// tensors of different strides whose elements interlock, for memory that the host cannot address, and for nil.
+// tensors of different strides or data types whose elements interlock, for memory that the host cannot address, and for nil.
 func (t *Tensor) Disjoint(o *Tensor) bool {
 	t, o = t.orZero(), o.orZero()
 	return t.device.HostReadable() && o.device.HostReadable() && (t.data == 0 || o.data == 0 || disjoint(t, o))
@@ -178,7 +178,7 @@ func disjoint(a, b *Tensor) bool {
 	if a.rank != b.rank || a.dtype != b.dtype || a.packed() || b.packed() || !sameStrides(a, b) || between%item != 0 {
 		return false
 	}
-	// Both are parts of one tensor with a dimension of 2.
+	// a and b are the halves of a tensor with a further dimension of size 2. They are disjoint if its elements do not overlap.
 	shape, strides := []int64{2}, []int64{between / item}
 	for d, n := range a.shape() {
 		stride := a.strides()[d]
@@ -200,8 +200,8 @@ func sameStrides(a, b *Tensor) bool {
 	return true
 }
 
-// move copies the elements, of which there are some, to dst with the given strides; nil strides are row-major. The caller
-// has acquired t.
+// move copies the elements to dst with the given strides; nil strides are row-major. t has at least one element, and the
+// caller has acquired it.
 func (t *Tensor) move(dst unsafe.Pointer, strides []int64) {
 	n := t.NumBytes()
 	if t.rowMajor && strides == nil {
@@ -220,7 +220,7 @@ func (t *Tensor) move(dst unsafe.Pointer, strides []int64) {
 	core.CopyElements(dst, to, core.Pointer(t.data), from, t.shape(), item, n)
 }
 
-// spread returns the strides for [Tensor.move].
+// spread returns the strides as [Tensor.move] takes them: nil for row-major.
 func (t *Tensor) spread() []int64 {
 	if t.rowMajor {
 		return nil
@@ -228,6 +228,7 @@ func (t *Tensor) spread() []int64 {
 	return t.strides()
 }
 
+// appendSteps appends strides to dst and converts them from elements of item bytes to bytes.
 func appendSteps(dst, strides []int64, item int64) []int64 {
 	for _, step := range strides {
 		dst = append(dst, step*item) // overflows only if there is no element to step to
@@ -235,7 +236,7 @@ func appendSteps(dst, strides []int64, item int64) []int64 {
 	return dst
 }
 
-// moveBits copies packed elements and keeps the bits behind the last one.
+// moveBits copies packed elements to dst, and does not change the bits of dst behind the last element.
 func (t *Tensor) moveBits(dst *Tensor) {
 	bits := t.NumElements() * int64(t.dtype.BitSize())
 	core.CopyBytes(core.Pointer(dst.data), core.Pointer(t.data), bits/8)
@@ -246,7 +247,7 @@ func (t *Tensor) moveBits(dst *Tensor) {
 	}
 }
 
-// grow is [slices.Grow], but returns an error if there is no memory for more bytes.
+// grow makes room for more bytes, as [slices.Grow] does, but returns an error if there is no memory for them.
 func grow(dst []byte, more int64) ([]byte, error) {
 	size := int64(len(dst)) + min(more, addressable)
 	if size <= int64(cap(dst)) || RequireMemory(size+size/4) == nil { // slices.Grow allocates at most a quarter more
@@ -293,8 +294,8 @@ func (t *Tensor) AppendBytes(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// RequireAlign returns [ErrUnaligned] unless the address of element (0, ..., 0) is a multiple of n bytes, where n is a power
-// of two. A tensor without elements has any alignment.
+// RequireAlign returns [ErrUnaligned] unless the address of element (0, ..., 0) is a multiple of n bytes and n is a power of
+// two. A tensor without elements has any alignment. A closed tensor can be checked; for nil the error is [ErrClosed].
 func (t *Tensor) RequireAlign(n int) error {
 	const op = "align"
 	if t.isNone() {
@@ -312,8 +313,8 @@ func (t *Tensor) RequireAlign(n int) error {
 // Align returns a tensor that is aligned to n bytes, a power of two up to [NewAlignment]. If t is aligned, it is another
 // tensor of the same memory, and otherwise a row-major copy, which copied reports.
 //
-// Ownership: the result is the caller's. Lifetime: until its Close. Threads: any. On error:
-// [ErrClosed], [ErrDevice], [ErrUnaligned] for an n that is no power of two or too large.
+// Ownership: the result is the caller's. Lifetime: until its Close. Threads: any, while nobody writes to the source. On
+// error: [ErrClosed], [ErrDevice], [ErrMemory], or [ErrUnaligned] for an n that is no power of two or too large.
 func (t *Tensor) Align(n int) (aligned *Tensor, copied bool, err error) {
 	const op = "align"
 	if t.isClosed() {

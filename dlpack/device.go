@@ -51,7 +51,7 @@ var deviceNames = map[DeviceType]string{
 	Trn:         "trn",
 }
 
-// String prints the name of the type, or its number when it has none here.
+// String returns the name of the type, or its number if it has no name here.
 func (t DeviceType) String() string {
 	if name, ok := deviceNames[t]; ok {
 		return name
@@ -68,7 +68,8 @@ type Device struct {
 	ID   int32
 }
 
-// String prints the device as cuda:0, the first CPU as cpu, and an unknown type as its number: 99:0.
+// String returns the device in the form "cuda:0". The CPU with ID 0 is "cpu", and a type without a name is its number, as
+// in "99:0".
 func (d Device) String() string {
 	if d == (Device{Type: CPU}) {
 		return "cpu"
@@ -76,14 +77,14 @@ func (d Device) String() string {
 	return d.Type.String() + ":" + strconv.Itoa(int(d.ID))
 }
 
-// HostReadable reports whether the host may read the memory: that of the CPU, and what CUDA and ROCm
-// page-lock in it. Managed memory does not count: the host can address it, but only while no kernel uses it,
-// which a description does not state.
+// HostReadable reports whether the host may read the memory: that of the CPU, including memory that CUDA or ROCm has
+// page-locked. [CUDAManaged] does not count: the host may use such memory only while no kernel does, which a description
+// does not state.
 func (d Device) HostReadable() bool {
 	return d.Type == CPU || d.Type == CUDAHost || d.Type == ROCMHost
 }
 
-// ParseDevice reads what [Device.String] prints; without a colon the ID is 0. Errors: [ErrDevice].
+// ParseDevice parses the text that [Device.String] returns. Without a colon the ID is 0. Errors: [ErrDevice].
 func ParseDevice(text string) (Device, error) {
 	name, id, found := strings.Cut(text, ":")
 	if !found {
@@ -110,7 +111,7 @@ func parseDeviceType(text string) (DeviceType, bool) {
 	return DeviceType(n), ok
 }
 
-// parseInt32 reads a number as strconv prints it: one spelling for each.
+// parseInt32 parses a decimal number. It accepts only the spelling that strconv prints, so "+1" and "01" are refused.
 func parseInt32(text string) (int32, bool) {
 	n, err := strconv.ParseInt(text, 10, 32)
 	return int32(n), err == nil && strconv.FormatInt(n, 10) == text

@@ -38,12 +38,11 @@ const (
 	CodeFloat4E2M1FN
 )
 
-// kinds has, for each code, its name and the widths that are in use. Where sized is set
-// the name is followed by the width in bits; elsewhere there is only one.
+// kinds has, for each code, its name and the widths in bits that are in use. If sized is set, the width is part of the name
+// of a type; otherwise there is only one width.
 //
-// Integers of 2 and 4 bits are in use (ml_dtypes, PyTorch). A bit of its own is nobody's integer:
-// one that comes is an old packed bool, and refused with the others. A float of 128 bits is x87's or
-// IEEE's, and nothing states which.
+// Integers of 2 and 4 bits are in use (ml_dtypes, PyTorch). Integers of 1 bit are not: they are packed bools of old
+// producers, which are refused. Floats of 128 bits are refused because nothing states whether they are x87's or IEEE's.
 var kinds = [...]struct {
 	name   string
 	sized  bool
@@ -70,8 +69,8 @@ var kinds = [...]struct {
 }
 
 // DataType is the type of an element: lanes numbers of some bits each, in native byte order (DLPack
-// C API, "DLDataType"). Its bits are those of the C struct on a little-endian machine, so that the
-// standard types are constants.
+// C API, "DLDataType"). The value has the bits of the C struct on a little-endian machine, so that the standard types are
+// constants.
 //
 // C: DLDataType
 type DataType uint32
@@ -123,35 +122,35 @@ const (
 	OpaqueHandle64 DataType = DataType(CodeOpaqueHandle) | 64<<8 | lane
 )
 
-// MakeDataType is the type of lanes numbers of bits bits each. It checks nothing; see
+// MakeDataType returns the type whose elements are lanes numbers of bits bits each. It checks nothing; see
 // [DataType.Validate].
 func MakeDataType(code TypeCode, bits uint8, lanes uint16) DataType {
 	return DataType(code) | DataType(bits)<<8 | DataType(lanes)<<16
 }
 
-// Code says what the bits mean.
+// Code returns the type code, which says what the bits mean.
 func (dt DataType) Code() TypeCode { return TypeCode(dt) }
 
-// Bits is the width of one number, in bits.
+// Bits returns the width of one number, in bits.
 func (dt DataType) Bits() uint8 { return uint8(dt >> 8) }
 
 // Lanes returns the number of numbers in one element.
 func (dt DataType) Lanes() uint16 { return uint16(dt >> 16) }
 
-// BitSize is the width of one element, in bits.
+// BitSize returns the width of one element, with all its lanes, in bits.
 func (dt DataType) BitSize() int { return int(dt.Bits()) * int(dt.Lanes()) }
 
-// ItemSize is the width of one element with bytes of its own, in bytes.
+// ItemSize returns the size of one element in bytes, rounded up to whole bytes.
 func (dt DataType) ItemSize() int { return (dt.BitSize() + 7) / 8 }
 
-// IsSubByte reports whether elements need not end where a byte does, so that it matters whether they
-// are packed or padded.
+// IsSubByte reports whether an element is not a whole number of bytes, so that it matters whether elements are packed or
+// padded.
 func (dt DataType) IsSubByte() bool { return dt.BitSize()%8 != 0 }
 
-// NumBytes is the size of count elements without gaps. Sub-byte elements lie bit to bit, unless they
-// are padded to bytes of their own (DLPack C API, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED).
+// NumBytes returns the size in bytes of count elements without gaps. Sub-byte elements are packed bit to bit, unless padded
+// is true: then each has bytes of its own (DLPack C API, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED).
 //
-// Errors, without a prefix: [ErrOverflow], and [ErrLayout] for a negative count.
+// Errors: [ErrOverflow], and [ErrLayout] for a negative count. Their texts do not begin with "dlpack: ".
 func (dt DataType) NumBytes(count int64, padded bool) (int64, error) {
 	if count < 0 {
 		return 0, fmt.Errorf("%d elements: %w", count, ErrLayout)
@@ -168,10 +167,10 @@ func (dt DataType) NumBytes(count int64, padded bool) (int64, error) {
 	return size, nil
 }
 
-// Validate reports whether the type is one that DLPack 1.3 knows, in a width that is in use. Lanes may
-// be any but 0.
+// Validate returns an error unless DLPack 1.3 knows the type code and the width is in use. The number of lanes may be any
+// but 0.
 //
-// Errors, without a prefix: [ErrDType].
+// Errors: [ErrDType]. Its text does not begin with "dlpack: ".
 func (dt DataType) Validate() error {
 	if int(dt.Code()) < len(kinds) && dt.Lanes() > 0 {
 		for _, width := range kinds[dt.Code()].widths { // faster than slices.Contains
@@ -187,8 +186,8 @@ func (dt DataType) numbers() string {
 	return fmt.Sprintf("(code %d, bits %d, lanes %d)", dt.Code(), dt.Bits(), dt.Lanes())
 }
 
-// String prints the type as float32, float8_e4m3fn, or float32x4 when it has four lanes, and as its
-// three numbers when it has no name.
+// String returns the type in the form "float32" or "float8_e4m3fn", with lanes "float32x4". For an invalid type it returns
+// the code, the bits and the lanes as numbers.
 func (dt DataType) String() string {
 	if dt.Validate() != nil {
 		return dt.numbers()
@@ -204,11 +203,11 @@ func (dt DataType) String() string {
 	return name
 }
 
-// ParseDataType reads what [DataType.String] prints of valid types, which has the names of the array API standard. It also reads
-// handle as handle64, lanes behind an underscore, as PyTorch spells float4_e2m1fn_x2, and NumPy's type strings for numbers, such
-// as <f4, |b1, i8 and ?.
+// ParseDataType parses the text that [DataType.String] returns for valid types, which uses the names of the array API
+// standard. It also accepts "handle" for handle64, an underscore before the lanes, as in PyTorch's "float4_e2m1fn_x2", and
+// NumPy's type strings for numbers and bools, such as "<f4", "|b1", "i8" and "?".
 //
-// Errors: [ErrDType], also for a type string of the other byte order than this machine's.
+// Errors: [ErrDType], also for a NumPy type string in the byte order that is not this machine's.
 func ParseDataType(text string) (DataType, error) {
 	if dt, ok := typesByName()[text]; ok {
 		return dt, nil
@@ -235,13 +234,13 @@ func ParseDataType(text string) (DataType, error) {
 	return 0, fmt.Errorf(`dlpack: data type %.40q is not like "float32" or "<f4": %w`, text, ErrDType)
 }
 
-// numpyTypes has NumPy's type strings without their first character, which is the byte order and may be left out.
+// numpyTypes has NumPy's type strings without the character for the byte order, which may stand before them.
 var numpyTypes = map[string]DataType{
 	"?": Bool, "b1": Bool, "i1": Int8, "i2": Int16, "i4": Int32, "i8": Int64, "u1": Uint8, "u2": Uint16, "u4": Uint32, "u8": Uint64,
 	"f2": Float16, "f4": Float32, "f8": Float64, "c8": Complex64, "c16": Complex128,
 }
 
-// typesByName has the types with one lane.
+// typesByName has the valid types with one lane by their names.
 var typesByName = sync.OnceValue(func() map[string]DataType {
 	types := map[string]DataType{"handle": OpaqueHandle64}
 	for code, kind := range kinds {
@@ -253,14 +252,14 @@ var typesByName = sync.OnceValue(func() map[string]DataType {
 	return types
 })
 
-// Element has the Go types of numbers that DLPack has, too. There is no Go type for the others, such as
-// float16: their bits are no integers, and are not passed off as such.
+// Element is satisfied by the Go types for which DLPack has a data type. Elements of types that Go does not have, such as
+// float16, cannot be accessed as integers of the same size, because their bits are not integers.
 type Element interface {
 	~bool | ~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 |
 		~float32 | ~float64 | ~complex64 | ~complex128
 }
 
-// goTypes are Go's types for the data types that Go has.
+// goTypes maps the data types that Go has to their Go types.
 var goTypes = map[DataType]reflect.Type{
 	Bool: reflect.TypeFor[bool](),
 	Int8: reflect.TypeFor[int8](), Int16: reflect.TypeFor[int16](), Int32: reflect.TypeFor[int32](), Int64: reflect.TypeFor[int64](),
@@ -269,7 +268,7 @@ var goTypes = map[DataType]reflect.Type{
 	Complex64: reflect.TypeFor[complex64](), Complex128: reflect.TypeFor[complex128](),
 }
 
-// elementTypes has the data type for each kind of Go's numbers.
+// elementTypes has the data type for each reflect.Kind of bools and numbers.
 var elementTypes = func() (types [reflect.Complex128 + 1]DataType) {
 	for dt, goType := range goTypes {
 		types[goType.Kind()] = dt
@@ -279,5 +278,5 @@ var elementTypes = func() (types [reflect.Complex128 + 1]DataType) {
 	return types
 }()
 
-// DataTypeOf is the type of a Go number. An int and a uint are as wide as they are on this machine.
+// DataTypeOf returns the data type of a Go type. The width of int and uint is that of this machine.
 func DataTypeOf[T Element]() DataType { return elementTypes[reflect.TypeFor[T]().Kind()] }

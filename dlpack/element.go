@@ -138,9 +138,9 @@ func (t *Tensor) At(index ...int64) (any, error) {
 	return reflect.NewAt(goType, unsafe.Pointer(&s.bytes)).Elem().Interface(), nil
 }
 
-// SetAt sets the element with the given index, for every data type and layout. value must be a number of any Go type, or a
-// bool if the elements are bool. An integer element must be able to hold the value exactly. A float or complex element
-// becomes the number that is nearest to the value, as [Tensor.ConvertTo] rounds.
+// SetAt sets the element with the given index, for every data type and layout. value must be a bool if the elements are
+// bool, and otherwise a number of any Go type. An integer element must be able to hold the value exactly. A float or complex
+// element becomes the number that is nearest to the value, as [Tensor.ConvertTo] rounds.
 //
 // Ownership: none. Lifetime: none. Threads: any, while nobody else uses the element or, if elements are packed, its
 // neighbours in the same byte. On error: as [Tensor.At]; [ErrReadOnly]; [ErrDType] for a value of another kind, such as a
@@ -194,7 +194,7 @@ type scalar struct{ bytes, old [16]byte }
 
 var scalars = sync.Pool{New: func() any { return new(scalar) }}
 
-// set converts a Go value to dtype.
+// set stores a Go value as an element of type dtype. The errors are those of [Tensor.SetAt].
 func (s *scalar) set(op string, dtype DataType, value reflect.Value) error {
 	integer, real := dtype.Code() == CodeInt || dtype.Code() == CodeUInt, dtype.Code() != CodeComplex
 	holder, _ := holderOf(dtype)

@@ -2,32 +2,35 @@ package dlpack
 
 import "errors"
 
-// The causes of errors. Every error of this package wraps one of them together with the offending field and its value.
+// The causes of errors. Errors of this package wrap one of them and name the offending field and its value. Where another
+// cause is possible, the documentation of the function says so.
 var (
 	// ErrVersion reports an unknown major version of the ABI.
 	ErrVersion = errors.New("unknown major version")
-	// ErrDType reports a data type that DLPack cannot carry, or another type than the operation needs.
+	// ErrDType reports a data type that DLPack cannot carry, or that the operation does not accept.
 	ErrDType = errors.New("unsupported data type")
 	// ErrDevice reports memory on a device that the operation does not support.
 	ErrDevice = errors.New("unsupported device")
-	// ErrLayout reports an invalid rank, shape or strides, or others than the operation needs.
+	// ErrLayout reports a rank, shape or strides that are invalid, or that the operation does not accept.
 	ErrLayout = errors.New("unsupported layout")
 	// ErrOverflow reports a size, span, offset or count above its limit, for example one that does not fit in 63 bits. It also
 	// reports host memory that does not lie between the addresses 4096 and 2^63.
 	ErrOverflow = errors.New("overflow")
 	// ErrReadOnly reports memory that must not be written.
 	ErrReadOnly = errors.New("read-only")
-	// ErrClosed reports a reference that was closed, or is nil or a zero value.
+	// ErrClosed reports a Tensor that was closed, is nil or is the zero Tensor. [Import] also returns it for an export that was
+	// released.
 	ErrClosed = errors.New("closed")
 	// ErrUnaligned reports an address without the alignment that is needed.
 	ErrUnaligned = errors.New("unaligned")
-	// ErrNull reports a NULL pointer where an address is required.
+	// ErrNull reports NULL or nil where an address, a function or an allocator is required. It also reports a managed tensor,
+	// a shape or strides at an address below 4096.
 	ErrNull = errors.New("unexpected NULL")
-	// ErrBorrowed reports borrowed memory, which nothing would keep alive.
+	// ErrBorrowed reports an export of borrowed memory, which nothing would keep alive.
 	ErrBorrowed = errors.New("borrowed memory")
 	// ErrMemory reports that there is not enough memory.
 	ErrMemory = errors.New("out of memory")
-	// ErrValue reports bytes that are not a value of their type.
+	// ErrValue reports bytes that are not a value of their type, or a number that an element cannot hold.
 	ErrValue = errors.New("invalid value")
 )
 

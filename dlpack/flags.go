@@ -1,7 +1,7 @@
 package dlpack
 
-// Flags are the bits of DLManagedTensorVersioned.flags (DLPack C API, "Macros"). Bits without a name
-// here come from newer versions; they are carried, and not passed on.
+// Flags are the bits of DLManagedTensorVersioned.flags (DLPack C API, "Macros"). Bits without a name here come from newer
+// versions: [Tensor.Flags] returns them, and exports do not pass them on.
 type Flags uint64
 
 // The flags of DLPack 1.3.

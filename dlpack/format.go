@@ -16,8 +16,8 @@ const (
 )
 
 // Format implements [fmt.Formatter]. %v prints what [Tensor.String] returns and then the elements, as in
-// `float32[2 3] on cpu [[1 2 3] [4 5 6]]`. Large tensors are shortened: `[0 1 2 ... 997 998 999]`. %s prints only the former,
-// which is all there is for a closed tensor, for memory that the host cannot read, and for elements that are not single numbers.
+// `float32[2 3] on cpu [[1 2 3] [4 5 6]]`. Large tensors are shortened: `[0 1 2 ... 997 998 999]`. %s leaves out the elements.
+// So does %v for a closed tensor, for memory that the host cannot read, and for elements that are not single numbers.
 //
 // Ownership: none. Lifetime: none. Threads: any, while nobody writes to the elements. On error: a byte of a bool tensor that is
 // not 0 or 1 is printed as `?`.

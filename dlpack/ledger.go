@@ -15,7 +15,7 @@ import (
 // ProfileName is the name of the pprof profile of the ledger, for pprof.Lookup.
 const ProfileName = "github.com/dlbridge/dlbridge/dlpack"
 
-// ledgerVariable is the environment variable that switches the ledger on from the start. Any value but 0 does so.
+// ledgerVariable is the environment variable that switches the ledger on from the start, if it is neither empty nor 0.
 const ledgerVariable = "DLBRIDGE_LEDGER"
 
 // Kind is the kind of object that a [Record] describes.
@@ -24,7 +24,7 @@ type Kind uint8
 const (
 	KindExport     Kind = iota // a managed tensor handed out whose deleter has not run
 	KindImport                 // a managed tensor taken over that Go still holds
-	KindAllocation             // memory of New, Copy or Lend that Go still holds
+	KindAllocation             // memory of New, Copy, Convert or Lend that Go still holds
 )
 
 func (k Kind) String() string {
@@ -74,8 +74,8 @@ func init() {
 }
 
 // SetLedger switches the ledger on or off, and reports whether it was on. While it is on, each export, import and
-// allocation is recorded with its stack, for [Live], [Forgotten] and the pprof profile [ProfileName]; this takes
-// microseconds each. While it is off, it costs nothing.
+// allocation is recorded with its stack, for [Live], [Forgotten] and the pprof profile [ProfileName], and takes microseconds
+// more. While it is off, it costs nothing.
 //
 // Switching the ledger off drops its records. It has no records of objects that were made while it was off, nor of exports
 // by C code. The profile may still show exports that were released a moment ago; Live does not.
@@ -98,7 +98,7 @@ func records(list []core.Record) []Record {
 	return made
 }
 
-// record enters a tensor in the ledger under an address.
+// record enters a tensor in the ledger. at is the address of the block or managed tensor, or the ID of the allocation.
 func (t *Tensor) record(kind core.RecordKind, at uintptr) {
 	core.Enter(kind, at, described{t.dtype, t.Shape(), t.NumBytes()})
 }

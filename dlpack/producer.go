@@ -17,8 +17,9 @@ import (
 //
 // Ownership: the result is the consumer's, who calls its deleter once, as [Release] does in Go. The deleter must be
 // called with the address that Export returned, not with that of a copy of the struct. Lifetime: the memory lives at least
-// until then. Threads: the deleter is a C function that never enters Go. It may run on any thread, in a forked child, and
-// after an interpreter has ended. On error: [ErrClosed], [ErrBorrowed], [ErrMemory].
+// until then. Threads: the deleter is a C function that does not enter Go, unless it gives up the last share and the
+// producer's deleter, or the release of [Lend], does. It may run on any thread, in a forked child, and after an interpreter
+// has ended. On error: [ErrClosed], [ErrBorrowed], [ErrMemory] or [ErrOverflow].
 func (t *Tensor) Export() (unsafe.Pointer, error) {
 	if t == nil {
 		return nil, t.errClosed("export")
@@ -30,12 +31,12 @@ func (t *Tensor) Export() (unsafe.Pointer, error) {
 	return t.export("export", flags, true)
 }
 
-// ExportLegacy returns the tensor as a `DLManagedTensor *`, the form of before DLPack 1.0, for consumers that accept
+// ExportLegacy returns the tensor as a `DLManagedTensor *`, the form from before DLPack 1.0, for consumers that accept
 // no other (JAX, TensorFlow). This form cannot state that memory is read-only, so read-only tensors are refused. Tensors
 // whose writability is unknown are exported.
 //
-// Ownership, Lifetime, Threads: as [Tensor.Export] ([ReleaseLegacy]). On error: also [ErrReadOnly],
-// and [ErrDType] for padded sub-byte types, which this form cannot state either.
+// Ownership, Lifetime, Threads: as [Tensor.Export], with [ReleaseLegacy] in the place of Release. On error: also
+// [ErrReadOnly], and [ErrDType] for padded sub-byte types, because this form cannot state the padding.
 func (t *Tensor) ExportLegacy() (unsafe.Pointer, error) {
 	const op = "export legacy"
 	if t.isClosed() {
@@ -52,7 +53,7 @@ func (t *Tensor) ExportLegacy() (unsafe.Pointer, error) {
 
 // ExportCopy exports a row-major copy in new memory with the flag IS_COPIED. The consumer is its only owner.
 //
-// Ownership, Lifetime, Threads: as [Tensor.Export]. On error: as [Tensor.Copy].
+// Ownership, Lifetime, Threads: as [Tensor.Export], but nobody may write to t meanwhile. On error: as [Tensor.Copy].
 func (t *Tensor) ExportCopy() (unsafe.Pointer, error) {
 	c, err := t.Copy()
 	if err != nil {
@@ -78,7 +79,8 @@ func ExportSlice[T Element](data []T, shape ...int64) (unsafe.Pointer, error) {
 	return exportMemory(unsafe.Pointer(unsafe.SliceData(data)), int64(len(data)), int64(unsafe.Sizeof(zero)), DataTypeOf[T](), shape)
 }
 
-// exportMemory exports n elements of Go's memory. The shape must have as many.
+// exportMemory exports n elements of item bytes each, which begin at start in Go's memory. It returns [ErrLayout] unless the
+// shape has n elements.
 func exportMemory(start unsafe.Pointer, n, item int64, dt DataType, shape []int64) (unsafe.Pointer, error) {
 	const op = "export slice"
 	var e core.Extent
@@ -106,6 +108,7 @@ func exportMemory(start unsafe.Pointer, n, item int64, dt DataType, shape []int6
 	return unsafe.Pointer(b), nil
 }
 
+// export is [Tensor.Export] with the given flags, in the versioned or the legacy form. It does not check the flags.
 func (t *Tensor) export(op string, flags Flags, versioned bool) (unsafe.Pointer, error) {
 	if t.isClosed() {
 		return nil, t.errClosed(op)
@@ -117,8 +120,8 @@ func (t *Tensor) export(op string, flags Flags, versioned bool) (unsafe.Pointer,
 			return nil, err
 		}
 	}
-	// The fields are set one by one: the compiler would build a whole struct on the stack and copy it in other widths,
-	// which the processor has to wait for.
+	// The fields are set one by one: the compiler would build a whole struct on the stack and copy it by loads of other widths
+	// than the stores, for which the processor has to wait.
 	d := b.Describe(versioned, uint64(flags), int(t.rank), t.dims)
 	d.Data = t.data
 	d.Device = core.Device{Type: int32(t.device.Type), ID: t.device.ID}

@@ -22,7 +22,7 @@ import (
 //
 // Methods may be called from any goroutine, even while another goroutine closes the tensor: they then either work or
 // return [ErrClosed]. The description does not change and can be read after Close. A nil *Tensor and the zero Tensor are
-// closed and describe nothing; methods without an error result return a zero value for them.
+// closed and describe nothing; methods without an error result, except String, return a zero value for them.
 //
 // A Tensor must not be copied, as in u := *t: the copy does not learn that t is closed, and closing both gives the
 // memory back twice. go vet reports such copies. [Tensor.Share] and [Tensor.View] make another Tensor of the same memory.
@@ -32,7 +32,7 @@ type Tensor struct {
 	dtype  DataType
 	device Device
 	flags  Flags
-	data   uintptr // the field of the description, on the host with the byte offset added; 0 without elements
+	data   uintptr // the data field of the description, on the host with byte_offset added; 0 without elements
 	dims   *int64  // shape, strides and, for memory that the host cannot address, byte_offset
 	rank   uint16
 	// rowMajor: the elements lie without gaps, the last index fastest.
@@ -115,11 +115,12 @@ type Spec struct {
 	DType   DataType
 	Shape   []int64
 	Strides []int64 // in elements; nil: row-major without gaps
-	// ByteOffset is the distance of element (0, ..., 0) from the start of the memory.
+	// ByteOffset is the distance of element (0, ..., 0), in bytes, from the start of the memory or, for View, from element
+	// (0, ..., 0) of the tensor that is viewed.
 	ByteOffset int64
 	// ReadOnly forbids writing. A view of read-only memory is read-only even if this is false.
 	ReadOnly bool
-	// Padded gives each element of fewer than 8 bits a byte of its own; otherwise they are packed.
+	// Padded gives each sub-byte element bytes of its own (see [DataType.IsSubByte]); otherwise these elements are packed.
 	Padded bool
 	// Copied sets the flag [IsCopied]: the memory is a copy that was made for the tensor.
 	Copied bool
@@ -275,7 +276,8 @@ func (t *Tensor) ReadOnly() bool {
 	return t.flags&ReadOnly != 0 || t.writabilityUnknown
 }
 
-// errReadOnly returns an error for a tensor that must not be written, with a way out for memory that is known to be read-only.
+// errReadOnly returns an error for a tensor that must not be written. remedy is the end of its text if the memory is known to be
+// read-only.
 func (t *Tensor) errReadOnly(op, remedy string) error {
 	if t.flags&ReadOnly == 0 {
 		return refuse(op, ErrReadOnly, "the tensor was imported in a form that cannot state whether it may be written; "+
@@ -309,7 +311,7 @@ func (t *Tensor) Dim(d int) int64 { return numberOf(t.orZero().shape(), d) }
 // Stride returns the stride of dimension d in elements. d is as for [Tensor.Dim].
 func (t *Tensor) Stride(d int) int64 { return numberOf(t.orZero().strides(), d) }
 
-// numberOf returns the number of dimension d, or 0 if there is no such dimension.
+// numberOf returns the entry of dimension d in a shape or in strides, or 0 if there is no such dimension.
 func numberOf(numbers []int64, d int) int64 {
 	if d < 0 {
 		d += len(numbers)
@@ -364,7 +366,7 @@ func (t *Tensor) ByteOffset() uint64 {
 // away returns the place of the byte_offset of memory that the host cannot address.
 func (t *Tensor) away() *int64 { return &unsafe.Slice(t.dims, 2*int(t.rank)+1)[2*int(t.rank)] }
 
-// words returns the rank to allocate a tensor for, including room for a byte_offset if the device needs it.
+// words returns the rank for [newView] and [newRoot]: one more than that of the tensor if its byte_offset needs room.
 func (d Device) words(rank int) int {
 	if d.HostReadable() {
 		return rank
@@ -557,9 +559,10 @@ func fromMemory(op string, start unsafe.Pointer, size int64, s *Spec) (*Tensor, 
 // `void (*)(void *ctx)` that gives the memory back. It is called once with ctx, on the thread that gives up the last
 // share of the memory.
 //
-// Ownership: data is lent until release is called. Lifetime: data must stay valid until then.
-// Threads: release may run on any thread. It must return: if it calls Go, that code must recover from panics and must not
-// call [runtime.Goexit], or the work that release has left undone is lost. On error: release is not called.
+// Ownership: data is lent until release is called. Lifetime: data must stay valid until then or, if release is nil, until the
+// last Close and the release of the last export. Threads: release may run on any thread. It must return: if it calls Go, that
+// code must recover from panics and must not call [runtime.Goexit], or the work that release has left undone is lost. On
+// error: release is not called; [ErrLayout] for a negative size, [ErrNull], [ErrOverflow] or [ErrMemory].
 func Lend(data unsafe.Pointer, size int64, readOnly bool, release, ctx unsafe.Pointer) (*Tensor, error) {
 	const op = "lend"
 	if size < 0 {

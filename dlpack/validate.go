@@ -38,11 +38,11 @@ func refuseFault(op string, f *core.Fault) error {
 	return &Error{Op: op, Where: f.Text, Err: causes[f.Status]}
 }
 
-// deviceOf returns where a foreign tensor lies.
+// deviceOf returns the device of a foreign tensor.
 func deviceOf(t *core.DLTensor) Device { return Device{DeviceType(t.Device.Type), t.Device.ID} }
 
-// checkTensor checks a foreign description as far as possible without touching its memory. It returns nil strides for
-// row-major. C: core_check_tensor
+// checkTensor checks a foreign description as far as possible without touching the elements, and sets e. The slices that it
+// returns lie in the producer's memory; strides is nil for row-major. C: core_check_tensor
 func checkTensor(op string, t *core.DLTensor, flags Flags, e *core.Extent) (shape, strides []int64, err error) {
 	if t.NDim < 0 || t.NDim > MaxRank {
 		return nil, nil, refuse(op, ErrLayout, "ndim = %d is not in 0..%d", t.NDim, MaxRank)
@@ -59,7 +59,7 @@ func checkTensor(op string, t *core.DLTensor, flags Flags, e *core.Extent) (shap
 	return shape, strides, nil
 }
 
-// checkLayout checks shape and strides of elements of a valid type. Nil strides are row-major.
+// checkLayout checks shape and strides of elements of a valid type, and sets e. Nil strides are row-major.
 func checkLayout(op string, dt DataType, flags Flags, shape, strides []int64, e *core.Extent) error {
 	if len(shape) > MaxRank {
 		return refuse(op, ErrLayout, "rank %d is more than %d", len(shape), MaxRank)

@@ -15,7 +15,7 @@ import (
 
 // View makes another tensor of the same memory with another type, shape or strides. ByteOffset counts from this tensor's
 // element (0, ..., 0). The view must lie inside the memory, as the producer described it. For memory that the host cannot
-// address, the view has another byte_offset.
+// address, the view has the same data field and another byte_offset.
 //
 // Ownership: the view shares the memory and is closed by itself. Lifetime: until its Close. Threads:
 // any. On error: [ErrClosed], [ErrDType], [ErrLayout] or [ErrOverflow].
@@ -85,8 +85,8 @@ func (t *Tensor) Layout() layout.Layout {
 // broadcast. Packed elements of fewer than 8 bits can only be viewed row-major without gaps, from the beginning of a byte
 // on.
 //
-// Each of the other methods that make views applies one method of [layout.Layout], which documents it. All of them
-// allocate once up to rank 8.
+// Index, Slice and the other methods below each apply one method of [layout.Layout], whose comment describes the view. All of
+// them but Split allocate once up to rank 8.
 //
 // Ownership: the view shares the memory and is closed by itself. Lifetime: until its Close. Threads:
 // any. On error: [ErrClosed]; [ErrNull] for a nil function; [ErrOverflow] or [ErrLayout] together with the error of view,
@@ -121,8 +121,8 @@ func (t *Tensor) draft() *draft {
 	return d
 }
 
-// derive makes a view of t from a draft, which must not be used any more. err is the result of changing the layout; if the
-// tensor is closed, derive returns that error instead.
+// derive makes a view of t from a draft, which must not be used any more. err is the result of changing the layout. derive
+// returns it, unless the tensor is closed: then it returns [ErrClosed].
 func (t *Tensor) derive(l *draft, err error) (*Tensor, error) {
 	defer drafts.Put(l)
 	const op = "view"
@@ -160,7 +160,7 @@ func (t *Tensor) derive(l *draft, err error) (*Tensor, error) {
 	return v, nil
 }
 
-// readOnlyIfOverlapping makes a view read-only in which two indices lead to one element.
+// readOnlyIfOverlapping makes v read-only if two of its indices lead to the same element. It passes err on.
 func readOnlyIfOverlapping(v *Tensor, err error) (*Tensor, error) {
 	if err == nil && !v.rowMajor && layout.Overlaps(v.shape(), v.strides()) {
 		v.flags |= ReadOnly
@@ -205,8 +205,8 @@ func (t *Tensor) Narrow(d int, start, size int64) (*Tensor, error) {
 	return t.derive(l, l.Narrow(d, start, size))
 }
 
-// Split divides dimension d into views of these sizes, whose sum must be the size of the dimension. It allocates three
-// times, and for each view up to 256 bytes and 36 more for each dimension.
+// Split divides dimension d into views of these sizes, whose sum must be the size of the dimension. It allocates four times,
+// and once more for each view up to rank 8. Each view takes up to 256 bytes, and 36 more for each dimension.
 //
 // Ownership: each view shares the memory and is closed by itself. Lifetime, Threads, On error: as
 // [Tensor.Apply], and [ErrMemory].
@@ -295,8 +295,8 @@ func (t *Tensor) Expand(axes ...int) (*Tensor, error) {
 	return t.derive(l, l.Expand(axes...))
 }
 
-// Broadcast repeats elements until the view has this shape: see [layout.Layout.Broadcast]. It is read-only
-// if elements are repeated.
+// Broadcast repeats elements until the view has this shape: see [layout.Layout.Broadcast]. The view is read-only if elements
+// are repeated.
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Broadcast(shape ...int64) (*Tensor, error) {
@@ -321,8 +321,7 @@ func (t *Tensor) Diagonal(k int64, a, b int) (*Tensor, error) {
 	return t.derive(l, l.Diagonal(k, a, b))
 }
 
-// Windows makes sliding windows along dimension d: see [layout.Layout.Windows]. The view is read-only if they
-// overlap.
+// Windows makes sliding windows along dimension d: see [layout.Layout.Windows]. The view is read-only if the windows overlap.
 //
 // Ownership, Lifetime, Threads, On error: as [Tensor.Apply].
 func (t *Tensor) Windows(d int, size, step, dilation int64) (*Tensor, error) {
@@ -354,7 +353,7 @@ func (t *Tensor) width(dtype DataType) int64 {
 	return int64(dtype.BitSize())
 }
 
-// part is the view with this layout.
+// part returns the view of t with this layout.
 func (t *Tensor) part(l layout.Layout) (*Tensor, error) {
 	d := t.draft()
 	d.Set(l)

@@ -45,8 +45,8 @@ import (
 // A Config describes the managed tensor that [Produce] makes. The zero Config is a valid float32 scalar on the CPU. Other values
 // make other tensors, or invalid ones.
 type Config struct {
-	Legacy       bool // a DLManagedTensor, the form of before DLPack 1.0
-	Major, Minor uint32
+	Legacy       bool   // a DLManagedTensor, the form from before DLPack 1.0
+	Major, Minor uint32 // the current version if Major is 0
 	Flags        uint64
 	Code, Bits   uint8 // the data type; float32 if Code, Bits and Lanes are all 0
 	Lanes        uint16
@@ -58,7 +58,7 @@ type Config struct {
 	ByteOffset   uint64
 	Shift        int // distance in bytes of the data from a multiple of 256
 	NullShape    bool
-	NullStrides  bool // also if Strides is nil
+	NullStrides  bool // the field strides is NULL, as it is if Strides is nil
 	NullData     bool
 	DataAt       uintptr // if not 0, the value of the field data, which may be an invalid address
 	ShapeAt      uintptr // the same for shape
@@ -158,7 +158,7 @@ func (p *Producer) DLTensor(legacy bool) unsafe.Pointer {
 	return unsafe.Pointer(&(*C.DLManagedTensorVersioned)(p.f.managed).dl_tensor)
 }
 
-// Data returns the producer's memory.
+// Data returns the producer's memory from its start on, whatever the Shift is.
 func (p *Producer) Data() []byte { return unsafe.Slice((*byte)(p.f.data), p.bytes) }
 
 // Deletes returns the number of calls of the deleter.
@@ -302,8 +302,7 @@ func fixtureCall(handle C.uintptr_t) { cgo.Handle(handle).Value().(func())() }
 // Releases returns the number of times that the memory was given back.
 func (l *Loan) Releases() int { return int(atomic.LoadInt64((*int64)(&l.f.deletes))) }
 
-// A Gate makes calls of a deleter, or of a lender's release, block. So does a producer whose deleter needs a lock that another
-// thread holds.
+// A Gate makes calls of a deleter, or of a lender's release, block, as if the deleter needed a lock that another thread holds.
 type Gate struct{ f *C.fixture }
 
 // Block makes calls of the deleter block until the gate is opened. The end of the test opens it.

@@ -103,7 +103,7 @@ func (p *Placement) tensor(t testing.TB, data []byte, s dlpack.Spec) (*dlpack.Te
 	return whole.View(s)
 }
 
-// Bytes returns a copy of data in such memory. It is valid until the test ends.
+// Bytes returns a copy of data in such memory, which is valid until the test ends. For memory of New it returns data itself.
 func (p *Placement) Bytes(t testing.TB, data []byte) []byte { return p.bytes(t, data) }
 
 // Check runs an operation on two tensors with the same elements: one in such memory, and one in a Go array. It fails the test
@@ -122,7 +122,7 @@ func (p *Placement) Check(t testing.TB, what string, data []byte, s dlpack.Spec,
 	if x.NumElements() > 0 && x.Collected() != p.Collected {
 		t.Fatalf("%s: whether the memory is collected: %v", what, x.Collected())
 	}
-	held, err := x.AsBytes() // whose memory is looked at when run has closed x
+	held, err := x.AsBytes() // keeps the memory for the comparison if run closes x
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,9 +175,9 @@ func CheckPlacements(t *testing.T, run func(t testing.TB, x *dlpack.Tensor) any)
 	}
 }
 
-// CheckFunctionsOfTensors fails the test unless names lists exactly the exported functions and methods that take a tensor, of the
-// package in a folder. A test uses it to check that its table of operations is complete. A name may be followed by a comma and a
-// text that tells several cases of a function apart.
+// CheckFunctionsOfTensors reads the package in a folder. It fails the test unless names lists exactly its exported functions and
+// methods that take a tensor, methods of Tensor among them. A test uses it to check that its table of operations is complete. A
+// name may be followed by a comma and a text that tells several cases of a function apart.
 func CheckFunctionsOfTensors(t testing.TB, folder string, names []string) {
 	t.Helper()
 	functions, known := functionsOfTensors(t, folder), map[string]bool{}
@@ -373,7 +373,7 @@ func functionsOfTensors(t testing.TB, folder string) (names []string) {
 // tensorType matches the types that have to do with tensors: *dlpack.Tensor, or *Tensor in package dlpack itself.
 var tensorType = regexp.MustCompile(`(^|[^.\w]|\bdlpack\.)Tensor\b`)
 
-// takesTensors reports whether a function has a parameter of tensors. Functions that it takes do not count.
+// takesTensors reports whether a function has a parameter whose type contains Tensor, unless the parameter is a function.
 func takesTensors(f *ast.FuncType) bool {
 	return slices.ContainsFunc(f.Params.List, func(parameter *ast.Field) bool {
 		text := types.ExprString(parameter.Type)

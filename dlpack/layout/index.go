@@ -47,8 +47,8 @@ func Ellipsis() Index { return Index{kind: kindEllipsis} }
 // NewAxis returns the Index that takes no dimension and makes one of size 1, like numpy.newaxis.
 func NewAxis() Index { return Index{kind: kindNewAxis} }
 
-// By returns the Index that takes only every step-th index of x. A negative step takes the indices backwards; the start then
-// defaults to the last index of the dimension.
+// By returns x with the given step, like "start:stop:step" in Python. With a negative step, x runs backwards from its start, by
+// default the last index of the dimension, to the index after its stop. A step does not change [At], [Ellipsis] and [NewAxis].
 func (x Index) By(step int64) Index {
 	x.skip = step - 1 // for the lowest int64 this wraps around; adding 1 restores it
 	return x

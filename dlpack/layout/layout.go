@@ -9,7 +9,7 @@
 //   - A [Layout] says where the elements of a tensor lie. [New] returns one, with or without padding.
 //   - A simple view is another layout of the same elements: [Layout.Slice], [Layout.Transpose], [Layout.Reshape] and the
 //     other methods of *Layout.
-//   - A [PartialShape] is a shape of which only some sizes may be known: TensorFlow's, with its text.
+//   - A [PartialShape] is a shape of which only some sizes may be known, with the text form of TensorFlow.
 //
 // For example, every second column of a matrix of 3 rows and 4 columns:
 //
@@ -61,7 +61,7 @@ var (
 	ErrAxis = errors.New("no such dimension")
 	// ErrIndex reports an index outside the shape, or an invalid slice.
 	ErrIndex = errors.New("out of bounds")
-	// ErrShape reports shapes that do not match.
+	// ErrShape reports shapes that do not match, or a size that the operation cannot use.
 	ErrShape = errors.New("shapes do not fit")
 	// ErrCopy reports a view that no strides can express. A copy of the elements can have its shape.
 	ErrCopy = errors.New("needs a copy")
@@ -182,7 +182,7 @@ func (l Layout) Clone() Layout {
 	return Layout{Shape: both[:rank:rank], Strides: both[rank:], Offset: l.Offset}
 }
 
-// Set copies from to l. It reuses the slices of l if they have the capacity.
+// Set makes l a copy of from. It reuses the slices of l if they have the capacity.
 func (l *Layout) Set(from Layout) {
 	l.Shape = append(l.Shape[:0], from.Shape...)
 	l.Strides = append(l.Strides[:0], from.Strides...)
@@ -344,8 +344,8 @@ func appendStrides(dst, shape []int64, at func(k int) int) ([]int64, error) {
 // Span returns the lowest offset to which the strides lead from element (0, ..., 0), which is 0 or negative, and the offset
 // after the highest. Without elements both are 0.
 //
-// Errors: [ErrRank], [ErrNegative], and [ErrOverflow]. The last also if hi-lo does not fit in 63 bits, because then the
-// offsets could not be computed from another corner, as after [Layout.Flip].
+// Errors: [ErrRank], [ErrNegative], and [ErrOverflow], also if hi-lo does not fit in 63 bits: then the offsets could not be
+// counted from another corner, as after [Layout.Flip].
 func Span(shape, strides []int64) (lo, hi int64, err error) {
 	if err := sameRank(shape, strides); err != nil {
 		return 0, 0, err
@@ -404,7 +404,7 @@ func IsColumnMajor(shape, strides []int64) bool {
 
 // Packed reports whether the elements lie without gaps and without overlapping, in any order of the dimensions and with any
 // of them reversed. order lists the dimensions from the slowest to the fastest; reversed[d] is true if the stride of
-// dimension d is negative. Both are new slices.
+// dimension d is negative. Both are new slices. A layout without elements is packed; an invalid one is not.
 //
 // Sizes of 1 may leave a choice of orders. Packed then returns 0, 1, ..., n-1 if possible, otherwise n-1, ..., 1, 0 if
 // possible, and otherwise an order in which the dimensions of size 1 come first.

@@ -102,7 +102,7 @@ var tensorFlowText = strings.NewReplacer(" ", ",", fmt.Sprint(Unknown), "?")
 // Rank returns the number of dimensions, and whether it is known.
 func (s PartialShape) Rank() (rank int, ok bool) { return len(s.dims), s.ranked }
 
-// Dim returns the size of dimension d, or [Unknown].
+// Dim returns the size of dimension d. It returns [Unknown] if the size is unknown or there is no dimension d.
 func (s PartialShape) Dim(d int) int64 {
 	if d < 0 || d >= len(s.dims) {
 		return Unknown
@@ -135,14 +135,14 @@ func (s PartialShape) Equal(o PartialShape) bool {
 	return s.ranked == o.ranked && slices.Equal(s.dims, o.dims)
 }
 
-// CompatibleWith reports whether there is a shape of which both s and o are true.
+// CompatibleWith reports whether s and o agree in the rank and in every size that both of them know.
 func (s PartialShape) CompatibleWith(o PartialShape) bool {
 	return !s.ranked || !o.ranked || slices.EqualFunc(s.dims, o.dims, func(m, n int64) bool {
 		return m == n || m == Unknown || n == Unknown
 	})
 }
 
-// Refines reports whether o is true of every shape of which s is true.
+// Refines reports whether s knows at least as much as o, so that every shape that s allows is one that o allows.
 func (s PartialShape) Refines(o PartialShape) bool {
 	return !o.ranked || s.ranked && slices.EqualFunc(s.dims, o.dims, func(m, n int64) bool { return m == n || n == Unknown })
 }
@@ -164,7 +164,7 @@ func (s PartialShape) Merge(o PartialShape) (PartialShape, error) {
 	return partialShape(dims)
 }
 
-// Relax returns what is known about a shape of which either s or o is true: TensorFlow's most_specific_compatible_shape.
+// Relax returns what s and o agree on: TensorFlow's most_specific_compatible_shape.
 func (s PartialShape) Relax(o PartialShape) PartialShape {
 	if !s.ranked || !o.ranked || len(s.dims) != len(o.dims) {
 		return PartialShape{}

@@ -9,8 +9,8 @@ import (
 // Reshape gives the elements another shape, in which they keep the row-major order of their indices. One size may be -1: it
 // then follows from the number of elements and the other sizes.
 //
-// Errors: [ErrShape] for a shape with another number of elements, and if any size would do in the place of -1; [ErrNegative]
-// for a second -1; [ErrCopy] if no strides can express the shape; those of [Count].
+// Errors: [ErrShape] for a shape with another number of elements, and for a -1 that could be any size because another size is
+// 0; [ErrNegative] for a second -1; [ErrCopy] if no strides can express the shape; those of [Count].
 func (l *Layout) Reshape(shape ...int64) error {
 	if err := sameRank(l.Shape, l.Strides); err != nil {
 		return err
@@ -131,7 +131,7 @@ func (l *Layout) FlatInnerOuter(begin, rank int) error {
 	return l.flat(begin, rank)
 }
 
-// flat is [Layout.FlatInnerOuter]. A negative begin stands for a dimension of size 1 to be inserted before the first one.
+// flat is [Layout.FlatInnerOuter]. If begin is negative, -begin dimensions of size 1 are inserted before the first one.
 func (l *Layout) flat(begin, rank int) error {
 	if _, err := l.check(); err != nil {
 		return err

@@ -184,8 +184,8 @@ func (l *Layout) Narrow(d int, start, size int64) error {
 	return nil
 }
 
-// Split returns new layouts that divide dimension d into parts of the given sizes. It allocates twice, and 16 bytes for each
-// dimension of each part. [Layout.Narrow] makes a single part in place.
+// Split returns new layouts that divide dimension d into parts of the given sizes. It allocates twice: the result, and 16 bytes
+// for each dimension of each part. [Layout.Narrow] makes a single part in place.
 //
 // Errors: [ErrAxis]; [ErrNegative]; [ErrShape] unless the sizes sum to the size of the dimension; [ErrOverflow], also if the
 // parts would need more memory than can be addressed.
@@ -283,7 +283,7 @@ func errAxis(op string, d, rank int) error {
 	return fmt.Errorf("layout: %s: dimension %d of %d: %w", op, d, rank, ErrAxis)
 }
 
-// flags is the memory of a flag for each dimension on the stack, as [numbers] is for sizes and strides.
+// flags holds a flag for each dimension, on the stack of the function that makes a view, as [numbers] holds sizes and strides.
 type flags [room]bool
 
 func (f *flags) of(rank int) []bool {

@@ -18,7 +18,7 @@ const (
 	Variable = 32
 	// Label applies to the tensors that the label of a message describes.
 	Label = 40
-	// Overhead is the number of bytes that a call may need for any input, for results, errors and their texts.
+	// Overhead is the number of bytes that a call may need in addition, whatever its input, for results and errors.
 	Overhead = 64 << 10
 )
 
@@ -26,9 +26,9 @@ const (
 // that releases the results, or nil.
 //
 // Every Go allocation during the call counts, even if the collector frees it before the end. So the number is the same in each
-// run, and never below the peak. Of C memory, only what is in use at the end of the call counts. Other goroutines can only
-// increase the number, so a call that exceeds the bound is measured up to three times. With AddressSanitizer, which
-// surrounds each allocation with memory of its own, the multiple is twice as high.
+// run, and never below the peak. C memory counts only if it is still in use at the end of the call, and only on Linux. Other
+// goroutines can only increase the number, so a call that exceeds the bound is measured up to three times. With
+// AddressSanitizer, which surrounds each allocation with memory of its own, the multiple is twice as high.
 func Require(t testing.TB, input int, times, limit uint64, decode func() (release func())) {
 	t.Helper()
 	bound := guarded*times*uint64(input) + limit + Overhead

@@ -2,5 +2,5 @@
 
 package amplification
 
-// guarded is how many times its size memory takes at most with what AddressSanitizer puts around it.
+// guarded is the largest factor by which an allocation grows with the bytes that AddressSanitizer puts around it.
 const guarded = 2

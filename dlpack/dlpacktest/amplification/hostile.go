@@ -9,7 +9,7 @@ import (
 
 // This file has inputs that need much memory for their size, by name. They test the decoders of a format in all languages.
 
-// list returns n JSON items with commas between them. If item has a formatting verb, it stands for the number of the item.
+// list returns n JSON items with commas between them. A formatting verb in item stands for the number of the item, from 0 on.
 func list(n int, item string) string {
 	var b strings.Builder
 	for i := range n {
@@ -30,6 +30,7 @@ func label(tensors, further string) []byte {
 	return []byte(`{` + further + `"TENS":{"tensors":[` + tensors + `]}}`)
 }
 
+// objects returns JSON objects inside each other. inner is the text of each one before its last value, the next object or 0.
 func objects(depth int, inner string) string {
 	return strings.Repeat("{"+inner, depth) + "0" + strings.Repeat("}", depth)
 }
@@ -39,7 +40,7 @@ const Scalar = `{"part":0,"shape":[],"word":1,"dtype":"b"}`
 
 const scalar = `"part":0,"shape":[],"word":1,"dtype":"b"`
 
-// Labels returns labels in JSON by name. Each is for a TENS message with one part, of one byte.
+// Labels returns labels in JSON, by the names of test cases. Each is for a TENS message with one part, of one byte.
 func Labels() map[string][]byte {
 	ones := func(n int) string { return list(n, "1") }
 	further := `{` + list(18, `"%x":0`) + `,` + scalar + `}`
@@ -119,14 +120,14 @@ const (
 	float, double, int32Type, stringType, int64Type, qint8, qint32, resource, variant = 1, 2, 3, 7, 9, 11, 13, 20, 21
 )
 
-// TensorProto returns a TensorProto message of one dimension with the given fields.
+// TensorProto returns a TensorProto message with one dimension of size count, and with further fields.
 func TensorProto(dtype byte, count uint64, fields ...[]byte) []byte {
 	shape := binary.AppendUvarint([]byte{1 << 3}, count)
 	dim := append([]byte{2<<3 | 2, byte(len(shape))}, shape...)
 	return append(append([]byte{1 << 3, dtype, 2<<3 | 2, byte(len(dim))}, dim...), bytes.Join(fields, nil)...)
 }
 
-// Field returns a length-delimited record.
+// Field returns a length-delimited field of a protocol buffer message.
 func Field(number byte, value []byte) []byte {
 	tag := binary.AppendUvarint(nil, uint64(number)<<3|2)
 	return append(binary.AppendUvarint(tag, uint64(len(value))), value...)
@@ -181,7 +182,7 @@ func TensorProtos() map[string][]byte {
 	}
 }
 
-// length returns n, which must be below 2^32, as a varint of Decthings, in the only form that decoders accept.
+// length appends n as a varint of Decthings, in the only form that decoders accept.
 func length(dst []byte, n uint32) []byte {
 	switch {
 	case n < 253:

@@ -1,5 +1,5 @@
-// Package viewtest is for the tests of this module. It has a model of views, which looks every index up by itself, and makes random
-// layouts and random views to compare with the model.
+// Package viewtest is for the tests of this module. It makes random layouts and random views, and a simple model of each view,
+// which lists the positions of all elements, for comparison.
 package viewtest
 
 import (
@@ -48,7 +48,7 @@ func Indices(shape []int64) [][]int64 {
 	return all
 }
 
-// Strided reports whether strides of whole units lead to all positions.
+// Strided reports whether there are strides, all multiples of unit, that lead to all positions.
 func (m Model) Strided(unit int64) bool {
 	if len(m.Positions) == 0 {
 		return true

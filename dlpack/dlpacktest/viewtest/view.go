@@ -14,7 +14,8 @@ type View struct {
 	Args   []any
 	// Want is the model of the view. Split has two.
 	Want []Model
-	// Err is the cause of the error if there is no such view of anything of this shape. Otherwise the view may still need a copy.
+	// Err is the cause of the error if the call is wrong for every layout of this shape. If Err is nil, the call may still return
+	// layout.ErrCopy for some layouts.
 	Err error
 }
 
@@ -63,8 +64,8 @@ func (c *Choices) Below(n int) int {
 // Between returns a number from least to most.
 func (c *Choices) Between(least, most int64) int64 { return least + int64(c.Below(int(most-least+1))) }
 
-// axis returns a dimension, usually a valid one, as it is given to a method, and counted from the front. That is -1 if there is no
-// such dimension. n is the size of the dimension, or 0.
+// axis chooses a dimension. given is the number for a method, which may count from the end, and d the number counted from the
+// front. n is the size of the dimension. If the shape has no dimensions, d is -1 and n is 0.
 func (c *Choices) axis(shape []int64) (given, d int, n int64) {
 	rank := len(shape)
 	given = int(c.Between(int64(-rank), int64(max(rank, 1)-1)))
@@ -86,7 +87,7 @@ func (c *Choices) View(m Model) View {
 
 // slice chooses ranges, indices and new dimensions.
 func (c *Choices) slice(m Model) View {
-	// Each dimension of m has the indices that are taken, and the dimension of the view that counts them: -1 if there is none.
+	// A source is for one dimension of m: the indices that are taken, and the dimension of the view that counts them, or -1.
 	type source struct {
 		taken []int64
 		axis  int
@@ -357,7 +358,7 @@ func (c *Choices) diagonal(m Model) View {
 		v.Err = layout.ErrAxis
 		return v
 	}
-	top, left := max(-k, 0), max(k, 0) // where it begins
+	top, left := max(-k, 0), max(k, 0) // where the diagonal begins
 	var shape []int64
 	for d, n := range m.Shape {
 		if d != a && d != b {
@@ -427,7 +428,7 @@ func (c *Choices) reshape(m Model) View {
 func (c *Choices) flat(m Model) View {
 	rank, to := len(m.Shape), 1+c.Below(4)
 	v := View{Method: "FlatOuter", Args: []any{to}}
-	begin := 0 // the first dimension of m that has one of its own, unless all later ones are merged into it
+	begin := 0 // the dimension of m into which all earlier ones are merged; negative for new dimensions of size 1
 	switch c.Below(3) {
 	case 0:
 		v.Method, begin = "FlatInner", rank-to
