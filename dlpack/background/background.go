@@ -1,5 +1,6 @@
-// Package background runs functions on goroutines that have nothing in common with the caller. The packages of this module
-// use it for long-running work of the library, and for the release of memory whose tensors were forgotten.
+// Package background runs functions on goroutines that have nothing in common with the caller. The packages of this
+// module use it for long-running work of the library, for the release of memory whose tensors were forgotten, and for
+// the functions of OnRelease.
 //
 // A goroutine inherits the profiler labels of the goroutine that starts it, and its membership in a bubble of
 // testing/synctest. A library goroutine that a caller's goroutine started would keep the caller's labels for as long as the
@@ -46,10 +47,10 @@ var releases struct {
 	busy sync.Mutex
 }
 
-// Release runs f, which calls foreign code that gives memory back, on a goroutine of the package, and does not wait for it. Up
-// to 64 releases run at the same time, so that one that blocks does not delay the others. If 64 releases block, later ones
-// wait until one of them returns. No lock is held while f runs, and the caller must not hold a lock that another release may
-// need. A nil f does nothing.
+// Release runs f on a goroutine of the package, and does not wait for it. f gives memory back, or tells the program
+// that it was given back, and may block. Up to 64 releases run at the same time, so that one that blocks does not delay
+// the others. If 64 releases block, later ones wait until one of them returns. No lock is held while f runs. Release
+// waits for no release, so the caller may hold locks that releases need. A nil f does nothing.
 func Release(f func()) {
 	if f == nil {
 		return

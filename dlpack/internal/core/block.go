@@ -9,14 +9,15 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/background"
 )
 
-// Control blocks lie in slabs of pages. A deleter only marks its block dead. Each export looks at the blocks of its cache
-// that were exported longest ago, and takes the dead ones back. A dead block then rests until the cache has made [quarantine]
-// more exports, so that a second call of its deleter finds it dead.
+// Control blocks lie in slabs of pages. A deleter marks its block dead and leaves it where it is. Each export looks at
+// the blocks at the front of its cache's exported queue, and moves the dead ones to the free queue. There a block rests
+// until the cache has made [quarantine] more exports, so that a second call of its deleter finds it dead.
 //
 //	                     take                       take looks
 //	fresh pages, or free ----> live, in exported -----------------> free, if dead; else to the end of exported
 //
-// Two looks for each export are enough to keep the number of dead blocks in the exported queue below that of live ones.
+// With two looks for each export, dead blocks do not pile up in the exported queue: while they outnumber the live ones,
+// their number falls (DESIGN.md of package dlpack shows why).
 const (
 	slabBytes = 64 << 10
 	looks     = 2
@@ -27,21 +28,21 @@ const (
 type blockCache struct {
 	exported queue
 	free     freeQueue
-	exports  uint64 // how many it has made
+	exports  uint64 // that the cache has made
 
 	fresh, end uintptr // the part of a slab whose blocks were not used yet
 	slabs      []slab
 	spare      []int // indices of the slabs whose pages were given back, the earliest first
 	trimming   bool
 
-	size uintptr // of a block
+	size uintptr // of a block, in bytes
 }
 
 // A slab holds blocks side by side. If its pages were given back, they read as free blocks, which are in no queue.
 type slab struct {
 	pages uintptr
 	spare bool
-	since uint64 // exports of its cache at that time
+	since uint64 // exports of its cache when the pages were given back
 }
 
 // A queue of blocks, linked by next.
@@ -94,8 +95,8 @@ func (q *freeQueue) remove(b *Block) {
 	q.n--
 }
 
-// take returns a live block that holds a share of a slot, and puts it in the exported queue. It returns nil if there is no
-// memory.
+// take returns a live block and puts it in the exported queue. The block takes over the caller's share of the slot. If
+// there is no memory, take returns nil, and the caller keeps the share.
 func (c *blockCache) take(s *slot) *Block {
 	c.exports++
 	c.look(looks)
@@ -107,12 +108,13 @@ func (c *blockCache) take(s *slot) *Block {
 		return nil
 	}
 	b.share = s.address()
-	b.state = stateLive // the consumer's threads know of it no sooner than of the block
+	b.state = stateLive // not atomic: the consumer gets the block only later
 	c.exported.push(b)
 	return b
 }
 
-// look looks at n of the blocks that were exported longest ago, and frees the dead ones.
+// look takes at most n blocks from the front of the exported queue. It puts dead blocks in the free queue, and the
+// others at the end of the exported queue.
 func (c *blockCache) look(n int) {
 	for n = min(n, c.exported.n); n > 0; n-- {
 		b := c.exported.pop()
@@ -121,14 +123,15 @@ func (c *blockCache) look(n int) {
 			continue
 		}
 		strike(KindExport, b.Address())
-		b.Managed.Tensor.Data = 0 // in either form: a consumer that goes on reading finds none
+		b.Managed.Tensor.Data = 0 // in both forms, so that a consumer that wrongly goes on reading finds NULL
 		(*ManagedLegacy)(unsafe.Pointer(b)).Tensor.Data = 0
 		b.since = c.exports
 		c.free.push(b)
 	}
 }
 
-// carve takes a block that was not used yet from a slab.
+// carve takes the next block from the slab that is in use, or from another slab if none is left there. It returns nil
+// if there is no memory.
 func (c *blockCache) carve() *Block {
 	if c.end-c.fresh < c.size && !c.grow() {
 		return nil
@@ -138,7 +141,8 @@ func (c *blockCache) carve() *Block {
 	return b
 }
 
-// grow gets a slab to carve blocks from.
+// grow gets a slab to carve blocks from: one whose pages were given back long enough ago, or a new one. It reports
+// false if there is no memory.
 func (c *blockCache) grow() bool {
 	var s *slab
 	if len(c.spare) > 0 && c.exports-c.slabs[c.spare[0]].since > quarantine {
@@ -157,7 +161,8 @@ func (c *blockCache) grow() bool {
 	return true
 }
 
-// end ends a block in a state, as its deleter does, without leaving Go. It reports false for one that C code made.
+// end ends a block that is in the given state, as its deleter does, but without leaving Go; in any other state it
+// counts an ignored call. It does nothing and reports false if the block has a return queue, to which only C code adds.
 func (b *Block) end(state uint64) bool {
 	share, returns := b.share, b.returns
 	if returns != 0 {
@@ -173,7 +178,7 @@ func (b *Block) end(state uint64) bool {
 
 var doubleDeletes atomic.Uint64
 
-// lookAtAll looks at all exported blocks, some at a time, and returns the number of live ones.
+// lookAtAll looks at all exported blocks of all caches, frees the dead ones, and returns the number of the others.
 func lookAtAll() (live int64) {
 	all := allShards()
 	for i := range all {
@@ -193,7 +198,7 @@ func (sh *shard) lookAtAll() int {
 	return sh.blocks.exported.n
 }
 
-// trim starts, in the background, to give pages back in each cache that has more than two slabs with pages.
+// trim gives pages back to the system, in the background, for each cache that has more than two slabs with pages.
 func trim() {
 	for sh := range lockedShards {
 		if c := &sh.blocks; len(c.slabs)-len(c.spare) > 2 && !c.trimming {
@@ -203,7 +208,8 @@ func trim() {
 	}
 }
 
-// trim gives back the pages of slabs without live blocks, as long as most blocks of the cache are free.
+// trim gives back the pages of slabs whose blocks are all free, as long as free blocks outnumber exported ones by more
+// than two slabs' worth.
 func (sh *shard) trim() {
 	sh.lookAtAll()
 	sh.mu.Lock()
@@ -211,7 +217,7 @@ func (sh *shard) trim() {
 	c := &sh.blocks
 	perSlab := int(slabBytes / c.size)
 	for i := 0; i < len(c.slabs) && c.free.n > c.exported.n+2*perSlab; i++ {
-		if s := c.slabs[i]; c.discard(s) { // and nobody finds it before it is a spare one
+		if s := c.slabs[i]; c.discard(s) { // from here on nobody finds it until it is in c.spare
 			sh.mu.Unlock()
 			clearPages(s.pages, slabBytes)
 			sh.mu.Lock()
@@ -226,7 +232,7 @@ func (sh *shard) trim() {
 // discard removes all blocks of a slab from the free queue, if they are all in it, and reports whether it has.
 func (c *blockCache) discard(s slab) bool {
 	end := s.pages + slabBytes
-	if s.spare || c.end == end { // blocks are carved from it
+	if s.spare || c.end == end { // it has no pages, or blocks are still carved from it
 		return false
 	}
 	for at := s.pages; end-at >= c.size; at += c.size {

@@ -20,24 +20,26 @@ import (
 
 // Elements go to C as char *, and never as void *. An element may lie in a Go object that also holds pointers; cgo
 // looks through the whole object around a void *, and panics when it finds a pointer there that is not pinned. A char *
-// has no pointers behind it, so that nothing is looked through. Unlike a uintptr it is still a pointer: it keeps the
-// object, and the compiler does not leave memory on a stack whose address reaches another goroutine.
+// has no pointers behind it, so cgo looks through nothing. Unlike a uintptr it is still a pointer: it keeps the object
+// reachable, and the compiler puts an object whose address reaches another goroutine on the heap.
 
-// copyPart copies elements between two layouts: a part of a copy of whole bytes. Strides are in bytes,
-// the slices of one length. If plain is set, no vector instructions are used.
+// copyPart copies elements of itemSize bytes between two layouts, as a part of a copy that has `whole` bytes in all.
+// Steps are strides in bytes, and the slices have the same length. If plain is set, AVX2 is not used; the result is the
+// same.
 func copyPart(plain bool, whole int64, dst unsafe.Pointer, dstSteps []int64, src unsafe.Pointer, srcSteps, shape []int64, itemSize int64) {
 	C.core_copy_part(C.bool(plain), C.size_t(whole), (*C.char)(dst), inC(dstSteps), (*C.char)(src), inC(srcSteps),
 		inC(shape), C.int32_t(len(shape)), C.size_t(itemSize))
 }
 
-// inC returns the address of the first of some numbers, which C code does not use if there are none.
+// inC returns the address of the first number. If there are no numbers, C code must not use the address.
 func inC(numbers []int64) *C.int64_t { return (*C.int64_t)(unsafe.SliceData(numbers)) }
 
-// partBytes is the least size of a part of a copy. A smaller part takes less time than starting a goroutine for it.
+// partBytes is the size in bytes from which a part of a copy or conversion gets a goroutine of its own. For smaller
+// parts, goroutines would not pay.
 const partBytes = 8 << 20
 
-// CopyElements copies elements of itemSize bytes, size bytes in all, between two layouts that have no
-// memory in common. Large copies are done in parts, on at most GOMAXPROCS goroutines.
+// CopyElements copies elements of itemSize bytes, size bytes in all, between two layouts that have no memory in common.
+// Steps are strides in bytes. Large copies are done in parts, on at most GOMAXPROCS goroutines.
 func CopyElements(dst unsafe.Pointer, dstSteps []int64, src unsafe.Pointer, srcSteps, shape []int64, itemSize, size int64) {
 	if size >= 2*partBytes {
 		if parts, at := divide(size, dstSteps, shape); parts > 1 {
@@ -55,8 +57,9 @@ func copyParts(parts int64, at int, dst unsafe.Pointer, dstSteps []int64, src un
 	})
 }
 
-// divide says into how many parts work on size bytes is divided, and along which dimension: that with the
-// widest steps of those that have enough elements for all.
+// divide returns the number of parts into which work on size bytes is divided, and the dimension along which it is
+// divided. That is the dimension with the widest steps, in either direction, among those with at least one index for
+// each part. If there is none, the work is one part.
 func divide(size int64, steps, shape []int64) (parts int64, at int) {
 	parts = min(size/partBytes, int64(runtime.GOMAXPROCS(0)))
 	widest := int64(-1)
@@ -71,10 +74,12 @@ func divide(size int64, steps, shape []int64) (parts int64, at int) {
 	return parts, at
 }
 
-// inParts does parts of a shape at once: each from an index of dimension at on.
+// inParts divides a shape along dimension at into at most the given number of parts, and calls do for all of them at
+// once, each on a goroutine of its own. first is the index at which a part begins, and part is its shape. inParts
+// returns when all calls have returned.
 func inParts(parts int64, at int, shape []int64, do func(first int64, part []int64)) {
 	each := (shape[at] + parts - 1) / parts
-	if each > 64 { // whole lines of the source, if this is a transpose
+	if each > 64 { // whole cache lines of the source, if this is a transpose
 		each = (each + 63) &^ 63
 	}
 	var wait sync.WaitGroup
@@ -86,20 +91,22 @@ func inParts(parts int64, at int, shape []int64, do func(first int64, part []int
 	wait.Wait()
 }
 
-// Numbers are elements to be converted, whose strides are in elements.
+// Numbers describes the elements on one side of a conversion.
 type Numbers struct {
-	Data    uintptr
+	Data    uintptr // address of element (0, ..., 0)
 	DType   DataType
-	Bits    int // of an element
-	Padded  bool
-	Strides []int64
+	Bits    int     // of an element with all its lanes
+	Padded  bool    // each element begins at a byte of its own
+	Strides []int64 // in elements
 }
 
 // packed reports whether elements share bytes.
 func (n *Numbers) packed() bool { return n.Bits%8 != 0 && !n.Padded }
 
-// Convert converts elements of src, of which there are some, to those of dst: size bytes on the larger side. Both have
-// numbers. Packed elements share bytes, so that two goroutines must not write to one.
+// Convert converts the elements of src to the data type of dst and writes them to dst. There is at least one element,
+// and both data types are types of numbers with the same lanes. size is the number of bytes on the larger side. Large
+// conversions are done in parts, except for packed elements: a part could begin inside a byte, and two goroutines must
+// not write to one byte.
 func Convert(dst, src *Numbers, shape []int64, size int64) {
 	if size >= 2*partBytes && !dst.packed() && !src.packed() {
 		if parts, at := divide(size, dst.Strides, shape); parts > 1 {
@@ -113,10 +120,11 @@ func Convert(dst, src *Numbers, shape []int64, size int64) {
 	convertPart(dst.Data, dst, src.Data, src, shape)
 }
 
-// ConvertOne converts one number.
+// ConvertOne is Convert for one element; the strides are not used.
 func ConvertOne(dst, src *Numbers) { convertPart(dst.Data, dst, src.Data, src, nil) }
 
-// from is the address of an element, along one dimension, of numbers that are not packed.
+// from returns the address of the element with index first in dimension at and index 0 in all others. The elements must
+// not be packed.
 func (n *Numbers) from(first int64, at int) uintptr {
 	return n.Data + uintptr(first*n.Strides[at]*int64((n.Bits+7)/8))
 }
@@ -132,12 +140,12 @@ func (t DataType) inC() C.DLDataType {
 
 // CopyBytes copies size bytes from src to dst, which have no memory in common.
 func CopyBytes(dst, src unsafe.Pointer, size int64) {
-	const large = 32 << 20 // from here on the kernels and several cores are ahead of the runtime's copy
+	const large = 32 << 20 // from this size on, C code on several cores is faster than the runtime's copy
 	if size < large {
 		copy(unsafe.Slice((*byte)(dst), size), unsafe.Slice((*byte)(src), size))
 		return
 	}
-	// Pages, so that there is something to divide; the rest is less than one.
+	// CopyElements can divide a dimension of whole pages among goroutines; less than a page is left.
 	const page = 4096
 	step := []int64{page}
 	whole := size / page * page

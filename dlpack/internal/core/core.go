@@ -1,7 +1,8 @@
 //go:build cgo
 
-// Package core owns, counts, pins, validates and copies memory, in Go and in C. It knows what lies in C memory, and no
-// Tensor. DESIGN.md of package dlpack explains it. The C files are compiled into the Python extension, too.
+// Package core owns, counts, pins, validates and copies memory, in Go and in C. It defines the structs that lie in C
+// memory; package dlpack builds its Tensor on them. DESIGN.md of package dlpack explains it. The C files are compiled
+// into the Python extension, too.
 package core
 
 /*
@@ -38,7 +39,8 @@ static uintptr_t map_pages(size_t size) { return (uintptr_t)core_map_pages(size)
 
 static void clear_pages(uintptr_t pages, size_t size) { core_clear_pages((void *)pages, size); }
 
-// C returns its addresses, because cgo would refer to the symbols themselves, by names that libdlbridge.so changes.
+// The functions below return the addresses of symbols. If Go code named a symbol, cgo would refer to it by that name,
+// and libdlbridge.so changes these names.
 
 static uintptr_t delete_versioned(void) { return (uintptr_t)core_delete_versioned; }
 
@@ -56,11 +58,12 @@ import (
 	_ "github.com/dlbridge/dlbridge/include/dlpack" // keeps the header in vendor folders and in the build's inputs
 )
 
-// The structs below lie over those of dlpack.h and core.h. Fields that hold addresses are uintptr: Go stores to C
-// memory through them, and the write barrier must not look at what stood there.
+// The structs below are laid over those of dlpack.h and core.h. Fields that hold addresses are uintptr: Go stores to C
+// memory through these structs, and Go's write barrier would look at the old value of a pointer field, which may be an
+// invalid pointer.
 
-// DataType is the data type of elements: from the lowest byte on the code, the bits and, of two bytes, the lanes.
-// C: DLDataType
+// DataType is the data type of elements. Its lowest byte is the code, the next one the bits, and the two highest are
+// the lanes. C: DLDataType
 type DataType uint32
 
 // Device is the device of memory. C: DLDevice
@@ -100,7 +103,7 @@ type ManagedLegacy struct {
 	Deleter uintptr
 }
 
-// Block is a control block. C: core_block
+// Block is a control block. C: core_block, which explains the private fields
 type Block struct {
 	Managed Managed // or ManagedLegacy
 	state   uint64
@@ -109,7 +112,7 @@ type Block struct {
 	next    uintptr
 	since   uint64
 	_       uint64
-	Dims    [2 * rankSmall]int64 // and more, of blocks for higher ranks
+	Dims    [2 * rankSmall]int64 // shape, then strides; blocks for higher ranks have more
 }
 
 // C: core_return_queue
@@ -137,10 +140,11 @@ const (
 
 	// MaxRank is the most dimensions that a tensor can have here.
 	MaxRank = C.CORE_RANK_MAX
-	// Alignment is that of memory of our own, in bytes.
+	// Alignment is the alignment, in bytes, of the C memory that this package allocates.
 	Alignment = C.CORE_ALIGNMENT
 
-	// Lowest is the first address that memory can have, and Highest is behind the last. C: CORE_LOWEST, which says why.
+	// Lowest is the first address that memory can have, and Highest is one past the last. C: CORE_LOWEST, which says
+	// why, and CORE_HIGHEST
 	Lowest  = C.CORE_LOWEST
 	Highest = 1 << 63
 
@@ -149,7 +153,8 @@ const (
 	stateDead  = C.CORE_DEAD
 )
 
-// Every field's place and width, at compile time: a difference is an index out of bounds or an overflowing constant.
+// The offsets and sizes of the fields are compared with C's at compile time: a difference gives an index out of bounds
+// or an overflowing constant.
 var (
 	ct  C.DLTensor
 	gt  DLTensor
@@ -216,7 +221,7 @@ var (
 	_   = [1]int{}[unsafe.Sizeof(gs.kind)-unsafe.Sizeof(cs.kind)]
 )
 
-// The deleters that every export of this library carries.
+// Every export that this library makes carries one of these deleters.
 var (
 	DeleteVersioned = uintptr(C.delete_versioned())
 	DeleteLegacy    = uintptr(C.delete_legacy())
@@ -258,12 +263,16 @@ func endBlock(block uintptr) { C.end_block(C.uintptr_t(block)) }
 // endShare ends the memory that a share belongs to. The caller has given up the last share of it.
 func endShare(share uintptr) { C.end_share(C.uintptr_t(share)) }
 
+// allocateMemory returns the address that freeMemory takes, or 0 if there is no memory. The bytes begin at the first
+// multiple of [Alignment] behind that address.
 func allocateMemory(size uintptr, zeroed bool) uintptr {
 	return uintptr(C.allocate_memory(C.size_t(size), C.bool(zeroed)))
 }
 
 func freeMemory(memory uintptr) { C.free_memory(C.uintptr_t(memory)) }
 
+// The functions from here on call C functions that core.h explains. allocateLasting and mapPages return 0 if there is
+// no memory.
 func allocateLasting(size uintptr) uintptr { return uintptr(C.allocate_lasting(C.size_t(size))) }
 func mapPages(size uintptr) uintptr        { return uintptr(C.map_pages(C.size_t(size))) }
 func clearPages(pages, size uintptr)       { C.clear_pages(C.uintptr_t(pages), C.size_t(size)) }

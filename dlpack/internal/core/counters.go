@@ -15,7 +15,8 @@ var (
 	forgotten                    atomic.Int64
 )
 
-// A sharded is a sum that many goroutines change at once, mostly each a part of its own, and few read.
+// A sharded is a sum in parts. Goroutines that change it at the same time mostly change different parts. Reading it
+// adds up all parts, and is rare.
 type sharded [maxShards]struct {
 	n atomic.Int64
 	_ [56]byte
@@ -37,8 +38,8 @@ type counter struct{ begun, ended sharded }
 func (c *counter) begin()      { c.begun.own().Add(1) }
 func (c *counter) end(n int64) { c.ended.own().Add(n) }
 
-// live returns a count that is never below the number of objects that are alive throughout the call: it reads what has
-// ended first.
+// live returns a count that is never below the number of objects that are alive throughout the call, because it reads
+// the number of ended objects first.
 func (c *counter) live() int64 {
 	ended := c.ended.sum()
 	return c.begun.sum() - ended
@@ -48,26 +49,28 @@ func (c *counter) live() int64 {
 // cause a collection, and so would never be released.
 var foreign = accounts{due: make(chan struct{}, 1)}
 
-// accounts starts a garbage collection when the bytes exceed a limit. Each start sets the limit to twice the bytes, so that
-// memory in use, or closed in time, causes few collections. Collections, and the releases they lead to, lower it again.
+// accounts starts a garbage collection when the bytes exceed a limit, and then sets the limit to twice the bytes, so
+// that memory in use, or closed in time, causes few collections. Later calls of settle adjust the limit to the bytes
+// that are left.
 type accounts struct {
 	bytes atomic.Int64
 	small sharded // bytes that do not make a batch yet
 	limit atomic.Int64
 	once  sync.Once
-	mu    sync.Mutex // held while the limit is lowered: the value of the latest call must stay
+	mu    sync.Mutex // held by settle: of two calls at once, the value of the later one must stay
 	due   chan struct{}
 }
 
-// foreignMost is the most that one memory counts. A producer may describe more memory than there is: without this bound, two
-// descriptions could let the sum overflow, or raise the limit so high that no collection is started any more.
+// foreignMost is the largest number of bytes that are counted for one memory. A producer may describe more memory than
+// there is: without this bound, two descriptions could let the sum overflow, or raise the limit so high that no
+// collection is started any more.
 const foreignMost = 1 << 30
 
-// foreignFloor is the lowest limit.
+// foreignFloor is the lowest limit, in bytes.
 const foreignFloor = 64 << 20
 
-// foreignBatch is the number of bytes that a goroutine adds to the sum at a time, so that small tensors rarely change a word
-// that all goroutines share.
+// foreignBatch is the number of bytes that a part of small must reach before it is added to bytes, so that small
+// tensors rarely change a word that all goroutines share.
 const foreignBatch = 256 << 10
 
 func (a *accounts) add(n int64) {
@@ -96,13 +99,14 @@ func (a *accounts) start() {
 	})
 }
 
-// sum returns the number of foreign bytes. While other goroutines add to it, it may lag behind by a few batches of theirs.
+// sum returns the number of foreign bytes. It may lack changes that other goroutines make during the call.
 func (a *accounts) sum() int64 {
 	return max(a.bytes.Load()+a.small.sum(), 0)
 }
 
-// settle is called after each garbage collection. It sets the limit, at which the next collection starts, to twice the foreign
-// bytes that are still alive, but lowers it by an eighth at most.
+// settle is called after each garbage collection and after each release of forgotten memory. It sets the limit, at
+// which the next collection starts, to twice the foreign bytes that are still alive, but lowers it by an eighth at
+// most.
 func (a *accounts) settle() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

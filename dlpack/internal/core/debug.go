@@ -2,8 +2,9 @@
 
 package core
 
-// The build tag debug looks for use after the end. Memory of ours has pages of its own, which fault from when it is freed;
-// blocks are used again after thousands of others, so that a second deleter call is ignored and counted for so long.
+// The build tag debug helps to find use after free. Each allocation of C memory by this package has pages of its own,
+// which fault once it is freed. A dead block rests until its cache has made thousands of exports; until then, a second
+// call of its deleter is ignored and counted.
 
 // #cgo CFLAGS: -DCORE_DEBUG
 import "C"

@@ -26,8 +26,9 @@ func ourBlock(versioned bool, managed uintptr) (b *Block, ours bool) {
 	return blockAt(managed), true
 }
 
-// Claim takes a managed tensor over from its holder, so that nobody else can. It refuses exports of this core that were
-// released or taken over before, and copies of their structs.
+// Claim takes a managed tensor over from its holder. Of several calls for an export of this core, one succeeds; the
+// others are refused, and so are exports that were released before, and copies of their structs. Tensors of other
+// libraries are not checked.
 func Claim(versioned bool, managed uintptr) *Fault {
 	b, ours := ourBlock(versioned, managed)
 	switch {
@@ -48,8 +49,8 @@ func Unclaim(versioned bool, managed uintptr) {
 	}
 }
 
-// ReleaseManaged calls the deleter of a managed tensor, if it has one. It ends an export of this core without leaving Go, and
-// ignores the copy of an export's struct.
+// ReleaseManaged calls the deleter of a managed tensor, if it has one. It ends an export that Go has made without
+// calling C, unless C has to end the memory, and ignores a copy of an export's struct.
 func ReleaseManaged(versioned bool, managed uintptr) {
 	if b, ours := ourBlock(versioned, managed); !ours || b != nil && !b.end(stateLive) {
 		runDeleter(versioned, managed)
@@ -66,8 +67,9 @@ func ReleaseClaimed(versioned bool, managed uintptr) {
 	}
 }
 
-// Describe sets the description in a block for a tensor of a rank, whose shape and strides are at dims. It sets every field,
-// because a former consumer may have written to the block.
+// Describe writes the description of a tensor to the block and returns it. The caller must then set the fields Data,
+// Device, DType and ByteOffset, because a former consumer may have written to any field. dims points to the shape,
+// followed by the strides.
 func (b *Block) Describe(versioned bool, flags uint64, rank int, dims *int64) *DLTensor {
 	n := 16 * uintptr(rank)
 	from, to := unsafe.Pointer(dims), unsafe.Pointer(&b.Dims[0])
@@ -77,7 +79,7 @@ func (b *Block) Describe(versioned bool, flags uint64, rank int, dims *int64) *D
 	return b.describe(versioned, flags, rank)
 }
 
-// DescribeRowMajor is Describe for a row-major tensor.
+// DescribeRowMajor is Describe for a row-major tensor in the versioned form, without flags.
 func (b *Block) DescribeRowMajor(shape []int64) *DLTensor {
 	dims := unsafe.Slice(&b.Dims[0], 2*len(shape))
 	copy(dims, shape)
@@ -85,7 +87,7 @@ func (b *Block) DescribeRowMajor(shape []int64) *DLTensor {
 	return b.describe(true, 0, len(shape))
 }
 
-// describe sets the fields that do not depend on the elements.
+// describe sets the fields that depend only on the form, the flags and the rank.
 func (b *Block) describe(versioned bool, flags uint64, rank int) *DLTensor {
 	d := &b.Managed.Tensor
 	if versioned {
@@ -103,5 +105,5 @@ func (b *Block) describe(versioned bool, flags uint64, rank int) *DLTensor {
 	return d
 }
 
-// Current is the version of the ABI that is written here. C: DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION
+// Current is the version of the DLPack ABI that exports state. C: DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION
 var Current = Version{Major: 1, Minor: 3}

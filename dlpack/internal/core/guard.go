@@ -10,9 +10,10 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/background"
 )
 
-// A guard is the cleanup guard of a memory. The memory refers to it, so a guard that is unreachable belonged to a memory
-// whose tensors were all dropped without Close. Guards are used for one memory after another, because adding a cleanup for
-// each memory would cost more than the rest of an import.
+// A guard is the cleanup guard of a memory. Only the memory refers to it, so when the guard becomes unreachable, the
+// memory's tensors were all dropped without Close. (The pool may also drop a guard without a memory; its kind is
+// nothing.) Guards are used for one memory after another, because adding a cleanup for each memory would cost more than
+// the rest of an import.
 type guard struct {
 	state *cleanupState
 }
@@ -21,10 +22,10 @@ type guard struct {
 // unreachable.
 type cleanupState struct {
 	kind    Kind
-	escaped bool // a Go slice of the memory was handed out
-	managed uintptr
-	handle  handle // noHandle for an import that was not exported yet
-	bytes   int64  // counted as foreign, at most foreignMost
+	escaped bool    // a Go slice of the memory was handed out
+	managed uintptr // of an import
+	handle  handle  // noHandle for an import that was not exported yet
+	bytes   int64   // counted as foreign, at most foreignMost
 }
 
 var guards = sync.Pool{New: func() any {
@@ -33,7 +34,7 @@ var guards = sync.Pool{New: func() any {
 	return g
 }}
 
-// setGuard gives a memory that is being made a guard.
+// setGuard gives a guard to a memory that is being initialized, and counts the memory's bytes as foreign.
 func (m *Memory) setGuard(kind Kind, managed uintptr, h handle, bytes int64) {
 	g := guards.Get().(*guard)
 	m.kind, m.guarded, m.keep = kind, true, unsafe.Pointer(g)
@@ -43,7 +44,8 @@ func (m *Memory) setGuard(kind Kind, managed uintptr, h handle, bytes int64) {
 	foreign.add(f.bytes)
 }
 
-// dropGuard takes the guard from a memory that is closed; it serves another memory later.
+// dropGuard takes the guard from a memory that is closed, and no longer counts the bytes as foreign. The guard serves
+// another memory later.
 func (m *Memory) dropGuard() {
 	g := (*guard)(m.keep) // reachable until here, so that cleanUp has not run
 	f := g.state
@@ -66,18 +68,18 @@ func (m *Memory) Escape() {
 		return
 	}
 	if m.guarded {
-		(*guard)(m.keep).state.escaped = true // nobody else writes to the state
+		(*guard)(m.keep).state.escaped = true // only this call writes the field: it has set the mark
 	} else {
 		m.loadHandle().slot().notice().escaped.Store(true)
 	}
 }
 
-// cleanUp gives up Go's share of a memory whose tensors are all unreachable and were not closed. If a Go slice of the memory
-// was handed out, the slice may still be in use, so nothing is freed. The ledger has the loss at once; it is added to forgotten
-// when the deleter has returned, or at once if nothing is freed.
+// cleanUp gives up Go's share of a memory whose tensors are all unreachable and were not closed. If a Go slice of the
+// memory was handed out, the slice may still be in use, so nothing is freed. The ledger has the loss at once; forgotten
+// counts it when the deleter has returned, or at once if nothing is freed.
 //
-// The runtime runs cleanUp on a goroutine that all cleanups of the process share. The memory's deleter may block and would
-// stop them all, so it runs on a goroutine of package background.
+// The runtime runs cleanUp on one of the few goroutines that run all cleanups of the process. The memory's deleter may
+// block and would stop other cleanups, so it runs on a goroutine of package background.
 func cleanUp(f *cleanupState) {
 	if f.kind == nothing {
 		return

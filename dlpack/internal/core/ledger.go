@@ -23,7 +23,7 @@ const (
 	KindAllocation
 )
 
-// A Record is one entry of the ledger.
+// A Record is one entry of the ledger. The type of the same name in package dlpack explains the fields.
 type Record struct {
 	Kind  RecordKind
 	About any // the description of the tensor
@@ -49,7 +49,7 @@ var ledger struct {
 	on        atomic.Bool
 	mu        sync.Mutex
 	live      map[key]*Record
-	forgotten map[line]*Record // by the caller
+	forgotten map[line]*Record // by the line that made the object
 	profile   *pprof.Profile
 }
 
@@ -65,7 +65,7 @@ func StartLedger(profile string) {
 	ledger.profile = pprof.NewProfile(profile)
 }
 
-// SetLedger switches the ledger on or off, and reports whether it was on.
+// SetLedger switches the ledger on or off, and reports whether it was on. A change drops all records.
 func SetLedger(on bool) (was bool) {
 	ledger.mu.Lock()
 	defer ledger.mu.Unlock()
@@ -89,7 +89,8 @@ func Live() []Record {
 	return sorted(ledger.live)
 }
 
-// Forgotten returns the objects that cleanup guards have caught since the ledger was switched on.
+// Forgotten returns records of the objects that cleanup guards have caught since the ledger was switched on: one for
+// each line of source that made such objects, the oldest first.
 func Forgotten() []Record {
 	ledger.mu.Lock()
 	defer ledger.mu.Unlock()
@@ -108,7 +109,9 @@ func sorted[K comparable](records map[K]*Record) []Record {
 // Recording reports whether the ledger is on.
 func Recording() bool { return ledger.on.Load() }
 
-// Enter records a block, a managed tensor or, by [Memory.ID], an allocation.
+// Enter records an object, if the ledger is on. at is the address of an export's block or of an import's managed
+// tensor, or the [Memory.ID] of an allocation; about is the description of the tensor. The recorded stack begins with
+// the caller's caller.
 func Enter(kind RecordKind, at uintptr, about any) {
 	stack := make([]uintptr, 32)
 	r := &Record{Kind: kind, About: about, Since: time.Now(), Count: 1, Stack: stack[:runtime.Callers(3, stack)]}
@@ -125,7 +128,8 @@ func Enter(kind RecordKind, at uintptr, about any) {
 	ledger.profile.Add(r, 2)
 }
 
-// Caller returns the innermost call of a stack outside of package dlpack and the packages below it.
+// Caller returns the innermost call of a stack outside of package dlpack and its internal packages, or the outermost
+// call if there is none.
 func Caller(stack []uintptr) runtime.Frame {
 	frames := runtime.CallersFrames(stack)
 	for {

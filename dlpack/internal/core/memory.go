@@ -13,32 +13,36 @@ type Kind uint8
 
 const (
 	nothing           Kind = iota // of a guard without a memory
-	Collected                     // Go's own, which the collector ends
-	Allocated                     // memory of ours, in C
-	Lent                          // somebody's, with a release
-	ImportedVersioned             // of a managed tensor
+	Collected                     // Go's own memory, which the garbage collector frees
+	Allocated                     // C memory that this package has allocated
+	Lent                          // somebody else's memory, which a C function gives back, if there is one
+	ImportedVersioned             // memory of a managed tensor, whose deleter gives it back
 	ImportedLegacy
-	BorrowedKind // somebody's, who keeps it
+	BorrowedKind // somebody else's memory, which is not given back
 )
 
 // A Memory is the storage behind one or more tensors, together with the action that gives it back.
 //
-// refs is the number of open tensors and running operations in Go, minus one, so that the common case of a single tensor
-// needs no atomic addition. After the last one has ended it is -1, or 0 if that was a Close (see [Memory.Close]). All of
-// them together have one share of the memory, and each export has one. The shares are counted in a slot; handle names it,
-// from the start or from the first export on. Whoever takes the handle out of the memory gives up Go's share, so that it is
-// given up once.
+// refs is the number of open tensors and running operations in Go, minus one, so that the common case of a single
+// tensor needs no atomic addition. After the last one has ended it is -1, or 0 if that was a Close (see
+// [Memory.Close]).
+//
+// All tensors together have at most one share of the memory, Go's share, and each export has one. A slot counts the
+// shares. handle names the slot: from the start if the memory was allocated or lent, otherwise from the first export or
+// OnRelease on. For Go's own memory, whoever takes the handle out gives up Go's share, so that it is given up once; the
+// first export after that takes another slot.
 type Memory struct {
 	refs    atomic.Int32
 	kind    Kind
-	guarded bool
+	guarded bool // keep is a guard
 	marks   atomic.Uint32
-	// Low and High are the addresses that views may reach; the byte_offsets, where the host cannot address the memory.
+	// Views may reach the addresses from Low up to High, exclusive. If the host cannot address the memory, these are
+	// byte_offsets.
 	Low, High uintptr
 	// keep points to what must be reachable as long as the memory is: Go's own memory, or the guard.
 	keep    unsafe.Pointer
-	handle  uint64  // of a slot; atomic but while the memory is made
-	managed uintptr // of imports
+	handle  uint64  // of a slot, or noHandle; atomic once the memory is initialized
+	managed uintptr // address of the managed tensor, for imports
 }
 
 // The marks of a memory, which are never removed.
@@ -66,7 +70,8 @@ func (m *Memory) Collect(start unsafe.Pointer, size int64) {
 	m.Low, m.High = uintptr(start), uintptr(start)+uintptr(size)
 }
 
-// Allocate initializes m as new C memory, aligned to [Alignment] bytes.
+// Allocate initializes m as size bytes of new C memory, aligned to [Alignment] bytes. It returns [NoMemory] if there is
+// none.
 func (m *Memory) Allocate(size int64, zeroed bool) Status {
 	if size > math.MaxInt64-2*Alignment {
 		return NoMemory
@@ -86,7 +91,8 @@ func (m *Memory) Allocate(size int64, zeroed bool) Status {
 	return OK
 }
 
-// Lend initializes m as memory that release gives back, a C function `void (*)(void *ctx)` or nil.
+// Lend initializes m as size bytes at data, which release gives back: a C function `void (*)(void *ctx)`, or nil. If
+// there is no memory for a slot, it returns [NoMemory] and does not call release.
 func (m *Memory) Lend(data uintptr, size int64, release, ctx unsafe.Pointer) Status {
 	s := newSlot(Lent)
 	if s == nil {
@@ -97,6 +103,7 @@ func (m *Memory) Lend(data uintptr, size int64, release, ctx unsafe.Pointer) Sta
 	return OK
 }
 
+// hold finishes Allocate and Lend.
 func (m *Memory) hold(kind Kind, s *slot, data uintptr, size int64) {
 	m.Low, m.High = data, data+uintptr(size)
 	h := s.handle()
@@ -105,7 +112,8 @@ func (m *Memory) hold(kind Kind, s *slot, data uintptr, size int64) {
 	liveAllocations.begin()
 }
 
-// Import initializes m as the memory of a managed tensor. Its shares are counted from the first export on.
+// Import initializes m as the memory of a managed tensor that the caller has claimed. Its shares are counted from the
+// first export on. If guarded is false, the deleter of a forgotten import is never called.
 func (m *Memory) Import(kind Kind, managed uintptr, low, high uintptr, guarded bool) {
 	m.managed, m.Low, m.High = managed, low, high
 	if guarded {
@@ -120,8 +128,9 @@ func (m *Memory) Borrow(low, high uintptr) {
 	m.kind, m.Low, m.High = BorrowedKind, low, high
 }
 
-// Acquire takes a reference for a tensor or an operation. It returns [Closed] if there is none left. The reference alone does
-// not keep the memory alive: the caller must then check that its tensor is open.
+// Acquire takes a reference for a tensor or an operation. It returns [Overflow] if there are too many, and [Closed] if
+// it finds that all have ended. It may also succeed after the last Close, so the caller must then check that its tensor
+// is open and, if it is not, release the reference without using the memory.
 func (m *Memory) Acquire() Status {
 	for {
 		n := m.refs.Load()
@@ -137,7 +146,7 @@ func (m *Memory) Acquire() Status {
 	}
 }
 
-// Release gives a reference back.
+// Release gives a reference back. The last one gives up Go's share.
 func (m *Memory) Release() {
 	if m.refs.Add(-1) < 0 {
 		m.finish()
@@ -156,7 +165,7 @@ func (m *Memory) Close() {
 func (m *Memory) finish() {
 	h := m.loadHandle()
 	if h != noHandle && m.kind == Collected {
-		h = handle(atomic.SwapUint64(&m.handle, uint64(noHandle))) // or detach has taken it out
+		h = handle(atomic.SwapUint64(&m.handle, uint64(noHandle))) // noHandle if detach has taken it out
 	}
 	if m.guarded {
 		m.dropGuard()
@@ -168,7 +177,8 @@ func (m *Memory) finish() {
 	giveUp(m.kind, m.managed, h)
 }
 
-// giveUp gives up Go's share of a memory.
+// giveUp gives up Go's share of a memory. If the memory is an import that was never exported (noHandle), it calls the
+// deleter.
 func giveUp(kind Kind, managed uintptr, h handle) {
 	switch kind {
 	case Allocated, Lent:
@@ -187,8 +197,8 @@ func giveUp(kind Kind, managed uintptr, h handle) {
 	}
 }
 
-// Export returns a live block for a tensor of a rank, which holds a share of the memory. If the memory has no slot, as
-// before its first export, it returns [Closed], and the caller must call [Memory.FirstExport].
+// Export returns a live block for a tensor of the given rank. The block holds a share of the memory. If the memory has
+// no slot, as before its first export, Export returns [Closed], and the caller must call [Memory.FirstExport].
 func (m *Memory) Export(rank int) (*Block, Status) {
 	s, status := m.loadHandle().take()
 	if status != OK {
@@ -200,7 +210,8 @@ func (m *Memory) Export(rank int) (*Block, Status) {
 	return nil, NoMemory
 }
 
-// FirstExport is Export for memory that may have no slot. The caller holds a reference.
+// FirstExport is Export for memory that may have no slot, and returns [Borrowed] for borrowed memory. The caller holds
+// a reference.
 func (m *Memory) FirstExport(rank int) (*Block, Status) {
 	if m.kind == BorrowedKind {
 		return nil, Borrowed
@@ -216,7 +227,8 @@ func (m *Memory) FirstExport(rank int) (*Block, Status) {
 	}
 }
 
-// firstExport gives the memory a slot. It returns [Closed] if the memory has one now but no block was made.
+// firstExport gives the memory a slot and makes the export if its rank is small. It returns [Closed] if the memory has
+// a slot now but no block was made.
 func (m *Memory) firstExport(rank int) (*Block, Status) {
 	shares := uint64(1) // one for all of Go's tensors
 	if rank <= rankSmall {
@@ -245,13 +257,14 @@ func (m *Memory) firstExport(rank int) (*Block, Status) {
 	}
 	b := sh.blocks.take(s)
 	if b == nil {
-		s.leave() // Go's is left
+		s.leave() // gives up the block's share; Go's is left
 		return nil, NoMemory
 	}
 	return b, OK
 }
 
-// ExportOnce pins size bytes of Go's memory for one export of a tensor of a rank.
+// ExportOnce pins size bytes of Go's memory for one export of a tensor of the given rank. The block has the only share.
+// On error nothing stays pinned.
 func ExportOnce(start unsafe.Pointer, size int64, rank int) (*Block, Status) {
 	sh, s := lockSlot(Collected, 1)
 	if s == nil {

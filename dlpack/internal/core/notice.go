@@ -10,9 +10,10 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/background"
 )
 
-// A notice has the functions to call when nobody holds a memory of Go's any more. From the first [Memory.OnRelease] on, the
-// memory keeps its slot, and stays pinned, until then: detach does not find it. So the last share of the slot is given up when
-// the last tensor is closed and the last export released. A deleter that gives up the last share wakes Go at once.
+// A notice has the functions to call when nobody holds a memory of Go's any more. From the first [Memory.OnRelease]
+// until then, the memory keeps its slot and stays pinned, because detach passes over it. So the last share of the slot
+// is given up when the last tensor is closed and the last export released. A deleter that gives up the last share wakes
+// Go at once.
 type notice struct {
 	// slots counts the slots of the memory that have not ended. There are several only if detach has taken a handle out, before
 	// the notice was made, while an export took a share by it.
@@ -22,8 +23,8 @@ type notice struct {
 	cleanup runtime.Cleanup // for tensors that are dropped without Close
 }
 
-// OnRelease has f called when nobody holds the memory any more, which is Go's own. The caller holds a reference to an open
-// tensor.
+// OnRelease has f called when nobody holds the memory any more. The memory is Go's own. The caller holds a reference to
+// an open tensor. If there is no memory for a slot, OnRelease returns [NoMemory], and f is not called.
 func (m *Memory) OnRelease(f func()) Status {
 	sh, s := m.lockOwnSlot()
 	if s == nil {
@@ -37,7 +38,7 @@ func (m *Memory) OnRelease(f func()) Status {
 	n.calls = append(n.calls, f)
 	m.marks.Or(watched)
 	sh.mu.Unlock()
-	if first { // another goroutine may return before this one, but the memory lives until this one has given its reference back
+	if first { // a second OnRelease may return before this is done, but this caller's reference keeps the memory alive
 		m.watchOthers(n)
 		n.cleanup = runtime.AddCleanup(m, loseWatched, watchedHandle{n, s.handle()})
 	}
@@ -75,7 +76,7 @@ func (m *Memory) lockOwnSlot() (*shard, *slot) {
 func (s *slot) watch(n *notice) {
 	n.slots.Add(1)
 	s.pin().owner = unsafe.Pointer(n)
-	s.ctx = 1 // a deleter reads it after the last share was given up
+	s.ctx = 1 // not atomic: deleters read it only after the last share was given up
 }
 
 // watched reports whether a slot of Go's memory has a notice.
@@ -89,7 +90,8 @@ func (s *slot) notice() *notice {
 	return (*notice)(s.pin().owner)
 }
 
-// watchOthers gives the notice to the slots from which detach has taken Go's share while an export took another one.
+// watchOthers gives the notice to older slots of the memory: those from which detach has taken Go's share while an
+// export took a share.
 func (m *Memory) watchOthers(n *notice) {
 	if m.marks.Load()&detached == 0 {
 		return

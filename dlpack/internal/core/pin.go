@@ -12,8 +12,8 @@ import (
 // locked. It is not a part of the slot because Go pointers must not lie in C memory.
 type pin struct {
 	pinner runtime.Pinner
-	// owner is nil for ExportOnce. Otherwise it is the *Memory with the slot's handle, for detach, or the *notice if the slot is
-	// watched.
+	// owner is nil for ExportOnce and in a free slot. Otherwise it is the *Memory that is pinned or, if the slot is
+	// watched, the *notice.
 	owner unsafe.Pointer
 }
 
@@ -22,7 +22,7 @@ func (s *slot) pin() *pin {
 	return &table.pins[slab][at]
 }
 
-// pinMemory pins Go's memory. memory may be nil.
+// pinMemory pins size bytes of Go's memory for a new slot, whose shard is locked. memory is nil for ExportOnce.
 func (s *slot) pinMemory(start unsafe.Pointer, size uintptr, memory *Memory) {
 	s.bytes = uint64(size)
 	p := s.pin()
@@ -32,8 +32,8 @@ func (s *slot) pinMemory(start unsafe.Pointer, size uintptr, memory *Memory) {
 	}
 }
 
-// detach gives up Go's share of each pinned memory of which nobody else has a share, which unpins it. The next export pins it
-// again. Whoever takes the handle out of a memory gives up Go's share, so it is given up once.
+// detach unpins each memory that has neither a notice nor any share but Go's, by giving up that share. The next export
+// pins it again. Whoever takes the handle out of a memory gives up Go's share, so it is given up once.
 func detach() {
 	for sh := range lockedShards {
 		for _, first := range sh.slots.runs {
@@ -43,7 +43,7 @@ func detach() {
 	}
 }
 
-// detach is detach for a run of slots.
+// detach is the function detach for one run of slots. first is the index of the first slot.
 func (b *bin) detach(first uint32) {
 	slab, at := place(first)
 	pins := table.pins[slab][at : at+runSlots]

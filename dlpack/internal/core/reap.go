@@ -17,17 +17,18 @@ func Reap() {
 	drain()
 }
 
-// WakeAt sets how many bytes of Go's memory may wait to be unpinned before a deleter wakes Go.
+// WakeAt sets how many bytes of Go's memory may wait to be unpinned before a deleter wakes Go, and returns the last
+// value. A value below 1 counts as 1.
 func WakeAt(bytes int64) (last int64) {
 	last = atomic.SwapInt64(wakeThreshold, max(bytes, 1))
 	drain() // bytes that are counted already would not cross the new threshold
 	return last
 }
 
-// drain takes back all slots that were returned. It resets the count of dead bytes first, so that no slot that is returned
-// from here on stays uncounted, and likewise the word of those that have woken Go at once.
+// drain takes back all slots that were returned. It first resets the count of dead bytes and the word that
+// core_wake_now has set, so that slots that are returned from here on are counted again, and wake Go again.
 func drain() {
-	atomic.SwapInt64(deadBytes, 0) // sees the pushes of all that were counted
+	atomic.SwapInt64(deadBytes, 0) // the slots of all bytes counted so far are in the return queues
 	atomic.SwapInt64(wokenNow, 0)
 	const some = 32
 	for sh := range lockedShards {
@@ -38,7 +39,8 @@ func drain() {
 	}
 }
 
-// startReaping starts unpinning memory, and giving blocks back, while no call does so.
+// startReaping has memory unpinned and pages of blocks given back after each garbage collection, and memory unpinned
+// whenever a deleter wakes Go.
 func startReaping() {
 	eachCycle(func() {
 		Reap()
@@ -55,8 +57,8 @@ func eachCycle(f func()) {
 	}, struct{}{})
 }
 
-// startWake parks a goroutine in the netpoller until a deleter writes to an eventfd or a pipe. If the system has no descriptors
-// left, memory is unpinned after garbage collections only.
+// startWake starts a goroutine that waits in the netpoller for deleters to write to an eventfd or a pipe. If the system
+// has no descriptors left, deleters cannot wake Go, and memory waits for an export, a garbage collection or [Reap].
 func startWake() {
 	read, write, ok := openWake()
 	if !ok {
@@ -74,8 +76,8 @@ func startWake() {
 	atomic.StoreInt64(wakeBy, int64(write))
 }
 
-// pollerCanStart reports whether there are descriptors for Go's poller, which the first file that needs it starts. The poller
-// takes two on Linux and at most three elsewhere, and ends the process if it gets none.
+// pollerCanStart reports whether there are descriptors for Go's poller, which the first file that needs it starts. The
+// poller takes two on Linux and at most three elsewhere, and ends the process if there are too few.
 func pollerCanStart(fd int) bool {
 	syscall.ForkLock.RLock() // no child of this process inherits the copies
 	defer syscall.ForkLock.RUnlock()
@@ -92,7 +94,7 @@ func pollerCanStart(fd int) bool {
 // wakeFile stays open for good, so that deleters never write to another file with the same number.
 var wakeFile *os.File
 
-// reapOnWake takes back returned slots whenever wakeFile can be read, as long as the process lives.
+// reapOnWake takes back returned slots whenever wakeFile can be read. If a read fails, deleters no longer wake Go.
 func reapOnWake() {
 	var buffer [64]byte
 	for {

@@ -24,11 +24,11 @@ const maxShards = 64
 // largeRanks are the ranks that the blocks of the last shards have room for.
 var largeRanks = [...]int{16, 32, 64, 128, MaxRank}
 
-// shards are nil until somebody needs a slot.
+// shards holds all shards, which are made when a slot is first needed.
 var shards struct {
 	mu           sync.Mutex // while they are made
 	all          atomic.Pointer[[]shard]
-	returnQueues uintptr // in C memory, one for each of all
+	returnQueues uintptr // address of an array in C memory: one queue for each shard
 }
 
 func allShards() []shard {
@@ -57,6 +57,7 @@ func (sh *shard) letOthersIn() {
 	sh.mu.Lock()
 }
 
+// makeShards makes the shards, unless another goroutine has made them. It returns nil if there is no memory.
 func makeShards() []shard {
 	shards.mu.Lock()
 	defer shards.mu.Unlock()
@@ -126,14 +127,15 @@ func lockLarge(rank int) *shard {
 	return &large[i]
 }
 
-// lockSlots is lockShard for a caller that needs a slot: if the shard has none, it locks another one that has.
+// lockSlots is lockShard for a caller that needs a slot: if the shard has no free slot, it prefers another one that has
+// and is not busy.
 func lockSlots() *shard {
 	sh := lockShard()
 	if sh == nil || sh.slots.hasSlot() {
 		return sh
 	}
 	all := allShards()
-	for i := range all[:len(all)-len(largeRanks)] { // goroutines come to other shards, and must not leave slots behind everywhere
+	for i := range all[:len(all)-len(largeRanks)] { // otherwise goroutines that move between shards would make slots in each
 		if other := &all[i]; other != sh && other.mu.TryLock() {
 			if other.slots.hasSlot() {
 				sh.mu.Unlock()

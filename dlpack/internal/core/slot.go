@@ -10,22 +10,23 @@ import (
 	"unsafe"
 )
 
-// A handle names a slot in one of its turns. Slots count shares and lie in a table in C memory. A slot is used for one memory
-// after another and never freed. Each use is a turn, whose number stands above the count of shares in the same word. A share
-// can be taken by a handle only in its turn and only while there are other shares. So an old handle does no harm, whenever
-// it is used.
+// A handle names a slot in one of its turns. Slots count shares and lie in a table in C memory. A slot is used for one
+// memory after another and never freed. Each use is a turn, whose number stands above the count of shares in the same
+// word. In a handle, the same number stands above the index of the slot. A share can be taken by a handle only in its
+// turn and only while there are other shares. So an old handle does no harm, unless the slot has gone through all 2^32
+// turns meanwhile.
 type handle uint64
 
 const (
 	noHandle handle = 0
 
-	turnUnit = 1 << 32 // multiples of it in a slot's count are the turn, and the rest are the shares
+	turnUnit = 1 << 32 // a slot's count is turn*turnUnit + shares
 
 	mostShares = math.MaxInt32
 )
 
 const (
-	firstSlab = 1024 // slots of the first slab of the table; each later slab has twice as many
+	firstSlab = 1024 // slots of the first slab of the table; each later slab has twice as many as the one before
 	slabs     = 22
 	runSlots  = 64 // slots that a bin gets at a time
 )
@@ -33,10 +34,10 @@ const (
 // table holds all slots.
 var table struct {
 	slots [slabs]atomic.Uintptr // addresses of the slabs
-	pins  [slabs][]pin          // beside them, made before they are
+	pins  [slabs][]pin          // of the slots at the same places; made before a slab's address is stored
 
 	mu   sync.Mutex
-	made uint32 // slots that bins have
+	made uint32 // number of slots that bins were given
 }
 
 // place returns the slab of a slot and the position in it.
@@ -56,7 +57,8 @@ func (s *slot) handle() handle {
 	return handle(atomic.LoadUint64(&s.count)&^(turnUnit-1)) | handle(s.index)
 }
 
-// take takes a share. It returns [Closed] if the turn of the handle has ended.
+// take takes a share. It returns [Closed] if the turn of the handle has ended or no share is left, and [Overflow] if
+// there are too many shares.
 func (h handle) take() (s *slot, status Status) {
 	if h == noHandle {
 		return nil, Closed
@@ -88,9 +90,9 @@ func (s *slot) drop() {
 	}
 }
 
-// end ends the memory after its last share was given up. Go's memory is unpinned under the mutex of the slot's shard. All other
-// memory is ended by C code, and so is everything whose count of shares C code has made: that has the fields of a share, but
-// is no slot of a shard.
+// end ends the memory after its last share was given up. It unpins Go's memory under the mutex of the slot's shard, and
+// leaves all other memory to C code. s may also be a share that C code has made: that has only the fields of a
+// core_share, and is no slot.
 func (s *slot) end() {
 	if s.release != releaseSlot || Kind(s.kind) != Collected {
 		endShare(s.address())
@@ -106,10 +108,10 @@ func (s *slot) end() {
 // There the slot waits for the next caller that takes a slot, or for [Reap], because Go's memory must be unpinned by Go. The
 // bin changes only while its shard is locked, except for the return queue.
 type bin struct {
-	dead    *returnQueue // in C memory
-	pending uintptr
-	free    uintptr
-	runs    []uint32 // index of the first slot of each of its runs
+	dead    *returnQueue // the return queue, in C memory
+	pending uintptr      // slots that were taken from dead and are not free yet, linked by link
+	free    uintptr      // free slots, linked by link
+	runs    []uint32     // index of the first slot of each of its runs
 }
 
 // shard returns the shard to which the slot belongs.
@@ -117,8 +119,8 @@ func (s *slot) shard() *shard {
 	return &allShards()[(s.returns-shards.returnQueues)/unsafe.Sizeof(returnQueue{})]
 }
 
-// lockSlot takes a slot in a new turn, for a memory of a kind, with some shares, and leaves its shard locked. It returns
-// nil, and leaves nothing locked, if there is no memory for slots.
+// lockSlot takes a slot in a new turn, for a memory of the given kind, with the given number of shares, and leaves its
+// shard locked. It returns nil, and leaves nothing locked, if there is no memory for slots.
 func lockSlot(kind Kind, shares uint64) (*shard, *slot) {
 	sh := lockSlots()
 	if sh == nil {
@@ -132,7 +134,7 @@ func lockSlot(kind Kind, shares uint64) (*shard, *slot) {
 	return sh, s
 }
 
-// newSlot takes a slot with one share.
+// newSlot takes a slot with one share. It returns nil if there is no memory for slots.
 func newSlot(kind Kind) *slot {
 	sh, s := lockSlot(kind, 1)
 	if s != nil {
@@ -146,7 +148,8 @@ func (b *bin) hasSlot() bool {
 	return b.free != 0 || b.pending != 0 || atomic.LoadUintptr(&b.dead.top) != 0
 }
 
-// take takes a free slot in a new turn, for a memory of a kind, with some shares. It returns nil if there is no memory.
+// take takes a free slot in a new turn, for a memory of the given kind, with the given number of shares. It returns nil
+// if there is no memory.
 func (b *bin) take(kind Kind, shares uint64) *slot {
 	b.reap(looks)
 	if b.free == 0 && !b.grow() {
@@ -164,7 +167,7 @@ func (b *bin) take(kind Kind, shares uint64) *slot {
 	return s
 }
 
-// grow gets a run of slots from the table.
+// grow gets a run of slots from the table. It reports false if there is no memory, or the table is full.
 func (b *bin) grow() bool {
 	table.mu.Lock()
 	defer table.mu.Unlock()
@@ -215,7 +218,8 @@ func (b *bin) undo(s *slot) {
 	b.put(s)
 }
 
-// put adds a slot to the free ones. Its count of shares is zero.
+// put adds a slot without shares to the free ones. If the slot's memory is Go's, put unpins it and tells the notice, if
+// there is one.
 func (b *bin) put(s *slot) {
 	if Kind(s.kind) == Collected {
 		p := s.pin()

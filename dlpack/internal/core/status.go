@@ -16,11 +16,11 @@ const (
 	ReadOnly
 	Unaligned
 	NoMemory
-	_ // a number that only package capi uses
+	_ // DLB_ERROR_FORMAT of dlbridge.h, which nothing here returns
 	BadArgument
 
-	// The C code has no more, except CORE_NEEDS_COPY.
+	// The C code has none of the following; instead it has CORE_NEEDS_COPY.
 
-	Closed   // the memory has no open tensor
-	Borrowed // nothing would keep the memory
+	Closed   // the memory has no open tensor or no slot, or the export was released or taken over
+	Borrowed // nothing would keep the memory of an export alive
 )

@@ -17,7 +17,7 @@ import (
 // Quarantine is the number of further exports of its cache before a dead block is used again.
 const Quarantine = quarantine
 
-// LockEverything takes every lock, and returns what gives them back.
+// LockEverything locks all mutexes of this package, and returns a function that unlocks them.
 func LockEverything() (unlock func()) {
 	locks := []*sync.Mutex{&shards.mu, &table.mu, &ledger.mu, &foreign.mu}
 	for i := range allShards() {
@@ -33,8 +33,8 @@ func LockEverything() (unlock func()) {
 	}
 }
 
-// SettleForeignBytes lowers the limit of foreign bytes as far as many collections would. After many foreign bytes, the next
-// collection that they cause is far away.
+// SettleForeignBytes lowers the limit of foreign bytes as far as many collections would. Without this, after a test
+// with many foreign bytes, the next test would need as many to cause a collection.
 func SettleForeignBytes() {
 	for last := int64(-1); foreign.limit.Load() != last; {
 		last = foreign.limit.Load()
@@ -45,7 +45,7 @@ func SettleForeignBytes() {
 // SettleImports counts n imports as ended, which a test has left open on purpose.
 func SettleImports(n int64) { liveImports.end(n) }
 
-// SetReferences sets the number of references to a memory.
+// SetReferences sets refs, which is the number of references to a memory, minus one.
 func SetReferences(m *Memory, n int32) { m.refs.Store(n) }
 
 // Pinned counts the pins in use.
@@ -54,7 +54,7 @@ func Pinned() int {
 	return pins
 }
 
-// Blocks counts the blocks that have memory, in all caches.
+// Blocks counts the exported and the free blocks in all caches of Go.
 func Blocks() (n int) {
 	for sh := range lockedShards {
 		n += sh.blocks.exported.n + sh.blocks.free.n
@@ -90,10 +90,10 @@ type ViewIndex struct {
 	Kind              ViewIndexKind
 }
 
-// ViewIndexKind says what a ViewIndex takes.
+// ViewIndexKind says what a ViewIndex takes of a dimension; 0 is a range without start and stop.
 type ViewIndexKind uint64
 
-// The kinds of ViewIndex. A range may have a start and a stop.
+// The kinds of ViewIndex. GivesStart and GivesStop can be combined.
 const (
 	GivesStart ViewIndexKind = C.CORE_INDEX_START
 	GivesStop  ViewIndexKind = C.CORE_INDEX_STOP

@@ -11,7 +11,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/internal/extent"
 )
 
-// An Extent is what a valid description comes to. C: core_extent
+// An Extent is the size and the reach of a valid description. C: core_extent
 type Extent struct {
 	Count     int64 // elements
 	NumBytes  int64 // of Count elements without gaps
@@ -48,9 +48,10 @@ func badAddress(at uintptr) *Fault {
 	return fault(Null, "tensor at %#x lies below address %d", at, Lowest)
 }
 
-// CheckTensor checks all of a foreign description that can be checked without touching its memory, but for the data type,
-// whose elements have a width in bits. It makes slices of shape and strides only once their length is known to be sane;
-// they are C memory. strides is nil for row-major. C: core_check_tensor, which must agree.
+// CheckTensor checks a foreign description as far as possible without touching the memory that it describes, and sets
+// *e. The caller must have checked the address of t, NDim and the data type, whose elements have width bits. The
+// resulting slices lie in the producer's memory; strides is nil for row-major. After a fault *e is undefined.
+// C: core_check_tensor, which must agree
 func CheckTensor(t *DLTensor, width int, padded, hostReadable bool, e *Extent) (shape, strides []int64, f *Fault) {
 	if t.NDim > 0 {
 		if t.Shape == 0 {
@@ -88,8 +89,9 @@ func InAddressSpace(start uint64, low, high int64) bool {
 	return start >= Lowest+uint64(-low) && start <= Highest-uint64(high)
 }
 
-// fastExtent sets the extent of what nearly all tensors are: some elements of whole bytes, in sizes and strides of
-// which nothing can overflow. It reports false for all others, right or wrong.
+// fastExtent is the fast path of CheckLayout. It sets the extent of layouts that have at least one element, elements of
+// whole bytes, and sizes and strides so small that nothing can overflow, as nearly all have. It reports false for all
+// others, valid or not.
 func fastExtent(width int, shape, strides []int64, e *Extent) bool {
 	const many = 1 << 40 // elements, of less than 2^22 bytes
 	count, d := int64(1), len(shape)-1
@@ -130,8 +132,9 @@ func fastExtent(width int, shape, strides []int64, e *Extent) bool {
 	return true
 }
 
-// CheckLayout checks shape and strides (nil for row-major) of elements that have a width in bits. The extent is handed
-// in: to copy one as a result takes longer than all of the checks.
+// CheckLayout checks shape and strides (nil for row-major) of elements that have itemBits bits, and sets *e. The rank
+// is not checked. e is a parameter because returning an Extent, which copies it, would take longer than all of the
+// checks. After a fault *e is undefined.
 func CheckLayout(itemBits int, padded bool, shape, strides []int64, e *Extent) *Fault {
 	if fastExtent(itemBits, shape, strides, e) {
 		return nil
@@ -179,7 +182,7 @@ func CheckLayout(itemBits int, padded bool, shape, strides []int64, e *Extent) *
 	e.Low, fits[0] = extent.Mul(low, item)
 	high, fits[1] = extent.Add(high, 1)
 	e.High, fits[2] = extent.Mul(high, item)
-	if fits != [3]bool{true, true, true} || e.High > math.MaxInt64+e.Low { // low is not positive
+	if fits != [3]bool{true, true, true} || e.High > math.MaxInt64+e.Low { // e.Low <= 0, so the sum cannot overflow
 		return fault(Overflow, "strides reach over more than 2^63-1 bytes")
 	}
 	return nil

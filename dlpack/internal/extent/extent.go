@@ -9,8 +9,8 @@ package extent
 import "math/bits"
 
 // Count returns the number of elements of a shape: the product of its sizes, and 1 for no dimensions. axis is the first
-// with a negative size or, if there is none and no size is 0, the first at which the product exceeds 63 bits; otherwise
-// axis is -1.
+// with a negative size or, if there is none and no size is 0, the first at which the product exceeds 63 bits. In both
+// cases count has no meaning. Otherwise axis is -1.
 func Count(shape []int64) (count int64, axis int) {
 	count, axis = 1, -1
 	empty := false
@@ -31,7 +31,8 @@ func Count(shape []int64) (count int64, axis int) {
 }
 
 // Reach returns the lowest (<= 0) and the highest (>= 0) offset to which strides lead from element (0, ..., 0), in
-// elements. The shape has no size below 1. If an offset exceeds 63 bits, axis is the one at fault; otherwise it is -1.
+// elements. The shape has no size below 1. If an offset exceeds 63 bits, axis is the axis at fault, and both offsets
+// are 0; otherwise axis is -1.
 func Reach(shape, strides []int64) (low, high int64, axis int) {
 	for d := len(shape) - 1; d >= 0; d-- {
 		if shape[d] == 1 {
