@@ -72,6 +72,7 @@ func TestASecondDeleteIsIgnoredForThe64ExportsAfterIt(t *testing.T) {
 	dlpacktest.CheckLeaks(t)
 	tensor := fromSlice(t, []float32{1})
 	warm(t, tensor)
+	dlpack.Trim()
 	before := dlpack.ReadStats().DoubleDeletes
 	m := export(t, tensor)
 	dlpacktest.DeleteOnThreads([]unsafe.Pointer{m}, 1)

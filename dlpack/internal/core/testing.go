@@ -54,6 +54,19 @@ func Pinned() int {
 	return pins
 }
 
+// Trim gives back the pages of free blocks as a collection would do in the background, and returns when that is done.
+func Trim() {
+	for sh := range lockedShards {
+		for sh.blocks.trimming { // in the background, and only once at a time
+			sh.letOthersIn()
+		}
+		sh.blocks.trimming = true
+		sh.mu.Unlock()
+		sh.trim()
+		sh.mu.Lock()
+	}
+}
+
 // Blocks counts the exported and the free blocks in all caches of Go.
 func Blocks() (n int) {
 	for sh := range lockedShards {
