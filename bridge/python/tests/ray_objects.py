@@ -67,7 +67,7 @@ class Worker:
 
     def times(self, t: dlbridge.Tensor, factor: float) -> dlbridge.Tensor:
         """Returns the elements times a factor, computed by a Go function."""
-        result = dlbridge.empty(t.shape, t.dtype)
+        result = dlbridge.from_dlpack(np.zeros(t.shape, t.dtype))
         self.add_scaled(t, factor, result)
         return result
 
