@@ -148,9 +148,13 @@ func (a Args) wrong(i int, want string) {
 func (a Args) refused(i int, err error) {
 	kind, _, _ := kindOf(err)
 	var d *dlpack.Error
-	if errors.As(err, &d) {
+	var r *refusal
+	switch {
+	case errors.As(err, &d):
 		a.disagree(i, kind, "%s", d.Where)
-	} else {
+	case errors.As(err, &r):
+		a.disagree(i, kind, "%s", r.text)
+	default:
 		a.disagree(i, kind, "%v", err)
 	}
 }
@@ -321,8 +325,12 @@ func (a Args) Tensor(i int) *dlpack.Tensor {
 // any, until then. On error: returns nil; [Args.Check] returns the error.
 func (a Args) Function(i int, options ...FunctionOption) *Function {
 	arg, kind := a.at(i)
-	if kind != C.FFI_FUNCTION || !attached() {
+	if kind != C.FFI_FUNCTION {
 		a.wrong(i, "a function")
+		return nil
+	}
+	if !attached() {
+		a.disagree(i, RuntimeError, "a function needs libtvm_ffi, which is not loaded; call Load first")
 		return nil
 	}
 	if !a.valid(i, uintptr(word(arg))) {
