@@ -162,9 +162,10 @@ class Message:
         return _of_frames, (frames, not self.tensors, self._join, self.routing)
 
     def __repr__(self) -> str:
+        other = sum(tensor is None for tensor in self.tensors)
         return (
             f"<dlbridge.tens.Message, level {self.level}, form {self.form!r}, seqno {self.seqno}, "
-            f"{len(self.parts)} parts, {len(self.tensors)} tensors>"
+            f"{len(self.parts)} parts, {len(self.tensors)} tensors{f', {other} of them None: their packing is unknown' if other else ''}>"
         )
 
 
