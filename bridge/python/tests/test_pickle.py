@@ -9,6 +9,7 @@ import os
 import pathlib
 import pickle
 import pickletools
+import re
 import subprocess
 import sys
 import textwrap
@@ -16,14 +17,14 @@ from multiprocessing import shared_memory
 
 import numpy as np
 import pytest
-from conftest import elements_of
+from conftest import CORE, elements_of
 
 import dlbridge
 from dlbridge import _pickle
 
 PADDED = 4
-DTYPES = (pathlib.Path(__file__).parents[1] / "src" / "dtype.c").read_text()
-NAMES = [line.split('"')[1] for line in DTYPES.splitlines() if line.startswith('    {"')]
+KINDS = re.findall(r'\{"(\w+)", \{([0-9, ]+)\}, ([01])\}', (CORE / "validate.c").read_text())
+NAMES = [kind + width * (sized == "1") for kind, widths, sized in KINDS for width in widths.split(", ")]
 HANDLES = [name for name in NAMES if name.startswith("handle")]
 NAMES = [name for name in NAMES if name not in HANDLES] + ["float32x4", "int4x3", "bfloat16x2"]
 
@@ -42,7 +43,7 @@ def out_of_band(t):
     return pickle.dumps(t, 5, buffer_callback=buffers.append), buffers
 
 
-def test_the_names_are_those_of_the_extension():
+def test_the_names_are_those_of_the_core():
     assert len(NAMES) + len(HANDLES) > 35 and len(HANDLES) == 5
 
 
