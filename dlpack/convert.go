@@ -39,19 +39,20 @@ func (t *Tensor) Convert(dtype DataType) (*Tensor, error) {
 //
 //   - A float becomes the nearest number of the other float type; of two equally near numbers, the one whose last bit is
 //     0. A number that is too large becomes an infinity, or NaN in types without infinities, or the largest number in
-//     types with neither (float6, float4). NaN stays NaN; in types without NaN it becomes a zero of the other sign, as in
-//     ml_dtypes.
+//     types with neither (float6, float4). NaN stays NaN; in types without NaN it becomes a zero with the opposite sign of
+//     the NaN, as in ml_dtypes.
 //   - float8_e8m0fnu has powers of two only. A number becomes the nearest one, and of two equally near ones the larger. A
 //     number that is not above 0 becomes NaN.
 //   - A float becomes an integer without its fraction. A number that is too large or too small becomes the largest or
-//     smallest integer, and NaN becomes 0. Integers of fewer than 8 bits get the lowest bits of an int32, as in
-//     ml_dtypes, and 0 if the float does not fit an int32.
+//     smallest integer, and NaN becomes 0. Integers of fewer than 8 bits are an exception: the float becomes an int32, or
+//     0 if it does not fit, of which the lowest bits are kept, as in ml_dtypes.
 //   - An integer becomes the nearest float. It becomes another integer by dropping the high bits that do not fit, as in
 //     Go, C and NumPy.
 //   - Every number but 0 becomes true, including NaN; true becomes 1.
 //   - A complex number becomes a real one by dropping the imaginary part.
 //
-// If the data types are the same, this is [Tensor.CopyTo]. Large conversions use as many goroutines as GOMAXPROCS allows.
+// If the data types are the same, this is [Tensor.CopyTo]. Large conversions, except those of packed elements, are divided
+// among at most GOMAXPROCS goroutines.
 //
 // Ownership: unchanged. Lifetime: none. Threads: any, while nobody else writes to the source, or uses
 // the destination. On error: [ErrClosed], [ErrDevice], [ErrDType] for types that are not numbers or have

@@ -76,8 +76,9 @@ func (l *Label) Append(dst []byte) ([]byte, error) {
 	return w.out, nil
 }
 
-// writer writes JSON objects. The members of an object, which are attributes of the specification and further attributes, are
-// written in the order of their names. After an error the output has no meaning; the first error is kept.
+// writer writes the JSON objects of a label. The caller writes the attributes of the specification in the order of their names,
+// and the further attributes are merged in. Values that are JSON text keep their own order. After an error the output has no
+// meaning; the first error is kept.
 type writer struct {
 	out    []byte
 	depth  int // how many objects and arrays are open

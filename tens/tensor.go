@@ -69,9 +69,9 @@ func (t *Tensor) slowest() (dim int, ok bool) {
 	return 0, false
 }
 
-// NumElements returns the product of the shape, which is 1 for rank 0. The error is [ErrInvalid] for a negative size,
-// for a Word below 1, and if the product of Word and the sizes other than 0 does not fit in 63 bits, as in NumPy, even
-// if there are no elements.
+// NumElements returns the product of the shape, which is 1 for rank 0. The error is [ErrInvalid] for a negative size, for a
+// Word below 1, and if the product of Word and all sizes other than 0 does not fit in 63 bits. The last holds for tensors
+// without elements too, as in NumPy. A nil Tensor is [ErrNil].
 func (t *Tensor) NumElements() (int64, error) {
 	n, _, err := t.size()
 	if err != nil {

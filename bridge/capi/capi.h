@@ -130,7 +130,7 @@ typedef struct capi_frame {
   uint64_t flags; /* of dlb_frame */
 } capi_frame;
 
-/* A tensor of a message: a view of one of its frames. */
+/* A tensor of a message: a view of the memory of its frames, or of a joined copy. */
 typedef struct capi_tensor {
   DLTensor view;
   uint64_t flags; /* of DLManagedTensorVersioned */

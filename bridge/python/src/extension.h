@@ -266,7 +266,7 @@ int parse_device(PyObject *object, const char *name, DLDevice *out);
 /* Returns the C function of a bound method if it takes its arguments as an array, as NumPy's __dlpack__ does, or NULL.
  * PyObject_Vectorcall, which passes an array to any function, is not in the stable ABI of Python 3.11. */
 array_method array_method_of(PyObject *method);
-/* Sorts the arguments of a METH_FASTCALL | METH_KEYWORDS function. values[i] is the argument names[i], borrowed, or NULL if it
+/* Assigns the arguments of a METH_FASTCALL | METH_KEYWORDS function: values[i] is the argument names[i], borrowed, or NULL if it
  * was not passed. names[i] is NULL for an argument that cannot be a keyword, and only the first `positional` arguments can be
  * positional. -1 with TypeError. */
 int parse_arguments(const char *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,

@@ -3,7 +3,8 @@
 #include <string.h>
 #include <structmember.h>
 
-/* The type of the functions that dlbridge.wrap makes: Python functions that call a C function on managed tensors. */
+/* The type of the functions that dlbridge.wrap makes. They call a C function, and convert its arguments and its result, managed
+ * tensors among them. */
 
 typedef DLManagedTensorVersioned *managed;
 typedef void (*c_function)(void);

@@ -67,9 +67,9 @@ func ReleaseClaimed(versioned bool, managed uintptr) {
 	}
 }
 
-// Describe writes the description of a tensor to the block and returns it. The caller must then set the fields Data,
-// Device, DType and ByteOffset, because a former consumer may have written to any field. dims points to the shape,
-// followed by the strides.
+// Describe writes the description of a tensor, without Data, Device, DType and ByteOffset, to the block and returns it. The
+// caller must set these four, even to 0: blocks are used again, and an earlier consumer may have written to any field.
+// dims points to the shape, followed by the strides.
 func (b *Block) Describe(versioned bool, flags uint64, rank int, dims *int64) *DLTensor {
 	n := 16 * uintptr(rank)
 	from, to := unsafe.Pointer(dims), unsafe.Pointer(&b.Dims[0])

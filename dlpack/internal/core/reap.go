@@ -57,8 +57,8 @@ func eachCycle(f func()) {
 	}, struct{}{})
 }
 
-// startWake starts a goroutine that waits in the netpoller for deleters to write to an eventfd or a pipe. If the system
-// has no descriptors left, deleters cannot wake Go, and memory waits for an export, a garbage collection or [Reap].
+// startWake starts a goroutine that waits in the netpoller for deleters to write to an eventfd or a pipe. If no descriptors
+// are left, deleters cannot wake Go, and memory is unpinned only at the next export, garbage collection or [Reap].
 func startWake() {
 	read, write, ok := openWake()
 	if !ok {
