@@ -95,7 +95,7 @@ func newView(rank int, m *core.Memory) *Tensor {
 	return &v.Tensor
 }
 
-// newRoot allocates the first tensor of a memory together with the memory.
+// newRoot allocates the first tensor of a memory together with its core.Memory, which the caller initializes.
 func newRoot(rank int) *Tensor {
 	if rank <= 1 {
 		r := new(root1)

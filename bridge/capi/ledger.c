@@ -182,8 +182,8 @@ static int entry_of(const record *r) {
   return first;
 }
 
-/* Writes a stack frame: the function, if it has a dynamic symbol, the module, and the address in the module. The address is
- * that of the call, which is before the return address. */
+/* Writes a stack frame: the function, if it has a dynamic symbol, the module, and the address that addr2line takes (offset_in);
+ * without a module, only the absolute address. It is the return address minus 1, which lies in the instruction of the call. */
 static int write_frame(int fd, void *address) {
   char line[1200];
   Dl_info where;

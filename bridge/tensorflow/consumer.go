@@ -15,8 +15,8 @@ type Value struct {
 	DType    DType
 	Tensor   *dlpack.Tensor     // for types that DLPack has
 	Elements *elements.Elements // for all other types
-	// Copied reports whether the tensor has memory of its own because its elements are not aligned in the message, or
-	// do not lie there as they do in memory.
+	// Copied reports whether the tensor has memory of its own because its elements are not aligned in the message, or are
+	// encoded differently there: as varints, in several records, or without repeated values.
 	Copied bool
 }
 

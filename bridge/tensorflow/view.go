@@ -52,12 +52,12 @@ func decodingOf(options []DecodeOption) decoding {
 // defaultLimit is the limit in bytes without the option [Limit].
 const defaultLimit = 64 << 20
 
-// Limit sets how many bytes of memory a tensor may take whose message leaves out values that repeat the last one, so
-// that a few bytes stand for any number of elements. The limit does not apply to a message that has a value for each
-// element: its size then bounds the memory. The default is 64 MiB.
+// Limit sets how many bytes of memory a tensor may take if its message has fewer values than elements. The last value, or
+// zero if there is none, then stands for the others, so that a few bytes stand for any number of elements. The limit
+// does not apply to a message that has a value for each element: its size then bounds the memory. The default is 64 MiB.
 //
-// An element of [elements.Elements] counts as 24 bytes for its slice. A quantised number counts its own bytes too;
-// strings, resources and variants do not, because their bytes lie in the message. The error for a tensor that the limit
+// An element of [elements.Elements] counts as 24 bytes for its slice, and that of a quantised number as the bytes of the
+// number too. The bytes of strings, resources and variants lie in the message and do not count. The error for a tensor that the limit
 // allows, but for which there is too little memory, is [dlpack.ErrMemory]. The README of package bridge has the table
 // of all decoders.
 func Limit(bytes int64) DecodeOption {

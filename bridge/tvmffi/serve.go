@@ -123,11 +123,11 @@ func raise(err error) {
 
 func validUTF8(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
-// name returns the name of the handler in Go.
+// name returns the name of the handler's Go function without its package, such as "func1" for a function literal, or "nil".
 func (h Handler) name() string {
 	if h == nil {
 		return "nil"
 	}
-	name := runtime.FuncForPC(reflect.ValueOf(h).Pointer()).Name()
+	name := strings.TrimSuffix(runtime.FuncForPC(reflect.ValueOf(h).Pointer()).Name(), "[...]") // of a generic function
 	return name[strings.LastIndexByte(name, '.')+1:]
 }

@@ -491,3 +491,14 @@ func TestStacksMayMoveDuringACall(t *testing.T) {
 	}()
 	<-done
 }
+
+func nothing[T any](tvmffi.Args) (any, error) { return *new(T), nil }
+
+func TestAHandlerHasTheNameOfItsFunction(t *testing.T) {
+	for want, handler := range map[string]tvmffi.Handler{"nothing": nothing[int], "func1": func(tvmffi.Args) (any, error) { return nil, nil }} {
+		f, err := tvmffi.NewFunction(handler)
+		require.NoError(t, err)
+		assert.Equal(t, want, f.Name())
+		require.NoError(t, f.Close())
+	}
+}

@@ -18,7 +18,7 @@ func pointer(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.
 // chars returns the address of a text, which does not end with a NUL. The caller keeps the text alive.
 func chars(text string) *C.char { return (*C.char)(unsafe.Pointer(unsafe.StringData(text))) }
 
-// cell returns the address behind the header of an object.
+// cell returns the address of the content of an object, which follows its header.
 func cell(object uintptr) unsafe.Pointer { return pointer(object + C.sizeof_ffi_object) }
 
 // textOf returns a copy of a text, whose length may exceed a C int.

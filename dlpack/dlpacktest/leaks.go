@@ -51,8 +51,9 @@ func run(m interface{ Run() int }, out io.Writer) int {
 	return 1
 }
 
-// CheckLeaks fails the test if more tensors are alive at its end than now. There may be fewer, because cleanup guards may
-// release tensors that earlier tests have forgotten.
+// CheckLeaks makes the test fail if more exports, imports or allocations are alive when it ends than at this call. Each kind
+// is compared by itself. There may be fewer, because cleanup guards may release tensors that earlier tests have
+// forgotten. Tensors of tests that run at the same time are counted too.
 func CheckLeaks(t testing.TB) {
 	before := dlpack.ReadStats()
 	t.Cleanup(func() {

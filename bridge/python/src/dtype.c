@@ -94,8 +94,8 @@ static const struct {
   int code;
 } kinds[] = {{"bhilqn", kDLInt}, {"BHILQN", kDLUInt}, {"efd", kDLFloat}, {"?", kDLBool}};
 
-/* The letter only determines the kind of the type. The width is the item size, because ctypes uses '<l' for eight
- * bytes. */
+/* The letter determines only the kind of the type. The width is the item size, because that of a letter depends on the
+ * producer: 'l' has 8 bytes in native size, and 4 in standard size. */
 int dtype_of_format(const char *format, Py_ssize_t itemsize, DLDataType *out) {
   const char *letter = format == NULL ? "B" : format;
   int swapped = *letter == '>' || *letter == '!';

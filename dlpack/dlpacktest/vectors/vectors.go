@@ -46,7 +46,8 @@ func (f *Folder) set(to Folder) { *f = to }
 // Dir returns the absolute path of the folder.
 func (f Folder) Dir() string { return f.dir }
 
-// Further reports whether the folder was named by DLBRIDGE_VECTORS. The number of vectors in such a folder is not known.
+// Further reports whether the folder lies in the one that DLBRIDGE_VECTORS names. A test must not expect a number of vectors
+// there.
 func (f Folder) Further() bool { return f.further }
 
 // Name returns the name of a subtest for the folder: "testdata", or "DLBRIDGE_VECTORS".

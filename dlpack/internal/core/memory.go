@@ -45,7 +45,7 @@ type Memory struct {
 	managed uintptr // address of the managed tensor, for imports
 }
 
-// The marks of a memory, which are never removed.
+// The bits of Memory.marks. A bit that is set is never cleared.
 const (
 	escaped  uint32 = 1 << iota // the guard or the notice knows that a Go slice of the memory was handed out
 	watched                     // the memory has a notice
