@@ -440,7 +440,7 @@ typedef struct dlb_bytes {
  * holds for the pieces, each of which counts as 512 bytes and 32 for each dimension.
  * Ownership: on success the message, and the tensors made from it, own the frames; each frame is released once, when
  * none of them needs it. The caller owns *out and frees it with dlb_message_free. Lifetime: until it is freed; tensors
- * made from it stay valid. Threads: any, one at a time per message. On error: *out is NULL and no frame is released. */
+ * made from it stay valid. Threads: any. On error: *out is NULL and no frame is released. */
 DLB_API int32_t dlb_message_decode(dlb_message **out, const dlb_frame *frames, size_t count,
                                    uint64_t options, dlb_error *error);
 
@@ -472,13 +472,13 @@ typedef struct dlb_message_fields {
  * parts; other readers find its first part too small, if they compare sizes. `fields` may be NULL.
  * Ownership: on success the message takes every tensor over; a tensor that is passed twice is refused. The caller owns
  * *out and frees it with dlb_message_free. Lifetime: until it is freed; frames taken from it stay valid. Threads: any,
- * one at a time per message. On error: *out is NULL and the caller still owns all tensors. */
+ * On error: *out is NULL and the caller still owns all tensors. */
 DLB_API int32_t dlb_message_encode(dlb_message **out, const dlb_message_fields *fields,
                                    const dlb_message_tensor *tensors, size_t count, dlb_error *error);
 
 /* Encodes a message from its fields and payload parts, which are not copied. The label may be any bytes.
  * Ownership: on success the message takes the parts over. The caller owns *out and frees it with dlb_message_free.
- * Lifetime: until it is freed. Threads: any, one at a time per message. On error: *out is NULL and no part is
+ * Lifetime: until it is freed. Threads: any. On error: *out is NULL and no part is
  * released. */
 DLB_API int32_t dlb_message_encode_parts(dlb_message **out, const dlb_header *header, dlb_bytes label,
                                  const dlb_frame *parts, size_t count, dlb_error *error);
