@@ -762,12 +762,14 @@ class [[nodiscard]] frame {
 
 // The fields of a message to be encoded. The texts are JSON objects that are borrowed for the call. An empty label adds no
 // attributes, and empty metadata are {}. tensor_metadata[i] belongs to tensor i; the list may be shorter than that of the
-// tensors, and an empty text stands for no metadata.
+// tensors, and an empty text stands for no metadata. A tensor with more than `spread` bytes is cut into several parts, unless it
+// is 0.
 struct message_fields {
   dlb_header header{};
   std::string_view label{};
   std::string_view metadata{};
   std::vector<std::string_view> tensor_metadata{};
+  std::uint64_t spread = 0;
 };
 
 // The owner of a message. Tensors and frames made from it stay valid after it.
@@ -815,6 +817,7 @@ class [[nodiscard]] message {
     plain.header = fields.header;
     plain.label = detail::bytes(fields.label);
     plain.metadata = detail::bytes(fields.metadata);
+    plain.spread = fields.spread;
     message out(detail::call(dlb_message_encode, &plain, all_tensors, raw.size()));
     for (tensor &t : tensors) t.release();
     tensors.clear();

@@ -445,6 +445,14 @@ static void messages(const std::string &root) {
   message both = message::encode(std::move(a), std::move(b));
   CHECK(!a && !b && both.size() == 2 && both[0].data<float>() == of_a && both[1].data<float>() == of_b);  // NOLINT
 
+  tensors.clear();
+  tensors.push_back(counting(4, 4));
+  dlbridge::message_fields spread;
+  spread.spread = 16;  // one row
+  message rows = message::encode(std::move(tensors), spread);
+  CHECK(rows.part_count() == 4 && message::decode(rows.frames()).size() == 4);
+  CHECK(message::decode(rows.frames(), DLB_DECODE_JOIN)[0].shape() == sizes{4, 4});
+
   std::vector<frame> parts;
   parts.push_back(frame::lend(std::string("payload")));
   dlb_header header{};
