@@ -54,9 +54,9 @@ test: needs ## the tests of all three languages, and the demo
 	@$(MAKE) --no-print-directory -j2 -Oline test-go test-python
 	@$(MAKE) --no-print-directory test-cpp demo
 
-# Tests that take seconds under the race detector, and that have no goroutines: hostile inputs, large objects, builds of further C
-# libraries. make race runs them.
-LONG := InProportion|FuzzAmplification|NamesOfLargeObjects|StructuresGrow|TwoGoLibraries
+# Tests that take seconds under the race detector, and that have no goroutines: hostile inputs, large objects, random views in Go and
+# C, all small numbers, builds of further C libraries. make race runs them.
+LONG := InProportion|FuzzAmplification|NamesOfLargeObjects|StructuresGrow|TwoGoLibraries|AreTheSameInGoAndC|SmallNumbers|LargeCopiesDoNot
 
 # Package dlpack comes first because its tests take longest, so that those of the others run beside them.
 test-go: $(VENV)/requirements.done ## the Go and C tests without the longest, under the race detector and without cgo
