@@ -54,9 +54,10 @@ func Join() DecodeOption { return func(d *decoding) { d.join = true } }
 // return errors, and [tens.Tensor.Packing] of the label names the packing.
 //
 // Ownership: the caller closes every tensor; the parts are Go memory. Lifetime: a tensor and its exports keep their
-// part alive. Threads: any. On error: those of [tens.Message.DecodeLabel] and [DecodeTensor], [elements.ErrSize],
-// [elements.ErrByteOrder], [dlpack.ErrLayout] for more than [dlpack.MaxRank] dimensions, and [dlpack.ErrUnaligned] or
-// [dlpack.ErrMemory] of [Align], with the index of the tensor; no tensor is made.
+// part alive. Threads: any. On error: no tensor is made, and the error has the index of the tensor that it is about. The
+// errors are those of [tens.Message.DecodeLabel] and [DecodeTensor]; [elements.ErrSize]; [elements.ErrByteOrder];
+// [dlpack.ErrLayout] for more than [dlpack.MaxRank] dimensions; and, with [Align], [dlpack.ErrUnaligned] or
+// [dlpack.ErrMemory].
 func Decode(msg *tens.Message, options ...DecodeOption) ([]*dlpack.Tensor, error) {
 	label, err := msg.DecodeLabel()
 	if err != nil {

@@ -22,11 +22,11 @@ type Description struct {
 	NBytes int64         // size in bytes of the part, or of all parts together
 }
 
-// DecodeTensor returns the description of a tensor of a label. The data type is that of dtype and word, or of the
-// attribute dlpack for dtype V. The strides and the offset, in elements, are those of order and ascend (ZIO TENS,
-// section 2.1; Boost.MultiArray, general_storage_order).
+// DecodeTensor returns the description of a tensor of a label. The attributes dtype and word name the data type; with dtype
+// V, the attribute dlpack does. The attributes order and ascend determine the strides and the offset, which are in
+// elements (ZIO TENS, section 2.1; Boost.MultiArray, general_storage_order).
 //
-// Errors: [elements.ErrDType], [tens.ErrNil], [tens.ErrUnsupported] for a packing other than "dense", and those of
+// Errors: [elements.ErrDType]; [tens.ErrNil]; [tens.ErrUnsupported] if the packing is not "dense"; and the errors of
 // [tens.Tensor.Strides].
 func DecodeTensor(t *tens.Tensor) (Description, error) {
 	if t == nil {

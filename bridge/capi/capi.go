@@ -192,7 +192,8 @@ func limitOf(options C.uint64_t, otherwise int64) int64 {
 	return otherwise
 }
 
-// limitUnit is the lowest bit of DLB_LIMIT in the options. The bits below it are those of the other options.
+// limitUnit is the factor by which DLB_LIMIT multiplies a limit, so that it occupies the bits from 16 on. The 16 bits below
+// hold the other options.
 const limitUnit = 1 << 16
 
 func viewText(b C.dlb_bytes) []byte { return view(unsafe.Pointer(b.data), b.size) }

@@ -68,7 +68,8 @@ typedef struct capi_ledger_kind {
 CAPI int capi_ledger_on(void);
 /* Records the place of an object that is about to become live, with the stack of this call. The kind must be static. */
 CAPI void capi_ledger_enter(const void *object, const capi_ledger_kind *kind, uint64_t bytes);
-/* Changes the record of a managed tensor, made when it was exported, to that of a frame of `bytes` bytes. */
+/* Turns the ledger record of a managed tensor into the record of a frame of `bytes` bytes. The export of the tensor made the
+ * record. */
 CAPI void capi_ledger_enter_frame(const void *managed, uint64_t bytes);
 
 /* ---- checks ---------------------------------------------------------------------------------- */

@@ -9,8 +9,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// capiAddCounters adds the counters of this Go library. Its exports and double deletes include those of the C core,
-// which are in *out already and are subtracted.
+// capiAddCounters adds the counters of this Go library to *out. The C core has already written its own exports and double
+// deletes there. Go's counters include them, so they are subtracted, to be counted once.
 //
 //export capiAddCounters
 func capiAddCounters(out *C.dlb_counters) {

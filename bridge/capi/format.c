@@ -77,7 +77,7 @@ static void write_decimal(capi_text *t, const decimal *d) {
   else capi_write(t, "%.*s.%.*s", d->point, d->digits, d->count - d->point, d->digits + d->point);
 }
 
-/* A notation of elements. of_go is that of Go, of_numpy that of NumPy. */
+/* How elements are written as text: of_go writes them as Go does, of_numpy as NumPy does. */
 typedef struct {
   const char *comma, *yes, *no, *nan, *infinity, *plus_infinity, *point, *complex_begin, *complex_end;
   int scientific; /* floats from 10^scientific on are written with an exponent */

@@ -46,8 +46,8 @@ static int32_t end(const char *op, DLManagedTensorVersioned **out, const DLManag
   return *out == NULL ? capi_memory(op, error) : capi_ok(error);
 }
 
-/* The body of a function that makes a view. `rule` computes the layout of the view from that of `tensor` and the numbers in
- * `list`. `more` are further flags of the view. */
+/* The body of a function that makes a view. `rule` is a function that computes the layout of the view from the layout of
+ * `tensor` and the numbers in `list`. The view gets the flags `more`, besides those that follow from `tensor`. */
 #define VIEW(rule, count, list, cast, more)                                                                         \
   core_layout base, view;                                                                                           \
   char where[256] = "";                                                                                             \

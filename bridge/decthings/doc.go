@@ -31,9 +31,9 @@
 //
 // # Strictness
 //
-// Every value has one valid encoding. Decoding rejects all others, some of which the clients accept: varints longer
-// than their value needs, booleans other than 0 and 1, text that is not UTF-8, section lengths that differ from the
-// length of the section, and dimensions beyond 63 bits. Encoding a decoded tensor therefore gives the same bytes.
+// Every value has exactly one valid encoding, so that encoding a decoded tensor gives the same bytes. Decoding rejects
+// varints longer than their value needs, booleans other than 0 and 1, text that is not UTF-8, section lengths that
+// differ from the length of the section, and dimensions beyond 63 bits. Some clients accept such data.
 //
 // # Memory
 //

@@ -66,7 +66,7 @@ func DecodeRules(text []byte) (*Rules, error) {
 	return r, nil
 }
 
-// eachItem calls item before each item of an array, which item must read. name is that of the array, for errors.
+// eachItem reads an array: it calls item once for each item, and item must read this item. Errors call the array name.
 func eachItem(s *strictjson.Scanner, name string, item func()) {
 	if s.Peek() != '[' {
 		s.Fail(fmt.Errorf("%s is %.40s, not an array", name, s.Raw()))

@@ -501,7 +501,7 @@ static DLManagedTensorVersioned *shared(void) {
   return shared_element;
 }
 
-/* A socket for a call. A message with one tensor waits in that of dlb_shm_recv, whose other side is closed. */
+/* Returns a socket for a call. For dlb_shm_recv, a message with one tensor waits in it, and the other end is closed. */
 static int32_t make_socket(void) {
   static __thread int ends[2] = {-1, -1};
   for (int i = 0; i < 2; i++)
