@@ -83,6 +83,8 @@ CAPI int32_t capi_check_description(const char *op, const char *what, const DLTe
                                     core_extent *extent, dlb_error *error);
 /* Refuses a tensor that this library has not made. */
 CAPI int32_t capi_check_own(const char *op, const char *what, const DLManagedTensorVersioned *tensor, dlb_error *error);
+/* Refuses memory that the host cannot read. */
+CAPI int32_t capi_check_readable(const char *op, const DLTensor *tensor, dlb_error *error);
 /* Sets the `size` bytes of *out to zero. Refuses an `out` that is NULL. */
 #define CAPI_CLEAR(op, out, error) capi_clear(op, out, sizeof *(out), error)
 CAPI int32_t capi_clear(const char *op, void *out, size_t size, dlb_error *error);

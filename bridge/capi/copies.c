@@ -66,10 +66,8 @@ int32_t dlb_tensor_convert(DLManagedTensorVersioned **out, const DLManagedTensor
   if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, NULL, error);
   if (code != DLB_OK) return code;
   const DLTensor *from = &tensor->dl_tensor;
-  if (!core_host_readable(from->device.device_type))
-    return capi_fail(error, DLB_ERROR_DEVICE, "%s: memory on device type %d cannot be read; its producer can copy it to the CPU",
-                     __func__, (int)from->device.device_type);
-  code = check_numbers(__func__, dtype, from->dtype, error);
+  code = capi_check_readable(__func__, from, error);
+  if (code == DLB_OK) code = check_numbers(__func__, dtype, from->dtype, error);
   if (code != DLB_OK) return code;
 
   core_share *share;

@@ -60,11 +60,9 @@ int32_t dlb_shm_copy(DLManagedTensorVersioned **out, const DLManagedTensorVersio
   core_extent extent;
   int32_t code = CAPI_CLEAR(__func__, out, error);
   if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, &extent, error);
+  if (code == DLB_OK) code = capi_check_readable(__func__, &tensor->dl_tensor, error);
   if (code != DLB_OK) return code;
   DLTensor view = tensor->dl_tensor;
-  if (!core_host_readable(view.device.device_type))
-    return capi_fail(error, DLB_ERROR_DEVICE, "%s: memory on device type %d cannot be read; its producer can copy it to the CPU", __func__,
-                     (int)view.device.device_type);
   segment *made;
   int failed = segment_create(&made, extent.nbytes > 0 ? (size_t)extent.nbytes : 1);
   if (failed) return fail_system(__func__, "a new segment", failed, error);

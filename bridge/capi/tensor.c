@@ -208,6 +208,12 @@ int32_t capi_check_own(const char *op, const char *what, const DLManagedTensorVe
   return refuse(op, what, NO_INDEX, tensor, "is a tensor of another library: dlb_tensor_import takes it over", error);
 }
 
+int32_t capi_check_readable(const char *op, const DLTensor *tensor, dlb_error *error) {
+  if (core_host_readable(tensor->device.device_type)) return DLB_OK;
+  return capi_fail(error, DLB_ERROR_DEVICE, "%s: memory on device type %d cannot be read; its producer can copy it to the CPU", op,
+                   (int)tensor->device.device_type);
+}
+
 enum {
   PADDED = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
   FLAGS = DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_COPIED | PADDED
