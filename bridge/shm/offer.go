@@ -4,20 +4,19 @@ package shm
 
 /*
 #include "message.h"
+#include "offer.h"
+
+static inline const char *handle_set(segment_handle *out, _GoString_ socket, _GoString_ token) {
+  return segment_handle_set(out, _GoStringPtr(socket), _GoStringLen(socket), _GoStringPtr(token), _GoStringLen(token));
+}
 */
 import "C"
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
-	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -35,27 +34,8 @@ type Handle struct {
 	ReadOnly bool `json:"readonly"` // the offer was not Writable
 }
 
-const (
-	socketPrefix = "dlbridge-shm-"
-	tokenSize    = 16
-	answerTime   = time.Second // in which a process that has connected must name its token
-)
-
 // ErrNotOffered reports a handle that nobody answers: it was used before, or its time is over, or the process that made it has ended.
 var ErrNotOffered = errors.New("not offered")
-
-// An offer is a descriptor that waits to be fetched.
-type offer struct {
-	file  int
-	timer *time.Timer
-}
-
-// offers are those of this process, and the socket that gives them out.
-var offers struct {
-	mu       sync.Mutex
-	listener *net.UnixListener
-	waiting  map[[tokenSize]byte]offer
-}
 
 // Offer lets one other process of the same user fetch the segment of a tensor, until timeout is over. Without [Writable] it
 // forbids further writable mappings of the segment, as [Send] does. The data type, the shape and the strides of the tensor
@@ -82,112 +62,16 @@ func (s sending) offer(t *dlpack.Tensor, timeout time.Duration) (Handle, error) 
 	if err != nil {
 		return Handle{}, err
 	}
-	keep := false
-	defer func() {
-		if !keep {
-			syscall.Close(int(p.file))
-		}
-	}()
-	if !s.writable {
-		if code := C.segment_seal(p.file); code != 0 {
-			return Handle{}, fmt.Errorf("the segment cannot be made read-only: %w", syscall.Errno(code))
-		}
+	var h C.segment_handle
+	milliseconds := (timeout + time.Millisecond - 1) / time.Millisecond
+	if code := C.segment_offer(&h, &p, flag(s.writable), C.int64_t(milliseconds)); code != 0 {
+		return Handle{}, fmt.Errorf("the segment cannot be offered: %w", syscall.Errno(code))
 	}
-	var status syscall.Stat_t
-	if err := syscall.Fstat(int(p.file), &status); err != nil {
-		return Handle{}, os.NewSyscallError("fstat", err)
-	}
-	var token [tokenSize]byte
-	rand.Read(token[:])
-	offers.mu.Lock()
-	defer offers.mu.Unlock()
-	if err := listen(); err != nil {
-		return Handle{}, err
-	}
-	keep = true
-	offers.waiting[token] = offer{int(p.file), time.AfterFunc(timeout, func() {
-		if file, ok := withdraw(token); ok {
-			syscall.Close(file)
-		}
-	})}
-	name := strings.TrimPrefix(offers.listener.Addr().String(), "@")
-	return Handle{name, hex.EncodeToString(token[:]), uint64(p.offset), uint64(status.Size), !s.writable}, nil
+	return Handle{C.GoString(&h.socket[0]), C.GoString(&h.token[0]), uint64(h.offset), uint64(h.size), h.read_only != 0}, nil
 }
 
 // Offered returns the number of offers of this process that were not fetched and whose time is not over.
-func Offered() int {
-	offers.mu.Lock()
-	defer offers.mu.Unlock()
-	return len(offers.waiting)
-}
-
-// withdraw ends an offer, and returns its descriptor, which the caller closes. ok is false if there is no such offer.
-func withdraw(token [tokenSize]byte) (file int, ok bool) {
-	offers.mu.Lock()
-	defer offers.mu.Unlock()
-	o, ok := offers.waiting[token]
-	if ok {
-		o.timer.Stop()
-		delete(offers.waiting, token)
-	}
-	return o.file, ok
-}
-
-// listen opens the socket, once in the life of a process. The caller holds offers.mu.
-func listen() error {
-	if offers.listener != nil {
-		return nil
-	}
-	var name [tokenSize]byte
-	rand.Read(name[:])
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: "@" + socketPrefix + hex.EncodeToString(name[:]), Net: "unix"})
-	if err != nil {
-		return err
-	}
-	offers.listener, offers.waiting = listener, map[[tokenSize]byte]offer{}
-	go func() {
-		for {
-			conn, err := listener.AcceptUnix()
-			if err != nil {
-				time.Sleep(10 * time.Millisecond) // the process has no descriptor left; try again later
-				continue
-			}
-			go give(conn)
-		}
-	}()
-	return nil
-}
-
-// give answers one process: with the descriptor whose token it names, or by closing the connection.
-func give(conn *net.UnixConn) {
-	defer conn.Close()
-	if !ofThisUser(conn) {
-		return
-	}
-	conn.SetDeadline(time.Now().Add(answerTime))
-	var token [tokenSize]byte
-	if _, err := io.ReadFull(conn, token[:]); err != nil {
-		return
-	}
-	if file, ok := withdraw(token); ok {
-		conn.WriteMsgUnix([]byte{1}, syscall.UnixRights(file), nil)
-		syscall.Close(file)
-	}
-}
-
-// ofThisUser reports whether the process at the other end has the user id of this process: the names of abstract sockets
-// have no owners.
-func ofThisUser(conn *net.UnixConn) (same bool) {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return false
-	}
-	raw.Control(func(fd uintptr) {
-		peer, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
-		same = err == nil && int(peer.Uid) == os.Geteuid()
-	})
-	return same
-}
+func Offered() int { return int(C.segment_offer_count()) }
 
 // Fetch returns a tensor in the segment of a handle that another process, or this one, has made by [Offer]. spec describes
 // the tensor, except its offset, which is that of the handle. The tensor is read-only if spec.ReadOnly is true, or the
@@ -209,17 +93,10 @@ func Fetch(ctx context.Context, h Handle, spec dlpack.Spec, options ...RecvOptio
 }
 
 func (r receiving) fetch(ctx context.Context, h Handle, spec dlpack.Spec) (*dlpack.Tensor, error) {
-	token, err := hex.DecodeString(h.Token)
-	if err != nil || len(token) != tokenSize {
-		return nil, fmt.Errorf("handle: the token %q is not of 32 hexadecimal digits: %w", h.Token, dlpack.ErrValue)
-	}
-	if rest, ok := strings.CutPrefix(h.Socket, socketPrefix); !ok || len(rest) != 2*tokenSize || strings.Trim(rest, "0123456789abcdef") != "" {
-		return nil, fmt.Errorf("handle: the socket %q is not one of Offer: %w", h.Socket, dlpack.ErrValue)
-	}
 	if err := checkSpec(&spec); err != nil {
 		return nil, err
 	}
-	file, err := take(ctx, h.Socket, token)
+	file, err := take(ctx, h)
 	if err != nil {
 		return nil, err
 	}
@@ -227,34 +104,44 @@ func (r receiving) fetch(ctx context.Context, h Handle, spec dlpack.Spec) (*dlpa
 	return openFile(file, h.Offset, &spec, r.copied, false)
 }
 
-// take fetches the descriptor that was offered with a token. The caller closes it.
-func take(ctx context.Context, socket string, token []byte) (file int, err error) {
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "unix", "@"+socket)
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return 0, fmt.Errorf("handle: its process has ended: the segment is %w", ErrNotOffered)
+// take fetches the descriptor that a handle is for. The caller closes it.
+func take(ctx context.Context, h Handle) (file int, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
 	}
+	var handle C.segment_handle
+	if wrong := C.handle_set(&handle, h.Socket, h.Token); wrong != nil {
+		return 0, fmt.Errorf("handle: %s: %w", C.GoString(wrong), dlpack.ErrValue)
+	}
+	var conn, descriptor C.int
+	switch code := syscall.Errno(C.segment_fetch_begin(&conn, &handle)); code {
+	case 0:
+	case syscall.ECONNREFUSED:
+		return 0, fmt.Errorf("handle: its process has ended: the segment is %w", ErrNotOffered)
+	case syscall.EACCES:
+		return 0, fmt.Errorf("handle: its socket is that of another user: %w", syscall.EPERM)
+	default:
+		return 0, os.NewSyscallError("connect", code)
+	}
+	socket := os.NewFile(uintptr(conn), "socket")
+	defer socket.Close()
+	defer watch(ctx, socket.SetReadDeadline)()
+	raw, err := socket.SyscallConn()
 	if err != nil {
 		return 0, err
 	}
-	conn := c.(*net.UnixConn)
-	defer conn.Close()
-	if !ofThisUser(conn) {
-		return 0, fmt.Errorf("handle: its socket is that of another user: %w", syscall.EPERM)
-	}
-	defer watch(ctx, conn.SetDeadline)()
-	if _, err := conn.Write(token); err != nil && !errors.Is(err, syscall.EPIPE) {
+	var code syscall.Errno
+	err = raw.Read(func(fd uintptr) bool {
+		code = syscall.Errno(C.segment_fetch_step(C.int(fd), &descriptor))
+		return code != syscall.EAGAIN && code != syscall.EINTR
+	})
+	switch {
+	case err != nil:
 		return 0, cause(ctx, err)
-	}
-	one, control := make([]byte, 1), make([]byte, syscall.CmsgSpace(4*C.SEGMENT_FILES))
-	_, size, _, _, err := conn.ReadMsgUnix(one, control)
-	files, parseErr := descriptors(control[:size])
-	if len(files) == 1 && err == nil && parseErr == nil {
-		return files[0], nil
-	}
-	closeAll(files)
-	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+	case code == syscall.ENOENT:
 		return 0, fmt.Errorf("handle: it was used before, or its time is over: the segment is %w", ErrNotOffered)
+	case code != 0:
+		return 0, os.NewSyscallError("recvmsg", code)
 	}
-	return 0, cause(ctx, err)
+	return int(descriptor), nil
 }

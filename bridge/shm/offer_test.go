@@ -107,11 +107,11 @@ func TestG90HandlesThatAreNotOfOfferAreRefused(t *testing.T) {
 		change func(h *shm.Handle, s *dlpack.Spec)
 		text   string
 	}{
-		{"socket", func(h *shm.Handle, _ *dlpack.Spec) { h.Socket = "../../run/docker.sock" }, "is not one of Offer"},
-		{"another socket", func(h *shm.Handle, _ *dlpack.Spec) { h.Socket = "dlbridge-shm-/tmp" }, "is not one of Offer"},
+		{"socket", func(h *shm.Handle, _ *dlpack.Spec) { h.Socket = "../../run/docker.sock" }, "the socket is not"},
+		{"another socket", func(h *shm.Handle, _ *dlpack.Spec) { h.Socket = "dlbridge-shm-/tmp" }, "the socket is not"},
 		{"nobody", func(h *shm.Handle, _ *dlpack.Spec) { h.Socket = "dlbridge-shm-" + strings.Repeat("0", 32) }, "its process has ended"},
-		{"no token", func(h *shm.Handle, _ *dlpack.Spec) { h.Token = "" }, "is not of 32 hexadecimal digits"},
-		{"token", func(h *shm.Handle, _ *dlpack.Spec) { h.Token = strings.Repeat("x", 32) }, "is not of 32 hexadecimal digits"},
+		{"no token", func(h *shm.Handle, _ *dlpack.Spec) { h.Token = "" }, "the token is not 32 hexadecimal digits"},
+		{"token", func(h *shm.Handle, _ *dlpack.Spec) { h.Token = strings.Repeat("x", 32) }, "the token is not 32 hexadecimal digits"},
 		{"another token", func(h *shm.Handle, _ *dlpack.Spec) { h.Token = strings.Repeat("0", 32) }, "it was used before"},
 		{"offset", func(h *shm.Handle, _ *dlpack.Spec) { h.Offset = 4 }, "the segment has 16 bytes"},
 		{"large offset", func(h *shm.Handle, _ *dlpack.Spec) { h.Offset = 1 << 63 }, "the segment has 16 bytes"},

@@ -420,7 +420,7 @@ func TestUnsealedFilesAreCopiedIfTheCallerSaysSo(t *testing.T) {
 // ---- other processes -----------------------------------------------------------------------------
 
 // child starts this program in a role, and returns the connection to it.
-func child(t *testing.T, role string) (*exec.Cmd, *net.UnixConn) {
+func child(t testing.TB, role string) (*exec.Cmd, *net.UnixConn) {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
 	end := os.NewFile(uintptr(fds[1]), "socket")
@@ -488,6 +488,35 @@ var roles = map[string]func() error{
 		}
 		data[start] = 1
 		return nil
+	},
+	// answers each message of 200 bytes with one byte
+	"answer bytes": func() error {
+		conn := connection(failure{}, 3)
+		message := make([]byte, 200)
+		for {
+			if _, err := io.ReadFull(conn, message); err != nil {
+				return err
+			}
+			if _, err := conn.Write(message[:1]); err != nil {
+				return err
+			}
+		}
+	},
+	// answers each message of tensors with one byte, and closes them
+	"answer tensors": func() error {
+		conn := connection(failure{}, 3)
+		for {
+			ts, err := shm.Recv(context.Background(), conn)
+			if err != nil {
+				return err
+			}
+			if _, err := conn.Write([]byte{1}); err != nil {
+				return err
+			}
+			for _, x := range ts {
+				x.Close()
+			}
+		}
 	},
 	// holds what it receives until it is killed
 	"hold": func() error {

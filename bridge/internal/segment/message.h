@@ -3,11 +3,11 @@
 #define DLBRIDGE_SEGMENT_MESSAGE_H
 
 #include "core.h"
+#include "rights.h"
 #include "segment.h"
 
 enum {
   SEGMENT_FIRST = 512,      /* the fewest bytes of a message: one read of 512 takes most messages, and nothing of the next one */
-  SEGMENT_FILES = 253,      /* the most descriptors that one message of a Unix socket can carry */
   SEGMENT_LARGEST = 1 << 20 /* the most bytes of a message */
 };
 

@@ -1,151 +1,19 @@
-"""Handles of segments, which travel over any transport: the functions `handle`, `fetch`, `offer_parts` and `fetch_parts` of `shm`.
-
-A process that has made a handle listens on an abstract Unix socket, and gives the descriptor of a segment to whoever sends its token.
-The protocol is that of the Go package bridge/shm: the client sends the 16 bytes of the token, and receives one byte with the
-descriptor (SCM_RIGHTS).
-"""
+"""Handles of segments, which travel over any transport: the functions `handle`, `fetch`, `offer_parts` and `fetch_parts` of `shm`."""
 
 from __future__ import annotations
 
-import array
 import atexit
-import os
-import re
-import secrets
-import socket as sockets
-import struct
-import threading
-import time
 from collections.abc import Mapping, Sequence
-from math import prod
+from math import ceil, prod
 from typing import Any
 
 from . import _core, tens
 from ._core import Tensor, from_buffer
 from ._elements import Buffer
 
-_TOKEN = 16  # bytes
-_ANSWER = 1.0  # seconds in which a process that has connected must send its token
-_SOCKET = re.compile(r"dlbridge-shm-[0-9a-f]{32}")
 _PACKING = "shm"  # Go: shm.Packing
 
-
-class _Offers:
-    """The offers of this process. A thread answers those who fetch, and another ends the offers whose time is over."""
-
-    def __init__(self) -> None:
-        self.changed = threading.Condition()
-        self.waiting: dict[bytes, tuple[int, float]] = {}  # token: descriptor, and its end by time.monotonic
-        self.listener: sockets.socket | None = None
-        self.name = ""
-
-    def add(self, file: int, timeout: float) -> tuple[str, bytes]:
-        """Takes over a descriptor. Returns the name of the socket and the token. After an error the caller keeps the descriptor."""
-        token = secrets.token_bytes(_TOKEN)
-        with self.changed:
-            if self.listener is None:
-                self._listen()
-            self.waiting[token] = file, time.monotonic() + timeout
-            self.changed.notify()
-        return self.name, token
-
-    def take(self, token: bytes) -> int | None:
-        """Ends an offer, and returns its descriptor, which the caller closes; None if there is no such offer."""
-        with self.changed:
-            return self.waiting.pop(token, (None,))[0]
-
-    def _listen(self) -> None:
-        name = "dlbridge-shm-" + secrets.token_hex(16)
-        listener = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
-        try:
-            listener.bind("\0" + name)
-            listener.listen(128)
-        except OSError:
-            listener.close()
-            raise
-        self.listener, self.name = listener, name
-        threading.Thread(target=self._accept, args=(listener,), name="dlbridge-shm", daemon=True).start()
-        threading.Thread(target=self._expire, name="dlbridge-shm-time", daemon=True).start()
-
-    def _accept(self, listener: sockets.socket) -> None:
-        while self.listener is listener:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                time.sleep(0.01)  # no descriptor is left: wait until others are closed
-                continue
-            if not _is_of_this_user(connection):
-                connection.close()
-                continue
-            threading.Thread(target=self._give, args=(connection,), name="dlbridge-shm-give", daemon=True).start()
-
-    def _give(self, connection: sockets.socket) -> None:
-        with connection:
-            try:
-                connection.settimeout(_ANSWER)
-                token = b""
-                while len(token) < _TOKEN:
-                    some = connection.recv(_TOKEN - len(token))
-                    if not some:
-                        return
-                    token += some
-                file = self.take(token)
-                if file is None:
-                    return
-                try:
-                    connection.sendmsg([b"\1"], [(sockets.SOL_SOCKET, sockets.SCM_RIGHTS, array.array("i", [file]))])
-                finally:
-                    os.close(file)
-            except OSError:
-                pass  # the other process sees that the connection ends
-
-    def _expire(self) -> None:
-        with self.changed:
-            while self.listener is not None:
-                now = time.monotonic()
-                for token in [token for token, (_, end) in self.waiting.items() if end <= now]:
-                    os.close(self.waiting.pop(token)[0])
-                ends = [end for _, end in self.waiting.values()]
-                self.changed.wait(min(min(ends) - now, threading.TIMEOUT_MAX) if ends else None)
-
-    def close(self) -> None:
-        """Ends all offers."""
-        with self.changed:
-            listener, self.listener = self.listener, None
-            for file, _ in self.waiting.values():
-                os.close(file)
-            self.waiting.clear()
-            self.changed.notify()
-        if listener is not None:
-            try:
-                listener.shutdown(sockets.SHUT_RDWR)  # ends accept
-            except OSError:
-                pass
-            listener.close()
-
-
-_offers = _Offers()
-
-
-def _after_fork() -> None:
-    """Closes what a forked child has inherited: the offers stay those of its parent."""
-    global _offers
-    inherited, _offers = _offers, _Offers()  # another thread of the parent may hold the lock of the old ones
-    for file, _ in inherited.waiting.values():
-        os.close(file)
-    if inherited.listener is not None:
-        inherited.listener.close()
-
-
-os.register_at_fork(after_in_child=_after_fork)
-atexit.register(lambda: _offers.close())
-
-
-def _is_of_this_user(connection: sockets.socket) -> bool:
-    """Reports whether the other process has the user id of this one: the names of abstract sockets have no owners."""
-    credentials = connection.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, struct.calcsize("3i"))
-    user: int = struct.unpack("3i", credentials)[1]
-    return user == os.geteuid()
+atexit.register(_core.shm_offers_end)
 
 
 def checked(tensor: Any, what: str) -> Tensor:
@@ -189,14 +57,8 @@ def handle(tensor: Tensor, /, *, timeout: float = 30.0, readonly: bool = True) -
     seconds = _seconds(timeout, "handle")
     if not _is_row_major(checked(tensor, "handle")):
         raise BufferError("dlbridge: shm: handle: the tensor is not row-major; shm.copy makes a copy that is")
-    file, offset = _core.shm_place(tensor, not readonly)
-    try:
-        size = os.fstat(file).st_size
-        name, token = _offers.add(file, seconds)
-    except BaseException:
-        os.close(file)
-        raise
-    return {"socket": name, "token": token.hex(), "offset": offset, "size": size, "readonly": bool(readonly)}
+    name, token, offset, size = _core.shm_offer(tensor, not readonly, ceil(min(seconds, 1e9) * 1000))
+    return {"socket": name, "token": token, "offset": offset, "size": size, "readonly": bool(readonly)}
 
 
 def fetch(
@@ -224,17 +86,18 @@ class _Handle:
     def __init__(self, fields: Any) -> None:
         if not isinstance(fields, Mapping):
             raise TypeError(f"dlbridge: shm: a handle is a mapping, not {type(fields)!r}")
-        socket, token = fields.get("socket"), fields.get("token")
-        if not isinstance(socket, str) or not _SOCKET.fullmatch(socket):
-            raise ValueError(f"dlbridge: shm: handle: the socket {socket!r:.100} is not one that handle makes")
-        self.socket = socket
-        if not isinstance(token, str) or not re.fullmatch("[0-9a-fA-F]{32}", token):
-            raise ValueError(f"dlbridge: shm: handle: the token {token!r:.100} is not of 32 hexadecimal digits")
-        self.token = bytes.fromhex(token)
+        self.socket, self.token = (self._text(fields, name) for name in ("socket", "token"))
         self.offset, self.size = self._number(fields, "offset"), self._number(fields, "size")
         if self.offset > self.size:
             raise ValueError(f"dlbridge: shm: handle: offset {self.offset} is outside of the segment of {self.size} bytes")
         self.readonly = fields.get("readonly") is not False
+
+    @staticmethod
+    def _text(fields: Mapping[str, Any], name: str) -> str:
+        value = fields.get(name)
+        if not isinstance(value, str):
+            raise ValueError(f"dlbridge: shm: handle: {name} {value!r:.100} is not a string")
+        return value
 
     @staticmethod
     def _number(fields: Mapping[str, Any], name: str) -> int:
@@ -245,32 +108,8 @@ class _Handle:
 
     def fetch(self, size: int, timeout: float, copy_unsealed: int) -> Tensor:
         """Returns `size` bytes of the segment, from the offset of the handle on, as a Tensor of uint8."""
-        file = self._descriptor(_seconds(timeout, "fetch"))
+        file = _core.shm_fetch(self.socket, self.token, _seconds(timeout, "fetch"))
         return _core.shm_open_bytes(file, self.offset, size, not self.readonly, copy_unsealed, False)
-
-    def _descriptor(self, timeout: float) -> int:
-        end = time.monotonic() + timeout
-        with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as connection:
-            connection.settimeout(timeout)
-            try:
-                connection.connect("\0" + self.socket)
-                if not _is_of_this_user(connection):
-                    raise PermissionError("dlbridge: shm: handle: its socket is that of another user")
-                connection.sendall(self.token)
-                connection.settimeout(max(end - time.monotonic(), 1e-6))
-                data, files, _, _ = sockets.recv_fds(connection, 1, 8)
-            except ConnectionRefusedError:
-                raise LookupError("dlbridge: shm: handle: its process has ended") from None
-            except (BrokenPipeError, ConnectionResetError):
-                data, files = b"", []
-            except TimeoutError:
-                raise TimeoutError(f"dlbridge: shm: fetch: no answer within {timeout:g} seconds") from None
-        if data and len(files) == 1:
-            os.set_inheritable(files[0], False)
-            return files[0]
-        for file in files:
-            os.close(file)
-        raise LookupError("dlbridge: shm: handle: it was used before, or its time is over")
 
 
 def offer_parts(frames: Sequence[Buffer], /, *, timeout: float = 30.0, readonly: bool = True) -> list[memoryview]:

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <offer.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -322,26 +323,70 @@ PyObject *shm_is_shared(PyObject *Py_UNUSED(module), PyObject *tensor) {
   return PyBool_FromLong(status == CORE_OK);
 }
 
-/* (Tensor, writable) -> (descriptor, which the caller closes; the offset in bytes of element (0, ..., 0) in the segment). Without
- * `writable` it forbids all further writable mappings of the segment. */
-PyObject *shm_place(PyObject *module, PyObject *args) {
+/* (Tensor, writable, milliseconds) -> (socket, token, offset, size) of a handle; the offset is that of element (0, ..., 0) */
+PyObject *shm_offer(PyObject *module, PyObject *args) {
   module_state *state = PyModule_GetState(module);
   PyObject *tensor;
   int writable;
-  if (!PyArg_ParseTuple(args, "O!p", state->tensor_type, &tensor, &writable)) return NULL;
+  long long milliseconds;
+  if (!PyArg_ParseTuple(args, "O!pL", state->tensor_type, &tensor, &writable, &milliseconds)) return NULL;
   Tensor *t = (Tensor *)tensor;
   char text[MESSAGE_SIZE];
   core_share *held = tensor_hold(t);
   if (held == NULL) return NULL;
   segment_place place;
+  segment_handle h;
   uint64_t flags = t->flags | (tensor_read_only(t) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
   core_status status = segment_place_of(&place, &t->view, &t->extent, flags, writable, text, sizeof text);
   share_end(held);
   if (status != CORE_OK) return raise_shm(status, -1, text);
-  int code = writable ? 0 : segment_seal(place.file);
-  PyObject *result = code == 0 ? Py_BuildValue("(iK)", place.file, (unsigned long long)place.offset) : raise_errno(code, "sealing a segment");
-  if (result == NULL) close(place.file);
-  return result;
+  int code = segment_offer(&h, &place, writable, milliseconds);
+  if (code != 0) return raise_errno(code, "offering a segment");
+  return Py_BuildValue("(ssKK)", h.socket, h.token, (unsigned long long)h.offset, (unsigned long long)h.size);
+}
+
+PyObject *shm_offer_count(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) { return PyLong_FromSize_t(segment_offer_count()); }
+
+PyObject *shm_offers_end(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
+  segment_offers_end();
+  Py_RETURN_NONE;
+}
+
+/* Begins to fetch, and returns the descriptor of the connection, or -1 with an exception. */
+static int fetch_begin(const segment_handle *h) {
+  int conn, code;
+  WITHOUT_GIL(code = segment_fetch_begin(&conn, h));
+  if (code == 0) return conn;
+  if (code == ECONNREFUSED) PyErr_SetString(PyExc_LookupError, "dlbridge: shm: handle: its process has ended");
+  else if (code == EACCES) PyErr_SetString(PyExc_PermissionError, "dlbridge: shm: handle: its socket is that of another user");
+  else raise_errno(code, "fetch");
+  return -1;
+}
+
+/* (socket, token, seconds) -> the descriptor of a segment, which the caller closes */
+PyObject *shm_fetch(PyObject *Py_UNUSED(module), PyObject *args) {
+  const char *socket, *token;
+  Py_ssize_t socket_size, token_size;
+  segment_handle h;
+  deadline d = {.op = "fetch"};
+  if (!PyArg_ParseTuple(args, "s#s#d", &socket, &socket_size, &token, &token_size, &d.seconds)) return NULL;
+  const char *wrong = segment_handle_set(&h, socket, (size_t)socket_size, token, (size_t)token_size);
+  if (wrong != NULL) return PyErr_Format(PyExc_ValueError, "dlbridge: shm: handle: %s", wrong);
+  d.until = now() + d.seconds;
+  d.fd = fetch_begin(&h);
+  if (d.fd < 0) return NULL;
+  int file = -1, failed = 0;
+  while (!failed && file < 0) {
+    const int code = segment_fetch_step(d.fd, &file);
+    if (code == ENOENT) {
+      PyErr_SetString(PyExc_LookupError, "dlbridge: shm: handle: it was used before, or its time is over");
+      failed = -1;
+    } else if (code != 0) {
+      failed = wait_after(code, &d, POLLIN);
+    }
+  }
+  close(d.fd);
+  return failed ? NULL : PyLong_FromLong(file);
 }
 
 /* (descriptor, which is taken over; offset; size; writable; bytes that may be copied; trusted) -> a Tensor of uint8 */

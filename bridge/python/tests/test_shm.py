@@ -1,6 +1,7 @@
 """Memory that processes share."""
 
 import array
+import contextlib
 import json
 import mmap
 import multiprocessing
@@ -11,13 +12,14 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from multiprocessing import shared_memory
 
 import numpy as np
 import pytest
 
 import dlbridge
-from dlbridge import _core, _offers, shm
+from dlbridge import _core, shm
 
 
 @pytest.fixture
@@ -423,13 +425,15 @@ def test_many_threads_send_and_receive(pair):
 
 
 def _descriptors():
-    """Returns the descriptors that offers open, when those who fetch were answered. The Go library opens others at any time."""
-    for thread in threading.enumerate():
-        if thread.name == "dlbridge-shm-give":
-            thread.join()
-    with os.scandir("/proc/self/fd") as entries:
-        names = [os.readlink(entry.path) for entry in entries if os.path.lexists(entry.path)]
-    return sum(name.startswith(("/memfd:", "socket:", "pipe:")) for name in names)
+    """Returns the number of descriptors of the kinds that offers open. The Go library opens others at any time."""
+    before, count = -1, 0
+    while count != before:  # the thread that answers closes its side of a connection a little later
+        before = count
+        time.sleep(0.005)
+        with os.scandir("/proc/self/fd") as entries:
+            names = [os.readlink(entry.path) for entry in entries if os.path.lexists(entry.path)]
+        count = sum(name.startswith(("/memfd:", "socket:", "pipe:")) for name in names)
+    return count
 
 
 @pytest.fixture
@@ -439,7 +443,7 @@ def offered():
     dlbridge.tens.encode([])  # and the Go library is loaded
     files, mapped = _descriptors(), _core.shm_mappings()
     yield
-    assert not _offers._offers.waiting
+    assert _core.shm_offer_count() == 0
     assert (_descriptors(), _core.shm_mappings()) == (files, mapped)
 
 
@@ -468,8 +472,8 @@ def test_a_handle_is_fetched_by_another_process(offered, readonly):
 
 def test_an_offer_holds_the_segment_until_its_time_is_over(offered):
     h, short = shm.handle(shm.copy(np.arange(3)), timeout=60), shm.handle(shm.copy(np.arange(3)), timeout=0.05)
-    while _offers._offers.waiting.get(bytes.fromhex(short["token"])):
-        threading.Event().wait(0.01)
+    while _core.shm_offer_count() == 2:
+        time.sleep(0.01)
     with pytest.raises(LookupError, match="its time is over"):
         shm.fetch(short, 3, "int64")
     assert shm.fetch(h, 3, "int64").tolist() == [0, 1, 2]
@@ -492,12 +496,12 @@ def test_what_cannot_be_offered_is_refused(offered):
 @pytest.mark.parametrize(
     ("fields", "error", "text"),
     [
-        ({"socket": "dlbridge-shm-../../etc"}, ValueError, "the socket 'dlbridge-shm-../../etc' is not one that handle makes"),
-        ({"socket": None}, ValueError, "socket"),
+        ({"socket": "dlbridge-shm-../../etc"}, ValueError, "handle: the socket is not \"dlbridge-shm-\" and 32 hexadecimal digits"),
+        ({"socket": None}, ValueError, "socket None is not a string"),
         ({"socket": "dlbridge-shm-" + 32 * "0"}, LookupError, "its process has ended"),
         ({"token": 32 * "0"}, LookupError, "it was used before"),
         ({"token": "zz"}, ValueError, "32 hexadecimal digits"),
-        ({"token": 7}, ValueError, "32 hexadecimal digits"),
+        ({"token": 7}, ValueError, "token 7 is not a string"),
         ({"offset": -1}, ValueError, "offset -1 is not a number of bytes"),
         ({"offset": 1 << 70}, ValueError, "is not a number of bytes"),
         ({"offset": True}, ValueError, "offset True is not a number of bytes"),
@@ -512,13 +516,13 @@ def test_g90_handles_are_checked(offered, fields, error, text):
     h = shm.handle(shm.copy(np.arange(4)))
     with pytest.raises(error, match=text):
         shm.fetch(h | fields, 4, "int64")
-    _withdraw(h)
+    withdraw(h)
 
 
-def _withdraw(h):
-    file = _offers._offers.take(bytes.fromhex(h["token"]))
-    if file is not None:
-        os.close(file)
+def withdraw(h):
+    """Ends an offer, unless it was fetched."""
+    with contextlib.suppress(LookupError):
+        shm.fetch(h, h["size"], "int8")
 
 
 @pytest.mark.parametrize("answer", ["pipe", "folder", "zero", "two", "none", "silent", "byte"])
@@ -571,7 +575,7 @@ def test_a_forked_child_has_no_offers_of_its_parent(offered):
     child = os.fork()
     if child == 0:
         own = shm.handle(shm.copy(np.arange(3)))
-        os.write(ends[1], b"%d %d" % (own["socket"] != h["socket"], len(_offers._offers.waiting)))
+        os.write(ends[1], b"%d %d" % (own["socket"] != h["socket"], _core.shm_offer_count()))
         os._exit(0)
     os.waitpid(child, 0)
     assert os.read(ends[0], 10) == b"1 1"
@@ -590,7 +594,7 @@ def test_messages_carry_handles_instead_of_parts(offered):
     assert [t is None for t in message.tensors][:3] == [False, False, False]  # three pieces of the first, which is spread
     for tensor in message.label["TENS"]["tensors"]:
         if "shm" in tensor:
-            _withdraw(tensor["shm"])
+            withdraw(tensor["shm"])
     frames = shm.offer_parts(dlbridge.tens.encode(tensors, metadata={"run": 7}, seqno=9))
     message = dlbridge.tens.decode(frames)
     assert [t is None for t in message.tensors] == [False, True, True, False, True, True, False]
@@ -614,7 +618,7 @@ def test_messages_carry_handles_instead_of_parts(offered):
         ({"shape": [1 << 62, 1 << 62]}, ValueError, "overflows 64 bits"),
         ({"dtype": "V", "dlpack": [0, 8, 1 << 62]}, ValueError, "more than 2\\*\\*63-1 bytes"),
         ({"shm": None}, TypeError, "a handle is a mapping"),
-        ({"shm": {}}, ValueError, "the socket None"),
+        ({"shm": {}}, ValueError, "socket None is not a string"),
         ({"word": 0}, ValueError, "word"),
     ],
 )
@@ -625,7 +629,7 @@ def test_g90_messages_with_handles_are_checked(offered, change, error, text):
     label["TENS"]["tensors"][0].update(change)
     with pytest.raises(error, match=text):
         shm.fetch_parts(dlbridge.tens.Message(label=label).frames())
-    _withdraw(h)
+    withdraw(h)
 
 
 # ---- objects with names -------------------------------------------------------------------------

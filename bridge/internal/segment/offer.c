@@ -1,0 +1,372 @@
+#ifdef __linux__
+#define _GNU_SOURCE
+#include "offer.h"
+#include "rights.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+  TOKEN = 16,         /* bytes */
+  VISITORS = 64,      /* the most connections that are answered at once; the others wait */
+  ANSWER_TIME = 1000, /* milliseconds in which a process that has connected must send its token */
+  RETRY_TIME = 10     /* milliseconds until the next connection is accepted, after one could not be */
+};
+static const char prefix[] = "dlbridge-shm-";
+
+/* A descriptor that waits to be fetched, until `end` on the clock of segment_now. */
+typedef struct {
+  unsigned char token[TOKEN];
+  int fd;
+  int64_t end;
+} offer;
+
+/* A process that has connected, and the part of its token that has come. */
+typedef struct {
+  unsigned char token[TOKEN];
+  size_t done;
+  int conn;
+  int64_t end;
+} visitor;
+
+/* The offers of this process. The thread `serve` holds the mutex except while it waits, so that a forked child can close all
+ * that it has inherited. */
+static struct {
+  pthread_mutex_t mutex;
+  offer *all;
+  size_t count, room;
+  visitor visitors[VISITORS];
+  size_t visitor_count;
+  int running, ending; /* whether there is a thread, and whether it shall end */
+  int listener, wake;  /* its socket, and an eventfd that wakes it */
+  int64_t deaf_until;  /* no connection is accepted before, because the last one could not be */
+  char socket[sizeof ((segment_handle *)0)->socket];
+} here = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+int64_t segment_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* ---- names and tokens -------------------------------------------------------------------------- */
+
+static int fill_random(unsigned char token[TOKEN]) {
+  return syscall(SYS_getrandom, token, (size_t)TOKEN, 0) == TOKEN ? 0 : errno;
+}
+
+static void write_hex(char *out, const unsigned char token[TOKEN]) {
+  for (size_t i = 0; i < TOKEN; i++) snprintf(out + 2 * i, 3, "%02x", token[i]);
+}
+
+static int digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return -1;
+}
+
+/* Reads what write_hex has written, and nothing else. Reports whether it could. */
+static int read_hex(unsigned char token[TOKEN], const char *text, size_t size) {
+  if (size != 2 * TOKEN) return 0;
+  for (size_t i = 0; i < TOKEN; i++) {
+    const int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
+    if (high < 0 || low < 0) return 0;
+    token[i] = (unsigned char)(high * 16 + low);
+  }
+  return 1;
+}
+
+const char *segment_handle_set(segment_handle *out, const char *socket, size_t socket_size, const char *token, size_t token_size) {
+  const size_t before = sizeof prefix - 1;
+  unsigned char bytes[TOKEN];
+  if (socket_size < before || memcmp(socket, prefix, before) != 0 || !read_hex(bytes, socket + before, socket_size - before))
+    return "the socket is not \"dlbridge-shm-\" and 32 hexadecimal digits";
+  if (!read_hex(bytes, token, token_size)) return "the token is not 32 hexadecimal digits";
+  memcpy(out->socket, socket, socket_size);
+  out->socket[socket_size] = 0;
+  memcpy(out->token, token, token_size);
+  out->token[token_size] = 0;
+  return NULL;
+}
+
+/* Sets the address of an abstract socket: its name follows a NUL. Returns the size of the address. */
+static socklen_t set_address(struct sockaddr_un *address, const char *name) {
+  const size_t size = strlen(name);
+  *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+  memcpy(address->sun_path + 1, name, size);
+  return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + size);
+}
+
+/* Reports whether the process at the other end has the user id of this one: the names of abstract sockets have no owners. */
+static int of_this_user(int conn) {
+  struct ucred peer;
+  socklen_t size = sizeof peer;
+  return getsockopt(conn, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
+}
+
+/* ---- the thread that answers ------------------------------------------------------------------- */
+
+static void withdraw(size_t i) {
+  close(here.all[i].fd);
+  here.all[i] = here.all[--here.count];
+}
+
+static void dismiss(size_t i) {
+  close(here.visitors[i].conn);
+  here.visitors[i] = here.visitors[--here.visitor_count];
+}
+
+static void close_all(void) {
+  while (here.count > 0) withdraw(here.count - 1);
+  while (here.visitor_count > 0) dismiss(here.visitor_count - 1);
+  if (here.running) {
+    close(here.listener);
+    close(here.wake);
+  }
+  here.running = here.ending = 0;
+}
+
+static void welcome(int64_t now) {
+  const int conn = accept4(here.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (conn < 0) {
+    /* The process may have no descriptor left, and the connection then keeps the socket readable. */
+    if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) here.deaf_until = now + RETRY_TIME;
+  } else if (of_this_user(conn)) {
+    here.visitors[here.visitor_count++] = (visitor){.conn = conn, .end = now + ANSWER_TIME};
+  } else {
+    close(conn);
+  }
+}
+
+/* Reads more of the token of a visitor, and gives it the descriptor. Reports whether it has to wait for the rest. */
+static int answer(visitor *v) {
+  const ssize_t n = recv(v->conn, v->token + v->done, TOKEN - v->done, 0);
+  if (n < 0) return errno == EAGAIN || errno == EINTR;
+  v->done += (size_t)n;
+  if (n == 0 || v->done < TOKEN) return n > 0;
+  for (size_t i = 0; i < here.count; i++) {
+    if (memcmp(here.all[i].token, v->token, TOKEN) != 0) continue;
+    /* If this fails, the other process sees that the connection ends. */
+    (void)segment_rights_send(v->conn, "\1", 1, &here.all[i].fd, 1);
+    withdraw(i);
+    break;
+  }
+  return 0;
+}
+
+/* Drops the offers and the visitors whose time is over. Returns the time at which the next one's is. */
+static int64_t expire(int64_t now) {
+  int64_t next = INT64_MAX;
+  for (size_t i = here.count; i-- > 0;) {
+    if (here.all[i].end <= now) withdraw(i);
+    else if (here.all[i].end < next) next = here.all[i].end;
+  }
+  for (size_t i = here.visitor_count; i-- > 0;) {
+    if (here.visitors[i].end <= now) dismiss(i);
+    else if (here.visitors[i].end < next) next = here.visitors[i].end;
+  }
+  if (here.deaf_until > now && here.deaf_until < next) next = here.deaf_until;
+  return next;
+}
+
+/* Waits for the next event and handles all that have come. The caller holds the mutex. */
+static void serve_once(void) {
+  struct pollfd polled[2 + VISITORS] = {{.fd = here.wake, .events = POLLIN}, {.fd = here.listener, .events = POLLIN}};
+  int64_t now = segment_now(), next = expire(now);
+  const size_t visitors = here.visitor_count;
+  if (visitors == VISITORS || here.deaf_until > now) polled[1].fd = -1;
+  for (size_t i = 0; i < visitors; i++) polled[2 + i] = (struct pollfd){.fd = here.visitors[i].conn, .events = POLLIN};
+  const int wait = next == INT64_MAX ? -1 : next - now > INT32_MAX ? INT32_MAX : (int)(next - now);
+  pthread_mutex_unlock(&here.mutex);
+  const int ready = poll(polled, 2 + visitors, wait);
+  pthread_mutex_lock(&here.mutex);
+  if (ready <= 0) return;
+  uint64_t ignored;
+  if (polled[0].revents && read(here.wake, &ignored, sizeof ignored) < 0) {} /* another wake-up follows */
+  for (size_t i = visitors; i-- > 0;) {
+    if (polled[2 + i].revents && !answer(&here.visitors[i])) dismiss(i);
+  }
+  if (polled[1].revents) welcome(segment_now());
+}
+
+static void *serve(void *unused) {
+  pthread_mutex_lock(&here.mutex);
+  while (!here.ending || here.count > 0) {
+    here.ending = 0; /* something was offered after segment_offers_end */
+    serve_once();
+  }
+  close_all();
+  pthread_mutex_unlock(&here.mutex);
+  return unused;
+}
+
+/* ---- offering ---------------------------------------------------------------------------------- */
+
+static int listen_on_new_name(void) {
+  unsigned char name[TOKEN];
+  struct sockaddr_un address;
+  int failed = fill_random(name);
+  if (failed) return failed;
+  memcpy(here.socket, prefix, sizeof prefix);
+  write_hex(here.socket + sizeof prefix - 1, name);
+  here.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (here.listener < 0) return errno;
+  const socklen_t size = set_address(&address, here.socket);
+  if (bind(here.listener, (struct sockaddr *)&address, size) != 0 || listen(here.listener, SOMAXCONN) != 0) {
+    failed = errno;
+    close(here.listener);
+  }
+  return failed;
+}
+
+/* Starts the thread, unless it is running. The caller holds the mutex. */
+static int start(void) {
+  pthread_t thread;
+  sigset_t all, before;
+  if (here.running) return 0;
+  here.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (here.wake < 0) return errno;
+  int failed = listen_on_new_name();
+  if (failed) {
+    close(here.wake);
+    return failed;
+  }
+  sigfillset(&all); /* the signals of the process are for its own threads */
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  failed = pthread_create(&thread, NULL, serve, NULL);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (failed) {
+    close(here.listener);
+    close(here.wake);
+    return failed;
+  }
+  pthread_detach(thread);
+  here.running = 1;
+  return 0;
+}
+
+/* Adds an offer. The caller holds the mutex. */
+static int add(const unsigned char token[TOKEN], int fd, int64_t milliseconds) {
+  if (here.count == here.room) {
+    const size_t room = here.room == 0 ? 16 : 2 * here.room;
+    offer *all = realloc(here.all, room * sizeof *all);
+    if (all == NULL) return ENOMEM;
+    here.all = all;
+    here.room = room;
+  }
+  const int64_t now = segment_now();
+  offer *o = &here.all[here.count++];
+  *o = (offer){.fd = fd, .end = milliseconds > INT64_MAX - now ? INT64_MAX : now + milliseconds};
+  memcpy(o->token, token, TOKEN);
+  return 0;
+}
+
+static void wake_thread(void) {
+  const uint64_t one = 1;
+  if (write(here.wake, &one, sizeof one) < 0) {} /* it is being woken already */
+}
+
+/* segment_offer for a segment that was sealed. After an error the descriptor stays the caller's. */
+static int publish(segment_handle *out, int fd, int64_t milliseconds) {
+  unsigned char token[TOKEN];
+  int failed = fill_random(token);
+  if (failed) return failed;
+  pthread_mutex_lock(&here.mutex);
+  failed = start();
+  if (!failed) failed = add(token, fd, milliseconds);
+  if (!failed) {
+    write_hex(out->token, token);
+    memcpy(out->socket, here.socket, sizeof out->socket);
+    wake_thread(); /* its wait may be too long for the new offer */
+  }
+  pthread_mutex_unlock(&here.mutex);
+  return failed;
+}
+
+int segment_offer(segment_handle *out, const segment_place *place, int writable, int64_t milliseconds) {
+  struct stat status;
+  int failed = writable ? 0 : segment_seal(place->file);
+  if (!failed && fstat(place->file, &status) != 0) failed = errno;
+  if (!failed) failed = publish(out, place->file, milliseconds);
+  if (failed) {
+    close(place->file);
+    return failed;
+  }
+  out->offset = place->offset;
+  out->size = (uint64_t)status.st_size;
+  out->read_only = !writable;
+  return 0;
+}
+
+size_t segment_offer_count(void) {
+  pthread_mutex_lock(&here.mutex);
+  const size_t count = here.count;
+  pthread_mutex_unlock(&here.mutex);
+  return count;
+}
+
+void segment_offers_end(void) {
+  pthread_mutex_lock(&here.mutex);
+  while (here.count > 0) withdraw(here.count - 1);
+  if (here.running) {
+    here.ending = 1;
+    wake_thread();
+  }
+  pthread_mutex_unlock(&here.mutex);
+}
+
+/* ---- forks ---- the offers stay those of the parent; the thread is not in the child ------------- */
+
+static void lock(void) { pthread_mutex_lock(&here.mutex); }
+static void unlock(void) { pthread_mutex_unlock(&here.mutex); }
+static void close_in_child(void) {
+  close_all();
+  unlock();
+}
+__attribute__((constructor)) static void watch_fork(void) { pthread_atfork(lock, unlock, close_in_child); }
+
+/* ---- fetching ---------------------------------------------------------------------------------- */
+
+int segment_fetch_begin(int *out, const segment_handle *handle) {
+  unsigned char token[TOKEN];
+  struct sockaddr_un address;
+  if (!read_hex(token, handle->token, strlen(handle->token))) return EINVAL;
+  const int conn = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (conn < 0) return errno;
+  const socklen_t size = set_address(&address, handle->socket);
+  int failed = connect(conn, (struct sockaddr *)&address, size) != 0 ? errno : 0;
+  if (!failed && !of_this_user(conn)) failed = EACCES;
+  /* The process may have ended in between: segment_fetch_step sees that. */
+  if (!failed && send(conn, token, TOKEN, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET) failed = errno;
+  if (failed) close(conn);
+  else *out = conn;
+  return failed;
+}
+
+int segment_fetch_step(int conn, int *fd) {
+  int files[SEGMENT_FILES], all;
+  size_t count = 0;
+  char one;
+  const ssize_t n = segment_rights_receive(conn, &one, 1, files, &count, &all);
+  if (n < 0) return errno == ECONNRESET ? ENOENT : errno;
+  if (n == 1 && count == 1 && all) {
+    *fd = files[0];
+    return 0;
+  }
+  while (count > 0) close(files[--count]);
+  return n == 1 && !all ? EMFILE : ENOENT;
+}
+#endif

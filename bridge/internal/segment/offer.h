@@ -1,0 +1,51 @@
+/* Offers: a process offers a segment, and one other process of the same user fetches its descriptor, with a handle that travels by
+ * any transport on the machine. Plain C, for Go, C and Python.
+ *
+ * The process that offers listens on an abstract Unix socket. The other process connects to it and sends the 16 bytes of the
+ * token; the answer is a byte 1 with the descriptor (SCM_RIGHTS), or the end of the connection. */
+#ifndef DLBRIDGE_SEGMENT_OFFER_H
+#define DLBRIDGE_SEGMENT_OFFER_H
+
+#include "core.h"
+#include "segment.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* What another process needs to fetch a segment and to find memory in it. The first two are strings. */
+typedef struct {
+  char socket[46]; /* the name of the abstract socket, "dlbridge-shm-" and 32 hexadecimal digits */
+  char token[33];  /* 32 hexadecimal digits */
+  uint64_t offset; /* of the memory in the segment, in bytes */
+  uint64_t size;   /* of the segment, in bytes */
+  int read_only;   /* whether processes can map the segment only without write permission */
+} segment_handle;
+
+/* Sets the two strings of a handle to what another process has sent. Returns NULL, or what is wrong with them. */
+CORE_API const char *segment_handle_set(segment_handle *out, const char *socket, size_t socket_size, const char *token, size_t token_size);
+
+/* All functions that return an int return 0 or an errno. */
+
+/* Offers the segment of a place for some milliseconds. Without `writable` it first forbids all further writable mappings of the
+ * segment. The first offer of a process starts a thread, which answers until the process ends. Takes over place->file, also after
+ * an error: it is closed when the segment was fetched or the time is over. */
+CORE_API int segment_offer(segment_handle *out, const segment_place *place, int writable, int64_t milliseconds);
+
+/* Returns the number of offers of this process that were not fetched, and whose time is not over. */
+CORE_API size_t segment_offer_count(void);
+
+/* Withdraws all offers of this process, and ends its thread soon. */
+CORE_API void segment_offers_end(void);
+
+/* Begins to fetch: connects to the process that has made the handle, and sends the token. The caller closes *conn, which does not
+ * block. ECONNREFUSED: that process has ended; EACCES: it is of another user. */
+CORE_API int segment_fetch_begin(int *conn, const segment_handle *handle);
+
+/* Receives the descriptor, which is the caller's. EAGAIN: there is no answer yet; call it again when `conn` can be read. ENOENT: it
+ * was fetched before, or its time is over. EMFILE: it came, and this process can have no further descriptor. */
+CORE_API int segment_fetch_step(int conn, int *fd);
+
+/* Returns the time of the monotonic clock in milliseconds. */
+CORE_API int64_t segment_now(void);
+
+#endif
