@@ -97,7 +97,7 @@ func take(op string, managed unsafe.Pointer, from core.Kind, d *core.DLTensor, f
 		return nil, err
 	}
 	device := deviceOf(d)
-	t := newRoot(device.words(len(shape)))
+	t := newRoot(device.pairs(len(shape)))
 	t.device = device
 	var low, high uintptr
 	start := uintptr(d.ByteOffset)

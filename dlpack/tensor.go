@@ -75,37 +75,38 @@ type (
 	}
 )
 
-// newView allocates a tensor of existing memory.
-func newView(rank int, m *core.Memory) *Tensor {
-	if rank <= 1 {
+// newView allocates a tensor of existing memory, with room for the given number of pairs of int64 (see [Device.pairs]).
+func newView(pairs int, m *core.Memory) *Tensor {
+	if pairs <= 1 {
 		v := new(view1)
 		v.mem, v.Tensor.dims = m, &v.dims[0]
 		return &v.Tensor
 	}
-	if rank <= 4 {
+	if pairs <= 4 {
 		v := new(view4)
 		v.mem, v.Tensor.dims = m, &v.dims[0]
 		return &v.Tensor
 	}
 	v := new(view9)
 	v.mem, v.Tensor.dims = m, &v.dims[0]
-	if rank > 9 {
-		v.Tensor.dims = &make([]int64, 2*rank)[0]
+	if pairs > 9 {
+		v.Tensor.dims = &make([]int64, 2*pairs)[0]
 	}
 	return &v.Tensor
 }
 
-// newRoot allocates the first tensor of a memory together with its core.Memory, which the caller initializes.
-func newRoot(rank int) *Tensor {
-	if rank <= 1 {
+// newRoot allocates the first tensor of a memory together with its core.Memory, which the caller initializes. pairs is as for
+// [newView].
+func newRoot(pairs int) *Tensor {
+	if pairs <= 1 {
 		r := new(root1)
 		r.mem, r.Tensor.dims = &r.Memory, &r.dims[0]
 		return &r.Tensor
 	}
 	r := new(root4)
 	r.mem, r.Tensor.dims = &r.Memory, &r.dims[0]
-	if rank > 4 {
-		r.Tensor.dims = &make([]int64, 2*rank)[0]
+	if pairs > 4 {
+		r.Tensor.dims = &make([]int64, 2*pairs)[0]
 	}
 	return &r.Tensor
 }
@@ -366,8 +367,9 @@ func (t *Tensor) ByteOffset() uint64 {
 // away returns the place of the byte_offset of memory that the host cannot address.
 func (t *Tensor) away() *int64 { return &unsafe.Slice(t.dims, 2*int(t.rank)+1)[2*int(t.rank)] }
 
-// words returns the rank for [newView] and [newRoot]: one more than that of the tensor if its byte_offset needs room.
-func (d Device) words(rank int) int {
+// pairs returns how many pairs of int64 a tensor on d needs from [newView] or [newRoot]: one for the size and the stride of
+// each dimension, and one more for the byte_offset if the memory is not [Device.HostReadable].
+func (d Device) pairs(rank int) int {
 	if d.HostReadable() {
 		return rank
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack/internal/core"
 )
 
-// MaxRank is the most dimensions a tensor can have here.
+// MaxRank is the most dimensions that a [Tensor] can have. More are refused with [ErrLayout].
 const MaxRank = core.MaxRank
 
 // NewAlignment is the alignment, in bytes, of the memory that [New] allocates.

@@ -24,7 +24,7 @@ func (t *Tensor) View(s Spec) (*Tensor, error) {
 	if err := t.acquire(op); err != nil {
 		return nil, err
 	}
-	v := newView(t.device.words(min(len(s.Shape), MaxRank)), t.mem) // with the reference taken above; place refuses more
+	v := newView(t.device.pairs(min(len(s.Shape), MaxRank)), t.mem) // with the reference taken above; place refuses more
 	if err := v.place(op, v.initView(t), s.flags()|t.flags&ReadOnly, &s); err != nil {
 		t.done()
 		return nil, err
@@ -44,7 +44,7 @@ func (t *Tensor) share(op string) (*Tensor, error) {
 	if err := t.acquire(op); err != nil {
 		return nil, err
 	}
-	v := newView(t.device.words(t.Rank()), t.mem)
+	v := newView(t.device.pairs(t.Rank()), t.mem)
 	v.initView(t)
 	v.data = t.data
 	v.describe(t.dtype, t.flags, t.rowMajor, t.shape(), t.strides())
@@ -148,7 +148,7 @@ func (t *Tensor) derive(l *draft, err error) (*Tensor, error) {
 	if err := checkLayout(op, l.dtype, flags, l.Shape, l.Strides, &e); err != nil {
 		return nil, err
 	}
-	v := newView(t.device.words(len(l.Shape)), t.mem)
+	v := newView(t.device.pairs(len(l.Shape)), t.mem)
 	v.describe(l.dtype, flags, e.RowMajor, l.Shape, l.Strides)
 	if err := v.start(op, v.initView(t), bits/8, &e); err != nil {
 		return nil, err

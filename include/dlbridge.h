@@ -390,8 +390,9 @@ DLB_API int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, si
  * and work there too.
  */
 
-/* Bytes, and a function that gives them back. `release` is called once, on any thread, when nothing refers to the bytes
- * any more. It may be NULL. */
+/* Bytes, and a function that gives them back. The owner of a frame calls release(ctx) once: the library for a frame that it has
+ * taken over, on any thread, when it no longer needs the bytes; the caller for a frame that the library has returned. `release`
+ * may be NULL. */
 typedef struct dlb_frame {
   const void *data;
   size_t size;

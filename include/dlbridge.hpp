@@ -873,10 +873,11 @@ class [[nodiscard]] message {
   std::size_t frame_count() const noexcept { return dlb_message_frame_count(raw_); }
 
   // Returns tensor `index`, which shares the memory of its part unless DLB_DECODE_JOIN has copied it. Throws error
-  // (DLB_ERROR_ARGUMENT for an index out of range, DLB_ERROR_FORMAT for a tensor that is not "dense").
+  // (DLB_ERROR_NULL if this owner is empty, DLB_ERROR_ARGUMENT for an index out of range, DLB_ERROR_FORMAT for a tensor whose
+  // packing is not "dense").
   tensor operator[](std::size_t index) const { return tensor::adopt(detail::call(dlb_message_tensor_at, constant(), index)); }
 
-  // Returns a payload part as a tensor of bytes. Throws error (DLB_ERROR_ARGUMENT).
+  // Returns a payload part as a tensor of bytes. Throws error (DLB_ERROR_NULL, DLB_ERROR_ARGUMENT).
   tensor part(std::size_t index) const { return tensor::adopt(detail::call(dlb_message_part, constant(), index)); }
 
   // Return the index of the first part of tensor `index`, and whether encode() or DLB_DECODE_JOIN has copied this tensor; 0 and

@@ -30,15 +30,15 @@ var (
 	ErrSize = errors.New("part and tensor differ in size")
 )
 
-// A rule is a rule of the specification, or of this package, that a message breaks. It is the Kind of an [Error]. The
-// field is has the variable above for which errors.Is returns true.
+// A rule is a rule of the specification, or of this package, that a message breaks. It wraps one of the variables above,
+// so that errors.Is finds that variable. The Kind of an [Error] is either a rule or one of those variables.
 type rule struct {
-	text string
-	is   error
+	text  string
+	cause error // ErrInvalid or ErrUnsupported
 }
 
 func (r *rule) Error() string { return r.text }
-func (r *rule) Unwrap() error { return r.is }
+func (r *rule) Unwrap() error { return r.cause }
 
 func invalid(text string) error     { return &rule{text, ErrInvalid} }
 func unsupported(text string) error { return &rule{text, ErrUnsupported} }

@@ -152,7 +152,8 @@ func view(data unsafe.Pointer, size C.size_t) []byte {
 const maxGoList = 1 << 10
 
 // newList returns a list for n views of C memory. A long list is in C memory itself, because a failed allocation of Go
-// memory would end the process. free must be called once, and the list must not be used afterwards.
+// memory would end the process. free must be called once, and the list must not be used afterwards. After an error free is
+// nil.
 func newList[T []byte | string](n int) (list []T, free func(), err error) {
 	if n <= maxGoList {
 		return make([]T, n), func() {}, nil
@@ -164,7 +165,8 @@ func newList[T []byte | string](n int) (list []T, free func(), err error) {
 	return unsafe.Slice((*T)(memory), n), func() { C.free(memory) }, nil
 }
 
-// viewList returns a list of views of C's structures. free must be called once, and the list must not be used afterwards.
+// viewList returns a list of views of the memory that C's structures describe, not of the structures themselves: the results
+// of view. free must be called once, and the list must not be used afterwards (see newList). After an error free is nil.
 func viewList[S any, T []byte | string](in []S, view func(S) T) (list []T, free func(), err error) {
 	if list, free, err = newList[T](len(in)); err != nil {
 		return nil, nil, err

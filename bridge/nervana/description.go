@@ -417,7 +417,8 @@ func (d *Description) complete() (Description, error) {
 	return known, err
 }
 
-// String returns what is known, such as "float32 [3,?] variable", or the text of the error of [Description.Known].
+// String returns what is known, such as "float32 [3,?] variable" or "padded int4 [3]", or the text of the error of
+// [Description.Known].
 func (d *Description) String() string {
 	known, err := d.Known()
 	if err != nil {
@@ -426,6 +427,9 @@ func (d *Description) String() string {
 	text := "<unknown>"
 	if known.DType != 0 {
 		text = known.DType.String()
+	}
+	if known.Padded && known.DType.IsSubByte() {
+		text = "padded " + text
 	}
 	text += " " + known.Shape.String()
 	for _, field := range []struct {

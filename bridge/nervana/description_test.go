@@ -38,6 +38,10 @@ func TestDescriptionsAreRefinedOrSayWhatConflicts(t *testing.T) {
 			describe(nervana.Description{Strides: []int64{2, 1}, Access: nervana.RTensor}), "<unknown> [1,2] r-tensor strides [5 1]", nil},
 		{"strides along no elements", describe(nervana.Description{Order: []int{0, 1}, Shape: partial(t, "[3,0]")}),
 			describe(nervana.Description{Strides: []int64{1, 3}}), "<unknown> [3,0] order [0 1] strides [1 3]", nil},
+		{"padded elements", describe(nervana.Description{DType: dlpack.Int4, Padded: true}), describe(nervana.Description{Shape: partial(t, "[3]")}),
+			"padded int4 [3]", nil},
+		{"padding of whole bytes", describe(nervana.Description{DType: dlpack.Int8, Padded: true}), describe(nervana.Description{DType: dlpack.Int8}),
+			"int8 <unknown>", nil},
 		{"alignments", describe(nervana.Description{Align: 48}), describe(nervana.Description{Align: 64}), "<unknown> <unknown> aligned to 192 bytes", nil},
 
 		{"types", describe(nervana.Description{DType: dlpack.Float32}), describe(nervana.Description{DType: dlpack.Int32}),

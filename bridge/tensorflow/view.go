@@ -375,7 +375,8 @@ func (p *tensorProto) enough(n int64, at int, d *decoding) (int64, error) {
 	return n, nil
 }
 
-// put writes the elements to data, whose size view has returned.
+// put writes the elements to data, which must be zeroed memory of the size that view has returned. If the message has fewer
+// values than elements, the last value is repeated; if it has no values, data stays zero.
 func (p *tensorProto) put(data []byte, d *decoding) (err error) {
 	r := &p.run
 	size := int(p.size)
@@ -563,6 +564,7 @@ func (v *View) AsElements() *elements.Elements {
 	return e
 }
 
-// alignment is the alignment in bytes of elements in memory that this package allocates: the one that TensorFlow
-// requires.
+// alignment is the alignment in bytes that TensorFlow requires of the first element of a tensor. [Export] refuses tensors
+// without it. The first element has at least this alignment in memory that this package allocates; with [Pad], instead, the
+// first byte of the message has it. [AppendTensor] describes the one exception.
 const alignment = 64

@@ -16,8 +16,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// As returns the result of a call as a T, which must be one of the types that [Function.Call] lists. Its parameters are the
-// two results of the call.
+// As returns the result of a call as a T, which must be one of the types that [Function.Call] lists for its result. The
+// parameters of As are the two results of the call.
 //
 // On error: the error of the call, or [ErrArgument] if the result has another type; the result is then closed.
 func As[T any](result any, err error) (T, error) {

@@ -53,7 +53,9 @@ func (l *Layout) dimension(op string, d int) (at int, empty bool, err error) {
 	return at, empty, err
 }
 
-// newAxis returns the stride for a new dimension of size 1 before dimension d: the stride it would have without gaps.
+// newAxis returns the stride for a new dimension of size 1 before dimension d of l: the size of dimension d, at least 1, times
+// its stride; 1 after the last dimension; 0 if the product overflows. No address depends on it, because the only index of the
+// new dimension is 0.
 func (l *Layout) newAxis(d int) int64 {
 	if d >= len(l.Shape) {
 		return 1

@@ -138,7 +138,7 @@ const (
 	rankSmall  = C.CORE_RANK_SMALL
 	quarantine = C.CORE_QUARANTINE
 
-	// MaxRank is the most dimensions that a tensor can have here.
+	// MaxRank is the most dimensions that a tensor can have.
 	MaxRank = C.CORE_RANK_MAX
 	// Alignment is the alignment, in bytes, of the C memory that this package allocates.
 	Alignment = C.CORE_ALIGNMENT

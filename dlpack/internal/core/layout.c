@@ -138,7 +138,9 @@ static void append_whole(core_layout *out, const core_layout *base, int32_t from
   for (int32_t d = from; d < to; d++) append(out, base->shape[d], base->strides[d]);
 }
 
-/* Returns the stride for a new dimension of size 1 before dimension d: the stride it would have without gaps. */
+/* Returns the stride for a new dimension of size 1 before dimension d of the base: the size of dimension d, at least 1, times
+ * its stride; 1 after the last dimension; 0 if the product overflows. No address depends on it, because the only index of the
+ * new dimension is 0. */
 static int64_t new_axis(const core_layout *base, int32_t d) {
   if (d >= base->ndim) return 1;
   return product_or_0(base->shape[d] > 1 ? base->shape[d] : 1, base->strides[d]);

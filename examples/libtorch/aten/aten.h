@@ -18,8 +18,9 @@ typedef struct at_tensor at_tensor; /* a reference to a tensor of libtorch's */
 typedef struct at_model at_model;   /* a TorchScript module */
 struct DLManagedTensorVersioned;
 
-/* Takes over a managed tensor, whose deleter runs when libtorch's last reference to the memory is gone. It is
- * the caller's still after an error. libtorch checks next to nothing: the caller must have. */
+/* Takes over a managed tensor, whose deleter runs when libtorch's last reference to the memory is gone. On error
+ * the caller still owns the managed tensor. libtorch checks almost nothing, so the caller must check the managed
+ * tensor first, as the function check in aten.go does. */
 at_tensor *at_from_dlpack(struct DLManagedTensorVersioned *managed, char *error);
 
 /* A managed tensor on the memory, which keeps it. */
