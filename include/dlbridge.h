@@ -30,9 +30,9 @@
  * writes the number of bytes to *out. If the buffer is too small, it returns DLB_ERROR_ROOM, sets *out to the required
  * size, and leaves the buffer unchanged. A call with `data` NULL and `room` 0 returns DLB_OK and the required size.
  *
- * Libraries. libdlbridge_tensor is plain C: it starts no thread, needs no Go, and works in a forked child. libdlbridge
- * adds messages and values, which are decoded and encoded in Go: loading it starts the Go runtime and its threads. The
- * comment at the head of each section says which library has its functions. libdlbridge.so is linked to
+ * Libraries. libdlbridge_tensor is plain C: it needs no Go, starts no thread (except by dlb_shm_offer), and works in a
+ * forked child. libdlbridge adds messages and values, which are decoded and encoded in Go: loading it starts the Go runtime
+ * and its threads. The comment at the head of each section says which library has its functions. libdlbridge.so is linked to
  * libdlbridge_tensor.so, so that a process that loads both has one set of counters, and knows the tensors of both. A
  * program is linked with -ldlbridge_tensor, or with -ldlbridge -ldlbridge_tensor. libdlbridge_tensor.a is a library of
  * its own in each program or plugin that contains it, with its own counters; to others its tensors are foreign ones.
@@ -90,7 +90,7 @@ enum {
   DLB_ERROR_ROOM = 14,     /* the caller's buffer is too small; *out is the required size */
   DLB_ERROR_FUNCTION = 15, /* an error of a Go function of the program (Serve of package capi) */
   DLB_ERROR_SYSTEM = 16,   /* the operating system has refused something; the text says what */
-  DLB_ERROR_CLOSED = 17    /* the other side has closed the connection */
+  DLB_ERROR_CLOSED = 17    /* the other side has closed the connection, or offers the segment no longer */
 };
 
 /* The code and text of an error. The text ends with a NUL, and is truncated if it is too long. Nothing in it must be
@@ -327,14 +327,15 @@ DLB_API int32_t dlb_tensor_format(size_t *out, char *data, size_t room, const DL
  * return DLB_ERROR_SYSTEM.
  *
  * These functions are plain C, and work in a forked child. They make tensors in segments, which are memory that several processes
- * map, and hand them to another process through a connected Unix socket, without a copy, whatever their size. A segment is a file
- * without a name (memfd_create): the system frees it when no process has it any more, even if processes are killed. Each segment
- * takes one descriptor in every process that has it. A tensor in a segment is a tensor like any other, and its views lie in the
- * segment. The packages bridge/shm of Go and dlbridge.shm of Python send and receive the same messages. In these functions, a
- * thread can be cancelled (pthread_cancel) only while it waits for the socket, and leaves no descriptor and no mapping behind.
+ * map, and hand them to another process without a copy, whatever their size: through a connected Unix socket, or with a handle that
+ * travels by any means on the same machine. A segment is a file without a name (memfd_create): the system frees it when no process
+ * has it any more, even if processes are killed. Each segment takes one descriptor in every process that has it. A tensor in a
+ * segment is a tensor like any other, and its views lie in the segment. The packages bridge/shm of Go and dlbridge.shm of Python
+ * send and receive the same messages, and their handles have the same fields. In these functions, a thread can be cancelled
+ * (pthread_cancel) only while it waits for a socket, and leaves no descriptor and no mapping behind.
  */
 
-/* For dlb_shm_send: the receiver may write to the memory. */
+/* For dlb_shm_send and dlb_shm_offer: the receiver may write to the memory. */
 #define DLB_SHM_WRITABLE ((uint64_t)1)
 
 /* Allocates a row-major tensor of zeros in a new segment.
@@ -381,6 +382,54 @@ DLB_API int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensor
  * for a message that is not as dlb_shm_send writes it. After an error other than DLB_ERROR_ROOM, close the socket. */
 DLB_API int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t room, int32_t fd, uint64_t copied,
                              dlb_error *error);
+
+/* What another process needs to fetch a segment. A program sends it as it is, or field by field: in Go and Python a handle is the
+ * JSON object {"socket": ..., "token": ..., "offset": ..., "size": ..., "readonly": true}. */
+typedef struct dlb_shm_handle {
+  char socket[48];   /* a string: the name of an abstract Unix socket, without the leading NUL */
+  char token[40];    /* a string of 32 hexadecimal digits, which works once */
+  uint64_t offset;   /* of the element with all indices 0 in the segment, in bytes */
+  uint64_t size;     /* of the segment, in bytes */
+  uint64_t readonly; /* 1: processes can map the segment only without write permission; 0: also writable */
+} dlb_shm_handle;
+
+/* Offers the segment of a tensor to one other process of the same user, which calls dlb_shm_fetch, until `timeout_ms` milliseconds
+ * are over. `flags` is 0 or DLB_SHM_WRITABLE, with the meaning of dlb_shm_send. The data type, the shape and the strides of the
+ * tensor travel by other means. The first call in a process starts a thread, with all signals blocked, which answers those who
+ * fetch until the process ends. A forked child has none of its parent's offers.
+ * Ownership: `tensor` stays the caller's, who may release it: the offer holds the segment. Lifetime: until the segment was fetched,
+ * the time is over, or the process ends. Threads: any. On error: *out is zero; the codes of dlb_shm_send other than
+ * DLB_ERROR_CLOSED; DLB_ERROR_ARGUMENT if timeout_ms is not more than 0. */
+DLB_API int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersioned *tensor, int64_t timeout_ms, uint64_t flags,
+                              dlb_error *error);
+
+/* Returns a tensor in the segment of a handle, which dlb_shm_offer has made, or Go or Python, in another process or this one. `view`
+ * describes it as in dlb_tensor_lend, but its data and byte_offset are ignored. `flags` are 0, DLPACK_FLAG_BITMASK_READ_ONLY, which
+ * a handle with `readonly` implies, or DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED. The description is checked against the size that
+ * the kernel reports. `copied` is that of dlb_shm_recv.
+ * Ownership: the caller owns *out; `handle` and `view` are borrowed. Lifetime: until the deleter of *out is called. Threads: any. On
+ * error: *out is NULL, no mapping and no descriptor remains; DLB_ERROR_CLOSED if the handle was used before, its time is over, or its
+ * process has ended; DLB_ERROR_ARGUMENT for a handle that dlb_shm_offer does not make; DLB_ERROR_SYSTEM for the socket of another
+ * user, and without an answer within `timeout_ms` milliseconds; DLB_ERROR_DTYPE, _DEVICE, _LAYOUT, _OVERFLOW or _READONLY for a
+ * description that is invalid or does not fit the segment. */
+DLB_API int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_handle *handle, const DLTensor *view, uint64_t flags,
+                              uint64_t copied, int64_t timeout_ms, dlb_error *error);
+
+/* For dlb_shm_attach: the tensor lies in the object itself. If another process makes the object smaller, an access to the part that
+ * is gone ends this process (SIGBUS). */
+#define DLB_SHM_TRUST_PEER ((uint64_t)1)
+
+/* Returns a tensor in a shared memory object of POSIX, which another program has made under this name with shm_open, as
+ * multiprocessing.shared_memory of Python does. Its elements are copied, because such an object can become smaller at any time; with
+ * DLB_SHM_TRUST_PEER in `options` they are not, and the tensor is writable unless `flags` say otherwise. `directory` is the only one
+ * in which the name is looked up: "/dev/shm" for objects of shm_open; links are not followed. `view` describes the tensor as in
+ * dlb_tensor_lend, and its byte_offset says where in the object the tensor begins; its data is ignored. `flags` are those of
+ * dlb_shm_fetch. The object stays that of the program that has made it, which may remove the name at once.
+ * Ownership: the caller owns *out; the strings and `view` are borrowed. Lifetime: until the deleter of *out is called. Threads: any.
+ * On error: *out is NULL; DLB_ERROR_ARGUMENT for a name that is empty or contains a slash, and for something other than a regular
+ * file; DLB_ERROR_SYSTEM if it cannot be opened; the codes of dlb_shm_fetch for a description that is invalid or does not fit. */
+DLB_API int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *directory, const char *name, const DLTensor *view,
+                               uint64_t flags, uint64_t options, dlb_error *error);
 
 /* ---- messages: ZIO messages and the tensors in them (ZIO TENS, sections 2 and 3) ---------------
  *
@@ -767,9 +816,9 @@ DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
  *   DLB_ERROR_ARGUMENT: the structure was not initialised, or the program uses a field that this library does not know.
  *   The library sets the reserved words of its outputs to 0.
  * - dlb_counters grows at its end. dlb_counters_read takes the size that the program was compiled with.
- * - dlb_error, dlb_bytes, dlb_header and dlb_index never change. A dlb_error needs no initialiser, because every call writes it
- *   without reading it. dlb_bytes is an address and a size. dlb_header has the fixed fields of a ZIO message. dlb_index
- *   is an index of Python.
+ * - dlb_error, dlb_bytes, dlb_header, dlb_index and dlb_shm_handle never change. A dlb_error needs no initialiser, because every
+ *   call writes it without reading it. dlb_bytes is an address and a size. dlb_header has the fixed fields of a ZIO message.
+ *   dlb_index is an index of Python. A dlb_shm_handle travels between programs that were compiled with different versions.
  *
  * The structures of DLPack change with the version that they contain. Options are bits, and unknown bits are refused.
  *

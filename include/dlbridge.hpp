@@ -42,6 +42,7 @@
 #include "dlbridge.h"
 
 #include <algorithm>
+#include <chrono>
 #include <complex>
 #include <cstddef>
 #include <cstdint>
@@ -650,6 +651,13 @@ inline std::ostream &operator<<(std::ostream &out, const tensor &t) { return out
 
 // ---- shared memory ----
 
+namespace detail {
+// Describes a row-major tensor of the host that begins at this offset in bytes.
+inline DLTensor row_major(DLDataType type, sizes shape, std::uint64_t offset = 0) {
+  return {nullptr, {kDLCPU, 0}, rank_of(shape), type, const_cast<std::int64_t *>(shape.data()), nullptr, offset};
+}
+}  // namespace detail
+
 // Tensors in segments, which other processes map too; Linux 5.1 or later. See "shared memory" in dlbridge.h.
 namespace shm {
 
@@ -702,6 +710,44 @@ inline std::vector<tensor> recv(int fd, std::size_t room = 253, std::uint64_t co
   const std::size_t count = detail::call(dlb_shm_recv, raw.data(), room, static_cast<std::int32_t>(fd), copied);
   for (std::size_t i = 0; i < count; i++) out.push_back(tensor::adopt(raw[i]));
   return out;
+}
+
+// What another process needs to fetch a segment. It travels by any means on the same machine, as it is or field by field.
+using handle = dlb_shm_handle;
+
+// Offers the segment of a tensor, which stays the caller's, to one other process of the same user, which calls fetch(), until the
+// time is over. `flags` is 0 or DLB_SHM_WRITABLE. The first call in a process starts a thread. Throws error.
+inline handle offer(const tensor &t, std::chrono::milliseconds timeout, std::uint64_t flags = 0) {
+  const DLManagedTensorVersioned *raw = t.get();
+  return detail::call(dlb_shm_offer, raw, static_cast<std::int64_t>(timeout.count()), flags);
+}
+
+// Returns a row-major tensor in the segment of a handle, in the process that has made it or another one. `flags` is 0 or
+// DLPACK_FLAG_BITMASK_READ_ONLY; `copied` is that of recv(). Throws error: DLB_ERROR_CLOSED if the handle was used before, its time
+// is over, or its process has ended; DLB_ERROR_SYSTEM without an answer in time.
+inline tensor fetch(const handle &h, DLDataType type, sizes shape, std::chrono::milliseconds timeout = std::chrono::seconds(5),
+                    std::uint64_t flags = 0, std::uint64_t copied = 0) {
+  const DLTensor view = detail::row_major(type, shape);
+  return tensor::adopt(detail::call(dlb_shm_fetch, &h, &view, flags, copied, static_cast<std::int64_t>(timeout.count())));
+}
+template <class T>
+tensor fetch(const handle &h, sizes shape, std::chrono::milliseconds timeout = std::chrono::seconds(5), std::uint64_t flags = 0,
+             std::uint64_t copied = 0) {
+  return fetch(h, dlbridge::dtype<T>, shape, timeout, flags, copied);
+}
+
+// Copies the elements of a row-major tensor that begins `offset` bytes after the beginning of a shared memory object of POSIX, which
+// another program has made under this name. With DLB_SHM_TRUST_PEER in `options` the tensor lies in the object itself: see
+// dlb_shm_attach. `flags` is 0 or DLPACK_FLAG_BITMASK_READ_ONLY. Throws error.
+inline tensor attach(const std::string &name, DLDataType type, sizes shape, std::uint64_t offset = 0, std::uint64_t flags = 0,
+                     std::uint64_t options = 0, const std::string &directory = "/dev/shm") {
+  const DLTensor view = detail::row_major(type, shape, offset);
+  return tensor::adopt(detail::call(dlb_shm_attach, directory.c_str(), name.c_str(), &view, flags, options));
+}
+template <class T>
+tensor attach(const std::string &name, sizes shape, std::uint64_t offset = 0, std::uint64_t flags = 0, std::uint64_t options = 0,
+              const std::string &directory = "/dev/shm") {
+  return attach(name, dlbridge::dtype<T>, shape, offset, flags, options, directory);
 }
 
 }  // namespace shm

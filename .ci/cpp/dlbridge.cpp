@@ -354,6 +354,25 @@ static void shared_memory() {
   CHECK(shm::recv(sockets[1]).size() == 1);
   close(sockets[0]);
   close(sockets[1]);
+
+  const shm::handle h = shm::offer(x, std::chrono::minutes(1));
+  CHECK(h.size == 24 && h.readonly == 1);
+  const tensor f = shm::fetch<float>(h, {2, 3});
+  CHECK(f.read_only() && f.data<const float>()[5] == 7 && f.data<const float>() != x.data<float>());
+  THROWS(DLB_ERROR_CLOSED, "used before", shm::fetch<float>(h, {2, 3}));
+  THROWS(DLB_ERROR_READONLY, "", shm::offer(x, std::chrono::minutes(1), DLB_SHM_WRITABLE));
+  THROWS(DLB_ERROR_ARGUMENT, "timeout_ms", shm::offer(x, std::chrono::seconds(0)));
+
+  const std::string name = "dlbridge-cpp-" + std::to_string(getpid()), path = "/dev/shm/" + name;
+  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char *>(x.data<float>()), 24);
+  tensor copied = shm::attach<float>(name, {2}, 16);
+  tensor trusted = shm::attach<float>(name, {2}, 16, 0, DLB_SHM_TRUST_PEER);
+  trusted.data<float>()[0] = 11;
+  CHECK(copied.data<float>()[0] == 4 && copied.data<float>()[1] == 7 && shm::attach<float>(name, {1}, 16).data<float>()[0] == 11);
+  THROWS(DLB_ERROR_OVERFLOW, "", shm::attach<float>(name, {7}));
+  THROWS(DLB_ERROR_ARGUMENT, "name", shm::attach<float>("../" + name, {1}));
+  unlink(path.c_str());
+  THROWS(DLB_ERROR_SYSTEM, "", shm::attach<float>(name, {1}));
 }
 #endif
 

@@ -8,7 +8,10 @@
 #include <stdlib.h>
 
 #ifdef __linux__
+#include <offer.h>
+#include <poll.h>
 #include <pthread.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <transfer.h>
 #include <unistd.h>
@@ -214,7 +217,7 @@ static int32_t receive(const char *op, int fd, segment_arrival *arrival, int can
 }
 
 int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t room, int32_t fd, uint64_t copied,
-                             dlb_error *error) {
+                     dlb_error *error) {
   SEGMENT_WITHOUT_CANCELLATION;
   int countable = room <= PTRDIFF_MAX / sizeof *tensors;
   for (size_t i = 0; tensors != NULL && countable && i < room; i++) tensors[i] = NULL;
@@ -244,6 +247,135 @@ int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t roo
   code = export_all(__func__, tensors, &in, error);
   if (code == DLB_OK) *out = count;
   return code;
+}
+
+static int32_t check_timeout(const char *op, int64_t timeout_ms, dlb_error *error) {
+  if (timeout_ms > 0) return DLB_OK;
+  return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: timeout_ms is %" PRId64 "; it must be more than 0", op, timeout_ms);
+}
+
+int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersioned *tensor, int64_t timeout_ms, uint64_t flags, dlb_error *error) {
+  SEGMENT_WITHOUT_CANCELLATION;
+  core_extent extent;
+  segment_place place;
+  segment_handle made;
+  char text[256];
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, &extent, error);
+  if (code == DLB_OK) code = capi_check_bits(__func__, "flags", flags, DLB_SHM_WRITABLE, error);
+  if (code == DLB_OK) code = check_timeout(__func__, timeout_ms, error);
+  if (code != DLB_OK) return code;
+  const int writable = flags & DLB_SHM_WRITABLE ? 1 : 0;
+  core_status status = segment_place_of(&place, &tensor->dl_tensor, &extent, tensor->flags, writable, text, sizeof text);
+  if (status != CORE_OK) return fail_status(__func__, status, -1, text, error);
+  int failed = segment_offer(&made, &place, writable, timeout_ms);
+  if (failed) return fail_system(__func__, "the segment cannot be offered", failed, error);
+  memcpy(out->socket, made.socket, sizeof made.socket);
+  memcpy(out->token, made.token, sizeof made.token);
+  out->offset = made.offset;
+  out->size = made.size;
+  out->readonly = (uint64_t)made.read_only;
+  return capi_ok(error);
+}
+
+/* Checks the description of a tensor that is to be opened. *extent is that of its elements. */
+static int32_t check_view(const char *op, const DLTensor *view, uint64_t flags, core_extent *extent, dlb_error *error) {
+  char text[256];
+  if (view == NULL) return capi_null(op, "view", error);
+  int32_t code = capi_check_bits(op, "flags", flags, DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, error);
+  if (code != DLB_OK) return code;
+  if (view->device.device_type != kDLCPU)
+    return capi_fail(error, DLB_ERROR_DEVICE, "%s: view: the device type is %d; it must be kDLCPU", op, (int)view->device.device_type);
+  core_status status = core_check_layout(view, flags, extent, text, sizeof text);
+  return status == CORE_OK ? DLB_OK : capi_fail(error, (int32_t)status, "%s: view: %s", op, text);
+}
+
+/* Sets *out to the tensor of a file, whose descriptor it takes over; `view` says where it begins. */
+static int32_t open_file(const char *op, DLManagedTensorVersioned **out, int file, const DLTensor *view, uint64_t flags, uint64_t copied,
+                         int trusted, dlb_error *error) {
+  segment_inbox in;
+  char text[256];
+  core_status status = segment_open(&in, view, flags, file, copied, trusted, text, sizeof text);
+  return status == CORE_OK ? export_all(op, out, &in, error) : fail_status(op, status, -1, text, error);
+}
+
+static void close_socket(void *conn) { close(*(int *)conn); }
+
+/* Waits until a socket can be read, and returns 0 or an errno; ETIMEDOUT after `end` on the clock of segment_now. A thread that is
+ * cancelled here closes the socket. */
+static int await_until(int conn, int64_t end, int cancellation) {
+  struct pollfd ready = {.fd = conn, .events = POLLIN};
+  const int64_t left = end - segment_now();
+  int code;
+  if (left <= 0) return ETIMEDOUT;
+  pthread_cleanup_push(close_socket, &conn);
+  pthread_setcancelstate(cancellation, NULL);
+  code = poll(&ready, 1, left > INT32_MAX ? INT32_MAX : (int)left) < 0 && errno != EINTR ? errno : 0;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+  pthread_cleanup_pop(0);
+  return code;
+}
+
+/* Fetches the descriptor that a handle is for. */
+static int32_t fetch(const char *op, int *file, const segment_handle *handle, int64_t timeout_ms, int cancellation, dlb_error *error) {
+  const int64_t now = segment_now(), end = timeout_ms > INT64_MAX - now ? INT64_MAX : now + timeout_ms;
+  int conn, failed = segment_fetch_begin(&conn, handle);
+  if (failed == ECONNREFUSED) return capi_fail(error, DLB_ERROR_CLOSED, "%s: handle: its process has ended", op);
+  if (failed == EACCES) return capi_fail(error, DLB_ERROR_SYSTEM, "%s: handle: its socket is that of another user", op);
+  if (failed) return fail_system(op, "connect", failed, error);
+  do {
+    failed = segment_fetch_step(conn, file);
+    if (failed != EAGAIN) continue;
+    failed = await_until(conn, end, cancellation);
+    if (failed == 0) failed = EAGAIN;
+  } while (failed == EAGAIN || failed == EINTR);
+  close(conn);
+  switch (failed) {
+  case 0: return DLB_OK;
+  case ENOENT: return capi_fail(error, DLB_ERROR_CLOSED, "%s: handle: it was used before, or its time is over", op);
+  case ETIMEDOUT: return capi_fail(error, DLB_ERROR_SYSTEM, "%s: no answer within %" PRId64 " milliseconds", op, timeout_ms);
+  default: return fail_system(op, "recvmsg", failed, error);
+  }
+}
+
+int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_handle *handle, const DLTensor *view, uint64_t flags, uint64_t copied,
+                      int64_t timeout_ms, dlb_error *error) {
+  SEGMENT_WITHOUT_CANCELLATION;
+  core_extent extent;
+  segment_handle h;
+  int file;
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code == DLB_OK && handle == NULL) code = capi_null(__func__, "handle", error);
+  if (code == DLB_OK) code = check_view(__func__, view, flags, &extent, error);
+  if (code == DLB_OK) code = check_timeout(__func__, timeout_ms, error);
+  if (code != DLB_OK) return code;
+  const char *wrong = segment_handle_set(&h, handle->socket, strnlen(handle->socket, sizeof handle->socket), handle->token,
+                                         strnlen(handle->token, sizeof handle->token));
+  if (wrong != NULL) return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: handle: %s", __func__, wrong);
+  code = fetch(__func__, &file, &h, timeout_ms, cancellation, error);
+  if (code != DLB_OK) return code;
+  DLTensor placed = *view;
+  placed.byte_offset = handle->offset;
+  if (handle->readonly) flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
+  return open_file(__func__, out, file, &placed, flags, copied, 0, error);
+}
+
+int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *directory, const char *name, const DLTensor *view, uint64_t flags,
+                       uint64_t options, dlb_error *error) {
+  SEGMENT_WITHOUT_CANCELLATION;
+  core_extent extent;
+  int file;
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code == DLB_OK && directory == NULL) code = capi_null(__func__, "directory", error);
+  if (code == DLB_OK && name == NULL) code = capi_null(__func__, "name", error);
+  if (code == DLB_OK) code = check_view(__func__, view, flags, &extent, error);
+  if (code == DLB_OK) code = capi_check_bits(__func__, "options", options, DLB_SHM_TRUST_PEER, error);
+  if (code != DLB_OK) return code;
+  const int trusted = options & DLB_SHM_TRUST_PEER ? 1 : 0;
+  int failed = segment_open_named(&file, directory, name, trusted && !(flags & DLPACK_FLAG_BITMASK_READ_ONLY));
+  if (failed == EINVAL) return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: name is not that of a file in the directory", __func__);
+  if (failed) return fail_system(__func__, "the object cannot be opened", failed, error);
+  return open_file(__func__, out, file, view, flags, UINT64_MAX, trusted, error);
 }
 #else
 static int32_t unsupported(const char *op, dlb_error *error) {
@@ -280,8 +412,28 @@ int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensors, size_
 }
 
 int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t room, int32_t fd, uint64_t copied,
-                             dlb_error *error) {
+                     dlb_error *error) {
   (void)tensors, (void)room, (void)fd, (void)copied;
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  return code == DLB_OK ? unsupported(__func__, error) : code;
+}
+
+int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersioned *tensor, int64_t timeout_ms, uint64_t flags, dlb_error *error) {
+  (void)tensor, (void)timeout_ms, (void)flags;
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  return code == DLB_OK ? unsupported(__func__, error) : code;
+}
+
+int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_handle *handle, const DLTensor *view, uint64_t flags, uint64_t copied,
+                      int64_t timeout_ms, dlb_error *error) {
+  (void)handle, (void)view, (void)flags, (void)copied, (void)timeout_ms;
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  return code == DLB_OK ? unsupported(__func__, error) : code;
+}
+
+int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *directory, const char *name, const DLTensor *view, uint64_t flags,
+                       uint64_t options, dlb_error *error) {
+  (void)directory, (void)name, (void)view, (void)flags, (void)options;
   int32_t code = CAPI_CLEAR(__func__, out, error);
   return code == DLB_OK ? unsupported(__func__, error) : code;
 }

@@ -3,12 +3,14 @@
 package capi_test
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"slices"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -54,5 +56,43 @@ func TestGoAndCShareMemory(t *testing.T) {
 	}
 	conn.Close()
 	require.NoError(t, command.Wait())
+	assert.Zero(t, shm.Mappings())
+}
+
+// A handle that a program in C has made is fetched in Go, and the other way round.
+func TestGoAndCFetchHandlesOfEachOther(t *testing.T) {
+	program := compile(t, "cc", "shm.c", append(slices.Clone(c11), libraryFlags(t)...)...)
+	spec := dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2, 2}}
+	command := exec.CommandContext(t.Context(), program, "offer")
+	command.Env = append(os.Environ(), sanitized...)
+	command.Stderr = os.Stderr
+	input, err := command.StdinPipe()
+	require.NoError(t, err)
+	output, err := command.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, command.Start())
+	var h shm.Handle
+	readonly := 2
+	_, err = fmt.Fscan(output, &h.Socket, &h.Token, &h.Offset, &h.Size, &readonly)
+	require.NoError(t, err)
+	require.Zero(t, readonly)
+	x, err := shm.Fetch(t.Context(), h, spec)
+	require.NoError(t, err)
+	require.NoError(t, dlpack.Use(x, func(values []float32) error {
+		for i := range values {
+			values[i] *= 2
+		}
+		return nil
+	}))
+	input.Close()
+	require.NoError(t, command.Wait())
+
+	h, err = shm.Offer(x, time.Minute, shm.Writable())
+	require.NoError(t, err)
+	run(t, sanitized, nil, program, "fetch", h.Socket, h.Token, fmt.Sprint(h.Offset), fmt.Sprint(h.Size), "0")
+	last, err := x.At(1, 1)
+	require.NoError(t, err)
+	assert.Equal(t, float32(12), last)
+	x.Close()
 	assert.Zero(t, shm.Mappings())
 }

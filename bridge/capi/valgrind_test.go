@@ -24,6 +24,15 @@ func TestFunctionsThatNeedGoUnderValgrind(t *testing.T) {
 	}
 }
 
+// The thread that answers those who fetch ends with the process: it is no leak, and needs no suppression.
+func TestHandlesUnderValgrind(t *testing.T) {
+	t.Parallel()
+	dir, err := tensorLibrary()
+	require.NoError(t, err)
+	program := compile(t, "cc", "shm.c", append(slices.Clone(c11), linked(dir, "dlbridge_tensor")...)...)
+	valgrind(t, nil, "--leak-check=full", "--error-exitcode=9", program, "handle")
+}
+
 // The library is the installed one, with the installed suppressions. It is built without valgrind support, which would disturb
 // the search for leaks.
 func TestValgrindReportsWhatIsLostAndNothingElse(t *testing.T) {

@@ -515,6 +515,40 @@ static int32_t make_socket(void) {
   return ends[0];
 }
 
+static dlb_shm_handle *make_dlb_shm_handle_p(void) { return output_of(sizeof(dlb_shm_handle), IN_NUMBERS); }
+
+/* A handle of this process, or a wrong one. An offer that is not fetched ends soon. */
+static const dlb_shm_handle *make_const_dlb_shm_handle_p(void) {
+  static __thread dlb_shm_handle h;
+  if (null()) return NULL;
+  CHECK_OK(dlb_shm_offer(&h, shared(), good ? 10000 : 20, 0, &error));
+  if (chance(4)) ((char *)&h)[below(sizeof h)] = (char)any();
+  if (chance(8)) memset(&h, (int)any(), sizeof h);
+  return &h;
+}
+
+/* An object that other programs share by its name. */
+static char folder[] = "/tmp/dlbridge-hostile-XXXXXX", object[64];
+
+static void make_object(void) {
+  CHECK(mkdtemp(folder) != NULL);
+  snprintf(object, sizeof object, "%s/object", folder);
+  int file = open(object, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  CHECK(file >= 0 && ftruncate(file, 4) == 0);
+  close(file);
+}
+
+static void remove_object(void) {
+  unlink(object);
+  rmdir(folder);
+}
+
+static int64_t make_int64_t(void) {
+  argument++; /* timeout_ms */
+  if (is("dlb_shm_offer")) return chance(4) ? ONE_OF(0, -1, INT64_MIN) : 1 + (int64_t)below(20);
+  return chance(4) ? ONE_OF(0, -1, INT64_MIN, INT64_MAX) : 10000;
+}
+
 static int32_t make_int32_t(void) {
   argument++;
   if (named("on")) return good || !alone || below(2); /* another thread may be about to write the ledger */
@@ -527,7 +561,7 @@ static int32_t make_int32_t(void) {
 
 static uint64_t make_uint64_t(void) {
   argument++;
-  return named("flags") && chance(9) ? any() : chance(2) ? below(9) : 0;
+  return (named("flags") || named("options")) && chance(9) ? any() : chance(2) ? below(9) : 0;
 }
 
 /* The length of the array argument before it, or a count that is too large; or else an index or offset. */
@@ -555,9 +589,11 @@ static __thread loan *lent;
 
 static const DLTensor *make_const_DLTensor_p(void) {
   static __thread DLTensor view;
+  static const int64_t one = 1;
   lent = NULL;
   if (null()) return NULL;
-  describe(&view, lent = produce(1));
+  if (of("dlb_shm_") && (good || below(2))) view = (DLTensor){.device = {kDLCPU, 0}, .ndim = 1, .dtype = FLOAT32, .shape = (int64_t *)&one};
+  else describe(&view, lent = produce(of("dlb_tensor_")));
   return &view;
 }
 
@@ -640,6 +676,8 @@ static const char *make_const_char_p(void) {
   static const char *const device_names[] = {"cpu", "cuda:1", "99:-7", "", ":", "cuda:", "-2147483648:2147483647", "cpu:99999999999"};
   static __thread char text[64];
   if (null()) return NULL;
+  if (named("directory")) return good || below(3) ? folder : ONE_OF(0, 1) ? "/dev" : "";
+  if (named("name")) return good || below(3) ? "object" : ONE_OF(0, 1) ? "zero" : "../object";
   const char *from = of("dlb_device") ? device_names[good ? 0 : below(8)] : dtypes[good ? 0 : below(11)];
   return strcpy(text, from);
 }
@@ -668,7 +706,7 @@ static DLManagedTensorVersioned *const *make_DLManagedTensorVersioned_pconst_p(v
 
 static const DLManagedTensorVersioned *make_const_DLManagedTensorVersioned_p(void) {
   if (null()) return NULL;
-  if (is("dlb_shm_readonly") && (good || below(2)) && ended_at < 0) return shared();
+  if ((is("dlb_shm_readonly") || is("dlb_shm_offer")) && (good || below(2)) && ended_at < 0) return shared();
   return good && ended_at < 0 && is_view() ? one_element : tensor(0);
 }
 
@@ -1007,6 +1045,7 @@ int main(int argc, char **argv) {
   alone = 1;
   nowhere = open("/dev/null", O_WRONLY);
   CHECK(nowhere >= 0);
+  make_object();
   pack();
   each_argument_in_turn();
   wind_up();
@@ -1025,5 +1064,6 @@ int main(int argc, char **argv) {
   for (int i = 0; i < THREADS; i++) CHECK_INT(0, pthread_create(&threads[i], NULL, one_of_many, &rounds));
   for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
   check_counters("chance on many threads");
+  remove_object();
   return 0;
 }

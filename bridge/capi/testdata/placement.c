@@ -134,10 +134,13 @@ static void views(DLManagedTensorVersioned *tensor, outcome *expected, int first
 
 /* Hands a copy in shared memory over, and compares what comes out. */
 static void share(DLManagedTensorVersioned *tensor, outcome *expected) {
-  DLManagedTensorVersioned *copy, *received, *second;
+  DLManagedTensorVersioned *copy, *received, *second, *fetched;
+  dlb_shm_handle handle;
   int32_t shared;
   size_t count;
   int ends[2];
+  DLTensor row_major = tensor->dl_tensor;
+  row_major.strides = NULL;
   CHECK_INT(0, socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
   CHECK_OK(dlb_shm_is_shared(&shared, tensor, &error));
   CHECK_INT(0, shared);
@@ -146,9 +149,12 @@ static void share(DLManagedTensorVersioned *tensor, outcome *expected) {
   CHECK_OK(dlb_shm_recv(&count, &received, 1, ends[1], 0, &error));
   CHECK_INT(1, count);
   CHECK_OK(dlb_shm_readonly(&second, received, &error));
+  CHECK_OK(dlb_shm_offer(&handle, copy, 60000, 0, &error));
+  CHECK_OK(dlb_shm_fetch(&fetched, &handle, &row_major, 0, 0, 60000, &error));
   note_elements(expected, 0, copy, 0);
   note_elements(expected, 0, received, 0);
   note_elements(expected, 0, second, 0);
+  note_elements(expected, 0, fetched, 0);
   close(ends[0]);
   close(ends[1]);
 }

@@ -1,13 +1,20 @@
-/* Tensors in memory that processes share. Without arguments: all of it within this program and its children. With a descriptor as
- * the argument: it receives tensors of float32 there, doubles them in place, and sends them back, until the connection is closed. */
+/* Tensors in memory that processes share. Without arguments: all of it within this program and its children. Arguments:
+ *
+ *   handle            makes two offers, and fetches one
+ *   offer             writes the fields of a handle of the numbers 0 to 3, and ends with its standard input
+ *   fetch FIELD...    doubles two rows of two float32 in the segment of a handle
+ *   DESCRIPTOR        receives tensors of float32 there, doubles them in place, and sends them back, until the connection is closed */
 #include "check.h"
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <stddef.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +27,14 @@ static int descriptors(void) {
   while (readdir(dir) != NULL) count++;
   closedir(dir);
   return count;
+}
+
+/* Waits until the thread that answers those who fetch has closed its side of all connections. */
+static void settle(void) {
+  for (int before = -1, count = descriptors(); count != before; count = descriptors()) {
+    before = count;
+    usleep(5000);
+  }
 }
 
 /* The number of mappings of segments. */
@@ -246,10 +261,207 @@ static void answer(void) {
   CHECK_INT(DLB_ERROR_CLOSED, error.code);
 }
 
+/* ---- handles ---- */
+
+static const DLTensor two_by_two = {.device = {kDLCPU, 0}, .ndim = 2, .dtype = {kDLFloat, 32, 1}, .shape = (int64_t[]){2, 2}};
+static const DLTensor pair_of_last = {.device = {kDLCPU, 0}, .ndim = 1, .dtype = {kDLFloat, 32, 1}, .shape = (int64_t[]){2}, .strides = (int64_t[]){-2}};
+
+static dlb_shm_handle offered(DLManagedTensorVersioned *x, int64_t timeout_ms, uint64_t flags) {
+  dlb_shm_handle h;
+  CHECK_OK(dlb_shm_offer(&h, x, timeout_ms, flags, &error));
+  return h;
+}
+
+static void a_handle_is_fetched_by_another_process(uint64_t flags) {
+  DLManagedTensorVersioned *x = numbers(2, 2), *y;
+  dlb_shm_handle h = offered(x, 60000, flags);
+  CHECK(strlen(h.socket) == 45 && strlen(h.token) == 32 && h.offset == 0 && h.size == 16 && h.readonly == (flags == 0));
+  pid_t child = fork();
+  if (child == 0) {
+    CHECK_OK(dlb_shm_fetch(&y, &h, &two_by_two, 0, 0, 60000, &error));
+    CHECK(at(y, 1, 1) == 3 && (y->flags & DLPACK_FLAG_BITMASK_READ_ONLY) == (flags ? 0 : DLPACK_FLAG_BITMASK_READ_ONLY));
+    if (flags) ((float *)y->dl_tensor.data)[0] = 7;
+    dlb_tensor_release(y);
+    CHECK_CODE(DLB_ERROR_CLOSED, dlb_shm_fetch(&y, &h, &two_by_two, 0, 0, 60000, &error));
+    _exit(0);
+  }
+  int status;
+  CHECK_INT(child, waitpid(child, &status, 0));
+  CHECK_INT(0, status);
+  CHECK(at(x, 0, 0) == (flags ? 7 : 0));
+  CHECK_CODE(DLB_ERROR_CLOSED, dlb_shm_fetch(&y, &h, &two_by_two, 0, 0, 60000, &error));
+  h = offered(x, 60000, 0); /* the offer holds the segment when the tensor is gone */
+  DLManagedTensorVersioned *last;
+  CHECK_OK(dlb_tensor_slice(&last, x, 2, (dlb_index[]){DLB_AT(1), DLB_AT(0)}, &error));
+  dlb_shm_handle of_last = offered(last, 60000, 0);
+  CHECK_INT(8, of_last.offset);
+  dlb_tensor_release(x);
+  dlb_tensor_release(last);
+  CHECK_OK(dlb_shm_fetch(&y, &h, &two_by_two, 0, 0, 60000, &error));
+  CHECK(at(y, 1, 1) == 3);
+  dlb_tensor_release(y);
+  CHECK_OK(dlb_shm_fetch(&y, &of_last, &pair_of_last, 0, 0, 60000, &error)); /* backwards from there */
+  CHECK(((float *)y->dl_tensor.data)[0] == 2 && ((float *)y->dl_tensor.data)[-2] == (flags ? 7 : 0));
+  dlb_tensor_release(y);
+}
+
+static void an_offer_ends(void) {
+  DLManagedTensorVersioned *x = numbers(2, 2), *y;
+  int files = descriptors();
+  dlb_shm_handle later = offered(x, INT64_MAX, 0), soon = offered(x, 20, 0);
+  while (descriptors() > files + 1) usleep(1000);
+  CHECK_CODE(DLB_ERROR_CLOSED, dlb_shm_fetch(&y, &soon, &two_by_two, 0, 0, 60000, &error));
+  pid_t child = fork();
+  if (child == 0) { /* it has none of these offers, and can make its own */
+    DLManagedTensorVersioned *own = numbers(2, 2);
+    dlb_shm_handle h = offered(own, 60000, 0);
+    CHECK(strcmp(h.socket, later.socket) != 0);
+    CHECK_OK(dlb_shm_fetch(&y, &h, &two_by_two, 0, 0, 60000, &error));
+    _exit(0);
+  }
+  int status;
+  CHECK_INT(child, waitpid(child, &status, 0));
+  CHECK_INT(0, status);
+  CHECK_OK(dlb_shm_fetch(&y, &later, &two_by_two, 0, 0, INT64_MAX, &error));
+  dlb_tensor_release(y);
+  dlb_tensor_release(x);
+}
+
+static void what_cannot_be_offered_or_fetched_is_refused(void) {
+  DLManagedTensorVersioned *x = numbers(2, 2), *y;
+  dlb_shm_handle h, bad;
+  const int64_t shape[] = {2};
+  CHECK_OK(dlb_tensor_alloc(&y, UINT8, 1, shape, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_shm_offer(&h, y, 1, 0, &error)); /* private memory */
+  dlb_tensor_release(y);
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_shm_offer(&h, x, 0, 0, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_shm_offer(&h, x, 1, 2, &error));
+  CHECK(h.socket[0] == 0 && h.size == 0);
+  h = offered(x, 60000, 0);
+  CHECK_CODE(DLB_ERROR_READONLY, dlb_shm_offer(&bad, x, 60000, DLB_SHM_WRITABLE, &error)); /* it is sealed now */
+  bad = h;
+  memset(bad.socket, '0', sizeof bad.socket); /* not ended by a NUL either */
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_shm_fetch(&y, &bad, &two_by_two, 0, 0, 1000, &error));
+  bad = h;
+  memset(bad.token, 'f', sizeof bad.token);
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_shm_fetch(&y, &bad, &two_by_two, 0, 0, 1000, &error));
+  bad.token[32] = 0;
+  CHECK_CODE(DLB_ERROR_CLOSED, dlb_shm_fetch(&y, &bad, &two_by_two, 0, 0, 1000, &error));
+  bad = h;
+  memset(bad.socket + 13, '0', 32);
+  CHECK_CODE(DLB_ERROR_CLOSED, dlb_shm_fetch(&y, &bad, &two_by_two, 0, 0, 1000, &error)); /* nobody */
+  DLTensor wrong = two_by_two;
+  wrong.ndim = 300;
+  CHECK_CODE(DLB_ERROR_LAYOUT, dlb_shm_fetch(&y, &h, &wrong, 0, 0, 1000, &error));
+  wrong.ndim = 2;
+  wrong.device.device_type = kDLCUDA;
+  CHECK_CODE(DLB_ERROR_DEVICE, dlb_shm_fetch(&y, &h, &wrong, 0, 0, 1000, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_shm_fetch(&y, &h, &two_by_two, 1 << 9, 0, 1000, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_shm_fetch(&y, &h, &two_by_two, 0, 0, -1, &error));
+  bad = h; /* which none of these has used */
+  bad.offset = 4;
+  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_shm_fetch(&y, &bad, &two_by_two, 0, 0, 1000, &error));
+  h = offered(x, 60000, 0);
+  h.readonly = 0;
+  CHECK_CODE(DLB_ERROR_READONLY, dlb_shm_fetch(&y, &h, &two_by_two, 0, 0, 1000, &error));
+  dlb_tensor_release(x);
+}
+
+/* Fetches from a socket that answers with `count` times a descriptor, or not at all if it is negative. */
+static int32_t code_for_socket_of(int file, int count) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  dlb_shm_handle h = {.size = 16, .readonly = 1};
+  DLManagedTensorVersioned *y;
+  dlb_error error;
+  snprintf(h.socket, sizeof h.socket, "dlbridge-shm-%032x", (unsigned)getpid());
+  snprintf(h.token, sizeof h.token, "%032d", 0);
+  strcpy(address.sun_path + 1, h.socket);
+  int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+  CHECK_INT(0, bind(listener, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(h.socket))));
+  CHECK_INT(0, listen(listener, 1));
+  pid_t child = fork();
+  if (child == 0) {
+    int conn = accept(listener, NULL, NULL);
+    char token[16], room[CMSG_SPACE(2 * sizeof(int))] __attribute__((aligned(8))) = {0}, byte = 1;
+    CHECK_INT(16, recv(conn, token, 16, MSG_WAITALL));
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (count < 0) pause();
+    if (count > 0) {
+      struct cmsghdr *c = (struct cmsghdr *)room;
+      message.msg_control = room;
+      message.msg_controllen = CMSG_SPACE((size_t)count * sizeof(int));
+      *c = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN((size_t)count * sizeof(int))};
+      for (int i = 0; i < count; i++) memcpy(CMSG_DATA(c) + (size_t)i * sizeof file, &file, sizeof file);
+    }
+    CHECK_INT(1, sendmsg(conn, &message, 0));
+    _exit(0);
+  }
+  close(listener);
+  int files = descriptors(), mapped = mappings();
+  int32_t code = dlb_shm_fetch(&y, &h, &two_by_two, 0, 0, count < 0 ? 50 : 60000, &error);
+  CHECK(y == NULL);
+  CHECK_INT(files, descriptors());
+  CHECK_INT(mapped, mappings());
+  kill(child, SIGKILL);
+  CHECK_INT(child, waitpid(child, NULL, 0));
+  return code;
+}
+
+static void sockets_of_others_give_an_error(void) {
+  int zero = open("/dev/zero", O_RDWR), folder = open("/", O_RDONLY);
+  CHECK_INT(DLB_ERROR_ARGUMENT, code_for_socket_of(zero, 1));
+  CHECK_INT(DLB_ERROR_ARGUMENT, code_for_socket_of(folder, 1));
+  CHECK_INT(DLB_ERROR_CLOSED, code_for_socket_of(folder, 2));
+  CHECK_INT(DLB_ERROR_CLOSED, code_for_socket_of(-1, 0));
+  CHECK_INT(DLB_ERROR_SYSTEM, code_for_socket_of(-1, -1));
+  close(zero);
+  close(folder);
+}
+
+static void named_objects_are_copied_or_trusted(void) {
+  static const float values[] = {9, 0, 1, 2, 3};
+  char folder[] = "/tmp/dlbridge-shm-XXXXXX", path[64], link[64];
+  CHECK(mkdtemp(folder) != NULL);
+  snprintf(path, sizeof path, "%s/object", folder);
+  snprintf(link, sizeof link, "%s/link", folder);
+  int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  CHECK(file >= 0 && write(file, values, sizeof values) == sizeof values && symlink(path, link) == 0);
+  DLTensor view = two_by_two;
+  view.byte_offset = 4;
+  DLManagedTensorVersioned *copy, *trusted, *y;
+  CHECK_OK(dlb_shm_attach(&copy, folder, "object", &view, 0, 0, &error));
+  CHECK_OK(dlb_shm_attach(&trusted, folder, "object", &view, 0, DLB_SHM_TRUST_PEER, &error));
+  CHECK(copy->flags & DLPACK_FLAG_BITMASK_IS_COPIED && !(trusted->flags & DLPACK_FLAG_BITMASK_READ_ONLY));
+  ((float *)trusted->dl_tensor.data)[3] = 5;
+  CHECK(at(copy, 1, 1) == 3 && at(trusted, 1, 1) == 5);
+  float last;
+  CHECK(pread(file, &last, sizeof last, 16) == sizeof last && last == 5);
+  dlb_tensor_release(copy);
+  dlb_tensor_release(trusted);
+  CHECK_OK(dlb_shm_attach(&y, folder, "object", &view, DLPACK_FLAG_BITMASK_READ_ONLY, DLB_SHM_TRUST_PEER, &error));
+  CHECK_INT(SIGSEGV, signal_of_writer(y));
+  dlb_tensor_release(y);
+  view.byte_offset = 8;
+  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_shm_attach(&y, folder, "object", &view, 0, 0, &error));
+  static const char *const names[] = {"", ".", "..", "../object", "/object"};
+  for (int i = 0; i < 5; i++) CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_shm_attach(&y, folder, names[i], &two_by_two, 0, 0, &error));
+  CHECK_CODE(DLB_ERROR_SYSTEM, dlb_shm_attach(&y, folder, "link", &two_by_two, 0, 0, &error));
+  CHECK_CODE(DLB_ERROR_SYSTEM, dlb_shm_attach(&y, folder, "nothing", &two_by_two, 0, 0, &error));
+  CHECK_CODE(DLB_ERROR_SYSTEM, dlb_shm_attach(&y, "/nowhere", "object", &two_by_two, 0, 0, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_shm_attach(&y, "/dev", "zero", &two_by_two, 0, DLB_SHM_TRUST_PEER, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_shm_attach(&y, folder, "object", &two_by_two, 0, 2, &error));
+  close(file);
+  unlink(path);
+  unlink(link);
+  rmdir(folder);
+}
+
 /* What a thread does that is cancelled, sooner or later. */
 typedef struct {
   int fd;
   DLManagedTensorVersioned *x;
+  dlb_shm_handle handle;
 } task;
 
 static void *receive_one(void *arg) {
@@ -280,6 +492,16 @@ static void cancelled(void *(*function)(void *), task *t, unsigned after) {
   CHECK_INT(0, pthread_join(thread, NULL));
 }
 
+/* Fetches from a socket of the same program that accepts connections and says nothing. */
+static void *fetch_one(void *arg) {
+  const task *t = arg;
+  DLManagedTensorVersioned *y = NULL;
+  dlb_error failed;
+  dlb_shm_fetch(&y, &t->handle, &two_by_two, 0, 0, 60000, &failed);
+  dlb_tensor_release(y);
+  return NULL;
+}
+
 static void a_cancelled_thread_leaves_nothing(void) {
   DLManagedTensorVersioned *x = numbers(2, 2);
   char part[600];
@@ -287,10 +509,19 @@ static void a_cancelled_thread_leaves_nothing(void) {
     struct cmsghdr header;
     char room[CMSG_SPACE(4 * sizeof(int))];
   } control;
+  dlb_shm_handle silent = {.size = 16};
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  snprintf(silent.socket, sizeof silent.socket, "dlbridge-shm-%032x", (unsigned)getpid());
+  snprintf(silent.token, sizeof silent.token, "%032d", 0);
+  strcpy(address.sun_path + 1, silent.socket);
+  int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+  CHECK_INT(0, bind(listener, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(silent.socket))));
+  CHECK_INT(0, listen(listener, 1000));
   for (unsigned i = 0; i < 200; i++) {
     int pair[2];
     CHECK_INT(0, socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
-    task t = {pair[1], x};
+    task t = {pair[1], x, silent};
+    cancelled(fetch_one, &t, 20 * (i % 16));
     if (i % 4 == 0) cancelled(receive_one, &t, 100 * (i % 16)); /* nothing comes */
     if (i % 4 == 1) { /* the descriptor comes, and half of the bytes */
       CHECK_OK(dlb_shm_send(pair[0], &x, 1, DLB_SHM_WRITABLE, &error));
@@ -316,17 +547,65 @@ static void a_cancelled_thread_leaves_nothing(void) {
     close(pair[0]);
     close(pair[1]);
   }
+  close(listener);
+  dlb_tensor_release(x);
+}
+
+static void offer_and_fetch(void) {
+  DLManagedTensorVersioned *x = numbers(2, 2), *y;
+  dlb_shm_handle h = offered(x, 60000, 0);
+  dlb_tensor_release(x);
+  CHECK_OK(dlb_shm_fetch(&y, &h, &two_by_two, 0, 0, 60000, &error));
+  CHECK(at(y, 1, 1) == 3);
+  dlb_tensor_release(y);
+}
+
+static void offer_to_nobody(void) {
+  DLManagedTensorVersioned *x = numbers(2, 2);
+  offered(x, 60000, 0);
+  dlb_tensor_release(x);
+}
+
+static void write_handle(void) {
+  DLManagedTensorVersioned *x = numbers(2, 2);
+  dlb_shm_handle h = offered(x, 60000, DLB_SHM_WRITABLE);
+  printf("%s %s %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", h.socket, h.token, h.offset, h.size, h.readonly);
+  fflush(stdout);
+  while (getchar() != EOF) continue;
+  CHECK(at(x, 1, 1) == 6); /* doubled by the reader of the handle */
+  dlb_tensor_release(x);
+}
+
+static void double_elements_of(char **fields) {
+  dlb_shm_handle h = {.offset = strtoull(fields[2], NULL, 10), .size = strtoull(fields[3], NULL, 10), .readonly = strtoull(fields[4], NULL, 10)};
+  DLManagedTensorVersioned *x;
+  snprintf(h.socket, sizeof h.socket, "%s", fields[0]);
+  snprintf(h.token, sizeof h.token, "%s", fields[1]);
+  CHECK_OK(dlb_shm_fetch(&x, &h, &two_by_two, 0, 0, 60000, &error));
+  for (int i = 0; i < 4; i++) ((float *)x->dl_tensor.data)[i] *= 2;
   dlb_tensor_release(x);
 }
 
 int main(int argc, char **argv) {
   if (argc > 1) {
-    ends[0] = atoi(argv[1]);
-    answer();
-    check_nothing_is_left("the peer");
+    if (strcmp(argv[1], "handle") == 0) {
+      offer_and_fetch();
+      offer_to_nobody();
+    } else if (strcmp(argv[1], "offer") == 0) {
+      write_handle();
+    } else if (strcmp(argv[1], "fetch") == 0) {
+      CHECK_INT(7, argc);
+      double_elements_of(argv + 2);
+    } else {
+      ends[0] = atoi(argv[1]);
+      answer();
+    }
+    check_nothing_is_left(argv[1]);
     return 0;
   }
   CHECK_INT(0, socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+  offer_and_fetch(); /* the socket of the handles stays open from here on */
+  settle();
   int files = descriptors();
   a_received_tensor_is_the_same_memory();
   two_processes_write_to_one_memory(1);
@@ -334,7 +613,14 @@ int main(int argc, char **argv) {
   writing_to_read_only_memory_ends_the_writer_alone();
   what_is_not_in_a_segment_is_refused();
   hostile_messages_are_refused();
+  a_handle_is_fetched_by_another_process(0);
+  a_handle_is_fetched_by_another_process(DLB_SHM_WRITABLE);
+  an_offer_ends();
+  what_cannot_be_offered_or_fetched_is_refused();
+  sockets_of_others_give_an_error();
+  named_objects_are_copied_or_trusted();
   a_cancelled_thread_leaves_nothing();
+  settle();
   CHECK_INT(files, descriptors());
   CHECK_INT(0, mappings());
   check_nothing_is_left("shared memory");

@@ -50,6 +50,7 @@ static struct {
   size_t count, room;
   visitor visitors[VISITORS];
   size_t visitor_count;
+  pthread_t thread;
   int running, ending; /* whether there is a thread, and whether it shall end */
   int listener, wake;  /* its socket, and an eventfd that wakes it */
   int64_t deaf_until;  /* no connection is accepted before, because the last one could not be */
@@ -204,10 +205,7 @@ static void serve_once(void) {
 
 static void *serve(void *unused) {
   pthread_mutex_lock(&here.mutex);
-  while (!here.ending || here.count > 0) {
-    here.ending = 0; /* something was offered after segment_offers_end */
-    serve_once();
-  }
+  while (!here.ending) serve_once();
   close_all();
   pthread_mutex_unlock(&here.mutex);
   return unused;
@@ -234,7 +232,6 @@ static int listen_on_new_name(void) {
 
 /* Starts the thread, unless it is running. The caller holds the mutex. */
 static int start(void) {
-  pthread_t thread;
   sigset_t all, before;
   if (here.running) return 0;
   here.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -246,14 +243,13 @@ static int start(void) {
   }
   sigfillset(&all); /* the signals of the process are for its own threads */
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  failed = pthread_create(&thread, NULL, serve, NULL);
+  failed = pthread_create(&here.thread, NULL, serve, NULL);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (failed) {
     close(here.listener);
     close(here.wake);
     return failed;
   }
-  pthread_detach(thread);
   here.running = 1;
   return 0;
 }
@@ -320,13 +316,18 @@ size_t segment_offer_count(void) {
 
 void segment_offers_end(void) {
   pthread_mutex_lock(&here.mutex);
-  while (here.count > 0) withdraw(here.count - 1);
-  if (here.running) {
+  const int mine = here.running && !here.ending;
+  const pthread_t thread = here.thread;
+  if (mine) {
     here.ending = 1;
     wake_thread();
   }
   pthread_mutex_unlock(&here.mutex);
+  if (mine) pthread_join(thread, NULL);
 }
+
+/* At the end of the process, and before the library is unloaded. */
+__attribute__((destructor)) static void end_thread(void) { segment_offers_end(); }
 
 /* ---- forks ---- the offers stay those of the parent; the thread is not in the child ------------- */
 

@@ -34,7 +34,7 @@ CORE_API int segment_offer(segment_handle *out, const segment_place *place, int 
 /* Returns the number of offers of this process that were not fetched, and whose time is not over. */
 CORE_API size_t segment_offer_count(void);
 
-/* Withdraws all offers of this process, and ends its thread soon. */
+/* Withdraws all offers of this process, also those that other threads make meanwhile, and ends its thread. */
 CORE_API void segment_offers_end(void);
 
 /* Begins to fetch: connects to the process that has made the handle, and sends the token. The caller closes *conn, which does not

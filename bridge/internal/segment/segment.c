@@ -211,6 +211,16 @@ int segment_alias(segment **out, uintptr_t address, size_t size) {
 
 /* ---- descriptors ------------------------------------------------------------------------------- */
 
+int segment_open_named(int *fd, const char *directory, const char *name, int writable) {
+  if (name[0] == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strchr(name, '/') != NULL) return EINVAL;
+  const int dir = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (dir < 0) return errno;
+  *fd = openat(dir, name, (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  const int failed = *fd < 0 ? errno : 0;
+  close(dir);
+  return failed;
+}
+
 int segment_seal(int fd) {
   int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0) return errno;

@@ -51,6 +51,10 @@ CORE_API int segment_map(segment **out, int fd, uint64_t start, size_t size, int
  * After an error the descriptor stays the caller's. EINVAL: the file is shorter. */
 CORE_API int segment_copy(segment **out, int fd, uint64_t start, size_t size);
 
+/* Opens a file that other programs share by its name, such as an object of shm_open, without following links. EINVAL: the name is
+ * not one of a file in the directory itself. */
+CORE_API int segment_open_named(int *fd, const char *directory, const char *name, int writable);
+
 /* Ends a mapping, closes its descriptor and calls `done`. ctx is the segment. Any thread may call it. */
 CORE_API void segment_release(void *ctx);
 
