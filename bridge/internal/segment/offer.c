@@ -140,18 +140,6 @@ static void close_all(void) {
   here.running = here.ending = 0;
 }
 
-static void welcome(int64_t now) {
-  const int conn = accept4(here.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  if (conn < 0) {
-    /* The process may have no descriptor left, and the connection then keeps the socket readable. */
-    if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) here.deaf_until = now + RETRY_TIME;
-  } else if (of_this_user(conn)) {
-    here.visitors[here.visitor_count++] = (visitor){.conn = conn, .end = now + ANSWER_TIME};
-  } else {
-    close(conn);
-  }
-}
-
 /* Reads more of the token of a visitor, and gives it the descriptor. Reports whether it has to wait for the rest. */
 static int answer(visitor *v) {
   const ssize_t n = recv(v->conn, v->token + v->done, TOKEN - v->done, 0);
@@ -166,6 +154,18 @@ static int answer(visitor *v) {
     break;
   }
   return 0;
+}
+
+static void welcome(int64_t now) {
+  const int conn = accept4(here.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (conn < 0) {
+    /* The process may have no descriptor left, and the connection then keeps the socket readable. */
+    if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) here.deaf_until = now + RETRY_TIME;
+    return;
+  }
+  visitor v = {.conn = conn, .end = now + ANSWER_TIME};
+  if (of_this_user(conn) && answer(&v)) here.visitors[here.visitor_count++] = v;
+  else close(conn);
 }
 
 /* Drops the offers and the visitors whose time is over. Returns the time at which the next one's is. */
