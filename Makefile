@@ -51,12 +51,14 @@ needs:
 
 # The Go tests leave a core idle for much of their time, so the Python tests run beside them.
 test: needs ## the tests of all three languages, and the demo
-	@$(MAKE) --no-print-directory -j2 -Oline test-go test-python
-	@$(MAKE) --no-print-directory test-cpp demo
+	@$(MAKE) --no-print-directory -j2 -Oline test-go test-python test-cpp
+	@$(MAKE) --no-print-directory demo
 
-# Tests that take seconds under the race detector, and that have no goroutines: hostile inputs, large objects, random views in Go and
-# C, all small numbers, builds of further C libraries. make race runs them.
-LONG := InProportion|FuzzAmplification|NamesOfLargeObjects|StructuresGrow|TwoGoLibraries|AreTheSameInGoAndC|SmallNumbers|LargeCopiesDoNot
+# Tests that take seconds under the race detector: hostile inputs, large objects, random views, all small numbers, builds of further
+# C libraries. make race runs them.
+LONG := InProportion|FuzzAmplification|NamesOfLargeObjects|StructuresGrow|TwoGoLibraries|AreTheSameInGoAndC|SmallNumbers|LargeCopies
+LONG := $(LONG)|FaultsBecomeErrors|MissingIsAnError|FramesThatChange|StartsNoThread|UnderValgrind|JoinedCopiesAreBounded
+LONG := $(LONG)|OrdinaryExtents|RandomViewsAreWhat
 
 # Package dlpack comes first because its tests take longest, so that those of the others run beside them.
 test-go: $(VENV)/requirements.done ## the Go and C tests without the longest, under the race detector and without cgo

@@ -26,10 +26,10 @@ func rounds(some, full int) int {
 	return some
 }
 
-// fewer returns n, and a tenth of it with -short: make test runs the long tests with fewer rounds, make race runs them whole.
+// fewer returns n, and a twentieth of it with -short: make test runs the long tests with fewer rounds, make race runs them whole.
 func fewer(n int) int {
 	if testing.Short() {
-		return n / 10
+		return n / 20
 	}
 	return n
 }
