@@ -405,8 +405,9 @@ DLB_API int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersione
 
 /* Returns a tensor in the segment of a handle, which dlb_shm_offer has made, or Go or Python, in another process or this one. `view`
  * describes it as in dlb_tensor_lend, but its data and byte_offset are ignored. `flags` are 0, DLPACK_FLAG_BITMASK_READ_ONLY, which
- * a handle with `readonly` implies, or DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED. The description is checked against the size that
- * the kernel reports. `copied` is that of dlb_shm_recv.
+ * a handle with `readonly` implies, or DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED. The description is checked against the size in
+ * the handle, which an error here does not use up, and then against the size that the kernel reports. `copied` is that of
+ * dlb_shm_recv.
  * Ownership: the caller owns *out; `handle` and `view` are borrowed. Lifetime: until the deleter of *out is called. Threads: any. On
  * error: *out is NULL, no mapping and no descriptor remains; DLB_ERROR_CLOSED if the handle was used before, its time is over, or its
  * process has ended; DLB_ERROR_ARGUMENT for a handle that dlb_shm_offer does not make; DLB_ERROR_SYSTEM for the socket of another

@@ -278,16 +278,12 @@ int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersioned *tenso
   return capi_ok(error);
 }
 
-/* Checks the description of a tensor that is to be opened. *extent is that of its elements. */
-static int32_t check_view(const char *op, const DLTensor *view, uint64_t flags, core_extent *extent, dlb_error *error) {
-  char text[256];
+/* Checks the description of a tensor that is to be opened. */
+static int32_t check_view(const char *op, const DLTensor *view, uint64_t flags, dlb_error *error) {
   if (view == NULL) return capi_null(op, "view", error);
-  int32_t code = capi_check_bits(op, "flags", flags, DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, error);
-  if (code != DLB_OK) return code;
   if (view->device.device_type != kDLCPU)
     return capi_fail(error, DLB_ERROR_DEVICE, "%s: view: the device type is %d; it must be kDLCPU", op, (int)view->device.device_type);
-  core_status status = core_check_layout(view, flags, extent, text, sizeof text);
-  return status == CORE_OK ? DLB_OK : capi_fail(error, (int32_t)status, "%s: view: %s", op, text);
+  return capi_check_bits(op, "flags", flags, DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, error);
 }
 
 /* Sets *out to the tensor of a file, whose descriptor it takes over; `view` says where it begins. */
@@ -341,21 +337,23 @@ static int32_t fetch(const char *op, int *file, const segment_handle *handle, in
 int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_handle *handle, const DLTensor *view, uint64_t flags, uint64_t copied,
                       int64_t timeout_ms, dlb_error *error) {
   SEGMENT_WITHOUT_CANCELLATION;
-  core_extent extent;
   segment_handle h;
   int file;
+  char text[256];
   int32_t code = CAPI_CLEAR(__func__, out, error);
   if (code == DLB_OK && handle == NULL) code = capi_null(__func__, "handle", error);
-  if (code == DLB_OK) code = check_view(__func__, view, flags, &extent, error);
+  if (code == DLB_OK) code = check_view(__func__, view, flags, error);
   if (code == DLB_OK) code = check_timeout(__func__, timeout_ms, error);
   if (code != DLB_OK) return code;
   const char *wrong = segment_handle_set(&h, handle->socket, strnlen(handle->socket, sizeof handle->socket), handle->token,
                                          strnlen(handle->token, sizeof handle->token));
   if (wrong != NULL) return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: handle: %s", __func__, wrong);
-  code = fetch(__func__, &file, &h, timeout_ms, cancellation, error);
-  if (code != DLB_OK) return code;
   DLTensor placed = *view;
   placed.byte_offset = handle->offset;
+  core_status status = segment_fits(&placed, flags, handle->size, text, sizeof text); /* an error here does not use the handle up */
+  if (status != CORE_OK) return fail_status(__func__, status, -1, text, error);
+  code = fetch(__func__, &file, &h, timeout_ms, cancellation, error);
+  if (code != DLB_OK) return code;
   if (handle->readonly) flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
   return open_file(__func__, out, file, &placed, flags, copied, 0, error);
 }
@@ -363,12 +361,11 @@ int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_handle *hand
 int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *directory, const char *name, const DLTensor *view, uint64_t flags,
                        uint64_t options, dlb_error *error) {
   SEGMENT_WITHOUT_CANCELLATION;
-  core_extent extent;
   int file;
   int32_t code = CAPI_CLEAR(__func__, out, error);
   if (code == DLB_OK && directory == NULL) code = capi_null(__func__, "directory", error);
   if (code == DLB_OK && name == NULL) code = capi_null(__func__, "name", error);
-  if (code == DLB_OK) code = check_view(__func__, view, flags, &extent, error);
+  if (code == DLB_OK) code = check_view(__func__, view, flags, error);
   if (code == DLB_OK) code = capi_check_bits(__func__, "options", options, DLB_SHM_TRUST_PEER, error);
   if (code != DLB_OK) return code;
   const int trusted = options & DLB_SHM_TRUST_PEER ? 1 : 0;

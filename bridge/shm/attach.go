@@ -5,6 +5,12 @@ package shm
 /*
 #include "message.h"
 
+static inline core_status fits_one(DLDataType dtype, int32_t ndim, int64_t *shape, int64_t *strides, uint64_t offset, uint64_t flags,
+                                   uint64_t size, char *text, size_t text_size) {
+  const DLTensor view = {.ndim = ndim, .dtype = dtype, .shape = shape, .strides = strides, .byte_offset = offset};
+  return segment_fits(&view, flags, size, text, text_size);
+}
+
 static inline core_status open_one(segment_inbox *out, DLDataType dtype, int32_t ndim, int64_t *shape, int64_t *strides, uint64_t offset,
                                    uint64_t flags, int file, uint64_t copied, int trusted, char *text, size_t text_size) {
   const DLTensor view = {.ndim = ndim, .dtype = dtype, .shape = shape, .strides = strides, .byte_offset = offset};
@@ -94,26 +100,48 @@ func checkSpec(spec *dlpack.Spec) error {
 	return nil
 }
 
+// A description is what C needs of a Spec.
+type description struct {
+	dtype          C.DLDataType
+	rank           C.int32_t
+	shape, strides *C.int64_t
+	flags          C.uint64_t
+}
+
+func describe(spec *dlpack.Spec) (d description) {
+	d.dtype = C.DLDataType{code: C.uint8_t(spec.DType.Code()), bits: C.uint8_t(spec.DType.Bits()), lanes: C.uint16_t(spec.DType.Lanes())}
+	d.rank = C.int32_t(len(spec.Shape))
+	d.shape = (*C.int64_t)(unsafe.SliceData(spec.Shape))
+	d.strides = (*C.int64_t)(unsafe.SliceData(spec.Strides))
+	if spec.ReadOnly {
+		d.flags |= C.DLPACK_FLAG_BITMASK_READ_ONLY
+	}
+	if spec.Padded {
+		d.flags |= C.DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
+	}
+	return d
+}
+
+// checkFit returns an error for a tensor that begins at this offset of a segment of `size` bytes and does not lie in it.
+func checkFit(spec *dlpack.Spec, offset, size uint64) error {
+	d := describe(spec)
+	text := make(textOfC, 256)
+	code := C.fits_one(d.dtype, d.rank, d.shape, d.strides, C.uint64_t(offset), d.flags, C.uint64_t(size), text.c(), C.size_t(len(text)))
+	if code != C.CORE_OK {
+		return text.failure(code, -1)
+	}
+	return nil
+}
+
 // openFile returns a tensor that begins at this offset of a file, in bytes. It takes over the descriptor, also on an error.
 // If the file can become smaller and is not trusted, the elements are copied, or refused if that takes more than `copied`
 // bytes.
 func openFile(file int, offset uint64, spec *dlpack.Spec, copied uint64, trusted bool) (*dlpack.Tensor, error) {
-	flags, trust := C.uint64_t(0), C.int(0)
-	if spec.ReadOnly {
-		flags |= C.DLPACK_FLAG_BITMASK_READ_ONLY
-	}
-	if spec.Padded {
-		flags |= C.DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
-	}
-	if trusted {
-		trust = 1
-	}
-	numbers := func(values []int64) *C.int64_t { return (*C.int64_t)(unsafe.SliceData(values)) }
-	dtype := C.DLDataType{code: C.uint8_t(spec.DType.Code()), bits: C.uint8_t(spec.DType.Bits()), lanes: C.uint16_t(spec.DType.Lanes())}
+	d := describe(spec)
 	var in C.segment_inbox
 	text := make(textOfC, 256)
-	code := C.open_one(&in, dtype, C.int32_t(len(spec.Shape)), numbers(spec.Shape), numbers(spec.Strides), C.uint64_t(offset), flags,
-		C.int(file), C.uint64_t(copied), trust, text.c(), C.size_t(len(text)))
+	code := C.open_one(&in, d.dtype, d.rank, d.shape, d.strides, C.uint64_t(offset), d.flags, C.int(file), C.uint64_t(copied),
+		flag(trusted), text.c(), C.size_t(len(text)))
 	if code != C.CORE_OK {
 		return nil, text.failure(code, -1)
 	}

@@ -75,7 +75,7 @@ func Offered() int { return int(C.segment_offer_count()) }
 
 // Fetch returns a tensor in the segment of a handle that another process, or this one, has made by [Offer]. spec describes
 // the tensor, except its offset, which is that of the handle. The tensor is read-only if spec.ReadOnly is true, or the
-// offer was not [Writable].
+// offer was not [Writable]. A spec that does not fit h.Size is an error that does not use the handle up.
 //
 // Ownership: the tensor is the caller's. Errors: that of ctx; [ErrNotOffered]; those of [Recv].
 func Fetch(ctx context.Context, h Handle, spec dlpack.Spec, options ...RecvOption) (*dlpack.Tensor, error) {
@@ -95,6 +95,9 @@ func Fetch(ctx context.Context, h Handle, spec dlpack.Spec, options ...RecvOptio
 func (r receiving) fetch(ctx context.Context, h Handle, spec dlpack.Spec) (*dlpack.Tensor, error) {
 	if err := checkSpec(&spec); err != nil {
 		return nil, err
+	}
+	if err := checkFit(&spec, h.Offset, h.Size); err != nil {
+		return nil, err // which does not use the handle up
 	}
 	file, err := take(ctx, h)
 	if err != nil {

@@ -70,8 +70,6 @@ func TestViewsAndWritableOffers(t *testing.T) {
 	y, err := shm.Fetch(t.Context(), h, dlpack.Spec{DType: dlpack.Float32, Shape: []int64{12}, Strides: []int64{-1}})
 	require.ErrorIs(t, err, dlpack.ErrOverflow) // 11 elements before the row
 	require.Nil(t, y)
-	h, err = shm.Offer(row, time.Minute, shm.Writable())
-	require.NoError(t, err)
 	y, err = shm.Fetch(t.Context(), h, dlpack.Spec{DType: dlpack.Float32, Shape: []int64{5}})
 	require.NoError(t, err)
 	defer y.Close()
@@ -114,6 +112,8 @@ func TestG90HandlesThatAreNotOfOfferAreRefused(t *testing.T) {
 		{"token", func(h *shm.Handle, _ *dlpack.Spec) { h.Token = strings.Repeat("x", 32) }, "the token is not 32 hexadecimal digits"},
 		{"another token", func(h *shm.Handle, _ *dlpack.Spec) { h.Token = strings.Repeat("0", 32) }, "it was used before"},
 		{"offset", func(h *shm.Handle, _ *dlpack.Spec) { h.Offset = 4 }, "the segment has 16 bytes"},
+		{"size", func(h *shm.Handle, s *dlpack.Spec) { h.Size, s.Shape = 20, []int64{5} }, "the segment has 16 bytes"},
+		{"small size", func(h *shm.Handle, _ *dlpack.Spec) { h.Size = 15 }, "the segment has 15 bytes"},
 		{"large offset", func(h *shm.Handle, _ *dlpack.Spec) { h.Offset = 1 << 63 }, "the segment has 16 bytes"},
 		{"shape", func(_ *shm.Handle, s *dlpack.Spec) { s.Shape = []int64{5} }, "the segment has 16 bytes"},
 		{"no elements", func(_ *shm.Handle, s *dlpack.Spec) { s.Shape = []int64{0} }, "0 elements"},
@@ -165,7 +165,7 @@ func TestG90ASocketThatNeverAnswersIsLeftInTime(t *testing.T) {
 	defer listener.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	_, err = shm.Fetch(ctx, shm.Handle{Socket: name, Token: strings.Repeat("0", 32)}, four)
+	_, err = shm.Fetch(ctx, shm.Handle{Socket: name, Token: strings.Repeat("0", 32), Size: 16}, four)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 

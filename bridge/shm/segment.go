@@ -236,7 +236,7 @@ func (f *fault) Unwrap() error { return f.cause }
 var causes = map[C.core_status]error{
 	C.CORE_ERR_NULL: dlpack.ErrNull, C.CORE_ERR_DTYPE: dlpack.ErrDType, C.CORE_ERR_DEVICE: dlpack.ErrDevice, C.CORE_ERR_LAYOUT: dlpack.ErrLayout,
 	C.CORE_ERR_OVERFLOW: dlpack.ErrOverflow, C.CORE_ERR_READONLY: dlpack.ErrReadOnly, C.CORE_ERR_MEMORY: dlpack.ErrMemory,
-	C.CORE_NEEDS_COPY: ErrNotShared,
+	C.CORE_NEEDS_COPY: ErrNotShared, C.CORE_ERR_SYSTEM: syscall.EMFILE,
 }
 
 // failure returns the error with this text, about one of several tensors or, with -1, about all.

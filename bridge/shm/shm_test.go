@@ -417,6 +417,21 @@ func TestUnsealedFilesAreCopiedIfTheCallerSaysSo(t *testing.T) {
 	got[0].Close()
 }
 
+func TestADescriptorThatIsMissingIsAnErrorOfTheSystem(t *testing.T) {
+	leavesNothing(t)
+	x := numbers(t, 4)
+	a, _ := pair(t)
+	var before syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
+	defer syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before)
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: before.Max}))
+	err := shm.Send(t.Context(), a, []*dlpack.Tensor{x})
+	_, offerErr := shm.Offer(x, time.Minute)
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before))
+	require.ErrorIs(t, err, syscall.EMFILE)
+	require.ErrorIs(t, offerErr, syscall.EMFILE)
+}
+
 // ---- other processes -----------------------------------------------------------------------------
 
 // child starts this program in a role, and returns the connection to it.

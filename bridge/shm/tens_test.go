@@ -97,8 +97,8 @@ func TestG90AttributesThatAreNotHandlesAreRefused(t *testing.T) {
 	for _, test := range []struct{ attribute, text string }{
 		{``, `tensor 1: it has no attribute "shm"`},
 		{`,"shm":7`, `tensor 1: attribute "shm"`},
-		{`,"shm":{}`, "the socket is not"},
-		{`,"shm":{"socket":"x","token":"00000000000000000000000000000000","offset":0,"size":0}`, "the socket is not"},
+		{`,"shm":{}`, "the segment has 0 bytes"},
+		{`,"shm":{"socket":"x","token":"00000000000000000000000000000000","offset":0,"size":16}`, "the socket is not"},
 		{`,"shm":{"offset":-1}`, `tensor 1: attribute "shm"`},
 	} {
 		text := `{"TENS":{"tensors":[{"dtype":"f","packing":"lz4","shape":[4],"word":4},` +
@@ -115,6 +115,10 @@ func TestG90AttributesThatAreNotHandlesAreRefused(t *testing.T) {
 	require.ErrorContains(t, shm.FetchTensors(t.Context(), label, ts), "tensor 1: shm: fetch: its elements reach from byte 0 to 20")
 	assert.Nil(t, ts[0])
 	require.ErrorContains(t, shm.FetchTensors(t.Context(), label, ts[:1]), "it was used before")
+	label.Tensors[1].Shape = []int64{4} // whose handle was not used
+	label.Tensors = label.Tensors[1:]
+	require.NoError(t, shm.FetchTensors(t.Context(), label, ts[1:]))
+	ts[1].Close()
 	_, _, err := bridge.Encode([]*dlpack.Tensor{x}, shm.Offers(nil, time.Minute))
 	require.ErrorIs(t, err, dlpack.ErrValue)
 }

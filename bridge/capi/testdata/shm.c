@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -166,6 +167,15 @@ static void what_is_not_in_a_segment_is_refused(void) {
   CHECK_CODE(DLB_ERROR_ROOM, dlb_shm_recv(&count, NULL, 0, ends[1], 0, &error));
   CHECK_INT(1, count);
   CHECK_CODE(DLB_ERROR_SYSTEM, dlb_shm_recv(&count, NULL, 0, 1 << 20, 0, &error));
+  struct rlimit before, few;
+  CHECK_INT(0, getrlimit(RLIMIT_NOFILE, &before));
+  few = before;
+  few.rlim_cur = 3;
+  CHECK_INT(0, setrlimit(RLIMIT_NOFILE, &few));
+  dlb_shm_handle h;
+  CHECK_CODE(DLB_ERROR_SYSTEM, dlb_shm_send(ends[0], &y, 1, 0, &error));
+  CHECK_CODE(DLB_ERROR_SYSTEM, dlb_shm_offer(&h, y, 1000, 0, &error));
+  CHECK_INT(0, setrlimit(RLIMIT_NOFILE, &before));
   dlb_tensor_release(x);
   dlb_tensor_release(y);
 }
@@ -358,9 +368,17 @@ static void what_cannot_be_offered_or_fetched_is_refused(void) {
   CHECK_CODE(DLB_ERROR_DEVICE, dlb_shm_fetch(&y, &h, &wrong, 0, 0, 1000, &error));
   CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_shm_fetch(&y, &h, &two_by_two, 1 << 9, 0, 1000, &error));
   CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_shm_fetch(&y, &h, &two_by_two, 0, 0, -1, &error));
-  bad = h; /* which none of these has used */
+  wrong = two_by_two;
+  wrong.shape = (int64_t[]){2, 3};
+  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_shm_fetch(&y, &h, &wrong, 0, 0, 1000, &error));
+  bad = h;
   bad.offset = 4;
   CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_shm_fetch(&y, &bad, &two_by_two, 0, 0, 1000, &error));
+  CHECK_OK(dlb_shm_fetch(&y, &h, &two_by_two, 0, 0, 1000, &error)); /* none of these has used it */
+  dlb_tensor_release(y);
+  bad = offered(x, 60000, 0);
+  bad.size = 1000; /* which is not what the kernel says */
+  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_shm_fetch(&y, &bad, &wrong, 0, 0, 1000, &error));
   h = offered(x, 60000, 0);
   h.readonly = 0;
   CHECK_CODE(DLB_ERROR_READONLY, dlb_shm_fetch(&y, &h, &two_by_two, 0, 0, 1000, &error));

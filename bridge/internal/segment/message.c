@@ -39,7 +39,10 @@ static const uint32_t no_segment = UINT32_MAX;
 
 /* Returns the status for an errno. The text begins with `what`. */
 static core_status fail_errno(int code, const char *what, char *text, size_t text_size) {
-  core_status status = code == ENOMEM ? CORE_ERR_MEMORY : code == EPERM || code == EACCES ? CORE_ERR_READONLY : CORE_ERR_ARGUMENT;
+  core_status status = code == ENOMEM                      ? CORE_ERR_MEMORY
+                       : code == EPERM || code == EACCES   ? CORE_ERR_READONLY
+                       : code == EMFILE || code == ENFILE ? CORE_ERR_SYSTEM
+                                                           : CORE_ERR_ARGUMENT;
   return FAIL(status, "%s: %s", what, strerror(code));
 }
 
@@ -364,6 +367,17 @@ static core_status describe(segment_inbox *out, const DLTensor *tensor, char *te
   return CORE_OK;
 }
 
+/* Returns the flags of a message for those of a tensor. */
+static uint32_t message_flags(uint64_t flags) {
+  return (flags & DLPACK_FLAG_BITMASK_READ_ONLY ? READ_ONLY : 0) | (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED ? PADDED : 0);
+}
+
+core_status segment_fits(const DLTensor *tensor, uint64_t flags, uint64_t size, char *text, size_t text_size) {
+  segment_tensor t = {.view = *tensor};
+  need n = {.size = size};
+  return check_place(&t, message_flags(flags), &n, text, text_size);
+}
+
 core_status segment_open(segment_inbox *out, const DLTensor *tensor, uint64_t flags, int file, uint64_t copied, int trusted, char *text,
                          size_t text_size) {
   need n = {0};
@@ -375,11 +389,9 @@ core_status segment_open(segment_inbox *out, const DLTensor *tensor, uint64_t fl
     status = describe(out, tensor, text, text_size);
   }
   if (status == CORE_OK) {
-    uint32_t bits = (flags & DLPACK_FLAG_BITMASK_READ_ONLY ? READ_ONLY : 0) |
-                    (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED ? PADDED : 0);
     if (!n.fixed) n.writable = !trusted || (fcntl(file, F_GETFL) & O_ACCMODE) == O_RDWR; /* a copy can be written */
     n.fixed |= trusted;
-    status = check_place(out->tensors, bits, &n, text, text_size);
+    status = check_place(out->tensors, message_flags(flags), &n, text, text_size);
   }
   return map_all(out, &n, &file, 1, copied, status, text, text_size);
 }

@@ -58,6 +58,10 @@ CORE_API size_t segment_message_size(const char *first, char *text, size_t text_
  * `copied` bytes of copies are an error. *failed and the text are set as by segment_pack. After an error *out is empty. */
 CORE_API core_status segment_unpack(segment_inbox *out, const char *data, size_t size, const int *files, size_t file_count,
                                     uint64_t copied, int64_t *failed, char *text, size_t text_size);
+/* Checks a tensor that begins tensor->byte_offset bytes after the beginning of a segment of `size` bytes. The sizes and the offset are
+ * those that another process claims: with the right ones, segment_open gives the same result. */
+CORE_API core_status segment_fits(const DLTensor *tensor, uint64_t flags, uint64_t size, char *text, size_t text_size);
+
 /* The same for one tensor with elements, whose description did not come in a message. tensor->byte_offset is its offset in the
  * segment, its strides may be NULL, and its data and device are ignored. `file` is the descriptor, which is taken over. With
  * `trusted`, a file that another process can make smaller is mapped instead of copied. */

@@ -66,7 +66,8 @@ def fetch(
 ) -> Tensor:
     """Returns a row-major Tensor in the segment of a handle, which `handle` or Go's shm.Offer has made, in another process or this one.
 
-    `timeout` is in seconds. What the handle says is checked against what the kernel says. `copy_unsealed` is that of `recv`.
+    `timeout` is in seconds. What the handle says is checked against what the kernel says. A shape that does not fit the size in the
+    handle is an error that does not use it up. `copy_unsealed` is that of `recv`.
 
     Ownership: the mapping of the segment ends with the last share of the Tensor. Errors: LookupError if the handle was used before, its
     time is over, or its process has ended; TimeoutError; PermissionError for the socket of another user; ValueError for a handle or
@@ -77,7 +78,7 @@ def fetch(
         [[1.0, 0.0], [0.0, 1.0]]
     """
     h = _Handle(handle)
-    return from_buffer(h.fetch(h.size - h.offset, timeout, copy_unsealed), dtype, shape)
+    return h.fetch(shape, dtype, timeout, copy_unsealed)
 
 
 class _Handle:
@@ -106,10 +107,11 @@ class _Handle:
             raise ValueError(f"dlbridge: shm: handle: {name} {value!r:.100} is not a number of bytes")
         return value
 
-    def fetch(self, size: int, timeout: float, copy_unsealed: int) -> Tensor:
-        """Returns `size` bytes of the segment, from the offset of the handle on, as a Tensor of uint8."""
-        file = _core.shm_fetch(self.socket, self.token, _seconds(timeout, "fetch"))
-        return _core.shm_open_bytes(file, self.offset, size, not self.readonly, copy_unsealed, False)
+    def fetch(self, shape: int | Sequence[int], dtype: Any, timeout: float, copy_unsealed: int) -> Tensor:
+        seconds = _seconds(timeout, "fetch")
+        return _core.shm_fetch(
+            self.socket, self.token, self.offset, self.size, shape, dtype, not self.readonly, seconds, copy_unsealed
+        )
 
 
 def offer_parts(frames: Sequence[Buffer], /, *, timeout: float = 30.0, readonly: bool = True) -> list[memoryview]:
@@ -164,7 +166,7 @@ def fetch_parts(frames: Sequence[Buffer], /, *, timeout: float = 5.0, copy_unsea
             continue
         try:
             h = _Handle(tensor.pop(_PACKING, None))
-            part = h.fetch(_size(tensor), timeout, copy_unsealed)
+            part = h.fetch(_size(tensor), "uint8", timeout, copy_unsealed)
         except (LookupError, OSError, TypeError, ValueError) as error:
             error.add_note(f"dlbridge: tensors[{i}] of the message")
             raise

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import _core
-from ._core import Tensor, from_buffer, from_dlpack
+from ._core import Tensor, from_dlpack
 
 if not hasattr(_core, "shm_pack"):
     raise ImportError("dlbridge: shm: shared memory needs Linux")
@@ -91,10 +91,9 @@ def attach(
         raise ValueError(f"dlbridge: shm: attach: {name!r} is not the name of a file in {directory}")
     if not 0 <= offset < 1 << 63:
         raise ValueError(f"dlbridge: shm: attach: offset {offset} is not a number of bytes")
-    size = _core.empty(shape, dtype).nbytes
     mode = os.O_RDWR if trust_peer and not readonly else os.O_RDONLY
     file = os.open(os.path.join(directory, name), mode | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    return from_buffer(_core.shm_open_bytes(file, offset, size, not readonly, size + (1 << 16), trust_peer), dtype, shape)
+    return _core.shm_attach(file, offset, shape, dtype, not readonly, trust_peer)
 
 
 def is_shared(tensor: Tensor, /) -> bool:

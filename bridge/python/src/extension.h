@@ -326,7 +326,7 @@ PyObject *shm_offer(PyObject *module, PyObject *args);
 PyObject *shm_offer_count(PyObject *module, PyObject *ignored);
 PyObject *shm_offers_end(PyObject *module, PyObject *ignored);
 PyObject *shm_fetch(PyObject *module, PyObject *args);
-PyObject *shm_open_bytes(PyObject *module, PyObject *args);
+PyObject *shm_attach(PyObject *module, PyObject *args);
 PyObject *shm_readonly(PyObject *module, PyObject *tensor);
 PyObject *shm_is_shared(PyObject *module, PyObject *tensor);
 PyObject *shm_mappings(PyObject *module, PyObject *ignored);

@@ -105,7 +105,7 @@ static PyMethodDef functions[] = {
     {"shm_offer_count", shm_offer_count, METH_NOARGS, NULL},
     {"shm_offers_end", shm_offers_end, METH_NOARGS, NULL},
     {"shm_fetch", shm_fetch, METH_VARARGS, NULL},
-    {"shm_open_bytes", shm_open_bytes, METH_VARARGS, NULL},
+    {"shm_attach", shm_attach, METH_VARARGS, NULL},
     {"shm_readonly", shm_readonly, METH_O, NULL},
     {"shm_is_shared", shm_is_shared, METH_O, NULL},
     {"shm_mappings", shm_mappings, METH_NOARGS, NULL},

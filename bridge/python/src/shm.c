@@ -3,6 +3,7 @@
 #include "extension.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <offer.h>
 #include <poll.h>
@@ -363,19 +364,12 @@ static int fetch_begin(const segment_handle *h) {
   return -1;
 }
 
-/* (socket, token, seconds) -> the descriptor of a segment, which the caller closes */
-PyObject *shm_fetch(PyObject *Py_UNUSED(module), PyObject *args) {
-  const char *socket, *token;
-  Py_ssize_t socket_size, token_size;
-  segment_handle h;
-  deadline d = {.op = "fetch"};
-  if (!PyArg_ParseTuple(args, "s#s#d", &socket, &socket_size, &token, &token_size, &d.seconds)) return NULL;
-  const char *wrong = segment_handle_set(&h, socket, (size_t)socket_size, token, (size_t)token_size);
-  if (wrong != NULL) return PyErr_Format(PyExc_ValueError, "dlbridge: shm: handle: %s", wrong);
-  d.until = now() + d.seconds;
-  d.fd = fetch_begin(&h);
-  if (d.fd < 0) return NULL;
+/* Fetches the descriptor that a handle is for. Returns -1 with an exception. */
+static int fetch(const segment_handle *h, double seconds) {
+  deadline d = {.op = "fetch", .seconds = seconds, .until = now() + seconds};
   int file = -1, failed = 0;
+  d.fd = fetch_begin(h);
+  if (d.fd < 0) return -1;
   while (!failed && file < 0) {
     const int code = segment_fetch_step(d.fd, &file);
     if (code == ENOENT) {
@@ -386,24 +380,61 @@ PyObject *shm_fetch(PyObject *Py_UNUSED(module), PyObject *args) {
     }
   }
   close(d.fd);
-  return failed ? NULL : PyLong_FromLong(file);
+  return failed ? -1 : file;
 }
 
-/* (descriptor, which is taken over; offset; size; writable; bytes that may be copied; trusted) -> a Tensor of uint8 */
-PyObject *shm_open_bytes(PyObject *module, PyObject *args) {
-  int file, writable, trusted;
-  unsigned long long offset, copied;
-  long long size;
+/* Returns the Tensor that `view` describes in a file, whose descriptor it takes over. */
+static PyObject *open_file(PyObject *module, int file, const DLTensor *view, int writable, unsigned long long copied, int trusted) {
   char text[MESSAGE_SIZE];
-  if (!PyArg_ParseTuple(args, "iKLpKp", &file, &offset, &size, &writable, &copied, &trusted)) return NULL;
-  int64_t shape = size;
-  const DLTensor view = {.device = {kDLCPU, 0}, .ndim = 1, .dtype = {kDLUInt, 8, 1}, .shape = &shape, .byte_offset = offset};
   segment_inbox in;
   core_status status;
   const uint64_t flags = writable ? 0 : DLPACK_FLAG_BITMASK_READ_ONLY;
-  WITHOUT_GIL(status = segment_open(&in, &view, flags, file, copied, trusted, text, sizeof text));
+  WITHOUT_GIL(status = segment_open(&in, view, flags, file, copied, trusted, text, sizeof text));
   if (status != CORE_OK) return raise_shm(status, -1, text);
   return only_tensor(PyModule_GetState(module), &in);
+}
+
+/* (socket, token, offset and size of a handle; shape; data type; writable; seconds; bytes that may be copied) -> a Tensor */
+PyObject *shm_fetch(PyObject *module, PyObject *args) {
+  const char *socket, *token;
+  Py_ssize_t socket_size, token_size;
+  unsigned long long offset, size, copied;
+  PyObject *description[2];
+  int writable;
+  double seconds;
+  segment_handle h;
+  int64_t shape[CORE_RANK_MAX];
+  core_extent extent;
+  char text[MESSAGE_SIZE];
+  DLTensor view = {.device = {kDLCPU, 0}, .shape = shape};
+  if (!PyArg_ParseTuple(args, "s#s#KKOOpdK", &socket, &socket_size, &token, &token_size, &offset, &size, &description[0], &description[1],
+                        &writable, &seconds, &copied) ||
+      parse_empty(description, 2, NULL, &view, &extent) < 0)
+    return NULL;
+  const char *wrong = segment_handle_set(&h, socket, (size_t)socket_size, token, (size_t)token_size);
+  if (wrong != NULL) return PyErr_Format(PyExc_ValueError, "dlbridge: shm: handle: %s", wrong);
+  view.byte_offset = offset;
+  core_status status = segment_fits(&view, 0, size, text, sizeof text); /* an error here does not use the handle up */
+  if (status != CORE_OK) return raise_shm(status, -1, text);
+  int file = fetch(&h, seconds);
+  return file < 0 ? NULL : open_file(module, file, &view, writable, copied, 0);
+}
+
+/* (descriptor, which is taken over; offset; shape; data type; writable; trusted) -> a Tensor */
+PyObject *shm_attach(PyObject *module, PyObject *args) {
+  int file, writable, trusted;
+  unsigned long long offset;
+  PyObject *description[2];
+  int64_t shape[CORE_RANK_MAX];
+  core_extent extent;
+  DLTensor view = {.device = {kDLCPU, 0}, .shape = shape};
+  if (!PyArg_ParseTuple(args, "iKOOpp", &file, &offset, &description[0], &description[1], &writable, &trusted)) return NULL;
+  if (parse_empty(description, 2, NULL, &view, &extent) < 0) {
+    close(file);
+    return NULL;
+  }
+  view.byte_offset = offset;
+  return open_file(module, file, &view, writable, ULLONG_MAX, trusted);
 }
 
 PyObject *shm_mappings(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) { return PyLong_FromLongLong(segment_count()); }

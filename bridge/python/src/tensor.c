@@ -31,6 +31,8 @@ PyObject *status_type(core_status status) {
       return PyExc_BufferError;
     case CORE_ERR_MEMORY:
       return PyExc_MemoryError;
+    case CORE_ERR_SYSTEM:
+      return PyExc_OSError;
     default:
       return PyExc_ValueError;
   }

@@ -470,6 +470,14 @@ def test_a_handle_is_fetched_by_another_process(offered, readonly):
         shm.fetch(h, 3, "int64")
 
 
+def test_a_wrong_shape_does_not_use_the_handle_up(offered):
+    h = shm.handle(shm.copy(np.arange(6)))
+    for shape, dtype in [(7, "int64"), ((2, 4), "int64"), (-1, "int64"), (6, "V"), ([], [])]:
+        with pytest.raises((ValueError, BufferError, TypeError)):
+            shm.fetch(h, shape, dtype)
+    assert shm.fetch(h, (2, 3), "int64").tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
 def test_an_offer_holds_the_segment_until_its_time_is_over(offered):
     h, short = shm.handle(shm.copy(np.arange(3)), timeout=60), shm.handle(shm.copy(np.arange(3)), timeout=0.05)
     while _core.shm_offer_count() == 2:
@@ -507,8 +515,8 @@ def test_what_cannot_be_offered_is_refused(offered):
         ({"offset": True}, ValueError, "offset True is not a number of bytes"),
         ({"offset": 33}, ValueError, "offset 33 is outside of the segment of 32 bytes"),
         ({"offset": 8, "size": 40}, ValueError, "the segment has 32 bytes"),
-        ({"size": 1 << 62}, ValueError, "the segment has 32 bytes"),
-        ({"size": 16}, ValueError, "buffer"),
+        ({"offset": 8, "size": 1 << 62}, ValueError, "the segment has 32 bytes"),
+        ({"size": 16}, ValueError, "the segment has 16 bytes"),
         ({"readonly": False}, BufferError, "the segment is read-only"),
     ],
 )

@@ -19,7 +19,7 @@ const (
 	_ // DLB_ERROR_FORMAT of dlbridge.h, which nothing here returns
 	BadArgument
 
-	// The C code has none of the following; instead it has CORE_NEEDS_COPY.
+	// The C code has none of the following; instead it has CORE_ERR_SYSTEM and CORE_NEEDS_COPY.
 
 	Closed   // the memory has no open tensor or no slot, or the export was released or taken over
 	Borrowed // nothing would keep the memory of an export alive

@@ -594,7 +594,7 @@ func (r results) scaling(b *bytes.Buffer) {
 
 func (r results) unpinning(b *bytes.Buffer) {
 	b.WriteString("\n## How long released Go memory stays pinned\n\nThe times are microseconds from the call of the last deleter, on a foreign thread, until the Go slice is unpinned. " +
-		"The deleter wakes Go if more than 1 MiB waits to be unpinned; `dlpack.WakeAt` sets another limit. Less memory waits for the " +
+		"The deleter wakes Go if 1 MiB or more waits to be unpinned; `dlpack.WakeAt` sets another limit. Less memory waits for the " +
 		"next export, the next garbage collection or a call of `dlpack.Reap`. Memory of `dlpack.New` and imported memory does not wait, because the deleter frees it.\n\n" +
 		"| | median of 50 | longest |\n|---|--:|--:|\n")
 	for _, program := range []struct{ name, what string }{
