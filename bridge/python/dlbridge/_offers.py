@@ -64,7 +64,8 @@ def handle(tensor: Tensor, /, *, timeout: float = 30.0, readonly: bool = True) -
 def fetch(
     handle: Mapping[str, Any], shape: int | Sequence[int], dtype: Any, /, *, timeout: float = 5.0, copy_unsealed: int = 0
 ) -> Tensor:
-    """Returns a row-major Tensor in the segment of a handle, which `handle` or Go's shm.Offer has made, in another process or this one.
+    """Returns a row-major Tensor in the segment of a handle, which `handle`, Go's shm.Offer or C's dlb_shm_offer has made, in another
+    process or this one.
 
     `timeout` is in seconds. What the handle says is checked against what the kernel says. A shape that does not fit the size in the
     handle is an error that does not use it up. `copy_unsealed` is that of `recv`.

@@ -1,4 +1,5 @@
-/* Tensors in segments, memory that processes share. The rules are those of bridge/internal/segment. */
+/* Functions of the Python module for tensors in segments, which are memory that processes share. segment.h and message.h in
+ * bridge/internal/segment describe what they call, and bridge/shm/doc.go what is trusted. */
 #ifdef __linux__
 #include "extension.h"
 
