@@ -393,10 +393,11 @@ typedef struct dlb_shm_handle {
   uint64_t readonly; /* 1: processes can map the segment only without write permission; 0: also writable */
 } dlb_shm_handle;
 
-/* Offers the segment of a tensor to one other process of the same user, which calls dlb_shm_fetch, until `timeout_ms` milliseconds
- * are over. `flags` is 0 or DLB_SHM_WRITABLE, with the meaning of dlb_shm_send. The data type, the shape and the strides of the
- * tensor travel by other means. The first call in a process starts a thread, with all signals blocked, which answers those who
- * fetch until the process ends. A forked child has none of its parent's offers.
+/* Sets *out to a handle, with which a process of the same user, this one or another, can fetch the segment of a tensor once
+ * (dlb_shm_fetch, or Go or Python), until `timeout_ms` milliseconds are over. `flags` is 0 or DLB_SHM_WRITABLE. Without
+ * DLB_SHM_WRITABLE, no process can map the segment writable any more, as after dlb_shm_send. The data type, the shape and the
+ * strides of the tensor travel by other means, like the handle. The first call in a process starts a thread, with all signals
+ * blocked, which answers those who fetch until the process ends. A forked child has none of its parent's offers.
  * Ownership: `tensor` stays the caller's, who may release it: the offer holds the segment. Lifetime: until the segment was fetched,
  * the time is over, or the process ends. Threads: any. On error: *out is zero; the codes of dlb_shm_send other than
  * DLB_ERROR_CLOSED; DLB_ERROR_ARGUMENT if timeout_ms is not more than 0. */
@@ -440,9 +441,10 @@ DLB_API int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *direc
  * and work there too.
  */
 
-/* Bytes, and a function that gives them back. The owner of a frame calls release(ctx) once: the library for a frame that it has
- * taken over, on any thread, when it no longer needs the bytes; the caller for a frame that the library has returned. `release`
- * may be NULL. */
+/* Bytes, and a function that gives them back: release(ctx), which the owner of the frame calls once. If the library has taken the
+ * frame over, the library calls it, on any thread, when it no longer needs the bytes. If the library has returned the frame, the
+ * caller calls it, or passes the frame on. With `release` NULL nothing is called, and the bytes must stay valid until everything
+ * that was made of the frame is released. */
 typedef struct dlb_frame {
   const void *data;
   size_t size;

@@ -923,7 +923,8 @@ class [[nodiscard]] message {
   // packing is not "dense").
   tensor operator[](std::size_t index) const { return tensor::adopt(detail::call(dlb_message_tensor_at, constant(), index)); }
 
-  // Returns a payload part as a tensor of bytes. Throws error (DLB_ERROR_NULL, DLB_ERROR_ARGUMENT).
+  // Returns payload part `index` as a tensor of uint8 on the memory of the part. Throws error (DLB_ERROR_NULL if this owner is
+  // empty, DLB_ERROR_ARGUMENT for an index out of range).
   tensor part(std::size_t index) const { return tensor::adopt(detail::call(dlb_message_part, constant(), index)); }
 
   // Return the index of the first part of tensor `index`, and whether encode() or DLB_DECODE_JOIN has copied this tensor; 0 and

@@ -30,8 +30,8 @@ var (
 	ErrSize = errors.New("part and tensor differ in size")
 )
 
-// A rule is a rule of the specification, or of this package, that a message breaks. It wraps one of the variables above,
-// so that errors.Is finds that variable. The Kind of an [Error] is either a rule or one of those variables.
+// A rule is the error for one rule of the specification, or of this package, that is broken. It wraps ErrInvalid or
+// ErrUnsupported, so that errors.Is finds that variable. The Kind of an [Error] is a rule or one of the variables above.
 type rule struct {
 	text  string
 	cause error // ErrInvalid or ErrUnsupported

@@ -165,8 +165,9 @@ func newList[T []byte | string](n int) (list []T, free func(), err error) {
 	return unsafe.Slice((*T)(memory), n), func() { C.free(memory) }, nil
 }
 
-// viewList returns a list of views of the memory that C's structures describe, not of the structures themselves: the results
-// of view. free must be called once, and the list must not be used afterwards (see newList). After an error free is nil.
+// viewList returns a list with the result of the argument view for each structure of C: a view of the memory to which the
+// structure points. free must be called once, and the list must not be used afterwards (see newList). After an error free
+// is nil.
 func viewList[S any, T []byte | string](in []S, view func(S) T) (list []T, free func(), err error) {
 	if list, free, err = newList[T](len(in)); err != nil {
 		return nil, nil, err

@@ -223,8 +223,8 @@ func (w *Walk) Count() int64 {
 	return count
 }
 
-// Run returns the number of elements of the fastest dimension, and the step from one to the next in each tensor. If the walk
-// has one element and no dimensions, count and all steps are 1. Without elements count is 0 and steps is nil.
+// Run returns the size of the fastest dimension, and the step in elements from one index to the next in each tensor. A walk
+// without dimensions has one element: count and all steps are then 1. Without elements count is 0 and steps is nil.
 func (w *Walk) Run() (count int64, steps []int64) {
 	if w.start == nil {
 		return 0, nil

@@ -54,8 +54,8 @@ func Writable() SendOption { return func(s *sending) { s.writable = true } }
 
 // Send sends tensors, which lie in segments, to another process, which calls Recv. The elements are not copied, so the time
 // does not depend on their number. conn is a connected Unix socket of the type "unix", a stream. A tensor may be any view,
-// except a broadcast of more bytes than its segment; the receiver gets the whole segment it lies in, and one mapping for all
-// tensors in it. Without [Writable] the receiver cannot write, and all later writable mappings of the segments are forbidden.
+// except a broadcast of more bytes than its segment. The receiver gets the descriptor of its segment, and with it access to
+// all of the segment; Recv maps the part with the tensors of the message, once for each segment. Without [Writable] the receiver cannot write, and all later writable mappings of the segments are forbidden.
 //
 // Ownership: the tensors stay the caller's, who may close them when Send has returned: the descriptors that are under way keep the
 // segments. Lifetime: a segment exists until all processes have closed it.

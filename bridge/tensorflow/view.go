@@ -566,5 +566,5 @@ func (v *View) AsElements() *elements.Elements {
 
 // alignment is the alignment in bytes that TensorFlow requires of the first element of a tensor. [Export] refuses tensors
 // without it. The first element has at least this alignment in memory that this package allocates; with [Pad], instead, the
-// first byte of the message has it. [AppendTensor] describes the one exception.
+// first byte of the buffer has it. The exception is a result of [AppendTensor] whose dst overlaps the tensor.
 const alignment = 64

@@ -158,9 +158,9 @@ func Aligned() Option {
 // Join makes one tensor, in new memory, of each tensor that lies in several parts (see [bridge.Join]).
 func Join() Option { return func(r *receiving) { r.decode = append(r.decode, bridge.Join()) } }
 
-// Routed makes [Decode] take the first frame as a routing id even if it looks like the beginning of a message. Without it the
-// message begins with the first frame that looks like that, and only the frames before it are taken as routing. Sockets of the type
-// ROUTER do not need it: Recv then always takes the first frame as a routing id.
+// Routed makes [Decode] and [Socket.Recv] take the first frame as a routing id, whatever it looks like. Without it the first frame
+// may already be the beginning of the message. In both cases the frames before the first one that looks like a prefix are routing,
+// or before the last one, if that is a message in the single-part form. Recv of a ROUTER socket always works as with Routed.
 func Routed() Option { return func(r *receiving) { r.router = true } }
 
 // Limit refuses a message whose frames, with 64 bytes for each, take more than n bytes. [Socket.Recv] drops such a message whole, and

@@ -58,15 +58,17 @@ CORE_API size_t segment_message_size(const char *first, char *text, size_t text_
  * `copied` bytes of copies are an error. *failed and the text are set as by segment_pack. After an error *out is empty. */
 CORE_API core_status segment_unpack(segment_inbox *out, const char *data, size_t size, const int *files, size_t file_count,
                                     uint64_t copied, int64_t *failed, char *text, size_t text_size);
-/* Checks a tensor that begins tensor->byte_offset bytes after the beginning of a segment of `size` bytes. The sizes and the offset are
- * those that another process claims: with the right ones, segment_open gives the same result. */
+
+/* Checks a tensor that begins tensor->byte_offset bytes after the beginning of a segment of `size` bytes: segment_open
+ * refuses what this refuses, if the size is that of the file. */
 CORE_API core_status segment_fits(const DLTensor *tensor, uint64_t flags, uint64_t size, char *text, size_t text_size);
 
-/* The same for one tensor with elements, whose description did not come in a message. tensor->byte_offset is its offset in the
+/* Does what segment_unpack does for one tensor with elements, whose description did not come in a message. tensor->byte_offset is its offset in the
  * segment, its strides may be NULL, and its data and device are ignored. `file` is the descriptor, which is taken over. With
  * `trusted`, a file that another process can make smaller is mapped instead of copied. */
 CORE_API core_status segment_open(segment_inbox *out, const DLTensor *tensor, uint64_t flags, int file, uint64_t copied, int trusted,
                                   char *text, size_t text_size);
+
 /* Makes a read-only tensor on a second mapping of the memory of `tensor`, which must be in a segment or in a file that is mapped
  * with MAP_SHARED. CORE_NEEDS_COPY: it is not. done(ctx) gives up the caller's share of the memory of `tensor`, whose owner may
  * reuse the memory afterwards. done is called when the second mapping has ended, or at once after an error and for a tensor

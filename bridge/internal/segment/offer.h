@@ -26,9 +26,10 @@ CORE_API const char *segment_handle_set(segment_handle *out, const char *socket,
 
 /* All functions that return an int return 0 or an errno. */
 
-/* Offers the segment of a place for some milliseconds. Without `writable` it first forbids all further writable mappings of the
- * segment. The first offer of a process starts a thread, which answers until the process ends. Takes over place->file, also after
- * an error: it is closed when the segment was fetched or the time is over. */
+/* Offers the segment in which a place lies (segment_place_of), for this number of milliseconds. Without `writable` it first forbids
+ * all further writable mappings of the segment. A thread, which is started if there is none, answers until segment_offers_end or
+ * the end of the process. Takes over place->file, and closes it: after an error at once, otherwise when it was fetched, the time is
+ * over, or the offers are ended. */
 CORE_API int segment_offer(segment_handle *out, const segment_place *place, int writable, int64_t milliseconds);
 
 /* Returns the number of offers of this process that were not fetched, and whose time is not over. */

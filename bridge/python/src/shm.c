@@ -1,4 +1,4 @@
-/* Functions of the Python module for tensors in segments, which are memory that processes share. segment.h and message.h in
+/* Functions of the Python module for tensors in segments, which are memory that processes share. The headers in
  * bridge/internal/segment describe what they call, and bridge/shm/doc.go what is trusted. */
 #ifdef __linux__
 #include "extension.h"
