@@ -328,7 +328,7 @@ DLB_API int32_t dlb_tensor_format(size_t *out, char *data, size_t room, const DL
  *
  * These functions are plain C, and work in a forked child. They make tensors in segments, which are memory that several processes
  * map, and hand them to another process without a copy, whatever their size: through a connected Unix socket, or with a handle that
- * travels by any means on the same machine. A segment is a file without a name (memfd_create): the system frees it when no process
+ * travels by any means on the same machine, within one network namespace. A segment is a file without a name (memfd_create): the system frees it when no process
  * has it any more, even if processes are killed. Each segment takes one descriptor in every process that has it. A tensor in a
  * segment is a tensor like any other, and its views lie in the segment. The packages bridge/shm of Go and dlbridge.shm of Python
  * send and receive the same messages, and their handles have the same fields. In these functions, a thread can be cancelled
@@ -396,8 +396,8 @@ typedef struct dlb_shm_handle {
 /* Sets *out to a handle, with which a process of the same user, this one or another, can fetch the segment of a tensor once
  * (dlb_shm_fetch, or Go or Python), until `timeout_ms` milliseconds are over. `flags` is 0 or DLB_SHM_WRITABLE. Without
  * DLB_SHM_WRITABLE, no process can map the segment writable any more, as after dlb_shm_send. The data type, the shape and the
- * strides of the tensor travel by other means, like the handle. The first call in a process starts a thread, with all signals
- * blocked, which answers those who fetch until the process ends. A forked child has none of its parent's offers.
+ * strides of the tensor travel by other means, like the handle. A thread, with all signals blocked, answers those who fetch as
+ * long as something is offered. A forked child has none of its parent's offers.
  * Ownership: `tensor` stays the caller's, who may release it: the offer holds the segment. Lifetime: until the segment was fetched,
  * the time is over, or the process ends. Threads: any. On error: *out is zero; the codes of dlb_shm_send other than
  * DLB_ERROR_CLOSED; DLB_ERROR_ARGUMENT if timeout_ms is not more than 0. */
@@ -411,7 +411,7 @@ DLB_API int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersione
  * dlb_shm_recv.
  * Ownership: the caller owns *out; `handle` and `view` are borrowed. Lifetime: until the deleter of *out is called. Threads: any. On
  * error: *out is NULL, no mapping and no descriptor remains; DLB_ERROR_CLOSED if the handle was used before, its time is over, or its
- * process has ended; DLB_ERROR_ARGUMENT for a handle that dlb_shm_offer does not make; DLB_ERROR_SYSTEM for the socket of another
+ * process has ended or is in another network namespace; DLB_ERROR_ARGUMENT for a handle that dlb_shm_offer does not make; DLB_ERROR_SYSTEM for the socket of another
  * user, and without an answer within `timeout_ms` milliseconds; DLB_ERROR_DTYPE, _DEVICE, _LAYOUT, _OVERFLOW or _READONLY for a
  * description that is invalid or does not fit the segment. */
 DLB_API int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_handle *handle, const DLTensor *view, uint64_t flags,
@@ -429,7 +429,7 @@ DLB_API int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_hand
  * dlb_shm_fetch. The object stays that of the program that has made it, which may remove the name at once.
  * Ownership: the caller owns *out; the strings and `view` are borrowed. Lifetime: until the deleter of *out is called. Threads: any.
  * On error: *out is NULL; DLB_ERROR_ARGUMENT for a name that is empty or contains a slash, and for something other than a regular
- * file; DLB_ERROR_SYSTEM if it cannot be opened; the codes of dlb_shm_fetch for a description that is invalid or does not fit. */
+ * file; DLB_ERROR_SYSTEM if it cannot be opened, as a link cannot; the codes of dlb_shm_fetch for a description that is invalid or does not fit. */
 DLB_API int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *directory, const char *name, const DLTensor *view,
                                uint64_t flags, uint64_t options, dlb_error *error);
 

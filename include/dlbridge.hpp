@@ -716,7 +716,7 @@ inline std::vector<tensor> recv(int fd, std::size_t room = 253, std::uint64_t co
 using handle = dlb_shm_handle;
 
 // Offers the segment of a tensor, which stays the caller's, to one other process of the same user, which calls fetch(), until the
-// time is over. `flags` is 0 or DLB_SHM_WRITABLE. The first call in a process starts a thread. Throws error.
+// time is over. `flags` is 0 or DLB_SHM_WRITABLE. A thread answers as long as something is offered. Throws error.
 inline handle offer(const tensor &t, std::chrono::milliseconds timeout, std::uint64_t flags = 0) {
   const DLManagedTensorVersioned *raw = t.get();
   return detail::call(dlb_shm_offer, raw, static_cast<std::int64_t>(timeout.count()), flags);
@@ -741,6 +741,8 @@ tensor fetch(const handle &h, sizes shape, std::chrono::milliseconds timeout = s
 // dlb_shm_attach. `flags` is 0 or DLPACK_FLAG_BITMASK_READ_ONLY. Throws error.
 inline tensor attach(const std::string &name, DLDataType type, sizes shape, std::uint64_t offset = 0, std::uint64_t flags = 0,
                      std::uint64_t options = 0, const std::string &directory = "/dev/shm") {
+  if (name.find('\0') != std::string::npos || directory.find('\0') != std::string::npos)
+    throw error(DLB_ERROR_ARGUMENT, "dlb_shm_attach: a name with a NUL is not that of a file");
   const DLTensor view = detail::row_major(type, shape, offset);
   return tensor::adopt(detail::call(dlb_shm_attach, directory.c_str(), name.c_str(), &view, flags, options));
 }

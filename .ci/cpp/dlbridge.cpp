@@ -371,6 +371,7 @@ static void shared_memory() {
   CHECK(copied.data<float>()[0] == 4 && copied.data<float>()[1] == 7 && shm::attach<float>(name, {1}, 16).data<float>()[0] == 11);
   THROWS(DLB_ERROR_OVERFLOW, "", shm::attach<float>(name, {7}));
   THROWS(DLB_ERROR_ARGUMENT, "name", shm::attach<float>("../" + name, {1}));
+  THROWS(DLB_ERROR_ARGUMENT, "NUL", shm::attach<float>(name + std::string(1, '\0'), {1}));
   unlink(path.c_str());
   THROWS(DLB_ERROR_SYSTEM, "", shm::attach<float>(name, {1}));
 }

@@ -268,8 +268,8 @@ int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersioned *tenso
   const int writable = flags & DLB_SHM_WRITABLE ? 1 : 0;
   core_status status = segment_place_of(&place, &tensor->dl_tensor, &extent, tensor->flags, writable, text, sizeof text);
   if (status != CORE_OK) return fail_status(__func__, status, -1, text, error);
-  int failed = segment_offer(&made, &place, writable, timeout_ms);
-  if (failed) return fail_system(__func__, "the segment cannot be offered", failed, error);
+  status = segment_offer(&made, &place, writable, timeout_ms, text, sizeof text);
+  if (status != CORE_OK) return fail_status(__func__, status, -1, text, error);
   memcpy(out->socket, made.socket, sizeof made.socket);
   memcpy(out->token, made.token, sizeof made.token);
   out->offset = made.offset;
@@ -312,10 +312,20 @@ static int await_until(int conn, int64_t end, int cancellation) {
   return code;
 }
 
+static int32_t no_answer(const char *op, int64_t timeout_ms, dlb_error *error) {
+  return capi_fail(error, DLB_ERROR_SYSTEM, "%s: no answer within %" PRId64 " milliseconds", op, timeout_ms);
+}
+
 /* Fetches the descriptor that a handle is for. */
 static int32_t fetch(const char *op, int *file, const segment_handle *handle, int64_t timeout_ms, int cancellation, dlb_error *error) {
   const int64_t now = segment_now(), end = timeout_ms > INT64_MAX - now ? INT64_MAX : now + timeout_ms;
-  int conn, failed = segment_fetch_begin(&conn, handle);
+  int conn, failed;
+  while ((failed = segment_fetch_begin(&conn, handle)) == EAGAIN && segment_now() < end) {
+    pthread_setcancelstate(cancellation, NULL);
+    usleep(1000);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+  }
+  if (failed == EAGAIN) return no_answer(op, timeout_ms, error);
   if (failed == ECONNREFUSED) return capi_fail(error, DLB_ERROR_CLOSED, "%s: handle: its process has ended", op);
   if (failed == EACCES) return capi_fail(error, DLB_ERROR_SYSTEM, "%s: handle: its socket is that of another user", op);
   if (failed) return fail_system(op, "connect", failed, error);
@@ -329,7 +339,7 @@ static int32_t fetch(const char *op, int *file, const segment_handle *handle, in
   switch (failed) {
   case 0: return DLB_OK;
   case ENOENT: return capi_fail(error, DLB_ERROR_CLOSED, "%s: handle: it was used before, or its time is over", op);
-  case ETIMEDOUT: return capi_fail(error, DLB_ERROR_SYSTEM, "%s: no answer within %" PRId64 " milliseconds", op, timeout_ms);
+  case ETIMEDOUT: return no_answer(op, timeout_ms, error);
   default: return fail_system(op, "recvmsg", failed, error);
   }
 }

@@ -24,6 +24,13 @@ func TestG88ProcessesInCShareMemory(t *testing.T) {
 	run(t, sanitized, nil, program)
 }
 
+// The thread that answers those who fetch ends with the last offer, and with it a process whose other threads have ended.
+func TestAnOfferDoesNotKeepAProcessAlive(t *testing.T) {
+	dir, err := tensorLibrary()
+	require.NoError(t, err)
+	run(t, nil, nil, compile(t, "cc", "shm.c", append(slices.Clone(c11), linked(dir, "dlbridge_tensor")...)...), "leave")
+}
+
 // A program in C doubles the elements of tensors that Go sends.
 func TestGoAndCShareMemory(t *testing.T) {
 	program := compile(t, "cc", "shm.c", append(slices.Clone(c11), libraryFlags(t)...)...)

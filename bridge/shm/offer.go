@@ -24,7 +24,7 @@ import (
 )
 
 // A Handle says where another process fetches the segment of a tensor. It can be written as text, such as JSON, and travel by any
-// transport on the same machine. It works once.
+// transport on the same machine, within one network namespace. It works once.
 type Handle struct {
 	Socket string `json:"socket"` // the name of an abstract Unix socket, without the leading NUL
 	Token  string `json:"token"`  // 32 hexadecimal digits
@@ -42,7 +42,7 @@ var ErrNotOffered = errors.New("not offered")
 // travel by other means, such as the label of a message.
 //
 // Ownership: t stays the caller's, who may close it: the offer holds the segment until it was fetched or its time is over. Errors: those of
-// [Send].
+// [Send]; [dlpack.ErrValue] for a timeout that is not more than 0.
 func Offer(t *dlpack.Tensor, timeout time.Duration, options ...SendOption) (Handle, error) {
 	var s sending
 	for _, option := range options {
@@ -58,14 +58,19 @@ func Offer(t *dlpack.Tensor, timeout time.Duration, options ...SendOption) (Hand
 }
 
 func (s sending) offer(t *dlpack.Tensor, timeout time.Duration) (Handle, error) {
+	if timeout <= 0 {
+		return Handle{}, fmt.Errorf("timeout is %v; it must be more than 0: %w", timeout, dlpack.ErrValue)
+	}
 	p, err := find(t, s.writable)
 	if err != nil {
 		return Handle{}, err
 	}
 	var h C.segment_handle
-	milliseconds := (timeout + time.Millisecond - 1) / time.Millisecond
-	if code := C.segment_offer(&h, &p, flag(s.writable), C.int64_t(milliseconds)); code != 0 {
-		return Handle{}, fmt.Errorf("the segment cannot be offered: %w", syscall.Errno(code))
+	milliseconds := timeout.Milliseconds() + 1
+	text := make(textOfC, 256)
+	code := C.segment_offer(&h, &p, flag(s.writable), C.int64_t(milliseconds), text.c(), C.size_t(len(text)))
+	if code != C.CORE_OK {
+		return Handle{}, text.failure(code, -1)
 	}
 	return Handle{C.GoString(&h.socket[0]), C.GoString(&h.token[0]), uint64(h.offset), uint64(h.size), h.read_only != 0}, nil
 }
@@ -118,7 +123,15 @@ func take(ctx context.Context, h Handle) (file int, err error) {
 		return 0, fmt.Errorf("handle: %s: %w", C.GoString(wrong), dlpack.ErrValue)
 	}
 	var conn, descriptor C.int
-	switch code := syscall.Errno(C.segment_fetch_begin(&conn, &handle)); code {
+	code := syscall.Errno(C.segment_fetch_begin(&conn, &handle))
+	for ; code == syscall.EAGAIN; code = syscall.Errno(C.segment_fetch_begin(&conn, &handle)) {
+		select { // too many processes wait there
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(time.Millisecond):
+		}
+	}
+	switch code {
 	case 0:
 	case syscall.ECONNREFUSED:
 		return 0, fmt.Errorf("handle: its process has ended: the segment is %w", ErrNotOffered)
@@ -134,7 +147,6 @@ func take(ctx context.Context, h Handle) (file int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	var code syscall.Errno
 	err = raw.Read(func(fd uintptr) bool {
 		code = syscall.Errno(C.segment_fetch_step(C.int(fd), &descriptor))
 		return code != syscall.EAGAIN && code != syscall.EINTR

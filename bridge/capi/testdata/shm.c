@@ -1,12 +1,14 @@
 /* Tensors in memory that processes share. Without arguments: all of it within this program and its children. Arguments:
  *
  *   handle            makes two offers, and fetches one
+ *   leave             makes an offer of 50 milliseconds, and ends its only thread
  *   offer             writes the fields of a handle of the numbers 0 to 3, and ends with its standard input
  *   fetch FIELD...    doubles two rows of two float32 in the segment of a handle
  *   DESCRIPTOR        receives tensors of float32 there, doubles them in place, and sends them back, until the connection is closed */
 #include "check.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -30,12 +32,10 @@ static int descriptors(void) {
   return count;
 }
 
-/* Waits until the thread that answers those who fetch has closed its side of all connections. */
-static void settle(void) {
-  for (int before = -1, count = descriptors(); count != before; count = descriptors()) {
-    before = count;
-    usleep(5000);
-  }
+/* Waits until no more descriptors are open than `files`: the thread that answers those who fetch ends a little after the last offer. */
+static void await_descriptors(int files) {
+  for (int i = 0; i < 10000 && descriptors() > files; i++) usleep(1000);
+  CHECK(descriptors() <= files);
 }
 
 /* The number of mappings of segments. */
@@ -207,7 +207,7 @@ static int32_t code_for(const char *bytes, size_t size, int file, uint64_t copie
   int files = descriptors(), mapped = mappings();
   int32_t code = dlb_shm_recv(&count, got, 8, pair[1], copied, &error);
   for (size_t i = 0; code == DLB_OK && i < count; i++) dlb_tensor_release(got[i]);
-  CHECK_INT(files, descriptors());
+  await_descriptors(files);
   CHECK_INT(mapped, mappings());
   close(pair[1]);
   return code;
@@ -317,9 +317,8 @@ static void a_handle_is_fetched_by_another_process(uint64_t flags) {
 
 static void an_offer_ends(void) {
   DLManagedTensorVersioned *x = numbers(2, 2), *y;
-  int files = descriptors();
-  dlb_shm_handle later = offered(x, INT64_MAX, 0), soon = offered(x, 20, 0);
-  while (descriptors() > files + 1) usleep(1000);
+  dlb_shm_handle later = offered(x, INT64_MAX, 0), soon = offered(x, 50, 0);
+  await_descriptors(descriptors() - 1);
   CHECK_CODE(DLB_ERROR_CLOSED, dlb_shm_fetch(&y, &soon, &two_by_two, 0, 0, 60000, &error));
   pid_t child = fork();
   if (child == 0) { /* it has none of these offers, and can make its own */
@@ -335,6 +334,55 @@ static void an_offer_ends(void) {
   CHECK_OK(dlb_shm_fetch(&y, &later, &two_by_two, 0, 0, INT64_MAX, &error));
   dlb_tensor_release(y);
   dlb_tensor_release(x);
+}
+
+/* A process that leaves without its answer does not use the handle up, and many that say nothing do not keep others waiting. */
+static void strangers_at_the_socket_disturb_nobody(void) {
+  DLManagedTensorVersioned *x = numbers(2, 2), *y;
+  dlb_shm_handle h = offered(x, 60000, 0);
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  int silent[200];
+  strcpy(address.sun_path + 1, h.socket);
+  for (int i = 0; i < 200; i++) {
+    silent[i] = socket(AF_UNIX, SOCK_STREAM, 0);
+    CHECK_INT(0, connect(silent[i], (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(h.socket))));
+  }
+  CHECK(send(silent[0], "half", 4, MSG_NOSIGNAL) == 4 || errno == EPIPE);
+  CHECK_OK(dlb_shm_fetch(&y, &h, &two_by_two, 0, 0, 60000, &error));
+  for (int i = 0; i < 200; i++) close(silent[i]);
+  dlb_tensor_release(y);
+  dlb_tensor_release(x);
+}
+
+static void *make_and_ask(void *stop) {
+  while (!__atomic_load_n((int *)stop, __ATOMIC_RELAXED)) {
+    DLManagedTensorVersioned *x = numbers(1, 4);
+    int32_t shared;
+    CHECK_OK(dlb_shm_is_shared(&shared, x, &error));
+    offered(x, 1, 0);
+    dlb_tensor_release(x);
+  }
+  return NULL;
+}
+
+static void a_child_forked_beside_threads_works(void) {
+  pthread_t threads[2];
+  int stop = 0;
+  for (int i = 0; i < 2; i++) CHECK_INT(0, pthread_create(&threads[i], NULL, make_and_ask, &stop));
+  for (int i = 0; i < 200; i++) {
+    pid_t child = fork();
+    if (child == 0) {
+      alarm(60);
+      DLManagedTensorVersioned *x = numbers(1, 4);
+      dlb_tensor_release(x);
+      _exit(0);
+    }
+    int status;
+    CHECK_INT(child, waitpid(child, &status, 0));
+    CHECK_INT(0, status);
+  }
+  __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+  for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
 }
 
 static void what_cannot_be_offered_or_fetched_is_refused(void) {
@@ -419,7 +467,7 @@ static int32_t code_for_socket_of(int file, int count) {
   int files = descriptors(), mapped = mappings();
   int32_t code = dlb_shm_fetch(&y, &h, &two_by_two, 0, 0, count < 0 ? 50 : 60000, &error);
   CHECK(y == NULL);
-  CHECK_INT(files, descriptors());
+  await_descriptors(files);
   CHECK_INT(mapped, mappings());
   kill(child, SIGKILL);
   CHECK_INT(child, waitpid(child, NULL, 0));
@@ -609,6 +657,9 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], "handle") == 0) {
       offer_and_fetch();
       offer_to_nobody();
+    } else if (strcmp(argv[1], "leave") == 0) {
+      offered(numbers(2, 2), 50, 0);
+      pthread_exit(NULL);
     } else if (strcmp(argv[1], "offer") == 0) {
       write_handle();
     } else if (strcmp(argv[1], "fetch") == 0) {
@@ -622,9 +673,9 @@ int main(int argc, char **argv) {
     return 0;
   }
   CHECK_INT(0, socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
-  offer_and_fetch(); /* the socket of the handles stays open from here on */
-  settle();
-  int files = descriptors();
+  const int before = descriptors();
+  offer_and_fetch();
+  await_descriptors(before);
   a_received_tensor_is_the_same_memory();
   two_processes_write_to_one_memory(1);
   two_processes_write_to_one_memory(1 << 16); /* 64 MiB */
@@ -634,12 +685,13 @@ int main(int argc, char **argv) {
   a_handle_is_fetched_by_another_process(0);
   a_handle_is_fetched_by_another_process(DLB_SHM_WRITABLE);
   an_offer_ends();
+  strangers_at_the_socket_disturb_nobody();
+  a_child_forked_beside_threads_works();
   what_cannot_be_offered_or_fetched_is_refused();
   sockets_of_others_give_an_error();
   named_objects_are_copied_or_trusted();
   a_cancelled_thread_leaves_nothing();
-  settle();
-  CHECK_INT(files, descriptors());
+  await_descriptors(before);
   CHECK_INT(0, mappings());
   check_nothing_is_left("shared memory");
   return 0;

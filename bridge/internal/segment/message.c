@@ -37,8 +37,9 @@ static const uint32_t no_segment = UINT32_MAX;
 
 #define FAIL(status, ...) core_fail(status, text, text_size, __VA_ARGS__)
 
-/* Returns the status for an errno. The text begins with `what`. */
-static core_status fail_errno(int code, const char *what, char *text, size_t text_size) {
+const char segment_cannot_seal[] = "a segment cannot be made read-only";
+
+core_status segment_fail(int code, const char *what, char *text, size_t text_size) {
   core_status status = code == ENOMEM                      ? CORE_ERR_MEMORY
                        : code == EPERM || code == EACCES   ? CORE_ERR_READONLY
                        : code == EMFILE || code == ENFILE ? CORE_ERR_SYSTEM
@@ -82,7 +83,7 @@ core_status segment_place_of(segment_place *place, const DLTensor *t, const core
   uintptr_t first = (uintptr_t)t->data + t->byte_offset + (uintptr_t)extent->low;
   int code = segment_find(first, (size_t)(extent->high - extent->low), place);
   if (code == ENOENT) return FAIL(CORE_NEEDS_COPY, "the memory is not in a segment; a copy made by shm is");
-  if (code != 0) return fail_errno(code, "dup", text, text_size);
+  if (code != 0) return segment_fail(code, "dup", text, text_size);
   place->offset -= (uint64_t)extent->low;
   core_status status = CORE_OK;
   uint64_t size;
@@ -156,7 +157,7 @@ core_status segment_pack(segment_outbox *out, const DLTensor *const *tensors, co
   for (int i = 0; i < out->file_count && status == CORE_OK && !writable; i++) {
     int code = segment_seal(out->files[i]);
     *failed = -1;
-    if (code != 0) status = fail_errno(code, "a segment cannot be made read-only", text, text_size);
+    if (code != 0) status = segment_fail(code, segment_cannot_seal, text, text_size);
   }
   if (status != CORE_OK) {
     segment_outbox_end(out);
@@ -268,7 +269,7 @@ static core_status map_one(segment **out, int file, const need *n, int number, u
     *copied -= size;
     code = segment_copy(out, file, start, size);
   }
-  return code == 0 ? CORE_OK : fail_errno(code, what, text, text_size);
+  return code == 0 ? CORE_OK : segment_fail(code, what, text, text_size);
 }
 
 /* Maps all segments and sets the addresses of the tensors. Takes over all descriptors. If `status` is an error already, or a
@@ -422,7 +423,7 @@ static core_status map_again(segment_inbox *out, const DLTensor *tensor, uint64_
   }
   segment_inbox_free(out);
   if (code == EINVAL) return FAIL(CORE_NEEDS_COPY, "the memory is not in one shared mapping; a copy made by shm is");
-  return fail_errno(code, "the memory cannot be mapped again", text, text_size);
+  return segment_fail(code, "the memory cannot be mapped again", text, text_size);
 }
 
 core_status segment_read_only(segment_inbox *out, const DLTensor *tensor, uint64_t flags, void (*done)(void *ctx), void *ctx, char *text,

@@ -11,6 +11,10 @@ enum {
   SEGMENT_LARGEST = 1 << 20 /* the most bytes of a message */
 };
 
+/* Returns the status for an errno, with a text that begins with `what`. */
+CORE_API core_status segment_fail(int code, const char *what, char *text, size_t text_size);
+extern CORE_API const char segment_cannot_seal[]; /* the `what` for segment_seal */
+
 /* A message to send: its bytes, and the descriptors that go with the first of them (SCM_RIGHTS). */
 typedef struct {
   char *data;

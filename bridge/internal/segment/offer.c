@@ -1,6 +1,7 @@
 #ifdef __linux__
 #define _GNU_SOURCE
 #include "offer.h"
+#include "message.h"
 #include "rights.h"
 
 #include <errno.h>
@@ -21,9 +22,10 @@
 
 enum {
   TOKEN = 16,         /* bytes */
-  VISITORS = 64,      /* the most connections that are answered at once; the others wait */
+  VISITORS = 64,      /* the most connections that are answered at once; a further one ends the oldest */
   ANSWER_TIME = 1000, /* milliseconds in which a process that has connected must send its token */
-  RETRY_TIME = 10     /* milliseconds until the next connection is accepted, after one could not be */
+  RETRY_TIME = 10,    /* milliseconds until the next connection is accepted, after one could not be */
+  IDLE_TIME = 100     /* milliseconds after which the thread ends, if nothing is offered */
 };
 static const char prefix[] = "dlbridge-shm-";
 
@@ -51,7 +53,8 @@ static struct {
   visitor visitors[VISITORS];
   size_t visitor_count;
   pthread_t thread;
-  int running, ending; /* whether there is a thread, and whether it shall end */
+  int running, ending; /* whether there is a thread that answers, and whether it shall end */
+  int joinable;        /* whether `thread` has yet to be joined; who sets it to 0 joins */
   int listener, wake;  /* its socket, and an eventfd that wakes it */
   int64_t deaf_until;  /* no connection is accepted before, because the last one could not be */
   char socket[sizeof ((segment_handle *)0)->socket];
@@ -130,6 +133,7 @@ static void dismiss(size_t i) {
   here.visitors[i] = here.visitors[--here.visitor_count];
 }
 
+/* Ends all offers and connections, and closes the socket. */
 static void close_all(void) {
   while (here.count > 0) withdraw(here.count - 1);
   while (here.visitor_count > 0) dismiss(here.visitor_count - 1);
@@ -148,9 +152,8 @@ static int answer(visitor *v) {
   if (n == 0 || v->done < TOKEN) return n > 0;
   for (size_t i = 0; i < here.count; i++) {
     if (memcmp(here.all[i].token, v->token, TOKEN) != 0) continue;
-    /* If this fails, the other process sees that the connection ends. */
-    (void)segment_rights_send(v->conn, "\1", 1, &here.all[i].fd, 1);
-    withdraw(i);
+    /* If the other process has left, another one can still fetch the descriptor. */
+    if (segment_rights_send(v->conn, "\1", 1, &here.all[i].fd, 1) == 1) withdraw(i);
     break;
   }
   return 0;
@@ -164,8 +167,18 @@ static void welcome(int64_t now) {
     return;
   }
   visitor v = {.conn = conn, .end = now + ANSWER_TIME};
-  if (of_this_user(conn) && answer(&v)) here.visitors[here.visitor_count++] = v;
-  else close(conn);
+  if (!of_this_user(conn) || !answer(&v)) {
+    close(conn);
+    return;
+  }
+  if (here.visitor_count == VISITORS) {
+    size_t oldest = 0;
+    for (size_t i = 1; i < VISITORS; i++) {
+      if (here.visitors[i].end < here.visitors[oldest].end) oldest = i;
+    }
+    dismiss(oldest);
+  }
+  here.visitors[here.visitor_count++] = v;
 }
 
 /* Drops the offers and the visitors whose time is over. Returns the time at which the next one's is. */
@@ -183,29 +196,40 @@ static int64_t expire(int64_t now) {
   return next;
 }
 
-/* Waits for the next event and handles all that have come. The caller holds the mutex. */
-static void serve_once(void) {
+static int idle(void) { return here.count == 0 && here.visitor_count == 0; }
+
+/* Waits for the next event and handles all that have come. The caller holds the mutex. Reports whether something has come. */
+static int serve_once(void) {
   struct pollfd polled[2 + VISITORS] = {{.fd = here.wake, .events = POLLIN}, {.fd = here.listener, .events = POLLIN}};
   int64_t now = segment_now(), next = expire(now);
   const size_t visitors = here.visitor_count;
-  if (visitors == VISITORS || here.deaf_until > now) polled[1].fd = -1;
+  if (here.deaf_until > now) polled[1].fd = -1;
+  if (idle()) next = now + IDLE_TIME;
   for (size_t i = 0; i < visitors; i++) polled[2 + i] = (struct pollfd){.fd = here.visitors[i].conn, .events = POLLIN};
   const int wait = next == INT64_MAX ? -1 : next - now > INT32_MAX ? INT32_MAX : (int)(next - now);
   pthread_mutex_unlock(&here.mutex);
   const int ready = poll(polled, 2 + visitors, wait);
   pthread_mutex_lock(&here.mutex);
-  if (ready <= 0) return;
+  if (ready <= 0) return ready < 0;
+  if ((polled[0].revents | polled[1].revents) & POLLNVAL) {
+    /* The program has closed all its descriptors, and their numbers may have others by now. */
+    here.count = here.visitor_count = 0;
+    here.running = 0;
+    here.ending = 1;
+    return 0;
+  }
   uint64_t ignored;
   if (polled[0].revents && read(here.wake, &ignored, sizeof ignored) < 0) {} /* another wake-up follows */
   for (size_t i = visitors; i-- > 0;) {
     if (polled[2 + i].revents && !answer(&here.visitors[i])) dismiss(i);
   }
   if (polled[1].revents) welcome(segment_now());
+  return 1;
 }
 
 static void *serve(void *unused) {
   pthread_mutex_lock(&here.mutex);
-  while (!here.ending) serve_once();
+  while (!here.ending && (serve_once() || !idle())) continue;
   close_all();
   pthread_mutex_unlock(&here.mutex);
   return unused;
@@ -233,7 +257,10 @@ static int listen_on_new_name(void) {
 /* Starts the thread, unless it is running. The caller holds the mutex. */
 static int start(void) {
   sigset_t all, before;
-  if (here.running) return 0;
+  /* Those who fetch see the user who has called listen last. */
+  if (here.running) return listen(here.listener, SOMAXCONN) == 0 ? 0 : errno;
+  if (here.joinable) pthread_join(here.thread, NULL); /* it has nothing left to do */
+  here.joinable = 0;
   here.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (here.wake < 0) return errno;
   int failed = listen_on_new_name();
@@ -250,7 +277,7 @@ static int start(void) {
     close(here.wake);
     return failed;
   }
-  here.running = 1;
+  here.running = here.joinable = 1;
   return 0;
 }
 
@@ -292,19 +319,22 @@ static int publish(segment_handle *out, int fd, int64_t milliseconds) {
   return failed;
 }
 
-int segment_offer(segment_handle *out, const segment_place *place, int writable, int64_t milliseconds) {
+core_status segment_offer(segment_handle *out, const segment_place *place, int writable, int64_t milliseconds, char *text, size_t text_size) {
   struct stat status;
+  const char *what = segment_cannot_seal;
   int failed = writable ? 0 : segment_seal(place->file);
-  if (!failed && fstat(place->file, &status) != 0) failed = errno;
-  if (!failed) failed = publish(out, place->file, milliseconds);
+  if (!failed) {
+    what = "the segment cannot be offered";
+    failed = fstat(place->file, &status) != 0 ? errno : publish(out, place->file, milliseconds);
+  }
   if (failed) {
     close(place->file);
-    return failed;
+    return segment_fail(failed, what, text, text_size);
   }
   out->offset = place->offset;
   out->size = (uint64_t)status.st_size;
   out->read_only = !writable;
-  return 0;
+  return CORE_OK;
 }
 
 size_t segment_offer_count(void) {
@@ -316,14 +346,15 @@ size_t segment_offer_count(void) {
 
 void segment_offers_end(void) {
   pthread_mutex_lock(&here.mutex);
-  const int mine = here.running && !here.ending;
+  const int join = here.joinable;
   const pthread_t thread = here.thread;
-  if (mine) {
+  here.joinable = 0;
+  if (here.running) {
     here.ending = 1;
     wake_thread();
   }
   pthread_mutex_unlock(&here.mutex);
-  if (mine) pthread_join(thread, NULL);
+  if (join) pthread_join(thread, NULL);
 }
 
 /* At the end of the process, and before the library is unloaded. */
@@ -335,6 +366,7 @@ static void lock(void) { pthread_mutex_lock(&here.mutex); }
 static void unlock(void) { pthread_mutex_unlock(&here.mutex); }
 static void close_in_child(void) {
   close_all();
+  here.joinable = 0;
   unlock();
 }
 __attribute__((constructor)) static void watch_fork(void) { pthread_atfork(lock, unlock, close_in_child); }

@@ -27,10 +27,11 @@ CORE_API const char *segment_handle_set(segment_handle *out, const char *socket,
 /* All functions that return an int return 0 or an errno. */
 
 /* Offers the segment in which a place lies (segment_place_of), for this number of milliseconds. Without `writable` it first forbids
- * all further writable mappings of the segment. A thread, which is started if there is none, answers until segment_offers_end or
- * the end of the process. Takes over place->file, and closes it: after an error at once, otherwise when it was fetched, the time is
- * over, or the offers are ended. */
-CORE_API int segment_offer(segment_handle *out, const segment_place *place, int writable, int64_t milliseconds);
+ * all further writable mappings of the segment. A thread, which is started if there is none, answers until nothing is offered any
+ * more. Takes over place->file, and closes it: after an error at once, otherwise when it was fetched, the time is
+ * over, or the offers are ended. A status that is not CORE_OK comes with a text. */
+CORE_API core_status segment_offer(segment_handle *out, const segment_place *place, int writable, int64_t milliseconds, char *text,
+                                   size_t text_size);
 
 /* Returns the number of offers of this process that were not fetched, and whose time is not over. */
 CORE_API size_t segment_offer_count(void);
@@ -39,7 +40,7 @@ CORE_API size_t segment_offer_count(void);
 CORE_API void segment_offers_end(void);
 
 /* Begins to fetch: connects to the process that has made the handle, and sends the token. The caller closes *conn, which does not
- * block. ECONNREFUSED: that process has ended; EACCES: it is of another user. */
+ * block. ECONNREFUSED: that process has ended; EACCES: it is of another user; EAGAIN: too many wait there, try again later. */
 CORE_API int segment_fetch_begin(int *conn, const segment_handle *handle);
 
 /* Receives the descriptor, which is the caller's. EAGAIN: there is no answer yet; call it again when `conn` can be read. ENOENT: it

@@ -37,6 +37,11 @@ static struct {
   size_t count, room;
 } known = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
+/* A forked child must not inherit the mutex from a thread that it does not have. */
+static void lock(void) { pthread_mutex_lock(&known.mutex); }
+static void unlock(void) { pthread_mutex_unlock(&known.mutex); }
+__attribute__((constructor)) static void watch_fork(void) { pthread_atfork(lock, unlock, unlock); }
+
 /* Returns the number of mappings that begin above an address, which is the index of the first one that does not. */
 static size_t above(uintptr_t address) {
   size_t low = 0, high = known.count;
@@ -218,7 +223,7 @@ int segment_open_named(int *fd, const char *directory, const char *name, int wri
   *fd = openat(dir, name, (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   const int failed = *fd < 0 ? errno : 0;
   close(dir);
-  return failed;
+  return failed == EISDIR || failed == ENXIO ? EINVAL : failed; /* a directory, a socket */
 }
 
 int segment_seal(int fd) {

@@ -52,7 +52,7 @@ CORE_API int segment_map(segment **out, int fd, uint64_t start, size_t size, int
 CORE_API int segment_copy(segment **out, int fd, uint64_t start, size_t size);
 
 /* Opens a file that other programs share by its name, such as an object of shm_open, without following links. EINVAL: the name is
- * not one of a file in the directory itself. */
+ * not one of a file in the directory itself, or one of a directory or a socket. */
 CORE_API int segment_open_named(int *fd, const char *directory, const char *name, int writable);
 
 /* Ends a mapping, closes its descriptor and calls `done`. ctx is the segment. Any thread may call it. */

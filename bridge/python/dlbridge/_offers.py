@@ -134,18 +134,22 @@ def offer_parts(frames: Sequence[Buffer], /, *, timeout: float = 30.0, readonly:
     """
     message = tens.decode(frames)
     parts: list[Any] = []
+    named: set[int] = set()
     for tensor in _tensors(message):
         if tensor.get("packing", "dense") != "dense" or "parts" in tensor:
             first = tensor.get("part", 0)
             count = tensor.get("parts", 1) if tensor.get("packing", "dense") == "dense" else 0
             parts, tensor["part"] = [*parts, *message.parts[first : first + count]], len(parts)
+            named.update(range(first, first + count))
             continue
         part = message.parts[tensor["part"]]
+        named.add(tensor["part"])
         tensor["part"] = len(parts)
         if part.nbytes > 0 and _core.shm_is_shared(whole := from_buffer(part)):
             tensor["packing"], tensor[_PACKING] = _PACKING, handle(whole, timeout=timeout, readonly=readonly)
         else:
             parts.append(part)
+    parts += (part for i, part in enumerate(message.parts) if i not in named)
     return _frames(message, parts)
 
 

@@ -87,13 +87,7 @@ def attach(
         >>> t.tobytes()
         b'abc'
     """
-    if name in ("", ".", "..") or "/" in name or "\0" in name:
-        raise ValueError(f"dlbridge: shm: attach: {name!r} is not the name of a file in {directory}")
-    if not 0 <= offset < 1 << 63:
-        raise ValueError(f"dlbridge: shm: attach: offset {offset} is not a number of bytes")
-    mode = os.O_RDWR if trust_peer and not readonly else os.O_RDONLY
-    file = os.open(os.path.join(directory, name), mode | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    return _core.shm_attach(file, offset, shape, dtype, not readonly, trust_peer)
+    return _core.shm_attach(directory, name, offset, shape, dtype, not readonly, trust_peer)
 
 
 def is_shared(tensor: Tensor, /) -> bool:

@@ -20,6 +20,17 @@ static PyObject *raise_errno(int code, const char *what) {
   return PyErr_SetFromErrnoWithFilename(PyExc_OSError, what);
 }
 
+/* A converter of PyArg_ParseTuple for a number of bytes, an unsigned long long. */
+static int byte_count(PyObject *object, void *out) {
+  const unsigned long long n = PyLong_AsUnsignedLongLong(object);
+  if (n == (unsigned long long)-1 && PyErr_Occurred()) {
+    if (PyErr_ExceptionMatches(PyExc_OverflowError)) PyErr_Format(PyExc_ValueError, "dlbridge: shm: %R is not a number of bytes", object);
+    return 0;
+  }
+  *(unsigned long long *)out = n;
+  return 1;
+}
+
 /* Raises the exception for a status. `tensor` is the index of the tensor that it is about, or -1. */
 static PyObject *raise_shm(core_status status, int64_t tensor, const char *text) {
   PyObject *type = status == CORE_NEEDS_COPY ? PyExc_BufferError : status_type(status);
@@ -248,7 +259,7 @@ PyObject *shm_recv(PyObject *module, PyObject *args) {
   PyObject *timeout;
   unsigned long long copied;
   deadline d = {.op = "recv"};
-  if (!PyArg_ParseTuple(args, "iOK", &d.fd, &timeout, &copied) || deadline_set(&d, timeout) < 0) return NULL;
+  if (!PyArg_ParseTuple(args, "iOO&", &d.fd, &timeout, byte_count, &copied) || deadline_set(&d, timeout) < 0) return NULL;
   segment_arrival arrival = {.size = 0};
   char text[MESSAGE_SIZE];
   int failed = 0;
@@ -282,7 +293,7 @@ PyObject *shm_unpack(PyObject *module, PyObject *args) {
   PyObject *list;
   unsigned long long copied;
   int files[SEGMENT_FILES];
-  if (!PyArg_ParseTuple(args, "y#O!K", &data, &size, &PyList_Type, &list, &copied)) return NULL;
+  if (!PyArg_ParseTuple(args, "y#O!O&", &data, &size, &PyList_Type, &list, byte_count, &copied)) return NULL;
   Py_ssize_t count = PyList_Size(list);
   if (count > SEGMENT_FILES) return PyErr_Format(PyExc_ValueError, "dlbridge: shm: %zd descriptors are more than %d", count, SEGMENT_FILES);
   for (Py_ssize_t i = 0; i < count; i++) {
@@ -342,8 +353,8 @@ PyObject *shm_offer(PyObject *module, PyObject *args) {
   core_status status = segment_place_of(&place, &t->view, &t->extent, flags, writable, text, sizeof text);
   share_end(held);
   if (status != CORE_OK) return raise_shm(status, -1, text);
-  int code = segment_offer(&h, &place, writable, milliseconds);
-  if (code != 0) return raise_errno(code, "offering a segment");
+  status = segment_offer(&h, &place, writable, milliseconds, text, sizeof text);
+  if (status != CORE_OK) return raise_shm(status, -1, text);
   return Py_BuildValue("(ssKK)", h.socket, h.token, (unsigned long long)h.offset, (unsigned long long)h.size);
 }
 
@@ -355,10 +366,14 @@ PyObject *shm_offers_end(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignore
 }
 
 /* Begins to fetch, and returns the descriptor of the connection, or -1 with an exception. */
-static int fetch_begin(const segment_handle *h) {
+static int fetch_begin(const segment_handle *h, const deadline *d) {
   int conn, code;
-  WITHOUT_GIL(code = segment_fetch_begin(&conn, h));
+  while ((code = segment_fetch_begin(&conn, h)) == EAGAIN && now() < d->until) { /* too many processes wait there */
+    WITHOUT_GIL(usleep(1000));
+    if (PyErr_CheckSignals() < 0) return -1;
+  }
   if (code == 0) return conn;
+  if (code == EAGAIN) return wait_after(EAGAIN, d, POLLIN);
   if (code == ECONNREFUSED) PyErr_SetString(PyExc_LookupError, "dlbridge: shm: handle: its process has ended");
   else if (code == EACCES) PyErr_SetString(PyExc_PermissionError, "dlbridge: shm: handle: its socket is that of another user");
   else raise_errno(code, "fetch");
@@ -369,7 +384,7 @@ static int fetch_begin(const segment_handle *h) {
 static int fetch(const segment_handle *h, double seconds) {
   deadline d = {.op = "fetch", .seconds = seconds, .until = now() + seconds};
   int file = -1, failed = 0;
-  d.fd = fetch_begin(h);
+  d.fd = fetch_begin(h, &d);
   if (d.fd < 0) return -1;
   while (!failed && file < 0) {
     const int code = segment_fetch_step(d.fd, &file);
@@ -408,8 +423,8 @@ PyObject *shm_fetch(PyObject *module, PyObject *args) {
   core_extent extent;
   char text[MESSAGE_SIZE];
   DLTensor view = {.device = {kDLCPU, 0}, .shape = shape};
-  if (!PyArg_ParseTuple(args, "s#s#KKOOpdK", &socket, &socket_size, &token, &token_size, &offset, &size, &description[0], &description[1],
-                        &writable, &seconds, &copied) ||
+  if (!PyArg_ParseTuple(args, "s#s#O&O&OOpdO&", &socket, &socket_size, &token, &token_size, byte_count, &offset, byte_count, &size,
+                        &description[0], &description[1], &writable, &seconds, byte_count, &copied) ||
       parse_empty(description, 2, NULL, &view, &extent) < 0)
     return NULL;
   const char *wrong = segment_handle_set(&h, socket, (size_t)socket_size, token, (size_t)token_size);
@@ -421,21 +436,23 @@ PyObject *shm_fetch(PyObject *module, PyObject *args) {
   return file < 0 ? NULL : open_file(module, file, &view, writable, copied, 0);
 }
 
-/* (descriptor, which is taken over; offset; shape; data type; writable; trusted) -> a Tensor */
+/* (directory, name, offset, shape, data type, writable, trusted) -> a Tensor */
 PyObject *shm_attach(PyObject *module, PyObject *args) {
+  const char *directory, *name;
   int file, writable, trusted;
   unsigned long long offset;
   PyObject *description[2];
   int64_t shape[CORE_RANK_MAX];
   core_extent extent;
   DLTensor view = {.device = {kDLCPU, 0}, .shape = shape};
-  if (!PyArg_ParseTuple(args, "iKOOpp", &file, &offset, &description[0], &description[1], &writable, &trusted)) return NULL;
-  if (parse_empty(description, 2, NULL, &view, &extent) < 0) {
-    close(file);
+  if (!PyArg_ParseTuple(args, "ssO&OOpp", &directory, &name, byte_count, &offset, &description[0], &description[1], &writable, &trusted) ||
+      parse_empty(description, 2, NULL, &view, &extent) < 0)
     return NULL;
-  }
   view.byte_offset = offset;
-  return open_file(module, file, &view, writable, ULLONG_MAX, trusted);
+  int code = segment_open_named(&file, directory, name, trusted && writable);
+  if (code == EINVAL)
+    return PyErr_Format(PyExc_ValueError, "dlbridge: shm: attach: '%s' is not the name of a file in %s", name, directory);
+  return code == 0 ? open_file(module, file, &view, writable, ULLONG_MAX, trusted) : raise_errno(code, name);
 }
 
 PyObject *shm_mappings(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) { return PyLong_FromLongLong(segment_count()); }
