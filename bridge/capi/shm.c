@@ -312,6 +312,10 @@ static int await_until(int conn, int64_t end, int cancellation) {
   return code;
 }
 
+static int32_t gone(const char *op, dlb_error *error) {
+  return capi_fail(error, DLB_ERROR_CLOSED, "%s: handle: it was used before, its time is over, or its process has ended", op);
+}
+
 static int32_t no_answer(const char *op, int64_t timeout_ms, dlb_error *error) {
   return capi_fail(error, DLB_ERROR_SYSTEM, "%s: no answer within %" PRId64 " milliseconds", op, timeout_ms);
 }
@@ -326,7 +330,7 @@ static int32_t fetch(const char *op, int *file, const segment_handle *handle, in
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
   }
   if (failed == EAGAIN) return no_answer(op, timeout_ms, error);
-  if (failed == ECONNREFUSED) return capi_fail(error, DLB_ERROR_CLOSED, "%s: handle: its process has ended", op);
+  if (failed == ENOENT) return gone(op, error);
   if (failed == EACCES) return capi_fail(error, DLB_ERROR_SYSTEM, "%s: handle: its socket is that of another user", op);
   if (failed) return fail_system(op, "connect", failed, error);
   do {
@@ -338,7 +342,7 @@ static int32_t fetch(const char *op, int *file, const segment_handle *handle, in
   close(conn);
   switch (failed) {
   case 0: return DLB_OK;
-  case ENOENT: return capi_fail(error, DLB_ERROR_CLOSED, "%s: handle: it was used before, or its time is over", op);
+  case ENOENT: return gone(op, error);
   case ETIMEDOUT: return no_answer(op, timeout_ms, error);
   default: return fail_system(op, "recvmsg", failed, error);
   }

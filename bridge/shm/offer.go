@@ -37,6 +37,8 @@ type Handle struct {
 // ErrNotOffered reports a handle that nobody answers: it was used before, or its time is over, or the process that made it has ended.
 var ErrNotOffered = errors.New("not offered")
 
+var errGone = fmt.Errorf("handle: it was used before, its time is over, or its process has ended: the segment is %w", ErrNotOffered)
+
 // Offer lets one other process of the same user fetch the segment of a tensor, until timeout is over. Without [Writable] it
 // forbids further writable mappings of the segment, as [Send] does. The data type, the shape and the strides of the tensor
 // travel by other means, such as the label of a message.
@@ -133,8 +135,8 @@ func take(ctx context.Context, h Handle) (file int, err error) {
 	}
 	switch code {
 	case 0:
-	case syscall.ECONNREFUSED:
-		return 0, fmt.Errorf("handle: its process has ended: the segment is %w", ErrNotOffered)
+	case syscall.ENOENT:
+		return 0, errGone
 	case syscall.EACCES:
 		return 0, fmt.Errorf("handle: its socket is that of another user: %w", syscall.EPERM)
 	default:
@@ -155,7 +157,7 @@ func take(ctx context.Context, h Handle) (file int, err error) {
 	case err != nil:
 		return 0, cause(ctx, err)
 	case code == syscall.ENOENT:
-		return 0, fmt.Errorf("handle: it was used before, or its time is over: the segment is %w", ErrNotOffered)
+		return 0, errGone
 	case code != 0:
 		return 0, os.NewSyscallError("recvmsg", code)
 	}

@@ -32,7 +32,7 @@ func offered(t *testing.T, timeout time.Duration, options ...shm.SendOption) shm
 	return h
 }
 
-// offering opens the socket, which stays open.
+// offering checks at the end of the test that nothing is offered and nothing was left.
 func offering(t *testing.T) {
 	x, err := shm.Fetch(t.Context(), offered(t, time.Minute), four, nil)
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func TestAnOfferIsFetchedOnce(t *testing.T) {
 	assert.Zero(t, shm.Offered())
 	_, err = shm.Fetch(t.Context(), h, four)
 	require.ErrorIs(t, err, shm.ErrNotOffered)
-	require.ErrorContains(t, err, "it was used before, or its time is over")
+	require.ErrorContains(t, err, "it was used before, its time is over, or its process has ended")
 }
 
 func TestViewsAndWritableOffers(t *testing.T) {

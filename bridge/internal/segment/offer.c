@@ -381,6 +381,7 @@ int segment_fetch_begin(int *out, const segment_handle *handle) {
   if (conn < 0) return errno;
   const socklen_t size = set_address(&address, handle->socket);
   int failed = connect(conn, (struct sockaddr *)&address, size) != 0 ? errno : 0;
+  if (failed == ECONNREFUSED) failed = ENOENT; /* nobody listens: the last offer is over, or the process */
   if (!failed && !of_this_user(conn)) failed = EACCES;
   /* The process may have ended in between: segment_fetch_step sees that. */
   if (!failed && send(conn, token, TOKEN, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET) failed = errno;

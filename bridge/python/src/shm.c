@@ -365,6 +365,10 @@ PyObject *shm_offers_end(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignore
   Py_RETURN_NONE;
 }
 
+static void raise_gone(void) {
+  PyErr_SetString(PyExc_LookupError, "dlbridge: shm: handle: it was used before, its time is over, or its process has ended");
+}
+
 /* Begins to fetch, and returns the descriptor of the connection, or -1 with an exception. */
 static int fetch_begin(const segment_handle *h, const deadline *d) {
   int conn, code;
@@ -374,7 +378,7 @@ static int fetch_begin(const segment_handle *h, const deadline *d) {
   }
   if (code == 0) return conn;
   if (code == EAGAIN) return wait_after(EAGAIN, d, POLLIN);
-  if (code == ECONNREFUSED) PyErr_SetString(PyExc_LookupError, "dlbridge: shm: handle: its process has ended");
+  if (code == ENOENT) raise_gone();
   else if (code == EACCES) PyErr_SetString(PyExc_PermissionError, "dlbridge: shm: handle: its socket is that of another user");
   else raise_errno(code, "fetch");
   return -1;
@@ -389,7 +393,7 @@ static int fetch(const segment_handle *h, double seconds) {
   while (!failed && file < 0) {
     const int code = segment_fetch_step(d.fd, &file);
     if (code == ENOENT) {
-      PyErr_SetString(PyExc_LookupError, "dlbridge: shm: handle: it was used before, or its time is over");
+      raise_gone();
       failed = -1;
     } else if (code != 0) {
       failed = wait_after(code, &d, POLLIN);

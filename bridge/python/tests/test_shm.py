@@ -467,7 +467,7 @@ def test_a_handle_is_fetched_by_another_process(offered, readonly):
     out = subprocess.run([sys.executable, "-c", textwrap.dedent(FETCH), text], capture_output=True, text=True, check=True, timeout=60)
     assert out.stdout == ("[1, 2, 3] True\n" if readonly else "[7, 2, 3] False\n")
     assert x.item(1) == (1 if readonly else 7)
-    with pytest.raises(LookupError, match="it was used before, or its time is over"):
+    with pytest.raises(LookupError, match="it was used before, its time is over, or its process has ended"):
         shm.fetch(h, 3, "int64")
 
 
