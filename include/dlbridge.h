@@ -328,11 +328,11 @@ DLB_API int32_t dlb_tensor_format(size_t *out, char *data, size_t room, const DL
  *
  * These functions are plain C, and work in a forked child. They make tensors in segments, which are memory that several processes
  * map, and hand them to another process without a copy, whatever their size: through a connected Unix socket, or with a handle that
- * travels by any means on the same machine, within one network namespace. A segment is a file without a name (memfd_create): the system frees it when no process
- * has it any more, even if processes are killed. Each segment takes one descriptor in every process that has it. A tensor in a
- * segment is a tensor like any other, and its views lie in the segment. The packages bridge/shm of Go and dlbridge.shm of Python
- * send and receive the same messages, and their handles have the same fields. In these functions, a thread can be cancelled
- * (pthread_cancel) only while it waits for a socket, and leaves no descriptor and no mapping behind.
+ * travels by any means on the same machine, within one network namespace. A segment is a file without a name (memfd_create): the
+ * system frees it when no process has it any more, even if processes are killed. Each segment takes one descriptor in every process
+ * that has it. A tensor in a segment is a tensor like any other, and its views lie in the segment. The packages bridge/shm of Go and
+ * dlbridge.shm of Python send and receive the same messages, and their handles have the same fields. In these functions, a thread
+ * can be cancelled (pthread_cancel) only while it waits for a socket, and leaves no descriptor and no mapping behind.
  */
 
 /* For dlb_shm_send and dlb_shm_offer: the receiver may write to the memory. */
@@ -406,14 +406,14 @@ DLB_API int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersione
 
 /* Returns a tensor in the segment of a handle, which dlb_shm_offer has made, or Go or Python, in another process or this one. `view`
  * describes it as in dlb_tensor_lend, but its data and byte_offset are ignored. `flags` are 0, DLPACK_FLAG_BITMASK_READ_ONLY, which
- * a handle with `readonly` implies, or DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED. The description is checked against the size in
- * the handle, which an error here does not use up, and then against the size that the kernel reports. `copied` is that of
- * dlb_shm_recv.
+ * a handle with `readonly` implies, or DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED. The description is checked twice: before
+ * the segment is fetched against the size in the handle, which can be used again after an error of this check, and then against the
+ * size that the kernel reports. `copied` is that of dlb_shm_recv.
  * Ownership: the caller owns *out; `handle` and `view` are borrowed. Lifetime: until the deleter of *out is called. Threads: any. On
  * error: *out is NULL, no mapping and no descriptor remains; DLB_ERROR_CLOSED if the handle was used before, its time is over, or its
- * process has ended or is in another network namespace; DLB_ERROR_ARGUMENT for a handle that dlb_shm_offer does not make; DLB_ERROR_SYSTEM for the socket of another
- * user, and without an answer within `timeout_ms` milliseconds; DLB_ERROR_DTYPE, _DEVICE, _LAYOUT, _OVERFLOW or _READONLY for a
- * description that is invalid or does not fit the segment. */
+ * process has ended or is in another network namespace; DLB_ERROR_ARGUMENT for a handle that dlb_shm_offer does not make;
+ * DLB_ERROR_SYSTEM for the socket of another user, and without an answer within `timeout_ms` milliseconds; DLB_ERROR_DTYPE, _DEVICE,
+ * _LAYOUT, _OVERFLOW or _READONLY for a description that is invalid or does not fit the segment. */
 DLB_API int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_handle *handle, const DLTensor *view, uint64_t flags,
                               uint64_t copied, int64_t timeout_ms, dlb_error *error);
 
@@ -425,11 +425,12 @@ DLB_API int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_hand
  * multiprocessing.shared_memory of Python does. Its elements are copied, because such an object can become smaller at any time; with
  * DLB_SHM_TRUST_PEER in `options` they are not, and the tensor is writable unless `flags` say otherwise. `directory` is the only one
  * in which the name is looked up: "/dev/shm" for objects of shm_open; links are not followed. `view` describes the tensor as in
- * dlb_tensor_lend, and its byte_offset says where in the object the tensor begins; its data is ignored. `flags` are those of
- * dlb_shm_fetch. The object stays that of the program that has made it, which may remove the name at once.
+ * dlb_tensor_lend, but its data is ignored, and its byte_offset is the number of bytes from the beginning of the object to the
+ * element with all indices 0. `flags` are those of dlb_shm_fetch. The object stays that of the program that has made it, which may remove the name at once.
  * Ownership: the caller owns *out; the strings and `view` are borrowed. Lifetime: until the deleter of *out is called. Threads: any.
  * On error: *out is NULL; DLB_ERROR_ARGUMENT for a name that is empty or contains a slash, and for something other than a regular
- * file; DLB_ERROR_SYSTEM if it cannot be opened, as a link cannot; the codes of dlb_shm_fetch for a description that is invalid or does not fit. */
+ * file; DLB_ERROR_SYSTEM if it cannot be opened, also for a link; the codes of dlb_shm_fetch for a description that is invalid or
+ * does not fit. */
 DLB_API int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *directory, const char *name, const DLTensor *view,
                                uint64_t flags, uint64_t options, dlb_error *error);
 

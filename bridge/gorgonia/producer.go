@@ -62,8 +62,8 @@ func FromDense(x tensor.Tensor) (*dlpack.Tensor, error) {
 			// The owner was Go memory, and was released. Either d keeps that memory reachable, or the collector has freed it and d is a
 			// result that was allocated there later. d.Raw is valid in both cases.
 		}
-		// Otherwise d is a result in memory that gorgonia allocated. Its engine and its flag ManuallyManaged are copies of those of
-		// an operand and say nothing about this memory.
+		// If not, d is the result of an operation, in memory that gorgonia has allocated. It has the engine and the flag ManuallyManaged
+		// of one of the operands, which say nothing about its own memory.
 	} else if d.IsManuallyManaged() {
 		return nil, fmt.Errorf("gorgonia: from dense: nothing would keep memory of tensor.FromMemory; Lend it to package dlpack, and wrap a View of that with Dense: %w", dlpack.ErrBorrowed)
 	}

@@ -5,6 +5,8 @@ package shm
 /*
 #include "message.h"
 
+#include <stdlib.h>
+
 static inline core_status fits_one(DLDataType dtype, int32_t ndim, int64_t *shape, int64_t *strides, uint64_t offset, uint64_t flags,
                                    uint64_t size, char *text, size_t text_size) {
   const DLTensor view = {.ndim = ndim, .dtype = dtype, .shape = shape, .strides = strides, .byte_offset = offset};
@@ -69,24 +71,37 @@ func Attach(dir, name string, spec dlpack.Spec, options ...AttachOption) (*dlpac
 }
 
 func (a attaching) attach(dir, name string, spec dlpack.Spec) (*dlpack.Tensor, error) {
-	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
-		return nil, fmt.Errorf("the name %q is not one of a file in %s: %w", name, dir, dlpack.ErrValue)
-	}
 	if err := checkSpec(&spec); err != nil {
 		return nil, err
 	}
 	if spec.ByteOffset < 0 {
 		return nil, fmt.Errorf("spec.ByteOffset is %d: %w", spec.ByteOffset, dlpack.ErrValue)
 	}
-	mode := os.O_RDONLY
-	if a.trusted && !spec.ReadOnly {
-		mode = os.O_RDWR
-	}
-	file, err := syscall.Open(filepath.Join(dir, name), mode|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	file, err := openNamed(dir, name, a.trusted && !spec.ReadOnly)
 	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: filepath.Join(dir, name), Err: err}
+		return nil, err
 	}
 	return openFile(file, uint64(spec.ByteOffset), &spec, math.MaxUint64, a.trusted)
+}
+
+// openNamed returns a descriptor of a file in a folder, which the caller closes.
+func openNamed(dir, name string, writable bool) (file int, err error) {
+	dirInC, nameInC := C.CString(filepath.Clean(dir)), C.CString(name)
+	defer C.free(unsafe.Pointer(dirInC))
+	defer C.free(unsafe.Pointer(nameInC))
+	var fd C.int
+	code := syscall.EINVAL
+	if !strings.Contains(dir+name, "\x00") { // with which a string of C ends
+		code = syscall.Errno(C.segment_open_named(&fd, dirInC, nameInC, flag(writable)))
+	}
+	switch code {
+	case 0:
+		return int(fd), nil
+	case syscall.EINVAL:
+		return 0, fmt.Errorf("the name %q is not one of a file in %s: %w", name, dir, dlpack.ErrValue)
+	default:
+		return 0, &os.PathError{Op: "open", Path: filepath.Join(dir, name), Err: code}
+	}
 }
 
 // checkSpec returns an error for a spec that must not be passed to C: too many dimensions, or not one stride for each.

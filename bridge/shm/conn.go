@@ -63,8 +63,9 @@ func Writable() SendOption { return func(s *sending) { s.writable = true } }
 // Errors: that of ctx; [ErrNotShared]; [dlpack.ErrReadOnly] with [Writable] for a tensor that is read-only or whose segment
 // was sent read-only before; [dlpack.ErrClosed]; [dlpack.ErrDevice]; [dlpack.ErrLayout] for such a broadcast;
 // [dlpack.ErrOverflow] for tensors in more than 253 segments, or more than a message of 1 MiB can describe;
-// [dlpack.ErrMemory]; [dlpack.ErrNull] and [dlpack.ErrValue] for a conn that is nil or not a stream; those of the system. After an
-// error of ctx or of the socket, a part of the message may be under way: close conn.
+// [dlpack.ErrMemory]; [dlpack.ErrNull] and [dlpack.ErrValue] for a conn that is nil or not a stream; those of the socket;
+// EMFILE if the process has no descriptor left. After an error of ctx or of the socket, a part of the message may be under
+// way: close conn.
 func Send(ctx context.Context, conn *net.UnixConn, ts []*dlpack.Tensor, options ...SendOption) error {
 	var s sending
 	for _, option := range options {

@@ -80,9 +80,9 @@ func (s sending) offer(t *dlpack.Tensor, timeout time.Duration) (Handle, error) 
 // Offered returns the number of offers of this process that were not fetched and whose time is not over.
 func Offered() int { return int(C.segment_offer_count()) }
 
-// Fetch returns a tensor in the segment of a handle that another process, or this one, has made: by [Offer], by handle of the
-// Python module dlbridge.shm, or by dlb_shm_offer of C. spec describes the tensor, except its offset, which is that of the
-// handle. The tensor is read-only if spec.ReadOnly is true, or the offer was not [Writable]. A spec that does not fit h.Size
+// Fetch returns a tensor in the segment of a handle. Another process, or this one, has made the handle with [Offer], with the
+// function handle of the Python module dlbridge.shm, or with dlb_shm_offer in C. spec describes the tensor; its ByteOffset is
+// ignored, because the handle has the offset. The tensor is read-only if spec.ReadOnly is true, or the offer was not [Writable]. A spec that does not fit h.Size
 // is an error that does not use the handle up.
 //
 // Ownership: the tensor is the caller's. Errors: that of ctx; [ErrNotOffered]; those of [Recv].

@@ -14,8 +14,8 @@ import (
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
-// side is the number of rows and of columns of the square matrices in kernels. That of transpose_4_odd has one row and one
-// column less.
+// side is the number of rows and of columns of the square matrices in kernels. Only the matrix of transpose_4_odd has one row
+// and one column less.
 const side = 4096
 
 // A layoutOf describes a view of a row-major tensor. The view permutes the axes by order and then takes every step-th element of

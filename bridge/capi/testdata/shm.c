@@ -336,16 +336,36 @@ static void an_offer_ends(void) {
   dlb_tensor_release(x);
 }
 
+/* Sets the address of the socket of a handle, and returns its size. */
+static socklen_t set_address(struct sockaddr_un *address, const dlb_shm_handle *h) {
+  *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+  strcpy(address->sun_path + 1, h->socket);
+  return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(h->socket));
+}
+
+/* Sets *h to a handle whose socket is not the library's, and returns that socket, which listens. */
+static int listen_as_another(dlb_shm_handle *h, int backlog) {
+  struct sockaddr_un address;
+  *h = (dlb_shm_handle){.size = 16, .readonly = 1};
+  snprintf(h->socket, sizeof h->socket, "dlbridge-shm-%032x", (unsigned)getpid());
+  snprintf(h->token, sizeof h->token, "%032d", 0);
+  const socklen_t size = set_address(&address, h);
+  int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+  CHECK_INT(0, bind(listener, (struct sockaddr *)&address, size));
+  CHECK_INT(0, listen(listener, backlog));
+  return listener;
+}
+
 /* A process that leaves without its answer does not use the handle up, and many that say nothing do not keep others waiting. */
 static void strangers_at_the_socket_disturb_nobody(void) {
   DLManagedTensorVersioned *x = numbers(2, 2), *y;
   dlb_shm_handle h = offered(x, 60000, 0);
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  struct sockaddr_un address;
+  const socklen_t size = set_address(&address, &h);
   int silent[200];
-  strcpy(address.sun_path + 1, h.socket);
   for (int i = 0; i < 200; i++) {
     silent[i] = socket(AF_UNIX, SOCK_STREAM, 0);
-    CHECK_INT(0, connect(silent[i], (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(h.socket))));
+    CHECK_INT(0, connect(silent[i], (struct sockaddr *)&address, size));
   }
   CHECK(send(silent[0], "half", 4, MSG_NOSIGNAL) == 4 || errno == EPIPE);
   CHECK_OK(dlb_shm_fetch(&y, &h, &two_by_two, 0, 0, 60000, &error));
@@ -425,7 +445,7 @@ static void what_cannot_be_offered_or_fetched_is_refused(void) {
   CHECK_OK(dlb_shm_fetch(&y, &h, &two_by_two, 0, 0, 1000, &error)); /* none of these has used it */
   dlb_tensor_release(y);
   bad = offered(x, 60000, 0);
-  bad.size = 1000; /* which is not what the kernel says */
+  bad.size = 1000; /* more than the size of the file, which the kernel reports */
   CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_shm_fetch(&y, &bad, &wrong, 0, 0, 1000, &error));
   h = offered(x, 60000, 0);
   h.readonly = 0;
@@ -435,16 +455,10 @@ static void what_cannot_be_offered_or_fetched_is_refused(void) {
 
 /* Fetches from a socket that answers with `count` times a descriptor, or not at all if it is negative. */
 static int32_t code_for_socket_of(int file, int count) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  dlb_shm_handle h = {.size = 16, .readonly = 1};
+  dlb_shm_handle h;
   DLManagedTensorVersioned *y;
   dlb_error error;
-  snprintf(h.socket, sizeof h.socket, "dlbridge-shm-%032x", (unsigned)getpid());
-  snprintf(h.token, sizeof h.token, "%032d", 0);
-  strcpy(address.sun_path + 1, h.socket);
-  int listener = socket(AF_UNIX, SOCK_STREAM, 0);
-  CHECK_INT(0, bind(listener, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(h.socket))));
-  CHECK_INT(0, listen(listener, 1));
+  int listener = listen_as_another(&h, 1);
   pid_t child = fork();
   if (child == 0) {
     int conn = accept(listener, NULL, NULL);
@@ -575,14 +589,8 @@ static void a_cancelled_thread_leaves_nothing(void) {
     struct cmsghdr header;
     char room[CMSG_SPACE(4 * sizeof(int))];
   } control;
-  dlb_shm_handle silent = {.size = 16};
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  snprintf(silent.socket, sizeof silent.socket, "dlbridge-shm-%032x", (unsigned)getpid());
-  snprintf(silent.token, sizeof silent.token, "%032d", 0);
-  strcpy(address.sun_path + 1, silent.socket);
-  int listener = socket(AF_UNIX, SOCK_STREAM, 0);
-  CHECK_INT(0, bind(listener, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(silent.socket))));
-  CHECK_INT(0, listen(listener, 1000));
+  dlb_shm_handle silent;
+  int listener = listen_as_another(&silent, 1000);
   for (unsigned i = 0; i < 200; i++) {
     int pair[2];
     CHECK_INT(0, socketpair(AF_UNIX, SOCK_STREAM, 0, pair));

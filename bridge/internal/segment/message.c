@@ -37,14 +37,17 @@ static const uint32_t no_segment = UINT32_MAX;
 
 #define FAIL(status, ...) core_fail(status, text, text_size, __VA_ARGS__)
 
-const char segment_cannot_seal[] = "a segment cannot be made read-only";
-
 core_status segment_fail(int code, const char *what, char *text, size_t text_size) {
   core_status status = code == ENOMEM                      ? CORE_ERR_MEMORY
                        : code == EPERM || code == EACCES   ? CORE_ERR_READONLY
                        : code == EMFILE || code == ENFILE ? CORE_ERR_SYSTEM
                                                            : CORE_ERR_ARGUMENT;
   return FAIL(status, "%s: %s", what, strerror(code));
+}
+
+core_status segment_make_read_only(int fd, char *text, size_t text_size) {
+  const int code = segment_seal(fd);
+  return code == 0 ? CORE_OK : segment_fail(code, "a segment cannot be made read-only", text, text_size);
 }
 
 /* ---- sending ----------------------------------------------------------------------------------- */
@@ -155,9 +158,8 @@ core_status segment_pack(segment_outbox *out, const DLTensor *const *tensors, co
     at = put(at, strides, 8 * (size_t)t->ndim);
   }
   for (int i = 0; i < out->file_count && status == CORE_OK && !writable; i++) {
-    int code = segment_seal(out->files[i]);
     *failed = -1;
-    if (code != 0) status = segment_fail(code, segment_cannot_seal, text, text_size);
+    status = segment_make_read_only(out->files[i], text, text_size);
   }
   if (status != CORE_OK) {
     segment_outbox_end(out);
@@ -368,7 +370,7 @@ static core_status describe(segment_inbox *out, const DLTensor *tensor, char *te
   return CORE_OK;
 }
 
-/* Returns the flags of a message for those of a tensor. */
+/* Returns the flags that a message has for a tensor with these flags of DLPack. */
 static uint32_t message_flags(uint64_t flags) {
   return (flags & DLPACK_FLAG_BITMASK_READ_ONLY ? READ_ONLY : 0) | (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED ? PADDED : 0);
 }

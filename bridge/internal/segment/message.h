@@ -13,7 +13,9 @@ enum {
 
 /* Returns the status for an errno, with a text that begins with `what`. */
 CORE_API core_status segment_fail(int code, const char *what, char *text, size_t text_size);
-extern CORE_API const char segment_cannot_seal[]; /* the `what` for segment_seal */
+
+/* Forbids all further writable mappings of a segment (segment_seal). A status that is not CORE_OK comes with a text. */
+CORE_API core_status segment_make_read_only(int fd, char *text, size_t text_size);
 
 /* A message to send: its bytes, and the descriptors that go with the first of them (SCM_RIGHTS). */
 typedef struct {
@@ -63,13 +65,13 @@ CORE_API size_t segment_message_size(const char *first, char *text, size_t text_
 CORE_API core_status segment_unpack(segment_inbox *out, const char *data, size_t size, const int *files, size_t file_count,
                                     uint64_t copied, int64_t *failed, char *text, size_t text_size);
 
-/* Checks a tensor that begins tensor->byte_offset bytes after the beginning of a segment of `size` bytes: segment_open
- * refuses what this refuses, if the size is that of the file. */
+/* Checks whether a tensor that begins tensor->byte_offset bytes after the beginning of a segment lies in its `size` bytes. If the
+ * size is that of the file, segment_open makes the same check. */
 CORE_API core_status segment_fits(const DLTensor *tensor, uint64_t flags, uint64_t size, char *text, size_t text_size);
 
-/* Does what segment_unpack does for one tensor with elements, whose description did not come in a message. tensor->byte_offset is its offset in the
- * segment, its strides may be NULL, and its data and device are ignored. `file` is the descriptor, which is taken over. With
- * `trusted`, a file that another process can make smaller is mapped instead of copied. */
+/* Does what segment_unpack does for one tensor with elements, whose description did not come in a message. tensor->byte_offset is
+ * its offset in the segment, its strides may be NULL, and its data and device are ignored. `file` is the descriptor, which is
+ * taken over. With `trusted`, a file that another process can make smaller is mapped instead of copied. */
 CORE_API core_status segment_open(segment_inbox *out, const DLTensor *tensor, uint64_t flags, int file, uint64_t copied, int trusted,
                                   char *text, size_t text_size);
 

@@ -320,19 +320,18 @@ static int publish(segment_handle *out, int fd, int64_t milliseconds) {
 }
 
 core_status segment_offer(segment_handle *out, const segment_place *place, int writable, int64_t milliseconds, char *text, size_t text_size) {
-  struct stat status;
-  const char *what = segment_cannot_seal;
-  int failed = writable ? 0 : segment_seal(place->file);
-  if (!failed) {
-    what = "the segment cannot be offered";
-    failed = fstat(place->file, &status) != 0 ? errno : publish(out, place->file, milliseconds);
+  struct stat info;
+  core_status status = writable ? CORE_OK : segment_make_read_only(place->file, text, text_size);
+  if (status == CORE_OK) {
+    const int failed = fstat(place->file, &info) != 0 ? errno : publish(out, place->file, milliseconds);
+    if (failed) status = segment_fail(failed, "the segment cannot be offered", text, text_size);
   }
-  if (failed) {
+  if (status != CORE_OK) {
     close(place->file);
-    return segment_fail(failed, what, text, text_size);
+    return status;
   }
   out->offset = place->offset;
-  out->size = (uint64_t)status.st_size;
+  out->size = (uint64_t)info.st_size;
   out->read_only = !writable;
   return CORE_OK;
 }
@@ -360,7 +359,9 @@ void segment_offers_end(void) {
 /* At the end of the process, and before the library is unloaded. */
 __attribute__((destructor)) static void end_thread(void) { segment_offers_end(); }
 
-/* ---- forks ---- the offers stay those of the parent; the thread is not in the child ------------- */
+/* ---- forks --------------------------------------------------------------------------------------
+ *
+ * A forked child has no thread that answers, so it closes its copies of the descriptors. The offers stay those of its parent. */
 
 static void lock(void) { pthread_mutex_lock(&here.mutex); }
 static void unlock(void) { pthread_mutex_unlock(&here.mutex); }

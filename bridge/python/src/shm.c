@@ -336,7 +336,8 @@ PyObject *shm_is_shared(PyObject *Py_UNUSED(module), PyObject *tensor) {
   return PyBool_FromLong(status == CORE_OK);
 }
 
-/* (Tensor, writable, milliseconds) -> (socket, token, offset, size) of a handle; the offset is that of element (0, ..., 0) */
+/* Offers a Tensor: (Tensor, writable, milliseconds) -> (socket, token, offset, size), the fields of a handle. The offset is that of
+ * element (0, ..., 0) in the segment, in bytes. */
 PyObject *shm_offer(PyObject *module, PyObject *args) {
   module_state *state = PyModule_GetState(module);
   PyObject *tensor;
