@@ -140,9 +140,8 @@ func (m *message) described(i int, t *tens.Tensor) error {
 	if what.NBytes > 0 {
 		out.view.data = unsafe.Add(unsafe.Pointer(frame.data), what.Layout.Offset*int64(what.DType.ItemSize()))
 	}
-	var extent C.core_extent
 	message := (*C.char)(unsafe.Pointer(&m.message[0]))
-	if status := C.core_check_tensor(&out.view, out.flags, &extent, message, C.size_t(len(m.message))); status != C.CORE_OK {
+	if status := C.core_check_tensor(&out.view, out.flags, nil, message, C.size_t(len(m.message))); status != C.CORE_OK {
 		return fmt.Errorf("%s: %w", C.GoString(message), dlpack.ErrLayout)
 	}
 	return nil

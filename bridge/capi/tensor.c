@@ -174,9 +174,7 @@ int32_t capi_hold_frame(core_share **out, const char *op, const char *what, size
 int32_t capi_check_description(const char *op, const char *what, const DLTensor *tensor, uint64_t flags,
                                core_extent *extent, dlb_error *error) {
   char where[256];
-  core_extent ignored;
-  core_status status =
-      core_check_tensor(tensor, flags, extent != NULL ? extent : &ignored, where, sizeof where);
+  core_status status = core_check_tensor(tensor, flags, extent, where, sizeof where);
   if (status == CORE_OK) return DLB_OK;
   return capi_fail(error, (int32_t)status, "%s: %s: %s", op, what, where);
 }

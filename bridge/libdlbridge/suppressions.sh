@@ -7,18 +7,32 @@ cat << 'END_OF_HEAD'
 #   valgrind --leak-check=full --suppressions=PREFIX/share/dlbridge/dlbridge.supp ./program
 #
 # Valgrind does not recognise the stacks of goroutines as stacks, and takes their memory for invalid or uninitialised, and all
-# values that come from there. Therefore errors in Go functions are not reported. Errors in the C functions of the program and
-# of the library are, and all leaks. libdlbridge_tensor.so has no Go, and needs no suppressions.
+# values that come from there. Therefore errors in Go functions, and in the C functions that they call, are not reported. Other
+# errors in the C functions of the program and of the library are, and all leaks. libdlbridge_tensor.so has no Go, and needs no
+# suppressions.
 END_OF_HEAD
 entry() { printf '{\n   dlbridge: %s\n   Memcheck:%s\n   %s\n   ...\n}\n' "$1" "$2" "$3"; }
 kinds='Cond Value1 Value2 Value4 Value8 Value16 Value32 Addr1 Addr2 Addr4 Addr8 Addr16 Addr32'
 # The name of a Go function begins with the path of its package. The patterns are for all paths with a slash, and for packages of
-# the standard library without one. Names that begin with _cgoexp_ are the entries of exported functions. Functions whose names
-# begin with _cgo_ write the result of a C function to the stack of the goroutine that has called it. gcWriteBarrier is a function
-# of the runtime in assembler.
-for package in '*/*' '_cgoexp_*' '_cgo_*_Cfunc_*' 'gcWriteBarrier*' 'runtime.*' 'sync.*' 'bytes.*' 'errors.*' 'fmt.*' 'iter.*' 'maps.*' \
+# the standard library without one. Names that begin with _cgoexp_ are the entries of exported functions. gcWriteBarrier is a
+# function of the runtime in assembler.
+for package in '*/*' '_cgoexp_*' 'gcWriteBarrier*' 'runtime.*' 'sync.*' 'bytes.*' 'errors.*' 'fmt.*' 'iter.*' 'maps.*' \
   'math.*' 'reflect.*' 'slices.*' 'sort.*' 'strconv.*' 'strings.*' 'syscall.*' 'time.*' 'type:*'; do
   for kind in $kinds; do entry 'in a Go function' "$kind" "fun:$package"; done
+done
+# Through functions whose names begin with _cgo_, Go calls C functions. They get their arguments from the stack of a goroutine, and
+# write the result to it.
+for kind in $kinds; do
+  entry 'in a C function that Go has called' "$kind" '...
+   fun:_cgo_*_Cfunc_*'
+done
+# The arguments of the system calls of the runtime come from the same memory. Valgrind knows no patterns for their names.
+for argument in 'futex(futex)' 'futex(op)' 'futex(val)' 'futex(utime)' 'futex(timeout)' 'tgkill(tgid)' 'tgkill(tid)' 'tgkill(sig)' \
+  'nanosleep(req)' 'nanosleep(rem)' 'rt_sigprocmask(how)' 'rt_sigprocmask(set)' 'rt_sigprocmask(oldset)' 'sigaltstack(ss)' \
+  'sigaltstack(oss)' 'madvise(start)' 'madvise(length)' 'madvise(advice)' 'munmap(start)' 'munmap(length)' 'mincore(start)' \
+  'mincore(length)' 'mincore(vec)' 'read(fd)' 'read(buf)' 'read(count)' 'write(fd)' 'write(buf)' 'write(count)'; do
+  entry 'in a Go function' "Param
+   $argument" 'fun:runtime.*'
 done
 cat << 'END_OF_LEAKS'
 {
