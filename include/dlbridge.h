@@ -349,7 +349,8 @@ DLB_API int32_t dlb_shm_alloc(DLManagedTensorVersioned **out, DLDataType dtype, 
 DLB_API int32_t dlb_shm_copy(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, dlb_error *error);
 
 /* Sets *out to 1 if all elements of a tensor lie in a segment, and to 0 otherwise. It is also 0 for a tensor without elements,
- * and for a broadcast with more bytes than its segment.
+ * for a broadcast with more bytes than its segment, and for memory that dlb_shm_attach has mapped, whose object can become
+ * smaller.
  * Ownership: `tensor` is borrowed. Lifetime: the call. Threads: any. On error: *out is 0. */
 DLB_API int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *tensor, dlb_error *error);
 

@@ -77,19 +77,10 @@ int32_t dlb_shm_copy(DLManagedTensorVersioned **out, const DLManagedTensorVersio
 int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
   SEGMENT_WITHOUT_CANCELLATION;
   core_extent extent;
-  segment_place place;
-  char text[256];
   int32_t code = CAPI_CLEAR(__func__, out, error);
   if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, &extent, error);
-  if (code != DLB_OK) return code;
-  core_status status = segment_place_of(&place, &tensor->dl_tensor, &extent, tensor->flags, 0, text, sizeof text);
-  if (status == CORE_ERR_ARGUMENT || status == CORE_ERR_MEMORY) /* of the operating system */
-    return fail_status(__func__, status, -1, text, error);
-  if (status == CORE_OK) {
-    close(place.file);
-    *out = 1;
-  }
-  return capi_ok(error);
+  if (code == DLB_OK) *out = segment_is_shared(&tensor->dl_tensor, &extent);
+  return code;
 }
 
 static void drop(void *share) { core_share_drop(share); }

@@ -11,10 +11,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dlbridge/dlbridge/bridge"
 	"github.com/dlbridge/dlbridge/bridge/shm"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
@@ -57,6 +59,10 @@ func TestATrustedObjectIsMapped(t *testing.T) {
 	bytes, err := os.ReadFile(filepath.Join(dir, name))
 	require.NoError(t, err)
 	assert.Equal(t, byte(99), bytes[9])
+	assert.False(t, shm.IsShared(x)) // the receiver could not trust it
+	msg, _, err := bridge.Encode([]*dlpack.Tensor{x}, shm.Offers([]*dlpack.Tensor{x}, time.Minute))
+	require.NoError(t, err)
+	assert.Len(t, msg.Parts[0], 6)
 
 	spec := bytesAt4
 	spec.ReadOnly = true

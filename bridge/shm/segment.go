@@ -22,6 +22,12 @@ static inline core_status segment_find_tensor(segment_place *place, void *manage
   if (status != CORE_OK) return status;
   return segment_place_of(place, &m->dl_tensor, &extent, m->flags, writable, text, text_size);
 }
+
+static inline int is_shared(void *managed) {
+  core_extent extent;
+  DLManagedTensorVersioned *m = managed;
+  return core_check_tensor(&m->dl_tensor, m->flags, &extent, NULL, 0) == CORE_OK && segment_is_shared(&m->dl_tensor, &extent);
+}
 */
 import "C"
 
@@ -134,13 +140,15 @@ func ReadOnly(t *dlpack.Tensor) (*dlpack.Tensor, error) {
 	return ts[0], nil
 }
 
-// IsShared reports whether all elements of a tensor lie in a segment.
+// IsShared reports whether all elements of a tensor lie in a segment. It is false for a tensor without elements, and for one on the
+// memory of an object that [Attach] has mapped: others would have to copy that, because the object can become smaller.
 func IsShared(t *dlpack.Tensor) bool {
-	p, err := find(t, false)
-	if err == nil {
-		syscall.Close(int(p.file))
+	managed, err := t.Export()
+	if err != nil {
+		return false
 	}
-	return err == nil
+	defer C.end_export(managed)
+	return C.is_shared(managed) != 0
 }
 
 // find returns the place of a tensor, whose descriptor the caller closes. The error for a tensor that is in no segment

@@ -19,8 +19,8 @@ import (
 // know the packing refuse the tensor. The offset of the handle is that of the first byte that a payload part would have.
 const Packing = "shm"
 
-// Offers is an option of [bridge.Encode], which must be called with the same tensors. Those that lie in segments, without
-// gaps and shared elements, get no payload part. Each of them is offered to one receiver until timeout is over, as by
+// Offers is an option of [bridge.Encode], which must be called with the same tensors. Those that lie in segments ([IsShared]),
+// without gaps and shared elements, get no payload part. Each of them is offered to one receiver until timeout is over, as by
 // [Offer]; so the message must be sent to a single receiver on the same machine.
 //
 // Ownership: as [Offer]. The tensors that were offered may be closed when the message was encoded; those with a payload

@@ -517,6 +517,9 @@ static void named_objects_are_copied_or_trusted(void) {
   CHECK(at(copy, 1, 1) == 3 && at(trusted, 1, 1) == 5);
   float last;
   CHECK(pread(file, &last, sizeof last, 16) == sizeof last && last == 5);
+  int32_t shared;
+  CHECK_OK(dlb_shm_is_shared(&shared, trusted, &error));
+  CHECK_INT(0, shared); /* another process could not trust it */
   dlb_tensor_release(copy);
   dlb_tensor_release(trusted);
   CHECK_OK(dlb_shm_attach(&y, folder, "object", &view, DLPACK_FLAG_BITMASK_READ_ONLY, DLB_SHM_TRUST_PEER, &error));

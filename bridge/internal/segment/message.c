@@ -79,12 +79,21 @@ static int number_of(segment_outbox *out, struct stat *known, int file) {
   return out->file_count++;
 }
 
+static uintptr_t first_of(const DLTensor *t, const core_extent *extent) {
+  return (uintptr_t)t->data + t->byte_offset + (uintptr_t)extent->low;
+}
+
+int segment_is_shared(const DLTensor *t, const core_extent *extent) {
+  size_t whole;
+  return t->device.device_type == kDLCPU && extent->nbytes > 0 &&
+         segment_is_fixed(first_of(t, extent), (size_t)(extent->high - extent->low), &whole) && (uint64_t)extent->nbytes <= whole;
+}
+
 core_status segment_place_of(segment_place *place, const DLTensor *t, const core_extent *extent, uint64_t flags, int writable, char *text,
                              size_t text_size) {
   if (t->device.device_type != kDLCPU)
     return FAIL(CORE_ERR_DEVICE, "the memory is on device type %d, which processes cannot share", (int)t->device.device_type);
-  uintptr_t first = (uintptr_t)t->data + t->byte_offset + (uintptr_t)extent->low;
-  int code = segment_find(first, (size_t)(extent->high - extent->low), place);
+  int code = segment_find(first_of(t, extent), (size_t)(extent->high - extent->low), place);
   if (code == ENOENT) return FAIL(CORE_NEEDS_COPY, "the memory is not in a segment; a copy made by shm is");
   if (code != 0) return segment_fail(code, "dup", text, text_size);
   place->offset -= (uint64_t)extent->low;

@@ -38,6 +38,11 @@ CORE_API void segment_outbox_end(segment_outbox *out);
 CORE_API core_status segment_place_of(segment_place *place, const DLTensor *tensor, const core_extent *extent, uint64_t flags,
                                       int writable, char *text, size_t text_size);
 
+/* Reports whether all elements of a tensor are in a segment that others can map without trust in this process: one that no process
+ * can make smaller. It is 0 for a tensor without elements, and for a broadcast with more bytes than its segment. The tensor was
+ * checked, with this extent as the result. */
+CORE_API int segment_is_shared(const DLTensor *tensor, const core_extent *extent);
+
 /* A tensor that was received. */
 typedef struct {
   DLTensor view; /* data is the address of element (0, ..., 0) */

@@ -87,23 +87,37 @@ int64_t segment_count(void) {
   return count;
 }
 
+/* Returns the mapping with a descriptor in which this memory lies, or NULL. The caller has locked the mutex. */
+static const segment *with_memory(uintptr_t address, size_t size) {
+  size_t first = above(address);
+  if (first == known.count) return NULL;
+  const segment *s = known.all[first];
+  size_t at = address - (uintptr_t)s->base;
+  return s->fd >= 0 && at <= s->size && size <= s->size - at ? s : NULL;
+}
+
 int segment_find(uintptr_t address, size_t size, segment_place *out) {
   int failed = ENOENT;
   pthread_mutex_lock(&known.mutex);
-  size_t first = above(address);
-  if (first < known.count) {
-    const segment *s = known.all[first];
-    size_t at = address - (uintptr_t)s->base;
-    if (s->fd >= 0 && at <= s->size && size <= s->size - at) {
-      out->file = fcntl(s->fd, F_DUPFD_CLOEXEC, 0);
-      out->read_only = s->read_only;
-      out->offset = s->start + at;
-      out->size = s->size;
-      failed = out->file < 0 ? errno : 0;
-    }
+  const segment *s = with_memory(address, size);
+  if (s != NULL) {
+    out->file = fcntl(s->fd, F_DUPFD_CLOEXEC, 0);
+    out->read_only = s->read_only;
+    out->offset = s->start + (address - (uintptr_t)s->base);
+    out->size = s->size;
+    failed = out->file < 0 ? errno : 0;
   }
   pthread_mutex_unlock(&known.mutex);
   return failed;
+}
+
+int segment_is_fixed(uintptr_t address, size_t size, size_t *whole) {
+  pthread_mutex_lock(&known.mutex);
+  const segment *s = with_memory(address, size);
+  int seals = s != NULL ? fcntl(s->fd, F_GET_SEALS) : -1; /* -1 also for files that cannot have seals */
+  *whole = s != NULL ? s->size : 0;
+  pthread_mutex_unlock(&known.mutex);
+  return seals >= 0 && (seals & F_SEAL_SHRINK);
 }
 
 /* ---- mappings ---------------------------------------------------------------------------------- */

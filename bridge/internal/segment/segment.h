@@ -62,6 +62,10 @@ CORE_API void segment_release(void *ctx);
  * with a descriptor. */
 CORE_API int segment_find(uintptr_t address, size_t size, segment_place *out);
 
+/* Reports whether segment_find would find such a mapping, and no process can make its file smaller. Sets *whole to the size of
+ * the mapping. */
+CORE_API int segment_is_fixed(uintptr_t address, size_t size, size_t *whole);
+
 /* Maps the pages of `size` bytes of memory at an address once more, without write permission; (*out)->base is the beginning of
  * the first page. The memory must be in one shared mapping, such as a segment or a file that was mapped with MAP_SHARED;
  * EINVAL: it is not. */

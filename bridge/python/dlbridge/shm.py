@@ -91,7 +91,8 @@ def attach(
 
 
 def is_shared(tensor: Tensor, /) -> bool:
-    """Reports whether all elements of a tensor lie in a segment.
+    """Reports whether all elements of a tensor lie in a segment. It is False for a tensor without elements, and for one on the memory of
+    an object that `attach` has mapped: others would have to copy that, because the object can become smaller.
 
         >>> dlbridge.shm.is_shared(dlbridge.shm.empty(3, "int8")), dlbridge.shm.is_shared(dlbridge.empty(3, "int8"))
         (True, False)

@@ -326,14 +326,11 @@ PyObject *shm_readonly(PyObject *module, PyObject *tensor) {
 /* A Tensor, which the caller has checked -> whether its elements are in a segment */
 PyObject *shm_is_shared(PyObject *Py_UNUSED(module), PyObject *tensor) {
   Tensor *t = (Tensor *)tensor;
-  char text[MESSAGE_SIZE];
   core_share *held = tensor_hold(t);
   if (held == NULL) return NULL;
-  segment_place place;
-  core_status status = segment_place_of(&place, &t->view, &t->extent, t->flags, 0, text, sizeof text);
+  int shared = segment_is_shared(&t->view, &t->extent);
   share_end(held);
-  if (status == CORE_OK) close(place.file);
-  return PyBool_FromLong(status == CORE_OK);
+  return PyBool_FromLong(shared);
 }
 
 /* Offers a Tensor: (Tensor, writable, milliseconds) -> (socket, token, offset, size), the fields of a handle. The offset is that of

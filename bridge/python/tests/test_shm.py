@@ -5,7 +5,9 @@ import contextlib
 import json
 import mmap
 import multiprocessing
+import multiprocessing.resource_tracker
 import os
+import pickle
 import socket
 import struct
 import subprocess
@@ -20,6 +22,12 @@ import pytest
 
 import dlbridge
 from dlbridge import _core, shm
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _what_keeps_descriptors_until_the_process_ends():
+    dlbridge.tens.encode([])  # the Go library is loaded
+    multiprocessing.resource_tracker.ensure_running()
 
 
 @pytest.fixture
@@ -440,7 +448,6 @@ def _descriptors():
 def offered():
     """At the end no offer, no mapping, and no descriptor must be left."""
     _core.shm_offers_end()
-    dlbridge.tens.encode([])  # the Go library is loaded
     files, mapped = _descriptors(), _core.shm_mappings()
     yield
     assert _core.shm_offer_count() == 0
@@ -698,6 +705,18 @@ def test_an_object_is_copied_or_trusted(named):
     assert named.buf[9] == 99 and x.item(5) == 9
     x.numpy()[:] = 0  # it is a copy
     assert named.buf[4] == 4
+
+
+def test_a_trusted_object_is_copied_to_others_who_cannot_trust_it(named, offered):
+    x = shm.attach(named.name, 16, "uint8", trust_peer=True)
+    assert not shm.is_shared(x) and not shm.is_shared(shm.empty(0, "int8"))
+    frames = shm.offer_parts(dlbridge.tens.encode([x, shm.copy(x)]))
+    assert [frame.nbytes for frame in frames[2:]] == [16]
+    got = dlbridge.tens.decode(shm.fetch_parts(frames)).tensors
+    assert got[0].tobytes() == got[1].tobytes() == bytes(range(16))
+    y = pickle.loads(multiprocessing.reduction.ForkingPickler.dumps(x))  # as the queues of multiprocessing do
+    named.buf[0] = 99
+    assert x.item(0) == 99 and y.item(0) == 0
 
 
 def test_an_object_stays_with_the_program_that_has_made_it(named):
