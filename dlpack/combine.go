@@ -102,9 +102,9 @@ func join(op string, axis int, tensors []*Tensor) (*Tensor, error) {
 // newNumbers returns a tensor on new memory whose views may begin at any element: sub-byte elements are padded.
 func newNumbers(op string, dtype DataType, shape []int64) (*Tensor, error) {
 	if !dtype.IsSubByte() {
-		return New(dtype, shape...)
+		return newZeroed(op, dtype, shape)
 	}
-	t, err := New(Uint8, append(slices.Clone(shape), int64(dtype.ItemSize()))...)
+	t, err := newZeroed(op, Uint8, append(slices.Clone(shape), int64(dtype.ItemSize())))
 	if err != nil {
 		return nil, err
 	}

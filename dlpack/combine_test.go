@@ -146,6 +146,8 @@ func TestJoinsThatAreRefused(t *testing.T) {
 	zero, err := scalar.Reshape()
 	require.NoError(t, err)
 	defer zero.Close()
+	half := must(t)(fromSlice(t, []float32{1}, 1).Broadcast(1 << 60))
+	defer half.Close()
 	for _, s := range []struct {
 		make  func(axis int, tensors ...*dlpack.Tensor) (*dlpack.Tensor, error)
 		axis  int
@@ -160,6 +162,8 @@ func TestJoinsThatAreRefused(t *testing.T) {
 		{dlpack.Concat, -3, []*dlpack.Tensor{a}, dlpack.ErrLayout, "dlpack: concat: axis -3 of shape [2 3]"},
 		{dlpack.Concat, 0, []*dlpack.Tensor{zero}, dlpack.ErrLayout, "dlpack: concat: axis 0 of shape []"},
 		{dlpack.Concat, 0, []*dlpack.Tensor{a, none}, dlpack.ErrClosed, "dlpack: concat: the tensor is nil"},
+		{dlpack.Concat, 0, []*dlpack.Tensor{half, half}, dlpack.ErrOverflow, "dlpack: concat: 2305843009213693952 elements of 4 bytes overflow"},
+		{dlpack.Stack, 0, []*dlpack.Tensor{half, half}, dlpack.ErrOverflow, "dlpack: stack: 2305843009213693952 elements of 4 bytes overflow"},
 		{dlpack.Stack, 0, nil, dlpack.ErrLayout, "dlpack: stack: there are no tensors"},
 		{dlpack.Stack, 3, []*dlpack.Tensor{a}, dlpack.ErrLayout, "dlpack: stack: axis 3 of a result with 3 dimensions"},
 		{dlpack.Stack, -4, []*dlpack.Tensor{a}, dlpack.ErrLayout, "dlpack: stack: axis -4 of a result with 3 dimensions"},
@@ -175,7 +179,8 @@ func TestJoinsThatAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	defer huge.Close()
 	_, err = dlpack.Concat(0, huge, huge)
-	assert.Error(t, err)
+	assert.ErrorIs(t, err, dlpack.ErrMemory)
+	assert.ErrorContains(t, err, "dlpack: concat: no memory for ")
 }
 
 func TestFillSetsEveryElementAndNothingElse(t *testing.T) {

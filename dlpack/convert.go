@@ -21,9 +21,8 @@ func (t *Tensor) Convert(dtype DataType) (*Tensor, error) {
 	if err := checkNumbers(op, dtype, t.dtype); err != nil {
 		return nil, err
 	}
-	c, err := New(dtype, t.shape()...)
+	c, err := newZeroed(op, dtype, t.shape())
 	if err != nil {
-		err.(*Error).Op = op
 		return nil, err
 	}
 	c.flags |= IsCopied

@@ -467,8 +467,10 @@ func (t *Tensor) start(op string, start uintptr, offset int64, e *core.Extent) e
 // Ownership: the caller's, shared with exports. Lifetime: the memory is freed immediately at Close or the last consumer's
 // release, whichever comes last. Threads: any. On error: [ErrDType],
 // [ErrLayout], [ErrOverflow] or [ErrMemory].
-func New(dtype DataType, shape ...int64) (*Tensor, error) {
-	const op = "new"
+func New(dtype DataType, shape ...int64) (*Tensor, error) { return newZeroed("new", dtype, shape) }
+
+// newZeroed is [New] for the operation op, which errors name.
+func newZeroed(op string, dtype DataType, shape []int64) (*Tensor, error) {
 	if err := dtype.Validate(); err != nil {
 		return nil, refuse(op, ErrDType, "%v", err)
 	}
