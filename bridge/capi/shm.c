@@ -79,8 +79,9 @@ int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *tensor, 
   core_extent extent;
   int32_t code = CAPI_CLEAR(__func__, out, error);
   if (code == DLB_OK) code = capi_check(__func__, "tensor", tensor, &extent, error);
-  if (code == DLB_OK) *out = segment_is_shared(&tensor->dl_tensor, &extent);
-  return code;
+  if (code != DLB_OK) return code;
+  *out = segment_is_shared(&tensor->dl_tensor, &extent);
+  return capi_ok(error);
 }
 
 static void drop(void *share) { core_share_drop(share); }
