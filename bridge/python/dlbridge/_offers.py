@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from math import ceil, prod
 from typing import Any
 
@@ -133,23 +134,22 @@ def offer_parts(frames: Sequence[Buffer], /, *, timeout: float = 30.0, readonly:
         (100000,)
     """
     message = tens.decode(frames)
-    parts: list[Any] = []
-    named: set[int] = set()
-    for tensor in _tensors(message):
-        if tensor.get("packing", "dense") != "dense" or "parts" in tensor:
-            first = tensor.get("part", 0)
-            count = tensor.get("parts", 1) if tensor.get("packing", "dense") == "dense" else 0
-            parts, tensor["part"] = [*parts, *message.parts[first : first + count]], len(parts)
-            named.update(range(first, first + count))
-            continue
-        part = message.parts[tensor["part"]]
-        named.add(tensor["part"])
-        tensor["part"] = len(parts)
-        if part.nbytes > 0 and _core.shm_is_shared(whole := from_buffer(part)):
-            tensor["packing"], tensor[_PACKING] = _PACKING, handle(whole, timeout=timeout, readonly=readonly)
-        else:
-            parts.append(part)
-    parts += (part for i, part in enumerate(message.parts) if i not in named)
+    tensors = _tensors(message)
+    offered: set[int] = set()  # parts
+    for tensor in tensors:
+        if _is_dense(tensor) and "parts" not in tensor:
+            part = message.parts[tensor["part"]]
+            if part.nbytes > 0 and _core.shm_is_shared(whole := from_buffer(part)):
+                tensor["packing"], tensor[_PACKING] = _PACKING, handle(whole, timeout=timeout, readonly=readonly)
+                offered.add(tensor["part"])
+    for tensor in tensors:
+        if tensor.get("packing") != _PACKING:
+            offered.difference_update(_part_numbers(tensor))  # parts that other tensors need
+    gone = list(accumulate((i in offered for i in range(len(message.parts))), initial=0))  # the offered parts before each part
+    for tensor in tensors:
+        if numbers := _part_numbers(tensor):
+            tensor["part"] -= gone[min(numbers[0], len(message.parts))]
+    parts = [part for i, part in enumerate(message.parts) if i not in offered]
     return _frames(message, parts)
 
 
@@ -190,6 +190,18 @@ def _tensors(message: tens.Message) -> list[dict[str, Any]]:
     if not isinstance(tensors, list) or not all(isinstance(tensor, dict) for tensor in tensors):
         raise ValueError("dlbridge: shm: the label of the message describes no tensors")
     return tensors
+
+
+def _is_dense(tensor: Mapping[str, Any]) -> bool:
+    return bool(tensor.get("packing", "dense") == "dense")
+
+
+def _part_numbers(tensor: Mapping[str, Any]) -> range:
+    """Returns the numbers of the parts that a tensor names. `tens.decode` checks them only for dense tensors."""
+    first = tensor.get("part")
+    if type(first) is not int or first < 0:
+        return range(0)
+    return range(first, first + (tensor.get("parts", 1) if _is_dense(tensor) else 1))
 
 
 def _frames(message: tens.Message, parts: list[Any]) -> list[memoryview]:

@@ -661,6 +661,22 @@ def test_parts_that_no_tensor_names_stay(offered):
     assert got.tensors[0].tolist() == [0, 1, 2]
 
 
+def test_parts_that_other_tensors_name_stay(offered):
+    """A tensor of another packing, one in two parts, and two in one part keep what they have."""
+    message = dlbridge.tens.decode(dlbridge.tens.encode([np.arange(3), shm.copy(np.arange(4)), np.arange(5)], spread=32))
+    label = message.label
+    tensors = label["TENS"]["tensors"]
+    tensors[0]["packing"] = "zip"
+    tensors += [dict(tensors[2]), dict(tensors[1]), {**tensors[1], "packing": "zip"}]
+    offered_frames = shm.offer_parts(dlbridge.tens.Message(label=label, parts=message.parts).frames())
+    assert [frame.nbytes for frame in offered_frames[2:]] == [24, 32, 24, 16]
+    tensors = dlbridge.tens.decode(offered_frames).label["TENS"]["tensors"]
+    assert [tensor.get("packing", "dense") for tensor in tensors] == ["zip", "shm", "dense", "dense", "shm", "zip"]
+    assert [tensors[i]["part"] for i in (0, 2, 3, 5)] == [0, 2, 2, 1]
+    got = dlbridge.tens.decode(shm.fetch_parts(offered_frames), join=True).tensors
+    assert [None if t is None else t.tolist() for t in got] == [None, [*range(4)], [*range(5)], [*range(5)], [*range(4)], None]
+
+
 @pytest.mark.parametrize(
     ("change", "error", "text"),
     [
