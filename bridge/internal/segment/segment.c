@@ -55,7 +55,7 @@ static size_t above(uintptr_t address) {
 
 static int remember(segment *s) {
   int failed = 0;
-  pthread_mutex_lock(&known.mutex);
+  lock();
   if (known.count == known.room) {
     size_t room = known.room == 0 ? 16 : 2 * known.room;
     segment **all = realloc(known.all, room * sizeof *all);
@@ -68,24 +68,27 @@ static int remember(segment *s) {
     known.all[at] = s;
     known.count++;
   }
-  pthread_mutex_unlock(&known.mutex);
+  unlock();
   return failed;
 }
 
 static void forget(const segment *s) {
-  pthread_mutex_lock(&known.mutex);
+  lock();
   size_t at = above((uintptr_t)s->base);
   known.count--;
   memmove(known.all + at, known.all + at + 1, (known.count - at) * sizeof *known.all);
-  pthread_mutex_unlock(&known.mutex);
+  unlock();
 }
 
 int64_t segment_count(void) {
-  pthread_mutex_lock(&known.mutex);
+  lock();
   int64_t count = (int64_t)known.count;
-  pthread_mutex_unlock(&known.mutex);
+  unlock();
   return count;
 }
+
+/* Reports whether a file with these seals can never become smaller. They are -1 for a file that cannot have seals. */
+static int fixed_by(int seals) { return seals >= 0 && (seals & F_SEAL_SHRINK); }
 
 /* Returns the mapping with a descriptor in which this memory lies, or NULL. The caller has locked the mutex. */
 static const segment *with_memory(uintptr_t address, size_t size) {
@@ -98,7 +101,7 @@ static const segment *with_memory(uintptr_t address, size_t size) {
 
 int segment_find(uintptr_t address, size_t size, segment_place *out) {
   int failed = ENOENT;
-  pthread_mutex_lock(&known.mutex);
+  lock();
   const segment *s = with_memory(address, size);
   if (s != NULL) {
     out->file = fcntl(s->fd, F_DUPFD_CLOEXEC, 0);
@@ -107,17 +110,17 @@ int segment_find(uintptr_t address, size_t size, segment_place *out) {
     out->size = s->size;
     failed = out->file < 0 ? errno : 0;
   }
-  pthread_mutex_unlock(&known.mutex);
+  unlock();
   return failed;
 }
 
 int segment_is_fixed(uintptr_t address, size_t size, size_t *whole) {
-  pthread_mutex_lock(&known.mutex);
+  lock();
   const segment *s = with_memory(address, size);
-  int seals = s != NULL ? fcntl(s->fd, F_GET_SEALS) : -1; /* -1 also for files that cannot have seals */
+  int fixed = s != NULL && fixed_by(fcntl(s->fd, F_GET_SEALS));
   *whole = s != NULL ? s->size : 0;
-  pthread_mutex_unlock(&known.mutex);
-  return seals >= 0 && (seals & F_SEAL_SHRINK);
+  unlock();
+  return fixed;
 }
 
 /* ---- mappings ---------------------------------------------------------------------------------- */
@@ -251,10 +254,10 @@ int segment_check(int fd, uint64_t *size, int *fixed, int *writable) {
   struct stat status;
   if (fstat(fd, &status) != 0) return errno;
   if (!S_ISREG(status.st_mode)) return EBADF;
-  int seals = fcntl(fd, F_GET_SEALS); /* -1 for files that cannot have seals */
+  int seals = fcntl(fd, F_GET_SEALS);
   int mode = fcntl(fd, F_GETFL);
   *size = (uint64_t)status.st_size;
-  *fixed = seals >= 0 && (seals & F_SEAL_SHRINK);
+  *fixed = fixed_by(seals);
   *writable = seals >= 0 && !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) && mode >= 0 && (mode & O_ACCMODE) == O_RDWR;
   return 0;
 }
