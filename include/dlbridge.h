@@ -409,7 +409,7 @@ DLB_API int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersione
  * describes it as in dlb_tensor_lend, but its data and byte_offset are ignored. `flags` are 0, DLPACK_FLAG_BITMASK_READ_ONLY, which
  * a handle with `readonly` implies, or DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED. The description is checked twice: before
  * the segment is fetched against the size in the handle, which can be used again after an error of this check, and then against the
- * size that the kernel reports. `copied` is that of dlb_shm_recv.
+ * size that the kernel reports. `copied` is the number of bytes that may be copied, as for dlb_shm_recv.
  * Ownership: the caller owns *out; `handle` and `view` are borrowed. Lifetime: until the deleter of *out is called. Threads: any. On
  * error: *out is NULL, no mapping and no descriptor remains; DLB_ERROR_CLOSED if the handle was used before, its time is over, or its
  * process has ended or is in another network namespace; DLB_ERROR_ARGUMENT for a handle that dlb_shm_offer does not make;
@@ -427,7 +427,8 @@ DLB_API int32_t dlb_shm_fetch(DLManagedTensorVersioned **out, const dlb_shm_hand
  * DLB_SHM_TRUST_PEER in `options` they are not, and the tensor is writable unless `flags` say otherwise. `directory` is the only one
  * in which the name is looked up: "/dev/shm" for objects of shm_open; links are not followed. `view` describes the tensor as in
  * dlb_tensor_lend, but its data is ignored, and its byte_offset is the number of bytes from the beginning of the object to the
- * element with all indices 0. `flags` are those of dlb_shm_fetch. The object stays that of the program that has made it, which may remove the name at once.
+ * element with all indices 0. `flags` are the same as for dlb_shm_fetch. The library never removes the object: that is left to the
+ * program that has made it, which may remove the name as soon as this call has returned.
  * Ownership: the caller owns *out; the strings and `view` are borrowed. Lifetime: until the deleter of *out is called. Threads: any.
  * On error: *out is NULL; DLB_ERROR_ARGUMENT for a name that is empty or contains a slash, and for something other than a regular
  * file; DLB_ERROR_SYSTEM if it cannot be opened, also for a link; the codes of dlb_shm_fetch for a description that is invalid or

@@ -82,8 +82,8 @@ func Offered() int { return int(C.segment_offer_count()) }
 
 // Fetch returns a tensor in the segment of a handle. Another process, or this one, has made the handle with [Offer], with the
 // function handle of the Python module dlbridge.shm, or with dlb_shm_offer in C. spec describes the tensor; its ByteOffset is
-// ignored, because the handle has the offset. The tensor is read-only if spec.ReadOnly is true, or the offer was not [Writable]. A spec that does not fit h.Size
-// is an error that does not use the handle up.
+// ignored, because the handle has the offset. The tensor is read-only if spec.ReadOnly is true, or the offer was not
+// [Writable]. After an error for a spec that does not fit h.Size, the handle can be used again.
 //
 // Ownership: the tensor is the caller's. Errors: that of ctx; [ErrNotOffered]; those of [Recv].
 func Fetch(ctx context.Context, h Handle, spec dlpack.Spec, options ...RecvOption) (*dlpack.Tensor, error) {

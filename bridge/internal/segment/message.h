@@ -70,8 +70,8 @@ CORE_API size_t segment_message_size(const char *first, char *text, size_t text_
 CORE_API core_status segment_unpack(segment_inbox *out, const char *data, size_t size, const int *files, size_t file_count,
                                     uint64_t copied, int64_t *failed, char *text, size_t text_size);
 
-/* Checks whether a tensor that begins tensor->byte_offset bytes after the beginning of a segment lies in its `size` bytes. If the
- * size is that of the file, segment_open makes the same check. */
+/* Checks whether a tensor lies within a segment of `size` bytes. The element with all indices 0 is tensor->byte_offset bytes after
+ * the beginning of the segment. segment_open makes the same check later, with the size that the kernel reports. */
 CORE_API core_status segment_fits(const DLTensor *tensor, uint64_t flags, uint64_t size, char *text, size_t text_size);
 
 /* Does what segment_unpack does for one tensor with elements, whose description did not come in a message. tensor->byte_offset is

@@ -361,7 +361,8 @@ __attribute__((destructor)) static void end_thread(void) { segment_offers_end();
 
 /* ---- forks --------------------------------------------------------------------------------------
  *
- * A forked child has no thread that answers, so it closes its copies of the descriptors. The offers stay those of its parent. */
+ * Fork copies only the thread that calls it, so nothing answers in the child. The child closes its copies of the descriptors. The
+ * parent goes on answering: its offers do not end. */
 
 static void lock(void) { pthread_mutex_lock(&here.mutex); }
 static void unlock(void) { pthread_mutex_unlock(&here.mutex); }

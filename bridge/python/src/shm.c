@@ -333,8 +333,8 @@ PyObject *shm_is_shared(PyObject *Py_UNUSED(module), PyObject *tensor) {
   return PyBool_FromLong(shared);
 }
 
-/* Offers a Tensor: (Tensor, writable, milliseconds) -> (socket, token, offset, size), the fields of a handle. The offset is that of
- * element (0, ..., 0) in the segment, in bytes. */
+/* Offers the segment of a Tensor. (Tensor, writable, milliseconds) -> (socket, token, offset, size), which are fields of a handle:
+ * the offset is the number of bytes from the beginning of the segment to the element with all indices 0. */
 PyObject *shm_offer(PyObject *module, PyObject *args) {
   module_state *state = PyModule_GetState(module);
   PyObject *tensor;
