@@ -3,6 +3,8 @@
 package dlpack_test
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"runtime"
 	"runtime/debug"
@@ -614,6 +616,63 @@ func TestG55ForgottenImportIsReleasedUnlessASliceIsOut(t *testing.T) {
 	values[0] = 1
 	dlpack.Release(sliced.Managed()) // what the forgetful program did not
 	dlpack.Settle(1)
+}
+
+// Functions that read elements only while they run leave no slice behind.
+func TestG55ForgottenImportIsReleasedAfterItsElementsWereRead(t *testing.T) {
+	reads := map[string]func(x *dlpack.Tensor) error{
+		"Use":         func(x *dlpack.Tensor) error { return dlpack.Use(x, func(v []float32) error { v[0]++; return nil }) },
+		"SetAt":       func(x *dlpack.Tensor) error { return dlpack.SetAt(x, float32(1), 0) },
+		"AppendBytes": func(x *dlpack.Tensor) error { _, err := x.AppendBytes(nil); return err },
+		"Format":      func(x *dlpack.Tensor) error { _ = fmt.Sprintf("%v %+v", x, x); return nil },
+		"CopyTo": func(x *dlpack.Tensor) error {
+			y, err := dlpack.New(dlpack.Float32, 4)
+			require.NoError(t, err)
+			defer y.Close()
+			return errors.Join(x.CopyTo(y), y.CopyTo(x))
+		},
+		"views": func(x *dlpack.Tensor) error {
+			y, err := x.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{2}})
+			require.NoError(t, err)
+			return dlpack.Use(y, func(v []float32) error { v[0]++; return nil })
+		},
+	}
+	for name, read := range reads {
+		t.Run(name, func(t *testing.T) {
+			forgotten := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
+			before := dlpack.ReadStats().Forgotten
+			func() {
+				x, err := dlpack.Import(forgotten.Managed())
+				require.NoError(t, err)
+				require.NoError(t, read(x))
+			}()
+			collectUntil(t, func() bool { return dlpack.ReadStats().Forgotten > before })
+			assert.Equal(t, before+1, dlpack.ReadStats().Forgotten)
+			assert.Equal(t, 1, forgotten.Deletes())
+		})
+	}
+}
+
+// The slice of Use is valid until Use returns, even if nothing refers to the tensor any more.
+func TestG55NothingIsReleasedWhileUseRuns(t *testing.T) {
+	p := dlpacktest.Produce(t, dlpacktest.Config{Shape: []int64{4}})
+	before := dlpack.ReadStats().Forgotten
+	func() {
+		x, err := dlpack.Import(p.Managed())
+		require.NoError(t, err)
+		require.NoError(t, dlpack.Use(x, func(v []float32) error {
+			x = nil
+			for range 5 {
+				runtime.GC()
+				time.Sleep(time.Millisecond)
+			}
+			assert.Zero(t, p.Deletes())
+			v[0] = 1
+			return nil
+		}))
+	}()
+	collectUntil(t, func() bool { return dlpack.ReadStats().Forgotten > before })
+	assert.Equal(t, 1, p.Deletes())
 }
 
 // Large imports that are closed in time cause almost no garbage collections.

@@ -60,8 +60,11 @@
 // A Tensor of C memory or of an import that is dropped without Close is caught by its cleanup guard once all tensors of
 // its memory are unreachable. Until then it counts as open, and one memory can have at most 2^31-1 open tensors. Programs
 // must not rely on the guard. It acts some time after a garbage collection, it makes an import a third more expensive
-// ([WithoutGuard] imports without it), and it frees nothing once [Values] or [Tensor.UnsafeBytes] has returned a slice,
-// because the slice may outlive the Tensor.
+// ([WithoutGuard] imports without it), and it frees nothing once a slice is out, because the slice may outlive the Tensor. A
+// slice of the memory is out for good as soon as [Values], [UnsafeValues] or [Tensor.UnsafeBytes] has returned one, or a function
+// of this module has returned a value that refers to the elements: the parts of a message that bridge or bridge/zeromq has made or
+// received, elements.Elements of foreign memory, or a tensor of gorgonia. A slice that lives only during a call, such as that of
+// [Use], is not out when the call has returned.
 //
 // The collector does not see memory that is not Go's. If more than 64 MiB of it have a cleanup guard, and more than twice as
 // much as was alive after the last collection, this package starts a collection that looks for forgotten tensors. After a

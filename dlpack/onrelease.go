@@ -23,8 +23,8 @@ import (
 // Go, and f waits for the next [Reap], export or garbage collection.) In a forked child, which has no Go, f is not called.
 //
 // If all tensors are dropped without Close, f is called after the next garbage collection instead. But then f is never
-// called if it refers to a tensor of the memory itself, or if [Values] or [Tensor.UnsafeBytes] has returned a slice of the
-// memory since OnRelease, because such a slice may still be in use. In both cases the memory is leaked.
+// called if it refers to a tensor of the memory itself, or if a slice of the memory has got out since OnRelease, as by [Values] (see
+// the package documentation), because such a slice may still be in use. In both cases the memory is leaked.
 //
 // Ownership: unchanged. Lifetime: from now on the slice stays pinned until nobody holds it. Threads: any goroutine. On error:
 // f is not called; [ErrClosed], [ErrNull] if f is nil, [ErrMemory], [ErrOverflow], or [errors.ErrUnsupported] for memory that

@@ -19,24 +19,30 @@ import (
 // [ErrValue].
 func Values[T Element](t *Tensor) ([]T, error) {
 	if !t.isClosed() && t.ReadOnly() {
-		return nil, t.errReadOnly("values", "; UnsafeValues reads it, Copy makes a writable one")
+		return nil, t.errReadOnly("values", readOnlyHint)
 	}
 	return UnsafeValues[T](t)
 }
 
+const readOnlyHint = "; UnsafeValues reads it, Copy makes a writable one"
+
 // UnsafeValues is [Values] for memory that may be read-only: the caller must not write to the slice.
-func UnsafeValues[T Element](t *Tensor) ([]T, error) {
+func UnsafeValues[T Element](t *Tensor) ([]T, error) { return slice[T](t, false) }
+
+// slice implements UnsafeValues. With bounded, the caller holds a reference to the memory for as long as the slice is in use, so that
+// the cleanup guard need not know of it.
+func slice[T Element](t *Tensor, bounded bool) ([]T, error) {
 	const op = "values"
 	var zero T
 	if t.isNone() {
 		return nil, t.errClosed(op)
 	}
-	if t.mem.Kind() == core.Collected || !t.mem.HasEscaped() { // another goroutine may close the tensor
+	if !bounded && (t.mem.Kind() == core.Collected || !t.mem.HasEscaped()) { // another goroutine may close the tensor
 		if err := t.acquire(op); err != nil {
 			return nil, err
 		}
 		defer t.done()
-	} else if t.isClosed() {
+	} else if !bounded && t.isClosed() {
 		return nil, t.errClosed(op)
 	}
 	if dt := DataTypeOf[T](); t.dtype != dt {
@@ -61,23 +67,30 @@ func UnsafeValues[T Element](t *Tensor) ([]T, error) {
 			return nil, err
 		}
 	}
-	t.mem.Escape()
+	if !bounded {
+		t.mem.Escape()
+	}
 	values := unsafe.Slice((*T)(core.Pointer(t.data)), t.NumElements())
 	runtime.KeepAlive(t) // until the cleanup guard knows of the slice
 	return values, nil
 }
 
 // Use calls f with the elements of a tensor as a Go slice of the same memory, and returns the error of f. The memory stays alive
-// until f returns, even if another goroutine closes the tensor meanwhile. The tensor must be as [Values] requires.
+// until f returns, even if another goroutine closes the tensor meanwhile. The tensor must be as [Values] requires. After f has
+// returned, no slice is out: the cleanup guard frees the memory of a forgotten tensor, unlike after Values.
 //
 // Ownership: none, the slice is a view. Lifetime: the slice must not be used after f has returned. Threads: as any slice. On
 // error: as [Values], without a call of f; or the error of f.
 func Use[T Element](t *Tensor, f func(values []T) error) error {
-	if err := t.acquire("values"); err != nil {
+	const op = "values"
+	if err := t.acquire(op); err != nil {
 		return err
 	}
-	defer t.done()
-	values, err := Values[T](t)
+	defer t.done() // until then t is reachable, and with it the cleanup guard
+	if t.ReadOnly() {
+		return t.errReadOnly(op, readOnlyHint)
+	}
+	values, err := slice[T](t, true)
 	if err != nil {
 		return err
 	}

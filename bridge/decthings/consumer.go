@@ -163,7 +163,9 @@ func DecodeFirstFrom(data *dlpack.Tensor, options ...DecodeOption) (v Value, n i
 	}
 	d.writable = !data.ReadOnly()
 	var view View
-	return d.decode(&view, bytes, data)
+	v, n, err = d.decode(&view, bytes, data)
+	payload.EndSource(data, v.Elements)
+	return v, n, err
 }
 
 // decode decodes the first tensor of data, which is the memory of source, or Go memory if source is nil.

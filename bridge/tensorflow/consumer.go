@@ -84,7 +84,9 @@ func DecodeFrom(data *dlpack.Tensor, options ...DecodeOption) (Value, error) {
 	}
 	d := decodingOf(options)
 	d.writable = !data.ReadOnly()
-	return d.decode(bytes, data)
+	v, err := d.decode(bytes, data)
+	payload.EndSource(data, v.Elements)
+	return v, err
 }
 
 // decode decodes a message in the memory of source, or in Go memory if source is nil.

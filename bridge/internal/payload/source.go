@@ -4,7 +4,10 @@ package payload
 
 import (
 	"fmt"
+	"runtime"
+	"unsafe"
 
+	"github.com/dlbridge/dlbridge/bridge/elements"
 	"github.com/dlbridge/dlbridge/dlpack"
 )
 
@@ -22,7 +25,8 @@ func CheckSource(t *dlpack.Tensor) error {
 	return nil
 }
 
-// Source returns the bytes of t, which [CheckSource] must accept, in memory that the host can read.
+// Source returns the bytes of t, which [CheckSource] must accept, in memory that the host can read. The caller calls [EndSource]
+// when it no longer uses them.
 //
 // Ownership: t stays the caller's. Lifetime: the bytes are valid until t is closed. Threads: any. On error: those of
 // [CheckSource] after the name of the format, and [dlpack.ErrDevice].
@@ -30,8 +34,36 @@ func Source(format string, t *dlpack.Tensor) ([]byte, error) {
 	if err := CheckSource(t); err != nil {
 		return nil, WithFormat(format, err)
 	}
-	data, _, err := t.UnsafeBytes()
-	return data, err
+	if err := checkHost(format, t); err != nil {
+		return nil, err
+	}
+	return bytesOf(t), nil
+}
+
+// EndSource keeps the source of a decoder reachable until here. If the decoder returns elements, which may refer to the bytes of
+// the source, the cleanup guard must not free them from now on.
+func EndSource(t *dlpack.Tensor, e *elements.Elements) {
+	if e != nil {
+		_, _, _ = t.UnsafeBytes()
+	}
+	runtime.KeepAlive(t)
+}
+
+// bytesOf returns the elements of t, which the host can read and which have no gaps. Unlike [dlpack.Tensor.UnsafeBytes] it does not
+// tell the cleanup guard that a slice is out, so the caller keeps t reachable while it uses the slice.
+func bytesOf(t *dlpack.Tensor) []byte {
+	data := t.Data()
+	if data == 0 {
+		return []byte{}
+	}
+	return unsafe.Slice(*(**byte)(unsafe.Pointer(&data)), t.NumBytes())
+}
+
+func checkHost(format string, t *dlpack.Tensor) error {
+	if t.Device().HostReadable() {
+		return nil
+	}
+	return fmt.Errorf("%s: memory on %v cannot be read by the host; copy it there first: %w", format, t.Device(), dlpack.ErrDevice)
 }
 
 // AppendTensor appends head bytes, which the caller writes afterwards, and the elements of t in row-major order. If dst
@@ -43,10 +75,10 @@ func Source(format string, t *dlpack.Tensor) ([]byte, error) {
 func AppendTensor(format string, dst []byte, t *dlpack.Tensor, head, index, align int) ([]byte, error) {
 	start, size := len(dst)+head, t.NumBytes()
 	if int64(cap(dst)-start) < size {
-		if !t.Device().HostReadable() { // before allocating memory for elements that cannot be read
-			return nil, fmt.Errorf("%s: memory on %v cannot be read by the host; copy it there first: %w", format, t.Device(), dlpack.ErrDevice)
+		err := checkHost(format, t) // before allocating memory for elements that cannot be read
+		if err != nil {
+			return nil, err
 		}
-		var err error
 		if dst, err = Room(format, dst, head+int(min(size, Addressable)), index, align); err != nil {
 			return nil, err
 		}
@@ -124,10 +156,7 @@ func ownCopy(view *dlpack.Tensor, s dlpack.Spec, put func(data []byte) error) (*
 	if err != nil {
 		return nil, err
 	}
-	data, _, err := c.UnsafeBytes()
-	if err == nil {
-		err = put(data)
-	}
+	err = put(bytesOf(c))
 	if err == nil && !s.ReadOnly {
 		return c, nil
 	}
