@@ -29,10 +29,10 @@ enum {
 };
 static const char prefix[] = "dlbridge-shm-";
 
-/* A descriptor that waits to be fetched, until `end` on the clock of segment_now. */
+/* A file that waits to be fetched, until `end` on the clock of segment_now. */
 typedef struct {
   unsigned char token[TOKEN];
-  int fd;
+  segment_file *file;
   int64_t end;
 } offer;
 
@@ -124,7 +124,7 @@ static int of_this_user(int conn) {
 /* ---- the thread that answers ------------------------------------------------------------------- */
 
 static void withdraw(size_t i) {
-  close(here.all[i].fd);
+  segment_file_end(here.all[i].file);
   here.all[i] = here.all[--here.count];
 }
 
@@ -153,7 +153,8 @@ static int answer(visitor *v) {
   for (size_t i = 0; i < here.count; i++) {
     if (memcmp(here.all[i].token, v->token, TOKEN) != 0) continue;
     /* If the other process has left, another one can still fetch the descriptor. */
-    if (segment_rights_send(v->conn, "\1", 1, &here.all[i].fd, 1) == 1) withdraw(i);
+    const int fd = segment_file_descriptor(here.all[i].file);
+    if (segment_rights_send(v->conn, "\1", 1, &fd, 1) == 1) withdraw(i);
     break;
   }
   return 0;
@@ -281,7 +282,7 @@ static int start(void) {
   return 0;
 }
 
-/* Adds an offer. The caller holds the mutex. */
+/* Adds an offer, and takes over the descriptor unless there is an error. The caller holds the mutex. */
 static int add(const unsigned char token[TOKEN], int fd, int64_t milliseconds) {
   if (here.count == here.room) {
     const size_t room = here.room == 0 ? 16 : 2 * here.room;
@@ -290,9 +291,12 @@ static int add(const unsigned char token[TOKEN], int fd, int64_t milliseconds) {
     here.all = all;
     here.room = room;
   }
+  segment_file *file;
+  const int failed = segment_file_take(&file, fd);
+  if (failed) return failed;
   const int64_t now = segment_now();
   offer *o = &here.all[here.count++];
-  *o = (offer){.fd = fd, .end = milliseconds > INT64_MAX - now ? INT64_MAX : now + milliseconds};
+  *o = (offer){.file = file, .end = milliseconds > INT64_MAX - now ? INT64_MAX : now + milliseconds};
   memcpy(o->token, token, TOKEN);
   return 0;
 }
@@ -302,8 +306,7 @@ static void wake_thread(void) {
   if (write(here.wake, &one, sizeof one) < 0) {} /* it is being woken already */
 }
 
-/* segment_offer for a segment that was sealed. After an error the descriptor stays the caller's. */
-static int publish(segment_handle *out, int fd, int64_t milliseconds) {
+int segment_offer_file(segment_handle *out, int fd, int64_t milliseconds) {
   unsigned char token[TOKEN];
   int failed = fill_random(token);
   if (failed) return failed;
@@ -323,7 +326,7 @@ core_status segment_offer(segment_handle *out, const segment_place *place, int w
   struct stat info;
   core_status status = writable ? CORE_OK : segment_make_read_only(place->file, text, text_size);
   if (status == CORE_OK) {
-    const int failed = fstat(place->file, &info) != 0 ? errno : publish(out, place->file, milliseconds);
+    const int failed = fstat(place->file, &info) != 0 ? errno : segment_offer_file(out, place->file, milliseconds);
     if (failed) status = segment_fail(failed, "the segment cannot be offered", text, text_size);
   }
   if (status != CORE_OK) {

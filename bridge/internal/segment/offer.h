@@ -33,6 +33,9 @@ CORE_API const char *segment_handle_set(segment_handle *out, const char *socket,
 CORE_API core_status segment_offer(segment_handle *out, const segment_place *place, int writable, int64_t milliseconds, char *text,
                                    size_t text_size);
 
+/* Offers a descriptor, which is taken over unless there is an error, and sets the two strings of a handle. */
+CORE_API int segment_offer_file(segment_handle *out, int fd, int64_t milliseconds);
+
 /* Returns the number of offers of this process that were not fetched, and whose time is not over. */
 CORE_API size_t segment_offer_count(void);
 

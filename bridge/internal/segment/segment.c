@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,7 @@
 #endif
 enum { WITH_CLOEXEC = 1, WITH_SEALING = 2 }; /* MFD_CLOEXEC, MFD_ALLOW_SEALING */
 
-/* ---- all mappings of this process ---------------------------------------------------------------
+/* ---- all mappings of this process, and their files ----------------------------------------------
  *
  * known.all is sorted by descending addresses: Linux puts each new mapping below the others, so that it usually comes last. */
 
@@ -35,12 +36,110 @@ static struct {
   pthread_mutex_t mutex;
   segment **all;
   size_t count, room;
+  void *files; /* a tree of tsearch, of all segment_files */
 } known = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/* A forked child must not inherit the mutex from a thread that it does not have. */
+/* A forked child must not inherit the mutex from a thread that it does not have. offer.c calls segment_file_end while it holds its
+ * own mutex, also in the child. So this constructor runs before that of offer.c: fork then takes this mutex last, and the child
+ * gives it back first. */
 static void lock(void) { pthread_mutex_lock(&known.mutex); }
 static void unlock(void) { pthread_mutex_unlock(&known.mutex); }
-__attribute__((constructor)) static void watch_fork(void) { pthread_atfork(lock, unlock, unlock); }
+__attribute__((constructor(1000))) static void watch_fork(void) { pthread_atfork(lock, unlock, unlock); }
+
+/* ---- descriptors: one for each file, however many mappings and offers there are of it --------------- */
+
+struct segment_file {
+  int fd;
+  size_t holders;
+  /* What a further descriptor of the file is recognised by. It is not set until `listed`: a new segment is listed when its descriptor
+   * is first duplicated, because it cannot come back before. */
+  int listed, mode; /* mode: the O_ACCMODE that it was opened with */
+  dev_t device;
+  ino_t number;
+};
+
+static int compare_files(const void *left, const void *right) {
+  const segment_file *a = left, *b = right;
+  if (a->number != b->number) return a->number < b->number ? -1 : 1;
+  if (a->device != b->device) return a->device < b->device ? -1 : 1;
+  return a->mode - b->mode;
+}
+
+static int identify(segment_file *file) {
+  struct stat status;
+  const int mode = fcntl(file->fd, F_GETFL);
+  if (mode < 0 || fstat(file->fd, &status) != 0) return errno;
+  file->mode = mode & O_ACCMODE;
+  file->device = status.st_dev;
+  file->number = status.st_ino;
+  return 0;
+}
+
+/* Adds a file to known.files. The caller has locked the mutex. */
+static int list(segment_file *file) {
+  const int failed = identify(file);
+  if (failed) return failed;
+  if (tsearch(file, &known.files, compare_files) == NULL) return ENOMEM;
+  file->listed = 1;
+  return 0;
+}
+
+/* Takes over the descriptor of a file that is new. */
+static int begin(segment_file **out, int fd) {
+  *out = malloc(sizeof **out);
+  if (*out == NULL) return ENOMEM;
+  **out = (segment_file){.fd = fd, .holders = 1};
+  return 0;
+}
+
+/* Does the work of segment_file_take. The caller has locked the mutex. */
+static int take(segment_file **out, int fd) {
+  segment_file key = {.fd = fd}, now;
+  int failed = identify(&key);
+  if (failed) return failed;
+  segment_file **found = tfind(&key, &known.files, compare_files);
+  if (found != NULL) {
+    *out = *found;
+    now.fd = (*out)->fd;
+    if (identify(&now) == 0 && compare_files(&now, &key) == 0) {
+      (*out)->holders++;
+      close(fd);
+      return 0;
+    }
+    /* The program has closed all its descriptors, and the number may have another file by now. */
+    (*out)->listed = 0;
+    tdelete(&key, &known.files, compare_files);
+  }
+  failed = begin(out, fd);
+  if (failed) return failed;
+  failed = list(*out);
+  if (failed) free(*out);
+  return failed;
+}
+
+/* Does the work of segment_file_end. The caller has locked the mutex. */
+static void end(segment_file *file) {
+  if (--file->holders > 0) return;
+  if (file->listed) tdelete(file, &known.files, compare_files);
+  close(file->fd);
+  free(file);
+}
+
+int segment_file_take(segment_file **out, int fd) {
+  lock();
+  const int failed = take(out, fd);
+  unlock();
+  return failed;
+}
+
+void segment_file_end(segment_file *file) {
+  lock();
+  end(file);
+  unlock();
+}
+
+int segment_file_descriptor(const segment_file *file) { return file->fd; }
+
 
 /* Returns the number of mappings that begin above an address, which is the index of the first one that does not. */
 static size_t above(uintptr_t address) {
@@ -53,7 +152,8 @@ static size_t above(uintptr_t address) {
   return low;
 }
 
-static int remember(segment *s) {
+/* Adds a mapping. Its file is set by hold(&s->file, fd), unless hold is NULL. */
+static int remember(segment *s, int fd, int (*hold)(segment_file **out, int fd)) {
   int failed = 0;
   lock();
   if (known.count == known.room) {
@@ -62,6 +162,7 @@ static int remember(segment *s) {
     if (all == NULL) failed = ENOMEM;
     else known.all = all, known.room = room;
   }
+  if (!failed && hold != NULL) failed = hold(&s->file, fd);
   if (!failed) {
     size_t at = above((uintptr_t)s->base);
     memmove(known.all + at + 1, known.all + at, (known.count - at) * sizeof *known.all);
@@ -96,7 +197,7 @@ static const segment *with_memory(uintptr_t address, size_t size) {
   if (first == known.count) return NULL;
   const segment *s = known.all[first];
   size_t at = address - (uintptr_t)s->base;
-  return s->fd >= 0 && at <= s->size && size <= s->size - at ? s : NULL;
+  return s->file != NULL && at <= s->size && size <= s->size - at ? s : NULL;
 }
 
 int segment_find(uintptr_t address, size_t size, segment_place *out) {
@@ -104,11 +205,12 @@ int segment_find(uintptr_t address, size_t size, segment_place *out) {
   lock();
   const segment *s = with_memory(address, size);
   if (s != NULL) {
-    out->file = fcntl(s->fd, F_DUPFD_CLOEXEC, 0);
     out->read_only = s->read_only;
     out->offset = s->start + (address - (uintptr_t)s->base);
     out->size = s->size;
-    failed = out->file < 0 ? errno : 0;
+    failed = s->file->listed ? 0 : list(s->file);
+    if (!failed) out->file = fcntl(s->file->fd, F_DUPFD_CLOEXEC, 0);
+    if (!failed && out->file < 0) failed = errno;
   }
   unlock();
   return failed;
@@ -117,7 +219,7 @@ int segment_find(uintptr_t address, size_t size, segment_place *out) {
 int segment_is_fixed(uintptr_t address, size_t size, size_t *whole) {
   lock();
   const segment *s = with_memory(address, size);
-  int fixed = s != NULL && fixed_by(fcntl(s->fd, F_GET_SEALS));
+  int fixed = s != NULL && fixed_by(fcntl(s->file->fd, F_GET_SEALS));
   *whole = s != NULL ? s->size : 0;
   unlock();
   return fixed;
@@ -125,26 +227,43 @@ int segment_is_fixed(uintptr_t address, size_t size, size_t *whole) {
 
 /* ---- mappings ---------------------------------------------------------------------------------- */
 
-int segment_map(segment **out, int fd, uint64_t start, size_t size, int read_only) {
+/* Maps a file without adding the mapping to those that are known. Returns NULL with errno. */
+static segment *map(int fd, uint64_t start, size_t size, int read_only) {
   segment *s = malloc(sizeof *s);
-  if (s == NULL) return ENOMEM;
-  void *base = mmap(NULL, size, read_only ? PROT_READ : PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)start);
-  int failed = base == MAP_FAILED ? errno : 0;
-  if (!failed) {
-    *s = (segment){.base = base, .size = size, .start = start, .fd = fd, .read_only = read_only};
-    failed = remember(s);
-    if (failed) munmap(base, size);
+  if (s == NULL) return NULL;
+  *s = (segment){.size = size, .start = start, .read_only = read_only};
+  s->base = mmap(NULL, size, read_only ? PROT_READ : PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)start);
+  if (s->base != MAP_FAILED) return s;
+  free(s);
+  return NULL;
+}
+
+/* Adds a mapping, whose file is that of `fd` by `take` or `begin`, which take the descriptor over. After an error the mapping has
+ * ended. */
+static int keep(segment **out, segment *s, int fd, int (*hold)(segment_file **out, int fd)) {
+  const int failed = remember(s, fd, hold);
+  if (failed) {
+    munmap(s->base, s->size);
+    free(s);
+  } else {
+    *out = s;
   }
-  if (failed) free(s);
-  else *out = s;
   return failed;
+}
+
+int segment_map(segment **out, int fd, uint64_t start, size_t size, int read_only) {
+  segment *s = map(fd, start, size, read_only);
+  return s == NULL ? errno : keep(out, s, fd, take);
 }
 
 int segment_create(segment **out, size_t size) {
   int fd = (int)syscall(SYS_memfd_create, "dlbridge", WITH_CLOEXEC | WITH_SEALING);
   if (fd < 0) return errno;
   int failed = ftruncate(fd, (off_t)size) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0 ? errno : 0;
-  if (!failed) failed = segment_map(out, fd, 0, size, 0);
+  if (!failed) {
+    segment *s = map(fd, 0, size, 0);
+    failed = s == NULL ? errno : keep(out, s, fd, begin);
+  }
   if (failed) close(fd);
   return failed;
 }
@@ -161,8 +280,8 @@ int segment_copy(segment **out, int fd, uint64_t start, size_t size) {
     else if (errno != EINTR) failed = errno;
   }
   if (!failed) {
-    *s = (segment){.base = base, .size = size, .start = start, .fd = -1};
-    failed = remember(s);
+    *s = (segment){.base = base, .size = size, .start = start};
+    failed = remember(s, -1, NULL);
   }
   if (failed) {
     if (base != MAP_FAILED) munmap(base, size);
@@ -179,7 +298,7 @@ void segment_release(void *ctx) {
   segment *s = ctx;
   forget(s); /* before munmap, after which a new mapping may get the same address */
   munmap(s->base, s->size);
-  if (s->fd >= 0) close(s->fd);
+  if (s->file != NULL) segment_file_end(s->file);
   if (s->done != NULL) s->done(s->ctx);
   free(s);
 }
@@ -201,17 +320,33 @@ static int in_one_shared_mapping(uintptr_t address, size_t size) {
   return found == 1;
 }
 
-int segment_alias(segment **out, uintptr_t address, size_t size) {
-  segment_place place;
-  uintptr_t within = address % (uintptr_t)sysconf(_SC_PAGESIZE);
-  int failed = segment_find(address, size, &place);
-  if (failed == 0) {
-    failed = segment_map(out, place.file, place.offset - within, size + within, 1);
-    if (failed) close(place.file);
-    return failed;
+/* Maps a part of a file read-only, and takes the file over. */
+static int alias_of_file(segment **out, segment_file *file, uint64_t start, size_t size) {
+  segment *s = map(file->fd, start, size, 1);
+  int failed = s == NULL ? errno : 0;
+  if (s != NULL) {
+    s->file = file;
+    failed = keep(out, s, -1, NULL);
   }
-  if (failed != ENOENT) return failed;
+  if (failed) segment_file_end(file);
+  return failed;
+}
+
+int segment_alias(segment **out, uintptr_t address, size_t size) {
+  segment_file *file = NULL;
+  uint64_t start = 0;
+  uintptr_t within = address % (uintptr_t)sysconf(_SC_PAGESIZE);
+  lock();
+  const segment *found = with_memory(address, size);
+  if (found != NULL) {
+    file = found->file;
+    file->holders++;
+    start = found->start + (address - (uintptr_t)found->base) - within;
+  }
+  unlock();
+  if (file != NULL) return alias_of_file(out, file, start, size + within);
   if (!in_one_shared_mapping(address, size)) return EINVAL;
+  int failed = 0;
   segment *s = malloc(sizeof *s);
   if (s == NULL) return ENOMEM;
   void *base = mremap((void *)(address - within), 0, size + within, MREMAP_MAYMOVE); /* size 0 keeps the old mapping */
@@ -220,8 +355,8 @@ int segment_alias(segment **out, uintptr_t address, size_t size) {
     free(s);
     return failed;
   }
-  *s = (segment){.base = base, .size = size + within, .fd = -1, .read_only = 1};
-  failed = mprotect(base, s->size, PROT_READ) != 0 ? errno : remember(s);
+  *s = (segment){.base = base, .size = size + within, .read_only = 1};
+  failed = mprotect(base, s->size, PROT_READ) != 0 ? errno : remember(s, -1, NULL);
   if (failed) {
     munmap(base, s->size);
     free(s);

@@ -19,12 +19,15 @@ static inline int segment_forbid_cancellation(void) {
 }
 static inline void segment_restore_cancellation(const int *before) { pthread_setcancelstate(*before, NULL); }
 
+/* A file of a segment that this process has open. All mappings and offers of one segment share its descriptor. */
+typedef struct segment_file segment_file;
+
 /* A mapping of a segment, or of a part of one, in this process. It ends with segment_release. */
 typedef struct {
   char *base;
   size_t size;
   uint64_t start; /* the offset of base in the segment */
-  int fd; /* of the segment, closed with the mapping; -1 for a copy, and for memory that other code has mapped */
+  segment_file *file; /* NULL for a copy, and for memory that other code has mapped */
   int read_only;
   void (*done)(void *ctx); /* called after the mapping has ended; may be NULL */
   void *ctx;
@@ -39,6 +42,16 @@ typedef struct {
 } segment_place;
 
 /* All functions that return an int return 0 or an errno. */
+
+/* Takes over a descriptor, and closes it if this process holds the same file already. The caller ends *out with segment_file_end. After
+ * an error the descriptor stays the caller's. */
+CORE_API int segment_file_take(segment_file **out, int fd);
+
+/* Returns the descriptor, which stays open until segment_file_end. */
+CORE_API int segment_file_descriptor(const segment_file *file);
+
+/* Gives a file up. The last of its holders closes the descriptor. Any thread may call it. */
+CORE_API void segment_file_end(segment_file *file);
 
 /* Makes a segment of `size` zeroed bytes, and maps it. Its size can never change. EINVAL: the size is 0. */
 CORE_API int segment_create(segment **out, size_t size);
@@ -55,7 +68,7 @@ CORE_API int segment_copy(segment **out, int fd, uint64_t start, size_t size);
  * not one of a file in the directory itself, or one of a directory or a socket. */
 CORE_API int segment_open_named(int *fd, const char *directory, const char *name, int writable);
 
-/* Ends a mapping, closes its descriptor and calls `done`. ctx is the segment. Any thread may call it. */
+/* Ends a mapping, gives up its file and calls `done`. ctx is the segment. Any thread may call it. */
 CORE_API void segment_release(void *ctx);
 
 /* Finds the mapping, made by one of these functions, in which `size` bytes of memory at an address lie. ENOENT: there is none

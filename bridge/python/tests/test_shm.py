@@ -455,6 +455,29 @@ def offered():
     assert (_descriptors(), _core.shm_mappings()) == (files, mapped)
 
 
+def test_tensors_and_offers_of_one_segment_share_its_descriptor(offered):
+    x = shm.copy(np.arange(100))
+    with contextlib.ExitStack() as stack:
+        ends = [stack.enter_context(end) for end in socket.socketpair()]
+        got = exchange(ends, x)
+        h = shm.handle(x)  # there is a thread that answers
+        files = _descriptors()
+        for i in range(50):
+            got += exchange(ends, x[i:]) + [shm.readonly(got[i])]
+            got.append(shm.fetch(shm.handle(x), 100, "int64"))
+        handles = [shm.handle(x) for _ in range(50)]
+        assert _descriptors() == files
+        x.close()
+        assert all(t.item(-1) == 99 for t in got)
+        assert exchange(ends, got[-1])[0].item(5) == 5
+        withdraw(h)
+        del got
+        t = shm.fetch(handles.pop(), 100, "int64")  # the offers hold the segment
+        assert t.item(7) == 7 and _descriptors() == files
+        for h in handles:
+            withdraw(h)
+
+
 FETCH = """
     import json, sys
     from dlbridge import shm
