@@ -719,7 +719,8 @@ DLB_API int32_t dlb_tensorflow_decode(dlb_value *out, const dlb_frame *frame, ui
 
 /* Encodes elements, or a tensor in any layout, as a TensorProto into the `room` bytes at `data`. `out`, `data` and
  * `room` are as for dlb_decthings_encode. With DLB_TENSORFLOW_FIELDS, or if several elements share a byte, a tensor is
- * copied for the duration of the call, even if only the size is requested.
+ * copied for the duration of the call, even if only the size is requested. A TensorProto of more than 2^31 - 1 bytes is
+ * DLB_ERROR_OVERFLOW, because no reader of protocol buffers accepts it.
  * Ownership, Lifetime, Threads, On error: as dlb_decthings_encode. */
 DLB_API int32_t dlb_tensorflow_encode(size_t *out, void *data, size_t room, const dlb_value *value,
                                       uint64_t options, dlb_error *error);

@@ -91,10 +91,18 @@ func (a *Allocation) read(r reader) error {
 
 // Append appends the description as a TensorDescription: the inverse of [DecodeDescription].
 //
-// Errors: [ErrText], [elements.ErrNil] for a nil Description; dst is then returned unchanged.
+// Errors: [ErrText], [dlpack.ErrOverflow] for more than [MaxSize] bytes, [elements.ErrNil] for a nil Description; dst is then
+// returned unchanged.
 func (d *Description) Append(dst []byte) ([]byte, error) {
 	if d == nil {
 		return dst, fmt.Errorf("tensorflow: the Description is %w", elements.ErrNil)
+	}
+	if d.Allocation != nil {
+		const others = 8 << 10 // more than all other fields can have together
+		name := len(d.Allocation.AllocatorName)
+		if err := checkSize("TensorDescription", name+others, name); err != nil {
+			return dst, err
+		}
 	}
 	if d.Allocation != nil && !utf8.ValidString(d.Allocation.AllocatorName) {
 		return dst, fmt.Errorf("tensorflow: name of an allocator %.40q: %w", d.Allocation.AllocatorName, ErrText)

@@ -87,7 +87,8 @@ func As(dtype DType) EncodeOption { return func(e encoding) encoding { e.dtype =
 // dst must not overlap the elements.
 //
 // Errors: [elements.ErrDType], [ErrRank], [layout.ErrNegative], [layout.ErrOverflow], [elements.ErrSize], [dlpack.ErrValue] for a
-// bool that is neither 0 nor 1, [elements.ErrNil] for a nil View, and those of [AppendElements]; dst is then returned unchanged.
+// bool that is neither 0 nor 1, [dlpack.ErrOverflow] for a TensorProto of more than [MaxSize] bytes, [elements.ErrNil] for a nil
+// View, and those of [AppendElements]; dst is then returned unchanged.
 func (v *View) Append(dst []byte, options ...EncodeOption) ([]byte, error) {
 	if v == nil {
 		return dst, fmt.Errorf("tensorflow: the View is %w", elements.ErrNil)
@@ -113,7 +114,8 @@ func (v *View) Append(dst []byte, options ...EncodeOption) ([]byte, error) {
 // with a fixed size. The caller writes or sends the elements after it, little-endian and row-major, from where they
 // are. All options except [Pad] are ignored.
 //
-// Errors: [elements.ErrDType], [ErrRank], [layout.ErrNegative], [layout.ErrOverflow]; dst is then returned unchanged.
+// Errors: [elements.ErrDType], [ErrRank], [layout.ErrNegative], [layout.ErrOverflow], and [dlpack.ErrOverflow] if the header and
+// the elements have more than [MaxSize] bytes; dst is then returned unchanged.
 func AppendHeader(dst []byte, dtype DType, shape []int64, options ...EncodeOption) ([]byte, error) {
 	e, err := encodingOf(options)
 	if err != nil {
@@ -122,6 +124,9 @@ func AppendHeader(dst []byte, dtype DType, shape []int64, options ...EncodeOptio
 	h, err := headerOf(dtype, shape)
 	if err == nil && h.bytes < 0 {
 		err = fmt.Errorf("tensorflow: %v has elements of variable size, which AppendElements encodes: %w", dtype, elements.ErrDType)
+	}
+	if err == nil {
+		_, err = h.sizeContent(len(dst), &e)
 	}
 	if err != nil {
 		return dst, err
@@ -133,8 +138,9 @@ func AppendHeader(dst []byte, dtype DType, shape []int64, options ...EncodeOptio
 // [View.AsElements]. The memory between the length and the capacity of dst must not overlap the elements.
 //
 // Errors: [elements.ErrDType] for a type that TensorFlow does not have, that [AppendTensor] encodes, or that [As]
-// cannot write the elements as; [elements.ErrSize] for a quantised number of another size than its type; [ErrRank],
-// [dlpack.ErrMemory], and those of [elements.Elements.Validate]; dst is then returned unchanged.
+// cannot write the elements as; [elements.ErrSize] for a quantised number of another size than its type; [ErrRank];
+// [dlpack.ErrOverflow] for a TensorProto of more than [MaxSize] bytes; [dlpack.ErrMemory], and those of
+// [elements.Elements.Validate]; dst is then returned unchanged.
 func AppendElements(dst []byte, elems *elements.Elements, options ...EncodeOption) ([]byte, error) {
 	m, free, err := elementsOf(elems, options)
 	if err != nil {
@@ -151,7 +157,7 @@ func SizeElements(elems *elements.Elements, options ...EncodeOption) (int, error
 		return 0, err
 	}
 	defer free()
-	return m.total(0), nil
+	return m.size(0)
 }
 
 // elementsOf returns the message for elements. Unless there is an error, the caller calls free once and does not use the message
@@ -182,6 +188,9 @@ func elementsOf(elems *elements.Elements, options []EncodeOption) (m message, fr
 		m, err = textsOf(dtype, elems, &e)
 		return m, func() {}, err
 	}
+	if err := e.checkLeast(dtype, int64(len(elems.Values))); err != nil {
+		return m, nil, err
+	}
 	data, free, err := payload.Scratch(int64(len(elems.Values)) * int64(size))
 	if err != nil {
 		return m, nil, payload.WithFormat("tensorflow", err)
@@ -208,6 +217,7 @@ type message struct {
 	values  []byte           // the elements of a fixed size that the message has a value for, as they lie in memory
 	strings [][]byte         // the elements of variable size
 	length  int              // size in bytes of the encoded values, or of strings with the varints of their lengths
+	longest int              // size in bytes of the longest of strings
 	pad     int              // see Pad
 }
 
@@ -224,9 +234,10 @@ func textsOf(dtype DType, elems *elements.Elements, e *encoding) (m message, err
 		return m, err
 	}
 	for _, value := range m.strings {
-		if m.length += protowire.SizeBytes(len(value)); m.length > payload.Addressable {
-			return m, fmt.Errorf("tensorflow: %v are too large: %w", elems, dlpack.ErrMemory)
+		if m.length += protowire.SizeBytes(len(value)); m.length > payload.Addressable { // the sum must not overflow
+			return m, errTooLarge("TensorProto", m.length)
 		}
+		m.longest = max(m.longest, len(value))
 	}
 	return m, nil
 }
@@ -239,10 +250,23 @@ func (m *message) head(n int) int {
 	return m.header.size(n, m.field, m.length, m.pad)
 }
 
-// total returns how many bytes append appends if dst has n bytes.
-func (m *message) total(n int) int { return m.head(n) + m.length }
+// size returns how many bytes append appends if dst has n bytes.
+//
+// Errors: [dlpack.ErrOverflow].
+func (m *message) size(n int) (int, error) {
+	longest := m.longest
+	if m.field != 0 {
+		longest = m.length
+	}
+	size := m.head(n) + m.length
+	return size, checkSize("TensorProto", size, longest)
+}
 
+// append appends the message. On an error dst is returned unchanged.
 func (m *message) append(dst []byte) ([]byte, error) {
+	if _, err := m.size(len(dst)); err != nil {
+		return dst, err
+	}
 	dst, err := room(dst, m.head(len(dst)), m.length, m.pad)
 	if err != nil {
 		return dst, err
@@ -292,7 +316,7 @@ func headerOf(dtype DType, shape []int64) (h header, err error) {
 	}
 	if dt := kinds[dtype].storage; dt != 0 {
 		if h.bytes, err = dt.NumBytes(h.count, true); err != nil || h.bytes > payload.Addressable {
-			return h, fmt.Errorf("tensorflow: %v%v is too large: %w", dtype, errtext.Shape(shape), dlpack.ErrMemory)
+			return h, fmt.Errorf("tensorflow: %v%v has more than %d bytes: %w", dtype, errtext.Shape(shape), MaxSize, dlpack.ErrOverflow)
 		}
 	}
 	return h, nil
@@ -320,6 +344,54 @@ func (h *header) append(dst []byte, field protowire.Number, size, pad int) []byt
 	lead := protowire.SizeTag(field) + protowire.SizeVarint(uint64(size))
 	dst = appendPadding(dst, padding(len(dst)+lead, pad))
 	return protowire.AppendVarint(protowire.AppendTag(dst, field, protowire.BytesType), uint64(size))
+}
+
+// sizeContent returns the size in bytes of a message with all elements in tensor_content that is appended to n bytes.
+//
+// Errors: [dlpack.ErrOverflow].
+func (h *header) sizeContent(n int, e *encoding) (int, error) {
+	size := h.size(n, contentField, int(h.bytes), e.pad) + int(h.bytes)
+	return size, checkSize("TensorProto", size, int(h.bytes))
+}
+
+// checkLeast returns an error if even the smallest encoding of count elements of a fixed size is too large. It is called before
+// memory is allocated for the elements.
+//
+// Errors: [dlpack.ErrOverflow].
+func (e *encoding) checkLeast(dtype DType, count int64) error {
+	if e.compress { // it may leave out nearly all of them
+		return nil
+	}
+	each := int64(kinds[dtype].storage.ItemSize())
+	if e.fields && hasVarints(kinds[dtype].field) {
+		each = 1
+	}
+	if count <= MaxSize/each {
+		return nil
+	}
+	return errTooLarge("TensorProto", int(min(count, payload.Addressable/each)*each))
+}
+
+// MaxSize is the largest size in bytes of a TensorProto, or of any other message of protocol buffers. Its readers, such as
+// TensorFlow, accept no more, and encoders of this package return an error before they write more.
+const MaxSize = math.MaxInt32
+
+// slop is the number of bytes by which one field must be smaller than [MaxSize]: kSlopBytes in the C++ of protocol buffers.
+const slop = 16
+
+// checkSize returns an error if readers refuse a message of size bytes, whose largest field has field bytes. what names the message.
+//
+// Errors: [dlpack.ErrOverflow].
+func checkSize(what string, size, field int) error {
+	if size > MaxSize || field > MaxSize-slop {
+		return errTooLarge(what, size)
+	}
+	return nil
+}
+
+func errTooLarge(what string, size int) error {
+	return fmt.Errorf("tensorflow: a %s of %d bytes, where readers of protocol buffers accept %d (%d in one field); split the tensor, or encode it as TENS: %w",
+		what, size, MaxSize, MaxSize-slop, dlpack.ErrOverflow)
 }
 
 // The smallest and the largest size in bytes of the field version_number, which is the padding: a tag, and a varint of one to ten

@@ -18,8 +18,8 @@ import (
 //
 // Ownership: t stays the caller's, and the result is Go memory. Lifetime: unlimited. Threads: any, while nobody writes to the
 // tensor. On error: [elements.ErrDType], [elements.ErrByteOrder], [ErrRank], [dlpack.ErrValue] for a bool that is
-// neither 0 nor 1, [dlpack.ErrDevice], [dlpack.ErrClosed] or [dlpack.ErrMemory]; dst is
-// then returned unchanged.
+// neither 0 nor 1, [dlpack.ErrOverflow] for a TensorProto of more than [MaxSize] bytes, [dlpack.ErrDevice], [dlpack.ErrClosed]
+// or [dlpack.ErrMemory]; dst is then returned unchanged.
 func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte, error) {
 	e, err := encodingOf(options)
 	if err != nil {
@@ -36,6 +36,9 @@ func AppendTensor(dst []byte, t *dlpack.Tensor, options ...EncodeOption) ([]byte
 	var few [8]int64
 	h, err := tensorHeader(t, few[:0], &e)
 	if err != nil {
+		return dst, err
+	}
+	if _, err := h.sizeContent(len(dst), &e); err != nil {
 		return dst, err
 	}
 	size := int(h.bytes)
@@ -65,13 +68,13 @@ func SizeTensor(t *dlpack.Tensor, options ...EncodeOption) (int, error) {
 			return 0, err
 		}
 		defer free()
-		return m.total(0), nil
+		return m.size(0)
 	}
 	h, err := tensorHeader(t, nil, &e)
 	if err != nil {
 		return 0, err
 	}
-	return h.size(0, contentField, int(h.bytes), e.pad) + int(h.bytes), nil
+	return h.sizeContent(0, &e)
 }
 
 // gathers reports whether the elements are first copied to scratch memory. They are not if all of them are written as
@@ -113,6 +116,9 @@ func gather(t *dlpack.Tensor, e *encoding) (m message, free func(), err error) {
 	}
 	if !t.Device().HostReadable() {
 		return m, nil, fmt.Errorf("tensorflow: memory on %v cannot be read by the host; copy it there first: %w", t.Device(), dlpack.ErrDevice)
+	}
+	if err := e.checkLeast(h.dtype, h.count); err != nil {
+		return m, nil, err
 	}
 	size, unpacked := t.NumBytes(), int64(0)
 	if packed(t) {

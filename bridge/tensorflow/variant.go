@@ -7,8 +7,6 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/dlbridge/dlbridge/bridge/elements"
-	"github.com/dlbridge/dlbridge/bridge/internal/payload"
-	"github.com/dlbridge/dlbridge/dlpack"
 )
 
 // A VariantData is a VariantTensorDataProto: one element of a tensor of variants (tensor.proto). It aliases
@@ -54,7 +52,8 @@ func DecodeVariant(data []byte) (VariantData, error) {
 
 // Append appends the data as a VariantTensorDataProto: the inverse of [DecodeVariant].
 //
-// Errors: [ErrText], [dlpack.ErrMemory], [elements.ErrNil] for a nil VariantData; dst is then returned unchanged.
+// Errors: [ErrText], [dlpack.ErrOverflow] for more than [MaxSize] bytes, [dlpack.ErrMemory], [elements.ErrNil] for a nil
+// VariantData; dst is then returned unchanged.
 func (v *VariantData) Append(dst []byte) ([]byte, error) {
 	if v == nil {
 		return dst, fmt.Errorf("tensorflow: the VariantData is %w", elements.ErrNil)
@@ -63,10 +62,16 @@ func (v *VariantData) Append(dst []byte) ([]byte, error) {
 		return dst, fmt.Errorf("tensorflow: type name %.40q: %w", v.TypeName, ErrText)
 	}
 	size := sizeBytes(1, len(v.TypeName)) + sizeBytes(2, len(v.Metadata))
+	longest := max(len(v.TypeName), len(v.Metadata))
 	for _, tensor := range v.Tensors {
-		if size += sizeBytes(3, len(tensor)); size > payload.Addressable {
-			return dst, fmt.Errorf("tensorflow: VariantData of %d tensors is too large: %w", len(v.Tensors), dlpack.ErrMemory)
+		size += sizeBytes(3, len(tensor))
+		longest = max(longest, len(tensor))
+		if size > MaxSize { // the sum must not overflow
+			break
 		}
+	}
+	if err := checkSize("VariantTensorDataProto", size, longest); err != nil {
+		return dst, err
 	}
 	dst, err := room(dst, 0, size, 0)
 	if err != nil {

@@ -638,9 +638,14 @@ static void writing_refuses_and_takes_nothing(void) {
   int64_t many[] = {1 << 20, 1 << 20}, nowhere[] = {0, 0}; /* one element for all: it is neither assembled nor read */
   good.dl_tensor.shape = many;
   good.dl_tensor.strides = nowhere;
-  CHECK_CODE(DLB_ERROR_MEMORY, dlb_tensorflow_encode(&size, room, sizeof room, &v, DLB_TENSORFLOW_FIELDS, &error));
-  CHECK_CODE(DLB_ERROR_ROOM, dlb_tensorflow_encode(&size, room, sizeof room, &v, 0, &error));
+  CHECK_CODE(DLB_ERROR_ROOM, dlb_decthings_encode(&size, room, sizeof room, &v, 0, &error));
   CHECK(size > INT64_C(1) << 42);
+  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_tensorflow_encode(&size, room, sizeof room, &v, DLB_TENSORFLOW_FIELDS, &error));
+  CHECK_CODE(DLB_ERROR_OVERFLOW, dlb_tensorflow_encode(&size, room, sizeof room, &v, 0, &error));
+  CHECK_INT(0, size);
+  many[0] = (1 << 9) - 1; /* a little less than 2 GiB */
+  CHECK_CODE(DLB_ERROR_ROOM, dlb_tensorflow_encode(&size, room, sizeof room, &v, 0, &error));
+  CHECK(size > (INT64_C(1) << 31) - (1 << 23));
   good.dl_tensor.strides = NULL;
   int64_t ones[256];
   for (int i = 0; i < 256; i++) ones[i] = 1;

@@ -81,6 +81,7 @@ def encode(x: Any, *, fields: bool = False, pad: bool = False) -> bytes:
         '0801120022040000803f'
 
     Errors: BufferError for a data type that TensorFlow does not have, and for memory that the host cannot read;
-    ValueError for elements that the type cannot represent.
+    ValueError for elements that the type cannot represent, and for a message of more than 2**31 - 1 bytes, which no reader of
+    protocol buffers accepts.
     """
     return _core.tensorflow_encode(x, fields, pad, Elements)

@@ -1041,6 +1041,13 @@ def test_random_json_is_read_alike_without_recursion():
         assert got == want, cut
 
 
+def test_a_part_of_4_gib_has_no_single_part_form():
+    big = mmap.mmap(-1, 1 << 32)  # pages of zeros, of which none is read
+    frames = tens.Message(form="TEXT", label="x", parts=[big]).frames()
+    with pytest.raises(ValueError, match="frame 2 of 4294967296 bytes: frame too large .* separate frames have no limit"):
+        tens.encode_frames(frames)
+
+
 def test_an_integer_of_too_many_digits_is_no_label_and_a_value_error_near_the_limit_too():
     digits = "1" * (sys.get_int_max_str_digits() + 1)
     label = ('{"TENS":{"tensors":[],"metadata":{"n":%s,"deep":%s1%s}}}' % (digits, '{"a":' * 200, "}" * 200)).encode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import mmap
 import os
 
 import ml_dtypes
@@ -366,6 +367,19 @@ def test_tensorflow_and_we_read_each_others_resources_and_variants(tf):
             assert items.numpy().tolist() == [[1, 2], [3, 4]]
         else:
             assert tensorflow.decode(tf.io.serialize_tensor(again).numpy()) == got
+
+
+@pytest.mark.parametrize("fields", [False, True])
+def test_what_no_reader_accepts_is_not_written(fields):
+    """Readers of protocol buffers accept 2**31 - 1 bytes. Neither the arrays nor the pages of zeros take memory."""
+    zeros = memoryview(mmap.mmap(-1, 1 << 30))
+    for value in (
+        np.broadcast_to(np.uint8(7), 1 << 31),
+        np.broadcast_to(np.float64(7), (1 << 15, 1 << 13)),
+        Elements("string", (2,), [zeros, zeros]),
+    ):
+        with pytest.raises(ValueError, match=r"bytes, where readers of protocol buffers accept 2147483647 .*encode it as TENS"):
+            tensorflow.encode(value, fields=fields)
 
 
 @pytest.mark.peers
