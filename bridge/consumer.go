@@ -225,7 +225,7 @@ func (d *decoding) joined(in *tens.Tensor, from parts) (*dlpack.Tensor, error) {
 		whole.Close()
 		return nil, err
 	}
-	if d.align == 0 {
+	if d.align == 0 || whole.RequireAlign(d.align) == nil {
 		return whole, nil
 	}
 	defer whole.Close()

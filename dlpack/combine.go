@@ -9,7 +9,7 @@ import (
 
 // Concat joins tensors along an axis that they have, in new memory, as NumPy's concatenate does. All must have the same data
 // type and, except along the axis, the same shape; their layouts may be any. A negative axis counts from the end. Elements of
-// fewer than 8 bits are padded in the result.
+// fewer than 8 bits are padded in the result, which has the flag [IsCopied].
 //
 // Ownership: the result is the caller's. Lifetime: until its Close. Threads: any, while nobody writes to the sources. On error:
 // [ErrClosed], [ErrDType], [ErrDevice], [ErrLayout], [ErrOverflow] or [ErrMemory].
@@ -92,6 +92,7 @@ func join(op string, axis int, tensors []*Tensor) (*Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
+	result.flags |= IsCopied
 	if err := result.fillWith(op, at, tensors); err != nil {
 		result.Close()
 		return nil, err

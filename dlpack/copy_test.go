@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dlbridge/dlbridge/dlpack"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
 )
 
 // fromBytes makes a tensor over data, which is closed with the test.
@@ -205,6 +206,59 @@ func TestLargeCopiesKeepEveryElement(t *testing.T) {
 		if values[i] != src[i] {
 			require.Failf(t, "another element", "%d", i)
 		}
+	}
+}
+
+// The rule of IsCopied, for every function that returns a tensor: it is set for a copy, and for nothing that shares memory.
+func TestG18OnlyCopiesHaveTheFlag(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	base := fromSlice(t, []float32{1, 2, 3, 4, 5, 6}, 2, 3)
+	defer base.Close()
+	copied, err := base.Copy()
+	require.NoError(t, err)
+	defer copied.Close()
+	nibbles, err := dlpack.New(dlpack.MakeDataType(dlpack.CodeInt, 4, 1), 2, 3)
+	require.NoError(t, err)
+	defer nibbles.Close()
+	first := func(x *dlpack.Tensor, _ bool, err error) (*dlpack.Tensor, error) { return x, err }
+	imported := func(m unsafe.Pointer, err error) (*dlpack.Tensor, error) {
+		require.NoError(t, err)
+		return dlpack.Import(m)
+	}
+	for name, test := range map[string]struct {
+		made func() (*dlpack.Tensor, error)
+		want dlpack.Flags
+	}{
+		"Copy":                      {base.Copy, dlpack.IsCopied},
+		"Convert":                   {func() (*dlpack.Tensor, error) { return base.Convert(dlpack.Int8) }, dlpack.IsCopied},
+		"Convert to the same type":  {func() (*dlpack.Tensor, error) { return base.Convert(dlpack.Float32) }, dlpack.IsCopied},
+		"Contiguous, copied":        {func() (*dlpack.Tensor, error) { return first(base.Contiguous(dlpack.ColumnMajor)) }, dlpack.IsCopied},
+		"Contiguous":                {func() (*dlpack.Tensor, error) { return first(base.Contiguous(dlpack.RowMajor)) }, 0},
+		"Contiguous of a copy":      {func() (*dlpack.Tensor, error) { return first(copied.Contiguous(dlpack.RowMajor)) }, 0},
+		"Align of a copy":           {func() (*dlpack.Tensor, error) { return first(copied.Align(64)) }, 0},
+		"Concat":                    {func() (*dlpack.Tensor, error) { return dlpack.Concat(0, base, copied) }, dlpack.IsCopied},
+		"Concat of one":             {func() (*dlpack.Tensor, error) { return dlpack.Concat(1, base) }, dlpack.IsCopied},
+		"Concat of packed elements": {func() (*dlpack.Tensor, error) { return dlpack.Concat(0, nibbles, nibbles) }, dlpack.IsCopied | dlpack.SubbytePadded},
+		"Stack":                     {func() (*dlpack.Tensor, error) { return dlpack.Stack(0, base, copied) }, dlpack.IsCopied},
+		"ExportCopy":                {func() (*dlpack.Tensor, error) { return imported(base.ExportCopy()) }, dlpack.IsCopied},
+		"Export of a copy":          {func() (*dlpack.Tensor, error) { return imported(copied.Export()) }, 0},
+		"Share of a copy":           {copied.Share, 0},
+		"Slice of a copy":           {func() (*dlpack.Tensor, error) { return copied.Slice() }, 0},
+		"AsBytes of a copy":         {copied.AsBytes, 0},
+		"a view of a copy": {func() (*dlpack.Tensor, error) {
+			return copied.View(dlpack.Spec{DType: dlpack.Float32, Shape: []int64{6}})
+		}, 0},
+		"New": {func() (*dlpack.Tensor, error) { return dlpack.New(dlpack.Float32, 2) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x, err := test.made()
+			require.NoError(t, err)
+			defer x.Close()
+			assert.Equal(t, test.want, x.Flags())
+			if x.Flags()&dlpack.IsCopied != 0 {
+				assert.False(t, dlpack.SharesMemory(x, base) || dlpack.SharesMemory(x, copied))
+			}
+		})
 	}
 }
 

@@ -2,6 +2,12 @@ package dlpack
 
 // Flags are the bits of DLManagedTensorVersioned.flags (DLPack C API, "Macros"). Bits without a name here come from newer
 // versions: [Tensor.Flags] returns them, and exports do not pass them on.
+//
+// IsCopied says that the function that returned the tensor has copied its elements into new memory, which nobody but its caller
+// holds. Every function that returns a copy sets it, whatever else it does to the elements: [Tensor.Copy], [Tensor.Contiguous] and
+// [Tensor.Align] if they copy, [Tensor.Convert], [Concat], [Stack], [Tensor.ExportCopy], shm.Copy, and decoders for a tensor whose
+// elements they had to copy out of the message. Other tensors on the same memory do not have it: views, [Tensor.Share], and
+// [Tensor.Export], whose consumer shares the memory with the tensor.
 type Flags uint64
 
 // The flags of DLPack 1.3.

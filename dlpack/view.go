@@ -33,7 +33,8 @@ func (t *Tensor) View(s Spec) (*Tensor, error) {
 	return v, nil
 }
 
-// Share makes another Tensor of the same memory with the same description, which keeps the memory alive after t is closed.
+// Share makes another Tensor of the same memory with the same description, which keeps the memory alive after t is closed. Of the
+// flags, it does not have [IsCopied].
 //
 // Ownership: the result shares the memory and is closed by itself. Lifetime: until its Close. Threads: any. On error:
 // [ErrClosed] or [ErrOverflow].
@@ -47,7 +48,7 @@ func (t *Tensor) share(op string) (*Tensor, error) {
 	v := newView(t.device.pairs(t.Rank()), t.mem)
 	v.initView(t)
 	v.data = t.data
-	v.describe(t.dtype, t.flags, t.rowMajor, t.shape(), t.strides())
+	v.describe(t.dtype, t.flags&^IsCopied, t.rowMajor, t.shape(), t.strides())
 	if !t.device.HostReadable() {
 		*v.away() = *t.away()
 	}

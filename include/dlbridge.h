@@ -117,6 +117,9 @@ DLB_API const char *dlb_error_name(int32_t code);
  * If the host can read the memory of a tensor that they return, `data` is the address of the element with all indices 0, and
  * byte_offset is 0. `data` is NULL if there are no elements. New memory is aligned to 256 bytes. Memory that was lent, or that
  * lies in a message, is aligned as it came: only a copy by dlb_tensor_copy aligns it.
+ *
+ * DLPACK_FLAG_BITMASK_IS_COPIED says that the function that returned a tensor has copied its elements into new memory, which nobody
+ * but the caller holds. Every function of this file that returns a copy sets it, and views of a copy do not have it.
  */
 
 /* Allocates a row-major tensor of zeros on the CPU, aligned to 256 bytes.

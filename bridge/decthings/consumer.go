@@ -187,6 +187,7 @@ func (d *decoding) decode(view *View, data []byte, source *dlpack.Tensor) (v Val
 		align = size
 	}
 	v.Copied = payload.IsMisaligned(view.Data, align)
+	s.Copied = v.Copied
 	switch {
 	case source != nil:
 		s.ByteOffset = int64(n - len(view.Data))

@@ -52,21 +52,21 @@ var ErrNotShared = errors.New("not in a segment")
 // for the shape; [dlpack.ErrOverflow]; [dlpack.ErrMemory]; a [syscall.Errno], such as EMFILE if the process has too many
 // descriptors.
 func New(dtype dlpack.DataType, shape ...int64) (*dlpack.Tensor, error) {
-	t, err := create(dtype, shape)
+	t, err := create(dlpack.Spec{DType: dtype, Shape: shape})
 	if err != nil {
 		return nil, fmt.Errorf("shm: new: %w", err)
 	}
 	return t, nil
 }
 
-// Copy returns a row-major copy of a tensor in a new segment.
+// Copy returns a row-major copy of a tensor in a new segment, with the flag [dlpack.IsCopied].
 //
 // Ownership: t stays the caller's; the copy holds the segment. Errors: those of [New] and of [dlpack.Tensor.CopyTo].
 func Copy(t *dlpack.Tensor) (*dlpack.Tensor, error) {
 	if err := t.RequireOpen(); err != nil {
 		return nil, fmt.Errorf("shm: copy: %w", err)
 	}
-	c, err := create(t.DType(), t.Shape())
+	c, err := create(dlpack.Spec{DType: t.DType(), Shape: t.Shape(), Copied: true})
 	if err != nil {
 		return nil, fmt.Errorf("shm: copy: %w", err)
 	}
@@ -77,15 +77,16 @@ func Copy(t *dlpack.Tensor) (*dlpack.Tensor, error) {
 	return c, nil
 }
 
-func create(dtype dlpack.DataType, shape []int64) (*dlpack.Tensor, error) {
-	if err := dtype.Validate(); err != nil {
+// create returns a tensor in a new segment, row-major and packed.
+func create(spec dlpack.Spec) (*dlpack.Tensor, error) {
+	if err := spec.DType.Validate(); err != nil {
 		return nil, err
 	}
-	count, err := layout.Layout{Shape: shape}.Count()
+	count, err := layout.Layout{Shape: spec.Shape}.Count()
 	if err != nil {
 		return nil, err
 	}
-	size, err := dtype.NumBytes(count, false)
+	size, err := spec.DType.NumBytes(count, false)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +103,7 @@ func create(dtype dlpack.DataType, shape []int64) (*dlpack.Tensor, error) {
 		return nil, err
 	}
 	defer bytes.Close()
-	return bytes.View(dlpack.Spec{DType: dtype, Shape: shape})
+	return bytes.View(spec)
 }
 
 // lend returns the bytes of a mapping as a tensor. It takes over the mapping, also on an error.

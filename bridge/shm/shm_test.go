@@ -206,6 +206,7 @@ func TestCopiesAndOtherMemory(t *testing.T) {
 	require.NoError(t, err)
 	defer c.Close()
 	assert.True(t, shm.IsShared(c))
+	assert.Equal(t, dlpack.IsCopied, c.Flags())
 	assert.Equal(t, []int64{2, 1}, c.Strides())
 	assert.Contains(t, text(c), "[[1 3] [2 4]]")
 	c.Close()

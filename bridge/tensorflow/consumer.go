@@ -129,6 +129,7 @@ func (d *decoding) decode(data []byte, source *dlpack.Tensor) (Value, error) {
 	}
 	// size is 0 unless the elements have to be put together, because they do not lie in the message as they lie in memory.
 	v.Copied = size > 0 || payload.IsMisaligned(view.Data, align)
+	s.Copied = v.Copied
 	switch {
 	case source != nil && !view.Aliases: // to be put together, or without elements and so without a place in the message
 		v.Tensor, err = payload.OwnTensor(s, func(own []byte) error { return p.put(own, d) })

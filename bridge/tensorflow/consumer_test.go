@@ -174,6 +174,7 @@ func TestG69AlignedContentIsAliasedAndOtherIsCopied(t *testing.T) {
 			v, err := tensorflow.Decode(data, append(test.options, tensorflow.Writable())...)
 			require.NoError(t, err)
 			assert.Equal(t, test.copied, v.Copied)
+			assert.Equal(t, v.Copied, v.Tensor.Flags()&dlpack.IsCopied != 0)
 			before := data[start]
 			into, _, err := v.Tensor.UnsafeBytes()
 			require.NoError(t, err)
@@ -257,6 +258,7 @@ func TestLentMessagesAreViewedAndGivenBack(t *testing.T) {
 			require.NoError(t, err)
 			lent.Close()
 			assert.Equal(t, test.copied, v.Copied)
+			assert.Equal(t, v.Copied, v.Tensor.Flags()&dlpack.IsCopied != 0)
 			assert.Equal(t, test.readOnly, v.Tensor.ReadOnly())
 			from := uintptr(loan.Data())
 			assert.Equal(t, !test.copied, v.Tensor.Data() > from && v.Tensor.Data() < from+uintptr(len(test.data)))

@@ -157,6 +157,38 @@ static void every_view_shares_the_memory(void) {
   CHECK_INT(1, released);
 }
 
+/* Copies have the flag IS_COPIED, and tensors that share memory do not. */
+static void only_copies_have_the_flag(void) {
+  static float data[6];
+  int64_t shape[] = {2, 3}, flat[] = {6}, columns[] = {1, 2};
+  int released = 0;
+  DLManagedTensorVersioned *rows = lend(data, FLOAT32, 2, shape, NULL, 0, &released), *turned = lend(data, FLOAT32, 2, shape, columns, 0, &released);
+  DLManagedTensorVersioned *copy, *t;
+  CHECK_OK(dlb_tensor_copy(&copy, rows, &error));
+  CHECK_INT(DLPACK_FLAG_BITMASK_IS_COPIED, copy->flags);
+#define MADE(copied, call)                                                \
+  CHECK_OK(call);                                                         \
+  CHECK_INT(copied, (t->flags & DLPACK_FLAG_BITMASK_IS_COPIED) != 0);     \
+  dlb_tensor_release(t);
+  MADE(1, dlb_tensor_contiguous(&t, turned, &error))
+  MADE(0, dlb_tensor_contiguous(&t, copy, &error))
+  MADE(1, dlb_tensor_convert(&t, rows, UINT8, &error))
+  MADE(1, dlb_tensor_convert(&t, rows, FLOAT32, &error))
+  MADE(0, dlb_tensor_transpose(&t, copy, 0, NULL, &error))
+  MADE(0, dlb_tensor_reshape(&t, copy, 1, flat, &error))
+  MADE(0, dlb_tensor_flip(&t, copy, 0, NULL, &error))
+  MADE(0, dlb_tensor_alloc(&t, FLOAT32, 1, flat, &error))
+#ifdef __linux__
+  MADE(1, dlb_shm_copy(&t, rows, &error))
+  MADE(0, dlb_shm_alloc(&t, FLOAT32, 1, flat, &error))
+#endif
+#undef MADE
+  dlb_tensor_release(copy);
+  dlb_tensor_release(rows);
+  dlb_tensor_release(turned);
+  CHECK_INT(2, released);
+}
+
 static void views_keep_the_flags_of_go(void) {
   char bytes[16] = {0};
   int64_t shape[] = {2, 4}, column[] = {2, 1}, wide[] = {2, 4};
@@ -393,6 +425,7 @@ static void a_forked_child_makes_views(void) {
     CHECK(further->dl_tensor.data == data + 5);
     dlb_tensor_release(further);
     CHECK_INT(1, released);
+    only_copies_have_the_flag();
     views_keep_the_flags_of_go();
     sources_are_released_first();
     import_makes_a_tensor_of_ours();
@@ -411,6 +444,7 @@ int main(int argc, char **argv) {
   CHECK_INT(2, argc);
   views_are_those_of_go(argv[1]);
   every_view_shares_the_memory();
+  only_copies_have_the_flag();
   views_keep_the_flags_of_go();
   views_of_device_memory_move_byte_offset();
   the_last_of_all_views_gives_the_memory_back();

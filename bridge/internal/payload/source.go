@@ -157,10 +157,10 @@ func ownCopy(view *dlpack.Tensor, s dlpack.Spec, put func(data []byte) error) (*
 		return nil, err
 	}
 	err = put(bytesOf(c))
-	if err == nil && !s.ReadOnly {
+	if err == nil && !s.ReadOnly && s.Copied {
 		return c, nil
 	}
-	defer c.Close()
+	defer c.Close() // the view has the flags of s
 	if err != nil {
 		return nil, err
 	}

@@ -372,7 +372,8 @@ PyDoc_STRVAR(dlpack_doc,
              "Returns a capsule with a managed tensor on the same memory, whose deleter releases one share of it.\n\n"
              "The managed tensor is versioned (DLPack 1.3) if max_version is (1, 0) or later. Otherwise it has the\n"
              "legacy form, and read-only memory and padded elements raise BufferError. copy=True exports a copy, with\n"
-             "IS_COPIED set in the versioned form.\n"
+             "IS_COPIED set in the versioned form. No other export has this flag, not even one of t.copy(), since its\n"
+             "memory is that of the tensor.\n"
              "dl_device must be the tensor's own device. On the CPU, stream must be None or -1.\n\n"
              "    >>> np.from_dlpack(dlbridge.empty((2, 3), 'int8')).shape\n"
              "    (2, 3)");

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import gc
 import itertools
+import pickle
 import sys
 
 import ml_dtypes
@@ -387,6 +389,37 @@ def test_g18_g45_copy_has_three_states(c):
     assert describe(c, copied.__dlpack__(max_version=(1, 0)))["flags"] == 0  # the capsule aliases the copy
     legacy = t.__dlpack__(copy=True)
     assert c.capsule_name(legacy) == b"dltensor"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda t: t,
+        lambda t: t[1:],
+        lambda t: t.copy(),
+        lambda t: copy.copy(t),
+        lambda t: pickle.loads(pickle.dumps(t)),
+        lambda t: t.T.contiguous(),
+        lambda t: t.T.reshape(6),
+        lambda t: t.T.ravel(),
+        lambda t: t.convert("int8"),
+        lambda t: t.astype("float64"),
+        lambda t: dlbridge.from_dlpack(t, copy=True),
+        lambda t: dlbridge.from_dlpack(t.numpy(), copy=True),
+        lambda t: dlbridge.from_buffer(t.tobytes(), "int32", 6),
+        lambda t: dlbridge.shm.copy(t),
+        lambda t: dlbridge.decthings.decode(dlbridge.decthings.encode(t), copy=True),
+        lambda t: dlbridge.tensorflow.decode(dlbridge.tensorflow.encode(t), copy=True),
+        lambda t: dlbridge.tens.decode(dlbridge.tens.encode([t], spread=8), join=True).tensors[0],
+    ],
+)
+def test_g18_only_an_export_that_is_a_copy_has_the_flag(c, make):
+    t = make(dlbridge.from_dlpack(np.arange(6, dtype=np.int32).reshape(2, 3)))
+    for export in (t.__dlpack__(max_version=(1, 0)), t.__dlpack__(max_version=(1, 0), copy=False)):  # shares the memory with t
+        assert (describe(c, export)["data"], describe(c, export)["flags"] & IS_COPIED) == (t.data_ptr, 0)
+    export = t.__dlpack__(max_version=(1, 0), copy=True)
+    assert describe(c, export)["data"] != t.data_ptr and describe(c, export)["flags"] == IS_COPIED
+    assert dlbridge.from_dlpack(t, copy=False).data_ptr == t.data_ptr
 
 
 def test_g18_copy_of_read_only_memory_is_writable():
