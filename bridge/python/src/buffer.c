@@ -306,6 +306,8 @@ PyObject *from_buffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                         Py_TYPE(values[0]));
   Py_ssize_t offset = values[3] == NULL ? 0 : PyNumber_AsSsize_t(values[3], PyExc_ValueError);
   if (offset == -1 && PyErr_Occurred()) return NULL;
-  return (PyObject *)tensor_on_buffer(PyModule_GetState(module), values[0], values[1] == Py_None ? NULL : values[1],
+  module_state *state = PyModule_GetState(module);
+  if (refuse_masked(state, values[0], "from_buffer") < 0) return NULL;
+  return (PyObject *)tensor_on_buffer(state, values[0], values[1] == Py_None ? NULL : values[1],
                                       values[2] == Py_None ? NULL : values[2], offset, 0);
 }

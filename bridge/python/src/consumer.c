@@ -326,6 +326,7 @@ static producer_kind kind_of(module_state *state, PyObject *producer) {
   kind.dlpack = lasting_dlpack(state, producer);
   kind.lazy = has(type, state->names[NAME_REQUIRES_GRAD]) && has(type, state->names[NAME_IS_CONJ]) &&
               has(type, state->names[NAME_IS_NEG]);
+  kind.masked = has(type, state->names[NAME_MASK]) && has(type, state->names[NAME_FILLED]);
   producer_kind was;
   TURN_BEGIN();
   was = *place;
@@ -333,6 +334,28 @@ static producer_kind kind_of(module_state *state, PyObject *producer) {
   TURN_END();
   Py_XDECREF((PyObject *)was.type);
   return kind;
+}
+
+COLD static int refuse_mask(module_state *state, PyObject *array, const char *place) {
+  PyObject *mask = PyObject_GetAttr(array, state->names[NAME_MASK]);
+  PyObject *any = mask == NULL ? NULL : PyObject_CallMethod(mask, "any", NULL);
+  int yes = any == NULL ? -1 : PyObject_IsTrue(any);
+  Py_XDECREF(any);
+  Py_XDECREF(mask);
+  if (yes < 0 && PyErr_ExceptionMatches(PyExc_AttributeError)) yes = 0; /* `mask` is something else here, such as a method */
+  else if (yes < 0 && PyErr_ExceptionMatches(PyExc_TypeError)) yes = 1; /* a mask for each field of records */
+  if (yes < 0) return -1;
+  PyErr_Clear();
+  if (!yes) return 0;
+  return raise_error(PyExc_BufferError,
+                     "dlbridge: %s: elements of the array are masked, and a tensor has no mask; array.filled(value) puts numbers in "
+                     "their place, and array.data is the array without its mask",
+                     place);
+}
+
+int refuse_masked(module_state *state, PyObject *array, const char *place) {
+  if (!(PyType_GetFlags(Py_TYPE(array)) & Py_TPFLAGS_HEAPTYPE)) return 0; /* bytes, for example, and NumPy's own array */
+  return kind_of(state, array).masked ? refuse_mask(state, array, place) : 0;
 }
 
 enum { NO, YES, WILL_NOT_SAY };
@@ -448,6 +471,7 @@ static Tensor *from_producer(module_state *state, PyObject *producer, const DLDe
     self = take_capsule(state->tensor_type, producer, &flags);
   } else {
     producer_kind kind = kind_of(state, producer);
+    if (kind.masked && refuse_mask(state, producer, "from_dlpack") < 0) return NULL;
     int negative = kind.lazy ? is_negative(state, producer) : NO;
     if (negative == YES)
       PyErr_SetString(PyExc_BufferError,

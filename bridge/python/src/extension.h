@@ -102,6 +102,8 @@ enum {
   NAME_REQUIRES_GRAD,
   NAME_IS_CONJ,
   NAME_IS_NEG,
+  NAME_MASK,
+  NAME_FILLED,
   NAME_COUNT
 };
 
@@ -114,6 +116,7 @@ typedef struct {
   const DLPackExchangeAPI *api; /* its own C exchange API, or NULL */
   array_method dlpack;          /* the C function of its __dlpack__, if no object of the type can ever have another; or NULL */
   int lazy; /* whether its tensors can require gradients, or be conjugate or negative views, as those of PyTorch can */
+  int masked; /* whether its elements can be masked, as those of numpy.ma can */
 } producer_kind;
 
 enum { KINDS = 8 }; /* the places of the cache module_state.kinds */
@@ -244,6 +247,8 @@ void exchange_type(PyTypeObject *type, int live);
 /* ---- consumer.c */
 PyObject *from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *from_address(PyObject *module, PyObject *address);
+/* Raises BufferError and returns -1 if an element of an array is masked: DLPack has no mask. */
+int refuse_masked(module_state *state, PyObject *array, const char *place);
 /* Returns a Tensor of any producer, capsule or number; NULL with an exception. */
 Tensor *consume(module_state *state, PyObject *producer);
 

@@ -9,6 +9,7 @@ PyDoc_STRVAR(from_dlpack_doc,
              "copy=False refuses any copy, and copy=None leaves the decision to the producer.\n\n"
              "    >>> dlbridge.from_dlpack(np.arange(3)).tolist()\n"
              "    [0, 1, 2]\n\n"
+             "An array with masked elements raises BufferError. The unit of a quantity is not part of the Tensor.\n\n"
              "Ownership: the export of the producer is held until the Tensor and everything made from it is gone.\n"
              "A legacy capsule cannot state whether its memory may be written; the Tensor is then readonly.\n"
              "Errors: BufferError for a data type, device or DLPack version that is not supported; ValueError for a\n"
@@ -121,6 +122,8 @@ static const char *const name_texts[NAME_COUNT] = {
     [NAME_REQUIRES_GRAD] = "requires_grad",
     [NAME_IS_CONJ] = "is_conj",
     [NAME_IS_NEG] = "is_neg",
+    [NAME_MASK] = "mask",
+    [NAME_FILLED] = "filled",
 };
 
 static int execute(PyObject *module) {

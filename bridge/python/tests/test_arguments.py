@@ -11,7 +11,7 @@ import pytest
 from conftest import run_python
 
 import dlbridge
-from dlbridge import decthings, tens, tensorflow
+from dlbridge import decthings, shm, tens, tensorflow
 
 # ---- data types ------------------------------------------------------------------------------------
 
@@ -137,6 +137,71 @@ def test_a_number_is_a_tensor_of_no_dimensions(number, dtype):
         dlbridge.from_dlpack(number, copy=False)
     with pytest.raises(BufferError, match=r"not on \(2, 0\)"):
         dlbridge.from_dlpack(number, device="cuda")
+
+
+# ---- arrays with a mask ----------------------------------------------------------------------------
+
+WAYS_IN = {
+    "from_dlpack": dlbridge.from_dlpack,
+    "from_dlpack with copy": lambda x: dlbridge.from_dlpack(x, copy=True),
+    "from_buffer": dlbridge.from_buffer,
+    "from_buffer with dtype": lambda x: dlbridge.from_buffer(x, "uint8"),
+    "to_address": lambda x: dlbridge.from_address(dlbridge.to_address(x)),
+    "shm.copy": shm.copy,
+    "tens.encode": lambda x: tens.decode(tens.encode([x])).tensors[0],
+    "decthings.encode": lambda x: decthings.decode(decthings.encode(x)),
+    "tensorflow.encode": lambda x: tensorflow.decode(tensorflow.encode(x)),
+}
+
+
+class Astropys(np.ndarray):
+    """An array with a mask of its own, as astropy.utils.masked.Masked is."""
+
+    mask = np.array([False, True, False])
+
+    def filled(self, value):
+        return np.where(self.mask, value, self.view(np.ndarray))
+
+
+@pytest.mark.parametrize("way", WAYS_IN)
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.ma.array([1.0, -9999.0, 3.0], mask=[0, 1, 0]),
+        np.ma.masked_all((2, 2)),
+        np.ma.array([[1, 2], [3, 4]], mask=[[1, 0], [0, 0]])[0],
+        np.ma.masked,
+        np.ma.array(np.ones(2), mask=True, hard_mask=True),
+        np.ones(3).view(Astropys),
+    ],
+    ids=repr,
+)
+def test_masked_elements_are_refused(way, array):
+    with pytest.raises(BufferError, match=r"elements of the array are masked, .*; array.filled\(value\) puts numbers in their place"):
+        WAYS_IN[way](array)
+    for x in (array.filled(0), np.asarray(array.data)):
+        assert WAYS_IN[way](x).nbytes == x.nbytes
+    assert dlbridge.counters()["loans"] == 0
+
+
+@pytest.mark.parametrize("way", WAYS_IN)
+def test_an_array_without_masked_elements_is_an_array(way):
+    for array in (np.ma.array([1.0, 2.0]), np.ma.array([1.0, 2.0], mask=[0, 0]), np.ma.array([1.0, 2.0], mask=[0, 1])[:1]):
+        assert WAYS_IN[way](array).nbytes == array.nbytes
+    assert dlbridge.from_dlpack(np.ma.array([1.0, 2.0])).tolist() == [1, 2]
+
+
+def test_an_attribute_of_another_meaning_is_no_mask():
+    class Image(np.ndarray):
+        filled = True
+
+        def mask(self):
+            return self
+
+    assert dlbridge.from_dlpack(np.ones(2).view(Image)).tolist() == [1, 1]
+    records = np.ma.array([(1, 2.0)], mask=[(True, False)], dtype=[("a", "i4"), ("b", "f8")])
+    with pytest.raises(BufferError, match="are masked"):
+        dlbridge.from_buffer(records, "uint8")
 
 
 def test_formats_take_numbers():
