@@ -286,6 +286,8 @@ int check_device(const char *place, DLDevice is, DLDevice wanted);
 /* Returns a Tensor of 0 dimensions with a copy of a number of Python or NumPy; NULL with an exception. For any other object,
  * returns NULL without an exception. */
 Tensor *tensor_of_number(module_state *state, PyObject *object);
+/* Reports whether an object is a scalar of NumPy, which need not be imported; -1 with an exception. */
+int is_numpy_scalar(PyObject *object);
 
 /* ---- wrap.c */
 extern PyType_Spec function_spec;

@@ -30,15 +30,22 @@ static Tensor *tensor_of_int(module_state *state, PyObject *object) {
   return (Tensor *)PyErr_Format(PyExc_BufferError, "dlbridge: from_dlpack: DLPack has no integers of more than 64 bits");
 }
 
-/* Returns numpy.asarray(object) for a scalar of NumPy, and NULL without an exception for any other object. */
-static PyObject *array_of_scalar(PyObject *object) {
-  PyObject *name = PyUnicode_FromString("numpy"), *numpy = name == NULL ? NULL : PyImport_GetModule(name), *array = NULL;
+int is_numpy_scalar(PyObject *object) {
+  PyObject *name = PyUnicode_FromString("numpy"), *numpy = name == NULL ? NULL : PyImport_GetModule(name);
   PyObject *generic = numpy == NULL || numpy == Py_None ? NULL : PyObject_GetAttrString(numpy, "generic");
-  int is_scalar = generic == NULL ? 0 : PyObject_IsInstance(object, generic);
-  if (is_scalar > 0) array = PyObject_CallMethod(numpy, "asarray", "O", object);
+  int result = generic != NULL ? PyObject_IsInstance(object, generic) : PyErr_Occurred() ? -1 : 0;
   Py_XDECREF(generic);
   Py_XDECREF(numpy);
   Py_XDECREF(name);
+  return result;
+}
+
+/* Returns numpy.asarray(object) for a scalar of NumPy, and NULL without an exception for any other object. */
+static PyObject *array_of_scalar(PyObject *object) {
+  if (is_numpy_scalar(object) <= 0) return NULL;
+  PyObject *numpy = PyImport_ImportModule("numpy");
+  PyObject *array = numpy == NULL ? NULL : PyObject_CallMethod(numpy, "asarray", "O", object);
+  Py_XDECREF(numpy);
   return array;
 }
 

@@ -254,17 +254,74 @@ static PyObject *tensor_power(PyObject *left, PyObject *right, PyObject *Py_UNUS
 
 static PyObject *tensor_unary(PyObject *Py_UNUSED(op)) { return refuse_arithmetic(); }
 
-/* == and != compare the identity of two Tensors. With numbers, lists and tuples the answer would always be False, which nobody
- * means. */
-static PyObject *tensor_compare(PyObject *left, PyObject *right, int operation) {
+/* Without a function for `t += x`, Python would compute `t + x`, and replace t by a new array when NumPy computes it. */
+static PyObject *tensor_in_place(PyObject *op, PyObject *Py_UNUSED(other)) {
+  return PyErr_Format(PyExc_TypeError, "a dlbridge.Tensor has no arithmetic in place; %s",
+                      tensor_read_only((Tensor *)op)
+                          ? "its memory is read-only, and tensor.copy().numpy() returns an array on a writable copy"
+                          : "after `a = tensor.numpy()`, `a += ...` changes the memory of the tensor");
+}
+
+static PyObject *tensor_power_in_place(PyObject *op, PyObject *other, PyObject *Py_UNUSED(modulus)) {
+  return tensor_in_place(op, other);
+}
+
+/* Reports whether an object is a number, of whatever type, or -1 with an exception. A type that registers its numbers has imported
+ * the module numbers. */
+static int is_number(PyObject *object) {
+  if (!PyNumber_Check(object)) return 0;
+  if (PyLong_Check(object) || PyFloat_Check(object) || PyComplex_Check(object)) return 1;
+  PyObject *name = PyUnicode_FromString("numbers"), *numbers = name == NULL ? NULL : PyImport_GetModule(name);
+  PyObject *type = numbers == NULL ? NULL : PyObject_GetAttrString(numbers, "Number");
+  int result = type != NULL ? PyObject_IsInstance(object, type) : PyErr_Occurred() ? -1 : 0;
+  Py_XDECREF(type);
+  Py_XDECREF(numbers);
+  Py_XDECREF(name);
+  return result;
+}
+
+/* Reports whether a type has an attribute that is not None. */
+static int type_has(PyTypeObject *type, const char *name) {
+  PyObject *value = PyObject_GetAttrString((PyObject *)type, name);
+  if (value == NULL) PyErr_Clear();
+  Py_XDECREF(value);
+  return value != NULL && value != Py_None;
+}
+
+/* Reports whether objects of a type have a length, and items in an order or one after another. */
+static int is_collection(PyTypeObject *type) {
+  return (PyType_GetSlot(type, Py_tp_iter) != NULL || PyType_GetSlot(type, Py_sq_item) != NULL) &&
+         (PyType_GetSlot(type, Py_sq_length) != NULL || PyType_GetSlot(type, Py_mp_length) != NULL);
+}
+
+/* Reports whether an object is an array or another collection. A text is not: bytes and str count as one value each. */
+static int has_elements(PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
+  if (PyUnicode_Check(object) || PyBytes_Check(object)) return 0;
+  return PyObject_CheckBuffer(object) || is_collection(type) || type_has(type, "__dlpack__") || type_has(type, "__array__") ||
+         type_has(type, "__array_interface__");
+}
+
+/* == and != compare the identity of two Tensors. NumPy's scalars, and objects that take part in NumPy's arithmetic
+ * (__array_ufunc__), compare the elements themselves. With other numbers, arrays and collections the answer would always be
+ * False, which nobody means. */
+static PyObject *tensor_compare(PyObject *Py_UNUSED(left), PyObject *right, int operation) {
   if (operation != Py_EQ && operation != Py_NE) {
     if (leaves_arithmetic(right)) return refuse_arithmetic();
-  } else if ((leaves_arithmetic(right) && !tensor_check(right)) || PyList_Check(right) || PyTuple_Check(right)) {
-    return PyErr_Format(PyExc_TypeError, "a dlbridge.Tensor does not compare its elements with %s; compare item(), tolist() or numpy() of it",
-                        PyList_Check(right) || PyTuple_Check(right) ? "those of a sequence" : "a number");
+    Py_RETURN_NOTIMPLEMENTED;
   }
-  (void)left;
-  Py_RETURN_NOTIMPLEMENTED;
+  if (right == Py_None || tensor_check(right) || type_has(Py_TYPE(right), "__array_ufunc__")) Py_RETURN_NOTIMPLEMENTED;
+  int number = is_number(right);
+  int refused = number != 0 ? number : has_elements(right);
+  int scalar = refused > 0 ? is_numpy_scalar(right) : 0;
+  if (refused < 0 || scalar < 0) return NULL;
+  if (!refused || scalar) Py_RETURN_NOTIMPLEMENTED;
+  if (number)
+    return PyErr_Format(PyExc_TypeError,
+                        "a dlbridge.Tensor does not compare its elements with a number; compare item(), tolist() or numpy() of it");
+  return PyErr_Format(PyExc_TypeError,
+                      "a dlbridge.Tensor does not compare its elements with those of %R; compare item(), tolist() or numpy() of it",
+                      Py_TYPE(right));
 }
 
 static PyObject *tensor_made(PyTypeObject *Py_UNUSED(type), PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwargs)) {
@@ -554,9 +611,11 @@ static PyMethodDef tensor_methods[] = {
 PyDoc_STRVAR(tensor_doc,
              "A view of memory, and a share in its ownership.\n\n"
              "Integers, slices, `...` and None index a tensor as in NumPy, and the result is always a view. With one int\n"
-             "for each dimension it is a tensor of 0 dimensions, whose number float(), int() and item() return. Tensors\n"
-             "are compared by identity. Methods that NumPy has too have its names; the array that numpy() returns has\n"
-             "NumPy's others, and assignment. strides count elements.\n\n"
+             "for each dimension it is a tensor of 0 dimensions, whose number float(), int() and item() return. Methods\n"
+             "that NumPy has too have its names; the array that numpy() returns has NumPy's others, and assignment.\n"
+             "strides count elements.\n\n"
+             "`==` compares the identity of two tensors, not their elements. With an array of NumPy, NumPy compares the\n"
+             "elements. With numbers, and with all other arrays, buffers and collections, `==` raises TypeError.\n\n"
              "    >>> dlbridge.from_buffer(b'abcd', shape=(2, 2))[:, 1].tolist()\n"
              "    [98, 100]\n\n"
              "Tensors are made by from_dlpack, from_address, from_buffer, empty and the decoders. A Tensor is a\n"
@@ -587,6 +646,19 @@ static PyType_Slot tensor_slots[] = {
     {Py_nb_remainder, (void *)tensor_binary},
     {Py_nb_matrix_multiply, (void *)tensor_binary},
     {Py_nb_power, (void *)tensor_power},
+    {Py_nb_inplace_add, (void *)tensor_in_place},
+    {Py_nb_inplace_subtract, (void *)tensor_in_place},
+    {Py_nb_inplace_multiply, (void *)tensor_in_place},
+    {Py_nb_inplace_true_divide, (void *)tensor_in_place},
+    {Py_nb_inplace_floor_divide, (void *)tensor_in_place},
+    {Py_nb_inplace_remainder, (void *)tensor_in_place},
+    {Py_nb_inplace_matrix_multiply, (void *)tensor_in_place},
+    {Py_nb_inplace_lshift, (void *)tensor_in_place},
+    {Py_nb_inplace_rshift, (void *)tensor_in_place},
+    {Py_nb_inplace_and, (void *)tensor_in_place},
+    {Py_nb_inplace_or, (void *)tensor_in_place},
+    {Py_nb_inplace_xor, (void *)tensor_in_place},
+    {Py_nb_inplace_power, (void *)tensor_power_in_place},
     {Py_nb_negative, (void *)tensor_unary},
     {Py_nb_absolute, (void *)tensor_unary},
     {Py_tp_new, (void *)tensor_made},

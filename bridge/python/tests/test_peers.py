@@ -8,11 +8,13 @@ from __future__ import annotations
 import ctypes
 import gc
 import importlib
+import operator
 import os
 import sys
 
 import numpy as np
 import pytest
+from conftest import run_python
 
 import dlbridge
 from dlbridge import tens
@@ -343,3 +345,65 @@ def test_one_memory_in_every_library(torch, jax, tf):
     views.clear()
     gc.collect()
     assert sys.getrefcount(t) == references
+
+
+# ---- what would be lost without a word -------------------------------------------------------------
+
+
+def test_arrays_of_torch_are_not_compared_silently(torch):
+    t = new(3)[0]
+    for other in (torch.arange(3.0), torch.ones(3, requires_grad=True), torch.nn.Parameter(torch.ones(3)), torch.Size([3])):
+        refuses_comparison(t, other)
+
+
+def test_arrays_of_jax_are_not_compared_silently(jax):
+    t = new(3)[0]
+    for other in (jax.numpy.arange(3.0), jax.random.key(0)):
+        refuses_comparison(t, other)
+
+
+def test_tensorflow_compares_elements_on_its_side(tf):
+    t = new(3)[0]
+    with pytest.raises(TypeError, match="does not compare its elements"):
+        t == tf.range(3.0)  # noqa: B015
+    assert (tf.range(3.0) == t).numpy().all()
+
+
+def refuses_comparison(t: dlbridge.Tensor, other) -> None:
+    for compare in (operator.eq, operator.ne):
+        for pair in ((t, other), (other, t)):
+            with pytest.raises(TypeError, match=r"does not compare its elements with those of .*; compare item\(\), tolist\(\) or numpy"):
+                compare(*pair)
+
+
+def test_arithmetic_in_place_with_an_array_of_torch_is_refused(torch):
+    t, array = new(3)
+    before = array.copy()
+    with pytest.raises(TypeError, match="no arithmetic in place"):
+        t += torch.ones(3)
+    assert (array == before).all()
+
+
+def test_tensors_of_torch_with_more_than_numbers_are_refused(torch):
+    scaled = torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.quint8)
+    masked = torch.masked.masked_tensor(torch.arange(3.0), torch.tensor([True, False, True]))
+    for tensor in (torch.eye(3).to_sparse(), scaled, torch.ones(3, dtype=torch.complex64).conj(), torch.ones(3, device="meta"), masked):
+        with pytest.raises((BufferError, ValueError)):
+            dlbridge.from_dlpack(tensor)
+
+
+def test_an_array_of_jax_on_several_devices_is_refused():
+    script = """
+        import os
+        os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+        os.environ["JAX_PLATFORMS"] = "cpu"
+        import dlbridge, jax, numpy as np
+        from jax.sharding import Mesh, NamedSharding, PartitionSpec
+        sharded = jax.device_put(np.arange(4.0), NamedSharding(Mesh(jax.devices(), "x"), PartitionSpec("x")))
+        try:
+            print(dlbridge.from_dlpack(sharded))
+        except Exception as error:
+            print(type(error).__name__)
+    """
+    peer("jax")
+    assert run_python(script) in ("BufferError\n", "ValueError\n", "RuntimeError\n")

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import array
+import collections
 import concurrent.futures
 import copy
 import ctypes
+import decimal
 import doctest
+import enum
+import fractions
 import gc
+import mmap
 import operator
 import os
 import sys
 import threading
+import unittest.mock
+import uuid
 import weakref
 
 import ml_dtypes
@@ -739,6 +747,30 @@ def test_arithmetic_is_refused_with_the_way_out(compute):
         compute(dlbridge.from_dlpack(numbers((3, 3))))
 
 
+IN_PLACE = [
+    operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv, operator.imod, operator.imatmul, operator.ipow,
+    operator.ilshift, operator.irshift, operator.iand, operator.ior, operator.ixor,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("compute", IN_PLACE)
+def test_arithmetic_in_place_is_refused_and_does_not_replace_the_tensor(compute):
+    """Python would otherwise assign the array that NumPy computes, and the memory of the tensor would stay as it was."""
+    a = np.ones((3, 3), np.int64)
+    t = dlbridge.from_dlpack(a)
+    for other in (np.ones((3, 3), np.int64), np.int64(2), t, 1, [1], "text"):
+        with pytest.raises(TypeError, match=r"no arithmetic in place; after `a = tensor.numpy\(\)`, `a \+= ...` changes the memory"):
+            compute(t, other)
+    with pytest.raises(TypeError, match=r"its memory is read-only, and tensor.copy\(\).numpy\(\) returns an array on a writable copy"):
+        compute(dlbridge.from_buffer(bytes(4)), np.ones(4, np.uint8))
+    assert (a == 1).all()
+    b = t.numpy()
+    b += np.ones((3, 3), np.int64)
+    assert (a == 2).all()
+    a += t
+    assert (t.numpy() == 4).all()
+
+
 def test_numpy_computes_with_an_array_on_the_other_side():
     a = numbers((2, 3))
     t = dlbridge.from_dlpack(a)
@@ -749,19 +781,80 @@ def test_numpy_computes_with_an_array_on_the_other_side():
         t + "text"
 
 
+class OldSequence:
+    """A sequence without __iter__."""
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, index):
+        return range(3)[index]
+
+
+class ArrayOnly:
+    def __array__(self, dtype=None, copy=None):
+        return np.arange(3.0)
+
+
+class InterfaceOnly:
+    __array_interface__ = np.arange(3.0).__array_interface__
+
+
+class ProducerOnly:
+    def __dlpack__(self, **_):
+        return np.arange(3.0).__dlpack__()
+
+
+HAVE_ELEMENTS = [
+    1, 1.5, True, 1j, enum.IntEnum("Number", ["ONE"]).ONE, decimal.Decimal(1), fractions.Fraction(1), [0, 1, 2], (0, 1, 2), range(3), {0, 1},
+    frozenset(), {0: 1}, {}.keys(), collections.deque([1]), collections.UserList([1]), array.array("d", [0, 1, 2]), bytearray(24),
+    memoryview(bytes(24)), (ctypes.c_double * 3)(), mmap.mmap(-1, 24), OldSequence(), ArrayOnly(), InterfaceOnly(), ProducerOnly(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("x", HAVE_ELEMENTS, ids=lambda x: type(x).__name__)
+def test_elements_are_not_compared_silently(x):
+    t = dlbridge.from_dlpack(np.arange(3.0))
+    pairs = [(t, x)]
+    if not isinstance(x, (bytearray, memoryview)):  # on the left, these two compare the buffer of the tensor themselves
+        pairs.append((x, t))
+    for compare in (operator.eq, operator.ne):
+        for pair in pairs:
+            with pytest.raises(TypeError, match=r"does not compare its elements with .*; compare item\(\), tolist\(\) or numpy\(\) of it"):
+                compare(*pair)
+
+
+@pytest.mark.parametrize(
+    "x",
+    ["text", b"text", b"", None, object(), Ellipsis, NotImplemented, float, len, np.float32, np.dtype("f8"), uuid.UUID(int=1), iter([1])],
+    ids=repr,
+)
+def test_what_has_no_elements_is_unequal(x):
+    t = dlbridge.from_dlpack(np.arange(3.0))
+    assert (t == x) is False and (x == t) is False and (t != x) is True and (x != t) is True
+    assert t == unittest.mock.ANY and t not in [x, None, other_tensor()]
+
+
+def other_tensor() -> dlbridge.Tensor:
+    return dlbridge.from_dlpack(np.arange(3.0))
+
+
+@pytest.mark.parametrize(
+    "x", [np.arange(3.0), np.ma.array(np.arange(3.0)), np.asmatrix(np.arange(3.0)), np.float64(1), np.int8(1), np.bool_(True)], ids=repr
+)
+def test_numpy_compares_elements(x):
+    t = dlbridge.from_dlpack(np.arange(3.0))
+    for compare in (operator.eq, operator.ne):
+        np.testing.assert_array_equal(compare(t, x), compare(np.arange(3.0), x))
+        np.testing.assert_array_equal(compare(x, t), compare(x, np.arange(3.0)))
+
+
 def test_tensors_are_equal_and_hashed_by_identity():
     t = dlbridge.from_dlpack(numbers(3))
     other = dlbridge.from_dlpack(t)
     assert t == t and t != other and len({t, other, t}) == 2  # noqa: PLR0124
-    assert t != "text" and t != None  # noqa: E711
-    for x in (1, 1.5, True, 1j, [0, 1, 2], (0, 1, 2)):
-        for compare in (operator.eq, operator.ne):
-            for pair in ((t, x), (x, t)):
-                with pytest.raises(TypeError, match=r"does not compare its elements with .*; compare item\(\), tolist\(\) or"):
-                    compare(*pair)
     with pytest.raises(TypeError, match="from_dlpack makes one of an array, from_buffer of bytes"):
         dlbridge.Tensor([1])
-    assert (t == numbers(3)).all()
 
 
 def test_dtype_is_equal_to_what_names_the_type():
