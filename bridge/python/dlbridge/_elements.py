@@ -96,8 +96,11 @@ def _without_views(value: Any) -> Any:
 def copied(value: Tensor | Elements, data: Buffer, copy: bool | None) -> Tensor | Elements:
     """Returns a decoded value as the argument `copy` of its decoder wants it: a Tensor on the memory of `data`, or a copy.
 
-    Elements are returned as they are. BufferError if `copy` is False and the value is a copy already.
+    Elements are returned as they are. BufferError if `copy` is False and the value is a copy already; TypeError or, as in NumPy,
+    ValueError for texts, if `copy` is neither None nor a bool.
     """
+    if copy is not None and not isinstance(copy, bool):
+        raise (ValueError if isinstance(copy, str) else TypeError)(f"dlbridge: copy must be None or a bool, not {copy!r}")
     if copy is None or not isinstance(value, Tensor) or value.size == 0:
         return value
     memory = from_buffer(data)

@@ -27,12 +27,11 @@ _DIALECTS = {"doc": 0, "py004": 1, "rs015": 2}
 
 
 def _dialect(name: str) -> int:
-    try:
-        return _DIALECTS[name]
-    except KeyError:
-        raise ValueError(f"dlbridge: dialect {name!r} is not one of {', '.join(_DIALECTS)}") from None
-    except TypeError:
-        raise TypeError(f"dlbridge: dialect must be a str, not {type(name)!r}") from None
+    if not isinstance(name, str):
+        raise TypeError(f"dlbridge: dialect must be a str, not {type(name)!r}")
+    if name not in _DIALECTS:
+        raise ValueError(f"dlbridge: dialect {name!r} is not one of {', '.join(_DIALECTS)}")
+    return _DIALECTS[name]
 
 
 def _limits(limit: int | None) -> tuple[int, bool]:

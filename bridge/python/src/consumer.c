@@ -607,8 +607,9 @@ int check_device(const char *place, DLDevice is, DLDevice wanted) {
 int parse_copy(PyObject *object, int *out) {
   *out = -1;
   if (object == NULL || object == Py_None) return 0;
-  if (!PyBool_Check(object))
-    return raise_error(PyExc_TypeError, "dlbridge: copy must be None or a bool, not %R", object);
+  if (!PyBool_Check(object)) /* a ValueError for texts, as in NumPy */
+    return raise_error(PyUnicode_Check(object) ? PyExc_ValueError : PyExc_TypeError,
+                       "dlbridge: copy must be None or a bool, not %R", object);
   *out = object == Py_True;
   return 0;
 }

@@ -40,7 +40,7 @@ static int parse_text(PyObject *name, DLDataType *out) {
   if (whole && *text == '>' && dlb_dtype_parse(out, text + 1, NULL) == DLB_OK)
     return raise_error(PyExc_BufferError,
                        "dlbridge: dtype %R is not in native byte order, which all of DLPack is; swap the bytes first", name);
-  return raise_error(PyExc_ValueError,
+  return raise_error(PyExc_TypeError, /* as NumPy */
                      "dlbridge: dtype %R is not known; the names are those of NumPy and ml_dtypes, such as 'float32' or "
                      "'bfloat16', and NumPy's type strings, such as '<f4'",
                      name);
@@ -49,7 +49,7 @@ static int parse_text(PyObject *name, DLDataType *out) {
 int dtype_parse(PyObject *object, DLDataType *out) {
   if (PyUnicode_Check(object)) return parse_text(object, out);
   PyObject *module = PyImport_ImportModule("dlbridge._dtypes");
-  PyObject *name = module == NULL ? NULL : PyObject_CallMethod(module, "name_of", "O", object);
+  PyObject *name = module == NULL ? NULL : PyObject_CallMethod(module, "name_of", "(O)", object);
   int result = name == NULL ? -1 : parse_text(name, out);
   Py_XDECREF(name);
   Py_XDECREF(module);

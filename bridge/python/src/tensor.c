@@ -551,7 +551,7 @@ PyDoc_STRVAR(dlpack_device_doc,
 
 PyDoc_STRVAR(astype_doc,
              "astype($self, /, dtype)\n--\n\n"
-             "Returns convert(dtype), under the name that NumPy has for it.\n\n"
+             "Returns convert(dtype), under the name that NumPy has for it. As in NumPy, None stands for float64.\n\n"
              "    >>> dlbridge.from_buffer(b'abc').astype('float32').tolist()\n"
              "    [97.0, 98.0, 99.0]");
 PyDoc_STRVAR(ravel_doc,

@@ -252,7 +252,9 @@ static PyObject *convert(const char *method, PyObject *op, PyObject *const *args
   if (self->share == NULL) return raise_closed();
   if (name == NULL) return PyErr_Format(PyExc_TypeError, "dlbridge: %s: dtype is missing", method);
   DLTensor view = self->view;
-  if (dtype_parse(name, &view.dtype) < 0) return NULL;
+  int none = name == Py_None && strcmp(method, "astype") == 0; /* NumPy's astype(None) makes float64 */
+  if (none) view.dtype = (DLDataType){kDLFloat, 64, 1};
+  else if (dtype_parse(name, &view.dtype) < 0) return NULL;
   if (!core_host_readable(view.device.device_type))
     return PyErr_Format(PyExc_BufferError, "dlbridge: %s: the memory is not in the host; copy it there first", method);
   core_share *share = converted(self, view.dtype, &extent, method);

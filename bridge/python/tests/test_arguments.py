@@ -69,25 +69,27 @@ def test_a_data_type_of_the_other_byte_order_is_refused(dtype):
 @pytest.mark.parametrize(
     ("dtype", "error"),
     [
-        ("floats", ValueError),
-        ("f5", ValueError),
-        ("", ValueError),
-        (">", ValueError),
-        ("float32\0", ValueError),
-        ("float32x0", ValueError),
+        ("floats", TypeError),
+        ("f5", TypeError),
+        ("", TypeError),
+        (">", TypeError),
+        ("float32\0", TypeError),
+        ("float32x0", TypeError),
         ("\ud800", UnicodeEncodeError),
-        (np.str_, ValueError),
-        (np.dtype("S4"), ValueError),
-        (np.dtype("O"), ValueError),
-        (np.dtype([("a", "f4")]), ValueError),
-        (np.longdouble, ValueError),
-        (Foreign("torch.quint8"), ValueError),
+        (np.str_, TypeError),
+        (np.dtype("S4"), TypeError),
+        (np.dtype("O"), TypeError),
+        (np.dtype([("a", "f4")]), TypeError),
+        (np.longdouble, TypeError),
+        (Foreign("torch.quint8"), TypeError),
         (Foreign("torch"), TypeError),
         (None, TypeError),
         (4, TypeError),
         (str, TypeError),
         (object, TypeError),
         (["float32"], TypeError),
+        (("float32",), TypeError),
+        ((), TypeError),
         (np.ones(3), TypeError),
         (b"float32", TypeError),
     ],
@@ -411,3 +413,132 @@ def test_a_form_may_be_set_as_str():
 def test_numbers_are_taken_where_numpy_is_blocked():
     program = "import sys; sys.modules['numpy'] = None; import dlbridge; print(dlbridge.from_dlpack(2).item())"
     assert run_python(program) == "2\n"
+
+
+# ---- the exceptions of arguments --------------------------------------------------------------------
+
+ARRAY = np.arange(6.0).reshape(2, 3)
+TENSOR = dlbridge.from_dlpack(ARRAY)
+FRAMES = tens.encode([TENSOR])
+PACKED = tens.encode_frames(FRAMES)
+OF_DECTHINGS, OF_TENSORFLOW = decthings.encode(TENSOR), tensorflow.encode(TENSOR)
+
+ARGUMENTS = {
+    "from_dlpack device": lambda x: dlbridge.from_dlpack(TENSOR, device=x),
+    "from_dlpack copy": lambda x: dlbridge.from_dlpack(TENSOR, copy=x),
+    "from_buffer": dlbridge.from_buffer,
+    "from_buffer dtype": lambda x: dlbridge.from_buffer(b"abcd", dtype=x),
+    "from_buffer shape": lambda x: dlbridge.from_buffer(b"abcd", shape=x),
+    "from_buffer offset": lambda x: dlbridge.from_buffer(b"abcd", offset=x),
+    "from_address": dlbridge.from_address,
+    "to_address": dlbridge.to_address,
+    "empty shape": lambda x: dlbridge.empty(x, "f4"),
+    "empty dtype": lambda x: dlbridge.empty(3, x),
+    "reshape shape": TENSOR.reshape,
+    "reshape copy": lambda x: TENSOR.reshape(6, copy=x),
+    "transpose": TENSOR.transpose,
+    "squeeze": TENSOR.squeeze,
+    "flip": TENSOR.flip,
+    "broadcast_to": TENSOR.broadcast_to,
+    "item": TENSOR.item,
+    "convert": TENSOR.convert,
+    "astype": TENSOR.astype,
+    "__array__ dtype": lambda x: TENSOR.__array__(dtype=x),
+    "__dlpack__ stream": lambda x: TENSOR.__dlpack__(stream=x),
+    "__dlpack__ max_version": lambda x: TENSOR.__dlpack__(max_version=x),
+    "__dlpack__ dl_device": lambda x: TENSOR.__dlpack__(dl_device=x),
+    "__dlpack__ copy": lambda x: TENSOR.__dlpack__(copy=x),
+    "tens.encode": tens.encode,
+    **{
+        f"tens.encode {name}": lambda x, name=name: tens.encode([TENSOR], **{name: x})
+        for name in ("metadata", "tensor_metadata", "form", "level", "label", "origin", "granule", "seqno", "spread")
+    },
+    **{
+        f"tens.Message {name}": lambda x, name=name: tens.Message(**{name: x})
+        for name in ("level", "form", "label", "origin", "granule", "seqno", "parts")
+    },
+    "tens.decode": tens.decode,
+    "tens.decode limit": lambda x: tens.decode(FRAMES, limit=x),
+    "tens.encode_frames": tens.encode_frames,
+    "tens.decode_frames": tens.decode_frames,
+    "tens.decode_frames limit": lambda x: tens.decode_frames(PACKED, limit=x),
+    "decthings.decode": decthings.decode,
+    "decthings.decode dialect": lambda x: decthings.decode(OF_DECTHINGS, dialect=x),
+    "decthings.decode limit": lambda x: decthings.decode(OF_DECTHINGS, limit=x),
+    "decthings.decode copy": lambda x: decthings.decode(OF_DECTHINGS, copy=x),
+    "decthings.decode_all": lambda x: list(decthings.decode_all(x)),
+    "decthings.encode": decthings.encode,
+    "decthings.encode dialect": lambda x: decthings.encode(TENSOR, dialect=x),
+    "decthings.check rules": lambda x: decthings.check(x, TENSOR),
+    "decthings.check x": lambda x: decthings.check({"shape": [2, 3], "allowedTypes": ["f64"]}, x),
+    "tensorflow.decode": tensorflow.decode,
+    "tensorflow.decode limit": lambda x: tensorflow.decode(OF_TENSORFLOW, limit=x),
+    "tensorflow.decode copy": lambda x: tensorflow.decode(OF_TENSORFLOW, copy=x),
+    "tensorflow.encode": tensorflow.encode,
+    "Elements type": lambda x: dlbridge.Elements(x, (1,), ["a"]),
+    "Elements shape": lambda x: dlbridge.Elements("string", x, ["a"]),
+    "Elements values": lambda x: dlbridge.Elements("string", (1,), x),
+    "wrap": lambda x: dlbridge.wrap(x, args=[], returns=None),
+}
+TAKES_TEXT = {"tens.encode form", "tens.Message form", "tens.Message label", "Elements type"}
+
+
+@pytest.mark.parametrize("argument", ARGUMENTS)
+def test_an_argument_of_a_wrong_type_is_a_type_error(argument):
+    call = ARGUMENTS[argument]
+    for wrong in (object(), 1.5, len):
+        if wrong != 1.5 or argument not in ("to_address", "decthings.encode", "decthings.check x", "tensorflow.encode"):
+            with pytest.raises(TypeError):
+                call(wrong)
+    if argument not in TAKES_TEXT:
+        with pytest.raises((TypeError, ValueError)):
+            call("nope")
+
+
+@pytest.mark.parametrize(
+    ("ours", "numpys"),
+    [
+        (lambda x: TENSOR.astype(x), lambda x: ARRAY.astype(x)),
+        (lambda x: TENSOR.astype(dtype=x), lambda x: ARRAY.astype(dtype=x)),
+        (lambda x: dlbridge.empty(1, x), lambda x: np.empty(1, x)),
+        (lambda x: dlbridge.from_buffer(bytes(8), dtype=x), lambda x: np.frombuffer(bytes(8), dtype=x)),
+    ],
+    ids=["astype", "astype dtype", "empty", "from_buffer"],
+)
+@pytest.mark.parametrize("dtype", ["nope", "", "f5", "\ud800", 4, 1.5, object(), b"nope", len, np.ones(2), ("f4",), "f4", float], ids=repr)
+def test_data_types_raise_the_exceptions_of_numpy(ours, numpys, dtype):
+    try:
+        expected = numpys(dtype).dtype
+    except Exception as error:
+        expected = type(error)
+    if isinstance(expected, type):
+        with pytest.raises((TypeError, expected) if expected is ValueError else expected):
+            ours(dtype)
+    else:
+        assert ours(dtype).dtype == expected
+
+
+def test_astype_of_none_is_that_of_numpy():
+    t = dlbridge.from_buffer(b"abc")
+    assert t.astype(None).dtype == np.frombuffer(b"abc", np.uint8).astype(None).dtype == "float64"
+    with pytest.raises(TypeError, match="dtype must name a type"):
+        t.convert(None)
+
+
+@pytest.mark.parametrize(
+    ("ours", "numpys"),
+    [
+        (lambda x: TENSOR.__dlpack__(copy=x), lambda x: ARRAY.__dlpack__(copy=x)),
+        (lambda x: dlbridge.from_dlpack(TENSOR, copy=x), lambda x: np.from_dlpack(ARRAY, copy=x)),
+        (lambda x: TENSOR.reshape(6, copy=x), lambda x: ARRAY.reshape(6, copy=x)),
+        (lambda x: TENSOR.__array__(copy=x), lambda x: np.array(ARRAY, copy=x)),
+        (lambda x: tensorflow.decode(OF_TENSORFLOW, copy=x), lambda x: np.array(ARRAY, copy=x)),
+        (lambda x: decthings.decode(OF_DECTHINGS, copy=x), lambda x: np.array(ARRAY, copy=x)),
+    ],
+    ids=["__dlpack__", "from_dlpack", "reshape", "__array__", "tensorflow.decode", "decthings.decode"],
+)
+def test_texts_for_copy_raise_the_exception_of_numpy(ours, numpys):
+    for text in ("x", "", "no", "always"):
+        for call in (ours, numpys):
+            with pytest.raises(ValueError, match="copy"):
+                call(text)
