@@ -18,12 +18,19 @@ static void release(void *data, void *hint) {
   free(l);
 }
 
+int zeromq_events(void *socket, int *events) {
+  size_t size = sizeof *events;
+  while (zmq_getsockopt(socket, ZMQ_EVENTS, events, &size) != 0) {
+    if (errno != EINTR) return errno;
+  }
+  return 0;
+}
+
 /* Reports whether the socket is ready after all. zmq_getsockopt makes libzmq look for changes of the socket's state, which a send or
  * receive that fails does not always do. */
 static int ready(void *socket, int event) {
   int events = 0;
-  size_t size = sizeof events;
-  return zmq_getsockopt(socket, ZMQ_EVENTS, &events, &size) == 0 && (events & event) != 0;
+  return zeromq_events(socket, &events) == 0 && (events & event) != 0;
 }
 
 /* Sends a frame without waiting. Returns 0 or an errno; after an error the message is still the caller's. It tries again after EINTR,

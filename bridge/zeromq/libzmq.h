@@ -25,6 +25,9 @@ typedef struct {
 
 enum { ZEROMQ_LIMIT = -1 }; /* the message exceeds the limit */
 
+/* Stores what the socket is ready for: ZMQ_POLLIN, ZMQ_POLLOUT. Returns 0 or an errno, never EINTR. */
+int zeromq_events(void *socket, int *events);
+
 /* Sends a message without waiting. Returns 0 or an errno. *taken is the number of frames that libzmq has taken: it releases the managed
    tensors of these frames, and those of the others stay the caller's. After EAGAIN nothing of the message is sent, also if frames were
    taken: the peer has gone in the middle of the message, and the caller sends the whole message again. */

@@ -35,7 +35,7 @@ func (s *Socket) Recv(ctx context.Context, options ...Option) (*Message, error) 
 	r.router = r.router || s.kind == Router
 	var frames [][]byte
 	var owners []*dlpack.Tensor
-	err := s.do(ctx, "receive", func() (done bool, err error) {
+	err := s.do(ctx, "receive", pollIn, func() (done bool, err error) {
 		frames, owners, err = s.take(r)
 		return frames != nil, err
 	})
@@ -52,7 +52,7 @@ func (s *Socket) RecvFrames(ctx context.Context) ([][]byte, error) {
 	r := receivingOf(nil)
 	var frames [][]byte
 	var owners []*dlpack.Tensor
-	err := s.do(ctx, "receive", func() (done bool, err error) {
+	err := s.do(ctx, "receive", pollIn, func() (done bool, err error) {
 		frames, owners, err = s.take(r)
 		return frames != nil, err
 	})
@@ -130,18 +130,3 @@ func (s *Socket) adopt(frame *C.zeromq_frame, r *receiving) (*dlpack.Tensor, err
 
 // pointer returns an address in C memory as a pointer.
 func pointer(address C.uintptr_t) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
-
-// readable reports whether the socket has a message to receive.
-func (s *Socket) readable() (bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ptr == nil {
-		return false, fmt.Errorf("zeromq: poll: the socket is %w", ErrClosed)
-	}
-	var events C.int
-	size := C.size_t(C.sizeof_int)
-	if rc, err := C.zmq_getsockopt(s.ptr, C.ZMQ_EVENTS, unsafe.Pointer(&events), &size); rc != 0 {
-		return false, failed("poll", err)
-	}
-	return events&C.ZMQ_POLLIN != 0, nil
-}

@@ -92,7 +92,7 @@ func (s *Socket) send(ctx context.Context, frames [][]byte, owners []*dlpack.Ten
 			return fmt.Errorf("zeromq: send: frame %d: %w", i, err)
 		}
 	}
-	return s.do(ctx, "send", func() (done bool, err error) {
+	return s.do(ctx, "send", pollOut, func() (done bool, err error) {
 		var taken C.size_t
 		code := C.zeromq_send(s.ptr, &out.frames[0], C.size_t(len(frames)), (*C.char)(unsafe.Pointer(unsafe.SliceData(out.small))), &taken)
 		for i := range out.frames[:taken] {

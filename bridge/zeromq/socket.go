@@ -14,6 +14,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 	"unsafe"
 )
@@ -195,14 +196,22 @@ func (s *Socket) endpoint(verb, endpoint string) error {
 	})
 }
 
-// call runs a function of libzmq that does not wait, on the open socket.
+// call runs a function of libzmq that does not wait, on the open socket. It runs it again after EINTR, because Go's signals interrupt
+// calls of libzmq; an interrupted call has changed nothing.
 func (s *Socket) call(what string, f func() (C.int, error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ptr == nil {
 		return fmt.Errorf("zeromq: %s: the socket is %w", what, ErrClosed)
 	}
-	if rc, err := f(); rc != 0 {
+	rc, err := f()
+	for rc != 0 && err == syscall.EINTR {
+		rc, err = f()
+	}
+	if s.otherWaits(nil) {
+		s.wake(nil)
+	}
+	if rc != 0 {
 		return failed(what, err)
 	}
 	return nil
@@ -218,7 +227,7 @@ func (s *Socket) Close() error {
 		C.zmq_close(ptr)
 		C.zeromq_trim(&s.inbox, 0)
 	}
-	s.waits.wake(nil)
+	s.wake(nil)
 	s.mu.Unlock()
 	if ptr == nil {
 		return nil

@@ -2,6 +2,9 @@
 
 package zeromq
 
+/*
+#include "libzmq.h"
+*/
 import "C"
 
 import (
@@ -10,28 +13,57 @@ import (
 	"os"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/dlbridge/dlbridge/dlpack/background"
 )
 
-// waiters are the calls that wait for a socket. libzmq signals a change of a socket by one descriptor, only once, and only until
-// some call has looked at the socket. Therefore one goroutine waits for the descriptor and wakes all waiters, and a call that
-// has looked wakes the others, because it may have seen what they wait for.
-type waiters struct {
-	calls []chan struct{} // with room for one signal each
-	file  *os.File        // of the descriptor, nil before the first wait
+// What a call waits for: a message that has arrived, or room for one that is to be sent.
+const pollIn, pollOut C.int = C.ZMQ_POLLIN, C.ZMQ_POLLOUT
+
+// A waiter is a call that waits for a socket.
+type waiter struct {
+	event  C.int         // pollIn or pollOut
+	signal chan struct{} // with room for one signal
 }
 
-// wake wakes all waiters, or all but the given one.
-func (w *waiters) wake(but chan struct{}) {
-	for _, call := range w.calls {
-		if call != but {
-			select {
-			case call <- struct{}{}:
-			default: // it has a signal already
-			}
+func newWaiter(event C.int) *waiter { return &waiter{event, make(chan struct{}, 1)} }
+
+func (w *waiter) wake() {
+	select {
+	case w.signal <- struct{}{}:
+	default: // it has a signal already
+	}
+}
+
+// waiters are the calls that wait for a socket. libzmq signals a change of a socket by one descriptor, only once, and only until
+// some call of libzmq has looked at the socket; and what a call changes itself, such as a connection over inproc, it does not signal.
+// Therefore one goroutine waits for the descriptor, and it, and each call that has looked at the socket, wakes the waiters for
+// which the socket is ready. Without that, a waiter would sleep through a change that another call has seen.
+type waiters struct {
+	calls []*waiter
+	file  *os.File // of the descriptor, nil before the first wait
+}
+
+// otherWaits reports whether a call waits for the socket, except the given one. The caller holds s.mu.
+func (s *Socket) otherWaits(but *waiter) bool {
+	return slices.ContainsFunc(s.waits.calls, func(w *waiter) bool { return w != but })
+}
+
+// wake returns what the socket is ready for, and wakes the waiters for it, except the given one. If the socket is closed or fails,
+// it wakes all, which return the error. The caller holds s.mu.
+func (s *Socket) wake(but *waiter) (events C.int, err error) {
+	if s.ptr == nil {
+		events, err = ^0, fmt.Errorf("the socket is %w", ErrClosed)
+	} else if code := C.zeromq_events(s.ptr, &events); code != 0 {
+		events, err = ^0, Errno(code)
+	}
+	for _, w := range s.waits.calls {
+		if w != but && w.event&events != 0 {
+			w.wake()
 		}
 	}
+	return events, err
 }
 
 // duplicate duplicates a descriptor, and returns the duplicate as a file that Go's poller can wait for.
@@ -44,7 +76,7 @@ func duplicate(fd int) (*os.File, error) {
 }
 
 // add adds a waiter. For the first one it starts the goroutine that waits for the descriptor.
-func (s *Socket) add(call chan struct{}) error {
+func (s *Socket) add(w *waiter) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ptr == nil {
@@ -65,50 +97,66 @@ func (s *Socket) add(call chan struct{}) error {
 			connection.Read(func(uintptr) bool { // is called at first, and whenever the descriptor becomes readable
 				s.mu.Lock()
 				defer s.mu.Unlock()
-				s.waits.wake(nil)
+				if len(s.waits.calls) == 1 { // it looks itself
+					s.waits.calls[0].wake()
+				} else if len(s.waits.calls) > 1 {
+					s.wake(nil)
+				}
 				return s.ptr == nil
 			})
 		})
 	}
-	s.waits.calls = append(s.waits.calls, call)
+	s.waits.calls = append(s.waits.calls, w)
 	return nil
 }
 
-func (s *Socket) remove(call chan struct{}) {
+func (s *Socket) remove(w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waits.calls = slices.DeleteFunc(s.waits.calls, func(other chan struct{}) bool { return other == call })
+	s.waits.calls = slices.DeleteFunc(s.waits.calls, func(other *waiter) bool { return other == w })
 }
 
-// do calls try until it is done, and waits in between until the socket has changed. It runs try while it holds s.mu.
-func (s *Socket) do(ctx context.Context, what string, try func() (done bool, err error)) error {
-	var call chan struct{}
+// do calls try until it is done, and waits in between until the socket is ready for the event. It runs try while it holds s.mu.
+func (s *Socket) do(ctx context.Context, what string, event C.int, try func() (done bool, err error)) error {
+	var w *waiter
+	var pause time.Duration
 	for {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("zeromq: %s: %w", what, err)
 		}
 		s.mu.Lock()
-		done, err := false, error(nil)
+		done, ready, err := false, false, error(nil)
 		if s.ptr == nil {
 			err = fmt.Errorf("zeromq: %s: the socket is %w", what, ErrClosed)
 		} else {
 			done, err = try()
-			s.waits.wake(call)
+			if s.otherWaits(w) {
+				events, _ := s.wake(w)
+				ready = events&event != 0
+			}
 		}
 		s.mu.Unlock()
 		if done || err != nil {
 			return err
 		}
-		if call == nil {
-			call = make(chan struct{}, 1)
-			if err := s.add(call); err != nil {
+		if w == nil {
+			w = newWaiter(event)
+			if err := s.add(w); err != nil {
 				return err
 			}
-			defer s.remove(call)
+			defer s.remove(w)
 			continue // what has changed before add has woken nobody
 		}
+		// wake may have taken a signal for this call. The first time it is tried again at once, then with pauses: a ROUTER whose
+		// peer is full counts as ready as long as it can send to another peer.
+		var again <-chan time.Time
+		if ready {
+			again = time.After(pause)
+			pause = time.Millisecond
+		}
 		select {
-		case <-call:
+		case <-w.signal:
+		case <-again:
 		case <-ctx.Done():
 		}
 	}
@@ -118,23 +166,26 @@ func (s *Socket) do(ctx context.Context, what string, try func() (done bool, err
 //
 // Errors: that of ctx; [ErrClosed] if one of the sockets is closed; [Errno].
 func Poll(ctx context.Context, sockets ...*Socket) (*Socket, error) {
-	call := make(chan struct{}, 1)
+	w := newWaiter(pollIn)
 	for _, s := range sockets {
-		if err := s.add(call); err != nil {
+		if err := s.add(w); err != nil {
 			return nil, err
 		}
-		defer s.remove(call)
+		defer s.remove(w)
 	}
 	for {
 		for _, s := range sockets {
-			if ready, err := s.readable(); err != nil {
-				return nil, err
-			} else if ready {
+			s.mu.Lock()
+			events, err := s.wake(w)
+			s.mu.Unlock()
+			if err != nil {
+				return nil, fmt.Errorf("zeromq: poll: %w", err)
+			} else if events&pollIn != 0 {
 				return s, nil
 			}
 		}
 		select {
-		case <-call:
+		case <-w.signal:
 		case <-ctx.Done():
 			return nil, fmt.Errorf("zeromq: poll: %w", ctx.Err())
 		}

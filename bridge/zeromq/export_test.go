@@ -1,0 +1,18 @@
+//go:build cgo && zmq
+
+package zeromq
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// CountTries waits for a message, and counts in tries how often it looks at the socket.
+func CountTries(s *Socket, ctx context.Context, tries *atomic.Int64) error {
+	r := receivingOf(nil)
+	return s.do(ctx, "receive", pollIn, func() (bool, error) {
+		tries.Add(1)
+		frames, _, err := s.take(r)
+		return frames != nil, err
+	})
+}

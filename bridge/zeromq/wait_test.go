@@ -1,0 +1,264 @@
+//go:build cgo && zmq
+
+package zeromq_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dlbridge/dlbridge/bridge/zeromq"
+	"github.com/dlbridge/dlbridge/dlpack/dlpacktest"
+)
+
+// untilItWaits gives a call that was started in another goroutine time to wait. A test that it comes too early for tests less, and passes.
+func untilItWaits() { time.Sleep(20 * time.Millisecond) }
+
+// libzmq signals nothing to a socket about what its own connect and bind change over inproc.
+func TestConnectWakesASendThatWaitsForAPeer(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for transport, endpoint := range endpoints(t) {
+		for name, kind := range map[string]zeromq.Type{"PUSH": zeromq.Push, "DEALER": zeromq.Dealer, "PAIR": zeromq.Pair, "REQ": zeromq.Req} {
+			t.Run(transport+" "+name, func(t *testing.T) {
+				c := newContext(t)
+				bound := newSocket(t, c, map[zeromq.Type]zeromq.Type{zeromq.Push: zeromq.Pull, zeromq.Dealer: zeromq.Dealer,
+					zeromq.Pair: zeromq.Pair, zeromq.Req: zeromq.Rep}[kind])
+				address, err := bound.Bind(endpoint)
+				require.NoError(t, err)
+				s := newSocket(t, c, kind)
+				var sending sync.WaitGroup
+				sending.Go(func() { assert.NoError(t, s.SendFrames(deadline(t), [][]byte{[]byte("x")})) })
+				untilItWaits()
+				require.NoError(t, s.Connect(address))
+				sending.Wait()
+				frames, err := bound.RecvFrames(deadline(t))
+				require.NoError(t, err)
+				require.Equal(t, [][]byte{[]byte("x")}, frames)
+				require.NoError(t, bound.Close())
+			})
+		}
+	}
+}
+
+func TestBindWakesCallsThatWaitForAPeer(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	c := newContext(t)
+	a, b := newSocket(t, c, zeromq.Pair), newSocket(t, c, zeromq.Pair)
+	require.NoError(t, a.Connect("inproc://later"))
+	require.NoError(t, a.SendFrames(deadline(t), [][]byte{[]byte("early")})) // it waits in libzmq for the peer
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		s, err := zeromq.Poll(deadline(t), b)
+		assert.NoError(t, err)
+		assert.Same(t, b, s)
+		frames, err := b.RecvFrames(deadline(t))
+		assert.NoError(t, err)
+		assert.Equal(t, [][]byte{[]byte("early")}, frames)
+	})
+	waiting.Go(func() { assert.NoError(t, b.SendFrames(deadline(t), [][]byte{[]byte("answer")})) })
+	waiting.Go(func() {
+		frames, err := a.RecvFrames(deadline(t))
+		assert.NoError(t, err)
+		assert.Equal(t, [][]byte{[]byte("answer")}, frames)
+	})
+	untilItWaits()
+	_, err := b.Bind("inproc://later")
+	require.NoError(t, err)
+	waiting.Wait()
+}
+
+// A connection that ends moves its messages nowhere, and a call that waits then uses the next one.
+func TestASendWaitsForTheNextPeerAfterDisconnect(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	c := newContext(t)
+	push := newSocket(t, c, zeromq.Push, zeromq.SendHighWater(1), zeromq.Linger(0))
+	full := newSocket(t, c, zeromq.Pull, zeromq.ReceiveHighWater(1))
+	next := newSocket(t, c, zeromq.Pull)
+	for s, endpoint := range map[*zeromq.Socket]string{full: "inproc://full", next: "inproc://next"} {
+		_, err := s.Bind(endpoint)
+		require.NoError(t, err)
+	}
+	require.NoError(t, push.Connect("inproc://full"))
+	for range 2 {
+		require.NoError(t, push.SendFrames(deadline(t), [][]byte{[]byte("x")}))
+	}
+	var sending sync.WaitGroup
+	sending.Go(func() { assert.NoError(t, push.SendFrames(deadline(t), [][]byte{[]byte("y")})) })
+	untilItWaits()
+	require.NoError(t, push.Disconnect("inproc://full"))
+	require.NoError(t, push.Connect("inproc://next"))
+	sending.Wait()
+	frames, err := next.RecvFrames(deadline(t))
+	require.NoError(t, err)
+	require.Equal(t, [][]byte{[]byte("y")}, frames)
+}
+
+// Each call on a socket may take a signal that other calls wait for, and must pass it on: a Poll that waits for ever, Polls and Recvs
+// with deadlines, changed settings, and several goroutines that send and receive.
+func TestCallsOnOneSocketLoseNoSignal(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	disturbances := map[string]func(ctx context.Context, s *zeromq.Socket){
+		"a Poll": func(ctx context.Context, s *zeromq.Socket) { zeromq.Poll(ctx, s) },
+		"Polls and settings": func(ctx context.Context, s *zeromq.Socket) {
+			for ctx.Err() == nil {
+				short, cancel := context.WithTimeout(ctx, 50*time.Microsecond)
+				zeromq.Poll(short, s, s)
+				cancel()
+				s.Set(zeromq.ReceiveHighWater(1))
+			}
+		},
+		"connections": func(ctx context.Context, s *zeromq.Socket) {
+			for ctx.Err() == nil {
+				s.Connect("ftp://") // fails, after libzmq has looked at the socket
+				time.Sleep(10 * time.Microsecond)
+			}
+		},
+	}
+	for transport, endpoint := range endpoints(t) {
+		for name, disturb := range disturbances {
+			for _, goroutines := range []int{1, 3} {
+				t.Run(fmt.Sprint(transport, " ", name, " ", goroutines), func(t *testing.T) {
+					a, b := pair(t, endpoint, zeromq.Dealer, zeromq.Dealer, zeromq.SendHighWater(1), zeromq.ReceiveHighWater(1))
+					ctx, cancel := context.WithCancel(deadline(t))
+					var calls, background sync.WaitGroup
+					const messages = 600
+					payload := make([]byte, 10_000)
+					send := func(s *zeromq.Socket) {
+						for range messages / goroutines {
+							if !assert.NoError(t, s.SendFrames(ctx, [][]byte{payload})) {
+								return
+							}
+						}
+					}
+					receive := func(s *zeromq.Socket) {
+						for i := range messages / goroutines {
+							if _, err := s.RecvFrames(ctx); !assert.NoError(t, err) {
+								return
+							}
+							if i%4 == 0 {
+								time.Sleep(50 * time.Microsecond) // the sender waits
+							}
+						}
+					}
+					for range goroutines {
+						calls.Go(func() { send(a) })
+						calls.Go(func() { receive(b) })
+						if goroutines > 1 { // both ways
+							calls.Go(func() { send(b) })
+							calls.Go(func() { receive(a) })
+						}
+					}
+					background.Go(func() { disturb(ctx, a) })
+					if goroutines > 1 {
+						background.Go(func() { disturb(ctx, b) })
+					}
+					calls.Wait()
+					cancel()
+					background.Wait()
+				})
+			}
+		}
+	}
+}
+
+// A ROUTER whose peer is full counts as ready while it can send to another peer.
+func TestARouterWaitsForThePeerThatIsFull(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	c := newContext(t)
+	router := newSocket(t, c, zeromq.Router, zeromq.Mandatory(), zeromq.SendHighWater(1), zeromq.Linger(0))
+	address, err := router.Bind("inproc://router")
+	require.NoError(t, err)
+	peers := map[string]*zeromq.Socket{}
+	for _, id := range []string{"full", "free"} {
+		peers[id] = newSocket(t, c, zeromq.Dealer, zeromq.RoutingID([]byte(id)), zeromq.ReceiveHighWater(1))
+		require.NoError(t, peers[id].Connect(address))
+		require.NoError(t, peers[id].SendFrames(deadline(t), [][]byte{[]byte("hello")}))
+		_, err := router.RecvFrames(deadline(t))
+		require.NoError(t, err)
+	}
+	ctx, cancel := context.WithCancel(deadline(t))
+	var receiving, sending sync.WaitGroup
+	receiving.Go(func() {
+		_, err := router.RecvFrames(ctx) // waits beside Send
+		assert.ErrorIs(t, err, context.Canceled)
+	})
+	const messages = 500
+	sending.Go(func() {
+		for i := range messages {
+			assert.NoError(t, router.SendFrames(ctx, [][]byte{[]byte("full"), fmt.Append(nil, i)}))
+		}
+	})
+	untilItWaits()
+	for i := range messages {
+		frames, err := peers["full"].RecvFrames(ctx)
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprint(i), string(frames[0]))
+	}
+	sending.Wait()
+	cancel()
+	receiving.Wait()
+}
+
+// Two calls that wait for one socket used to wake each other without an end.
+func TestCallsThatWaitLeaveEachOtherAlone(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	pull := newSocket(t, newContext(t), zeromq.Pull)
+	_, err := pull.Bind("inproc://idle")
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	var waiting sync.WaitGroup
+	tries := new(atomic.Int64)
+	for range 3 {
+		waiting.Go(func() { assert.ErrorIs(t, zeromq.CountTries(pull, ctx, tries), context.DeadlineExceeded) })
+	}
+	waiting.Wait()
+	assert.LessOrEqual(t, tries.Load(), int64(20))
+}
+
+// libzmq ends a call with EINTR when the thread has a signal, as Go sends them to its own threads.
+func TestSignalsInterruptNoCall(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	pull := newSocket(t, newContext(t), zeromq.Pull)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	thread, done := syscall.Gettid(), make(chan struct{})
+	var signalling sync.WaitGroup
+	signalling.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				assert.NoError(t, tgkill(thread))
+			}
+		}
+	})
+	expired, cancel := context.WithCancel(context.Background())
+	cancel()
+	for range 5000 {
+		_, err := zeromq.Poll(expired, pull)
+		require.ErrorIs(t, err, context.Canceled)
+		_, err = pull.Bind("inproc://interrupted")
+		require.NoError(t, err)
+		require.NoError(t, pull.Unbind("inproc://interrupted"))
+	}
+	close(done)
+	signalling.Wait()
+}
+
+func tgkill(thread int) error {
+	_, _, errno := syscall.Syscall(syscall.SYS_TGKILL, uintptr(syscall.Getpid()), uintptr(thread), uintptr(syscall.SIGURG))
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
