@@ -365,27 +365,30 @@ DLB_API int32_t dlb_shm_is_shared(int32_t *out, const DLManagedTensorVersioned *
 DLB_API int32_t dlb_shm_readonly(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, dlb_error *error);
 
 /* Sends tensors, which lie in segments, through `fd` to a process that calls dlb_shm_recv. `fd` is a connected Unix socket of the
- * type SOCK_STREAM in blocking mode. Without DLB_SHM_WRITABLE in `flags`, no process can map these segments writable any more,
+ * type SOCK_STREAM, in blocking mode or not. If the other side does not read, the call waits at most `timeout_ms` milliseconds in all;
+ * INT64_MAX means no limit. Without DLB_SHM_WRITABLE in `flags`, no process can map these segments writable any more,
  * and the receiver cannot write; older writable mappings, such as those of the sender, stay writable.
  * Ownership: the caller keeps `fd` and the tensors, and may release them after the call. Lifetime: the call. Threads: any, one at
- * a time for each direction of a socket. On error: DLB_ERROR_ARGUMENT for a tensor that is not in a segment; DLB_ERROR_LAYOUT for
- * a broadcast with more bytes than its segment; DLB_ERROR_READONLY with DLB_SHM_WRITABLE for a tensor that is read-only, or whose
+ * a time for each direction of a socket. On error: DLB_ERROR_ARGUMENT for a tensor that is not in a segment, for a socket of another
+ * family or type, and if timeout_ms is not more than 0; DLB_ERROR_LAYOUT for a broadcast with more bytes than its segment; DLB_ERROR_READONLY with DLB_SHM_WRITABLE for a tensor that is read-only, or whose
  * segment was sent without this flag before; DLB_ERROR_OVERFLOW for tensors in more than 253 segments, or more than a message of
- * 1 MiB can describe; DLB_ERROR_CLOSED; DLB_ERROR_SYSTEM. After these two and DLB_ERROR_MEMORY, close the socket: a part of the
- * message may have been sent. */
-DLB_API int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensors, size_t count, uint64_t flags,
+ * 1 MiB can describe; DLB_ERROR_CLOSED; DLB_ERROR_SYSTEM, also when the time is over. After these two and DLB_ERROR_MEMORY, close the
+ * socket: a part of the message may have been sent. */
+DLB_API int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensors, size_t count, int64_t timeout_ms, uint64_t flags,
                              dlb_error *error);
 
-/* Receives the tensors of one dlb_shm_send into the `room` entries at `tensors`, and sets *out to their number. The sizes and
+/* Receives the tensors of one dlb_shm_send into the `room` entries at `tensors`, and sets *out to their number. `fd` and `timeout_ms`
+ * are those of dlb_shm_send: the whole message must have come when the time is over. The sizes and
  * permissions in the message are checked against those that the kernel reports. Files that another process can make smaller are
  * not mapped but copied, up to `copied` bytes in all; a message that needs more is refused. Entries without a tensor become NULL.
  * Ownership: the caller owns the tensors; a segment stays mapped until the last of its tensors is released. Lifetime: until
  * their deleters are called. Threads: as dlb_shm_send. On error: all entries are NULL, no mapping and no descriptor remains, and
  * *out is 0; after DLB_ERROR_ROOM *out is the number of the tensors, which are lost. DLB_ERROR_CLOSED at the end of the
- * connection, also in the middle of a message; DLB_ERROR_SYSTEM; DLB_ERROR_FORMAT, _ARGUMENT, _LAYOUT, _OVERFLOW or _READONLY
- * for a message that is not as dlb_shm_send writes it. After an error other than DLB_ERROR_ROOM, close the socket. */
+ * connection, also in the middle of a message; DLB_ERROR_SYSTEM, also when the time is over; DLB_ERROR_FORMAT as soon as the first
+ * bytes are not those of a message; DLB_ERROR_ARGUMENT, _LAYOUT, _OVERFLOW or _READONLY for a message that is not as dlb_shm_send
+ * writes it, and the first of them also as for dlb_shm_send. After an error other than DLB_ERROR_ROOM, close the socket. */
 DLB_API int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t room, int32_t fd, uint64_t copied,
-                             dlb_error *error);
+                             int64_t timeout_ms, dlb_error *error);
 
 /* What another process needs to fetch a segment. A program sends it as it is, or field by field: in Go and Python a handle is the
  * JSON object {"socket": ..., "token": ..., "offset": ..., "size": ..., "readonly": true}. */

@@ -689,25 +689,33 @@ inline tensor read_only(const tensor &t) {
   return tensor::adopt(detail::call(dlb_shm_readonly, raw));
 }
 
-// Sends tensors in segments, which stay the caller's, through a connected Unix socket of the type SOCK_STREAM in blocking mode.
-// `flags` is 0 or DLB_SHM_WRITABLE. Throws error; after DLB_ERROR_CLOSED, DLB_ERROR_SYSTEM or std::bad_alloc, close the socket.
-inline void send(int fd, array_view<const tensor> tensors, std::uint64_t flags = 0) {
+// As a timeout of send() and recv(): they wait without a limit.
+constexpr std::chrono::milliseconds forever{INT64_MAX};
+
+// Sends tensors in segments, which stay the caller's, through a connected Unix socket of the type SOCK_STREAM. `flags` is 0 or
+// DLB_SHM_WRITABLE. Throws error (DLB_ERROR_SYSTEM when the time is over); after DLB_ERROR_CLOSED, DLB_ERROR_SYSTEM or std::bad_alloc,
+// close the socket.
+inline void send(int fd, array_view<const tensor> tensors, std::uint64_t flags = 0, std::chrono::milliseconds timeout = forever) {
   std::vector<DLManagedTensorVersioned *> raw;
   raw.reserve(tensors.size());
   for (const tensor &t : tensors) raw.push_back(t.get());
   dlb_error e;
-  detail::check(dlb_shm_send(fd, raw.data(), raw.size(), flags, &e), e);
+  detail::check(dlb_shm_send(fd, raw.data(), raw.size(), static_cast<std::int64_t>(timeout.count()), flags, &e), e);
 }
-inline void send(int fd, const tensor &t, std::uint64_t flags = 0) { send(fd, array_view<const tensor>(&t, 1), flags); }
+inline void send(int fd, const tensor &t, std::uint64_t flags = 0, std::chrono::milliseconds timeout = forever) {
+  send(fd, array_view<const tensor>(&t, 1), flags, timeout);
+}
 
 // Receives the tensors of one send(), at most `room`. Files that another process can make smaller are not mapped but copied, up
 // to `copied` bytes in all; a message that needs more is refused. Throws error (DLB_ERROR_CLOSED at the end of the connection,
-// DLB_ERROR_ROOM for more than `room` tensors, which are lost); after an error other than DLB_ERROR_ROOM, close the socket.
-inline std::vector<tensor> recv(int fd, std::size_t room = 253, std::uint64_t copied = 0) {
+// DLB_ERROR_ROOM for more than `room` tensors, which are lost, DLB_ERROR_SYSTEM when the time is over); after an error other than
+// DLB_ERROR_ROOM, close the socket.
+inline std::vector<tensor> recv(int fd, std::size_t room = 253, std::uint64_t copied = 0, std::chrono::milliseconds timeout = forever) {
   std::vector<DLManagedTensorVersioned *> raw(room);
   std::vector<tensor> out;
   out.reserve(room);  // so that nothing throws between the call and the owners
-  const std::size_t count = detail::call(dlb_shm_recv, raw.data(), room, static_cast<std::int32_t>(fd), copied);
+  const std::size_t count = detail::call(dlb_shm_recv, raw.data(), room, static_cast<std::int32_t>(fd), copied,
+                                         static_cast<std::int64_t>(timeout.count()));
   for (std::size_t i = 0; i < count; i++) out.push_back(tensor::adopt(raw[i]));
   return out;
 }

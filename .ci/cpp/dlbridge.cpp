@@ -345,9 +345,12 @@ static void shared_memory() {
   CHECK(r.read_only() && r.data<const float>() != x.data<float>() && r.data<const float>()[5] == 5);
   x.data<float>()[5] = 7;
   CHECK(r.data<const float>()[5] == 7);
-  THROWS(DLB_ERROR_ARGUMENT, "tensors[0]", (shm::send(1, counting(2, 3)), 0));
   THROWS(DLB_ERROR_ARGUMENT, "", shm::read_only(counting(2, 3)));
   CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0);
+  THROWS(DLB_ERROR_ARGUMENT, "tensors[0]", (shm::send(sockets[0], counting(2, 3)), 0));
+  THROWS(DLB_ERROR_SYSTEM, "within 20 milliseconds", shm::recv(sockets[1], 1, 0, std::chrono::milliseconds(20)));
+  shm::send(sockets[0], x, 0, std::chrono::seconds(5));
+  CHECK(shm::recv(sockets[1], 1, 0, shm::forever).size() == 1);
   shm::send(sockets[0], both);
   THROWS(DLB_ERROR_ROOM, "", shm::recv(sockets[1], 1));
   shm::send(sockets[0], x);

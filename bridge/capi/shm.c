@@ -16,11 +16,12 @@
 #include <transfer.h>
 #include <unistd.h>
 
-/* Returns the error of a call of the operating system. */
-static int32_t fail_system(const char *op, const char *what, int number, dlb_error *error) {
+/* Returns the error for an errno. */
+static int32_t fail_errno(const char *op, const char *what, int number, dlb_error *error) {
   char text[128];
-  if (number == ENOMEM) return capi_memory(op, error);
-  return capi_fail(error, DLB_ERROR_SYSTEM, "%s: %s: %s", op, what, strerror_r(number, text, sizeof text));
+  const core_status status = segment_status(number);
+  if (status == CORE_ERR_MEMORY) return capi_memory(op, error);
+  return capi_fail(error, (int32_t)status, "%s: %s: %s", op, what, strerror_r(number, text, sizeof text));
 }
 
 /* Returns the error for a status and a text of message.h. `tensor` is the index of the tensor that the error is about, or -1. */
@@ -55,7 +56,7 @@ int32_t dlb_shm_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32_t 
   if (status != CORE_OK) return capi_fail(error, (int32_t)status, "%s: tensor: %s", __func__, where);
   segment *made;
   int failed = segment_create(&made, extent.nbytes > 0 ? (size_t)extent.nbytes : 1);
-  return failed ? fail_system(__func__, "a new segment", failed, error) : tensor_on(__func__, out, made, &view, 0, error);
+  return failed ? fail_errno(__func__, "a new segment", failed, error) : tensor_on(__func__, out, made, &view, 0, error);
 }
 
 int32_t dlb_shm_copy(DLManagedTensorVersioned **out, const DLManagedTensorVersioned *tensor, dlb_error *error) {
@@ -68,7 +69,7 @@ int32_t dlb_shm_copy(DLManagedTensorVersioned **out, const DLManagedTensorVersio
   DLTensor view = tensor->dl_tensor;
   segment *made;
   int failed = segment_create(&made, extent.nbytes > 0 ? (size_t)extent.nbytes : 1);
-  if (failed) return fail_system(__func__, "a new segment", failed, error);
+  if (failed) return fail_errno(__func__, "a new segment", failed, error);
   core_copy_into(made->base, &view, &extent);
   uint64_t flags = (tensor->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) | DLPACK_FLAG_BITMASK_IS_COPIED;
   return tensor_on(__func__, out, made, &view, flags, error);
@@ -128,38 +129,43 @@ int32_t dlb_shm_readonly(DLManagedTensorVersioned **out, const DLManagedTensorVe
   return status == CORE_OK ? export_all(__func__, out, &in, error) : fail_status(__func__, status, -1, text, error);
 }
 
+static int32_t check_timeout(const char *op, int64_t timeout_ms, dlb_error *error) {
+  if (timeout_ms > 0) return DLB_OK;
+  return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: timeout_ms is %" PRId64 "; it must be more than 0", op, timeout_ms);
+}
+
+/* Checks what a message is sent or received through. */
+static int32_t check_socket(const char *op, int fd, dlb_error *error) {
+  char text[256];
+  const int number = segment_check_socket(fd, text, sizeof text);
+  return number ? capi_fail(error, (int32_t)segment_status(number), "%s: fd: %s", op, text) : DLB_OK;
+}
+
+/* Does what segment_wait does. A thread that is cancelled meanwhile calls undo(ctx). */
+static int wait_until(int fd, short events, int64_t end, int cancellation, void (*undo)(void *ctx), void *ctx) {
+  int number;
+  pthread_cleanup_push(undo, ctx);
+  pthread_setcancelstate(cancellation, NULL);
+  number = segment_wait(fd, events, end);
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+  pthread_cleanup_pop(0);
+  return number == EINTR ? 0 : number;
+}
+
+static int32_t late(const char *op, int64_t timeout_ms, dlb_error *error) {
+  return capi_fail(error, DLB_ERROR_SYSTEM, "%s: the other side has not answered within %" PRId64 " milliseconds", op, timeout_ms);
+}
+
 static void end_outbox(void *box) { segment_outbox_end(box); }
 
 static void end_arrival(void *arrival) { segment_arrival_end(arrival); }
 
-/* Sends a part of a message. A thread that is cancelled here leaves nothing behind. */
-static int send_step(int fd, segment_outbox *box, size_t *sent, int cancellation) {
-  int code;
-  pthread_cleanup_push(end_outbox, box);
-  pthread_setcancelstate(cancellation, NULL);
-  code = segment_send_step(fd, box, sent);
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-  pthread_cleanup_pop(0);
-  return code;
-}
-
-/* Waits until there is something to receive, and returns 0 or an errno. A thread that is cancelled here leaves nothing behind. Recvmsg
- * itself could be cancelled after it has taken descriptors. */
-static int await(int fd, segment_arrival *arrival, int cancellation) {
-  int code;
-  char byte;
-  if (cancellation != PTHREAD_CANCEL_ENABLE) return 0;
-  pthread_cleanup_push(end_arrival, arrival);
-  pthread_setcancelstate(cancellation, NULL);
-  code = recv(fd, &byte, 1, MSG_PEEK) < 0 && errno != ECONNRESET ? errno : 0;
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-  pthread_cleanup_pop(0);
-  return code;
-}
-
-int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensors, size_t count, uint64_t flags, dlb_error *error) {
+int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensors, size_t count, int64_t timeout_ms, uint64_t flags,
+                     dlb_error *error) {
   SEGMENT_WITHOUT_CANCELLATION;
   int32_t code = capi_check_bits(__func__, "flags", flags, DLB_SHM_WRITABLE, error);
+  if (code == DLB_OK) code = check_timeout(__func__, timeout_ms, error);
+  if (code == DLB_OK) code = check_socket(__func__, fd, error);
   if (code == DLB_OK && count > 0 && tensors == NULL) code = capi_null(__func__, "tensors", error);
   if (code == DLB_OK && count > SEGMENT_LARGEST)
     code = capi_fail(error, DLB_ERROR_OVERFLOW, "%s: %zu tensors are too many for one message; send fewer at once", __func__, count);
@@ -183,33 +189,19 @@ int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensors, size_
   free(views);
   free(of);
   if (status != CORE_OK) return fail_status(__func__, status, failed, text, error);
-  int number = 0;
-  for (size_t sent = 0; sent < box.size && (number == 0 || number == EINTR);) number = send_step(fd, &box, &sent, cancellation);
+  const int64_t end = segment_after(timeout_ms);
+  size_t sent = 0;
+  int number;
+  do {
+    number = segment_send_step(fd, &box, &sent, text, sizeof text);
+  } while (number == EAGAIN && (number = wait_until(fd, POLLOUT, end, cancellation, end_outbox, &box)) == 0);
   segment_outbox_end(&box);
-  if (number == ECONNRESET) return capi_fail(error, DLB_ERROR_CLOSED, "%s: the other side has closed the connection", __func__);
-  return number ? fail_system(__func__, "sendmsg", number, error) : capi_ok(error);
-}
-
-/* Receives a whole message. The caller ends `arrival`, also after an error. */
-static int32_t receive(const char *op, int fd, segment_arrival *arrival, int cancellation, dlb_error *error) {
-  char text[256];
-  while (arrival->size == 0 || arrival->done < arrival->size) {
-    int number = await(fd, arrival, cancellation);
-    if (number == 0) number = segment_receive_step(fd, arrival, text, sizeof text);
-    switch (number) {
-    case 0:
-    case EINTR: continue;
-    case ECONNRESET: return capi_fail(error, DLB_ERROR_CLOSED, "%s: %s", op, text);
-    case EPROTO: return capi_fail(error, DLB_ERROR_FORMAT, "%s: %s", op, text);
-    case EMFILE: return capi_fail(error, DLB_ERROR_SYSTEM, "%s: %s", op, text);
-    default: return fail_system(op, "recvmsg", number, error);
-    }
-  }
-  return DLB_OK;
+  if (number == ETIMEDOUT) return late(__func__, timeout_ms, error);
+  return number ? capi_fail(error, (int32_t)segment_status(number), "%s: %s", __func__, text) : capi_ok(error);
 }
 
 int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t room, int32_t fd, uint64_t copied,
-                     dlb_error *error) {
+                     int64_t timeout_ms, dlb_error *error) {
   SEGMENT_WITHOUT_CANCELLATION;
   int countable = room <= PTRDIFF_MAX / sizeof *tensors;
   for (size_t i = 0; tensors != NULL && countable && i < room; i++) tensors[i] = NULL;
@@ -217,13 +209,23 @@ int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t roo
   if (code == DLB_OK && room > 0 && tensors == NULL) code = capi_null(__func__, "tensors", error);
   if (code == DLB_OK && !countable)
     code = capi_fail(error, DLB_ERROR_ARGUMENT, "%s: tensors has %zu entries, more than memory can hold", __func__, room);
+  if (code == DLB_OK) code = check_timeout(__func__, timeout_ms, error);
+  if (code == DLB_OK) code = check_socket(__func__, fd, error);
   if (code != DLB_OK) return code;
+  const int64_t end = segment_after(timeout_ms);
   segment_arrival arrival = {.size = 0};
-  code = receive(__func__, fd, &arrival, cancellation, error);
   segment_inbox in;
-  if (code == DLB_OK) {
+  char text[256];
+  int number;
+  do {
+    number = segment_receive_step(fd, &arrival, text, sizeof text);
+  } while (number == EAGAIN && (number = wait_until(fd, POLLIN, end, cancellation, end_arrival, &arrival)) == 0);
+  if (number == ETIMEDOUT) {
+    code = late(__func__, timeout_ms, error);
+  } else if (number) {
+    code = capi_fail(error, (int32_t)segment_status(number), "%s: %s", __func__, text);
+  } else {
     int64_t failed;
-    char text[256];
     core_status status = segment_arrival_unpack(&in, &arrival, copied, &failed, text, sizeof text);
     if (status != CORE_OK) code = fail_status(__func__, status, failed, text, error);
   }
@@ -239,11 +241,6 @@ int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t roo
   code = export_all(__func__, tensors, &in, error);
   if (code == DLB_OK) *out = count;
   return code;
-}
-
-static int32_t check_timeout(const char *op, int64_t timeout_ms, dlb_error *error) {
-  if (timeout_ms > 0) return DLB_OK;
-  return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: timeout_ms is %" PRId64 "; it must be more than 0", op, timeout_ms);
 }
 
 int32_t dlb_shm_offer(dlb_shm_handle *out, const DLManagedTensorVersioned *tensor, int64_t timeout_ms, uint64_t flags, dlb_error *error) {
@@ -289,54 +286,32 @@ static int32_t open_file(const char *op, DLManagedTensorVersioned **out, int fil
 
 static void close_socket(void *conn) { close(*(int *)conn); }
 
-/* Waits until a socket can be read, and returns 0 or an errno; ETIMEDOUT after `end` on the clock of segment_now. A thread that is
- * cancelled here closes the socket. */
-static int await_until(int conn, int64_t end, int cancellation) {
-  struct pollfd ready = {.fd = conn, .events = POLLIN};
-  const int64_t left = end - segment_now();
-  int code;
-  if (left <= 0) return ETIMEDOUT;
-  pthread_cleanup_push(close_socket, &conn);
-  pthread_setcancelstate(cancellation, NULL);
-  code = poll(&ready, 1, left > INT32_MAX ? INT32_MAX : (int)left) < 0 && errno != EINTR ? errno : 0;
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-  pthread_cleanup_pop(0);
-  return code;
-}
-
 static int32_t gone(const char *op, dlb_error *error) {
   return capi_fail(error, DLB_ERROR_CLOSED, "%s: handle: it was used before, its time is over, or its process has ended", op);
 }
 
-static int32_t no_answer(const char *op, int64_t timeout_ms, dlb_error *error) {
-  return capi_fail(error, DLB_ERROR_SYSTEM, "%s: no answer within %" PRId64 " milliseconds", op, timeout_ms);
-}
-
 /* Fetches the descriptor that a handle is for. */
 static int32_t fetch(const char *op, int *file, const segment_handle *handle, int64_t timeout_ms, int cancellation, dlb_error *error) {
-  const int64_t now = segment_now(), end = timeout_ms > INT64_MAX - now ? INT64_MAX : now + timeout_ms;
+  const int64_t end = segment_after(timeout_ms);
   int conn, failed;
   while ((failed = segment_fetch_begin(&conn, handle)) == EAGAIN && segment_now() < end) {
     pthread_setcancelstate(cancellation, NULL);
     usleep(1000);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
   }
-  if (failed == EAGAIN) return no_answer(op, timeout_ms, error);
+  if (failed == EAGAIN) return late(op, timeout_ms, error);
   if (failed == ENOENT) return gone(op, error);
   if (failed == EACCES) return capi_fail(error, DLB_ERROR_SYSTEM, "%s: handle: its socket is that of another user", op);
-  if (failed) return fail_system(op, "connect", failed, error);
+  if (failed) return fail_errno(op, "connect", failed, error);
   do {
     failed = segment_fetch_step(conn, file);
-    if (failed != EAGAIN) continue;
-    failed = await_until(conn, end, cancellation);
-    if (failed == 0) failed = EAGAIN;
-  } while (failed == EAGAIN || failed == EINTR);
+  } while (failed == EAGAIN && (failed = wait_until(conn, POLLIN, end, cancellation, close_socket, &conn)) == 0);
   close(conn);
   switch (failed) {
   case 0: return DLB_OK;
   case ENOENT: return gone(op, error);
-  case ETIMEDOUT: return no_answer(op, timeout_ms, error);
-  default: return fail_system(op, "recvmsg", failed, error);
+  case ETIMEDOUT: return late(op, timeout_ms, error);
+  default: return fail_errno(op, "recvmsg", failed, error);
   }
 }
 
@@ -377,7 +352,8 @@ int32_t dlb_shm_attach(DLManagedTensorVersioned **out, const char *directory, co
   const int trusted = options & DLB_SHM_TRUST_PEER ? 1 : 0;
   int failed = segment_open_named(&file, directory, name, trusted && !(flags & DLPACK_FLAG_BITMASK_READ_ONLY));
   if (failed == EINVAL) return capi_fail(error, DLB_ERROR_ARGUMENT, "%s: name is not that of a file in the directory", __func__);
-  if (failed) return fail_system(__func__, "the object cannot be opened", failed, error);
+  if (failed == EACCES) return capi_fail(error, DLB_ERROR_SYSTEM, "%s: this process has no permission to open the object", __func__);
+  if (failed) return fail_errno(__func__, "the object cannot be opened", failed, error);
   return open_file(__func__, out, file, view, flags, UINT64_MAX, trusted, error);
 }
 #else
@@ -409,14 +385,15 @@ int32_t dlb_shm_readonly(DLManagedTensorVersioned **out, const DLManagedTensorVe
   return code == DLB_OK ? unsupported(__func__, error) : code;
 }
 
-int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensors, size_t count, uint64_t flags, dlb_error *error) {
-  (void)fd, (void)tensors, (void)count, (void)flags;
+int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensors, size_t count, int64_t timeout_ms, uint64_t flags,
+                     dlb_error *error) {
+  (void)fd, (void)tensors, (void)count, (void)timeout_ms, (void)flags;
   return unsupported(__func__, error);
 }
 
 int32_t dlb_shm_recv(size_t *out, DLManagedTensorVersioned **tensors, size_t room, int32_t fd, uint64_t copied,
-                     dlb_error *error) {
-  (void)tensors, (void)room, (void)fd, (void)copied;
+                     int64_t timeout_ms, dlb_error *error) {
+  (void)tensors, (void)room, (void)fd, (void)copied, (void)timeout_ms;
   int32_t code = CAPI_CLEAR(__func__, out, error);
   return code == DLB_OK ? unsupported(__func__, error) : code;
 }

@@ -143,7 +143,7 @@ func checkFit(spec *dlpack.Spec, offset, size uint64) error {
 	text := make(textOfC, 256)
 	code := C.fits_one(d.dtype, d.rank, d.shape, d.strides, C.uint64_t(offset), d.flags, C.uint64_t(size), text.c(), C.size_t(len(text)))
 	if code != C.CORE_OK {
-		return text.failure(code, -1)
+		return text.failure(code, -1, nil)
 	}
 	return nil
 }
@@ -155,10 +155,10 @@ func openFile(file int, offset uint64, spec *dlpack.Spec, copied uint64, trusted
 	d := describe(spec)
 	var in C.segment_inbox
 	text := make(textOfC, 256)
-	code := C.open_one(&in, d.dtype, d.rank, d.shape, d.strides, C.uint64_t(offset), d.flags, C.int(file), C.uint64_t(copied),
+	status, errno := C.open_one(&in, d.dtype, d.rank, d.shape, d.strides, C.uint64_t(offset), d.flags, C.int(file), C.uint64_t(copied),
 		flag(trusted), text.c(), C.size_t(len(text)))
-	if code != C.CORE_OK {
-		return nil, text.failure(code, -1)
+	if status != C.CORE_OK {
+		return nil, text.failure(status, -1, errno)
 	}
 	ts, err := tensors(&in)
 	if err != nil {

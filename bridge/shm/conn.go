@@ -3,7 +3,7 @@
 package shm
 
 /*
-#include "message.h"
+#include "transfer.h"
 
 #include <stdlib.h>
 
@@ -100,20 +100,24 @@ func (s sending) send(ctx context.Context, conn *net.UnixConn, ts []*dlpack.Tens
 	var out C.segment_outbox
 	var failed C.int64_t
 	text := make(textOfC, 256)
-	code := C.pack(&out, (*unsafe.Pointer)(unsafe.SliceData(managed)), C.size_t(len(ts)), flag(s.writable), &failed, text.c(), C.size_t(len(text)))
-	if code != C.CORE_OK {
-		return text.failure(code, failed)
+	status, errno := C.pack(&out, (*unsafe.Pointer)(unsafe.SliceData(managed)), C.size_t(len(ts)), flag(s.writable), &failed, text.c(), C.size_t(len(text)))
+	if status != C.CORE_OK {
+		return text.failure(status, failed, errno)
 	}
 	defer C.segment_outbox_end(&out)
-	files := make([]int, out.file_count)
-	for i := range files {
-		files[i] = int(out.files[i])
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
 	}
-	data := unsafe.Slice((*byte)(unsafe.Pointer(out.data)), out.size)
 	defer watch(ctx, conn.SetWriteDeadline)()
-	n, _, err := conn.WriteMsgUnix(data, syscall.UnixRights(files...), nil)
-	if err == nil && n < len(data) { // the descriptors have gone with the first byte
-		_, err = conn.Write(data[n:])
+	var sent C.size_t
+	var code syscall.Errno
+	err = raw.Write(func(fd uintptr) bool {
+		code = syscall.Errno(C.segment_send_step(C.int(fd), &out, &sent, text.c(), C.size_t(len(text))))
+		return code != syscall.EAGAIN
+	})
+	if err == nil && code != 0 {
+		err = text.refusal(code)
 	}
 	return cause(ctx, err)
 }
@@ -133,8 +137,9 @@ func CopyUnsealed(bytes int64) RecvOption {
 //
 // Ownership: the tensors are the caller's, who closes them. The mapping of a segment ends with the last of its tensors.
 //
-// Errors: io.EOF if the other side has closed the connection; that of ctx; [dlpack.ErrValue], [dlpack.ErrLayout], [dlpack.ErrOverflow] and
-// [dlpack.ErrReadOnly] for a message that is not as Send writes it; those of the socket. After an error nothing is mapped and no
+// Errors: io.EOF if the other side has closed the connection, and [io.ErrUnexpectedEOF] in the middle of a message; that of ctx;
+// [dlpack.ErrValue], as soon as the first bytes are not those of a message, [dlpack.ErrLayout], [dlpack.ErrOverflow] and
+// [dlpack.ErrReadOnly] for a message that is not as Send writes it; those of the socket; EMFILE if the process has no descriptor left. After an error nothing is mapped and no
 // descriptor is open; close conn, because a part of the message may be unread.
 func Recv(ctx context.Context, conn *net.UnixConn, options ...RecvOption) ([]*dlpack.Tensor, error) {
 	var r receiving
@@ -154,89 +159,35 @@ func (r receiving) recv(ctx context.Context, conn *net.UnixConn) ([]*dlpack.Tens
 	if err := stream(conn); err != nil {
 		return nil, err
 	}
-	stop := watch(ctx, conn.SetReadDeadline)
-	data, files, err := readMessage(conn)
-	stop()
+	raw, err := conn.SyscallConn()
 	if err != nil {
-		closeAll(files)
-		return nil, cause(ctx, err)
+		return nil, err
 	}
-	numbers := make([]C.int, len(files)+1)
-	for i, file := range files {
-		numbers[i] = C.int(file)
+	var arrival C.segment_arrival
+	defer C.segment_arrival_end(&arrival)
+	text := make(textOfC, 256)
+	var code syscall.Errno
+	stop := watch(ctx, conn.SetReadDeadline)
+	err = raw.Read(func(fd uintptr) bool {
+		code = syscall.Errno(C.segment_receive_step(C.int(fd), &arrival, text.c(), C.size_t(len(text))))
+		return code != syscall.EAGAIN
+	})
+	stop()
+	switch {
+	case err != nil:
+		return nil, cause(ctx, err)
+	case code == syscall.ECONNRESET && arrival.done == 0:
+		return nil, io.EOF
+	case code != 0:
+		return nil, text.refusal(code)
 	}
 	var in C.segment_inbox
 	var failed C.int64_t
-	text := make(textOfC, 256)
-	code := C.segment_unpack(&in, (*C.char)(unsafe.Pointer(&data[0])), C.size_t(len(data)), &numbers[0], C.size_t(len(files)),
-		C.uint64_t(r.copied), &failed, text.c(), C.size_t(len(text)))
-	if code != C.CORE_OK {
-		return nil, text.failure(code, failed)
+	status, errno := C.segment_arrival_unpack(&in, &arrival, C.uint64_t(r.copied), &failed, text.c(), C.size_t(len(text)))
+	if status != C.CORE_OK {
+		return nil, text.failure(status, failed, errno)
 	}
 	return tensors(&in)
-}
-
-// readMessage reads one message and its descriptors. The caller closes the descriptors, which it may also return with an
-// error.
-func readMessage(conn *net.UnixConn) (data []byte, files []int, err error) {
-	data = make([]byte, C.SEGMENT_FIRST)
-	control := make([]byte, syscall.CmsgSpace(4*C.SEGMENT_FILES))
-	n, size, flags, _, err := conn.ReadMsgUnix(data, control)
-	files, parseErr := descriptors(control[:size])
-	switch {
-	case n == 0 && (err == nil || errors.Is(err, io.EOF)):
-		return nil, files, io.EOF
-	case err != nil:
-		return nil, files, err
-	case parseErr != nil:
-		return nil, files, parseErr
-	case flags&syscall.MSG_CTRUNC != 0:
-		return nil, files, fmt.Errorf("header: its descriptors are more than %d, or more than this process can have: %w", C.SEGMENT_FILES, syscall.EMFILE)
-	}
-	if _, err := io.ReadFull(conn, data[n:]); err != nil {
-		return nil, files, unexpected(err)
-	}
-	text := make(textOfC, 256)
-	whole := int(C.segment_message_size((*C.char)(unsafe.Pointer(&data[0])), text.c(), C.size_t(len(text))))
-	if whole == 0 {
-		return nil, files, text.failure(C.CORE_ERR_ARGUMENT, -1)
-	}
-	data = append(data, make([]byte, whole-len(data))...)
-	if _, err := io.ReadFull(conn, data[C.SEGMENT_FIRST:]); err != nil {
-		return nil, files, unexpected(err)
-	}
-	return data, files, nil
-}
-
-func unexpected(err error) error {
-	if err == io.EOF {
-		return io.ErrUnexpectedEOF
-	}
-	return err
-}
-
-// descriptors returns the file descriptors in control messages, also those found beside an error. The caller closes them.
-func descriptors(control []byte) (files []int, err error) {
-	messages, err := syscall.ParseSocketControlMessage(control)
-	if err != nil {
-		return nil, os.NewSyscallError("recvmsg", err)
-	}
-	for i := range messages {
-		if messages[i].Header.Level != syscall.SOL_SOCKET || messages[i].Header.Type != syscall.SCM_RIGHTS {
-			continue
-		}
-		more, parseErr := syscall.ParseUnixRights(&messages[i])
-		files, err = append(files, more...), errors.Join(err, parseErr)
-	}
-	return files, err
-}
-
-func closeAll(files []int) {
-	for _, file := range files {
-		if file >= 0 {
-			syscall.Close(file)
-		}
-	}
 }
 
 // stream returns an error unless conn is a stream. A socket of another type would drop the rest of a message that is read

@@ -70,9 +70,9 @@ func (s sending) offer(t *dlpack.Tensor, timeout time.Duration) (Handle, error) 
 	var h C.segment_handle
 	milliseconds := timeout.Milliseconds() + 1
 	text := make(textOfC, 256)
-	code := C.segment_offer(&h, &p, flag(s.writable), C.int64_t(milliseconds), text.c(), C.size_t(len(text)))
-	if code != C.CORE_OK {
-		return Handle{}, text.failure(code, -1)
+	status, errno := C.segment_offer(&h, &p, flag(s.writable), C.int64_t(milliseconds), text.c(), C.size_t(len(text)))
+	if status != C.CORE_OK {
+		return Handle{}, text.failure(status, -1, errno)
 	}
 	return Handle{C.GoString(&h.socket[0]), C.GoString(&h.token[0]), uint64(h.offset), uint64(h.size), h.read_only != 0}, nil
 }
@@ -151,7 +151,7 @@ func take(ctx context.Context, h Handle) (file int, err error) {
 	}
 	err = raw.Read(func(fd uintptr) bool {
 		code = syscall.Errno(C.segment_fetch_step(C.int(fd), &descriptor))
-		return code != syscall.EAGAIN && code != syscall.EINTR
+		return code != syscall.EAGAIN
 	})
 	switch {
 	case err != nil:

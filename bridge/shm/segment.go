@@ -4,7 +4,7 @@ package shm
 
 /*
 #cgo CFLAGS: -std=gnu11 -O2 -I${SRCDIR}/../../include -I${SRCDIR}/../../dlpack/internal/core -I${SRCDIR}/../internal/segment
-#include "message.h"
+#include "transfer.h"
 
 static inline void end_export(void *managed) {
   DLManagedTensorVersioned *m = managed;
@@ -34,6 +34,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"io"
 	"syscall"
 	"unsafe"
 
@@ -93,10 +94,7 @@ func create(spec dlpack.Spec) (*dlpack.Tensor, error) {
 	var s *C.segment
 	if code := C.segment_create(&s, C.size_t(max(size, 1))); code != 0 {
 		errno := syscall.Errno(code)
-		if errno == syscall.ENOMEM {
-			return nil, fmt.Errorf("a segment of %d bytes: %w (%w)", size, dlpack.ErrMemory, errno)
-		}
-		return nil, fmt.Errorf("a segment of %d bytes: %w", size, errno)
+		return nil, &fault{fmt.Sprintf("a segment of %d bytes: %v", size, errno), reason(C.segment_status(code), errno)}
 	}
 	bytes, err := lend(s)
 	if err != nil {
@@ -131,8 +129,8 @@ func ReadOnly(t *dlpack.Tensor) (*dlpack.Tensor, error) {
 	m := (*C.DLManagedTensorVersioned)(managed)
 	var in C.segment_inbox
 	text := make(textOfC, 256)
-	if code := C.read_only(&in, m, text.c(), C.size_t(len(text))); code != C.CORE_OK {
-		return nil, fmt.Errorf("shm: read-only: %w", text.failure(code, -1))
+	if status, errno := C.read_only(&in, m, text.c(), C.size_t(len(text))); status != C.CORE_OK {
+		return nil, fmt.Errorf("shm: read-only: %w", text.failure(status, -1, errno))
 	}
 	ts, err := tensors(&in)
 	if err != nil {
@@ -161,8 +159,8 @@ func find(t *dlpack.Tensor, writable bool) (p C.segment_place, err error) {
 	}
 	defer C.end_export(managed)
 	text := make(textOfC, 256)
-	if code := C.segment_find_tensor(&p, managed, flag(writable), text.c(), C.size_t(len(text))); code != C.CORE_OK {
-		return p, text.failure(code, -1)
+	if status, errno := C.segment_find_tensor(&p, managed, flag(writable), text.c(), C.size_t(len(text))); status != C.CORE_OK {
+		return p, text.failure(status, -1, errno)
 	}
 	return p, nil
 }
@@ -174,9 +172,10 @@ func Mappings() int64 { return int64(C.segment_count()) }
 // tensors returns the tensors of an inbox. It takes over the inbox, also on an error.
 func tensors(in *C.segment_inbox) (ts []*dlpack.Tensor, err error) {
 	defer C.segment_inbox_free(in)
-	memory := make([]*dlpack.Tensor, in.mapping_count)
+	mappings := unsafe.Slice(in.mappings, in.mapping_count)
+	memory := make([]*dlpack.Tensor, len(mappings))
 	for i := range memory {
-		bytes, lendErr := lend(in.mappings[i]) // all of them, because each takes its mapping over
+		bytes, lendErr := lend(mappings[i]) // all of them, because each takes its mapping over
 		memory[i], err = bytes, errors.Join(err, lendErr)
 		defer bytes.Close()
 	}
@@ -197,7 +196,7 @@ func tensors(in *C.segment_inbox) (ts []*dlpack.Tensor, err error) {
 		if t.mapping < 0 {
 			x, err = empty(spec)
 		} else {
-			spec.ByteOffset = int64(uintptr(t.view.data) - uintptr(unsafe.Pointer(in.mappings[t.mapping].base)))
+			spec.ByteOffset = int64(uintptr(t.view.data) - uintptr(unsafe.Pointer(mappings[t.mapping].base)))
 			x, err = memory[t.mapping].View(spec)
 		}
 		if err != nil {
@@ -245,18 +244,33 @@ func (f *fault) Unwrap() error { return f.cause }
 var causes = map[C.core_status]error{
 	C.CORE_ERR_NULL: dlpack.ErrNull, C.CORE_ERR_DTYPE: dlpack.ErrDType, C.CORE_ERR_DEVICE: dlpack.ErrDevice, C.CORE_ERR_LAYOUT: dlpack.ErrLayout,
 	C.CORE_ERR_OVERFLOW: dlpack.ErrOverflow, C.CORE_ERR_READONLY: dlpack.ErrReadOnly, C.CORE_ERR_MEMORY: dlpack.ErrMemory,
-	C.CORE_NEEDS_COPY: ErrNotShared, C.CORE_ERR_SYSTEM: syscall.EMFILE,
+	C.CORE_NEEDS_COPY: ErrNotShared, C.CORE_ERR_CLOSED: io.ErrUnexpectedEOF,
+}
+
+// reason returns the error that errors.Is finds for a status of C. errno is the cause of CORE_ERR_SYSTEM, and unused otherwise.
+func reason(status C.core_status, errno error) error {
+	if status == C.CORE_ERR_SYSTEM {
+		return errno
+	}
+	if cause, ok := causes[status]; ok {
+		return cause
+	}
+	return dlpack.ErrValue
 }
 
 // failure returns the error with this text, about one of several tensors or, with -1, about all.
-func (t textOfC) failure(code C.core_status, tensor C.int64_t) error {
+func (t textOfC) failure(status C.core_status, tensor C.int64_t, errno error) error {
 	text := C.GoString(t.c())
 	if tensor >= 0 {
 		text = fmt.Sprintf("tensor %d: %s", tensor, text)
 	}
-	cause, ok := causes[code]
-	if !ok {
-		cause = dlpack.ErrValue
+	return &fault{text, reason(status, errno)}
+}
+
+// refusal returns the error for an errno of transfer.h, whose text this is.
+func (t textOfC) refusal(code syscall.Errno) error {
+	if code == syscall.EPIPE {
+		return &fault{C.GoString(t.c()), code}
 	}
-	return &fault{text, cause}
+	return t.failure(C.segment_status(C.int(code)), -1, code)
 }

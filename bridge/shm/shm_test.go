@@ -401,6 +401,112 @@ func TestMessagesThatEndInTheMiddle(t *testing.T) {
 	}
 }
 
+// The connections stay open, so that Recv would wait for the rest of a message.
+func TestTheFirstWrongByteEndsRecv(t *testing.T) {
+	leavesNothing(t)
+	header := message(set(8, 1<<30, 4))[:20]
+	for _, test := range []struct{ beginning, text string }{
+		{"x", "is not the beginning"},
+		{"dlb-shM", "is not the beginning"},
+		{"GET / HTTP/1.1\r\n\r\n", "is not the beginning"},
+		{"dlb-shm\x02", "the message has version 2, and this library reads version 1"},
+		{string(header), "do not belong together"},
+	} {
+		a, b := pair(t)
+		_, err := a.Write([]byte(test.beginning))
+		require.NoError(t, err)
+		_, err = shm.Recv(t.Context(), b)
+		require.ErrorIs(t, err, dlpack.ErrValue)
+		require.ErrorContains(t, err, test.text)
+	}
+}
+
+// A message that comes byte by byte, with its descriptor at the first.
+func TestAMessageMayComeInAnyParts(t *testing.T) {
+	leavesNothing(t)
+	for _, rank := range []int{1, 100} { // the message is larger than one read takes
+		shape := make([]int64, rank)
+		for i := range shape {
+			shape[i] = 1
+		}
+		x, err := shm.New(dlpack.Int8, shape...)
+		require.NoError(t, err)
+		a, b := pair(t)
+		require.NoError(t, shm.Send(t.Context(), a, []*dlpack.Tensor{x}))
+		x.Close()
+		data, control := make([]byte, 4096), make([]byte, 128)
+		n, m, _, _, err := b.ReadMsgUnix(data, control)
+		require.NoError(t, err)
+		messages, err := syscall.ParseSocketControlMessage(control[:m])
+		require.NoError(t, err)
+		files, err := syscall.ParseUnixRights(&messages[0])
+		require.NoError(t, err)
+		go func() {
+			a.WriteMsgUnix(data[:1], syscall.UnixRights(files...), nil)
+			syscall.Close(files[0])
+			for i := 1; i < n; i++ {
+				a.Write(data[i : i+1])
+			}
+		}()
+		got, err := shm.Recv(t.Context(), b)
+		require.NoError(t, err)
+		assert.Equal(t, shape, got[0].Shape())
+		got[0].Close()
+	}
+}
+
+// Options of the receiver's socket ask for further control data. They take up room, and one of them is a descriptor.
+func TestOptionsOfTheSocketChangeNothing(t *testing.T) {
+	leavesNothing(t)
+	options := map[string]int{"SO_PASSCRED": 16, "SO_PASSSEC": 34, "SO_PASSPIDFD": 76, "SO_INQ": 84}
+	var ts []*dlpack.Tensor
+	for range 253 {
+		ts = append(ts, numbers(t, 1))
+	}
+	a, b := pair(t)
+	raw, err := b.SyscallConn()
+	require.NoError(t, err)
+	for name, option := range options {
+		var failed error
+		require.NoError(t, raw.Control(func(fd uintptr) { failed = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, option, 1) }))
+		if failed != nil {
+			t.Logf("%s: %v", name, failed) // an older kernel
+		}
+		before := allDescriptors(t)
+		for _, count := range []int{1, len(ts)} {
+			require.NoError(t, shm.Send(t.Context(), a, ts[:count]))
+			got, err := shm.Recv(t.Context(), b)
+			require.NoError(t, err)
+			require.Len(t, got, count)
+			for _, x := range got {
+				x.Close()
+			}
+		}
+		assert.Equal(t, before, allDescriptors(t), name)
+	}
+}
+
+// allDescriptors returns the number of descriptors of this process, also of those that descriptors leaves out.
+func allDescriptors(t *testing.T) int {
+	found, err := filepath.Glob("/proc/self/fd/*")
+	require.NoError(t, err)
+	return len(found)
+}
+
+// A pending message is refused with EMFILE, and leaves nothing behind.
+func TestRecvWithoutADescriptorIsAnErrorOfTheSystem(t *testing.T) {
+	leavesNothing(t)
+	a, b := pair(t)
+	require.NoError(t, shm.Send(t.Context(), a, []*dlpack.Tensor{numbers(t, 4)}))
+	var before syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
+	defer syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before)
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: before.Max}))
+	_, err := shm.Recv(t.Context(), b)
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before))
+	require.ErrorIs(t, err, syscall.EMFILE)
+}
+
 func TestUnsealedFilesAreCopiedIfTheCallerSaysSo(t *testing.T) {
 	leavesNothing(t)
 	a, b := pair(t)

@@ -509,7 +509,7 @@ static int32_t make_socket(void) {
   CHECK_INT(0, socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
   if (!is("dlb_shm_recv")) return ends[0];
   DLManagedTensorVersioned *sent = shared();
-  CHECK_OK(dlb_shm_send(ends[1], &sent, 1, 0, &error));
+  CHECK_OK(dlb_shm_send(ends[1], &sent, 1, 60000, 0, &error));
   close(ends[1]);
   ends[1] = -1;
   return ends[0];

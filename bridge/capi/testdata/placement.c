@@ -145,8 +145,8 @@ static void share(DLManagedTensorVersioned *tensor, outcome *expected) {
   CHECK_OK(dlb_shm_is_shared(&shared, tensor, &error));
   CHECK_INT(0, shared);
   CHECK_OK(dlb_shm_copy(&copy, tensor, &error));
-  CHECK_OK(dlb_shm_send(ends[0], &copy, 1, 0, &error));
-  CHECK_OK(dlb_shm_recv(&count, &received, 1, ends[1], 0, &error));
+  CHECK_OK(dlb_shm_send(ends[0], &copy, 1, 60000, 0, &error));
+  CHECK_OK(dlb_shm_recv(&count, &received, 1, ends[1], 0, 60000, &error));
   CHECK_INT(1, count);
   CHECK_OK(dlb_shm_readonly(&second, received, &error));
   CHECK_OK(dlb_shm_offer(&handle, copy, 60000, 0, &error));

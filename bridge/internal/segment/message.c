@@ -30,19 +30,33 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { HEADER = 20, RECORD = 24, READ_ONLY = 1, PADDED = 2 };
+enum { HEADER = 20, RECORD = 24, READ_ONLY = 1, PADDED = 2, VERSION = 1 };
 
-static const char magic[8] = "dlb-shm\1";
+static const char magic[7] = {'d', 'l', 'b', '-', 's', 'h', 'm'};
 static const uint32_t no_segment = UINT32_MAX;
 
 #define FAIL(status, ...) core_fail(status, text, text_size, __VA_ARGS__)
 
+core_status segment_status(int code) {
+  switch (code) {
+  case 0: return CORE_OK;
+  case ENOMEM: return CORE_ERR_MEMORY;
+  case EPERM: /* sealed */
+  case EACCES: return CORE_ERR_READONLY; /* opened read-only */
+  case EINVAL: /* a file that cannot have seals */
+  case ENODEV: /* a file that cannot be mapped */
+  case EPROTOTYPE: return CORE_ERR_ARGUMENT;
+  case EPROTO: return CORE_ERR_FORMAT;
+  case EPIPE:
+  case ECONNRESET: return CORE_ERR_CLOSED;
+  default: return CORE_ERR_SYSTEM;
+  }
+}
+
 core_status segment_fail(int code, const char *what, char *text, size_t text_size) {
-  core_status status = code == ENOMEM                      ? CORE_ERR_MEMORY
-                       : code == EPERM || code == EACCES   ? CORE_ERR_READONLY
-                       : code == EMFILE || code == ENFILE ? CORE_ERR_SYSTEM
-                                                           : CORE_ERR_ARGUMENT;
-  return FAIL(status, "%s: %s", what, strerror(code));
+  core_status status = FAIL(segment_status(code), "%s: %s", what, strerror(code));
+  errno = code;
+  return status;
 }
 
 core_status segment_make_read_only(int fd, char *text, size_t text_size) {
@@ -59,13 +73,19 @@ static char *put(char *at, const void *from, size_t size) {
 
 static char *put32(char *at, uint32_t n) { return put(at, &n, sizeof n); }
 
+/* Which file a descriptor refers to. */
+typedef struct {
+  dev_t device;
+  ino_t inode;
+} identity;
+
 /* Returns the index in the message of the segment with the descriptor `file`, and adds the segment if it is new. Returns -1 if
- * the message has no room for it. known[i] is the fstat result of segment i. Takes over `file`, also if it returns -1. */
-static int number_of(segment_outbox *out, struct stat *known, int file) {
+ * the message has no room for it. known[i] is the identity of segment i. Takes over `file`, also if it returns -1. */
+static int number_of(segment_outbox *out, identity *known, int file) {
   struct stat status;
   if (fstat(file, &status) != 0) status = (struct stat){0}; /* which is equal to no file */
   for (int i = 0; i < out->file_count; i++) {
-    if (known[i].st_dev == status.st_dev && known[i].st_ino == status.st_ino && status.st_ino != 0) {
+    if (known[i].device == status.st_dev && known[i].inode == status.st_ino && status.st_ino != 0) {
       close(file);
       return i;
     }
@@ -74,7 +94,7 @@ static int number_of(segment_outbox *out, struct stat *known, int file) {
     close(file);
     return -1;
   }
-  known[out->file_count] = status;
+  known[out->file_count] = (identity){status.st_dev, status.st_ino};
   out->files[out->file_count] = file;
   return out->file_count++;
 }
@@ -114,7 +134,6 @@ core_status segment_place_of(segment_place *place, const DLTensor *t, const core
 
 core_status segment_pack(segment_outbox *out, const DLTensor *const *tensors, const uint64_t *flags, size_t count, int writable,
                          int64_t *failed, char *text, size_t text_size) {
-  struct stat known[SEGMENT_FILES];
   size_t size = HEADER;
   out->data = NULL;
   out->file_count = 0;
@@ -130,7 +149,12 @@ core_status segment_pack(segment_outbox *out, const DLTensor *const *tensors, co
     return FAIL(CORE_ERR_OVERFLOW, "the descriptions of %zu tensors take more than %d bytes; send fewer at once", count, SEGMENT_LARGEST);
   out->size = size < SEGMENT_FIRST ? SEGMENT_FIRST : size;
   out->data = calloc(1, out->size);
-  if (out->data == NULL) return FAIL(CORE_ERR_MEMORY, "no memory for %zu bytes", out->size);
+  identity *known = malloc((count < SEGMENT_FILES ? count + 1 : SEGMENT_FILES) * sizeof *known);
+  if (out->data == NULL || known == NULL) {
+    free(known);
+    segment_outbox_end(out);
+    return FAIL(CORE_ERR_MEMORY, "no memory for %zu bytes", out->size);
+  }
   char *at = out->data + HEADER;
   core_status status = CORE_OK;
   for (size_t i = 0; i < count && status == CORE_OK; i++) {
@@ -166,6 +190,7 @@ core_status segment_pack(segment_outbox *out, const DLTensor *const *tensors, co
     at = put(at, t->shape, 8 * (size_t)t->ndim);
     at = put(at, strides, 8 * (size_t)t->ndim);
   }
+  free(known);
   for (int i = 0; i < out->file_count && status == CORE_OK && !writable; i++) {
     *failed = -1;
     status = segment_make_read_only(out->files[i], text, text_size);
@@ -176,6 +201,7 @@ core_status segment_pack(segment_outbox *out, const DLTensor *const *tensors, co
   }
   *failed = -1;
   at = put(out->data, magic, sizeof magic);
+  *at++ = VERSION;
   at = put32(at, (uint32_t)(out->size - HEADER));
   at = put32(at, (uint32_t)count);
   put32(at, (uint32_t)out->file_count);
@@ -183,10 +209,12 @@ core_status segment_pack(segment_outbox *out, const DLTensor *const *tensors, co
 }
 
 void segment_outbox_end(segment_outbox *out) {
+  const int before = errno; /* of segment_fail */
   for (int i = 0; i < out->file_count; i++) close(out->files[i]);
   free(out->data);
   out->data = NULL;
   out->file_count = 0;
+  errno = before;
 }
 
 /* ---- receiving --------------------------------------------------------------------------------- */
@@ -197,18 +225,20 @@ static uint32_t get32(const char *at) {
   return n;
 }
 
-size_t segment_message_size(const char *first, char *text, size_t text_size) {
-  if (memcmp(first, magic, sizeof magic) != 0) {
-    FAIL(CORE_ERR_ARGUMENT, "header: this is not the beginning of tensors that were sent from shared memory");
-    return 0;
-  }
+core_status segment_message_size(size_t *whole, const char *first, size_t have, char *text, size_t text_size) {
+  *whole = 0;
+  if (memcmp(first, magic, have < sizeof magic ? have : sizeof magic) != 0)
+    return FAIL(CORE_ERR_FORMAT, "header: this is not the beginning of tensors that were sent from shared memory");
+  if (have > sizeof magic && first[sizeof magic] != VERSION)
+    return FAIL(CORE_ERR_FORMAT, "header: the message has version %d, and this library reads version %d; use the same version of dlbridge on both sides",
+                (unsigned char)first[sizeof magic], VERSION);
+  if (have < HEADER) return CORE_OK;
   uint32_t size = get32(first + 8), tensors = get32(first + 12), segments = get32(first + 16);
-  if (size < SEGMENT_FIRST - HEADER || size > SEGMENT_LARGEST - HEADER || tensors > size / RECORD || segments > SEGMENT_FILES || segments > tensors) {
-    FAIL(CORE_ERR_ARGUMENT, "header: %" PRIu32 " bytes, %" PRIu32 " tensors and %" PRIu32 " segments do not belong together", size, tensors,
-         segments);
-    return 0;
-  }
-  return HEADER + size;
+  if (size < SEGMENT_FIRST - HEADER || size > SEGMENT_LARGEST - HEADER || tensors > size / RECORD || segments > SEGMENT_FILES || segments > tensors)
+    return FAIL(CORE_ERR_FORMAT, "header: %" PRIu32 " bytes, %" PRIu32 " tensors and %" PRIu32 " segments do not belong together", size, tensors,
+                segments);
+  *whole = HEADER + size;
+  return CORE_OK;
 }
 
 /* What is known of a segment before it is mapped. */
@@ -283,6 +313,16 @@ static core_status map_one(segment **out, int file, const need *n, int number, u
   return code == 0 ? CORE_OK : segment_fail(code, what, text, text_size);
 }
 
+/* Makes room in an empty inbox for tensors, their mappings, and so many bytes of shapes and strides. After an error it is empty. */
+static core_status inbox_room(segment_inbox *out, size_t tensors, size_t mappings, size_t dims) {
+  out->tensors = calloc(tensors + 1, sizeof *out->tensors);
+  out->mappings = calloc(mappings + 1, sizeof *out->mappings);
+  out->dims = malloc(dims + 1);
+  if (out->tensors != NULL && out->mappings != NULL && out->dims != NULL) return CORE_OK;
+  segment_inbox_free(out);
+  return CORE_ERR_MEMORY;
+}
+
 /* Maps all segments and sets the addresses of the tensors. Takes over all descriptors. If `status` is an error already, or a
  * mapping fails, it frees everything, closes all descriptors and returns the error. */
 static core_status map_all(segment_inbox *out, const need *needs, const int *files, size_t count, uint64_t copied, core_status status,
@@ -295,8 +335,10 @@ static core_status map_all(segment_inbox *out, const need *needs, const int *fil
   for (size_t i = (size_t)given; i < count; i++) close(files[i]);
   out->mapping_count = given;
   if (status != CORE_OK) {
+    const int before = errno; /* of segment_fail */
     for (int i = 0; i < given; i++) segment_release(out->mappings[i]);
     segment_inbox_free(out);
+    errno = before;
     return status;
   }
   for (size_t i = 0; i < out->tensor_count; i++) {
@@ -312,30 +354,27 @@ static core_status map_all(segment_inbox *out, const need *needs, const int *fil
 
 core_status segment_unpack(segment_inbox *out, const char *data, size_t size, const int *files, size_t file_count, uint64_t copied,
                            int64_t *failed, char *text, size_t text_size) {
-  need needs[SEGMENT_FILES];
+  need *needs = NULL;
   uint32_t tensors = 0, segments = 0;
-  core_status status = CORE_OK;
   *out = (segment_inbox){0};
   *failed = -1;
-  size_t claimed = size < SEGMENT_FIRST ? SEGMENT_FIRST : segment_message_size(data, text, text_size);
-  if (claimed == 0) {
-    status = CORE_ERR_ARGUMENT;
-  } else if (claimed != size) {
+  size_t claimed = SEGMENT_FIRST;
+  core_status status = size < SEGMENT_FIRST ? CORE_OK : segment_message_size(&claimed, data, size, text, text_size);
+  if (status == CORE_OK && claimed != size) {
     status = FAIL(CORE_ERR_ARGUMENT, "header: the message has %zu bytes, not %zu", size, claimed);
-  } else {
+  } else if (status == CORE_OK) {
     tensors = get32(data + 12);
     segments = get32(data + 16);
     if (file_count != segments) status = FAIL(CORE_ERR_ARGUMENT, "header: %zu descriptors came with it, not %" PRIu32, file_count, segments);
   }
+  if (status == CORE_OK) {
+    needs = calloc((size_t)segments + 1, sizeof *needs);
+    if (needs == NULL || inbox_room(out, tensors, segments, size) != CORE_OK)
+      status = FAIL(CORE_ERR_MEMORY, "no memory for %" PRIu32 " tensors", tensors);
+  }
   for (uint32_t i = 0; i < segments && status == CORE_OK; i++) {
-    needs[i] = (need){0};
     if (segment_check(files[i], &needs[i].size, &needs[i].fixed, &needs[i].writable) != 0)
       status = FAIL(CORE_ERR_ARGUMENT, "segment %" PRIu32 ": the descriptor is not one of a file", i);
-  }
-  if (status == CORE_OK) {
-    out->tensors = calloc((size_t)tensors + 1, sizeof *out->tensors);
-    out->dims = malloc(size);
-    if (out->tensors == NULL || out->dims == NULL) status = FAIL(CORE_ERR_MEMORY, "no memory for %" PRIu32 " tensors", tensors);
   }
   const char *at = data + HEADER;
   int64_t *dims = out->dims;
@@ -352,7 +391,9 @@ core_status segment_unpack(segment_inbox *out, const char *data, size_t size, co
   }
   if (status == CORE_OK && size > SEGMENT_FIRST && size > (size_t)(at - data))
     status = FAIL(CORE_ERR_ARGUMENT, "%zu bytes follow the description of the last tensor", size - (size_t)(at - data));
-  return map_all(out, needs, files, file_count, copied, status, text, text_size);
+  status = map_all(out, needs, files, file_count, copied, status, text, text_size);
+  free(needs);
+  return status;
 }
 
 /* Fills an empty inbox with one tensor, whose description it copies. After an error the inbox is empty. */
@@ -361,12 +402,7 @@ static core_status describe(segment_inbox *out, const DLTensor *tensor, char *te
     return FAIL(CORE_ERR_LAYOUT, "%d dimensions are not in 0..%d", (int)tensor->ndim, CORE_RANK_MAX);
   if (tensor->ndim > 0 && tensor->shape == NULL) return FAIL(CORE_ERR_NULL, "shape is NULL with ndim = %d", (int)tensor->ndim);
   size_t size = (size_t)tensor->ndim * sizeof(int64_t);
-  out->tensors = calloc(1, sizeof *out->tensors);
-  out->dims = malloc(2 * size + 1);
-  if (out->tensors == NULL || out->dims == NULL) {
-    segment_inbox_free(out);
-    return FAIL(CORE_ERR_MEMORY, "no memory for a tensor");
-  }
+  if (inbox_room(out, 1, 1, 2 * size) != CORE_OK) return FAIL(CORE_ERR_MEMORY, "no memory for a tensor");
   DLTensor *view = &out->tensors->view;
   *view = *tensor;
   view->device = (DLDevice){kDLCPU, 0};
@@ -441,7 +477,9 @@ core_status segment_read_only(segment_inbox *out, const DLTensor *tensor, uint64
                               size_t text_size) {
   core_status status = map_again(out, tensor, flags, text, text_size);
   if (status != CORE_OK || out->mapping_count == 0) {
+    const int before = errno; /* of segment_fail */
     done(ctx);
+    errno = before;
     return status;
   }
   out->mappings[0]->done = done;
@@ -451,6 +489,7 @@ core_status segment_read_only(segment_inbox *out, const DLTensor *tensor, uint64
 
 void segment_inbox_free(segment_inbox *in) {
   free(in->tensors);
+  free(in->mappings);
   free(in->dims);
   *in = (segment_inbox){0};
 }

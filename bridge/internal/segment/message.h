@@ -11,7 +11,12 @@ enum {
   SEGMENT_LARGEST = 1 << 20 /* the most bytes of a message */
 };
 
-/* Returns the status for an errno, with a text that begins with `what`. */
+/* Returns the status for an errno: the one table for Go, C and Python. Names that cannot be opened and sockets that cannot be
+ * connected to are CORE_ERR_SYSTEM instead, also for lack of a permission. */
+CORE_API core_status segment_status(int code);
+
+/* Returns the status for an errno, with a text that begins with `what`, and sets errno. The functions of this file and of offer.h do
+ * so too: after CORE_ERR_SYSTEM, errno says what the system has refused. */
 CORE_API core_status segment_fail(int code, const char *what, char *text, size_t text_size);
 
 /* Forbids all further writable mappings of a segment (segment_seal). A status that is not CORE_OK comes with a text. */
@@ -56,13 +61,14 @@ typedef struct {
 typedef struct {
   segment_tensor *tensors;
   size_t tensor_count;
-  segment *mappings[SEGMENT_FILES];
+  segment **mappings;
   int mapping_count;
   int64_t *dims; /* the memory of all shapes and strides */
 } segment_inbox;
 
-/* Returns the size in bytes of the message that begins with these SEGMENT_FIRST bytes, or 0 and a text if they are not valid. */
-CORE_API size_t segment_message_size(const char *first, char *text, size_t text_size);
+/* Checks the beginning of a message, of which `have` bytes have come, as far as they tell. Sets *whole to the size of the message in
+ * bytes, or to 0 as long as that is not known. CORE_ERR_FORMAT, with a text: this is no message. */
+CORE_API core_status segment_message_size(size_t *whole, const char *first, size_t have, char *text, size_t text_size);
 
 /* Maps the segments of a message, whose bytes and descriptors another process has sent, and describes the tensors in them.
  * Takes over the descriptors, also after an error. A file that another process can make smaller is copied instead; more than

@@ -1,8 +1,8 @@
 #ifdef __linux__
 #define _GNU_SOURCE
 #include "offer.h"
-#include "message.h"
 #include "rights.h"
+#include "transfer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -59,12 +58,6 @@ static struct {
   int64_t deaf_until;  /* no connection is accepted before, because the last one could not be */
   char socket[sizeof ((segment_handle *)0)->socket];
 } here = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-
-int64_t segment_now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 /* ---- names and tokens -------------------------------------------------------------------------- */
 
@@ -294,9 +287,8 @@ static int add(const unsigned char token[TOKEN], int fd, int64_t milliseconds) {
   segment_file *file;
   const int failed = segment_file_take(&file, fd);
   if (failed) return failed;
-  const int64_t now = segment_now();
   offer *o = &here.all[here.count++];
-  *o = (offer){.file = file, .end = milliseconds > INT64_MAX - now ? INT64_MAX : now + milliseconds};
+  *o = (offer){.file = file, .end = segment_after(milliseconds)};
   memcpy(o->token, token, TOKEN);
   return 0;
 }
@@ -330,7 +322,9 @@ core_status segment_offer(segment_handle *out, const segment_place *place, int w
     if (failed) status = segment_fail(failed, "the segment cannot be offered", text, text_size);
   }
   if (status != CORE_OK) {
+    const int before = errno; /* of segment_fail */
     close(place->file);
+    errno = before;
     return status;
   }
   out->offset = place->offset;
@@ -396,16 +390,16 @@ int segment_fetch_begin(int *out, const segment_handle *handle) {
 }
 
 int segment_fetch_step(int conn, int *fd) {
-  int files[SEGMENT_FILES], all;
+  int files[SEGMENT_FILES], failed;
   size_t count = 0;
   char one;
-  const ssize_t n = segment_rights_receive(conn, &one, 1, files, &count, &all);
-  if (n < 0) return errno == ECONNRESET ? ENOENT : errno;
-  if (n == 1 && count == 1 && all) {
+  const ssize_t n = segment_rights_receive(conn, &one, 1, files, &count, &failed);
+  if (n < 0) return errno == ECONNRESET ? ENOENT : errno == EINTR ? EAGAIN : errno;
+  if (n == 1 && count == 1 && !failed) {
     *fd = files[0];
     return 0;
   }
   while (count > 0) close(files[--count]);
-  return n == 1 && !all ? EMFILE : ENOENT;
+  return n == 1 && failed == EMFILE ? EMFILE : ENOENT;
 }
 #endif

@@ -50,7 +50,4 @@ CORE_API int segment_fetch_begin(int *conn, const segment_handle *handle);
  * was fetched before, or its time is over. EMFILE: it came, and this process can have no further descriptor. */
 CORE_API int segment_fetch_step(int conn, int *fd);
 
-/* Returns the time of the monotonic clock in milliseconds. */
-CORE_API int64_t segment_now(void);
-
 #endif

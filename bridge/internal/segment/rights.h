@@ -1,4 +1,4 @@
-/* Bytes with descriptors on Unix sockets (unix(7), SCM_RIGHTS). */
+/* Bytes with descriptors on Unix sockets (unix(7), SCM_RIGHTS). Neither function waits: with nothing to do, errno is EAGAIN. */
 #ifndef DLBRIDGE_SEGMENT_RIGHTS_H
 #define DLBRIDGE_SEGMENT_RIGHTS_H
 
@@ -13,7 +13,9 @@ enum { SEGMENT_FILES = 253 }; /* the most descriptors that one message of a Unix
 CORE_API ssize_t segment_rights_send(int socket, const void *data, size_t size, const int *files, size_t count);
 
 /* Receives bytes, and adds the descriptors that come with them to the *count that are in `files`, which has room for SEGMENT_FILES.
- * *all is whether this process has got all that were sent. Returns the result of recvmsg. */
-CORE_API ssize_t segment_rights_receive(int socket, void *data, size_t size, int files[SEGMENT_FILES], size_t *count, int *all);
+ * Returns the result of recvmsg. *failed is 0, or says why descriptors are missing, which are closed: EMFILE, this process can have
+ * no further one; EPROTO, `files` has no room for them. Other control data, which options of the socket such as SO_PASSCRED and
+ * SO_PASSPIDFD ask for, are ignored. */
+CORE_API ssize_t segment_rights_receive(int socket, void *data, size_t size, int files[SEGMENT_FILES], size_t *count, int *failed);
 
 #endif

@@ -2,41 +2,69 @@
 #include "transfer.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
-int segment_send_step(int fd, const segment_outbox *box, size_t *sent) {
-  const size_t files = *sent == 0 ? (size_t)box->file_count : 0;
-  const ssize_t n = segment_rights_send(fd, box->data + *sent, box->size - *sent, box->files, files);
-  if (n < 0) return errno == EPIPE ? ECONNRESET : errno;
-  *sent += (size_t)n;
+/* Writes a text for the errno of a call, and returns the errno. */
+static int refused(const char *call, int code, char *text, size_t text_size) {
+  if (code != EAGAIN) segment_fail(code, call, text, text_size);
+  return code;
+}
+
+int segment_check_socket(int fd, char *text, size_t text_size) {
+  int family = 0, type = 0; /* SO_DOMAIN, SO_TYPE */
+  socklen_t size = sizeof family;
+  if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size) != 0 || getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0)
+    return refused("getsockopt", errno, text, text_size);
+  if (family == AF_UNIX && type == SOCK_STREAM) return 0;
+  snprintf(text, text_size, "a connected Unix socket of the type SOCK_STREAM is required, not one of family %d and type %d", family, type);
+  return EPROTOTYPE;
+}
+
+int segment_send_step(int fd, const segment_outbox *box, size_t *sent, char *text, size_t text_size) {
+  while (*sent < box->size) {
+    const size_t files = *sent == 0 ? (size_t)box->file_count : 0; /* they go with the first byte */
+    const ssize_t n = segment_rights_send(fd, box->data + *sent, box->size - *sent, box->files, files);
+    if (n >= 0) *sent += (size_t)n;
+    else if (errno != EINTR) return refused("sendmsg", errno == ECONNRESET ? EPIPE : errno, text, text_size);
+  }
+  return 0;
+}
+
+/* Looks at the first bytes of a message, as many as have come, and makes room for the rest once its size is known. */
+static int look(segment_arrival *a, char *text, size_t text_size) {
+  if (a->size > 0) return 0;
+  if (segment_message_size(&a->size, a->first, a->done, text, text_size) != CORE_OK) return EPROTO;
+  if (a->size <= SEGMENT_FIRST) return 0;
+  a->rest = malloc(a->size);
+  if (a->rest == NULL) return refused("a message", ENOMEM, text, text_size);
+  memcpy(a->rest, a->first, a->done);
   return 0;
 }
 
 int segment_receive_step(int fd, segment_arrival *a, char *text, size_t text_size) {
-  char *data = a->rest != NULL ? a->rest : a->first;
-  int all;
-  const ssize_t n = segment_rights_receive(fd, data + a->done, (a->size == 0 ? SEGMENT_FIRST : a->size) - a->done, a->files, &a->file_count, &all);
-  if (n < 0 && errno != ECONNRESET) return errno;
-  if (n <= 0) {
-    snprintf(text, text_size, "the other side has closed the connection%s", a->done > 0 ? " in the middle of a message" : "");
-    return ECONNRESET;
+  int failed = 0;
+  while (!failed && (a->size == 0 || a->done < a->size)) {
+    char *data = a->rest != NULL ? a->rest : a->first;
+    const size_t left = (a->size == 0 ? SEGMENT_FIRST : a->size) - a->done;
+    const ssize_t n = segment_rights_receive(fd, data + a->done, left, a->files, &a->file_count, &failed);
+    if (n == 0 || (n < 0 && errno == ECONNRESET)) {
+      snprintf(text, text_size, "the other side has closed the connection%s", a->done > 0 ? " in the middle of a message" : "");
+      return ECONNRESET;
+    }
+    if (n < 0 && errno != EINTR) return refused("recvmsg", errno, text, text_size);
+    if (failed == EMFILE) snprintf(text, text_size, "descriptors came with it, and this process can have no further one");
+    if (failed == EPROTO) snprintf(text, text_size, "header: more descriptors came with it than %d", SEGMENT_FILES);
+    if (n < 0 || failed) continue;
+    a->done += (size_t)n;
+    failed = look(a, text, text_size);
   }
-  if (!all) {
-    snprintf(text, text_size, "more descriptors came than this process can have, or than one message carries");
-    return EMFILE;
-  }
-  a->done += (size_t)n;
-  if (a->size > 0 || a->done < SEGMENT_FIRST) return 0;
-  a->size = segment_message_size(a->first, text, text_size);
-  if (a->size == 0) return EPROTO;
-  if (a->size == SEGMENT_FIRST) return 0;
-  a->rest = malloc(a->size);
-  if (a->rest == NULL) return ENOMEM;
-  memcpy(a->rest, a->first, SEGMENT_FIRST);
-  return 0;
+  return failed;
 }
 
 core_status segment_arrival_unpack(segment_inbox *out, segment_arrival *a, uint64_t copied, int64_t *failed, char *text,
@@ -49,5 +77,25 @@ core_status segment_arrival_unpack(segment_inbox *out, segment_arrival *a, uint6
 void segment_arrival_end(segment_arrival *a) {
   for (size_t i = 0; i < a->file_count; i++) close(a->files[i]);
   free(a->rest);
+}
+
+/* ---- waiting ----------------------------------------------------------------------------------- */
+
+int64_t segment_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+int64_t segment_after(int64_t milliseconds) {
+  const int64_t now = segment_now();
+  return milliseconds > INT64_MAX - now ? INT64_MAX : now + milliseconds;
+}
+
+int segment_wait(int fd, short events, int64_t end) {
+  struct pollfd ready = {.fd = fd, .events = events};
+  const int64_t left = end - segment_now();
+  if (left <= 0) return ETIMEDOUT;
+  return poll(&ready, 1, left > INT32_MAX ? INT32_MAX : (int)left) < 0 ? errno : 0;
 }
 #endif

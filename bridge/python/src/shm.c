@@ -8,17 +8,10 @@
 #include <math.h>
 #include <offer.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <time.h>
 #include <transfer.h>
 #include <unistd.h>
-
-static PyObject *raise_errno(int code, const char *what) {
-  if (code == ENOMEM) return PyErr_Format(PyExc_MemoryError, "dlbridge: shm: %s: no memory", what);
-  errno = code;
-  return PyErr_SetFromErrnoWithFilename(PyExc_OSError, what);
-}
 
 /* A converter of PyArg_ParseTuple for a number of bytes, an unsigned long long. */
 static int byte_count(PyObject *object, void *out) {
@@ -31,11 +24,32 @@ static int byte_count(PyObject *object, void *out) {
   return 1;
 }
 
-/* Raises the exception for a status. `tensor` is the index of the tensor that it is about, or -1. */
+/* Raises an OSError with an errno and the text of a format. */
+static PyObject *raise_os(int code, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  PyObject *text = PyUnicode_FromFormatV(format, args), *values = text == NULL ? NULL : Py_BuildValue("(iN)", code, text);
+  va_end(args);
+  if (values != NULL) PyErr_SetObject(PyExc_OSError, values);
+  Py_XDECREF(values);
+  return NULL;
+}
+
+/* Raises the exception for an errno. */
+static PyObject *raise_errno(int code, const char *what) {
+  if (code == ENOMEM) return PyErr_Format(PyExc_MemoryError, "dlbridge: shm: %s: no memory", what);
+  return raise_os(code, "dlbridge: shm: %s: %s", what, strerror(code));
+}
+
+/* Raises the exception for a status of message.h, which has just been returned: errno is its cause after CORE_ERR_SYSTEM. `tensor` is
+ * the index of the tensor that it is about, or -1. */
 static PyObject *raise_shm(core_status status, int64_t tensor, const char *text) {
+  const int code = errno;
+  char which[48] = "";
   PyObject *type = status == CORE_NEEDS_COPY ? PyExc_BufferError : status_type(status);
-  if (tensor < 0) return PyErr_Format(type, "dlbridge: shm: %s", text);
-  return PyErr_Format(type, "dlbridge: shm: tensors[%lld]: %s", (long long)tensor, text);
+  if (tensor >= 0) PyOS_snprintf(which, sizeof which, "tensors[%lld]: ", (long long)tensor);
+  if (status == CORE_ERR_SYSTEM) return raise_os(code, "dlbridge: shm: %s%s", which, text);
+  return PyErr_Format(type, "dlbridge: shm: %s%s", which, text);
 }
 
 PyObject *shm_empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
@@ -178,78 +192,76 @@ PyObject *shm_pack(PyObject *Py_UNUSED(module), PyObject *args) {
   return result;
 }
 
-/* The timeout of a Python socket: a number of seconds, or None. The descriptor of a socket with a timeout does not block. */
+/* A socket, and how long to wait for it. */
 typedef struct {
   int fd;
   const char *op; /* for errors */
-  double seconds; /* -1 for None */
-  double until;   /* on the clock of `now`; set if seconds > 0 */
+  int waits;      /* 0 for a timeout of 0 */
+  int64_t end;    /* on the clock of segment_now; INT64_MAX for None */
 } deadline;
 
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+/* Sets the deadline after so many seconds. */
+static void deadline_after(deadline *d, double seconds) {
+  d->waits = seconds > 0;
+  d->end = seconds < 1e12 ? segment_after((int64_t)ceil(seconds * 1e3)) : INT64_MAX;
 }
 
-/* Checks the socket, and sets the deadline. Returns -1 with an exception. */
+/* Raises the exception for an errno of transfer.h and its text. Returns -1. */
+static int raise_step(int code, const char *op, const char *text) {
+  switch (segment_status(code)) {
+  case CORE_ERR_MEMORY: PyErr_NoMemory(); break;
+  case CORE_ERR_FORMAT: PyErr_Format(PyExc_ValueError, "dlbridge: shm: %s: %s", op, text); break;
+  case CORE_ERR_ARGUMENT: PyErr_Format(PyExc_TypeError, "dlbridge: shm: %s: %s", op, text); break;
+  case CORE_ERR_CLOSED:
+    if (code == ECONNRESET) PyErr_Format(PyExc_EOFError, "dlbridge: shm: %s: %s", op, text);
+    else raise_os(code, "dlbridge: shm: %s: the other side has closed the connection", op);
+    break;
+  default: raise_os(code, "dlbridge: shm: %s: %s", op, text);
+  }
+  return -1;
+}
+
+/* Checks a socket of Python, and sets the deadline by its timeout, a number of seconds or None. Returns -1 with an exception. */
 static int deadline_set(deadline *d, PyObject *timeout) {
-  int family = 0, type = 0; /* SO_DOMAIN, SO_TYPE */
-  socklen_t size = sizeof family;
-  if (getsockopt(d->fd, SOL_SOCKET, SO_DOMAIN, &family, &size) != 0 || getsockopt(d->fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0) {
-    PyErr_SetFromErrno(PyExc_OSError);
-    return -1;
-  }
-  if (family != AF_UNIX || type != SOCK_STREAM) {
-    PyErr_Format(PyExc_TypeError, "dlbridge: shm: %s: a connected Unix socket of the type SOCK_STREAM is required, not one of family %d and type %d",
-                 d->op, family, type);
-    return -1;
-  }
-  d->seconds = timeout == Py_None ? -1 : PyFloat_AsDouble(timeout);
-  if (d->seconds == -1 && PyErr_Occurred()) return -1;
-  if (d->seconds > 0) d->until = now() + d->seconds;
+  char text[MESSAGE_SIZE];
+  const int code = segment_check_socket(d->fd, text, sizeof text);
+  const double seconds = timeout == Py_None ? INFINITY : PyFloat_AsDouble(timeout);
+  if (code != 0) return raise_step(code, d->op, text);
+  if (seconds == -1 && PyErr_Occurred()) return -1;
+  deadline_after(d, seconds);
   return 0;
 }
 
-/* Called after a step that failed with the errno `code`. Waits until the socket is ready, if it was not, and returns 0 when the
- * step can be repeated; otherwise -1 with an exception. */
-static int wait_after(int code, const deadline *d, short events) {
-  if (code == EAGAIN && d->seconds > 0) {
-    const double left = d->until - now();
-    struct pollfd ready = {.fd = d->fd, .events = events};
-    int n = 0;
-    if (left > 0) WITHOUT_GIL(n = poll(&ready, 1, left > 1e6 ? 1000000000 : (int)ceil(left * 1e3)));
-    if (n > 0) return 0;
-    if (n == 0 && left <= 1e6) {
-      PyErr_Format(PyExc_TimeoutError, "dlbridge: shm: %s: timed out", d->op);
-      return -1;
-    }
-    code = n == 0 ? EINTR : errno;
+/* Called after a step that has found nothing to do (EAGAIN). Waits for the socket, and returns 0 when the step can be repeated;
+ * otherwise -1 with an exception. */
+static int await(const deadline *d, short events) {
+  int code;
+  if (!d->waits) {
+    raise_os(EAGAIN, "dlbridge: shm: %s: the socket has a timeout of 0, and the call would have to wait", d->op);
+    return -1;
   }
+  WITHOUT_GIL(code = segment_wait(d->fd, events, d->end));
+  if (code == 0) return 0;
   if (code == EINTR) return PyErr_CheckSignals();
-  if (code == ENOMEM) {
-    PyErr_NoMemory();
-  } else {
-    errno = code;
-    PyErr_SetFromErrno(PyExc_OSError);
-  }
+  if (code == ETIMEDOUT) PyErr_Format(PyExc_TimeoutError, "dlbridge: shm: %s: timed out", d->op);
+  else raise_errno(code, "poll");
   return -1;
 }
 
 /* (descriptor of a socket, its timeout, tuple of Tensors, writable) -> None */
 PyObject *shm_send(PyObject *Py_UNUSED(module), PyObject *args) {
   PyObject *tuple, *timeout;
-  int writable;
+  int writable, code, failed = 0;
   segment_outbox out;
+  size_t sent = 0;
+  char text[MESSAGE_SIZE];
   deadline d = {.op = "send"};
   if (!PyArg_ParseTuple(args, "iOO!p", &d.fd, &timeout, &PyTuple_Type, &tuple, &writable)) return NULL;
   if (deadline_set(&d, timeout) < 0 || pack(&out, tuple, writable) < 0) return NULL;
-  int failed = 0;
-  for (size_t sent = 0; !failed && sent < out.size;) {
-    int code;
-    WITHOUT_GIL(code = segment_send_step(d.fd, &out, &sent));
-    if (code != 0) failed = wait_after(code == ECONNRESET ? EPIPE : code, &d, POLLOUT);
-  }
+  do {
+    WITHOUT_GIL(code = segment_send_step(d.fd, &out, &sent, text, sizeof text));
+    if (code != 0) failed = code == EAGAIN ? await(&d, POLLOUT) : raise_step(code, d.op, text);
+  } while (code != 0 && !failed);
   segment_outbox_end(&out);
   return failed ? NULL : Py_NewRef(Py_None);
 }
@@ -258,22 +270,15 @@ PyObject *shm_send(PyObject *Py_UNUSED(module), PyObject *args) {
 PyObject *shm_recv(PyObject *module, PyObject *args) {
   PyObject *timeout;
   unsigned long long copied;
+  int code, failed = 0;
+  char text[MESSAGE_SIZE];
   deadline d = {.op = "recv"};
   if (!PyArg_ParseTuple(args, "iOO&", &d.fd, &timeout, byte_count, &copied) || deadline_set(&d, timeout) < 0) return NULL;
   segment_arrival arrival = {.size = 0};
-  char text[MESSAGE_SIZE];
-  int failed = 0;
-  while (!failed && (arrival.size == 0 || arrival.done < arrival.size)) {
-    int code;
+  do {
     WITHOUT_GIL(code = segment_receive_step(d.fd, &arrival, text, sizeof text));
-    if (code == ECONNRESET || code == EPROTO || code == EMFILE) {
-      PyObject *type = code == ECONNRESET ? PyExc_EOFError : code == EPROTO ? PyExc_ValueError : PyExc_OSError;
-      failed = -1;
-      PyErr_Format(type, "dlbridge: shm: recv: %s", text);
-    } else if (code != 0) {
-      failed = wait_after(code, &d, POLLIN);
-    }
-  }
+    if (code != 0) failed = code == EAGAIN ? await(&d, POLLIN) : raise_step(code, d.op, text);
+  } while (code != 0 && !failed);
   segment_inbox in;
   if (!failed) {
     int64_t tensor;
@@ -349,8 +354,9 @@ PyObject *shm_offer(PyObject *module, PyObject *args) {
   segment_handle h;
   uint64_t flags = t->flags | (tensor_read_only(t) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
   core_status status = segment_place_of(&place, &t->view, &t->extent, flags, writable, text, sizeof text);
+  if (status != CORE_OK) raise_shm(status, -1, text);
   share_end(held);
-  if (status != CORE_OK) return raise_shm(status, -1, text);
+  if (status != CORE_OK) return NULL;
   status = segment_offer(&h, &place, writable, milliseconds, text, sizeof text);
   if (status != CORE_OK) return raise_shm(status, -1, text);
   return Py_BuildValue("(ssKK)", h.socket, h.token, (unsigned long long)h.offset, (unsigned long long)h.size);
@@ -370,35 +376,34 @@ static void raise_gone(void) {
 /* Begins to fetch, and returns the descriptor of the connection, or -1 with an exception. */
 static int fetch_begin(const segment_handle *h, const deadline *d) {
   int conn, code;
-  while ((code = segment_fetch_begin(&conn, h)) == EAGAIN && now() < d->until) { /* too many processes wait there */
+  while ((code = segment_fetch_begin(&conn, h)) == EAGAIN && segment_now() < d->end) { /* too many processes wait there */
     WITHOUT_GIL(usleep(1000));
     if (PyErr_CheckSignals() < 0) return -1;
   }
   if (code == 0) return conn;
-  if (code == EAGAIN) return wait_after(EAGAIN, d, POLLIN);
-  if (code == ENOENT) raise_gone();
-  else if (code == EACCES) PyErr_SetString(PyExc_PermissionError, "dlbridge: shm: handle: its socket is that of another user");
+  if (code == EAGAIN) PyErr_Format(PyExc_TimeoutError, "dlbridge: shm: %s: timed out", d->op);
+  else if (code == ENOENT) raise_gone();
+  else if (code == EACCES) raise_os(code, "dlbridge: shm: handle: its socket is that of another user");
   else raise_errno(code, "fetch");
   return -1;
 }
 
 /* Fetches the descriptor that a handle is for. Returns -1 with an exception. */
 static int fetch(const segment_handle *h, double seconds) {
-  deadline d = {.op = "fetch", .seconds = seconds, .until = now() + seconds};
-  int file = -1, failed = 0;
+  deadline d = {.op = "fetch"};
+  int file = -1, code, failed = 0;
+  deadline_after(&d, seconds);
   d.fd = fetch_begin(h, &d);
   if (d.fd < 0) return -1;
-  while (!failed && file < 0) {
-    const int code = segment_fetch_step(d.fd, &file);
-    if (code == ENOENT) {
-      raise_gone();
-      failed = -1;
-    } else if (code != 0) {
-      failed = wait_after(code, &d, POLLIN);
-    }
-  }
+  do {
+    code = segment_fetch_step(d.fd, &file);
+    if (code == EAGAIN) failed = await(&d, POLLIN);
+  } while (code == EAGAIN && !failed);
   close(d.fd);
-  return failed ? -1 : file;
+  if (code == 0) return file;
+  if (code == ENOENT) raise_gone();
+  else if (code != EAGAIN) raise_errno(code, "fetch");
+  return -1;
 }
 
 /* Returns the Tensor that `view` describes in a file, whose descriptor it takes over. */
@@ -454,7 +459,9 @@ PyObject *shm_attach(PyObject *module, PyObject *args) {
   int code = segment_open_named(&file, directory, name, trusted && writable);
   if (code == EINVAL)
     return PyErr_Format(PyExc_ValueError, "dlbridge: shm: attach: '%s' is not the name of a file in %s", name, directory);
-  return code == 0 ? open_file(module, file, &view, writable, ULLONG_MAX, trusted) : raise_errno(code, name);
+  if (code == 0) return open_file(module, file, &view, writable, ULLONG_MAX, trusted);
+  errno = code;
+  return PyErr_SetFromErrnoWithFilename(PyExc_OSError, name);
 }
 
 PyObject *shm_mappings(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) { return PyLong_FromLongLong(segment_count()); }

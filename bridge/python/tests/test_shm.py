@@ -2,12 +2,14 @@
 
 import array
 import contextlib
+import errno
 import json
 import mmap
 import multiprocessing
 import multiprocessing.resource_tracker
 import os
 import pickle
+import resource
 import socket
 import struct
 import subprocess
@@ -242,6 +244,74 @@ def test_timeouts_and_the_end_of_a_connection(pair):
         shm.recv(b)
     with pytest.raises(EOFError, match="closed the connection$"):
         shm.recv(b)
+
+
+@pytest.mark.parametrize("beginning", [b"x", b"GET / HTTP/1.1", b"dlb-shm\2", struct.pack("=8s3I", b"dlb-shm\1", 1 << 30, 1, 1)])
+def test_the_first_wrong_byte_ends_recv(pair, beginning):
+    pair[0].sendall(beginning)
+    pair[1].settimeout(10)
+    with pytest.raises(ValueError, match="header: "):
+        shm.recv(pair[1])
+
+
+@pytest.mark.parametrize("kind", [socket.SOCK_SEQPACKET, socket.SOCK_DGRAM])
+def test_only_streams_are_accepted(kind):
+    a, b = socket.socketpair(socket.AF_UNIX, kind)
+    with a, b:
+        for call in (lambda: shm.send(a, shm.empty(1, "int8")), lambda: shm.recv(b)):
+            with pytest.raises(TypeError, match=f"a connected Unix socket of the type SOCK_STREAM is required, not one of family 1 and type {int(kind)}"):
+                call()
+
+
+@pytest.mark.parametrize("option", [16, 34, 76, 84], ids=["SO_PASSCRED", "SO_PASSSEC", "SO_PASSPIDFD", "SO_INQ"])
+def test_options_of_the_socket_change_nothing(pair, option):
+    try:
+        pair[1].setsockopt(socket.SOL_SOCKET, option, 1)
+    except OSError as error:
+        pytest.skip(f"the kernel lacks it: {error}")
+    tensors = [shm.empty(1, "int8") for _ in range(253)]
+    assert len(exchange(pair, *tensors)) == 253
+
+
+def test_an_error_of_the_system_has_its_errno(pair):
+    shm.send(pair[0], shm.empty(1, "int8"))
+    kept = shm.empty(1, "int8")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
+    try:
+        for call in (lambda: shm.recv(pair[1]), lambda: shm.send(pair[0], kept), lambda: shm.handle(kept), lambda: shm.empty(1, "int8")):
+            with pytest.raises(OSError, match="shm: ") as raised:
+                call()
+            assert raised.value.errno == errno.EMFILE
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    pair[1].close()
+    with pytest.raises(BrokenPipeError, match="closed the connection"):
+        shm.send(pair[0], kept)
+    kept.close()
+
+
+def test_a_thread_that_cannot_be_started_is_an_error_of_the_system():
+    script = """
+        import os, resource
+        from dlbridge import shm
+        x = shm.empty(1, "int8")
+        if os.geteuid() == 0:
+            os.setuid(65534)  # RLIMIT_NPROC does not bind root
+        resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+        try:
+            shm.handle(x)
+        except OSError as error:
+            print(error.errno)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=60)
+    assert done.stdout == f"{errno.EAGAIN}\n", done.stderr
+
+
+def test_a_socket_that_does_not_wait(pair):
+    pair[1].settimeout(0)
+    with pytest.raises(BlockingIOError, match="the socket has a timeout of 0"):
+        shm.recv(pair[1])
 
 
 def message(**fields):

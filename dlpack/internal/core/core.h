@@ -279,8 +279,10 @@ typedef enum {
   CORE_ERR_READONLY,
   CORE_ERR_UNALIGNED,
   CORE_ERR_MEMORY,    /* an allocation failed */
-  CORE_ERR_ARGUMENT = 11, /* an index, axis or order that does not exist */
-  CORE_ERR_SYSTEM = 16,   /* the operating system has refused a descriptor */
+  CORE_ERR_FORMAT,    /* malformed input */
+  CORE_ERR_ARGUMENT,  /* an index, axis or order that does not exist */
+  CORE_ERR_SYSTEM = 16,       /* the operating system has refused something */
+  CORE_ERR_CLOSED = 17,       /* the other side has closed the connection */
   CORE_NEEDS_COPY = 255       /* only a copy can have the layout, or lie in a segment; callers report an error of their own */
 } core_status;
 

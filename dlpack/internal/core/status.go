@@ -16,10 +16,10 @@ const (
 	ReadOnly
 	Unaligned
 	NoMemory
-	_ // DLB_ERROR_FORMAT of dlbridge.h, which nothing here returns
+	_ // CORE_ERR_FORMAT, which nothing here returns
 	BadArgument
 
-	// The C code has none of the following; instead it has CORE_ERR_SYSTEM and CORE_NEEDS_COPY.
+	// The C code has none of the following; instead it has CORE_ERR_SYSTEM, CORE_ERR_CLOSED and CORE_NEEDS_COPY.
 
 	Closed   // the memory has no open tensor or no slot, or the export was released or taken over
 	Borrowed // nothing would keep the memory of an export alive
