@@ -342,8 +342,9 @@ DLB_API int32_t dlb_tensor_format(size_t *out, char *data, size_t room, const DL
 #define DLB_SHM_WRITABLE ((uint64_t)1)
 
 /* Allocates a row-major tensor of zeros in a new segment.
- * Ownership, Lifetime, Threads: as dlb_tensor_alloc. On error: *out is NULL; DLB_ERROR_SYSTEM if the process has too many
- * descriptors. */
+ * Ownership, Lifetime, Threads: as dlb_tensor_alloc. On error: *out is NULL; DLB_ERROR_MEMORY also for a segment that is larger than
+ * the memory of the machine (as its vm.overcommit_memory says); DLB_ERROR_SYSTEM if the process has too many descriptors, or may not
+ * make so large a file (RLIMIT_FSIZE). */
 DLB_API int32_t dlb_shm_alloc(DLManagedTensorVersioned **out, DLDataType dtype, int32_t ndim, const int64_t *shape,
                               dlb_error *error);
 

@@ -50,8 +50,8 @@ var ErrNotShared = errors.New("not in a segment")
 // New returns a tensor in a new segment. Its elements are 0.
 //
 // Ownership: the tensor is the caller's, and holds the segment. Errors: [dlpack.ErrDType]; those of [layout.Layout.Count]
-// for the shape; [dlpack.ErrOverflow]; [dlpack.ErrMemory]; a [syscall.Errno], such as EMFILE if the process has too many
-// descriptors.
+// for the shape; [dlpack.ErrOverflow]; [dlpack.ErrMemory], also for a segment that is larger than the memory of the machine; a
+// [syscall.Errno], such as EMFILE if the process has too many descriptors, and EFBIG for more bytes than RLIMIT_FSIZE allows.
 func New(dtype dlpack.DataType, shape ...int64) (*dlpack.Tensor, error) {
 	t, err := create(dlpack.Spec{DType: dtype, Shape: shape})
 	if err != nil {

@@ -539,6 +539,21 @@ func TestADescriptorThatIsMissingIsAnErrorOfTheSystem(t *testing.T) {
 	require.ErrorIs(t, offerErr, syscall.EMFILE)
 }
 
+func TestASegmentThatTheMachineCannotHaveIsRefused(t *testing.T) {
+	leavesNothing(t)
+	_, err := shm.New(dlpack.Uint8, 64<<40)
+	require.ErrorIs(t, err, dlpack.ErrMemory)
+	var before syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before))
+	defer syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before)
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 4096, Max: before.Max}))
+	x, err := shm.New(dlpack.Uint8, 4096)
+	require.NoError(t, err)
+	defer x.Close()
+	_, err = shm.New(dlpack.Uint8, 4097)
+	require.ErrorIs(t, err, syscall.EFBIG)
+}
+
 // ---- other processes -----------------------------------------------------------------------------
 
 // child starts this program in a role, and returns the connection to it.

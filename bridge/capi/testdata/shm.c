@@ -180,6 +180,22 @@ static void what_is_not_in_a_segment_is_refused(void) {
   dlb_tensor_release(y);
 }
 
+static void a_segment_that_the_machine_cannot_have_is_refused(void) {
+  const int64_t huge = INT64_C(64) << 40, large = 4097;
+  DLManagedTensorVersioned *x, *y;
+  CHECK_CODE(DLB_ERROR_MEMORY, dlb_shm_alloc(&x, UINT8, 1, &huge, &error));
+  CHECK_OK(dlb_tensor_alloc(&y, UINT8, 1, &large, &error));
+  struct rlimit before, small;
+  CHECK_INT(0, getrlimit(RLIMIT_FSIZE, &before));
+  small = before;
+  small.rlim_cur = 4096;
+  CHECK_INT(0, setrlimit(RLIMIT_FSIZE, &small));
+  CHECK_CODE(DLB_ERROR_SYSTEM, dlb_shm_alloc(&x, UINT8, 1, &large, &error));
+  CHECK_CODE(DLB_ERROR_SYSTEM, dlb_shm_copy(&x, y, &error));
+  CHECK_INT(0, setrlimit(RLIMIT_FSIZE, &before));
+  dlb_tensor_release(y);
+}
+
 /* Sends bytes and at most one descriptor, and closes the connection. Returns the code of the receiver. */
 static int32_t code_for(const char *bytes, size_t size, int file, uint64_t copied) {
   int pair[2];
@@ -406,8 +422,12 @@ static void a_handle_is_fetched_by_another_process(uint64_t flags) {
 
 static void an_offer_ends(void) {
   DLManagedTensorVersioned *x = numbers(2, 2), *y;
-  dlb_shm_handle later = offered(x, INT64_MAX, 0), soon = offered(x, 50, 0);
-  await_descriptors(descriptors() - 1);
+  dlb_shm_handle later = offered(x, INT64_MAX, 0);
+  int files = descriptors();
+  y = numbers(2, 2);
+  dlb_shm_handle soon = offered(y, 50, 0);
+  dlb_tensor_release(y); /* only the offer has its segment */
+  await_descriptors(files);
   CHECK_CODE(DLB_ERROR_CLOSED, dlb_shm_fetch(&y, &soon, &two_by_two, 0, 0, 60000, &error));
   pid_t child = fork();
   if (child == 0) { /* it has none of these offers, and can make its own */
@@ -794,6 +814,7 @@ int main(int argc, char **argv) {
   two_processes_write_to_one_memory(1 << 16); /* 64 MiB */
   writing_to_read_only_memory_ends_the_writer_alone();
   what_is_not_in_a_segment_is_refused();
+  a_segment_that_the_machine_cannot_have_is_refused();
   hostile_messages_are_refused();
   the_first_wrong_byte_is_an_error();
   only_streams_are_accepted();

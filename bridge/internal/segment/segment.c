@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -256,10 +257,26 @@ int segment_map(segment **out, int fd, uint64_t start, size_t size, int read_onl
   return s == NULL ? errno : keep(out, s, fd, take);
 }
 
+/* Reports by an errno that this process cannot have a segment of `size` bytes. Linux itself makes a memfd of any size, whose pages it
+ * takes later: a program that then writes to more than there is gets SIGBUS. So the rule for other memory is applied by a trial, except
+ * to small segments, for which the trial would cost as much as all else. Beyond RLIMIT_FSIZE ftruncate ends the process by SIGXFSZ. */
+static int check_size(size_t size) {
+  enum { SMALL = 64 << 20 };
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && size > limit.rlim_cur) return EFBIG; /* RLIM_INFINITY is the largest number */
+  if (size <= SMALL) return 0;
+  void *trial = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (trial == MAP_FAILED) return errno;
+  munmap(trial, size);
+  return 0;
+}
+
 int segment_create(segment **out, size_t size) {
+  int failed = check_size(size);
+  if (failed) return failed;
   int fd = (int)syscall(SYS_memfd_create, "dlbridge", WITH_CLOEXEC | WITH_SEALING);
   if (fd < 0) return errno;
-  int failed = ftruncate(fd, (off_t)size) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0 ? errno : 0;
+  failed = ftruncate(fd, (off_t)size) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0 ? errno : 0;
   if (!failed) {
     segment *s = map(fd, 0, size, 0);
     failed = s == NULL ? errno : keep(out, s, fd, begin);

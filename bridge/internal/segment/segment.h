@@ -53,7 +53,8 @@ CORE_API int segment_file_descriptor(const segment_file *file);
 /* Gives a file up. The last of its holders closes the descriptor. Any thread may call it. */
 CORE_API void segment_file_end(segment_file *file);
 
-/* Makes a segment of `size` zeroed bytes, and maps it. Its size can never change. EINVAL: the size is 0. */
+/* Makes a segment of `size` zeroed bytes, and maps it. Its size can never change. EINVAL: the size is 0; ENOMEM: the
+ * system would not give the process so much other memory either; EFBIG: it is more than RLIMIT_FSIZE. */
 CORE_API int segment_create(segment **out, size_t size);
 
 /* Maps `size` bytes of a segment from `start` on, a multiple of the page size, and takes over the descriptor. After an error the

@@ -36,7 +36,8 @@ __all__ = ["attach", "copy", "empty", "fetch", "fetch_parts", "handle", "is_shar
 def empty(shape: int | Sequence[int], dtype: Any) -> Tensor:
     """Returns a row-major, writable Tensor of zeros in a new segment. The arguments are those of `dlbridge.empty`.
 
-    Errors: those of `dlbridge.empty`; OSError if the process has too many descriptors; MemoryError.
+    Errors: those of `dlbridge.empty`; OSError if the process has too many descriptors, or may not make so large a file
+    (RLIMIT_FSIZE); MemoryError, also for a segment that is larger than the memory of the machine.
 
         >>> dlbridge.shm.empty((2, 3), "int8").tolist()
         [[0, 0, 0], [0, 0, 0]]

@@ -127,10 +127,11 @@ def test_what_is_not_in_a_segment_is_refused(pair):
             call()
     for call, error in (
         (lambda: shm.empty(-1, "int8"), ValueError),
-        (lambda: shm.empty(3, "no type"), ValueError),
+        (lambda: shm.empty(3, "no type"), TypeError),
         (lambda: shm.empty(3), TypeError),
         (lambda: shm.copy("text"), AttributeError),
-        (lambda: shm.empty(1 << 62, "int8"), (MemoryError, OSError)),
+        (lambda: shm.empty(1 << 62, "int8"), MemoryError),
+        (lambda: shm.empty(64 << 40, "int8"), MemoryError),
     ):
         with pytest.raises(error):
             call()
@@ -306,6 +307,19 @@ def test_a_thread_that_cannot_be_started_is_an_error_of_the_system():
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=60)
     assert done.stdout == f"{errno.EAGAIN}\n", done.stderr
+
+
+def test_a_limit_on_files_is_an_error():
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        assert shm.empty(4096, "int8").shape == (4096,)
+        for call in (lambda: shm.empty(4097, "int8"), lambda: shm.copy(np.zeros(4097, np.int8))):
+            with pytest.raises(OSError, match="a new segment: File too large") as raised:
+                call()
+            assert raised.value.errno == errno.EFBIG
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_socket_that_does_not_wait(pair):
