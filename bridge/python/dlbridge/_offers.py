@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
+import multiprocessing.util
+import os
+import time
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from math import ceil, prod
@@ -14,7 +16,26 @@ from ._elements import Buffer
 
 _PACKING = "shm"  # Go: shm.Packing
 
-atexit.register(_core.shm_offers_end)
+_waiting = 0  # the id of the process that will wait at its end
+
+
+def wait_at_exit() -> None:
+    """Makes this process wait at its end until what it offers was fetched."""
+    global _waiting
+    if _waiting != os.getpid():  # a forked child has to register again
+        # Workers leave by os._exit and call only such finalizers, in the order of their priorities. The thread of a queue, whose priority
+        # is -5, must have pickled all items before; and the children of this process have ended, which fetch what it offers.
+        multiprocessing.util.Finalize(None, _end, exitpriority=-100)
+        _waiting = os.getpid()
+
+
+def _end() -> None:
+    from . import shm
+
+    until = time.monotonic() + shm.exit_timeout
+    while _core.shm_offer_count() > 0 and time.monotonic() < until:
+        time.sleep(0.002)
+    _core.shm_offers_end()
 
 
 def checked(tensor: Any, what: str) -> Tensor:
@@ -48,8 +69,8 @@ def handle(tensor: Tensor, /, *, timeout: float = 30.0, readonly: bool = True) -
     bytes, and whether the segment is read-only. The data type and the shape travel by other means. The tensor must be row-major.
     `readonly` is that of `send`.
 
-    Ownership: the tensor stays the caller's, who may close it; this process must live until the segment has been fetched. Errors: those
-    of `send`; BufferError for a tensor that is not row-major; ValueError for a timeout that is not more than 0.
+    Ownership: the tensor stays the caller's, who may close it; this process must live until the segment has been fetched, and waits for
+    that at its end (`exit_timeout`). Errors: those of `send`; BufferError for a tensor that is not row-major; ValueError for a timeout that is not more than 0.
 
         >>> h = dlbridge.shm.handle(dlbridge.shm.copy(np.arange(3)))
         >>> dlbridge.shm.fetch(h, 3, "int64")
@@ -58,6 +79,7 @@ def handle(tensor: Tensor, /, *, timeout: float = 30.0, readonly: bool = True) -
     seconds = _seconds(timeout, "handle")
     if not _is_row_major(checked(tensor, "handle")):
         raise BufferError("dlbridge: shm: handle: the tensor is not row-major; shm.copy makes a copy that is")
+    wait_at_exit()
     name, token, offset, size = _core.shm_offer(tensor, not readonly, ceil(min(seconds, 1e9) * 1000))
     return {"socket": name, "token": token, "offset": offset, "size": size, "readonly": bool(readonly)}
 

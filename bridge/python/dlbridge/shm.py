@@ -6,19 +6,24 @@ last of these users is gone, this process holds the segment no longer.
 
 `send` and `recv` hand a tensor to another process through a connected Unix socket, read-only unless `send` is told otherwise. Pickled by
 multiprocessing, for a queue, a pipe or the arguments of a process, a tensor is handed over too, without a copy. The other process may
-then write to it, unless the tensor is read-only (`readonly`) or its segment was sent read-only before. The process that pickles
-it must live until it is received. For other transports, `handle` makes a small dict from which `fetch` makes the tensor again, and
+then write to it, unless the tensor is read-only (`readonly`) or its segment was sent read-only before. For other transports, `handle` makes a small dict from which `fetch` makes the tensor again, and
 `offer_parts` and `fetch_parts` do that with the tensors of a TENS message.
+
+The process that pickles a tensor, or makes a handle, must live until it is received. So at its end a process, also a worker of a pool,
+waits until nothing is on offer any more, at most for the seconds of the variable `exit_timeout`. The variable belongs to each process: a
+function given as `initializer` to a pool can set it in the workers.
+
+A tensor that was pickled by multiprocessing and cannot be handed over arrives all the same, and each use of it raises a
+ConnectionError that names the cause: the sender has ended, a process had no descriptor left, or the tensor was closed before it was
+pickled. (A queue pickles in a thread, later than `put`: do not close a tensor after `put`; dropping the last reference is enough.) The
+exception does not come earlier, because one in an unpickler would end the thread that receives the results of a pool.
 
 The module needs Linux 5.1 or later, and no Go library: it works in forked children.
 """
 
 from __future__ import annotations
 
-import multiprocessing.context
 import multiprocessing.reduction
-import multiprocessing.util
-import os
 import socket as sockets
 from collections.abc import Sequence
 from typing import Any
@@ -26,12 +31,17 @@ from typing import Any
 from . import _core
 from ._core import Tensor, from_dlpack
 
-if not hasattr(_core, "shm_pack"):
+if not hasattr(_core, "shm_empty"):
     raise ImportError("dlbridge: shm: shared memory needs Linux")
 
-from ._offers import checked, fetch, fetch_parts, handle, offer_parts
+from ._offers import checked, fetch, fetch_parts, handle, offer_parts, wait_at_exit
 
-__all__ = ["attach", "copy", "empty", "fetch", "fetch_parts", "handle", "is_shared", "offer_parts", "readonly", "recv", "send"]
+__all__ = ["attach", "copy", "empty", "exit_timeout", "fetch", "fetch_parts", "handle", "is_shared", "offer_parts", "readonly", "recv", "send"]
+
+exit_timeout: float = 5.0
+"""For how many seconds this process waits at its end until what it has offered was fetched. An exit with nothing on offer is not
+delayed. A process that is killed does not wait, and neither does one that calls os._exit itself."""
+
 
 def empty(shape: int | Sequence[int], dtype: Any) -> Tensor:
     """Returns a row-major, writable Tensor of zeros in a new segment. The arguments are those of `dlbridge.empty`.
@@ -161,33 +171,53 @@ def _check_socket(sock: Any, what: str) -> None:
         raise TypeError(f"dlbridge: shm: {what}: a connected Unix socket of the type SOCK_STREAM is required, not {sock!r}")
 
 
+_FETCHING = 30.0  # seconds until a process that does not answer, such as a stopped one, is given up
+
+
 def _reduce(tensor: Tensor) -> Any:
-    """Pickles a tensor for multiprocessing: one in a segment as descriptors, any other by its elements."""
-    if not _core.shm_is_shared(tensor):
-        return tensor.__reduce_ex__(4)
+    """Pickles a tensor for multiprocessing: one in a segment as an offer of it, any other by its elements.
+
+    An exception in here would be lost with the whole item: a queue calls this function in a thread of its own.
+    """
     try:
-        data, files = _core.shm_pack((tensor,), not tensor.readonly)
+        if _core.shm_is_shared(tensor):
+            return _rebuild, _offered(tensor)
+    except (OSError, MemoryError, ValueError, BufferError) as error:
+        why = _why(error)
+        if isinstance(error, ValueError) and tensor.closed:
+            why = "it was closed before it was pickled; a queue pickles in a thread, later than put"
+        return _missing, (why,)
+    return tensor.__reduce_ex__(4)
+
+
+def _offered(tensor: Tensor) -> tuple[bytes, str, str]:
+    wait_at_exit()
+    try:
+        return _core.shm_pickle(tensor, not tensor.readonly)
     except BufferError:  # its segment was sent read-only before, and can only be handed over so
-        data, files = _core.shm_pack((tensor,), False)
-    (file,) = files
-    shared = multiprocessing.reduction.DupFd(file)
-    process = multiprocessing.context.get_spawning_popen()
-    if process is None:  # DupFd has duplicated the descriptor
-        os.close(file)
-    else:  # the process that is started inherits the descriptor
-        multiprocessing.util.Finalize(process, os.close, (file,))
-    return _rebuild, (data, shared)
+        return _core.shm_pickle(tensor, False)
 
 
-# Pickles name this function.
-def _rebuild(data: bytes, shared: Any) -> Tensor:
+# Pickles name these two functions.
+def _rebuild(data: bytes, name: str, token: str) -> Tensor:
+    """Returns the tensor of an offer. What goes wrong here is raised when the tensor is used: an exception in an unpickler ends the
+    thread of a pool that receives the results, and all that wait for them wait for ever.
+    """
     try:
-        file = shared.detach()
-    except (OSError, EOFError) as error:
-        raise ConnectionError(
-            "dlbridge: shm: the process that has sent the tensor must live until it is received, and it has ended"
-        ) from error
-    return _core.shm_unpack(data, [file], 0)[0]
+        return _core.shm_unpickle(data, name, token, _FETCHING)
+    except LookupError:
+        return _missing("the process that has sent it must live until it is received, and it has ended; or the pickle was loaded twice")
+    except (OSError, MemoryError, ValueError, BufferError) as error:
+        return _missing(_why(error))
+
+
+def _why(error: Exception) -> str:
+    return str(error).removeprefix("dlbridge: the tensor was not handed over: ") or type(error).__name__
+
+
+def _missing(why: str) -> Tensor:
+    """Returns a tensor of which every use raises a ConnectionError with this text."""
+    return _core.shm_missing(why)
 
 
 multiprocessing.reduction.ForkingPickler.register(Tensor, _reduce)

@@ -49,7 +49,7 @@ static int overlapping(const Tensor *self) {
 int tensor_getbuffer(PyObject *op, Py_buffer *view, int flags) {
   Tensor *self = (Tensor *)op;
   view->obj = NULL;
-  if (self->share == NULL) return raise_error(PyExc_ValueError, TENSOR_IS_CLOSED);
+  if (self->share == NULL) return raise_closed(self), -1;
   if (!core_host_readable(self->view.device.device_type)) return refuse("the memory is not in the host; copy it there first");
   const char *letter = dtype_letter(self->view.dtype);
   if (letter == NULL) {
@@ -107,7 +107,7 @@ void tensor_releasebuffer(PyObject *Py_UNUSED(op), Py_buffer *view) { share_end(
  * bytes to make. */
 PyObject *tensor_bytes(PyObject *op, PyObject *Py_UNUSED(ignored)) {
   const Tensor *self = (Tensor *)op;
-  if (self->share == NULL) return raise_closed();
+  if (self->share == NULL) return raise_closed(self);
   if (!core_host_readable(self->view.device.device_type))
     return PyErr_Format(PyExc_BufferError, "dlbridge: tobytes: the memory is not in the host; copy it there first");
   Tensor *dense = self->extent.row_major ? (Tensor *)Py_NewRef(op) : tensor_copy((Tensor *)op);

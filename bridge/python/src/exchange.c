@@ -84,7 +84,7 @@ static int exchange_to_object(DLManagedTensorVersioned *managed, void **out) {
 static int exchange_view(void *object, DLTensor *out) {
   Tensor *self = exchange_object(object);
   if (self == NULL) return -1;
-  if (self->share == NULL) return raise_error(PyExc_ValueError, TENSOR_IS_CLOSED);
+  if (self->share == NULL) return raise_closed(self), -1;
   const char *what = tensor_read_only(self)                                    ? "read-only memory"
                      : self->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED ? "padded elements"
                                                                                 : NULL;

@@ -143,6 +143,7 @@ typedef struct {
   int writability_unknown; /* the memory came in the legacy form, which does not state whether it may be written */
   core_share *share;   /* NULL once closed */
   PyObject *weak;      /* the list of weak references */
+  PyObject *missing;   /* why another process could not hand the memory over, a str; NULL for all other Tensors */
   core_extent extent;
   int64_t dims[];      /* shape, strides, and the strides in bytes, which each request of a buffer sets */
 } Tensor;
@@ -175,9 +176,8 @@ void share_end(core_share *share);
 /* Raise an exception, and return -1. */
 int raise_error(PyObject *type, const char *format, ...);
 int raise_memory(void);
-#define TENSOR_IS_CLOSED "dlbridge: the tensor is closed"
 /* Raise an exception, and return NULL. */
-PyObject *raise_closed(void);
+PyObject *raise_closed(const Tensor *self);
 PyObject *raise_status(core_status status, const char *place, const char *message);
 /* Returns the type of the exception for an error of the core. */
 PyObject *status_type(core_status status);
@@ -325,10 +325,11 @@ int64_t live_loans(void);
 /* ---- shm.c */
 PyObject *shm_empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *shm_copy(PyObject *module, PyObject *tensor);
-PyObject *shm_pack(PyObject *module, PyObject *args);
 PyObject *shm_recv(PyObject *module, PyObject *args);
 PyObject *shm_send(PyObject *module, PyObject *args);
-PyObject *shm_unpack(PyObject *module, PyObject *args);
+PyObject *shm_pickle(PyObject *module, PyObject *args);
+PyObject *shm_unpickle(PyObject *module, PyObject *args);
+PyObject *shm_missing(PyObject *module, PyObject *why);
 PyObject *shm_offer(PyObject *module, PyObject *args);
 PyObject *shm_offer_count(PyObject *module, PyObject *ignored);
 PyObject *shm_offers_end(PyObject *module, PyObject *ignored);

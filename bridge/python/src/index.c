@@ -96,7 +96,7 @@ static PyObject *view_at(Tensor *self, PyObject *object, const core_index *indic
 PyObject *tensor_subscript(PyObject *op, PyObject *object) {
   Tensor *self = (Tensor *)op;
   core_index indices[INDICES_MAX];
-  if (self->share == NULL) return raise_closed();
+  if (self->share == NULL) return raise_closed(self);
   if (!PyTuple_Check(object)) return parse_index(object, indices) < 0 ? NULL : view_at(self, object, indices, 1);
   Py_ssize_t count = PyTuple_Size(object);
   if (count > INDICES_MAX)
@@ -113,7 +113,7 @@ static int raise_unsized(const char *text) { return raise_error(PyExc_TypeError,
 
 Py_ssize_t tensor_length(PyObject *op) {
   const Tensor *self = (Tensor *)op;
-  if (self->share == NULL) return raise_error(PyExc_ValueError, TENSOR_IS_CLOSED);
+  if (self->share == NULL) return raise_closed(self), -1;
   if (self->view.ndim == 0) return raise_unsized("len() of unsized tensor: it has 0 dimensions");
   return (Py_ssize_t)self->view.shape[0];
 }
@@ -121,7 +121,7 @@ Py_ssize_t tensor_length(PyObject *op) {
 /* The slot sq_item. Python has already added the length to a negative index. */
 PyObject *tensor_item_at(PyObject *op, Py_ssize_t index) {
   Tensor *self = (Tensor *)op;
-  if (self->share == NULL) return raise_closed();
+  if (self->share == NULL) return raise_closed(self);
   if (self->view.ndim > 0 && index < 0) {
     raise_bounds(index, 0, self->view.shape[0]);
     return NULL;
@@ -132,7 +132,7 @@ PyObject *tensor_item_at(PyObject *op, Py_ssize_t index) {
 
 PyObject *tensor_iterate(PyObject *op) {
   const Tensor *self = (Tensor *)op;
-  if (self->share == NULL) return raise_closed();
+  if (self->share == NULL) return raise_closed(self);
   if (self->view.ndim > 0) return PySeqIter_New(op);
   raise_unsized("iteration over a tensor of 0 dimensions");
   return NULL;
@@ -140,7 +140,8 @@ PyObject *tensor_iterate(PyObject *op) {
 
 /* Without this function Python would compare with ==, which compares Tensors by identity. */
 int tensor_contains(PyObject *op, PyObject *Py_UNUSED(value)) {
-  if (((Tensor *)op)->share == NULL) return raise_error(PyExc_ValueError, TENSOR_IS_CLOSED);
+  const Tensor *self = (Tensor *)op;
+  if (self->share == NULL) return raise_closed(self), -1;
   return raise_error(PyExc_TypeError,
                      "dlbridge: `in` does not compare elements; `value in tensor.numpy()` and `value in tensor.tolist()` do");
 }

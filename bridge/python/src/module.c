@@ -98,10 +98,11 @@ static PyMethodDef functions[] = {
 #ifdef __linux__
     {"shm_empty", FASTCALL(shm_empty), NULL},
     {"shm_copy", shm_copy, METH_O, NULL},
-    {"shm_pack", shm_pack, METH_VARARGS, NULL},
     {"shm_recv", shm_recv, METH_VARARGS, NULL},
     {"shm_send", shm_send, METH_VARARGS, NULL},
-    {"shm_unpack", shm_unpack, METH_VARARGS, NULL},
+    {"shm_pickle", shm_pickle, METH_VARARGS, NULL},
+    {"shm_unpickle", shm_unpickle, METH_VARARGS, NULL},
+    {"shm_missing", shm_missing, METH_O, NULL},
     {"shm_offer", shm_offer, METH_VARARGS, NULL},
     {"shm_offer_count", shm_offer_count, METH_NOARGS, NULL},
     {"shm_offers_end", shm_offers_end, METH_NOARGS, NULL},

@@ -32,7 +32,7 @@ static Tensor *bytes_of(module_state *state, Tensor *self) {
 PyObject *pickle_bytes(PyObject *module, PyObject *op) {
   if (!tensor_check(op)) return PyErr_Format(PyExc_TypeError, "dlbridge: pickle: the argument is not a Tensor");
   Tensor *self = (Tensor *)op;
-  if (self->share == NULL) return raise_closed();
+  if (self->share == NULL) return raise_closed(self);
   if (check_type(self->view.dtype) < 0) return NULL;
   if (!core_host_readable(self->view.device.device_type))
     return PyErr_Format(PyExc_BufferError, "dlbridge: pickle: the memory is not in the host; copy it there first");

@@ -141,7 +141,7 @@ static void *export_form(Tensor *self, int versioned) {
     TURN_END();
   }
   UNLOCK();
-  if (!open) raise_closed();
+  if (!open) raise_closed(self);
   else if (managed == NULL) PyErr_NoMemory();
   return managed;
 }
@@ -169,7 +169,7 @@ PyObject *tensor_dlpack(PyObject *op, PyObject *const *args, Py_ssize_t nargs, P
 
 PyObject *tensor_dlpack_device(PyObject *op, PyObject *Py_UNUSED(ignored)) {
   Tensor *self = (Tensor *)op;
-  if (self->share == NULL) return raise_closed();
+  if (self->share == NULL) return raise_closed(self);
   DLDevice device = self->view.device;
   if (device.device_type == kDLCPU && device.device_id == 0) {
     module_state *state = PyType_GetModuleState(Py_TYPE(op));

@@ -141,8 +141,6 @@ static PyObject *only_tensor(module_state *state, segment_inbox *in) {
   return only;
 }
 
-static PyObject *file_number(void *ctx, size_t index) { return PyLong_FromLong(((const segment_outbox *)ctx)->files[index]); }
-
 /* Describes a tuple of Tensors as a message. Returns -1 with an exception. */
 static int pack(segment_outbox *out, PyObject *tuple, int writable) {
   size_t count = (size_t)PyTuple_Size(tuple), held = 0;
@@ -178,16 +176,29 @@ static int pack(segment_outbox *out, PyObject *tuple, int writable) {
   return failed ? -1 : 0;
 }
 
-/* (tuple of Tensors, writable) -> (bytes, descriptors, which the caller closes) */
-PyObject *shm_pack(PyObject *Py_UNUSED(module), PyObject *args) {
-  PyObject *tuple;
+/* Offers the segment of a Tensor until it was fetched. (Tensor, writable) -> (bytes of a message, socket, token) */
+PyObject *shm_pickle(PyObject *module, PyObject *args) {
+  module_state *state = PyModule_GetState(module);
+  PyObject *tensor;
   int writable;
   segment_outbox out;
-  if (!PyArg_ParseTuple(args, "O!p", &PyTuple_Type, &tuple, &writable) || pack(&out, tuple, writable) < 0)
+  segment_handle h;
+  if (!PyArg_ParseTuple(args, "O!p", state->tensor_type, &tensor, &writable)) return NULL;
+  PyObject *tuple = PyTuple_Pack(1, tensor), *result = NULL;
+  if (tuple == NULL || pack(&out, tuple, writable) < 0) {
+    Py_XDECREF(tuple);
     return NULL;
-  PyObject *files = list_of((size_t)out.file_count, file_number, &out);
-  PyObject *result = files == NULL ? NULL : Py_BuildValue("(y#N)", out.data, (Py_ssize_t)out.size, files);
-  if (result != NULL) out.file_count = 0; /* they are the caller's */
+  }
+  PyObject *data = PyBytes_FromStringAndSize(out.data, (Py_ssize_t)out.size);
+  if (data != NULL && out.file_count != 1) {
+    PyErr_SetString(PyExc_ValueError, "dlbridge: shm: the tensor has no elements");
+  } else if (data != NULL) {
+    const int code = segment_offer_file(&h, out.files[0], INT64_MAX);
+    if (code == 0) out.file_count = 0; /* it was taken over */
+    result = code == 0 ? Py_BuildValue("(Oss)", data, h.socket, h.token) : raise_errno(code, "the segment cannot be offered");
+  }
+  Py_XDECREF(data);
+  Py_DECREF(tuple);
   segment_outbox_end(&out);
   return result;
 }
@@ -291,25 +302,15 @@ PyObject *shm_recv(PyObject *module, PyObject *args) {
   return failed ? NULL : list_of_inbox(PyModule_GetState(module), &in);
 }
 
-/* (bytes, descriptors, which are taken over, bytes that may be copied) -> list of Tensors */
-PyObject *shm_unpack(PyObject *module, PyObject *args) {
-  char *data, text[MESSAGE_SIZE];
-  Py_ssize_t size;
-  PyObject *list;
-  unsigned long long copied;
-  int files[SEGMENT_FILES];
-  if (!PyArg_ParseTuple(args, "y#O!O&", &data, &size, &PyList_Type, &list, byte_count, &copied)) return NULL;
-  Py_ssize_t count = PyList_Size(list);
-  if (count > SEGMENT_FILES) return PyErr_Format(PyExc_ValueError, "dlbridge: shm: %zd descriptors are more than %d", count, SEGMENT_FILES);
-  for (Py_ssize_t i = 0; i < count; i++) {
-    files[i] = (int)PyLong_AsLong(PyList_GetItem(list, i));
-    if (files[i] == -1 && PyErr_Occurred()) return NULL;
-  }
-  segment_inbox in;
-  int64_t failed;
-  core_status status;
-  WITHOUT_GIL(status = segment_unpack(&in, data, (size_t)size, files, (size_t)count, copied, &failed, text, sizeof text));
-  return status == CORE_OK ? list_of_inbox(PyModule_GetState(module), &in) : raise_shm(status, failed, text);
+/* (why) -> a Tensor whose every use raises a ConnectionError with this text */
+PyObject *shm_missing(PyObject *module, PyObject *why) {
+  module_state *state = PyModule_GetState(module);
+  const DLTensor view = {.device = {kDLCPU, 0}, .dtype = {kDLUInt, 8, 1}};
+  const core_extent extent = {.row_major = 1};
+  if (!PyUnicode_Check(why)) return PyErr_Format(PyExc_TypeError, "dlbridge: shm: a str is required, not %R", (PyObject *)Py_TYPE(why));
+  Tensor *self = tensor_new(state->tensor_type, &view, 0, 0, &extent);
+  if (self != NULL) self->missing = Py_NewRef(why);
+  return (PyObject *)self;
 }
 
 static void leave_share(void *share) {
@@ -441,6 +442,25 @@ PyObject *shm_fetch(PyObject *module, PyObject *args) {
   if (status != CORE_OK) return raise_shm(status, -1, text);
   int file = fetch(&h, seconds);
   return file < 0 ? NULL : open_file(module, file, &view, writable, copied, 0);
+}
+
+/* What shm_pickle has returned, and a number of seconds -> the Tensor */
+PyObject *shm_unpickle(PyObject *module, PyObject *args) {
+  const char *data, *socket, *token;
+  Py_ssize_t size, socket_size, token_size;
+  double seconds;
+  segment_handle h;
+  segment_inbox in;
+  int64_t failed;
+  char text[MESSAGE_SIZE];
+  core_status status;
+  if (!PyArg_ParseTuple(args, "y#s#s#d", &data, &size, &socket, &socket_size, &token, &token_size, &seconds)) return NULL;
+  const char *wrong = segment_handle_set(&h, socket, (size_t)socket_size, token, (size_t)token_size);
+  if (wrong != NULL) return PyErr_Format(PyExc_ValueError, "dlbridge: shm: handle: %s", wrong);
+  const int file = fetch(&h, seconds);
+  if (file < 0) return NULL;
+  WITHOUT_GIL(status = segment_unpack(&in, data, (size_t)size, &file, 1, 0, &failed, text, sizeof text));
+  return status == CORE_OK ? only_tensor(PyModule_GetState(module), &in) : raise_shm(status, failed, text);
 }
 
 /* (directory, name, offset, shape, data type, writable, trusted) -> a Tensor */

@@ -18,8 +18,9 @@ int raise_memory(void) {
   return -1;
 }
 
-PyObject *raise_closed(void) {
-  return PyErr_Format(PyExc_ValueError, TENSOR_IS_CLOSED);
+PyObject *raise_closed(const Tensor *self) {
+  if (self->missing != NULL) return PyErr_Format(PyExc_ConnectionError, "dlbridge: the tensor was not handed over: %U", self->missing);
+  return PyErr_Format(PyExc_ValueError, "dlbridge: the tensor is closed");
 }
 
 PyObject *status_type(core_status status) {
@@ -126,6 +127,7 @@ Tensor *tensor_new(PyTypeObject *type, const DLTensor *view, uint64_t flags, int
   self->writability_unknown = writability_unknown;
   self->share = NULL;
   self->weak = NULL;
+  self->missing = NULL;
   self->extent = *extent;
   return self;
 }
@@ -144,7 +146,7 @@ core_share *tensor_hold(Tensor *self) {
   share = self->share;
   if (share != NULL) core_share_take(share);
   UNLOCK();
-  if (share == NULL) raise_closed();
+  if (share == NULL) raise_closed(self);
   return share;
 }
 
@@ -178,6 +180,7 @@ static void tensor_dealloc(PyObject *op) {
   PyTypeObject *type = Py_TYPE(op);
   if (self->weak != NULL) PyObject_ClearWeakRefs(op);
   if (self->share != NULL) share_end(self->share);
+  Py_XDECREF(self->missing);
   tensor_free(self);
   Py_DECREF(type);
 }
@@ -199,7 +202,8 @@ static PyObject *tensor_close(PyObject *op, PyObject *Py_UNUSED(ignored)) {
 }
 
 static PyObject *tensor_enter(PyObject *op, PyObject *Py_UNUSED(ignored)) {
-  if (((Tensor *)op)->share == NULL) return raise_closed();
+  const Tensor *self = (Tensor *)op;
+  if (self->share == NULL) return raise_closed(self);
   return Py_NewRef(op);
 }
 
@@ -217,7 +221,7 @@ PyObject *tuple_of(const int64_t *values, Py_ssize_t count) {
 #define GETTER(name, value) \
   static PyObject *get_##name(PyObject *op, void *Py_UNUSED(closure)) { \
     Tensor *self = (Tensor *)op; \
-    return self->share == NULL ? raise_closed() : (value); \
+    return self->share == NULL ? raise_closed(self) : (value); \
   }
 
 GETTER(shape, tuple_of(self->view.shape, self->view.ndim))
@@ -377,6 +381,7 @@ static PyObject *tensor_repr(PyObject *op) {
   if (device.device_type != kDLCPU) end += sprintf(end, ", device (%d, %d)", (int)device.device_type, (int)device.device_id);
   if (tensor_read_only(self)) sprintf(end, ", read-only");
   if (dtype == NULL || shape == NULL || strides == NULL || (elements == NULL && self->share != NULL)) text = NULL;
+  else if (self->missing != NULL) text = PyUnicode_FromFormat("<dlbridge.Tensor that was not handed over: %U>", self->missing);
   else if (self->share == NULL) text = PyUnicode_FromFormat("<closed dlbridge.Tensor, %U%R>", dtype, shape);
   else if (self->extent.row_major) text = PyUnicode_FromFormat("<dlbridge.Tensor, %U%R%s%U>", dtype, shape, place, elements);
   else text = PyUnicode_FromFormat("<dlbridge.Tensor, %U%R, strides %R%s%U>", dtype, shape, strides, place, elements);
@@ -406,7 +411,9 @@ static PyGetSetDef tensor_getset[] = {
      "Whether the memory must not be written. It is also True if the producer could not state whether it may be.", NULL},
     {"data_ptr", get_data_ptr, NULL,
      "The address of element (0, ..., 0), including byte_offset; 0 if there are no elements.", NULL},
-    {"closed", get_closed, NULL, "Whether close was called. A closed tensor has no other attributes.", NULL},
+    {"closed", get_closed, NULL, 
+     "Whether close was called, or the tensor is one that was not handed over (dlbridge.shm).\n\n"
+     "A closed tensor has no other attributes.", NULL},
     {"T", tensor_reversed_axes, NULL, "The view with all dimensions in reverse order, transpose().", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -39,7 +39,7 @@ static PyObject *object_of(DLDataType wide, const char *at) {
 /* Checks that the elements are numbers in memory that the host can read. */
 static int check_numbers(const Tensor *self, const char *place) {
   DLDataType dtype = self->view.dtype;
-  if (self->share == NULL) return raise_error(PyExc_ValueError, TENSOR_IS_CLOSED);
+  if (self->share == NULL) return raise_closed(self), -1;
   if (!core_host_readable(self->view.device.device_type))
     return raise_error(PyExc_BufferError, "dlbridge: %s: the memory is not in the host; copy it there first", place);
   if (dtype.code != kDLOpaqueHandle && dtype.lanes == 1) return 0;
@@ -172,7 +172,7 @@ PyObject *tensor_complex(PyObject *op, PyObject *Py_UNUSED(ignored)) {
 PyObject *tensor_index(PyObject *op) {
   const Tensor *self = (Tensor *)op;
   uint8_t code = self->view.dtype.code;
-  if (self->share == NULL) return raise_closed();
+  if (self->share == NULL) return raise_closed(self);
   if (self->view.ndim > 0 || self->view.dtype.lanes != 1 || (code != kDLInt && code != kDLUInt))
     return PyErr_Format(PyExc_TypeError, "dlbridge: only integer tensors of 0 dimensions are an index");
   return check_numbers(self, "index") < 0 ? NULL : element(self, 0, "index");
@@ -249,7 +249,7 @@ static PyObject *convert(const char *method, PyObject *op, PyObject *const *args
   PyObject *name;
   core_extent extent;
   if (parse_arguments(method, args, nargs, kwnames, 1, names, 1, &name) < 0) return NULL;
-  if (self->share == NULL) return raise_closed();
+  if (self->share == NULL) return raise_closed(self);
   if (name == NULL) return PyErr_Format(PyExc_TypeError, "dlbridge: %s: dtype is missing", method);
   DLTensor view = self->view;
   int none = name == Py_None && strcmp(method, "astype") == 0; /* NumPy's astype(None) makes float64 */

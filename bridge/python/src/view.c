@@ -54,7 +54,7 @@ static PyObject *transposed(Tensor *self, int32_t count, const int32_t *axes) {
 PyObject *tensor_transpose(PyObject *op, PyObject *args) {
   Tensor *self = (Tensor *)op;
   int32_t axes[CORE_RANK_MAX], count = 0;
-  if (self->share == NULL) return raise_closed();
+  if (self->share == NULL) return raise_closed(self);
   PyObject *only = PyTuple_Size(args) == 1 ? PyTuple_GetItem(args, 0) : NULL;
   if (PyTuple_Size(args) == 0 || only == Py_None) return transposed(self, 0, NULL);
   PyObject *list = only != NULL && PySequence_Check(only) && !PyUnicode_Check(only) ? only : args;
@@ -67,7 +67,7 @@ PyObject *tensor_transpose(PyObject *op, PyObject *args) {
 
 PyObject *tensor_reversed_axes(PyObject *op, void *Py_UNUSED(closure)) {
   Tensor *self = (Tensor *)op;
-  return self->share == NULL ? raise_closed() : transposed(self, 0, NULL);
+  return self->share == NULL ? raise_closed(self) : transposed(self, 0, NULL);
 }
 
 PyObject *tensor_flip(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
@@ -78,7 +78,7 @@ PyObject *tensor_flip(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyO
   int32_t axes[CORE_RANK_MAX], count = 0;
   core_layout base, layout;
   if (parse_arguments("flip", args, nargs, kwnames, 1, names, 1, &axis) < 0) return NULL;
-  if (self->share == NULL) return raise_closed();
+  if (self->share == NULL) return raise_closed(self);
   int all = axis == NULL || axis == Py_None;
   if (!all && parse_axes(axis, axes, &count, "flip") < 0) return NULL;
   core_layout_of(&base, &self->view);
@@ -96,7 +96,7 @@ PyObject *tensor_broadcast_to(PyObject *op, PyObject *const *args, Py_ssize_t na
   int32_t ndim;
   core_layout base, layout;
   if (parse_arguments("broadcast_to", args, nargs, kwnames, 1, names, 1, &shape) < 0) return NULL;
-  if (self->share == NULL) return raise_closed();
+  if (self->share == NULL) return raise_closed(self);
   if (shape == NULL) return PyErr_Format(PyExc_TypeError, "dlbridge: broadcast_to: shape is missing");
   if (parse_shape(shape, sizes, &ndim) < 0) return NULL;
   core_layout_of(&base, &self->view);
@@ -124,7 +124,7 @@ PyObject *tensor_reshape(PyObject *op, PyObject *const *args, Py_ssize_t nargs, 
   int copy, needs_copy = 0;
   if (parse_arguments("reshape", args + nargs, 0, kwnames, 0, names, 1, &wanted) < 0 || parse_copy(wanted, &copy) < 0)
     return NULL;
-  if (self->share == NULL) return raise_closed();
+  if (self->share == NULL) return raise_closed(self);
   if (nargs == 0) return PyErr_Format(PyExc_TypeError, "dlbridge: reshape: shape is missing");
   PyObject *shape = nargs == 1 ? Py_NewRef(args[0]) : PyTuple_New(nargs);
   for (Py_ssize_t k = 0; nargs > 1 && shape != NULL && k < nargs; k++) PyTuple_SetItem(shape, k, Py_NewRef(args[k]));
@@ -158,7 +158,7 @@ PyObject *tensor_squeeze(PyObject *op, PyObject *const *args, Py_ssize_t nargs, 
   char dropped[CORE_RANK_MAX] = {0};
   int needs_copy;
   if (parse_arguments("squeeze", args, nargs, kwnames, 1, names, 1, &axis) < 0) return NULL;
-  if (self->share == NULL) return raise_closed();
+  if (self->share == NULL) return raise_closed(self);
   int all = axis == NULL || axis == Py_None;
   if (!all && parse_axes(axis, axes, &count, "squeeze") < 0) return NULL;
   for (int32_t k = 0; k < count; k++) {
@@ -178,7 +178,7 @@ PyObject *tensor_squeeze(PyObject *op, PyObject *const *args, Py_ssize_t nargs, 
 
 PyObject *tensor_contiguous(PyObject *op, PyObject *Py_UNUSED(ignored)) {
   Tensor *self = (Tensor *)op;
-  if (self->share == NULL) return raise_closed();
+  if (self->share == NULL) return raise_closed(self);
   if (!self->extent.row_major) return (PyObject *)tensor_copy(self);
   core_share *share = tensor_hold(self);
   if (share == NULL) return NULL;

@@ -1,11 +1,14 @@
 """Memory that processes share."""
 
 import array
+import concurrent.futures
 import contextlib
+import copy
 import errno
 import json
 import mmap
 import multiprocessing
+import multiprocessing.reduction
 import multiprocessing.resource_tracker
 import os
 import pickle
@@ -35,6 +38,7 @@ def _what_keeps_descriptors_until_the_process_ends():
 @pytest.fixture
 def pair():
     """The two ends of a connection. At the end no descriptor and no mapping must be left."""
+    _core.shm_offers_end()
     files, mapped = len(os.listdir("/proc/self/fd")), _core.shm_mappings()
     a, b = socket.socketpair()
     yield a, b
@@ -215,6 +219,7 @@ def test_an_interpreter_that_ends_leaves_nothing_in_its_process(tmp_path):
         library = ctypes.CDLL(sys.argv[1])
         library.watch()
         if len(sys.argv) > 2:
+            shm.exit_timeout = 0
             gc.disable()
             x = shm.copy(np.arange(6))
             view, array = x[1:], x.numpy()
@@ -337,7 +342,10 @@ def message(**fields):
 
 def file_of(tensor, writable=False):
     """Returns a descriptor of the segment of a tensor, which the caller closes."""
-    return _core.shm_pack((tensor,), writable)[1][0]
+    with contextlib.ExitStack() as stack:
+        a, b = (stack.enter_context(end) for end in socket.socketpair())
+        shm.send(a, tensor, readonly=not writable)
+        return socket.recv_fds(b, 1 << 20, 1)[1][0]
 
 
 @pytest.mark.parametrize(
@@ -440,18 +448,178 @@ def test_what_was_sent_read_only_is_queued_read_only():
     assert y.readonly and y.tolist() == [0, 7, 0]
 
 
-def _send_and_end(back):
+def _filled(i):
+    return shm.copy(np.full(10, i))
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+def test_a_worker_that_ends_waits_until_its_results_were_received(method):
+    with multiprocessing.get_context(method).Pool(2, maxtasksperchild=1) as pool:
+        got = pool.map_async(_filled, range(6), chunksize=1).get(timeout=60)
+    assert [t.item(9) for t in got] == [*range(6)] and all(map(shm.is_shared, got))
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_an_executor_whose_workers_end_hands_tensors_over(method):
+    context = multiprocessing.get_context(method)
+    with concurrent.futures.ProcessPoolExecutor(2, mp_context=context, max_tasks_per_child=1) as executor:
+        assert [t.item(9) for t in executor.map(_filled, range(4), timeout=60)] == [*range(4)]
+
+
+def _send_and_end(back, seconds, received=None):
+    shm.exit_timeout = seconds
     back.put(shm.copy(np.ones(3)))
+    if received is not None:
+        received.get()
 
 
-def test_a_sender_that_has_ended_is_named():
-    context = multiprocessing.get_context("spawn")
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+def test_a_sender_that_has_ended_is_named(method):
+    context = multiprocessing.get_context(method)
     back = context.SimpleQueue()
-    process = context.Process(target=_send_and_end, args=(back,))
+    process = context.Process(target=_send_and_end, args=(back, 0.1))
     process.start()
     process.join()
+    t = back.get()
     with pytest.raises(ConnectionError, match="must live until it is received, and it has ended"):
-        back.get()
+        t.tolist()
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+def test_an_exit_with_nothing_on_offer_is_not_delayed(method):
+    context = multiprocessing.get_context(method)
+    back, received = context.SimpleQueue(), context.SimpleQueue()
+    process = context.Process(target=_send_and_end, args=(back, 1e9, received))
+    process.start()
+    assert back.get().tolist() == [1, 1, 1]
+    received.put(True)
+    process.join(timeout=60)
+    assert process.exitcode == 0
+
+
+def test_an_interpreter_waits_at_its_end_until_its_handle_was_fetched():
+    script = """
+        import atexit, json, numpy as np, os
+        from dlbridge import shm
+        shm.exit_timeout = 1e9
+        atexit.register(os.close, 1)
+        print(json.dumps(shm.handle(shm.copy(np.arange(3)))), flush=True)
+    """
+    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE) as process:
+        h = json.loads(process.stdout.readline())
+        assert process.stdout.read() == b""  # it is at its end
+        assert shm.fetch(h, 3, "int64").tolist() == [0, 1, 2]
+    assert process.returncode == 0
+
+
+def test_the_item_of_a_tensor_that_was_closed_arrives():
+    queue = multiprocessing.get_context("spawn").Queue()
+    t = shm.copy(np.arange(3))
+    t.close()
+    queue.put(("first", t))
+    t = shm.copy(np.arange(3))
+    queue.put(("second", t))
+    t.close()
+    (first, closed), (second, t) = queue.get(timeout=60), queue.get(timeout=60)
+    assert (first, second) == ("first", "second")
+    with pytest.raises(ConnectionError, match="it was closed before it was pickled"):
+        closed.tolist()
+    with contextlib.suppress(ConnectionError):  # the thread of the queue was faster or slower
+        assert t.tolist() == [0, 1, 2]
+
+
+def missing():
+    t = shm.empty(3, "int8")
+    data = bytes(multiprocessing.reduction.ForkingPickler.dumps(t))
+    assert pickle.loads(data).tolist() == [0, 0, 0]
+    return pickle.loads(data)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        *(lambda t, name=name: getattr(t, name) for name in ["shape", "dtype", "readonly", "T", "data_ptr", "nbytes"]),
+        *(lambda t, f=f: f(t) for f in [len, iter, float, bool, memoryview, np.asarray, np.from_dlpack, np.array, copy.copy, pickle.dumps]),
+        *(lambda t, f=f: f(t) for f in [shm.is_shared, shm.readonly, shm.copy, shm.handle, dlbridge.from_dlpack]),
+        lambda t: t[0],
+        lambda t: t[:0],
+        lambda t: 1 in t,
+        lambda t: t.numpy(),
+        lambda t: t.tolist(),
+        lambda t: t.astype("int8"),
+        lambda t: t.__enter__(),
+        lambda t: dlbridge.tens.encode([t]),
+    ],
+)
+def test_each_use_of_a_tensor_that_was_not_handed_over_names_the_cause(use):
+    t = missing()
+    with pytest.raises(ConnectionError, match="the tensor was not handed over: the process that has sent it must live"):
+        use(t)
+
+
+def test_a_tensor_that_was_not_handed_over_can_be_shown_closed_and_passed_on():
+    t = missing()
+    assert repr(t).startswith("<dlbridge.Tensor that was not handed over: the process") and t.closed
+    assert t == t and len({t, t}) == 1
+    again = pickle.loads(multiprocessing.reduction.ForkingPickler.dumps(t))
+    t.close()
+    for u in (t, again):
+        with pytest.raises(ConnectionError, match="must live until it is received"):
+            u.tolist()
+
+
+WITHOUT_DESCRIPTORS = """
+    import multiprocessing, numpy as np, os, pickle, resource
+    from dlbridge import shm
+
+    def one(i):
+        return shm.copy(np.full(10, i))
+
+    def views(n):
+        t = shm.copy(np.arange(n))
+        return [t[i:] for i in range(n)]
+
+    def pickled(t):
+        return bytes(multiprocessing.reduction.ForkingPickler.dumps(t))
+
+    if __name__ == "__main__":
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+        t = shm.copy(np.arange(3))
+        full = []
+        try:
+            while True:
+                full.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError:
+            pass
+        for spare in range(3):  # the duplicate, the eventfd and the socket of the offer need one each
+            assert "Too many open files" in repr(pickle.loads(pickled(t))), spare
+            os.close(full.pop())
+            assert shm._core.shm_offer_count() == 0
+            held = [os.dup(full[0]) for _ in range(spare + 1)]  # it has left none open
+            for file in held:
+                os.close(file)
+        data = pickled(t)
+        os.close(full.pop())
+        os.close(full.pop())
+        assert pickle.loads(data).tolist() == [0, 1, 2]
+        for file in full:
+            os.close(file)
+
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            got = pool.map_async(views, [400]).get(60)[0]
+            assert [t.item(0) for t in got] == [*range(400)]
+            del got
+            got = pool.map_async(one, range(400), chunksize=1).get(60)
+            arrived = [i for i, t in enumerate(got) if not t.closed]
+            assert [got[i].item(0) for i in arrived] == arrived and 100 < len(arrived) < 256
+            assert all("Too many open files" in repr(t) for t in got if t.closed)
+"""
+
+
+def test_processes_without_descriptors_neither_hang_nor_leak():
+    script = textwrap.dedent(WITHOUT_DESCRIPTORS)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
 def _sum(tensor, plain, back):
