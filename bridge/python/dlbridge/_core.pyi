@@ -112,6 +112,7 @@ def function(
     kinds: tuple[Any, ...],
     to: Callable[[Tensor], Any] | None,
     of_ctypes: tuple[Callable[[Any], Any], type, type, tuple[type, ...], Callable[..., Any]],
+    refusal: type[BaseException] | None,
     address: int,
     direct: bool,
     takes_error: bool,

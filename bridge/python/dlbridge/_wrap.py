@@ -18,6 +18,7 @@ _Data: Any = _Function.__base__  # the base of all ctypes types
 _Reference = type(ctypes.byref(ctypes.c_int()))  # the type of byref(), and of what from_param of most types returns
 _BY_VALUE = (ctypes.Structure, ctypes.Union)
 _PLAIN = ctypes.CFUNCTYPE(None)._flags_  # the flags of functions that are called without the GIL, and whose errno is not kept
+_PYTHON_API = ctypes.PYFUNCTYPE(None)._flags_ & ~_PLAIN  # the flag of functions that may set an exception, which ctypes raises
 _TENSOR, _NOTHING, _OTHER = 0, 1, 2  # C: RETURNS_TENSOR, …
 
 
@@ -153,10 +154,10 @@ def wrap(
     Errors of `wrap`: TypeError for types that are not declared or that ctypes cannot pass; ValueError if `cfunc` is NULL.
 
     Errors of the new function, before the call: those of `from_dlpack` for a tensor; TypeError for another argument or a wrong
-    number of them; RuntimeError for a function of a Go library in a forked child of the process that loaded it. After
-    the call: the error that the C function reports, with its text; RuntimeError if it returns NULL for a tensor; ValueError if
-    it returns an address that cannot be that of a managed tensor, or a tensor that was released or taken over before. The code
-    of a reported error decides the exception:
+    number of them; ctypes.ArgumentError if ctypes has no memory left; RuntimeError for a function of a Go library in a forked
+    child of the process that loaded it. After the call: the error that the C function reports, with its text; RuntimeError if
+    it returns NULL for a tensor; ValueError if it returns an address that cannot be that of a managed tensor, or a tensor that
+    was released or taken over before. The code of a reported error decides the exception:
 
         TypeError     a data type
         BufferError   a device, read-only memory, or a version of DLPack
@@ -200,7 +201,7 @@ def wrap(
     tensors = [isinstance(kind, str) for kind in args]
     call = ctypes.cast(cfunc, _without_argtypes(type(cfunc)._flags_))  # keeps cfunc alive, which may be a callback
     try:  # ctypes reports types that it cannot pass here, not only in the call
-        call.argtypes = [ctypes.c_void_p if tensor else kind for tensor, kind in zip(tensors, args)]
+        call.argtypes = [ctypes.c_void_p if tensor else kind for tensor, kind in zip(tensors, args)] + [ctypes.c_void_p] * takes_error
     except (TypeError, ctypes.ArgumentError) as error:
         raise TypeError(f"dlbridge: wrap: {error}") from error
     call.argtypes = None
@@ -223,7 +224,9 @@ def wrap(
     direct = type(cfunc)._flags_ == _PLAIN and result != _OTHER and all(tensors)
     converters = tuple(None if tensor else kind.from_param for tensor, kind in zip(tensors, args))
     kinds = tuple(None if tensor else kind for tensor, kind in zip(tensors, args))
-    made = _core.function(name, call, converters, kinds, to, _OF_CTYPES, address, direct, takes_error, result)
+    raises = type(cfunc)._flags_ & _PYTHON_API or hasattr(call.restype, "_check_retval_")
+    refusal = None if raises else ctypes.ArgumentError
+    made = _core.function(name, call, converters, kinds, to, _OF_CTYPES, refusal, address, direct, takes_error, result)
     made.__name__ = made.__qualname__ = name
     made.__wrapped__ = cfunc  # type: ignore[attr-defined]
     made.__doc__, made.__signature__ = _help(name, args, returns, to, takes_error)  # type: ignore[attr-defined]

@@ -26,6 +26,7 @@ typedef struct {
   PyTypeObject *data, *reference; /* of ctypes: the base of its types, and the type of byref() */
   PyObject *by_value;   /* a tuple of the types that are passed by value: Structure and Union */
   PyObject *probe;      /* a ctypes function that does nothing */
+  PyObject *refusal;    /* the exception by which ctypes refuses a call; None if the call may raise it, too, after it was made */
   c_function address;   /* of the C function */
   int direct;           /* whether it can be called without ctypes: at most DIRECT pointers, all to tensors or the error */
   int takes_error;      /* whether the C function takes a dlb_error * as its last argument */
@@ -272,9 +273,9 @@ static PyObject *pass(void *ctx, size_t index) {
   return value;
 }
 
-/* Calls by ctypes, which releases the GIL unless the function is of a PyDLL. All arguments are converted before, so
- * that every error of the call comes after the C function was entered: the tensors are its own then, and must not be
- * released here. */
+/* Calls by ctypes, which releases the GIL unless the function is of a PyDLL. All arguments are converted before, so that ctypes has
+ * hardly a reason left to refuse the call, other than a lack of memory. If it does, by self->refusal, the C function was not
+ * entered, and the tensors are released. After any other error they belong to the C function. */
 static PyObject *call_by_ctypes(Function *self, module_state *state, PyObject *args, Py_ssize_t count) {
   dlb_error error = {DLB_OK, {0}};
   passing p = {self, state, args, PyMem_Calloc((size_t)count, sizeof *p.shared), &error};
@@ -282,11 +283,11 @@ static PyObject *call_by_ctypes(Function *self, module_state *state, PyObject *a
   PyObject *list = list_of((size_t)count + (self->takes_error != 0), pass, &p);
   PyObject *passed = list == NULL ? NULL : PyList_AsTuple(list);
   Py_XDECREF(list);
-  if (passed == NULL) release_all(p.shared, count);
+  PyObject *result = passed == NULL ? NULL : PyObject_Call(self->call, passed, NULL);
+  Py_XDECREF(passed);
+  if (passed == NULL || (result == NULL && self->refusal != Py_None && PyErr_ExceptionMatches(self->refusal)))
+    release_all(p.shared, count);
   PyMem_Free(p.shared);
-  if (passed == NULL) return NULL;
-  PyObject *result = PyObject_Call(self->call, passed, NULL);
-  Py_DECREF(passed);
   if (result != NULL && error.code != DLB_OK) {
     Py_DECREF(result);
     return raise_reported(self, &error);
@@ -316,8 +317,8 @@ static PyObject *function_call(PyObject *op, PyObject *args, PyObject *keywords)
   return result;
 }
 
-/* (name, call, arguments, kinds, to, (pointer, data, reference, by_value, probe), address, direct, takes_error, returns) -> a
- * Function with these fields */
+/* (name, call, arguments, kinds, to, (pointer, data, reference, by_value, probe), refusal, address, direct, takes_error, returns) ->
+ * a Function with these fields */
 PyObject *function_new(PyObject *module, PyObject *args) {
   module_state *state = PyModule_GetState(module);
   Function *self = PyObject_GC_New(Function, state->function_type);
@@ -326,9 +327,9 @@ PyObject *function_new(PyObject *module, PyObject *args) {
   self->dict = self->weak = self->name = NULL;
   self->held = Py_NewRef(args);
   int parsed =
-      PyArg_ParseTuple(args, "UOO!O!O(OO!O!O!O)Kppi:function", &self->name, &self->call, &PyTuple_Type, &self->arguments,
+      PyArg_ParseTuple(args, "UOO!O!O(OO!O!O!O)OKppi:function", &self->name, &self->call, &PyTuple_Type, &self->arguments,
                        &PyTuple_Type, &self->kinds, &self->to, &self->pointer, &PyType_Type, &self->data, &PyType_Type, &self->reference,
-                       &PyTuple_Type, &self->by_value, &self->probe, &address, &self->direct, &self->takes_error, &self->returns);
+                       &PyTuple_Type, &self->by_value, &self->probe, &self->refusal, &address, &self->direct, &self->takes_error, &self->returns);
   Py_XINCREF(self->name);
   if (!parsed) {
     Py_DECREF((PyObject *)self);

@@ -335,6 +335,13 @@ DLManagedTensorVersioned *fixture_refuse(DLManagedTensorVersioned *x) {
   return NULL;
 }
 
+/* Takes the tensor over, and raises an exception as a function of a PyDLL may. */
+DLManagedTensorVersioned *fixture_raise(DLManagedTensorVersioned *x, PyObject *type) {
+  x->deleter(x);
+  PyErr_SetNone(type);
+  return NULL;
+}
+
 double fixture_sum(DLManagedTensorVersioned *x) {
   double sum = 0;
   for (int64_t i = 0; i < x->dl_tensor.shape[0]; i++) sum += ((float *)x->dl_tensor.data)[i];

@@ -327,6 +327,55 @@ def test_what_ctypes_refuses_in_the_call_is_refused_before_it(lib, kind, value):
     assert x.tolist() == [0, 1, 2, 3]
 
 
+def test_1024_arguments_are_the_most(lib):
+    """ctypes refuses more in each call, before the C function has the tensors. The error is an argument, too."""
+    x = floats(0, 1, 2, 3)
+    numbers = [ctypes.c_int] * 1022
+    dlbridge.wrap(lib.fixture_refuse, args=["tensor", *numbers, "error"], returns=None)(x, *range(1022))
+    dlbridge.wrap(lib.fixture_refuse, args=["tensor", ctypes.c_int, *numbers], returns=None)(x, *range(1023))
+    for args in (["tensor", ctypes.c_int, *numbers, "error"], ["tensor"] * 1024 + ["error"]):
+        with pytest.raises(TypeError, match="too many arguments"):
+            dlbridge.wrap(lib.fixture_refuse, args=args, returns=None)
+    assert dlbridge.counters()["exports"] == 0
+
+
+def test_a_call_that_ctypes_refuses_for_lack_of_memory_shares_nothing(lib):
+    nomemory = pytest.importorskip("_testcapi").set_nomemory
+    x = floats(0, 1, 2, 3)
+    consume = dlbridge.wrap(lib.fixture_refuse, args=["tensor", AsItIs, ctypes.c_int], returns=None)
+    number = ctypes.c_int(3)
+    errors = []
+    for allocation in range(1, 30):
+        try:
+            nomemory(allocation, allocation + 1)
+            consume(x, "text", number)
+        except Exception as error:
+            errors.append(type(error))
+        finally:
+            sys.modules["_testcapi"].remove_mem_hooks()
+        assert dlbridge.counters()["exports"] == 0, (allocation, errors[-1:])
+    assert {MemoryError, ctypes.ArgumentError} <= set(errors)
+    assert x.tolist() == [0, 1, 2, 3]
+
+
+def test_an_argument_error_after_the_call_leaves_the_arguments_to_the_function(lib, c):
+    """The conversion of a result, and a function of a PyDLL, may raise what ctypes raises when it refuses a call."""
+
+    class Status(ctypes.c_int):
+        def _check_retval_(self):
+            raise ctypes.ArgumentError("a status")
+
+    x, taken = floats(0, 1, 2, 3), []
+    take = ctypes.CFUNCTYPE(ctypes.c_int, ADDRESS)(lambda address: taken.append(dlbridge.from_address(address)) or 1)
+    with pytest.raises(ctypes.ArgumentError, match="a status"):
+        dlbridge.wrap(take, args=["tensor"], returns=Status)(x)
+    assert taken.pop().tolist() == [0, 1, 2, 3]
+    raises = dlbridge.wrap(ctypes.PyDLL(str(c.path)).fixture_raise, args=["tensor", ctypes.py_object], returns="tensor")
+    with pytest.raises(ctypes.ArgumentError):
+        raises(x, ctypes.ArgumentError)
+    assert dlbridge.counters()["exports"] == 0
+
+
 def test_structures_and_text_arrive():
     got = []
     given = ctypes.CFUNCTYPE(None, ADDRESS, Pair, ctypes.c_wchar_p)(
