@@ -1,8 +1,16 @@
-"""TENS messages over the sockets of pyzmq: `tens.send` and `tens.recv`. Nothing here imports pyzmq."""
+"""TENS messages over the sockets of pyzmq: `tens.send` and `tens.recv`. Nothing here imports pyzmq.
+
+A message is sent and received in several calls of libzmq, and a signal handler, such as that of Ctrl-C, can raise an exception
+between any two of them, or in a call that has succeeded. Therefore a mark in `_State` is set before the first call and cleared after
+the last. While it is set, the state of the message is unknown, and the next call on the socket finishes the message first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+import functools
+import sys
+import weakref
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from . import tens
@@ -19,7 +27,12 @@ if TYPE_CHECKING:
 else:
     Socket = AsyncSocket = Any
 
-_ROUTER = 6  # zmq.ROUTER
+# The constants of pyzmq, as plain integers
+_ROUTER = 6
+_RCVMORE, _EVENTS, _RCVTIMEO, _SNDTIMEO = 13, 15, 27, 28
+_DONTWAIT, _SNDMORE = 1, 2
+_POLLIN, _POLLOUT = 1, 2
+
 _KEPT = 16 << 10
 """The size in bytes from which on a received part stays in libzmq's memory. Smaller parts are copied, because several of
 them may lie in one buffer of 8 KiB, which each would keep alive."""
@@ -81,9 +94,9 @@ def send(
     """Encodes tensors, as `encode` does, and sends the message on a socket of pyzmq.
 
     libzmq sends each part of at least `socket.copy_threshold` bytes (64 KiB) from the memory of its tensor, and holds that memory until
-    the part is sent; nobody should write to it before. Smaller parts are copied, which is cheaper. With `packed` the message is one
-    frame, the single-part form, which is a copy. `routing` has frames to send before the message: those of `Message.routing`, on a
-    ROUTER. `flags` are those of the socket, such as zmq.DONTWAIT. On a socket of zmq.asyncio, the result must be awaited.
+    the part is sent; nobody should write to it before. Smaller parts are copied, which is cheaper. With `packed` the message is one frame, the single-part form, which is a copy,
+    and the only form for sockets without multipart messages, such as zmq.CLIENT. `routing` has frames to send before the message:
+    those of `Message.routing`, on a ROUTER. `flags` are those of the socket, such as zmq.DONTWAIT.
 
         >>> import zmq
         >>> with zmq.Context() as context, context.socket(zmq.PAIR) as a, context.socket(zmq.PAIR) as b:
@@ -94,9 +107,20 @@ def send(
         >>> message.metadata, message.tensors[0].tolist()
         ({'run': 7}, [0, 1, 2])
 
-    Errors: those of `encode`, and those of the socket, such as zmq.Again.
+    On a socket of zmq.asyncio the tensors are encoded at once, and the result is a coroutine that must be awaited: it sends the message
+    when it is the turn of the call. If it is cancelled, the message is sent whole or not at all.
+
+    An exception that a signal handler raises meanwhile, such as KeyboardInterrupt, passes through. The receiver then gets the message
+    whole or not at all; or it gets the first parts followed by an empty one, or an empty message, which `recv` refuses. (With
+    `message_only`, `recv` cannot see that parts are missing.) Other messages are not affected, as long as they are sent by this
+    function, and the socket can be used on. On REQ and REP the refused message counts as the request or the answer.
+
+    End the context (`Context.term`, or leave a `with` block of it) before the process ends. It waits until everything is sent, at most
+    `socket.linger` milliseconds. A process that ends while libzmq still holds parts can crash in libzmq, as with pyzmq alone.
+
+    Errors: those of `encode`, and those of the socket, such as zmq.Again, after which nothing is sent.
     """
-    _check_socket(socket, "send")
+    state = _state(socket, "send")
     frames: list[Any] = tens.encode(
         tensors,
         metadata=metadata, tensor_metadata=tensor_metadata, form=form, level=level, label=label,
@@ -104,8 +128,18 @@ def send(
     )  # fmt: skip
     if packed:
         frames = [tens.encode_frames(frames)]
-    sent = socket.send_multipart([*routing, *frames], flags=flags, copy=False)
-    return sent if isinstance(sent, Awaitable) else None
+    if routing:
+        frames = [*map(_routing_frame, routing), *frames]
+    flags = int(flags)
+    if state.futures is None:
+        return _send(socket, socket.send, socket.recv, state, frames, flags)
+    plain = state.zmq.Socket  # whose methods do their work at once
+    put, take = functools.partial(plain.send, socket), functools.partial(plain.recv, socket)
+
+    def step() -> None:
+        _send(socket, put, take, state, frames, flags | _DONTWAIT)
+
+    return _in_turn(socket, state, step, flags, _POLLOUT, _SNDTIMEO)
 
 
 @overload
@@ -147,8 +181,15 @@ def recv(
     without `writable`, which copies, because the memory may be the sender's (inproc) or shared by several receivers.
 
     The frames before the message, such as the routing id on a ROUTER, are in `routing` of the result: all before the first that begins
-    as a message does ("ZIO", a digit, a form). `flags` are those of the socket, such as zmq.DONTWAIT. On a socket of zmq.asyncio the
-    result must be awaited. A SUB socket compares its subscriptions with the first frame, such as b"ZIO0TENS".
+    as a message does ("ZIO", a digit, a form). `flags` are those of the socket, such as zmq.DONTWAIT. A SUB socket compares its
+    subscriptions with the first frame, such as b"ZIO0TENS".
+
+    On a socket of zmq.asyncio the result is a coroutine that must be awaited. If it is cancelled, it has taken no message. Concurrent
+    calls receive in the order in which they begin.
+
+    An exception that a signal handler raises meanwhile, such as KeyboardInterrupt, passes through. What is left of the message that was
+    being received is dropped, at the latest by the next call of `recv` or `send` on the socket. If such a call comes first, no other
+    message is affected.
 
         >>> import zmq
         >>> with zmq.Context() as context, context.socket(zmq.PULL) as pull:
@@ -160,18 +201,192 @@ def recv(
     Ownership: the tensors hold the memory of their parts, also after the socket is closed. Errors: those of `decode` for a message that
     is not valid, which is dropped whole; and those of the socket.
     """
-    _check_socket(socket, "recv")
+    state = _state(socket, "recv")
     first = 1 if socket.type == _ROUTER else 0
+    flags = int(flags)
+    if state.futures is None:
+        received = _receive(socket, socket.recv, state, flags)
+        return _decode(received, first, aligned, writable, message_only, join, limit)
+    take = functools.partial(state.zmq.Socket.recv, socket)
 
-    def message(frames: list[Any]) -> tens.Message:
-        return _decode(frames, first, aligned, writable, message_only, join, limit)
+    def step() -> tens.Message:
+        received = _receive(socket, take, state, flags | _DONTWAIT)
+        return _decode(received, first, aligned, writable, message_only, join, limit)
 
-    received = socket.recv_multipart(flags=flags, copy=False)
-    return message(received) if isinstance(received, list) else _later(received, message)
+    return _in_turn(socket, state, step, flags, _POLLIN, _RCVTIMEO)
 
 
-async def _later(received: Awaitable[list[Any]], message: Any) -> Any:
-    return message(await received)
+class _State:
+    """What is known about a socket between two calls.
+
+    receiving: frames of a message that `recv` has begun may be left in the socket. RCVMORE is true then, and if it is not, none
+        are. (Without the mark, RCVMORE means that the program has received the first frames itself.)
+    sending: `send` has begun a message, and may not have sent its last frame. libzmq does not tell.
+    futures: the module of pyzmq whose sockets return futures, if this is one of them, or None.
+    loop, locks: the running event loop, and the locks for which calls that receive and that send wait in turn.
+    """
+
+    __slots__ = ("futures", "locks", "loop", "receiving", "sending", "zmq")
+
+    def __init__(self, zmq: Any, socket: Any) -> None:
+        self.zmq = zmq
+        self.receiving = self.sending = False
+        modules = filter(None, map(sys.modules.get, ("zmq.asyncio", "zmq.eventloop.future")))
+        self.futures: Any = next((module for module in modules if isinstance(socket, module.Socket)), None)
+        self.loop: Any = None
+        self.locks: dict[int, Any] = {}
+
+
+_states: weakref.WeakKeyDictionary[Any, _State] = weakref.WeakKeyDictionary()
+
+
+def _state(socket: Any, what: str) -> _State:
+    try:
+        state = _states.get(socket)
+    except TypeError:  # no weak reference to it
+        state = None
+    if state is None:
+        zmq = sys.modules.get("zmq")
+        if zmq is None or not isinstance(socket, zmq.Socket):
+            raise TypeError(f"dlbridge: tens: {what}: a socket of pyzmq is required, not {type(socket)!r}")
+        state = _states[socket] = _State(zmq, socket)
+    return state
+
+
+def _receive(socket: Any, take: Callable[..., Any], state: _State, flags: int) -> list[Any]:
+    """Receives the frames of a message."""
+    if state.receiving:
+        _drop_rest(socket, take, state)
+    frames: list[Any] = []
+    state.receiving = True
+    try:
+        while not frames or frames[-1].more:
+            frames.append(take(flags, copy=False))
+    except BaseException as error:
+        if frames or not isinstance(error, state.zmq.ZMQError):
+            _drop_rest(socket, take, state)
+        state.receiving = False  # if libzmq has no first frame, nothing is begun
+        raise
+    state.receiving = False
+    return frames
+
+
+def _drop_rest(socket: Any, take: Callable[..., Any], state: _State) -> None:
+    """Drops the frames that are left of a message. All have arrived: libzmq hands messages over whole."""
+    while socket.get(_RCVMORE):
+        take(_DONTWAIT, copy=False)
+    state.receiving = False
+
+
+def _send(
+    socket: Any,
+    put: Callable[..., Any],
+    take: Callable[..., Any],
+    state: _State,
+    frames: list[Any],
+    flags: int,
+) -> None:
+    """Sends the frames of a message."""
+    if state.receiving:
+        _drop_rest(socket, take, state)  # REQ and REP refuse to send before
+    if state.sending:
+        _end_message(put, state)
+    if len(frames) == 1:
+        put(frames[0], flags, copy=False)
+        return
+    begun = False
+    state.sending = True
+    try:
+        for frame in frames[:-1]:
+            put(frame, flags | _SNDMORE, copy=False)
+            begun = True
+        put(frames[-1], flags, copy=False)
+    except BaseException as error:
+        if begun or not isinstance(error, state.zmq.ZMQError):
+            _end_message(put, state)
+        state.sending = False  # if libzmq has refused the first frame, nothing is begun
+        raise
+    state.sending = False
+
+
+def _end_message(put: Callable[..., Any], state: _State) -> None:
+    """Ends a message that may lack its last frame by an empty one, so that its receiver refuses it.
+
+    libzmq refuses the frame only if the message has ended already, or the connection that it went to.
+    """
+    try:
+        put(b"", _DONTWAIT)
+    except state.zmq.ZMQError:
+        pass
+    state.sending = False
+
+
+async def _in_turn(
+    socket: Any, state: _State, step: Callable[[], Any], flags: int, event: int, timeout_option: int
+) -> Any:
+    """Returns the result of `step`, which sends or receives a message without waiting, once it does not raise zmq.Again.
+
+    A task can be cancelled only where it waits. Nothing waits within `step` or after it, so that no message is cut, or
+    received for nobody.
+    """
+    import asyncio
+
+    if flags & _DONTWAIT:
+        return _step(socket, step)
+    loop = asyncio.get_running_loop()
+    if state.loop is not loop:
+        state.loop, state.locks = loop, {_POLLIN: asyncio.Lock(), _POLLOUT: asyncio.Lock()}
+    lock = state.locks[event]
+    milliseconds = socket.get(timeout_option)
+    end = None if milliseconds < 0 else loop.time() + milliseconds / 1000
+    if end is None:
+        await lock.acquire()
+    else:
+        limit = asyncio.timeout_at(end)
+        try:
+            async with limit:
+                await lock.acquire()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            return _step(socket, step)  # raises zmq.Again
+    try:
+        polled = False
+        while True:
+            if event == _POLLOUT or state.zmq.Socket.get(socket, _EVENTS) & event:  # REP is never ready before a request
+                try:
+                    return _step(socket, step)
+                except state.zmq.Again:
+                    if polled:  # the socket has room, but not for this receiver
+                        await asyncio.sleep(0.001)
+            if end is not None and loop.time() >= end:
+                return _step(socket, step)
+            await _ready(socket, state, event, None if end is None else end - loop.time())
+            polled = True
+    finally:
+        lock.release()
+
+
+async def _ready(socket: Any, state: _State, event: int, seconds: float | None) -> None:
+    """Waits until a socket seems ready to send or to receive, or for `seconds`."""
+    import asyncio
+
+    add = getattr(socket, "_add_recv_event" if event == _POLLIN else "_add_send_event", None)
+    if seconds is None and add is not None:  # what pyzmq's poller does, without the poller, which takes longer than the rest
+        future: Any = asyncio.Future()
+        add("poll", future=future)
+        await future
+    else:
+        poller = state.futures.Poller()
+        poller.register(socket, event)
+        await poller.poll(-1 if seconds is None else max(0.0, seconds) * 1000)
+
+
+def _step(socket: Any, step: Callable[[], Any]) -> Any:
+    try:
+        return step()
+    finally:
+        socket.get(_EVENTS)  # pyzmq then wakes other tasks that wait for the socket: `step` may have read their signal
 
 
 def _is_prefix(frame: Any) -> bool:
@@ -195,9 +410,11 @@ def _routing(frames: list[memoryview], first: int) -> int:
     return min(first, len(frames))
 
 
-def _check_socket(socket: Any, what: str) -> None:
-    if not hasattr(socket, "recv_multipart"):
-        raise TypeError(f"dlbridge: tens: {what}: a socket of pyzmq is required, not {type(socket)!r}")
+def _routing_frame(frame: Any) -> bytes:
+    try:
+        return bytes(memoryview(frame))
+    except TypeError:
+        raise TypeError(f"dlbridge: tens: send: routing has bytes-like objects, not {type(frame)!r}") from None
 
 
 def _own(part: memoryview, aligned: bool, writable: bool) -> Any:

@@ -8,6 +8,8 @@ import gc
 import hashlib
 import json
 import random
+import signal
+import sys
 import time
 
 import numpy as np
@@ -38,6 +40,18 @@ def sockets(bound, connected, endpoint="tcp://127.0.0.1:*", module=zmq, **option
         yield a, b
     finally:
         context.destroy(linger=0)
+
+
+def keep_frames(socket):
+    """Returns a list to which the socket adds each frame that it receives."""
+    frames = []
+
+    def recv(*args, **options):
+        frames.append(zmq.Socket.recv(socket, *args, **options))
+        return frames[-1]
+
+    vars(socket)["recv"] = recv
+    return frames
 
 
 def wait_for(done):
@@ -73,16 +87,9 @@ def test_large_parts_are_not_copied():
             message = tens.recv(pull, writable=True)
             assert message.tensors[0].data_ptr != a.ctypes.data and not message.tensors[0].readonly
     with sockets(zmq.PULL, zmq.PUSH) as (pull, push):
+        frames = keep_frames(pull)
         push.send_multipart([bytes(frame) for frame in tens.encode([np.zeros(1 << 20)])])
-        frames = pull.recv_multipart(copy=False)
-
-        class Socket:
-            type = zmq.PULL
-
-            def recv_multipart(self, **options):
-                return frames
-
-        message = tens.recv(Socket())
+        message = tens.recv(pull)
         assert message.tensors[0].data_ptr == dlbridge.from_buffer(frames[2].buffer).data_ptr
 
 
@@ -161,18 +168,523 @@ def test_errors_of_the_socket_pass_through():
     wait_for(lambda: dlbridge.counters()["exports"] == 0)
 
 
+def message_of(i, count=4):
+    """The tensors of message i, and their numbers."""
+    return [np.full(5 + k, i + k) for k in range(count)]
+
+
+def is_message(message):
+    return [t.tolist() for t in message.tensors] == [a.tolist() for a in message_of(message.seqno)]
+
+
+class Interrupt(BaseException):
+    """What a signal handler raises."""
+
+
+class Interrupted(zmq.Socket):
+    """A socket whose calls with the numbers in `at` raise an exception, before they do anything, or after they have."""
+
+    at = ()
+    after = False
+    calls = 0
+
+    def call(self, method, *args, **options):
+        hit = self.calls in self.at
+        self.calls += 1
+        if hit and not self.after:
+            raise Interrupt
+        result = method(*args, **options)
+        if hit:
+            raise Interrupt
+        return result
+
+    def send(self, *args, **options):
+        return self.call(super().send, *args, **options)
+
+    def recv(self, *args, **options):
+        return self.call(super().recv, *args, **options)
+
+    def get(self, *args):
+        return self.call(super().get, *args)
+
+
+class Module:
+    """zmq, with sockets of the class Interrupted."""
+
+    class Context(zmq.Context):
+        _socket_class = Interrupted
+
+
+def opcodes():
+    """Yields functions that make a call and raise an exception before its first bytecode in the module, its second, and so on."""
+    file = dlbridge._zeromq.__file__
+    finished = False
+
+    def interrupted_before(n):
+        def call(function):
+            nonlocal finished
+            left = n
+
+            def trace(frame, event, _):
+                nonlocal left
+                if frame.f_code.co_filename != file or frame.f_code.co_name == "_in_turn":  # it waits, and touches no frame
+                    return None
+                frame.f_trace_opcodes = True
+                if event == "opcode":
+                    left -= 1
+                    if left < 0:
+                        raise Interrupt
+                return trace
+
+            sys.settrace(trace)
+            try:
+                return function()
+            finally:
+                sys.settrace(None)
+                finished = left >= 0
+
+        return call
+
+    n = 0
+    while not finished:
+        yield interrupted_before(n)
+        n += 1
+
+
+def calls(socket):
+    """Yields functions that make a call during which calls of the socket raise an exception: each one, each two in a row."""
+    for after in (False, True):
+        for width in (1, 2, 3):
+            n, finished = 0, False
+            while not finished:
+
+                def call(function, n=n, after=after, width=width):
+                    nonlocal finished
+                    socket.calls, socket.at, socket.after = 0, range(n, n + width), after
+                    try:
+                        return function()
+                    finally:
+                        finished = socket.calls <= n
+                        socket.at = ()
+
+                yield call
+                n += 1
+
+
+KINDS = [(zmq.PULL, zmq.PUSH), (zmq.PAIR, zmq.PAIR), (zmq.DEALER, zmq.ROUTER), (zmq.ROUTER, zmq.DEALER), (zmq.SUB, zmq.PUB)]
+
+
+@contextlib.contextmanager
+def interrupted_sockets(kinds):
+    with sockets(*kinds, "inproc://x", module=Module, sndhwm=0, rcvhwm=0) as (receiver, sender):
+        routing = []
+        if kinds[1] == zmq.ROUTER:
+            tens.send(receiver, [])
+            routing = tens.recv(sender).routing
+        if kinds[0] == zmq.SUB:
+            receiver.subscribe(b"")
+            while not receiver.poll(1):  # a subscription takes some time to arrive
+                tens.send(sender, [])
+            tens.recv(receiver)
+        yield receiver, sender, routing
+
+
+@pytest.mark.parametrize("where", [opcodes, calls], ids=["bytecodes", "calls"])
+@pytest.mark.parametrize("kinds", KINDS)
+def test_an_exception_anywhere_in_send_affects_no_other_message(kinds, where):
+    with interrupted_sockets(kinds) as (receiver, sender, routing):
+        sent, cut = [], []
+        for i, interrupted in enumerate(where(sender) if where is calls else where()):
+            try:
+                interrupted(lambda i=i: tens.send(sender, message_of(i), seqno=i, routing=routing))
+                sent.append(i)
+            except Interrupt:
+                cut.append(i)
+            if i % 3 != 1:  # two interrupts without a message between them
+                tens.send(sender, message_of(10**6 + i), seqno=10**6 + i, routing=routing)
+                sent.append(10**6 + i)
+        tens.send(sender, [], form="END", routing=routing)
+        received, refused = [], 0
+        while True:
+            try:
+                message = tens.recv(receiver)
+            except ValueError:
+                refused += 1
+                continue
+            if message.form == b"END ":
+                break
+            assert is_message(message)
+            received.append(message.seqno)
+    assert [i for i in received if i not in cut] == sent and len(set(received)) == len(received)
+    assert len(cut) > 10 and refused <= len(cut) + (len(cut) if where is calls else 0)
+
+
+@pytest.mark.parametrize("where", [opcodes, calls], ids=["bytecodes", "calls"])
+@pytest.mark.parametrize("kinds", KINDS)
+def test_an_exception_anywhere_in_recv_affects_no_other_message(kinds, where):
+    with interrupted_sockets(kinds) as (receiver, sender, routing):
+        cut = 0
+        for i, interrupted in enumerate(where(receiver) if where is calls else where()):
+            for seqno in (2 * i, 2 * i + 1):
+                tens.send(sender, message_of(seqno), seqno=seqno, routing=routing)
+            with contextlib.suppress(Interrupt):
+                assert is_message(interrupted(lambda: tens.recv(receiver)))
+                cut -= 1
+            cut += 1
+            last = tens.recv(receiver)
+            assert is_message(last)
+            if last.seqno == 2 * i:  # the exception came before the first frame
+                last = tens.recv(receiver)
+                assert is_message(last)
+            assert last.seqno == 2 * i + 1
+        with pytest.raises(zmq.Again):
+            tens.recv(receiver, flags=zmq.DONTWAIT)
+    assert cut > 10
+
+
+def test_request_and_answer_survive_an_exception():
+    with sockets(zmq.REP, zmq.REQ, "inproc://x", module=Module) as (rep, req):
+        for interrupted in calls(req):
+            with contextlib.suppress(Interrupt):
+                interrupted(lambda: tens.send(req, message_of(0)))
+            with contextlib.suppress(zmq.ZMQError):  # a request is under way, or is not
+                tens.send(req, message_of(0))
+            with contextlib.suppress(ValueError):
+                tens.recv(rep)
+            tens.send(rep, message_of(1))
+            assert len(tens.recv(req).tensors) == 4
+        for interrupted in calls(rep):
+            tens.send(req, message_of(0))
+            with contextlib.suppress(Interrupt):
+                interrupted(lambda: tens.recv(rep))
+            with contextlib.suppress(zmq.ZMQError):  # nothing was received yet
+                tens.send(rep, message_of(1))
+                tens.recv(req)
+                continue
+            tens.recv(rep)
+            tens.send(rep, message_of(1))
+            tens.recv(req)
+
+
+def test_an_exception_while_a_send_waits_sends_nothing():
+    with sockets(zmq.PULL, zmq.PUSH, "inproc://x", module=Module, sndhwm=1, rcvhwm=1) as (pull, push):
+        for i in range(2):
+            tens.send(push, message_of(i), seqno=i)
+
+        def handler(*_):
+            raise Interrupt
+
+        before = signal.signal(signal.SIGALRM, handler)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            with pytest.raises(Interrupt):
+                tens.send(push, message_of(2), seqno=2)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        assert [tens.recv(pull).seqno for _ in range(2)] == [0, 1]
+        tens.send(push, message_of(3), seqno=3)
+        assert tens.recv(pull).seqno == 3
+
+
+def test_a_message_that_libzmq_refuses_leaves_nothing():
+    class Refusing(zmq.Socket):
+        refused = 0
+
+        def send(self, *args, **options):
+            self.refused += 1
+            if self.refused == 1:
+                raise zmq.Again
+            return super().send(*args, **options)
+
+    class Module:
+        class Context(zmq.Context):
+            _socket_class = Refusing
+
+    with sockets(zmq.PULL, zmq.PUSH, "inproc://x", module=Module) as (pull, push):
+        with pytest.raises(zmq.Again):
+            tens.send(push, message_of(0))
+        tens.send(push, message_of(1), seqno=1)
+        assert tens.recv(pull).seqno == 1
+
+
+def test_a_program_may_send_and_receive_frames_before_the_message():
+    with sockets(zmq.PULL, zmq.PUSH) as (pull, push):
+        for _ in range(2):
+            push.send(b"topic", zmq.SNDMORE)
+            tens.send(push, message_of(5), seqno=5)
+            assert pull.recv() == b"topic"
+            assert is_message(tens.recv(pull))
+            with pytest.raises(zmq.Again):
+                tens.recv(pull, flags=zmq.DONTWAIT)
+
+
+def test_routing_frames_are_checked_before_anything_is_sent():
+    with sockets(zmq.PULL, zmq.PUSH) as (pull, push):
+        for bad in ("x", 3):
+            with pytest.raises(TypeError, match=f"routing has bytes-like objects, not {type(bad)!r}"):
+                tens.send(push, message_of(0), routing=[b"x", bad])
+        tens.send(push, message_of(0), routing=[b"a", bytearray(b"b"), memoryview(b"cdcd")[::2]])
+        assert tens.recv(pull).routing == [b"a", b"b", b"cc"]
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in pyzmq's Frame.__dealloc__
+@pytest.mark.parametrize("direction", ["send", "recv"])
+def test_signals_affect_no_other_message(direction):
+    armed, interrupts = False, 0
+
+    def handler(*_):
+        nonlocal armed, interrupts
+        if armed:
+            armed, interrupts = False, interrupts + 1
+            raise Interrupt
+
+    def interrupted(function):
+        nonlocal armed
+        armed = True
+        signal.setitimer(signal.ITIMER_REAL, random.uniform(0.00002, 0.0006))
+        try:
+            return function()
+        finally:
+            armed = False
+
+    def send(seqno):
+        tens.send(push, [np.full(50, seqno + k) for k in range(20)], seqno=seqno)
+
+    def recv():
+        message = tens.recv(pull)
+        assert [t.item(0) for t in message.tensors] == [message.seqno + k for k in range(20)]
+        return message.seqno
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        with sockets(zmq.PULL, zmq.PUSH, sndhwm=0, rcvhwm=0) as (pull, push):
+            sent, received, refused, i = [], [], 0, 0
+            end = time.monotonic() + 60
+            while interrupts < 500 and time.monotonic() < end:
+                i += 1
+                with contextlib.suppress(Interrupt):
+                    if direction == "send":
+                        interrupted(lambda i=i: send(i))
+                        sent.append(i)
+                    else:
+                        send(i)
+                        received.append(interrupted(recv))
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            send(10**6)
+            while 10**6 not in received:
+                try:
+                    received.append(recv())
+                except ValueError:
+                    refused += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert interrupts >= 300
+    assert received == sorted(set(received)) and set(sent) <= set(received)
+    assert refused <= (interrupts if direction == "send" else 0) and len(received) >= i - interrupts
+
+
+def in_loop(main, kinds=(zmq.PULL, zmq.PUSH), endpoint="tcp://127.0.0.1:*", **options):
+    async def run():
+        with sockets(*kinds, endpoint, module=zmq.asyncio, **options) as pair:
+            await asyncio.wait_for(main(*pair), 60)
+
+    asyncio.run(run())
+
+
 def test_asyncio_sockets():
-    async def exchange(pull, push):
+    async def main(pull, push):
         received = asyncio.ensure_future(tens.recv(pull, aligned=True))
         await tens.send(push, [np.arange(30000)], seqno=7)
-        return await asyncio.wait_for(received, 60)
+        message = await received
+        assert message.seqno == 7 and (message.tensors[0].numpy() == np.arange(30000)).all()
 
-    async def main():
-        with sockets(zmq.PULL, zmq.PUSH, module=zmq.asyncio) as (pull, push):
-            message = await exchange(pull, push)
-            assert message.seqno == 7 and (message.tensors[0].numpy() == np.arange(30000)).all()
+    in_loop(main)
 
-    asyncio.run(main())
+
+def test_asyncio_sockets_wait_as_their_options_say():
+    async def main(pull, push):
+        for _ in range(2):
+            with pytest.raises(zmq.Again):
+                await tens.recv(pull, flags=zmq.DONTWAIT)
+            for pull.rcvtimeo in (0, 10):
+                outcomes = await asyncio.gather(*(tens.recv(pull) for _ in range(3)), return_exceptions=True)
+                assert [type(e) for e in outcomes] == [zmq.Again] * 3
+            with pytest.raises(zmq.Again):
+                for _ in range(10):
+                    await tens.send(push, message_of(0), flags=zmq.DONTWAIT)
+            for push.sndtimeo in (0, 10):
+                outcomes = await asyncio.gather(*(tens.send(push, message_of(1)) for _ in range(3)), return_exceptions=True)
+                assert [type(e) for e in outcomes] == [zmq.Again] * 3
+            with contextlib.suppress(zmq.Again):
+                while True:
+                    assert is_message(await tens.recv(pull, flags=zmq.DONTWAIT))
+        pull.close()
+        with pytest.raises(zmq.ZMQError, match="[Ss]ocket"):
+            await tens.recv(pull)
+
+    in_loop(main, endpoint="inproc://x", sndhwm=1, rcvhwm=1)
+
+    async def answer_without_a_request(rep, req):
+        with pytest.raises(zmq.ZMQError, match="current state"):
+            await tens.send(rep, message_of(0))
+
+    in_loop(answer_without_a_request, kinds=(zmq.REP, zmq.REQ))
+
+
+@pytest.mark.filterwarnings("ignore:coroutine '_in_turn' was never awaited")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the same under python -W error
+def test_an_exception_anywhere_in_asyncio_affects_no_other_message():
+    async def main(pull, push):
+        def run(coroutine):
+            with pytest.raises(StopIteration) as result:
+                coroutine.send(None)
+            return result.value.value
+
+        for i, interrupted in enumerate(opcodes()):
+            with contextlib.suppress(Interrupt):
+                interrupted(lambda i=i: run(tens.send(push, message_of(2 * i), seqno=2 * i)))
+            await tens.send(push, message_of(2 * i + 1), seqno=2 * i + 1)
+            seqno = -1
+            while seqno != 2 * i + 1:
+                with contextlib.suppress(ValueError):
+                    message = await tens.recv(pull)
+                    seqno = message.seqno
+                    assert is_message(message)
+        assert i > 100
+        for i, interrupted in enumerate(opcodes()):
+            for seqno in (2 * i, 2 * i + 1):
+                await tens.send(push, message_of(seqno), seqno=seqno)
+            with contextlib.suppress(Interrupt):
+                assert is_message(interrupted(lambda: run(tens.recv(pull))))
+            seqno = -1
+            while seqno != 2 * i + 1:
+                message = await tens.recv(pull)
+                seqno = message.seqno
+                assert is_message(message)
+        assert i > 100
+
+    in_loop(main, endpoint="inproc://x")
+
+
+def test_asyncio_calls_have_their_turn():
+    async def main(pull, push):
+        received = [asyncio.ensure_future(tens.recv(pull)) for _ in range(50)]
+        await asyncio.sleep(0)
+        await asyncio.gather(*(tens.send(push, message_of(i), seqno=i) for i in range(50)))
+        assert [message.seqno for message in await asyncio.gather(*received)] == list(range(50))
+        sent = [asyncio.ensure_future(tens.send(push, message_of(i), seqno=i)) for i in range(50)]
+        await asyncio.sleep(0.01)
+        assert not sent[-1].done()
+        assert [(await tens.recv(pull)).seqno for _ in range(50)] == list(range(50))
+        await asyncio.gather(*sent)
+
+    for _ in range(2):
+        in_loop(main, sndhwm=1, rcvhwm=1, endpoint="inproc://x")
+
+
+def test_asyncio_calls_wake_the_futures_of_pyzmq():
+    """libzmq signals a message once, and whichever call comes next on the socket reads the signal."""
+
+    async def main(a, b):
+        for call in (lambda: tens.send(b, message_of(0)), lambda: tens.recv(b, flags=zmq.DONTWAIT)):
+            waiting = asyncio.ensure_future(b.poll())
+            await asyncio.sleep(0.01)
+            tens.send(zmq.Socket.shadow(a), message_of(0))
+            await call()
+            await asyncio.wait_for(waiting, 10)
+
+    in_loop(main, kinds=(zmq.PAIR, zmq.PAIR), endpoint="inproc://x")
+
+
+def test_asyncio_tasks_send_and_receive_on_one_socket():
+
+    async def main(a, b):
+        async def send(socket):
+            for i in range(300):
+                await tens.send(socket, message_of(i), seqno=i)
+
+        async def recv(socket):
+            for i in range(300):
+                assert (await tens.recv(socket)).seqno == i
+
+        await asyncio.gather(send(a), recv(a), send(b), recv(b))
+
+    in_loop(main, kinds=(zmq.PAIR, zmq.PAIR), sndhwm=1, rcvhwm=1)
+
+
+def test_a_cancelled_recv_takes_no_message():
+    async def main(pull, push):
+        seqno = 0
+        for steps in range(8):
+            for arrives in range(steps + 1):
+                for how in ("cancel", "timeout"):
+                    first = tens.recv(pull)
+                    task = asyncio.ensure_future(asyncio.wait_for(first, 0) if how == "timeout" else first)
+                    for step in range(steps):
+                        if step == arrives:
+                            await tens.send(push, message_of(seqno), seqno=seqno)
+                        await asyncio.sleep(0)
+                    if how == "cancel":
+                        task.cancel()
+                    if arrives >= steps:
+                        await tens.send(push, message_of(seqno), seqno=seqno)
+                    try:
+                        message = await task
+                    except (asyncio.CancelledError, asyncio.TimeoutError):
+                        message = await tens.recv(pull)
+                    assert message.seqno == seqno and is_message(message)
+                    seqno += 1
+
+    in_loop(main, endpoint="inproc://x")
+
+
+def test_timeouts_of_recv_lose_no_message():
+    async def main(pull, push):
+        async def send():
+            for i in range(500):
+                await tens.send(push, message_of(i), seqno=i)
+                await asyncio.sleep(random.uniform(0, 0.002))
+
+        sending = asyncio.ensure_future(send())
+        timeouts, received = 0, []
+        while len(received) < 500:
+            try:
+                received.append((await asyncio.wait_for(tens.recv(pull), random.choice((0, 1e-4, 1e-3)))).seqno)
+            except asyncio.TimeoutError:
+                timeouts += 1
+        await sending
+        assert received == list(range(500)) and timeouts > 0
+
+    in_loop(main)
+
+
+def test_a_cancelled_send_sends_all_or_nothing():
+    async def main(pull, push):
+        sent, cancelled = [], 0
+        for i in range(60):
+            task = asyncio.ensure_future(tens.send(push, message_of(i), seqno=i))
+            for _ in range(i % 6):
+                await asyncio.sleep(0)
+            if i % 5 == 0:
+                assert is_message(await tens.recv(pull)) if i else True
+            task.cancel()
+            try:
+                await task
+                sent.append(i)
+            except asyncio.CancelledError:
+                cancelled += 1
+        received = []
+        with contextlib.suppress(zmq.Again):
+            while True:
+                message = await tens.recv(pull, flags=zmq.DONTWAIT)
+                assert is_message(message)
+                received.append(message.seqno)
+        assert cancelled > 10 and sent[-len(received) :] == received
+
+    in_loop(main, endpoint="inproc://x", sndhwm=2, rcvhwm=2)
 
 
 def manifest(group):
