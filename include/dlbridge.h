@@ -336,6 +336,10 @@ DLB_API int32_t dlb_tensor_format(size_t *out, char *data, size_t room, const DL
  * that has it. A tensor in a segment is a tensor like any other, and its views lie in the segment. The packages bridge/shm of Go and
  * dlbridge.shm of Python send and receive the same messages, and their handles have the same fields. In these functions, a thread
  * can be cancelled (pthread_cancel) only while it waits for a socket, and leaves no descriptor and no mapping behind.
+ *
+ * The first hand-over of a segment, by dlb_shm_send or dlb_shm_offer, decides whether other processes may write to it. From then on, in
+ * all processes, to hand over any tensor of it in the other way is DLB_ERROR_READONLY, before anything is sent. So messages and offers
+ * that are under way always arrive as they were made. dlb_shm_copy makes a tensor in a segment of its own, for which nothing is decided.
  */
 
 /* For dlb_shm_send and dlb_shm_offer: the receiver may write to the memory. */
@@ -368,11 +372,13 @@ DLB_API int32_t dlb_shm_readonly(DLManagedTensorVersioned **out, const DLManaged
 /* Sends tensors, which lie in segments, through `fd` to a process that calls dlb_shm_recv. `fd` is a connected Unix socket of the
  * type SOCK_STREAM, in blocking mode or not. If the other side does not read, the call waits at most `timeout_ms` milliseconds in all;
  * INT64_MAX means no limit. Without DLB_SHM_WRITABLE in `flags`, no process can map these segments writable any more,
- * and the receiver cannot write; older writable mappings, such as those of the sender, stay writable.
+ * and the receiver cannot write; older writable mappings, such as those of the sender, stay writable. The first hand-over of a segment
+ * decides (see above).
  * Ownership: the caller keeps `fd` and the tensors, and may release them after the call. Lifetime: the call. Threads: any, one at
  * a time for each direction of a socket. On error: DLB_ERROR_ARGUMENT for a tensor that is not in a segment, for a socket of another
- * family or type, and if timeout_ms is not more than 0; DLB_ERROR_LAYOUT for a broadcast with more bytes than its segment; DLB_ERROR_READONLY with DLB_SHM_WRITABLE for a tensor that is read-only, or whose
- * segment was sent without this flag before; DLB_ERROR_OVERFLOW for tensors in more than 253 segments, or more than a message of
+ * family or type, and if timeout_ms is not more than 0; DLB_ERROR_LAYOUT for a broadcast with more bytes than its segment;
+ * DLB_ERROR_READONLY for a tensor whose segment was handed over in the other way before, and with DLB_SHM_WRITABLE for one that is
+ * read-only; nothing was sent or decided then; DLB_ERROR_OVERFLOW for tensors in more than 253 segments, or more than a message of
  * 1 MiB can describe; DLB_ERROR_CLOSED; DLB_ERROR_SYSTEM, also when the time is over. After these two and DLB_ERROR_MEMORY, close the
  * socket: a part of the message may have been sent. */
 DLB_API int32_t dlb_shm_send(int32_t fd, DLManagedTensorVersioned *const *tensors, size_t count, int64_t timeout_ms, uint64_t flags,

@@ -56,13 +56,14 @@ func Writable() SendOption { return func(s *sending) { s.writable = true } }
 // does not depend on their number. conn is a connected Unix socket of the type "unix", a stream. A tensor may be any view,
 // except a broadcast of more bytes than its segment. The receiver gets the descriptor of its segment, and with it access to
 // all of the segment; Recv maps the part with the tensors of the message, once for each segment. Without [Writable] the
-// receiver cannot write, and all later writable mappings of the segments are forbidden.
+// receiver cannot write, and all later writable mappings of the segments are forbidden. The first hand-over of a segment decides: later
+// ones must say the same (see the package documentation).
 //
 // Ownership: the tensors stay the caller's, who may close them when Send has returned: the descriptors that are under way keep the
 // segments. Lifetime: a segment exists until all processes have closed it.
 //
-// Errors: that of ctx; [ErrNotShared]; [dlpack.ErrReadOnly] with [Writable] for a tensor that is read-only or whose segment
-// was sent read-only before; [dlpack.ErrClosed]; [dlpack.ErrDevice]; [dlpack.ErrLayout] for such a broadcast;
+// Errors: that of ctx; [ErrNotShared]; [dlpack.ErrReadOnly] for a tensor whose segment was handed over in the other way before,
+// and with [Writable] for one that is read-only; nothing was sent or decided then; [dlpack.ErrClosed]; [dlpack.ErrDevice]; [dlpack.ErrLayout] for such a broadcast;
 // [dlpack.ErrOverflow] for tensors in more than 253 segments, or more than a message of 1 MiB can describe;
 // [dlpack.ErrMemory]; [dlpack.ErrNull] for a conn that is nil; [dlpack.ErrValue] for one that is not a stream; the errors of
 // the socket; EMFILE if the process has no descriptor left. After an error of ctx or of the socket, a part of the message may

@@ -32,6 +32,11 @@
 // write permission: a consumer that ignores the flag of a read-only tensor ends its own process and harms no other. Mappings that
 // were writable before stay so: the sender may still write, and the receiver sees that.
 //
+// The first hand-over of a segment, by [Send] or [Offer], decides whether other processes may write to it. From then on, in all
+// processes, to hand over any tensor of it in the other way is [dlpack.ErrReadOnly], before anything is sent. So what is under way
+// always arrives as it was sent. (The kernel keeps the decision: after a writable hand-over, F_SEAL_SEAL forbids the other seal.) [Copy]
+// makes a tensor in a segment of its own, for which nothing is decided.
+//
 // [ReadOnly] does the same inside one process: it maps the memory of a segment, or of a mapped file, once more without write permission.
 //
 // # What is not trusted

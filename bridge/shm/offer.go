@@ -40,7 +40,7 @@ var ErrNotOffered = errors.New("not offered")
 var errGone = fmt.Errorf("handle: it was used before, its time is over, or its process has ended: the segment is %w", ErrNotOffered)
 
 // Offer lets one other process of the same user fetch the segment of a tensor, until timeout is over. Without [Writable] it
-// forbids further writable mappings of the segment, as [Send] does. The data type, the shape and the strides of the tensor
+// forbids further writable mappings of the segment, as [Send] does; the first hand-over of a segment decides. The data type, the shape and the strides of the tensor
 // travel by other means, such as the label of a message.
 //
 // Ownership: t stays the caller's, who may close it: the offer holds the segment until it was fetched or its time is over. Errors: those of

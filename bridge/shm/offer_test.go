@@ -77,7 +77,7 @@ func TestViewsAndWritableOffers(t *testing.T) {
 	v, err := x.At(2, 4)
 	require.NoError(t, err)
 	assert.Equal(t, float32(-1), v)
-	h, err = shm.Offer(x, time.Minute)
+	h, err = shm.Offer(numbers(t, 4, 5), time.Minute)
 	require.NoError(t, err)
 	assert.True(t, h.ReadOnly)
 	h.ReadOnly = false

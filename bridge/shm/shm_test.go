@@ -179,16 +179,120 @@ func TestG88WritableIsRefusedAfterReadOnly(t *testing.T) {
 	v, err := x.At(0)
 	require.NoError(t, err)
 	assert.Equal(t, float32(5), v)
-	r := exchange(t, []*dlpack.Tensor{x}) // the segment is sealed now
-	a, b := pair(t)
-	require.ErrorIs(t, shm.Send(t.Context(), a, r, shm.Writable()), dlpack.ErrReadOnly)
-	require.ErrorIs(t, shm.Send(t.Context(), a, []*dlpack.Tensor{x}, shm.Writable()), dlpack.ErrReadOnly)
-	require.NoError(t, x.SetAt(float32(6), 0)) // the sender's mapping is older
 	y := numbers(t, 3)
-	require.NoError(t, shm.Send(t.Context(), a, []*dlpack.Tensor{y}, shm.Writable()))
-	require.NoError(t, shm.Send(t.Context(), a, []*dlpack.Tensor{y})) // before the other was received
-	_, err = shm.Recv(t.Context(), b)
-	require.ErrorIs(t, err, dlpack.ErrReadOnly)
+	r := exchange(t, []*dlpack.Tensor{y}) // the segment is sealed now
+	a, _ := pair(t)
+	require.ErrorIs(t, shm.Send(t.Context(), a, r, shm.Writable()), dlpack.ErrReadOnly)
+	require.ErrorIs(t, shm.Send(t.Context(), a, []*dlpack.Tensor{y}, shm.Writable()), dlpack.ErrReadOnly)
+	require.NoError(t, y.SetAt(float32(6), 0)) // the sender's mapping is older
+}
+
+// Whether processes may write to a segment is decided when it is handed over for the first time, by Send or Offer. The other is then an
+// error at the sender, and what is under way arrives as it was sent.
+func TestTheFirstHandOverDecides(t *testing.T) {
+	offering(t)
+	a, b := pair(t)
+	var handle shm.Handle
+	hand := map[string]func(x *dlpack.Tensor, options ...shm.SendOption) error{
+		"Send": func(x *dlpack.Tensor, options ...shm.SendOption) error {
+			return shm.Send(t.Context(), a, []*dlpack.Tensor{x}, options...)
+		},
+		"Offer": func(x *dlpack.Tensor, options ...shm.SendOption) (err error) {
+			handle, err = shm.Offer(x, time.Minute, options...)
+			return err
+		},
+	}
+	take := map[string]func() *dlpack.Tensor{
+		"Send": func() *dlpack.Tensor {
+			got, err := shm.Recv(t.Context(), b)
+			require.NoError(t, err)
+			return got[0]
+		},
+		"Offer": func() *dlpack.Tensor {
+			got, err := shm.Fetch(t.Context(), handle, dlpack.Spec{DType: dlpack.Float32, Shape: []int64{4}})
+			require.NoError(t, err)
+			return got
+		},
+	}
+	writable, readOnly := []shm.SendOption{shm.Writable()}, []shm.SendOption(nil)
+	for first, underWay := range take {
+		for second := range take {
+			for _, options := range [][]shm.SendOption{writable, readOnly} {
+				other, text := readOnly, "its segment was sent writable before, and can no longer be made read-only; send it writable, or send a copy"
+				if len(options) == 0 {
+					other, text = writable, "its segment was sent read-only before, and no process can write to it by a new mapping; send it read-only, or send a copy"
+				}
+				x := numbers(t, 4)
+				require.NoError(t, hand[first](x, options...))
+				again := func(y *dlpack.Tensor) {
+					before := handle
+					err := hand[second](y, other...)
+					require.ErrorIs(t, err, dlpack.ErrReadOnly)
+					require.ErrorContains(t, err, text)
+					handle = before
+				}
+				again(x)
+				view, err := x.Narrow(0, 1, 2)
+				require.NoError(t, err)
+				defer view.Close()
+				again(view)
+				got := underWay()
+				defer got.Close()
+				require.Equal(t, len(options) == 0, got.ReadOnly())
+				if !got.ReadOnly() { // the other process cannot change it either
+					again(got)
+				}
+				require.NoError(t, hand[second](got, options...))
+				again2 := take[second]()
+				defer again2.Close()
+				require.Equal(t, got.ReadOnly(), again2.ReadOnly())
+			}
+		}
+	}
+}
+
+// If one tensor of a message cannot be sent, nothing is decided for the others.
+func TestARefusedMessageDecidesNothing(t *testing.T) {
+	leavesNothing(t)
+	a, b := pair(t)
+	shared, fresh := numbers(t, 3), numbers(t, 3)
+	require.NoError(t, shm.Send(t.Context(), a, []*dlpack.Tensor{shared}, shm.Writable()))
+	require.ErrorContains(t, shm.Send(t.Context(), a, []*dlpack.Tensor{fresh, shared}), "tensor 1: its segment was sent writable before")
+	require.NoError(t, shm.Send(t.Context(), a, []*dlpack.Tensor{fresh, shared}, shm.Writable()))
+	for range 2 {
+		got, err := shm.Recv(t.Context(), b)
+		require.NoError(t, err)
+		for _, x := range got {
+			assert.False(t, x.ReadOnly())
+			x.Close()
+		}
+	}
+}
+
+// The receiver maps only a part of the segment, but what may be sent depends on all of it.
+func TestABroadcastThatCameCanBeSentOn(t *testing.T) {
+	leavesNothing(t)
+	x, err := shm.New(dlpack.Float32, 100, 1000)
+	require.NoError(t, err)
+	defer x.Close()
+	row, err := x.Narrow(0, 3, 1)
+	require.NoError(t, err)
+	defer row.Close()
+	for rows, want := range map[int64]bool{1: true, 100: true, 101: false} {
+		wide, err := row.Broadcast(rows, 1000)
+		require.NoError(t, err)
+		defer wide.Close()
+		require.Equal(t, want, shm.IsShared(wide), "%d rows", rows)
+		a, _ := pair(t)
+		if !want {
+			require.ErrorIs(t, shm.Send(t.Context(), a, []*dlpack.Tensor{wide}), dlpack.ErrLayout)
+			continue
+		}
+		got := exchange(t, []*dlpack.Tensor{wide})
+		require.True(t, shm.IsShared(got[0]), "%d rows", rows)
+		more := exchange(t, got)
+		require.Equal(t, []int64{rows, 1000}, more[0].Shape())
+	}
 }
 
 func TestCopiesAndOtherMemory(t *testing.T) {

@@ -100,6 +100,26 @@ static void a_received_tensor_is_the_same_memory(void) {
   dlb_tensor_release(got[0]);
 }
 
+/* The first hand-over of a segment decides, and a refused message decides nothing for its other tensors. */
+static void the_first_hand_over_decides(uint64_t flags) {
+  DLManagedTensorVersioned *x = numbers(2, 2), *sent[2] = {numbers(2, 2), x};
+  dlb_shm_handle h;
+  CHECK_OK(dlb_shm_send(ends[0], &x, 1, 60000, flags, &error));
+  CHECK_CODE(DLB_ERROR_READONLY, dlb_shm_send(ends[0], sent, 2, 60000, flags ^ DLB_SHM_WRITABLE, &error));
+  CHECK_CODE(DLB_ERROR_READONLY, dlb_shm_offer(&h, x, 60000, flags ^ DLB_SHM_WRITABLE, &error));
+  CHECK_OK(dlb_shm_send(ends[0], sent, 2, 60000, flags, &error));
+  DLManagedTensorVersioned *y = receive(), *got[2];
+  size_t count;
+  CHECK_OK(dlb_shm_recv(&count, got, 2, ends[1], 0, 60000, &error));
+  for (int i = 0; i < 2; i++) {
+    CHECK_INT(flags == 0, (got[i]->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0);
+    if (flags != 0) CHECK_CODE(DLB_ERROR_READONLY, dlb_shm_send(ends[0], got, 1, 60000, 0, &error)); /* the receiver cannot change it */
+    dlb_tensor_release(sent[i]);
+  }
+  for (int i = 0; i < 2; i++) dlb_tensor_release(got[i]);
+  dlb_tensor_release(y);
+}
+
 static void two_processes_write_to_one_memory(int64_t rows) {
   DLManagedTensorVersioned *x = numbers(rows, 256);
   pid_t child = fork();
@@ -405,10 +425,11 @@ static void a_handle_is_fetched_by_another_process(uint64_t flags) {
   CHECK_INT(0, status);
   CHECK(at(x, 0, 0) == (flags ? 7 : 0));
   CHECK_CODE(DLB_ERROR_CLOSED, dlb_shm_fetch(&y, &h, &two_by_two, 0, 0, 60000, &error));
-  h = offered(x, 60000, 0); /* the offer holds the segment when the tensor is gone */
+  CHECK_CODE(DLB_ERROR_READONLY, dlb_shm_offer(&h, x, 60000, flags ^ DLB_SHM_WRITABLE, &error)); /* the first hand-over has decided */
+  h = offered(x, 60000, flags); /* the offer holds the segment when the tensor is gone */
   DLManagedTensorVersioned *last;
   CHECK_OK(dlb_tensor_slice(&last, x, 2, (dlb_index[]){DLB_AT(1), DLB_AT(0)}, &error));
-  dlb_shm_handle of_last = offered(last, 60000, 0);
+  dlb_shm_handle of_last = offered(last, 60000, flags);
   CHECK_INT(8, of_last.offset);
   dlb_tensor_release(x);
   dlb_tensor_release(last);
@@ -822,6 +843,8 @@ int main(int argc, char **argv) {
   send_and_recv_end_in_time(SOCK_NONBLOCK);
   options_of_the_socket_change_nothing();
   a_handle_is_fetched_by_another_process(0);
+  the_first_hand_over_decides(0);
+  the_first_hand_over_decides(DLB_SHM_WRITABLE);
   a_handle_is_fetched_by_another_process(DLB_SHM_WRITABLE);
   an_offer_ends();
   strangers_at_the_socket_disturb_nobody();

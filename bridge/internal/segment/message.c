@@ -59,9 +59,21 @@ core_status segment_fail(int code, const char *what, char *text, size_t text_siz
   return status;
 }
 
-core_status segment_make_read_only(int fd, char *text, size_t text_size) {
-  const int code = segment_seal(fd);
-  return code == 0 ? CORE_OK : segment_fail(code, "a segment cannot be made read-only", text, text_size);
+/* Returns the status for an errno of segment_hand_over or segment_may_hand_over. */
+static core_status decided(int code, int writable, char *text, size_t text_size) {
+  if (code == 0) return CORE_OK;
+  if (code == EACCES)
+    return FAIL(CORE_ERR_READONLY, "its memory is that of a file that others can write to, and cannot be made read-only; send it "
+                                   "writable, or send a copy");
+  if (code != EPERM) return segment_fail(code, "a segment cannot be made read-only", text, text_size);
+  if (writable)
+    return FAIL(CORE_ERR_READONLY, "its segment was sent read-only before, and no process can write to it by a new mapping; send it "
+                                   "read-only, or send a copy");
+  return FAIL(CORE_ERR_READONLY, "its segment was sent writable before, and can no longer be made read-only; send it writable, or send a copy");
+}
+
+core_status segment_decide(int fd, int writable, char *text, size_t text_size) {
+  return decided(segment_hand_over(fd, writable), writable, text, text_size);
 }
 
 /* ---- sending ----------------------------------------------------------------------------------- */
@@ -117,16 +129,12 @@ core_status segment_place_of(segment_place *place, const DLTensor *t, const core
   if (code == ENOENT) return FAIL(CORE_NEEDS_COPY, "the memory is not in a segment; a copy made by shm is");
   if (code != 0) return segment_fail(code, "dup", text, text_size);
   place->offset -= (uint64_t)extent->low;
-  core_status status = CORE_OK;
-  uint64_t size;
-  int fixed = 0, unsealed = 1;
-  if (writable) segment_check(place->file, &size, &fixed, &unsealed);
+  core_status status;
   if (writable && (place->read_only || (flags & DLPACK_FLAG_BITMASK_READ_ONLY)))
     status = FAIL(CORE_ERR_READONLY, "it is read-only, and cannot be sent to be written");
-  else if (fixed && !unsealed)
-    status = FAIL(CORE_ERR_READONLY, "its segment was sent read-only before, and no process can write to it by a new mapping; send it "
-                                     "read-only, or send a copy");
-  else if (extent->nbytes > (int64_t)place->size)
+  else
+    status = decided(segment_may_hand_over(place->file, writable), writable, text, text_size);
+  if (status == CORE_OK && extent->nbytes > (int64_t)place->size)
     status = FAIL(CORE_ERR_LAYOUT, "it is a broadcast of %" PRId64 " bytes; send the tensor that it was made of", extent->nbytes);
   if (status != CORE_OK) close(place->file);
   return status;
@@ -191,9 +199,9 @@ core_status segment_pack(segment_outbox *out, const DLTensor *const *tensors, co
     at = put(at, strides, 8 * (size_t)t->ndim);
   }
   free(known);
-  for (int i = 0; i < out->file_count && status == CORE_OK && !writable; i++) {
+  for (int i = 0; i < out->file_count && status == CORE_OK; i++) { /* all were checked before */
     *failed = -1;
-    status = segment_make_read_only(out->files[i], text, text_size);
+    status = segment_decide(out->files[i], writable, text, text_size);
   }
   if (status != CORE_OK) {
     segment_outbox_end(out);

@@ -19,8 +19,8 @@ CORE_API core_status segment_status(int code);
  * so too: after CORE_ERR_SYSTEM, errno says what the system has refused. */
 CORE_API core_status segment_fail(int code, const char *what, char *text, size_t text_size);
 
-/* Forbids all further writable mappings of a segment (segment_seal). A status that is not CORE_OK comes with a text. */
-CORE_API core_status segment_make_read_only(int fd, char *text, size_t text_size);
+/* Calls segment_hand_over. A status that is not CORE_OK comes with a text. */
+CORE_API core_status segment_decide(int fd, int writable, char *text, size_t text_size);
 
 /* A message to send: its bytes, and the descriptors that go with the first of them (SCM_RIGHTS). */
 typedef struct {
@@ -30,7 +30,8 @@ typedef struct {
 } segment_outbox;
 
 /* Makes a message of tensors, all of whose elements must lie in segments. With `writable` the receiver may write to them;
- * without, all further writable mappings of these segments are forbidden. *failed is set to the index of the tensor that an error
+ * without, nobody can map these segments writable any more. What was decided before for one of them (segment_hand_over) cannot be
+ * changed: that is CORE_ERR_READONLY, and then nothing is decided for the others. *failed is set to the index of the tensor that an error
  * is about, or -1. CORE_NEEDS_COPY: that tensor is not in a segment. A status that is not CORE_OK comes with a text.
  * segment_outbox_end frees the message and closes its descriptors; after an error there is nothing to free. */
 CORE_API core_status segment_pack(segment_outbox *out, const DLTensor *const *tensors, const uint64_t *flags, size_t count,

@@ -316,7 +316,7 @@ int segment_offer_file(segment_handle *out, int fd, int64_t milliseconds) {
 
 core_status segment_offer(segment_handle *out, const segment_place *place, int writable, int64_t milliseconds, char *text, size_t text_size) {
   struct stat info;
-  core_status status = writable ? CORE_OK : segment_make_read_only(place->file, text, text_size);
+  core_status status = segment_decide(place->file, writable, text, text_size);
   if (status == CORE_OK) {
     const int failed = fstat(place->file, &info) != 0 ? errno : segment_offer_file(out, place->file, milliseconds);
     if (failed) status = segment_fail(failed, "the segment cannot be offered", text, text_size);

@@ -20,6 +20,7 @@
 #ifndef F_ADD_SEALS
 #define F_ADD_SEALS (1024 + 9)
 #define F_GET_SEALS (1024 + 10)
+#define F_SEAL_SEAL 0x0001
 #define F_SEAL_SHRINK 0x0002
 #define F_SEAL_GROW 0x0004
 #define F_SEAL_WRITE 0x0008
@@ -57,6 +58,7 @@ struct segment_file {
   int listed, mode; /* mode: the O_ACCMODE that it was opened with */
   dev_t device;
   ino_t number;
+  size_t size; /* of the file; it is set at once */
 };
 
 static int compare_files(const void *left, const void *right) {
@@ -73,6 +75,7 @@ static int identify(segment_file *file) {
   file->mode = mode & O_ACCMODE;
   file->device = status.st_dev;
   file->number = status.st_ino;
+  file->size = (size_t)status.st_size;
   return 0;
 }
 
@@ -111,7 +114,7 @@ static int take(segment_file **out, int fd) {
     (*out)->listed = 0;
     tdelete(&key, &known.files, compare_files);
   }
-  failed = begin(out, fd);
+  failed = begin(out, fd); /* list sets the size */
   if (failed) return failed;
   failed = list(*out);
   if (failed) free(*out);
@@ -192,6 +195,10 @@ int64_t segment_count(void) {
 /* Reports whether a file with these seals can never become smaller. They are -1 for a file that cannot have seals. */
 static int fixed_by(int seals) { return seals >= 0 && (seals & F_SEAL_SHRINK); }
 
+/* Of these, a file has one that was handed over read-only. The kernel keeps what the first hand-over has decided, for all libraries and
+ * processes: after a writable one, F_SEAL_SEAL forbids further seals. */
+enum { READ_ONLY_SEALS = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE };
+
 /* Returns the mapping with a descriptor in which this memory lies, or NULL. The caller has locked the mutex. */
 static const segment *with_memory(uintptr_t address, size_t size) {
   size_t first = above(address);
@@ -208,7 +215,7 @@ int segment_find(uintptr_t address, size_t size, segment_place *out) {
   if (s != NULL) {
     out->read_only = s->read_only;
     out->offset = s->start + (address - (uintptr_t)s->base);
-    out->size = s->size;
+    out->size = s->file->size;
     failed = s->file->listed ? 0 : list(s->file);
     if (!failed) out->file = fcntl(s->file->fd, F_DUPFD_CLOEXEC, 0);
     if (!failed && out->file < 0) failed = errno;
@@ -221,7 +228,7 @@ int segment_is_fixed(uintptr_t address, size_t size, size_t *whole) {
   lock();
   const segment *s = with_memory(address, size);
   int fixed = s != NULL && fixed_by(fcntl(s->file->fd, F_GET_SEALS));
-  *whole = s != NULL ? s->size : 0;
+  *whole = s != NULL ? s->file->size : 0;
   unlock();
   return fixed;
 }
@@ -280,6 +287,7 @@ int segment_create(segment **out, size_t size) {
   if (!failed) {
     segment *s = map(fd, 0, size, 0);
     failed = s == NULL ? errno : keep(out, s, fd, begin);
+    if (!failed) s->file->size = size;
   }
   if (failed) close(fd);
   return failed;
@@ -395,11 +403,23 @@ int segment_open_named(int *fd, const char *directory, const char *name, int wri
   return failed == EISDIR || failed == ENXIO ? EINVAL : failed; /* a directory, a socket */
 }
 
-int segment_seal(int fd) {
-  int seals = fcntl(fd, F_GET_SEALS);
+int segment_may_hand_over(int fd, int writable) {
+  const int seals = fcntl(fd, F_GET_SEALS);
+  if (writable) return fixed_by(seals) && (seals & READ_ONLY_SEALS) ? EPERM : 0;
   if (seals < 0) return errno;
-  if (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) return 0;
-  return fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0 ? 0 : errno;
+  if (!(seals & F_SEAL_SEAL) || (seals & READ_ONLY_SEALS)) return 0;
+  return fixed_by(seals) ? EPERM : EACCES;
+}
+
+int segment_hand_over(int fd, int writable) {
+  const int seals = fcntl(fd, F_GET_SEALS);
+  const int failed = segment_may_hand_over(fd, writable);
+  if (failed || (seals & READ_ONLY_SEALS) || (writable && (!fixed_by(seals) || (seals & F_SEAL_SEAL)))) return failed;
+  if (fcntl(fd, F_ADD_SEALS, writable ? F_SEAL_SEAL : F_SEAL_FUTURE_WRITE) != 0 && errno != EPERM) return errno;
+  const int now = fcntl(fd, F_GET_SEALS); /* another thread or process may have been faster */
+  if (now < 0) return errno;
+  if (writable) return (now & F_SEAL_SEAL) && !(now & READ_ONLY_SEALS) ? 0 : EPERM;
+  return now & READ_ONLY_SEALS ? 0 : now & F_SEAL_SEAL ? EPERM : EACCES;
 }
 
 int segment_check(int fd, uint64_t *size, int *fixed, int *writable) {
@@ -410,7 +430,7 @@ int segment_check(int fd, uint64_t *size, int *fixed, int *writable) {
   int mode = fcntl(fd, F_GETFL);
   *size = (uint64_t)status.st_size;
   *fixed = fixed_by(seals);
-  *writable = seals >= 0 && !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) && mode >= 0 && (mode & O_ACCMODE) == O_RDWR;
+  *writable = seals >= 0 && !(seals & READ_ONLY_SEALS) && mode >= 0 && (mode & O_ACCMODE) == O_RDWR;
   return 0;
 }
 #endif

@@ -38,7 +38,7 @@ typedef struct {
   int file; /* a duplicate of the descriptor of the segment, which the caller closes */
   int read_only; /* whether the mapping is */
   uint64_t offset; /* of the first byte of the memory in the segment */
-  size_t size; /* of the whole mapping */
+  size_t size; /* of the file, of which this process may map a part only */
 } segment_place;
 
 /* All functions that return an int return 0 or an errno. */
@@ -77,7 +77,7 @@ CORE_API void segment_release(void *ctx);
 CORE_API int segment_find(uintptr_t address, size_t size, segment_place *out);
 
 /* Reports whether segment_find would find such a mapping, and no process can make its file smaller. Sets *whole to the size of
- * the mapping. */
+ * the file. */
 CORE_API int segment_is_fixed(uintptr_t address, size_t size, size_t *whole);
 
 /* Maps the pages of `size` bytes of memory at an address once more, without write permission; (*out)->base is the beginning of
@@ -85,8 +85,14 @@ CORE_API int segment_is_fixed(uintptr_t address, size_t size, size_t *whole);
  * EINVAL: it is not. */
 CORE_API int segment_alias(segment **out, uintptr_t address, size_t size);
 
-/* Forbids all further writable mappings of a segment, and writing to it by its descriptor. */
-CORE_API int segment_seal(int fd);
+/* Decides, before a segment is handed over to another process, whether processes may write to it. The first decision holds for ever,
+ * in all processes: a segment that is read-only can have no further writable mapping, and cannot be written by its descriptor; one
+ * that is writable stays so. EPERM: the other was decided before. A file that can become smaller may be handed over writable at any
+ * time. EACCES: this one cannot be made read-only. */
+CORE_API int segment_hand_over(int fd, int writable);
+
+/* Returns the error that segment_hand_over would return, and decides nothing. */
+CORE_API int segment_may_hand_over(int fd, int writable);
 
 /* Sets *size to the size of the file of a descriptor that another process has sent, *fixed to whether the file can never become
  * smaller, and *writable to whether it can be mapped with write permission; both are 0 for a file that cannot have seals.

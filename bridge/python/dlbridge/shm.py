@@ -6,8 +6,12 @@ last of these users is gone, this process holds the segment no longer.
 
 `send` and `recv` hand a tensor to another process through a connected Unix socket, read-only unless `send` is told otherwise. Pickled by
 multiprocessing, for a queue, a pipe or the arguments of a process, a tensor is handed over too, without a copy. The other process may
-then write to it, unless the tensor is read-only (`readonly`) or its segment was sent read-only before. For other transports, `handle` makes a small dict from which `fetch` makes the tensor again, and
-`offer_parts` and `fetch_parts` do that with the tensors of a TENS message.
+then write to it, unless the tensor is read-only (`readonly`). For other transports, `handle` makes a small dict from which `fetch` makes
+the tensor again, and `offer_parts` and `fetch_parts` do that with the tensors of a TENS message.
+
+The first hand-over of a segment decides whether other processes may write to it. From then on, in all processes, to hand over any tensor
+of it in the other way is a BufferError, before anything is sent: what is under way arrives as it was sent. `copy` makes a tensor in a
+segment of its own, for which nothing is decided.
 
 The process that pickles a tensor, or makes a handle, must live until it is received. So at its end a process, also a worker of a pool,
 waits until nothing is on offer any more, at most for the seconds of the variable `exit_timeout`. The variable belongs to each process: a
@@ -25,6 +29,7 @@ from __future__ import annotations
 
 import multiprocessing.reduction
 import socket as sockets
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -129,10 +134,12 @@ def send(sock: sockets.socket, /, *tensors: Tensor, readonly: bool = True) -> No
     """Sends tensors, which lie in segments, to another process, which calls `recv`. Nothing is copied.
 
     sock is a connected Unix socket of the type SOCK_STREAM; its timeout applies. With readonly=True, no process can map these
-    segments writable any more, and the receiver cannot write; mappings that were writable before, as the sender's, stay so.
+    segments writable any more, and the receiver cannot write; mappings that were writable before, as the sender's, stay so. The first
+    hand-over of a segment, here or in another process, decides: later ones must say the same.
 
-    Ownership: the tensors stay the caller's, who may close them. Errors: BufferError for a tensor that is not in a segment, and with
-    readonly=False for one that is read-only or whose segment was sent read-only before; OSError of the socket. After an error of the socket, close it.
+    Ownership: the tensors stay the caller's, who may close them. Errors: BufferError for a tensor that is not in a segment, for
+    one whose segment was handed over in the other way before, and with readonly=False for one that is read-only; OSError of the socket.
+    After a BufferError nothing was sent or decided. After an error of the socket, close it.
 
         >>> import socket
         >>> a, b = socket.socketpair()
@@ -177,12 +184,17 @@ _FETCHING = 30.0  # seconds until a process that does not answer, such as a stop
 def _reduce(tensor: Tensor) -> Any:
     """Pickles a tensor for multiprocessing: one in a segment as an offer of it, any other by its elements.
 
-    An exception in here would be lost with the whole item: a queue calls this function in a thread of its own.
+    A queue calls this function in a thread of its own, where an exception would be lost with the whole item. In other threads it reaches
+    the caller, who can mend a tensor that is handed over in another way than before.
     """
     try:
         if _core.shm_is_shared(tensor):
             return _rebuild, _offered(tensor)
-    except (OSError, MemoryError, ValueError, BufferError) as error:
+    except BufferError as error:
+        if threading.current_thread().name != "QueueFeederThread":  # of multiprocessing.queues
+            raise
+        return _missing, (_why(error),)
+    except (OSError, MemoryError, ValueError) as error:
         why = _why(error)
         if isinstance(error, ValueError) and tensor.closed:
             why = "it was closed before it was pickled; a queue pickles in a thread, later than put"
@@ -194,8 +206,8 @@ def _offered(tensor: Tensor) -> tuple[bytes, str, str]:
     wait_at_exit()
     try:
         return _core.shm_pickle(tensor, not tensor.readonly)
-    except BufferError:  # its segment was sent read-only before, and can only be handed over so
-        return _core.shm_pickle(tensor, False)
+    except BufferError as error:
+        raise BufferError(f"{error}: dlbridge.shm.readonly(t) is read-only, and dlbridge.shm.copy(t) a copy") from None
 
 
 # Pickles name these two functions.

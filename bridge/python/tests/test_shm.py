@@ -44,6 +44,7 @@ def pair():
     yield a, b
     a.close()
     b.close()
+    _core.shm_offers_end()
     assert len(os.listdir("/proc/self/fd")) == files
     assert _core.shm_mappings() == mapped
 
@@ -73,21 +74,105 @@ def test_a_writable_tensor_is_written_on_both_sides(pair):
     (y,) = exchange(pair, x, readonly=False)
     y.numpy()[:] = [1, 2, 3, 4]
     assert x.tolist() == [1, 2, 3, 4] and not y.readonly
-    exchange(pair, x)  # from now on nobody can map it writable
-    with pytest.raises(BufferError, match=r"tensors\[0\]: its segment was sent read-only before"):
-        shm.send(pair[0], x, readonly=False)
-    with pytest.raises(BufferError, match="its segment was sent read-only before"):
-        shm.handle(x, readonly=False)
+    z = shm.empty(4, "int16")
+    (r,) = exchange(pair, z)  # from now on nobody can map it writable
     with pytest.raises(BufferError, match=r"tensors\[1\]: it is read-only, and cannot be sent to be written"):
-        shm.send(pair[0], shm.empty(3, "int8"), exchange(pair, x)[0], readonly=False)
+        shm.send(pair[0], shm.empty(3, "int8"), r, readonly=False)
+    z.numpy()[:] = 7  # the mapping of the sender is older
+    assert r.tolist() == [7, 7, 7, 7]
 
 
-def test_a_segment_that_was_sealed_under_way_is_refused(pair):
+def by_socket(pair):
+    return (lambda t, readonly: shm.send(pair[0], t, readonly=readonly)), (lambda: shm.recv(pair[1])[0])
+
+
+def by_handle(pair):
+    given = []
+    return (lambda t, readonly: given.append(shm.handle(t, readonly=readonly))), (lambda: shm.fetch(given.pop(), 3, "int8"))
+
+
+def by_pipe(pair):
+    a, b = multiprocessing.Pipe()
+    return (lambda t, readonly: a.send(shm.readonly(t) if readonly and not t.readonly else t)), b.recv
+
+
+# What was handed over first decides, whatever the ways: the other is an error at the sender, and what is under way arrives as it was sent.
+@pytest.mark.parametrize("readonly", [False, True])
+@pytest.mark.parametrize("second", [by_socket, by_handle, by_pipe])
+@pytest.mark.parametrize("first", [by_socket, by_handle, by_pipe])
+def test_the_first_hand_over_decides(pair, first, second, readonly):
+    give, take = first(pair)
+    give_again, take_again = second(pair)
     x = shm.empty(3, "int8")
-    shm.send(pair[0], x, readonly=False)
-    shm.send(pair[0], x)
-    with pytest.raises(BufferError, match="is said to be writable, and the segment is read-only"):
-        shm.recv(pair[1])
+    give(x, readonly)
+    text = "sent read-only before.* send it read-only, or send a copy" if readonly else "sent writable before.* send it writable, or send a copy"
+    for tensor in (x, x[1:]):
+        with pytest.raises(BufferError, match=text):
+            give_again(tensor, not readonly)
+    y = take()
+    assert y.readonly is readonly
+    if not readonly:  # a receiver cannot change it either
+        with pytest.raises(BufferError, match=text):
+            give_again(y, True)
+    give_again(y, readonly)
+    assert take_again().readonly is readonly
+
+
+def test_the_error_of_a_pickle_names_the_ways_out():
+    a, b = multiprocessing.Pipe()
+    x = shm.empty(3, "int8")
+    with pytest.raises(BufferError, match=r"sent writable before.*dlbridge.shm.copy\(t\) a copy"):
+        a.send((x, shm.readonly(x)))
+    x = shm.empty(3, "int8")
+    with pytest.raises(BufferError, match=r"sent read-only before.*dlbridge.shm.readonly\(t\) is read-only"):
+        a.send((shm.readonly(x), x))
+    a.send(shm.readonly(x))
+    assert b.recv().readonly
+    a.send(shm.copy(x))
+    assert not b.recv().readonly
+    process = multiprocessing.get_context("spawn").Process(target=print, args=(y := shm.copy(x), shm.readonly(y)))
+    with pytest.raises(BufferError, match="sent writable before"):
+        process.start()
+    assert _core.shm_mappings() < 5
+
+
+# A queue pickles in a thread of its own, where nobody would see an exception, and the rest of the item would be lost.
+def test_what_a_queue_cannot_hand_over_raises_when_it_is_used():
+    q = multiprocessing.Queue()
+    x = shm.empty(3, "int8")
+    q.put((x, shm.readonly(x), 5))
+    got, missing, number = q.get()
+    assert not got.readonly and number == 5
+    with pytest.raises(ConnectionError, match="sent writable before"):
+        missing.tolist()
+    q.close()
+    q.join_thread()
+
+
+def test_a_message_that_is_refused_decides_nothing(pair):
+    shared, fresh = shm.empty(3, "int8"), shm.empty(3, "int8")
+    shm.send(pair[0], shared, readonly=False)
+    with pytest.raises(BufferError, match=r"tensors\[1\]: its segment was sent writable before"):
+        shm.send(pair[0], fresh, shared)
+    shm.send(pair[0], fresh, shared, readonly=False)
+    assert [t.readonly for t in shm.recv(pair[1]) + shm.recv(pair[1])] == [False] * 3
+
+
+# The state is kept by the kernel, for the child of a fork too.
+def test_a_forked_child_cannot_decide_again(pair):
+    x = shm.empty(3, "int8")
+    child = os.fork()
+    if child == 0:
+        try:
+            pair[1].recv(1)  # until the parent has handed the segment over
+            shm.handle(x)
+        except BufferError:
+            os._exit(0)
+        os._exit(1)
+    h = shm.handle(x, readonly=False)
+    pair[0].send(b"1")
+    assert os.waitpid(child, 0)[1] == 0
+    assert not shm.fetch(h, 3, "int8").readonly
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int4", "float4_e2m1fn", "bfloat16", "complex128", "float32x4"])
@@ -435,14 +520,13 @@ def test_multiprocessing_moves_segments_without_a_copy(method):
     assert y.item(5) == -1
 
 
-def test_what_was_sent_read_only_is_queued_read_only():
+def test_what_was_sent_read_only_is_queued_read_only(pair):
     x = shm.empty(3, "int8")
-    ends = socket.socketpair()
-    exchange(ends, x)
-    for end in ends:
-        end.close()
+    exchange(pair, x)
     queue = multiprocessing.get_context("spawn").SimpleQueue()
-    queue.put(x)
+    with pytest.raises(BufferError, match="its segment was sent read-only before"):
+        queue.put(x)
+    queue.put(shm.readonly(x))
     y = queue.get()
     x.numpy()[1] = 7
     assert y.readonly and y.tolist() == [0, 7, 0]
