@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import functools
 import sys
+import time
 import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 from . import tens
 from ._core import empty, from_buffer
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
+    from typing import TypeAlias, Unpack
 
     import zmq
     import zmq.asyncio
@@ -38,42 +39,79 @@ _KEPT = 16 << 10
 them may lie in one buffer of 8 KiB, which each would keep alive."""
 
 
+class Tracker:
+    """Reports when libzmq has let go of the parts of a message: the result of `tens.send` with `track=True`.
+
+    From then on, the memory of the tensors may be written to. Over TCP and IPC that is when all parts are sent, or dropped. Over
+    inproc, it is when the receiver has let go of them too.
+
+        >>> import zmq
+        >>> with zmq.Context() as context, context.socket(zmq.PAIR) as a, context.socket(zmq.PAIR) as b:
+        ...     with a.bind("inproc://tracked"), b.connect("inproc://tracked"):
+        ...         sent = dlbridge.tens.send(a, [np.zeros(1 << 20)], track=True)
+        ...         before = sent.done
+        ...         dlbridge.tens.recv(b).tensors[0].close()
+        ...         sent.wait(timeout=10)
+        >>> before, sent.done
+        (False, True)
+
+    Its methods may be called on any thread.
+    """
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: Iterable[Any]) -> None:
+        self._parts = [part for part in parts if not part.done]
+
+    @property
+    def done(self) -> bool:
+        """Whether libzmq has let go of all parts."""
+        self._parts = [part for part in self._parts if not part.done]
+        return not self._parts
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Waits until libzmq has let go of all parts, or raises TimeoutError after `timeout` seconds.
+
+        In a coroutine, `await asyncio.to_thread(tracker.wait)` lets the other tasks run.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        for part in self._parts:
+            try:
+                part.wait(-1 if end is None else max(0.0, end - time.monotonic()))
+            except sys.modules["zmq"].NotDone:
+                raise TimeoutError(f"dlbridge: tens: send: parts are still in use after {timeout} s") from None
+
+    def __repr__(self) -> str:
+        return f"<dlbridge.tens.Tracker: {'done' if self.done else f'{len(self._parts)} parts are in use'}>"
+
+
+class _Options(TypedDict, total=False):
+    metadata: Mapping[str, Any] | None
+    tensor_metadata: Iterable[Mapping[str, Any] | None] | None
+    form: bytes | str
+    level: int
+    label: bytes | str | Mapping[str, Any] | None
+    origin: int
+    granule: int
+    seqno: int
+    spread: int | None
+    packed: bool
+    routing: Sequence[Any]
+    flags: int
+
+
 @overload
 def send(
-    socket: AsyncSocket,
-    tensors: Iterable[Any],
-    *,
-    metadata: Mapping[str, Any] | None = ...,
-    tensor_metadata: Iterable[Mapping[str, Any] | None] | None = ...,
-    form: bytes | str = ...,
-    level: int = ...,
-    label: bytes | str | Mapping[str, Any] | None = ...,
-    origin: int = ...,
-    granule: int = ...,
-    seqno: int = ...,
-    spread: int | None = ...,
-    packed: bool = ...,
-    routing: Sequence[Any] = ...,
-    flags: int = ...,
-) -> Awaitable[object]: ...
+    socket: AsyncSocket, tensors: Iterable[Any], *, track: Literal[False] = ..., **options: Unpack[_Options]
+) -> Awaitable[None]: ...
 @overload
 def send(
-    socket: Socket,
-    tensors: Iterable[Any],
-    *,
-    metadata: Mapping[str, Any] | None = ...,
-    tensor_metadata: Iterable[Mapping[str, Any] | None] | None = ...,
-    form: bytes | str = ...,
-    level: int = ...,
-    label: bytes | str | Mapping[str, Any] | None = ...,
-    origin: int = ...,
-    granule: int = ...,
-    seqno: int = ...,
-    spread: int | None = ...,
-    packed: bool = ...,
-    routing: Sequence[Any] = ...,
-    flags: int = ...,
-) -> None: ...
+    socket: AsyncSocket, tensors: Iterable[Any], *, track: Literal[True], **options: Unpack[_Options]
+) -> Awaitable[Tracker]: ...
+@overload
+def send(socket: Socket, tensors: Iterable[Any], *, track: Literal[False] = ..., **options: Unpack[_Options]) -> None: ...
+@overload
+def send(socket: Socket, tensors: Iterable[Any], *, track: Literal[True], **options: Unpack[_Options]) -> Tracker: ...
 def send(
     socket: Any,
     tensors: Iterable[Any],
@@ -90,11 +128,13 @@ def send(
     packed: bool = False,
     routing: Sequence[Any] = (),
     flags: int = 0,
+    track: bool = False,
 ) -> Any:
     """Encodes tensors, as `encode` does, and sends the message on a socket of pyzmq.
 
     libzmq sends each part of at least `socket.copy_threshold` bytes (64 KiB) from the memory of its tensor, and holds that memory until
-    the part is sent; nobody should write to it before. Smaller parts are copied, which is cheaper. With `packed` the message is one frame, the single-part form, which is a copy,
+    the part is sent; nobody should write to it before. With `track` the result is a `Tracker`, which reports when libzmq has let go of
+    all parts. Smaller parts are copied, which is cheaper. With `packed` the message is one frame, the single-part form, which is a copy,
     and the only form for sockets without multipart messages, such as zmq.CLIENT. `routing` has frames to send before the message:
     those of `Message.routing`, on a ROUTER. `flags` are those of the socket, such as zmq.DONTWAIT.
 
@@ -132,12 +172,14 @@ def send(
         frames = [*map(_routing_frame, routing), *frames]
     flags = int(flags)
     if state.futures is None:
-        return _send(socket, socket.send, socket.recv, state, frames, flags)
+        trackers = _send(socket, socket.send, socket.recv, state, frames, flags, track)
+        return Tracker(trackers) if track else None
     plain = state.zmq.Socket  # whose methods do their work at once
     put, take = functools.partial(plain.send, socket), functools.partial(plain.recv, socket)
 
-    def step() -> None:
-        _send(socket, put, take, state, frames, flags | _DONTWAIT)
+    def step() -> Any:
+        trackers = _send(socket, put, take, state, frames, flags | _DONTWAIT, track)
+        return Tracker(trackers) if track else None
 
     return _in_turn(socket, state, step, flags, _POLLOUT, _SNDTIMEO)
 
@@ -285,28 +327,28 @@ def _send(
     state: _State,
     frames: list[Any],
     flags: int,
-) -> None:
-    """Sends the frames of a message."""
+    track: bool,
+) -> list[Any]:
+    """Sends the frames of a message, and returns a tracker for each."""
     if state.receiving:
         _drop_rest(socket, take, state)  # REQ and REP refuse to send before
     if state.sending:
         _end_message(put, state)
     if len(frames) == 1:
-        put(frames[0], flags, copy=False)
-        return
-    begun = False
+        return [put(frames[0], flags, copy=False, track=track)]
+    trackers: list[Any] = []
     state.sending = True
     try:
         for frame in frames[:-1]:
-            put(frame, flags | _SNDMORE, copy=False)
-            begun = True
-        put(frames[-1], flags, copy=False)
+            trackers.append(put(frame, flags | _SNDMORE, copy=False, track=track))
+        trackers.append(put(frames[-1], flags, copy=False, track=track))
     except BaseException as error:
-        if begun or not isinstance(error, state.zmq.ZMQError):
+        if trackers or not isinstance(error, state.zmq.ZMQError):
             _end_message(put, state)
         state.sending = False  # if libzmq has refused the first frame, nothing is begun
         raise
     state.sending = False
+    return trackers
 
 
 def _end_message(put: Callable[..., Any], state: _State) -> None:

@@ -23,7 +23,7 @@ from . import _core
 from ._core import Tensor
 from ._elements import LIMIT, Buffer, limit_of
 
-__all__ = ["Message", "decode", "decode_frames", "encode", "encode_frames", "recv", "send"]
+__all__ = ["Message", "Tracker", "decode", "decode_frames", "encode", "encode_frames", "recv", "send"]
 
 
 _UNREAD: Any = object()
@@ -511,4 +511,6 @@ def _read_value(text: str) -> Any:
             return value
 
 
-from ._zeromq import recv, send  # noqa: E402 # it imports this module
+from ._zeromq import Tracker, recv, send  # noqa: E402 # it imports this module
+
+Tracker.__module__ = __name__

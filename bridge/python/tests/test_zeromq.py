@@ -687,6 +687,34 @@ def test_a_cancelled_send_sends_all_or_nothing():
     in_loop(main, endpoint="inproc://x", sndhwm=2, rcvhwm=2)
 
 
+@pytest.mark.parametrize("endpoint", ["tcp://127.0.0.1:*", "inproc://x"])
+def test_a_tracker_covers_all_parts(endpoint):
+    with sockets(zmq.PULL, zmq.PUSH, endpoint) as (pull, push):
+        large, small = np.zeros(1 << 24, np.uint8), np.zeros(3, np.uint8)
+        assert tens.send(push, [large, small]) is None
+        tens.recv(pull)
+        for tensors, packed in (([large, small], False), ([small, large, small], False), ([large], True), ([small], False), ([], False)):
+            sent = tens.send(push, tensors, packed=packed, track=True)
+            if packed or len(tensors) > 1:
+                assert not sent.done and "in use" in repr(sent)
+                with pytest.raises(TimeoutError, match="after 0.001 s"):
+                    sent.wait(0.001)
+            tens.recv(pull)
+            gc.collect()
+            assert sent.wait(timeout=60) is None and sent.done and sent.wait() is None and "done" in repr(sent)
+        dropped = tens.send(push, [large], track=True)
+    dropped.wait(60)
+
+    async def main(pull, push):
+        sent = await tens.send(push, [large, small], track=True)
+        assert not sent.done
+        await tens.recv(pull)
+        await asyncio.to_thread(sent.wait, 60)
+        assert sent.done
+
+    in_loop(main, endpoint=endpoint)
+
+
 def manifest(group):
     folder = VECTORS / group
     for v in json.loads((folder / "manifest.json").read_text())["vectors"]:

@@ -76,6 +76,11 @@ async def sockets(plain: zmq.Socket[bytes], awaited: zmq.asyncio.Socket) -> None
     assert_type(await tens.recv(awaited), tens.Message)
     tens.send(plain, [np.zeros(3)], seqno=7, packed=True)
     await tens.send(awaited, [np.zeros(3)], metadata={"run": 7})
+    sent = tens.send(plain, [np.zeros(3)], track=True)
+    assert_type(sent, tens.Tracker)
+    assert_type(sent.done, bool)
+    sent.wait(timeout=1)
+    assert_type(await tens.send(awaited, [np.zeros(3)], track=True), tens.Tracker)
 
 
 def functions() -> None:
