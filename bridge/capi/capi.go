@@ -38,6 +38,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"unicode/utf8"
 	"unsafe"
 
@@ -64,9 +65,12 @@ var fault func(at int)
 // a code of its own gets the given code.
 func guard(e *C.dlb_error, code C.int32_t, call func() error) (status C.int32_t) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	returned := false
 	defer func() {
-		switch r := recover().(type) {
-		case nil:
+		if returned {
+			return
+		}
+		switch r := recover().(type) { // nil after panic(nil) with GODEBUG=panicnil=1, and after runtime.Goexit
 		case interface{ Addr() uintptr }:
 			status = report(e, C.DLB_ERROR_ARGUMENT, fmt.Sprintf("dlbridge: the memory at %#x cannot be accessed", r.Addr()))
 		default:
@@ -77,9 +81,12 @@ func guard(e *C.dlb_error, code C.int32_t, call func() error) (status C.int32_t)
 		fault(1)
 	}
 	if err := call(); err != nil {
-		return report(e, codeOf(err, code), err.Error())
+		status = report(e, codeOf(err, code), err.Error())
+	} else {
+		status = report(e, C.DLB_OK, "")
 	}
-	return report(e, C.DLB_OK, "")
+	returned = true
+	return status
 }
 
 func codeOf(err error, otherwise C.int32_t) C.int32_t {
@@ -122,13 +129,14 @@ func codeOf(err error, otherwise C.int32_t) C.int32_t {
 	return otherwise
 }
 
-// report sets a dlb_error, which may be nil, to a code and a text, and returns the code. A text that is too long is cut
-// between characters.
+// report sets a dlb_error, which may be nil, to a code and a text, and returns the code. A NUL in the text, with which a string of C
+// ends, becomes "\x00". A text that is too long is cut between characters.
 func report(e *C.dlb_error, code C.int32_t, text string) C.int32_t {
 	if e == nil {
 		return code
 	}
 	e.code = code
+	text = strings.ReplaceAll(text, "\x00", `\x00`)
 	room := unsafe.Slice((*byte)(unsafe.Pointer(&e.message[0])), len(e.message))
 	if limit := len(room) - 1; len(text) > limit {
 		for limit > 0 && !utf8.RuneStart(text[limit]) {

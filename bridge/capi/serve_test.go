@@ -104,6 +104,8 @@ func TestServeReportsErrorsAndPanics(t *testing.T) {
 		"an index":              {func(in ...*dlpack.Tensor) (*dlpack.Tensor, error) { return in[1], nil }, codeInternal, "dlbridge: panic: runtime error: index out of range [1] with length 1"},
 		"a nil pointer":         {func(...*dlpack.Tensor) (*dlpack.Tensor, error) { return nil, errors.New(*(*string)(nil)) }, codeInternal, "dlbridge: panic: runtime error: invalid memory address or nil pointer dereference"},
 		"no function":           {nil, codeInternal, "dlbridge: panic: runtime error: invalid memory address or nil pointer dereference"},
+		"panic(nil)":            {panics(nil), codeInternal, "dlbridge: panic: panic called with nil argument"},
+		"a text with a NUL":     {none(errors.New("a\x00b")), codeFunction, `a\x00b`},
 		"a text that is cut":    {none(errors.New(long)), codeFunction, long[:506]},
 		"a result and an error": {func(in ...*dlpack.Tensor) (*dlpack.Tensor, error) { return in[0], errors.New("both") }, codeFunction, "both"},
 		"a closed result":       {func(in ...*dlpack.Tensor) (*dlpack.Tensor, error) { in[0].Close(); return in[0], nil }, codeArgument, "dlpack: export: the tensor is closed"},
@@ -117,6 +119,16 @@ func TestServeReportsErrorsAndPanics(t *testing.T) {
 			assert.Nil(t, capi.Serve(c.f, nil, exported(t, 1)), "without a dlb_error")
 		})
 	}
+}
+
+// The value of a panic is nil then, as if there were none.
+func TestServeReportsAPanicWithNil(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	t.Setenv("GODEBUG", "panicnil=1")
+	e := dlbError{code: 99}
+	assert.Nil(t, capi.Serve(func(...*dlpack.Tensor) (*dlpack.Tensor, error) { panic(nil) }, unsafe.Pointer(&e), exported(t, 1)))
+	assert.Equal(t, "dlbridge: panic: <nil>", e.text())
+	assert.EqualValues(t, codeInternal, e.code)
 }
 
 // Arguments that cannot be imported are released, and so are those beside them.

@@ -125,7 +125,7 @@ func (a Args) atEnd(c interface{ Close() error }) {
 var typeNames = map[C.int32_t]string{
 	C.FFI_NONE: "None", C.FFI_INT: "an int", C.FFI_BOOL: "a bool", C.FFI_FLOAT: "a float", C.FFI_POINTER: "a pointer",
 	C.FFI_DTYPE: "a data type", C.FFI_DEVICE: "a device", C.FFI_DLTENSOR: "a tensor", C.FFI_RAW_STRING: "a string",
-	C.FFI_BYTE_ARRAY: "bytes", C.FFI_SMALL_STRING: "a string", C.FFI_SMALL_BYTES: "bytes", C.FFI_STRING: "a string",
+	C.FFI_BYTE_ARRAY: "bytes", C.FFI_MOVED: "an object that the caller moves into the call", C.FFI_SMALL_STRING: "a string", C.FFI_SMALL_BYTES: "bytes", C.FFI_STRING: "a string",
 	C.FFI_BYTES: "bytes", C.FFI_ERROR: "an error", C.FFI_FUNCTION: "a function", C.FFI_TENSOR: "a tensor",
 	C.FFI_ARRAY: "an array", C.FFI_MODULE: "a module",
 }
@@ -138,8 +138,13 @@ func (a Args) wrong(i int, want string) {
 	case kind == missing:
 		a.disagree(i, TypeError, "it is missing, want %s", want)
 		return
-	case got == "":
+	case kind == C.FFI_MOVED:
+		want += "; Keep takes it"
+	case got != "":
+	case kind >= C.FFI_OBJECT:
 		got = fmt.Sprintf("an object of type %d", kind)
+	default:
+		got = fmt.Sprintf("a value of type %d", kind)
 	}
 	a.disagree(i, TypeError, "it is %s, want %s", got, want)
 }

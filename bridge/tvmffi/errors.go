@@ -145,7 +145,7 @@ func panicked(value any) error {
 	for stack := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)]); more; {
 		var frame runtime.Frame
 		frame, more = stack.Next()
-		if strings.HasSuffix(frame.Function, "tvmffi.Serve") {
+		if strings.HasSuffix(frame.Function, "tvmffi.handle") {
 			break
 		}
 		if !strings.HasPrefix(frame.Function, "runtime.") {

@@ -325,6 +325,26 @@ func TestArgumentsAtNullAreErrors(t *testing.T) {
 	}
 }
 
+func TestErrorsNameArgumentsThatAreNoObjects(t *testing.T) {
+	need(t)
+	object := uintptr(unsafe.Pointer(new(ffiAny)))
+	for kind, text := range map[int32]string{
+		10: "argument 0: it is an object that the caller moves into the call, want a tensor; Keep takes it",
+		13: "argument 0: it is a value of type 13, want a tensor",
+		99: "argument 0: it is an object of type 99, want a tensor",
+	} {
+		var err error
+		arg := &ffiAny{kind: kind, bits: uintptr(unsafe.Pointer(&object))}
+		tvmffi.Serve(func(a tvmffi.Args) (any, error) {
+			a.Tensor(0)
+			err = a.Check(1)
+			return nil, nil
+		}, unsafe.Pointer(arg), 1, unsafe.Pointer(new(ffiAny)))
+		assert.ErrorContains(t, err, text)
+	}
+	runtime.KeepAlive(&object)
+}
+
 func TestArgumentsThatLeadToNullAreNotKept(t *testing.T) {
 	need(t)
 	nothing := uintptr(0)

@@ -54,28 +54,39 @@ func Serve(h Handler, args unsafe.Pointer, n int32, result unsafe.Pointer) (stat
 	if result == nil {
 		return -1
 	}
-	returned := false
+	ended := false
 	defer func() {
-		if returned {
-			return
+		if !ended { // The handler has called runtime.Goexit, after which no caller sees a status.
+			n := Args{call: result}.takeNote()
+			n.end((*C.ffi_any)(result), nil, nil)
 		}
-		if value := recover(); value != nil {
-			status = finish(h, result, nil, panicked(value))
-			return
-		}
-		// The handler has called runtime.Goexit, after which no caller sees a status.
-		n := Args{call: result}.takeNote()
-		n.end((*C.ffi_any)(result), nil, nil)
 	}()
 	if args == nil || n < 0 {
 		n = 0 // the handler reports missing arguments
 	}
-	v, err := h(Args{args, int(n), result})
-	if v != nil || err != nil || notes.live.Load() != 0 {
-		status = finish(h, result, v, err)
+	status, err := handle(h, Args{args, int(n), result})
+	ended = true
+	if err != nil {
+		status = finish(h, result, nil, err)
+	}
+	return status
+}
+
+// handle calls a handler, and stores what it returns. It returns the error for a panic. After runtime.Goexit it does not return. Both
+// are told apart by that, because the value of a panic is nil after panic(nil) with GODEBUG=panicnil=1.
+func handle(h Handler, a Args) (status int32, err error) {
+	returned := false
+	defer func() {
+		if !returned {
+			err = panicked(recover())
+		}
+	}()
+	v, failed := h(a)
+	if v != nil || failed != nil || notes.live.Load() != 0 {
+		status = finish(h, a.call, v, failed)
 	}
 	returned = true
-	return status
+	return status, nil
 }
 
 // finish ends a call: it stores the value that the handler returned, or raises an error.

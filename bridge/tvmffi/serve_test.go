@@ -386,6 +386,20 @@ func TestG58PanicsOfHandlersBecomeErrors(t *testing.T) {
 	assert.ErrorContains(t, err, "panic: in its own words")
 }
 
+// The value of a panic is nil then, as after runtime.Goexit.
+func TestPanicsWithNilBecomeErrors(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	t.Setenv("GODEBUG", "panicnil=1")
+	var lent *dlpack.Tensor
+	_, err := serve(t, func(a tvmffi.Args) (any, error) {
+		lent = a.Tensor(0)
+		panic(nil)
+	}).Call(make([]float32, 1))
+	assert.ErrorContains(t, err, "panic: <nil>")
+	_, err = lent.Copy()
+	assert.ErrorIs(t, err, dlpack.ErrClosed)
+}
+
 // explosive panics when the handler that returned it is over.
 type explosive struct{}
 
