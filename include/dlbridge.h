@@ -495,11 +495,12 @@ typedef struct dlb_bytes {
 #define DLB_DECODE_MESSAGE_ONLY ((uint64_t)1) /* do not decode the label: the message has no tensors */
 #define DLB_DECODE_JOIN ((uint64_t)2)         /* copy each tensor that lies in several parts into new memory */
 
-/* An option of every function that decodes: the most memory, in bytes up to 2^47 - 1, that a call may take beside the frames. A
- * call that would take more fails with DLB_ERROR_FORMAT before it allocates the memory. 0 stands for the default of the format.
+/* An option of every function that decodes: the most memory, in bytes, that a call may take beside the frames. A call that would
+ * take more fails with DLB_ERROR_FORMAT before it allocates the memory. 0 stands for the default of the format, and a limit of more
+ * than 2^47 - 1 for that number, which no process has. The argument is evaluated more than once.
  * A message counts as 128 bytes for each frame, and 48 times the size of the prefix if its label is decoded. The functions that
  * decode values say how these count. The memory for tensors in several parts is compared with the limit separately. */
-#define DLB_LIMIT(bytes) ((uint64_t)(bytes) << 16)
+#define DLB_LIMIT(bytes) (((uint64_t)(bytes) >> 47 != 0 ? ((uint64_t)1 << 47) - 1 : (uint64_t)(bytes)) << 16)
 
 /* Decodes a message of `count` frames: prefix, header, payload parts. Payloads are not copied: the parts and tensors
  * alias the frames. A tensor that lies in several parts (dlb_message_fields.spread) becomes one tensor for each of its

@@ -113,6 +113,12 @@ std::string text(std::int32_t (*function)(std::size_t *, char *, std::size_t, Pa
   return out;
 }
 
+// Returns a name for C. Throws error for a name with a NUL, with which a string of C ends.
+inline const char *c_string(const std::string &name, std::int32_t code, const char *function) {
+  if (name.find('\0') != std::string::npos) throw error(code, std::string(function) + ": the name has a NUL: " + name.c_str() + "\\x00...");
+  return name.c_str();
+}
+
 inline std::string_view view(dlb_bytes b) noexcept { return {b.data, b.size}; }
 inline dlb_bytes bytes(std::string_view s) noexcept { return {s.data(), s.size()}; }
 
@@ -302,10 +308,14 @@ inline std::string to_string(DLDataType type) { return detail::text(dlb_dtype_fo
 inline std::string to_string(DLDevice device) { return detail::text(dlb_device_format, device); }
 
 // Reads the name of a data type, as dlb_dtype_parse. Throws error (DLB_ERROR_DTYPE).
-inline DLDataType parse_dtype(const std::string &name) { return detail::call(dlb_dtype_parse, name.c_str()); }
+inline DLDataType parse_dtype(const std::string &name) {
+  return detail::call(dlb_dtype_parse, detail::c_string(name, DLB_ERROR_DTYPE, "dlb_dtype_parse"));
+}
 
 // Reads the name of a device, as dlb_device_parse. Throws error (DLB_ERROR_DEVICE).
-inline DLDevice parse_device(const std::string &name) { return detail::call(dlb_device_parse, name.c_str()); }
+inline DLDevice parse_device(const std::string &name) {
+  return detail::call(dlb_device_parse, detail::c_string(name, DLB_ERROR_DEVICE, "dlb_device_parse"));
+}
 
 // ---- tensors ----
 
@@ -749,10 +759,10 @@ tensor fetch(const handle &h, sizes shape, std::chrono::milliseconds timeout = s
 // dlb_shm_attach. `flags` is 0 or DLPACK_FLAG_BITMASK_READ_ONLY. Throws error.
 inline tensor attach(const std::string &name, DLDataType type, sizes shape, std::uint64_t offset = 0, std::uint64_t flags = 0,
                      std::uint64_t options = 0, const std::string &directory = "/dev/shm") {
-  if (name.find('\0') != std::string::npos || directory.find('\0') != std::string::npos)
-    throw error(DLB_ERROR_ARGUMENT, "dlb_shm_attach: a name with a NUL is not that of a file");
+  const char *const in = detail::c_string(directory, DLB_ERROR_ARGUMENT, "dlb_shm_attach");
+  const char *const object = detail::c_string(name, DLB_ERROR_ARGUMENT, "dlb_shm_attach");
   const DLTensor view = detail::row_major(type, shape, offset);
-  return tensor::adopt(detail::call(dlb_shm_attach, directory.c_str(), name.c_str(), &view, flags, options));
+  return tensor::adopt(detail::call(dlb_shm_attach, in, object, &view, flags, options));
 }
 template <class T>
 tensor attach(const std::string &name, sizes shape, std::uint64_t offset = 0, std::uint64_t flags = 0, std::uint64_t options = 0,

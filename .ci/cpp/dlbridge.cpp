@@ -118,6 +118,8 @@ static void types() {
   THROWS(DLB_ERROR_DTYPE, "float33", dlbridge::parse_dtype("float33"));
   CHECK(dlbridge::to_string(dlbridge::parse_device("cuda:1")) == "cuda:1");
   THROWS(DLB_ERROR_DEVICE, "gpu", dlbridge::parse_device("gpu"));
+  THROWS(DLB_ERROR_DTYPE, "the name has a NUL: int8\\x00", dlbridge::parse_dtype(std::string("int8\0x", 6)));
+  THROWS(DLB_ERROR_DEVICE, "the name has a NUL: cpu\\x00", dlbridge::parse_device(std::string("cpu\0", 4)));
 }
 
 static void owners() {
@@ -548,6 +550,9 @@ static void values(const std::string &root) {
   THROWS(DLB_ERROR_FORMAT, "takes 56 bytes", bounded.next());
   CHECK(bounded.offset() == 0);
   THROWS(DLB_ERROR_FORMAT, "DLB_LIMIT", decthings::decode(frame::lend(decthings::encode(dlbridge::elements_view{"string", {3}, words, {}})), decthings::dialect::doc, 55));
+  for (const std::uint64_t limit : {std::uint64_t{1} << 47, std::uint64_t{1} << 48, (std::uint64_t{1} << 48) + 55}) {
+    (void)decthings::decode(frame::lend(decthings::encode(dlbridge::elements_view{"string", {3}, words, {}})), decthings::dialect::doc, limit);
+  }
   batch.push_back(std::byte{0xff});
   THROWS(DLB_ERROR_FORMAT, "", decthings::decode_all(frame::lend(std::move(batch))));
   CHECK(decthings::decode_all(frame()).empty());

@@ -41,6 +41,14 @@ func failed(what string, errno error) error {
 	return fmt.Errorf("zeromq: %s: %w", what, errno)
 }
 
+// number returns a number as an int of C, or an error with EINVAL if it does not fit.
+func number(n int64) (C.int, error) {
+	if n != int64(C.int(n)) {
+		return 0, fmt.Errorf("%d is not between -2^31 and 2^31 - 1: %w", n, Errno(syscall.EINVAL))
+	}
+	return C.int(n), nil
+}
+
 // Version returns the version of libzmq.
 func Version() string {
 	var major, minor, patch C.int
@@ -57,14 +65,17 @@ type Context struct {
 }
 
 // A ContextOption is a setting of a context.
-type ContextOption struct{ name, value C.int }
+type ContextOption struct {
+	name  C.int
+	value int
+}
 
 // Threads sets the number of I/O threads; the default is 1. libzmq recommends one for each gigabyte that is sent or
 // received in a second.
-func Threads(n int) ContextOption { return ContextOption{C.ZMQ_IO_THREADS, C.int(n)} }
+func Threads(n int) ContextOption { return ContextOption{C.ZMQ_IO_THREADS, n} }
 
 // MaxSockets sets how many sockets the context may have; the default is 1023.
-func MaxSockets(n int) ContextOption { return ContextOption{C.ZMQ_MAX_SOCKETS, C.int(n)} }
+func MaxSockets(n int) ContextOption { return ContextOption{C.ZMQ_MAX_SOCKETS, n} }
 
 // NewContext makes a context, which the caller closes. Errors: [Errno].
 func NewContext(options ...ContextOption) (*Context, error) {
@@ -73,10 +84,15 @@ func NewContext(options ...ContextOption) (*Context, error) {
 		return nil, failed("context", err)
 	}
 	for _, o := range options {
-		if rc, err := C.zmq_ctx_set(ptr, o.name, o.value); rc != 0 {
-			C.zmq_ctx_term(ptr)
-			return nil, failed("context", err)
+		value, err := number(int64(o.value))
+		if err == nil {
+			var rc C.int
+			if rc, err = C.zmq_ctx_set(ptr, o.name, value); rc == 0 {
+				continue
+			}
 		}
+		C.zmq_ctx_term(ptr)
+		return nil, failed("context", err)
 	}
 	return &Context{ptr: ptr, sockets: map[*Socket]struct{}{}}, nil
 }

@@ -10,7 +10,6 @@ import "C"
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"strings"
 	"sync"
@@ -54,33 +53,34 @@ type Socket struct {
 // A SocketOption is a setting of a socket.
 type SocketOption struct {
 	name  C.int
-	value int
+	value int64
 	text  []byte // instead of value, if it is not nil
 }
 
 // SendHighWater sets how many messages may wait for each peer before [Socket.Send] waits, or PUB drops messages; 0 is no
 // limit. The default is 1000. The payloads of waiting messages stay in memory.
 func SendHighWater(messages int) SocketOption {
-	return SocketOption{name: C.ZMQ_SNDHWM, value: messages}
+	return SocketOption{name: C.ZMQ_SNDHWM, value: int64(messages)}
 }
 
 // ReceiveHighWater sets how many messages of each peer may wait to be received; 0 is no limit. The default is 1000.
 func ReceiveHighWater(messages int) SocketOption {
-	return SocketOption{name: C.ZMQ_RCVHWM, value: messages}
+	return SocketOption{name: C.ZMQ_RCVHWM, value: int64(messages)}
 }
 
 // Linger sets how long [Context.Close] waits until the messages of a closed socket have been sent, in whole milliseconds.
-// It waits without an end by default and if d is negative; 0, or less than a millisecond, drops the messages.
+// It waits without an end by default and if d is negative; 0, or less than a millisecond, drops the messages. The longest time
+// is that of 2^31 - 1 milliseconds, 24 days.
 func Linger(d time.Duration) SocketOption {
-	value := -1
+	value := int64(-1)
 	if d >= 0 {
-		value = int(min(d.Milliseconds(), math.MaxInt32))
+		value = d.Milliseconds()
 	}
 	return SocketOption{name: C.ZMQ_LINGER, value: value}
 }
 
 // MaxFrame disconnects a peer that sends a frame of more than n bytes, before memory is allocated for it. The default is no limit.
-func MaxFrame(n int64) SocketOption { return SocketOption{name: C.ZMQ_MAXMSGSIZE, value: int(n)} }
+func MaxFrame(n int64) SocketOption { return SocketOption{name: C.ZMQ_MAXMSGSIZE, value: n} }
 
 // RoutingID sets the id by which a ROUTER knows the socket: 1 to 255 bytes, the first of them not 0.
 func RoutingID(id []byte) SocketOption {
@@ -108,7 +108,11 @@ func (c *Context) NewSocket(kind Type, options ...SocketOption) (*Socket, error)
 	if c.ptr == nil {
 		return nil, fmt.Errorf("zeromq: the context is %w", ErrClosed)
 	}
-	ptr, err := C.zmq_socket(c.ptr, C.int(kind))
+	number, err := number(int64(kind))
+	if err != nil {
+		return nil, failed("socket", err)
+	}
+	ptr, err := C.zmq_socket(c.ptr, number)
 	if ptr == nil {
 		return nil, failed("socket", err)
 	}
@@ -135,7 +139,10 @@ func (s *Socket) Set(options ...SocketOption) error {
 				rc, err := C.zmq_setsockopt(s.ptr, o.name, unsafe.Pointer(&value), C.sizeof_int64_t)
 				return rc, err
 			default:
-				value := C.int(o.value)
+				value, err := number(o.value)
+				if err != nil {
+					return -1, err
+				}
 				rc, err := C.zmq_setsockopt(s.ptr, o.name, unsafe.Pointer(&value), C.sizeof_int)
 				return rc, err
 			}
@@ -178,6 +185,9 @@ func (s *Socket) Disconnect(endpoint string) error {
 }
 
 func (s *Socket) endpoint(verb, endpoint string) error {
+	if strings.Contains(endpoint, "\x00") { // with which a string of C ends
+		return failed(fmt.Sprintf("%s %q", verb, endpoint), Errno(syscall.EINVAL))
+	}
 	name := C.CString(endpoint)
 	defer C.free(unsafe.Pointer(name))
 	return s.call(verb+" "+endpoint, func() (rc C.int, err error) {

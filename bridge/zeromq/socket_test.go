@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -527,6 +528,43 @@ func TestErrorsSayWhatFailed(t *testing.T) {
 	require.Error(t, push.Send(deadline(t), &zeromq.Message{Message: tens.Message{Level: 9}}))
 	_, err = newContext(t).NewSocket(99)
 	require.ErrorIs(t, err, syscall.EINVAL)
+}
+
+// libzmq takes an int of C; a larger number must not become another number, or 0, which is no limit.
+func TestNumbersThatDoNotFitAreRefused(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	for _, n := range []int{1 << 31, 1 << 32, 1<<32 + 1, math.MaxInt64, math.MinInt64, -1<<32 + 1} {
+		for _, option := range []zeromq.ContextOption{zeromq.Threads(n), zeromq.MaxSockets(n)} {
+			_, err := zeromq.NewContext(option)
+			require.ErrorIs(t, err, syscall.EINVAL)
+			require.ErrorContains(t, err, fmt.Sprintf("zeromq: context: %d is not between -2^31 and 2^31 - 1", n))
+		}
+		c := newContext(t)
+		for _, option := range []zeromq.SocketOption{zeromq.SendHighWater(n), zeromq.ReceiveHighWater(n)} {
+			_, err := c.NewSocket(zeromq.Push, option)
+			require.ErrorIs(t, err, syscall.EINVAL)
+			require.ErrorContains(t, err, fmt.Sprintf("zeromq: set an option: %d is not between", n))
+		}
+		_, err := c.NewSocket(zeromq.Push + zeromq.Type(n))
+		require.ErrorIs(t, err, syscall.EINVAL)
+		if n > 0 {
+			_, err = c.NewSocket(zeromq.Push, zeromq.Linger(time.Duration(min(n, math.MaxInt64/1_000_000))*time.Millisecond))
+			require.ErrorIs(t, err, syscall.EINVAL)
+		}
+		newSocket(t, c, zeromq.Push, zeromq.MaxFrame(int64(n)), zeromq.Linger(-time.Hour))
+	}
+}
+
+// A string of C ends with the first NUL: libzmq would take the endpoint before it.
+func TestEndpointsWithANULAreRefused(t *testing.T) {
+	dlpacktest.CheckLeaks(t)
+	s := newSocket(t, newContext(t), zeromq.Pair)
+	_, err := s.Bind("inproc://a\x00b")
+	require.ErrorIs(t, err, syscall.EINVAL)
+	require.EqualError(t, err, `zeromq: bind "inproc://a\x00b": Invalid argument`)
+	require.ErrorIs(t, s.Connect("inproc://a\x00b"), syscall.EINVAL)
+	require.ErrorIs(t, s.Unbind("inproc://a\x00b"), syscall.EINVAL)
+	require.ErrorIs(t, s.Disconnect("inproc://a\x00b"), syscall.EINVAL)
 }
 
 func TestALimitDropsTheMessageWhole(t *testing.T) {

@@ -142,6 +142,9 @@ static void a_limit_bounds_a_message(void) {
     CHECK_OK(dlb_message_decode(&m, f.frames, FRAMES, options | DLB_LIMIT(takes), &error));
     CHECK_OK(dlb_message_encode_packed(&whole, m, &error));
     dlb_message_free(m);
+    const uint64_t huge[] = {((uint64_t)1 << 47) - 1, (uint64_t)1 << 47, (uint64_t)1 << 48, ((uint64_t)1 << 48) + 1, UINT64_MAX};
+    for (size_t i = 0; i < sizeof huge / sizeof *huge; i++) CHECK(DLB_LIMIT(huge[i]) == DLB_LIMIT(huge[0]));
+    CHECK_INT(DLB_ERROR_FORMAT, dlb_message_decode_packed(&m, &whole, options | DLB_LIMIT(1), &error));
     CHECK_INT(DLB_ERROR_FORMAT, dlb_message_decode_packed(&m, &whole, options | DLB_LIMIT(takes - 1), &error));
     CHECK(m == NULL);
     CHECK_OK(dlb_message_decode_packed(&m, &whole, options | DLB_LIMIT(takes), &error));

@@ -588,8 +588,9 @@ int parse_device(PyObject *object, const char *name, DLDevice *out) {
     *out = (DLDevice){(DLDeviceType)type, (int32_t)id};
     if (!failed) return 0;
   } else if (PyUnicode_Check(object)) {
-    const char *text = PyUnicode_AsUTF8AndSize(object, NULL);
-    if (text != NULL && dlb_device_parse(out, text, NULL) == DLB_OK) return 0;
+    Py_ssize_t size;
+    const char *text = PyUnicode_AsUTF8AndSize(object, &size);
+    if (text != NULL && strlen(text) == (size_t)size && dlb_device_parse(out, text, NULL) == DLB_OK) return 0;
     PyErr_Clear();
     return raise_error(PyExc_ValueError, "dlbridge: %s %R is not known; the names are such as 'cpu' or 'cuda:0'", name, object);
   }
