@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing.util
 import os
 import time
@@ -61,6 +62,10 @@ def _seconds(timeout: float, what: str) -> float:
     return value
 
 
+def _milliseconds(timeout: float, what: str) -> int:
+    return ceil(min(_seconds(timeout, what), 1e9) * 1000)
+
+
 def handle(tensor: Tensor, /, *, timeout: float = 30.0, readonly: bool = True) -> dict[str, Any]:
     """Offers the segment of a tensor to one other process of the same user, for `timeout` seconds, and returns what that process
     passes to `fetch`: a dict that JSON can represent, of less than 200 bytes, which travels over any transport on the machine.
@@ -76,11 +81,11 @@ def handle(tensor: Tensor, /, *, timeout: float = 30.0, readonly: bool = True) -
         >>> dlbridge.shm.fetch(h, 3, "int64")
         <dlbridge.Tensor, int64(3,), read-only: [0, 1, 2]>
     """
-    seconds = _seconds(timeout, "handle")
+    milliseconds = _milliseconds(timeout, "handle")
     if not _is_row_major(checked(tensor, "handle")):
         raise BufferError("dlbridge: shm: handle: the tensor is not row-major; shm.copy makes a copy that is")
     wait_at_exit()
-    name, token, offset, size = _core.shm_offer(tensor, not readonly, ceil(min(seconds, 1e9) * 1000))
+    name, token, offset, size = _core.shm_offer(tensor, not readonly, milliseconds)
     return {"socket": name, "token": token, "offset": offset, "size": size, "readonly": bool(readonly)}
 
 
@@ -131,6 +136,10 @@ class _Handle:
             raise ValueError(f"dlbridge: shm: handle: {name} {value!r:.100} is not a number of bytes")
         return value
 
+    def check(self, size: int) -> None:
+        """Raises what `fetch` of so many bytes would raise before it uses the handle up."""
+        _core.shm_check_handle(self.socket, self.token, self.offset, self.size, size)
+
     def fetch(self, shape: int | Sequence[int], dtype: Any, timeout: float, copy_unsealed: int) -> Tensor:
         seconds = _seconds(timeout, "fetch")
         return _core.shm_fetch(
@@ -144,9 +153,11 @@ def offer_parts(frames: Sequence[Buffer], /, *, timeout: float = 30.0, readonly:
     size.
 
     In the label, a tensor without its part has the packing "shm" and the attribute "shm", its handle. The receiver calls `fetch_parts`,
-    or in Go shm.FetchTensors; readers that know neither refuse the tensor. Tensors in several parts (spread) keep their parts.
+    or in Go shm.FetchTensors; readers that know neither refuse the tensor. Tensors in several parts (spread) keep their parts. The
+    rest of the label stays as it is.
 
-    Ownership: as `handle`. Errors: those of `tens.decode` for frames that are not a message; those of `handle`.
+    Ownership: as `handle`. Errors: those of `tens.decode` for frames that are not a message; those of `handle`, before anything is
+    offered.
 
         >>> frames = dlbridge.tens.encode([dlbridge.shm.copy(np.arange(100_000))])
         >>> frames = dlbridge.shm.offer_parts(frames)
@@ -156,80 +167,134 @@ def offer_parts(frames: Sequence[Buffer], /, *, timeout: float = 30.0, readonly:
         (100000,)
     """
     message = tens.decode(frames)
-    tensors = _tensors(message)
-    offered: set[int] = set()  # parts
-    for tensor in tensors:
+    label = _Label(message)
+    milliseconds = _milliseconds(timeout, "offer_parts")
+    segments: dict[int, Tensor] = {}  # the tensors that are offered, by their indexes
+    offered: set[int] = set()  # their parts
+    for i, tensor in enumerate(label.tensors):
         if _is_dense(tensor) and "parts" not in tensor:
-            part = message.parts[tensor["part"]]
+            (number,) = _part_numbers(tensor, i)
+            part = message.parts[number]
             if part.nbytes > 0 and _core.shm_is_shared(whole := from_buffer(part)):
-                tensor["packing"], tensor[_PACKING] = _PACKING, handle(whole, timeout=timeout, readonly=readonly)
-                offered.add(tensor["part"])
-    for tensor in tensors:
-        if tensor.get("packing") != _PACKING:
-            offered.difference_update(_part_numbers(tensor))  # parts that other tensors need
+                _core.shm_check(whole, not readonly)
+                segments[i] = whole
+                offered.add(number)
+    for i, tensor in enumerate(label.tensors):
+        if i not in segments and tensor.get("packing") != _PACKING:
+            offered.difference_update(_part_numbers(tensor, i))  # parts that other tensors need
     gone = list(accumulate((i in offered for i in range(len(message.parts))), initial=0))  # the offered parts before each part
-    for tensor in tensors:
-        if numbers := _part_numbers(tensor):
-            tensor["part"] -= gone[min(numbers[0], len(message.parts))]
+    wait_at_exit()
+    for i, tensor in enumerate(label.tensors):
+        if i in segments:
+            name, token, offset, size = _core.shm_offer(segments[i], not readonly, milliseconds)
+            text = f'{{"socket":"{name}","token":"{token}","offset":{offset},"size":{size},"readonly":{"true" if readonly else "false"}}}'
+            label.change(i, {"packing": f'"{_PACKING}"', _PACKING: text})
+        elif (numbers := _part_numbers(tensor, i)) and (before := gone[min(numbers[0], len(message.parts))]):
+            label.change(i, {"part": str(numbers[0] - before)})
     parts = [part for i, part in enumerate(message.parts) if i not in offered]
-    return _frames(message, parts)
+    return _frames(message, label, parts)
 
 
 def fetch_parts(frames: Sequence[Buffer], /, *, timeout: float = 5.0, copy_unsealed: int = 0) -> list[memoryview]:
     """Returns the frames of a TENS message whose tensors were left in segments, by `offer_parts` or by Go's shm.Offers, with a payload
     part for each of them, on the memory of its segment. `tens.decode` then reads the message as any other.
 
-    `timeout` is in seconds, for each tensor; `copy_unsealed` is that of `recv`, for each tensor. Errors: those of `fetch`, with a note
-    that has the index of the tensor. The tensors before it have then been fetched, and cannot be fetched again.
+    In the label, only the descriptions of these tensors change. `timeout` is in seconds, for each tensor; `copy_unsealed` is that of
+    `recv`, for each tensor. Errors: those of `tens.decode` and `fetch`, the latter with a note that has the index of the tensor. What can
+    be checked is checked for all tensors first. If one cannot be fetched, those before it have been fetched, and cannot be again.
 
         >>> frames = dlbridge.shm.offer_parts(dlbridge.tens.encode([dlbridge.shm.copy(np.arange(3))]))
         >>> dlbridge.tens.decode(dlbridge.shm.fetch_parts(frames)).tensors[0].tolist()
         [0, 1, 2]
     """
     message = tens.decode(frames)
+    label = _Label(message)
     parts: list[Any] = list(message.parts)
-    for i, tensor in enumerate(_tensors(message)):
-        if tensor.get("packing") != _PACKING:
-            continue
-        try:
-            h = _Handle(tensor.pop(_PACKING, None))
-            part = h.fetch(_size(tensor), "uint8", timeout, copy_unsealed)
-        except (LookupError, OSError, TypeError, ValueError) as error:
-            error.add_note(f"dlbridge: tensors[{i}] of the message")
-            raise
-        del tensor["packing"]
-        tensor["part"] = len(parts)
-        parts.append(part)
-    return _frames(message, parts)
-
-
-def _tensors(message: tens.Message) -> list[dict[str, Any]]:
-    """Returns the descriptions of the tensors of a message, which lie in its label."""
+    _seconds(timeout, "fetch_parts")
+    handles: dict[int, tuple[_Handle, int]] = {}  # with the sizes of the tensors, by their indexes
+    i = 0
     try:
-        tensors = message.label["TENS"]["tensors"]  # type: ignore[index]
-    except (KeyError, TypeError):
-        tensors = None
-    if not isinstance(tensors, list) or not all(isinstance(tensor, dict) for tensor in tensors):
-        raise ValueError("dlbridge: shm: the label of the message describes no tensors")
-    return tensors
+        for i, tensor in enumerate(label.tensors):
+            if tensor.get("packing") == _PACKING:
+                fields = tensor.get(_PACKING)
+                if not isinstance(fields, dict):
+                    raise ValueError(f"dlbridge: shm: the attribute {_PACKING} is {fields!r:.100}, not a handle")
+                handles[i] = h, size = _Handle(fields), _size(tensor)
+                h.check(size)
+        for i, (h, size) in handles.items():
+            part = h.fetch(size, "uint8", timeout, copy_unsealed)
+            label.change(i, {"packing": None, _PACKING: None, "part": str(len(parts))})
+            parts.append(part)
+    except (LookupError, OSError, ValueError) as error:
+        error.add_note(f"dlbridge: tensors[{i}] of the message")
+        raise
+    return _frames(message, label, parts)
+
+
+class _Label:
+    """The text of a label, whose tensors can be changed. The rest of the text stays as it is: json would write other numbers than it
+    has read.
+    """
+
+    def __init__(self, message: tens.Message) -> None:
+        self._text = message.label_bytes
+        self._places: list[tuple[int, int]] = []  # of the tensors in the text
+        self._changed: dict[int, bytes] = {}
+        if message.tensors:  # the Go library has checked the label
+            at = self._find(self._find(len(self._text) - len(self._text.lstrip()), "TENS"), "tensors")
+            self._places = [(begin, end) for _, begin, _, end in _core.tens_label_children(self._text, at)]
+        elif not isinstance(message.label, dict) or "TENS" not in message.label:
+            raise ValueError("dlbridge: shm: the label of the message describes no tensors")
+        self.tensors: list[dict[str, Any]] = [_read(self._text[begin:end]) for begin, end in self._places]
+
+    def _find(self, at: int, wanted: str) -> int:
+        """Returns where the value of the member with this name begins, in the object that begins at `at`."""
+        return next(value for name, _, value, _ in _core.tens_label_children(self._text, at) if _name(name) == wanted)
+
+    def change(self, i: int, changes: Mapping[str, str | None]) -> None:
+        """Sets attributes of a tensor to JSON text, and removes those that are None."""
+        text, (begin, end) = self._text, self._places[i]
+        members = [text[begin + 1 : end - 1]]
+        if changes.keys() & self.tensors[i].keys():
+            members = [text[at:to] for name, at, _, to in _core.tens_label_children(text, begin) if _name(name) not in changes]
+        members += [f'"{name}":{value}'.encode() for name, value in changes.items() if value is not None]
+        self._changed[i] = b"{" + b",".join(members) + b"}"
+
+    def encode(self) -> bytes:
+        pieces, done = [], 0
+        for i, changed in sorted(self._changed.items()):
+            begin, end = self._places[i]
+            pieces += [self._text[done:begin], changed]
+            done = end
+        return b"".join([*pieces, self._text[done:]])
+
+
+def _read(tensor: bytes) -> Any:
+    try:
+        return json.loads(tensor)
+    except ValueError:  # Python does not convert an integer of thousands of digits, which is in the metadata
+        return json.loads(tensor, parse_int=lambda text: int(text) if len(text) < 20 else float(text))
+
+
+def _name(text: str | None) -> str | None:
+    return json.loads(f'"{text}"') if text is not None and "\\" in text else text
 
 
 def _is_dense(tensor: Mapping[str, Any]) -> bool:
     return bool(tensor.get("packing", "dense") == "dense")
 
 
-def _part_numbers(tensor: Mapping[str, Any]) -> range:
-    """Returns the numbers of the parts that a tensor names. `tens.decode` checks them only for dense tensors."""
-    first = tensor.get("part")
+def _part_numbers(tensor: Mapping[str, Any], i: int) -> range:
+    """Returns the numbers of the parts that tensor i of a message names. `tens.decode` checks them only for dense tensors."""
+    first = tensor.get("part", i)
     if type(first) is not int or first < 0:
         return range(0)
     return range(first, first + (tensor.get("parts", 1) if _is_dense(tensor) else 1))
 
 
-def _frames(message: tens.Message, parts: list[Any]) -> list[memoryview]:
-    return tens.Message(
-        message.level, message.form, message.label or {}, message.origin, message.granule, message.seqno, parts
-    ).frames()
+def _frames(message: tens.Message, label: _Label, parts: list[Any]) -> list[memoryview]:
+    text = label.encode()
+    return tens.Message(message.level, message.form, text, message.origin, message.granule, message.seqno, parts).frames()
 
 
 def _size(tensor: Mapping[str, Any]) -> int:
@@ -238,9 +303,10 @@ def _size(tensor: Mapping[str, Any]) -> int:
     bits = 8 * word if type(word) is int else 0
     if isinstance(data_type, list) and len(data_type) == 3:  # code, bits, lanes: elements without padding
         bits = prod(n for n in data_type[1:] if type(n) is int)
-    if not isinstance(shape, list) or len(shape) > 64 or not all(type(n) is int and 0 < n < 1 << 63 for n in shape) or bits < 1:
+    if not isinstance(shape, list) or not all(type(n) is int and 0 < n < 1 << 63 for n in shape) or bits < 1:
         raise ValueError("dlbridge: the description of a tensor in a segment has no valid shape and word")
-    size = (prod(shape) * bits + 7) // 8
-    if size >= 1 << 63:
-        raise ValueError(f"dlbridge: shape {shape} has more than 2**63-1 bytes")
-    return size
+    for n in shape:
+        bits *= n
+        if bits >= 1 << 66:  # here, so that the product of a long list takes no time
+            raise ValueError(f"dlbridge: shape {shape!r:.200} has more than 2**63-1 bytes")
+    return (bits + 7) // 8

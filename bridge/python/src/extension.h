@@ -333,6 +333,8 @@ PyObject *shm_missing(PyObject *module, PyObject *why);
 PyObject *shm_offer(PyObject *module, PyObject *args);
 PyObject *shm_offer_count(PyObject *module, PyObject *ignored);
 PyObject *shm_offers_end(PyObject *module, PyObject *ignored);
+PyObject *shm_check(PyObject *module, PyObject *args);
+PyObject *shm_check_handle(PyObject *module, PyObject *args);
 PyObject *shm_fetch(PyObject *module, PyObject *args);
 PyObject *shm_attach(PyObject *module, PyObject *args);
 PyObject *shm_readonly(PyObject *module, PyObject *tensor);
@@ -378,6 +380,7 @@ PyObject *tens_encode(PyObject *module, PyObject *args);
 PyObject *tens_encode_parts(PyObject *module, PyObject *args);
 PyObject *tens_encode_frames(PyObject *module, PyObject *frames);
 PyObject *tens_decode_frames(PyObject *module, PyObject *args);
+PyObject *tens_label_children(PyObject *module, PyObject *args);
 
 /* ---- decthings.c */
 PyObject *decthings_decode(PyObject *module, PyObject *args);

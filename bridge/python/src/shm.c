@@ -339,6 +339,30 @@ PyObject *shm_is_shared(PyObject *Py_UNUSED(module), PyObject *tensor) {
   return PyBool_FromLong(shared);
 }
 
+/* Finds the segment of a Tensor, as segment_place_of. Returns -1 with an exception. */
+static int place_of(segment_place *place, Tensor *t, int writable) {
+  char text[MESSAGE_SIZE];
+  core_share *held = tensor_hold(t);
+  if (held == NULL) return -1;
+  uint64_t flags = t->flags | (tensor_read_only(t) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
+  core_status status = segment_place_of(place, &t->view, &t->extent, flags, writable, text, sizeof text);
+  if (status != CORE_OK) raise_shm(status, -1, text);
+  share_end(held);
+  return status == CORE_OK ? 0 : -1;
+}
+
+/* Raises what shm_offer would raise before anything is offered. (Tensor, writable) -> None */
+PyObject *shm_check(PyObject *module, PyObject *args) {
+  module_state *state = PyModule_GetState(module);
+  PyObject *tensor;
+  int writable;
+  segment_place place;
+  if (!PyArg_ParseTuple(args, "O!p", state->tensor_type, &tensor, &writable) || place_of(&place, (Tensor *)tensor, writable) < 0)
+    return NULL;
+  close(place.file);
+  Py_RETURN_NONE;
+}
+
 /* Offers the segment of a Tensor. (Tensor, writable, milliseconds) -> (socket, token, offset, size), which are fields of a handle:
  * the offset is the number of bytes from the beginning of the segment to the element with all indices 0. */
 PyObject *shm_offer(PyObject *module, PyObject *args) {
@@ -347,18 +371,11 @@ PyObject *shm_offer(PyObject *module, PyObject *args) {
   int writable;
   long long milliseconds;
   if (!PyArg_ParseTuple(args, "O!pL", state->tensor_type, &tensor, &writable, &milliseconds)) return NULL;
-  Tensor *t = (Tensor *)tensor;
   char text[MESSAGE_SIZE];
-  core_share *held = tensor_hold(t);
-  if (held == NULL) return NULL;
   segment_place place;
   segment_handle h;
-  uint64_t flags = t->flags | (tensor_read_only(t) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
-  core_status status = segment_place_of(&place, &t->view, &t->extent, flags, writable, text, sizeof text);
-  if (status != CORE_OK) raise_shm(status, -1, text);
-  share_end(held);
-  if (status != CORE_OK) return NULL;
-  status = segment_offer(&h, &place, writable, milliseconds, text, sizeof text);
+  if (place_of(&place, (Tensor *)tensor, writable) < 0) return NULL;
+  core_status status = segment_offer(&h, &place, writable, milliseconds, text, sizeof text);
   if (status != CORE_OK) return raise_shm(status, -1, text);
   return Py_BuildValue("(ssKK)", h.socket, h.token, (unsigned long long)h.offset, (unsigned long long)h.size);
 }
@@ -418,6 +435,36 @@ static PyObject *open_file(PyObject *module, int file, const DLTensor *view, int
   return only_tensor(PyModule_GetState(module), &in);
 }
 
+/* Sets the strings of a handle, and checks whether a tensor fits its segment. Returns -1 with an exception, which does not use the
+ * handle up. */
+static int set_handle(segment_handle *out, const char *socket, Py_ssize_t socket_size, const char *token, Py_ssize_t token_size,
+                      const DLTensor *view, unsigned long long size) {
+  char text[MESSAGE_SIZE];
+  const char *wrong = segment_handle_set(out, socket, (size_t)socket_size, token, (size_t)token_size);
+  if (wrong != NULL) return raise_error(PyExc_ValueError, "dlbridge: shm: handle: %s", wrong);
+  core_status status = segment_fits(view, 0, size, text, sizeof text);
+  if (status == CORE_OK) return 0;
+  raise_shm(status, -1, text);
+  return -1;
+}
+
+/* Raises what shm_fetch would raise before it uses a handle up. (socket, token, offset, size; number of bytes) -> None */
+PyObject *shm_check_handle(PyObject *Py_UNUSED(module), PyObject *args) {
+  const char *socket, *token;
+  Py_ssize_t socket_size, token_size;
+  unsigned long long offset, size;
+  long long bytes;
+  segment_handle h;
+  DLTensor view = {.device = {kDLCPU, 0}, .dtype = {kDLUInt, 8, 1}, .ndim = 1};
+  if (!PyArg_ParseTuple(args, "s#s#O&O&L", &socket, &socket_size, &token, &token_size, byte_count, &offset, byte_count, &size, &bytes))
+    return NULL;
+  int64_t shape[] = {bytes};
+  view.shape = shape;
+  view.byte_offset = offset;
+  if (set_handle(&h, socket, socket_size, token, token_size, &view, size) < 0) return NULL;
+  Py_RETURN_NONE;
+}
+
 /* (socket, token, offset and size of a handle; shape; data type; writable; seconds; bytes that may be copied) -> a Tensor */
 PyObject *shm_fetch(PyObject *module, PyObject *args) {
   const char *socket, *token;
@@ -429,17 +476,13 @@ PyObject *shm_fetch(PyObject *module, PyObject *args) {
   segment_handle h;
   int64_t shape[CORE_RANK_MAX];
   core_extent extent;
-  char text[MESSAGE_SIZE];
   DLTensor view = {.device = {kDLCPU, 0}, .shape = shape};
   if (!PyArg_ParseTuple(args, "s#s#O&O&OOpdO&", &socket, &socket_size, &token, &token_size, byte_count, &offset, byte_count, &size,
                         &description[0], &description[1], &writable, &seconds, byte_count, &copied) ||
       parse_empty(description, 2, NULL, &view, &extent) < 0)
     return NULL;
-  const char *wrong = segment_handle_set(&h, socket, (size_t)socket_size, token, (size_t)token_size);
-  if (wrong != NULL) return PyErr_Format(PyExc_ValueError, "dlbridge: shm: handle: %s", wrong);
   view.byte_offset = offset;
-  core_status status = segment_fits(&view, 0, size, text, sizeof text); /* an error here does not use the handle up */
-  if (status != CORE_OK) return raise_shm(status, -1, text);
+  if (set_handle(&h, socket, socket_size, token, token_size, &view, size) < 0) return NULL;
   int file = fetch(&h, seconds);
   return file < 0 ? NULL : open_file(module, file, &view, writable, copied, 0);
 }

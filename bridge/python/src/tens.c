@@ -386,3 +386,70 @@ PyObject *tens_encode(PyObject *module, PyObject *args) {
   end_tensors(tensors, error.code == DLB_OK ? 0 : count);
   return error.code == DLB_OK ? frames_of(PyModule_GetState(module), go, message) : raise_library(&error);
 }
+
+/* ---- text of labels ---------------------------------------------------------------------------- */
+
+static int is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
+static size_t skip_space(const char *text, size_t size, size_t at) {
+  while (at < size && is_space(text[at])) at++;
+  return at;
+}
+
+/* Returns where the string ends whose first quote is at `at`. */
+static size_t skip_string(const char *text, size_t size, size_t at) {
+  for (at++; at < size && text[at] != '"'; at++) {
+    if (text[at] == '\\') at++;
+  }
+  return at < size ? at + 1 : size;
+}
+
+/* Returns where the value ends that begins at `at`. */
+static size_t skip_value(const char *text, size_t size, size_t at) {
+  size_t open = 0; /* brackets and braces */
+  while (at < size) {
+    const char c = text[at];
+    if (open == 0 && (c == ',' || c == ']' || c == '}' || is_space(c))) break; /* the end of a number or a word */
+    if (c == '"') at = skip_string(text, size, at);
+    else at++;
+    if (c == '[' || c == '{') open++;
+    else if ((c == ']' || c == '}') && open > 0) open--;
+    if (open == 0 && (c == '"' || c == ']' || c == '}')) break;
+  }
+  return at;
+}
+
+/* (text, place of a brace or bracket) -> list of (name between its quotes, or None; where the member or element begins; where its
+ * value begins; where it ends). The text is valid JSON; of any other text the result has no meaning. */
+PyObject *tens_label_children(PyObject *Py_UNUSED(module), PyObject *args) {
+  const char *text;
+  Py_ssize_t length, start;
+  if (!PyArg_ParseTuple(args, "y#n", &text, &length, &start)) return NULL;
+  const size_t size = (size_t)length;
+  PyObject *list = start < 0 || start >= length ? NULL : PyList_New(0);
+  size_t at = list == NULL ? size : skip_space(text, size, (size_t)start + 1);
+  while (at < size && text[at] != ']' && text[at] != '}') {
+    const size_t begin = at;
+    PyObject *name;
+    if (text[start] == '{') {
+      at = skip_string(text, size, at);
+      name = at < begin + 2 ? NULL : PyUnicode_DecodeUTF8(text + begin + 1, (Py_ssize_t)(at - begin - 2), NULL);
+      at = skip_space(text, size, skip_space(text, size, at) + 1); /* the colon */
+    } else {
+      name = Py_NewRef(Py_None);
+    }
+    const size_t value = at;
+    at = skip_value(text, size, at);
+    PyObject *child = name == NULL ? NULL : Py_BuildValue("(Nnnn)", name, (Py_ssize_t)begin, (Py_ssize_t)value, (Py_ssize_t)at);
+    const int failed = child == NULL || at == value || PyList_Append(list, child) < 0;
+    Py_XDECREF(child);
+    if (failed) {
+      Py_CLEAR(list);
+      break;
+    }
+    at = skip_space(text, size, at);
+    if (at < size && text[at] == ',') at = skip_space(text, size, at + 1);
+  }
+  if (list == NULL && !PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "dlbridge: label: the text is not valid JSON");
+  return list;
+}

@@ -1043,7 +1043,9 @@ def test_parts_that_other_tensors_name_stay(offered):
         ({"shape": [4]}, ValueError, "reach from byte 0 to 32, and the segment has 24 bytes"),
         ({"shape": [1 << 62, 1 << 62]}, ValueError, "overflows 64 bits"),
         ({"dtype": "V", "dlpack": [0, 8, 1 << 62]}, ValueError, "more than 2\\*\\*63-1 bytes"),
-        ({"shm": None}, TypeError, "a handle is a mapping"),
+        ({"shm": None}, ValueError, "the attribute shm is None, not a handle"),
+        ({"shm": []}, ValueError, "the attribute shm is \\[\\], not a handle"),
+        ({"shape": [2] * 10_000}, ValueError, "overflows|more than 2\\*\\*63-1 bytes|dimensions"),
         ({"shm": {}}, ValueError, "socket None is not a string"),
         ({"word": 0}, ValueError, "word"),
     ],
@@ -1056,6 +1058,69 @@ def test_g90_messages_with_handles_are_checked(offered, change, error, text):
     with pytest.raises(error, match=text):
         shm.fetch_parts(dlbridge.tens.Message(label=label).frames())
     withdraw(h)
+
+
+def text_message(text, *parts):
+    return dlbridge.tens.Message(form="TENS", label=text, parts=parts).frames()
+
+
+UNUSUAL = """ { "a" : [12345678901234567890.123, 1E5, -0, 1e400, %s ] , "TENS":{"b":"\\u0041\\"}", "metadata":{"c":1.50},
+  "tensors" :[ {"shape" : [3], "word":8,\t"dtype":"f", "part":0, "metadata":{"d" : 1E-0, "e":[{"]":[]}, -%s]}}, {"shape":[2],"word":1,"dtype":"u","part":1} ]
+} } """ % ("9" * 5000, "8" * 5000)
+
+
+def test_the_rest_of_a_label_stays_as_it_is(offered):
+    s = shm.copy(np.arange(3.0))
+    frames = text_message(UNUSUAL, s, b"ab")
+    assert bytes(shm.offer_parts(text_message(UNUSUAL, bytes(24), b"ab"))[0]) == bytes(text_message(UNUSUAL, bytes(24), b"ab")[0])
+    assert [bytes(f) for f in shm.fetch_parts(frames)] == [bytes(f) for f in frames]
+    offered_frames = shm.offer_parts(frames)
+    text = dlbridge.tens.decode(offered_frames).label_bytes.decode()
+    tensor = UNUSUAL[UNUSUAL.index('{"shape" :') : UNUSUAL.index('}, {"shape":[2]')]
+    before, after = UNUSUAL.split(tensor + "}")
+    assert text.startswith(before + tensor + ',"packing":"shm","shm":{"socket":') and text.endswith(after.replace('"part":1', '"part":0'))
+    fetched = dlbridge.tens.decode(shm.fetch_parts(offered_frames))
+    assert [t.tolist() for t in fetched.tensors] == [[0, 1, 2], [97, 98]]
+    assert fetched.label_bytes.decode().startswith(before) and "shm" not in fetched.label_bytes.decode()
+
+
+@pytest.mark.parametrize("rank", [0, 64, 65, 256])
+def test_tensors_of_all_ranks_are_offered_and_fetched(offered, rank):
+    t = shm.copy(np.full(1, 7.5)).reshape((1,) * rank)
+    (got,) = dlbridge.tens.decode(shm.fetch_parts(shm.offer_parts(dlbridge.tens.encode([t])))).tensors
+    assert got.ndim == rank and got.item() == 7.5
+
+
+def test_a_tensor_without_the_attribute_part_has_the_part_of_its_index(offered):
+    text = '{"TENS":{"metadata":{},"tensors":[%s]}}' % ",".join(['{"shape":[3],"word":8,"dtype":"f"}'] * 3)
+    private = np.arange(3.0)
+    frames = shm.offer_parts(text_message(text, private, shm.copy(private + 1), private + 2))
+    assert [frame.nbytes for frame in frames[2:]] == [24, 24]
+    got = dlbridge.tens.decode(shm.fetch_parts(frames)).tensors
+    assert [t.item(0) for t in got] == [0, 1, 2]
+
+
+def test_nothing_is_fetched_if_one_handle_is_wrong(offered):
+    frames = shm.offer_parts(dlbridge.tens.encode([shm.copy(np.arange(3)), shm.copy(np.arange(4))]))
+    message = dlbridge.tens.decode(frames)
+    for change in {"token": "x"}, {"size": 8}, {"offset": -1}, {"socket": 1}:
+        label = json.loads(message.label_bytes)
+        label["TENS"]["tensors"][1]["shm"].update(change)
+        with pytest.raises(ValueError) as error:
+            shm.fetch_parts(dlbridge.tens.Message(label=label).frames())
+        assert error.value.__notes__ == ["dlbridge: tensors[1] of the message"]
+    assert [t.size for t in dlbridge.tens.decode(shm.fetch_parts(frames)).tensors] == [3, 4]
+
+
+def test_nothing_is_offered_if_one_tensor_cannot_be(offered):
+    x, y = shm.copy(np.arange(3)), shm.copy(np.arange(3))
+    frames = dlbridge.tens.encode([x, shm.readonly(y)])
+    with pytest.raises(BufferError, match="read-only"):
+        shm.offer_parts(frames, readonly=False)
+    for timeout in 0, "x":
+        with pytest.raises(ValueError):
+            shm.offer_parts(frames, timeout=timeout)
+    assert _core.shm_offer_count() == 0
 
 
 # ---- objects with names -------------------------------------------------------------------------
