@@ -491,7 +491,7 @@ typedef struct dlb_bytes {
   size_t size;
 } dlb_bytes;
 
-/* Options of dlb_message_decode and dlb_message_decode_packed. */
+/* Options of dlb_message_decode, dlb_message_decode_packed and dlb_message_decode_next. */
 #define DLB_DECODE_MESSAGE_ONLY ((uint64_t)1) /* do not decode the label: the message has no tensors */
 #define DLB_DECODE_JOIN ((uint64_t)2)         /* copy each tensor that lies in several parts into new memory */
 
@@ -514,10 +514,21 @@ typedef struct dlb_bytes {
 DLB_API int32_t dlb_message_decode(dlb_message **out, const dlb_frame *frames, size_t count,
                                    uint64_t options, dlb_error *error);
 
-/* Decodes a message in the single-part form, which is one frame.
+/* Decodes a message in the single-part form, which is one frame. Another message behind it is DLB_ERROR_FORMAT:
+ * dlb_message_decode_next reads several.
  * Ownership, Lifetime, Threads, On error: as dlb_message_decode. */
 DLB_API int32_t dlb_message_decode_packed(dlb_message **out, const dlb_frame *packed, uint64_t options,
                                    dlb_error *error);
+
+/* Decodes the message at `offset` of a frame that has messages in the single-part form, one after another, and sets *next to
+ * the offset for the next call. At the end of the frame *out is NULL and *next the size of the frame. The single-part form does not
+ * say where a message ends: a frame in it that begins as a prefix header does, with ZIO and a digit from 0 to 8, is the
+ * prefix header of the next message, unless it is one of the first two of its message. The limit applies to each call separately.
+ * Ownership: on success the message, and the tensors made from it, own the frame, which is released once, when none of them needs
+ * it; at the end of the frame it is released at once. The caller owns *out. Lifetime, Threads: as dlb_message_decode. On error:
+ * *out is NULL, *next is 0, and the frame is not released. */
+DLB_API int32_t dlb_message_decode_next(dlb_message **out, size_t *next, const dlb_frame *packed, size_t offset,
+                                        uint64_t options, dlb_error *error);
 
 /* A tensor to be encoded, and its metadata. */
 typedef struct dlb_message_tensor {
@@ -626,7 +637,9 @@ DLB_API int32_t dlb_message_frames(dlb_frame *out, size_t count, const dlb_messa
  * library that was released or taken over before is counted in double_deletes. */
 DLB_API void dlb_frames_release(dlb_frame *frames, size_t count);
 
-/* Encodes a message in the single-part form: all frames in one block of new memory.
+/* Encodes a message in the single-part form: all frames in one block of new memory. A part that begins as a prefix header does
+ * (see dlb_message_decode_next) is DLB_ERROR_ARGUMENT, because a reader would take it for the next message; separate frames can
+ * carry it.
  * Ownership, Lifetime, Threads, On error: as dlb_message_frame. */
 DLB_API int32_t dlb_message_encode_packed(dlb_frame *out, const dlb_message *message, dlb_error *error);
 

@@ -1014,6 +1014,39 @@ class [[nodiscard]] message {
   dlb_message *raw_ = nullptr;
 };
 
+// Reads the messages of a frame, which it takes over, each in the single-part form, as in
+// `for (auto m = in.next(); m; m = in.next())`; `options` as for dlb_message_decode_next. Payloads are not copied.
+class message_reader {
+ public:
+  explicit message_reader(frame &&packed, std::uint64_t options = 0)
+      : frame_(std::make_shared<frame>(std::move(packed))), options_(options) {}
+
+  // Returns the next message, or an empty owner at the end of the frame. The message keeps the frame alive. The limit applies to
+  // each call separately. Throws error; the next call then throws it again.
+  message next() {
+    if (offset_ == frame_->size()) return {};
+    dlb_frame raw = frame_->get();
+    auto share = std::make_unique<std::shared_ptr<frame>>(frame_);
+    raw.release = detail::destroy<std::shared_ptr<frame>>;
+    raw.ctx = share.get();
+    dlb_message *out = nullptr;
+    dlb_error e;
+    std::size_t next = 0;
+    detail::check(dlb_message_decode_next(&out, &next, &raw, offset_, options_, &e), e);
+    share.release();
+    offset_ = next;
+    return message::adopt(out);
+  }
+
+  // Returns the offset in bytes at which the next message begins in the frame.
+  std::size_t offset() const noexcept { return offset_; }
+
+ private:
+  std::shared_ptr<frame> frame_;
+  std::uint64_t options_;
+  std::size_t offset_ = 0;
+};
+
 // ---- values: the tensors of Decthings and TensorFlow ----
 
 // The owner of decoded elements: a tensor of a type that DLPack lacks, such as strings and images.

@@ -6,7 +6,7 @@
 // A message is a sequence of frames. The first is the prefix header: a level (0 to 8), a form of four bytes, and a
 // label. The second is the coordinate header: the 64-bit numbers origin, granule and seqno. The rest are the payload
 // parts. A message travels as many frames (see [Decode] and [Message.Encode]) or as one, in the single-part form
-// ([DecodePacked] and [Message.AppendPacked]).
+// ([DecodePacked] and [Message.AppendPacked]). [DecodeAll] reads several messages in that form, one after another.
 //
 // A message carries tensors if its label is a JSON object with the attribute TENS ([Message.DecodeLabel] and
 // [Message.EncodeLabel]). A [Tensor] says which part holds its elements and how they lie there; it is a
@@ -36,6 +36,9 @@
 // object. Attributes that the specification does not have are kept. The dtypes are f (word 2, 4, 8), i and u (1, 2, 4,
 // 8), c (8, 16), b (1), and V with an attribute [Dlpack], for types that have no letter; long doubles (f of word 16, c
 // of word 32) are [ErrUnsupported].
+//
+// In the single-part form, neither a message nor a part says whether another follows. There a frame behind the coordinate
+// header that begins with ZIO and a level is the prefix header of another message, and a part that begins so is not written.
 //
 // # Tensors in several parts
 //

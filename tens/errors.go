@@ -51,6 +51,9 @@ var (
 	errBadLevel     = invalid("level not one of 0 to 8")
 	errHeaderSize   = invalid("header not of 24 bytes")
 	errFormInvalid  = invalid("form longer than four bytes")
+	// errSecondMessage reports, in the single-part form, the prefix header of another message behind the first, or a part
+	// that would be taken for one.
+	errSecondMessage = invalid("more than one message")
 
 	// The label as JSON.
 	errLabelNotJSON     = invalid("not JSON")

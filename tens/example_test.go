@@ -27,6 +27,29 @@ func ExampleDecode() {
 	// Output: level 0, form TENS, seqno 3, 1 part
 }
 
+func ExampleDecodeAll() {
+	var data []byte // as in a file to which messages are appended
+	for seqno := range uint64(3) {
+		m := &tens.Message{Form: [4]byte{'T', 'E', 'X', 'T'}, Seqno: seqno, Parts: [][]byte{[]byte("part")}}
+		var err error
+		if data, err = m.AppendPacked(data); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	for m, err := range tens.DecodeAll(data) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Printf("seqno %d, %d part\n", m.Seqno, len(m.Parts))
+	}
+	// Output:
+	// seqno 0, 1 part
+	// seqno 1, 1 part
+	// seqno 2, 1 part
+}
+
 func ExampleMessage_DecodeLabel() {
 	m, err := tens.Decode(frames())
 	if err != nil {

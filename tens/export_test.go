@@ -3,6 +3,7 @@ package tens
 // The causes that users see as [ErrInvalid] or [ErrUnsupported].
 var (
 	ErrTooFewFrames       = errTooFewFrames
+	ErrSecondMessage      = errSecondMessage
 	ErrPrefixShort        = errPrefixShort
 	ErrBadMagic           = errBadMagic
 	ErrBadLevel           = errBadLevel

@@ -96,8 +96,51 @@ func FuzzDecodeLabel(f *testing.F) {
 	})
 }
 
+// FuzzDecodeAll: messages in the single-part form, one after another, are read as the same messages, and as one message only if
+// they are one.
+func FuzzDecodeAll(f *testing.F) {
+	for _, v := range readVectors(f) {
+		if data, err := tens.AppendFrames(nil, v.frames(f)); err == nil && v.Frames != nil {
+			f.Add(data, slices.Concat(data, data))
+		}
+	}
+	f.Add([]byte(nil), []byte("\x08ZIO0TENS\x18012345678901234567890123\x00\x08ZIO1TEXT\x18ZIO0TENS0123456789012345\x08ZIO0TENS"))
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		var messages []*tens.Message
+		for _, data := range [][]byte{first, second} {
+			at := 0
+			for m, err := range tens.DecodeAll(data) {
+				if err != nil {
+					requireFault(t, err.(*tens.Error).Kind, err)
+					break
+				}
+				size, err := tens.SizeFirst(data[at:])
+				require.NoError(t, err)
+				alone, err := tens.DecodePacked(data[at : at+size])
+				require.NoError(t, err)
+				require.Equal(t, flat(alone), flat(m))
+				messages, at = append(messages, m), at+size
+			}
+		}
+		data := packedOf(t, messages...)
+		i := 0
+		for m, err := range tens.DecodeAll(data) {
+			require.NoError(t, err)
+			require.Equal(t, flat(messages[i]), flat(m))
+			i++
+		}
+		require.Len(t, messages, i)
+		_, err := tens.DecodePacked(data)
+		require.Equal(t, len(messages) == 1, err == nil)
+	})
+}
+
 func requirePackedSame(t *testing.T, m *tens.Message) {
 	packed, err := m.AppendPacked(nil)
+	if slices.ContainsFunc(m.Parts, func(part []byte) bool { _, _, _, err := tens.DecodePrefix(part); return err == nil }) {
+		requireFault(t, tens.ErrSecondMessage, err)
+		return
+	}
 	require.NoError(t, err)
 	size, err := m.PackedSize()
 	require.NoError(t, err)

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"github.com/dlbridge/dlbridge/tens/strictjson"
 )
 
 // longSize is the first byte of a frame whose size follows in four bytes, big-endian. A smaller first byte is the size.
@@ -13,13 +15,56 @@ const longSize = 0xff
 
 // DecodePacked decodes a message from its single-part form. Label and parts alias data.
 //
-// Errors: those of [Decode] and [ErrTruncated].
+// Errors: those of [Decode] and of [DecodeFrames].
 func DecodePacked(data []byte) (*Message, error) {
 	frames, err := DecodeFrames(data)
 	if err != nil {
 		return nil, err
 	}
 	return Decode(frames)
+}
+
+// DecodeAll returns an iterator over the messages that follow one another in data, each in the single-part form. Label and
+// parts alias data. The iterator ends after an error, whose offset counts from the beginning of data.
+//
+// The single-part form does not say where a message ends. A frame behind the coordinate header that begins as a prefix header
+// does, with ZIO and a level, is the prefix header of the next message; [Message.AppendPacked] therefore refuses such a part.
+//
+// Errors: those of [Decode] and [ErrTruncated].
+func DecodeAll(data []byte) iter.Seq2[*Message, error] {
+	return func(yield func(*Message, error) bool) {
+		for at := 0; at < len(data); {
+			n, err := SizeFirst(data[at:])
+			var m *Message
+			if err == nil {
+				m, err = DecodePacked(data[at : at+n : at+n])
+			}
+			if e, ok := err.(*Error); ok && e.Offset >= 0 {
+				e.Offset += at
+			}
+			if !yield(m, err) || err != nil {
+				return
+			}
+			at += n
+		}
+	}
+}
+
+// SizeFirst returns the size in bytes of the first message in data, which has messages in the single-part form, one after
+// another (see [DecodeAll]). The error for data that ends inside a frame is [ErrTruncated]. Nothing is allocated.
+func SizeFirst(data []byte) (int, error) {
+	at := 0
+	for i := 0; at < len(data); i++ {
+		start, end, ok := frameAt(data, at)
+		if !ok {
+			return 0, truncated(data, at, i)
+		}
+		if i >= 2 && isPrefix(data[start:end]) {
+			break
+		}
+		at = end
+	}
+	return at, nil
 }
 
 // AppendPacked appends the single-part form of the message, into which it copies the parts. On an error, one of
@@ -41,8 +86,9 @@ func (m *Message) AppendPacked(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// PackedSize returns the size of the single-part form in bytes. The error for a level outside of 0 to 8 is
-// [ErrInvalid], and for a frame of more than 4 GiB - 1 [ErrFrameTooLarge].
+// PackedSize returns the size of the single-part form in bytes. The error for a level outside of 0 to 8, and for a part that
+// begins as a prefix header does (see [DecodeAll]), is [ErrInvalid], and for a frame of more than 4 GiB - 1
+// [ErrFrameTooLarge].
 func (m *Message) PackedSize() (int, error) {
 	if err := m.Validate(); err != nil {
 		return 0, err
@@ -58,9 +104,8 @@ func (m *Message) PackedSize() (int, error) {
 	return prefix + 1 + HeaderSize + parts, nil
 }
 
-// AppendFrames appends frames in the single-part form: the size of each, then its bytes. A size below 255 takes one
-// byte, any other five. The error for a frame of more than 4 GiB - 1 is [ErrFrameTooLarge]; dst is then returned
-// unchanged. Like append, it ends the process if Go has no memory for the result, and panics if no slice can be that
+// AppendFrames appends the frames of a message in the single-part form: the size of each, then its bytes. A size below 255
+// takes one byte, any other five. The errors are those of [SizeFrames]; dst is then returned unchanged. Like append, it ends the process if Go has no memory for the result, and panics if no slice can be that
 // long; [SizeFrames] returns how many bytes are appended.
 func AppendFrames(dst []byte, frames [][]byte) ([]byte, error) {
 	n, err := SizeFrames(frames)
@@ -74,9 +119,9 @@ func AppendFrames(dst []byte, frames [][]byte) ([]byte, error) {
 	return dst, nil
 }
 
-// DecodeFrames decodes all frames of the single-part form, which alias data. It accepts a size of five bytes also for a
-// frame of less than 255 bytes. The error for data that ends inside a frame is [ErrTruncated], and is returned before
-// anything is allocated.
+// DecodeFrames decodes the frames of a message in the single-part form, which alias data. It accepts a size of five bytes also
+// for a frame of less than 255 bytes. The error for data that ends inside a frame is [ErrTruncated], and for data with another
+// message behind the first [ErrInvalid]: [DecodeAll] reads several. Errors are returned before anything is allocated.
 func DecodeFrames(data []byte) ([][]byte, error) {
 	count := 0
 	for _, err := range DecodeAllFrames(data) {
@@ -112,8 +157,8 @@ func truncated(data []byte, at, frame int) *Error {
 		Detail: "frame " + strconv.Itoa(frame) + " does not end in the " + strconv.Itoa(len(data)-at) + " bytes that are left"}
 }
 
-// DecodeAllFrames returns an iterator over the frames of the single-part form, which alias data. It needs no memory for
-// a list of them. If data ends inside a frame or its size, the iterator yields [ErrTruncated] and ends.
+// DecodeAllFrames returns an iterator over the frames that [DecodeFrames] returns. It needs no memory for a list of them. It
+// yields an error of DecodeFrames in the place of the frame that the error is about, and ends.
 func DecodeAllFrames(data []byte) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for i, at := 0, 0; at < len(data); i++ {
@@ -122,7 +167,14 @@ func DecodeAllFrames(data []byte) iter.Seq2[[]byte, error] {
 				yield(nil, truncated(data, at, i))
 				return
 			}
-			if !yield(data[start:end:end], nil) {
+			frame := data[start:end:end]
+			if i >= 2 && isPrefix(frame) {
+				yield(nil, &Error{Kind: errSecondMessage, Tensor: -1, Offset: at,
+					Detail: "frame " + strconv.Itoa(i) + " begins with " + strictjson.Quote(frame[:prefixSize]) +
+						", as another message does; DecodeAll reads several, in Python decode_all, in C dlb_message_decode_next"})
+				return
+			}
+			if !yield(frame, nil) {
 				return
 			}
 			at = end
@@ -130,8 +182,8 @@ func DecodeAllFrames(data []byte) iter.Seq2[[]byte, error] {
 	}
 }
 
-// SizeFrames returns the size in bytes of frames in the single-part form. The error for a frame of more than 4 GiB - 1
-// is [ErrFrameTooLarge].
+// SizeFrames returns the size in bytes of the frames of a message in the single-part form. The error for a frame of more than
+// 4 GiB - 1 is [ErrFrameTooLarge], and for a part that begins as a prefix header does (see [DecodeAll]) [ErrInvalid].
 func SizeFrames(frames [][]byte) (int, error) { return sizeFrames(frames, 0) }
 
 // sizeFrames is SizeFrames. first is the index in the message of frames[0], which an error names.
@@ -141,6 +193,10 @@ func sizeFrames(frames [][]byte, first int) (int, error) {
 		n, err := sizeFrame(len(frame), first+i)
 		if err != nil {
 			return 0, err
+		}
+		if first+i >= 2 && isPrefix(frame) {
+			return 0, fault(errSecondMessage, "part "+strconv.Itoa(first+i-2)+" begins with "+strictjson.Quote(frame[:prefixSize])+
+				", as another message does; the single-part form cannot tell them apart, separate frames can")
 		}
 		total += n
 	}
@@ -170,6 +226,11 @@ func appendSize(dst []byte, n int) []byte {
 		return append(dst, byte(n))
 	}
 	return binary.BigEndian.AppendUint32(append(dst, longSize), uint32(n))
+}
+
+// isPrefix reports whether a frame begins as a prefix header does, as [DecodePrefix] checks it.
+func isPrefix(frame []byte) bool {
+	return len(frame) >= prefixSize && string(frame[:len(magic)]) == magic && frame[3] >= '0' && frame[3] <= '0'+MaxLevel
 }
 
 func sizeFrame(n, index int) (int, error) {

@@ -428,6 +428,22 @@ static void messages(const std::string &root) {
   frame empty;
   THROWS(DLB_ERROR_FORMAT, "", message::decode(std::move(empty)));
   CHECK(equal(again.packed(), copy));
+  std::vector<std::byte> several(copy);
+  several.insert(several.end(), copy.begin(), copy.end());
+  dlbridge::message_reader in(frame::lend(std::vector<std::byte>(several)));
+  std::size_t read_messages = 0;
+  tensor from_first;
+  for (message next = in.next(); next; next = in.next()) {
+    if (read_messages == 0) from_first = next[0];
+    CHECK(equal(next.packed(), copy) && in.offset() == ++read_messages * copy.size());
+  }
+  CHECK(read_messages == 2 && !in.next() && from_first.shape() == again[0].shape());
+  THROWS(DLB_ERROR_FORMAT, "dlb_message_decode_next", message::decode(frame::lend(std::vector<std::byte>(several))));
+  several.pop_back();
+  dlbridge::message_reader cut_short(frame::lend(std::move(several)), DLB_DECODE_MESSAGE_ONLY);
+  CHECK(cut_short.next().size() == 0);
+  THROWS(DLB_ERROR_FORMAT, "cut short", cut_short.next());
+  CHECK(cut_short.offset() == copy.size() && !dlbridge::message_reader(frame()).next());
   message only = message::decode(frame::lend(std::vector<std::byte>(copy)), DLB_DECODE_MESSAGE_ONLY);
   CHECK(only.size() == 0 && only.part_count() == 3);
   dlb_message *raw = only.release();

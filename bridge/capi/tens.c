@@ -51,24 +51,48 @@ int32_t dlb_message_decode(dlb_message **out, const dlb_frame *frames, size_t co
   return publish(out, message, code);
 }
 
-int32_t dlb_message_decode_packed(dlb_message **out, const dlb_frame *packed, uint64_t options,
-                           dlb_error *error) {
-  int32_t code = CAPI_CLEAR(__func__, out, error);
-  if (code == DLB_OK) code = capi_check_frames(__func__, "packed", packed, 1, error);
-  if (code == DLB_OK) code = capi_check_bits(__func__, "options", options, DECODE_OPTIONS, error);
-  if (code == DLB_OK) code = capi_check_forked(__func__, error);
+/* Decodes the message at `offset`: all bytes from there on or, if `next` is not NULL, the first message, and sets *next to its
+ * end. */
+static int32_t decode_packed(const char *op, dlb_message **out, size_t *next, const dlb_frame *packed, size_t offset,
+                             uint64_t options, dlb_error *error) {
+  int32_t code = capi_check_frames(op, "packed", packed, 1, error);
+  if (code == DLB_OK) code = capi_check_bits(op, "options", options, DECODE_OPTIONS, error);
+  if (code == DLB_OK && offset > packed->size)
+    code = capi_fail(error, DLB_ERROR_ARGUMENT, "%s: offset = %zu, packed has %zu bytes", op, offset, packed->size);
+  if (code == DLB_OK) code = capi_check_forked(op, error);
   if (code != DLB_OK) return code;
   dlb_message *message = NULL;
-  code = capiDecodePacked(&message, (dlb_frame *)packed, options, error);
+  int ended = next != NULL && offset == packed->size;
+  size_t end = offset;
+  if (!ended) code = capiDecodePacked(&message, next == NULL ? NULL : &end, (dlb_frame *)packed, offset, options, error);
   if (code != DLB_OK) return code;
   core_share *hold;
-  code = capi_hold_frame(&hold, __func__, "packed", NO_INDEX, packed, error);
-  if (code != DLB_OK) return undo(message, 0, code);
+  code = capi_hold_frame(&hold, op, "packed", NO_INDEX, packed, error);
+  if (code != DLB_OK) return ended ? code : undo(message, 0, code);
+  if (next != NULL) *next = end;
+  if (ended) {
+    core_share_drop(hold);
+    return capi_ok(error);
+  }
   for (size_t i = 0; i < message->frame_count; i++) {
     if (i > 0) core_share_take(hold);
     message->frames[i].share = hold;
   }
   return publish(out, message, capi_ok(error));
+}
+
+int32_t dlb_message_decode_packed(dlb_message **out, const dlb_frame *packed, uint64_t options,
+                           dlb_error *error) {
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  return code == DLB_OK ? decode_packed(__func__, out, NULL, packed, 0, options, error) : code;
+}
+
+int32_t dlb_message_decode_next(dlb_message **out, size_t *next, const dlb_frame *packed, size_t offset, uint64_t options,
+                                dlb_error *error) {
+  if (next != NULL) *next = 0;
+  int32_t code = CAPI_CLEAR(__func__, out, error);
+  if (code == DLB_OK && next == NULL) code = capi_null(__func__, "next", error);
+  return code == DLB_OK ? decode_packed(__func__, out, next, packed, offset, options, error) : code;
 }
 
 int32_t dlb_message_encode_parts(dlb_message **out, const dlb_header *header, dlb_bytes label,

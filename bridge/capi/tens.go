@@ -46,12 +46,22 @@ func capiDecode(out **C.dlb_message, frames *C.dlb_frame, count C.size_t, option
 
 func viewFrame(f C.dlb_frame) []byte { return view(f.data, f.size) }
 
-// C: dlb_message_decode_packed
+// C: dlb_message_decode_packed, and with next, where the message ends, dlb_message_decode_next
 //
 //export capiDecodePacked
-func capiDecodePacked(out **C.dlb_message, packed *C.dlb_frame, options C.uint64_t, e *C.dlb_error) C.int32_t {
+func capiDecodePacked(out **C.dlb_message, next *C.size_t, packed *C.dlb_frame, offset C.size_t, options C.uint64_t, e *C.dlb_error) C.int32_t {
 	return guard(e, C.DLB_ERROR_FORMAT, func() error {
-		data := view(packed.data, packed.size)
+		data := view(packed.data, packed.size)[offset:]
+		if next != nil {
+			n, err := tens.SizeFirst(data)
+			if fault, ok := errors.AsType[*tens.Error](err); ok {
+				fault.Offset += int(offset)
+			}
+			if err != nil {
+				return err
+			}
+			data, *next = data[:n], offset+C.size_t(n)
+		}
 		var few [2][]byte // header and label
 		count := 0
 		for frame, err := range tens.DecodeAllFrames(data) {

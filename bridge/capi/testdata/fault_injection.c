@@ -53,6 +53,7 @@ static void set_up(void) {
 
 static int32_t decode(dlb_message **out) { return dlb_message_decode(out, frames, 5, 0, NULL); }
 static int32_t unpack(dlb_message **out) { return dlb_message_decode_packed(out, &packed, 0, NULL); }
+static int32_t next(dlb_message **out) { return dlb_message_decode_next(out, &(size_t){0}, &packed, 0, 0, NULL); }
 static int32_t encode(dlb_message **out) { return dlb_message_encode(out, NULL, tensors, 3, NULL); }
 
 static int32_t make(dlb_message **out) {
@@ -68,6 +69,7 @@ static const struct {
 } rows[] = {
     {"decode", decode, {1, 1, 1, 1, 1, 0, 0, 0}, 6},
     {"unpack", unpack, {1, 0, 0, 0, 0, 0, 0, 0}, 2},
+    {"next", next, {1, 0, 0, 0, 0, 0, 0, 0}, 2},
     {"make", make, {0, 0, 1, 1, 1, 0, 0, 0}, 5},
     {"encode", encode, {0, 0, 0, 0, 0, 1, 1, 1}, 6},
 };

@@ -130,6 +130,7 @@ static void frames(void) {
   if (!knows) {
     CHECK_USED(in.is[2], "frames[2]", dlb_message_decode(&again, in.is, 5, 0, &error));
     CHECK_USED(packed.is[0], "packed[0]", dlb_message_decode_packed(&again, packed.is, 0, &error));
+    CHECK_USED(packed.is[0], "packed[0]", dlb_message_decode_next(&again, &(size_t){0}, packed.is, 0, 0, &error));
     const dlb_header header = {0};
     CHECK_USED(in.is[3], "parts[1]", dlb_message_encode_parts(&again, &header, (dlb_bytes){0}, in.is + 2, 3, &error));
     CHECK(again == NULL);

@@ -251,6 +251,82 @@ static void all_frames_come_and_go_at_once(void) {
   check_nothing_is_left(__func__);
 }
 
+/* Messages in the single-part form, one after another, are read one by one. Each message has a share of the frame. */
+static void messages_are_read_one_after_another(void) {
+  enum { COUNT = 3 };
+  fixture f;
+  set_up(&f);
+  dlb_message *m = (void *)-1, *all[COUNT];
+  dlb_frame one;
+  dlb_error error;
+  CHECK_OK(dlb_message_decode(&m, f.frames, FRAMES, 0, &error));
+  CHECK_OK(dlb_message_encode_packed(&one, m, &error));
+  dlb_message_free(m);
+  char *data = malloc(COUNT * one.size + 1);
+  for (int i = 0; i < COUNT; i++) memcpy(data + (size_t)i * one.size, one.data, one.size);
+  int released = 0;
+  dlb_frame whole = {data, COUNT * one.size, count_release, &released, DLB_FRAME_WRITABLE};
+  size_t offset = 0;
+  for (int i = 0; i < COUNT; i++) {
+    CHECK_OK(dlb_message_decode_next(&all[i], &offset, &whole, offset, 0, &error));
+    CHECK_INT((i + 1) * one.size, offset);
+    CHECK_INT(3, dlb_message_tensor_count(all[i]));
+    CHECK_INT(3, dlb_message_part_count(all[i]));
+  }
+  CHECK_INT(0, released);
+  CHECK_OK(dlb_message_decode_next(&m, &offset, &whole, offset, 0, &error)); /* at the end there is none */
+  CHECK(m == NULL);
+  CHECK_INT(whole.size, offset);
+  CHECK_INT(1, released); /* that call had nothing to hold the frame for */
+  for (int i = 0; i < COUNT; i++) {
+    DLManagedTensorVersioned *t;
+    CHECK_OK(dlb_message_tensor_at(&t, all[i], 2, &error));
+    dlb_message_free(all[i]);
+    CHECK((const char *)t->dl_tensor.data > data + (size_t)i * one.size && (const char *)t->dl_tensor.data < data + (size_t)(i + 1) * one.size);
+    CHECK_INT(1 + i, released);
+    dlb_tensor_release(t);
+    CHECK_INT(2 + i, released); /* each call has taken over a frame of its own */
+  }
+  released = 0;
+
+  /* As one message, it is refused. */
+  CHECK_INT(DLB_ERROR_FORMAT, dlb_message_decode_packed(&m, &whole, 0, &error));
+  CHECK(m == NULL && strstr(error.message, "dlb_message_decode_next") != NULL);
+
+  /* After an error nothing is set, and the frame is not taken over. */
+  size_t next = 1;
+  CHECK_INT(DLB_ERROR_ARGUMENT, dlb_message_decode_next(&m, &next, &whole, whole.size + 1, 0, &error));
+  CHECK(m == NULL && next == 0 && strstr(error.message, "offset = ") != NULL);
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_decode_next(&m, NULL, &whole, 0, 0, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_decode_next(NULL, &next, &whole, 0, 0, &error));
+  CHECK_CODE(DLB_ERROR_NULL, dlb_message_decode_next(&m, &next, NULL, 0, 0, &error));
+  CHECK_CODE(DLB_ERROR_ARGUMENT, dlb_message_decode_next(&m, &next, &whole, 0, 4, &error));
+  next = 1;
+  CHECK_CODE(DLB_ERROR_FORMAT, dlb_message_decode_next(&m, &next, &whole, 1, 0, &error));
+  CHECK(m == NULL && next == 0);
+  next = 1;
+  CHECK_CODE(DLB_ERROR_FORMAT, dlb_message_decode_next(&m, &next, &whole, 0, DLB_LIMIT(FRAMES * 128), &error));
+  CHECK(m == NULL && next == 0);
+  whole.size--;
+  CHECK_OK(dlb_message_decode_next(&m, &next, &whole, one.size, 0, &error));
+  dlb_message_free(m);
+  CHECK_INT(1, released);
+  CHECK_INT(DLB_ERROR_FORMAT, dlb_message_decode_next(&m, &next, &whole, next, 0, &error)); /* the last one is cut */
+  CHECK(strstr(error.message, "cut short") != NULL);
+  CHECK_INT(1, released);
+  free(data);
+  one.release(one.ctx);
+
+  /* A part that begins as a prefix header does has no single-part form. */
+  static const dlb_header header = {0, {'F', 'L', 'O', 'W'}, 0, 0, 0};
+  dlb_frame part = {"ZIO0TENS", 8, NULL, NULL, 0};
+  CHECK_OK(dlb_message_encode_parts(&m, &header, (dlb_bytes){NULL, 0}, &part, 1, &error));
+  CHECK_INT(DLB_ERROR_ARGUMENT, dlb_message_encode_packed(&one, m, &error));
+  CHECK(strstr(error.message, "separate frames can") != NULL);
+  dlb_message_free(m);
+  check_nothing_is_left(__func__);
+}
+
 static void release_may_be_null_and_frames_empty(void) {
   dlb_message *m;
   char header[24] = {0};
@@ -870,6 +946,7 @@ static void a_forked_child_is_refused_what_needs_go(void) {
     CHECK_CODE(DLB_ERROR_FORKED, dlb_message_decode(&no, f.frames, FRAMES, 0, &error));
     CHECK(no == NULL);
     CHECK_CODE(DLB_ERROR_FORKED, dlb_message_decode_packed(&no, f.frames, 0, &error));
+    CHECK_CODE(DLB_ERROR_FORKED, dlb_message_decode_next(&no, &(size_t){0}, f.frames, 0, 0, &error));
     CHECK_CODE(DLB_ERROR_FORKED, dlb_message_encode_parts(&no, &header, (dlb_bytes){0}, NULL, 0, &error));
     CHECK_CODE(DLB_ERROR_FORKED, dlb_message_encode(&no, NULL, NULL, 0, &error));
     CHECK_CODE(DLB_ERROR_FORKED, dlb_message_encode_packed(&packed, m, &error));
@@ -942,6 +1019,7 @@ static void check_frame_is_refused(const dlb_frame *frame, const char *why) {
   const int32_t codes[] = {
       dlb_message_decode(&m, frame, 1, 0, NULL),
       dlb_message_decode_packed(&m, frame, 0, NULL),
+      dlb_message_decode_next(&m, &(size_t){0}, frame, 0, 0, NULL),
       dlb_message_encode_parts(&m, &header, (dlb_bytes){NULL, 0}, frame, 1, NULL),
       dlb_decthings_decode(&v, frame, 0, NULL),
       dlb_decthings_decode_batch(&v, 1, &(size_t){0}, frame, 0, 0, NULL),
@@ -1041,6 +1119,7 @@ int main(void) {
   decode_views_the_frames();
   frames_out_are_the_frames_in();
   a_limit_bounds_a_message();
+  messages_are_read_one_after_another();
   all_frames_come_and_go_at_once();
   release_may_be_null_and_frames_empty();
   decode_refuses_and_releases_nothing();

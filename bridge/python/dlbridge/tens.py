@@ -15,7 +15,7 @@ import json.decoder
 import operator
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pickle import PickleBuffer
 from typing import Any, SupportsIndex
 
@@ -23,7 +23,7 @@ from . import _core
 from ._core import Tensor
 from ._elements import LIMIT, Buffer, limit_of
 
-__all__ = ["Message", "Tracker", "decode", "decode_frames", "encode", "encode_frames", "recv", "send"]
+__all__ = ["Message", "Tracker", "decode", "decode_all", "decode_frames", "encode", "encode_frames", "recv", "send"]
 
 
 _UNREAD: Any = object()
@@ -263,7 +263,7 @@ def encode_frames(frames: Sequence[Buffer]) -> bytes:
         >>> len(dlbridge.tens.decode_frames(data))
         3
 
-    Errors: ValueError if they are not a message.
+    Errors: ValueError if they are not a message, and for a part that begins as the prefix of a message does (see `decode_all`).
     """
     return _core.tens_encode_frames(frames)
 
@@ -272,13 +272,39 @@ def decode_frames(data: Buffer, *, limit: int = LIMIT) -> list[memoryview]:
     """Returns the frames of a message in single-part form. They alias `data`, a bytes-like object.
 
     The memoryviews may take 32 times the memory of `data`, and `limit` bytes more. All empty frames are the same
-    memoryview. Errors: ValueError if `data` is not a message, or if its frames exceed the limit.
+    memoryview. Errors: ValueError if `data` is not a message, if another message follows it (`decode_all` reads several), or if its
+    frames exceed the limit.
 
         >>> data = dlbridge.tens.encode_frames(dlbridge.tens.encode([np.ones(3)]))
         >>> dlbridge.tens.decode(dlbridge.tens.decode_frames(data)).tensors[0].shape
         (3,)
     """
     return _core.tens_decode_frames(data, limit_of(limit))
+
+
+def decode_all(
+    data: Buffer, *, message_only: bool = False, join: bool = False, limit: int = LIMIT
+) -> Iterator[Message]:
+    """Returns an iterator that decodes the consecutive messages in `data`, a bytes-like object, each in single-part form.
+
+        >>> data = b"".join(dlbridge.tens.encode_frames(dlbridge.tens.encode([np.ones(n)])) for n in (2, 3))
+        >>> [message.tensors[0].shape for message in dlbridge.tens.decode_all(data)]
+        [(2,), (3,)]
+
+    The single-part form does not say where a message ends: a frame behind the first two that begins with `ZIO` and a digit from 0
+    to 8, and has at least 8 bytes, is the prefix of the next message.
+
+    Ownership and errors of each message are those of `decode`, and `limit` bounds each message as in `decode_frames` and `decode`.
+    A message that is malformed, or exceeds the limit, raises its error after all messages before it have been returned.
+    """
+    return _iterate(memoryview(data), message_only, join, limit_of(limit))
+
+
+def _iterate(data: memoryview, message_only: bool, join: bool, limit: int) -> Iterator[Message]:
+    frames, offset = _core.tens_decode_next(data, 0, limit)
+    while frames:
+        yield decode(frames, message_only=message_only, join=join, limit=limit)
+        frames, offset = _core.tens_decode_next(data, offset, limit)
 
 
 # Pickles name this function.

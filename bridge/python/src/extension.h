@@ -381,6 +381,7 @@ PyObject *tens_encode_parts(PyObject *module, PyObject *args);
 PyObject *tens_encode_frames(PyObject *module, PyObject *frames);
 PyObject *tens_decode_frames(PyObject *module, PyObject *args);
 PyObject *tens_label_children(PyObject *module, PyObject *args);
+PyObject *tens_decode_next(PyObject *module, PyObject *args);
 
 /* ---- decthings.c */
 PyObject *decthings_decode(PyObject *module, PyObject *args);

@@ -11,6 +11,7 @@
   X(dlb_version) \
   X(dlb_message_decode) \
   X(dlb_message_decode_packed) \
+  X(dlb_message_decode_next) \
   X(dlb_message_encode) \
   X(dlb_message_encode_parts) \
   X(dlb_message_header) \

@@ -90,6 +90,7 @@ static PyMethodDef functions[] = {
     {"tens_encode_frames", tens_encode_frames, METH_O, NULL},
     {"tens_decode_frames", tens_decode_frames, METH_VARARGS, NULL},
     {"tens_label_children", tens_label_children, METH_VARARGS, NULL},
+    {"tens_decode_next", tens_decode_next, METH_VARARGS, NULL},
     {"decthings_decode", decthings_decode, METH_VARARGS, NULL},
     {"decthings_decode_batch", decthings_decode_batch, METH_VARARGS, NULL},
     {"decthings_encode", decthings_encode, METH_VARARGS, NULL},

@@ -228,13 +228,13 @@ static PyObject *frame_slice(void *ctx, size_t index) {
   return PySequence_GetSlice(s->whole, at, at + (Py_ssize_t)frame.size);
 }
 
-/* Returns the memoryviews of the frames of a message that was decoded from one frame, which `data` has lent. */
+/* Returns the memoryviews of the frames of a message that was decoded from `bytes` bytes of one frame, which `data` has lent. */
 static PyObject *slice_frames(module_state *state, const library *go, const dlb_message *message, PyObject *data,
-                              const dlb_frame *lent, size_t limit) {
+                              const dlb_frame *lent, size_t bytes, size_t limit) {
   slicing s = {.go = go, .message = message, .lent = lent};
   size_t count = go->dlb_message_frame_count(message);
   size_t size = size_of_views(&s, count) + count * MESSAGE_FRAME_SIZE;
-  if (check_room("frames", count, size, lent->size, limit) < 0) return NULL;
+  if (check_room("frames", count, size, bytes, limit) < 0) return NULL;
   s.whole = view_again(state, data, lent);
   s.empty = s.whole == NULL ? NULL : PySequence_GetSlice(s.whole, 0, 0);
   PyObject *list = s.empty == NULL ? NULL : list_of(count, frame_slice, &s);
@@ -243,24 +243,47 @@ static PyObject *slice_frames(module_state *state, const library *go, const dlb_
   return list;
 }
 
-/* (data, limit) -> frames */
-PyObject *tens_decode_frames(PyObject *module, PyObject *args) {
-  PyObject *data;
-  Py_ssize_t limit;
-  if (!PyArg_ParseTuple(args, "On", &data, &limit)) return NULL;
+/* Returns the memoryviews of the frames of a message in `data`, and sets *offset to its end: of the message at *offset or, if
+ * `offset` is NULL, of the one that all bytes are. The list is empty at the end of data. NULL with an exception. */
+static PyObject *decode_packed(PyObject *module, PyObject *data, size_t *offset, size_t limit) {
   const library *go = get_library(module);
   dlb_frame frame;
   if (go == NULL || lend_frame(data, &frame) < 0) return NULL;
   dlb_message *message;
   dlb_error error;
-  WITHOUT_GIL(go->dlb_message_decode_packed(&message, &frame, DLB_DECODE_MESSAGE_ONLY, &error));
+  size_t start = offset == NULL ? 0 : *offset, end = frame.size;
+  if (offset == NULL) {
+    WITHOUT_GIL(go->dlb_message_decode_packed(&message, &frame, DLB_DECODE_MESSAGE_ONLY, &error));
+  } else {
+    WITHOUT_GIL(go->dlb_message_decode_next(&message, &end, &frame, start, DLB_DECODE_MESSAGE_ONLY, &error));
+    *offset = end;
+  }
   if (error.code != DLB_OK) {
     loan_end(frame.ctx);
     return raise_library(&error);
   }
-  PyObject *list = slice_frames(PyModule_GetState(module), go, message, data, &frame, (size_t)limit);
+  if (message == NULL) return PyList_New(0);
+  PyObject *list = slice_frames(PyModule_GetState(module), go, message, data, &frame, end - start, limit);
   KEEPING_EXCEPTION(go->dlb_message_free(message));
   return list;
+}
+
+/* (data, limit) -> frames */
+PyObject *tens_decode_frames(PyObject *module, PyObject *args) {
+  PyObject *data;
+  Py_ssize_t limit;
+  if (!PyArg_ParseTuple(args, "On", &data, &limit)) return NULL;
+  return decode_packed(module, data, NULL, (size_t)limit);
+}
+
+/* (data, offset, limit) -> (frames of the message at the offset, or none at the end of data, and the offset after it) */
+PyObject *tens_decode_next(PyObject *module, PyObject *args) {
+  PyObject *data;
+  Py_ssize_t at, limit;
+  if (!PyArg_ParseTuple(args, "Onn", &data, &at, &limit)) return NULL;
+  size_t offset = (size_t)at;
+  PyObject *list = decode_packed(module, data, &offset, (size_t)limit);
+  return list == NULL ? NULL : Py_BuildValue("(Nn)", list, (Py_ssize_t)offset);
 }
 
 /* frames -> bytes in the single-part form */

@@ -58,11 +58,12 @@ def test_a_buffer_lies_where_memory_can_be(address, size):
     [
         lambda frame: dlbridge.tens.decode([frame]),
         lambda frame: dlbridge.tens.decode_frames(frame),
+        lambda frame: list(dlbridge.tens.decode_all(frame)),
         lambda frame: dlbridge.decthings.decode(frame),
         lambda frame: list(dlbridge.decthings.decode_all(frame)),
         lambda frame: dlbridge.tensorflow.decode(frame),
     ],
-    ids="tens unpack decthings stream tensorflow".split(),
+    ids="tens unpack messages decthings stream tensorflow".split(),
 )
 def test_a_frame_lies_where_memory_can_be(decode, address, size):
     with pytest.raises(ValueError, match="outside the address space"):

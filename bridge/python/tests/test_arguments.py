@@ -462,6 +462,8 @@ ARGUMENTS = {
     "tens.encode_frames": tens.encode_frames,
     "tens.decode_frames": tens.decode_frames,
     "tens.decode_frames limit": lambda x: tens.decode_frames(PACKED, limit=x),
+    "tens.decode_all": lambda x: list(tens.decode_all(x)),
+    "tens.decode_all limit": lambda x: list(tens.decode_all(PACKED, limit=x)),
     "decthings.decode": decthings.decode,
     "decthings.decode dialect": lambda x: decthings.decode(OF_DECTHINGS, dialect=x),
     "decthings.decode limit": lambda x: decthings.decode(OF_DECTHINGS, limit=x),

@@ -889,8 +889,9 @@ def test_the_extension_has_no_go_in_it():
         ("[np.zeros(3, np.float32)] * N", "tens.encode(data)"),
         ("tens.encode([np.zeros(3, np.float32)] * N)", "tens.decode(data).tensors"),
         ("tens.encode_frames(tens.encode([np.zeros(3, np.float32)] * N))", "tens.decode_frames(data)"),
+        ("tens.encode_frames(tens.encode([np.zeros(3, np.float32)] * N))", "next(tens.decode_all(data)).tensors"),
     ],
-    ids=["decthings views", "decthings media", "decthings iter", "tens encode", "tens decode", "tens unpack"],
+    ids=["decthings views", "decthings media", "decthings iter", "tens encode", "tens decode", "tens unpack", "tens iter"],
 )
 def test_no_list_is_seen_while_it_is_filled(make, decode):
     out = run_python(f"""

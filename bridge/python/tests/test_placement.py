@@ -159,6 +159,7 @@ def test_frames_are_read_wherever_they_lie(place):
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     formats = {
         "tens": (dlbridge.tens.encode_frames(dlbridge.tens.encode([x])), lambda f: dlbridge.tens.decode(dlbridge.tens.decode_frames(f)).tensors[0]),
+        "tens, iter": (dlbridge.tens.encode_frames(dlbridge.tens.encode([x])), lambda f: next(dlbridge.tens.decode_all(f)).tensors[0]),
         "decthings": (dlbridge.decthings.encode(x), dlbridge.decthings.decode),
         "decthings, iter": (dlbridge.decthings.encode(x), lambda f: next(dlbridge.decthings.decode_all(f))),
         "tensorflow": (dlbridge.tensorflow.encode(x), dlbridge.tensorflow.decode),
@@ -190,7 +191,7 @@ OTHERS = {
     "wrap",
     "decthings.Elements", "tensorflow.Elements", "decthings.check", "decthings.decode", "decthings.decode_all", "tensorflow.decode",
     "decthings.decode_tensor", "decthings.decode_elements", "tensorflow.decode_tensor", "tensorflow.decode_elements",
-    "tens.Message", "tens.decode", "tens.encode_frames", "tens.decode_frames", "tens.recv", "shm.empty",
+    "tens.Message", "tens.decode", "tens.encode_frames", "tens.decode_frames", "tens.decode_all", "tens.recv", "shm.empty",
     "shm.is_shared", "shm.readonly", "shm.recv", "shm.send", "shm.handle", "shm.attach", "shm.fetch", "shm.offer_parts", "shm.fetch_parts",
 }  # fmt: skip
 

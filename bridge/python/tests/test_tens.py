@@ -492,6 +492,85 @@ def test_cut_messages_are_refused():
             tens.decode(tens.decode_frames(whole[:n]))
 
 
+def messages_of(count: int) -> list[bytes]:
+    return [tens.encode_frames(tens.encode([np.full(n, n, np.float32)], seqno=n)) for n in range(count)]
+
+
+def test_a_second_message_is_not_part_of_the_first():
+    first, second = messages_of(2)
+    for rest in (second, second[: second.index(b"}}") + 2], bytes([255, 0, 0, 0, 8]) + b"ZIO0TEXT"):
+        with pytest.raises(ValueError, match=r'frame 3 begins with "ZIO0TE.*, as another message does; .* in Python decode_all'):
+            tens.decode_frames(first + rest)
+    assert dlbridge.counters()["loans"] == 0
+
+
+def test_a_part_that_looks_like_a_prefix_has_no_single_part_form():
+    message = tens.Message(form="TEXT", parts=[b"part", b"ZIO0TENS"])
+    with pytest.raises(ValueError, match=r'part 1 begins with "ZIO0TENS", as another message does; .* separate frames can'):
+        tens.encode_frames(message.frames())
+    assert tens.decode(message.frames()).parts == message.parts
+    for part in (b"ZIO9TENS", b"ZIO0TEN", b" ZIO0TENS", b"ZIO"):
+        frames = tens.Message(form="TEXT", parts=[part, part]).frames()
+        assert tens.decode_frames(tens.encode_frames(frames)) == frames
+
+
+def test_messages_are_read_one_after_another():
+    each = messages_of(5)
+    for kind in (bytes, bytearray, memoryview, lambda data: memoryview(data).toreadonly(), lambda data: dlbridge.from_buffer(bytearray(data))):
+        for count in range(len(each) + 1):
+            data = kind(b"".join(each[:count]))
+            messages = list(tens.decode_all(data))
+            assert [message.seqno for message in messages] == list(range(count))
+            for n, message in enumerate(messages):
+                assert message.tensors[0].tolist() == [n] * n
+                assert message.tensors[0].readonly == memoryview(data).readonly
+                assert n == 0 or address(data) < message.tensors[0].data_ptr < address(data) + len(data)
+                assert tens.encode_frames(message.frames()) == each[n]
+    assert list(tens.decode_all(b"")) == []
+    del message, messages, data
+    gc.collect()
+    assert dlbridge.counters()["loans"] == 0
+
+
+def test_the_iterator_over_messages_takes_the_arguments_of_decode():
+    data = tens.encode_frames(tens.encode([np.arange(6, dtype=np.int8)], spread=2)) * 2
+    assert [len(message.tensors) for message in tens.decode_all(data)] == [3, 3]
+    assert [message.tensors[0].tolist() for message in tens.decode_all(data, join=True)] == [[0, 1, 2, 3, 4, 5]] * 2
+    assert [(message.tensors, len(message.parts)) for message in tens.decode_all(data, message_only=True)] == [([], 3)] * 2
+    for wrong, error in ((-1, ValueError), ("x", TypeError), (None, TypeError)):
+        with pytest.raises(error):
+            tens.decode_all(data, limit=wrong)
+    with pytest.raises(TypeError):
+        tens.decode_all("text")
+    with pytest.raises(ValueError, match="limit="):
+        next(tens.decode_all(data, limit=1))
+    many = tens.encode_frames(tens.Message(form="TEXT").frames()) + bytes(600_000)  # so many empty parts
+    with pytest.raises(ValueError, match="limit="):
+        next(tens.decode_all(many, message_only=True))
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [b"\xff", b"\x08ZIO0TENS", b"\x08ZIO0TENS\x17" + bytes(23), b"\xff\xff\xff\xff\xff", b"\x03", b"\x0aZIO0TENS{}\x18" + bytes(24)],
+    ids=["a size that is cut", "a prefix alone", "a header that is too short", "4 GiB", "a frame that is cut", "a label without TENS"],
+)
+def test_the_iterator_over_messages_ends_with_an_error(rest):
+    messages = tens.decode_all(b"".join(messages_of(3)) + rest)
+    with pytest.raises(ValueError, match="dlbridge: "):
+        for _ in messages:
+            pass
+    assert list(messages) == []
+
+
+def test_a_cut_message_is_refused_after_those_before_it():
+    each = messages_of(3)
+    for cut in range(1, len(each[2])):
+        with pytest.raises(ValueError, match="dlbridge: "):
+            list(tens.decode_all(b"".join(each)[:-cut]))
+        messages = tens.decode_all(b"".join(each)[:-cut])
+        assert next(messages).seqno == 0
+
+
 def test_threads_read_and_write_messages():
     errors = []
 

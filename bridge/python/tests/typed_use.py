@@ -60,6 +60,7 @@ def formats() -> None:
     packed = tens.encode_frames(message.frames())
     assert_type(packed, bytes)
     assert_type(tens.decode_frames(packed), list[memoryview])
+    assert_type(next(tens.decode_all(packed, limit=1 << 20)), tens.Message)
     strings = Elements("string", (1,), ["text"])
     for encoded in (decthings.encode(t), decthings.encode(strings)):
         value = decthings.decode(encoded)
