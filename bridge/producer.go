@@ -50,7 +50,7 @@ func LabelAttributes(a tens.Attributes) EncodeOption {
 // Spread cuts tensors of more than the given number of bytes into pieces of at most that many, and of equal size as far
 // as possible, each in a payload part of its own (see package tens). A piece has at least one index of the slowest
 // dimension, even if that takes more bytes. The parts alias the memory of the tensor. A tensor that cannot be cut is in
-// one part (see [Step]). The receiver must know the attribute parts, which is an extension of package tens.
+// one part (see [Step]), and one without a part, because an option has set its packing, is left alone. The receiver must know the attribute parts, which is an extension of package tens.
 //
 // Errors: [tens.ErrInvalid] for less than one byte.
 func Spread(bytes int64) EncodeOption {
@@ -60,6 +60,9 @@ func Spread(bytes int64) EncodeOption {
 		}
 		for i := range l.Tensors {
 			t := &l.Tensors[i]
+			if !t.IsDense() {
+				continue // it gets no part
+			}
 			dim, step, ok, err := Step(t)
 			if err != nil {
 				return fmt.Errorf("tensor %d: %w", i, err)
@@ -121,11 +124,12 @@ func Encode(ts []*dlpack.Tensor, options ...EncodeOption) (*tens.Message, *Repor
 // cut divides the payload parts of tensors that are to have several, removes the parts of tensors whose packing an
 // option has set, and then sets Part of all tensors.
 func cut(msg *tens.Message, label *tens.Label) error {
-	count := int64(0)
+	count, same := int64(0), true // the number of parts, and whether they are those of msg
 	for i := range label.Tensors {
 		t := &label.Tensors[i]
 		if !t.IsDense() {
 			t.Part, t.Parts = int(count), 0
+			same = false
 			continue
 		}
 		if t.Parts < 2 {
@@ -142,8 +146,9 @@ func cut(msg *tens.Message, label *tens.Label) error {
 		}
 		t.Part = int(count)
 		count += int64(t.Parts)
+		same = false
 	}
-	if count == int64(len(msg.Parts)) {
+	if same {
 		return nil
 	}
 	if err := dlpack.RequireMemory(min(count, payload.Addressable) * int64(unsafe.Sizeof([]byte{}))); err != nil {

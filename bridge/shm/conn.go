@@ -52,6 +52,24 @@ type sending struct{ writable bool }
 // Writable lets the receiver write to the segments, too. All processes that map them write to the same memory.
 func Writable() SendOption { return func(s *sending) { s.writable = true } }
 
+func sendingWith(options []SendOption) (s sending) {
+	for _, option := range options {
+		if option != nil { // a nil option changes nothing
+			option(&s)
+		}
+	}
+	return s
+}
+
+func receivingWith(options []RecvOption) (r receiving) {
+	for _, option := range options {
+		if option != nil {
+			option(&r)
+		}
+	}
+	return r
+}
+
 // Send sends tensors, which lie in segments, to another process, which calls Recv. The elements are not copied, so the time
 // does not depend on their number. conn is a connected Unix socket of the type "unix", a stream. A tensor may be any view,
 // except a broadcast of more bytes than its segment. The receiver gets the descriptor of its segment, and with it access to
@@ -69,13 +87,7 @@ func Writable() SendOption { return func(s *sending) { s.writable = true } }
 // the socket; EMFILE if the process has no descriptor left. After an error of ctx or of the socket, a part of the message may
 // be under way: close conn.
 func Send(ctx context.Context, conn *net.UnixConn, ts []*dlpack.Tensor, options ...SendOption) error {
-	var s sending
-	for _, option := range options {
-		if option != nil {
-			option(&s)
-		}
-	}
-	if err := s.send(ctx, conn, ts); err != nil {
+	if err := sendingWith(options).send(ctx, conn, ts); err != nil {
 		return fmt.Errorf("shm: send: %w", err)
 	}
 	return nil
@@ -143,13 +155,7 @@ func CopyUnsealed(bytes int64) RecvOption {
 // [dlpack.ErrReadOnly] for a message that is not as Send writes it; those of the socket; EMFILE if the process has no descriptor left. After an error nothing is mapped and no
 // descriptor is open; close conn, because a part of the message may be unread.
 func Recv(ctx context.Context, conn *net.UnixConn, options ...RecvOption) ([]*dlpack.Tensor, error) {
-	var r receiving
-	for _, option := range options {
-		if option != nil {
-			option(&r)
-		}
-	}
-	ts, err := r.recv(ctx, conn)
+	ts, err := receivingWith(options).recv(ctx, conn)
 	if err != nil && err != io.EOF {
 		return nil, fmt.Errorf("shm: recv: %w", err)
 	}

@@ -46,12 +46,7 @@ var errGone = fmt.Errorf("handle: it was used before, its time is over, or its p
 // Ownership: t stays the caller's, who may close it: the offer holds the segment until it was fetched or its time is over. Errors: those of
 // [Send]; [dlpack.ErrValue] for a timeout that is not more than 0.
 func Offer(t *dlpack.Tensor, timeout time.Duration, options ...SendOption) (Handle, error) {
-	var s sending
-	for _, option := range options {
-		if option != nil {
-			option(&s)
-		}
-	}
+	s := sendingWith(options)
 	h, err := s.offer(t, timeout)
 	if err != nil {
 		return Handle{}, fmt.Errorf("shm: offer: %w", err)
@@ -59,11 +54,25 @@ func Offer(t *dlpack.Tensor, timeout time.Duration, options ...SendOption) (Hand
 	return h, nil
 }
 
-func (s sending) offer(t *dlpack.Tensor, timeout time.Duration) (Handle, error) {
+// place finds the segment of a tensor that is to be offered. The caller closes its descriptor.
+func (s sending) place(t *dlpack.Tensor, timeout time.Duration) (p C.segment_place, err error) {
 	if timeout <= 0 {
-		return Handle{}, fmt.Errorf("timeout is %v; it must be more than 0: %w", timeout, dlpack.ErrValue)
+		return p, fmt.Errorf("timeout is %v; it must be more than 0: %w", timeout, dlpack.ErrValue)
 	}
-	p, err := find(t, s.writable)
+	return find(t, s.writable)
+}
+
+// check returns the error that offer would return before anything is offered.
+func (s sending) check(t *dlpack.Tensor, timeout time.Duration) error {
+	p, err := s.place(t, timeout)
+	if err != nil {
+		return err
+	}
+	return syscall.Close(int(p.file))
+}
+
+func (s sending) offer(t *dlpack.Tensor, timeout time.Duration) (Handle, error) {
+	p, err := s.place(t, timeout)
 	if err != nil {
 		return Handle{}, err
 	}
@@ -87,26 +96,36 @@ func Offered() int { return int(C.segment_offer_count()) }
 //
 // Ownership: the tensor is the caller's. Errors: that of ctx; [ErrNotOffered]; those of [Recv].
 func Fetch(ctx context.Context, h Handle, spec dlpack.Spec, options ...RecvOption) (*dlpack.Tensor, error) {
-	var r receiving
-	for _, option := range options {
-		if option != nil {
-			option(&r)
+	err := checkHandle(h, &spec)
+	if err == nil {
+		var t *dlpack.Tensor
+		if t, err = receivingWith(options).fetchChecked(ctx, h, spec); err == nil {
+			return t, nil
 		}
 	}
-	t, err := r.fetch(ctx, h, spec)
-	if err != nil {
-		return nil, fmt.Errorf("shm: fetch: %w", err)
-	}
-	return t, nil
+	return nil, fmt.Errorf("shm: fetch: %w", err)
 }
 
-func (r receiving) fetch(ctx context.Context, h Handle, spec dlpack.Spec) (*dlpack.Tensor, error) {
-	if err := checkSpec(&spec); err != nil {
-		return nil, err
+// checkHandle returns the errors of a handle and a spec that do not use the handle up.
+func checkHandle(h Handle, spec *dlpack.Spec) error {
+	if err := checkSpec(spec); err != nil {
+		return err
 	}
-	if err := checkFit(&spec, h.Offset, h.Size); err != nil {
-		return nil, err // which does not use the handle up
+	if err := checkFit(spec, h.Offset, h.Size); err != nil {
+		return err
 	}
+	_, err := h.forC()
+	return err
+}
+
+func (h Handle) forC() (c C.segment_handle, err error) {
+	if wrong := C.handle_set(&c, h.Socket, h.Token); wrong != nil {
+		err = fmt.Errorf("handle: %s: %w", C.GoString(wrong), dlpack.ErrValue)
+	}
+	return c, err
+}
+
+func (r receiving) fetchChecked(ctx context.Context, h Handle, spec dlpack.Spec) (*dlpack.Tensor, error) {
 	file, err := take(ctx, h)
 	if err != nil {
 		return nil, err
@@ -120,9 +139,9 @@ func take(ctx context.Context, h Handle) (file int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	var handle C.segment_handle
-	if wrong := C.handle_set(&handle, h.Socket, h.Token); wrong != nil {
-		return 0, fmt.Errorf("handle: %s: %w", C.GoString(wrong), dlpack.ErrValue)
+	handle, err := h.forC()
+	if err != nil {
+		return 0, err
 	}
 	var conn, descriptor C.int
 	code := syscall.Errno(C.segment_fetch_begin(&conn, &handle))

@@ -586,7 +586,7 @@ func TestOptionsOfTheSocketChangeNothing(t *testing.T) {
 				x.Close()
 			}
 		}
-		assert.Equal(t, before, allDescriptors(t), name)
+		assert.LessOrEqual(t, allDescriptors(t), before, name) // the thread of an earlier test may end meanwhile
 	}
 }
 

@@ -24,25 +24,37 @@ const Packing = "shm"
 // [Offer]; so the message must be sent to a single receiver on the same machine.
 //
 // Ownership: as [Offer]. The tensors that were offered may be closed when the message was encoded; those with a payload
-// part must stay open. Errors: those of [Offer]. After an error of bridge.Encode, offers that were made end with the
-// timeout.
+// part must stay open. Errors: those of [Offer]. All tensors are checked before any is offered. After an error of a later option, or of
+// the system, the offers that were made end with the timeout. [bridge.Spread] may come before or after this option: it cuts the
+// tensors that get parts.
 func Offers(ts []*dlpack.Tensor, timeout time.Duration, options ...SendOption) bridge.EncodeOption {
 	return func(l *tens.Label) error {
 		if len(ts) != len(l.Tensors) {
 			return fmt.Errorf("shm: Offers: %d tensors for a message of %d: %w", len(ts), len(l.Tensors), dlpack.ErrValue)
 		}
+		s := sendingWith(options)
+		befores := make(map[int]int64) // of the tensors to offer: the bytes before element (0, ..., 0)
 		for i, t := range ts {
 			low, high, err := t.Layout().Span()
 			if err != nil || high-low != t.NumElements() || !IsShared(t) || t.NumElements() == 0 {
 				continue // it has a part
 			}
-			h, err := Offer(t, timeout, options...)
-			if err != nil {
-				return fmt.Errorf("tensor %d: %w", i, err)
+			befores[i], err = t.DType().NumBytes(-low, t.Flags()&dlpack.SubbytePadded != 0)
+			if err == nil {
+				err = s.check(t, timeout)
 			}
-			before, err := t.DType().NumBytes(-low, t.Flags()&dlpack.SubbytePadded != 0)
 			if err != nil {
-				return fmt.Errorf("tensor %d: %w", i, err)
+				return fmt.Errorf("tensor %d: shm: offer: %w", i, err)
+			}
+		}
+		for i, t := range ts {
+			before, ok := befores[i]
+			if !ok {
+				continue
+			}
+			h, err := s.offer(t, timeout)
+			if err != nil {
+				return fmt.Errorf("tensor %d: shm: offer: %w", i, err)
 			}
 			h.Offset -= uint64(before)
 			text, err := json.Marshal(h)
@@ -60,17 +72,11 @@ func Offers(ts []*dlpack.Tensor, timeout time.Duration, options ...SendOption) b
 // [bridge.Decode] has made of it: nil stands for each tensor of another packing than "dense", and those of [Packing] are replaced.
 //
 // Ownership: the tensors are the caller's. Errors: those of [Fetch], with the number of the tensor in the label; [dlpack.ErrValue] for
-// an attribute that is not a [Handle]. After an error the tensors that it has fetched are closed, and nil again.
-func FetchTensors(ctx context.Context, label *tens.Label, ts []*dlpack.Tensor, options ...RecvOption) (err error) {
-	var fetched []int
-	defer func() {
-		if err != nil {
-			for _, k := range fetched {
-				ts[k].Close()
-				ts[k] = nil
-			}
-		}
-	}()
+// an attribute that is not a [Handle]. All tensors are checked before any is fetched. After an error the tensors that it has
+// fetched are closed, and nil again.
+func FetchTensors(ctx context.Context, label *tens.Label, ts []*dlpack.Tensor, options ...RecvOption) error {
+	r := receivingWith(options)
+	var found []described
 	next := 0
 	for i := range label.Tensors {
 		t := &label.Tensors[i]
@@ -86,35 +92,56 @@ func FetchTensors(ctx context.Context, label *tens.Label, ts []*dlpack.Tensor, o
 		if t.Packing != Packing {
 			continue
 		}
-		x, err := fetchTensor(ctx, t, options)
+		d, err := describeTensor(t)
 		if err != nil {
 			return fmt.Errorf("shm: tensor %d: %w", i, err)
 		}
-		ts[k] = x
-		fetched = append(fetched, k)
+		d.tensor, d.entry = i, k
+		found = append(found, d)
+	}
+	for n := range found {
+		d := &found[n]
+		var err error
+		if ts[d.entry], err = r.fetchChecked(ctx, d.handle, d.spec); err != nil {
+			for _, d := range found[:n] {
+				ts[d.entry].Close()
+				ts[d.entry] = nil
+			}
+			return fmt.Errorf("shm: tensor %d: shm: fetch: %w", d.tensor, err)
+		}
 	}
 	return nil
 }
 
-func fetchTensor(ctx context.Context, t *tens.Tensor, options []RecvOption) (*dlpack.Tensor, error) {
-	var h Handle
+// described is a tensor of a message that can be fetched.
+type described struct {
+	tensor, entry int // its indices in the label, and among the results
+	handle        Handle
+	spec          dlpack.Spec
+}
+
+func describeTensor(t *tens.Tensor) (d described, err error) {
 	k := slices.IndexFunc(t.Extra, func(a tens.Attribute) bool { return a.Name == Packing })
 	if k < 0 {
-		return nil, fmt.Errorf("it has no attribute %q: %w", Packing, dlpack.ErrValue)
+		return d, fmt.Errorf("it has no attribute %q: %w", Packing, dlpack.ErrValue)
 	}
-	if err := json.Unmarshal(t.Extra[k].Value, &h); err != nil {
-		return nil, fmt.Errorf("attribute %q: %w: %w", Packing, dlpack.ErrValue, err)
+	if err := json.Unmarshal(t.Extra[k].Value, &d.handle); err != nil {
+		return d, fmt.Errorf("attribute %q: %w: %w", Packing, dlpack.ErrValue, err)
 	}
 	dense := *t
 	dense.Packing, dense.Extra = "", slices.Delete(slices.Clone(t.Extra), k, k+1)
 	what, err := bridge.DecodeTensor(&dense)
 	if err != nil {
-		return nil, err
+		return d, err
 	}
 	first, err := what.DType.NumBytes(what.Layout.Offset, what.Padded)
 	if err != nil {
-		return nil, err
+		return d, err
 	}
-	h.Offset += uint64(first) // beyond 2^64 it is small, and checked like any other
-	return Fetch(ctx, h, dlpack.Spec{DType: what.DType, Shape: what.Layout.Shape, Strides: what.Layout.Strides, Padded: what.Padded}, options...)
+	d.handle.Offset += uint64(first) // beyond 2^64 it is small, and checked like any other
+	d.spec = dlpack.Spec{DType: what.DType, Shape: what.Layout.Shape, Strides: what.Layout.Strides, Padded: what.Padded}
+	if err := checkHandle(d.handle, &d.spec); err != nil {
+		return d, fmt.Errorf("shm: fetch: %w", err)
+	}
+	return d, nil
 }

@@ -4,6 +4,7 @@ package shm_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +93,60 @@ func TestTensorsInSegmentsTravelBesideOthers(t *testing.T) {
 	}
 }
 
+func TestSpreadAndOffersWorkInEveryOrder(t *testing.T) {
+	offering(t)
+	private, err := dlpack.FromSlice([]int32{1, 2, 3, 4}, 2, 2)
+	require.NoError(t, err)
+	defer private.Close()
+	shared, err := shm.Copy(private)
+	require.NoError(t, err)
+	defer shared.Close()
+	want, err := private.AppendBytes(nil)
+	require.NoError(t, err)
+	for _, ts := range [][]*dlpack.Tensor{{private, shared}, {shared, private}, {private, shared, shared}, {private, private, shared}, {shared}} {
+		for _, offersFirst := range []bool{true, false} {
+			options := []bridge.EncodeOption{shm.Offers(ts, time.Minute), bridge.Spread(8)}
+			if !offersFirst {
+				slices.Reverse(options)
+			}
+			msg, _, err := bridge.Encode(ts, options...)
+			require.NoError(t, err)
+			got, err := tens.Decode(msg.Encode())
+			require.NoError(t, err)
+			label, err := got.DecodeLabel()
+			require.NoError(t, err)
+			decoded, err := bridge.Decode(got, bridge.Join())
+			require.NoError(t, err)
+			require.NoError(t, shm.FetchTensors(t.Context(), label, decoded))
+			require.Len(t, decoded, len(ts))
+			parts := 0
+			for i, x := range decoded {
+				got, err := x.AppendBytes(nil)
+				require.NoError(t, err)
+				assert.Equal(t, want, got)
+				assert.Equal(t, ts[i] == shared, shm.IsShared(x))
+				if ts[i] == private {
+					parts += 2
+				}
+				x.Close()
+			}
+			assert.Len(t, got.Parts, parts)
+		}
+	}
+}
+
+func TestNothingIsOfferedIfOneTensorCannotBe(t *testing.T) {
+	offering(t)
+	x, y := numbers(t, 4), numbers(t, 4)
+	readOnly, err := shm.ReadOnly(y)
+	require.NoError(t, err)
+	defer readOnly.Close()
+	ts := []*dlpack.Tensor{x, readOnly}
+	_, _, err = bridge.Encode(ts, shm.Offers(ts, time.Minute, shm.Writable()))
+	require.ErrorContains(t, err, "tensor 1: shm: offer: it is read-only")
+	assert.Zero(t, shm.Offered())
+}
+
 func TestG90AttributesThatAreNotHandlesAreRefused(t *testing.T) {
 	offering(t)
 	for _, test := range []struct{ attribute, text string }{
@@ -113,12 +168,20 @@ func TestG90AttributesThatAreNotHandlesAreRefused(t *testing.T) {
 	_, label, ts := offeredMessage(t, []*dlpack.Tensor{x, x})
 	label.Tensors[1].Shape = []int64{5}
 	require.ErrorContains(t, shm.FetchTensors(t.Context(), label, ts), "tensor 1: shm: fetch: its elements reach from byte 0 to 20")
-	assert.Nil(t, ts[0])
-	require.ErrorContains(t, shm.FetchTensors(t.Context(), label, ts[:1]), "it was used before")
-	label.Tensors[1].Shape = []int64{4} // whose handle was not used
-	label.Tensors = label.Tensors[1:]
-	require.NoError(t, shm.FetchTensors(t.Context(), label, ts[1:]))
+	require.Equal(t, []*dlpack.Tensor{nil, nil}, ts)
+	label.Tensors[1].Shape = []int64{4}
+	require.NoError(t, shm.FetchTensors(t.Context(), label, ts)) // neither handle was used
+	ts[0].Close()
 	ts[1].Close()
+	ts[0], ts[1] = nil, nil
+	require.ErrorIs(t, shm.FetchTensors(t.Context(), label, ts), shm.ErrNotOffered)
+	_, label, ts = offeredMessage(t, []*dlpack.Tensor{x, x})
+	again := slices.Clone(label.Tensors)
+	label.Tensors = append(label.Tensors, label.Tensors[0])
+	ts = append(ts, nil)
+	require.ErrorContains(t, shm.FetchTensors(t.Context(), label, ts), "tensor 2: shm: fetch: handle: it was used before")
+	require.Equal(t, []*dlpack.Tensor{nil, nil, nil}, ts) // those before it are closed
+	require.Len(t, again, 2)
 	_, _, err := bridge.Encode([]*dlpack.Tensor{x}, shm.Offers(nil, time.Minute))
 	require.ErrorIs(t, err, dlpack.ErrValue)
 }
