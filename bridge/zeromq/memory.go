@@ -3,6 +3,9 @@
 package zeromq
 
 import (
+	"cmp"
+	"slices"
+	"sort"
 	"unsafe"
 
 	"github.com/dlbridge/dlbridge/dlpack"
@@ -10,10 +13,51 @@ import (
 
 func address(data []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(data))) }
 
-// contains reports whether a frame lies in memory.
-func contains(memory, frame []byte) bool {
-	return address(frame) >= address(memory) && address(frame)-address(memory) <= uintptr(len(memory)) &&
-		uintptr(len(memory))-(address(frame)-address(memory)) >= uintptr(len(frame))
+// memoryOf returns the memory of a tensor. Only a test, which counts the calls, sets it.
+var memoryOf = (*dlpack.Tensor).UnsafeBytes
+
+// owners finds the tensor that a frame lies in, for many frames. The entries are in the order in which the memory of the tensors
+// starts. Each has, of the tensors up to there, the one whose memory ends last: a frame behind the start lies in that one, or in none.
+type owners []owner
+
+type owner struct {
+	start, end uintptr
+	tensor     *dlpack.Tensor
+}
+
+func ownersOf(lists ...[]*dlpack.Tensor) owners {
+	n := 0
+	for _, list := range lists {
+		n += len(list)
+	}
+	o := make(owners, 0, n)
+	for _, list := range lists {
+		for _, t := range list {
+			if t == nil {
+				continue
+			}
+			if data, _, err := memoryOf(t); err == nil && len(data) > 0 {
+				o = append(o, owner{address(data), address(data) + uintptr(len(data)), t})
+			}
+		}
+	}
+	slices.SortFunc(o, func(a, b owner) int { return cmp.Compare(a.start, b.start) })
+	for i := 1; i < len(o); i++ {
+		if before := o[i-1]; before.end > o[i].end {
+			o[i].end, o[i].tensor = before.end, before.tensor
+		}
+	}
+	return o
+}
+
+// of returns a tensor whose memory a frame lies in, and nil if it lies in none, or is empty.
+func (o owners) of(frame []byte) *dlpack.Tensor {
+	start, end := address(frame), address(frame)+uintptr(len(frame))
+	i := sort.Search(len(o), func(i int) bool { return o[i].start > start }) // the number of tensors that do not start behind the frame
+	if len(frame) == 0 || i == 0 || o[i-1].end < end {
+		return nil
+	}
+	return o[i-1].tensor
 }
 
 // offset returns the offset in bytes of a frame in the memory of its owner, a tensor of bytes. It is 0 for an empty frame.

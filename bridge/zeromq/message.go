@@ -44,8 +44,9 @@ func Encode(ts []*dlpack.Tensor, options ...bridge.EncodeOption) (*Message, erro
 	if !slices.ContainsFunc(report.Copied, func(why string) bool { return why != "" }) {
 		return m, nil
 	}
+	given := ownersOf(ts)
 	for _, part := range m.Parts {
-		if ownerOf(part, ts) == nil && len(part) > 0 { // a compact copy
+		if given.of(part) == nil && len(part) > 0 { // a compact copy
 			owner, err := dlpack.FromSlice(part)
 			if err != nil {
 				m.Close()
@@ -116,23 +117,6 @@ func (m *Message) Close() {
 		m.Parts, m.Label = nil, nil
 	}
 	m.owners, m.packed = nil, nil
-}
-
-// ownerOf returns the tensor whose memory a frame lies in, and nil if it lies in none.
-func ownerOf(frame []byte, ts []*dlpack.Tensor) *dlpack.Tensor {
-	if len(frame) == 0 {
-		return nil
-	}
-	for _, t := range ts {
-		if t == nil {
-			continue
-		}
-		memory, _, err := t.UnsafeBytes()
-		if err == nil && contains(memory, frame) {
-			return t
-		}
-	}
-	return nil
 }
 
 // An Option changes how [Decode] and Socket.Recv make a message.

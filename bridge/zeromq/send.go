@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"syscall"
 	"unsafe"
 
@@ -35,11 +34,7 @@ func (s *Socket) Send(ctx context.Context, m *Message) error {
 	if err != nil {
 		return err
 	}
-	owners := m.Tensors
-	if len(m.owners) > 0 {
-		owners = slices.Concat(m.owners, m.Tensors)
-	}
-	return s.send(ctx, frames, owners)
+	return s.send(ctx, frames, m.owners, m.Tensors)
 }
 
 // SendTensors sends the message that [Encode] makes of tensors.
@@ -58,7 +53,7 @@ func (s *Socket) SendTensors(ctx context.Context, ts []*dlpack.Tensor, options .
 //
 // Errors: that of ctx; [ErrClosed]; [Errno]; an error for a message without frames.
 func (s *Socket) SendFrames(ctx context.Context, frames [][]byte) error {
-	return s.send(ctx, frames, nil)
+	return s.send(ctx, frames)
 }
 
 // outbox is a message as zeromq_send takes it.
@@ -68,7 +63,8 @@ type outbox struct {
 	owners []*dlpack.Tensor // the owner of each frame, or nil for a frame in small; nil if all frames are in small
 }
 
-func (s *Socket) send(ctx context.Context, frames [][]byte, owners []*dlpack.Tensor) error {
+// send sends frames. Those that lie in the memory of a tensor of lists are not copied.
+func (s *Socket) send(ctx context.Context, frames [][]byte, lists ...[]*dlpack.Tensor) error {
 	if len(frames) == 0 {
 		return errors.New("zeromq: send: a message has at least one frame")
 	}
@@ -80,15 +76,21 @@ func (s *Socket) send(ctx context.Context, frames [][]byte, owners []*dlpack.Ten
 	}
 	out := outbox{frames: make([]C.zeromq_frame, len(frames))}
 	defer out.release()
-	size := 0
+	size, large := 0, false
 	for _, frame := range frames {
 		if len(frame) < sendThreshold {
 			size += len(frame)
+		} else {
+			large = true
 		}
+	}
+	var known owners
+	if large {
+		known = ownersOf(lists...)
 	}
 	out.small = make([]byte, 0, size)
 	for i, frame := range frames {
-		if err := out.add(i, frame, owners); err != nil {
+		if err := out.add(i, frame, known); err != nil {
 			return fmt.Errorf("zeromq: send: frame %d: %w", i, err)
 		}
 	}
@@ -104,21 +106,26 @@ func (s *Socket) send(ctx context.Context, frames [][]byte, owners []*dlpack.Ten
 		if syscall.Errno(code) != syscall.EAGAIN {
 			return false, failed("send", Errno(code))
 		}
-		return false, out.export(int(taken))
+		for i := range int(taken) { // which libzmq releases
+			if err := out.export(i); err != nil {
+				return false, err
+			}
+		}
+		return false, nil
 	})
 }
 
 // add adds a frame: as an export of the tensor whose memory it lies in, or as a copy.
-func (out *outbox) add(i int, frame []byte, owners []*dlpack.Tensor) error {
+func (out *outbox) add(i int, frame []byte, known owners) error {
 	out.frames[i].size = C.uint64_t(len(frame))
 	if len(frame) >= sendThreshold {
-		if owner := ownerOf(frame, owners); owner != nil {
+		if owner := known.of(frame); owner != nil {
 			if out.owners == nil {
 				out.owners = make([]*dlpack.Tensor, len(out.frames))
 			}
 			out.owners[i] = owner
 			out.frames[i].at = C.uint64_t(address(frame))
-			err := out.export(i + 1)
+			err := out.export(i)
 			if !errors.Is(err, dlpack.ErrBorrowed) { // nobody may keep borrowed memory, so it is copied
 				return err
 			}
@@ -130,18 +137,16 @@ func (out *outbox) add(i int, frame []byte, owners []*dlpack.Tensor) error {
 	return nil
 }
 
-// export exports the owners of those of the first n frames that have no export yet. libzmq releases the exports.
-func (out *outbox) export(n int) error {
-	for i, owner := range out.owners {
-		if i >= n || owner == nil || out.frames[i].owner != 0 {
-			continue
-		}
-		managed, err := owner.Export()
-		if err != nil {
-			return err
-		}
-		out.frames[i].owner = C.uintptr_t(uintptr(managed))
+// export exports the owner of frame i, if it has one. libzmq releases the export.
+func (out *outbox) export(i int) error {
+	if out.owners == nil || out.owners[i] == nil {
+		return nil
 	}
+	managed, err := out.owners[i].Export()
+	if err != nil {
+		return err
+	}
+	out.frames[i].owner = C.uintptr_t(uintptr(managed))
 	return nil
 }
 
