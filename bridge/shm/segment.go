@@ -139,8 +139,11 @@ func ReadOnly(t *dlpack.Tensor) (*dlpack.Tensor, error) {
 	return ts[0], nil
 }
 
-// IsShared reports whether all elements of a tensor lie in a segment. It is false for a tensor without elements, and for one on the
-// memory of an object that [Attach] has mapped: others would have to copy that, because the object can become smaller.
+// IsShared reports whether all elements of a tensor lie in a segment, whichever library of the process has made it: this package,
+// libdlbridge_tensor, or dlbridge.shm of Python. For memory that is not in a segment of this package it asks the kernel, which takes a
+// system call, and a descriptor that the process keeps (before Linux 6.11 some microseconds, and no descriptor). It is false for a
+// tensor without elements, and for one on the memory of an object that [Attach] has mapped: others would have to copy that, because
+// the object can become smaller.
 func IsShared(t *dlpack.Tensor) bool {
 	managed, err := t.Export()
 	if err != nil {

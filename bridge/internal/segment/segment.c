@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "segment.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,10 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 /* Constants of Linux 3.17 and 5.1, which old versions of glibc do not define. */
@@ -39,14 +42,28 @@ static struct {
   segment **all;
   size_t count, room;
   void *files; /* a tree of tsearch, of all segment_files */
-} known = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+  struct {
+    int fd; /* of /proc/self/maps; -1 if it is not open */
+    dev_t device;
+    ino_t number;
+    int old; /* the kernel answers no questions by it */
+  } maps;
+} known = {.mutex = PTHREAD_MUTEX_INITIALIZER, .maps = {.fd = -1}};
 
 /* A forked child must not inherit the mutex from a thread that it does not have. offer.c calls segment_file_end while it holds its
  * own mutex, also in the child. So this constructor runs before that of offer.c: fork then takes this mutex last, and the child
  * gives it back first. */
 static void lock(void) { pthread_mutex_lock(&known.mutex); }
 static void unlock(void) { pthread_mutex_unlock(&known.mutex); }
-__attribute__((constructor(1000))) static void watch_fork(void) { pthread_atfork(lock, unlock, unlock); }
+/* The descriptor that the child has inherited tells of the memory of its parent. */
+static void unlock_in_child(void) {
+  struct stat status;
+  if (known.maps.fd >= 0 && fstat(known.maps.fd, &status) == 0 && status.st_dev == known.maps.device && status.st_ino == known.maps.number)
+    close(known.maps.fd);
+  known.maps.fd = -1;
+  unlock();
+}
+__attribute__((constructor(1000))) static void watch_fork(void) { pthread_atfork(lock, unlock, unlock_in_child); }
 
 /* ---- descriptors: one for each file, however many mappings and offers there are of it --------------- */
 
@@ -199,20 +216,181 @@ static int fixed_by(int seals) { return seals >= 0 && (seals & F_SEAL_SHRINK); }
  * processes: after a writable one, F_SEAL_SEAL forbids further seals. */
 enum { READ_ONLY_SEALS = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE };
 
-/* Returns the mapping with a descriptor in which this memory lies, or NULL. The caller has locked the mutex. */
+/* Returns the mapping in which this memory lies, or NULL. The caller has locked the mutex. */
 static const segment *with_memory(uintptr_t address, size_t size) {
   size_t first = above(address);
   if (first == known.count) return NULL;
   const segment *s = known.all[first];
   size_t at = address - (uintptr_t)s->base;
-  return s->file != NULL && at <= s->size && size <= s->size - at ? s : NULL;
+  return at <= s->size && size <= s->size - at ? s : NULL;
 }
+
+/* ---- what the kernel knows of a mapping ---------------------------------------------------------
+ *
+ * Each library of a process that is built with this file (the Python extension, libdlbridge_tensor, Go programs) has its own list of
+ * mappings. So memory that is not in the list may be in a segment of another library, and the kernel is asked. */
+
+/* A mapping of this process, whoever has made it. */
+typedef struct {
+  uintptr_t begin, end;
+  uint64_t offset; /* of begin in the file */
+  dev_t device;
+  ino_t number;
+  int shared, writable, segment; /* segment: it has the name of a segment, which proves nothing */
+} mapping;
+
+static const char segment_name[] = "/memfd:dlbridge";
+
+/* PROCMAP_QUERY of Linux 6.11. */
+typedef struct {
+  uint64_t size, flags, address, begin, end, permissions, page_size, offset, inode;
+  uint32_t major, minor, name_size, build_id_size;
+  uint64_t name, build_id;
+} question;
+enum { WRITABLE = 2, SHARED = 8 }; /* permissions */
+
+/* Opens /proc/self/maps, to be kept. The caller has locked the mutex. */
+static int open_maps(void) {
+  struct stat status;
+  const int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return errno;
+  if (fstat(fd, &status) != 0) status = (struct stat){0};
+  known.maps.fd = fd;
+  known.maps.device = status.st_dev;
+  known.maps.number = status.st_ino;
+  return 0;
+}
+
+/* Asks for the mapping at q->address. ENOENT: there is none; ENOSYS: the kernel cannot say. The caller has locked the mutex. */
+static int ask(question *q) {
+  for (int opened = 0; !known.maps.old;) {
+    if (known.maps.fd < 0) {
+      const int failed = open_maps();
+      if (failed) return failed;
+      opened = 1;
+    }
+    if (ioctl(known.maps.fd, _IOWR('f', 17, question), q) == 0) return 0;
+    if (errno == ENOENT) return ENOENT;
+    if (opened) {
+      close(known.maps.fd);
+      known.maps.old = 1;
+    }
+    known.maps.fd = -1; /* or the program has closed all its descriptors, and the number may have another file by now */
+  }
+  return ENOSYS;
+}
+
+/* Reports whether the page at an address is in use and private. */
+static int is_private(uintptr_t address) {
+  uint64_t page = 0;
+  const int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  if (pread(fd, &page, sizeof page, (off_t)(address / (uintptr_t)sysconf(_SC_PAGESIZE) * sizeof page)) != sizeof page) page = 0;
+  close(fd);
+  return page >> 63 && !(page >> 61 & 1); /* it is present, and not of a file or shared */
+}
+
+/* Sets *out to the mapping at an address, by the text of /proc/self/maps. It takes the time of all mappings of the process. */
+static int read_maps(mapping *out, uintptr_t address) {
+  if (is_private(address)) return ENOENT;
+  FILE *maps = fopen("/proc/self/maps", "re");
+  if (maps == NULL) return errno;
+  int failed = ENOENT, name;
+  char *line = NULL, permissions[5];
+  size_t room = 0;
+  uintptr_t begin, end;
+  unsigned major, minor;
+  unsigned long inode;
+  while (failed && getline(&line, &room, maps) > 0) {
+    if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %" SCNx64 " %x:%x %lu %n", &begin, &end, permissions, &out->offset, &major, &minor, &inode,
+               &name) != 7 || address < begin || address >= end)
+      continue;
+    out->begin = begin;
+    out->end = end;
+    out->device = makedev(major, minor);
+    out->number = inode;
+    out->writable = permissions[1] == 'w';
+    out->shared = permissions[3] == 's';
+    out->segment = strncmp(line + name, segment_name, sizeof segment_name - 1) == 0;
+    failed = 0;
+  }
+  free(line);
+  fclose(maps);
+  return failed;
+}
+
+/* Sets *out to the mapping at an address. ENOENT: there is none, or one that is private. */
+static int mapping_at(mapping *out, uintptr_t address) {
+  char name[64] = "";
+  question q = {.size = sizeof q, .address = address};
+  lock();
+  int failed = ask(&q);
+  if (!failed && (q.permissions & SHARED)) { /* a name takes longer; ENAMETOOLONG: it is a longer one */
+    q = (question){.size = sizeof q, .address = address, .name = (uintptr_t)name, .name_size = sizeof name};
+    if (ask(&q) != 0) q = (question){.size = sizeof q, .address = address}, failed = ask(&q);
+  }
+  unlock();
+  if (failed == ENOSYS) return read_maps(out, address);
+  if (failed) return failed;
+  if (!(q.permissions & SHARED)) return ENOENT;
+  *out = (mapping){
+      .begin = (uintptr_t)q.begin,
+      .end = (uintptr_t)q.end,
+      .offset = q.offset,
+      .device = makedev(q.major, q.minor),
+      .number = (ino_t)q.inode,
+      .shared = 1,
+      .writable = (q.permissions & WRITABLE) != 0,
+      .segment = strncmp(name, segment_name, sizeof segment_name - 1) == 0,
+  };
+  return 0;
+}
+
+/* Returns a duplicate of a descriptor that this process has of the file of a mapping, and sets *size to that of the file. Returns -1 if
+ * it has none of a file that can never become smaller. Another thread may close any descriptor meanwhile, so the duplicate is checked. */
+static int descriptor_of(const mapping *m, size_t *size) {
+  DIR *all = opendir("/proc/self/fd");
+  int found = -1;
+  if (all == NULL) return -1;
+  for (struct dirent *entry; found < 0 && (entry = readdir(all)) != NULL;) {
+    char target[sizeof segment_name];
+    struct stat status;
+    const ssize_t n = readlinkat(dirfd(all), entry->d_name, target, sizeof target); /* cuts a longer one */
+    if (n < (ssize_t)sizeof segment_name - 1 || memcmp(target, segment_name, sizeof segment_name - 1) != 0) continue;
+    const int fd = fcntl(atoi(entry->d_name), F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) continue;
+    if (fstat(fd, &status) == 0 && status.st_dev == m->device && status.st_ino == m->number && fixed_by(fcntl(fd, F_GET_SEALS))) {
+      found = fd;
+      *size = (size_t)status.st_size;
+    } else {
+      close(fd);
+    }
+  }
+  closedir(all);
+  return found;
+}
+
+/* Does what segment_find does, for a segment that another library of this process has mapped. */
+static int find_of_others(uintptr_t address, size_t size, segment_place *out) {
+  mapping m;
+  const int failed = mapping_at(&m, address);
+  if (failed || !m.shared || !m.segment || size > m.end - address) return failed ? failed : ENOENT;
+  out->read_only = !m.writable;
+  out->offset = m.offset + (address - m.begin);
+  out->file = descriptor_of(&m, &out->size);
+  if (out->file < 0) return ENOENT;
+  if (out->offset <= out->size && size <= out->size - out->offset) return 0;
+  close(out->file);
+  return ENOENT;
+}
+
+/* ---- finding -------------------------------------------------------------------------------------- */
 
 int segment_find(uintptr_t address, size_t size, segment_place *out) {
   int failed = ENOENT;
   lock();
   const segment *s = with_memory(address, size);
-  if (s != NULL) {
+  if (s != NULL && s->file != NULL) {
     out->read_only = s->read_only;
     out->offset = s->start + (address - (uintptr_t)s->base);
     out->size = s->file->size;
@@ -221,15 +399,21 @@ int segment_find(uintptr_t address, size_t size, segment_place *out) {
     if (!failed && out->file < 0) failed = errno;
   }
   unlock();
-  return failed;
+  return s != NULL ? failed : find_of_others(address, size, out);
 }
 
 int segment_is_fixed(uintptr_t address, size_t size, size_t *whole) {
+  segment_place place;
   lock();
   const segment *s = with_memory(address, size);
-  int fixed = s != NULL && fixed_by(fcntl(s->file->fd, F_GET_SEALS));
-  *whole = s != NULL ? s->file->size : 0;
+  int fixed = s != NULL && s->file != NULL && fixed_by(fcntl(s->file->fd, F_GET_SEALS));
+  *whole = fixed ? s->file->size : 0;
   unlock();
+  if (s == NULL && find_of_others(address, size, &place) == 0) {
+    *whole = place.size;
+    close(place.file);
+    fixed = 1;
+  }
   return fixed;
 }
 
@@ -328,23 +512,6 @@ void segment_release(void *ctx) {
   free(s);
 }
 
-/* Reports whether `size` bytes at an address are in one shared mapping of this process, whoever has made it. */
-static int in_one_shared_mapping(uintptr_t address, size_t size) {
-  FILE *maps = fopen("/proc/self/maps", "re");
-  if (maps == NULL) return 0;
-  int found = 0;
-  char *line = NULL, shared;
-  size_t room = 0;
-  uintptr_t begin, end;
-  while (!found && getline(&line, &room, maps) > 0) {
-    if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*3c%c", &begin, &end, &shared) == 3 && begin <= address && address < end)
-      found = shared == 's' && size <= end - address ? 1 : -1;
-  }
-  free(line);
-  fclose(maps);
-  return found == 1;
-}
-
 /* Maps a part of a file read-only, and takes the file over. */
 static int alias_of_file(segment **out, segment_file *file, uint64_t start, size_t size) {
   segment *s = map(file->fd, start, size, 1);
@@ -363,15 +530,24 @@ int segment_alias(segment **out, uintptr_t address, size_t size) {
   uintptr_t within = address % (uintptr_t)sysconf(_SC_PAGESIZE);
   lock();
   const segment *found = with_memory(address, size);
-  if (found != NULL) {
+  if (found != NULL && found->file != NULL) {
     file = found->file;
     file->holders++;
     start = found->start + (address - (uintptr_t)found->base) - within;
   }
   unlock();
   if (file != NULL) return alias_of_file(out, file, start, size + within);
-  if (!in_one_shared_mapping(address, size)) return EINVAL;
-  int failed = 0;
+  segment_place place;
+  mapping m;
+  int failed = find_of_others(address, size, &place);
+  if (failed == 0) {
+    failed = segment_map(out, place.file, place.offset - within, size + within, 1);
+    if (failed) close(place.file);
+    return failed;
+  }
+  failed = mapping_at(&m, address);
+  if (failed == ENOENT || (!failed && (!m.shared || size > m.end - address))) return EINVAL;
+  if (failed) return failed;
   segment *s = malloc(sizeof *s);
   if (s == NULL) return ENOMEM;
   void *base = mremap((void *)(address - within), 0, size + within, MREMAP_MAYMOVE); /* size 0 keeps the old mapping */
@@ -403,23 +579,24 @@ int segment_open_named(int *fd, const char *directory, const char *name, int wri
   return failed == EISDIR || failed == ENXIO ? EINVAL : failed; /* a directory, a socket */
 }
 
-int segment_may_hand_over(int fd, int writable) {
-  const int seals = fcntl(fd, F_GET_SEALS);
+/* Returns the error of a hand-over of a file with these seals. */
+static int refuses(int seals, int writable) {
   if (writable) return fixed_by(seals) && (seals & READ_ONLY_SEALS) ? EPERM : 0;
-  if (seals < 0) return errno;
+  if (seals < 0) return EINVAL; /* the file cannot have seals */
   if (!(seals & F_SEAL_SEAL) || (seals & READ_ONLY_SEALS)) return 0;
   return fixed_by(seals) ? EPERM : EACCES;
 }
 
+int segment_may_hand_over(int fd, int writable) { return refuses(fcntl(fd, F_GET_SEALS), writable); }
+
 int segment_hand_over(int fd, int writable) {
-  const int seals = fcntl(fd, F_GET_SEALS);
-  const int failed = segment_may_hand_over(fd, writable);
+  const int seals = fcntl(fd, F_GET_SEALS), failed = refuses(seals, writable);
   if (failed || (seals & READ_ONLY_SEALS) || (writable && (!fixed_by(seals) || (seals & F_SEAL_SEAL)))) return failed;
   if (fcntl(fd, F_ADD_SEALS, writable ? F_SEAL_SEAL : F_SEAL_FUTURE_WRITE) != 0 && errno != EPERM) return errno;
   const int now = fcntl(fd, F_GET_SEALS); /* another thread or process may have been faster */
-  if (now < 0) return errno;
-  if (writable) return (now & F_SEAL_SEAL) && !(now & READ_ONLY_SEALS) ? 0 : EPERM;
-  return now & READ_ONLY_SEALS ? 0 : now & F_SEAL_SEAL ? EPERM : EACCES;
+  if (writable) return now >= 0 && (now & F_SEAL_SEAL) && !(now & READ_ONLY_SEALS) ? 0 : EPERM;
+  if (now >= 0 && (now & READ_ONLY_SEALS)) return 0;
+  return now >= 0 && (now & F_SEAL_SEAL) ? EPERM : EACCES;
 }
 
 int segment_check(int fd, uint64_t *size, int *fixed, int *writable) {

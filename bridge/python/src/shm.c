@@ -334,7 +334,8 @@ PyObject *shm_is_shared(PyObject *Py_UNUSED(module), PyObject *tensor) {
   Tensor *t = (Tensor *)tensor;
   core_share *held = tensor_hold(t);
   if (held == NULL) return NULL;
-  int shared = segment_is_shared(&t->view, &t->extent);
+  /* What the core has allocated is in no segment: the kernel need not be asked. */
+  int shared = held->data == NULL && segment_is_shared(&t->view, &t->extent);
   share_end(held);
   return PyBool_FromLong(shared);
 }

@@ -4,13 +4,16 @@ import array
 import concurrent.futures
 import contextlib
 import copy
+import ctypes
 import errno
+import fcntl
 import json
 import mmap
 import multiprocessing
 import multiprocessing.reduction
 import multiprocessing.resource_tracker
 import os
+import pathlib
 import pickle
 import resource
 import socket
@@ -24,6 +27,7 @@ from multiprocessing import shared_memory
 
 import numpy as np
 import pytest
+from conftest import run_python
 
 import dlbridge
 from dlbridge import _core, shm
@@ -33,6 +37,8 @@ from dlbridge import _core, shm
 def _what_keeps_descriptors_until_the_process_ends():
     dlbridge.tens.encode([])  # the Go library is loaded
     multiprocessing.resource_tracker.ensure_running()
+    shm.is_shared(dlbridge.from_dlpack(np.zeros(1)))  # the kernel is asked for mappings, by each library
+    _shared_for_the_library(dlbridge.empty(1, "int8"))
 
 
 @pytest.fixture
@@ -1184,3 +1190,164 @@ def test_g90_names_and_objects_are_checked(pair, tmp_path):
         with pytest.raises((ValueError, MemoryError)):
             shm.attach("file", shape, "uint8", offset=offset, directory=str(tmp_path))
     assert shm.attach("file", 16, "uint8", directory=str(tmp_path)).tobytes() == bytes(16)
+
+
+# ---- segments of another library of the process ----
+
+
+class _DataType(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
+
+
+def _library():
+    """libdlbridge_tensor, which has variables of its own."""
+    (path,) = (pathlib.Path(_core.__file__).parent / "_lib").glob("libdlbridge_tensor.so.?")
+    library = ctypes.CDLL(str(path))
+    library.dlb_shm_alloc.argtypes = [ctypes.c_void_p, _DataType, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p]
+    library.dlb_shm_is_shared.argtypes = [ctypes.c_void_p] * 3
+    library.dlb_shm_offer.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p]
+    return library
+
+
+def _of_the_library(*shape):
+    """A float64 Tensor in a segment that libdlbridge_tensor has made."""
+    managed, error = ctypes.c_void_p(), ctypes.create_string_buffer(512)
+    dims = (ctypes.c_int64 * len(shape))(*shape)
+    assert _library().dlb_shm_alloc(ctypes.byref(managed), _DataType(2, 64, 1), len(shape), dims, error) == 0
+    return dlbridge.from_address(managed.value)
+
+
+def _shared_for_the_library(tensor):
+    shared, error = ctypes.c_int32(9), ctypes.create_string_buffer(512)
+    address = dlbridge.to_address(tensor)
+    assert _library().dlb_shm_is_shared(ctypes.byref(shared), address, error) == 0
+    dlbridge.from_address(address)
+    return shared.value
+
+
+def test_a_segment_is_recognised_whichever_library_has_made_it(pair):
+    t = _of_the_library(1000, 5)
+    t.numpy()[:] = np.arange(5000).reshape(1000, 5)
+    for view in (t, t[3:], t[900, 2:], t.T, t.flip(), dlbridge.from_dlpack(t.numpy()[990:]), t[7:9].broadcast_to((500, 2, 5))):
+        assert shm.is_shared(view)
+        (got,) = exchange(pair, view)
+        assert got.tolist() == view.tolist() and shm.is_shared(got)
+    h = shm.handle(t[500:])
+    assert shm.fetch(h, (500, 5), "float64").tolist() == t[500:].tolist()
+    assert not shm.is_shared(t[:2].broadcast_to((5000, 2, 5))) and not shm.is_shared(t[:0])
+    second = shm.readonly(t[100:])
+    t.numpy()[100, 0] = -1
+    assert second.readonly and second.item(0) == -1 and shm.is_shared(second)
+    for tensor in (shm.empty(3, "int8"), shm.copy(t), *exchange(pair, t)):
+        assert _shared_for_the_library(tensor) == 1
+    assert _shared_for_the_library(dlbridge.empty(1000, "int8")) == 0
+
+
+def test_a_segment_of_another_library_is_pickled_without_a_copy():
+    t = _of_the_library(4)
+    a, b = multiprocessing.Pipe()
+    a.send(t)
+    got = b.recv()
+    got.numpy()[:] = [1, 2, 3, 4]
+    assert t.tolist() == [1, 2, 3, 4]
+    with pytest.raises(BufferError, match="sent writable before"):
+        a.send(shm.readonly(t))
+
+
+# The first hand-over decides for all libraries.
+def test_libraries_of_one_process_decide_together():
+    t = _of_the_library(4)
+    handle, error = ctypes.create_string_buffer(256), ctypes.create_string_buffer(512)
+    address = dlbridge.to_address(t)
+    assert _library().dlb_shm_offer(handle, address, 10, 1, error) == 0  # writable
+    with pytest.raises(BufferError, match="sent writable before"):
+        shm.handle(t)
+    shm.handle(t, readonly=False, timeout=0.01)
+    dlbridge.from_address(address)
+    time.sleep(0.02)
+
+
+def test_memory_that_only_looks_like_a_segment_is_not_shared(pair):
+    def memory(name, seals):
+        fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(fd, 4096)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals) if seals else None
+        mapped = mmap.mmap(fd, 4096)
+        return fd, mapped, dlbridge.from_buffer(mapped, "uint8")
+
+    for name, seals, shared in (
+        ("dlbridge", fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW, True),
+        ("dlbridge", 0, False),
+        ("another", fcntl.F_SEAL_SHRINK, False),
+    ):
+        fd, mapped, t = memory(name, seals)
+        assert shm.is_shared(t) is shared
+        os.close(fd)  # mmap keeps a duplicate
+        assert shm.is_shared(t) is shared
+        t.close()
+        mapped.close()
+    address = _of_the_library(4096).data_ptr  # and it is gone
+    anonymous = mmap.mmap(-1, 8 * 4096)  # often at the same address
+    assert not shm.is_shared(dlbridge.from_buffer(anonymous, "uint8")), hex(address)
+    assert not shm.is_shared(dlbridge.from_buffer(mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE), "uint8"))
+
+
+_IN_A_PROCESS = f"""
+import sys
+sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})
+import ctypes, os, numpy as np, dlbridge, socket, test_shm
+from dlbridge import shm
+
+def check():
+    t = test_shm._of_the_library(2000)
+    assert shm.is_shared(t) and shm.is_shared(t[1000:]) and shm.readonly(t).readonly
+    assert not shm.is_shared(dlbridge.from_dlpack(np.ones(3))) and not shm.is_shared(dlbridge.from_dlpack(np.ones(100_000)))
+    a, b = socket.socketpair()
+    with a, b:
+        shm.send(a, t)
+        assert shm.recv(b)[0].shape == (2000,)
+
+"""
+
+
+# A forked child asks for its own memory, and leaves the descriptor alone if the program has closed it before and opened something else.
+def test_descriptors_that_are_closed_or_inherited_do_no_harm():
+    run_python(
+        _IN_A_PROCESS
+        + """
+check()
+for close in (False, True):
+    kept = [int(fd) for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}") and os.readlink(f"/proc/self/fd/{fd}").endswith("/maps")]
+    assert len(kept) == 1
+    if close:
+        file = os.open("/dev/zero", os.O_RDONLY)
+        os.dup2(file, kept[0])  # as after os.closerange and open
+    child = os.fork()
+    if child == 0:
+        assert not close or os.read(kept[0], 2) == bytes(2)
+        check()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    check()
+assert os.read(kept[0], 2) == bytes(2)
+"""
+    )
+
+
+# Before Linux 6.11 the kernel does not answer questions by an ioctl (PROCMAP_QUERY), which this filter of system calls forbids.
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the filter has numbers of x86_64")
+def test_segments_are_recognised_on_older_kernels():
+    run_python(
+        _IN_A_PROCESS
+        + """
+import struct
+code = [(0x20, 0, 0, 0), (0x15, 0, 3, 16), (0x20, 0, 0, 24), (0x15, 0, 1, 0xC0686611), (0x06, 0, 0, 0x00050019), (0x06, 0, 0, 0x7FFF0000)]
+program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))
+of = struct.pack("HxxxxxxP", len(code), ctypes.addressof(program))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, of) == 0
+for _ in range(2):
+    check()
+assert not any(os.path.exists(f"/proc/self/fd/{fd}") and os.readlink(f"/proc/self/fd/{fd}").endswith("/maps") for fd in os.listdir("/proc/self/fd"))
+"""
+    )
