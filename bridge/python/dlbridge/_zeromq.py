@@ -134,9 +134,10 @@ def send(
 
     libzmq sends each part of at least `socket.copy_threshold` bytes (64 KiB) from the memory of its tensor, and holds that memory until
     the part is sent; nobody should write to it before. With `track` the result is a `Tracker`, which reports when libzmq has let go of
-    all parts. Smaller parts are copied, which is cheaper. With `packed` the message is one frame, the single-part form, which is a copy,
-    and the only form for sockets without multipart messages, such as zmq.CLIENT. `routing` has frames to send before the message:
-    those of `Message.routing`, on a ROUTER. `flags` are those of the socket, such as zmq.DONTWAIT.
+    all parts; `Tensor.on_release` calls a function when nobody holds the memory any more. Smaller parts are copied, which is cheaper.
+    With `packed` the message is one frame, the single-part form, which is a copy, and the only form for sockets without multipart
+    messages, such as zmq.CLIENT. `routing` has frames to send before the message: those of `Message.routing`, on a ROUTER. `flags`
+    are those of the socket, such as zmq.DONTWAIT.
 
         >>> import zmq
         >>> with zmq.Context() as context, context.socket(zmq.PAIR) as a, context.socket(zmq.PAIR) as b:

@@ -8,12 +8,14 @@ static void end_versioned(void *managed) { core_release_versioned(managed); }
 
 static void end_legacy(void *managed) { core_release_legacy(managed); }
 
+int is_import(void (*lender)(void *ctx)) { return lender == end_versioned || lender == end_legacy; }
+
 int64_t live_imports(void) {
   int64_t held;
   TURN_BEGIN();
   held = core_held_unlocked(end_versioned) + core_held_unlocked(end_legacy);
   TURN_END();
-  return held;
+  return held + imports_with_notice();
 }
 
 void release_quietly(DLManagedTensorVersioned *managed) {

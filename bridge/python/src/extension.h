@@ -13,7 +13,7 @@
  *   consumer.c    from_dlpack, from_address: foreign managed tensors become Tensors
  *   wrap.c        C functions on managed tensors become Python functions on producers
  *   buffer.c      Python's buffer protocol, both ways
- *   loan.c        buffers that Python objects lend, and the end of the interpreter
+ *   loan.c        buffers that Python objects lend, functions of on_release, and the end of the interpreter
  *   number.c      Python's and NumPy's numbers as Tensors
  *   pickle.c      Tensors in pickles
  *   shm.c         Tensors in memory that processes share
@@ -27,8 +27,8 @@
  *   module.c      the module
  *
  * Ownership is counted by the core: a Tensor has one share of its memory, and every export has another. A buffer that a
- * Python object lends is released with the GIL, until the interpreter ends (see loan_end). All other memory can be released
- * without the GIL.
+ * Python object lends is released with the GIL, until the interpreter ends (see loan_end), and functions of on_release are called
+ * with it. All other memory can be released without the GIL.
  */
 #ifndef DLBRIDGE_EXTENSION_H_
 #define DLBRIDGE_EXTENSION_H_
@@ -266,6 +266,8 @@ int can_be_managed(uintptr_t address);
 /* Calls the deleter. The current exception stays as it is. */
 void release_quietly(DLManagedTensorVersioned *managed);
 int64_t live_imports(void);
+/* Reports whether memory is that of an imported managed tensor, by the lender of its share. */
+int is_import(void (*lender)(void *ctx));
 /* Parses a device: a tuple (type, id), or a name such as "cuda:0". -1 with an exception, whose text begins with `name`. */
 int parse_device(PyObject *object, const char *name, DLDevice *out);
 /* Returns the C function of a bound method if it takes its arguments as an array, as NumPy's __dlpack__ does, or NULL.
@@ -321,6 +323,9 @@ PyObject *pickle_tensor(PyObject *module, PyObject *args);
 Py_buffer *loan_begin(PyObject *object, int flags);
 void loan_end(void *buffer);
 int64_t live_loans(void);
+PyObject *tensor_on_release(PyObject *tensor, PyObject *function);
+/* Returns the number of imports to whose shares on_release has added a function. */
+int64_t imports_with_notice(void);
 
 /* ---- shm.c */
 PyObject *shm_empty(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);

@@ -1,4 +1,5 @@
-/* Loans: buffers that Python objects lend, and their release while the interpreter ends. */
+/* What needs the GIL when memory is released: buffers that Python objects lend, functions of on_release, and the end of the
+ * interpreter. */
 #include "extension.h"
 
 #include <dlfcn.h>
@@ -147,4 +148,90 @@ void loan_end(void *context) {
   PyGILState_Release(gil);
   free(buffer);
   leave(inside);
+}
+
+/* ---- functions of on_release ------------------------------------------------------------------ */
+
+typedef struct function_list {
+  PyObject *function;
+  struct function_list *next;
+} function_list;
+
+/* Takes the place of the lender in a share: how the memory ends, and the functions that are called after that, the last
+ * first. A share of memory that the core allocated has no lender; there it takes the place of the memory. */
+typedef struct {
+  void (*lender)(void *ctx);
+  void *ctx;
+  function_list *functions;
+} notice;
+
+static int64_t noticed_imports;
+
+int64_t imports_with_notice(void) { return __atomic_load_n(&noticed_imports, __ATOMIC_RELAXED); }
+
+static void call_functions(notice *told) {
+  function_list *entry;
+  while ((entry = told->functions) != NULL) {
+    PyObject *result = PyObject_CallNoArgs(entry->function);
+    if (result == NULL) PyErr_WriteUnraisable(entry->function);
+    Py_XDECREF(result);
+    Py_DECREF(entry->function);
+    told->functions = entry->next;
+    free(entry);
+  }
+  free(told);
+}
+
+/* Ends the memory, without the GIL if it needs none, and calls the functions with the GIL, on the thread that ends the last
+ * share. They are not called if the thread cannot have the GIL any more because the interpreter ends: see loan_end. */
+static void end_and_notify(void *context) {
+  notice *told = context;
+  if (is_import(told->lender)) __atomic_fetch_sub(&noticed_imports, 1, __ATOMIC_RELAXED);
+  core_release_lent(told->lender, told->ctx);
+  int64_t *inside = go_in();
+  if (inside == NULL) return;
+  PyGILState_STATE gil = PyGILState_Ensure();
+  KEEPING_EXCEPTION(call_functions(told));
+  PyGILState_Release(gil);
+  leave(inside);
+}
+
+static void release_and_notify(core_share *share) { end_and_notify(share->ctx); }
+
+/* The caller has a share, so that nobody ends the memory meanwhile. */
+static void add_function(core_share *share, notice *new, function_list *entry) {
+  int allocated = share->ctx == share, noticed = share->lender == end_and_notify || share->release == release_and_notify;
+  notice *told = noticed ? share->ctx : new;
+  entry->next = told->functions;
+  told->functions = entry;
+  if (noticed) return;
+  told->lender = allocated ? core_free_memory : share->lender;
+  told->ctx = share->ctx;
+  if (is_import(told->lender)) __atomic_fetch_add(&noticed_imports, 1, __ATOMIC_RELAXED);
+  share->ctx = told;
+  if (allocated) share->release = release_and_notify;
+  else share->lender = end_and_notify;
+}
+
+PyObject *tensor_on_release(PyObject *op, PyObject *function) {
+  if (!PyCallable_Check(function))
+    return PyErr_Format(PyExc_TypeError, "dlbridge: on_release takes a function, not %R", Py_TYPE(function));
+  core_share *share = tensor_hold((Tensor *)op);
+  if (share == NULL) return NULL;
+  notice *told = calloc(1, sizeof *told);
+  function_list *entry = malloc(sizeof *entry);
+  int failed = told == NULL || entry == NULL;
+  if (!failed) {
+    entry->function = Py_NewRef(function);
+    TURN_BEGIN();
+    add_function(share, told, entry);
+    TURN_END();
+    if (share->ctx == told) told = NULL; /* it is in use now */
+    entry = NULL;
+  }
+  free(told);
+  free(entry);
+  share_end(share);
+  if (failed) return PyErr_NoMemory();
+  Py_RETURN_NONE;
 }

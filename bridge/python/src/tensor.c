@@ -431,6 +431,29 @@ PyDoc_STRVAR(close_doc,
              "    >>> with dlbridge.empty(3, 'int8') as t:  # closes t at the end\n"
              "    ...     t.shape\n"
              "    (3,)");
+PyDoc_STRVAR(on_release_doc,
+             "on_release($self, function, /)\n--\n\n"
+             "Has function() called once, when nobody holds the memory of the tensor any more.\n\n"
+             "That is when all tensors of the memory are closed or gone, all consumers of it have let go (arrays, memoryviews,\n"
+             "frames that a socket sends), and it was given back to its producer or freed. A pool of buffers can then use it\n"
+             "again. Views and from_dlpack(tensor) are tensors of the same memory. Several functions are called one after\n"
+             "the other, the last first.\n\n"
+             "    >>> free, buffer = [], np.zeros(3)\n"
+             "    >>> with dlbridge.from_dlpack(buffer) as t:\n"
+             "    ...     t.on_release(lambda: free.append(buffer))\n"
+             "    ...     array = t.numpy()\n"
+             "    >>> len(free)\n"
+             "    0\n"
+             "    >>> del array\n"
+             "    >>> len(free)\n"
+             "    1\n\n"
+             "The thread that lets go last calls the function, as with weakref.finalize: it may be any thread, such as one of\n"
+             "pyzmq, in the middle of other code. So the function should be short and wait for nothing. Its exceptions go\n"
+             "to sys.unraisablehook. It is not called if the interpreter ends before. In a forked child, the child's own\n"
+             "copies of the tensors count, and its copy of the function is called.\n\n"
+             "Lifetime: the function is held until it was called. It should not refer to a tensor of the memory, which would\n"
+             "then stay alive until it is closed. Errors: ValueError if the tensor is closed, TypeError if function\n"
+             "cannot be called.");
 PyDoc_STRVAR(dlpack_doc,
              "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
              "Returns a capsule with a managed tensor on the same memory, whose deleter releases one share of it.\n\n"
@@ -607,6 +630,7 @@ static PyMethodDef tensor_methods[] = {
     {"tobytes", tensor_bytes, METH_NOARGS, tobytes_doc},
     {"__bytes__", tensor_bytes, METH_NOARGS, bytes_doc},
     {"close", tensor_close, METH_NOARGS, close_doc},
+    {"on_release", tensor_on_release, METH_O, on_release_doc},
     {"__enter__", tensor_enter, METH_NOARGS, enter_doc},
     {"__exit__", tensor_close, METH_VARARGS, exit_doc},
     {"__reduce_ex__", tensor_reduce, METH_O, reduce_doc},

@@ -14,6 +14,7 @@ import sys
 import textwrap
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -873,6 +874,179 @@ def test_g60_a_forked_child_uses_and_drops_what_it_inherits(c):
     assert done == child and status == 0
     assert a[0] == 0 and c.deletes() == before
     c.delete(address)
+
+
+MEMORY = {
+    "numpy": lambda c: dlbridge.from_dlpack(np.zeros(4)),
+    "buffer": lambda c: dlbridge.from_buffer(bytearray(8)),
+    "C": lambda c: dlbridge.from_dlpack(c.new_capsule()),
+    "legacy": lambda c: dlbridge.from_dlpack(c.new_capsule(legacy=1)),
+    "empty": lambda c: dlbridge.empty(4, "int8"),
+    "copy": lambda c: dlbridge.from_buffer(bytes(8)).copy(),
+    "number": lambda c: dlbridge.from_dlpack(2.5),
+    "segment": lambda c: dlbridge.shm.empty(4, "int8"),
+}
+"""Every kind of memory of a tensor."""
+
+
+@pytest.mark.parametrize("kind", MEMORY)
+def test_on_release_comes_after_the_last_holder(c, kind):
+    before = dlbridge.counters()
+    for order in itertools.permutations(range(6)):
+        t = MEMORY[kind](c)
+        called = []
+        t.on_release(lambda called=called: called.append("first"))
+        holders = [t, t[...], dlbridge.from_dlpack(t), t.numpy(), memoryview(t), t.__dlpack__(max_version=(1, 0))]
+        holders[1].on_release(lambda called=called: called.append("second"))
+        imports = dlbridge.counters()["imports"]
+        assert imports - before["imports"] == (kind in ("numpy", "C", "legacy"))
+        t = None
+        for i in order:
+            assert called == []
+            if i < 3:
+                holders[i].close()
+            holders[i] = None
+        assert called == ["second", "first"]
+    assert dlbridge.counters() == before
+
+
+def test_on_release_comes_after_the_memory_was_given_back(c):
+    lent, sizes = bytearray(8), []
+    t = dlbridge.from_buffer(lent)
+    t.on_release(lambda: sizes.append(lent.append(1)))  # a BufferError while it is lent
+    t.close()
+    assert sizes == [None] and len(lent) == 9
+    before, deletes = c.deletes(), []
+    with dlbridge.from_dlpack(c.new_capsule()) as t:
+        t.on_release(lambda: deletes.append(c.deletes()))
+    assert deletes == [before + 1]
+
+
+def test_on_release_refuses_what_it_cannot_call():
+    t = dlbridge.empty(3, "int8")
+    with pytest.raises(TypeError, match="on_release takes a function, not <class 'int'>"):
+        t.on_release(7)
+    t.close()
+    with pytest.raises(ValueError, match="the tensor is closed"):
+        t.on_release(print)
+
+
+def test_on_release_reports_exceptions_and_keeps_the_pending_one(c, monkeypatch):
+    heard, called = [], []
+    monkeypatch.setattr(sys, "unraisablehook", lambda report: heard.append((report.exc_type, report.object)))
+
+    def fail():
+        raise ZeroDivisionError
+
+    def make():
+        t = dlbridge.empty(4, "int8")
+        t.on_release(lambda: called.append(sys.exc_info()[0]))
+        t.on_release(fail)
+        return t
+
+    error = LookupError("pending")
+    assert c.drop_under_error(error, make) is error
+    assert c.delete_under_error(error, dlbridge.to_address(make())) is error
+    make().close()
+    assert heard == [(ZeroDivisionError, fail)] * 3 and len(called) == 3
+
+
+def test_on_release_holds_the_function_until_it_was_called():
+    class Function:
+        def __call__(self):
+            pass
+
+    function = Function()
+    seen = weakref.ref(function)
+    t = dlbridge.empty(4, "int8")
+    t.on_release(function)
+    del function
+    assert seen() is not None
+    t.close()
+    assert seen() is None
+    t = dlbridge.empty(4, "int8")
+    t.on_release(t.close)  # refers to the tensor: only close ends it
+    t.close()
+    called = []
+    t = dlbridge.empty(4, "int8")
+    t.on_release(lambda: called.append(dlbridge.from_dlpack(np.zeros(3)).on_release(lambda: called.append("inner"))))
+    t.close()
+    assert called == ["inner", None]
+
+
+def test_on_release_is_called_on_threads_python_has_never_seen(c):
+    threads = set()
+    count = 0
+
+    def function():
+        nonlocal count
+        count += 1
+        threads.add(threading.get_ident())
+
+    kept = []
+    for make in MEMORY.values():
+        for _ in range(200):
+            with make(c) as t:
+                t.on_release(function)
+                kept.append(dlbridge.to_address(t))
+    assert count == 0
+    c.delete_on_threads(c.pointers(kept), len(kept), 8, 1)
+    assert count == len(kept) and threading.get_ident() not in threads
+
+
+def test_on_release_races_close():
+    for _ in range(300):
+        t = dlbridge.from_buffer(bytearray(8))
+        called, added = [], []
+
+        def add(t=t, called=called, added=added):
+            for _ in range(4):
+                try:
+                    t.on_release(lambda: called.append(1))
+                    added.append(1)
+                except ValueError:
+                    break
+
+        threads = [threading.Thread(target=f) for f in (add, add, t.close)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(called) == len(added)
+    assert dlbridge.counters()["loans"] == 0
+
+
+def test_on_release_at_the_end_of_the_process(c):
+    script = setup(c) + textwrap.dedent(
+        """
+        kept = [dlbridge.from_dlpack(a) for _ in range(100)] + [dlbridge.empty(9, 'int8') for _ in range(100)]
+        for t in kept:
+            t.on_release(lambda: len([]))
+        for _ in range(100):
+            t = dlbridge.empty(9, 'int8')
+            t.on_release(lambda: len([]))
+            c.delete_at_exit(dlbridge.to_address(t))
+            t.close()
+        t = dlbridge.empty(9, 'int8')
+        t.on_release(lambda t=t: None)
+        print('left')
+        """
+    )
+    assert run(script) == "left\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_on_release_in_a_forked_child_is_the_childs():
+    called = []
+    t = dlbridge.from_dlpack(np.zeros(3))
+    t.on_release(lambda: called.append(os.getpid()))
+    child = os.fork()
+    if child == 0:
+        t.close()
+        os._exit(0 if called == [os.getpid()] else 1)
+    assert os.waitpid(child, 0)[1] == 0 and called == []
+    t.close()
+    assert called == [os.getpid()]
 
 
 def test_the_extension_has_no_go_in_it():

@@ -634,6 +634,7 @@ CLOSED = {
     "memoryview": memoryview,
     "asarray": np.asarray,
     "from_dlpack": np.from_dlpack,
+    "on_release": lambda t: t.on_release(len),
 }
 
 

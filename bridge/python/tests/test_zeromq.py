@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
 import hashlib
 import json
@@ -685,6 +686,21 @@ def test_a_cancelled_send_sends_all_or_nothing():
         assert cancelled > 10 and sent[-len(received) :] == received
 
     in_loop(main, endpoint="inproc://x", sndhwm=2, rcvhwm=2)
+
+
+@pytest.mark.parametrize("size", [100, 1 << 22])
+def test_a_pool_of_buffers_is_told_when_a_message_has_left(size):
+    free = [np.zeros(size, np.uint8) for _ in range(3)]
+    with sockets(zmq.PULL, zmq.PUSH) as (pull, push):
+        for i in range(20):
+            wait_for(lambda: free)
+            buffer = free.pop()
+            buffer[:] = i
+            with dlbridge.from_dlpack(buffer) as t:
+                t.on_release(functools.partial(free.append, buffer))
+                tens.send(push, [t, np.zeros(3)])
+            assert (tens.recv(pull).tensors[0].numpy() == i).all()
+        wait_for(lambda: len(free) == 3)
 
 
 @pytest.mark.parametrize("endpoint", ["tcp://127.0.0.1:*", "inproc://x"])

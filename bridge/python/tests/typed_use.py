@@ -73,7 +73,9 @@ def formats() -> None:
 
 
 async def sockets(plain: zmq.Socket[bytes], awaited: zmq.asyncio.Socket) -> None:
-    assert_type(tens.recv(plain, aligned=True), tens.Message)
+    message = tens.recv(plain, aligned=True)
+    assert_type(message, tens.Message)
+    message.tensors[0].on_release(lambda: None)
     assert_type(await tens.recv(awaited), tens.Message)
     tens.send(plain, [np.zeros(3)], seqno=7, packed=True)
     await tens.send(awaited, [np.zeros(3)], metadata={"run": 7})
