@@ -419,7 +419,7 @@ def test_numbers_are_taken_where_numpy_is_blocked():
 
 ARRAY = np.arange(6.0).reshape(2, 3)
 TENSOR = dlbridge.from_dlpack(ARRAY)
-FRAMES = tens.encode([TENSOR])
+FRAMES = [bytes(frame) for frame in tens.encode([TENSOR])]  # copies, which hold no export
 PACKED = tens.encode_frames(FRAMES)
 OF_DECTHINGS, OF_TENSORFLOW = decthings.encode(TENSOR), tensorflow.encode(TENSOR)
 
