@@ -96,13 +96,22 @@ static int identify(segment_file *file) {
   return 0;
 }
 
-/* Adds a file to known.files. The caller has locked the mutex. */
-static int list(segment_file *file) {
-  const int failed = identify(file);
-  if (failed) return failed;
+/* Adds a file that was identified to known.files. The caller has locked the mutex. */
+static int add(segment_file *file) {
   if (tsearch(file, &known.files, compare_files) == NULL) return ENOMEM;
   file->listed = 1;
   return 0;
+}
+
+static int list(segment_file *file) {
+  const int failed = identify(file);
+  return failed ? failed : add(file);
+}
+
+/* Reports whether the descriptor of a file has not been closed by other code, and its number used again. */
+static int still_open(const segment_file *file) {
+  struct stat status;
+  return fstat(file->fd, &status) == 0 && status.st_ino == file->number && status.st_dev == file->device;
 }
 
 /* Takes over the descriptor of a file that is new. */
@@ -115,25 +124,24 @@ static int begin(segment_file **out, int fd) {
 
 /* Does the work of segment_file_take. The caller has locked the mutex. */
 static int take(segment_file **out, int fd) {
-  segment_file key = {.fd = fd}, now;
+  segment_file key = {.fd = fd, .holders = 1};
   int failed = identify(&key);
   if (failed) return failed;
   segment_file **found = tfind(&key, &known.files, compare_files);
   if (found != NULL) {
     *out = *found;
-    now.fd = (*out)->fd;
-    if (identify(&now) == 0 && compare_files(&now, &key) == 0) {
+    if (still_open(*out)) {
       (*out)->holders++;
       close(fd);
       return 0;
     }
-    /* The program has closed all its descriptors, and the number may have another file by now. */
     (*out)->listed = 0;
     tdelete(&key, &known.files, compare_files);
   }
-  failed = begin(out, fd); /* list sets the size */
-  if (failed) return failed;
-  failed = list(*out);
+  *out = malloc(sizeof **out);
+  if (*out == NULL) return ENOMEM;
+  **out = key;
+  failed = add(*out);
   if (failed) free(*out);
   return failed;
 }

@@ -820,6 +820,27 @@ def test_tensors_and_offers_of_one_segment_share_its_descriptor(offered):
             withdraw(h)
 
 
+def test_a_descriptor_that_other_code_has_replaced_is_not_shared(pair):
+    child = os.fork()
+    if child == 0:
+        try:
+            x = shm.copy(np.arange(3))
+            shm.send(pair[0], x)
+            shm.send(pair[0], x)
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    (first,) = shm.recv(pair[1])
+    (file,) = [i for i in range(256) if os.path.exists(f"/proc/self/fd/{i}") and os.readlink(f"/proc/self/fd/{i}").startswith("/memfd:dlb")]
+    other = shm.copy(np.full(3, 9))
+    null = os.open("/dev/null", os.O_RDONLY)
+    os.dup2(null, file)
+    os.close(null)
+    (second,) = shm.recv(pair[1])
+    assert exchange(pair, second)[0].tolist() == first.tolist() == [0, 1, 2]
+    assert exchange(pair, other)[0].tolist() == [9, 9, 9]
+
+
 FETCH = """
     import json, sys
     from dlbridge import shm
