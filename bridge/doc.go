@@ -40,8 +40,8 @@
 // # Memory
 //
 // A decoded label and its tensors take at most 40 times as much memory as the label has bytes. Payloads are copied only
-// by [Align] and [Join]. The README of this package has the table of all decoders: how much memory each may take for
-// its input, in each language.
+// by [Align] and [Join]. The README of this package has the rule of all decoders: how much memory a call may take for its
+// input, in each language.
 //
 // # Order
 //

@@ -500,8 +500,8 @@ typedef struct dlb_bytes {
 /* An option of every function that decodes: the most memory, in bytes, that a call may take beside the frames. A call that would
  * take more fails with DLB_ERROR_FORMAT before it allocates the memory. 0 stands for the default of the format, and a limit of more
  * than 2^47 - 1 for that number, which no process has. The argument is evaluated more than once.
- * A message counts as 128 bytes for each frame, and 48 times the size of the prefix if its label is decoded. The functions that
- * decode values say how these count. The memory for tensors in several parts is compared with the limit separately. */
+ * A message counts as 128 bytes for each frame, 48 times the size of the prefix if its label is decoded, and what its tensors in
+ * several parts take (dlb_message_decode). The functions that decode values say how these count. */
 #define DLB_LIMIT(bytes) (((uint64_t)(bytes) >> 47 != 0 ? ((uint64_t)1 << 47) - 1 : (uint64_t)(bytes)) << 16)
 
 /* Decodes a message of `count` frames: prefix, header, payload parts. Payloads are not copied: the parts and tensors
@@ -509,7 +509,7 @@ typedef struct dlb_bytes {
  * pieces, in the order of the parts, so that the message has more tensors than the label. With DLB_DECODE_JOIN it becomes
  * one row-major tensor in new writable memory, aligned to 256 bytes, with DLPACK_FLAG_BITMASK_IS_COPIED. The copies of a
  * message may take 64 MiB plus four times the size of the payload; more is DLB_ERROR_MEMORY. Without DLB_DECODE_JOIN the same
- * holds for the pieces, each of which counts as 512 bytes and 32 for each dimension.
+ * holds for the pieces, each of which counts as 1600 bytes and 64 for each dimension. With DLB_LIMIT, only that limit holds.
  * Ownership: on success the message, and the tensors made from it, own the frames; each frame is released once, when
  * none of them needs it. The caller owns *out and frees it with dlb_message_free. Lifetime: until it is freed; tensors
  * made from it stay valid. Threads: any. On error: *out is NULL and no frame is released. */
@@ -863,10 +863,9 @@ DLB_API int32_t dlb_ledger_write(size_t *out, int32_t fd, dlb_error *error);
  * and a release that would be nested deeper runs after the release that started it has returned. All of them have run
  * when the outermost call returns. A release function must return: it must not end its thread or jump out.
  *
- * Memory. Decoding takes at most 4 times the memory of the input for elements of a fixed size, 8 times for 64-bit
- * integers that are varints, 40 times for labels, and 32 times for elements of variable size and for frames, where a
- * frame counts as 40 bytes more than its size. A TensorProto can describe more in few bytes, so it has a limit of 64 MiB for
- * that. DLB_LIMIT sets another limit for any decoder. The README of the package bridge has a table of all decoders.
+ * Memory. A call that decodes takes at most 48 times the memory of its input, where a frame counts as 40 bytes more than its size, and
+ * 64 MiB. Only a TensorProto that omits values, and a message in which tensors in several parts share these parts, can need the 64
+ * MiB. DLB_LIMIT sets another limit. The README of the package bridge has the rule of all decoders.
  *
  * Requirements of Go, in libdlbridge. Signal handlers that the program installs must have SA_ONSTACK, and alternate signal
  * stacks must have at least 8 KiB. A thread that calls these functions must have a stack of at least 64 KiB. Loading the library

@@ -22,7 +22,7 @@
 // error is an [*Error] that names the place.
 //
 // Decoding a label or the single-part form takes at most 32 times as much memory as the input has bytes, and 64 KiB for
-// each call. The README of package bridge has the limits of all decoders.
+// each call. The README of package bridge has the rule of all decoders.
 //
 // # The specification and its gaps
 //

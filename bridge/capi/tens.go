@@ -27,7 +27,8 @@ func capiDecode(out **C.dlb_message, frames *C.dlb_frame, count C.size_t, option
 		if len(in) > 0 {
 			prefix = int(in[0].size)
 		}
-		if err := checkLimit(options, prefix, len(in)); err != nil {
+		room, err := roomAfter(options, prefix, len(in))
+		if err != nil {
 			return err
 		}
 		list, free, err := viewList(in, viewFrame)
@@ -35,7 +36,7 @@ func capiDecode(out **C.dlb_message, frames *C.dlb_frame, count C.size_t, option
 			return err
 		}
 		defer free()
-		return decode(out, list, len(list), options, func(m *message) error {
+		return decode(out, list, len(list), options, room, func(m *message) error {
 			for i, frame := range list {
 				m.frame(i, frame, in[i].flags)
 			}
@@ -74,7 +75,8 @@ func capiDecodePacked(out **C.dlb_message, next *C.size_t, packed *C.dlb_frame, 
 			count++
 		}
 		frames := few[:min(count, len(few))]
-		if err := checkLimit(options, len(few[0]), count); err != nil {
+		room, err := roomAfter(options, len(few[0]), count)
+		if err != nil {
 			return err
 		}
 		if options&C.DLB_DECODE_MESSAGE_ONLY == 0 { // the label is checked against the parts
@@ -88,28 +90,39 @@ func capiDecodePacked(out **C.dlb_message, next *C.size_t, packed *C.dlb_frame, 
 			}
 			frames = all
 		}
-		return decode(out, frames, count, options, func(m *message) error {
+		return decode(out, frames, count, options, room, func(m *message) error {
 			return eachFrame(data, count, func(i int, frame []byte) { m.frame(i, frame, packed.flags) })
 		})
 	})
 }
 
-// perFrame is the memory in bytes that DLB_LIMIT counts for each frame of a message. It counts perByte for each byte of
-// the prefix, which contains the label.
-const perFrame = 128
+// The memory in bytes that DLB_LIMIT counts for each frame of a message, and for each piece of a tensor in several parts and each of
+// its dimensions. Those of a piece include the tensor that a program, or Python, makes of it. For each byte of the prefix, which
+// contains the label, it counts perByte.
+const (
+	perFrame          = 128
+	perPiece          = 1600
+	perPieceDimension = 64
+)
 
-// checkLimit returns an error if a message with a prefix of prefix bytes and with count frames exceeds the limit in the
-// options.
-func checkLimit(options C.uint64_t, prefix, count int) error {
-	limit := limitOf(options, math.MaxInt64)
+// roomAfter returns the bytes of memory that the limit in the options leaves for tensors in several parts, after a prefix of
+// prefix bytes and count frames. Without a limit it returns noLimit. It returns an error if the limit leaves none.
+func roomAfter(options C.uint64_t, prefix, count int) (int64, error) {
+	limit := limitOf(options, noLimit)
+	if limit == noLimit {
+		return noLimit, nil
+	}
 	if options&C.DLB_DECODE_MESSAGE_ONLY != 0 {
 		prefix = 0
 	}
 	if int64(count) <= limit/perFrame && int64(prefix) <= (limit-int64(count)*perFrame)/perByte {
-		return nil
+		return limit - int64(count)*perFrame - int64(prefix)*perByte, nil
 	}
-	return fmt.Errorf("dlbridge: a prefix of %d bytes and %d frames take more than %d bytes; DLB_LIMIT allows more (in Python, limit=)", prefix, count, limit)
+	return 0, fmt.Errorf("dlbridge: a prefix of %d bytes and %d frames take more than %d bytes; DLB_LIMIT allows more (in Python, limit=)", prefix, count, limit)
 }
+
+// noLimit stands for a call without DLB_LIMIT.
+const noLimit = math.MaxInt64
 
 // eachFrame calls set with each of the packed frames, which were counted before. It fails if another thread has changed
 // their number since then.
@@ -131,8 +144,8 @@ func eachFrame(data []byte, count int, set func(i int, frame []byte)) error {
 }
 
 // decode makes a message with count frames, which setFrames sets. frames has all of them, or, with the option
-// DLB_DECODE_MESSAGE_ONLY, at least the first two.
-func decode(out **C.dlb_message, frames [][]byte, count int, options C.uint64_t, setFrames func(m *message) error) error {
+// DLB_DECODE_MESSAGE_ONLY, at least the first two. room is the result of roomAfter.
+func decode(out **C.dlb_message, frames [][]byte, count int, options C.uint64_t, room int64, setFrames func(m *message) error) error {
 	msg, err := tens.Decode(frames)
 	if err != nil {
 		return err
@@ -148,7 +161,7 @@ func decode(out **C.dlb_message, frames [][]byte, count int, options C.uint64_t,
 	}
 	size := messageSize{frames: count, text: len(label.Metadata)}
 	join := options&C.DLB_DECODE_JOIN != 0
-	if err := checkPieces(label, msg.Parts, join, options); err != nil {
+	if err := checkPieces(label, msg.Parts, join, room); err != nil {
 		return err
 	}
 	for i := range label.Tensors {
@@ -218,12 +231,15 @@ func decode(out **C.dlb_message, frames [][]byte, count int, options C.uint64_t,
 	})
 }
 
-// checkPieces returns an error if the tensors in several parts would take more memory, as pieces or, with join, as
-// copies, than the limit in the options or than bridge.Decode allows.
-func checkPieces(label *tens.Label, parts [][]byte, join bool, options C.uint64_t) error {
-	room := int64(64 << 20)
-	for _, part := range parts {
-		room += 4 * int64(len(part))
+// checkPieces returns an error if the tensors in several parts would take more than room bytes of memory, as pieces or, with join,
+// as copies. Without a limit, room is what bridge.Decode allows.
+func checkPieces(label *tens.Label, parts [][]byte, join bool, room int64) error {
+	limited := room != noLimit
+	if !limited {
+		room = 64 << 20
+		for _, part := range parts {
+			room += 4 * int64(len(part))
+		}
 	}
 	need := int64(0)
 	for i := range label.Tensors {
@@ -232,15 +248,15 @@ func checkPieces(label *tens.Label, parts [][]byte, join bool, options C.uint64_
 			continue
 		}
 		if !join {
-			need += int64(t.Parts) * int64(512+32*len(t.Shape))
+			need += int64(t.Parts) * int64(perPiece+perPieceDimension*len(t.Shape))
 			continue
 		}
 		for _, part := range parts[t.Part : t.Part+t.Parts] {
 			need += int64(len(part))
 		}
 	}
-	if limit := limitOf(options, math.MaxInt64); need > limit {
-		return fmt.Errorf("dlbridge: tensors in several parts take %d bytes, more than %d; DLB_LIMIT allows more (in Python, limit=)", need, limit)
+	if need > room && limited {
+		return fmt.Errorf("dlbridge: tensors in several parts take %d bytes, where the limit leaves %d; DLB_LIMIT allows more (in Python, limit=)", need, room)
 	}
 	if need > room {
 		return fmt.Errorf("bridge: tensors in several parts take %d bytes, more than four times the payload and 64 MiB: %w", need, dlpack.ErrMemory)

@@ -39,7 +39,7 @@
 //
 // Numbers and booleans take at most 4 times as much memory as their bytes, for a copy if they are not aligned. Strings,
 // binaries and media take at most 32 times theirs, and rules 48 times: each element is a slice of 24 bytes, and a
-// format is a string of 16. The README of package bridge has the table of all decoders.
+// format is a string of 16. The README of package bridge has the rule of all decoders.
 //
 // # Alignment
 //

@@ -34,7 +34,7 @@
 //
 // A value takes at most 4 times as much memory as its message, 8 times if integers of 64 bits are written as varints,
 // and 32 times if each element has its own slice. A message may leave out values that repeat the last one; [Limit]
-// bounds the memory that they take. The README of package bridge has the table of all decoders.
+// bounds the memory that they take. The README of package bridge has the rule of all decoders.
 //
 // # Alignment
 //

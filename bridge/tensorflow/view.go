@@ -58,7 +58,7 @@ const defaultLimit = 64 << 20
 //
 // An element of [elements.Elements] counts as 24 bytes for its slice, and that of a quantised number as the bytes of the
 // number too. The bytes of strings, resources and variants lie in the message and do not count. The error for a tensor that the limit
-// allows, but for which there is too little memory, is [dlpack.ErrMemory]. The README of package bridge has the table
+// allows, but for which there is too little memory, is [dlpack.ErrMemory]. The README of package bridge has the rule
 // of all decoders.
 func Limit(bytes int64) DecodeOption {
 	return func(d decoding) decoding { d.limit = bytes; return d }

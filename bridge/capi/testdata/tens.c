@@ -478,7 +478,9 @@ static void tensors_are_spread_and_joined(void) {
     dlb_message_free(m);
 
     dlb_message *read;
-    CHECK_OK(dlb_message_decode(&read, frames, 8, 0, &error));
+    const size_t takes = 8 * 128 + 48 * frames[0].size, pieces = 6 * (1600 + 2 * 64), copies = 2 * 30;
+    CHECK_CODE(DLB_ERROR_FORMAT, dlb_message_decode(&read, frames, 8, DLB_LIMIT(takes + pieces - 1), &error));
+    CHECK_OK(dlb_message_decode(&read, frames, 8, DLB_LIMIT(takes + pieces), &error));
     CHECK_INT(6, dlb_message_tensor_count(read));
     for (size_t i = 0; i < 6; i++) {
       DLManagedTensorVersioned *piece;
@@ -497,7 +499,8 @@ static void tensors_are_spread_and_joined(void) {
     dlb_frame again[8];
     CHECK_OK(dlb_message_frames(again, 8, read, &error));
     dlb_message_free(read);
-    CHECK_OK(dlb_message_decode(&read, again, 8, DLB_DECODE_JOIN, &error));
+    CHECK_CODE(DLB_ERROR_FORMAT, dlb_message_decode(&read, again, 8, DLB_DECODE_JOIN | DLB_LIMIT(takes + copies - 1), &error));
+    CHECK_OK(dlb_message_decode(&read, again, 8, DLB_DECODE_JOIN | DLB_LIMIT(takes + copies), &error));
     CHECK_INT(2, dlb_message_tensor_count(read));
     CHECK_INT(8, dlb_message_frame_count(read));
     CHECK_INT(3, dlb_message_tensor_part(read, 1));

@@ -18,7 +18,7 @@ else:
 __all__ = ["Buffer", "Elements"]
 
 LIMIT = 64 << 20
-"""The default limit of decoders, in bytes."""
+"""The default of the argument `limit` of decoders, in bytes: see "How much memory a decoder takes" in bridge/README.md."""
 
 
 def limit_of(limit: int) -> int:

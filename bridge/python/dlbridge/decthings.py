@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from . import _core
 from ._core import Tensor
-from ._elements import LIMIT, Buffer, Elements, copied, limit_of, only_elements, only_tensor
+from ._elements import Buffer, Elements, copied, only_elements, only_tensor
 from .tens import _json
 
 __all__ = ["Elements", "check", "decode", "decode_all", "decode_elements", "decode_tensor", "encode"]
@@ -34,17 +34,8 @@ def _dialect(name: str) -> int:
     return _DIALECTS[name]
 
 
-def _limits(limit: int | None) -> tuple[int, bool]:
-    """Returns the limit of objects, and whether it is also that of the Go library."""
-    return limit_of(LIMIT if limit is None else limit), limit is not None
-
-
-def decode(data: Buffer, *, dialect: Dialect = "doc", limit: int | None = None, copy: bool | None = None) -> Tensor | Elements:
+def decode(data: Buffer, *, dialect: Dialect = "doc", copy: bool | None = None) -> Tensor | Elements:
     """Decodes `data`, a bytes-like object that holds one tensor.
-
-    `limit` bounds, in bytes, what decoding takes beside `data`: a copy of elements that are not aligned, 8 for each dimension
-    of Elements, 16 for each of their elements (32 in media), and what the objects of Elements take beyond 32 times the memory
-    of `data`, because a small memoryview is much larger than its bytes. By default only the last of these has a limit, of 64 MiB.
 
         >>> dlbridge.decthings.decode(dlbridge.decthings.encode(np.ones(2))).tolist()
         [1.0, 1.0]
@@ -54,12 +45,12 @@ def decode(data: Buffer, *, dialect: Dialect = "doc", limit: int | None = None, 
     `copy=False` raises BufferError instead of copying, so that writing to the tensor writes to `data`;
     `copy=True` always copies.
 
-    Errors: ValueError for malformed data, for bytes after the tensor, and for a tensor that exceeds the limit.
+    Errors: ValueError for malformed data, and for bytes after the tensor.
     """
-    return copied(_core.decthings_decode(data, _dialect(dialect), Elements, *_limits(limit)), data, copy)
+    return copied(_core.decthings_decode(data, _dialect(dialect), Elements), data, copy)
 
 
-def decode_tensor(data: Buffer, *, dialect: Dialect = "doc", limit: int | None = None, copy: bool | None = None) -> Tensor:
+def decode_tensor(data: Buffer, *, dialect: Dialect = "doc", copy: bool | None = None) -> Tensor:
     """Decodes one tensor of numbers or booleans, as `decode` does.
 
         >>> dlbridge.decthings.decode_tensor(dlbridge.decthings.encode(np.ones(2))).tolist()
@@ -67,10 +58,10 @@ def decode_tensor(data: Buffer, *, dialect: Dialect = "doc", limit: int | None =
 
     Errors: those of `decode`; TypeError if the elements are strings, binaries or media.
     """
-    return only_tensor(decode(data, dialect=dialect, limit=limit, copy=copy))
+    return only_tensor(decode(data, dialect=dialect, copy=copy))
 
 
-def decode_elements(data: Buffer, *, dialect: Dialect = "doc", limit: int | None = None) -> Elements:
+def decode_elements(data: Buffer, *, dialect: Dialect = "doc") -> Elements:
     """Decodes one tensor of strings, binaries or media, as `decode` does.
 
         >>> strings = dlbridge.Elements("string", (1,), ["hello"])
@@ -79,27 +70,27 @@ def decode_elements(data: Buffer, *, dialect: Dialect = "doc", limit: int | None
 
     Errors: those of `decode`; TypeError if the elements are numbers or booleans.
     """
-    return only_elements(decode(data, dialect=dialect, limit=limit))
+    return only_elements(decode(data, dialect=dialect))
 
 
-def decode_all(data: Buffer, *, dialect: Dialect = "doc", limit: int | None = None) -> Iterator[Tensor | Elements]:
+def decode_all(data: Buffer, *, dialect: Dialect = "doc") -> Iterator[Tensor | Elements]:
     """Returns an iterator that decodes the consecutive tensors in `data`, a bytes-like object.
 
         >>> data = dlbridge.decthings.encode(np.ones(2)) + dlbridge.decthings.encode(7)
         >>> [tensor.size for tensor in dlbridge.decthings.decode_all(data)]
         [2, 1]
 
-    Ownership, limit and errors of each tensor are those of `decode`. Up to 128 tensors are decoded at a time. A tensor
-    that is malformed, or exceeds the limit, raises its error after all tensors before it have been returned.
+    Ownership and errors of each tensor are those of `decode`. Up to 128 tensors are decoded at a time. A tensor that is malformed
+    raises its error after all tensors before it have been returned.
     """
-    return _iterate(memoryview(data), _dialect(dialect), _limits(limit))
+    return _iterate(memoryview(data), _dialect(dialect))
 
 
-def _iterate(data: memoryview, dialect: int, limits: tuple[int, bool]) -> Iterator[Tensor | Elements]:
-    values, offset = _core.decthings_decode_batch(data, 0, dialect, Elements, *limits)
+def _iterate(data: memoryview, dialect: int) -> Iterator[Tensor | Elements]:
+    values, offset = _core.decthings_decode_batch(data, 0, dialect, Elements)
     while values:
         yield from values
-        values, offset = _core.decthings_decode_batch(data, offset, dialect, Elements, *limits)
+        values, offset = _core.decthings_decode_batch(data, offset, dialect, Elements)
 
 
 def encode(x: Any, *, dialect: Dialect = "doc") -> bytes:

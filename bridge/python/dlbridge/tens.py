@@ -169,9 +169,7 @@ class Message:
         )
 
 
-def decode(
-    frames: Sequence[Buffer], *, message_only: bool = False, join: bool = False, limit: int | None = None
-) -> Message:
+def decode(frames: Sequence[Buffer], *, message_only: bool = False, join: bool = False, limit: int = LIMIT) -> Message:
     """Decodes a message and its tensors. `frames` are bytes-like objects: prefix, header, payload parts.
 
     A message of the form TENS must have a label that describes tensors. A message of another form whose label does
@@ -187,20 +185,17 @@ def decode(
         >>> dlbridge.tens.decode(frames, join=True).tensors[0].tolist()
         [0, 1, 2, 3, 4]
 
-    The tensors take at most 40 times the memory of the label. Joined copies, or pieces, each counted with 512 bytes in C and 32
-    more for each dimension, take at most four times the payload and 64 MiB more. The parts take at most 32 times the memory of
-    the frames, where each frame counts as 44 bytes more than its size. `limit` is a further bound, in bytes, of the memory that
-    decoding takes beside the frames. It is counted as 128 bytes for each frame and, unless `message_only` is true, 48 times the
-    size of the prefix. The copies or pieces of tensors in several parts are compared with `limit` by themselves.
+    The call takes at most 64 times the size of the frames, 2816 bytes for each frame, and `limit` bytes. Only the pieces and copies of
+    tensors in several parts can need more than that: a piece counts as 1600 bytes, and 64 for each dimension.
 
         >>> dlbridge.tens.decode(dlbridge.tens.encode([np.ones(3)])).tensors[0].tolist()
         [1.0, 1.0, 1.0]
 
     Ownership: the buffers of the frames are held until the parts and tensors, and everything exported from them, are
-    gone. Errors: ValueError for a malformed message, and for a data type that DLPack cannot carry; after an error no
-    buffer is held.
+    gone. Errors: ValueError for a malformed message, for a data type that DLPack cannot carry, and for a message that would take
+    more memory; after an error no buffer is held.
     """
-    message = _message(_core.tens_decode(frames, message_only, join, -1 if limit is None else limit_of(limit)))
+    message = _message(_core.tens_decode(frames, message_only, join, limit_of(limit)))
     message._join = join
     return message
 
@@ -268,18 +263,17 @@ def encode_frames(frames: Sequence[Buffer]) -> bytes:
     return _core.tens_encode_frames(frames)
 
 
-def decode_frames(data: Buffer, *, limit: int = LIMIT) -> list[memoryview]:
+def decode_frames(data: Buffer) -> list[memoryview]:
     """Returns the frames of a message in single-part form. They alias `data`, a bytes-like object.
 
-    The memoryviews may take 32 times the memory of `data`, and `limit` bytes more. All empty frames are the same
-    memoryview. Errors: ValueError if `data` is not a message, if another message follows it (`decode_all` reads several), or if its
-    frames exceed the limit.
+    All empty frames are the same memoryview. Errors: ValueError if `data` is not a message, or if another message follows it
+    (`decode_all` reads several).
 
         >>> data = dlbridge.tens.encode_frames(dlbridge.tens.encode([np.ones(3)]))
         >>> dlbridge.tens.decode(dlbridge.tens.decode_frames(data)).tensors[0].shape
         (3,)
     """
-    return _core.tens_decode_frames(data, limit_of(limit))
+    return _core.tens_decode_frames(data)
 
 
 def decode_all(
@@ -294,17 +288,17 @@ def decode_all(
     The single-part form does not say where a message ends: a frame behind the first two that begins with `ZIO` and a digit from 0
     to 8, and has at least 8 bytes, is the prefix of the next message.
 
-    Ownership and errors of each message are those of `decode`, and `limit` bounds each message as in `decode_frames` and `decode`.
-    A message that is malformed, or exceeds the limit, raises its error after all messages before it have been returned.
+    Ownership, limit and errors of each message are those of `decode`. A message that is malformed, or exceeds the limit, raises its error
+    after all messages before it have been returned.
     """
     return _iterate(memoryview(data), message_only, join, limit_of(limit))
 
 
 def _iterate(data: memoryview, message_only: bool, join: bool, limit: int) -> Iterator[Message]:
-    frames, offset = _core.tens_decode_next(data, 0, limit)
+    frames, offset = _core.tens_decode_next(data, 0)
     while frames:
         yield decode(frames, message_only=message_only, join=join, limit=limit)
-        frames, offset = _core.tens_decode_next(data, offset, limit)
+        frames, offset = _core.tens_decode_next(data, offset)
 
 
 # Pickles name this function.

@@ -29,9 +29,9 @@ def decode(
     `copy=False` raises BufferError instead of copying, so that writing to the tensor writes to `data`;
     `copy=True` always copies.
 
-    A TensorProto may omit values that repeat the last one; such a tensor may take `limit` bytes, where an element of
-    `Elements` counts as 24 bytes more than its size. All objects of `Elements` together may take 32 times the memory
-    of `data`, and `limit` bytes more.
+    The call takes at most 64 times the size of `data`, 2816 bytes for each element in it, and `limit` bytes: a TensorProto may omit
+    values that repeat the last one, and such a tensor may take `limit` bytes, where an element of `Elements` counts as 24 bytes more
+    than its size.
 
     With `lenient` it accepts what TensorFlow's C++ accepts: it ignores values after the last element and the content of a
     tensor without elements, it uses the low bits of integers out of range, and it takes an unknown rank for the number of

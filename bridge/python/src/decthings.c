@@ -12,18 +12,12 @@ static int32_t encode(const library *go, size_t *out, void *data, size_t room, c
 
 static const value_format decthings = {"decthings", TEXT_AND_VIEWS, decode, encode};
 
-/* Returns the options of the Go library. Without `bounded` the limit is that of Python's objects only. */
-static uint64_t options_of(int dialect, Py_ssize_t limit, int bounded) {
-  return (uint64_t)dialect | (bounded ? DLB_LIMIT(limit > 0 ? limit : 1) : 0);
-}
-
-/* (data, dialect, Elements, limit, bounded) -> Tensor or Elements */
+/* (data, dialect, Elements) -> Tensor or Elements */
 PyObject *decthings_decode(PyObject *module, PyObject *args) {
   PyObject *data, *elements;
-  int dialect, bounded;
-  Py_ssize_t limit;
-  if (!PyArg_ParseTuple(args, "OiOnp", &data, &dialect, &elements, &limit, &bounded)) return NULL;
-  return value_decode(&decthings, module, data, elements, options_of(dialect, limit, bounded), limit);
+  int dialect;
+  if (!PyArg_ParseTuple(args, "OiO", &data, &dialect, &elements)) return NULL;
+  return value_decode(&decthings, module, data, elements, (uint64_t)dialect);
 }
 
 enum { BATCH = 128 };
@@ -48,33 +42,31 @@ static void release_rest(batch *b, Py_ssize_t count) {
   }
 }
 
-/* (data, offset, dialect, Elements, limit, bounded) -> (list of Tensors and Elements, offset after them). The list is empty at
- * the end of data. It ends before a value that exceeds the limit; the next call raises the error of that value. */
+/* (data, offset, dialect, Elements) -> (list of Tensors and Elements, offset after them). The list is empty at the end of data. It
+ * ends before a value that is malformed; the next call raises the error of that value. */
 PyObject *decthings_decode_batch(PyObject *module, PyObject *args) {
   PyObject *data, *elements;
-  Py_ssize_t offset, limit;
-  int dialect, bounded;
+  Py_ssize_t offset;
+  int dialect;
   batch b;
-  if (!PyArg_ParseTuple(args, "OniOnp", &data, &offset, &dialect, &elements, &limit, &bounded) ||
-      input_begin(&decthings, module, data, elements, limit, &b.in) < 0)
+  if (!PyArg_ParseTuple(args, "OniO", &data, &offset, &dialect, &elements) ||
+      input_begin(&decthings, module, data, elements, &b.in) < 0)
     return NULL;
   dlb_error error;
   size_t next;
-  uint64_t options = options_of(dialect, limit, bounded);
-  WITHOUT_GIL(b.in.go->dlb_decthings_decode_batch(b.values, BATCH, &next, &b.in.frame, (size_t)offset, options, &error));
+  WITHOUT_GIL(
+      b.in.go->dlb_decthings_decode_batch(b.values, BATCH, &next, &b.in.frame, (size_t)offset, (uint64_t)dialect, &error));
   if (error.code != DLB_OK) {
     loan_end(b.in.frame.ctx);
     return raise_library(&error);
   }
-  Py_ssize_t all = 0, count = 0;
-  while (all < BATCH && b.values[all].size > 0) all++;
-  while (count < all && (count == 0 || is_allowed(&b.in, &b.values[count])))
-    offset += (Py_ssize_t)b.values[count++].size;
+  Py_ssize_t count = 0;
+  while (count < BATCH && b.values[count].size > 0) count++;
   b.taken = 0;
   PyObject *list = list_of((size_t)count, batch_object, &b);
-  KEEPING_EXCEPTION(release_rest(&b, all));
+  KEEPING_EXCEPTION(release_rest(&b, count));
   Py_XDECREF(b.in.view);
-  return list == NULL ? NULL : Py_BuildValue("(Nn)", list, offset);
+  return list == NULL ? NULL : Py_BuildValue("(Nn)", list, (Py_ssize_t)next);
 }
 
 /* (x, dialect, Elements) -> bytes */

@@ -36,32 +36,6 @@ static int objects_of(const value_input *in, const dlb_elements *e) {
   return is_string(e->type) ? TEXTS : VIEWS;
 }
 
-/* Returns an upper bound of the size of an element as a Python object: a character may take four bytes. Objects of at
- * most one byte exist already. */
-static size_t object_size(dlb_bytes value, int objects) {
-  if (objects == VIEWS) return value.size == 0 ? 0 : VIEW_SIZE;
-  if (value.size < 2) return 0;
-  return OBJECT_SIZE + (objects == TEXTS ? 4 : 1) * value.size;
-}
-
-/* Returns the size of elements as Python objects. It is 0 if the number of elements is so small that they are within
- * the limit in any case: the limit covers the objects, and their text takes at most four times its bytes. */
-static size_t size_of_elements(const value_input *in, const dlb_elements *e) {
-  size_t each = sizeof(dlb_bytes) + PLACE_SIZE;
-  int media = e->formats != NULL;
-  if (media) each += sizeof(dlb_bytes);
-  if (e->count <= (in->limit + CALL_SIZE) / 512) return 0;
-  int objects = objects_of(in, e);
-  size_t total = e->count * each;
-  for (size_t i = 0; i < e->count; i++) {
-    if (repeats(e, i, objects == VIEWS)) continue;
-    total += object_size(e->values[i], objects);
-    if (media) total += TUPLE_SIZE;
-    if (media && (i == 0 || !same_bytes(e->formats[i - 1], e->formats[i]))) total += object_size(e->formats[i], TEXTS);
-  }
-  return total;
-}
-
 /* Elements that become a list. */
 typedef struct {
   value_input *in;
@@ -96,10 +70,10 @@ static PyObject *element_object(void *ctx, size_t i) {
   return l->last = item;
 }
 
-/* Returns Elements(type, shape, values) of decoded elements, which have `size` bytes in the frame. ValueError if their objects
- * exceed the limit. */
-static PyObject *elements_object(value_input *in, const dlb_elements *e, size_t size) {
-  if (check_room("elements", e->count, size_of_elements(in, e), size, in->limit) < 0) return NULL;
+/* Returns Elements(type, shape, values) of decoded elements. Their objects need no limit: each of them, with its format and its place
+ * in the list, takes less than the rule of Python's decoders (bridge/README.md) allows for an element, and elements that repeat the
+ * last one take a place only, which the library has counted. */
+static PyObject *elements_object(value_input *in, const dlb_elements *e) {
   listing l = {.in = in, .e = e, .objects = objects_of(in, e)};
   PyObject *shape = tuple_of(e->shape, e->ndim);
   PyObject *values = shape == NULL ? NULL : list_of(e->count, element_object, &l);
@@ -115,19 +89,14 @@ static PyObject *elements_object(value_input *in, const dlb_elements *e, size_t 
 
 PyObject *value_object(value_input *in, const dlb_value *value) {
   if (value->tensor != NULL) return (PyObject *)take_over(in->state->tensor_type, value->tensor, in->format->name);
-  PyObject *object = elements_object(in, value->elements, value->size);
+  PyObject *object = elements_object(in, value->elements);
   in->go->dlb_elements_free(value->elements);
   return object;
 }
 
-int is_allowed(const value_input *in, const dlb_value *value) {
-  return value->elements == NULL || has_room(size_of_elements(in, value->elements), value->size, in->limit);
-}
-
-int input_begin(const value_format *format, PyObject *module, PyObject *data, PyObject *elements, Py_ssize_t limit,
-                value_input *out) {
+int input_begin(const value_format *format, PyObject *module, PyObject *data, PyObject *elements, value_input *out) {
   *out = (value_input){.format = format, .state = PyModule_GetState(module), .go = get_library(module), .data = data,
-                       .elements = elements, .limit = (size_t)limit};
+                       .elements = elements};
   if (out->go == NULL) return -1;
   if (PyUnicode_Check(data))
     return raise_error(PyExc_TypeError, "dlbridge: data must be bytes-like, not %R", Py_TYPE(data));
@@ -135,9 +104,9 @@ int input_begin(const value_format *format, PyObject *module, PyObject *data, Py
 }
 
 PyObject *value_decode(const value_format *format, PyObject *module, PyObject *data, PyObject *elements,
-                       uint64_t options, Py_ssize_t limit) {
+                       uint64_t options) {
   value_input in;
-  if (input_begin(format, module, data, elements, limit, &in) < 0) return NULL;
+  if (input_begin(format, module, data, elements, &in) < 0) return NULL;
   dlb_value value;
   dlb_error error;
   WITHOUT_GIL(format->decode(in.go, &value, &in.frame, options, &error));

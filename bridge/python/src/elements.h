@@ -26,20 +26,16 @@ typedef struct {
   PyObject *elements; /* the class Elements */
   dlb_frame frame;    /* lent by data */
   PyObject *view;     /* a memoryview of data, NULL until one is needed */
-  size_t limit;       /* bytes that the objects of a value may take beyond 32 times the size of the value: see has_room */
 } value_input;
 
 /* Loads the library and lends it the bytes of `data`. -1 with an exception. If decoding fails afterwards, the caller ends the
  * loan: loan_end(out->frame.ctx). */
-int input_begin(const value_format *format, PyObject *module, PyObject *data, PyObject *elements, Py_ssize_t limit,
-                value_input *out);
+int input_begin(const value_format *format, PyObject *module, PyObject *data, PyObject *elements, value_input *out);
 /* Returns the Tensor or Elements of a value, and always takes the value over. */
 PyObject *value_object(value_input *in, const dlb_value *value);
-/* Reports whether the objects of a value stay within the limit. */
-int is_allowed(const value_input *in, const dlb_value *value);
 /* Decodes `data`, which must be one tensor. */
 PyObject *value_decode(const value_format *format, PyObject *module, PyObject *data, PyObject *elements,
-                       uint64_t options, Py_ssize_t limit);
+                       uint64_t options);
 /* Encodes a producer or Elements as bytes. */
 PyObject *value_encode(const value_format *format, PyObject *module, PyObject *object, PyObject *elements,
                        uint64_t options);

@@ -384,9 +384,9 @@ PyObject *tens_decode(PyObject *module, PyObject *args);
 PyObject *tens_encode(PyObject *module, PyObject *args);
 PyObject *tens_encode_parts(PyObject *module, PyObject *args);
 PyObject *tens_encode_frames(PyObject *module, PyObject *frames);
-PyObject *tens_decode_frames(PyObject *module, PyObject *args);
 PyObject *tens_label_children(PyObject *module, PyObject *args);
 PyObject *tens_decode_next(PyObject *module, PyObject *args);
+PyObject *tens_decode_frames(PyObject *module, PyObject *data);
 
 /* ---- decthings.c */
 PyObject *decthings_decode(PyObject *module, PyObject *args);

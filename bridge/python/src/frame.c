@@ -43,19 +43,6 @@ PyObject *view_again(module_state *state, PyObject *object, const dlb_frame *len
   return PyErr_Format(PyExc_ValueError, "dlbridge: the buffer of data has other bytes on each request");
 }
 
-int has_room(size_t size, size_t input, size_t limit) {
-  size_t allowed = limit + CALL_SIZE;
-  return size <= allowed || (size - allowed) / 32 < input;
-}
-
-int check_room(const char *what, size_t count, size_t size, size_t input, size_t limit) {
-  if (has_room(size, input, limit)) return 0;
-  return raise_error(PyExc_ValueError,
-                     "dlbridge: %zu %s take %zu bytes as Python objects, more than 32 times their %zu bytes and a "
-                     "limit of %zu bytes; limit= allows more",
-                     count, what, size, input, limit);
-}
-
 PyObject *list_of(size_t count, PyObject *(*item)(void *ctx, size_t index), void *ctx) {
   PyObject *list = PyList_New((Py_ssize_t)count);
   if (list != NULL) PyObject_GC_UnTrack(list);

@@ -55,19 +55,6 @@ int lend_frame(PyObject *object, dlb_frame *frame);
 /* Returns a memoryview, with a loan of its own, of the bytes that an object has lent before; NULL with ValueError if the object
  * now has other bytes. */
 PyObject *view_again(module_state *state, PyObject *object, const dlb_frame *lent);
-/* Reports whether Python objects made of `input` bytes may take `size` bytes: the bound is 32 times the input, and `limit` and
- * CALL_SIZE bytes more. */
-int has_room(size_t size, size_t input, size_t limit);
-/* Raises ValueError and returns -1 if has_room returns 0. To be called before the objects are made. For the text, `count` is
- * their number, and `what` their name, such as "frames". */
-int check_room(const char *what, size_t count, size_t size, size_t input, size_t limit);
-/* The bytes that the Python objects of a call may take whatever its input and limit are. */
-enum { CALL_SIZE = 64 << 10 };
-/* Upper bounds, in bytes: of a place in a list, of a memoryview, of a tuple of two items, and of a str or bytes without its
- * content. */
-enum { PLACE_SIZE = 8, VIEW_SIZE = 208, TUPLE_SIZE = 80, OBJECT_SIZE = 72 };
-/* The bytes that the Go library takes for each frame of a message. */
-enum { MESSAGE_FRAME_SIZE = 32 };
 /* Returns a new list of the items of a sequence, which the garbage collector does not track. While a call uses the
  * items, Python code may run; if it could find the list, it could shorten it and so free the items. NULL with an
  * exception. */

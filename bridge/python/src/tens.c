@@ -177,19 +177,27 @@ static dlb_message *decode_frames(const library *go, dlb_frame *frames, size_t c
   return message;
 }
 
-/* (frames, message_only, join, limit or -1) -> the fields of a Message */
+/* Returns the limit in bytes of the Go library for a message of these frames. The rule of Python's decoders (bridge/README.md) allows
+ * 64 bytes for each byte of the frames and 2816 for each frame. Of these, the copies of `recv` take 4, and Python's objects for a
+ * frame 2304; those for the tensors of a label take less than the library counts for it. */
+static uint64_t library_limit(const dlb_frame *frames, size_t count, size_t limit) {
+  uint64_t total = 1 + (uint64_t)limit + 512 * (uint64_t)count;
+  for (size_t i = 0; i < count && total >> 47 == 0; i++) total += 60 * (uint64_t)frames[i].size;
+  return DLB_LIMIT(total);
+}
+
+/* (frames, message_only, join, limit) -> the fields of a Message */
 PyObject *tens_decode(PyObject *module, PyObject *args) {
   PyObject *sequence;
   int message_only, join;
   Py_ssize_t limit;
   if (!PyArg_ParseTuple(args, "Oppn", &sequence, &message_only, &join, &limit)) return NULL;
   uint64_t options = (message_only ? DLB_DECODE_MESSAGE_ONLY : 0) | (join ? DLB_DECODE_JOIN : 0);
-  if (limit >= 0) options |= DLB_LIMIT(limit > 0 ? limit : 1);
   const library *go = get_library(module);
   dlb_frame *frames;
   size_t count;
   if (go == NULL || lend_frames(sequence, "frames", &frames, &count) < 0) return NULL;
-  dlb_message *message = decode_frames(go, frames, count, options);
+  dlb_message *message = decode_frames(go, frames, count, options | library_limit(frames, count, (size_t)limit));
   if (message == NULL) return NULL;
   PyObject *result = read_message(PyModule_GetState(module), go, message);
   KEEPING_EXCEPTION(go->dlb_message_free(message));
@@ -204,19 +212,6 @@ typedef struct {
   PyObject *whole, *empty;
 } slicing;
 
-/* Returns the size of the memoryviews of all frames. All empty frames share one memoryview. */
-static size_t size_of_views(const slicing *s, size_t count) {
-  size_t size = count * PLACE_SIZE;
-  for (size_t i = 0; i < count; i++) {
-    dlb_frame frame;
-    dlb_error error;
-    if (s->go->dlb_message_frame(&frame, s->message, i, &error) != DLB_OK) continue;
-    if (frame.size > 0) size += VIEW_SIZE;
-    frame.release(frame.ctx);
-  }
-  return size;
-}
-
 static PyObject *frame_slice(void *ctx, size_t index) {
   slicing *s = ctx;
   dlb_frame frame;
@@ -228,13 +223,12 @@ static PyObject *frame_slice(void *ctx, size_t index) {
   return PySequence_GetSlice(s->whole, at, at + (Py_ssize_t)frame.size);
 }
 
-/* Returns the memoryviews of the frames of a message that was decoded from `bytes` bytes of one frame, which `data` has lent. */
+/* Returns the memoryviews of the frames of a message that was decoded from one frame, which `data` has lent. All empty frames share
+ * one memoryview. */
 static PyObject *slice_frames(module_state *state, const library *go, const dlb_message *message, PyObject *data,
-                              const dlb_frame *lent, size_t bytes, size_t limit) {
+                              const dlb_frame *lent) {
   slicing s = {.go = go, .message = message, .lent = lent};
   size_t count = go->dlb_message_frame_count(message);
-  size_t size = size_of_views(&s, count) + count * MESSAGE_FRAME_SIZE;
-  if (check_room("frames", count, size, bytes, limit) < 0) return NULL;
   s.whole = view_again(state, data, lent);
   s.empty = s.whole == NULL ? NULL : PySequence_GetSlice(s.whole, 0, 0);
   PyObject *list = s.empty == NULL ? NULL : list_of(count, frame_slice, &s);
@@ -245,7 +239,7 @@ static PyObject *slice_frames(module_state *state, const library *go, const dlb_
 
 /* Returns the memoryviews of the frames of a message in `data`, and sets *offset to its end: of the message at *offset or, if
  * `offset` is NULL, of the one that all bytes are. The list is empty at the end of data. NULL with an exception. */
-static PyObject *decode_packed(PyObject *module, PyObject *data, size_t *offset, size_t limit) {
+static PyObject *decode_packed(PyObject *module, PyObject *data, size_t *offset) {
   const library *go = get_library(module);
   dlb_frame frame;
   if (go == NULL || lend_frame(data, &frame) < 0) return NULL;
@@ -263,26 +257,21 @@ static PyObject *decode_packed(PyObject *module, PyObject *data, size_t *offset,
     return raise_library(&error);
   }
   if (message == NULL) return PyList_New(0);
-  PyObject *list = slice_frames(PyModule_GetState(module), go, message, data, &frame, end - start, limit);
+  PyObject *list = slice_frames(PyModule_GetState(module), go, message, data, &frame);
   KEEPING_EXCEPTION(go->dlb_message_free(message));
   return list;
 }
 
-/* (data, limit) -> frames */
-PyObject *tens_decode_frames(PyObject *module, PyObject *args) {
-  PyObject *data;
-  Py_ssize_t limit;
-  if (!PyArg_ParseTuple(args, "On", &data, &limit)) return NULL;
-  return decode_packed(module, data, NULL, (size_t)limit);
-}
+/* data -> frames */
+PyObject *tens_decode_frames(PyObject *module, PyObject *data) { return decode_packed(module, data, NULL); }
 
-/* (data, offset, limit) -> (frames of the message at the offset, or none at the end of data, and the offset after it) */
+/* (data, offset) -> (frames of the message at the offset, or none at the end of data, and the offset after it) */
 PyObject *tens_decode_next(PyObject *module, PyObject *args) {
   PyObject *data;
-  Py_ssize_t at, limit;
-  if (!PyArg_ParseTuple(args, "Onn", &data, &at, &limit)) return NULL;
+  Py_ssize_t at;
+  if (!PyArg_ParseTuple(args, "On", &data, &at)) return NULL;
   size_t offset = (size_t)at;
-  PyObject *list = decode_packed(module, data, &offset, (size_t)limit);
+  PyObject *list = decode_packed(module, data, &offset);
   return list == NULL ? NULL : Py_BuildValue("(Nn)", list, (Py_ssize_t)offset);
 }
 

@@ -20,7 +20,7 @@ PyObject *tensorflow_decode(PyObject *module, PyObject *args) {
   if (!PyArg_ParseTuple(args, "OOnpp", &data, &elements, &limit, &lenient, &integers)) return NULL;
   uint64_t options = DLB_LIMIT(limit > 0 ? limit : 1);
   options |= (lenient ? DLB_TENSORFLOW_LENIENT : 0) | (integers ? DLB_TENSORFLOW_INTEGERS : 0);
-  return value_decode(&tensorflow, module, data, elements, options, limit);
+  return value_decode(&tensorflow, module, data, elements, options);
 }
 
 /* (x, fields, pad, Elements) -> bytes */

@@ -154,6 +154,30 @@ def test_subscriptions_compare_the_first_frame():
         assert message.form == b"TENS" and message.tensors[0].tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("options", [{"writable": True}, {"aligned": True}, {"aligned": True, "writable": True}])
+def test_small_copies_share_a_block_and_each_is_aligned(packed, options):
+    arrays = [np.full(n, n % 251, np.uint8) for n in (1, 300, 0, 20_000, 255, 256)]
+    with sockets(zmq.PULL, zmq.PUSH) as (pull, push):
+        tens.send(push, arrays, packed=packed)
+        tensors = tens.recv(pull, **options).tensors
+    assert [t.tolist() for t in tensors] == [array.tolist() for array in arrays]
+    for t in tensors:
+        assert t.size == 0 or (t.data_ptr % 256 == 0 and t.readonly != options.get("writable", False))
+    if "writable" in options:
+        tensors[0].numpy()[:] = 9
+        assert [t.tolist() for t in tensors[1:]] == [array.tolist() for array in arrays[1:]]
+
+
+def test_a_wrong_limit_takes_no_message():
+    with sockets(zmq.PULL, zmq.PUSH) as (pull, push):
+        tens.send(push, [np.arange(3)])
+        for limit, error in ((-1, ValueError), ("1", TypeError)):
+            with pytest.raises(error):
+                tens.recv(pull, limit=limit)
+        assert tens.recv(pull, limit=0).tensors[0].tolist() == [0, 1, 2]
+
+
 def test_errors_of_the_socket_pass_through():
     with sockets(zmq.PULL, zmq.PUSH, "inproc://full", rcvhwm=1, sndhwm=1) as (pull, push):
         with pytest.raises(zmq.Again):

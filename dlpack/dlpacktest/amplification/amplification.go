@@ -1,6 +1,6 @@
 // Package amplification is for tests of decoders. It measures how much memory a decoder needs in proportion to its input.
 //
-// The bounds that it asserts are those of the table in bridge/README.md.
+// The bounds that it asserts are those of each package's documentation, which are tighter than the rule in bridge/README.md.
 package amplification
 
 import (
